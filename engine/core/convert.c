@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* convert.c - element types of weight files, and copying entries out as floats. */
+#include "weightfile.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[ZN_N_DTYPES] = {
+    [ZN_BOOL] = {"BOOL", 1}, [ZN_U8] = {"U8", 1},     [ZN_I8] = {"I8", 1},
+    [ZN_I16] = {"I16", 2},   [ZN_U16] = {"U16", 2},   [ZN_I32] = {"I32", 4},
+    [ZN_U32] = {"U32", 4},   [ZN_I64] = {"I64", 8},   [ZN_U64] = {"U64", 8},
+    [ZN_F16] = {"F16", 2},   [ZN_BF16] = {"BF16", 2}, [ZN_F32] = {"F32", 4},
+    [ZN_F64] = {"F64", 8},   [ZN_F8_E4M3] = {"F8_E4M3", 1},
+    [ZN_F8_E5M2] = {"F8_E5M2", 1},
+};
+
+size_t zn_dtype_size(zn_dtype t)
+{
+    return dtypes[t].size;
+}
+
+const char *zn_dtype_name(zn_dtype t)
+{
+    return dtypes[t].name;
+}
+
+bool zn_shape_ok(const int64_t *shape, int n_dims, zn_dtype t)
+{
+    int64_t product = (int64_t)zn_dtype_size(t);
+
+    for (int i = 0; i < n_dims; i++)
+        if (shape[i] < 0 || (shape[i] && __builtin_mul_overflow(product, shape[i], &product)))
+            return false;
+    return true;
+}
+
+size_t zn_entry_len(const zn_entry *e)
+{
+    size_t len = 1;
+
+    for (int i = 0; i < e->n_dims; i++)
+        len *= (size_t)e->shape[i];
+    return len;
+}
+
+/* ---- one element -------------------------------------------------------------------------------- */
+
+static float from_bits(uint32_t bits)
+{
+    float f;
+
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static uint32_t to_bits(float f)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+/* These two choose between values instead of branching, so that compilers can make vector code.
+ * A subnormal is a whole multiple of the smallest one, which a float holds exactly. */
+static float from_f16(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
+    uint32_t normal = (rest << 13) + (112u << 23); /* bias 15 becomes 127 */
+    uint32_t special = 0x7f800000 | rest << 13;    /* infinite, or not a number */
+    uint32_t small = to_bits((float)(int32_t)rest * 0x1p-24f);
+
+    return from_bits(sign | (rest < 0x0400 ? small : rest < 0x7c00 ? normal : special));
+}
+
+/* 1 sign, 4 exponent (bias 7), 3 mantissa bits; no infinities, all ones is not a number. */
+static float from_e4m3(uint8_t b)
+{
+    uint32_t sign = (uint32_t)(b & 0x80) << 24, rest = b & 0x7f;
+    uint32_t normal = (rest << 20) + (120u << 23);
+    uint32_t small = to_bits((float)(int32_t)rest * 0x1p-9f);
+
+    return from_bits(sign | (rest < 0x08 ? small : rest < 0x7f ? normal : 0x7fc00000));
+}
+
+/* ---- rows --------------------------------------------------------------------------------------- */
+
+/* dst[i] = convert(the element at src + i * step), i < n.  Dense rows get a loop of their own, which
+ * compilers turn into vector code. */
+#define ROW(type, value)                                                                           \
+    do {                                                                                           \
+        type v;                                                                                    \
+        if (step == sizeof v)                                                                      \
+            for (size_t i = 0; i < n; i++) {                                                       \
+                memcpy(&v, src + i * sizeof v, sizeof v);                                          \
+                dst[i] = (value);                                                                  \
+            }                                                                                      \
+        else                                                                                       \
+            for (size_t i = 0; i < n; i++) {                                                       \
+                memcpy(&v, src + i * step, sizeof v);                                              \
+                dst[i] = (value);                                                                  \
+            }                                                                                      \
+    } while (0)
+
+static void read_row(float *dst, const unsigned char *src, size_t n, size_t step, zn_dtype t)
+{
+    switch (t) {
+    case ZN_BOOL: ROW(uint8_t, v ? 1.0f : 0.0f); break;
+    case ZN_U8: ROW(uint8_t, v); break;
+    case ZN_I8: ROW(int8_t, v); break;
+    case ZN_I16: ROW(int16_t, v); break;
+    case ZN_U16: ROW(uint16_t, v); break;
+    case ZN_I32: ROW(int32_t, (float)v); break;
+    case ZN_U32: ROW(uint32_t, (float)v); break;
+    case ZN_I64: ROW(int64_t, (float)v); break;
+    case ZN_U64: ROW(uint64_t, (float)v); break;
+    case ZN_F16: ROW(uint16_t, from_f16(v)); break;
+    case ZN_BF16: ROW(uint16_t, from_bits((uint32_t)v << 16)); break;
+    case ZN_F32: ROW(float, v); break;
+    case ZN_F64: ROW(double, (float)v); break;
+    case ZN_F8_E4M3: ROW(uint8_t, from_e4m3(v)); break;
+    case ZN_F8_E5M2: ROW(uint8_t, from_f16((uint16_t)(v << 8))); break; /* the upper half of an f16 */
+    case ZN_N_DTYPES: break;
+    }
+}
+
+/* Merges dimensions that are dense in each other, so that rows are as long as they can be. */
+static int merge_dims(const zn_entry *e, size_t *shape, size_t *step)
+{
+    size_t size = zn_dtype_size(e->dtype);
+    int n = 0;
+
+    for (int i = 0; i < e->n_dims; i++) {
+        size_t len = (size_t)e->shape[i], bytes = (size_t)e->stride[i] * size;
+
+        if (len == 1)
+            continue; /* its stride means nothing, and may be anything */
+        if (n && step[n - 1] == len * bytes) {
+            shape[n - 1] *= len;
+            step[n - 1] = bytes;
+        } else {
+            shape[n] = len;
+            step[n++] = bytes;
+        }
+    }
+    if (!n) {
+        shape[0] = 1;
+        step[n++] = size;
+    }
+    return n;
+}
+
+void zn_entry_read(const zn_entry *e, float *dst)
+{
+    size_t shape[ZN_MAX_DIMS], step[ZN_MAX_DIMS], index[ZN_MAX_DIMS] = {0};
+    const unsigned char *src = e->data;
+
+    if (!zn_entry_len(e))
+        return;
+    int last = merge_dims(e, shape, step) - 1;
+
+    for (;;) {
+        int d = last - 1;
+
+        read_row(dst, src, shape[last], step[last], e->dtype);
+        dst += shape[last];
+        for (; d >= 0; d--) { /* the next row, as an odometer counts */
+            src += step[d];
+            if (++index[d] < shape[d])
+                break;
+            src -= step[d] * shape[d];
+            index[d] = 0;
+        }
+        if (d < 0)
+            return;
+    }
+}

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: MIT */
+/* torchzip.c - reads one file written by torch.save (PyTorch 1.6 and later).
+ *
+ *     ZIP archive, nothing compressed
+ *       <root>/data.pkl     a pickle: dictionaries, and tensors as (storage key, offset, shape, strides)
+ *       <root>/data/<key>   the bytes of one storage; several tensors may share it
+ *       <root>/byteorder    "little" or "big"; absent in older files
+ *
+ * Sizes and places come from the central directory; local headers only say where the data starts.
+ * What holds after a successful read: every element that a tensor's shape, strides and offset can
+ * reach is inside its storage, and its storage inside its member of the archive. */
+#include "json.h"
+#include "pickle.h"
+#include "weightfile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_DEPTH = 8,        /* dictionaries in dictionaries; deeper ones hold settings, not weights */
+    MAX_VISITS = 4 << 20, /* members of dictionaries looked at: shared ones count each time */
+    MAX_REPEAT = 1 << 20, /* elements of a tensor that repeats its storage's */
+};
+
+/* ---- the archive ------------------------------------------------------------------------------ */
+
+typedef struct {
+    zn_text name;
+    uint64_t local, size; /* where its local header is; bytes stored */
+    uint16_t flags, method;
+} member;
+
+typedef struct {
+    zn_file f;
+    member *members; /* sorted by name */
+    size_t n;
+} archive;
+
+static int compare_text(zn_text a, zn_text b)
+{
+    size_t len = a.len < b.len ? a.len : b.len;
+    int c = len ? memcmp(a.s, b.s, len) : 0;
+
+    return c ? c : (a.len > b.len) - (a.len < b.len);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return compare_text(((const member *)a)->name, ((const member *)b)->name);
+}
+
+static zn_status damaged(zn_file f, const char *what, zn_error *err)
+{
+    return zn_fail(err, ZN_E_FILE, "%s is damaged or cut short: %s; download it again", f.label,
+                   what);
+}
+
+/* Is [at, at + size) inside the file? */
+static bool inside(zn_file f, uint64_t at, uint64_t size)
+{
+    return at <= f.size && size <= f.size - at;
+}
+
+/* Finds the end-of-central-directory record, or its 64-bit twin, and from it the directory. */
+static bool find_directory(zn_file f, uint64_t *at, uint64_t *size, uint64_t *n)
+{
+    enum { END = 22, LOCATOR = 20, END64 = 56, COMMENT = 65535 };
+    const unsigned char *d = f.data, *e = NULL;
+
+    for (size_t back = END; back <= f.size && back <= END + COMMENT && !e; back++) {
+        const unsigned char *p = d + f.size - back;
+
+        if (*p == 'P' && !memcmp(p, "PK\5\6", 4) && zn_le16(p + 20) == back - END)
+            e = p;
+    }
+    if (!e)
+        return false;
+    *n = zn_le16(e + 10);
+    *size = zn_le32(e + 12);
+    *at = zn_le32(e + 16);
+    if (e - d >= LOCATOR && !memcmp(e - LOCATOR, "PK\6\7", 4)) {
+        uint64_t where = zn_le64(e - LOCATOR + 8);
+
+        if (!inside(f, where, END64) || memcmp(d + where, "PK\6\6", 4))
+            return false;
+        *n = zn_le64(d + where + 32);
+        *size = zn_le64(d + where + 40);
+        *at = zn_le64(d + where + 48);
+    }
+    return inside(f, *at, *size);
+}
+
+/* Fields that do not fit in 32 bits are all ones; their values follow in extra field 1, in order. */
+static bool read_extra64(const unsigned char *p, size_t len, uint64_t *const field[3])
+{
+    const unsigned char *end = p + len;
+    bool need = false;
+
+    for (int i = 0; i < 3; i++)
+        need |= *field[i] == UINT32_MAX;
+    while (need && end - p >= 4) {
+        size_t size = zn_le16(p + 2);
+
+        if (size > (size_t)(end - p - 4))
+            return false;
+        if (zn_le16(p) == 1) {
+            p += 4;
+            for (int i = 0; i < 3; i++) {
+                if (*field[i] != UINT32_MAX)
+                    continue;
+                if (size < 8)
+                    return false;
+                *field[i] = zn_le64(p);
+                p += 8, size -= 8;
+            }
+            return true;
+        }
+        p += 4 + size;
+    }
+    return !need;
+}
+
+/* Reads one record of the directory; NULL if it is damaged, or else what follows it. */
+static const unsigned char *read_member(member *m, const unsigned char *p, const unsigned char *end)
+{
+    enum { RECORD = 46 };
+
+    if (end - p < RECORD || memcmp(p, "PK\1\2", 4))
+        return NULL;
+    size_t name = zn_le16(p + 28), extra = zn_le16(p + 30), comment = zn_le16(p + 32);
+    uint64_t stored = zn_le32(p + 20), whole = zn_le32(p + 24), local = zn_le32(p + 42);
+
+    if ((size_t)(end - p - RECORD) < name + extra + comment ||
+        !read_extra64(p + RECORD + name, extra, (uint64_t *const[3]){&whole, &stored, &local}))
+        return NULL;
+    m->name = (zn_text){(const char *)p + RECORD, name};
+    m->flags = zn_le16(p + 8);
+    m->method = zn_le16(p + 10);
+    m->size = stored;
+    m->local = local;
+    return p + RECORD + name + extra + comment;
+}
+
+static zn_status read_directory(archive *a, zn_error *err)
+{
+    uint64_t at, size, n;
+
+    if (!find_directory(a->f, &at, &size, &n))
+        return damaged(a->f, "the directory at its end is missing", err);
+    if (n > size / 46)
+        return damaged(a->f, "its directory is too short", err);
+    const unsigned char *p = a->f.data + at, *end = p + size;
+
+    a->members = malloc(((size_t)n + 1) * sizeof *a->members);
+    if (!a->members)
+        return zn_fail(err, ZN_E_MEMORY, "There is not enough memory to read %s", a->f.label);
+    for (; a->n < n; a->n++) {
+        p = read_member(&a->members[a->n], p, end);
+        if (!p)
+            return damaged(a->f, "its directory cannot be read", err);
+    }
+    qsort(a->members, a->n, sizeof *a->members, by_name);
+    for (size_t i = 1; i < a->n; i++)
+        if (!by_name(&a->members[i - 1], &a->members[i]))
+            return damaged(a->f, "its directory names a member twice", err);
+    return ZN_OK;
+}
+
+static const member *find_member(const archive *a, zn_text name)
+{
+    member key = {.name = name};
+
+    return a->n ? bsearch(&key, a->members, a->n, sizeof key, by_name) : NULL;
+}
+
+/* Where the bytes of a member are. */
+static zn_status locate(zn_file *out, const archive *a, const member *m, zn_error *err)
+{
+    enum { LOCAL = 30 };
+    int len = m->name.len < 60 ? (int)m->name.len : 60;
+
+    if (m->method || m->flags & 1)
+        return zn_fail(err, ZN_E_FILE,
+                       "%s is a compressed or encrypted ZIP archive ('%.*s' is); PyTorch writes them "
+                       "uncompressed, and Zenith reads only that",
+                       a->f.label, len, m->name.s);
+    if (!inside(a->f, m->local, LOCAL) || memcmp(a->f.data + m->local, "PK\3\4", 4))
+        return damaged(a->f, "a member is not where its directory says", err);
+    const unsigned char *p = a->f.data + m->local;
+    uint64_t begin = m->local + LOCAL + zn_le16(p + 26) + zn_le16(p + 28);
+
+    if (!inside(a->f, begin, m->size))
+        return damaged(a->f, "a member goes past its end", err);
+    *out = (zn_file){a->f.data + begin, (size_t)m->size, a->f.label};
+    return ZN_OK;
+}
+
+/* ---- tensors ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    zn_weights *w;
+    archive a;
+    zn_text root; /* with its slash */
+    size_t n_visits, n_tensors, max_tensors;
+    char name[ZN_MAX_NAME + 1]; /* of the tensor or the dictionary being read */
+} reader;
+
+static zn_status find_storage(zn_file *out, const reader *r, zn_text key, zn_error *err)
+{
+    char name[512];
+    int len = key.len > 200 || r->root.len > 200
+                  ? 0
+                  : snprintf(name, sizeof name, "%.*sdata/%.*s", (int)r->root.len, r->root.s,
+                             (int)key.len, key.s);
+    const member *m = find_member(&r->a, (zn_text){name, (size_t)len});
+
+    if (!m)
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: the data of the tensor '%s' is missing",
+                       r->a.f.label, r->name);
+    return locate(out, &r->a, m, err);
+}
+
+/* Sets *last to offset + sum of (size - 1) * stride, the furthest element of a tensor that has any;
+ * false if something is negative or does not fit. */
+static bool furthest(int64_t *last, const zn_ptensor *t)
+{
+    int64_t at = t->offset;
+
+    for (int i = 0; i < t->n_dims; i++) {
+        int64_t way;
+
+        if (t->stride[i] < 0 || __builtin_mul_overflow(t->shape[i] - 1, t->stride[i], &way) ||
+            __builtin_add_overflow(at, way, &at))
+            return false;
+    }
+    *last = at;
+    return t->offset >= 0;
+}
+
+static zn_status add_tensor(reader *r, const zn_ptensor *t, zn_error *err)
+{
+    const zn_pvalue *s = t->storage;
+    const char *label = r->a.f.label;
+    size_t len = strlen(r->name);
+    int64_t bytes, last = 0;
+    zn_file data;
+
+    if (t->dtype < 0)
+        return zn_fail(err, ZN_E_FILE,
+                       "%s holds the tensor '%s' of type %.*s, which Zenith does not read; convert it "
+                       "to float first",
+                       label, r->name, t->dtype_name.len < 40 ? (int)t->dtype_name.len : 40,
+                       t->dtype_name.s);
+    zn_entry e = {.dtype = (zn_dtype)t->dtype, .n_dims = t->n_dims};
+    int64_t size = (int64_t)zn_dtype_size(e.dtype);
+    int64_t unit = s->storage.dtype < 0 ? 1 : (int64_t)zn_dtype_size((zn_dtype)s->storage.dtype);
+
+    memcpy(e.shape, t->shape, sizeof e.shape);
+    memcpy(e.stride, t->stride, sizeof e.stride);
+    if (!zn_shape_ok(e.shape, e.n_dims, e.dtype))
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: the shape of the tensor '%s' is impossible",
+                       label, r->name);
+    zn_status status = find_storage(&data, r, s->storage.key, err);
+
+    if (status)
+        return status;
+    if (s->storage.len < 0 || __builtin_mul_overflow(s->storage.len, unit, &bytes) ||
+        (uint64_t)bytes > data.size)
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: the data of the tensor '%s' is too short",
+                       label, r->name);
+    e.data = data.data;
+    if (zn_entry_len(&e)) {
+        if (!furthest(&last, t) || last >= bytes / size)
+            return zn_fail(err, ZN_E_FILE, "%s is damaged: the tensor '%s' lies outside its data",
+                           label, r->name);
+        if (zn_entry_len(&e) > MAX_REPEAT && zn_entry_len(&e) > (uint64_t)(bytes / size))
+            return zn_fail(err, ZN_E_FILE,
+                           "%s holds the tensor '%s', which repeats its data beyond measure", label,
+                           r->name);
+        e.data += t->offset * size;
+    } else {
+        memset(e.stride, 0, sizeof e.stride); /* nothing is at any index */
+    }
+    if (++r->n_tensors > r->max_tensors)
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: it names its tensors over and over", label);
+    char *name = zn_weights_alloc(r->w, len + 1);
+
+    if (!name)
+        return zn_fail(err, ZN_E_MEMORY, "There is not enough memory to read %s", label);
+    e.name = memcpy(name, r->name, len + 1);
+    return zn_weights_add(r->w, &e, err);
+}
+
+/* ---- dictionaries ----------------------------------------------------------------------------- */
+
+typedef struct {
+    zn_text key;
+    size_t place; /* in the dictionary */
+    const zn_pvalue *value;
+} pair;
+
+static int by_key(const void *a, const void *b)
+{
+    const pair *x = a, *y = b;
+    int c = compare_text(x->key, y->key);
+
+    return c ? c : (x->place > y->place) - (x->place < y->place);
+}
+
+static int by_pair_place(const void *a, const void *b)
+{
+    const pair *x = a, *y = b;
+
+    return (x->place > y->place) - (x->place < y->place);
+}
+
+/* The members under strings, in order, each key once with its last value; NULL: no memory. */
+static pair *list_pairs(const zn_pvalue *dict, size_t *n)
+{
+    pair *p = malloc((dict->list.n / 2 + 1) * sizeof *p);
+    size_t all = 0;
+
+    *n = 0;
+    if (!p)
+        return NULL;
+    for (size_t i = 0; i + 1 < dict->list.n; i += 2)
+        if (dict->list.item[i]->kind == ZN_P_STR)
+            p[all++] = (pair){dict->list.item[i]->text, i, dict->list.item[i + 1]};
+    qsort(p, all, sizeof *p, by_key);
+    for (size_t i = 0; i < all; i++)
+        if (i + 1 == all || compare_text(p[i].key, p[i + 1].key))
+            p[(*n)++] = p[i];
+    qsort(p, *n, sizeof *p, by_pair_place);
+    return p;
+}
+
+/* Adds the tensors of a dictionary and of those inside it, names joined with dots, under the first
+ * prefix_len bytes of r->name.  Anything else in it does not matter.  Recurses MAX_DEPTH deep. */
+static zn_status add_dict(reader *r, const zn_pvalue *dict, size_t prefix_len, int depth,
+                          zn_error *err)
+{
+    const char *label = r->a.f.label;
+    zn_status s = ZN_OK;
+    size_t n;
+
+    r->n_visits += dict->list.n / 2 + 1;
+    if (r->n_visits > MAX_VISITS)
+        return zn_fail(err, ZN_E_FILE, "%s cannot be read: its dictionaries hold each other", label);
+    pair *p = list_pairs(dict, &n);
+
+    if (!p)
+        return zn_fail(err, ZN_E_MEMORY, "There is not enough memory to read %s", label);
+    for (size_t i = 0; i < n && !s; i++) {
+        zn_text key = p[i].key;
+        const zn_pvalue *v = p[i].value;
+
+        if (v->kind != ZN_P_TENSOR && (v->kind != ZN_P_DICT || depth == MAX_DEPTH))
+            continue;
+        if (key.len + 1 > ZN_MAX_NAME - prefix_len || !zn_utf8_ok(key.s, key.len)) {
+            s = zn_fail(err, ZN_E_FILE, "%s is damaged: the name of a tensor is too long or no text",
+                        label);
+            break;
+        }
+        if (key.len)
+            memcpy(r->name + prefix_len, key.s, key.len);
+        r->name[prefix_len + key.len] = 0;
+        if (v->kind == ZN_P_TENSOR) {
+            s = add_tensor(r, v->tensor, err);
+        } else {
+            r->name[prefix_len + key.len] = '.';
+            s = add_dict(r, v, prefix_len + key.len + 1, depth + 1, err);
+        }
+    }
+    free(p);
+    return s;
+}
+
+/* The last dictionary under that key, or NULL. */
+static const zn_pvalue *find_dict(const zn_pvalue *dict, const char *key)
+{
+    for (size_t i = dict->list.n; i >= 2; i -= 2) {
+        const zn_pvalue *k = dict->list.item[i - 2], *v = dict->list.item[i - 1];
+
+        if (k->kind == ZN_P_STR && zn_text_is(k->text, key))
+            return v->kind == ZN_P_DICT && v->list.n ? v : NULL;
+    }
+    return NULL;
+}
+
+/* Training frameworks put the dictionary of tensors inside another, next to their own affairs. */
+static const zn_pvalue *state_dict(const zn_pvalue *root)
+{
+    static const char *const keys[] = {"state_dict", "model_state_dict", "params_ema", "params"};
+
+    for (size_t i = 1; i < root->list.n; i += 2)
+        if (root->list.item[i]->kind == ZN_P_TENSOR)
+            return root; /* it is one itself */
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const zn_pvalue *d = find_dict(root, keys[i]);
+
+        if (d)
+            return d;
+    }
+    return root;
+}
+
+static zn_status add_root(reader *r, const zn_pvalue *root, zn_error *err)
+{
+    if (root->kind == ZN_P_TENSOR) {
+        strcpy(r->name, "tensor");
+        return add_tensor(r, root->tensor, err);
+    }
+    if (root->kind != ZN_P_DICT)
+        return zn_fail(err, ZN_E_FILE,
+                       "%s holds a Python object, not a dictionary of tensors; in PyTorch, save "
+                       "model.state_dict() instead of the model",
+                       r->a.f.label);
+    return add_dict(r, state_dict(root), 0, 0, err);
+}
+
+/* ---- the file --------------------------------------------------------------------------------- */
+
+/* The root folder is whatever holds data.pkl; it has no slash of its own. */
+static const member *find_pickle(const archive *a, zn_text *root)
+{
+    static const char tail[] = "/data.pkl";
+    const size_t len = sizeof tail - 1;
+
+    for (size_t i = 0; i < a->n; i++) {
+        zn_text t = a->members[i].name;
+
+        if (t.len > len && !memcmp(t.s + t.len - len, tail, len) &&
+            !memchr(t.s, '/', t.len - len)) {
+            *root = (zn_text){t.s, t.len - len + 1};
+            return &a->members[i];
+        }
+    }
+    return NULL;
+}
+
+static zn_status check_order(const reader *r, zn_error *err)
+{
+    char name[256];
+    int len = r->root.len > 200 ? 0
+                                : snprintf(name, sizeof name, "%.*sbyteorder", (int)r->root.len,
+                                           r->root.s);
+    const member *m = find_member(&r->a, (zn_text){name, (size_t)len});
+    zn_file f;
+    zn_status s = m ? locate(&f, &r->a, m, err) : ZN_OK;
+
+    if (m && !s && (f.size != 6 || memcmp(f.data, "little", 6)))
+        return zn_fail(err, ZN_E_FILE,
+                       "%s was written by a big-endian machine, which Zenith does not read; save it "
+                       "again on a common computer",
+                       r->a.f.label);
+    return s;
+}
+
+static zn_status read_archive(reader *r, zn_error *err)
+{
+    zn_status s = read_directory(&r->a, err);
+    const member *m = s ? NULL : find_pickle(&r->a, &r->root);
+    zn_pickle *pickle = NULL;
+    zn_file f;
+
+    if (s)
+        return s;
+    if (!m)
+        return zn_fail(err, ZN_E_FILE, "%s is a ZIP archive, but not one written by PyTorch",
+                       r->a.f.label);
+    if ((s = check_order(r, err)) || (s = locate(&f, &r->a, m, err)) ||
+        (s = zn_pickle_open(&pickle, f.data, f.size, f.label, err)))
+        return s;
+    r->max_tensors = f.size;
+    s = add_root(r, zn_pickle_root(pickle), err);
+    zn_pickle_close(&pickle);
+    return s;
+}
+
+zn_status zn_torchzip_read(zn_weights *w, zn_file f, zn_error *err)
+{
+    reader r = {.w = w, .a.f = f};
+    zn_status s = read_archive(&r, err);
+
+    free(r.a.members);
+    return s;
+}

@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: MIT */
+/* weights.c - opens weight files and keeps what they hold as one set; see weights.h.
+ *
+ *     path ──┬── folder ──┬── *.safetensors.index.json ──> its shards
+ *            │            └── *.safetensors, sorted
+ *            └── file ── map ── first bytes ──┬── safetensors, PyTorch zip: read
+ *                                             ├── index: its shards, from the same folder
+ *                                             └── anything else: one sentence saying what it is */
+#define _POSIX_C_SOURCE 200809L
+
+#include "json.h"
+#include "weightfile.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    MAX_FILES = 10000,
+    MAX_INDEX = 100000000, /* bytes */
+    MAX_LABEL = 160, /* longer paths lose their beginning in messages */
+};
+
+typedef struct {
+    zn_entry entry;
+    size_t file; /* which one it came from */
+} record;
+
+typedef struct {
+    const char *key, *value;
+} pair;
+
+typedef struct block { /* memory that lives as long as the set */
+    struct block *next;
+    _Alignas(16) unsigned char data[];
+} block;
+
+struct zn_weights {
+    record *records;        /* in the order of the files */
+    const record **by_name; /* sorted; set once all files are read */
+    zn_file *files;
+    pair *meta, *promised; /* promised: tensor and file, as an index says */
+    size_t n_records, n_files, n_meta, n_promised;
+    size_t cap_records, cap_files, cap_meta, cap_promised;
+    block *blocks;
+    bool mapped; /* files are mappings of ours */
+};
+
+/* ---- the set ---------------------------------------------------------------------------------- */
+
+static zn_status no_memory(zn_error *err)
+{
+    return zn_fail(err, ZN_E_MEMORY, "There is not enough memory to read the weights");
+}
+
+void *zn_weights_alloc(zn_weights *w, size_t size)
+{
+    block *b = size < SIZE_MAX - sizeof *b ? malloc(sizeof *b + size) : NULL;
+
+    if (!b)
+        return NULL;
+    b->next = w->blocks;
+    w->blocks = b;
+    return b->data;
+}
+
+/* The array with room for one more element; NULL: it stays as it was. */
+static void *grow(void *array, size_t *cap, size_t n, size_t size)
+{
+    size_t want = *cap ? 2 * *cap : 16;
+
+    if (n < *cap)
+        return array;
+    void *bigger = realloc(array, want * size);
+
+    if (bigger)
+        *cap = want;
+    return bigger;
+}
+
+zn_status zn_weights_add(zn_weights *w, const zn_entry *e, zn_error *err)
+{
+    if (w->n_records == ZN_MAX_TENSORS)
+        return zn_fail(err, ZN_E_FILE, "%s holds more than %d tensors, too many for Zenith",
+                       w->files[w->n_files - 1].label, ZN_MAX_TENSORS);
+    record *r = grow(w->records, &w->cap_records, w->n_records, sizeof *r);
+
+    if (!r)
+        return no_memory(err);
+    w->records = r;
+    r[w->n_records++] = (record){*e, w->n_files - 1};
+    return ZN_OK;
+}
+
+zn_status zn_weights_add_meta(zn_weights *w, const char *key, const char *value, zn_error *err)
+{
+    pair *m = grow(w->meta, &w->cap_meta, w->n_meta, sizeof *m);
+
+    if (!m)
+        return no_memory(err);
+    w->meta = m;
+    m[w->n_meta++] = (pair){key, value};
+    return ZN_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const record *x = *(const record *const *)a, *y = *(const record *const *)b;
+    int c = strcmp(x->entry.name, y->entry.name);
+
+    return c ? c : (x > y) - (x < y);
+}
+
+/* Sorts the names, and refuses a set in which a name stands for two tensors or for none. */
+static zn_status finish(zn_weights *w, zn_error *err)
+{
+    if (!w->n_records)
+        return zn_fail(err, ZN_E_FILE, "%s holds no tensors", zn_weights_path(w));
+    w->by_name = malloc(w->n_records * sizeof *w->by_name);
+    if (!w->by_name)
+        return no_memory(err);
+    for (size_t i = 0; i < w->n_records; i++)
+        w->by_name[i] = &w->records[i];
+    qsort(w->by_name, w->n_records, sizeof *w->by_name, by_name);
+    for (size_t i = 1; i < w->n_records; i++) {
+        const record *a = w->by_name[i - 1], *b = w->by_name[i];
+
+        if (strcmp(a->entry.name, b->entry.name))
+            continue;
+        if (a->file == b->file)
+            return zn_fail(err, ZN_E_FILE, "%s is damaged: it names the tensor '%s' twice",
+                           w->files[a->file].label, a->entry.name);
+        return zn_fail(err, ZN_E_FILE, "The tensor '%s' is both in %s and in %s; leave one out",
+                       a->entry.name, w->files[a->file].label, w->files[b->file].label);
+    }
+    for (size_t i = 0; i < w->n_promised; i++)
+        if (!zn_weights_get(w, w->promised[i].key))
+            return zn_fail(err, ZN_E_FILE,
+                           "The tensor '%s' is not in %s, where the index says it is; download both "
+                           "again",
+                           w->promised[i].key, w->promised[i].value);
+    return ZN_OK;
+}
+
+void zn_weights_close(zn_weights **weights)
+{
+    zn_weights *w = weights ? *weights : NULL;
+
+    if (!w)
+        return;
+    for (size_t i = 0; i < w->n_files && w->mapped; i++)
+        munmap((void *)w->files[i].data, w->files[i].size);
+    while (w->blocks) {
+        block *b = w->blocks;
+
+        w->blocks = b->next;
+        free(b);
+    }
+    free(w->records);
+    free(w->by_name);
+    free(w->files);
+    free(w->meta);
+    free(w->promised);
+    free(w);
+    *weights = NULL;
+}
+
+int zn_weights_count(const zn_weights *w)
+{
+    return (int)w->n_records;
+}
+
+const zn_entry *zn_weights_at(const zn_weights *w, int i)
+{
+    return i >= 0 && (size_t)i < w->n_records ? &w->records[i].entry : NULL;
+}
+
+zn_weight_info zn_weights_info(const zn_weights *w, int i)
+{
+    const zn_entry *e = zn_weights_at(w, i);
+    zn_weight_info info = {0};
+
+    if (!e)
+        return info;
+    info.name = e->name;
+    info.dtype = zn_dtype_name(e->dtype);
+    info.n_dims = e->n_dims;
+    memcpy(info.shape, e->shape, sizeof info.shape);
+    return info;
+}
+
+static int compare_name(const void *name, const void *r)
+{
+    return strcmp(name, (*(const record *const *)r)->entry.name);
+}
+
+const zn_entry *zn_weights_get(const zn_weights *w, const char *name)
+{
+    const record **r = bsearch(name, w->by_name, w->n_records, sizeof *r, compare_name);
+
+    return r ? &(*r)->entry : NULL;
+}
+
+const char *zn_weights_meta(const zn_weights *w, const char *key)
+{
+    for (size_t i = 0; i < w->n_meta; i++)
+        if (!strcmp(w->meta[i].key, key))
+            return w->meta[i].value;
+    return NULL;
+}
+
+const char *zn_weights_path(const zn_weights *w)
+{
+    return w->n_files ? w->files[0].label : "";
+}
+
+/* ---- one file --------------------------------------------------------------------------------- */
+
+/* A name to show, or NULL. */
+static const char *make_label(zn_weights *w, const char *path)
+{
+    size_t len = strlen(path), cut = len > MAX_LABEL ? len - MAX_LABEL : 0;
+    char *label = zn_weights_alloc(w, len - cut + 4);
+
+    while (cut && ((unsigned char)path[cut] & 0xc0) == 0x80) /* not inside a character */
+        cut++;
+    if (label)
+        sprintf(label, "%s%s", cut ? "..." : "", path + cut);
+    return label;
+}
+
+/* The set owns the mapping from here on, unless this fails. */
+static zn_status add_file(zn_weights *w, zn_file f, zn_error *err)
+{
+    zn_file *files = grow(w->files, &w->cap_files, w->n_files, sizeof *files);
+
+    if (!files)
+        return no_memory(err);
+    w->files = files;
+    files[w->n_files++] = f;
+    return ZN_OK;
+}
+
+static bool is_text(zn_file f)
+{
+    size_t n = f.size < 512 ? f.size : 512;
+
+    for (size_t i = 0; i < n; i++)
+        if (f.data[i] < ' ' && !strchr("\t\n\f\r", f.data[i] ? f.data[i] : 1))
+            return false;
+    return true;
+}
+
+static bool begins(zn_file f, const char *magic, size_t len)
+{
+    return f.size >= len && !memcmp(f.data, magic, len);
+}
+
+/* What a file is that holds no weights we can read, and what to do about it. */
+static zn_status refuse(zn_file f, zn_error *err)
+{
+    static const char reads[] = "Zenith reads .safetensors and PyTorch .pth/.pt/.ckpt files";
+    static const struct {
+        const char *magic;
+        size_t len;
+        const char *is;
+    } known[] = {
+        {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14,
+         "is in the format of PyTorch before 1.6: load it and save it again with a newer PyTorch"},
+        {"GGUF", 4, "is a GGUF file"},
+        {"\x89HDF", 4, "is an HDF5 file"},
+        {"version https://git-lfs", 23, "is a pointer of Git LFS in place of the weights: run git lfs "
+                                        "pull"},
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (begins(f, known[i].magic, known[i].len))
+            return zn_fail(err, ZN_E_FILE, "%s %s; %s", f.label, known[i].is, reads);
+    if (is_text(f))
+        return zn_fail(err, ZN_E_FILE, "%s is a text file, not weights; %s", f.label, reads);
+    if (f.data[0] == 0x80 && f.size > 1 && f.data[1] >= 2 && f.data[1] <= 5)
+        return zn_fail(err, ZN_E_FILE, "%s is a bare Python pickle; %s", f.label, reads);
+    return zn_fail(err, ZN_E_FILE, "%s is no weight file, or is damaged; %s", f.label, reads);
+}
+
+static bool is_index(zn_file f)
+{
+    size_t i = 0;
+
+    while (i < f.size && i < 64 && f.data[i] && strchr(" \t\r\n", f.data[i]))
+        i++;
+    return is_text(f) && i < f.size && f.data[i] == '{';
+}
+
+static zn_status read_file(zn_weights *w, zn_file f, zn_error *err)
+{
+    if (!f.size)
+        return zn_fail(err, ZN_E_FILE, "%s is empty; download it again", f.label);
+    if (begins(f, "PK\3\4", 4) || begins(f, "PK\5\6", 4))
+        return zn_torchzip_read(w, f, err);
+    if (!is_text(f) && f.size > 8 && f.data[8] == '{') /* as text, no length would be below 2^61 */
+        return zn_safetensors_read(w, f, err);
+    return refuse(f, err);
+}
+
+/* ---- indexes ---------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+    return strcmp(((const pair *)a)->value, ((const pair *)b)->value);
+}
+
+static zn_status promise(zn_weights *w, zn_json *j, zn_error *err)
+{
+    pair *p = grow(w->promised, &w->cap_promised, w->n_promised, sizeof *p);
+
+    if (!p)
+        return no_memory(err);
+    w->promised = p;
+    p += w->n_promised++;
+    p->key = zn_json_key(j);
+    p->value = zn_json_string(j);
+    if (!*p->value || *p->value == '.' || strchr(p->value, '/'))
+        zn_json_fail(j, "the name of a file is not a plain name");
+    return ZN_OK;
+}
+
+/* {"metadata": {...}, "weight_map": {tensor: file, ...}}, added to w->promised, sorted by file. */
+static zn_status read_index(zn_weights *w, zn_file f, zn_error *err)
+{
+    char *pool = f.size > MAX_INDEX ? NULL : zn_weights_alloc(w, f.size);
+    zn_json j = zn_json_begin(f.data, f.size, pool);
+    size_t first = w->n_promised;
+    zn_status s = ZN_OK;
+
+    if (f.size > MAX_INDEX)
+        return zn_fail(err, ZN_E_FILE, "%s is too long for an index of weight files", f.label);
+    if (!pool)
+        return no_memory(err);
+    zn_json_enter(&j, '{');
+    for (size_t i = 0; zn_json_more(&j, '}', i) && !s; i++) {
+        if (strcmp(zn_json_key(&j), "weight_map")) {
+            zn_json_skip(&j);
+            continue;
+        }
+        zn_json_enter(&j, '{');
+        for (size_t n = 0; zn_json_more(&j, '}', n) && !s; n++)
+            s = promise(w, &j, err);
+    }
+    if (s)
+        return s;
+    if (!zn_json_end(&j) || w->n_promised == first)
+        return zn_fail(err, ZN_E_FILE, "%s is no index of weight files: %s, at byte %zu", f.label,
+                       j.wrong ? j.wrong : "there is no weight_map", zn_json_at(&j));
+    qsort(w->promised + first, w->n_promised - first, sizeof *w->promised, by_value);
+    return ZN_OK;
+}
+
+/* ---- paths ------------------------------------------------------------------------------------ */
+
+/* Maps a file; for a folder f->data is NULL and the status good. */
+static zn_status map_file(zn_file *f, const char *path, zn_error *err)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe must not hold us up */
+    zn_status s = ZN_OK;
+
+    f->data = NULL;
+    f->size = 0;
+    if (fd < 0 || fstat(fd, &st)) {
+        s = zn_fail(err, ZN_E_FILE, "%s cannot be opened: %s", f->label, strerror(errno));
+    } else if (S_ISDIR(st.st_mode)) {
+    } else if (!S_ISREG(st.st_mode)) {
+        s = zn_fail(err, ZN_E_FILE, "%s is not a file but a device, a pipe or the like", f->label);
+    } else if (!st.st_size) {
+        s = zn_fail(err, ZN_E_FILE, "%s is empty; download it again", f->label);
+    } else {
+        void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+
+        if (data == MAP_FAILED)
+            s = zn_fail(err, ZN_E_FILE, "%s cannot be mapped: %s", f->label, strerror(errno));
+        else
+            *f = (zn_file){data, (size_t)st.st_size, f->label};
+    }
+    if (fd >= 0)
+        close(fd);
+    return s;
+}
+
+static zn_status open_path(zn_weights *w, const char *path, bool plain, zn_error *err);
+
+/* Opens folder/name; plain as in open_path. */
+static zn_status open_shard(zn_weights *w, const char *folder, size_t folder_len, const char *name,
+                            bool plain, zn_error *err)
+{
+    size_t size = folder_len + strlen(name) + 2;
+    char *path = malloc(size);
+
+    if (!path)
+        return no_memory(err);
+    snprintf(path, size, "%.*s%s%s", (int)folder_len, folder,
+             folder_len && folder[folder_len - 1] != '/' ? "/" : "", name);
+    zn_status s = open_path(w, path, plain, err);
+
+    free(path);
+    return s;
+}
+
+static zn_status open_index(zn_weights *w, const char *path, zn_file f, zn_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    const char *last = "";
+    size_t first = w->n_promised;
+    zn_status s = read_index(w, f, err);
+
+    for (size_t i = first; i < w->n_promised && !s; i++)
+        if (strcmp(last, w->promised[i].value)) {
+            last = w->promised[i].value;
+            s = open_shard(w, path, slash ? (size_t)(slash - path + 1) : 0, last, true, err);
+        }
+    return s;
+}
+
+static bool ends(const char *s, const char *tail)
+{
+    size_t len = strlen(s), n = strlen(tail);
+
+    return len > n && !strcmp(s + len - n, tail);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The names in a folder that end in `tail`, sorted; hidden files do not count. */
+static zn_status list_folder(char ***names, size_t *n, zn_weights *w, const char *path,
+                             const char *tail, zn_error *err)
+{
+    DIR *d = opendir(path);
+    size_t cap = 0;
+    struct dirent *e;
+    bool ok = true;
+
+    *names = NULL;
+    *n = 0;
+    if (!d)
+        return zn_fail(err, ZN_E_FILE, "The folder %s cannot be opened: %s", path, strerror(errno));
+    while (ok && *n <= MAX_FILES && (e = readdir(d))) {
+        if (e->d_name[0] == '.' || !ends(e->d_name, tail))
+            continue;
+        char **bigger = grow(*names, &cap, *n, sizeof **names);
+        char *name = zn_weights_alloc(w, strlen(e->d_name) + 1);
+
+        *names = bigger ? bigger : *names;
+        ok = bigger && name;
+        if (ok)
+            (*names)[(*n)++] = strcpy(name, e->d_name);
+    }
+    closedir(d);
+    if (!ok)
+        return no_memory(err);
+    if (*n)
+        qsort(*names, *n, sizeof **names, by_text);
+    return ZN_OK;
+}
+
+static zn_status open_folder(zn_weights *w, const char *path, const char *label, zn_error *err)
+{
+    size_t n, len = strlen(path);
+    char **names;
+    bool index = true;
+    zn_status s = list_folder(&names, &n, w, path, ".safetensors.index.json", err);
+
+    if (!s && n > 1)
+        s = zn_fail(err, ZN_E_USAGE, "The folder %s holds several indexes (%s, %s...); open one of them",
+                    label, names[0], names[1]);
+    if (!s && !n) {
+        free(names);
+        index = false;
+        s = list_folder(&names, &n, w, path, ".safetensors", err);
+    }
+    if (!s && !n)
+        s = zn_fail(err, ZN_E_FILE, "The folder %s holds no .safetensors files", label);
+    for (size_t i = 0; i < n && !s; i++)
+        s = open_shard(w, path, len, names[i], !index, err);
+    free(names);
+    return s;
+}
+
+/* plain: only a file that holds tensors itself will do. */
+static zn_status open_path(zn_weights *w, const char *path, bool plain, zn_error *err)
+{
+    zn_file f = {.label = make_label(w, path)};
+
+    if (!f.label)
+        return no_memory(err);
+    if (w->n_files == MAX_FILES)
+        return zn_fail(err, ZN_E_FILE, "%s is one file too many: Zenith opens %d at most", f.label,
+                       MAX_FILES);
+    zn_status s = map_file(&f, path, err);
+
+    if (s)
+        return s;
+    if (!f.data)
+        return plain ? zn_fail(err, ZN_E_FILE, "%s is a folder, not a file", f.label)
+                     : open_folder(w, path, f.label, err);
+    if (!plain && is_index(f)) {
+        s = open_index(w, path, f, err);
+        munmap((void *)f.data, f.size);
+        return s;
+    }
+    s = add_file(w, f, err);
+    if (s) {
+        munmap((void *)f.data, f.size);
+        return s;
+    }
+    return read_file(w, f, err);
+}
+
+zn_status zn_weights_open(zn_weights **out, const char *const *paths, int n_paths, zn_error *err)
+{
+    zn_weights *w = calloc(1, sizeof *w);
+    zn_status s = ZN_OK;
+
+    *out = NULL;
+    if (err)
+        err->text[0] = 0;
+    if (!w)
+        return no_memory(err);
+    w->mapped = true;
+    if (!paths || n_paths < 1)
+        s = zn_fail(err, ZN_E_USAGE, "No weight file is named");
+    for (int i = 0; i < n_paths && !s; i++)
+        s = paths[i] && *paths[i] ? open_path(w, paths[i], false, err)
+                                  : zn_fail(err, ZN_E_USAGE, "The name of a weight file is empty");
+    if (!s)
+        s = finish(w, err);
+    if (s)
+        zn_weights_close(&w);
+    *out = w;
+    return s;
+}
+
+zn_status zn_weights_open_memory(zn_weights **out, const void *data, size_t size, const char *label,
+                                 zn_error *err)
+{
+    zn_weights *w = calloc(1, sizeof *w);
+    zn_file f = {.data = data, .size = size};
+
+    *out = NULL;
+    if (err)
+        err->text[0] = 0;
+    if (!w)
+        return no_memory(err);
+    f.label = make_label(w, label);
+    zn_status s = f.label ? add_file(w, f, err) : no_memory(err);
+
+    if (!s)
+        s = size && is_index(f) ? read_index(w, f, err) : read_file(w, f, err);
+    if (!s)
+        s = finish(w, err);
+    if (s)
+        zn_weights_close(&w);
+    *out = w;
+    return s;
+}

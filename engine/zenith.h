@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* zenith.h - the public face of the Zenith engine: the only header front ends see.
+ *
+ *     zn_error   err;
+ *     zn_engine *engine = NULL;
+ *     zn_model  *model  = NULL;
+ *
+ *     if (zn_engine_open(&engine, "auto", 0, &err) ||
+ *         zn_model_open(&model, engine, "taesd-encode", NULL, 0, &err))
+ *         die(err.text);
+ *
+ *     zn_array x = { pixels, h, w, 3 }, z;
+ *     zn_model_shape(model, &x, 1, &z, &err);
+ *     z.data = malloc(zn_array_len(&z) * sizeof(float));
+ *     if (zn_model_run(model, &x, 1, &z, NULL, &err))
+ *         die(err.text);
+ *     zn_model_close(&model);
+ *     zn_engine_close(&engine);
+ *
+ * Rules that hold everywhere:
+ *  - Calls that can fail return a zn_status; `err`, which may be NULL, then holds one sentence that
+ *    says what is wrong and what to do about it.
+ *  - Output first, then inputs, then options.
+ *  - zn_x_close() accepts NULL and a pointer to NULL, and sets the pointer to NULL.
+ *  - The library never prints and never exits.  Any thread may call; runs on one engine are
+ *    executed one after the other.
+ *  - Every file is hostile: a bad one gives ZN_E_FILE and a sentence, never a crash. */
+#ifndef ZENITH_H
+#define ZENITH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define ZN_API __attribute__((visibility("default")))
+#else
+#define ZN_API
+#endif
+
+typedef enum zn_status {
+    ZN_OK = 0,
+    ZN_E_USAGE = -1,     /* the caller asked for something that does not exist or does not fit */
+    ZN_E_FILE = -2,      /* a file is missing, unreadable, damaged, or of another model */
+    ZN_E_MEMORY = -3,    /* not enough memory, or more than the bound allows */
+    ZN_E_DEVICE = -4,    /* the engine cannot be used or was lost */
+    ZN_E_CANCELLED = -5, /* progress() returned false */
+} zn_status;
+
+typedef struct zn_error {
+    char text[512]; /* one sentence, no newline; empty after success */
+} zn_error;
+
+ZN_API const char *zn_version(void);
+
+/* ---- engines -------------------------------------------------------------------------------- */
+
+typedef struct zn_engine zn_engine;
+
+typedef struct zn_engine_info {
+    const char *name;  /* "scalar", "avx2", "avx512", "neon", "cuda" */
+    bool usable;       /* here and now */
+    bool automatic;    /* what "auto" picks */
+    char note[200];    /* what it is, or why it cannot be used */
+} zn_engine_info;
+
+/* Fills at most max entries and returns how many engines this build knows. */
+ZN_API int zn_engine_list(zn_engine_info *list, int max);
+
+/* name: one of the above; NULL or "auto" takes $ZENITH_ENGINE, or else the fastest that works.
+ * n_threads: 0 takes $ZENITH_THREADS, or else one per core. */
+ZN_API zn_status zn_engine_open(zn_engine **out, const char *name, int n_threads, zn_error *err);
+ZN_API void zn_engine_close(zn_engine **engine); /* after the models opened on it */
+ZN_API const char *zn_engine_name(const zn_engine *engine);
+ZN_API int zn_engine_threads(const zn_engine *engine);
+
+/* Measures the multiply-add peak of the threads in use, in GFLOP/s (takes about 0.2 s). */
+ZN_API double zn_engine_peak(zn_engine *engine);
+
+/* ---- weight files ----------------------------------------------------------------------------- */
+
+typedef struct zn_weights zn_weights;
+
+typedef struct zn_weight_info {
+    const char *name;
+    const char *dtype; /* "F32", "F16", ... as safetensors spells it */
+    int n_dims;
+    int64_t shape[8];
+} zn_weight_info;
+
+/* Opens .safetensors, .pth/.pt/.ckpt (PyTorch zip) files, or folders of shards, as one set. */
+ZN_API zn_status zn_weights_open(zn_weights **out, const char *const *paths, int n_paths,
+                                 zn_error *err);
+ZN_API void zn_weights_close(zn_weights **weights);
+ZN_API int zn_weights_count(const zn_weights *weights);
+ZN_API zn_weight_info zn_weights_info(const zn_weights *weights, int i); /* strings live as long */
+
+/* The id of the model these weights belong to and, in `what`, a description; NULL if unknown. */
+ZN_API const char *zn_weights_recognise(const zn_weights *weights, char *what, size_t size);
+
+/* Looks for stem.safetensors, .pth, .pt, .ckpt in each folder of $ZENITH_MODELS, in the user's data
+ * folder (zenith/models) and in the folder it was installed with. */
+ZN_API zn_status zn_weights_find(char *path, size_t size, const char *stem, zn_error *err);
+
+/* ---- models ----------------------------------------------------------------------------------- */
+
+typedef struct zn_model zn_model;
+
+enum { ZN_MAX_PORTS = 4, ZN_MAX_SETTINGS = 8 };
+
+typedef struct zn_setting {
+    const char *key; /* NULL ends a list */
+    float initial, min, max;
+    const char *help;
+} zn_setting;
+
+typedef struct zn_model_info {
+    const char *id;                     /* "taesd-encode" */
+    const char *summary;                /* one line */
+    const char *in[ZN_MAX_PORTS + 1];   /* names of the inputs, NULL ends; "[x]" is optional */
+    const char *out[ZN_MAX_PORTS + 1];
+    const char *weights;                /* the file stem that is looked for when none is given */
+    const zn_setting *settings;         /* NULL: none */
+} zn_model_info;
+
+/* The i-th registered model, or NULL past the end; the model with that id, or NULL. */
+ZN_API const zn_model_info *zn_model_at(int i);
+ZN_API const zn_model_info *zn_model_named(const char *id);
+
+/* How an image model maps sizes: known once weights are bound. */
+typedef struct zn_geometry {
+    int in_c, out_c;  /* channels of the first input and of the first output */
+    int shrink, grow; /* output size = ceil(input size * grow / shrink) */
+    int multiple;     /* tiles begin at multiples of this */
+    bool padded;      /* sizes must be multiples too: the last pixels are repeated up to there */
+    int halo;         /* input pixels around a tile that can change it; -1: the whole image */
+} zn_geometry;
+
+/* files: none (n_files 0) looks for the model's own file (zn_weights_find); ZN_RANDOM_WEIGHTS as the only
+ * one makes weights up, for benchmarks.  The engine must outlive the model. */
+#define ZN_RANDOM_WEIGHTS "random:"
+ZN_API zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id,
+                               const char *const *files, int n_files, zn_error *err);
+ZN_API void zn_model_close(zn_model **model);
+ZN_API const zn_geometry *zn_model_geometry(const zn_model *model);
+ZN_API const char *zn_model_variant(const zn_model *model); /* "taef2, 32 latent channels" */
+ZN_API int64_t zn_model_parameters(const zn_model *model);
+
+/* ---- running ---------------------------------------------------------------------------------- */
+
+typedef struct zn_array {
+    float *data;     /* h * w * c, the channel varies fastest; a vector is 1 x 1 x D */
+    int32_t h, w, c;
+} zn_array;
+
+static inline size_t zn_array_len(const zn_array *a)
+{
+    return (size_t)a->h * (size_t)a->w * (size_t)a->c;
+}
+
+typedef struct zn_job {          /* a zeroed one, or NULL, is the default */
+    const char *const *set;      /* "key=value", n_set of them */
+    int n_set;
+    size_t max_memory;           /* bytes a forward may take; 0: $ZENITH_MEMORY (MiB) or 640 MiB */
+    int tile;                    /* tile side in input pixels; 0: the largest that fits */
+    bool (*progress)(void *cookie, double done); /* 0..1, never falling; false cancels */
+    void *cookie;
+} zn_job;
+
+typedef struct zn_plan {         /* known before anything is allocated */
+    size_t peak_bytes;           /* activations of one tile */
+    double macs;                 /* multiply-adds of the whole run, halos included */
+    int32_t tile_w, tile_h;      /* input pixels, without halo */
+    int32_t n_tiles;
+} zn_plan;
+
+/* Fills in the sizes of out[] (not the data) for these inputs (whose data is not read). */
+ZN_API zn_status zn_model_shape(const zn_model *model, const zn_array *in, int n_in, zn_array *out,
+                                zn_error *err);
+ZN_API zn_status zn_model_plan(zn_model *model, const zn_array *in, int n_in, const zn_job *job,
+                               zn_plan *plan, zn_error *err);
+/* out[].data is the caller's, of the sizes that zn_model_shape gives. */
+ZN_API zn_status zn_model_run(zn_model *model, const zn_array *in, int n_in, zn_array *out,
+                              const zn_job *job, zn_error *err);
+
+/* The same for pictures that need not fit in memory: tiles are read and written through functions.
+ * Tiles lie on one absolute lattice, so every roi gives the pixels that the whole image would. */
+typedef struct zn_rect {
+    int32_t x, y, w, h;
+} zn_rect;
+
+typedef struct zn_source {       /* an image of w x h x c */
+    int32_t w, h, c;
+    bool (*read)(void *cookie, zn_rect r, float *dst); /* r is inside; dst is dense; false: failed */
+    void *cookie;
+} zn_source;
+
+typedef struct zn_sink {
+    bool (*write)(void *cookie, zn_rect r, const float *src); /* false: failed */
+    void *cookie;
+} zn_sink;
+
+/* roi is in output pixels.  Only models of one output whose inputs are images of one size. */
+ZN_API zn_status zn_model_run_region(zn_model *model, const zn_sink *out, const zn_source *in,
+                                     int n_in, zn_rect roi, const zn_job *job, zn_error *err);
+
+/* The noise of a picture (R'G'B', 0..1), per channel, as the standard deviation in units of 1/255.  Reads a
+ * bounded sample of the picture that does not depend on any roi. */
+ZN_API zn_status zn_noise_estimate(float sigma[3], const zn_source *in, zn_error *err);
+
+/* Where the time of the model's last run went: calls print once per layer, in order. */
+typedef struct zn_layer_time {
+    const char *op; /* "conv 3x3 64>64" */
+    double ms, macs;
+} zn_layer_time;
+ZN_API zn_status zn_model_profile(zn_model *model, const zn_array *in, int n_in, zn_array *out,
+                                  const zn_job *job,
+                                  void (*print)(void *cookie, const zn_layer_time *t), void *cookie,
+                                  zn_error *err);
+
+/* ---- self-test --------------------------------------------------------------------------------- */
+
+/* Runs every operation of the engine on odd sizes, and a tiny model of each kind with made-up
+ * weights, against the scalar reference.  One call of report() per case; returns the number of
+ * failures, or -1 if the engine cannot be opened. */
+ZN_API int zn_selftest(const char *engine, int n_threads,
+                       void (*report)(void *cookie, const char *name, bool ok, const char *detail),
+                       void *cookie);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

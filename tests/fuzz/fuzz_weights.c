@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* fuzz_weights.c - any bytes at all as a weight file: it opens or it does not, and every tensor of
+ * one that opens can be read.
+ *
+ * Built with -fsanitize=fuzzer it is a libFuzzer target.  Built with -DZN_FUZZ_MAIN it reads the files
+ * it is given, for other fuzzers and to look at a crash. */
+#include "../../engine/core/weightfile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    size_t left = 1 << 20; /* elements: tensors may share and repeat their data */
+    zn_weights *w;
+    zn_error err;
+
+    if (zn_weights_open_memory(&w, data, size, "input", &err)) {
+        if (w || !err.text[0] || strlen(err.text) >= sizeof err.text)
+            abort();
+        return 0;
+    }
+    for (int i = 0; i < zn_weights_count(w); i++) {
+        const zn_entry *e = zn_weights_at(w, i);
+        size_t len = zn_entry_len(e);
+
+        if (zn_weights_get(w, e->name) != e)
+            abort();
+        if (len > left)
+            continue;
+        left -= len;
+        float *dst = malloc(len * sizeof *dst + 1); /* exact, for the sanitizer */
+
+        if (dst)
+            zn_entry_read(e, dst);
+        free(dst);
+    }
+    zn_weights_close(&w);
+    return 0;
+}
+
+#ifdef ZN_FUZZ_MAIN
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        FILE *f = fopen(argv[i], "rb");
+        long size = f && !fseek(f, 0, SEEK_END) ? ftell(f) : -1;
+        uint8_t *data = size < 0 ? NULL : malloc((size_t)size + !size);
+
+        if (!data || fseek(f, 0, SEEK_SET) || fread(data, 1, (size_t)size, f) != (size_t)size) {
+            fprintf(stderr, "%s: cannot be read\n", argv[i]);
+            return 1;
+        }
+        fclose(f);
+        LLVMFuzzerTestOneInput(data, (size_t)size);
+        free(data);
+    }
+    printf("%d files\n", argc - 1);
+    return 0;
+}
+#endif

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The rules of ARCHITECTURE.md about who may include whom, checked by grep.  Prints one line per rule.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+passed=0 failed=0
+
+# rule NAME PATTERN FILE...: no line of the files may match.
+rule() {
+  local name=$1 pattern=$2 hits
+  shift 2
+  hits=$(grep -nE "$pattern" "$@" /dev/null 2>/dev/null)
+  if [ -z "$hits" ]; then
+    echo "ok $name"
+    passed=$((passed + 1))
+  else
+    echo "not ok $name: $(echo "$hits" | head -n 3 | tr '\n' ' ')"
+    failed=$((failed + 1))
+  fi
+}
+
+inc='^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]'
+engine=$(find engine -name '*.[ch]' -o -name '*.cu')
+rule "the engine knows nothing of GLib, GEGL and GIMP" "${inc}(glib|gio|gobject|gegl|babl|libgimp|gtk)" $engine
+rule "core includes core and zenith.h alone" "${inc}\.\./(\.\./)?(backend|ops|handle|models|pipeline|cpu|cuda)" $(find engine/core -name '*.[ch]')
+rule "models never include a device or a pipeline" "${inc}.*(cpu/|cuda/|pipeline/|handle\.h)" $(find engine/models -name '*.[ch]')
+rule "a device never names a model" "${inc}.*(models/|pipeline/|handle\.h|ops\.h)" $(find engine/cpu engine/cuda -name '*.[ch]' -o -name '*.cu' 2>/dev/null)
+rule "the pipeline never includes a device" "${inc}.*(cpu/|cuda/)" $(find engine/pipeline -name '*.[ch]')
+rule "the command line sees zenith.h alone" "${inc}.*(core/|models/|pipeline/|cpu/|cuda/|backend\.h|ops\.h|handle\.h)" $(find engine/cli -name '*.[ch]')
+rule "the operations see zenith.h alone" "${inc}.*(core/|models/|pipeline/|cpu/|cuda/|backend\.h|ops\.h|handle\.h)" $(find gegl-ops -name '*.[ch]')
+rule "the plug-in never includes the engine" "${inc}.*(zenith\.h|core/|engine/)" $(find plugin -name '*.[ch]')
+# The thread pool's pause instruction is the one exception.
+rule "no device #ifdef outside cpu, cuda" '#[[:space:]]*(if|ifdef|ifndef|elif).*(__x86_64__|__aarch64__|__ARM|__AVX|__SSE|CUDA|__CUDACC__)' \
+  $(find engine gegl-ops plugin -name '*.[ch]' -not -path 'engine/cpu/*' -not -path 'engine/cuda/*' -not -name threads.c)
+rule "no Python outside tools and training" '.' $(git ls-files '*.py' 2>/dev/null | grep -vE '^(tools|training)/')
+rule "presets name operations, not models' files" '\.(safetensors|pth|npy)' $(find presets -name '*.preset' 2>/dev/null)
+
+# The check itself must be able to fail.
+probe=$(mktemp -d)
+echo '#include "../cpu/kernels.h"' >"$probe/bad.c"
+if grep -qE "${inc}.*(cpu/|cuda/|pipeline/|handle\.h)" "$probe/bad.c"; then
+  echo "ok a broken rule is seen"
+  passed=$((passed + 1))
+else
+  echo "not ok a broken rule is seen: the pattern missed it"
+  failed=$((failed + 1))
+fi
+rm -r "$probe"
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" -eq 0 ]

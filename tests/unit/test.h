@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* test.h - the harness of the unit tests: one line per test, a count, an exit status.
+ *
+ *     static void test_add(void) { CHECK(add(1, 2) == 3, "1 + 2 = %d", add(1, 2)); }
+ *     int main(void) { RUN(test_add); return test_end(); }
+ *
+ * A failed CHECK leaves the test; SKIP leaves it too, saying why.  Include it in one file only. */
+#ifndef ZN_TEST_H
+#define ZN_TEST_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct {
+    int passed, failed, skipped;
+    bool skip;
+    char why[1024]; /* empty: the test passes so far */
+} test_state;
+
+__attribute__((format(printf, 2, 3))) static inline void test_note(bool skip, const char *fmt, ...)
+{
+    va_list ap;
+
+    test_state.skip = skip;
+    va_start(ap, fmt);
+    vsnprintf(test_state.why, sizeof test_state.why, fmt, ap);
+    va_end(ap);
+}
+
+/* CHECK and SKIP are for functions that return nothing; after a helper with CHECKs, TRY(helper()). */
+#define CHECK(ok, ...)                                                                             \
+    do {                                                                                           \
+        if (!(ok)) {                                                                               \
+            test_note(false, __VA_ARGS__);                                                         \
+            return;                                                                                \
+        }                                                                                          \
+    } while (0)
+#define SKIP(...)                                                                                  \
+    do {                                                                                           \
+        test_note(true, __VA_ARGS__);                                                              \
+        return;                                                                                    \
+    } while (0)
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        call;                                                                                      \
+        if (test_state.why[0])                                                                     \
+            return;                                                                                \
+    } while (0)
+
+#define RUN(test) test_run(#test, test)
+
+static inline void test_run(const char *name, void (*test)(void))
+{
+    test_state.why[0] = 0;
+    test();
+    if (!strncmp(name, "test_", 5))
+        name += 5;
+    bool noted = test_state.why[0], skip = noted && test_state.skip;
+
+    test_state.passed += !noted;
+    test_state.skipped += skip;
+    test_state.failed += noted && !skip;
+    printf("%s %s%s%s\n", skip ? "skip" : noted ? "not ok" : "ok", name, noted ? ": " : "",
+           test_state.why);
+    fflush(stdout);
+}
+
+static inline int test_end(void)
+{
+    printf("%d passed, %d failed, %d skipped\n", test_state.passed, test_state.failed,
+           test_state.skipped);
+    return test_state.failed ? 1 : 0;
+}
+
+#endif
