@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* backend.c - the vtable of backend.h for every instruction set: they differ in the kernels alone.
+ *
+ * Everything an operation needs beside its arguments is allocated here, once: the pool, scratch memory
+ * for each worker and for the device, and a row of zeros. */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "device.h"
+
+static void *open_isa(zn_isa isa, int n_threads, zn_error *err)
+{
+    const zn_kernels *k = zn_kernels_for(isa, err);
+    zn_cpu *d;
+    size_t n;
+
+    if (!k)
+        return NULL;
+    d = calloc(1, sizeof *d);
+    if (!d)
+        goto error;
+    d->k = k;
+    d->pool = zn_pool_open(n_threads > 0 ? n_threads : zn_cpu_count());
+    if (!d->pool)
+        goto error;
+    n = (size_t)zn_pool_size(d->pool) + 1;
+    d->scratch = aligned_alloc(ZN_ALIGN, n * ZN_SCRATCH + ZN_ZEROS * sizeof(float));
+    if (!d->scratch)
+        goto error;
+    d->shared = d->scratch + (n - 1) * ZN_SCRATCH;
+    d->zeros = memset(d->scratch + n * ZN_SCRATCH, 0, ZN_ZEROS * sizeof(float));
+    return d;
+
+error:
+    zn_fail(err, ZN_E_MEMORY, "not enough memory to start %d threads",
+            n_threads > 0 ? n_threads : zn_cpu_count());
+    if (d)
+        zn_pool_close(&d->pool);
+    free(d);
+    return NULL;
+}
+
+static void cpu_close(void *dev)
+{
+    zn_cpu *d = dev;
+
+    if (!d)
+        return;
+    zn_pool_close(&d->pool);
+    free(d->scratch);
+    free(d);
+}
+
+static int cpu_threads(void *dev)
+{
+    return zn_pool_size(((zn_cpu *)dev)->pool);
+}
+
+static void *cpu_alloc(void *dev, size_t size)
+{
+    (void)dev;
+    if (size > SIZE_MAX - ZN_ALIGN)
+        return NULL;
+    size = (size + ZN_ALIGN - 1) / ZN_ALIGN * ZN_ALIGN;
+    return aligned_alloc(ZN_ALIGN, size ? size : ZN_ALIGN);
+}
+
+static void cpu_free(void *dev, void *ptr)
+{
+    (void)dev;
+    free(ptr);
+}
+
+static void cpu_copy(void *dev, void *dst, const void *src, size_t size)
+{
+    (void)dev;
+    memcpy(dst, src, size);
+}
+
+static zn_status cpu_sync(void *dev, zn_error *err)
+{
+    (void)dev, (void)err;
+    return ZN_OK;
+}
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+typedef struct peak_job {
+    zn_cpu *d;
+    size_t rounds;
+} peak_job;
+
+static void peak_item(void *cookie, int item, int worker)
+{
+    const peak_job *job = cookie;
+    float *sink = zn_cpu_scratch(job->d, worker);
+
+    (void)item;
+    for (int i = 0; i < ZN_MAX_VL; i++)
+        sink[i] = 0.5f;
+    job->d->k->peak(sink, job->rounds);
+}
+
+/* The best of several short runs, each as long as it takes to time it well. */
+static double cpu_peak(void *dev)
+{
+    zn_cpu *d = dev;
+    peak_job job = { d, 1 << 12 };
+    int n = zn_pool_size(d->pool);
+    double best = 0, start = now();
+
+    do {
+        double t = now(), flops;
+
+        zn_pool_run(d->pool, peak_item, &job, n);
+        t = now() - t;
+        flops = d->k->peak_flops * (double)job.rounds * n / (t > 0 ? t : 1e-9);
+        if (t < 0.005)
+            job.rounds *= 2;
+        else if (flops > best)
+            best = flops;
+    } while (now() - start < 0.15 || best == 0);
+    return best * 1e-9;
+}
+
+#define ZN_CPU_BACKEND(isa_name, isa)                                                  \
+    static void *open_##isa_name(int n_threads, zn_error *err)                         \
+    {                                                                                  \
+        return open_isa(isa, n_threads, err);                                          \
+    }                                                                                  \
+    const zn_backend zn_backend_##isa_name = {                                         \
+        .abi = ZN_BACKEND_ABI,                                                         \
+        .name = #isa_name,                                                             \
+        .open = open_##isa_name,                                                       \
+        .close = cpu_close,                                                            \
+        .threads = cpu_threads,                                                        \
+        .alloc = cpu_alloc,                                                            \
+        .free = cpu_free,                                                              \
+        .upload = cpu_copy,                                                            \
+        .download = cpu_copy,                                                          \
+        .sync = cpu_sync,                                                              \
+        .conv_size = zn_cpu_conv_size,                                                 \
+        .conv_pack = zn_cpu_conv_pack,                                                 \
+        .conv2d = zn_cpu_conv2d,                                                       \
+        .norm = zn_cpu_norm,                                                           \
+        .attention = zn_cpu_attention,                                                 \
+        .softmax = zn_cpu_softmax,                                                     \
+        .resize = zn_cpu_resize,                                                       \
+        .unshuffle = zn_cpu_unshuffle,                                                 \
+        .shuffle = zn_cpu_shuffle,                                                     \
+        .map = zn_cpu_map,                                                             \
+        .binary = zn_cpu_binary,                                                       \
+        .fill = zn_cpu_fill,                                                           \
+        .peak = cpu_peak,                                                              \
+    }
+
+ZN_CPU_BACKEND(scalar, ZN_ISA_SCALAR);
+ZN_CPU_BACKEND(neon, ZN_ISA_NEON);
+ZN_CPU_BACKEND(avx2, ZN_ISA_AVX2);
+ZN_CPU_BACKEND(avx512, ZN_ISA_AVX512);

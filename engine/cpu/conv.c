@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/* conv.c - dense, grouped and depthwise convolution as an indirect matrix product.
+ *
+ *     pixels of x --(a table of pointers: one per tap and output pixel)--> gemm --> pixels of y
+ *
+ * Nothing is copied: padding is a pointer to a row of zeros, stride and enlargement are other pointers.
+ * An item is a block of output pixels times some panels; a panel is NR outputs.  Inside an item:
+ *     for each cut of the channels (so that a panel's weights stay in L1/L2)
+ *         for each panel, for each tile of MR pixels: gemm
+ * in which the order of a pixel's additions depends on neither the block nor the thread.
+ *
+ * packed: bias, padded to whole panels; then [group][panel][tap][channel][outputs of the panel], where
+ * the last panel of a group is as many whole vectors as it needs.  Depthwise: bias, [tap][channel]. */
+#include <string.h>
+
+#include "device.h"
+
+enum {
+    TILES = 16,           /* of MR pixels, per block */
+    MAX_TAPS = 1024,      /* of the pointer table */
+    ITEM_MACS = 4 << 20,  /* worth handing to a thread */
+    PANEL_BYTES = 96 << 10 /* of weights between which and the cache a tile is computed */
+};
+
+typedef struct conv_job {
+    zn_cpu *d;
+    zn_tensor y, x;
+    const zn_conv *w;
+    zn_tail t;
+    size_t n_pixels;
+    int n_columns, panels; /* items per block; panels per item */
+    int cut;               /* channels at a time */
+} conv_job;
+
+typedef struct table {     /* of a block; in scratch memory */
+    const float **x;       /* [tile][tap][MR] */
+    float **y;             /* [tile][MR] */
+    const float **res;     /* likewise, or NULL */
+    float *acc;            /* [tile][MR][NR] */
+} table;
+
+static int round_up(int n, int to)
+{
+    return (n + to - 1) / to * to;
+}
+
+static bool is_depthwise(const zn_conv *w)
+{
+    return w->groups > 1 && w->groups == w->cin && w->cin == w->cout;
+}
+
+/* ---- weights ------------------------------------------------------------------------------------------ */
+
+static size_t bias_len(const zn_kernels *k, const zn_conv *w)
+{
+    return (size_t)w->groups * (size_t)round_up(w->cout / w->groups, k->nr);
+}
+
+static size_t group_len(const zn_kernels *k, const zn_conv *w) /* weights of a group */
+{
+    return (size_t)w->kh * (size_t)w->kw * (size_t)(w->cin / w->groups) *
+           (size_t)round_up(w->cout / w->groups, k->vl);
+}
+
+size_t zn_cpu_conv_size(void *dev, const zn_conv *w)
+{
+    const zn_kernels *k = ((zn_cpu *)dev)->k;
+
+    if (!k->gemm)
+        return zn_formula_conv_size(w);
+    if (is_depthwise(w))
+        return sizeof(float) * (size_t)w->cout * (size_t)(1 + w->kh * w->kw);
+    return sizeof(float) * (bias_len(k, w) + (size_t)w->groups * group_len(k, w));
+}
+
+static void pack_depthwise(const zn_conv *w, const float *weight, const float *bias)
+{
+    float *packed = w->packed;
+    int taps = w->kh * w->kw;
+
+    for (int c = 0; c < w->cout; c++) {
+        packed[c] = bias ? bias[c] : 0;
+        for (int t = 0; t < taps; t++)
+            packed[(size_t)(t + 1) * (size_t)w->cout + (size_t)c] = weight[(size_t)c * (size_t)taps + (size_t)t];
+    }
+}
+
+/* One panel: [tap][channel][width] from weight[o][channel][tap]; outputs past n are zero. */
+static void pack_panel(float *to, const float *weight, int taps, int cin, int n, int width)
+{
+    for (int t = 0; t < taps; t++)
+        for (int c = 0; c < cin; c++)
+            for (int o = 0; o < width; o++)
+                *to++ = o < n ? weight[((size_t)o * (size_t)cin + (size_t)c) * (size_t)taps + (size_t)t]
+                              : 0;
+}
+
+void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias)
+{
+    const zn_kernels *k = ((zn_cpu *)dev)->k;
+    int cin = w->cin / w->groups, cout = w->cout / w->groups, taps = w->kh * w->kw;
+
+    if (!k->gemm) {
+        zn_formula_conv_pack(w, weight, bias);
+        return;
+    }
+    if (is_depthwise(w)) {
+        pack_depthwise(w, weight, bias);
+        return;
+    }
+    for (int g = 0; g < w->groups; g++) {
+        float *b = (float *)w->packed + (size_t)(g * round_up(cout, k->nr));
+        float *to = (float *)w->packed + bias_len(k, w) + (size_t)g * group_len(k, w);
+
+        for (int o = 0; o < round_up(cout, k->nr); o++)
+            b[o] = bias && o < cout ? bias[g * cout + o] : 0;
+        for (int o = 0; o < cout; o += k->nr) {
+            int n = cout - o < k->nr ? cout - o : k->nr, width = round_up(n, k->vl);
+
+            pack_panel(to, weight + (size_t)(g * cout + o) * (size_t)(cin * taps), taps, cin, n,
+                       width);
+            to += (size_t)(taps * cin) * (size_t)width;
+        }
+    }
+}
+
+/* ---- pointers ----------------------------------------------------------------------------------------- */
+
+/* to[tap * MR] = the input pixel that tap reads for output (n, i, j). */
+static void point(const float **to, const conv_job *job, int n, int i, int j)
+{
+    const zn_conv *w = job->w;
+    zn_tensor x = job->x;
+    int mr = job->d->k->mr, shift = w->up2 ? 1 : 0;
+    int top = i * w->stride - w->pad_t, left = j * w->stride - w->pad_l;
+    const float *image = x.data + (size_t)n * (size_t)x.h * (size_t)x.w * (size_t)x.ld;
+
+    for (int u = 0; u < w->kh; u++) {
+        int yy = top + u;
+        const float *row = image + (ptrdiff_t)(yy >> shift) * x.w * x.ld;
+
+        for (int v = 0; v < w->kw; v++, to += mr) {
+            int xx = left + v;
+
+            *to = yy < 0 || yy >= x.h << shift || xx < 0 || xx >= x.w << shift
+                      ? job->d->zeros
+                      : row + (ptrdiff_t)(xx >> shift) * x.ld;
+        }
+    }
+}
+
+/* Fills the table of the pixels first .. first+n-1; the last tile repeats its last pixel. */
+static table make_table(const conv_job *job, int worker, size_t first, int n)
+{
+    int mr = job->d->k->mr, taps = job->w->kh * job->w->kw;
+    size_t ldy = (size_t)job->y.ld;
+    zn_tensor y = job->y;
+    table tb;
+
+    tb.x = zn_cpu_scratch(job->d, worker);
+    tb.y = (float **)(void *)(tb.x + (size_t)taps * (size_t)(TILES * mr));
+    tb.res = (const float **)(void *)(tb.y + TILES * mr);
+    tb.acc = (float *)(void *)(tb.res + TILES * mr);
+    for (int r = 0; r < round_up(n, mr); r++) {
+        size_t p = first + (size_t)(r < n ? r : n - 1);
+        int j = (int)(p % (size_t)y.w), i = (int)(p / (size_t)y.w % (size_t)y.h);
+
+        point(tb.x + (size_t)(r / mr) * (size_t)(taps * mr) + r % mr, job,
+              (int)(p / ((size_t)y.w * (size_t)y.h)), i, j);
+        tb.y[r] = y.data + p * ldy;
+        tb.res[r] = zn_residual_at(&job->t, p);
+    }
+    if (!job->t.residual)
+        tb.res = NULL;
+    return tb;
+}
+
+/* ---- items ---------------------------------------------------------------------------------------------- */
+
+/* All tiles of a block through one panel, for channels from .. from+cut of the group. */
+static void run_panel(const conv_job *job, const table *tb, int n, int panel, int from)
+{
+    const zn_kernels *k = job->d->k;
+    const zn_conv *w = job->w;
+    int cin = w->cin / w->groups, cout = w->cout / w->groups, taps = w->kh * w->kw;
+    int per_group = round_up(cout, k->nr) / k->nr, g = panel / per_group, o = panel % per_group * k->nr;
+    int outputs = cout - o < k->nr ? cout - o : k->nr, width = round_up(outputs, k->vl);
+    zn_tile tile = {
+        .zeros = job->d->zeros,
+        .bias = (const float *)w->packed + g * round_up(cout, k->nr) + o,
+        .w = (const float *)w->packed + bias_len(k, w) + (size_t)g * group_len(k, w) +
+             (size_t)(taps * cin) * (size_t)o + (size_t)from * (size_t)width,
+        .w_tap = (size_t)cin * (size_t)width,
+        .t = &job->t,
+        .off = g * cin + from,
+        .y_off = g * cout + o,
+        .taps = taps,
+        .k = cin - from < job->cut ? cin - from : job->cut,
+        .n = outputs,
+        .first = from == 0,
+        .last = from + job->cut >= cin,
+    };
+
+    for (int r = 0; r < n; r += k->mr) {
+        tile.x = tb->x + (size_t)r * (size_t)taps;
+        tile.y = tb->y + r;
+        tile.res = tb->res ? tb->res + r : NULL;
+        tile.acc = tb->acc + (size_t)r * (size_t)k->nr;
+        tile.mr = n - r < k->mr ? n - r : k->mr;
+        k->gemm(&tile);
+    }
+}
+
+static void gemm_item(void *cookie, int item, int worker)
+{
+    const conv_job *job = cookie;
+    const zn_conv *w = job->w;
+    const zn_kernels *k = job->d->k;
+    size_t first = (size_t)(item / job->n_columns) * (size_t)(TILES * k->mr);
+    int n = (int)(job->n_pixels - first < (size_t)(TILES * k->mr) ? job->n_pixels - first
+                                                                  : (size_t)(TILES * k->mr));
+    int cin = w->cin / w->groups;
+    int total = w->groups * round_up(w->cout / w->groups, k->nr) / k->nr;
+    int panel = item % job->n_columns * job->panels;
+    int end = panel + job->panels < total ? panel + job->panels : total;
+    table tb = make_table(job, worker, first, n);
+
+    for (; panel < end; panel++)
+        for (int from = 0; from < cin; from += job->cut)
+            run_panel(job, &tb, n, panel, from);
+}
+
+static void depthwise_item(void *cookie, int item, int worker)
+{
+    const conv_job *job = cookie;
+    const zn_conv *w = job->w;
+    const zn_kernels *k = job->d->k;
+    size_t first = (size_t)item * (size_t)(TILES * k->mr);
+    int n = (int)(job->n_pixels - first < (size_t)(TILES * k->mr) ? job->n_pixels - first
+                                                                  : (size_t)(TILES * k->mr));
+    table tb = make_table(job, worker, first, n);
+    zn_tile tile = {
+        .zeros = job->d->zeros, .w_tap = (size_t)w->cout, .t = &job->t, .taps = w->kh * w->kw
+    };
+
+    for (int r = 0; r < n; r += k->mr)
+        for (int c = 0; c < w->cout; c += ZN_ZEROS) {
+            tile.x = tb.x + (size_t)r * (size_t)tile.taps;
+            tile.y = tb.y + r;
+            tile.res = tb.res ? tb.res + r : NULL;
+            tile.mr = n - r < k->mr ? n - r : k->mr;
+            tile.bias = (const float *)w->packed + c;
+            tile.w = tile.bias + w->cout;
+            tile.off = tile.y_off = c;
+            tile.n = w->cout - c < ZN_ZEROS ? w->cout - c : ZN_ZEROS;
+            k->depthwise(&tile);
+        }
+}
+
+/* Channels at a time: as few equal cuts as keep a panel within PANEL_BYTES, in steps of 4. */
+static int cut_channels(const zn_kernels *k, const zn_conv *w)
+{
+    int cin = w->cin / w->groups;
+    int most = PANEL_BYTES / (int)sizeof(float) / (w->kh * w->kw * k->nr);
+    int cuts;
+
+    most = most < 16 ? 16 : most > ZN_ZEROS ? ZN_ZEROS : most;
+    cuts = (cin + most - 1) / most;
+    return round_up((cin + cuts - 1) / cuts, 4);
+}
+
+void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
+{
+    conv_job job = { .d = dev, .y = y, .x = x, .w = w, .t = zn_cpu_tail(t) };
+    const zn_kernels *k = job.d->k;
+    size_t block = (size_t)(TILES * k->mr), macs;
+    int total;
+
+    if (!k->gemm) {
+        zn_formula_conv2d(job.d, y, x, w, t);
+        return;
+    }
+    assert(w->kh * w->kw <= MAX_TAPS);
+    job.n_pixels = zn_pixels(y);
+    if (is_depthwise(w)) {
+        zn_pool_run(job.d->pool, depthwise_item, &job, zn_items(job.n_pixels, block));
+        return;
+    }
+    total = w->groups * round_up(w->cout / w->groups, k->nr) / k->nr;
+    macs = (job.n_pixels < block ? job.n_pixels : block) * (size_t)(w->kh * w->kw) *
+           (size_t)(w->cin / w->groups) * (size_t)k->nr;
+    job.cut = cut_channels(k, w);
+    job.panels = macs * (size_t)total <= ITEM_MACS ? total : 1 + (int)(ITEM_MACS / macs);
+    job.n_columns = (total + job.panels - 1) / job.panels;
+    zn_pool_run(job.d->pool, gemm_item, &job, zn_items(job.n_pixels, block) * job.n_columns);
+}

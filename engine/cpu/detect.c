@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#include "detect.h"
+
+#if ZN_ARCH_X86
+#include <cpuid.h>
+#include <stdint.h>
+
+/* The register sets that the operating system saves: a CPU flag alone is not enough. */
+static uint32_t saved_registers(void)
+{
+    uint32_t lo, hi;
+
+    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    return lo;
+}
+
+static bool x86_has(zn_isa isa)
+{
+    enum { YMM = 0x6, ZMM = 0xe6 };
+    const uint32_t avx512 = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
+    uint32_t a, b, c, d, b7, c7, d7;
+
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_AVX) ||
+        !(c & bit_FMA) || !(c & bit_F16C) || !__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) ||
+        !(b7 & bit_AVX2) || (saved_registers() & YMM) != YMM)
+        return false;
+    return isa == ZN_ISA_AVX2 || ((b7 & avx512) == avx512 && (saved_registers() & ZMM) == ZMM);
+}
+#endif
+
+#if ZN_ARCH_ARM && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
+bool zn_cpu_has(zn_isa isa)
+{
+    switch (isa) {
+    case ZN_ISA_SCALAR:
+        return true;
+    case ZN_ISA_NEON:
+#if ZN_ARCH_ARM && defined(__linux__)
+        return (getauxval(AT_HWCAP) & HWCAP_ASIMD) != 0;
+#else
+        return ZN_ARCH_ARM; /* part of every other aarch64 system */
+#endif
+    case ZN_ISA_AVX2:
+    case ZN_ISA_AVX512:
+#if ZN_ARCH_X86
+        return x86_has(isa);
+#else
+        return false;
+#endif
+    }
+    return false;
+}

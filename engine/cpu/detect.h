@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* detect.h - what this CPU can do, and what this build can use of it. */
+#ifndef ZN_DETECT_H
+#define ZN_DETECT_H
+
+#include <stdbool.h>
+
+#if defined(__x86_64__)
+#define ZN_ARCH_X86 1
+#define ZN_ARCH_NAME "x86-64"
+#else
+#define ZN_ARCH_X86 0
+#endif
+
+#if defined(__aarch64__) && defined(__LITTLE_ENDIAN__) || \
+    defined(__aarch64__) && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define ZN_ARCH_ARM 1
+#define ZN_ARCH_NAME "aarch64"
+#else
+#define ZN_ARCH_ARM 0
+#endif
+
+#ifndef ZN_ARCH_NAME
+#define ZN_ARCH_NAME "of another kind"
+#endif
+
+typedef enum zn_isa { ZN_ISA_SCALAR, ZN_ISA_NEON, ZN_ISA_AVX2, ZN_ISA_AVX512 } zn_isa;
+
+/* True if the CPU and the operating system support it (ZN_ISA_SCALAR: always). */
+bool zn_cpu_has(zn_isa isa);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* device.h - what the operations of the CPU backend share. */
+#ifndef ZN_DEVICE_H
+#define ZN_DEVICE_H
+
+#include "../core/arena.h"
+#include "kernels.h"
+
+enum {
+    ZN_SCRATCH = 2 << 20,  /* bytes of scratch memory per worker, and once more for the whole device */
+    ZN_ZEROS = 1024,       /* floats of zeros to point padding at: the longest cut of a sum */
+    ZN_CPU_MAX_C = 1 << 15 /* channels of a normalised tensor */
+};
+
+typedef struct zn_cpu {
+    const zn_kernels *k;
+    zn_pool *pool;
+    char *scratch; /* ZN_SCRATCH bytes for each worker, then those of the device, then the zeros */
+    void *shared;  /* ZN_SCRATCH bytes; belongs to the operation, not to a worker */
+    const float *zeros;
+} zn_cpu;
+
+static inline void *zn_cpu_scratch(const zn_cpu *d, int worker)
+{
+    return d->scratch + (size_t)worker * ZN_SCRATCH;
+}
+
+/* In a tail handed to an operation, gain 0 reads as 1; in one handed to a kernel it is 0. */
+static inline zn_tail zn_cpu_tail(zn_tail t)
+{
+    if (t.gain == 0)
+        t.gain = 1;
+    return t;
+}
+
+static inline const float *zn_residual_at(const zn_tail *t, size_t pixel)
+{
+    return t->residual ? t->residual->data + pixel * (size_t)t->residual->ld : NULL;
+}
+
+/* Items of about `each` units out of n, one at least: how a loop is cut.  Depends on nothing else, so
+ * that the cut, and with it every rounding, is the same for every number of threads. */
+static inline int zn_items(size_t n, size_t each)
+{
+    return (int)((n + each - 1) / each);
+}
+
+/* The operations, as in backend.h. */
+size_t zn_cpu_conv_size(void *dev, const zn_conv *w);
+void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias);
+void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
+void zn_cpu_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t);
+void zn_cpu_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads,
+                      float scale);
+void zn_cpu_softmax(void *dev, zn_tensor y, zn_tensor x);
+void zn_cpu_resize(void *dev, zn_tensor y, zn_tensor x, zn_filter f);
+void zn_cpu_unshuffle(void *dev, zn_tensor y, zn_tensor x, int r);
+void zn_cpu_shuffle(void *dev, zn_tensor y, zn_tensor x, int r, zn_tail t);
+void zn_cpu_map(void *dev, zn_tensor y, zn_tensor x, zn_tail t);
+void zn_cpu_binary(void *dev, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t);
+void zn_cpu_fill(void *dev, zn_tensor y, const float *value);
+
+/* The plain formulas of the scalar backend (formula.c); `packed` is the bias, then [kh][kw][cin][cout]. */
+size_t zn_formula_conv_size(const zn_conv *w);
+void zn_formula_conv_pack(const zn_conv *w, const float *weight, const float *bias);
+void zn_formula_conv2d(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
+void zn_formula_attention(zn_cpu *d, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads,
+                          float scale);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* formula.c - convolution and attention as backend.h writes them down: the reference. */
+#include <math.h>
+#include <string.h>
+
+#include "device.h"
+
+/* ---- convolution -------------------------------------------------------------------------------- */
+
+typedef struct conv_job {
+    zn_cpu *d;
+    zn_tensor y, x;
+    const zn_conv *w;
+    zn_tail t;
+} conv_job;
+
+size_t zn_formula_conv_size(const zn_conv *w)
+{
+    return sizeof(float) * (size_t)w->cout *
+           (1 + (size_t)w->kh * (size_t)w->kw * (size_t)(w->cin / w->groups));
+}
+
+void zn_formula_conv_pack(const zn_conv *w, const float *weight, const float *bias)
+{
+    float *packed = w->packed;
+    int cin = w->cin / w->groups, taps = w->kh * w->kw;
+
+    for (int o = 0; o < w->cout; o++)
+        packed[o] = bias ? bias[o] : 0;
+    for (int o = 0; o < w->cout; o++)
+        for (int c = 0; c < cin; c++)
+            for (int t = 0; t < taps; t++)
+                packed[((size_t)(t * cin + c) + 1) * (size_t)w->cout + (size_t)o] =
+                    weight[((size_t)o * (size_t)cin + (size_t)c) * (size_t)taps + (size_t)t];
+}
+
+/* acc[o] += sum over the channels c of o's group of x[c] * w[c][o], for one tap */
+static void add_tap(float *restrict acc, const float *restrict x, const float *restrict weight,
+                    const zn_conv *w)
+{
+    int cin = w->cin / w->groups, cout = w->cout / w->groups;
+
+    for (int c = 0; c < cin; c++)
+        for (int g = 0; g < w->groups; g++) {
+            const float *row = weight + (size_t)c * (size_t)w->cout + g * cout;
+            float v = x[g * cin + c];
+
+            for (int o = 0; o < cout; o++)
+                acc[g * cout + o] += v * row[o];
+        }
+}
+
+/* One row of outputs. */
+static void conv_row(void *cookie, int item, int worker)
+{
+    const conv_job *job = cookie;
+    const zn_conv *w = job->w;
+    zn_tensor y = job->y, x = job->x;
+    const float *bias = w->packed, *weight = bias + w->cout;
+    float *acc = zn_cpu_scratch(job->d, worker);
+    int n = item / y.h, i = item % y.h, up = w->up2 ? 2 : 1;
+
+    for (int j = 0; j < y.w; j++) {
+        size_t p = (size_t)item * (size_t)y.w + (size_t)j;
+
+        memcpy(acc, bias, (size_t)w->cout * sizeof *acc);
+        for (int u = 0; u < w->kh; u++)
+            for (int v = 0; v < w->kw; v++) {
+                int yy = i * w->stride + u - w->pad_t, xx = j * w->stride + v - w->pad_l;
+
+                if (yy < 0 || yy >= x.h * up || xx < 0 || xx >= x.w * up)
+                    continue;
+                add_tap(acc,
+                        x.data + (((size_t)n * (size_t)x.h + (size_t)(yy / up)) * (size_t)x.w +
+                                  (size_t)(xx / up)) *
+                                     (size_t)x.ld,
+                        weight + (size_t)(u * w->kw + v) * (size_t)(w->cin / w->groups) *
+                                     (size_t)w->cout,
+                        w);
+            }
+        job->d->k->map(y.data + p * (size_t)y.ld, acc, NULL, NULL, zn_residual_at(&job->t, p),
+                       (size_t)w->cout, &job->t);
+    }
+}
+
+void zn_formula_conv2d(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
+{
+    conv_job job = { d, y, x, w, zn_cpu_tail(t) };
+
+    assert((size_t)w->cout * sizeof(float) <= ZN_SCRATCH);
+    zn_pool_run(d->pool, conv_row, &job, y.n * y.h);
+}
+
+/* ---- attention ------------------------------------------------------------------------------------ */
+
+typedef struct attention_job {
+    zn_tensor y, q, k, v;
+    int heads;
+    float scale;
+} attention_job;
+
+/* One query of one head: a running softmax, rescaled whenever a larger score turns up. */
+static void attend(float *y, const float *q, const float *k, const float *v, int dim, int vdim,
+                   size_t n, size_t ldk, size_t ldv, float scale)
+{
+    float max = -INFINITY, sum = 0;
+
+    for (int i = 0; i < vdim; i++)
+        y[i] = 0;
+    for (size_t p = 0; p < n; p++, k += ldk, v += ldv) {
+        float s = 0, e;
+
+        for (int i = 0; i < dim; i++)
+            s += q[i] * k[i];
+        s *= scale;
+        if (s > max) {
+            float f = expf(max - s);
+
+            for (int i = 0; i < vdim; i++)
+                y[i] *= f;
+            sum *= f;
+            max = s;
+        }
+        e = expf(s - max);
+        sum += e;
+        for (int i = 0; i < vdim; i++)
+            y[i] += e * v[i];
+    }
+    for (int i = 0; i < vdim; i++)
+        y[i] /= sum;
+}
+
+static void attention_row(void *cookie, int item, int worker)
+{
+    const attention_job *job = cookie;
+    zn_tensor y = job->y, q = job->q, k = job->k, v = job->v;
+    size_t n_keys = (size_t)k.h * (size_t)k.w, p = (size_t)item * (size_t)y.w;
+    size_t first = (size_t)(item / y.h) * n_keys;
+    int dim = q.c / job->heads, vdim = v.c / job->heads;
+
+    (void)worker;
+    for (int j = 0; j < y.w; j++, p++)
+        for (int h = 0; h < job->heads; h++)
+            attend(y.data + p * (size_t)y.ld + h * vdim, q.data + p * (size_t)q.ld + h * dim,
+                   k.data + first * (size_t)k.ld + h * dim, v.data + first * (size_t)v.ld + h * vdim,
+                   dim, vdim, n_keys, (size_t)k.ld, (size_t)v.ld, job->scale);
+}
+
+void zn_formula_attention(zn_cpu *d, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads,
+                          float scale)
+{
+    attention_job job = { y, q, k, v, heads, scale };
+
+    zn_pool_run(d->pool, attention_row, &job, y.n * y.h);
+}

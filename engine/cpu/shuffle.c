@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* shuffle.c - operations that move pixels: resize, unshuffle, shuffle.  An item is a row of y. */
+#include <string.h>
+
+#include "device.h"
+
+typedef struct move_job {
+    zn_cpu *d;
+    zn_tensor y, x;
+    zn_tail t;
+    int r;
+} move_job;
+
+static float *pixel(zn_tensor t, int n, int i, int j)
+{
+    return t.data +
+           (((size_t)n * (size_t)t.h + (size_t)i) * (size_t)t.w + (size_t)j) * (size_t)t.ld;
+}
+
+/* ---- resize ---------------------------------------------------------------------------------------- */
+
+static void nearest_row(void *cookie, int item, int worker)
+{
+    const move_job *job = cookie;
+    zn_tensor y = job->y, x = job->x;
+    int n = item / y.h, i = item % y.h;
+    int from = (int)((2 * (int64_t)i + 1) * x.h / (2 * (int64_t)y.h));
+
+    (void)worker;
+    for (int j = 0; j < y.w; j++)
+        memcpy(pixel(y, n, i, j),
+               pixel(x, n, from, (int)((2 * (int64_t)j + 1) * x.w / (2 * (int64_t)y.w))),
+               (size_t)y.c * sizeof(float));
+}
+
+/* The two pixels of n_x around the centre of pixel i of n_y, and the weight of the second. */
+static float between(int *a, int *b, int i, int n_y, int n_x)
+{
+    double at = (i + 0.5) * n_x / n_y - 0.5;
+
+    at = at < 0 ? 0 : at;
+    *a = (int)at < n_x - 1 ? (int)at : n_x - 1;
+    *b = *a + 1 < n_x ? *a + 1 : *a;
+    return (float)(at - *a);
+}
+
+static void bilinear_row(void *cookie, int item, int worker)
+{
+    const move_job *job = cookie;
+    zn_tensor y = job->y, x = job->x;
+    int n = item / y.h, i = item % y.h, i0, i1, j0, j1;
+    float v = between(&i0, &i1, i, y.h, x.h);
+
+    (void)worker;
+    for (int j = 0; j < y.w; j++) {
+        float u = between(&j0, &j1, j, y.w, x.w);
+        const float *p[4] = { pixel(x, n, i0, j0), pixel(x, n, i0, j1), pixel(x, n, i1, j0),
+                              pixel(x, n, i1, j1) };
+
+        job->d->k->lerp(pixel(y, n, i, j), p, u, v, (size_t)y.c);
+    }
+}
+
+void zn_cpu_resize(void *dev, zn_tensor y, zn_tensor x, zn_filter f)
+{
+    move_job job = { .d = dev, .y = y, .x = x };
+
+    zn_pool_run(job.d->pool, f == ZN_BILINEAR ? bilinear_row : nearest_row, &job, y.n * y.h);
+}
+
+/* ---- pixels to channels and back --------------------------------------------------------------------- */
+
+static void unshuffle_row(void *cookie, int item, int worker)
+{
+    const move_job *job = cookie;
+    zn_tensor y = job->y, x = job->x;
+    int n = item / y.h, i = item % y.h, r = job->r;
+
+    (void)worker;
+    for (int j = 0; j < y.w; j++)
+        for (int u = 0; u < r; u++)
+            for (int v = 0; v < r; v++) {
+                const float *from = pixel(x, n, i * r + u, j * r + v);
+                float *to = pixel(y, n, i, j) + u * r + v;
+
+                for (int c = 0; c < x.c; c++)
+                    to[(size_t)c * (size_t)(r * r)] = from[c];
+            }
+}
+
+void zn_cpu_unshuffle(void *dev, zn_tensor y, zn_tensor x, int r)
+{
+    move_job job = { .d = dev, .y = y, .x = x, .r = r };
+
+    zn_pool_run(job.d->pool, unshuffle_row, &job, y.n * y.h);
+}
+
+static void shuffle_row(void *cookie, int item, int worker)
+{
+    const move_job *job = cookie;
+    zn_tensor y = job->y, x = job->x;
+    int n = item / y.h, i = item % y.h, r = job->r;
+    float *row = zn_cpu_scratch(job->d, worker);
+
+    for (int j = 0; j < y.w; j++) {
+        const float *from = pixel(x, n, i / r, j / r) + i % r * r + j % r;
+        size_t p = (size_t)item * (size_t)y.w + (size_t)j;
+
+        for (int c = 0; c < y.c; c++)
+            row[c] = from[(size_t)c * (size_t)(r * r)];
+        job->d->k->map(y.data + p * (size_t)y.ld, row, NULL, NULL, zn_residual_at(&job->t, p),
+                       (size_t)y.c, &job->t);
+    }
+}
+
+void zn_cpu_shuffle(void *dev, zn_tensor y, zn_tensor x, int r, zn_tail t)
+{
+    move_job job = { .d = dev, .y = y, .x = x, .t = zn_cpu_tail(t), .r = r };
+
+    assert((size_t)y.c * sizeof(float) <= ZN_SCRATCH);
+    zn_pool_run(job.d->pool, shuffle_row, &job, y.n * y.h);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* vec_avx2.h - the vector layer of x86-64 AVX2 + FMA: 16 registers of 8 floats.  See vec_neon.h. */
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { VL = 8, MR = 6, NV = 2 };
+#define ZN_FN(name) name##_avx2
+
+typedef __m256 vf;
+typedef __m256 vmask;
+
+static inline vf vf_set(float x) { return _mm256_set1_ps(x); }
+static inline vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
+static inline void vf_store(float *p, vf x) { _mm256_storeu_ps(p, x); }
+static inline vf vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
+static inline vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
+static inline vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+static inline vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
+static inline vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+static inline vf vf_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
+static inline vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); } /* NaN in b stays */
+static inline vf vf_min(vf a, vf b) { return _mm256_min_ps(a, b); }
+static inline vf vf_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+static inline vmask vf_less(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
+static inline vf vf_select(vmask m, vf yes, vf no) { return _mm256_blendv_ps(no, yes, m); }
+
+static inline vf vf_round(vf a)
+{
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline float vf_sum(vf a)
+{
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+static inline float vf_top(vf a)
+{
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+
+static inline vf vf_exp2(vf n)
+{
+    __m256i e = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+
+    return _mm256_castsi256_ps(_mm256_slli_epi32(e, 23));
+}
+
+static inline __m256i first_lanes(size_t n)
+{
+    static const int32_t lanes[16] = { -1, -1, -1, -1, -1, -1, -1, -1 };
+
+    return _mm256_loadu_si256((const __m256i *)(const void *)(lanes + 8 - n));
+}
+
+static inline vf vf_load_n(const float *p, size_t n)
+{
+    return _mm256_maskload_ps(p, first_lanes(n));
+}
+
+static inline void vf_store_n(float *p, vf x, size_t n)
+{
+    _mm256_maskstore_ps(p, first_lanes(n), x);
+}
+
+typedef const float *va;
+static inline va va_load(const float *p) { return p; }
+static inline va va_load1(const float *p) { return p; }
+#define va_fma(acc, b, a, lane) _mm256_fmadd_ps(_mm256_broadcast_ss((a) + (lane)), b, acc)

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* vec_neon.h - the vector layer of aarch64 NEON: 32 registers of 4 floats.
+ *
+ * Every vec_*.h defines the same things, and the kernels of this folder use nothing else:
+ *   VL, MR, NV    vector length; the register tile of gemm: MR pixels x NV vectors
+ *   vf            VL floats;  *_n: only the first n of them, 0 < n < VL, the others read as 0
+ *   va            four multipliers of one pixel; va_fma(acc, b, a, lane) = acc + b * a[lane] */
+#include <arm_neon.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { VL = 4, MR = 5, NV = 4 };
+#define ZN_FN(name) name##_neon
+
+typedef float32x4_t vf;
+typedef uint32x4_t vmask;
+
+static inline vf vf_set(float x) { return vdupq_n_f32(x); }
+static inline vf vf_load(const float *p) { return vld1q_f32(p); }
+static inline void vf_store(float *p, vf x) { vst1q_f32(p, x); }
+static inline vf vf_add(vf a, vf b) { return vaddq_f32(a, b); }
+static inline vf vf_sub(vf a, vf b) { return vsubq_f32(a, b); }
+static inline vf vf_mul(vf a, vf b) { return vmulq_f32(a, b); }
+static inline vf vf_div(vf a, vf b) { return vdivq_f32(a, b); }
+static inline vf vf_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }   /* a * b + c */
+static inline vf vf_fnma(vf a, vf b, vf c) { return vfmsq_f32(c, a, b); }  /* c - a * b */
+static inline vf vf_max(vf a, vf b) { return vmaxq_f32(a, b); } /* NaN in b stays */
+static inline vf vf_min(vf a, vf b) { return vminq_f32(a, b); }
+static inline vf vf_abs(vf a) { return vabsq_f32(a); }
+static inline vf vf_round(vf a) { return vrndnq_f32(a); }
+static inline vmask vf_less(vf a, vf b) { return vcltq_f32(a, b); }
+static inline vf vf_select(vmask m, vf yes, vf no) { return vbslq_f32(m, yes, no); }
+static inline float vf_sum(vf a) { return vaddvq_f32(a); }
+static inline float vf_top(vf a) { return vmaxvq_f32(a); }
+
+/* 2^n for whole n from -126 to 127. */
+static inline vf vf_exp2(vf n)
+{
+    return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127)), 23));
+}
+
+static inline vf vf_load_n(const float *p, size_t n)
+{
+    vf x = vld1q_lane_f32(p, vdupq_n_f32(0), 0);
+
+    if (n > 1)
+        x = vld1q_lane_f32(p + 1, x, 1);
+    if (n > 2)
+        x = vld1q_lane_f32(p + 2, x, 2);
+    return x;
+}
+
+static inline void vf_store_n(float *p, vf x, size_t n)
+{
+    vst1q_lane_f32(p, x, 0);
+    if (n > 1)
+        vst1q_lane_f32(p + 1, x, 1);
+    if (n > 2)
+        vst1q_lane_f32(p + 2, x, 2);
+}
+
+typedef float32x4_t va;
+static inline va va_load(const float *p) { return vld1q_f32(p); }
+static inline va va_load1(const float *p) { return vld1q_dup_f32(p); } /* lane 0 counts */
+#define va_fma(acc, b, a, lane) vfmaq_laneq_f32(acc, b, a, lane)

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* kernels_avx2.c - the kernels of simd/ over the vector layer of AVX2. */
+#include <math.h>
+
+#include "../kernels.h"
+#include "../simd/vec_avx2.h"
+
+#define ZN_MANY_REGISTERS 0 /* NV is 4 */
+
+#include "../simd/math.h"
+
+#include "../simd/gemm.h"
+#include "../simd/rows.h"
+
+#include "../simd/table.h"

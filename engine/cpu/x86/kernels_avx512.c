@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* kernels_avx512.c - the kernels of simd/ over the vector layer of AVX-512. */
+#include <math.h>
+
+#include "../kernels.h"
+#include "../simd/vec_avx512.h"
+
+#define ZN_MANY_REGISTERS 1 /* NV is 4 */
+
+#include "../simd/math.h"
+
+#include "../simd/gemm.h"
+#include "../simd/rows.h"
+
+#include "../simd/table.h"

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* selftest.h - the self-test at the level of a backend, for zn_selftest and for tests of the test. */
+#ifndef ZN_SELFTEST_H
+#define ZN_SELFTEST_H
+
+#include "backend.h"
+
+typedef void zn_report(void *cookie, const char *name, bool ok, const char *detail);
+
+/* Like zn_selftest.  Opens the backend twice: with one thread and with n_threads (0: one per core). */
+int zn_selftest_backend(const zn_backend *backend, int n_threads, zn_report *report, void *cookie);
+
+#endif

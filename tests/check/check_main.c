@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/* check_main.c - tests, proves and benchmarks the backends of this machine.
+ *
+ *     check [engine...]            the self-test of every usable engine, or of those named; then the
+ *                                  proof that the self-test fails when an operation is broken
+ *     check --bench [engine...]    GFLOP/s of typical shapes against the measured peak
+ *     -v                           every case, not only failures
+ *     -t N                         threads (default: one per core, at least 2) */
+#define _POSIX_C_SOURCE 200809L
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../../engine/selftest.h"
+
+static const zn_backend *const backends[] = { &zn_backend_scalar, &zn_backend_neon, &zn_backend_avx2,
+                                              &zn_backend_avx512 };
+enum { N_BACKENDS = sizeof backends / sizeof backends[0] };
+
+static int passed, failed, skipped;
+
+typedef struct options {
+    bool verbose, bench;
+    int threads;
+    char *const *names;
+    int n_names;
+} options;
+
+static bool wanted(const options *o, const zn_backend *b)
+{
+    for (int i = 0; i < o->n_names; i++)
+        if (!strcmp(o->names[i], b->name))
+            return true;
+    return o->n_names == 0;
+}
+
+/* ---- the self-test ----------------------------------------------------------------------------------- */
+
+typedef struct printer {
+    const char *engine;
+    bool verbose;
+} printer;
+
+static void print_case(void *cookie, const char *name, bool ok, const char *detail)
+{
+    const printer *p = cookie;
+
+    passed += ok;
+    failed += !ok;
+    if (!ok || p->verbose)
+        printf("%s %s: %s%s%s\n", ok ? "ok" : "not ok", p->engine, name, ok ? "" : ": ", detail);
+}
+
+static void test_backend(const options *o, const zn_backend *b)
+{
+    printer p = { b->name, o->verbose };
+    int before = passed;
+    zn_error err;
+    void *dev = b->open(1, &err);
+
+    if (!dev) {
+        printf("skip %s: %s\n", b->name, err.text);
+        skipped++;
+        return;
+    }
+    b->close(dev);
+    if (zn_selftest_backend(b, o->threads, print_case, &p) == 0)
+        printf("ok %s: %d cases\n", b->name, passed - before);
+}
+
+/* ---- the test of the test ------------------------------------------------------------------------------ */
+
+/* Wrappers that call the right operation and then spoil one number: the last channel of the last
+ * pixel, where a wrong tail of a loop would show. */
+static const zn_backend *whole;
+
+static void spoil(zn_tensor y)
+{
+    float *last = y.data + (zn_pixels(y) - 1) * (size_t)y.ld + y.c - 1;
+
+    *last += 0.01f * (1 + fabsf(*last));
+}
+
+static void bad_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
+{
+    whole->conv2d(dev, y, x, w, t);
+    spoil(y);
+}
+
+static void bad_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t)
+{
+    whole->norm(dev, y, x, w, t);
+    spoil(y);
+}
+
+static void bad_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads,
+                          float scale)
+{
+    whole->attention(dev, y, q, k, v, heads, scale);
+    spoil(y);
+}
+
+static void bad_softmax(void *dev, zn_tensor y, zn_tensor x)
+{
+    whole->softmax(dev, y, x);
+    spoil(y);
+}
+
+static void bad_resize(void *dev, zn_tensor y, zn_tensor x, zn_filter f)
+{
+    whole->resize(dev, y, x, f);
+    spoil(y);
+}
+
+static void bad_unshuffle(void *dev, zn_tensor y, zn_tensor x, int r)
+{
+    whole->unshuffle(dev, y, x, r);
+    spoil(y);
+}
+
+static void bad_shuffle(void *dev, zn_tensor y, zn_tensor x, int r, zn_tail t)
+{
+    whole->shuffle(dev, y, x, r, t);
+    spoil(y);
+}
+
+static void bad_map(void *dev, zn_tensor y, zn_tensor x, zn_tail t)
+{
+    whole->map(dev, y, x, t);
+    spoil(y);
+}
+
+static void bad_binary(void *dev, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t)
+{
+    whole->binary(dev, y, a, b, op, t);
+    spoil(y);
+}
+
+static void bad_fill(void *dev, zn_tensor y, const float *value)
+{
+    whole->fill(dev, y, value);
+    spoil(y);
+}
+
+/* A tail forgotten, a float written too many, a result that depends on the threads. */
+static void bad_tail(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
+{
+    t.post = ZN_NONE;
+    whole->conv2d(dev, y, x, w, t);
+}
+
+static void bad_end(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
+{
+    whole->conv2d(dev, y, x, w, t);
+    y.data[(zn_pixels(y) - 1) * (size_t)y.ld + (size_t)y.c] = 0;
+}
+
+static void bad_threads(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
+{
+    whole->conv2d(dev, y, x, w, t);
+    if (whole->threads(dev) > 1)
+        y.data[0] = nextafterf(y.data[0], 1e9f);
+}
+
+static void count_failures(void *cookie, const char *name, bool ok, const char *detail)
+{
+    (void)name, (void)detail;
+    *(int *)cookie += !ok;
+}
+
+static void prove(const options *o, const zn_backend *b)
+{
+    zn_backend broken[13];
+    static const char *const what[] = { "conv2d", "norm", "attention", "softmax", "resize",
+                                        "unshuffle", "shuffle", "map", "binary", "fill",
+                                        "the tail of conv2d", "the end of conv2d", "equal bits" };
+    int n = (int)(sizeof broken / sizeof broken[0]);
+
+    for (int i = 0; i < n; i++)
+        broken[i] = *b;
+    broken[0].conv2d = bad_conv2d;
+    broken[1].norm = bad_norm;
+    broken[2].attention = bad_attention;
+    broken[3].softmax = bad_softmax;
+    broken[4].resize = bad_resize;
+    broken[5].unshuffle = bad_unshuffle;
+    broken[6].shuffle = bad_shuffle;
+    broken[7].map = bad_map;
+    broken[8].binary = bad_binary;
+    broken[9].fill = bad_fill;
+    broken[10].conv2d = bad_tail;
+    broken[11].conv2d = bad_end;
+    broken[12].conv2d = bad_threads;
+    whole = b;
+    for (int i = 0; i < n; i++) {
+        int found = 0;
+        bool ok = zn_selftest_backend(&broken[i], o->threads, count_failures, &found) > 0 && found > 0;
+
+        passed += ok;
+        failed += !ok;
+        printf("%s proof: a broken %s is found (%d cases)\n", ok ? "ok" : "not ok", what[i], found);
+    }
+}
+
+/* ---- benchmark -------------------------------------------------------------------------------------------- */
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static zn_tensor device_tensor(const zn_backend *b, void *dev, int h, int w, int c)
+{
+    zn_tensor t = { .n = 1, .h = h, .w = w, .c = c, .ld = c };
+    size_t len = zn_pixels(t) * (size_t)c;
+    float *host = malloc(len * sizeof *host);
+
+    t.data = b->alloc(dev, len * sizeof *host);
+    if (!host || !t.data)
+        abort();
+    for (size_t i = 0; i < len; i++)
+        host[i] = (float)((i * 2654435761u) % 2048) / 1024.f - 1;
+    b->upload(dev, t.data, host, len * sizeof *host);
+    free(host);
+    return t;
+}
+
+typedef struct bench {
+    const char *name;
+    int h, w, cin, cout, k, stride, groups;
+    bool up2;
+    int kind; /* 0 conv, 1 layer norm, 2 group norm, 3 attention, 4 silu */
+} bench;
+
+static void bench_one(const zn_backend *b, void *dev, const bench *r, double peak)
+{
+    int up = r->up2 ? 2 : 1, ho = r->h * up / r->stride, wo = r->w * up / r->stride;
+    zn_tensor x = device_tensor(b, dev, r->h, r->w, r->cin);
+    zn_tensor y = device_tensor(b, dev, ho, wo, r->cout);
+    zn_conv w = { .kh = r->k, .kw = r->k, .stride = r->stride, .groups = r->groups, .cin = r->cin,
+                  .cout = r->cout, .pad_t = r->k / 2, .pad_l = r->k / 2, .up2 = r->up2 };
+    zn_norm norm = { .kind = r->kind == 1 ? ZN_LAYER_NORM : ZN_GROUP_NORM, .c = r->cin, .groups = 4,
+                     .eps = 1e-5f };
+    zn_tail t = { .pre = r->kind == 4 ? ZN_SILU : ZN_RELU };
+    double flops = 0, best = 1e9, start = now();
+    double bytes = 4.0 * (double)(zn_pixels(x) * (size_t)x.c + zn_pixels(y) * (size_t)y.c);
+
+    if (r->kind == 0) {
+        size_t n = (size_t)(r->cout * r->cin / r->groups * r->k * r->k);
+        float *weight = malloc(n * sizeof *weight);
+
+        if (!weight)
+            abort();
+        for (size_t i = 0; i < n; i++)
+            weight[i] = (float)(i % 17) / 17.f - 0.5f;
+        w.packed = b->alloc(dev, b->conv_size(dev, &w));
+        b->conv_pack(dev, &w, weight, NULL);
+        free(weight);
+        flops = 2.0 * ho * wo * (double)n;
+    } else if (r->kind == 3) {
+        flops = 4.0 * r->h * r->w * r->h * r->w * r->cin;
+    }
+    for (int i = 0; i < 3 || now() - start < 0.4; i++) {
+        double s = now();
+
+        if (r->kind == 0)
+            b->conv2d(dev, y, x, &w, t);
+        else if (r->kind == 3)
+            b->attention(dev, y, x, x, x, r->groups, 0.125f);
+        else if (r->kind == 4)
+            b->map(dev, y, x, t);
+        else
+            b->norm(dev, y, x, &norm, t);
+        b->sync(dev, NULL);
+        s = now() - s;
+        best = s < best ? s : best;
+        if (now() - start > 5)
+            break;
+    }
+    if (flops > 0)
+        printf("  %-34s %9.3f ms %9.1f GFLOP/s  %5.1f %% of peak\n", r->name, best * 1e3,
+               flops / best * 1e-9, 100 * flops / best * 1e-9 / peak);
+    else
+        printf("  %-34s %9.3f ms %9.1f GB/s\n", r->name, best * 1e3, bytes / best * 1e-9);
+    b->free(dev, w.packed);
+    b->free(dev, x.data);
+    b->free(dev, y.data);
+}
+
+static void bench_backend(const options *o, const zn_backend *b)
+{
+    static const bench rows[] = {
+        { "conv 3x3 64>64 128x128", 128, 128, 64, 64, 3, 1, 1, false, 0 },
+        { "conv 3x3 64>64 512x512", 512, 512, 64, 64, 3, 1, 1, false, 0 },
+        { "conv 3x3 128>128 128x128", 128, 128, 128, 128, 3, 1, 1, false, 0 },
+        { "conv 3x3 256>256 64x64", 64, 64, 256, 256, 3, 1, 1, false, 0 },
+        { "conv 3x3 32>32 256x256", 256, 256, 32, 32, 3, 1, 1, false, 0 },
+        { "conv 3x3 64>64 up2 from 256x256", 256, 256, 64, 64, 3, 1, 1, true, 0 },
+        { "conv 3x3 64>64 stride 2 512x512", 512, 512, 64, 64, 3, 2, 1, false, 0 },
+        { "conv 3x3 3>64 512x512", 512, 512, 3, 64, 3, 1, 1, false, 0 },
+        { "conv 3x3 64>3 512x512", 512, 512, 64, 3, 3, 1, 1, false, 0 },
+        { "conv 1x1 64>128 128x128", 128, 128, 64, 128, 1, 1, 1, false, 0 },
+        { "linear 1024>1024 256 tokens", 1, 256, 1024, 1024, 1, 1, 1, false, 0 },
+        { "depthwise 3x3 128 128x128", 128, 128, 128, 128, 3, 1, 128, false, 0 },
+        { "depthwise 7x7 128 128x128", 128, 128, 128, 128, 7, 1, 128, false, 0 },
+        { "layer norm 256, 128x128", 128, 128, 256, 256, 1, 1, 1, false, 1 },
+        { "group norm 256, 128x128", 128, 128, 256, 256, 1, 1, 1, false, 2 },
+        { "silu 64, 256x256", 256, 256, 64, 64, 1, 1, 1, false, 4 },
+        { "attention 1024 tokens, 8 x 64", 32, 32, 512, 512, 1, 1, 8, false, 3 },
+    };
+    zn_error err;
+    void *dev = b->open(o->threads, &err);
+    double peak;
+
+    if (!dev) {
+        printf("skip %s: %s\n", b->name, err.text);
+        return;
+    }
+    peak = b->peak(dev);
+    printf("%s, %d threads: peak %.1f GFLOP/s\n", b->name, b->threads(dev), peak);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        bench_one(b, dev, &rows[i], peak);
+    b->close(dev);
+}
+
+int main(int argc, char **argv)
+{
+    options o = { .threads = zn_cpu_count() };
+    int i = 1;
+
+    for (; i < argc && argv[i][0] == '-'; i++)
+        if (!strcmp(argv[i], "--bench"))
+            o.bench = true;
+        else if (!strcmp(argv[i], "-v"))
+            o.verbose = true;
+        else if (!strcmp(argv[i], "-t") && i + 1 < argc)
+            o.threads = atoi(argv[++i]);
+        else {
+            fprintf(stderr, "usage: check [--bench] [-v] [-t threads] [engine...]\n");
+            return 2;
+        }
+    o.names = argv + i;
+    o.n_names = argc - i;
+    for (int b = 0; b < N_BACKENDS; b++)
+        if (wanted(&o, backends[b])) {
+            if (o.bench) {
+                bench_backend(&o, backends[b]);
+                continue;
+            }
+            o.threads = o.threads < 2 ? 2 : o.threads;
+            test_backend(&o, backends[b]);
+        }
+    if (o.bench)
+        return 0;
+    if (wanted(&o, &zn_backend_scalar))
+        prove(&o, &zn_backend_scalar);
+    printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+    return failed > 0;
+}
