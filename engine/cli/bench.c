@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* bench.c - `zenith bench`: how fast models run here, beside the machine's own multiply-add peak.
+ *
+ * GFLOP/s are direct-equivalent: two per multiply-add of the plain convolution, whatever is really computed. */
+#include "cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_RUNS = 50 };
+
+static double now_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return 1e3 * (double)ts.tv_sec + 1e-6 * (double)ts.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+typedef struct bench {
+    const options *o;
+    zn_engine *engine;
+    double peak; /* GFLOP/s */
+} bench;
+
+static void print_layer(void *cookie, const zn_layer_time *t)
+{
+    const bench *b = cookie;
+    double gflops = t->ms > 0 ? 2e-6 * t->macs / t->ms : 0;
+
+    if (t->macs > 0)
+        printf("    %-36s %9.3f ms %9.1f GFLOP/s %6.1f %%\n", t->op, t->ms, gflops, 100 * gflops / b->peak);
+    else
+        printf("    %-36s %9.3f ms\n", t->op, t->ms);
+}
+
+/* Picture-sized input for --size: a decoder's latent is as much smaller as its picture is larger. */
+static void make_input(zn_array *in, const zn_model *m, const options *o)
+{
+    const zn_geometry *g = zn_model_geometry(m);
+    int w = o->width ? o->width : 512, h = o->height ? o->height : 512;
+    unsigned seed = 1;
+
+    in->w = (w + g->grow - 1) / g->grow;
+    in->h = (h + g->grow - 1) / g->grow;
+    in->c = g->in_c;
+    in->data = malloc(zn_array_len(in) * sizeof(float));
+    for (size_t i = 0; in->data && i < zn_array_len(in); i++) {
+        seed = seed * 1664525u + 1013904223u;
+        in->data[i] = (float)(seed >> 8) / 16777216.0f;
+    }
+}
+
+static int bench_model(bench *b, const char *id)
+{
+    const options *o = b->o;
+    static const char *const made_up = ZN_RANDOM_WEIGHTS;
+    zn_model *m = NULL;
+    zn_array in = { 0 }, out = { 0 };
+    zn_plan plan;
+    zn_error err;
+    zn_job job = { .set = o->set, .n_set = o->n_set };
+    double ms[MAX_RUNS], total = 0, gflops;
+    bool random = false;
+    int n = 0, status = EXIT_FAILED;
+
+    if (zn_model_open(&m, b->engine, id, o->weights, o->n_weights, &err)) {
+        random = !o->n_weights;
+        if (!random || zn_model_open(&m, b->engine, id, &made_up, 1, &err))
+            return fail("%s", err.text);
+    }
+    make_input(&in, m, o);
+    if (!in.data || zn_model_shape(m, &in, 1, &out, &err) || zn_model_plan(m, &in, 1, &job, &plan, &err)) {
+        fail("%s", in.data ? err.text : "out of memory");
+        goto end;
+    }
+    out.data = malloc(zn_array_len(&out) * sizeof(float));
+    if (!out.data) {
+        fail("out of memory");
+        goto end;
+    }
+    for (; n < 1 || (n < MAX_RUNS && total < 2000); n++) { /* the first one warms up */
+        double start = now_ms();
+
+        if (zn_model_run(m, &in, 1, &out, &job, &err)) {
+            fail("%s", err.text);
+            goto end;
+        }
+        ms[n] = now_ms() - start;
+        total += ms[n];
+    }
+    qsort(ms + (n > 1), (size_t)(n - (n > 1)), sizeof *ms, by_value);
+    ms[0] = ms[(n > 1) + (n - (n > 1)) / 2];
+    gflops = 2e-6 * plan.macs / ms[0];
+    if (o->json)
+        printf("{\"model\":\"%s\",\"engine\":\"%s\",\"threads\":%d,\"size\":\"%dx%d\",\"ms\":%.3f,\"gmac\":%.3f,"
+               "\"gflops\":%.1f,\"peak_gflops\":%.1f,\"peak_bytes\":%zu,\"random_weights\":%s}\n",
+               id, zn_engine_name(b->engine), zn_engine_threads(b->engine), out.w > in.w ? out.w : in.w,
+               out.h > in.h ? out.h : in.h, ms[0], plan.macs / 1e9, gflops, b->peak, plan.peak_bytes,
+               random ? "true" : "false");
+    else
+        printf("%-20s %4dx%-4d %9.1f ms %8.2f GMAC %9.1f GFLOP/s %6.1f %% of peak %6zu MiB%s\n", id,
+               out.w > in.w ? out.w : in.w, out.h > in.h ? out.h : in.h, ms[0], plan.macs / 1e9, gflops,
+               100 * gflops / b->peak, plan.peak_bytes >> 20, random ? "  (made-up weights)" : "");
+    if (o->layers && zn_model_profile(m, &in, 1, &out, &job, print_layer, b, &err)) {
+        fail("%s", err.text);
+        goto end;
+    }
+    status = EXIT_DONE;
+end:
+    free(in.data);
+    free(out.data);
+    zn_model_close(&m);
+    return status;
+}
+
+int cmd_bench(const options *o)
+{
+    bench b = { .o = o };
+    zn_error err;
+    int status = EXIT_DONE;
+
+    for (int i = 0; i < o->n_words; i++)
+        if (!zn_model_named(o->word[i]))
+            return usage("there is no model '%s'; `zenith models` lists them", o->word[i]);
+    if (zn_engine_open(&b.engine, o->engine, o->threads, &err))
+        return fail("%s", err.text);
+    b.peak = zn_engine_peak(b.engine);
+    if (!o->json)
+        printf("engine %s, %d threads, measured multiply-add peak %.1f GFLOP/s\n", zn_engine_name(b.engine),
+               zn_engine_threads(b.engine), b.peak);
+    for (int i = 0; !status && (o->n_words ? i < o->n_words : zn_model_at(i) != NULL); i++) {
+        const zn_model_info *info = o->n_words ? zn_model_named(o->word[i]) : zn_model_at(i);
+
+        if (o->n_words || info->weights) /* the template has nothing to measure */
+            status = bench_model(&b, info->id);
+        fflush(stdout);
+    }
+    zn_engine_close(&b.engine);
+    return status;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* cli.h - the parts of the `zenith` program.  Like any front end it sees zenith.h alone. */
+#ifndef ZN_CLI_H
+#define ZN_CLI_H
+
+#include "../zenith.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, MAX_LIST = 64 };
+
+/* Options that the commands share; what a command does not use it refuses. */
+typedef struct options {
+    const char *word[MAX_LIST]; /* arguments that are not options */
+    int n_words;
+    const char *weights[MAX_LIST], *set[MAX_LIST], *in[MAX_LIST], *out[MAX_LIST];
+    int n_weights, n_set, n_in, n_out;
+    const char *engine;
+    int threads;
+    int width, height; /* --size; 0: not given */
+    bool json, layers, progress;
+} options;
+
+/* Each prints one line on stderr and returns the exit status. */
+int fail(const char *fmt, ...);  /* EXIT_FAILED */
+int usage(const char *fmt, ...); /* EXIT_USAGE */
+
+int cmd_run(const options *o);
+int cmd_bench(const options *o);
+
+/* .npy files: float32 and int64, little-endian, C order.  rank: the number of axes, 1 to 3.
+ * npy_read allocates data; both return false and the sentence in err. */
+bool npy_read(zn_array *out, int *rank, const char *path, zn_error *err);
+bool npy_write(const char *path, const zn_array *a, int rank, zn_error *err);
+
+#endif

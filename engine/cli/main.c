@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/* main.c - the `zenith` program: options, and the commands that are a few lines each. */
+#include "cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "zenith - the engine of the Zenith filters\n"
+    "\n"
+    "  zenith engines                 what can compute here; '*' marks what auto picks\n"
+    "  zenith models                  the models and where their weights are\n"
+    "  zenith info FILE...            tensors of weight files, and the model they belong to\n"
+    "  zenith run MODEL [--weights FILE]... [--set KEY=VALUE]... --in NAME=FILE.npy... --out NAME=FILE.npy...\n"
+    "  zenith bench [MODEL...] [--size WxH] [--layers] [--json]\n"
+    "  zenith selftest                every kernel and a tiny model of each kind against the reference\n"
+    "\n"
+    "  everywhere: --engine NAME (or ZENITH_ENGINE), --threads N (or ZENITH_THREADS)\n"
+    "  run: --progress.  Weights: .safetensors, .pth, .pt, .ckpt, or a folder; \"random:\" makes them up.\n"
+    "  Exit status: 0 done, 1 failed (one line on stderr says why), 2 wrong usage.\n";
+
+static void complain(const char *fmt, va_list ap)
+{
+    fputs("zenith: ", stderr);
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+}
+
+int fail(const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    complain(fmt, ap);
+    va_end(ap);
+    return EXIT_FAILED;
+}
+
+int usage(const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    complain(fmt, ap);
+    va_end(ap);
+    return EXIT_USAGE;
+}
+
+static int cmd_engines(const options *o)
+{
+    zn_engine_info list[16];
+    int n = zn_engine_list(list, 16);
+
+    (void)o;
+    for (int i = 0; i < n && i < 16; i++)
+        printf("%c %-8s %s%s\n", list[i].automatic ? '*' : ' ', list[i].name,
+               list[i].usable ? "usable: " : "no: ", list[i].note);
+    return EXIT_DONE;
+}
+
+static int cmd_models(const options *o)
+{
+    zn_engine *engine = NULL;
+    zn_error err;
+
+    (void)o;
+    if (zn_engine_open(&engine, "scalar", 1, &err))
+        return fail("%s", err.text);
+    for (int i = 0; zn_model_at(i); i++) {
+        const zn_model_info *m = zn_model_at(i);
+        const char *file;
+        char path[4096];
+        zn_model *model = NULL;
+
+        if (!m->weights) {
+            printf("%-20s %10s  needs no weights        %s\n", m->id, "-", m->summary);
+            continue;
+        }
+        file = path;
+        if (zn_weights_find(path, sizeof path, m->weights, &err) ||
+            zn_model_open(&model, engine, m->id, &file, 1, &err))
+            printf("%-20s %10s  %s\n", m->id, "-", err.text);
+        else
+            printf("%-20s %10lld  found at %s (%s)\n", m->id, (long long)zn_model_parameters(model), path,
+                   zn_model_variant(model));
+        zn_model_close(&model);
+    }
+    zn_engine_close(&engine);
+    return EXIT_DONE;
+}
+
+static int cmd_info(const options *o)
+{
+    zn_weights *w = NULL;
+    zn_error err;
+    char what[256] = "";
+    const char *id;
+    double numbers = 0;
+
+    if (!o->n_words)
+        return usage("info takes weight files: zenith info FILE...");
+    if (zn_weights_open(&w, o->word, o->n_words, &err))
+        return fail("%s", err.text);
+    for (int i = 0; i < zn_weights_count(w); i++) {
+        zn_weight_info t = zn_weights_info(w, i);
+        double n = 1;
+
+        printf("%-8s [", t.dtype);
+        for (int d = 0; d < t.n_dims; d++) {
+            n *= (double)t.shape[d];
+            printf("%s%lld", d ? ", " : "", (long long)t.shape[d]);
+        }
+        fputs("] ", stdout);
+        for (const char *p = t.name; *p; p++) /* a name out of a file may hold anything */
+            putchar((unsigned char)*p < ' ' || *p == 127 ? '?' : *p);
+        putchar('\n');
+        numbers += n;
+    }
+    id = zn_weights_recognise(w, what, sizeof what);
+    printf("%d tensors, %.0f numbers: %s%s%s%s\n", zn_weights_count(w), numbers,
+           id ? what : "no model of Zenith", id ? " (" : "", id ? id : "", id ? ")" : "");
+    zn_weights_close(&w);
+    return EXIT_DONE;
+}
+
+typedef struct tally {
+    int passed, failed;
+} tally;
+
+static void report(void *cookie, const char *name, bool ok, const char *detail)
+{
+    tally *t = cookie;
+
+    if (ok)
+        t->passed++;
+    else
+        t->failed++;
+    printf("%s %s%s%s\n", ok ? "ok" : "not ok", name, detail && *detail ? ": " : "", detail ? detail : "");
+}
+
+static int cmd_selftest(const options *o)
+{
+    tally t = { 0, 0 };
+    zn_engine *engine = NULL;
+    zn_error err;
+    char name[32];
+
+    if (zn_engine_open(&engine, o->engine, 1, &err))
+        return fail("%s", err.text);
+    snprintf(name, sizeof name, "%s", zn_engine_name(engine));
+    zn_engine_close(&engine);
+    zn_selftest(name, o->threads, report, &t);
+    printf("%s: %d passed, %d failed\n", name, t.passed, t.failed);
+    return t.failed || !t.passed ? EXIT_FAILED : EXIT_DONE;
+}
+
+/* ---- options ------------------------------------------------------------------------------------------- */
+
+static bool push(const char **list, int *n, const char *value)
+{
+    if (*n == MAX_LIST)
+        return false;
+    list[(*n)++] = value;
+    return true;
+}
+
+static bool whole_number(int *out, const char *text, int min, int max)
+{
+    char *end;
+    long v = strtol(text, &end, 10);
+
+    *out = (int)v;
+    return end != text && !*end && v >= min && v <= max;
+}
+
+static int parse(options *o, int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++) {
+        const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        bool ok = true;
+
+        if (strncmp(a, "--", 2)) {
+            if (!push(o->word, &o->n_words, a))
+                return usage("too many arguments");
+            continue;
+        }
+        if (!strcmp(a, "--json") || !strcmp(a, "--layers") || !strcmp(a, "--progress")) {
+            o->json = o->json || a[2] == 'j';
+            o->layers = o->layers || a[2] == 'l';
+            o->progress = o->progress || a[2] == 'p';
+            continue;
+        }
+        if (!value)
+            return usage("%s needs a value; see `zenith help`", a);
+        i++;
+        if (!strcmp(a, "--engine"))
+            o->engine = value;
+        else if (!strcmp(a, "--threads"))
+            ok = whole_number(&o->threads, value, 1, 256);
+        else if (!strcmp(a, "--size"))
+            ok = sscanf(value, "%dx%d", &o->width, &o->height) == 2 && o->width > 0 && o->height > 0 &&
+                 o->width <= 65536 && o->height <= 65536;
+        else if (!strcmp(a, "--weights"))
+            ok = push(o->weights, &o->n_weights, value);
+        else if (!strcmp(a, "--set"))
+            ok = push(o->set, &o->n_set, value);
+        else if (!strcmp(a, "--in"))
+            ok = push(o->in, &o->n_in, value);
+        else if (!strcmp(a, "--out"))
+            ok = push(o->out, &o->n_out, value);
+        else
+            return usage("unknown option %s; see `zenith help`", a);
+        if (!ok)
+            return usage("%s: '%s' makes no sense", a, value);
+    }
+    return EXIT_DONE;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(const options *o);
+    } commands[] = {
+        { "engines", cmd_engines }, { "models", cmd_models }, { "info", cmd_info },
+        { "run", cmd_run },         { "bench", cmd_bench },   { "selftest", cmd_selftest },
+    };
+    options o = { 0 };
+    int status;
+
+    if (argc < 2) {
+        fputs(help, stderr);
+        return EXIT_USAGE;
+    }
+    if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+        fputs(help, stdout);
+        return EXIT_DONE;
+    }
+    if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "version")) {
+        printf("zenith %s\n", zn_version());
+        return EXIT_DONE;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (!strcmp(argv[1], commands[i].name)) {
+            status = parse(&o, argc - 2, argv + 2);
+            return status ? status : commands[i].run(&o);
+        }
+    return usage("unknown command '%s'; see `zenith help`", argv[1]);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* run.c - `zenith run`: a model on .npy files. */
+#include "cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The file of "name=file" whose name is that port's; "[x]" is the optional port x. */
+static const char *file_of(const char *const *args, int n, const char *port)
+{
+    char name[64];
+    size_t len;
+
+    snprintf(name, sizeof name, "%s", port[0] == '[' ? port + 1 : port);
+    len = strcspn(name, "]");
+    for (int i = 0; i < n; i++)
+        if (!strncmp(args[i], name, len) && args[i][len] == '=')
+            return args[i] + len + 1;
+    return NULL;
+}
+
+/* Every --in and --out must name a port. */
+static const char *stranger(const char *const *args, int n, const char *const *ports)
+{
+    for (int i = 0; i < n; i++) {
+        bool known = false;
+
+        for (int p = 0; ports[p]; p++)
+            known = known || file_of(&args[i], 1, ports[p]);
+        if (!known)
+            return args[i];
+    }
+    return NULL;
+}
+
+static bool show_progress(void *cookie, double done)
+{
+    (void)cookie;
+    fprintf(stderr, "\r%3.0f %%%s", 100 * done, done >= 1 ? "\n" : "");
+    return true;
+}
+
+int cmd_run(const options *o)
+{
+    const zn_model_info *info;
+    zn_engine *engine = NULL;
+    zn_model *model = NULL;
+    zn_array in[ZN_MAX_PORTS] = { { 0 } }, out[ZN_MAX_PORTS] = { { 0 } };
+    zn_error err = { "" };
+    zn_job job = { .set = o->set, .n_set = o->n_set, .progress = o->progress ? show_progress : NULL };
+    int n_in = 0, n_out = 0, rank = 3, status = EXIT_FAILED;
+
+    if (o->n_words != 1)
+        return usage("run takes one model: zenith run MODEL --in NAME=FILE.npy --out NAME=FILE.npy");
+    info = zn_model_named(o->word[0]);
+    if (!info)
+        return usage("there is no model '%s'; `zenith models` lists them", o->word[0]);
+    if (stranger(o->in, o->n_in, info->in))
+        return usage("%s has no input '%s'", info->id, stranger(o->in, o->n_in, info->in));
+    if (stranger(o->out, o->n_out, info->out))
+        return usage("%s has no output '%s'", info->id, stranger(o->out, o->n_out, info->out));
+    for (int i = 0; info->in[i]; i++)
+        if (!file_of(o->in, o->n_in, info->in[i]) && info->in[i][0] != '[')
+            return usage("%s needs --in %s=FILE.npy", info->id, info->in[i]);
+    if (!o->n_out)
+        return usage("%s needs --out %s=FILE.npy", info->id, info->out[0]);
+
+    if (zn_engine_open(&engine, o->engine, o->threads, &err) ||
+        zn_model_open(&model, engine, info->id, o->weights, o->n_weights, &err)) {
+        fail("%s", err.text);
+        goto end;
+    }
+    for (; info->in[n_in] && file_of(o->in, o->n_in, info->in[n_in]); n_in++)
+        if (!npy_read(&in[n_in], &rank, file_of(o->in, o->n_in, info->in[n_in]), &err)) {
+            fail("%s", err.text);
+            goto end;
+        }
+    if (zn_model_shape(model, in, n_in, out, &err)) {
+        fail("%s", err.text);
+        goto end;
+    }
+    for (; info->out[n_out]; n_out++) {
+        out[n_out].data = malloc(zn_array_len(&out[n_out]) * sizeof(float));
+        if (!out[n_out].data) {
+            fail("out of memory for the result");
+            goto end;
+        }
+    }
+    if (zn_model_run(model, in, n_in, out, &job, &err)) {
+        fail("%s", err.text);
+        goto end;
+    }
+    for (int i = 0; i < n_out; i++) {
+        const char *path = file_of(o->out, o->n_out, info->out[i]);
+
+        if (path && !npy_write(path, &out[i], out[i].h == 1 && out[i].w == 1 && rank == 1 ? 1 : 3, &err)) {
+            fail("%s", err.text);
+            goto end;
+        }
+    }
+    status = EXIT_DONE;
+end:
+    for (int i = 0; i < ZN_MAX_PORTS; i++) {
+        free(in[i].data);
+        free(out[i].data);
+    }
+    zn_model_close(&model);
+    zn_engine_close(&engine);
+    return status;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* handle.h - what is behind the opaque handles of zenith.h; for lib.c and pipeline/ only. */
+#ifndef ZN_HANDLE_H
+#define ZN_HANDLE_H
+
+#include <pthread.h>
+
+#include "models/arch.h"
+
+struct zn_engine {
+    const zn_backend *be;
+    void *dev;
+    pthread_mutex_t lock; /* one run at a time */
+};
+
+struct zn_model {
+    const zn_arch *arch;
+    zn_engine *engine;
+    void *net;    /* arch->size bytes, filled by bind */
+    void **owned; /* the weights' device memory */
+    int n_owned;
+    int64_t parameters;
+    zn_geometry geometry;
+    char variant[96];
+    void *block; /* the arena's memory, kept between runs */
+    size_t block_size;
+};
+
+/* A run: the options of a job, resolved. */
+typedef struct zn_run {
+    zn_model *model;
+    float set[ZN_MAX_SETTINGS];
+    size_t max_memory;
+    int tile; /* 0: to be chosen */
+    zn_ctx ctx; /* carries progress, trace and the sticky status from tile to tile */
+} zn_run;
+
+/* Checks the job's settings against the model's; job may be NULL. */
+zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err);
+
+/* What one forward on inputs of these sizes takes, by a dry run. */
+zn_status zn_run_measure(const zn_run *r, const zn_call *call, size_t *peak, double *macs, double *work,
+                         zn_error *err);
+
+/* One forward: in[] and out[] are dense host arrays of the call's sizes.  Memory for the arena is
+ * fetched before, never during. */
+void zn_run_forward(zn_run *r, const zn_call *call, const float *const *in, float *const *out);
+
+/* pipeline/tile.c: what a run over the whole picture takes; the run itself. */
+zn_status zn_tile_plan(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err);
+zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_in, zn_rect roi,
+                      zn_error *err);
+
+#endif

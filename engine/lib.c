@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: MIT */
+/* lib.c - the calls of zenith.h about models: argument checks, then inward. */
+#include "handle.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef ZN_VERSION
+#define ZN_VERSION "0"
+#endif
+
+const char *zn_version(void)
+{
+    return ZN_VERSION;
+}
+
+/* ---- the registry ----------------------------------------------------------------------------------- */
+
+static const zn_arch *find_arch(const char *id)
+{
+    for (int i = 0; zn_archs[i]; i++)
+        if (!strcmp(zn_archs[i]->info.id, id))
+            return zn_archs[i];
+    return NULL;
+}
+
+const zn_model_info *zn_model_at(int i)
+{
+    for (int j = 0; zn_archs[j]; j++)
+        if (j == i)
+            return &zn_archs[j]->info;
+    return NULL;
+}
+
+const zn_model_info *zn_model_named(const char *id)
+{
+    const zn_arch *a = find_arch(id);
+
+    return a ? &a->info : NULL;
+}
+
+const char *zn_weights_recognise(const zn_weights *weights, char *what, size_t size)
+{
+    for (int i = 0; zn_archs[i]; i++)
+        if (zn_archs[i]->recognise && zn_archs[i]->recognise(weights, what, size))
+            return zn_archs[i]->info.id;
+    return NULL;
+}
+
+/* ---- open and close --------------------------------------------------------------------------------- */
+
+static zn_status open_weights(zn_weights **w, void **memory, const zn_arch *a, const char *const *files,
+                              int n_files, zn_error *err)
+{
+    char path[4096];
+    const char *found = path;
+    zn_status s;
+
+    if (n_files > 0) {
+        if (n_files == 1 && !strcmp(files[0], ZN_RANDOM_WEIGHTS))
+            return zn_weights_invent(w, memory, a->invent, err);
+        return zn_weights_open(w, files, n_files, err);
+    }
+    s = zn_weights_find(path, sizeof path, a->info.weights, err);
+    return s ? s : zn_weights_open(w, &found, 1, err);
+}
+
+zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const char *const *files,
+                        int n_files, zn_error *err)
+{
+    const zn_arch *a = find_arch(id);
+    zn_model *m = NULL;
+    zn_weights *w = NULL;
+    void *memory = NULL;
+    zn_binder b = { .err = err };
+    zn_status s = ZN_OK;
+
+    *out = NULL;
+    if (err)
+        err->text[0] = 0;
+    if (!a)
+        return zn_fail(err, ZN_E_USAGE, "there is no model '%s'; `zenith models` lists them", id);
+    if (a->invent && (s = open_weights(&w, &memory, a, files, n_files, err)))
+        goto end;
+    m = calloc(1, sizeof *m);
+    if (m)
+        m->net = calloc(1, a->size);
+    if (!m || !m->net) {
+        s = zn_fail(err, ZN_E_MEMORY, "out of memory while opening %s", id);
+        goto end;
+    }
+    m->arch = a;
+    m->engine = engine;
+    b.w = w;
+    b.be = engine->be;
+    b.dev = engine->dev;
+    pthread_mutex_lock(&engine->lock);
+    a->bind(&b, m->net);
+    pthread_mutex_unlock(&engine->lock);
+    m->owned = b.owned;
+    m->n_owned = b.n_owned;
+    m->parameters = b.parameters;
+    m->geometry = b.geometry;
+    memcpy(m->variant, b.variant, sizeof m->variant);
+    s = b.status;
+end:
+    zn_weights_close(&w);
+    free(memory);
+    if (s)
+        zn_model_close(&m);
+    *out = m;
+    return s;
+}
+
+void zn_model_close(zn_model **model)
+{
+    zn_model *m = model ? *model : NULL;
+
+    if (!m)
+        return;
+    if (m->engine) {
+        const zn_backend *be = m->engine->be;
+
+        for (int i = 0; i < m->n_owned; i++)
+            be->free(m->engine->dev, m->owned[i]);
+        be->free(m->engine->dev, m->block);
+    }
+    free(m->owned);
+    free(m->net);
+    free(m);
+    *model = NULL;
+}
+
+const zn_geometry *zn_model_geometry(const zn_model *m)
+{
+    return &m->geometry;
+}
+
+const char *zn_model_variant(const zn_model *m)
+{
+    return m->variant;
+}
+
+int64_t zn_model_parameters(const zn_model *m)
+{
+    return m->parameters;
+}
+
+/* ---- one forward ------------------------------------------------------------------------------------- */
+
+/* "sigma=25" into its place of set[]. */
+static zn_status read_setting(float *set, const zn_arch *a, const char *text, zn_error *err)
+{
+    const char *eq = strchr(text, '=');
+    size_t len = eq ? (size_t)(eq - text) : strlen(text);
+    char *end = NULL;
+    double v;
+
+    for (int i = 0; a->info.settings && a->info.settings[i].key; i++) {
+        const zn_setting *k = &a->info.settings[i];
+
+        if (strlen(k->key) != len || strncmp(k->key, text, len))
+            continue;
+        v = eq ? strtod(eq + 1, &end) : NAN;
+        if (!eq || end == eq + 1 || *end || !(v >= k->min && v <= k->max))
+            return zn_fail(err, ZN_E_USAGE, "%s wants a number from %g to %g, not '%s'", k->key,
+                           (double)k->min, (double)k->max, eq ? eq + 1 : "");
+        set[i] = (float)v;
+        return ZN_OK;
+    }
+    return zn_fail(err, ZN_E_USAGE, "%s has no setting '%.*s'", a->info.id, (int)len, text);
+}
+
+static size_t default_memory(void)
+{
+    const char *env = getenv("ZENITH_MEMORY");
+    char *end = NULL;
+    double mib = env ? strtod(env, &end) : 0;
+
+    if (!env || end == env || !(mib >= 1) || mib > 1e9)
+        mib = 640;
+    return (size_t)(mib * 1048576);
+}
+
+zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err)
+{
+    static const zn_job none;
+    const zn_engine *e = m->engine;
+
+    job = job ? job : &none;
+    *r = (zn_run){ .model = m, .tile = job->tile };
+    r->max_memory = job->max_memory ? job->max_memory : default_memory();
+    r->ctx = (zn_ctx){ .be = e->be, .dev = e->dev, .err = err, .progress = job->progress,
+                       .cookie = job->cookie };
+    if (err)
+        err->text[0] = 0;
+    for (int i = 0; m->arch->info.settings && m->arch->info.settings[i].key; i++)
+        r->set[i] = m->arch->info.settings[i].initial;
+    for (int i = 0; i < job->n_set; i++) {
+        zn_status s = read_setting(r->set, m->arch, job->set[i], err);
+
+        if (s)
+            return s;
+    }
+    return ZN_OK;
+}
+
+/* The forward and the tensors around it, the same for counting and for computing. */
+static void forward(zn_ctx *c, const zn_run *r, zn_call call, const float *const *in, float *const *out)
+{
+    for (int i = 0; i < call.n_in; i++)
+        if (call.in[i].c) {
+            zn_tensor t = call.in[i];
+
+            call.in[i] = zn_new(c, t.n, t.h, t.w, t.c);
+            zn_upload(c, call.in[i], in ? in[i] : NULL);
+        }
+    for (int i = 0; i < call.n_out; i++) {
+        zn_tensor t = call.out[i];
+
+        call.out[i] = zn_new(c, t.n, t.h, t.w, t.c);
+    }
+    if (!c->status)
+        r->model->arch->forward(c, r->model->net, &call);
+    for (int i = 0; i < call.n_out; i++)
+        zn_download(c, out ? out[i] : NULL, call.out[i]);
+}
+
+zn_status zn_run_measure(const zn_run *r, const zn_call *call, size_t *peak, double *macs, double *work,
+                         zn_error *err)
+{
+    zn_arena arena = { .size = SIZE_MAX / 2 };
+    zn_ctx dry = { .be = r->ctx.be, .dev = r->ctx.dev, .arena = &arena, .dry = true, .err = err };
+
+    forward(&dry, r, *call, NULL, NULL);
+    *peak = arena.peak;
+    *macs = dry.macs;
+    *work = dry.work;
+    return dry.status;
+}
+
+void zn_run_forward(zn_run *r, const zn_call *call, const float *const *in, float *const *out)
+{
+    zn_model *m = r->model;
+    zn_arena arena = { 0 };
+    size_t peak;
+    double macs, work;
+
+    if (r->ctx.status || (r->ctx.status = zn_run_measure(r, call, &peak, &macs, &work, r->ctx.err)))
+        return;
+    if (peak > m->block_size) {
+        r->ctx.be->free(r->ctx.dev, m->block);
+        m->block = r->ctx.be->alloc(r->ctx.dev, peak);
+        m->block_size = m->block ? peak : 0;
+        if (!m->block) {
+            zn_ctx_fail(&r->ctx, ZN_E_MEMORY, "%s needs %zu MiB, which this machine does not give",
+                        m->arch->info.id, peak >> 20);
+            return;
+        }
+    }
+    arena.base = m->block;
+    arena.size = m->block_size;
+    r->ctx.arena = &arena;
+    forward(&r->ctx, r, *call, in, out);
+    if (!r->ctx.status)
+        r->ctx.status = r->ctx.be->sync(r->ctx.dev, r->ctx.err);
+}
+
+/* ---- running on arrays ---------------------------------------------------------------------------------- */
+
+typedef struct memory { /* an array as a source or a sink */
+    float *data;
+    int32_t w, c;
+} memory;
+
+static void copy_rect(float *dst, size_t dst_w, const float *src, size_t src_w, zn_rect r, size_t c)
+{
+    for (int32_t i = 0; i < r.h; i++)
+        memcpy(dst + (size_t)i * dst_w * c, src + (size_t)i * src_w * c, (size_t)r.w * c * sizeof *dst);
+}
+
+static bool read_memory(void *cookie, zn_rect r, float *dst)
+{
+    const memory *m = cookie;
+    size_t at = ((size_t)r.y * (size_t)m->w + (size_t)r.x) * (size_t)m->c;
+
+    copy_rect(dst, (size_t)r.w, m->data + at, (size_t)m->w, r, (size_t)m->c);
+    return true;
+}
+
+static bool write_memory(void *cookie, zn_rect r, const float *src)
+{
+    const memory *m = cookie;
+    size_t at = ((size_t)r.y * (size_t)m->w + (size_t)r.x) * (size_t)m->c;
+
+    copy_rect(m->data + at, (size_t)m->w, src, (size_t)r.w, r, (size_t)m->c);
+    return true;
+}
+
+static zn_tensor as_tensor(const zn_array *a)
+{
+    return (zn_tensor){ NULL, 1, a->h, a->w, a->c, a->c };
+}
+
+static int count_ports(const char *const *names, bool required)
+{
+    int n = 0;
+
+    while (names[n] && !(required && names[n][0] == '['))
+        n++;
+    return n;
+}
+
+zn_status zn_model_shape(const zn_model *m, const zn_array *in, int n_in, zn_array *out, zn_error *err)
+{
+    const zn_model_info *info = &m->arch->info;
+    const zn_geometry *g = &m->geometry;
+    zn_tensor ti[ZN_MAX_PORTS], to[ZN_MAX_PORTS];
+
+    if (n_in < count_ports(info->in, true) || n_in > count_ports(info->in, false))
+        return zn_fail(err, ZN_E_USAGE, "%s takes %d inputs, not %d", info->id, count_ports(info->in, false),
+                       n_in);
+    for (int i = 0; i < n_in; i++) {
+        if (in[i].h < 1 || in[i].w < 1 || in[i].c < 1 ||
+            (double)in[i].h * in[i].w * in[i].c > (double)(SIZE_MAX / 64))
+            return zn_fail(err, ZN_E_USAGE, "input %s of %dx%dx%d is empty or too large", info->in[i],
+                           in[i].h, in[i].w, in[i].c);
+        ti[i] = as_tensor(&in[i]);
+    }
+    if (m->arch->shape) {
+        if (!m->arch->shape(m->net, ti, n_in, to))
+            return zn_fail(err, ZN_E_USAGE, "%s cannot work on inputs of these sizes", info->id);
+        for (int i = 0; info->out[i]; i++)
+            out[i] = (zn_array){ out[i].data, to[i].h, to[i].w, to[i].c };
+        return ZN_OK;
+    }
+    if (in[0].c != g->in_c)
+        return zn_fail(err, ZN_E_USAGE, "%s (%s) takes %d channels, not %d", info->id, m->variant, g->in_c,
+                       in[0].c);
+    if ((int64_t)in[0].h * g->grow > INT32_MAX / 2 || (int64_t)in[0].w * g->grow > INT32_MAX / 2)
+        return zn_fail(err, ZN_E_USAGE, "the result would be too large");
+    out[0].h = (in[0].h + g->shrink - 1) / g->shrink * g->grow;
+    out[0].w = (in[0].w + g->shrink - 1) / g->shrink * g->grow;
+    out[0].c = g->out_c;
+    return ZN_OK;
+}
+
+static zn_call whole_call(const zn_run *r, const zn_array *in, int n_in, const zn_array *out)
+{
+    zn_call call = { .n_in = n_in, .n_out = count_ports(r->model->arch->info.out, false), .set = r->set };
+
+    for (int i = 0; i < n_in; i++)
+        call.in[i] = as_tensor(&in[i]);
+    for (int i = 0; i < call.n_out; i++)
+        call.out[i] = as_tensor(&out[i]);
+    return call;
+}
+
+static void as_sources(zn_source *src, memory *mem, const zn_array *in, int n_in)
+{
+    for (int i = 0; i < n_in; i++) {
+        mem[i] = (memory){ in[i].data, in[i].w, in[i].c };
+        src[i] = (zn_source){ in[i].w, in[i].h, in[i].c, read_memory, &mem[i] };
+    }
+}
+
+zn_status zn_model_plan(zn_model *m, const zn_array *in, int n_in, const zn_job *job, zn_plan *plan,
+                        zn_error *err)
+{
+    zn_array out[ZN_MAX_PORTS] = { { 0 } };
+    zn_source src[ZN_MAX_PORTS];
+    memory mem[ZN_MAX_PORTS];
+    double work;
+    zn_run r;
+    zn_call call;
+    zn_status s;
+
+    *plan = (zn_plan){ 0 };
+    if ((s = zn_run_begin(&r, m, job, err)) || (s = zn_model_shape(m, in, n_in, out, err)))
+        return s;
+    call = whole_call(&r, in, n_in, out);
+    if (m->arch->shape) {
+        *plan = (zn_plan){ .tile_w = in[0].w, .tile_h = in[0].h, .n_tiles = 1 };
+        return zn_run_measure(&r, &call, &plan->peak_bytes, &plan->macs, &work, err);
+    }
+    as_sources(src, mem, in, n_in);
+    return zn_tile_plan(&r, plan, src, n_in, err);
+}
+
+static zn_status run_arrays(zn_run *r, const zn_array *in, int n_in, zn_array *out, zn_error *err)
+{
+    zn_source src[ZN_MAX_PORTS];
+    memory mem[ZN_MAX_PORTS], to = { out[0].data, out[0].w, out[0].c };
+    zn_sink sink = { write_memory, &to };
+
+    if (r->model->arch->shape) {
+        const float *from[ZN_MAX_PORTS];
+        float *into[ZN_MAX_PORTS];
+        zn_call call = whole_call(r, in, n_in, out);
+        size_t peak;
+        double macs;
+        zn_status s = zn_run_measure(r, &call, &peak, &macs, &r->ctx.total, err);
+
+        if (s)
+            return s;
+        for (int i = 0; i < ZN_MAX_PORTS; i++) {
+            from[i] = i < n_in ? in[i].data : NULL;
+            into[i] = i < call.n_out ? out[i].data : NULL;
+        }
+        zn_run_forward(r, &call, from, into);
+        return r->ctx.status;
+    }
+    as_sources(src, mem, in, n_in);
+    return zn_tile_run(r, &sink, src, n_in, (zn_rect){ 0, 0, out[0].w, out[0].h }, err);
+}
+
+zn_status zn_model_profile(zn_model *m, const zn_array *in, int n_in, zn_array *out, const zn_job *job,
+                           void (*print)(void *cookie, const zn_layer_time *t), void *cookie, zn_error *err)
+{
+    zn_run r;
+    zn_status s;
+
+    if ((s = zn_run_begin(&r, m, job, err)) || (s = zn_model_shape(m, in, n_in, out, err)))
+        return s;
+    r.ctx.trace = print;
+    r.ctx.trace_cookie = cookie;
+    pthread_mutex_lock(&m->engine->lock);
+    s = run_arrays(&r, in, n_in, out, err);
+    pthread_mutex_unlock(&m->engine->lock);
+    if (!s && r.ctx.progress)
+        r.ctx.progress(r.ctx.cookie, 1);
+    return s;
+}
+
+zn_status zn_model_run(zn_model *m, const zn_array *in, int n_in, zn_array *out, const zn_job *job,
+                       zn_error *err)
+{
+    return zn_model_profile(m, in, n_in, out, job, NULL, NULL, err);
+}
+
+zn_status zn_model_run_region(zn_model *m, const zn_sink *out, const zn_source *in, int n_in, zn_rect roi,
+                              const zn_job *job, zn_error *err)
+{
+    zn_run r;
+    zn_status s = zn_run_begin(&r, m, job, err);
+
+    if (s)
+        return s;
+    pthread_mutex_lock(&m->engine->lock);
+    s = zn_tile_run(&r, out, in, n_in, roi, err);
+    pthread_mutex_unlock(&m->engine->lock);
+    if (!s && r.ctx.progress)
+        r.ctx.progress(r.ctx.cookie, 1);
+    return s;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* arch.h - what a model file provides, and what it is given to read its weights with.
+ *
+ * A model is one .c file that ends in a zn_arch, and one line in registry.c. */
+#ifndef ZN_ARCH_H
+#define ZN_ARCH_H
+
+#include "../core/weights.h"
+#include "../ops.h"
+
+/* ---- reading weights ---------------------------------------------------------------------------- */
+
+/* The status is sticky: a wrong name or shape is kept, and the calls after it do nothing. */
+typedef struct zn_binder {
+    const zn_weights *w;
+    const zn_backend *be;
+    void *dev;
+    zn_status status;
+    zn_error *err;
+    void **owned; /* device memory handed to the model; freed with it */
+    int n_owned;
+    int64_t parameters;
+    zn_geometry geometry; /* set by bind */
+    char variant[96];     /* set by bind: "taef2, 32 latent channels" */
+} zn_binder;
+
+/* Is there such a tensor; its size along a dimension (0 if there is none). */
+bool zn_bind_has(const zn_binder *b, const char *fmt, ...) ZN_PRINTF(2, 3);
+int zn_bind_dim(const zn_binder *b, int dim, const char *fmt, ...) ZN_PRINTF(3, 4);
+
+/* Reads NAME.weight (and NAME.bias if spec.has_bias) and packs them.  In spec, a stride or groups of 0
+ * reads as 1. */
+void zn_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...) ZN_PRINTF(4, 5);
+/* Reads NAME.weight and NAME.bias, spec.c each. */
+void zn_bind_norm(zn_binder *b, zn_norm *out, zn_norm spec, const char *fmt, ...) ZN_PRINTF(4, 5);
+void zn_bind_fail(zn_binder *b, const char *fmt, ...) ZN_PRINTF(2, 3);
+
+/* k x k, same size out as in (for odd k), with bias. */
+static inline zn_conv zn_conv_same(int k, int cin, int cout)
+{
+    return (zn_conv){ .kh = k, .kw = k, .stride = 1, .groups = 1, .cin = cin, .cout = cout,
+                      .pad_t = k / 2, .pad_l = k / 2, .has_bias = true };
+}
+
+/* ---- weights out of nothing: for the self-test and for benchmarks without a file ----------------- */
+
+typedef struct zn_invented zn_invented;
+
+/* Adds a tensor of these dimensions (0 ends the list) with values that keep activations near 1. */
+void zn_invent(zn_invented *v, const char *name, const int dims[4]);
+/* *memory is to be freed after the set is closed. */
+zn_status zn_weights_invent(zn_weights **out, void **memory, void (*list)(zn_invented *v), zn_error *err);
+
+/* ---- the model ------------------------------------------------------------------------------------- */
+
+typedef struct zn_call {
+    zn_tensor in[ZN_MAX_PORTS], out[ZN_MAX_PORTS]; /* in[i].data NULL: an optional input is absent */
+    int n_in, n_out;
+    const float *set; /* one number per setting of the info, in its order */
+} zn_call;
+
+typedef struct zn_arch {
+    zn_model_info info;
+    size_t size; /* of the struct that bind fills, zeroed before */
+    bool (*recognise)(const zn_weights *w, char *what, size_t size);
+    void (*bind)(zn_binder *b, void *net);
+    void (*forward)(zn_ctx *c, const void *net, const zn_call *call);
+    /* Fills the sizes of out[]; false: these inputs do not fit.  NULL: an image model, see geometry. */
+    bool (*shape)(const void *net, const zn_tensor *in, int n_in, zn_tensor *out);
+    /* Completes the settings from the whole picture, before any tile is run.  NULL: nothing to do. */
+    zn_status (*prepare)(float *set, const zn_source *in, zn_error *err);
+    void (*invent)(zn_invented *v); /* the model's usual size; NULL: needs no weights */
+} zn_arch;
+
+extern const zn_arch *const zn_archs[]; /* NULL ends; registry.c */
+
+#endif

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/* denoise.c - the denoisers: a U-Net of gated depthwise blocks on the picture at half resolution.
+ *
+ *   x, noise map ── unshuffle 2 ── intro ── level 0 ───────────────────────(+)── dec 0 ── outro ── shuffle 2 ──(+)── y
+ *    (3 + 3)          (24)                    │ down (2x2 stride 2)      up │                                 x
+ *                                             └── level 1 ──────(+)── dec 1 ┘
+ *                                                   └── middle ───┘
+ *   block:  u = LN(x);  x += pw2(a * b),  a, b = the halves of dw(pw1(u))
+ *           v = LN(x);  x += pw4(a * b),  a, b = the halves of pw3(v)
+ *
+ * LN normalises each pixel over its channels and has no parameters of its own (the file folds them into the
+ * 1x1 convolutions).  Nothing looks further than the receptive field: tiles are exact.  The number of levels,
+ * blocks and channels is read from the file.  Trained by training/; the blocks follow NAFNet (Chen et al. 2022)
+ * without its pooled attention. */
+#include "arch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_LEVELS = 4, MAX_BLOCKS = 16, PATCH = 2, NOISE = 3 }; /* NOISE: channels of the noise map */
+
+typedef struct block {
+    zn_conv pw1, dw, pw2, pw3, pw4;
+} block;
+
+typedef struct level {
+    int c, n_enc, n_dec; /* the middle is the enc of the last level */
+    block enc[MAX_BLOCKS], dec[MAX_BLOCKS];
+    zn_conv down, up; /* to and from the next level */
+} level;
+
+typedef struct denoise {
+    int n_levels;
+    level at[MAX_LEVELS];
+    zn_conv intro, outro;
+} denoise;
+
+enum { SET_SIGMA, SET_SIGMA_G, SET_SIGMA_B };
+
+/* ---- bind ------------------------------------------------------------------------------------------- */
+
+static void bind_block(zn_binder *b, block *k, int c, const char *name)
+{
+    zn_conv dw = zn_conv_same(3, 2 * c, 2 * c);
+
+    dw.groups = 2 * c;
+    zn_bind_conv(b, &k->pw1, zn_conv_same(1, c, 2 * c), "%s.pw1", name);
+    zn_bind_conv(b, &k->dw, dw, "%s.dw", name);
+    zn_bind_conv(b, &k->pw2, zn_conv_same(1, c, c), "%s.pw2", name);
+    zn_bind_conv(b, &k->pw3, zn_conv_same(1, c, 2 * c), "%s.pw3", name);
+    zn_bind_conv(b, &k->pw4, zn_conv_same(1, c, c), "%s.pw4", name);
+}
+
+/* Blocks PREFIX0, PREFIX1, ... as many as the file has. */
+static int bind_blocks(zn_binder *b, block *k, int c, const char *prefix)
+{
+    char name[64];
+    int n = 0;
+
+    for (; !b->status && zn_bind_has(b, "%s%d.pw1.weight", prefix, n); n++) {
+        if (n == MAX_BLOCKS) {
+            zn_bind_fail(b, "there are more than %d blocks '%s'", MAX_BLOCKS, prefix);
+            return 0;
+        }
+        snprintf(name, sizeof name, "%s%d", prefix, n);
+        bind_block(b, &k[n], c, name);
+    }
+    return n;
+}
+
+static bool recognise(const zn_weights *w, char *what, size_t size)
+{
+    const char *name = zn_weights_meta(w, "model");
+
+    if (!zn_weights_get(w, "intro.weight") || !zn_weights_get(w, "mid.0.dw.weight"))
+        return false;
+    snprintf(what, size, "%.40s, gated depthwise U-Net", name ? name : "denoiser");
+    return true;
+}
+
+static void bind(zn_binder *b, void *net)
+{
+    denoise *m = net;
+    char prefix[32];
+    int c, reach, step = PATCH;
+
+    if (!recognise(b->w, b->variant, sizeof b->variant)) {
+        zn_bind_fail(b, "these are not the weights of a Zenith denoiser");
+        return;
+    }
+    c = zn_bind_dim(b, 0, "intro.weight");
+    reach = 2 * PATCH; /* intro and outro */
+    while (!b->status) {
+        level *l = &m->at[m->n_levels];
+        bool middle = !zn_bind_has(b, "down.%d.weight", m->n_levels);
+        int next = zn_bind_dim(b, 0, "down.%d.weight", m->n_levels);
+
+        if (c < 1 || c > 2048 || (!middle && (next < 1 || next > 2048 || m->n_levels == MAX_LEVELS - 1))) {
+            zn_bind_fail(b, "the widths or the number of levels make no sense");
+            return;
+        }
+        l->c = c;
+        if (middle)
+            snprintf(prefix, sizeof prefix, "mid.");
+        else
+            snprintf(prefix, sizeof prefix, "enc.%d.", m->n_levels);
+        l->n_enc = bind_blocks(b, l->enc, c, prefix);
+        if (!middle) {
+            zn_conv down = { .kh = 2, .kw = 2, .stride = 2, .cin = c, .cout = next, .has_bias = true };
+            zn_conv up = zn_conv_same(1, next, 4 * c);
+
+            up.has_bias = false;
+            snprintf(prefix, sizeof prefix, "dec.%d.", m->n_levels);
+            l->n_dec = bind_blocks(b, l->dec, c, prefix);
+            zn_bind_conv(b, &l->down, down, "down.%d", m->n_levels);
+            zn_bind_conv(b, &l->up, up, "up.%d", m->n_levels);
+        }
+        /* A depthwise 3x3 sees one pixel of its level further; what is computed in patches may see up
+         * to a whole patch less one on either side. */
+        reach += step * (l->n_enc + l->n_dec) + step / 2;
+        m->n_levels++;
+        if (middle)
+            break;
+        c = next;
+        step *= 2;
+    }
+    zn_bind_conv(b, &m->intro, zn_conv_same(3, PATCH * PATCH * (3 + NOISE), m->at[0].c), "intro");
+    zn_bind_conv(b, &m->outro, zn_conv_same(3, m->at[0].c, PATCH * PATCH * 3), "outro");
+    b->geometry = (zn_geometry){ .in_c = 3, .out_c = 3, .shrink = 1, .grow = 1, .multiple = step,
+                                 .padded = true, .halo = reach };
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------ */
+
+static void run_block(zn_ctx *c, const block *k, zn_tensor x, zn_tensor u, zn_tensor wide, zn_tensor wide2)
+{
+    static const zn_norm norm = { .kind = ZN_LAYER_NORM, .eps = 1e-6f };
+    zn_norm ln = norm;
+
+    ln.c = x.c;
+    zn_normalise(c, u, x, &ln, (zn_tail){ 0 });
+    zn_conv2d(c, wide, u, &k->pw1, (zn_tail){ 0 });
+    zn_conv2d(c, wide2, wide, &k->dw, (zn_tail){ 0 });
+    zn_combine(c, u, zn_slice(wide2, 0, x.c), zn_slice(wide2, x.c, x.c), ZN_MUL, (zn_tail){ 0 });
+    zn_conv2d(c, x, u, &k->pw2, (zn_tail){ .residual = &x });
+
+    zn_normalise(c, u, x, &ln, (zn_tail){ 0 });
+    zn_conv2d(c, wide, u, &k->pw3, (zn_tail){ 0 });
+    zn_combine(c, u, zn_slice(wide, 0, x.c), zn_slice(wide, x.c, x.c), ZN_MUL, (zn_tail){ 0 });
+    zn_conv2d(c, x, u, &k->pw4, (zn_tail){ .residual = &x });
+}
+
+static void run_blocks(zn_ctx *c, const block *k, int n, zn_tensor x)
+{
+    size_t mark = zn_mark(c->arena);
+    zn_tensor u = zn_new(c, 1, x.h, x.w, x.c);
+    zn_tensor wide = zn_new(c, 1, x.h, x.w, 2 * x.c), wide2 = zn_new(c, 1, x.h, x.w, 2 * x.c);
+
+    for (int i = 0; i < n && !c->status; i++)
+        run_block(c, &k[i], x, u, wide, wide2);
+    zn_reset(c->arena, mark);
+}
+
+/* x of level l, in place: its blocks, the levels below, and its blocks again. */
+static void run_level(zn_ctx *c, const denoise *m, int l, zn_tensor x)
+{
+    const level *at = &m->at[l];
+    size_t mark = zn_mark(c->arena);
+
+    run_blocks(c, at->enc, at->n_enc, x);
+    if (l + 1 < m->n_levels && !c->status) {
+        zn_tensor low = zn_new(c, 1, x.h / 2, x.w / 2, m->at[l + 1].c), up;
+
+        zn_conv2d(c, low, x, &at->down, (zn_tail){ 0 });
+        run_level(c, m, l + 1, low);
+        up = zn_new(c, 1, low.h, low.w, 4 * x.c);
+        zn_conv2d(c, up, low, &at->up, (zn_tail){ 0 });
+        zn_shuffle(c, x, up, 2, (zn_tail){ .residual = &x });
+        zn_reset(c->arena, mark);
+        run_blocks(c, at->dec, at->n_dec, x);
+    }
+}
+
+static void forward(zn_ctx *c, const void *net, const zn_call *call)
+{
+    const denoise *m = net;
+    zn_tensor in = call->in[0];
+    zn_tensor x = zn_new(c, 1, in.h / PATCH, in.w / PATCH, m->at[0].c);
+    size_t mark = zn_mark(c->arena);
+    zn_tensor both = zn_new(c, 1, x.h, x.w, m->intro.cin), res;
+    zn_tensor map = zn_slice(both, PATCH * PATCH * 3, PATCH * PATCH * NOISE);
+
+    zn_unshuffle(c, zn_slice(both, 0, PATCH * PATCH * 3), in, PATCH);
+    if (call->n_in > 1) {
+        zn_unshuffle(c, map, call->in[1], PATCH);
+    } else {
+        float sigma[PATCH * PATCH * NOISE];
+
+        for (int i = 0; i < PATCH * PATCH * NOISE; i++)
+            sigma[i] = call->set[SET_SIGMA + i / (PATCH * PATCH)] / 255.0f;
+        zn_fill(c, map, sigma);
+    }
+    zn_conv2d(c, x, both, &m->intro, (zn_tail){ 0 });
+    zn_reset(c->arena, mark);
+    run_level(c, m, 0, x);
+    res = zn_new(c, 1, x.h, x.w, m->outro.cout);
+    zn_conv2d(c, res, x, &m->outro, (zn_tail){ 0 });
+    zn_shuffle(c, call->out[0], res, PATCH, (zn_tail){ .residual = &in });
+}
+
+/* sigma 0: estimated, each channel; sigma-g and sigma-b 0: as sigma. */
+static zn_status prepare(float *set, const zn_source *in, zn_error *err)
+{
+    if (set[SET_SIGMA] <= 0)
+        return zn_noise_estimate(set, in, err);
+    for (int i = SET_SIGMA_G; i <= SET_SIGMA_B; i++)
+        if (set[i] <= 0)
+            set[i] = set[SET_SIGMA];
+    return ZN_OK;
+}
+
+/* ---- made-up weights ------------------------------------------------------------------------------------ */
+
+static void invent_conv(zn_invented *v, const char *name, const int dims[4], bool bias)
+{
+    char full[96];
+
+    snprintf(full, sizeof full, "%s.weight", name);
+    zn_invent(v, full, dims);
+    snprintf(full, sizeof full, "%s.bias", name);
+    if (bias)
+        zn_invent(v, full, (int[4]){ dims[0] });
+}
+
+static void invent_blocks(zn_invented *v, const char *prefix, int n, int c)
+{
+    static const char *const part[] = { "pw1", "dw", "pw2", "pw3", "pw4" };
+    const int dims[5][4] = {
+        { 2 * c, c, 1, 1 }, { 2 * c, 1, 3, 3 }, { c, c, 1, 1 }, { 2 * c, c, 1, 1 }, { c, c, 1, 1 },
+    };
+    char name[64];
+
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < 5; j++) {
+            snprintf(name, sizeof name, "%s%d.%s", prefix, i, part[j]);
+            invent_conv(v, name, dims[j], true);
+        }
+}
+
+static void invent(zn_invented *v)
+{
+    enum { C = 32 };
+
+    invent_conv(v, "intro", (int[4]){ C, 24, 3, 3 }, true);
+    invent_blocks(v, "enc.0.", 2, C);
+    invent_conv(v, "down.0", (int[4]){ 2 * C, C, 2, 2 }, true);
+    invent_blocks(v, "mid.", 2, 2 * C);
+    invent_conv(v, "up.0", (int[4]){ 4 * C, 2 * C, 1, 1 }, false);
+    invent_blocks(v, "dec.0.", 2, C);
+    invent_conv(v, "outro", (int[4]){ 12, C, 3, 3 }, true);
+}
+
+static const zn_setting settings[] = {
+    { "sigma", 0, 0, 255, "standard deviation of the noise, of 255; 0: estimated" },
+    { "sigma-g", 0, 0, 255, "the same for green; 0: as sigma" },
+    { "sigma-b", 0, 0, 255, "the same for blue; 0: as sigma" },
+    { 0 },
+};
+
+#define DENOISE(name_, id_, summary_)                                                              \
+    const zn_arch zn_arch_denoise_##name_ = {                                                      \
+        .info = { .id = id_,                                                                       \
+                  .summary = summary_,                                                             \
+                  .in = { "x", "[map]" },                                                          \
+                  .out = { "y" },                                                                  \
+                  .weights = id_,                                                                  \
+                  .settings = settings },                                                          \
+        .size = sizeof(denoise),                                                                   \
+        .recognise = recognise,                                                                    \
+        .bind = bind,                                                                              \
+        .forward = forward,                                                                        \
+        .prepare = prepare,                                                                        \
+        .invent = invent,                                                                          \
+    }
+
+DENOISE(fast, "denoise-fast", "removes noise, quickly");
+DENOISE(balanced, "denoise-balanced", "removes noise, the usual choice");
+DENOISE(best, "denoise-best", "removes noise, as well as we can");

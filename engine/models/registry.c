@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* registry.c - every model, one line each, in the order in which `zenith models` shows them. */
+#include "arch.h"
+
+#define MODELS(X)                                                                                  \
+    X(taesd_encode)                                                                                \
+    X(taesd_decode)                                                                                \
+    X(denoise_fast)                                                                                \
+    X(denoise_balanced)                                                                            \
+    X(denoise_best)                                                                                \
+    X(identity)
+
+#define X(name) extern const zn_arch zn_arch_##name;
+MODELS(X)
+#undef X
+
+const zn_arch *const zn_archs[] = {
+#define X(name) &zn_arch_##name,
+    MODELS(X)
+#undef X
+    NULL
+};

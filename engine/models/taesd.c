@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT */
+/* taesd.c - the tiny autoencoders: taesd, taesdxl, taesd3, taef1, taef2, taesana, and our zenith-tae.
+ *
+ *   picture 0..1 ── encoder ── latent, 1/8 of the size (taesana: 1/32) ── decoder ── picture
+ *
+ * Each half is a list of layers; a layer's place in the list is its number in the weight file:
+ *   c  conv 3x3            n  conv 3x3 without bias     s  the same with stride 2     S  's' with bias
+ *   b  block: ReLU(conv(ReLU(conv(ReLU(conv(x))))) + x)
+ *   u  nearest-neighbour x2 (fused into the convolution after it)
+ *   r  ReLU (fused into the convolution before it)      k  3 tanh(x / 3)
+ * Widths are read from the file.  In taef2 the blocks at the lowest resolution begin with
+ * x += conv1(ReLU(groupnorm(conv1(x)))), whose statistics run over the whole picture: no tiles there.
+ *
+ * Reference: madebyollin/taesd; diffusers' AutoencoderTiny has the same layers, without 'k'. */
+#include "arch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char encoder8[] = "cbsbbbsbbbsbbbc";
+static const char decoder8[] = "kcrbbbunbbbunbbbunbc";
+static const char encoder32[] = "SrSrbsbbbsbbbsbbbc";
+static const char decoder32[] = "kcrbbbunbbbunbbbunbbbunbbbunbc";
+
+enum { MAX_LAYERS = 32, POOL = 4 }; /* the pool's width is POOL times the block's, in POOL groups */
+
+typedef struct block {
+    zn_conv conv[3];
+    bool pooled;
+    zn_conv pool_in, pool_out;
+    zn_norm pool_norm;
+} block;
+
+typedef struct taesd {
+    const char *plan; /* one of the lists above */
+    block layer[MAX_LAYERS]; /* convolutions use conv[0] */
+} taesd;
+
+/* ---- names ------------------------------------------------------------------------------------------ */
+
+typedef struct naming {
+    const char *prefix;
+    int shift; /* file's number of a layer = place in the list - shift */
+} naming;
+
+static const naming enc_names[] = { { "encoder.layers.", 0 }, { "encoder.", 0 }, { "", 0 } };
+static const naming dec_names[] = { { "decoder.layers.", 1 }, { "decoder.", 0 }, { "", 0 } };
+
+static bool has(const zn_weights *w, naming n, int place, const char *what)
+{
+    char name[96];
+
+    snprintf(name, sizeof name, "%s%d.%s", n.prefix, place - n.shift, what);
+    return zn_weights_get(w, name) != NULL;
+}
+
+/* Which list the weights fit: its last two layers are there, and layer 1 is of the right kind.
+ * NULL: none of them. */
+static const char *find_plan(const zn_weights *w, bool decoder, naming *name)
+{
+    const naming *names = decoder ? dec_names : enc_names;
+    const char *plans[2] = { decoder ? decoder8 : encoder8, decoder ? decoder32 : encoder32 };
+
+    for (int i = 0; i < 3; i++)
+        for (int p = 0; p < 2; p++) {
+            int last = (int)strlen(plans[p]) - 1;
+            bool fits = has(w, names[i], last, "weight") && !has(w, names[i], last + 1, "weight");
+
+            for (int j = 0; fits && j <= last; j++) {
+                if (strchr("cnsS", plans[p][j]))
+                    fits = has(w, names[i], j, "weight");
+                if (plans[p][j] == 'b')
+                    fits = has(w, names[i], j, "conv.0.weight");
+            }
+            if (fits) {
+                *name = names[i];
+                return plans[p];
+            }
+        }
+    return NULL;
+}
+
+static const char *variant_name(bool f32, bool pooled, int z)
+{
+    if (f32)
+        return "taesana";
+    if (pooled)
+        return "taef2";
+    return z == 4 ? "taesd or taesdxl" : z == 16 ? "taesd3, taef1 or zenith-tae" : "taesd family";
+}
+
+static bool recognise(const zn_weights *w, bool decoder, char *what, size_t size)
+{
+    naming name;
+    const char *plan = find_plan(w, decoder, &name);
+    char key[96];
+    const zn_entry *e;
+    bool pooled = false;
+    int z;
+
+    if (!plan)
+        return false;
+    for (int j = 0; plan[j]; j++)
+        pooled = pooled || has(w, name, j, "pool.0.weight");
+    snprintf(key, sizeof key, "%s%d.weight", name.prefix,
+             (decoder ? 1 : (int)strlen(plan) - 1) - name.shift);
+    e = zn_weights_get(w, key);
+    if (!e || e->n_dims != 4)
+        return false;
+    z = (int)e->shape[decoder ? 1 : 0];
+    snprintf(what, size, "%s %s, %d latent channels",
+             variant_name(plan == decoder32 || plan == encoder32, pooled, z),
+             decoder ? "decoder" : "encoder", z);
+    return true;
+}
+
+static bool recognise_encoder(const zn_weights *w, char *what, size_t size)
+{
+    return recognise(w, false, what, size);
+}
+
+static bool recognise_decoder(const zn_weights *w, char *what, size_t size)
+{
+    return recognise(w, true, what, size);
+}
+
+/* ---- bind ---------------------------------------------------------------------------------------------- */
+
+static zn_conv conv3(int cin, int cout, int stride, bool bias)
+{
+    zn_conv c = zn_conv_same(3, cin, cout);
+
+    c.stride = stride;
+    c.has_bias = bias;
+    return c;
+}
+
+static void bind_block(zn_binder *b, block *l, int c, const char *name)
+{
+    for (int k = 0; k < 3; k++)
+        zn_bind_conv(b, &l->conv[k], conv3(c, c, 1, true), "%s.conv.%d", name, 2 * k);
+    l->pooled = zn_bind_has(b, "%s.pool.0.weight", name);
+    if (l->pooled) {
+        zn_conv in = zn_conv_same(1, c, POOL * c), out = zn_conv_same(1, POOL * c, c);
+
+        in.has_bias = out.has_bias = false;
+        zn_bind_conv(b, &l->pool_in, in, "%s.pool.0", name);
+        zn_bind_norm(b, &l->pool_norm,
+                     (zn_norm){ .kind = ZN_GROUP_NORM, .c = POOL * c, .groups = POOL, .eps = 1e-5f },
+                     "%s.pool.1", name);
+        zn_bind_conv(b, &l->pool_out, out, "%s.pool.3", name);
+    }
+}
+
+static void bind(zn_binder *b, taesd *m, bool decoder)
+{
+    naming n;
+    char name[64];
+    int c = 0, first = 0, scale = 1, reach = 0; /* reach: of the receptive field, at full size */
+    bool pooled = false;
+
+    m->plan = find_plan(b->w, decoder, &n);
+    if (!m->plan) {
+        zn_bind_fail(b, "these are not the weights of a TAESD %s", decoder ? "decoder" : "encoder");
+        return;
+    }
+    for (int j = 0; m->plan[j]; j++) {
+        char kind = m->plan[j];
+        block *l = &m->layer[j];
+
+        snprintf(name, sizeof name, "%s%d", n.prefix, j - n.shift);
+        if (strchr("cnsS", kind)) {
+            int cin = zn_bind_dim(b, 1, "%s.weight", name), cout = zn_bind_dim(b, 0, "%s.weight", name);
+
+            if (cin <= 0 || cout <= 0 || cin > 4096 || cout > 4096 || (c && cin != c)) {
+                zn_bind_fail(b, "tensor '%s.weight' has the wrong shape", name);
+                return;
+            }
+            first = first ? first : cin;
+            zn_bind_conv(b, &l->conv[0], conv3(cin, cout, strchr("sS", kind) ? 2 : 1, strchr("cS", kind)),
+                         "%s", name);
+            l->conv[0].up2 = j && m->plan[j - 1] == 'u';
+            c = cout;
+        } else if (kind == 'b') {
+            bind_block(b, l, c, name);
+            pooled = pooled || l->pooled;
+        }
+        if (b->status)
+            return;
+    }
+    /* The receptive field, walked from the low resolution to the full one: each 3x3 adds a pixel of
+     * its own resolution.  An up-sampling convolution counts at the size it writes. */
+    for (int j = 0; m->plan[j]; j++)
+        scale *= strchr("usS", m->plan[j]) ? 2 : 1;
+    for (int j = 0, step = decoder ? scale : 1; m->plan[j]; j++) {
+        if (m->plan[j] == 'u')
+            step /= 2;
+        reach += step * (m->plan[j] == 'b' ? 3 : strchr("cnsS", m->plan[j]) ? 1 : 0);
+        if (strchr("sS", m->plan[j]))
+            step *= 2;
+    }
+    b->geometry = (zn_geometry){
+        .in_c = first,
+        .out_c = c,
+        .shrink = decoder ? 1 : scale,
+        .grow = decoder ? scale : 1,
+        .multiple = decoder ? 1 : scale,
+        .halo = pooled ? -1 : decoder ? (reach + scale - 1) / scale : reach,
+    };
+    recognise(b->w, decoder, b->variant, sizeof b->variant);
+}
+
+static void bind_encoder(zn_binder *b, void *net)
+{
+    bind(b, net, false);
+}
+
+static void bind_decoder(zn_binder *b, void *net)
+{
+    bind(b, net, true);
+}
+
+/* ---- forward --------------------------------------------------------------------------------------------- */
+
+/* The tensor of this shape in one of the three slots. */
+static zn_tensor in_slot(zn_tensor slot, int h, int w, int c)
+{
+    assert((size_t)h * (size_t)w * (size_t)c <= zn_pixels(slot));
+    return (zn_tensor){ slot.data, 1, h, w, c, c };
+}
+
+/* x = block(x), with the other two slots as temporaries. */
+static void run_block(zn_ctx *c, const block *l, zn_tensor x, zn_tensor slot1, zn_tensor slot2)
+{
+    zn_tensor a = in_slot(slot1, x.h, x.w, x.c), b = in_slot(slot2, x.h, x.w, x.c);
+
+    if (l->pooled) { /* first x += pool(x): the skip below uses the new x */
+        zn_tensor wide = in_slot(slot1, x.h, x.w, POOL * x.c);
+
+        zn_conv2d(c, wide, x, &l->pool_in, (zn_tail){ 0 });
+        zn_normalise(c, wide, wide, &l->pool_norm, (zn_tail){ .pre = ZN_RELU });
+        zn_conv2d(c, x, wide, &l->pool_out, (zn_tail){ .residual = &x });
+    }
+    zn_conv2d(c, a, x, &l->conv[0], (zn_tail){ .pre = ZN_RELU });
+    zn_conv2d(c, b, a, &l->conv[1], (zn_tail){ .pre = ZN_RELU });
+    zn_conv2d(c, x, b, &l->conv[2], (zn_tail){ .residual = &x, .post = ZN_RELU });
+}
+
+/* The largest tensor of the run, in floats: what a slot must hold. */
+static size_t slot_len(const taesd *m, int h, int w, int c)
+{
+    size_t most = (size_t)h * (size_t)w * (size_t)(*m->plan == 'k' ? c : 0);
+
+    for (int j = 0; m->plan[j + 1]; j++) { /* the last one writes the output itself */
+        const block *l = &m->layer[j];
+        size_t len;
+
+        if (strchr("cnsS", m->plan[j])) {
+            h = (h * (l->conv[0].up2 ? 2 : 1) + l->conv[0].stride - 1) / l->conv[0].stride;
+            w = (w * (l->conv[0].up2 ? 2 : 1) + l->conv[0].stride - 1) / l->conv[0].stride;
+            c = l->conv[0].cout;
+        }
+        len = (size_t)h * (size_t)w * (size_t)(l->pooled ? POOL * c : c);
+        most = len > most ? len : most;
+    }
+    return most;
+}
+
+/* Everything happens in three slots of one size: x lies in slot[0], the others are free. */
+static void forward(zn_ctx *c, const void *net, const zn_call *call)
+{
+    const taesd *m = net;
+    zn_tensor x = call->in[0], slot[3];
+    size_t len = slot_len(m, x.h, x.w, x.c);
+
+    if (len > INT32_MAX) {
+        zn_ctx_fail(c, ZN_E_MEMORY, "a picture of %d x %d is too large for this model in one piece", x.w,
+                    x.h);
+        return;
+    }
+    for (int i = 0; i < 3; i++)
+        slot[i] = zn_new(c, 1, 1, (int)len, 1);
+
+    for (int j = 0; m->plan[j] && !c->status; j++) {
+        const block *l = &m->layer[j];
+        bool last = !m->plan[j + 1];
+
+        if (m->plan[j] == 'k') {
+            zn_tensor y = in_slot(slot[0], x.h, x.w, x.c);
+
+            zn_map(c, y, x, (zn_tail){ .pre = ZN_SOFTCLAMP });
+            x = y;
+        } else if (strchr("cnsS", m->plan[j])) {
+            const zn_conv *k = &l->conv[0];
+            int up = k->up2 ? 2 : 1, s = k->stride;
+            zn_tensor y = last ? call->out[0]
+                               : in_slot(slot[1], (x.h * up + s - 1) / s, (x.w * up + s - 1) / s, k->cout);
+            zn_tensor old = slot[0];
+
+            zn_conv2d(c, y, x, k, (zn_tail){ .pre = m->plan[j + 1] == 'r' ? ZN_RELU : ZN_NONE });
+            x = y;
+            slot[0] = slot[1], slot[1] = old;
+        } else if (m->plan[j] == 'b') {
+            run_block(c, l, x, slot[1], slot[2]);
+        }
+    }
+}
+
+/* ---- made-up weights: taesd with 4 latent channels -------------------------------------------------------- */
+
+static void invent(zn_invented *v, const char *plan, const char *prefix, int cin, int cout)
+{
+    int c = cin;
+    char name[64];
+
+    for (int j = 0; plan[j]; j++) {
+        if (strchr("cnsS", plan[j])) {
+            int to = plan[j + 1] ? 64 : cout;
+
+            snprintf(name, sizeof name, "%s%d.weight", prefix, j);
+            zn_invent(v, name, (int[4]){ to, c, 3, 3 });
+            snprintf(name, sizeof name, "%s%d.bias", prefix, j);
+            if (strchr("cS", plan[j]))
+                zn_invent(v, name, (int[4]){ to });
+            c = to;
+        } else if (plan[j] == 'b') {
+            for (int k = 0; k < 3; k++) {
+                snprintf(name, sizeof name, "%s%d.conv.%d.weight", prefix, j, 2 * k);
+                zn_invent(v, name, (int[4]){ c, c, 3, 3 });
+                snprintf(name, sizeof name, "%s%d.conv.%d.bias", prefix, j, 2 * k);
+                zn_invent(v, name, (int[4]){ c });
+            }
+        }
+    }
+}
+
+static void invent_encoder(zn_invented *v)
+{
+    invent(v, encoder8, "", 3, 4);
+}
+
+static void invent_decoder(zn_invented *v)
+{
+    invent(v, decoder8, "", 4, 3);
+}
+
+const zn_arch zn_arch_taesd_encode = {
+    .info = { .id = "taesd-encode",
+              .summary = "picture to latent: taesd, taesdxl, taesd3, taef1, taef2, taesana, zenith-tae",
+              .in = { "x" },
+              .out = { "z" },
+              .weights = "zenith-tae" },
+    .size = sizeof(taesd),
+    .recognise = recognise_encoder,
+    .bind = bind_encoder,
+    .forward = forward,
+    .invent = invent_encoder,
+};
+
+const zn_arch zn_arch_taesd_decode = {
+    .info = { .id = "taesd-decode",
+              .summary = "latent to picture: the other half",
+              .in = { "z" },
+              .out = { "x" },
+              .weights = "zenith-tae" },
+    .size = sizeof(taesd),
+    .recognise = recognise_decoder,
+    .bind = bind_decoder,
+    .forward = forward,
+    .invent = invent_decoder,
+};

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+#include "ops.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+void zn_ctx_fail(zn_ctx *c, zn_status status, const char *fmt, ...)
+{
+    char text[sizeof((zn_error *)0)->text];
+    va_list ap;
+
+    if (c->status)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    c->status = zn_fail(c->err, status, "%s", text);
+}
+
+zn_tensor zn_new(zn_ctx *c, int n, int h, int w, int ch)
+{
+    zn_tensor t = { NULL, n, h, w, ch, ch };
+    size_t size;
+
+    assert(n > 0 && h > 0 && w > 0 && ch > 0);
+    if (c->status)
+        return t;
+    if (zn_mul_size(&size, (size_t)n * (size_t)h, (size_t)w) &&
+        zn_mul_size(&size, size, (size_t)ch * sizeof(float)))
+        t.data = zn_arena_take(c->arena, size);
+    if (!t.data)
+        zn_ctx_fail(c, ZN_E_MEMORY, "the memory planned for this run is too small");
+    return t;
+}
+
+static double now_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return 1e3 * (double)ts.tv_sec + 1e-6 * (double)ts.tv_nsec;
+}
+
+/* Every op passes through here.  moved: floats read and written.  False: do nothing. */
+static bool enter(zn_ctx *c, double macs, double moved, double *start)
+{
+    if (c->status)
+        return false;
+    c->macs += macs;
+    c->work += macs + 4 * moved;
+    if (c->dry)
+        return false;
+    if (c->progress && c->total > 0) {
+        double done = (c->work - macs - 4 * moved) / c->total;
+
+        if (!c->progress(c->cookie, done < 1 ? done : 1)) {
+            zn_ctx_fail(c, ZN_E_CANCELLED, "cancelled");
+            return false;
+        }
+    }
+    if (c->trace) {
+        c->be->sync(c->dev, NULL);
+        *start = now_ms();
+    }
+    return true;
+}
+
+static void leave(zn_ctx *c, double macs, double start, const char *fmt, ...) ZN_PRINTF(4, 5);
+
+static void leave(zn_ctx *c, double macs, double start, const char *fmt, ...)
+{
+    char op[64];
+    zn_layer_time t = { op, 0, macs };
+    va_list ap;
+
+    if (!c->trace)
+        return;
+    c->be->sync(c->dev, NULL);
+    t.ms = now_ms() - start;
+    va_start(ap, fmt);
+    vsnprintf(op, sizeof op, fmt, ap);
+    va_end(ap);
+    c->trace(c->trace_cookie, &t);
+}
+
+static double numbers(zn_tensor t)
+{
+    return (double)zn_pixels(t) * t.c;
+}
+
+static bool same_shape(zn_tensor a, zn_tensor b)
+{
+    return a.n == b.n && a.h == b.h && a.w == b.w && a.c == b.c;
+}
+
+/* In a release build an unused tail check must not warn. */
+static void check_tail(zn_tensor y, zn_tail t)
+{
+    assert(!t.residual || same_shape(*t.residual, y));
+    (void)y, (void)t, (void)same_shape;
+}
+
+void zn_conv2d(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
+{
+    int scale = w->up2 ? 2 : 1;
+    double macs = numbers(y) * w->kh * w->kw * (w->cin / w->groups), start = 0;
+
+    assert(x.c == w->cin && y.c == w->cout && x.n == y.n);
+    assert((y.h - 1) * w->stride - w->pad_t < x.h * scale);
+    assert((y.w - 1) * w->stride - w->pad_l < x.w * scale);
+    assert(!w->up2 || w->stride == 1);
+    (void)scale;
+    check_tail(y, t);
+    if (!enter(c, macs, numbers(x) + numbers(y), &start))
+        return;
+    c->be->conv2d(c->dev, y, x, w, t);
+    leave(c, macs, start, "%sconv %dx%d/%d %d>%d%s @%dx%d", w->up2 ? "up+" : "", w->kh, w->kw, w->stride,
+          w->cin, w->cout, w->groups > 1 ? " grouped" : "", y.w, y.h);
+}
+
+void zn_normalise(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t)
+{
+    static const char *const name[] = { "group norm", "layer norm", "rms norm" };
+    double start = 0;
+
+    assert(same_shape(x, y) && w->c == x.c);
+    assert(w->kind != ZN_GROUP_NORM || (w->groups > 0 && w->c % w->groups == 0));
+    check_tail(y, t);
+    if (!enter(c, 0, 3 * numbers(x), &start))
+        return;
+    c->be->norm(c->dev, y, x, w, t);
+    leave(c, 0, start, "%s %d @%dx%d", name[w->kind], x.c, x.w, x.h);
+}
+
+void zn_attention(zn_ctx *c, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale)
+{
+    double macs = 2 * numbers(q) * k.h * k.w, start = 0;
+
+    assert(same_shape(y, q) && same_shape(k, v) && q.c == k.c && q.n == k.n);
+    assert(heads > 0 && q.c % heads == 0);
+    if (!enter(c, macs, 2 * numbers(q) + 2 * numbers(k), &start))
+        return;
+    c->be->attention(c->dev, y, q, k, v, heads, scale);
+    leave(c, macs, start, "attention %d tokens x %d", q.h * q.w, q.c);
+}
+
+void zn_softmax(zn_ctx *c, zn_tensor y, zn_tensor x)
+{
+    double start = 0;
+
+    assert(same_shape(x, y));
+    if (!enter(c, 0, 3 * numbers(x), &start))
+        return;
+    c->be->softmax(c->dev, y, x);
+    leave(c, 0, start, "softmax %d @%dx%d", x.c, x.w, x.h);
+}
+
+void zn_resize(zn_ctx *c, zn_tensor y, zn_tensor x, zn_filter f)
+{
+    double start = 0;
+
+    assert(x.n == y.n && x.c == y.c);
+    if (!enter(c, 0, numbers(x) + numbers(y), &start))
+        return;
+    c->be->resize(c->dev, y, x, f);
+    leave(c, 0, start, "resize %d @%dx%d", y.c, y.w, y.h);
+}
+
+void zn_unshuffle(zn_ctx *c, zn_tensor y, zn_tensor x, int r)
+{
+    double start = 0;
+
+    assert(y.h * r == x.h && y.w * r == x.w && y.c == x.c * r * r && x.n == y.n);
+    if (!enter(c, 0, 2 * numbers(x), &start))
+        return;
+    c->be->unshuffle(c->dev, y, x, r);
+    leave(c, 0, start, "unshuffle %d @%dx%d", y.c, y.w, y.h);
+}
+
+void zn_shuffle(zn_ctx *c, zn_tensor y, zn_tensor x, int r, zn_tail t)
+{
+    double start = 0;
+
+    assert(x.h * r == y.h && x.w * r == y.w && x.c == y.c * r * r && x.n == y.n);
+    check_tail(y, t);
+    if (!enter(c, 0, 2 * numbers(x), &start))
+        return;
+    c->be->shuffle(c->dev, y, x, r, t);
+    leave(c, 0, start, "shuffle %d @%dx%d", y.c, y.w, y.h);
+}
+
+void zn_map(zn_ctx *c, zn_tensor y, zn_tensor x, zn_tail t)
+{
+    double start = 0;
+
+    assert(same_shape(x, y));
+    check_tail(y, t);
+    if (!enter(c, 0, 2 * numbers(x), &start))
+        return;
+    c->be->map(c->dev, y, x, t);
+    leave(c, 0, start, "map %d @%dx%d", y.c, y.w, y.h);
+}
+
+void zn_combine(zn_ctx *c, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t)
+{
+    double start = 0;
+
+    assert(same_shape(a, y) && same_shape(b, y));
+    check_tail(y, t);
+    if (!enter(c, 0, 3 * numbers(y), &start))
+        return;
+    c->be->binary(c->dev, y, a, b, op, t);
+    leave(c, 0, start, "%s %d @%dx%d", op == ZN_MUL ? "multiply" : "add", y.c, y.w, y.h);
+}
+
+void zn_fill(zn_ctx *c, zn_tensor y, const float *value)
+{
+    double start = 0;
+
+    if (!enter(c, 0, numbers(y), &start))
+        return;
+    c->be->fill(c->dev, y, value);
+    leave(c, 0, start, "fill %d @%dx%d", y.c, y.w, y.h);
+}
+
+void zn_upload(zn_ctx *c, zn_tensor y, const float *x)
+{
+    double start = 0;
+
+    assert(y.ld == y.c);
+    if (!enter(c, 0, numbers(y), &start))
+        return;
+    c->be->upload(c->dev, y.data, x, zn_pixels(y) * (size_t)y.c * sizeof(float));
+    leave(c, 0, start, "upload %d @%dx%d", y.c, y.w, y.h);
+}
+
+void zn_download(zn_ctx *c, float *y, zn_tensor x)
+{
+    double start = 0;
+
+    assert(x.ld == x.c);
+    if (!enter(c, 0, numbers(x), &start))
+        return;
+    c->be->download(c->dev, y, x.data, zn_pixels(x) * (size_t)x.c * sizeof(float));
+    leave(c, 0, start, "download %d @%dx%d", x.c, x.w, x.h);
+}

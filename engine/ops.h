@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* ops.h - what a model's forward is written with: the operations of backend.h behind one context.
+ *
+ * Each call checks shapes (a wrong one is a bug: assert), counts work, looks for cancellation, reports
+ * progress and calls the backend.  The status is sticky: after the first failure every call returns at
+ * once, so a forward has no error paths.  In a dry run the same calls only count. */
+#ifndef ZN_OPS_H
+#define ZN_OPS_H
+
+#include "backend.h"
+#include "core/arena.h"
+
+typedef struct zn_ctx {
+    const zn_backend *be;
+    void *dev;
+    zn_arena *arena;
+    bool dry;         /* count macs, work and the arena's peak; touch nothing */
+    zn_status status; /* sticky */
+    zn_error *err;    /* may be NULL */
+    double macs;      /* multiply-adds so far */
+    double work;      /* macs and memory traffic so far, in units of a multiply-add */
+    double total;     /* work of the whole run, from dry runs; 0: no progress is reported */
+    bool (*progress)(void *cookie, double done);
+    void *cookie;
+    void (*trace)(void *cookie, const zn_layer_time *t); /* NULL, or called after each op */
+    void *trace_cookie;
+} zn_ctx;
+
+/* A new tensor from the arena; when memory is short the status says so and the tensor is not used. */
+zn_tensor zn_new(zn_ctx *c, int n, int h, int w, int ch);
+
+void zn_conv2d(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
+void zn_normalise(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t);
+void zn_attention(zn_ctx *c, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale);
+void zn_softmax(zn_ctx *c, zn_tensor y, zn_tensor x);
+void zn_resize(zn_ctx *c, zn_tensor y, zn_tensor x, zn_filter f);
+void zn_unshuffle(zn_ctx *c, zn_tensor y, zn_tensor x, int r);
+void zn_shuffle(zn_ctx *c, zn_tensor y, zn_tensor x, int r, zn_tail t);
+void zn_map(zn_ctx *c, zn_tensor y, zn_tensor x, zn_tail t);
+void zn_combine(zn_ctx *c, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t);
+void zn_fill(zn_ctx *c, zn_tensor y, const float *value);
+
+/* Between the host and the device; x is dense in host memory. */
+void zn_upload(zn_ctx *c, zn_tensor y, const float *x);
+void zn_download(zn_ctx *c, float *y, zn_tensor x);
+
+/* The first failure stays. */
+void zn_ctx_fail(zn_ctx *c, zn_status status, const char *fmt, ...) ZN_PRINTF(3, 4);
+
+#endif

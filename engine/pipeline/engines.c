@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* engines.c - the engines of this build, and the choice among them. */
+#include "../handle.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* From the slowest to the fastest: "auto" takes the last one that opens. */
+static const zn_backend *const engines[] = {
+    &zn_backend_scalar, &zn_backend_neon, &zn_backend_avx2, &zn_backend_avx512,
+};
+
+enum { N_ENGINES = sizeof engines / sizeof *engines };
+
+static const char *describe(const char *name)
+{
+    if (!strcmp(name, "scalar"))
+        return "plain C, the reference";
+    if (!strcmp(name, "neon"))
+        return "ARM NEON";
+    if (!strcmp(name, "avx2"))
+        return "x86 AVX2 and FMA";
+    return !strcmp(name, "avx512") ? "x86 AVX-512" : "";
+}
+
+static const char *asked_for(const char *name)
+{
+    if (!name || !*name || !strcmp(name, "auto"))
+        name = getenv("ZENITH_ENGINE");
+    return name && *name && strcmp(name, "auto") ? name : NULL;
+}
+
+/* Opens the engine of that name, or the fastest that opens for NULL. */
+static void *open_named(const zn_backend **be, const char *name, int n_threads, zn_error *err)
+{
+    for (int i = N_ENGINES - 1; i >= 0; i--) {
+        void *dev;
+
+        if (name && strcmp(name, engines[i]->name))
+            continue;
+        if (engines[i]->abi != ZN_BACKEND_ABI) {
+            zn_fail(err, ZN_E_DEVICE, "the %s engine is of another version", engines[i]->name);
+            continue;
+        }
+        dev = engines[i]->open(n_threads, err);
+        if (dev || name) {
+            *be = engines[i];
+            return dev;
+        }
+    }
+    if (name)
+        zn_fail(err, ZN_E_USAGE, "there is no engine '%s'; `zenith engines` lists them", name);
+    return NULL;
+}
+
+int zn_engine_list(zn_engine_info *list, int max)
+{
+    int best = -1;
+
+    for (int i = 0; i < N_ENGINES && i < max; i++) {
+        zn_error err = { "" };
+        void *dev = engines[i]->open(1, &err);
+
+        list[i] = (zn_engine_info){ .name = engines[i]->name, .usable = dev != NULL };
+        snprintf(list[i].note, sizeof list[i].note, "%.199s", dev ? describe(engines[i]->name) : err.text);
+        if (dev) {
+            best = i;
+            engines[i]->close(dev);
+        }
+    }
+    if (best >= 0)
+        list[best].automatic = true;
+    return N_ENGINES;
+}
+
+zn_status zn_engine_open(zn_engine **out, const char *name, int n_threads, zn_error *err)
+{
+    const char *env = getenv("ZENITH_THREADS");
+    zn_engine *e;
+
+    *out = NULL;
+    if (err)
+        err->text[0] = 0;
+    if (n_threads <= 0 && env)
+        n_threads = atoi(env);
+    if (n_threads <= 0)
+        n_threads = zn_cpu_count();
+    if (n_threads > 256)
+        n_threads = 256;
+    e = calloc(1, sizeof *e);
+    if (!e)
+        return zn_fail(err, ZN_E_MEMORY, "out of memory");
+    e->dev = open_named(&e->be, asked_for(name), n_threads, err);
+    if (!e->dev) {
+        free(e);
+        return ZN_E_DEVICE;
+    }
+    if (err)
+        err->text[0] = 0; /* what the faster engines said when "auto" passed them over */
+    pthread_mutex_init(&e->lock, NULL);
+    *out = e;
+    return ZN_OK;
+}
+
+void zn_engine_close(zn_engine **engine)
+{
+    zn_engine *e = engine ? *engine : NULL;
+
+    if (!e)
+        return;
+    e->be->close(e->dev);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+    *engine = NULL;
+}
+
+const char *zn_engine_name(const zn_engine *e)
+{
+    return e->be->name;
+}
+
+int zn_engine_threads(const zn_engine *e)
+{
+    return e->be->threads(e->dev);
+}
+
+double zn_engine_peak(zn_engine *e)
+{
+    double peak;
+
+    pthread_mutex_lock(&e->lock);
+    peak = e->be->peak(e->dev);
+    pthread_mutex_unlock(&e->lock);
+    return peak;
+}

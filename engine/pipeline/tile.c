@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/* tile.c - the one tiler: runs an image model over pictures of any size in bounded memory.
+ *
+ *   lattice of tiles, from the picture's own origin      one tile
+ *   +-----+-----+---                                      + - - - - - +   halo: input pixels that can
+ *   |  0  |  1  |                                         :  +-----+  :   change the tile, clipped at the
+ *   +-----+-----+---      roi = the tiles it touches      :  |core |  :   picture's true border, where the
+ *   |  2  |  3  |                                         :  +-----+  :   network's own padding is right
+ *   +-----+-----+---                                      + - - - - - +
+ *
+ * 1. Cores begin at multiples of the lattice step, in absolute coordinates of the picture.
+ * 2. The halo covers the receptive field, so that a pixel does not depend on the tile it was computed in.
+ * 3. The tile size depends on the picture and the memory bound, never on the roi.
+ * 4. Only the part of a tile that the roi needs is computed: by 2 that changes nothing. */
+#include "../handle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LATTICE = 12 }; /* cores begin at multiples of 12 * geometry.multiple: 4 and 6 divide it, so that
+                        * blocks inside the kernels fall the same way in every tile */
+
+static int imin(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static int imax(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static int ceil_div(int a, int b)
+{
+    return (int)(((int64_t)a + b - 1) / b);
+}
+
+static int round_up(int a, int b)
+{
+    return ceil_div(a, b) * b;
+}
+
+typedef struct axis { /* one tile along x or y, in pixels */
+    int core0, core1; /* input, on the lattice; core1 may be the picture's end */
+    int in0, in1;     /* with halo, clipped to the (padded) picture */
+    int out0, out1;   /* what in0..in1 becomes */
+} axis;
+
+/* len: of the picture, padded if the model wants that. */
+static axis make_axis(const zn_geometry *g, int core0, int core1, int len)
+{
+    int halo = g->halo < 0 ? 0 : round_up(g->halo, g->multiple);
+    axis a = { core0, imin(core1, len), 0, 0, 0, 0 };
+
+    a.in0 = g->halo < 0 ? 0 : imax(0, core0 - halo);
+    a.in1 = g->halo < 0 ? len : imin(len, a.core1 + halo);
+    a.out0 = a.in0 / g->shrink * g->grow; /* in0 is a multiple of shrink */
+    a.out1 = ceil_div(a.in1, g->shrink) * g->grow;
+    return a;
+}
+
+static int padded_len(const zn_geometry *g, int len)
+{
+    return g->padded ? round_up(len, g->multiple) : len;
+}
+
+/* The shapes of one tile's forward. */
+static zn_call make_call(const zn_run *r, axis x, axis y, const zn_source *in, int n_in)
+{
+    const zn_geometry *g = &r->model->geometry;
+    zn_call call = { .n_in = n_in, .n_out = 1, .set = r->set };
+
+    for (int i = 0; i < n_in; i++)
+        call.in[i] = (zn_tensor){ NULL, 1, y.in1 - y.in0, x.in1 - x.in0, in[i].c, in[i].c };
+    call.out[0] = (zn_tensor){ NULL, 1, y.out1 - y.out0, x.out1 - x.out0, g->out_c, g->out_c };
+    return call;
+}
+
+/* Memory of a tile: activations on the device and the two host buffers. */
+static zn_status tile_memory(const zn_run *r, const zn_call *call, size_t *bytes, double *macs,
+                             double *work, zn_error *err)
+{
+    zn_status s = zn_run_measure(r, call, bytes, macs, work, err);
+
+    for (int i = 0; i < call->n_in; i++)
+        *bytes += zn_pixels(call->in[i]) * (size_t)call->in[i].c * sizeof(float);
+    *bytes += zn_pixels(call->out[0]) * (size_t)call->out[0].c * sizeof(float);
+    return s;
+}
+
+static zn_status check_sources(const zn_run *r, const zn_source *in, int n_in, zn_error *err)
+{
+    const zn_arch *a = r->model->arch;
+
+    if (n_in < 1 || n_in > ZN_MAX_PORTS || a->shape || a->info.out[1])
+        return zn_fail(err, ZN_E_USAGE, "%s does not work on regions of a picture", a->info.id);
+    if (in[0].w < 1 || in[0].h < 1 || in[0].w > (1 << 24) || in[0].h > (1 << 24))
+        return zn_fail(err, ZN_E_USAGE, "a picture of %d x %d cannot be processed", in[0].w, in[0].h);
+    if (in[0].c != r->model->geometry.in_c)
+        return zn_fail(err, ZN_E_USAGE, "%s (%s) takes %d channels, not %d", a->info.id,
+                       r->model->variant, r->model->geometry.in_c, in[0].c);
+    if ((int64_t)in[0].w * r->model->geometry.grow > (1 << 26) ||
+        (int64_t)in[0].h * r->model->geometry.grow > (1 << 26))
+        return zn_fail(err, ZN_E_USAGE, "the result of %d x %d would be too large", in[0].w, in[0].h);
+    for (int i = 1; i < n_in; i++)
+        if (in[i].w != in[0].w || in[i].h != in[0].h)
+            return zn_fail(err, ZN_E_USAGE, "input %d is %d x %d, the picture %d x %d", i + 1, in[i].w,
+                           in[i].h, in[0].w, in[0].h);
+    return ZN_OK;
+}
+
+/* The largest square tile (in whole lattice steps) whose forward stays under the bound. */
+static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err)
+{
+    const zn_geometry *g = &r->model->geometry;
+    const int step = LATTICE * g->multiple;
+    int w, h, side, halo;
+    zn_status s = check_sources(r, in, n_in, err);
+
+    if (s)
+        return s;
+    w = padded_len(g, in[0].w);
+    h = padded_len(g, in[0].h);
+    halo = g->halo < 0 ? 0 : round_up(g->halo, g->multiple);
+    side = round_up(imax(w, h), step);
+    if (r->tile && g->halo >= 0)
+        side = imin(side, round_up(imax(r->tile, 1), step));
+    for (;;) {
+        /* The worst tile has a halo on both sides. */
+        axis x = { 0, 0, 0, imin(w, side + 2 * halo), 0, 0 };
+        axis y = { 0, 0, 0, imin(h, side + 2 * halo), 0, 0 };
+        zn_call call;
+        double macs, work;
+        int smaller;
+
+        x.out1 = ceil_div(x.in1, g->shrink) * g->grow;
+        y.out1 = ceil_div(y.in1, g->shrink) * g->grow;
+        call = make_call(r, x, y, in, n_in);
+        s = tile_memory(r, &call, &plan->peak_bytes, &macs, &work, err);
+        if (s == ZN_OK && (plan->peak_bytes <= r->max_memory || r->tile))
+            break;
+        if (s && s != ZN_E_MEMORY)
+            return s;
+        if (g->halo < 0)
+            return zn_fail(err, ZN_E_MEMORY,
+                           "%s (%s) cannot work in tiles, and %d x %d needs %zu MiB where %zu are allowed; "
+                           "use a smaller picture or set ZENITH_MEMORY to more",
+                           r->model->arch->info.id, r->model->variant, in[0].w, in[0].h,
+                           plan->peak_bytes >> 20, r->max_memory >> 20);
+        smaller = imin(side - step, round_up(side * 7 / 8, step));
+        if (smaller < step) {
+            if (s)
+                return s;
+            return zn_fail(err, ZN_E_MEMORY,
+                           "%s needs %zu MiB for its smallest tile where %zu are allowed; set ZENITH_MEMORY "
+                           "to more",
+                           r->model->arch->info.id, plan->peak_bytes >> 20, r->max_memory >> 20);
+        }
+        side = smaller;
+    }
+    plan->tile_w = plan->tile_h = side;
+    plan->n_tiles = ceil_div(w, side) * ceil_div(h, side);
+    return ZN_OK;
+}
+
+/* Reads the tile's input; beyond the picture the last row and column are repeated. */
+static bool read_tile(const zn_source *in, axis x, axis y, float *dst)
+{
+    int w = imin(x.in1, in->w) - x.in0, h = imin(y.in1, in->h) - y.in0;
+    int full_w = x.in1 - x.in0, full_h = y.in1 - y.in0;
+    size_t c = (size_t)in->c, row = (size_t)full_w * c;
+
+    if (!in->read(in->cookie, (zn_rect){ x.in0, y.in0, w, h }, dst))
+        return false;
+    if (w < full_w)
+        for (int i = h - 1; i >= 0; i--) { /* spread the dense rows, from the last one on */
+            float *to = dst + (size_t)i * row;
+
+            memmove(to, dst + (size_t)i * (size_t)w * c, (size_t)w * c * sizeof *to);
+            for (int j = w; j < full_w; j++)
+                memcpy(to + (size_t)j * c, to + (size_t)(w - 1) * c, c * sizeof *to);
+        }
+    for (int i = h; i < full_h; i++)
+        memcpy(dst + (size_t)i * row, dst + (size_t)(h - 1) * row, row * sizeof *dst);
+    return true;
+}
+
+/* Hands the part of the tile's output that lies in both the core and the roi to the sink. */
+static bool write_tile(const zn_sink *out, const zn_geometry *g, axis x, axis y, zn_rect roi, float *src)
+{
+    int x0 = imax(roi.x, x.core0 / g->shrink * g->grow);
+    int y0 = imax(roi.y, y.core0 / g->shrink * g->grow);
+    int x1 = imin(roi.x + roi.w, ceil_div(x.core1, g->shrink) * g->grow);
+    int y1 = imin(roi.y + roi.h, ceil_div(y.core1, g->shrink) * g->grow);
+    size_t c = (size_t)g->out_c, full = (size_t)(x.out1 - x.out0), w = (size_t)(x1 - x0);
+
+    if (x1 <= x0 || y1 <= y0)
+        return true;
+    for (int i = y0; i < y1; i++) /* pack the rows to the front: they only move down in memory */
+        memmove(src + (size_t)(i - y0) * w * c,
+                src + ((size_t)(i - y.out0) * full + (size_t)(x0 - x.out0)) * c, w * c * sizeof *src);
+    return out->write(out->cookie, (zn_rect){ x0, y0, x1 - x0, y1 - y0 }, src);
+}
+
+/* The part of lattice tile [core0, core1) that output pixels [from, to) need, on whole lattice steps. */
+static axis needed(const zn_geometry *g, int core0, int core1, int from, int to, int len)
+{
+    const int step = LATTICE * g->multiple;
+    int lo = from / g->grow * g->shrink, hi = ceil_div(to, g->grow) * g->shrink;
+
+    core0 = imax(core0, lo / step * step);
+    core1 = imin(core1, round_up(hi, step));
+    return make_axis(g, core0, core1, len);
+}
+
+/* ---- walking the tiles of a roi ----------------------------------------------------------------------- */
+
+typedef struct walk {
+    zn_run *r;
+    const zn_source *in;
+    int n_in;
+    const zn_sink *out;
+    zn_rect roi;
+    zn_error *err;
+    double macs, work;               /* counted by `measure` */
+    size_t src_len[ZN_MAX_PORTS], dst_len;
+    float *src[ZN_MAX_PORTS], *dst;  /* one tile's input and output */
+} walk;
+
+typedef zn_status visit(walk *k, axis x, axis y, const zn_call *call);
+
+static zn_status each_tile(walk *k, const zn_plan *plan, visit *visit_tile)
+{
+    const zn_geometry *g = &k->r->model->geometry;
+    const zn_rect roi = k->roi;
+    int w = padded_len(g, k->in[0].w), h = padded_len(g, k->in[0].h);
+    int tx0 = roi.x / g->grow * g->shrink / plan->tile_w;
+    int ty0 = roi.y / g->grow * g->shrink / plan->tile_h;
+    int tx1 = ceil_div(imin(w, ceil_div(roi.x + roi.w, g->grow) * g->shrink), plan->tile_w);
+    int ty1 = ceil_div(imin(h, ceil_div(roi.y + roi.h, g->grow) * g->shrink), plan->tile_h);
+
+    for (int ty = ty0; ty < ty1; ty++)
+        for (int tx = tx0; tx < tx1; tx++) {
+            axis x = needed(g, tx * plan->tile_w, (tx + 1) * plan->tile_w, roi.x, roi.x + roi.w, w);
+            axis y = needed(g, ty * plan->tile_h, (ty + 1) * plan->tile_h, roi.y, roi.y + roi.h, h);
+            zn_call call = make_call(k->r, x, y, k->in, k->n_in);
+            zn_status s = visit_tile(k, x, y, &call);
+
+            if (s)
+                return s;
+        }
+    return ZN_OK;
+}
+
+static zn_status measure(walk *k, axis x, axis y, const zn_call *call)
+{
+    size_t peak, len = zn_pixels(call->out[0]) * (size_t)call->out[0].c;
+    double macs, work;
+    zn_status s = zn_run_measure(k->r, call, &peak, &macs, &work, k->err);
+
+    (void)x, (void)y;
+    k->macs += macs;
+    k->work += work;
+    k->dst_len = len > k->dst_len ? len : k->dst_len;
+    for (int i = 0; i < k->n_in; i++) {
+        len = zn_pixels(call->in[i]) * (size_t)call->in[i].c;
+        k->src_len[i] = len > k->src_len[i] ? len : k->src_len[i];
+    }
+    return s;
+}
+
+static zn_status compute(walk *k, axis x, axis y, const zn_call *call)
+{
+    for (int i = 0; i < k->n_in; i++)
+        if (!read_tile(&k->in[i], x, y, k->src[i]))
+            return zn_fail(k->err, ZN_E_FILE, "the picture could not be read");
+    zn_run_forward(k->r, call, (const float *const *)k->src, &k->dst);
+    if (k->r->ctx.status)
+        return k->r->ctx.status;
+    if (!write_tile(k->out, &k->r->model->geometry, x, y, k->roi, k->dst))
+        return zn_fail(k->err, ZN_E_FILE, "the result could not be written");
+    return ZN_OK;
+}
+
+zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_in, zn_rect roi, zn_error *err)
+{
+    const zn_geometry *g = &r->model->geometry;
+    walk k = { .r = r, .in = in, .n_in = n_in, .out = out, .roi = roi, .err = err };
+    zn_plan plan;
+    zn_status s = choose_tile(r, &plan, in, n_in, err);
+    bool got = true;
+
+    if (s)
+        return s;
+    if (roi.x < 0 || roi.y < 0 || roi.w < 1 || roi.h < 1 ||
+        (int64_t)roi.x + roi.w > ceil_div(in[0].w, g->shrink) * (int64_t)g->grow ||
+        (int64_t)roi.y + roi.h > ceil_div(in[0].h, g->shrink) * (int64_t)g->grow)
+        return zn_fail(err, ZN_E_USAGE, "the region %d,%d %dx%d is outside the picture", roi.x, roi.y, roi.w,
+                       roi.h);
+    if (r->model->arch->prepare && (s = r->model->arch->prepare(r->set, in, err)))
+        return s;
+    if ((s = each_tile(&k, &plan, measure)))
+        return s;
+    r->ctx.total = k.work;
+    k.dst = malloc(k.dst_len * sizeof *k.dst);
+    for (int i = 0; i < n_in; i++) {
+        k.src[i] = malloc(k.src_len[i] * sizeof *k.src[i]);
+        got = got && k.src[i];
+    }
+    s = got && k.dst ? each_tile(&k, &plan, compute)
+                     : zn_fail(err, ZN_E_MEMORY, "out of memory for a tile of the picture");
+    for (int i = 0; i < n_in; i++)
+        free(k.src[i]);
+    free(k.dst);
+    return s;
+}
+
+zn_status zn_tile_plan(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err)
+{
+    const zn_geometry *g = &r->model->geometry;
+    walk k = { .r = r, .in = in, .n_in = n_in, .err = err };
+    zn_status s = choose_tile(r, plan, in, n_in, err);
+
+    if (s)
+        return s;
+    k.roi.w = ceil_div(in[0].w, g->shrink) * g->grow;
+    k.roi.h = ceil_div(in[0].h, g->shrink) * g->grow;
+    s = each_tile(&k, plan, measure);
+    plan->macs = k.macs;
+    return s;
+}

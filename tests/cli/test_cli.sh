@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# test_cli.sh ZENITH - the `zenith` program as a user meets it: what it prints, and how it exits.
+set -u
+zenith=$1
+here=$(cd "$(dirname "$0")/../.." && pwd)
+golden=$here/tests/data/golden
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0
+export ZENITH_MODELS=$here/models
+
+# expect STATUS PATTERN NAME COMMAND...: exit status and a line (of stdout or stderr) that matches.
+expect() {
+  local want=$1 pattern=$2 name=$3 got=0
+  shift 3
+  "$@" >"$tmp/out" 2>"$tmp/err" || got=$?
+  if [ "$got" -ne "$want" ]; then
+    echo "not ok $name: exit status $got, not $want: $(head -c 300 "$tmp/err")"
+    failed=$((failed + 1))
+  elif [ -n "$pattern" ] && ! cat "$tmp/out" "$tmp/err" | grep -qE -- "$pattern"; then
+    echo "not ok $name: nothing matches '$pattern' in: $(cat "$tmp/out" "$tmp/err" | head -c 300)"
+    failed=$((failed + 1))
+  elif [ "$want" -eq 1 ] && [ "$(wc -l <"$tmp/err")" -ne 1 ]; then
+    echo "not ok $name: $(wc -l <"$tmp/err") lines on stderr, not one"
+    failed=$((failed + 1))
+  else
+    echo "ok $name"
+    passed=$((passed + 1))
+  fi
+}
+
+# npy FILE H W C: an array of zeros (the numbers do not matter here), and damaged ones from it.
+npy() {
+  local head="{'descr': '${5:-<f4}', 'fortran_order': ${6:-False}, 'shape': ($2, $3, $4), }" n
+  n=$((118 - ${#head} - 1))
+  { printf '\x93NUMPY\x01\x00\x76\x00%s%*s\n' "$head" "$n" ""; head -c $(($2 * $3 * $4 * 4)) /dev/zero; } >"$1"
+}
+npy "$tmp/x.npy" 16 24 3
+npy "$tmp/one.npy" 1 1 3
+npy "$tmp/four.npy" 16 24 4
+npy "$tmp/odd.npy" 3 5 3
+npy "$tmp/f8.npy" 4 4 3 '<f8'
+npy "$tmp/fortran.npy" 4 4 3 '<f4' True
+npy "$tmp/huge.npy" 4 4 3
+sed -i "s/(4, 4, 3)/(400000000, 4, 3)/" "$tmp/huge.npy"
+head -c 200 "$tmp/x.npy" >"$tmp/short.npy"
+echo "this is a text" >"$tmp/text.npy"
+cp "$tmp/text.npy" "$tmp/text.safetensors"
+: >"$tmp/empty.pth"
+head -c 5000 "$golden/taesd_encoder.pth" >"$tmp/cut.pth"
+enc=$golden/taesd_encoder.pth
+
+expect 0 '^\* (neon|avx2|avx512|scalar|cuda)' "engines" "$zenith" engines
+expect 0 'scalar +usable' "engines names the reference" "$zenith" engines
+expect 0 '^taesd-encode ' "models" "$zenith" models
+expect 0 'taesd or taesdxl encoder, 4 latent channels' "info" "$zenith" info "$enc"
+expect 0 'Usage|zenith run MODEL' "help" "$zenith" help
+expect 2 'zenith engines' "no command" "$zenith"
+expect 2 "unknown command 'nonsense'" "unknown command" "$zenith" nonsense
+expect 2 'unknown option --nonsense' "unknown option" "$zenith" run taesd-encode --nonsense 1
+expect 2 "no model 'nonsense'" "unknown model" "$zenith" run nonsense --in x=a --out y=b
+expect 2 'needs --in x=' "no input" "$zenith" run taesd-encode --weights "$enc" --out "z=$tmp/z.npy"
+expect 2 'needs --out z=' "no output" "$zenith" run taesd-encode --weights "$enc" --in "x=$tmp/x.npy"
+expect 2 "no input 'q=" "an input that is none" "$zenith" run taesd-encode --weights "$enc" --in "q=$tmp/x.npy" --out "z=$tmp/z.npy"
+expect 2 'makes no sense' "threads=0" "$zenith" bench --threads 0
+enc_run() { "$zenith" run taesd-encode --weights "${2:-$enc}" --in "x=$1" --out "z=$tmp/z.npy"; }
+expect 0 '' "run" enc_run "$tmp/x.npy"
+expect 0 '' "run on one pixel" enc_run "$tmp/one.npy"
+expect 0 '' "run on 3 x 5" enc_run "$tmp/odd.npy"
+expect 1 'takes 3 channels, not 4' "wrong channels" enc_run "$tmp/four.npy"
+expect 1 'float32' "doubles" enc_run "$tmp/f8.npy"
+expect 1 'Fortran' "Fortran order" enc_run "$tmp/fortran.npy"
+expect 1 'ends before' "a short array" enc_run "$tmp/short.npy"
+expect 1 'too large|ends before' "an array larger than its file" enc_run "$tmp/huge.npy"
+expect 1 'not a .npy' "a text as array" enc_run "$tmp/text.npy"
+expect 1 'cannot be opened' "no such array" enc_run "$tmp/none.npy"
+expect 1 'text.safetensors' "a text as weights" enc_run "$tmp/x.npy" "$tmp/text.safetensors"
+expect 1 'empty.pth' "an empty file as weights" enc_run "$tmp/x.npy" "$tmp/empty.pth"
+expect 1 'cut.pth' "half a file as weights" enc_run "$tmp/x.npy" "$tmp/cut.pth"
+expect 1 'not the weights of a TAESD encoder' "wrong weights" enc_run "$tmp/x.npy" "$golden/taesd_decoder.pth"
+expect 1 'nowhere' "no such weights" enc_run "$tmp/x.npy" /nowhere/at/all.pth
+expect 1 'cannot be written' "an output that cannot be written" \
+  "$zenith" run taesd-encode --weights "$enc" --in "x=$tmp/x.npy" --out z=/nowhere/z.npy
+expect 1 'no weights .denoise-best' "weights that are nowhere" env ZENITH_MODELS=/nowhere HOME=/nowhere XDG_DATA_HOME= \
+  "$zenith" run denoise-best --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
+expect 1 'no setting .nonsense' "a setting that is none" \
+  "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --set nonsense=1 --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
+expect 1 'from 0 to 255' "a setting out of range" \
+  "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --set sigma=-3 --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
+expect 0 '' "denoise with an estimated sigma" \
+  "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
+expect 1 "no engine 'nonsense'" "an engine that is none" "$zenith" bench identity --engine nonsense
+expect 1 '(needs|not)' "an engine of another CPU" "$zenith" bench identity --engine "$(uname -m | grep -q x86 && echo neon || echo avx2)"
+expect 0 'scalar' "ZENITH_ENGINE" env ZENITH_ENGINE=scalar "$zenith" bench identity --size 8x8
+expect 0 '"model":"taesd-decode".*"ms":.*"gmac":.*"gflops":.*"peak_gflops":.*"peak_bytes":' "bench --json" \
+  "$zenith" bench taesd-decode --weights "$golden/taesd_decoder.pth" --json --size 64x64
+expect 0 'conv 3x3/1 8>8' "bench --layers" \
+  "$zenith" bench taesd-decode --weights "$golden/taesd_decoder.pth" --layers --size 64x64
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* test_golden.c - whole networks against outputs of the reference framework (tools/golden.py), on every
+ * engine this machine has.  The tolerance is the project's: 1e-4, of outputs near 1. */
+#include "../unit/test.h"
+
+#include "core/weights.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GOLDEN ZN_SOURCE_ROOT "/tests/data/golden/"
+
+static const struct {
+    const char *model, *weights, *golden, *set;
+} cases[] = {
+    { "taesd-encode", "taesd_encoder.pth", "taesd_encoder", NULL },
+    { "taesd-decode", "taesd_decoder.pth", "taesd_decoder", NULL },
+    { "taesd-encode", "taef1_encoder.safetensors", "taef1_encoder", NULL },
+    { "taesd-decode", "taef1_decoder.safetensors", "taef1_decoder", NULL },
+    { "taesd-encode", "taef2_encoder.pth", "taef2_encoder", NULL },
+    { "taesd-decode", "taef2_decoder.pth", "taef2_decoder", NULL },
+    { "taesd-encode", "taesana_encoder.pth", "taesana_encoder", NULL },
+    { "taesd-decode", "taesana_decoder.pth", "taesana_decoder", NULL },
+    { "denoise-fast", "denoise.safetensors", "denoise", "sigma=25" },
+};
+
+static bool load(zn_array *a, const zn_weights *w, const char *name)
+{
+    const zn_entry *e = zn_weights_get(w, name);
+
+    if (!e || e->n_dims != 3)
+        return false;
+    *a = (zn_array){ malloc(zn_entry_len(e) * sizeof(float)), (int32_t)e->shape[0], (int32_t)e->shape[1],
+                     (int32_t)e->shape[2] };
+    zn_entry_read(e, a->data);
+    return true;
+}
+
+/* The largest difference to the golden output, or -1 and the sentence. */
+static double difference(zn_engine *on, int i, zn_error *err)
+{
+    char file[512], golden[512];
+    const char *weights = file, *ref = golden;
+    zn_weights *w = NULL;
+    zn_model *m = NULL;
+    zn_array x = { 0 }, want = { 0 }, y = { 0 };
+    zn_job job = { .set = &cases[i].set, .n_set = cases[i].set != NULL };
+    double worst = -1;
+
+    snprintf(file, sizeof file, GOLDEN "%s", cases[i].weights);
+    snprintf(golden, sizeof golden, GOLDEN "%s.golden.safetensors", cases[i].golden);
+    if (zn_weights_open(&w, &ref, 1, err) || zn_model_open(&m, on, cases[i].model, &weights, 1, err))
+        goto end;
+    if (!load(&x, w, "in") || !load(&want, w, "out") || zn_model_shape(m, &x, 1, &y, err))
+        goto end;
+    if (y.h != want.h || y.w != want.w || y.c != want.c) {
+        snprintf(err->text, sizeof err->text, "output is %dx%dx%d, not %dx%dx%d", y.h, y.w, y.c, want.h, want.w,
+                 want.c);
+        goto end;
+    }
+    y.data = malloc(zn_array_len(&y) * sizeof(float));
+    if (zn_model_run(m, &x, 1, &y, &job, err))
+        goto end;
+    worst = 0;
+    for (size_t k = 0; k < zn_array_len(&y); k++) {
+        double d = fabs((double)y.data[k] - (double)want.data[k]);
+
+        worst = d <= worst ? worst : d; /* NaN sticks */
+    }
+end:
+    free(x.data);
+    free(want.data);
+    free(y.data);
+    zn_model_close(&m);
+    zn_weights_close(&w);
+    return worst;
+}
+
+static zn_engine *engine; /* of the case that runs */
+static int current;
+
+static void one_case(void)
+{
+    zn_error err = { "" };
+    double d = difference(engine, current, &err);
+
+    CHECK(d >= 0, "%s", err.text);
+    CHECK(d <= 1e-4, "off by %g", d);
+}
+
+int main(void)
+{
+    zn_engine_info list[16];
+    int n = zn_engine_list(list, 16);
+
+    for (int e = 0; e < n; e++) {
+        if (!list[e].usable || zn_engine_open(&engine, list[e].name, 0, NULL))
+            continue;
+        for (current = 0; current < (int)(sizeof cases / sizeof *cases); current++) {
+            char name[128];
+
+            snprintf(name, sizeof name, "golden %s on %s", cases[current].golden, list[e].name);
+            test_run(name, one_case);
+        }
+        zn_engine_close(&engine);
+    }
+    return test_end();
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/* test_tiles.c - the tiler's promise: a pixel does not depend on the region asked for, the tile it was computed
+ * in, or the number of threads; memory stays under its bound; a run can be cancelled. */
+#include "../unit/test.h"
+
+#include "zenith.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define GOLDEN ZN_SOURCE_ROOT "/tests/data/golden/"
+
+static const struct {
+    const char *model, *weights;
+    int w, h; /* larger than twice the halo, and no multiples of anything */
+} cases[] = {
+    { "denoise-fast", GOLDEN "denoise.safetensors", 331, 203 },
+    { "taesd-encode", GOLDEN "taesd_encoder.pth", 517, 411 },
+    { "taesd-decode", GOLDEN "taesd_decoder.pth", 61, 47 },
+    { "identity", NULL, 37, 1 },
+};
+static int current;
+static zn_engine *engine;
+
+typedef struct picture {
+    zn_array a;
+} picture;
+
+static bool read_picture(void *cookie, zn_rect r, float *dst)
+{
+    const picture *p = cookie;
+
+    for (int y = 0; y < r.h; y++)
+        memcpy(dst + (size_t)(y * r.w * p->a.c),
+               p->a.data + (size_t)(((r.y + y) * p->a.w + r.x) * p->a.c), (size_t)(r.w * p->a.c) * sizeof(float));
+    return true;
+}
+
+static bool write_picture(void *cookie, zn_rect r, const float *src)
+{
+    picture *p = cookie;
+
+    for (int y = 0; y < r.h; y++)
+        memcpy(p->a.data + (size_t)(((r.y + y) * p->a.w + r.x) * p->a.c),
+               src + (size_t)(y * r.w * p->a.c), (size_t)(r.w * p->a.c) * sizeof(float));
+    return true;
+}
+
+static unsigned seed;
+
+static int draw(int n) /* 0 .. n-1 */
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (int)((seed >> 8) % (unsigned)n);
+}
+
+static zn_array make_input(const zn_model *m)
+{
+    zn_array x = { NULL, cases[current].h, cases[current].w, zn_model_geometry(m)->in_c };
+
+    x.data = malloc(zn_array_len(&x) * sizeof(float));
+    for (size_t i = 0; i < zn_array_len(&x); i++)
+        x.data[i] = (float)draw(1000) / 1000;
+    return x;
+}
+
+static zn_model *open_case(zn_engine *on)
+{
+    zn_model *m = NULL;
+    zn_error err;
+
+    if (zn_model_open(&m, on, cases[current].model, &cases[current].weights, cases[current].weights != NULL,
+                      &err))
+        test_note(false, "%s", err.text);
+    return m;
+}
+
+static bool slow_progress(void *cookie, double done)
+{
+    double *last = cookie;
+    bool rises = done >= *last;
+
+    *last = rises ? done : -1;
+    return rises;
+}
+
+/* The whole picture at once, then random regions with random tile sizes: the same to 1e-6 of the range. */
+static void regions(void)
+{
+    zn_model *m = open_case(engine);
+    const char *set = "sigma=20";
+    zn_array x, whole = { 0 };
+    picture in, out = { { 0 } };
+    zn_error err = { "" };
+    float top = 0;
+
+    if (!m)
+        return;
+    seed = 7;
+    x = make_input(m);
+    CHECK(!zn_model_shape(m, &x, 1, &whole, &err), "%s", err.text);
+    whole.data = malloc(zn_array_len(&whole) * sizeof(float));
+    zn_job job = { .set = &set, .n_set = cases[current].model[1] == 'e', .max_memory = (size_t)4 << 30 };
+    CHECK(!zn_model_run(m, &x, 1, &whole, &job, &err), "%s", err.text);
+    for (size_t i = 0; i < zn_array_len(&whole); i++)
+        top = fmaxf(top, fabsf(whole.data[i]));
+    in.a = x;
+    out.a = whole;
+    out.a.data = malloc(zn_array_len(&whole) * sizeof(float));
+
+    for (int trial = 0; trial < 12; trial++) {
+        zn_rect r = { draw(whole.w), draw(whole.h), 1, 1 };
+        zn_source src = { x.w, x.h, x.c, read_picture, &in };
+        zn_sink sink = { write_picture, &out };
+        double last = 0, worst = 0;
+
+        r.w = 1 + draw(whole.w - r.x);
+        r.h = 1 + draw(whole.h - r.y);
+        if (trial == 0)
+            r = (zn_rect){ 0, 0, whole.w, whole.h };
+        for (size_t i = 0; i < zn_array_len(&whole); i++)
+            out.a.data[i] = NAN;
+        job.tile = 1 + draw(trial < 6 ? 40 : 300);
+        job.progress = slow_progress;
+        job.cookie = &last;
+        CHECK(!zn_model_run_region(m, &sink, &src, 1, r, &job, &err), "%s", err.text);
+        CHECK(last == 1, "progress ended at %g", last);
+        for (int y = 0; y < whole.h; y++)
+            for (int i = 0; i < whole.w * whole.c; i++) {
+                size_t at = (size_t)(y * whole.w * whole.c + i);
+                bool inside = y >= r.y && y < r.y + r.h && i / whole.c >= r.x && i / whole.c < r.x + r.w;
+                double d = fabs((double)out.a.data[at] - (double)whole.data[at]);
+
+                CHECK(inside == !isnan(out.a.data[at]), "pixel %d,%d %s", i / whole.c, y,
+                      inside ? "was not written" : "is outside the region");
+                worst = inside && !(d <= worst) ? d : worst;
+            }
+        CHECK(worst <= 1e-6 * fmaxf(1, top), "region %d,%d %dx%d, tile %d: off by %g of %g", r.x, r.y, r.w, r.h,
+              job.tile, worst, (double)top);
+    }
+    free(x.data), free(whole.data), free(out.a.data);
+    zn_model_close(&m);
+}
+
+static void same_bits_for_every_thread_count(void)
+{
+    zn_array x = { 0 }, first = { 0 };
+
+    for (int threads = 1; threads <= 5; threads++) {
+        zn_engine *e = NULL;
+        zn_error err = { "" };
+        zn_array y = { 0 };
+        zn_model *m;
+
+        CHECK(!zn_engine_open(&e, NULL, threads, &err), "%s", err.text);
+        m = open_case(e);
+        if (!m)
+            return;
+        seed = 3;
+        if (!x.data)
+            x = make_input(m);
+        CHECK(!zn_model_shape(m, &x, 1, &y, &err), "%s", err.text);
+        y.data = malloc(zn_array_len(&y) * sizeof(float));
+        CHECK(!zn_model_run(m, &x, 1, &y, NULL, &err), "%s", err.text);
+        if (first.data)
+            CHECK(!memcmp(first.data, y.data, zn_array_len(&y) * sizeof(float)), "%d threads differ from 1",
+                  threads);
+        if (first.data)
+            free(y.data);
+        else
+            first = y;
+        zn_model_close(&m);
+        zn_engine_close(&e);
+    }
+    free(x.data), free(first.data);
+}
+
+static void memory_is_bounded(void)
+{
+    zn_model *m = open_case(engine);
+    zn_array x = { NULL, 12000, 9000, 0 };
+    zn_job job = { .max_memory = (size_t)300 << 20 };
+    zn_plan plan;
+    zn_error err = { "" };
+
+    if (!m)
+        return;
+    x.c = zn_model_geometry(m)->in_c;
+    CHECK(!zn_model_plan(m, &x, 1, &job, &plan, &err), "%s", err.text);
+    CHECK(plan.peak_bytes <= job.max_memory, "%zu bytes planned", plan.peak_bytes);
+    CHECK(plan.n_tiles > 1, "one tile of %d x %d", plan.tile_w, plan.tile_h);
+    CHECK(current == 3 || plan.macs > 1e9, "%g multiply-adds", plan.macs);
+    job.max_memory = 1 << 10;
+    CHECK(zn_model_plan(m, &x, 1, &job, &plan, &err) == ZN_E_MEMORY && strstr(err.text, "ZENITH_MEMORY"),
+          "a bound of a kilobyte gave: %s", err.text);
+    zn_model_close(&m);
+}
+
+static bool cancel_half_way(void *cookie, double done)
+{
+    (void)cookie;
+    return done < 0.5;
+}
+
+static void cancel(void)
+{
+    zn_model *m = open_case(engine);
+    zn_job job = { .progress = cancel_half_way };
+    zn_array x, y = { 0 };
+    zn_error err = { "" };
+
+    if (!m)
+        return;
+    x = make_input(m);
+    CHECK(!zn_model_shape(m, &x, 1, &y, &err), "%s", err.text);
+    y.data = malloc(zn_array_len(&y) * sizeof(float));
+    CHECK(zn_model_run(m, &x, 1, &y, &job, &err) == ZN_E_CANCELLED, "it went on");
+    CHECK(!zn_model_run(m, &x, 1, &y, NULL, &err), "the next run: %s", err.text);
+    free(x.data), free(y.data);
+    zn_model_close(&m);
+}
+
+static void wrong_arguments(void)
+{
+    zn_model *m = open_case(engine);
+    zn_array x = { NULL, 8, 8, 17 }, y = { 0 };
+    const char *set = "nonsense=1";
+    zn_job job = { .set = &set, .n_set = 1 };
+    picture p = { { 0 } };
+    zn_source src = { 8, 8, 0, read_picture, &p };
+    zn_sink sink = { write_picture, &p };
+    zn_error err = { "" };
+
+    if (!m)
+        return;
+    src.c = zn_model_geometry(m)->in_c;
+    CHECK(zn_model_shape(m, &x, 1, &y, &err) == ZN_E_USAGE && strstr(err.text, "17"), "17 channels: %s", err.text);
+    CHECK(zn_model_run_region(m, &sink, &src, 1, (zn_rect){ 0, 0, 8, 8 }, &job, &err) == ZN_E_USAGE &&
+              strstr(err.text, "nonsense"),
+          "a setting that is none: %s", err.text);
+    CHECK(zn_model_run_region(m, &sink, &src, 1, (zn_rect){ -1, 0, 8, 8 }, NULL, &err) == ZN_E_USAGE,
+          "a region outside was taken");
+    src.w = 0;
+    CHECK(zn_model_run_region(m, &sink, &src, 1, (zn_rect){ 0, 0, 8, 8 }, NULL, &err) == ZN_E_USAGE,
+          "an empty picture was taken");
+    zn_model_close(&m);
+}
+
+int main(void)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } tests[] = {
+        { "regions", regions },
+        { "same bits for every thread count", same_bits_for_every_thread_count },
+        { "memory is bounded", memory_is_bounded },
+        { "cancel", cancel },
+        { "wrong arguments", wrong_arguments },
+    };
+
+    if (zn_engine_open(&engine, NULL, 0, NULL))
+        return 1;
+    for (current = 0; current < (int)(sizeof cases / sizeof *cases); current++)
+        for (size_t t = 0; t < sizeof tests / sizeof *tests; t++) {
+            char name[128];
+
+            if (tests[t].run == cancel && current == 3)
+                continue; /* over before it is half done */
+            snprintf(name, sizeof name, "%s: %s", cases[current].model, tests[t].name);
+            test_run(name, tests[t].run);
+        }
+    zn_engine_close(&engine);
+    return test_end();
+}
