@@ -316,6 +316,7 @@ def torch_bad():
         "stack": pt(b"s"),
         "stack-mark": pt(b"}K\1(K\2s"),
         "mark": pt(b"}u"),
+        "mark-first": pt(b"(t"),
         "dict-odd": pt(b"}(K\1u"),
         "dict-odd2": pt(b"(K\1d"),
         "not-dict": pt(b"K\1(K\1K\1u"),
@@ -363,6 +364,11 @@ def torch_bad():
 
 # ---- others -------------------------------------------------------------------------------------
 
+def pickle_of(file):
+    begin = file.index(b"\x80")
+    return file[begin:file.index(b".PK\3\4", begin) + 1]
+
+
 def others():
     files["index"] = json.dumps({"metadata": {"total_size": 8}, "weight_map": {"a": "x.safetensors"}},
                                 indent=1).encode()
@@ -377,6 +383,13 @@ def others():
     files["bad-lfs"] = (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n")
     files["bad-text"] = b"<html>Not found</html>\n"
     files["bad-pickle"] = b"\x80\4\x95" + bytes(8) + b"}."
+    # parts alone: the fuzzer wraps them
+    files["bad-pickle-state"] = b"\x80\2" + d((u("a"), d((u("w"), tensor()))), (u("b"), tensor3("uint16", 64))) + b"."
+    files["bad-pickle-opcodes"] = pickle_of(files["pt-opcodes"])
+    files["bad-pickle-plain"] = pickle_of(files["pt-plain"])
+    files["bad-index-header"] = ('{"__metadata__":{"k":"v"},"\\u00e9":{"dtype":"F32","shape":[2,2],'
+                                 '"data_offsets":[0,16]},"b":{"dtype":"U8","shape":[48],"x":[{}],'
+                                 '"data_offsets":[16,64]}}').encode()
     files["bad-noise"] = bytes(range(256))
     files["bad-short"] = b"\1\2\3"
     files["bad-empty"] = b""

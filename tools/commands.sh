@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: MIT
+# commands.sh - the longer commands of ./run, which sources this file.
+
+# ---- gegl, presets -------------------------------------------------------------------------------------------
+
+# filter IN OUT OPERATION [PROPERTY=VALUE...]: gegl exits 0 whatever happens, so look at what it said and left.
+filter() {
+  local in=$1 out=$2 said
+  shift 2
+  rm -f "$out"
+  said=$(gegl "$in" -o "$out" -- "$@" 2>&1 | grep -vE 'GeglBuffers leaked|gegl_tile_cache_destroy|EEEEeEeek|^$' || true)
+  if [ -n "$said" ] || [ ! -s "$out" ]; then
+    echo "run: $* on $in failed: ${said:-no output}" >&2
+    return 1
+  fi
+}
+
+# preset_file NAME: the file of the preset with that name, or with that file name.
+preset_file() {
+  local f
+  for f in "$root"/presets/*.preset; do
+    if [ "$(sed -n 's/^name=//p' "$f")" = "$1" ] || [ "$(basename "$f" .preset)" = "$1" ]; then
+      echo "$f"
+      return 0
+    fi
+  done
+  return 1
+}
+
+cmd_gegl_preset() {
+  local file op props
+  [ $# -eq 3 ] || { echo "usage: ./run gegl-preset NAME IN OUT" >&2; exit 2; }
+  file=$(preset_file "$1") || die "there is no preset '$1'; there are:
+$(sed -n 's/^name=/  /p' "$root"/presets/*.preset)"
+  [ -f "$2" ] || die "there is no file $2"
+  main_build "${pkg_gegl[@]}" >&2
+  use_build
+  op=$(sed -n 's/^operation=//p' "$file")
+  mapfile -t props < <(grep -vE '^(#|name=|description=|operation=|[[:space:]]*$)' "$file")
+  filter "$2" "$3" "$op" "${props[@]}"
+}
+
+# ---- demo ----------------------------------------------------------------------------------------------------
+
+cmd_demo() {
+  local start=$SECONDS out=$root/out name tiles=()
+  main_build "${pkg_gegl[@]}" "${pkg_picture[@]}"
+  use_build
+  mkdir -p "$out"
+  rm -f "$out"/*.png
+  echo "built in $((SECONDS - start)) s; engine: $("$build/engine/zenith" engines | sed -n 's/^\* *//p')"
+
+  # step FILE LABEL IN OPERATION...
+  step() {
+    local file=$1 label=$2 in=$3 t
+    shift 3
+    t=$(date +%s%N)
+    filter "$in" "$out/$file" "$@" || exit 1
+    t=$((($(date +%s%N) - t) / 1000000))
+    printf '  %-30s %6d ms   %s\n' "out/$file" "$t" "$label"
+    tiles+=(-label "$label" "$out/$file")
+  }
+  for name in astronaut chelsea coffee; do
+    tiles+=(-label "$name" "$root/samples/$name.png")
+    step "$name-noisy.png" "$name, noise added" "$root/samples/$name.png" \
+      gegl:noise-rgb independent=true gaussian=true linear=false correlated=false red=0.2 green=0.2 blue=0.2 seed=7
+    step "$name-denoise-fast.png" "denoise, fast" "$out/$name-noisy.png" zenith:denoise model=fast
+    step "$name-denoise-balanced.png" "denoise, balanced" "$out/$name-noisy.png" zenith:denoise model=balanced
+    step "$name-reconstruct.png" "latent preview" "$root/samples/$name.png" zenith:latent-preview mode=reconstruct
+    step "$name-latent.png" "the latent" "$root/samples/$name.png" zenith:latent-preview mode=latent
+    step "$name-difference.png" "difference x 4" "$root/samples/$name.png" zenith:latent-preview mode=difference
+    step "$name-round-trip.png" "encode, decode" "$root/samples/$name.png" zenith:latent-encode zenith:latent-decode
+  done
+  montage "${tiles[@]}" -tile 8x -geometry 256x256+6+6 -background white "$out/contact-sheet.png"
+  echo "wrote $((${#tiles[@]} / 3)) pictures and out/contact-sheet.png in $((SECONDS - start)) s"
+  echo "next: ./run gimp PICTURE (Filters > Zenith), or ./run install"
+}
+
+# ---- GIMP ----------------------------------------------------------------------------------------------------
+
+# gimp_profile DIR: a private gimprc there that adds this build's plug-in.  Prints the GIMP to call.
+cmd_gimp() {
+  local gimp plugins dir=$root/.cache/gimp version
+  main_build "${pkg_gegl[@]}" "${pkg_gimp[@]}" >&2
+  use_build
+  if command -v gimp-console-3.0 >/dev/null; then
+    gimp=gimp-3.0 version=3 plugins=$dir/plug-ins-3
+    install -D "$build/plugin/zenith-gimp3" "$plugins/zenith-gimp3/zenith-gimp3"
+  else
+    gimp=gimp-2.10 version=2 plugins=$dir/plug-ins-2
+    install -D "$build/plugin/zenith-gimp2" "$plugins/zenith-gimp2/zenith-gimp2"
+  fi
+  if [ "${1:-}" = -i ]; then # the console; a batch goes on with its own options
+    gimp=${gimp/gimp-/gimp-console-}
+  fi
+  mkdir -p "$dir"
+  echo "(plug-in-path \"$plugins:\${gimp_dir}/plug-ins:\${gimp_plug_in_dir}/plug-ins\")" >"$dir/gimprc-$version"
+  exec "$gimp" "--system-gimprc=$dir/gimprc-$version" "$@"
+}
+
+cmd_install() {
+  local prefix=${1:-} data=${XDG_DATA_HOME:-$HOME/.local/share} dir=$root/build-install
+  if [ -n "$prefix" ]; then
+    main_build "${pkg_gegl[@]}"
+    case $prefix in /*) ;; *) prefix=$PWD/$prefix ;; esac
+    compile "$dir" gcc --prefix "$prefix" && meson configure "$dir" --prefix "$prefix" && ninja -C "$dir" >/dev/null || die "the build failed"
+    meson install -C "$dir" --no-rebuild >"$root/.cache/install.log"
+    echo "installed into $prefix; see .cache/install.log for the files"
+    return
+  fi
+  main_build "${pkg_gegl[@]}"
+  install -D -m 755 "$build/gegl-ops/zenith-ops.so" "$data/gegl-0.4/plug-ins/zenith-ops.so"
+  install -D -m 755 "$build/engine/zenith" "$HOME/.local/bin/zenith"
+  mkdir -p "$data/zenith/models" "$data/zenith/presets"
+  cp "$root"/models/*.safetensors "$data/zenith/models/"
+  cp "$root"/presets/*.preset "$data/zenith/presets/"
+  if [ -x "$build/plugin/zenith-gimp2" ]; then
+    install -D -m 755 "$build/plugin/zenith-gimp2" "${XDG_CONFIG_HOME:-$HOME/.config}/GIMP/2.10/plug-ins/zenith-gimp2/zenith-gimp2"
+  fi
+  if [ -x "$build/plugin/zenith-gimp3" ]; then
+    install -D -m 755 "$build/plugin/zenith-gimp3" "${XDG_CONFIG_HOME:-$HOME/.config}/GIMP/3.0/plug-ins/zenith-gimp3/zenith-gimp3"
+  fi
+  echo "installed for $USER: GEGL operations, models and presets in $data, zenith in ~/.local/bin"
+}
+
+# ---- tests ---------------------------------------------------------------------------------------------------
+
+# suite NAME COMMAND...: runs it, shows what is not ok, adds its last line up.
+suite() {
+  local name=$1 log=$root/.cache/test-${1//[^a-z0-9]/-}.log status=0 tally t=$SECONDS
+  shift
+  "$@" >"$log" 2>&1 || status=$?
+  tally=$(grep -E '^([a-z]+: )?[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1 || true)
+  grep -E '^(not ok|skip)' "$log" | sed 's/^/    /' || true
+  if [ -z "$tally" ] || { [ "$status" -ne 0 ] && [[ "$tally" == *" 0 failed"* ]]; }; then
+    tail -n 15 "$log" | sed 's/^/    /'
+    tally="${tally:-0 passed, 0 failed} (exit status $status: counts as one failure)"
+    n_failed=$((n_failed + 1))
+  fi
+  n_passed=$((n_passed + $(sed -nE 's/.*[^0-9]?([0-9]+) passed.*/\1/p' <<<" $tally" | head -n 1)))
+  n_failed=$((n_failed + $(sed -nE 's/.* ([0-9]+) failed.*/\1/p' <<<"$tally" | head -n 1)))
+  n_skipped=$((n_skipped + $(sed -nE 's/.* ([0-9]+) skipped.*/\1/p' <<<"$tally, 0 skipped" | head -n 1)))
+  printf '%-34s %s, %d s\n' "$name" "$tally" $((SECONDS - t))
+}
+
+# one NAME COMMAND...: a single test.
+one() {
+  local name=$1
+  shift
+  if "$@" >"$root/.cache/one.log" 2>&1; then
+    printf 'ok %s\n1 passed, 0 failed, 0 skipped\n' "$name"
+  else
+    printf 'not ok %s\n' "$name"
+    tail -n 20 "$root/.cache/one.log"
+    printf '0 passed, 1 failed, 0 skipped\n'
+  fi
+}
+
+# Every symbol that the library exports has the prefix.
+only_our_symbols() {
+  ! nm -g --defined-only "$build/engine/libzenith.a" 2>/dev/null | awk 'NF == 3 && $3 !~ /^zn_/ { print; bad = 1 } END { exit !bad }'
+}
+
+fuzz() {
+  local seconds=$1 dir=$root/build-fuzz work=$root/.cache/fuzz-corpus
+  mkdir -p "$work"
+  ASAN_OPTIONS=allocator_may_return_null=1 "$dir/tests/fuzz_weights" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+    -print_final_stats=1 "$work" "$root/tests/fuzz/corpus"
+}
+
+# The other architecture's kernels, under emulation.
+foreign() {
+  local arch=$1 engine=$2 dir=$root/build-$1 wrap="qemu-$1 -L /usr/$1-linux-gnu"
+  if [ ! -f "$dir/build.ninja" ]; then
+    mkdir -p "$root/.cache"
+    cat >"$root/.cache/cross-$arch.ini" <<TEXT
+[binaries]
+c = '$arch-linux-gnu-gcc'
+ar = '$arch-linux-gnu-ar'
+strip = '$arch-linux-gnu-strip'
+[host_machine]
+system = 'linux'
+cpu_family = '$arch'
+cpu = '$arch'
+endian = 'little'
+TEXT
+    compile "$dir" gcc --cross-file "$root/.cache/cross-$arch.ini" -Dgegl=disabled -Dgimp2=disabled -Dgimp3=disabled || return 1
+  fi
+  compile "$dir" || return 1
+  [ "$arch" = x86_64 ] && wrap="$wrap -cpu max"
+  $wrap "$dir/tests/test_check" "$engine" || return 1
+  $wrap "$dir/tests/test_golden"
+}
+
+# What runs on any build of the engine alone.
+engine_tests() {
+  local label=$1 dir=$2 t
+  for t in weights golden tiles; do
+    suite "$t, $label" "$dir/tests/test_$t"
+  done
+  suite "kernels, $label" "$dir/tests/test_check"
+}
+
+cmd_test() {
+  local start=$SECONDS arch engine fuzz_seconds=${CI:+60} log
+  n_passed=0 n_failed=0 n_skipped=0
+  need "${pkg_build[@]}" "${pkg_gegl[@]}" "${pkg_gimp[@]}" "${pkg_picture[@]}" "${pkg_test[@]}"
+  mkdir -p "$root/.cache"
+  use_build
+
+  suite "build, gcc" one "gcc -Werror" compile "$build" gcc -Dwerror=true
+  suite "build, clang" one "clang -Werror" compile "$root/build-clang" clang -Dwerror=true
+  suite "build, sanitizers" one "ASan and UBSan" compile "$root/build-asan" gcc -Db_sanitize=address,undefined -Dwerror=true \
+    -Dbuildtype=debugoptimized -Dgegl=disabled -Dgimp2=disabled -Dgimp3=disabled
+  suite "build, fuzz target" one "libFuzzer" compile "$root/build-fuzz" clang -Dfuzz=true -Db_sanitize=address,undefined \
+    -Db_lundef=false -Dbuildtype=debugoptimized -Dgegl=disabled -Dgimp2=disabled -Dgimp3=disabled \
+    -Dc_args=-fsanitize=fuzzer-no-link
+  [ "$n_failed" -eq 0 ] || { echo "$n_passed passed, $n_failed failed, $n_skipped skipped"; exit 1; }
+
+  # The fuzzer has the second core to itself while the tests go on.
+  log=$root/.cache/fuzz.log
+  fuzz "${fuzz_seconds:-15}" >"$log" 2>&1 &
+  local fuzz_pid=$!
+
+  suite "include rules" "$root/tests/unit/includes.sh"
+  suite "symbols" one "only zn_ symbols are exported" only_our_symbols
+  engine_tests gcc "$build"
+  suite "kernels, clang" "$root/build-clang/tests/test_check"
+  suite "command line" "$root/tests/cli/test_cli.sh" "$build/engine/zenith"
+  export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  engine_tests sanitizers "$root/build-asan"
+  suite "command line, sanitizers" "$root/tests/cli/test_cli.sh" "$root/build-asan/engine/zenith"
+  unset ASAN_OPTIONS UBSAN_OPTIONS
+  suite "real weights" "$build/tests/test_real"
+  for log in "$root"/tests/gegl/*.sh; do
+    suite "gegl, $(basename "$log" .sh)" "$log"
+  done
+  if [ -x "$build/plugin/zenith-gimp2" ]; then
+    suite "gimp 2.10" "$root/tests/plugin/gimp2.sh"
+    suite "gimp 2.10, dialog" "$root/tests/plugin/dialog.sh"
+  elif [ -x "$build/plugin/zenith-gimp3" ]; then
+    suite "gimp 3" "$root/tests/plugin/gimp3.sh"
+  fi
+  case $(uname -m) in
+    x86_64) arch=aarch64 engine=neon ;;
+    *) arch=x86_64 engine=avx2 ;;
+  esac
+  if command -v "qemu-$arch" >/dev/null && command -v "$arch-linux-gnu-gcc" >/dev/null; then
+    suite "$engine, emulated" foreign "$arch" "$engine"
+  else
+    echo "    skip $engine, emulated: needs qemu-user and gcc-${arch//_/-}-linux-gnu"
+    n_skipped=$((n_skipped + 1))
+  fi
+  suite "fuzz, ${fuzz_seconds:-15} s" one "the fuzzer finds nothing" wait "$fuzz_pid"
+  grep -E 'stat::number_of_executed_units' "$root/.cache/fuzz.log" | sed 's/^/    /' || true
+  echo "took $((SECONDS - start)) s"
+  echo "$n_passed passed, $n_failed failed, $n_skipped skipped"
+  [ "$n_failed" -eq 0 ]
+}
+
+cmd_test_gimp3() {
+  n_passed=0 n_failed=0 n_skipped=0
+  main_build "${pkg_gegl[@]}"
+  use_build
+  suite "gimp 3, in a Debian 13 root" "$root/tests/plugin/gimp3.sh"
+  echo "$n_passed passed, $n_failed failed, $n_skipped skipped"
+  [ "$n_failed" -eq 0 ]
+}
+
+# ---- speed ---------------------------------------------------------------------------------------------------
+
+cmd_bench() {
+  main_build
+  use_build
+  if [ "${1:-}" = peers ]; then
+    need python3-venv
+    shift
+    exec "$root/tools/bench_peers.sh" "$@"
+  fi
+  "$build/engine/zenith" bench --threads 1
+  "$build/engine/zenith" bench
+  "$build/tests/test_check" --bench
+}

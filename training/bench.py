@@ -1,0 +1,103 @@
+"""Is the fast path right, and how long does a step take?  python bench.py --photos DIR... """
+import argparse
+import copy
+import time
+import traceback
+
+import torch
+import triton
+
+import data
+import nets
+import train
+
+
+def check(device="cuda"):
+    """The bf16 path against the float32 modules, forward and gradients."""
+    import kernels
+    for name in ("denoise-fast", "denoise-balanced"):
+        torch.manual_seed(0)
+        net = nets.build(name).to(device)
+        with torch.no_grad():
+            for p in net.parameters():
+                p += 0.02 * torch.randn_like(p)
+        fast = copy.deepcopy(net).bfloat16()
+        x, s, t = (torch.rand(4, 3, 128, 128, device=device) for _ in range(3))
+        a, b = net(x, s) - x, kernels.forward(fast, x, s) - x
+        ga = torch.autograd.grad((a * t).sum(), list(net.parameters()))
+        gb = torch.autograd.grad((b * t).sum(), list(fast.parameters()))
+        far = [(float((p - q.float()).norm() / (p.norm() + 1e-9)), k) for (k, _), p, q in zip(net.named_parameters(), ga, gb)]
+        print(f"{name}: forward off by {float(((a - b).norm() / a.norm()).detach()):.2e}, gradients: worst {max(far)}, "
+              f"median {sorted(far)[len(far) // 2][0]:.2e}", flush=True)
+
+
+def depthwise(n=32, side=64, c=32):
+    """Depthwise 3x3 and gate, forward and backward: cuDNN against kernels.py."""
+    import kernels
+    p = torch.randn(n * side * side, 2 * c, device="cuda").bfloat16()
+    w = torch.randn(2 * c, 9, device="cuda").bfloat16()
+    b = torch.randn(2 * c, device="cuda").bfloat16()
+    g = torch.empty(n * side * side, c, device="cuda", dtype=torch.bfloat16)
+    d, dab = torch.randn_like(g), torch.empty_like(p)
+    x = p.view(n, side, side, 2 * c).permute(0, 3, 1, 2).detach().requires_grad_()
+    k = w.view(2 * c, 1, 3, 3).detach().requires_grad_()
+    grid, bp, bc = kernels.depthwise_grid(len(p), c)
+    size = (len(p), side, side, c, bp, bc)
+
+    def cudnn():
+        u, v = torch.nn.functional.conv2d(x, k, b, padding=1, groups=2 * c).chunk(2, 1)
+        torch.autograd.grad(u * v, (x, k), d.view(n, side, side, c).permute(0, 3, 1, 2))
+
+    jobs = dict(cudnn=cudnn, forward=lambda: kernels.depthwise_gate_kernel[grid](p, w, b, g, *size),
+                gate_backward=lambda: kernels.gate_depthwise_backward_kernel[grid](p, w, b, d, dab, *size),
+                backward=lambda: kernels.depthwise_backward(p, w, dab, side, side), column_sum=lambda: kernels.column_sum(p),
+                weight_gradient=lambda: p.t() @ d)
+    for k_, f in jobs.items():
+        print(f"   depthwise {side}x{side}x{n} C {c} {k_}: {triton.testing.do_bench(f, 5, 30) * 1e3:.0f} us", flush=True)
+
+
+def speed(name, crops, side, batch, eager=False, profile=False):
+    began = time.time()
+    args = argparse.Namespace(name=name, seed=0, init=None, eager=eager)
+    _, t = train.set_up(args)
+    t.prepare(crops.sampler(batch, side))
+    t.lr.fill_(1e-4)
+    torch.cuda.synchronize()
+    ready = time.time() - began
+    for _ in range(5):
+        t.go()
+    torch.cuda.synchronize()
+    began, n = time.time(), 60
+    for _ in range(n):
+        t.go()
+    torch.cuda.synchronize()
+    ms = (time.time() - began) / n * 1e3
+    print(f"{name} {side}x{batch} {'eager' if eager else ''}: {ms:.2f} ms a step, {batch * side * side / ms / 1e3:.1f} Mpixel/s, "
+          f"loss {t.mean_loss.item():.3f}, set up in {ready:.0f} s, {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB", flush=True)
+    if profile:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as p:
+            for _ in range(3):
+                t.step()
+            torch.cuda.synchronize()
+        rows = sorted(p.key_averages(), key=lambda e: -e.self_device_time_total)[:22]
+        total = sum(e.self_device_time_total for e in p.key_averages())
+        for e in rows:
+            print(f"   {e.self_device_time_total / total:5.1%} {e.count // 3:4d} x {e.self_device_time_total / e.count:7.1f} us  {e.key[:70]}")
+
+
+if __name__ == "__main__":
+    p = argparse.ArgumentParser()
+    p.add_argument("--photos", nargs="+", required=True)
+    a = p.parse_args()
+    crops = data.Crops(a.photos, "cuda", limit=60)
+    jobs = [(check, (), {}), (depthwise, (), {}), (depthwise, (32, 16, 128), {}),
+            (speed, ("denoise-fast", crops, 128, 32), dict(profile=True)),
+            (speed, ("denoise-fast", crops, 128, 64), {}),
+            (speed, ("denoise-balanced", crops, 128, 32), dict(profile=True)),
+            (speed, ("zenith-tae", crops, 128, 32), dict(eager=True)),
+            (speed, ("zenith-tae", crops, 128, 32), dict(profile=True))]
+    for f, args, kw in jobs:
+        try:
+            f(*args, **kw)
+        except Exception:
+            traceback.print_exc()

@@ -1,0 +1,110 @@
+"""Photographs as one uint8 buffer on the device; random crops and noise are made there.
+
+Nothing here waits for the device, so a whole training step can be captured in a CUDA graph.
+"""
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image
+
+
+def read(path):
+    return torch.from_numpy(np.array(Image.open(path).convert("RGB")))
+
+
+def half(image):
+    """Area-downscaled by 2: cleaner and sharper than the original."""
+    h, w = image.shape[0] // 2 * 2, image.shape[1] // 2 * 2
+    x = image[:h, :w].permute(2, 0, 1).float()
+    return F.avg_pool2d(x, 2).round().to(torch.uint8).permute(1, 2, 0).contiguous()
+
+
+def pictures(folders):
+    files = [p for f in folders for p in Path(f).rglob("*") if p.suffix.lower() in (".jpg", ".jpeg", ".png")]
+    files.sort(key=lambda p: p.name)
+    if not files:
+        raise SystemExit(f"no pictures under {', '.join(map(str, folders))}")
+    return files
+
+
+class Crops:
+    """Random square crops, flipped and turned, of full-size and half-size photographs."""
+
+    def __init__(self, folders, device, half_share=0.4, limit=None):
+        with ThreadPoolExecutor() as pool:
+            full = list(pool.map(read, pictures(folders)[:limit]))
+            small = list(pool.map(half, full))
+        images = full + small
+        self.buffer = torch.cat([i.flatten() for i in images]).to(device)
+        size = torch.tensor([i.shape[:2] for i in images])
+        area = size.prod(1)
+        self.start = F.pad(torch.cumsum(area * 3, 0), (1, 0))[:-1].to(device)
+        self.h, self.w = size[:, 0].to(device), size[:, 1].to(device)
+        weight = area.double()
+        n = len(full)
+        weight[:n] *= (1 - half_share) / weight[:n].sum()
+        weight[n:] *= half_share / weight[n:].sum()
+        self.weight, self.smallest, self.device, self.count = weight, size.amin(1), device, n
+
+    def sampler(self, batch, side):
+        """A function that returns [batch,3,side,side] float in 0..1."""
+        dev = self.device
+        edge = torch.cumsum(self.weight * (self.smallest >= side), 0)
+        edge = (edge / edge[-1]).float().to(dev)
+        u = torch.arange(side, device=dev)
+        rgb = torch.arange(3, device=dev)
+
+        def sample():
+            r = torch.rand(6, batch, device=dev)
+            k = torch.searchsorted(edge, r[0]).clamp_(max=len(edge) - 1)
+            h, w = self.h[k], self.w[k]
+            y0 = (r[1] * (h - side + 1)).long().clamp_(min=0).minimum(h - side)
+            x0 = (r[2] * (w - side + 1)).long().clamp_(min=0).minimum(w - side)
+            a = torch.where((r[3] < 0.5)[:, None], u, side - 1 - u)
+            b = torch.where((r[4] < 0.5)[:, None], u, side - 1 - u)
+            turn = (r[5] < 0.5)                             # rows walk along y, or along x
+            sy, sx = w * 3, torch.full_like(w, 3)
+            a = a * torch.where(turn, sx, sy)[:, None]
+            b = b * torch.where(turn, sy, sx)[:, None]
+            base = self.start[k] + (y0 * w + x0) * 3
+            at = (base[:, None] + a)[:, :, None] + b[:, None, :]
+            return self.buffer[at[:, None] + rgb[:, None, None]].float() / 255
+
+        return sample
+
+
+def noise(x):
+    """(noisy, sigma map): one network learns sigma 0..75 of 255, most of it plain white noise."""
+    n, _, h, w = x.shape
+    dev = x.device
+    r = torch.rand(8, n, 1, 1, 1, device=dev)
+    sigma = torch.where(r[0] < 0.85, 5 + 50 * r[1], 75 * r[1]) / 255
+    kind = r[2]
+    # each channel its own level
+    per_channel = 0.4 + 1.2 * torch.rand(n, 3, 1, 1, device=dev)
+    scale = torch.where((kind < 0.08) | (kind > 0.94), per_channel, torch.ones_like(per_channel))
+    # a level that varies over the picture
+    field = F.interpolate(torch.rand(n, 1, 4, 4, device=dev), size=(h, w), mode="bilinear", align_corners=True)
+    level = sigma * scale * torch.where((kind > 0.08) & (kind < 0.13), 0.3 + 1.4 * field, torch.ones_like(field))
+    # Poisson-Gaussian: variance a x + b^2 with half-grey at sigma; the map knows only a blurred x
+    blurred = F.avg_pool2d(F.pad(x, (2, 2, 2, 2), mode="replicate"), 5, 1)
+    share = r[3]
+    poisson = (kind > 0.13) & (kind < 0.21)
+    true = torch.where(poisson, level * torch.sqrt(2 * share * x + 1 - share), level)
+    told = torch.where(poisson, level * torch.sqrt(2 * share * blurred + 1 - share), level)
+    # noise that the channels share in part
+    white = torch.randn_like(x)
+    shared = torch.randn(n, 1, h, w, device=dev)
+    rho = torch.where((kind > 0.21) & (kind < 0.25), 0.6 * r[4], torch.zeros_like(r[4]))
+    white = torch.sqrt(1 - rho) * white + torch.sqrt(rho) * shared
+    return x + true * white, told
+
+
+def test_set(folder, device):
+    """Pictures of one size as [N,3,H,W] in 0..1, and unit noise with a fixed seed per picture."""
+    x = torch.stack([read(p).permute(2, 0, 1) for p in pictures([folder])]).float() / 255
+    unit = torch.stack([torch.randn(i.shape, generator=torch.Generator().manual_seed(1000 + k)) for k, i in enumerate(x)])
+    return x.to(device), unit.to(device)

@@ -1,0 +1,66 @@
+"""Kodak24 quality of a shipped file, in float32:  python evaluate.py FILE.safetensors KODAK24_FOLDER [SIGMA...]"""
+import sys
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+import data
+import nets
+
+SIGMAS = (15, 25, 50)
+
+
+def psnr(a, b):
+    """Mean over pictures, output clamped."""
+    mse = (a.clamp(0, 1) - b).double().square().flatten(1).mean(1)
+    return (-10 * torch.log10(mse)).mean().item()
+
+
+@torch.no_grad()
+def denoiser_scores(net, x, unit, sigmas=SIGMAS, batch=6):
+    out = []
+    for s in sigmas:
+        y = [nets.denoise(net, a + u * (s / 255), torch.full_like(a, s / 255))
+             for a, u in zip(x.split(batch), unit.split(batch))]
+        out.append(psnr(torch.cat(y), x))
+    return out
+
+
+@torch.no_grad()
+def autoencoder_scores(net, x, batch=6):
+    """Round trip PSNR; mean, deviation and largest magnitude of the latents."""
+    z = [net.encode(nets.pad8(a)) for a in x.split(batch)]
+    y = torch.cat([net.decode(a) for a in z])[..., :x.shape[-2], :x.shape[-1]]
+    z = torch.cat(z)
+    return psnr(y, x), z.mean().item(), z.std().item(), z.abs().max().item()
+
+
+def load(path):
+    """The network of a shipped file, float32."""
+    with safe_open(path, "pt") as f:
+        name = f.metadata()["model"]
+    net = nets.build(name).eval()
+    net.load_state_dict({k: v.float() for k, v in load_file(path).items()})
+    return name, net
+
+
+if __name__ == "__main__":
+    torch.backends.cudnn.allow_tf32 = False
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    name, net = load(sys.argv[1])
+    print(f"{name}: {sum(p.numel() for p in net.parameters()):,} parameters, "
+          f"{nets.macs_per_pixel(net):,.0f} multiply-adds per pixel, receptive field {nets.receptive_field(net)}")
+    net = net.to(device)
+    x, unit = data.test_set(sys.argv[2], device)
+    batch = 6 if device == "cuda" else 1
+    if name in nets.DENOISERS:
+        levels = [float(v) for v in sys.argv[3:]] or SIGMAS
+        for s, v in zip(levels, denoiser_scores(net, x, unit, levels, batch)):
+            print(f"sigma {s:g}: {v:.3f} dB")
+    else:
+        print("round trip %.3f dB; latent mean %.3f, deviation %.3f, largest magnitude %.2f" % autoencoder_scores(net, x, batch))
+        for k in (0, 4, 8, 12, 16, 20):
+            if k < len(x):
+                i = x[k:k + 1, :, :496, :496]
+                print(f"picture {k + 1}, upper left 496x496: {psnr(nets.round_trip(net, i), i):.2f} dB", flush=True)

@@ -1,0 +1,37 @@
+"""Weight files and checkpoints."""
+from pathlib import Path
+
+import torch
+from safetensors.torch import load, save, save_file
+
+PART = 15 << 20         # checkpoints are cut into parts of this size
+
+
+def write(folder, name, net, **about):
+    """The shipped file: float16, PyTorch names and shapes, facts in __metadata__."""
+    tensors = {k: v.detach().half().cpu().contiguous() for k, v in net.state_dict().items()}
+    for k, v in tensors.items():
+        if not torch.isfinite(v).all():
+            raise ValueError(f"{k} does not fit float16")
+    facts = {"model": name, "licence": "CC BY-SA 4.0", "project": "Zenith", **{k: str(v) for k, v in about.items()}}
+    if name.startswith("denoise"):
+        facts["input"] = "x[3] in 0..1 (sRGB), sigma[3] in the same units; pixel-unshuffle 2"
+    else:
+        facts["input"] = "x[3] in 0..1 (sRGB); 8x smaller latent of about unit variance, clamped 3*tanh(z/3)"
+    path = Path(folder) / f"{name}.safetensors"
+    save_file(tensors, path, facts)
+    path.chmod(0o644)
+    return path
+
+
+def write_checkpoint(folder, name, state):
+    raw = save({k: v.cpu().contiguous() for k, v in state.items()})
+    for i in range(0, len(raw), PART):
+        (Path(folder) / f"{name}.ckpt.{i // PART}").write_bytes(raw[i:i + PART])
+
+
+def read_checkpoint(folder, name):
+    parts = sorted(Path(folder).glob(f"{name}.ckpt.*"))
+    if not parts:
+        raise SystemExit(f"no checkpoint of {name} in {folder}")
+    return load(b"".join(p.read_bytes() for p in parts))

@@ -1,0 +1,332 @@
+"""The denoiser's fast training path: NHWC, bf16, small Triton kernels between cuBLAS products.
+
+cuDNN's depthwise backward and PyTorch's channel-wise LayerNorm would take most of a step.
+Here a block is one autograd function whose backward is written out. The residual stream is
+carried as a pair (x, y) whose value is x + y, so that the addition happens inside the next
+normalisation; both halves of the pair have the same gradient.
+"""
+import torch
+import torch.nn.functional as F
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_ln_kernel(x, y, s, u, M, C: tl.constexpr, BC: tl.constexpr, BP: tl.constexpr, ADD: tl.constexpr):
+    """s = x + y, u = LN(s); rows of C."""
+    r = tl.program_id(0) * BP + tl.arange(0, BP)
+    c = tl.arange(0, BC)
+    at = r[:, None] * C + c[None, :]
+    ok = (r < M)[:, None] & (c < C)[None, :]
+    v = tl.load(x + at, ok, 0.0).to(tl.float32)
+    if ADD:
+        v += tl.load(y + at, ok, 0.0).to(tl.float32)
+        v = v.to(s.dtype.element_ty).to(tl.float32)
+        tl.store(s + at, v, ok)
+    mean = tl.sum(v, 1) / C
+    d = tl.where((c < C)[None, :], v - mean[:, None], 0.0)
+    rstd = tl.rsqrt(tl.sum(d * d, 1) / C + 1e-6)
+    tl.store(u + at, d * rstd[:, None], ok)
+
+
+@triton.jit
+def ln_backward_kernel(s, du, d, out, M, C: tl.constexpr, BC: tl.constexpr, BP: tl.constexpr):
+    """out = d + gradient of LN(s) applied to du."""
+    r = tl.program_id(0) * BP + tl.arange(0, BP)
+    c = tl.arange(0, BC)
+    at = r[:, None] * C + c[None, :]
+    ok = (r < M)[:, None] & (c < C)[None, :]
+    v = tl.load(s + at, ok, 0.0).to(tl.float32)
+    g = tl.load(du + at, ok, 0.0).to(tl.float32)
+    mean = tl.sum(v, 1) / C
+    z = tl.where((c < C)[None, :], v - mean[:, None], 0.0)
+    rstd = tl.rsqrt(tl.sum(z * z, 1) / C + 1e-6)
+    u = z * rstd[:, None]
+    gm = tl.sum(g, 1) / C
+    gu = tl.sum(g * u, 1) / C
+    dv = (g - gm[:, None] - u * gu[:, None]) * rstd[:, None]
+    tl.store(out + at, tl.load(d + at, ok, 0.0).to(tl.float32) + dv, ok)
+
+
+@triton.jit
+def gate_kernel(q, h, M, C: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr):
+    r = tl.program_id(0) * BP + tl.arange(0, BP)
+    c = tl.program_id(1) * BC + tl.arange(0, BC)
+    ok = (r < M)[:, None] & (c < C)[None, :]
+    at = r[:, None] * (2 * C) + c[None, :]
+    a = tl.load(q + at, ok, 0.0).to(tl.float32)
+    b = tl.load(q + at + C, ok, 0.0).to(tl.float32)
+    tl.store(h + r[:, None] * C + c[None, :], a * b, ok)
+
+
+@triton.jit
+def gate_backward_kernel(q, dh, dq, M, C: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr):
+    r = tl.program_id(0) * BP + tl.arange(0, BP)
+    c = tl.program_id(1) * BC + tl.arange(0, BC)
+    ok = (r < M)[:, None] & (c < C)[None, :]
+    at = r[:, None] * (2 * C) + c[None, :]
+    a = tl.load(q + at, ok, 0.0).to(tl.float32)
+    b = tl.load(q + at + C, ok, 0.0).to(tl.float32)
+    g = tl.load(dh + r[:, None] * C + c[None, :], ok, 0.0).to(tl.float32)
+    tl.store(dq + at, g * b, ok)
+    tl.store(dq + at + C, g * a, ok)
+
+
+@triton.jit
+def depthwise_gate_kernel(p, w, bias, g, M, H, W, C: tl.constexpr,
+                          BP: tl.constexpr, BC: tl.constexpr):
+    """g = a * b, (a, b) = halves of the depthwise 3x3 of p [N,H,W,2C]; w is [2C,9]."""
+    r = tl.program_id(0) * BP + tl.arange(0, BP)
+    c = tl.program_id(1) * BC + tl.arange(0, BC)
+    x = r % W
+    y = (r // W) % H
+    a = tl.zeros((BP, BC), tl.float32) + tl.load(bias + c).to(tl.float32)[None, :]
+    b = tl.zeros((BP, BC), tl.float32) + tl.load(bias + C + c).to(tl.float32)[None, :]
+    for k in tl.static_range(9):
+        dy = k // 3 - 1
+        dx = k % 3 - 1
+        ok = (r < M) & (y + dy >= 0) & (y + dy < H) & (x + dx >= 0) & (x + dx < W)
+        at = (r + dy * W + dx)[:, None] * (2 * C) + c[None, :]
+        wa = tl.load(w + c * 9 + k).to(tl.float32)
+        wb = tl.load(w + (C + c) * 9 + k).to(tl.float32)
+        a += wa[None, :] * tl.load(p + at, ok[:, None], 0.0).to(tl.float32)
+        b += wb[None, :] * tl.load(p + at + C, ok[:, None], 0.0).to(tl.float32)
+    tl.store(g + r[:, None] * C + c[None, :], a * b, (r < M)[:, None])
+
+
+@triton.jit
+def gate_depthwise_backward_kernel(p, w, bias, dg, dab, M, H, W, C: tl.constexpr,
+                                   BP: tl.constexpr, BC: tl.constexpr):
+    """dab [N,H,W,2C] = (dg * b, dg * a) with a and b recomputed."""
+    r = tl.program_id(0) * BP + tl.arange(0, BP)
+    c = tl.program_id(1) * BC + tl.arange(0, BC)
+    x = r % W
+    y = (r // W) % H
+    a = tl.zeros((BP, BC), tl.float32) + tl.load(bias + c).to(tl.float32)[None, :]
+    b = tl.zeros((BP, BC), tl.float32) + tl.load(bias + C + c).to(tl.float32)[None, :]
+    for k in tl.static_range(9):
+        dy = k // 3 - 1
+        dx = k % 3 - 1
+        ok = (r < M) & (y + dy >= 0) & (y + dy < H) & (x + dx >= 0) & (x + dx < W)
+        at = (r + dy * W + dx)[:, None] * (2 * C) + c[None, :]
+        wa = tl.load(w + c * 9 + k).to(tl.float32)
+        wb = tl.load(w + (C + c) * 9 + k).to(tl.float32)
+        a += wa[None, :] * tl.load(p + at, ok[:, None], 0.0).to(tl.float32)
+        b += wb[None, :] * tl.load(p + at + C, ok[:, None], 0.0).to(tl.float32)
+    ok = (r < M)[:, None]
+    d = tl.load(dg + r[:, None] * C + c[None, :], ok, 0.0).to(tl.float32)
+    at = r[:, None] * (2 * C) + c[None, :]
+    tl.store(dab + at, d * b, ok)
+    tl.store(dab + at + C, d * a, ok)
+
+
+@triton.jit
+def depthwise_backward_kernel(p, w, d, dp, part, M, G, H, W, C2: tl.constexpr,
+                              BP: tl.constexpr, BC: tl.constexpr):
+    """dp = transposed depthwise of d; part[g] = this program's share of the gradients of
+    (9 taps, bias). Both read the same neighbourhood of d:
+    dp[i] = sum_k w[k] d[i - o_k] and dw[k] = sum_i p[i] d[i - o_k]."""
+    c = tl.program_id(1) * BC + tl.arange(0, BC)
+    g0 = tl.zeros((BP, BC), tl.float32)
+    g1 = tl.zeros((BP, BC), tl.float32)
+    g2 = tl.zeros((BP, BC), tl.float32)
+    g3 = tl.zeros((BP, BC), tl.float32)
+    g4 = tl.zeros((BP, BC), tl.float32)
+    g5 = tl.zeros((BP, BC), tl.float32)
+    g6 = tl.zeros((BP, BC), tl.float32)
+    g7 = tl.zeros((BP, BC), tl.float32)
+    g8 = tl.zeros((BP, BC), tl.float32)
+    gb = tl.zeros((BP, BC), tl.float32)
+    for i in range(tl.program_id(0), tl.cdiv(M, BP), G):
+        r = i * BP + tl.arange(0, BP)
+        x = r % W
+        y = (r // W) % H
+        inside = (r < M)[:, None]
+        v = tl.load(p + r[:, None] * C2 + c[None, :], inside, 0.0).to(tl.float32)
+        acc = tl.zeros((BP, BC), tl.float32)
+        for k in tl.static_range(9):
+            dy = 1 - k // 3
+            dx = 1 - k % 3
+            ok = (r < M) & (y + dy >= 0) & (y + dy < H) & (x + dx >= 0) & (x + dx < W)
+            e = tl.load(d + (r + dy * W + dx)[:, None] * C2 + c[None, :], ok[:, None], 0.0).to(tl.float32)
+            acc += tl.load(w + c * 9 + k).to(tl.float32)[None, :] * e
+            if k == 0: g0 += v * e
+            if k == 1: g1 += v * e
+            if k == 2: g2 += v * e
+            if k == 3: g3 += v * e
+            if k == 4:
+                g4 += v * e
+                gb += e
+            if k == 5: g5 += v * e
+            if k == 6: g6 += v * e
+            if k == 7: g7 += v * e
+            if k == 8: g8 += v * e
+        tl.store(dp + r[:, None] * C2 + c[None, :], acc, inside)
+    o = part + tl.program_id(0) * (10 * C2) + c
+    tl.store(o, tl.sum(g0, 0))
+    tl.store(o + C2, tl.sum(g1, 0))
+    tl.store(o + 2 * C2, tl.sum(g2, 0))
+    tl.store(o + 3 * C2, tl.sum(g3, 0))
+    tl.store(o + 4 * C2, tl.sum(g4, 0))
+    tl.store(o + 5 * C2, tl.sum(g5, 0))
+    tl.store(o + 6 * C2, tl.sum(g6, 0))
+    tl.store(o + 7 * C2, tl.sum(g7, 0))
+    tl.store(o + 8 * C2, tl.sum(g8, 0))
+    tl.store(o + 9 * C2, tl.sum(gb, 0))
+
+
+@triton.jit
+def column_sum_kernel(d, part, M, G, C: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr):
+    c = tl.program_id(1) * BC + tl.arange(0, BC)
+    acc = tl.zeros((BP, BC), tl.float32)
+    for i in range(tl.program_id(0), tl.cdiv(M, BP), G):
+        r = i * BP + tl.arange(0, BP)
+        acc += tl.load(d + r[:, None] * C + c[None, :], (r < M)[:, None], 0.0).to(tl.float32)
+    tl.store(part + tl.program_id(0) * C + c, tl.sum(acc, 0))
+
+
+def split(c):
+    """Channels per program: the largest power of two up to 64 that divides c."""
+    return min(c & -c, 64)
+
+
+def rows(c):
+    """(channels rounded up, rows per program) where a program needs whole rows."""
+    bc = triton.next_power_of_2(c)
+    return bc, max(2048 // bc, 4)
+
+
+def add_ln(x, y):
+    m, c = x.shape
+    bc, bp = rows(c)
+    s = torch.empty_like(x) if y is not None else x
+    u = torch.empty_like(x)
+    add_ln_kernel[(triton.cdiv(m, bp),)](x, y if y is not None else x, s, u, m, c, bc, bp, y is not None)
+    return s, u
+
+
+def ln_backward(s, du, d):
+    m, c = s.shape
+    bc, bp = rows(c)
+    out = torch.empty_like(s)
+    ln_backward_kernel[(triton.cdiv(m, bp),)](s, du, d, out, m, c, bc, bp)
+    return out
+
+
+def pointwise_grid(m, c):
+    bc = split(c)
+    bp = 2048 // bc
+    return (triton.cdiv(m, bp), c // bc), bp, bc
+
+
+def depthwise_grid(m, c):
+    bc = min(c & -c, 32)
+    bp = 1024 // bc
+    return (triton.cdiv(m, bp), c // bc), bp, bc
+
+
+def column_sum(d):
+    m, c = d.shape
+    bc = split(c)
+    bp = 1024 // bc
+    n = min(triton.cdiv(m, bp), max(528 * bc // c, 1))
+    part = torch.empty(n, c, device=d.device)
+    column_sum_kernel[(n, c // bc)](d, part, m, n, c, bp, bc)
+    return part.sum(0)
+
+
+def depthwise_backward(p, w, d, h, wd):
+    """Gradients of p, w [2C,9] and the bias."""
+    m, c2 = p.shape
+    bc = 16
+    bp = 32
+    n = min(triton.cdiv(m, bp), max(4 * 528 * bc // c2, 1))
+    dp = torch.empty_like(p)
+    part = torch.empty(n, 10, c2, device=p.device)
+    depthwise_backward_kernel[(n, c2 // bc)](p, w, d, dp, part, m, n, h, wd, c2, bp, bc, num_warps=4)
+    total = part.sum(0)
+    return dp, total[:9].t(), total[9]
+
+
+class BlockFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y, hw, w1, b1, wd, bd, w2, b2, w3, b3, w4, b4):
+        m, c = x.shape
+        x0, u = add_ln(x, y)
+        p = F.linear(u, w1, b1)
+        g = torch.empty_like(x)
+        grid, bp, bc = depthwise_grid(m, c)
+        depthwise_gate_kernel[grid](p, wd, bd, g, m, *hw, c, bp, bc)
+        x1, v = add_ln(x0, F.linear(g, w2, b2))
+        q = F.linear(v, w3, b3)
+        h = torch.empty_like(x)
+        grid, bp, bc = pointwise_grid(m, c)
+        gate_kernel[grid](q, h, m, c, bp, bc)
+        ctx.save_for_backward(x0, u, p, g, x1, v, q, h, w1, wd, bd, w2, w3, w4)
+        ctx.hw, ctx.pair = hw, y is not None
+        return x1, F.linear(h, w4, b4)
+
+    @staticmethod
+    def backward(ctx, _, d):
+        x0, u, p, g, x1, v, q, h, w1, wd, bd, w2, w3, w4 = ctx.saved_tensors
+        d = d.contiguous()
+        m, c = d.shape
+        dh = d @ w4
+        dq = torch.empty_like(q)
+        grid, bp, bc = pointwise_grid(m, c)
+        gate_backward_kernel[grid](q, dh, dq, m, c, bp, bc)
+        d1 = ln_backward(x1, dq @ w3, d)
+        dg = d1 @ w2
+        dab = torch.empty_like(p)
+        grid, bp, bc = depthwise_grid(m, c)
+        gate_depthwise_backward_kernel[grid](p, wd, bd, dg, dab, m, *ctx.hw, c, bp, bc)
+        dp, dwd, dbd = depthwise_backward(p, wd, dab, *ctx.hw)
+        d0 = ln_backward(x0, dp @ w1, d1)
+        return (d0, d0 if ctx.pair else None, None,
+                dp.t() @ u, column_sum(dp).to(d.dtype), dwd.to(d.dtype), dbd.to(d.dtype),
+                d1.t() @ g, column_sum(d1).to(d.dtype),
+                dq.t() @ v, column_sum(dq).to(d.dtype),
+                d.t() @ h, column_sum(d).to(d.dtype))
+
+
+def run_blocks(blocks, f):
+    """f: NHWC."""
+    n, h, w, c = f.shape
+    x, y = f.reshape(-1, c), None
+    for b in blocks:
+        x, y = BlockFunction.apply(x, y, (h, w), b.pw1.weight.flatten(1), b.pw1.bias, b.dw.weight.flatten(1), b.dw.bias,
+                                   b.pw2.weight.flatten(1), b.pw2.bias, b.pw3.weight.flatten(1), b.pw3.bias,
+                                   b.pw4.weight.flatten(1), b.pw4.bias)
+    return (x + y).view(n, h, w, c)
+
+
+def conv(m, f):
+    """A convolution of NHWC through cuDNN's channels_last."""
+    return F.conv2d(f.permute(0, 3, 1, 2), m.weight, m.bias, m.stride, m.padding).permute(0, 2, 3, 1).contiguous()
+
+
+def space_to_depth(f):
+    n, h, w, c = f.shape
+    return f.view(n, h // 2, 2, w // 2, 2, c).permute(0, 1, 3, 2, 4, 5).reshape(n, h // 2, w // 2, 4 * c)
+
+
+def shuffle(f):
+    n, h, w, c = f.shape
+    return f.view(n, h, w, c // 4, 2, 2).permute(0, 1, 4, 2, 5, 3).reshape(n, 2 * h, 2 * w, c // 4)
+
+
+def forward(net, x, s):
+    """nets.Denoiser.forward for a bf16 copy of the network; x and s float32 NCHW."""
+    f = F.pixel_unshuffle(torch.cat([x, s], 1), 2).permute(0, 2, 3, 1).to(net.intro.weight.dtype)
+    f = conv(net.intro, f)
+    skips = []
+    for l, level in enumerate(net.enc):
+        f = run_blocks(level, f)
+        skips.append(f)
+        d = net.down[l]
+        f = F.linear(space_to_depth(f), d.weight.permute(0, 2, 3, 1).flatten(1), d.bias)
+    f = run_blocks(net.mid, f)
+    for l in reversed(range(len(net.dec))):
+        f = run_blocks(net.dec[l], shuffle(F.linear(f, net.up[l].weight.flatten(1))) + skips[l])
+    f = conv(net.outro, f).float()
+    return x + shuffle(f).permute(0, 3, 1, 2)

@@ -1,0 +1,228 @@
+"""The networks, written for reading: plain float32 PyTorch modules.
+
+Their state_dict names and shapes are those of the shipped .safetensors files, so a file is
+loaded with load_state_dict and nothing else. kernels.py holds the fast training path of the
+denoiser; it computes the same function.
+"""
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+# name: widths of the three levels, blocks of encoder levels, of the middle, of decoder levels
+DENOISERS = {
+    "denoise-fast": dict(widths=(32, 64, 128), enc=(4, 3), mid=5, dec=(6, 6)),
+    "denoise-balanced": dict(widths=(48, 96, 192), enc=(5, 4), mid=4, dec=(8, 6)),
+    "tiny-denoise": dict(widths=(16, 32, 48), enc=(1, 1), mid=1, dec=(1, 1)),   # for trying the code
+}
+AUTOENCODERS = {"zenith-tae": dict(z=16), "tiny-tae": dict(z=4)}
+
+
+def layer_norm(x):
+    """Per pixel over the channels of NCHW, no affine: the next 1x1 conv has weight and bias."""
+    m = x.mean(1, keepdim=True)
+    v = (x - m).square().mean(1, keepdim=True)
+    return (x - m) * torch.rsqrt(v + 1e-6)
+
+
+class Block(nn.Module):
+    """x += pw2(gate(dw(pw1(LN x))));  x += pw4(gate(pw3(LN x)));  gate(u) = u[:C] * u[C:]"""
+
+    def __init__(self, c):
+        super().__init__()
+        self.pw1 = nn.Conv2d(c, 2 * c, 1)
+        self.dw = nn.Conv2d(2 * c, 2 * c, 3, padding=1, groups=2 * c)
+        self.pw2 = nn.Conv2d(c, c, 1)
+        self.pw3 = nn.Conv2d(c, 2 * c, 1)
+        self.pw4 = nn.Conv2d(c, c, 1)
+        for conv, gain in ((self.pw1, 1.0), (self.pw3, 1.0), (self.pw2, 0.1), (self.pw4, 0.1)):
+            nn.init.normal_(conv.weight, std=gain * c ** -0.5)
+            nn.init.zeros_(conv.bias)
+        with torch.no_grad():                       # begin near the identity
+            self.dw.weight.normal_(std=0.2)
+            self.dw.weight[:, :, 1, 1] += 0.7
+            self.dw.bias.zero_()
+
+    def forward(self, x):
+        a, b = self.dw(self.pw1(layer_norm(x))).chunk(2, 1)
+        x = x + self.pw2(a * b)
+        a, b = self.pw3(layer_norm(x)).chunk(2, 1)
+        return x + self.pw4(a * b)
+
+
+def blocks(n, c):
+    return nn.ModuleList(Block(c) for _ in range(n))
+
+
+class Denoiser(nn.Module):
+    """U-Net on the 2x pixel-unshuffled picture; levels at 1/2, 1/4 and 1/8 of its size.
+
+    x [N,3,H,W] in 0..1, s [N,3,H,W] the noise's standard deviation in the same units;
+    H and W are multiples of 8 (denoise() below pads)."""
+
+    def __init__(self, widths, enc, mid, dec):
+        super().__init__()
+        c, levels = widths, len(enc)
+        self.intro = nn.Conv2d(24, c[0], 3, padding=1)
+        self.enc = nn.ModuleList(blocks(enc[l], c[l]) for l in range(levels))
+        self.down = nn.ModuleList(nn.Conv2d(c[l], c[l + 1], 2, stride=2) for l in range(levels))
+        self.mid = blocks(mid, c[-1])
+        self.up = nn.ModuleList(nn.Conv2d(c[l + 1], 4 * c[l], 1, bias=False) for l in range(levels))
+        self.dec = nn.ModuleList(blocks(dec[l], c[l]) for l in range(levels))
+        self.outro = nn.Conv2d(c[0], 12, 3, padding=1)
+        nn.init.zeros_(self.outro.bias)
+        with torch.no_grad():
+            self.outro.weight *= 0.1
+
+    def forward(self, x, s):
+        f = self.intro(F.pixel_unshuffle(torch.cat([x, s], 1), 2))
+        skips = []
+        for l, level in enumerate(self.enc):
+            for b in level:
+                f = b(f)
+            skips.append(f)
+            f = self.down[l](f)
+        for b in self.mid:
+            f = b(f)
+        for l in reversed(range(len(self.dec))):
+            f = F.pixel_shuffle(self.up[l](f), 2) + skips[l]
+            for b in self.dec[l]:
+                f = b(f)
+        return x + F.pixel_shuffle(self.outro(f), 2)
+
+
+class TinyBlock(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.conv = nn.Sequential(conv3(c, c), nn.ReLU(), conv3(c, c), nn.ReLU(), conv3(c, c))
+
+    def forward(self, x):
+        return F.relu(self.conv(x) + x)
+
+
+def conv3(i, o, **kw):
+    return nn.Conv2d(i, o, 3, padding=1, **kw)
+
+
+def stage(first, n, c=64):
+    return [first, *(TinyBlock(c) for _ in range(n))]
+
+
+class Half(nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class Autoencoder(nn.Module):
+    """TAESD's layout. Picture [N,3,H,W] in 0..1, latent [N,z,H/8,W/8] of about unit variance."""
+
+    def __init__(self, z=16, c=64):
+        super().__init__()
+        down = lambda: conv3(c, c, stride=2, bias=False)
+        up = lambda: [nn.Upsample(scale_factor=2), conv3(c, c, bias=False)]
+        self.encoder = Half([*stage(conv3(3, c), 1), *stage(down(), 3), *stage(down(), 3),
+                             *stage(down(), 3), conv3(c, z)])
+        self.decoder = Half([conv3(z, c), *stage(nn.ReLU(), 3), *up(), *(TinyBlock(c) for _ in range(3)),
+                             *up(), *(TinyBlock(c) for _ in range(3)), *up(), TinyBlock(c), conv3(c, 3)])
+
+    def encode(self, x):
+        return self.encoder(x)
+
+    def decode(self, z):
+        return self.decoder(3 * torch.tanh(z / 3))
+
+    def forward(self, x):
+        return self.decode(self.encode(x))
+
+
+def build(name):
+    if name in DENOISERS:
+        return Denoiser(**DENOISERS[name])
+    return Autoencoder(**AUTOENCODERS[name])
+
+
+def pad8(x):
+    """Mirror at the right and the lower edge up to multiples of 8."""
+    h, w = x.shape[-2:]
+    return F.pad(x, (0, -w % 8, 0, -h % 8), mode="reflect")
+
+
+@torch.no_grad()
+def denoise(net, x, s):
+    h, w = x.shape[-2:]
+    return net(pad8(x), pad8(s))[..., :h, :w]
+
+
+@torch.no_grad()
+def round_trip(net, x):
+    h, w = x.shape[-2:]
+    return net(pad8(x))[..., :h, :w]
+
+
+# ---- sizes, for the model cards -----------------------------------------------------------------
+
+def macs_per_pixel(net):
+    """Multiply-adds of all convolutions per pixel of the picture."""
+    total, hooks, side = [0], [], 64
+
+    def count(m, _, out):
+        total[0] += out.shape[-1] * out.shape[-2] * m.weight.numel()
+
+    for m in net.modules():
+        if isinstance(m, nn.Conv2d):
+            hooks.append(m.register_forward_hook(count))
+    x = torch.zeros(1, 3, side, side)
+    with torch.no_grad():
+        net(x, x) if isinstance(net, Denoiser) else net(x)
+    for h in hooks:
+        h.remove()
+    return total[0] / side ** 2
+
+
+def receptive_field(net, side=1536):
+    """Largest reach, in pixels, from an output pixel to an input pixel that can change it:
+    (left/up, right/down), found by propagating dependence, over all 8x8 phases."""
+    lo = hi = 0
+
+    def conv(iv, k, stride=1):          # intervals of input cells, per output cell
+        r = k // 2
+        n = len(iv) // stride
+        if k == 2:
+            return [(iv[2 * i][0], iv[2 * i + 1][1]) for i in range(n)]
+        return [(iv[max(stride * i - r, 0)][0], iv[min(stride * i + r, len(iv) - 1)][1]) for i in range(n)]
+
+    def union(a, b):
+        return [(min(p[0], q[0]), max(p[1], q[1])) for p, q in zip(a, b)]
+
+    def up(iv):
+        return [p for p in iv for _ in (0, 1)]
+
+    iv = [(i, i) for i in range(side)]
+    if isinstance(net, Denoiser):
+        iv = conv(conv(iv, 2, 2), 3)
+        skips = []
+        for level in net.enc:
+            for _ in level:
+                iv = conv(iv, 3)
+            skips.append(iv)
+            iv = conv(iv, 2, 2)
+        for _ in net.mid:
+            iv = conv(iv, 3)
+        for l in reversed(range(len(net.dec))):
+            iv = union(up(iv), skips[l])
+            for _ in net.dec[l]:
+                iv = conv(iv, 3)
+        iv = up(conv(iv, 3))
+    else:
+        for half in (net.encoder, net.decoder):
+            for m in half.layers.modules():
+                if isinstance(m, nn.Conv2d):
+                    iv = conv(iv, 3, m.stride[0])
+                elif isinstance(m, nn.Upsample):
+                    iv = up(iv)
+    for i in range(side // 2, side // 2 + 8):
+        lo, hi = max(lo, i - iv[i][0]), max(hi, iv[i][1] - i)
+    return lo, hi

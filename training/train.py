@@ -1,0 +1,249 @@
+"""Train one network for a given time and write its .safetensors.
+
+    python train.py denoise-fast --photos DIR... --test KODAK24_DIR --minutes 7 --out DIR
+
+The learning rate follows a cosine over the wall clock, so a run always ends annealed.
+--resume continues from a checkpoint in --out; --init starts from shipped weights.
+On CUDA a step (crops, noise, forward, backward, update) is one CUDA graph; the master weights,
+their average and the Adam moments are flat float32 vectors, the network itself runs in bf16.
+"""
+import argparse
+import copy
+import math
+import time
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+
+import data
+import evaluate
+import export
+import nets
+
+
+# ---- losses --------------------------------------------------------------------------------------
+
+def denoiser_loss(work, x):
+    """Minus PSNR of each crop; the floor keeps almost clean crops from ruling the gradient."""
+    noisy, sigma = data.noise(x)
+    if x.is_cuda:
+        import kernels
+        y = kernels.forward(work, noisy, sigma)
+    else:
+        y = work(noisy, sigma)
+    return 10 * torch.log10((y - x).square().flatten(1).mean(1) + 1e-5).mean()
+
+
+def autoencoder_loss(work, x):
+    """L1, log-MSE and the L1 of gradients at three scales; latents are held near unit variance
+    inside the clamp, and a little noise makes them survive 8-bit storage."""
+    kind = next(work.parameters()).dtype
+    z = work.encode(x.to(kind, memory_format=torch.channels_last)).float()
+    mean, var = z.mean((0, 2, 3)), z.var((0, 2, 3))
+    shape = (mean.square() + (var - 1).square()).mean() + 10 * F.relu(z.abs() - 2.6).square().mean()
+    z = 3 * torch.tanh((z + 0.02 * torch.randn_like(z)) / 3)
+    y = work.decoder(z.to(kind, memory_format=torch.channels_last)).float()
+    d = y - x
+    loss = d.abs().mean() + 0.02 * torch.log(d.square().flatten(1).mean(1) + 1e-5).mean() + 0.01 * shape
+    for _ in range(3):
+        loss = loss + 0.2 * ((d[..., 1:] - d[..., :-1]).abs().mean() + (d[..., 1:, :] - d[..., :-1, :]).abs().mean())
+        d = F.avg_pool2d(d, 2)
+    return loss
+
+
+# ---- flat state ----------------------------------------------------------------------------------
+
+def flatten(net):
+    return torch.cat([p.detach().flatten() for p in net.parameters()])
+
+
+def unflatten(net, flat):
+    """Make the parameters of net views of flat."""
+    at = 0
+    for p in net.parameters():
+        p.data = flat[at:at + p.numel()].view(p.shape)
+        at += p.numel()
+
+
+class Trainer:
+    B1, B2, EPS = 0.9, 0.98, 1e-8
+
+    def __init__(self, net, loss, device, average=0.999):
+        self.loss, self.device, self.average = loss, device, average
+        self.cuda = device == "cuda"
+        net = net.to(device)
+        self.master = flatten(net)
+        self.ema = self.master.clone()
+        self.m, self.v = torch.zeros_like(self.master), torch.zeros_like(self.master)
+        self.work = copy.deepcopy(net).to(torch.bfloat16 if self.cuda else torch.float32)
+        self.flat = flatten(self.work)
+        unflatten(self.work, self.flat)
+        self.params = list(self.work.parameters())
+        self.shown = net.eval()                     # float32, shows the average
+        unflatten(self.shown, self.ema)
+        scalar = lambda v: torch.tensor(v, device=device, dtype=torch.float32)
+        self.t, self.lr, self.norm, self.mean_loss = scalar(0), scalar(0), scalar(0), scalar(0)
+        self.steps = 0
+
+    def step(self):
+        loss = self.loss(self.work, self.sample())
+        g = torch.cat([i.reshape(-1) for i in torch.autograd.grad(loss, self.params)]).float()
+        with torch.no_grad():
+            # clip at three times the usual norm; a step that is not finite is left out
+            norm = g.norm()
+            fine = torch.isfinite(norm)
+            usual = torch.where(self.norm > 0, self.norm, norm)
+            norm = torch.where(fine, norm, usual)
+            g = torch.where(fine, g, 0.0) * torch.clamp(3 * usual / (norm + 1e-12), max=1.0)
+            self.norm.copy_(torch.lerp(usual, torch.minimum(norm, 3 * usual), 0.02))
+            self.t += 1
+            self.m.lerp_(g, 1 - self.B1)
+            self.v.lerp_(g * g, 1 - self.B2)
+            root = (self.v / (1 - self.B2 ** self.t)).sqrt_().add_(self.EPS)
+            self.master.sub_(self.m / root * (self.lr / (1 - self.B1 ** self.t)))
+            self.ema.lerp_(self.master, 1 - torch.clamp((1 + self.t) / (10 + self.t), max=self.average))
+            self.flat.copy_(self.master)
+            self.mean_loss.lerp_(torch.where(fine, loss.detach(), self.mean_loss), torch.clamp(1 / self.t, min=0.01))
+
+    def prepare(self, sample):
+        """Use these crops; on CUDA, capture the step."""
+        self.sample = sample
+        if not self.cuda:
+            self.go = self.step
+            return
+        keep = [self.master, self.ema, self.m, self.v, self.flat, self.t, self.lr, self.norm, self.mean_loss]
+        saved = [k.clone() for k in keep]
+        self.lr.zero_()
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                self.step()
+        torch.cuda.current_stream().wait_stream(stream)
+        for k, s in zip(keep, saved):
+            k.copy_(s)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.step()
+        self.go = self.graph.replay
+
+    def state(self):
+        return dict(master=self.master, ema=self.ema, m=self.m.bfloat16(), v=self.v.bfloat16(), t=self.t)
+
+    def restore(self, state):
+        for k in ("master", "ema", "m", "v", "t"):
+            getattr(self, k).copy_(state[k])
+        self.flat.copy_(self.master)
+        self.steps = int(self.t)
+
+
+# ---- the run -------------------------------------------------------------------------------------
+
+def score(net, name, test):
+    x, unit = test
+    batch = 6 if x.is_cuda else 1
+    if name in nets.DENOISERS:
+        return "Kodak24 " + "/".join(f"{v:.3f}" for v in evaluate.denoiser_scores(net, x, unit, batch=batch)) + " dB"
+    return "Kodak24 %.3f dB, latent mean %.3f deviation %.3f max %.2f" % evaluate.autoencoder_scores(net, x, batch)
+
+
+def phases(text):
+    """'128x32:0.7,192x16:0.3' -> [(side, batch, until)], until as a share of the time."""
+    out, until = [], 0.0
+    for part in text.split(","):
+        shape, share = part.split(":")
+        side, batch = map(int, shape.split("x"))
+        until += float(share)
+        out.append((side, batch, until))
+    return out
+
+
+def set_up(a):
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(a.seed)
+    net = nets.build(a.name)
+    if a.init:
+        net.load_state_dict({k: v.float() for k, v in load_file(a.init).items()})
+    denoiser = a.name in nets.DENOISERS
+    trainer = Trainer(net, denoiser_loss if denoiser else autoencoder_loss, device)
+    if not denoiser and device == "cuda" and not a.eager:
+        for m in trainer.work.modules():
+            if isinstance(m, nets.TinyBlock):
+                m.compile(dynamic=False)
+    return device, trainer
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("name", choices=[*nets.DENOISERS, *nets.AUTOENCODERS])
+    p.add_argument("--photos", nargs="+", required=True)
+    p.add_argument("--test", required=True, help="folder of pictures kept out of training")
+    p.add_argument("--out", required=True)
+    p.add_argument("--minutes", type=float, default=7)
+    p.add_argument("--lr", type=float, default=1e-3)
+    p.add_argument("--phases", default="128x32:0.6,192x16:0.4", help="SIDExBATCH:SHARE,...")
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--init", help="shipped .safetensors to start from")
+    p.add_argument("--resume", action="store_true")
+    p.add_argument("--eager", action="store_true", help="no torch.compile (autoencoder)")
+    p.add_argument("--limit", type=int, help="use only so many photographs")
+    p.add_argument("--every", type=float, default=60, help="seconds between evaluations")
+    a = p.parse_args()
+    out = Path(a.out)
+    out.mkdir(parents=True, exist_ok=True)
+    log = open(out / f"{a.name}.log", "a")
+
+    def say(text):
+        print(text, flush=True)
+        print(text, file=log, flush=True)
+
+    began = time.time()
+    device, trainer = set_up(a)
+    if a.resume:
+        trainer.restore(export.read_checkpoint(out, a.name))
+    crops = data.Crops(a.photos, device, limit=a.limit)
+    test = data.test_set(a.test, device)
+    plan = phases(a.phases)
+    trainer.prepare(crops.sampler(plan[0][1], plan[0][0]))
+    say(f"# {a.name}: {crops.count} photographs, {trainer.master.numel():,} parameters, {a.minutes} minutes, "
+        f"lr {a.lr}, phases {a.phases}, ready after {time.time() - began:.0f} s")
+
+    start = shown = time.time()
+    first = trainer.steps
+    phase = 0
+    while True:
+        now = time.time()
+        done = (now - start) / (60 * a.minutes)
+        if done >= 1:
+            break
+        if done >= plan[phase][2] and phase + 1 < len(plan):
+            phase += 1
+            trainer.prepare(crops.sampler(plan[phase][1], plan[phase][0]))
+            say(f"# phase {plan[phase][:2]} from step {trainer.steps}, {time.time() - now:.1f} s to prepare")
+        warm = min(1.0, (trainer.steps - first + 20) / 500)
+        trainer.lr.fill_(a.lr * warm * 0.5 * (1 + math.cos(math.pi * done)) + 1e-7)
+        for _ in range(20 if trainer.cuda else 1):
+            trainer.go()
+            trainer.steps += 1
+        loss = trainer.mean_loss.item()             # waits for the device
+        if time.time() - shown > a.every:
+            t = time.time() - start
+            rate = (trainer.steps - first) / t
+            say(f"step {trainer.steps} {t:.0f} s {rate:.1f} steps/s loss {loss:.4f} {score(trainer.shown, a.name, test)}")
+            if not math.isfinite(loss):
+                raise SystemExit("loss is not finite")
+            export.write_checkpoint(out, a.name, trainer.state())
+            shown = time.time()
+    export.write_checkpoint(out, a.name, trainer.state())
+    path = export.write(out, a.name, trainer.shown, steps=trainer.steps)
+    say(f"end step {trainer.steps} loss {loss:.4f} {score(trainer.shown, a.name, test)}")
+    name, net = evaluate.load(path)
+    say(f"fp16 file: {score(net.to(device), a.name, test)}; {time.time() - began:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main()
