@@ -1,4 +1,8 @@
-"""Is the fast path right, and how long does a step take?  python bench.py --photos DIR... """
+"""Is the fast path right, and how long does a step take?
+
+    python bench.py --photos DIR...           on a GPU: check, timings, profiles
+    TRITON_INTERPRET=1 python bench.py --cpu  the check alone, on a small network
+"""
 import argparse
 import copy
 import time
@@ -12,17 +16,17 @@ import nets
 import train
 
 
-def check(device="cuda"):
-    """The bf16 path against the float32 modules, forward and gradients."""
+def check(names=("denoise-fast", "denoise-balanced"), device="cuda", kind=torch.bfloat16, side=128):
+    """The fast path against the float32 modules, forward and gradients."""
     import kernels
-    for name in ("denoise-fast", "denoise-balanced"):
+    for name in names:
         torch.manual_seed(0)
         net = nets.build(name).to(device)
         with torch.no_grad():
             for p in net.parameters():
                 p += 0.02 * torch.randn_like(p)
-        fast = copy.deepcopy(net).bfloat16()
-        x, s, t = (torch.rand(4, 3, 128, 128, device=device) for _ in range(3))
+        fast = copy.deepcopy(net).to(kind)
+        x, s, t = (torch.rand(2, 3, side, side, device=device) for _ in range(3))
         a, b = net(x, s) - x, kernels.forward(fast, x, s) - x
         ga = torch.autograd.grad((a * t).sum(), list(net.parameters()))
         gb = torch.autograd.grad((b * t).sum(), list(fast.parameters()))
@@ -87,8 +91,14 @@ def speed(name, crops, side, batch, eager=False, profile=False):
 
 if __name__ == "__main__":
     p = argparse.ArgumentParser()
-    p.add_argument("--photos", nargs="+", required=True)
+    p.add_argument("--photos", nargs="+")
+    p.add_argument("--cpu", action="store_true")
     a = p.parse_args()
+    if a.cpu:
+        check(["tiny-denoise"], "cpu", torch.float32, 32)
+        raise SystemExit
+    if not a.photos:
+        p.error("--photos is needed")
     crops = data.Crops(a.photos, "cuda", limit=60)
     jobs = [(check, (), {}), (depthwise, (), {}), (depthwise, (32, 16, 128), {}),
             (speed, ("denoise-fast", crops, 128, 32), dict(profile=True)),

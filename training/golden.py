@@ -1,14 +1,14 @@
-"""Golden vectors of shipped files:  python golden.py MODELS_FOLDER OUT_FOLDER
+"""Golden vectors of shipped files:  python golden.py ../models ../tests/data/golden
 
-Every network runs in float32 on one small picture given by a formula. Arrays are float32, C order,
-H x W x C: x.npy (clean), noisy.npy, <denoiser>.y.npy (of noisy.npy, sigma 25), and for the
-autoencoder <name>.z.npy and <name>.y.npy (of x.npy, not clamped).
+Every network runs in float32 on one small picture given by a formula; each file holds "in" and "out", H x W x C.
+The denoisers get the noisy picture and sigma 25; the autoencoder's halves are two files, outputs not clamped.
 """
 import sys
 from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 
 import evaluate
 import nets
@@ -43,21 +43,23 @@ def main(models, out):
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     clean, noisy = picture()
-    np.save(out / "x.npy", clean)
-    np.save(out / "noisy.npy", noisy)
+
+    def write(name, x, y):
+        save_file({"in": torch.from_numpy(x), "out": torch.from_numpy(y)}, out / f"{name}.golden.safetensors")
+
     for path in sorted(Path(models).glob("*.safetensors")):
         name, net = evaluate.load(path)
         with torch.no_grad():
             if name in nets.DENOISERS:
                 x = to_nchw(noisy)
-                y = net(x, torch.full_like(x, SIGMA / 255))
-                print(f"{name}: error {np.abs(noisy - clean).mean():.4f} -> {np.abs(to_hwc(y) - clean).mean():.4f}")
+                y = to_hwc(net(x, torch.full_like(x, SIGMA / 255)))
+                write(f"shipped-{name}", noisy, y)
             else:
                 z = net.encode(to_nchw(clean))
-                y = net.decode(z)
-                np.save(out / f"{name}.z.npy", to_hwc(z))
-                print(f"{name}: error {np.abs(to_hwc(y) - clean).mean():.4f}")
-            np.save(out / f"{name}.y.npy", to_hwc(y))
+                y = to_hwc(net.decode(z))
+                write(f"shipped-{name}-encoder", clean, to_hwc(z))
+                write(f"shipped-{name}-decoder", to_hwc(z), y)
+        print(f"{name}: error {np.abs(y - clean).mean():.4f}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* test_golden.c - whole networks against outputs of the reference framework (tools/golden.py), on every
- * engine this machine has.  The tolerance is the project's: 1e-4, of outputs near 1. */
+/* test_golden.c - whole networks against outputs of the reference framework, on every engine this machine has:
+ * small ones of each kind with random weights (tools/golden.py), and the shipped ones (training/golden.py).  The tolerance is the project's: 1e-4, of outputs near 1. */
 #include "../unit/test.h"
 
 #include "core/weights.h"
@@ -10,19 +10,24 @@
 #include <string.h>
 
 #define GOLDEN ZN_SOURCE_ROOT "/tests/data/golden/"
+#define MODELS ZN_SOURCE_ROOT "/models/"
 
 static const struct {
     const char *model, *weights, *golden, *set;
 } cases[] = {
-    { "taesd-encode", "taesd_encoder.pth", "taesd_encoder", NULL },
-    { "taesd-decode", "taesd_decoder.pth", "taesd_decoder", NULL },
-    { "taesd-encode", "taef1_encoder.safetensors", "taef1_encoder", NULL },
-    { "taesd-decode", "taef1_decoder.safetensors", "taef1_decoder", NULL },
-    { "taesd-encode", "taef2_encoder.pth", "taef2_encoder", NULL },
-    { "taesd-decode", "taef2_decoder.pth", "taef2_decoder", NULL },
-    { "taesd-encode", "taesana_encoder.pth", "taesana_encoder", NULL },
-    { "taesd-decode", "taesana_decoder.pth", "taesana_decoder", NULL },
-    { "denoise-fast", "denoise.safetensors", "denoise", "sigma=25" },
+    { "taesd-encode", GOLDEN "taesd_encoder.pth", "taesd_encoder", NULL },
+    { "taesd-decode", GOLDEN "taesd_decoder.pth", "taesd_decoder", NULL },
+    { "taesd-encode", GOLDEN "taef1_encoder.safetensors", "taef1_encoder", NULL },
+    { "taesd-decode", GOLDEN "taef1_decoder.safetensors", "taef1_decoder", NULL },
+    { "taesd-encode", GOLDEN "taef2_encoder.pth", "taef2_encoder", NULL },
+    { "taesd-decode", GOLDEN "taef2_decoder.pth", "taef2_decoder", NULL },
+    { "taesd-encode", GOLDEN "taesana_encoder.pth", "taesana_encoder", NULL },
+    { "taesd-decode", GOLDEN "taesana_decoder.pth", "taesana_decoder", NULL },
+    { "denoise-fast", GOLDEN "denoise.safetensors", "denoise", "sigma=25" },
+    { "denoise-fast", MODELS "denoise-fast.safetensors", "shipped-denoise-fast", "sigma=25" },
+    { "denoise-balanced", MODELS "denoise-balanced.safetensors", "shipped-denoise-balanced", "sigma=25" },
+    { "taesd-encode", MODELS "zenith-tae.safetensors", "shipped-zenith-tae-encoder", NULL },
+    { "taesd-decode", MODELS "zenith-tae.safetensors", "shipped-zenith-tae-decoder", NULL },
 };
 
 static bool load(zn_array *a, const zn_weights *w, const char *name)
@@ -40,17 +45,16 @@ static bool load(zn_array *a, const zn_weights *w, const char *name)
 /* The largest difference to the golden output, or -1 and the sentence. */
 static double difference(zn_engine *on, int i, zn_error *err)
 {
-    char file[512], golden[512];
-    const char *weights = file, *ref = golden;
+    char golden[512];
+    const char *ref = golden;
     zn_weights *w = NULL;
     zn_model *m = NULL;
     zn_array x = { 0 }, want = { 0 }, y = { 0 };
     zn_job job = { .set = &cases[i].set, .n_set = cases[i].set != NULL };
     double worst = -1;
 
-    snprintf(file, sizeof file, GOLDEN "%s", cases[i].weights);
     snprintf(golden, sizeof golden, GOLDEN "%s.golden.safetensors", cases[i].golden);
-    if (zn_weights_open(&w, &ref, 1, err) || zn_model_open(&m, on, cases[i].model, &weights, 1, err))
+    if (zn_weights_open(&w, &ref, 1, err) || zn_model_open(&m, on, cases[i].model, &cases[i].weights, 1, err))
         goto end;
     if (!load(&x, w, "in") || !load(&want, w, "out") || zn_model_shape(m, &x, 1, &y, err))
         goto end;
