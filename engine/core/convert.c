@@ -8,12 +8,11 @@ static const struct {
     const char *name;
     size_t size;
 } dtypes[ZN_N_DTYPES] = {
-    [ZN_BOOL] = {"BOOL", 1}, [ZN_U8] = {"U8", 1},     [ZN_I8] = {"I8", 1},
-    [ZN_I16] = {"I16", 2},   [ZN_U16] = {"U16", 2},   [ZN_I32] = {"I32", 4},
-    [ZN_U32] = {"U32", 4},   [ZN_I64] = {"I64", 8},   [ZN_U64] = {"U64", 8},
-    [ZN_F16] = {"F16", 2},   [ZN_BF16] = {"BF16", 2}, [ZN_F32] = {"F32", 4},
-    [ZN_F64] = {"F64", 8},   [ZN_F8_E4M3] = {"F8_E4M3", 1},
-    [ZN_F8_E5M2] = {"F8_E5M2", 1},
+    [ZN_BOOL] = { "BOOL", 1 }, [ZN_U8] = { "U8", 1 },           [ZN_I8] = { "I8", 1 },
+    [ZN_I16] = { "I16", 2 },   [ZN_U16] = { "U16", 2 },         [ZN_I32] = { "I32", 4 },
+    [ZN_U32] = { "U32", 4 },   [ZN_I64] = { "I64", 8 },         [ZN_U64] = { "U64", 8 },
+    [ZN_F16] = { "F16", 2 },   [ZN_BF16] = { "BF16", 2 },       [ZN_F32] = { "F32", 4 },
+    [ZN_F64] = { "F64", 8 },   [ZN_F8_E4M3] = { "F8_E4M3", 1 }, [ZN_F8_E5M2] = { "F8_E5M2", 1 },
 };
 
 size_t zn_dtype_size(zn_dtype t)
@@ -89,23 +88,24 @@ static float from_e4m3(uint8_t b)
 
 /* dst[i] = convert(the element at src + i * step), i < n.  Dense rows get a loop of their own, which
  * compilers turn into vector code. */
-#define ROW(type, value)                                                                           \
-    do {                                                                                           \
-        type v;                                                                                    \
-        if (step == sizeof v)                                                                      \
-            for (size_t i = 0; i < n; i++) {                                                       \
-                memcpy(&v, src + i * sizeof v, sizeof v);                                          \
-                dst[i] = (value);                                                                  \
-            }                                                                                      \
-        else                                                                                       \
-            for (size_t i = 0; i < n; i++) {                                                       \
-                memcpy(&v, src + i * step, sizeof v);                                              \
-                dst[i] = (value);                                                                  \
-            }                                                                                      \
+#define ROW(type, value)                                                                                     \
+    do {                                                                                                     \
+        type v;                                                                                              \
+        if (step == sizeof v)                                                                                \
+            for (size_t i = 0; i < n; i++) {                                                                 \
+                memcpy(&v, src + i * sizeof v, sizeof v);                                                    \
+                dst[i] = (value);                                                                            \
+            }                                                                                                \
+        else                                                                                                 \
+            for (size_t i = 0; i < n; i++) {                                                                 \
+                memcpy(&v, src + i * step, sizeof v);                                                        \
+                dst[i] = (value);                                                                            \
+            }                                                                                                \
     } while (0)
 
 static void read_row(float *dst, const unsigned char *src, size_t n, size_t step, zn_dtype t)
 {
+    /* clang-format off */
     switch (t) {
     case ZN_BOOL: ROW(uint8_t, v ? 1.0f : 0.0f); break;
     case ZN_U8: ROW(uint8_t, v); break;
@@ -124,6 +124,7 @@ static void read_row(float *dst, const unsigned char *src, size_t n, size_t step
     case ZN_F8_E5M2: ROW(uint8_t, from_f16((uint16_t)(v << 8))); break; /* the upper half of an f16 */
     case ZN_N_DTYPES: break;
     }
+    /* clang-format on */
 }
 
 /* Merges dimensions that are dense in each other, so that rows are as long as they can be. */
@@ -154,7 +155,7 @@ static int merge_dims(const zn_entry *e, size_t *shape, size_t *step)
 
 void zn_entry_read(const zn_entry *e, float *dst)
 {
-    size_t shape[ZN_MAX_DIMS], step[ZN_MAX_DIMS], index[ZN_MAX_DIMS] = {0};
+    size_t shape[ZN_MAX_DIMS], step[ZN_MAX_DIMS], index[ZN_MAX_DIMS] = { 0 };
     const unsigned char *src = e->data;
 
     if (!zn_entry_len(e))

@@ -10,7 +10,7 @@ zn_json zn_json_begin(const void *text, size_t size, char *pool)
 {
     const unsigned char *p = text;
 
-    return (zn_json){.start = p, .p = p, .end = p + size, .pool = pool};
+    return (zn_json){ .start = p, .p = p, .end = p + size, .pool = pool };
 }
 
 void zn_json_fail(zn_json *j, const char *wrong)
@@ -188,8 +188,7 @@ const char *zn_json_string(zn_json *j)
         if (c == '"')
             break;
         if (c < ' ') {
-            zn_json_fail(j, j->p < j->end ? "a string holds a control character"
-                                          : "a string has no end");
+            zn_json_fail(j, j->p < j->end ? "a string holds a control character" : "a string has no end");
         } else if (c == '\\') {
             j->p++;
             out = escape(j, out);
@@ -278,7 +277,7 @@ static void skip_number(zn_json *j)
 
 static void skip_scalar(zn_json *j)
 {
-    static const char *const word[] = {"true", "false", "null"};
+    static const char *const word[] = { "true", "false", "null" };
     int c = peek(j);
 
     if (c == '"') {

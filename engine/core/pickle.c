@@ -75,7 +75,7 @@ static void *alloc(zn_pickle *v, size_t size)
         b = malloc(sizeof *b + room);
         if (!b)
             return fail_memory(v);
-        *b = (block){.next = v->pool, .size = room};
+        *b = (block){ .next = v->pool, .size = room };
         v->pool = b;
         v->pool_size += room;
     }
@@ -142,7 +142,7 @@ static zn_text text(zn_pickle *v, uint64_t len)
 {
     const unsigned char *p = take(v, len);
 
-    return p ? (zn_text){(const char *)p, (size_t)len} : (zn_text){"", 0};
+    return p ? (zn_text){ (const char *)p, (size_t)len } : (zn_text){ "", 0 };
 }
 
 /* Up to a newline, which is consumed. */
@@ -217,7 +217,7 @@ static zn_pvalue **pop_mark(zn_pickle *v, size_t *n)
 
     *n = v->n_stack - height;
     v->n_stack = height;
-    return v->stack + height;
+    return *n ? v->stack + height : v->stack; /* which is NULL before the first push */
 }
 
 /* POP takes the mark itself when nothing lies above it. */
@@ -407,7 +407,7 @@ static void add_marked(zn_pickle *v, zn_pkind kind)
 
 static void add_one(zn_pickle *v, zn_pkind kind)
 {
-    zn_pvalue *item[2] = {&v->none, pop(v)};
+    zn_pvalue *item[2] = { &v->none, pop(v) };
     size_t n = kind == ZN_P_DICT ? 2 : 1;
 
     if (n == 2)
@@ -455,21 +455,21 @@ static const struct {
     const char *storage, *name;
     zn_dtype dtype;
 } torch_types[] = {
-    {"FloatStorage", "float32", ZN_F32},
-    {"DoubleStorage", "float64", ZN_F64},
-    {"HalfStorage", "float16", ZN_F16},
-    {"BFloat16Storage", "bfloat16", ZN_BF16},
-    {"LongStorage", "int64", ZN_I64},
-    {"IntStorage", "int32", ZN_I32},
-    {"ShortStorage", "int16", ZN_I16},
-    {"CharStorage", "int8", ZN_I8},
-    {"ByteStorage", "uint8", ZN_U8},
-    {"BoolStorage", "bool", ZN_BOOL},
-    {"", "uint16", ZN_U16},
-    {"", "uint32", ZN_U32},
-    {"", "uint64", ZN_U64},
-    {"", "float8_e4m3fn", ZN_F8_E4M3},
-    {"", "float8_e5m2", ZN_F8_E5M2},
+    { "FloatStorage", "float32", ZN_F32 },
+    { "DoubleStorage", "float64", ZN_F64 },
+    { "HalfStorage", "float16", ZN_F16 },
+    { "BFloat16Storage", "bfloat16", ZN_BF16 },
+    { "LongStorage", "int64", ZN_I64 },
+    { "IntStorage", "int32", ZN_I32 },
+    { "ShortStorage", "int16", ZN_I16 },
+    { "CharStorage", "int8", ZN_I8 },
+    { "ByteStorage", "uint8", ZN_U8 },
+    { "BoolStorage", "bool", ZN_BOOL },
+    { "", "uint16", ZN_U16 },
+    { "", "uint32", ZN_U32 },
+    { "", "uint64", ZN_U64 },
+    { "", "float8_e4m3fn", ZN_F8_E4M3 },
+    { "", "float8_e5m2", ZN_F8_E5M2 },
 };
 
 /* The type that a class of storages or a torch.dtype stands for, or -1. */
@@ -485,8 +485,7 @@ static int torch_type(const zn_pvalue *global)
 
 static bool is_global(const zn_pvalue *x, const char *module, const char *name)
 {
-    return x->kind == ZN_P_GLOBAL && zn_text_is(x->global.module, module) &&
-           zn_text_is(x->global.name, name);
+    return x->kind == ZN_P_GLOBAL && zn_text_is(x->global.module, module) && zn_text_is(x->global.name, name);
 }
 
 static bool is_list(const zn_pvalue *x, size_t n)
@@ -532,7 +531,7 @@ static int numbers(int64_t *out, const zn_pvalue *x)
 static zn_pvalue *rebuild_tensor(zn_pickle *v, const zn_pvalue *args, bool typed)
 {
     const zn_pvalue *const *arg = args->list.item;
-    zn_ptensor t = {.dtype = -1};
+    zn_ptensor t = { .dtype = -1 };
 
     if (!is_list(args, typed ? 7 : 4) || arg[0]->kind != ZN_P_STORAGE || arg[1]->kind != ZN_P_INT ||
         (typed && arg[6]->kind != ZN_P_GLOBAL))
@@ -576,8 +575,7 @@ static void reduce(zn_pickle *v)
         return;
     if (args->kind != ZN_P_TUPLE)
         fail(v, "a call has no arguments");
-    else if (is_global(fn, "collections", "OrderedDict") ||
-             is_global(fn, "collections", "defaultdict"))
+    else if (is_global(fn, "collections", "OrderedDict") || is_global(fn, "collections", "defaultdict"))
         x = make(v, ZN_P_DICT); /* the members follow */
     else if ((is_global(fn, "torch._utils", "_rebuild_parameter") ||
               is_global(fn, "torch._utils", "_rebuild_parameter_with_state")) &&
@@ -607,6 +605,7 @@ static bool step(zn_pickle *v)
 {
     size_t n;
 
+    /* clang-format off */
     switch (v->op) {
     case 0x80: number(v, 1); break; /* PROTO */
     case 0x95: number(v, 8); break; /* FRAME */
@@ -667,11 +666,11 @@ static bool step(zn_pickle *v)
     case 'b': pop(v), top(v); break; /* BUILD: attributes of what stays on top do not matter */
     default: fail(v, "it holds what PyTorch does not write");
     }
+    /* clang-format on */
     return true;
 }
 
-zn_status zn_pickle_open(zn_pickle **out, const void *data, size_t size, const char *label,
-                         zn_error *err)
+zn_status zn_pickle_open(zn_pickle **out, const void *data, size_t size, const char *label, zn_error *err)
 {
     const unsigned char *begin = data;
     zn_pickle *v = calloc(1, sizeof *v);

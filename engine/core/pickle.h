@@ -33,9 +33,9 @@ typedef struct zn_pvalue zn_pvalue;
 
 typedef struct zn_ptensor {
     const zn_pvalue *storage;
-    int dtype;           /* a zn_dtype; -1: one we do not know */
-    zn_text dtype_name;  /* "HalfStorage", "float8_e4m3fn" */
-    int64_t offset;      /* elements, as are the strides; nothing here is checked but n_dims */
+    int dtype;          /* a zn_dtype; -1: one we do not know */
+    zn_text dtype_name; /* "HalfStorage", "float8_e4m3fn" */
+    int64_t offset;     /* elements, as are the strides; nothing here is checked but n_dims */
     int n_dims;
     int64_t shape[ZN_MAX_DIMS], stride[ZN_MAX_DIMS];
 } zn_ptensor;
@@ -65,8 +65,7 @@ struct zn_pvalue {
 typedef struct zn_pickle zn_pickle;
 
 /* The bytes must outlive the pickle, whose texts point into them; label is for messages. */
-zn_status zn_pickle_open(zn_pickle **out, const void *data, size_t size, const char *label,
-                         zn_error *err);
+zn_status zn_pickle_open(zn_pickle **out, const void *data, size_t size, const char *label, zn_error *err);
 void zn_pickle_close(zn_pickle **p);
 const zn_pvalue *zn_pickle_root(const zn_pickle *p);
 

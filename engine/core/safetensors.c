@@ -160,7 +160,7 @@ static zn_status check_cover(const zn_weights *w, zn_file data, int first, zn_er
     for (size_t i = 0; i < n; i++) {
         const zn_entry *e = zn_weights_at(w, first + (int)i);
 
-        s[i] = (span){e->data, e->data + zn_entry_len(e) * zn_dtype_size(e->dtype), e->name};
+        s[i] = (span){ e->data, e->data + zn_entry_len(e) * zn_dtype_size(e->dtype), e->name };
     }
     qsort(s, n, sizeof *s, by_place);
     for (size_t i = 0; i < n && !why; i++) {
@@ -186,20 +186,19 @@ zn_status zn_safetensors_read(zn_weights *w, zn_file f, zn_error *err)
 
     if (n > max_header || n > f.size - 8)
         return zn_fail(err, ZN_E_FILE,
-                       "%s is damaged or cut short: its header does not fit; download it again",
-                       f.label);
+                       "%s is damaged or cut short: its header does not fit; download it again", f.label);
     char *pool = zn_weights_alloc(w, (size_t)n);
 
     if (!pool)
         return zn_fail(err, ZN_E_MEMORY, "There is not enough memory to read %s", f.label);
     zn_json j = zn_json_begin(f.data + 8, (size_t)n, pool);
-    zn_file data = {f.data + 8 + n, f.size - 8 - (size_t)n, f.label};
+    zn_file data = { f.data + 8 + n, f.size - 8 - (size_t)n, f.label };
 
     zn_json_enter(&j, '{');
     for (size_t i = 0; zn_json_more(&j, '}', i); i++) {
-        zn_entry e = {.name = zn_json_key(&j)};
+        zn_entry e = { .name = zn_json_key(&j) };
         const char *dtype;
-        int64_t range[2] = {0, 0};
+        int64_t range[2] = { 0, 0 };
         zn_status s = ZN_OK;
 
         if (strcmp(e.name, "__metadata__")) {
@@ -215,7 +214,7 @@ zn_status zn_safetensors_read(zn_weights *w, zn_file f, zn_error *err)
             return s;
     }
     if (!zn_json_end(&j))
-        return zn_fail(err, ZN_E_FILE, "%s is damaged: %s, at byte %zu of its header", f.label,
-                       j.wrong, zn_json_at(&j));
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: %s, at byte %zu of its header", f.label, j.wrong,
+                       zn_json_at(&j));
     return check_cover(w, data, first, err);
 }

@@ -19,7 +19,6 @@
 
 enum {
     MAX_DEPTH = 8,        /* dictionaries in dictionaries; deeper ones hold settings, not weights */
-    MAX_VISITS = 4 << 20, /* members of dictionaries looked at: shared ones count each time */
     MAX_REPEAT = 1 << 20, /* elements of a tensor that repeats its storage's */
 };
 
@@ -52,8 +51,7 @@ static int by_name(const void *a, const void *b)
 
 static zn_status damaged(zn_file f, const char *what, zn_error *err)
 {
-    return zn_fail(err, ZN_E_FILE, "%s is damaged or cut short: %s; download it again", f.label,
-                   what);
+    return zn_fail(err, ZN_E_FILE, "%s is damaged or cut short: %s; download it again", f.label, what);
 }
 
 /* Is [at, at + size) inside the file? */
@@ -132,9 +130,9 @@ static const unsigned char *read_member(member *m, const unsigned char *p, const
     uint64_t stored = zn_le32(p + 20), whole = zn_le32(p + 24), local = zn_le32(p + 42);
 
     if ((size_t)(end - p - RECORD) < name + extra + comment ||
-        !read_extra64(p + RECORD + name, extra, (uint64_t *const[3]){&whole, &stored, &local}))
+        !read_extra64(p + RECORD + name, extra, (uint64_t *const[3]){ &whole, &stored, &local }))
         return NULL;
-    m->name = (zn_text){(const char *)p + RECORD, name};
+    m->name = (zn_text){ (const char *)p + RECORD, name };
     m->flags = zn_le16(p + 8);
     m->method = zn_le16(p + 10);
     m->size = stored;
@@ -169,7 +167,7 @@ static zn_status read_directory(archive *a, zn_error *err)
 
 static const member *find_member(const archive *a, zn_text name)
 {
-    member key = {.name = name};
+    member key = { .name = name };
 
     return a->n ? bsearch(&key, a->members, a->n, sizeof key, by_name) : NULL;
 }
@@ -192,7 +190,7 @@ static zn_status locate(zn_file *out, const archive *a, const member *m, zn_erro
 
     if (!inside(a->f, begin, m->size))
         return damaged(a->f, "a member goes past its end", err);
-    *out = (zn_file){a->f.data + begin, (size_t)m->size, a->f.label};
+    *out = (zn_file){ a->f.data + begin, (size_t)m->size, a->f.label };
     return ZN_OK;
 }
 
@@ -201,23 +199,22 @@ static zn_status locate(zn_file *out, const archive *a, const member *m, zn_erro
 typedef struct {
     zn_weights *w;
     archive a;
-    zn_text root; /* with its slash */
-    size_t n_visits, n_tensors, max_tensors;
+    zn_text root;               /* with its slash */
+    size_t work, max_work;      /* members looked at and bytes of names: dictionaries may be shared */
     char name[ZN_MAX_NAME + 1]; /* of the tensor or the dictionary being read */
 } reader;
 
 static zn_status find_storage(zn_file *out, const reader *r, zn_text key, zn_error *err)
 {
     char name[512];
-    int len = key.len > 200 || r->root.len > 200
-                  ? 0
-                  : snprintf(name, sizeof name, "%.*sdata/%.*s", (int)r->root.len, r->root.s,
-                             (int)key.len, key.s);
-    const member *m = find_member(&r->a, (zn_text){name, (size_t)len});
+    int len = key.len > 200 || r->root.len > 200 ? 0
+                                                 : snprintf(name, sizeof name, "%.*sdata/%.*s",
+                                                            (int)r->root.len, r->root.s, (int)key.len, key.s);
+    const member *m = find_member(&r->a, (zn_text){ name, (size_t)len });
 
     if (!m)
-        return zn_fail(err, ZN_E_FILE, "%s is damaged: the data of the tensor '%s' is missing",
-                       r->a.f.label, r->name);
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: the data of the tensor '%s' is missing", r->a.f.label,
+                       r->name);
     return locate(out, &r->a, m, err);
 }
 
@@ -250,40 +247,36 @@ static zn_status add_tensor(reader *r, const zn_ptensor *t, zn_error *err)
         return zn_fail(err, ZN_E_FILE,
                        "%s holds the tensor '%s' of type %.*s, which Zenith does not read; convert it "
                        "to float first",
-                       label, r->name, t->dtype_name.len < 40 ? (int)t->dtype_name.len : 40,
-                       t->dtype_name.s);
-    zn_entry e = {.dtype = (zn_dtype)t->dtype, .n_dims = t->n_dims};
+                       label, r->name, t->dtype_name.len < 40 ? (int)t->dtype_name.len : 40, t->dtype_name.s);
+    zn_entry e = { .dtype = (zn_dtype)t->dtype, .n_dims = t->n_dims };
     int64_t size = (int64_t)zn_dtype_size(e.dtype);
     int64_t unit = s->storage.dtype < 0 ? 1 : (int64_t)zn_dtype_size((zn_dtype)s->storage.dtype);
 
     memcpy(e.shape, t->shape, sizeof e.shape);
     memcpy(e.stride, t->stride, sizeof e.stride);
     if (!zn_shape_ok(e.shape, e.n_dims, e.dtype))
-        return zn_fail(err, ZN_E_FILE, "%s is damaged: the shape of the tensor '%s' is impossible",
-                       label, r->name);
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: the shape of the tensor '%s' is impossible", label,
+                       r->name);
     zn_status status = find_storage(&data, r, s->storage.key, err);
 
     if (status)
         return status;
     if (s->storage.len < 0 || __builtin_mul_overflow(s->storage.len, unit, &bytes) ||
         (uint64_t)bytes > data.size)
-        return zn_fail(err, ZN_E_FILE, "%s is damaged: the data of the tensor '%s' is too short",
-                       label, r->name);
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: the data of the tensor '%s' is too short", label,
+                       r->name);
     e.data = data.data;
     if (zn_entry_len(&e)) {
         if (!furthest(&last, t) || last >= bytes / size)
-            return zn_fail(err, ZN_E_FILE, "%s is damaged: the tensor '%s' lies outside its data",
-                           label, r->name);
-        if (zn_entry_len(&e) > MAX_REPEAT && zn_entry_len(&e) > (uint64_t)(bytes / size))
-            return zn_fail(err, ZN_E_FILE,
-                           "%s holds the tensor '%s', which repeats its data beyond measure", label,
+            return zn_fail(err, ZN_E_FILE, "%s is damaged: the tensor '%s' lies outside its data", label,
                            r->name);
+        if (zn_entry_len(&e) > MAX_REPEAT && zn_entry_len(&e) > (uint64_t)(bytes / size))
+            return zn_fail(err, ZN_E_FILE, "%s holds the tensor '%s', which repeats its data beyond measure",
+                           label, r->name);
         e.data += t->offset * size;
     } else {
         memset(e.stride, 0, sizeof e.stride); /* nothing is at any index */
     }
-    if (++r->n_tensors > r->max_tensors)
-        return zn_fail(err, ZN_E_FILE, "%s is damaged: it names its tensors over and over", label);
     char *name = zn_weights_alloc(r->w, len + 1);
 
     if (!name)
@@ -326,7 +319,7 @@ static pair *list_pairs(const zn_pvalue *dict, size_t *n)
         return NULL;
     for (size_t i = 0; i + 1 < dict->list.n; i += 2)
         if (dict->list.item[i]->kind == ZN_P_STR)
-            p[all++] = (pair){dict->list.item[i]->text, i, dict->list.item[i + 1]};
+            p[all++] = (pair){ dict->list.item[i]->text, i, dict->list.item[i + 1] };
     qsort(p, all, sizeof *p, by_key);
     for (size_t i = 0; i < all; i++)
         if (i + 1 == all || compare_text(p[i].key, p[i + 1].key))
@@ -337,16 +330,13 @@ static pair *list_pairs(const zn_pvalue *dict, size_t *n)
 
 /* Adds the tensors of a dictionary and of those inside it, names joined with dots, under the first
  * prefix_len bytes of r->name.  Anything else in it does not matter.  Recurses MAX_DEPTH deep. */
-static zn_status add_dict(reader *r, const zn_pvalue *dict, size_t prefix_len, int depth,
-                          zn_error *err)
+static zn_status add_dict(reader *r, const zn_pvalue *dict, size_t prefix_len, int depth, zn_error *err)
 {
     const char *label = r->a.f.label;
     zn_status s = ZN_OK;
     size_t n;
 
-    r->n_visits += dict->list.n / 2 + 1;
-    if (r->n_visits > MAX_VISITS)
-        return zn_fail(err, ZN_E_FILE, "%s cannot be read: its dictionaries hold each other", label);
+    r->work += dict->list.n / 2;
     pair *p = list_pairs(dict, &n);
 
     if (!p)
@@ -358,8 +348,12 @@ static zn_status add_dict(reader *r, const zn_pvalue *dict, size_t prefix_len, i
         if (v->kind != ZN_P_TENSOR && (v->kind != ZN_P_DICT || depth == MAX_DEPTH))
             continue;
         if (key.len + 1 > ZN_MAX_NAME - prefix_len || !zn_utf8_ok(key.s, key.len)) {
-            s = zn_fail(err, ZN_E_FILE, "%s is damaged: the name of a tensor is too long or no text",
-                        label);
+            s = zn_fail(err, ZN_E_FILE, "%s is damaged: the name of a tensor is too long or no text", label);
+            break;
+        }
+        r->work += prefix_len + key.len + 1;
+        if (r->work > r->max_work) {
+            s = zn_fail(err, ZN_E_FILE, "%s cannot be read: its dictionaries hold each other", label);
             break;
         }
         if (key.len)
@@ -391,7 +385,7 @@ static const zn_pvalue *find_dict(const zn_pvalue *dict, const char *key)
 /* Training frameworks put the dictionary of tensors inside another, next to their own affairs. */
 static const zn_pvalue *state_dict(const zn_pvalue *root)
 {
-    static const char *const keys[] = {"state_dict", "model_state_dict", "params_ema", "params"};
+    static const char *const keys[] = { "state_dict", "model_state_dict", "params_ema", "params" };
 
     for (size_t i = 1; i < root->list.n; i += 2)
         if (root->list.item[i]->kind == ZN_P_TENSOR)
@@ -430,9 +424,8 @@ static const member *find_pickle(const archive *a, zn_text *root)
     for (size_t i = 0; i < a->n; i++) {
         zn_text t = a->members[i].name;
 
-        if (t.len > len && !memcmp(t.s + t.len - len, tail, len) &&
-            !memchr(t.s, '/', t.len - len)) {
-            *root = (zn_text){t.s, t.len - len + 1};
+        if (t.len > len && !memcmp(t.s + t.len - len, tail, len) && !memchr(t.s, '/', t.len - len)) {
+            *root = (zn_text){ t.s, t.len - len + 1 };
             return &a->members[i];
         }
     }
@@ -442,10 +435,9 @@ static const member *find_pickle(const archive *a, zn_text *root)
 static zn_status check_order(const reader *r, zn_error *err)
 {
     char name[256];
-    int len = r->root.len > 200 ? 0
-                                : snprintf(name, sizeof name, "%.*sbyteorder", (int)r->root.len,
-                                           r->root.s);
-    const member *m = find_member(&r->a, (zn_text){name, (size_t)len});
+    int len =
+        r->root.len > 200 ? 0 : snprintf(name, sizeof name, "%.*sbyteorder", (int)r->root.len, r->root.s);
+    const member *m = find_member(&r->a, (zn_text){ name, (size_t)len });
     zn_file f;
     zn_status s = m ? locate(&f, &r->a, m, err) : ZN_OK;
 
@@ -467,12 +459,11 @@ static zn_status read_archive(reader *r, zn_error *err)
     if (s)
         return s;
     if (!m)
-        return zn_fail(err, ZN_E_FILE, "%s is a ZIP archive, but not one written by PyTorch",
-                       r->a.f.label);
+        return zn_fail(err, ZN_E_FILE, "%s is a ZIP archive, but not one written by PyTorch", r->a.f.label);
     if ((s = check_order(r, err)) || (s = locate(&f, &r->a, m, err)) ||
         (s = zn_pickle_open(&pickle, f.data, f.size, f.label, err)))
         return s;
-    r->max_tensors = f.size;
+    r->max_work = 4 * f.size + 100; /* without sharing it is less than the bytes of the pickle */
     s = add_root(r, zn_pickle_root(pickle), err);
     zn_pickle_close(&pickle);
     return s;
@@ -480,7 +471,7 @@ static zn_status read_archive(reader *r, zn_error *err)
 
 zn_status zn_torchzip_read(zn_weights *w, zn_file f, zn_error *err)
 {
-    reader r = {.w = w, .a.f = f};
+    reader r = { .w = w, .a.f = f };
     zn_status s = read_archive(&r, err);
 
     free(r.a.members);

@@ -24,7 +24,7 @@
 enum {
     MAX_FILES = 10000,
     MAX_INDEX = 100000000, /* bytes */
-    MAX_LABEL = 160, /* longer paths lose their beginning in messages */
+    MAX_LABEL = 160,       /* longer paths lose their beginning in messages */
 };
 
 typedef struct {
@@ -94,7 +94,7 @@ zn_status zn_weights_add(zn_weights *w, const zn_entry *e, zn_error *err)
     if (!r)
         return no_memory(err);
     w->records = r;
-    r[w->n_records++] = (record){*e, w->n_files - 1};
+    r[w->n_records++] = (record){ *e, w->n_files - 1 };
     return ZN_OK;
 }
 
@@ -105,7 +105,7 @@ zn_status zn_weights_add_meta(zn_weights *w, const char *key, const char *value,
     if (!m)
         return no_memory(err);
     w->meta = m;
-    m[w->n_meta++] = (pair){key, value};
+    m[w->n_meta++] = (pair){ key, value };
     return ZN_OK;
 }
 
@@ -184,7 +184,7 @@ const zn_entry *zn_weights_at(const zn_weights *w, int i)
 zn_weight_info zn_weights_info(const zn_weights *w, int i)
 {
     const zn_entry *e = zn_weights_at(w, i);
-    zn_weight_info info = {0};
+    zn_weight_info info = { 0 };
 
     if (!e)
         return info;
@@ -271,12 +271,13 @@ static zn_status refuse(zn_file f, zn_error *err)
         size_t len;
         const char *is;
     } known[] = {
-        {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14,
-         "is in the format of PyTorch before 1.6: load it and save it again with a newer PyTorch"},
-        {"GGUF", 4, "is a GGUF file"},
-        {"\x89HDF", 4, "is an HDF5 file"},
-        {"version https://git-lfs", 23, "is a pointer of Git LFS in place of the weights: run git lfs "
-                                        "pull"},
+        { "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14,
+          "is in the format of PyTorch before 1.6: load it and save it again with a newer PyTorch" },
+        { "GGUF", 4, "is a GGUF file" },
+        { "\x89HDF", 4, "is an HDF5 file" },
+        { "version https://git-lfs", 23,
+          "is a pointer of Git LFS in place of the weights: run git lfs "
+          "pull" },
     };
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -386,7 +387,7 @@ static zn_status map_file(zn_file *f, const char *path, zn_error *err)
         if (data == MAP_FAILED)
             s = zn_fail(err, ZN_E_FILE, "%s cannot be mapped: %s", f->label, strerror(errno));
         else
-            *f = (zn_file){data, (size_t)st.st_size, f->label};
+            *f = (zn_file){ data, (size_t)st.st_size, f->label };
     }
     if (fd >= 0)
         close(fd);
@@ -440,8 +441,8 @@ static int by_text(const void *a, const void *b)
 }
 
 /* The names in a folder that end in `tail`, sorted; hidden files do not count. */
-static zn_status list_folder(char ***names, size_t *n, zn_weights *w, const char *path,
-                             const char *tail, zn_error *err)
+static zn_status list_folder(char ***names, size_t *n, zn_weights *w, const char *path, const char *tail,
+                             zn_error *err)
 {
     DIR *d = opendir(path);
     size_t cap = 0;
@@ -497,7 +498,7 @@ static zn_status open_folder(zn_weights *w, const char *path, const char *label,
 /* plain: only a file that holds tensors itself will do. */
 static zn_status open_path(zn_weights *w, const char *path, bool plain, zn_error *err)
 {
-    zn_file f = {.label = make_label(w, path)};
+    zn_file f = { .label = make_label(w, path) };
 
     if (!f.label)
         return no_memory(err);
@@ -552,7 +553,7 @@ zn_status zn_weights_open_memory(zn_weights **out, const void *data, size_t size
                                  zn_error *err)
 {
     zn_weights *w = calloc(1, sizeof *w);
-    zn_file f = {.data = data, .size = size};
+    zn_file f = { .data = data, .size = size };
 
     *out = NULL;
     if (err)

@@ -84,9 +84,9 @@ static bool holds(const zn_weights *w, const char *name, size_t n, const float *
     return true;
 }
 
-#define HOLDS(w, name, ...)                                                                        \
-    CHECK(holds(w, name, sizeof((const float[]){__VA_ARGS__}) / sizeof(float),                     \
-                (const float[]){__VA_ARGS__}),                                                     \
+#define HOLDS(w, name, ...)                                                                                  \
+    CHECK(holds(w, name, sizeof((const float[]){ __VA_ARGS__ }) / sizeof(float),                             \
+                (const float[]){ __VA_ARGS__ }),                                                             \
           "%s is wrong", name)
 
 /* In the fixtures the i-th element is i % 7, minus 3 where the type has a sign. */
@@ -134,156 +134,161 @@ static void check_filled(const char *name, int n, const char *const *names)
 static const struct {
     const char *file, *says; /* NULL: it opens */
 } cases[] = {
-    {"bad-empty", "is empty"},
-    {"bad-gguf", "is a GGUF file"},
-    {"bad-hdf5", "is an HDF5 file"},
-    {"bad-index-json", "is no index of weight files: a string is missing"},
-    {"bad-index-map", "there is no weight_map"},
-    {"bad-index-path", "not a plain name"},
-    {"bad-index-slash", "not a plain name"},
-    {"bad-legacy", "PyTorch before 1.6"},
-    {"bad-lfs", "Git LFS"},
-    {"bad-noise", "is no weight file"},
-    {"bad-pickle", "is a bare Python pickle"},
-    {"bad-short", "is no weight file"},
-    {"bad-text", "is a text file, not weights; Zenith reads .safetensors and PyTorch"},
-    {"bad-pt-big-endian", "big-endian"},
-    {"bad-pt-bomb", "holds no tensors"},
-    {"bad-pt-call", "a call has no arguments"},
-    {"bad-pt-cycle", "holds no tensors"},
-    {"bad-pt-deep-root", "not one written by PyTorch"},
-    {"bad-pt-deflated", "compressed or encrypted"},
-    {"bad-pt-dict-odd", "a key of a dictionary has no value"},
-    {"bad-pt-dict-odd2", "a key of a dictionary has no value"},
-    {"bad-pt-dims", "more than 8 dimensions"},
-    {"bad-pt-dtype", "'w' of type ComplexFloatStorage"},
-    {"bad-pt-dtype-v3", "'w' of type float4_e2m1fn_x2"},
-    {"bad-pt-encrypted", "compressed or encrypted"},
-    {"bad-pt-global", "a class is not named by strings"},
-    {"bad-pt-hollow", "dictionaries hold each other"},
-    {"bad-pt-line-cut", "it ends too early"},
-    {"bad-pt-list", "holds a Python object"},
-    {"bad-pt-mark", "a mark is missing"},
-    {"bad-pt-memo-far", "it remembers too much"},
-    {"bad-pt-memo-never", "it recalls what it never stored"},
-    {"bad-pt-memo-word", "a key of its memo is not a number"},
-    {"bad-pt-name-long", "name of a tensor is too long or no text"},
-    {"bad-pt-name-twice", "names the tensor 'a.b' twice"},
-    {"bad-pt-name-utf8", "name of a tensor is too long or no text"},
-    {"bad-pt-name-zero", "name of a tensor is too long or no text"},
-    {"bad-pt-names", "names its tensors over and over"},
-    {"bad-pt-no-stop", "it ends too early"},
-    {"bad-pt-not-dict", "it adds members to what has none"},
-    {"bad-pt-not-torch", "not one written by PyTorch"},
-    {"bad-pt-nothing", "holds no tensors"},
-    {"bad-pt-object", "save model.state_dict()"},
-    {"bad-pt-offset", "'w' lies outside its data"},
-    {"bad-pt-offset-negative", "'w' lies outside its data"},
-    {"bad-pt-offset-overflow", "'w' lies outside its data"},
-    {"bad-pt-opcode", "what PyTorch does not write (opcode 0xff"},
-    {"bad-pt-pickle-empty", "it ends too early"},
-    {"bad-pt-repeats", "repeats its data beyond measure"},
-    {"bad-pt-shape-negative", "the shape of the tensor 'w' is impossible"},
-    {"bad-pt-shape-overflow", "the shape of the tensor 'w' is impossible"},
-    {"bad-pt-stack", "its stack runs empty"},
-    {"bad-pt-stack-mark", "its stack runs empty"},
-    {"bad-pt-storage-key", "the data of the tensor 'w' is missing"},
-    {"bad-pt-storage-missing", "the data of the tensor 'w' is missing"},
-    {"bad-pt-storage-negative", "the data of the tensor 'w' is too short"},
-    {"bad-pt-storage-overflow", "the data of the tensor 'w' is too short"},
-    {"bad-pt-storage-short", "the data of the tensor 'w' is too short"},
-    {"bad-pt-stride-count", "unknown kind of shape"},
-    {"bad-pt-stride-far", "'w' lies outside its data"},
-    {"bad-pt-stride-negative", "'w' lies outside its data"},
-    {"bad-pt-stride-overflow", "'w' lies outside its data"},
-    {"bad-pt-tensor-args", "put together in an unknown way"},
-    {"bad-pt-text-cut", "it ends too early"},
-    {"bad-pt-v3-far", "'w' lies outside its data"},
-    {"bad-pt-zip-comment", "the directory at its end is missing"},
-    {"bad-pt-zip-count", "its directory is too short"},
-    {"bad-pt-zip-cut", "the directory at its end is missing"},
-    {"bad-pt-zip-empty", "not one written by PyTorch"},
-    {"bad-pt-zip-local", "a member is not where its directory says"},
-    {"bad-pt-zip-past", "a member goes past its end"},
-    {"bad-pt-zip-record", "its directory cannot be read"},
-    {"bad-pt-zip-size", "the directory at its end is missing"},
-    {"bad-pt-zip-twice", "its directory names a member twice"},
-    {"bad-pt-zip64-count", "its directory is too short"},
-    {"bad-pt-zip64-extra", "its directory cannot be read"},
-    {"bad-pt-zip64-extra-cut", "its directory cannot be read"},
-    {"bad-pt-zip64-locator", "the directory at its end is missing"},
-    {"bad-st-bytes", "'a' has not the number of bytes its shape needs"},
-    {"bad-st-control", "a control character"},
-    {"bad-st-dims", "more than 8 dimensions"},
-    {"bad-st-dtype", "'a' of type F4, which Zenith does not read"},
-    {"bad-st-escape", "an escape is unknown"},
-    {"bad-st-escape-hex", "not four hexadecimal digits"},
-    {"bad-st-header-cut", "its header does not fit"},
-    {"bad-st-header-long", "its header does not fit"},
-    {"bad-st-hole", "'b' follows a hole"},
-    {"bad-st-hole-first", "'a' follows a hole"},
-    {"bad-st-json-array", "'{' is missing"},
-    {"bad-st-json-colon", "':' is missing"},
-    {"bad-st-json-comma", "a string is missing"},
-    {"bad-st-json-cut", "',' is missing"},
-    {"bad-st-json-deep", "values are nested too deep"},
-    {"bad-st-json-no-comma", "',' is missing"},
-    {"bad-st-json-tail", "something follows the end"},
-    {"bad-st-json-value", "a value is missing"},
-    {"bad-st-json-word", "a value is missing"},
-    {"bad-st-member-missing", "lacks its dtype, shape or data_offsets"},
-    {"bad-st-member-twice", "a member of a tensor is given twice"},
-    {"bad-st-meta-number", "a string is missing"},
-    {"bad-st-meta-twice", "__metadata__ is given twice"},
-    {"bad-st-nothing", "holds no tensors"},
-    {"bad-st-offsets", "data_offsets are not two numbers"},
-    {"bad-st-overlap", "'b' overlaps another"},
-    {"bad-st-range", "'a' lies outside the file"},
-    {"bad-st-range-back", "'a' lies outside the file"},
-    {"bad-st-range-negative", "'a' lies outside the file"},
-    {"bad-st-same-place", "overlaps another"},
-    {"bad-st-shape-float", "a number is not whole"},
-    {"bad-st-shape-huge", "a number is too large"},
-    {"bad-st-shape-negative", "the shape of the tensor 'a' is impossible"},
-    {"bad-st-shape-overflow", "the shape of the tensor 'a' is impossible"},
-    {"bad-st-shape-overflow-empty", "the shape of the tensor 'a' is impossible"},
-    {"bad-st-shape-zero", "a whole number is missing"},
-    {"bad-st-surrogate", "half of a surrogate pair"},
-    {"bad-st-surrogate-pair", "half of a surrogate pair"},
-    {"bad-st-trailing", "1 bytes after the last tensor belong to none"},
-    {"bad-st-twice", "names the tensor 'a' twice"},
-    {"bad-st-utf8", "a string is not UTF-8"},
-    {"bad-st-utf8-cut", "a string is not UTF-8"},
-    {"bad-st-utf8-surrogate", "a string is not UTF-8"},
-    {"bad-st-zero", "a string holds a zero byte"},
-    {"index", "holds no tensors"}, /* its files are not in memory */
-    {"pt-again", NULL},
-    {"pt-bare", NULL},
-    {"pt-dtypes", NULL},
-    {"pt-ema-first", NULL},
-    {"pt-expanded", NULL},
-    {"pt-model-state-dict", NULL},
-    {"pt-nested", NULL},
-    {"pt-old", NULL},
-    {"pt-opcodes", NULL},
-    {"pt-parameter", NULL},
-    {"pt-params", NULL},
-    {"pt-params-ema", NULL},
-    {"pt-params-tensor", NULL},
-    {"pt-plain", NULL},
-    {"pt-protocol4", NULL},
-    {"pt-state-dict", NULL},
-    {"pt-v3-float8_e4m3fn", NULL},
-    {"pt-v3-float8_e5m2", NULL},
-    {"pt-v3-uint16", NULL},
-    {"pt-v3-uint32", NULL},
-    {"pt-v3-uint64", NULL},
-    {"pt-zip64", NULL},
-    {"st-dtypes", NULL},
-    {"st-names", NULL},
-    {"st-order", NULL},
-    {"st-unknown-member", NULL},
-    {"st-utf8", NULL},
+    { "bad-empty", "is empty" },
+    { "bad-gguf", "is a GGUF file" },
+    { "bad-hdf5", "is an HDF5 file" },
+    { "bad-index-header", "there is no weight_map" },
+    { "bad-index-json", "is no index of weight files: a string is missing" },
+    { "bad-index-map", "there is no weight_map" },
+    { "bad-index-path", "not a plain name" },
+    { "bad-index-slash", "not a plain name" },
+    { "bad-legacy", "PyTorch before 1.6" },
+    { "bad-lfs", "Git LFS" },
+    { "bad-noise", "is no weight file" },
+    { "bad-pickle", "is a bare Python pickle" },
+    { "bad-pickle-opcodes", "is a bare Python pickle" },
+    { "bad-pickle-plain", "is a bare Python pickle" },
+    { "bad-pickle-state", "is a bare Python pickle" },
+    { "bad-short", "is no weight file" },
+    { "bad-text", "is a text file, not weights; Zenith reads .safetensors and PyTorch" },
+    { "bad-pt-big-endian", "big-endian" },
+    { "bad-pt-bomb", "dictionaries hold each other" },
+    { "bad-pt-call", "a call has no arguments" },
+    { "bad-pt-cycle", "dictionaries hold each other" },
+    { "bad-pt-deep-root", "not one written by PyTorch" },
+    { "bad-pt-deflated", "compressed or encrypted" },
+    { "bad-pt-dict-odd", "a key of a dictionary has no value" },
+    { "bad-pt-dict-odd2", "a key of a dictionary has no value" },
+    { "bad-pt-dims", "more than 8 dimensions" },
+    { "bad-pt-dtype", "'w' of type ComplexFloatStorage" },
+    { "bad-pt-dtype-v3", "'w' of type float4_e2m1fn_x2" },
+    { "bad-pt-encrypted", "compressed or encrypted" },
+    { "bad-pt-global", "a class is not named by strings" },
+    { "bad-pt-hollow", "dictionaries hold each other" },
+    { "bad-pt-line-cut", "it ends too early" },
+    { "bad-pt-list", "holds a Python object" },
+    { "bad-pt-mark", "a mark is missing" },
+    { "bad-pt-mark-first", "holds a Python object" },
+    { "bad-pt-memo-far", "it remembers too much" },
+    { "bad-pt-memo-never", "it recalls what it never stored" },
+    { "bad-pt-memo-word", "a key of its memo is not a number" },
+    { "bad-pt-name-long", "name of a tensor is too long or no text" },
+    { "bad-pt-name-twice", "names the tensor 'a.b' twice" },
+    { "bad-pt-name-utf8", "name of a tensor is too long or no text" },
+    { "bad-pt-name-zero", "name of a tensor is too long or no text" },
+    { "bad-pt-names", "dictionaries hold each other" },
+    { "bad-pt-no-stop", "it ends too early" },
+    { "bad-pt-not-dict", "it adds members to what has none" },
+    { "bad-pt-not-torch", "not one written by PyTorch" },
+    { "bad-pt-nothing", "holds no tensors" },
+    { "bad-pt-object", "save model.state_dict()" },
+    { "bad-pt-offset", "'w' lies outside its data" },
+    { "bad-pt-offset-negative", "'w' lies outside its data" },
+    { "bad-pt-offset-overflow", "'w' lies outside its data" },
+    { "bad-pt-opcode", "what PyTorch does not write (opcode 0xff" },
+    { "bad-pt-pickle-empty", "it ends too early" },
+    { "bad-pt-repeats", "repeats its data beyond measure" },
+    { "bad-pt-shape-negative", "the shape of the tensor 'w' is impossible" },
+    { "bad-pt-shape-overflow", "the shape of the tensor 'w' is impossible" },
+    { "bad-pt-stack", "its stack runs empty" },
+    { "bad-pt-stack-mark", "its stack runs empty" },
+    { "bad-pt-storage-key", "the data of the tensor 'w' is missing" },
+    { "bad-pt-storage-missing", "the data of the tensor 'w' is missing" },
+    { "bad-pt-storage-negative", "the data of the tensor 'w' is too short" },
+    { "bad-pt-storage-overflow", "the data of the tensor 'w' is too short" },
+    { "bad-pt-storage-short", "the data of the tensor 'w' is too short" },
+    { "bad-pt-stride-count", "unknown kind of shape" },
+    { "bad-pt-stride-far", "'w' lies outside its data" },
+    { "bad-pt-stride-negative", "'w' lies outside its data" },
+    { "bad-pt-stride-overflow", "'w' lies outside its data" },
+    { "bad-pt-tensor-args", "put together in an unknown way" },
+    { "bad-pt-text-cut", "it ends too early" },
+    { "bad-pt-v3-far", "'w' lies outside its data" },
+    { "bad-pt-zip-comment", "the directory at its end is missing" },
+    { "bad-pt-zip-count", "its directory is too short" },
+    { "bad-pt-zip-cut", "the directory at its end is missing" },
+    { "bad-pt-zip-empty", "not one written by PyTorch" },
+    { "bad-pt-zip-local", "a member is not where its directory says" },
+    { "bad-pt-zip-past", "a member goes past its end" },
+    { "bad-pt-zip-record", "its directory cannot be read" },
+    { "bad-pt-zip-size", "the directory at its end is missing" },
+    { "bad-pt-zip-twice", "its directory names a member twice" },
+    { "bad-pt-zip64-count", "its directory is too short" },
+    { "bad-pt-zip64-extra", "its directory cannot be read" },
+    { "bad-pt-zip64-extra-cut", "its directory cannot be read" },
+    { "bad-pt-zip64-locator", "the directory at its end is missing" },
+    { "bad-st-bytes", "'a' has not the number of bytes its shape needs" },
+    { "bad-st-control", "a control character" },
+    { "bad-st-dims", "more than 8 dimensions" },
+    { "bad-st-dtype", "'a' of type F4, which Zenith does not read" },
+    { "bad-st-escape", "an escape is unknown" },
+    { "bad-st-escape-hex", "not four hexadecimal digits" },
+    { "bad-st-header-cut", "its header does not fit" },
+    { "bad-st-header-long", "its header does not fit" },
+    { "bad-st-hole", "'b' follows a hole" },
+    { "bad-st-hole-first", "'a' follows a hole" },
+    { "bad-st-json-array", "'{' is missing" },
+    { "bad-st-json-colon", "':' is missing" },
+    { "bad-st-json-comma", "a string is missing" },
+    { "bad-st-json-cut", "',' is missing" },
+    { "bad-st-json-deep", "values are nested too deep" },
+    { "bad-st-json-no-comma", "',' is missing" },
+    { "bad-st-json-tail", "something follows the end" },
+    { "bad-st-json-value", "a value is missing" },
+    { "bad-st-json-word", "a value is missing" },
+    { "bad-st-member-missing", "lacks its dtype, shape or data_offsets" },
+    { "bad-st-member-twice", "a member of a tensor is given twice" },
+    { "bad-st-meta-number", "a string is missing" },
+    { "bad-st-meta-twice", "__metadata__ is given twice" },
+    { "bad-st-nothing", "holds no tensors" },
+    { "bad-st-offsets", "data_offsets are not two numbers" },
+    { "bad-st-overlap", "'b' overlaps another" },
+    { "bad-st-range", "'a' lies outside the file" },
+    { "bad-st-range-back", "'a' lies outside the file" },
+    { "bad-st-range-negative", "'a' lies outside the file" },
+    { "bad-st-same-place", "overlaps another" },
+    { "bad-st-shape-float", "a number is not whole" },
+    { "bad-st-shape-huge", "a number is too large" },
+    { "bad-st-shape-negative", "the shape of the tensor 'a' is impossible" },
+    { "bad-st-shape-overflow", "the shape of the tensor 'a' is impossible" },
+    { "bad-st-shape-overflow-empty", "the shape of the tensor 'a' is impossible" },
+    { "bad-st-shape-zero", "a whole number is missing" },
+    { "bad-st-surrogate", "half of a surrogate pair" },
+    { "bad-st-surrogate-pair", "half of a surrogate pair" },
+    { "bad-st-trailing", "1 bytes after the last tensor belong to none" },
+    { "bad-st-twice", "names the tensor 'a' twice" },
+    { "bad-st-utf8", "a string is not UTF-8" },
+    { "bad-st-utf8-cut", "a string is not UTF-8" },
+    { "bad-st-utf8-surrogate", "a string is not UTF-8" },
+    { "bad-st-zero", "a string holds a zero byte" },
+    { "index", "holds no tensors" }, /* its files are not in memory */
+    { "pt-again", NULL },
+    { "pt-bare", NULL },
+    { "pt-dtypes", NULL },
+    { "pt-ema-first", NULL },
+    { "pt-expanded", NULL },
+    { "pt-model-state-dict", NULL },
+    { "pt-nested", NULL },
+    { "pt-old", NULL },
+    { "pt-opcodes", NULL },
+    { "pt-parameter", NULL },
+    { "pt-params", NULL },
+    { "pt-params-ema", NULL },
+    { "pt-params-tensor", NULL },
+    { "pt-plain", NULL },
+    { "pt-protocol4", NULL },
+    { "pt-state-dict", NULL },
+    { "pt-v3-float8_e4m3fn", NULL },
+    { "pt-v3-float8_e5m2", NULL },
+    { "pt-v3-uint16", NULL },
+    { "pt-v3-uint32", NULL },
+    { "pt-v3-uint64", NULL },
+    { "pt-zip64", NULL },
+    { "st-dtypes", NULL },
+    { "st-names", NULL },
+    { "st-order", NULL },
+    { "st-unknown-member", NULL },
+    { "st-utf8", NULL },
 };
 
 enum { N_CASES = sizeof cases / sizeof *cases };
@@ -360,8 +365,8 @@ static void check_order(const zn_weights *w)
     CHECK(zn_entry_len(zn_weights_get(w, "empty")) == 0, "an empty tensor has elements");
     zn_entry_read(zn_weights_get(w, "empty"), NULL);
     CHECK(!strcmp(zn_weights_at(w, 0)->name, "second"), "the order of the file is lost");
-    CHECK(!strcmp(info.name, "tail") && !strcmp(info.dtype, "I8") && info.n_dims == 8 &&
-              info.shape[7] == 3 && info.shape[0] == 1,
+    CHECK(!strcmp(info.name, "tail") && !strcmp(info.dtype, "I8") && info.n_dims == 8 && info.shape[7] == 3 &&
+              info.shape[0] == 1,
           "zn_weights_info is wrong");
     CHECK(!zn_weights_info(w, 4).name && !zn_weights_info(w, -1).name, "there is a fifth tensor");
     CHECK(!zn_weights_get(w, "third") && !zn_weights_get(w, ""), "a name that is not there is found");
@@ -463,32 +468,32 @@ static void test_values(void)
         const char *file;
         void (*check)(const zn_weights *w);
     } tests[] = {
-        {"st-dtypes", check_dtypes},
-        {"st-order", check_order},
-        {"st-names", check_names},
-        {"st-utf8", check_utf8},
-        {"pt-plain", check_plain},
-        {"pt-zip64", check_plain},
-        {"pt-old", check_plain},
-        {"pt-dtypes", check_pt_dtypes},
-        {"pt-v3-uint16", check_pt_dtypes},
-        {"pt-v3-uint32", check_pt_dtypes},
-        {"pt-v3-uint64", check_pt_dtypes},
-        {"pt-v3-float8_e4m3fn", check_pt_dtypes},
-        {"pt-v3-float8_e5m2", check_pt_dtypes},
-        {"pt-state-dict", check_w},
-        {"pt-model-state-dict", check_w},
-        {"pt-params", check_w},
-        {"pt-params-ema", check_w},
-        {"pt-opcodes", check_w},
-        {"pt-protocol4", check_w},
-        {"pt-ema-first", check_ema},
-        {"pt-params-tensor", check_params_tensor},
-        {"pt-nested", check_nested},
-        {"pt-bare", check_bare},
-        {"pt-expanded", check_expanded},
-        {"pt-again", check_again},
-        {"pt-parameter", check_parameter},
+        { "st-dtypes", check_dtypes },
+        { "st-order", check_order },
+        { "st-names", check_names },
+        { "st-utf8", check_utf8 },
+        { "pt-plain", check_plain },
+        { "pt-zip64", check_plain },
+        { "pt-old", check_plain },
+        { "pt-dtypes", check_pt_dtypes },
+        { "pt-v3-uint16", check_pt_dtypes },
+        { "pt-v3-uint32", check_pt_dtypes },
+        { "pt-v3-uint64", check_pt_dtypes },
+        { "pt-v3-float8_e4m3fn", check_pt_dtypes },
+        { "pt-v3-float8_e5m2", check_pt_dtypes },
+        { "pt-state-dict", check_w },
+        { "pt-model-state-dict", check_w },
+        { "pt-params", check_w },
+        { "pt-params-ema", check_w },
+        { "pt-opcodes", check_w },
+        { "pt-protocol4", check_w },
+        { "pt-ema-first", check_ema },
+        { "pt-params-tensor", check_params_tensor },
+        { "pt-nested", check_nested },
+        { "pt-bare", check_bare },
+        { "pt-expanded", check_expanded },
+        { "pt-again", check_again },
+        { "pt-parameter", check_parameter },
     };
 
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
@@ -511,13 +516,13 @@ static void test_values(void)
 
 static void test_fixtures(void)
 {
-    static const char *const types[] = {"BOOL", "U16", "F8_E4M3", "BF16", "F64", NULL};
-    static const char *const layouts[] = {"transposed",  "channels_last", "permuted", "window",
-                                          "shared.tail", "scalar",        "empty",    "eight",
-                                          "expanded",    "parameter",     "frozen",   NULL};
-    static const char *const net[] = {"0.weight", "1.num_batches_tracked", "2.bias", NULL};
-    static const char *const shards[] = {"a.weight", "b.n", NULL};
-    static const char *const bare[] = {"tensor", NULL};
+    static const char *const types[] = { "BOOL", "U16", "F8_E4M3", "BF16", "F64", NULL };
+    static const char *const layouts[] = { "transposed",  "channels_last", "permuted", "window",
+                                           "shared.tail", "scalar",        "empty",    "eight",
+                                           "expanded",    "parameter",     "frozen",   NULL };
+    static const char *const net[] = { "0.weight", "1.num_batches_tracked", "2.bias", NULL };
+    static const char *const shards[] = { "a.weight", "b.n", NULL };
+    static const char *const bare[] = { "tensor", NULL };
 
     TRY(check_filled("dtypes.pt", 15, types));
     TRY(check_filled("dtypes.safetensors", 15, types));
@@ -553,7 +558,7 @@ static bool put(const char *name, const void *bytes, size_t size)
 /* A file with one tensor of one float. */
 static bool put_tensor(const char *file, const char *tensor)
 {
-    unsigned char b[200] = {0};
+    unsigned char b[200] = { 0 };
     int n = snprintf((char *)b + 8, sizeof b - 8,
                      "{\"%s\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}", tensor);
 
@@ -616,7 +621,7 @@ static void test_long_path(void)
 static void test_sets(void)
 {
     char a[200], b[200], c[200];
-    const char *two[] = {a, b}, *clash[] = {a, c};
+    const char *two[] = { a, b }, *clash[] = { a, c };
     zn_error err;
     zn_weights *w;
 
@@ -647,8 +652,7 @@ static void test_indexes(void)
     CHECK(!mkdir(join(tmp, "set"), 0700), "cannot write to %s", tmp);
     CHECK(put_tensor("set/x.safetensors", "one") && put_tensor("set/z.safetensors", "zzz") &&
               put("set/absent.json", absent, sizeof absent - 1) &&
-              put("set/other.json", other, sizeof other - 1) &&
-              put("set/loop.json", loop, sizeof loop - 1),
+              put("set/other.json", other, sizeof other - 1) && put("set/loop.json", loop, sizeof loop - 1),
           "cannot write to %s", tmp);
     TRY(check_says("set/absent.json", ZN_E_FILE, "set/y.safetensors cannot be opened"));
     TRY(check_says("set/other.json", ZN_E_FILE, "'two' is not in x.safetensors, where the index"));
@@ -679,8 +683,8 @@ static void test_many(void)
 
     CHECK(b, "no memory");
     for (int i = 0; i < N; i++)
-        p += sprintf(p, "%s\"t.%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}",
-                     i ? "," : "{", i, N - 1 - i, N - i);
+        p += sprintf(p, "%s\"t.%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}", i ? "," : "{",
+                     i, N - 1 - i, N - i);
     *p++ = '}';
     uint64_t n = (uint64_t)(p - b - 8);
 
@@ -692,7 +696,7 @@ static void test_many(void)
         char name[20];
 
         snprintf(name, sizeof name, "t.%d", i);
-        found += holds(w, name, 1, (float[]){(float)((N - 1 - i) % 100)});
+        found += holds(w, name, 1, (float[]){ (float)((N - 1 - i) % 100) });
     }
     zn_weights_close(&w);
     free(b);
@@ -701,8 +705,20 @@ static void test_many(void)
 
 /* ---- damage ----------------------------------------------------------------------------------- */
 
-/* Opens the bytes and, if that works, reads every tensor. */
-static bool survive(const void *bytes, size_t size, float *room, size_t room_len)
+enum { ROOM = 1 << 22 }; /* elements: no tensor of the files below has more, unless damaged */
+
+/* The element of a tensor that is furthest into its data. */
+static zn_entry corner(const zn_entry *e)
+{
+    zn_entry c = { .dtype = e->dtype, .data = e->data };
+
+    for (int i = 0; i < e->n_dims; i++)
+        c.data += (e->shape[i] - 1) * e->stride[i] * (int64_t)zn_dtype_size(e->dtype);
+    return c;
+}
+
+/* Opens the bytes and, if that works, reads every tensor: all of it, or one corner if it is quick. */
+static bool survive(const void *bytes, size_t size, float *room, bool quick)
 {
     zn_error err;
     zn_weights *w;
@@ -710,9 +726,14 @@ static bool survive(const void *bytes, size_t size, float *room, size_t room_len
 
     if (s)
         return !w && err.text[0];
-    for (int i = 0; i < zn_weights_count(w); i++)
-        if (zn_entry_len(zn_weights_at(w, i)) <= room_len)
-            zn_entry_read(zn_weights_at(w, i), room);
+    for (int i = 0; i < zn_weights_count(w); i++) {
+        const zn_entry *e = zn_weights_at(w, i);
+        size_t len = zn_entry_len(e);
+        zn_entry c = quick && len ? corner(e) : *e;
+
+        if (len <= ROOM)
+            zn_entry_read(&c, room);
+    }
     zn_weights_close(&w);
     return true;
 }
@@ -726,59 +747,60 @@ static uint32_t next_random(uint32_t *seed)
 }
 
 /* Cuts the file short at every step-th byte, then flips bits one by one, half of them in the first
- * and last 16 kB, where the structure is.  exact: copies, so that the sanitizer sees each new end. */
-static void damage(const char *path, size_t step, int n_flips, bool exact)
+ * and last 16 kB, where the structure is.  A large file is not copied for each cut (in small ones the
+ * sanitizer sees each new end), and read in full only after every eighth flip. */
+static void damage(const char *path, size_t step, int n_flips, bool large)
 {
-    size_t size, room_len = 1 << 22;
+    size_t size;
     unsigned char *p = slurp(path, &size);
-    float *room = malloc(room_len * sizeof *room);
-    size_t n_bad = !p || !room;
+    float *room = malloc(ROOM * sizeof *room);
+    bool ok = p && room;
     uint32_t seed = 20240607;
 
-    for (size_t n = 0; n < size && !n_bad; n += step) {
-        unsigned char *copy = exact ? malloc(n + !n) : NULL;
+    for (size_t n = 0; n < size && ok; n += step) {
+        unsigned char *copy = large ? NULL : malloc(n + !n);
 
         if (copy)
             memcpy(copy, p, n);
-        n_bad += !survive(copy ? copy : p, n, room, room_len);
+        ok = survive(copy ? copy : p, n, room, large);
         free(copy);
     }
-    for (int i = 0; i < n_flips && !n_bad && size; i++) {
+    for (int i = 0; i < n_flips && ok; i++) {
         size_t edge = size < 16384 ? size : 16384, at = next_random(&seed);
 
         at = i % 4 == 0 ? at % edge : i % 4 == 1 ? size - 1 - at % edge : at % size;
         unsigned char bit = (unsigned char)(1 << next_random(&seed) % 8);
 
         p[at] ^= bit;
-        n_bad += !survive(p, size, room, room_len);
+        ok = survive(p, size, room, large && i % 8);
         p[at] ^= bit;
     }
     free(room);
     free(p);
     CHECK(size, "%s cannot be read", path);
-    CHECK(!n_bad, "%s: an error without a sentence", path);
+    CHECK(ok, "%s: an error without a sentence", path);
 }
 
 static void test_damage_safetensors(void)
 {
-    damage(join(data, "dtypes.safetensors"), 1, 2000, true);
+    damage(join(data, "dtypes.safetensors"), 1, 2000, false);
 }
 
 static void test_damage_torch(void)
 {
-    damage(join(data, "layouts.pt"), 1, 2000, true);
+    damage(join(data, "layouts.pt"), 1, 2000, false);
 }
 
 static void test_damage_lightning(void)
 {
-    damage(join(data, "lightning.ckpt"), 7, 2000, true);
+    damage(join(data, "lightning.ckpt"), 7, 2000, false);
 }
 
 static void test_damage_real(void)
 {
     if (access(shared_file("taef2_encoder.pth"), R_OK))
         SKIP("no taef2_encoder.pth in the shared data");
-    damage(shared_file("taef2_encoder.pth"), 97, 2000, false);
+    damage(shared_file("taef2_encoder.pth"), 97, 2000, true);
 }
 
 /* ---- real checkpoints --------------------------------------------------------------------------- */
@@ -792,13 +814,13 @@ static void test_real(void)
         int n_dims;
         int64_t shape[8];
     } real[] = {
-        {"taef2_encoder.pth", 79, "0.weight", "F16", 4, {64, 3, 3, 3}},
-        {"taef2_encoder.pth", 79, "14.bias", "F16", 1, {32}},
-        {"taef2_decoder.pth", 79, "1.weight", "F16", 4, {64, 32, 3, 3}},
-        {"taef2_decoder.pth", 79, "19.bias", "F16", 1, {3}},
-        {"taesana_encoder.pth", 69, "0.weight", "F16", 4, {32, 3, 3, 3}},
-        {"taesana_encoder.pth", 69, "17.bias", "F16", 1, {32}},
-        {"test_latents_wan.pth", 1, "tensor", "BF16", 5, {1, 16, 16, 40, 64}},
+        { "taef2_encoder.pth", 79, "0.weight", "F16", 4, { 64, 3, 3, 3 } },
+        { "taef2_encoder.pth", 79, "14.bias", "F16", 1, { 32 } },
+        { "taef2_decoder.pth", 79, "1.weight", "F16", 4, { 64, 32, 3, 3 } },
+        { "taef2_decoder.pth", 79, "19.bias", "F16", 1, { 3 } },
+        { "taesana_encoder.pth", 69, "0.weight", "F16", 4, { 32, 3, 3, 3 } },
+        { "taesana_encoder.pth", 69, "17.bias", "F16", 1, { 32 } },
+        { "test_latents_wan.pth", 1, "tensor", "BF16", 5, { 1, 16, 16, 40, 64 } },
     };
 
     if (access(shared_file(real[0].file), R_OK))
@@ -807,7 +829,7 @@ static void test_real(void)
         zn_error err;
         zn_weights *w = open_one(shared_file(real[i].file), &err);
         int n = w ? zn_weights_count(w) : 0;
-        zn_weight_info info = {0};
+        zn_weight_info info = { 0 };
         bool ok = false;
 
         for (int k = 0; k < n; k++) {
@@ -827,7 +849,7 @@ static void test_real(void)
 /* Written before PyTorch 1.6: refused, with advice. */
 static void test_real_legacy(void)
 {
-    static const char *const files[] = {"ffdnet_color.pth", "dncnn_color_blind.pth"};
+    static const char *const files[] = { "ffdnet_color.pth", "dncnn_color_blind.pth" };
 
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         zn_error err;
@@ -844,13 +866,26 @@ static void test_real_legacy(void)
 
 static void remove_tmp(void)
 {
-    static const char *const names[] = {"none/.hidden.safetensors", "none/readme.txt", "none",
-                                        "odd/x.safetensors", "odd", "pipe", "empty", "text",
-                                        "a.safetensors", "b.safetensors", "c.safetensors",
-                                        "set/x.safetensors", "set/z.safetensors", "set/absent.json",
-                                        "set/other.json", "set/loop.json",
-                                        "set/m.safetensors.index.json",
-                                        "set/n.safetensors.index.json", "set", NULL};
+    static const char *const names[] = { "none/.hidden.safetensors",
+                                         "none/readme.txt",
+                                         "none",
+                                         "odd/x.safetensors",
+                                         "odd",
+                                         "pipe",
+                                         "empty",
+                                         "text",
+                                         "a.safetensors",
+                                         "b.safetensors",
+                                         "c.safetensors",
+                                         "set/x.safetensors",
+                                         "set/z.safetensors",
+                                         "set/absent.json",
+                                         "set/other.json",
+                                         "set/loop.json",
+                                         "set/m.safetensors.index.json",
+                                         "set/n.safetensors.index.json",
+                                         "set",
+                                         NULL };
 
     for (int i = 0; names[i]; i++)
         remove(join(tmp, names[i]));
