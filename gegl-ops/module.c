@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* module.c - one shared object with all operations: a new one is a line here. */
+
+#include "config.h"
+
+#include <gegl-plugin.h>
+
+#define OPERATIONS          \
+  X (zenith_denoise)        \
+  X (zenith_identity)       \
+  X (zenith_latent_decode)  \
+  X (zenith_latent_encode)  \
+  X (zenith_latent_preview)
+
+#define X(name) void gegl_op_##name##_register_type (GTypeModule *module);
+OPERATIONS
+#undef X
+
+G_MODULE_EXPORT const GeglModuleInfo *gegl_module_query    (GTypeModule *module);
+G_MODULE_EXPORT gboolean              gegl_module_register (GTypeModule *module);
+
+const GeglModuleInfo *
+gegl_module_query (GTypeModule *module)
+{
+  static const GeglModuleInfo info = { GEGL_MODULE_ABI_VERSION };
+
+  return &info;
+}
+
+gboolean
+gegl_module_register (GTypeModule *module)
+{
+#define X(name) gegl_op_##name##_register_type (module);
+  OPERATIONS
+#undef X
+
+  return TRUE;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/* op-cache.c - results kept for the whole process: a hash, and an LRU list. */
+
+#include "config.h"
+
+#include <string.h>
+
+#include "op-cache.h"
+
+#define DEFAULT_MIB 256     /* without $ZENITH_CACHE, which is in MiB */
+#define STRIP_ROWS  64      /* rows of a buffer that are hashed at a time */
+
+typedef struct
+{
+  ZnOpKey  key;
+  GBytes  *bytes;
+  GList    link;     /* in used, its data is the entry */
+} Entry;
+
+static GMutex      lock;
+static GHashTable *entries;           /* Entry, by its key */
+static GQueue      used = G_QUEUE_INIT;  /* last used first */
+static gsize       total;
+
+/* ---- keys ----------------------------------------------------------------- */
+
+/* Two independent chains of xor, multiply, shift.  Each step is a bijection of
+ * the state, so two inputs that differ in one word never meet; 128 bits make
+ * a meeting of others a matter for astronomers. */
+static inline void
+mix (ZnOpKey *key,
+     guint64  word)
+{
+  key->a  = (key->a ^ word) * G_GUINT64_CONSTANT (0x9e3779b97f4a7c15);
+  key->a ^= key->a >> 32;
+  key->b  = (key->b + word) * G_GUINT64_CONSTANT (0xd6e8feb86659fd93);
+  key->b ^= key->b >> 29;
+}
+
+void
+zn_op_key_add (ZnOpKey       *key,
+               gconstpointer  data,
+               gsize          size)
+{
+  const guchar *p    = data;
+  guint64       word = 0;
+  gsize         i;
+
+  mix (key, size);
+  for (i = 0; i + 8 <= size; i += 8)
+    {
+      memcpy (&word, p + i, 8);
+      mix (key, word);
+    }
+  if (i < size)
+    {
+      word = 0;
+      memcpy (&word, p + i, size - i);
+      mix (key, word);
+    }
+}
+
+void
+zn_op_key_add_string (ZnOpKey     *key,
+                      const gchar *string)
+{
+  zn_op_key_add (key, string, strlen (string));
+}
+
+void
+zn_op_key_add_buffer (ZnOpKey             *key,
+                      GeglBuffer          *buffer,
+                      const GeglRectangle *rect,
+                      const GeglRectangle *origin)
+{
+  const Babl *format   = gegl_buffer_get_format (buffer);
+  gint        place[4] = { rect->x - origin->x, rect->y - origin->y,
+                           rect->width, rect->height };
+  gsize       stride;
+  guchar     *strip;
+
+  zn_op_key_add (key, place, sizeof (place));
+  zn_op_key_add_string (key, babl_get_name (format));
+
+  /* An index says nothing: the colours of a palette can change. */
+  if (babl_format_is_palette (format))
+    format = babl_format ("R'G'B'A u8");
+
+  stride = (gsize) rect->width * babl_format_get_bytes_per_pixel (format);
+  strip  = gegl_malloc (stride * MIN (rect->height, STRIP_ROWS));
+
+  for (gint y = 0; y < rect->height; y += STRIP_ROWS)
+    {
+      GeglRectangle part = { rect->x, rect->y + y, rect->width,
+                             MIN (rect->height - y, STRIP_ROWS) };
+
+      gegl_buffer_get (buffer, &part, 1.0, format, strip,
+                       GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
+      zn_op_key_add (key, strip, stride * part.height);
+    }
+
+  gegl_free (strip);
+}
+
+/* ---- the list ------------------------------------------------------------- */
+
+static guint
+key_hash (gconstpointer key)
+{
+  return (guint) ((const ZnOpKey *) key)->a;
+}
+
+static gboolean
+key_equal (gconstpointer left,
+           gconstpointer right)
+{
+  const ZnOpKey *l = left;
+  const ZnOpKey *r = right;
+
+  return l->a == r->a && l->b == r->b;
+}
+
+static void
+entry_free (gpointer data)
+{
+  Entry *entry = data;
+
+  g_queue_unlink (&used, &entry->link);
+  total -= g_bytes_get_size (entry->bytes);
+  g_bytes_unref (entry->bytes);
+  g_free (entry);
+}
+
+static gsize
+cache_limit (void)
+{
+  static gsize limit;
+
+  if (g_once_init_enter (&limit))
+    {
+      const gchar *text = g_getenv ("ZENITH_CACHE");
+      guint64      mib  = DEFAULT_MIB;
+
+      if (text)
+        g_ascii_string_to_unsigned (text, 10, 0, G_MAXSIZE >> 21, &mib, NULL);
+
+      g_once_init_leave (&limit, ((gsize) mib << 20) + 1);  /* 0 is "not yet" */
+    }
+
+  return limit - 1;
+}
+
+gboolean
+zn_op_cache_takes (gsize size)
+{
+  return size <= cache_limit () / 4 * 3;
+}
+
+GBytes *
+zn_op_cache_get (const ZnOpKey *key)
+{
+  GBytes *bytes = NULL;
+  Entry  *entry;
+
+  g_mutex_lock (&lock);
+
+  entry = entries ? g_hash_table_lookup (entries, key) : NULL;
+  if (entry)
+    {
+      g_queue_unlink (&used, &entry->link);
+      g_queue_push_head_link (&used, &entry->link);
+      bytes = g_bytes_ref (entry->bytes);
+    }
+
+  g_mutex_unlock (&lock);
+
+  return bytes;
+}
+
+void
+zn_op_cache_put (const ZnOpKey *key,
+                 GBytes        *bytes)
+{
+  gsize  size = g_bytes_get_size (bytes);
+  Entry *entry;
+
+  if (! zn_op_cache_takes (size))
+    return;
+
+  g_mutex_lock (&lock);
+
+  if (! entries)
+    entries = g_hash_table_new_full (key_hash, key_equal, NULL, entry_free);
+
+  g_hash_table_remove (entries, key);
+  while (total + size > cache_limit ())
+    g_hash_table_remove (entries, &((Entry *) g_queue_peek_tail (&used))->key);
+
+  entry = g_new0 (Entry, 1);
+  entry->key       = *key;
+  entry->bytes     = g_bytes_ref (bytes);
+  entry->link.data = entry;
+  g_queue_push_head_link (&used, &entry->link);
+  g_hash_table_insert (entries, &entry->key, entry);
+  total += size;
+
+  g_mutex_unlock (&lock);
+}

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT */
+/* op-common.c - formats, alpha, bad values, status text, progress. */
+
+#include "config.h"
+
+#include <string.h>
+
+#include <glib/gi18n-lib.h>
+
+#include "op-common.h"
+
+#define STRIP_ROWS    64                     /* of a buffer in memory at a time */
+#define MAX_SIDE      (1 << 20)              /* of a picture: twice GIMP's */
+#define MAX_AREA      ((gint64) 1 << 34)
+#define PROGRESS_STEP 0.002                  /* smaller steps are not worth a redraw */
+
+/* ---- types ---------------------------------------------------------------- */
+
+static GType
+enum_register (gsize            *type,
+               const gchar      *name,
+               const GEnumValue *values)
+{
+  if (g_once_init_enter (type))
+    g_once_init_leave (type, g_enum_register_static (name, values));
+
+  return *type;
+}
+
+GType
+zenith_engine_get_type (void)
+{
+  static gsize            type;
+  static const GEnumValue values[] =
+  {
+    { ZENITH_ENGINE_AUTO,   N_("Automatic"),    "auto"   },
+    { ZENITH_ENGINE_SCALAR, N_("Plain C"),      "scalar" },
+    { ZENITH_ENGINE_AVX2,   N_("AVX2"),         "avx2"   },
+    { ZENITH_ENGINE_AVX512, N_("AVX-512"),      "avx512" },
+    { ZENITH_ENGINE_NEON,   N_("NEON"),         "neon"   },
+    { ZENITH_ENGINE_CUDA,   N_("CUDA (GPU)"),   "cuda"   },
+    { 0, NULL, NULL }
+  };
+
+  return enum_register (&type, "ZenithEngine", values);
+}
+
+GType
+zenith_autoencoder_get_type (void)
+{
+  static gsize            type;
+  static const GEnumValue values[] =
+  {
+    { ZENITH_AUTOENCODER_ZENITH,  N_("Zenith"),                   "zenith"  },
+    { ZENITH_AUTOENCODER_TAESD,   N_("TAESD (SD 1, SD 2)"),       "taesd"   },
+    { ZENITH_AUTOENCODER_TAESDXL, N_("TAESDXL (SDXL)"),           "taesdxl" },
+    { ZENITH_AUTOENCODER_TAESD3,  N_("TAESD3 (SD 3)"),            "taesd3"  },
+    { ZENITH_AUTOENCODER_TAEF1,   N_("TAEF1 (FLUX.1, Z-Image)"),  "taef1"   },
+    { ZENITH_AUTOENCODER_TAEF2,   N_("TAEF2 (FLUX.2)"),           "taef2"   },
+    { ZENITH_AUTOENCODER_TAESANA, N_("TAESANA (Sana)"),           "taesana" },
+    { 0, NULL, NULL }
+  };
+
+  return enum_register (&type, "ZenithAutoencoder", values);
+}
+
+GType
+zenith_latent_mode_get_type (void)
+{
+  static gsize            type;
+  static const GEnumValue values[] =
+  {
+    { ZENITH_LATENT_MODE_RECONSTRUCT, N_("Reconstruct"), "reconstruct" },
+    { ZENITH_LATENT_MODE_LATENT,      N_("Latent"),      "latent"      },
+    { ZENITH_LATENT_MODE_DIFFERENCE,  N_("Difference"),  "difference"  },
+    { 0, NULL, NULL }
+  };
+
+  return enum_register (&type, "ZenithLatentMode", values);
+}
+
+GType
+zenith_denoise_model_get_type (void)
+{
+  static gsize            type;
+  static const GEnumValue values[] =
+  {
+    { ZENITH_DENOISE_MODEL_FAST,     N_("Fast"),     "fast"     },
+    { ZENITH_DENOISE_MODEL_BALANCED, N_("Balanced"), "balanced" },
+    { ZENITH_DENOISE_MODEL_BEST,     N_("Best"),     "best"     },
+    { 0, NULL, NULL }
+  };
+
+  return enum_register (&type, "ZenithDenoiseModel", values);
+}
+
+const gchar *
+zn_op_nick (GType type,
+            gint  value)
+{
+  GEnumClass *klass = g_type_class_ref (type);
+  GEnumValue *found = g_enum_get_value (klass, value);
+
+  g_type_class_unref (klass);
+
+  return found ? found->value_nick : "";
+}
+
+/* ---- the task of an operation --------------------------------------------- */
+
+static GQuark
+describe_quark (void)
+{
+  return g_quark_from_static_string ("zenith-op-describe");
+}
+
+void
+zn_op_set_describe (GeglOperationClass *klass,
+                    ZnOpDescribe        describe)
+{
+  g_type_set_qdata (G_TYPE_FROM_CLASS (klass), describe_quark (),
+                    (gpointer) describe);
+
+  klass->threaded       = FALSE;
+  klass->opencl_support = FALSE;
+}
+
+void
+zn_op_describe (GeglOperation *operation,
+                ZnOpTask      *task)
+{
+  ZnOpDescribe describe;
+
+  describe = (ZnOpDescribe) g_type_get_qdata (G_OBJECT_TYPE (operation),
+                                              describe_quark ());
+  *task = (ZnOpTask) { .sigma = -1.0, .strength = 1.0, .luma = 1.0, .chroma = 1.0 };
+  describe (operation, task);
+}
+
+gboolean
+zn_op_input_box (GeglOperation *operation,
+                 GeglRectangle *box,
+                 zn_error      *err)
+{
+  const GeglRectangle *in;
+
+  in   = gegl_operation_source_get_bounding_box (operation, "input");
+  *box = in ? *in : *GEGL_RECTANGLE (0, 0, 0, 0);
+
+  if (box->width <= 0 || box->height <= 0)
+    g_strlcpy (err->text, "There is no picture to work on.", sizeof (err->text));
+  else if (gegl_rectangle_is_infinite_plane (box))
+    g_strlcpy (err->text, "The picture has no end: crop it first.", sizeof (err->text));
+  else if (box->width > MAX_SIDE || box->height > MAX_SIDE ||
+           (gint64) box->width * box->height > MAX_AREA)
+    g_snprintf (err->text, sizeof (err->text),
+                "A picture of %d x %d is too large: crop it first.",
+                box->width, box->height);
+  else
+    return TRUE;
+
+  return FALSE;
+}
+
+const Babl *
+zn_op_picture_format (GeglOperation *operation)
+{
+  const Babl *source = gegl_operation_get_source_format (operation, "input");
+  const Babl *space  = source ? babl_format_get_space (source) : NULL;
+
+  if (space && babl_space_is_cmyk (space))
+    space = NULL;
+
+  return babl_format_with_space (source && ! babl_format_has_alpha (source)
+                                 ? "R'G'B' float" : "R'G'B'A float", space);
+}
+
+/* ---- pixels --------------------------------------------------------------- */
+
+static inline gboolean
+is_hidden (const gfloat *pixel,
+           gint          components)
+{
+  return components == 4 && ! (pixel[3] > 0.0f);
+}
+
+static void
+read_strip (const ZnOpPicture *picture,
+            zn_rect            strip,
+            gfloat            *pixels)
+{
+  GeglRectangle rect = { picture->box.x + strip.x, picture->box.y + strip.y,
+                         strip.w, strip.h };
+
+  gegl_buffer_get (picture->buffer, &rect, 1.0, picture->format, pixels,
+                   GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_CLAMP);
+}
+
+bool
+zn_op_picture_read (void    *data,
+                    zn_rect  rect,
+                    float   *dst)
+{
+  const ZnOpPicture *picture = data;
+  const gint         n       = babl_format_get_n_components (picture->format);
+  const gsize        len     = (gsize) rect.w * MIN (rect.h, STRIP_ROWS);
+  gfloat            *pixels  = gegl_malloc (len * n * sizeof (gfloat));
+
+  for (gint y = 0; y < rect.h; y += STRIP_ROWS)
+    {
+      zn_rect       strip = { rect.x, rect.y + y, rect.w,
+                              MIN (rect.h - y, STRIP_ROWS) };
+      const gfloat *src   = pixels;
+
+      read_strip (picture, strip, pixels);
+      for (gsize i = (gsize) strip.w * strip.h; i; i--, src += n, dst += 3)
+        for (gint c = 0; c < 3; c++)
+          dst[c] = is_hidden (src, n) ? 0.5f : zn_op_clean (src[c]);
+    }
+
+  gegl_free (pixels);
+
+  return true;
+}
+
+/* Puts back what func() did to the colours of pixels that nobody sees. */
+static void
+restore_hidden (gfloat       *pixels,
+                const gfloat *before,
+                gsize         len)
+{
+  for (gsize i = 0; i < len; i++, pixels += 4, before += 4)
+    if (is_hidden (before, 4))
+      memcpy (pixels, before, 4 * sizeof (gfloat));
+    else
+      pixels[3] = before[3];
+}
+
+void
+zn_op_picture_write (const ZnOpPicture *picture,
+                     GeglBuffer        *output,
+                     zn_rect            rect,
+                     ZnOpStripFunc      func,
+                     gpointer           data)
+{
+  const gint  n      = babl_format_get_n_components (picture->format);
+  const gsize len    = (gsize) rect.w * MIN (rect.h, STRIP_ROWS) * n;
+  gfloat     *pixels = gegl_malloc (len * sizeof (gfloat));
+  gfloat     *before = n == 4 ? gegl_malloc (len * sizeof (gfloat)) : NULL;
+
+  for (gint y = 0; y < rect.h; y += STRIP_ROWS)
+    {
+      zn_rect       strip = { rect.x, rect.y + y, rect.w,
+                              MIN (rect.h - y, STRIP_ROWS) };
+      GeglRectangle place = { picture->box.x + strip.x, picture->box.y + strip.y,
+                              strip.w, strip.h };
+      gsize         count = (gsize) strip.w * strip.h;
+
+      read_strip (picture, strip, pixels);
+      if (before)
+        memcpy (before, pixels, count * 4 * sizeof (gfloat));
+
+      func (data, strip, pixels, n);
+
+      if (before)
+        restore_hidden (pixels, before, count);
+      gegl_buffer_set (output, &place, 0, picture->format, pixels,
+                       GEGL_AUTO_ROWSTRIDE);
+    }
+
+  gegl_free (pixels);
+  if (before)
+    gegl_free (before);
+}
+
+/* ---- progress ------------------------------------------------------------- */
+
+/* A host cannot stop an operation through GEGL.  One that runs the graph itself
+ * (our plug-in) sets this on the operation's node, for instance while it serves
+ * the node's "progress" signal:
+ *
+ *   g_object_set_data (G_OBJECT (node), "zenith-cancel", GINT_TO_POINTER (1));
+ */
+static gboolean
+is_cancelled (GeglOperation *operation)
+{
+  return operation->node &&
+         g_object_get_data (G_OBJECT (operation->node), "zenith-cancel");
+}
+
+void
+zn_op_show_progress (GeglOperation *operation,
+                     gdouble        value)
+{
+  if (gegl_is_main_thread ())
+    gegl_operation_progress (operation, value, (gchar *) "");
+}
+
+bool
+zn_op_progress (void   *cookie,
+                double  done)
+{
+  ZnOpProgress  *progress = cookie;
+  const gdouble  value    = progress->start + progress->span * done;
+
+  if (progress->span > 0.0 && value < 1.0 && value >= progress->shown + PROGRESS_STEP)
+    {
+      progress->shown = value;
+      zn_op_show_progress (progress->operation, value);
+    }
+
+  return ! is_cancelled (progress->operation);
+}
+
+/* ---- status --------------------------------------------------------------- */
+
+static gboolean
+notify_status (gpointer data)
+{
+  GObject *operation = g_weak_ref_get (data);
+
+  if (operation)
+    {
+      g_object_notify (operation, "status");
+      g_object_unref (operation);
+    }
+
+  return G_SOURCE_REMOVE;
+}
+
+static void
+weak_ref_free (gpointer data)
+{
+  g_weak_ref_clear (data);
+  g_free (data);
+}
+
+/* Setting the property here would deadlock: GEGL holds the node's mutex, and
+ * the node invalidates itself when it hears of a change. */
+void
+zn_op_set_status (GeglOperation  *operation,
+                  const ZnOpTask *task,
+                  const gchar    *sentence)
+{
+  GWeakRef *ref;
+
+  if (! task->status || ! g_strcmp0 (*task->status, sentence) ||
+      (! *task->status && ! *sentence))
+    return;
+
+  g_free (*task->status);
+  *task->status = g_strdup (sentence);
+
+  ref = g_new0 (GWeakRef, 1);
+  g_weak_ref_init (ref, operation);
+  g_idle_add_full (G_PRIORITY_DEFAULT_IDLE, notify_status, ref, weak_ref_free);
+}
+
+/* stderr gets each sentence of an operation once. */
+static void
+print_once (GeglOperation *operation,
+            const gchar   *sentence)
+{
+  static GMutex      lock;
+  static GHashTable *said;
+  gchar             *line;
+
+  line = g_strdup_printf ("%s: %s\n", gegl_operation_get_name (operation), sentence);
+
+  g_mutex_lock (&lock);
+  if (! said)
+    said = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  if (! g_hash_table_contains (said, line))
+    {
+      g_printerr ("%s", line);
+      g_hash_table_add (said, line);
+      line = NULL;
+    }
+  g_mutex_unlock (&lock);
+
+  g_free (line);
+}
+
+gboolean
+zn_op_succeed (GeglOperation  *operation,
+               const ZnOpTask *task)
+{
+  zn_op_set_status (operation, task, "");
+
+  return TRUE;
+}
+
+gboolean
+zn_op_fail (GeglOperation        *operation,
+            const ZnOpTask       *task,
+            GeglOperationContext *context,
+            zn_status             status,
+            const zn_error       *err)
+{
+  GObject     *input    = gegl_operation_context_get_object (context, "input");
+  const gchar *sentence = err->text;
+
+  if (! *sentence)
+    sentence = status == ZN_E_CANCELLED ? "Cancelled." : "The engine failed.";
+
+  zn_op_set_status (operation, task, sentence);
+  if (status != ZN_E_CANCELLED)
+    print_once (operation, sentence);
+
+  if (input)
+    gegl_operation_context_set_object (context, "output", input);
+
+  return TRUE;
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/* op-engine.c - engines and models, one of each for the whole process. */
+
+#include "config.h"
+
+#include <string.h>
+
+#include <glib/gstdio.h>
+
+#include "op-engine.h"
+
+#define MAX_IDLE 8    /* models kept open that nobody uses */
+
+typedef struct
+{
+  gchar     *name;       /* as asked for: "auto" */
+  gint       n_threads;
+  zn_engine *handle;
+} Engine;
+
+struct _ZnOpModel
+{
+  gchar    *name;        /* id, engine, threads, weights, their age and size */
+  gint      users;
+  zn_model *handle;      /* NULL: the weights are bad, and error says why */
+  zn_error  error;
+};
+
+static GMutex   registry;      /* guards the next two */
+static GSList  *engines;       /* Engine; never closed */
+static GSList  *models;        /* ZnOpModel, last used first */
+
+static GMutex   running;       /* held from enter to leave */
+static GPrivate entered;       /* of the thread that holds it: not NULL */
+static gint     n_runs;
+
+static const gchar busy[] = "The engine is busy with another picture.";
+
+/* ---- engines -------------------------------------------------------------- */
+
+/* GEGL's number of threads (GIMP's preferences), unless $ZENITH_THREADS is set,
+ * which the library reads itself. */
+static gint
+wanted_threads (void)
+{
+  gint n_threads = 0;
+
+  if (! g_getenv ("ZENITH_THREADS"))
+    g_object_get (gegl_config (), "threads", &n_threads, NULL);
+
+  return n_threads;
+}
+
+/* Called with the registry locked. */
+static Engine *
+engine_get (ZenithEngine  which,
+            zn_error     *err)
+{
+  const gchar *name      = zn_op_nick (zenith_engine_get_type (), which);
+  gint         n_threads = wanted_threads ();
+  zn_engine   *handle    = NULL;
+  Engine      *engine;
+
+  for (GSList *l = engines; l; l = l->next)
+    {
+      engine = l->data;
+      if (engine->n_threads == n_threads && ! strcmp (engine->name, name))
+        return engine;
+    }
+
+  if (zn_engine_open (&handle, name, n_threads, err))
+    return NULL;
+
+  engine  = g_new0 (Engine, 1);
+  engine->name      = g_strdup (name);
+  engine->n_threads = n_threads;
+  engine->handle    = handle;
+  engines = g_slist_prepend (engines, engine);
+
+  return engine;
+}
+
+/* ---- models --------------------------------------------------------------- */
+
+/* Closes what nobody has used for longest.  Called with the registry locked. */
+static void
+models_trim (void)
+{
+  gint n_idle = 0;
+
+  for (GSList *l = models; l;)
+    {
+      ZnOpModel *model = l->data;
+
+      l = l->next;
+      if (model->users || ++n_idle <= MAX_IDLE)
+        continue;
+
+      models = g_slist_remove (models, model);
+      zn_model_close (&model->handle);
+      g_free (model->name);
+      g_free (model);
+    }
+}
+
+/* Called with the registry locked. */
+static ZnOpModel *
+model_open (gchar        *name,
+            const gchar  *id,
+            const gchar  *path,
+            Engine       *engine,
+            zn_error     *err)
+{
+  ZnOpModel *model  = NULL;
+  zn_model  *handle = NULL;
+  zn_status  status;
+
+  if (g_private_get (&entered))
+    {
+      g_strlcpy (err->text, busy, sizeof (err->text));
+      g_free (name);
+      return NULL;
+    }
+
+  status = zn_model_open (&handle, engine->handle, id,
+                          path ? &path : NULL, path ? 1 : 0, err);
+
+  /* A bad file stays bad until its age or size changes; all else may pass. */
+  if (status == ZN_OK || (status == ZN_E_FILE && path))
+    {
+      model = g_new0 (ZnOpModel, 1);
+      model->name   = name;
+      model->handle = handle;
+      if (status)
+        model->error = *err;
+      models = g_slist_prepend (models, model);
+      models_trim ();
+    }
+  else
+    {
+      g_free (name);
+    }
+
+  return model;
+}
+
+/* path: NULL for a model without weights. */
+static ZnOpModel *
+model_acquire (const gchar  *id,
+               const gchar  *path,
+               ZenithEngine  which,
+               zn_error     *err)
+{
+  ZnOpModel *model = NULL;
+  Engine    *engine;
+  GStatBuf   info  = { 0, };
+  gchar     *name;
+  GSList    *l;
+
+  if (path)
+    g_stat (path, &info);
+
+  g_mutex_lock (&registry);
+
+  engine = engine_get (which, err);
+  if (! engine)
+    {
+      g_mutex_unlock (&registry);
+      return NULL;
+    }
+
+  name = g_strdup_printf ("%s %s %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %s",
+                          id, zn_engine_name (engine->handle), engine->n_threads,
+                          (gint64) info.st_mtime, (gint64) info.st_size,
+                          path ? path : "");
+
+  for (l = models; l; l = l->next)
+    if (! strcmp (((ZnOpModel *) l->data)->name, name))
+      break;
+
+  if (l)
+    {
+      model  = l->data;
+      models = g_slist_delete_link (models, l);
+      models = g_slist_prepend (models, model);
+      g_free (name);
+    }
+  else
+    {
+      model = model_open (name, id, path, engine, err);
+    }
+
+  if (model && ! model->handle)
+    {
+      *err  = model->error;
+      model = NULL;
+    }
+  if (model)
+    model->users++;
+
+  g_mutex_unlock (&registry);
+
+  return model;
+}
+
+ZnOpModel *
+zn_op_model_acquire (const gchar  *id,
+                     ZenithEngine  engine,
+                     zn_error     *err)
+{
+  const zn_model_info *info = zn_model_named (id);
+  gchar                path[4096];
+
+  if (! info)
+    {
+      g_snprintf (err->text, sizeof (err->text),
+                  "There is no model '%s' in this version of Zenith.", id);
+      return NULL;
+    }
+
+  if (info->weights && zn_weights_find (path, sizeof (path), info->weights, err))
+    return NULL;
+
+  return model_acquire (id, info->weights ? path : NULL, engine, err);
+}
+
+void
+zn_op_model_release (ZnOpModel *model)
+{
+  if (! model)
+    return;
+
+  g_mutex_lock (&registry);
+  model->users--;
+  models_trim ();
+  g_mutex_unlock (&registry);
+}
+
+const zn_geometry *
+zn_op_model_geometry (const ZnOpModel *model)
+{
+  return zn_model_geometry (model->handle);
+}
+
+const gchar *
+zn_op_model_name (const ZnOpModel *model)
+{
+  return model->name;
+}
+
+/* ---- where an autoencoder's weights are ----------------------------------- */
+
+static const gchar *const half_word[] = { "encoder", "decoder" };
+
+/* The stems that a half may have, best first. */
+static void
+autoencoder_stems (gchar              stem[2][64],
+                   ZnOpHalf           half,
+                   ZenithAutoencoder  which)
+{
+  const gchar *nick = zn_op_nick (zenith_autoencoder_get_type (), which);
+
+  if (which == ZENITH_AUTOENCODER_ZENITH)
+    nick = "zenith-tae";
+  g_snprintf (stem[0], sizeof (stem[0]), "%s_%s", nick, half_word[half]);
+  g_snprintf (stem[1], sizeof (stem[1]), "%s", nick);
+}
+
+/* What the user gave: a folder with the files that would be found by name, a
+ * file of both halves, or one half whose name tells how the other is called. */
+static gchar *
+autoencoder_given (ZnOpHalf           half,
+                   ZenithAutoencoder  which,
+                   const gchar       *weights)
+{
+  static const gchar *const ends[] = { "safetensors", "pth", "pt", "ckpt" };
+  const gchar *other = half_word[! half];
+  gchar       *base;
+  gchar       *found;
+
+  if (g_file_test (weights, G_FILE_TEST_IS_DIR))
+    {
+      gchar stem[2][64];
+
+      autoencoder_stems (stem, half, which);
+      for (guint i = 0; i < G_N_ELEMENTS (stem); i++)
+        for (guint j = 0; j < G_N_ELEMENTS (ends); j++)
+          {
+            found = g_strdup_printf ("%s/%s.%s", weights, stem[i], ends[j]);
+            if (g_file_test (found, G_FILE_TEST_EXISTS))
+              return found;
+            g_free (found);
+          }
+      return g_strdup (weights);
+    }
+
+  base = g_path_get_basename (weights);
+  found = strstr (base, other);
+  if (found)
+    {
+      gchar *dir  = g_path_get_dirname (weights);
+      gchar *path = g_strdup_printf ("%s/%.*s%s%s", dir, (int) (found - base),
+                                     base, half_word[half],
+                                     found + strlen (other));
+
+      g_free (dir);
+      if (g_file_test (path, G_FILE_TEST_EXISTS))
+        {
+          g_free (base);
+          return path;
+        }
+      g_free (path);
+    }
+  g_free (base);
+
+  return g_strdup (weights);
+}
+
+ZnOpModel *
+zn_op_model_acquire_autoencoder (ZnOpHalf           half,
+                                 ZenithAutoencoder  which,
+                                 const gchar       *weights,
+                                 ZenithEngine       engine,
+                                 zn_error          *err)
+{
+  const gchar *id = half == ZN_OP_ENCODER ? "taesd-encode" : "taesd-decode";
+  ZnOpModel   *model;
+  gchar       *path;
+  gchar        stem[2][64];
+  gchar        found[4096];
+  zn_error     ignored;
+
+  if (weights && *weights)
+    {
+      path  = autoencoder_given (half, which, weights);
+      model = model_acquire (id, path, engine, err);
+      g_free (path);
+      return model;
+    }
+
+  /* The shipped model is one file, the others come in halves: the sentence is
+   * about the name that the user is likely to have. */
+  autoencoder_stems (stem, half, which);
+  if (which == ZENITH_AUTOENCODER_ZENITH
+      ? zn_weights_find (found, sizeof (found), stem[1], err)
+      : (zn_weights_find (found, sizeof (found), stem[0], err) &&
+         zn_weights_find (found, sizeof (found), stem[1], &ignored)))
+    return NULL;
+
+  return model_acquire (id, found, engine, err);
+}
+
+/* ---- running -------------------------------------------------------------- */
+
+gboolean
+zn_op_engine_enter (zn_error *err)
+{
+  if (g_private_get (&entered))
+    {
+      g_strlcpy (err->text, busy, sizeof (err->text));
+      return FALSE;
+    }
+
+  g_mutex_lock (&running);
+  g_private_set (&entered, &running);
+
+  return TRUE;
+}
+
+void
+zn_op_engine_leave (void)
+{
+  g_private_set (&entered, NULL);
+  g_mutex_unlock (&running);
+}
+
+zn_status
+zn_op_model_run (ZnOpModel       *model,
+                 const zn_sink   *out,
+                 const zn_source *in,
+                 zn_rect          roi,
+                 const zn_job    *job,
+                 zn_error        *err)
+{
+  g_atomic_int_inc (&n_runs);
+
+  return zn_model_run_region (model->handle, out, in, 1, roi, job, err);
+}
+
+guint
+zn_op_network_runs (void)
+{
+  return (guint) g_atomic_int_get (&n_runs);
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+/* op-latent.c - latents: made of pictures, made into pictures, and shown.
+ *
+ * Pictures pass through in tiles and may be larger than memory; a latent, a
+ * small part of a picture, is held in memory. */
+
+#include "config.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "op-latent.h"
+
+#define AMPLIFY 4.0f    /* what a difference is multiplied by */
+#define STRIP   256     /* rows of a kept picture that are written at a time */
+
+/* ---- latents -------------------------------------------------------------- */
+
+static bool
+latent_read (void    *cookie,
+             zn_rect  r,
+             float   *dst)
+{
+  const ZnOpLatent *latent = cookie;
+  const gfloat     *src    = g_bytes_get_data (latent->bytes, NULL);
+  const gsize       row    = (gsize) r.w * latent->c;
+
+  for (gint y = 0; y < r.h; y++)
+    memcpy (dst + y * row,
+            src + ((gsize) (r.y + y) * latent->w + r.x) * latent->c,
+            row * sizeof (gfloat));
+
+  return true;
+}
+
+typedef struct
+{
+  const ZnOpLatent *latent;
+  gfloat           *data;
+} LatentSink;
+
+static bool
+latent_write (void        *cookie,
+              zn_rect      r,
+              const float *src)
+{
+  const LatentSink *sink = cookie;
+  const ZnOpLatent *to   = sink->latent;
+  const gsize       row  = (gsize) r.w * to->c;
+
+  for (gint y = 0; y < r.h; y++)
+    memcpy (sink->data + ((gsize) (r.y + y) * to->w + r.x) * to->c,
+            src + y * row, row * sizeof (gfloat));
+
+  return true;
+}
+
+static zn_status
+no_memory (zn_error *err)
+{
+  g_strlcpy (err->text, "There is not enough memory for a picture of this size.",
+             sizeof (err->text));
+
+  return ZN_E_MEMORY;
+}
+
+zn_status
+zn_op_latent_encode (ZnOpLatent           *latent,
+                     ZnOpModel            *model,
+                     const ZnOpLatentKind *kind,
+                     ZnOpPicture          *picture,
+                     ZnOpProgress         *progress,
+                     zn_error             *err)
+{
+  const zn_source source = { picture->box.width, picture->box.height, 3,
+                             zn_op_picture_read, picture };
+  const zn_job    job    = { .progress = zn_op_progress, .cookie = progress };
+  LatentSink      to     = { latent, NULL };
+  const zn_sink   sink   = { latent_write, &to };
+  zn_status       status = ZN_OK;
+  gsize           size;
+
+  latent->w   = (picture->box.width  - 1) / kind->factor + 1;
+  latent->h   = (picture->box.height - 1) / kind->factor + 1;
+  latent->c   = kind->channels;
+  latent->key = (ZnOpKey) { 0, 0 };
+  zn_op_key_add_string (&latent->key, zn_op_model_name (model));
+  zn_op_key_add_string (&latent->key, babl_get_name (picture->format));
+  zn_op_key_add_buffer (&latent->key, picture->buffer, &picture->box, &picture->box);
+
+  latent->bytes = zn_op_cache_get (&latent->key);
+  if (latent->bytes)
+    return ZN_OK;
+  if (! zn_op_engine_enter (err))
+    return ZN_E_DEVICE;
+
+  latent->bytes = zn_op_cache_get (&latent->key);
+  if (! latent->bytes)    /* no other thread had the same wish */
+    {
+      size    = (gsize) latent->w * latent->h * latent->c * sizeof (gfloat);
+      to.data = g_try_malloc (size);
+      status  = to.data
+                ? zn_op_model_run (model, &sink, &source,
+                                   (zn_rect) { 0, 0, latent->w, latent->h },
+                                   &job, err)
+                : no_memory (err);
+      if (status == ZN_OK)
+        {
+          latent->bytes = g_bytes_new_take (to.data, size);
+          zn_op_cache_put (&latent->key, latent->bytes);
+        }
+      else
+        {
+          g_free (to.data);
+        }
+    }
+  zn_op_engine_leave ();
+
+  return status;
+}
+
+zn_status
+zn_op_latent_get (ZnOpLatent           *latent,
+                  GeglBuffer           *buffer,
+                  const GeglRectangle  *box,
+                  const ZnOpLatentKind *kind,
+                  zn_error             *err)
+{
+  const Babl  *format = gegl_buffer_get_format (buffer);
+  const gsize  size   = (gsize) box->width * box->height * kind->channels *
+                        sizeof (gfloat);
+  gfloat      *data;
+
+  if (babl_format_get_n_components (format) != kind->channels)
+    {
+      g_snprintf (err->text, sizeof (err->text),
+                  "The latent has %d channels where the model wants %d: choose the "
+                  "model that made it.",
+                  babl_format_get_n_components (format), kind->channels);
+      return ZN_E_USAGE;
+    }
+
+  data = g_try_malloc (size);
+  if (! data)
+    return no_memory (err);
+
+  latent->w   = box->width;
+  latent->h   = box->height;
+  latent->c   = kind->channels;
+  latent->key = (ZnOpKey) { 0, 0 };
+
+  if (babl_format_get_type (format, 0) != babl_type ("float"))
+    format = kind->channels == 4
+             ? babl_format_with_space ("RGBA float", babl_format_get_space (format))
+             : babl_format_n (babl_type ("float"), kind->channels);
+  gegl_buffer_get (buffer, box, 1.0, format, data,
+                   GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
+  for (gsize i = 0; i < size / sizeof (gfloat); i++)
+    data[i] = isfinite (data[i]) ? data[i] : 0.0f;
+
+  zn_op_key_add (&latent->key, data, size);
+  latent->bytes = g_bytes_new_take (data, size);
+
+  return ZN_OK;
+}
+
+/* ---- pictures made of latents --------------------------------------------- */
+
+/* The picture in the place of the input's colours, or how far they differ. */
+static void
+target_strip (gpointer  data,
+              zn_rect   strip,
+              gfloat   *pixels,
+              gint      components)
+{
+  const ZnOpTarget *target = data;
+  const gfloat     *rgb    = target->rgb +
+                             (gsize) (strip.y - target->rect.y) * target->rect.w * 3;
+
+  for (gsize i = (gsize) strip.w * strip.h; i; i--, rgb += 3, pixels += components)
+    for (gint c = 0; c < 3; c++)
+      pixels[c] = target->differ
+                  ? zn_op_clean (AMPLIFY * fabsf (rgb[c] - zn_op_clean (pixels[c])))
+                  : rgb[c];
+}
+
+static bool
+target_write (void        *cookie,
+              zn_rect      r,
+              const float *src)
+{
+  ZnOpTarget *target = cookie;
+
+  target->rect = r;
+  target->rgb  = src;
+
+  if (target->keep)
+    for (gint y = 0; y < r.h; y++)
+      memcpy (target->keep + ((gsize) (r.y + y) * target->box.width + r.x) * 3,
+              src + (gsize) y * r.w * 3, (gsize) r.w * 3 * sizeof (gfloat));
+
+  if (target->input)
+    zn_op_picture_write (target->input, target->output, r, target_strip, target);
+  else
+    gegl_buffer_set (target->output,
+                     GEGL_RECTANGLE (target->box.x + r.x, target->box.y + r.y,
+                                     r.w, r.h),
+                     0, target->format, src, GEGL_AUTO_ROWSTRIDE);
+
+  return true;
+}
+
+/* Writes a picture that was kept. */
+static void
+target_write_all (ZnOpTarget   *target,
+                  const gfloat *rgb)
+{
+  for (gint y = 0; y < target->box.height; y += STRIP)
+    {
+      zn_rect r = { 0, y, target->box.width, MIN (STRIP, target->box.height - y) };
+
+      target_write (target, r, rgb + (gsize) y * target->box.width * 3);
+    }
+}
+
+/* Runs the decoder; a copy goes to the cache if it is not too large. */
+static zn_status
+decode_run (ZnOpTarget    *target,
+            ZnOpModel     *model,
+            ZnOpLatent    *latent,
+            const ZnOpKey *key,
+            ZnOpProgress  *progress,
+            zn_error      *err)
+{
+  const zn_source source = { latent->w, latent->h, latent->c, latent_read, latent };
+  const zn_sink   sink   = { target_write, target };
+  const zn_job    job    = { .progress = zn_op_progress, .cookie = progress };
+  const zn_rect   all    = { 0, 0, target->box.width, target->box.height };
+  const gsize     size   = (gsize) all.w * all.h * 3 * sizeof (gfloat);
+  GBytes         *whole;
+  zn_status       status;
+
+  target->keep = zn_op_cache_takes (size) ? g_try_malloc (size) : NULL;
+  status = zn_op_model_run (model, &sink, &source, all, &job, err);
+  if (target->keep)
+    {
+      whole = g_bytes_new_take (target->keep, size);
+      if (status == ZN_OK)
+        zn_op_cache_put (key, whole);
+      g_bytes_unref (whole);
+      target->keep = NULL;
+    }
+
+  return status;
+}
+
+zn_status
+zn_op_latent_decode (ZnOpTarget   *target,
+                     ZnOpModel    *model,
+                     ZnOpLatent   *latent,
+                     ZnOpProgress *progress,
+                     zn_error     *err)
+{
+  const gint  size[] = { target->box.width, target->box.height };
+  ZnOpKey     key    = latent->key;
+  zn_status   status = ZN_OK;
+  GBytes     *kept;
+
+  zn_op_key_add_string (&key, zn_op_model_name (model));
+  zn_op_key_add (&key, size, sizeof (size));
+
+  kept = zn_op_cache_get (&key);
+  if (! kept)
+    {
+      if (! zn_op_engine_enter (err))
+        return ZN_E_DEVICE;
+      kept = zn_op_cache_get (&key);
+      if (! kept)
+        status = decode_run (target, model, latent, &key, progress, err);
+      zn_op_engine_leave ();
+    }
+
+  if (kept)
+    {
+      target_write_all (target, g_bytes_get_data (kept, NULL));
+      g_bytes_unref (kept);
+    }
+
+  return status;
+}
+
+void
+zn_op_latent_show (ZnOpTarget       *target,
+                   const ZnOpLatent *latent,
+                   gint              factor)
+{
+  const gfloat *z   = g_bytes_get_data (latent->bytes, NULL);
+  gfloat       *row = gegl_malloc ((gsize) target->box.width * factor * 3 *
+                                   sizeof (gfloat));
+
+  for (gint y = 0; y < target->box.height; y += factor)
+    {
+      zn_rect r   = { 0, y, target->box.width, MIN (factor, target->box.height - y) };
+      gfloat *dst = row;
+
+      for (gint i = 0; i < r.h; i++)
+        for (gint x = 0; x < r.w; x++, dst += 3)
+          for (gint c = 0; c < 3; c++)
+            {
+              const gsize at = (gsize) (y / factor) * latent->w + x / factor;
+
+              dst[c] = zn_op_clean (z[at * latent->c + c % latent->c] / 6 + 0.5f);
+            }
+      target_write (target, r, row);
+    }
+
+  gegl_free (row);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* zenith-denoise.c - removes noise from photos. */
+
+#include "config.h"
+#include <glib/gi18n-lib.h>
+#include "op-common.h"
+
+#ifdef GEGL_PROPERTIES
+
+property_enum (model, _("Model"),
+               ZenithDenoiseModel, zenith_denoise_model,
+               ZENITH_DENOISE_MODEL_BALANCED)
+  description (_("A larger network takes longer and keeps more detail"))
+
+property_double (strength, _("Strength"), 1.0)
+  description (_("How much of the noise is removed; above 1 more than was found"))
+  value_range (0.0, 1.5)
+  ui_range    (0.0, 1.5)
+
+property_double (luma, _("Lightness"), 1.0)
+  description (_("How much of the noise in lightness is removed"))
+  value_range (0.0, 1.0)
+
+property_double (chroma, _("Color"), 1.0)
+  description (_("How much of the noise in color is removed"))
+  value_range (0.0, 1.0)
+
+property_double (detail, _("Detail"), 0.0)
+  description (_("How much of the finest texture in lightness is given back"))
+  value_range (0.0, 1.0)
+
+property_double (sigma, _("Noise level"), 0.0)
+  description (_("Standard deviation of the noise, of 255; 0 measures the picture"))
+  value_range (0.0, 100.0)
+  ui_range    (0.0, 75.0)
+  ui_gamma    (2.0)
+  ui_digits   (1)
+
+zenith_property_engine
+zenith_property_status
+
+#else
+
+#define GEGL_OP_FILTER
+#define GEGL_OP_NAME     zenith_denoise
+#define GEGL_OP_C_SOURCE zenith-denoise.c
+
+#include "gegl-op.h"
+
+static void
+describe (GeglOperation *operation,
+          ZnOpTask      *task)
+{
+  static const gchar *const model[] =
+  {
+    [ZENITH_DENOISE_MODEL_FAST]     = "denoise-fast",
+    [ZENITH_DENOISE_MODEL_BALANCED] = "denoise-balanced",
+    [ZENITH_DENOISE_MODEL_BEST]     = "denoise-best"
+  };
+  GeglProperties *o = GEGL_PROPERTIES (operation);
+
+  task->model    = model[o->model];
+  task->strength = o->strength;
+  task->luma     = o->luma;
+  task->chroma   = o->chroma;
+  task->detail   = o->detail;
+  task->sigma    = o->sigma;
+  task->engine   = o->engine;
+  task->status   = &o->status;
+}
+
+static void
+gegl_op_class_init (GeglOpClass *klass)
+{
+  GeglOperationClass *operation_class = GEGL_OPERATION_CLASS (klass);
+
+  zn_op_tiled_class_init (operation_class, describe);
+
+  gegl_operation_class_set_keys (operation_class,
+    "name",            "zenith:denoise",
+    "title",           _("Neural Denoise"),
+    "categories",      "enhance:noise-reduction",
+    "description",     _("Removes noise with a neural network and keeps detail"),
+    "gimp:menu-path",  "<Image>/Filters/Zenith/",
+    "gimp:menu-label", _("Neural _Denoise..."),
+    NULL);
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* zenith-latent-decode.c - makes a picture of a latent, 8 times the size. */
+
+#include "config.h"
+#include <glib/gi18n-lib.h>
+#include "op-common.h"
+
+#ifdef GEGL_PROPERTIES
+
+zenith_property_autoencoder
+zenith_property_weights
+zenith_property_engine
+zenith_property_status
+
+#else
+
+#define GEGL_OP_FILTER
+#define GEGL_OP_NAME     zenith_latent_decode
+#define GEGL_OP_C_SOURCE zenith-latent-decode.c
+
+#include "gegl-op.h"
+
+static void
+describe (GeglOperation *operation,
+          ZnOpTask      *task)
+{
+  GeglProperties *o = GEGL_PROPERTIES (operation);
+
+  task->autoencoder = o->model;
+  task->weights     = o->weights;
+  task->engine      = o->engine;
+  task->status      = &o->status;
+}
+
+static void
+gegl_op_class_init (GeglOpClass *klass)
+{
+  GeglOperationClass *operation_class = GEGL_OPERATION_CLASS (klass);
+
+  zn_op_latent_decode_class_init (operation_class, describe);
+
+  gegl_operation_class_set_keys (operation_class,
+    "name",        "zenith:latent-decode",
+    "title",       _("Latent Decode"),
+    "categories",  "programming",
+    "description", _("Makes a picture of a latent: 8 times the size (32 for taesana)"),
+    NULL);
+}
+
+#endif

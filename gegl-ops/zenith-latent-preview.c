@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* zenith-latent-preview.c - shows what an autoencoder keeps of a picture. */
+
+#include "config.h"
+#include <glib/gi18n-lib.h>
+#include "op-common.h"
+
+#ifdef GEGL_PROPERTIES
+
+zenith_property_autoencoder
+
+property_enum (mode, _("Mode"),
+               ZenithLatentMode, zenith_latent_mode,
+               ZENITH_LATENT_MODE_RECONSTRUCT)
+  description (_("The picture after encoding and decoding, the latent's first "
+                 "three channels as colors (z / 6 + 0.5), or four times the "
+                 "difference to the picture"))
+
+zenith_property_weights
+zenith_property_engine
+zenith_property_status
+
+#else
+
+#define GEGL_OP_FILTER
+#define GEGL_OP_NAME     zenith_latent_preview
+#define GEGL_OP_C_SOURCE zenith-latent-preview.c
+
+#include "gegl-op.h"
+
+static void
+describe (GeglOperation *operation,
+          ZnOpTask      *task)
+{
+  GeglProperties *o = GEGL_PROPERTIES (operation);
+
+  task->autoencoder = o->model;
+  task->mode        = o->mode;
+  task->weights     = o->weights;
+  task->engine      = o->engine;
+  task->status      = &o->status;
+}
+
+static void
+gegl_op_class_init (GeglOpClass *klass)
+{
+  GeglOperationClass *operation_class = GEGL_OPERATION_CLASS (klass);
+
+  zn_op_latent_preview_class_init (operation_class, describe);
+
+  gegl_operation_class_set_keys (operation_class,
+    "name",            "zenith:latent-preview",
+    "title",           _("Latent Preview"),
+    "categories",      "artistic",
+    "description",     _("Shows what the autoencoder of an image generator keeps "
+                         "of the picture"),
+    "gimp:menu-path",  "<Image>/Filters/Zenith/",
+    "gimp:menu-label", _("_Latent Preview..."),
+    NULL);
+}
+
+#endif

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * host-gimp2.c - the plug-in's side towards GIMP 2.10.
+ *
+ * Procedures are made from the table of filters and from what their operations
+ * say of themselves.  An operation that is not installed gets no procedure; if
+ * none is, nothing is registered at all, and GIMP asks again at its next start.
+ */
+#include <string.h>
+
+#include <gegl.h>
+#include <libgimp/gimp.h>
+#include <libgimp/gimpui.h>
+
+#include "zenith-apply.h"
+#include "zenith-dialog.h"
+#include "zenith-filters.h"
+#include "zenith-preset.h"
+#include "zenith-settings.h"
+
+#define N_FIXED 3   /* run-mode, image, drawable */
+
+static const GimpParamDef fixed_args[N_FIXED] =
+{
+  { GIMP_PDB_INT32,    "run-mode", "The run mode { RUN-INTERACTIVE (0), RUN-NONINTERACTIVE (1), RUN-WITH-LAST-VALS (2) }" },
+  { GIMP_PDB_IMAGE,    "image",    "Input image" },
+  { GIMP_PDB_DRAWABLE, "drawable", "Input drawable" },
+};
+
+
+/*  what GIMP is told  */
+
+static GimpPDBArgType
+argument_type (const ZnProperty *p)
+{
+  switch (p->kind)
+    {
+    case ZN_KIND_DOUBLE:
+      return GIMP_PDB_FLOAT;
+
+    case ZN_KIND_INT:
+    case ZN_KIND_BOOLEAN:
+      return GIMP_PDB_INT32;
+
+    default:
+      return GIMP_PDB_STRING;
+    }
+}
+
+static void
+install (const gchar        *procedure,
+         const gchar        *blurb,
+         const gchar        *help,
+         const gchar        *label,
+         const GimpParamDef *args,
+         gint                n_args)
+{
+  gimp_install_procedure (procedure, blurb, help,
+                          ZN_AUTHOR, ZN_AUTHOR, ZN_YEAR,
+                          label, "RGB*, GRAY*, INDEXED*", GIMP_PLUGIN,
+                          n_args, 0, args, NULL);
+  gimp_plugin_menu_register (procedure, ZN_MENU_PATH);
+}
+
+static void
+install_filter (const ZnSettings *settings)
+{
+  const ZnFilter *filter = settings->filter;
+  GimpParamDef    args[N_FIXED + ZN_PROPERTIES_MAX];
+  gchar          *texts[ZN_PROPERTIES_MAX];
+  gchar          *label  = g_strdup_printf ("_%s...", filter->title);
+
+  memcpy (args, fixed_args, sizeof fixed_args);
+
+  for (guint i = 0; i < settings->n; i++)
+    {
+      const ZnProperty *p       = &settings->property[i];
+      gchar            *allowed = zn_property_allowed (p);
+
+      texts[i] = g_strdup_printf (allowed ? "%s { %s }" : "%s",
+                                  g_param_spec_get_blurb (p->spec) ?
+                                  g_param_spec_get_blurb (p->spec) : "", allowed);
+      g_free (allowed);
+
+      args[N_FIXED + i].type        = argument_type (p);
+      args[N_FIXED + i].name        = (gchar *) p->spec->name;
+      args[N_FIXED + i].description = texts[i];
+    }
+
+  install (filter->procedure, filter->blurb, filter->help, label,
+           args, N_FIXED + settings->n);
+
+  for (guint i = 0; i < settings->n; i++)
+    g_free (texts[i]);
+  g_free (label);
+}
+
+static void
+query (void)
+{
+  gboolean any = FALSE;
+
+  gegl_init (NULL, NULL);
+
+  for (guint i = 0; i < zn_n_filters; i++)
+    {
+      ZnSettings *settings = zn_settings_new (&zn_filters[i], NULL);
+
+      if (settings)
+        {
+          install_filter (settings);
+          zn_settings_free (settings);
+          any = TRUE;
+        }
+    }
+
+  if (any)
+    {
+      GimpParamDef args[N_FIXED + 1];
+
+      memcpy (args, fixed_args, sizeof fixed_args);
+      args[N_FIXED].type        = GIMP_PDB_STRING;
+      args[N_FIXED].name        = "preset";
+      args[N_FIXED].description = "The preset's name";
+
+      install (ZN_PRESET_PROCEDURE, "Apply a Zenith preset",
+               "Runs the filter that the preset names, with the preset's values. "
+               "Presets are looked for in $ZENITH_PRESETS, in zenith/presets of "
+               "the user's data folder and in the installation's folder.",
+               "_Apply Preset...", args, N_FIXED + 1);
+    }
+
+  gegl_exit ();
+}
+
+
+/*  the drawable  */
+
+static gboolean
+usable (gint32   drawable,
+        GError **error)
+{
+  if (! gimp_item_is_group (drawable))
+    return TRUE;
+
+  g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
+               "A layer group has no pixels of its own in GIMP 2.10; choose one of "
+               "its layers, or merge the group");
+
+  return FALSE;
+}
+
+static gboolean
+show_progress (gdouble  fraction,
+               gpointer data)
+{
+  gimp_progress_update (fraction);
+
+  return TRUE;
+}
+
+/* Progress goes to GIMP's bar, and to the dialog where there is one. */
+typedef struct
+{
+  ZnProgress progress;
+  gpointer   data;
+} Both;
+
+static gboolean
+show_both (gdouble  fraction,
+           gpointer data)
+{
+  Both *both = data;
+
+  return show_progress (fraction, NULL) && both->progress (fraction, both->data);
+}
+
+/* Reads the whole drawable, writes the shadow buffer, and lets GIMP merge that
+ * through the selection: one undo step, and none if anything fails.
+ */
+static gboolean
+apply (const ZnSettings  *settings,
+       ZnProgress         progress,
+       gpointer           progress_data,
+       gpointer           data,
+       GError           **error)
+{
+  gint32         drawable = GPOINTER_TO_INT (data);
+  Both           both     = { progress, progress_data };
+  GeglRectangle  roi;
+  GeglBuffer    *source;
+  GeglBuffer    *shadow;
+  gboolean       done;
+
+  if (! gimp_drawable_mask_intersect (drawable, &roi.x, &roi.y, &roi.width, &roi.height))
+    return TRUE;   /* nothing is selected here: nothing to do */
+
+  gimp_progress_init (settings->filter->title);
+
+  source = gimp_drawable_get_buffer (drawable);
+  shadow = gimp_drawable_get_shadow_buffer (drawable);
+  done   = zn_apply_to_buffer (settings, source, &roi, shadow,
+                               progress ? show_both : show_progress, &both, error);
+  g_object_unref (source);
+  g_object_unref (shadow);
+
+  if (done)
+    {
+      gimp_drawable_merge_shadow (drawable, TRUE);
+      gimp_drawable_update (drawable, roi.x, roi.y, roi.width, roi.height);
+    }
+  else
+    {
+      gimp_drawable_free_shadow (drawable);
+    }
+
+  gimp_progress_end ();
+
+  return done;
+}
+
+
+/*  running  */
+
+/* The values used last, if there are any. */
+static void
+recall (ZnSettings *settings)
+{
+  const gchar *key  = settings->filter->procedure;
+  gint         size = gimp_get_data_size (key);
+
+  if (size > 0)
+    {
+      gchar *lines = g_malloc0 (size + 1);
+
+      gimp_get_data (key, lines);
+      zn_settings_from_lines (settings, lines);
+      g_free (lines);
+    }
+}
+
+static void
+remember (const ZnSettings *settings)
+{
+  gchar *lines = zn_settings_to_lines (settings);
+
+  gimp_set_data (settings->filter->procedure, lines, strlen (lines));
+  g_free (lines);
+}
+
+static gboolean
+run_dialog (ZnSettings  **settings,
+            const gchar  *procedure,
+            const gchar  *title,
+            gint32        image,
+            gint32        drawable,
+            GError      **error)
+{
+  ZnDialogHost host = { .help_id = procedure, .apply = apply, .data = GINT_TO_POINTER (drawable) };
+  gboolean     done;
+
+  gimp_ui_init ("zenith", FALSE);
+
+  host.preview = gimp_drawable_preview_new_from_drawable_id (drawable);
+  host.source  = gimp_drawable_get_buffer (drawable);
+  gimp_drawable_offsets (drawable, &host.offset_x, &host.offset_y);
+
+  if (! gimp_selection_is_empty (image))
+    host.selection = gimp_drawable_get_buffer (gimp_image_get_selection (image));
+
+  done = zn_dialog_run (settings, title, &host);
+
+  if (! done)
+    g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED, "%s was cancelled", title);
+
+  g_clear_object (&host.selection);
+  g_object_unref (host.source);
+
+  return done;
+}
+
+/* The arguments after the drawable into settings. */
+static gboolean
+read_arguments (ZnSettings       *settings,
+                const GimpParam  *param,
+                gint              n_params,
+                GError          **error)
+{
+  if (n_params != N_FIXED + (gint) settings->n)
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
+                   "%s takes %u arguments, not %d",
+                   settings->filter->procedure, N_FIXED + settings->n, n_params);
+      return FALSE;
+    }
+
+  for (guint i = 0; i < settings->n; i++)
+    {
+      const ZnProperty *p   = &settings->property[i];
+      const GimpParam  *arg = &param[N_FIXED + i];
+      gboolean          ok;
+
+      switch (argument_type (p))
+        {
+        case GIMP_PDB_FLOAT:
+          ok = zn_settings_set_number (settings, i, arg->data.d_float, error);
+          break;
+
+        case GIMP_PDB_INT32:
+          ok = zn_settings_set_number (settings, i, arg->data.d_int32, error);
+          break;
+
+        default:
+          ok = zn_settings_set_text (settings, p->spec->name,
+                                     arg->data.d_string ? arg->data.d_string : "", error);
+        }
+
+      if (! ok)
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+static gboolean
+run_filter (const ZnFilter   *filter,
+            const GimpParam  *param,
+            gint              n_params,
+            GError          **error)
+{
+  GimpRunMode  mode     = param[0].data.d_int32;
+  gint32       image    = param[1].data.d_image;
+  gint32       drawable = param[2].data.d_drawable;
+  ZnSettings  *settings = zn_settings_new (filter, error);
+  gboolean     done;
+
+  if (! settings)
+    return FALSE;
+
+  switch (mode)
+    {
+    case GIMP_RUN_INTERACTIVE:
+      recall (settings);
+      done = run_dialog (&settings, filter->procedure, filter->title, image, drawable, error);
+      break;
+
+    case GIMP_RUN_WITH_LAST_VALS:
+      recall (settings);
+      done = apply (settings, NULL, NULL, GINT_TO_POINTER (drawable), error);
+      break;
+
+    default:
+      done = read_arguments (settings, param, n_params, error) &&
+             apply (settings, NULL, NULL, GINT_TO_POINTER (drawable), error);
+    }
+
+  if (done && mode == GIMP_RUN_INTERACTIVE)
+    remember (settings);
+
+  zn_settings_free (settings);
+
+  return done;
+}
+
+static gboolean
+run_preset (const GimpParam  *param,
+            gint              n_params,
+            GError          **error)
+{
+  GimpRunMode  mode     = param[0].data.d_int32;
+  gint32       drawable = param[2].data.d_drawable;
+  ZnSettings  *settings = NULL;
+  gboolean     done     = FALSE;
+
+  if (mode == GIMP_RUN_INTERACTIVE)
+    {
+      done = run_dialog (&settings, ZN_PRESET_PROCEDURE, "Apply Preset",
+                         param[1].data.d_image, drawable, error);
+    }
+  else if (n_params != N_FIXED + 1)
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
+                   ZN_PRESET_PROCEDURE " takes %d arguments, not %d",
+                   N_FIXED + 1, n_params);
+    }
+  else
+    {
+      const gchar    *name    = param[N_FIXED].data.d_string;
+      GPtrArray      *presets = zn_presets_load ();
+      const ZnPreset *preset  = zn_presets_find (presets, name ? name : "", error);
+
+      if (preset)
+        settings = zn_preset_settings (preset, error);
+      if (settings)
+        done = apply (settings, NULL, NULL, GINT_TO_POINTER (drawable), error);
+
+      g_ptr_array_unref (presets);
+    }
+
+  zn_settings_free (settings);
+
+  return done;
+}
+
+static GimpPDBStatusType
+error_status (const GError *error)
+{
+  if (g_error_matches (error, ZN_ERROR, ZN_ERROR_CANCELLED))
+    return GIMP_PDB_CANCEL;
+  if (g_error_matches (error, ZN_ERROR, ZN_ERROR_USAGE))
+    return GIMP_PDB_CALLING_ERROR;
+
+  return GIMP_PDB_EXECUTION_ERROR;
+}
+
+static void
+run (const gchar      *name,
+     gint              n_params,
+     const GimpParam  *param,
+     gint             *n_return,
+     GimpParam       **return_vals)
+{
+  static GimpParam  values[2];
+  const ZnFilter   *filter = zn_filter_by_procedure (name);
+  GError           *error  = NULL;
+  gboolean          done   = FALSE;
+
+  *n_return    = 1;
+  *return_vals = values;
+
+  /* Buffers in the image's own precision, not 8 bits. */
+  gimp_plugin_enable_precision ();
+  gegl_init (NULL, NULL);
+
+  if (n_params < N_FIXED)
+    g_set_error (&error, ZN_ERROR, ZN_ERROR_USAGE, "%s needs an image and a drawable", name);
+  else if (usable (param[2].data.d_drawable, &error))
+    done = filter ? run_filter (filter, param, n_params, &error)
+                  : run_preset (param, n_params, &error);
+
+  values[0].type          = GIMP_PDB_STATUS;
+  values[0].data.d_status = done ? GIMP_PDB_SUCCESS : error_status (error);
+
+  /* The text must outlive this call; the process ends soon after it. */
+  if (! done && values[0].data.d_status != GIMP_PDB_CANCEL)
+    {
+      *n_return               = 2;
+      values[1].type          = GIMP_PDB_STRING;
+      values[1].data.d_string = g_strdup (error->message);
+    }
+
+  if (n_params >= N_FIXED && param[0].data.d_int32 != GIMP_RUN_NONINTERACTIVE)
+    gimp_displays_flush ();
+
+  g_clear_error (&error);
+  gegl_exit ();
+}
+
+const GimpPlugInInfo PLUG_IN_INFO =
+{
+  NULL,  /* init_proc  */
+  NULL,  /* quit_proc  */
+  query, /* query_proc */
+  run,   /* run_proc   */
+};
+
+MAIN ()

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * host-gimp3.c - the plug-in's side towards GIMP 3.
+ *
+ * GIMP 3 also shows the operations themselves in Filters > Zenith, as filters
+ * that stay editable on the layer.  The plug-in does not add such filters
+ * (gimp_drawable_append_new_filter) but works on buffers, for two reasons:
+ *   1. with a selection GIMP hands a filter the selection's box only, cut out
+ *      and moved to the origin; a network then lacks the surroundings;
+ *   2. a filter runs inside GIMP and blocks it until done; a plug-in is a
+ *      process of its own, has a progress bar and can be cancelled.
+ * Who wants the filter to stay editable takes the operation from the menu;
+ * hence the plug-in's entries are called "... with Presets".
+ */
+#include <libgimp/gimp.h>
+#include <libgimp/gimpui.h>
+
+#include "zenith-apply.h"
+#include "zenith-dialog.h"
+#include "zenith-filters.h"
+#include "zenith-preset.h"
+#include "zenith-settings.h"
+
+#define ZENITH_TYPE_PLUG_IN (zenith_plug_in_get_type ())
+G_DECLARE_FINAL_TYPE (ZenithPlugIn, zenith_plug_in, ZENITH, PLUG_IN, GimpPlugIn)
+
+struct _ZenithPlugIn
+{
+  GimpPlugIn parent_instance;
+};
+
+G_DEFINE_TYPE (ZenithPlugIn, zenith_plug_in, GIMP_TYPE_PLUG_IN)
+GIMP_MAIN (ZENITH_TYPE_PLUG_IN)
+
+
+/*  the drawables  */
+
+static gboolean
+usable (GimpDrawable **drawables,
+        GError       **error)
+{
+  if (! drawables || ! drawables[0])
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "No layer is chosen");
+      return FALSE;
+    }
+
+  for (guint i = 0; drawables[i]; i++)
+    if (gimp_item_is_group (GIMP_ITEM (drawables[i])))
+      {
+        g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
+                     "A layer group has no pixels of its own; choose one of its "
+                     "layers, or add the filter itself from Filters > Zenith");
+        return FALSE;
+      }
+
+  return TRUE;
+}
+
+/* Progress over all the drawables, to GIMP's bar and to the dialog if any. */
+typedef struct
+{
+  ZnProgress progress;
+  gpointer   data;
+  guint      done;
+  guint      n;
+} Bars;
+
+static gboolean
+show_progress (gdouble  fraction,
+               gpointer data)
+{
+  Bars *bars = data;
+
+  fraction = (bars->done + fraction) / bars->n;
+  gimp_progress_update (fraction);
+
+  return ! bars->progress || bars->progress (fraction, bars->data);
+}
+
+/* Reads the whole drawable, writes its shadow buffer where it is selected. */
+static gboolean
+compute (const ZnSettings  *settings,
+         GimpDrawable      *drawable,
+         Bars              *bars,
+         GError           **error)
+{
+  GeglRectangle  roi;
+  GeglBuffer    *source;
+  GeglBuffer    *shadow;
+  gboolean       done;
+
+  if (! gimp_drawable_mask_intersect (drawable, &roi.x, &roi.y, &roi.width, &roi.height))
+    return TRUE;   /* nothing is selected here: nothing to do */
+
+  source = gimp_drawable_get_buffer (drawable);
+  shadow = gimp_drawable_get_shadow_buffer (drawable);
+  done   = zn_apply_to_buffer (settings, source, &roi, shadow, show_progress, bars, error);
+  g_object_unref (source);
+  g_object_unref (shadow);
+
+  return done;
+}
+
+static void
+merge (GimpDrawable *drawable)
+{
+  GeglRectangle roi;
+
+  if (gimp_drawable_mask_intersect (drawable, &roi.x, &roi.y, &roi.width, &roi.height))
+    {
+      gimp_drawable_merge_shadow (drawable, TRUE);
+      gimp_drawable_update (drawable, roi.x, roi.y, roi.width, roi.height);
+    }
+}
+
+/* First all are computed, then all are merged, as one undo step: if one fails,
+ * none changes.
+ */
+static gboolean
+apply (const ZnSettings  *settings,
+       ZnProgress         progress,
+       gpointer           progress_data,
+       gpointer           data,
+       GError           **error)
+{
+  GimpDrawable **drawables = data;
+  Bars           bars      = { progress, progress_data, 0, 0 };
+  GimpImage     *image     = gimp_item_get_image (GIMP_ITEM (drawables[0]));
+  gboolean       done      = TRUE;
+
+  while (drawables[bars.n])
+    bars.n++;
+
+  gimp_progress_init (settings->filter->title);
+
+  for (; done && bars.done < bars.n; bars.done++)
+    done = compute (settings, drawables[bars.done], &bars, error);
+
+  if (done && bars.n > 1)
+    gimp_image_undo_group_start (image);
+
+  for (guint i = 0; i < bars.n; i++)
+    {
+      if (done)
+        merge (drawables[i]);
+      else
+        gimp_drawable_free_shadow (drawables[i]);
+    }
+
+  if (done && bars.n > 1)
+    gimp_image_undo_group_end (image);
+
+  gimp_progress_end ();
+
+  return done;
+}
+
+static gboolean
+run_dialog (ZnSettings    **settings,
+            const gchar    *procedure,
+            const gchar    *title,
+            GimpImage      *image,
+            GimpDrawable  **drawables,
+            GError        **error)
+{
+  ZnDialogHost host = { .help_id = procedure, .apply = apply, .data = drawables };
+  gboolean     done;
+
+  gimp_ui_init ("zenith");
+
+  host.preview = gimp_drawable_preview_new_from_drawable (drawables[0]);
+  host.source  = gimp_drawable_get_buffer (drawables[0]);
+  gimp_drawable_get_offsets (drawables[0], &host.offset_x, &host.offset_y);
+
+  if (! gimp_selection_is_empty (image))
+    host.selection = gimp_drawable_get_buffer (GIMP_DRAWABLE (gimp_image_get_selection (image)));
+
+  done = zn_dialog_run (settings, title, &host);
+
+  if (! done)
+    g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED, "%s was cancelled", title);
+
+  g_clear_object (&host.selection);
+  g_object_unref (host.source);
+
+  return done;
+}
+
+
+/*  settings and GIMP's own record of them, which it remembers  */
+
+static gboolean
+settings_from_config (ZnSettings           *settings,
+                      GimpProcedureConfig  *config,
+                      GError              **error)
+{
+  for (guint i = 0; i < settings->n; i++)
+    {
+      const ZnProperty *p    = &settings->property[i];
+      const gchar      *name = p->spec->name;
+      gchar            *text = NULL;
+      gdouble           number = 0.0;
+      gint              whole  = 0;
+      gboolean          ok;
+
+      switch (p->kind)
+        {
+        case ZN_KIND_DOUBLE:
+          g_object_get (config, name, &number, NULL);
+          ok = zn_settings_set_number (settings, i, number, error);
+          break;
+
+        case ZN_KIND_INT:
+        case ZN_KIND_BOOLEAN:
+          g_object_get (config, name, &whole, NULL);
+          ok = zn_settings_set_number (settings, i, whole, error);
+          break;
+
+        default:
+          g_object_get (config, name, &text, NULL);
+          ok = zn_settings_set_text (settings, name, text ? text : "", error);
+          g_free (text);
+        }
+
+      if (! ok)
+        return FALSE;
+    }
+
+  return TRUE;
+}
+
+static void
+settings_to_config (const ZnSettings    *settings,
+                    GimpProcedureConfig *config)
+{
+  for (guint i = 0; i < settings->n; i++)
+    {
+      const ZnProperty *p    = &settings->property[i];
+      const gchar      *name = p->spec->name;
+      gchar            *text;
+
+      switch (p->kind)
+        {
+        case ZN_KIND_DOUBLE:
+          g_object_set (config, name, zn_settings_get_number (settings, i), NULL);
+          break;
+
+        case ZN_KIND_INT:
+        case ZN_KIND_BOOLEAN:
+          g_object_set (config, name, (gint) zn_settings_get_number (settings, i), NULL);
+          break;
+
+        default:
+          text = zn_settings_get_text (settings, i);
+          g_object_set (config, name, text, NULL);
+          g_free (text);
+        }
+    }
+}
+
+
+/*  running  */
+
+static GimpValueArray *
+finish (GimpProcedure *procedure,
+        GimpRunMode    mode,
+        gboolean       done,
+        GError        *error)
+{
+  GimpPDBStatusType status = GIMP_PDB_SUCCESS;
+
+  if (! done)
+    status = g_error_matches (error, ZN_ERROR, ZN_ERROR_CANCELLED) ? GIMP_PDB_CANCEL :
+             g_error_matches (error, ZN_ERROR, ZN_ERROR_USAGE)     ? GIMP_PDB_CALLING_ERROR :
+                                                                     GIMP_PDB_EXECUTION_ERROR;
+  if (status == GIMP_PDB_CANCEL)
+    g_clear_error (&error);
+
+  if (mode != GIMP_RUN_NONINTERACTIVE)
+    gimp_displays_flush ();
+
+  return gimp_procedure_new_return_values (procedure, status, error);
+}
+
+static GimpValueArray *
+run_filter (GimpProcedure        *procedure,
+            GimpRunMode           mode,
+            GimpImage            *image,
+            GimpDrawable        **drawables,
+            GimpProcedureConfig  *config,
+            gpointer              data)
+{
+  const ZnFilter *filter   = data;
+  ZnSettings     *settings = NULL;
+  GError         *error    = NULL;
+  gboolean        done     = FALSE;
+
+  gegl_init (NULL, NULL);
+
+  if (usable (drawables, &error))
+    settings = zn_settings_new (filter, &error);
+
+  if (settings && settings_from_config (settings, config, &error))
+    {
+      if (mode == GIMP_RUN_INTERACTIVE)
+        done = run_dialog (&settings, filter->procedure, filter->title,
+                           image, drawables, &error);
+      else
+        done = apply (settings, NULL, NULL, drawables, &error);
+    }
+
+  if (done)
+    settings_to_config (settings, config);
+
+  zn_settings_free (settings);
+
+  return finish (procedure, mode, done, error);
+}
+
+static GimpValueArray *
+run_preset (GimpProcedure        *procedure,
+            GimpRunMode           mode,
+            GimpImage            *image,
+            GimpDrawable        **drawables,
+            GimpProcedureConfig  *config,
+            gpointer              data)
+{
+  ZnSettings *settings = NULL;
+  GError     *error    = NULL;
+  gboolean    done     = FALSE;
+
+  gegl_init (NULL, NULL);
+
+  if (! usable (drawables, &error))
+    {
+      /* the sentence is there */
+    }
+  else if (mode == GIMP_RUN_INTERACTIVE)
+    {
+      done = run_dialog (&settings, ZN_PRESET_PROCEDURE, "Apply Preset",
+                         image, drawables, &error);
+    }
+  else
+    {
+      gchar          *name    = NULL;
+      GPtrArray      *presets = zn_presets_load ();
+      const ZnPreset *preset;
+
+      g_object_get (config, "preset", &name, NULL);
+      preset = zn_presets_find (presets, name ? name : "", &error);
+
+      if (preset)
+        settings = zn_preset_settings (preset, &error);
+      if (settings)
+        done = apply (settings, NULL, NULL, drawables, &error);
+
+      g_ptr_array_unref (presets);
+      g_free (name);
+    }
+
+  zn_settings_free (settings);
+
+  return finish (procedure, mode, done, error);
+}
+
+
+/*  what GIMP is told  */
+
+/* Enumerations are strings, not GIMP's choice arguments: given a choice that
+ * does not exist, Script-Fu of GIMP 3.0 prints a warning and goes on with the
+ * default.  Ours refuse, and say which words there are.
+ */
+static void
+add_argument (GimpProcedure    *procedure,
+              const ZnSettings *settings,
+              guint             index)
+{
+  const ZnProperty *p       = &settings->property[index];
+  const gchar      *name    = p->spec->name;
+  const gchar      *nick    = g_param_spec_get_nick (p->spec);
+  const gchar      *blurb   = g_param_spec_get_blurb (p->spec);
+  gchar            *allowed = zn_property_allowed (p);
+  gchar            *help    = g_strdup_printf (allowed ? "%s { %s }" : "%s",
+                                               blurb ? blurb : nick, allowed);
+  gchar            *text    = zn_settings_get_text (settings, index);
+
+  switch (p->kind)
+    {
+    case ZN_KIND_DOUBLE:
+      gimp_procedure_add_double_argument (procedure, name, nick, help, p->min, p->max,
+                                          zn_settings_get_number (settings, index),
+                                          G_PARAM_READWRITE);
+      break;
+
+    case ZN_KIND_INT:
+      gimp_procedure_add_int_argument (procedure, name, nick, help,
+                                       (gint) p->min, (gint) p->max,
+                                       (gint) zn_settings_get_number (settings, index),
+                                       G_PARAM_READWRITE);
+      break;
+
+    case ZN_KIND_BOOLEAN:
+      gimp_procedure_add_boolean_argument (procedure, name, nick, help,
+                                           g_value_get_boolean (&p->value),
+                                           G_PARAM_READWRITE);
+      break;
+
+    default:
+      gimp_procedure_add_string_argument (procedure, name, nick, help, text,
+                                          G_PARAM_READWRITE);
+    }
+
+  g_free (text);
+  g_free (help);
+  g_free (allowed);
+}
+
+static GimpProcedure *
+procedure_new (GimpPlugIn       *plug_in,
+               const gchar      *name,
+               GimpRunImageFunc  run,
+               gconstpointer     data,
+               const gchar      *label,
+               const gchar      *blurb,
+               const gchar      *help)
+{
+  GimpProcedure *procedure;
+
+  procedure = gimp_image_procedure_new (plug_in, name, GIMP_PDB_PROC_TYPE_PLUGIN,
+                                        run, (gpointer) data, NULL);
+  gimp_procedure_set_image_types (procedure, "*");
+  gimp_procedure_set_sensitivity_mask (procedure,
+                                       GIMP_PROCEDURE_SENSITIVE_DRAWABLE |
+                                       GIMP_PROCEDURE_SENSITIVE_DRAWABLES);
+  gimp_procedure_set_menu_label (procedure, label);
+  gimp_procedure_add_menu_path (procedure, ZN_MENU_PATH);
+  gimp_procedure_set_documentation (procedure, blurb, help, name);
+  gimp_procedure_set_attribution (procedure, ZN_AUTHOR, ZN_AUTHOR, ZN_YEAR);
+
+  return procedure;
+}
+
+static GimpProcedure *
+zenith_plug_in_create_procedure (GimpPlugIn  *plug_in,
+                                 const gchar *name)
+{
+  const ZnFilter *filter = zn_filter_by_procedure (name);
+  ZnSettings     *settings;
+  GimpProcedure  *procedure;
+  gchar          *label;
+
+  gegl_init (NULL, NULL);
+
+  if (! filter)
+    {
+      procedure = procedure_new (plug_in, name, run_preset, NULL, "_Apply Preset...",
+                                 "Apply a Zenith preset",
+                                 "Runs the filter that the preset names, with the "
+                                 "preset's values. Presets are looked for in "
+                                 "$ZENITH_PRESETS, in zenith/presets of the user's "
+                                 "data folder and in the installation's folder.");
+      gimp_procedure_add_string_argument (procedure, "preset", "_Preset",
+                                          "The preset's name", "", G_PARAM_READWRITE);
+      return procedure;
+    }
+
+  settings = zn_settings_new (filter, NULL);
+  if (! settings)
+    return NULL;
+
+  label     = g_strdup_printf ("%s with Presets...", filter->title);
+  procedure = procedure_new (plug_in, name, run_filter, filter, label,
+                             filter->blurb, filter->help);
+
+  for (guint i = 0; i < settings->n; i++)
+    add_argument (procedure, settings, i);
+
+  g_free (label);
+  zn_settings_free (settings);
+
+  return procedure;
+}
+
+/* As in 2.10: nothing installed, nothing registered, and GIMP asks again. */
+static GList *
+zenith_plug_in_query_procedures (GimpPlugIn *plug_in)
+{
+  GList *names = NULL;
+
+  gegl_init (NULL, NULL);
+
+  for (guint i = 0; i < zn_n_filters; i++)
+    if (zn_filter_is_installed (&zn_filters[i]))
+      names = g_list_append (names, g_strdup (zn_filters[i].procedure));
+
+  if (names)
+    names = g_list_append (names, g_strdup (ZN_PRESET_PROCEDURE));
+
+  return names;
+}
+
+/* There are no translations yet; saying so silences a warning. */
+static gboolean
+zenith_plug_in_set_i18n (GimpPlugIn   *plug_in,
+                         const gchar  *procedure,
+                         gchar       **domain,
+                         gchar       **folder)
+{
+  return FALSE;
+}
+
+static void
+zenith_plug_in_class_init (ZenithPlugInClass *klass)
+{
+  GimpPlugInClass *plug_in_class = GIMP_PLUG_IN_CLASS (klass);
+
+  plug_in_class->query_procedures = zenith_plug_in_query_procedures;
+  plug_in_class->create_procedure = zenith_plug_in_create_procedure;
+  plug_in_class->set_i18n         = zenith_plug_in_set_i18n;
+}
+
+static void
+zenith_plug_in_init (ZenithPlugIn *plug_in)
+{
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * zenith-apply.h - run a filter's GEGL operation over buffers.
+ *
+ *   source buffer -> operation -> the region wanted
+ *
+ * The whole source is offered to the operation, whatever region is wanted: a
+ * network looks at the surroundings of each pixel, and so the result inside a
+ * selection is the same as without one.
+ */
+#ifndef __ZENITH_APPLY_H__
+#define __ZENITH_APPLY_H__
+
+#include <gegl.h>
+
+#include "zenith-settings.h"
+
+/* Called now and then with 0..1, on the caller's thread; may run the main
+ * loop.  Return FALSE to give up.
+ */
+typedef gboolean (* ZnProgress) (gdouble  fraction,
+                                 gpointer data);
+
+/* The region roi of the result, written to the same place of dest.  On failure
+ * (the sentence is the operation's own) or cancellation what dest holds there
+ * is of no use.
+ */
+gboolean zn_apply_to_buffer (const ZnSettings    *settings,
+                             GeglBuffer          *source,
+                             const GeglRectangle *roi,
+                             GeglBuffer          *dest,
+                             ZnProgress           progress,
+                             gpointer             data,
+                             GError             **error);
+
+/* The same into memory, for a preview: width * height pixels of R'G'B'A u8.
+ *
+ * An operation that answers any region by itself (preview_margin 0) is asked
+ * for just this one.  One that always computes the whole picture gets a piece
+ * of it, the region and preview_margin pixels around it, cut on a lattice that
+ * is a multiple of every network's stride: what is shown is the true result as
+ * far as the network's view does not reach beyond the margin.
+ */
+gboolean zn_apply_to_pixels (const ZnSettings    *settings,
+                             GeglBuffer          *source,
+                             const GeglRectangle *roi,
+                             guchar              *rgba,
+                             ZnProgress           progress,
+                             gpointer             data,
+                             GError             **error);
+
+#endif /* __ZENITH_APPLY_H__ */

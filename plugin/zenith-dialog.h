@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * zenith-dialog.h - the dialog, the same for GIMP 2.10 (GTK 2) and 3 (GTK 3).
+ *
+ *   +-----------+  Preset   [ choose          v ]
+ *   |  preview  |  Model    [ balanced        v ]
+ *   |           |  Strength ----o------- [ 1.00 ]
+ *   +-----------+  ...
+ *   why the last run failed, if it did
+ *   [progress        ]   [Reset] [Cancel] [OK]
+ *
+ * The rows are made from the operation's properties.  OK applies the filter
+ * while the dialog stays, with a progress bar and a working Cancel; after a
+ * failure the sentence is shown and the user can change something.
+ */
+#ifndef __ZENITH_DIALOG_H__
+#define __ZENITH_DIALOG_H__
+
+#include <gtk/gtk.h>
+
+#include "zenith-apply.h"
+
+typedef struct
+{
+  const gchar *help_id;      /* the procedure's name                            */
+  GtkWidget   *preview;      /* a GimpDrawablePreview, not yet in a container   */
+  GeglBuffer  *source;       /* the drawable                                    */
+  GeglBuffer  *selection;    /* the image's selection mask, NULL if all         */
+  gint         offset_x;     /* of the drawable in the image                    */
+  gint         offset_y;
+
+  /* Do it: into the drawable, with undo. */
+  gboolean  (* apply) (const ZnSettings  *settings,
+                       ZnProgress         progress,
+                       gpointer           progress_data,
+                       gpointer           data,
+                       GError           **error);
+  gpointer     data;
+} ZnDialogHost;
+
+/* Shows a filter's dialog with the values of *settings in it, or, where
+ * *settings is NULL, the one that chooses a preset of any filter.  TRUE: the
+ * filter has been applied, and *settings (the caller's to free) holds what was
+ * used.  FALSE: the user cancelled.
+ */
+gboolean zn_dialog_run (ZnSettings         **settings,
+                        const gchar         *title,
+                        const ZnDialogHost  *host);
+
+#endif /* __ZENITH_DIALOG_H__ */

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The operations through the `gegl` command line, as a user types it.
+#
+#   run_gegl.sh BUILD_DIR [GEGL]
+#
+# gegl's exit status says nothing (0 on every failure), so outputs and stderr are looked at.
+set -u
+build=$(cd "${1:?usage: run_gegl.sh BUILD_DIR [GEGL]}" && pwd) || exit 2
+gegl=${2:-gegl}
+root=$(cd "$(dirname "$0")/../.." && pwd)
+picture=$root/samples/chelsea.png
+passed=0 failed=0 skipped=0
+
+finish() {
+  echo "$passed passed, $failed failed, $skipped skipped"
+  [ "$failed" -eq 0 ]
+  exit
+}
+ok() { echo "ok $1" && passed=$((passed + 1)); }
+not_ok() { echo "not ok $1: $2" && failed=$((failed + 1)); }
+# check NAME WHY COMMAND...: the command must succeed.
+check() {
+  local name=$1 why=$2
+  shift 2
+  if "$@" >/dev/null 2>&1; then ok "$name"; else not_ok "$name" "$why"; fi
+}
+
+command -v "$gegl" >/dev/null || { echo "skip gegl: there is no gegl command" && skipped=1 && finish; }
+[ -f "$picture" ] || { echo "skip gegl: there is no $picture" && skipped=1 && finish; }
+
+tmp=$(mktemp -d) || exit 2
+trap 'rm -r "$tmp"' EXIT
+mkdir "$tmp/models"
+for name in taesd_encoder.pth taesd_decoder.pth taef1_encoder.safetensors taef1_decoder.safetensors; do
+  ln -s "$root/tests/data/golden/$name" "$tmp/models/$name"
+done
+ln -s "$root/tests/data/golden/denoise.safetensors" "$tmp/models/denoise-fast.safetensors"
+# GEGL_PATH replaces GEGL's own path, so it must name that too.
+export GEGL_PATH="$build/gegl-ops:$(pkg-config --variable=pluginsdir gegl-0.4)"
+export ZENITH_MODELS="$tmp/models" XDG_DATA_HOME="$tmp/data" GEGL_USE_OPENCL=no LC_ALL=C.UTF-8
+
+# What gegl says at exit of every whole-picture operation, its own too, is left out.
+run() {
+  "$gegl" "$@" 2>&1 >/dev/null | grep -v -e 'GeglBuffers leaked' -e gegl_tile_cache_destroy -e '^$' >"$tmp/stderr"
+  true
+}
+# Width and height of a PNG.
+size() { od -A n -t u1 -j 16 -N 8 "$1" 2>/dev/null | awk '{ print $3 * 256 + $4 "x" $7 * 256 + $8 }'; }
+
+for op in denoise identity latent-decode latent-encode latent-preview; do
+  check "info of zenith:$op" "gegl --info fails" "$gegl" --info "zenith:$op"
+done
+"$gegl" --info zenith:denoise >"$tmp/info" 2>&1
+check "order of properties" "$(grep -o '^[a-z]* *\[' "$tmp/info" | tr -d ' [\n')" \
+  test "$(grep -o '^[a-z]* *\[' "$tmp/info" | tr -d ' [' | tr '\n' ' ')" = \
+  "model strength luma chroma detail sigma engine status "
+check "key for GIMP's menu" "gimp:menu-path is missing" grep -q '^gimp:menu-path *<Image>/Filters/Zenith/' "$tmp/info"
+
+run "$picture" -o "$tmp/plain.png" -- gegl:nop
+want=$(size "$tmp/plain.png")
+
+# filter NAME ARGS...: gives a picture of the same size, and stderr stays empty.
+filter() {
+  local name=$1
+  shift
+  rm -f "$tmp/out.png"
+  run "$picture" -o "$tmp/out.png" -- "$@"
+  if [ -s "$tmp/stderr" ]; then
+    not_ok "$name" "$(head -n 1 "$tmp/stderr")"
+  elif [ "$(size "$tmp/out.png")" != "$want" ]; then
+    not_ok "$name" "the result is $(size "$tmp/out.png"), not $want"
+  else
+    ok "$name"
+  fi
+}
+filter "identity" zenith:identity
+check "identity changes nothing" "the pictures differ" cmp "$tmp/plain.png" "$tmp/out.png"
+filter "denoise" zenith:denoise model=fast
+check "denoise changes something" "the pictures are equal" test -n "$(cmp "$tmp/plain.png" "$tmp/out.png")"
+filter "denoise with all properties" zenith:denoise model=fast strength=1.5 luma=0.5 chroma=0.5 detail=1 sigma=25 engine=scalar
+filter "latent-preview" zenith:latent-preview model=taef1
+filter "latent-preview mode=latent" zenith:latent-preview model=taef1 mode=latent
+filter "latent-preview mode=difference" zenith:latent-preview model=taef1 mode=difference
+filter "in a longer graph" gegl:gaussian-blur std-dev-x=2 zenith:latent-preview model=taesd gegl:invert zenith:denoise model=fast gegl:opacity value=1
+
+for model in taesd taef1; do
+  run "$picture" -o "$tmp/round.png" -- zenith:latent-encode model=$model zenith:latent-decode model=$model
+  check "encode and decode with $model" "the result is $(size "$tmp/round.png"), stderr $(head -n 1 "$tmp/stderr")" \
+    test "$(size "$tmp/round.png")" = 456x304 -a ! -s "$tmp/stderr"
+  run "$picture" -o "$tmp/latent.gegl" -- zenith:latent-encode model=$model
+  run -o "$tmp/file.png" -- gegl:gegl-buffer-load path="$tmp/latent.gegl" zenith:latent-decode model=$model
+  check "a latent of $model in a file" "the pictures differ" cmp "$tmp/round.png" "$tmp/file.png"
+done
+
+# fails NAME WORD ARGS...: the picture passes, and stderr has one line with the word in it.
+fails() {
+  local name=$1 word=$2 op=$3
+  shift 2
+  rm -f "$tmp/out.png"
+  run "$picture" -o "$tmp/out.png" -- "$@"
+  if ! cmp -s "$tmp/plain.png" "$tmp/out.png"; then
+    not_ok "$name" "the picture did not pass unchanged"
+  elif [ "$(wc -l <"$tmp/stderr")" -ne 1 ] || ! grep -q "^$op: .*$word" "$tmp/stderr"; then
+    not_ok "$name" "stderr is: $(cat "$tmp/stderr")"
+  else
+    ok "$name"
+  fi
+}
+echo "no weights at all" >"$tmp/text.pth"
+fails "no weights" taesd3_encoder zenith:latent-preview model=taesd3
+fails "a text file as weights" text.pth zenith:latent-preview weights="$tmp/text.pth"
+fails "the weights of another model" denoise-fast zenith:latent-encode weights="$tmp/models/denoise-fast.safetensors"
+fails "a missing file" nothing.pth zenith:latent-decode weights="$tmp/nothing.pth"
+fails "a picture where a latent should be" "3 channels" zenith:latent-decode model=taesd
+finish

@@ -1,0 +1,168 @@
+; SPDX-License-Identifier: MIT
+;
+; cases.scm - the same cases for GIMP 2.10 and 3.  What differs between the two
+; is in gimp2.scm and gimp3.scm, loaded before this; zn-in, zn-out (folders) and
+; zn-results (a file), zn-model, zn-latent-model and zn-foreign-engine are set before that.
+;
+; A case opens a picture, does something, saves the picture under the case's
+; name, and writes a line "name|done or error|dirty or clean|sentence".
+
+(define zn-port (open-output-file zn-results))
+(define zn-sentence "")
+
+; Script-Fu's catch forgets the message; this keeps it.
+(define (zn-throw . arguments)
+  (set! zn-sentence
+        (apply string-append
+               (map (lambda (x) (if (string? x) x "")) arguments)))
+  (if (more-handlers?)
+      (apply (pop-handler))
+      (apply error arguments)))
+(set! *error-hook* zn-throw)
+
+(define (zn-one-line text)
+  (list->string (map (lambda (c) (if (char=? c #\newline) #\space c))
+                     (string->list text))))
+
+(define (zn-record name status dirty)
+  (display (string-append name "|" status "|" (if dirty "dirty" "clean") "|"
+                          (zn-one-line zn-sentence))
+           zn-port)
+  (newline zn-port))
+
+; Runs action on a clean image, then saves it unless the file is "".
+(define (zn-case-save name image file action)
+  (zn-clean image)
+  (set! zn-sentence "")
+  (let* ((status (catch "error" (action) "done"))
+         (dirty  (zn-dirty? image)))
+    (zn-record name status dirty)
+    (if (not (string=? file ""))
+        (catch (begin (zn-record (string-append name "-save") "error" #t) #f)
+               (zn-save image (string-append zn-out "/" file ".png"))))))
+
+(define (zn-case name picture action)
+  (let ((image (zn-open (string-append zn-in "/" picture ".png"))))
+    (zn-case-save name image name
+                  (lambda () (action image (zn-top image))))
+    (zn-delete image)))
+
+(define (zn-smooth drawable) (zn-denoise drawable zn-model 1 1 1 0 25 "auto"))
+(define (zn-show drawable)   (zn-latent drawable zn-latent-model "reconstruct" "" "auto"))
+
+; every kind of picture, both filters
+(for-each
+  (lambda (picture)
+    (zn-case (string-append "denoise-" picture) picture
+             (lambda (image drawable) (zn-smooth drawable)))
+    (zn-case (string-append "latent-" picture) picture
+             (lambda (image drawable) (zn-show drawable))))
+  '("rgb" "alpha" "clear" "grey" "grey-alpha" "indexed" "rgb16" "one" "small"))
+
+(for-each
+  (lambda (mode)
+    (zn-case (string-append "mode-" mode) "rgb"
+             (lambda (image drawable) (zn-latent drawable zn-latent-model mode "" "auto"))))
+  '("latent" "difference"))
+
+(zn-case "strength-0" "rgb16"
+  (lambda (image drawable) (zn-denoise drawable zn-model 0 1 1 0 25 "auto")))
+
+(zn-case "float" "rgb"
+  (lambda (image drawable)
+    (gimp-image-convert-precision image PRECISION-FLOAT-LINEAR)
+    (zn-smooth drawable)
+    (gimp-image-convert-precision image zn-8-bit)))
+
+; places
+(zn-case "selection" "rgb"
+  (lambda (image drawable) (zn-select image 30 20 40 24) (zn-smooth drawable)))
+
+(zn-case "no-overlap" "rgb"
+  (lambda (image drawable)
+    (gimp-image-resize image 300 200 0 0)
+    (zn-select image 200 150 50 40)
+    (zn-clean image)
+    (zn-smooth drawable)
+    (gimp-selection-none image)))
+
+(zn-case "layer-alone" "layer"
+  (lambda (image drawable) (zn-smooth drawable)))
+(zn-case "layer-offset" "layer"
+  (lambda (image drawable)
+    (gimp-image-resize image 200 150 70 33)
+    (zn-smooth drawable)))
+
+; 100 megapixels: memory stays bounded, and only the selection costs time
+(let ((image (zn-new 10000 10000)))
+  (zn-select image 4000 5000 128 128)
+  (zn-case-save "large" image "" (lambda () (zn-smooth (zn-top image))))
+  (zn-delete image))
+
+; not a layer
+(let* ((image (zn-open (string-append zn-in "/rgb.png")))
+       (layer (zn-top image))
+       (mask  (zn-add-mask layer)))
+  (zn-case-save "mask" image "" (lambda () (zn-smooth mask)))
+  (zn-discard-mask layer)
+  (zn-save image (string-append zn-out "/mask.png"))
+  (let ((channel (zn-add-channel image)))
+    (zn-case-save "channel" image "channel" (lambda () (zn-smooth channel))))
+  (let ((group (zn-add-group image)))
+    (zn-case-save "group" image "group" (lambda () (zn-smooth group))))
+  (zn-delete image))
+
+; What must be refused with a sentence.  All of them share one picture, which
+; must be what it was after the last.
+(define zn-bad-image (zn-open (string-append zn-in "/rgb.png")))
+(define (zn-bad name action)
+  (zn-case-save (string-append "bad-" name) zn-bad-image ""
+                (lambda () (action (zn-top zn-bad-image)))))
+
+(zn-bad "no-file"
+  (lambda (d) (zn-latent d zn-latent-model "reconstruct" (string-append zn-in "/absent.safetensors") "auto")))
+(zn-bad "text-file"
+  (lambda (d) (zn-latent d zn-latent-model "reconstruct" (string-append zn-in "/text.safetensors") "auto")))
+(zn-bad "other-file"
+  (lambda (d) (zn-latent d zn-latent-model "reconstruct" (string-append zn-in "/other.safetensors") "auto")))
+(zn-bad "folder"
+  (lambda (d) (zn-latent d zn-latent-model "reconstruct" zn-out "auto")))
+(zn-bad "no-weights"
+  (lambda (d) (zn-latent d "taesana" "reconstruct" "" "auto")))
+(zn-bad "engine"
+  (lambda (d) (zn-denoise d zn-model 1 1 1 0 25 zn-foreign-engine)))
+(zn-bad "model-word"
+  (lambda (d) (zn-denoise d "fastest" 1 1 1 0 25 "auto")))
+(zn-bad "mode-word"
+  (lambda (d) (zn-latent d zn-latent-model "" "" "auto")))
+(zn-bad "engine-word"
+  (lambda (d) (zn-latent d zn-latent-model "reconstruct" "" "AUTO")))
+(zn-bad "strength-high"
+  (lambda (d) (zn-denoise d zn-model 1.6 1 1 0 25 "auto")))
+(zn-bad "strength-low"
+  (lambda (d) (zn-denoise d zn-model -0.1 1 1 0 25 "auto")))
+(zn-bad "sigma-high"
+  (lambda (d) (zn-denoise d zn-model 1 1 1 0 101 "auto")))
+(zn-bad "preset-unknown" (lambda (d) (zn-preset d "Nowhere")))
+(zn-bad "preset-empty"   (lambda (d) (zn-preset d "")))
+(zn-bad "preset-path"    (lambda (d) (zn-preset d "../../etc/passwd")))
+(for-each
+  (lambda (name)
+    (zn-bad (string-append "preset-" name) (lambda (d) (zn-preset d name))))
+  '("broken-line" "broken-key" "broken-value" "broken-operation" "broken-twice"
+    "broken-size" "broken-bytes" "broken-fifo" "broken-none"))
+
+(zn-save zn-bad-image (string-append zn-out "/bad.png"))
+(zn-delete zn-bad-image)
+
+; presets: all that there are, one by its file's name, one of the user
+(for-each
+  (lambda (name)
+    (zn-case (string-append "preset " name) "rgb"
+             (lambda (image drawable) (zn-preset drawable name))))
+  (append zn-presets '("film-scan" "MY OWN")))
+
+(zn-case "last-values" "rgb"
+  (lambda (image drawable) (zn-denoise-again drawable)))
+
+(close-output-port zn-port)

@@ -1,0 +1,149 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# dialog.sh - the plug-in's dialog in GIMP 2.10 or 3, under a display of its own.
+#
+# Needs:  gimp-console-2.10 or gimp-console-3.0, xvfb, openbox, xdotool,
+#         imagemagick, pkg-config; no root, no network.
+#         Environment as lib.sh says; ZENITH_BUILD is required.
+#         ZENITH_GIMP   2 or 3: which GIMP (default: the one whose plug-in is built)
+# Skips:  everything, if one of these is not there.
+# Time:   about half a minute.
+
+set -u
+. "$(dirname "$0")/lib.sh"
+
+for tool in Xvfb openbox xdotool import; do
+  command -v "$tool" >/dev/null || { skip dialog "$tool is not installed"; finish; }
+done
+gimp=${ZENITH_GIMP:-2}
+[ -n "${ZENITH_GIMP:-}" ] || [ -e "${ZENITH_BUILD:?the build directory}/plugin/zenith-gimp2" ] || gimp=3
+case $gimp in 2) console=gimp-console-2.10 ;; *) console=gimp-console-3.0 ;; esac
+command -v "$console" >/dev/null || { skip dialog "$console is not installed"; finish; }
+[ -e "$ZENITH_BUILD/plugin/zenith-gimp$gimp" ] ||
+  { skip dialog "the plug-in was built without GIMP $gimp"; finish; }
+
+set_up "zenith-gimp$gimp"
+cd "$work" || exit 1
+. "$here/host.sh"
+make_pictures
+image "$work/in/rgb.png" -resize 400x300! $plain "PNG24:$work/in/big.png"
+models=$ZENITH_MODELS
+start_display || { skip dialog "no display could be started"; finish; }
+
+visible () { xdotool search --onlyvisible --name "^$1\$"; }
+gone ()    { ! visible "$1"; }
+
+# open_dialog NAME PROCEDURE TITLE [PICTURE]: GIMP with the picture, the
+# procedure's dialog, and when that is closed the picture saved as out/NAME.png.
+open_dialog () {
+  dialog=$1 title=$3
+  interactive_scm "$2" "$work/in/${4:-big}.png" "$work/out/$1.png" >"$1.scm"
+  start_gimp "$1.log" "(load \"$work/$1.scm\")"
+  if wait_for 60 visible "$title"; then
+    ok "$1-opens"
+    xdotool windowfocus "$(visible "$title" | tail -1)" 2>/dev/null
+    sleep 2   # the first preview
+  else
+    not_ok "$1-opens" "no window '$title' within a minute: $(tail -3 "$1.log" | tr '\n' ' ')"
+    kill "$gimp_process" 2>/dev/null
+    false
+  fi
+}
+
+# press KEY: ends the dialog; the picture must be saved then.
+press () {
+  xdotool key "$1"
+  if wait_for 60 gone "$title" && wait_for 30 test -s "$work/out/$dialog.png"; then
+    ok "$dialog-closes"
+    wait "$gimp_process"
+  else
+    import -window root "$work/out/$dialog-stuck.png"
+    not_ok "$dialog-closes" "the dialog is still there, see out/$dialog-stuck.png"
+    kill "$gimp_process" 2>/dev/null
+  fi
+  check "$dialog-quiet" quiet "$dialog.log"
+}
+
+if open_dialog ok plug-in-zenith-denoise Denoise; then
+  import -window root "$work/out/dialog.png"
+  press alt+o
+  check ok-applied changed in/big.png out/ok.png
+fi
+
+if open_dialog escape plug-in-zenith-denoise Denoise; then
+  press Escape
+  check escape-same same in/big.png out/escape.png
+fi
+
+# Return accepts.
+if open_dialog latent plug-in-zenith-latent-preview 'Latent Preview'; then
+  press Return
+  check latent-applied changed in/big.png out/latent.png
+fi
+
+# Presets of every filter: the first in the list is chosen with the keyboard.
+if open_dialog preset plug-in-zenith-apply-preset 'Apply Preset'; then
+  import -window root "$work/out/preset-dialog.png"
+  xdotool key Down
+  sleep 2
+  import -window root "$work/out/preset-chosen.png"
+  press alt+o
+  check preset-applied changed in/big.png out/preset.png
+fi
+
+# Cancel stops the work within a tile; the dialog stays, and ends at the second.
+image -size 2600x2000 gradient:orange-navy -seed 7 -attenuate 0.7 +noise Gaussian -depth 8 $plain "PNG24:$work/in/wide.png"
+if open_dialog cancel plug-in-zenith-denoise Denoise wide; then
+  sleep 2
+  xdotool key alt+o
+  sleep 1
+  xdotool key Escape
+  sleep 3
+  import -window root "$work/out/cancel-dialog.png"
+  if visible Denoise >/dev/null; then
+    press Escape
+    check cancel-same same in/wide.png out/cancel.png
+  else
+    skip cancel "this machine was done before it could be cancelled"
+    wait "$gimp_process"
+  fi
+fi
+
+# A failure is shown, the dialog stays, and after Cancel nothing has happened.
+ZENITH_MODELS=$work/nowhere
+if open_dialog failure plug-in-zenith-denoise Denoise; then
+  xdotool key alt+o
+  sleep 2
+  check failure-stays visible Denoise
+  import -window root "$work/out/failure-dialog.png"
+  press Escape
+  check failure-same same in/big.png out/failure.png
+fi
+
+# In the whole GIMP: one undo step takes back one call.
+ZENITH_MODELS=$models
+if command -v "${console%console*}${console#*console-}" >/dev/null; then
+  undo_scm "$work/in/big.png" "$work/out/undo-applied.png" "$work/go-on" "$work/out/undo-undone.png" >undo.scm
+  start_gui undo.log "$work/undo.scm"
+  main_window () { xdotool search --onlyvisible --name 'big.*(GNU Image|GIMP)' | tail -1 | grep .; }
+  if wait_for 90 test -s out/undo-applied.png && wait_for 30 main_window; then
+    sleep 1
+    xdotool windowfocus "$(main_window)"
+    sleep 0.5
+    xdotool key ctrl+z
+    sleep 1.5
+    import -window root "$work/out/undo-window.png"
+    : >go-on
+    wait_for 30 test -s out/undo-undone.png
+    check undo-applied changed in/big.png out/undo-applied.png
+    check undo-one-step same in/big.png out/undo-undone.png
+  else
+    not_ok undo "GIMP's window did not come: $(tail -3 undo.log | tr '\n' ' ')"
+  fi
+  kill "$gimp_process" 2>/dev/null
+else
+  skip undo "GIMP's program with windows is not installed"
+fi
+
+finish

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+#
+# expect.sh - what must come out of cases.scm, for GIMP 2.10 and 3 alike;
+# sourced after lib.sh.
+
+# Presets that must be refused, each with its own sentence, and one of a user.
+make_presets () {
+  export ZENITH_PRESETS="$ZENITH_PRESETS:$work/presets"
+  mkdir -p "$work/presets" "$XDG_DATA_HOME/zenith/presets"
+  head='operation=zenith:denoise'
+  preset () { printf '%s\n' "name=$1" "$head" "$2" >"$work/presets/$1.preset"; }
+  preset broken-line  'strength'
+  preset broken-key   'hardness=1'
+  preset broken-value 'strength=2.5'
+  preset broken-twice "$(printf 'luma=1\nluma=0.5')"
+  printf 'name=broken-operation\noperation=gegl:save\npath=/tmp/x\n' >"$work/presets/broken-operation.preset"
+  printf 'name=broken-none\n' >"$work/presets/broken-none.preset"
+  head -c 20000 /dev/zero | tr '\0' '#' >"$work/presets/broken-size.preset"
+  printf 'name=broken-bytes\n\377\376\n' >"$work/presets/broken-bytes.preset"
+  mkfifo "$work/presets/broken-fifo.preset"
+  printf 'name=My own\n%s\nstrength=0.7\n' "$head" >"$XDG_DATA_HOME/zenith/presets/mine.preset"
+}
+
+# An engine that this machine cannot have.
+foreign_engine () {
+  case $(uname -m) in aarch64|arm*) echo avx2 ;; *) echo neon ;; esac
+}
+
+# The names in the shipped presets, for Scheme.
+preset_names () {
+  for file in "$source_dir"/presets/*.preset; do
+    sed -n 's/^name=\(.*\)/"\1"/p' "$file"
+  done
+}
+
+# start_scm FILE: the variables that cases.scm needs.
+start_scm () {
+  cat <<END
+(define zn-in "$work/in")
+(define zn-out "$work/out")
+(define zn-results "$work/results")
+(define zn-model "$denoise")
+(define zn-latent-model "$latent")
+(define zn-foreign-engine "$(foreign_engine)")
+(define zn-presets '($(preset_names)))
+END
+}
+
+expect_pictures () {
+  for filter in denoise latent; do
+    for picture in rgb grey rgb16; do
+      check "$filter-$picture" done_ok "$filter-$picture"
+      check "$filter-$picture-changed" changed "$work/in/$picture.png" "$work/out/$filter-$picture.png"
+    done
+    for picture in alpha grey-alpha; do
+      check "$filter-$picture" done_ok "$filter-$picture"
+      check "$filter-$picture-changed" changed "$work/in/$picture.png" "$work/out/$filter-$picture.png" 32x64+64+0
+      for side in in/ "out/$filter-"; do
+        image "$work/$side$picture.png" -alpha extract -strip "$work/alpha-of-$(basename "$side").png"
+      done
+      check "$filter-$picture-alpha-kept" same "$work/alpha-of-in.png" "$work/alpha-of-$filter-.png"
+    done
+    check "$filter-clear" result_or_sentence "$filter-clear"
+    check "$filter-indexed" result_or_sentence "$filter-indexed" indexed
+    check "$filter-one" result_or_sentence "$filter-one" one
+    check "$filter-small" result_or_sentence "$filter-small" small
+  done
+
+  # Not a multiple of 257 anywhere would be chance; all of them, lost bits.
+  image "$work/out/denoise-rgb16.png" -depth 8 PNG24:"$work/eight.png" 2>/dev/null
+  check 16-bit-precision changed "$work/eight.png" "$work/out/denoise-rgb16.png"
+  check strength-0 done_ok strength-0
+  check strength-0-exact same "$work/in/rgb16.png" "$work/out/strength-0.png"
+  check float done_ok float
+  check float-changed changed "$work/in/rgb.png" "$work/out/float.png"
+  for mode in latent difference; do
+    check "mode-$mode" done_ok "mode-$mode"
+    check "mode-$mode-differs" changed "$work/out/latent-rgb.png" "$work/out/mode-$mode.png"
+  done
+}
+
+expect_places () {
+  check selection done_ok selection
+  check selection-inside changed "$work/in/rgb.png" "$work/out/selection.png" 40x24+30+20
+  check selection-sees-around same "$work/out/denoise-rgb.png" "$work/out/selection.png" 40x24+30+20
+  check selection-above same "$work/in/rgb.png" "$work/out/selection.png" 96x20+0+0
+  check selection-below same "$work/in/rgb.png" "$work/out/selection.png" 96x20+0+44
+  check selection-left same "$work/in/rgb.png" "$work/out/selection.png" 30x64+0+0
+  check selection-right same "$work/in/rgb.png" "$work/out/selection.png" 26x64+70+0
+  check no-overlap done_ok no-overlap
+  check no-overlap-same same "$work/in/rgb.png" "$work/out/no-overlap.png"
+  check layer-offset done_ok layer-offset
+  check layer-changed changed "$work/in/layer.png" "$work/out/layer-alone.png"
+  check layer-offset-same same "$work/out/layer-alone.png" "$work/out/layer-offset.png"
+  check large done_ok large
+  check mask result_or_sentence mask
+  check mask-layer-same same "$work/in/rgb.png" "$work/out/mask.png"
+  check channel result_or_sentence channel
+  check channel-layer-same same "$work/in/rgb.png" "$work/out/channel.png"
+  check group refused group 'group'
+  check group-layer-same same "$work/in/rgb.png" "$work/out/group.png"
+}
+
+expect_refusals () {
+  check bad-no-file       refused bad-no-file       'absent\.safetensors'
+  check bad-text-file     refused bad-text-file     'text\.safetensors'
+  check bad-other-file    refused bad-other-file    'other\.safetensors'
+  check bad-folder        refused bad-folder        'failed: [A-Z]'
+  check bad-no-weights    refused bad-no-weights    'weights'
+  check bad-model-word    refused bad-model-word    'fastest.*fast, balanced, best'
+  check bad-mode-word     refused bad-mode-word     'reconstruct, latent, difference'
+  check bad-engine-word   refused bad-engine-word   'auto, scalar'
+  check bad-strength-high refused bad-strength-high '1\.6.*0[.0]* to 1\.5'
+  check bad-strength-low  refused bad-strength-low  '-0\.1.*0[.0]* to 1\.5'
+  check bad-sigma-high    refused bad-sigma-high    '101.*0[.0]* to 100'
+  check bad-engine        refused bad-engine        "$(foreign_engine)"
+  check bad-preset-unknown   refused bad-preset-unknown   'Nowhere.*High ISO photo'
+  check bad-preset-empty     refused bad-preset-empty     'High ISO photo'
+  check bad-preset-path      refused bad-preset-path      'no preset'
+  check bad-preset-line      refused bad-preset-broken-line      'line 3: .*key=value'
+  check bad-preset-key       refused bad-preset-broken-key       'hardness.*strength'
+  check bad-preset-value     refused bad-preset-broken-value     '2\.5.*0 to 1\.5'
+  check bad-preset-operation refused bad-preset-broken-operation 'gegl:save'
+  check bad-preset-twice     refused bad-preset-broken-twice     'luma.*twice'
+  check bad-preset-size      refused bad-preset-broken-size      'larger than'
+  check bad-preset-bytes     refused bad-preset-broken-bytes     'UTF-8'
+  check bad-preset-fifo      refused bad-preset-broken-fifo      'regular file'
+  check bad-preset-none      refused bad-preset-broken-none      'no .operation'
+  check bad-all-pixels-same same "$work/in/rgb.png" "$work/out/bad.png"
+}
+
+expect_presets () {
+  preset_names | tr -d '"' >"$work/names"
+  printf '%s\n' film-scan 'MY OWN' >>"$work/names"
+  while read -r name; do
+    check "preset $name" done_ok "preset $name"
+    check "preset $name changed" changed "$work/in/rgb.png" "$work/out/preset $name.png"
+  done <"$work/names"
+  check last-values done_ok last-values
+}
+
+expect_all () {
+  expect_pictures
+  expect_places
+  expect_refusals
+  expect_presets
+}

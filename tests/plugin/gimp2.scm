@@ -1,0 +1,57 @@
+; SPDX-License-Identifier: MIT
+;
+; gimp2.scm - the words of cases.scm in GIMP 2.10's Script-Fu.
+
+(define zn-8-bit PRECISION-U8-GAMMA)
+
+(define (zn-open file)    (car (gimp-file-load RUN-NONINTERACTIVE file file)))
+(define (zn-new width height)
+  (let* ((image (car (gimp-image-new width height RGB)))
+         (layer (car (gimp-layer-new image width height RGB-IMAGE "l" 100 LAYER-MODE-NORMAL))))
+    (gimp-image-insert-layer image layer 0 0)
+    (gimp-drawable-fill layer FILL-WHITE)
+    image))
+(define (zn-top image)    (aref (cadr (gimp-image-get-layers image)) 0))
+(define (zn-delete image) (gimp-image-delete image))
+(define (zn-clean image)  (gimp-image-clean-all image))
+(define (zn-dirty? image) (= TRUE (car (gimp-image-is-dirty image))))
+
+(define (zn-save image file)
+  (gimp-image-resize-to-layers image)
+  (file-png-save RUN-NONINTERACTIVE image (zn-top image) file file
+                 FALSE 6 FALSE FALSE FALSE FALSE TRUE))
+
+(define (zn-select image x y width height)
+  (gimp-image-select-rectangle image CHANNEL-OP-REPLACE x y width height))
+
+(define (zn-of drawable) (car (gimp-item-get-image drawable)))
+
+(define (zn-denoise d model strength luma chroma detail sigma engine)
+  (plug-in-zenith-denoise RUN-NONINTERACTIVE (zn-of d) d
+                          model strength luma chroma detail sigma engine))
+
+(define (zn-denoise-again d)
+  (plug-in-zenith-denoise RUN-WITH-LAST-VALS (zn-of d) d "" 0 0 0 0 0 ""))
+
+(define (zn-latent d model mode weights engine)
+  (plug-in-zenith-latent-preview RUN-NONINTERACTIVE (zn-of d) d
+                                 model mode weights engine))
+
+(define (zn-preset d name)
+  (plug-in-zenith-apply-preset RUN-NONINTERACTIVE (zn-of d) d name))
+
+(define (zn-add-mask layer)
+  (let ((mask (car (gimp-layer-create-mask layer ADD-MASK-COPY))))
+    (gimp-layer-add-mask layer mask)
+    mask))
+(define (zn-discard-mask layer) (gimp-layer-remove-mask layer MASK-DISCARD))
+
+(define (zn-add-channel image)
+  (let ((channel (car (gimp-channel-new image 96 64 "c" 50 '(255 0 0)))))
+    (gimp-image-insert-channel image channel 0 0)
+    channel))
+
+(define (zn-add-group image)
+  (let ((group (car (gimp-layer-group-new image))))
+    (gimp-image-insert-layer image group 0 1)
+    group))

@@ -1,0 +1,66 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# gimp2.sh - the plug-in in GIMP 2.10, headless, in a profile of its own.
+#
+# Needs:  gimp (2.10), imagemagick, pkg-config; no display, no root, no network.
+#         Environment as lib.sh says; ZENITH_BUILD is required.
+# Skips:  everything, if GIMP 2.10 or the plug-in for it is not there.
+# Time:   about a minute.
+
+set -u
+. "$(dirname "$0")/lib.sh"
+. "$here/expect.sh"
+
+command -v gimp-console-2.10 >/dev/null ||
+  { skip gimp2 "gimp-console-2.10 is not installed"; finish; }
+[ -e "${ZENITH_BUILD:?the build directory}/plugin/zenith-gimp2" ] ||
+  { skip gimp2 "the plug-in was built without GIMP 2.10"; finish; }
+
+set_up zenith-gimp2
+cd "$work" || exit 1
+gimp=2
+. "$here/host.sh"
+make_pictures
+make_presets
+
+# Without the module nothing is registered, and GIMP asks again next time.
+GEGL_PATH=$system_ops gimp_run absent.log \
+  '(gimp-message (string-append "absent " (number->string (car (gimp-procedural-db-query "plug-in-zenith.*" "" "" "" "" "" "")))))'
+check no-module-no-procedures grep -q 'absent 0' absent.log
+
+exists='(for-each (lambda (name) (gimp-message (string-append name " " (number->string (car (gimp-procedural-db-proc-exists name)))))) (list "plug-in-zenith-denoise" "plug-in-zenith-latent-preview" "plug-in-zenith-apply-preset" "plug-in-zenith-diffae-sample"))'
+gimp_run exist.log "$exists"
+for procedure in denoise latent-preview apply-preset; do
+  check "registered-$procedure" grep -q "plug-in-zenith-$procedure 1" exist.log
+done
+
+start_scm >start.scm
+gimp_run cases.log "(begin (load \"$work/start.scm\") (load \"$here/gimp2.scm\") (load \"$here/cases.scm\"))"
+expect_all
+check log-quiet quiet cases.log
+
+# The document's examples.
+mkdir -p doc/photos doc/clean
+cp in/rgb.png doc/photo.png
+cp in/rgb.png doc/photos/a.png
+cp in/alpha.png doc/photos/b.png
+echo 'no picture' >doc/photos/broken.png
+cd doc || exit 1
+for example in gimp2-file gimp2-preset gimp2-folder; do
+  doc_block "$example" >"../$example.scm"
+  [ -s "../$example.scm" ] || not_ok "doc-$example" "it is not in docs/scripting.md"
+done
+gimp_run ../doc.log "(load \"$work/gimp2-file.scm\")" "(load \"$work/gimp2-preset.scm\")" \
+  "(load \"$work/gimp2-folder.scm\")" "(load \"$work/gimp2-folder.scm\")"
+cd ..
+check doc-gimp2-success test "$(grep -c 'executed successfully' doc.log)" = 4
+check doc-gimp2-file-result changed in/rgb.png doc/photo-clean.png
+check doc-gimp2-preset-result changed in/rgb.png doc/photo-film.png
+check doc-gimp2-folder-a changed in/rgb.png doc/clean/a.png
+check doc-gimp2-folder-b test -s doc/clean/b.png
+check doc-gimp2-folder-broken grep -q 'failed: photos/broken.png' doc.log
+check doc-gimp2-folder-count grep -q '2 done, 0 there already, 1 failed' doc.log
+check doc-gimp2-folder-resume grep -q '0 done, 2 there already, 1 failed' doc.log
+
+finish

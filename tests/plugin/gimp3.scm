@@ -1,0 +1,66 @@
+; SPDX-License-Identifier: MIT
+;
+; gimp3.scm - the words of cases.scm in GIMP 3's Script-Fu, dialect v3.
+
+(define zn-8-bit PRECISION-U8-NON-LINEAR)
+
+(define (zn-open file)    (gimp-file-load RUN-NONINTERACTIVE file))
+(define (zn-new width height)
+  (let* ((image (gimp-image-new width height RGB))
+         (layer (gimp-layer-new image "l" width height RGB-IMAGE 100 LAYER-MODE-NORMAL)))
+    (gimp-image-insert-layer image layer -1 0)
+    (gimp-drawable-fill layer FILL-WHITE)
+    image))
+(define (zn-top image)    (vector-ref (gimp-image-get-layers image) 0))
+(define (zn-delete image) (gimp-image-delete image))
+(define (zn-clean image)  (gimp-image-clean-all image))
+(define (zn-dirty? image) (gimp-image-is-dirty image))
+
+(define (zn-save image file)
+  (gimp-image-resize-to-layers image)
+  (file-png-export #:run-mode RUN-NONINTERACTIVE #:image image #:file file
+                   #:options -1 #:include-color-profile #f #:include-thumbnail #f
+                   #:include-exif #f #:include-xmp #f #:include-iptc #f
+                   #:save-transparent #t))
+
+(define (zn-select image x y width height)
+  (gimp-image-select-rectangle image CHANNEL-OP-REPLACE x y width height))
+
+(define (zn-of drawable) (gimp-item-get-image drawable))
+
+(define (zn-denoise d model strength luma chroma detail sigma engine)
+  (plug-in-zenith-denoise #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
+                          #:drawables (vector d)
+                          #:model model #:strength strength #:luma luma
+                          #:chroma chroma #:detail detail #:sigma sigma
+                          #:engine engine))
+
+(define (zn-denoise-again d)
+  (plug-in-zenith-denoise #:run-mode RUN-WITH-LAST-VALS #:image (zn-of d)
+                          #:drawables (vector d)))
+
+(define (zn-latent d model mode weights engine)
+  (plug-in-zenith-latent-preview #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
+                                 #:drawables (vector d)
+                                 #:model model #:mode mode #:weights weights
+                                 #:engine engine))
+
+(define (zn-preset d name)
+  (plug-in-zenith-apply-preset #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
+                               #:drawables (vector d) #:preset name))
+
+(define (zn-add-mask layer)
+  (let ((mask (gimp-layer-create-mask layer ADD-MASK-COPY)))
+    (gimp-layer-add-mask layer mask)
+    mask))
+(define (zn-discard-mask layer) (gimp-layer-remove-mask layer MASK-DISCARD))
+
+(define (zn-add-channel image)
+  (let ((channel (gimp-channel-new image "c" 96 64 50 '(255 0 0))))
+    (gimp-image-insert-channel image channel -1 0)
+    channel))
+
+(define (zn-add-group image)
+  (let ((group (gimp-group-layer-new image "g")))
+    (gimp-image-insert-layer image group -1 1)
+    group))

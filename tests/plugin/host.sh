@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+#
+# host.sh - starting GIMP 2.10 or 3 with the plug-in; sourced after set_up(),
+# with gimp=2 or gimp=3.
+
+# GIMP 2.10 rewrites its gimprc, so each run gets a copy.
+cat >"$work/gimprc" <<END
+(plug-in-path "$work/plug-ins:\${gimp_plug_in_dir}/plug-ins")
+END
+[ "$gimp" = 2 ] || cat >>"$work/gimprc" <<END
+(color-profile-policy keep)
+(show-welcome-dialog no)
+(check-updates no)
+(config-version "3.0.4")
+END
+
+exec=
+
+# gimp_run LOG COMMAND...: each command to Script-Fu, in one GIMP.
+gimp_run () {
+  log=$1; shift
+  cp "$work/gimprc" "$work/gimprc.used"
+  for command; do set -- "$@" -b "$command"; shift; done
+  if [ "$gimp" = 2 ]; then
+    $exec timeout 400 gimp-console-2.10 -d -f --gimprc="$work/gimprc.used" \
+      "$@" -b '(gimp-quit 0)' >"$log" 2>&1
+  else
+    $exec timeout 400 gimp-console-3.0 -d -f --system-gimprc="$work/gimprc.used" --quit \
+      --batch-interpreter plug-in-script-fu-eval "$@" >"$log" 2>&1
+  fi
+}
+
+# The same in the background, for dialogs; exec, so that its id is GIMP's.
+start_gimp () {
+  ( exec=exec; gimp_run "$@" ) &
+  gimp_process=$!
+  processes="$gimp_process $processes"
+}
+
+# interactive_scm PROCEDURE IN OUT: opens IN, calls the procedure with its
+# dialog, saves OUT whatever came of it.
+interactive_scm () {
+  if [ "$gimp" = 2 ]; then
+    case $1 in
+      *denoise)      arguments='"fast" 1 1 1 0 0 "auto"' ;;
+      *apply-preset) arguments='""' ;;
+      *)             arguments='"zenith" "reconstruct" "" "auto"' ;;
+    esac
+    cat <<END
+(let* ((image    (car (gimp-file-load RUN-NONINTERACTIVE "$2" "$2")))
+       (drawable (car (gimp-image-get-active-drawable image))))
+  (catch #f ($1 RUN-INTERACTIVE image drawable $arguments))
+  (file-png-save RUN-NONINTERACTIVE image drawable "$3" "$3"
+                 FALSE 6 FALSE FALSE FALSE FALSE TRUE))
+END
+  else
+    cat <<END
+(script-fu-use-v3)
+(let* ((image     (gimp-file-load RUN-NONINTERACTIVE "$2"))
+       (drawables (gimp-image-get-selected-drawables image)))
+  (catch #f ($1 #:run-mode RUN-INTERACTIVE #:image image #:drawables drawables))
+  (file-png-export #:run-mode RUN-NONINTERACTIVE #:image image #:file "$3"
+                   #:options -1 #:include-color-profile #f #:include-thumbnail #f))
+END
+  fi
+}
+
+# start_gui LOG FILE.scm: GIMP with its windows, in the background.
+start_gui () {
+  cp "$work/gimprc" "$work/gimprc.used"
+  case $gimp in
+    2) set -- "$1" "$2" gimp-2.10 "--gimprc=$work/gimprc.used" ;;
+    *) set -- "$1" "$2" gimp-3.0 "--system-gimprc=$work/gimprc.used" ;;
+  esac
+  "$3" "$4" --new-instance -s --batch-interpreter plug-in-script-fu-eval \
+    -b "(load \"$2\")" >"$1" 2>&1 &
+  gimp_process=$!
+  processes="$gimp_process $processes"
+}
+
+# undo_scm IN APPLIED GO UNDONE: shows IN, applies a filter, saves APPLIED; when
+# the file GO is there, saves UNDONE.
+undo_scm () {
+  if [ "$gimp" = 2 ]; then
+    cat <<END
+(let* ((image    (car (gimp-file-load RUN-NONINTERACTIVE "$1" "$1")))
+       (drawable (car (gimp-image-get-active-drawable image)))
+       (save     (lambda (file) (file-png-save RUN-NONINTERACTIVE image drawable file file
+                                               FALSE 6 FALSE FALSE FALSE FALSE TRUE))))
+  (gimp-display-new image)
+  (plug-in-zenith-denoise RUN-NONINTERACTIVE image drawable "$denoise" 1 1 1 0 25 "auto")
+  (gimp-displays-flush)
+END
+  else
+    cat <<END
+(script-fu-use-v3)
+(let* ((image (gimp-file-load RUN-NONINTERACTIVE "$1"))
+       (save  (lambda (file) (file-png-export #:run-mode RUN-NONINTERACTIVE #:image image #:file file
+                                              #:options -1 #:include-color-profile #f
+                                              #:include-thumbnail #f))))
+  (gimp-display-new image)
+  (plug-in-zenith-denoise #:run-mode RUN-NONINTERACTIVE #:image image
+                          #:drawables (gimp-image-get-selected-drawables image)
+                          #:model "$denoise" #:sigma 25)
+  (gimp-displays-flush)
+END
+  fi
+  cat <<END
+  (save "$2")
+  (let wait () (if (not (file-exists? "$3")) (begin (gimp-displays-flush) (wait))))
+  (save "$4"))
+END
+}

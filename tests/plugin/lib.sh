@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MIT
+#
+# lib.sh - what the plug-in's test scripts share; sourced, not run.
+#
+# Environment of every script here:
+#   ZENITH_BUILD    meson's build directory (plugin/zenith-gimp2, gegl-ops/*.so)
+#   ZENITH_MODELS   where weights are looked for     (default: models/ of the source)
+#   ZENITH_PRESETS  where presets are looked for     (default: presets/ of the source)
+#   ZENITH_WORK     a folder to work in              (default: a temporary one)
+#   ZENITH_OPS      folder of the GEGL module        (default: $ZENITH_BUILD/gegl-ops)
+#   ZENITH_DENOISE  model of zenith:denoise to use   (default: fast)
+#   ZENITH_LATENT   model of zenith:latent-preview   (default: zenith)
+#
+# Results are lines "ok NAME", "not ok NAME: why", "skip NAME: why"; finish()
+# prints "N passed, M failed, K skipped" and exits with 1 if anything failed.
+
+here=$(cd "$(dirname "$0")" && pwd)
+source_dir=$(cd "$here/../.." && pwd)
+passed=0 failed=0 skipped=0
+processes=
+
+ok ()     { echo "ok $1"; passed=$((passed + 1)); }
+not_ok () { echo "not ok $1: $2"; failed=$((failed + 1)); }
+skip ()   { echo "skip $1: $2"; skipped=$((skipped + 1)); }
+
+finish () {
+  echo "$passed passed, $failed failed, $skipped skipped"
+  [ "$failed" = 0 ]
+  exit
+}
+
+# Ends what this script started, and nothing else.
+clean_up () {
+  for process in $processes; do kill "$process" 2>/dev/null; done
+  [ -z "${temporary:-}" ] || rm -rf "$temporary"
+}
+trap clean_up EXIT
+trap 'exit 1' INT TERM
+
+# set_up PROGRAM: variables, work folder, private profile.  PROGRAM is the
+# plug-in's file in the build, zenith-gimp2 or zenith-gimp3.
+set_up () {
+  : "${ZENITH_BUILD:?the build directory}"
+  ZENITH_BUILD=$(cd "$ZENITH_BUILD" && pwd)
+  export ZENITH_MODELS="${ZENITH_MODELS:-$source_dir/models}"
+  export ZENITH_PRESETS="${ZENITH_PRESETS:-$source_dir/presets}"
+  ops=${ZENITH_OPS:-$ZENITH_BUILD/gegl-ops}
+  denoise=${ZENITH_DENOISE:-fast}
+  latent=${ZENITH_LATENT:-zenith}
+
+  if [ -z "${ZENITH_WORK:-}" ]; then
+    temporary=$(mktemp -d) && ZENITH_WORK=$temporary
+  fi
+  mkdir -p "$ZENITH_WORK"
+  work=$(cd "$ZENITH_WORK" && pwd)/$(basename "$0" .sh)
+  rm -rf "$work"
+  mkdir -p "$work/plug-ins/$1" "$work/out" "$work/in"
+  cp "$ZENITH_BUILD/plugin/$1" "$work/plug-ins/$1/$1" ||
+    { not_ok set-up "there is no $ZENITH_BUILD/plugin/$1"; finish; }
+
+  system_ops=$(pkg-config --variable=pluginsdir gegl-0.4)
+  export GEGL_PATH="$ops:$system_ops"
+  export XDG_DATA_HOME="$work/data" XDG_CONFIG_HOME="$work/config" XDG_CACHE_HOME="$work/cache"
+  export HOME="$work" LC_ALL=C.UTF-8 NO_AT_BRIDGE=1
+  export GIMP2_DIRECTORY="$work/gimp2" GIMP3_DIRECTORY="$work/gimp3"
+  unset DBUS_SESSION_BUS_ADDRESS GEGL_SWAP DISPLAY WAYLAND_DISPLAY
+}
+
+# ImageMagick 6 or 7, whatever the locale of its names.
+if command -v magick >/dev/null; then
+  image () { magick "$@"; }
+  difference () { magick compare "$@"; }
+else
+  image () { convert "$@"; }
+  difference () { compare "$@"; }
+fi
+
+# GIMP 3 makes a colour profile of these chunks, and then everything differs.
+plain='-strip -define png:exclude-chunk=gAMA,cHRM,sRGB,iCCP,date,tIME,bKGD,pHYs'
+
+# The pictures that a new user might try.
+make_pictures () {
+  noisy='-seed 7 -attenuate 0.7 +noise Gaussian'
+  image -size 96x64 gradient:orange-navy $noisy -depth 8 $plain "PNG24:$work/in/rgb.png" &&
+  image "$work/in/rgb.png" \( -size 32x64 xc:black xc:gray50 xc:white +append \) \
+    -alpha off -compose CopyOpacity -composite $plain "PNG32:$work/in/alpha.png" &&
+  image "$work/in/rgb.png" -alpha on -channel A -evaluate set 0 +channel $plain "PNG32:$work/in/clear.png" &&
+  image "$work/in/rgb.png" -colorspace Gray $plain -define png:color-type=0 "$work/in/grey.png" &&
+  image "$work/in/alpha.png" -colorspace Gray $plain -define png:color-type=4 "$work/in/grey-alpha.png" &&
+  image "$work/in/rgb.png" +dither -colors 24 $plain "PNG8:$work/in/indexed.png" &&
+  image -size 96x64 gradient:orange-navy $noisy -depth 16 $plain "PNG48:$work/in/rgb16.png" &&
+  image "$work/in/rgb.png" -crop 1x1+5+5 +repage $plain "PNG24:$work/in/one.png" &&
+  image "$work/in/rgb.png" -crop 3x5+5+5 +repage $plain "PNG24:$work/in/small.png" &&
+  image -size 40x30 gradient:white-black $noisy -depth 8 $plain "PNG24:$work/in/layer.png" ||
+    { not_ok pictures "ImageMagick cannot make the test pictures"; finish; }
+  echo 'This is no weight file.' >"$work/in/text.safetensors"
+  # A weight file, but of no model: an 8-byte length, a header, four bytes.
+  { printf '\070\000\000\000\000\000\000\000'
+    printf '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}  '
+    printf '\000\000\000\000'; } >"$work/in/other.safetensors"
+}
+
+# How many pixels of two pictures differ, in all or in REGION (WxH+X+Y).
+n_differ () {
+  if [ $# = 3 ]; then
+    image "$1" -crop "$3" +repage "$work/cut-a.png"
+    image "$2" -crop "$3" +repage "$work/cut-b.png"
+    difference -metric AE "$work/cut-a.png" "$work/cut-b.png" null: 2>&1 | sed 's/ .*//'
+  else
+    difference -metric AE "$1" "$2" null: 2>&1 | sed 's/ .*//'
+  fi
+}
+
+# check NAME CONDITION...: one test; the condition is a command.
+check () {
+  check_name=$1; shift
+  if why=$("$@"); then ok "$check_name"; else not_ok "$check_name" "${why:-$*}"; fi
+}
+
+same ()    { n=$(n_differ "$@"); [ "$n" = 0 ] || { echo "$n pixels differ: $*"; false; }; }
+changed () { n=$(n_differ "$@"); case $n in 0) echo "nothing changed: $*"; false ;; [1-9]*) ;; *) echo "$n"; false ;; esac; }
+
+# What a case of cases.scm did: lines "NAME|done or error|dirty or clean|text".
+result_of () { sed -n "s/^$1|//p" "$work/results" | tail -1; }
+
+done_ok () {
+  case $(result_of "$1") in
+    'done|'*) ;;
+    '') echo "it did not run"; false ;;
+    *) echo "$(result_of "$1")"; false ;;
+  esac
+}
+
+# The case failed, with a sentence that matches, and left everything alone.
+refused () {
+  r=$(result_of "$1")
+  case $r in
+    'error|clean|'*) ;;
+    'error|'*) echo "the image is dirty after: $r"; return 1 ;;
+    *) echo "no error: ${r:-it did not run}"; return 1 ;;
+  esac
+  echo "$r" | grep -qiE -e "$2" || { echo "not the sentence ($2): $r"; return 1; }
+  [ -z "${3:-}" ] || same "$work/in/$3.png" "$work/out/$1.png"
+}
+
+# A result, or a sentence; pixels that are lost are neither.
+result_or_sentence () {
+  case $(result_of "$1") in
+    'done|'*) ;;
+    *) refused "$1" '[a-z]' "${2:-}" ;;
+  esac
+}
+
+# The log of a GIMP holds no crash, and no complaint of our own program; the
+# broken pipe is GIMP 3's own habit, every plug-in of its own says it too.
+quiet () {
+  if grep -nE 'fatal error|Segmentation|crashed|zenith-gimp[23]:[0-9]+\)' "$1" |
+       grep -v 'gimp_flush(): error: Broken pipe'; then false; fi
+}
+
+# doc_block NAME: the code after "<!-- test: NAME -->" in docs/scripting.md.
+doc_block () {
+  awk -v mark="<!-- test: $1 -->" '
+    $0 == mark   { wanted = 1; next }
+    /^```/       { if (inside) exit; if (wanted) inside = 1; next }
+    inside       { print }' "$source_dir/docs/scripting.md"
+}
+
+# A display of our own, for dialogs.
+start_display () {
+  for number in 90 91 92 93 94 95 96 97 98 99; do
+    [ -e "/tmp/.X$number-lock" ] && continue
+    Xvfb ":$number" -screen 0 "${screen:-1280x900}x24" -nolisten tcp >/dev/null 2>&1 &
+    display_process=$!
+    sleep 1
+    if kill -0 "$display_process" 2>/dev/null; then
+      processes="$processes $display_process"
+      export DISPLAY=":$number"
+      openbox >/dev/null 2>&1 &
+      processes="$! $processes"
+      sleep 0.5
+      return 0
+    fi
+  done
+  return 1
+}
+
+# wait_for SECONDS COMMAND...: until the command succeeds.
+wait_for () {
+  tries=$(($1 * 5)); shift
+  while [ "$tries" -gt 0 ]; do
+    "$@" >/dev/null 2>&1 && return 0
+    sleep 0.2
+    tries=$((tries - 1))
+  done
+  return 1
+}

@@ -1,0 +1,97 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# trixie-root.sh DIR [--pack] - a Debian 13 root with GIMP 3, for tests on a
+# machine that has another Debian.
+#
+# Needs:  root, the network, apt, about 1.7 GB of disk, three to four minutes.
+# Makes:  DIR, a directory for chroot.  Nothing is mounted into it.
+#         With --pack also DIR.tar.zst (about 320 MB), which a later call
+#         unpacks in seconds if DIR is gone.
+# Keeps:  a DIR that is ready (and has today's package list) is left as it is.
+# Exit:   0 ready; 77 it cannot be made here, with one sentence on stdout why;
+#         1 it was begun and failed, with the log's name on stderr.
+#
+# Where packages come from is the host's own apt configuration, its release
+# name replaced by trixie: mirrors and proxies of the machine stay in use.
+
+set -u
+
+packages='ca-certificates gimp libgimp-3.0-dev libgegl-dev gegl meson ninja-build
+  pkg-config gcc g++ libc6-dev imagemagick xvfb xauth xdotool openbox x11-utils'
+
+dir=${1:?usage: trixie-root.sh DIR [--pack]}
+case $dir in /*) ;; *) dir=$PWD/$dir ;; esac
+pack=${2:-}
+stamp=$dir/.zenith-root
+log=$dir.log
+want=$(echo $packages)
+
+cannot () { echo "cannot make a Debian 13 root: $*"; exit 77; }
+
+ready () { [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; }
+
+pack_it () {
+  [ "$pack" = --pack ] && [ ! -e "$dir.tar.zst" ] || return 0
+  tar -C "$dir" --one-file-system -cf "$dir.tar.zst.part" -I 'zstd -T0 -3' . &&
+    mv "$dir.tar.zst.part" "$dir.tar.zst"
+}
+
+if ready; then pack_it; exit 0; fi
+
+[ "$(id -u)" = 0 ] || cannot "chroot and package installation need root"
+command -v apt-get >/dev/null || cannot "this machine has no apt"
+
+if [ -e "$dir.tar.zst" ] && [ ! -e "$dir" ]; then
+  mkdir -p "$dir" && tar -C "$dir" -xf "$dir.tar.zst" -I zstd && ready && exit 0
+  rm -rf "$dir"
+fi
+
+# A root left half made is of no use; only one that bears our stamp, or that a
+# broken run left behind (log next to it), is ours to remove.
+if [ -e "$dir" ]; then
+  [ -e "$stamp" ] || [ -e "$log" ] ||
+    cannot "$dir exists and was not made by this script"
+  rm -rf "$dir"
+fi
+mkdir -p "$(dirname "$dir")"
+
+if ! command -v mmdebstrap >/dev/null; then
+  apt-get install -y --no-install-recommends mmdebstrap >"$log" 2>&1 ||
+    cannot "mmdebstrap is not installed and apt cannot install it (see $log)"
+fi
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+[ -e "$keyring" ] || cannot "the package debian-archive-keyring is missing"
+
+host=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+[ -n "$host" ] || cannot "/etc/os-release names no release"
+sources=$(mktemp) && trap 'rm -f "$sources" "$sources.opt"' EXIT
+apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 2>/dev/null |
+  awk -v host="$host" -v key="$keyring" '
+    index ($2, host) == 1 && !seen[$0]++ {
+      sub ("^" host, "trixie", $2)
+      print "deb [signed-by=" key "] " $1 " " $2 " " $3
+    }' >"$sources"
+grep -q ' trixie main$' "$sources" ||
+  cannot "apt on this machine has no source for '$host main' to derive trixie from"
+apt-config dump 2>/dev/null | grep -iE '^Acquire::(http|https|ftp)::.*Proxy' >"$sources.opt"
+
+echo "making a Debian 13 root in $dir (three to four minutes, log $log)" >&2
+if ! mmdebstrap --mode=root --variant=apt --include="$(echo $packages | tr ' ' ,)" \
+       --aptopt='Apt::Install-Recommends "false"' --aptopt="$sources.opt" \
+       --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
+       --dpkgopt='path-exclude=/usr/share/locale/*' \
+       trixie "$dir" "$sources" >"$log" 2>&1; then
+  if grep -qiE 'could not resolve|failed to fetch|unable to (connect|fetch)|connection (refused|timed out)' "$log"; then
+    rm -rf "$dir"
+    cannot "the package archive cannot be reached (see $log)"
+  fi
+  echo "trixie-root.sh: failed, see $log" >&2
+  tail -5 "$log" >&2
+  exit 1
+fi
+chroot "$dir" gimp-console-3.0 --version >>"$log" 2>&1 ||
+  { echo "trixie-root.sh: GIMP 3 does not start in $dir, see $log" >&2; exit 1; }
+echo "$want" >"$stamp"
+pack_it
+exit 0
