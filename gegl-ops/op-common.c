@@ -162,6 +162,24 @@ zn_op_input_box (GeglOperation *operation,
   return FALSE;
 }
 
+/* Whether the space's own curve is none.  Networks saw pictures with a curve only:
+ * there sRGB's takes its place (R~G~B~), at the cost of exactness. */
+static gboolean
+is_linear (const Babl *space)
+{
+  const gfloat grey[3] = { 0.5f, 0.5f, 0.5f };
+  gfloat       light[3];
+
+  if (! space)
+    return FALSE;
+
+  babl_process (babl_fish (babl_format_with_space ("R'G'B' float", space),
+                           babl_format_with_space ("RGB float", space)),
+                grey, light, 1);
+
+  return ABS (light[1] - 0.5f) < 0.01f;
+}
+
 const Babl *
 zn_op_picture_format (GeglOperation *operation)
 {
@@ -170,6 +188,10 @@ zn_op_picture_format (GeglOperation *operation)
 
   if (space && babl_space_is_cmyk (space))
     space = NULL;
+
+  if (is_linear (space))
+    return babl_format_with_space (source && ! babl_format_has_alpha (source)
+                                   ? "R~G~B~ float" : "R~G~B~A float", space);
 
   return babl_format_with_space (source && ! babl_format_has_alpha (source)
                                  ? "R'G'B' float" : "R'G'B'A float", space);

@@ -141,7 +141,8 @@ gboolean     zn_op_input_box          (GeglOperation       *operation,
                                        GeglRectangle       *box,
                                        zn_error            *err);
 
-/* R'G'B'A float or, for an input without alpha, R'G'B' float, in its space. */
+/* R'G'B'A float or, for an input without alpha, R'G'B' float, in its space; with
+ * sRGB's curve (R~G~B~) if the space has none. */
 const Babl  *zn_op_picture_format     (GeglOperation       *operation);
 
 /* Part of a buffer seen as a picture that starts at 0,0. */

@@ -72,8 +72,7 @@ zn_op_latent_encode (ZnOpLatent           *latent,
                      ZnOpProgress         *progress,
                      zn_error             *err)
 {
-  const zn_source source = { picture->box.width, picture->box.height, 3,
-                             zn_op_picture_read, picture };
+  zn_source       source = { 0, 0, 3, zn_op_picture_read, picture };
   const zn_job    job    = { .progress = zn_op_progress, .cookie = progress };
   LatentSink      to     = { latent, NULL };
   const zn_sink   sink   = { latent_write, &to };
@@ -84,6 +83,10 @@ zn_op_latent_encode (ZnOpLatent           *latent,
   latent->h   = (picture->box.height - 1) / kind->factor + 1;
   latent->c   = kind->channels;
   latent->key = (ZnOpKey) { 0, 0 };
+  /* whole latent pixels: reading repeats the last row and column up to there, or
+   * the network's zero padding would darken them */
+  source.w    = latent->w * kind->factor;
+  source.h    = latent->h * kind->factor;
   zn_op_key_add_string (&latent->key, zn_op_model_name (model));
   zn_op_key_add_string (&latent->key, babl_get_name (picture->format));
   zn_op_key_add_buffer (&latent->key, picture->buffer, &picture->box, &picture->box);

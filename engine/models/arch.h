@@ -33,6 +33,10 @@ int zn_bind_dim(const zn_binder *b, int dim, const char *fmt, ...) ZN_PRINTF(3, 
 void zn_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...) ZN_PRINTF(4, 5);
 /* Reads NAME.weight and NAME.bias, spec.c each. */
 void zn_bind_norm(zn_binder *b, zn_norm *out, zn_norm spec, const char *fmt, ...) ZN_PRINTF(4, 5);
+/* The tensor of these dimensions (0 ends the list) in host memory, to be freed by the caller; NULL: failed. */
+float *zn_bind_read(zn_binder *b, const int dims[4], const char *fmt, ...) ZN_PRINTF(3, 4);
+/* A copy in device memory that lives as long as the model; NULL: failed. */
+void *zn_bind_device(zn_binder *b, const void *host, size_t size);
 void zn_bind_fail(zn_binder *b, const char *fmt, ...) ZN_PRINTF(2, 3);
 
 /* k x k, same size out as in (for odd k), with bias. */
@@ -48,6 +52,8 @@ typedef struct zn_invented zn_invented;
 
 /* Adds a tensor of these dimensions (0 ends the list) with values that keep activations near 1. */
 void zn_invent(zn_invented *v, const char *name, const int dims[4]);
+/* Adds a string to the file's metadata: at most once, before the first tensor. */
+void zn_invent_meta(zn_invented *v, const char *key, const char *value);
 /* *memory is to be freed after the set is closed. */
 zn_status zn_weights_invent(zn_weights **out, void **memory, void (*list)(zn_invented *v), zn_error *err);
 

@@ -97,6 +97,28 @@ static void *take(zn_binder *b, size_t size)
     return p;
 }
 
+float *zn_bind_read(zn_binder *b, const int dims[4], const char *fmt, ...)
+{
+    char name[NAME_SIZE];
+    int rank = 0;
+
+    if (b->status)
+        return NULL;
+    FORMAT_NAME(name, fmt);
+    while (rank < 4 && dims[rank])
+        rank++;
+    return read_tensor(b, name, dims, rank);
+}
+
+void *zn_bind_device(zn_binder *b, const void *host, size_t size)
+{
+    void *dev = b->status ? NULL : take(b, size);
+
+    if (dev)
+        b->be->upload(b->dev, dev, host, size);
+    return dev;
+}
+
 void zn_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...)
 {
     char name[NAME_SIZE], full[NAME_SIZE + 8];

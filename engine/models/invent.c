@@ -38,6 +38,20 @@ static bool grow(void **p, size_t *room, size_t need, size_t elem)
     return true;
 }
 
+void zn_invent_meta(zn_invented *v, const char *key, const char *value)
+{
+    char text[256];
+
+    snprintf(text, sizeof text, "\"__metadata__\":{\"%s\":\"%s\"}", key, value);
+    if (!v->head || !grow((void **)&v->head, &v->head_room, v->head_len + strlen(text) + 16, 1)) {
+        free(v->head);
+        v->head = NULL;
+        return;
+    }
+    memcpy(v->head + v->head_len, text, strlen(text));
+    v->head_len += strlen(text);
+}
+
 void zn_invent(zn_invented *v, const char *name, const int dims[4])
 {
     size_t n = 1, fan_in = 1;

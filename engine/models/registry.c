@@ -8,6 +8,17 @@
     X(denoise_fast)                                                                                \
     X(denoise_balanced)                                                                            \
     X(denoise_best)                                                                                \
+    X(zenith_taesd_encode)                                                                         \
+    X(zenith_taesd_decode)                                                                         \
+    X(zenith_lite_encode)                                                                          \
+    X(zenith_lite_decode)                                                                          \
+    X(zenith_spectral_encode)                                                                      \
+    X(zenith_spectral_decode)                                                                      \
+    X(vanilla_taesd_encode)                                                                        \
+    X(vanilla_taesd_decode)                                                                        \
+    X(zenith_ae)                                                                                   \
+    X(zenith_prune)                                                                                \
+    X(conv_baseline)                                                                               \
     X(identity)
 
 #define X(name) extern const zn_arch zn_arch_##name;

@@ -358,6 +358,35 @@ test_wide_gamut_space (void)
   g_free (b);
 }
 
+/* A picture in a space without a curve is denoised as the same picture in sRGB is: the
+ * network never sees linear values. */
+static void
+test_linear_profile (void)
+{
+  const Babl   *srgb  = babl_format ("R'G'B' float");
+  const Babl   *space = babl_space_from_chromaticities (NULL, 0.3127, 0.3290, 0.64, 0.33, 0.30, 0.60,
+                                                        0.15, 0.06, babl_trc ("linear"), NULL, NULL, 0);
+  GeglRectangle box   = { 0, 0, 33, 21 };
+  GeglBuffer   *plain = picture ("R'G'B' float", 0, 0, 33, 21, 3);
+  GeglBuffer   *linear;
+  gfloat        a[33 * 21 * 3], b[33 * 21 * 3];
+  Run           run;
+
+  if (! space)
+    SKIP ("this babl makes no linear space");
+  linear = gegl_buffer_new (&box, babl_format_with_space ("R'G'B' float", space));
+  gegl_buffer_copy (plain, &box, GEGL_ABYSS_NONE, linear, &box);
+  for (gint i = 0; i < 2; i++)
+    {
+      run = run_new ("zenith:denoise", "model=fast sigma=20", i ? linear : plain);
+      gegl_node_blit (run.op, 1.0, &box, srgb, i ? b : a, GEGL_AUTO_ROWSTRIDE, GEGL_BLIT_DEFAULT);
+      run_free (&run);
+    }
+  CHECK (difference (a, b, 33 * 21 * 3) < 1e-3, "%g off", difference (a, b, 33 * 21 * 3));
+  g_object_unref (plain);
+  g_object_unref (linear);
+}
+
 /* ---- alpha and bad values ------------------------------------------------- */
 
 static void
@@ -1360,6 +1389,7 @@ main (int    argc,
       RUN (test_every_filter_takes_every_format);
       RUN (test_indexed_picture);
       RUN (test_wide_gamut_space);
+      RUN (test_linear_profile);
       RUN (test_alpha_and_hidden_colours_are_kept);
       RUN (test_hidden_colours_do_not_leak);
       RUN (test_nan_and_infinity_stay_where_they_are);

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: MIT */
+/* zenith_taesd.c - the autoencoders of the first Zenith document: zenith-taesd, zenith-lite, zenith-spectral,
+ * and vanilla-taesd, the stand-in that it compares them with.  docs/zenith.md explains them.
+ *
+ *   picture ── step 1 ── block 1 ── step 2 ── block 2 ── step 3 ── block 3 ── step 4 ── latent, 1/8 of the size
+ *
+ * and the same the other way round in the decoder.  What a step and a block are:
+ *
+ *              encoder's steps                             decoder's steps                            block
+ *   zenith     conv 3x3, conv 3x3 stride 2 (thrice)        conv 1x1, nearest x2 + conv 3x3 (thrice)   mix
+ *   vanilla    the same                                    the same                          two conv 3x3
+ *   lite       conv 1x1, unshuffle 2 + conv 1x1 (thrice)   conv 1x1 + shuffle 2 (thrice), conv 1x1    mix
+ *   spectral   lite with spectral layers for conv 1x1                                                 mix
+ *
+ *   mix:  y = x + expand(columns(rows(compress(x))))   compress, expand: 1x1 in 4 groups, c > c/4 > c
+ *         rows: along each row, in every channel,  H diag(gate_h) H / W;   columns: the same with gate_v, H
+ *   spectral layer (P numbers):  four times { permute, scale, H }, then the first outputs + bias
+ * H is the Walsh-Hadamard transform.  There is no activation and no normalisation: these are affine maps.
+ *
+ * Extensions, by what the file holds: metadata "activation" (relu, silu, gelu) after every step but the last
+ * and inside the blocks; blockN.norm.* (layer norm before a block); a gate [n][c] per channel; metadata
+ * "window" (plain or shifted): the transforms run in windows of the gates' lengths, so that any picture fits,
+ * and in every other block of "shifted" they begin half a window earlier. */
+#include "arch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 4, GROUPS = 4, DEPTH = 4, MAX_C = 4096 };
+
+typedef enum family { ZENITH, LITE, SPECTRAL, VANILLA } family;
+
+typedef struct step {
+    zn_conv conv;
+    zn_fwht spectral;
+    int cin, cout; /* with the shuffles' factor of 4 where they belong to the convolution */
+} step;
+
+typedef struct block {
+    zn_conv in, out; /* compress and expand, or the two convolutions */
+    zn_fwht rows, cols;
+    bool normed;
+    zn_norm norm;
+} block;
+
+typedef struct zenith {
+    family kind;
+    bool decoder, windows;
+    zn_act act;
+    step step[STEPS];
+    block block[STEPS - 1];
+} zenith;
+
+static const char *const step_name[2][STEPS] = { { "enc.stem", "enc.down1", "enc.down2", "enc.out" },
+                                                 { "dec.in", "dec.up1", "dec.up2", "dec.out" } };
+
+/* ---- what the shuffles and strides of a step do ------------------------------------------------------- */
+
+static bool shuffles(family kind)
+{
+    return kind == LITE || kind == SPECTRAL;
+}
+
+/* Channels that the step's linear map sees of c, and channels that are left of its outputs. */
+static int gathered(family kind, bool decoder, int i, int c)
+{
+    return shuffles(kind) && !decoder && i > 0 ? 4 * c : c;
+}
+
+static int spread(family kind, bool decoder, int i, int c)
+{
+    return shuffles(kind) && decoder && i < STEPS - 1 ? c / 4 : c;
+}
+
+/* ---- bind ---------------------------------------------------------------------------------------------- */
+
+static bool recognise(const zn_weights *w, family kind, bool decoder, char *what, size_t size)
+{
+    static const char *const name[] = { "zenith-taesd", "zenith-lite", "zenith-spectral", "vanilla-taesd" };
+    char key[64];
+    const zn_entry *e;
+    bool mixes, found;
+
+    snprintf(key, sizeof key, "%s.block1.compress.weight", decoder ? "dec" : "enc");
+    mixes = zn_weights_get(w, key) != NULL;
+    snprintf(key, sizeof key, "%s.block1.conv1.weight", decoder ? "dec" : "enc");
+    found = mixes || zn_weights_get(w, key);
+    if (!found || (kind == VANILLA) == mixes)
+        return false;
+    snprintf(key, sizeof key, "%s.weight", step_name[decoder][decoder ? STEPS - 1 : 0]);
+    e = zn_weights_get(w, key);
+    if (kind != (!mixes ? VANILLA : !e ? SPECTRAL : e->n_dims == 4 && e->shape[2] == 3 ? ZENITH : LITE))
+        return false;
+    snprintf(what, size, "%s %s", name[kind], decoder ? "decoder" : "encoder");
+    return true;
+}
+
+/* The permutations of a file without any: j -> an odd multiple of j, plus one for each round. */
+static void bind_perm(zn_binder *b, zn_fwht *f, const char *name)
+{
+    int p = f->n;
+    float *file = NULL;
+    int32_t *perm = malloc((size_t)(DEPTH * p) * sizeof *perm);
+
+    if (zn_bind_has(b, "%s.perm", name))
+        file = zn_bind_read(b, (int[4]){ DEPTH, p }, "%s.perm", name);
+    if (!perm)
+        b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the weights");
+    for (int i = 0; i < DEPTH * p && !b->status; i++) {
+        int k = i / p, j = i % p;
+
+        if (file && !(file[i] >= 0 && file[i] < (float)p))
+            zn_bind_fail(b, "tensor '%s.perm' holds a number that is not from 0 to %d", name, p - 1);
+        else
+            perm[i] = file ? (int32_t)file[i] : (int32_t)((j * (2 * (k * p / 3 / 2) + 1) + k) % p);
+    }
+    b->parameters -= file ? DEPTH * p : 0; /* not learnt */
+    if (!b->status)
+        f->perm = zn_bind_device(b, perm, (size_t)(DEPTH * p) * sizeof *perm);
+    free(perm);
+    free(file);
+}
+
+static void bind_spectral(zn_binder *b, step *s, const char *name)
+{
+    int p = zn_bind_dim(b, 1, "%s.scale", name);
+    float *scale, *bias;
+
+    if (p < 2 || p > ZN_FWHT_MAX || p & (p - 1) || p < s->cin || p < s->cout) {
+        zn_bind_fail(b, "tensor '%s.scale' is not of 4 x a power of two from %d", name,
+                     s->cin > s->cout ? s->cin : s->cout);
+        return;
+    }
+    scale = zn_bind_read(b, (int[4]){ DEPTH, p }, "%s.scale", name);
+    bias = zn_bind_read(b, (int[4]){ s->cout }, "%s.bias", name);
+    s->spectral = (zn_fwht){ .axis = ZN_ALONG_C, .n = p, .rounds = DEPTH };
+    bind_perm(b, &s->spectral, name);
+    s->spectral.pre = zn_bind_device(b, scale, (size_t)(DEPTH * p) * sizeof *scale);
+    s->spectral.bias = zn_bind_device(b, bias, (size_t)s->cout * sizeof *bias);
+    free(scale);
+    free(bias);
+}
+
+static void bind_step(zn_binder *b, zenith *m, int i, int c)
+{
+    step *s = &m->step[i];
+    const char *name = step_name[m->decoder][i];
+    zn_conv k;
+
+    s->cin = gathered(m->kind, m->decoder, i, c);
+    s->cout = m->kind == SPECTRAL ? zn_bind_dim(b, 0, "%s.bias", name) : zn_bind_dim(b, 0, "%s.weight", name);
+    if (s->cin < 1 || s->cout < 1 || s->cin > MAX_C || s->cout > MAX_C ||
+        (spread(m->kind, m->decoder, i, 4) == 1 && s->cout % 4)) {
+        zn_bind_fail(b, "tensors '%s.*' are missing or of a shape that makes no sense", name);
+        return;
+    }
+    if (m->kind == SPECTRAL) {
+        bind_spectral(b, s, name);
+        return;
+    }
+    k = zn_conv_same(shuffles(m->kind) || (m->decoder && !i) ? 1 : 3, s->cin, s->cout);
+    if (!shuffles(m->kind) && i > 0) {
+        k.stride = m->decoder ? 1 : 2;
+        k.up2 = m->decoder;
+    }
+    zn_bind_conv(b, &s->conv, k, "%s", name);
+}
+
+/* gate: [n] or [n][c]; divided by n, so that two transforms cancel.  half: the shift of a shifted window. */
+static void bind_gate(zn_binder *b, zn_fwht *f, zn_axis axis, int c, bool half, const char *name)
+{
+    int n = zn_bind_dim(b, 0, "%s", name), per = zn_bind_dim(b, 1, "%s", name);
+    size_t len = (size_t)n * (size_t)(per ? per : 1);
+    float *gate;
+
+    if (n < 2 || n > ZN_FWHT_MAX || n & (n - 1) || (per && per != c)) {
+        zn_bind_fail(b, "gate '%s' is missing or not of a length that is a power of two up to %d", name,
+                     ZN_FWHT_MAX);
+        return;
+    }
+    *f = (zn_fwht){ .axis = axis, .n = n, .shift = half ? n / 2 : 0, .per_channel = per > 0 };
+    gate = zn_bind_read(b, (int[4]){ n, per }, "%s", name);
+    for (size_t i = 0; gate && i < len; i++)
+        gate[i] /= (float)n;
+    f->gate = zn_bind_device(b, gate, len * sizeof *gate);
+    free(gate);
+}
+
+static void bind_block(zn_binder *b, zenith *m, int i, int c)
+{
+    block *k = &m->block[i];
+    const char *window = zn_weights_meta(b->w, "window");
+    bool half = window && !strcmp(window, "shifted") && i % 2;
+    char name[32], gate[64];
+    zn_conv in = zn_conv_same(1, c, c / GROUPS), out = zn_conv_same(1, c / GROUPS, c);
+
+    snprintf(name, sizeof name, "%s.block%d", m->decoder ? "dec" : "enc", i + 1);
+    k->normed = zn_bind_has(b, "%s.norm.weight", name);
+    if (k->normed)
+        zn_bind_norm(b, &k->norm, (zn_norm){ .kind = ZN_LAYER_NORM, .c = c, .eps = 1e-6f }, "%s.norm", name);
+    if (m->kind == VANILLA) {
+        zn_bind_conv(b, &k->in, zn_conv_same(3, c, c), "%s.conv1", name);
+        zn_bind_conv(b, &k->out, zn_conv_same(3, c, c), "%s.conv2", name);
+        return;
+    }
+    if (c % (GROUPS * GROUPS)) {
+        zn_bind_fail(b, "the width %d of '%s' is not a multiple of %d", c, name, GROUPS * GROUPS);
+        return;
+    }
+    in.groups = out.groups = GROUPS;
+    zn_bind_conv(b, &k->in, in, "%s.compress", name);
+    zn_bind_conv(b, &k->out, out, "%s.expand", name);
+    snprintf(gate, sizeof gate, "%s.gate_h", name);
+    bind_gate(b, &k->rows, ZN_ALONG_W, c / GROUPS, half, gate);
+    snprintf(gate, sizeof gate, "%s.gate_v", name);
+    bind_gate(b, &k->cols, ZN_ALONG_H, c / GROUPS, half, gate);
+}
+
+static void bind_activation(zn_binder *b, zenith *m)
+{
+    static const struct {
+        const char *name;
+        zn_act act;
+    } acts[] = { { "relu", ZN_RELU }, { "silu", ZN_SILU }, { "gelu", ZN_GELU } };
+    const char *name = zn_weights_meta(b->w, "activation");
+
+    for (size_t i = 0; name && i < sizeof acts / sizeof *acts; i++)
+        if (!strcmp(name, acts[i].name))
+            m->act = acts[i].act;
+    if (name && m->act == ZN_NONE)
+        zn_bind_fail(b, "the activation '%.40s' is not one of relu, silu, gelu", name);
+}
+
+static void bind(zn_binder *b, zenith *m, family kind, bool decoder)
+{
+    int c, first;
+
+    m->kind = kind;
+    m->decoder = decoder;
+    if (!recognise(b->w, kind, decoder, b->variant, sizeof b->variant)) {
+        zn_bind_fail(b, "these are not the weights of this autoencoder");
+        return;
+    }
+    bind_activation(b, m);
+    m->windows = zn_weights_meta(b->w, "window") != NULL;
+    /* A picture has 3 channels; how many a latent has, the spectral decoder's file cannot say: 4. */
+    c = first = !decoder ? 3 : kind == SPECTRAL ? 4 : zn_bind_dim(b, 1, "dec.in.weight");
+    for (int i = 0; i < STEPS && !b->status; i++) {
+        bind_step(b, m, i, c);
+        c = spread(kind, decoder, i, m->step[i].cout);
+        if (i < STEPS - 1 && !b->status)
+            bind_block(b, m, i, c);
+    }
+    b->geometry = (zn_geometry){ .in_c = first, .out_c = c, .shrink = decoder ? 1 : 8, .grow = decoder ? 8 : 1,
+                                 .multiple = decoder ? 1 : 8, .padded = !decoder, .halo = -1 };
+}
+
+/* ---- forward --------------------------------------------------------------------------------------------- */
+
+/* y = step(x); where it shuffles, a tensor of the same size lies between. */
+static zn_tensor run_step(zn_ctx *c, const zenith *m, int i, zn_tensor x, const zn_tensor *out)
+{
+    const step *s = &m->step[i];
+    zn_tail tail = { .pre = i < STEPS - 1 ? m->act : ZN_NONE };
+    bool up = s->conv.up2, gathers = gathered(m->kind, m->decoder, i, 1) == 4;
+    bool spreads = spread(m->kind, m->decoder, i, 4) == 1;
+    int stride = m->kind == SPECTRAL ? 1 : s->conv.stride, cout = spread(m->kind, m->decoder, i, s->cout);
+    int h = gathers ? x.h / 2 : up ? 2 * x.h : (x.h + stride - 1) / stride;
+    int w = gathers ? x.w / 2 : up ? 2 * x.w : (x.w + stride - 1) / stride;
+    zn_tensor y = out ? *out : zn_new(c, 1, spreads ? 2 * h : h, spreads ? 2 * w : w, cout);
+    size_t mark = zn_mark(c->arena);
+    zn_tensor to = spreads ? zn_new(c, 1, h, w, s->cout) : y;
+
+    if (gathers) {
+        zn_tensor in = zn_new(c, 1, h, w, s->cin);
+
+        zn_unshuffle(c, in, x, 2);
+        x = in;
+    }
+    if (m->kind == SPECTRAL) {
+        zn_fwht f = s->spectral;
+
+        f.act = tail.pre;
+        zn_transform(c, to, x, &f);
+    } else {
+        zn_conv2d(c, to, x, &s->conv, tail);
+    }
+    if (spreads)
+        zn_shuffle(c, y, to, 2, (zn_tail){ 0 });
+    zn_reset(c->arena, mark);
+    return y;
+}
+
+/* x = block(x) */
+static void run_block(zn_ctx *c, const zenith *m, const block *k, zn_tensor x)
+{
+    size_t mark = zn_mark(c->arena);
+    zn_tensor mid = zn_new(c, 1, x.h, x.w, k->in.cout), in = x;
+
+    if (k->normed) {
+        in = zn_new(c, 1, x.h, x.w, x.c);
+        zn_normalise(c, in, x, &k->norm, (zn_tail){ 0 });
+    }
+    if (m->kind == VANILLA) {
+        zn_conv2d(c, mid, in, &k->in, (zn_tail){ .pre = m->act });
+    } else {
+        if (!m->windows && (k->rows.n != x.w || k->cols.n != x.h)) {
+            zn_ctx_fail(c, ZN_E_USAGE,
+                        "these weights have gates for %dx%d where this picture gives %dx%d: the exact form takes "
+                        "pictures of one size, a power of two; weights with windows take any",
+                        k->rows.n, k->cols.n, x.w, x.h);
+            return;
+        }
+        zn_conv2d(c, mid, in, &k->in, (zn_tail){ 0 });
+        zn_transform(c, mid, mid, &k->rows);
+        zn_transform(c, mid, mid, &k->cols);
+        if (m->act)
+            zn_map(c, mid, mid, (zn_tail){ .pre = m->act });
+    }
+    zn_conv2d(c, x, mid, &k->out, (zn_tail){ .residual = &x });
+    zn_reset(c->arena, mark);
+}
+
+static void forward(zn_ctx *c, const void *net, const zn_call *call)
+{
+    const zenith *m = net;
+    zn_tensor x = call->in[0];
+
+    for (int i = 0; i < STEPS && !c->status; i++) {
+        x = run_step(c, m, i, x, i == STEPS - 1 ? &call->out[0] : NULL);
+        if (i < STEPS - 1)
+            run_block(c, m, &m->block[i], x);
+    }
+}
+
+/* ---- made-up weights: base 64, gates for 512x512; windows, so that other sizes work too -------------------- */
+
+static void invent_vector(zn_invented *v, const char *name, const char *part, int n)
+{
+    char full[96];
+
+    snprintf(full, sizeof full, "%s.%s", name, part);
+    zn_invent(v, full, (int[4]){ n });
+}
+
+static void invent_conv(zn_invented *v, const char *name, int cout, int cin, int k)
+{
+    char full[96];
+
+    snprintf(full, sizeof full, "%s.weight", name);
+    zn_invent(v, full, (int[4]){ cout, cin, k, k });
+    invent_vector(v, name, "bias", cout);
+}
+
+static void invent(zn_invented *v, family kind, bool decoder)
+{
+    static const int width[2][STEPS] = { { 64, 128, 256, 4 }, { 256, 128, 64, 3 } };
+    int c = decoder ? 4 : 3, side = decoder ? 64 : 512;
+    char name[64];
+
+    zn_invent_meta(v, "window", "plain");
+    for (int i = 0; i < STEPS; i++) {
+        int cin = gathered(kind, decoder, i, c), out = width[decoder][i], p = 2;
+        bool spreads = spread(kind, decoder, i, 4) == 1;
+
+        if (spreads)
+            out *= 4; /* the shuffle brings it down to the width */
+        while (p < cin || p < out)
+            p *= 2;
+        if (kind == SPECTRAL) {
+            snprintf(name, sizeof name, "%s.scale", step_name[decoder][i]);
+            zn_invent(v, name, (int[4]){ DEPTH, p });
+            invent_vector(v, step_name[decoder][i], "bias", out);
+        } else {
+            invent_conv(v, step_name[decoder][i], out, cin, shuffles(kind) || (decoder && !i) ? 1 : 3);
+        }
+        side = !decoder && i ? side / 2 : decoder && (i || shuffles(kind)) ? side * 2 : side;
+        c = width[decoder][i];
+        if (i == STEPS - 1)
+            break;
+        snprintf(name, sizeof name, "%s.block%d.%s", decoder ? "dec" : "enc", i + 1,
+                 kind == VANILLA ? "conv1" : "compress");
+        invent_conv(v, name, kind == VANILLA ? c : c / 4, kind == VANILLA ? c : c / 4, kind == VANILLA ? 3 : 1);
+        snprintf(name, sizeof name, "%s.block%d.%s", decoder ? "dec" : "enc", i + 1,
+                 kind == VANILLA ? "conv2" : "expand");
+        invent_conv(v, name, c, kind == VANILLA ? c : c / 16, kind == VANILLA ? 3 : 1);
+        if (kind != VANILLA) {
+            snprintf(name, sizeof name, "%s.block%d", decoder ? "dec" : "enc", i + 1);
+            invent_vector(v, name, "gate_h", side);
+            invent_vector(v, name, "gate_v", side);
+        }
+    }
+}
+
+/* ---- the eight models -------------------------------------------------------------------------------------- */
+
+#define HALF(name_, half_, kind_, decoder_, stem_, in_, out_, summary_)                             \
+    static bool recognise_##name_##_##half_(const zn_weights *w, char *what, size_t size)          \
+    {                                                                                              \
+        return recognise(w, kind_, decoder_, what, size);                                          \
+    }                                                                                              \
+    static void bind_##name_##_##half_(zn_binder *b, void *net)                                    \
+    {                                                                                              \
+        bind(b, net, kind_, decoder_);                                                             \
+    }                                                                                              \
+    static void invent_##name_##_##half_(zn_invented *v)                                           \
+    {                                                                                              \
+        invent(v, kind_, decoder_);                                                                \
+    }                                                                                              \
+    const zn_arch zn_arch_##name_##_##half_ = {                                                    \
+        .info = { .id = stem_ "-" #half_, .summary = summary_, .in = { in_ }, .out = { out_ },     \
+                  .weights = stem_ },                                                              \
+        .size = sizeof(zenith),                                                                    \
+        .recognise = recognise_##name_##_##half_,                                                  \
+        .bind = bind_##name_##_##half_,                                                            \
+        .forward = forward,                                                                        \
+        .invent = invent_##name_##_##half_,                                                        \
+    }
+
+#define BOTH(name_, kind_, stem_, what_)                                                           \
+    HALF(name_, encode, kind_, false, stem_, "x", "z", "picture to latent: " what_);               \
+    HALF(name_, decode, kind_, true, stem_, "z", "x", "latent to picture: " what_)
+
+BOTH(zenith_taesd, ZENITH, "zenith-taesd", "3x3 convolutions and spectral mixing");
+BOTH(zenith_lite, LITE, "zenith-lite", "1x1 convolutions, shuffles and spectral mixing");
+BOTH(zenith_spectral, SPECTRAL, "zenith-spectral", "transforms for all its matrices");
+BOTH(vanilla_taesd, VANILLA, "vanilla-taesd", "what the Zenith document compares with");
