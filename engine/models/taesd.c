@@ -171,15 +171,16 @@ static void bind(zn_binder *b, taesd *m, bool decoder)
         snprintf(name, sizeof name, "%s%d", n.prefix, j - n.shift);
         if (strchr("cnsS", kind)) {
             int cin = zn_bind_dim(b, 1, "%s.weight", name), cout = zn_bind_dim(b, 0, "%s.weight", name);
+            zn_conv spec;
 
             if (cin <= 0 || cout <= 0 || cin > 4096 || cout > 4096 || (c && cin != c)) {
                 zn_bind_fail(b, "tensor '%s.weight' has the wrong shape", name);
                 return;
             }
             first = first ? first : cin;
-            zn_bind_conv(b, &l->conv[0], conv3(cin, cout, strchr("sS", kind) ? 2 : 1, strchr("cS", kind)),
-                         "%s", name);
-            l->conv[0].up2 = j && m->plan[j - 1] == 'u';
+            spec = conv3(cin, cout, strchr("sS", kind) ? 2 : 1, strchr("cS", kind));
+            spec.up2 = j && m->plan[j - 1] == 'u';
+            zn_bind_conv(b, &l->conv[0], spec, "%s", name);
             c = cout;
         } else if (kind == 'b') {
             bind_block(b, l, c, name);
