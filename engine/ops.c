@@ -224,6 +224,50 @@ void zn_fill(zn_ctx *c, zn_tensor y, const float *value)
     leave(c, 0, start, "fill %d @%dx%d", y.c, y.w, y.h);
 }
 
+void zn_transform(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_fwht *w)
+{
+    static const char *const name[] = { "channels", "rows", "columns" };
+    bool along_c = w->axis == ZN_ALONG_C, twice = w->gate || w->slm || w->mix;
+    int rounds = (along_c && w->rounds ? w->rounds : 1) + twice;
+    double macs = 0, start = 0, lines;
+
+    assert(w->n >= 2 && w->n <= ZN_FWHT_MAX && !(w->n & (w->n - 1)));
+    assert(w->shift >= 0 && w->shift < w->n);
+    assert(along_c ? x.n == y.n && x.h == y.h && x.w == y.w && x.c <= w->n && y.c <= w->n : same_shape(x, y));
+    assert(along_c ? !w->shift && !w->per_channel : !w->pre && !w->perm && !w->slm && !w->mix && !w->bias);
+    lines = along_c ? (double)zn_pixels(x) * w->n : numbers(x);
+    for (int len = 1; len < w->n; len *= 2)
+        macs += 0.5 * rounds * lines; /* an addition is half a multiply-add */
+    if (!enter(c, macs, numbers(x) + numbers(y), &start))
+        return;
+    c->be->fwht(c->dev, y, x, w);
+    leave(c, macs, start, "%s%d fwht %s %d @%dx%d", w->slm ? "slm " : "", rounds, name[w->axis], w->n, y.w, y.h);
+}
+
+void zn_gated_block(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_gated *w)
+{
+    double macs = numbers(x) * (6.0 * x.c + 18), start = 0;
+
+    assert(same_shape(x, y) && x.c <= ZN_GATED_MAX_C && x.data != y.data);
+    assert(w->pw1.cin == x.c && w->pw1.cout == 2 * x.c && w->dw.groups == 2 * x.c && w->pw2.cin == x.c);
+    if (!enter(c, macs, 2 * numbers(x), &start))
+        return;
+    c->be->gated(c->dev, y, x, w);
+    leave(c, macs, start, "gated block %d @%dx%d", x.c, x.w, x.h);
+}
+
+void zn_prune(zn_ctx *c, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w)
+{
+    double macs = 9 * numbers(y), start = 0;
+
+    assert(same_shape(x, y) && w->c == x.c && x.c % 8 == 0);
+    assert(mask.n == x.n && mask.h == x.h && mask.w == x.w && mask.c == x.c / 8);
+    if (!enter(c, macs, numbers(x) + numbers(y), &start))
+        return;
+    c->be->pruned(c->dev, y, mask, x, w);
+    leave(c, macs, start, "pruned 3x3 %d @%dx%d", y.c, y.w, y.h);
+}
+
 void zn_upload(zn_ctx *c, zn_tensor y, const float *x)
 {
     double start = 0;

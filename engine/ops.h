@@ -39,6 +39,9 @@ void zn_shuffle(zn_ctx *c, zn_tensor y, zn_tensor x, int r, zn_tail t);
 void zn_map(zn_ctx *c, zn_tensor y, zn_tensor x, zn_tail t);
 void zn_combine(zn_ctx *c, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t);
 void zn_fill(zn_ctx *c, zn_tensor y, const float *value);
+void zn_transform(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_fwht *w);
+void zn_gated_block(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_gated *w);
+void zn_prune(zn_ctx *c, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w);
 
 /* Between the host and the device; x is dense in host memory. */
 void zn_upload(zn_ctx *c, zn_tensor y, const float *x);

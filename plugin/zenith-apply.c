@@ -143,8 +143,10 @@ zn_apply_to_buffer (const ZnSettings    *settings,
   gegl_node_link (run.op, output);
   processor = gegl_node_new_processor (output, roi);
 
+  /* An operation that computes the whole picture does so in the first chunk. */
   g_object_get (gegl_config (), "chunk-size", &chunk, NULL);
-  run.share = MIN (1.0, chunk / ((gdouble) roi->width * roi->height));
+  if (! settings->filter->preview_margin)
+    run.share = MIN (1.0, chunk / ((gdouble) roi->width * roi->height));
 
   report (&run, 0.0);
 

@@ -384,8 +384,9 @@ attach (GtkWidget   *table,
         GtkWidget   *widget,
         const gchar *tooltip)
 {
-  GtkWidget *label = gtk_label_new (text);
+  GtkWidget *label = gtk_label_new_with_mnemonic (text);
 
+  gtk_label_set_mnemonic_widget (GTK_LABEL (label), widget);
   gtk_misc_set_alignment (GTK_MISC (label), 0.0, 0.5);
   gtk_table_attach (GTK_TABLE (table), label, 0, 1, line, line + 1, GTK_FILL, GTK_FILL, 0, 0);
   gtk_table_attach (GTK_TABLE (table), widget, 1, 2, line, line + 1,
@@ -492,7 +493,7 @@ controls_new (Dialog *d)
   gtk_table_set_row_spacings (GTK_TABLE (table), 6);
   gtk_table_set_col_spacings (GTK_TABLE (table), 12);
   gtk_box_pack_start (GTK_BOX (box), table, FALSE, FALSE, 0);
-  attach (table, 0, "Preset", d->preset, "Values that suit a need");
+  attach (table, 0, "Pr_eset", d->preset, "Values that suit a need");
 
   for (guint i = 0; i < n_props; i++)
     {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Zenith beside ONNX Runtime, ncnn and PyTorch, on the same networks, in one run.
 
-    tools/bench_peers.py ZENITH [--rounds N] [--threads 1,2] [--only taesd-decode,...]
+    tools/bench_peers.py ZENITH [--rounds N] [--threads 1,2] [--engines auto,avx2] [--only taesd-decode,...]
 
 The machines this runs on are noisy, so the programs take turns, round by round; the median of each is shown, and the
 ratio of the medians.  `./run bench peers` makes the virtual environment and calls this.
@@ -216,10 +216,10 @@ def timed(run):
     return 1e3 * (time.perf_counter() - start)
 
 
-def zenith_ms(args, model, threads, size, extra=()):
-    out = subprocess.run([args.zenith, "bench", model, "--threads", str(threads), "--size", size, "--json", *extra],
-                         check=True, capture_output=True, text=True).stdout
-    return json.loads(out.strip().splitlines()[-1])
+def zenith_ms(args, model, threads, size, engine, *extra):
+    out = subprocess.run([args.zenith, "bench", model, "--threads", str(threads), "--size", size, "--engine", engine,
+                          "--json", *extra], check=True, capture_output=True, text=True).stdout
+    return json.loads(out.strip().splitlines()[-1])["ms"]
 
 
 def row(args, label, ours, net, x, threads):
@@ -266,9 +266,9 @@ def main():
     p.add_argument("--threads", default=f"1,{os.cpu_count()}")
     p.add_argument("--only", default="")
     p.add_argument("--data", default=os.path.join(os.path.dirname(__file__), "..", "..", "shared", "data"))
-    p.add_argument("--engine", default="")
+    p.add_argument("--engines", default="auto")
     args = p.parse_args()
-    engine = ["--engine", args.engine] if args.engine else []
+    engines = args.engines.split(",")
     only = args.only.split(",") if args.only else []
     torch.manual_seed(0)
     cases = [("taesd-encode", encoder(4, 64), (1, 3, 512, 512)), ("taesd-decode", decoder(4, 64), (1, 4, 64, 64))]
@@ -279,15 +279,15 @@ def main():
             if only and model not in only:
                 continue
             x = np.random.default_rng(0).random(shape, np.float32)
-            weights = ["--weights", "random:"]
-            row(args, f"{model} 512x512",
-                [("zenith", lambda: zenith_ms(args, model, threads, "512x512", weights + engine)["ms"])], net, x, threads)
+            ours = [(f"zenith {e}", lambda e=e: zenith_ms(args, model, threads, "512x512", e, "--weights", "random:"))
+                    for e in engines]
+            row(args, f"{model} 512x512", ours, net, x, threads)
         path = os.path.join(args.data, "weights", "ffdnet_color.pth")
         if os.path.exists(path) and (not only or "denoise" in only):
             net = ffdnet(path)
             x = np.random.default_rng(0).random((1, 13, 512, 512), np.float32)
-            ours = [(m, lambda m=m: zenith_ms(args, m, threads, "1024x1024", ["--set", "sigma=25"] + engine)["ms"])
-                    for m in ("denoise-fast", "denoise-balanced")]
+            ours = [(f"{m} {e}", lambda m=m, e=e: zenith_ms(args, m, threads, "1024x1024", e, "--set", "sigma=25"))
+                    for m in ("denoise-fast", "denoise-balanced") for e in engines]
             row(args, "one megapixel; peers run FFDNet", ours, net, x, threads)
 
 

@@ -202,7 +202,7 @@ engine_tests() {
 }
 
 cmd_test() {
-  local start=$SECONDS arch engine fuzz_seconds=${CI:+60} log
+  local start=$SECONDS arch engine fuzz_seconds=${CI:+60}
   n_passed=0 n_failed=0 n_skipped=0
   need "${pkg_build[@]}" "${pkg_gegl[@]}" "${pkg_gimp[@]}" "${pkg_picture[@]}" "${pkg_test[@]}"
   mkdir -p "$root/.cache"
@@ -218,8 +218,7 @@ cmd_test() {
   [ "$n_failed" -eq 0 ] || { echo "$n_passed passed, $n_failed failed, $n_skipped skipped"; exit 1; }
 
   # The fuzzer has the second core to itself while the tests go on.
-  log=$root/.cache/fuzz.log
-  fuzz "${fuzz_seconds:-15}" >"$log" 2>&1 &
+  fuzz "${fuzz_seconds:-15}" >"$root/.cache/fuzz.log" 2>&1 &
   local fuzz_pid=$!
 
   suite "include rules" "$root/tests/unit/includes.sh"
@@ -232,9 +231,8 @@ cmd_test() {
   suite "command line, sanitizers" "$root/tests/cli/test_cli.sh" "$root/build-asan/engine/zenith"
   unset ASAN_OPTIONS UBSAN_OPTIONS
   suite "real weights" "$build/tests/test_real"
-  for log in "$root"/tests/gegl/*.sh; do
-    suite "gegl, $(basename "$log" .sh)" "$log"
-  done
+  suite "operations" "$build/tests/gegl/test_ops"
+  suite "operations, gegl" "$root/tests/gegl/run_gegl.sh" "$build"
   if [ -x "$build/plugin/zenith-gimp2" ]; then
     suite "gimp 2.10" "$root/tests/plugin/gimp2.sh"
     suite "gimp 2.10, dialog" "$root/tests/plugin/dialog.sh"

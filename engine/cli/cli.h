@@ -25,6 +25,7 @@ int usage(const char *fmt, ...); /* EXIT_USAGE */
 
 int cmd_run(const options *o);
 int cmd_bench(const options *o);
+int cmd_train(int argc, char **argv); /* has options of its own */
 
 /* .npy files: float32 and int64, little-endian, C order.  rank: the number of axes, 1 to 3.
  * npy_read allocates data; both return false and the sentence in err. */

@@ -15,6 +15,7 @@ static const char help[] =
     "  zenith info FILE...            tensors of weight files, and the model they belong to\n"
     "  zenith run MODEL [--weights FILE]... [--set KEY=VALUE]... --in NAME=FILE.npy... --out NAME=FILE.npy...\n"
     "  zenith bench [MODEL...] [--size WxH] [--layers] [--json]\n"
+    "  zenith train MODEL --out FILE  training on the CPU; `zenith train --help` has its options\n"
     "  zenith selftest                every kernel and a tiny model of each kind against the reference\n"
     "\n"
     "  everywhere: --engine NAME (or ZENITH_ENGINE), --threads N (or ZENITH_THREADS)\n"
@@ -242,6 +243,8 @@ int main(int argc, char **argv)
         printf("zenith %s\n", zn_version());
         return EXIT_DONE;
     }
+    if (!strcmp(argv[1], "train"))
+        return cmd_train(argc - 2, argv + 2);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (!strcmp(argv[1], commands[i].name)) {
             status = parse(&o, argc - 2, argv + 2);

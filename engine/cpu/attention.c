@@ -14,8 +14,8 @@
 #include "device.h"
 
 enum {
-    TILES = 32,      /* of MR queries, per item */
-    MAX_KEYS = 128   /* per block */
+    TILES = 32,    /* of MR queries, per item */
+    MAX_KEYS = 128 /* per block */
 };
 
 typedef struct attention_job {
@@ -23,17 +23,17 @@ typedef struct attention_job {
     zn_tensor y, q, k, v;
     int heads, blocks; /* blocks of queries per image and head */
     float scale;
-    int keys;          /* per block */
+    int keys; /* per block */
 } attention_job;
 
 typedef struct state {
-    float *keys, *values;              /* packed: [panel][dim][NR], [panel][key][NR] */
-    float *s;                          /* [query][keys] */
-    float *out;                        /* [panel of vdim][tile][MR][width]: partial sums of gemm */
-    float *max, *sum;                  /* [query] */
-    const float **x;                   /* [query] rows of q, or of s */
-    float **y;                         /* [query] rows of s */
-    int n, n_max;                      /* queries of this block; of a full one */
+    float *keys, *values; /* packed: [panel][dim][NR], [panel][key][NR] */
+    float *s;             /* [query][keys] */
+    float *out;           /* [panel of vdim][tile][MR][width]: partial sums of gemm */
+    float *max, *sum;     /* [query] */
+    const float **x;      /* [query] rows of q, or of s */
+    float **y;            /* [query] rows of s */
+    int n, n_max;         /* queries of this block; of a full one */
 } state;
 
 static int round_up(int n, int to)
@@ -47,8 +47,7 @@ static int least(int a, int b)
 }
 
 /* The panel of outputs o .. o+n of a matrix with rows of k: to[c][o] = scale * from[o][c]. */
-static void pack_transposed(float *to, const float *from, size_t ld, int n, int width, int k,
-                            float scale)
+static void pack_transposed(float *to, const float *from, size_t ld, int n, int width, int k, float scale)
 {
     for (int o = 0; o < width; o++)
         for (int c = 0; c < k; c++)
@@ -65,23 +64,26 @@ static void pack_rows(float *to, const float *from, size_t ld, int n, int width,
 }
 
 /* Rows x (k long) times one panel, into y or on top of acc. */
-static void multiply(const attention_job *job, const state *st, const float *w, int k, int n,
-                     ptrdiff_t y_off, float *acc)
+static void multiply(const attention_job *job, const state *st, const float *w, int k, int n, ptrdiff_t y_off,
+                     float *acc)
 {
     static const float bias[ZN_MAX_NR];
     static const zn_tail none = { .gain = 1 };
-    const zn_kernels *ks = job->d->k;
-    zn_tile g = { .w = w, .bias = bias, .t = &none, .y_off = y_off, .taps = 1, .k = k, .n = n,
-                  .first = !acc, .last = !acc };
-    int width = round_up(n, ks->vl);
+    zn_product g = { .x = st->x,
+                     .w = w,
+                     .bias = bias,
+                     .y = st->y,
+                     .acc = acc,
+                     .t = &none,
+                     .y_off = y_off,
+                     .taps = 1,
+                     .k = k,
+                     .rows = st->n,
+                     .n = n,
+                     .first = !acc,
+                     .last = !acc };
 
-    for (int r = 0; r < st->n; r += ks->mr) {
-        g.x = st->x + r;
-        g.y = st->y + r;
-        g.mr = least(st->n - r, ks->mr);
-        g.acc = acc ? acc + r * width : NULL;
-        ks->gemm(&g);
-    }
+    job->d->k->gemm(&g);
 }
 
 /* Turns the row of scores of query r into weights and keeps out and sum in proportion. */
@@ -115,8 +117,8 @@ static void add_keys(const attention_job *job, state *st, const float *q, const 
     for (int o = 0; o < n_keys; o += nr) {
         int n = least(n_keys - o, nr);
 
-        pack_transposed(st->keys, key + (size_t)o * (size_t)job->k.ld, (size_t)job->k.ld, n,
-                        round_up(n, vl), dim, job->scale);
+        pack_transposed(st->keys, key + (size_t)o * (size_t)job->k.ld, (size_t)job->k.ld, n, round_up(n, vl),
+                        dim, job->scale);
         for (int r = 0; r < round_up(st->n, job->d->k->mr); r++)
             st->x[r] = q + (size_t)least(r, st->n - 1) * (size_t)job->q.ld;
         multiply(job, st, st->keys, dim, n, o, NULL);
@@ -176,15 +178,14 @@ static void attention_item(void *cookie, int item, int worker)
         for (int r = 0; r < st.n; r++) {
             zn_tail t = { .gain = 1 / st.sum[r] };
 
-            k->map(y + (size_t)r * (size_t)job->y.ld + o, st.out + r * width, NULL, NULL, NULL,
-                   (size_t)n, &t);
+            k->map(y + (size_t)r * (size_t)job->y.ld + o, st.out + r * width, NULL, NULL, NULL, (size_t)n,
+                   &t);
         }
         st.out += n_max * width;
     }
 }
 
-void zn_cpu_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads,
-                      float scale)
+void zn_cpu_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale)
 {
     attention_job job = { .d = dev, .y = y, .q = q, .k = k, .v = v, .heads = heads, .scale = scale };
     const zn_kernels *ks = job.d->k;

@@ -4,9 +4,10 @@
  *     pixels of x --(a table of pointers: one per tap and output pixel)--> gemm --> pixels of y
  *
  * Nothing is copied: padding is a pointer to a row of zeros, stride and enlargement are other pointers.
+ * (Except for up to 4 channels, as in a network's first layer: there the taps of a pixel become one row.)
  * An item is a block of output pixels times some panels; a panel is NR outputs.  Inside an item:
- *     for each cut of the channels (so that a panel's weights stay in L1/L2)
- *         for each panel, for each tile of MR pixels: gemm
+ *     for each panel, for each cut of the channels (so that the weights in use stay in L1 and L2)
+ *         for each tile of MR pixels: gemm
  * in which the order of a pixel's additions depends on neither the block nor the thread.
  *
  * packed: bias, padded to whole panels; then [group][panel][tap][channel][outputs of the panel], where
@@ -14,12 +15,14 @@
 #include <string.h>
 
 #include "device.h"
+#include "winograd.h"
 
 enum {
-    TILES = 16,           /* of MR pixels, per block */
-    MAX_TAPS = 1024,      /* of the pointer table */
-    ITEM_MACS = 4 << 20,  /* worth handing to a thread */
-    PANEL_BYTES = 96 << 10 /* of weights between which and the cache a tile is computed */
+    TILES = 16,            /* of MR pixels, per block */
+    MAX_TAPS = 1024,       /* of the pointer table */
+    MAX_GATHER = 64,       /* taps whose pixels are copied */
+    ITEM_MACS = 4 << 20,   /* worth handing to a thread */
+    PANEL_BYTES = 96 << 10 /* of weights that a block of pixels meets at a time: L1 and part of L2 */
 };
 
 typedef struct conv_job {
@@ -30,13 +33,15 @@ typedef struct conv_job {
     size_t n_pixels;
     int n_columns, panels; /* items per block; panels per item */
     int cut;               /* channels at a time */
+    bool gathered;         /* taps are channels of a copy: taps = 1, channels = kh * kw * cin */
+    int taps, channels;    /* per group, as gemm sees them */
 } conv_job;
 
-typedef struct table {     /* of a block; in scratch memory */
-    const float **x;       /* [tile][tap][MR] */
-    float **y;             /* [tile][MR] */
-    const float **res;     /* likewise, or NULL */
-    float *acc;            /* [tile][MR][NR] */
+typedef struct table { /* of a block; in scratch memory */
+    const float **x;   /* [tile][tap][MR] */
+    float **y;         /* [tile][MR] */
+    const float **res; /* likewise, or NULL */
+    float *acc;        /* [tile][MR][NR] */
 } table;
 
 static int round_up(int n, int to)
@@ -68,6 +73,8 @@ size_t zn_cpu_conv_size(void *dev, const zn_conv *w)
 
     if (!k->gemm)
         return zn_formula_conv_size(w);
+    if (zn_winograd_suits(k, w))
+        return zn_winograd_size(k, w);
     if (is_depthwise(w))
         return sizeof(float) * (size_t)w->cout * (size_t)(1 + w->kh * w->kw);
     return sizeof(float) * (bias_len(k, w) + (size_t)w->groups * group_len(k, w));
@@ -81,7 +88,8 @@ static void pack_depthwise(const zn_conv *w, const float *weight, const float *b
     for (int c = 0; c < w->cout; c++) {
         packed[c] = bias ? bias[c] : 0;
         for (int t = 0; t < taps; t++)
-            packed[(size_t)(t + 1) * (size_t)w->cout + (size_t)c] = weight[(size_t)c * (size_t)taps + (size_t)t];
+            packed[(size_t)(t + 1) * (size_t)w->cout + (size_t)c] =
+                weight[(size_t)c * (size_t)taps + (size_t)t];
     }
 }
 
@@ -91,8 +99,7 @@ static void pack_panel(float *to, const float *weight, int taps, int cin, int n,
     for (int t = 0; t < taps; t++)
         for (int c = 0; c < cin; c++)
             for (int o = 0; o < width; o++)
-                *to++ = o < n ? weight[((size_t)o * (size_t)cin + (size_t)c) * (size_t)taps + (size_t)t]
-                              : 0;
+                *to++ = o < n ? weight[((size_t)o * (size_t)cin + (size_t)c) * (size_t)taps + (size_t)t] : 0;
 }
 
 void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias)
@@ -102,6 +109,10 @@ void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const fl
 
     if (!k->gemm) {
         zn_formula_conv_pack(w, weight, bias);
+        return;
+    }
+    if (zn_winograd_suits(k, w)) {
+        zn_winograd_pack(k, w, weight, bias);
         return;
     }
     if (is_depthwise(w)) {
@@ -117,8 +128,7 @@ void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const fl
         for (int o = 0; o < cout; o += k->nr) {
             int n = cout - o < k->nr ? cout - o : k->nr, width = round_up(n, k->vl);
 
-            pack_panel(to, weight + (size_t)(g * cout + o) * (size_t)(cin * taps), taps, cin, n,
-                       width);
+            pack_panel(to, weight + (size_t)(g * cout + o) * (size_t)(cin * taps), taps, cin, n, width);
             to += (size_t)(taps * cin) * (size_t)width;
         }
     }
@@ -126,20 +136,43 @@ void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const fl
 
 /* ---- pointers ----------------------------------------------------------------------------------------- */
 
-/* to[tap * MR] = the input pixel that tap reads for output (n, i, j). */
-static void point(const float **to, const conv_job *job, int n, int i, int j)
+typedef struct place {
+    int n, i, j; /* an output pixel */
+} place;
+
+static place place_of(zn_tensor y, size_t p)
+{
+    size_t row = p / (size_t)y.w;
+
+    return (place){ (int)(row / (size_t)y.h), (int)(row % (size_t)y.h), (int)(p % (size_t)y.w) };
+}
+
+static place next_place(zn_tensor y, place a)
+{
+    if (++a.j == y.w) {
+        a.j = 0;
+        if (++a.i == y.h) {
+            a.i = 0;
+            a.n++;
+        }
+    }
+    return a;
+}
+
+/* to[tap * step] = the input pixel that tap reads for output a. */
+static void point(const float **to, int step, const conv_job *job, place a)
 {
     const zn_conv *w = job->w;
     zn_tensor x = job->x;
-    int mr = job->d->k->mr, shift = w->up2 ? 1 : 0;
-    int top = i * w->stride - w->pad_t, left = j * w->stride - w->pad_l;
-    const float *image = x.data + (size_t)n * (size_t)x.h * (size_t)x.w * (size_t)x.ld;
+    int shift = w->up2 ? 1 : 0;
+    int top = a.i * w->stride - w->pad_t, left = a.j * w->stride - w->pad_l;
+    const float *image = x.data + (size_t)a.n * (size_t)x.h * (size_t)x.w * (size_t)x.ld;
 
     for (int u = 0; u < w->kh; u++) {
         int yy = top + u;
         const float *row = image + (ptrdiff_t)(yy >> shift) * x.w * x.ld;
 
-        for (int v = 0; v < w->kw; v++, to += mr) {
+        for (int v = 0; v < w->kw; v++, to += step) {
             int xx = left + v;
 
             *to = yy < 0 || yy >= x.h << shift || xx < 0 || xx >= x.w << shift
@@ -149,66 +182,85 @@ static void point(const float **to, const conv_job *job, int n, int i, int j)
     }
 }
 
+/* Few channels: all taps of a pixel are copied into one row, so that gemm has a long sum to work on. */
+static void gather(float *to, const conv_job *job, place a)
+{
+    const float *from[MAX_GATHER];
+    int taps = job->w->kh * job->w->kw, cin = job->w->cin;
+
+    point(from, 1, job, a);
+    for (int t = 0; t < taps; t++)
+        for (int c = 0; c < cin; c++)
+            *to++ = from[t][c];
+}
+
 /* Fills the table of the pixels first .. first+n-1; the last tile repeats its last pixel. */
 static table make_table(const conv_job *job, int worker, size_t first, int n)
 {
-    int mr = job->d->k->mr, taps = job->w->kh * job->w->kw;
-    size_t ldy = (size_t)job->y.ld;
+    int mr = job->d->k->mr, block = TILES * mr, taps = job->taps, len = job->channels;
     zn_tensor y = job->y;
+    place a = place_of(y, first);
     table tb;
+    float *rows;
 
     tb.x = zn_cpu_scratch(job->d, worker);
-    tb.y = (float **)(void *)(tb.x + (size_t)taps * (size_t)(TILES * mr));
-    tb.res = (const float **)(void *)(tb.y + TILES * mr);
-    tb.acc = (float *)(void *)(tb.res + TILES * mr);
+    tb.y = (float **)(void *)(tb.x + taps * block);
+    tb.res = (const float **)(void *)(tb.y + block);
+    tb.acc = (float *)(void *)(tb.res + block);
+    rows = tb.acc + block * job->d->k->nr;
     for (int r = 0; r < round_up(n, mr); r++) {
         size_t p = first + (size_t)(r < n ? r : n - 1);
-        int j = (int)(p % (size_t)y.w), i = (int)(p / (size_t)y.w % (size_t)y.h);
 
-        point(tb.x + (size_t)(r / mr) * (size_t)(taps * mr) + r % mr, job,
-              (int)(p / ((size_t)y.w * (size_t)y.h)), i, j);
-        tb.y[r] = y.data + p * ldy;
+        if (job->gathered && r < n)
+            gather(rows + r * len, job, a);
+        if (job->gathered)
+            tb.x[r] = rows + (r < n ? r : n - 1) * len;
+        else
+            point(tb.x + r / mr * mr * taps + r % mr, mr, job, a);
+        tb.y[r] = y.data + p * (size_t)y.ld;
         tb.res[r] = zn_residual_at(&job->t, p);
+        if (r + 1 < n)
+            a = next_place(y, a);
     }
     if (!job->t.residual)
         tb.res = NULL;
     return tb;
 }
 
-/* ---- items ---------------------------------------------------------------------------------------------- */
+/* ---- items ----------------------------------------------------------------------------------------------
+ */
 
 /* All tiles of a block through one panel, for channels from .. from+cut of the group. */
 static void run_panel(const conv_job *job, const table *tb, int n, int panel, int from)
 {
     const zn_kernels *k = job->d->k;
     const zn_conv *w = job->w;
-    int cin = w->cin / w->groups, cout = w->cout / w->groups, taps = w->kh * w->kw;
-    int per_group = round_up(cout, k->nr) / k->nr, g = panel / per_group, o = panel % per_group * k->nr;
+    int cin = job->channels, cout = w->cout / w->groups, taps = job->taps;
+    int per_group = round_up(cout, k->nr) / k->nr, group = panel / per_group;
+    int o = panel % per_group * k->nr;
     int outputs = cout - o < k->nr ? cout - o : k->nr, width = round_up(outputs, k->vl);
-    zn_tile tile = {
+    zn_product g = {
         .zeros = job->d->zeros,
-        .bias = (const float *)w->packed + g * round_up(cout, k->nr) + o,
-        .w = (const float *)w->packed + bias_len(k, w) + (size_t)g * group_len(k, w) +
+        .bias = (const float *)w->packed + group * round_up(cout, k->nr) + o,
+        .w = (const float *)w->packed + bias_len(k, w) + (size_t)group * group_len(k, w) +
              (size_t)(taps * cin) * (size_t)o + (size_t)from * (size_t)width,
         .w_tap = (size_t)cin * (size_t)width,
         .t = &job->t,
-        .off = g * cin + from,
-        .y_off = g * cout + o,
+        .off = group * cin + from,
+        .y_off = group * cout + o,
         .taps = taps,
         .k = cin - from < job->cut ? cin - from : job->cut,
         .n = outputs,
+        .x = tb->x,
+        .y = tb->y,
+        .res = tb->res,
+        .acc = tb->acc,
+        .rows = n,
         .first = from == 0,
         .last = from + job->cut >= cin,
     };
 
-    for (int r = 0; r < n; r += k->mr) {
-        tile.x = tb->x + (size_t)r * (size_t)taps;
-        tile.y = tb->y + r;
-        tile.res = tb->res ? tb->res + r : NULL;
-        tile.acc = tb->acc + (size_t)r * (size_t)k->nr;
-        tile.mr = n - r < k->mr ? n - r : k->mr;
-        k->gemm(&tile);
-    }
+    k->gemm(&g);
 }
 
 static void gemm_item(void *cookie, int item, int worker)
@@ -219,14 +271,13 @@ static void gemm_item(void *cookie, int item, int worker)
     size_t first = (size_t)(item / job->n_columns) * (size_t)(TILES * k->mr);
     int n = (int)(job->n_pixels - first < (size_t)(TILES * k->mr) ? job->n_pixels - first
                                                                   : (size_t)(TILES * k->mr));
-    int cin = w->cin / w->groups;
     int total = w->groups * round_up(w->cout / w->groups, k->nr) / k->nr;
     int panel = item % job->n_columns * job->panels;
     int end = panel + job->panels < total ? panel + job->panels : total;
     table tb = make_table(job, worker, first, n);
 
     for (; panel < end; panel++)
-        for (int from = 0; from < cin; from += job->cut)
+        for (int from = 0; from < job->channels; from += job->cut)
             run_panel(job, &tb, n, panel, from);
 }
 
@@ -239,29 +290,28 @@ static void depthwise_item(void *cookie, int item, int worker)
     int n = (int)(job->n_pixels - first < (size_t)(TILES * k->mr) ? job->n_pixels - first
                                                                   : (size_t)(TILES * k->mr));
     table tb = make_table(job, worker, first, n);
-    zn_tile tile = {
-        .zeros = job->d->zeros, .w_tap = (size_t)w->cout, .t = &job->t, .taps = w->kh * w->kw
-    };
+    zn_product g = { .x = tb.x,
+                     .zeros = job->d->zeros,
+                     .y = tb.y,
+                     .res = tb.res,
+                     .w_tap = (size_t)w->cout,
+                     .t = &job->t,
+                     .taps = w->kh * w->kw,
+                     .rows = n };
 
-    for (int r = 0; r < n; r += k->mr)
-        for (int c = 0; c < w->cout; c += ZN_ZEROS) {
-            tile.x = tb.x + (size_t)r * (size_t)tile.taps;
-            tile.y = tb.y + r;
-            tile.res = tb.res ? tb.res + r : NULL;
-            tile.mr = n - r < k->mr ? n - r : k->mr;
-            tile.bias = (const float *)w->packed + c;
-            tile.w = tile.bias + w->cout;
-            tile.off = tile.y_off = c;
-            tile.n = w->cout - c < ZN_ZEROS ? w->cout - c : ZN_ZEROS;
-            k->depthwise(&tile);
-        }
+    for (int c = 0; c < w->cout; c += ZN_ZEROS) {
+        g.bias = (const float *)w->packed + c;
+        g.w = g.bias + w->cout;
+        g.off = g.y_off = c;
+        g.n = w->cout - c < ZN_ZEROS ? w->cout - c : ZN_ZEROS;
+        k->depthwise(&g);
+    }
 }
 
 /* Channels at a time: as few equal cuts as keep a panel within PANEL_BYTES, in steps of 4. */
-static int cut_channels(const zn_kernels *k, const zn_conv *w)
+static int cut_channels(const zn_kernels *k, int taps, int cin)
 {
-    int cin = w->cin / w->groups;
-    int most = PANEL_BYTES / (int)sizeof(float) / (w->kh * w->kw * k->nr);
+    int most = PANEL_BYTES / (int)sizeof(float) / (taps * k->nr);
     int cuts;
 
     most = most < 16 ? 16 : most > ZN_ZEROS ? ZN_ZEROS : most;
@@ -280,16 +330,27 @@ void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tai
         zn_formula_conv2d(job.d, y, x, w, t);
         return;
     }
+    if (zn_winograd_suits(k, w)) {
+        zn_winograd(job.d, y, x, w, t);
+        return;
+    }
     assert(w->kh * w->kw <= MAX_TAPS);
     job.n_pixels = zn_pixels(y);
+    job.taps = w->kh * w->kw;
+    job.channels = w->cin / w->groups;
     if (is_depthwise(w)) {
         zn_pool_run(job.d->pool, depthwise_item, &job, zn_items(job.n_pixels, block));
         return;
     }
+    job.gathered = w->groups == 1 && w->cin <= 4 && job.taps > 1 && job.taps <= MAX_GATHER;
+    if (job.gathered) {
+        job.channels *= job.taps;
+        job.taps = 1;
+    }
     total = w->groups * round_up(w->cout / w->groups, k->nr) / k->nr;
     macs = (job.n_pixels < block ? job.n_pixels : block) * (size_t)(w->kh * w->kw) *
            (size_t)(w->cin / w->groups) * (size_t)k->nr;
-    job.cut = cut_channels(k, w);
+    job.cut = cut_channels(k, job.taps, job.channels);
     job.panels = macs * (size_t)total <= ITEM_MACS ? total : 1 + (int)(ITEM_MACS / macs);
     job.n_columns = (total + job.panels - 1) / job.panels;
     zn_pool_run(job.d->pool, gemm_item, &job, zn_items(job.n_pixels, block) * job.n_columns);

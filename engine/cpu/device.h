@@ -59,6 +59,9 @@ void zn_cpu_shuffle(void *dev, zn_tensor y, zn_tensor x, int r, zn_tail t);
 void zn_cpu_map(void *dev, zn_tensor y, zn_tensor x, zn_tail t);
 void zn_cpu_binary(void *dev, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t);
 void zn_cpu_fill(void *dev, zn_tensor y, const float *value);
+void zn_cpu_gated(void *dev, zn_tensor y, zn_tensor x, const zn_gated *w);
+void zn_cpu_fwht(void *dev, zn_tensor y, zn_tensor x, const zn_fwht *w);
+void zn_cpu_pruned(void *dev, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w);
 
 /* The plain formulas of the scalar backend (formula.c); `packed` is the bias, then [kh][kw][cin][cout]. */
 size_t zn_formula_conv_size(const zn_conv *w);

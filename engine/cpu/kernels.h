@@ -17,35 +17,46 @@
 
 enum { ZN_MAX_MR = 8, ZN_MAX_NR = 64, ZN_MAX_VL = 16 };
 
-/* One tile of a convolution: up to MR pixels, n output channels, all taps.
+/* Some pixels of a convolution, n output channels, all taps.
  *
  *     y[r][o] = tail(bias[o] + sum x[t][r][off + c] * w[t][c][o])      over taps t, channels c < k
  *
- * x holds [taps][MR] pointers to pixels; one equal to `zeros` is padding, and gets no offset.  Rows
- * from mr on are repetitions that are computed and not stored.  w is packed for n rounded up to whole
- * vectors.  A long sum can be cut in k: `acc`, if not NULL, holds the tile's partial sums, MR rows of n
- * rounded up; it is read unless `first`, and written instead of y unless `last`. */
-typedef struct zn_tile {
+ * x holds pointers to pixels, [rows / MR][taps][MR], whose last tile repeats pixels to be full; one equal
+ * to `zeros` is padding, and gets no offset.  w is packed for n rounded up to whole vectors.  A long sum
+ * can be cut in k: `acc` holds partial sums, [rows][n rounded up], with room for whole tiles of MR rows;
+ * it is read unless `first`, and written instead of y unless `last`. */
+typedef struct zn_product {
     const float *const *x;
     const float *zeros;
     const float *w, *bias;
-    float *const *y;         /* [mr] pixels, at channel y_off */
-    const float *const *res; /* [mr] likewise; NULL: no residual */
+    float *const *y;         /* [rows] pixels, at channel y_off */
+    const float *const *res; /* [rows] likewise; NULL: no residual */
     float *acc;
     const zn_tail *t;
     ptrdiff_t off, y_off;
     size_t w_tap; /* floats from one tap's weights to the next */
-    int taps, k, mr, n;
+    int taps, k, rows, n;
     bool first, last;
-} zn_tile;
+} zn_product;
 
-#define ZN_DECL_GEMM(name) void name(const zn_tile *g)
+#define ZN_DECL_GEMM(name) void name(const zn_product *g)
 typedef ZN_DECL_GEMM(zn_gemm_fn);
 
 /* The same with one weight per tap and channel: y[r][c] = tail(bias[c] + sum x[t][r][off + c] * w[t][c])
  * for c < n; k, acc, first and last are not used. */
-#define ZN_DECL_DEPTHWISE(name) void name(const zn_tile *g)
+#define ZN_DECL_DEPTHWISE(name) void name(const zn_product *g)
 typedef ZN_DECL_DEPTHWISE(zn_depthwise_fn);
+
+/* Winograd's transforms (winograd.c) of one tile; x, y, res point to the pixels of the tile, row by row.
+ * in:  v[i * v_pos + c] = (B^T x B)[i] for the P * P positions i and c < n channels
+ * out: y[j][c] = tail(bias[c] + (A^T m A)[j]), m[i * m_pos + c], for the pixels j with y[j] != NULL */
+#define ZN_DECL_WINO_IN(name) \
+    void name(float *v, size_t v_pos, const float *const *x, int n)
+typedef ZN_DECL_WINO_IN(zn_wino_in_fn);
+#define ZN_DECL_WINO_OUT(name)                                                            \
+    void name(float *const *y, const float *const *res, ptrdiff_t y_off, const float *m,  \
+              size_t m_pos, const float *bias, int n, const zn_tail *t)
+typedef ZN_DECL_WINO_OUT(zn_wino_out_fn);
 
 /* y = tail(x * scale + shift); scale and shift: n each, or both NULL; res may be NULL. */
 #define ZN_DECL_MAP(name)                                                                     \
@@ -83,15 +94,48 @@ typedef ZN_DECL_EXP_SUM(zn_exp_sum_fn);
     void name(float *y, const float *const p[4], float u, float v, size_t n)
 typedef ZN_DECL_LERP(zn_lerp_fn);
 
-/* Runs n rounds of independent multiply-adds, each of which counts for `peak_flops` operations. */
-#define ZN_DECL_PEAK(name) void name(float sink[ZN_MAX_VL], size_t n)
+/* v = H diag(gate) v, H the Walsh-Hadamard transform of n numbers (backend.h).
+ * fwht: for each of width columns (whole vectors) of the lines v[i * stride], i < n; gate is [i], or
+ * [i * gate_step + column] if gate_step is not 0.  fwht_row: of n consecutive numbers.  gate may be NULL. */
+#define ZN_DECL_FWHT(name)                                                                    \
+    void name(float *v, size_t stride, int n, int width, const float *gate, size_t gate_step)
+typedef ZN_DECL_FWHT(zn_fwht_fn);
+#define ZN_DECL_FWHT_ROW(name) void name(float *v, int n, const float *gate)
+typedef ZN_DECL_FWHT_ROW(zn_fwht_row_fn);
+
+/* y[c] = w[0][c] x[c-1] + w[1][c] x[c] + w[2][c] x[c+1], c < n; x[-1] and x[n] are readable zeros. */
+#define ZN_DECL_MIX_ROW(name) void name(float *y, const float *x, const float *w, int n)
+typedef ZN_DECL_MIX_ROW(zn_mix_row_fn);
+
+/* One round of the SLM gate: over the window e[c-2 .. c+2] (readable zeros outside 0 .. n-1)
+ *     mag = sqrt(sum e^2 / 5 + 1e-10);   cos = (sum slm[j][c] e[c-2+j]) / (mag * slm[5][c] + 1e-6)
+ *     y[c] = x[c] * sigmoid(max(0, cos * sqrt(mag + 1e-10) + slm[6][c]))
+ * The gate is three rounds from e = |v|: twice x = |v| and y the next e, then x = y = v. */
+#define ZN_DECL_SLM_ROW(name) void name(float *y, const float *x, const float *e, const float *slm, int n)
+typedef ZN_DECL_SLM_ROW(zn_slm_row_fn);
+
+/* mask[b] = scale[b] * sum |x[8b .. 8b+7]| + bias[b] > 0, b < n */
+#define ZN_DECL_MASK_ROW(name)                                                                \
+    void name(float *mask, const float *x, const float *scale, const float *bias, int n)
+typedef ZN_DECL_MASK_ROW(zn_mask_row_fn);
+
+/* One pixel of the pruned depthwise convolution, n blocks of 8 channels: x and mask are the nine
+ * neighbours' (NULL: outside the image), the pixel itself is the fifth; taps of w are w_tap apart. */
+#define ZN_DECL_PRUNED(name)                                                                  \
+    void name(float *y, const float *const x[9], const float *const mask[9], const float *w,  \
+              size_t w_tap, int n)
+typedef ZN_DECL_PRUNED(zn_pruned_fn);
+
+/* Runs n rounds of independent multiply-adds on numbers from sink; returns the operations done. */
+#define ZN_DECL_PEAK(name) double name(float sink[ZN_MAX_NR], size_t n)
 typedef ZN_DECL_PEAK(zn_peak_fn);
 
 typedef struct zn_kernels {
     int vl, mr, nr; /* vector length; the tile of gemm */
-    double peak_flops;
     zn_gemm_fn *gemm; /* NULL: convolution and attention run as their plain formulas (formula.c) */
-    zn_depthwise_fn *depthwise; /* NULL likewise */
+    zn_depthwise_fn *depthwise; /* NULL likewise, as are the next five */
+    zn_wino_in_fn *wino_in6, *wino_in8;                 /* tiles of 6x6 and 8x8 */
+    zn_wino_out_fn *wino_out4, *wino_out5, *wino_out6;  /* from 6x6 to 4x4 and 5x5, from 8x8 to 6x6 */
     zn_map_fn *map;
     zn_binary_fn *binary;
     zn_moment_fn *moment;
@@ -99,6 +143,12 @@ typedef struct zn_kernels {
     zn_maximum_fn *maximum;
     zn_exp_sum_fn *exp_sum;
     zn_lerp_fn *lerp;
+    zn_fwht_fn *fwht;
+    zn_fwht_row_fn *fwht_row;
+    zn_mix_row_fn *mix_row;
+    zn_slm_row_fn *slm_row;
+    zn_mask_row_fn *mask_row;
+    zn_pruned_fn *pruned;
     zn_peak_fn *peak;
 } zn_kernels;
 

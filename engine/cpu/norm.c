@@ -41,7 +41,8 @@ static void row_item(void *cookie, int item, int worker)
                             w->kind == ZN_RMS_NORM, &job->t);
 }
 
-/* ---- group ---------------------------------------------------------------------------------------------- */
+/* ---- group ----------------------------------------------------------------------------------------------
+ */
 
 /* sum[item][g] = the sum over the pixels of a chunk and the channels of a group */
 static void sum_item(void *cookie, int item, int worker)
@@ -55,8 +56,8 @@ static void sum_item(void *cookie, int item, int worker)
     for (int g = 0; g < groups; g++)
         sum[g] = 0;
     for (size_t p = (size_t)item * job->chunk; p < end; p += STEP) {
-        job->d->k->moment(row, job->x.data + (job->first + p) * (size_t)job->x.ld,
-                          (size_t)job->x.ld, (int)(end - p < STEP ? end - p : STEP), c, job->mean);
+        job->d->k->moment(row, job->x.data + (job->first + p) * (size_t)job->x.ld, (size_t)job->x.ld,
+                          (int)(end - p < STEP ? end - p : STEP), c, job->mean);
         for (int i = 0; i < c; i++)
             sum[i / size] += row[i];
     }
@@ -97,8 +98,8 @@ static void group_norm(norm_job *job)
     zn_pool_run(job->d->pool, sum_item, job, n);
     for (int i = 0; i < c; i++) {
         /* gamma is applied below: until then the scale is the same for a group */
-        job->scale[i] = i % size ? job->scale[i - 1]
-                                 : (float)(1 / sqrt(group_mean(job, n, i / size) + w->eps));
+        job->scale[i] =
+            i % size ? job->scale[i - 1] : (float)(1 / sqrt(group_mean(job, n, i / size) + w->eps));
     }
     for (int i = 0; i < c; i++) {
         job->scale[i] *= w->gamma ? w->gamma[i] : 1;

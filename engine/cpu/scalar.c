@@ -110,11 +110,75 @@ static ZN_DECL_PEAK(peak_c)
             a[i] = a[i] * m + s;
     for (int i = 0; i < 8; i++)
         sink[i] = a[i];
+    return 16.0 * (double)n;
+}
+
+static ZN_DECL_FWHT(fwht_c)
+{
+    for (int i = 0; i < n && gate; i++)
+        for (int c = 0; c < width; c++)
+            v[(size_t)i * stride + (size_t)c] *= gate_step ? gate[(size_t)i * gate_step + (size_t)c] : gate[i];
+    for (int len = 1; len < n; len *= 2)
+        for (int i = 0; i < n; i++)
+            for (int c = 0; c < width && !(i & len); c++) {
+                float *p = v + (size_t)i * stride + c, *q = p + (size_t)len * stride;
+                float a = *p, b = *q;
+
+                *p = a + b;
+                *q = a - b;
+            }
+}
+
+static ZN_DECL_FWHT_ROW(fwht_row_c)
+{
+    fwht_c(v, 1, n, 1, gate, 0);
+}
+
+static ZN_DECL_MIX_ROW(mix_row_c)
+{
+    for (int c = 0; c < n; c++)
+        y[c] = w[c] * x[c - 1] + w[n + c] * x[c] + w[2 * n + c] * x[c + 1];
+}
+
+static ZN_DECL_SLM_ROW(slm_row_c)
+{
+    for (int c = 0; c < n; c++) {
+        float sum = 0, dot = 0, mag, cosine;
+
+        for (int j = 0; j < 5; j++) {
+            sum += e[c - 2 + j] * e[c - 2 + j];
+            dot += slm[j * n + c] * e[c - 2 + j];
+        }
+        mag = sqrtf(sum / 5 + 1e-10f);
+        cosine = dot / (mag * slm[5 * n + c] + 1e-6f);
+        y[c] = x[c] * act(act(cosine * sqrtf(mag + 1e-10f) + slm[6 * n + c], ZN_RELU), ZN_SIGMOID);
+    }
+}
+
+static ZN_DECL_MASK_ROW(mask_row_c)
+{
+    for (int b = 0; b < n; b++) {
+        float sum = 0;
+
+        for (int i = 0; i < 8; i++)
+            sum += fabsf(x[8 * b + i]);
+        mask[b] = scale[b] * sum + bias[b] > 0;
+    }
+}
+
+static ZN_DECL_PRUNED(pruned_c)
+{
+    for (int b = 0; b < n; b++)
+        for (int c = 8 * b; c < 8 * b + 8; c++) {
+            y[c] = 0;
+            for (int t = 0; t < 9 && mask[4][b] != 0; t++)
+                if (x[t] && mask[t][b] != 0)
+                    y[c] += w[(size_t)t * w_tap + (size_t)c] * x[t][c];
+        }
 }
 
 const zn_kernels zn_kernels_scalar = {
     .vl = 1, .mr = 1, .nr = 1,
-    .peak_flops = 16,
     .map = map_c,
     .binary = binary_c,
     .moment = moment_c,
@@ -122,5 +186,11 @@ const zn_kernels zn_kernels_scalar = {
     .maximum = maximum_c,
     .exp_sum = exp_sum_c,
     .lerp = lerp_c,
+    .fwht = fwht_c,
+    .fwht_row = fwht_row_c,
+    .mix_row = mix_row_c,
+    .slm_row = slm_row_c,
+    .mask_row = mask_row_c,
+    .pruned = pruned_c,
     .peak = peak_c,
 };

@@ -19,13 +19,9 @@
 
 enum { MAX_LEVELS = 4, MAX_BLOCKS = 16, PATCH = 2, NOISE = 3 }; /* NOISE: channels of the noise map */
 
-typedef struct block {
-    zn_conv pw1, dw, pw2, pw3, pw4;
-} block;
-
 typedef struct level {
     int c, n_enc, n_dec; /* the middle is the enc of the last level */
-    block enc[MAX_BLOCKS], dec[MAX_BLOCKS];
+    zn_gated enc[MAX_BLOCKS], dec[MAX_BLOCKS];
     zn_conv down, up; /* to and from the next level */
 } level;
 
@@ -39,11 +35,12 @@ enum { SET_SIGMA, SET_SIGMA_G, SET_SIGMA_B };
 
 /* ---- bind ------------------------------------------------------------------------------------------- */
 
-static void bind_block(zn_binder *b, block *k, int c, const char *name)
+static void bind_block(zn_binder *b, zn_gated *k, int c, const char *name)
 {
     zn_conv dw = zn_conv_same(3, 2 * c, 2 * c);
 
     dw.groups = 2 * c;
+    k->eps = 1e-6f;
     zn_bind_conv(b, &k->pw1, zn_conv_same(1, c, 2 * c), "%s.pw1", name);
     zn_bind_conv(b, &k->dw, dw, "%s.dw", name);
     zn_bind_conv(b, &k->pw2, zn_conv_same(1, c, c), "%s.pw2", name);
@@ -52,7 +49,7 @@ static void bind_block(zn_binder *b, block *k, int c, const char *name)
 }
 
 /* Blocks PREFIX0, PREFIX1, ... as many as the file has. */
-static int bind_blocks(zn_binder *b, block *k, int c, const char *prefix)
+static int bind_blocks(zn_binder *b, zn_gated *k, int c, const char *prefix)
 {
     char name[64];
     int n = 0;
@@ -132,52 +129,36 @@ static void bind(zn_binder *b, void *net)
 
 /* ---- forward ------------------------------------------------------------------------------------------ */
 
-static void run_block(zn_ctx *c, const block *k, zn_tensor x, zn_tensor u, zn_tensor wide, zn_tensor wide2)
+/* *x through n blocks; *spare, of the same shape, changes places with it. */
+static void run_blocks(zn_ctx *c, const zn_gated *k, int n, zn_tensor *x, zn_tensor *spare)
 {
-    static const zn_norm norm = { .kind = ZN_LAYER_NORM, .eps = 1e-6f };
-    zn_norm ln = norm;
+    for (int i = 0; i < n; i++) {
+        zn_tensor y = *spare;
 
-    ln.c = x.c;
-    zn_normalise(c, u, x, &ln, (zn_tail){ 0 });
-    zn_conv2d(c, wide, u, &k->pw1, (zn_tail){ 0 });
-    zn_conv2d(c, wide2, wide, &k->dw, (zn_tail){ 0 });
-    zn_combine(c, u, zn_slice(wide2, 0, x.c), zn_slice(wide2, x.c, x.c), ZN_MUL, (zn_tail){ 0 });
-    zn_conv2d(c, x, u, &k->pw2, (zn_tail){ .residual = &x });
-
-    zn_normalise(c, u, x, &ln, (zn_tail){ 0 });
-    zn_conv2d(c, wide, u, &k->pw3, (zn_tail){ 0 });
-    zn_combine(c, u, zn_slice(wide, 0, x.c), zn_slice(wide, x.c, x.c), ZN_MUL, (zn_tail){ 0 });
-    zn_conv2d(c, x, u, &k->pw4, (zn_tail){ .residual = &x });
+        zn_gated_block(c, y, *x, &k[i]);
+        *spare = *x;
+        *x = y;
+    }
 }
 
-static void run_blocks(zn_ctx *c, const block *k, int n, zn_tensor x)
-{
-    size_t mark = zn_mark(c->arena);
-    zn_tensor u = zn_new(c, 1, x.h, x.w, x.c);
-    zn_tensor wide = zn_new(c, 1, x.h, x.w, 2 * x.c), wide2 = zn_new(c, 1, x.h, x.w, 2 * x.c);
-
-    for (int i = 0; i < n && !c->status; i++)
-        run_block(c, &k[i], x, u, wide, wide2);
-    zn_reset(c->arena, mark);
-}
-
-/* x of level l, in place: its blocks, the levels below, and its blocks again. */
-static void run_level(zn_ctx *c, const denoise *m, int l, zn_tensor x)
+/* *x of level l: its blocks, the levels below, and its blocks again. */
+static void run_level(zn_ctx *c, const denoise *m, int l, zn_tensor *x, zn_tensor *spare)
 {
     const level *at = &m->at[l];
     size_t mark = zn_mark(c->arena);
 
-    run_blocks(c, at->enc, at->n_enc, x);
-    if (l + 1 < m->n_levels && !c->status) {
-        zn_tensor low = zn_new(c, 1, x.h / 2, x.w / 2, m->at[l + 1].c), up;
+    run_blocks(c, at->enc, at->n_enc, x, spare);
+    if (l + 1 < m->n_levels) {
+        zn_tensor low = zn_new(c, 1, x->h / 2, x->w / 2, m->at[l + 1].c);
+        zn_tensor low_spare = zn_new(c, 1, x->h / 2, x->w / 2, m->at[l + 1].c), up;
 
-        zn_conv2d(c, low, x, &at->down, (zn_tail){ 0 });
-        run_level(c, m, l + 1, low);
-        up = zn_new(c, 1, low.h, low.w, 4 * x.c);
+        zn_conv2d(c, low, *x, &at->down, (zn_tail){ 0 });
+        run_level(c, m, l + 1, &low, &low_spare);
+        up = zn_new(c, 1, low.h, low.w, 4 * x->c);
         zn_conv2d(c, up, low, &at->up, (zn_tail){ 0 });
-        zn_shuffle(c, x, up, 2, (zn_tail){ .residual = &x });
+        zn_shuffle(c, *x, up, 2, (zn_tail){ .residual = x });
         zn_reset(c->arena, mark);
-        run_blocks(c, at->dec, at->n_dec, x);
+        run_blocks(c, at->dec, at->n_dec, x, spare);
     }
 }
 
@@ -186,6 +167,7 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
     const denoise *m = net;
     zn_tensor in = call->in[0];
     zn_tensor x = zn_new(c, 1, in.h / PATCH, in.w / PATCH, m->at[0].c);
+    zn_tensor spare = zn_new(c, 1, x.h, x.w, x.c);
     size_t mark = zn_mark(c->arena);
     zn_tensor both = zn_new(c, 1, x.h, x.w, m->intro.cin), res;
     zn_tensor map = zn_slice(both, PATCH * PATCH * 3, PATCH * PATCH * NOISE);
@@ -202,7 +184,7 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
     }
     zn_conv2d(c, x, both, &m->intro, (zn_tail){ 0 });
     zn_reset(c->arena, mark);
-    run_level(c, m, 0, x);
+    run_level(c, m, 0, &x, &spare);
     res = zn_new(c, 1, x.h, x.w, m->outro.cout);
     zn_conv2d(c, res, x, &m->outro, (zn_tail){ 0 });
     zn_shuffle(c, call->out[0], res, PATCH, (zn_tail){ .residual = &in });

@@ -70,6 +70,61 @@ static void test_backend(const options *o, const zn_backend *b)
         printf("ok %s: %d cases\n", b->name, passed - before);
 }
 
+/* ---- the pool ------------------------------------------------------------------------------------------ */
+
+enum { POOL_ITEMS = 100 };
+
+typedef struct pool_job {
+    zn_pool *pool;
+    int done[POOL_ITEMS];
+    int nested; /* items of a loop inside each item */
+    bool wrong_worker;
+} pool_job;
+
+static void count_item(void *cookie, int item, int worker)
+{
+    (void)worker;
+    ((int *)cookie)[item]++;
+}
+
+static void pool_item(void *cookie, int item, int worker)
+{
+    pool_job *job = cookie;
+    int inner[8] = { 0 };
+
+    job->done[item]++;
+    if (worker < 0 || worker >= zn_pool_size(job->pool))
+        job->wrong_worker = true;
+    zn_pool_run(job->pool, count_item, inner, job->nested); /* runs inline */
+    for (int i = 0; i < job->nested; i++)
+        job->done[item] += inner[i] - 1;
+}
+
+/* Every item once, whatever the number of threads and items, with loops inside items. */
+static void test_pool(void)
+{
+    bool ok = true;
+
+    for (int n = 1; n <= 5; n++) {
+        pool_job job = { .pool = zn_pool_open(n) };
+
+        for (int round = 0; job.pool && round < 200; round++) {
+            int n_items = round % POOL_ITEMS;
+
+            memset(job.done, 0, sizeof job.done);
+            job.nested = round % 9 < 8 ? round % 9 : 0;
+            zn_pool_run(job.pool, pool_item, &job, n_items);
+            for (int i = 0; i < POOL_ITEMS; i++)
+                ok = ok && job.done[i] == (i < n_items);
+        }
+        ok = ok && job.pool && !job.wrong_worker;
+        zn_pool_close(&job.pool);
+    }
+    passed += ok;
+    failed += !ok;
+    printf("%s pool\n", ok ? "ok" : "not ok");
+}
+
 /* ---- the test of the test ------------------------------------------------------------------------------ */
 
 /* Wrappers that call the right operation and then spoil one number: the last channel of the last
@@ -173,9 +228,15 @@ static void count_failures(void *cookie, const char *name, bool ok, const char *
 static void prove(const options *o, const zn_backend *b)
 {
     zn_backend broken[13];
-    static const char *const what[] = { "conv2d", "norm", "attention", "softmax", "resize",
-                                        "unshuffle", "shuffle", "map", "binary", "fill",
-                                        "the tail of conv2d", "the end of conv2d", "equal bits" };
+    static const struct {
+        const char *what, *group;
+    } list[] = {
+        { "conv2d", "conv" },        { "norm", "norm" },          { "attention", "attention" },
+        { "softmax", "softmax" },    { "resize", "move" },        { "unshuffle", "move" },
+        { "shuffle", "move" },       { "map", "elementwise" },    { "binary", "elementwise" },
+        { "fill", "elementwise" },   { "tail", "conv" },          { "end of a tensor", "conv" },
+        { "number of threads", "conv" },
+    };
     int n = (int)(sizeof broken / sizeof broken[0]);
 
     for (int i = 0; i < n; i++)
@@ -196,11 +257,11 @@ static void prove(const options *o, const zn_backend *b)
     whole = b;
     for (int i = 0; i < n; i++) {
         int found = 0;
-        bool ok = zn_selftest_backend(&broken[i], o->threads, count_failures, &found) > 0 && found > 0;
+        bool ok = zn_selftest_group(&broken[i], o->threads, list[i].group, count_failures, &found) > 0;
 
         passed += ok;
         failed += !ok;
-        printf("%s proof: a broken %s is found (%d cases)\n", ok ? "ok" : "not ok", what[i], found);
+        printf("%s proof: a broken %s is found (%d cases)\n", ok ? "ok" : "not ok", list[i].what, found);
     }
 }
 
@@ -357,6 +418,7 @@ int main(int argc, char **argv)
         }
     if (o.bench)
         return 0;
+    test_pool();
     if (wanted(&o, &zn_backend_scalar))
         prove(&o, &zn_backend_scalar);
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);

@@ -66,6 +66,12 @@ expect_pictures () {
     check "$filter-small" result_or_sentence "$filter-small" small
   done
 
+  check denoise-is-cleaner cleaner "$work/in/clean.png" "$work/in/rgb.png" "$work/out/denoise-rgb.png"
+  check denoise-float-is-cleaner cleaner "$work/in/clean.png" "$work/in/rgb.png" "$work/out/float.png"
+  for picture in rgb grey rgb16; do
+    check "latent-$picture-near" near "$work/in/$picture.png" "$work/out/latent-$picture.png" 16
+  done
+
   # Not a multiple of 257 anywhere would be chance; all of them, lost bits.
   image "$work/out/denoise-rgb16.png" -depth 8 PNG24:"$work/eight.png" 2>/dev/null
   check 16-bit-precision changed "$work/eight.png" "$work/out/denoise-rgb16.png"

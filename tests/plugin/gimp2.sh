@@ -34,6 +34,7 @@ gimp_run exist.log "$exists"
 for procedure in denoise latent-preview apply-preset; do
   check "registered-$procedure" grep -q "plug-in-zenith-$procedure 1" exist.log
 done
+check not-registered-without-operation grep -q 'plug-in-zenith-diffae-sample 0' exist.log
 
 start_scm >start.scm
 gimp_run cases.log "(begin (load \"$work/start.scm\") (load \"$here/gimp2.scm\") (load \"$here/cases.scm\"))"

@@ -37,8 +37,8 @@ start_gimp () {
   processes="$gimp_process $processes"
 }
 
-# interactive_scm PROCEDURE IN OUT: opens IN, calls the procedure with its
-# dialog, saves OUT whatever came of it.
+# interactive_scm PROCEDURE IN OUT [MORE]: opens IN, calls the procedure with its
+# dialog, does MORE, saves OUT whatever came of the dialog.
 interactive_scm () {
   if [ "$gimp" = 2 ]; then
     case $1 in
@@ -47,22 +47,31 @@ interactive_scm () {
       *)             arguments='"zenith" "reconstruct" "" "auto"' ;;
     esac
     cat <<END
-(let* ((image    (car (gimp-file-load RUN-NONINTERACTIVE "$2" "$2")))
-       (drawable (car (gimp-image-get-active-drawable image))))
-  (catch #f ($1 RUN-INTERACTIVE image drawable $arguments))
-  (file-png-save RUN-NONINTERACTIVE image drawable "$3" "$3"
-                 FALSE 6 FALSE FALSE FALSE FALSE TRUE))
+(define (go mode file)
+  (let* ((image    (car (gimp-file-load RUN-NONINTERACTIVE "$2" "$2")))
+         (drawable (car (gimp-image-get-active-drawable image))))
+    (catch #f ($1 mode image drawable $arguments))
+    (lambda ()
+      (file-png-save RUN-NONINTERACTIVE image drawable file file
+                     FALSE 6 FALSE FALSE FALSE FALSE TRUE))))
 END
   else
     cat <<END
 (script-fu-use-v3)
-(let* ((image     (gimp-file-load RUN-NONINTERACTIVE "$2"))
-       (drawables (gimp-image-get-selected-drawables image)))
-  (catch #f ($1 #:run-mode RUN-INTERACTIVE #:image image #:drawables drawables))
-  (file-png-export #:run-mode RUN-NONINTERACTIVE #:image image #:file "$3"
-                   #:options -1 #:include-color-profile #f #:include-thumbnail #f))
+(define (go mode file)
+  (let* ((image     (gimp-file-load RUN-NONINTERACTIVE "$2"))
+         (drawables (gimp-image-get-selected-drawables image)))
+    (catch #f ($1 #:run-mode mode #:image image #:drawables drawables))
+    (lambda ()
+      (file-png-export #:run-mode RUN-NONINTERACTIVE #:image image #:file file
+                       #:options -1 #:include-color-profile #f #:include-thumbnail #f))))
 END
   fi
+  cat <<END
+(let ((save (go RUN-INTERACTIVE "$3")))
+  ${4:-}
+  (save))
+END
 }
 
 # start_gui LOG FILE.scm: GIMP with its windows, in the background.

@@ -81,6 +81,7 @@ plain='-strip -define png:exclude-chunk=gAMA,cHRM,sRGB,iCCP,date,tIME,bKGD,pHYs'
 # The pictures that a new user might try.
 make_pictures () {
   noisy='-seed 7 -attenuate 0.7 +noise Gaussian'
+  image -size 96x64 gradient:orange-navy -depth 8 $plain "PNG24:$work/in/clean.png" &&
   image -size 96x64 gradient:orange-navy $noisy -depth 8 $plain "PNG24:$work/in/rgb.png" &&
   image "$work/in/rgb.png" \( -size 32x64 xc:black xc:gray50 xc:white +append \) \
     -alpha off -compose CopyOpacity -composite $plain "PNG32:$work/in/alpha.png" &&
@@ -120,6 +121,19 @@ check () {
 same ()    { n=$(n_differ "$@"); [ "$n" = 0 ] || { echo "$n pixels differ: $*"; false; }; }
 changed () { n=$(n_differ "$@"); case $n in 0) echo "nothing changed: $*"; false ;; [1-9]*) ;; *) echo "$n"; false ;; esac; }
 
+# near A B DECIBEL: PSNR in tenths of a decibel, so that the shell can compare.
+psnr () {
+  difference -metric PSNR "$1" "$2" null: 2>&1 |
+    awk '{ print ($1 == "inf" || $1 == "0") ? 9999 : int ($1 * 10) }'
+}
+near () { n=$(psnr "$1" "$2"); [ "$n" -ge "$3"0 ] || { echo "PSNR $n/10 dB: $*"; false; }; }
+
+# cleaner CLEAN NOISY RESULT: the result is 3 dB nearer to the clean picture.
+cleaner () {
+  before=$(psnr "$1" "$2") after=$(psnr "$1" "$3")
+  [ "$after" -ge $((before + 30)) ] || { echo "PSNR $before/10 dB, then $after/10 dB"; false; }
+}
+
 # What a case of cases.scm did: lines "NAME|done or error|dirty or clean|text".
 result_of () { sed -n "s/^$1|//p" "$work/results" | tail -1; }
 
@@ -131,10 +145,12 @@ done_ok () {
   esac
 }
 
-# The case failed, with a sentence that matches, and left everything alone.
+# The case failed, with a sentence that matches, and left everything alone.  A
+# plug-in that crashed leaves no sentence, only GIMP's.
 refused () {
   r=$(result_of "$1")
   case $r in
+    *'no return values'*) echo "the plug-in crashed"; return 1 ;;
     'error|clean|'*) ;;
     'error|'*) echo "the image is dirty after: $r"; return 1 ;;
     *) echo "no error: ${r:-it did not run}"; return 1 ;;

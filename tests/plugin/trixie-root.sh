@@ -33,7 +33,7 @@ ready () { [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; }
 
 pack_it () {
   [ "$pack" = --pack ] && [ ! -e "$dir.tar.zst" ] || return 0
-  tar -C "$dir" --one-file-system -cf "$dir.tar.zst.part" -I 'zstd -T0 -3' . &&
+  tar -C "$dir" --one-file-system --exclude=./zenith -cf "$dir.tar.zst.part" -I 'zstd -T0 -3' . &&
     mv "$dir.tar.zst.part" "$dir.tar.zst"
 }
 

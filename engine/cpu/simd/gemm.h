@@ -8,18 +8,18 @@
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define UNROLL _Pragma("GCC unroll 8")
+#define UNROLL _Pragma("GCC unroll 32")
 #endif
 
-/* Adds the products of channel `lane` of all rows; w points to its nv vectors of weights. */
-#define GEMM_STEP(lane)                                             \
+/* Adds the products of channel `lane` of all rows to sum; w points to its nv vectors of weights. */
+#define GEMM_STEP(sum, lane)                                        \
     do {                                                            \
         vf b[NV];                                                   \
         UNROLL for (int j = 0; j < nv; j++)                         \
             b[j] = vf_load(w + ((lane)*nv + j) * VL);               \
         UNROLL for (int r = 0; r < mr; r++)                         \
             UNROLL for (int j = 0; j < nv; j++)                     \
-                acc[r][j] = va_fma(acc[r][j], b[j], a[r], lane);    \
+                sum[r][j] = va_fma(sum[r][j], b[j], a[r], lane);    \
     } while (0)
 
 /* Adds bias, applies the tail, and stores n channels of one pixel; the slow activations come here. */
@@ -41,14 +41,20 @@ static __attribute__((noinline)) void finish_row(float *y, const float *x, const
     }
 }
 
-INLINE void gemm_tile(const zn_tile *g, const int mr, const int nv)
+/* The rows from `row` on: mr of them, of which as many are stored as there are. */
+INLINE void gemm_tile(const zn_product *g, const int row, const int mr, const int nv)
 {
-    vf acc[MR][NV];
+    vf acc[MR][NV], odd[MR][1];
     const zn_tail *t = g->t;
+    const float *const *pixels = g->x + (ptrdiff_t)row * g->taps;
+    float *partial = g->acc + (ptrdiff_t)row * nv * VL;
+    int left = g->rows - row;
 
     UNROLL for (int r = 0; r < mr; r++)
         UNROLL for (int j = 0; j < nv; j++)
-            acc[r][j] = g->first ? vf_set(0) : vf_load(g->acc + (r * nv + j) * VL);
+            acc[r][j] = g->first ? vf_set(0) : vf_load(partial + (r * nv + j) * VL);
+    UNROLL for (int r = 0; r < mr; r++)
+        odd[r][0] = vf_set(0);
 
     for (int tap = 0; tap < g->taps; tap++) {
         const float *w = g->w + (size_t)tap * g->w_tap;
@@ -56,137 +62,198 @@ INLINE void gemm_tile(const zn_tile *g, const int mr, const int nv)
         int c = 0;
 
         UNROLL for (int r = 0; r < mr; r++) {
-            const float *p = g->x[tap * MR + r];
+            const float *p = pixels[tap * MR + r];
 
             x[r] = p == g->zeros ? p : p + g->off;
         }
-        for (; c + 4 <= g->k; c += 4, w += 4 * nv * VL) {
+        for (; VK == 4 && c + 4 <= g->k; c += 4, w += 4 * nv * VL) {
             va a[MR];
 
             UNROLL for (int r = 0; r < mr; r++)
                 a[r] = va_load(x[r] + c);
-            GEMM_STEP(0);
-            GEMM_STEP(1);
-            GEMM_STEP(2);
-            GEMM_STEP(3);
+            GEMM_STEP(acc, 0);
+            if (nv == 1) { /* too few sums to keep the multipliers busy: a second set */
+                GEMM_STEP(odd, 1);
+                GEMM_STEP(acc, 2);
+                GEMM_STEP(odd, 3);
+            } else {
+                GEMM_STEP(acc, 1);
+                GEMM_STEP(acc, 2);
+                GEMM_STEP(acc, 3);
+            }
         }
         for (; c < g->k; c++, w += nv * VL) {
             va a[MR];
 
             UNROLL for (int r = 0; r < mr; r++)
                 a[r] = va_load1(x[r] + c);
-            GEMM_STEP(0);
+            GEMM_STEP(acc, 0);
         }
     }
+    if (nv == 1)
+        UNROLL for (int r = 0; r < mr; r++)
+            acc[r][0] = vf_add(acc[r][0], odd[r][0]);
 
     if (!g->last) {
         UNROLL for (int r = 0; r < mr; r++)
             UNROLL for (int j = 0; j < nv; j++)
-                vf_store(g->acc + (r * nv + j) * VL, acc[r][j]);
+                vf_store(partial + (r * nv + j) * VL, acc[r][j]);
         return;
     }
-    if (g->n == nv * VL && act_is_fast(t->pre) && act_is_fast(t->post)) {
-        vf gain = vf_set(t->gain);
+    quick_tail q = quick_tail_of(t);
 
-        UNROLL for (int r = 0; r < mr; r++) {
-            if (r == g->mr)
-                return;
-            UNROLL for (int j = 0; j < nv; j++) {
-                vf v = v_act_fast(vf_add(acc[r][j], vf_load(g->bias + j * VL)), t->pre);
+    if (g->n == nv * VL && q.quick) {
+        UNROLL for (int r = 0; r < mr; r++)
+            if (r < left)
+                UNROLL for (int j = 0; j < nv; j++) {
+                    vf v = vf_add(acc[r][j], vf_load(g->bias + j * VL)), s = v;
 
-                v = g->res ? vf_fma(v, gain, vf_load(g->res[r] + g->y_off + j * VL))
-                           : vf_mul(v, gain);
-                vf_store(g->y[r] + g->y_off + j * VL, v_act_fast(v, t->post));
-            }
-        }
+                    if (g->res)
+                        s = vf_load(g->res[row + r] + g->y_off + j * VL);
+                    vf_store(g->y[row + r] + g->y_off + j * VL,
+                             v_quick_tail(v, g->res ? &s : NULL, &q));
+                }
         return;
     }
-    float row[MR][NV * VL];
+    float sum[MR][NV * VL];
 
     UNROLL for (int r = 0; r < mr; r++)
         UNROLL for (int j = 0; j < nv; j++)
-            vf_store(row[r] + j * VL, acc[r][j]);
-    for (int r = 0; r < g->mr; r++)
-        finish_row(g->y[r] + g->y_off, row[r], g->bias, g->res ? g->res[r] + g->y_off : NULL, g->n,
-                   t);
+            vf_store(sum[r] + j * VL, acc[r][j]);
+    for (int r = 0; r < mr && r < left; r++)
+        finish_row(g->y[row + r] + g->y_off, sum[r], g->bias,
+                   g->res ? g->res[row + r] + g->y_off : NULL, g->n, t);
 }
 
-/* Few rows are computed as 1, 3 or MR: the work of a short tile without a variant for each. */
-#define GEMM_ROWS(nv)                                                     \
-    case nv:                                                              \
-        if (g->mr > 3)                                                    \
-            gemm_tile(g, MR, nv);                                         \
-        else if (g->mr > 1)                                               \
-            gemm_tile(g, 3, nv);                                          \
-        else                                                              \
-            gemm_tile(g, 1, nv);                                          \
-        break
+/* All rows with nv vectors of outputs; the last ones are computed as 1, 3 or MR.  Each tile is a function
+ * of its own: compilers lose track of acc when they inline several into one loop. */
+#define GEMM_ROWS(nv)                                                                          \
+    static __attribute__((noinline)) void gemm_full_##nv(const zn_product *g, int row)         \
+    {                                                                                          \
+        gemm_tile(g, row, MR, nv);                                                             \
+    }                                                                                          \
+    static __attribute__((noinline)) void gemm_3_##nv(const zn_product *g, int row)            \
+    {                                                                                          \
+        gemm_tile(g, row, 3, nv);                                                              \
+    }                                                                                          \
+    static __attribute__((noinline)) void gemm_1_##nv(const zn_product *g, int row)            \
+    {                                                                                          \
+        gemm_tile(g, row, 1, nv);                                                              \
+    }                                                                                          \
+    static void gemm_rows_##nv(const zn_product *g)                                            \
+    {                                                                                          \
+        int row = 0;                                                                           \
+                                                                                               \
+        for (; g->rows - row > 3; row += MR)                                                   \
+            gemm_full_##nv(g, row);                                                            \
+        if (g->rows - row > 1)                                                                 \
+            gemm_3_##nv(g, row);                                                               \
+        else if (g->rows - row == 1)                                                           \
+            gemm_1_##nv(g, row);                                                               \
+    }
+
+GEMM_ROWS(1)
+GEMM_ROWS(2)
+#if ZN_MANY_REGISTERS
+GEMM_ROWS(3)
+GEMM_ROWS(4)
+#endif
 
 static ZN_DECL_GEMM(ZN_FN(gemm))
 {
     switch ((g->n + VL - 1) / VL) {
-        GEMM_ROWS(1);
-        GEMM_ROWS(2);
+    case 1:
+        gemm_rows_1(g);
+        break;
+    case 2:
+        gemm_rows_2(g);
+        break;
 #if ZN_MANY_REGISTERS
-        GEMM_ROWS(3);
-        GEMM_ROWS(4);
+    case 3:
+        gemm_rows_3(g);
+        break;
+    case 4:
+        gemm_rows_4(g);
+        break;
 #endif
     }
 }
 
+/* MR pixels from `row` on, nv vectors of channels from i on; the last vector counts m channels. */
+INLINE void depthwise_tile(const zn_product *g, int row, int i, const int nv, const size_t m)
+{
+    const float *const *x = g->x + (ptrdiff_t)row * g->taps;
+    int left = g->rows - row < MR ? g->rows - row : MR;
+    vf acc[MR][NV], w[NV];
+
+    UNROLL for (int j = 0; j < nv; j++)
+        UNROLL for (int r = 0; r < MR; r++)
+            acc[r][j] = m == VL ? vf_load(g->bias + i + j * VL) : vf_load_n(g->bias + i, m);
+    for (int tap = 0; tap < g->taps; tap++) {
+        const float *from = g->w + (size_t)tap * g->w_tap + i;
+
+        UNROLL for (int j = 0; j < nv; j++)
+            w[j] = m == VL ? vf_load(from + j * VL) : vf_load_n(from, m);
+        UNROLL for (int r = 0; r < MR; r++) {
+            const float *p = x[tap * MR + r];
+
+            p = (p == g->zeros ? p : p + g->off) + i;
+            UNROLL for (int j = 0; j < nv; j++)
+                acc[r][j] = vf_fma(w[j], m == VL ? vf_load(p + j * VL) : vf_load_n(p, m), acc[r][j]);
+        }
+    }
+    UNROLL for (int r = 0; r < MR; r++)
+        if (r < left)
+            UNROLL for (int j = 0; j < nv; j++) {
+                float *y = g->y[row + r] + g->y_off + i + j * VL;
+                const float *p = g->res ? g->res[row + r] + g->y_off + i + j * VL : NULL;
+                vf s = !p ? vf_set(0) : m == VL ? vf_load(p) : vf_load_n(p, m);
+
+                s = v_tail(acc[r][j], p ? &s : NULL, g->t);
+                if (m == VL)
+                    vf_store(y, s);
+                else
+                    vf_store_n(y, s, m);
+            }
+}
+
 static ZN_DECL_DEPTHWISE(ZN_FN(depthwise))
 {
-    for (int i = 0; i < g->n; i += VL) {
-        bool whole = g->n - i >= VL;
-        size_t m = (size_t)(g->n - i);
-        vf acc[MR], s = vf_set(0);
-        vf bias = whole ? vf_load(g->bias + i) : vf_load_n(g->bias + i, m);
+    for (int row = 0; row < g->rows; row += MR) {
+        int i = 0;
 
-        UNROLL for (int r = 0; r < MR; r++)
-            acc[r] = bias;
-        for (int tap = 0; tap < g->taps; tap++) {
-            const float *w = g->w + (size_t)tap * g->w_tap + i;
-            vf b = whole ? vf_load(w) : vf_load_n(w, m);
-
-            UNROLL for (int r = 0; r < MR; r++) {
-                const float *p = g->x[tap * MR + r];
-
-                p = (p == g->zeros ? p : p + g->off) + i;
-                acc[r] = vf_fma(b, whole ? vf_load(p) : vf_load_n(p, m), acc[r]);
-            }
-        }
-        for (int r = 0; r < g->mr; r++) {
-            float *y = g->y[r] + g->y_off + i;
-
-            if (g->res) {
-                const float *p = g->res[r] + g->y_off + i;
-
-                s = whole ? vf_load(p) : vf_load_n(p, m);
-            }
-            vf v = v_tail(acc[r], g->res ? &s : NULL, g->t);
-
-            if (whole)
-                vf_store(y, v);
-            else
-                vf_store_n(y, v, m);
-        }
+        for (; i + NV * VL <= g->n; i += NV * VL)
+            depthwise_tile(g, row, i, NV, VL);
+        for (; i + VL <= g->n; i += VL)
+            depthwise_tile(g, row, i, 1, VL);
+        if (i < g->n)
+            depthwise_tile(g, row, i, 1, (size_t)(g->n - i));
     }
 }
 
-/* MR * NV independent chains: enough to fill every multiply-add unit. */
+/* MR * NV independent chains: enough to fill every multiply-add unit.  One operand is loaded afresh, as
+ * gemm does: Neoverse V1 reaches only half its rate on registers written long ago. */
 static ZN_DECL_PEAK(ZN_FN(peak))
 {
-    vf acc[MR][NV], m = vf_set(sink[0]), s = vf_set(sink[1]);
+    vf acc[MR][NV], a = vf_set(sink[0]);
+    double flops = 2.0 * VL * MR * NV * (double)n;
 
     UNROLL for (int r = 0; r < MR; r++)
         UNROLL for (int j = 0; j < NV; j++)
             acc[r][j] = vf_set((float)(r + j));
-    for (size_t i = 0; i < n; i++)
+    for (; n > 0; n--) {
+        vf b[NV];
+
+        __asm__ volatile("" : : "r"(sink) : "memory"); /* keeps the loads inside the loop */
+        UNROLL for (int j = 0; j < NV; j++)
+            b[j] = vf_load(sink + j * VL);
         UNROLL for (int r = 0; r < MR; r++)
             UNROLL for (int j = 0; j < NV; j++)
-                acc[r][j] = vf_fma(m, s, acc[r][j]); /* in place: no copies */
+                acc[r][j] = vf_fma(a, b[j], acc[r][j]);
+    }
     UNROLL for (int r = 0; r < MR; r++)
         UNROLL for (int j = 0; j < NV; j++)
-            s = vf_add(s, acc[r][j]);
-    sink[0] = vf_sum(s);
+            a = vf_add(a, acc[r][j]);
+    sink[0] = vf_sum(a);
+    return flops;
 }

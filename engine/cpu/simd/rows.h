@@ -38,27 +38,34 @@ static ZN_DECL_BINARY(ZN_FN(binary))
     }
 }
 
+/* 4 vectors of channels at a time: a cache line of x is used as a whole, and there are 4 sums to add. */
+INLINE void moment_part(float *sum, const float *x, size_t ld, int pixels, const float *mean, size_t i,
+                        const int nv, const size_t m)
+{
+    vf acc[4], mu[4];
+
+    UNROLL for (int j = 0; j < nv; j++) {
+        acc[j] = vf_set(0);
+        mu[j] = mean ? LOAD(mean + j * VL) : vf_set(0);
+    }
+    for (int p = 0; p < pixels; p++, x += ld)
+        UNROLL for (int j = 0; j < nv; j++) {
+            vf v = vf_sub(LOAD(x + j * VL), mu[j]);
+
+            acc[j] = mean ? vf_fma(v, v, acc[j]) : vf_add(v, acc[j]);
+        }
+    UNROLL for (int j = 0; j < nv; j++)
+        STORE(sum + j * VL, acc[j]);
+}
+
 static ZN_DECL_MOMENT(ZN_FN(moment))
 {
-    FOR_ROW(c) {
-        vf acc[4] = { vf_set(0), vf_set(0), vf_set(0), vf_set(0) };
-        vf mu = mean ? LOAD(mean) : vf_set(0);
-        const float *row = x;
-        int p = 0;
+    size_t i = 0;
 
-        for (; p + 4 <= pixels; p += 4)
-            for (int u = 0; u < 4; u++, row += ld) {
-                vf v = vf_sub(LOAD(row), mu);
-
-                acc[u] = mean ? vf_fma(v, v, acc[u]) : vf_add(v, acc[u]);
-            }
-        for (; p < pixels; p++, row += ld) {
-            vf v = vf_sub(LOAD(row), mu);
-
-            acc[0] = mean ? vf_fma(v, v, acc[0]) : vf_add(v, acc[0]);
-        }
-        STORE(sum, vf_add(vf_add(acc[0], acc[1]), vf_add(acc[2], acc[3])));
-    }
+    for (; i + 4 * VL <= (size_t)c; i += 4 * VL)
+        moment_part(sum, x, ld, pixels, mean, i, 4, VL);
+    for (; i < (size_t)c; i += VL)
+        moment_part(sum, x, ld, pixels, mean, i, 1, row_step(i, (size_t)c));
 }
 
 static ZN_DECL_NORM_ROW(ZN_FN(norm_row))

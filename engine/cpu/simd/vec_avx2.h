@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { VL = 8, MR = 6, NV = 2 };
+enum { VL = 8, MR = 6, NV = 2, VK = 1 };
 #define ZN_FN(name) name##_avx2
 
 typedef __m256 vf;
@@ -68,6 +68,19 @@ static inline vf vf_load_n(const float *p, size_t n)
 static inline void vf_store_n(float *p, vf x, size_t n)
 {
     _mm256_maskstore_ps(p, first_lanes(n), x);
+}
+
+static inline vf vf_sqrt(vf a) { return _mm256_sqrt_ps(a); }
+
+static inline vf vf_hadamard(vf a)
+{
+    const vf odd = _mm256_setr_ps(1, -1, 1, -1, 1, -1, 1, -1);
+    const vf pair = _mm256_setr_ps(1, 1, -1, -1, 1, 1, -1, -1);
+    const vf high = _mm256_setr_ps(1, 1, 1, 1, -1, -1, -1, -1);
+
+    a = _mm256_fmadd_ps(a, odd, _mm256_permute_ps(a, 0xb1));
+    a = _mm256_fmadd_ps(a, pair, _mm256_permute_ps(a, 0x4e));
+    return _mm256_fmadd_ps(a, high, _mm256_permute2f128_ps(a, a, 1));
 }
 
 typedef const float *va;

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { VL = 16, MR = 6, NV = 4 };
+enum { VL = 16, MR = 6, NV = 4, VK = 1 };
 #define ZN_FN(name) name##_avx512
 
 typedef __m512 vf;
@@ -47,6 +47,19 @@ static inline vf vf_load_n(const float *p, size_t n)
 static inline void vf_store_n(float *p, vf x, size_t n)
 {
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), x);
+}
+
+static inline vf vf_sqrt(vf a) { return _mm512_sqrt_ps(a); }
+
+static inline vf vf_hadamard(vf a)
+{
+    const __mmask16 odd = 0xaaaa, pair = 0xcccc, quad = 0xf0f0, high = 0xff00;
+    const vf zero = _mm512_setzero_ps();
+
+    a = _mm512_add_ps(_mm512_permute_ps(a, 0xb1), _mm512_mask_sub_ps(a, odd, zero, a));
+    a = _mm512_add_ps(_mm512_permute_ps(a, 0x4e), _mm512_mask_sub_ps(a, pair, zero, a));
+    a = _mm512_add_ps(_mm512_shuffle_f32x4(a, a, 0xb1), _mm512_mask_sub_ps(a, quad, zero, a));
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, a, 0x4e), _mm512_mask_sub_ps(a, high, zero, a));
 }
 
 typedef const float *va;

@@ -4,12 +4,14 @@
  * Every vec_*.h defines the same things, and the kernels of this folder use nothing else:
  *   VL, MR, NV    vector length; the register tile of gemm: MR pixels x NV vectors
  *   vf            VL floats;  *_n: only the first n of them, 0 < n < VL, the others read as 0
- *   va            four multipliers of one pixel; va_fma(acc, b, a, lane) = acc + b * a[lane] */
+ *   va            multipliers of one pixel; va_fma(acc, b, a, lane) = acc + b * a[lane]
+ *   VK            how many of them a step of gemm takes: 4 where a lane of a register can multiply a
+ *                 vector, 1 where it has to be spread from memory first */
 #include <arm_neon.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { VL = 4, MR = 5, NV = 4 };
+enum { VL = 4, MR = 5, NV = 4, VK = 4 };
 #define ZN_FN(name) name##_neon
 
 typedef float32x4_t vf;
@@ -59,7 +61,18 @@ static inline void vf_store_n(float *p, vf x, size_t n)
         vst1q_lane_f32(p + 2, x, 2);
 }
 
+static inline vf vf_sqrt(vf a) { return vsqrtq_f32(a); }
+
+/* The Walsh-Hadamard transform of the VL numbers of a vector. */
+static inline vf vf_hadamard(vf a)
+{
+    const vf odd = { 1, -1, 1, -1 }, high = { 1, 1, -1, -1 };
+
+    a = vfmaq_f32(vrev64q_f32(a), a, odd);
+    return vfmaq_f32(vextq_f32(a, a, 2), a, high);
+}
+
 typedef float32x4_t va;
-static inline va va_load(const float *p) { return vld1q_f32(p); }
+static inline va va_load(const float *p) { return vld1q_f32(p); }       /* VK */
 static inline va va_load1(const float *p) { return vld1q_dup_f32(p); } /* lane 0 counts */
 #define va_fma(acc, b, a, lane) vfmaq_laneq_f32(acc, b, a, lane)

@@ -11,5 +11,7 @@
 
 #include "../simd/gemm.h"
 #include "../simd/rows.h"
+#include "../simd/winograd.h"
+#include "../simd/fwht.h"
 
 #include "../simd/table.h"

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/* train.c - `zenith train`: options, a line of progress, files. */
+#include "cli.h"
+
+#include "../zenith_train.h"
+#include "pictures.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char help[] =
+    "zenith train MODEL --out FILE.safetensors [options]\n"
+    "\n"
+    "  MODEL            zenith-ae, zenith-prune, conv-baseline-ae; denoise-fast, -balanced, -best\n"
+    "  --task T         restore wavelets (or restore-gaussian, restore-shot, restore-blur: one damage), reconstruct\n"
+    "                   them; denoise (a denoiser on --pictures)\n"
+    "  --pictures DIR   PNG and JPEG files to learn from\n"
+    "  --weights FILE   start from these; --resume CKPT goes on where a run with the same options stopped\n"
+    "  --checkpoint F   written every --every N steps [500] and when interrupted\n"
+    "  --steps N [2000] --batch N [4] --size N [64] --base N [16] --seed N [0]\n"
+    "  --rate R [1e-3; denoisers 1e-4] --decay D [0] --loss mse|l1 --cosine --relative\n"
+    "  --temperature T  of the gates' noise [0]; --penalty P on open gates; --dropout P of spectral numbers\n"
+    "  --residual       the extension: blocks and network add to their input\n"
+    "  --wave A,B --spread A,B   the wavelets' frequencies and sizes [0.05,0.3 and 20,80]\n"
+    "  --sigma A,B      the noise [restore: 0.2,0.2; denoise, of 255: 0,55]\n"
+    "  --engine E --threads N\n";
+
+typedef struct settings {
+    zn_train_options o;
+    const char *pictures, *out, *checkpoint, *engine, *loss;
+    int threads, every;
+} settings;
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signal)
+{
+    (void)signal;
+    interrupted = 1;
+}
+
+/* ---- options -------------------------------------------------------------------------------------------------- */
+
+typedef enum kind { TEXT, WHOLE, LONG, SEED, NUMBER, PAIR, FLAG } kind;
+
+static const struct {
+    const char *name;
+    kind kind;
+    size_t at;
+} known[] = {
+    { "--task", TEXT, offsetof(settings, o.task) },
+    { "--pictures", TEXT, offsetof(settings, pictures) },
+    { "--weights", TEXT, offsetof(settings, o.weights) },
+    { "--resume", TEXT, offsetof(settings, o.resume) },
+    { "--checkpoint", TEXT, offsetof(settings, checkpoint) },
+    { "--out", TEXT, offsetof(settings, out) },
+    { "--engine", TEXT, offsetof(settings, engine) },
+    { "--loss", TEXT, offsetof(settings, loss) },
+    { "--every", WHOLE, offsetof(settings, every) },
+    { "--threads", WHOLE, offsetof(settings, threads) },
+    { "--base", WHOLE, offsetof(settings, o.base) },
+    { "--size", WHOLE, offsetof(settings, o.size) },
+    { "--batch", WHOLE, offsetof(settings, o.batch) },
+    { "--steps", LONG, offsetof(settings, o.steps) },
+    { "--seed", SEED, offsetof(settings, o.seed) },
+    { "--rate", NUMBER, offsetof(settings, o.rate) },
+    { "--decay", NUMBER, offsetof(settings, o.decay) },
+    { "--temperature", NUMBER, offsetof(settings, o.temperature) },
+    { "--dropout", NUMBER, offsetof(settings, o.dropout) },
+    { "--penalty", NUMBER, offsetof(settings, o.penalty) },
+    { "--wave", PAIR, offsetof(settings, o.wave) },
+    { "--spread", PAIR, offsetof(settings, o.spread) },
+    { "--sigma", PAIR, offsetof(settings, o.sigma) },
+    { "--cosine", FLAG, offsetof(settings, o.cosine) },
+    { "--relative", FLAG, offsetof(settings, o.relative) },
+    { "--residual", FLAG, offsetof(settings, o.residual) },
+};
+
+static bool set_value(void *to, kind k, const char *value)
+{
+    char *end = NULL;
+    double *pair = to;
+    char rest;
+
+    switch (k) {
+    case TEXT:
+        *(const char **)to = value;
+        return *value != 0;
+    case WHOLE:
+        *(int *)to = (int)strtol(value, &end, 10);
+        return end != value && !*end && *(int *)to > 0;
+    case LONG:
+        *(int64_t *)to = strtoll(value, &end, 10);
+        return end != value && !*end && *(int64_t *)to > 0;
+    case SEED:
+        *(uint64_t *)to = strtoull(value, &end, 10);
+        return end != value && !*end;
+    case NUMBER:
+        *(double *)to = strtod(value, &end);
+        return end != value && !*end && *(double *)to >= 0;
+    default:
+        return sscanf(value, "%lf,%lf%c", &pair[0], &pair[1], &rest) == 2 && pair[0] >= 0 && pair[1] >= pair[0];
+    }
+}
+
+static int parse(settings *s, int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++) {
+        size_t k = 0, n = sizeof known / sizeof *known;
+
+        if (strncmp(argv[i], "--", 2)) {
+            if (s->o.model)
+                return usage("one model at a time: %s, %s", s->o.model, argv[i]);
+            s->o.model = argv[i];
+            continue;
+        }
+        while (k < n && strcmp(argv[i], known[k].name))
+            k++;
+        if (k == n)
+            return usage("unknown option %s; see `zenith train --help`", argv[i]);
+        if (known[k].kind == FLAG)
+            *(bool *)((char *)s + known[k].at) = true;
+        else if (++i == argc || !set_value((char *)s + known[k].at, known[k].kind, argv[i]))
+            return usage("%s: '%s' makes no sense", known[k].name, i < argc ? argv[i] : "");
+    }
+    if (!s->o.model || !s->out)
+        return usage("train takes a model and --out FILE.safetensors; see `zenith train --help`");
+    if (s->loss && strcmp(s->loss, "mse") && strcmp(s->loss, "l1"))
+        return usage("--loss is mse or l1, not '%s'", s->loss);
+    s->o.absolute = s->loss && !strcmp(s->loss, "l1");
+    s->every = s->every ? s->every : 500;
+    return EXIT_DONE;
+}
+
+/* ---- pictures ---------------------------------------------------------------------------------------------------- */
+
+typedef struct album {
+    zn_trainer *t;
+    int n;
+    bool failed;
+} album;
+
+static bool add_picture(void *cookie, const char *name, const zn_array *picture)
+{
+    album *a = cookie;
+    zn_error err;
+    zn_status s = zn_trainer_add_picture(a->t, picture, &err);
+
+    a->n += !s;
+    if (s)
+        fprintf(stderr, "zenith: %s is left out: %s\n", name, err.text);
+    return s != ZN_E_MEMORY;
+}
+
+static int read_album(zn_trainer *t, const char *folder)
+{
+    album a = { .t = t };
+
+    if (!pictures_supported())
+        return fail("this build reads no pictures: install libpng and libjpeg (Debian: libpng-dev, libjpeg-dev) and "
+                    "build again");
+    if (pictures_read(folder, add_picture, &a) < 0)
+        return fail("the folder %s cannot be read", folder);
+    if (!a.n)
+        return fail("there is no PNG or JPEG picture of a useful size in %s", folder);
+    fprintf(stderr, "%d pictures from %s\n", a.n, folder);
+    return EXIT_DONE;
+}
+
+/* ---- the run --------------------------------------------------------------------------------------------------------- */
+
+static double now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+/* On a terminal one line that changes, elsewhere one line in ten seconds. */
+static void show(const zn_train_report *r, double loss, double speed)
+{
+    bool tty = isatty(STDERR_FILENO);
+    int left = speed > 0 ? (int)((double)(r->steps - r->step) / speed) : 0;
+
+    fprintf(stderr, "%sstep %lld of %lld  loss %.5f  %.1f steps/s  %d:%02d left", tty ? "\r" : "", (long long)r->step,
+            (long long)r->steps, loss, speed, left / 60, left % 60);
+    if (r->all_gates > 0)
+        fprintf(stderr, "  gates open %.0f %%", 100 * r->open_gates / r->all_gates);
+    fputs(tty ? "   " : "\n", stderr);
+}
+
+static int train(zn_trainer *t, const settings *s)
+{
+    zn_train_report r = { 0 };
+    zn_error err;
+    double loss = 0, start = now(), shown = start;
+    int64_t done = 0;
+
+    do {
+        double time;
+
+        if (zn_trainer_step(t, &r, &err))
+            return fail("%s", err.text);
+        loss = done ? 0.98 * loss + 0.02 * r.loss : r.loss;
+        time = now();
+        done++;
+        if (time - shown > (isatty(STDERR_FILENO) ? 0.2 : 10) || r.step >= r.steps) {
+            show(&r, loss, (double)done / (time - start));
+            shown = time;
+        }
+        if (s->checkpoint && (r.step % s->every == 0 || interrupted) && zn_trainer_checkpoint(t, s->checkpoint, &err))
+            return fail("%s", err.text);
+    } while (r.step < r.steps && !interrupted);
+    if (isatty(STDERR_FILENO))
+        fputc('\n', stderr);
+    if (zn_trainer_save(t, s->out, &err))
+        return fail("%s", err.text);
+    if (interrupted)
+        return s->checkpoint ? fail("interrupted at step %lld; --resume %s goes on", (long long)r.step, s->checkpoint)
+                             : fail("interrupted at step %lld", (long long)r.step);
+    return EXIT_DONE;
+}
+
+static int show_test(zn_trainer *t, const settings *s)
+{
+    static const char *const restore[] = { "Gaussian noise 0.3", "shot noise 5 %", "box blur 3x3" };
+    bool one = (s->o.task && strncmp(s->o.task, "restore", 7)) || !strncmp(s->o.model, "denoise-", 8);
+    zn_error err;
+
+    for (int i = 0; i < (one ? 1 : 3); i++) {
+        double before, after;
+
+        if (zn_trainer_test(t, i, &before, &after, &err))
+            return fail("%s", err.text);
+        if (one && before == 0)
+            printf("error (MSE) on pictures not trained on: %.6f\n", after);
+        else
+            printf("%-20s MSE %.6f, restored %.6f: %.2fx less\n", one ? "noise" : restore[i], before, after,
+                   before / after);
+    }
+    return EXIT_DONE;
+}
+
+int cmd_train(int argc, char **argv)
+{
+    settings s = { .out = NULL };
+    zn_engine *engine = NULL;
+    zn_trainer *t = NULL;
+    zn_error err;
+    int status;
+
+    if (argc && (!strcmp(argv[0], "--help") || !strcmp(argv[0], "help"))) {
+        fputs(help, stdout);
+        return EXIT_DONE;
+    }
+    if ((status = parse(&s, argc, argv)))
+        return status;
+    if (zn_engine_open(&engine, s.engine, s.threads, &err) || zn_trainer_open(&t, engine, &s.o, &err)) {
+        zn_engine_close(&engine);
+        return fail("%s", err.text);
+    }
+    signal(SIGINT, interrupt);
+    if (s.pictures)
+        status = read_album(t, s.pictures);
+    if (!status)
+        status = train(t, &s);
+    if (!status)
+        status = show_test(t, &s);
+    zn_trainer_close(&t);
+    zn_engine_close(&engine);
+    return status;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* matmul.c - matrix products on the register tile of the convolutions.
+ *
+ * An item is a block of rows times some panels of NR columns.  For each panel and each cut of k, the panel's
+ * part of b is packed into scratch memory and used at once for all rows of the block; rows of a that are not
+ * consecutive in memory are copied there too. */
+#include <string.h>
+
+#include "matmul.h"
+
+enum {
+    ROWS = 480,          /* of a block: a multiple of every MR */
+    CUT = 256,           /* of k */
+    ITEM_MACS = 2 << 20  /* worth handing to a thread */
+};
+
+typedef struct matmul_job {
+    zn_cpu *d;
+    float *y;
+    size_t ldy;
+    zn_matrix a, b;
+    int m, n, k;
+    const float *bias;
+    bool add;
+    int n_columns, panels; /* items per block; panels per item */
+} matmul_job;
+
+typedef struct room { /* of a worker, in scratch memory */
+    const float **x;  /* [ROWS] */
+    float **y;        /* [ROWS] */
+    float *a, *b, *acc, *bias;
+} room;
+
+static room make_room(const matmul_job *job, int worker)
+{
+    room r;
+
+    r.x = zn_cpu_scratch(job->d, worker);
+    r.y = (float **)(void *)(r.x + ROWS + ZN_MAX_MR);
+    r.a = (float *)(void *)(r.y + ROWS + ZN_MAX_MR);
+    r.b = r.a + (size_t)(ROWS + ZN_MAX_MR) * CUT;
+    r.acc = r.b + (size_t)CUT * ZN_MAX_NR;
+    r.bias = r.acc + (size_t)(ROWS + ZN_MAX_MR) * ZN_MAX_NR;
+    return r;
+}
+
+/* to[i][0 .. n-1] = from(i, 0 .. n-1), rows of `width` floats filled up with zeros. */
+static void pack(float *to, int width, zn_matrix from, int rows, int n)
+{
+    if (from.col == 1) {
+        for (int i = 0; i < rows; i++, to += width) {
+            memcpy(to, from.data + (size_t)i * from.row, (size_t)n * sizeof *to);
+            memset(to + n, 0, (size_t)(width - n) * sizeof *to);
+        }
+        return;
+    }
+    for (int i0 = 0; i0 < rows; i0 += 16) { /* reads along columns: a cache line of each at a time */
+        int i1 = i0 + 16 < rows ? i0 + 16 : rows;
+
+        for (int j = 0; j < width; j++)
+            for (int i = i0; i < i1; i++)
+                to[(size_t)i * (size_t)width + (size_t)j] =
+                    j < n ? from.data[(size_t)i * from.row + (size_t)j * from.col] : 0;
+    }
+}
+
+static zn_matrix part(zn_matrix a, size_t i, size_t j)
+{
+    a.data += i * a.row + j * a.col;
+    return a;
+}
+
+static void run_item(void *cookie, int item, int worker)
+{
+    const matmul_job *job = cookie;
+    const zn_kernels *k = job->d->k;
+    room r = make_room(job, worker);
+    int first = item / job->n_columns * ROWS, rows = job->m - first < ROWS ? job->m - first : ROWS;
+    int from = item % job->n_columns * job->panels * k->nr, end = from + job->panels * k->nr;
+    bool once = job->k <= CUT && job->a.col != 1; /* one copy of a serves all panels */
+    zn_tail t = { .gain = 1 };
+
+    for (int o = from; o < end && o < job->n; o += k->nr) {
+        int n = job->n - o < k->nr ? job->n - o : k->nr, width = (n + k->vl - 1) / k->vl * k->vl;
+
+        for (int j = 0; j < width; j++)
+            r.bias[j] = job->bias && j < n ? job->bias[o + j] : 0;
+        for (int c = 0; c < job->k; c += CUT) {
+            int cut = job->k - c < CUT ? job->k - c : CUT;
+            zn_matrix a = part(job->a, (size_t)first, (size_t)c);
+            zn_product g = { .x = r.x, .w = r.b, .bias = r.bias, .y = r.y, .acc = r.acc, .t = &t, .y_off = o,
+                             .taps = 1, .k = cut, .rows = rows, .n = n, .first = c == 0, .last = c + cut >= job->k };
+
+            if (a.col != 1) {
+                if (!once || o == from)
+                    pack(r.a, cut, a, rows, cut);
+                a = (zn_matrix){ r.a, (size_t)cut, 1 };
+            }
+            for (int i = 0; i < rows + k->mr; i++) {
+                int row = i < rows ? i : rows - 1;
+
+                r.x[i] = a.data + (size_t)row * a.row;
+                r.y[i] = job->y + (size_t)(first + row) * job->ldy;
+            }
+            if (job->add)
+                g.res = (const float *const *)(const void *)r.y;
+            pack(r.b, width, part(job->b, (size_t)c, (size_t)o), cut, n);
+            k->gemm(&g);
+        }
+    }
+}
+
+/* The formula, a row at a time. */
+static void plain_item(void *cookie, int item, int worker)
+{
+    const matmul_job *job = cookie;
+    float *y = job->y + (size_t)item * job->ldy;
+
+    (void)worker;
+    for (int j = 0; j < job->n; j++)
+        y[j] = (job->add ? y[j] : 0) + (job->bias ? job->bias[j] : 0);
+    if (job->b.col != 1 && job->b.row == 1 && job->a.col == 1) { /* rows times rows */
+        for (int j = 0; j < job->n; j++) {
+            float sum = 0;
+
+            for (int c = 0; c < job->k; c++)
+                sum += job->a.data[(size_t)item * job->a.row + (size_t)c] *
+                       job->b.data[(size_t)j * job->b.col + (size_t)c];
+            y[j] += sum;
+        }
+        return;
+    }
+    for (int c = 0; c < job->k; c++) {
+        float v = job->a.data[(size_t)item * job->a.row + (size_t)c * job->a.col];
+
+        for (int j = 0; j < job->n; j++)
+            y[j] += v * job->b.data[(size_t)c * job->b.row + (size_t)j * job->b.col];
+    }
+}
+
+void zn_cpu_matmul(zn_cpu *d, float *y, size_t ldy, zn_matrix a, zn_matrix b, int m, int n, int k,
+                   const float *bias, bool add)
+{
+    matmul_job job = { .d = d, .y = y, .ldy = ldy, .a = a, .b = b, .m = m, .n = n, .k = k, .bias = bias,
+                       .add = add };
+    int blocks = zn_items((size_t)m, ROWS), total;
+    double macs;
+
+    if (!d->k->gemm) {
+        zn_pool_run(d->pool, plain_item, &job, m);
+        return;
+    }
+    total = (n + d->k->nr - 1) / d->k->nr;
+    macs = (double)(m < ROWS ? m : ROWS) * k * d->k->nr;
+    job.panels = macs * total <= ITEM_MACS ? total : 1 + (int)(ITEM_MACS / macs);
+    job.n_columns = (total + job.panels - 1) / job.panels;
+    zn_pool_run(d->pool, run_item, &job, blocks * job.n_columns);
+}

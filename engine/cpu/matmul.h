@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* matmul.h - products of matrices in host memory, for training: what a network's backward pass needs, where
+ * weights change at every step and packing them once is no use. */
+#ifndef ZN_MATMUL_H
+#define ZN_MATMUL_H
+
+#include "device.h"
+
+typedef struct zn_matrix { /* element (i, j) is data[i * row + j * col] */
+    const float *data;
+    size_t row, col;
+} zn_matrix;
+
+/* y[i * ldy + j] = (add ? itself : 0) + bias[j] + sum over k of a(i, k) * b(k, j), i < m, j < n; bias may be NULL.
+ * The order of additions depends on the sizes alone. */
+void zn_cpu_matmul(zn_cpu *d, float *y, size_t ldy, zn_matrix a, zn_matrix b, int m, int n, int k,
+                   const float *bias, bool add);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* selftest_models.c - the self-test of an engine: its backend (selftest.c), then whole models: every registered one that can make up
+ * weights, on a small picture of odd size, against the scalar engine. */
+#include "handle.h"
+#include "selftest.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { W = 29, H = 21 };
+
+/* The model's output on the fixed picture, malloced; NULL and the sentence. */
+static float *run_model(zn_array *y, const char *engine, int n_threads, const zn_model_info *info, zn_error *err)
+{
+    static const char *const made_up = ZN_RANDOM_WEIGHTS, *const sigma = "sigma=25";
+    zn_engine *e = NULL;
+    zn_model *m = NULL;
+    zn_array x = { NULL, H, W, 0 };
+    zn_job job = { .set = &sigma, .n_set = info->settings && !strcmp(info->settings[0].key, "sigma") };
+    unsigned seed = 5;
+    bool ok = false;
+
+    *y = (zn_array){ 0 };
+    if (zn_engine_open(&e, engine, n_threads, err) || zn_model_open(&m, e, info->id, &made_up, 1, err))
+        goto end;
+    if (zn_model_geometry(m)->grow > 1)
+        x.h = 3, x.w = 4;
+    x.c = zn_model_geometry(m)->in_c;
+    x.data = malloc(zn_array_len(&x) * sizeof(float));
+    for (size_t i = 0; x.data && i < zn_array_len(&x); i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x.data[i] = (float)(seed >> 8) / 16777216.0f;
+    }
+    if (!x.data || zn_model_shape(m, &x, 1, y, err))
+        goto end;
+    y->data = malloc(zn_array_len(y) * sizeof(float));
+    ok = y->data && !zn_model_run(m, &x, 1, y, &job, err);
+end:
+    if (!ok) {
+        free(y->data);
+        y->data = NULL;
+    }
+    free(x.data);
+    zn_model_close(&m);
+    zn_engine_close(&e);
+    return y->data;
+}
+
+static int check_models(const char *engine, int n_threads, zn_report *report, void *cookie)
+{
+    int failures = 0;
+
+    for (int i = 0; zn_model_at(i); i++) {
+        const zn_model_info *info = zn_model_at(i);
+        zn_array got, want;
+        zn_error err = { "" };
+        char name[64], detail[600] = "";
+        double worst = 0, top = 1;
+
+        if (!info->weights)
+            continue;
+        snprintf(name, sizeof name, "model %s", info->id);
+        if (!run_model(&got, engine, n_threads, info, &err) || !run_model(&want, "scalar", 0, info, &err)) {
+            report(cookie, name, false, err.text);
+            free(got.data);
+            failures++;
+            continue;
+        }
+        for (size_t k = 0; k < zn_array_len(&want); k++) {
+            double d = fabs((double)got.data[k] - (double)want.data[k]);
+
+            worst = d <= worst ? worst : d; /* NaN sticks */
+            top = fmax(top, fabs((double)want.data[k]));
+        }
+        /* 1e-4 of the range, as against the reference framework. */
+        if (!(worst <= 1e-4 * top)) {
+            snprintf(detail, sizeof detail, "off by %g of %g", worst, top);
+            failures++;
+        }
+        report(cookie, name, !*detail, detail);
+        free(got.data);
+        free(want.data);
+    }
+    return failures;
+}
+
+int zn_selftest(const char *engine, int n_threads,
+                void (*report)(void *cookie, const char *name, bool ok, const char *detail), void *cookie)
+{
+    zn_engine *e = NULL;
+    const zn_backend *be;
+    zn_error err;
+    int failures;
+
+    if (zn_engine_open(&e, engine, 1, &err)) {
+        report(cookie, "open", false, err.text);
+        return -1;
+    }
+    be = e->be;
+    zn_engine_close(&e);
+    failures = zn_selftest_backend(be, n_threads, report, cookie);
+    return failures < 0 ? failures : failures + check_models(be->name, n_threads, report, cookie);
+}

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: MIT */
+/* layers_conv.c - convolutions, shuffles and what is done number by number, forward and backward. */
+#include "net.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { CHUNK = 1 << 14 /* numbers */, LANES = 64 /* channels of an item */ };
+
+/* y = a b (+ y), on strided matrices as in cpu/matmul.h. */
+#ifdef ZN_TRAIN_DOUBLE
+static void product(zn_node *o, real *y, size_t ldy, const real *a, size_t ar, size_t ac, const real *b, size_t br,
+                    size_t bc, int m, int n, int k, const real *bias, bool add)
+{
+    (void)o;
+    for (size_t i = 0; i < (size_t)m; i++)
+        for (size_t j = 0; j < (size_t)n; j++) {
+            real sum = (add ? y[i * ldy + j] : 0) + (bias ? bias[j] : 0);
+
+            for (size_t c = 0; c < (size_t)k; c++)
+                sum += a[i * ar + c * ac] * b[c * br + j * bc];
+            y[i * ldy + j] = sum;
+        }
+}
+#else
+static void product(zn_node *o, real *y, size_t ldy, const real *a, size_t ar, size_t ac, const real *b, size_t br,
+                    size_t bc, int m, int n, int k, const real *bias, bool add)
+{
+    zn_cpu_matmul(o->net->dev, y, ldy, (zn_matrix){ a, ar, ac }, (zn_matrix){ b, br, bc }, m, n, k, bias, add);
+}
+#endif
+
+/* ---- dense convolution: columns of patches times a matrix --------------------------------------------------- */
+
+static bool is_pointwise(const zn_node *o)
+{
+    return o->k == 1 && o->stride == 1;
+}
+
+static size_t patch_len(const zn_node *o)
+{
+    return (size_t)zn_node_in(o, 0)->c * (size_t)o->k * (size_t)o->k;
+}
+
+/* save[pixel][c * k*k + tap] = x at the tap, for one row of outputs */
+static void gather_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie, *x = zn_node_in(o, 0);
+    int taps = o->k * o->k, image = item / o->h, i = item % o->h;
+    size_t len = patch_len(o);
+    real *col = o->save + (size_t)item * (size_t)o->w * len;
+
+    (void)worker;
+    for (int j = 0; j < o->w; j++, col += len)
+        for (int t = 0; t < taps; t++) {
+            int u = i * o->stride - o->pad + t / o->k, v = j * o->stride - o->pad + t % o->k;
+            bool inside = u >= 0 && u < x->h && v >= 0 && v < x->w;
+            size_t at = inside ? ((size_t)image * (size_t)x->h + (size_t)u) * (size_t)x->w + (size_t)v : 0;
+            const real *from = x->y + at * (size_t)x->c;
+
+            for (int c = 0; c < x->c; c++)
+                col[(size_t)c * (size_t)taps + (size_t)t] = inside ? from[c] : 0;
+        }
+}
+
+/* dx of one row of inputs, from the patches' gradients in temp */
+static void scatter_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie, *x = zn_node_in(o, 0);
+    int taps = o->k * o->k, image = item / x->h, i = item % x->h;
+    size_t len = patch_len(o), row = (size_t)item * (size_t)x->w * (size_t)x->c;
+
+    (void)worker;
+    if (!x->ready)
+        memset(x->dy + row, 0, (size_t)x->w * (size_t)x->c * sizeof *x->dy);
+    for (int j = 0; j < x->w; j++)
+        for (int t = 0; t < taps; t++) {
+            int u = i + o->pad - t / o->k, v = j + o->pad - t % o->k;
+            real *dx = x->dy + row + (size_t)j * (size_t)x->c;
+            const real *col;
+
+            if (u < 0 || v < 0 || u % o->stride || v % o->stride || u / o->stride >= o->h || v / o->stride >= o->w)
+                continue;
+            col = o->net->temp + (((size_t)image * (size_t)o->h + (size_t)(u / o->stride)) * (size_t)o->w +
+                                  (size_t)(v / o->stride)) *
+                                     len;
+            for (int c = 0; c < x->c; c++)
+                dx[c] += col[(size_t)c * (size_t)taps + (size_t)t];
+        }
+}
+
+/* g[c] = the sum of dy over all pixels, for LANES channels */
+static void bias_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie;
+    size_t first, end = zn_node_range(o, item, (size_t)o->c, &first), n = zn_node_pixels(o);
+    real *g = zn_node_g(o, 1);
+
+    (void)worker;
+    for (size_t c = first; c < end; c++)
+        g[c] = 0;
+    for (size_t p = 0; p < n; p++)
+        for (size_t c = first; c < end; c++)
+            g[c] += o->dy[p * (size_t)o->c + c];
+}
+
+static void conv_forward(zn_node *o)
+{
+    zn_node *x = zn_node_in(o, 0);
+    size_t len = patch_len(o);
+
+    if (!is_pointwise(o))
+        zn_node_run(o, gather_item, (size_t)o->n * (size_t)o->h, 1);
+    product(o, o->y, (size_t)o->c, is_pointwise(o) ? x->y : o->save, len, 1, zn_node_w(o, 0), 1, len,
+            (int)zn_node_pixels(o), o->c, (int)len, o->param[1] == ZN_NO_PARAM ? NULL : zn_node_w(o, 1), false);
+}
+
+static void conv_backward(zn_node *o)
+{
+    zn_node *x = zn_node_in(o, 0);
+    size_t len = patch_len(o);
+    int m = (int)zn_node_pixels(o);
+    bool in_place = is_pointwise(o);
+
+    product(o, zn_node_g(o, 0), len, o->dy, 1, (size_t)o->c, in_place ? x->y : o->save, len, 1, o->c, (int)len, m,
+            NULL, false);
+    if (o->param[1] != ZN_NO_PARAM)
+        zn_node_run(o, bias_item, (size_t)o->c, LANES);
+    if (!x->wants)
+        return;
+    product(o, in_place ? x->dy : o->net->temp, len, o->dy, (size_t)o->c, 1, zn_node_w(o, 0), len, 1, m, (int)len,
+            o->c, NULL, in_place && x->ready);
+    if (!in_place)
+        zn_node_run(o, scatter_item, (size_t)x->n * (size_t)x->h, 1);
+}
+
+static const zn_op conv_op = { "conv", conv_forward, conv_backward };
+
+int zn_net_conv(zn_net *net, int x, const char *name, int k, int stride, int pad, int cout, bool bias, real gain)
+{
+    const zn_node *in = net->node[x];
+    int h = (in->h + 2 * pad - k) / stride + 1, w = (in->w + 2 * pad - k) / stride + 1;
+    size_t len = (size_t)in->c * (size_t)k * (size_t)k;
+    size_t all = (size_t)in->n * (size_t)h * (size_t)w * len;
+    int i = zn_net_add_node(net, &conv_op, x, h, w, cout, k > 1 || stride > 1 ? all : 0), c = in->c;
+    zn_node *o = net->node[i];
+
+    o->wants = true;
+    o->k = k;
+    o->stride = stride;
+    o->pad = pad;
+    o->param[0] = zn_net_add_param(net, name, "weight", (int[4]){ cout, c, k, k },
+                                   gain > 0 ? ZN_INIT_NORMAL : ZN_INIT_ZERO, (real)sqrt((double)gain / (double)len));
+    if (bias)
+        o->param[1] = zn_net_add_param(net, name, "bias", (int[4]){ cout }, ZN_INIT_ZERO, 0);
+    if (in->wants && o->save)
+        zn_net_want_temp(net, all);
+    return i;
+}
+
+/* ---- depthwise 3x3, pruned where a gate is shut ----------------------------------------------------------------- */
+
+/* save: the weights as [9][c] */
+static void turn_weights(zn_node *o)
+{
+    const real *w = zn_node_w(o, 0);
+
+    for (int c = 0; c < o->c; c++)
+        for (int t = 0; t < 9; t++)
+            o->save[(size_t)t * (size_t)o->c + (size_t)c] = w[(size_t)c * 9 + (size_t)t];
+}
+
+/* Sets to 0 the blocks of 8 channels of pixel p whose gate is shut. */
+static void prune(const zn_node *o, real *y, size_t p)
+{
+    const real *mask = o->net->node[o->gate]->save + p * (size_t)(o->c / 8);
+
+    for (int c = 0; c < o->c; c++)
+        y[c] = mask[c / 8] == 0 ? 0 : y[c];
+}
+
+/* y[c] += w[c] * x[c] */
+static void add_products(real *restrict y, const real *restrict w, const real *restrict x, int n)
+{
+    for (int c = 0; c < n; c++)
+        y[c] += w[c] * x[c];
+}
+
+/* Pixel p's neighbour at tap t, or false. */
+static bool neighbour(const zn_node *o, size_t p, int t, size_t *q)
+{
+    int j = (int)(p % (size_t)o->w) + t % 3 - 1, i = (int)(p / (size_t)o->w % (size_t)o->h) + t / 3 - 1;
+
+    *q = p + (size_t)((ptrdiff_t)(t / 3 - 1) * o->w + t % 3 - 1);
+    return i >= 0 && i < o->h && j >= 0 && j < o->w;
+}
+
+static void depthwise_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie, *x = zn_node_in(o, 0);
+    size_t first, end = zn_node_range(o, item, zn_node_pixels(o), &first), c = (size_t)o->c, q;
+    const real *bias = o->param[1] == ZN_NO_PARAM ? NULL : zn_node_w(o, 1);
+
+    (void)worker;
+    for (size_t p = first; p < end; p++) {
+        real *y = o->y + p * c;
+
+        for (size_t i = 0; i < c; i++)
+            y[i] = bias ? bias[i] : 0;
+        for (int t = 0; t < 9; t++)
+            if (neighbour(o, p, t, &q))
+                add_products(y, o->save + (size_t)t * c, x->y + q * c, o->c);
+        if (o->gate != ZN_NO_NODE)
+            prune(o, y, p);
+    }
+}
+
+static void depthwise_forward(zn_node *o)
+{
+    turn_weights(o);
+    zn_node_run(o, depthwise_item, zn_node_pixels(o), 1 + CHUNK / (size_t)o->c);
+}
+
+static void prune_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie;
+    size_t first, end = zn_node_range(o, item, zn_node_pixels(o), &first);
+
+    (void)worker;
+    for (size_t p = first; p < end; p++)
+        prune(o, o->dy + p * (size_t)o->c, p);
+}
+
+/* dx[p] = the sum over taps of w[8 - tap] * dy at the tap */
+static void depthwise_dx_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie, *x = zn_node_in(o, 0);
+    size_t first, end = zn_node_range(o, item, zn_node_pixels(o), &first), c = (size_t)o->c, q;
+
+    (void)worker;
+    for (size_t p = first; p < end; p++) {
+        real *dx = x->dy + p * c;
+
+        if (!x->ready)
+            memset(dx, 0, c * sizeof *dx);
+        for (int t = 0; t < 9; t++)
+            if (neighbour(o, p, t, &q))
+                add_products(dx, o->save + (size_t)(8 - t) * c, o->dy + q * c, o->c);
+    }
+}
+
+static void depthwise_dw_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie, *x = zn_node_in(o, 0);
+    size_t first, end = zn_node_range(o, item, (size_t)o->c, &first), c = (size_t)o->c, q;
+    real sum[9][LANES] = { { 0 } }, *g = zn_node_g(o, 0);
+
+    (void)worker;
+    for (size_t p = 0; p < zn_node_pixels(o); p++)
+        for (int t = 0; t < 9; t++)
+            if (neighbour(o, p, t, &q))
+                add_products(sum[t], o->dy + p * c + first, x->y + q * c + first, (int)(end - first));
+    for (size_t i = first; i < end; i++)
+        for (size_t t = 0; t < 9; t++)
+            g[i * 9 + t] = sum[t][i - first];
+}
+
+static void depthwise_backward(zn_node *o)
+{
+    if (o->gate != ZN_NO_NODE)
+        zn_node_run(o, prune_item, zn_node_pixels(o), 1 + CHUNK / (size_t)o->c);
+    zn_node_run(o, depthwise_dw_item, (size_t)o->c, LANES);
+    if (o->param[1] != ZN_NO_PARAM)
+        zn_node_run(o, bias_item, (size_t)o->c, LANES);
+    if (zn_node_in(o, 0)->wants)
+        zn_node_run(o, depthwise_dx_item, zn_node_pixels(o), 1 + CHUNK / (size_t)o->c);
+}
+
+static const zn_op depthwise_op = { "depthwise", depthwise_forward, depthwise_backward };
+
+int zn_net_depthwise(zn_net *net, int x, const char *name, bool bias, int gate, real deviation)
+{
+    const zn_node *in = net->node[x];
+    int i = zn_net_add_node(net, &depthwise_op, x, in->h, in->w, in->c, 9 * (size_t)in->c);
+    zn_node *o = net->node[i];
+
+    o->wants = true;
+    o->gate = gate;
+    o->param[0] = zn_net_add_param(net, name, "weight", (int[4]){ o->c, 1, 3, 3 }, ZN_INIT_NORMAL, deviation);
+    if (bias)
+        o->param[1] = zn_net_add_param(net, name, "bias", (int[4]){ o->c }, ZN_INIT_ZERO, 0);
+    return i;
+}
+
+/* ---- shuffles ---------------------------------------------------------------------------------------------------- */
+
+/* One row of the larger tensor: back copies it from the smaller one, or else to it; add: onto what is there. */
+static void shuffle_row(real *big, real *small, int w, int c, int row, int r, bool back, bool add)
+{
+    for (int j = 0; j < w; j++)
+        for (int k = 0; k < c; k++) {
+            real *a = big + (size_t)j * (size_t)c + k;
+            real *b = small + (size_t)(j / r) * (size_t)(c * r * r) + (size_t)(k * r * r + row % r * r + j % r);
+
+            if (back)
+                *a = add ? *a + *b : *b;
+            else
+                *b = add ? *b + *a : *a;
+        }
+}
+
+static void shuffle_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie, *x = zn_node_in(o, 0);
+    bool up = o->h > x->h;
+    const zn_node *big = up ? o : x, *small = up ? x : o;
+    size_t row = (size_t)big->w * (size_t)big->c, low = (size_t)small->w * (size_t)small->c;
+
+    (void)worker;
+    shuffle_row(big->y + (size_t)item * row, small->y + (size_t)(item / o->stride) * low, big->w, big->c,
+                item % big->h, o->stride, up, false);
+}
+
+static void shuffle_dx_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie, *x = zn_node_in(o, 0);
+    bool up = o->h > x->h;
+    const zn_node *big = up ? o : x, *small = up ? x : o;
+    size_t row = (size_t)big->w * (size_t)big->c, low = (size_t)small->w * (size_t)small->c;
+
+    (void)worker;
+    shuffle_row(big->dy + (size_t)item * row, small->dy + (size_t)(item / o->stride) * low, big->w, big->c,
+                item % big->h, o->stride, !up, x->ready);
+}
+
+static void shuffle_forward(zn_node *o)
+{
+    const zn_node *x = zn_node_in(o, 0);
+
+    zn_node_run(o, shuffle_item, (size_t)o->n * (size_t)(o->h > x->h ? o->h : x->h), 1);
+}
+
+static void shuffle_backward(zn_node *o)
+{
+    const zn_node *x = zn_node_in(o, 0);
+
+    if (x->wants)
+        zn_node_run(o, shuffle_dx_item, (size_t)o->n * (size_t)(o->h > x->h ? o->h : x->h), 1);
+}
+
+static const zn_op shuffle_op = { "shuffle", shuffle_forward, shuffle_backward };
+
+int zn_net_shuffle(zn_net *net, int x, int r)
+{
+    const zn_node *in = net->node[x];
+    int i = zn_net_add_node(net, &shuffle_op, x, in->h * r, in->w * r, in->c / (r * r), 0);
+
+    net->node[i]->stride = r;
+    return i;
+}
+
+int zn_net_unshuffle(zn_net *net, int x, int r)
+{
+    const zn_node *in = net->node[x];
+    int i = zn_net_add_node(net, &shuffle_op, x, in->h / r, in->w / r, in->c * r * r, 0);
+
+    net->node[i]->stride = r;
+    return i;
+}
+
+/* ---- number by number ---------------------------------------------------------------------------------------------- */
+
+static void relu_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie;
+    const real *restrict x = zn_node_in(o, 0)->y;
+    real *restrict y = o->y;
+    size_t first, end = zn_node_range(o, item, zn_node_len(o), &first);
+
+    (void)worker;
+    for (size_t i = first; i < end; i++)
+        y[i] = x[i] > 0 ? x[i] : 0;
+}
+
+static void relu_dx_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie, *x = zn_node_in(o, 0);
+    size_t first, end = zn_node_range(o, item, zn_node_len(o), &first);
+    const real *restrict y = o->y, *restrict dy = o->dy;
+    real *restrict dx = x->dy;
+    bool add = x->ready;
+
+    (void)worker;
+    for (size_t i = first; i < end; i++) {
+        real d = y[i] > 0 ? dy[i] : 0;
+
+        dx[i] = add ? dx[i] + d : d;
+    }
+}
+
+static void relu_forward(zn_node *o)
+{
+    zn_node_run(o, relu_item, zn_node_len(o), CHUNK);
+}
+
+static void relu_backward(zn_node *o)
+{
+    if (zn_node_in(o, 0)->wants)
+        zn_node_run(o, relu_dx_item, zn_node_len(o), CHUNK);
+}
+
+static const zn_op relu_op = { "relu", relu_forward, relu_backward };
+
+int zn_net_relu(zn_net *net, int x)
+{
+    const zn_node *in = net->node[x];
+
+    return zn_net_add_node(net, &relu_op, x, in->h, in->w, in->c, 0);
+}
+
+static void add_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie;
+    const real *a = zn_node_in(o, 0)->y, *b = zn_node_in(o, 1)->y;
+    size_t first, end = zn_node_range(o, item, zn_node_len(o), &first);
+
+    (void)worker;
+    for (size_t i = first; i < end; i++)
+        o->y[i] = a[i] + b[i];
+}
+
+static void add_dx_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie;
+    size_t first, end = zn_node_range(o, item, zn_node_len(o), &first);
+
+    (void)worker;
+    for (int k = 0; k < 2; k++) {
+        zn_node *x = zn_node_in(o, k);
+
+        for (size_t i = first; i < end && x->wants; i++)
+            x->dy[i] = x->ready ? x->dy[i] + o->dy[i] : o->dy[i];
+    }
+}
+
+static void add_forward(zn_node *o)
+{
+    zn_node_run(o, add_item, zn_node_len(o), CHUNK);
+}
+
+static void add_backward(zn_node *o)
+{
+    zn_node_run(o, add_dx_item, zn_node_len(o), CHUNK);
+}
+
+static const zn_op add_op = { "add", add_forward, add_backward };
+
+int zn_net_add(zn_net *net, int a, int b)
+{
+    const zn_node *in = net->node[a];
+    int i = zn_net_add_node(net, &add_op, a, in->h, in->w, in->c, 0);
+
+    net->node[i]->in[1] = b;
+    net->node[i]->wants = net->node[a]->wants || net->node[b]->wants;
+    return i;
+}
+
+static void halves_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie;
+    size_t first, end = zn_node_range(o, item, zn_node_pixels(o), &first), c = (size_t)o->c;
+
+    (void)worker;
+    for (size_t p = first; p < end; p++) {
+        const real *a = zn_node_in(o, 0)->y + 2 * p * c, *b = a + c;
+
+        for (size_t i = 0; i < c; i++)
+            o->y[p * c + i] = a[i] * b[i];
+    }
+}
+
+static void halves_dx_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie, *x = zn_node_in(o, 0);
+    size_t first, end = zn_node_range(o, item, zn_node_pixels(o), &first), c = (size_t)o->c;
+
+    (void)worker;
+    for (size_t p = first; p < end; p++) {
+        const real *a = x->y + 2 * p * c, *b = a + c, *dy = o->dy + p * c;
+        real *da = x->dy + 2 * p * c, *db = da + c;
+
+        for (size_t i = 0; i < c; i++) {
+            da[i] = (x->ready ? da[i] : 0) + dy[i] * b[i];
+            db[i] = (x->ready ? db[i] : 0) + dy[i] * a[i];
+        }
+    }
+}
+
+static void halves_forward(zn_node *o)
+{
+    zn_node_run(o, halves_item, zn_node_pixels(o), 1 + CHUNK / (size_t)o->c);
+}
+
+static void halves_backward(zn_node *o)
+{
+    if (zn_node_in(o, 0)->wants)
+        zn_node_run(o, halves_dx_item, zn_node_pixels(o), 1 + CHUNK / (size_t)o->c);
+}
+
+static const zn_op halves_op = { "halves", halves_forward, halves_backward };
+
+int zn_net_halves(zn_net *net, int x)
+{
+    const zn_node *in = net->node[x];
+
+    return zn_net_add_node(net, &halves_op, x, in->h, in->w, in->c / 2, 0);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* save.h - writes safetensors files. */
+#ifndef ZN_SAVE_H
+#define ZN_SAVE_H
+
+#include "net.h"
+
+typedef struct zn_save_part { /* all parameters of the network once, under a prefix */
+    const char *prefix;
+    const float *data;
+} zn_save_part;
+
+/* meta: pairs of strings without quotes or backslashes, NULL ends.  The file appears whole or not at all. */
+zn_status zn_save_safetensors(const char *path, const zn_net *net, const zn_save_part *parts, int n_parts,
+                              const char *const *meta, zn_error *err);
+
+#endif

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: MIT */
+/* trainer.c - one training run: options, batches, steps, tests, files. */
+#include "adam.h"
+#include "batch.h"
+#include "nets.h"
+#include "save.h"
+
+#include "../handle.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { WARM_UP = 50 /* steps of a rising rate */, TEST_NUMBER = 1 << 30 /* no step has it */, MAX_BATCH = 256 };
+
+typedef enum task { RESTORE, RECONSTRUCT, DENOISE } task;
+
+struct zn_trainer {
+    zn_engine *engine;
+    zn_train_options o;
+    task task;
+    int damage; /* of every picture; -1: they take turns */
+    zn_wavelets wavelets;
+    zn_net *net;
+    zn_adam adam;
+    real *clean;
+    real weight[MAX_BATCH]; /* of a picture's error, with `relative` */
+    zn_picture *pictures;
+    int n_pictures;
+    char model[32];
+};
+
+/* ---- open and close ----------------------------------------------------------------------------------------- */
+
+static bool is_denoiser(const char *model)
+{
+    return !strncmp(model, "denoise-", 8);
+}
+
+static zn_status check_options(zn_trainer *t, const zn_train_options *o, zn_error *err)
+{
+    static const char *const models[] = { "zenith-ae", "zenith-prune", "conv-baseline-ae", "denoise-fast",
+                                          "denoise-balanced", "denoise-best" };
+    static const struct {
+        const char *name;
+        task task;
+        int damage;
+    } tasks[] = { { "restore", RESTORE, -1 },           { "restore-gaussian", RESTORE, ZN_GAUSSIAN },
+                  { "restore-shot", RESTORE, ZN_SHOT }, { "restore-blur", RESTORE, ZN_BLUR },
+                  { "reconstruct", RECONSTRUCT, -1 },   { "denoise", DENOISE, ZN_GAUSSIAN } };
+    const char *name = o->task;
+    size_t i = 0, n = sizeof tasks / sizeof *tasks;
+    bool known = false;
+
+    for (size_t k = 0; o->model && k < sizeof models / sizeof *models; k++)
+        known = known || !strcmp(o->model, models[k]);
+    if (!known)
+        return zn_fail(err, ZN_E_USAGE, "'%s' cannot be trained; zenith-ae, zenith-prune, conv-baseline-ae and the "
+                       "denoisers can", o->model ? o->model : "");
+    snprintf(t->model, sizeof t->model, "%s", o->model);
+    t->o = *o;
+    name = name ? name : is_denoiser(o->model) ? "denoise" : "restore";
+    while (i < n && strcmp(tasks[i].name, name))
+        i++;
+    if (i == n || (tasks[i].task == DENOISE) != is_denoiser(o->model))
+        return zn_fail(err, ZN_E_USAGE, "%s cannot be trained for the task '%s'", o->model, name);
+    t->task = tasks[i].task;
+    t->damage = tasks[i].damage;
+    t->o.model = t->model;
+    t->o.base = o->base ? o->base : 16;
+    t->o.size = o->size ? o->size : 64;
+    t->o.batch = o->batch ? o->batch : 4;
+    t->o.steps = o->steps ? o->steps : 2000;
+    t->o.rate = o->rate > 0 ? o->rate : t->task == DENOISE ? 1e-4 : 1e-3;
+    if (!(o->sigma[1] > 0)) {
+        t->o.sigma[0] = t->task == DENOISE ? 0 : 0.2;
+        t->o.sigma[1] = t->task == DENOISE ? 55 : 0.2;
+    }
+    t->wavelets = (zn_wavelets){ { 0.05, 0.3 }, { 20, 80 } };
+    if (o->wave[1] > 0)
+        memcpy(t->wavelets.wave, o->wave, sizeof o->wave);
+    if (o->spread[1] > 0)
+        memcpy(t->wavelets.spread, o->spread, sizeof o->spread);
+    if (t->o.size < 16 || t->o.size > 1024 || t->o.batch < 1 || t->o.batch > MAX_BATCH || t->o.steps < 1 || t->o.base < 1 ||
+        t->o.base > 64 || !(t->o.dropout >= 0 && t->o.dropout < 1))
+        return zn_fail(err, ZN_E_USAGE, "size is from 16 to 1024, batch from 1 to 256, base from 1 to 64, dropout "
+                       "from 0 to below 1");
+    return ZN_OK;
+}
+
+static zn_status build(zn_trainer *t, const zn_weights *w, zn_error *err)
+{
+    const zn_train_options *o = &t->o;
+    bool ok;
+
+    t->net = zn_net_new(t->engine->dev);
+    if (!t->net)
+        return zn_fail(err, ZN_E_MEMORY, "out of memory");
+    if (t->task == DENOISE)
+        ok = zn_build_denoiser(t->net, o->batch, o->size, w);
+    else if (!strcmp(t->model, "conv-baseline-ae"))
+        ok = zn_build_conv_baseline(t->net, o->batch, o->size, o->base);
+    else
+        ok = zn_build_zenith_ae(t->net, o->batch, o->size, o->base, !strcmp(t->model, "zenith-prune"), o->residual);
+    if (!ok)
+        return zn_fail(err, ZN_E_USAGE, t->task == DENOISE
+                           ? "these weights are not of a denoiser, or %d pixels are not a multiple of its patches"
+                           : "%d pixels are not a multiple of 32, or the base is not a power of two from 4 to 32",
+                       o->size);
+    t->clean = calloc((size_t)o->batch * (size_t)o->size * (size_t)o->size * 3, sizeof *t->clean);
+    if (!zn_net_finish(t->net, o->seed) || !t->clean)
+        return zn_fail(err, ZN_E_MEMORY, "out of memory for %zu parameters", t->net->len);
+    t->adam.m = calloc(t->net->len, sizeof *t->adam.m);
+    t->adam.v = calloc(t->net->len, sizeof *t->adam.v);
+    if (!t->adam.m || !t->adam.v)
+        return zn_fail(err, ZN_E_MEMORY, "out of memory for %zu parameters", t->net->len);
+    t->adam.decay = o->decay;
+    t->net->dropout = (real)o->dropout;
+    t->net->penalty = (real)o->penalty;
+    t->net->seed = o->seed + 1;
+    return ZN_OK;
+}
+
+/* The options that decide the numbers of a run, as text: a checkpoint must have the same. */
+static void describe(const zn_trainer *t, char *text, size_t size)
+{
+    const zn_train_options *o = &t->o;
+
+    snprintf(text, size, "%s task %d.%d base %d size %d batch %d steps %lld rate %.9g decay %.9g cosine %d l1 %d relative %d seed %llu "
+             "temperature %.9g dropout %.9g penalty %.9g hard %d residual %d wave %.9g %.9g spread %.9g %.9g sigma %.9g "
+             "%.9g", t->model, (int)t->task, t->damage, o->base, o->size, o->batch, (long long)o->steps, o->rate, o->decay,
+             o->cosine, o->absolute, o->relative, (unsigned long long)o->seed, o->temperature, o->dropout, o->penalty, o->hard_gates,
+             o->residual, t->wavelets.wave[0], t->wavelets.wave[1], t->wavelets.spread[0], t->wavelets.spread[1],
+             o->sigma[0], o->sigma[1]);
+}
+
+static zn_status read_checkpoint(zn_trainer *t, const zn_weights *w, zn_error *err)
+{
+    const char *step = zn_weights_meta(w, "step"), *options = zn_weights_meta(w, "options");
+    char mine[512];
+    zn_status s;
+
+    if (!step || !options)
+        return zn_fail(err, ZN_E_FILE, "%s is not a checkpoint of a training run", t->o.resume);
+    describe(t, mine, sizeof mine);
+    if (strcmp(mine, options))
+        return zn_fail(err, ZN_E_USAGE, "%s was made with other options: %s", t->o.resume, options);
+    if ((s = zn_net_load(t->net, t->net->w, w, "", err)) || (s = zn_net_load(t->net, t->adam.m, w, "adam_m.", err)) ||
+        (s = zn_net_load(t->net, t->adam.v, w, "adam_v.", err)))
+        return s;
+    t->adam.step = strtoll(step, NULL, 10);
+    return ZN_OK;
+}
+
+zn_status zn_trainer_open(zn_trainer **out, zn_engine *engine, const zn_train_options *o, zn_error *err)
+{
+    zn_trainer *t = calloc(1, sizeof *t);
+    const char *file = o->resume ? o->resume : o->weights;
+    zn_weights *w = NULL;
+    zn_status s;
+
+    *out = NULL;
+    if (!t)
+        return zn_fail(err, ZN_E_MEMORY, "out of memory");
+    t->engine = engine;
+    s = check_options(t, o, err);
+    if (!s && engine->be != &zn_backend_scalar && engine->be != &zn_backend_neon && engine->be != &zn_backend_avx2 &&
+        engine->be != &zn_backend_avx512)
+        s = zn_fail(err, ZN_E_USAGE, "training runs on the CPU; the engine %s is none", engine->be->name);
+    if (!s && !file && t->task == DENOISE)
+        s = zn_fail(err, ZN_E_USAGE, "a denoiser is trained from weights: --weights FILE");
+    if (!s && file)
+        s = zn_weights_open(&w, &file, 1, err);
+    if (!s)
+        s = build(t, w, err);
+    if (!s && w)
+        s = o->resume ? read_checkpoint(t, w, err) : zn_net_load(t->net, t->net->w, w, "", err);
+    zn_weights_close(&w);
+    if (s)
+        zn_trainer_close(&t);
+    *out = t;
+    return s;
+}
+
+void zn_trainer_close(zn_trainer **trainer)
+{
+    zn_trainer *t = trainer ? *trainer : NULL;
+
+    if (!t)
+        return;
+    zn_net_free(&t->net);
+    for (int i = 0; i < t->n_pictures; i++)
+        free(t->pictures[i].data);
+    free(t->pictures);
+    free(t->clean);
+    free(t->adam.m);
+    free(t->adam.v);
+    free(t);
+    *trainer = NULL;
+}
+
+int64_t zn_trainer_parameters(const zn_trainer *t)
+{
+    return (int64_t)t->net->len;
+}
+
+zn_status zn_trainer_add_picture(zn_trainer *t, const zn_array *picture, zn_error *err)
+{
+    size_t len = zn_array_len(picture);
+    zn_picture *list, p = { NULL, picture->w, picture->h };
+
+    if (p.w < t->o.size || p.h < t->o.size || picture->c != 3)
+        return zn_fail(err, ZN_E_USAGE, "a picture of %dx%d with %d channels is too small for squares of %d, or not "
+                       "of 3 channels", p.w, p.h, picture->c, t->o.size);
+    list = realloc(t->pictures, (size_t)(t->n_pictures + 1) * sizeof *list);
+    if (list)
+        t->pictures = list;
+    p.data = list ? malloc(len) : NULL;
+    if (!p.data)
+        return zn_fail(err, ZN_E_MEMORY, "out of memory for the pictures");
+    for (size_t i = 0; i < len; i++) {
+        float v = picture->data[i];
+
+        p.data[i] = v > 0 ? (unsigned char)(v < 1 ? v * 255 + 0.5f : 255) : 0; /* NaN gives 0 */
+    }
+    t->pictures[t->n_pictures++] = p;
+    return ZN_OK;
+}
+
+/* ---- batches -------------------------------------------------------------------------------------------------- */
+
+typedef struct batch_job {
+    zn_trainer *t;
+    uint64_t number;
+    int kind; /* of damage; -1: they take turns */
+} batch_job;
+
+static double draw_sigma(const zn_trainer *t, uint64_t stream)
+{
+    return t->o.sigma[0] + (t->o.sigma[1] - t->o.sigma[0]) * zn_uniform(t->o.seed + 3, stream, 0);
+}
+
+/* Channels of the denoiser's input: the picture unshuffled by 2, then the noise map likewise. */
+static void fill_both(real *both, const real *noisy, int size, double sigma)
+{
+    for (int i = 0; i < size; i++)
+        for (int j = 0; j < size; j++)
+            for (int c = 0; c < 3; c++) {
+                real *to = both + ((size_t)(i / 2) * (size_t)(size / 2) + (size_t)(j / 2)) * 24;
+                int at = c * 4 + i % 2 * 2 + j % 2;
+
+                to[at] = noisy[((size_t)i * (size_t)size + (size_t)j) * 3 + (size_t)c];
+                to[12 + at] = (real)sigma;
+            }
+}
+
+/* 1 where the damage is a mean square of 0.1, more where it is less. */
+static real relative_weight(const real *x, const real *clean, size_t len)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < len; i++)
+        sum += (double)((x[i] - clean[i]) * (x[i] - clean[i]));
+    return (real)(0.1 / (sum / (double)len + 1e-4));
+}
+
+static void damage_item(void *cookie, int item, int worker)
+{
+    const batch_job *job = cookie;
+    zn_trainer *t = job->t;
+    size_t len = (size_t)t->o.size * (size_t)t->o.size * 3, at = (size_t)item * len;
+    uint64_t stream = job->number * (uint64_t)t->o.batch + (uint64_t)item;
+    int kind = job->kind >= 0 ? job->kind : (int)((job->number + (uint64_t)item) % ZN_N_DAMAGES);
+    real *x = t->net->node[0]->y + at;
+
+    (void)worker;
+    if (t->task == DENOISE) {
+        double sigma = draw_sigma(t, stream) / 255;
+
+        x = t->net->node[1]->y + at;
+        zn_damage(x, t->clean + at, t->o.size, ZN_GAUSSIAN, sigma, t->o.seed + 2, stream);
+        fill_both(t->net->node[0]->y + 2 * at, x, t->o.size, sigma);
+    } else if (t->task == RESTORE) {
+        zn_damage(x, t->clean + at, t->o.size, kind, job->number == TEST_NUMBER ? 0.3 : draw_sigma(t, stream),
+                  t->o.seed + 2, stream);
+    } else {
+        memcpy(x, t->clean + at, len * sizeof *x);
+    }
+    t->weight[item] = relative_weight(x, t->clean + at, len);
+}
+
+static void make_batch(zn_trainer *t, uint64_t number, int kind)
+{
+    batch_job job = { t, number, kind };
+
+    if (t->task == DENOISE)
+        zn_cut_pictures(t->clean, t->o.batch, t->o.size, t->pictures, t->n_pictures, t->o.seed, number);
+    else
+        zn_draw_wavelets(t->net->dev->pool, t->clean, t->o.batch, t->o.size, &t->wavelets, t->o.seed, number);
+    zn_pool_run(t->net->dev->pool, damage_item, &job, t->o.batch);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------ */
+
+static double now_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return 1e3 * (double)ts.tv_sec + 1e-6 * (double)ts.tv_nsec;
+}
+
+/* 1 until a quarter, 0 from three quarters on. */
+static double cooled(double done)
+{
+    return done < 0.25 ? 1 : done < 0.75 ? 1.5 - 2 * done : 0;
+}
+
+static double rate_at(const zn_trainer *t, int64_t step)
+{
+    double warm = step < WARM_UP ? (double)(step + 1) / WARM_UP : 1;
+    double done = (double)step / (double)t->o.steps;
+
+    return t->o.cosine ? t->o.rate * warm * 0.5 * (1 + cos(3.14159265358979 * (done < 1 ? done : 1))) : t->o.rate;
+}
+
+zn_status zn_trainer_step(zn_trainer *t, zn_train_report *report, zn_error *err)
+{
+    zn_net *net = t->net;
+    zn_train_report r = { .steps = t->o.steps };
+    double t0 = now_ms(), t1, t2, t3;
+    int64_t step = t->adam.step;
+
+    if (t->task == DENOISE && !t->n_pictures)
+        return zn_fail(err, ZN_E_USAGE, "there are no pictures to learn from");
+    pthread_mutex_lock(&t->engine->lock);
+    net->training = !t->o.hard_gates;
+    net->temperature = (real)(t->o.temperature * cooled((double)step / (double)t->o.steps));
+    net->step = (uint64_t)step;
+    make_batch(t, (uint64_t)step, t->damage);
+    t1 = now_ms();
+    zn_net_forward(net);
+    r.loss = zn_net_loss(net, t->clean, t->o.relative ? t->weight : NULL, t->o.absolute);
+    r.open_gates = zn_net_open_gates(net, &r.all_gates);
+    t2 = now_ms();
+    zn_net_backward(net);
+    t3 = now_ms();
+    t->adam.rate = rate_at(t, step);
+    zn_adam_update(&t->adam, net);
+    pthread_mutex_unlock(&t->engine->lock);
+    r.step = t->adam.step;
+    r.data_ms = t1 - t0;
+    r.forward_ms = t2 - t1;
+    r.backward_ms = t3 - t2;
+    r.update_ms = now_ms() - t3;
+    *report = r;
+    if (!isfinite(r.loss))
+        return zn_fail(err, ZN_E_USAGE, "the loss is no longer finite at step %lld: a smaller --rate helps",
+                       (long long)r.step);
+    return ZN_OK;
+}
+
+zn_status zn_trainer_test(zn_trainer *t, int kind, double *before, double *after, zn_error *err)
+{
+    const zn_node *x;
+    size_t len = zn_node_len(zn_net_last(t->net));
+
+    if (t->task == DENOISE && !t->n_pictures)
+        return zn_fail(err, ZN_E_USAGE, "there are no pictures to test with");
+    pthread_mutex_lock(&t->engine->lock);
+    t->net->training = false;
+    make_batch(t, TEST_NUMBER, kind);
+    zn_net_forward(t->net);
+    *after = zn_net_loss(t->net, t->clean, NULL, false);
+    x = t->net->node[t->task == DENOISE ? 1 : 0];
+    *before = 0;
+    for (size_t i = 0; i < len; i++)
+        *before += pow((double)(x->y[i] - t->clean[i]), 2) / (double)len;
+    pthread_mutex_unlock(&t->engine->lock);
+    return ZN_OK;
+}
+
+/* ---- files ---------------------------------------------------------------------------------------------------------- */
+
+zn_status zn_trainer_save(const zn_trainer *t, const char *path, zn_error *err)
+{
+    const zn_save_part part = { "", t->net->w };
+    const char *meta[] = { "model", t->model, t->o.residual ? "residual" : NULL, "1", NULL };
+
+    return zn_save_safetensors(path, t->net, &part, 1, meta, err);
+}
+
+zn_status zn_trainer_checkpoint(const zn_trainer *t, const char *path, zn_error *err)
+{
+    const zn_save_part parts[] = { { "", t->net->w }, { "adam_m.", t->adam.m }, { "adam_v.", t->adam.v } };
+    char step[32], options[512];
+    const char *meta[] = { "step", step, "options", options, NULL };
+
+    snprintf(step, sizeof step, "%lld", (long long)t->adam.step);
+    describe(t, options, sizeof options);
+    return zn_save_safetensors(path, t->net, parts, 3, meta, err);
+}

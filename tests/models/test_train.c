@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/* test_train.c - training: the networks compute what the models compute, products are products, a run gives the
+ * same bits on any number of threads and after a break, and it learns. */
+#include "../unit/test.h"
+
+#include "cpu/matmul.h"
+#include "handle.h"
+#include "train/nets.h"
+#include "zenith_train.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define GOLDEN ZN_SOURCE_ROOT "/tests/data/golden/"
+
+static zn_engine *engine; /* the fastest of the CPU */
+
+/* NaN stays. */
+static void larger(double *worst, float d)
+{
+    double a = fabs((double)d);
+
+    *worst = a <= *worst ? *worst : a;
+}
+
+/* ---- products --------------------------------------------------------------------------------------------------- */
+
+static void check_product(int m, int n, int k, bool turn_a, bool turn_b, bool add)
+{
+    size_t la = (size_t)m * (size_t)k, lb = (size_t)k * (size_t)n, ly = (size_t)m * (size_t)n;
+    float *a = malloc(la * sizeof *a), *b = malloc(lb * sizeof *b), *y = malloc(ly * sizeof *y);
+    float *bias = malloc((size_t)n * sizeof *bias);
+    zn_matrix ma = { a, turn_a ? 1 : (size_t)k, turn_a ? (size_t)m : 1 };
+    zn_matrix mb = { b, turn_b ? 1 : (size_t)n, turn_b ? (size_t)k : 1 };
+    double worst = 0;
+
+    for (size_t i = 0; i < la; i++)
+        a[i] = (float)zn_normal(1, 1, i);
+    for (size_t i = 0; i < lb; i++)
+        b[i] = (float)zn_normal(1, 2, i);
+    for (size_t i = 0; i < ly; i++)
+        y[i] = (float)(i % 7);
+    for (int i = 0; i < n; i++)
+        bias[i] = (float)i;
+    zn_cpu_matmul(engine->dev, y, (size_t)n, ma, mb, m, n, k, bias, add);
+    for (size_t i = 0; i < (size_t)m; i++)
+        for (size_t j = 0; j < (size_t)n; j++) {
+            double want = (double)j + (add ? (double)((i * (size_t)n + j) % 7) : 0), mag = fabs(want) + 1, d;
+
+            for (size_t c = 0; c < (size_t)k; c++) {
+                double p = (double)a[i * ma.row + c * ma.col] * (double)b[c * mb.row + j * mb.col];
+
+                want += p;
+                mag += fabs(p);
+            }
+            d = fabs(y[i * (size_t)n + j] - want) / mag;
+            worst = d <= worst ? worst : d;
+        }
+    free(a);
+    free(b);
+    free(y);
+    free(bias);
+    CHECK(worst <= (k + 4) * 1.2e-7, "%dx%dx%d: off by %g", m, n, k, worst);
+}
+
+static void test_products(void)
+{
+    static const int sizes[][3] = { { 1, 1, 1 }, { 5, 17, 3 }, { 16, 40, 700 }, { 500, 33, 20 }, { 977, 7, 260 } };
+
+    for (int i = 0; i < 5; i++)
+        for (int way = 0; way < 8; way++)
+            TRY(check_product(sizes[i][0], sizes[i][1], sizes[i][2], way & 1, way & 2, way & 4));
+}
+
+/* ---- the same networks -------------------------------------------------------------------------------------------- */
+
+static bool load(float *to, size_t len, const zn_weights *w, const char *name)
+{
+    const zn_entry *e = zn_weights_get(w, name);
+
+    if (!e || zn_entry_len(e) != len)
+        return false;
+    zn_entry_read(e, to);
+    return true;
+}
+
+/* Patches of 32x32 know nothing of each other: the golden picture of 64x32 is a batch of two. */
+static void test_baseline_is_the_model(void)
+{
+    enum { H = 32, W = 64, LEN = H * W * 3 };
+    const char *file = GOLDEN "zenith-conv-baseline.safetensors";
+    const char *golden = GOLDEN "zenith-conv-baseline.golden.safetensors";
+    zn_weights *w = NULL, *ref = NULL;
+    zn_net *net = zn_net_new(engine->dev);
+    zn_error err = { "" };
+    static float in[LEN], want[LEN];
+    double worst = -1;
+
+    if (!zn_weights_open(&w, &file, 1, &err) && !zn_weights_open(&ref, &golden, 1, &err) &&
+        zn_build_conv_baseline(net, W / H, H, 1) && zn_net_finish(net, 0) && !zn_net_load(net, net->w, w, "", &err) &&
+        load(in, LEN, ref, "in") && load(want, LEN, ref, "out")) {
+        float *x = net->node[0]->y, *y = zn_net_last(net)->y;
+
+        worst = 0;
+        for (int i = 0; i < LEN; i++)
+            x[i / (W * 3) * (H * 3) + i % (W * 3) / (H * 3) * (H * H * 3) + i % (H * 3)] = in[i];
+        zn_net_forward(net);
+        for (int i = 0; i < LEN; i++)
+            larger(&worst, y[i / (W * 3) * (H * 3) + i % (W * 3) / (H * 3) * (H * H * 3) + i % (H * 3)] - want[i]);
+    }
+    zn_weights_close(&w);
+    zn_weights_close(&ref);
+    zn_net_free(&net);
+    CHECK(worst >= 0, "%s", err.text);
+    CHECK(worst <= 1e-4, "off by %g", worst);
+}
+
+/* A few steps of training, saved; the model of that file gives what the network gives. */
+static void check_saved(const char *id, bool residual)
+{
+    enum { S = 64 };
+    zn_train_options o = { .model = id, .task = "restore", .base = 4, .batch = 1, .size = S, .steps = 40,
+                           .residual = residual, .rate = 3e-3 };
+    char path[] = "/tmp/zenith-train-XXXXXX";
+    const char *file = path;
+    int fd = mkstemp(path);
+    zn_trainer *t = NULL;
+    zn_train_report r;
+    zn_model *m = NULL;
+    zn_weights *w = NULL;
+    zn_net *net = zn_net_new(engine->dev);
+    zn_error err = { "" };
+    zn_array x = { malloc(S * S * 3 * sizeof(float)), S, S, 3 }, y = { malloc(S * S * 3 * sizeof(float)), S, S, 3 };
+    double worst = -1;
+    bool ok = fd >= 0 && !zn_trainer_open(&t, engine, &o, &err);
+
+    for (int i = 0; i < 40 && ok; i++)
+        ok = !zn_trainer_step(t, &r, &err);
+    ok = ok && !zn_trainer_save(t, path, &err) && !zn_weights_open(&w, &file, 1, &err) &&
+         !zn_model_open(&m, engine, id, &file, 1, &err);
+    if (ok && zn_build_zenith_ae(net, 1, S, 4, !strcmp(id, "zenith-prune"), residual) && zn_net_finish(net, 0) &&
+        !zn_net_load(net, net->w, w, "", &err)) {
+        for (int i = 0; i < S * S * 3; i++)
+            x.data[i] = net->node[0]->y[i] = (float)zn_normal(8, 0, (uint64_t)i) * 0.3f;
+        zn_net_forward(net);
+        if (!zn_model_run(m, &x, 1, &y, NULL, &err)) {
+            worst = 0;
+            for (int i = 0; i < S * S * 3; i++)
+                larger(&worst, y.data[i] - zn_net_last(net)->y[i]);
+        }
+    }
+    zn_model_close(&m);
+    zn_weights_close(&w);
+    zn_trainer_close(&t);
+    zn_net_free(&net);
+    free(x.data);
+    free(y.data);
+    if (fd >= 0) {
+        close(fd);
+        unlink(path);
+    }
+    CHECK(worst >= 0, "%s: %s", id, err.text);
+    CHECK(worst <= 1e-4, "%s: off by %g", id, worst);
+}
+
+static void test_saved_weights_run(void)
+{
+    TRY(check_saved("zenith-ae", false));
+    TRY(check_saved("zenith-prune", false));
+    TRY(check_saved("zenith-prune", true));
+}
+
+/* ---- runs ------------------------------------------------------------------------------------------------------------ */
+
+static unsigned char *slurp(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    unsigned char *p = malloc(1 << 24);
+
+    *size = f ? fread(p, 1, 1 << 24, f) : 0;
+    if (f)
+        fclose(f);
+    return p;
+}
+
+/* Some steps on so many threads, from a checkpoint if there is one, to a checkpoint. */
+static bool steps(const zn_train_options *o, int threads, int n, const char *out, zn_error *err)
+{
+    zn_engine *e = NULL;
+    zn_trainer *t = NULL;
+    zn_train_report r;
+    float square[48 * 48 * 3];
+    zn_array picture = { square, 48, 48, 3 };
+    bool ok = !zn_engine_open(&e, zn_engine_name(engine), threads, err) && !zn_trainer_open(&t, e, o, err);
+
+    for (int i = 0; i < 48 * 48 * 3; i++)
+        square[i] = (float)(i % 97) / 97;
+    if (ok && !strncmp(o->model, "denoise", 7))
+        ok = !zn_trainer_add_picture(t, &picture, err);
+    for (int i = 0; i < n && ok; i++)
+        ok = !zn_trainer_step(t, &r, err);
+    ok = ok && !zn_trainer_checkpoint(t, out, err);
+    zn_trainer_close(&t);
+    zn_engine_close(&e);
+    return ok;
+}
+
+static void check_run(zn_train_options o)
+{
+    char dir[] = "/tmp/zenith-train-XXXXXX", one[64], three[64], half[64], whole[64];
+    zn_error err = { "" };
+    unsigned char *a, *b, *c;
+    size_t la, lb, lc;
+    bool ok = mkdtemp(dir) != NULL, threads_same, resume_same;
+
+    snprintf(one, sizeof one, "%s/one", dir);
+    snprintf(three, sizeof three, "%s/three", dir);
+    snprintf(half, sizeof half, "%s/half", dir);
+    snprintf(whole, sizeof whole, "%s/whole", dir);
+    ok = ok && steps(&o, 1, 6, one, &err) && steps(&o, 3, 6, three, &err) && steps(&o, 2, 2, half, &err);
+    o.resume = half;
+    ok = ok && steps(&o, 1, 4, whole, &err);
+    a = slurp(one, &la);
+    b = slurp(three, &lb);
+    c = slurp(whole, &lc);
+    threads_same = la > 1000 && la == lb && !memcmp(a, b, la);
+    resume_same = la == lc && !memcmp(a, c, la);
+    free(a);
+    free(b);
+    free(c);
+    unlink(one), unlink(three), unlink(half), unlink(whole);
+    rmdir(dir);
+    CHECK(ok, "%s: %s", o.model, err.text);
+    CHECK(threads_same, "%s: three threads give other bits than one", o.model);
+    CHECK(resume_same, "%s: a continued run gives other bits than an unbroken one", o.model);
+}
+
+static void test_same_bits(void)
+{
+    zn_train_options prune = { .model = "zenith-prune", .base = 4, .batch = 3, .size = 64, .steps = 10,
+                               .temperature = 0.5, .dropout = 0.1, .decay = 0.01, .cosine = true, .seed = 5 };
+    zn_train_options baseline = { .model = "conv-baseline-ae", .task = "reconstruct", .base = 1, .batch = 2,
+                                  .size = 32, .steps = 10, .absolute = true };
+    zn_train_options denoiser = { .model = "denoise-fast", .weights = GOLDEN "denoise.safetensors", .batch = 2,
+                                  .size = 32, .steps = 10 };
+
+    TRY(check_run(prune));
+    TRY(check_run(baseline));
+    TRY(check_run(denoiser));
+}
+
+static void test_it_learns(void)
+{
+    zn_train_options o = { .model = "zenith-prune", .base = 4, .batch = 4, .size = 32, .steps = 300, .residual = true,
+                           .rate = 3e-3, .sigma = { 0.3, 0.3 } };
+    zn_trainer *t = NULL;
+    zn_train_report r;
+    zn_error err = { "" };
+    double before = 0, after = 1;
+    bool ok = !zn_trainer_open(&t, engine, &o, &err);
+
+    for (int i = 0; i < 300 && ok; i++)
+        ok = !zn_trainer_step(t, &r, &err);
+    ok = ok && !zn_trainer_test(t, 0, &before, &after, &err);
+    zn_trainer_close(&t);
+    CHECK(ok, "%s", err.text);
+    CHECK(after < 0.9 * before, "error %g before, %g after", before, after);
+}
+
+static void test_refusals(void)
+{
+    static const zn_train_options bad[] = {
+        { .model = "taesd-encode" },
+        { .model = "zenith-ae", .task = "denoise" },
+        { .model = "zenith-ae", .size = 50 },
+        { .model = "denoise-fast" },
+        { .model = "denoise-fast", .weights = GOLDEN "zenith-ae.safetensors" },
+        { .model = "zenith-ae", .weights = GOLDEN "zenith-ae.safetensors" }, /* base 4, not 16 */
+        { .model = "zenith-ae", .resume = GOLDEN "zenith-ae.safetensors" },
+    };
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        zn_trainer *t = NULL;
+        zn_error err = { "" };
+        zn_status s = zn_trainer_open(&t, engine, &bad[i], &err);
+
+        zn_trainer_close(&t);
+        CHECK(s && err.text[0], "case %zu was taken", i);
+    }
+}
+
+int main(void)
+{
+    zn_error err;
+
+    if (zn_engine_open(&engine, NULL, 2, &err)) {
+        printf("%s\n", err.text);
+        return 1;
+    }
+    if (!strcmp(zn_engine_name(engine), "cuda")) {
+        zn_engine_close(&engine);
+        zn_engine_open(&engine, "scalar", 2, &err);
+    }
+    RUN(test_products);
+    RUN(test_baseline_is_the_model);
+    RUN(test_saved_weights_run);
+    RUN(test_same_bits);
+    RUN(test_it_learns);
+    RUN(test_refusals);
+    zn_engine_close(&engine);
+    return test_end();
+}

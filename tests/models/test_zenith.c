@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/* test_zenith.c - what must be true of the Zenith networks whatever their weights are, on every engine. */
+#include "../unit/test.h"
+
+#include "handle.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static zn_engine *engine; /* of the tests that run */
+
+static float noise(unsigned *seed)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (float)(*seed >> 8) / 8388608.0f - 1;
+}
+
+static zn_tensor tensor(int h, int w, int c, unsigned seed)
+{
+    zn_tensor t = { engine->be->alloc(engine->dev, (size_t)h * (size_t)w * (size_t)c * sizeof(float)), 1, h, w, c, c };
+    float *x = malloc(zn_pixels(t) * (size_t)c * sizeof *x);
+
+    for (size_t i = 0; i < zn_pixels(t) * (size_t)c; i++)
+        x[i] = seed ? noise(&seed) : 0;
+    engine->be->upload(engine->dev, t.data, x, zn_pixels(t) * (size_t)c * sizeof *x);
+    free(x);
+    return t;
+}
+
+static float *row(const float *x, size_t n)
+{
+    float *p = engine->be->alloc(engine->dev, n * sizeof *p);
+
+    engine->be->upload(engine->dev, p, x, n * sizeof *p);
+    return p;
+}
+
+/* The largest |a - scale * b|. */
+static double distance(zn_tensor a, zn_tensor b, double scale)
+{
+    size_t n = zn_pixels(a) * (size_t)a.c;
+    float *x = malloc(n * sizeof *x), *y = malloc(n * sizeof *y);
+    double worst = 0;
+
+    engine->be->download(engine->dev, x, a.data, n * sizeof *x);
+    engine->be->download(engine->dev, y, b.data, n * sizeof *y);
+    engine->be->sync(engine->dev, NULL);
+    for (size_t i = 0; i < n; i++) {
+        double d = fabs((double)x[i] - scale * (double)y[i]);
+
+        worst = d <= worst ? worst : d;
+    }
+    free(x);
+    free(y);
+    return worst;
+}
+
+static void drop(zn_tensor a, zn_tensor b)
+{
+    engine->be->free(engine->dev, a.data);
+    engine->be->free(engine->dev, b.data);
+}
+
+static void test_twice_is_n(void)
+{
+    static const struct {
+        zn_axis axis;
+        int n, h, w, c;
+    } cases[] = { { ZN_ALONG_C, 2048, 3, 3, 2048 }, { ZN_ALONG_W, 256, 3, 256, 20 }, { ZN_ALONG_H, 128, 128, 7, 16 } };
+
+    for (int i = 0; i < 3; i++) {
+        zn_tensor x = tensor(cases[i].h, cases[i].w, cases[i].c, 3), y = tensor(cases[i].h, cases[i].w, cases[i].c, 0);
+        zn_fwht f = { .axis = cases[i].axis, .n = cases[i].n };
+        double d;
+
+        engine->be->fwht(engine->dev, y, x, &f);
+        engine->be->fwht(engine->dev, y, y, &f);
+        d = distance(y, x, cases[i].n);
+        drop(x, y);
+        CHECK(d <= 2e-6 * cases[i].n, "axis %d: off by %g", i, d);
+    }
+}
+
+static void test_open_gates_change_nothing(void)
+{
+    zn_tensor x = tensor(37, 50, 12, 4), y = tensor(37, 50, 12, 0);
+    float ones[16];
+    double d;
+
+    for (int i = 0; i < 16; i++)
+        ones[i] = 1.0f / 16;
+    zn_fwht w = { .axis = ZN_ALONG_W, .n = 16, .shift = 8, .gate = row(ones, 16) };
+    zn_fwht h = { .axis = ZN_ALONG_H, .n = 16, .gate = w.gate };
+
+    engine->be->fwht(engine->dev, y, x, &w);
+    engine->be->fwht(engine->dev, y, y, &h);
+    d = distance(y, x, 1);
+    engine->be->free(engine->dev, (void *)w.gate);
+    drop(x, y);
+    CHECK(d <= 1e-5, "off by %g", d);
+}
+
+static void test_shuffle_undoes_unshuffle(void)
+{
+    zn_tensor x = tensor(8, 12, 5, 5), mid = tensor(2, 3, 80, 0), y = tensor(8, 12, 5, 0);
+    double d;
+
+    engine->be->unshuffle(engine->dev, mid, x, 4);
+    engine->be->shuffle(engine->dev, y, mid, 4, (zn_tail){ 0 });
+    d = distance(x, y, 1);
+    drop(x, y);
+    engine->be->free(engine->dev, mid.data);
+    CHECK(d == 0, "off by %g", d);
+}
+
+/* Four rounds of permutation, scale and transform are a matrix: its columns are what unit vectors become. */
+static void test_spectral_layer_is_its_matrix(void)
+{
+    enum { P = 32, ROUNDS = 4 };
+    float scale[ROUNDS * P], unit[P * P] = { 0 }, got[P * P];
+    int32_t perm[ROUNDS * P];
+    double want[P][P], next[P][P];
+    unsigned seed = 9;
+    zn_tensor x = tensor(P, 1, P, 0), y = tensor(P, 1, P, 0);
+    zn_fwht f = { .axis = ZN_ALONG_C, .n = P, .rounds = ROUNDS };
+
+    for (int i = 0; i < ROUNDS * P; i++) {
+        scale[i] = noise(&seed);
+        perm[i] = (i * 5 + i / P) % P;
+    }
+    for (int i = 0; i < P; i++)
+        unit[i * P + i] = 1;
+    engine->be->upload(engine->dev, x.data, unit, sizeof unit);
+    f.pre = row(scale, ROUNDS * P);
+    f.perm = (const void *)row((const float *)(const void *)perm, ROUNDS * P);
+    engine->be->fwht(engine->dev, y, x, &f);
+    engine->be->sync(engine->dev, NULL);
+    engine->be->download(engine->dev, got, y.data, sizeof got);
+    for (int i = 0; i < P; i++)
+        for (int j = 0; j < P; j++)
+            want[i][j] = i == j;
+    for (int r = 0; r < ROUNDS; r++) { /* a sign of H is the parity of the bits that i and j share */
+        for (int u = 0; u < P; u++)
+            for (int i = 0; i < P; i++) {
+                next[u][i] = 0;
+                for (int j = 0; j < P; j++)
+                    next[u][i] += (__builtin_popcount((unsigned)(i & j)) % 2 ? -1 : 1) *
+                                  (double)scale[r * P + j] * want[u][perm[r * P + j]];
+            }
+        memcpy(want, next, sizeof want);
+    }
+    engine->be->free(engine->dev, (void *)f.pre);
+    engine->be->free(engine->dev, (void *)f.perm);
+    drop(x, y);
+    for (int i = 0; i < P * P; i++)
+        CHECK(fabs((double)got[i] - want[i / P][i % P]) <= 1e-4 * 32, "element %d: %g, not %g", i, (double)got[i],
+              want[i / P][i % P]);
+}
+
+/* Scale 1/c and an identity mixer: the transforms cancel, and the ReLU is left. */
+static void test_fresh_block_is_relu(void)
+{
+    enum { C = 512 };
+    zn_tensor x = tensor(4, 4, C, 6), y = tensor(4, 4, C, 0), z = tensor(4, 4, C, 0);
+    float mix[3 * C] = { 0 };
+    double d;
+
+    for (int i = 0; i < C; i++)
+        mix[C + i] = 1.0f / C;
+    zn_fwht f = { .axis = ZN_ALONG_C, .n = C, .mix = row(mix, 3 * C), .act = ZN_RELU };
+
+    engine->be->fwht(engine->dev, y, x, &f);
+    engine->be->map(engine->dev, z, x, (zn_tail){ .pre = ZN_RELU });
+    d = distance(y, z, 1);
+    engine->be->free(engine->dev, (void *)f.mix);
+    engine->be->free(engine->dev, z.data);
+    drop(x, y);
+    CHECK(d <= 1e-5, "off by %g", d);
+}
+
+/* All gates shut: the block's output is its beta. */
+static void test_shut_gates_leave_beta(void)
+{
+    enum { C = 64 };
+    zn_tensor x = tensor(4, 4, C, 7), y = tensor(4, 4, C, 8), mask = tensor(4, 4, C / 8, 1), b = tensor(4, 4, C, 0);
+    float gate[C / 4], weight[9 * C], beta[C], ones[C];
+    double d;
+
+    for (int i = 0; i < C; i++)
+        beta[i] = (float)i / C, ones[i] = 1;
+    for (int i = 0; i < 9 * C; i++)
+        weight[i] = 1;
+    for (int i = 0; i < C / 4; i++)
+        gate[i] = i < C / 8 ? 1 : -1e6f;
+    float *g = row(gate, C / 4);
+    zn_pruned p = { .c = C, .scale = g, .bias = g + C / 8, .weight = row(weight, 9 * C) };
+    zn_norm n = { .kind = ZN_GROUP_NORM, .c = C, .groups = 32, .eps = 1e-5f, .gamma = row(ones, C),
+                  .beta = row(beta, C) };
+
+    engine->be->pruned(engine->dev, y, mask, x, &p);
+    engine->be->norm(engine->dev, y, y, &n, (zn_tail){ 0 });
+    engine->be->fill(engine->dev, b, beta);
+    d = distance(y, b, 1);
+    engine->be->free(engine->dev, g);
+    engine->be->free(engine->dev, (void *)p.weight);
+    engine->be->free(engine->dev, n.gamma);
+    engine->be->free(engine->dev, n.beta);
+    drop(x, y);
+    drop(mask, b);
+    CHECK(d == 0, "off by %g", d);
+}
+
+static int64_t parameters(const char *id)
+{
+    const char *made_up = ZN_RANDOM_WEIGHTS;
+    zn_model *m = NULL;
+    int64_t n = -1;
+
+    if (!zn_model_open(&m, engine, id, &made_up, 1, NULL))
+        n = zn_model_parameters(m);
+    zn_model_close(&m);
+    return n;
+}
+
+static void test_parameters_as_documented(void)
+{
+    static const struct {
+        const char *encode, *decode;
+        int64_t n;
+    } cases[] = {
+        { "zenith-taesd-encode", "zenith-taesd-decode", 777191 },
+        { "zenith-lite-encode", "zenith-lite-decode", 364711 },
+        { "vanilla-taesd-encode", "vanilla-taesd-decode", 3850247 },
+        { "zenith-ae", NULL, 258171 },
+        { "zenith-prune", NULL, 356475 },
+    };
+
+    for (int i = 0; i < 5; i++) {
+        int64_t n = parameters(cases[i].encode) + (cases[i].decode ? parameters(cases[i].decode) : 0);
+
+        CHECK(n == cases[i].n, "%s: %lld, not %lld", cases[i].encode, (long long)n, (long long)cases[i].n);
+    }
+}
+
+/* Without windows the picture must be as long and wide as the gates. */
+static void test_exact_form_says_its_size(void)
+{
+    const char *file = ZN_SOURCE_ROOT "/tests/data/golden/zenith-lite-encode.safetensors";
+    zn_array x = { calloc(64 * 64 * 3, sizeof(float)), 64, 64, 3 }, y = { calloc(8 * 8 * 4, sizeof(float)), 8, 8, 4 };
+    zn_error err = { "" };
+    zn_model *m = NULL;
+    zn_status s = zn_model_open(&m, engine, "zenith-lite-encode", &file, 1, &err);
+
+    if (!s)
+        s = zn_model_run(m, &x, 1, &y, NULL, &err);
+    zn_model_close(&m);
+    free(x.data);
+    free(y.data);
+    CHECK(s == ZN_E_USAGE && strstr(err.text, "32x16") && strstr(err.text, "64x64"), "%d: %s", s, err.text);
+}
+
+int main(void)
+{
+    zn_engine_info list[16];
+    int n = zn_engine_list(list, 16);
+
+    for (int e = 0; e < n; e++) {
+        if (!list[e].usable || zn_engine_open(&engine, list[e].name, 2, NULL))
+            continue;
+        printf("# %s\n", list[e].name);
+        RUN(test_twice_is_n);
+        RUN(test_open_gates_change_nothing);
+        RUN(test_shuffle_undoes_unshuffle);
+        RUN(test_spectral_layer_is_its_matrix);
+        RUN(test_fresh_block_is_relu);
+        RUN(test_shut_gates_leave_beta);
+        RUN(test_parameters_as_documented);
+        RUN(test_exact_form_says_its_size);
+        zn_engine_close(&engine);
+    }
+    return test_end();
+}
