@@ -54,6 +54,12 @@ static bool is_depthwise(const zn_conv *w)
     return w->groups > 1 && w->groups == w->cin && w->cin == w->cout;
 }
 
+/* So few outputs that vectors along them would be mostly empty. */
+static bool is_narrow(const zn_kernels *k, const zn_conv *w)
+{
+    return w->groups == 1 && w->cout <= ZN_NARROW && w->cin >= 2 * k->vl && w->cin <= ZN_ZEROS;
+}
+
 /* ---- weights ------------------------------------------------------------------------------------------ */
 
 static size_t bias_len(const zn_kernels *k, const zn_conv *w)
@@ -77,6 +83,8 @@ size_t zn_cpu_conv_size(void *dev, const zn_conv *w)
         return zn_winograd_size(k, w);
     if (is_depthwise(w))
         return sizeof(float) * (size_t)w->cout * (size_t)(1 + w->kh * w->kw);
+    if (is_narrow(k, w))
+        return sizeof(float) * (ZN_MAX_VL + (size_t)(w->kh * w->kw * w->cout) * (size_t)round_up(w->cin, k->vl));
     return sizeof(float) * (bias_len(k, w) + (size_t)w->groups * group_len(k, w));
 }
 
@@ -91,6 +99,20 @@ static void pack_depthwise(const zn_conv *w, const float *weight, const float *b
             packed[(size_t)(t + 1) * (size_t)w->cout + (size_t)c] =
                 weight[(size_t)c * (size_t)taps + (size_t)t];
     }
+}
+
+/* bias, padded to a vector; then [tap][o][channel], padded with zeros to whole vectors. */
+static void pack_narrow(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
+{
+    float *to = w->packed;
+    int taps = w->kh * w->kw;
+
+    for (int o = 0; o < ZN_MAX_VL; o++)
+        *to++ = bias && o < w->cout ? bias[o] : 0;
+    for (int t = 0; t < taps; t++)
+        for (int o = 0; o < w->cout; o++)
+            for (int c = 0; c < round_up(w->cin, k->vl); c++)
+                *to++ = c < w->cin ? weight[((size_t)o * (size_t)w->cin + (size_t)c) * (size_t)taps + (size_t)t] : 0;
 }
 
 /* One panel: [tap][channel][width] from weight[o][channel][tap]; outputs past n are zero. */
@@ -119,6 +141,10 @@ void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const fl
         pack_depthwise(w, weight, bias);
         return;
     }
+    if (is_narrow(k, w)) {
+        pack_narrow(k, w, weight, bias);
+        return;
+    }
     for (int g = 0; g < w->groups; g++) {
         float *b = (float *)w->packed + (size_t)(g * round_up(cout, k->nr));
         float *to = (float *)w->packed + bias_len(k, w) + (size_t)g * group_len(k, w);
@@ -132,6 +158,19 @@ void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const fl
             to += (size_t)(taps * cin) * (size_t)width;
         }
     }
+}
+
+const float *zn_cpu_conv_row(const zn_kernels *k, const zn_conv *w, int row, int o)
+{
+    const float *packed = w->packed;
+    int panel = o / k->nr * k->nr, width = round_up(w->cout - panel < k->nr ? w->cout - panel : k->nr, k->vl);
+
+    assert(is_depthwise(w) || (w->groups == 1 && w->kh * w->kw == 1 && !is_narrow(k, w)));
+    if (row == 0)
+        return packed + o;
+    if (is_depthwise(w))
+        return packed + row * w->cout + o;
+    return packed + bias_len(k, w) + (size_t)w->cin * (size_t)panel + (size_t)(row - 1) * (size_t)width + (o - panel);
 }
 
 /* ---- pointers ----------------------------------------------------------------------------------------- */
@@ -308,6 +347,22 @@ static void depthwise_item(void *cookie, int item, int worker)
     }
 }
 
+static void narrow_item(void *cookie, int item, int worker)
+{
+    const conv_job *job = cookie;
+    const zn_conv *w = job->w;
+    const zn_kernels *k = job->d->k;
+    size_t first = (size_t)item * (size_t)(TILES * k->mr);
+    int n = (int)(job->n_pixels - first < (size_t)(TILES * k->mr) ? job->n_pixels - first
+                                                                  : (size_t)(TILES * k->mr));
+    table tb = make_table(job, worker, first, n);
+    zn_product g = { .x = tb.x, .bias = w->packed, .w = (const float *)w->packed + ZN_MAX_VL, .y = tb.y,
+                     .res = tb.res, .w_tap = (size_t)(w->cout * round_up(w->cin, k->vl)), .t = &job->t,
+                     .taps = job->taps, .k = w->cin, .rows = n, .n = w->cout };
+
+    k->narrow(&g);
+}
+
 /* Channels at a time: as few equal cuts as keep a panel within PANEL_BYTES, in steps of 4. */
 static int cut_channels(const zn_kernels *k, int taps, int cin)
 {
@@ -340,6 +395,10 @@ void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tai
     job.channels = w->cin / w->groups;
     if (is_depthwise(w)) {
         zn_pool_run(job.d->pool, depthwise_item, &job, zn_items(job.n_pixels, block));
+        return;
+    }
+    if (is_narrow(k, w)) {
+        zn_pool_run(job.d->pool, narrow_item, &job, zn_items(job.n_pixels, block));
         return;
     }
     job.gathered = w->groups == 1 && w->cin <= 4 && job.taps > 1 && job.taps <= MAX_GATHER;

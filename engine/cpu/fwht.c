@@ -17,7 +17,7 @@ enum {
     MAX_WIDTH = 128,  /* of a strip */
     GAP = 64,         /* floats of zeros around a row, for its neighbours: a row begins at a cache line */
     ROW = ZN_FWHT_MAX + 2 * GAP,
-    PIECE = 1024      /* channels per item of the pruned convolution */
+    PIECE = 2048      /* channels per item of the pruned convolution */
 };
 
 typedef struct fwht_job {
@@ -271,6 +271,8 @@ void zn_cpu_pruned(void *dev, zn_tensor y, zn_tensor mask, zn_tensor x, const zn
     pruned_job job = { d->k, y, mask, x, w, (x.c + PIECE - 1) / PIECE };
     int items = (int)zn_pixels(x) * job.n_pieces;
 
-    zn_pool_run(d->pool, mask_item, &job, items);
-    zn_pool_run(d->pool, pruned_item, &job, items);
+    if (w->scale)
+        zn_pool_run(d->pool, mask_item, &job, items);
+    if (w->weight)
+        zn_pool_run(d->pool, pruned_item, &job, items);
 }

@@ -15,7 +15,7 @@
 #include "../backend.h"
 #include "detect.h"
 
-enum { ZN_MAX_MR = 8, ZN_MAX_NR = 64, ZN_MAX_VL = 16 };
+enum { ZN_MAX_MR = 8, ZN_MAX_NR = 64, ZN_MAX_VL = 16, ZN_NARROW = 4 };
 
 /* Some pixels of a convolution, n output channels, all taps.
  *
@@ -46,6 +46,38 @@ typedef ZN_DECL_GEMM(zn_gemm_fn);
  * for c < n; k, acc, first and last are not used. */
 #define ZN_DECL_DEPTHWISE(name) void name(const zn_product *g)
 typedef ZN_DECL_DEPTHWISE(zn_depthwise_fn);
+
+/* The same for n <= ZN_NARROW outputs: w is [tap][o][k padded with zeros to whole vectors], w_tap apart; zeros
+ * are k long; off, y_off, acc, first and last are not used. */
+#define ZN_DECL_NARROW(name) void name(const zn_product *g)
+typedef ZN_DECL_NARROW(zn_narrow_fn);
+
+/* The three kernels of a gated block (gated_strip.c); their rows are pixels at constant strides.
+ *
+ * panel, some outputs of a 1x1 convolution: with q[r][o] = w[0][o] + sum x[r][c] * w[1 + c][o], c < k
+ *     y[r][o] = q[r][o], plus res[r][o] if there is a res, for o < n
+ *     gate: y[r][o] = q[r][o] * q[r][o + n/2], for o < n/2
+ * w has rows of n rounded up to whole vectors, NR at most; k is whole vectors, and so is n/2 of a gate.
+ * gate3, a row of a depthwise 3x3: with q[p][c] = w[0][c] + sum x[u][p + v][c] * w[1 + 3u + v][c], u, v < 3
+ *     y[p][c] = q[p][c] * q[p][c + width/2], for c < width/2
+ * whose pixels p of x and rows of w are `width` floats, 2 or, if NR is more, 4 vectors.
+ * norm_rows, a layer norm: y[p] = (x[p] - mean) / sqrt(var + eps), filled up with zeros to whole vectors. */
+typedef struct zn_panel {
+    float *y;
+    const float *x, *w, *res;
+    size_t y_ld, x_ld, res_ld;
+    int rows, k, n;
+    bool gate;
+} zn_panel;
+
+#define ZN_DECL_PANEL(name) void name(const zn_panel *g)
+typedef ZN_DECL_PANEL(zn_panel_fn);
+#define ZN_DECL_GATE3(name)                                                                   \
+    void name(float *y, size_t y_ld, const float *const x[3], const float *w, int pixels, int width)
+typedef ZN_DECL_GATE3(zn_gate3_fn);
+#define ZN_DECL_NORM_ROWS(name)                                                               \
+    void name(float *y, size_t y_ld, const float *x, size_t x_ld, int pixels, int c, float eps)
+typedef ZN_DECL_NORM_ROWS(zn_norm_rows_fn);
 
 /* Winograd's transforms (winograd.c) of one tile; x, y, res point to the pixels of the tile, row by row.
  * in:  v[i * v_pos + c] = (B^T x B)[i] for the P * P positions i and c < n channels
@@ -133,7 +165,11 @@ typedef ZN_DECL_PEAK(zn_peak_fn);
 typedef struct zn_kernels {
     int vl, mr, nr; /* vector length; the tile of gemm */
     zn_gemm_fn *gemm; /* NULL: convolution and attention run as their plain formulas (formula.c) */
-    zn_depthwise_fn *depthwise; /* NULL likewise, as are the next five */
+    zn_depthwise_fn *depthwise; /* NULL likewise, as are the next six */
+    zn_narrow_fn *narrow;
+    zn_panel_fn *panel;
+    zn_gate3_fn *gate3;
+    zn_norm_rows_fn *norm_rows;
     zn_wino_in_fn *wino_in6, *wino_in8;                 /* tiles of 6x6 and 8x8 */
     zn_wino_out_fn *wino_out4, *wino_out5, *wino_out6;  /* from 6x6 to 4x4 and 5x5, from 8x8 to 6x6 */
     zn_map_fn *map;

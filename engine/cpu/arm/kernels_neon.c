@@ -10,6 +10,8 @@
 #include "../simd/math.h"
 
 #include "../simd/gemm.h"
+#include "../simd/narrow.h"
+#include "../simd/gated.h"
 #include "../simd/rows.h"
 #include "../simd/winograd.h"
 #include "../simd/fwht.h"

@@ -139,14 +139,27 @@ static ZN_DECL_MASK_ROW(ZN_FN(mask_row))
 
 static ZN_DECL_PRUNED(ZN_FN(pruned))
 {
-    for (int b = 0; b < n; b++)
-        for (int c = 8 * b; c < 8 * b + 8; c += STEP8) {
-            vf acc = vf_set(0);
+    const float *near[9], *open[9], *weight[9];
+    int taps = 0;
 
-            if (mask[4][b] != 0)
-                UNROLL for (int t = 0; t < 9; t++)
-                    if (x[t] && mask[t][b] != 0)
-                        acc = vf_fma(LOAD8(w + (size_t)t * w_tap + c), LOAD8(x[t] + c), acc);
-            STORE8(y + c, acc);
+    for (int t = 0; t < 9; t++)
+        if (x[t]) {
+            near[taps] = x[t];
+            open[taps] = mask[t];
+            weight[taps++] = w + (size_t)t * w_tap;
         }
+    for (int b = 0; b < n; b++) {
+        int c = 8 * b;
+        vf acc = vf_set(0), acc2 = vf_set(0);
+
+        for (int t = 0; t < taps && mask[4][b] != 0; t++)
+            if (open[t][b] != 0) {
+                acc = vf_fma(LOAD8(weight[t] + c), LOAD8(near[t] + c), acc);
+                if (STEP8 < 8)
+                    acc2 = vf_fma(LOAD8(weight[t] + c + STEP8), LOAD8(near[t] + c + STEP8), acc2);
+            }
+        STORE8(y + c, acc);
+        if (STEP8 < 8)
+            STORE8(y + c + STEP8, acc2);
+    }
 }

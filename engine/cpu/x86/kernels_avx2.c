@@ -5,11 +5,13 @@
 #include "../kernels.h"
 #include "../simd/vec_avx2.h"
 
-#define ZN_MANY_REGISTERS 0 /* NV is 4 */
+#define ZN_MANY_REGISTERS 0 /* NV is 2 */
 
 #include "../simd/math.h"
 
 #include "../simd/gemm.h"
+#include "../simd/narrow.h"
+#include "../simd/gated.h"
 #include "../simd/rows.h"
 #include "../simd/winograd.h"
 #include "../simd/fwht.h"
