@@ -71,7 +71,7 @@ cmd_demo() {
     step "$name-difference.png" "difference x 4" "$root/samples/$name.png" zenith:latent-preview mode=difference
     step "$name-round-trip.png" "encode, decode" "$root/samples/$name.png" zenith:latent-encode zenith:latent-decode
   done
-  montage "${tiles[@]}" -tile 8x -geometry 256x256+6+6 -background white "$out/contact-sheet.png"
+  montage -font "$font" "${tiles[@]}" -tile 8x -geometry 256x256+6+6 -background white "$out/contact-sheet.png"
   echo "wrote $((${#tiles[@]} / 3)) pictures and out/contact-sheet.png in $((SECONDS - start)) s"
   echo "next: ./run gimp PICTURE (Filters > Zenith), or ./run install"
 }

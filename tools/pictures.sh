@@ -17,6 +17,6 @@ crop out/chelsea-noisy.png 256x192+80+50 "noise added"
 crop out/chelsea-denoise-fast.png 256x192+80+50 "denoise, fast"
 crop out/chelsea-denoise-balanced.png 256x192+80+50 "denoise, balanced"
 crop samples/chelsea.png 256x192+80+50 "the original"
-montage "${tiles[@]}" -tile 4x -geometry +4+4 -background white -quality 88 docs/images/before-after.jpg
+montage -font /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf "${tiles[@]}" -tile 4x -geometry +4+4 -background white -quality 88 docs/images/before-after.jpg
 tests/plugin/screenshot.sh docs/images/gimp.png
 ls -l docs/images
