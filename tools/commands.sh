@@ -140,7 +140,7 @@ suite() {
   echo "${p:-0} $f ${k:-0}" >>"$tallies"
   { # in one piece: two lanes write here
     printf '%-34s %s passed, %s failed, %s skipped, %d s%s\n' "$name" "${p:-0}" "$f" "${k:-0}" $((SECONDS - t)) "$note"
-    grep -E '^(not ok|skip)' "$log" | sed 's/^/    /'
+    grep -E '^(not ok|skip)' "$log" | sed 's/^/    /' || true
     [ -z "$note" ] || tail -n 15 "$log" | sed 's/^/    /'
   } | cat
 }
