@@ -100,7 +100,7 @@ enum { ZN_FWHT_MAX = 8192 };
  *     mask[p][b] = scale[b] * sum |x[p][8b .. 8b+7]| + bias[b] > 0 ? 1 : 0
  *     y[p][c] = mask[p][c/8] ? sum over taps t of weight[t][c] * mask[q][c/8] * x[q][c], q = p's neighbour t
  *                            : 0
- * A pruned block is neither computed nor read. */
+ * A pruned block is neither computed nor read.  weight NULL: only the mask; scale NULL: the mask is given. */
 typedef struct zn_pruned {
     int32_t c;                 /* a multiple of 8 */
     const float *scale, *bias; /* [c/8] */
@@ -158,7 +158,7 @@ typedef struct zn_backend {
 
     void (*gated)(void *dev, zn_tensor y, zn_tensor x, const zn_gated *w);
     void (*fwht)(void *dev, zn_tensor y, zn_tensor x, const zn_fwht *w); /* y may be x */
-    /* mask [n][h][w][c/8] is written too. */
+    /* mask: [n][h][w][c/8] */
     void (*pruned)(void *dev, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w);
 
     double (*peak)(void *dev); /* measured multiply-add peak, GFLOP/s */

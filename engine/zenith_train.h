@@ -13,8 +13,8 @@
  *     zn_trainer_close(&t);
  *
  * Everything is drawn from the seed and the number of the step: the same options give the same bits, on any
- * number of threads, and a run that is continued from a checkpoint gives those of an unbroken one.  The rules of
- * zenith.h hold here too. */
+ * number of threads, and a run that is continued from a checkpoint gives those of an unbroken one.  The rules
+ * of zenith.h hold here too. */
 #ifndef ZENITH_TRAIN_H
 #define ZENITH_TRAIN_H
 
@@ -27,43 +27,48 @@ extern "C" {
 typedef struct zn_trainer zn_trainer;
 
 typedef struct zn_train_options { /* 0 or NULL is the default, in brackets */
-    const char *model;    /* zenith-ae, zenith-prune, conv-baseline-ae, denoise-fast, denoise-balanced, denoise-best */
-    const char *task;     /* restore, or one damage alone: restore-gaussian, restore-shot, restore-blur; reconstruct
-                           * (all of wavelets); denoise (pictures) [restore; of a denoiser: denoise] */
-    const char *weights;  /* where to start from [the seed]; a denoiser needs it */
-    const char *resume;   /* a checkpoint of a run with the same options */
-    int base;             /* width of an autoencoder [16] */
-    int size, batch;      /* side of the pictures in a batch [64]; how many [4] */
-    int64_t steps;        /* of the whole run: schedules are laid over it [2000] */
-    double rate;          /* learning rate [1e-3; of a denoiser: 1e-4] */
-    double decay;         /* AdamW's weight decay [0: Adam] */
-    bool cosine;          /* the rate falls to 0 along a cosine, after 50 steps of rising [stays] */
-    bool absolute;        /* mean absolute error instead of squared */
-    bool relative;        /* a picture's error counts the more the less it was damaged */
+    const char
+        *model; /* zenith-ae, zenith-prune, conv-baseline-ae, denoise-fast, denoise-balanced, denoise-best */
+    const char
+        *task; /* restore, or one damage alone: restore-gaussian, restore-shot, restore-blur; reconstruct
+                * (all of wavelets); denoise (pictures) [restore; of a denoiser: denoise] */
+    const char *weights; /* where to start from [the seed]; a denoiser needs it */
+    const char *resume;  /* a checkpoint of a run with the same options */
+    int base;            /* width of an autoencoder [16] */
+    int size, batch;     /* side of the pictures in a batch [64]; how many [4] */
+    int64_t steps;       /* of the whole run: schedules are laid over it [2000] */
+    double rate;         /* learning rate [1e-3; of a denoiser: 1e-4] */
+    double decay;        /* AdamW's weight decay [0: Adam] */
+    bool cosine;         /* the rate falls to 0 along a cosine, after 50 steps of rising [stays] */
+    bool absolute;       /* mean absolute error instead of squared */
+    double relative;     /* a picture's error counts as (its damage)^-relative: 0 as it is, 1 as a ratio */
     uint64_t seed;
-    double temperature;   /* of the gates' noise, until a quarter of the steps; then it falls to 0 at three quarters */
-    double dropout;       /* of spectral numbers */
-    double penalty;       /* on each open gate */
-    bool hard_gates;      /* as in inference, from the start */
-    bool residual;        /* the named extension: blocks and network add to their input */
-    double wave[2];       /* the wavelets' frequencies, radians per pixel [0.05, 0.3] */
-    double spread[2];     /* the deviation of their envelopes, pixels [20, 80] */
-    double sigma[2];      /* the noise of the task denoise, of 255 [0, 55]; of restore, of 1 [0.2, 0.2] */
+    double temperature; /* of the gates' noise, until a quarter of the steps; then it falls to 0 at three
+                           quarters */
+    double dropout;     /* of spectral numbers */
+    double penalty;     /* on each open gate */
+    bool hard_gates;    /* as in inference, from the start */
+    bool residual;      /* the named extension: blocks and network add to their input */
+    double wave[2];     /* the wavelets' frequencies, radians per pixel [0.05, 0.3] */
+    double spread[2];   /* the deviation of their envelopes, pixels [20, 80] */
+    double sigma[2];    /* the noise of the task denoise, of 255 [0, 55]; of restore, of 1 [0.2, 0.2] */
 } zn_train_options;
 
 typedef struct zn_train_report {
     int64_t step, steps;
-    double loss;          /* of this step's batch, before its update */
-    double open_gates;    /* the sum of the gates' masks; 0 without gates */
+    double loss;       /* of this step's batch, before its update */
+    double open_gates; /* the sum of the gates' masks; 0 without gates */
     double all_gates;
     double forward_ms, backward_ms, update_ms, data_ms;
 } zn_train_report;
 
-ZN_API zn_status zn_trainer_open(zn_trainer **out, zn_engine *engine, const zn_train_options *o, zn_error *err);
+ZN_API zn_status zn_trainer_open(zn_trainer **out, zn_engine *engine, const zn_train_options *o,
+                                 zn_error *err);
 ZN_API void zn_trainer_close(zn_trainer **t);
 ZN_API int64_t zn_trainer_parameters(const zn_trainer *t);
 
-/* A picture to learn from, for the task denoise: R'G'B', 0..1, copied as 8 bits.  At least as large as the batch's. */
+/* A picture to learn from, for the task denoise: R'G'B', 0..1, copied as 8 bits.  At least as large as the
+ * batch's. */
 ZN_API zn_status zn_trainer_add_picture(zn_trainer *t, const zn_array *picture, zn_error *err);
 
 ZN_API zn_status zn_trainer_step(zn_trainer *t, zn_train_report *report, zn_error *err);

@@ -202,7 +202,7 @@ TEXT
 # What runs on any build of the engine alone.
 engine_tests() {
   local label=$1 dir=$2 t
-  for t in weights golden tiles; do
+  for t in weights golden tiles zenith train gradients; do
     suite "$t, $label" "$dir/tests/test_$t"
   done
   suite "kernels, $label" "$dir/tests/test_check"

@@ -129,6 +129,8 @@ int cmd_bench(const options *o)
     zn_error err;
     int status = EXIT_DONE;
 
+    if (bench_zenith_has(o))
+        return bench_zenith(o);
     for (int i = 0; i < o->n_words; i++)
         if (!zn_model_named(o->word[i]))
             return usage("there is no model '%s'; `zenith models` lists them", o->word[i]);

@@ -25,6 +25,8 @@ int usage(const char *fmt, ...); /* EXIT_USAGE */
 
 int cmd_run(const options *o);
 int cmd_bench(const options *o);
+bool bench_zenith_has(const options *o); /* are these the tables of the Zenith documents */
+int bench_zenith(const options *o);
 int cmd_train(int argc, char **argv); /* has options of its own */
 
 /* .npy files: float32 and int64, little-endian, C order.  rank: the number of axes, 1 to 3.

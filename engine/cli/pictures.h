@@ -7,8 +7,8 @@
 
 bool pictures_supported(void);
 
-/* Calls each() for every picture of the folder that can be read, in the order of names; *data is freed after it.
- * Returns how many there were, or -1 if the folder cannot be read; each() returns false to stop. */
+/* Calls each() for every picture of the folder that can be read, in the order of names; *data is freed after
+ * it. Returns how many there were, or -1 if the folder cannot be read; each() returns false to stop. */
 int pictures_read(const char *folder, bool (*each)(void *cookie, const char *name, const zn_array *picture),
                   void *cookie);
 

@@ -17,13 +17,15 @@ static const char help[] =
     "zenith train MODEL --out FILE.safetensors [options]\n"
     "\n"
     "  MODEL            zenith-ae, zenith-prune, conv-baseline-ae; denoise-fast, -balanced, -best\n"
-    "  --task T         restore wavelets (or restore-gaussian, restore-shot, restore-blur: one damage), reconstruct\n"
+    "  --task T         restore wavelets (or restore-gaussian, restore-shot, restore-blur: one damage), "
+    "reconstruct\n"
     "                   them; denoise (a denoiser on --pictures)\n"
     "  --pictures DIR   PNG and JPEG files to learn from\n"
     "  --weights FILE   start from these; --resume CKPT goes on where a run with the same options stopped\n"
     "  --checkpoint F   written every --every N steps [500] and when interrupted\n"
     "  --steps N [2000] --batch N [4] --size N [64] --base N [16] --seed N [0]\n"
-    "  --rate R [1e-3; denoisers 1e-4] --decay D [0] --loss mse|l1 --cosine --relative\n"
+    "  --rate R [1e-3; denoisers 1e-4] --decay D [0] --loss mse|l1 --cosine\n"
+    "  --relative P     a picture's error counts as (its damage)^-P [0]\n"
     "  --temperature T  of the gates' noise [0]; --penalty P on open gates; --dropout P of spectral numbers\n"
     "  --residual       the extension: blocks and network add to their input\n"
     "  --wave A,B --spread A,B   the wavelets' frequencies and sizes [0.05,0.3 and 20,80]\n"
@@ -44,7 +46,7 @@ static void interrupt(int signal)
     interrupted = 1;
 }
 
-/* ---- options -------------------------------------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------------------------- */
 
 typedef enum kind { TEXT, WHOLE, LONG, SEED, NUMBER, PAIR, FLAG } kind;
 
@@ -77,7 +79,7 @@ static const struct {
     { "--spread", PAIR, offsetof(settings, o.spread) },
     { "--sigma", PAIR, offsetof(settings, o.sigma) },
     { "--cosine", FLAG, offsetof(settings, o.cosine) },
-    { "--relative", FLAG, offsetof(settings, o.relative) },
+    { "--relative", NUMBER, offsetof(settings, o.relative) },
     { "--residual", FLAG, offsetof(settings, o.residual) },
 };
 
@@ -104,7 +106,8 @@ static bool set_value(void *to, kind k, const char *value)
         *(double *)to = strtod(value, &end);
         return end != value && !*end && *(double *)to >= 0;
     default:
-        return sscanf(value, "%lf,%lf%c", &pair[0], &pair[1], &rest) == 2 && pair[0] >= 0 && pair[1] >= pair[0];
+        return sscanf(value, "%lf,%lf%c", &pair[0], &pair[1], &rest) == 2 && pair[0] >= 0 &&
+               pair[1] >= pair[0];
     }
 }
 
@@ -137,7 +140,7 @@ static int parse(settings *s, int argc, char **argv)
     return EXIT_DONE;
 }
 
-/* ---- pictures ---------------------------------------------------------------------------------------------------- */
+/* ---- pictures ------------------------------------------------------------------------------------------ */
 
 typedef struct album {
     zn_trainer *t;
@@ -162,8 +165,9 @@ static int read_album(zn_trainer *t, const char *folder)
     album a = { .t = t };
 
     if (!pictures_supported())
-        return fail("this build reads no pictures: install libpng and libjpeg (Debian: libpng-dev, libjpeg-dev) and "
-                    "build again");
+        return fail(
+            "this build reads no pictures: install libpng and libjpeg (Debian: libpng-dev, libjpeg-dev) and "
+            "build again");
     if (pictures_read(folder, add_picture, &a) < 0)
         return fail("the folder %s cannot be read", folder);
     if (!a.n)
@@ -172,7 +176,7 @@ static int read_album(zn_trainer *t, const char *folder)
     return EXIT_DONE;
 }
 
-/* ---- the run --------------------------------------------------------------------------------------------------------- */
+/* ---- the run ------------------------------------------------------------------------------------------- */
 
 static double now(void)
 {
@@ -188,8 +192,8 @@ static void show(const zn_train_report *r, double loss, double speed)
     bool tty = isatty(STDERR_FILENO);
     int left = speed > 0 ? (int)((double)(r->steps - r->step) / speed) : 0;
 
-    fprintf(stderr, "%sstep %lld of %lld  loss %.5f  %.1f steps/s  %d:%02d left", tty ? "\r" : "", (long long)r->step,
-            (long long)r->steps, loss, speed, left / 60, left % 60);
+    fprintf(stderr, "%sstep %lld of %lld  loss %.5f  %.1f steps/s  %d:%02d left", tty ? "\r" : "",
+            (long long)r->step, (long long)r->steps, loss, speed, left / 60, left % 60);
     if (r->all_gates > 0)
         fprintf(stderr, "  gates open %.0f %%", 100 * r->open_gates / r->all_gates);
     fputs(tty ? "   " : "\n", stderr);
@@ -214,7 +218,8 @@ static int train(zn_trainer *t, const settings *s)
             show(&r, loss, (double)done / (time - start));
             shown = time;
         }
-        if (s->checkpoint && (r.step % s->every == 0 || interrupted) && zn_trainer_checkpoint(t, s->checkpoint, &err))
+        if (s->checkpoint && (r.step % s->every == 0 || interrupted) &&
+            zn_trainer_checkpoint(t, s->checkpoint, &err))
             return fail("%s", err.text);
     } while (r.step < r.steps && !interrupted);
     if (isatty(STDERR_FILENO))
@@ -222,8 +227,9 @@ static int train(zn_trainer *t, const settings *s)
     if (zn_trainer_save(t, s->out, &err))
         return fail("%s", err.text);
     if (interrupted)
-        return s->checkpoint ? fail("interrupted at step %lld; --resume %s goes on", (long long)r.step, s->checkpoint)
-                             : fail("interrupted at step %lld", (long long)r.step);
+        return s->checkpoint
+                   ? fail("interrupted at step %lld; --resume %s goes on", (long long)r.step, s->checkpoint)
+                   : fail("interrupted at step %lld", (long long)r.step);
     return EXIT_DONE;
 }
 

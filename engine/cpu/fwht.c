@@ -12,12 +12,13 @@
 #include "device.h"
 
 enum {
-    ITEM = 1 << 15,   /* floats per item along c and w */
-    STRIP = 1 << 16,  /* floats of a strip: it fits in L2 */
-    MAX_WIDTH = 128,  /* of a strip */
-    GAP = 64,         /* floats of zeros around a row, for its neighbours: a row begins at a cache line */
+    ITEM = 1 << 15,  /* floats per item along c and w */
+    STRIP = 1 << 16, /* floats of a strip: it fits in L2 */
+    MAX_WIDTH = 128, /* of a strip */
+    GAP = 64,        /* floats of zeros around a row, for its neighbours: a row begins at a cache line */
     ROW = ZN_FWHT_MAX + 2 * GAP,
-    PIECE = 2048      /* channels per item of the pruned convolution */
+    PIECE = 1024, /* channels per item of the pruned convolution */
+    PIXELS = 16
 };
 
 typedef struct fwht_job {
@@ -26,7 +27,7 @@ typedef struct fwht_job {
     const zn_fwht *w;
     size_t per_item; /* pixels along c, rows along w */
     int width, n_strips;
-    bool runs;       /* along h: a row of the image is one run of numbers */
+    bool runs; /* along h: a row of the image is one run of numbers */
 } fwht_job;
 
 static int round_up(int n, int to)
@@ -110,10 +111,11 @@ static void channels_item(void *cookie, int item, int worker)
         e[-2] = e[-1] = e[job->w->n] = e[job->w->n + 1] = 0;
     }
     for (size_t p = first; p < end && p < all; p++)
-        transform_pixel(job, job->y.data + p * (size_t)job->y.ld, job->x.data + p * (size_t)job->x.ld, worker);
+        transform_pixel(job, job->y.data + p * (size_t)job->y.ld, job->x.data + p * (size_t)job->x.ld,
+                        worker);
 }
 
-/* ---- along w and h -------------------------------------------------------------------------------------- */
+/* ---- along w and h ------------------------------------------------------------------------------------- */
 
 static void transform_lines(const fwht_job *job, float *v, size_t stride, int width, const float *gate,
                             size_t gate_step)
@@ -127,8 +129,8 @@ static void transform_lines(const fwht_job *job, float *v, size_t stride, int wi
 
 /* One strip of `width` numbers, through all windows: lines of x are ldx floats apart, those of y ldy, and
  * there are `len` of them.  c: the strip's first channel, for gates per channel. */
-static void run_strip(const fwht_job *job, float *y, size_t ldy, const float *x, size_t ldx, int len, int width,
-                      int c, int worker)
+static void run_strip(const fwht_job *job, float *y, size_t ldy, const float *x, size_t ldx, int len,
+                      int width, int c, int worker)
 {
     const zn_fwht *w = job->w;
     int wide = round_up(width, job->d->k->vl);
@@ -196,8 +198,8 @@ static void column_item(void *cookie, int item, int worker)
     c = strip * job->width;
     width = len - c < job->width ? len - c : job->width;
     at = image * (size_t)y.h * (size_t)y.w + (size_t)pixel;
-    run_strip(job, y.data + at * (size_t)y.ld + c, (size_t)y.w * (size_t)y.ld,
-              x.data + at * (size_t)x.ld + c, (size_t)x.w * (size_t)x.ld, y.h, width, c, worker);
+    run_strip(job, y.data + at * (size_t)y.ld + c, (size_t)y.w * (size_t)y.ld, x.data + at * (size_t)x.ld + c,
+              (size_t)x.w * (size_t)x.ld, y.h, width, c, worker);
 }
 
 void zn_cpu_fwht(void *dev, zn_tensor y, zn_tensor x, const zn_fwht *w)
@@ -224,7 +226,7 @@ void zn_cpu_fwht(void *dev, zn_tensor y, zn_tensor x, const zn_fwht *w)
     zn_pool_run(job.d->pool, column_item, &job, y.n * job.n_strips);
 }
 
-/* ---- the pruned depthwise convolution -------------------------------------------------------------------- */
+/* ---- the pruned depthwise convolution ------------------------------------------------------------------ */
 
 typedef struct pruned_job {
     const zn_kernels *k;
@@ -236,24 +238,22 @@ typedef struct pruned_job {
 static void mask_item(void *cookie, int item, int worker)
 {
     const pruned_job *job = cookie;
-    size_t p = (size_t)(item / job->n_pieces);
+    size_t first = (size_t)(item / job->n_pieces) * PIXELS, all = zn_pixels(job->x);
     int c = item % job->n_pieces * PIECE, n = job->x.c - c < PIECE ? job->x.c - c : PIECE;
 
     (void)worker;
-    job->k->mask_row(job->mask.data + p * (size_t)job->mask.ld + c / 8, job->x.data + p * (size_t)job->x.ld + c,
-                     job->w->scale + c / 8, job->w->bias + c / 8, n / 8);
+    for (size_t p = first; p < first + PIXELS && p < all; p++)
+        job->k->mask_row(job->mask.data + p * (size_t)job->mask.ld + c / 8,
+                         job->x.data + p * (size_t)job->x.ld + c, job->w->scale + c / 8, job->w->bias + c / 8,
+                         n / 8);
 }
 
-static void pruned_item(void *cookie, int item, int worker)
+static void prune_pixel(const pruned_job *job, size_t p, int c, int n)
 {
-    const pruned_job *job = cookie;
     zn_tensor x = job->x;
-    size_t p = (size_t)(item / job->n_pieces);
-    int c = item % job->n_pieces * PIECE, n = x.c - c < PIECE ? x.c - c : PIECE;
     int j = (int)(p % (size_t)x.w), i = (int)(p / (size_t)x.w % (size_t)x.h);
     const float *near[9], *mask[9];
 
-    (void)worker;
     for (int t = 0; t < 9; t++) {
         int ii = i + t / 3 - 1, jj = j + t % 3 - 1;
         bool inside = ii >= 0 && ii < x.h && jj >= 0 && jj < x.w;
@@ -262,14 +262,27 @@ static void pruned_item(void *cookie, int item, int worker)
         near[t] = inside ? x.data + q * (size_t)x.ld + c : NULL;
         mask[t] = inside ? job->mask.data + q * (size_t)job->mask.ld + c / 8 : NULL;
     }
-    job->k->pruned(job->y.data + p * (size_t)job->y.ld + c, near, mask, job->w->weight + c, (size_t)x.c, n / 8);
+    job->k->pruned(job->y.data + p * (size_t)job->y.ld + c, near, mask, job->w->weight + c, (size_t)x.c,
+                   n / 8);
+}
+
+/* Some pixels through the same piece of the channels, whose weights stay in L1. */
+static void pruned_item(void *cookie, int item, int worker)
+{
+    const pruned_job *job = cookie;
+    size_t first = (size_t)(item / job->n_pieces) * PIXELS, all = zn_pixels(job->x);
+    int c = item % job->n_pieces * PIECE, n = job->x.c - c < PIECE ? job->x.c - c : PIECE;
+
+    (void)worker;
+    for (size_t p = first; p < first + PIXELS && p < all; p++)
+        prune_pixel(job, p, c, n);
 }
 
 void zn_cpu_pruned(void *dev, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w)
 {
     const zn_cpu *d = dev;
     pruned_job job = { d->k, y, mask, x, w, (x.c + PIECE - 1) / PIECE };
-    int items = (int)zn_pixels(x) * job.n_pieces;
+    int items = zn_items(zn_pixels(x), PIXELS) * job.n_pieces;
 
     if (w->scale)
         zn_pool_run(d->pool, mask_item, &job, items);

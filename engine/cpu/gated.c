@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* gated.c - a gated residual block, tile by tile, so that what lies between its steps never leaves the cache.
+/* gated.c - a gated residual block as its parts, tile by tile: for the scalar kernels, whose specification it is,
+ * and for more channels than gated_strip.c takes.
  *
  *   x, with a pixel around --norm--> u --pw1--> wide --dw--> wide2 --halves multiplied--> u --pw2--(+x)--> v
  *   v --norm--> u --pw3--> wide --halves multiplied--> u --pw4--(+v)--> y

@@ -20,7 +20,7 @@
 enum {
     WIDEST = 130,       /* pixels of a row of wide ... */
     BUDGET = 384 << 10, /* ... and bytes of a piece: what an L2 cache holds beside the weights */
-    PIECES = 8,         /* for each worker */
+    PIECES = 4,         /* for each worker, if there are several */
     LOWEST = 16         /* rows of a piece */
 };
 
@@ -229,7 +229,7 @@ bool zn_cpu_gated_strips(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_gated *w)
     strip_job job = { .d = d, .y = y, .x = x, .w = w, .tw = WIDEST / k->mr * k->mr - 2 };
     float *at = d->shared;
     size_t whole;
-    int strips;
+    int strips, pieces;
 
     if (!k->panel)
         return false;
@@ -250,8 +250,8 @@ bool zn_cpu_gated_strips(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_gated *w)
     job.across = (x.w + job.tw - 1) / job.tw;
     job.tw = imin(job.tw, round_up((x.w + job.across - 1) / job.across + 2, k->mr) - 2);
     strips = x.n * job.across;
-    job.th = (x.h * strips + PIECES * zn_pool_size(d->pool) - 1) / (PIECES * zn_pool_size(d->pool));
-    job.th = imin(imax(job.th, LOWEST), x.h);
+    pieces = zn_pool_size(d->pool) > 1 ? PIECES * zn_pool_size(d->pool) : 1;
+    job.th = imin(imax((int)((int64_t)x.h * strips / pieces), LOWEST), x.h);
     job.down = (x.h + job.th - 1) / job.th;
     zn_pool_run(d->pool, strip_item, &job, strips * job.down);
     return true;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* matmul.c - matrix products on the register tile of the convolutions.
  *
- * An item is a block of rows times some panels of NR columns.  For each panel and each cut of k, the panel's
- * part of b is packed into scratch memory and used at once for all rows of the block; rows of a that are not
+ * An item is a block of rows times some panels of NR columns.  For each cut of k, the item's part of b is packed
+ * into scratch memory, panel by panel, and used at once for all rows of the block; rows of a that are not
  * consecutive in memory are copied there too. */
 #include <string.h>
 
 #include "matmul.h"
 
 enum {
-    ROWS = 480,          /* of a block: a multiple of every MR */
-    CUT = 256,           /* of k */
-    ITEM_MACS = 2 << 20  /* worth handing to a thread */
+    ROWS = 480,         /* of a block: a multiple of every MR */
+    CUT = 256,          /* of k */
+    COLUMNS = 256,      /* of an item at most: long enough runs of a row of b */
+    FEW_ROWS = 64,      /* with so few the time goes into reading b */
+    ITEM_MACS = 2 << 20 /* worth handing to a thread */
 };
 
 typedef struct matmul_job {
@@ -39,8 +41,8 @@ static room make_room(const matmul_job *job, int worker)
     r.y = (float **)(void *)(r.x + ROWS + ZN_MAX_MR);
     r.a = (float *)(void *)(r.y + ROWS + ZN_MAX_MR);
     r.b = r.a + (size_t)(ROWS + ZN_MAX_MR) * CUT;
-    r.acc = r.b + (size_t)CUT * ZN_MAX_NR;
-    r.bias = r.acc + (size_t)(ROWS + ZN_MAX_MR) * ZN_MAX_NR;
+    r.acc = r.b + (size_t)CUT * COLUMNS;
+    r.bias = r.acc + (size_t)(ROWS + ZN_MAX_MR) * COLUMNS;
     return r;
 }
 
@@ -70,6 +72,28 @@ static zn_matrix part(zn_matrix a, size_t i, size_t j)
     return a;
 }
 
+/* The panels of columns from .. end of one cut, one after the other; the last may be narrower. */
+static void pack_panels(float *to, zn_matrix b, int cut, int from, int end, int nr, int vl)
+{
+    const int whole = (end - from) / nr * nr;
+
+    if (b.col == 1) { /* along the rows of b */
+        for (int i = 0; i < cut; i++)
+            for (int o = 0; o < whole; o += nr)
+                memcpy(to + (size_t)o * (size_t)cut + (size_t)i * (size_t)nr,
+                       b.data + (size_t)i * b.row + (size_t)(from + o), (size_t)nr * sizeof *to);
+    } else {
+        for (int o = 0; o < whole; o += nr)
+            pack(to + (size_t)o * (size_t)cut, nr, part(b, 0, (size_t)(from + o)), cut, nr);
+    }
+    if (from + whole < end) {
+        int n = end - from - whole;
+
+        pack(to + (size_t)whole * (size_t)cut, (n + vl - 1) / vl * vl, part(b, 0, (size_t)(from + whole)), cut,
+             n);
+    }
+}
+
 static void run_item(void *cookie, int item, int worker)
 {
     const matmul_job *job = cookie;
@@ -77,34 +101,43 @@ static void run_item(void *cookie, int item, int worker)
     room r = make_room(job, worker);
     int first = item / job->n_columns * ROWS, rows = job->m - first < ROWS ? job->m - first : ROWS;
     int from = item % job->n_columns * job->panels * k->nr, end = from + job->panels * k->nr;
-    bool once = job->k <= CUT && job->a.col != 1; /* one copy of a serves all panels */
     zn_tail t = { .gain = 1 };
 
-    for (int o = from; o < end && o < job->n; o += k->nr) {
-        int n = job->n - o < k->nr ? job->n - o : k->nr, width = (n + k->vl - 1) / k->vl * k->vl;
+    end = end < job->n ? end : job->n;
+    for (int j = 0; j < job->panels * k->nr; j++)
+        r.bias[j] = job->bias && from + j < end ? job->bias[from + j] : 0;
+    for (int c = 0; c < job->k; c += CUT) {
+        int cut = job->k - c < CUT ? job->k - c : CUT;
+        zn_matrix a = part(job->a, (size_t)first, (size_t)c);
 
-        for (int j = 0; j < width; j++)
-            r.bias[j] = job->bias && j < n ? job->bias[o + j] : 0;
-        for (int c = 0; c < job->k; c += CUT) {
-            int cut = job->k - c < CUT ? job->k - c : CUT;
-            zn_matrix a = part(job->a, (size_t)first, (size_t)c);
-            zn_product g = { .x = r.x, .w = r.b, .bias = r.bias, .y = r.y, .acc = r.acc, .t = &t, .y_off = o,
-                             .taps = 1, .k = cut, .rows = rows, .n = n, .first = c == 0, .last = c + cut >= job->k };
+        if (a.col != 1) {
+            pack(r.a, cut, a, rows, cut);
+            a = (zn_matrix){ r.a, (size_t)cut, 1 };
+        }
+        for (int i = 0; i < rows + k->mr; i++) {
+            int row = i < rows ? i : rows - 1;
 
-            if (a.col != 1) {
-                if (!once || o == from)
-                    pack(r.a, cut, a, rows, cut);
-                a = (zn_matrix){ r.a, (size_t)cut, 1 };
-            }
-            for (int i = 0; i < rows + k->mr; i++) {
-                int row = i < rows ? i : rows - 1;
+            r.x[i] = a.data + (size_t)row * a.row;
+            r.y[i] = job->y + (size_t)(first + row) * job->ldy;
+        }
+        pack_panels(r.b, part(job->b, (size_t)c, 0), cut, from, end, k->nr, k->vl);
+        for (int o = from; o < end; o += k->nr) {
+            zn_product g = { .x = r.x,
+                             .w = r.b + (size_t)(o - from) * (size_t)cut,
+                             .bias = r.bias + (o - from),
+                             .y = r.y,
+                             .acc = r.acc + (size_t)(o - from) * (size_t)(ROWS + ZN_MAX_MR),
+                             .t = &t,
+                             .y_off = o,
+                             .taps = 1,
+                             .k = cut,
+                             .rows = rows,
+                             .n = end - o < k->nr ? end - o : k->nr,
+                             .first = c == 0,
+                             .last = c + cut >= job->k };
 
-                r.x[i] = a.data + (size_t)row * a.row;
-                r.y[i] = job->y + (size_t)(first + row) * job->ldy;
-            }
             if (job->add)
                 g.res = (const float *const *)(const void *)r.y;
-            pack(r.b, width, part(job->b, (size_t)c, (size_t)o), cut, n);
             k->gemm(&g);
         }
     }
@@ -141,9 +174,10 @@ static void plain_item(void *cookie, int item, int worker)
 void zn_cpu_matmul(zn_cpu *d, float *y, size_t ldy, zn_matrix a, zn_matrix b, int m, int n, int k,
                    const float *bias, bool add)
 {
-    matmul_job job = { .d = d, .y = y, .ldy = ldy, .a = a, .b = b, .m = m, .n = n, .k = k, .bias = bias,
-                       .add = add };
-    int blocks = zn_items((size_t)m, ROWS), total;
+    matmul_job job = {
+        .d = d, .y = y, .ldy = ldy, .a = a, .b = b, .m = m, .n = n, .k = k, .bias = bias, .add = add
+    };
+    int blocks = zn_items((size_t)m, ROWS), total, most;
     double macs;
 
     if (!d->k->gemm) {
@@ -152,7 +186,10 @@ void zn_cpu_matmul(zn_cpu *d, float *y, size_t ldy, zn_matrix a, zn_matrix b, in
     }
     total = (n + d->k->nr - 1) / d->k->nr;
     macs = (double)(m < ROWS ? m : ROWS) * k * d->k->nr;
-    job.panels = macs * total <= ITEM_MACS ? total : 1 + (int)(ITEM_MACS / macs);
+    most = COLUMNS / d->k->nr;
+    most = most < total ? most : total;
+    job.panels = m < FEW_ROWS ? most : 1 + (int)(ITEM_MACS / macs);
+    job.panels = job.panels < most ? job.panels : most;
     job.n_columns = (total + job.panels - 1) / job.panels;
     zn_pool_run(d->pool, run_item, &job, blocks * job.n_columns);
 }

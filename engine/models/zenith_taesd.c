@@ -2,7 +2,7 @@
 /* zenith_taesd.c - the autoencoders of the first Zenith document: zenith-taesd, zenith-lite, zenith-spectral,
  * and vanilla-taesd, the stand-in that it compares them with.  docs/zenith.md explains them.
  *
- *   picture ── step 1 ── block 1 ── step 2 ── block 2 ── step 3 ── block 3 ── step 4 ── latent, 1/8 of the size
+ *   picture ── step 1 ── block 1 ── step 2 ── block 2 ── step 3 ── block 3 ── step 4 ── latent (1/8)
  *
  * and the same the other way round in the decoder.  What a step and a block are:
  *
@@ -252,11 +252,16 @@ static void bind(zn_binder *b, zenith *m, family kind, bool decoder)
         if (i < STEPS - 1 && !b->status)
             bind_block(b, m, i, c);
     }
-    b->geometry = (zn_geometry){ .in_c = first, .out_c = c, .shrink = decoder ? 1 : 8, .grow = decoder ? 8 : 1,
-                                 .multiple = decoder ? 1 : 8, .padded = !decoder, .halo = -1 };
+    b->geometry = (zn_geometry){ .in_c = first,
+                                 .out_c = c,
+                                 .shrink = decoder ? 1 : 8,
+                                 .grow = decoder ? 8 : 1,
+                                 .multiple = decoder ? 1 : 8,
+                                 .padded = !decoder,
+                                 .halo = -1 };
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------------------------------------- */
 
 /* y = step(x); where it shuffles, a tensor of the same size lies between. */
 static zn_tensor run_step(zn_ctx *c, const zenith *m, int i, zn_tensor x, const zn_tensor *out)
@@ -306,10 +311,11 @@ static void run_block(zn_ctx *c, const zenith *m, const block *k, zn_tensor x)
         zn_conv2d(c, mid, in, &k->in, (zn_tail){ .pre = m->act });
     } else {
         if (!m->windows && (k->rows.n != x.w || k->cols.n != x.h)) {
-            zn_ctx_fail(c, ZN_E_USAGE,
-                        "these weights have gates for %dx%d where this picture gives %dx%d: the exact form takes "
-                        "pictures of one size, a power of two; weights with windows take any",
-                        k->rows.n, k->cols.n, x.w, x.h);
+            zn_ctx_fail(
+                c, ZN_E_USAGE,
+                "these weights have gates for %dx%d where this picture gives %dx%d: the exact form takes "
+                "pictures of one size, a power of two; weights with windows take any",
+                k->rows.n, k->cols.n, x.w, x.h);
             return;
         }
         zn_conv2d(c, mid, in, &k->in, (zn_tail){ 0 });
@@ -334,7 +340,7 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
     }
 }
 
-/* ---- made-up weights: base 64, gates for 512x512; windows, so that other sizes work too -------------------- */
+/* ---- made-up weights: base 64, gates for 512x512; windows, so that other sizes work too ---------------- */
 
 static void invent_vector(zn_invented *v, const char *name, const char *part, int n)
 {
@@ -381,7 +387,8 @@ static void invent(zn_invented *v, family kind, bool decoder)
             break;
         snprintf(name, sizeof name, "%s.block%d.%s", decoder ? "dec" : "enc", i + 1,
                  kind == VANILLA ? "conv1" : "compress");
-        invent_conv(v, name, kind == VANILLA ? c : c / 4, kind == VANILLA ? c : c / 4, kind == VANILLA ? 3 : 1);
+        invent_conv(v, name, kind == VANILLA ? c : c / 4, kind == VANILLA ? c : c / 4,
+                    kind == VANILLA ? 3 : 1);
         snprintf(name, sizeof name, "%s.block%d.%s", decoder ? "dec" : "enc", i + 1,
                  kind == VANILLA ? "conv2" : "expand");
         invent_conv(v, name, c, kind == VANILLA ? c : c / 16, kind == VANILLA ? 3 : 1);
@@ -393,33 +400,36 @@ static void invent(zn_invented *v, family kind, bool decoder)
     }
 }
 
-/* ---- the eight models -------------------------------------------------------------------------------------- */
+/* ---- the eight models ---------------------------------------------------------------------------------- */
 
-#define HALF(name_, half_, kind_, decoder_, stem_, in_, out_, summary_)                             \
-    static bool recognise_##name_##_##half_(const zn_weights *w, char *what, size_t size)          \
-    {                                                                                              \
-        return recognise(w, kind_, decoder_, what, size);                                          \
-    }                                                                                              \
-    static void bind_##name_##_##half_(zn_binder *b, void *net)                                    \
-    {                                                                                              \
-        bind(b, net, kind_, decoder_);                                                             \
-    }                                                                                              \
-    static void invent_##name_##_##half_(zn_invented *v)                                           \
-    {                                                                                              \
-        invent(v, kind_, decoder_);                                                                \
-    }                                                                                              \
-    const zn_arch zn_arch_##name_##_##half_ = {                                                    \
-        .info = { .id = stem_ "-" #half_, .summary = summary_, .in = { in_ }, .out = { out_ },     \
-                  .weights = stem_ },                                                              \
-        .size = sizeof(zenith),                                                                    \
-        .recognise = recognise_##name_##_##half_,                                                  \
-        .bind = bind_##name_##_##half_,                                                            \
-        .forward = forward,                                                                        \
-        .invent = invent_##name_##_##half_,                                                        \
+#define HALF(name_, half_, kind_, decoder_, stem_, in_, out_, summary_)                                      \
+    static bool recognise_##name_##_##half_(const zn_weights *w, char *what, size_t size)                    \
+    {                                                                                                        \
+        return recognise(w, kind_, decoder_, what, size);                                                    \
+    }                                                                                                        \
+    static void bind_##name_##_##half_(zn_binder *b, void *net)                                              \
+    {                                                                                                        \
+        bind(b, net, kind_, decoder_);                                                                       \
+    }                                                                                                        \
+    static void invent_##name_##_##half_(zn_invented *v)                                                     \
+    {                                                                                                        \
+        invent(v, kind_, decoder_);                                                                          \
+    }                                                                                                        \
+    const zn_arch zn_arch_##name_##_##half_ = {                                                              \
+        .info = { .id = stem_ "-" #half_,                                                                    \
+                  .summary = summary_,                                                                       \
+                  .in = { in_ },                                                                             \
+                  .out = { out_ },                                                                           \
+                  .weights = stem_ },                                                                        \
+        .size = sizeof(zenith),                                                                              \
+        .recognise = recognise_##name_##_##half_,                                                            \
+        .bind = bind_##name_##_##half_,                                                                      \
+        .forward = forward,                                                                                  \
+        .invent = invent_##name_##_##half_,                                                                  \
     }
 
-#define BOTH(name_, kind_, stem_, what_)                                                           \
-    HALF(name_, encode, kind_, false, stem_, "x", "z", "picture to latent: " what_);               \
+#define BOTH(name_, kind_, stem_, what_)                                                                     \
+    HALF(name_, encode, kind_, false, stem_, "x", "z", "picture to latent: " what_);                         \
     HALF(name_, decode, kind_, true, stem_, "z", "x", "latent to picture: " what_)
 
 BOTH(zenith_taesd, ZENITH, "zenith-taesd", "3x3 convolutions and spectral mixing");

@@ -6,8 +6,8 @@
 #include "net.h"
 
 typedef struct zn_adam {
-    real *m, *v;   /* [net->len] each, 0 at first */
-    int64_t step;  /* updates done */
+    real *m, *v;  /* [net->len] each, 0 at first */
+    int64_t step; /* updates done */
     double rate, decay;
 } zn_adam;
 

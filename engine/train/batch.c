@@ -7,7 +7,7 @@ enum { MAX_WAVELETS = 8, MIN_WAVELETS = 3, DRAWS = 8 /* numbers that a wavelet t
 
 static const double pi = 3.14159265358979323846;
 
-/* ---- wavelets ---------------------------------------------------------------------------------------------- */
+/* ---- wavelets ------------------------------------------------------------------------------------------ */
 
 typedef struct wavelet {
     int type;
@@ -85,14 +85,15 @@ static void wavelet_item(void *cookie, int item, int worker)
     }
 }
 
-void zn_draw_wavelets(zn_pool *pool, real *y, int n, int size, const zn_wavelets *s, uint64_t seed, uint64_t number)
+void zn_draw_wavelets(zn_pool *pool, real *y, int n, int size, const zn_wavelets *s, uint64_t seed,
+                      uint64_t number)
 {
     wavelet_job job = { y, size, s, seed, number, n };
 
     zn_pool_run(pool, wavelet_item, &job, n * size);
 }
 
-/* ---- damage --------------------------------------------------------------------------------------------------- */
+/* ---- damage -------------------------------------------------------------------------------------------- */
 
 static void blur(real *y, const real *x, int size)
 {
@@ -128,7 +129,7 @@ void zn_damage(real *y, const real *x, int size, int kind, double sigma, uint64_
     }
 }
 
-/* ---- pictures ---------------------------------------------------------------------------------------------------- */
+/* ---- pictures ------------------------------------------------------------------------------------------ */
 
 void zn_cut_pictures(real *y, int n, int size, const zn_picture *pictures, int n_pictures, uint64_t seed,
                      uint64_t number)

@@ -13,12 +13,13 @@ typedef struct zn_wavelets {
 } zn_wavelets;
 
 /* n pictures of size x size x 3, each the sum of 3 to 8 wavelets, the same in the three channels. */
-void zn_draw_wavelets(zn_pool *pool, real *y, int n, int size, const zn_wavelets *s, uint64_t seed, uint64_t number);
+void zn_draw_wavelets(zn_pool *pool, real *y, int n, int size, const zn_wavelets *s, uint64_t seed,
+                      uint64_t number);
 
 enum { ZN_GAUSSIAN, ZN_SHOT, ZN_BLUR, ZN_N_DAMAGES };
 
-/* One damaged picture y of a clean one x: Gaussian noise of deviation sigma; shot noise, +-2 added to one number in
- * twenty; the mean of the 3x3 neighbours inside the picture. */
+/* One damaged picture y of a clean one x: Gaussian noise of deviation sigma; shot noise, +-2 added to one
+ * number in twenty; the mean of the 3x3 neighbours inside the picture. */
 void zn_damage(real *y, const real *x, int size, int kind, double sigma, uint64_t seed, uint64_t stream);
 
 typedef struct zn_picture { /* 8 bits, three channels */

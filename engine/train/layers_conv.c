@@ -9,8 +9,8 @@ enum { CHUNK = 1 << 14 /* numbers */, LANES = 64 /* channels of an item */ };
 
 /* y = a b (+ y), on strided matrices as in cpu/matmul.h. */
 #ifdef ZN_TRAIN_DOUBLE
-static void product(zn_node *o, real *y, size_t ldy, const real *a, size_t ar, size_t ac, const real *b, size_t br,
-                    size_t bc, int m, int n, int k, const real *bias, bool add)
+static void product(zn_node *o, real *y, size_t ldy, const real *a, size_t ar, size_t ac, const real *b,
+                    size_t br, size_t bc, int m, int n, int k, const real *bias, bool add)
 {
     (void)o;
     for (size_t i = 0; i < (size_t)m; i++)
@@ -23,14 +23,15 @@ static void product(zn_node *o, real *y, size_t ldy, const real *a, size_t ar, s
         }
 }
 #else
-static void product(zn_node *o, real *y, size_t ldy, const real *a, size_t ar, size_t ac, const real *b, size_t br,
-                    size_t bc, int m, int n, int k, const real *bias, bool add)
+static void product(zn_node *o, real *y, size_t ldy, const real *a, size_t ar, size_t ac, const real *b,
+                    size_t br, size_t bc, int m, int n, int k, const real *bias, bool add)
 {
-    zn_cpu_matmul(o->net->dev, y, ldy, (zn_matrix){ a, ar, ac }, (zn_matrix){ b, br, bc }, m, n, k, bias, add);
+    zn_cpu_matmul(o->net->dev, y, ldy, (zn_matrix){ a, ar, ac }, (zn_matrix){ b, br, bc }, m, n, k, bias,
+                  add);
 }
 #endif
 
-/* ---- dense convolution: columns of patches times a matrix --------------------------------------------------- */
+/* ---- dense convolution: columns of patches times a matrix ---------------------------------------------- */
 
 static bool is_pointwise(const zn_node *o)
 {
@@ -79,7 +80,8 @@ static void scatter_item(void *cookie, int item, int worker)
             real *dx = x->dy + row + (size_t)j * (size_t)x->c;
             const real *col;
 
-            if (u < 0 || v < 0 || u % o->stride || v % o->stride || u / o->stride >= o->h || v / o->stride >= o->w)
+            if (u < 0 || v < 0 || u % o->stride || v % o->stride || u / o->stride >= o->h ||
+                v / o->stride >= o->w)
                 continue;
             col = o->net->temp + (((size_t)image * (size_t)o->h + (size_t)(u / o->stride)) * (size_t)o->w +
                                   (size_t)(v / o->stride)) *
@@ -112,7 +114,8 @@ static void conv_forward(zn_node *o)
     if (!is_pointwise(o))
         zn_node_run(o, gather_item, (size_t)o->n * (size_t)o->h, 1);
     product(o, o->y, (size_t)o->c, is_pointwise(o) ? x->y : o->save, len, 1, zn_node_w(o, 0), 1, len,
-            (int)zn_node_pixels(o), o->c, (int)len, o->param[1] == ZN_NO_PARAM ? NULL : zn_node_w(o, 1), false);
+            (int)zn_node_pixels(o), o->c, (int)len, o->param[1] == ZN_NO_PARAM ? NULL : zn_node_w(o, 1),
+            false);
 }
 
 static void conv_backward(zn_node *o)
@@ -122,21 +125,22 @@ static void conv_backward(zn_node *o)
     int m = (int)zn_node_pixels(o);
     bool in_place = is_pointwise(o);
 
-    product(o, zn_node_g(o, 0), len, o->dy, 1, (size_t)o->c, in_place ? x->y : o->save, len, 1, o->c, (int)len, m,
-            NULL, false);
+    product(o, zn_node_g(o, 0), len, o->dy, 1, (size_t)o->c, in_place ? x->y : o->save, len, 1, o->c,
+            (int)len, m, NULL, false);
     if (o->param[1] != ZN_NO_PARAM)
         zn_node_run(o, bias_item, (size_t)o->c, LANES);
     if (!x->wants)
         return;
-    product(o, in_place ? x->dy : o->net->temp, len, o->dy, (size_t)o->c, 1, zn_node_w(o, 0), len, 1, m, (int)len,
-            o->c, NULL, in_place && x->ready);
+    product(o, in_place ? x->dy : o->net->temp, len, o->dy, (size_t)o->c, 1, zn_node_w(o, 0), len, 1, m,
+            (int)len, o->c, NULL, in_place && x->ready);
     if (!in_place)
         zn_node_run(o, scatter_item, (size_t)x->n * (size_t)x->h, 1);
 }
 
 static const zn_op conv_op = { "conv", conv_forward, conv_backward };
 
-int zn_net_conv(zn_net *net, int x, const char *name, int k, int stride, int pad, int cout, bool bias, real gain)
+int zn_net_conv(zn_net *net, int x, const char *name, int k, int stride, int pad, int cout, bool bias,
+                real gain)
 {
     const zn_node *in = net->node[x];
     int h = (in->h + 2 * pad - k) / stride + 1, w = (in->w + 2 * pad - k) / stride + 1;
@@ -149,8 +153,9 @@ int zn_net_conv(zn_net *net, int x, const char *name, int k, int stride, int pad
     o->k = k;
     o->stride = stride;
     o->pad = pad;
-    o->param[0] = zn_net_add_param(net, name, "weight", (int[4]){ cout, c, k, k },
-                                   gain > 0 ? ZN_INIT_NORMAL : ZN_INIT_ZERO, (real)sqrt((double)gain / (double)len));
+    o->param[0] =
+        zn_net_add_param(net, name, "weight", (int[4]){ cout, c, k, k },
+                         gain > 0 ? ZN_INIT_NORMAL : ZN_INIT_ZERO, (real)sqrt((double)gain / (double)len));
     if (bias)
         o->param[1] = zn_net_add_param(net, name, "bias", (int[4]){ cout }, ZN_INIT_ZERO, 0);
     if (in->wants && o->save)
@@ -158,7 +163,7 @@ int zn_net_conv(zn_net *net, int x, const char *name, int k, int stride, int pad
     return i;
 }
 
-/* ---- depthwise 3x3, pruned where a gate is shut ----------------------------------------------------------------- */
+/* ---- depthwise 3x3, pruned where a gate is shut -------------------------------------------------------- */
 
 /* save: the weights as [9][c] */
 static void turn_weights(zn_node *o)
@@ -292,15 +297,17 @@ int zn_net_depthwise(zn_net *net, int x, const char *name, bool bias, int gate, 
     return i;
 }
 
-/* ---- shuffles ---------------------------------------------------------------------------------------------------- */
+/* ---- shuffles ------------------------------------------------------------------------------------------ */
 
-/* One row of the larger tensor: back copies it from the smaller one, or else to it; add: onto what is there. */
+/* One row of the larger tensor: back copies it from the smaller one, or else to it; add: onto what is there.
+ */
 static void shuffle_row(real *big, real *small, int w, int c, int row, int r, bool back, bool add)
 {
     for (int j = 0; j < w; j++)
         for (int k = 0; k < c; k++) {
             real *a = big + (size_t)j * (size_t)c + k;
-            real *b = small + (size_t)(j / r) * (size_t)(c * r * r) + (size_t)(k * r * r + row % r * r + j % r);
+            real *b =
+                small + (size_t)(j / r) * (size_t)(c * r * r) + (size_t)(k * r * r + row % r * r + j % r);
 
             if (back)
                 *a = add ? *a + *b : *b;
@@ -368,7 +375,7 @@ int zn_net_unshuffle(zn_net *net, int x, int r)
     return i;
 }
 
-/* ---- number by number ---------------------------------------------------------------------------------------------- */
+/* ---- number by number ---------------------------------------------------------------------------------- */
 
 static void relu_item(void *cookie, int item, int worker)
 {

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* ---- group norm: over the pixels of an image and the channels of a group ------------------------------------- */
+/* ---- group norm: over the pixels of an image and the channels of a group ------------------------------- */
 
 static const double group_eps = 1e-5, layer_eps = 1e-6;
 
@@ -143,7 +143,7 @@ int zn_net_group_norm(zn_net *net, int x, const char *name, int groups, real gam
     return i;
 }
 
-/* ---- layer norm: over the channels of a pixel, without parameters ------------------------------------------------- */
+/* ---- layer norm: over the channels of a pixel, without parameters -------------------------------------- */
 
 static void layer_item(void *cookie, int item, int worker)
 {

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* layers_spectral.c - the layers of the Zenith blocks, forward and backward: the Walsh-Hadamard transform of the
- * channels, the SLM gate, scale, mixer, and the gate that prunes blocks of 8 channels. */
+/* layers_spectral.c - the layers of the Zenith blocks, forward and backward: the Walsh-Hadamard transform of
+ * the channels, the SLM gate, scale, mixer, and the gate that prunes blocks of 8 channels. */
 #include "net.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 14 /* numbers */, LANES = 64 /* channels of an item */, GROUPS = 8 /* of pixels, for sums */ };
+enum {
+    CHUNK = 1 << 14 /* numbers */,
+    LANES = 64 /* channels of an item */,
+    GROUPS = 8 /* of pixels, for sums */
+};
 
 /* 1 / (1 + e^-x) for x >= 0, 2e-7 off at most in float: e^-x from 2^n and a polynomial, without a call. */
 static inline real sigmoid(real x)
@@ -44,7 +48,7 @@ static inline real magnitude(real x)
     return x < 0 ? -x : x;
 }
 
-/* ---- the transform ------------------------------------------------------------------------------------------- */
+/* ---- the transform ------------------------------------------------------------------------------------- */
 
 static void transform(const zn_node *o, real *v)
 {
@@ -110,7 +114,7 @@ int zn_net_fwht(zn_net *net, int x)
     return zn_net_add_node(net, &fwht_op, x, in->h, in->w, in->c, 0);
 }
 
-/* ---- the SLM gate (formula: cpu/kernels.h) ------------------------------------------------------------------------- */
+/* ---- the SLM gate (formula: cpu/kernels.h) ------------------------------------------------------------- */
 
 enum { TAPS = 5, ROUNDS = 3 };
 
@@ -153,9 +157,10 @@ static void slm_item(void *cookie, int item, int worker)
 
         for (int k = 0; k < ROUNDS; k++) {
             real *g = o->save + (p * ROUNDS + (size_t)k) * n;
+            const real *last = k ? g - n : NULL;
 
             for (size_t c = 0; c < n; c++)
-                e[c] = magnitude(v[c]) * (k ? g[c - n] : 1);
+                e[c] = magnitude(v[c]) * (last ? last[c] : 1);
             for (size_t c = 0; c < n; c++) {
                 real act = slm_look(e + c, w + c * TAPS, b[c]).act;
 
@@ -174,7 +179,8 @@ static void slm_pixel_dx(const zn_node *o, size_t p, real *room, real *dw, real 
     size_t n = (size_t)o->c;
     const real *w = zn_node_w(o, 0), *b = zn_node_w(o, 1);
     const real *v = x->y + p * n, *dy = o->dy + p * n;
-    real *e = room + 2, *de = e + n + 4, *dg = de + n + 4, *de0 = dg + n, *dx = x->dy + p * n;
+    real *near = room, *e = near + 2, *dnear = e + n + 2, *de = dnear + 2, *dg = de + n + 2, *de0 = dg + n;
+    real *dx = x->dy + p * n;
 
     e[-2] = e[-1] = e[n] = e[n + 1] = 0;
     for (size_t c = 0; c < n; c++) {
@@ -182,11 +188,11 @@ static void slm_pixel_dx(const zn_node *o, size_t p, real *room, real *dw, real 
         de0[c] = 0;
     }
     for (int k = ROUNDS - 1; k >= 0; k--) {
-        const real *g = o->save + (p * ROUNDS + (size_t)k) * n;
+        const real *g = o->save + (p * ROUNDS + (size_t)k) * n, *last = k ? g - n : NULL;
 
         for (size_t c = 0; c < n; c++)
-            e[c] = magnitude(v[c]) * (k ? g[c - n] : 1);
-        memset(de - 2, 0, (n + 4) * sizeof *de);
+            e[c] = magnitude(v[c]) * (last ? last[c] : 1);
+        memset(dnear, 0, (n + 4) * sizeof *de);
         for (size_t c = 0; c < n; c++) {
             slm_step s = slm_look(e + c, w + c * TAPS, b[c]);
             real dact = s.act > 0 ? dg[c] * g[c] * (1 - g[c]) : 0;
@@ -196,13 +202,13 @@ static void slm_pixel_dx(const zn_node *o, size_t p, real *room, real *dw, real 
 
             db[c] += dact;
             for (size_t j = 0; j < TAPS; j++) {
-                dw[c * TAPS + j] += ddot * e[c + j - 2] + dnorm * w[c * TAPS + j];
-                de[c + j - 2] += ddot * w[c * TAPS + j] + dsum * e[c + j - 2];
+                dw[c * TAPS + j] += ddot * near[c + j] + dnorm * w[c * TAPS + j];
+                dnear[c + j] += ddot * w[c * TAPS + j] + dsum * near[c + j];
             }
         }
         for (size_t c = 0; c < n; c++) {
             dg[c] = de[c] * magnitude(v[c]);
-            de0[c] += de[c] * (k ? g[c - n] : 1);
+            de0[c] += de[c] * (last ? last[c] : 1);
         }
     }
     for (size_t c = 0; c < n; c++) {
@@ -255,12 +261,13 @@ int zn_net_slm(zn_net *net, int x, const char *name)
 
     o->wants = true;
     zn_net_want_temp(net, (size_t)GROUPS * (size_t)o->c * (TAPS + 1));
-    o->param[0] = zn_net_add_param(net, name, "weight", (int[4]){ o->c, TAPS }, ZN_INIT_NORMAL, (real)0.632455532);
+    o->param[0] =
+        zn_net_add_param(net, name, "weight", (int[4]){ o->c, TAPS }, ZN_INIT_NORMAL, (real)0.632455532);
     o->param[1] = zn_net_add_param(net, name, "bias", (int[4]){ o->c }, ZN_INIT_ONE, -1);
     return i;
 }
 
-/* ---- scale, with spectral dropout -------------------------------------------------------------------------------------- */
+/* ---- scale, with spectral dropout ---------------------------------------------------------------------- */
 
 /* save: 1, or 0 and 1 / (1 - dropout), per channel; drawn once per step */
 static void scale_item(void *cookie, int item, int worker)
@@ -300,8 +307,9 @@ static void scale_forward(zn_node *o)
     const zn_net *net = o->net;
 
     for (int i = 0; i < o->c; i++) {
-        bool dropped = net->training && net->dropout > 0 &&
-                       zn_uniform(net->seed, net->step * 1024 + (uint64_t)o->index, (uint64_t)i) < (double)net->dropout;
+        bool dropped =
+            net->training && net->dropout > 0 &&
+            zn_uniform(net->seed, net->step * 1024 + (uint64_t)o->index, (uint64_t)i) < (double)net->dropout;
 
         o->save[i] = dropped ? 0 : net->training ? 1 / (1 - net->dropout) : 1;
     }
@@ -326,7 +334,7 @@ int zn_net_scale(zn_net *net, int x, const char *name)
     return i;
 }
 
-/* ---- mixer: each number with its two neighbours ------------------------------------------------------------------------- */
+/* ---- mixer: each number with its two neighbours -------------------------------------------------------- */
 
 static void mixer_item(void *cookie, int item, int worker)
 {
@@ -411,7 +419,7 @@ int zn_net_mixer(zn_net *net, int x, const char *name)
     return i;
 }
 
-/* ---- the gate: blocks of 8 channels whose sum of |x| is large enough ------------------------------------------------------ */
+/* ---- the gate: blocks of 8 channels whose sum of |x| is large enough ----------------------------------- */
 
 /* save: the mask [pixel][c/8]; in training  clamp(score / 5 + 1/2 + noise, 0, 1), else score > 0 */
 static void gate_item(void *cookie, int item, int worker)
@@ -433,7 +441,8 @@ static void gate_item(void *cookie, int item, int worker)
         if (net->training) {
             mask = score / 5 + (real)0.5;
             if (net->temperature > 0)
-                mask += net->temperature * (real)zn_normal(net->seed, net->step * 1024 + (uint64_t)o->index, i);
+                mask +=
+                    net->temperature * (real)zn_normal(net->seed, net->step * 1024 + (uint64_t)o->index, i);
             mask = mask < 0 ? 0 : mask > 1 ? 1 : mask;
         }
         o->save[i] = mask;

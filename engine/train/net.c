@@ -9,7 +9,7 @@
 
 enum { CHUNK = 1 << 14 /* numbers */ };
 
-/* ---- numbers out of counters ------------------------------------------------------------------------------ */
+/* ---- numbers out of counters --------------------------------------------------------------------------- */
 
 static uint64_t mix64(uint64_t x) /* the finaliser of splitmix64 */
 {
@@ -34,7 +34,7 @@ double zn_normal(uint64_t seed, uint64_t stream, uint64_t i)
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-/* ---- building ------------------------------------------------------------------------------------------------ */
+/* ---- building ------------------------------------------------------------------------------------------ */
 
 zn_net *zn_net_new(zn_cpu *dev)
 {
@@ -84,8 +84,15 @@ int zn_net_add_node(zn_net *net, const zn_op *op, int x, int h, int w, int c, si
     if (!list || !o)
         abort(); /* a few hundred bytes */
     net->node = list;
-    *o = (zn_node){ .net = net, .op = op, .index = net->n_nodes, .in = { x, ZN_NO_NODE }, .gate = ZN_NO_NODE,
-                    .h = h, .w = w, .c = c, .param = { ZN_NO_PARAM, ZN_NO_PARAM, ZN_NO_PARAM, ZN_NO_PARAM } };
+    *o = (zn_node){ .net = net,
+                    .op = op,
+                    .index = net->n_nodes,
+                    .in = { x, ZN_NO_NODE },
+                    .gate = ZN_NO_NODE,
+                    .h = h,
+                    .w = w,
+                    .c = c,
+                    .param = { ZN_NO_PARAM, ZN_NO_PARAM, ZN_NO_PARAM, ZN_NO_PARAM } };
     if (x != ZN_NO_NODE) {
         o->n = list[x]->n;
         o->wants = list[x]->wants;
@@ -108,7 +115,8 @@ int zn_net_input(zn_net *net, int n, int h, int w, int c)
     return i;
 }
 
-int zn_net_add_param(zn_net *net, const char *name, const char *part, const int dims[4], zn_init init, real value)
+int zn_net_add_param(zn_net *net, const char *name, const char *part, const int dims[4], zn_init init,
+                     real value)
 {
     zn_param *list = realloc(net->param, (size_t)(net->n_params + 1) * sizeof *list), *p;
 
@@ -166,7 +174,7 @@ bool zn_net_finish(zn_net *net, uint64_t seed)
     return !net->failed;
 }
 
-/* ---- running --------------------------------------------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------------------------------------- */
 
 void zn_net_forward(zn_net *net)
 {
@@ -201,14 +209,16 @@ typedef struct loss_job {
 static void loss_item(void *cookie, int item, int worker)
 {
     const loss_job *job = cookie;
-    size_t len = zn_node_len(job->o), first = (size_t)item * CHUNK, end = first + CHUNK < len ? first + CHUNK : len;
+    size_t len = zn_node_len(job->o), first = (size_t)item * CHUNK,
+           end = first + CHUNK < len ? first + CHUNK : len;
     double sum = 0;
     const double all = (job->absolute ? 1.0 : 2.0) / (double)len;
     size_t image = len / (size_t)job->o->n;
 
     (void)worker;
     for (size_t i = first; i < end; i++) {
-        real d = job->o->y[i] - job->target[i], scale = (real)(all * (job->weight ? (double)job->weight[i / image] : 1));
+        real d = job->o->y[i] - job->target[i],
+             scale = (real)(all * (job->weight ? (double)job->weight[i / image] : 1));
 
         sum += job->absolute ? fabs((double)d) : (double)d * (double)d;
         job->o->dy[i] = job->absolute ? (d > 0 ? scale : d < 0 ? -scale : 0) : scale * d;

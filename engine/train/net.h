@@ -47,15 +47,15 @@ typedef struct zn_op {
 struct zn_node {
     zn_net *net;
     const zn_op *op;
-    int index, in[2], gate;  /* gate: the node whose mask prunes this one */
+    int index, in[2], gate; /* gate: the node whose mask prunes this one */
     int n, h, w, c;
     real *y, *dy;
-    bool wants;              /* there are parameters at or above it */
-    bool ready;              /* dy has been written: add to it */
-    int param[4];            /* numbers of the node's parameters */
-    int k, stride, pad;      /* of a convolution; stride: of a shuffle */
-    real *save;              /* what backward needs of forward */
-    size_t chunk;            /* of the loop that runs */
+    bool wants;         /* there are parameters at or above it */
+    bool ready;         /* dy has been written: add to it */
+    int param[4];       /* numbers of the node's parameters */
+    int k, stride, pad; /* of a convolution; stride: of a shuffle */
+    real *save;         /* what backward needs of forward */
+    size_t chunk;       /* of the loop that runs */
 };
 
 struct zn_net {
@@ -64,17 +64,17 @@ struct zn_net {
     int n_nodes;
     zn_param *param;
     int n_params;
-    size_t len;              /* of all parameters */
-    real *w, *g;             /* [len], from zn_net_finish */
-    real *temp;              /* the largest that a node asked for */
+    size_t len;  /* of all parameters */
+    real *w, *g; /* [len], from zn_net_finish */
+    real *temp;  /* the largest that a node asked for */
     size_t temp_len;
-    bool failed;             /* out of memory */
+    bool failed; /* out of memory */
     /* how a step runs */
-    bool training;           /* soft gates and dropout, or hard gates */
-    real temperature;        /* of the gates' noise */
-    real dropout;            /* share of spectral numbers left out */
-    real penalty;            /* added to the loss for each open gate */
-    uint64_t seed, step;     /* of the noise */
+    bool training;       /* soft gates and dropout, or hard gates */
+    real temperature;    /* of the gates' noise */
+    real dropout;        /* share of spectral numbers left out */
+    real penalty;        /* added to the loss for each open gate */
+    uint64_t seed, step; /* of the noise */
 };
 
 zn_net *zn_net_new(zn_cpu *dev); /* NULL: no memory */
@@ -82,7 +82,8 @@ void zn_net_free(zn_net **net);
 
 /* Builders return the node's number.  A name of NULL means the layer has no such parameter. */
 int zn_net_input(zn_net *net, int n, int h, int w, int c);
-int zn_net_conv(zn_net *net, int x, const char *name, int k, int stride, int pad, int cout, bool bias, real gain);
+int zn_net_conv(zn_net *net, int x, const char *name, int k, int stride, int pad, int cout, bool bias,
+                real gain);
 int zn_net_depthwise(zn_net *net, int x, const char *name, bool bias, int gate, real deviation);
 int zn_net_gate(zn_net *net, int x, const char *name);
 int zn_net_fwht(zn_net *net, int x);
@@ -107,17 +108,18 @@ static inline zn_node *zn_net_last(const zn_net *net)
     return net->node[net->n_nodes - 1];
 }
 
-/* Mean squared (or absolute) error of the last node against `target`, and its gradient in dy.  weight: of each
- * picture's error in the gradient (not in what is returned), or NULL. */
+/* Mean squared (or absolute) error of the last node against `target`, and its gradient in dy.  weight: of
+ * each picture's error in the gradient (not in what is returned), or NULL. */
 double zn_net_loss(zn_net *net, const real *target, const real *weight, bool absolute);
 
 /* The sum of the masks of all gates: how much is let through, and out of how many. */
 double zn_net_open_gates(const zn_net *net, double *all);
 
-/* ---- for the layers ------------------------------------------------------------------------------------- */
+/* ---- for the layers ------------------------------------------------------------------------------------ */
 
 int zn_net_add_node(zn_net *net, const zn_op *op, int x, int h, int w, int c, size_t save_len);
-int zn_net_add_param(zn_net *net, const char *name, const char *part, const int dims[4], zn_init init, real value);
+int zn_net_add_param(zn_net *net, const char *name, const char *part, const int dims[4], zn_init init,
+                     real value);
 void zn_net_want_temp(zn_net *net, size_t len);
 
 static inline size_t zn_node_pixels(const zn_node *o)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- zenith-ae and zenith-prune ----------------------------------------------------------------------------- */
+/* ---- zenith-ae and zenith-prune ------------------------------------------------------------------------ */
 
 /* Eyes begin as in the reference, N(0, 2 / 9c); in the residual form, where the blocks begin with a gain of 0
  * instead of being all there is, large enough to carry a signal. */
@@ -56,7 +56,7 @@ bool zn_build_zenith_ae(zn_net *net, int batch, int size, int base, bool slm, bo
     return true;
 }
 
-/* ---- conv-baseline-ae ------------------------------------------------------------------------------------------ */
+/* ---- conv-baseline-ae ---------------------------------------------------------------------------------- */
 
 bool zn_build_conv_baseline(zn_net *net, int batch, int size, int base)
 {
@@ -82,7 +82,7 @@ bool zn_build_conv_baseline(zn_net *net, int batch, int size, int base)
     return true;
 }
 
-/* ---- denoisers ----------------------------------------------------------------------------------------------------- */
+/* ---- denoisers ----------------------------------------------------------------------------------------- */
 
 static int dim(const zn_weights *w, int d, const char *name)
 {
@@ -154,7 +154,7 @@ bool zn_build_denoiser(zn_net *net, int batch, int size, const zn_weights *w)
     return true;
 }
 
-/* ---- parameters from a file -------------------------------------------------------------------------------------------- */
+/* ---- parameters from a file ---------------------------------------------------------------------------- */
 
 zn_status zn_net_load(zn_net *net, real *to, const zn_weights *w, const char *prefix, zn_error *err)
 {
@@ -167,8 +167,10 @@ zn_status zn_net_load(zn_net *net, real *to, const zn_weights *w, const char *pr
         snprintf(name, sizeof name, "%s%s", prefix, p->name);
         e = zn_weights_get(w, name);
         if (!e || zn_entry_len(e) != p->len || (e->n_dims && e->shape[0] != p->dims[0]))
-            return zn_fail(err, ZN_E_FILE, "%s: tensor '%s' is missing or of another shape: not the weights of this "
-                           "network", zn_weights_path(w), name);
+            return zn_fail(err, ZN_E_FILE,
+                           "%s: tensor '%s' is missing or of another shape: not the weights of this "
+                           "network",
+                           zn_weights_path(w), name);
         x = malloc(p->len * sizeof *x);
         if (!x)
             return zn_fail(err, ZN_E_MEMORY, "out of memory while reading '%s'", name);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* nets.h - the networks that can be trained, as nodes; their parameters have the names of the weight files. */
+/* nets.h - the networks that can be trained, as nodes; their parameters have the names of the weight files.
+ */
 #ifndef ZN_NETS_H
 #define ZN_NETS_H
 
@@ -10,8 +11,8 @@
 bool zn_build_zenith_ae(zn_net *net, int batch, int size, int base, bool slm, bool residual);
 bool zn_build_conv_baseline(zn_net *net, int batch, int size, int base);
 
-/* A denoiser with the levels and widths of the file.  Node 0: picture and noise map, unshuffled by 2, 24 channels;
- * node 1: the picture.  False: not a denoiser, or size does not fit. */
+/* A denoiser with the levels and widths of the file.  Node 0: picture and noise map, unshuffled by 2, 24
+ * channels; node 1: the picture.  False: not a denoiser, or size does not fit. */
 bool zn_build_denoiser(zn_net *net, int batch, int size, const zn_weights *w);
 
 /* Parameters from a file; prefix: before each name.  A sentence names what is missing. */

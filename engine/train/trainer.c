@@ -13,7 +13,11 @@
 #include <string.h>
 #include <time.h>
 
-enum { WARM_UP = 50 /* steps of a rising rate */, TEST_NUMBER = 1 << 30 /* no step has it */, MAX_BATCH = 256 };
+enum {
+    WARM_UP = 50 /* steps of a rising rate */,
+    TEST_NUMBER = 1 << 30 /* no step has it */,
+    MAX_BATCH = 256
+};
 
 typedef enum task { RESTORE, RECONSTRUCT, DENOISE } task;
 
@@ -32,7 +36,7 @@ struct zn_trainer {
     char model[32];
 };
 
-/* ---- open and close ----------------------------------------------------------------------------------------- */
+/* ---- open and close ------------------------------------------------------------------------------------ */
 
 static bool is_denoiser(const char *model)
 {
@@ -41,8 +45,8 @@ static bool is_denoiser(const char *model)
 
 static zn_status check_options(zn_trainer *t, const zn_train_options *o, zn_error *err)
 {
-    static const char *const models[] = { "zenith-ae", "zenith-prune", "conv-baseline-ae", "denoise-fast",
-                                          "denoise-balanced", "denoise-best" };
+    static const char *const models[] = { "zenith-ae",    "zenith-prune",     "conv-baseline-ae",
+                                          "denoise-fast", "denoise-balanced", "denoise-best" };
     static const struct {
         const char *name;
         task task;
@@ -57,8 +61,10 @@ static zn_status check_options(zn_trainer *t, const zn_train_options *o, zn_erro
     for (size_t k = 0; o->model && k < sizeof models / sizeof *models; k++)
         known = known || !strcmp(o->model, models[k]);
     if (!known)
-        return zn_fail(err, ZN_E_USAGE, "'%s' cannot be trained; zenith-ae, zenith-prune, conv-baseline-ae and the "
-                       "denoisers can", o->model ? o->model : "");
+        return zn_fail(err, ZN_E_USAGE,
+                       "'%s' cannot be trained; zenith-ae, zenith-prune, conv-baseline-ae and the "
+                       "denoisers can",
+                       o->model ? o->model : "");
     snprintf(t->model, sizeof t->model, "%s", o->model);
     t->o = *o;
     name = name ? name : is_denoiser(o->model) ? "denoise" : "restore";
@@ -83,9 +89,10 @@ static zn_status check_options(zn_trainer *t, const zn_train_options *o, zn_erro
         memcpy(t->wavelets.wave, o->wave, sizeof o->wave);
     if (o->spread[1] > 0)
         memcpy(t->wavelets.spread, o->spread, sizeof o->spread);
-    if (t->o.size < 16 || t->o.size > 1024 || t->o.batch < 1 || t->o.batch > MAX_BATCH || t->o.steps < 1 || t->o.base < 1 ||
-        t->o.base > 64 || !(t->o.dropout >= 0 && t->o.dropout < 1))
-        return zn_fail(err, ZN_E_USAGE, "size is from 16 to 1024, batch from 1 to 256, base from 1 to 64, dropout "
+    if (t->o.size < 16 || t->o.size > 1024 || t->o.batch < 1 || t->o.batch > MAX_BATCH || t->o.steps < 1 ||
+        t->o.base < 1 || t->o.base > 64 || !(t->o.dropout >= 0 && t->o.dropout < 1))
+        return zn_fail(err, ZN_E_USAGE,
+                       "size is from 16 to 1024, batch from 1 to 256, base from 1 to 64, dropout "
                        "from 0 to below 1");
     return ZN_OK;
 }
@@ -103,12 +110,15 @@ static zn_status build(zn_trainer *t, const zn_weights *w, zn_error *err)
     else if (!strcmp(t->model, "conv-baseline-ae"))
         ok = zn_build_conv_baseline(t->net, o->batch, o->size, o->base);
     else
-        ok = zn_build_zenith_ae(t->net, o->batch, o->size, o->base, !strcmp(t->model, "zenith-prune"), o->residual);
+        ok = zn_build_zenith_ae(t->net, o->batch, o->size, o->base, !strcmp(t->model, "zenith-prune"),
+                                o->residual);
     if (!ok)
-        return zn_fail(err, ZN_E_USAGE, t->task == DENOISE
-                           ? "these weights are not of a denoiser, or %d pixels are not a multiple of its patches"
-                           : "%d pixels are not a multiple of 32, or the base is not a power of two from 4 to 32",
-                       o->size);
+        return zn_fail(
+            err, ZN_E_USAGE,
+            t->task == DENOISE
+                ? "these weights are not of a denoiser, or %d pixels are not a multiple of its patches"
+                : "%d pixels are not a multiple of 32, or the base is not a power of two from 4 to 32",
+            o->size);
     t->clean = calloc((size_t)o->batch * (size_t)o->size * (size_t)o->size * 3, sizeof *t->clean);
     if (!zn_net_finish(t->net, o->seed) || !t->clean)
         return zn_fail(err, ZN_E_MEMORY, "out of memory for %zu parameters", t->net->len);
@@ -128,12 +138,16 @@ static void describe(const zn_trainer *t, char *text, size_t size)
 {
     const zn_train_options *o = &t->o;
 
-    snprintf(text, size, "%s task %d.%d base %d size %d batch %d steps %lld rate %.9g decay %.9g cosine %d l1 %d relative %d seed %llu "
-             "temperature %.9g dropout %.9g penalty %.9g hard %d residual %d wave %.9g %.9g spread %.9g %.9g sigma %.9g "
-             "%.9g", t->model, (int)t->task, t->damage, o->base, o->size, o->batch, (long long)o->steps, o->rate, o->decay,
-             o->cosine, o->absolute, o->relative, (unsigned long long)o->seed, o->temperature, o->dropout, o->penalty, o->hard_gates,
-             o->residual, t->wavelets.wave[0], t->wavelets.wave[1], t->wavelets.spread[0], t->wavelets.spread[1],
-             o->sigma[0], o->sigma[1]);
+    snprintf(text, size,
+             "%s task %d.%d base %d size %d batch %d steps %lld rate %.9g decay %.9g cosine %d l1 %d "
+             "relative %.9g seed %llu "
+             "temperature %.9g dropout %.9g penalty %.9g hard %d residual %d wave %.9g %.9g spread %.9g %.9g "
+             "sigma %.9g "
+             "%.9g",
+             t->model, (int)t->task, t->damage, o->base, o->size, o->batch, (long long)o->steps, o->rate,
+             o->decay, o->cosine, o->absolute, o->relative, (unsigned long long)o->seed, o->temperature,
+             o->dropout, o->penalty, o->hard_gates, o->residual, t->wavelets.wave[0], t->wavelets.wave[1],
+             t->wavelets.spread[0], t->wavelets.spread[1], o->sigma[0], o->sigma[1]);
 }
 
 static zn_status read_checkpoint(zn_trainer *t, const zn_weights *w, zn_error *err)
@@ -147,7 +161,8 @@ static zn_status read_checkpoint(zn_trainer *t, const zn_weights *w, zn_error *e
     describe(t, mine, sizeof mine);
     if (strcmp(mine, options))
         return zn_fail(err, ZN_E_USAGE, "%s was made with other options: %s", t->o.resume, options);
-    if ((s = zn_net_load(t->net, t->net->w, w, "", err)) || (s = zn_net_load(t->net, t->adam.m, w, "adam_m.", err)) ||
+    if ((s = zn_net_load(t->net, t->net->w, w, "", err)) ||
+        (s = zn_net_load(t->net, t->adam.m, w, "adam_m.", err)) ||
         (s = zn_net_load(t->net, t->adam.v, w, "adam_v.", err)))
         return s;
     t->adam.step = strtoll(step, NULL, 10);
@@ -166,8 +181,8 @@ zn_status zn_trainer_open(zn_trainer **out, zn_engine *engine, const zn_train_op
         return zn_fail(err, ZN_E_MEMORY, "out of memory");
     t->engine = engine;
     s = check_options(t, o, err);
-    if (!s && engine->be != &zn_backend_scalar && engine->be != &zn_backend_neon && engine->be != &zn_backend_avx2 &&
-        engine->be != &zn_backend_avx512)
+    if (!s && engine->be != &zn_backend_scalar && engine->be != &zn_backend_neon &&
+        engine->be != &zn_backend_avx2 && engine->be != &zn_backend_avx512)
         s = zn_fail(err, ZN_E_USAGE, "training runs on the CPU; the engine %s is none", engine->be->name);
     if (!s && !file && t->task == DENOISE)
         s = zn_fail(err, ZN_E_USAGE, "a denoiser is trained from weights: --weights FILE");
@@ -212,8 +227,10 @@ zn_status zn_trainer_add_picture(zn_trainer *t, const zn_array *picture, zn_erro
     zn_picture *list, p = { NULL, picture->w, picture->h };
 
     if (p.w < t->o.size || p.h < t->o.size || picture->c != 3)
-        return zn_fail(err, ZN_E_USAGE, "a picture of %dx%d with %d channels is too small for squares of %d, or not "
-                       "of 3 channels", p.w, p.h, picture->c, t->o.size);
+        return zn_fail(err, ZN_E_USAGE,
+                       "a picture of %dx%d with %d channels is too small for squares of %d, or not "
+                       "of 3 channels",
+                       p.w, p.h, picture->c, t->o.size);
     list = realloc(t->pictures, (size_t)(t->n_pictures + 1) * sizeof *list);
     if (list)
         t->pictures = list;
@@ -229,7 +246,7 @@ zn_status zn_trainer_add_picture(zn_trainer *t, const zn_array *picture, zn_erro
     return ZN_OK;
 }
 
-/* ---- batches -------------------------------------------------------------------------------------------------- */
+/* ---- batches ------------------------------------------------------------------------------------------- */
 
 typedef struct batch_job {
     zn_trainer *t;
@@ -257,13 +274,13 @@ static void fill_both(real *both, const real *noisy, int size, double sigma)
 }
 
 /* 1 where the damage is a mean square of 0.1, more where it is less. */
-static real relative_weight(const real *x, const real *clean, size_t len)
+static real relative_weight(const real *x, const real *clean, size_t len, double power)
 {
     double sum = 0;
 
     for (size_t i = 0; i < len; i++)
         sum += (double)((x[i] - clean[i]) * (x[i] - clean[i]));
-    return (real)(0.1 / (sum / (double)len + 1e-4));
+    return (real)pow(0.1 / (sum / (double)len + 1e-4), power);
 }
 
 static void damage_item(void *cookie, int item, int worker)
@@ -288,7 +305,7 @@ static void damage_item(void *cookie, int item, int worker)
     } else {
         memcpy(x, t->clean + at, len * sizeof *x);
     }
-    t->weight[item] = relative_weight(x, t->clean + at, len);
+    t->weight[item] = relative_weight(x, t->clean + at, len, t->o.relative);
 }
 
 static void make_batch(zn_trainer *t, uint64_t number, int kind)
@@ -302,7 +319,7 @@ static void make_batch(zn_trainer *t, uint64_t number, int kind)
     zn_pool_run(t->net->dev->pool, damage_item, &job, t->o.batch);
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------ */
+/* ---- steps --------------------------------------------------------------------------------------------- */
 
 static double now_ms(void)
 {
@@ -323,7 +340,8 @@ static double rate_at(const zn_trainer *t, int64_t step)
     double warm = step < WARM_UP ? (double)(step + 1) / WARM_UP : 1;
     double done = (double)step / (double)t->o.steps;
 
-    return t->o.cosine ? t->o.rate * warm * 0.5 * (1 + cos(3.14159265358979 * (done < 1 ? done : 1))) : t->o.rate;
+    return t->o.cosine ? t->o.rate * warm * 0.5 * (1 + cos(3.14159265358979 * (done < 1 ? done : 1)))
+                       : t->o.rate;
 }
 
 zn_status zn_trainer_step(zn_trainer *t, zn_train_report *report, zn_error *err)
@@ -342,7 +360,7 @@ zn_status zn_trainer_step(zn_trainer *t, zn_train_report *report, zn_error *err)
     make_batch(t, (uint64_t)step, t->damage);
     t1 = now_ms();
     zn_net_forward(net);
-    r.loss = zn_net_loss(net, t->clean, t->o.relative ? t->weight : NULL, t->o.absolute);
+    r.loss = zn_net_loss(net, t->clean, t->o.relative > 0 ? t->weight : NULL, t->o.absolute);
     r.open_gates = zn_net_open_gates(net, &r.all_gates);
     t2 = now_ms();
     zn_net_backward(net);
@@ -382,7 +400,7 @@ zn_status zn_trainer_test(zn_trainer *t, int kind, double *before, double *after
     return ZN_OK;
 }
 
-/* ---- files ---------------------------------------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------------------------------------- */
 
 zn_status zn_trainer_save(const zn_trainer *t, const char *path, zn_error *err)
 {

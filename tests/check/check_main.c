@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../engine/selftest.h"
+#include "../../engine/selftest/selftest.h"
 
 static const zn_backend *const backends[] = { &zn_backend_scalar, &zn_backend_neon, &zn_backend_avx2,
                                               &zn_backend_avx512 };
@@ -144,6 +144,12 @@ static void bad_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn
     spoil(y);
 }
 
+static void bad_gated(void *dev, zn_tensor y, zn_tensor x, const zn_gated *w)
+{
+    whole->gated(dev, y, x, w);
+    spoil(y);
+}
+
 static void bad_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t)
 {
     whole->norm(dev, y, x, w, t);
@@ -227,7 +233,7 @@ static void count_failures(void *cookie, const char *name, bool ok, const char *
 
 static void prove(const options *o, const zn_backend *b)
 {
-    zn_backend broken[13];
+    zn_backend broken[14];
     static const struct {
         const char *what, *group;
     } list[] = {
@@ -235,7 +241,7 @@ static void prove(const options *o, const zn_backend *b)
         { "softmax", "softmax" },    { "resize", "move" },        { "unshuffle", "move" },
         { "shuffle", "move" },       { "map", "elementwise" },    { "binary", "elementwise" },
         { "fill", "elementwise" },   { "tail", "conv" },          { "end of a tensor", "conv" },
-        { "number of threads", "conv" },
+        { "number of threads", "conv" }, { "gated block", "gated" },
     };
     int n = (int)(sizeof broken / sizeof broken[0]);
 
@@ -254,6 +260,7 @@ static void prove(const options *o, const zn_backend *b)
     broken[10].conv2d = bad_tail;
     broken[11].conv2d = bad_end;
     broken[12].conv2d = bad_threads;
+    broken[13].gated = bad_gated;
     whole = b;
     for (int i = 0; i < n; i++) {
         int found = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* test_train.c - training: the networks compute what the models compute, products are products, a run gives the
- * same bits on any number of threads and after a break, and it learns. */
+/* test_train.c - training: the networks compute what the models compute, products are products, a run gives
+ * the same bits on any number of threads and after a break, and it learns. */
 #include "../unit/test.h"
 
 #include "cpu/matmul.h"
@@ -24,7 +24,7 @@ static void larger(double *worst, float d)
     *worst = a <= *worst ? *worst : a;
 }
 
-/* ---- products --------------------------------------------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------------------------------------ */
 
 static void check_product(int m, int n, int k, bool turn_a, bool turn_b, bool add)
 {
@@ -66,14 +66,16 @@ static void check_product(int m, int n, int k, bool turn_a, bool turn_b, bool ad
 
 static void test_products(void)
 {
-    static const int sizes[][3] = { { 1, 1, 1 }, { 5, 17, 3 }, { 16, 40, 700 }, { 500, 33, 20 }, { 977, 7, 260 } };
+    static const int sizes[][3] = {
+        { 1, 1, 1 }, { 5, 17, 3 }, { 16, 40, 700 }, { 500, 33, 20 }, { 977, 7, 260 }
+    };
 
     for (int i = 0; i < 5; i++)
         for (int way = 0; way < 8; way++)
             TRY(check_product(sizes[i][0], sizes[i][1], sizes[i][2], way & 1, way & 2, way & 4));
 }
 
-/* ---- the same networks -------------------------------------------------------------------------------------------- */
+/* ---- the same networks --------------------------------------------------------------------------------- */
 
 static bool load(float *to, size_t len, const zn_weights *w, const char *name)
 {
@@ -98,8 +100,8 @@ static void test_baseline_is_the_model(void)
     double worst = -1;
 
     if (!zn_weights_open(&w, &file, 1, &err) && !zn_weights_open(&ref, &golden, 1, &err) &&
-        zn_build_conv_baseline(net, W / H, H, 1) && zn_net_finish(net, 0) && !zn_net_load(net, net->w, w, "", &err) &&
-        load(in, LEN, ref, "in") && load(want, LEN, ref, "out")) {
+        zn_build_conv_baseline(net, W / H, H, 1) && zn_net_finish(net, 0) &&
+        !zn_net_load(net, net->w, w, "", &err) && load(in, LEN, ref, "in") && load(want, LEN, ref, "out")) {
         float *x = net->node[0]->y, *y = zn_net_last(net)->y;
 
         worst = 0;
@@ -107,7 +109,8 @@ static void test_baseline_is_the_model(void)
             x[i / (W * 3) * (H * 3) + i % (W * 3) / (H * 3) * (H * H * 3) + i % (H * 3)] = in[i];
         zn_net_forward(net);
         for (int i = 0; i < LEN; i++)
-            larger(&worst, y[i / (W * 3) * (H * 3) + i % (W * 3) / (H * 3) * (H * H * 3) + i % (H * 3)] - want[i]);
+            larger(&worst,
+                   y[i / (W * 3) * (H * 3) + i % (W * 3) / (H * 3) * (H * H * 3) + i % (H * 3)] - want[i]);
     }
     zn_weights_close(&w);
     zn_weights_close(&ref);
@@ -120,8 +123,14 @@ static void test_baseline_is_the_model(void)
 static void check_saved(const char *id, bool residual)
 {
     enum { S = 64 };
-    zn_train_options o = { .model = id, .task = "restore", .base = 4, .batch = 1, .size = S, .steps = 40,
-                           .residual = residual, .rate = 3e-3 };
+    zn_train_options o = { .model = id,
+                           .task = "restore",
+                           .base = 4,
+                           .batch = 1,
+                           .size = S,
+                           .steps = 40,
+                           .residual = residual,
+                           .rate = 3e-3 };
     char path[] = "/tmp/zenith-train-XXXXXX";
     const char *file = path;
     int fd = mkstemp(path);
@@ -131,7 +140,8 @@ static void check_saved(const char *id, bool residual)
     zn_weights *w = NULL;
     zn_net *net = zn_net_new(engine->dev);
     zn_error err = { "" };
-    zn_array x = { malloc(S * S * 3 * sizeof(float)), S, S, 3 }, y = { malloc(S * S * 3 * sizeof(float)), S, S, 3 };
+    zn_array x = { malloc(S * S * 3 * sizeof(float)), S, S, 3 },
+             y = { malloc(S * S * 3 * sizeof(float)), S, S, 3 };
     double worst = -1;
     bool ok = fd >= 0 && !zn_trainer_open(&t, engine, &o, &err);
 
@@ -139,8 +149,8 @@ static void check_saved(const char *id, bool residual)
         ok = !zn_trainer_step(t, &r, &err);
     ok = ok && !zn_trainer_save(t, path, &err) && !zn_weights_open(&w, &file, 1, &err) &&
          !zn_model_open(&m, engine, id, &file, 1, &err);
-    if (ok && zn_build_zenith_ae(net, 1, S, 4, !strcmp(id, "zenith-prune"), residual) && zn_net_finish(net, 0) &&
-        !zn_net_load(net, net->w, w, "", &err)) {
+    if (ok && zn_build_zenith_ae(net, 1, S, 4, !strcmp(id, "zenith-prune"), residual) &&
+        zn_net_finish(net, 0) && !zn_net_load(net, net->w, w, "", &err)) {
         for (int i = 0; i < S * S * 3; i++)
             x.data[i] = net->node[0]->y[i] = (float)zn_normal(8, 0, (uint64_t)i) * 0.3f;
         zn_net_forward(net);
@@ -171,7 +181,7 @@ static void test_saved_weights_run(void)
     TRY(check_saved("zenith-prune", true));
 }
 
-/* ---- runs ------------------------------------------------------------------------------------------------------------ */
+/* ---- runs ---------------------------------------------------------------------------------------------- */
 
 static unsigned char *slurp(const char *path, size_t *size)
 {
@@ -238,12 +248,26 @@ static void check_run(zn_train_options o)
 
 static void test_same_bits(void)
 {
-    zn_train_options prune = { .model = "zenith-prune", .base = 4, .batch = 3, .size = 64, .steps = 10,
-                               .temperature = 0.5, .dropout = 0.1, .decay = 0.01, .cosine = true, .seed = 5 };
-    zn_train_options baseline = { .model = "conv-baseline-ae", .task = "reconstruct", .base = 1, .batch = 2,
-                                  .size = 32, .steps = 10, .absolute = true };
-    zn_train_options denoiser = { .model = "denoise-fast", .weights = GOLDEN "denoise.safetensors", .batch = 2,
-                                  .size = 32, .steps = 10 };
+    zn_train_options prune = { .model = "zenith-prune",
+                               .base = 4,
+                               .batch = 3,
+                               .size = 64,
+                               .steps = 10,
+                               .temperature = 0.5,
+                               .dropout = 0.1,
+                               .decay = 0.01,
+                               .cosine = true,
+                               .seed = 5 };
+    zn_train_options baseline = { .model = "conv-baseline-ae",
+                                  .task = "reconstruct",
+                                  .base = 1,
+                                  .batch = 2,
+                                  .size = 32,
+                                  .steps = 10,
+                                  .absolute = true };
+    zn_train_options denoiser = {
+        .model = "denoise-fast", .weights = GOLDEN "denoise.safetensors", .batch = 2, .size = 32, .steps = 10
+    };
 
     TRY(check_run(prune));
     TRY(check_run(baseline));
@@ -252,8 +276,14 @@ static void test_same_bits(void)
 
 static void test_it_learns(void)
 {
-    zn_train_options o = { .model = "zenith-prune", .base = 4, .batch = 4, .size = 32, .steps = 300, .residual = true,
-                           .rate = 3e-3, .sigma = { 0.3, 0.3 } };
+    zn_train_options o = { .model = "zenith-prune",
+                           .base = 4,
+                           .batch = 4,
+                           .size = 32,
+                           .steps = 300,
+                           .residual = true,
+                           .rate = 3e-3,
+                           .sigma = { 0.3, 0.3 } };
     zn_trainer *t = NULL;
     zn_train_report r;
     zn_error err = { "" };

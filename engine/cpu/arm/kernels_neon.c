@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* kernels_neon.c - the kernels of simd/ over the vector layer of NEON. */
 #include <math.h>
+#include <string.h>
 
 #include "../kernels.h"
 #include "../simd/vec_neon.h"

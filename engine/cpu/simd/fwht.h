@@ -137,9 +137,12 @@ static ZN_DECL_MASK_ROW(ZN_FN(mask_row))
     }
 }
 
+/* The open blocks are listed first, without a branch; then nothing is guessed wrongly. */
 static ZN_DECL_PRUNED(ZN_FN(pruned))
 {
+    enum { LIST = 256 };
     const float *near[9], *open[9], *weight[9];
+    uint16_t list[LIST + 1];
     int taps = 0;
 
     for (int t = 0; t < 9; t++)
@@ -148,18 +151,31 @@ static ZN_DECL_PRUNED(ZN_FN(pruned))
             open[taps] = mask[t];
             weight[taps++] = w + (size_t)t * w_tap;
         }
-    for (int b = 0; b < n; b++) {
-        int c = 8 * b;
-        vf acc = vf_set(0), acc2 = vf_set(0);
+    for (int from = 0; from < n; from += LIST) {
+        int blocks = n - from < LIST ? n - from : LIST, n_open = 0;
 
-        for (int t = 0; t < taps && mask[4][b] != 0; t++)
-            if (open[t][b] != 0) {
-                acc = vf_fma(LOAD8(weight[t] + c), LOAD8(near[t] + c), acc);
-                if (STEP8 < 8)
-                    acc2 = vf_fma(LOAD8(weight[t] + c + STEP8), LOAD8(near[t] + c + STEP8), acc2);
-            }
-        STORE8(y + c, acc);
-        if (STEP8 < 8)
-            STORE8(y + c + STEP8, acc2);
+        for (int b = 0; b < blocks; b++) {
+            uint32_t bits;
+
+            memcpy(&bits, &mask[4][from + b], sizeof bits); /* 0 or 1.0f: cheaper to test as a whole number */
+            list[n_open] = (uint16_t)b;
+            n_open += bits != 0;
+        }
+        if (n_open < blocks)
+            memset(y + 8 * from, 0, (size_t)blocks * 8 * sizeof *y);
+        for (int i = 0; i < n_open; i++) {
+            int b = from + list[i], c = 8 * b;
+            vf acc = vf_set(0), acc2 = vf_set(0);
+
+            for (int t = 0; t < taps; t++)
+                if (open[t][b] != 0) {
+                    acc = vf_fma(LOAD8(weight[t] + c), LOAD8(near[t] + c), acc);
+                    if (STEP8 < 8)
+                        acc2 = vf_fma(LOAD8(weight[t] + c + STEP8), LOAD8(near[t] + c + STEP8), acc2);
+                }
+            STORE8(y + c, acc);
+            if (STEP8 < 8)
+                STORE8(y + c + STEP8, acc2);
+        }
     }
 }

@@ -6,12 +6,36 @@
 
 /* ---- 1x1 convolution ---------------------------------------------------------------------------------- */
 
+enum panel_end { PANEL_PLAIN, PANEL_GATE, PANEL_RES, PANEL_PART /* of the last vector; res may be NULL */ };
+
+INLINE void panel_store(const vf *acc, const zn_panel *g, const int row, const int nv, const enum panel_end end)
+{
+    const float *res = g->res ? g->res + (size_t)row * g->res_ld : NULL;
+    float *y = g->y + (size_t)row * g->y_ld;
+
+    if (end == PANEL_GATE) {
+        UNROLL for (int j = 0; j < nv / 2; j++)
+            vf_store(y + j * VL, vf_mul(acc[j], acc[j + nv / 2]));
+        return;
+    }
+    UNROLL for (int j = 0; j < nv; j++) {
+        const size_t m = end == PANEL_PART && j == nv - 1 ? (size_t)(g->n - j * VL) : VL;
+        vf s = acc[j];
+
+        if (end == PANEL_RES || (end == PANEL_PART && res))
+            s = vf_add(s, m == VL ? vf_load(res + j * VL) : vf_load_n(res + j * VL, m));
+        if (m == VL)
+            vf_store(y + j * VL, s);
+        else
+            vf_store_n(y + j * VL, s, m);
+    }
+}
+
 /* MR pixels from `row` on; the last ones are repeated to be MR, and not stored. */
-INLINE void panel_tile(const zn_panel *g, const int row, const int nv)
+INLINE void panel_tile(const zn_panel *g, const int row, const int nv, const enum panel_end end)
 {
     const int mr = MR, left = g->rows - row;
     const float *x[MR], *w = g->w + nv * VL;
-    float *y = g->y + (size_t)row * g->y_ld;
     vf acc[MR][NV];
 
     UNROLL for (int r = 0; r < mr; r++) {
@@ -29,56 +53,56 @@ INLINE void panel_tile(const zn_panel *g, const int row, const int nv)
         GEMM_STEP(acc, 2);
         GEMM_STEP(acc, 3);
     }
-    UNROLL for (int r = 0; r < mr; r++, y += g->y_ld) {
-        const float *res = g->res ? g->res + (size_t)(row + r) * g->res_ld : NULL;
-
-        if (r >= left)
-            break;
-        if (g->gate) {
-            UNROLL for (int j = 0; j < nv / 2; j++)
-                vf_store(y + j * VL, vf_mul(acc[r][j], acc[r][j + nv / 2]));
-            continue;
-        }
-        UNROLL for (int j = 0; j < nv; j++) {
-            size_t m = (size_t)(g->n - j * VL);
-
-            if (m >= VL)
-                vf_store(y + j * VL, res ? vf_add(vf_load(res + j * VL), acc[r][j]) : acc[r][j]);
-            else
-                vf_store_n(y + j * VL, res ? vf_add(vf_load_n(res + j * VL, m), acc[r][j]) : acc[r][j], m);
-        }
-    }
+    UNROLL for (int r = 0; r < mr; r++)
+        if (r < left)
+            panel_store(acc[r], g, row + r, nv, end);
 }
 
-#define PANEL_ROWS(nv)                                                           \
-    static __attribute__((noinline)) void panel_rows_##nv(const zn_panel *g)     \
-    {                                                                            \
-        for (int row = 0; row < g->rows; row += MR)                              \
-            panel_tile(g, row, nv);                                              \
+#define PANEL_ROWS(nv, name, end)                                                    \
+    static __attribute__((noinline)) void panel_##name##_##nv(const zn_panel *g)     \
+    {                                                                                \
+        for (int row = 0; row < g->rows; row += MR)                                  \
+            panel_tile(g, row, nv, end);                                             \
+    }
+#define PANEL(nv)                                                                    \
+    PANEL_ROWS(nv, plain, PANEL_PLAIN)                                               \
+    PANEL_ROWS(nv, gate, PANEL_GATE)                                                 \
+    PANEL_ROWS(nv, res, PANEL_RES)                                                   \
+    PANEL_ROWS(nv, part, PANEL_PART)                                                 \
+    static void panel_##nv(const zn_panel *g)                                        \
+    {                                                                                \
+        if (g->gate)                                                                 \
+            panel_gate_##nv(g);                                                      \
+        else if (g->n % VL)                                                          \
+            panel_part_##nv(g);                                                      \
+        else if (g->res)                                                             \
+            panel_res_##nv(g);                                                       \
+        else                                                                         \
+            panel_plain_##nv(g);                                                     \
     }
 
-PANEL_ROWS(1)
-PANEL_ROWS(2)
+PANEL(1)
+PANEL(2)
 #if ZN_MANY_REGISTERS
-PANEL_ROWS(3)
-PANEL_ROWS(4)
+PANEL(3)
+PANEL(4)
 #endif
 
 static ZN_DECL_PANEL(ZN_FN(panel))
 {
     switch ((g->n + VL - 1) / VL) {
     case 1:
-        panel_rows_1(g);
+        panel_1(g);
         break;
     case 2:
-        panel_rows_2(g);
+        panel_2(g);
         break;
 #if ZN_MANY_REGISTERS
     case 3:
-        panel_rows_3(g);
+        panel_3(g);
         break;
     case 4:
-        panel_rows_4(g);
+        panel_4(g);
         break;
 #endif
     }
@@ -145,60 +169,78 @@ static ZN_DECL_GATE3(ZN_FN(gate3))
 
 /* ---- layer norm --------------------------------------------------------------------------------------- */
 
-enum { NORM_PIXELS = 4 }; /* side by side: their sums, roots and divisions are waited for together */
+enum { NORM_PIXELS = 16 }; /* at a time: no pixel waits for its own sums, division and root */
 
-INLINE void norm_part(float *y, size_t y_ld, const float *x, size_t x_ld, int c, float eps, const int pixels)
+/* The sum of whole vectors of x, or of the squares of what is left of them without the mean. */
+INLINE float norm_sum(const float *x, size_t n, vf start, const vf *mean)
+{
+    vf sum[4] = { start, vf_set(0), vf_set(0), vf_set(0) };
+    size_t i = 0;
+
+    for (; i + 4 * VL <= n; i += 4 * VL)
+        UNROLL for (int j = 0; j < 4; j++) {
+            vf v = vf_load(x + i + j * VL);
+
+            if (mean)
+                v = vf_sub(v, *mean);
+            sum[j] = mean ? vf_fma(v, v, sum[j]) : vf_add(v, sum[j]);
+        }
+    for (; i < n; i += VL) {
+        vf v = mean ? vf_sub(vf_load(x + i), *mean) : vf_load(x + i);
+
+        sum[0] = mean ? vf_fma(v, v, sum[0]) : vf_add(v, sum[0]);
+    }
+    return vf_sum(vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3])));
+}
+
+/* At most NORM_PIXELS pixels. */
+static void norm_some(float *y, size_t y_ld, const float *x, size_t x_ld, int pixels, int c, float eps)
 {
     const size_t whole = (size_t)c / VL * VL, m = (size_t)c - whole;
-    float stat[ZN_MAX_VL] = { 0 };
-    vf sum[NORM_PIXELS], mean[NORM_PIXELS], count = vf_set((float)c);
+    const vf part = vf_set(1 / (float)c), zero = vf_set(0);
+    float mean[NORM_PIXELS] = { 0 }, inv[NORM_PIXELS] = { 0 };
 
-    UNROLL for (int p = 0; p < pixels; p++)
-        sum[p] = m ? vf_load_n(x + (size_t)p * x_ld + whole, m) : vf_set(0);
-    for (size_t i = 0; i < whole; i += VL)
-        UNROLL for (int p = 0; p < pixels; p++)
-            sum[p] = vf_add(sum[p], vf_load(x + (size_t)p * x_ld + i));
-    UNROLL for (int p = 0; p < pixels; p++)
-        stat[p] = vf_sum(sum[p]);
-    vf_store(stat, vf_div(vf_load(stat), count));
-    UNROLL for (int p = 0; p < pixels; p++) {
-        mean[p] = vf_set(stat[p]);
-        sum[p] = vf_set(0);
-        if (m) { /* the lanes past the end hold -mean: they are put aside, and come back as 0 */
-            vf_store(y + (size_t)p * y_ld + whole, vf_sub(vf_load_n(x + (size_t)p * x_ld + whole, m), mean[p]));
-            sum[p] = vf_load_n(y + (size_t)p * y_ld + whole, m);
-            sum[p] = vf_mul(sum[p], sum[p]);
-        }
+    for (int p = 0; p < pixels; p++) {
+        const float *from = x + (size_t)p * x_ld;
+
+        mean[p] = norm_sum(from, whole, m ? vf_load_n(from + whole, m) : zero, NULL);
     }
-    for (size_t i = 0; i < whole; i += VL)
-        UNROLL for (int p = 0; p < pixels; p++) {
-            vf v = vf_sub(vf_load(x + (size_t)p * x_ld + i), mean[p]);
+    for (int p = 0; p < NORM_PIXELS; p += VL)
+        vf_store(mean + p, vf_mul(vf_load(mean + p), part));
+    for (int p = 0; p < pixels; p++) {
+        const float *from = x + (size_t)p * x_ld;
+        float *end = y + (size_t)p * y_ld + whole;
+        vf mu = vf_set(mean[p]), rest = zero;
 
-            sum[p] = vf_fma(v, v, sum[p]);
+        if (m) { /* the lanes past the end hold -mean: put aside, they come back as 0 */
+            vf_store(end, vf_sub(vf_load_n(from + whole, m), mu));
+            rest = vf_load_n(end, m);
+            vf_store(end, rest);
+            rest = vf_mul(rest, rest);
         }
-    UNROLL for (int p = 0; p < pixels; p++)
-        stat[p] = vf_sum(sum[p]);
-    vf_store(stat, vf_div(vf_set(1), vf_sqrt(vf_add(vf_div(vf_load(stat), count), vf_set(eps)))));
-    UNROLL for (int p = 0; p < pixels; p++)
-        sum[p] = vf_set(stat[p]);
-    for (size_t i = 0; i < whole; i += VL)
-        UNROLL for (int p = 0; p < pixels; p++)
-            vf_store(y + (size_t)p * y_ld + i,
-                     vf_mul(vf_sub(vf_load(x + (size_t)p * x_ld + i), mean[p]), sum[p]));
-    if (m)
-        UNROLL for (int p = 0; p < pixels; p++) {
-            float *end = y + (size_t)p * y_ld + whole;
+        inv[p] = norm_sum(from, whole, rest, &mu);
+    }
+    for (int p = 0; p < NORM_PIXELS; p += VL)
+        vf_store(inv + p, vf_div(vf_set(1), vf_sqrt(vf_fma(vf_load(inv + p), part, vf_set(eps)))));
+    for (int p = 0; p < pixels; p++) {
+        const float *from = x + (size_t)p * x_ld;
+        float *to = y + (size_t)p * y_ld;
+        vf mu = vf_set(mean[p]), r = vf_set(inv[p]);
+        size_t i = 0;
 
-            vf_store(end, vf_mul(vf_load_n(end, m), sum[p]));
-        }
+        for (; i + 4 * VL <= whole; i += 4 * VL)
+            UNROLL for (int j = 0; j < 4; j++)
+                vf_store(to + i + j * VL, vf_mul(vf_sub(vf_load(from + i + j * VL), mu), r));
+        for (; i < whole; i += VL)
+            vf_store(to + i, vf_mul(vf_sub(vf_load(from + i), mu), r));
+        if (m)
+            vf_store(to + whole, vf_mul(vf_load(to + whole), r));
+    }
 }
 
 static ZN_DECL_NORM_ROWS(ZN_FN(norm_rows))
 {
-    int p = 0;
-
-    for (; p + NORM_PIXELS <= pixels; p += NORM_PIXELS)
-        norm_part(y + (size_t)p * y_ld, y_ld, x + (size_t)p * x_ld, x_ld, c, eps, NORM_PIXELS);
-    for (; p < pixels; p++)
-        norm_part(y + (size_t)p * y_ld, y_ld, x + (size_t)p * x_ld, x_ld, c, eps, 1);
+    for (int p = 0; p < pixels; p += NORM_PIXELS)
+        norm_some(y + (size_t)p * y_ld, y_ld, x + (size_t)p * x_ld, x_ld,
+                  pixels - p < NORM_PIXELS ? pixels - p : NORM_PIXELS, c, eps);
 }

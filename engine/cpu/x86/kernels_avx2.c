@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* kernels_avx2.c - the kernels of simd/ over the vector layer of AVX2. */
 #include <math.h>
+#include <string.h>
 
 #include "../kernels.h"
 #include "../simd/vec_avx2.h"

@@ -3,7 +3,7 @@
 #ifndef ZN_SELFTEST_H
 #define ZN_SELFTEST_H
 
-#include "backend.h"
+#include "../backend.h"
 
 typedef void zn_report(void *cookie, const char *name, bool ok, const char *detail);
 
@@ -11,7 +11,7 @@ typedef void zn_report(void *cookie, const char *name, bool ok, const char *deta
 int zn_selftest_backend(const zn_backend *backend, int n_threads, zn_report *report, void *cookie);
 
 /* Only the operations of one group: "conv", "norm", "attention", "softmax", "move", "elementwise", ...
- * (the list is at the end of selftest.c); NULL: all.  A name that is not in the list runs nothing. */
+ * (the list is in selftest.c); NULL: all.  A name that is not in the list runs nothing. */
 int zn_selftest_group(const zn_backend *backend, int n_threads, const char *group, zn_report *report,
                       void *cookie);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* selftest_models.c - the self-test of an engine: its backend (selftest.c), then whole models: every registered one that can make up
- * weights, on a small picture of odd size, against the scalar engine. */
-#include "handle.h"
+/* models.c - the self-test of an engine: its backend (selftest.c), then whole models: every registered one that
+ * can make up weights, on a small picture of odd size, against the scalar engine. */
+#include "../handle.h"
 #include "selftest.h"
 
 #include <math.h>

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* conv.c - the self-test of convolutions. */
+#include "harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Winograd mixes the pixels of a tile, with factors: its error is measured against the largest `mag`
+ * of the tensor, and its transforms count for this many more terms. */
+enum { WINOGRAD_TERMS = 64 };
+
+static void formula_conv(zn_case *k, const zn_conv *w)
+{
+    zn_tensor y = k->y, x = k->in[0];
+    int cin = w->cin / w->groups, up = w->up2 ? 2 : 1;
+    double top = 0;
+
+    for (int n = 0; n < y.n; n++)
+        for (int i = 0; i < y.h; i++)
+            for (int j = 0; j < y.w; j++)
+                for (int o = 0; o < y.c; o++) {
+                    double sum = k->bias ? k->bias[o] : 0, mag = fabs(sum);
+                    int from = o / (w->cout / w->groups) * cin;
+
+                    for (int u = 0; u < w->kh; u++)
+                        for (int v = 0; v < w->kw; v++) {
+                            int yy = i * w->stride + u - w->pad_t;
+                            int xx = j * w->stride + v - w->pad_l;
+
+                            if (yy < 0 || xx < 0 || yy >= x.h * up || xx >= x.w * up)
+                                continue;
+                            for (int c = 0; c < cin; c++) {
+                                double p = at(x, n, yy / up, xx / up, from + c) *
+                                           k->weight[((o * cin + c) * w->kh + u) * w->kw + v];
+
+                                sum += p;
+                                mag += fabs(p);
+                            }
+                        }
+                    k->want[dense_index(y, n, i, j, o)] = sum;
+                    k->mag[dense_index(y, n, i, j, o)] = mag;
+                    top = fmax(top, mag);
+                }
+    k->terms = 2 + w->kh * w->kw * cin;
+    if (w->kh == 3 && w->kw == 3 && w->stride == 1 && w->groups == 1) {
+        k->terms += WINOGRAD_TERMS;
+        for (size_t i = 0; i < zn_pixels(y) * (size_t)y.c; i++)
+            k->mag[i] = top;
+    }
+}
+
+static void call_conv(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
+                      const zn_tensor *in, zn_tail t)
+{
+    zn_conv w = *(const zn_conv *)k->arg;
+
+    w.packed = b->alloc(dev, b->conv_size(dev, &w));
+    if (!w.packed)
+        abort();
+    b->conv_pack(dev, &w, k->weight, k->bias);
+    b->conv2d(dev, y, in[0], &w, t);
+    b->sync(dev, NULL);
+    b->free(dev, w.packed);
+}
+
+typedef struct conv_row {
+    int n, h, w, cin, cout, kh, kw, stride, pad_t, pad_l, groups;
+    int ho, wo; /* 0: (size + 2 * pad - kernel) / stride + 1 */
+    bool up2, bias;
+} conv_row;
+
+static void check_one_conv(zn_test *t, const conv_row *r, int turn)
+{
+    int up = r->up2 ? 2 : 1;
+    int ho = r->ho ? r->ho : (r->h * up + 2 * r->pad_t - r->kh) / r->stride + 1;
+    int wo = r->wo ? r->wo : (r->w * up + 2 * r->pad_l - r->kw) / r->stride + 1;
+    zn_conv w = { .kh = r->kh, .kw = r->kw, .stride = r->stride, .groups = r->groups,
+                  .cin = r->cin, .cout = r->cout, .pad_t = r->pad_t, .pad_l = r->pad_l,
+                  .up2 = r->up2, .has_bias = r->bias };
+    zn_case k = zn_case_begin(call_conv, shape(r->n, ho, wo, r->cout, turn % 4 == 1 ? 5 : 0));
+    float *weight = zn_random_floats(t, (size_t)(r->cout * r->cin / r->groups * r->kh * r->kw), 0.5f);
+    float *bias = zn_random_floats(t, (size_t)r->cout, 1);
+
+    k.arg = &w;
+    k.weight = weight;
+    k.bias = r->bias ? bias : NULL;
+    zn_case_input(t, &k, shape(r->n, r->h, r->w, r->cin, turn % 4 == 2 ? 3 : 0), 1);
+    formula_conv(&k, &w);
+    zn_case_tail(t, &k, turn);
+    snprintf(k.name, sizeof k.name, "conv %dx%d%s%s %d>%d, %dx%dx%d%s%s", r->kh, r->kw,
+             r->stride > 1 ? " strided" : "", r->up2 ? " up2" : "", r->cin, r->cout, r->n, r->h,
+             r->w, r->groups > 1 ? ", grouped" : "", zn_case_tail_name(&k));
+    zn_case_run(t, &k);
+    zn_case_end(&k);
+    free(weight);
+    free(bias);
+}
+
+void zn_check_conv(zn_test *t)
+{
+    static const conv_row rows[] = {
+        /* n  h   w  cin  cout kh kw s pt pl g  ho wo up2    bias */
+        { 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 0, 0, false, false },
+        { 1, 1, 1, 64, 64, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 2, 3, 16, 16, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 5, 7, 3, 64, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 9, 6, 64, 3, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 4, 4, 16, 17, 3, 3, 1, 1, 1, 1, 0, 0, false, false },
+        { 2, 13, 11, 19, 33, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 8, 21, 32, 48, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 17, 18, 64, 64, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 12, 12, 130, 70, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 10, 9, 20, 24, 3, 3, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 10, 9, 20, 24, 3, 3, 1, 2, 2, 1, 0, 0, false, true },
+        { 1, 7, 7, 24, 16, 3, 3, 1, 0, 1, 1, 7, 8, false, true },
+        { 1, 25, 37, 16, 16, 3, 3, 1, 1, 1, 1, 0, 0, false, false },
+        { 1, 9, 9, 5, 6, 3, 3, 2, 1, 1, 1, 0, 0, false, true },
+        { 2, 16, 14, 64, 64, 3, 3, 2, 1, 1, 1, 0, 0, false, false },
+        { 1, 8, 8, 16, 20, 3, 3, 2, 0, 0, 1, 4, 4, false, true },
+        { 1, 7, 5, 33, 18, 3, 3, 2, 1, 1, 1, 0, 0, false, true },
+        { 1, 6, 6, 7, 9, 2, 2, 2, 0, 0, 1, 0, 0, false, true },
+        { 1, 6, 5, 8, 8, 2, 2, 1, 0, 0, 1, 0, 0, false, false },
+        { 1, 16, 16, 12, 10, 4, 4, 4, 0, 0, 1, 0, 0, false, true },
+        { 1, 9, 9, 6, 5, 4, 4, 2, 1, 1, 1, 0, 0, false, true },
+        { 1, 11, 8, 9, 21, 5, 5, 1, 2, 2, 1, 0, 0, false, true },
+        { 1, 13, 13, 3, 16, 7, 7, 1, 3, 3, 1, 0, 0, false, true },
+        { 1, 15, 12, 3, 8, 7, 7, 2, 3, 3, 1, 0, 0, false, true },
+        { 1, 9, 7, 10, 11, 1, 3, 1, 0, 1, 1, 0, 0, false, true },
+        { 1, 9, 7, 10, 11, 3, 1, 1, 1, 0, 1, 0, 0, false, true },
+        { 1, 6, 5, 4, 6, 1, 1, 2, 0, 0, 1, 0, 0, false, true },
+        /* linear */
+        { 1, 1, 1, 130, 130, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 1, 2, 5, 3, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 1, 3, 31, 15, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 1, 4, 64, 128, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 3, 5, 7, 64, 30, 1, 1, 1, 0, 0, 1, 0, 0, false, false },
+        { 1, 13, 17, 17, 65, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 1, 101, 2500, 20, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 3, 50, 1, 12, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 1, 7, 80, 1030, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        /* cut sums */
+        { 1, 3, 4, 600, 18, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 5, 5, 200, 9, 5, 5, 2, 2, 2, 1, 0, 0, false, true },
+        /* up2 */
+        { 1, 1, 1, 16, 16, 3, 3, 1, 1, 1, 1, 0, 0, true, true },
+        { 1, 5, 4, 17, 9, 3, 3, 1, 1, 1, 1, 0, 0, true, true },
+        { 2, 6, 11, 64, 64, 3, 3, 1, 1, 1, 1, 0, 0, true, false },
+        { 1, 7, 3, 20, 36, 3, 3, 1, 1, 1, 1, 0, 0, true, true },
+        { 1, 11, 10, 32, 16, 3, 3, 1, 1, 1, 1, 0, 0, true, true },
+        { 1, 4, 5, 8, 8, 5, 5, 1, 2, 2, 1, 0, 0, true, true },
+        { 1, 4, 5, 8, 8, 1, 1, 1, 0, 0, 1, 0, 0, true, true },
+        /* groups */
+        { 1, 7, 6, 12, 18, 3, 3, 1, 1, 1, 3, 0, 0, false, true },
+        { 1, 5, 5, 64, 64, 3, 3, 2, 1, 1, 2, 0, 0, false, true },
+        { 1, 4, 6, 8, 16, 3, 3, 1, 1, 1, 8, 0, 0, false, true },
+        { 2, 5, 3, 40, 20, 1, 1, 1, 0, 0, 4, 0, 0, false, true },
+        /* depthwise */
+        { 1, 1, 1, 2, 2, 3, 3, 1, 1, 1, 2, 0, 0, false, true },
+        { 1, 8, 9, 19, 19, 3, 3, 1, 1, 1, 19, 0, 0, false, true },
+        { 2, 6, 6, 64, 64, 3, 3, 2, 1, 1, 64, 0, 0, false, false },
+        { 1, 12, 10, 33, 33, 7, 7, 1, 3, 3, 33, 0, 0, false, true },
+        { 1, 5, 7, 130, 130, 5, 5, 1, 2, 2, 130, 0, 0, false, true },
+        { 1, 3, 3, 2060, 2060, 3, 3, 1, 1, 1, 2060, 0, 0, false, true },
+        { 1, 4, 3, 21, 21, 3, 3, 1, 1, 1, 21, 0, 0, true, true },
+    };
+    int n = (int)(sizeof rows / sizeof rows[0]);
+
+    for (int i = 0; i < n; i++)
+        for (int pass = 0; pass < 3; pass++) /* three tails and layouts each */
+            check_one_conv(t, &rows[i], i + 5 * pass);
+    for (int c = 1; c <= 37; c += 3) { /* every remainder of a vector, in and out */
+        conv_row in = { 1, 3, 5, c, 8, 3, 3, 1, 1, 1, 1, 0, 0, false, true };
+        conv_row out = { 1, 4, 7, 9, c, 1, 1, 1, 0, 0, 1, 0, 0, false, true };
+
+        check_one_conv(t, &in, c);
+        check_one_conv(t, &out, c + 1);
+    }
+    for (int w = 1; w <= 25; w++) { /* every remainder of a tile */
+        conv_row r = { 1, 2 + w % 5, w, 16, 16, 3, 3, 1, 1, 1, 1, 0, 0, w % 2 == 0, true };
+
+        check_one_conv(t, &r, w);
+    }
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* elementwise.c - the self-test of operations that move numbers, or meet them one by one. */
+#include "harness.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- resize and shuffle -------------------------------------------------------------------------------- */
+
+static void formula_resize(zn_case *k, zn_filter f)
+{
+    zn_tensor y = k->y, x = k->in[0];
+
+    for (int n = 0; n < y.n; n++)
+        for (int i = 0; i < y.h; i++)
+            for (int j = 0; j < y.w; j++)
+                for (int c = 0; c < y.c; c++) {
+                    double a = (i + 0.5) * x.h / y.h, b = (j + 0.5) * x.w / y.w, v;
+                    size_t d = dense_index(y, n, i, j, c);
+
+                    if (f == ZN_NEAREST) {
+                        k->want[d] = at(x, n, (int)floor(a + 1e-9), (int)floor(b + 1e-9), c);
+                        continue;
+                    }
+                    a = fmin(fmax(a - 0.5, 0), x.h - 1);
+                    b = fmin(fmax(b - 0.5, 0), x.w - 1);
+                    v = 0;
+                    for (int u = 0; u < 4; u++) { /* hat functions around the four neighbours */
+                        int yy = (int)a + u / 2, xx = (int)b + u % 2;
+
+                        if (yy < x.h && xx < x.w) {
+                            double p = at(x, n, yy, xx, c) * (1 - fabs(a - yy)) * (1 - fabs(b - xx));
+
+                            v += p;
+                            k->mag[d] += fabs(p) + FLT_EPSILON;
+                        }
+                    }
+                    k->want[d] = v;
+                }
+    k->terms = f == ZN_NEAREST ? 0 : 16 + x.h + x.w;
+}
+
+static void call_resize(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
+                        const zn_tensor *in, zn_tail t)
+{
+    (void)t;
+    b->resize(dev, y, in[0], *(const zn_filter *)k->arg);
+}
+
+static void formula_shuffle(zn_case *k, int r, bool back)
+{
+    zn_tensor big = back ? k->y : k->in[0], small = back ? k->in[0] : k->y;
+
+    for (int n = 0; n < big.n; n++)
+        for (int i = 0; i < big.h; i++)
+            for (int j = 0; j < big.w; j++)
+                for (int c = 0; c < big.c; c++) {
+                    int o = c * r * r + i % r * r + j % r;
+
+                    if (back)
+                        k->want[dense_index(big, n, i, j, c)] = at(small, n, i / r, j / r, o);
+                    else
+                        k->want[dense_index(small, n, i / r, j / r, o)] = at(big, n, i, j, c);
+                }
+    k->terms = 0;
+}
+
+static void call_unshuffle(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
+                           const zn_tensor *in, zn_tail t)
+{
+    (void)t;
+    b->unshuffle(dev, y, in[0], *(const int *)k->arg);
+}
+
+static void call_shuffle(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
+                         const zn_tensor *in, zn_tail t)
+{
+    b->shuffle(dev, y, in[0], *(const int *)k->arg, t);
+}
+
+void zn_check_move(zn_test *t)
+{
+    static const int sizes[][5] = { /* from h, w to h, w; c */
+        { 1, 1, 1, 1, 1 }, { 1, 1, 5, 3, 2 },  { 4, 6, 8, 12, 16 },  { 9, 7, 4, 3, 5 },
+        { 5, 5, 5, 5, 3 }, { 3, 8, 7, 11, 33 }, { 16, 12, 8, 6, 64 }, { 2, 3, 9, 4, 7 },
+    };
+    static const int shuffles[][4] = { /* h, w, c of the large one; r */
+        { 2, 2, 1, 2 }, { 4, 6, 3, 2 }, { 6, 9, 5, 3 }, { 8, 8, 16, 2 }, { 16, 8, 3, 4 }, { 5, 7, 9, 1 },
+        { 16, 16, 3, 8 },
+    };
+
+    for (int i = 0; i < (int)(sizeof sizes / sizeof sizes[0]) * 2; i++) {
+        const int *s = sizes[i / 2];
+        zn_filter f = i % 2 ? ZN_BILINEAR : ZN_NEAREST;
+        zn_case k = zn_case_begin(call_resize, shape(1 + i % 3, s[2], s[3], s[4], i % 3));
+
+        k.arg = &f;
+        zn_case_input(t, &k, shape(1 + i % 3, s[0], s[1], s[4], i % 4), 1);
+        formula_resize(&k, f);
+        snprintf(k.name, sizeof k.name, "resize %s %dx%d > %dx%d, %d channels",
+                 i % 2 ? "bilinear" : "nearest", s[0], s[1], s[2], s[3], s[4]);
+        zn_case_run(t, &k);
+        zn_case_end(&k);
+    }
+    for (int i = 0; i < (int)(sizeof shuffles / sizeof shuffles[0]) * 3; i++) {
+        const int *s = shuffles[i / 3];
+        int r = s[3];
+        bool back = i % 3 > 0;
+        zn_tensor big = shape(1 + i % 2, s[0] / r * r, s[1] / r * r, s[2], i % 4);
+        zn_tensor small = shape(1 + i % 2, s[0] / r, s[1] / r, s[2] * r * r, i % 3);
+        zn_case k = zn_case_begin(back ? call_shuffle : call_unshuffle, back ? big : small);
+
+        k.arg = &r;
+        zn_case_input(t, &k, back ? small : big, 1);
+        formula_shuffle(&k, r, back);
+        if (back)
+            zn_case_tail(t, &k, i);
+        snprintf(k.name, sizeof k.name, "%sshuffle by %d, %d channels%s", back ? "" : "un", r, s[2],
+                 zn_case_tail_name(&k));
+        zn_case_run(t, &k);
+        zn_case_end(&k);
+    }
+}
+
+/* ---- map, binary, fill --------------------------------------------------------------------------------- */
+
+static void formula_binary(zn_case *k, zn_binary op)
+{
+    zn_tensor y = k->y;
+
+    for (size_t p = 0; p < zn_pixels(y); p++)
+        for (size_t c = 0; c < (size_t)y.c; c++) {
+            double a = k->in[0].data[p * (size_t)k->in[0].ld + c];
+            double b = k->n_in > 1 ? k->in[1].data[p * (size_t)k->in[1].ld + c] : 0;
+
+            k->want[p * (size_t)y.c + c] = op == ZN_MUL ? a * b : a + b;
+            k->mag[p * (size_t)y.c + c] = fabs(a) + fabs(b);
+        }
+    k->terms = 1;
+}
+
+static void call_map(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
+                     const zn_tensor *in, zn_tail t)
+{
+    (void)k;
+    b->map(dev, y, in[0], t);
+}
+
+static void call_binary(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
+                        const zn_tensor *in, zn_tail t)
+{
+    b->binary(dev, y, in[0], in[1], *(const zn_binary *)k->arg, t);
+}
+
+static void call_fill(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
+                      const zn_tensor *in, zn_tail t)
+{
+    (void)in, (void)t;
+    b->fill(dev, y, k->weight);
+}
+
+void zn_check_elementwise(zn_test *t)
+{
+    static const int sizes[][3] = { { 1, 1, 1 }, { 1, 7, 3 }, { 5, 3, 4 }, { 9, 11, 19 }, { 64, 41, 17 } };
+    int n = (int)(sizeof sizes / sizeof sizes[0]);
+
+    for (int i = 0; i < n * 26; i++) { /* twice every tail: from x, from and to x */
+        const int *s = sizes[i % n];
+        zn_tensor shape_y = shape(1, s[0], s[1], s[2], i % 3 ? 0 : 2);
+        zn_case k = zn_case_begin(call_map, shape_y);
+
+        k.alias = i / n % 2 ? 0 : -1;
+        zn_case_input(t, &k, k.alias < 0 ? shape(1, s[0], s[1], s[2], i % 4 ? 0 : 1) : shape_y, i % 7 ? 2 : 20);
+        formula_binary(&k, ZN_ADD);
+        k.terms = 0;
+        zn_case_tail(t, &k, i / n / 2);
+        snprintf(k.name, sizeof k.name, "map %dx%dx%d%s%s", s[0], s[1], s[2],
+                 k.alias < 0 ? "" : ", in place", zn_case_tail_name(&k));
+        zn_case_run(t, &k);
+        zn_case_end(&k);
+    }
+    for (int i = 0; i < n * 6; i++) {
+        const int *s = sizes[i % n];
+        zn_binary op = i % 2 ? ZN_MUL : ZN_ADD;
+        zn_tensor shape_y = shape(1, s[0], s[1], s[2], i % 3 ? 0 : 2);
+        zn_case k = zn_case_begin(call_binary, shape_y);
+
+        k.arg = &op;
+        k.alias = i / n % 3 - 1;
+        for (int a = 0; a < 2; a++)
+            zn_case_input(t, &k, k.alias == a ? shape_y : shape(1, s[0], s[1], s[2], i % 4 ? 0 : 1), 2);
+        formula_binary(&k, op);
+        zn_case_tail(t, &k, i);
+        snprintf(k.name, sizeof k.name, "%s %dx%dx%d%s%s", i % 2 ? "mul" : "add", s[0], s[1], s[2],
+                 k.alias < 0 ? "" : ", in place", zn_case_tail_name(&k));
+        zn_case_run(t, &k);
+        zn_case_end(&k);
+    }
+    for (int i = 0; i < n; i++) {
+        const int *s = sizes[i];
+        zn_case k = zn_case_begin(call_fill, shape(2, s[0], s[1], s[2], i));
+        float *value = zn_random_floats(t, (size_t)s[2], 1);
+
+        k.weight = value;
+        for (size_t d = 0; d < zn_pixels(k.y) * (size_t)s[2]; d++)
+            k.want[d] = value[d % (size_t)s[2]];
+        snprintf(k.name, sizeof k.name, "fill %dx%dx%d", s[0], s[1], s[2]);
+        zn_case_run(t, &k);
+        zn_case_end(&k);
+        free(value);
+    }
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* selftest.c - the groups of the self-test of a backend, and its entry points. */
+#include "harness.h"
+
+#include <string.h>
+
+int zn_selftest_group(const zn_backend *backend, int n_threads, const char *group, zn_report *report,
+                      void *cookie)
+{
+    static const struct {
+        const char *name;
+        void (*check)(zn_test *t);
+    } groups[] = {
+        { "conv", zn_check_conv },           { "gated", zn_check_gated },     { "norm", zn_check_norm },
+        { "attention", zn_check_attention }, { "softmax", zn_check_softmax }, { "move", zn_check_move },
+        { "elementwise", zn_check_elementwise }, { "fwht", zn_check_fwht },   { "pruned", zn_check_pruned },
+    };
+    zn_test t = { .b = backend, .report = report, .cookie = cookie, .seed = 20240601u };
+    zn_error err = { "" };
+
+    t.one = backend->open(1, &err);
+    t.many = t.one ? backend->open(n_threads, &err) : NULL;
+    if (!t.many) {
+        report(cookie, "open", false, err.text);
+        t.failures = -1;
+    }
+    for (size_t i = 0; t.many && i < sizeof groups / sizeof groups[0]; i++)
+        if (!group || !strcmp(group, groups[i].name))
+            groups[i].check(&t);
+    if (t.many)
+        backend->close(t.many);
+    if (t.one)
+        backend->close(t.one);
+    return t.failures;
+}
+
+int zn_selftest_backend(const zn_backend *backend, int n_threads, zn_report *report, void *cookie)
+{
+    return zn_selftest_group(backend, n_threads, NULL, report, cookie);
+}
