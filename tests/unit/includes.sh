@@ -26,6 +26,7 @@ rule "core includes core and zenith.h alone" "${inc}\.\./(\.\./)?(backend|ops|ha
 rule "models never include a device or a pipeline" "${inc}.*(cpu/|cuda/|pipeline/|handle\.h)" $(find engine/models -name '*.[ch]')
 rule "a device never names a model" "${inc}.*(models/|pipeline/|handle\.h|ops\.h)" $(find engine/cpu engine/cuda -name '*.[ch]' -o -name '*.cu' 2>/dev/null)
 rule "the pipeline never includes a device" "${inc}.*(cpu/|cuda/)" $(find engine/pipeline -name '*.[ch]')
+rule "training never includes a model, a pipeline or an instruction set" "${inc}.*(models/|pipeline/|cpu/simd|cpu/arm|cpu/x86|cuda/)" $(find engine/train -name '*.[ch]')
 rule "the command line sees zenith.h alone" "${inc}.*(core/|models/|pipeline/|cpu/|cuda/|backend\.h|ops\.h|handle\.h)" $(find engine/cli -name '*.[ch]')
 rule "the operations see zenith.h alone" "${inc}.*(core/|models/|pipeline/|cpu/|cuda/|backend\.h|ops\.h|handle\.h)" $(find gegl-ops -name '*.[ch]')
 rule "the plug-in never includes the engine" "${inc}.*(zenith\.h|core/|engine/)" $(find plugin -name '*.[ch]')
