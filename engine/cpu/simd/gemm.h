@@ -13,7 +13,7 @@
 
 /* Adds the products of channel `lane` of all rows to sum; w points to its nv vectors of weights.  Where lanes
  * multiply, a vector of weights is loaded right before its use: multipliers are faster on numbers that have just
- * come from memory (Neoverse V1: 76 -> 92 % of peak).  Where lanes are spread from memory, that is done once. */
+ * come from memory (the bare loop on Neoverse V1: 77 -> 92 % of peak).  Where lanes are spread from memory, that is done once. */
 #define GEMM_STEP(sum, lane)                                                 \
     do {                                                                     \
         vf b[NV];                                                            \
