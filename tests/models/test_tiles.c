@@ -8,6 +8,12 @@
 #include <math.h>
 #include <stdlib.h>
 
+#ifdef __SANITIZE_ADDRESS__ /* instrumented code is slow: the same cases, fewer draws */
+enum { TRIALS = 3, MOST_THREADS = 2 };
+#else
+enum { TRIALS = 12, MOST_THREADS = 5 };
+#endif
+
 #define GOLDEN ZN_SOURCE_ROOT "/tests/data/golden/"
 
 static const struct {
@@ -108,7 +114,7 @@ static void regions(void)
     out.a = whole;
     out.a.data = malloc(zn_array_len(&whole) * sizeof(float));
 
-    for (int trial = 0; trial < 12; trial++) {
+    for (int trial = 0; trial < TRIALS; trial++) {
         zn_rect r = { draw(whole.w), draw(whole.h), 1, 1 };
         zn_source src = { x.w, x.h, x.c, read_picture, &in };
         zn_sink sink = { write_picture, &out };
@@ -120,7 +126,7 @@ static void regions(void)
             r = (zn_rect){ 0, 0, whole.w, whole.h };
         for (size_t i = 0; i < zn_array_len(&whole); i++)
             out.a.data[i] = NAN;
-        job.tile = 1 + draw(trial < 6 ? 40 : 300);
+        job.tile = 1 + draw(trial < TRIALS / 2 ? 40 : 300);
         job.progress = slow_progress;
         job.cookie = &last;
         CHECK(!zn_model_run_region(m, &sink, &src, 1, r, &job, &err), "%s", err.text);
@@ -146,7 +152,7 @@ static void same_bits_for_every_thread_count(void)
 {
     zn_array x = { 0 }, first = { 0 };
 
-    for (int threads = 1; threads <= 5; threads++) {
+    for (int threads = 1; threads <= MOST_THREADS; threads++) {
         zn_engine *e = NULL;
         zn_error err = { "" };
         zn_array y = { 0 };
