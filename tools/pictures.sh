@@ -18,5 +18,5 @@ crop out/chelsea-denoise-fast.png 256x192+80+50 "denoise, fast"
 crop out/chelsea-denoise-balanced.png 256x192+80+50 "denoise, balanced"
 crop samples/chelsea.png 256x192+80+50 "the original"
 montage -font /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf "${tiles[@]}" -tile 4x -geometry +4+4 -background white -quality 88 docs/images/before-after.jpg
-tests/plugin/screenshot.sh docs/images/gimp.png
+ZENITH_BUILD=$root/build ZENITH_MODELS=$root/models ZENITH_PRESETS=$root/presets tests/plugin/screenshot.sh docs/images/gimp.png
 ls -l docs/images
