@@ -268,7 +268,7 @@ cmd_test() {
   suite "build, fuzz target" one "libFuzzer" compile_fuzz
   total >/dev/null || { total; exit 1; }
 
-  lane_engine "$([ -n "${CI:-}" ] && echo 60 || echo 15)" &
+  lane_engine "$([ -n "${CI:-}" ] && echo 60 || echo 10)" &
   lane=$!
   lane_gimp
   wait "$lane"
