@@ -227,7 +227,6 @@ lane_engine() {
   engine_tests gcc "$build"
   suite "kernels, clang" "$root/build-clang/tests/test_check"
   suite "command line" "$root/tests/cli/test_cli.sh" "$build/engine/zenith"
-  suite "real weights" "$build/tests/test_real"
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
   engine_tests sanitizers "$root/build-asan"
   ASAN_OPTIONS=detect_leaks=0 suite "command line, sanitizers" "$root/tests/cli/test_cli.sh" "$root/build-asan/engine/zenith"
@@ -242,6 +241,7 @@ lane_engine() {
 }
 
 lane_gimp() {
+  suite "real weights" "$build/tests/test_real"
   suite "operations" "$build/tests/gegl/test_ops"
   suite "operations, gegl" "$root/tests/gegl/run_gegl.sh" "$build"
   if [ -x "$build/plugin/zenith-gimp2" ]; then
