@@ -13,7 +13,7 @@
 #include "core/tensor.h"
 #include "core/threads.h"
 
-enum { ZN_BACKEND_ABI = 1 };
+enum { ZN_BACKEND_ABI = 2 };
 
 typedef enum zn_act {
     ZN_NONE,
@@ -121,6 +121,18 @@ enum { ZN_GATED_MAX_C = 2048 };
 typedef enum zn_binary { ZN_ADD, ZN_MUL } zn_binary;
 typedef enum zn_filter { ZN_NEAREST, ZN_BILINEAR } zn_filter; /* pixel centres at .5; edges repeat */
 
+/* What a run computes with.  Inputs and outputs of a model are float32 always; between its layers, with
+ * fp16 or bf16, tensors are of that type (sums are float32 always).  tf32: float32 tensors, products of
+ * convolutions rounded to 10 bits. */
+typedef enum zn_precision { ZN_FP32, ZN_TF32, ZN_FP16_MATH, ZN_BF16_MATH, ZN_FP8_MATH, ZN_N_PRECISIONS } zn_precision;
+
+extern const char *const zn_precision_names[ZN_N_PRECISIONS]; /* "fp32", ...; ops.c */
+
+static inline zn_type zn_precision_type(zn_precision p)
+{
+    return p == ZN_FP16_MATH || p == ZN_FP8_MATH ? ZN_F16 : p == ZN_BF16_MATH ? ZN_BF16 : ZN_F32;
+}
+
 typedef struct zn_backend {
     unsigned abi; /* ZN_BACKEND_ABI, checked before anything else */
     const char *name;
@@ -132,9 +144,25 @@ typedef struct zn_backend {
 
     void *(*alloc)(void *dev, size_t size); /* aligned to ZN_ALIGN; NULL: no memory */
     void (*free)(void *dev, void *ptr);     /* accepts NULL */
+    /* Host memory from and to which load and store are fastest. */
+    void *(*host_alloc)(void *dev, size_t size);
+    void (*host_free)(void *dev, void *ptr); /* accepts NULL */
     void (*upload)(void *dev, void *dst, const void *src, size_t size);
     void (*download)(void *dev, void *dst, const void *src, size_t size);
-    zn_status (*sync)(void *dev, zn_error *err); /* late errors come out here */
+    /* A tensor's values from and to a dense array of floats in host memory, converted if need be. */
+    void (*load)(void *dev, zn_tensor y, const float *x);
+    void (*store)(void *dev, float *y, zn_tensor x); /* y is there after sync */
+    zn_status (*sync)(void *dev, zn_error *err);     /* late errors come out here */
+
+    /* For the runs to come; false: not on this device. */
+    bool (*precision)(void *dev, zn_precision p);
+    size_t (*memory)(void *dev); /* bytes a run should stay below; 0: as the caller thinks */
+    /* A forward that was done before with this key (same network, sizes, settings, addresses) may be kept
+     * and repeated.  replay: true if it was, and is under way again; else the caller does it, between
+     * record and recorded. */
+    bool (*replay)(void *dev, uint64_t key);
+    void (*record)(void *dev, uint64_t key);
+    void (*recorded)(void *dev);
 
     /* Weights are packed once, at bind time.  conv_size: bytes of w->packed.  weight is
      * [cout][cin/groups][kh][kw] in host memory, bias has cout (NULL: none). */
@@ -166,5 +194,8 @@ typedef struct zn_backend {
 
 /* The CPU backends; each is one set of kernels behind the same code (cpu/backend.c). */
 extern const zn_backend zn_backend_scalar, zn_backend_neon, zn_backend_avx2, zn_backend_avx512;
+
+/* NVIDIA GPUs, through the driver alone (cuda/). */
+extern const zn_backend zn_backend_cuda;
 
 #endif

@@ -24,14 +24,24 @@ struct zn_model {
     char variant[96];
     void *block; /* the arena's memory, kept between runs */
     size_t block_size;
+    float *tile[ZN_MAX_PORTS + 1]; /* a tile's inputs and its output, kept likewise */
+    size_t tile_len[ZN_MAX_PORTS + 1];
+    double replayed; /* work of the last forward, for the progress of its repetitions */
+    char **files; /* what it was opened with: its stand-in on the CPU is opened with the same */
+    int n_files;
+    zn_engine *cpu; /* the stand-in, after the GPU had failed */
+    zn_model *stand_in;
+    char note[256]; /* about the last run */
 };
 
 /* A run: the options of a job, resolved. */
 typedef struct zn_run {
     zn_model *model;
     float set[ZN_MAX_SETTINGS];
+    zn_precision precision;
     size_t max_memory;
     int tile; /* 0: to be chosen */
+    double *time; /* not NULL: forwards are repeated, and the time of one is put here */
     zn_ctx ctx; /* carries progress, trace and the sticky status from tile to tile */
 } zn_run;
 
@@ -45,6 +55,10 @@ zn_status zn_run_measure(const zn_run *r, const zn_call *call, size_t *peak, dou
 /* One forward: in[] and out[] are dense host arrays of the call's sizes.  Memory for the arena is
  * fetched before, never during. */
 void zn_run_forward(zn_run *r, const zn_call *call, const float *const *in, float *const *out);
+
+/* pipeline/engines.c: the fastest engine of the CPU; is this one a GPU's. */
+zn_status zn_engine_open_cpu(zn_engine **out, zn_error *err);
+bool zn_engine_is_gpu(const zn_engine *e);
 
 /* pipeline/tile.c: what a run over the whole picture takes; the run itself. */
 zn_status zn_tile_plan(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #ifndef ZN_VERSION
 #define ZN_VERSION "0"
@@ -67,6 +68,15 @@ static zn_status open_weights(zn_weights **w, void **memory, const zn_arch *a, c
     return s ? s : zn_weights_open(w, &found, 1, err);
 }
 
+static bool keep_files(zn_model *m, const char *const *files, int n_files)
+{
+    m->files = calloc((size_t)n_files + 1, sizeof *m->files);
+    for (int i = 0; m->files && i < n_files; i++, m->n_files++)
+        if (!(m->files[i] = strdup(files[i])))
+            return false;
+    return m->files != NULL;
+}
+
 zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const char *const *files,
                         int n_files, zn_error *err)
 {
@@ -87,7 +97,7 @@ zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const
     m = calloc(1, sizeof *m);
     if (m)
         m->net = calloc(1, a->size);
-    if (!m || !m->net) {
+    if (!m || !m->net || !keep_files(m, files, n_files)) {
         s = zn_fail(err, ZN_E_MEMORY, "out of memory while opening %s", id);
         goto end;
     }
@@ -126,7 +136,14 @@ void zn_model_close(zn_model **model)
         for (int i = 0; i < m->n_owned; i++)
             be->free(m->engine->dev, m->owned[i]);
         be->free(m->engine->dev, m->block);
+        for (int i = 0; i <= ZN_MAX_PORTS; i++)
+            be->host_free(m->engine->dev, m->tile[i]);
     }
+    zn_model_close(&m->stand_in);
+    zn_engine_close(&m->cpu);
+    for (int i = 0; i < m->n_files; i++)
+        free(m->files[i]);
+    free(m->files);
     free(m->owned);
     free(m->net);
     free(m);
@@ -143,12 +160,32 @@ const char *zn_model_variant(const zn_model *m)
     return m->variant;
 }
 
+const char *zn_model_note(const zn_model *m)
+{
+    return m->note;
+}
+
 int64_t zn_model_parameters(const zn_model *m)
 {
     return m->parameters;
 }
 
 /* ---- one forward ------------------------------------------------------------------------------------- */
+
+static zn_status read_precision(zn_run *r, const char *name, zn_error *err)
+{
+    const zn_engine *e = r->model->engine;
+
+    for (int i = 0; i < ZN_N_PRECISIONS; i++)
+        if (!strcmp(name, zn_precision_names[i])) {
+            if (!e->be->precision(e->dev, (zn_precision)i))
+                return zn_fail(err, ZN_E_USAGE, "the %s engine has no precision %s", e->be->name, name);
+            r->precision = (zn_precision)i;
+            r->ctx.type = zn_precision_type(r->precision);
+            return ZN_OK;
+        }
+    return zn_fail(err, ZN_E_USAGE, "precision wants fp32, tf32, fp16, bf16 or fp8, not '%s'", name);
+}
 
 /* "sigma=25" into its place of set[]. */
 static zn_status read_setting(float *set, const zn_arch *a, const char *text, zn_error *err)
@@ -180,7 +217,7 @@ static size_t default_memory(void)
     double mib = env ? strtod(env, &end) : 0;
 
     if (!env || end == env || !(mib >= 1) || mib > 1e9)
-        mib = 640;
+        mib = 448;
     return (size_t)(mib * 1048576);
 }
 
@@ -191,7 +228,8 @@ zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err)
 
     job = job ? job : &none;
     *r = (zn_run){ .model = m, .tile = job->tile };
-    r->max_memory = job->max_memory ? job->max_memory : default_memory();
+    r->max_memory = job->max_memory ? job->max_memory : e->be->memory(e->dev);
+    r->max_memory = r->max_memory ? r->max_memory : default_memory();
     r->ctx = (zn_ctx){ .be = e->be, .dev = e->dev, .err = err, .progress = job->progress,
                        .cookie = job->cookie };
     if (err)
@@ -199,12 +237,94 @@ zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err)
     for (int i = 0; m->arch->info.settings && m->arch->info.settings[i].key; i++)
         r->set[i] = m->arch->info.settings[i].initial;
     for (int i = 0; i < job->n_set; i++) {
-        zn_status s = read_setting(r->set, m->arch, job->set[i], err);
+        zn_status s = !strncmp(job->set[i], "precision=", 10) ? read_precision(r, job->set[i] + 10, err)
+                                                              : read_setting(r->set, m->arch, job->set[i], err);
 
         if (s)
             return s;
     }
     return ZN_OK;
+}
+
+/* What a repeated forward must agree in: network, sizes, settings, addresses. */
+static uint64_t key_of(const zn_run *r, const zn_call *call)
+{
+    uint64_t key = 1469598103934665603u;
+    const struct {
+        const void *data;
+        size_t size;
+    } part[] = {
+        { &r->model, sizeof r->model },
+        { &r->model->block, sizeof r->model->block },
+        { &r->precision, sizeof r->precision },
+        { r->set, sizeof r->set },
+        { call->in, (size_t)call->n_in * sizeof *call->in },
+        { call->out, (size_t)call->n_out * sizeof *call->out },
+    };
+
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+        for (size_t j = 0; j < part[i].size; j++)
+            key = (key ^ ((const unsigned char *)part[i].data)[j]) * 1099511628211u; /* FNV-1a */
+    return key;
+}
+
+/* The network on call's tensors: as it was kept, or computed in a way that can be. */
+static void compute(zn_ctx *c, const zn_run *r, const zn_call *call)
+{
+    const bool keeps = !c->dry && !c->trace;
+    size_t mark = zn_mark(c->arena);
+    double before = c->work;
+
+    if (c->status)
+        return;
+    if (keeps && c->be->replay(c->dev, key_of(r, call))) {
+        c->work += r->model->replayed;
+        return;
+    }
+    if (keeps)
+        c->be->record(c->dev, key_of(r, call));
+    r->model->arch->forward(c, r->model->net, call);
+    if (keeps)
+        c->be->recorded(c->dev);
+    if (!c->dry)
+        r->model->replayed = c->work - before;
+    zn_reset(c->arena, mark);
+}
+
+static double now_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return 1e3 * (double)ts.tv_sec + 1e-6 * (double)ts.tv_nsec;
+}
+
+/* The median of several forwards, each of them over and over for a while. */
+static void measure_time(zn_ctx *c, const zn_run *r, const zn_call *call, double *best)
+{
+    enum { WARM = 4, ROUNDS = 9 };
+    double ms[ROUNDS], start;
+    int each = 1;
+
+    for (int i = 0; i < WARM; i++)
+        compute(c, r, call);
+    c->be->sync(c->dev, NULL);
+    for (int i = 0; i < ROUNDS; i++) {
+        start = now_ms();
+        for (int j = 0; j < each; j++)
+            compute(c, r, call);
+        c->be->sync(c->dev, NULL);
+        ms[i] = (now_ms() - start) / each;
+        if (!i)
+            each = ms[0] > 0 && ms[0] < 20 ? (int)(20 / ms[0]) + 1 : 1;
+        for (int j = i; j > 0 && ms[j] < ms[j - 1]; j--) {
+            double t = ms[j];
+
+            ms[j] = ms[j - 1];
+            ms[j - 1] = t;
+        }
+    }
+    *best = ms[ROUNDS / 2];
 }
 
 /* The forward and the tensors around it, the same for counting and for computing. */
@@ -214,16 +334,18 @@ static void forward(zn_ctx *c, const zn_run *r, zn_call call, const float *const
         if (call.in[i].c) {
             zn_tensor t = call.in[i];
 
-            call.in[i] = zn_new(c, t.n, t.h, t.w, t.c);
+            call.in[i] = zn_new_of(c, ZN_F32, t.n, t.h, t.w, t.c);
             zn_upload(c, call.in[i], in ? in[i] : NULL);
         }
     for (int i = 0; i < call.n_out; i++) {
         zn_tensor t = call.out[i];
 
-        call.out[i] = zn_new(c, t.n, t.h, t.w, t.c);
+        call.out[i] = zn_new_of(c, ZN_F32, t.n, t.h, t.w, t.c);
     }
-    if (!c->status)
-        r->model->arch->forward(c, r->model->net, &call);
+    if (r->time && !c->dry)
+        measure_time(c, r, &call, r->time);
+    else
+        compute(c, r, &call);
     for (int i = 0; i < call.n_out; i++)
         zn_download(c, out ? out[i] : NULL, call.out[i]);
 }
@@ -232,7 +354,7 @@ zn_status zn_run_measure(const zn_run *r, const zn_call *call, size_t *peak, dou
                          zn_error *err)
 {
     zn_arena arena = { .size = SIZE_MAX / 2 };
-    zn_ctx dry = { .be = r->ctx.be, .dev = r->ctx.dev, .arena = &arena, .dry = true, .err = err };
+    zn_ctx dry = { .be = r->ctx.be, .dev = r->ctx.dev, .arena = &arena, .type = r->ctx.type, .dry = true, .err = err };
 
     forward(&dry, r, *call, NULL, NULL);
     *peak = arena.peak;
@@ -301,7 +423,7 @@ static bool write_memory(void *cookie, zn_rect r, const float *src)
 
 static zn_tensor as_tensor(const zn_array *a)
 {
-    return (zn_tensor){ NULL, 1, a->h, a->w, a->c, a->c };
+    return (zn_tensor){ NULL, 1, a->h, a->w, a->c, a->c, ZN_F32 };
 }
 
 static int count_ports(const char *const *names, bool required)
@@ -416,22 +538,95 @@ static zn_status run_arrays(zn_run *r, const zn_array *in, int n_in, zn_array *o
     return zn_tile_run(r, &sink, src, n_in, (zn_rect){ 0, 0, out[0].w, out[0].h }, err);
 }
 
-zn_status zn_model_profile(zn_model *m, const zn_array *in, int n_in, zn_array *out, const zn_job *job,
-                           void (*print)(void *cookie, const zn_layer_time *t), void *cookie, zn_error *err)
+/* ---- the GPU, or the CPU in its place ------------------------------------------------------------------------ */
+
+typedef struct request { /* one of two calls of zenith.h */
+    const zn_array *arrays;
+    zn_array *results;
+    const zn_source *sources;
+    const zn_sink *sink;
+    int n_in;
+    zn_rect roi;
+    const zn_job *job;
+    void (*trace)(void *cookie, const zn_layer_time *t);
+    void *trace_cookie;
+    double *time;
+} request;
+
+static zn_status run_on(zn_model *m, const request *q, zn_error *err)
 {
     zn_run r;
-    zn_status s;
+    zn_status s = zn_run_begin(&r, m, q->job, err);
 
-    if ((s = zn_run_begin(&r, m, job, err)) || (s = zn_model_shape(m, in, n_in, out, err)))
+    if (s || (q->arrays && (s = zn_model_shape(m, q->arrays, q->n_in, q->results, err))))
         return s;
-    r.ctx.trace = print;
-    r.ctx.trace_cookie = cookie;
+    r.ctx.trace = q->trace;
+    r.ctx.trace_cookie = q->trace_cookie;
+    r.time = q->time;
     pthread_mutex_lock(&m->engine->lock);
-    s = run_arrays(&r, in, n_in, out, err);
+    m->engine->be->precision(m->engine->dev, r.precision);
+    s = q->arrays ? run_arrays(&r, q->arrays, q->n_in, q->results, err)
+                  : zn_tile_run(&r, q->sink, q->sources, q->n_in, q->roi, err);
     pthread_mutex_unlock(&m->engine->lock);
     if (!s && r.ctx.progress)
         r.ctx.progress(r.ctx.cookie, 1);
     return s;
+}
+
+/* The request on the best CPU engine, in float32; the GPU said `why`. */
+static zn_status run_stand_in(zn_model *m, const request *q, const char *why, zn_error *err)
+{
+    const char *set[ZN_MAX_SETTINGS + 1];
+    zn_job job = q->job ? *q->job : (zn_job){ 0 };
+    request again = *q;
+    zn_status s;
+
+    if (!m->cpu && (s = zn_engine_open_cpu(&m->cpu, err)))
+        return s;
+    if (!m->stand_in && (s = zn_model_open(&m->stand_in, m->cpu, m->arch->info.id, (const char *const *)m->files,
+                                           m->n_files, err)))
+        return s;
+    again.job = &job;
+    job.set = set;
+    job.n_set = 0;
+    for (int i = 0; q->job && i < q->job->n_set && job.n_set <= ZN_MAX_SETTINGS; i++)
+        if (strncmp(q->job->set[i], "precision=", 10))
+            set[job.n_set++] = q->job->set[i];
+    s = run_on(m->stand_in, &again, err);
+    if (!s)
+        snprintf(m->note, sizeof m->note, "%.180s; done with the %s engine instead", why, m->cpu->be->name);
+    return s;
+}
+
+static zn_status run(zn_model *m, const request *q, zn_error *err)
+{
+    zn_error why = { "" };
+    zn_status s;
+
+    m->note[0] = 0;
+    s = run_on(m, q, err ? err : &why);
+    if ((s != ZN_E_DEVICE && s != ZN_E_MEMORY) || !zn_engine_is_gpu(m->engine))
+        return s;
+    if (err)
+        why = *err;
+    return run_stand_in(m, q, why.text, err);
+}
+
+zn_status zn_model_profile(zn_model *m, const zn_array *in, int n_in, zn_array *out, const zn_job *job,
+                           void (*print)(void *cookie, const zn_layer_time *t), void *cookie, zn_error *err)
+{
+    request q = { .arrays = in, .results = out, .n_in = n_in, .job = job, .trace = print, .trace_cookie = cookie };
+
+    return run(m, &q, err);
+}
+
+zn_status zn_model_time(zn_model *m, const zn_array *in, int n_in, zn_array *out, const zn_job *job, double *ms,
+                        zn_error *err)
+{
+    request q = { .arrays = in, .results = out, .n_in = n_in, .job = job, .time = ms };
+
+    *ms = 0;
+    return run(m, &q, err);
 }
 
 zn_status zn_model_run(zn_model *m, const zn_array *in, int n_in, zn_array *out, const zn_job *job,
@@ -443,15 +638,7 @@ zn_status zn_model_run(zn_model *m, const zn_array *in, int n_in, zn_array *out,
 zn_status zn_model_run_region(zn_model *m, const zn_sink *out, const zn_source *in, int n_in, zn_rect roi,
                               const zn_job *job, zn_error *err)
 {
-    zn_run r;
-    zn_status s = zn_run_begin(&r, m, job, err);
+    request q = { .sources = in, .sink = out, .n_in = n_in, .roi = roi, .job = job };
 
-    if (s)
-        return s;
-    pthread_mutex_lock(&m->engine->lock);
-    s = zn_tile_run(&r, out, in, n_in, roi, err);
-    pthread_mutex_unlock(&m->engine->lock);
-    if (!s && r.ctx.progress)
-        r.ctx.progress(r.ctx.cookie, 1);
-    return s;
+    return run(m, &q, err);
 }

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <time.h>
 
+const char *const zn_precision_names[ZN_N_PRECISIONS] = { "fp32", "tf32", "fp16", "bf16", "fp8" };
+
 void zn_ctx_fail(zn_ctx *c, zn_status status, const char *fmt, ...)
 {
     char text[sizeof((zn_error *)0)->text];
@@ -18,10 +20,10 @@ void zn_ctx_fail(zn_ctx *c, zn_status status, const char *fmt, ...)
     c->status = zn_fail(c->err, status, "%s", text);
 }
 
-zn_tensor zn_new(zn_ctx *c, int n, int h, int w, int ch)
+zn_tensor zn_new_of(zn_ctx *c, zn_type type, int n, int h, int w, int ch)
 {
     static float nowhere[1]; /* what a tensor without memory points to: slices of it can still be taken */
-    zn_tensor t = { nowhere, n, h, w, ch, ch };
+    zn_tensor t = { nowhere, n, h, w, ch, ch, type };
     size_t size;
     void *data = NULL;
 
@@ -29,13 +31,18 @@ zn_tensor zn_new(zn_ctx *c, int n, int h, int w, int ch)
     if (c->status)
         return t;
     if (zn_mul_size(&size, (size_t)n * (size_t)h, (size_t)w) &&
-        zn_mul_size(&size, size, (size_t)ch * sizeof(float)))
+        zn_mul_size(&size, size, (size_t)ch * zn_type_size(type)))
         data = zn_arena_take(c->arena, size);
     if (data)
         t.data = data;
     else
         zn_ctx_fail(c, ZN_E_MEMORY, "the memory planned for this run is too small");
     return t;
+}
+
+zn_tensor zn_new(zn_ctx *c, int n, int h, int w, int ch)
+{
+    return zn_new_of(c, c->type, n, h, w, ch);
 }
 
 static double now_ms(void)
@@ -288,7 +295,7 @@ void zn_upload(zn_ctx *c, zn_tensor y, const float *x)
     assert(y.ld == y.c);
     if (!enter(c, 0, numbers(y), &start))
         return;
-    c->be->upload(c->dev, y.data, x, zn_pixels(y) * (size_t)y.c * sizeof(float));
+    c->be->load(c->dev, y, x);
     leave(c, 0, start, "upload %d @%dx%d", y.c, y.w, y.h);
 }
 
@@ -299,6 +306,6 @@ void zn_download(zn_ctx *c, float *y, zn_tensor x)
     assert(x.ld == x.c);
     if (!enter(c, 0, numbers(x), &start))
         return;
-    c->be->download(c->dev, y, x.data, zn_pixels(x) * (size_t)x.c * sizeof(float));
+    c->be->store(c->dev, y, x);
     leave(c, 0, start, "download %d @%dx%d", x.c, x.w, x.h);
 }

@@ -14,6 +14,7 @@ typedef struct zn_ctx {
     const zn_backend *be;
     void *dev;
     zn_arena *arena;
+    zn_type type;     /* of the tensors between layers */
     bool dry;         /* count macs, work and the arena's peak; touch nothing */
     zn_status status; /* sticky */
     zn_error *err;    /* may be NULL */
@@ -27,7 +28,8 @@ typedef struct zn_ctx {
 } zn_ctx;
 
 /* A new tensor from the arena; when memory is short the status says so and the tensor is not used. */
-zn_tensor zn_new(zn_ctx *c, int n, int h, int w, int ch);
+zn_tensor zn_new(zn_ctx *c, int n, int h, int w, int ch); /* of the run's type */
+zn_tensor zn_new_of(zn_ctx *c, zn_type type, int n, int h, int w, int ch);
 
 void zn_conv2d(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
 void zn_normalise(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t);

@@ -79,7 +79,7 @@ ZN_API const char *zn_engine_name(const zn_engine *engine);
 ZN_API int zn_engine_threads(const zn_engine *engine);
 
 /* Measures the multiply-add peak of the threads in use, in GFLOP/s (takes about 0.2 s). */
-ZN_API double zn_engine_peak(zn_engine *engine);
+ZN_API double zn_engine_peak(zn_engine *engine, const char *precision); /* NULL: fp32 */
 
 /* ---- weight files ----------------------------------------------------------------------------- */
 
@@ -149,6 +149,8 @@ ZN_API void zn_model_close(zn_model **model);
 ZN_API const zn_geometry *zn_model_geometry(const zn_model *model);
 ZN_API const char *zn_model_variant(const zn_model *model); /* "taef2, 32 latent channels" */
 ZN_API int64_t zn_model_parameters(const zn_model *model);
+/* A sentence about the last run that worked, but not as asked: "the GPU ... : done with avx2"; or "". */
+ZN_API const char *zn_model_note(const zn_model *model);
 
 /* ---- running ---------------------------------------------------------------------------------- */
 
@@ -163,9 +165,11 @@ static inline size_t zn_array_len(const zn_array *a)
 }
 
 typedef struct zn_job {          /* a zeroed one, or NULL, is the default */
-    const char *const *set;      /* "key=value", n_set of them */
+    const char *const *set;      /* "key=value", n_set of them; "precision=" fp32, tf32, fp16 or bf16 is for all
+                                    models, where the engine has it */
     int n_set;
-    size_t max_memory;           /* bytes a forward may take; 0: $ZENITH_MEMORY (MiB) or 640 MiB */
+    size_t max_memory;           /* bytes a forward may take; 0: $ZENITH_MEMORY (MiB) or 448 MiB, on a GPU
+                                    $ZENITH_CUDA_MEMORY (MiB) or half of what is free, at most 6 GiB */
     int tile;                    /* tile side in input pixels; 0: the largest that fits */
     bool (*progress)(void *cookie, double done); /* 0..1, never falling; false cancels */
     void *cookie;
@@ -221,6 +225,11 @@ ZN_API zn_status zn_model_profile(zn_model *model, const zn_array *in, int n_in,
                                   const zn_job *job,
                                   void (*print)(void *cookie, const zn_layer_time *t), void *cookie,
                                   zn_error *err);
+
+/* Milliseconds of one forward (of the last tile, if there are several) without the way to the device and back:
+ * the median of many. */
+ZN_API zn_status zn_model_time(zn_model *model, const zn_array *in, int n_in, zn_array *out, const zn_job *job,
+                               double *ms, zn_error *err);
 
 /* ---- self-test --------------------------------------------------------------------------------- */
 

@@ -29,7 +29,8 @@ static int by_value(const void *a, const void *b)
 typedef struct bench {
     const options *o;
     zn_engine *engine;
-    double peak; /* GFLOP/s */
+    double peak;    /* GFLOP/s */
+    bool on_device; /* pictures have a way to go */
 } bench;
 
 static void print_layer(void *cookie, const zn_layer_time *t)
@@ -69,7 +70,7 @@ static int bench_model(bench *b, const char *id)
     zn_plan plan;
     zn_error err;
     zn_job job = { .set = o->set, .n_set = o->n_set };
-    double ms[MAX_RUNS], total = 0, gflops;
+    double ms[MAX_RUNS], total = 0, inside = 0, gflops;
     bool random = false;
     int n = 0, status = EXIT_FAILED;
 
@@ -100,17 +101,25 @@ static int bench_model(bench *b, const char *id)
     }
     qsort(ms + (n > 1), (size_t)(n - (n > 1)), sizeof *ms, by_value);
     ms[0] = ms[(n > 1) + (n - (n > 1)) / 2];
-    gflops = 2e-6 * plan.macs / ms[0];
+    if (b->on_device && plan.n_tiles == 1 && zn_model_time(m, &in, 1, &out, &job, &inside, &err)) {
+        fail("%s", err.text);
+        goto end;
+    }
+    gflops = 2e-6 * plan.macs / (inside > 0 ? inside : ms[0]);
     if (o->json)
         printf("{\"model\":\"%s\",\"engine\":\"%s\",\"threads\":%d,\"size\":\"%dx%d\",\"ms\":%.3f,\"gmac\":%.3f,"
-               "\"gflops\":%.1f,\"peak_gflops\":%.1f,\"peak_bytes\":%zu,\"random_weights\":%s}\n",
+               "\"gflops\":%.1f,\"peak_gflops\":%.1f,\"peak_bytes\":%zu,\"device_ms\":%.4f,\"random_weights\":%s}\n",
                id, zn_engine_name(b->engine), zn_engine_threads(b->engine), out.w > in.w ? out.w : in.w,
                out.h > in.h ? out.h : in.h, ms[0], plan.macs / 1e9, gflops, b->peak, plan.peak_bytes,
-               random ? "true" : "false");
+               inside > 0 ? inside : ms[0], random ? "true" : "false");
     else
         printf("%-20s %4dx%-4d %9.1f ms %8.2f GMAC %9.1f GFLOP/s %6.1f %% of peak %6zu MiB%s\n", id,
                out.w > in.w ? out.w : in.w, out.h > in.h ? out.h : in.h, ms[0], plan.macs / 1e9, gflops,
                100 * gflops / b->peak, plan.peak_bytes >> 20, random ? "  (made-up weights)" : "");
+    if (!o->json && inside > 0)
+        printf("%-20s on the device alone %8.3f ms\n", "", inside);
+    if (*zn_model_note(m))
+        printf("%-20s %s\n", "", zn_model_note(m));
     if (o->layers && zn_model_profile(m, &in, 1, &out, &job, print_layer, b, &err)) {
         fail("%s", err.text);
         goto end;
@@ -126,6 +135,7 @@ end:
 int cmd_bench(const options *o)
 {
     bench b = { .o = o };
+    const char *precision = NULL;
     zn_error err;
     int status = EXIT_DONE;
 
@@ -136,7 +146,11 @@ int cmd_bench(const options *o)
             return usage("there is no model '%s'; `zenith models` lists them", o->word[i]);
     if (zn_engine_open(&b.engine, o->engine, o->threads, &err))
         return fail("%s", err.text);
-    b.peak = zn_engine_peak(b.engine);
+    for (int i = 0; i < o->n_set; i++)
+        if (!strncmp(o->set[i], "precision=", 10))
+            precision = o->set[i] + 10;
+    b.peak = zn_engine_peak(b.engine, precision);
+    b.on_device = !strcmp(zn_engine_name(b.engine), "cuda");
     if (!o->json)
         printf("engine %s, %d threads, measured multiply-add peak %.1f GFLOP/s\n", zn_engine_name(b.engine),
                zn_engine_threads(b.engine), b.peak);

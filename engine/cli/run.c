@@ -91,6 +91,8 @@ int cmd_run(const options *o)
         fail("%s", err.text);
         goto end;
     }
+    if (*zn_model_note(model))
+        fprintf(stderr, "zenith: %s\n", zn_model_note(model));
     for (int i = 0; i < n_out; i++) {
         const char *path = file_of(o->out, o->n_out, info->out[i]);
 

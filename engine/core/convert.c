@@ -7,7 +7,7 @@
 static const struct {
     const char *name;
     size_t size;
-} dtypes[ZN_N_DTYPES] = {
+} dtypes[ZN_N_TYPES] = {
     [ZN_BOOL] = { "BOOL", 1 }, [ZN_U8] = { "U8", 1 },           [ZN_I8] = { "I8", 1 },
     [ZN_I16] = { "I16", 2 },   [ZN_U16] = { "U16", 2 },         [ZN_I32] = { "I32", 4 },
     [ZN_U32] = { "U32", 4 },   [ZN_I64] = { "I64", 8 },         [ZN_U64] = { "U64", 8 },
@@ -15,17 +15,17 @@ static const struct {
     [ZN_F64] = { "F64", 8 },   [ZN_F8_E4M3] = { "F8_E4M3", 1 }, [ZN_F8_E5M2] = { "F8_E5M2", 1 },
 };
 
-size_t zn_dtype_size(zn_dtype t)
+size_t zn_dtype_size(zn_type t)
 {
     return dtypes[t].size;
 }
 
-const char *zn_dtype_name(zn_dtype t)
+const char *zn_dtype_name(zn_type t)
 {
     return dtypes[t].name;
 }
 
-bool zn_shape_ok(const int64_t *shape, int n_dims, zn_dtype t)
+bool zn_shape_ok(const int64_t *shape, int n_dims, zn_type t)
 {
     int64_t product = (int64_t)zn_dtype_size(t);
 
@@ -74,6 +74,44 @@ static float from_f16(uint16_t h)
     return from_bits(sign | (rest < 0x0400 ? small : rest < 0x7c00 ? normal : special));
 }
 
+float zn_from_f16(uint16_t x)
+{
+    return from_f16(x);
+}
+
+float zn_from_bf16(uint16_t x)
+{
+    return from_bits((uint32_t)x << 16);
+}
+
+uint16_t zn_to_f16(float x)
+{
+    uint32_t u = to_bits(x), sign = u >> 16 & 0x8000, mag = u & 0x7fffffff, m, shift;
+
+    if (mag > 0x7f800000) /* not a number */
+        return (uint16_t)(sign | 0x7e00);
+    if (mag >= 0x477ff000)
+        return (uint16_t)(sign | 0x7bff);
+    if (mag < 0x33000000) /* less than half of the smallest, 2^-24 */
+        return (uint16_t)sign;
+    if (mag < 0x38800000) { /* subnormal: counted in units of 2^-24 */
+        m = (mag & 0x7fffff) | 0x800000;
+        shift = 126 - (mag >> 23);
+        return (uint16_t)(sign | (m + (1u << (shift - 1)) - 1 + (m >> shift & 1)) >> shift);
+    }
+    mag += 0xfff + (mag >> 13 & 1);
+    return (uint16_t)(sign | (mag - 0x38000000) >> 13);
+}
+
+uint16_t zn_to_bf16(float x)
+{
+    uint32_t u = to_bits(x);
+
+    if ((u & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(u >> 16 | 0x40);
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
 /* 1 sign, 4 exponent (bias 7), 3 mantissa bits; no infinities, all ones is not a number. */
 static float from_e4m3(uint8_t b)
 {
@@ -103,7 +141,7 @@ static float from_e4m3(uint8_t b)
             }                                                                                                \
     } while (0)
 
-static void read_row(float *dst, const unsigned char *src, size_t n, size_t step, zn_dtype t)
+static void read_row(float *dst, const unsigned char *src, size_t n, size_t step, zn_type t)
 {
     /* clang-format off */
     switch (t) {
@@ -122,7 +160,7 @@ static void read_row(float *dst, const unsigned char *src, size_t n, size_t step
     case ZN_F64: ROW(double, (float)v); break;
     case ZN_F8_E4M3: ROW(uint8_t, from_e4m3(v)); break;
     case ZN_F8_E5M2: ROW(uint8_t, from_f16((uint16_t)(v << 8))); break; /* the upper half of an f16 */
-    case ZN_N_DTYPES: break;
+    case ZN_N_TYPES: break;
     }
     /* clang-format on */
 }

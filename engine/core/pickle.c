@@ -453,7 +453,7 @@ static void stack_global(zn_pickle *v)
 
 static const struct {
     const char *storage, *name;
-    zn_dtype dtype;
+    zn_type dtype;
 } torch_types[] = {
     { "FloatStorage", "float32", ZN_F32 },
     { "DoubleStorage", "float64", ZN_F64 },

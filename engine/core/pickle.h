@@ -33,7 +33,7 @@ typedef struct zn_pvalue zn_pvalue;
 
 typedef struct zn_ptensor {
     const zn_pvalue *storage;
-    int dtype;          /* a zn_dtype; -1: one we do not know */
+    int dtype;          /* a zn_type; -1: one we do not know */
     zn_text dtype_name; /* "HalfStorage", "float8_e4m3fn" */
     int64_t offset;     /* elements, as are the strides; nothing here is checked but n_dims */
     int n_dims;

@@ -23,11 +23,11 @@ typedef struct {
     const char *name;
 } span;
 
-static bool find_dtype(zn_dtype *t, const char *name)
+static bool find_dtype(zn_type *t, const char *name)
 {
-    for (int i = 0; i < ZN_N_DTYPES; i++)
-        if (!strcmp(name, zn_dtype_name((zn_dtype)i))) {
-            *t = (zn_dtype)i;
+    for (int i = 0; i < ZN_N_TYPES; i++)
+        if (!strcmp(name, zn_dtype_name((zn_type)i))) {
+            *t = (zn_type)i;
             return true;
         }
     return false;

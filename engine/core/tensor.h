@@ -7,10 +7,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* How a number is stored: in weight files in any of these ways, in tensors in one of the first three (the
+ * CPU backends know float32 alone; see zn_precision in backend.h). */
+typedef enum zn_type {
+    ZN_F32, ZN_F16, ZN_BF16,
+    ZN_F64, ZN_F8_E4M3, ZN_F8_E5M2,
+    ZN_BOOL, ZN_U8, ZN_I8, ZN_I16, ZN_U16, ZN_I32, ZN_U32, ZN_I64, ZN_U64,
+    ZN_N_TYPES
+} zn_type;
+
+/* Of a tensor's type. */
+static inline size_t zn_type_size(zn_type t)
+{
+    return t == ZN_F32 ? 4 : 2;
+}
+
 typedef struct zn_tensor {
     float *data;         /* device memory, owned by an arena; a dry run only has addresses */
     int32_t n, h, w, c;  /* NHWC: the channel varies fastest */
     int32_t ld;          /* elements from one pixel to the next, >= c; rows follow each other */
+    zn_type type;        /* of what data points to, if it is not float */
 } zn_tensor;             /* passed by value; a view is just another one */
 
 static inline size_t zn_pixels(zn_tensor t)
@@ -22,9 +38,15 @@ static inline size_t zn_pixels(zn_tensor t)
 static inline zn_tensor zn_slice(zn_tensor t, int from, int c)
 {
     assert(from >= 0 && c > 0 && from + c <= t.c);
-    t.data += from;
+    t.data = (float *)((char *)t.data + (size_t)from * zn_type_size(t.type));
     t.c = c;
     return t;
 }
+
+/* To the nearest, ties to even; what is too large for f16 becomes its largest number.  convert.c */
+uint16_t zn_to_f16(float x);
+uint16_t zn_to_bf16(float x);
+float zn_from_f16(uint16_t x);
+float zn_from_bf16(uint16_t x);
 
 #endif

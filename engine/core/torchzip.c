@@ -248,9 +248,9 @@ static zn_status add_tensor(reader *r, const zn_ptensor *t, zn_error *err)
                        "%s holds the tensor '%s' of type %.*s, which Zenith does not read; convert it "
                        "to float first",
                        label, r->name, t->dtype_name.len < 40 ? (int)t->dtype_name.len : 40, t->dtype_name.s);
-    zn_entry e = { .dtype = (zn_dtype)t->dtype, .n_dims = t->n_dims };
+    zn_entry e = { .dtype = (zn_type)t->dtype, .n_dims = t->n_dims };
     int64_t size = (int64_t)zn_dtype_size(e.dtype);
-    int64_t unit = s->storage.dtype < 0 ? 1 : (int64_t)zn_dtype_size((zn_dtype)s->storage.dtype);
+    int64_t unit = s->storage.dtype < 0 ? 1 : (int64_t)zn_dtype_size((zn_type)s->storage.dtype);
 
     memcpy(e.shape, t->shape, sizeof e.shape);
     memcpy(e.stride, t->stride, sizeof e.stride);

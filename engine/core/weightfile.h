@@ -40,7 +40,7 @@ zn_status zn_torchzip_read(zn_weights *w, zn_file f, zn_error *err);
 
 /* False if the shape has a negative size, or if a product of its non-zero sizes and of the element's
  * size overflows int64_t: a shape that passes can be multiplied in any order. */
-bool zn_shape_ok(const int64_t *shape, int n_dims, zn_dtype t);
+bool zn_shape_ok(const int64_t *shape, int n_dims, zn_type t);
 
 /* File formats here are little-endian; so are the machines we build for. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "needs a little-endian machine");

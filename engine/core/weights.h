@@ -8,26 +8,21 @@
 #define ZN_WEIGHTS_H
 
 #include "status.h"
-
-typedef enum zn_dtype {
-    ZN_BOOL, ZN_U8, ZN_I8, ZN_I16, ZN_U16, ZN_I32, ZN_U32, ZN_I64, ZN_U64,
-    ZN_F16, ZN_BF16, ZN_F32, ZN_F64, ZN_F8_E4M3, ZN_F8_E5M2,
-    ZN_N_DTYPES
-} zn_dtype;
+#include "tensor.h"
 
 enum { ZN_MAX_DIMS = 8 };
 
 typedef struct zn_entry {
     const char *name;            /* owned by the set */
-    zn_dtype dtype;
+    zn_type dtype;
     int n_dims;                  /* 0: a scalar */
     int64_t shape[ZN_MAX_DIMS];
     int64_t stride[ZN_MAX_DIMS]; /* elements; C order unless a pickle says otherwise */
     const unsigned char *data;   /* unaligned; every index that shape and stride allow is inside */
 } zn_entry;
 
-size_t zn_dtype_size(zn_dtype t);
-const char *zn_dtype_name(zn_dtype t);
+size_t zn_dtype_size(zn_type t);
+const char *zn_dtype_name(zn_type t);
 
 const zn_entry *zn_weights_at(const zn_weights *w, int i);
 const zn_entry *zn_weights_get(const zn_weights *w, const char *name); /* NULL: none */

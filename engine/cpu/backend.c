@@ -79,6 +79,46 @@ static void cpu_copy(void *dev, void *dst, const void *src, size_t size)
     memcpy(dst, src, size);
 }
 
+static void cpu_load(void *dev, zn_tensor y, const float *x)
+{
+    (void)dev;
+    memcpy(y.data, x, zn_pixels(y) * (size_t)y.c * sizeof *x);
+}
+
+static void cpu_store(void *dev, float *y, zn_tensor x)
+{
+    (void)dev;
+    memcpy(y, x.data, zn_pixels(x) * (size_t)x.c * sizeof *y);
+}
+
+static bool cpu_precision(void *dev, zn_precision p)
+{
+    (void)dev;
+    return p == ZN_FP32;
+}
+
+static size_t cpu_memory(void *dev)
+{
+    (void)dev;
+    return 0;
+}
+
+static bool cpu_replay(void *dev, uint64_t key)
+{
+    (void)dev, (void)key;
+    return false;
+}
+
+static void cpu_record(void *dev, uint64_t key)
+{
+    (void)dev, (void)key;
+}
+
+static void cpu_recorded(void *dev)
+{
+    (void)dev;
+}
+
 static zn_status cpu_sync(void *dev, zn_error *err)
 {
     (void)dev, (void)err;
@@ -143,9 +183,18 @@ static double cpu_peak(void *dev)
         .threads = cpu_threads,                                                        \
         .alloc = cpu_alloc,                                                            \
         .free = cpu_free,                                                              \
+        .host_alloc = cpu_alloc,                                                       \
+        .host_free = cpu_free,                                                         \
         .upload = cpu_copy,                                                            \
         .download = cpu_copy,                                                          \
+        .load = cpu_load,                                                              \
+        .store = cpu_store,                                                            \
         .sync = cpu_sync,                                                              \
+        .precision = cpu_precision,                                                    \
+        .memory = cpu_memory,                                                          \
+        .replay = cpu_replay,                                                          \
+        .record = cpu_record,                                                          \
+        .recorded = cpu_recorded,                                                      \
         .conv_size = zn_cpu_conv_size,                                                 \
         .conv_pack = zn_cpu_conv_pack,                                                 \
         .conv2d = zn_cpu_conv2d,                                                       \

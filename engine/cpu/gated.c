@@ -39,7 +39,7 @@ static size_t tile_bytes(int th, int tw, int c)
 /* A tensor of one image in scratch memory; *at moves behind it. */
 static zn_tensor place(float **at, int h, int w, int c)
 {
-    zn_tensor t = { *at, 1, h, w, c, c };
+    zn_tensor t = { *at, 1, h, w, c, c, ZN_F32 };
 
     *at += (size_t)h * (size_t)w * (size_t)c;
     return t;

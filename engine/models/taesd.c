@@ -227,7 +227,7 @@ static void bind_decoder(zn_binder *b, void *net)
 static zn_tensor in_slot(zn_tensor slot, int h, int w, int c)
 {
     assert((size_t)h * (size_t)w * (size_t)c <= zn_pixels(slot));
-    return (zn_tensor){ slot.data, 1, h, w, c, c };
+    return (zn_tensor){ slot.data, 1, h, w, c, c, slot.type };
 }
 
 /* x = block(x), with the other two slots as temporaries. */

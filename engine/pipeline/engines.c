@@ -8,7 +8,7 @@
 
 /* From the slowest to the fastest: "auto" takes the last one that opens. */
 static const zn_backend *const engines[] = {
-    &zn_backend_scalar, &zn_backend_neon, &zn_backend_avx2, &zn_backend_avx512,
+    &zn_backend_scalar, &zn_backend_neon, &zn_backend_avx2, &zn_backend_avx512, &zn_backend_cuda,
 };
 
 enum { N_ENGINES = sizeof engines / sizeof *engines };
@@ -21,7 +21,7 @@ static const char *describe(const char *name)
         return "ARM NEON";
     if (!strcmp(name, "avx2"))
         return "x86 AVX2 and FMA";
-    return !strcmp(name, "avx512") ? "x86 AVX-512" : "";
+    return !strcmp(name, "avx512") ? "x86 AVX-512" : "NVIDIA GPU, through its driver alone";
 }
 
 static const char *asked_for(const char *name)
@@ -31,20 +31,27 @@ static const char *asked_for(const char *name)
     return name && *name && strcmp(name, "auto") ? name : NULL;
 }
 
+bool zn_engine_is_gpu(const zn_engine *e)
+{
+    return e->be == &zn_backend_cuda;
+}
+
+static const char a_cpu[] = "cpu"; /* asks for the fastest but a GPU */
+
 /* Opens the engine of that name, or the fastest that opens for NULL. */
 static void *open_named(const zn_backend **be, const char *name, int n_threads, zn_error *err)
 {
     for (int i = N_ENGINES - 1; i >= 0; i--) {
         void *dev;
 
-        if (name && strcmp(name, engines[i]->name))
+        if (name == a_cpu ? engines[i] == &zn_backend_cuda : name && strcmp(name, engines[i]->name))
             continue;
         if (engines[i]->abi != ZN_BACKEND_ABI) {
             zn_fail(err, ZN_E_DEVICE, "the %s engine is of another version", engines[i]->name);
             continue;
         }
         dev = engines[i]->open(n_threads, err);
-        if (dev || name) {
+        if (dev || (name && name != a_cpu)) {
             *be = engines[i];
             return dev;
         }
@@ -74,7 +81,7 @@ int zn_engine_list(zn_engine_info *list, int max)
     return N_ENGINES;
 }
 
-zn_status zn_engine_open(zn_engine **out, const char *name, int n_threads, zn_error *err)
+static zn_status open_engine(zn_engine **out, const char *name, int n_threads, zn_error *err)
 {
     const char *env = getenv("ZENITH_THREADS");
     zn_engine *e;
@@ -91,7 +98,7 @@ zn_status zn_engine_open(zn_engine **out, const char *name, int n_threads, zn_er
     e = calloc(1, sizeof *e);
     if (!e)
         return zn_fail(err, ZN_E_MEMORY, "out of memory");
-    e->dev = open_named(&e->be, asked_for(name), n_threads, err);
+    e->dev = open_named(&e->be, name, n_threads, err);
     if (!e->dev) {
         free(e);
         return ZN_E_DEVICE;
@@ -101,6 +108,16 @@ zn_status zn_engine_open(zn_engine **out, const char *name, int n_threads, zn_er
     pthread_mutex_init(&e->lock, NULL);
     *out = e;
     return ZN_OK;
+}
+
+zn_status zn_engine_open(zn_engine **out, const char *name, int n_threads, zn_error *err)
+{
+    return open_engine(out, asked_for(name), n_threads, err);
+}
+
+zn_status zn_engine_open_cpu(zn_engine **out, zn_error *err)
+{
+    return open_engine(out, a_cpu, 0, err);
 }
 
 void zn_engine_close(zn_engine **engine)
@@ -125,11 +142,15 @@ int zn_engine_threads(const zn_engine *e)
     return e->be->threads(e->dev);
 }
 
-double zn_engine_peak(zn_engine *e)
+double zn_engine_peak(zn_engine *e, const char *precision)
 {
     double peak;
 
     pthread_mutex_lock(&e->lock);
+    e->be->precision(e->dev, ZN_FP32);
+    for (int i = 0; precision && i < ZN_N_PRECISIONS; i++)
+        if (!strcmp(precision, zn_precision_names[i]))
+            e->be->precision(e->dev, (zn_precision)i);
     peak = e->be->peak(e->dev);
     pthread_mutex_unlock(&e->lock);
     return peak;

@@ -71,8 +71,8 @@ static zn_call make_call(const zn_run *r, axis x, axis y, const zn_source *in, i
     zn_call call = { .n_in = n_in, .n_out = 1, .set = r->set };
 
     for (int i = 0; i < n_in; i++)
-        call.in[i] = (zn_tensor){ NULL, 1, y.in1 - y.in0, x.in1 - x.in0, in[i].c, in[i].c };
-    call.out[0] = (zn_tensor){ NULL, 1, y.out1 - y.out0, x.out1 - x.out0, g->out_c, g->out_c };
+        call.in[i] = (zn_tensor){ NULL, 1, y.in1 - y.in0, x.in1 - x.in0, in[i].c, in[i].c, ZN_F32 };
+    call.out[0] = (zn_tensor){ NULL, 1, y.out1 - y.out0, x.out1 - x.out0, g->out_c, g->out_c, ZN_F32 };
     return call;
 }
 
@@ -282,6 +282,19 @@ static zn_status compute(walk *k, axis x, axis y, const zn_call *call)
     return ZN_OK;
 }
 
+/* One of the model's tile buffers, of len floats at least. */
+static float *buffer(zn_model *m, int i, size_t len)
+{
+    const zn_backend *be = m->engine->be;
+
+    if (len > m->tile_len[i]) {
+        be->host_free(m->engine->dev, m->tile[i]);
+        m->tile[i] = be->host_alloc(m->engine->dev, len * sizeof(float));
+        m->tile_len[i] = m->tile[i] ? len : 0;
+    }
+    return m->tile[i];
+}
+
 zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_in, zn_rect roi, zn_error *err)
 {
     const zn_geometry *g = &r->model->geometry;
@@ -302,16 +315,13 @@ zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_
     if ((s = each_tile(&k, &plan, measure)))
         return s;
     r->ctx.total = k.work;
-    k.dst = malloc(k.dst_len * sizeof *k.dst);
+    k.dst = buffer(r->model, ZN_MAX_PORTS, k.dst_len);
     for (int i = 0; i < n_in; i++) {
-        k.src[i] = malloc(k.src_len[i] * sizeof *k.src[i]);
+        k.src[i] = buffer(r->model, i, k.src_len[i]);
         got = got && k.src[i];
     }
     s = got && k.dst ? each_tile(&k, &plan, compute)
                      : zn_fail(err, ZN_E_MEMORY, "out of memory for a tile of the picture");
-    for (int i = 0; i < n_in; i++)
-        free(k.src[i]);
-    free(k.dst);
     return s;
 }
 

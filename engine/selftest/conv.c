@@ -43,7 +43,7 @@ static void formula_conv(zn_case *k, const zn_conv *w)
                     top = fmax(top, mag);
                 }
     k->terms = 2 + w->kh * w->kw * cin;
-    if (w->kh == 3 && w->kw == 3 && w->stride == 1 && w->groups == 1) {
+    if (w->kh == 3 && w->kw == 3 && w->stride <= 2 && w->groups == 1) {
         k->terms += WINOGRAD_TERMS;
         for (size_t i = 0; i < zn_pixels(y) * (size_t)y.c; i++)
             k->mag[i] = top;
@@ -119,6 +119,10 @@ void zn_check_conv(zn_test *t)
         { 2, 16, 14, 64, 64, 3, 3, 2, 1, 1, 1, 0, 0, false, false },
         { 1, 8, 8, 16, 20, 3, 3, 2, 0, 0, 1, 4, 4, false, true },
         { 1, 7, 5, 33, 18, 3, 3, 2, 1, 1, 1, 0, 0, false, true },
+        { 1, 21, 24, 32, 80, 3, 3, 2, 1, 1, 1, 0, 0, false, true },
+        { 1, 13, 10, 19, 24, 3, 3, 2, 0, 1, 1, 6, 5, false, true },
+        { 1, 1, 1, 16, 16, 3, 3, 2, 1, 1, 1, 0, 0, false, true },
+        { 1, 9, 8, 260, 16, 3, 3, 2, 1, 1, 1, 0, 0, false, true },
         { 1, 6, 6, 7, 9, 2, 2, 2, 0, 0, 1, 0, 0, false, true },
         { 1, 6, 5, 8, 8, 2, 2, 1, 0, 0, 1, 0, 0, false, false },
         { 1, 16, 16, 12, 10, 4, 4, 4, 0, 0, 1, 0, 0, false, true },
@@ -155,6 +159,11 @@ void zn_check_conv(zn_test *t)
         { 1, 5, 5, 64, 64, 3, 3, 2, 1, 1, 2, 0, 0, false, true },
         { 1, 4, 6, 8, 16, 3, 3, 1, 1, 1, 8, 0, 0, false, true },
         { 2, 5, 3, 40, 20, 1, 1, 1, 0, 0, 4, 0, 0, false, true },
+        { 1, 9, 7, 64, 16, 1, 1, 1, 0, 0, 4, 0, 0, false, true },
+        { 1, 13, 11, 16, 64, 1, 1, 1, 0, 0, 4, 0, 0, false, true },
+        { 1, 7, 33, 256, 64, 1, 1, 1, 0, 0, 4, 0, 0, false, false },
+        { 1, 6, 5, 12, 30, 1, 1, 1, 0, 0, 6, 0, 0, false, true },
+        { 1, 6, 5, 24, 9, 1, 1, 1, 0, 0, 3, 0, 0, false, true },
         /* depthwise */
         { 1, 1, 1, 2, 2, 3, 3, 1, 1, 1, 2, 0, 0, false, true },
         { 1, 8, 9, 19, 19, 3, 3, 1, 1, 1, 19, 0, 0, false, true },
@@ -178,7 +187,9 @@ void zn_check_conv(zn_test *t)
     }
     for (int w = 1; w <= 25; w++) { /* every remainder of a tile */
         conv_row r = { 1, 2 + w % 5, w, 16, 16, 3, 3, 1, 1, 1, 1, 0, 0, w % 2 == 0, true };
+        conv_row half = { 1, 3 + w % 7, w, 16, 16, 3, 3, 2, 1, 1, 1, 0, 0, false, true };
 
         check_one_conv(t, &r, w);
+        check_one_conv(t, &half, w);
     }
 }

@@ -30,12 +30,18 @@ static float random_float(zn_test *t) /* -1 .. 1 */
     return (float)(t->seed >> 8) / 8388608.f - 1;
 }
 
+/* As the device stores it: what is computed is then to be compared with what it was computed from. */
+static float as_stored(const zn_test *t, float x)
+{
+    return t->type == ZN_F32 ? x : t->type == ZN_F16 ? zn_from_f16(zn_to_f16(x)) : zn_from_bf16(zn_to_bf16(x));
+}
+
 float *zn_random_floats(zn_test *t, size_t n, float scale)
 {
     float *p = zn_take(n, sizeof *p);
 
     for (size_t i = 0; i < n; i++)
-        p[i] = random_float(t) * scale;
+        p[i] = as_stored(t, random_float(t) * scale);
     return p;
 }
 
@@ -44,20 +50,55 @@ static zn_tensor random_tensor(zn_test *t, zn_tensor s, float scale)
 {
     s.data = zn_take(span(s), sizeof(float));
     for (size_t i = 0; i < span(s); i++)
-        s.data[i] = i % (size_t)s.ld < (size_t)s.c ? random_float(t) * scale : NAN;
+        s.data[i] = i % (size_t)s.ld < (size_t)s.c ? as_stored(t, random_float(t) * scale) : NAN;
     return s;
 }
 
-/* A device copy that ends where its memory ends: reading on is for ASan to see. */
-static zn_tensor to_device(const zn_backend *b, void *dev, zn_tensor t, void **block)
+/* n floats as the device stores them, and back. */
+static void upload_as(const zn_test *t, void *dev, void *dst, const float *x, size_t n)
 {
-    size_t size = span(t) * sizeof(float), room = (size + 127) / 128 * 128;
-    char *p = *block = b->alloc(dev, room);
+    uint16_t *narrow;
+
+    if (t->type == ZN_F32) {
+        t->b->upload(dev, dst, x, n * sizeof *x);
+        return;
+    }
+    narrow = zn_take(n, sizeof *narrow);
+    for (size_t i = 0; i < n; i++)
+        narrow[i] = t->type == ZN_F16 ? zn_to_f16(x[i]) : zn_to_bf16(x[i]);
+    t->b->upload(dev, dst, narrow, n * sizeof *narrow);
+    t->b->sync(dev, NULL);
+    free(narrow);
+}
+
+static void download_as(const zn_test *t, void *dev, float *x, const void *src, size_t n)
+{
+    uint16_t *narrow;
+
+    if (t->type == ZN_F32) {
+        t->b->download(dev, x, src, n * sizeof *x);
+        t->b->sync(dev, NULL);
+        return;
+    }
+    narrow = zn_take(n, sizeof *narrow);
+    t->b->download(dev, narrow, src, n * sizeof *narrow);
+    t->b->sync(dev, NULL);
+    for (size_t i = 0; i < n; i++)
+        x[i] = t->type == ZN_F16 ? zn_from_f16(narrow[i]) : zn_from_bf16(narrow[i]);
+    free(narrow);
+}
+
+/* A device copy that ends where its memory ends: reading on is for ASan to see. */
+static zn_tensor to_device(const zn_test *test, void *dev, zn_tensor t, void **block)
+{
+    size_t size = span(t) * zn_type_size(test->type), room = (size + 127) / 128 * 128;
+    char *p = *block = test->b->alloc(dev, room);
 
     if (!p)
         abort();
-    b->upload(dev, p + (room - size), t.data, size);
+    upload_as(test, dev, p + (room - size), t.data, span(t));
     t.data = (float *)(void *)(p + (room - size));
+    t.type = test->type;
     return t;
 }
 
@@ -102,8 +143,9 @@ double zn_exact_act(double x, zn_act a)
 
 /* Runs the case on a device; returns MARGIN + span(y) + MARGIN floats: canaries, NaN or the residual or
  * the aliased input where y was, then whatever the operation made of it. */
-static float *run_on(const zn_case *k, const zn_backend *b, void *dev)
+static float *run_on(const zn_test *test, const zn_case *k, void *dev)
 {
+    const zn_backend *b = test->b;
     size_t len = span(k->y) + 2 * MARGIN;
     float *host = zn_take(len, sizeof *host);
     const zn_tensor *before = k->alias >= 0 ? &k->in[k->alias] : k->res_is_y ? &k->res : NULL;
@@ -120,21 +162,21 @@ static float *run_on(const zn_case *k, const zn_backend *b, void *dev)
             host[i] = before ? before->data[d / (size_t)y.ld * (size_t)before->ld + d % (size_t)y.ld]
                              : NAN;
     }
-    y_block = b->alloc(dev, len * sizeof *host);
+    y_block = b->alloc(dev, len * zn_type_size(test->type));
     if (!y_block)
         abort();
-    b->upload(dev, y_block, host, len * sizeof *host);
-    y.data = (float *)y_block + MARGIN;
+    upload_as(test, dev, y_block, host, len);
+    y.data = (float *)(void *)((char *)y_block + MARGIN * zn_type_size(test->type));
+    y.type = test->type;
     for (int i = 0; i < k->n_in; i++)
-        in[i] = i == k->alias ? y : to_device(b, dev, k->in[i], &block[i]);
+        in[i] = i == k->alias ? y : to_device(test, dev, k->in[i], &block[i]);
     if (t.residual) {
-        res = k->res_is_y ? y : to_device(b, dev, k->res, &res_block);
+        res = k->res_is_y ? y : to_device(test, dev, k->res, &res_block);
         t.residual = &res;
     }
     k->call(k, b, dev, y, in, t);
     b->sync(dev, NULL);
-    b->download(dev, host, y_block, len * sizeof *host);
-    b->sync(dev, NULL);
+    download_as(test, dev, host, y_block, len);
     for (int i = 0; i < k->n_in; i++)
         b->free(dev, block[i]);
     b->free(dev, res_block);
@@ -165,22 +207,40 @@ static double expect(const zn_case *k, size_t p, size_t c, double *tol)
     return want;
 }
 
-static bool verify(const zn_case *k, const float *got, char *detail, size_t size)
+/* The largest of the numbers that make up the results. */
+static double largest(const zn_case *k)
+{
+    double top = 0, tol;
+
+    for (size_t p = 0; p < zn_pixels(k->y); p++)
+        for (size_t c = 0; c < (size_t)k->y.c; c++) {
+            top = fmax(top, fabs(expect(k, p, c, &tol)));
+            top = fmax(top, fabs(k->want[p * (size_t)k->y.c + c]));
+            if (k->t.residual)
+                top = fmax(top, fabs((double)k->res.data[p * (size_t)k->res.ld + c]));
+        }
+    return top;
+}
+
+static bool verify(const zn_test *t, const zn_case *k, const float *got, char *detail, size_t size)
 {
     size_t len = span(k->y) + 2 * MARGIN;
+    const float mark = as_stored(t, canary);
+    const double rough = t->precision == ZN_FP32 ? 0 : 1e-2 * largest(k);
 
     for (size_t i = 0; i < len; i++) {
         size_t p = (i - MARGIN) / (size_t)k->y.ld, c = (i - MARGIN) % (size_t)k->y.ld;
         double want, tol;
 
         if (i < MARGIN || i >= len - MARGIN || c >= (size_t)k->y.c) {
-            if (memcmp(&got[i], &canary, sizeof canary)) {
+            if (memcmp(&got[i], &mark, sizeof mark)) {
                 snprintf(detail, size, "wrote outside the output, at float %ld", (long)i - MARGIN);
                 return false;
             }
             continue;
         }
         want = expect(k, p, c, &tol);
+        tol += rough;
         if (!(fabs(got[i] - want) <= tol)) {
             snprintf(detail, size, "pixel %zu (of %dx%dx%d), channel %zu: %.9g, not %.9g +- %.2g", p,
                      k->y.n, k->y.h, k->y.w, c, (double)got[i], want, tol);
@@ -193,16 +253,23 @@ static bool verify(const zn_case *k, const float *got, char *detail, size_t size
 void zn_case_run(zn_test *t, zn_case *k)
 {
     size_t size = (span(k->y) + 2 * MARGIN) * sizeof(float);
-    float *one = run_on(k, t->b, t->one), *many = run_on(k, t->b, t->many);
+    float *one = run_on(t, k, t->one), *many = run_on(t, k, t->many);
     char detail[200] = "";
-    bool ok = verify(k, one, detail, sizeof detail);
+    bool ok = verify(t, k, one, detail, sizeof detail);
 
     if (ok && memcmp(one, many, size)) {
         snprintf(detail, sizeof detail, "%d threads give other bits than 1", t->b->threads(t->many));
         ok = false;
     }
+    if (t->precision != ZN_FP32) {
+        char name[200];
+
+        snprintf(name, sizeof name, "%s %s", zn_precision_names[t->precision], k->name);
+        t->report(t->cookie, name, ok, detail);
+    } else {
+        t->report(t->cookie, k->name, ok, detail);
+    }
     t->failures += !ok;
-    t->report(t->cookie, k->name, ok, detail);
     free(one);
     free(many);
 }

@@ -27,6 +27,8 @@ typedef struct zn_test {
     void *cookie;
     int failures;
     uint32_t seed;
+    zn_precision precision; /* of the runs; all but fp32 may be off by 1e-2 of the largest result */
+    zn_type type;           /* of tensors on the device */
 } zn_test;
 
 typedef struct zn_case zn_case;

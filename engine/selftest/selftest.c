@@ -24,9 +24,15 @@ int zn_selftest_group(const zn_backend *backend, int n_threads, const char *grou
         report(cookie, "open", false, err.text);
         t.failures = -1;
     }
-    for (size_t i = 0; t.many && i < sizeof groups / sizeof groups[0]; i++)
-        if (!group || !strcmp(group, groups[i].name))
-            groups[i].check(&t);
+    for (int p = 0; t.many && p < ZN_N_PRECISIONS; p++) {
+        if (!backend->precision(t.one, (zn_precision)p) || !backend->precision(t.many, (zn_precision)p))
+            continue;
+        t.precision = (zn_precision)p;
+        t.type = zn_precision_type(t.precision);
+        for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+            if (!group || !strcmp(group, groups[i].name))
+                groups[i].check(&t);
+    }
     if (t.many)
         backend->close(t.many);
     if (t.one)
