@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "device.h"
+#include "grouped.h"
 #include "winograd.h"
 
 enum {
@@ -83,6 +84,8 @@ size_t zn_cpu_conv_size(void *dev, const zn_conv *w)
         return zn_winograd_size(k, w);
     if (is_depthwise(w))
         return sizeof(float) * (size_t)w->cout * (size_t)(1 + w->kh * w->kw);
+    if (zn_grouped_suits(k, w))
+        return zn_grouped_size(k, w);
     if (is_narrow(k, w))
         return sizeof(float) * (ZN_MAX_VL + (size_t)(w->kh * w->kw * w->cout) * (size_t)round_up(w->cin, k->vl));
     return sizeof(float) * (bias_len(k, w) + (size_t)w->groups * group_len(k, w));
@@ -139,6 +142,10 @@ void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const fl
     }
     if (is_depthwise(w)) {
         pack_depthwise(w, weight, bias);
+        return;
+    }
+    if (zn_grouped_suits(k, w)) {
+        zn_grouped_pack(k, w, weight, bias);
         return;
     }
     if (is_narrow(k, w)) {
@@ -211,6 +218,11 @@ static void point(const float **to, int step, const conv_job *job, place a)
         int yy = top + u;
         const float *row = image + (ptrdiff_t)(yy >> shift) * x.w * x.ld;
 
+        if (yy >= 0 && yy < x.h << shift && left >= 0 && left + w->kw <= x.w << shift) {
+            for (int v = 0; v < w->kw; v++, to += step)
+                *to = row + (ptrdiff_t)((left + v) >> shift) * x.ld;
+            continue;
+        }
         for (int v = 0; v < w->kw; v++, to += step) {
             int xx = left + v;
 
@@ -302,37 +314,37 @@ static void run_panel(const conv_job *job, const table *tb, int n, int panel, in
     k->gemm(&g);
 }
 
+/* The table of block `index` of the output pixels; *n: how many they are. */
+static table cut_block(const conv_job *job, int index, int worker, int *n)
+{
+    size_t block = (size_t)(TILES * job->d->k->mr), first = (size_t)index * block;
+
+    *n = (int)(job->n_pixels - first < block ? job->n_pixels - first : block);
+    return make_table(job, worker, first, *n);
+}
+
 static void gemm_item(void *cookie, int item, int worker)
 {
     const conv_job *job = cookie;
     const zn_conv *w = job->w;
-    const zn_kernels *k = job->d->k;
-    size_t first = (size_t)(item / job->n_columns) * (size_t)(TILES * k->mr);
-    int n = (int)(job->n_pixels - first < (size_t)(TILES * k->mr) ? job->n_pixels - first
-                                                                  : (size_t)(TILES * k->mr));
-    int total = w->groups * round_up(w->cout / w->groups, k->nr) / k->nr;
+    int nr = job->d->k->nr, n;
+    int total = w->groups * round_up(w->cout / w->groups, nr) / nr;
     int panel = item % job->n_columns * job->panels;
     int end = panel + job->panels < total ? panel + job->panels : total;
-    table tb = make_table(job, worker, first, n);
+    table tb = cut_block(job, item / job->n_columns, worker, &n);
 
     for (; panel < end; panel++)
         for (int from = 0; from < job->channels; from += job->cut)
             run_panel(job, &tb, n, panel, from);
 }
 
-static void depthwise_item(void *cookie, int item, int worker)
+static void run_depthwise(const conv_job *job, const table *tb, int n)
 {
-    const conv_job *job = cookie;
     const zn_conv *w = job->w;
-    const zn_kernels *k = job->d->k;
-    size_t first = (size_t)item * (size_t)(TILES * k->mr);
-    int n = (int)(job->n_pixels - first < (size_t)(TILES * k->mr) ? job->n_pixels - first
-                                                                  : (size_t)(TILES * k->mr));
-    table tb = make_table(job, worker, first, n);
-    zn_product g = { .x = tb.x,
+    zn_product g = { .x = tb->x,
                      .zeros = job->d->zeros,
-                     .y = tb.y,
-                     .res = tb.res,
+                     .y = tb->y,
+                     .res = tb->res,
                      .w_tap = (size_t)w->cout,
                      .t = &job->t,
                      .taps = w->kh * w->kw,
@@ -343,7 +355,52 @@ static void depthwise_item(void *cookie, int item, int worker)
         g.w = g.bias + w->cout;
         g.off = g.y_off = c;
         g.n = w->cout - c < ZN_ZEROS ? w->cout - c : ZN_ZEROS;
-        k->depthwise(&g);
+        job->d->k->depthwise(&g);
+    }
+}
+
+static void depthwise_item(void *cookie, int item, int worker)
+{
+    const conv_job *job = cookie;
+    int n;
+    table tb = cut_block(job, item, worker, &n);
+
+    run_depthwise(job, &tb, n);
+}
+
+/* A row of y, 3x3: the first and the last pixel as above, those between from rows at constant strides. */
+static void depthwise_row(void *cookie, int item, int worker)
+{
+    const conv_job *job = cookie;
+    const zn_conv *w = job->w;
+    zn_tensor y = job->y, x = job->x;
+    place a = place_of(y, (size_t)item * (size_t)y.w);
+    size_t first = (size_t)item * (size_t)y.w;
+    zn_depthwise3 g = { .y = y.data + (first + 1) * (size_t)y.ld,
+                        .y_ld = (size_t)y.ld,
+                        .w = w->packed,
+                        .w_ld = (size_t)w->cout,
+                        .t = &job->t,
+                        .pixels = y.w - 2,
+                        .n = w->cout };
+
+    for (int u = 0; u < 3; u++) {
+        int yy = a.i - 1 + u;
+        bool inside = yy >= 0 && yy < x.h;
+
+        g.x[u] = inside ? x.data + ((size_t)a.n * (size_t)x.h + (size_t)yy) * (size_t)x.w * (size_t)x.ld
+                        : job->d->zeros;
+        g.x_ld[u] = inside ? (size_t)x.ld : 0;
+    }
+    if (job->t.residual) {
+        g.res = zn_residual_at(&job->t, first + 1);
+        g.res_ld = (size_t)job->t.residual->ld;
+    }
+    job->d->k->depthwise3(&g);
+    for (int end = 0; end < 2; end++) {
+        table tb = make_table(job, worker, first + (size_t)(end ? y.w - 1 : 0), 1);
+
+        run_depthwise(job, &tb, 1);
     }
 }
 
@@ -352,13 +409,19 @@ static void narrow_item(void *cookie, int item, int worker)
     const conv_job *job = cookie;
     const zn_conv *w = job->w;
     const zn_kernels *k = job->d->k;
-    size_t first = (size_t)item * (size_t)(TILES * k->mr);
-    int n = (int)(job->n_pixels - first < (size_t)(TILES * k->mr) ? job->n_pixels - first
-                                                                  : (size_t)(TILES * k->mr));
-    table tb = make_table(job, worker, first, n);
-    zn_product g = { .x = tb.x, .bias = w->packed, .w = (const float *)w->packed + ZN_MAX_VL, .y = tb.y,
-                     .res = tb.res, .w_tap = (size_t)(w->cout * round_up(w->cin, k->vl)), .t = &job->t,
-                     .taps = job->taps, .k = w->cin, .rows = n, .n = w->cout };
+    int n;
+    table tb = cut_block(job, item, worker, &n);
+    zn_product g = { .x = tb.x,
+                     .bias = w->packed,
+                     .w = (const float *)w->packed + ZN_MAX_VL,
+                     .y = tb.y,
+                     .res = tb.res,
+                     .w_tap = (size_t)(w->cout * round_up(w->cin, k->vl)),
+                     .t = &job->t,
+                     .taps = job->taps,
+                     .k = w->cin,
+                     .rows = n,
+                     .n = w->cout };
 
     k->narrow(&g);
 }
@@ -389,10 +452,19 @@ void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tai
         zn_winograd(job.d, y, x, w, t);
         return;
     }
+    if (zn_grouped_suits(k, w)) {
+        zn_grouped(job.d, y, x, w, job.t);
+        return;
+    }
     assert(w->kh * w->kw <= MAX_TAPS);
     job.n_pixels = zn_pixels(y);
     job.taps = w->kh * w->kw;
     job.channels = w->cin / w->groups;
+    if (is_depthwise(w) && w->kh == 3 && w->kw == 3 && w->stride == 1 && !w->up2 && w->pad_t == 1 &&
+        w->pad_l == 1 && y.w == x.w && y.w > 2 && w->cout <= ZN_ZEROS) {
+        zn_pool_run(job.d->pool, depthwise_row, &job, y.n * y.h);
+        return;
+    }
     if (is_depthwise(w)) {
         zn_pool_run(job.d->pool, depthwise_item, &job, zn_items(job.n_pixels, block));
         return;

@@ -2,23 +2,27 @@
 /* fwht.c - Walsh-Hadamard transforms along channels, rows and columns; the pruned depthwise convolution.
  *
  * Along c a pixel is one row of numbers, and everything between its transforms happens in scratch memory.
- * Along w and h the lines of a transform are pixels, and many channels go through it side by side:
- *   w: a row of the image is in cache as it lies; it is transformed in place where its channels are whole
- *      vectors;
- *   h: a strip of some columns is copied to scratch memory, row by row, and back: lines that lie a power of
- *      two apart would all fall into the same few sets of the cache. */
+ * Where there are only rounds, some pixels are turned so that their channels are lines, which then go through
+ * all rounds side by side: a permutation costs nothing, it is another order of reading lines. Along w and h
+ * the lines of a transform are pixels, and many channels go through it side by side: w: a row of the image is
+ * in cache as it lies; it is transformed in place where its channels are whole vectors; h: a strip of some
+ * columns is read into scratch memory by the first pass, and left by the last: lines that lie a power of two
+ * apart would all fall into the same few sets of the cache. */
 #include <string.h>
 
 #include "device.h"
 
 enum {
     ITEM = 1 << 15,  /* floats per item along c and w */
+    LINES = 1 << 12, /* floats that go through rounds at a time: twice as many fit in L1 */
+    MAX_LINE = 32,   /* pixels of them */
     STRIP = 1 << 16, /* floats of a strip: it fits in L2 */
     MAX_WIDTH = 128, /* of a strip */
     GAP = 64,        /* floats of zeros around a row, for its neighbours: a row begins at a cache line */
     ROW = ZN_FWHT_MAX + 2 * GAP,
     PIECE = 1024, /* channels per item of the pruned convolution */
-    PIXELS = 16
+    PIXELS = 16,  /* and pixels, of its mask */
+    TILE = ZN_PRUNE_SIDE - 2
 };
 
 typedef struct fwht_job {
@@ -100,6 +104,41 @@ static void transform_pixel(const fwht_job *job, float *y, const float *x, int w
         k->map(y, v, NULL, NULL, NULL, (size_t)job->y.c, &tail);
 }
 
+/* The rounds of some pixels at a time: their channels are the lines. */
+static void lines_item(void *cookie, int item, int worker)
+{
+    const fwht_job *job = cookie;
+    const zn_fwht *w = job->w;
+    const zn_kernels *k = job->d->k;
+    size_t first = (size_t)item * job->per_item, end = first + job->per_item, all = zn_pixels(job->y);
+    size_t width = (size_t)job->width, len = (size_t)w->n * width, used = (size_t)job->x.c * width;
+    float *v = zn_cpu_scratch(job->d, worker), *u = v + len, *t;
+    zn_tail tail = { .pre = w->act, .gain = 1 };
+
+    for (size_t p = first; p < end && p < all; p += width) {
+        int pixels = (int)(all - p < width ? all - p : width);
+        float *y = job->y.data + p * (size_t)job->y.ld;
+
+        if ((size_t)pixels < width)
+            memset(v, 0, used * sizeof *v);
+        k->turn(v, width, job->x.data + p * (size_t)job->x.ld, (size_t)job->x.ld, pixels, job->x.c);
+        memset(v + used, 0, (len - used) * sizeof *v);
+        for (int r = 0; r < w->rounds; r++, t = v, v = u, u = t) {
+            size_t at = (size_t)r * (size_t)w->n;
+
+            k->fwht(&(zn_lines){ u, u, v, width, width, width, w->n, job->width, w->pre ? w->pre + at : NULL,
+                                 0, w->perm ? w->perm + at : NULL });
+        }
+        k->turn(y, (size_t)job->y.ld, v, width, job->y.c, pixels);
+        for (int i = 0; i < pixels && (w->bias || w->act); i++, y += job->y.ld) {
+            if (w->bias)
+                k->binary(y, y, w->bias, NULL, (size_t)job->y.c, ZN_ADD, &tail);
+            else
+                k->map(y, y, NULL, NULL, NULL, (size_t)job->y.c, &tail);
+        }
+    }
+}
+
 static void channels_item(void *cookie, int item, int worker)
 {
     const fwht_job *job = cookie;
@@ -117,14 +156,19 @@ static void channels_item(void *cookie, int item, int worker)
 
 /* ---- along w and h ------------------------------------------------------------------------------------- */
 
-static void transform_lines(const fwht_job *job, float *v, size_t stride, int width, const float *gate,
-                            size_t gate_step)
+/* y = H x or, with a gate, H diag(gate) H x; v is room for n lines. */
+static void transform_lines(const fwht_job *job, float *y, size_t y_step, const float *x, size_t x_step,
+                            float *v, size_t v_step, int width, const float *gate, size_t gate_step)
 {
     const zn_kernels *k = job->d->k;
+    zn_lines g = { y, v, x, y_step, v_step, x_step, job->w->n, width, NULL, 0, NULL };
 
-    k->fwht(v, stride, job->w->n, width, NULL, 0);
-    if (gate)
-        k->fwht(v, stride, job->w->n, width, gate, gate_step);
+    if (gate) {
+        g.y = v, g.y_step = v_step;
+        k->fwht(&g);
+        g = (zn_lines){ y, v, v, y_step, v_step, v_step, job->w->n, width, gate, gate_step, NULL };
+    }
+    k->fwht(&g);
 }
 
 /* One strip of `width` numbers, through all windows: lines of x are ldx floats apart, those of y ldy, and
@@ -146,11 +190,16 @@ static void run_strip(const fwht_job *job, float *y, size_t ldy, const float *x,
     for (int from = -w->shift; from < len; from += w->n) {
         int first = from < 0 ? -from : 0, end = len - from < w->n ? len - from : w->n;
 
-        if (first || end < w->n || wide > width)
-            memset(v, 0, (size_t)w->n * (size_t)wide * sizeof *v);
+        if (first == 0 && end == w->n && wide == width) {
+            transform_lines(job, y + (size_t)from * ldy, ldy, x + (size_t)from * ldx, ldx, v, (size_t)wide,
+                            wide, gate, w->per_channel ? (size_t)wide : 0);
+            continue;
+        }
+        memset(v, 0, (size_t)w->n * (size_t)wide * sizeof *v);
         for (int i = first; i < end; i++)
             memcpy(v + (size_t)i * (size_t)wide, x + (size_t)(from + i) * ldx, size);
-        transform_lines(job, v, (size_t)wide, wide, gate, w->per_channel ? (size_t)wide : 0);
+        transform_lines(job, v, (size_t)wide, v, (size_t)wide, v, (size_t)wide, wide, gate,
+                        w->per_channel ? (size_t)wide : 0);
         for (int i = first; i < end; i++)
             memcpy(y + (size_t)(from + i) * ldy, v + (size_t)i * (size_t)wide, size);
     }
@@ -168,12 +217,12 @@ static void row_item(void *cookie, int item, int worker)
         const float *from = x.data + r * (size_t)x.w * (size_t)x.ld;
 
         if (y.w % w->n == 0 && !w->shift && y.c % job->d->k->vl == 0 && y.c <= job->width) {
-            for (int j = 0; j < y.w && to != from; j++)
-                memcpy(to + (size_t)j * (size_t)y.ld, from + (size_t)j * (size_t)x.ld,
-                       (size_t)y.c * sizeof *to);
-            for (int j = 0; j < y.w; j += w->n)
-                transform_lines(job, to + (size_t)j * (size_t)y.ld, (size_t)y.ld, y.c, w->gate,
-                                w->per_channel ? (size_t)y.c : 0);
+            for (int j = 0; j < y.w; j += w->n) {
+                float *at = to + (size_t)j * (size_t)y.ld;
+
+                transform_lines(job, at, (size_t)y.ld, from + (size_t)j * (size_t)x.ld, (size_t)x.ld, at,
+                                (size_t)y.ld, y.c, w->gate, w->per_channel ? (size_t)y.c : 0);
+            }
             continue;
         }
         for (int c = 0; c < y.c; c += job->width)
@@ -207,6 +256,13 @@ void zn_cpu_fwht(void *dev, zn_tensor y, zn_tensor x, const zn_fwht *w)
     fwht_job job = { .d = dev, .y = y, .x = x, .w = w, .per_item = 1 };
     int width = STRIP / w->n / job.d->k->vl * job.d->k->vl, run;
 
+    if (w->axis == ZN_ALONG_C && w->rounds > 1 && !w->slm && !w->mix && !w->gate) {
+        job.width = LINES / w->n / job.d->k->vl * job.d->k->vl;
+        job.width = job.width < job.d->k->vl ? job.d->k->vl : job.width > MAX_LINE ? MAX_LINE : job.width;
+        job.per_item = (size_t)round_up(w->n < ITEM ? ITEM / w->n : 1, job.width);
+        zn_pool_run(job.d->pool, lines_item, &job, zn_items(zn_pixels(y), job.per_item));
+        return;
+    }
     if (w->axis == ZN_ALONG_C) {
         job.per_item = w->n < ITEM ? (size_t)(ITEM / w->n) : 1;
         zn_pool_run(job.d->pool, channels_item, &job, zn_items(zn_pixels(y), job.per_item));
@@ -248,44 +304,43 @@ static void mask_item(void *cookie, int item, int worker)
                          n / 8);
 }
 
-static void prune_pixel(const pruned_job *job, size_t p, int c, int n)
-{
-    zn_tensor x = job->x;
-    int j = (int)(p % (size_t)x.w), i = (int)(p / (size_t)x.w % (size_t)x.h);
-    const float *near[9], *mask[9];
-
-    for (int t = 0; t < 9; t++) {
-        int ii = i + t / 3 - 1, jj = j + t % 3 - 1;
-        bool inside = ii >= 0 && ii < x.h && jj >= 0 && jj < x.w;
-        size_t q = inside ? p + (size_t)((ptrdiff_t)(ii - i) * x.w + jj - j) : 0;
-
-        near[t] = inside ? x.data + q * (size_t)x.ld + c : NULL;
-        mask[t] = inside ? job->mask.data + q * (size_t)job->mask.ld + c / 8 : NULL;
-    }
-    job->k->pruned(job->y.data + p * (size_t)job->y.ld + c, near, mask, job->w->weight + c, (size_t)x.c,
-                   n / 8);
-}
-
-/* Some pixels through the same piece of the channels, whose weights stay in L1. */
+/* A tile of TILE x TILE pixels through a piece of the channels, whose weights are read once. */
 static void pruned_item(void *cookie, int item, int worker)
 {
     const pruned_job *job = cookie;
-    size_t first = (size_t)(item / job->n_pieces) * PIXELS, all = zn_pixels(job->x);
-    int c = item % job->n_pieces * PIECE, n = job->x.c - c < PIECE ? job->x.c - c : PIECE;
+    zn_tensor x = job->x, y = job->y;
+    int c = item % job->n_pieces * PIECE, tile = item / job->n_pieces, across = (x.w + TILE - 1) / TILE;
+    int down = (x.h + TILE - 1) / TILE, i0 = tile / across % down * TILE, j0 = tile % across * TILE;
+    zn_prune_tile g = { .w = job->w->weight + c,
+                        .w_tap = (size_t)x.c,
+                        .n = (x.c - c < PIECE ? x.c - c : PIECE) / 8 };
 
     (void)worker;
-    for (size_t p = first; p < first + PIXELS && p < all; p++)
-        prune_pixel(job, p, c, n);
+    for (int q = 0; q < ZN_PRUNE_SIDE * ZN_PRUNE_SIDE; q++) {
+        int u = q / ZN_PRUNE_SIDE, v = q % ZN_PRUNE_SIDE, i = i0 + u - 1, j = j0 + v - 1;
+        size_t p = ((size_t)(tile / across / down) * (size_t)x.h + (size_t)i) * (size_t)x.w + (size_t)j;
+
+        if (i < 0 || i >= x.h || j < 0 || j >= x.w)
+            continue;
+        g.place[g.pixels] = (uint8_t)q;
+        g.x[g.pixels] = x.data + p * (size_t)x.ld + c;
+        g.mask[g.pixels] = job->mask.data + p * (size_t)job->mask.ld + c / 8;
+        g.y[g.pixels] = y.data + p * (size_t)y.ld + c;
+        if (u >= 1 && u <= TILE && v >= 1 && v <= TILE)
+            g.inner |= (uint64_t)1 << g.pixels;
+        g.pixels++;
+    }
+    job->k->pruned(&g);
 }
 
 void zn_cpu_pruned(void *dev, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w)
 {
     const zn_cpu *d = dev;
     pruned_job job = { d->k, y, mask, x, w, (x.c + PIECE - 1) / PIECE };
-    int items = zn_items(zn_pixels(x), PIXELS) * job.n_pieces;
+    int tiles = x.n * ((x.h + TILE - 1) / TILE) * ((x.w + TILE - 1) / TILE);
 
     if (w->scale)
-        zn_pool_run(d->pool, mask_item, &job, items);
+        zn_pool_run(d->pool, mask_item, &job, zn_items(zn_pixels(x), PIXELS) * job.n_pieces);
     if (w->weight)
-        zn_pool_run(d->pool, pruned_item, &job, items);
+        zn_pool_run(d->pool, pruned_item, &job, tiles * job.n_pieces);
 }

@@ -47,7 +47,20 @@ typedef ZN_DECL_GEMM(zn_gemm_fn);
 #define ZN_DECL_DEPTHWISE(name) void name(const zn_product *g)
 typedef ZN_DECL_DEPTHWISE(zn_depthwise_fn);
 
-/* The same for n <= ZN_NARROW outputs: w is [tap][o][k padded with zeros to whole vectors], w_tap apart; zeros
+/* Some pixels of a row, 3x3, rows at constant strides (0: a row of zeros), one pixel further left than y:
+ *     y[p][c] = tail(w[0][c] + sum x[u][p + v][c] * w[1 + 3u + v][c])      over u, v < 3, for c < n */
+typedef struct zn_depthwise3 {
+    float *y;
+    const float *x[3], *w, *res; /* res may be NULL */
+    size_t y_ld, x_ld[3], w_ld, res_ld;
+    const zn_tail *t;
+    int pixels, n;
+} zn_depthwise3;
+
+#define ZN_DECL_DEPTHWISE3(name) void name(const zn_depthwise3 *g)
+typedef ZN_DECL_DEPTHWISE3(zn_depthwise3_fn);
+
+/* gemm for n <= ZN_NARROW outputs: w is [tap][o][k padded with zeros to whole vectors], w_tap apart; zeros
  * are k long; off, y_off, acc, first and last are not used. */
 #define ZN_DECL_NARROW(name) void name(const zn_product *g)
 typedef ZN_DECL_NARROW(zn_narrow_fn);
@@ -80,14 +93,14 @@ typedef ZN_DECL_GATE3(zn_gate3_fn);
 typedef ZN_DECL_NORM_ROWS(zn_norm_rows_fn);
 
 /* Winograd's transforms (winograd.c) of one tile; x, y, res point to the pixels of the tile, row by row.
- * in:  v[i * v_pos + c] = (B^T x B)[i] for the P * P positions i and c < n channels
- * out: y[j][c] = tail(bias[c] + (A^T m A)[j]), m[i * m_pos + c], for the pixels j with y[j] != NULL */
+ * in:  v[i * v_pos + c] = (B^T x B)[i] for the P * P positions i and n channels c, filled up with zeros to whole vectors
+ * out: y[j][c] = tail((A^T m A)[j]), m[i * m_pos + c], for the pixels j with y[j] != NULL */
 #define ZN_DECL_WINO_IN(name) \
     void name(float *v, size_t v_pos, const float *const *x, int n)
 typedef ZN_DECL_WINO_IN(zn_wino_in_fn);
 #define ZN_DECL_WINO_OUT(name)                                                            \
     void name(float *const *y, const float *const *res, ptrdiff_t y_off, const float *m,  \
-              size_t m_pos, const float *bias, int n, const zn_tail *t)
+              size_t m_pos, int n, const zn_tail *t)
 typedef ZN_DECL_WINO_OUT(zn_wino_out_fn);
 
 /* y = tail(x * scale + shift); scale and shift: n each, or both NULL; res may be NULL. */
@@ -126,14 +139,36 @@ typedef ZN_DECL_EXP_SUM(zn_exp_sum_fn);
     void name(float *y, const float *const p[4], float u, float v, size_t n)
 typedef ZN_DECL_LERP(zn_lerp_fn);
 
-/* v = H diag(gate) v, H the Walsh-Hadamard transform of n numbers (backend.h).
- * fwht: for each of width columns (whole vectors) of the lines v[i * stride], i < n; gate is [i], or
- * [i * gate_step + column] if gate_step is not 0.  fwht_row: of n consecutive numbers.  gate may be NULL. */
-#define ZN_DECL_FWHT(name)                                                                    \
-    void name(float *v, size_t stride, int n, int width, const float *gate, size_t gate_step)
+/* Walsh-Hadamard transforms H (backend.h) of lines: y = H diag(gate) P x in each of `width` columns, whole vectors.
+ * Line i of x, v, y is `step` floats after line i-1; P is the permutation (P x)[i] = x[perm[i]].  v, of n lines, is
+ * where the sums stay meanwhile: it may be y, and so may x if there is no perm. */
+typedef struct zn_lines {
+    float *y, *v;
+    const float *x;
+    size_t y_step, v_step, x_step;
+    int n, width;
+    const float *gate; /* [i], or [i * gate_step + column] if gate_step is not 0; may be NULL */
+    size_t gate_step;
+    const int32_t *perm; /* may be NULL */
+} zn_lines;
+
+#define ZN_DECL_FWHT(name) void name(const zn_lines *g)
 typedef ZN_DECL_FWHT(zn_fwht_fn);
+
+/* v = H diag(gate) v for n consecutive numbers; gate may be NULL. */
 #define ZN_DECL_FWHT_ROW(name) void name(float *v, int n, const float *gate)
 typedef ZN_DECL_FWHT_ROW(zn_fwht_row_fn);
+
+/* y[j * y_ld + i] = x[i * x_ld + j], i < rows, j < n */
+#define ZN_DECL_TURN(name) void name(float *y, size_t y_ld, const float *x, size_t x_ld, int rows, int n)
+typedef ZN_DECL_TURN(zn_turn_fn);
+
+/* A row of pixels of 4 c numbers, and the two rows of twice as many pixels of c that they are shuffled into:
+ *     fine[u][(2 j + v) * fine_ld + k] = coarse[j * coarse_ld + 4 k + 2 u + v],  j < pixels, k < c;  u, v < 2
+ * back: the other way round. */
+#define ZN_DECL_SHUFFLE2(name)                                                                \
+    void name(float *const fine[2], size_t fine_ld, float *coarse, size_t coarse_ld, int pixels, int c, bool back)
+typedef ZN_DECL_SHUFFLE2(zn_shuffle2_fn);
 
 /* y[c] = w[0][c] x[c-1] + w[1][c] x[c] + w[2][c] x[c+1], c < n; x[-1] and x[n] are readable zeros. */
 #define ZN_DECL_MIX_ROW(name) void name(float *y, const float *x, const float *w, int n)
@@ -151,12 +186,34 @@ typedef ZN_DECL_SLM_ROW(zn_slm_row_fn);
     void name(float *mask, const float *x, const float *scale, const float *bias, int n)
 typedef ZN_DECL_MASK_ROW(zn_mask_row_fn);
 
-/* One pixel of the pruned depthwise convolution, n blocks of 8 channels: x and mask are the nine
- * neighbours' (NULL: outside the image), the pixel itself is the fifth; taps of w are w_tap apart. */
-#define ZN_DECL_PRUNED(name)                                                                  \
-    void name(float *y, const float *const x[9], const float *const mask[9], const float *w,  \
-              size_t w_tap, int n)
+/* Some pixels of the pruned depthwise convolution, in a tile of SIDE x SIDE with its border: those inside the image,
+ * at their places in the tile; those of the set `inner`, none of them on the border, are written.  n blocks of 8
+ * channels; taps of w are w_tap apart. */
+enum { ZN_PRUNE_SIDE = 8 };
+typedef struct zn_prune_tile {
+    float *y[ZN_PRUNE_SIDE * ZN_PRUNE_SIDE];
+    const float *x[ZN_PRUNE_SIDE * ZN_PRUNE_SIDE], *mask[ZN_PRUNE_SIDE * ZN_PRUNE_SIDE];
+    uint8_t place[ZN_PRUNE_SIDE * ZN_PRUNE_SIDE];
+    uint64_t inner; /* bit i: pixel i */
+    int pixels, n;
+    const float *w;
+    size_t w_tap;
+} zn_prune_tile;
+
+#define ZN_DECL_PRUNED(name) void name(const zn_prune_tile *g)
 typedef ZN_DECL_PRUNED(zn_pruned_fn);
+
+/* Training a dense layer of few pixels; k and n are whole vectors of every kind, multiples of ZN_DENSE_UNIT.
+ * dots: y[p][o] += sum over i < k of x[p][i] * w[o][i], p < m, o < n, n a multiple of 4
+ * dense_back, for ZN_DENSE_ROWS rows o of weights w, j < n columns of them; x, dx are [m][n], dy is [m][rows]:
+ *     g[o][j] = sum over p of dy[p][o] * x[p][j];   dx[p][j] += sum over o of dy[p][o] * w[o][j] */
+enum { ZN_DENSE_UNIT = 16, ZN_DENSE_ROWS = 8 };
+#define ZN_DECL_DOTS(name)                                                                    \
+    void name(float *y, size_t y_ld, const float *x, size_t x_ld, const float *w, size_t w_ld, int m, int n, int k)
+typedef ZN_DECL_DOTS(zn_dots_fn);
+#define ZN_DECL_DENSE_BACK(name)                                                              \
+    void name(float *g, float *dx, const float *w, size_t w_ld, const float *x, const float *dy, int m, int n)
+typedef ZN_DECL_DENSE_BACK(zn_dense_back_fn);
 
 /* Runs n rounds of independent multiply-adds on numbers from sink; returns the operations done. */
 #define ZN_DECL_PEAK(name) double name(float sink[ZN_MAX_NR], size_t n)
@@ -165,7 +222,8 @@ typedef ZN_DECL_PEAK(zn_peak_fn);
 typedef struct zn_kernels {
     int vl, mr, nr; /* vector length; the tile of gemm */
     zn_gemm_fn *gemm; /* NULL: convolution and attention run as their plain formulas (formula.c) */
-    zn_depthwise_fn *depthwise; /* NULL likewise, as are the next six */
+    zn_depthwise_fn *depthwise; /* NULL likewise, as are the next seven */
+    zn_depthwise3_fn *depthwise3;
     zn_narrow_fn *narrow;
     zn_panel_fn *panel;
     zn_gate3_fn *gate3;
@@ -181,10 +239,14 @@ typedef struct zn_kernels {
     zn_lerp_fn *lerp;
     zn_fwht_fn *fwht;
     zn_fwht_row_fn *fwht_row;
+    zn_turn_fn *turn;
+    zn_shuffle2_fn *shuffle2;
     zn_mix_row_fn *mix_row;
     zn_slm_row_fn *slm_row;
     zn_mask_row_fn *mask_row;
     zn_pruned_fn *pruned;
+    zn_dots_fn *dots; /* NULL, and the next, in plain C: matrix products will do */
+    zn_dense_back_fn *dense_back;
     zn_peak_fn *peak;
 } zn_kernels;
 

@@ -113,15 +113,12 @@ static ZN_DECL_PEAK(peak_c)
     return 16.0 * (double)n;
 }
 
-static ZN_DECL_FWHT(fwht_c)
+static void hadamard(float *v, size_t step, int n)
 {
-    for (int i = 0; i < n && gate; i++)
-        for (int c = 0; c < width; c++)
-            v[(size_t)i * stride + (size_t)c] *= gate_step ? gate[(size_t)i * gate_step + (size_t)c] : gate[i];
     for (int len = 1; len < n; len *= 2)
         for (int i = 0; i < n; i++)
-            for (int c = 0; c < width && !(i & len); c++) {
-                float *p = v + (size_t)i * stride + c, *q = p + (size_t)len * stride;
+            if (!(i & len)) {
+                float *p = v + (size_t)i * step, *q = p + (size_t)len * step;
                 float a = *p, b = *q;
 
                 *p = a + b;
@@ -129,9 +126,48 @@ static ZN_DECL_FWHT(fwht_c)
             }
 }
 
+static ZN_DECL_FWHT(fwht_c)
+{
+    for (int c = 0; c < g->width; c++) {
+        for (int i = 0; i < g->n; i++) {
+            float x = g->x[(size_t)(g->perm ? g->perm[i] : i) * g->x_step + (size_t)c];
+
+            if (g->gate)
+                x *= g->gate_step ? g->gate[(size_t)i * g->gate_step + (size_t)c] : g->gate[i];
+            g->v[(size_t)i * g->v_step + (size_t)c] = x;
+        }
+        hadamard(g->v + c, g->v_step, g->n);
+        for (int i = 0; i < g->n; i++)
+            g->y[(size_t)i * g->y_step + (size_t)c] = g->v[(size_t)i * g->v_step + (size_t)c];
+    }
+}
+
 static ZN_DECL_FWHT_ROW(fwht_row_c)
 {
-    fwht_c(v, 1, n, 1, gate, 0);
+    for (int i = 0; i < n && gate; i++)
+        v[i] *= gate[i];
+    hadamard(v, 1, n);
+}
+
+static ZN_DECL_TURN(turn_c)
+{
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < n; j++)
+            y[(size_t)j * y_ld + (size_t)i] = x[(size_t)i * x_ld + (size_t)j];
+}
+
+static ZN_DECL_SHUFFLE2(shuffle2_c)
+{
+    for (int j = 0; j < pixels; j++)
+        for (int i = 0; i < 4 * c; i++) {
+            float *one = fine[i / 2 % 2] + (size_t)(2 * j + i % 2) * fine_ld + i / 4;
+            float *four = coarse + (size_t)j * coarse_ld + i;
+
+            if (back)
+                *four = *one;
+            else
+                *one = *four;
+        }
 }
 
 static ZN_DECL_MIX_ROW(mix_row_c)
@@ -168,12 +204,23 @@ static ZN_DECL_MASK_ROW(mask_row_c)
 
 static ZN_DECL_PRUNED(pruned_c)
 {
-    for (int b = 0; b < n; b++)
-        for (int c = 8 * b; c < 8 * b + 8; c++) {
-            y[c] = 0;
-            for (int t = 0; t < 9 && mask[4][b] != 0; t++)
-                if (x[t] && mask[t][b] != 0)
-                    y[c] += w[(size_t)t * w_tap + (size_t)c] * x[t][c];
+    int pixel[ZN_PRUNE_SIDE * ZN_PRUNE_SIDE]; /* at each place: -1 outside the image */
+
+    for (int q = 0; q < ZN_PRUNE_SIDE * ZN_PRUNE_SIDE; q++)
+        pixel[q] = -1;
+    for (int i = 0; i < g->pixels; i++)
+        pixel[g->place[i]] = i;
+    for (int i = 0; i < g->pixels; i++)
+        for (int c = 0; c < 8 * g->n && g->inner >> i & 1; c++) {
+            float sum = 0;
+
+            for (int t = 0; t < 9 && g->mask[i][c / 8] != 0; t++) {
+                int near = pixel[g->place[i] + (t / 3 - 1) * ZN_PRUNE_SIDE + t % 3 - 1];
+
+                if (near >= 0 && g->mask[near][c / 8] != 0)
+                    sum += g->w[(size_t)t * g->w_tap + (size_t)c] * g->x[near][c];
+            }
+            g->y[i][c] = sum;
         }
 }
 
@@ -188,6 +235,8 @@ const zn_kernels zn_kernels_scalar = {
     .lerp = lerp_c,
     .fwht = fwht_c,
     .fwht_row = fwht_row_c,
+    .turn = turn_c,
+    .shuffle2 = shuffle2_c,
     .mix_row = mix_row_c,
     .slm_row = slm_row_c,
     .mask_row = mask_row_c,

@@ -4,6 +4,8 @@
 
 #include "device.h"
 
+enum { PIXELS = 8 };
+
 typedef struct move_job {
     zn_cpu *d;
     zn_tensor y, x;
@@ -77,6 +79,12 @@ static void unshuffle_row(void *cookie, int item, int worker)
     int n = item / y.h, i = item % y.h, r = job->r;
 
     (void)worker;
+    if (r == 2) {
+        float *fine[2] = { pixel(x, n, 2 * i, 0), pixel(x, n, 2 * i + 1, 0) };
+
+        job->d->k->shuffle2(fine, (size_t)x.ld, pixel(y, n, i, 0), (size_t)y.ld, y.w, x.c, true);
+        return;
+    }
     for (int j = 0; j < y.w; j++)
         for (int u = 0; u < r; u++)
             for (int v = 0; v < r; v++) {
@@ -113,10 +121,39 @@ static void shuffle_row(void *cookie, int item, int worker)
     }
 }
 
+/* By two: an item is a row of x, two of y. */
+static void shuffle2_row(void *cookie, int item, int worker)
+{
+    const move_job *job = cookie;
+    zn_tensor y = job->y, x = job->x;
+    const zn_tail *t = &job->t;
+    float *fine[2] = { pixel(y, item / x.h, item % x.h * 2, 0), pixel(y, item / x.h, item % x.h * 2 + 1, 0) };
+    bool plain = !t->pre && !t->post && t->gain == 1 && !t->residual;
+    size_t ld = (size_t)y.ld;
+
+    if (!plain) { /* a piece of the rows at a time, through scratch memory */
+        fine[0] = zn_cpu_scratch(job->d, worker);
+        fine[1] = fine[0] + 2 * PIXELS * (size_t)y.c;
+        ld = (size_t)y.c;
+    }
+    for (int j = 0; j < x.w; j += plain ? x.w : PIXELS) {
+        int some = plain || x.w - j < PIXELS ? x.w - j : PIXELS;
+
+        job->d->k->shuffle2(fine, ld, pixel(x, item / x.h, item % x.h, j), (size_t)x.ld, some, y.c, false);
+        for (int i = 0; i < 4 * some && !plain; i++) {
+            int u = i / (2 * some), v = i % (2 * some);
+            size_t p = ((size_t)item * 2 + (size_t)u) * (size_t)y.w + (size_t)(2 * j + v);
+
+            job->d->k->map(y.data + p * (size_t)y.ld, fine[u] + (size_t)v * ld, NULL, NULL, zn_residual_at(t, p),
+                           (size_t)y.c, t);
+        }
+    }
+}
+
 void zn_cpu_shuffle(void *dev, zn_tensor y, zn_tensor x, int r, zn_tail t)
 {
     move_job job = { .d = dev, .y = y, .x = x, .t = zn_cpu_tail(t), .r = r };
 
-    assert((size_t)y.c * sizeof(float) <= ZN_SCRATCH);
-    zn_pool_run(job.d->pool, shuffle_row, &job, y.n * y.h);
+    assert((size_t)y.c * sizeof(float) <= ZN_SCRATCH / (4 * PIXELS));
+    zn_pool_run(job.d->pool, r == 2 ? shuffle2_row : shuffle_row, &job, r == 2 ? x.n * x.h : y.n * y.h);
 }

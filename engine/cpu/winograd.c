@@ -1,35 +1,46 @@
 /* SPDX-License-Identifier: MIT */
-/* winograd.c - 3x3 convolution of stride 1 with fewer multiplications.
+/* winograd.c - 3x3 convolution with fewer multiplications.
  *
- *   tiles of P x P pixels of x --B^T x B--> V [position][tile][cin] --gemm with U--> M --A^T m A--> y
+ *   tiles of P x P pixels of x --B^T x B--> V [position][tile][k] --times U--> M --A^T m A--> y
  *
  * Each of the P * P positions is a product of matrices of its own; M x M pixels of y come out of a tile.
  *   F(4,3): P 6, 2.25 multiplications per pixel and pair of channels instead of 9
  *   F(6,3): P 8, 1.78; larger rounding errors
  *   F(5,2): P 6, for a convolution of x enlarged twice (up2).  That is four 2x2 convolutions of x, one
  *           per parity of the pixel of y, with taps that are sums of the nine; all four share V.  1.44
- * An item is a block of tiles, as many as let V and a panel of M stay in L2.  Tiles start at the origin of
- * the tensor: the rounding of a pixel depends on its position modulo M (up2: 2 M), on nothing else.
- * (Lavin and Gray 2016.)
+ *           Also for stride 2, 4.84: four convolutions, one per parity of the pixel of x, with some of the
+ *           nine taps each, added up in M.  One with a single tap needs no product at the last position.
+ * An item is a block of tiles, as many as let V and M stay in L2; position by position, its rows of V and U
+ * stay in L1.  Tiles start at the origin of the tensor: the rounding of a pixel depends on its position
+ * modulo M (up2: 2 M), on nothing else.  (Lavin and Gray 2016.)
  *
- * packed: bias, padded to whole panels; U as [phase][panel][position][cin][outputs of the panel]. */
+ * packed: [phase of y][pass][position][panel][1 + k][outputs of the panel]; k: the channels as whole
+ * vectors, for stride 2 those of each parity.  The first row is what a product starts from: zeros and, at
+ * the position that counts once in every pixel of y, the bias.  A pass: the panels M has room for. */
 #include <string.h>
 
 #include "winograd.h"
 
 enum {
-    V_BYTES = 384 << 10, /* of L2 */
-    MIN_TILES = 4,       /* of MR tiles, where scratch memory allows: weights are read once per block */
+    L2_BYTES = 640 << 10, /* of V and M */
+    PASS = 64,            /* outputs, if a panel is not more */
+    MIN_TILES = 4,        /* of MR tiles, where scratch memory allows: weights are read once per block */
+    SPREAD = 128,         /* bytes, see spread() */
+    ITEM_TILES = 1,       /* what an item costs beside its tiles, in tiles */
     MAX_P = 8,
     MAX_M = 6
 };
 
+/* What a dimension of the kernel shrinks to in F(5,2).  up2: an even pixel 2i of y sees x[i-1], x[i], x[i],
+ * an odd one x[i], x[i], x[i+1].  Stride 2: outer taps see every second pixel, the middle one the rest. */
+typedef enum fold { EVEN, ODD, OUTER, MIDDLE } fold;
+
 typedef struct scheme {
     int p, m, taps;
-    bool up2;
+    int in, out;     /* parities of x and y that are apart: 1 or 4 */
     const double *g; /* [p][taps]: U = G w G^T */
-    zn_wino_in_fn *in;
-    zn_wino_out_fn *out;
+    zn_wino_in_fn *transform_in;
+    zn_wino_out_fn *transform_out;
 } scheme;
 
 typedef struct winograd_job {
@@ -38,6 +49,7 @@ typedef struct winograd_job {
     const zn_conv *w;
     zn_tail t;
     scheme s;
+    int k;          /* channels as whole vectors */
     int rows, cols; /* tiles of an image */
     int block;      /* tiles per item */
     size_t n_tiles;
@@ -48,8 +60,13 @@ static int round_up(int n, int to)
     return (n + to - 1) / to * to;
 }
 
+static int imin(int a, int b)
+{
+    return a < b ? a : b;
+}
+
 /* Floats from one position to the next: an odd number of cache lines, so that all positions of a tile
- * fall into different sets of the cache. */
+ * fall into different sets of the cache; up to SPREAD bytes more than it holds. */
 static size_t spread(size_t len)
 {
     return ((len + 15) / 16 | 1) * 16;
@@ -68,58 +85,92 @@ static scheme scheme_of(const zn_kernels *k, const zn_conv *w)
                                        32. / 45, -16. / 45, 8. / 45, 0,        0,        1 };
 
     if (w->up2)
-        return (scheme){ 6, 5, 2, true, g52, k->wino_in6, k->wino_out5 };
+        return (scheme){ 6, 5, 2, 1, 4, g52, k->wino_in6, k->wino_out5 };
+    if (w->stride == 2)
+        return (scheme){ 6, 5, 2, 4, 1, g52, k->wino_in6, k->wino_out5 };
     if (w->cin <= ZN_WINO_F63)
-        return (scheme){ 8, 6, 3, false, g63, k->wino_in8, k->wino_out6 };
-    return (scheme){ 6, 4, 3, false, g43, k->wino_in6, k->wino_out4 };
+        return (scheme){ 8, 6, 3, 1, 1, g63, k->wino_in8, k->wino_out6 };
+    return (scheme){ 6, 4, 3, 1, 1, g43, k->wino_in6, k->wino_out4 };
 }
 
 bool zn_winograd_suits(const zn_kernels *k, const zn_conv *w)
 {
-    return k->wino_in6 && w->kh == 3 && w->kw == 3 && w->stride == 1 && w->groups == 1 && w->cin >= 12 &&
-           w->cout >= 8 && w->cin <= ZN_ZEROS && (!w->up2 || (w->pad_t == 1 && w->pad_l == 1));
+    if (!k->wino_in6 || w->kh != 3 || w->kw != 3 || w->groups != 1 || w->cin < 12 || w->cout < 8)
+        return false;
+    if (w->stride == 2)
+        return !w->up2 && w->cin >= 16 && w->cin <= ZN_ZEROS / 4;
+    return w->stride == 1 && w->cin <= ZN_ZEROS && (!w->up2 || (w->pad_t == 1 && w->pad_l == 1));
 }
 
 /* ---- weights ------------------------------------------------------------------------------------------ */
 
+/* The parities of x, in an order in which those with two taps down are neighbours, and those across too. */
+static const fold fold_down[4] = { OUTER, OUTER, MIDDLE, MIDDLE };
+static const fold fold_across[4] = { MIDDLE, OUTER, OUTER, MIDDLE };
+
+static int pass_len(const zn_kernels *k) /* outputs */
+{
+    return PASS / k->nr * k->nr > k->nr ? PASS / k->nr * k->nr : k->nr;
+}
+
+static int panel_width(const zn_kernels *k, const zn_conv *w) /* of the widest, as whole vectors */
+{
+    return imin(k->nr, round_up(w->cout, k->vl));
+}
+
+static size_t product_rows(const zn_kernels *k, const zn_conv *w, const scheme *s)
+{
+    return 1 + (size_t)s->in * (size_t)round_up(w->cin, k->vl);
+}
+
 static size_t phase_len(const zn_kernels *k, const zn_conv *w, const scheme *s)
 {
-    return (size_t)(s->p * s->p) * (size_t)w->cin * (size_t)round_up(w->cout, k->vl);
+    return (size_t)(s->p * s->p) * product_rows(k, w, s) * (size_t)round_up(w->cout, k->vl);
+}
+
+/* Where the weights of output o begin; *width: floats from one row to the next, *pos: positions likewise. */
+static size_t place(const zn_kernels *k, const zn_conv *w, const scheme *s, int o, int *width, size_t *pos)
+{
+    int pass = o / pass_len(k) * pass_len(k), panel = o / k->nr * k->nr;
+    size_t rows = product_rows(k, w, s);
+
+    *width = round_up(imin(w->cout - panel, k->nr), k->vl);
+    *pos = rows * (size_t)round_up(imin(w->cout - pass, pass_len(k)), k->vl);
+    return (size_t)(s->p * s->p) * rows * (size_t)pass + rows * (size_t)(panel - pass) + (size_t)(o - panel);
 }
 
 size_t zn_winograd_size(const zn_kernels *k, const zn_conv *w)
 {
     scheme s = scheme_of(k, w);
 
-    return sizeof(float) * ((size_t)round_up(w->cout, k->nr) + (s.up2 ? 4 : 1) * phase_len(k, w, &s));
+    return sizeof(float) * (size_t)s.out * phase_len(k, w, &s);
 }
 
-/* The taps of one phase of up2 along one dimension: an even pixel 2i sees x[i-1], x[i], x[i]; an odd one
- * x[i], x[i], x[i+1]. */
-static void fold(double to[2], const double w[3], int odd)
+static void fold_taps(double to[2], const double w[3], fold f)
 {
-    to[0] = odd ? w[0] + w[1] : w[0];
-    to[1] = odd ? w[2] : w[1] + w[2];
+    to[0] = f == ODD ? w[0] + w[1] : f == MIDDLE ? w[1] : w[0];
+    to[1] = f == EVEN ? w[1] + w[2] : f == MIDDLE ? 0 : w[2];
 }
 
 /* u[i][j] = (G w G^T)[i][j] for the kernel of one pair of channels */
-static void transform_kernel(double u[MAX_P][MAX_P], const float *kernel, const scheme *s, int phase)
+static void transform_kernel(double u[MAX_P][MAX_P], const float *kernel, const scheme *s, fold down,
+                             fold across)
 {
     double w[3][3], half[MAX_P][3];
 
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++)
             w[i][j] = kernel[i * 3 + j];
-    if (s->up2) {
+    if (s->taps == 2) {
         for (int i = 0; i < 3; i++) {
             double row[3] = { w[i][0], w[i][1], w[i][2] };
 
-            fold(w[i], row, phase % 2);
+            fold_taps(w[i], row, across);
         }
         for (int j = 0; j < 2; j++) {
             double col[3] = { w[0][j], w[1][j], w[2][j] }, to[2];
 
-            fold(to, col, phase / 2);
+            fold_taps(to, col, down);
             w[0][j] = to[0];
             w[1][j] = to[1];
         }
@@ -141,30 +192,31 @@ static void transform_kernel(double u[MAX_P][MAX_P], const float *kernel, const 
 void zn_winograd_pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
 {
     scheme s = scheme_of(k, w);
-    float *packed = w->packed, *u = packed + round_up(w->cout, k->nr);
-    int positions = s.p * s.p;
+    float *u = w->packed;
 
-    for (int o = 0; o < round_up(w->cout, k->nr); o++)
-        packed[o] = bias && o < w->cout ? bias[o] : 0;
-    memset(u, 0, (s.up2 ? 4 : 1) * phase_len(k, w, &s) * sizeof *u);
-    for (int phase = 0; phase < (s.up2 ? 4 : 1); phase++, u += phase_len(k, w, &s))
+    memset(u, 0, zn_winograd_size(k, w));
+    for (int out = 0; out < s.out; out++, u += phase_len(k, w, &s))
         for (int o = 0; o < w->cout; o++) {
-            int first = o / k->nr * k->nr;
-            int left = w->cout - first, width = left < k->nr ? round_up(left, k->vl) : k->nr;
-            float *to = u + (size_t)first * (size_t)(positions * w->cin) + (o - first);
+            size_t pos;
+            int width;
+            float *to = u + place(k, w, &s, o, &width, &pos);
 
-            for (int c = 0; c < w->cin; c++) {
-                double t[MAX_P][MAX_P];
+            to[(size_t)(s.p + 1) * pos] = bias ? bias[o] : 0;
+            for (int in = 0; in < s.in; in++)
+                for (int c = 0; c < w->cin; c++) {
+                    size_t row = 1 + (size_t)(in * round_up(w->cin, k->vl) + c);
+                    double t[MAX_P][MAX_P];
 
-                transform_kernel(t, weight + ((size_t)o * (size_t)w->cin + (size_t)c) * 9, &s, phase);
-                for (int i = 0; i < positions; i++)
-                    to[((size_t)i * (size_t)w->cin + (size_t)c) * (size_t)width] = (float)t[i / s.p][i % s.p];
-            }
+                    transform_kernel(t, weight + ((size_t)o * (size_t)w->cin + (size_t)c) * 9, &s,
+                                     s.in > 1 ? fold_down[in] : (fold)(out / 2),
+                                     s.in > 1 ? fold_across[in] : (fold)(out % 2));
+                    for (int i = 0; i < s.p * s.p; i++)
+                        to[(size_t)i * pos + row * (size_t)width] = (float)t[i / s.p][i % s.p];
+                }
         }
 }
 
-/* ---- tiles ----------------------------------------------------------------------------------------------
- */
+/* ---- tiles -------------------------------------------------------------------------------------------- */
 
 typedef struct tile_at {
     int n, i, j; /* image; row and column of the tile */
@@ -177,24 +229,41 @@ static tile_at tile_of(const winograd_job *job, size_t index)
     return (tile_at){ (int)(index / per_image), (int)(r / (size_t)job->cols), (int)(r % (size_t)job->cols) };
 }
 
-/* V of one tile. */
+/* V of one tile: its pixels of x, for each parity, then their transform. */
 static void transform_input(const winograd_job *job, float *v, size_t v_pos, size_t index)
 {
-    const float *pixel[MAX_P * MAX_P];
+    const zn_conv *w = job->w;
     tile_at at = tile_of(job, index);
     zn_tensor x = job->x;
-    int p = job->s.p, top = at.i * job->s.m - job->w->pad_t, left = at.j * job->s.m - job->w->pad_l;
+    int p = job->s.p, step = w->stride;
 
-    for (int i = 0; i < p; i++) {
-        int yy = top + i;
-        const float *row = x.data + (((ptrdiff_t)at.n * x.h + yy) * x.w + left) * (ptrdiff_t)x.ld;
+    for (int in = 0; in < job->s.in; in++, v += job->k) {
+        const float *pixel[MAX_P * MAX_P];
+        int top = at.i * job->s.m * step - w->pad_t, left = at.j * job->s.m * step - w->pad_l;
 
-        for (int j = 0; j < p; j++)
-            pixel[i * p + j] = yy < 0 || yy >= x.h || left + j < 0 || left + j >= x.w
-                                   ? job->d->zeros
-                                   : row + (ptrdiff_t)j * x.ld;
+        if (job->s.in > 1) {
+            top += fold_down[in] == MIDDLE;
+            left += fold_across[in] == MIDDLE;
+        }
+        for (int i = 0; i < p; i++) {
+            int yy = top + i * step;
+            const float *row = x.data + (((ptrdiff_t)at.n * x.h + yy) * x.w + left) * (ptrdiff_t)x.ld;
+
+            if (yy >= 0 && yy < x.h && left >= 0 && left + (p - 1) * step < x.w) {
+                for (int j = 0; j < p; j++)
+                    pixel[i * p + j] = row + (ptrdiff_t)(j * step) * x.ld;
+                continue;
+            }
+            for (int j = 0; j < p; j++) {
+                int xx = left + j * step;
+
+                pixel[i * p + j] = yy < 0 || yy >= x.h || xx < 0 || xx >= x.w
+                                       ? job->d->zeros
+                                       : row + (ptrdiff_t)(j * step) * x.ld;
+            }
+        }
+        job->s.transform_in(v, v_pos, pixel, x.c);
     }
-    job->s.in(v, v_pos, pixel, x.c);
 }
 
 /* The pixels of y and of the residual that a tile gives in one phase; NULL: outside. */
@@ -202,62 +271,66 @@ static void point(const winograd_job *job, size_t index, int phase, float **pixe
 {
     tile_at at = tile_of(job, index);
     zn_tensor y = job->y;
-    int size = job->s.m, a = phase / 2, b = phase % 2;
+    int size = job->s.m, step = job->s.out > 1 ? 2 : 1;
+    int top = step * at.i * size, left = step * at.j * size;
 
+    if (step == 2) { /* an odd pixel's taps start one later, hence its tile one earlier */
+        top -= phase / 2;
+        left -= phase % 2;
+    }
     for (int i = 0; i < size; i++)
-        for (int j = 0; j < size; j++) {
-            int yy = at.i * size + i, xx = at.j * size + j, k = i * size + j;
+        for (int j = 0; j < size; j++, pixel++, res++) {
+            int yy = top + step * i, xx = left + step * j;
 
-            if (job->s.up2) { /* an odd pixel's taps start one later, hence its tile one earlier */
-                yy = 2 * (yy - a) + a;
-                xx = 2 * (xx - b) + b;
-            }
-            pixel[k] = NULL;
-            res[k] = NULL;
+            *pixel = NULL;
+            *res = NULL;
             if (yy >= 0 && yy < y.h && xx >= 0 && xx < y.w) {
                 size_t p = ((size_t)at.n * (size_t)y.h + (size_t)yy) * (size_t)y.w + (size_t)xx;
 
-                pixel[k] = y.data + p * (size_t)y.ld;
-                res[k] = zn_residual_at(&job->t, p);
+                *pixel = y.data + p * (size_t)y.ld;
+                *res = zn_residual_at(&job->t, p);
             }
         }
 }
 
-typedef struct block {  /* an item's scratch memory */
-    const float **rows; /* [tile] of V, position 0 */
-    float **y;          /* [tile][m * m] */
-    const float **res;
-    float *v, *m;
-    size_t v_pos; /* floats from one position to the next */
-    int n;        /* tiles */
+typedef struct block {    /* of an item; in scratch memory */
+    float *v, *m;         /* [position][tile][k]; [panel][tile][position][outputs of the panel] */
+    size_t v_pos, m_tile; /* floats from one position of V, or tile of M, to the next */
+    size_t first;         /* tile */
+    int n;                /* tiles */
 } block;
 
-/* A panel of outputs from o on, of one phase: all positions through gemm, then out of the tiles. */
-static void run_panel(const winograd_job *job, const block *b, const float *u, int o)
+/* M of the n outputs from o on, of one phase. */
+static void multiply(const winograd_job *job, const block *b, const float *u, int o, int n)
 {
     const zn_kernels *k = job->d->k;
-    const zn_conv *w = job->w;
-    int n = w->cout - o < k->nr ? w->cout - o : k->nr, width = round_up(n, k->vl);
-    int area = job->s.m * job->s.m;
-    size_t m_pos = spread((size_t)job->block * (size_t)width);
+    int p = job->s.p, rows = job->s.in * job->k, width;
+    size_t pos;
 
-    for (int i = 0; i < job->s.p * job->s.p; i++) {
-        zn_product g = { .x = b->rows,
-                         .w = u + (size_t)i * (size_t)w->cin * (size_t)width,
-                         .acc = b->m + (size_t)i * m_pos,
-                         .t = &job->t,
-                         .off = (ptrdiff_t)((size_t)i * b->v_pos),
-                         .taps = 1,
-                         .k = w->cin,
-                         .rows = b->n,
-                         .n = width,
-                         .first = true };
+    u += place(k, job->w, &job->s, o, &width, &pos);
+    for (int i = 0; i < p * p; i++, u += pos) {
+        int from = 0, end = rows;
 
-        k->gemm(&g);
+        if (job->s.in > 1) { /* only parities with a second tap; the row of U before them is zero */
+            if (i / p == p - 1)
+                end -= 2 * job->k;
+            if (i % p == p - 1) {
+                from = job->k;
+                end = imin(end, 3 * job->k);
+            }
+        }
+        for (int q = 0; q < n; q += width) {
+            width = round_up(imin(n - q, k->nr), k->vl);
+            k->panel(&(zn_panel){ .y = b->m + (size_t)(q / k->nr * b->n) * b->m_tile + (size_t)(i * width),
+                                  .x = b->v + (size_t)i * b->v_pos + from,
+                                  .w = u + (size_t)(1 + rows) * (size_t)q + (size_t)from * (size_t)width,
+                                  .y_ld = b->m_tile,
+                                  .x_ld = (size_t)rows,
+                                  .rows = b->n,
+                                  .k = end - from,
+                                  .n = width });
+        }
     }
-    for (int r = 0; r < b->n; r++)
-        job->s.out(b->y + r * area, job->t.residual ? b->res + r * area : NULL, o,
-                   b->m + (size_t)r * (size_t)width, m_pos, (const float *)w->packed + o, n, &job->t);
 }
 
 static void winograd_item(void *cookie, int item, int worker)
@@ -265,54 +338,71 @@ static void winograd_item(void *cookie, int item, int worker)
     const winograd_job *job = cookie;
     const zn_kernels *k = job->d->k;
     const zn_conv *w = job->w;
-    int positions = job->s.p * job->s.p, area = job->s.m * job->s.m;
-    size_t start = (size_t)item * (size_t)job->block, cin = (size_t)w->cin;
-    const float *u = (const float *)w->packed + round_up(w->cout, k->nr);
-    block b = { .v_pos = spread((size_t)job->block * cin) };
+    int positions = job->s.p * job->s.p, row = job->s.in * job->k;
+    const float *u = w->packed;
+    block b = { .first = (size_t)item * (size_t)job->block };
 
-    b.n = job->n_tiles - start < (size_t)job->block ? (int)(job->n_tiles - start) : job->block;
-    b.rows = zn_cpu_scratch(job->d, worker);
-    b.y = (float **)(void *)(b.rows + job->block);
-    b.res = (const float **)(void *)(b.y + job->block * area);
-    b.v = (float *)(void *)(b.res + job->block * area);
+    b.n = job->n_tiles - b.first < (size_t)job->block ? (int)(job->n_tiles - b.first) : job->block;
+    b.v_pos = spread((size_t)(job->block * row));
+    b.m_tile = spread((size_t)(positions * panel_width(k, w)));
+    b.v = zn_cpu_scratch(job->d, worker);
     b.m = b.v + (size_t)positions * b.v_pos;
 
     for (int r = 0; r < b.n; r++)
-        transform_input(job, b.v + (size_t)r * cin, b.v_pos, start + (size_t)r);
-    for (int r = 0; r < round_up(b.n, k->mr); r++)
-        b.rows[r] = b.v + (size_t)(r < b.n ? r : b.n - 1) * cin;
+        transform_input(job, b.v + (size_t)(r * row), b.v_pos, b.first + (size_t)r);
+    for (int phase = 0; phase < job->s.out; phase++, u += phase_len(k, w, &job->s))
+        for (int o = 0, n; o < w->cout; o += n) {
+            n = imin(pass_len(k), w->cout - o);
+            multiply(job, &b, u, o, n);
+            for (int r = 0; r < b.n; r++) {
+                float *y[MAX_M * MAX_M];
+                const float *res[MAX_M * MAX_M];
 
-    for (int phase = 0; phase < (job->s.up2 ? 4 : 1); phase++, u += phase_len(k, w, &job->s)) {
-        for (int r = 0; r < b.n; r++)
-            point(job, start + (size_t)r, phase, b.y + r * area, b.res + r * area);
-        for (int o = 0; o < w->cout; o += k->nr)
-            run_panel(job, &b, u + (size_t)o * (size_t)positions * cin, o);
-    }
+                point(job, b.first + (size_t)r, phase, y, res);
+                for (int q = 0; q < n; q += k->nr) {
+                    int panel = imin(n - q, k->nr);
+
+                    job->s.transform_out(y, job->t.residual ? res : NULL, o + q,
+                                         b.m + (size_t)(q / k->nr * b.n + r) * b.m_tile,
+                                         (size_t)round_up(panel, k->vl), panel, &job->t);
+                }
+            }
+        }
 }
 
-/* Tiles per item: V within its share of L2, or as many as fit in scratch memory up to MIN_TILES; fewer
- * where there are too few for all threads.  The bits of a tile do not depend on it. */
+/* Tiles per item: at most what L2 holds, or what scratch memory does up to MIN_TILES; of that, what lets the
+ * threads finish together.  The bits of a tile do not depend on it. */
 static int tiles_per_item(const winograd_job *job)
 {
     const zn_kernels *k = job->d->k;
     size_t position = (size_t)(job->s.p * job->s.p) * sizeof(float);
-    size_t per_tile =
-        position * (size_t)(job->w->cin + k->nr) + sizeof(float *) * (size_t)(1 + 2 * job->s.m * job->s.m);
-    size_t fit = (ZN_SCRATCH - 64 * position) / per_tile; /* less what spread() adds */
-    size_t want = V_BYTES / (position * (size_t)job->w->cin);
-    size_t share = job->n_tiles / (4 * (size_t)zn_pool_size(job->d->pool));
+    int panels = round_up(imin(pass_len(k), job->w->cout), k->nr) / k->nr;
+    size_t row = (size_t)(job->s.in * job->k + panels * panel_width(k, job->w));
+    size_t per_tile = position * row + (size_t)panels * SPREAD;
+    size_t fit = (ZN_SCRATCH - (size_t)(job->s.p * job->s.p) * SPREAD) / per_tile;
+    size_t most = L2_BYTES / per_tile, threads = (size_t)zn_pool_size(job->d->pool), best = SIZE_MAX;
+    int tiles;
 
-    if (want < (size_t)(MIN_TILES * k->mr))
-        want = (size_t)(MIN_TILES * k->mr);
-    want = want < share || share == 0 ? want : share;
-    want = want < fit ? want : fit;
-    return (int)want < k->mr ? k->mr : (int)want / k->mr * k->mr;
+    most = most > (size_t)(MIN_TILES * k->mr) ? most : (size_t)(MIN_TILES * k->mr);
+    most = most < fit ? most : fit;
+    most = most < (size_t)k->mr ? (size_t)k->mr : most / (size_t)k->mr * (size_t)k->mr;
+    tiles = (int)most;
+    for (size_t n = most; threads > 1 && n > 0; n -= (size_t)k->mr) {
+        size_t items = (job->n_tiles + n - 1) / n, rounds = (items + threads - 1) / threads;
+
+        if (rounds * (n + ITEM_TILES) < best) {
+            best = rounds * (n + ITEM_TILES);
+            tiles = (int)n;
+        }
+    }
+    return tiles;
 }
 
 void zn_winograd(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
 {
     winograd_job job = { .d = d, .y = y, .x = x, .w = w, .t = zn_cpu_tail(t), .s = scheme_of(d->k, w) };
 
+    job.k = round_up(w->cin, d->k->vl);
     job.rows = w->up2 ? x.h / job.s.m + 1 : (y.h + job.s.m - 1) / job.s.m;
     job.cols = w->up2 ? x.w / job.s.m + 1 : (y.w + job.s.m - 1) / job.s.m;
     job.n_tiles = (size_t)y.n * (size_t)job.rows * (size_t)job.cols;

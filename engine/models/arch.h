@@ -31,6 +31,8 @@ int zn_bind_dim(const zn_binder *b, int dim, const char *fmt, ...) ZN_PRINTF(3, 
 /* Reads NAME.weight (and NAME.bias if spec.has_bias) and packs them.  In spec, a stride or groups of 0
  * reads as 1. */
 void zn_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...) ZN_PRINTF(4, 5);
+/* Packs what is in host memory: weight [cout][cin/groups][kh][kw], bias [cout] or NULL. */
+void zn_bind_pack(zn_binder *b, zn_conv *out, zn_conv spec, const float *weight, const float *bias);
 /* Reads NAME.weight and NAME.bias, spec.c each. */
 void zn_bind_norm(zn_binder *b, zn_norm *out, zn_norm spec, const char *fmt, ...) ZN_PRINTF(4, 5);
 /* The tensor of these dimensions (0 ends the list) in host memory, to be freed by the caller; NULL: failed. */

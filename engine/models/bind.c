@@ -119,28 +119,33 @@ void *zn_bind_device(zn_binder *b, const void *host, size_t size)
     return dev;
 }
 
-void zn_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...)
+void zn_bind_pack(zn_binder *b, zn_conv *out, zn_conv spec, const float *weight, const float *bias)
 {
-    char name[NAME_SIZE], full[NAME_SIZE + 8];
-    float *weight = NULL, *bias = NULL;
-
-    if (b->status)
-        return;
-    FORMAT_NAME(name, fmt);
     spec.stride = spec.stride ? spec.stride : 1;
     spec.groups = spec.groups ? spec.groups : 1;
     *out = spec;
-
-    snprintf(full, sizeof full, "%s.weight", name);
-    weight = read_tensor(b, full, (int[]){ spec.cout, spec.cin / spec.groups, spec.kh, spec.kw }, 4);
-    if (spec.has_bias && weight) {
-        snprintf(full, sizeof full, "%s.bias", name);
-        bias = read_tensor(b, full, (int[]){ spec.cout }, 1);
-    }
     if (!b->status)
         out->packed = take(b, b->be->conv_size(b->dev, out));
     if (!b->status)
         b->be->conv_pack(b->dev, out, weight, bias);
+}
+
+void zn_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...)
+{
+    char name[NAME_SIZE], full[NAME_SIZE + 8];
+    float *weight = NULL, *bias = NULL;
+    int groups = spec.groups ? spec.groups : 1;
+
+    if (b->status)
+        return;
+    FORMAT_NAME(name, fmt);
+    snprintf(full, sizeof full, "%s.weight", name);
+    weight = read_tensor(b, full, (int[]){ spec.cout, spec.cin / groups, spec.kh, spec.kw }, 4);
+    if (spec.has_bias && weight) {
+        snprintf(full, sizeof full, "%s.bias", name);
+        bias = read_tensor(b, full, (int[]){ spec.cout }, 1);
+    }
+    zn_bind_pack(b, out, spec, weight, bias);
     free(weight);
     free(bias);
 }

@@ -17,24 +17,28 @@
  *   spectral layer (P numbers):  four times { permute, scale, H }, then the first outputs + bias
  * H is the Walsh-Hadamard transform.  There is no activation and no normalisation: these are affine maps.
  *
+ * What is computed: an unshuffle and the 1x1 convolution behind it are one 2x2 convolution of stride 2; a
+ * spectral layer with few inputs or outputs is the matrix that it is; lite and spectral, where they are
+ * affine, are folded (zenith_fold.c) unless fold=0 asks for them layer by layer.
+ *
  * Extensions, by what the file holds: metadata "activation" (relu, silu, gelu) after every step but the last
  * and inside the blocks; blockN.norm.* (layer norm before a block); a gate [n][c] per channel; metadata
  * "window" (plain or shifted): the transforms run in windows of the gates' lengths, so that any picture fits,
  * and in every other block of "shifted" they begin half a window earlier. */
-#include "arch.h"
+#include "zenith_fold.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 4, GROUPS = 4, DEPTH = 4, MAX_C = 4096 };
+enum { STEPS = ZN_FOLD, GROUPS = 4, DEPTH = 4, MAX_C = 4096 };
 
 typedef enum family { ZENITH, LITE, SPECTRAL, VANILLA } family;
 
 typedef struct step {
-    zn_conv conv;
-    zn_fwht spectral;
-    int cin, cout; /* with the shuffles' factor of 4 where they belong to the convolution */
+    zn_conv conv;     /* gathers what an unshuffle would have gathered */
+    zn_fwht spectral; /* n 0: there is only the convolution */
+    int cin, cout;    /* with the shuffles' factor of 4 where they belong to the convolution */
 } step;
 
 typedef struct block {
@@ -46,8 +50,9 @@ typedef struct block {
 
 typedef struct zenith {
     family kind;
-    bool decoder, windows;
+    bool decoder, windows, folds;
     zn_act act;
+    zn_fold fold;
     step step[STEPS];
     block block[STEPS - 1];
 } zenith;
@@ -96,17 +101,28 @@ static bool recognise(const zn_weights *w, family kind, bool decoder, char *what
     return true;
 }
 
-/* The permutations of a file without any: j -> an odd multiple of j, plus one for each round. */
-static void bind_perm(zn_binder *b, zn_fwht *f, const char *name)
+/* A linear map of cin numbers, or of the cin/4 channels of 2x2 pixels: weight[o][c * 4 + u * 2 + v], as an
+ * unshuffle orders them, is the weight[o][c][u][v] of a convolution. */
+static zn_conv linear(const step *s, bool gathers)
 {
-    int p = f->n;
-    float *file = NULL;
-    int32_t *perm = malloc((size_t)(DEPTH * p) * sizeof *perm);
+    zn_conv k = zn_conv_same(1, s->cin, s->cout);
 
-    if (zn_bind_has(b, "%s.perm", name))
+    if (gathers) {
+        k.kh = k.kw = k.stride = 2;
+        k.cin = s->cin / 4;
+    }
+    return k;
+}
+
+/* The permutations of a file without any: j -> an odd multiple of j, plus one for each round. */
+static void read_perm(zn_binder *b, int32_t *perm, int p, const char *name)
+{
+    float *file = NULL;
+
+    if (zn_bind_has(b, "%s.perm", name)) {
         file = zn_bind_read(b, (int[4]){ DEPTH, p }, "%s.perm", name);
-    if (!perm)
-        b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the weights");
+        b->parameters -= file ? DEPTH * p : 0; /* not learnt */
+    }
     for (int i = 0; i < DEPTH * p && !b->status; i++) {
         int k = i / p, j = i % p;
 
@@ -115,17 +131,57 @@ static void bind_perm(zn_binder *b, zn_fwht *f, const char *name)
         else
             perm[i] = file ? (int32_t)file[i] : (int32_t)((j * (2 * (k * p / 3 / 2) + 1) + k) % p);
     }
-    b->parameters -= file ? DEPTH * p : 0; /* not learnt */
-    if (!b->status)
-        f->perm = zn_bind_device(b, perm, (size_t)(DEPTH * p) * sizeof *perm);
-    free(perm);
     free(file);
 }
 
-static void bind_spectral(zn_binder *b, step *s, const char *name)
+/* The matrix [cout][cin] of a spectral layer of p numbers: its columns are what unit vectors become. */
+static float *matrix_of(int p, int cin, int cout, const float *scale, const int32_t *perm)
+{
+    float *m = malloc((size_t)cin * (size_t)cout * sizeof *m);
+    double *v = malloc(2 * (size_t)p * sizeof *v), *u = v + p;
+
+    for (int c = 0; c < cin && m && v; c++) {
+        for (int j = 0; j < p; j++)
+            v[j] = j == c;
+        for (int r = 0; r < DEPTH; r++) {
+            for (int j = 0; j < p; j++)
+                u[j] = (double)scale[r * p + j] * v[perm[r * p + j]];
+            for (int len = 1; len < p; len *= 2)
+                for (int j = 0; j < p; j++)
+                    if (!(j & len)) {
+                        double a = u[j], e = u[j | len];
+
+                        u[j] = a + e;
+                        u[j | len] = a - e;
+                    }
+            memcpy(v, u, (size_t)p * sizeof *v);
+        }
+        for (int o = 0; o < cout; o++)
+            m[(size_t)o * (size_t)cin + (size_t)c] = (float)v[o];
+    }
+    if (!v) {
+        free(m);
+        m = NULL;
+    }
+    free(v);
+    return m;
+}
+
+/* Is the matrix less work than the transforms?  An addition is half a multiply-add. */
+static bool better_as_matrix(int p, int cin, int cout)
+{
+    int additions = 0;
+
+    for (int len = 1; len < p; len *= 2)
+        additions += DEPTH * p;
+    return cin * cout < additions / 2;
+}
+
+static void bind_spectral(zn_binder *b, step *s, bool gathers, const char *name)
 {
     int p = zn_bind_dim(b, 1, "%s.scale", name);
-    float *scale, *bias;
+    float *scale, *bias, *matrix = NULL;
+    int32_t *perm;
 
     if (p < 2 || p > ZN_FWHT_MAX || p & (p - 1) || p < s->cin || p < s->cout) {
         zn_bind_fail(b, "tensor '%s.scale' is not of 4 x a power of two from %d", name,
@@ -134,11 +190,36 @@ static void bind_spectral(zn_binder *b, step *s, const char *name)
     }
     scale = zn_bind_read(b, (int[4]){ DEPTH, p }, "%s.scale", name);
     bias = zn_bind_read(b, (int[4]){ s->cout }, "%s.bias", name);
-    s->spectral = (zn_fwht){ .axis = ZN_ALONG_C, .n = p, .rounds = DEPTH };
-    bind_perm(b, &s->spectral, name);
-    s->spectral.pre = zn_bind_device(b, scale, (size_t)(DEPTH * p) * sizeof *scale);
-    s->spectral.bias = zn_bind_device(b, bias, (size_t)s->cout * sizeof *bias);
+    perm = malloc((size_t)(DEPTH * p) * sizeof *perm);
+    if (!perm)
+        b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the weights");
+    if (!b->status)
+        read_perm(b, perm, p, name);
+    if (!b->status && better_as_matrix(p, s->cin, s->cout)) {
+        matrix = matrix_of(p, s->cin, s->cout, scale, perm);
+        if (!matrix)
+            b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the weights");
+        zn_bind_pack(b, &s->conv, linear(s, gathers), matrix, bias);
+    } else {
+        s->spectral = (zn_fwht){ .axis = ZN_ALONG_C, .n = p, .rounds = DEPTH };
+        s->spectral.perm = zn_bind_device(b, perm, (size_t)(DEPTH * p) * sizeof *perm);
+        s->spectral.pre = zn_bind_device(b, scale, (size_t)(DEPTH * p) * sizeof *scale);
+        s->spectral.bias = zn_bind_device(b, bias, (size_t)s->cout * sizeof *bias);
+    }
     free(scale);
+    free(bias);
+    free(perm);
+    free(matrix);
+}
+
+/* The 1x1 convolution of a step of lite. */
+static void bind_linear(zn_binder *b, step *s, bool gathers, const char *name)
+{
+    float *weight = zn_bind_read(b, (int[4]){ s->cout, s->cin, 1, 1 }, "%s.weight", name);
+    float *bias = zn_bind_read(b, (int[4]){ s->cout }, "%s.bias", name);
+
+    zn_bind_pack(b, &s->conv, linear(s, gathers), weight, bias);
+    free(weight);
     free(bias);
 }
 
@@ -156,11 +237,15 @@ static void bind_step(zn_binder *b, zenith *m, int i, int c)
         return;
     }
     if (m->kind == SPECTRAL) {
-        bind_spectral(b, s, name);
+        bind_spectral(b, s, s->cin != c, name);
         return;
     }
-    k = zn_conv_same(shuffles(m->kind) || (m->decoder && !i) ? 1 : 3, s->cin, s->cout);
-    if (!shuffles(m->kind) && i > 0) {
+    if (m->kind == LITE) {
+        bind_linear(b, s, s->cin != c, name);
+        return;
+    }
+    k = zn_conv_same(m->decoder && !i ? 1 : 3, s->cin, s->cout);
+    if (i > 0) {
         k.stride = m->decoder ? 1 : 2;
         k.up2 = m->decoder;
     }
@@ -217,6 +302,71 @@ static void bind_block(zn_binder *b, zenith *m, int i, int c)
     bind_gate(b, &k->cols, ZN_ALONG_H, c / GROUPS, half, gate);
 }
 
+/* The matrix [cout][cin] of a step of lite or spectral. */
+static float *read_matrix(zn_binder *b, const zenith *m, int i)
+{
+    const step *s = &m->step[i];
+    const char *name = step_name[m->decoder][i];
+    int p = zn_bind_dim(b, 1, "%s.scale", name);
+    float *scale, *matrix = NULL;
+    int32_t *perm;
+
+    if (m->kind == LITE)
+        return zn_bind_read(b, (int[4]){ s->cout, s->cin, 1, 1 }, "%s.weight", name);
+    scale = zn_bind_read(b, (int[4]){ DEPTH, p }, "%s.scale", name);
+    perm = malloc((size_t)(DEPTH * p) * sizeof *perm);
+    if (perm && !b->status)
+        read_perm(b, perm, p, name);
+    if (perm && !b->status)
+        matrix = matrix_of(p, s->cin, s->cout, scale, perm);
+    if (!matrix && !b->status)
+        b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the weights");
+    free(scale);
+    free(perm);
+    return matrix;
+}
+
+static void fold_block(zn_binder *b, zn_folder *f, const zenith *m, int i)
+{
+    int c = m->block[i].in.cin, inner = c / GROUPS;
+    char name[32];
+    float *in, *in_bias, *out, *out_bias;
+
+    snprintf(name, sizeof name, "%s.block%d", m->decoder ? "dec" : "enc", i + 1);
+    in = zn_bind_read(b, (int[4]){ inner, c / GROUPS, 1, 1 }, "%s.compress.weight", name);
+    in_bias = zn_bind_read(b, (int[4]){ inner }, "%s.compress.bias", name);
+    out = zn_bind_read(b, (int[4]){ c, inner / GROUPS, 1, 1 }, "%s.expand.weight", name);
+    out_bias = zn_bind_read(b, (int[4]){ c }, "%s.expand.bias", name);
+    zn_fold_block(f, in, in_bias, out, out_bias, inner);
+    free(in);
+    free(in_bias);
+    free(out);
+    free(out_bias);
+}
+
+/* Reads the weights once more, to multiply them. */
+static void bind_fold(zn_binder *b, zenith *m, int c)
+{
+    zn_folder *f = zn_fold_begin(b, &m->fold, m->decoder, c);
+    int64_t parameters = b->parameters;
+
+    m->folds = true;
+    for (int i = 0; i < STEPS && !b->status; i++) {
+        const step *s = &m->step[i];
+        float *matrix = read_matrix(b, m, i);
+        float *bias = zn_bind_read(b, (int[4]){ s->cout }, "%s.bias", step_name[m->decoder][i]);
+        bool four = gathered(m->kind, m->decoder, i, 1) == 4 || spread(m->kind, m->decoder, i, 4) == 1;
+
+        zn_fold_step(f, matrix, bias, s->cout, four);
+        if (i < STEPS - 1)
+            fold_block(b, f, m, i);
+        free(matrix);
+        free(bias);
+    }
+    zn_fold_end(&f);
+    b->parameters = parameters;
+}
+
 static void bind_activation(zn_binder *b, zenith *m)
 {
     static const struct {
@@ -235,6 +385,7 @@ static void bind_activation(zn_binder *b, zenith *m)
 static void bind(zn_binder *b, zenith *m, family kind, bool decoder)
 {
     int c, first;
+    bool affine;
 
     m->kind = kind;
     m->decoder = decoder;
@@ -252,6 +403,9 @@ static void bind(zn_binder *b, zenith *m, family kind, bool decoder)
         if (i < STEPS - 1 && !b->status)
             bind_block(b, m, i, c);
     }
+    affine = m->act == ZN_NONE && !m->block[0].normed && !m->block[1].normed && !m->block[2].normed;
+    if (!b->status && affine && shuffles(kind))
+        bind_fold(b, m, first);
     b->geometry = (zn_geometry){ .in_c = first,
                                  .out_c = c,
                                  .shrink = decoder ? 1 : 8,
@@ -268,11 +422,10 @@ static zn_tensor run_step(zn_ctx *c, const zenith *m, int i, zn_tensor x, const 
 {
     const step *s = &m->step[i];
     zn_tail tail = { .pre = i < STEPS - 1 ? m->act : ZN_NONE };
-    bool up = s->conv.up2, gathers = gathered(m->kind, m->decoder, i, 1) == 4;
-    bool spreads = spread(m->kind, m->decoder, i, 4) == 1;
-    int stride = m->kind == SPECTRAL ? 1 : s->conv.stride, cout = spread(m->kind, m->decoder, i, s->cout);
-    int h = gathers ? x.h / 2 : up ? 2 * x.h : (x.h + stride - 1) / stride;
-    int w = gathers ? x.w / 2 : up ? 2 * x.w : (x.w + stride - 1) / stride;
+    bool spreads = spread(m->kind, m->decoder, i, 4) == 1, gathers = s->spectral.n && s->cin != x.c;
+    int stride = gathers ? 2 : s->spectral.n ? 1 : s->conv.stride, grow = s->conv.up2 ? 2 : 1;
+    int h = (x.h * grow + stride - 1) / stride, w = (x.w * grow + stride - 1) / stride;
+    int cout = spread(m->kind, m->decoder, i, s->cout);
     zn_tensor y = out ? *out : zn_new(c, 1, spreads ? 2 * h : h, spreads ? 2 * w : w, cout);
     size_t mark = zn_mark(c->arena);
     zn_tensor to = spreads ? zn_new(c, 1, h, w, s->cout) : y;
@@ -283,7 +436,7 @@ static zn_tensor run_step(zn_ctx *c, const zenith *m, int i, zn_tensor x, const 
         zn_unshuffle(c, in, x, 2);
         x = in;
     }
-    if (m->kind == SPECTRAL) {
+    if (s->spectral.n) {
         zn_fwht f = s->spectral;
 
         f.act = tail.pre;
@@ -295,6 +448,20 @@ static zn_tensor run_step(zn_ctx *c, const zenith *m, int i, zn_tensor x, const 
         zn_shuffle(c, y, to, 2, (zn_tail){ 0 });
     zn_reset(c->arena, mark);
     return y;
+}
+
+/* x = columns(rows(x)) */
+static void mix(zn_ctx *c, const zenith *m, const block *k, zn_tensor x)
+{
+    if (!m->windows && (k->rows.n != x.w || k->cols.n != x.h)) {
+        zn_ctx_fail(c, ZN_E_USAGE,
+                    "these weights have gates for %dx%d where this picture gives %dx%d: the exact form takes "
+                    "pictures of one size, a power of two; weights with windows take any",
+                    k->rows.n, k->cols.n, x.w, x.h);
+        return;
+    }
+    zn_transform(c, x, x, &k->rows);
+    zn_transform(c, x, x, &k->cols);
 }
 
 /* x = block(x) */
@@ -310,17 +477,8 @@ static void run_block(zn_ctx *c, const zenith *m, const block *k, zn_tensor x)
     if (m->kind == VANILLA) {
         zn_conv2d(c, mid, in, &k->in, (zn_tail){ .pre = m->act });
     } else {
-        if (!m->windows && (k->rows.n != x.w || k->cols.n != x.h)) {
-            zn_ctx_fail(
-                c, ZN_E_USAGE,
-                "these weights have gates for %dx%d where this picture gives %dx%d: the exact form takes "
-                "pictures of one size, a power of two; weights with windows take any",
-                k->rows.n, k->cols.n, x.w, x.h);
-            return;
-        }
         zn_conv2d(c, mid, in, &k->in, (zn_tail){ 0 });
-        zn_transform(c, mid, mid, &k->rows);
-        zn_transform(c, mid, mid, &k->cols);
+        mix(c, m, k, mid);
         if (m->act)
             zn_map(c, mid, mid, (zn_tail){ .pre = m->act });
     }
@@ -328,17 +486,41 @@ static void run_block(zn_ctx *c, const zenith *m, const block *k, zn_tensor x)
     zn_reset(c->arena, mark);
 }
 
+static void run_folded(zn_ctx *c, const zenith *m, zn_tensor y, zn_tensor x)
+{
+    zn_tensor source[STEPS] = { x };
+
+    for (int i = 0; i < STEPS - 1; i++) {
+        int h = m->decoder ? x.h << (i + 1) : x.h >> i, w = m->decoder ? x.w << (i + 1) : x.w >> i;
+
+        source[i + 1] = zn_new(c, 1, h, w, m->block[i].in.cout);
+        zn_fold_run(c, &m->fold, i, source[i + 1], source);
+        mix(c, m, &m->block[i], source[i + 1]);
+    }
+    zn_fold_run(c, &m->fold, STEPS - 1, y, source);
+}
+
 static void forward(zn_ctx *c, const void *net, const zn_call *call)
 {
     const zenith *m = net;
     zn_tensor x = call->in[0];
 
+    if (m->folds && call->set[0] != 0) {
+        run_folded(c, m, call->out[0], x);
+        return;
+    }
     for (int i = 0; i < STEPS && !c->status; i++) {
         x = run_step(c, m, i, x, i == STEPS - 1 ? &call->out[0] : NULL);
         if (i < STEPS - 1)
             run_block(c, m, &m->block[i], x);
     }
 }
+
+static const zn_setting settings[] = {
+    { "fold", 1, 0, 1,
+      "multiply linear maps that follow each other, where nothing else stands between; 0: do not" },
+    { 0 },
+};
 
 /* ---- made-up weights: base 64, gates for 512x512; windows, so that other sizes work too ---------------- */
 
@@ -402,7 +584,7 @@ static void invent(zn_invented *v, family kind, bool decoder)
 
 /* ---- the eight models ---------------------------------------------------------------------------------- */
 
-#define HALF(name_, half_, kind_, decoder_, stem_, in_, out_, summary_)                                      \
+#define HALF(name_, half_, kind_, decoder_, stem_, in_, out_, settings_, summary_)                           \
     static bool recognise_##name_##_##half_(const zn_weights *w, char *what, size_t size)                    \
     {                                                                                                        \
         return recognise(w, kind_, decoder_, what, size);                                                    \
@@ -420,7 +602,8 @@ static void invent(zn_invented *v, family kind, bool decoder)
                   .summary = summary_,                                                                       \
                   .in = { in_ },                                                                             \
                   .out = { out_ },                                                                           \
-                  .weights = stem_ },                                                                        \
+                  .weights = stem_,                                                                          \
+                  .settings = settings_ },                                                                   \
         .size = sizeof(zenith),                                                                              \
         .recognise = recognise_##name_##_##half_,                                                            \
         .bind = bind_##name_##_##half_,                                                                      \
@@ -428,11 +611,11 @@ static void invent(zn_invented *v, family kind, bool decoder)
         .invent = invent_##name_##_##half_,                                                                  \
     }
 
-#define BOTH(name_, kind_, stem_, what_)                                                                     \
-    HALF(name_, encode, kind_, false, stem_, "x", "z", "picture to latent: " what_);                         \
-    HALF(name_, decode, kind_, true, stem_, "z", "x", "latent to picture: " what_)
+#define BOTH(name_, kind_, stem_, settings_, what_)                                                          \
+    HALF(name_, encode, kind_, false, stem_, "x", "z", settings_, "picture to latent: " what_);              \
+    HALF(name_, decode, kind_, true, stem_, "z", "x", settings_, "latent to picture: " what_)
 
-BOTH(zenith_taesd, ZENITH, "zenith-taesd", "3x3 convolutions and spectral mixing");
-BOTH(zenith_lite, LITE, "zenith-lite", "1x1 convolutions, shuffles and spectral mixing");
-BOTH(zenith_spectral, SPECTRAL, "zenith-spectral", "transforms for all its matrices");
-BOTH(vanilla_taesd, VANILLA, "vanilla-taesd", "what the Zenith document compares with");
+BOTH(zenith_taesd, ZENITH, "zenith-taesd", NULL, "3x3 convolutions and spectral mixing");
+BOTH(zenith_lite, LITE, "zenith-lite", settings, "1x1 convolutions, shuffles and spectral mixing");
+BOTH(zenith_spectral, SPECTRAL, "zenith-spectral", settings, "transforms for all its matrices");
+BOTH(vanilla_taesd, VANILLA, "vanilla-taesd", NULL, "what the Zenith document compares with");

@@ -13,27 +13,41 @@
         a[i] = sum_;                          \
     } while (0)
 
-/* One pass over n lines of `width` floats; the lines' gate, if there is one, is applied to what is read. */
-INLINE void fwht_pass(float *v, size_t stride, int n, int width, int len, const float *gate,
-                      size_t gate_step, const int r)
+/* A pass over all lines: what it reads, where it goes, and the first pass's gate and permutation. */
+typedef struct fwht_job {
+    float *y;
+    const float *x;
+    size_t y_step, x_step;
+    int n, width, len;
+    const float *gate;
+    size_t gate_step;
+    const int32_t *perm;
+} fwht_job;
+
+/* Through the lines at j, j + len, ... j + (r-1) len at a time.  The flags are constants: what is not there costs
+ * nothing. */
+INLINE void fwht_pass(const fwht_job *g, const int r, const bool gated, const bool wide_gate, const bool permuted)
 {
-    const size_t far = (size_t)len * stride;
+    const int n = g->n, width = g->width, len = g->len;
+    const size_t x_step = g->x_step, y_step = g->y_step, gate_step = g->gate_step;
+    const size_t x_far = (size_t)len * x_step, y_far = (size_t)len * y_step;
 
     for (int i = 0; i < n; i += r * len)
-        for (int j = i; j < i + len; j++)
-            for (int c = 0; c < width; c += VL) {
-                float *p = v + (size_t)j * stride + c;
+        for (int j = i; j < i + len; j++) {
+            const float *x = g->x + (permuted ? 0 : (size_t)j * x_step), *from[8] = { NULL }, *gate = g->gate + j;
+            float *y = g->y + (size_t)j * y_step;
+
+            UNROLL for (int k = 0; k < r && permuted; k++)
+                from[k] = x + (size_t)g->perm[j + k * len] * x_step;
+            for (int c = 0; c < width; c += VL, x += VL, y += VL) {
                 vf a[8];
 
                 UNROLL for (int k = 0; k < r; k++)
-                    a[k] = vf_load(p + (size_t)k * far);
-                if (gate) {
-                    UNROLL for (int k = 0; k < r; k++) {
-                        size_t line = (size_t)(j + k * len);
-
-                        a[k] = vf_mul(a[k], gate_step ? vf_load(gate + line * gate_step + c)
-                                                      : vf_set(gate[line]));
-                    }
+                    a[k] = vf_load(permuted ? from[k] + c : x + (size_t)k * x_far);
+                if (gated) {
+                    UNROLL for (int k = 0; k < r; k++)
+                        a[k] = vf_mul(a[k], wide_gate ? vf_load(g->gate + (size_t)(j + k * len) * gate_step + c)
+                                                      : vf_set(gate[k * len]));
                 }
                 UNROLL for (int k = 0; k < r; k += 2)
                     BUTTERFLY(k, k + 1);
@@ -48,25 +62,128 @@ INLINE void fwht_pass(float *v, size_t stride, int n, int width, int len, const 
                         BUTTERFLY(k, k + 4);
                 }
                 UNROLL for (int k = 0; k < r; k++)
-                    vf_store(p + (size_t)k * far, a[k]);
+                    vf_store(y + (size_t)k * y_far, a[k]);
             }
+        }
 }
 
-static void fwht_lines(float *v, size_t stride, int n, int width, const float *gate, size_t gate_step)
+static __attribute__((noinline)) void fwht_plain8(const fwht_job *g)
 {
-    int len = 1;
+    fwht_pass(g, 8, false, false, false);
+}
 
-    for (; n / len >= 8; len *= 8, gate = NULL)
-        fwht_pass(v, stride, n, width, len, gate, gate_step, 8);
-    if (n / len == 4)
-        fwht_pass(v, stride, n, width, len, gate, gate_step, 4);
-    else if (n / len == 2)
-        fwht_pass(v, stride, n, width, len, gate, gate_step, 2);
+static __attribute__((noinline)) void fwht_gated8(const fwht_job *g)
+{
+    fwht_pass(g, 8, true, false, false);
+}
+
+static __attribute__((noinline)) void fwht_permuted8(const fwht_job *g)
+{
+    fwht_pass(g, 8, true, false, true);
+}
+
+static __attribute__((noinline)) void fwht_plain4(const fwht_job *g)
+{
+    fwht_pass(g, 4, false, false, false);
+}
+
+static __attribute__((noinline)) void fwht_other(const fwht_job *g, int r)
+{
+    const bool gated = g->gate, wide = g->gate_step, permuted = g->perm;
+
+    if (r == 8)
+        fwht_pass(g, 8, gated, wide, permuted);
+    else if (r == 4)
+        fwht_pass(g, 4, gated, wide, permuted);
+    else
+        fwht_pass(g, 2, gated, wide, permuted);
+}
+
+/* Passes of 8 lines, and one of 4 or 2: the first reads x, the last writes y. */
+static void fwht_lines(const zn_lines *g)
+{
+    fwht_job job = { NULL, g->x, 0, g->x_step, g->n, g->width, 1, g->gate, g->gate_step, g->perm };
+
+    while (job.len < g->n) {
+        int r = g->n / job.len >= 8 ? 8 : g->n / job.len;
+        bool last = job.len * r == g->n, plain = !job.gate && !job.perm;
+
+        job.y = last ? g->y : g->v;
+        job.y_step = last ? g->y_step : g->v_step;
+        if (r == 8 && plain)
+            fwht_plain8(&job);
+        else if (r == 8 && job.gate && !job.gate_step)
+            job.perm ? fwht_permuted8(&job) : fwht_gated8(&job);
+        else if (r == 4 && plain)
+            fwht_plain4(&job);
+        else
+            fwht_other(&job, r);
+        job = (fwht_job){ NULL, job.y, 0, job.y_step, g->n, g->width, job.len * r, NULL, 0, NULL };
+    }
 }
 
 static ZN_DECL_FWHT(ZN_FN(fwht))
 {
-    fwht_lines(v, stride, n, width, gate, gate_step);
+    fwht_lines(g);
+}
+
+static ZN_DECL_TURN(ZN_FN(turn))
+{
+    int i = 0;
+
+    for (; i + VL <= rows; i += VL) {
+        int j = 0;
+
+        for (; j + VL <= n; j += VL) {
+            vf a[VL];
+
+            UNROLL for (int k = 0; k < VL; k++)
+                a[k] = vf_load(x + (size_t)(i + k) * x_ld + j);
+            vf_transpose(a);
+            UNROLL for (int k = 0; k < VL; k++)
+                vf_store(y + (size_t)(j + k) * y_ld + i, a[k]);
+        }
+        for (; j < n; j++)
+            for (int k = i; k < i + VL; k++)
+                y[(size_t)j * y_ld + (size_t)k] = x[(size_t)k * x_ld + (size_t)j];
+    }
+    for (; i < rows; i++)
+        for (int j = 0; j < n; j++)
+            y[(size_t)j * y_ld + (size_t)i] = x[(size_t)i * x_ld + (size_t)j];
+}
+
+/* VL / 4 pixels and VL channels at a time are a square of numbers. */
+static ZN_DECL_SHUFFLE2(ZN_FN(shuffle2))
+{
+    enum { AT_ONCE = VL / 4 };
+
+    for (int j = 0; j < pixels; j += AT_ONCE) {
+        int k = 0, some = pixels - j < AT_ONCE ? pixels - j : AT_ONCE;
+
+        for (; k + VL <= c && some == AT_ONCE; k += VL) {
+            vf a[VL];
+
+            UNROLL for (int i = 0; i < VL; i++)
+                a[i] = back ? vf_load(fine[i / 2 % 2] + (size_t)(2 * (j + i / 4) + i % 2) * fine_ld + k)
+                            : vf_load4(coarse + (size_t)j * coarse_ld + 4 * (k + i), coarse_ld);
+            vf_transpose(a);
+            UNROLL for (int i = 0; i < VL; i++)
+                if (back)
+                    vf_store4(coarse + (size_t)j * coarse_ld + 4 * (k + i), coarse_ld, a[i]);
+                else
+                    vf_store(fine[i / 2 % 2] + (size_t)(2 * (j + i / 4) + i % 2) * fine_ld + k, a[i]);
+        }
+        for (int p = j; p < j + some; p++)
+            for (int i = 4 * k; i < 4 * c; i++) {
+                float *one = fine[i / 2 % 2] + (size_t)(2 * p + i % 2) * fine_ld + i / 4;
+                float *four = coarse + (size_t)p * coarse_ld + i;
+
+                if (back)
+                    *four = *one;
+                else
+                    *one = *four;
+            }
+    }
 }
 
 static ZN_DECL_FWHT_ROW(ZN_FN(fwht_row))
@@ -86,7 +203,8 @@ static ZN_DECL_FWHT_ROW(ZN_FN(fwht_row))
     }
     for (int i = 0; i < n; i += VL)
         vf_store(v + i, vf_hadamard(gate ? vf_mul(vf_load(v + i), vf_load(gate + i)) : vf_load(v + i)));
-    fwht_lines(v, VL, n / VL, VL, NULL, 0);
+    fwht_lines(&(zn_lines){ .y = v, .v = v, .x = v, .y_step = VL, .v_step = VL, .x_step = VL, .n = n / VL,
+                            .width = VL });
 }
 
 static ZN_DECL_MIX_ROW(ZN_FN(mix_row))
@@ -137,45 +255,100 @@ static ZN_DECL_MASK_ROW(ZN_FN(mask_row))
     }
 }
 
-/* The open blocks are listed first, without a branch; then nothing is guessed wrongly. */
+/* One block of 8 channels from c on.  The pixels in which it is open are copied to `near`, which is 0 elsewhere
+ * and afterwards: every tap is a multiply-add then, the weights stay in registers, and x, w and y are touched
+ * once.  (Pixels lie a power of two apart, that is in the same few sets of the cache.) */
+INLINE void prune_block(float *near, const zn_prune_tile *g, uint64_t open, size_t c)
+{
+    enum { PARTS = 8 / STEP8, SIDE = ZN_PRUNE_SIDE };
+    vf tap[9][PARTS];
+
+    UNROLL for (int t = 0; t < 9; t++)
+        UNROLL for (int k = 0; k < PARTS; k++)
+            tap[t][k] = LOAD8(g->w + (size_t)t * g->w_tap + c + k * STEP8);
+    for (uint64_t left = open; left; left &= left - 1) {
+        int i = __builtin_ctzll(left);
+
+        UNROLL for (int k = 0; k < PARTS; k++)
+            STORE8(near + 8 * g->place[i] + k * STEP8, LOAD8(g->x[i] + c + k * STEP8));
+    }
+    for (uint64_t left = open & g->inner; left; left &= left - 1) {
+        int i = __builtin_ctzll(left);
+        const float *from = near + 8 * (g->place[i] - SIDE - 1);
+        vf acc[PARTS];
+
+        UNROLL for (int t = 0; t < 9; t++)
+            UNROLL for (int k = 0; k < PARTS; k++) {
+                vf v = LOAD8(from + 8 * (t / 3 * SIDE + t % 3) + k * STEP8);
+
+                acc[k] = t ? vf_fma(tap[t][k], v, acc[k]) : vf_mul(tap[t][k], v);
+            }
+        UNROLL for (int k = 0; k < PARTS; k++)
+            STORE8(g->y[i] + c + k * STEP8, acc[k]);
+    }
+    for (; open; open &= open - 1)
+        UNROLL for (int k = 0; k < PARTS; k++)
+            STORE8(near + 8 * g->place[__builtin_ctzll(open)] + k * STEP8, vf_set(0));
+}
+
+enum { PRUNE_LIST = 128, PRUNE_BITS = 22 /* that a float holds, in whole groups */ };
+
+/* open[b] = the pixels in which block from + b is open.  A mask is 0 or 1: they are the digits of a number. */
+static void prune_open(uint64_t *open, const zn_prune_tile *g, int from, int blocks)
+{
+    enum { AT_ONCE = 4 };
+
+    for (int first = 0; first < g->pixels; first += PRUNE_BITS) {
+        int end = first + PRUNE_BITS < g->pixels ? first + PRUNE_BITS : g->pixels, b = 0;
+        float sum[PRUNE_LIST];
+
+        for (; b + AT_ONCE * VL <= blocks; b += AT_ONCE * VL) {
+            vf acc[AT_ONCE];
+
+            UNROLL for (int k = 0; k < AT_ONCE; k++)
+                acc[k] = vf_set(0);
+            for (int i = end - 1; i >= first; i--)
+                UNROLL for (int k = 0; k < AT_ONCE; k++)
+                    acc[k] = vf_fma(acc[k], vf_set(2), vf_load(g->mask[i] + from + b + k * VL));
+            UNROLL for (int k = 0; k < AT_ONCE; k++)
+                vf_store(sum + b + k * VL, acc[k]);
+        }
+        for (; b < blocks; b++) {
+            sum[b] = 0;
+            for (int i = end - 1; i >= first; i--)
+                sum[b] = 2 * sum[b] + g->mask[i][from + b];
+        }
+        for (b = 0; b < blocks; b++)
+            open[b] = (first ? open[b] : 0) | (uint64_t)(int32_t)sum[b] << first;
+    }
+}
+
 static ZN_DECL_PRUNED(ZN_FN(pruned))
 {
-    enum { LIST = 256 };
-    const float *near[9], *open[9], *weight[9];
-    uint16_t list[LIST + 1];
-    int taps = 0;
+    float near[8 * ZN_PRUNE_SIDE * ZN_PRUNE_SIDE] = { 0 };
+    uint64_t open[PRUNE_LIST];
+    uint8_t list[PRUNE_LIST + 1];
 
-    for (int t = 0; t < 9; t++)
-        if (x[t]) {
-            near[taps] = x[t];
-            open[taps] = mask[t];
-            weight[taps++] = w + (size_t)t * w_tap;
+    for (int from = 0; from < g->n; from += PRUNE_LIST) {
+        int blocks = g->n - from < PRUNE_LIST ? g->n - from : PRUNE_LIST, n_open = 0;
+
+        prune_open(open, g, from, blocks);
+        for (int b = 0; b < blocks; b++) { /* without a branch: there is no telling which way it would go */
+            list[n_open] = (uint8_t)b;
+            n_open += (open[b] & g->inner) != 0;
         }
-    for (int from = 0; from < n; from += LIST) {
-        int blocks = n - from < LIST ? n - from : LIST, n_open = 0;
-
-        for (int b = 0; b < blocks; b++) {
-            uint32_t bits;
-
-            memcpy(&bits, &mask[4][from + b], sizeof bits); /* 0 or 1.0f: cheaper to test as a whole number */
-            list[n_open] = (uint16_t)b;
-            n_open += bits != 0;
-        }
-        if (n_open < blocks)
-            memset(y + 8 * from, 0, (size_t)blocks * 8 * sizeof *y);
+        for (uint64_t left = g->inner; left; left &= left - 1)
+            memset(g->y[__builtin_ctzll(left)] + 8 * from, 0, (size_t)blocks * 8 * sizeof(float));
         for (int i = 0; i < n_open; i++) {
-            int b = from + list[i], c = 8 * b;
-            vf acc = vf_set(0), acc2 = vf_set(0);
+            if (2 * n_open < blocks && i + 1 < n_open) { /* too far apart for the CPU to see it coming */
+                size_t c = 8 * (size_t)(from + list[i + 1]);
 
-            for (int t = 0; t < taps; t++)
-                if (open[t][b] != 0) {
-                    acc = vf_fma(LOAD8(weight[t] + c), LOAD8(near[t] + c), acc);
-                    if (STEP8 < 8)
-                        acc2 = vf_fma(LOAD8(weight[t] + c + STEP8), LOAD8(near[t] + c + STEP8), acc2);
-                }
-            STORE8(y + c, acc);
-            if (STEP8 < 8)
-                STORE8(y + c + STEP8, acc2);
+                for (int t = 0; t < 9; t++)
+                    __builtin_prefetch(g->w + (size_t)t * g->w_tap + c);
+                for (int k = 0; k < g->pixels; k++)
+                    __builtin_prefetch(g->x[k] + c);
+            }
+            prune_block(near, g, open[list[i]], 8 * (size_t)(from + list[i]));
         }
     }
 }

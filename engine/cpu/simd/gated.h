@@ -112,19 +112,24 @@ static ZN_DECL_PANEL(ZN_FN(panel))
 
 enum { GATE_PIXELS = ZN_MANY_REGISTERS ? 8 : 4 };
 
-/* acc[p] = bias + sum of the nine taps at pixel p, one vector of channels; x: one pixel further left */
-INLINE void depthwise3(vf *acc, const float *const x[3], size_t at, const float *w, const int width,
-                       const int pixels)
+/* acc[p] = bias + sum of the nine taps at pixel p, one vector of channels, of which m count; x: one pixel
+ * further left, x_ld floats from one to the next */
+INLINE void depthwise3(vf *acc, const float *const x[3], const size_t x_ld[3], const float *w,
+                       const size_t w_ld, const int pixels, const size_t m)
 {
     UNROLL for (int p = 0; p < pixels; p++)
-        acc[p] = vf_load(w);
+        acc[p] = m == VL ? vf_load(w) : vf_load_n(w, m);
     UNROLL for (int u = 0; u < 3; u++) {
         vf tap[3];
 
-        UNROLL for (int v = 0; v < 3; v++)
-            tap[v] = vf_load(w + (1 + 3 * u + v) * width);
+        UNROLL for (int v = 0; v < 3; v++) {
+            const float *from = w + (size_t)(1 + 3 * u + v) * w_ld;
+
+            tap[v] = m == VL ? vf_load(from) : vf_load_n(from, m);
+        }
         UNROLL for (int q = 0; q < pixels + 2; q++) {
-            vf in = vf_load(x[u] + at + (size_t)(q * width));
+            const float *from = x[u] + (size_t)q * x_ld[u];
+            vf in = m == VL ? vf_load(from) : vf_load_n(from, m);
 
             UNROLL for (int v = 2; v >= 0; v--)
                 if (q - v >= 0 && q - v < pixels)
@@ -136,10 +141,13 @@ INLINE void depthwise3(vf *acc, const float *const x[3], size_t at, const float 
 INLINE void gate3_part(float *y, size_t y_ld, const float *const x[3], size_t at, const float *w,
                        const int width, const int pixels)
 {
+    const size_t ld[3] = { (size_t)width, (size_t)width, (size_t)width }, half = (size_t)(width / 2);
+    const float *first[3] = { x[0] + at, x[1] + at, x[2] + at };
+    const float *second[3] = { first[0] + half, first[1] + half, first[2] + half };
     vf a[GATE_PIXELS], b[GATE_PIXELS];
 
-    depthwise3(a, x, at, w, width, pixels);
-    depthwise3(b, x, at + (size_t)(width / 2), w + width / 2, width, pixels);
+    depthwise3(a, first, ld, w, (size_t)width, pixels, VL);
+    depthwise3(b, second, ld, w + half, (size_t)width, pixels, VL);
     UNROLL for (int p = 0; p < pixels; p++)
         vf_store(y + (size_t)p * y_ld, vf_mul(a[p], b[p]));
 }
@@ -165,6 +173,45 @@ static ZN_DECL_GATE3(ZN_FN(gate3))
     else
         gate3_row(y, y_ld, x, w, pixels, 4 * VL);
 #endif
+}
+
+/* The same as a convolution of its own: pixels from p on, m channels from i on. */
+INLINE void depthwise3_part(const zn_depthwise3 *g, const quick_tail *q, int p, int i, const int pixels,
+                            const size_t m)
+{
+    const float *x[3];
+    vf acc[GATE_PIXELS];
+
+    UNROLL for (int u = 0; u < 3; u++)
+        x[u] = g->x[u] + (size_t)p * g->x_ld[u] + i;
+    depthwise3(acc, x, g->x_ld, g->w + i, g->w_ld, pixels, m);
+    UNROLL for (int r = 0; r < pixels; r++) {
+        float *y = g->y + (size_t)(p + r) * g->y_ld + i;
+        const float *res = g->res ? g->res + (size_t)(p + r) * g->res_ld + i : NULL;
+        vf s = !res ? acc[r] : m == VL ? vf_load(res) : vf_load_n(res, m);
+
+        s = q->quick ? v_quick_tail(acc[r], res ? &s : NULL, q) : v_tail(acc[r], res ? &s : NULL, g->t);
+        if (m == VL)
+            vf_store(y, s);
+        else
+            vf_store_n(y, s, m);
+    }
+}
+
+static ZN_DECL_DEPTHWISE3(ZN_FN(depthwise3))
+{
+    const quick_tail q = quick_tail_of(g->t);
+    const int whole = g->n / VL * VL;
+    int p = 0;
+
+    for (; p + GATE_PIXELS <= g->pixels; p += GATE_PIXELS)
+        for (int i = 0; i < whole; i += VL)
+            depthwise3_part(g, &q, p, i, GATE_PIXELS, VL);
+    for (int from = p; from < g->pixels; from++)
+        for (int i = 0; i < whole; i += VL)
+            depthwise3_part(g, &q, from, i, 1, VL);
+    for (p = 0; whole < g->n && p < g->pixels; p++)
+        depthwise3_part(g, &q, p, whole, 1, (size_t)(g->n - whole));
 }
 
 /* ---- layer norm --------------------------------------------------------------------------------------- */

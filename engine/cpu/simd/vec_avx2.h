@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { VL = 8, MR = 6, NV = 2, VK = 1 };
+enum { VL = 8, MR = 6, NV = 2, VK = 1, PAIR = 1 };
 #define ZN_FN(name) name##_avx2
 
 typedef __m256 vf;
@@ -13,6 +13,7 @@ typedef __m256 vmask;
 static inline vf vf_set(float x) { return _mm256_set1_ps(x); }
 static inline vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
 static inline void vf_store(float *p, vf x) { _mm256_storeu_ps(p, x); }
+static inline void vf_store2(float *p, vf a, vf b) { vf_store(p, a), vf_store(p + VL, b); }
 static inline vf vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
 static inline vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
 static inline vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
@@ -81,6 +82,39 @@ static inline vf vf_hadamard(vf a)
     a = _mm256_fmadd_ps(a, odd, _mm256_permute_ps(a, 0xb1));
     a = _mm256_fmadd_ps(a, pair, _mm256_permute_ps(a, 0x4e));
     return _mm256_fmadd_ps(a, high, _mm256_permute2f128_ps(a, a, 1));
+}
+
+static inline void vf_transpose(vf a[VL])
+{
+    vf b[VL];
+
+    for (int i = 0; i < 8; i += 2) {
+        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) { /* columns 0 and 4, 1 and 5, ... of four rows */
+        a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
+        a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
+        a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+        a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        b[i] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x20);
+        b[i + 4] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x31);
+    }
+    for (int i = 0; i < 8; i++)
+        a[i] = b[i];
+}
+
+static inline vf vf_load4(const float *p, size_t step)
+{
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + step), 1);
+}
+
+static inline void vf_store4(float *p, size_t step, vf x)
+{
+    _mm_storeu_ps(p, _mm256_castps256_ps128(x));
+    _mm_storeu_ps(p + step, _mm256_extractf128_ps(x, 1));
 }
 
 typedef const float *va;

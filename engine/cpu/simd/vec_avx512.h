@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { VL = 16, MR = 6, NV = 4, VK = 1 };
+enum { VL = 16, MR = 6, NV = 4, VK = 1, PAIR = 1 };
 #define ZN_FN(name) name##_avx512
 
 typedef __m512 vf;
@@ -13,6 +13,7 @@ typedef __mmask16 vmask;
 static inline vf vf_set(float x) { return _mm512_set1_ps(x); }
 static inline vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
 static inline void vf_store(float *p, vf x) { _mm512_storeu_ps(p, x); }
+static inline void vf_store2(float *p, vf a, vf b) { vf_store(p, a), vf_store(p + VL, b); }
 static inline vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
 static inline vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
 static inline vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
@@ -60,6 +61,50 @@ static inline vf vf_hadamard(vf a)
     a = _mm512_add_ps(_mm512_permute_ps(a, 0x4e), _mm512_mask_sub_ps(a, pair, zero, a));
     a = _mm512_add_ps(_mm512_shuffle_f32x4(a, a, 0xb1), _mm512_mask_sub_ps(a, quad, zero, a));
     return _mm512_add_ps(_mm512_shuffle_f32x4(a, a, 0x4e), _mm512_mask_sub_ps(a, high, zero, a));
+}
+
+static inline void vf_transpose(vf a[VL])
+{
+    vf b[VL];
+
+    for (int i = 0; i < 16; i += 2) {
+        b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4) { /* columns 0, 4, 8, 12 of four rows, then 1, 5, ... */
+        a[i] = _mm512_shuffle_ps(b[i], b[i + 2], 0x44);
+        a[i + 1] = _mm512_shuffle_ps(b[i], b[i + 2], 0xee);
+        a[i + 2] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+        a[i + 3] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; i++) { /* the 4x4 of quarters */
+        vf p = _mm512_shuffle_f32x4(a[i], a[i + 4], 0x88), q = _mm512_shuffle_f32x4(a[i], a[i + 4], 0xdd);
+        vf r = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0x88), s = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0xdd);
+
+        b[i] = _mm512_shuffle_f32x4(p, r, 0x88);
+        b[i + 4] = _mm512_shuffle_f32x4(q, s, 0x88);
+        b[i + 8] = _mm512_shuffle_f32x4(p, r, 0xdd);
+        b[i + 12] = _mm512_shuffle_f32x4(q, s, 0xdd);
+    }
+    for (int i = 0; i < 16; i++)
+        a[i] = b[i];
+}
+
+static inline vf vf_load4(const float *p, size_t step)
+{
+    __m256 low = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + step), 1);
+    __m256 high = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 2 * step)), _mm_loadu_ps(p + 3 * step), 1);
+
+    return _mm512_castpd_ps(
+        _mm512_insertf64x4(_mm512_castps_pd(_mm512_castps256_ps512(low)), _mm256_castps_pd(high), 1));
+}
+
+static inline void vf_store4(float *p, size_t step, vf x)
+{
+    _mm_storeu_ps(p, _mm512_castps512_ps128(x));
+    _mm_storeu_ps(p + step, _mm512_extractf32x4_ps(x, 1));
+    _mm_storeu_ps(p + 2 * step, _mm512_extractf32x4_ps(x, 2));
+    _mm_storeu_ps(p + 3 * step, _mm512_extractf32x4_ps(x, 3));
 }
 
 typedef const float *va;

@@ -20,20 +20,20 @@ INLINE void wino_b6(vf o[6], const vf d[6])
 
 INLINE void wino_b8(vf o[8], const vf d[8])
 {
-    vf a, b;
+    vf a, b, e, f;
 
     o[0] = vf_fma(vf_set(5.25f), vf_sub(d[4], d[2]), vf_sub(d[0], d[6]));
     o[7] = vf_fma(vf_set(5.25f), vf_sub(d[3], d[5]), vf_sub(d[7], d[1]));
     a = vf_fnma(vf_set(4.25f), d[4], vf_add(d[2], d[6]));
     b = vf_fnma(vf_set(4.25f), d[3], vf_add(d[1], d[5]));
+    e = vf_add(vf_fnma(vf_set(1.25f), d[4], vf_mul(vf_set(0.25f), d[2])), d[6]);
+    f = vf_fma(vf_set(0.5f), d[1], vf_fnma(vf_set(2.5f), d[3], vf_mul(vf_set(2), d[5])));
     o[1] = vf_add(a, b);
     o[2] = vf_sub(a, b);
-    a = vf_fma(vf_set(0.25f), d[2], vf_fnma(vf_set(1.25f), d[4], d[6]));
-    b = vf_fma(vf_set(0.5f), d[1], vf_fma(vf_set(2), d[5], vf_mul(vf_set(-2.5f), d[3])));
-    o[3] = vf_add(a, b);
-    o[4] = vf_sub(a, b);
     a = vf_fma(vf_set(4), vf_fnma(vf_set(1.25f), d[4], d[2]), d[6]);
-    b = vf_fma(vf_set(2), d[1], vf_fma(vf_set(0.5f), d[5], vf_mul(vf_set(-2.5f), d[3])));
+    b = vf_fma(vf_set(2), d[1], vf_fnma(vf_set(2.5f), d[3], vf_mul(vf_set(0.5f), d[5])));
+    o[3] = vf_add(e, f);
+    o[4] = vf_sub(e, f);
     o[5] = vf_add(a, b);
     o[6] = vf_sub(a, b);
 }
@@ -76,81 +76,157 @@ INLINE void wino_a6(vf o[6], const vf m[8])
     o[5] = vf_add(vf_fma(vf_set(32), d2, vf_fma(vf_set(0.03125f), d3, d1)), m[7]);
 }
 
-#define WINO_IN(name, P, transform)                                                    \
-    INLINE void name##_part(float *v, size_t v_pos, const float *const *x, size_t i,   \
-                            const size_t m)                                            \
-    {                                                                                  \
-        vf t[P][P];                                                                    \
-                                                                                       \
-        UNROLL for (int r = 0; r < P; r++) {                                           \
-            vf d[P];                                                                   \
-                                                                                       \
-            UNROLL for (int s = 0; s < P; s++)                                         \
-                d[s] = LOAD(x[r * P + s]);                                             \
-            transform(t[r], d);                                                        \
-        }                                                                              \
-        UNROLL for (int s = 0; s < P; s++) {                                           \
-            vf d[P], o[P];                                                             \
-                                                                                       \
-            UNROLL for (int r = 0; r < P; r++)                                         \
-                d[r] = t[r][s];                                                        \
-            transform(o, d);                                                           \
-            UNROLL for (int r = 0; r < P; r++)                                         \
-                STORE(v + (size_t)(r * P + s) * v_pos, o[r]);                          \
-        }                                                                              \
-    }                                                                                  \
-    static ZN_DECL_WINO_IN(ZN_FN(name))                                                \
-    {                                                                                  \
-        size_t i = 0;                                                                  \
-                                                                                       \
-        for (; i + VL <= (size_t)n; i += VL)                                           \
-            name##_part(v, v_pos, x, i, VL);                                           \
-        if (i < (size_t)n)                                                             \
-            name##_part(v, v_pos, x, i, (size_t)n - i);                                \
+/* Both go through memory between rows and columns, which is no loss: the numbers of a tile do not fit in registers.
+ * So they take a whole cache line of channels at a time, and read and write each line of a picture once; where its
+ * width is a power of two, the rows of a tile push each other out of the cache.  `step` vectors are stored
+ * together. */
+enum { LINE = 16, LINE_NV = LINE / VL };
+
+INLINE void wino_store(float *p, const vf *v, const int apart, const int step)
+{
+    if (step == 2)
+        vf_store2(p, v[0], v[apart]);
+    else
+        vf_store(p, v[0]);
+}
+
+#define WINO_IN(name, P, transform)                                                                     \
+    INLINE void name##_part(float *v, size_t v_pos, const float *const *x, size_t i, const int nv,      \
+                            const int step, const size_t m)                                             \
+    {                                                                                                   \
+        float t[P][P][LINE];                                                                            \
+                                                                                                        \
+        for (int r = 0; r < P; r++)                                                                     \
+            UNROLL for (int j = 0; j < nv; j += step) {                                                 \
+                vf d[P], o[2][P];                                                                       \
+                                                                                                        \
+                UNROLL for (int q = 0; q < step; q++) {                                                 \
+                    UNROLL for (int s = 0; s < P; s++)                                                  \
+                        d[s] = LOAD(x[r * P + s] + (j + q) * VL);                                       \
+                    transform(o[q], d);                                                                 \
+                }                                                                                       \
+                UNROLL for (int s = 0; s < P; s++)                                                      \
+                    wino_store(t[r][s] + j * VL, &o[0][s], P, step);                                    \
+            }                                                                                           \
+        for (int s = 0; s < P; s++, v += v_pos)                                                         \
+            UNROLL for (int j = 0; j < nv; j += step) {                                                 \
+                vf d[P], o[2][P];                                                                       \
+                                                                                                        \
+                UNROLL for (int q = 0; q < step; q++) {                                                 \
+                    UNROLL for (int r = 0; r < P; r++)                                                  \
+                        d[r] = vf_load(t[r][s] + (j + q) * VL);                                         \
+                    transform(o[q], d);                                                                 \
+                }                                                                                       \
+                UNROLL for (int r = 0; r < P; r++)                                                      \
+                    wino_store(v + (size_t)(r * P) * v_pos + i + j * VL, &o[0][r], P, step);            \
+            }                                                                                           \
+    }                                                                                                   \
+    static ZN_DECL_WINO_IN(ZN_FN(name))                                                                 \
+    {                                                                                                   \
+        size_t i = 0;                                                                                   \
+                                                                                                        \
+        for (; i + LINE <= (size_t)n; i += LINE)                                                        \
+            name##_part(v, v_pos, x, i, LINE_NV, PAIR, VL);                                             \
+        for (; i + VL <= (size_t)n; i += VL)                                                            \
+            name##_part(v, v_pos, x, i, 1, 1, VL);                                                      \
+        if (i < (size_t)n)                                                                              \
+            name##_part(v, v_pos, x, i, 1, 1, (size_t)n - i);                                           \
     }
 
 WINO_IN(wino_in6, 6, wino_b6)
 WINO_IN(wino_in8, 8, wino_b8)
 
-#define WINO_OUT(name, P, M, transform)                                                    \
-    INLINE void name##_part(float *const *y, const float *const *res, ptrdiff_t y_off,     \
-                            const float *from, size_t m_pos, const float *bias, size_t i,  \
-                            const size_t m, const zn_tail *t, const quick_tail *q)         \
-    {                                                                                      \
-        vf half[M][P], b = vf_load(bias + i);                                              \
-                                                                                           \
-        UNROLL for (int s = 0; s < P; s++) {                                               \
-            vf d[P], o[M];                                                                 \
-                                                                                           \
-            UNROLL for (int r = 0; r < P; r++)                                             \
-                d[r] = vf_load(from + (size_t)(r * P + s) * m_pos + i);                    \
-            transform(o, d);                                                               \
-            UNROLL for (int r = 0; r < M; r++)                                             \
-                half[r][s] = o[r];                                                         \
-        }                                                                                  \
-        for (int r = 0; r < M; r++) {                                                      \
-            vf o[M];                                                                       \
-                                                                                           \
-            transform(o, half[r]);                                                         \
-            UNROLL for (int s = 0; s < M; s++)                                             \
-                if (y[r * M + s]) {                                                        \
-                    vf v = vf_add(o[s], b), e = res ? LOAD(res[r * M + s] + y_off) : b;    \
-                                                                                           \
-                    v = q->quick ? v_quick_tail(v, res ? &e : NULL, q)                     \
-                                 : v_tail(v, res ? &e : NULL, t);                          \
-                    STORE(y[r * M + s] + y_off, v);                                        \
-                }                                                                          \
-        }                                                                                  \
-    }                                                                                      \
-    static ZN_DECL_WINO_OUT(ZN_FN(name))                                                   \
-    {                                                                                      \
-        quick_tail q = quick_tail_of(t);                                                   \
-        size_t i = 0;                                                                      \
-                                                                                           \
-        for (; i + VL <= (size_t)n; i += VL)                                               \
-            name##_part(y, res, y_off, m, m_pos, bias, i, VL, t, &q);                      \
-        if (i < (size_t)n)                                                                 \
-            name##_part(y, res, y_off, m, m_pos, bias, i, (size_t)n - i, t, &q);           \
+/* The tails that a network is full of have a loop of their own. */
+enum wino_end { WINO_RELU, WINO_ADD, WINO_QUICK, WINO_SLOW };
+
+static enum wino_end wino_end_of(const zn_tail *t, const quick_tail *q)
+{
+    if (!q->quick)
+        return WINO_SLOW;
+    if (t->gain == 1 && t->pre == ZN_RELU && t->post == ZN_NONE && !t->residual)
+        return WINO_RELU;
+    if (t->gain == 1 && t->pre == ZN_NONE && t->residual)
+        return WINO_ADD;
+    return WINO_QUICK;
+}
+
+INLINE vf wino_tail(vf v, const vf *res, const zn_tail *t, const quick_tail *q, const enum wino_end end)
+{
+    return end == WINO_RELU    ? vf_max(q->pre, v)
+           : end == WINO_ADD   ? vf_max(q->post, vf_add(v, *res))
+           : end == WINO_QUICK ? v_quick_tail(v, res, q)
+                               : v_tail(v, res, t);
+}
+
+#define WINO_OUT(name, P, M, transform)                                                                 \
+    INLINE void name##_part(float *const *y, const float *const *res, ptrdiff_t y_off, const float *from, \
+                            size_t m_pos, size_t i, const int nv, const int step, const size_t m,       \
+                            const zn_tail *t, const quick_tail *quick, const enum wino_end end)         \
+    {                                                                                                   \
+        float half[M][P][LINE];                                                                         \
+        const bool has_res = end == WINO_ADD || (end >= WINO_QUICK && res);                             \
+                                                                                                        \
+        for (int s = 0; s < P; s++)                                                                     \
+            UNROLL for (int j = 0; j < nv; j += step) {                                                 \
+                vf d[P], o[2][M];                                                                       \
+                                                                                                        \
+                UNROLL for (int q = 0; q < step; q++) {                                                 \
+                    UNROLL for (int r = 0; r < P; r++)                                                  \
+                        d[r] = vf_load(from + (size_t)(r * P + s) * m_pos + i + (j + q) * VL);          \
+                    transform(o[q], d);                                                                 \
+                }                                                                                       \
+                UNROLL for (int r = 0; r < M; r++)                                                      \
+                    wino_store(half[r][s] + j * VL, &o[0][r], M, step);                                 \
+            }                                                                                           \
+        for (int r = 0; r < M; r++, y += M)                                                             \
+            UNROLL for (int j = 0; j < nv; j += step) {                                                 \
+                const ptrdiff_t at = y_off + j * VL;                                                    \
+                vf d[P], o[2][M], e;                                                                    \
+                                                                                                        \
+                UNROLL for (int q = 0; q < step; q++) {                                                 \
+                    UNROLL for (int s = 0; s < P; s++)                                                  \
+                        d[s] = vf_load(half[r][s] + (j + q) * VL);                                      \
+                    transform(o[q], d);                                                                 \
+                }                                                                                       \
+                UNROLL for (int s = 0; s < M; s++) {                                                    \
+                    if (!y[s])                                                                          \
+                        continue;                                                                       \
+                    UNROLL for (int q = 0; q < step; q++) {                                             \
+                        e = has_res ? LOAD(res[r * M + s] + at + q * VL) : vf_set(0);                   \
+                        o[q][s] = wino_tail(o[q][s], has_res ? &e : NULL, t, quick, end);               \
+                    }                                                                                   \
+                    if (m == VL)                                                                        \
+                        wino_store(y[s] + at + i, &o[0][s], M, step);                                   \
+                    else                                                                                \
+                        vf_store_n(y[s] + at + i, o[0][s], m);                                          \
+                }                                                                                       \
+            }                                                                                           \
+    }                                                                                                   \
+    static __attribute__((noinline)) void name##_relu(float *const *y, ptrdiff_t y_off, const float *from, \
+                                                      size_t m_pos, size_t i, const quick_tail *q)      \
+    {                                                                                                   \
+        name##_part(y, NULL, y_off, from, m_pos, i, LINE_NV, PAIR, VL, NULL, q, WINO_RELU);             \
+    }                                                                                                   \
+    static __attribute__((noinline)) void name##_add(float *const *y, const float *const *res,          \
+                                                     ptrdiff_t y_off, const float *from, size_t m_pos,  \
+                                                     size_t i, const quick_tail *q)                     \
+    {                                                                                                   \
+        name##_part(y, res, y_off, from, m_pos, i, LINE_NV, PAIR, VL, NULL, q, WINO_ADD);               \
+    }                                                                                                   \
+    static ZN_DECL_WINO_OUT(ZN_FN(name))                                                                \
+    {                                                                                                   \
+        quick_tail q = quick_tail_of(t);                                                                \
+        enum wino_end end = wino_end_of(t, &q);                                                         \
+        size_t i = 0;                                                                                   \
+                                                                                                        \
+        for (; end == WINO_RELU && i + LINE <= (size_t)n; i += LINE)                                    \
+            name##_relu(y, y_off, m, m_pos, i, &q);                                                     \
+        for (; end == WINO_ADD && i + LINE <= (size_t)n; i += LINE)                                     \
+            name##_add(y, res, y_off, m, m_pos, i, &q);                                                 \
+        for (; end != WINO_SLOW && i + VL <= (size_t)n; i += VL)                                        \
+            name##_part(y, res, y_off, m, m_pos, i, 1, 1, VL, t, &q, WINO_QUICK);                       \
+        for (; i < (size_t)n; i += VL)                                                                  \
+            name##_part(y, res, y_off, m, m_pos, i, 1, 1, row_step(i, (size_t)n), t, &q, WINO_SLOW);    \
     }
 
 WINO_OUT(wino_out4, 6, 4, wino_a4)

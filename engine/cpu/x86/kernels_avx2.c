@@ -16,5 +16,6 @@
 #include "../simd/rows.h"
 #include "../simd/winograd.h"
 #include "../simd/fwht.h"
+#include "../simd/dense.h"
 
 #include "../simd/table.h"
