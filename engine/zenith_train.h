@@ -28,7 +28,8 @@ typedef struct zn_trainer zn_trainer;
 
 typedef struct zn_train_options { /* 0 or NULL is the default, in brackets */
     const char
-        *model; /* zenith-ae, zenith-prune, conv-baseline-ae, denoise-fast, denoise-balanced, denoise-best */
+        *model; /* zenith-ae, zenith-prune, conv-baseline-ae; zenith-taesd, zenith-lite, zenith-spectral,
+                 * vanilla-taesd: encoder and decoder in one file; denoise-fast, denoise-balanced, denoise-best */
     const char
         *task; /* restore, or one damage alone: restore-gaussian, restore-shot, restore-blur; reconstruct
                 * (all of wavelets); denoise (pictures) [restore; of a denoiser: denoise] */
@@ -49,6 +50,8 @@ typedef struct zn_train_options { /* 0 or NULL is the default, in brackets */
     double penalty;     /* on each open gate */
     bool hard_gates;    /* as in inference, from the start */
     bool residual;      /* the named extension: blocks and network add to their input */
+    const char *activation; /* the named extension of the first document's networks: relu, silu or gelu [none] */
+    bool windows;           /* likewise: the gates, as long as these pictures, become windows of any picture */
     double wave[2];     /* the wavelets' frequencies, radians per pixel [0.05, 0.3] */
     double spread[2];   /* the deviation of their envelopes, pixels [20, 80] */
     double sigma[2];    /* the noise of the task denoise, of 255 [0, 55]; of restore, of 1 [0.2, 0.2] */

@@ -116,20 +116,23 @@ static bool read_jpeg(zn_array *out, const char *path)
 }
 #endif
 
-static bool read_picture(zn_array *out, const char *path)
+typedef enum found { NO_PICTURE, UNREADABLE, READ } found;
+
+/* What a file is, by its name, and what it holds. */
+static found read_picture(zn_array *out, const char *path)
 {
     const char *dot = strrchr(path, '.');
 
 #ifdef ZN_HAVE_PNG
     if (dot && !strcasecmp(dot, ".png"))
-        return read_png(out, path);
+        return read_png(out, path) ? READ : UNREADABLE;
 #endif
 #ifdef ZN_HAVE_JPEG
     if (dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg")))
-        return read_jpeg(out, path);
+        return read_jpeg(out, path) ? READ : UNREADABLE;
 #endif
     (void)out, (void)dot;
-    return false;
+    return NO_PICTURE;
 }
 
 int pictures_read(const char *folder, bool (*each)(void *cookie, const char *name, const zn_array *picture),
@@ -143,11 +146,14 @@ int pictures_read(const char *folder, bool (*each)(void *cookie, const char *nam
         char path[4096];
         zn_array a = { 0 };
 
+        found f;
+
         snprintf(path, sizeof path, "%s/%s", folder, list[i]->d_name);
-        if (more && read_picture(&a, path)) {
-            more = each(cookie, list[i]->d_name, &a);
-            count++;
-        }
+        f = more ? read_picture(&a, path) : NO_PICTURE;
+
+        if (f != NO_PICTURE)
+            more = each(cookie, list[i]->d_name, f == READ ? &a : NULL);
+        count += f == READ;
         free(a.data);
         free(list[i]);
     }

@@ -7,8 +7,9 @@
 
 bool pictures_supported(void);
 
-/* Calls each() for every picture of the folder that can be read, in the order of names; *data is freed after
- * it. Returns how many there were, or -1 if the folder cannot be read; each() returns false to stop. */
+/* Calls each() for every picture of the folder, in the order of names, with NULL for one that cannot be read;
+ * *data is freed after it.  Returns how many could be read, or -1 if the folder cannot; each() returns false
+ * to stop. */
 int pictures_read(const char *folder, bool (*each)(void *cookie, const char *name, const zn_array *picture),
                   void *cookie);
 

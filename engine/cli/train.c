@@ -16,7 +16,9 @@
 static const char help[] =
     "zenith train MODEL --out FILE.safetensors [options]\n"
     "\n"
-    "  MODEL            zenith-ae, zenith-prune, conv-baseline-ae; denoise-fast, -balanced, -best\n"
+    "  MODEL            zenith-ae, zenith-prune, conv-baseline-ae; zenith-taesd, zenith-lite, "
+    "zenith-spectral,\n"
+    "                   vanilla-taesd (encoder and decoder); denoise-fast, -balanced, -best\n"
     "  --task T         restore wavelets (or restore-gaussian, restore-shot, restore-blur: one damage), "
     "reconstruct\n"
     "                   them; denoise (a denoiser on --pictures)\n"
@@ -28,6 +30,8 @@ static const char help[] =
     "  --relative P     a picture's error counts as (its damage)^-P [0]\n"
     "  --temperature T  of the gates' noise [0]; --penalty P on open gates; --dropout P of spectral numbers\n"
     "  --residual       the extension: blocks and network add to their input\n"
+    "  --activation A   of zenith-taesd and its kin: relu, silu or gelu; --windows: weights for any "
+    "picture's size\n"
     "  --wave A,B --spread A,B   the wavelets' frequencies and sizes [0.05,0.3 and 20,80]\n"
     "  --sigma A,B      the noise [restore: 0.2,0.2; denoise, of 255: 0,55]\n"
     "  --engine E --threads N\n";
@@ -81,6 +85,8 @@ static const struct {
     { "--cosine", FLAG, offsetof(settings, o.cosine) },
     { "--relative", NUMBER, offsetof(settings, o.relative) },
     { "--residual", FLAG, offsetof(settings, o.residual) },
+    { "--activation", TEXT, offsetof(settings, o.activation) },
+    { "--windows", FLAG, offsetof(settings, o.windows) },
 };
 
 static bool set_value(void *to, kind k, const char *value)
@@ -152,8 +158,13 @@ static bool add_picture(void *cookie, const char *name, const zn_array *picture)
 {
     album *a = cookie;
     zn_error err;
-    zn_status s = zn_trainer_add_picture(a->t, picture, &err);
+    zn_status s;
 
+    if (!picture) {
+        fprintf(stderr, "zenith: %s is left out: it cannot be read as a picture\n", name);
+        return true;
+    }
+    s = zn_trainer_add_picture(a->t, picture, &err);
     a->n += !s;
     if (s)
         fprintf(stderr, "zenith: %s is left out: %s\n", name, err.text);
@@ -186,14 +197,19 @@ static double now(void)
     return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
 
-/* On a terminal one line that changes, elsewhere one line in ten seconds. */
+/* On a terminal a bar that grows, elsewhere one line in ten seconds. */
 static void show(const zn_train_report *r, double loss, double speed)
 {
+    static const char full[] = "####################", empty[] = "--------------------";
     bool tty = isatty(STDERR_FILENO);
+    int width = (int)sizeof full - 1, bar = (int)(r->step * width / r->steps);
     int left = speed > 0 ? (int)((double)(r->steps - r->step) / speed) : 0;
 
-    fprintf(stderr, "%sstep %lld of %lld  loss %.5f  %.1f steps/s  %d:%02d left", tty ? "\r" : "",
-            (long long)r->step, (long long)r->steps, loss, speed, left / 60, left % 60);
+    bar = bar < width ? bar : width;
+    if (tty)
+        fprintf(stderr, "\r[%.*s%.*s] ", bar, full, width - bar, empty);
+    fprintf(stderr, "step %lld of %lld  loss %.5f  %.1f steps/s  %d:%02d left", (long long)r->step,
+            (long long)r->steps, loss, speed, left / 60, left % 60);
     if (r->all_gates > 0)
         fprintf(stderr, "  gates open %.0f %%", 100 * r->open_gates / r->all_gates);
     fputs(tty ? "   " : "\n", stderr);
@@ -233,6 +249,20 @@ static int train(zn_trainer *t, const settings *s)
     return EXIT_DONE;
 }
 
+/* Found out before hours of training, not after. */
+static bool can_write(const char *path)
+{
+    bool there = !access(path, F_OK);
+    FILE *f = fopen(path, "ab");
+
+    if (!f)
+        return false;
+    fclose(f);
+    if (!there)
+        remove(path);
+    return true;
+}
+
 static int show_test(zn_trainer *t, const settings *s)
 {
     static const char *const restore[] = { "Gaussian noise 0.3", "shot noise 5 %", "box blur 3x3" };
@@ -267,6 +297,8 @@ int cmd_train(int argc, char **argv)
     }
     if ((status = parse(&s, argc, argv)))
         return status;
+    if (!can_write(s.out) || (s.checkpoint && !can_write(s.checkpoint)))
+        return fail("%s cannot be written; is the folder there?", can_write(s.out) ? s.checkpoint : s.out);
     if (zn_engine_open(&engine, s.engine, s.threads, &err) || zn_trainer_open(&t, engine, &s.o, &err)) {
         zn_engine_close(&engine);
         return fail("%s", err.text);

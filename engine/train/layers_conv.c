@@ -31,6 +31,114 @@ static void product(zn_node *o, real *y, size_t ldy, const real *a, size_t ar, s
 }
 #endif
 
+/* ---- few pixels, many weights -------------------------------------------------------------------------- */
+
+/* Then the time goes into reading the weights, which must not be copied first: y, dx and the weights'
+ * gradient are computed from where the weights lie.  x, dx: [pixels][len]. */
+#ifdef ZN_TRAIN_DOUBLE
+static bool is_thin(const zn_node *o, size_t len)
+{
+    return (void)o, (void)len, false;
+}
+
+static void thin_forward(zn_node *o, const real *x, size_t len)
+{
+    (void)o, (void)x, (void)len;
+}
+
+static void thin_backward(zn_node *o, real *dx, const real *x, size_t len, bool add)
+{
+    (void)o, (void)dx, (void)x, (void)len, (void)add;
+}
+#else
+enum {
+    THIN_PIXELS = 64,
+    THIN_ROWS = 64,      /* of weights, per item forwards */
+    THIN_CUT = 512,      /* of k */
+    THIN_STRIP = 1 << 13 /* numbers of x, and of dx, per item backwards: both stay in L1 */
+};
+
+typedef struct thin_job {
+    zn_node *o;
+    const real *x;
+    real *dx;
+    size_t len, strip;
+    bool add;
+} thin_job;
+
+static bool is_thin(const zn_node *o, size_t len)
+{
+    return o->net->dev->k->dots && zn_node_pixels(o) <= THIN_PIXELS && len >= THIN_CUT &&
+           len % ZN_DENSE_UNIT == 0 && o->c % ZN_DENSE_ROWS == 0;
+}
+
+static void thin_item(void *cookie, int item, int worker)
+{
+    const thin_job *job = cookie;
+    const zn_node *o = job->o;
+    int first = item * THIN_ROWS, n = o->c - first < THIN_ROWS ? o->c - first : THIN_ROWS;
+    int m = (int)zn_node_pixels(o);
+    const real *w = zn_node_w(o, 0) + (size_t)first * job->len;
+    real *x = zn_node_scratch(o, worker);
+
+    for (int p = 0; p < m; p++)
+        for (int i = 0; i < n; i++)
+            o->y[(size_t)p * (size_t)o->c + (size_t)(first + i)] =
+                o->param[1] == ZN_NO_PARAM ? 0 : zn_node_w(o, 1)[first + i];
+    for (size_t k = 0; k < job->len; k += THIN_CUT) {
+        size_t cut = job->len - k < THIN_CUT ? job->len - k : THIN_CUT;
+
+        for (int p = 0; p < m; p++) /* rows that are a power of two apart share few sets of the cache */
+            memcpy(x + (size_t)p * THIN_CUT, job->x + (size_t)p * job->len + k, cut * sizeof *x);
+        o->net->dev->k->dots(o->y + first, (size_t)o->c, x, THIN_CUT, w + k, job->len, m, n, (int)cut);
+    }
+}
+
+static void thin_forward(zn_node *o, const real *x, size_t len)
+{
+    thin_job job = { .o = o, .x = x, .len = len };
+
+    zn_pool_run(o->net->dev->pool, thin_item, &job, zn_items((size_t)o->c, THIN_ROWS));
+}
+
+/* All rows of a strip of columns. */
+static void thin_back_item(void *cookie, int item, int worker)
+{
+    const thin_job *job = cookie;
+    zn_node *o = job->o;
+    size_t first = (size_t)item * job->strip, left = job->len - first,
+           n = left < job->strip ? left : job->strip;
+    size_t m = zn_node_pixels(o);
+    real *x = zn_node_scratch(o, worker), *dx = x + m * n, *dy = dx + m * n;
+
+    for (size_t p = 0; p < m; p++)
+        memcpy(x + p * n, job->x + p * job->len + first, n * sizeof *x);
+    memset(dx, 0, m * n * sizeof *dx);
+    for (size_t r = 0; r < (size_t)o->c; r += ZN_DENSE_ROWS) {
+        size_t at = r * job->len + first;
+
+        for (size_t p = 0; p < m; p++)
+            memcpy(dy + p * ZN_DENSE_ROWS, o->dy + p * (size_t)o->c + r, ZN_DENSE_ROWS * sizeof *dy);
+        o->net->dev->k->dense_back(zn_node_g(o, 0) + at, dx, zn_node_w(o, 0) + at, job->len, x, dy, (int)m,
+                                   (int)n);
+    }
+    for (size_t p = 0; p < m && job->dx; p++)
+        for (size_t j = 0; j < n; j++) {
+            real *to = job->dx + p * job->len + first + j;
+
+            *to = job->add ? *to + dx[p * n + j] : dx[p * n + j];
+        }
+}
+
+static void thin_backward(zn_node *o, real *dx, const real *x, size_t len, bool add)
+{
+    thin_job job = { .o = o, .x = x, .dx = dx, .len = len, .add = add };
+
+    job.strip = THIN_STRIP / zn_node_pixels(o) / ZN_DENSE_UNIT * ZN_DENSE_UNIT;
+    zn_pool_run(o->net->dev->pool, thin_back_item, &job, zn_items(len, job.strip));
+}
+#endif
+
 /* ---- dense convolution: columns of patches times a matrix ---------------------------------------------- */
 
 static bool is_pointwise(const zn_node *o)
@@ -110,12 +218,15 @@ static void conv_forward(zn_node *o)
 {
     zn_node *x = zn_node_in(o, 0);
     size_t len = patch_len(o);
+    const real *in = is_pointwise(o) ? x->y : o->save;
 
     if (!is_pointwise(o))
         zn_node_run(o, gather_item, (size_t)o->n * (size_t)o->h, 1);
-    product(o, o->y, (size_t)o->c, is_pointwise(o) ? x->y : o->save, len, 1, zn_node_w(o, 0), 1, len,
-            (int)zn_node_pixels(o), o->c, (int)len, o->param[1] == ZN_NO_PARAM ? NULL : zn_node_w(o, 1),
-            false);
+    if (is_thin(o, len))
+        thin_forward(o, in, len);
+    else
+        product(o, o->y, (size_t)o->c, in, len, 1, zn_node_w(o, 0), 1, len, (int)zn_node_pixels(o), o->c,
+                (int)len, o->param[1] == ZN_NO_PARAM ? NULL : zn_node_w(o, 1), false);
 }
 
 static void conv_backward(zn_node *o)
@@ -123,16 +234,21 @@ static void conv_backward(zn_node *o)
     zn_node *x = zn_node_in(o, 0);
     size_t len = patch_len(o);
     int m = (int)zn_node_pixels(o);
-    bool in_place = is_pointwise(o);
+    bool in_place = is_pointwise(o), thin = is_thin(o, len);
+    const real *in = in_place ? x->y : o->save;
+    real *dx = in_place ? x->dy : o->net->temp;
 
-    product(o, zn_node_g(o, 0), len, o->dy, 1, (size_t)o->c, in_place ? x->y : o->save, len, 1, o->c,
-            (int)len, m, NULL, false);
+    if (thin)
+        thin_backward(o, x->wants ? dx : NULL, in, len, in_place && x->ready);
+    else
+        product(o, zn_node_g(o, 0), len, o->dy, 1, (size_t)o->c, in, len, 1, o->c, (int)len, m, NULL, false);
     if (o->param[1] != ZN_NO_PARAM)
         zn_node_run(o, bias_item, (size_t)o->c, LANES);
     if (!x->wants)
         return;
-    product(o, in_place ? x->dy : o->net->temp, len, o->dy, (size_t)o->c, 1, zn_node_w(o, 0), len, 1, m,
-            (int)len, o->c, NULL, in_place && x->ready);
+    if (!thin)
+        product(o, dx, len, o->dy, (size_t)o->c, 1, zn_node_w(o, 0), len, 1, m, (int)len, o->c, NULL,
+                in_place && x->ready);
     if (!in_place)
         zn_node_run(o, scatter_item, (size_t)x->n * (size_t)x->h, 1);
 }

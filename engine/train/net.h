@@ -97,6 +97,12 @@ int zn_net_halves(zn_net *net, int x);     /* the product of the two halves of t
 int zn_net_add(zn_net *net, int a, int b);
 int zn_net_shuffle(zn_net *net, int x, int r);
 int zn_net_unshuffle(zn_net *net, int x, int r);
+int zn_net_grouped(zn_net *net, int x, const char *name, int groups, int cout, real deviation); /* 1x1 */
+/* H diag(gate) H / n along w or h, in windows of n that begin at -shift; the parameter is the gate. */
+int zn_net_lines(zn_net *net, int x, const char *name, bool along_w, int n, int shift);
+int zn_net_spectral(zn_net *net, int x, const char *name, int cout); /* .scale and .bias */
+int zn_net_up2(zn_net *net, int x);                                  /* nearest neighbour */
+int zn_net_act(zn_net *net, int x, zn_act act);                      /* none, ReLU, SiLU or GELU */
 
 /* Allocates the parameters and gives them their initial values from the seed.  False: no memory. */
 bool zn_net_finish(zn_net *net, uint64_t seed);

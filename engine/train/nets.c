@@ -82,6 +82,91 @@ bool zn_build_conv_baseline(zn_net *net, int batch, int size, int base)
     return true;
 }
 
+/* ---- the autoencoders of the first document: models/zenith_taesd.c ------------------------------------- */
+
+typedef struct half {
+    zn_net *net;
+    const char *name; /* enc or dec */
+    bool vanilla, shuffles, spectral;
+    zn_act act;
+} half;
+
+/* y = x + mixing(x), or two convolutions */
+static int autoencoder_block(const half *f, int x, int i)
+{
+    int c = f->net->node[x]->c, y;
+    char name[48];
+
+    snprintf(name, sizeof name, "%s.block%d.%s", f->name, i, f->vanilla ? "conv1" : "compress");
+    if (f->vanilla) {
+        y = zn_net_act(f->net, zn_net_conv(f->net, x, name, 3, 1, 1, c, true, 1), f->act);
+        snprintf(name, sizeof name, "%s.block%d.conv2", f->name, i);
+        return zn_net_add(f->net, x, zn_net_conv(f->net, y, name, 3, 1, 1, c, true, 1));
+    }
+    y = zn_net_grouped(f->net, x, name, 4, c / 4, (real)0.05);
+    snprintf(name, sizeof name, "%s.block%d.gate_h", f->name, i);
+    y = zn_net_lines(f->net, y, name, true, f->net->node[y]->w, 0);
+    snprintf(name, sizeof name, "%s.block%d.gate_v", f->name, i);
+    y = zn_net_act(f->net, zn_net_lines(f->net, y, name, false, f->net->node[y]->h, 0), f->act);
+    snprintf(name, sizeof name, "%s.block%d.expand", f->name, i);
+    return zn_net_add(f->net, x, zn_net_grouped(f->net, y, name, 4, c, (real)0.05));
+}
+
+static int linear(const half *f, int x, const char *name, int cout)
+{
+    return f->spectral ? zn_net_spectral(f->net, x, name, cout)
+                       : zn_net_conv(f->net, x, name, 1, 1, 0, cout, true, 1);
+}
+
+/* Steps and blocks; width: of the outputs of the four steps. */
+static int autoencoder_half(const half *f, int x, bool decoder, const int width[4])
+{
+    static const char *const step[2][4] = { { "stem", "down1", "down2", "out" },
+                                            { "in", "up1", "up2", "out" } };
+
+    for (int i = 0; i < 4; i++) {
+        char name[48];
+
+        snprintf(name, sizeof name, "%s.%s", f->name, step[decoder][i]);
+        if (f->shuffles) {
+            bool four = decoder && i < 3;
+
+            x = linear(f, !decoder && i ? zn_net_unshuffle(f->net, x, 2) : x, name,
+                       four ? 4 * width[i] : width[i]);
+            if (i < 3)
+                x = zn_net_act(f->net, x, f->act);
+            x = four ? zn_net_shuffle(f->net, x, 2) : x;
+        } else {
+            bool one = decoder && !i;
+
+            x = zn_net_conv(f->net, decoder && i ? zn_net_up2(f->net, x) : x, name, one ? 1 : 3,
+                            !decoder && i ? 2 : 1, one ? 0 : 1, width[i], true, 1);
+            if (i < 3)
+                x = zn_net_act(f->net, x, f->act);
+        }
+        if (i < 3)
+            x = autoencoder_block(f, x, i + 1);
+    }
+    return x;
+}
+
+bool zn_build_autoencoder(zn_net *net, int batch, int size, int base, const char *model, zn_act act)
+{
+    half f = { .net = net, .name = "enc", .act = act };
+    const int down[4] = { base, 2 * base, 4 * base, 4 }, up[4] = { 4 * base, 2 * base, base, 3 };
+    int x;
+
+    f.vanilla = !strcmp(model, "vanilla-taesd");
+    f.spectral = !strcmp(model, "zenith-spectral");
+    f.shuffles = f.spectral || !strcmp(model, "zenith-lite");
+    if (size < 16 || size & (size - 1) || base < 4 || (!f.vanilla && base % 16))
+        return false;
+    x = autoencoder_half(&f, zn_net_input(net, batch, size, size, 3), false, down);
+    f.name = "dec";
+    autoencoder_half(&f, x, true, up);
+    return true;
+}
+
 /* ---- denoisers ----------------------------------------------------------------------------------------- */
 
 static int dim(const zn_weights *w, int d, const char *name)

@@ -33,6 +33,7 @@ struct zn_trainer {
     real weight[MAX_BATCH]; /* of a picture's error, with `relative` */
     zn_picture *pictures;
     int n_pictures;
+    zn_act act;
     char model[32];
 };
 
@@ -43,10 +44,38 @@ static bool is_denoiser(const char *model)
     return !strncmp(model, "denoise-", 8);
 }
 
+/* Of the first document: those whose blocks can have an activation. */
+static bool is_autoencoder(const char *model)
+{
+    return !strcmp(model, "zenith-taesd") || !strcmp(model, "zenith-lite") ||
+           !strcmp(model, "zenith-spectral") || !strcmp(model, "vanilla-taesd");
+}
+
+static zn_status check_activation(zn_trainer *t, zn_error *err)
+{
+    static const char *const name[] = { "relu", "silu", "gelu" };
+    static const zn_act act[] = { ZN_RELU, ZN_SILU, ZN_GELU };
+    bool asked = t->o.activation || t->o.windows;
+
+    for (int i = 0; i < 3 && t->o.activation; i++)
+        if (!strcmp(t->o.activation, name[i])) {
+            t->act = act[i];
+            t->o.activation = name[i];
+        }
+    if (asked && !is_autoencoder(t->model))
+        return zn_fail(err, ZN_E_USAGE, "%s has no activation or windows to choose", t->model);
+    if (t->o.activation && !t->act)
+        return zn_fail(err, ZN_E_USAGE, "the activation '%.40s' is not one of relu, silu, gelu",
+                       t->o.activation);
+    return ZN_OK;
+}
+
 static zn_status check_options(zn_trainer *t, const zn_train_options *o, zn_error *err)
 {
     static const char *const models[] = { "zenith-ae",    "zenith-prune",     "conv-baseline-ae",
-                                          "denoise-fast", "denoise-balanced", "denoise-best" };
+                                          "denoise-fast", "denoise-balanced", "denoise-best",
+                                          "zenith-taesd", "zenith-lite",      "zenith-spectral",
+                                          "vanilla-taesd" };
     static const struct {
         const char *name;
         task task;
@@ -62,8 +91,8 @@ static zn_status check_options(zn_trainer *t, const zn_train_options *o, zn_erro
         known = known || !strcmp(o->model, models[k]);
     if (!known)
         return zn_fail(err, ZN_E_USAGE,
-                       "'%s' cannot be trained; zenith-ae, zenith-prune, conv-baseline-ae and the "
-                       "denoisers can",
+                       "'%s' cannot be trained; zenith-ae, zenith-prune, conv-baseline-ae, zenith-taesd, "
+                       "zenith-lite, zenith-spectral, vanilla-taesd and the denoisers can",
                        o->model ? o->model : "");
     snprintf(t->model, sizeof t->model, "%s", o->model);
     t->o = *o;
@@ -94,7 +123,7 @@ static zn_status check_options(zn_trainer *t, const zn_train_options *o, zn_erro
         return zn_fail(err, ZN_E_USAGE,
                        "size is from 16 to 1024, batch from 1 to 256, base from 1 to 64, dropout "
                        "from 0 to below 1");
-    return ZN_OK;
+    return check_activation(t, err);
 }
 
 static zn_status build(zn_trainer *t, const zn_weights *w, zn_error *err)
@@ -107,11 +136,17 @@ static zn_status build(zn_trainer *t, const zn_weights *w, zn_error *err)
         return zn_fail(err, ZN_E_MEMORY, "out of memory");
     if (t->task == DENOISE)
         ok = zn_build_denoiser(t->net, o->batch, o->size, w);
+    else if (is_autoencoder(t->model))
+        ok = zn_build_autoencoder(t->net, o->batch, o->size, o->base, t->model, t->act);
     else if (!strcmp(t->model, "conv-baseline-ae"))
         ok = zn_build_conv_baseline(t->net, o->batch, o->size, o->base);
     else
         ok = zn_build_zenith_ae(t->net, o->batch, o->size, o->base, !strcmp(t->model, "zenith-prune"),
                                 o->residual);
+    if (!ok && is_autoencoder(t->model))
+        return zn_fail(err, ZN_E_USAGE,
+                       "%d pixels are not a power of two from 16, or the base is not a multiple of 16",
+                       o->size);
     if (!ok)
         return zn_fail(
             err, ZN_E_USAGE,
@@ -143,11 +178,11 @@ static void describe(const zn_trainer *t, char *text, size_t size)
              "relative %.9g seed %llu "
              "temperature %.9g dropout %.9g penalty %.9g hard %d residual %d wave %.9g %.9g spread %.9g %.9g "
              "sigma %.9g "
-             "%.9g",
+             "%.9g activation %d",
              t->model, (int)t->task, t->damage, o->base, o->size, o->batch, (long long)o->steps, o->rate,
              o->decay, o->cosine, o->absolute, o->relative, (unsigned long long)o->seed, o->temperature,
              o->dropout, o->penalty, o->hard_gates, o->residual, t->wavelets.wave[0], t->wavelets.wave[1],
-             t->wavelets.spread[0], t->wavelets.spread[1], o->sigma[0], o->sigma[1]);
+             t->wavelets.spread[0], t->wavelets.spread[1], o->sigma[0], o->sigma[1], (int)t->act);
 }
 
 static zn_status read_checkpoint(zn_trainer *t, const zn_weights *w, zn_error *err)
@@ -405,8 +440,15 @@ zn_status zn_trainer_test(zn_trainer *t, int kind, double *before, double *after
 zn_status zn_trainer_save(const zn_trainer *t, const char *path, zn_error *err)
 {
     const zn_save_part part = { "", t->net->w };
-    const char *meta[] = { "model", t->model, t->o.residual ? "residual" : NULL, "1", NULL };
+    const char *meta[9] = { "model", t->model };
+    int n = 2;
 
+    if (t->o.residual)
+        meta[n++] = "residual", meta[n++] = "1";
+    if (t->act)
+        meta[n++] = "activation", meta[n++] = t->o.activation;
+    if (t->o.windows)
+        meta[n++] = "window", meta[n++] = "plain";
     return zn_save_safetensors(path, t->net, &part, 1, meta, err);
 }
 

@@ -181,6 +181,110 @@ static void test_saved_weights_run(void)
     TRY(check_saved("zenith-prune", true));
 }
 
+/* Encoder and decoder of a file give, one after the other, what the network gives that was trained. */
+static void check_autoencoder(const char *stem, const char *activation)
+{
+    enum { S = 32 };
+    zn_train_options o = { .model = stem,
+                           .task = "reconstruct",
+                           .base = 16,
+                           .batch = 1,
+                           .size = S,
+                           .steps = 3,
+                           .activation = activation,
+                           .rate = 3e-3 };
+    char path[] = "/tmp/zenith-train-XXXXXX", enc[48], dec[48];
+    const char *file = path;
+    int fd = mkstemp(path);
+    zn_trainer *t = NULL;
+    zn_train_report r;
+    zn_model *a = NULL, *b = NULL;
+    zn_weights *w = NULL;
+    zn_net *net = zn_net_new(engine->dev);
+    zn_error err = { "" };
+    zn_array x = { malloc(S * S * 3 * sizeof(float)), S, S, 3 },
+             y = { malloc(S * S * 3 * sizeof(float)), S, S, 3 };
+    zn_array z = { malloc(S * S / 16 * sizeof(float)), S / 8, S / 8, 4 };
+    double worst = -1;
+    bool ok = fd >= 0 && !zn_trainer_open(&t, engine, &o, &err);
+
+    snprintf(enc, sizeof enc, "%s-encode", stem);
+    snprintf(dec, sizeof dec, "%s-decode", stem);
+    for (int i = 0; i < 3 && ok; i++)
+        ok = !zn_trainer_step(t, &r, &err);
+    ok = ok && !zn_trainer_save(t, path, &err) && !zn_weights_open(&w, &file, 1, &err) &&
+         !zn_model_open(&a, engine, enc, &file, 1, &err) && !zn_model_open(&b, engine, dec, &file, 1, &err);
+    if (ok && zn_build_autoencoder(net, 1, S, 16, stem, activation ? ZN_GELU : ZN_NONE) &&
+        zn_net_finish(net, 0) && !zn_net_load(net, net->w, w, "", &err)) {
+        for (int i = 0; i < S * S * 3; i++)
+            x.data[i] = net->node[0]->y[i] = (float)zn_normal(8, 0, (uint64_t)i) * 0.3f;
+        zn_net_forward(net);
+        if (!zn_model_run(a, &x, 1, &z, NULL, &err) && !zn_model_run(b, &z, 1, &y, NULL, &err)) {
+            worst = 0;
+            for (int i = 0; i < S * S * 3; i++)
+                larger(&worst, y.data[i] - zn_net_last(net)->y[i]);
+        }
+    }
+    zn_model_close(&a);
+    zn_model_close(&b);
+    zn_weights_close(&w);
+    zn_trainer_close(&t);
+    zn_net_free(&net);
+    free(x.data);
+    free(y.data);
+    free(z.data);
+    if (fd >= 0) {
+        close(fd);
+        unlink(path);
+    }
+    CHECK(worst >= 0, "%s: %s", stem, err.text);
+    CHECK(worst <= 1e-4, "%s: off by %g", stem, worst);
+}
+
+static void test_autoencoders_run(void)
+{
+    TRY(check_autoencoder("zenith-taesd", NULL));
+    TRY(check_autoencoder("zenith-lite", NULL));
+    TRY(check_autoencoder("zenith-lite", "gelu"));
+    TRY(check_autoencoder("zenith-spectral", NULL));
+    TRY(check_autoencoder("zenith-spectral", "gelu"));
+    TRY(check_autoencoder("vanilla-taesd", "gelu"));
+}
+
+/* A layer of few pixels and many weights: the fast way against plain products. */
+static void test_thin_layers(void)
+{
+    void *plain = zn_backend_scalar.open(1, NULL);
+    zn_net *net[2] = { zn_net_new(engine->dev), zn_net_new(plain) };
+    double worst = 0, top = 0;
+
+    for (int i = 0; i < 2; i++) {
+        int x = zn_net_input(net[i], 1, 3, 2, 24);
+
+        x = zn_net_conv(net[i], x, "a", 1, 1, 0, 528, true, 1);
+        x = zn_net_conv(net[i], x, "b", 1, 1, 0, 72, true, 1); /* thin: 6 pixels, 528 inputs */
+        zn_net_conv(net[i], x, "c", 1, 1, 0, 8, false, 1);
+        if (!zn_net_finish(net[i], 3))
+            abort();
+        for (size_t j = 0; j < zn_node_len(net[i]->node[0]); j++)
+            net[i]->node[0]->y[j] = (float)zn_normal(4, 0, j);
+        zn_net_forward(net[i]);
+        for (size_t j = 0; j < zn_node_len(zn_net_last(net[i])); j++)
+            zn_net_last(net[i])->dy[j] = (float)zn_normal(5, 0, j);
+        zn_net_backward(net[i]);
+    }
+    for (size_t j = 0; j < zn_node_len(zn_net_last(net[0])); j++)
+        larger(&worst, zn_net_last(net[0])->y[j] - zn_net_last(net[1])->y[j]);
+    for (size_t j = 0; j < net[0]->len; j++) {
+        larger(&worst, net[0]->g[j] - net[1]->g[j]);
+        larger(&top, net[1]->g[j]);
+    }
+    zn_net_free(&net[0]);
+    zn_net_free(&net[1]);
+    zn_backend_scalar.close(plain);
+    CHECK(top > 1 && worst <= 1e-5 * top, "off by %g of %g", worst, top);
+}
+
 /* ---- runs ---------------------------------------------------------------------------------------------- */
 
 static unsigned char *slurp(const char *path, size_t *size)
@@ -271,7 +375,14 @@ static void test_same_bits(void)
 
     TRY(check_run(prune));
     TRY(check_run(baseline));
+    zn_train_options lite = {
+        .model = "zenith-lite", .activation = "silu", .base = 16, .batch = 2, .size = 32, .steps = 10
+    };
+    zn_train_options wide = { .model = "conv-baseline-ae", .base = 4, .batch = 1, .size = 32, .steps = 10 };
+
     TRY(check_run(denoiser));
+    TRY(check_run(lite));
+    TRY(check_run(wide));
 }
 
 static void test_it_learns(void)
@@ -335,6 +446,8 @@ int main(void)
     RUN(test_products);
     RUN(test_baseline_is_the_model);
     RUN(test_saved_weights_run);
+    RUN(test_autoencoders_run);
+    RUN(test_thin_layers);
     RUN(test_same_bits);
     RUN(test_it_learns);
     RUN(test_refusals);

@@ -17,9 +17,13 @@ static float noise(unsigned *seed)
 
 static zn_tensor tensor(int h, int w, int c, unsigned seed)
 {
-    zn_tensor t = {
-        engine->be->alloc(engine->dev, (size_t)h * (size_t)w * (size_t)c * sizeof(float)), 1, h, w, c, c
-    };
+    zn_tensor t = { engine->be->alloc(engine->dev, (size_t)h * (size_t)w * (size_t)c * sizeof(float)),
+                    1,
+                    h,
+                    w,
+                    c,
+                    c,
+                    ZN_F32 };
     float *x = malloc(zn_pixels(t) * (size_t)c * sizeof *x);
 
     for (size_t i = 0; i < zn_pixels(t) * (size_t)c; i++)
@@ -267,6 +271,53 @@ static void test_exact_form_says_its_size(void)
     CHECK(s == ZN_E_USAGE && strstr(err.text, "32x16") && strstr(err.text, "64x64"), "%d: %s", s, err.text);
 }
 
+/* Linear maps multiplied together at load time give what the layers give one by one. */
+static void test_folded_is_layered(void)
+{
+    static const char *const half[] = { "zenith-lite-encode", "zenith-lite-decode", "zenith-spectral-encode",
+                                        "zenith-spectral-decode" };
+    const char *layered = "fold=0";
+
+    for (int i = 0; i < 4; i++) {
+        char path[256];
+        const char *file = path;
+        zn_array x = { NULL, 16, 32, 3 }, y = { 0 }, z;
+        zn_job job = { .set = &layered, .n_set = 1 };
+        zn_error err = { "" };
+        zn_model *m = NULL;
+        unsigned seed = 11;
+        double worst = 0, top = 0;
+        zn_status s;
+
+        snprintf(path, sizeof path, ZN_SOURCE_ROOT "/tests/data/golden/%s.safetensors", half[i]);
+        s = zn_model_open(&m, engine, half[i], &file, 1, &err);
+        if (i % 2)
+            x = (zn_array){ NULL, 2, 4, 4 };
+        x.data = calloc(zn_array_len(&x), sizeof(float));
+        for (size_t j = 0; j < zn_array_len(&x); j++)
+            x.data[j] = noise(&seed);
+        if (!s)
+            s = zn_model_shape(m, &x, 1, &y, &err);
+        z = y;
+        y.data = calloc(zn_array_len(&y) + 1, sizeof(float));
+        z.data = calloc(zn_array_len(&z) + 1, sizeof(float));
+        if (!s)
+            s = zn_model_run(m, &x, 1, &y, NULL, &err);
+        if (!s)
+            s = zn_model_run(m, &x, 1, &z, &job, &err);
+        for (size_t j = 0; j < zn_array_len(&y) && !s; j++) {
+            worst = fmax(worst, fabs((double)y.data[j] - (double)z.data[j]));
+            top = fmax(top, fabs((double)z.data[j]));
+        }
+        zn_model_close(&m);
+        free(x.data);
+        free(y.data);
+        free(z.data);
+        CHECK(!s, "%s: %s", half[i], err.text);
+        CHECK(top > 0 && worst <= 1e-5 * top, "%s: off by %g of %g", half[i], worst, top);
+    }
+}
+
 int main(void)
 {
     zn_engine_info list[16];
@@ -284,6 +335,7 @@ int main(void)
         RUN(test_shut_gates_leave_beta);
         RUN(test_parameters_as_documented);
         RUN(test_exact_form_says_its_size);
+        RUN(test_folded_is_layered);
         zn_engine_close(&engine);
     }
     return test_end();

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: MIT */
+/* layers_mix.c - what the autoencoders of the first Zenith document have besides convolutions: 1x1
+ * convolutions in groups, transforms along rows and columns with a gate, spectral layers, enlargement,
+ * activations; forward and backward.  A parameter's gradient is summed item by item, into temp, and then in
+ * the items' order. */
+#include "net.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { CHUNK = 1 << 13 /* numbers */, DEPTH = 4 /* rounds of a spectral layer */ };
+
+static void hadamard(real *v, size_t n)
+{
+    for (size_t len = 1; len < n; len *= 2)
+        for (size_t i = 0; i < n; i += 2 * len)
+            for (size_t j = i; j < i + len; j++) {
+                real a = v[j], b = v[j + len];
+
+                v[j] = a + b;
+                v[j + len] = a - b;
+            }
+}
+
+/* g = the sum of the items' parts in temp */
+static void add_parts(zn_node *o, real *g, size_t len, int items)
+{
+    for (size_t i = 0; i < len; i++)
+        g[i] = 0;
+    for (int k = 0; k < items; k++)
+        for (size_t i = 0; i < len; i++)
+            g[i] += o->net->temp[(size_t)k * len + i];
+}
+
+/* ---- 1x1 convolution in groups ------------------------------------------------------------------------- */
+
+/* k: groups.  weight [cout][cin / groups] */
+static void grouped_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie, *x = zn_node_in(o, 0);
+    size_t first, end = zn_node_range(o, item, zn_node_pixels(o), &first);
+    int in = x->c / o->k, out = o->c / o->k;
+
+    (void)worker;
+    for (size_t p = first; p < end; p++)
+        for (int c = 0; c < o->c; c++) {
+            const real *w = zn_node_w(o, 0) + c * in, *v = x->y + p * (size_t)x->c + c / out * in;
+            real sum = zn_node_w(o, 1)[c];
+
+            for (int i = 0; i < in; i++)
+                sum += w[i] * v[i];
+            o->y[p * (size_t)o->c + (size_t)c] = sum;
+        }
+}
+
+static void grouped_back_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie, *x = zn_node_in(o, 0);
+    size_t first, end = zn_node_range(o, item, zn_node_pixels(o), &first);
+    int in = x->c / o->k, out = o->c / o->k;
+    size_t len = (size_t)o->c * (size_t)(in + 1);
+    real *part = o->net->temp + (size_t)item * len, *bias = part + o->c * in;
+
+    (void)worker;
+    memset(part, 0, len * sizeof *part);
+    for (size_t p = first; p < end; p++) {
+        const real *dy = o->dy + p * (size_t)o->c;
+        real *dx = x->dy + p * (size_t)x->c;
+
+        if (!x->ready && x->wants)
+            memset(dx, 0, (size_t)x->c * sizeof *dx);
+        for (int c = 0; c < o->c; c++) {
+            const real *w = zn_node_w(o, 0) + c * in, *v = x->y + p * (size_t)x->c + c / out * in;
+
+            bias[c] += dy[c];
+            for (int i = 0; i < in; i++) {
+                part[c * in + i] += dy[c] * v[i];
+                if (x->wants)
+                    dx[c / out * in + i] += dy[c] * w[i];
+            }
+        }
+    }
+}
+
+static size_t grouped_chunk(const zn_node *o)
+{
+    return 1 + CHUNK / (size_t)o->c;
+}
+
+static void grouped_forward(zn_node *o)
+{
+    zn_node_run(o, grouped_item, zn_node_pixels(o), grouped_chunk(o));
+}
+
+static void grouped_backward(zn_node *o)
+{
+    size_t in = (size_t)(zn_node_in(o, 0)->c / o->k), c = (size_t)o->c;
+    int items = zn_items(zn_node_pixels(o), grouped_chunk(o));
+
+    zn_node_run(o, grouped_back_item, zn_node_pixels(o), grouped_chunk(o));
+    memset(zn_node_g(o, 0), 0, c * in * sizeof(real));
+    memset(zn_node_g(o, 1), 0, c * sizeof(real));
+    for (int k = 0; k < items; k++) {
+        const real *part = o->net->temp + (size_t)k * c * (in + 1);
+
+        for (size_t i = 0; i < c * in; i++)
+            zn_node_g(o, 0)[i] += part[i];
+        for (size_t i = 0; i < c; i++)
+            zn_node_g(o, 1)[i] += part[c * in + i];
+    }
+}
+
+static const zn_op grouped_op = { "grouped", grouped_forward, grouped_backward };
+
+int zn_net_grouped(zn_net *net, int x, const char *name, int groups, int cout, real deviation)
+{
+    const zn_node *in = net->node[x];
+    int each = in->c / groups, i = zn_net_add_node(net, &grouped_op, x, in->h, in->w, cout, 0);
+    zn_node *o = net->node[i];
+
+    o->wants = true;
+    o->k = groups;
+    o->param[0] =
+        zn_net_add_param(net, name, "weight", (int[4]){ cout, each, 1, 1 }, ZN_INIT_NORMAL, deviation);
+    o->param[1] = zn_net_add_param(net, name, "bias", (int[4]){ cout }, ZN_INIT_ZERO, 0);
+    zn_net_want_temp(net, (size_t)cout * (size_t)(each + 1) *
+                              (size_t)zn_items(zn_node_pixels(o), grouped_chunk(o)));
+    return i;
+}
+
+/* ---- rows and columns:  y = H diag(gate) H x / n ------------------------------------------------------- */
+
+/* k: n; stride: 1 along w, 0 along h; pad: the shift of the windows.  A line is one channel of a row or
+ * column. */
+static size_t lines(const zn_node *o)
+{
+    return zn_node_len(o) / (size_t)(o->stride ? o->w : o->h);
+}
+
+static size_t lines_chunk(const zn_node *o)
+{
+    return 1 + CHUNK / (size_t)(o->stride ? o->w : o->h);
+}
+
+/* The first number of line i, and how far apart its numbers are. */
+static size_t line_at(const zn_node *o, size_t i, size_t *step)
+{
+    size_t c = (size_t)o->c, row = (size_t)o->w * c;
+
+    *step = o->stride ? c : row;
+    return o->stride ? i / c * row + i % c : i / row * (size_t)o->h * row + i % row;
+}
+
+/* v = the window of a line from `from` on, transformed; outside the image it is 0. */
+static void read_window(real *v, const real *x, size_t step, int from, int len, int n)
+{
+    for (int i = 0; i < n; i++)
+        v[i] = from + i >= 0 && from + i < len ? x[(size_t)(from + i) * step] : 0;
+    hadamard(v, (size_t)n);
+}
+
+/* Both passes: y = H g H x / n, or dx = H g H dy / n and the part of dg. */
+static void run_lines(zn_node *o, int item, int worker, bool back)
+{
+    zn_node *in = zn_node_in(o, 0);
+    size_t first, end = zn_node_range(o, item, lines(o), &first), step;
+    int n = o->k, len = o->stride ? o->w : o->h;
+    const real *gate = zn_node_w(o, 0);
+    real *v = zn_node_scratch(o, worker), *u = v + n, *part = o->net->temp + (size_t)item * (size_t)n;
+
+    if (back)
+        memset(part, 0, (size_t)n * sizeof *part);
+    for (size_t l = first; l < end; l++) {
+        size_t at = line_at(o, l, &step);
+
+        for (int from = -o->pad; from < len; from += n) {
+            read_window(v, (back ? o->dy : in->y) + at, step, from, len, n);
+            if (back)
+                read_window(u, in->y + at, step, from, len, n);
+            for (int i = 0; i < n; i++) {
+                if (back)
+                    part[i] += u[i] * v[i] / (real)n;
+                v[i] *= gate[i] / (real)n;
+            }
+            hadamard(v, (size_t)n);
+            for (int i = 0; i < n; i++) {
+                real *to = (back ? in->dy : o->y) + at + (size_t)(from + i) * step;
+
+                if (from + i >= 0 && from + i < len && (!back || in->wants))
+                    *to = back && in->ready ? *to + v[i] : v[i];
+            }
+        }
+    }
+}
+
+static void lines_item(void *cookie, int item, int worker)
+{
+    run_lines(cookie, item, worker, false);
+}
+
+static void lines_back_item(void *cookie, int item, int worker)
+{
+    run_lines(cookie, item, worker, true);
+}
+
+static void lines_forward(zn_node *o)
+{
+    zn_node_run(o, lines_item, lines(o), lines_chunk(o));
+}
+
+static void lines_backward(zn_node *o)
+{
+    zn_node_run(o, lines_back_item, lines(o), lines_chunk(o));
+    add_parts(o, zn_node_g(o, 0), (size_t)o->k, zn_items(lines(o), lines_chunk(o)));
+}
+
+static const zn_op lines_op = { "lines", lines_forward, lines_backward };
+
+int zn_net_lines(zn_net *net, int x, const char *name, bool along_w, int n, int shift)
+{
+    const zn_node *in = net->node[x];
+    int i = zn_net_add_node(net, &lines_op, x, in->h, in->w, in->c, 0);
+    zn_node *o = net->node[i];
+
+    o->wants = true;
+    o->k = n;
+    o->stride = along_w;
+    o->pad = shift;
+    o->param[0] = zn_net_add_param(net, name, "", (int[4]){ n }, ZN_INIT_ONE, 1);
+    zn_net_want_temp(net, (size_t)n * (size_t)zn_items(lines(o), lines_chunk(o)));
+    return i;
+}
+
+/* ---- spectral layer: four times { permute, scale, H }, then the first outputs + bias ------------------- */
+
+/* k: P.  save[pixel][round][P]: what each round begins with. */
+static int permuted(int j, int round, int p)
+{
+    return (j * (2 * (round * p / 3 / 2) + 1) + round) %
+           p; /* as models/zenith_taesd.c without a perm in the file */
+}
+
+static size_t spectral_chunk(const zn_node *o)
+{
+    return 1 + CHUNK / (size_t)o->k;
+}
+
+static void spectral_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie, *x = zn_node_in(o, 0);
+    size_t first, end = zn_node_range(o, item, zn_node_pixels(o), &first), p = (size_t)o->k;
+    real *v = zn_node_scratch(o, worker);
+
+    for (size_t i = first; i < end; i++) {
+        real *save = o->save + i * DEPTH * p;
+
+        memcpy(save, x->y + i * (size_t)x->c, (size_t)x->c * sizeof *save);
+        memset(save + x->c, 0, (p - (size_t)x->c) * sizeof *save);
+        for (int r = 0; r < DEPTH; r++, save += p) {
+            for (int j = 0; j < o->k; j++)
+                v[j] = zn_node_w(o, 0)[(size_t)r * p + (size_t)j] * save[permuted(j, r, o->k)];
+            hadamard(v, p);
+            if (r < DEPTH - 1)
+                memcpy(save + p, v, p * sizeof *v);
+        }
+        for (int c = 0; c < o->c; c++)
+            o->y[i * (size_t)o->c + (size_t)c] = v[c] + zn_node_w(o, 1)[c];
+    }
+}
+
+static void spectral_back_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie, *x = zn_node_in(o, 0);
+    size_t first, end = zn_node_range(o, item, zn_node_pixels(o), &first), p = (size_t)o->k;
+    real *v = zn_node_scratch(o, worker), *u = v + p, *part = o->net->temp + (size_t)item * (DEPTH + 1) * p;
+
+    memset(part, 0, (DEPTH + 1) * p * sizeof *part);
+    for (size_t i = first; i < end; i++) {
+        for (size_t j = 0; j < p; j++) {
+            v[j] = j < (size_t)o->c ? o->dy[i * (size_t)o->c + j] : 0;
+            part[DEPTH * p + j] += v[j];
+        }
+        for (int r = DEPTH - 1; r >= 0; r--) {
+            const real *save = o->save + (i * DEPTH + (size_t)r) * p,
+                       *scale = zn_node_w(o, 0) + (size_t)r * p;
+
+            hadamard(v, p);
+            memset(u, 0, p * sizeof *u);
+            for (int j = 0; j < o->k; j++) {
+                part[(size_t)r * p + (size_t)j] += v[j] * save[permuted(j, r, o->k)];
+                u[permuted(j, r, o->k)] += v[j] * scale[j];
+            }
+            memcpy(v, u, p * sizeof *v);
+        }
+        for (int c = 0; c < x->c && x->wants; c++) {
+            real *dx = x->dy + i * (size_t)x->c + (size_t)c;
+
+            *dx = x->ready ? *dx + v[c] : v[c];
+        }
+    }
+}
+
+static void spectral_forward(zn_node *o)
+{
+    zn_node_run(o, spectral_item, zn_node_pixels(o), spectral_chunk(o));
+}
+
+static void spectral_backward(zn_node *o)
+{
+    size_t p = (size_t)o->k, len = DEPTH * p;
+    int items = zn_items(zn_node_pixels(o), spectral_chunk(o));
+    real *g[2] = { zn_node_g(o, 0), zn_node_g(o, 1) };
+
+    zn_node_run(o, spectral_back_item, zn_node_pixels(o), spectral_chunk(o));
+    memset(g[0], 0, len * sizeof(real));
+    memset(g[1], 0, (size_t)o->c * sizeof(real));
+    for (int k = 0; k < items; k++) {
+        const real *part = o->net->temp + (size_t)k * (len + p);
+
+        for (size_t i = 0; i < len; i++)
+            g[0][i] += part[i];
+        for (int i = 0; i < o->c; i++)
+            g[1][i] += part[len + (size_t)i];
+    }
+}
+
+static const zn_op spectral_op = { "spectral", spectral_forward, spectral_backward };
+
+int zn_net_spectral(zn_net *net, int x, const char *name, int cout)
+{
+    const zn_node *in = net->node[x];
+    size_t pixels = zn_node_pixels(in);
+    int p = 2, i;
+    zn_node *o;
+
+    while (p < in->c || p < cout)
+        p *= 2;
+    i = zn_net_add_node(net, &spectral_op, x, in->h, in->w, cout, pixels * DEPTH * (size_t)p);
+    o = net->node[i];
+    o->wants = true;
+    o->k = p;
+    o->param[0] = zn_net_add_param(net, name, "scale", (int[4]){ DEPTH, p }, ZN_INIT_NORMAL,
+                                   (real)(1 / sqrt((double)p)));
+    o->param[1] = zn_net_add_param(net, name, "bias", (int[4]){ cout }, ZN_INIT_ZERO, 0);
+    zn_net_want_temp(net, (DEPTH + 1) * (size_t)p * (size_t)zn_items(pixels, spectral_chunk(o)));
+    return i;
+}
+
+/* ---- nearest neighbour x2 ------------------------------------------------------------------------------ */
+
+static void up2_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie, *x = zn_node_in(o, 0);
+    size_t c = (size_t)o->c;
+
+    (void)worker;
+    for (int j = 0; j < o->w; j++) /* item: a row of y of all images */
+        memcpy(o->y + ((size_t)item * (size_t)o->w + (size_t)j) * c,
+               x->y + ((size_t)(item / 2) * (size_t)x->w + (size_t)(j / 2)) * c, c * sizeof *o->y);
+}
+
+static void up2_dx_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie, *x = zn_node_in(o, 0);
+    size_t row = (size_t)x->w * (size_t)x->c, c = (size_t)x->c;
+
+    (void)worker;
+    for (size_t i = 0; i < row; i++) { /* item: a row of x */
+        const real *dy = o->dy + (size_t)item * 4 * row + i / c * 2 * c + i % c;
+        real d = dy[0] + dy[c] + dy[2 * row] + dy[2 * row + c], *dx = x->dy + (size_t)item * row + i;
+
+        *dx = x->ready ? *dx + d : d;
+    }
+}
+
+static void up2_forward(zn_node *o)
+{
+    zn_node_run(o, up2_item, (size_t)o->n * (size_t)o->h, 1);
+}
+
+static void up2_backward(zn_node *o)
+{
+    const zn_node *x = zn_node_in(o, 0);
+
+    if (x->wants)
+        zn_node_run(o, up2_dx_item, (size_t)x->n * (size_t)x->h, 1);
+}
+
+static const zn_op up2_op = { "up2", up2_forward, up2_backward };
+
+int zn_net_up2(zn_net *net, int x)
+{
+    const zn_node *in = net->node[x];
+
+    return zn_net_add_node(net, &up2_op, x, 2 * in->h, 2 * in->w, in->c, 0);
+}
+
+/* ---- SiLU and GELU ------------------------------------------------------------------------------------- */
+
+/* k: the activation.  y = x s(x), with s the sigmoid or the normal distribution; y' = s + x s'. */
+static void act_range(zn_node *o, int item, bool back)
+{
+    zn_node *in = zn_node_in(o, 0);
+    size_t first, end = zn_node_range(o, item, zn_node_len(o), &first);
+
+    for (size_t i = first; i < end; i++) {
+        double x = (double)in->y[i], s, slope;
+
+        if (o->k == ZN_SILU) {
+            s = 1 / (1 + exp(-x));
+            slope = s * (1 - s);
+        } else {
+            s = 0.5 * erfc(-x * 0.70710678118654752);
+            slope = 0.39894228040143268 * exp(-0.5 * x * x);
+        }
+        if (back)
+            in->dy[i] = (in->ready ? in->dy[i] : 0) + o->dy[i] * (real)(s + x * slope);
+        else
+            o->y[i] = (real)(x * s);
+    }
+}
+
+static void act_item(void *cookie, int item, int worker)
+{
+    (void)worker;
+    act_range(cookie, item, false);
+}
+
+static void act_dx_item(void *cookie, int item, int worker)
+{
+    (void)worker;
+    act_range(cookie, item, true);
+}
+
+static void act_forward(zn_node *o)
+{
+    zn_node_run(o, act_item, zn_node_len(o), CHUNK);
+}
+
+static void act_backward(zn_node *o)
+{
+    if (zn_node_in(o, 0)->wants)
+        zn_node_run(o, act_dx_item, zn_node_len(o), CHUNK);
+}
+
+static const zn_op act_op = { "activation", act_forward, act_backward };
+
+int zn_net_act(zn_net *net, int x, zn_act act)
+{
+    const zn_node *in = net->node[x];
+    int i;
+
+    if (act == ZN_NONE || act == ZN_RELU)
+        return act == ZN_NONE ? x : zn_net_relu(net, x);
+    i = zn_net_add_node(net, &act_op, x, in->h, in->w, in->c, 0);
+    net->node[i]->k = (int)act;
+    return i;
+}

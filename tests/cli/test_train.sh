@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# test_train.sh ZENITH - `zenith train` as a user meets it: it learns, repeats itself bit for bit, goes on where it was
+# stopped, and says what is wrong.
+set -u
+zenith=$1
+here=$(cd "$(dirname "$0")/../.." && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0
+cd "$tmp" || exit 1
+
+result() { # result STATUS NAME WHY
+  if [ "$1" -eq 0 ]; then
+    echo "ok $2"
+    passed=$((passed + 1))
+  else
+    echo "not ok $2: $3"
+    failed=$((failed + 1))
+  fi
+}
+
+# works NAME COMMAND...: status 0; stdout and stderr stay in files of that name.
+works() {
+  local name=$1 got=0
+  shift
+  "$@" >"$name.out" 2>"$name.err" || got=$?
+  result "$got" "$name" "exit status $got: $(head -c 300 "$name.err")"
+}
+
+# refused STATUS PATTERN NAME COMMAND...: that status, one line on stderr that matches, no file out.safetensors
+refused() {
+  local want=$1 pattern=$2 name=$3 got=0
+  shift 3
+  "$@" >/dev/null 2>err || got=$?
+  [ "$got" -eq "$want" ] && grep -qE -- "$pattern" err && [ "$(wc -l <err)" -eq 1 ] && [ ! -e out.safetensors ]
+  result $? "$name" "exit status $got, not $want, or not /$pattern/: $(head -c 300 err)"
+}
+
+same() { # same NAME A B
+  cmp -s "$2" "$3"
+  result $? "$1" "$2 and $3 differ"
+}
+
+small=(zenith-prune --residual --base 4 --size 32 --batch 2 --seed 5 --wave 0.4,1.2 --spread 4,16)
+
+# The restoration task: less error after more steps; the progress line has loss, speed and time left.
+works restore "$zenith" train "${small[@]}" --steps 60 --rate 5e-3 --out long.safetensors
+works one-step "$zenith" train "${small[@]}" --steps 1 --rate 5e-3 --out short.safetensors
+grep -qE '^step 60 of 60  loss [0-9.]+  [0-9.]+ steps/s  [0-9]+:[0-9]{2} left  gates open [0-9]+ %' restore.err
+result $? "progress line" "$(head -c 200 restore.err)"
+[ "$(grep -cE '(Gaussian noise 0.3|shot noise 5 %|box blur 3x3) +MSE' restore.out)" -eq 3 ]
+result $? "three damages are tested" "$(cat restore.out)"
+awk '/Gaussian/ { sub(":", "", $7); print $7 }' one-step.out restore.out | { read -r before; read -r after; awk "BEGIN { exit !($after < 0.9 * $before) }"; }
+result $? "the error falls" "$(cat one-step.out restore.out)"
+
+# Bits: again, with another number of threads, and in two pieces.
+works again "$zenith" train "${small[@]}" --steps 60 --rate 5e-3 --out again.safetensors
+same "same seed, same bits" long.safetensors again.safetensors
+works one-thread "$zenith" train "${small[@]}" --steps 60 --rate 5e-3 --threads 1 --out one.safetensors
+works two-threads "$zenith" train "${small[@]}" --steps 60 --rate 5e-3 --threads 2 --out two.safetensors
+same "one or two threads, same bits" one.safetensors two.safetensors
+works with-checkpoint "$zenith" train "${small[@]}" --steps 60 --rate 5e-3 --checkpoint part.ckpt --every 40 --out part.safetensors
+works resumed "$zenith" train "${small[@]}" --steps 60 --rate 5e-3 --resume part.ckpt --threads 1 --out whole.safetensors
+same "resumed, same bits" long.safetensors whole.safetensors
+"$zenith" train "${small[@]}" --steps 1000000 --checkpoint stopped.ckpt --every 5 --out stopped.safetensors >/dev/null 2>stopped.err &
+pid=$!
+for _ in $(seq 100); do
+  sleep 0.1
+  [ -s stopped.ckpt ] && break
+done
+kill -INT $pid
+wait $pid
+[ $? -eq 1 ] && grep -q 'interrupted at step .*--resume stopped.ckpt' stopped.err && [ -s stopped.ckpt ]
+result $? "Ctrl-C leaves a checkpoint" "$(head -c 300 stopped.err)"
+works other-seed "$zenith" train "${small[@]}" --seed 6 --steps 60 --rate 5e-3 --out other.safetensors
+! cmp -s long.safetensors other.safetensors
+result $? "another seed, other bits" "two seeds gave the same file"
+
+# What comes out is a weight file like any other.
+works info "$zenith" info long.safetensors
+grep -q 'zenith-prune, base 4' info.out
+result $? "info knows it" "$(tail -3 info.out)"
+head="{'descr': '<f4', 'fortran_order': False, 'shape': (32, 64, 3), }"
+{ printf '\x93NUMPY\x01\x00\x76\x00%s%*s\n' "$head" $((117 - ${#head})) ""; head -c $((32 * 64 * 3 * 4)) /dev/zero; } >x.npy
+works run "$zenith" run zenith-prune --weights long.safetensors --in x=x.npy --out y=y.npy
+[ "$(stat -c %s y.npy 2>/dev/null)" = "$(stat -c %s x.npy)" ]
+result $? "it runs" "no output of the picture's size"
+for model in zenith-ae conv-baseline-ae; do
+  works "train $model" "$zenith" train "$model" --task reconstruct --base 4 --size 32 --batch 1 --steps 2 --decay 0.01 --loss l1 --out "$model.safetensors"
+  works "run $model" "$zenith" run "$model" --weights "$model.safetensors" --in x=x.npy --out y=y.npy
+done
+
+for model in zenith-taesd zenith-lite zenith-spectral vanilla-taesd; do
+  works "train $model" "$zenith" train "$model" --task reconstruct --activation gelu --windows --size 16 --batch 1 --steps 2 --out "$model.safetensors"
+  works "encode $model" "$zenith" run "$model-encode" --weights "$model.safetensors" --in x=x.npy --out z=z.npy
+  works "decode $model" "$zenith" run "$model-decode" --weights "$model.safetensors" --in z=z.npy --out x=y.npy
+done
+
+# A denoiser on a folder with a file that is no picture in it.
+mkdir album empty
+cp "$here"/samples/*.png "$here"/samples/*.jpg album/ 2>/dev/null
+find album -size +600k -delete
+echo "not a picture" >album/broken.png
+if [ -n "$(find album -name '*.png' ! -name broken.png -o -name '*.jpg')" ]; then
+  got=0
+  "$zenith" train denoise-fast --pictures album --weights "$here/models/denoise-fast.safetensors" --steps 2 --batch 1 --size 32 \
+    --out mine.safetensors >album.out 2>album.err || got=$?
+  if [ "$got" -eq 1 ] && grep -q 'reads no pictures' album.err; then
+    echo "skip denoiser on pictures: this build reads none"
+  else
+    result "$got" "fine-tuning on pictures" "$(head -c 300 album.err)"
+    grep -q 'broken.png is left out' album.err
+    result $? "the unreadable file is named" "$(head -c 300 album.err)"
+    grep -qE '^[0-9]+ pictures from album' album.err
+    result $? "the others are counted" "$(head -c 300 album.err)"
+    works "run mine" "$zenith" run denoise-fast --weights mine.safetensors --in x=x.npy --out y=y.npy
+    refused 1 'no PNG or JPEG' "an empty folder" "$zenith" train denoise-fast --pictures empty --weights "$here/models/denoise-fast.safetensors" --steps 1 --out out.safetensors
+    refused 1 'cannot be read' "no such folder" "$zenith" train denoise-fast --pictures nowhere --weights "$here/models/denoise-fast.safetensors" --steps 1 --out out.safetensors
+  fi
+fi
+
+refused 2 'unknown option --stps' "unknown option" "$zenith" train zenith-ae --stps 3 --out out.safetensors
+refused 2 "makes no sense" "a number that is none" "$zenith" train zenith-ae --steps many --out out.safetensors
+refused 2 'takes a model and --out' "no output" "$zenith" train zenith-ae
+refused 2 'one model at a time' "two models" "$zenith" train zenith-ae zenith-prune --out out.safetensors
+refused 2 'mse or l1' "unknown loss" "$zenith" train zenith-ae --loss l7 --out out.safetensors
+refused 1 '' "unknown model" "$zenith" train nonsense --steps 1 --out out.safetensors
+refused 1 'relu, silu, gelu' "unknown activation" "$zenith" train zenith-lite --activation tanh --steps 1 --out out.safetensors
+refused 1 '' "unknown task" "$zenith" train zenith-ae --task nonsense --steps 1 --out out.safetensors
+refused 1 'nowhere' "no checkpoint" "$zenith" train zenith-ae --resume nowhere --steps 1 --out out.safetensors
+refused 1 '' "checkpoint of another network" "$zenith" train zenith-ae --base 8 --size 32 --resume part.ckpt --steps 60 --out out.safetensors
+refused 1 '' "a base that is no power of two" "$zenith" train zenith-ae --base 5 --steps 1 --out out.safetensors
+refused 1 'not/here' "output that cannot be written" "$zenith" train zenith-ae --base 4 --size 32 --batch 1 --steps 1 --out not/here.safetensors
+
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" -eq 0 ]
