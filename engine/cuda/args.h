@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* args.h - what the host hands to a kernel, in C and in CUDA C: one struct, by value. */
+#ifndef ZN_CUDA_ARGS_H
+#define ZN_CUDA_ARGS_H
+
+#include <stdbool.h>
+
+#include "../backend.h"
+
+/* zn_tail with the residual resolved: y = post(residual + gain * pre(acc)); gain is never 0 here. */
+typedef struct zn_cuda_tail {
+    zn_act pre, post;
+    float gain;
+    zn_tensor residual; /* data NULL: none */
+} zn_cuda_tail;
+
+/* A convolution.  What the kernels find in zn_conv.packed, in this order, each part 256-byte aligned:
+ *     float bias[cout_pad]                         zeros if there is none
+ *     float  w32[cout_pad][k_pad]                  rows of outputs; k = (u * kw + v) * cin_pad + c
+ *     __half w16[cout_pad][k_pad], __nv_bfloat16 wb16[cout_pad][k_pad]
+ * with cin_pad = cin/groups up to a multiple of 8, cout_pad = cout up to a multiple of 64 (each group's outputs are
+ * NOT padded apart: row o is output o), k_pad = kh*kw*cin_pad up to a multiple of 32; padding is zeros.
+ * Depthwise (groups == cin == cout): instead
+ *     float bias[cout_pad], float w[kh*kw][cout_pad] with cout_pad = cout up to a multiple of 8. */
+typedef struct zn_cuda_conv {
+    zn_tensor x, y;
+    zn_cuda_tail tail;
+    const float *bias;
+    const void *weight; /* of the type that the kernel computes with */
+    int32_t kh, kw, stride, groups, cin, cout, pad_t, pad_l, up2;
+    int32_t cin_pad, cout_pad, k_pad;
+} zn_cuda_conv;
+
+typedef struct zn_cuda_peak {
+    float *sink;
+    int32_t rounds;
+} zn_cuda_peak;
+
+/* ---- pointwise.cu and norm.cu ------------------------------------------------------------------------------ */
+
+/* map and binary, in vectors of V numbers. */
+typedef struct zn_args_pointwise {
+    zn_tensor y, a, b; /* b.data NULL: y = tail(a) */
+    zn_cuda_tail tail;
+    zn_binary op;
+    uint32_t per_pixel; /* vectors of a pixel; 0: the tensors have no gaps and are one long row */
+    uint32_t rest;      /* numbers of that row behind the last vector */
+    size_t n;           /* vectors */
+} zn_args_pointwise;
+
+/* Rows of y, in vectors of V numbers.  Nearest or bilinear. */
+typedef struct zn_args_resize {
+    zn_tensor y, x;
+    zn_filter filter;
+    uint32_t per_pixel; /* vectors */
+} zn_args_resize;
+
+/* big[i*r+u][j*r+v][c] <-> small[i][j][c*r*r + u*r + v].  A block moves `pixels` pixels of a row of small, and
+ * of them the `channels` channels of big; it keeps them as [u*r+v][pixel][c], `pitch` numbers from one u*r+v to the
+ * next.  A magic m stands for a divisor d of numbers below 2^16: ceil(2^32 / d), 0 for 1. */
+typedef struct zn_args_shuffle {
+    zn_tensor small, big;
+    zn_cuda_tail tail; /* of the way from small to big */
+    int32_t r, pixels, channels, pitch;
+    uint32_t n_tiles;                /* of a row */
+    bool small_vectors, big_vectors; /* read and written in vectors of 8 */
+    uint32_t magic_r, magic_rr;
+    uint32_t magic_row, magic_channels; /* numbers or vectors of big in a row, in a pixel of the tile */
+    uint32_t magic_vectors;             /* of small, in a pixel */
+} zn_args_shuffle;
+
+enum { ZN_CUDA_FILL = 512 };
+
+/* y[..][first + c] = value[c], c < n */
+typedef struct zn_args_fill {
+    zn_tensor y;
+    uint32_t first, n;
+    float value[ZN_CUDA_FILL];
+} zn_args_fill;
+
+/* Layer and RMS norm, softmax: `lanes` threads to a pixel. */
+typedef struct zn_args_rows {
+    zn_tensor y, x;
+    zn_cuda_tail tail;
+    const float *gamma, *beta;
+    float eps;
+    bool rms;
+    int32_t lanes;
+    size_t pixels;
+} zn_args_rows;
+
+/* Group norm.  An image is cut into chunks of pixels; a block has `cols` vectors of channels side by side. */
+typedef struct zn_args_group {
+    zn_tensor y, x;
+    zn_cuda_tail tail;
+    const float *gamma, *beta;
+    float eps;
+    int32_t groups, cols, n_chunks, first; /* first: image */
+    size_t pixels, chunk;                  /* of an image, of a chunk */
+    float *partial;                        /* [image][chunk][mean, squared differences from it][c] */
+    float *scale, *shift;                  /* [image][c] */
+} zn_args_group;
+
+/* ---- attention.cu -------------------------------------------------------------------------------------------- */
+
+typedef struct zn_args_attention {
+    zn_tensor y, q, k, v;
+    int32_t n_q, n_k; /* positions of an image */
+    int32_t dim, dim_v; /* of a head of q and k; of v and y */
+    int32_t cuts;     /* plain kernel: pieces of a head's outputs */
+    float scale;
+} zn_args_attention;
+
+/* ---- spectral.cu ----------------------------------------------------------------------------------------------- */
+
+/* Along c: `team` threads to a pixel. */
+typedef struct zn_args_fwht_c {
+    zn_tensor y, x;
+    zn_fwht w;
+    int32_t log_n, log_team;
+    size_t pixels;
+} zn_args_fwht_c;
+
+/* Along w or h.  A column is one channel of one line of pixels. */
+typedef struct zn_args_fwht_line {
+    zn_tensor y, x;
+    const float *gate;
+    zn_axis axis;
+    bool per_channel;
+    int32_t shift, log_n;
+    int32_t log_span; /* a block's piece of a column: whole windows, 32 numbers at least */
+    int32_t log_cols; /* columns of a block */
+    size_t n_cols;
+} zn_args_fwht_line;
+
+typedef struct zn_args_pruned {
+    zn_tensor y, mask, x;
+    const float *scale, *bias, *weight;
+} zn_args_pruned;
+
+/* ---- gated residual blocks (gated.c) ------------------------------------------------------------------------ */
+
+/* Rows of pixels in memory: pixel p is at (p / w) * row + (p % w) * ld elements. */
+typedef struct zn_cuda_rect {
+    void *data; /* NULL: none */
+    int64_t row;
+    int32_t w, ld;
+    zn_type type;
+} zn_cuda_rect;
+
+/* One step as a matrix product:  y[p][o] = residual[p][o] + bias[o] + sum over k of weight[o][k] * N(x[p])[k];
+ * with gate > 0 it is (bias[o] + ...) * (the same for output o + gate). */
+typedef struct zn_cuda_gated_mm {
+    zn_cuda_rect x, y, residual;
+    const float *weight, *bias; /* [rows][k_pad], [rows] */
+    int32_t pixels, c, outputs, gate, k_pad, rows;
+    int32_t norm;         /* N is there */
+    int32_t vec_x, vec_y; /* x; y and residual: float, in groups of 4 that are 16-byte aligned */
+    float eps;
+} zn_cuda_gated_mm;
+
+/* y[i][j][o] = dw(x)[i][j][o] * dw(x)[i][j][c + o]; x is y enlarged by up to a pixel around, y's corner at (oi, oj)
+ * of it, and is 0 further out. */
+typedef struct zn_cuda_gated_dw {
+    float *y;                   /* [h][w][c] */
+    const float *x;             /* [xh][xw][2c] */
+    const float *weight, *bias; /* [9][pad], [2c] */
+    int32_t h, w, c, xh, xw, oi, oj, pad;
+} zn_cuda_gated_dw;
+
+/* The whole of it at once, tile by tile. */
+typedef struct zn_cuda_gated_tile {
+    zn_tensor x, y;
+    const void *w1, *w2, *w3, *w4; /* rows of k_pad */
+    const float *dw;               /* [9][dw_pad] */
+    const float *b1, *bd, *b2, *b3, *b4;
+    int32_t k_pad, dw_pad;
+    int32_t down, across, tiles; /* tiles of an image; of all */
+    float eps, per_c;            /* per_c: 1 / x.c */
+} zn_cuda_gated_tile;
+
+enum {
+    ZN_GATED_TW = 16,   /* pixels across a tile */
+    ZN_GATED_STEP = 16, /* channels of a gate's result that are made at a time, from twice as many */
+    ZN_GATED_LD_Z = 2 * ZN_GATED_STEP + 8, /* rows in shared memory: 8 numbers more, so that each bank is met once */
+    ZN_GATED_LD_G = ZN_GATED_STEP + 8
+};
+
+/* Bytes of shared memory for up to c channels of `size` bytes, tiles of th rows, which ns warps share. */
+#define ZN_GATED_SHARED(c, th, ns, stages, size)                                                                       \
+    ((((th) + 2) * (ZN_GATED_TW + 2) + 15) / 16 * 16 * ((c) + 8 + ZN_GATED_LD_Z) * (size) +                            \
+     (stages) * (ZN_GATED_STEP * (3 * (c) + 16) * (size) + 11 * 2 * ZN_GATED_STEP * 4) +                               \
+     ((ns) > 1 ? (th) * ZN_GATED_TW * (ZN_GATED_LD_G * (size) + 16) : 0))
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* attention.c - attention: on tensor cores where types, addresses and sizes allow, plain elsewhere. */
+#include <stdio.h>
+
+#include "cuda.h"
+
+enum { KEYS = 64, WARPS = 4 }; /* as in kernels/attention.cu */
+
+/* Heads that the tensor-core kernels are made for, and how many times 16 queries a warp has. */
+static const struct head {
+    int dim, m;
+} heads_made[] = { { 32, 2 }, { 48, 2 }, { 64, 2 }, { 80, 2 }, { 96, 2 }, { 128, 2 }, { 160, 1 } };
+
+static bool reads_16_bytes(zn_tensor t, int dim)
+{
+    return (uintptr_t)t.data % 16 == 0 && t.ld % 8 == 0 && dim % 8 == 0;
+}
+
+/* Queries come in by 16 bytes and go out by 4. */
+static const struct head *tensor_cores(const zn_cuda *d, const zn_args_attention *g)
+{
+    zn_type type = g->q.type;
+
+    if (d->cc < 80 || g->dim != g->dim_v || type == ZN_F32 || g->y.type != type || g->k.type != type || g->v.type != type ||
+        !(g->scale > 0) || !reads_16_bytes(g->q, g->dim) || !reads_16_bytes(g->k, g->dim) ||
+        !reads_16_bytes(g->v, g->dim) || (uintptr_t)g->y.data % 4 || g->y.ld % 2)
+        return NULL;
+    for (size_t i = 0; i < sizeof heads_made / sizeof *heads_made; i++)
+        if (g->dim <= heads_made[i].dim)
+            return &heads_made[i];
+    return NULL;
+}
+
+void zn_cuda_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale)
+{
+    enum { BQ = 64, CUT = 128 }; /* of the plain kernel */
+    zn_cuda *d = dev;
+    zn_args_attention g = {
+        .y = y, .q = q, .k = k, .v = v, .n_q = q.h * q.w, .n_k = k.h * k.w, .dim = q.c / heads, .dim_v = v.c / heads, .scale = scale
+    };
+    const struct head *made = tensor_cores(d, &g);
+    char name[32];
+
+    g.cuts = (g.dim_v + CUT - 1) / CUT;
+    if (made) {
+        int queries = made->m * 16 * WARPS;
+        size_t shared = (size_t)(queries + 2 * KEYS) * (size_t)(made->dim + 8) * 2;
+
+        if (shared <= (size_t)d->smem_max) {
+            snprintf(name, sizeof name, "attention_%d_%s", made->dim, q.type == ZN_F16 ? "f16" : "bf16");
+            zn_cuda_launch(d, name, (unsigned)((g.n_q + queries - 1) / queries), (unsigned)heads,
+                           (unsigned)q.n, 32 * WARPS, (unsigned)shared, &g);
+            return;
+        }
+    }
+    zn_cuda_launch(d, "attention_plain", (unsigned)((g.n_q + BQ - 1) / BQ), (unsigned)(heads * g.cuts),
+                   (unsigned)q.n, 256, 0, &g);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* cuda.h - what the files of the CUDA backend share: the device, and how a kernel is started. */
+#ifndef ZN_CUDA_H
+#define ZN_CUDA_H
+
+#include "args.h"
+#include "driver.h"
+
+typedef struct zn_cuda {
+    const zn_driver *api;
+    CUdevice device;
+    CUcontext context;
+    CUstream stream;
+    int cc;         /* compute capability: 90 is 9.0 */
+    int sms;        /* multiprocessors */
+    int smem_max;   /* bytes of shared memory a block may have */
+    zn_precision precision;
+    char *scratch;  /* device memory for an operation's own use, ZN_CUDA_SCRATCH bytes */
+    zn_status status; /* sticky; text says what failed */
+    char text[200];
+    char name[96]; /* "NVIDIA H200" */
+    struct zn_cuda_choices *choices; /* tune.c; NULL: no memory for it */
+    struct zn_cuda_private *p; /* module.c's: kernels found, staging memory, graphs */
+} zn_cuda;
+
+enum { ZN_CUDA_SCRATCH = 64 << 20 };
+
+/* Starts `kernel` (its extern "C" name) on the device's stream; args is its one parameter.  After a failure
+ * nothing is started any more; sync reports it. */
+void zn_cuda_launch(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                    unsigned threads, unsigned shared_bytes, const void *args);
+
+void zn_cuda_fail(zn_cuda *d, const char *text);
+/* A forward is being recorded: nothing may wait for the device now. */
+bool zn_cuda_recording(const zn_cuda *d);
+/* Milliseconds of device time that work's launches take. */
+double zn_cuda_time(zn_cuda *d, void (*work)(void *cookie), void *cookie);
+
+/* The kernels, as nvcc made them; embedded by images.c. */
+typedef struct zn_cuda_image {
+    const void *data;
+    int only_cc; /* 0: for every GPU */
+} zn_cuda_image;
+
+enum { ZN_CUDA_N_IMAGES = 9 };
+extern const zn_cuda_image zn_cuda_images[ZN_CUDA_N_IMAGES];
+
+static inline zn_cuda_tail zn_cuda_tail_of(zn_tail t)
+{
+    zn_cuda_tail c = { t.pre, t.post, t.gain == 0 ? 1 : t.gain, { 0 } };
+
+    if (t.residual)
+        c.residual = *t.residual;
+    return c;
+}
+
+/* The operations, as in backend.h.  conv.c: */
+size_t zn_cuda_conv_size(void *dev, const zn_conv *w);
+void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias);
+void zn_cuda_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
+/* Fills in all but x, y and the tail; weights of the type that x has (float for ZN_F32). */
+zn_cuda_conv zn_cuda_conv_args(const zn_conv *w, zn_type type);
+/* tune.c: which of n ways to compute a layer (its key names it) is the fastest: tried once, then kept in the user's
+ * cache folder.  try_way launches way i on throw-away data. */
+int zn_cuda_best_way(zn_cuda *d, const char *key, int n, void (*try_way)(void *cookie, int i), void *cookie);
+struct zn_cuda_choices *zn_cuda_choices_open(const char *gpu);
+void zn_cuda_choices_close(struct zn_cuda_choices **c);
+/* pointwise.c: */
+void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t);
+void zn_cuda_softmax(void *dev, zn_tensor y, zn_tensor x);
+void zn_cuda_resize(void *dev, zn_tensor y, zn_tensor x, zn_filter f);
+void zn_cuda_unshuffle(void *dev, zn_tensor y, zn_tensor x, int r);
+void zn_cuda_shuffle(void *dev, zn_tensor y, zn_tensor x, int r, zn_tail t);
+void zn_cuda_map(void *dev, zn_tensor y, zn_tensor x, zn_tail t);
+void zn_cuda_binary(void *dev, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t);
+void zn_cuda_fill(void *dev, zn_tensor y, const float *value);
+/* attention.c: */
+void zn_cuda_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale);
+/* spectral.c: */
+void zn_cuda_fwht(void *dev, zn_tensor y, zn_tensor x, const zn_fwht *w);
+void zn_cuda_pruned(void *dev, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w);
+/* gated.c: */
+void zn_cuda_gated(void *dev, zn_tensor y, zn_tensor x, const zn_gated *w);
+
+#endif

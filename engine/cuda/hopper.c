@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/* hopper.c - which convolutions the kernels of kernels/hopper.cu take, and in what tiles.
+ *
+ * All of them read and write through tensor maps: numbers of two bytes, 16-byte aligned pixels.  What is outside a
+ * picture, or beyond its channels, reads as zero and is not written; so any size fits. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda.h"
+#include "hopper.h"
+
+enum { MAP_U8 = 0, MAP_F16 = 6, MAP_BF16 = 9, MAP_SWIZZLE_128 = 3, MAP_PROMOTE_256 = 3 }; /* CUtensorMapDataType and others */
+
+static int map_type(int bytes, zn_type type)
+{
+    return bytes == 1 ? MAP_U8 : type == ZN_F16 ? MAP_F16 : MAP_BF16;
+}
+
+/* Pixels `step` apart of t, moved by `first` pixels, in boxes of w x h pixels and 128 bytes; `bytes` of a number. */
+static bool map_pixels(const zn_cuda *d, zn_hopper_map *map, zn_tensor t, int bytes, int first, int step, int box_w,
+                       int box_h, int stride)
+{
+    const uint64_t pixel = (uint64_t)t.ld * (uint64_t)bytes;
+    const uint64_t size[4] = { (uint64_t)t.c, (uint64_t)(t.w / step), (uint64_t)(t.h / step), (uint64_t)t.n };
+    const uint64_t pitch[3] = { pixel * (uint64_t)step, pixel * (uint64_t)t.w * (uint64_t)step,
+                                pixel * (uint64_t)t.w * (uint64_t)t.h };
+    const uint32_t box[4] = { (uint32_t)(128 / bytes), (uint32_t)(box_w * stride), (uint32_t)(box_h * stride), 1 };
+    const uint32_t every[4] = { 1, (uint32_t)stride, (uint32_t)stride, 1 };
+
+    return !d->api->cuTensorMapEncodeTiled(map, map_type(bytes, t.type), 4,
+                                           (char *)t.data + (uint64_t)first * pixel, size, pitch, box, every, 0,
+                                           MAP_SWIZZLE_128, MAP_PROMOTE_256, 0);
+}
+
+/* Rows of weights, in boxes of `rows` x 128 bytes. */
+static bool map_weights(const zn_cuda *d, zn_hopper_map *map, const zn_cuda_conv *c, int bytes, int rows)
+{
+    const uint64_t size[2] = { (uint64_t)c->k_pad, (uint64_t)c->cout_pad };
+    const uint64_t pitch[1] = { (uint64_t)c->k_pad * (uint64_t)bytes };
+    const uint32_t box[2] = { (uint32_t)(128 / bytes), (uint32_t)rows }, every[2] = { 1, 1 };
+
+    return !d->api->cuTensorMapEncodeTiled(map, map_type(bytes, c->x.type), 2, (void *)(uintptr_t)c->weight,
+                                           size, pitch, box, every, 0, MAP_SWIZZLE_128, MAP_PROMOTE_256, 0);
+}
+
+/* The four parities of an enlarged y, or y itself. */
+static bool map_out(const zn_cuda *d, zn_hopper_map map[4], zn_tensor y, bool up2, int box_w, int box_h)
+{
+    if (!up2)
+        return map_pixels(d, &map[0], y, 2, 0, 1, box_w, box_h, 1);
+    for (int i = 0; i < 4; i++)
+        if (!map_pixels(d, &map[i], y, 2, i / 2 * y.w + i % 2, 2, box_w, box_h, 1))
+            return false;
+    return true;
+}
+
+static bool fits(zn_tensor t, int bytes)
+{
+    return (t.type == ZN_F16 || t.type == ZN_BF16) && (uintptr_t)t.data % 16 == 0 && t.ld * bytes % 16 == 0;
+}
+
+static int ceil_div(int a, int b)
+{
+    return (a + b - 1) / b;
+}
+
+static zn_hopper_tail tail_of(const zn_cuda_conv *c)
+{
+    return (zn_hopper_tail){ c->bias, 1, c->tail.gain, (int)c->tail.pre, (int)c->tail.post, c->tail.residual.data != NULL };
+}
+
+static int at_most(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Stages that fit beside `other` bytes, at most what a block has use for. */
+static int stages_for(const zn_cuda *d, int other, int stage, int useful)
+{
+    const int n = at_most((d->smem_max - other) / stage, at_most(useful, ZN_HOPPER_MAX_STAGES));
+
+    return n < 2 ? 2 : n;
+}
+
+#ifdef ZN_HOPPER_TEST
+int zn_hopper_force; /* rows of conv64; 1 + the kind of tile of conv, 11 + that of conv3; 0: as planned */
+#endif
+
+/* Rows of the tile that take the fewest cycles, roughly: the last wave counts whole; narrow products wait for
+ * shared memory (24 cycles of it against 16 of the matrix units at 4 rows). */
+static int rows_for(const zn_cuda *d, zn_tensor x)
+{
+    static const int rows[3] = { 16, 8, 4 }, cycles[3] = { 36 * 64, 36 * 32 + 60, 36 * 24 };
+    int best = 0, best_cost = INT32_MAX;
+
+#ifdef ZN_HOPPER_TEST
+    if (zn_hopper_force)
+        return zn_hopper_force;
+#endif
+    for (int i = 0; i < 3; i++) {
+        const int tiles = x.n * ceil_div(x.w, 8) * ceil_div(x.h, rows[i]);
+        const int cost = ceil_div(tiles, d->sms) * cycles[i] + rows[i] * 40; /* the last way out is not hidden */
+
+        if (cost < best_cost)
+            best = rows[i], best_cost = cost;
+    }
+    return best;
+}
+
+static bool conv64(zn_cuda *d, const zn_cuda_conv *c)
+{
+    const int rows = rows_for(d, c->x), n = rows * 8, fixed = (c->up2 ? 16 : 9) * 8192, halo = ZN_HOPPER_HALO(8, rows);
+    const int out_rows = at_most(rows, 8);
+    zn_hopper_conv64 a;
+    char name[64];
+
+    memset(&a, 0, sizeof a);
+    a.tail = tail_of(c);
+    a.weight = c->weight;
+    a.tiles_x = ceil_div(c->x.w, 8);
+    a.tiles_y = ceil_div(c->x.h, rows);
+    a.tiles = a.tiles_x * a.tiles_y * c->x.n;
+    const int grid = at_most(a.tiles, d->sms);
+
+    a.stages = stages_for(d, zn_hopper_shared(fixed, n), halo, ceil_div(a.tiles, grid));
+    const int shared = zn_hopper_shared(fixed + a.stages * halo, n);
+
+    if (shared > d->smem_max || !map_pixels(d, &a.x, c->x, 2, 0, 1, ZN_HOPPER_PITCH(8), rows + 2, 1) ||
+        !map_weights(d, &a.w, c, 2, 64) || !map_out(d, a.y, c->y, c->up2, 8, out_rows) ||
+        (a.tail.residual && !map_pixels(d, &a.residual, c->tail.residual, 2, 0, 1, 8, out_rows, 1)))
+        return false;
+    snprintf(name, sizeof name, "zn_hopper_conv64_%s_%d%s", c->x.type == ZN_F16 ? "f16" : "bf16", rows, c->up2 ? "_up" : "");
+    zn_cuda_launch(d, name, (unsigned)grid, 1, 1, (unsigned)ZN_HOPPER_THREADS(n), (unsigned)shared, &a);
+    return true;
+}
+
+/* The tiles of zn_hopper_conv and conv3.  cycles: of the matrix units (or of shared memory, where that is slower)
+ * for 128 bytes of channels of one tap. */
+typedef struct tile_kind {
+    const char *name;
+    int outputs, pixels, n, cycles;
+    int blocks;    /* that work on one tile */
+    bool in_eight; /* there is one for numbers of 8 bits */
+} tile_kind;
+
+static const tile_kind kinds[] = {
+    { "256", 128, 256, 256, 1024, 1, true }, { "128_split", 64, 256, 128, 512, 1, true },
+    { "128", 128, 128, 128, 512, 1, false }, { "64_split", 64, 128, 64, 270, 1, false },
+    { "32_split", 64, 64, 32, 200, 1, false }, { "256_pair", 256, 256, 256, 1024, 2, true },
+};
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+/* What to run, and roughly how many cycles that takes. */
+typedef struct plan {
+    const tile_kind *kind;
+    bool halo; /* conv3 */
+    int tw, th, tiles_x, tiles_y, tiles_o;
+    int64_t cost;
+} plan;
+
+/* Tiles of kind k that cover h x w pixels; flat: in one row. */
+static plan plan_tiles(const zn_cuda *d, const zn_cuda_conv *c, const tile_kind *k, bool halo, bool flat, int h, int w, int n,
+                       int chunks)
+{
+    plan p = { .kind = k, .halo = halo, .tiles_o = ceil_div(c->cout, k->outputs) };
+    int least = INT32_MAX, bytes = (k->outputs + k->pixels) * 128 / k->blocks; /* that a block reads for a step */
+
+    for (int tw = 8; tw <= k->pixels; tw *= 2) {
+        const int th = k->pixels / tw, tiles = ceil_div(w, tw) * ceil_div(h, th);
+
+        if (halo ? tw != k->pixels / k->n * 8 : flat ? tw != k->pixels : tw * c->stride > 256 || th * c->stride > 256)
+            continue;
+        if (tiles < least || (tiles == least && tw <= 16)) /* squares read the fewest neighbours */
+            least = tiles, p.tw = tw, p.th = th;
+    }
+    p.tiles_x = ceil_div(w, p.tw);
+    p.tiles_y = ceil_div(h, p.th);
+    if (halo)
+        bytes = k->outputs * 128 + ZN_HOPPER_HALO(p.tw, p.th) / 9;
+    /* A wave takes as long as its products or its bytes, some 36 a cycle, and then its way out. */
+    const int64_t waves = ceil_div(p.tiles_x * p.tiles_y * p.tiles_o * n, d->sms / k->blocks);
+    const int step = k->cycles > bytes / 36 ? k->cycles : bytes / 36;
+
+    p.cost = waves * ((int64_t)step * c->kh * c->kw * chunks + k->n * 10);
+    return p;
+}
+
+static bool conv(zn_cuda *d, const zn_cuda_conv *c, int bytes, float scale)
+{
+    const int chunks = ceil_div(c->cin * bytes, 128);
+    const bool flat = c->kh == 1 && c->kw == 1 && c->stride == 1 && !c->up2 && !c->pad_t && !c->pad_l;
+    const bool halo = ZN_HOPPER_COPIES == 1 && c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_t == 1 && c->pad_l == 1;
+    zn_tensor x = c->x, y = c->y, r = c->tail.residual;
+    plan p = { .cost = INT64_MAX };
+    zn_hopper_conv a;
+    char name[64];
+
+    if (flat) { /* one long row of pixels */
+        x.w = x.n * x.h * x.w, x.n = x.h = 1;
+        y.w = r.w = x.w, y.n = y.h = r.n = r.h = 1;
+    }
+    const int h = c->up2 ? x.h : y.h, w = c->up2 ? x.w : y.w, pictures = c->up2 ? 4 * x.n : x.n;
+
+    for (int i = 0; i < 2 * N_KINDS; i++) {
+        const plan q = plan_tiles(d, c, &kinds[i % N_KINDS], i >= N_KINDS, flat, h, w, pictures, chunks);
+
+        if ((i >= N_KINDS && (!halo || q.kind->blocks > 1)) || (bytes == 1 && !q.kind->in_eight))
+            continue;
+#ifdef ZN_HOPPER_TEST
+        if (zn_hopper_force && zn_hopper_force != (i >= N_KINDS ? i - N_KINDS + 11 : i + 1))
+            continue;
+#endif
+        if (q.cost < p.cost)
+            p = q;
+    }
+    if (p.cost == INT64_MAX)
+        return false;
+    const tile_kind *k = p.kind;
+    const int bare = zn_hopper_shared(0, k->n), weights = k->outputs / k->blocks * 128;
+    const int stage = p.halo ? ZN_HOPPER_HALO(p.tw, p.th) : weights + k->pixels * 128;
+    const int box_h = p.th == 1 ? 1 : p.th / k->blocks, box_w = p.th == 1 ? p.tw / k->blocks : p.tw; /* a block's part of it */
+
+    memset(&a, 0, sizeof a);
+    a.tail = tail_of(c);
+    a.tail.scale = scale;
+    a.kw = c->kw;
+    a.taps = c->kh * c->kw;
+    a.chunks = chunks;
+    a.cin_pad = c->cin_pad;
+    a.stride = c->stride;
+    a.pad_t = c->pad_t;
+    a.pad_l = c->pad_l;
+    a.up2 = c->up2;
+    a.outputs = c->cout_pad;
+    a.group = 8;
+    a.tw = p.tw;
+    a.th = p.th;
+    a.tiles_x = p.tiles_x;
+    a.tiles_y = p.tiles_y;
+    a.tiles_n = pictures;
+    a.tiles_o = p.tiles_o;
+    a.tiles = a.tiles_x * a.tiles_y * a.tiles_n * a.tiles_o;
+    a.stages = p.halo ? 2 : stages_for(d, bare, stage, ZN_HOPPER_MAX_STAGES);
+    a.weight_stages = p.halo ? stages_for(d, bare + a.stages * stage, weights, ZN_HOPPER_MAX_STAGES) : 0;
+    const int shared = zn_hopper_shared(a.stages * stage + a.weight_stages * weights, k->n);
+    const int chunk = at_most(k->n, 64), out_w = p.halo ? 8 : at_most(a.tw, chunk), out_h = chunk / out_w;
+
+    if (shared > d->smem_max || !map_weights(d, &a.w, c, bytes, k->outputs / k->blocks) || !map_out(d, a.y, y, c->up2, out_w, out_h) ||
+        !(p.halo ? map_pixels(d, &a.x, x, bytes, 0, 1, ZN_HOPPER_PITCH(a.tw), a.th + 2, 1)
+                 : map_pixels(d, &a.x, x, bytes, 0, 1, box_w, box_h, c->stride)) ||
+        (a.tail.residual && !map_pixels(d, &a.residual, r, 2, 0, 1, out_w, out_h, 1)))
+        return false;
+    snprintf(name, sizeof name, "zn_hopper_%s_%s%s_%s", p.halo ? "conv3" : "conv", bytes == 1 ? "e4m3_" : "",
+             y.type == ZN_F16 ? "f16" : "bf16", k->name);
+    const int grid = at_most(a.tiles, d->sms / k->blocks) * k->blocks;
+
+    zn_cuda_launch(d, name, (unsigned)grid, 1, 1, (unsigned)ZN_HOPPER_THREADS(k->n), (unsigned)shared, &a);
+    return true;
+}
+
+static bool takes(const zn_cuda *d, const zn_cuda_conv *c, int bytes)
+{
+    const zn_tensor *r = &c->tail.residual;
+
+    return d->cc == 90 && c->groups == 1 && fits(c->x, bytes) && fits(c->y, 2) && c->y.type == c->x.type &&
+           (!r->data || (fits(*r, 2) && r->type == c->y.type && !c->up2)) && c->cin == c->cin_pad && c->cin >= 16 &&
+           c->cout >= 16;
+}
+
+bool zn_cuda_hopper_conv(zn_cuda *d, const zn_cuda_conv *c)
+{
+    if (!takes(d, c, 2))
+        return false;
+    if (c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_t == 1 && c->pad_l == 1 && c->cin == 64 && c->cout == 64)
+        return conv64(d, c);
+    return conv(d, c, 2, 1);
+}
+
+bool zn_cuda_hopper_conv8(zn_cuda *d, const zn_cuda_conv *c, float scale)
+{
+    return takes(d, c, 1) && conv(d, c, 1, scale);
+}

@@ -1,0 +1,814 @@
+/* SPDX-License-Identifier: MIT */
+/* hopper.cu - convolutions and matrix products by warpgroup matrix instructions and the copy engine (sm_90a).
+ *
+ *   copying warp:  picture, weights ──tensor maps──> ring in shared memory ──full──┐
+ *                                        └──────────────empty──────────────────────┤
+ *   two warpgroups: products, accumulators in registers <──────────────────────────┘
+ *                   └── tail ── 64 pixels x 64 channels in shared memory ──tensor map──> y
+ *
+ * Everything in shared memory is rows of 128 bytes (64 channels of a pixel, or of an output's weights), with the
+ * copy engine's 128-byte swizzle: 16-byte piece i of the row at address a lies at piece i ^ (a / 128 % 8).
+ * Instructions and fields: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions" and "cp.async.bulk.tensor". */
+#include "common.cuh"
+
+#include "../hopper.h"
+
+/* Shared memory, barriers, the copy engine. */
+
+__device__ __forceinline__ uint32_t shared_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+__device__ __forceinline__ void barrier_init(uint32_t bar, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(arrivals) : "memory");
+}
+
+__device__ __forceinline__ void barrier_expect(uint32_t bar, int bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void barrier_arrive(uint32_t bar)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+
+__device__ __forceinline__ void barrier_wait(uint32_t bar, uint32_t parity)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}" ::"r"(bar), "r"(parity) : "memory");
+}
+
+__device__ __forceinline__ void load_4d(uint32_t to, const zn_hopper_map *map, uint32_t bar, int c, int x, int y, int n)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to), "l"(map), "r"(bar), "r"(c), "r"(x), "r"(y), "r"(n)
+                 : "memory");
+}
+
+__device__ __forceinline__ void load_2d(uint32_t to, const zn_hopper_map *map, uint32_t bar, int c, int x)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4}], [%2];" ::"r"(to), "l"(map), "r"(bar), "r"(c), "r"(x)
+                 : "memory");
+}
+
+__device__ __forceinline__ void store_4d(const zn_hopper_map *map, uint32_t from, int c, int x, int y, int n)
+{
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+                 "r"(from), "r"(c), "r"(x), "r"(y), "r"(n)
+                 : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/* The same, to both blocks of the pair: each brings its half. */
+__device__ __forceinline__ void load_4d_both(uint32_t to, const zn_hopper_map *map, uint32_t bar, int c, int x, int y, int n)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(to), "l"(map), "r"(bar), "r"(c), "r"(x), "r"(y), "r"(n),
+                 "h"((uint16_t)3)
+                 : "memory");
+}
+
+/* Arrival at block `rank`'s barrier of the same address. */
+__device__ __forceinline__ void barrier_arrive_at(uint32_t bar, int rank)
+{
+    asm volatile("{\n"
+                 ".reg .b32 there;\n"
+                 "mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n"
+                 "}" ::"r"(bar), "r"(rank)
+                 : "memory");
+}
+
+__device__ __forceinline__ void pair_sync()
+{
+    __syncwarp();
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ int pair_rank()
+{
+    uint32_t r;
+
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+    return (int)r;
+}
+
+/* Until at most `left` stores of this thread still read shared memory. */
+template <int left> __device__ __forceinline__ void stores_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(left) : "memory");
+}
+
+__device__ __forceinline__ void stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
+/* What ordinary stores wrote becomes visible to the copy engine and the matrix units. */
+__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+__device__ __forceinline__ void warpgroup_sync(int wg) { asm volatile("bar.sync %0, 128;" ::"r"(wg + 1) : "memory"); }
+
+/* Matrix products. */
+
+__device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+/* Until at most `left` groups are under way; d is to be read only after this. */
+template <int left, int N> __device__ __forceinline__ void products_wait(float (&d)[N])
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
+    if (left == 0) {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            asm volatile("" : "+f"(d[i])::"memory");
+    }
+}
+
+/* Rows of 128 bytes in shared memory; each 8 of them `pitch` bytes after the last. */
+__device__ __forceinline__ uint64_t describe(uint32_t address, int pitch)
+{
+    return (uint64_t)1 << 62 | (uint64_t)(pitch >> 4) << 32 | (uint64_t)1 << 16 | address >> 4;
+}
+
+struct e4m3 { /* numbers of 8 bits: 4 of exponent, 3 of mantissa */
+    uint8_t bits;
+};
+
+#define D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define D16(i) D4(i), D4(i + 4), D4(i + 8), D4(i + 12)
+#define D64(i) D16(i), D16(i + 16), D16(i + 32), D16(i + 48)
+#define LIST_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define LIST_32 LIST_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define LIST_64 LIST_32 \
+    ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" \
+    ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define LIST_128 LIST_64 \
+    ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
+    ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95" \
+    ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
+    ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+
+/* d[64][n] (+)= a[64][32 bytes] b[n][32 bytes]^T; a thread has rows r, r + 8 and columns 8j + c, 8j + c + 1 of it in
+ * d[4j .. 4j+3], r = 16 * warp + lane / 4, c = lane % 4 * 2. */
+#define PRODUCT(type, name, k, n, list, d_all, a_at, b_at, on_at)                                                      \
+    __device__ __forceinline__ void product(type, float(&d)[n / 2], uint64_t a, uint64_t b, int on)                 \
+    {                                                                                                               \
+        asm volatile("{\n.reg .pred on;\nsetp.ne.b32 on, " on_at ", 0;\n"                                           \
+                     "wgmma.mma_async.sync.aligned.m64n" #n #k ".f32." #name "." #name " {" list "}, " a_at ", " b_at \
+                     ", on, 1, 1" MAJOR_##k ";\n}"                                                                         \
+                     : d_all                                                                                        \
+                     : "l"(a), "l"(b), "r"(on)                                                                      \
+                     : "memory");                                                                                   \
+    }
+#define MAJOR_k16 ", 0, 0" /* both along k; 8 bits know nothing else */
+#define MAJOR_k32
+#define PRODUCTS(type, name, k)                                                                   \
+    PRODUCT(type, name, k, 32, LIST_16, D16(0), "%16", "%17", "%18")                                \
+    PRODUCT(type, name, k, 64, LIST_32, D16(0) COMMA D16(16), "%32", "%33", "%34")                  \
+    PRODUCT(type, name, k, 128, LIST_64, D64(0), "%64", "%65", "%66")                               \
+    PRODUCT(type, name, k, 256, LIST_128, D64(0) COMMA D64(64), "%128", "%129", "%130")
+#define COMMA ,
+PRODUCTS(f16, f16, k16)
+PRODUCTS(bf16, bf16, k16)
+PRODUCTS(e4m3, e4m3, k32)
+
+/* The way out: bias, activations, residual, store. */
+
+__device__ __forceinline__ uint32_t pack(f16, float lo, float hi)
+{
+    const float2 v = make_float2(fminf(fmaxf(lo, -65504.f), 65504.f), fminf(fmaxf(hi, -65504.f), 65504.f));
+    const __half2 p = __float22half2_rn(v);
+
+    return *(const uint32_t *)&p;
+}
+
+__device__ __forceinline__ uint32_t pack(bf16, float lo, float hi)
+{
+    const __nv_bfloat162 p = __float22bfloat162_rn(make_float2(lo, hi));
+
+    return *(const uint32_t *)&p;
+}
+
+__device__ __forceinline__ float2 unpack(f16, uint32_t p) { return __half22float2(*(const __half2 *)&p); }
+__device__ __forceinline__ float2 unpack(bf16, uint32_t p) { return __bfloat1622float2(*(const __nv_bfloat162 *)&p); }
+
+/* v[from .. from+15] = act(v).  The smooth ones but GELU are one formula,
+ *     (x or 1) * (rise / (1 + exp(-x (slope + cube x^2))) + foot);
+ * GELU's erf is Abramowitz and Stegun 7.1.26, off by at most 1.5e-7. */
+template <int N> __device__ __forceinline__ void activate_16(float (&v)[N], int from, int act)
+{
+    if (act == ZN_NONE)
+        return;
+    if (act == ZN_RELU || act == ZN_LRELU) {
+        const float below = act == ZN_RELU ? 0.f : 0.2f;
+
+#pragma unroll
+        for (int i = from; i < from + 16; i++)
+            v[i] = fmaxf(v[i], 0.f) + below * fminf(v[i], 0.f);
+    } else if (act == ZN_GELU) {
+#pragma unroll
+        for (int i = from; i < from + 16; i++) {
+            const float x = v[i], z = fabsf(x) * 0.70710678f, t = __fdividef(1.f, 1.f + 0.3275911f * z);
+            const float poly = ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t - 0.284496736f) * t + 0.254829592f) * t;
+
+            v[i] = 0.5f * x * (1.f + copysignf(1.f - poly * __expf(-z * z), x));
+        }
+    } else {
+        const float slope = act == ZN_TANH ? 2.f : act == ZN_SOFTCLAMP ? 2.f / 3 : act == ZN_GELU_TANH ? 1.59576912f : 1.f;
+        const float cube = act == ZN_GELU_TANH ? 1.59576912f * 0.044715f : 0.f;
+        const float rise = act == ZN_TANH ? 2.f : act == ZN_SOFTCLAMP ? 6.f : 1.f;
+        const float foot = act == ZN_TANH ? -1.f : act == ZN_SOFTCLAMP ? -3.f : 0.f;
+        const bool times = act == ZN_SILU || act == ZN_GELU_TANH;
+
+#pragma unroll
+        for (int i = from; i < from + 16; i++) {
+            const float x = v[i], s = __fdividef(rise, 1.f + __expf(-x * (slope + cube * x * x))) + foot;
+
+            v[i] = times ? x * s : s;
+        }
+    }
+}
+
+/* Where a warpgroup's pixels go: number i of them to (x + i % tw, y + i / tw) of picture n, channels c .. c+63. */
+struct place {
+    int c, x, y, n, tw;
+};
+
+/* A warpgroup's two buffers of up to 64 pixels; chunk number `count` is in buffer count % 2. */
+struct outlet {
+    uint32_t buffer, barrier, count;
+    int wg, size; /* size: bytes of a buffer */
+};
+
+__device__ __forceinline__ void load_residual(const outlet &o, uint32_t count, const zn_hopper_map *map, place p, int first)
+{
+    const uint32_t bar = o.barrier + (count & 1) * 8;
+
+    barrier_expect(bar, o.size);
+    load_4d(o.buffer + (count & 1) * o.size, map, bar, p.c, p.x + first % p.tw, p.y + first / p.tw, p.n);
+}
+
+/* Before the products: the residual's first two chunks are brought. */
+template <int N>
+__device__ __forceinline__ void residual_begin(const outlet &o, const zn_hopper_map *residual, place p)
+{
+    const int chunk = N < 64 ? N : 64;
+
+    if (threadIdx.x % 128 == 0) {
+        stores_read<1>();
+        load_residual(o, o.count, residual, p, 0);
+        if (N > chunk) {
+            stores_read<0>();
+            load_residual(o, o.count + 1, residual, p, chunk);
+        }
+    }
+    __syncwarp();
+}
+
+/* y = post(residual + gain * pre(scale * v + bias)) for N pixels of 64 channels. */
+template <class T, int N>
+__device__ __forceinline__ void finish(float (&v)[N / 2], outlet &o, const zn_hopper_map *y, const zn_hopper_map *residual,
+                                       const zn_hopper_tail &t, float b0, float b1, place p)
+{
+    const int chunk = N < 64 ? N : 64;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    const bool leader = threadIdx.x % 128 == 0;
+    /* Lane l gives the address of row l % 8 of 8x8 matrix l / 8 of four: two of channels, then the next 8 pixels. */
+    const int row = lane % 8 + lane / 16 * 8, piece = warp * 2 + lane / 8 % 2;
+
+#pragma unroll
+    for (int first = 0; first < N; first += chunk) {
+        const uint32_t buffer = o.buffer + (o.count & 1) * o.size;
+
+        if (t.residual) {
+            barrier_wait(o.barrier + (o.count & 1) * 8, o.count >> 1 & 1);
+        } else {
+            if (leader)
+                stores_read<1>();
+            __syncwarp();
+            warpgroup_sync(o.wg);
+        }
+#pragma unroll
+        for (int from = first / 2; from < (first + chunk) / 2; from += 16) { /* 32 pixels: few registers */
+            const uint32_t at = buffer + (from * 2 - first + row) * 128 + ((piece ^ lane % 8) << 4);
+            uint32_t r[8];
+
+            if (t.residual) {
+#pragma unroll
+                for (int i = 0; i < 8; i += 4)
+                    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                                 : "=r"(r[i]), "=r"(r[i + 1]), "=r"(r[i + 2]), "=r"(r[i + 3])
+                                 : "r"(at + i * 512)
+                                 : "memory");
+            }
+#pragma unroll
+            for (int i = from; i < from + 16; i += 4) {
+                v[i] = v[i] * t.scale + b0, v[i + 1] = v[i + 1] * t.scale + b0;
+                v[i + 2] = v[i + 2] * t.scale + b1, v[i + 3] = v[i + 3] * t.scale + b1;
+            }
+#pragma unroll 1
+            for (int again = 0; again < 2; again++) { /* the activations' code is long: once is enough */
+                activate_16(v, from, again ? t.post : t.pre);
+                if (again)
+                    break;
+                if (t.gain != 1.f) {
+#pragma unroll
+                    for (int i = from; i < from + 16; i++)
+                        v[i] *= t.gain;
+                }
+                if (t.residual) {
+#pragma unroll
+                    for (int i = 0; i < 8; i++) {
+                        const float2 f = unpack(T(), r[i]);
+
+                        v[from + 2 * i] += f.x;
+                        v[from + 2 * i + 1] += f.y;
+                    }
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                r[i] = pack(T(), v[from + 2 * i], v[from + 2 * i + 1]);
+#pragma unroll
+            for (int i = 0; i < 8; i += 4)
+                asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at + i * 512),
+                             "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]), "r"(r[i + 3])
+                             : "memory");
+        }
+        if (t.residual && first > 0 && first + chunk < N && leader) { /* the one after this */
+            stores_read<0>();
+            load_residual(o, o.count + 1, residual, p, first + chunk);
+        }
+        fence_async();
+        __syncwarp();
+        warpgroup_sync(o.wg);
+        if (leader)
+            store_4d(y, buffer, p.c, p.x + first % p.tw, p.y + first / p.tw, p.n);
+        __syncwarp();
+        o.count++;
+    }
+}
+
+/* A ring of buffers, and what a thread knows of its turn. */
+struct ring {
+    uint32_t data, full, empty;
+    int stages, size, stage, phase;
+};
+
+__device__ __forceinline__ uint32_t ring_data(const ring &r) { return r.data + r.stage * r.size; }
+__device__ __forceinline__ uint32_t ring_full(const ring &r) { return r.full + r.stage * 8; }
+__device__ __forceinline__ uint32_t ring_empty(const ring &r) { return r.empty + r.stage * 8; }
+__device__ __forceinline__ void ring_next(ring &r, int by = 1)
+{
+    r.stage += by;
+    if (r.stage >= r.stages)
+        r.stage -= r.stages, r.phase ^= 1;
+}
+
+/* The parts of a block's shared memory: what stays, up to two rings, the ways out, barriers. */
+struct layout {
+    uint32_t fixed, once;
+    ring ring[2];
+    outlet out;
+};
+
+__device__ __forceinline__ layout lay_out(int fixed, int stages0, int size0, int stages1, int size1, int releases, int n)
+{
+    extern __shared__ char memory[];
+    const int out = (n < 64 ? n : 64) * 128, wg = __shfl_sync(~0u, threadIdx.x / 128, 0);
+    const uint32_t begin = (shared_address(memory) + 1023) & ~1023u, data0 = begin + fixed, data1 = data0 + stages0 * size0;
+    const uint32_t outs = data1 + stages1 * size1, bars = outs + ZN_HOPPER_WARPGROUPS * 2 * out;
+    const uint32_t bars1 = bars + 16 * ZN_HOPPER_MAX_STAGES, residual = bars1 + 16 * ZN_HOPPER_MAX_STAGES;
+    const uint32_t once = residual + ZN_HOPPER_WARPGROUPS * 16;
+
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < ZN_HOPPER_MAX_STAGES; i++) {
+            barrier_init(bars + 8 * i, 1);
+            barrier_init(bars + 8 * (ZN_HOPPER_MAX_STAGES + i), releases);
+            barrier_init(bars1 + 8 * i, 1);
+            barrier_init(bars1 + 8 * (ZN_HOPPER_MAX_STAGES + i), releases);
+        }
+        for (int i = 0; i < ZN_HOPPER_WARPGROUPS * 2; i++)
+            barrier_init(residual + 8 * i, 1);
+        for (int i = 0; i < 9; i++)
+            barrier_init(once + 8 * i, 1);
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        fence_async();
+    }
+    return { begin, once,
+             { { data0, bars, bars + 8 * ZN_HOPPER_MAX_STAGES, stages0, size0, 0, 0 },
+               { data1, bars1, bars1 + 8 * ZN_HOPPER_MAX_STAGES, stages1, size1, 0, 0 } },
+             { outs + wg * 2 * out, residual + wg * 16, 0, wg, out } };
+}
+
+/* The kernel after this one may begin what does not need its results; this one, until here, did so. */
+__device__ __forceinline__ void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ __forceinline__ void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
+/* 256 pixels a warpgroup are 128 sums a thread: the copying threads leave registers to the others. */
+template <int N> __device__ __forceinline__ void give_registers()
+{
+    if (N == 256)
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+}
+
+template <int N> __device__ __forceinline__ void take_registers()
+{
+    if (N == 256)
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+}
+
+/* Pixel (u, v) of an input tile with its neighbours, as what is to be added to the tile's descriptor. */
+__device__ __forceinline__ uint64_t tap_at(int u, int v, int pitch, int copy)
+{
+    const int pixel = u * pitch + v;
+    const uint64_t phase = ZN_HOPPER_LAYOUT == 1 || ZN_HOPPER_LAYOUT == 4 ? pixel & 7 : 0;
+
+    if (ZN_HOPPER_COPIES == 3)
+        return (v * copy + u * 1024) >> 4;
+    return phase << 49 | (uint64_t)(pixel * 8);
+}
+
+/* 3x3, 64 to 64 channels, weights at home. */
+
+/* Enlarged by two, the nine taps of an output fall on four pixels of x, which ones being a matter of its parity:
+ * slot [row parity][column parity][a][b] is the sum of the taps that fall on pixel (a, b) of those. */
+template <class T> __device__ __forceinline__ void sum_weights(uint32_t to, const void *weight)
+{
+    for (int i = threadIdx.x; i < 16 * 64 * 8; i += blockDim.x) {
+        const int piece = i & 7, o = i >> 3 & 63, slot = i >> 9;
+        const int py = slot >> 3, px = slot >> 2 & 1, a = slot >> 1 & 1, b = slot & 1;
+        const int u0 = a ? 1 + py : 0, u1 = a ? 2 : py, v0 = b ? 1 + px : 0, v1 = b ? 2 : px;
+        float sum[8] = { 0 };
+
+        for (int u = u0; u <= u1; u++)
+            for (int v = v0; v <= v1; v++) {
+                const uint4 q = *(const uint4 *)((const T *)weight + o * 576 + (u * 3 + v) * 64 + piece * 8);
+                const uint32_t word[4] = { q.x, q.y, q.z, q.w };
+
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    const float2 f = unpack(T(), word[j]);
+
+                    sum[2 * j] += f.x;
+                    sum[2 * j + 1] += f.y;
+                }
+            }
+        asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + slot * 8192 + o * 128 + ((piece ^ o & 7) << 4)),
+                     "r"(pack(T(), sum[0], sum[1])), "r"(pack(T(), sum[2], sum[3])), "r"(pack(T(), sum[4], sum[5])),
+                     "r"(pack(T(), sum[6], sum[7]))
+                     : "memory");
+    }
+    fence_async();
+}
+
+template <class T, int rows, bool up> __device__ __forceinline__ void conv64(const zn_hopper_conv64 &a)
+{
+    const int N = rows * 8, taps = up ? 4 : 9, parities = up ? 4 : 1;
+    const int pitch = ZN_HOPPER_PITCH(8), copy = ZN_HOPPER_COPY(8, rows);
+    layout s = lay_out(parities * taps * 8192, a.stages, ZN_HOPPER_HALO(8, rows), 0, 0, 4, N);
+    ring &x = s.ring[0];
+    const int wg = s.out.wg;
+
+    let_next_begin();
+    if (up)
+        sum_weights<T>(s.fixed, a.weight);
+    __syncthreads();
+
+    if (wg == ZN_HOPPER_WARPGROUPS) {
+        if (threadIdx.x % 128 != 0)
+            return;
+        if (!up)
+            for (int t = 0; t < 9; t++) {
+                barrier_expect(s.once + 8 * t, 8192);
+                load_2d(s.fixed + t * 8192, &a.w, s.once + 8 * t, t * 64, 0);
+            }
+        wait_for_previous();
+        x.phase = 1;
+        for (int tile = blockIdx.x; tile < a.tiles; tile += gridDim.x, ring_next(x)) {
+            const int row = tile / a.tiles_x, x0 = tile % a.tiles_x * 8 - 1;
+            const int y0 = row % a.tiles_y * rows - 1, n = row / a.tiles_y;
+
+            barrier_wait(ring_empty(x), x.phase);
+            barrier_expect(ring_full(x), copy * ZN_HOPPER_COPIES);
+#pragma unroll
+            for (int v = 0; v < ZN_HOPPER_COPIES; v++)
+                load_4d(ring_data(x) + v * copy, &a.x, ring_full(x), 0, x0 + v, y0, n);
+        }
+        return;
+    }
+
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    const float b0 = a.tail.bias[warp * 16 + lane / 4], b1 = a.tail.bias[warp * 16 + lane / 4 + 8];
+    const uint64_t weights = describe(s.fixed, 1024);
+    float d[N / 2];
+    bool first = !up;
+
+    wait_for_previous();
+    x.stage = wg;
+    for (int tile = blockIdx.x + wg * gridDim.x; tile < a.tiles; tile += ZN_HOPPER_WARPGROUPS * gridDim.x) {
+        const int row = tile / a.tiles_x;
+        const place p = { 0, tile % a.tiles_x * 8, row % a.tiles_y * rows, row / a.tiles_y, 8 };
+        const uint64_t pixels = describe(ring_data(x), pitch * 128);
+
+#pragma unroll 1
+        for (int parity = 0; parity < parities; parity++) {
+            const int py = parity >> 1, px = parity & 1;
+
+            if (a.tail.residual)
+                residual_begin<N>(s.out, &a.residual, p);
+            if (parity == 0)
+                barrier_wait(ring_full(x), x.phase);
+            if (rows > 8 && first)
+                for (int t = 0; t < taps; t++)
+                    barrier_wait(s.once + 8 * t, 0);
+            products_begin();
+#pragma unroll
+            for (int t = 0; t < taps; t++) {
+                const uint64_t pixel = up ? tap_at(py + t / 2, px + t % 2, pitch, copy) : tap_at(t / 3, t % 3, pitch, copy);
+                const uint64_t slot = weights + (parity * taps + t) * (8192 >> 4);
+
+                if (!up && rows <= 8) { /* few tiles: begin as the weights come */
+                    barrier_wait(s.once + 8 * t, 0);
+                    products_begin();
+                }
+#pragma unroll
+                for (int k = 0; k < 4; k++)
+                    product(T(), d, slot + k * 2, pixels + pixel + k * 2, t + k > 0);
+            }
+            products_commit();
+            products_wait<0>(d);
+            if (parity == parities - 1 && lane == 0)
+                barrier_arrive(ring_empty(x));
+            finish<T, N>(d, s.out, &a.y[parity], &a.residual, a.tail, b0, b1, p);
+        }
+        first = false;
+        ring_next(x, ZN_HOPPER_WARPGROUPS);
+    }
+    if (threadIdx.x % 128 == 0)
+        stores_done();
+}
+
+#define CONV64(type, rows, suffix, up)                                                        \
+    extern "C" __global__ void __launch_bounds__(ZN_HOPPER_THREADS(0), 1)                     \
+        zn_hopper_conv64_##type##_##rows##suffix(const __grid_constant__ zn_hopper_conv64 a)  \
+    {                                                                                         \
+        conv64<type, rows, up>(a);                                                            \
+    }
+#define CONV64S(rows)           \
+    CONV64(f16, rows, , false)  \
+    CONV64(f16, rows, _up, true) \
+    CONV64(bf16, rows, , false) \
+    CONV64(bf16, rows, _up, true)
+CONV64S(4)
+CONV64S(8)
+CONV64S(16)
+
+/* Any convolution without groups. */
+
+struct tile_at {
+    int o, x, y, n, parity; /* the first output and pixel; parity: up2 */
+};
+
+/* Tiles in the order they are computed: `group` of pixels side by side, with all outputs, then the next group. */
+__device__ __forceinline__ tile_at find_tile(const zn_hopper_conv &a, int tile, int outputs)
+{
+    const int pictures = a.tiles_x * a.tiles_y * a.tiles_n, per_group = a.group * a.tiles_o, group = tile / per_group;
+    const int inside = tile % per_group, width = min(a.group, pictures - group * a.group);
+    const int pixels = group * a.group + inside % width, row = pixels / a.tiles_x, n = row / a.tiles_y;
+    tile_at t;
+
+    t.o = inside / width * outputs;
+    t.x = pixels % a.tiles_x * a.tw;
+    t.y = row % a.tiles_y * a.th;
+    t.n = a.up2 ? n >> 2 : n;
+    t.parity = a.up2 ? n & 3 : 0;
+    return t;
+}
+
+/* This warp has read what `empty` stands for. */
+template <bool pair> __device__ __forceinline__ void release(uint32_t empty, int lane)
+{
+    if (pair) {
+        if (lane < 2)
+            barrier_arrive_at(empty, lane);
+    } else if (lane == 0) {
+        barrier_arrive(empty);
+    }
+}
+
+/* N pixels for each warpgroup; `split`: the two share 64 outputs and have their own pixels, else the reverse.
+ * `pair`: two blocks have the same pixels, each brings half of them for both. */
+template <class In, class T, int N, bool split, bool pair> __device__ __forceinline__ void conv(const zn_hopper_conv &a)
+{
+    const int outputs = split ? 64 : 128, pixels = split ? 2 * N : N, size = (outputs + pixels) * 128;
+    const int channels = 128 / sizeof(In), blocks = pair ? 2 : 1, rank = pair ? pair_rank() : 0;
+    layout s = lay_out(0, a.stages, size, 0, 0, 8 * blocks, N);
+    ring &r = s.ring[0];
+    const int wg = s.out.wg, half = rank * (pixels / 2);
+
+    let_next_begin();
+    if (pair)
+        pair_sync();
+    else
+        __syncthreads();
+    wait_for_previous();
+    if (wg == ZN_HOPPER_WARPGROUPS) {
+        give_registers<N>();
+        r.phase = 1;
+        if (threadIdx.x % 128 == 0)
+            for (int tile = blockIdx.x / blocks; tile < a.tiles; tile += gridDim.x / blocks) {
+                const tile_at t = find_tile(a, tile, outputs * blocks);
+                int u = 0, v = 0;
+
+                for (int tap = 0; tap < a.taps; tap++) {
+                    const int dy = u - a.pad_t, dx = v - a.pad_l;
+                    const int y = a.up2 ? t.y + (((t.parity >> 1) + dy) >> 1) : t.y * a.stride + dy;
+                    const int x = a.up2 ? t.x + (((t.parity & 1) + dx) >> 1) : t.x * a.stride + dx;
+
+                    for (int c = 0; c < a.chunks; c++, ring_next(r)) {
+                        const uint32_t to = ring_data(r) + outputs * 128, bar = ring_full(r);
+
+                        barrier_wait(ring_empty(r), r.phase);
+                        barrier_expect(bar, size);
+                        load_2d(ring_data(r), &a.w, bar, tap * a.cin_pad + c * channels, t.o + rank * outputs);
+                        if (pair)
+                            load_4d_both(to + half * 128, &a.x, bar, c * channels, x + half % a.tw * a.stride,
+                                         y + half / a.tw * a.stride, t.n);
+                        else
+                            load_4d(to, &a.x, bar, c * channels, x, y, t.n);
+                    }
+                    if (++v == a.kw)
+                        v = 0, u++;
+                }
+            }
+        if (pair)
+            pair_sync(); /* the other block may still signal here */
+        return;
+    }
+
+    take_registers<N>();
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, steps = a.taps * a.chunks;
+    float d[N / 2];
+
+    for (int tile = blockIdx.x / blocks; tile < a.tiles; tile += gridDim.x / blocks) {
+        const tile_at t = find_tile(a, tile, outputs * blocks);
+        const int first = split ? wg * N : 0, o = t.o + rank * outputs + (split ? 0 : wg * 64);
+        const place p = { o, t.x + first % a.tw, t.y + first / a.tw, t.n, a.tw };
+        const float b0 = o < a.outputs ? a.tail.bias[o + warp * 16 + lane / 4] : 0.f;
+        const float b1 = o < a.outputs ? a.tail.bias[o + warp * 16 + lane / 4 + 8] : 0.f;
+        uint32_t used = 0;
+
+        if (a.tail.residual)
+            residual_begin<N>(s.out, &a.residual, p);
+        for (int step = 0; step < steps; step++) {
+            const uint64_t weights = describe(ring_data(r) + (split ? 0 : wg * 8192), 1024);
+            const uint64_t x = describe(ring_data(r) + outputs * 128 + first * 128, 1024);
+
+            barrier_wait(ring_full(r), r.phase);
+            products_begin();
+#pragma unroll
+            for (int k = 0; k < 4; k++)
+                product(In(), d, weights + k * 2, x + k * 2, step + k > 0);
+            products_commit();
+            products_wait<1>(d);
+            if (step > 0)
+                release<pair>(used, lane);
+            used = ring_empty(r);
+            ring_next(r);
+        }
+        products_wait<0>(d);
+        release<pair>(used, lane);
+        finish<T, N>(d, s.out, &a.y[t.parity], &a.residual, a.tail, b0, b1, p);
+    }
+    if (threadIdx.x % 128 == 0)
+        stores_done();
+    if (pair)
+        pair_sync();
+}
+
+/* 3x3, stride 1, padding 1: a tile of 8 (split: 16) x N / 8 pixels is read once for all nine taps. */
+template <class In, class T, int N, bool split, bool pair> __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
+{
+    const int outputs = split ? 64 : 128, width = split ? 16 : 8, rows = N / 8, channels = 128 / sizeof(In);
+    const int pitch = ZN_HOPPER_PITCH(width), copy = ZN_HOPPER_COPY(width, rows);
+    layout s = lay_out(0, a.stages, ZN_HOPPER_HALO(width, rows), a.weight_stages, outputs * 128, 8, N);
+    ring &x = s.ring[0], &w = s.ring[1];
+    const int wg = s.out.wg;
+
+    let_next_begin();
+    __syncthreads();
+    wait_for_previous();
+    if (wg == ZN_HOPPER_WARPGROUPS) {
+        give_registers<N>();
+        if (threadIdx.x % 128 != 0)
+            return;
+        x.phase = w.phase = 1;
+        for (int tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
+            const tile_at t = find_tile(a, tile, outputs);
+
+            for (int c = 0; c < a.chunks; c++, ring_next(x)) {
+                barrier_wait(ring_empty(x), x.phase);
+                barrier_expect(ring_full(x), copy);
+                load_4d(ring_data(x), &a.x, ring_full(x), c * channels, t.x - 1, t.y - 1, t.n);
+                for (int tap = 0; tap < 9; tap++, ring_next(w)) {
+                    barrier_wait(ring_empty(w), w.phase);
+                    barrier_expect(ring_full(w), outputs * 128);
+                    load_2d(ring_data(w), &a.w, ring_full(w), tap * a.cin_pad + c * channels, t.o);
+                }
+            }
+        }
+        return;
+    }
+
+    take_registers<N>();
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    float d[N / 2];
+
+    for (int tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
+        const tile_at t = find_tile(a, tile, outputs);
+        const int o = split ? t.o : t.o + wg * 64, up = a.up2, py = t.parity >> 1, px = t.parity & 1;
+        const place p = { o, split ? t.x + wg * 8 : t.x, t.y, t.n, 8 };
+        const float b0 = o < a.outputs ? a.tail.bias[o + warp * 16 + lane / 4] : 0.f;
+        const float b1 = o < a.outputs ? a.tail.bias[o + warp * 16 + lane / 4 + 8] : 0.f;
+        uint32_t used = 0, used_x = 0;
+
+        if (a.tail.residual)
+            residual_begin<N>(s.out, &a.residual, p);
+        for (int c = 0; c < a.chunks; c++) {
+            const uint64_t pixels = describe(ring_data(x), pitch * 128);
+
+            barrier_wait(ring_full(x), x.phase);
+#pragma unroll
+            for (int tap = 0; tap < 9; tap++) {
+                const int u = tap / 3, v = tap % 3;
+                const uint64_t weights = describe(ring_data(w) + (split ? 0 : wg * 8192), 1024);
+                const uint64_t pixel = pixels + tap_at(up ? (py + u + 1) >> 1 : u,
+                                                       (up ? (px + v + 1) >> 1 : v) + (split ? wg * 8 : 0), pitch, copy);
+
+                barrier_wait(ring_full(w), w.phase);
+                products_begin();
+#pragma unroll
+                for (int k = 0; k < 4; k++)
+                    product(In(), d, weights + k * 2, pixel + k * 2, c + tap + k > 0);
+                products_commit();
+                products_wait<1>(d);
+                if (lane == 0) {
+                    if (c + tap > 0)
+                        barrier_arrive(used);
+                    if (tap == 0 && c > 0)
+                        barrier_arrive(used_x);
+                }
+                used = ring_empty(w);
+                ring_next(w);
+            }
+            used_x = ring_empty(x);
+            ring_next(x);
+        }
+        products_wait<0>(d);
+        if (lane == 0) {
+            barrier_arrive(used);
+            barrier_arrive(used_x);
+        }
+        finish<T, N>(d, s.out, &a.y[t.parity], &a.residual, a.tail, b0, b1, p);
+    }
+    if (threadIdx.x % 128 == 0)
+        stores_done();
+}
+
+#define CONV(kind, name, cluster, in, type, n, split, pair)                                \
+    extern "C" __global__ void cluster __launch_bounds__(ZN_HOPPER_THREADS(n), 1)          \
+        zn_hopper_##kind##_##name(const __grid_constant__ zn_hopper_conv a)                \
+    {                                                                                      \
+        kind<in, type, n, split, pair>(a);                                                 \
+    }
+#define CONVS(kind, n, suffix, split)                                  \
+    CONV(kind, f16_##n##suffix, , f16, f16, n, split, false)           \
+    CONV(kind, bf16_##n##suffix, , bf16, bf16, n, split, false)
+#define CONVS_8(kind, n, suffix, split)                                \
+    CONV(kind, e4m3_f16_##n##suffix, , e4m3, f16, n, split, false)     \
+    CONV(kind, e4m3_bf16_##n##suffix, , e4m3, bf16, n, split, false)
+CONVS(conv, 256, , false)
+CONVS(conv, 128, , false)
+CONVS(conv, 128, _split, true)
+CONVS(conv, 64, _split, true)
+CONVS(conv, 32, _split, true)
+CONVS(conv3, 256, , false)
+CONVS(conv3, 128, , false)
+CONVS(conv3, 128, _split, true)
+CONVS(conv3, 64, _split, true)
+CONVS(conv3, 32, _split, true)
+CONV(conv, f16_256_pair, __cluster_dims__(2), f16, f16, 256, false, true)
+CONV(conv, bf16_256_pair, __cluster_dims__(2), bf16, bf16, 256, false, true)
+CONVS_8(conv, 256, , false)
+CONVS_8(conv, 128, _split, true)
+CONVS_8(conv3, 256, , false)
+CONVS_8(conv3, 128, _split, true)
+CONV(conv, e4m3_f16_256_pair, __cluster_dims__(2), e4m3, f16, 256, false, true)
+CONV(conv, e4m3_bf16_256_pair, __cluster_dims__(2), e4m3, bf16, 256, false, true)

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT */
+/* norm.cu - layer, RMS and group norm, and softmax over the channels.
+ *
+ * Rows (layer, RMS, softmax): some threads of a warp share a pixel and keep it in registers, up to 1024 channels;
+ * longer rows, and those at odd addresses, are read again for each step.
+ * Group norm: each block sums up a chunk of the pixels, channel by channel, as differences from the chunk's first
+ * pixel, so that nothing cancels; one block per group joins the chunks in double precision; a last pass applies
+ * the result.  Chunks depend on the shape alone, and so does every rounding. */
+#include "common.cuh"
+
+enum { THREADS = 256 };
+
+/* ---- rows -------------------------------------------------------------------------------------------------- */
+
+/* The pixels of a team of threads, P at a time, as K vectors of 8 in each thread; those outside are zeros. */
+template <int K, int P> struct rows {
+    float v[P][K][8];
+    size_t first; /* pixel */
+    int lane;
+
+    __device__ __forceinline__ bool holds(const zn_args_rows &g, int p, int k) const
+    {
+        return first + p < g.pixels && (lane + k * g.lanes) * 8 < g.x.c;
+    }
+
+    __device__ __forceinline__ int channel(const zn_args_rows &g, int k) const { return (lane + k * g.lanes) * 8; }
+
+    __device__ __forceinline__ void read(const zn_args_rows &g)
+    {
+        raw<8> r[P][K];
+
+        lane = (int)threadIdx.x & (g.lanes - 1);
+        first = ((size_t)blockIdx.x * THREADS + threadIdx.x) / (unsigned)g.lanes * P;
+#pragma unroll
+        for (int p = 0; p < P; p++)
+#pragma unroll
+            for (int k = 0; k < K; k++) {
+                r[p][k].lo = r[p][k].hi = make_uint4(0, 0, 0, 0);
+                if (holds(g, p, k))
+                    fetch(r[p][k], g.x, (first + p) * g.x.ld + channel(g, k));
+            }
+#pragma unroll
+        for (int p = 0; p < P; p++)
+#pragma unroll
+            for (int k = 0; k < K; k++)
+                widen(v[p][k], r[p][k], g.x.type);
+    }
+};
+
+__device__ __forceinline__ void read8(float (&v)[8], const float *p)
+{
+    float4 a = *(const float4 *)p, b = *(const float4 *)(p + 4);
+
+    v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w;
+    v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
+}
+
+/* v = (v - mean) * inv * gamma + beta, at channel c */
+template <int V>
+__device__ __forceinline__ void scale_row(float (&v)[V], const zn_args_rows &g, int c, float mean, float inv)
+{
+    float w[V];
+
+#pragma unroll
+    for (int i = 0; i < V; i++)
+        v[i] = (v[i] - mean) * inv;
+    if (g.gamma) {
+        if constexpr (V == 8)
+            read8(w, g.gamma + c);
+        else
+            w[0] = g.gamma[c];
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            v[i] *= w[i];
+    }
+    if (g.beta) {
+        if constexpr (V == 8)
+            read8(w, g.beta + c);
+        else
+            w[0] = g.beta[c];
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            v[i] += w[i];
+    }
+}
+
+template <int K, int P> __device__ __forceinline__ void norm_rows(const zn_args_rows &g)
+{
+    rows<K, P> x;
+    raw<8> res[P][K];
+    float mean[P], var[P], of_c = 1.f / g.x.c;
+
+    x.read(g);
+#pragma unroll
+    for (int p = 0; p < P; p++) {
+        mean[p] = var[p] = 0;
+#pragma unroll
+        for (int k = 0; k < K; k++)
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                mean[p] += x.v[p][k][i];
+        if (g.tail.residual.data)
+#pragma unroll
+            for (int k = 0; k < K; k++)
+                if (x.holds(g, p, k))
+                    fetch(res[p][k], g.tail.residual, (x.first + p) * g.tail.residual.ld + x.channel(g, k));
+    }
+#pragma unroll
+    for (int p = 0; p < P; p++)
+        mean[p] = g.rms ? 0 : sum_lanes(mean[p], g.lanes) * of_c;
+#pragma unroll
+    for (int p = 0; p < P; p++)
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            if (x.holds(g, p, k))
+#pragma unroll
+                for (int i = 0; i < 8; i++) {
+                    float d = x.v[p][k][i] - mean[p];
+
+                    var[p] += d * d;
+                }
+#pragma unroll
+    for (int p = 0; p < P; p++) {
+        float inv = 1.f / sqrtf(sum_lanes(var[p], g.lanes) * of_c + g.eps);
+
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            if (x.holds(g, p, k)) {
+                scale_row(x.v[p][k], g, x.channel(g, k), mean[p], inv);
+                put_tail(g.y, (x.first + p) * g.y.ld + x.channel(g, k), g.tail, x.v[p][k], res[p][k]);
+            }
+    }
+}
+
+/* The same with the row read three times. */
+template <int V> __device__ __forceinline__ void norm_long_rows(const zn_args_rows &g)
+{
+    int lane = (int)threadIdx.x & (g.lanes - 1), step = g.lanes * V;
+    size_t p = ((size_t)blockIdx.x * THREADS + threadIdx.x) / (unsigned)g.lanes;
+    int end = p < g.pixels ? g.x.c : 0; /* a thread without a pixel still takes part in the sums */
+    const zn_tensor &res = g.tail.residual;
+    float mean = 0, var = 0, inv, v[V];
+    raw<V> r, q;
+
+    for (int c = lane * V; c < end && !g.rms; c += step) {
+        fetch(r, g.x, p * g.x.ld + c);
+        widen(v, r, g.x.type);
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            mean += v[i];
+    }
+    mean = g.rms ? 0 : sum_lanes(mean, g.lanes) / g.x.c;
+    for (int c = lane * V; c < end; c += step) {
+        fetch(r, g.x, p * g.x.ld + c);
+        widen(v, r, g.x.type);
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            var += (v[i] - mean) * (v[i] - mean);
+    }
+    inv = 1.f / sqrtf(sum_lanes(var, g.lanes) / g.x.c + g.eps);
+    for (int c = lane * V; c < end; c += step) {
+        fetch(r, g.x, p * g.x.ld + c);
+        if (res.data)
+            fetch(q, res, p * res.ld + c);
+        widen(v, r, g.x.type);
+        scale_row(v, g, c, mean, inv);
+        put_tail(g.y, p * g.y.ld + c, g.tail, v, q);
+    }
+}
+
+template <int K, int P> __device__ __forceinline__ void softmax_rows(const zn_args_rows &g)
+{
+    rows<K, P> x;
+
+    x.read(g);
+#pragma unroll
+    for (int p = 0; p < P; p++) {
+        float top = -INFINITY, sum = 0;
+
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            if (x.holds(g, p, k))
+#pragma unroll
+                for (int i = 0; i < 8; i++)
+                    top = fmaxf(top, x.v[p][k][i]);
+        top = max_lanes(top, g.lanes);
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            if (x.holds(g, p, k))
+#pragma unroll
+                for (int i = 0; i < 8; i++)
+                    sum += x.v[p][k][i] = expf(x.v[p][k][i] - top);
+        sum = 1.f / sum_lanes(sum, g.lanes);
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            if (x.holds(g, p, k)) {
+#pragma unroll
+                for (int i = 0; i < 8; i++)
+                    x.v[p][k][i] *= sum;
+                put(g.y, (x.first + p) * g.y.ld + x.channel(g, k), x.v[p][k]);
+            }
+    }
+}
+
+__device__ __forceinline__ void softmax_long_rows(const zn_args_rows &g)
+{
+    int lane = (int)threadIdx.x & (g.lanes - 1);
+    size_t p = ((size_t)blockIdx.x * THREADS + threadIdx.x) / (unsigned)g.lanes;
+    int end = p < g.pixels ? g.x.c : 0;
+    float top = -INFINITY, sum = 0;
+
+    for (int c = lane; c < end; c += g.lanes)
+        top = fmaxf(top, load_any(g.x, p * g.x.ld + c));
+    top = max_lanes(top, g.lanes);
+    for (int c = lane; c < end; c += g.lanes)
+        sum += expf(load_any(g.x, p * g.x.ld + c) - top);
+    sum = 1.f / sum_lanes(sum, g.lanes);
+    for (int c = lane; c < end; c += g.lanes)
+        store_any(g.y, p * g.y.ld + c, expf(load_any(g.x, p * g.x.ld + c) - top) * sum);
+}
+
+#define ROWS(name, body) \
+    extern "C" __global__ void __launch_bounds__(THREADS) name(const zn_args_rows g) { body; }
+ROWS(norm_rows_1, (norm_rows<1, 2>(g)))
+ROWS(norm_rows_2, (norm_rows<2, 1>(g)))
+ROWS(norm_rows_4, (norm_rows<4, 1>(g)))
+ROWS(norm_long_rows_v8, norm_long_rows<8>(g))
+ROWS(norm_long_rows_v1, norm_long_rows<1>(g))
+ROWS(softmax_rows_1, (softmax_rows<1, 2>(g)))
+ROWS(softmax_rows_4, (softmax_rows<4, 1>(g)))
+ROWS(softmax_long_rows_v1, softmax_long_rows(g))
+
+/* ---- group norm -------------------------------------------------------------------------------------------- */
+
+/* Where a thread of a block stands: `cols` vectors side by side, as many rows of pixels as there are threads for. */
+struct place {
+    int row, n_rows, c;
+    bool in;
+};
+
+template <int V> __device__ __forceinline__ place place_of(const zn_args_group &g)
+{
+    place at;
+    int col = (int)threadIdx.x % g.cols;
+
+    at.row = (int)threadIdx.x / g.cols;
+    at.n_rows = THREADS / g.cols;
+    at.c = ((int)blockIdx.z * g.cols + col) * V;
+    at.in = at.row < at.n_rows && at.c < g.x.c;
+    return at;
+}
+
+/* Of the chunk blockIdx.x of an image, for each channel: the mean, and the sum of squared differences from it. */
+template <int V> __device__ __forceinline__ void group_sums(const zn_args_group &g)
+{
+    enum { AHEAD = 4 };
+    __shared__ float sums[2][V][THREADS];
+    place at = place_of<V>(g);
+    size_t image = (size_t)(g.first + (int)blockIdx.y) * g.pixels;
+    size_t first = blockIdx.x * g.chunk, end = min(first + g.chunk, g.pixels);
+    float zero[V], s[V], q[V];
+    raw<V> r[AHEAD];
+
+#pragma unroll
+    for (int i = 0; i < V; i++)
+        s[i] = q[i] = 0;
+    if (at.in) {
+        fetch(r[0], g.x, (image + first) * g.x.ld + at.c);
+        widen(zero, r[0], g.x.type);
+        for (size_t p = first + at.row; p < end; p += (size_t)AHEAD * at.n_rows) {
+#pragma unroll
+            for (int k = 0; k < AHEAD; k++)
+                if (p + k * at.n_rows < end)
+                    fetch(r[k], g.x, (image + p + k * at.n_rows) * g.x.ld + at.c);
+#pragma unroll
+            for (int k = 0; k < AHEAD; k++)
+                if (p + k * at.n_rows < end) {
+                    float v[V];
+
+                    widen(v, r[k], g.x.type);
+#pragma unroll
+                    for (int i = 0; i < V; i++) {
+                        float d = v[i] - zero[i];
+
+                        s[i] += d;
+                        q[i] += d * d;
+                    }
+                }
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+        sums[0][i][threadIdx.x] = s[i];
+        sums[1][i][threadIdx.x] = q[i];
+    }
+    for (int n = at.n_rows; n > 1;) { /* row r takes in row r + half */
+        int half = (n + 1) / 2;
+
+        __syncthreads();
+        if (at.in && at.row + half < n)
+#pragma unroll
+            for (int i = 0; i < V; i++) {
+                sums[0][i][threadIdx.x] += sums[0][i][threadIdx.x + half * g.cols];
+                sums[1][i][threadIdx.x] += sums[1][i][threadIdx.x + half * g.cols];
+            }
+        n = half;
+    }
+    /* a thread of row 0 reads what it wrote itself */
+    if (at.in && !at.row) {
+        float *mean = g.partial + ((size_t)blockIdx.y * g.n_chunks + blockIdx.x) * 2 * g.x.c + at.c;
+        float count = (float)(end - first);
+
+#pragma unroll
+        for (int i = 0; i < V; i++) {
+            float d = sums[0][i][threadIdx.x] / count;
+
+            mean[i] = zero[i] + d;
+            mean[g.x.c + i] = fmaxf(sums[1][i][threadIdx.x] - sums[0][i][threadIdx.x] * d, 0);
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 3) group_sums_v8(const zn_args_group g) { group_sums<8>(g); }
+extern "C" __global__ void __launch_bounds__(THREADS) group_sums_v1(const zn_args_group g) { group_sums<1>(g); }
+
+enum { FINISH_THREADS = 1024 };
+
+/* The sum over a block, in all threads. */
+__device__ __forceinline__ double sum_block(double x, double *sums)
+{
+    sums[threadIdx.x] = x;
+    for (int half = FINISH_THREADS / 2; half; half /= 2) {
+        __syncthreads();
+        if ((int)threadIdx.x < half)
+            sums[threadIdx.x] += sums[threadIdx.x + half];
+    }
+    __syncthreads();
+    x = sums[0];
+    __syncthreads();
+    return x;
+}
+
+/* Group blockIdx.x of an image: from the chunks' means and squares to each channel's scale and shift. */
+extern "C" __global__ void __launch_bounds__(FINISH_THREADS) group_finish(const zn_args_group g)
+{
+    __shared__ double sums[FINISH_THREADS];
+    int size = g.x.c / g.groups, c0 = (int)blockIdx.x * size;
+    const float *partial = g.partial + (size_t)blockIdx.y * g.n_chunks * 2 * g.x.c + c0;
+    double n = (double)g.pixels * size, mean = 0, var = 0;
+    float m, inv;
+
+#pragma unroll 4
+    for (unsigned i = threadIdx.x; i < (unsigned)g.n_chunks * size; i += FINISH_THREADS) {
+        unsigned k = i / size, c = i - k * size;
+        size_t count = min(g.chunk, g.pixels - k * g.chunk);
+
+        mean += (double)count * partial[(size_t)k * 2 * g.x.c + c];
+    }
+    mean = sum_block(mean, sums) / n;
+#pragma unroll 4
+    for (unsigned i = threadIdx.x; i < (unsigned)g.n_chunks * size; i += FINISH_THREADS) {
+        unsigned k = i / size, c = i - k * size;
+        size_t count = min(g.chunk, g.pixels - k * g.chunk);
+        double d = partial[(size_t)k * 2 * g.x.c + c] - mean;
+
+        var += partial[((size_t)k * 2 + 1) * g.x.c + c] + (double)count * d * d;
+    }
+    var = sum_block(var, sums) / n;
+    m = (float)mean;
+    inv = (float)(1 / sqrt(var + g.eps));
+    for (int c = c0 + (int)threadIdx.x; c < c0 + size; c += FINISH_THREADS) {
+        float scale = inv * (g.gamma ? g.gamma[c] : 1);
+
+        g.scale[(size_t)blockIdx.y * g.x.c + c] = scale;
+        g.shift[(size_t)blockIdx.y * g.x.c + c] = (g.beta ? g.beta[c] : 0) - m * scale;
+    }
+}
+
+/* y = tail(x * scale + shift): a thread keeps its channels and takes some of the chunk's pixels. */
+template <int V> __device__ __forceinline__ void group_apply(const zn_args_group &g)
+{
+    enum { AHEAD = 2 };
+    place at = place_of<V>(g);
+    size_t image = (size_t)(g.first + (int)blockIdx.y) * g.pixels;
+    size_t first = blockIdx.x * g.chunk, end = min(first + g.chunk, g.pixels);
+    const zn_tensor &res = g.tail.residual;
+    float scale[V], shift[V];
+    raw<V> r[AHEAD], q[AHEAD];
+
+    if (!at.in)
+        return;
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+        scale[i] = g.scale[(size_t)blockIdx.y * g.x.c + at.c + i];
+        shift[i] = g.shift[(size_t)blockIdx.y * g.x.c + at.c + i];
+    }
+    for (size_t p = first + at.row; p < end; p += (size_t)AHEAD * at.n_rows) {
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++)
+            if (p + k * at.n_rows < end) {
+                fetch(r[k], g.x, (image + p + k * at.n_rows) * g.x.ld + at.c);
+                if (res.data)
+                    fetch(q[k], res, (image + p + k * at.n_rows) * res.ld + at.c);
+            }
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++)
+            if (p + k * at.n_rows < end) {
+                float v[V];
+
+                widen(v, r[k], g.x.type);
+#pragma unroll
+                for (int i = 0; i < V; i++)
+                    v[i] = v[i] * scale[i] + shift[i];
+                put_tail(g.y, (image + p + k * at.n_rows) * g.y.ld + at.c, g.tail, v, q[k]);
+            }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 3) group_apply_v8(const zn_args_group g) { group_apply<8>(g); }
+extern "C" __global__ void __launch_bounds__(THREADS) group_apply_v1(const zn_args_group g) { group_apply<1>(g); }

@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: MIT */
+/* spectral.cu - Walsh-Hadamard transforms along channels, rows and columns; the pruned depthwise convolution.
+ *
+ * A transform of 2^b numbers is b steps, one for each bit of the index, in any order.  A thread does the steps of
+ * the bits that tell its own numbers apart in registers; then the numbers change hands through shared memory, and
+ * other bits are the thread's own. */
+#include "common.cuh"
+
+enum { THREADS = 256 };
+
+extern __shared__ __align__(16) float shared_row[];
+
+/* The steps of the register index's bits 0 .. to-1. */
+template <int E> __device__ __forceinline__ void butterflies(float (&v)[E], int to)
+{
+#pragma unroll
+    for (int len = 1, bit = 0; len < E; len *= 2, bit++)
+        if (bit < to)
+#pragma unroll
+            for (int i = 0; i < E; i++)
+                if (!(i & len)) {
+                    float a = v[i], b = v[i | len];
+
+                    v[i] = a + b;
+                    v[i | len] = a - b;
+                }
+}
+
+/* x, but the compiler does not know it: it computes addresses again instead of keeping dozens of them. */
+__device__ __forceinline__ int again(int x)
+{
+    asm volatile("" : "+r"(x));
+    return x;
+}
+
+/* ---- along c ----------------------------------------------------------------------------------------------
+ *
+ * A team of n/E threads has a pixel, and a row of n numbers of shared memory in natural order; thread t holds the
+ * numbers t, t + team, t + 2 team ...: neighbouring threads read neighbouring numbers of x and of the weights.  For
+ * the low bits of a transform it takes t E .. t E + E - 1 instead. */
+
+/* One number of padding for each 32: both ways of access are free of bank conflicts. */
+__device__ __forceinline__ int padded(int j) { return j + (j >> 5); }
+
+/* v[i] = x[t + i * team], zeros from c on */
+template <class T, int E> __device__ __forceinline__ void read_row(float (&v)[E], const T *x, int c, int t, int team)
+{
+#pragma unroll
+    for (int i = 0; i < E; i++)
+        v[i] = t + i * team < c ? to_float(x[t + i * team]) : 0;
+}
+
+template <class T, int E> __device__ __forceinline__ void write_row(const float (&v)[E], T *y, int c, int t, int team)
+{
+#pragma unroll
+    for (int i = 0; i < E; i++)
+        if (t + i * team < c)
+            y[t + i * team] = from_float<T>(v[i]);
+}
+
+/* A team's view of its pixel. */
+template <int E> struct channels {
+    float v[E];
+    float *row;
+    int n, t, team, log_team;
+
+    __device__ __forceinline__ void sync() const
+    {
+        if (team > 32)
+            __syncthreads();
+        else
+            __syncwarp();
+    }
+
+    __device__ __forceinline__ float at(int j) const { return row[padded(j)]; }
+
+    /* Of a neighbour; 0 outside. */
+    __device__ __forceinline__ float near(int j) const { return (unsigned)j < (unsigned)n ? row[padded(j)] : 0; }
+
+    /* From v to the row. */
+    __device__ __forceinline__ void write()
+    {
+#pragma unroll
+        for (int i = 0; i < E; i++)
+            row[padded(t + i * team)] = v[i];
+        sync();
+    }
+
+    /* row = H v.  The row may be read by all afterwards; before, by nobody any more but its owners. */
+    __device__ __forceinline__ void transform()
+    {
+        butterflies(v, 31);
+        write();
+        if (team == 1)
+            return;
+#pragma unroll
+        for (int i = 0; i < E; i++)
+            v[i] = at(t * E + i);
+        butterflies(v, log_team);
+        for (int mask = 1; mask * E < team; mask *= 2) { /* bits that are neither in E nor above the team */
+            float sign = t & mask ? -1.f : 1.f;
+
+#pragma unroll
+            for (int i = 0; i < E; i++)
+                v[i] = fmaf(v[i], sign, __shfl_xor_sync(0xffffffffu, v[i], mask));
+        }
+#pragma unroll
+        for (int i = 0; i < E; i++)
+            row[padded(t * E + i)] = v[i];
+        sync();
+    }
+
+    /* One round of the SLM gate on |row|: the factor of number j. */
+    __device__ __forceinline__ float slm_factor(const float *slm, int j) const
+    {
+        float sum = 0, dot = 0, mag, cosine;
+
+#pragma unroll
+        for (int k = 0; k < 5; k++) {
+            float e = fabsf(near(j - 2 + k));
+
+            sum += e * e;
+            dot += slm[(size_t)k * n + j] * e;
+        }
+        mag = sqrtf(sum / 5 + 1e-10f);
+        cosine = dot / (mag * slm[(size_t)5 * n + j] + 1e-6f);
+        return sigmoid(fmaxf(cosine * sqrtf(mag + 1e-10f) + slm[(size_t)6 * n + j], 0));
+    }
+
+    /* row -> row * gate, by way of v, which holds the row's numbers all the time.  The factors are positive, so
+     * that |v| times a factor is |v times the factor|. */
+    __device__ __forceinline__ void slm_gate(const float *slm)
+    {
+#pragma unroll
+        for (int i = 0; i < E; i++)
+            v[i] = at(t + i * team);
+#pragma unroll 1
+        for (int round = 0; round < 3; round++) {
+            int first = again(t);
+            float f[E];
+
+#pragma unroll
+            for (int i = 0; i < E; i++) {
+                f[i] = v[i] * slm_factor(slm, first + i * team);
+                if (i % 2)
+                    asm volatile("" ::: "memory"); /* weights are not loaded long before they are needed */
+            }
+            sync(); /* all have read their neighbours */
+#pragma unroll
+            for (int i = 0; i < E; i++)
+                row[padded(t + i * team)] = f[i];
+            sync();
+        }
+    }
+};
+
+template <int E> __device__ __forceinline__ void fwht_channels(const zn_args_fwht_c &g)
+{
+    const zn_fwht &w = g.w;
+    channels<E> s;
+    int team = 1 << g.log_team, mine = (int)threadIdx.x >> g.log_team;
+    size_t p = (size_t)blockIdx.x * (THREADS >> g.log_team) + mine;
+    bool in = p < g.pixels; /* a thread without a pixel still takes part in the exchange */
+    int rounds = w.rounds ? w.rounds : 1;
+
+    s.n = w.n;
+    s.team = team;
+    s.log_team = g.log_team;
+    s.t = (int)threadIdx.x & (team - 1);
+    s.row = shared_row + mine * (w.n + (w.n >> 5) + 1);
+    if (g.x.type == ZN_F16)
+        read_row(s.v, (const f16 *)g.x.data + p * g.x.ld, in ? g.x.c : 0, s.t, team);
+    else if (g.x.type == ZN_BF16)
+        read_row(s.v, (const bf16 *)g.x.data + p * g.x.ld, in ? g.x.c : 0, s.t, team);
+    else
+        read_row(s.v, g.x.data + p * g.x.ld, in ? g.x.c : 0, s.t, team);
+    if (w.perm)
+        s.write();
+#pragma unroll 1
+    for (int r = 0; r < rounds; r++) {
+        if (w.perm || r)
+#pragma unroll
+            for (int i = 0; i < E; i++)
+                s.v[i] = s.at(w.perm ? w.perm[(size_t)r * w.n + s.t + i * team] : s.t + i * team);
+        if (w.pre)
+#pragma unroll
+            for (int i = 0; i < E; i++)
+                s.v[i] *= w.pre[(size_t)r * w.n + s.t + i * team];
+        if (w.perm)
+            s.sync(); /* all have read */
+        s.transform();
+    }
+    if (w.slm)
+        s.slm_gate(w.slm);
+    if (w.slm || w.gate || w.mix) {
+#pragma unroll
+        for (int i = 0; i < E; i++) {
+            int j = s.t + i * team;
+
+            s.v[i] = s.at(j);
+            if (w.gate)
+                s.v[i] *= w.gate[j];
+            if (w.mix) {
+                float before = s.near(j - 1), after = s.near(j + 1);
+
+                if (w.gate) {
+                    before *= w.gate[j ? j - 1 : 0];
+                    after *= w.gate[j + 1 < w.n ? j + 1 : j];
+                }
+                s.v[i] = w.mix[j] * before + w.mix[w.n + j] * s.v[i] + w.mix[2 * w.n + j] * after;
+            }
+        }
+        if (w.mix)
+            s.sync();
+        s.transform();
+    }
+    if (!in)
+        return;
+#pragma unroll
+    for (int i = 0; i < E; i++) {
+        int j = s.t + i * team;
+
+        s.v[i] = s.at(j);
+        if (w.bias && j < g.y.c)
+            s.v[i] += w.bias[j];
+    }
+    activate_all(w.act, s.v);
+    if (g.y.type == ZN_F16)
+        write_row(s.v, (f16 *)g.y.data + p * g.y.ld, g.y.c, s.t, team);
+    else if (g.y.type == ZN_BF16)
+        write_row(s.v, (bf16 *)g.y.data + p * g.y.ld, g.y.c, s.t, team);
+    else
+        write_row(s.v, g.y.data + p * g.y.ld, g.y.c, s.t, team);
+}
+
+#define CHANNELS(E) \
+    extern "C" __global__ void __launch_bounds__(THREADS, 2) fwht_c_##E(const zn_args_fwht_c g) { fwht_channels<E>(g); }
+CHANNELS(2)
+CHANNELS(8)
+CHANNELS(16)
+CHANNELS(32)
+
+/* ---- along w and h ------------------------------------------------------------------------------------------
+ *
+ * A column is one channel of one line of pixels; neighbouring threads have neighbouring columns, so that memory is
+ * read and written in whole segments whatever the step along the column.  A block has a span of each of its columns:
+ * one window, or, if that is shorter than 32 numbers, 32.  A thread holds 32 numbers k of a span; its t is the number
+ * of the thread among the span/32 of a column:
+ *     far   k = t + i * span/32                   the upper 5 bits are its own
+ *     mid   k = t / 8 * 256 + i * 8 + t % 8       bits 3 to 7; only if span > 1024
+ *     near  k = t * 32 + i                        the lower 5 bits
+ * It reads far and ends near; a gate acts there, and the second transform goes back the same way. */
+
+enum { OWN = 32, LOG_OWN = 5, LINE_THREADS = 512 };
+
+struct line {
+    float *col;     /* shared memory */
+    size_t x, y;    /* number 0 of the column in x and y */
+    size_t dx, dy;  /* from one number to the next */
+    int len;        /* numbers of the column */
+    int c;          /* its channel */
+    int t, log_cols, log_span;
+};
+
+/* Which numbers of the span a thread holds: first + i * step. */
+struct numbers {
+    int first, step;
+
+    __device__ __forceinline__ int operator()(int i) const { return first + i * step; }
+};
+
+__device__ __forceinline__ numbers far_of(const line &s) { return { again(s.t), 1 << (s.log_span - LOG_OWN) }; }
+__device__ __forceinline__ numbers mid_of(const line &s) { return { again((s.t >> 3 << 8) + (s.t & 7)), 8 }; }
+__device__ __forceinline__ numbers near_of(const line &s) { return { again(s.t << LOG_OWN), 1 }; }
+
+/* Reads or writes the numbers from + at(i) of a column, as far as they lie in the image. */
+template <class T>
+__device__ __forceinline__ void read_as(float (&v)[OWN], const T *x, const line &s, int from, numbers at)
+{
+    size_t next = (size_t)at.step * s.dx;
+    int k = from + at.first;
+
+    x += s.x + (ptrdiff_t)k * (ptrdiff_t)s.dx;
+#pragma unroll
+    for (int i = 0; i < OWN; i++, k += at.step, x += next)
+        v[i] = (unsigned)k < (unsigned)s.len ? to_float(*x) : 0;
+}
+
+template <class T>
+__device__ __forceinline__ void write_as(const float (&v)[OWN], T *y, const line &s, int from, numbers at)
+{
+    size_t next = (size_t)at.step * s.dy;
+    int k = from + at.first;
+
+    y += s.y + (ptrdiff_t)k * (ptrdiff_t)s.dy;
+#pragma unroll
+    for (int i = 0; i < OWN; i++, k += at.step, y += next)
+        if ((unsigned)k < (unsigned)s.len)
+            *y = from_float<T>(v[i]);
+}
+
+__device__ __forceinline__ void read_line(float (&v)[OWN], const zn_tensor &x, const line &s, int from, numbers at)
+{
+    if (x.type == ZN_F16)
+        read_as(v, (const f16 *)x.data, s, from, at);
+    else if (x.type == ZN_BF16)
+        read_as(v, (const bf16 *)x.data, s, from, at);
+    else
+        read_as(v, (const float *)x.data, s, from, at);
+}
+
+__device__ __forceinline__ void write_line(const float (&v)[OWN], const zn_tensor &y, const line &s, int from,
+                                           numbers at)
+{
+    if (y.type == ZN_F16)
+        write_as(v, (f16 *)y.data, s, from, at);
+    else if (y.type == ZN_BF16)
+        write_as(v, (bf16 *)y.data, s, from, at);
+    else
+        write_as(v, (float *)y.data, s, from, at);
+}
+
+/* Hands numbers over.  Each thread writes where it read last, hence nothing that another still wants.  In all three
+ * arrangements padded(first + i * step) is padded(first) + padded(i * step): no sum carries into bit 5. */
+__device__ __forceinline__ void exchange(float (&v)[OWN], const line &s, numbers from, numbers to)
+{
+    float *p = s.col + (padded(from.first) << s.log_cols);
+    const float *q = s.col + (padded(to.first) << s.log_cols);
+
+#pragma unroll
+    for (int i = 0; i < OWN; i++)
+        p[padded(i * from.step) << s.log_cols] = v[i];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < OWN; i++)
+        v[i] = q[padded(i * to.step) << s.log_cols];
+}
+
+/* v *= gate; v[i] is number at(i) & mask of a window */
+__device__ __forceinline__ void gate_line(float (&v)[OWN], const zn_args_fwht_line &g, const line &s, int mask,
+                                          numbers at)
+{
+    const float *gate = g.gate + (g.per_channel ? s.c : 0);
+    unsigned each = g.per_channel ? (unsigned)g.x.c : 1;
+
+#pragma unroll
+    for (int i = 0; i < OWN; i++) {
+        v[i] *= gate[(unsigned)(at(i) & mask) * each];
+        if (i % 8 == 7)
+            asm volatile("" ::: "memory"); /* not all at once: they would need as many registers again */
+    }
+}
+
+__device__ __forceinline__ line line_of(const zn_args_fwht_line &g)
+{
+    int col = (int)threadIdx.x & ((1 << g.log_cols) - 1);
+    size_t q = ((size_t)blockIdx.x << g.log_cols) + col, l, first, step;
+    line s;
+
+    s.t = (int)threadIdx.x >> g.log_cols;
+    s.log_cols = g.log_cols;
+    s.log_span = g.log_span;
+    s.col = shared_row + col;
+    s.len = q < g.n_cols ? g.axis == ZN_ALONG_W ? g.x.w : g.x.h : 0;
+    q = q < g.n_cols ? q : 0;
+    l = quotient(q, g.x.c);
+    s.c = (int)(q - l * g.x.c);
+    if (g.axis == ZN_ALONG_W) {
+        first = l * g.x.w;
+        step = 1;
+    } else {
+        size_t image = quotient(l, g.x.w);
+
+        first = image * g.x.h * g.x.w + (l - image * g.x.w);
+        step = g.x.w;
+    }
+    s.x = first * g.x.ld + s.c;
+    s.y = first * g.y.ld + s.c;
+    s.dx = step * g.x.ld;
+    s.dy = step * g.y.ld;
+    return s;
+}
+
+extern "C" __global__ void __launch_bounds__(LINE_THREADS, 2) fwht_line(const zn_args_fwht_line g)
+{
+    line s = line_of(g);
+    bool longest = g.log_span > 2 * LOG_OWN;
+    int low = longest ? 3 : g.log_span - LOG_OWN; /* bits left for the thread that is near */
+    int from = ((int)blockIdx.y << g.log_span) - g.shift;
+    float v[OWN];
+
+    read_line(v, g.x, s, from, far_of(s));
+    if (g.log_span == LOG_OWN) { /* a thread has all of it */
+        butterflies(v, g.log_n);
+        if (g.gate) {
+            gate_line(v, g, s, (1 << g.log_n) - 1, far_of(s));
+            butterflies(v, g.log_n);
+        }
+        write_line(v, g.y, s, from, far_of(s));
+        return;
+    }
+    butterflies(v, LOG_OWN);
+    if (longest) {
+        exchange(v, s, far_of(s), mid_of(s));
+        butterflies(v, g.log_span - 8);
+        exchange(v, s, mid_of(s), near_of(s));
+    } else {
+        exchange(v, s, far_of(s), near_of(s));
+    }
+    butterflies(v, low);
+    if (!g.gate) {
+        write_line(v, g.y, s, from, near_of(s));
+        return;
+    }
+    gate_line(v, g, s, -1, near_of(s));
+    butterflies(v, low);
+    if (longest) {
+        exchange(v, s, near_of(s), mid_of(s));
+        butterflies(v, g.log_span - 8);
+        exchange(v, s, mid_of(s), far_of(s));
+    } else {
+        exchange(v, s, near_of(s), far_of(s));
+    }
+    butterflies(v, LOG_OWN);
+    write_line(v, g.y, s, from, far_of(s));
+}
+
+/* ---- the pruned depthwise convolution ------------------------------------------------------------------------ */
+
+enum { PRUNED_THREADS = 128, STRIP = 8 /* pixels of a thread */ };
+
+template <int V> __device__ __forceinline__ void read_block(float (&v)[8], const zn_tensor &x, size_t i)
+{
+    if constexpr (V == 8) {
+        raw<8> r;
+
+        fetch(r, x, i);
+        widen(v, r, x.type);
+    } else {
+#pragma unroll
+        for (int k = 0; k < 8; k++)
+            v[k] = load_any(x, i + k);
+    }
+}
+
+/* Rounded step by step, as on the CPU: a mask is not a matter of tolerance. */
+template <int V> __device__ __forceinline__ void pruned_mask(const zn_args_pruned &g)
+{
+    unsigned blocks = (unsigned)g.x.c / 8;
+    size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x, p = quotient(at, blocks);
+    unsigned b = (unsigned)(at - p * blocks);
+    float v[8], sum = 0;
+
+    if (p >= (size_t)g.x.n * g.x.h * g.x.w)
+        return;
+    read_block<V>(v, g.x, p * g.x.ld + 8 * b);
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        sum = __fadd_rn(sum, fabsf(v[i]));
+    store_any(g.mask, p * g.mask.ld + b, __fadd_rn(__fmul_rn(g.scale[b], sum), g.bias[b]) > 0 ? 1.f : 0.f);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) pruned_mask_v8(const zn_args_pruned g) { pruned_mask<8>(g); }
+extern "C" __global__ void __launch_bounds__(THREADS) pruned_mask_v1(const zn_args_pruned g) { pruned_mask<1>(g); }
+
+/* Which of the three blocks of a column of pixels are open, from the row above to the row below. */
+__device__ __forceinline__ unsigned open_blocks(const zn_args_pruned &g, size_t p, int i, int j, int b)
+{
+    unsigned open = 0;
+
+    if (j < 0 || j >= g.x.w)
+        return 0;
+#pragma unroll
+    for (int u = 0; u < 3; u++)
+        if (i + u >= 1 && i + u <= g.x.h)
+            open |= (unsigned)(load_any(g.mask, (p + (size_t)u * g.x.w - g.x.w) * g.mask.ld + b) != 0) << u;
+    return open;
+}
+
+/* A thread has one block of channels and walks along some pixels of a row. */
+template <int V> __device__ __forceinline__ void pruned_conv(const zn_args_pruned &g)
+{
+    unsigned blocks = (unsigned)g.x.c / 8, strips = ((unsigned)g.x.w + STRIP - 1) / STRIP;
+    size_t at = (size_t)blockIdx.x * PRUNED_THREADS + threadIdx.x, strip = quotient(at, blocks);
+    int b = (int)(at - strip * blocks);
+    size_t row = quotient(strip, strips), first = row * g.x.w;
+    int j0 = (int)(strip - row * strips) * STRIP, i = (int)(row - quotient(row, g.x.h) * g.x.h);
+    unsigned left, here, right;
+    float w[9][8];
+
+    if (row >= (size_t)g.x.n * g.x.h)
+        return;
+#pragma unroll
+    for (int t = 0; t < 9; t++)
+#pragma unroll
+        for (int k = 0; k < 8; k += 4) {
+            float4 q = *(const float4 *)(g.weight + (size_t)t * g.x.c + 8 * b + k);
+
+            w[t][k] = q.x, w[t][k + 1] = q.y, w[t][k + 2] = q.z, w[t][k + 3] = q.w;
+        }
+    left = open_blocks(g, first + j0 - 1, i, j0 - 1, b);
+    here = open_blocks(g, first + j0, i, j0, b);
+#pragma unroll 1
+    for (int j = j0; j < g.x.w && j < j0 + STRIP; j++, left = here, here = right) {
+        float sum[8] = { 0 }, v[8];
+        unsigned open;
+
+        right = open_blocks(g, first + j + 1, i, j + 1, b);
+        open = here & 2 ? (left | here << 3 | right << 6) : 0; /* bit 3 v + u */
+#pragma unroll
+        for (int t = 0; t < 9; t++)
+            if (open >> (t % 3 * 3 + t / 3) & 1) {
+                size_t q = first + j + (size_t)(t / 3) * g.x.w - g.x.w + t % 3 - 1;
+
+                read_block<V>(v, g.x, q * g.x.ld + 8 * b);
+#pragma unroll
+                for (int k = 0; k < 8; k++)
+                    sum[k] += w[t][k] * v[k];
+            }
+        if constexpr (V == 8) {
+            put(g.y, (first + j) * g.y.ld + 8 * b, sum);
+        } else {
+#pragma unroll
+            for (int k = 0; k < 8; k++)
+                store_any(g.y, (first + j) * g.y.ld + 8 * b + k, sum[k]);
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(PRUNED_THREADS) pruned_conv_v8(const zn_args_pruned g)
+{
+    pruned_conv<8>(g);
+}
+extern "C" __global__ void __launch_bounds__(PRUNED_THREADS) pruned_conv_v1(const zn_args_pruned g)
+{
+    pruned_conv<1>(g);
+}

@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: MIT */
+/* module.c - the CUDA device behind backend.h: opening, memory, transfers, graphs, and how kernels start.
+ *
+ * One stream; what is asked of it happens in order.  Errors stick to the device and come out of sync. */
+#include "cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/arena.h"
+
+enum {
+    CHUNK = 4 << 20,  /* bytes of a piece of staging memory */
+    N_CHUNKS = 4,
+    MAX_KERNELS = 256,
+    MAX_GRAPHS = 64,
+    MAX_PINNED = 64,
+};
+
+typedef struct found {
+    char name[64];
+    CUfunction function;
+    unsigned shared; /* what its limit was raised to */
+} found;
+
+typedef struct graph {
+    uint64_t key;
+    int seen; /* forwards done without a graph */
+    CUgraphExec exec;
+} graph;
+
+typedef struct pinned {
+    char *ptr;
+    size_t size;
+} pinned;
+
+typedef struct zn_cuda_private {
+    CUmodule modules[ZN_CUDA_N_IMAGES];
+    int n_modules;
+    found kernels[MAX_KERNELS];
+    int n_kernels;
+    char *staging; /* pinned; N_CHUNKS pieces */
+    CUevent busy[N_CHUNKS];
+    pinned pinned[MAX_PINNED];
+    int n_pinned;
+    graph graphs[MAX_GRAPHS];
+    int n_graphs, next_graph;
+    graph *recording; /* a forward is being captured */
+} zn_cuda_private;
+
+/* ---- errors ----------------------------------------------------------------------------------------------- */
+
+static bool ok(zn_cuda *d, CUresult r, const char *what)
+{
+    const char *text = NULL;
+
+    if (r == CUDA_SUCCESS)
+        return true;
+    if (d->status)
+        return false;
+    d->api->cuGetErrorString(r, &text);
+    d->status = r == CUDA_ERROR_OUT_OF_MEMORY ? ZN_E_MEMORY : ZN_E_DEVICE;
+    snprintf(d->text, sizeof d->text, "the GPU failed in %.60s: %.100s", what, text ? text : "unknown error");
+    return false;
+}
+
+/* The calls below may come from any thread. */
+static bool enter(zn_cuda *d)
+{
+    return !d->status && ok(d, d->api->cuCtxSetCurrent(d->context), "cuCtxSetCurrent");
+}
+
+void zn_cuda_fail(zn_cuda *d, const char *text)
+{
+    if (d->status)
+        return;
+    d->status = ZN_E_DEVICE;
+    snprintf(d->text, sizeof d->text, "%.199s", text);
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------------------- */
+
+static found *find_kernel(zn_cuda *d, const char *name)
+{
+    zn_cuda_private *p = d->p;
+    found *f;
+
+    for (int i = 0; i < p->n_kernels; i++)
+        if (!strcmp(p->kernels[i].name, name))
+            return &p->kernels[i];
+    if (p->n_kernels == MAX_KERNELS) {
+        zn_cuda_fail(d, "too many CUDA kernels");
+        return NULL;
+    }
+    f = &p->kernels[p->n_kernels];
+    for (int i = 0; i < p->n_modules; i++)
+        if (d->api->cuModuleGetFunction(&f->function, p->modules[i], name) == CUDA_SUCCESS) {
+            snprintf(f->name, sizeof f->name, "%.63s", name);
+            f->shared = 48 << 10;
+            p->n_kernels++;
+            return f;
+        }
+    d->status = ZN_E_DEVICE;
+    snprintf(d->text, sizeof d->text, "there is no CUDA kernel '%.80s' for this GPU", name);
+    return NULL;
+}
+
+void zn_cuda_launch(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                    unsigned threads, unsigned shared_bytes, const void *args)
+{
+    void *params[] = { (void *)(uintptr_t)args };
+    found *f;
+
+    if (!enter(d) || !(f = find_kernel(d, kernel)))
+        return;
+    if (shared_bytes > f->shared) {
+        if (!ok(d, d->api->cuFuncSetAttribute(f->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                              (int)shared_bytes), kernel))
+            return;
+        f->shared = shared_bytes;
+    }
+    ok(d, d->api->cuLaunchKernel(f->function, grid_x, grid_y, grid_z, threads, 1, 1, shared_bytes, d->stream,
+                                 params, NULL), kernel);
+}
+
+/* ---- graphs ------------------------------------------------------------------------------------------------- */
+
+/* They hold addresses: whenever memory is given back they go. */
+static void drop_graphs(zn_cuda *d)
+{
+    for (int i = 0; i < d->p->n_graphs; i++)
+        if (d->p->graphs[i].exec)
+            d->api->cuGraphExecDestroy(d->p->graphs[i].exec);
+    d->p->n_graphs = d->p->next_graph = 0;
+}
+
+static bool cuda_replay(void *dev, uint64_t key)
+{
+    zn_cuda *d = dev;
+    zn_cuda_private *p = d->p;
+
+    for (int i = 0; i < p->n_graphs; i++)
+        if (p->graphs[i].key == key)
+            return p->graphs[i].exec && enter(d) &&
+                   ok(d, d->api->cuGraphLaunch(p->graphs[i].exec, d->stream), "cuGraphLaunch");
+    return false;
+}
+
+/* The first forward of a key is done plainly: kernels are found and tuned then.  The second becomes a graph. */
+static void cuda_record(void *dev, uint64_t key)
+{
+    zn_cuda *d = dev;
+    zn_cuda_private *p = d->p;
+    graph *g = NULL;
+
+    for (int i = 0; i < p->n_graphs; i++)
+        if (p->graphs[i].key == key)
+            g = &p->graphs[i];
+    if (!g) {
+        if (p->n_graphs < MAX_GRAPHS) {
+            g = &p->graphs[p->n_graphs++];
+        } else {
+            g = &p->graphs[p->next_graph];
+            p->next_graph = (p->next_graph + 1) % MAX_GRAPHS;
+            if (g->exec)
+                d->api->cuGraphExecDestroy(g->exec);
+        }
+        *g = (graph){ .key = key };
+    }
+    if (g->seen++ == 1 && enter(d) &&
+        ok(d, d->api->cuStreamBeginCapture_v2(d->stream, CU_STREAM_CAPTURE_MODE_RELAXED), "capture"))
+        p->recording = g;
+}
+
+static void cuda_recorded(void *dev)
+{
+    zn_cuda *d = dev;
+    graph *g = d->p->recording;
+    CUgraph made = NULL;
+
+    d->p->recording = NULL;
+    if (!g)
+        return;
+    /* The capture ends even after a failure; otherwise the stream could not be used again. */
+    if (ok(d, d->api->cuStreamEndCapture(d->stream, &made), "capture") && !d->status &&
+        ok(d, d->api->cuGraphInstantiateWithFlags(&g->exec, made, 0), "cuGraphInstantiate"))
+        ok(d, d->api->cuGraphLaunch(g->exec, d->stream), "cuGraphLaunch");
+    if (made)
+        d->api->cuGraphDestroy(made);
+}
+
+bool zn_cuda_recording(const zn_cuda *d)
+{
+    return d->p->recording != NULL;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------------- */
+
+static void *cuda_alloc(void *dev, size_t size)
+{
+    zn_cuda *d = dev;
+    CUdeviceptr ptr = 0;
+
+    if (!enter(d) || d->api->cuMemAlloc_v2(&ptr, size ? size : 1) != CUDA_SUCCESS)
+        return NULL;
+    return (void *)(uintptr_t)ptr;
+}
+
+static void cuda_free(void *dev, void *ptr)
+{
+    zn_cuda *d = dev;
+
+    if (!ptr)
+        return;
+    d->api->cuCtxSetCurrent(d->context); /* also after a failure */
+    d->api->cuStreamSynchronize(d->stream);
+    drop_graphs(d);
+    d->api->cuMemFree_v2((CUdeviceptr)(uintptr_t)ptr);
+}
+
+/* What a run may take: ZENITH_CUDA_MEMORY (MiB), or half of what is free now, 6 GiB at most. */
+static size_t cuda_memory(void *dev)
+{
+    zn_cuda *d = dev;
+    const char *env = getenv("ZENITH_CUDA_MEMORY");
+    char *end = NULL;
+    double mib = env ? strtod(env, &end) : 0;
+    size_t available = 0, total = 0;
+
+    if (env && end != env && mib >= 1 && mib <= 1e9)
+        return (size_t)(mib * 1048576);
+    if (!enter(d) || d->api->cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
+        return 0;
+    available /= 2;
+    return available < (size_t)6 << 30 ? available : (size_t)6 << 30;
+}
+
+/* Pinned memory: the copy engine reads and writes it while the CPU does something else. */
+static void *cuda_host_alloc(void *dev, size_t size)
+{
+    zn_cuda *d = dev;
+    zn_cuda_private *p = d->p;
+    void *ptr = NULL;
+
+    if (!enter(d) || p->n_pinned == MAX_PINNED ||
+        d->api->cuMemHostAlloc(&ptr, size ? size : 1, CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS)
+        return NULL;
+    p->pinned[p->n_pinned++] = (pinned){ ptr, size };
+    return ptr;
+}
+
+static void cuda_host_free(void *dev, void *ptr)
+{
+    zn_cuda *d = dev;
+    zn_cuda_private *p = d->p;
+
+    for (int i = 0; ptr && i < p->n_pinned; i++)
+        if (p->pinned[i].ptr == ptr) {
+            p->pinned[i] = p->pinned[--p->n_pinned];
+            d->api->cuCtxSetCurrent(d->context);
+            d->api->cuStreamSynchronize(d->stream);
+            d->api->cuMemFreeHost(ptr);
+            return;
+        }
+}
+
+static bool is_pinned(const zn_cuda_private *p, const void *ptr, size_t size)
+{
+    for (int i = 0; i < p->n_pinned; i++) {
+        size_t from = (size_t)((const char *)ptr - p->pinned[i].ptr);
+
+        if ((const char *)ptr >= p->pinned[i].ptr && from <= p->pinned[i].size && size <= p->pinned[i].size - from)
+            return true;
+    }
+    return false;
+}
+
+static void cuda_upload(void *dev, void *dst, const void *src, size_t size)
+{
+    zn_cuda *d = dev;
+
+    if (enter(d))
+        ok(d, d->api->cuMemcpyHtoDAsync_v2((CUdeviceptr)(uintptr_t)dst, src, size, d->stream), "upload");
+}
+
+static void cuda_download(void *dev, void *dst, const void *src, size_t size)
+{
+    zn_cuda *d = dev;
+
+    if (enter(d) && ok(d, d->api->cuMemcpyDtoHAsync_v2(dst, (CUdeviceptr)(uintptr_t)src, size, d->stream), "download"))
+        ok(d, d->api->cuStreamSynchronize(d->stream), "download");
+}
+
+/* Pictures in ordinary memory pass through pinned memory, piece by piece: while one piece travels, the next is
+ * copied.  The tensors at a network's ends are dense and of type float32 (lib.c). */
+static void cuda_load(void *dev, zn_tensor y, const float *x)
+{
+    zn_cuda *d = dev;
+    size_t size = zn_pixels(y) * (size_t)y.c * sizeof *x, n;
+    const char *src = (const char *)x;
+    CUdeviceptr dst = (CUdeviceptr)(uintptr_t)y.data;
+
+    assert(y.type == ZN_F32 && y.ld == y.c);
+    if (!enter(d))
+        return;
+    if (is_pinned(d->p, x, size)) {
+        ok(d, d->api->cuMemcpyHtoDAsync_v2(dst, x, size, d->stream), "upload");
+        return;
+    }
+    for (int i = 0; size; i = (i + 1) % N_CHUNKS, size -= n, src += n, dst += n) {
+        char *piece = d->p->staging + (size_t)i * CHUNK;
+
+        n = size < CHUNK ? size : CHUNK;
+        if (!ok(d, d->api->cuEventSynchronize(d->p->busy[i]), "upload"))
+            return;
+        memcpy(piece, src, n);
+        if (!ok(d, d->api->cuMemcpyHtoDAsync_v2(dst, piece, n, d->stream), "upload") ||
+            !ok(d, d->api->cuEventRecord(d->p->busy[i], d->stream), "upload"))
+            return;
+    }
+}
+
+static void cuda_store(void *dev, float *y, zn_tensor x)
+{
+    zn_cuda *d = dev;
+    size_t size = zn_pixels(x) * (size_t)x.c * sizeof *y, asked = 0, got = 0;
+    CUdeviceptr src = (CUdeviceptr)(uintptr_t)x.data;
+
+    assert(x.type == ZN_F32 && x.ld == x.c);
+    if (!enter(d))
+        return;
+    if (is_pinned(d->p, y, size)) {
+        ok(d, d->api->cuMemcpyDtoHAsync_v2(y, src, size, d->stream), "download");
+        return;
+    }
+    while (got < size) {
+        int i;
+        size_t n;
+
+        while (asked < size && asked - got < (size_t)N_CHUNKS * CHUNK) {
+            i = (int)(asked / CHUNK % N_CHUNKS);
+            n = size - asked < CHUNK ? size - asked : CHUNK;
+            if (!ok(d, d->api->cuMemcpyDtoHAsync_v2(d->p->staging + (size_t)i * CHUNK, src + asked, n, d->stream),
+                    "download") ||
+                !ok(d, d->api->cuEventRecord(d->p->busy[i], d->stream), "download"))
+                return;
+            asked += n;
+        }
+        i = (int)(got / CHUNK % N_CHUNKS);
+        n = size - got < CHUNK ? size - got : CHUNK;
+        if (!ok(d, d->api->cuEventSynchronize(d->p->busy[i]), "download"))
+            return;
+        memcpy((char *)y + got, d->p->staging + (size_t)i * CHUNK, n);
+        got += n;
+    }
+}
+
+static zn_status cuda_sync(void *dev, zn_error *err)
+{
+    zn_cuda *d = dev;
+    zn_status s;
+
+    if (enter(d) && !d->p->recording)
+        ok(d, d->api->cuStreamSynchronize(d->stream), "a kernel");
+    s = d->status;
+    if (!s)
+        return ZN_OK;
+    zn_fail(err, s, "%s", d->text);
+    if (s == ZN_E_MEMORY) /* the device is as good as before */
+        d->status = ZN_OK;
+    return s;
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+static void cuda_close(void *dev)
+{
+    zn_cuda *d = dev;
+
+    if (!d)
+        return;
+    if (d->context) {
+        d->api->cuCtxSetCurrent(d->context);
+        if (d->stream)
+            d->api->cuStreamSynchronize(d->stream);
+        drop_graphs(d);
+        for (int i = 0; i < N_CHUNKS; i++)
+            if (d->p->busy[i])
+                d->api->cuEventDestroy_v2(d->p->busy[i]);
+        if (d->p->staging)
+            d->api->cuMemFreeHost(d->p->staging);
+        if (d->scratch)
+            d->api->cuMemFree_v2((CUdeviceptr)(uintptr_t)d->scratch);
+        for (int i = 0; i < d->p->n_modules; i++)
+            d->api->cuModuleUnload(d->p->modules[i]);
+        if (d->stream)
+            d->api->cuStreamDestroy_v2(d->stream);
+        d->api->cuCtxSetCurrent(NULL);
+        d->api->cuDevicePrimaryCtxRelease_v2(d->device);
+    }
+    zn_cuda_choices_close(&d->choices);
+    free(d->p);
+    free(d);
+}
+
+static bool open_device(zn_cuda *d, zn_error *err)
+{
+    const zn_driver *api = d->api;
+    int n = 0, major = 0, minor = 0;
+
+    if (api->cuDeviceGetCount(&n) != CUDA_SUCCESS || n < 1) {
+        zn_fail(err, ZN_E_DEVICE, "the NVIDIA driver finds no GPU");
+        return false;
+    }
+    ok(d, api->cuDeviceGet(&d->device, 0), "cuDeviceGet");
+    ok(d, api->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d->device), "attributes");
+    ok(d, api->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d->device), "attributes");
+    ok(d, api->cuDeviceGetAttribute(&d->sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, d->device), "attributes");
+    ok(d, api->cuDeviceGetAttribute(&d->smem_max, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, d->device),
+       "attributes");
+    d->cc = 10 * major + minor;
+    if (!d->status && d->cc < 75) {
+        zn_fail(err, ZN_E_DEVICE, "the GPU is of compute capability %d.%d; 7.5 or later is needed", major, minor);
+        return false;
+    }
+    ok(d, api->cuDeviceGetName(d->name, sizeof d->name, d->device), "cuDeviceGetName");
+    ok(d, api->cuDevicePrimaryCtxRetain(&d->context, d->device), "opening the GPU");
+    return true;
+}
+
+static void open_rest(zn_cuda *d)
+{
+    const zn_driver *api = d->api;
+    zn_cuda_private *p = d->p;
+    CUdeviceptr scratch = 0;
+    void *staging = NULL;
+
+    if (!enter(d))
+        return;
+    for (int i = 0; i < ZN_CUDA_N_IMAGES; i++) {
+        const zn_cuda_image *image = &zn_cuda_images[i];
+
+        if (image->only_cc && image->only_cc != d->cc)
+            continue;
+        if (!ok(d, api->cuModuleLoadData(&p->modules[p->n_modules], image->data), "loading kernels"))
+            return;
+        p->n_modules++;
+    }
+    ok(d, api->cuStreamCreate(&d->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    for (int i = 0; i < N_CHUNKS; i++)
+        ok(d, api->cuEventCreate(&p->busy[i], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    if (!d->status && ok(d, api->cuMemHostAlloc(&staging, (size_t)N_CHUNKS * CHUNK, 0), "cuMemHostAlloc"))
+        p->staging = staging;
+    if (!d->status && ok(d, api->cuMemAlloc_v2(&scratch, ZN_CUDA_SCRATCH), "cuMemAlloc"))
+        d->scratch = (char *)(uintptr_t)scratch;
+    d->choices = zn_cuda_choices_open(d->name);
+}
+
+static void *cuda_open(int n_threads, zn_error *err)
+{
+    const zn_driver *api = zn_driver_load(err);
+    zn_cuda *d;
+
+    (void)n_threads;
+    if (!api)
+        return NULL;
+    d = calloc(1, sizeof *d);
+    if (!d || !(d->p = calloc(1, sizeof *d->p))) {
+        free(d);
+        zn_fail(err, ZN_E_MEMORY, "out of memory");
+        return NULL;
+    }
+    d->api = api;
+    if (!open_device(d, err)) {
+        cuda_close(d);
+        return NULL;
+    }
+    open_rest(d);
+    if (d->status) {
+        zn_fail(err, ZN_E_DEVICE, "%s", d->text);
+        cuda_close(d);
+        return NULL;
+    }
+    return d;
+}
+
+static int cuda_threads(void *dev)
+{
+    (void)dev;
+    return 1;
+}
+
+static bool cuda_precision(void *dev, zn_precision p)
+{
+    zn_cuda *d = dev;
+
+    if (p != ZN_FP32 && p != ZN_FP16_MATH && d->cc < 80)
+        return false;
+    if (p == ZN_FP8_MATH)
+        return false;
+    d->precision = p;
+    return true;
+}
+
+/* ---- the peak ---------------------------------------------------------------------------------------------------- */
+
+double zn_cuda_time(zn_cuda *d, void (*work)(void *cookie), void *cookie)
+{
+    CUevent from = NULL, to = NULL;
+    float ms = 0;
+
+    if (!enter(d))
+        return 0;
+    ok(d, d->api->cuEventCreate(&from, CU_EVENT_DEFAULT), "cuEventCreate");
+    ok(d, d->api->cuEventCreate(&to, CU_EVENT_DEFAULT), "cuEventCreate");
+    if (!d->status) {
+        ok(d, d->api->cuEventRecord(from, d->stream), "cuEventRecord");
+        work(cookie);
+        ok(d, d->api->cuEventRecord(to, d->stream), "cuEventRecord");
+        if (ok(d, d->api->cuEventSynchronize(to), "a kernel"))
+            ok(d, d->api->cuEventElapsedTime(&ms, from, to), "cuEventElapsedTime");
+    }
+    if (from)
+        d->api->cuEventDestroy_v2(from);
+    if (to)
+        d->api->cuEventDestroy_v2(to);
+    return ms;
+}
+
+static void peak_work(void *cookie)
+{
+    zn_cuda *d = cookie;
+    zn_cuda_peak a = { (float *)(void *)d->scratch, 4096 };
+    static const char *const kernel[ZN_N_PRECISIONS] = { "peak_fma", "peak_tf32", "peak_f16", "peak_bf16", "peak_f16" };
+
+    zn_cuda_launch(d, kernel[d->precision], (unsigned)d->sms * 4, 1, 1, 256, 0, &a);
+}
+
+/* Multiply-adds of the unit that this precision's convolutions use: FMA, or mma.sync of tensor cores. */
+static double cuda_peak(void *dev)
+{
+    zn_cuda *d = dev;
+    double best = 0, each = d->precision == ZN_FP32 ? 16 * 32 : d->precision == ZN_TF32 ? 4 * 16 * 8 * 8 : 4 * 16 * 8 * 16;
+
+    for (int i = 0; i < 6; i++) {
+        double ms = zn_cuda_time(d, peak_work, d);
+        double rate = ms > 0 ? 2 * each * 4096 * 8 * 4 * d->sms / ms / 1e6 : 0;
+
+        best = rate > best ? rate : best;
+    }
+    return best;
+}
+
+const zn_backend zn_backend_cuda = {
+    .abi = ZN_BACKEND_ABI,
+    .name = "cuda",
+    .open = cuda_open,
+    .close = cuda_close,
+    .threads = cuda_threads,
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .host_alloc = cuda_host_alloc,
+    .host_free = cuda_host_free,
+    .upload = cuda_upload,
+    .download = cuda_download,
+    .load = cuda_load,
+    .store = cuda_store,
+    .sync = cuda_sync,
+    .precision = cuda_precision,
+    .memory = cuda_memory,
+    .replay = cuda_replay,
+    .record = cuda_record,
+    .recorded = cuda_recorded,
+    .conv_size = zn_cuda_conv_size,
+    .conv_pack = zn_cuda_conv_pack,
+    .conv2d = zn_cuda_conv2d,
+    .norm = zn_cuda_norm,
+    .attention = zn_cuda_attention,
+    .softmax = zn_cuda_softmax,
+    .resize = zn_cuda_resize,
+    .unshuffle = zn_cuda_unshuffle,
+    .shuffle = zn_cuda_shuffle,
+    .map = zn_cuda_map,
+    .binary = zn_cuda_binary,
+    .fill = zn_cuda_fill,
+    .gated = zn_cuda_gated,
+    .fwht = zn_cuda_fwht,
+    .pruned = zn_cuda_pruned,
+    .peak = cuda_peak,
+};

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* spectral.c - Walsh-Hadamard transforms and the pruned convolution: which kernel, and how many blocks. */
+#include "cuda.h"
+
+enum { THREADS = 256, LINE_THREADS = 512, PRUNED_THREADS = 128, STRIP = 8 }; /* as in kernels/spectral.cu */
+
+static unsigned blocks_of(size_t n, size_t each)
+{
+    return (unsigned)((n + each - 1) / each);
+}
+
+static int log_of(int n)
+{
+    int log = 0;
+
+    while (1 << log < n)
+        log++;
+    return log;
+}
+
+static bool vectors(zn_tensor t)
+{
+    return (uintptr_t)t.data % 16 == 0 && (size_t)t.ld * zn_type_size(t.type) % 16 == 0;
+}
+
+static void along_c(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
+{
+    /* numbers of a thread */
+    int each = w->n <= 4 ? 2 : w->n <= 64 ? 8 : w->n <= 256 ? 16 : 32;
+    zn_args_fwht_c g = { .y = y,
+                         .x = x,
+                         .w = *w,
+                         .log_n = log_of(w->n),
+                         .log_team = log_of(w->n / each),
+                         .pixels = zn_pixels(x) };
+    int teams = THREADS >> g.log_team, row = w->n + (w->n >> 5) + 1;
+
+    zn_cuda_launch(d,
+                   each == 2    ? "fwht_c_2"
+                   : each == 8  ? "fwht_c_8"
+                   : each == 16 ? "fwht_c_16"
+                                : "fwht_c_32",
+                   blocks_of(g.pixels, (size_t)teams), 1, 1, THREADS,
+                   (unsigned)((size_t)teams * (size_t)row * sizeof(float)), &g);
+}
+
+/* A block has 32 columns at least where shared memory allows, and 256 threads at least where there is work.
+ */
+static void along_line(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
+{
+    enum { OWN = 32 };
+    int span = w->n < OWN ? OWN : w->n, per_col = span / OWN, len = w->axis == ZN_ALONG_W ? x.w : x.h;
+    zn_args_fwht_line g = { .y = y,
+                            .x = x,
+                            .gate = w->gate,
+                            .axis = w->axis,
+                            .per_channel = w->per_channel,
+                            .shift = w->shift,
+                            .log_n = log_of(w->n),
+                            .log_span = log_of(span),
+                            .n_cols = zn_pixels(x) / (size_t)len * (size_t)x.c };
+    size_t shared = 0;
+    int cols = THREADS / per_col;
+
+    if (cols < 32)
+        cols = LINE_THREADS / per_col < 32 ? LINE_THREADS / per_col : 32;
+    if (per_col > 1) {
+        size_t col = (size_t)(span + span / 32) * sizeof(float);
+
+        while (cols > 1 && col * (size_t)cols > (size_t)d->smem_max)
+            cols /= 2;
+        shared = col * (size_t)cols;
+    }
+    g.log_cols = log_of(cols);
+    zn_cuda_launch(d, "fwht_line", blocks_of(g.n_cols, (size_t)cols),
+                   blocks_of((size_t)len + (size_t)w->shift, (size_t)span), 1, (unsigned)(cols * per_col),
+                   (unsigned)shared, &g);
+}
+
+void zn_cuda_fwht(void *dev, zn_tensor y, zn_tensor x, const zn_fwht *w)
+{
+    if (w->axis == ZN_ALONG_C)
+        along_c(dev, y, x, w);
+    else
+        along_line(dev, y, x, w);
+}
+
+void zn_cuda_pruned(void *dev, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w)
+{
+    zn_args_pruned g = { y, mask, x, w->scale, w->bias, w->weight };
+    size_t rows = (size_t)x.n * (size_t)x.h, strips = blocks_of((size_t)x.w, STRIP), blocks = (size_t)x.c / 8;
+
+    assert((uintptr_t)w->weight % 16 == 0);
+    if (w->scale)
+        zn_cuda_launch(dev, vectors(x) ? "pruned_mask_v8" : "pruned_mask_v1",
+                       blocks_of(rows * (size_t)x.w * blocks, THREADS), 1, 1, THREADS, 0, &g);
+    if (w->weight)
+        zn_cuda_launch(dev, vectors(x) && vectors(y) ? "pruned_conv_v8" : "pruned_conv_v1",
+                       blocks_of(rows * strips * blocks, PRUNED_THREADS), 1, 1, PRUNED_THREADS, 0, &g);
+}

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# test_cuda.sh ZENITH FAKE_DIR - the CUDA engine where there is no GPU: what it says, and how the CPU steps in.
+# FAKE_DIR holds a libcuda.so.1 that computes nothing and fails as told (tests/unit/fake_cuda.c).
+set -u
+zenith=$1 fake=$2
+here=$(cd "$(dirname "$0")/../.." && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0 skipped=0
+export ZENITH_MODELS=$here/models XDG_CACHE_HOME=$tmp/cache
+unset ZENITH_ENGINE
+
+check() { # NAME CONDITION...
+  local name=$1
+  shift
+  if "$@" >"$tmp/why" 2>&1; then
+    echo "ok $name"
+    passed=$((passed + 1))
+  else
+    echo "not ok $name: $(tail -n 2 "$tmp/why" "$tmp/err" 2>/dev/null | tr '\n' ' ' | head -c 300)"
+    failed=$((failed + 1))
+  fi
+}
+has() { grep -qE -- "$1" "$2"; }
+skip() { echo "skip $1"; skipped=$((skipped + 1)); }
+
+# Without a driver.
+"$zenith" engines >"$tmp/engines" 2>"$tmp/err"
+if has '^[* ] cuda +usable' "$tmp/engines"; then
+  skip "no driver: this machine has a GPU"
+else
+  check "engines says why there is no cuda" has '^  cuda +no: .{20,}' "$tmp/engines"
+  check "auto takes another engine" has '^\* (neon|avx2|avx512|scalar)' "$tmp/engines"
+  "$zenith" run identity --engine cuda --in x=/dev/null --out y="$tmp/y.npy" >"$tmp/out" 2>"$tmp/err"
+  check "asking for cuda exits with 1" test $? -eq 1
+  check "and one sentence" test "$(wc -l <"$tmp/err")" -eq 1
+fi
+
+# With the fake driver.
+export LD_LIBRARY_PATH=$fake
+if has 'no CUDA kernels' "$tmp/engines"; then
+  skip "the fall-backs: this build has no CUDA kernels"
+  echo "$passed passed, $failed failed, $skipped skipped"
+  exit $((failed > 0))
+fi
+FAKE_CUDA_LOG=$tmp/log "$zenith" engines >"$tmp/engines" 2>"$tmp/err"
+check "a driver makes cuda usable" has '^\* cuda +usable' "$tmp/engines"
+check "the kernels are fat binaries" has '^image ba55ed50' "$tmp/log"
+check "all of them load" test "$(grep -c '^image' "$tmp/log")" -eq "$(grep -c '^EMBED' "$here/engine/cuda/images.c" | awk '{print $1 - 1}')"
+FAKE_CUDA=none "$zenith" engines >"$tmp/engines" 2>"$tmp/err"
+check "a driver without a GPU is passed over" has '^  cuda +no: .*no GPU' "$tmp/engines"
+FAKE_CUDA=old "$zenith" engines >"$tmp/engines" 2>"$tmp/err"
+check "an old GPU is passed over" has '^  cuda +no: .*6\.1' "$tmp/engines"
+
+# A picture, by the CPU, then by a GPU that fails: the same picture and a sentence.
+head="{'descr': '<f4', 'fortran_order': False, 'shape': (40, 56, 3), }"
+printf '\x93NUMPY\x01\x00\x76\x00%s%*s\n' "$head" $((117 - ${#head})) "" >"$tmp/x.npy"
+for i in $(seq 96); do printf "\\x00\\x00\\x$(printf %02x $((i * 53 % 256)))\\x3e"; done >"$tmp/floats"
+for i in $(seq 70); do cat "$tmp/floats"; done >>"$tmp/x.npy"
+run() { "$zenith" run denoise-fast --set sigma=20 --in x="$tmp/x.npy" "$@" >"$tmp/out" 2>"$tmp/err"; }
+LD_LIBRARY_PATH= run --engine auto --out y="$tmp/cpu.npy"
+check "the CPU alone" test $? -eq 0
+for mode in lost=0 lost=7; do
+  FAKE_CUDA=$mode run --engine cuda --out y="$tmp/$mode.npy"
+  check "$mode: the CPU finishes" test $? -eq 0
+  check "$mode: and it is said" has 'done with the (neon|avx2|avx512|scalar) engine instead' "$tmp/err"
+  check "$mode: with the CPU's own result" cmp "$tmp/cpu.npy" "$tmp/$mode.npy"
+done
+FAKE_CUDA=memory=65 "$zenith" bench denoise-fast --size 1024x1024 --engine cuda >"$tmp/out" 2>"$tmp/err"
+check "too little memory: the CPU finishes" test $? -eq 0
+check "too little memory: and it is said" has 'MiB.*; done with the (neon|avx2|avx512|scalar) engine instead' "$tmp/out"
+run --engine cuda --out y="$tmp/ok.npy"
+check "a healthy GPU needs no CPU" test ! -s "$tmp/err"
+run --engine cuda --set precision=fp16 --out y="$tmp/ok.npy"
+check "half precision starts" test $? -eq 0
+run --engine cuda --set precision=fp64 --out y="$tmp/ok.npy"
+check "a precision that does not exist is refused" has 'precision wants' "$tmp/err"
+rm -f "$tmp/log"
+FAKE_CUDA_LOG=$tmp/log "$zenith" bench taesd-decode --size 64x64 --engine cuda --weights random: >"$tmp/out" 2>"$tmp/err"
+check "a repeated forward becomes a graph" has '^replay' "$tmp/log"
+check "one graph, not one a run" test "$(grep -c '^graph' "$tmp/log")" -eq 1
+ZENITH_CUDA_MEMORY=70 FAKE_CUDA_LOG=$tmp/log2 "$zenith" bench denoise-fast --size 2048x2048 --engine cuda >"$tmp/small" 2>"$tmp/err"
+"$zenith" bench denoise-fast --size 2048x2048 --engine cuda >"$tmp/large" 2>>"$tmp/err"
+mib() { awk '{ for (i = 2; i <= NF; i++) if ($i == "MiB") print $(i - 1) }' "$1" | head -n 1; }
+check "ZENITH_CUDA_MEMORY bounds a tile" test "$(mib "$tmp/small")" -le 70
+check "and without it tiles are larger" test "$(mib "$tmp/large")" -gt 70
+
+echo "$passed passed, $failed failed, $skipped skipped"
+exit $((failed > 0))

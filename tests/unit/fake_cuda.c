@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/* fake_cuda.c - a libcuda.so.1 for machines without one: memory is host memory, kernels do nothing.
+ *
+ * It cannot compute; it shows what the host code does when things fail.  FAKE_CUDA says how:
+ *     none        there is no GPU
+ *     old         compute capability 6.1
+ *     memory=N    an allocation of more than N MiB is refused
+ *     lost=N      the N-th kernel start (from 0) and all after it fail, as if the GPU had gone
+ * FAKE_CUDA_LOG names a file that gets one line per kernel start, image and graph. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../engine/cuda/driver.h"
+
+#define API __attribute__((visibility("default"))) CUresult
+
+enum { NOT_FOUND = 500, LOST = 719 };
+
+static int launches, captured;
+
+static void say(const char *fmt, ...)
+{
+    const char *path = getenv("FAKE_CUDA_LOG");
+    FILE *f = path ? fopen(path, "a") : NULL;
+    va_list ap;
+
+    if (!f)
+        return;
+    va_start(ap, fmt);
+    vfprintf(f, fmt, ap);
+    va_end(ap);
+    fclose(f);
+}
+
+static long mode(const char *name, long otherwise)
+{
+    const char *m = getenv("FAKE_CUDA");
+    size_t n = strlen(name);
+
+    if (!m || strncmp(m, name, n))
+        return otherwise;
+    return m[n] == '=' ? atol(m + n + 1) : 1;
+}
+
+API cuInit(unsigned flags);
+API cuInit(unsigned flags) { (void)flags; return CUDA_SUCCESS; }
+API cuDriverGetVersion(int *version);
+API cuDriverGetVersion(int *version) { *version = 13000; return CUDA_SUCCESS; }
+API cuDeviceGetCount(int *count);
+API cuDeviceGetCount(int *count) { *count = mode("none", 0) ? 0 : 1; return CUDA_SUCCESS; }
+API cuDeviceGet(CUdevice *device, int ordinal);
+API cuDeviceGet(CUdevice *device, int ordinal) { *device = ordinal; return CUDA_SUCCESS; }
+API cuDeviceGetName(char *name, int size, CUdevice device);
+API cuDeviceGetName(char *name, int size, CUdevice device)
+{
+    (void)device;
+    snprintf(name, (size_t)size, "Fake GPU / 1");
+    return CUDA_SUCCESS;
+}
+API cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
+API cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
+{
+    (void)device;
+    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR           ? mode("old", 0) ? 6 : 8
+             : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR         ? 1
+             : attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT             ? 10
+             : attribute == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN ? 99 << 10
+                                                                                 : 0;
+    return CUDA_SUCCESS;
+}
+API cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
+API cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+    (void)device;
+    *context = (CUcontext)(void *)&launches;
+    return CUDA_SUCCESS;
+}
+API cuDevicePrimaryCtxRelease_v2(CUdevice device);
+API cuDevicePrimaryCtxRelease_v2(CUdevice device) { (void)device; return CUDA_SUCCESS; }
+API cuCtxSetCurrent(CUcontext context);
+API cuCtxSetCurrent(CUcontext context) { (void)context; return CUDA_SUCCESS; }
+API cuMemGetInfo_v2(size_t *available, size_t *total);
+API cuMemGetInfo_v2(size_t *available, size_t *total)
+{
+    *available = *total = (size_t)2 << 30;
+    return CUDA_SUCCESS;
+}
+API cuMemAlloc_v2(CUdeviceptr *ptr, size_t size);
+API cuMemAlloc_v2(CUdeviceptr *ptr, size_t size)
+{
+    long limit = mode("memory", -1);
+    void *p = limit >= 0 && size > (size_t)limit << 20 ? NULL : calloc(1, size);
+
+    *ptr = (CUdeviceptr)(uintptr_t)p;
+    return p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+API cuMemFree_v2(CUdeviceptr ptr);
+API cuMemFree_v2(CUdeviceptr ptr) { free((void *)(uintptr_t)ptr); return CUDA_SUCCESS; }
+API cuMemHostAlloc(void **ptr, size_t size, unsigned flags);
+API cuMemHostAlloc(void **ptr, size_t size, unsigned flags)
+{
+    (void)flags;
+    *ptr = malloc(size);
+    return *ptr ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+API cuMemFreeHost(void *ptr);
+API cuMemFreeHost(void *ptr) { free(ptr); return CUDA_SUCCESS; }
+API cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t size, CUstream stream);
+API cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t size, CUstream stream)
+{
+    (void)stream;
+    memcpy((void *)(uintptr_t)dst, src, size);
+    return CUDA_SUCCESS;
+}
+API cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t size, CUstream stream);
+API cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t size, CUstream stream)
+{
+    (void)stream;
+    memcpy(dst, (void *)(uintptr_t)src, size);
+    return CUDA_SUCCESS;
+}
+API cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t size, CUstream stream);
+API cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t size, CUstream stream)
+{
+    (void)stream;
+    memset((void *)(uintptr_t)dst, value, size);
+    return CUDA_SUCCESS;
+}
+API cuStreamCreate(CUstream *stream, unsigned flags);
+API cuStreamCreate(CUstream *stream, unsigned flags)
+{
+    (void)flags;
+    *stream = (CUstream)(void *)&captured;
+    return CUDA_SUCCESS;
+}
+API cuStreamDestroy_v2(CUstream stream);
+API cuStreamDestroy_v2(CUstream stream) { (void)stream; return CUDA_SUCCESS; }
+API cuStreamSynchronize(CUstream stream);
+API cuStreamSynchronize(CUstream stream) { (void)stream; return CUDA_SUCCESS; }
+API cuStreamBeginCapture_v2(CUstream stream, int how);
+API cuStreamBeginCapture_v2(CUstream stream, int how) { (void)stream, (void)how; captured = 0; return CUDA_SUCCESS; }
+API cuStreamEndCapture(CUstream stream, CUgraph *graph);
+API cuStreamEndCapture(CUstream stream, CUgraph *graph)
+{
+    (void)stream;
+    *graph = (CUgraph)(void *)&captured;
+    return CUDA_SUCCESS;
+}
+API cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags);
+API cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+    (void)graph, (void)flags;
+    *exec = (CUgraphExec)(void *)&captured;
+    say("graph\n");
+    return CUDA_SUCCESS;
+}
+API cuGraphLaunch(CUgraphExec exec, CUstream stream);
+API cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+    (void)exec, (void)stream;
+    say("replay\n");
+    return CUDA_SUCCESS;
+}
+API cuGraphExecDestroy(CUgraphExec exec);
+API cuGraphExecDestroy(CUgraphExec exec) { (void)exec; return CUDA_SUCCESS; }
+API cuGraphDestroy(CUgraph graph);
+API cuGraphDestroy(CUgraph graph) { (void)graph; return CUDA_SUCCESS; }
+API cuEventCreate(CUevent *event, unsigned flags);
+API cuEventCreate(CUevent *event, unsigned flags) { (void)flags; *event = (CUevent)(void *)&launches; return CUDA_SUCCESS; }
+API cuEventRecord(CUevent event, CUstream stream);
+API cuEventRecord(CUevent event, CUstream stream) { (void)event, (void)stream; return CUDA_SUCCESS; }
+API cuEventSynchronize(CUevent event);
+API cuEventSynchronize(CUevent event) { (void)event; return CUDA_SUCCESS; }
+API cuEventElapsedTime(float *ms, CUevent start, CUevent end);
+API cuEventElapsedTime(float *ms, CUevent start, CUevent end) { (void)start, (void)end; *ms = 1; return CUDA_SUCCESS; }
+API cuEventDestroy_v2(CUevent event);
+API cuEventDestroy_v2(CUevent event) { (void)event; return CUDA_SUCCESS; }
+
+/* An image must be a fat binary: it begins with this number. */
+API cuModuleLoadData(CUmodule *module, const void *image);
+API cuModuleLoadData(CUmodule *module, const void *image)
+{
+    uint32_t magic;
+
+    memcpy(&magic, image, sizeof magic);
+    say("image %08x\n", magic);
+    *module = (CUmodule)(uintptr_t)image;
+    return magic == 0xba55ed50 ? CUDA_SUCCESS : 200;
+}
+API cuModuleUnload(CUmodule module);
+API cuModuleUnload(CUmodule module) { (void)module; return CUDA_SUCCESS; }
+API cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
+API cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+{
+    (void)module;
+    *function = (CUfunction)(void *)strdup(name); /* a few bytes a kernel, for the life of the process */
+    return *function ? CUDA_SUCCESS : NOT_FOUND;
+}
+API cuFuncSetAttribute(CUfunction function, int attribute, int value);
+API cuFuncSetAttribute(CUfunction function, int attribute, int value)
+{
+    (void)function;
+    return attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value > 99 << 10 ? 1 : CUDA_SUCCESS;
+}
+API cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared, CUstream stream, void **params, void **extra);
+API cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared, CUstream stream, void **params, void **extra)
+{
+    long lost = mode("lost", -1);
+
+    (void)stream, (void)params, (void)extra;
+    say("%s %u %u %u, %u, %u\n", (const char *)(void *)function, gx, gy, gz, bx, shared);
+    if (!gx || !gy || !gz || !bx || bx * by * bz > 1024 || gy > 65535 || gz > 65535)
+        return 1;
+    return lost >= 0 && launches++ >= lost ? LOST : CUDA_SUCCESS;
+}
+API cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *address, const uint64_t *size, const uint64_t *stride,
+                           const uint32_t *box, const uint32_t *step, int interleave, int swizzle, int promotion, int fill);
+API cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *address, const uint64_t *size, const uint64_t *stride,
+                           const uint32_t *box, const uint32_t *step, int interleave, int swizzle, int promotion, int fill)
+{
+    (void)map, (void)type, (void)rank, (void)address, (void)size, (void)stride, (void)box, (void)step;
+    (void)interleave, (void)swizzle, (void)promotion, (void)fill;
+    return CUDA_SUCCESS;
+}
+API cuGetErrorString(CUresult error, const char **text);
+API cuGetErrorString(CUresult error, const char **text)
+{
+    *text = error == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory" : error == LOST ? "unspecified launch failure" : "error";
+    return CUDA_SUCCESS;
+}
