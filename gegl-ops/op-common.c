@@ -8,6 +8,7 @@
 #include <glib/gi18n-lib.h>
 
 #include "op-common.h"
+#include "op-engine.h"
 
 #define STRIP_ROWS    64                     /* of a buffer in memory at a time */
 #define MAX_SIDE      (1 << 20)              /* of a picture: twice GIMP's */
@@ -199,22 +200,15 @@ zn_op_picture_format (GeglOperation *operation)
 
 /* ---- pixels --------------------------------------------------------------- */
 
-static inline gboolean
-is_hidden (const gfloat *pixel,
-           gint          components)
+void
+zn_op_picture_get (const ZnOpPicture *picture,
+                   zn_rect            rect,
+                   gfloat            *pixels)
 {
-  return components == 4 && ! (pixel[3] > 0.0f);
-}
+  GeglRectangle place = { picture->box.x + rect.x, picture->box.y + rect.y,
+                          rect.w, rect.h };
 
-static void
-read_strip (const ZnOpPicture *picture,
-            zn_rect            strip,
-            gfloat            *pixels)
-{
-  GeglRectangle rect = { picture->box.x + strip.x, picture->box.y + strip.y,
-                         strip.w, strip.h };
-
-  gegl_buffer_get (picture->buffer, &rect, 1.0, picture->format, pixels,
+  gegl_buffer_get (picture->buffer, &place, 1.0, picture->format, pixels,
                    GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_CLAMP);
 }
 
@@ -234,10 +228,10 @@ zn_op_picture_read (void    *data,
                               MIN (rect.h - y, STRIP_ROWS) };
       const gfloat *src   = pixels;
 
-      read_strip (picture, strip, pixels);
+      zn_op_picture_get (picture, strip, pixels);
       for (gsize i = (gsize) strip.w * strip.h; i; i--, src += n, dst += 3)
         for (gint c = 0; c < 3; c++)
-          dst[c] = is_hidden (src, n) ? 0.5f : zn_op_clean (src[c]);
+          dst[c] = zn_op_is_hidden (src, n) ? 0.5f : zn_op_clean (src[c]);
     }
 
   gegl_free (pixels);
@@ -252,47 +246,86 @@ restore_hidden (gfloat       *pixels,
                 gsize         len)
 {
   for (gsize i = 0; i < len; i++, pixels += 4, before += 4)
-    if (is_hidden (before, 4))
+    if (zn_op_is_hidden (before, 4))
       memcpy (pixels, before, 4 * sizeof (gfloat));
     else
       pixels[3] = before[3];
+}
+
+typedef struct
+{
+  const ZnOpPicture *picture;
+  GeglBuffer        *output;
+  zn_rect            rect;
+  gint               apron;
+  ZnOpStripFunc      func;
+  gpointer           data;
+} Write;
+
+static void
+write_strip (const Write *write,
+             zn_rect      strip,
+             gfloat      *pixels,
+             gfloat      *before)
+{
+  const gint          n     = babl_format_get_n_components (write->picture->format);
+  const GeglRectangle box   = write->picture->box;
+  const GeglRectangle place = { box.x + strip.x, box.y + strip.y, strip.w, strip.h };
+  GeglRectangle       wide  = { strip.x - write->apron, strip.y - write->apron,
+                                strip.w + 2 * write->apron, strip.h + 2 * write->apron };
+  gfloat             *first;
+
+  gegl_rectangle_intersect (&wide, &wide, GEGL_RECTANGLE (0, 0, box.width, box.height));
+  zn_op_picture_get (write->picture, (zn_rect) { wide.x, wide.y, wide.width, wide.height },
+                     pixels);
+  if (before)
+    memcpy (before, pixels, (gsize) wide.width * wide.height * 4 * sizeof (gfloat));
+
+  write->func (write->data, strip, (zn_rect) { wide.x, wide.y, wide.width, wide.height },
+               pixels, n);
+
+  if (before)
+    restore_hidden (pixels, before, (gsize) wide.width * wide.height);
+  first = pixels + ((gsize) (strip.y - wide.y) * wide.width + strip.x - wide.x) * n;
+  gegl_buffer_set (write->output, &place, 0, write->picture->format, first,
+                   (gint) (wide.width * n * sizeof (gfloat)));
+}
+
+/* Rows from `start` on, `count` of them. */
+static void
+write_rows (gsize    start,
+            gsize    count,
+            gpointer data)
+{
+  const Write *write  = data;
+  const gint   n      = babl_format_get_n_components (write->picture->format);
+  const gsize  len    = (gsize) (write->rect.w + 2 * write->apron) *
+                        (MIN (count, STRIP_ROWS) + 2 * write->apron) * n;
+  gfloat      *pixels = gegl_malloc (len * sizeof (gfloat));
+  gfloat      *before = n == 4 ? gegl_malloc (len * sizeof (gfloat)) : NULL;
+
+  for (gsize y = 0; y < count; y += STRIP_ROWS)
+    write_strip (write,
+                 (zn_rect) { write->rect.x, write->rect.y + (gint) (start + y), write->rect.w,
+                             (gint) MIN (count - y, STRIP_ROWS) },
+                 pixels, before);
+
+  gegl_free (pixels);
+  if (before)
+    gegl_free (before);
 }
 
 void
 zn_op_picture_write (const ZnOpPicture *picture,
                      GeglBuffer        *output,
                      zn_rect            rect,
+                     gint               apron,
                      ZnOpStripFunc      func,
                      gpointer           data)
 {
-  const gint  n      = babl_format_get_n_components (picture->format);
-  const gsize len    = (gsize) rect.w * MIN (rect.h, STRIP_ROWS) * n;
-  gfloat     *pixels = gegl_malloc (len * sizeof (gfloat));
-  gfloat     *before = n == 4 ? gegl_malloc (len * sizeof (gfloat)) : NULL;
+  Write write = { picture, output, rect, apron, func, data };
 
-  for (gint y = 0; y < rect.h; y += STRIP_ROWS)
-    {
-      zn_rect       strip = { rect.x, rect.y + y, rect.w,
-                              MIN (rect.h - y, STRIP_ROWS) };
-      GeglRectangle place = { picture->box.x + strip.x, picture->box.y + strip.y,
-                              strip.w, strip.h };
-      gsize         count = (gsize) strip.w * strip.h;
-
-      read_strip (picture, strip, pixels);
-      if (before)
-        memcpy (before, pixels, count * 4 * sizeof (gfloat));
-
-      func (data, strip, pixels, n);
-
-      if (before)
-        restore_hidden (pixels, before, count);
-      gegl_buffer_set (output, &place, 0, picture->format, pixels,
-                       GEGL_AUTO_ROWSTRIDE);
-    }
-
-  gegl_free (pixels);
-  if (before)
-    gegl_free (before);
+  gegl_parallel_distribute_range (rect.h, STRIP_ROWS, write_rows, &write);
 }
 
 /* ---- progress ------------------------------------------------------------- */
@@ -336,14 +369,21 @@ zn_op_progress (void   *cookie,
 
 /* ---- status --------------------------------------------------------------- */
 
-static gboolean
-notify_status (gpointer data)
+typedef struct
 {
-  GObject *operation = g_weak_ref_get (data);
+  GWeakRef     operation;
+  const gchar *property;
+} Notice;
+
+static gboolean
+notify (gpointer data)
+{
+  Notice  *notice    = data;
+  GObject *operation = g_weak_ref_get (&notice->operation);
 
   if (operation)
     {
-      g_object_notify (operation, "status");
+      g_object_notify (operation, notice->property);
       g_object_unref (operation);
     }
 
@@ -351,31 +391,42 @@ notify_status (gpointer data)
 }
 
 static void
-weak_ref_free (gpointer data)
+notice_free (gpointer data)
 {
-  g_weak_ref_clear (data);
-  g_free (data);
+  Notice *notice = data;
+
+  g_weak_ref_clear (&notice->operation);
+  g_free (notice);
 }
 
 /* Setting the property here would deadlock: GEGL holds the node's mutex, and
  * the node invalidates itself when it hears of a change. */
+static void
+set_text (GeglOperation  *operation,
+          const gchar    *property,
+          gchar         **field,
+          const gchar    *text)
+{
+  Notice *notice;
+
+  if (! field || ! g_strcmp0 (*field, text) || (! *field && ! *text))
+    return;
+
+  g_free (*field);
+  *field = g_strdup (text);
+
+  notice = g_new0 (Notice, 1);
+  notice->property = property;
+  g_weak_ref_init (&notice->operation, operation);
+  g_idle_add_full (G_PRIORITY_DEFAULT_IDLE, notify, notice, notice_free);
+}
+
 void
 zn_op_set_status (GeglOperation  *operation,
                   const ZnOpTask *task,
                   const gchar    *sentence)
 {
-  GWeakRef *ref;
-
-  if (! task->status || ! g_strcmp0 (*task->status, sentence) ||
-      (! *task->status && ! *sentence))
-    return;
-
-  g_free (*task->status);
-  *task->status = g_strdup (sentence);
-
-  ref = g_new0 (GWeakRef, 1);
-  g_weak_ref_init (ref, operation);
-  g_idle_add_full (G_PRIORITY_DEFAULT_IDLE, notify_status, ref, weak_ref_free);
+  set_text (operation, "status", task->status, sentence);
 }
 
 /* stderr gets each sentence of an operation once. */
@@ -403,11 +454,41 @@ print_once (GeglOperation *operation,
   g_free (line);
 }
 
+void
+zn_op_set_measured (GeglOperation  *operation,
+                    const ZnOpTask *task,
+                    const gfloat    sigma[3])
+{
+  gchar  number[3][G_ASCII_DTOSTR_BUF_SIZE];
+  gchar *text;
+
+  if (! sigma)
+    {
+      set_text (operation, "measured", task->measured, "");
+      return;
+    }
+
+  for (gint c = 0; c < 3; c++)
+    g_ascii_formatd (number[c], sizeof (number[c]), "%.1f", sigma[c]);
+
+  text = g_strdup_printf ("red %s, green %s, blue %s", number[0], number[1], number[2]);
+  set_text (operation, "measured", task->measured, text);
+  g_free (text);
+
+  if (g_getenv ("ZENITH_VERBOSE"))
+    {
+      text = g_strdup_printf ("measured noise: red %s, green %s, blue %s of 255",
+                              number[0], number[1], number[2]);
+      print_once (operation, text);
+      g_free (text);
+    }
+}
+
 gboolean
 zn_op_succeed (GeglOperation  *operation,
                const ZnOpTask *task)
 {
-  zn_op_set_status (operation, task, "");
+  zn_op_set_status (operation, task, zn_op_engine_note ());
 
   return TRUE;
 }

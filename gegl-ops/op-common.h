@@ -8,6 +8,7 @@
  *   op-engine.c   engines and models, one of each for the whole process
  *   op-cache.c    results kept for the whole process
  *   op-tiled.c    operations that answer any region from tiles (denoise)
+ *   op-blend.c    strength, luma, chroma, detail
  *   op-latent.c, op-latent-ops.c   whole pictures through a latent (latent-*)
  *
  * Life of a request:
@@ -97,11 +98,18 @@ const gchar *zn_op_nick                    (GType type,
     description (_("Why the picture is unchanged; empty when all is well"))    \
     ui_meta     ("error", "true")
 
+/* Written by the operation, never read: hosts show it, greyed. */
+#define zenith_property_measured                                               \
+  property_string (measured, _("Measured noise"), "")                          \
+    description (_("The noise that was found, of 255; empty when it was given")) \
+    ui_meta     ("sensitive", "0")
+
 /* What an operation's properties ask for. */
 typedef struct
 {
   ZenithEngine       engine;
   gchar            **status;      /* the field of the property */
+  gchar            **measured;    /* the same, or NULL */
 
   const gchar       *model;       /* tiled: the engine's model id */
   gdouble            sigma;       /* noise of 255; 0: estimated; < 0: unused */
@@ -159,18 +167,37 @@ bool         zn_op_picture_read       (void                *picture,
                                        zn_rect              rect,
                                        float               *dst);
 
-/* Calls func for strips that cover rect, with the pixels' own components (3 or
- * 4 of them) to change in place and write to output, which may have another
- * place but not another size.  Fully transparent pixels are never changed. */
+/* The pixels themselves, with the format's own components (3 or 4 of them). */
+void         zn_op_picture_get        (const ZnOpPicture   *picture,
+                                       zn_rect              rect,
+                                       gfloat              *pixels);
+
+/* Calls func for strips that cover rect, with pixels to change in place and write
+ * to output, which may have another place but not another size.  Fully transparent
+ * pixels are never changed.
+ *
+ * Around a strip func also gets the pixels up to `apron` away, as far as there are
+ * any: they lie in `all`, and only those of the strip are written.  Strips are
+ * worked on by several threads at once. */
 typedef void (* ZnOpStripFunc)        (gpointer             data,
                                        zn_rect              strip,
+                                       zn_rect              all,
                                        gfloat              *pixels,
                                        gint                 components);
 void         zn_op_picture_write      (const ZnOpPicture   *picture,
                                        GeglBuffer          *output,
                                        zn_rect              rect,
+                                       gint                 apron,
                                        ZnOpStripFunc        func,
                                        gpointer             data);
+
+/* Whether nobody sees the colour of a pixel. */
+static inline gboolean
+zn_op_is_hidden (const gfloat *pixel,
+                 gint          components)
+{
+  return components == 4 && ! (pixel[3] > 0.0f);
+}
 
 /* NaN is 0; below 0 and above 1 are cut. */
 static inline gfloat
@@ -201,6 +228,12 @@ bool         zn_op_progress           (void                *progress,
 void         zn_op_set_status         (GeglOperation       *operation,
                                        const ZnOpTask      *task,
                                        const gchar         *sentence);
+
+/* Shows the noise that was measured, of 255 for each channel, or NULL: it was
+ * not.  With $ZENITH_VERBOSE stderr gets it too. */
+void         zn_op_set_measured       (GeglOperation       *operation,
+                                       const ZnOpTask      *task,
+                                       const gfloat         sigma[3]);
 
 /* How process() ends: both return TRUE.  After a failure the output is the
  * input, whatever was written before. */

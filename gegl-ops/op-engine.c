@@ -374,6 +374,8 @@ zn_op_engine_leave (void)
   g_mutex_unlock (&running);
 }
 
+static gchar note[256]; /* of the last run; written and read between enter and leave */
+
 zn_status
 zn_op_model_run (ZnOpModel       *model,
                  const zn_sink   *out,
@@ -382,9 +384,24 @@ zn_op_model_run (ZnOpModel       *model,
                  const zn_job    *job,
                  zn_error        *err)
 {
-  g_atomic_int_inc (&n_runs);
+  zn_status status;
 
-  return zn_model_run_region (model->handle, out, in, 1, roi, job, err);
+  g_atomic_int_inc (&n_runs);
+  status = zn_model_run_region (model->handle, out, in, 1, roi, job, err);
+  if (status == ZN_OK && strcmp (note, zn_model_note (model->handle)))
+    {
+      g_strlcpy (note, zn_model_note (model->handle), sizeof (note));
+      if (*note)
+        g_printerr ("zenith: %s\n", note);
+    }
+
+  return status;
+}
+
+const gchar *
+zn_op_engine_note (void)
+{
+  return note;
 }
 
 guint

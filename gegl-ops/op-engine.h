@@ -49,6 +49,10 @@ zn_status           zn_op_model_run                 (ZnOpModel         *model,
                                                      const zn_job      *job,
                                                      zn_error          *err);
 
+/* A sentence about the last run if it went otherwise than asked (the GPU failed and
+ * the CPU did it), or "". */
+const gchar       * zn_op_engine_note               (void);
+
 /* How often a network ran in this process; for tests, found by its name. */
 G_MODULE_EXPORT
 guint               zn_op_network_runs              (void);

@@ -173,6 +173,7 @@ zn_op_latent_get (ZnOpLatent           *latent,
 static void
 target_strip (gpointer  data,
               zn_rect   strip,
+              zn_rect   all,
               gfloat   *pixels,
               gint      components)
 {
@@ -203,7 +204,7 @@ target_write (void        *cookie,
               src + (gsize) y * r.w * 3, (gsize) r.w * 3 * sizeof (gfloat));
 
   if (target->input)
-    zn_op_picture_write (target->input, target->output, r, target_strip, target);
+    zn_op_picture_write (target->input, target->output, r, 0, target_strip, target);
   else
     gegl_buffer_set (target->output,
                      GEGL_RECTANGLE (target->box.x + r.x, target->box.y + r.y,

@@ -15,13 +15,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "op-blend.h"
 #include "op-cache.h"
 #include "op-common.h"
 #include "op-engine.h"
 
 #define TILE  576    /* pixels a side: whole steps of the engine's own lattice (12
                       * times a model's multiple) for all multiples up to 16 */
-#define APRON 2      /* reach of the filter that parts texture from tone */
 
 typedef struct
 {
@@ -32,6 +32,7 @@ typedef struct
   gint           halo;
   gchar          set[3][32];     /* "sigma=12.5", ... */
   gint           n_set;
+  GHashTable    *keys;           /* ZnOpKey of tiles that this request has met, by place */
 } Tiling;
 
 /* ---- geometry ------------------------------------------------------------- */
@@ -97,6 +98,14 @@ tiling_init (Tiling         *tiling,
   return TRUE;
 }
 
+static void
+tiling_clear (Tiling *tiling)
+{
+  zn_op_model_release (tiling->model);
+  if (tiling->keys)
+    g_hash_table_unref (tiling->keys);
+}
+
 /* The tile that holds this pixel. */
 static zn_rect
 tile_at (const Tiling *tiling,
@@ -116,7 +125,7 @@ tiles_reach (const Tiling *tiling,
 {
   zn_rect first, last, all;
 
-  roi = rect_meet (rect_grow (roi, APRON), tiling->bounds);
+  roi = rect_meet (rect_grow (roi, ZN_OP_BLEND_REACH), tiling->bounds);
   if (roi.w <= 0 || roi.h <= 0)
     return roi;
 
@@ -204,6 +213,7 @@ measure_noise (Tiling   *tiling,
 /* The settings of the network: the noise that the user gave, or measured. */
 static zn_status
 tiling_set (Tiling         *tiling,
+            GeglOperation  *operation,
             const ZnOpTask *task,
             zn_error       *err)
 {
@@ -220,6 +230,8 @@ tiling_set (Tiling         *tiling,
       tiling->n_set = 3;
       status = measure_noise (tiling, sigma, err);
     }
+  if (! status)
+    zn_op_set_measured (operation, task, task->sigma == 0.0 ? sigma : NULL);
 
   for (gint i = 0; i < tiling->n_set; i++)
     {
@@ -295,6 +307,39 @@ tile_run (Tiling       *tiling,
   return NULL;
 }
 
+/* Of all that the network's output for a tile depends on.  A tile's neighbours ask
+ * for it again, for detail; hashing takes longer than blending. */
+static ZnOpKey
+tile_key (Tiling  *tiling,
+          zn_rect  tile)
+{
+  const zn_rect        read  = rect_meet (rect_grow (tile, tiling->halo), tiling->bounds);
+  const GeglRectangle *box   = &tiling->input.box;
+  const GeglRectangle  area  = { box->x + read.x, box->y + read.y, read.w, read.h };
+  const gint           at[]  = { tile.x, tile.y, tile.w, tile.h,
+                                 tiling->bounds.w, tiling->bounds.h };
+  gint64               place = (gint64) tile.y << 32 | tile.x;
+  ZnOpKey             *known;
+  ZnOpKey              key   = { 0, 0 };
+
+  if (! tiling->keys)
+    tiling->keys = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, g_free);
+  known = g_hash_table_lookup (tiling->keys, &place);
+  if (known)
+    return *known;
+
+  zn_op_key_add_string (&key, zn_op_model_name (tiling->model));
+  for (gint i = 0; i < tiling->n_set; i++)
+    zn_op_key_add_string (&key, tiling->set[i]);
+  zn_op_key_add_string (&key, babl_get_name (tiling->input.format));
+  zn_op_key_add (&key, at, sizeof (at));
+  zn_op_key_add_buffer (&key, tiling->input.buffer, &area, box);
+  g_hash_table_insert (tiling->keys, g_memdup2 (&place, sizeof (place)),
+                       g_memdup2 (&key, sizeof (key)));
+
+  return key;
+}
+
 /* What the network makes of a tile, kept or new. */
 static GBytes *
 tile_get (Tiling       *tiling,
@@ -303,21 +348,8 @@ tile_get (Tiling       *tiling,
           zn_status    *status,
           zn_error     *err)
 {
-  const zn_rect        read = rect_meet (rect_grow (tile, tiling->halo),
-                                         tiling->bounds);
-  const GeglRectangle *box  = &tiling->input.box;
-  const GeglRectangle  area = { box->x + read.x, box->y + read.y, read.w, read.h };
-  const gint           at[] = { tile.x, tile.y, tile.w, tile.h,
-                                tiling->bounds.w, tiling->bounds.h };
-  ZnOpKey              key  = { 0, 0 };
-  GBytes              *bytes;
-
-  zn_op_key_add_string (&key, zn_op_model_name (tiling->model));
-  for (gint i = 0; i < tiling->n_set; i++)
-    zn_op_key_add_string (&key, tiling->set[i]);
-  zn_op_key_add_string (&key, babl_get_name (tiling->input.format));
-  zn_op_key_add (&key, at, sizeof (at));
-  zn_op_key_add_buffer (&key, tiling->input.buffer, &area, box);
+  const ZnOpKey  key = tile_key (tiling, tile);
+  GBytes        *bytes;
 
   bytes = zn_op_cache_get (&key);
   if (bytes)
@@ -373,109 +405,6 @@ tiles_gather (Tiling       *tiling,
 
 /* ---- blending ------------------------------------------------------------- */
 
-typedef struct
-{
-  const ZnOpTask *task;
-  Plane           net;       /* what the network made of the pixels to blend and, for
-                              * detail, of APRON around them */
-  gfloat         *seen;      /* what it saw there */
-  gfloat         *light;     /* the change of lightness that is used there */
-} Blend;
-
-static inline gfloat
-luma_of (const gfloat *rgb)
-{
-  return 0.2126f * rgb[0] + 0.7152f * rgb[1] + 0.0722f * rgb[2];
-}
-
-/* dst = the binomial mean of five values, in n rows or columns of count each;
- * beyond the ends the last ones are repeated. */
-static void
-smooth (gfloat       *dst,
-        const gfloat *src,
-        gint          n,
-        gint          step,
-        gint          count,
-        gint          next)
-{
-  for (gint i = 0; i < n; i++)
-    {
-      const gfloat *a = src + (gsize) MAX (i - 2, 0) * step;
-      const gfloat *b = src + (gsize) MAX (i - 1, 0) * step;
-      const gfloat *c = src + (gsize) i * step;
-      const gfloat *d = src + (gsize) MIN (i + 1, n - 1) * step;
-      const gfloat *e = src + (gsize) MIN (i + 2, n - 1) * step;
-      gfloat       *y = dst + (gsize) i * step;
-
-      for (gsize j = 0; j < (gsize) count * next; j += next)
-        y[j] = (a[j] + e[j]) / 16 + (b[j] + d[j]) / 4 + c[j] * 3 / 8;
-    }
-}
-
-/* light = luma * (l - detail * fine), where l is the network's change of
- * lightness and fine what a 5 x 5 binomial mean takes from it. */
-static void
-blend_light (Blend *blend)
-{
-  const gint    w      = blend->net.rect.w;
-  const gint    h      = blend->net.rect.h;
-  const gsize   len    = (gsize) w * h;
-  const gfloat  luma   = blend->task->strength * blend->task->luma;
-  const gfloat  detail = blend->task->detail;
-  gfloat       *light  = blend->light;
-
-  for (gsize i = 0; i < len; i++)
-    light[i] = luma_of (blend->net.rgb + i * 3) - luma_of (blend->seen + i * 3);
-
-  if (detail > 0.0f)
-    {
-      gfloat *rows = gegl_malloc (len * sizeof (gfloat));
-      gfloat *mean = gegl_malloc (len * sizeof (gfloat));
-
-      smooth (rows, light, h, w, w, 1);
-      smooth (mean, rows, w, 1, h, w);
-      for (gsize i = 0; i < len; i++)
-        light[i] += detail * (mean[i] - light[i]);
-
-      gegl_free (rows);
-      gegl_free (mean);
-    }
-
-  for (gsize i = 0; i < len; i++)
-    light[i] *= luma;
-}
-
-/* out = in + light + chroma * (change - l), where change is what the network did
- * to what it saw.  Values that the network could not see (below 0, above 1) thus
- * keep what lies beyond; NaN, which is no value, becomes the network's. */
-static void
-blend_strip (gpointer  data,
-             zn_rect   strip,
-             gfloat   *pixels,
-             gint      components)
-{
-  const Blend  *blend  = data;
-  const zn_rect area   = blend->net.rect;
-  const gfloat  chroma = blend->task->strength * blend->task->chroma;
-
-  for (gint y = 0; y < strip.h; y++)
-    {
-      const gsize   at    = (gsize) (strip.y - area.y + y) * area.w + strip.x - area.x;
-      const gfloat *rgb   = blend->net.rgb + at * 3;
-      const gfloat *seen  = blend->seen + at * 3;
-      const gfloat *light = blend->light + at;
-
-      for (gint x = 0; x < strip.w; x++, rgb += 3, seen += 3, pixels += components)
-        {
-          const gfloat l = luma_of (rgb) - luma_of (seen);
-
-          for (gint c = 0; c < 3; c++)
-            pixels[c] = (pixels[c] == pixels[c] ? pixels[c] : seen[c]) +
-                        light[x] + chroma * (rgb[c] - seen[c] - l);
-        }
-    }
-}
-
 /* Writes the pixels of want, which lie in one tile. */
 static gboolean
 tile_process (Tiling         *tiling,
@@ -486,28 +415,35 @@ tile_process (Tiling         *tiling,
               zn_status      *status,
               zn_error       *err)
 {
-  const gint    around = task->detail > 0.0 ? APRON : 0;
-  const zn_rect part   = rect_meet (rect_grow (want, around), tiling->bounds);
-  const gsize   len    = (gsize) part.w * part.h;
-  gfloat       *rgb    = gegl_malloc (len * 3 * sizeof (gfloat));
-  gfloat       *seen   = gegl_malloc (len * 3 * sizeof (gfloat));
-  gfloat       *light  = gegl_malloc (len * sizeof (gfloat));
-  Blend         blend  = { task, { part, rgb }, seen, light };
-  gboolean      done;
+  const gint     apron = zn_op_blend_reach (task);
+  const zn_rect  part  = rect_meet (rect_grow (want, apron), tiling->bounds);
+  const zn_rect  tile  = tile_at (tiling, want.x, want.y);
+  Plane          plane = { part, NULL };
+  GBytes        *bytes = NULL;
+  ZnOpBlend      blend = { task, tile, NULL };
 
-  done = tiles_gather (tiling, &blend.net, progress, status, err);
-  if (done)
+  if (apron)
     {
-      zn_op_picture_read (&tiling->input, part, seen);
-      blend_light (&blend);
-      zn_op_picture_write (&tiling->input, output, want, blend_strip, &blend);
+      plane.rgb = gegl_malloc ((gsize) part.w * part.h * 3 * sizeof (gfloat));
+      if (tiles_gather (tiling, &plane, progress, status, err))
+        blend = (ZnOpBlend) { task, part, plane.rgb };
+    }
+  else
+    {
+      bytes = tile_get (tiling, tile, progress, status, err);
+      if (bytes)
+        blend.net = g_bytes_get_data (bytes, NULL);
     }
 
-  gegl_free (rgb);
-  gegl_free (seen);
-  gegl_free (light);
+  if (blend.net)
+    zn_op_picture_write (&tiling->input, output, want, apron, zn_op_blend_strip, &blend);
 
-  return done;
+  if (bytes)
+    g_bytes_unref (bytes);
+  if (plane.rgb)
+    gegl_free (plane.rgb);
+
+  return blend.net != NULL;
 }
 
 /* ---- methods -------------------------------------------------------------- */
@@ -526,7 +462,7 @@ prepare (GeglOperation *operation)
   zn_op_describe (operation, &task);
   if (! tiling_init (&tiling, operation, &task, &err) && tiling.input.box.width > 0)
     zn_op_set_status (operation, &task, err.text);
-  zn_op_model_release (tiling.model);
+  tiling_clear (&tiling);
 }
 
 /* What a region of the output depends on and, as all reaches as far in both
@@ -562,7 +498,7 @@ get_reach (GeglOperation       *operation,
       reach = *GEGL_RECTANGLE (r.x + tiling.input.box.x, r.y + tiling.input.box.y,
                                r.w, r.h);
     }
-  zn_op_model_release (tiling.model);
+  tiling_clear (&tiling);
 
   return reach;
 }
@@ -586,7 +522,7 @@ process_tiles (Tiling         *tiling,
   const gint   n_tiles  = tiles_along (tiling, roi.x, roi.w) *
                           tiles_along (tiling, roi.y, roi.h);
   ZnOpProgress progress = { operation, 0.0, n_tiles > 1 ? 1.0 / n_tiles : 0.0, 0.0 };
-  zn_status    status   = tiling_set (tiling, task, err);
+  zn_status    status   = tiling_set (tiling, operation, task, err);
   gint         done     = 0;
 
   if (status)
@@ -644,7 +580,7 @@ process (GeglOperation        *operation,
                                   rect_meet (roi, tiling.bounds), &err);
         }
     }
-  zn_op_model_release (tiling.model);
+  tiling_clear (&tiling);
 
   return status ? zn_op_fail (operation, &task, context, status, &err)
                 : zn_op_succeed (operation, &task);

@@ -13,7 +13,7 @@ property_enum (model, _("Model"),
   description (_("A larger network takes longer and keeps more detail"))
 
 property_double (strength, _("Strength"), 1.0)
-  description (_("How much of the noise is removed; above 1 more than was found"))
+  description (_("How much of the noise is removed; above 1 also texture that is as weak"))
   value_range (0.0, 1.5)
   ui_range    (0.0, 1.5)
 
@@ -30,7 +30,7 @@ property_double (detail, _("Detail"), 0.0)
   value_range (0.0, 1.0)
 
 property_double (sigma, _("Noise level"), 0.0)
-  description (_("Standard deviation of the noise, of 255; 0 measures the picture"))
+  description (_("Standard deviation of the noise, of 255; 0 measures it in the picture"))
   value_range (0.0, 100.0)
   ui_range    (0.0, 75.0)
   ui_gamma    (2.0)
@@ -38,6 +38,7 @@ property_double (sigma, _("Noise level"), 0.0)
 
 zenith_property_engine
 zenith_property_status
+zenith_property_measured
 
 #else
 
@@ -67,6 +68,7 @@ describe (GeglOperation *operation,
   task->sigma    = o->sigma;
   task->engine   = o->engine;
   task->status   = &o->status;
+  task->measured = &o->measured;
 }
 
 static void

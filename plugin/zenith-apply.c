@@ -200,6 +200,7 @@ zn_apply_to_pixels (const ZnSettings    *settings,
                     GeglBuffer          *source,
                     const GeglRectangle *roi,
                     guchar              *rgba,
+                    gchar              **measured,
                     ZnProgress           progress,
                     gpointer             data,
                     GError             **error)
@@ -212,6 +213,10 @@ zn_apply_to_pixels (const ZnSettings    *settings,
   gegl_node_blit (run.op, 1.0, roi, babl_format ("R'G'B'A u8"), rgba,
                   GEGL_AUTO_ROWSTRIDE, GEGL_BLIT_DEFAULT);
   ok = run_check (&run, settings, error);
+
+  *measured = NULL;
+  if (ok && gegl_node_find_property (run.op, "measured"))
+    gegl_node_get (run.op, "measured", measured, NULL);
   g_object_unref (run.graph);
 
   return ok;

@@ -40,11 +40,14 @@ gboolean zn_apply_to_buffer (const ZnSettings    *settings,
  * of it, the region and preview_margin pixels around it, cut on a lattice that
  * is a multiple of every network's stride: what is shown is the true result as
  * far as the network's view does not reach beyond the margin.
+ *
+ * *measured is what the operation found out about the picture, or NULL; free it.
  */
 gboolean zn_apply_to_pixels (const ZnSettings    *settings,
                              GeglBuffer          *source,
                              const GeglRectangle *roi,
                              guchar              *rgba,
+                             gchar              **measured,
                              ZnProgress           progress,
                              gpointer             data,
                              GError             **error);

@@ -54,7 +54,7 @@ done
 "$gegl" --info zenith:denoise >"$tmp/info" 2>&1
 check "order of properties" "$(grep -o '^[a-z]* *\[' "$tmp/info" | tr -d ' [\n')" \
   test "$(grep -o '^[a-z]* *\[' "$tmp/info" | tr -d ' [' | tr '\n' ' ')" = \
-  "model strength luma chroma detail sigma engine status "
+  "model strength luma chroma detail sigma engine status measured "
 check "key for GIMP's menu" "gimp:menu-path is missing" grep -q '^gimp:menu-path *<Image>/Filters/Zenith/' "$tmp/info"
 
 run "$picture" -o "$tmp/plain.png" -- gegl:nop
@@ -79,6 +79,23 @@ check "identity changes nothing" "the pictures differ" cmp "$tmp/plain.png" "$tm
 filter "denoise" zenith:denoise model=fast
 check "denoise changes something" "the pictures are equal" test -n "$(cmp "$tmp/plain.png" "$tmp/out.png")"
 filter "denoise with all properties" zenith:denoise model=fast strength=1.5 luma=0.5 chroma=0.5 detail=1 sigma=25 engine=scalar
+ZENITH_VERBOSE=1 run "$picture" -o "$tmp/out.png" -- zenith:denoise model=fast
+check "the measured noise is said when asked for" "stderr is: $(cat "$tmp/stderr")" \
+  grep -qE '^zenith:denoise: measured noise: red [0-9.]+, green [0-9.]+, blue [0-9.]+ of 255$' "$tmp/stderr"
+ZENITH_VERBOSE=1 filter "a given level is not measured" zenith:denoise model=fast sigma=10
+# Every preset, as a script would take it.
+for preset in "$root"/presets/*.preset; do
+  mapfile -t words < <(sed -n 's/^operation=//p' "$preset"; grep -vE '^(#|name=|description=|operation=|[[:space:]]*$)' "$preset")
+  case ${words[0]} in
+    zenith:denoise)
+      filter "preset $(basename "$preset" .preset)" "${words[@]}" model=fast
+      check "... changes something" "the pictures are equal" test -n "$(cmp "$tmp/plain.png" "$tmp/out.png")"
+      cksum <"$tmp/out.png" >>"$tmp/presets"
+      ;;
+    *) filter "preset $(basename "$preset" .preset)" "${words[@]}" model=taef1 ;;
+  esac
+done
+check "six presets of denoise, no two alike" "$(sort "$tmp/presets" | uniq -c | tr '\n' ';')" test "$(sort -u "$tmp/presets" | wc -l)" = 6
 filter "latent-preview" zenith:latent-preview model=taef1
 filter "latent-preview mode=latent" zenith:latent-preview model=taef1 mode=latent
 filter "latent-preview mode=difference" zenith:latent-preview model=taef1 mode=difference
@@ -113,4 +130,15 @@ fails "a text file as weights" text.pth zenith:latent-preview weights="$tmp/text
 fails "the weights of another model" denoise-fast zenith:latent-encode weights="$tmp/models/denoise-fast.safetensors"
 fails "a missing file" nothing.pth zenith:latent-decode weights="$tmp/nothing.pth"
 fails "a picture where a latent should be" "3 channels" zenith:latent-decode model=taesd
+
+# A GPU that goes away in the middle (tests/unit/fake_cuda.c): the CPU's picture, and a sentence.
+if LD_LIBRARY_PATH="$build/tests" "$build/engine/zenith" engines | grep -q '^. cuda *usable'; then
+  run "$picture" -o "$tmp/cpu.png" -- zenith:denoise model=fast sigma=20
+  LD_LIBRARY_PATH="$build/tests" FAKE_CUDA=lost=3 XDG_CACHE_HOME="$tmp" run "$picture" -o "$tmp/gpu.png" -- \
+    zenith:denoise engine=cuda model=fast sigma=20
+  check "a lost GPU: it is said" "stderr is: $(cat "$tmp/stderr")" grep -q 'done with the .* engine instead' "$tmp/stderr"
+  check "a lost GPU: the CPU's picture" "they differ" cmp "$tmp/cpu.png" "$tmp/gpu.png"
+else
+  echo "skip a lost GPU: this build has no CUDA kernels" && skipped=$((skipped + 1))
+fi
 finish

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* op-blend.h - strength, luma, chroma and detail, applied to what the network made.
+ *
+ *   out = in + luma * (l - detail * fine (l)) + chroma * (change - l)
+ *
+ * change is what the network did to what it saw, l the lightness of that, fine what a
+ * 5 x 5 binomial mean takes from it; luma and chroma are the task's times its strength,
+ * which counts as 1 above 1: there fine differences in the network's output shrink.
+ * Values that the network could not see (below 0, above 1) thus keep what lies beyond;
+ * NaN, which is no value, becomes the network's. */
+
+#ifndef __ZENITH_OP_BLEND_H__
+#define __ZENITH_OP_BLEND_H__
+
+#include "op-common.h"
+
+typedef struct
+{
+  const ZnOpTask *task;
+  zn_rect         rect;      /* of net: at least the pixels to blend and */
+  const gfloat   *net;       /* zn_op_blend_reach() around them; what the network made */
+} ZnOpBlend;
+
+/* The most that zn_op_blend_reach() gives. */
+#define ZN_OP_BLEND_REACH 2
+
+/* How far around a pixel these properties look. */
+gint zn_op_blend_reach (const ZnOpTask *task);
+
+/* A ZnOpStripFunc, its data a ZnOpBlend. */
+void zn_op_blend_strip (gpointer  data,
+                        zn_rect   strip,
+                        zn_rect   all,
+                        gfloat   *pixels,
+                        gint      components);
+
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/* ops.c - what the tests of the operations share; see the header. */
+
+#include <unistd.h>
+
+#include <glib/gstdio.h>
+#include <gmodule.h>
+
+#include "ops.h"
+
+const gchar  *ops_self;
+gchar        *ops_folder;
+guint       (*ops_network_runs) (void);
+
+const Filter filters[N_FILTERS] =
+{
+  { "zenith:identity",       "" },
+  { "zenith:denoise",        "model=fast" },
+  { "zenith:denoise",        "model=fast sigma=20 detail=0.5 strength=1.2" },
+  { "zenith:latent-preview", "model=taef1" },
+  { "zenith:latent-preview", "model=taef2 mode=latent" },
+  { "zenith:latent-preview", "model=taesana mode=difference" },
+};
+
+/* ---- pictures ------------------------------------------------------------- */
+
+GeglBuffer *
+picture (const gchar *format,
+         gint         x,
+         gint         y,
+         gint         w,
+         gint         h,
+         guint        seed)
+{
+  GeglBuffer *buffer = gegl_buffer_new (GEGL_RECTANGLE (x, y, w, h), babl_format (format));
+  gfloat     *pixels = g_new (gfloat, (gsize) w * h * 4);
+  GRand      *rand   = g_rand_new_with_seed (seed);
+  gfloat     *p      = pixels;
+
+  for (gint j = 0; j < h; j++)
+    for (gint i = 0; i < w; i++, p += 4)
+      {
+        for (gint c = 0; c < 3; c++)
+          p[c] = 0.5f + 0.3f * sinf (i * 0.05f + c) * cosf (j * 0.03f) +
+                 0.1f * (gfloat) g_rand_double_range (rand, -1.0, 1.0);
+        p[3] = (i + j) % 7 == 0 ? 0.0f : (gfloat) ((i * 3 + j) % 256) / 255.0f;
+      }
+  gegl_buffer_set (buffer, NULL, 0, babl_format ("R'G'B'A float"), pixels, GEGL_AUTO_ROWSTRIDE);
+  g_rand_free (rand);
+  g_free (pixels);
+
+  return buffer;
+}
+
+gfloat *
+pixels_of (GeglBuffer          *buffer,
+           const GeglRectangle *rect,
+           const gchar         *format)
+{
+  const Babl *babl = babl_format (format);
+  gfloat     *data = g_malloc ((gsize) rect->width * rect->height *
+                               babl_format_get_bytes_per_pixel (babl));
+
+  gegl_buffer_get (buffer, rect, 1.0, babl, data, GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
+
+  return data;
+}
+
+gdouble
+difference (const gfloat *a,
+            const gfloat *b,
+            gsize         n)
+{
+  gdouble most = 0.0;
+
+  for (gsize i = 0; i < n; i++)
+    {
+      if (isnan (a[i]) != isnan (b[i]))
+        return NAN;
+      if (! isnan (a[i]) && fabs ((gdouble) a[i] - b[i]) > most)
+        most = fabs ((gdouble) a[i] - b[i]);
+    }
+
+  return most;
+}
+
+gboolean
+all_finite (const gfloat *a,
+            gsize         n)
+{
+  for (gsize i = 0; i < n; i++)
+    if (! isfinite (a[i]))
+      return FALSE;
+
+  return TRUE;
+}
+
+/* ---- graphs --------------------------------------------------------------- */
+
+void
+set_properties (GeglNode    *op,
+                const gchar *settings)
+{
+  gchar **list = g_strsplit (settings, " ", -1);
+
+  for (gint i = 0; list[i] && *list[i]; i++)
+    {
+      gchar      **pair = g_strsplit (list[i], "=", 2);
+      GParamSpec  *spec = gegl_node_find_property (op, pair[0]);
+
+      g_assert (spec);
+      if (G_TYPE_IS_ENUM (spec->value_type))
+        {
+          GEnumClass *klass = g_type_class_ref (spec->value_type);
+          GEnumValue *value = g_enum_get_value_by_nick (klass, pair[1]);
+
+          g_assert (value);
+          gegl_node_set (op, pair[0], value->value, NULL);
+          g_type_class_unref (klass);
+        }
+      else if (spec->value_type == G_TYPE_DOUBLE)
+        {
+          gegl_node_set (op, pair[0], g_ascii_strtod (pair[1], NULL), NULL);
+        }
+      else
+        {
+          gegl_node_set (op, pair[0], pair[1], NULL);
+        }
+      g_strfreev (pair);
+    }
+  g_strfreev (list);
+}
+
+Run
+run_new (const gchar *name,
+         const gchar *settings,
+         GeglBuffer  *input)
+{
+  Run run;
+
+  run.graph  = gegl_node_new ();
+  run.source = gegl_node_new_child (run.graph, "operation", "gegl:buffer-source",
+                                    "buffer", input, NULL);
+  run.op     = gegl_node_new_child (run.graph, "operation", name, NULL);
+  gegl_node_link (run.source, run.op);
+  set_properties (run.op, settings);
+  run.box = gegl_node_get_bounding_box (run.op);
+
+  return run;
+}
+
+gfloat *
+run_pixels (Run                 *run,
+            const GeglRectangle *rect)
+{
+  gfloat *data = g_new0 (gfloat, (gsize) rect->width * rect->height * 4);
+
+  gegl_node_blit (run->op, 1.0, rect, babl_format ("R'G'B'A float"), data,
+                  GEGL_AUTO_ROWSTRIDE, GEGL_BLIT_DEFAULT);
+
+  return data;
+}
+
+gchar *
+run_text (Run         *run,
+          const gchar *property)
+{
+  gchar *text = NULL;
+
+  gegl_node_get (run->op, property, &text, NULL);
+
+  return text ? text : g_strdup ("");
+}
+
+gchar *
+run_status (Run *run)
+{
+  return run_text (run, "status");
+}
+
+void
+run_free (Run *run)
+{
+  g_object_unref (run->graph);
+}
+
+gfloat *
+apply (const gchar    *name,
+       const gchar    *settings,
+       GeglBuffer     *input,
+       gchar         **status,
+       GeglRectangle  *box)
+{
+  Run     run  = run_new (name, settings, input);
+  gfloat *data = run_pixels (&run, &run.box);
+
+  if (status)
+    *status = run_status (&run);
+  if (box)
+    *box = run.box;
+  run_free (&run);
+
+  return data;
+}
+
+/* ---- the program ---------------------------------------------------------- */
+
+gchar *
+in_folder (const gchar *name)
+{
+  return g_build_filename (ops_folder, name, NULL);
+}
+
+gchar *
+ops_run_self (const gchar *part,
+              const gchar *variable,
+              const gchar *value)
+{
+  const gchar *const argv[] = { ops_self, part, NULL };
+  gchar            **env    = g_environ_setenv (g_get_environ (), variable, value, TRUE);
+  gchar             *out    = NULL;
+  GError            *error  = NULL;
+  gint               rc     = -1;
+
+  g_spawn_sync (NULL, (gchar **) argv, env, G_SPAWN_DEFAULT, NULL, NULL, &out, NULL, &rc, &error);
+  g_strfreev (env);
+  if (! error && rc == 0)
+    {
+      printf ("%s", g_str_has_prefix (out, "#") ? out : "");
+      g_clear_pointer (&out, g_free);
+      return NULL;
+    }
+
+  return error ? error->message : out;
+}
+
+/* The golden networks under the names that the operations look for. */
+static void
+make_folder (void)
+{
+  static const gchar *const names[][2] =
+  {
+    { "denoise.safetensors", "denoise-fast.safetensors" },
+    { "taesd_encoder.pth", "taesd_encoder.pth" }, { "taesd_decoder.pth", "taesd_decoder.pth" },
+    { "taef1_encoder.safetensors", "taef1_encoder.safetensors" },
+    { "taef1_decoder.safetensors", "taef1_decoder.safetensors" },
+    { "taef2_encoder.pth", "taef2_encoder.pth" }, { "taef2_decoder.pth", "taef2_decoder.pth" },
+    { "taesana_encoder.pth", "taesana_encoder.pth" }, { "taesana_decoder.pth", "taesana_decoder.pth" },
+  };
+
+  ops_folder = g_dir_make_tmp ("zenith-ops-XXXXXX", NULL);
+  g_assert (ops_folder);
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      gchar *from = g_build_filename (DATA_DIR, names[i][0], NULL);
+      gchar *to   = in_folder (names[i][1]);
+
+      g_assert (symlink (from, to) == 0);
+      g_free (from);
+      g_free (to);
+    }
+}
+
+void
+ops_clear (void)
+{
+  GDir        *dir = g_dir_open (ops_folder, 0, NULL);
+  const gchar *name;
+
+  while ((name = g_dir_read_name (dir)))
+    {
+      gchar *path = in_folder (name);
+
+      g_unlink (path);
+      g_free (path);
+    }
+  g_dir_close (dir);
+  g_rmdir (ops_folder);
+}
+
+/* GEGL_PATH replaces GEGL's own path, so it must name that too; nothing of the
+ * user's may be found. */
+gboolean
+ops_begin (int    *argc,
+           char ***argv)
+{
+  GModule *module;
+
+  ops_self = (*argv)[0];
+  make_folder ();
+  g_setenv ("GEGL_PATH", OPS_DIR ":" GEGL_DIR, TRUE);
+  g_setenv ("ZENITH_MODELS", ops_folder, TRUE);
+  g_setenv ("XDG_DATA_HOME", ops_folder, TRUE);
+  g_setenv ("GEGL_USE_OPENCL", "no", TRUE);
+  gegl_init (argc, argv);
+
+  module = g_module_open (OPS_DIR "/zenith-ops." G_MODULE_SUFFIX, G_MODULE_BIND_LAZY);
+  if (module)
+    g_module_symbol (module, "zn_op_network_runs", (gpointer *) &ops_network_runs);
+
+  if (gegl_has_operation ("zenith:denoise"))
+    return TRUE;
+
+  printf ("not ok module: GEGL does not find the operations in %s\n", OPS_DIR);
+  printf ("0 passed, 1 failed, 0 skipped\n");
+  ops_clear ();
+
+  return FALSE;
+}

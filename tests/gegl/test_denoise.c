@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/* test_denoise.c - what is kept between requests, and what the sliders do to it. */
+
+#include "ops.h"
+
+static void
+test_kept_results (void)
+{
+  static const struct { const gchar *name, *settings; gboolean runs; } steps[] =
+  {
+    { "zenith:denoise", "model=fast sigma=20", TRUE },
+    { "zenith:denoise", "model=fast sigma=20", FALSE },
+    { "zenith:denoise", "model=fast sigma=20 strength=0.5 luma=0.25 chroma=0.75 detail=1", FALSE },
+    { "zenith:denoise", "model=fast sigma=21", TRUE },
+    { "zenith:denoise", "model=fast sigma=20 engine=scalar", TRUE },
+    { "zenith:denoise", "model=fast", TRUE },
+    { "zenith:denoise", "model=fast detail=0.5", FALSE },
+    { "zenith:latent-preview", "model=taef1 mode=latent", TRUE },
+    { "zenith:latent-encode", "model=taef1", FALSE },
+    { "zenith:latent-preview", "model=taef1", TRUE },
+    { "zenith:latent-preview", "model=taef1 mode=difference", FALSE },
+    { "zenith:latent-preview", "model=taesd", TRUE },
+    { "zenith:latent-preview", "model=taef1 mode=latent", FALSE },
+    { "zenith:denoise", "model=fast strength=0", FALSE },
+  };
+  GeglBuffer *in = picture ("R'G'B'A u8", 0, 0, 300, 200, 22);
+
+  if (! ops_network_runs)
+    SKIP ("the module does not count its runs");
+
+  for (guint i = 0; i < G_N_ELEMENTS (steps); i++)
+    {
+      guint before = ops_network_runs ();
+
+      g_free (apply (steps[i].name, steps[i].settings, in, NULL, NULL));
+      CHECK ((ops_network_runs () != before) == steps[i].runs, "step %u, %s %s: the network ran %u times",
+             i, steps[i].name, steps[i].settings, ops_network_runs () - before);
+    }
+  g_object_unref (in);
+}
+
+/* A slider of one node, on a picture of several tiles: blended anew, never run anew. */
+static void
+test_sliders_do_not_run_the_network (void)
+{
+  static const gchar *const moves[] = { "strength=0.5", "luma=0.25", "chroma=0.75", "detail=1", "detail=0",
+                                        "strength=1.5 luma=1 chroma=1" };
+  GeglBuffer *in  = picture ("R'G'B'A u8", 0, 0, 1300, 700, 41);
+  Run         run = run_new ("zenith:denoise", "model=fast", in);
+  gfloat     *last = run_pixels (&run, &run.box);
+  guint       before;
+
+  if (! ops_network_runs)
+    SKIP ("the module does not count its runs");
+
+  before = ops_network_runs ();
+  for (guint i = 0; i < G_N_ELEMENTS (moves); i++)
+    {
+      gfloat *now;
+
+      set_properties (run.op, moves[i]);
+      now = run_pixels (&run, &run.box);
+      CHECK (ops_network_runs () == before, "%s: the network ran %u times", moves[i], ops_network_runs () - before);
+      CHECK (memcmp (now, last, 1300 * 700 * 16), "%s changed nothing", moves[i]);
+      g_free (last);
+      last = now;
+    }
+  g_free (last);
+  run_free (&run);
+  g_object_unref (in);
+}
+
+/* The noise that was found can be read; one that is given takes its place. */
+static void
+test_measured_noise_is_shown (void)
+{
+  GeglBuffer *in  = picture ("R'G'B' float", 0, 0, 400, 300, 42);    /* of deviation 0.1 / sqrt (3) */
+  Run         run = run_new ("zenith:denoise", "model=fast", in);
+  gchar      *text = run_text (&run, "measured");
+  gfloat      found[3] = { 0, };
+  guint       before;
+
+  CHECK (! *text, "before anything ran: '%s'", text);
+  g_free (text);
+  g_free (run_pixels (&run, &run.box));
+  text = run_text (&run, "measured");
+  CHECK (sscanf (text, "red %f, green %f, blue %f", &found[0], &found[1], &found[2]) == 3, "'%s'", text);
+  for (gint c = 0; c < 3; c++)
+    CHECK (fabsf (found[c] / (25.5f / sqrtf (3.0f)) - 1.0f) < 0.1f, "%s", text);
+
+  /* it settles: hosts that hear of a change render once more, not for ever */
+  before = ops_network_runs ? ops_network_runs () : 0;
+  for (gint i = 0; i < 3; i++)
+    {
+      gchar *again;
+
+      while (g_main_context_iteration (NULL, FALSE))
+        ;
+      g_free (run_pixels (&run, GEGL_RECTANGLE (i * 50, i, 64, 64)));
+      again = run_text (&run, "measured");
+      CHECK (! strcmp (text, again), "'%s' became '%s'", text, again);
+      g_free (again);
+    }
+  CHECK (! ops_network_runs || ops_network_runs () == before, "the network ran again");
+  g_free (text);
+
+  set_properties (run.op, "sigma=20");
+  g_free (run_pixels (&run, &run.box));
+  text = run_text (&run, "measured");
+  CHECK (! *text, "with a given level: '%s'", text);
+  g_free (text);
+  run_free (&run);
+  g_object_unref (in);
+}
+
+static void
+test_strength_luma_chroma_detail (void)
+{
+  const GeglRectangle  box  = { 0, 0, 100, 80 };
+  GeglBuffer          *in   = picture ("R'G'B' float", 0, 0, 100, 80, 23);
+  gfloat              *x    = pixels_of (in, &box, "R'G'B'A float");
+  gfloat              *full = apply ("zenith:denoise", "model=fast sigma=20", in, NULL, NULL);
+  gfloat              *none = apply ("zenith:denoise", "model=fast sigma=20 strength=0", in, NULL, NULL);
+  gfloat              *half = apply ("zenith:denoise", "model=fast sigma=20 strength=0.5", in, NULL, NULL);
+  gfloat              *grey = apply ("zenith:denoise", "model=fast sigma=20 luma=0", in, NULL, NULL);
+  gfloat              *col  = apply ("zenith:denoise", "model=fast sigma=20 chroma=0", in, NULL, NULL);
+  gfloat              *fine = apply ("zenith:denoise", "model=fast sigma=20 detail=1", in, NULL, NULL);
+  gdouble              rough[2] = { 0.0, 0.0 };
+
+  CHECK (! memcmp (x, none, 100 * 80 * 16), "strength 0 is %g off", difference (x, none, 100 * 80 * 4));
+  CHECK (difference (x, full, 100 * 80 * 4) > 1e-3, "strength 1 does nothing");
+  for (gint i = 0; i < 100 * 80 * 4; i += 4)
+    {
+      const gfloat *p = x + i, *g = grey + i, *c = col + i;
+      gfloat luma_p = 0.2126f * p[0] + 0.7152f * p[1] + 0.0722f * p[2];
+      gfloat luma_g = 0.2126f * g[0] + 0.7152f * g[1] + 0.0722f * g[2];
+
+      CHECK (fabsf (half[i] - (p[0] + full[i]) / 2) < 1e-5f, "strength 0.5 is not half way");
+      CHECK (fabsf (luma_p - luma_g) < 1e-5f, "luma 0 changes lightness from %g to %g", luma_p, luma_g);
+      CHECK (fabsf ((p[0] - p[1]) - (c[0] - c[1])) < 1e-5f, "chroma 0 changes colour");
+      if (i % 400)    /* what is left of the difference of neighbours */
+        {
+          rough[0] += fabs ((gdouble) full[i + 1] - x[i + 1] - full[i - 3] + x[i - 3]);
+          rough[1] += fabs ((gdouble) fine[i + 1] - x[i + 1] - fine[i - 3] + x[i - 3]);
+        }
+    }
+  CHECK (rough[1] < rough[0], "detail gives no texture back");
+  g_free (x);
+  g_free (full);
+  g_free (none);
+  g_free (half);
+  g_free (grey);
+  g_free (col);
+  g_free (fine);
+  g_object_unref (in);
+}
+
+static gdouble
+roughness (const gfloat *a,
+           gint          w,
+           gint          h)
+{
+  gdouble sum = 0.0;
+
+  for (gint i = 0; i < w * h * 4; i += 4)
+    if (i / 4 % w)
+      for (gint c = 0; c < 3; c++)
+        sum += fabs ((gdouble) a[i + c] - a[i + c - 4]);
+
+  return sum;
+}
+
+/* More strength never brings noise back: above 1 it begins where 1 is, and smooths. */
+static void
+test_strength_above_one_smooths (void)
+{
+  GeglBuffer *in  = picture ("R'G'B' float", 0, 0, 120, 90, 46);
+  gfloat     *one = apply ("zenith:denoise", "model=fast sigma=20", in, NULL, NULL);
+  gfloat     *few = apply ("zenith:denoise", "model=fast sigma=20 strength=1.0001", in, NULL, NULL);
+  gfloat     *lot = apply ("zenith:denoise", "model=fast sigma=20 strength=1.5", in, NULL, NULL);
+  gfloat     *col = apply ("zenith:denoise", "model=fast sigma=20 strength=1.5 luma=0", in, NULL, NULL);
+  gfloat     *ink = apply ("zenith:denoise", "model=fast sigma=20 luma=0", in, NULL, NULL);
+  gfloat     *was = pixels_of (in, gegl_buffer_get_extent (in), "R'G'B'A float");
+  static const gdouble weight[5] = { 1 / 16.0, 1 / 4.0, 3 / 8.0, 1 / 4.0, 1 / 16.0 };
+
+  /* no value moves further than the mean change of lightness around it */
+  for (gint y = 2; y < 88; y++)
+    for (gint x = 2; x < 118; x++)
+      {
+        const gint at    = (y * 120 + x) * 4;
+        gdouble    limit = 0.0;
+
+        for (gint i = 0; i < 25; i++)
+          {
+            const gfloat *a = one + at + ((i / 5 - 2) * 120 + i % 5 - 2) * 4;
+            const gfloat *b = was + at + ((i / 5 - 2) * 120 + i % 5 - 2) * 4;
+
+            limit += weight[i / 5] * weight[i % 5] *
+                     fabs (0.2126 * (a[0] - b[0]) + 0.7152 * (a[1] - b[1]) + 0.0722 * (a[2] - b[2]));
+          }
+        for (gint c = 0; c < 3; c++)
+          CHECK (fabs ((gdouble) lot[at + c] - one[at + c]) < limit + 1e-5, "at %d,%d it moves by %g, more than %g",
+                 x, y, lot[at + c] - one[at + c], limit);
+      }
+  CHECK (difference (one, few, 120 * 90 * 4) < 1e-3, "1.0001 is %g off 1", difference (one, few, 120 * 90 * 4));
+  CHECK (difference (one, lot, 120 * 90 * 4) > 1e-3, "1.5 is 1");
+  CHECK (roughness (lot, 120, 90) < 0.95 * roughness (one, 120, 90), "roughness went from %g to %g",
+         roughness (one, 120, 90), roughness (lot, 120, 90));
+  for (gint i = 0; i < 120 * 90 * 4; i += 4)
+    {
+      gfloat a = 0.2126f * col[i] + 0.7152f * col[i + 1] + 0.0722f * col[i + 2];
+      gfloat b = 0.2126f * ink[i] + 0.7152f * ink[i + 1] + 0.0722f * ink[i + 2];
+
+      CHECK (fabsf (a - b) < 1e-5f, "luma 0 changes lightness from %g to %g", b, a);
+    }
+  g_free (one);
+  g_free (few);
+  g_free (lot);
+  g_free (col);
+  g_free (ink);
+  g_free (was);
+  g_object_unref (in);
+}
+
+static void
+test_engines_agree (void)
+{
+  for (guint j = 0; j < N_FILTERS; j++)
+    {
+      GeglBuffer *in       = picture ("R'G'B'A u16", 0, 0, 75, 60, 24);
+      gchar      *settings = g_strdup_printf ("%s%sengine=scalar", filters[j].settings,
+                                              *filters[j].settings ? " " : "");
+      gfloat     *a        = apply (filters[j].name, filters[j].settings, in, NULL, NULL);
+      gfloat     *b        = apply (filters[j].name, settings, in, NULL, NULL);
+
+      CHECK (difference (a, b, 75 * 60 * 4) < 1e-3, "%s: %g off", settings,
+             difference (a, b, 75 * 60 * 4));
+      g_free (a);
+      g_free (b);
+      g_free (settings);
+      g_object_unref (in);
+    }
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  if (! ops_begin (&argc, &argv))
+    return 1;
+
+  RUN (test_kept_results);
+  RUN (test_sliders_do_not_run_the_network);
+  RUN (test_measured_noise_is_shown);
+  RUN (test_strength_luma_chroma_detail);
+  RUN (test_strength_above_one_smooths);
+  RUN (test_engines_agree);
+
+  return ops_end ();
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/* test_regions.c - any region, tile or thread gives the same pixels; progress,
+ * cancelling, memory.
+ *
+ *   test_regions              all tests
+ *   test_regions --regions    one part of them, run by the above with ZENITH_CACHE=0
+ *   test_regions --canvas     ..., with little memory
+ */
+
+#include <sys/resource.h>
+
+#include "ops.h"
+
+/* ---- regions ----------------------------------------------------------- */
+
+/* Run with ZENITH_CACHE=0: each region is computed for itself. */
+static void
+test_regions_without_a_cache (void)
+{
+  GeglBuffer *in   = picture ("R'G'B'A u8", 11, 7, 701, 631, 19);
+  GRand      *rand = g_rand_new_with_seed (20);
+
+  for (guint j = 0; j < N_FILTERS; j++)
+    {
+      GeglRectangle  box;
+      gfloat        *whole = apply (filters[j].name, filters[j].settings, in, NULL, &box);
+
+      for (gint i = 0; i < 3; i++)
+        {
+          Run           run  = run_new (filters[j].name, filters[j].settings, in);
+          GeglRectangle r    = { g_rand_int_range (rand, 0, 700), g_rand_int_range (rand, 0, 630), 0, 0 };
+          gfloat       *part;
+          gdouble       most = 0.0;
+
+          r.width  = g_rand_int_range (rand, 1, MIN (702 - r.x, 350));
+          r.height = g_rand_int_range (rand, 1, MIN (632 - r.y, 350));
+          r.x += box.x;
+          r.y += box.y;
+          part = run_pixels (&run, &r);
+          for (gint y = 0; y < r.height; y++)
+            most = fmax (most, difference (part + (gsize) y * r.width * 4,
+                                           whole + ((gsize) (r.y - box.y + y) * box.width + r.x - box.x) * 4,
+                                           (gsize) r.width * 4));
+          CHECK (most < 1e-6, "%s %s: %d,%d %dx%d is %g off", filters[j].name, filters[j].settings,
+                 r.x, r.y, r.width, r.height, most);
+          g_free (part);
+          run_free (&run);
+        }
+      g_free (whole);
+    }
+  g_rand_free (rand);
+  g_object_unref (in);
+}
+
+static void
+test_regions_are_parts_of_the_whole (void)
+{
+  CHECK_SELF ("--regions", "ZENITH_CACHE", "0");
+}
+
+static void
+test_a_brush_stroke_shows (void)
+{
+  static const gfloat red[4] = { 1.0f, 0.0f, 0.0f, 1.0f };
+
+  for (guint j = 0; j < N_FILTERS; j++)
+    {
+      GeglBuffer *in  = picture ("R'G'B'A float", 0, 0, 700, 200, 21);
+      Run         run = run_new (filters[j].name, filters[j].settings, in);
+      gfloat     *before, *after, *fresh;
+
+      before = run_pixels (&run, &run.box);
+      for (gint i = 0; i < 20; i++)
+        gegl_buffer_set (in, GEGL_RECTANGLE (570 + i, 100, 1, 1), 0, babl_format ("R'G'B'A float"),
+                         red, GEGL_AUTO_ROWSTRIDE);
+      after = run_pixels (&run, &run.box);
+      fresh = apply (filters[j].name, filters[j].settings, in, NULL, NULL);
+      CHECK (memcmp (before, after, 700 * 200 * 16), "%s: nothing changed", filters[j].name);
+      CHECK (! memcmp (fresh, after, 700 * 200 * 16), "%s: %g off", filters[j].name,
+             difference (fresh, after, 700 * 200 * 4));
+      g_free (before);
+      g_free (after);
+      g_free (fresh);
+      run_free (&run);
+      g_object_unref (in);
+    }
+}
+
+/* ---- threads, progress, cancelling ------------------------------------- */
+
+static gpointer
+thread_run (gpointer data)
+{
+  const guint  j   = GPOINTER_TO_UINT (data) % N_FILTERS;
+  GeglBuffer  *in  = picture ("R'G'B'A u8", 0, 0, 200, 150, 25 + GPOINTER_TO_UINT (data) % 2);
+  gfloat      *out = apply (filters[j].name, filters[j].settings, in, NULL, NULL);
+
+  g_object_unref (in);
+
+  return out;
+}
+
+static void
+test_threads (void)
+{
+  enum { N = 12 };
+  GThread *threads[N];
+
+  for (guint i = 0; i < N; i++)
+    threads[i] = g_thread_new ("zenith-test", thread_run, GUINT_TO_POINTER (i / 2));
+
+  for (guint i = 0; i < N; i++)
+    {
+      gfloat *got  = g_thread_join (threads[i]);
+      gfloat *want = thread_run (GUINT_TO_POINTER (i / 2));
+
+      CHECK (! memcmp (got, want, 200 * 150 * 16), "thread %u differs", i);
+      g_free (got);
+      g_free (want);
+    }
+}
+
+typedef struct
+{
+  GeglNode *node;
+  gint      calls, backwards;
+  gdouble   first, last;
+  gboolean  cancel;
+  gdouble   cancel_at;      /* ... when so much is done */
+} Watch;
+
+static void
+on_progress (GeglNode *node,
+             gdouble   value,
+             gpointer  data)
+{
+  Watch *watch = data;
+
+  (void) node;
+  if (! watch->calls++)
+    watch->first = value;
+  else if (value < watch->last)
+    watch->backwards++;
+  watch->last = value;
+  if (watch->cancel && value >= watch->cancel_at)
+    g_object_set_data (G_OBJECT (watch->node), "zenith-cancel", GINT_TO_POINTER (TRUE));
+}
+
+static void
+test_progress_and_cancelling (void)
+{
+  for (guint j = 1; j < N_FILTERS; j++)
+    for (gint cancel = 0; cancel < 2; cancel++)
+      {
+        GeglBuffer *in    = picture ("R'G'B'A float", 0, 0, 1200, 300, 30 + j * 2 + (guint) cancel);
+        Run         run   = run_new (filters[j].name, filters[j].settings, in);
+        Watch       watch = { .node = run.op, .cancel = cancel };
+        gfloat     *data, *want;
+        gchar      *status;
+
+        g_signal_connect (run.op, "progress", G_CALLBACK (on_progress), &watch);
+        data   = run_pixels (&run, &run.box);
+        status = run_status (&run);
+        if (cancel)
+          {
+            want = pixels_of (in, &run.box, "R'G'B'A float");
+            CHECK (strstr (status, "ancel"), "%s: the status is '%s'", filters[j].name, status);
+            CHECK (! memcmp (data, want, 1200 * 300 * 16), "%s: pixels were lost", filters[j].name);
+            g_free (want);
+          }
+        else
+          {
+            CHECK (watch.calls > 2 && watch.first == 0.0 && watch.last == 1.0 && ! watch.backwards,
+                   "%s: %d calls, from %g to %g, %d backwards", filters[j].name, watch.calls,
+                   watch.first, watch.last, watch.backwards);
+          }
+        g_free (status);
+        g_free (data);
+        run_free (&run);
+        g_object_unref (in);
+      }
+}
+
+/* Ten tiles, cancelled after about three: no other one is begun. */
+static void
+test_cancelling_answers_within_a_tile (void)
+{
+  GeglBuffer *in    = picture ("R'G'B'A u8", 0, 0, 2400, 900, 43);
+  Run         run   = run_new ("zenith:denoise", "model=fast sigma=17", in);
+  Watch       watch = { .node = run.op, .cancel = TRUE, .cancel_at = 0.33 };
+  gfloat     *got, *want;
+  gchar      *status;
+  guint       before;
+
+  if (! ops_network_runs)
+    SKIP ("the module does not count its runs");
+
+  before = ops_network_runs ();
+  g_signal_connect (run.op, "progress", G_CALLBACK (on_progress), &watch);
+  got    = run_pixels (&run, &run.box);
+  want   = pixels_of (in, &run.box, "R'G'B'A float");
+  status = run_status (&run);
+  CHECK (strstr (status, "ancel"), "the status is '%s'", status);
+  CHECK (ops_network_runs () - before <= 4 && watch.last < 0.5, "the network ran %u times, up to %g",
+         ops_network_runs () - before, watch.last);
+  CHECK (! memcmp (got, want, 2400 * 900 * 16), "pixels were lost");
+  g_free (status);
+  g_free (got);
+  g_free (want);
+  run_free (&run);
+  g_object_unref (in);
+}
+
+/* ---- a canvas of 100 megapixels ---------------------------------------- */
+
+static glong
+peak_mib (void)
+{
+  struct rusage usage;
+
+  getrusage (RUSAGE_SELF, &usage);
+
+  return usage.ru_maxrss / 1024;
+}
+
+/* In a process of its own.  GEGL may keep 128 MiB of tiles, the cache 256, a
+ * forward take 640. */
+static void
+test_canvas_regions (void)
+{
+  GeglBuffer *in  = gegl_buffer_new (GEGL_RECTANGLE (0, 0, 10000, 10000), babl_format ("R'G'B'A u8"));
+  GeglBuffer *dot = picture ("R'G'B'A u8", 7000, 8000, 300, 300, 40);
+  Run         run;
+  gchar      *status;
+
+  gegl_buffer_copy (dot, NULL, GEGL_ABYSS_NONE, in, GEGL_RECTANGLE (7000, 8000, 300, 300));
+  for (gint i = 0; i < 2; i++)
+    {
+      run = run_new ("zenith:denoise", i ? "model=fast" : "model=fast sigma=15", in);
+      g_free (run_pixels (&run, GEGL_RECTANGLE (6990, 7990, 320, 320)));
+      g_free (run_pixels (&run, GEGL_RECTANGLE (0, 0, 64, 64)));
+      g_free (run_pixels (&run, GEGL_RECTANGLE (9990, 9990, 10, 10)));
+      status = run_status (&run);
+      CHECK (! *status, "%s", status);
+      g_free (status);
+      run_free (&run);
+    }
+  CHECK (peak_mib () < 1536, "%ld MiB", peak_mib ());
+  g_object_unref (in);
+  g_object_unref (dot);
+}
+
+static void
+test_canvas_whole (void)
+{
+  GeglBuffer  *in  = gegl_buffer_new (GEGL_RECTANGLE (0, 0, 10000, 10000), babl_format ("R'G'B' u8"));
+  const gchar *ops[][2] = { { "zenith:latent-preview", "model=taesd mode=latent" },
+                            { "zenith:denoise", "model=fast sigma=15" } };
+
+  if (! g_getenv ("ZENITH_SLOW"))
+    SKIP ("takes minutes and 3 GB of disk; ZENITH_SLOW=1 runs it");
+
+  for (guint i = 0; i < G_N_ELEMENTS (ops); i++)
+    {
+      Run         run = run_new (ops[i][0], ops[i][1], in);
+      GeglBuffer *out = gegl_buffer_new (&run.box, babl_format ("R'G'B' u8"));
+      gchar      *status;
+
+      gegl_node_blit_buffer (run.op, out, &run.box, 0, GEGL_ABYSS_NONE);
+      status = run_status (&run);
+      CHECK (! *status, "%s: %s", ops[i][0], status);
+      CHECK (peak_mib () < 1536, "%s: %ld MiB", ops[i][0], peak_mib ());
+      printf ("# %s: peak %ld MiB\n", ops[i][0], peak_mib ());
+      g_free (status);
+      run_free (&run);
+      g_object_unref (out);
+    }
+  g_object_unref (in);
+}
+
+static void
+test_canvas_too_large_for_a_model_in_one_piece (void)
+{
+  GeglBuffer *in  = gegl_buffer_new (GEGL_RECTANGLE (0, 0, 10000, 10000), babl_format ("R'G'B' u8"));
+  Run         run = run_new ("zenith:latent-preview", "model=taef2", in);
+  gchar      *status;
+
+  g_free (run_pixels (&run, GEGL_RECTANGLE (0, 0, 8, 8)));
+  status = run_status (&run);
+  CHECK (strstr (status, "MiB"), "the status is '%s'", status);
+  CHECK (peak_mib () < 1536, "%ld MiB", peak_mib ());
+  g_free (status);
+  run_free (&run);
+  g_object_unref (in);
+}
+
+static void
+test_a_canvas_of_100_megapixels (void)
+{
+  CHECK_SELF ("--canvas", "GEGL_CACHE_SIZE", "128");
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  const gchar *part = argc > 1 ? argv[1] : "";
+
+  if (! strcmp (part, "--canvas"))
+    g_setenv ("GEGL_CACHE_SIZE", "128", FALSE);
+  if (! ops_begin (&argc, &argv))
+    return 1;
+
+  if (! strcmp (part, "--regions"))
+    {
+      RUN (test_regions_without_a_cache);
+    }
+  else if (! strcmp (part, "--canvas"))
+    {
+      RUN (test_canvas_regions);
+      RUN (test_canvas_too_large_for_a_model_in_one_piece);
+      RUN (test_canvas_whole);
+    }
+  else
+    {
+      RUN (test_regions_are_parts_of_the_whole);
+      RUN (test_a_brush_stroke_shows);
+      RUN (test_threads);
+      RUN (test_progress_and_cancelling);
+      RUN (test_cancelling_answers_within_a_tile);
+      RUN (test_a_canvas_of_100_megapixels);
+    }
+
+  return ops_end ();
+}
