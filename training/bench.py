@@ -16,7 +16,7 @@ import nets
 import train
 
 
-def check(names=("denoise-fast", "denoise-balanced"), device="cuda", kind=torch.bfloat16, side=128):
+def check(names=("denoise-fast", "denoise-balanced", "denoise-best"), device="cuda", kind=torch.bfloat16, side=128):
     """The fast path against the float32 modules, forward and gradients."""
     import kernels
     for name in names:
@@ -62,7 +62,7 @@ def depthwise(n=32, side=64, c=32):
 
 def speed(name, crops, side, batch, eager=False, profile=False):
     began = time.time()
-    args = argparse.Namespace(name=name, seed=0, init=None, eager=eager)
+    args = argparse.Namespace(name=name, seed=0, init=None, eager=eager, muon=True)
     _, t = train.set_up(args)
     t.prepare(crops.sampler(batch, side))
     t.lr.fill_(1e-4)

@@ -76,6 +76,60 @@ class Crops:
         return sample
 
 
+# Annex K of the JPEG standard: luma and chroma.
+_LUMA = """16 11 10 16 24 40 51 61 12 12 14 19 26 58 60 55 14 13 16 24 40 57 69 56 14 17 22 29 51 87 80 62
+18 22 37 56 68 109 103 77 24 35 55 64 81 104 113 92 49 64 78 87 103 121 120 101 72 92 95 98 112 100 103 99"""
+_CHROMA = """17 18 24 47 99 99 99 99 18 21 26 66 99 99 99 99 24 26 56 99 99 99 99 99 47 66 99 99 99 99 99 99
+99 99 99 99 99 99 99 99 99 99 99 99 99 99 99 99 99 99 99 99 99 99 99 99 99 99 99 99 99 99 99 99"""
+_YCC = [[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -0.081312]]
+_consts = {}
+
+
+def _jpeg_consts(dev):
+    if dev not in _consts:
+        k = torch.arange(8.0)
+        dct = torch.cos((2 * k + 1) * k[:, None] * torch.pi / 16) * 0.5
+        dct[0] *= 0.5 ** 0.5
+        table = torch.tensor([[int(v) for v in t.split()] for t in (_LUMA, _CHROMA, _CHROMA)]).float().view(3, 8, 8)
+        ycc = torch.tensor(_YCC)
+        grey = torch.tensor([128.0, 0, 0]).view(3, 1, 1)
+        _consts[dev] = [t.to(dev) for t in (dct, table, ycc, ycc.inverse(), grey)]
+    return _consts[dev]
+
+
+def jpeg(x, quality):
+    """What a JPEG file of this quality (1..100, [N,1,1,1]) leaves of x in 0..1, chroma not subsampled; the 8x8
+    lattice begins anywhere."""
+    dct, table, ycc, rgb, grey = _jpeg_consts(x.device)
+    n, _, h, w = x.shape
+    scale = torch.where(quality < 50, 50 / quality, 2 - quality / 50)
+    q = (table * scale).round().clamp(1, 255).view(n, 3, 1, 1, 8, 8)
+    y = torch.einsum("ij,njhw->nihw", ycc, x.clamp(0, 1) * 255) - grey
+    y = F.pad(y, (3, 5, 5, 3), mode="replicate")
+    b = y.view(n, 3, (h + 8) // 8, 8, (w + 8) // 8, 8).permute(0, 1, 2, 4, 3, 5)
+    b = dct.T @ ((dct @ b @ dct.T / q).round() * q) @ dct
+    y = b.permute(0, 1, 2, 4, 3, 5).reshape(n, 3, h + 8, w + 8)[..., 5:5 + h, 3:3 + w]
+    y = torch.einsum("ij,njhw->nihw", rgb, y + grey)
+    return (y.round() / 255).clamp(0, 1)
+
+
+def real(x, noisy, told, share=16):
+    """Of every `share` samples one gets noise of 2 to 3 pixels' size, as demosaicing and scaling leave it, and one
+    is stored as JPEG after its noise; their map says how strong the error is in the mean of each channel."""
+    k = max(1, len(x) // share)
+    level = told[:k].mean((2, 3), keepdim=True)
+    taps = torch.rand(k, 1, 1, 1, device=x.device)
+    e = torch.randn_like(x[:k])
+    near = F.avg_pool2d(F.pad(e, (1, 1, 1, 1), mode="reflect"), 3, 1) * 3
+    e = torch.lerp(e, near, taps)
+    grain = x[:k] + e * level / e.std((2, 3), keepdim=True)
+    mild = x[k:2 * k] + (noisy[k:2 * k] - x[k:2 * k]) * 0.5
+    file = jpeg(mild, 20 + 75 * torch.rand(k, 1, 1, 1, device=x.device))
+    size = (file - x[k:2 * k]).square().mean((2, 3), keepdim=True).sqrt()
+    ones = torch.ones_like(x[:k])
+    return torch.cat([grain, file, noisy[2 * k:]]), torch.cat([level * ones, size * ones, told[2 * k:]])
+
+
 def noise(x):
     """(noisy, sigma map): one network learns sigma 0..75 of 255, most of it plain white noise."""
     n, _, h, w = x.shape
@@ -100,7 +154,7 @@ def noise(x):
     shared = torch.randn(n, 1, h, w, device=dev)
     rho = torch.where((kind > 0.21) & (kind < 0.25), 0.6 * r[4], torch.zeros_like(r[4]))
     white = torch.sqrt(1 - rho) * white + torch.sqrt(rho) * shared
-    return x + true * white, told
+    return real(x, x + true * white, told)
 
 
 def test_set(folder, device):

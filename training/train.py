@@ -67,16 +67,50 @@ def unflatten(net, flat):
         at += p.numel()
 
 
+def orthogonal(g, steps=5):
+    """The nearest orthogonal matrices of a batch [G,R,C], by the quintic Newton-Schulz iteration of Muon."""
+    x = g.bfloat16() if g.is_cuda else g
+    tall = x.shape[-2] > x.shape[-1]
+    x = x.mT if tall else x
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    for _ in range(steps):
+        a = x @ x.mT
+        x = 3.4445 * x + torch.baddbmm(a, a, a, beta=-4.775, alpha=2.0315) @ x
+    return (x.mT if tall else x).to(g.dtype)
+
+
+class Matrices:
+    """Where the hidden matrices of a network lie in its flat vector, grouped by shape: Muon's share. The rest
+    (depthwise kernels, biases, first and last layer) is Adam's."""
+
+    def __init__(self, net):
+        self.groups, at = {}, 0
+        for name, p in net.named_parameters():
+            if p.dim() == 4 and p.shape[1] > 1 and not name.startswith(("intro", "outro")):
+                self.groups.setdefault((p.shape[0], p[0].numel()), []).append(at)
+            at += p.numel()
+
+    def orthogonalise(self, update, momentum):
+        """Overwrite these parts of update; scaled so that their root mean square is that of an Adam step."""
+        for (r, c), starts in self.groups.items():
+            o = orthogonal(torch.stack([momentum[s:s + r * c].view(r, c) for s in starts]))
+            o *= 0.2 * max(r, c) ** 0.5
+            for s, k in zip(starts, o):
+                update[s:s + r * c].copy_(k.reshape(-1))
+
+
 class Trainer:
     B1, B2, EPS = 0.9, 0.98, 1e-8
 
-    def __init__(self, net, loss, device, average=0.999):
+    def __init__(self, net, loss, device, average=0.999, muon=False):
         self.loss, self.device, self.average = loss, device, average
+        self.matrices = Matrices(net) if muon else None
         self.cuda = device == "cuda"
         net = net.to(device)
         self.master = flatten(net)
         self.ema = self.master.clone()
         self.m, self.v = torch.zeros_like(self.master), torch.zeros_like(self.master)
+        self.mu = torch.zeros_like(self.master)
         self.work = copy.deepcopy(net).to(torch.bfloat16 if self.cuda else torch.float32)
         self.flat = flatten(self.work)
         unflatten(self.work, self.flat)
@@ -102,7 +136,11 @@ class Trainer:
             self.m.lerp_(g, 1 - self.B1)
             self.v.lerp_(g * g, 1 - self.B2)
             root = (self.v / (1 - self.B2 ** self.t)).sqrt_().add_(self.EPS)
-            self.master.sub_(self.m / root * (self.lr / (1 - self.B1 ** self.t)))
+            update = self.m / root / (1 - self.B1 ** self.t)
+            if self.matrices:
+                self.mu.mul_(0.95).add_(g)
+                self.matrices.orthogonalise(update, torch.add(g, self.mu, alpha=0.95))
+            self.master.sub_(update * self.lr)
             self.ema.lerp_(self.master, 1 - torch.clamp((1 + self.t) / (10 + self.t), max=self.average))
             self.flat.copy_(self.master)
             self.mean_loss.lerp_(torch.where(fine, loss.detach(), self.mean_loss), torch.clamp(1 / self.t, min=0.01))
@@ -113,7 +151,7 @@ class Trainer:
         if not self.cuda:
             self.go = self.step
             return
-        keep = [self.master, self.ema, self.m, self.v, self.flat, self.t, self.lr, self.norm, self.mean_loss]
+        keep = [self.master, self.ema, self.m, self.v, self.mu, self.flat, self.t, self.lr, self.norm, self.mean_loss]
         saved = [k.clone() for k in keep]
         self.lr.zero_()
         stream = torch.cuda.Stream()
@@ -130,11 +168,13 @@ class Trainer:
         self.go = self.graph.replay
 
     def state(self):
-        return dict(master=self.master, ema=self.ema, m=self.m.bfloat16(), v=self.v.bfloat16(), t=self.t)
+        return dict(master=self.master, ema=self.ema, m=self.m.bfloat16(), v=self.v.bfloat16(), mu=self.mu.bfloat16(),
+                    t=self.t)
 
     def restore(self, state):
-        for k in ("master", "ema", "m", "v", "t"):
-            getattr(self, k).copy_(state[k])
+        for k in ("master", "ema", "m", "v", "mu", "t"):
+            if k in state:
+                getattr(self, k).copy_(state[k])
         self.flat.copy_(self.master)
         self.steps = int(self.t)
 
@@ -169,7 +209,7 @@ def set_up(a):
     if a.init:
         net.load_state_dict({k: v.float() for k, v in load_file(a.init).items()})
     denoiser = a.name in nets.DENOISERS
-    trainer = Trainer(net, denoiser_loss if denoiser else autoencoder_loss, device)
+    trainer = Trainer(net, denoiser_loss if denoiser else autoencoder_loss, device, muon=a.muon)
     if not denoiser and device == "cuda" and not a.eager:
         for m in trainer.work.modules():
             if isinstance(m, nets.TinyBlock):
@@ -188,6 +228,7 @@ def main():
     p.add_argument("--phases", default="128x32:0.6,192x16:0.4", help="SIDExBATCH:SHARE,...")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--init", help="shipped .safetensors to start from")
+    p.add_argument("--muon", action="store_true", help="orthogonalised steps for the matrices (Muon), Adam for the rest")
     p.add_argument("--resume", action="store_true")
     p.add_argument("--eager", action="store_true", help="no torch.compile (autoencoder)")
     p.add_argument("--limit", type=int, help="use only so many photographs")
@@ -212,12 +253,14 @@ def main():
     say(f"# {a.name}: {crops.count} photographs, {trainer.master.numel():,} parameters, {a.minutes} minutes, "
         f"lr {a.lr}, phases {a.phases}, ready after {time.time() - began:.0f} s")
 
-    start = shown = time.time()
+    start = shown = last = time.time()
     first = trainer.steps
-    phase = 0
+    phase, spent = 0, 0.0
     while True:
         now = time.time()
-        done = (now - start) / (60 * a.minutes)
+        spent += min(now - last, 2.0)               # a process that was stopped for a while loses nothing
+        last = now
+        done = spent / (60 * a.minutes)
         if done >= 1:
             break
         if done >= plan[phase][2] and phase + 1 < len(plan):
