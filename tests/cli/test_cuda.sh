@@ -67,9 +67,12 @@ for mode in lost=0 lost=7; do
   check "$mode: and it is said" has 'done with the (neon|avx2|avx512|scalar) engine instead' "$tmp/err"
   check "$mode: with the CPU's own result" cmp "$tmp/cpu.npy" "$tmp/$mode.npy"
 done
-FAKE_CUDA=memory=65 "$zenith" bench denoise-fast --size 1024x1024 --engine cuda >"$tmp/out" 2>"$tmp/err"
+head="{'descr': '<f4', 'fortran_order': False, 'shape': (768, 1024, 3), }"
+printf '\x93NUMPY\x01\x00\x76\x00%s%*s\n' "$head" $((117 - ${#head})) "" >"$tmp/large.npy"
+head -c $((768 * 1024 * 3 * 4)) /dev/zero >>"$tmp/large.npy"
+FAKE_CUDA=memory=65 "$zenith" run denoise-fast --set sigma=20 --engine cuda --in x="$tmp/large.npy" --out y="$tmp/y.npy" 2>"$tmp/err"
 check "too little memory: the CPU finishes" test $? -eq 0
-check "too little memory: and it is said" has 'MiB.*; done with the (neon|avx2|avx512|scalar) engine instead' "$tmp/out"
+check "too little memory: and it is said" has 'MiB.*; done with the (neon|avx2|avx512|scalar) engine instead' "$tmp/err"
 run --engine cuda --out y="$tmp/ok.npy"
 check "a healthy GPU needs no CPU" test ! -s "$tmp/err"
 run --engine cuda --set precision=fp16 --out y="$tmp/ok.npy"
@@ -80,8 +83,8 @@ rm -f "$tmp/log"
 FAKE_CUDA_LOG=$tmp/log "$zenith" bench taesd-decode --size 64x64 --engine cuda --weights random: >"$tmp/out" 2>"$tmp/err"
 check "a repeated forward becomes a graph" has '^replay' "$tmp/log"
 check "one graph, not one a run" test "$(grep -c '^graph' "$tmp/log")" -eq 1
-ZENITH_CUDA_MEMORY=70 FAKE_CUDA_LOG=$tmp/log2 "$zenith" bench denoise-fast --size 2048x2048 --engine cuda >"$tmp/small" 2>"$tmp/err"
-"$zenith" bench denoise-fast --size 2048x2048 --engine cuda >"$tmp/large" 2>>"$tmp/err"
+ZENITH_CUDA_MEMORY=70 FAKE_CUDA_LOG=$tmp/log2 "$zenith" bench denoise-fast --size 1024x1024 --engine cuda >"$tmp/small" 2>"$tmp/err"
+"$zenith" bench denoise-fast --size 1024x1024 --engine cuda >"$tmp/large" 2>>"$tmp/err"
 mib() { awk '{ for (i = 2; i <= NF; i++) if ($i == "MiB") print $(i - 1) }' "$1" | head -n 1; }
 check "ZENITH_CUDA_MEMORY bounds a tile" test "$(mib "$tmp/small")" -le 70
 check "and without it tiles are larger" test "$(mib "$tmp/large")" -gt 70
