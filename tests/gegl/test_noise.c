@@ -356,7 +356,9 @@ kodak (gint     i,
 static void
 test_kodak_within_a_tenth (void)
 {
-  for (gint i = 0; i < 24; i++)
+  const gint step = g_getenv ("CI") ? 1 : 3; /* all of them take half a minute */
+
+  for (gint i = 0; i < 24; i += step)
     {
       Picture clean;
 
