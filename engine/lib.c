@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #ifndef ZN_VERSION
 #define ZN_VERSION "0"
@@ -291,14 +290,6 @@ static void compute(zn_ctx *c, const zn_run *r, const zn_call *call)
     zn_reset(c->arena, mark);
 }
 
-static double now_ms(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return 1e3 * (double)ts.tv_sec + 1e-6 * (double)ts.tv_nsec;
-}
-
 /* The median of several forwards, each of them over and over for a while. */
 static void measure_time(zn_ctx *c, const zn_run *r, const zn_call *call, double *best)
 {
@@ -310,11 +301,11 @@ static void measure_time(zn_ctx *c, const zn_run *r, const zn_call *call, double
         compute(c, r, call);
     c->be->sync(c->dev, NULL);
     for (int i = 0; i < ROUNDS; i++) {
-        start = now_ms();
+        start = zn_now_ms();
         for (int j = 0; j < each; j++)
             compute(c, r, call);
         c->be->sync(c->dev, NULL);
-        ms[i] = (now_ms() - start) / each;
+        ms[i] = (zn_now_ms() - start) / each;
         if (!i)
             each = ms[0] > 0 && ms[0] < 20 ? (int)(20 / ms[0]) + 1 : 1;
         for (int j = i; j > 0 && ms[j] < ms[j - 1]; j--) {

@@ -3,7 +3,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
 
 const char *const zn_precision_names[ZN_N_PRECISIONS] = { "fp32", "tf32", "fp16", "bf16", "fp8" };
 
@@ -45,14 +44,6 @@ zn_tensor zn_new(zn_ctx *c, int n, int h, int w, int ch)
     return zn_new_of(c, c->type, n, h, w, ch);
 }
 
-static double now_ms(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return 1e3 * (double)ts.tv_sec + 1e-6 * (double)ts.tv_nsec;
-}
-
 /* Every op passes through here.  moved: floats read and written.  False: do nothing. */
 static bool enter(zn_ctx *c, double macs, double moved, double *start)
 {
@@ -72,7 +63,7 @@ static bool enter(zn_ctx *c, double macs, double moved, double *start)
     }
     if (c->trace) {
         c->be->sync(c->dev, NULL);
-        *start = now_ms();
+        *start = zn_now_ms();
     }
     return true;
 }
@@ -88,7 +79,7 @@ static void leave(zn_ctx *c, double macs, double start, const char *fmt, ...)
     if (!c->trace)
         return;
     c->be->sync(c->dev, NULL);
-    t.ms = now_ms() - start;
+    t.ms = zn_now_ms() - start;
     va_start(ap, fmt);
     vsnprintf(op, sizeof op, fmt, ap);
     va_end(ap);

@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 struct zn_pool {
@@ -187,4 +188,12 @@ int zn_cpu_count(void)
     long n = sysconf(_SC_NPROCESSORS_ONLN);
 
     return n > 0 ? (int)n : 1;
+}
+
+double zn_now_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return 1e3 * (double)ts.tv_sec + 1e-6 * (double)ts.tv_nsec;
 }

@@ -16,5 +16,6 @@ void zn_pool_close(zn_pool **pool);
 int zn_pool_size(const zn_pool *pool);
 void zn_pool_run(zn_pool *pool, zn_task *task, void *cookie, int n_items); /* returns when all are done */
 int zn_cpu_count(void);
+double zn_now_ms(void); /* a clock that only goes forward */
 
 #endif

@@ -24,7 +24,6 @@ enum {
     CUDA_SUCCESS = 0,
     CUDA_ERROR_OUT_OF_MEMORY = 2,
     CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
-    CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13,
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
     CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
@@ -39,7 +38,6 @@ enum {
 /* name, parameters.  The _v2 names are what the current headers mean by the short ones. */
 #define ZN_DRIVER_CALLS(X)                                                                                   \
     X(cuInit, (unsigned flags))                                                                              \
-    X(cuDriverGetVersion, (int *version))                                                                    \
     X(cuDeviceGetCount, (int *count))                                                                        \
     X(cuDeviceGet, (CUdevice * device, int ordinal))                                                         \
     X(cuDeviceGetName, (char *name, int size, CUdevice device))                                              \
@@ -54,7 +52,6 @@ enum {
     X(cuMemFreeHost, (void *ptr))                                                                            \
     X(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t size, CUstream stream))                \
     X(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t size, CUstream stream))                      \
-    X(cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t size, CUstream stream))                 \
     X(cuStreamCreate, (CUstream * stream, unsigned flags))                                                   \
     X(cuStreamDestroy_v2, (CUstream stream))                                                                 \
     X(cuStreamSynchronize, (CUstream stream))                                                                \

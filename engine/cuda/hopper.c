@@ -189,7 +189,7 @@ static bool conv(zn_cuda *d, const zn_cuda_conv *c, int bytes, float scale)
 {
     const int chunks = ceil_div(c->cin * bytes, 128);
     const bool flat = c->kh == 1 && c->kw == 1 && c->stride == 1 && !c->up2 && !c->pad_t && !c->pad_l;
-    const bool halo = ZN_HOPPER_COPIES == 1 && c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_t == 1 && c->pad_l == 1;
+    const bool halo = c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_t == 1 && c->pad_l == 1;
     zn_tensor x = c->x, y = c->y, r = c->tail.residual;
     plan p = { .cost = INT64_MAX };
     zn_hopper_conv a;

@@ -53,22 +53,13 @@ typedef struct zn_hopper_conv {
     int32_t stages, weight_stages;
 } zn_hopper_conv;
 
-/* How an input tile with its neighbours lies in shared memory:
- *   0  one copy; a tap is a shifted start address
- *   1  the same with the descriptor's base offset set to the start's phase
- *   2  three copies, each shifted by one pixel: every start is 1024-byte aligned (conv64 alone)
- *   3  as 0, but rows are a multiple of 8 pixels      4  as 1, likewise */
-#ifndef ZN_HOPPER_LAYOUT
-#define ZN_HOPPER_LAYOUT 0
-#endif
-
-/* Pixels a row of such a tile, and the bytes of all of it. */
-#define ZN_HOPPER_PITCH(w) (ZN_HOPPER_LAYOUT == 2 ? (w) : ZN_HOPPER_LAYOUT >= 3 ? (w) + 8 : (w) + 2)
+/* An input tile with its neighbours in shared memory: a tap is a shifted start address, which the 128-byte swizzle allows
+ * at every pixel.  Pixels a row of such a tile, and the bytes of all of it. */
+#define ZN_HOPPER_PITCH(w) ((w) + 2)
 #define ZN_HOPPER_COPY(w, rows) (((rows) + 2) * ZN_HOPPER_PITCH(w) * 128)
-#define ZN_HOPPER_HALO(w, rows) ((ZN_HOPPER_COPY(w, rows) + 1023) / 1024 * 1024 * ZN_HOPPER_COPIES)
+#define ZN_HOPPER_HALO(w, rows) ((ZN_HOPPER_COPY(w, rows) + 1023) / 1024 * 1024)
 
 enum {
-    ZN_HOPPER_COPIES = ZN_HOPPER_LAYOUT == 2 ? 3 : 1,
     ZN_HOPPER_WARPGROUPS = 2,
     ZN_HOPPER_MAX_STAGES = 8,
     ZN_HOPPER_BARRIERS = 512, /* bytes */

@@ -36,22 +36,20 @@ bool zn_engine_is_gpu(const zn_engine *e)
     return e->be == &zn_backend_cuda;
 }
 
-static const char a_cpu[] = "cpu"; /* asks for the fastest but a GPU */
-
-/* Opens the engine of that name, or the fastest that opens for NULL. */
-static void *open_named(const zn_backend **be, const char *name, int n_threads, zn_error *err)
+/* Opens the engine of that name, or for NULL the fastest that opens, of the CPU's alone if gpu is false. */
+static void *open_named(const zn_backend **be, const char *name, bool gpu, int n_threads, zn_error *err)
 {
     for (int i = N_ENGINES - 1; i >= 0; i--) {
         void *dev;
 
-        if (name == a_cpu ? engines[i] == &zn_backend_cuda : name && strcmp(name, engines[i]->name))
+        if ((name && strcmp(name, engines[i]->name)) || (!gpu && engines[i] == &zn_backend_cuda))
             continue;
         if (engines[i]->abi != ZN_BACKEND_ABI) {
             zn_fail(err, ZN_E_DEVICE, "the %s engine is of another version", engines[i]->name);
             continue;
         }
         dev = engines[i]->open(n_threads, err);
-        if (dev || (name && name != a_cpu)) {
+        if (dev || name) {
             *be = engines[i];
             return dev;
         }
@@ -81,7 +79,7 @@ int zn_engine_list(zn_engine_info *list, int max)
     return N_ENGINES;
 }
 
-static zn_status open_engine(zn_engine **out, const char *name, int n_threads, zn_error *err)
+static zn_status open_engine(zn_engine **out, const char *name, bool gpu, int n_threads, zn_error *err)
 {
     const char *env = getenv("ZENITH_THREADS");
     zn_engine *e;
@@ -98,7 +96,7 @@ static zn_status open_engine(zn_engine **out, const char *name, int n_threads, z
     e = calloc(1, sizeof *e);
     if (!e)
         return zn_fail(err, ZN_E_MEMORY, "out of memory");
-    e->dev = open_named(&e->be, name, n_threads, err);
+    e->dev = open_named(&e->be, name, gpu, n_threads, err);
     if (!e->dev) {
         free(e);
         return ZN_E_DEVICE;
@@ -112,12 +110,12 @@ static zn_status open_engine(zn_engine **out, const char *name, int n_threads, z
 
 zn_status zn_engine_open(zn_engine **out, const char *name, int n_threads, zn_error *err)
 {
-    return open_engine(out, asked_for(name), n_threads, err);
+    return open_engine(out, asked_for(name), true, n_threads, err);
 }
 
 zn_status zn_engine_open_cpu(zn_engine **out, zn_error *err)
 {
-    return open_engine(out, a_cpu, 0, err);
+    return open_engine(out, NULL, false, 0, err);
 }
 
 void zn_engine_close(zn_engine **engine)

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     WARM_UP = 50 /* steps of a rising rate */,
@@ -356,14 +355,6 @@ static void make_batch(zn_trainer *t, uint64_t number, int kind)
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
 
-static double now_ms(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return 1e3 * (double)ts.tv_sec + 1e-6 * (double)ts.tv_nsec;
-}
-
 /* 1 until a quarter, 0 from three quarters on. */
 static double cooled(double done)
 {
@@ -383,7 +374,7 @@ zn_status zn_trainer_step(zn_trainer *t, zn_train_report *report, zn_error *err)
 {
     zn_net *net = t->net;
     zn_train_report r = { .steps = t->o.steps };
-    double t0 = now_ms(), t1, t2, t3;
+    double t0 = zn_now_ms(), t1, t2, t3;
     int64_t step = t->adam.step;
 
     if (t->task == DENOISE && !t->n_pictures)
@@ -393,13 +384,13 @@ zn_status zn_trainer_step(zn_trainer *t, zn_train_report *report, zn_error *err)
     net->temperature = (real)(t->o.temperature * cooled((double)step / (double)t->o.steps));
     net->step = (uint64_t)step;
     make_batch(t, (uint64_t)step, t->damage);
-    t1 = now_ms();
+    t1 = zn_now_ms();
     zn_net_forward(net);
     r.loss = zn_net_loss(net, t->clean, t->o.relative > 0 ? t->weight : NULL, t->o.absolute);
     r.open_gates = zn_net_open_gates(net, &r.all_gates);
-    t2 = now_ms();
+    t2 = zn_now_ms();
     zn_net_backward(net);
-    t3 = now_ms();
+    t3 = zn_now_ms();
     t->adam.rate = rate_at(t, step);
     zn_adam_update(&t->adam, net);
     pthread_mutex_unlock(&t->engine->lock);
@@ -407,7 +398,7 @@ zn_status zn_trainer_step(zn_trainer *t, zn_train_report *report, zn_error *err)
     r.data_ms = t1 - t0;
     r.forward_ms = t2 - t1;
     r.backward_ms = t3 - t2;
-    r.update_ms = now_ms() - t3;
+    r.update_ms = zn_now_ms() - t3;
     *report = r;
     if (!isfinite(r.loss))
         return zn_fail(err, ZN_E_USAGE, "the loss is no longer finite at step %lld: a smaller --rate helps",

@@ -46,8 +46,6 @@ static long mode(const char *name, long otherwise)
 
 API cuInit(unsigned flags);
 API cuInit(unsigned flags) { (void)flags; return CUDA_SUCCESS; }
-API cuDriverGetVersion(int *version);
-API cuDriverGetVersion(int *version) { *version = 13000; return CUDA_SUCCESS; }
 API cuDeviceGetCount(int *count);
 API cuDeviceGetCount(int *count) { *count = mode("none", 0) ? 0 : 1; return CUDA_SUCCESS; }
 API cuDeviceGet(CUdevice *device, int ordinal);
@@ -119,13 +117,6 @@ API cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t size, CUstream strea
 {
     (void)stream;
     memcpy(dst, (void *)(uintptr_t)src, size);
-    return CUDA_SUCCESS;
-}
-API cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t size, CUstream stream);
-API cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t size, CUstream stream)
-{
-    (void)stream;
-    memset((void *)(uintptr_t)dst, value, size);
     return CUDA_SUCCESS;
 }
 API cuStreamCreate(CUstream *stream, unsigned flags);

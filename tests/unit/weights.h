@@ -11,21 +11,6 @@
 
 #ifndef ZN_SOURCE_ROOT
 #define ZN_SOURCE_ROOT "."
-/* Do the n elements of a tensor have these values?  NAN is equal to itself here. */
-static inline bool holds(const zn_weights *w, const char *name, size_t n, const float *want)
-{
-    const zn_entry *e = zn_weights_get(w, name);
-    float got[64];
-
-    if (!e || zn_entry_len(e) != n || n > 64)
-        return false;
-    zn_entry_read(e, got);
-    for (size_t i = 0; i < n; i++)
-        if (got[i] != want[i] && !(isnan(got[i]) && isnan(want[i])))
-            return false;
-    return true;
-}
-
 #endif
 #define ZN_TEST_DATA ZN_SOURCE_ROOT "/tests/data/weights"
 

@@ -425,14 +425,9 @@ template <int N> __device__ __forceinline__ void take_registers()
 }
 
 /* Pixel (u, v) of an input tile with its neighbours, as what is to be added to the tile's descriptor. */
-__device__ __forceinline__ uint64_t tap_at(int u, int v, int pitch, int copy)
+__device__ __forceinline__ uint64_t tap_at(int u, int v, int pitch)
 {
-    const int pixel = u * pitch + v;
-    const uint64_t phase = ZN_HOPPER_LAYOUT == 1 || ZN_HOPPER_LAYOUT == 4 ? pixel & 7 : 0;
-
-    if (ZN_HOPPER_COPIES == 3)
-        return (v * copy + u * 1024) >> 4;
-    return phase << 49 | (uint64_t)(pixel * 8);
+    return (uint64_t)((u * pitch + v) * 8);
 }
 
 /* 3x3, 64 to 64 channels, weights at home. */
@@ -496,10 +491,8 @@ template <class T, int rows, bool up> __device__ __forceinline__ void conv64(con
             const int y0 = row % a.tiles_y * rows - 1, n = row / a.tiles_y;
 
             barrier_wait(ring_empty(x), x.phase);
-            barrier_expect(ring_full(x), copy * ZN_HOPPER_COPIES);
-#pragma unroll
-            for (int v = 0; v < ZN_HOPPER_COPIES; v++)
-                load_4d(ring_data(x) + v * copy, &a.x, ring_full(x), 0, x0 + v, y0, n);
+            barrier_expect(ring_full(x), copy);
+            load_4d(ring_data(x), &a.x, ring_full(x), 0, x0, y0, n);
         }
         return;
     }
@@ -531,7 +524,7 @@ template <class T, int rows, bool up> __device__ __forceinline__ void conv64(con
             products_begin();
 #pragma unroll
             for (int t = 0; t < taps; t++) {
-                const uint64_t pixel = up ? tap_at(py + t / 2, px + t % 2, pitch, copy) : tap_at(t / 3, t % 3, pitch, copy);
+                const uint64_t pixel = up ? tap_at(py + t / 2, px + t % 2, pitch) : tap_at(t / 3, t % 3, pitch);
                 const uint64_t slot = weights + (parity * taps + t) * (8192 >> 4);
 
                 if (!up && rows <= 8) { /* few tiles: begin as the weights come */
@@ -750,7 +743,7 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
                 const int u = tap / 3, v = tap % 3;
                 const uint64_t weights = describe(ring_data(w) + (split ? 0 : wg * 8192), 1024);
                 const uint64_t pixel = pixels + tap_at(up ? (py + u + 1) >> 1 : u,
-                                                       (up ? (px + v + 1) >> 1 : v) + (split ? wg * 8 : 0), pitch, copy);
+                                                       (up ? (px + v + 1) >> 1 : v) + (split ? wg * 8 : 0), pitch);
 
                 barrier_wait(ring_full(w), w.phase);
                 products_begin();
