@@ -75,6 +75,9 @@ class Denoiser(nn.Module):
             self.outro.weight *= 0.1
 
     def forward(self, x, s):
+        return x + self.change(x, s)
+
+    def change(self, x, s):
         f = self.intro(F.pixel_unshuffle(torch.cat([x, s], 1), 2))
         skips = []
         for l, level in enumerate(self.enc):
@@ -88,7 +91,7 @@ class Denoiser(nn.Module):
             f = F.pixel_shuffle(self.up[l](f), 2) + skips[l]
             for b in self.dec[l]:
                 f = b(f)
-        return x + F.pixel_shuffle(self.outro(f), 2)
+        return F.pixel_shuffle(self.outro(f), 2)
 
 
 class TinyBlock(nn.Module):

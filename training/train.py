@@ -2,7 +2,8 @@
 
     python train.py denoise-fast --photos DIR... --test KODAK24_DIR --minutes 7 --out DIR
 
-The learning rate follows a cosine over the wall clock, so a run always ends annealed.
+The learning rate follows a cosine over the wall clock, so a run always ends annealed; --part 0:0.4 does only the
+first 40 % of it, and --init with --part 0.4:1 goes on from there, later or on another machine.
 --resume continues from a checkpoint in --out; --init starts from shipped weights.
 On CUDA a step (crops, noise, forward, backward, update) is one CUDA graph; the master weights,
 their average and the Adam moments are flat float32 vectors, the network itself runs in bf16.
@@ -229,6 +230,7 @@ def main():
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--init", help="shipped .safetensors to start from")
     p.add_argument("--muon", action="store_true", help="orthogonalised steps for the matrices (Muon), Adam for the rest")
+    p.add_argument("--part", default="0:1", help="which part of the schedule this run is (--minutes are this run's)")
     p.add_argument("--resume", action="store_true")
     p.add_argument("--eager", action="store_true", help="no torch.compile (autoencoder)")
     p.add_argument("--limit", type=int, help="use only so many photographs")
@@ -249,19 +251,21 @@ def main():
     crops = data.Crops(a.photos, device, limit=a.limit)
     test = data.test_set(a.test, device)
     plan = phases(a.phases)
-    trainer.prepare(crops.sampler(plan[0][1], plan[0][0]))
+    first_done, last_done = map(float, a.part.split(":"))
+    phase = next(i for i, p in enumerate(plan) if first_done < p[2] or i + 1 == len(plan))
+    trainer.prepare(crops.sampler(plan[phase][1], plan[phase][0]))
     say(f"# {a.name}: {crops.count} photographs, {trainer.master.numel():,} parameters, {a.minutes} minutes, "
-        f"lr {a.lr}, phases {a.phases}, ready after {time.time() - began:.0f} s")
+        f"part {a.part}, lr {a.lr}, phases {a.phases}, ready after {time.time() - began:.0f} s")
 
     start = shown = last = time.time()
     first = trainer.steps
-    phase, spent = 0, 0.0
+    spent = 0.0
     while True:
         now = time.time()
         spent += min(now - last, 2.0)               # a process that was stopped for a while loses nothing
         last = now
-        done = spent / (60 * a.minutes)
-        if done >= 1:
+        done = first_done + (last_done - first_done) * spent / (60 * a.minutes)
+        if done >= last_done:
             break
         if done >= plan[phase][2] and phase + 1 < len(plan):
             phase += 1
@@ -280,6 +284,7 @@ def main():
             if not math.isfinite(loss):
                 raise SystemExit("loss is not finite")
             export.write_checkpoint(out, a.name, trainer.state())
+            export.write(out, a.name, trainer.shown, steps=trainer.steps)
             shown = time.time()
     export.write_checkpoint(out, a.name, trainer.state())
     path = export.write(out, a.name, trainer.shown, steps=trainer.steps)

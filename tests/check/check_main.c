@@ -5,6 +5,7 @@
  *                                  proof that the self-test fails when an operation is broken
  *     check --bench [engine...]    GFLOP/s of typical shapes against the measured peak
  *     -v                           every case, not only failures
+ *     -p fp16                      with --bench: another precision (fp32, tf32, fp16, bf16)
  *     -t N                         threads (default: one per core, at least 2) */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
@@ -16,7 +17,7 @@
 #include "../../engine/selftest/selftest.h"
 
 static const zn_backend *const backends[] = { &zn_backend_scalar, &zn_backend_neon, &zn_backend_avx2,
-                                              &zn_backend_avx512 };
+                                              &zn_backend_avx512, &zn_backend_cuda };
 enum { N_BACKENDS = sizeof backends / sizeof backends[0] };
 
 static int passed, failed, skipped;
@@ -24,6 +25,7 @@ static int passed, failed, skipped;
 typedef struct options {
     bool verbose, bench;
     int threads;
+    zn_precision precision;
     char *const *names;
     int n_names;
 } options;
@@ -282,105 +284,179 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static zn_tensor device_tensor(const zn_backend *b, void *dev, int h, int w, int c)
+static zn_tensor device_tensor(const zn_backend *b, void *dev, zn_type type, int h, int w, int c)
 {
-    zn_tensor t = { .n = 1, .h = h, .w = w, .c = c, .ld = c };
+    zn_tensor t = { .n = 1, .h = h, .w = w, .c = c, .ld = c, .type = type };
     size_t len = zn_pixels(t) * (size_t)c;
     float *host = malloc(len * sizeof *host);
+    uint16_t *half = (uint16_t *)(void *)host;
 
-    t.data = b->alloc(dev, len * sizeof *host);
+    t.data = b->alloc(dev, len * zn_type_size(type));
     if (!host || !t.data)
         abort();
-    for (size_t i = 0; i < len; i++)
-        host[i] = (float)((i * 2654435761u) % 2048) / 1024.f - 1;
-    b->upload(dev, t.data, host, len * sizeof *host);
+    for (size_t i = 0; i < len; i++) {
+        float v = (float)((i * 2654435761u) % 2048) / 1024.f - 1;
+
+        if (type == ZN_F32)
+            host[i] = v;
+        else
+            half[i] = type == ZN_F16 ? zn_to_f16(v) : zn_to_bf16(v);
+    }
+    b->upload(dev, t.data, host, len * zn_type_size(type));
+    b->sync(dev, NULL);
     free(host);
     return t;
 }
+
+typedef enum kind { CONV, LAYER_NORM, GROUP_NORM, RMS_NORM, ATTENTION, SILU, FWHT_C, FWHT_W, FWHT_H, COPY } kind;
 
 typedef struct bench {
     const char *name;
     int h, w, cin, cout, k, stride, groups;
     bool up2;
-    int kind; /* 0 conv, 1 layer norm, 2 group norm, 3 attention, 4 silu */
+    kind kind;
 } bench;
 
-static void bench_one(const zn_backend *b, void *dev, const bench *r, double peak)
+typedef struct bench_run {
+    const zn_backend *b;
+    void *dev;
+    kind kind;
+    int heads;
+    zn_tensor x, y;
+    zn_conv conv;
+    zn_norm norm;
+    zn_fwht fwht;
+} bench_run;
+
+static void once(const bench_run *r)
+{
+    zn_tail t = { .pre = r->kind == SILU ? ZN_SILU : r->kind == COPY ? ZN_NONE : ZN_RELU };
+
+    switch (r->kind) {
+    case CONV: r->b->conv2d(r->dev, r->y, r->x, &r->conv, t); break;
+    case ATTENTION: r->b->attention(r->dev, r->y, r->x, r->x, r->x, r->heads, 0.125f); break;
+    case SILU:
+    case COPY: r->b->map(r->dev, r->y, r->x, t); break;
+    case FWHT_C:
+    case FWHT_W:
+    case FWHT_H: r->b->fwht(r->dev, r->y, r->x, &r->fwht); break;
+    default: r->b->norm(r->dev, r->y, r->x, &r->norm, t);
+    }
+}
+
+/* Seconds of one, where n are asked for before the first is waited for. */
+static double seconds(const bench_run *r, int n)
+{
+    double s = now();
+
+    for (int i = 0; i < n; i++)
+        once(r);
+    r->b->sync(r->dev, NULL);
+    return (now() - s) / n;
+}
+
+static void bench_one(const zn_backend *b, void *dev, zn_type type, const bench *r, double peak)
 {
     int up = r->up2 ? 2 : 1, ho = r->h * up / r->stride, wo = r->w * up / r->stride;
-    zn_tensor x = device_tensor(b, dev, r->h, r->w, r->cin);
-    zn_tensor y = device_tensor(b, dev, ho, wo, r->cout);
-    zn_conv w = { .kh = r->k, .kw = r->k, .stride = r->stride, .groups = r->groups, .cin = r->cin,
-                  .cout = r->cout, .pad_t = r->k / 2, .pad_l = r->k / 2, .up2 = r->up2 };
-    zn_norm norm = { .kind = r->kind == 1 ? ZN_LAYER_NORM : ZN_GROUP_NORM, .c = r->cin, .groups = 4,
-                     .eps = 1e-5f };
-    zn_tail t = { .pre = r->kind == 4 ? ZN_SILU : ZN_RELU };
-    double flops = 0, best = 1e9, start = now();
-    double bytes = 4.0 * (double)(zn_pixels(x) * (size_t)x.c + zn_pixels(y) * (size_t)y.c);
+    bench_run run = {
+        .b = b, .dev = dev, .kind = r->kind, .heads = r->groups,
+        .x = device_tensor(b, dev, type, r->h, r->w, r->cin),
+        .y = device_tensor(b, dev, type, ho, wo, r->cout),
+        .conv = { .kh = r->k, .kw = r->k, .stride = r->stride, .groups = r->groups, .cin = r->cin, .cout = r->cout,
+                  .pad_t = r->k / 2, .pad_l = r->k / 2, .up2 = r->up2 },
+        .norm = { .kind = r->kind == LAYER_NORM ? ZN_LAYER_NORM : r->kind == RMS_NORM ? ZN_RMS_NORM : ZN_GROUP_NORM,
+                  .c = r->cin, .groups = 4, .eps = 1e-5f },
+        .fwht = { .axis = r->kind == FWHT_W ? ZN_ALONG_W : r->kind == FWHT_H ? ZN_ALONG_H : ZN_ALONG_C, .n = r->k },
+    };
+    double flops = 0, best = 1e9, start, s;
+    double bytes = (double)(zn_pixels(run.x) * (size_t)r->cin + zn_pixels(run.y) * (size_t)r->cout) * (double)zn_type_size(type);
+    int n = 1;
 
-    if (r->kind == 0) {
-        size_t n = (size_t)(r->cout * r->cin / r->groups * r->k * r->k);
-        float *weight = malloc(n * sizeof *weight);
+    if (r->kind == CONV) {
+        size_t len = (size_t)r->cout * (size_t)(r->cin / r->groups * r->k * r->k);
+        float *weight = malloc(len * sizeof *weight);
 
         if (!weight)
             abort();
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < len; i++)
             weight[i] = (float)(i % 17) / 17.f - 0.5f;
-        w.packed = b->alloc(dev, b->conv_size(dev, &w));
-        b->conv_pack(dev, &w, weight, NULL);
+        run.conv.packed = b->alloc(dev, b->conv_size(dev, &run.conv));
+        b->conv_pack(dev, &run.conv, weight, NULL);
         free(weight);
-        flops = 2.0 * ho * wo * (double)n;
-    } else if (r->kind == 3) {
+        flops = 2.0 * ho * wo * (double)len;
+    } else if (r->kind == ATTENTION) {
         flops = 4.0 * r->h * r->w * r->h * r->w * r->cin;
     }
-    for (int i = 0; i < 3 || now() - start < 0.4; i++) {
-        double s = now();
-
-        if (r->kind == 0)
-            b->conv2d(dev, y, x, &w, t);
-        else if (r->kind == 3)
-            b->attention(dev, y, x, x, x, r->groups, 0.125f);
-        else if (r->kind == 4)
-            b->map(dev, y, x, t);
-        else
-            b->norm(dev, y, x, &norm, t);
-        b->sync(dev, NULL);
-        s = now() - s;
-        best = s < best ? s : best;
+    seconds(&run, 1); /* a GPU picks its kernels now */
+    s = seconds(&run, 1);
+    if (b == &zn_backend_cuda) /* enough in a row for the launches not to count */
+        n = (int)fmin(200, fmax(10, 5e-3 / s));
+    start = now();
+    for (int i = 0; i < 3 || now() - start < 0.2; i++) {
+        best = fmin(best, seconds(&run, n));
         if (now() - start > 5)
             break;
     }
     if (flops > 0)
-        printf("  %-34s %9.3f ms %9.1f GFLOP/s  %5.1f %% of peak\n", r->name, best * 1e3,
-               flops / best * 1e-9, 100 * flops / best * 1e-9 / peak);
+        printf("  %-38s %9.4f ms %9.1f GFLOP/s  %5.1f %% of peak\n", r->name, best * 1e3, flops / best * 1e-9,
+               100 * flops / best * 1e-9 / peak);
     else
-        printf("  %-34s %9.3f ms %9.1f GB/s\n", r->name, best * 1e3, bytes / best * 1e-9);
-    b->free(dev, w.packed);
-    b->free(dev, x.data);
-    b->free(dev, y.data);
+        printf("  %-38s %9.4f ms %9.1f GB/s\n", r->name, best * 1e3, bytes / best * 1e-9);
+    b->free(dev, run.conv.packed);
+    b->free(dev, run.x.data);
+    b->free(dev, run.y.data);
 }
+
+static const bench cpu_rows[] = {
+    { "conv 3x3 64>64 128x128", 128, 128, 64, 64, 3, 1, 1, false, CONV },
+    { "conv 3x3 64>64 512x512", 512, 512, 64, 64, 3, 1, 1, false, CONV },
+    { "conv 3x3 128>128 128x128", 128, 128, 128, 128, 3, 1, 1, false, CONV },
+    { "conv 3x3 256>256 64x64", 64, 64, 256, 256, 3, 1, 1, false, CONV },
+    { "conv 3x3 32>32 256x256", 256, 256, 32, 32, 3, 1, 1, false, CONV },
+    { "conv 3x3 64>64 up2 from 256x256", 256, 256, 64, 64, 3, 1, 1, true, CONV },
+    { "conv 3x3 64>64 stride 2 512x512", 512, 512, 64, 64, 3, 2, 1, false, CONV },
+    { "conv 3x3 3>64 512x512", 512, 512, 3, 64, 3, 1, 1, false, CONV },
+    { "conv 3x3 64>3 512x512", 512, 512, 64, 3, 3, 1, 1, false, CONV },
+    { "conv 1x1 64>128 128x128", 128, 128, 64, 128, 1, 1, 1, false, CONV },
+    { "linear 1024>1024 256 tokens", 1, 256, 1024, 1024, 1, 1, 1, false, CONV },
+    { "depthwise 3x3 128 128x128", 128, 128, 128, 128, 3, 1, 128, false, CONV },
+    { "depthwise 7x7 128 128x128", 128, 128, 128, 128, 7, 1, 128, false, CONV },
+    { "layer norm 256, 128x128", 128, 128, 256, 256, 1, 1, 1, false, LAYER_NORM },
+    { "group norm 256, 128x128", 128, 128, 256, 256, 1, 1, 1, false, GROUP_NORM },
+    { "silu 64, 256x256", 256, 256, 64, 64, 1, 1, 1, false, SILU },
+    { "attention 1024 tokens, 8 x 64", 32, 32, 512, 512, 1, 1, 8, false, ATTENTION },
+};
+
+/* Tensors of the memory-bound ones are larger than a GPU's cache. */
+static const bench gpu_rows[] = {
+    { "conv 3x3 64>64 512x512", 512, 512, 64, 64, 3, 1, 1, false, CONV },
+    { "conv 3x3 128>128 256x256", 256, 256, 128, 128, 3, 1, 1, false, CONV },
+    { "conv 3x3 320>320 64x64", 64, 64, 320, 320, 3, 1, 1, false, CONV },
+    { "conv 3x3 64>64 up2 from 256x256", 256, 256, 64, 64, 3, 1, 1, true, CONV },
+    { "conv 3x3 64>64 stride 2 512x512", 512, 512, 64, 64, 3, 2, 1, false, CONV },
+    { "conv 3x3 3>64 512x512", 512, 512, 3, 64, 3, 1, 1, false, CONV },
+    { "conv 3x3 64>3 512x512", 512, 512, 64, 3, 3, 1, 1, false, CONV },
+    { "matrix product 4096^3", 1, 4096, 4096, 4096, 1, 1, 1, false, CONV },
+    { "matrix product 8192^3", 1, 8192, 8192, 8192, 1, 1, 1, false, CONV },
+    { "depthwise 3x3 128 1024x1024", 1024, 1024, 128, 128, 3, 1, 128, false, CONV },
+    { "attention 4096 tokens, 16 x 128", 64, 64, 2048, 2048, 1, 1, 16, false, ATTENTION },
+    { "attention 4096 tokens, 8 x 64", 64, 64, 512, 512, 1, 1, 8, false, ATTENTION },
+    { "copy 256, 1024x1024", 1024, 1024, 256, 256, 1, 1, 1, false, COPY },
+    { "silu 256, 1024x1024", 1024, 1024, 256, 256, 1, 1, 1, false, SILU },
+    { "layer norm 256, 1024x1024", 1024, 1024, 256, 256, 1, 1, 1, false, LAYER_NORM },
+    { "rms norm 256, 1024x1024", 1024, 1024, 256, 256, 1, 1, 1, false, RMS_NORM },
+    { "group norm 256, 1024x1024", 1024, 1024, 256, 256, 1, 1, 1, false, GROUP_NORM },
+    { "fwht of 256 channels, 1024x1024", 1024, 1024, 256, 256, 256, 1, 1, false, FWHT_C },
+    { "fwht of 16 columns, 256, 1024x1024", 1024, 1024, 256, 256, 16, 1, 1, false, FWHT_W },
+    { "fwht of 16 rows, 256, 1024x1024", 1024, 1024, 256, 256, 16, 1, 1, false, FWHT_H },
+    { "fwht of 1024 rows, 256, 1024x1024", 1024, 1024, 256, 256, 1024, 1, 1, false, FWHT_H },
+};
 
 static void bench_backend(const options *o, const zn_backend *b)
 {
-    static const bench rows[] = {
-        { "conv 3x3 64>64 128x128", 128, 128, 64, 64, 3, 1, 1, false, 0 },
-        { "conv 3x3 64>64 512x512", 512, 512, 64, 64, 3, 1, 1, false, 0 },
-        { "conv 3x3 128>128 128x128", 128, 128, 128, 128, 3, 1, 1, false, 0 },
-        { "conv 3x3 256>256 64x64", 64, 64, 256, 256, 3, 1, 1, false, 0 },
-        { "conv 3x3 32>32 256x256", 256, 256, 32, 32, 3, 1, 1, false, 0 },
-        { "conv 3x3 64>64 up2 from 256x256", 256, 256, 64, 64, 3, 1, 1, true, 0 },
-        { "conv 3x3 64>64 stride 2 512x512", 512, 512, 64, 64, 3, 2, 1, false, 0 },
-        { "conv 3x3 3>64 512x512", 512, 512, 3, 64, 3, 1, 1, false, 0 },
-        { "conv 3x3 64>3 512x512", 512, 512, 64, 3, 3, 1, 1, false, 0 },
-        { "conv 1x1 64>128 128x128", 128, 128, 64, 128, 1, 1, 1, false, 0 },
-        { "linear 1024>1024 256 tokens", 1, 256, 1024, 1024, 1, 1, 1, false, 0 },
-        { "depthwise 3x3 128 128x128", 128, 128, 128, 128, 3, 1, 128, false, 0 },
-        { "depthwise 7x7 128 128x128", 128, 128, 128, 128, 7, 1, 128, false, 0 },
-        { "layer norm 256, 128x128", 128, 128, 256, 256, 1, 1, 1, false, 1 },
-        { "group norm 256, 128x128", 128, 128, 256, 256, 1, 1, 1, false, 2 },
-        { "silu 64, 256x256", 256, 256, 64, 64, 1, 1, 1, false, 4 },
-        { "attention 1024 tokens, 8 x 64", 32, 32, 512, 512, 1, 1, 8, false, 3 },
-    };
+    bool gpu = b == &zn_backend_cuda;
+    const bench *rows = gpu ? gpu_rows : cpu_rows;
+    size_t n_rows = gpu ? sizeof gpu_rows / sizeof *gpu_rows : sizeof cpu_rows / sizeof *cpu_rows;
     zn_error err;
     void *dev = b->open(o->threads, &err);
     double peak;
@@ -389,11 +465,26 @@ static void bench_backend(const options *o, const zn_backend *b)
         printf("skip %s: %s\n", b->name, err.text);
         return;
     }
+    if (!b->precision(dev, o->precision)) {
+        printf("skip %s: it has no %s\n", b->name, zn_precision_names[o->precision]);
+        b->close(dev);
+        return;
+    }
     peak = b->peak(dev);
-    printf("%s, %d threads: peak %.1f GFLOP/s\n", b->name, b->threads(dev), peak);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        bench_one(b, dev, &rows[i], peak);
+    printf("%s, %s, %d threads: peak %.1f GFLOP/s\n", b->name, zn_precision_names[o->precision], b->threads(dev), peak);
+    for (size_t i = 0; i < n_rows; i++)
+        bench_one(b, dev, zn_precision_type(o->precision), &rows[i], peak);
     b->close(dev);
+}
+
+static bool find_precision(zn_precision *p, const char *name)
+{
+    for (int i = 0; i < ZN_N_PRECISIONS; i++)
+        if (!strcmp(name, zn_precision_names[i])) {
+            *p = (zn_precision)i;
+            return true;
+        }
+    return false;
 }
 
 int main(int argc, char **argv)
@@ -408,8 +499,10 @@ int main(int argc, char **argv)
             o.verbose = true;
         else if (!strcmp(argv[i], "-t") && i + 1 < argc)
             o.threads = atoi(argv[++i]);
+        else if (!strcmp(argv[i], "-p") && i + 1 < argc && find_precision(&o.precision, argv[i + 1]))
+            i++;
         else {
-            fprintf(stderr, "usage: check [--bench] [-v] [-t threads] [engine...]\n");
+            fprintf(stderr, "usage: check [--bench [-p precision]] [-v] [-t threads] [engine...]\n");
             return 2;
         }
     o.names = argv + i;
