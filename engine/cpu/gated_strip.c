@@ -87,7 +87,7 @@ static const float *pack(float **at, const zn_kernels *k, const zn_conv *w, int 
     float *first = *at, *to = first;
 
     for (int o = 0, width; o < whole; o += width) {
-        width = imin(k->nr / halves, whole - o);
+        width = imin(k->panel_nr / halves, whole - o);
         memset(to, 0, (size_t)(rows * halves * width) * sizeof *to);
         for (int row = 0; row < rows; row++)
             for (int h = 0; h < halves; h++, to += width)
@@ -107,7 +107,7 @@ static float *wide_row(const strip_job *job, const piece *p, int i, int o)
 
     if (i < 0 || i >= job->x.h)
         return p->zeros;
-    return p->wide + (size_t)(o / (k->nr / 2) * 3 + i % 3) * (size_t)((job->tw + 2) * k->nr);
+    return p->wide + (size_t)(o / (k->panel_nr / 2) * 3 + i % 3) * (size_t)((job->tw + 2) * k->panel_nr);
 }
 
 /* The row i of wide that is in the picture, and if `gate` the row above it of g. */
@@ -121,7 +121,7 @@ static void widen(const strip_job *job, const piece *p, int i, bool gate)
         k->norm_rows(p->u, (size_t)job->k, pixel(job->x, p->n, i, p->a), (size_t)job->x.ld, p->b - p->a, job->x.c,
                      job->w->eps);
     for (int o = 0, width; o < job->k; o += width) {
-        width = imin(k->nr / 2, job->k - o);
+        width = imin(k->panel_nr / 2, job->k - o);
         if (inside)
             k->panel(&(zn_panel){ .y = wide_row(job, p, i, o) + (p->a - (p->j0 - 1)) * 2 * width,
                                   .x = p->u,
@@ -147,7 +147,7 @@ static void add_product(const strip_job *job, const piece *p, float *y, size_t y
 {
     const zn_kernels *k = job->d->k;
 
-    for (int o = 0; o < job->k; o += k->nr, w += (1 + job->k) * k->nr)
+    for (int o = 0; o < job->k; o += k->panel_nr, w += (1 + job->k) * k->panel_nr)
         k->panel(&(zn_panel){ .y = y + o,
                               .x = x,
                               .w = w,
@@ -157,7 +157,7 @@ static void add_product(const strip_job *job, const piece *p, float *y, size_t y
                               .res_ld = res_ld,
                               .rows = p->j1 - p->j0,
                               .k = job->k,
-                              .n = imin(k->nr, job->x.c - o) });
+                              .n = imin(k->panel_nr, job->x.c - o) });
 }
 
 /* Row i of y, from g. */
@@ -166,11 +166,12 @@ static void finish(const strip_job *job, const piece *p, int i)
     const zn_kernels *k = job->d->k;
     const size_t ld = (size_t)job->k;
     const float *pw3 = job->pw3;
+    const float *ahead = pixel(job->x, p->n, imin(i + 2, job->x.h - 1), p->j0); /* the next row to read */
 
     add_product(job, p, p->v, ld, p->g, job->pw2, pixel(job->x, p->n, i, p->j0), (size_t)job->x.ld);
     k->norm_rows(p->u, ld, p->v, ld, p->j1 - p->j0, job->x.c, job->w->eps);
     for (int o = 0, width; o < job->k; o += width) {
-        width = imin(k->nr / 2, job->k - o);
+        width = imin(k->panel_nr / 2, job->k - o);
         k->panel(&(zn_panel){ .y = p->g + o,
                               .x = p->u,
                               .w = pw3,
@@ -179,7 +180,9 @@ static void finish(const strip_job *job, const piece *p, int i)
                               .rows = p->j1 - p->j0,
                               .k = job->k,
                               .n = 2 * width,
-                              .gate = true });
+                              .gate = true,
+                              .ahead = ahead + o,
+                              .ahead_ld = (size_t)job->x.ld });
         pw3 += (1 + job->k) * 2 * width;
     }
     add_product(job, p, pixel(job->y, p->n, i, p->j0), (size_t)job->y.ld, p->g, job->pw4, p->v, ld);
@@ -189,12 +192,12 @@ static void finish(const strip_job *job, const piece *p, int i)
 
 static size_t wide_len(const zn_kernels *k, int tw, int c)
 {
-    return (size_t)(3 * (tw + 2)) * (size_t)(round_up(c, k->nr / 2) * 2);
+    return (size_t)(3 * (tw + 2)) * (size_t)(round_up(c, k->panel_nr / 2) * 2);
 }
 
 static size_t piece_bytes(const zn_kernels *k, int tw, int c)
 {
-    return (wide_len(k, tw, c) + (size_t)((tw + 2) * (k->nr + 3 * round_up(c, k->vl)))) * sizeof(float);
+    return (wide_len(k, tw, c) + (size_t)((tw + 2) * (k->panel_nr + 3 * round_up(c, k->vl)))) * sizeof(float);
 }
 
 static void strip_item(void *cookie, int item, int worker)
@@ -211,7 +214,7 @@ static void strip_item(void *cookie, int item, int worker)
     p.a = imax(p.j0 - 1, 0);
     p.b = imin(p.j1 + 1, job->x.w);
     p.zeros = p.wide + wide_len(k, job->tw, job->x.c);
-    p.u = p.zeros + (job->tw + 2) * k->nr;
+    p.u = p.zeros + (job->tw + 2) * k->panel_nr;
     p.g = p.u + len;
     p.v = p.g + len;
     memset(p.wide, 0, (size_t)((char *)p.u - (char *)p.wide)); /* the border stays */
@@ -226,7 +229,7 @@ static void strip_item(void *cookie, int item, int worker)
 bool zn_cpu_gated_strips(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_gated *w)
 {
     const zn_kernels *k = d->k;
-    strip_job job = { .d = d, .y = y, .x = x, .w = w, .tw = WIDEST / k->mr * k->mr - 2 };
+    strip_job job = { .d = d, .y = y, .x = x, .w = w };
     float *at = d->shared;
     size_t whole;
     int strips, pieces;
@@ -243,12 +246,13 @@ bool zn_cpu_gated_strips(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_gated *w)
     job.pw3 = pack(&at, k, &w->pw3, 2);
     job.pw4 = pack(&at, k, &w->pw4, 1);
 
-    /* With the pixel on either side, and without it, the width is as many tiles of gemm. */
+    /* With the pixel on either side, and without it, the width is as many tiles of a panel. */
+    job.tw = WIDEST / k->panel_step * k->panel_step - 2;
     while (job.tw > 2 * k->mr && piece_bytes(k, job.tw, x.c) > BUDGET)
-        job.tw -= k->mr;
+        job.tw -= k->panel_step;
     assert(piece_bytes(k, job.tw, x.c) <= ZN_SCRATCH);
     job.across = (x.w + job.tw - 1) / job.tw;
-    job.tw = imin(job.tw, round_up((x.w + job.across - 1) / job.across + 2, k->mr) - 2);
+    job.tw = imin(job.tw, round_up((x.w + job.across - 1) / job.across + 2, k->panel_step) - 2);
     strips = x.n * job.across;
     pieces = zn_pool_size(d->pool) > 1 ? PIECES * zn_pool_size(d->pool) : 1;
     job.th = imin(imax((int)((int64_t)x.h * strips / pieces), LOWEST), x.h);

@@ -70,15 +70,16 @@ typedef ZN_DECL_NARROW(zn_narrow_fn);
  * panel, some outputs of a 1x1 convolution: with q[r][o] = w[0][o] + sum x[r][c] * w[1 + c][o], c < k
  *     y[r][o] = q[r][o], plus res[r][o] if there is a res, for o < n
  *     gate: y[r][o] = q[r][o] * q[r][o + n/2], for o < n/2
- * w has rows of n rounded up to whole vectors, NR at most; k is whole vectors, and so is n/2 of a gate.
+ * w has rows of n rounded up to whole vectors, NR at most; k is a multiple of 4, and n/2 of a gate is whole vectors.
+ * A gate brings the pixels `ahead` nearer meanwhile, a cache line of each.
  * gate3, a row of a depthwise 3x3: with q[p][c] = w[0][c] + sum x[u][p + v][c] * w[1 + 3u + v][c], u, v < 3
  *     y[p][c] = q[p][c] * q[p][c + width/2], for c < width/2
- * whose pixels p of x and rows of w are `width` floats, 2 or, if NR is more, 4 vectors.
+ * whose pixels p of x and rows of w are `width` floats, panel_nr or 2 vectors.
  * norm_rows, a layer norm: y[p] = (x[p] - mean) / sqrt(var + eps), filled up with zeros to whole vectors. */
 typedef struct zn_panel {
     float *y;
-    const float *x, *w, *res;
-    size_t y_ld, x_ld, res_ld;
+    const float *x, *w, *res, *ahead;
+    size_t y_ld, x_ld, res_ld, ahead_ld;
     int rows, k, n;
     bool gate;
 } zn_panel;
@@ -221,6 +222,8 @@ typedef ZN_DECL_PEAK(zn_peak_fn);
 
 typedef struct zn_kernels {
     int vl, mr, nr; /* vector length; the tile of gemm */
+    int panel_nr;   /* outputs of a panel in a gated block: 2 vectors or more, NR at most ... */
+    int panel_step; /* ... and what the pixels of a row had better be a multiple of */
     zn_gemm_fn *gemm; /* NULL: convolution and attention run as their plain formulas (formula.c) */
     zn_depthwise_fn *depthwise; /* NULL likewise, as are the next seven */
     zn_depthwise3_fn *depthwise3;

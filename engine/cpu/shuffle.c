@@ -4,7 +4,8 @@
 
 #include "device.h"
 
-enum { PIXELS = 8 };
+/* Of x, shuffled at a time if y is more than a copy of it: the more of the two. */
+enum { PIXELS = 8, NUMBERS = 1024 };
 
 typedef struct move_job {
     zn_cpu *d;
@@ -121,6 +122,18 @@ static void shuffle_row(void *cookie, int item, int worker)
     }
 }
 
+/* n pixels of y, from p on, with the tail; at once where they and those of the residual follow each other. */
+static void finish_pixels(const move_job *job, const float *from, size_t p, int n)
+{
+    const zn_tensor *res = job->t.residual;
+    const size_t c = (size_t)job->y.c;
+    const bool at_once = job->y.ld == job->y.c && (!res || res->ld == job->y.c);
+
+    for (int i = 0; i < (at_once ? 1 : n); i++, p++, from += c)
+        job->d->k->map(job->y.data + p * (size_t)job->y.ld, from, NULL, NULL, zn_residual_at(&job->t, p),
+                       at_once ? (size_t)n * c : c, &job->t);
+}
+
 /* By two: an item is a row of x, two of y. */
 static void shuffle2_row(void *cookie, int item, int worker)
 {
@@ -129,24 +142,20 @@ static void shuffle2_row(void *cookie, int item, int worker)
     const zn_tail *t = &job->t;
     float *fine[2] = { pixel(y, item / x.h, item % x.h * 2, 0), pixel(y, item / x.h, item % x.h * 2 + 1, 0) };
     bool plain = !t->pre && !t->post && t->gain == 1 && !t->residual;
+    int most = plain ? x.w : NUMBERS / x.c > PIXELS ? NUMBERS / x.c : PIXELS;
     size_t ld = (size_t)y.ld;
 
     if (!plain) { /* a piece of the rows at a time, through scratch memory */
         fine[0] = zn_cpu_scratch(job->d, worker);
-        fine[1] = fine[0] + 2 * PIXELS * (size_t)y.c;
+        fine[1] = fine[0] + 2 * (size_t)most * (size_t)y.c;
         ld = (size_t)y.c;
     }
-    for (int j = 0; j < x.w; j += plain ? x.w : PIXELS) {
-        int some = plain || x.w - j < PIXELS ? x.w - j : PIXELS;
+    for (int j = 0; j < x.w; j += most) {
+        int some = x.w - j < most ? x.w - j : most;
 
         job->d->k->shuffle2(fine, ld, pixel(x, item / x.h, item % x.h, j), (size_t)x.ld, some, y.c, false);
-        for (int i = 0; i < 4 * some && !plain; i++) {
-            int u = i / (2 * some), v = i % (2 * some);
-            size_t p = ((size_t)item * 2 + (size_t)u) * (size_t)y.w + (size_t)(2 * j + v);
-
-            job->d->k->map(y.data + p * (size_t)y.ld, fine[u] + (size_t)v * ld, NULL, NULL, zn_residual_at(t, p),
-                           (size_t)y.c, t);
-        }
+        for (int u = 0; u < 2 && !plain; u++)
+            finish_pixels(job, fine[u], ((size_t)item * 2 + (size_t)u) * (size_t)y.w + (size_t)(2 * j), 2 * some);
     }
 }
 

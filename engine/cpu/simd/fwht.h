@@ -173,16 +173,21 @@ static ZN_DECL_SHUFFLE2(ZN_FN(shuffle2))
                 else
                     vf_store(fine[i / 2 % 2] + (size_t)(2 * (j + i / 4) + i % 2) * fine_ld + k, a[i]);
         }
-        for (int p = j; p < j + some; p++)
-            for (int i = 4 * k; i < 4 * c; i++) {
-                float *one = fine[i / 2 % 2] + (size_t)(2 * p + i % 2) * fine_ld + i / 4;
-                float *four = coarse + (size_t)p * coarse_ld + i;
+        for (int p = j; p < j + some; p++) {
+            float *upper = fine[0] + (size_t)(2 * p) * fine_ld, *lower = fine[1] + (size_t)(2 * p) * fine_ld;
 
-                if (back)
-                    *four = *one;
-                else
-                    *one = *four;
+            for (int i = k; i < c; i++) {
+                float *four = coarse + (size_t)p * coarse_ld + 4 * i;
+
+                if (back) {
+                    four[0] = upper[i], four[1] = upper[fine_ld + (size_t)i];
+                    four[2] = lower[i], four[3] = lower[fine_ld + (size_t)i];
+                } else {
+                    upper[i] = four[0], upper[fine_ld + (size_t)i] = four[1];
+                    lower[i] = four[2], lower[fine_ld + (size_t)i] = four[3];
+                }
             }
+        }
     }
 }
 

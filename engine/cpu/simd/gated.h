@@ -31,38 +31,83 @@ INLINE void panel_store(const vf *acc, const zn_panel *g, const int row, const i
     }
 }
 
-/* MR pixels from `row` on; the last ones are repeated to be MR, and not stored. */
-INLINE void panel_tile(const zn_panel *g, const int row, const int nv, const enum panel_end end)
-{
-    const int mr = MR, left = g->rows - row;
-    const float *x[MR], *w = g->w + nv * VL;
-    vf acc[MR][NV];
+/* Where lanes are spread from memory, three pixels share a pointer: there are not enough registers for one each. */
+enum { PANEL_SHARE = VK == 1 ? 3 : 1, PANEL_MOST = 12 };
 
-    UNROLL for (int r = 0; r < mr; r++) {
-        x[r] = g->x + (size_t)(row + (r < left ? r : left - 1)) * g->x_ld;
+/* How many pixels of a tile of mr have been before if it ends with the last one. */
+static inline int panel_skip(int left, int mr)
+{
+    return left < mr ? mr - left : 0;
+}
+
+/* mr pixels from `row` on, of which the first `skip` are not stored. */
+INLINE void panel_tile(const zn_panel *g, const int row, const int skip, const int mr, const int nv,
+                       const enum panel_end end)
+{
+    const size_t ld = g->x_ld;
+    const float *x[PANEL_MOST], *w = g->w + nv * VL;
+    const float *ahead = end == PANEL_GATE ? g->ahead + (size_t)row * g->ahead_ld : g->x;
+    const float *y = g->y + (size_t)row * g->y_ld;
+    vf acc[PANEL_MOST][NV];
+
+    UNROLL for (int r = 0; r < mr; r++, ahead += g->ahead_ld, y += g->y_ld) {
+        if (r % PANEL_SHARE == 0)
+            x[r / PANEL_SHARE] = g->x + (size_t)(row + r) * ld;
         UNROLL for (int j = 0; j < nv; j++)
             acc[r][j] = vf_load(g->w + j * VL);
+        if (end == PANEL_GATE)
+            __builtin_prefetch(ahead, 0, 2);
+        UNROLL for (int j = 0; j < nv && end == PANEL_RES && VK == 1; j++) /* on its way while the sums are made */
+            __builtin_prefetch(y + j * VL, 1);
     }
     for (int c = 0; c < g->k; c += 4, w += 4 * nv * VL) {
-        va a[MR];
+        va a[PANEL_MOST];
 
-        UNROLL for (int r = 0; r < mr; r++)
-            a[r] = va_load(x[r] + c);
+        UNROLL for (int r = 0; r < mr; r++) {
+            if (PANEL_SHARE > 1 && r % PANEL_SHARE == 0)
+                __asm__("" : "+r"(x[r / PANEL_SHARE])); /* or gcc makes a pointer for each pixel, in memory */
+            a[r] = va_load(x[r / PANEL_SHARE] + (size_t)(r % PANEL_SHARE) * ld);
+        }
         GEMM_STEP(acc, 0);
         GEMM_STEP(acc, 1);
         GEMM_STEP(acc, 2);
         GEMM_STEP(acc, 3);
+        UNROLL for (int r = 0; r < mr; r += PANEL_SHARE)
+            x[r / PANEL_SHARE] += 4;
     }
     UNROLL for (int r = 0; r < mr; r++)
-        if (r < left)
+        if (r >= skip)
             panel_store(acc[r], g, row + r, nv, end);
 }
 
-#define PANEL_ROWS(nv, name, end)                                                    \
-    static __attribute__((noinline)) void panel_##name##_##nv(const zn_panel *g)     \
-    {                                                                                \
-        for (int row = 0; row < g->rows; row += MR)                                  \
-            panel_tile(g, row, nv, end);                                             \
+/* All pixels: tiles of PANEL_MR, then of 8 or 4; the last begins so much earlier that it is full. */
+#define PANEL_TILE(nv, name, end, mr)                                                                      \
+    static __attribute__((noinline)) void panel_##name##_##nv##_##mr(const zn_panel *g, int row, int skip) \
+    {                                                                                                      \
+        panel_tile(g, row, skip, mr, nv, end);                                                             \
+    }
+#define PANEL_ROWS(nv, name, end)                                                                          \
+    PANEL_TILE(nv, name, end, 1)                                                                           \
+    PANEL_TILE(nv, name, end, 4)                                                                           \
+    PANEL_TILE(nv, name, end, 8)                                                                           \
+    static __attribute__((noinline)) void panel_##name##_##nv(const zn_panel *g)                           \
+    {                                                                                                      \
+        const int most = PANEL_MR(nv), rows = g->rows;                                                     \
+        int row = 0;                                                                                       \
+                                                                                                           \
+        for (; rows >= most && rows - row > (most > 8 ? 8 : 4); row += most) {                             \
+            int skip = panel_skip(rows - row, most);                                                       \
+                                                                                                           \
+            panel_tile(g, row - skip, skip, most, nv, end);                                                \
+        }                                                                                                  \
+        for (int mr; row < rows; row += mr) {                                                              \
+            int skip;                                                                                      \
+                                                                                                           \
+            mr = most > 8 && rows - row > 4 && rows >= 8 ? 8 : rows >= 4 ? 4 : 1;                          \
+            skip = panel_skip(rows - row, mr);                                                             \
+            (mr == 8 ? panel_##name##_##nv##_8 : mr == 4 ? panel_##name##_##nv##_4 : panel_##name##_##nv##_1)( \
+                g, row - skip, skip);                                                                      \
+        }                                                                                                  \
     }
 #define PANEL(nv)                                                                    \
     PANEL_ROWS(nv, plain, PANEL_PLAIN)                                               \
@@ -125,11 +170,11 @@ INLINE void depthwise3(vf *acc, const float *const x[3], const size_t x_ld[3], c
         UNROLL for (int v = 0; v < 3; v++) {
             const float *from = w + (size_t)(1 + 3 * u + v) * w_ld;
 
-            tap[v] = m == VL ? vf_load(from) : vf_load_n(from, m);
+            tap[v] = vf_keep(m == VL ? vf_load(from) : vf_load_n(from, m));
         }
         UNROLL for (int q = 0; q < pixels + 2; q++) {
             const float *from = x[u] + (size_t)q * x_ld[u];
-            vf in = m == VL ? vf_load(from) : vf_load_n(from, m);
+            vf in = vf_keep(m == VL ? vf_load(from) : vf_load_n(from, m));
 
             UNROLL for (int v = 2; v >= 0; v--)
                 if (q - v >= 0 && q - v < pixels)
@@ -156,23 +201,22 @@ INLINE void gate3_row(float *y, size_t y_ld, const float *const x[3], const floa
                       const int width)
 {
     for (int i = 0; i < width / 2; i += VL) {
-        int p = 0;
+        for (int q = 0; q < pixels && pixels >= GATE_PIXELS; q += GATE_PIXELS) { /* the last begins early, to be full */
+            int p = q + GATE_PIXELS <= pixels ? q : pixels - GATE_PIXELS;
 
-        for (; p + GATE_PIXELS <= pixels; p += GATE_PIXELS)
             gate3_part(y + (size_t)p * y_ld + i, y_ld, x, (size_t)(p * width + i), w + i, width, GATE_PIXELS);
-        for (; p < pixels; p++)
+        }
+        for (int p = 0; p < pixels && pixels < GATE_PIXELS; p++)
             gate3_part(y + (size_t)p * y_ld + i, y_ld, x, (size_t)(p * width + i), w + i, width, 1);
     }
 }
 
 static ZN_DECL_GATE3(ZN_FN(gate3))
 {
-    if (width == 2 * VL)
+    if (width == PANEL_NV * VL)
+        gate3_row(y, y_ld, x, w, pixels, PANEL_NV * VL);
+    else /* the last panel of an odd number of vectors */
         gate3_row(y, y_ld, x, w, pixels, 2 * VL);
-#if ZN_MANY_REGISTERS
-    else
-        gate3_row(y, y_ld, x, w, pixels, 4 * VL);
-#endif
 }
 
 /* The same as a convolution of its own: pixels from p on, m channels from i on. */
@@ -216,67 +260,79 @@ static ZN_DECL_DEPTHWISE3(ZN_FN(depthwise3))
 
 /* ---- layer norm --------------------------------------------------------------------------------------- */
 
-enum { NORM_PIXELS = 16 }; /* at a time: no pixel waits for its own sums, division and root */
+/* Pixels at a time, some vectors full of them: none waits for its own sums, division and root. */
+enum { NORM_PIXELS = VL < 16 ? 16 : 32 };
 
-/* The sum of whole vectors of x, or of the squares of what is left of them without the mean. */
-INLINE float norm_sum(const float *x, size_t n, vf start, const vf *mean)
+/* VL pixels: sum[p] = the sum of pixel p, or of the squares of what is left of it without mean[p].  They are added up
+ * across lanes together.  Whole vectors only; rest[p] is what the other channels add. */
+INLINE void norm_sums(float *sum, const float *x, const size_t ld, size_t whole, const vf *rest, const float *mean)
 {
-    vf sum[4] = { start, vf_set(0), vf_set(0), vf_set(0) };
-    size_t i = 0;
+    const bool squares = mean != NULL;
+    vf acc[VL];
 
-    for (; i + 4 * VL <= n; i += 4 * VL)
-        UNROLL for (int j = 0; j < 4; j++) {
-            vf v = vf_load(x + i + j * VL);
+    UNROLL for (int p = 0; p < VL; p++)
+        acc[p] = rest ? rest[p] : vf_set(0);
+    for (size_t i = 0; i < whole; i += VL) {
+        const float *at = x + i;
 
-            if (mean)
-                v = vf_sub(v, *mean);
-            sum[j] = mean ? vf_fma(v, v, sum[j]) : vf_add(v, sum[j]);
+        if (VK == 1)
+            __asm__("" : "+r"(mean)); /* or gcc spreads all of it before the loop, into more registers than there are */
+        UNROLL for (int p = 0; p < VL; p++, at += ld) {
+            vf v = vf_load(at);
+
+            if (squares)
+                v = vf_sub(v, vf_set(mean[p]));
+            acc[p] = squares ? vf_fma(v, v, acc[p]) : vf_add(v, acc[p]);
         }
-    for (; i < n; i += VL) {
-        vf v = mean ? vf_sub(vf_load(x + i), *mean) : vf_load(x + i);
-
-        sum[0] = mean ? vf_fma(v, v, sum[0]) : vf_add(v, sum[0]);
     }
-    return vf_sum(vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3])));
+    vf_store(sum, vf_sums(acc));
 }
 
-/* At most NORM_PIXELS pixels. */
-static void norm_some(float *y, size_t y_ld, const float *x, size_t x_ld, int pixels, int c, float eps)
+/* The last m channels of VL pixels without their means, squared; they are put aside in y with zeros behind them. */
+INLINE void norm_rest(vf *rest, float *y, size_t y_ld, const float *x, size_t x_ld, size_t m, const float *mean)
 {
-    const size_t whole = (size_t)c / VL * VL, m = (size_t)c - whole;
-    const vf part = vf_set(1 / (float)c), zero = vf_set(0);
-    float mean[NORM_PIXELS] = { 0 }, inv[NORM_PIXELS] = { 0 };
+    for (int p = 0; p < VL; p++) {
+        float *to = y + (size_t)p * y_ld;
 
-    for (int p = 0; p < pixels; p++) {
+        vf_store(to, vf_sub(vf_load_n(x + (size_t)p * x_ld, m), vf_set(mean[p])));
+        rest[p] = vf_load_n(to, m); /* the lanes past the end held -mean */
+        vf_store(to, rest[p]);
+        rest[p] = vf_mul(rest[p], rest[p]);
+    }
+}
+
+/* At most NORM_PIXELS pixels, whole vectors of them (or, with steps of 0, VL times the same); m = c % VL. */
+INLINE void norm_some(float *y, size_t y_ld, const float *x, size_t x_ld, int pixels, int c, float eps, const size_t m)
+{
+    const size_t whole = (size_t)c - m;
+    const vf part = vf_set(1 / (float)c);
+    float mean[NORM_PIXELS], inv[NORM_PIXELS];
+    vf rest[VL];
+
+    for (int p = 0; p < pixels; p += VL) {
         const float *from = x + (size_t)p * x_ld;
 
-        mean[p] = norm_sum(from, whole, m ? vf_load_n(from + whole, m) : zero, NULL);
-    }
-    for (int p = 0; p < NORM_PIXELS; p += VL)
+        for (int q = 0; q < VL && m; q++)
+            rest[q] = vf_load_n(from + (size_t)q * x_ld + whole, m);
+        norm_sums(mean + p, from, x_ld, whole, m ? rest : NULL, NULL);
         vf_store(mean + p, vf_mul(vf_load(mean + p), part));
-    for (int p = 0; p < pixels; p++) {
-        const float *from = x + (size_t)p * x_ld;
-        float *end = y + (size_t)p * y_ld + whole;
-        vf mu = vf_set(mean[p]), rest = zero;
-
-        if (m) { /* the lanes past the end hold -mean: put aside, they come back as 0 */
-            vf_store(end, vf_sub(vf_load_n(from + whole, m), mu));
-            rest = vf_load_n(end, m);
-            vf_store(end, rest);
-            rest = vf_mul(rest, rest);
-        }
-        inv[p] = norm_sum(from, whole, rest, &mu);
     }
-    for (int p = 0; p < NORM_PIXELS; p += VL)
+    for (int p = 0; p < pixels; p += VL) {
+        const float *from = x + (size_t)p * x_ld;
+
+        if (m)
+            norm_rest(rest, y + (size_t)p * y_ld + whole, y_ld, from + whole, x_ld, m, mean + p);
+        norm_sums(inv + p, from, x_ld, whole, m ? rest : NULL, mean + p);
         vf_store(inv + p, vf_div(vf_set(1), vf_sqrt(vf_fma(vf_load(inv + p), part, vf_set(eps)))));
-    for (int p = 0; p < pixels; p++) {
+    }
+    for (int p = 0; p < (y_ld ? pixels : 1); p++) {
         const float *from = x + (size_t)p * x_ld;
         float *to = y + (size_t)p * y_ld;
         vf mu = vf_set(mean[p]), r = vf_set(inv[p]);
         size_t i = 0;
 
-        for (; i + 4 * VL <= whole; i += 4 * VL)
-            UNROLL for (int j = 0; j < 4; j++)
+        for (; i + 2 * VL <= whole; i += 2 * VL)
+            UNROLL for (int j = 0; j < 2; j++)
                 vf_store(to + i + j * VL, vf_mul(vf_sub(vf_load(from + i + j * VL), mu), r));
         for (; i < whole; i += VL)
             vf_store(to + i, vf_mul(vf_sub(vf_load(from + i), mu), r));
@@ -285,9 +341,29 @@ static void norm_some(float *y, size_t y_ld, const float *x, size_t x_ld, int pi
     }
 }
 
+static __attribute__((noinline)) void norm_whole(float *y, size_t y_ld, const float *x, size_t x_ld, int pixels, int c,
+                                                 float eps)
+{
+    norm_some(y, y_ld, x, x_ld, pixels, c, eps, 0);
+}
+
+static __attribute__((noinline)) void norm_part(float *y, size_t y_ld, const float *x, size_t x_ld, int pixels, int c,
+                                                float eps)
+{
+    norm_some(y, y_ld, x, x_ld, pixels, c, eps, (size_t)(c % VL));
+}
+
+/* The last vector of pixels begins so much earlier that it is full; of fewer pixels, each is taken VL times. */
 static ZN_DECL_NORM_ROWS(ZN_FN(norm_rows))
 {
-    for (int p = 0; p < pixels; p += NORM_PIXELS)
-        norm_some(y + (size_t)p * y_ld, y_ld, x + (size_t)p * x_ld, x_ld,
-                  pixels - p < NORM_PIXELS ? pixels - p : NORM_PIXELS, c, eps);
+    const bool few = pixels < VL;
+
+    for (int p = 0, some; p < pixels; p += some) {
+        int from = few || pixels - p >= VL ? p : pixels - VL;
+
+        some = few ? VL : pixels - from < NORM_PIXELS ? (pixels - from) / VL * VL : NORM_PIXELS;
+        (c % VL ? norm_part : norm_whole)(y + (size_t)from * y_ld, few ? 0 : y_ld, x + (size_t)from * x_ld,
+                                          few ? 0 : x_ld, some, c, eps);
+        some = few ? 1 : from + some - p;
+    }
 }

@@ -4,13 +4,6 @@
  * Loops over rows and vectors have constant bounds and are unrolled, so that acc stays in registers;
  * the lane of va_fma must be a literal, hence the macro for one step in k. */
 
-#define INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 32")
-#endif
-
 /* Adds the products of channel `lane` of all rows to sum; w points to its nv vectors of weights.  Where lanes
  * multiply, a vector of weights is loaded right before its use: multipliers are faster on numbers that have just
  * come from memory (the bare loop on Neoverse V1: 77 -> 92 % of peak).  Where lanes are spread from memory, that is done once. */
@@ -60,6 +53,9 @@ INLINE void gemm_tile(const zn_product *g, const int row, const int mr, const in
             acc[r][j] = g->first ? vf_set(0) : vf_load(partial + (r * nv + j) * VL);
     UNROLL for (int r = 0; r < mr; r++)
         odd[r][0] = vf_set(0);
+    UNROLL for (int r = 0; r < mr && VK == 1; r++) /* y is on its way while the sums are made */
+        for (int j = 0; j < nv * VL && r < left && g->last; j += 16)
+            __builtin_prefetch(g->y[row + r] + g->y_off + j, 1);
 
     for (int tap = 0; tap < g->taps; tap++) {
         const float *w = g->w + (size_t)tap * g->w_tap;
@@ -71,6 +67,9 @@ INLINE void gemm_tile(const zn_product *g, const int row, const int mr, const in
 
             x[r] = p == g->zeros ? p : p + g->off;
         }
+        for (int i = 0; i < g->k && VK == 1 && mr == MR && left > MR; i += 16) /* the pixels of the next tile */
+            UNROLL for (int r = 0; r < mr; r++)
+                __builtin_prefetch(pixels[(g->taps + tap) * MR + r] + g->off + i, 0, 2);
         for (; VK == 4 && c + 4 <= g->k; c += 4, w += 4 * nv * VL) {
             va a[MR];
 

@@ -4,7 +4,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { VL = 8, MR = 6, NV = 2, VK = 1, PAIR = 1 };
+#include "unroll.h"
+
+enum { VL = 8, MR = 6, NV = 2, VK = 1, PAIR = 1, PANEL_NV = 2, PANEL_STEP = 2 };
+#define PANEL_MR(nv) ((nv) == 1 ? 12 : 6)
 #define ZN_FN(name) name##_avx2
 
 typedef __m256 vf;
@@ -37,6 +40,20 @@ static inline float vf_sum(vf a)
 
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+static inline vf vf_sums(const vf a[VL])
+{
+    vf low = _mm256_hadd_ps(_mm256_hadd_ps(a[0], a[1]), _mm256_hadd_ps(a[2], a[3]));
+    vf high = _mm256_hadd_ps(_mm256_hadd_ps(a[4], a[5]), _mm256_hadd_ps(a[6], a[7]));
+
+    return _mm256_add_ps(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31));
+}
+
+static inline vf vf_keep(vf x)
+{
+    __asm__("" : "+x"(x));
+    return x;
 }
 
 static inline float vf_top(vf a)
@@ -88,21 +105,21 @@ static inline void vf_transpose(vf a[VL])
 {
     vf b[VL];
 
-    for (int i = 0; i < 8; i += 2) {
+    UNROLL for (int i = 0; i < 8; i += 2) {
         b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
         b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
     }
-    for (int i = 0; i < 8; i += 4) { /* columns 0 and 4, 1 and 5, ... of four rows */
+    UNROLL for (int i = 0; i < 8; i += 4) { /* columns 0 and 4, 1 and 5, ... of four rows */
         a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
         a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
         a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
         a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
     }
-    for (int i = 0; i < 4; i++) {
+    UNROLL for (int i = 0; i < 4; i++) {
         b[i] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x20);
         b[i + 4] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x31);
     }
-    for (int i = 0; i < 8; i++)
+    UNROLL for (int i = 0; i < 8; i++)
         a[i] = b[i];
 }
 
@@ -120,4 +137,11 @@ static inline void vf_store4(float *p, size_t step, vf x)
 typedef const float *va;
 static inline va va_load(const float *p) { return p; }
 static inline va va_load1(const float *p) { return p; }
-#define va_fma(acc, b, a, lane) _mm256_fmadd_ps(_mm256_broadcast_ss((a) + (lane)), b, acc)
+/* acc + a * b, where acc is: gcc likes to put the sum elsewhere, and copies and spills the other sums for it. */
+static inline vf fma_in_place(vf acc, vf a, vf b)
+{
+    __asm__("vfmadd231ps %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b));
+    return acc;
+}
+
+#define va_fma(acc, b, a, lane) fma_in_place(acc, b, _mm256_broadcast_ss((a) + (lane)))

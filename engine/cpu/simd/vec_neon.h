@@ -3,6 +3,9 @@
  *
  * Every vec_*.h defines the same things, and the kernels of this folder use nothing else:
  *   VL, MR, NV    vector length; the register tile of gemm: MR pixels x NV vectors
+ *   PANEL_MR(nv)  pixels of a tile of `panel` that is nv vectors wide
+ *   PANEL_NV      how wide a gated block makes its panels: narrow ones let the weights stay in L1
+ *   PANEL_STEP    what its rows had better be a multiple of
  *   vf            VL floats;  *_n: only the first n of them, 0 < n < VL, the others read as 0
  *   va            multipliers of one pixel; va_fma(acc, b, a, lane) = acc + b * a[lane]
  *   PAIR          how many vectors scattered stores should take at a time: vf_store2 of two neighbours where one
@@ -13,7 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { VL = 4, MR = 5, NV = 4, VK = 4, PAIR = 2 };
+#include "unroll.h"
+
+enum { VL = 4, MR = 5, NV = 4, VK = 4, PAIR = 2, PANEL_NV = 4, PANEL_STEP = 5 };
+#define PANEL_MR(nv) 5
 #define ZN_FN(name) name##_neon
 
 typedef float32x4_t vf;
@@ -44,6 +50,12 @@ static inline vmask vf_less(vf a, vf b) { return vcltq_f32(a, b); }
 static inline vf vf_select(vmask m, vf yes, vf no) { return vbslq_f32(m, yes, no); }
 static inline float vf_sum(vf a) { return vaddvq_f32(a); }
 static inline float vf_top(vf a) { return vmaxvq_f32(a); }
+
+/* Lane i: the sum of a[i]. */
+static inline vf vf_sums(const vf a[VL]) { return vpaddq_f32(vpaddq_f32(a[0], a[1]), vpaddq_f32(a[2], a[3])); }
+
+/* x in a register, for those who would rather load it again for each use (x86). */
+static inline vf vf_keep(vf x) { return x; }
 
 /* 2^n for whole n from -126 to 127. */
 static inline vf vf_exp2(vf n)

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT */
+/* unroll.h - for loops over vectors: only what is inlined and unrolled has its arrays in registers. */
+#define INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#endif
