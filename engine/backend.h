@@ -123,7 +123,7 @@ typedef enum zn_filter { ZN_NEAREST, ZN_BILINEAR } zn_filter; /* pixel centres a
 
 /* What a run computes with.  Inputs and outputs of a model are float32 always; between its layers, with
  * fp16 or bf16, tensors are of that type (sums are float32 always).  tf32: float32 tensors, products of
- * convolutions rounded to 10 bits. */
+ * convolutions rounded to 10 bits.  fp8: fp16, and the convolutions that gain by it multiply numbers of 8 bits. */
 typedef enum zn_precision { ZN_FP32, ZN_TF32, ZN_FP16_MATH, ZN_BF16_MATH, ZN_FP8_MATH, ZN_N_PRECISIONS } zn_precision;
 
 extern const char *const zn_precision_names[ZN_N_PRECISIONS]; /* "fp32", ...; ops.c */

@@ -165,7 +165,7 @@ static inline size_t zn_array_len(const zn_array *a)
 }
 
 typedef struct zn_job {          /* a zeroed one, or NULL, is the default */
-    const char *const *set;      /* "key=value", n_set of them; "precision=" fp32, tf32, fp16 or bf16 is for all
+    const char *const *set;      /* "key=value", n_set of them; "precision=" fp32, tf32, fp16, bf16 or fp8 is for all
                                     models, where the engine has it */
     int n_set;
     size_t max_memory;           /* bytes a forward may take; 0: $ZENITH_MEMORY (MiB) or 448 MiB, on a GPU

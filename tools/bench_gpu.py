@@ -107,7 +107,7 @@ def main():
             best = min(found.values())
             for k, v in found.items():
                 print(f"  PyTorch {k:10} fp16 {v:8.3f} ms")
-            for precision in ("fp16", "bf16", "tf32", "fp32"):
+            for precision in ("fp8", "fp16", "bf16", "tf32", "fp32"):  # fp8: TAESD's 64 channels stay fp16
                 r = ours(a.zenith, f"taesd-{half}", "512x512", precision, "--weights", path)
                 if r:
                     print(f"  Zenith             {precision} {r['device_ms']:8.3f} ms {best / r['device_ms']:6.2f}x PyTorch's best"
@@ -115,8 +115,9 @@ def main():
                           f"; in all {r['ms']:.2f} ms")
     for model, size in (("denoise-fast", "6000x4000"), ("denoise-balanced", "6000x4000"), ("denoise-balanced", "1024x1024"),
                         ("zenith-lite-encode", "512x512"), ("zenith-lite-decode", "512x512"),
-                        ("zenith-taesd-decode", "512x512"), ("zenith-spectral-decode", "512x512")):
-        for precision in ("fp16", "fp32"):
+                        ("zenith-taesd-decode", "512x512"), ("zenith-spectral-decode", "512x512"),
+                        ("vanilla-taesd-decode", "512x512"), ("conv-baseline-ae", "2048x2048")):
+        for precision in ("fp8", "fp16", "fp32"):
             r = ours(a.zenith, model, size, precision)
             if r:
                 print(f"{model} {size} {precision}: device {r['device_ms']:.3f} ms, in all {r['ms']:.2f} ms, "

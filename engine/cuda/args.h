@@ -18,6 +18,7 @@ typedef struct zn_cuda_tail {
  *     float bias[cout_pad]                         zeros if there is none
  *     float  w32[cout_pad][k_pad]                  rows of outputs; k = (u * kw + v) * cin_pad + c
  *     __half w16[cout_pad][k_pad], __nv_bfloat16 wb16[cout_pad][k_pad]
+ *     float scale8, e4m3 w8[cout_pad][k_pad]       scale8 * w8 is the weight; only where fp8 pays (conv.c)
  * with cin_pad = cin/groups up to a multiple of 8, cout_pad = cout up to a multiple of 64 (each group's outputs are
  * NOT padded apart: row o is output o), k_pad = kh*kw*cin_pad up to a multiple of 32; padding is zeros.
  * Depthwise (groups == cin == cout): instead
@@ -27,6 +28,8 @@ typedef struct zn_cuda_conv {
     zn_cuda_tail tail;
     const float *bias;
     const void *weight; /* of the type that the kernel computes with */
+    const float *scale8; /* NULL: no weights of 8 bits */
+    const void *weight8;
     int32_t kh, kw, stride, groups, cin, cout, pad_t, pad_l, up2;
     int32_t cin_pad, cout_pad, k_pad;
 } zn_cuda_conv;

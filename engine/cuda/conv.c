@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* conv.c - convolutions on the GPU: packing, and which kernel takes which. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "conv_thin.h"
 #include "cuda.h"
 #include "hopper.h"
 
@@ -13,12 +15,24 @@
 typedef struct parts {
     bool depthwise;
     size_t cin_pad, cout_pad, k_pad;
-    size_t w32, w16, wb16, size; /* offsets in bytes, and the whole */
+    size_t w32, w16, wb16, scale8, w8, size; /* offsets in bytes, and the whole; w8 0: none */
 } parts;
 
 static size_t up(size_t x, size_t to)
 {
     return (x + to - 1) / to * to;
+}
+
+/* Where fp8 is worth its roundings, by the layer alone: what a pixel becomes must not depend on the size of a tile.
+ * Rows of 128 channels are read whatever of them is there, so little of the last may be missing.  And a number of x
+ * costs 3 bytes of memory traffic to convert, 0.7 ps at 4.5 TB/s, and each of its products gives 1.1 fs back (570 and 830
+ * TFLOP/s).  With 64 channels nothing is gained, and taef2 would lose 0.5 dB. */
+static bool fp8_pays(const zn_conv *w)
+{
+    const int cin = w->cin, products = w->cout * w->kh * w->kw * (w->up2 ? 4 : 1) / (w->stride * w->stride);
+
+    return w->groups == 1 && cin % 16 == 0 && cin >= 128 && 6 * cin >= 5 * (int)up((size_t)cin, 128) && w->cout >= 64 &&
+           products >= 1024;
 }
 
 static parts parts_of(const zn_conv *w)
@@ -34,6 +48,11 @@ static parts parts_of(const zn_conv *w)
     p.w16 = p.w32 + up(n * sizeof(float), 256);
     p.wb16 = p.w16 + (p.depthwise ? 0 : up(n * 2, 256));
     p.size = p.wb16 + (p.depthwise ? 0 : up(n * 2, 256));
+    if (fp8_pays(w)) {
+        p.scale8 = p.size;
+        p.w8 = p.scale8 + 256;
+        p.size = p.w8 + up(n, 256);
+    }
     return p;
 }
 
@@ -61,6 +80,37 @@ static void pack_dense(char *host, const zn_conv *w, const parts *p, const float
             }
 }
 
+/* e4m3, rounded to the nearest, ties to even: 4 bits of exponent (bias 7), 3 of mantissa, 448 at most. */
+static uint8_t to_e4m3(float x)
+{
+    const uint8_t sign = signbit(x) ? 0x80 : 0;
+    const float mag = fabsf(x);
+    int e;
+
+    if (!(mag < 448))
+        return sign | (isnan(x) ? 0x7f : 0x7e);
+    e = mag < 0x1p-6f ? -6 : ilogbf(mag); /* below 2^-6 numbers are multiples of 2^-9 */
+    return sign | (uint8_t)((e + 6) * 8 + (int)rintf(ldexpf(mag, 3 - e)));
+}
+
+/* One scale for the tensor: a power of two, so that it rounds nothing, which puts the largest weight into 224 .. 448. */
+static void pack_e4m3(char *host, const zn_conv *w, const parts *p)
+{
+    const float *w32 = (const float *)(void *)(host + p->w32);
+    uint8_t *w8 = (uint8_t *)(host + p->w8);
+    const size_t n = (size_t)w->cout * p->k_pad;
+    float top = 0;
+    int e = 0;
+
+    for (size_t i = 0; i < n; i++)
+        top = fmaxf(top, fabsf(w32[i]));
+    if (top > 0x1p-100f && isfinite(top))
+        e = 8 - ilogbf(top) - (ldexpf(top, 8 - ilogbf(top)) > 448);
+    for (size_t i = 0; i < n; i++)
+        w8[i] = to_e4m3(w32[i] * ldexpf(1, e));
+    *(float *)(void *)(host + p->scale8) = ldexpf(1, -e);
+}
+
 void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias)
 {
     zn_cuda *d = dev;
@@ -82,6 +132,8 @@ void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const f
     } else {
         pack_dense(host, w, &p, weight);
     }
+    if (p.w8 && d->cc == 90)
+        pack_e4m3(host, w, &p);
     zn_backend_cuda.upload(dev, w->packed, host, p.size);
     zn_backend_cuda.sync(dev, NULL); /* host may go now */
     free(host);
@@ -101,6 +153,10 @@ zn_cuda_conv zn_cuda_conv_args(const zn_conv *w, zn_type type)
 
     if (p.depthwise)
         a.weight = packed + p.w32;
+    if (p.w8) {
+        a.scale8 = (const float *)(void *)(packed + p.scale8);
+        a.weight8 = packed + p.w8;
+    }
     return a;
 }
 
@@ -129,70 +185,20 @@ static void launch_plain(zn_cuda *d, const char *what, const zn_cuda_conv *a)
     launch(d, what, type_name[a->x.type], n < 65536 ? (unsigned)n : 65536, 1, 0, a);
 }
 
-/* The shapes of conv_mma.cu. */
-static const struct shape {
+/* The ways to compute a dense convolution on tensor cores: a kernel of conv_mma.cu or conv_thin.cu, and its tile. */
+typedef enum family { FEW, THIN, MMA } family;
+
+static const struct way {
+    family family;
     int bm, bn;
     bool half_only;
-} shapes[] = { { 128, 64, false }, { 64, 64, false }, { 128, 128, false }, { 256, 64, true }, { 256, 16, false } };
+} ways[] = {
+    { FEW, 256, 16, true },   { THIN, 128, 64, false }, { THIN, 32, 64, false },  { THIN, 256, 16, false },
+    { THIN, 32, 16, false },  { MMA, 128, 64, false },  { MMA, 64, 64, false },   { MMA, 128, 128, false },
+    { MMA, 256, 64, true },   { MMA, 256, 16, false },  { MMA, 32, 16, false },
+};
 
-enum { N_SHAPES = sizeof shapes / sizeof *shapes };
-
-static void launch_mma(zn_cuda *d, const zn_cuda_conv *a, int i)
-{
-    const struct shape *s = &shapes[i];
-    unsigned stages = 4u * (unsigned)(s->bm + s->bn) * 64, out = (unsigned)s->bm * (unsigned)(s->bn + 4) * 4;
-    const char *kind = a->x.type == ZN_F32 ? d->precision == ZN_TF32 ? "tf32" : "f32" : type_name[a->x.type];
-    char name[64];
-
-    snprintf(name, sizeof name, "conv_mma_%s_%dx%d", kind, s->bm, s->bn);
-    zn_cuda_launch(d, name, blocks(zn_pixels(a->y), (size_t)s->bm), blocks((size_t)a->cout, (size_t)s->bn),
-                   1, 256, stages > out ? stages : out, a);
-}
-
-static bool shape_fits(const zn_cuda_conv *a, const struct shape *s)
-{
-    if (s->half_only && a->x.type == ZN_F32)
-        return false;
-    if (s->bn == 16)
-        return a->cout <= 32;
-    return a->cout > 16 && a->cout_pad % s->bn == 0;
-}
-
-typedef struct trial {
-    zn_cuda *d;
-    zn_cuda_conv a;
-    int way[N_SHAPES], n;
-} trial;
-
-static void try_way(void *cookie, int i)
-{
-    trial *t = cookie;
-
-    launch_mma(t->d, &t->a, t->way[i]);
-}
-
-static void conv_tensor_cores(zn_cuda *d, const zn_cuda_conv *a)
-{
-    trial t = { d, *a, { 0 }, 0 };
-    char key[160];
-    int best = 0;
-
-    if (zn_cuda_hopper_conv(d, a))
-        return;
-    for (int i = 0; i < N_SHAPES; i++)
-        if (shape_fits(a, &shapes[i]))
-            t.way[t.n++] = i;
-    /* Trials write to scratch memory: y may be its own residual.  Too large: the first, the usual one. */
-    t.a.y.data = (float *)(void *)d->scratch;
-    t.a.y.ld = t.a.y.c;
-    t.a.tail.residual.data = NULL;
-    snprintf(key, sizeof key, "conv %s%s %dx%d/%d%s %d>%d %dx%dx%d>%d", type_name[a->x.type],
-             a->x.type == ZN_F32 && d->precision == ZN_TF32 ? " tf32" : "", a->kh, a->kw, a->stride, a->up2 ? " up2" : "",
-             a->cin, a->cout, a->y.n, a->y.h, a->y.w, a->y.type);
-    if (t.n > 1 && zn_pixels(a->y) * (size_t)a->y.c * zn_type_size(a->y.type) <= ZN_CUDA_SCRATCH)
-        best = zn_cuda_best_way(d, key, t.n, try_way, &t);
-    launch_mma(d, a, t.way[best]);
-}
+enum { N_WAYS = sizeof ways / sizeof *ways };
 
 /* Pixels of x begin at multiples of 16 bytes, and so do channels counted by those. */
 static bool in_pieces(const zn_cuda_conv *a)
@@ -200,6 +206,147 @@ static bool in_pieces(const zn_cuda_conv *a)
     int each = a->x.type == ZN_F32 ? 4 : 8;
 
     return a->cin % each == 0 && a->x.ld % each == 0 && ((uintptr_t)a->x.data & 15) == 0;
+}
+
+/* What conv_thin takes: inputs that cannot be copied in pieces, or so few that most of a piece would be padding. */
+static bool is_thin(const zn_cuda_conv *a)
+{
+    const size_t picture = (size_t)a->x.h * (size_t)a->x.w * (size_t)a->x.ld;
+
+    return (a->cin < 8 || !in_pieces(a)) && picture <= INT32_MAX;
+}
+
+/* A network in f16 begins with pictures in float32: conv_thin narrows them as it reads. */
+static bool narrows(const zn_cuda_conv *a)
+{
+    return a->x.type == ZN_F32 && a->y.type == ZN_F16 && is_thin(a);
+}
+
+/* Products are as exact as the result's type has use for. */
+static const char *kind_of(const zn_cuda *d, const zn_cuda_conv *a)
+{
+    if (narrows(a))
+        return "f32_to_f16";
+    if (a->x.type == ZN_F32)
+        return d->precision == ZN_TF32 || a->y.type != ZN_F32 ? "tf32" : "f32";
+    return type_name[a->x.type];
+}
+
+static unsigned at_most(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+static void launch_way(zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
+{
+    const unsigned bm = (unsigned)s->bm, bn = (unsigned)s->bn, wide = blocks((size_t)a->cout, bn);
+    const unsigned tiles = blocks(zn_pixels(a->y), bm);
+    const char *kind = kind_of(d, a);
+    char name[64];
+
+    if (s->family == FEW) {
+        snprintf(name, sizeof name, "conv_few_%s", kind);
+        zn_cuda_launch(d, name, blocks((size_t)a->y.w, ZN_FEW_SIDE), blocks((size_t)a->y.h, ZN_FEW_SIDE),
+                       (unsigned)a->y.n, 256, ZN_FEW_SHARED, a);
+    } else if (s->family == THIN) {
+        const size_t size = a->x.type == ZN_F32 && !narrows(a) ? 4 : 2, k = (size_t)(a->kh * a->kw * a->cin);
+        const int row = k * size < ZN_THIN_CHUNK(s->bm) ? (int)up(k * size, 32) : ZN_THIN_CHUNK(s->bm);
+        const unsigned resident = (unsigned)d->sms * (bm > 32 ? 3 : 4); /* a block takes tile after tile */
+
+        snprintf(name, sizeof name, "conv_thin_%s_%dx%d", kind, s->bm, s->bn);
+        zn_cuda_launch(d, name, at_most(tiles, blocks(resident, wide)), wide, 1, 256,
+                       (unsigned)ZN_THIN_SHARED(s->bm, s->bn, row), a);
+    } else {
+        const unsigned split = s->bm == 32 ? 4 : 1; /* KS of conv_mma.cu */
+        const unsigned stages = 4 * split * (bm + bn) * 64, out = split * bm * (bn + 4) * 4;
+
+        snprintf(name, sizeof name, "conv_mma_%s_%dx%d", kind, s->bm, s->bn);
+        zn_cuda_launch(d, name, tiles, wide, 1, 256, stages > out ? stages : out, a);
+    }
+}
+
+static bool way_fits(const zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
+{
+    const size_t tiles = (size_t)blocks(zn_pixels(a->y), (size_t)s->bm) * blocks((size_t)a->cout, (size_t)s->bn);
+
+    if ((s->family == THIN) != is_thin(a) || (s->half_only && a->x.type == ZN_F32))
+        return false;
+    if (s->family == FEW)
+        return a->kh == 3 && a->kw == 3 && a->stride == 1 && a->pad_t == 1 && a->pad_l == 1 && !a->up2 &&
+               a->cout <= ZN_FEW_MAX && a->y.n <= 65535 && a->y.h <= 65535 * ZN_FEW_SIDE;
+    if (s->bm > 32 && (s->family == THIN || s->bn == 16) && tiles < (size_t)d->sms)
+        return false; /* leaves multiprocessors without work */
+    if (s->family == THIN)
+        return s->bn == 16 ? a->cout <= 16 : a->cout > 16;
+    return s->bn == 16 ? a->cout <= 32 : a->cout > 16 && a->cout_pad % s->bn == 0;
+}
+
+typedef struct trial {
+    zn_cuda *d;
+    zn_cuda_conv a;
+    const struct way *way[N_WAYS];
+    int n;
+} trial;
+
+static void try_way(void *cookie, int i)
+{
+    trial *t = cookie;
+
+    launch_way(t->d, &t->a, t->way[i]);
+}
+
+static void conv_tensor_cores(zn_cuda *d, const zn_cuda_conv *a)
+{
+    trial t = { d, *a, { NULL }, 0 };
+    char key[160];
+    int best = 0;
+
+    if (zn_cuda_hopper_conv8(d, a) || zn_cuda_hopper_conv(d, a))
+        return;
+    for (int i = 0; i < N_WAYS; i++)
+        if (way_fits(d, a, &ways[i]))
+            t.way[t.n++] = &ways[i];
+    /* Trials write to scratch memory: y may be its own residual.  Too large: the first, the usual one. */
+    t.a.y.data = (float *)(void *)d->scratch;
+    t.a.y.ld = t.a.y.c;
+    t.a.tail.residual.data = NULL;
+    /* The ways that fit, as bits: a choice is a number among them. */
+    unsigned fitting = 0;
+    for (int i = 0; i < t.n; i++)
+        fitting |= 1u << (t.way[i] - ways);
+    snprintf(key, sizeof key, "conv %s %dx%d/%d%s %d>%d %dx%dx%d>%d of %x", kind_of(d, a), a->kh, a->kw, a->stride,
+             a->up2 ? " up2" : "", a->cin, a->cout, a->y.n, a->y.h, a->y.w, a->y.type, fitting);
+    if (t.n > 1 && zn_pixels(a->y) * (size_t)a->y.c * zn_type_size(a->y.type) <= ZN_CUDA_SCRATCH)
+        best = zn_cuda_best_way(d, key, t.n, try_way, &t);
+    launch_way(d, a, t.way[best]);
+}
+
+/* Can the depthwise kernels read and write it in vectors? */
+static bool in_vectors(const zn_cuda_conv *a, zn_tensor t)
+{
+    return !t.data || (t.type == a->x.type && (uintptr_t)t.data % 16 == 0 &&
+                       (size_t)t.ld * zn_type_size(t.type) % 16 == 0);
+}
+
+static void conv_depthwise(zn_cuda *d, const zn_cuda_conv *a)
+{
+    size_t n = (size_t)a->y.n, h = (size_t)a->y.h, w = (size_t)a->y.w, c = (size_t)a->cout, strips = 1;
+    unsigned across = blocks((w + 1) / 2 * (c / 4), 256), images = a->y.n < 65535 ? (unsigned)a->y.n : 65535;
+    char name[64];
+
+    if (c % 8 || !in_vectors(a, a->x) || !in_vectors(a, a->y) || !in_vectors(a, a->tail.residual)) {
+        launch_plain(d, "depthwise", a);
+    } else if (a->kh == 3 && a->kw == 3 && a->stride == 1 && !a->up2) {
+        /* strips of 32 rows; of fewer, 4 at least, where that keeps all multiprocessors busy */
+        while (h / strips > 4 && (h / strips > 32 || strips * across * n < 8 * (size_t)d->sms))
+            strips *= 2;
+        strips = strips < 65535 ? strips : 65535;
+        snprintf(name, sizeof name, "conv_depthwise3_%s", type_name[a->x.type]);
+        zn_cuda_launch(d, name, across, (unsigned)strips, images, 256, 0, a);
+    } else {
+        snprintf(name, sizeof name, "conv_depthwise8_%s", type_name[a->x.type]);
+        zn_cuda_launch(d, name, blocks(n * h * ((w + 3) / 4) * (c / 8), 256), 1, 1, 256, 0, a);
+    }
 }
 
 void zn_cuda_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
@@ -211,8 +358,10 @@ void zn_cuda_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_ta
     a.y = y;
     a.tail = zn_cuda_tail_of(t);
     if (parts_of(w).depthwise) {
-        launch_plain(d, "depthwise", &a);
-    } else if (w->groups == 1 && d->cc >= 80 && in_pieces(&a)) {
+        conv_depthwise(d, &a);
+    } else if (w->groups == 1 && d->cc >= 80 && (in_pieces(&a) || is_thin(&a))) {
+        if (narrows(&a))
+            a.weight = zn_cuda_conv_args(w, ZN_F16).weight;
         conv_tensor_cores(d, &a);
     } else {
         zn_cuda_conv plain = zn_cuda_conv_args(w, ZN_F32);

@@ -42,7 +42,7 @@ typedef struct zn_cuda_image {
     int only_cc; /* 0: for every GPU */
 } zn_cuda_image;
 
-enum { ZN_CUDA_N_IMAGES = 9 };
+enum { ZN_CUDA_N_IMAGES = 10 };
 extern const zn_cuda_image zn_cuda_images[ZN_CUDA_N_IMAGES];
 
 static inline zn_cuda_tail zn_cuda_tail_of(zn_tail t)

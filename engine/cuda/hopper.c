@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* hopper.c - which convolutions the kernels of kernels/hopper.cu take, and in what tiles.
  *
- * All of them read and write through tensor maps: numbers of two bytes, 16-byte aligned pixels.  What is outside a
- * picture, or beyond its channels, reads as zero and is not written; so any size fits. */
+ * All of them read and write through tensor maps: numbers of two bytes (of one: x in fp8), 16-byte aligned pixels.
+ * What is outside a picture, or beyond its channels, reads as zero and is not written; so any size fits. */
 #include <stdio.h>
 #include <string.h>
 
@@ -54,9 +54,9 @@ static bool map_out(const zn_cuda *d, zn_hopper_map map[4], zn_tensor y, bool up
     return true;
 }
 
-static bool fits(zn_tensor t, int bytes)
+static bool fits(zn_tensor t)
 {
-    return (t.type == ZN_F16 || t.type == ZN_BF16) && (uintptr_t)t.data % 16 == 0 && t.ld * bytes % 16 == 0;
+    return (t.type == ZN_F16 || t.type == ZN_BF16) && (uintptr_t)t.data % 16 == 0 && t.ld % 8 == 0;
 }
 
 static int ceil_div(int a, int b)
@@ -66,7 +66,8 @@ static int ceil_div(int a, int b)
 
 static zn_hopper_tail tail_of(const zn_cuda_conv *c)
 {
-    return (zn_hopper_tail){ c->bias, 1, c->tail.gain, (int)c->tail.pre, (int)c->tail.post, c->tail.residual.data != NULL };
+    return (zn_hopper_tail){ c->bias, c->scale8, c->tail.gain, (int)c->tail.pre, (int)c->tail.post,
+                             c->tail.residual.data != NULL };
 }
 
 static int at_most(int a, int b)
@@ -139,14 +140,12 @@ static bool conv64(zn_cuda *d, const zn_cuda_conv *c)
 typedef struct tile_kind {
     const char *name;
     int outputs, pixels, n, cycles;
-    int blocks;    /* that work on one tile */
-    bool in_eight; /* there is one for numbers of 8 bits */
+    int blocks; /* that work on one tile */
 } tile_kind;
 
 static const tile_kind kinds[] = {
-    { "256", 128, 256, 256, 1024, 1, true }, { "128_split", 64, 256, 128, 512, 1, true },
-    { "128", 128, 128, 128, 512, 1, false }, { "64_split", 64, 128, 64, 270, 1, false },
-    { "32_split", 64, 64, 32, 200, 1, false }, { "256_pair", 256, 256, 256, 1024, 2, true },
+    { "256", 128, 256, 256, 1024, 1 }, { "128_split", 64, 256, 128, 512, 1 }, { "128", 128, 128, 128, 512, 1 },
+    { "64_split", 64, 128, 64, 270, 1 }, { "32_split", 64, 64, 32, 200, 1 }, { "256_pair", 256, 256, 256, 1024, 2 },
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -185,7 +184,8 @@ static plan plan_tiles(const zn_cuda *d, const zn_cuda_conv *c, const tile_kind 
     return p;
 }
 
-static bool conv(zn_cuda *d, const zn_cuda_conv *c, int bytes, float scale)
+/* bytes: of a number of x and of the weights. */
+static bool conv(zn_cuda *d, const zn_cuda_conv *c, int bytes)
 {
     const int chunks = ceil_div(c->cin * bytes, 128);
     const bool flat = c->kh == 1 && c->kw == 1 && c->stride == 1 && !c->up2 && !c->pad_t && !c->pad_l;
@@ -204,7 +204,7 @@ static bool conv(zn_cuda *d, const zn_cuda_conv *c, int bytes, float scale)
     for (int i = 0; i < 2 * N_KINDS; i++) {
         const plan q = plan_tiles(d, c, &kinds[i % N_KINDS], i >= N_KINDS, flat, h, w, pictures, chunks);
 
-        if ((i >= N_KINDS && (!halo || q.kind->blocks > 1)) || (bytes == 1 && !q.kind->in_eight))
+        if (i >= N_KINDS && (!halo || q.kind->blocks > 1))
             continue;
 #ifdef ZN_HOPPER_TEST
         if (zn_hopper_force && zn_hopper_force != (i >= N_KINDS ? i - N_KINDS + 11 : i + 1))
@@ -222,7 +222,6 @@ static bool conv(zn_cuda *d, const zn_cuda_conv *c, int bytes, float scale)
 
     memset(&a, 0, sizeof a);
     a.tail = tail_of(c);
-    a.tail.scale = scale;
     a.kw = c->kw;
     a.taps = c->kh * c->kw;
     a.chunks = chunks;
@@ -250,33 +249,44 @@ static bool conv(zn_cuda *d, const zn_cuda_conv *c, int bytes, float scale)
                  : map_pixels(d, &a.x, x, bytes, 0, 1, box_w, box_h, c->stride)) ||
         (a.tail.residual && !map_pixels(d, &a.residual, r, 2, 0, 1, out_w, out_h, 1)))
         return false;
-    snprintf(name, sizeof name, "zn_hopper_%s_%s%s_%s", p.halo ? "conv3" : "conv", bytes == 1 ? "e4m3_" : "",
-             y.type == ZN_F16 ? "f16" : "bf16", k->name);
+    snprintf(name, sizeof name, "zn_hopper_%s_%s_%s", p.halo ? "conv3" : "conv",
+             bytes == 1 ? "e4m3" : y.type == ZN_F16 ? "f16" : "bf16", k->name);
     const int grid = at_most(a.tiles, d->sms / k->blocks) * k->blocks;
 
     zn_cuda_launch(d, name, (unsigned)grid, 1, 1, (unsigned)ZN_HOPPER_THREADS(k->n), (unsigned)shared, &a);
     return true;
 }
 
-static bool takes(const zn_cuda *d, const zn_cuda_conv *c, int bytes)
+static bool takes(const zn_cuda *d, const zn_cuda_conv *c)
 {
     const zn_tensor *r = &c->tail.residual;
 
-    return d->cc == 90 && c->groups == 1 && fits(c->x, bytes) && fits(c->y, 2) && c->y.type == c->x.type &&
-           (!r->data || (fits(*r, 2) && r->type == c->y.type && !c->up2)) && c->cin == c->cin_pad && c->cin >= 16 &&
+    return d->cc == 90 && c->groups == 1 && fits(c->x) && fits(c->y) && c->y.type == c->x.type &&
+           (!r->data || (fits(*r) && r->type == c->y.type && !c->up2)) && c->cin == c->cin_pad && c->cin >= 16 &&
            c->cout >= 16;
 }
 
 bool zn_cuda_hopper_conv(zn_cuda *d, const zn_cuda_conv *c)
 {
-    if (!takes(d, c, 2))
+    if (!takes(d, c))
         return false;
     if (c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_t == 1 && c->pad_l == 1 && c->cin == 64 && c->cout == 64)
         return conv64(d, c);
-    return conv(d, c, 2, 1);
+    return conv(d, c, 2);
 }
 
-bool zn_cuda_hopper_conv8(zn_cuda *d, const zn_cuda_conv *c, float scale)
+bool zn_cuda_hopper_conv8(zn_cuda *d, const zn_cuda_conv *c)
 {
-    return takes(d, c, 1) && conv(d, c, 1, scale);
+    const size_t per_pixel = (size_t)c->cin / 16, n = zn_pixels(c->x) * per_pixel;
+    zn_cuda_conv narrow = *c;
+
+    if (d->precision != ZN_FP8_MATH || !c->weight8 || c->x.type != ZN_F16 || !takes(d, c) || n * 16 > ZN_CUDA_SCRATCH)
+        return false;
+    zn_hopper_narrow a = { c->x.data, d->scratch, (uint32_t)c->x.ld, (uint32_t)per_pixel, (uint32_t)n };
+
+    zn_cuda_launch(d, "zn_hopper_narrow_f16", (unsigned)((n + 255) / 256), 1, 1, 256, 0, &a);
+    narrow.x.data = (float *)(void *)d->scratch;
+    narrow.x.ld = c->cin;
+    narrow.weight = c->weight8;
+    return conv(d, &narrow, 1);
 }

@@ -22,7 +22,7 @@ typedef struct zn_hopper_map {
 
 typedef struct zn_hopper_tail {
     const float *bias;
-    float scale; /* of the products: what x and w were divided by, if they are of 8 bits; else 1 */
+    const float *scale; /* of the products, if x and w are of 8 bits */
     float gain;
     int32_t pre, post; /* zn_act */
     int32_t residual;  /* is there one */
@@ -53,6 +53,13 @@ typedef struct zn_hopper_conv {
     int32_t stages, weight_stages;
 } zn_hopper_conv;
 
+/* x of half floats to dense e4m3, 16 numbers (a piece) a thread. */
+typedef struct zn_hopper_narrow {
+    const void *x;
+    void *y;
+    uint32_t ld, per_pixel, n; /* numbers from pixel to pixel of x; pieces of a pixel, and in all */
+} zn_hopper_narrow;
+
 /* An input tile with its neighbours in shared memory: a tap is a shifted start address, which the 128-byte swizzle allows
  * at every pixel.  Pixels a row of such a tile, and the bytes of all of it. */
 #define ZN_HOPPER_PITCH(w) ((w) + 2)
@@ -78,9 +85,10 @@ static inline int zn_hopper_shared(int rings, int n)
 struct zn_cuda;
 /* True if it took the job: the device is of compute capability 9.0 and types, sizes and addresses fit. */
 bool zn_cuda_hopper_conv(struct zn_cuda *d, const zn_cuda_conv *c);
-/* The same for numbers of 8 bits (e4m3): c->x.data and c->weight hold those, in the layouts of args.h (x.ld counts
- * numbers), and the true sums are `scale` times theirs.  x.type is y's, not its own. */
-bool zn_cuda_hopper_conv8(struct zn_cuda *d, const zn_cuda_conv *c, float scale);
+/* The same with products of 8 bits (e4m3): fp8 is asked for, the layer has such weights, and x, rounded to 8 bits, fits
+ * into scratch memory.  x has no scale: a maximum would make a pixel depend on its picture or tile, so numbers are what
+ * they are, within +-448, with 3 bits of mantissa from 2^-6 on and multiples of 2^-9 below. */
+bool zn_cuda_hopper_conv8(struct zn_cuda *d, const zn_cuda_conv *c);
 #endif
 
 #endif

@@ -9,6 +9,7 @@
 EMBED(attention, ZN_CUDA_ATTENTION);
 EMBED(conv, ZN_CUDA_CONV);
 EMBED(conv_mma, ZN_CUDA_CONV_MMA);
+EMBED(conv_thin, ZN_CUDA_CONV_THIN);
 EMBED(gated, ZN_CUDA_GATED);
 EMBED(hopper, ZN_CUDA_HOPPER);
 EMBED(norm, ZN_CUDA_NORM);
@@ -18,6 +19,7 @@ EMBED(spectral, ZN_CUDA_SPECTRAL);
 
 const zn_cuda_image zn_cuda_images[ZN_CUDA_N_IMAGES] = {
     { zn_cuda_image_attention, 0 }, { zn_cuda_image_conv, 0 },      { zn_cuda_image_conv_mma, 0 },
-    { zn_cuda_image_gated, 0 },     { zn_cuda_image_hopper, 90 },   { zn_cuda_image_norm, 0 },
-    { zn_cuda_image_peak, 0 },      { zn_cuda_image_pointwise, 0 }, { zn_cuda_image_spectral, 0 },
+    { zn_cuda_image_conv_thin, 0 }, { zn_cuda_image_gated, 0 },     { zn_cuda_image_hopper, 90 },
+    { zn_cuda_image_norm, 0 },      { zn_cuda_image_peak, 0 },      { zn_cuda_image_pointwise, 0 },
+    { zn_cuda_image_spectral, 0 },
 };

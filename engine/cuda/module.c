@@ -497,7 +497,7 @@ static bool cuda_precision(void *dev, zn_precision p)
 
     if (p != ZN_FP32 && p != ZN_FP16_MATH && d->cc < 80)
         return false;
-    if (p == ZN_FP8_MATH)
+    if (p == ZN_FP8_MATH && d->cc != 90) /* the kernels are Hopper's */
         return false;
     d->precision = p;
     return true;
@@ -537,7 +537,7 @@ static void peak_work(void *cookie)
     zn_cuda_launch(d, kernel[d->precision], (unsigned)d->sms * 4, 1, 1, 256, 0, &a);
 }
 
-/* Multiply-adds of the unit that this precision's convolutions use: FMA, or mma.sync of tensor cores. */
+/* Multiply-adds of the unit that this precision's convolutions use: FMA, or mma.sync of tensor cores (fp8: fp16's). */
 static double cuda_peak(void *dev)
 {
     zn_cuda *d = dev;

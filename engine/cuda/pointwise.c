@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* pointwise.c - norms, softmax, resize, shuffles, map, binary, fill: which kernel, and how many blocks. */
+#include <stdio.h>
+#include <string.h>
+
 #include "cuda.h"
 
 enum { THREADS = 256, VECTOR = 8 };
@@ -25,6 +28,18 @@ static bool vectors(zn_tensor t)
     return !t.data || (aligned(t) && t.c % VECTOR == 0);
 }
 
+/* What the kernels for tensors of one type are called; "any" if the types differ.  A tensor that is not there
+ * has every type. */
+static const char *common_type(const zn_tensor *t, int n)
+{
+    static const char *const names[] = { "f32", "f16", "bf16" };
+
+    for (int i = 1; i < n; i++)
+        if (t[i].data && t[i].type != t[0].type)
+            return "any";
+    return names[t[0].type];
+}
+
 static bool dense(zn_tensor t)
 {
     return !t.data || t.ld == t.c;
@@ -36,14 +51,17 @@ static bool dense(zn_tensor t)
 static void pointwise(zn_cuda *d, zn_args_pointwise *g)
 {
     zn_tensor t[] = { g->y, g->a, g->b, g->tail.residual };
-    bool wide = true, flat = true, begins = true;
+    bool wide = true, flat = true, begins = true, alone;
     size_t numbers = zn_pixels(g->y) * (size_t)g->y.c;
+    const char *type = common_type(t, 4);
+    char name[32] = "pointwise_v1";
 
     for (int i = 0; i < 4; i++) {
         wide = wide && vectors(t[i]);
         flat = flat && dense(t[i]);
         begins = begins && (uintptr_t)t[i].data % 16 == 0;
     }
+    wide = wide || (flat && begins);
     if (flat && begins) {
         g->n = numbers / VECTOR;
         g->rest = (uint32_t)(numbers % VECTOR);
@@ -54,8 +72,10 @@ static void pointwise(zn_cuda *d, zn_args_pointwise *g)
         g->per_pixel = flat ? 0 : (uint32_t)g->y.c;
         g->n = numbers;
     }
-    zn_cuda_launch(d, (flat && begins) || wide ? "pointwise_v8" : "pointwise_v1",
-                   blocks_of(g->n + !g->n, 2 * THREADS), 1, 1, THREADS, 0, g);
+    alone = wide && !g->b.data && !g->tail.residual.data && strcmp(type, "any");
+    if (wide)
+        snprintf(name, sizeof name, "%s_v8_%s", alone ? "map" : "pointwise", type);
+    zn_cuda_launch(d, name, blocks_of(g->n + !g->n, (alone ? 4 : 2) * THREADS), 1, 1, THREADS, 0, g);
 }
 
 void zn_cuda_map(void *dev, zn_tensor y, zn_tensor x, zn_tail t)
@@ -154,27 +174,48 @@ static int lanes_for(int n)
     return lanes;
 }
 
-/* names: rows in registers of up to 1, 2 and 4 vectors a thread; long ones in vectors; any */
-static void rows(zn_cuda *d, zn_args_rows *g, bool wide, const char *const names[5])
+/* Cuts rows of n pieces into teams; returns the pieces of a thread. */
+static int team_of(zn_args_rows *g, int n)
 {
-    int n = wide ? g->x.c / VECTOR : g->x.c, kind;
-    size_t each;
-
     g->lanes = lanes_for(n);
     g->pixels = zn_pixels(g->x);
-    kind = !wide ? 4 : n <= g->lanes ? 0 : n <= 2 * g->lanes ? 1 : n <= 4 * g->lanes ? 2 : 3;
-    each = (size_t)(THREADS / g->lanes) * (kind ? 1 : 2); /* the first kind has two pixels to a team */
-    zn_cuda_launch(d, names[kind], blocks_of(g->pixels, each), 1, 1, THREADS, 0, g);
+    return (n + g->lanes - 1) / g->lanes;
+}
+
+static void row_norm(zn_cuda *d, zn_args_rows *g, bool wide)
+{
+    zn_tensor t[] = { g->x, g->y, g->tail.residual };
+    const char *type = common_type(t, 3);
+    int each = team_of(g, wide ? g->x.c / VECTOR : g->x.c),
+        kind = each > 2 ? 4 : each;  /* vectors of a thread */
+    int at_once = kind == 1 ? 2 : 1; /* pixels of a team */
+    bool lean = kind < 4 && (!strcmp(type, "f16") || !strcmp(type, "bf16"));
+    unsigned teams = (unsigned)(THREADS / g->lanes), needed, resident = (unsigned)d->sms * (lean ? 3 : 2);
+    char name[32];
+
+    if (!wide || each > 4) {
+        zn_cuda_launch(d, wide ? "norm_long_rows_v8" : "norm_long_rows_v1", blocks_of(g->pixels, teams), 1, 1,
+                       THREADS, 0, g);
+        return;
+    }
+    needed = blocks_of(g->pixels, teams * (unsigned)at_once);
+    snprintf(name, sizeof name, "norm_rows_%d_%s", kind, type);
+    zn_cuda_launch(d, name, needed < resident ? needed : resident, 1, 1, THREADS, 0, g);
 }
 
 void zn_cuda_softmax(void *dev, zn_tensor y, zn_tensor x)
 {
-    static const char *const names[] = { "softmax_rows_1", "softmax_rows_4", "softmax_rows_4",
-                                         "softmax_long_rows_v1", "softmax_long_rows_v1" };
     zn_args_rows g = { .y = y, .x = x };
+    bool wide = vectors(y) && vectors(x) && x.c <= 4 * 32 * VECTOR; /* longer ones have no form in vectors */
+    int each = team_of(&g, wide ? x.c / VECTOR : x.c);
+    size_t teams = (size_t)(THREADS / g.lanes);
 
-    /* what has no form in vectors is cut into single numbers */
-    rows(dev, &g, vectors(y) && vectors(x) && x.c <= 4 * 32 * VECTOR, names);
+    if (!wide)
+        zn_cuda_launch(dev, "softmax_long_rows_v1", blocks_of(g.pixels, teams), 1, 1, THREADS, 0, &g);
+    else if (each > 1)
+        zn_cuda_launch(dev, "softmax_rows_4", blocks_of(g.pixels, teams), 1, 1, THREADS, 0, &g);
+    else
+        zn_cuda_launch(dev, "softmax_rows_1", blocks_of(g.pixels, 2 * teams), 1, 1, THREADS, 0, &g);
 }
 
 /* ---- group norm
@@ -204,6 +245,8 @@ static size_t chunk_of(zn_tensor x, int groups, size_t pixels, int n_rows, int t
 static void group_norm(zn_cuda *d, zn_args_group *g, bool wide)
 {
     enum { COLS = 32, APPLIED = 16 };
+    zn_tensor t[] = { g->x, g->y, g->tail.residual };
+    char sums[32] = "group_sums_v1", applies[32] = "group_apply_v1";
     int n = wide ? g->x.c / VECTOR : g->x.c, most_cols = wide ? COLS : 8 * COLS;
     int tiles = (n + most_cols - 1) / most_cols, n_rows, images, at_once;
     size_t c = (size_t)g->x.c, per_image;
@@ -220,23 +263,24 @@ static void group_norm(zn_cuda *d, zn_args_group *g, bool wide)
     g->scale = (float *)(void *)d->scratch;
     g->shift = g->scale + (size_t)at_once * c;
     g->partial = g->shift + (size_t)at_once * c;
+    if (wide) {
+        snprintf(sums, sizeof sums, "group_sums_v8_%s", common_type(t, 3));
+        snprintf(applies, sizeof applies, "group_apply_v8_%s", common_type(t, 3));
+    }
     for (g->first = 0; g->first < g->x.n; g->first += images) {
         zn_args_group apply = *g;
 
         images = at_once < g->x.n - g->first ? at_once : g->x.n - g->first;
         apply.chunk = (size_t)(n_rows * APPLIED);
-        zn_cuda_launch(d, wide ? "group_sums_v8" : "group_sums_v1", (unsigned)g->n_chunks, (unsigned)images,
-                       (unsigned)tiles, THREADS, 0, g);
+        zn_cuda_launch(d, sums, (unsigned)g->n_chunks, (unsigned)images, (unsigned)tiles, THREADS, 0, g);
         zn_cuda_launch(d, "group_finish", (unsigned)g->groups, (unsigned)images, 1, 4 * THREADS, 0, g);
-        zn_cuda_launch(d, wide ? "group_apply_v8" : "group_apply_v1", blocks_of(g->pixels, apply.chunk),
-                       (unsigned)images, (unsigned)tiles, THREADS, 0, &apply);
+        zn_cuda_launch(d, applies, blocks_of(g->pixels, apply.chunk), (unsigned)images, (unsigned)tiles,
+                       THREADS, 0, &apply);
     }
 }
 
 void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t)
 {
-    static const char *const names[] = { "norm_rows_1", "norm_rows_2", "norm_rows_4", "norm_long_rows_v8",
-                                         "norm_long_rows_v1" };
     zn_cuda_tail tail = zn_cuda_tail_of(t);
     bool wide = vectors(y) && vectors(x) && vectors(tail.residual) && (uintptr_t)w->gamma % 16 == 0 &&
                 (uintptr_t)w->beta % 16 == 0;
@@ -260,6 +304,6 @@ void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail
                            .eps = w->eps,
                            .rms = w->kind == ZN_RMS_NORM };
 
-        rows(dev, &g, wide, names);
+        row_norm(dev, &g, wide);
     }
 }

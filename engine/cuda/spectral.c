@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* spectral.c - Walsh-Hadamard transforms and the pruned convolution: which kernel, and how many blocks. */
+#include <stdio.h>
+
 #include "cuda.h"
 
 enum { THREADS = 256, LINE_THREADS = 512, PRUNED_THREADS = 128, STRIP = 8 }; /* as in kernels/spectral.cu */
@@ -23,6 +25,29 @@ static bool vectors(zn_tensor t)
     return (uintptr_t)t.data % 16 == 0 && (size_t)t.ld * zn_type_size(t.type) % 16 == 0;
 }
 
+static bool begins(const void *p)
+{
+    return (uintptr_t)p % 16 == 0;
+}
+
+static const char *const type_name[] = { "f32", "f16", "bf16" };
+
+/* In vectors of 8 channels, if nothing but scales, a bias and an activation is asked for.  False: cannot. */
+static bool along_c_vectors(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
+{
+    int vectors_each = w->n >= 32 ? 4 : w->n / 8;
+    zn_args_fwht_c g = { .y = y, .x = x, .w = *w, .log_n = log_of(w->n), .pixels = zn_pixels(x) };
+    char name[32];
+
+    if (w->n < 8 || w->n > 1024 || w->rounds > 1 || w->perm || w->slm || w->mix || x.type != y.type ||
+        x.c % 8 || y.c % 8 || !vectors(x) || !vectors(y) || !begins(w->pre) || !begins(w->gate))
+        return false;
+    g.log_team = g.log_n - log_of(8 * vectors_each);
+    snprintf(name, sizeof name, "fwht_v8_%d_%s", vectors_each, type_name[x.type]);
+    zn_cuda_launch(d, name, blocks_of(g.pixels, (size_t)(THREADS >> g.log_team)), 1, 1, THREADS, 0, &g);
+    return true;
+}
+
 static void along_c(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
 {
     /* numbers of a thread */
@@ -44,23 +69,53 @@ static void along_c(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
                    (unsigned)((size_t)teams * (size_t)row * sizeof(float)), &g);
 }
 
-/* A block has 32 columns at least where shared memory allows, and 256 threads at least where there is work.
- */
+static zn_args_fwht_line line_args(zn_tensor y, zn_tensor x, const zn_fwht *w, int span, int each)
+{
+    int len = w->axis == ZN_ALONG_W ? x.w : x.h;
+
+    return (zn_args_fwht_line){ .y = y,
+                                .x = x,
+                                .gate = w->gate,
+                                .axis = w->axis,
+                                .per_channel = w->per_channel,
+                                .shift = w->shift,
+                                .log_n = log_of(w->n),
+                                .log_span = log_of(span),
+                                .n_cols = zn_pixels(x) / (size_t)len * (size_t)(x.c / each) };
+}
+
+static unsigned spans_of(zn_tensor x, const zn_fwht *w, int span)
+{
+    return blocks_of((size_t)(w->axis == ZN_ALONG_W ? x.w : x.h) + (size_t)w->shift, (size_t)span);
+}
+
+/* Two channels to a thread, windows of up to 1024.  False: cannot. */
+static bool along_line_pairs(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
+{
+    int span = w->n < 16 ? 16 : w->n, own = span == 32 || span > 256 ? 32 : 16, per_col = span / own;
+    int cols = per_col == 1 ? THREADS : span == 1024 ? 8 : 16;
+    unsigned shared = per_col == 1 ? 0 : (unsigned)((span + per_col) * cols) * 2 * (unsigned)sizeof(float);
+    zn_args_fwht_line g = line_args(y, x, w, span, 2);
+    char name[32];
+
+    if (w->n > 1024 || x.type != y.type || x.c % 2 || !vectors(x) || !vectors(y) || !begins(w->gate) ||
+        shared > (unsigned)d->smem_max)
+        return false;
+    g.log_cols = log_of(cols);
+    snprintf(name, sizeof name, "fwht_pairs_%d_%s", span, type_name[x.type]);
+    zn_cuda_launch(d, name, blocks_of(g.n_cols, (size_t)cols), spans_of(x, w, span), 1,
+                   (unsigned)(cols * per_col), shared, &g);
+    return true;
+}
+
+/* Any types and addresses.  A block has 32 columns at least where shared memory allows, and 256 threads at
+ * least where there is work. */
 static void along_line(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
 {
     enum { OWN = 32 };
-    int span = w->n < OWN ? OWN : w->n, per_col = span / OWN, len = w->axis == ZN_ALONG_W ? x.w : x.h;
-    zn_args_fwht_line g = { .y = y,
-                            .x = x,
-                            .gate = w->gate,
-                            .axis = w->axis,
-                            .per_channel = w->per_channel,
-                            .shift = w->shift,
-                            .log_n = log_of(w->n),
-                            .log_span = log_of(span),
-                            .n_cols = zn_pixels(x) / (size_t)len * (size_t)x.c };
+    int span = w->n < OWN ? OWN : w->n, per_col = span / OWN, cols = THREADS / per_col;
+    zn_args_fwht_line g = line_args(y, x, w, span, 1);
     size_t shared = 0;
-    int cols = THREADS / per_col;
 
     if (cols < 32)
         cols = LINE_THREADS / per_col < 32 ? LINE_THREADS / per_col : 32;
@@ -72,17 +127,18 @@ static void along_line(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
         shared = col * (size_t)cols;
     }
     g.log_cols = log_of(cols);
-    zn_cuda_launch(d, "fwht_line", blocks_of(g.n_cols, (size_t)cols),
-                   blocks_of((size_t)len + (size_t)w->shift, (size_t)span), 1, (unsigned)(cols * per_col),
-                   (unsigned)shared, &g);
+    zn_cuda_launch(d, "fwht_line", blocks_of(g.n_cols, (size_t)cols), spans_of(x, w, span), 1,
+                   (unsigned)(cols * per_col), (unsigned)shared, &g);
 }
 
 void zn_cuda_fwht(void *dev, zn_tensor y, zn_tensor x, const zn_fwht *w)
 {
-    if (w->axis == ZN_ALONG_C)
-        along_c(dev, y, x, w);
-    else
+    if (w->axis == ZN_ALONG_C) {
+        if (!along_c_vectors(dev, y, x, w))
+            along_c(dev, y, x, w);
+    } else if (!along_line_pairs(dev, y, x, w)) {
         along_line(dev, y, x, w);
+    }
 }
 
 void zn_cuda_pruned(void *dev, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w)

@@ -134,6 +134,10 @@ int zn_cuda_best_way(zn_cuda *d, const char *key, int n, void (*try_way)(void *c
     double best_ms = 0;
     int best = 0;
 
+    if (!known && d->choices) { /* another device or program may have measured it meanwhile: then the same way here */
+        read_file(d->choices);
+        known = find(d->choices, key);
+    }
     if (known)
         return known->way < n ? known->way : 0;
     if (!d->choices || zn_cuda_recording(d))

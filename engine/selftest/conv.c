@@ -78,14 +78,14 @@ static void check_one_conv(zn_test *t, const conv_row *r, int turn)
     zn_conv w = { .kh = r->kh, .kw = r->kw, .stride = r->stride, .groups = r->groups,
                   .cin = r->cin, .cout = r->cout, .pad_t = r->pad_t, .pad_l = r->pad_l,
                   .up2 = r->up2, .has_bias = r->bias };
-    zn_case k = zn_case_begin(call_conv, shape(r->n, ho, wo, r->cout, turn % 4 == 1 ? 5 : 0));
+    zn_case k = zn_case_begin(call_conv, shape(r->n, ho, wo, r->cout, turn % 8 == 1 ? 5 : turn % 8 == 5 ? 8 : 0));
     float *weight = zn_random_floats(t, (size_t)(r->cout * r->cin / r->groups * r->kh * r->kw), 0.5f);
     float *bias = zn_random_floats(t, (size_t)r->cout, 1);
 
     k.arg = &w;
     k.weight = weight;
     k.bias = r->bias ? bias : NULL;
-    zn_case_input(t, &k, shape(r->n, r->h, r->w, r->cin, turn % 4 == 2 ? 3 : 0), 1);
+    zn_case_input(t, &k, shape(r->n, r->h, r->w, r->cin, turn % 8 == 2 ? 3 : turn % 8 == 6 ? 8 : 0), 1);
     formula_conv(&k, &w);
     zn_case_tail(t, &k, turn);
     snprintf(k.name, sizeof k.name, "conv %dx%d%s%s %d>%d, %dx%dx%d%s%s", r->kh, r->kw,
@@ -143,9 +143,29 @@ void zn_check_conv(zn_test *t)
         { 1, 1, 101, 2500, 20, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
         { 1, 3, 50, 1, 12, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
         { 1, 1, 7, 80, 1030, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        /* wide enough for fp8 */
+        { 1, 9, 18, 128, 128, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 2, 5, 7, 320, 120, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 7, 6, 128, 456, 3, 3, 2, 1, 1, 1, 0, 0, false, true },
+        { 1, 5, 6, 128, 72, 3, 3, 1, 1, 1, 1, 0, 0, true, false },
+        { 1, 8, 12, 128, 1024, 4, 4, 4, 0, 0, 1, 0, 0, false, true },
+        { 1, 1, 40, 240, 1032, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 1, 140, 128, 1024, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
         /* cut sums */
         { 1, 3, 4, 600, 18, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
         { 1, 5, 5, 200, 9, 5, 5, 2, 2, 2, 1, 0, 0, false, true },
+        /* many pixels or large kernels, few channels */
+        { 1, 184, 184, 3, 5, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 184, 184, 8, 4, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 100, 60, 4, 130, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 40, 24, 3, 4, 8, 8, 8, 0, 0, 1, 0, 0, false, true },
+        { 1, 40, 24, 16, 4, 8, 8, 8, 0, 0, 1, 0, 0, false, true },
+        { 2, 12, 36, 32, 4, 4, 4, 4, 0, 0, 1, 0, 0, false, true },
+        { 1, 22, 18, 64, 4, 2, 2, 2, 0, 0, 1, 0, 0, false, true },
+        { 1, 33, 18, 64, 3, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 2, 16, 17, 136, 2, 3, 3, 1, 1, 1, 1, 0, 0, false, false },
+        { 1, 5, 49, 24, 1, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 15, 34, 16, 3, 3, 3, 1, 1, 1, 1, 14, 33, false, true },
         /* up2 */
         { 1, 1, 1, 16, 16, 3, 3, 1, 1, 1, 1, 0, 0, true, true },
         { 1, 5, 4, 17, 9, 3, 3, 1, 1, 1, 1, 0, 0, true, true },
@@ -172,6 +192,11 @@ void zn_check_conv(zn_test *t)
         { 1, 5, 7, 130, 130, 5, 5, 1, 2, 2, 130, 0, 0, false, true },
         { 1, 3, 3, 2060, 2060, 3, 3, 1, 1, 1, 2060, 0, 0, false, true },
         { 1, 4, 3, 21, 21, 3, 3, 1, 1, 1, 21, 0, 0, true, true },
+        { 1, 70, 9, 64, 64, 3, 3, 1, 1, 1, 64, 0, 0, false, true },
+        { 2, 13, 11, 24, 24, 3, 3, 1, 0, 2, 24, 0, 0, false, false },
+        { 1, 11, 10, 40, 40, 5, 5, 1, 2, 2, 40, 0, 0, false, true },
+        { 1, 9, 8, 16, 16, 7, 7, 2, 3, 3, 16, 0, 0, false, true },
+        { 1, 6, 5, 8, 8, 3, 3, 1, 1, 1, 8, 0, 0, true, true },
     };
     int n = (int)(sizeof rows / sizeof rows[0]);
 

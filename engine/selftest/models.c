@@ -92,8 +92,9 @@ static int check_models(const char *engine, int n_threads, zn_precision precisio
             errors += d * d;
             all += (double)want.data[k] * (double)want.data[k];
         }
-        /* 1e-4 of the range, as against the reference framework; with less than float32, 1e-2 in the mean. */
-        if (precision ? !(sqrt(errors / all) <= 1e-2) : !(worst <= 1e-4 * top)) {
+        /* 1e-4 of the range, as against the reference framework; with less than float32, 1e-2 in the mean; in fp8, 1e-1:
+         * e4m3 rounds a number by 3 % in the mean, and a product by 4. */
+        if (precision ? !(sqrt(errors / all) <= (precision == ZN_FP8_MATH ? 1e-1 : 1e-2)) : !(worst <= 1e-4 * top)) {
             snprintf(detail, sizeof detail, "off by %g of %g, %g in the mean", worst, top, sqrt(errors / all));
             failures++;
         }

@@ -5,7 +5,8 @@
  *                                  proof that the self-test fails when an operation is broken
  *     check --bench [engine...]    GFLOP/s of typical shapes against the measured peak
  *     -v                           every case, not only failures
- *     -p fp16                      with --bench: another precision (fp32, tf32, fp16, bf16)
+ *     -p fp16                      with --bench: another precision (fp32, tf32, fp16, bf16, fp8); after fp16 come the
+ *                                  convolutions that fp8 is for, the conversion of x included
  *     -t N                         threads (default: one per core, at least 2) */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
@@ -436,6 +437,7 @@ static const bench gpu_rows[] = {
     { "conv 3x3 64>64 stride 2 512x512", 512, 512, 64, 64, 3, 2, 1, false, CONV },
     { "conv 3x3 3>64 512x512", 512, 512, 3, 64, 3, 1, 1, false, CONV },
     { "conv 3x3 64>3 512x512", 512, 512, 64, 3, 3, 1, 1, false, CONV },
+    { "conv 3x3 512>512 128x128", 128, 128, 512, 512, 3, 1, 1, false, CONV },
     { "matrix product 4096^3", 1, 4096, 4096, 4096, 1, 1, 1, false, CONV },
     { "matrix product 8192^3", 1, 8192, 8192, 8192, 1, 1, 1, false, CONV },
     { "depthwise 3x3 128 1024x1024", 1024, 1024, 128, 128, 3, 1, 128, false, CONV },
@@ -452,14 +454,23 @@ static const bench gpu_rows[] = {
     { "fwht of 1024 rows, 256, 1024x1024", 1024, 1024, 256, 256, 1024, 1, 1, false, FWHT_H },
 };
 
-static void bench_backend(const options *o, const zn_backend *b)
+static void bench_rows(const zn_backend *b, void *dev, zn_precision p, bool convolutions)
 {
     bool gpu = b == &zn_backend_cuda;
     const bench *rows = gpu ? gpu_rows : cpu_rows;
     size_t n_rows = gpu ? sizeof gpu_rows / sizeof *gpu_rows : sizeof cpu_rows / sizeof *cpu_rows;
+    double peak = b->peak(dev);
+
+    printf("%s, %s, %d threads: peak %.1f GFLOP/s\n", b->name, zn_precision_names[p], b->threads(dev), peak);
+    for (size_t i = 0; i < n_rows; i++)
+        if (!convolutions || (rows[i].kind == CONV && rows[i].groups == 1 && rows[i].cin >= 128))
+            bench_one(b, dev, zn_precision_type(p), &rows[i], peak);
+}
+
+static void bench_backend(const options *o, const zn_backend *b)
+{
     zn_error err;
     void *dev = b->open(o->threads, &err);
-    double peak;
 
     if (!dev) {
         printf("skip %s: %s\n", b->name, err.text);
@@ -470,10 +481,9 @@ static void bench_backend(const options *o, const zn_backend *b)
         b->close(dev);
         return;
     }
-    peak = b->peak(dev);
-    printf("%s, %s, %d threads: peak %.1f GFLOP/s\n", b->name, zn_precision_names[o->precision], b->threads(dev), peak);
-    for (size_t i = 0; i < n_rows; i++)
-        bench_one(b, dev, zn_precision_type(o->precision), &rows[i], peak);
+    bench_rows(b, dev, o->precision, false);
+    if (o->precision == ZN_FP16_MATH && b->precision(dev, ZN_FP8_MATH))
+        bench_rows(b, dev, ZN_FP8_MATH, true);
     b->close(dev);
 }
 

@@ -334,6 +334,14 @@ __device__ __forceinline__ void copy_async16(void *to, const void *from)
                  : "memory");
 }
 
+/* Zeros unless it is there; from must be a valid address all the same. */
+__device__ __forceinline__ void copy_async16(void *to, const void *from, bool there)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from),
+                 "r"(there ? 16 : 0)
+                 : "memory");
+}
+
 __device__ __forceinline__ void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
 /* Until at most `left` groups are under way. */

@@ -2,9 +2,11 @@
 /* conv.cu - convolutions without tensor cores: float32 products of any type of tensor.
  *
  * conv_simt_*       dense (groups 1): an implicit matrix product, 128 pixels x 64 outputs a block
- * conv_depthwise_*  groups == cin == cout
+ * conv_depthwise3_* groups == cin == cout: 3x3, stride 1, in vectors of 4 channels
+ * conv_depthwise8_* any other, in vectors of 8 channels
+ * conv_depthwise_*  at odd addresses, of odd numbers of channels, from one type to another
  * conv_grouped_*    any groups, plainly */
-#include "common.cuh"
+#include "typed.cuh"
 
 namespace {
 
@@ -151,6 +153,255 @@ template <class T> __device__ void conv_depthwise(const zn_cuda_conv &a)
     }
 }
 
+/* ---- depthwise, in vectors -------------------------------------------------------------------------------------- */
+
+/* Four numbers as they lie in memory. */
+template <class T> struct quad {
+    uint2 bits;
+
+    __device__ __forceinline__ void widen(float (&v)[4]) const
+    {
+        raw<8> r;
+        float all[8];
+
+        r.lo = make_uint4(bits.x, bits.y, 0, 0);
+        ::widen(all, r, type_of<T>::value);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            v[i] = all[i];
+    }
+    static __device__ __forceinline__ quad of(const float (&v)[4])
+    {
+        return { make_uint2(pack2<T>(v[0], v[1]), pack2<T>(v[2], v[3])) };
+    }
+};
+template <> struct quad<float> {
+    float4 bits;
+
+    __device__ __forceinline__ void widen(float (&v)[4]) const
+    {
+        v[0] = bits.x, v[1] = bits.y, v[2] = bits.z, v[3] = bits.w;
+    }
+    static __device__ __forceinline__ quad of(const float (&v)[4]) { return { make_float4(v[0], v[1], v[2], v[3]) }; }
+};
+
+/* The tail of 4 channels from c on of pixel p. */
+template <class T>
+__device__ __forceinline__ void put4(const zn_cuda_conv &a, size_t p, int c, float (&v)[4])
+{
+    const zn_tensor &res = a.tail.residual;
+
+    if constexpr (sizeof(T) == 4)
+        activate_all(a.tail.pre, v);
+    else
+        activate_short(a.tail.pre, v);
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        v[i] *= a.tail.gain;
+    if (res.data) {
+        float r[4];
+
+        (*(const quad<T> *)((const T *)(const void *)res.data + p * res.ld + c)).widen(r);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            v[i] += r[i];
+    }
+    if constexpr (sizeof(T) == 4)
+        activate_all(a.tail.post, v);
+    else
+        activate_short(a.tail.post, v);
+    *(quad<T> *)((T *)(void *)a.y.data + p * a.y.ld + c) = quad<T>::of(v);
+}
+
+/* 3x3, stride 1.  A thread has 4 channels of two neighbouring columns and walks down a strip of rows: each row of x is
+ * read once, and adds to three rows of y, of which the first one is then complete.  gridDim.y strips to an image. */
+template <class T> struct depthwise3 {
+    enum { AHEAD = sizeof(T) == 2 ? 2 : 1 /* rows on their way */ };
+    const zn_cuda_conv &a;
+    const T *x;    /* row 0, leftmost column that is read */
+    size_t row_step;
+    bool in[4];    /* the columns that are in the image */
+    int top, end;  /* rows of x: of step 0; behind the last one that is read */
+    int c;         /* channel */
+    float w[9][4], bias[4], sum[3][2][4];
+
+    __device__ __forceinline__ void fetch(quad<T> (&q)[AHEAD][4], int step) const
+    {
+#pragma unroll
+        for (int s = 0; s < AHEAD; s++) {
+            int row = top + step + s;
+            const T *p = x + (ptrdiff_t)row * (ptrdiff_t)row_step;
+
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                q[s][k] = {};
+                if (in[k] && row >= 0 && row < end)
+                    q[s][k] = *(const quad<T> *)(p + (size_t)k * a.x.ld);
+            }
+        }
+    }
+
+    /* One more row of x. */
+    __device__ __forceinline__ void add(const quad<T> (&q)[4])
+    {
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            float v[4];
+
+            q[k].widen(v);
+#pragma unroll
+            for (int u = 0; u < 3; u++)
+#pragma unroll
+                for (int d = 0; d < 2; d++)
+                    if (k - d >= 0 && k - d < 3)
+#pragma unroll
+                        for (int i = 0; i < 4; i++)
+                            sum[2 - u][d][i] = fmaf(v[i], w[u * 3 + k - d][i], sum[2 - u][d][i]);
+        }
+    }
+
+    __device__ __forceinline__ void next_row()
+    {
+#pragma unroll
+        for (int d = 0; d < 2; d++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                sum[0][d][i] = sum[1][d][i];
+                sum[1][d][i] = sum[2][d][i];
+                sum[2][d][i] = bias[i];
+            }
+    }
+
+    __device__ __forceinline__ void load_weights()
+    {
+        const float *from = (const float *)a.weight + c;
+        float4 b = *(const float4 *)(a.bias + c);
+
+#pragma unroll
+        for (int t = 0; t < 9; t++) {
+            float4 f = *(const float4 *)(from + (size_t)t * a.cout_pad);
+
+            w[t][0] = f.x, w[t][1] = f.y, w[t][2] = f.z, w[t][3] = f.w;
+        }
+        bias[0] = b.x, bias[1] = b.y, bias[2] = b.z, bias[3] = b.w;
+#pragma unroll
+        for (int r = 0; r < 3; r++)
+            next_row();
+    }
+
+    __device__ __forceinline__ depthwise3(const zn_cuda_conv &conv) : a(conv), sum()
+    {
+        const unsigned quads = (unsigned)a.cout / 4, pairs = ((unsigned)a.y.w + 1) / 2;
+        const unsigned at = blockIdx.x * THREADS + threadIdx.x, pair = at / quads;
+        const int rows = (a.y.h + (int)gridDim.y - 1) / (int)gridDim.y, first = (int)blockIdx.y * rows;
+        const int last = min(first + rows, a.y.h), j = (int)pair * 2;
+
+        if (pair >= pairs || first >= last)
+            return;
+        c = (int)(at - pair * quads) * 4;
+        top = first - a.pad_t;
+        end = min(last + 2 - a.pad_t, a.x.h);
+        row_step = (size_t)a.x.w * a.x.ld;
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            in[k] = (unsigned)(j - a.pad_l + k) < (unsigned)a.x.w;
+        load_weights();
+#pragma unroll 1
+        for (unsigned image = blockIdx.z; image < (unsigned)a.y.n; image += gridDim.z) {
+            quad<T> q[AHEAD][4];
+
+            x = (const T *)(const void *)a.x.data + image * a.x.h * row_step +
+                (ptrdiff_t)(j - a.pad_l) * a.x.ld + c;
+            fetch(q, 0);
+#pragma unroll 1
+            for (int step = 0; step < last - first + 2; step += AHEAD) {
+                quad<T> now[AHEAD][4];
+
+#pragma unroll
+                for (int s = 0; s < AHEAD; s++)
+#pragma unroll
+                    for (int k = 0; k < 4; k++)
+                        now[s][k] = q[s][k];
+                fetch(q, step + AHEAD);
+#pragma unroll
+                for (int s = 0; s < AHEAD; s++) {
+                    int i = first + step + s - 2; /* the row that gets complete */
+
+                    add(now[s]);
+                    if (i >= first && i < last) {
+                        size_t p = ((size_t)image * a.y.h + i) * a.y.w + j;
+
+                        put4<T>(a, p, c, sum[0][0]);
+                        if (j + 1 < a.y.w)
+                            put4<T>(a, p + 1, c, sum[0][1]);
+                    }
+                    next_row();
+                }
+            }
+#pragma unroll
+            for (int r = 0; r < 3; r++)
+                next_row();
+        }
+    }
+};
+
+/* Any window, stride and enlargement: a thread has 8 channels of some neighbouring pixels of a row. */
+template <class T> __device__ __forceinline__ void conv_depthwise8(const zn_cuda_conv &a)
+{
+    enum { SIDE = 4 };
+    const unsigned vectors = (unsigned)a.cout / 8, groups = ((unsigned)a.y.w + SIDE - 1) / SIDE;
+    const size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x, group = quotient(at, vectors);
+    const size_t row = quotient(group, groups);
+    const int c = (int)(at - group * vectors) * 8, j = (int)(group - row * groups) * SIDE;
+    const size_t p = row * a.y.w + j;
+    const float *w = (const float *)a.weight + c;
+    place to;
+    float sum[SIDE][8];
+
+    if (row >= (size_t)a.y.n * a.y.h)
+        return;
+    to = place_of(a, p);
+#pragma unroll
+    for (int s = 0; s < SIDE; s++)
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            sum[s][i] = a.bias[c + i];
+    for (int u = 0; u < a.kh; u++)
+        for (int v = 0; v < a.kw; v++, w += a.cout_pad) {
+            const float4 lo = *(const float4 *)w, hi = *(const float4 *)(w + 4);
+            const float tap[8] = { lo.x, lo.y, lo.z, lo.w, hi.x, hi.y, hi.z, hi.w };
+            raw<8> r[SIDE];
+
+#pragma unroll
+            for (int s = 0; s < SIDE; s++) {
+                const place here = { to.n, to.y, to.x + s * a.stride };
+                const long long q = pixel_of(a, here, u, v);
+
+                r[s].lo = r[s].hi = make_uint4(0, 0, 0, 0);
+                if (q >= 0)
+                    fetch(r[s], a.x, (size_t)q * a.x.ld + c);
+            }
+#pragma unroll
+            for (int s = 0; s < SIDE; s++) {
+                float x[8];
+
+                widen(x, r[s], type_of<T>::value);
+#pragma unroll
+                for (int i = 0; i < 8; i++)
+                    sum[s][i] = fmaf(x[i], tap[i], sum[s][i]);
+            }
+        }
+#pragma unroll
+    for (int s = 0; s < SIDE; s++)
+        if (j + s < a.y.w) {
+            raw<8> r;
+
+            if (a.tail.residual.data)
+                fetch(r, a.tail.residual, (p + s) * a.tail.residual.ld + c);
+            put_tail_of<type_of<T>::value>(a.y, (p + s) * a.y.ld + c, a.tail, sum[s], r);
+        }
+}
+
 template <class T> __device__ void conv_grouped(const zn_cuda_conv &a)
 {
     const size_t n = (size_t)a.y.n * a.y.h * a.y.w * a.cout;
@@ -183,6 +434,14 @@ template <class T> __device__ void conv_grouped(const zn_cuda_conv &a)
     extern "C" __global__ void __launch_bounds__(THREADS) conv_simt_##name(const zn_cuda_conv a)             \
     {                                                                                                        \
         conv_simt<T>(a);                                                                                     \
+    }                                                                                                        \
+    extern "C" __global__ void __launch_bounds__(THREADS, 2) conv_depthwise3_##name(const zn_cuda_conv a)    \
+    {                                                                                                        \
+        depthwise3<T> walk(a);                                                                               \
+    }                                                                                                        \
+    extern "C" __global__ void __launch_bounds__(THREADS, 2) conv_depthwise8_##name(const zn_cuda_conv a)    \
+    {                                                                                                        \
+        conv_depthwise8<T>(typed<type_of<T>::value>(a));                                                     \
     }                                                                                                        \
     extern "C" __global__ void conv_depthwise_##name(const zn_cuda_conv a) { conv_depthwise<T>(a); }         \
     extern "C" __global__ void conv_grouped_##name(const zn_cuda_conv a) { conv_grouped<T>(a); }

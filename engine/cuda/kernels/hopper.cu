@@ -274,7 +274,7 @@ __device__ __forceinline__ void residual_begin(const outlet &o, const zn_hopper_
 /* y = post(residual + gain * pre(scale * v + bias)) for N pixels of 64 channels. */
 template <class T, int N>
 __device__ __forceinline__ void finish(float (&v)[N / 2], outlet &o, const zn_hopper_map *y, const zn_hopper_map *residual,
-                                       const zn_hopper_tail &t, float b0, float b1, place p)
+                                       const zn_hopper_tail &t, float scale, float b0, float b1, place p)
 {
     const int chunk = N < 64 ? N : 64;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
@@ -309,8 +309,8 @@ __device__ __forceinline__ void finish(float (&v)[N / 2], outlet &o, const zn_ho
             }
 #pragma unroll
             for (int i = from; i < from + 16; i += 4) {
-                v[i] = v[i] * t.scale + b0, v[i + 1] = v[i + 1] * t.scale + b0;
-                v[i + 2] = v[i + 2] * t.scale + b1, v[i + 3] = v[i + 3] * t.scale + b1;
+                v[i] = v[i] * scale + b0, v[i + 1] = v[i + 1] * scale + b0;
+                v[i + 2] = v[i + 2] * scale + b1, v[i + 3] = v[i + 3] * scale + b1;
             }
 #pragma unroll 1
             for (int again = 0; again < 2; again++) { /* the activations' code is long: once is enough */
@@ -539,7 +539,7 @@ template <class T, int rows, bool up> __device__ __forceinline__ void conv64(con
             products_wait<0>(d);
             if (parity == parities - 1 && lane == 0)
                 barrier_arrive(ring_empty(x));
-            finish<T, N>(d, s.out, &a.y[parity], &a.residual, a.tail, b0, b1, p);
+            finish<T, N>(d, s.out, &a.y[parity], &a.residual, a.tail, 1.f, b0, b1, p);
         }
         first = false;
         ring_next(x, ZN_HOPPER_WARPGROUPS);
@@ -648,6 +648,7 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
 
     take_registers<N>();
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, steps = a.taps * a.chunks;
+    const float scale = sizeof(In) == 1 ? *a.tail.scale : 1.f;
     float d[N / 2];
 
     for (int tile = blockIdx.x / blocks; tile < a.tiles; tile += gridDim.x / blocks) {
@@ -678,7 +679,7 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
         }
         products_wait<0>(d);
         release<pair>(used, lane);
-        finish<T, N>(d, s.out, &a.y[t.parity], &a.residual, a.tail, b0, b1, p);
+        finish<T, N>(d, s.out, &a.y[t.parity], &a.residual, a.tail, scale, b0, b1, p);
     }
     if (threadIdx.x % 128 == 0)
         stores_done();
@@ -722,6 +723,7 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
 
     take_registers<N>();
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    const float scale = sizeof(In) == 1 ? *a.tail.scale : 1.f;
     float d[N / 2];
 
     for (int tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
@@ -769,7 +771,7 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
             barrier_arrive(used);
             barrier_arrive(used_x);
         }
-        finish<T, N>(d, s.out, &a.y[t.parity], &a.residual, a.tail, b0, b1, p);
+        finish<T, N>(d, s.out, &a.y[t.parity], &a.residual, a.tail, scale, b0, b1, p);
     }
     if (threadIdx.x % 128 == 0)
         stores_done();
@@ -783,10 +785,8 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
     }
 #define CONVS(kind, n, suffix, split)                                  \
     CONV(kind, f16_##n##suffix, , f16, f16, n, split, false)           \
-    CONV(kind, bf16_##n##suffix, , bf16, bf16, n, split, false)
-#define CONVS_8(kind, n, suffix, split)                                \
-    CONV(kind, e4m3_f16_##n##suffix, , e4m3, f16, n, split, false)     \
-    CONV(kind, e4m3_bf16_##n##suffix, , e4m3, bf16, n, split, false)
+    CONV(kind, bf16_##n##suffix, , bf16, bf16, n, split, false)        \
+    CONV(kind, e4m3_##n##suffix, , e4m3, f16, n, split, false)
 CONVS(conv, 256, , false)
 CONVS(conv, 128, , false)
 CONVS(conv, 128, _split, true)
@@ -799,9 +799,35 @@ CONVS(conv3, 64, _split, true)
 CONVS(conv3, 32, _split, true)
 CONV(conv, f16_256_pair, __cluster_dims__(2), f16, f16, 256, false, true)
 CONV(conv, bf16_256_pair, __cluster_dims__(2), bf16, bf16, 256, false, true)
-CONVS_8(conv, 256, , false)
-CONVS_8(conv, 128, _split, true)
-CONVS_8(conv3, 256, , false)
-CONVS_8(conv3, 128, _split, true)
-CONV(conv, e4m3_f16_256_pair, __cluster_dims__(2), e4m3, f16, 256, false, true)
-CONV(conv, e4m3_bf16_256_pair, __cluster_dims__(2), e4m3, bf16, 256, false, true)
+CONV(conv, e4m3_256_pair, __cluster_dims__(2), e4m3, f16, 256, false, true)
+
+/* x for the convolutions of 8 bits. */
+
+/* Four numbers, to the nearest, at most 448. */
+__device__ __forceinline__ uint32_t narrow_4(uint32_t lo, uint32_t hi)
+{
+    uint32_t r;
+
+    asm("{\n"
+        ".reg .b16 a, b;\n"
+        "cvt.rn.satfinite.e4m3x2.f16x2 a, %1;\n"
+        "cvt.rn.satfinite.e4m3x2.f16x2 b, %2;\n"
+        "mov.b32 %0, {a, b};\n"
+        "}"
+        : "=r"(r)
+        : "r"(lo), "r"(hi));
+    return r;
+}
+
+extern "C" __global__ void __launch_bounds__(256) zn_hopper_narrow_f16(const __grid_constant__ zn_hopper_narrow a)
+{
+    const uint32_t i = blockIdx.x * 256 + threadIdx.x, pixel = i / a.per_pixel;
+
+    wait_for_previous();
+    if (i >= a.n)
+        return;
+    const uint4 *x = (const uint4 *)((const f16 *)a.x + (size_t)pixel * a.ld + (i - pixel * a.per_pixel) * 16);
+    const uint4 lo = x[0], hi = x[1];
+
+    ((uint4 *)a.y)[i] = make_uint4(narrow_4(lo.x, lo.y), narrow_4(lo.z, lo.w), narrow_4(hi.x, hi.y), narrow_4(hi.z, hi.w));
+}

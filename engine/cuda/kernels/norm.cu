@@ -2,11 +2,12 @@
 /* norm.cu - layer, RMS and group norm, and softmax over the channels.
  *
  * Rows (layer, RMS, softmax): some threads of a warp share a pixel and keep it in registers, up to 1024 channels;
- * longer rows, and those at odd addresses, are read again for each step.
+ * longer rows, and those at odd addresses, are read again for each step.  For norms as many blocks are started as the
+ * GPU holds, and each fetches its next pixels while it computes.
  * Group norm: each block sums up a chunk of the pixels, channel by channel, as differences from the chunk's first
  * pixel, so that nothing cancels; one block per group joins the chunks in double precision; a last pass applies
  * the result.  Chunks depend on the shape alone, and so does every rounding. */
-#include "common.cuh"
+#include "typed.cuh"
 
 enum { THREADS = 256 };
 
@@ -14,31 +15,39 @@ enum { THREADS = 256 };
 
 /* The pixels of a team of threads, P at a time, as K vectors of 8 in each thread; those outside are zeros. */
 template <int K, int P> struct rows {
+    raw<8> r[P][K]; /* as they lie in memory */
     float v[P][K][8];
     size_t first; /* pixel */
     int lane;
 
-    __device__ __forceinline__ bool holds(const zn_args_rows &g, int p, int k) const
+    /* Places the thread's team, counted through the grid. */
+    __device__ __forceinline__ rows(const zn_args_rows &g)
     {
-        return first + p < g.pixels && (lane + k * g.lanes) * 8 < g.x.c;
+        lane = (int)threadIdx.x & (g.lanes - 1);
+        first = ((size_t)blockIdx.x * THREADS + threadIdx.x) / (unsigned)g.lanes * P;
     }
 
     __device__ __forceinline__ int channel(const zn_args_rows &g, int k) const { return (lane + k * g.lanes) * 8; }
 
-    __device__ __forceinline__ void read(const zn_args_rows &g)
+    __device__ __forceinline__ bool holds(const zn_args_rows &g, int p, int k) const
     {
-        raw<8> r[P][K];
+        return first + p < g.pixels && channel(g, k) < g.x.c;
+    }
 
-        lane = (int)threadIdx.x & (g.lanes - 1);
-        first = ((size_t)blockIdx.x * THREADS + threadIdx.x) / (unsigned)g.lanes * P;
+    __device__ __forceinline__ void fetch_all(raw<8> (&to)[P][K], const zn_args_rows &g, const zn_tensor &x) const
+    {
 #pragma unroll
         for (int p = 0; p < P; p++)
 #pragma unroll
             for (int k = 0; k < K; k++) {
-                r[p][k].lo = r[p][k].hi = make_uint4(0, 0, 0, 0);
+                to[p][k].lo = to[p][k].hi = make_uint4(0, 0, 0, 0);
                 if (holds(g, p, k))
-                    fetch(r[p][k], g.x, (first + p) * g.x.ld + channel(g, k));
+                    fetch(to[p][k], x, (first + p) * x.ld + channel(g, k));
             }
+    }
+
+    __device__ __forceinline__ void widen_all(const zn_args_rows &g)
+    {
 #pragma unroll
         for (int p = 0; p < P; p++)
 #pragma unroll
@@ -55,80 +64,103 @@ __device__ __forceinline__ void read8(float (&v)[8], const float *p)
     v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
 }
 
-/* v = (v - mean) * inv * gamma + beta, at channel c */
-template <int V>
-__device__ __forceinline__ void scale_row(float (&v)[V], const zn_args_rows &g, int c, float mean, float inv)
-{
-    float w[V];
+/* gamma and beta of V channels from c on */
+template <int V> struct affine {
+    float scale[V], shift[V];
 
-#pragma unroll
-    for (int i = 0; i < V; i++)
-        v[i] = (v[i] - mean) * inv;
-    if (g.gamma) {
-        if constexpr (V == 8)
-            read8(w, g.gamma + c);
-        else
-            w[0] = g.gamma[c];
+    __device__ __forceinline__ affine(const zn_args_rows &g, int c)
+    {
 #pragma unroll
         for (int i = 0; i < V; i++)
-            v[i] *= w[i];
+            scale[i] = 1, shift[i] = 0;
+        if constexpr (V == 8) {
+            if (g.gamma)
+                read8(scale, g.gamma + c);
+            if (g.beta)
+                read8(shift, g.beta + c);
+        } else {
+            if (g.gamma)
+                scale[0] = g.gamma[c];
+            if (g.beta)
+                shift[0] = g.beta[c];
+        }
     }
-    if (g.beta) {
-        if constexpr (V == 8)
-            read8(w, g.beta + c);
-        else
-            w[0] = g.beta[c];
+
+    __device__ __forceinline__ void apply(float (&v)[V], float mean, float inv) const
+    {
 #pragma unroll
         for (int i = 0; i < V; i++)
-            v[i] += w[i];
+            v[i] = (v[i] - mean) * inv * scale[i] + shift[i];
     }
-}
+};
 
-template <int K, int P> __device__ __forceinline__ void norm_rows(const zn_args_rows &g)
+/* mean[p] and inv[p] = 1 / deviation of x's pixels */
+template <int K, int P>
+__device__ __forceinline__ void moments(float (&mean)[P], float (&inv)[P], const rows<K, P> &x, const zn_args_rows &g)
 {
-    rows<K, P> x;
-    raw<8> res[P][K];
-    float mean[P], var[P], of_c = 1.f / g.x.c;
+    float of_c = 1.f / g.x.c;
 
-    x.read(g);
 #pragma unroll
     for (int p = 0; p < P; p++) {
-        mean[p] = var[p] = 0;
+        mean[p] = inv[p] = 0;
 #pragma unroll
         for (int k = 0; k < K; k++)
 #pragma unroll
             for (int i = 0; i < 8; i++)
                 mean[p] += x.v[p][k][i];
-        if (g.tail.residual.data)
-#pragma unroll
-            for (int k = 0; k < K; k++)
-                if (x.holds(g, p, k))
-                    fetch(res[p][k], g.tail.residual, (x.first + p) * g.tail.residual.ld + x.channel(g, k));
     }
+    if (!g.rms)
+        sum_lanes_all(mean, g.lanes);
 #pragma unroll
-    for (int p = 0; p < P; p++)
-        mean[p] = g.rms ? 0 : sum_lanes(mean[p], g.lanes) * of_c;
-#pragma unroll
-    for (int p = 0; p < P; p++)
+    for (int p = 0; p < P; p++) {
+        mean[p] = g.rms ? 0 : mean[p] * of_c;
 #pragma unroll
         for (int k = 0; k < K; k++)
-            if (x.holds(g, p, k))
+            if (x.channel(g, k) < g.x.c)
 #pragma unroll
                 for (int i = 0; i < 8; i++) {
                     float d = x.v[p][k][i] - mean[p];
 
-                    var[p] += d * d;
+                    inv[p] += d * d;
                 }
+    }
+    sum_lanes_all(inv, g.lanes);
 #pragma unroll
-    for (int p = 0; p < P; p++) {
-        float inv = 1.f / sqrtf(sum_lanes(var[p], g.lanes) * of_c + g.eps);
+    for (int p = 0; p < P; p++)
+        inv[p] = rsqrtf(inv[p] * of_c + g.eps);
+}
+
+template <int T, int K, int P> __device__ __forceinline__ void norm_rows(const zn_args_rows &g)
+{
+    rows<K, P> x(g);
+    size_t step = (size_t)gridDim.x * (THREADS / (unsigned)g.lanes) * P;
+    size_t warp_first = x.first - (threadIdx.x & 31) / (unsigned)g.lanes * P; /* a warp's teams stay together */
+    raw<8> res[P][K];
+    float mean[P], inv[P];
+
+    x.fetch_all(x.r, g, g.x);
+#pragma unroll 1
+    for (; warp_first < g.pixels; warp_first += step, x.first += step) {
+        x.widen_all(g);
+        x.first += step;
+        x.fetch_all(x.r, g, g.x); /* the next ones; this team alone writes them */
+        x.first -= step;
+        if (g.tail.residual.data)
+            x.fetch_all(res, g, g.tail.residual);
+        moments(mean, inv, x, g);
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            if (x.channel(g, k) >= g.x.c)
+                continue;
+            affine<8> w(g, x.channel(g, k));
 
 #pragma unroll
-        for (int k = 0; k < K; k++)
-            if (x.holds(g, p, k)) {
-                scale_row(x.v[p][k], g, x.channel(g, k), mean[p], inv);
-                put_tail(g.y, (x.first + p) * g.y.ld + x.channel(g, k), g.tail, x.v[p][k], res[p][k]);
-            }
+            for (int p = 0; p < P; p++)
+                if (x.first + p < g.pixels) {
+                    w.apply(x.v[p][k], mean[p], inv[p]);
+                    put_tail_of<T>(g.y, (x.first + p) * g.y.ld + x.channel(g, k), g.tail, x.v[p][k], res[p][k]);
+                }
+        }
     }
 }
 
@@ -157,22 +189,23 @@ template <int V> __device__ __forceinline__ void norm_long_rows(const zn_args_ro
         for (int i = 0; i < V; i++)
             var += (v[i] - mean) * (v[i] - mean);
     }
-    inv = 1.f / sqrtf(sum_lanes(var, g.lanes) / g.x.c + g.eps);
+    inv = rsqrtf(sum_lanes(var, g.lanes) / g.x.c + g.eps);
     for (int c = lane * V; c < end; c += step) {
         fetch(r, g.x, p * g.x.ld + c);
         if (res.data)
             fetch(q, res, p * res.ld + c);
         widen(v, r, g.x.type);
-        scale_row(v, g, c, mean, inv);
+        affine<V>(g, c).apply(v, mean, inv);
         put_tail(g.y, p * g.y.ld + c, g.tail, v, q);
     }
 }
 
 template <int K, int P> __device__ __forceinline__ void softmax_rows(const zn_args_rows &g)
 {
-    rows<K, P> x;
+    rows<K, P> x(g);
 
-    x.read(g);
+    x.fetch_all(x.r, g, g.x);
+    x.widen_all(g);
 #pragma unroll
     for (int p = 0; p < P; p++) {
         float top = -INFINITY, sum = 0;
@@ -219,11 +252,20 @@ __device__ __forceinline__ void softmax_long_rows(const zn_args_rows &g)
         store_any(g.y, p * g.y.ld + c, expf(load_any(g.x, p * g.x.ld + c) - top) * sum);
 }
 
+/* per_sm: blocks of a multiprocessor, as in pointwise.c */
+#define NORM(K, P, per_sm, name, T)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(THREADS, per_sm) norm_rows_##K##_##name(const zn_args_rows g)         \
+    {                                                                                                                  \
+        norm_rows<T, K, P>(typed<T>(g));                                                                               \
+    }
+#define NORMS(per_sm, name, T) NORM(1, 2, per_sm, name, T) NORM(2, 1, per_sm, name, T) NORM(4, 1, 2, name, T)
+NORMS(3, f16, ZN_F16)
+NORMS(3, bf16, ZN_BF16)
+NORMS(2, f32, ZN_F32)
+NORMS(2, any, ANY_TYPE)
+
 #define ROWS(name, body) \
     extern "C" __global__ void __launch_bounds__(THREADS) name(const zn_args_rows g) { body; }
-ROWS(norm_rows_1, (norm_rows<1, 2>(g)))
-ROWS(norm_rows_2, (norm_rows<2, 1>(g)))
-ROWS(norm_rows_4, (norm_rows<4, 1>(g)))
 ROWS(norm_long_rows_v8, norm_long_rows<8>(g))
 ROWS(norm_long_rows_v1, norm_long_rows<1>(g))
 ROWS(softmax_rows_1, (softmax_rows<1, 2>(g)))
@@ -320,9 +362,6 @@ template <int V> __device__ __forceinline__ void group_sums(const zn_args_group 
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 3) group_sums_v8(const zn_args_group g) { group_sums<8>(g); }
-extern "C" __global__ void __launch_bounds__(THREADS) group_sums_v1(const zn_args_group g) { group_sums<1>(g); }
-
 enum { FINISH_THREADS = 1024 };
 
 /* The sum over a block, in all threads. */
@@ -377,12 +416,13 @@ extern "C" __global__ void __launch_bounds__(FINISH_THREADS) group_finish(const 
 }
 
 /* y = tail(x * scale + shift): a thread keeps its channels and takes some of the chunk's pixels. */
-template <int V> __device__ __forceinline__ void group_apply(const zn_args_group &g)
+template <int T, int V> __device__ __forceinline__ void group_apply(const zn_args_group &g)
 {
     enum { AHEAD = 2 };
     place at = place_of<V>(g);
     size_t image = (size_t)(g.first + (int)blockIdx.y) * g.pixels;
-    size_t first = blockIdx.x * g.chunk, end = min(first + g.chunk, g.pixels);
+    /* the sums have read the image from its begin: of its end, more is still in the cache */
+    size_t first = (gridDim.x - 1 - blockIdx.x) * g.chunk, end = min(first + g.chunk, g.pixels);
     const zn_tensor &res = g.tail.residual;
     float scale[V], shift[V];
     raw<V> r[AHEAD], q[AHEAD];
@@ -411,10 +451,22 @@ template <int V> __device__ __forceinline__ void group_apply(const zn_args_group
 #pragma unroll
                 for (int i = 0; i < V; i++)
                     v[i] = v[i] * scale[i] + shift[i];
-                put_tail(g.y, (image + p + k * at.n_rows) * g.y.ld + at.c, g.tail, v, q[k]);
+                put_tail_of<T>(g.y, (image + p + k * at.n_rows) * g.y.ld + at.c, g.tail, v, q[k]);
             }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 3) group_apply_v8(const zn_args_group g) { group_apply<8>(g); }
-extern "C" __global__ void __launch_bounds__(THREADS) group_apply_v1(const zn_args_group g) { group_apply<1>(g); }
+#define GROUP(name, T, V, per_sm)                                                                                      \
+    extern "C" __global__ void __launch_bounds__(THREADS, 3) group_sums_##name(const zn_args_group g)                  \
+    {                                                                                                                  \
+        group_sums<V>(typed<T>(g));                                                                                    \
+    }                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(THREADS, per_sm) group_apply_##name(const zn_args_group g)            \
+    {                                                                                                                  \
+        group_apply<T, V>(typed<T>(g));                                                                                \
+    }
+GROUP(v1, ANY_TYPE, 1, 4)
+GROUP(v8_any, ANY_TYPE, 8, 3)
+GROUP(v8_f32, ZN_F32, 8, 2)
+GROUP(v8_f16, ZN_F16, 8, 4)
+GROUP(v8_bf16, ZN_BF16, 8, 4)

@@ -3,14 +3,14 @@
  *
  * Each has a form for vectors of 8 numbers (16 bytes, or 32 of float) and one for single numbers, for views that
  * begin or continue at odd addresses.  Where y may be an input, a thread reads all its numbers before it writes. */
-#include "common.cuh"
+#include "typed.cuh"
 
-enum { THREADS = 256, EACH = 2 /* vectors of a thread */ };
+enum { THREADS = 256 };
 
 /* ---- map and binary ---------------------------------------------------------------------------------------- */
 
 /* Vectors at channel c of pixel p, for N places. */
-template <int V, int N>
+template <int T, int V, int N>
 __device__ __forceinline__ void combine(const zn_args_pointwise &g, const size_t (&p)[N], const size_t (&c)[N],
                                         const bool (&ok)[N])
 {
@@ -39,34 +39,61 @@ __device__ __forceinline__ void combine(const zn_args_pointwise &g, const size_t
             for (int k = 0; k < V; k++)
                 v[k] = g.op == ZN_MUL ? v[k] * w[k] : v[k] + w[k];
         }
-        put_tail(g.y, p[i] * g.y.ld + c[i], g.tail, v, r[i]);
+        put_tail_of<T>(g.y, p[i] * g.y.ld + c[i], g.tail, v, r[i]);
     }
 }
 
-template <int V> __device__ __forceinline__ void pointwise(const zn_args_pointwise &g)
+/* N vectors of each thread. */
+template <int T, int V, int N> __device__ __forceinline__ void pointwise(const zn_args_pointwise &g)
 {
-    size_t first = (size_t)blockIdx.x * (THREADS * EACH) + threadIdx.x, p[EACH], c[EACH];
-    bool ok[EACH];
+    size_t first = (size_t)blockIdx.x * (THREADS * N) + threadIdx.x, p[N], c[N];
+    bool ok[N];
 
 #pragma unroll
-    for (int i = 0; i < EACH; i++) {
+    for (int i = 0; i < N; i++) {
         size_t at = first + i * THREADS;
 
         ok[i] = at < g.n;
         p[i] = g.per_pixel ? quotient(at, g.per_pixel) : 0;
         c[i] = (at - p[i] * g.per_pixel) * V;
     }
-    combine<V>(g, p, c, ok);
+    combine<T, V>(g, p, c, ok);
     if (V > 1 && !blockIdx.x && threadIdx.x < g.rest) {
         const size_t zero[1] = { 0 }, last[1] = { g.n * V + threadIdx.x };
         const bool yes[1] = { true };
 
-        combine<1>(g, zero, last, yes);
+        combine<T, 1>(g, zero, last, yes);
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) pointwise_v8(const zn_args_pointwise g) { pointwise<8>(g); }
-extern "C" __global__ void __launch_bounds__(THREADS) pointwise_v1(const zn_args_pointwise g) { pointwise<1>(g); }
+template <int T> __device__ __forceinline__ zn_args_pointwise typed_pointwise(zn_args_pointwise g, bool alone)
+{
+    set_type<T>(g.y);
+    set_type<T>(g.a);
+    set_type<T>(g.b);
+    set_type<T>(g.tail.residual);
+    if (alone) /* nothing but a is read */
+        g.b.data = g.tail.residual.data = nullptr;
+    return g;
+}
+
+/* map_v8: without b and a residual there are registers for twice as many vectors under way. */
+#define POINTWISE(name, T, V)                                                                                          \
+    extern "C" __global__ void __launch_bounds__(THREADS) pointwise_##name(const zn_args_pointwise g)                  \
+    {                                                                                                                  \
+        pointwise<T, V, 2>(typed_pointwise<T>(g, false));                                                              \
+    }
+#define MAP(name, T)                                                                                                   \
+    POINTWISE(v8_##name, T, 8)                                                                                         \
+    extern "C" __global__ void __launch_bounds__(THREADS) map_v8_##name(const zn_args_pointwise g)                     \
+    {                                                                                                                  \
+        pointwise<T, 8, 4>(typed_pointwise<T>(g, true));                                                               \
+    }
+POINTWISE(v1, ANY_TYPE, 1)
+POINTWISE(v8_any, ANY_TYPE, 8)
+MAP(f32, ZN_F32)
+MAP(f16, ZN_F16)
+MAP(bf16, ZN_BF16)
 
 /* ---- fill -------------------------------------------------------------------------------------------------- */
 

@@ -4,14 +4,22 @@
  * A transform of 2^b numbers is b steps, one for each bit of the index, in any order.  A thread does the steps of
  * the bits that tell its own numbers apart in registers; then the numbers change hands through shared memory, and
  * other bits are the thread's own. */
-#include "common.cuh"
+#include "typed.cuh"
 
 enum { THREADS = 256 };
 
 extern __shared__ __align__(16) float shared_row[];
 
+/* What a thread has of a column in each register: one number, or those of two neighbouring channels. */
+struct __align__(8) two {
+    float a, b;
+};
+__device__ __forceinline__ two operator+(two x, two y) { return { x.a + y.a, x.b + y.b }; }
+__device__ __forceinline__ two operator-(two x, two y) { return { x.a - y.a, x.b - y.b }; }
+__device__ __forceinline__ two operator*(two x, two y) { return { x.a * y.a, x.b * y.b }; }
+
 /* The steps of the register index's bits 0 .. to-1. */
-template <int E> __device__ __forceinline__ void butterflies(float (&v)[E], int to)
+template <class N, int E> __device__ __forceinline__ void butterflies(N (&v)[E], int to)
 {
 #pragma unroll
     for (int len = 1, bit = 0; len < E; len *= 2, bit++)
@@ -19,7 +27,7 @@ template <int E> __device__ __forceinline__ void butterflies(float (&v)[E], int 
 #pragma unroll
             for (int i = 0; i < E; i++)
                 if (!(i & len)) {
-                    float a = v[i], b = v[i | len];
+                    N a = v[i], b = v[i | len];
 
                     v[i] = a + b;
                     v[i | len] = a - b;
@@ -240,25 +248,130 @@ CHANNELS(8)
 CHANNELS(16)
 CHANNELS(32)
 
+/* ---- along c, in vectors ------------------------------------------------------------------------------------
+ *
+ * y = act(H gate H pre x + bias) of up to 1024 channels: thread l of a pixel's n / 8K has the vectors of 8 channels
+ * l, l + lanes, ...; K of them.  The lowest 3 bits and the highest ones are in its registers, the others tell the
+ * threads apart, which are neighbours in a warp. */
+
+/* v *= the n numbers at w, if there are any */
+template <int K> __device__ __forceinline__ void scale_vectors(float (&v)[8 * K], const float *w, int lane, int lanes)
+{
+    if (w)
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            const float4 *q = (const float4 *)(w + (lane + k * lanes) * 8);
+            const float4 lo = q[0], hi = q[1];
+
+            v[8 * k] *= lo.x, v[8 * k + 1] *= lo.y, v[8 * k + 2] *= lo.z, v[8 * k + 3] *= lo.w;
+            v[8 * k + 4] *= hi.x, v[8 * k + 5] *= hi.y, v[8 * k + 6] *= hi.z, v[8 * k + 7] *= hi.w;
+        }
+}
+
+template <int E> __device__ __forceinline__ void transform_lanes(float (&v)[E], int lane, int lanes)
+{
+    butterflies(v, 31);
+#pragma unroll
+    for (int mask = 1; mask < 32; mask *= 2)
+        if (mask < lanes) {
+            float sign = lane & mask ? -1.f : 1.f;
+
+#pragma unroll
+            for (int i = 0; i < E; i++)
+                v[i] = fmaf(v[i], sign, __shfl_xor_sync(0xffffffffu, v[i], mask));
+        }
+}
+
+template <int T, int K> __device__ __forceinline__ void fwht_vectors(const zn_args_fwht_c &g)
+{
+    const int lanes = 1 << g.log_team, lane = (int)threadIdx.x & (lanes - 1);
+    const size_t p = ((size_t)blockIdx.x * THREADS + threadIdx.x) >> g.log_team;
+    const bool in = p < g.pixels; /* a thread without a pixel still takes part in the exchange */
+    raw<8> r[K];
+    float v[8 * K];
+
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        const int c = (lane + k * lanes) * 8;
+
+        r[k].lo = r[k].hi = make_uint4(0, 0, 0, 0);
+        if (in && c < g.x.c)
+            fetch(r[k], g.x, p * g.x.ld + c);
+    }
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        float w[8];
+
+        widen(w, r[k], (zn_type)T);
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            v[8 * k + i] = w[i];
+    }
+    scale_vectors<K>(v, g.w.pre, lane, lanes);
+    transform_lanes(v, lane, lanes);
+    if (g.w.gate) {
+        scale_vectors<K>(v, g.w.gate, lane, lanes);
+        transform_lanes(v, lane, lanes);
+    }
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        const int c = (lane + k * lanes) * 8;
+        float w[8];
+
+        if (!in || c >= g.y.c)
+            continue;
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            w[i] = v[8 * k + i];
+        if (g.w.bias)
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                w[i] += g.w.bias[c + i];
+        if (T == ZN_F32)
+            activate_all(g.w.act, w);
+        else
+            activate_short(g.w.act, w);
+        put(g.y, p * g.y.ld + c, w);
+    }
+}
+
+/* The tensors of one known type, as typed() does it. */
+template <int T, class G> __device__ __forceinline__ G typed_ends(G g)
+{
+    set_type<T>(g.x);
+    set_type<T>(g.y);
+    return g;
+}
+
+#define VECTORS(K, name, T)                                                                                            \
+    extern "C" __global__ void __launch_bounds__(THREADS, 3) fwht_v8_##K##_##name(const zn_args_fwht_c g)              \
+    {                                                                                                                  \
+        fwht_vectors<T, K>(typed_ends<T>(g));                                                                          \
+    }
+#define ALL_VECTORS(name, T) VECTORS(1, name, T) VECTORS(2, name, T) VECTORS(4, name, T)
+ALL_VECTORS(f32, ZN_F32)
+ALL_VECTORS(f16, ZN_F16)
+ALL_VECTORS(bf16, ZN_BF16)
+
 /* ---- along w and h ------------------------------------------------------------------------------------------
  *
- * A column is one channel of one line of pixels; neighbouring threads have neighbouring columns, so that memory is
- * read and written in whole segments whatever the step along the column.  A block has a span of each of its columns:
- * one window, or, if that is shorter than 32 numbers, 32.  A thread holds 32 numbers k of a span; its t is the number
- * of the thread among the span/32 of a column:
- *     far   k = t + i * span/32                   the upper 5 bits are its own
- *     mid   k = t / 8 * 256 + i * 8 + t % 8       bits 3 to 7; only if span > 1024
- *     near  k = t * 32 + i                        the lower 5 bits
+ * A column is one channel of one line of pixels, or two neighbouring ones (type N: float or two); neighbouring threads
+ * have neighbouring columns, so that memory is read and written in whole segments whatever the step along the column.
+ * A block has a span of each of its columns: one window, or, if that is shorter, as many numbers as a thread holds,
+ * OWN = 2^L.  Its t is the number of the thread among the span/OWN of a column.  It holds the numbers k of a span:
+ *     far   k = t + i * span/OWN                  the upper L bits are its own
+ *     mid   k = t / 8 * 256 + i * 8 + t % 8       bits 3 to 7; only if span > 1024, L = 5
+ *     near  k = t * OWN + i                       the lower L bits
  * It reads far and ends near; a gate acts there, and the second transform goes back the same way. */
 
-enum { OWN = 32, LOG_OWN = 5, LINE_THREADS = 512 };
+enum { LINE_THREADS = 512, PAIR_THREADS = 256 };
 
-struct line {
-    float *col;     /* shared memory */
+template <class N> struct line {
+    N *col;         /* shared memory */
     size_t x, y;    /* number 0 of the column in x and y */
     size_t dx, dy;  /* from one number to the next */
     int len;        /* numbers of the column */
-    int c;          /* its channel */
+    int c;          /* its channel, the first of two */
     int t, log_cols, log_span;
 };
 
@@ -269,37 +382,93 @@ struct numbers {
     __device__ __forceinline__ int operator()(int i) const { return first + i * step; }
 };
 
-__device__ __forceinline__ numbers far_of(const line &s) { return { again(s.t), 1 << (s.log_span - LOG_OWN) }; }
-__device__ __forceinline__ numbers mid_of(const line &s) { return { again((s.t >> 3 << 8) + (s.t & 7)), 8 }; }
-__device__ __forceinline__ numbers near_of(const line &s) { return { again(s.t << LOG_OWN), 1 }; }
-
-/* Reads or writes the numbers from + at(i) of a column, as far as they lie in the image. */
-template <class T>
-__device__ __forceinline__ void read_as(float (&v)[OWN], const T *x, const line &s, int from, numbers at)
+template <int L, class N> __device__ __forceinline__ numbers far_of(const line<N> &s)
 {
-    size_t next = (size_t)at.step * s.dx;
-    int k = from + at.first;
-
-    x += s.x + (ptrdiff_t)k * (ptrdiff_t)s.dx;
-#pragma unroll
-    for (int i = 0; i < OWN; i++, k += at.step, x += next)
-        v[i] = (unsigned)k < (unsigned)s.len ? to_float(*x) : 0;
+    return { again(s.t), 1 << (s.log_span - L) };
+}
+template <class N> __device__ __forceinline__ numbers mid_of(const line<N> &s)
+{
+    return { again((s.t >> 3 << 8) + (s.t & 7)), 8 };
+}
+template <int L, class N> __device__ __forceinline__ numbers near_of(const line<N> &s)
+{
+    return { again(s.t << L), 1 };
 }
 
-template <class T>
-__device__ __forceinline__ void write_as(const float (&v)[OWN], T *y, const line &s, int from, numbers at)
+/* N as it lies in memory, numbers of type T. */
+template <class N, class T> struct memory {
+    typedef T type;
+    static __device__ __forceinline__ float wide(T x) { return to_float(x); }
+    static __device__ __forceinline__ T narrow(float x) { return from_float<T>(x); }
+};
+template <class T> struct memory<two, T> {
+    typedef unsigned type;
+    static __device__ __forceinline__ unsigned narrow(two x) { return pack2<T>(x.a, x.b); }
+    static __device__ __forceinline__ two wide(unsigned x)
+    {
+        const raw<8> r = { { x, 0, 0, 0 }, { 0, 0, 0, 0 } };
+        float v[8];
+
+        widen(v, r, type_of<T>::value);
+        return { v[0], v[1] };
+    }
+};
+template <> struct memory<two, float> {
+    typedef two type;
+    static __device__ __forceinline__ two wide(two x) { return x; }
+    static __device__ __forceinline__ two narrow(two x) { return x; }
+};
+
+/* Is all of a span in the image? */
+template <class N> __device__ __forceinline__ bool whole(const line<N> &s, int from)
 {
+    return from >= 0 && from + (1 << s.log_span) <= s.len;
+}
+
+/* Reads or writes the numbers from + at(i) of a column, as far as they lie in the image. */
+template <class T, class N, int OWN>
+__device__ __forceinline__ void read_as(N (&v)[OWN], const T *x, const line<N> &s, int from, numbers at)
+{
+    typedef memory<N, T> mem;
+    size_t next = (size_t)at.step * s.dx;
+    int k = from + at.first;
+    typename mem::type r[OWN];
+
+    x += s.x + (ptrdiff_t)k * (ptrdiff_t)s.dx;
+    if (whole(s, from)) {
+#pragma unroll
+        for (int i = 0; i < OWN; i++, x += next)
+            r[i] = *(const typename mem::type *)x;
+    } else {
+#pragma unroll
+        for (int i = 0; i < OWN; i++, k += at.step, x += next) {
+            r[i] = typename mem::type();
+            if ((unsigned)k < (unsigned)s.len)
+                r[i] = *(const typename mem::type *)x;
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < OWN; i++)
+        v[i] = mem::wide(r[i]);
+}
+
+template <class T, class N, int OWN>
+__device__ __forceinline__ void write_as(const N (&v)[OWN], T *y, const line<N> &s, int from, numbers at)
+{
+    typedef memory<N, T> mem;
     size_t next = (size_t)at.step * s.dy;
     int k = from + at.first;
+    bool all = whole(s, from);
 
     y += s.y + (ptrdiff_t)k * (ptrdiff_t)s.dy;
 #pragma unroll
     for (int i = 0; i < OWN; i++, k += at.step, y += next)
-        if ((unsigned)k < (unsigned)s.len)
-            *y = from_float<T>(v[i]);
+        if (all || (unsigned)k < (unsigned)s.len)
+            *(typename mem::type *)y = mem::narrow(v[i]);
 }
 
-__device__ __forceinline__ void read_line(float (&v)[OWN], const zn_tensor &x, const line &s, int from, numbers at)
+template <class N, int OWN>
+__device__ __forceinline__ void read_line(N (&v)[OWN], const zn_tensor &x, const line<N> &s, int from, numbers at)
 {
     if (x.type == ZN_F16)
         read_as(v, (const f16 *)x.data, s, from, at);
@@ -309,7 +478,8 @@ __device__ __forceinline__ void read_line(float (&v)[OWN], const zn_tensor &x, c
         read_as(v, (const float *)x.data, s, from, at);
 }
 
-__device__ __forceinline__ void write_line(const float (&v)[OWN], const zn_tensor &y, const line &s, int from,
+template <class N, int OWN>
+__device__ __forceinline__ void write_line(const N (&v)[OWN], const zn_tensor &y, const line<N> &s, int from,
                                            numbers at)
 {
     if (y.type == ZN_F16)
@@ -320,24 +490,29 @@ __device__ __forceinline__ void write_line(const float (&v)[OWN], const zn_tenso
         write_as(v, (float *)y.data, s, from, at);
 }
 
+/* One number of padding for each OWN. */
+template <int L> __device__ __forceinline__ int padded_by(int j) { return j + (j >> L); }
+
 /* Hands numbers over.  Each thread writes where it read last, hence nothing that another still wants.  In all three
- * arrangements padded(first + i * step) is padded(first) + padded(i * step): no sum carries into bit 5. */
-__device__ __forceinline__ void exchange(float (&v)[OWN], const line &s, numbers from, numbers to)
+ * arrangements padded(first + i * step) is padded(first) + padded(i * step): no sum carries into bit L. */
+template <int L, class N>
+__device__ __forceinline__ void exchange(N (&v)[1 << L], const line<N> &s, numbers from, numbers to)
 {
-    float *p = s.col + (padded(from.first) << s.log_cols);
-    const float *q = s.col + (padded(to.first) << s.log_cols);
+    N *p = s.col + (padded_by<L>(from.first) << s.log_cols);
+    const N *q = s.col + (padded_by<L>(to.first) << s.log_cols);
 
 #pragma unroll
-    for (int i = 0; i < OWN; i++)
-        p[padded(i * from.step) << s.log_cols] = v[i];
+    for (int i = 0; i < 1 << L; i++)
+        p[padded_by<L>(i * from.step) << s.log_cols] = v[i];
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < OWN; i++)
-        v[i] = q[padded(i * to.step) << s.log_cols];
+    for (int i = 0; i < 1 << L; i++)
+        v[i] = q[padded_by<L>(i * to.step) << s.log_cols];
 }
 
 /* v *= gate; v[i] is number at(i) & mask of a window */
-__device__ __forceinline__ void gate_line(float (&v)[OWN], const zn_args_fwht_line &g, const line &s, int mask,
+template <int OWN>
+__device__ __forceinline__ void gate_line(float (&v)[OWN], const zn_args_fwht_line &g, const line<float> &s, int mask,
                                           numbers at)
 {
     const float *gate = g.gate + (g.per_channel ? s.c : 0);
@@ -351,20 +526,53 @@ __device__ __forceinline__ void gate_line(float (&v)[OWN], const zn_args_fwht_li
     }
 }
 
-__device__ __forceinline__ line line_of(const zn_args_fwht_line &g)
+/* Of two channels; neighbouring numbers (at.step is 1), and a gate that begins at a multiple of 16 bytes. */
+template <int OWN>
+__device__ __forceinline__ void gate_line(two (&v)[OWN], const zn_args_fwht_line &g, const line<two> &s, int mask,
+                                          numbers at)
 {
+    if (!g.per_channel && (mask & (OWN - 1)) == OWN - 1) { /* in fours */
+        const float4 *gate = (const float4 *)(g.gate + (at.first & mask));
+
+#pragma unroll
+        for (int i = 0; i < OWN; i += 4) {
+            const float4 q = gate[i / 4];
+
+            v[i] = v[i] * two{ q.x, q.x };
+            v[i + 1] = v[i + 1] * two{ q.y, q.y };
+            v[i + 2] = v[i + 2] * two{ q.z, q.z };
+            v[i + 3] = v[i + 3] * two{ q.w, q.w };
+        }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < OWN; i++) {
+        unsigned k = (unsigned)(at(i) & mask);
+        const float *gate = g.gate + (g.per_channel ? k * (unsigned)g.x.c + s.c : k);
+        float first = *gate;
+
+        v[i] = v[i] * two{ first, g.per_channel ? gate[1] : first };
+        if (i % 8 == 7)
+            asm volatile("" ::: "memory");
+    }
+}
+
+template <class N> __device__ __forceinline__ line<N> line_of(const zn_args_fwht_line &g)
+{
+    enum { EACH = sizeof(N) / sizeof(float) };
     int col = (int)threadIdx.x & ((1 << g.log_cols) - 1);
     size_t q = ((size_t)blockIdx.x << g.log_cols) + col, l, first, step;
-    line s;
+    unsigned per_line = (unsigned)g.x.c / EACH;
+    line<N> s;
 
     s.t = (int)threadIdx.x >> g.log_cols;
     s.log_cols = g.log_cols;
     s.log_span = g.log_span;
-    s.col = shared_row + col;
+    s.col = (N *)shared_row + col;
     s.len = q < g.n_cols ? g.axis == ZN_ALONG_W ? g.x.w : g.x.h : 0;
     q = q < g.n_cols ? q : 0;
-    l = quotient(q, g.x.c);
-    s.c = (int)(q - l * g.x.c);
+    l = quotient(q, per_line);
+    s.c = (int)(q - l * per_line) * EACH;
     if (g.axis == ZN_ALONG_W) {
         first = l * g.x.w;
         step = 1;
@@ -381,49 +589,82 @@ __device__ __forceinline__ line line_of(const zn_args_fwht_line &g)
     return s;
 }
 
-extern "C" __global__ void __launch_bounds__(LINE_THREADS, 2) fwht_line(const zn_args_fwht_line g)
+template <class N, int L> __device__ __forceinline__ void fwht_line_of(const zn_args_fwht_line &g)
 {
-    line s = line_of(g);
-    bool longest = g.log_span > 2 * LOG_OWN;
-    int low = longest ? 3 : g.log_span - LOG_OWN; /* bits left for the thread that is near */
+    line<N> s = line_of<N>(g);
+    bool longest = L == 5 && sizeof(N) == 4 && g.log_span > 2 * L;
+    int low = longest ? 3 : g.log_span - L; /* bits left for the thread that is near */
     int from = ((int)blockIdx.y << g.log_span) - g.shift;
-    float v[OWN];
+    N v[1 << L];
 
-    read_line(v, g.x, s, from, far_of(s));
-    if (g.log_span == LOG_OWN) { /* a thread has all of it */
+    read_line(v, g.x, s, from, far_of<L>(s));
+    if (g.log_span == L) { /* a thread has all of it */
         butterflies(v, g.log_n);
         if (g.gate) {
-            gate_line(v, g, s, (1 << g.log_n) - 1, far_of(s));
+            gate_line(v, g, s, (1 << g.log_n) - 1, near_of<L>(s));
             butterflies(v, g.log_n);
         }
-        write_line(v, g.y, s, from, far_of(s));
+        write_line(v, g.y, s, from, far_of<L>(s));
         return;
     }
-    butterflies(v, LOG_OWN);
+    butterflies(v, L);
     if (longest) {
-        exchange(v, s, far_of(s), mid_of(s));
+        exchange<L>(v, s, far_of<L>(s), mid_of(s));
         butterflies(v, g.log_span - 8);
-        exchange(v, s, mid_of(s), near_of(s));
+        exchange<L>(v, s, mid_of(s), near_of<L>(s));
     } else {
-        exchange(v, s, far_of(s), near_of(s));
+        exchange<L>(v, s, far_of<L>(s), near_of<L>(s));
     }
     butterflies(v, low);
     if (!g.gate) {
-        write_line(v, g.y, s, from, near_of(s));
+        write_line(v, g.y, s, from, near_of<L>(s));
         return;
     }
-    gate_line(v, g, s, -1, near_of(s));
+    gate_line(v, g, s, -1, near_of<L>(s));
     butterflies(v, low);
     if (longest) {
-        exchange(v, s, near_of(s), mid_of(s));
+        exchange<L>(v, s, near_of<L>(s), mid_of(s));
         butterflies(v, g.log_span - 8);
-        exchange(v, s, mid_of(s), far_of(s));
+        exchange<L>(v, s, mid_of(s), far_of<L>(s));
     } else {
-        exchange(v, s, near_of(s), far_of(s));
+        exchange<L>(v, s, near_of<L>(s), far_of<L>(s));
     }
-    butterflies(v, LOG_OWN);
-    write_line(v, g.y, s, from, far_of(s));
+    butterflies(v, L);
+    write_line(v, g.y, s, from, far_of<L>(s));
 }
+
+extern "C" __global__ void __launch_bounds__(LINE_THREADS, 2) fwht_line(const zn_args_fwht_line g)
+{
+    fwht_line_of<float, 5>(g);
+}
+
+/* Two channels to a thread, for tensors of one type: the span and the columns of a block are known as well, and
+ * with them each address in shared memory. */
+template <int T, int LOG_SPAN, int LOG_COLS> __device__ __forceinline__ zn_args_fwht_line sized(zn_args_fwht_line g)
+{
+    g.log_span = LOG_SPAN;
+    g.log_cols = LOG_COLS;
+    return typed_ends<T>(g);
+}
+
+/* n: numbers of a span; per_sm: blocks of a multiprocessor; columns as in spectral.c */
+#define PAIRS(n, log_n, L, log_cols, per_sm, name, T)                                                                  \
+    extern "C" __global__ void __launch_bounds__(PAIR_THREADS, per_sm) fwht_pairs_##n##_##name(                        \
+        const zn_args_fwht_line g)                                                                                     \
+    {                                                                                                                  \
+        fwht_line_of<two, L>(sized<T, log_n, log_cols>(g));                                                            \
+    }
+#define ALL_PAIRS(name, T)                                                                                             \
+    PAIRS(16, 4, 4, 8, 3, name, T)                                                                                     \
+    PAIRS(32, 5, 5, 8, 2, name, T)                                                                                     \
+    PAIRS(64, 6, 4, 4, 3, name, T)                                                                                     \
+    PAIRS(128, 7, 4, 4, 3, name, T)                                                                                    \
+    PAIRS(256, 8, 4, 4, 3, name, T)                                                                                    \
+    PAIRS(512, 9, 5, 4, 2, name, T)                                                                                    \
+    PAIRS(1024, 10, 5, 3, 2, name, T)
+ALL_PAIRS(f32, ZN_F32)
+ALL_PAIRS(f16, ZN_F16)
+ALL_PAIRS(bf16, ZN_BF16)
 
 /* ---- the pruned depthwise convolution ------------------------------------------------------------------------ */
 
