@@ -11,6 +11,8 @@ struct zn_engine {
     const zn_backend *be;
     void *dev;
     pthread_mutex_t lock; /* one run at a time */
+    int n_threads;        /* that were asked for */
+    zn_pool *helpers;     /* see zn_engine_helpers */
 };
 
 struct zn_model {
@@ -24,8 +26,8 @@ struct zn_model {
     char variant[96];
     void *block; /* the arena's memory, kept between runs */
     size_t block_size;
-    float *tile[ZN_MAX_PORTS + 1]; /* a tile's inputs and its output, kept likewise */
-    size_t tile_len[ZN_MAX_PORTS + 1];
+    float *tile[2 * (ZN_MAX_PORTS + 1)]; /* a tile's inputs and its output, on a GPU twice; kept likewise */
+    size_t tile_len[2 * (ZN_MAX_PORTS + 1)];
     double replayed; /* work of the last forward, for the progress of its repetitions */
     char **files; /* what it was opened with: its stand-in on the CPU is opened with the same */
     int n_files;
@@ -42,6 +44,7 @@ typedef struct zn_run {
     size_t max_memory;
     int tile; /* 0: to be chosen */
     double *time; /* not NULL: forwards are repeated, and the time of one is put here */
+    bool shared;  /* several threads may read the sources and write to the sink at once */
     zn_ctx ctx; /* carries progress, trace and the sticky status from tile to tile */
 } zn_run;
 
@@ -52,13 +55,16 @@ zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err)
 zn_status zn_run_measure(const zn_run *r, const zn_call *call, size_t *peak, double *macs, double *work,
                          zn_error *err);
 
-/* One forward: in[] and out[] are dense host arrays of the call's sizes.  Memory for the arena is
- * fetched before, never during. */
-void zn_run_forward(zn_run *r, const zn_call *call, const float *const *in, float *const *out);
+/* One forward: in[] and out[] are dense host arrays of the call's sizes, and stay as they are until
+ * zn_run_finish: a GPU works meanwhile.  Memory for the arena is fetched before, never during. */
+void zn_run_start(zn_run *r, const zn_call *call, const float *const *in, float *const *out);
+void zn_run_finish(zn_run *r);
 
 /* pipeline/engines.c: the fastest engine of the CPU; is this one a GPU's. */
 zn_status zn_engine_open_cpu(zn_engine **out, zn_error *err);
 bool zn_engine_is_gpu(const zn_engine *e);
+/* Threads for what the host does around a GPU's run, opened by the first; NULL: a CPU, which has its own. */
+zn_pool *zn_engine_helpers(zn_engine *e);
 
 /* pipeline/tile.c: what a run over the whole picture takes; the run itself. */
 zn_status zn_tile_plan(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err);

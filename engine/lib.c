@@ -135,7 +135,7 @@ void zn_model_close(zn_model **model)
         for (int i = 0; i < m->n_owned; i++)
             be->free(m->engine->dev, m->owned[i]);
         be->free(m->engine->dev, m->block);
-        for (int i = 0; i <= ZN_MAX_PORTS; i++)
+        for (int i = 0; i < 2 * (ZN_MAX_PORTS + 1); i++)
             be->host_free(m->engine->dev, m->tile[i]);
     }
     zn_model_close(&m->stand_in);
@@ -178,7 +178,8 @@ static zn_status read_precision(zn_run *r, const char *name, zn_error *err)
     for (int i = 0; i < ZN_N_PRECISIONS; i++)
         if (!strcmp(name, zn_precision_names[i])) {
             if (!e->be->precision(e->dev, (zn_precision)i))
-                return zn_fail(err, ZN_E_USAGE, "the %s engine has no precision %s", e->be->name, name);
+                return zn_fail(err, ZN_E_USAGE, "the %s engine has no precision %s%s", e->be->name, name,
+                               i == ZN_FP8_MATH ? ": that takes an NVIDIA GPU of compute capability 9.0" : "");
             r->precision = (zn_precision)i;
             r->ctx.type = zn_precision_type(r->precision);
             return ZN_OK;
@@ -354,7 +355,7 @@ zn_status zn_run_measure(const zn_run *r, const zn_call *call, size_t *peak, dou
     return dry.status;
 }
 
-void zn_run_forward(zn_run *r, const zn_call *call, const float *const *in, float *const *out)
+void zn_run_start(zn_run *r, const zn_call *call, const float *const *in, float *const *out)
 {
     zn_model *m = r->model;
     zn_arena arena = { 0 };
@@ -377,6 +378,10 @@ void zn_run_forward(zn_run *r, const zn_call *call, const float *const *in, floa
     arena.size = m->block_size;
     r->ctx.arena = &arena;
     forward(&r->ctx, r, *call, in, out);
+}
+
+void zn_run_finish(zn_run *r)
+{
     if (!r->ctx.status)
         r->ctx.status = r->ctx.be->sync(r->ctx.dev, r->ctx.err);
 }
@@ -522,10 +527,12 @@ static zn_status run_arrays(zn_run *r, const zn_array *in, int n_in, zn_array *o
             from[i] = i < n_in ? in[i].data : NULL;
             into[i] = i < call.n_out ? out[i].data : NULL;
         }
-        zn_run_forward(r, &call, from, into);
+        zn_run_start(r, &call, from, into);
+        zn_run_finish(r);
         return r->ctx.status;
     }
     as_sources(src, mem, in, n_in);
+    r->shared = true; /* arrays, that is */
     return zn_tile_run(r, &sink, src, n_in, (zn_rect){ 0, 0, out[0].w, out[0].h }, err);
 }
 

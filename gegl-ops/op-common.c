@@ -8,6 +8,7 @@
 #include <glib/gi18n-lib.h>
 
 #include "op-common.h"
+#include "op-curve.h"
 #include "op-engine.h"
 
 #define STRIP_ROWS    64                     /* of a buffer in memory at a time */
@@ -163,53 +164,70 @@ zn_op_input_box (GeglOperation *operation,
   return FALSE;
 }
 
-/* Whether the space's own curve is none.  Networks saw pictures with a curve only:
- * there sRGB's takes its place (R~G~B~), at the cost of exactness. */
-static gboolean
-is_linear (const Babl *space)
+/* What the space's curve makes of middle grey: 0.5 without a curve.  Networks saw
+ * pictures with one only: there sRGB's takes its place. */
+static gfloat
+light_of_grey (const Babl *space)
 {
-  const gfloat grey[3] = { 0.5f, 0.5f, 0.5f };
-  gfloat       light[3];
-
-  if (! space)
-    return FALSE;
+  const gfloat grey[3]  = { 0.5f, 0.5f, 0.5f };
+  gfloat       light[3] = { 0.0f, };
 
   babl_process (babl_fish (babl_format_with_space ("R'G'B' float", space),
                            babl_format_with_space ("RGB float", space)),
                 grey, light, 1);
 
-  return ABS (light[1] - 0.5f) < 0.01f;
+  return light[1];
+}
+
+static gboolean
+is_linear (const Babl *format)
+{
+  return babl_get_model_flags (babl_format_get_model (format)) & BABL_MODEL_FLAG_LINEAR;
 }
 
 const Babl *
 zn_op_picture_format (GeglOperation *operation)
 {
-  const Babl *source = gegl_operation_get_source_format (operation, "input");
-  const Babl *space  = source ? babl_format_get_space (source) : NULL;
+  const Babl     *source = gegl_operation_get_source_format (operation, "input");
+  const Babl     *space  = source ? babl_format_get_space (source) : NULL;
+  const gboolean  alpha  = ! source || babl_format_has_alpha (source);
+  gfloat          grey;
 
   if (space && babl_space_is_cmyk (space))
     space = NULL;
 
-  if (is_linear (space))
-    return babl_format_with_space (source && ! babl_format_has_alpha (source)
-                                   ? "R~G~B~ float" : "R~G~B~A float", space);
+  grey = light_of_grey (space);
+  if (ABS (grey - 0.5f) < 0.01f ||
+      (source && is_linear (source) && ABS (grey - 0.214041f) < 1e-5f))
+    return babl_format_with_space (alpha ? "RGBA float" : "RGB float", space);
 
-  return babl_format_with_space (source && ! babl_format_has_alpha (source)
-                                 ? "R'G'B' float" : "R'G'B'A float", space);
+  return babl_format_with_space (alpha ? "R'G'B'A float" : "R'G'B' float", space);
 }
 
 /* ---- pixels --------------------------------------------------------------- */
 
-void
-zn_op_picture_get (const ZnOpPicture *picture,
-                   zn_rect            rect,
-                   gfloat            *pixels)
+/* The pixels as the format has them, be it linear. */
+static void
+get_stored (const ZnOpPicture *picture,
+            zn_rect            rect,
+            gfloat            *pixels)
 {
   GeglRectangle place = { picture->box.x + rect.x, picture->box.y + rect.y,
                           rect.w, rect.h };
 
   gegl_buffer_get (picture->buffer, &place, 1.0, picture->format, pixels,
                    GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_CLAMP);
+}
+
+void
+zn_op_picture_get (const ZnOpPicture *picture,
+                   zn_rect            rect,
+                   gfloat            *pixels)
+{
+  get_stored (picture, rect, pixels);
+  if (is_linear (picture->format))
+    zn_op_curve_encode (pixels, (gsize) rect.w * rect.h,
+                        babl_format_get_n_components (picture->format));
 }
 
 bool
@@ -271,21 +289,29 @@ write_strip (const Write *write,
   const gint          n     = babl_format_get_n_components (write->picture->format);
   const GeglRectangle box   = write->picture->box;
   const GeglRectangle place = { box.x + strip.x, box.y + strip.y, strip.w, strip.h };
+  const gboolean      curve = is_linear (write->picture->format);
   GeglRectangle       wide  = { strip.x - write->apron, strip.y - write->apron,
                                 strip.w + 2 * write->apron, strip.h + 2 * write->apron };
+  zn_rect             all;
+  gsize               len;
   gfloat             *first;
 
   gegl_rectangle_intersect (&wide, &wide, GEGL_RECTANGLE (0, 0, box.width, box.height));
-  zn_op_picture_get (write->picture, (zn_rect) { wide.x, wide.y, wide.width, wide.height },
-                     pixels);
-  if (before)
-    memcpy (before, pixels, (gsize) wide.width * wide.height * 4 * sizeof (gfloat));
+  all = (zn_rect) { wide.x, wide.y, wide.width, wide.height };
+  len = (gsize) all.w * all.h;
 
-  write->func (write->data, strip, (zn_rect) { wide.x, wide.y, wide.width, wide.height },
-               pixels, n);
+  get_stored (write->picture, all, pixels);
+  if (before)
+    memcpy (before, pixels, len * 4 * sizeof (gfloat));
+
+  if (curve)
+    zn_op_curve_encode (pixels, len, n);
+  write->func (write->data, strip, all, pixels, n);
+  if (curve)
+    zn_op_curve_decode (pixels, len, n);
 
   if (before)
-    restore_hidden (pixels, before, (gsize) wide.width * wide.height);
+    restore_hidden (pixels, before, len);
   first = pixels + ((gsize) (strip.y - wide.y) * wide.width + strip.x - wide.x) * n;
   gegl_buffer_set (write->output, &place, 0, write->picture->format, first,
                    (gint) (wide.width * n * sizeof (gfloat)));

@@ -7,6 +7,7 @@
  *   op-common.c   formats, alpha, bad values, status text, progress, cancelling
  *   op-engine.c   engines and models, one of each for the whole process
  *   op-cache.c    results kept for the whole process
+ *   op-curve.c    sRGB's curve, for linear pictures
  *   op-tiled.c    operations that answer any region from tiles (denoise)
  *   op-blend.c    strength, luma, chroma, detail
  *   op-latent.c, op-latent-ops.c   whole pictures through a latent (latent-*)
@@ -149,8 +150,9 @@ gboolean     zn_op_input_box          (GeglOperation       *operation,
                                        GeglRectangle       *box,
                                        zn_error            *err);
 
-/* R'G'B'A float or, for an input without alpha, R'G'B' float, in its space; with
- * sRGB's curve (R~G~B~) if the space has none. */
+/* R'G'B'A float or, for an input without alpha, R'G'B' float, in its space.  RGBA
+ * float and RGB float instead, to which the functions below apply sRGB's curve
+ * themselves, if the input is linear and that is its space's curve, or has none. */
 const Babl  *zn_op_picture_format     (GeglOperation       *operation);
 
 /* Part of a buffer seen as a picture that starts at 0,0. */
@@ -167,7 +169,8 @@ bool         zn_op_picture_read       (void                *picture,
                                        zn_rect              rect,
                                        float               *dst);
 
-/* The pixels themselves, with the format's own components (3 or 4 of them). */
+/* The pixels with the format's own components (3 or 4 of them) and a curve, whether
+ * the format has one or not. */
 void         zn_op_picture_get        (const ZnOpPicture   *picture,
                                        zn_rect              rect,
                                        gfloat              *pixels);

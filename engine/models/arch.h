@@ -76,7 +76,7 @@ typedef struct zn_arch {
     /* Fills the sizes of out[]; false: these inputs do not fit.  NULL: an image model, see geometry. */
     bool (*shape)(const void *net, const zn_tensor *in, int n_in, zn_tensor *out);
     /* Completes the settings from the whole picture, before any tile is run.  NULL: nothing to do. */
-    zn_status (*prepare)(float *set, const zn_source *in, zn_error *err);
+    zn_status (*prepare)(float *set, const zn_source *in, zn_pool *pool, zn_error *err);
     void (*invent)(zn_invented *v); /* the model's usual size; NULL: needs no weights */
 } zn_arch;
 

@@ -13,6 +13,7 @@
  * blocks and channels is read from the file.  Trained by training/; the blocks follow NAFNet (Chen et al. 2022)
  * without its pooled attention. */
 #include "arch.h"
+#include "noise.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -191,10 +192,10 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
 }
 
 /* sigma 0: estimated, each channel; sigma-g and sigma-b 0: as sigma. */
-static zn_status prepare(float *set, const zn_source *in, zn_error *err)
+static zn_status prepare(float *set, const zn_source *in, zn_pool *pool, zn_error *err)
 {
     if (set[SET_SIGMA] <= 0)
-        return zn_noise_estimate(set, in, err);
+        return zn_noise_measure(set, in, pool, err);
     for (int i = SET_SIGMA_G; i <= SET_SIGMA_B; i++)
         if (set[i] <= 0)
             set[i] = set[SET_SIGMA];

@@ -15,8 +15,13 @@
  * as strong: COARSE times that is less than s for white noise, and more for coarse noise.
  *
  * Clipped patches show less noise than there is, those without any variation show none: both are left out,
- * unless there is little else.  One thread, sums in one order: the same picture gives the same numbers. */
-#include "../core/status.h"
+ * unless there is little else.
+ *
+ * Patches of one row overlap, and the channels lie side by side: what can be found column by column (half of
+ * the DCT, gradients, clipping) is found for a whole row at once, in loops that compilers turn into vectors.
+ * Bands are worked on by all threads, each band into sums of its own, and these are added up in order: the
+ * same picture gives the same numbers. */
+#include "noise.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -33,8 +38,11 @@ enum {
     PATCHES = 32768,  /* at each scale, about */
     BINS = 192,       /* of texture, OCTAVE to each factor of two, from 2^-24 */
     OCTAVE = 6,
+    CLIPPED = BINS,   /* one more bin, for patches that are clipped */
     PATCHES_MIN = 32, /* fewer tell nothing */
-    ROUNDS = 12
+    ROUNDS = 12,
+    CHUNK = 3 * N, /* columns that are worked on at a time: those of one patch */
+    SLOTS = 8      /* bands that are in memory at a time */
 };
 
 static const float END = 0.5f / 255; /* closer to 0 or 1 a value is clipped */
@@ -47,107 +55,161 @@ static const double FLAT_SHARE = 1 / 3.0; /* more patches without variation: dra
  * four thousand (a sum of 96 squares of half differences two apart, nearly a gamma variable of shape 23). */
 static const double TEXTURE_BOUND = 48 * 1.9;
 
-typedef struct spectrum { /* of one channel at one scale */
-    double sum[BINS][N * N];
-    int count[BINS];
-    int flat, clipped; /* patches that are not in the bins */
-    double clipped_sum[N * N];
+typedef struct part {           /* of one channel at one scale, in one band */
+    float sum[BINS + 1][N * N]; /* of squares, in the order of add_squares; the mean comes first */
+    int count[BINS + 1];
+    int flat; /* patches without variation */
+} part;
+
+typedef struct spectrum { /* of all bands */
+    double sum[BINS + 1][N * N];
+    int count[BINS + 1];
+    int flat;
 } spectrum;
 
-/* ---- one patch ------------------------------------------------------------------------------------------
+/* ---- rows of patches ------------------------------------------------------------------------------------
  */
 
+/* The DCT of eight values: sums of pairs give the even coefficients, differences the odd ones. */
 typedef struct basis {
-    float row[N][N]; /* row[k][i] = c_k cos(pi (i + 1/2) k / N) */
+    float even[N / 2][N / 2], odd[N / 2][N / 2]; /* [coefficient][pair] */
 } basis;
+
+/* Columns of one row of patches, three to a pixel. */
+typedef struct columns {
+    float (*dct)[N];
+    float *down, *along; /* squares of differences two pixels apart, from here down and to the right */
+    int *marks;          /* values that are clipped, and HIDDEN_ONE times those that are hidden */
+} columns;
+
+enum { HIDDEN_ONE = 256 };
 
 static void basis_init(basis *b)
 {
     const double pi = 3.14159265358979323846;
 
     for (int k = 0; k < N; k++)
-        for (int i = 0; i < N; i++)
-            b->row[k][i] = (float)(cos(pi * (i + 0.5) * k / N) * sqrt((k ? 2.0 : 1.0) / N));
+        for (int i = 0; i < N / 2; i++)
+            (k % 2 ? b->odd : b->even)[k / 2][i] =
+                (float)(cos(pi * (i + 0.5) * k / N) * sqrt((k ? 2.0 : 1.0) / N));
 }
 
-/* y = B x B', squared. */
-static void dct_squares(float y[N][N], float x[N][N], const basis *b)
+/* The DCT of CHUNK columns, its even coefficients first. */
+static void transform(float (*dct)[N], const float *src, size_t row, const basis *b)
 {
-    float half[N][N] = { { 0 } };
+    float sum[N / 2][CHUNK], diff[N / 2][CHUNK], y[N][CHUNK];
 
-    for (int k = 0; k < N; k++) /* columns */
-        for (int i = 0; i < N; i++)
-            for (int j = 0; j < N; j++)
-                half[k][j] += b->row[k][i] * x[i][j];
-    memset(x, 0, sizeof(float) * N * N);
-    for (int i = 0; i < N; i++) /* its transpose, so that the inner loop runs along a row */
-        for (int j = 0; j < N; j++)
-            x[j][i] = half[i][j];
-    memset(half, 0, sizeof half);
-    for (int k = 0; k < N; k++)
-        for (int i = 0; i < N; i++)
-            for (int j = 0; j < N; j++)
-                half[k][j] += b->row[k][i] * x[i][j];
-    for (int k = 0; k < N; k++)
-        for (int j = 0; j < N; j++)
-            y[k][j] = half[k][j] * half[k][j];
+    for (int i = 0; i < N / 2; i++) {
+        const float *p = src + (size_t)i * row, *q = src + (size_t)(N - 1 - i) * row;
+
+        for (int x = 0; x < CHUNK; x++) {
+            sum[i][x] = p[x] + q[x];
+            diff[i][x] = p[x] - q[x];
+        }
+    }
+    for (int k = 0; k < N / 2; k++) {
+        const float *e = b->even[k], *o = b->odd[k];
+
+        for (int x = 0; x < CHUNK; x++) {
+            y[k][x] = e[0] * sum[0][x] + e[1] * sum[1][x] + e[2] * sum[2][x] + e[3] * sum[3][x];
+            y[N / 2 + k][x] = o[0] * diff[0][x] + o[1] * diff[1][x] + o[2] * diff[2][x] + o[3] * diff[3][x];
+        }
+    }
+    for (int x = 0; x < CHUNK; x++)
+        for (int k = 0; k < N; k++)
+            dct[x][k] = y[k][x];
 }
 
-static float texture_of(float x[N][N])
+/* Gradients and marks of CHUNK columns; reads two pixels more. */
+static void look(float *restrict down, float *restrict along, int *restrict marks, const float *restrict src,
+                 size_t row)
 {
-    float along[N] = { 0 }, across = 0;
+    for (int x = 0; x < CHUNK; x++) {
+        float sum_down = 0, sum_along = 0;
+        int sum = 0;
 
-    for (int i = 0; i < N - 2; i++)
-        for (int j = 0; j < N; j++)
-            along[j] += (x[i + 2][j] - x[i][j]) * (x[i + 2][j] - x[i][j]);
-    for (int i = 0; i < N; i++)
-        for (int j = 0; j < N - 2; j++)
-            across += (x[i][j + 2] - x[i][j]) * (x[i][j + 2] - x[i][j]);
-    for (int j = 0; j < N; j++)
-        across += along[j];
-    return across / 4;
+        for (int i = 0; i < N; i++) {
+            float v = src[(size_t)i * row + (size_t)x], off = fabsf(v - HIDDEN);
+            float d = src[(size_t)i * row + (size_t)x + 6] - v;
+
+            sum_along += d * d;
+            sum += (fabsf(off - 0.5f) < END ? 1 : 0) + (off == 0 ? HIDDEN_ONE : 0);
+            if (i < N - 2) {
+                d = src[(size_t)(i + 2) * row + (size_t)x] - v;
+                sum_down += d * d;
+            }
+        }
+        down[x] = sum_down;
+        along[x] = sum_along;
+        marks[x] = sum;
+    }
+}
+
+/* Adds the squares of a patch's coefficients; its columns lie three apart. */
+static void add_squares(float s[N * N], float (*dct)[N], const basis *b)
+{
+    float sum[N / 2][N], diff[N / 2][N];
+
+    for (int j = 0; j < N / 2; j++)
+        for (int k = 0; k < N; k++) {
+            sum[j][k] = dct[3 * j][k] + dct[3 * (N - 1 - j)][k];
+            diff[j][k] = dct[3 * j][k] - dct[3 * (N - 1 - j)][k];
+        }
+    for (int m = 0; m < N / 2; m++) {
+        const float *e = b->even[m], *o = b->odd[m];
+
+        for (int k = 0; k < N; k++) {
+            float y = e[0] * sum[0][k] + e[1] * sum[1][k] + e[2] * sum[2][k] + e[3] * sum[3][k];
+            float z = o[0] * diff[0][k] + o[1] * diff[1][k] + o[2] * diff[2][k] + o[3] * diff[3][k];
+
+            s[m * N + k] += y * y;
+            s[(N / 2 + m) * N + k] += z * z;
+        }
+    }
 }
 
 static int bin_of(double texture)
 {
-    double at = (log2(texture) + 24) * OCTAVE;
+    /* 2^(i / OCTAVE - 1) */
+    static const double step[OCTAVE - 1] = { 0.5612310241546865, 0.6299605249474366, 0.7071067811865476,
+                                             0.7937005259840998, 0.8908987181403393 };
+    int e, bin;
+    double m;
 
-    return at > 0 ? at < BINS - 1 ? (int)at : BINS - 1 : 0;
+    if (!(texture > 0x1p-24))
+        return 0;
+    if (texture >= 0x1p8)
+        return BINS - 1;
+    m = frexp(texture, &e);
+    bin = (e - 1 + 24) * OCTAVE;
+    for (int i = 0; i < OCTAVE - 1; i++)
+        bin += m >= step[i];
+    return bin;
 }
 
-/* p points to the channel's value at the patch's corner; `row` values lie between rows. */
-static void add_patch(spectrum *s, const float *p, size_t row, const basis *b)
+/* The patch of one channel whose first column this is. */
+static void add_patch(part *s, const columns *c, size_t at, const basis *b)
 {
-    float x[N][N], y[N][N], texture;
-    int ends = 0, bin;
-    bool hidden = true;
+    float texture = 0;
+    int marks = 0, bin;
 
-    for (int i = 0; i < N; i++)
-        for (int j = 0; j < N; j++) {
-            float v = p[(size_t)i * row + (size_t)j * 3];
-
-            x[i][j] = v;
-            ends += fabsf(v) < END || fabsf(v - 1) < END;
-            hidden = hidden && v == HIDDEN;
-        }
-    texture = texture_of(x);
-    if (hidden || !isfinite(texture))
+    for (size_t j = 0; j < N; j++) {
+        texture += c->down[at + 3 * j] + (j < N - 2 ? c->along[at + 3 * j] : 0);
+        marks += c->marks[at + 3 * j];
+    }
+    texture /= 4;
+    if (marks == N * N * HIDDEN_ONE || !isfinite(texture))
         return;
-    if (ends > N * N / 20) {
-        dct_squares(y, x, b);
-        s->clipped++;
-        for (int k = 0; k < N * N; k++)
-            s->clipped_sum[k] += (double)y[k / N][k % N];
+    if (marks % HIDDEN_ONE > N * N / 20) {
+        bin = CLIPPED;
     } else if (texture <= 0) {
         s->flat++;
+        return;
     } else {
-        dct_squares(y, x, b);
         bin = bin_of((double)texture);
-        s->count[bin]++;
-        for (int k = 0; k < N; k++)
-            for (int j = 0; j < N; j++)
-                s->sum[bin][k * N + j] += (double)y[k][j];
     }
+    s->count[bin]++;
+    add_squares(s->sum[bin], c->dct + at, b);
 }
 
 /* ---- all patches ----------------------------------------------------------------------------------------
@@ -179,11 +241,10 @@ static double deviation(spectrum *s)
 
     if (s->flat > FLAT_SHARE * (n + s->flat))
         return 0;
-    if (n < PATCHES_MIN && s->clipped > n) { /* nearly all is clipped: better than nothing */
+    if (n < PATCHES_MIN && s->count[CLIPPED] > n) { /* nearly all is clipped: better than nothing */
         for (int k = 0; k < N * N; k++)
-            s->sum[0][k] += s->clipped_sum[k];
-        s->count[0] += s->clipped;
-        s->clipped = 0;
+            s->sum[0][k] += s->sum[CLIPPED][k];
+        s->count[0] += s->count[CLIPPED];
         v = smallest(s, BINS, &n);
     }
     if (n < PATCHES_MIN)
@@ -215,58 +276,146 @@ static void halve(float *dst, const float *src, int w, int h, size_t src_row)
             }
 }
 
-/* Rows of patches that start at 0, step, ... below `rows`, in a band of w x h pixels. */
-static void add_band(spectrum s[3], const float *band, int w, int h, int rows, int step, int step_x,
-                     const basis *b)
+/* ---- bands ----------------------------------------------------------------------------------------------
+ */
+
+typedef struct slot { /* all that one thread needs for one band */
+    float *band, *small;
+    int h;
+    columns columns;
+    part of[2][3]; /* at full and at half size */
+} slot;
+
+typedef struct work {
+    int w, step_x[2];
+    basis basis;
+    slot *slot[SLOTS];
+} work;
+
+static void slot_free(slot *s)
 {
-    for (int y = 0; y < rows && y + N <= h; y += step)
-        for (int x = 0; x + N <= w; x += step_x)
-            for (int c = 0; c < 3; c++)
-                add_patch(&s[c], band + ((size_t)y * (size_t)w + (size_t)x) * 3 + (size_t)c, (size_t)w * 3,
-                          b);
+    if (!s)
+        return;
+    free(s->band);
+    free(s->small);
+    free(s->columns.dct);
+    free(s->columns.down);
+    free(s->columns.along);
+    free(s->columns.marks);
+    free(s);
 }
 
-zn_status zn_noise_estimate(float sigma[3], const zn_source *in, zn_error *err)
+/* More than there are columns: loops look beyond the last one. */
+static slot *slot_new(int w)
 {
-    int64_t bands, patches;
-    int step, step_x[2], h;
-    spectrum(*s)[3] = NULL; /* at full and at half size */
-    float *band = NULL, *small = NULL;
-    double fine[3], coarse[3], least = INFINITY;
-    basis b;
-    zn_status status = ZN_OK;
+    size_t n = (size_t)w * 3;
+    slot *s = calloc(1, sizeof *s);
 
-    sigma[0] = sigma[1] = sigma[2] = 0;
-    if (in->c < 3 || in->w < SIDE_MIN || in->h < SIDE_MIN)
-        return ZN_OK; /* too small to tell: no noise */
-    bands = SAMPLE / ((int64_t)in->w * BAND);
+    if (!s)
+        return NULL;
+    s->band = calloc(n * BAND + 2 * CHUNK, sizeof *s->band);
+    s->small = calloc((size_t)(w / 2) * 3 * (BAND / 2) + 2 * CHUNK, sizeof *s->small);
+    s->columns = (columns){ calloc(n + CHUNK, sizeof *s->columns.dct), calloc(n + CHUNK, sizeof(float)),
+                            calloc(n + CHUNK, sizeof(float)), calloc(n + CHUNK, sizeof(int)) };
+    if (s->band && s->small && s->columns.dct && s->columns.down && s->columns.along && s->columns.marks)
+        return s;
+    slot_free(s);
+    return NULL;
+}
+
+/* Rows of patches that start at 0, step, ... below `rows`, in a band of w x h pixels. */
+static void add_rows(part of[3], const columns *c, const float *band, int w, int h, int rows, int step,
+                     int step_x, const basis *b)
+{
+    const size_t n = (size_t)w * 3;
+    const size_t apart = step_x > N ? (size_t)step_x * 3 : CHUNK; /* no patch needs what lies between */
+
+    for (int y = 0; y < rows && y + N <= h; y += step) {
+        const float *row = band + (size_t)y * n;
+
+        for (size_t x = 0; x < n; x += apart) {
+            transform(c->dct + x, row + x, n, b);
+            look(c->down + x, c->along + x, c->marks + x, row + x, n);
+        }
+        for (int x = 0; x + N <= w; x += step_x)
+            for (int i = 0; i < 3; i++)
+                add_patch(&of[i], c, (size_t)(x * 3 + i), b);
+    }
+}
+
+static void add_band(void *cookie, int item, int worker)
+{
+    const work *k = cookie;
+    slot *s = k->slot[item];
+
+    (void)worker;
+    add_rows(s->of[0], &s->columns, s->band, k->w, s->h, BAND_STEP, STEP, k->step_x[0], &k->basis);
+    halve(s->small, s->band, k->w / 2, s->h / 2, (size_t)k->w * 3);
+    add_rows(s->of[1], &s->columns, s->small, k->w / 2, s->h / 2, BAND_STEP / 2, STEP / 2, k->step_x[1],
+             &k->basis);
+}
+
+/* Moves a band's sums to those of all. */
+static void collect(spectrum *all, part *p)
+{
+    for (int i = 0; i <= BINS; i++) {
+        if (!p->count[i])
+            continue;
+        for (int k = 0; k < N * N; k++)
+            all->sum[i][k] += (double)p->sum[i][k];
+        all->count[i] += p->count[i];
+        memset(p->sum[i], 0, sizeof p->sum[i]);
+        p->count[i] = 0;
+    }
+    all->flat += p->flat;
+    p->flat = 0;
+}
+
+/* All bands, `step` rows apart. */
+static zn_status add_bands(spectrum (*s)[3], work *k, int n_slots, const zn_source *in, int step,
+                           zn_pool *pool, zn_error *err)
+{
+    for (int y = 0; y + N <= in->h;) {
+        int n = 0;
+
+        for (; n < n_slots && y + N <= in->h; n++, y += step) {
+            k->slot[n]->h = in->h - y < BAND ? in->h - y : BAND;
+            if (!in->read(in->cookie, (zn_rect){ 0, y, in->w, k->slot[n]->h }, k->slot[n]->band))
+                return zn_fail(err, ZN_E_FILE, "the picture could not be read");
+        }
+        if (pool)
+            zn_pool_run(pool, add_band, k, n);
+        else
+            add_band(k, 0, 0);
+        for (int i = 0; i < n * 6; i++)
+            collect(&s[i / 3 % 2][i % 3], &k->slot[i / 6]->of[i / 3 % 2][i % 3]);
+    }
+    return ZN_OK;
+}
+
+/* Where bands and patches lie: rows between bands, columns between patches at both scales. */
+static int choose_steps(int step_x[2], int w, int h)
+{
+    int64_t bands = SAMPLE / ((int64_t)w * BAND), patches;
+    int step;
+
     bands = bands < BANDS_MIN ? BANDS_MIN : bands;
-    step = (int)((in->h - N) / bands + 1);
+    step = (int)((h - N) / bands + 1);
     step = step < BAND_STEP ? BAND_STEP : step / 2 * 2;
-    bands = (in->h - N) / step + 1;
+    bands = (h - N) / step + 1;
     for (int i = 0; i < 2; i++) { /* at half size rows of patches are half as far apart */
-        patches = bands * (BAND_STEP / STEP) * (in->w >> i);
+        patches = bands * (BAND_STEP / STEP) * (w >> i);
         step_x[i] = (int)(patches / PATCHES) + 1;
         step_x[i] = step_x[i] < 3 - i ? 3 - i : step_x[i];
     }
-    s = calloc(2, sizeof *s);
-    band = malloc((size_t)in->w * BAND * 3 * sizeof *band);
-    small = malloc((size_t)(in->w / 2) * (BAND / 2) * 3 * sizeof *small);
-    if (!s || !band || !small) {
-        status = zn_fail(err, ZN_E_MEMORY, "out of memory while estimating the noise");
-        goto end;
-    }
-    basis_init(&b);
-    for (int y = 0; y + N <= in->h; y += step) {
-        h = in->h - y < BAND ? in->h - y : BAND;
-        if (!in->read(in->cookie, (zn_rect){ 0, y, in->w, h }, band)) {
-            status = zn_fail(err, ZN_E_FILE, "the picture could not be read");
-            goto end;
-        }
-        add_band(s[0], band, in->w, h, BAND_STEP, STEP, step_x[0], &b);
-        halve(small, band, in->w / 2, h / 2, (size_t)in->w * 3);
-        add_band(s[1], small, in->w / 2, h / 2, BAND_STEP / 2, STEP / 2, step_x[1], &b);
-    }
+    return step;
+}
+
+/* Both scales of all channels, as the header says. */
+static void conclude(float sigma[3], spectrum (*s)[3])
+{
+    double fine[3], coarse[3], least = INFINITY;
+
     for (int c = 0; c < 3; c++) {
         fine[c] = deviation(&s[0][c]);
         coarse[c] = deviation(&s[1][c]);
@@ -278,9 +427,37 @@ zn_status zn_noise_estimate(float sigma[3], const zn_source *in, zn_error *err)
 
         sigma[c] = v > 0 ? fminf((float)v * 255, 255) : 0;
     }
-end:
+}
+
+zn_status zn_noise_measure(float sigma[3], const zn_source *in, zn_pool *pool, zn_error *err)
+{
+    int step, n_slots = pool ? zn_pool_size(pool) : 1;
+    spectrum(*s)[3]; /* at full and at half size */
+    work k = { .w = in->w };
+    zn_status status;
+    bool got;
+
+    sigma[0] = sigma[1] = sigma[2] = 0;
+    if (in->c < 3 || in->w < SIDE_MIN || in->h < SIDE_MIN)
+        return ZN_OK; /* too small to tell: no noise */
+    n_slots = n_slots < SLOTS ? n_slots : SLOTS;
+    step = choose_steps(k.step_x, in->w, in->h);
+    basis_init(&k.basis);
+    s = calloc(2, sizeof *s);
+    got = s;
+    for (int i = 0; i < n_slots; i++)
+        got = (k.slot[i] = slot_new(in->w)) && got;
+    status = got ? add_bands(s, &k, n_slots, in, step, pool, err)
+                 : zn_fail(err, ZN_E_MEMORY, "out of memory while estimating the noise");
+    if (!status)
+        conclude(sigma, s);
+    for (int i = 0; i < n_slots; i++)
+        slot_free(k.slot[i]);
     free(s);
-    free(band);
-    free(small);
     return status;
+}
+
+zn_status zn_noise_estimate(float sigma[3], const zn_source *in, zn_error *err)
+{
+    return zn_noise_measure(sigma, in, NULL, err);
 }

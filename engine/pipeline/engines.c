@@ -104,6 +104,7 @@ static zn_status open_engine(zn_engine **out, const char *name, bool gpu, int n_
     if (err)
         err->text[0] = 0; /* what the faster engines said when "auto" passed them over */
     pthread_mutex_init(&e->lock, NULL);
+    e->n_threads = n_threads;
     *out = e;
     return ZN_OK;
 }
@@ -125,6 +126,7 @@ void zn_engine_close(zn_engine **engine)
     if (!e)
         return;
     e->be->close(e->dev);
+    zn_pool_close(&e->helpers);
     pthread_mutex_destroy(&e->lock);
     free(e);
     *engine = NULL;
@@ -152,4 +154,13 @@ double zn_engine_peak(zn_engine *e, const char *precision)
     peak = e->be->peak(e->dev);
     pthread_mutex_unlock(&e->lock);
     return peak;
+}
+
+zn_pool *zn_engine_helpers(zn_engine *e)
+{
+    enum { MOST = 8 }; /* more do not copy faster */
+
+    if (!e->helpers && zn_engine_is_gpu(e))
+        e->helpers = zn_pool_open(e->n_threads < MOST ? e->n_threads : MOST);
+    return e->helpers;
 }

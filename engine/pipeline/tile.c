@@ -11,7 +11,9 @@
  * 1. Cores begin at multiples of the lattice step, in absolute coordinates of the picture.
  * 2. The halo covers the receptive field, so that a pixel does not depend on the tile it was computed in.
  * 3. The tile size depends on the picture and the memory bound, never on the roi.
- * 4. Only the part of a tile that the roi needs is computed: by 2 that changes nothing. */
+ * 4. Only the part of a tile that the roi needs is computed: by 2 that changes nothing.
+ * 5. While a GPU works on a tile, the next one is read and the one before is written: it has two sets of
+ *    buffers, and several threads that copy. */
 #include "../handle.h"
 
 #include <stdlib.h>
@@ -76,15 +78,22 @@ static zn_call make_call(const zn_run *r, axis x, axis y, const zn_source *in, i
     return call;
 }
 
-/* Memory of a tile: activations on the device and the two host buffers. */
-static zn_status tile_memory(const zn_run *r, const zn_call *call, size_t *bytes, double *macs,
+/* Sets of host buffers: see 5. */
+static int count_sets(const zn_run *r, int n_tiles)
+{
+    return zn_engine_is_gpu(r->model->engine) && n_tiles > 1 ? 2 : 1;
+}
+
+/* Memory of a tile: activations on the device and the host's buffers. */
+static zn_status tile_memory(const zn_run *r, const zn_call *call, int n_sets, size_t *bytes, double *macs,
                              double *work, zn_error *err)
 {
     zn_status s = zn_run_measure(r, call, bytes, macs, work, err);
+    size_t len = zn_pixels(call->out[0]) * (size_t)call->out[0].c;
 
     for (int i = 0; i < call->n_in; i++)
-        *bytes += zn_pixels(call->in[i]) * (size_t)call->in[i].c * sizeof(float);
-    *bytes += zn_pixels(call->out[0]) * (size_t)call->out[0].c * sizeof(float);
+        len += zn_pixels(call->in[i]) * (size_t)call->in[i].c;
+    *bytes += (size_t)n_sets * len * sizeof(float);
     return s;
 }
 
@@ -136,7 +145,8 @@ static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int 
         x.out1 = ceil_div(x.in1, g->shrink) * g->grow;
         y.out1 = ceil_div(y.in1, g->shrink) * g->grow;
         call = make_call(r, x, y, in, n_in);
-        s = tile_memory(r, &call, &plan->peak_bytes, &macs, &work, err);
+        plan->n_tiles = ceil_div(w, side) * ceil_div(h, side);
+        s = tile_memory(r, &call, count_sets(r, plan->n_tiles), &plan->peak_bytes, &macs, &work, err);
         if (s == ZN_OK && (plan->peak_bytes <= r->max_memory || r->tile))
             break;
         if (s && s != ZN_E_MEMORY)
@@ -159,47 +169,118 @@ static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int 
         side = smaller;
     }
     plan->tile_w = plan->tile_h = side;
-    plan->n_tiles = ceil_div(w, side) * ceil_div(h, side);
     return ZN_OK;
 }
 
-/* Reads the tile's input; beyond the picture the last row and column are repeated. */
-static bool read_tile(const zn_source *in, axis x, axis y, float *dst)
+/* ---- between the picture and a tile's buffers --------------------------------------------------------- */
+
+enum { BLOCK_ROWS = 64 }; /* that one thread copies at a time */
+
+typedef struct copying {
+    const zn_source *in; /* or */
+    const zn_sink *out;
+    int x, y, w, h;      /* of the picture */
+    int full_w, full_h;  /* rows and columns of the buffer; those of an input beyond w and h are repeated */
+    size_t c;
+    float *data;         /* the buffer, from the first row and column on */
+    int rows;            /* of a block */
+    bool *failed;        /* by block */
+} copying;
+
+/* Rows of the picture that lie dense at the block's beginning get their place in the buffer. */
+static void spread_rows(const copying *k, float *block, int rows)
 {
-    int w = imin(x.in1, in->w) - x.in0, h = imin(y.in1, in->h) - y.in0;
-    int full_w = x.in1 - x.in0, full_h = y.in1 - y.in0;
-    size_t c = (size_t)in->c, row = (size_t)full_w * c;
+    const size_t row = (size_t)k->full_w * k->c, w = (size_t)k->w * k->c;
 
-    if (!in->read(in->cookie, (zn_rect){ x.in0, y.in0, w, h }, dst))
+    if (k->w == k->full_w)
+        return;
+    for (int i = rows - 1; i >= 0; i--) { /* from the last one on: they only move up in memory */
+        float *to = block + (size_t)i * row;
+
+        memmove(to, block + (size_t)i * w, w * sizeof *to);
+        for (int j = k->w; j < k->full_w; j++)
+            memcpy(to + (size_t)j * k->c, to + w - k->c, k->c * sizeof *to);
+    }
+}
+
+static void pack_rows(const copying *k, float *block, int rows)
+{
+    const size_t row = (size_t)k->full_w * k->c, w = (size_t)k->w * k->c;
+
+    if (k->w == k->full_w)
+        return;
+    for (int i = 1; i < rows; i++) /* they only move down in memory */
+        memmove(block + (size_t)i * w, block + (size_t)i * row, w * sizeof *block);
+}
+
+static void copy_block(void *cookie, int item, int worker)
+{
+    const copying *k = cookie;
+    const int y = item * k->rows, rows = imin(k->rows, k->h - y);
+    const zn_rect r = { k->x, k->y + y, k->w, rows };
+    float *block = k->data + (size_t)y * (size_t)k->full_w * k->c;
+
+    (void)worker;
+    if (k->in) {
+        k->failed[item] = !k->in->read(k->in->cookie, r, block);
+        spread_rows(k, block, rows);
+    } else {
+        pack_rows(k, block, rows);
+        k->failed[item] = !k->out->write(k->out->cookie, r, block);
+    }
+}
+
+/* All rows in one call, or in blocks by several threads if the run allows that. */
+static bool copy_rows(zn_run *r, copying *k)
+{
+    zn_pool *pool = r->shared ? zn_engine_helpers(r->model->engine) : NULL;
+    bool one = false, *failed = pool ? calloc((size_t)ceil_div(k->h, BLOCK_ROWS), sizeof *failed) : NULL;
+    bool done = true;
+    int n;
+
+    k->rows = failed ? BLOCK_ROWS : k->h;
+    k->failed = failed ? failed : &one;
+    n = ceil_div(k->h, k->rows);
+    if (failed)
+        zn_pool_run(pool, copy_block, k, n);
+    else
+        copy_block(k, 0, 0);
+    for (int i = 0; i < n; i++)
+        done = done && !k->failed[i];
+    free(failed);
+    return done;
+}
+
+/* Reads the tile's input; beyond the picture the last row and column are repeated. */
+static bool read_tile(zn_run *r, const zn_source *in, axis x, axis y, float *dst)
+{
+    copying k = { .in = in, .x = x.in0, .y = y.in0, .w = imin(x.in1, in->w) - x.in0,
+                  .h = imin(y.in1, in->h) - y.in0, .full_w = x.in1 - x.in0, .full_h = y.in1 - y.in0,
+                  .c = (size_t)in->c, .data = dst };
+    const size_t row = (size_t)k.full_w * k.c;
+
+    if (!copy_rows(r, &k))
         return false;
-    if (w < full_w)
-        for (int i = h - 1; i >= 0; i--) { /* spread the dense rows, from the last one on */
-            float *to = dst + (size_t)i * row;
-
-            memmove(to, dst + (size_t)i * (size_t)w * c, (size_t)w * c * sizeof *to);
-            for (int j = w; j < full_w; j++)
-                memcpy(to + (size_t)j * c, to + (size_t)(w - 1) * c, c * sizeof *to);
-        }
-    for (int i = h; i < full_h; i++)
-        memcpy(dst + (size_t)i * row, dst + (size_t)(h - 1) * row, row * sizeof *dst);
+    for (int i = k.h; i < k.full_h; i++)
+        memcpy(dst + (size_t)i * row, dst + (size_t)(k.h - 1) * row, row * sizeof *dst);
     return true;
 }
 
 /* Hands the part of the tile's output that lies in both the core and the roi to the sink. */
-static bool write_tile(const zn_sink *out, const zn_geometry *g, axis x, axis y, zn_rect roi, float *src)
+static bool write_tile(zn_run *r, const zn_sink *out, axis x, axis y, zn_rect roi, float *src)
 {
+    const zn_geometry *g = &r->model->geometry;
     int x0 = imax(roi.x, x.core0 / g->shrink * g->grow);
     int y0 = imax(roi.y, y.core0 / g->shrink * g->grow);
     int x1 = imin(roi.x + roi.w, ceil_div(x.core1, g->shrink) * g->grow);
     int y1 = imin(roi.y + roi.h, ceil_div(y.core1, g->shrink) * g->grow);
-    size_t c = (size_t)g->out_c, full = (size_t)(x.out1 - x.out0), w = (size_t)(x1 - x0);
+    copying k = { .out = out, .x = x0, .y = y0, .w = x1 - x0, .h = y1 - y0, .full_w = x.out1 - x.out0,
+                  .c = (size_t)g->out_c };
 
     if (x1 <= x0 || y1 <= y0)
         return true;
-    for (int i = y0; i < y1; i++) /* pack the rows to the front: they only move down in memory */
-        memmove(src + (size_t)(i - y0) * w * c,
-                src + ((size_t)(i - y.out0) * full + (size_t)(x0 - x.out0)) * c, w * c * sizeof *src);
-    return out->write(out->cookie, (zn_rect){ x0, y0, x1 - x0, y1 - y0 }, src);
+    k.data = src + ((size_t)(y0 - y.out0) * (size_t)k.full_w + (size_t)(x0 - x.out0)) * k.c;
+    return copy_rows(r, &k);
 }
 
 /* The part of lattice tile [core0, core1) that output pixels [from, to) need, on whole lattice steps. */
@@ -224,7 +305,10 @@ typedef struct walk {
     zn_error *err;
     double macs, work;               /* counted by `measure` */
     size_t src_len[ZN_MAX_PORTS], dst_len;
-    float *src[ZN_MAX_PORTS], *dst;  /* one tile's input and output */
+    int n_sets, set;                      /* of buffers; the next tile's */
+    float *src[2][ZN_MAX_PORTS], *dst[2]; /* a tile's inputs and output */
+    bool under_way;                       /* a tile that is to be finished and written: */
+    axis x, y;
 } walk;
 
 typedef zn_status visit(walk *k, axis x, axis y, const zn_call *call);
@@ -269,17 +353,43 @@ static zn_status measure(walk *k, axis x, axis y, const zn_call *call)
     return s;
 }
 
-static zn_status compute(walk *k, axis x, axis y, const zn_call *call)
+static zn_status write_from(walk *k, axis x, axis y, int set)
 {
-    for (int i = 0; i < k->n_in; i++)
-        if (!read_tile(&k->in[i], x, y, k->src[i]))
-            return zn_fail(k->err, ZN_E_FILE, "the picture could not be read");
-    zn_run_forward(k->r, call, (const float *const *)k->src, &k->dst);
     if (k->r->ctx.status)
         return k->r->ctx.status;
-    if (!write_tile(k->out, &k->r->model->geometry, x, y, k->roi, k->dst))
+    if (!write_tile(k->r, k->out, x, y, k->roi, k->dst[set]))
         return zn_fail(k->err, ZN_E_FILE, "the result could not be written");
     return ZN_OK;
+}
+
+/* Waits for the tile that is under way, if there is one, and writes it. */
+static zn_status finish(walk *k)
+{
+    if (!k->under_way)
+        return ZN_OK;
+    k->under_way = false;
+    zn_run_finish(k->r);
+    return write_from(k, k->x, k->y, (k->set + k->n_sets - 1) % k->n_sets);
+}
+
+static zn_status compute(walk *k, axis x, axis y, const zn_call *call)
+{
+    const int set = k->set;
+    const bool another = k->under_way;
+    const axis its_x = k->x, its_y = k->y;
+
+    for (int i = 0; i < k->n_in; i++)
+        if (!read_tile(k->r, &k->in[i], x, y, k->src[set][i]))
+            return zn_fail(k->err, ZN_E_FILE, "the picture could not be read");
+    if (another)
+        zn_run_finish(k->r);
+    zn_run_start(k->r, call, (const float *const *)k->src[set], &k->dst[set]);
+    k->x = x, k->y = y;
+    k->under_way = true;
+    k->set = (set + 1) % k->n_sets;
+    if (k->n_sets == 1)
+        return finish(k);
+    return another ? write_from(k, its_x, its_y, k->set) : ZN_OK;
 }
 
 /* One of the model's tile buffers, of len floats at least. */
@@ -310,18 +420,26 @@ zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_
         (int64_t)roi.y + roi.h > ceil_div(in[0].h, g->shrink) * (int64_t)g->grow)
         return zn_fail(err, ZN_E_USAGE, "the region %d,%d %dx%d is outside the picture", roi.x, roi.y, roi.w,
                        roi.h);
-    if (r->model->arch->prepare && (s = r->model->arch->prepare(r->set, in, err)))
+    if (r->model->arch->prepare && (s = r->model->arch->prepare(r->set, in, zn_engine_helpers(r->model->engine), err)))
         return s;
     if ((s = each_tile(&k, &plan, measure)))
         return s;
     r->ctx.total = k.work;
-    k.dst = buffer(r->model, ZN_MAX_PORTS, k.dst_len);
-    for (int i = 0; i < n_in; i++) {
-        k.src[i] = buffer(r->model, i, k.src_len[i]);
-        got = got && k.src[i];
+    k.n_sets = count_sets(r, plan.n_tiles);
+    for (int set = 0; set < k.n_sets; set++) {
+        k.dst[set] = buffer(r->model, set * (ZN_MAX_PORTS + 1) + ZN_MAX_PORTS, k.dst_len);
+        got = got && k.dst[set];
+        for (int i = 0; i < n_in; i++) {
+            k.src[set][i] = buffer(r->model, set * (ZN_MAX_PORTS + 1) + i, k.src_len[i]);
+            got = got && k.src[set][i];
+        }
     }
-    s = got && k.dst ? each_tile(&k, &plan, compute)
-                     : zn_fail(err, ZN_E_MEMORY, "out of memory for a tile of the picture");
+    if (!got)
+        return zn_fail(err, ZN_E_MEMORY, "out of memory for a tile of the picture");
+    s = each_tile(&k, &plan, compute);
+    if (!s)
+        return finish(&k);
+    r->ctx.be->sync(r->ctx.dev, NULL); /* nothing may use the buffers any more */
     return s;
 }
 
