@@ -237,15 +237,16 @@ engine_tests() {
   for t in weights weight_files golden tiles zenith train; do
     suite "$t, $label" "$dir/tests/test_$t"
   done
-  if [ "$label" != sanitizers ] || [ -n "${CI:-}" ]; then # instrumented, in double precision: slow
-    suite "gradients, $label" "$dir/tests/test_gradients"
+  if [ "$label" = sanitizers ] && [ -z "${CI:-}" ]; then # what is slow with instruments is left to CI
+    suite "kernels, $label" "$dir/tests/test_check" neon avx2 avx512
+    return
   fi
+  suite "gradients, $label" "$dir/tests/test_gradients"
   suite "kernels, $label" "$dir/tests/test_check"
 }
 
-# Three lanes: what computes, what asks GEGL and GIMP, and the dialog, which mostly waits.
+# Three lanes: what computes; what asks GEGL and GIMP; the dialog, which mostly waits, and the other architecture.
 lane_engine() {
-  local arch=x86_64 engine=avx2
   suite "include rules" "$root/tests/unit/includes.sh"
   suite "symbols" one "only zn_ symbols are exported" only_our_symbols
   engine_tests gcc "$build"
@@ -256,15 +257,7 @@ lane_engine() {
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
   engine_tests sanitizers "$root/build-asan"
   ASAN_OPTIONS=detect_leaks=0 suite "command line, sanitizers" "$root/tests/cli/test_cli.sh" "$root/build-asan/engine/zenith"
-  [ -n "${CI:-}" ] || return 0 # emulation takes minutes
-  [ "$(uname -m)" != x86_64 ] || arch=aarch64 engine=neon
-  if command -v "qemu-$arch" >/dev/null && command -v "$arch-linux-gnu-gcc" >/dev/null; then
-    suite "$engine, emulated" foreign "$arch" "$engine"
-  else
-    suite "$engine, emulated" printf 'skip %s: needs qemu-user and gcc-%s-linux-gnu\n0 passed, 0 failed, 1 skipped\n' "$engine" "${arch//_/-}"
-  fi
 }
-
 lane_gimp() {
   local t
   suite "real weights" "$build/tests/test_real"
@@ -281,10 +274,17 @@ lane_gimp() {
     suite "gimp" printf 'skip gimp: this build has no plug-in, for meson found no GIMP\n0 passed, 0 failed, 1 skipped\n'
   fi
 }
-
 lane_dialog() {
+  local arch=x86_64 engine=avx2
   [ ! -x "$build/plugin/zenith-gimp2" ] || suite "gimp 2.10, dialog" "$root/tests/plugin/dialog.sh"
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 suite "fuzz, $1 s" fuzz "$1"
+  [ -n "${CI:-}" ] || return 0 # emulation takes minutes
+  [ "$(uname -m)" != x86_64 ] || arch=aarch64 engine=neon
+  if command -v "qemu-$arch" >/dev/null && command -v "$arch-linux-gnu-gcc" >/dev/null; then
+    suite "$engine, emulated" foreign "$arch" "$engine"
+  else
+    suite "$engine, emulated" printf 'skip %s: needs qemu-user and gcc-%s-linux-gnu\n0 passed, 0 failed, 1 skipped\n' "$engine" "${arch//_/-}"
+  fi
 }
 
 cmd_test() {
