@@ -295,7 +295,7 @@ cmd_test() {
   : >"$tallies"
   use_build
 
-  suite "build, gcc" one "gcc -Werror" compile "$build" gcc -Dwerror=true
+  suite "build, gcc" one "gcc -Werror" compile "$build" gcc -Dwerror=true -Dcuda=auto
   suite "build, clang" one "clang -Werror" compile "$root/build-clang" clang -Dwerror=true -Dcuda=disabled
   # -O1: with more, compilers take minutes over the instrumented kernels.
   suite "build, sanitizers" one "ASan and UBSan" compile "$root/build-asan" gcc -Db_sanitize=address,undefined -Doptimization=1 \

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -24,14 +23,6 @@ enum {
     LONG_MS = 1500, /* where they take longer */
     STEPS = 8000    /* of the restoration */
 };
-
-static double now_ms(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return 1e3 * (double)ts.tv_sec + 1e-6 * (double)ts.tv_nsec;
-}
 
 /* Of times of the same work the least: what is above it is somebody else's. */
 static double least(const double *x, int n)

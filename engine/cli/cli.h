@@ -23,6 +23,8 @@ typedef struct options {
 int fail(const char *fmt, ...);  /* EXIT_FAILED */
 int usage(const char *fmt, ...); /* EXIT_USAGE */
 
+double now_ms(void); /* a clock that only goes forward */
+
 int cmd_run(const options *o);
 int cmd_bench(const options *o);
 bool bench_zenith_has(const options *o); /* are these the tables of the Zenith documents */

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static const char help[] =
@@ -189,14 +188,6 @@ static int read_album(zn_trainer *t, const char *folder)
 
 /* ---- the run ------------------------------------------------------------------------------------------- */
 
-static double now(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
-
 /* On a terminal a bar that grows, elsewhere one line in ten seconds. */
 static void show(const zn_train_report *r, double loss, double speed)
 {
@@ -219,7 +210,7 @@ static int train(zn_trainer *t, const settings *s)
 {
     zn_train_report r = { 0 };
     zn_error err;
-    double loss = 0, start = now(), shown = start;
+    double loss = 0, start = now_ms() / 1e3, shown = start;
     int64_t done = 0;
 
     do {
@@ -228,7 +219,7 @@ static int train(zn_trainer *t, const settings *s)
         if (zn_trainer_step(t, &r, &err))
             return fail("%s", err.text);
         loss = done ? 0.98 * loss + 0.02 * r.loss : r.loss;
-        time = now();
+        time = now_ms() / 1e3;
         done++;
         if (time - shown > (isatty(STDERR_FILENO) ? 0.2 : 10) || r.step >= r.steps) {
             show(&r, loss, (double)done / (time - start));

@@ -47,7 +47,7 @@ void zn_cuda_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tens
         size_t shared = (size_t)(queries + 2 * KEYS) * (size_t)(made->dim + 8) * 2;
 
         if (shared <= (size_t)d->smem_max) {
-            snprintf(name, sizeof name, "attention_%d_%s", made->dim, q.type == ZN_F16 ? "f16" : "bf16");
+            snprintf(name, sizeof name, "attention_%d_%s", made->dim, zn_cuda_type_name(q.type));
             zn_cuda_launch(d, name, (unsigned)((g.n_q + queries - 1) / queries), (unsigned)heads,
                            (unsigned)q.n, 32 * WARPS, (unsigned)shared, &g);
             return;

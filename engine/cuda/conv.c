@@ -162,8 +162,6 @@ zn_cuda_conv zn_cuda_conv_args(const zn_conv *w, zn_type type)
 
 /* ---- dispatch --------------------------------------------------------------------------------------------------- */
 
-static const char *const type_name[] = { "f32", "f16", "bf16" };
-
 static void launch(zn_cuda *d, const char *what, const char *kind, unsigned gx, unsigned gy, unsigned shared,
                    const zn_cuda_conv *a)
 {
@@ -173,16 +171,11 @@ static void launch(zn_cuda *d, const char *what, const char *kind, unsigned gx, 
     zn_cuda_launch(d, name, gx, gy, 1, 256, shared, a);
 }
 
-static unsigned blocks(size_t n, size_t each)
-{
-    return (unsigned)((n + each - 1) / each);
-}
-
 static void launch_plain(zn_cuda *d, const char *what, const zn_cuda_conv *a)
 {
-    size_t n = blocks(zn_pixels(a->y) * (size_t)a->cout, 256);
+    size_t n = zn_cuda_blocks(zn_pixels(a->y) * (size_t)a->cout, 256);
 
-    launch(d, what, type_name[a->x.type], n < 65536 ? (unsigned)n : 65536, 1, 0, a);
+    launch(d, what, zn_cuda_type_name(a->x.type), n < 65536 ? (unsigned)n : 65536, 1, 0, a);
 }
 
 /* The ways to compute a dense convolution on tensor cores: a kernel of conv_mma.cu or conv_thin.cu, and its tile. */
@@ -229,7 +222,7 @@ static const char *kind_of(const zn_cuda *d, const zn_cuda_conv *a)
         return "f32_to_f16";
     if (a->x.type == ZN_F32)
         return d->precision == ZN_TF32 || a->y.type != ZN_F32 ? "tf32" : "f32";
-    return type_name[a->x.type];
+    return zn_cuda_type_name(a->x.type);
 }
 
 static unsigned at_most(unsigned a, unsigned b)
@@ -239,14 +232,14 @@ static unsigned at_most(unsigned a, unsigned b)
 
 static void launch_way(zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
 {
-    const unsigned bm = (unsigned)s->bm, bn = (unsigned)s->bn, wide = blocks((size_t)a->cout, bn);
-    const unsigned tiles = blocks(zn_pixels(a->y), bm);
+    const unsigned bm = (unsigned)s->bm, bn = (unsigned)s->bn, wide = zn_cuda_blocks((size_t)a->cout, bn);
+    const unsigned tiles = zn_cuda_blocks(zn_pixels(a->y), bm);
     const char *kind = kind_of(d, a);
     char name[64];
 
     if (s->family == FEW) {
         snprintf(name, sizeof name, "conv_few_%s", kind);
-        zn_cuda_launch(d, name, blocks((size_t)a->y.w, ZN_FEW_SIDE), blocks((size_t)a->y.h, ZN_FEW_SIDE),
+        zn_cuda_launch(d, name, zn_cuda_blocks((size_t)a->y.w, ZN_FEW_SIDE), zn_cuda_blocks((size_t)a->y.h, ZN_FEW_SIDE),
                        (unsigned)a->y.n, 256, ZN_FEW_SHARED, a);
     } else if (s->family == THIN) {
         const size_t size = a->x.type == ZN_F32 && !narrows(a) ? 4 : 2, k = (size_t)(a->kh * a->kw * a->cin);
@@ -254,7 +247,7 @@ static void launch_way(zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
         const unsigned resident = (unsigned)d->sms * (bm > 32 ? 3 : 4); /* a block takes tile after tile */
 
         snprintf(name, sizeof name, "conv_thin_%s_%dx%d", kind, s->bm, s->bn);
-        zn_cuda_launch(d, name, at_most(tiles, blocks(resident, wide)), wide, 1, 256,
+        zn_cuda_launch(d, name, at_most(tiles, zn_cuda_blocks(resident, wide)), wide, 1, 256,
                        (unsigned)ZN_THIN_SHARED(s->bm, s->bn, row), a);
     } else {
         const unsigned split = s->bm == 32 ? 4 : 1; /* KS of conv_mma.cu */
@@ -267,7 +260,7 @@ static void launch_way(zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
 
 static bool way_fits(const zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
 {
-    const size_t tiles = (size_t)blocks(zn_pixels(a->y), (size_t)s->bm) * blocks((size_t)a->cout, (size_t)s->bn);
+    const size_t tiles = (size_t)zn_cuda_blocks(zn_pixels(a->y), (size_t)s->bm) * zn_cuda_blocks((size_t)a->cout, (size_t)s->bn);
 
     if ((s->family == THIN) != is_thin(a) || (s->half_only && a->x.type == ZN_F32))
         return false;
@@ -324,14 +317,13 @@ static void conv_tensor_cores(zn_cuda *d, const zn_cuda_conv *a)
 /* Can the depthwise kernels read and write it in vectors? */
 static bool in_vectors(const zn_cuda_conv *a, zn_tensor t)
 {
-    return !t.data || (t.type == a->x.type && (uintptr_t)t.data % 16 == 0 &&
-                       (size_t)t.ld * zn_type_size(t.type) % 16 == 0);
+    return !t.data || (t.type == a->x.type && zn_cuda_aligned(t));
 }
 
 static void conv_depthwise(zn_cuda *d, const zn_cuda_conv *a)
 {
     size_t n = (size_t)a->y.n, h = (size_t)a->y.h, w = (size_t)a->y.w, c = (size_t)a->cout, strips = 1;
-    unsigned across = blocks((w + 1) / 2 * (c / 4), 256), images = a->y.n < 65535 ? (unsigned)a->y.n : 65535;
+    unsigned across = zn_cuda_blocks((w + 1) / 2 * (c / 4), 256), images = a->y.n < 65535 ? (unsigned)a->y.n : 65535;
     char name[64];
 
     if (c % 8 || !in_vectors(a, a->x) || !in_vectors(a, a->y) || !in_vectors(a, a->tail.residual)) {
@@ -341,11 +333,11 @@ static void conv_depthwise(zn_cuda *d, const zn_cuda_conv *a)
         while (h / strips > 4 && (h / strips > 32 || strips * across * n < 8 * (size_t)d->sms))
             strips *= 2;
         strips = strips < 65535 ? strips : 65535;
-        snprintf(name, sizeof name, "conv_depthwise3_%s", type_name[a->x.type]);
+        snprintf(name, sizeof name, "conv_depthwise3_%s", zn_cuda_type_name(a->x.type));
         zn_cuda_launch(d, name, across, (unsigned)strips, images, 256, 0, a);
     } else {
-        snprintf(name, sizeof name, "conv_depthwise8_%s", type_name[a->x.type]);
-        zn_cuda_launch(d, name, blocks(n * h * ((w + 3) / 4) * (c / 8), 256), 1, 1, 256, 0, a);
+        snprintf(name, sizeof name, "conv_depthwise8_%s", zn_cuda_type_name(a->x.type));
+        zn_cuda_launch(d, name, zn_cuda_blocks(n * h * ((w + 3) / 4) * (c / 8), 256), 1, 1, 256, 0, a);
     }
 }
 
@@ -370,6 +362,7 @@ void zn_cuda_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_ta
         if (w->groups > 1)
             launch_plain(d, "grouped", &a);
         else
-            launch(d, "simt", type_name[x.type], blocks(zn_pixels(y), 128), blocks((size_t)w->cout, 64), 0, &a);
+            launch(d, "simt", zn_cuda_type_name(x.type), zn_cuda_blocks(zn_pixels(y), 128),
+                   zn_cuda_blocks((size_t)w->cout, 64), 0, &a);
     }
 }

@@ -60,6 +60,21 @@ void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const f
 void zn_cuda_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
 /* Fills in all but x, y and the tail; weights of the type that x has (float for ZN_F32). */
 zn_cuda_conv zn_cuda_conv_args(const zn_conv *w, zn_type type);
+/* What all launches need: how many blocks; may pixels be read 16 bytes at a time (a tensor that is not there may);
+ * a type as the kernels' names have it. */
+static inline unsigned zn_cuda_blocks(size_t n, size_t each)
+{
+    return (unsigned)((n + each - 1) / each);
+}
+static inline bool zn_cuda_aligned(zn_tensor t)
+{
+    return !t.data || ((uintptr_t)t.data % 16 == 0 && (size_t)t.ld * zn_type_size(t.type) % 16 == 0);
+}
+static inline const char *zn_cuda_type_name(zn_type t)
+{
+    return t == ZN_F32 ? "f32" : t == ZN_F16 ? "f16" : "bf16";
+}
+
 /* tune.c: which of n ways to compute a layer (its key names it) is the fastest: tried once, then kept in the user's
  * cache folder.  try_way launches way i on throw-away data. */
 int zn_cuda_best_way(zn_cuda *d, const char *key, int n, void (*try_way)(void *cookie, int i), void *cookie);

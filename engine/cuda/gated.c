@@ -42,7 +42,7 @@ static const shape shapes32[] = { { 48, 8, 2, 1, 2, LARGE }, { 96, 8, 2, 2, 2, L
 /* The type in the kernels' names. */
 static const char *kind(const zn_cuda *d, zn_type type)
 {
-    return type == ZN_F16 ? "f16" : type == ZN_BF16 ? "bf16" : d->precision == ZN_TF32 ? "tf32" : "f32";
+    return type == ZN_F32 && d->precision == ZN_TF32 ? "tf32" : zn_cuda_type_name(type);
 }
 
 static bool at_once(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_gated *w)

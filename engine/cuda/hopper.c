@@ -130,7 +130,7 @@ static bool conv64(zn_cuda *d, const zn_cuda_conv *c)
         !map_weights(d, &a.w, c, 2, 64) || !map_out(d, a.y, c->y, c->up2, 8, out_rows) ||
         (a.tail.residual && !map_pixels(d, &a.residual, c->tail.residual, 2, 0, 1, 8, out_rows, 1)))
         return false;
-    snprintf(name, sizeof name, "zn_hopper_conv64_%s_%d%s", c->x.type == ZN_F16 ? "f16" : "bf16", rows, c->up2 ? "_up" : "");
+    snprintf(name, sizeof name, "zn_hopper_conv64_%s_%d%s", zn_cuda_type_name(c->x.type), rows, c->up2 ? "_up" : "");
     zn_cuda_launch(d, name, (unsigned)grid, 1, 1, (unsigned)ZN_HOPPER_THREADS(n), (unsigned)shared, &a);
     return true;
 }
@@ -250,7 +250,7 @@ static bool conv(zn_cuda *d, const zn_cuda_conv *c, int bytes)
         (a.tail.residual && !map_pixels(d, &a.residual, r, 2, 0, 1, out_w, out_h, 1)))
         return false;
     snprintf(name, sizeof name, "zn_hopper_%s_%s_%s", p.halo ? "conv3" : "conv",
-             bytes == 1 ? "e4m3" : y.type == ZN_F16 ? "f16" : "bf16", k->name);
+             bytes == 1 ? "e4m3" : zn_cuda_type_name(y.type), k->name);
     const int grid = at_most(a.tiles, d->sms / k->blocks) * k->blocks;
 
     zn_cuda_launch(d, name, (unsigned)grid, 1, 1, (unsigned)ZN_HOPPER_THREADS(k->n), (unsigned)shared, &a);

@@ -12,32 +12,19 @@ static int round_up(int n, int to)
     return (n + to - 1) / to * to;
 }
 
-static unsigned blocks_of(size_t n, size_t each)
-{
-    return (unsigned)((n + each - 1) / each);
-}
-
-/* May its pixels be read in vectors?  A tensor that is not there (a tail without residual) may. */
-static bool aligned(zn_tensor t)
-{
-    return !t.data || ((uintptr_t)t.data % 16 == 0 && (size_t)t.ld * zn_type_size(t.type) % 16 == 0);
-}
-
 static bool vectors(zn_tensor t)
 {
-    return !t.data || (aligned(t) && t.c % VECTOR == 0);
+    return !t.data || (zn_cuda_aligned(t) && t.c % VECTOR == 0);
 }
 
 /* What the kernels for tensors of one type are called; "any" if the types differ.  A tensor that is not there
  * has every type. */
 static const char *common_type(const zn_tensor *t, int n)
 {
-    static const char *const names[] = { "f32", "f16", "bf16" };
-
     for (int i = 1; i < n; i++)
         if (t[i].data && t[i].type != t[0].type)
             return "any";
-    return names[t[0].type];
+    return zn_cuda_type_name(t[0].type);
 }
 
 static bool dense(zn_tensor t)
@@ -45,8 +32,7 @@ static bool dense(zn_tensor t)
     return !t.data || t.ld == t.c;
 }
 
-/* ---- map, binary, fill
- * ------------------------------------------------------------------------------------- */
+/* ---- map, binary, fill -------------------------------------------------------------------------------- */
 
 static void pointwise(zn_cuda *d, zn_args_pointwise *g)
 {
@@ -75,7 +61,7 @@ static void pointwise(zn_cuda *d, zn_args_pointwise *g)
     alone = wide && !g->b.data && !g->tail.residual.data && strcmp(type, "any");
     if (wide)
         snprintf(name, sizeof name, "%s_v8_%s", alone ? "map" : "pointwise", type);
-    zn_cuda_launch(d, name, blocks_of(g->n + !g->n, (alone ? 4 : 2) * THREADS), 1, 1, THREADS, 0, g);
+    zn_cuda_launch(d, name, zn_cuda_blocks(g->n + !g->n, (alone ? 4 : 2) * THREADS), 1, 1, THREADS, 0, g);
 }
 
 void zn_cuda_map(void *dev, zn_tensor y, zn_tensor x, zn_tail t)
@@ -101,21 +87,20 @@ void zn_cuda_fill(void *dev, zn_tensor y, const float *value)
         g.n = (uint32_t)(y.c - c < ZN_CUDA_FILL ? y.c - c : ZN_CUDA_FILL);
         for (uint32_t i = 0; i < g.n; i++)
             g.value[i] = value[c + (int)i];
-        zn_cuda_launch(dev, "fill_any", blocks_of(zn_pixels(y) * g.n, 4 * THREADS), 1, 1, THREADS, 0, &g);
+        zn_cuda_launch(dev, "fill_any", zn_cuda_blocks(zn_pixels(y) * g.n, 4 * THREADS), 1, 1, THREADS, 0, &g);
     }
 }
 
-/* ---- resize, unshuffle, shuffle
- * ----------------------------------------------------------------------------- */
+/* ---- resize, unshuffle, shuffle ----------------------------------------------------------------------- */
 
 void zn_cuda_resize(void *dev, zn_tensor y, zn_tensor x, zn_filter f)
 {
     enum { ROWS = 8, MOST = 65535 }; /* of a thread; of blocks in y */
     bool wide = vectors(y) && vectors(x);
     zn_args_resize g = { y, x, f, (uint32_t)(wide ? y.c / VECTOR : y.c) };
-    unsigned down = blocks_of((size_t)y.n * (size_t)y.h, ROWS);
+    unsigned down = zn_cuda_blocks((size_t)y.n * (size_t)y.h, ROWS);
 
-    zn_cuda_launch(dev, wide ? "resize_v8" : "resize_v1", blocks_of((size_t)y.w * g.per_pixel, THREADS),
+    zn_cuda_launch(dev, wide ? "resize_v8" : "resize_v1", zn_cuda_blocks((size_t)y.w * g.per_pixel, THREADS),
                    down < MOST ? down : MOST, 1, THREADS, 0, &g);
 }
 
@@ -138,7 +123,7 @@ static void move(zn_cuda *d, const char *kernel, zn_tensor small, zn_tensor big,
     g.pixels = room / g.channels < small.w ? room / g.channels : small.w;
     across = g.pixels * g.channels + g.pixels * g.channels / 32; /* with its padding */
     g.pitch = rr <= 32 ? round_up(across, 32) + 32 / rr : across | 1;
-    g.n_tiles = blocks_of((size_t)small.w, (size_t)g.pixels);
+    g.n_tiles = zn_cuda_blocks((size_t)small.w, (size_t)g.pixels);
     per_pixel = g.channels / (g.big_vectors ? VECTOR : 1);
     g.magic_r = magic(r);
     g.magic_rr = magic(rr);
@@ -147,7 +132,7 @@ static void move(zn_cuda *d, const char *kernel, zn_tensor small, zn_tensor big,
     g.magic_vectors = magic(g.channels * rr / (g.small_vectors ? VECTOR : 1));
     assert((size_t)rr * (size_t)g.pitch * sizeof(float) <= (size_t)d->smem_max);
     zn_cuda_launch(d, kernel, (unsigned)((size_t)small.n * (size_t)small.h * g.n_tiles),
-                   blocks_of((size_t)big.c, (size_t)g.channels), 1, THREADS,
+                   zn_cuda_blocks((size_t)big.c, (size_t)g.channels), 1, THREADS,
                    (unsigned)((size_t)rr * (size_t)g.pitch * sizeof(float)), &g);
 }
 
@@ -161,8 +146,7 @@ void zn_cuda_shuffle(void *dev, zn_tensor y, zn_tensor x, int r, zn_tail t)
     move(dev, "shuffle_any", x, y, r, t);
 }
 
-/* ---- layer and RMS norm, softmax
- * ------------------------------------------------------------------------------ */
+/* ---- layer and RMS norm, softmax ---------------------------------------------------------------------- */
 
 /* Threads to a pixel, a power of two: one for each of n pieces, 32 at most. */
 static int lanes_for(int n)
@@ -194,11 +178,11 @@ static void row_norm(zn_cuda *d, zn_args_rows *g, bool wide)
     char name[32];
 
     if (!wide || each > 4) {
-        zn_cuda_launch(d, wide ? "norm_long_rows_v8" : "norm_long_rows_v1", blocks_of(g->pixels, teams), 1, 1,
+        zn_cuda_launch(d, wide ? "norm_long_rows_v8" : "norm_long_rows_v1", zn_cuda_blocks(g->pixels, teams), 1, 1,
                        THREADS, 0, g);
         return;
     }
-    needed = blocks_of(g->pixels, teams * (unsigned)at_once);
+    needed = zn_cuda_blocks(g->pixels, teams * (unsigned)at_once);
     snprintf(name, sizeof name, "norm_rows_%d_%s", kind, type);
     zn_cuda_launch(d, name, needed < resident ? needed : resident, 1, 1, THREADS, 0, g);
 }
@@ -211,15 +195,14 @@ void zn_cuda_softmax(void *dev, zn_tensor y, zn_tensor x)
     size_t teams = (size_t)(THREADS / g.lanes);
 
     if (!wide)
-        zn_cuda_launch(dev, "softmax_long_rows_v1", blocks_of(g.pixels, teams), 1, 1, THREADS, 0, &g);
+        zn_cuda_launch(dev, "softmax_long_rows_v1", zn_cuda_blocks(g.pixels, teams), 1, 1, THREADS, 0, &g);
     else if (each > 1)
-        zn_cuda_launch(dev, "softmax_rows_4", blocks_of(g.pixels, teams), 1, 1, THREADS, 0, &g);
+        zn_cuda_launch(dev, "softmax_rows_4", zn_cuda_blocks(g.pixels, teams), 1, 1, THREADS, 0, &g);
     else
-        zn_cuda_launch(dev, "softmax_rows_1", blocks_of(g.pixels, 2 * teams), 1, 1, THREADS, 0, &g);
+        zn_cuda_launch(dev, "softmax_rows_1", zn_cuda_blocks(g.pixels, 2 * teams), 1, 1, THREADS, 0, &g);
 }
 
-/* ---- group norm
- * -------------------------------------------------------------------------------------------------- */
+/* ---- group norm --------------------------------------------------------------------------------------- */
 
 static size_t least(size_t a, size_t b)
 {
@@ -274,7 +257,7 @@ static void group_norm(zn_cuda *d, zn_args_group *g, bool wide)
         apply.chunk = (size_t)(n_rows * APPLIED);
         zn_cuda_launch(d, sums, (unsigned)g->n_chunks, (unsigned)images, (unsigned)tiles, THREADS, 0, g);
         zn_cuda_launch(d, "group_finish", (unsigned)g->groups, (unsigned)images, 1, 4 * THREADS, 0, g);
-        zn_cuda_launch(d, applies, blocks_of(g->pixels, apply.chunk), (unsigned)images, (unsigned)tiles,
+        zn_cuda_launch(d, applies, zn_cuda_blocks(g->pixels, apply.chunk), (unsigned)images, (unsigned)tiles,
                        THREADS, 0, &apply);
     }
 }

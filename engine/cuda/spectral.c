@@ -6,11 +6,6 @@
 
 enum { THREADS = 256, LINE_THREADS = 512, PRUNED_THREADS = 128, STRIP = 8 }; /* as in kernels/spectral.cu */
 
-static unsigned blocks_of(size_t n, size_t each)
-{
-    return (unsigned)((n + each - 1) / each);
-}
-
 static int log_of(int n)
 {
     int log = 0;
@@ -20,17 +15,11 @@ static int log_of(int n)
     return log;
 }
 
-static bool vectors(zn_tensor t)
-{
-    return (uintptr_t)t.data % 16 == 0 && (size_t)t.ld * zn_type_size(t.type) % 16 == 0;
-}
-
 static bool begins(const void *p)
 {
     return (uintptr_t)p % 16 == 0;
 }
 
-static const char *const type_name[] = { "f32", "f16", "bf16" };
 
 /* In vectors of 8 channels, if nothing but scales, a bias and an activation is asked for.  False: cannot. */
 static bool along_c_vectors(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
@@ -40,11 +29,11 @@ static bool along_c_vectors(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht 
     char name[32];
 
     if (w->n < 8 || w->n > 1024 || w->rounds > 1 || w->perm || w->slm || w->mix || x.type != y.type ||
-        x.c % 8 || y.c % 8 || !vectors(x) || !vectors(y) || !begins(w->pre) || !begins(w->gate))
+        x.c % 8 || y.c % 8 || !zn_cuda_aligned(x) || !zn_cuda_aligned(y) || !begins(w->pre) || !begins(w->gate))
         return false;
     g.log_team = g.log_n - log_of(8 * vectors_each);
-    snprintf(name, sizeof name, "fwht_v8_%d_%s", vectors_each, type_name[x.type]);
-    zn_cuda_launch(d, name, blocks_of(g.pixels, (size_t)(THREADS >> g.log_team)), 1, 1, THREADS, 0, &g);
+    snprintf(name, sizeof name, "fwht_v8_%d_%s", vectors_each, zn_cuda_type_name(x.type));
+    zn_cuda_launch(d, name, zn_cuda_blocks(g.pixels, (size_t)(THREADS >> g.log_team)), 1, 1, THREADS, 0, &g);
     return true;
 }
 
@@ -65,7 +54,7 @@ static void along_c(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
                    : each == 8  ? "fwht_c_8"
                    : each == 16 ? "fwht_c_16"
                                 : "fwht_c_32",
-                   blocks_of(g.pixels, (size_t)teams), 1, 1, THREADS,
+                   zn_cuda_blocks(g.pixels, (size_t)teams), 1, 1, THREADS,
                    (unsigned)((size_t)teams * (size_t)row * sizeof(float)), &g);
 }
 
@@ -86,7 +75,7 @@ static zn_args_fwht_line line_args(zn_tensor y, zn_tensor x, const zn_fwht *w, i
 
 static unsigned spans_of(zn_tensor x, const zn_fwht *w, int span)
 {
-    return blocks_of((size_t)(w->axis == ZN_ALONG_W ? x.w : x.h) + (size_t)w->shift, (size_t)span);
+    return zn_cuda_blocks((size_t)(w->axis == ZN_ALONG_W ? x.w : x.h) + (size_t)w->shift, (size_t)span);
 }
 
 /* Two channels to a thread, windows of up to 1024.  False: cannot. */
@@ -98,12 +87,12 @@ static bool along_line_pairs(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht
     zn_args_fwht_line g = line_args(y, x, w, span, 2);
     char name[32];
 
-    if (w->n > 1024 || x.type != y.type || x.c % 2 || !vectors(x) || !vectors(y) || !begins(w->gate) ||
+    if (w->n > 1024 || x.type != y.type || x.c % 2 || !zn_cuda_aligned(x) || !zn_cuda_aligned(y) || !begins(w->gate) ||
         shared > (unsigned)d->smem_max)
         return false;
     g.log_cols = log_of(cols);
-    snprintf(name, sizeof name, "fwht_pairs_%d_%s", span, type_name[x.type]);
-    zn_cuda_launch(d, name, blocks_of(g.n_cols, (size_t)cols), spans_of(x, w, span), 1,
+    snprintf(name, sizeof name, "fwht_pairs_%d_%s", span, zn_cuda_type_name(x.type));
+    zn_cuda_launch(d, name, zn_cuda_blocks(g.n_cols, (size_t)cols), spans_of(x, w, span), 1,
                    (unsigned)(cols * per_col), shared, &g);
     return true;
 }
@@ -127,7 +116,7 @@ static void along_line(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
         shared = col * (size_t)cols;
     }
     g.log_cols = log_of(cols);
-    zn_cuda_launch(d, "fwht_line", blocks_of(g.n_cols, (size_t)cols), spans_of(x, w, span), 1,
+    zn_cuda_launch(d, "fwht_line", zn_cuda_blocks(g.n_cols, (size_t)cols), spans_of(x, w, span), 1,
                    (unsigned)(cols * per_col), (unsigned)shared, &g);
 }
 
@@ -144,13 +133,13 @@ void zn_cuda_fwht(void *dev, zn_tensor y, zn_tensor x, const zn_fwht *w)
 void zn_cuda_pruned(void *dev, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w)
 {
     zn_args_pruned g = { y, mask, x, w->scale, w->bias, w->weight };
-    size_t rows = (size_t)x.n * (size_t)x.h, strips = blocks_of((size_t)x.w, STRIP), blocks = (size_t)x.c / 8;
+    size_t rows = (size_t)x.n * (size_t)x.h, strips = zn_cuda_blocks((size_t)x.w, STRIP), blocks = (size_t)x.c / 8;
 
     assert((uintptr_t)w->weight % 16 == 0);
     if (w->scale)
-        zn_cuda_launch(dev, vectors(x) ? "pruned_mask_v8" : "pruned_mask_v1",
-                       blocks_of(rows * (size_t)x.w * blocks, THREADS), 1, 1, THREADS, 0, &g);
+        zn_cuda_launch(dev, zn_cuda_aligned(x) ? "pruned_mask_v8" : "pruned_mask_v1",
+                       zn_cuda_blocks(rows * (size_t)x.w * blocks, THREADS), 1, 1, THREADS, 0, &g);
     if (w->weight)
-        zn_cuda_launch(dev, vectors(x) && vectors(y) ? "pruned_conv_v8" : "pruned_conv_v1",
-                       blocks_of(rows * strips * blocks, PRUNED_THREADS), 1, 1, PRUNED_THREADS, 0, &g);
+        zn_cuda_launch(dev, zn_cuda_aligned(x) && zn_cuda_aligned(y) ? "pruned_conv_v8" : "pruned_conv_v1",
+                       zn_cuda_blocks(rows * strips * blocks, PRUNED_THREADS), 1, 1, PRUNED_THREADS, 0, &g);
 }

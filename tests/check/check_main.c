@@ -277,12 +277,9 @@ static void prove(const options *o, const zn_backend *b)
 
 /* ---- benchmark -------------------------------------------------------------------------------------------- */
 
-static double now(void)
+static double now(void) /* seconds */
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return zn_now_ms() / 1e3;
 }
 
 static zn_tensor device_tensor(const zn_backend *b, void *dev, zn_type type, int h, int w, int c)

@@ -202,6 +202,24 @@ static void memory_is_bounded(void)
     zn_model_close(&m);
 }
 
+/* The decoder at 512x512: three buffers of 64 channels at full size, beside them the picture, here and at the caller's. */
+static void decoder_needs_three_buffers(void)
+{
+    static const char *const made_up = ZN_RANDOM_WEIGHTS;
+    const size_t pixels = 512 * 512, most = (3 * 64 + 2 * 3) * pixels * sizeof(float) + (1 << 20);
+    zn_model *m = NULL;
+    zn_array z = { NULL, 64, 64, 4 };
+    zn_plan plan;
+    zn_error err = { "" };
+
+    if (zn_model_open(&m, engine, "taesd-decode", &made_up, 1, &err) || zn_model_plan(m, &z, 1, NULL, &plan, &err))
+        CHECK(false, "%s", err.text);
+    else
+        CHECK(plan.n_tiles == 1 && plan.peak_bytes <= most, "%zu bytes in %d tiles, not %zu", plan.peak_bytes,
+              plan.n_tiles, most);
+    zn_model_close(&m);
+}
+
 static bool cancel_half_way(void *cookie, double done)
 {
     (void)cookie;
@@ -280,6 +298,7 @@ int main(void)
             snprintf(name, sizeof name, "%s: %s", cases[current].model, tests[t].name);
             test_run(name, tests[t].run);
         }
+    test_run("taesd-decode needs three buffers", decoder_needs_three_buffers);
     zn_engine_close(&engine);
     return test_end();
 }

@@ -174,12 +174,20 @@ template <int V> __device__ __forceinline__ void activate_all(zn_act a, float (&
 #undef ZN_EACH
 }
 
+/* How put_tail activates; typed.cuh has another way. */
+struct exact {
+    template <int V> static __device__ __forceinline__ void activate(zn_act a, float (&v)[V])
+    {
+        activate_all(a, v);
+    }
+};
+
 /* The tail with its residual already fetched (if there is one), then the result into y at number i. */
-template <int V>
+template <class How = exact, int V>
 __device__ __forceinline__ void put_tail(const zn_tensor &y, size_t i, const zn_cuda_tail &t, float (&v)[V],
                                          const raw<V> &residual)
 {
-    activate_all(t.pre, v);
+    How::activate(t.pre, v);
 #pragma unroll
     for (int k = 0; k < V; k++)
         v[k] *= t.gain;
@@ -191,7 +199,7 @@ __device__ __forceinline__ void put_tail(const zn_tensor &y, size_t i, const zn_
         for (int k = 0; k < V; k++)
             v[k] += r[k];
     }
-    activate_all(t.post, v);
+    How::activate(t.post, v);
     put(y, i, v);
 }
 

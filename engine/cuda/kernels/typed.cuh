@@ -51,6 +51,13 @@ template <int V> __device__ __forceinline__ void activate_short(zn_act a, float 
 
 enum { ANY_TYPE = -1 }; /* T below: a zn_type, or this */
 
+struct quick {
+    template <int V> static __device__ __forceinline__ void activate(zn_act a, float (&v)[V])
+    {
+        activate_short(a, v);
+    }
+};
+
 /* put_tail, where y and the residual are of type T */
 template <int T, int V>
 __device__ __forceinline__ void put_tail_of(const zn_tensor &y, size_t i, const zn_cuda_tail &t, float (&v)[V],
@@ -59,20 +66,10 @@ __device__ __forceinline__ void put_tail_of(const zn_tensor &y, size_t i, const 
     if constexpr (T == ANY_TYPE || T == ZN_F32) {
         put_tail(y, i, t, v, residual);
     } else {
-        activate_short(t.pre, v);
-#pragma unroll
-        for (int k = 0; k < V; k++)
-            v[k] *= t.gain;
-        if (t.residual.data) {
-            float r[V];
+        zn_cuda_tail of = t;
 
-            widen(r, residual, (zn_type)T);
-#pragma unroll
-            for (int k = 0; k < V; k++)
-                v[k] += r[k];
-        }
-        activate_short(t.post, v);
-        put(y, i, v);
+        of.residual.type = (zn_type)T;
+        put_tail<quick>(y, i, of, v, residual);
     }
 }
 
