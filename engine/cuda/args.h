@@ -32,6 +32,7 @@ typedef struct zn_cuda_conv {
     const void *weight8;
     int32_t kh, kw, stride, groups, cin, cout, pad_t, pad_l, up2;
     int32_t cin_pad, cout_pad, k_pad;
+    int32_t direct; /* conv_mma, conv_thin: results leave from registers, 8 at once, at most a RELU before and after */
 } zn_cuda_conv;
 
 typedef struct zn_cuda_peak {
@@ -71,6 +72,15 @@ typedef struct zn_args_shuffle {
     uint32_t magic_row, magic_channels; /* numbers or vectors of big in a row, in a pixel of the tile */
     uint32_t magic_vectors;             /* of small, in a pixel */
 } zn_args_shuffle;
+
+/* From small to big where neither has vectors, for rows of big without gaps: a thread makes 8 numbers of such a row. */
+typedef struct zn_args_shuffle_rows {
+    zn_tensor small, big;
+    zn_cuda_tail tail;
+    int32_t r;
+    uint32_t vectors; /* of a row of big */
+    size_t n;         /* vectors in all */
+} zn_args_shuffle_rows;
 
 enum { ZN_CUDA_FILL = 512 };
 

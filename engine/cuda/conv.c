@@ -178,18 +178,20 @@ static void launch_plain(zn_cuda *d, const char *what, const zn_cuda_conv *a)
     launch(d, what, zn_cuda_type_name(a->x.type), n < 65536 ? (unsigned)n : 65536, 1, 0, a);
 }
 
-/* The ways to compute a dense convolution on tensor cores: a kernel of conv_mma.cu or conv_thin.cu, and its tile. */
-typedef enum family { FEW, THIN, MMA } family;
+/* The ways to compute a dense convolution: zn_cuda_hopper_conv, or a kernel of conv_mma.cu or conv_thin.cu and its
+ * tile.  The first that fits is the usual one. */
+typedef enum family { HOPPER, POINT, FAN, FEW, THIN, MMA } family;
 
 static const struct way {
     family family;
     int bm, bn;
     bool half_only;
 } ways[] = {
-    { FEW, 256, 16, true },   { THIN, 128, 64, false }, { THIN, 32, 64, false },  { THIN, 256, 16, false },
+    { HOPPER, 0, 0, true },   { POINT, 0, 0, false },   { FAN, 0, 0, false },     { FEW, 256, 16, true },
+    { THIN, 64, 64, false },  { THIN, 128, 64, false }, { THIN, 32, 64, false },  { THIN, 256, 16, false },
     { THIN, 32, 16, false },  { MMA, 128, 64, false },  { MMA, 64, 64, false },   { MMA, 128, 128, false },
     { MMA, 256, 64, true },   { MMA, 256, 16, false },  { MMA, 32, 16, false },
-};
+}, any_pieces = { MMA, 64, 64, false };
 
 enum { N_WAYS = sizeof ways / sizeof *ways };
 
@@ -230,43 +232,106 @@ static unsigned at_most(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-static void launch_way(zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
+/* A pixel of y is made of the same pixel of x. */
+static bool is_point(const zn_cuda_conv *a)
 {
-    const unsigned bm = (unsigned)s->bm, bn = (unsigned)s->bn, wide = zn_cuda_blocks((size_t)a->cout, bn);
-    const unsigned tiles = zn_cuda_blocks(zn_pixels(a->y), bm);
-    const char *kind = kind_of(d, a);
+    return a->kh == 1 && a->kw == 1 && a->stride == 1 && !a->pad_t && !a->pad_l && !a->up2;
+}
+
+/* conv_point and conv_fan: products are exact whatever the precision. */
+static const char *plain_kind(const zn_cuda *d, const zn_cuda_conv *a)
+{
+    return a->x.type == ZN_F32 && !narrows(a) ? "f32" : kind_of(d, a);
+}
+
+/* zn_cuda_conv.direct */
+static bool is_direct(const zn_cuda_conv *a)
+{
+    const zn_cuda_tail *t = &a->tail;
+
+    return a->cout % 8 == 0 && zn_cuda_aligned(a->y) && zn_cuda_aligned(t->residual) &&
+           (t->pre == ZN_NONE || t->pre == ZN_RELU) && (t->post == ZN_NONE || t->post == ZN_RELU);
+}
+
+static void launch_thin(zn_cuda *d, const zn_cuda_conv *a, const struct way *s, unsigned tiles, unsigned wide)
+{
+    const size_t size = a->x.type == ZN_F32 && !narrows(a) ? 4 : 2, k = (size_t)(a->kh * a->kw * a->cin);
+    const int row = k * size < ZN_THIN_CHUNK(s->bm) ? (int)up(k * size, 32) : ZN_THIN_CHUNK(s->bm);
+    const unsigned resident = (unsigned)d->sms * (s->bm > 64 ? 3 : 4); /* a block takes tile after tile */
     char name[64];
 
-    if (s->family == FEW) {
-        snprintf(name, sizeof name, "conv_few_%s", kind);
-        zn_cuda_launch(d, name, zn_cuda_blocks((size_t)a->y.w, ZN_FEW_SIDE), zn_cuda_blocks((size_t)a->y.h, ZN_FEW_SIDE),
-                       (unsigned)a->y.n, 256, ZN_FEW_SHARED, a);
-    } else if (s->family == THIN) {
-        const size_t size = a->x.type == ZN_F32 && !narrows(a) ? 4 : 2, k = (size_t)(a->kh * a->kw * a->cin);
-        const int row = k * size < ZN_THIN_CHUNK(s->bm) ? (int)up(k * size, 32) : ZN_THIN_CHUNK(s->bm);
-        const unsigned resident = (unsigned)d->sms * (bm > 32 ? 3 : 4); /* a block takes tile after tile */
+    snprintf(name, sizeof name, "conv_thin_%s_%dx%d", kind_of(d, a), s->bm, s->bn);
+    zn_cuda_launch(d, name, at_most(tiles, zn_cuda_blocks(resident, wide)), wide, 1, 256,
+                   (unsigned)ZN_THIN_SHARED(s->bm, s->bn, row, a->direct), a);
+}
 
-        snprintf(name, sizeof name, "conv_thin_%s_%dx%d", kind, s->bm, s->bn);
-        zn_cuda_launch(d, name, at_most(tiles, zn_cuda_blocks(resident, wide)), wide, 1, 256,
-                       (unsigned)ZN_THIN_SHARED(s->bm, s->bn, row), a);
-    } else {
-        const unsigned split = s->bm == 32 ? 4 : 1; /* KS of conv_mma.cu */
-        const unsigned stages = 4 * split * (bm + bn) * 64, out = split * bm * (bn + 4) * 4;
+static void launch_mma(zn_cuda *d, const zn_cuda_conv *a, const struct way *s, unsigned tiles, unsigned wide)
+{
+    const unsigned bm = (unsigned)s->bm, bn = (unsigned)s->bn, split = bm == 32 ? 4 : 1; /* KS of conv_mma.cu */
+    const unsigned steps = zn_cuda_blocks((size_t)(a->kh * a->kw * a->cin_pad), 64 * split / zn_type_size(a->x.type));
+    const unsigned stages = at_most(steps, 4) * split * (bm + bn) * 64;
+    const unsigned out = split == 1 && a->direct ? 0 : split * bm * (bn + 4) * 4;
+    char name[64];
 
-        snprintf(name, sizeof name, "conv_mma_%s_%dx%d", kind, s->bm, s->bn);
-        zn_cuda_launch(d, name, tiles, wide, 1, 256, stages > out ? stages : out, a);
+    snprintf(name, sizeof name, "conv_mma_%s_%dx%d", kind_of(d, a), s->bm, s->bn);
+    zn_cuda_launch(d, name, tiles, wide, 1, 256, stages > out ? stages : out, a);
+}
+
+static void launch_way(zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
+{
+    const size_t pixels = zn_pixels(a->y);
+    char name[64];
+
+    if (s->family == HOPPER) {
+        if (zn_cuda_hopper_conv(d, a))
+            return;
+        s = &any_pieces;
     }
+    if (s->family == POINT) {
+        const unsigned outputs = a->cout > 4 ? ZN_POINT_OUT : 4;
+
+        snprintf(name, sizeof name, "conv_point_%s_%u", plain_kind(d, a), outputs);
+        zn_cuda_launch(d, name, zn_cuda_blocks(pixels, 256), 1, 1, 256,
+                       (unsigned)a->cin * outputs * (unsigned)sizeof(float), a);
+    } else if (s->family == FAN) {
+        const size_t vectors = up((size_t)a->cout, 8) / 8;
+
+        snprintf(name, sizeof name, "conv_fan_%s", plain_kind(d, a));
+        zn_cuda_launch(d, name, zn_cuda_blocks(zn_cuda_blocks(pixels, ZN_FAN_PIXELS) * vectors, 256), 1, 1, 256, 0, a);
+    } else if (s->family == FEW) {
+        snprintf(name, sizeof name, "conv_few_%s", kind_of(d, a));
+        zn_cuda_launch(d, name, zn_cuda_blocks((size_t)a->y.w, ZN_FEW_SIDE),
+                       zn_cuda_blocks((size_t)a->y.h, ZN_FEW_SIDE), (unsigned)a->y.n, 256, ZN_FEW_SHARED, a);
+    } else {
+        const unsigned tiles = zn_cuda_blocks(pixels, (size_t)s->bm);
+        const unsigned wide = zn_cuda_blocks((size_t)a->cout, (size_t)s->bn);
+
+        (s->family == THIN ? launch_thin : launch_mma)(d, a, s, tiles, wide);
+    }
+}
+
+/* Is k so short that a tile of the kernels for Hopper is mostly its way in and out? */
+static bool is_short(const zn_cuda_conv *a)
+{
+    return a->kh * a->kw * a->cin <= 256;
 }
 
 static bool way_fits(const zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
 {
-    const size_t tiles = (size_t)zn_cuda_blocks(zn_pixels(a->y), (size_t)s->bm) * zn_cuda_blocks((size_t)a->cout, (size_t)s->bn);
-
-    if ((s->family == THIN) != is_thin(a) || (s->half_only && a->x.type == ZN_F32))
+    if ((s->family == THIN || s->family == FAN) != is_thin(a) || (s->half_only && a->x.type == ZN_F32))
         return false;
-    if (s->family == FEW)
+    switch (s->family) {
+    case HOPPER: return a->cout % 8 == 0 && zn_cuda_hopper_takes(d, a); /* a trial's y has no gaps */
+    case POINT: return is_point(a) && a->cin % 8 == 0 && a->cin <= ZN_POINT_IN && a->cout <= ZN_POINT_OUT;
+    case FAN: return is_point(a) && a->cin <= ZN_FAN_IN;
+    case FEW:
         return a->kh == 3 && a->kw == 3 && a->stride == 1 && a->pad_t == 1 && a->pad_l == 1 && !a->up2 &&
                a->cout <= ZN_FEW_MAX && a->y.n <= 65535 && a->y.h <= 65535 * ZN_FEW_SIDE;
+    default: break;
+    }
+    const size_t tiles =
+        (size_t)zn_cuda_blocks(zn_pixels(a->y), (size_t)s->bm) * zn_cuda_blocks((size_t)a->cout, (size_t)s->bn);
+
     if (s->bm > 32 && (s->family == THIN || s->bn == 16) && tiles < (size_t)d->sms)
         return false; /* leaves multiprocessors without work */
     if (s->family == THIN)
@@ -288,13 +353,15 @@ static void try_way(void *cookie, int i)
     launch_way(t->d, &t->a, t->way[i]);
 }
 
-static void conv_tensor_cores(zn_cuda *d, const zn_cuda_conv *a)
+static void conv_tensor_cores(zn_cuda *d, zn_cuda_conv *a)
 {
+    a->direct = is_direct(a);
+
     trial t = { d, *a, { NULL }, 0 };
     char key[160];
     int best = 0;
 
-    if (zn_cuda_hopper_conv8(d, a) || zn_cuda_hopper_conv(d, a))
+    if (zn_cuda_hopper_conv8(d, a) || (!is_short(a) && zn_cuda_hopper_conv(d, a)))
         return;
     for (int i = 0; i < N_WAYS; i++)
         if (way_fits(d, a, &ways[i]))

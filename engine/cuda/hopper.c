@@ -257,7 +257,7 @@ static bool conv(zn_cuda *d, const zn_cuda_conv *c, int bytes)
     return true;
 }
 
-static bool takes(const zn_cuda *d, const zn_cuda_conv *c)
+bool zn_cuda_hopper_takes(const zn_cuda *d, const zn_cuda_conv *c)
 {
     const zn_tensor *r = &c->tail.residual;
 
@@ -268,7 +268,7 @@ static bool takes(const zn_cuda *d, const zn_cuda_conv *c)
 
 bool zn_cuda_hopper_conv(zn_cuda *d, const zn_cuda_conv *c)
 {
-    if (!takes(d, c))
+    if (!zn_cuda_hopper_takes(d, c))
         return false;
     if (c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_t == 1 && c->pad_l == 1 && c->cin == 64 && c->cout == 64)
         return conv64(d, c);
@@ -277,14 +277,15 @@ bool zn_cuda_hopper_conv(zn_cuda *d, const zn_cuda_conv *c)
 
 bool zn_cuda_hopper_conv8(zn_cuda *d, const zn_cuda_conv *c)
 {
-    const size_t per_pixel = (size_t)c->cin / 16, n = zn_pixels(c->x) * per_pixel;
+    const size_t per_pixel = (size_t)c->cin / 8, n = zn_pixels(c->x) * per_pixel;
     zn_cuda_conv narrow = *c;
 
-    if (d->precision != ZN_FP8_MATH || !c->weight8 || c->x.type != ZN_F16 || !takes(d, c) || n * 16 > ZN_CUDA_SCRATCH)
+    if (d->precision != ZN_FP8_MATH || !c->weight8 || c->x.type != ZN_F16 || !zn_cuda_hopper_takes(d, c) ||
+        n * 8 > ZN_CUDA_SCRATCH)
         return false;
     zn_hopper_narrow a = { c->x.data, d->scratch, (uint32_t)c->x.ld, (uint32_t)per_pixel, (uint32_t)n };
 
-    zn_cuda_launch(d, "zn_hopper_narrow_f16", (unsigned)((n + 255) / 256), 1, 1, 256, 0, &a);
+    zn_cuda_launch(d, "zn_hopper_narrow_f16", zn_cuda_blocks(n, 256 * ZN_HOPPER_NARROWED), 1, 1, 256, 0, &a);
     narrow.x.data = (float *)(void *)d->scratch;
     narrow.x.ld = c->cin;
     narrow.weight = c->weight8;

@@ -53,7 +53,7 @@ typedef struct zn_hopper_conv {
     int32_t stages, weight_stages;
 } zn_hopper_conv;
 
-/* x of half floats to dense e4m3, 16 numbers (a piece) a thread. */
+/* x of half floats to dense e4m3, in pieces of 8 numbers, ZN_HOPPER_NARROWED a thread. */
 typedef struct zn_hopper_narrow {
     const void *x;
     void *y;
@@ -70,6 +70,7 @@ enum {
     ZN_HOPPER_WARPGROUPS = 2,
     ZN_HOPPER_MAX_STAGES = 8,
     ZN_HOPPER_BARRIERS = 512, /* bytes */
+    ZN_HOPPER_NARROWED = 4,
 };
 
 /* Two warpgroups, and one warp that copies; n = 256 pixels each: a warpgroup of it, for its registers. */
@@ -83,7 +84,9 @@ static inline int zn_hopper_shared(int rings, int n)
 
 #ifndef __cplusplus
 struct zn_cuda;
-/* True if it took the job: the device is of compute capability 9.0 and types, sizes and addresses fit. */
+/* The device is of compute capability 9.0 and types, sizes and addresses fit. */
+bool zn_cuda_hopper_takes(const struct zn_cuda *d, const zn_cuda_conv *c);
+/* True if it took the job. */
 bool zn_cuda_hopper_conv(struct zn_cuda *d, const zn_cuda_conv *c);
 /* The same with products of 8 bits (e4m3): fp8 is asked for, the layer has such weights, and x, rounded to 8 bits, fits
  * into scratch memory.  x has no scale: a maximum would make a pixel depend on its picture or tile, so numbers are what

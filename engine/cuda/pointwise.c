@@ -111,9 +111,14 @@ static uint32_t magic(int n)
 
 static void move(zn_cuda *d, const char *kernel, zn_tensor small, zn_tensor big, int r, zn_tail t)
 {
-    enum { TILE = 8192 }; /* numbers of a block */
+    enum { TILE = 8192, LEAST = 2048 }; /* numbers of a block; fewer where that keeps all multiprocessors busy */
     zn_args_shuffle g = { .small = small, .big = big, .tail = zn_cuda_tail_of(t), .r = r };
-    int rr = r * r, room = TILE / rr > 1 ? TILE / rr : 1, per_pixel, across;
+    size_t tile = TILE, numbers = zn_pixels(small) * (size_t)small.c;
+    int rr = r * r, room, per_pixel, across;
+
+    while (tile > LEAST && numbers / tile < 4 * (size_t)d->sms)
+        tile /= 2;
+    room = (int)tile / rr > 1 ? (int)tile / rr : 1;
 
     g.channels = big.c < room ? big.c : room;
     if (g.channels < big.c && g.channels >= VECTOR)
@@ -136,6 +141,25 @@ static void move(zn_cuda *d, const char *kernel, zn_tensor small, zn_tensor big,
                    (unsigned)((size_t)rr * (size_t)g.pitch * sizeof(float)), &g);
 }
 
+/* Few channels, and rows of big that are lines of vectors.  False: cannot. */
+static bool shuffle_rows(zn_cuda *d, zn_tensor small, zn_tensor big, int r, zn_tail t)
+{
+    zn_args_shuffle_rows g = { .small = small, .big = big, .tail = zn_cuda_tail_of(t), .r = r };
+    const zn_tensor res = g.tail.residual;
+    const size_t row = (size_t)big.w * (size_t)big.c;
+    char name[32] = "shuffle_rows_any";
+
+    if (big.c % VECTOR == 0 || row % VECTOR || row > UINT32_MAX || !dense(big) || !dense(res) ||
+        (uintptr_t)big.data % 16 || (uintptr_t)res.data % 16 || (size_t)small.n * (size_t)small.h > UINT32_MAX)
+        return false;
+    g.vectors = (uint32_t)(row / VECTOR);
+    g.n = (size_t)big.n * (size_t)big.h * g.vectors;
+    if (r == 2)
+        snprintf(name, sizeof name, "shuffle_rows_2_%s", zn_cuda_type_name(small.type));
+    zn_cuda_launch(d, name, zn_cuda_blocks(g.n, THREADS), 1, 1, THREADS, 0, &g);
+    return true;
+}
+
 void zn_cuda_unshuffle(void *dev, zn_tensor y, zn_tensor x, int r)
 {
     move(dev, "unshuffle_any", y, x, r, (zn_tail){ 0 });
@@ -143,7 +167,8 @@ void zn_cuda_unshuffle(void *dev, zn_tensor y, zn_tensor x, int r)
 
 void zn_cuda_shuffle(void *dev, zn_tensor y, zn_tensor x, int r, zn_tail t)
 {
-    move(dev, "shuffle_any", x, y, r, t);
+    if (!shuffle_rows(dev, x, y, r, t))
+        move(dev, "shuffle_any", x, y, r, t);
 }
 
 /* ---- layer and RMS norm, softmax ---------------------------------------------------------------------- */

@@ -20,7 +20,6 @@ static bool begins(const void *p)
     return (uintptr_t)p % 16 == 0;
 }
 
-
 /* In vectors of 8 channels, if nothing but scales, a bias and an activation is asked for.  False: cannot. */
 static bool along_c_vectors(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
 {
@@ -78,6 +77,14 @@ static unsigned spans_of(zn_tensor x, const zn_fwht *w, int span)
     return zn_cuda_blocks((size_t)(w->axis == ZN_ALONG_W ? x.w : x.h) + (size_t)w->shift, (size_t)span);
 }
 
+/* Long windows of numbers of two bytes: the kernel that fetches the next columns meanwhile needs whole rows
+ * of a block's columns in each pixel, room for two blocks, and columns for more than one round. */
+static bool ahead_pays(const zn_cuda *d, const zn_args_fwht_line *g, int cols, unsigned shared)
+{
+    return d->cc >= 80 && g->log_span >= 9 && g->x.type != ZN_F32 && g->x.c % (2 * cols) == 0 &&
+           2 * (shared + 1024) <= (unsigned)d->smem_max && g->n_cols / (size_t)cols > 2 * (size_t)d->sms;
+}
+
 /* Two channels to a thread, windows of up to 1024.  False: cannot. */
 static bool along_line_pairs(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
 {
@@ -91,6 +98,12 @@ static bool along_line_pairs(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht
         shared > (unsigned)d->smem_max)
         return false;
     g.log_cols = log_of(cols);
+    if (ahead_pays(d, &g, cols, shared + (unsigned)(span * cols) * 4)) {
+        snprintf(name, sizeof name, "fwht_ahead_%d_%s", span, zn_cuda_type_name(x.type));
+        zn_cuda_launch(d, name, 2 * (unsigned)d->sms, 1, 1, (unsigned)(cols * per_col),
+                       shared + (unsigned)(span * cols) * 4, &g);
+        return true;
+    }
     snprintf(name, sizeof name, "fwht_pairs_%d_%s", span, zn_cuda_type_name(x.type));
     zn_cuda_launch(d, name, zn_cuda_blocks(g.n_cols, (size_t)cols), spans_of(x, w, span), 1,
                    (unsigned)(cols * per_col), shared, &g);

@@ -88,7 +88,7 @@ void zn_check_move(zn_test *t)
     };
     static const int shuffles[][4] = { /* h, w, c of the large one; r */
         { 2, 2, 1, 2 }, { 4, 6, 3, 2 }, { 6, 9, 5, 3 }, { 8, 8, 16, 2 }, { 16, 8, 3, 4 }, { 5, 7, 9, 1 },
-        { 16, 16, 3, 8 },
+        { 16, 16, 3, 8 }, { 12, 16, 3, 2 }, { 8, 20, 12, 2 },
     };
 
     for (int i = 0; i < (int)(sizeof sizes / sizeof sizes[0]) * 2; i++) {

@@ -242,6 +242,7 @@ void zn_check_fwht(zn_test *t)
         { ZN_ALONG_H, 1, 64, 3, 16, 64, 0, "g", 0, 0 },     { ZN_ALONG_H, 2, 37, 5, 16, 16, 8, "g", 0, 0 },
         { ZN_ALONG_H, 1, 16, 11, 5, 16, 0, "", 0, 0 },      { ZN_ALONG_H, 1, 40, 2, 16, 8, 0, "G", 0, 0 },
         { ZN_ALONG_H, 1, 9, 3, 7, 8, 3, "G", 0, 0 },        { ZN_ALONG_H, 1, 5, 2, 1, 8192, 0, "g", 0, 0 },
+        { ZN_ALONG_H, 1, 3, 280, 32, 512, 510, "", 0, 0 },  { ZN_ALONG_W, 1, 280, 3, 16, 1024, 0, "g", 0, 0 },
         { ZN_ALONG_H, 1, 512, 2, 16, 512, 0, "g", 0, 0 },
         /* of many channels at a time */
         { ZN_ALONG_C, 2, 3, 3, 256, 256, 0, "gb", 0, 0 },   { ZN_ALONG_C, 1, 3, 5, 40, 64, 0, "gbr", 0, 24 },

@@ -136,6 +136,18 @@ template <> __device__ __forceinline__ unsigned pack2<bf16>(float a, float b)
     return *(const unsigned *)&pair;
 }
 
+/* pack2 in one step, where there is one (compute capability 8.0); but NaN stays NaN. */
+template <class T> __device__ __forceinline__ unsigned pack_pair(float a, float b) { return pack2<T>(a, b); }
+#if __CUDA_ARCH__ >= 800
+template <> __device__ __forceinline__ unsigned pack_pair<f16>(float a, float b)
+{
+    unsigned pair;
+
+    asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(b), "f"(a));
+    return pair;
+}
+#endif
+
 __device__ __forceinline__ void put(const zn_tensor &t, size_t i, const float (&v)[1]) { store_any(t, i, v[0]); }
 
 __device__ __forceinline__ void put(const zn_tensor &t, size_t i, const float (&v)[8])
@@ -232,16 +244,6 @@ __device__ __forceinline__ float max_lanes(float x, int lanes)
  *     D, 16 x 8    row g: d[0], d[1]; row g + 8: d[2], d[3];  columns 2t, 2t + 1 */
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-
-/* pack2 in one step; but NaN stays NaN. */
-template <class T> __device__ __forceinline__ unsigned pack_pair(float a, float b) { return pack2<T>(a, b); }
-template <> __device__ __forceinline__ unsigned pack_pair<f16>(float a, float b)
-{
-    unsigned pair;
-
-    asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(b), "f"(a));
-    return pair;
-}
 
 /* Undoes pack2. */
 template <class T> __device__ __forceinline__ float2 unpack2(unsigned x);
@@ -347,6 +349,14 @@ __device__ __forceinline__ void copy_async16(void *to, const void *from, bool th
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from),
                  "r"(there ? 16 : 0)
+                 : "memory");
+}
+
+/* The same, and the 128 bytes around it to the cache at once: others are about to ask for the rest of them. */
+__device__ __forceinline__ void copy_async16_of_128(void *to, const void *from, bool there)
+{
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
+                 "l"(from), "r"(there ? 16 : 0)
                  : "memory");
 }
 

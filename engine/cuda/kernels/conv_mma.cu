@@ -5,7 +5,8 @@
  * A block computes BM pixels x BN outputs.  Step by step, KS x 64 bytes of k (k = tap and channel) of each pixel and
  * of each weight row are copied to shared memory, STAGES - 1 steps ahead; each 64 bytes are a row of their own and
  * the work of other warps, whose sums are added up at the end.  A row is 4 pieces of 16 bytes, piece i at place
- * i ^ (row/2 % 4), so that ldmatrix meets no bank twice.  The kinds of product: conv_tile.cuh.
+ * i ^ (row/2 % 4), so that ldmatrix meets no bank twice.  Stages that a short k does not reach need no memory.  The
+ * kinds of product: conv_tile.cuh.
  * Needs: groups 1, cin a multiple of the numbers in 16 bytes, x aligned likewise; conv_thin.cu takes the others. */
 #include "conv_tile.cuh"
 
@@ -32,6 +33,7 @@ __device__ void conv_mma(const zn_cuda_conv &a)
     const int XROWS = BM / APART, WROWS = (BN + APART - 1) / APART;
     static_assert(WARPS * KS == THREADS / 32, "8 warps");
     static_assert(NT % 2 == 0, "two tiles of B a load");
+    static_assert(KS > 1 || NT == 2 || NT == 4, "4 or 8 neighbouring results");
     extern __shared__ __align__(128) char memory[];
     const int t = threadIdx.x, warp = t / 32 % WARPS, part = t / 32 / WARPS;
     const int wm = warp % (BM / WM) * WM, wn = warp / (BM / WM) * WN;
@@ -43,11 +45,11 @@ __device__ void conv_mma(const zn_cuda_conv &a)
     size_t pn[XROWS]; /* first pixel of the image */
 #pragma unroll
     for (int i = 0; i < XROWS; i++) {
-        size_t p = first + row0 + APART * i, r = p / a.y.w;
+        const size_t p = first + row0 + APART * i, r = quotient(p, a.y.w), picture = quotient(r, a.y.h);
 
-        py[i] = (int)(r % a.y.h) * a.stride - a.pad_t;
-        px[i] = (int)(p % a.y.w) * a.stride - a.pad_l;
-        pn[i] = r / a.y.h * ((size_t)a.x.h * a.x.w);
+        py[i] = (int)(r - picture * a.y.h) * a.stride - a.pad_t;
+        px[i] = (int)(p - r * a.y.w) * a.stride - a.pad_l;
+        pn[i] = picture * ((size_t)a.x.h * a.x.w);
         if (p >= pixels)
             py[i] = -(1 << 28);
     }
@@ -77,8 +79,11 @@ __device__ void conv_mma(const zn_cuda_conv &a)
         for (int i = 0; i < WROWS; i++) {
             const int row = row0 + APART * i;
 
-            if (BN % APART == 0 || row < BN)
-                copy_async16(place(ws, row, piece), w + (size_t)row * a.k_pad + k, k < a.k_pad);
+            if (BN % APART == 0 || row < BN) {
+                const int o = KS == 1 ? row / WN * WN + straight<NT>(row % WN) : row;
+
+                copy_async16(place(ws, row, piece), w + (size_t)o * a.k_pad + k, k < a.k_pad);
+            }
         }
         k += COLS * EACH;
         c += COLS * EACH;
@@ -116,14 +121,18 @@ __device__ void conv_mma(const zn_cuda_conv &a)
         }
     }
     copy_async_wait<0>();
-    __syncthreads();
 
-    /* Through shared memory as floats, so that 8 outputs of a pixel meet in a thread. */
+    if (KS == 1 && a.direct) {
+        finish_direct(a, acc, first + wm, pixels, o0 + wn);
+        return;
+    }
+    /* Through shared memory as floats, so that the warps' sums and 8 outputs of a pixel meet in a thread. */
     float *out = (float *)memory;
     const int LD = BN + 4;
-    spill(out + part * BM * LD, LD, wm, wn, acc);
+    const bool eight = in_vectors<8>(a);
     __syncthreads();
-    const bool eight = in_eights(a);
+    spill<KS == 1>(out + part * BM * LD, LD, wm, wn, acc);
+    __syncthreads();
     for (int i = t; i < BM * (BN / 8); i += THREADS) {
         const int row = i / (BN / 8), col = i % (BN / 8) * 8;
         float sum[8] = {};
@@ -132,8 +141,8 @@ __device__ void conv_mma(const zn_cuda_conv &a)
             continue;
 #pragma unroll
         for (int g = 0; g < KS; g++)
-            add8(sum, out + (g * BM + row) * LD + col);
-        finish8(a, sum, first + row, o0 + col, eight);
+            add_vector(sum, out + (g * BM + row) * LD + col);
+        finish(a, sum, first + row, o0 + col, eight);
     }
 }
 

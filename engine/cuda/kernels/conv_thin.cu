@@ -7,7 +7,10 @@
  *              blocks of a multiprocessor hide each other's waiting.
  * conv_few_*   3x3, stride 1, padding 1, at most 3 outputs; cin a multiple of 8, x aligned to 16 bytes.  The 9 taps of
  *              every output are columns of one product over the pixels of a tile and their neighbours, so that
- *              each number of x is read once; then the taps of a pixel are added up. */
+ *              each number of x is read once; then the taps of a pixel are added up.
+ * conv_point_* 1x1, at most 16 outputs; cin a multiple of 8, 128 at most, x aligned to 16 bytes.  Bound by memory:
+ *              plain multiply-adds, a pixel a thread.
+ * conv_fan_*   1x1, at most 4 inputs, at any address: likewise, 8 outputs a thread. */
 #include "conv_tile.cuh"
 #include "../conv_thin.h"
 
@@ -68,7 +71,8 @@ template <class N> __device__ __forceinline__ pixel<N> pixel_at(const zn_cuda_co
     return q;
 }
 
-/* EACH numbers of a pixel from number k of the chunk on, which has `left`. */
+/* EACH numbers of a pixel from number k of the chunk on, which has `left`.  Behind them weights are 0, and the first
+ * number of the window stands there, if that is nearer than a 0. */
 template <class N, int EACH>
 __device__ __forceinline__ uint4 piece_at(const zn_cuda_conv &a, const pixel<N> &p, const table &table, int k, int left)
 {
@@ -81,9 +85,12 @@ __device__ __forceinline__ uint4 piece_at(const zn_cuda_conv &a, const pixel<N> 
         const N *from = p.picture + (p.y * a.x.w + p.x) * a.x.ld;
 
 #pragma unroll
-        for (int i = 0; i < EACH; i++)
-            if (k + i < left)
-                v[i] = __ldg(from + table.x[k + i]);
+        for (int i = 0; i < EACH; i += 4) {
+            const int4 at = *(const int4 *)(table.x + k + i);
+
+            v[i] = __ldg(from + at.x), v[i + 1] = __ldg(from + at.y);
+            v[i + 2] = __ldg(from + at.z), v[i + 3] = __ldg(from + at.w);
+        }
     } else if (p.there) {
         const int half = a.up2 ? 1 : 0;
 
@@ -117,13 +124,15 @@ template <kind K, class S, int BM, int BN, int WM, int WN> __device__ void conv_
     const table table = { (int *)memory, (int *)memory + ZN_THIN_TABLE(BM) / 16, (int *)memory + ZN_THIN_TABLE(BM) / 8,
                           (int *)memory + ZN_THIN_TABLE(BM) / 16 * 3 };
     char *ws = memory + ZN_THIN_TABLE(BM), *xs = ws + BN * pitch;
+    const bool twice = a.direct && ZN_THIN_TWICE(longest * (int)sizeof(T)), eight = in_vectors<8>(a);
     float *out = (float *)xs;
-    const bool eight = in_eights(a);
+    int odd = 0; /* which of the two places of x */
     bool ready = false; /* the table and the weights of the only chunk */
 
     auto fill_table = [&](int k0, int left) {
-        for (int i = t; i < left; i += THREADS) {
-            const int k = k0 + i, tap = k / a.cin, c = k - tap * a.cin, u = tap / a.kw, v = tap - u * a.kw;
+        for (int i = t; i < CHUNK; i += THREADS) {
+            const int k = i < left ? k0 + i : 0, tap = k / a.cin, c = k - tap * a.cin;
+            const int u = tap / a.kw, v = tap - u * a.kw;
 
             table.x[i] = (u * a.x.w + v) * a.x.ld + c;
             table.w[i] = tap * a.cin_pad + c;
@@ -134,7 +143,8 @@ template <kind K, class S, int BM, int BN, int WM, int WN> __device__ void conv_
     auto fetch_weights = [&](int left, int pieces) {
         for (int i = t; i < BN * pieces; i += THREADS) {
             const int row = i / pieces, piece = i - row * pieces;
-            const W *from = (const W *)a.weight + (size_t)(o0 + row) * a.k_pad;
+            const int o = o0 + row / WN * WN + straight<NT>(row % WN);
+            const W *from = (const W *)a.weight + (size_t)o * a.k_pad;
             W v[EACH];
 
 #pragma unroll
@@ -160,23 +170,35 @@ template <kind K, class S, int BM, int BN, int WM, int WN> __device__ void conv_
                 fetch_weights(left, 2 * steps);
                 ready = all <= CHUNK;
             }
+            char *here = xs + odd * BM * pitch;
+
+#pragma unroll 1
             for (int piece = t / BM; piece < 2 * steps; piece += THREADS / BM)
-                *(uint4 *)(xs + t % BM * pitch + piece * 16) = piece_at<N, EACH>(a, mine, table, piece * EACH, left);
+                *(uint4 *)(here + t % BM * pitch + piece * 16) =
+                    piece_at<N, EACH>(a, mine, table, piece * EACH, left);
             __syncthreads();
             if (warp < WARPS)
                 for (int s = 0; s < steps; s++) {
                     unsigned fa[MT][4], fb[NT][2];
 
                     fragments<MT, NT>(
-                        fa, fb, [&](int row, int i) { return xs + (wm + row) * pitch + s * 32 + i * 16; },
+                        fa, fb, [&](int row, int i) { return here + (wm + row) * pitch + s * 32 + i * 16; },
                         [&](int row, int i) { return ws + (wn + row) * pitch + s * 32 + i * 16; });
                     multiply<K, MT, NT>(acc, fa, fb);
                 }
-            __syncthreads();
+            if (twice)
+                odd ^= 1; /* the barrier above is one tile later when this place is written again */
+            else
+                __syncthreads();
+        }
+        if (a.direct) {
+            if (warp < WARPS)
+                finish_direct(a, acc, first + wm, pixels, o0 + wn);
+            continue;
         }
         /* Through shared memory as floats, so that 8 outputs of a pixel meet in a thread. */
         if (warp < WARPS)
-            spill(out, LD, wm, wn, acc);
+            spill<true>(out, LD, wm, wn, acc);
         __syncthreads();
         for (int i = t; i < BM * (BN / 8); i += THREADS) {
             const int row = i / (BN / 8), col = i % (BN / 8) * 8;
@@ -184,8 +206,8 @@ template <kind K, class S, int BM, int BN, int WM, int WN> __device__ void conv_
 
             if (first + row >= pixels || o0 + col >= a.cout)
                 continue;
-            add8(sum, out + row * LD + col);
-            finish8(a, sum, first + row, o0 + col, eight);
+            add_vector(sum, out + row * LD + col);
+            finish(a, sum, first + row, o0 + col, eight);
         }
         __syncthreads();
     }
@@ -275,10 +297,119 @@ template <class T> __device__ void conv_few(const zn_cuda_conv &a)
     }
 }
 
+/* A thread has a pixel.  OUT: outputs, rounded up; the weights are floats in shared memory, [channel][OUT]. */
+template <class T, int OUT> __device__ void conv_point(const zn_cuda_conv &a)
+{
+    enum { PIECES = ZN_POINT_CHUNK / 8 };
+    extern __shared__ __align__(128) char memory[];
+    float *ws = (float *)memory;
+    const size_t pixels = (size_t)a.y.n * a.y.h * a.y.w, p = (size_t)blockIdx.x * THREADS + threadIdx.x;
+    const bool in = p < pixels, four = in_vectors<4>(a);
+    zn_tensor x = a.x;
+    raw<8> piece[PIECES];
+    float sum[OUT] = {}, residual[OUT / 4][4] = {};
+
+    x.type = type_of<T>::value;
+    auto read = [&](int c0) {
+#pragma unroll
+        for (int i = 0; i < PIECES; i++)
+            if (in && c0 + 8 * i < a.cin)
+                fetch(piece[i], x, p * x.ld + c0 + 8 * i);
+    };
+
+    read(0);
+#pragma unroll
+    for (int o = 0; o < OUT; o += 4)
+        if (in && o < a.cout)
+            residual_of(residual[o / 4], a, p, o, four);
+    for (int i = threadIdx.x; i < a.cin * OUT; i += THREADS) /* rows beyond cout are there, and 0 */
+        ws[i] = to_float(((const T *)a.weight)[(size_t)(i % OUT) * a.k_pad + i / OUT]);
+    __syncthreads();
+    if (!in)
+        return;
+#pragma unroll 1
+    for (int c0 = 0; c0 < a.cin; c0 += ZN_POINT_CHUNK) {
+        if (c0)
+            read(c0);
+#pragma unroll
+        for (int i = 0; i < PIECES; i++) {
+            const float4 *w = (const float4 *)(ws + (c0 + 8 * i) * OUT);
+            float v[8];
+
+            if (c0 + 8 * i >= a.cin)
+                break;
+            widen(v, piece[i], type_of<T>::value);
+#pragma unroll
+            for (int k = 0; k < 8; k++)
+#pragma unroll
+                for (int o = 0; o < OUT; o += 4) {
+                    const float4 q = w[(k * OUT + o) / 4];
+
+                    sum[o] = fmaf(v[k], q.x, sum[o]), sum[o + 1] = fmaf(v[k], q.y, sum[o + 1]);
+                    sum[o + 2] = fmaf(v[k], q.z, sum[o + 2]), sum[o + 3] = fmaf(v[k], q.w, sum[o + 3]);
+                }
+        }
+    }
+    add_vector(sum, a.bias);
+    activate_all(a.tail.pre, sum);
+#pragma unroll
+    for (int o = 0; o < OUT; o++)
+        sum[o] = residual[o / 4][o % 4] + a.tail.gain * sum[o];
+    activate_all(a.tail.post, sum);
+#pragma unroll
+    for (int o = 0; o < OUT; o += 4) {
+        const float v[4] = { sum[o], sum[o + 1], sum[o + 2], sum[o + 3] };
+
+        if (o < a.cout)
+            store_results(a, v, p, o, four);
+    }
+}
+
+/* A thread has 8 outputs, whose weights are in its registers, of ZN_FAN_PIXELS pixels far apart: neighbouring threads
+ * write neighbouring numbers.  S: what x is made of. */
+template <class S, class T> __device__ void conv_fan(const zn_cuda_conv &a)
+{
+    enum { IN = ZN_FAN_IN };
+    const unsigned vectors = ((unsigned)a.cout + 7) / 8;
+    const size_t pixels = (size_t)a.y.n * a.y.h * a.y.w, step = (pixels + ZN_FAN_PIXELS - 1) / ZN_FAN_PIXELS;
+    const size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x, first = quotient(at, vectors);
+    const int o = (int)(at - first * vectors) * 8;
+    const bool eight = in_vectors<8>(a);
+    zn_tensor weight = { (float *)a.weight };
+    float w[8][IN], next[IN];
+
+    if (first >= step)
+        return;
+    auto read = [&](size_t p) {
+#pragma unroll
+        for (int c = 0; c < IN; c++)
+            next[c] = p < pixels && c < a.cin ? to_float(((const S *)a.x.data)[p * a.x.ld + c]) : 0.f;
+    };
+    read(first);
+    weight.type = type_of<T>::value;
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        load_vector(w[i], weight, (size_t)(o + i) * a.k_pad); /* rows of 8 and more; beyond cin they are 0 */
+#pragma unroll 1
+    for (size_t p = first; p < pixels; p += step) {
+        float v[8] = {};
+
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+#pragma unroll
+            for (int c = 0; c < IN; c++)
+                v[i] = fmaf(w[i][c], next[c], v[i]);
+        read(p + step);
+        finish(a, v, p, o, eight);
+    }
+}
+
 #else
 
 template <kind K, class S, int BM, int BN, int WM, int WN> __device__ void conv_thin(const zn_cuda_conv &) {}
 template <class T> __device__ void conv_few(const zn_cuda_conv &) {}
+template <class T, int OUT> __device__ void conv_point(const zn_cuda_conv &) {}
+template <class S, class T> __device__ void conv_fan(const zn_cuda_conv &) {}
 
 #endif
 
@@ -292,6 +423,7 @@ template <class T> __device__ void conv_few(const zn_cuda_conv &) {}
 
 #define SHAPES(K, S, name) \
     THIN(K, S, name, 128, 64, 32, 32, sizeof(kind_of<K>::type) == 4 ? 2 : 3) \
+    THIN(K, S, name, 64, 64, 16, 32, sizeof(kind_of<K>::type) == 4 ? 3 : 4) \
     THIN(K, S, name, 32, 64, 16, 16, 4) \
     THIN(K, S, name, 256, 16, 32, 16, 3) \
     THIN(K, S, name, 32, 16, 16, 16, 4)
@@ -307,3 +439,25 @@ SHAPES(F32, float, f32)
 
 FEW(f16, f16)
 FEW(bf16, bf16)
+
+#define POINT(T, name)                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(THREADS) conv_point_##name##_4(const zn_cuda_conv a)                  \
+    {                                                                                                                  \
+        conv_point<T, 4>(a);                                                                                           \
+    }                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(THREADS) conv_point_##name##_16(const zn_cuda_conv a)                 \
+    {                                                                                                                  \
+        conv_point<T, 16>(a);                                                                                          \
+    }
+
+POINT(f16, f16)
+POINT(bf16, bf16)
+POINT(float, f32)
+
+#define FAN(S, T, name)                                                                                                \
+    extern "C" __global__ void __launch_bounds__(THREADS) conv_fan_##name(const zn_cuda_conv a) { conv_fan<S, T>(a); }
+
+FAN(f16, f16, f16)
+FAN(bf16, bf16, bf16)
+FAN(float, f16, f32_to_f16)
+FAN(float, float, f32)

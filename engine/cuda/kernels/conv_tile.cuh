@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* conv_tile.cuh - what the convolutions on mma.sync share (conv_mma.cu, conv_thin.cu): the kinds of product, the
- * products of a warp, and the way out of 8 results.
+ * products of a warp, and the way out of 4 or 8 results of a pixel.
  *     f16, bf16   m16n8k16
  *     tf32        m16n8k8, numbers rounded to 10 bits
  *     f32         each number as the sum of two tf32 numbers, three products: float32's accuracy (to 2^-21) */
@@ -73,62 +73,164 @@ __device__ __forceinline__ void multiply(float (&acc)[MT][NT][4], unsigned (&a)[
     }
 }
 
-/* Do pixels begin at multiples of 16 bytes? */
-__device__ __forceinline__ bool aligned(const zn_tensor &t)
+/* Do pixels begin at multiples of V numbers, 16 bytes at most? */
+template <int V> __device__ __forceinline__ bool aligned(const zn_tensor &t)
 {
-    return !((size_t)t.data & 15) && t.ld % (t.type == ZN_F32 ? 4 : 8) == 0;
+    const unsigned size = t.type == ZN_F32 ? 4 : 2, bytes = V * size < 16 ? V * size : 16;
+
+    return ((size_t)t.data | (size_t)t.ld * size) % bytes == 0;
 }
 
-/* Whether 8 results leave at once. */
-__device__ __forceinline__ bool in_eights(const zn_cuda_conv &a)
+/* Whether V results leave at once. */
+template <int V> __device__ __forceinline__ bool in_vectors(const zn_cuda_conv &a)
 {
-    return a.cout % 8 == 0 && aligned(a.y) && (!a.tail.residual.data || aligned(a.tail.residual));
+    return a.cout % V == 0 && aligned<V>(a.y) && (!a.tail.residual.data || aligned<V>(a.tail.residual));
 }
 
-/* sum += 8 numbers at a multiple of 16 bytes */
-__device__ __forceinline__ void add8(float (&sum)[8], const float *from)
+/* sum += V numbers at a multiple of 16 bytes */
+template <int V> __device__ __forceinline__ void add_vector(float (&sum)[V], const float *from)
 {
-    const float4 lo = *(const float4 *)from, hi = *(const float4 *)(from + 4);
+#pragma unroll
+    for (int i = 0; i < V; i += 4) {
+        const float4 q = *(const float4 *)(from + i);
 
-    sum[0] += lo.x, sum[1] += lo.y, sum[2] += lo.z, sum[3] += lo.w;
-    sum[4] += hi.x, sum[5] += hi.y, sum[6] += hi.z, sum[7] += hi.w;
+        sum[i] += q.x, sum[i + 1] += q.y, sum[i + 2] += q.z, sum[i + 3] += q.w;
+    }
 }
 
-/* 8 results of pixel p, from output o: bias, tail, store.  What is beyond cout is dropped. */
-__device__ __forceinline__ void finish8(const zn_cuda_conv &a, float (&v)[8], size_t p, int o, bool eight)
+/* V numbers from number i of t on, at once. */
+__device__ __forceinline__ void load_vector(float (&v)[8], const zn_tensor &t, size_t i)
+{
+    raw<8> r;
+
+    fetch(r, t, i);
+    widen(v, r, t.type);
+}
+
+__device__ __forceinline__ void load_vector(float (&v)[4], const zn_tensor &t, size_t i)
+{
+    if (t.type == ZN_F32) {
+        const float4 q = *(const float4 *)(t.data + i);
+
+        v[0] = q.x, v[1] = q.y, v[2] = q.z, v[3] = q.w;
+    } else {
+        const uint2 q = *(const uint2 *)((const f16 *)(const void *)t.data + i);
+        const float2 lo = t.type == ZN_F16 ? unpack2<f16>(q.x) : unpack2<bf16>(q.x);
+        const float2 hi = t.type == ZN_F16 ? unpack2<f16>(q.y) : unpack2<bf16>(q.y);
+
+        v[0] = lo.x, v[1] = lo.y, v[2] = hi.x, v[3] = hi.y;
+    }
+}
+
+__device__ __forceinline__ void put(const zn_tensor &t, size_t i, const float (&v)[4])
+{
+    if (t.type == ZN_F32)
+        *(float4 *)(t.data + i) = make_float4(v[0], v[1], v[2], v[3]);
+    else
+        *(uint2 *)((f16 *)(void *)t.data + i) =
+            t.type == ZN_F16 ? make_uint2(pack2<f16>(v[0], v[1]), pack2<f16>(v[2], v[3]))
+                             : make_uint2(pack2<bf16>(v[0], v[1]), pack2<bf16>(v[2], v[3]));
+}
+
+/* The residual of V outputs from o on of pixel p; zeros if there is none. */
+template <int V>
+__device__ __forceinline__ void residual_of(float (&r)[V], const zn_cuda_conv &a, size_t p, int o, bool at_once)
 {
     const zn_tensor &residual = a.tail.residual;
-    float r[8] = {};
 
-    if (residual.data && eight) {
-        raw<8> lying;
-
-        fetch(lying, residual, p * residual.ld + o);
-        widen(r, lying, residual.type);
+#pragma unroll
+    for (int i = 0; i < V; i++)
+        r[i] = 0;
+    if (residual.data && at_once) {
+        load_vector(r, residual, p * residual.ld + o);
     } else if (residual.data) {
 #pragma unroll
-        for (int i = 0; i < 8; i++)
+        for (int i = 0; i < V; i++)
             if (o + i < a.cout)
                 r[i] = load_any(residual, p * residual.ld + o + i);
     }
-    add8(v, a.bias + o); /* padded to a multiple of 64 */
-    activate_all(a.tail.pre, v);
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        v[i] = r[i] + a.tail.gain * v[i];
-    activate_all(a.tail.post, v);
-    if (eight) {
+}
+
+/* V results of pixel p, from output o on.  What is beyond cout is dropped. */
+template <int V>
+__device__ __forceinline__ void store_results(const zn_cuda_conv &a, const float (&v)[V], size_t p, int o, bool at_once)
+{
+    if (at_once) {
         put(a.y, p * a.y.ld + o, v);
         return;
     }
 #pragma unroll
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < V; i++)
         if (o + i < a.cout)
             store_any(a.y, p * a.y.ld + o + i, v[i]);
 }
 
-/* MT x NT products of a warp, at (row, col) of a tile of floats in shared memory with `pitch` numbers a row. */
+/* V sums of pixel p, from output o: bias, tail, store. */
+template <int V>
+__device__ __forceinline__ void finish(const zn_cuda_conv &a, float (&v)[V], size_t p, int o, bool at_once)
+{
+    float r[V];
+
+    residual_of(r, a, p, o, at_once);
+    add_vector(v, a.bias + o); /* padded to a multiple of 64 */
+    activate_all(a.tail.pre, v);
+#pragma unroll
+    for (int i = 0; i < V; i++)
+        v[i] = r[i] + a.tail.gain * v[i];
+    activate_all(a.tail.post, v);
+    store_results(a, v, p, o, at_once);
+}
+
+/* Products in registers: a thread's numbers of NT tiles of D are 2 NT neighbouring outputs of a pixel, if row r of the
+ * 8 NT rows of weights of a warp is output straight<NT>(r). */
+template <int NT> __device__ __forceinline__ int straight(int r)
+{
+    return r % 8 / 2 * (2 * NT) + r / 8 * 2 + r % 2;
+}
+
+/* They leave from there (zn_cuda_conv.direct): the pixels from `first` on, the outputs from o on. */
 template <int MT, int NT>
+__device__ __forceinline__ void finish_direct(const zn_cuda_conv &a, float (&acc)[MT][NT][4], size_t first,
+                                              size_t pixels, int o)
+{
+    enum { V = 2 * NT };
+    const int lane = threadIdx.x % 32, mine = o + lane % 4 * V;
+    const bool pre = a.tail.pre == ZN_RELU, post = a.tail.post == ZN_RELU;
+    float bias[V] = {};
+
+    if (mine >= a.cout)
+        return;
+    add_vector(bias, a.bias + mine);
+#pragma unroll
+    for (int i = 0; i < 2 * MT; i++)
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+            float &sum = acc[i / 2][k / 2][i % 2 * 2 + k % 2];
+
+            sum += bias[k];
+            sum = a.tail.gain * (!pre || sum > 0 ? sum : 0);
+        }
+#pragma unroll
+    for (int i = 0; i < 2 * MT; i++) {
+        size_t p = first + 8 * i + lane / 4;
+        float v[V];
+
+        asm volatile("" : "+l"(p)); /* no addresses long before they are needed: there are no registers for them */
+        if (p >= pixels)
+            return;
+        residual_of(v, a, p, mine, true);
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+            v[k] += acc[i / 2][k / 2][i % 2 * 2 + k % 2];
+            v[k] = !post || v[k] > 0 ? v[k] : 0;
+        }
+        put(a.y, p * a.y.ld + mine, v);
+    }
+}
+
+/* MT x NT products of a warp, at (row, col) of a tile of floats in shared memory with `pitch` numbers a row; the
+ * weights' rows are straight<NT>, or as they are. */
+template <bool STRAIGHT, int MT, int NT>
 __device__ __forceinline__ void spill(float *out, int pitch, int row, int col, const float (&acc)[MT][NT][4])
 {
     const int lane = threadIdx.x % 32;
@@ -137,7 +239,8 @@ __device__ __forceinline__ void spill(float *out, int pitch, int row, int col, c
     for (int i = 0; i < MT; i++)
 #pragma unroll
         for (int j = 0; j < NT; j++) {
-            float *to = out + (row + 16 * i + lane / 4) * pitch + col + 8 * j + lane % 4 * 2;
+            const int at = STRAIGHT ? lane % 4 * (2 * NT) + 2 * j : 8 * j + lane % 4 * 2;
+            float *to = out + (row + 16 * i + lane / 4) * pitch + col + at;
 
             *(float2 *)to = make_float2(acc[i][j][0], acc[i][j][1]);
             *(float2 *)(to + 8 * pitch) = make_float2(acc[i][j][2], acc[i][j][3]);

@@ -819,15 +819,29 @@ __device__ __forceinline__ uint32_t narrow_4(uint32_t lo, uint32_t hi)
     return r;
 }
 
+/* Neighbouring threads have neighbouring pieces, and all loads of a thread are under way at once. */
 extern "C" __global__ void __launch_bounds__(256) zn_hopper_narrow_f16(const __grid_constant__ zn_hopper_narrow a)
 {
-    const uint32_t i = blockIdx.x * 256 + threadIdx.x, pixel = i / a.per_pixel;
+    const uint32_t first = blockIdx.x * (256 * ZN_HOPPER_NARROWED) + threadIdx.x;
+    const bool dense = a.ld == a.per_pixel * 8;
+    uint4 x[ZN_HOPPER_NARROWED];
 
     wait_for_previous();
-    if (i >= a.n)
-        return;
-    const uint4 *x = (const uint4 *)((const f16 *)a.x + (size_t)pixel * a.ld + (i - pixel * a.per_pixel) * 16);
-    const uint4 lo = x[0], hi = x[1];
+#pragma unroll
+    for (int k = 0; k < ZN_HOPPER_NARROWED; k++) {
+        const uint32_t i = first + 256 * k;
 
-    ((uint4 *)a.y)[i] = make_uint4(narrow_4(lo.x, lo.y), narrow_4(lo.z, lo.w), narrow_4(hi.x, hi.y), narrow_4(hi.z, hi.w));
+        if (i < a.n) {
+            const uint32_t pixel = dense ? 0 : i / a.per_pixel;
+
+            x[k] = *(const uint4 *)((const f16 *)a.x + (size_t)pixel * a.ld + (size_t)(i - pixel * a.per_pixel) * 8);
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < ZN_HOPPER_NARROWED; k++) {
+        const uint32_t i = first + 256 * k;
+
+        if (i < a.n)
+            ((uint2 *)a.y)[i] = make_uint2(narrow_4(x[k].x, x[k].y), narrow_4(x[k].z, x[k].w));
+    }
 }

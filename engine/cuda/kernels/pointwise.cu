@@ -436,3 +436,42 @@ extern "C" __global__ void __launch_bounds__(THREADS) shuffle_any(const zn_args_
     else
         write_big<1>(g, t);
 }
+
+/* Few channels: the numbers are gathered one by one, from lines of small that neighbouring threads share, and leave in
+ * vectors.  All of big's row is one line of numbers. */
+template <int R> __device__ __forceinline__ void shuffle_rows(const zn_args_shuffle_rows &g)
+{
+    const size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x, row = quotient(at, g.vectors);
+    const unsigned first = (unsigned)(at - row * g.vectors) * 8, c0 = (unsigned)g.big.c;
+    const unsigned r = R ? R : (unsigned)g.r, from = (unsigned)quotient(row, r), u = (unsigned)(row - (size_t)from * r);
+    const zn_tensor &res = g.tail.residual;
+    unsigned pixel = first / c0, c = first - pixel * c0, j = pixel / r, v = pixel - j * r;
+    float x[8];
+    raw<8> residual;
+
+    if (at >= g.n)
+        return;
+    if (res.data)
+        fetch(residual, res, at * 8);
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        x[i] = load_any(g.small, ((size_t)from * g.small.w + j) * g.small.ld + (c * r + u) * r + v);
+        if (++c == c0) {
+            c = 0;
+            if (++v == r)
+                v = 0, j++;
+        }
+    }
+    put_tail(g.big, at * 8, g.tail, x, residual);
+}
+
+#define SHUFFLE_ROWS(name, T, R)                                                                                       \
+    extern "C" __global__ void __launch_bounds__(THREADS) shuffle_rows_##name(zn_args_shuffle_rows g)                  \
+    {                                                                                                                  \
+        set_type<T>(g.small);                                                                                          \
+        shuffle_rows<R>(g);                                                                                            \
+    }
+SHUFFLE_ROWS(2_f32, ZN_F32, 2)
+SHUFFLE_ROWS(2_f16, ZN_F16, 2)
+SHUFFLE_ROWS(2_bf16, ZN_BF16, 2)
+SHUFFLE_ROWS(any, ANY_TYPE, 0)

@@ -403,7 +403,7 @@ template <class N, class T> struct memory {
 };
 template <class T> struct memory<two, T> {
     typedef unsigned type;
-    static __device__ __forceinline__ unsigned narrow(two x) { return pack2<T>(x.a, x.b); }
+    static __device__ __forceinline__ unsigned narrow(two x) { return pack_pair<T>(x.a, x.b); }
     static __device__ __forceinline__ two wide(unsigned x)
     {
         const raw<8> r = { { x, 0, 0, 0 }, { 0, 0, 0, 0 } };
@@ -557,11 +557,11 @@ __device__ __forceinline__ void gate_line(two (&v)[OWN], const zn_args_fwht_line
     }
 }
 
-template <class N> __device__ __forceinline__ line<N> line_of(const zn_args_fwht_line &g)
+/* Column `col` of block `block`. */
+template <class N> __device__ __forceinline__ line<N> line_of(const zn_args_fwht_line &g, size_t block, int col)
 {
     enum { EACH = sizeof(N) / sizeof(float) };
-    int col = (int)threadIdx.x & ((1 << g.log_cols) - 1);
-    size_t q = ((size_t)blockIdx.x << g.log_cols) + col, l, first, step;
+    size_t q = (block << g.log_cols) + col, l, first, step;
     unsigned per_line = (unsigned)g.x.c / EACH;
     line<N> s;
 
@@ -589,15 +589,13 @@ template <class N> __device__ __forceinline__ line<N> line_of(const zn_args_fwht
     return s;
 }
 
-template <class N, int L> __device__ __forceinline__ void fwht_line_of(const zn_args_fwht_line &g)
+/* What follows the reading, far. */
+template <class N, int L>
+__device__ __forceinline__ void transform_line(N (&v)[1 << L], const zn_args_fwht_line &g, const line<N> &s, int from)
 {
-    line<N> s = line_of<N>(g);
     bool longest = L == 5 && sizeof(N) == 4 && g.log_span > 2 * L;
     int low = longest ? 3 : g.log_span - L; /* bits left for the thread that is near */
-    int from = ((int)blockIdx.y << g.log_span) - g.shift;
-    N v[1 << L];
 
-    read_line(v, g.x, s, from, far_of<L>(s));
     if (g.log_span == L) { /* a thread has all of it */
         butterflies(v, g.log_n);
         if (g.gate) {
@@ -633,6 +631,16 @@ template <class N, int L> __device__ __forceinline__ void fwht_line_of(const zn_
     write_line(v, g.y, s, from, far_of<L>(s));
 }
 
+template <class N, int L> __device__ __forceinline__ void fwht_line_of(const zn_args_fwht_line &g)
+{
+    line<N> s = line_of<N>(g, blockIdx.x, (int)threadIdx.x & ((1 << g.log_cols) - 1));
+    int from = ((int)blockIdx.y << g.log_span) - g.shift;
+    N v[1 << L];
+
+    read_line(v, g.x, s, from, far_of<L>(s));
+    transform_line<N, L>(v, g, s, from);
+}
+
 extern "C" __global__ void __launch_bounds__(LINE_THREADS, 2) fwht_line(const zn_args_fwht_line g)
 {
     fwht_line_of<float, 5>(g);
@@ -665,6 +673,70 @@ template <int T, int LOG_SPAN, int LOG_COLS> __device__ __forceinline__ zn_args_
 ALL_PAIRS(f32, ZN_F32)
 ALL_PAIRS(f16, ZN_F16)
 ALL_PAIRS(bf16, ZN_BF16)
+
+/* The same for long windows of numbers of two bytes, where the block's columns are neighbours in each pixel: blocks
+ * stay and take one group of columns after another, and the numbers of the next come to shared memory meanwhile. */
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+
+template <class T, int LOG_SPAN, int LOG_COLS> __device__ __forceinline__ void fwht_ahead(const zn_args_fwht_line &g)
+{
+    enum { L = 5, SPAN = 1 << LOG_SPAN, COLS = 1 << LOG_COLS, PIECES = COLS / 4 /* 16 bytes of a row */ };
+    static_assert(COLS << (LOG_SPAN - L) == PAIR_THREADS, "a thread has 32 numbers");
+    unsigned *ahead = (unsigned *)(shared_row + 2 * COLS * (SPAN + (SPAN >> L)));
+    const int col = (int)threadIdx.x % COLS, len = g.axis == ZN_ALONG_W ? g.x.w : g.x.h;
+    const unsigned spans = (unsigned)(len + g.shift + SPAN - 1) >> LOG_SPAN;
+    const size_t tiles = (g.n_cols >> LOG_COLS) * spans;
+
+    auto fetch = [&](size_t tile) {
+        const size_t block = quotient(tile, spans);
+        const int from = ((int)(tile - block * spans) << LOG_SPAN) - g.shift;
+        const line<two> s = line_of<two>(g, block, 0);
+        const T *x = (const T *)(const void *)g.x.data;
+
+#pragma unroll
+        for (int i = (int)threadIdx.x; i < SPAN * PIECES; i += PAIR_THREADS) {
+            const int row = from + i / PIECES;
+            const bool in = (unsigned)row < (unsigned)len;
+
+            copy_async16_of_128(ahead + i * 4, in ? x + s.x + (size_t)row * s.dx + i % PIECES * 8 : x, in);
+        }
+        copy_async_commit();
+    };
+
+    fetch(blockIdx.x);
+#pragma unroll 1
+    for (size_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const size_t block = quotient(tile, spans);
+        const line<two> s = line_of<two>(g, block, col);
+        two v[1 << L];
+
+        copy_async_wait<0>();
+        __syncthreads(); /* all have their part of it, and have read what they exchanged last */
+#pragma unroll
+        for (int i = 0; i < 1 << L; i++)
+            v[i] = memory<two, T>::wide(ahead[(s.t + i * (SPAN >> L)) * COLS + col]);
+        __syncthreads();
+        if (tile + gridDim.x < tiles)
+            fetch(tile + gridDim.x);
+        transform_line<two, L>(v, g, s, ((int)(tile - block * spans) << LOG_SPAN) - g.shift);
+    }
+}
+
+#else
+
+template <class T, int LOG_SPAN, int LOG_COLS> __device__ __forceinline__ void fwht_ahead(const zn_args_fwht_line &) {}
+
+#endif
+
+#define AHEAD(n, log_n, log_cols, name, T, type)                                                                       \
+    extern "C" __global__ void __launch_bounds__(PAIR_THREADS, 2) fwht_ahead_##n##_##name(const zn_args_fwht_line g)   \
+    {                                                                                                                  \
+        fwht_ahead<T, log_n, log_cols>(sized<type, log_n, log_cols>(g));                                               \
+    }
+AHEAD(512, 9, 4, f16, f16, ZN_F16)
+AHEAD(1024, 10, 3, f16, f16, ZN_F16)
+AHEAD(512, 9, 4, bf16, bf16, ZN_BF16)
+AHEAD(1024, 10, 3, bf16, bf16, ZN_BF16)
 
 /* ---- the pruned depthwise convolution ------------------------------------------------------------------------ */
 
