@@ -17,7 +17,8 @@ static const char help[] =
     "  zenith run MODEL [--weights FILE]... [--set KEY=VALUE]... --in NAME=FILE.npy... --out NAME=FILE.npy...\n"
     "  zenith bench [MODEL...] [--size WxH] [--layers] [--json]\n"
     "  zenith train MODEL --out FILE  training on the CPU; `zenith train --help` has its options\n"
-    "  zenith selftest                every kernel and a tiny model of each kind against the reference\n"
+    "  zenith selftest [--only NAME]  every kernel and a tiny model of each kind against the reference; or the cases\n"
+    "                                 whose names begin so (or ZENITH_ONLY): conv, \"fp16 fwht\", \"model zenith\"\n"
     "\n"
     "  everywhere: --engine NAME (or ZENITH_ENGINE), --threads N (or ZENITH_THREADS)\n"
     "  run: --progress.  Weights: .safetensors, .pth, .pt, .ckpt, or a folder; \"random:\" makes them up.\n"
@@ -220,6 +221,8 @@ static int parse(options *o, int argc, char **argv)
             ok = push(o->in, &o->n_in, value);
         else if (!strcmp(a, "--out"))
             ok = push(o->out, &o->n_out, value);
+        else if (!strcmp(a, "--only"))
+            ok = !setenv("ZENITH_ONLY", value, 1);
         else
             return usage("unknown option %s; see `zenith help`", a);
         if (!ok)

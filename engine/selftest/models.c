@@ -74,7 +74,8 @@ static int check_models(const char *engine, int n_threads, zn_precision precisio
         char name[96], detail[600] = "";
         double worst = 0, top = 1, errors = 0, all = 0;
 
-        if (!info->weights)
+        snprintf(name, sizeof name, "model %s", info->id);
+        if (!info->weights || !zn_selftest_wants(precision, name))
             continue;
         snprintf(name, sizeof name, "%s%smodel %s", precision ? math : "", precision ? " " : "", info->id);
         if (!run_model(&got, engine, n_threads, math, precision != ZN_FP32, info, &err) ||

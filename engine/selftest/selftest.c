@@ -2,7 +2,20 @@
 /* selftest.c - the groups of the self-test of a backend, and its entry points. */
 #include "harness.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+bool zn_selftest_wants(zn_precision precision, const char *name)
+{
+    const char *only = getenv("ZENITH_ONLY");
+    char whole[200];
+
+    if (!only)
+        return true;
+    snprintf(whole, sizeof whole, "%s %s", zn_precision_names[precision], name);
+    return !strncmp(name, only, strlen(only)) || !strncmp(whole, only, strlen(only));
+}
 
 int zn_selftest_group(const zn_backend *backend, int n_threads, const char *group, zn_report *report,
                       void *cookie)

@@ -15,4 +15,7 @@ int zn_selftest_backend(const zn_backend *backend, int n_threads, zn_report *rep
 int zn_selftest_group(const zn_backend *backend, int n_threads, const char *group, zn_report *report,
                       void *cookie);
 
+/* Is this case to run?  ZENITH_ONLY, if it is set, is what its name begins with: "conv", or "fp16 conv". */
+bool zn_selftest_wants(zn_precision precision, const char *name);
+
 #endif
