@@ -41,21 +41,19 @@ def depthwise(n=32, side=64, c=32):
     p = torch.randn(n * side * side, 2 * c, device="cuda").bfloat16()
     w = torch.randn(2 * c, 9, device="cuda").bfloat16()
     b = torch.randn(2 * c, device="cuda").bfloat16()
-    g = torch.empty(n * side * side, c, device="cuda", dtype=torch.bfloat16)
-    d, dab = torch.randn_like(g), torch.empty_like(p)
+    d = torch.randn(n * side * side, c, device="cuda").bfloat16()
+    dab, hw = torch.randn_like(p), (side, side)
     x = p.view(n, side, side, 2 * c).permute(0, 3, 1, 2).detach().requires_grad_()
     k = w.view(2 * c, 1, 3, 3).detach().requires_grad_()
-    grid, bp, bc = kernels.depthwise_grid(len(p), c)
-    size = (len(p), side, side, c, bp, bc)
 
     def cudnn():
         u, v = torch.nn.functional.conv2d(x, k, b, padding=1, groups=2 * c).chunk(2, 1)
         torch.autograd.grad(u * v, (x, k), d.view(n, side, side, c).permute(0, 3, 1, 2))
 
-    jobs = dict(cudnn=cudnn, forward=lambda: kernels.depthwise_gate_kernel[grid](p, w, b, g, *size),
-                gate_backward=lambda: kernels.gate_depthwise_backward_kernel[grid](p, w, b, d, dab, *size),
-                backward=lambda: kernels.depthwise_backward(p, w, dab, side, side), column_sum=lambda: kernels.column_sum(p),
-                weight_gradient=lambda: p.t() @ d)
+    jobs = dict(cudnn=cudnn, forward=lambda: kernels.depthwise_gate(p, w, b, hw),
+                gate_backward=lambda: kernels.gate_depthwise_backward(p, w, b, d, hw),
+                backward=lambda: kernels.depthwise_backward(p, w, dab, hw), plain_gate_backward=lambda: kernels.gate_backward(p, d),
+                ln_backward=lambda: kernels.ln_backward(d, d, d), weight_gradient=lambda: p.t() @ d)
     for k_, f in jobs.items():
         print(f"   depthwise {side}x{side}x{n} C {c} {k_}: {triton.testing.do_bench(f, 5, 30) * 1e3:.0f} us", flush=True)
 

@@ -5,10 +5,25 @@ Here a block is one autograd function whose backward is written out. The residua
 carried as a pair (x, y) whose value is x + y, so that the addition happens inside the next
 normalisation; both halves of the pair have the same gradient.
 """
+import os
+
 import torch
 import torch.nn.functional as F
 import triton
 import triton.language as tl
+
+PROGRAMS = 1056         # of kernels that also add something up: 8 for each multiprocessor of an H200
+
+
+def tuned(*shapes):
+    """Try these (BC channels, BP rows, warps) when a kernel meets a new number of channels, a multiple of 16; the emulator takes the last."""
+    shapes = shapes[-1:] if os.environ.get("TRITON_INTERPRET") else shapes
+    configs = [triton.Config(dict(BC=bc, BP=bp), num_warps=w) for bc, bp, w in shapes]
+
+    def fitting(configs, args, **kw):
+        return [k for k in configs if {**args, **kw}["C"] % k.kwargs["BC"] == 0]
+
+    return triton.autotune(configs, key=["C"], prune_configs_by=dict(early_config_prune=fitting))
 
 
 @triton.jit
@@ -30,22 +45,31 @@ def add_ln_kernel(x, y, s, u, M, C: tl.constexpr, BC: tl.constexpr, BP: tl.const
 
 
 @triton.jit
-def ln_backward_kernel(s, du, d, out, M, C: tl.constexpr, BC: tl.constexpr, BP: tl.constexpr):
-    """out = d + gradient of LN(s) applied to du."""
-    r = tl.program_id(0) * BP + tl.arange(0, BP)
+def ln_backward_kernel(s, du, d, out, part, M, G, C: tl.constexpr, BC: tl.constexpr, BP: tl.constexpr):
+    """out = d + gradient of LN(s) applied to du; part[g] = this program's share of the column sums of (d, out)."""
     c = tl.arange(0, BC)
-    at = r[:, None] * C + c[None, :]
-    ok = (r < M)[:, None] & (c < C)[None, :]
-    v = tl.load(s + at, ok, 0.0).to(tl.float32)
-    g = tl.load(du + at, ok, 0.0).to(tl.float32)
-    mean = tl.sum(v, 1) / C
-    z = tl.where((c < C)[None, :], v - mean[:, None], 0.0)
-    rstd = tl.rsqrt(tl.sum(z * z, 1) / C + 1e-6)
-    u = z * rstd[:, None]
-    gm = tl.sum(g, 1) / C
-    gu = tl.sum(g * u, 1) / C
-    dv = (g - gm[:, None] - u * gu[:, None]) * rstd[:, None]
-    tl.store(out + at, tl.load(d + at, ok, 0.0).to(tl.float32) + dv, ok)
+    sum_d = tl.zeros((BP, BC), tl.float32)
+    sum_out = tl.zeros((BP, BC), tl.float32)
+    for i in range(tl.program_id(0), tl.cdiv(M, BP), G):
+        r = i * BP + tl.arange(0, BP)
+        at = r[:, None] * C + c[None, :]
+        ok = (r < M)[:, None] & (c < C)[None, :]
+        v = tl.load(s + at, ok, 0.0).to(tl.float32)
+        g = tl.load(du + at, ok, 0.0).to(tl.float32)
+        e = tl.load(d + at, ok, 0.0).to(tl.float32)
+        mean = tl.sum(v, 1) / C
+        z = tl.where((c < C)[None, :], v - mean[:, None], 0.0)
+        rstd = tl.rsqrt(tl.sum(z * z, 1) / C + 1e-6)
+        u = z * rstd[:, None]
+        gm = tl.sum(g, 1) / C
+        gu = tl.sum(g * u, 1) / C
+        o = e + tl.where(ok, (g - gm[:, None] - u * gu[:, None]) * rstd[:, None], 0.0)
+        tl.store(out + at, o, ok)
+        sum_d += e
+        sum_out += o
+    to = part + tl.program_id(0) * (2 * C) + c
+    tl.store(to, tl.sum(sum_d, 0), c < C)
+    tl.store(to + C, tl.sum(sum_out, 0), c < C)
 
 
 @triton.jit
@@ -60,24 +84,34 @@ def gate_kernel(q, h, M, C: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr):
 
 
 @triton.jit
-def gate_backward_kernel(q, dh, dq, M, C: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr):
-    r = tl.program_id(0) * BP + tl.arange(0, BP)
-    c = tl.program_id(1) * BC + tl.arange(0, BC)
-    ok = (r < M)[:, None] & (c < C)[None, :]
-    at = r[:, None] * (2 * C) + c[None, :]
-    a = tl.load(q + at, ok, 0.0).to(tl.float32)
-    b = tl.load(q + at + C, ok, 0.0).to(tl.float32)
-    g = tl.load(dh + r[:, None] * C + c[None, :], ok, 0.0).to(tl.float32)
-    tl.store(dq + at, g * b, ok)
-    tl.store(dq + at + C, g * a, ok)
+def gate_backward_kernel(q, dh, dq, part, M, G, C: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr):
+    """dq = (dh * b, dh * a) for the halves a, b of q; part[g] = this program's share of its column sums."""
+    c = tl.program_id(0) * BC + tl.arange(0, BC)
+    sum_a = tl.zeros((BP, BC), tl.float32)
+    sum_b = tl.zeros((BP, BC), tl.float32)
+    for i in range(tl.program_id(1), tl.cdiv(M, BP), G):
+        r = i * BP + tl.arange(0, BP)
+        ok = (r < M)[:, None]
+        at = r[:, None] * (2 * C) + c[None, :]
+        a = tl.load(q + at, ok, 0.0).to(tl.float32)
+        b = tl.load(q + at + C, ok, 0.0).to(tl.float32)
+        g = tl.load(dh + r[:, None] * C + c[None, :], ok, 0.0).to(tl.float32)
+        tl.store(dq + at, g * b, ok)
+        tl.store(dq + at + C, g * a, ok)
+        sum_a += g * b
+        sum_b += g * a
+    to = part + tl.program_id(1) * (2 * C) + c
+    tl.store(to, tl.sum(sum_a, 0))
+    tl.store(to + C, tl.sum(sum_b, 0))
 
 
+@tuned((32, 32, 4), (32, 64, 8), (32, 64, 4), (32, 16, 2), (16, 64, 4))
 @triton.jit
 def depthwise_gate_kernel(p, w, bias, g, M, H, W, C: tl.constexpr,
                           BP: tl.constexpr, BC: tl.constexpr):
     """g = a * b, (a, b) = halves of the depthwise 3x3 of p [N,H,W,2C]; w is [2C,9]."""
-    r = tl.program_id(0) * BP + tl.arange(0, BP)
-    c = tl.program_id(1) * BC + tl.arange(0, BC)
+    r = tl.program_id(1) * BP + tl.arange(0, BP)
+    c = tl.program_id(0) * BC + tl.arange(0, BC)
     x = r % W
     y = (r // W) % H
     a = tl.zeros((BP, BC), tl.float32) + tl.load(bias + c).to(tl.float32)[None, :]
@@ -94,12 +128,13 @@ def depthwise_gate_kernel(p, w, bias, g, M, H, W, C: tl.constexpr,
     tl.store(g + r[:, None] * C + c[None, :], a * b, (r < M)[:, None])
 
 
+@tuned((32, 32, 4), (32, 64, 8), (32, 64, 4), (32, 16, 2), (16, 64, 4))
 @triton.jit
 def gate_depthwise_backward_kernel(p, w, bias, dg, dab, M, H, W, C: tl.constexpr,
                                    BP: tl.constexpr, BC: tl.constexpr):
     """dab [N,H,W,2C] = (dg * b, dg * a) with a and b recomputed."""
-    r = tl.program_id(0) * BP + tl.arange(0, BP)
-    c = tl.program_id(1) * BC + tl.arange(0, BC)
+    r = tl.program_id(1) * BP + tl.arange(0, BP)
+    c = tl.program_id(0) * BC + tl.arange(0, BC)
     x = r % W
     y = (r // W) % H
     a = tl.zeros((BP, BC), tl.float32) + tl.load(bias + c).to(tl.float32)[None, :]
@@ -120,13 +155,14 @@ def gate_depthwise_backward_kernel(p, w, bias, dg, dab, M, H, W, C: tl.constexpr
     tl.store(dab + at + C, d * a, ok)
 
 
+@tuned((32, 16, 4), (32, 32, 4), (32, 32, 8), (64, 16, 4), (64, 16, 8), (16, 32, 4))
 @triton.jit
-def depthwise_backward_kernel(p, w, d, dp, part, M, G, H, W, C2: tl.constexpr,
+def depthwise_backward_kernel(p, w, d, dp, part, M, G, H, W, C: tl.constexpr,
                               BP: tl.constexpr, BC: tl.constexpr):
     """dp = transposed depthwise of d; part[g] = this program's share of the gradients of
-    (9 taps, bias). Both read the same neighbourhood of d:
+    (9 taps, bias, and the bias before it: the sum of dp). Both read the same neighbourhood of d:
     dp[i] = sum_k w[k] d[i - o_k] and dw[k] = sum_i p[i] d[i - o_k]."""
-    c = tl.program_id(1) * BC + tl.arange(0, BC)
+    c = tl.program_id(0) * BC + tl.arange(0, BC)
     g0 = tl.zeros((BP, BC), tl.float32)
     g1 = tl.zeros((BP, BC), tl.float32)
     g2 = tl.zeros((BP, BC), tl.float32)
@@ -137,18 +173,19 @@ def depthwise_backward_kernel(p, w, d, dp, part, M, G, H, W, C2: tl.constexpr,
     g7 = tl.zeros((BP, BC), tl.float32)
     g8 = tl.zeros((BP, BC), tl.float32)
     gb = tl.zeros((BP, BC), tl.float32)
-    for i in range(tl.program_id(0), tl.cdiv(M, BP), G):
+    gp = tl.zeros((BP, BC), tl.float32)
+    for i in range(tl.program_id(1), tl.cdiv(M, BP), G):
         r = i * BP + tl.arange(0, BP)
         x = r % W
         y = (r // W) % H
         inside = (r < M)[:, None]
-        v = tl.load(p + r[:, None] * C2 + c[None, :], inside, 0.0).to(tl.float32)
+        v = tl.load(p + r[:, None] * C + c[None, :], inside, 0.0).to(tl.float32)
         acc = tl.zeros((BP, BC), tl.float32)
         for k in tl.static_range(9):
             dy = 1 - k // 3
             dx = 1 - k % 3
             ok = (r < M) & (y + dy >= 0) & (y + dy < H) & (x + dx >= 0) & (x + dx < W)
-            e = tl.load(d + (r + dy * W + dx)[:, None] * C2 + c[None, :], ok[:, None], 0.0).to(tl.float32)
+            e = tl.load(d + (r + dy * W + dx)[:, None] * C + c[None, :], ok[:, None], 0.0).to(tl.float32)
             acc += tl.load(w + c * 9 + k).to(tl.float32)[None, :] * e
             if k == 0: g0 += v * e
             if k == 1: g1 += v * e
@@ -161,28 +198,21 @@ def depthwise_backward_kernel(p, w, d, dp, part, M, G, H, W, C2: tl.constexpr,
             if k == 6: g6 += v * e
             if k == 7: g7 += v * e
             if k == 8: g8 += v * e
-        tl.store(dp + r[:, None] * C2 + c[None, :], acc, inside)
-    o = part + tl.program_id(0) * (10 * C2) + c
+        acc = tl.where(inside, acc, 0.0)
+        tl.store(dp + r[:, None] * C + c[None, :], acc, inside)
+        gp += acc
+    o = part + tl.program_id(1) * (11 * C) + c
     tl.store(o, tl.sum(g0, 0))
-    tl.store(o + C2, tl.sum(g1, 0))
-    tl.store(o + 2 * C2, tl.sum(g2, 0))
-    tl.store(o + 3 * C2, tl.sum(g3, 0))
-    tl.store(o + 4 * C2, tl.sum(g4, 0))
-    tl.store(o + 5 * C2, tl.sum(g5, 0))
-    tl.store(o + 6 * C2, tl.sum(g6, 0))
-    tl.store(o + 7 * C2, tl.sum(g7, 0))
-    tl.store(o + 8 * C2, tl.sum(g8, 0))
-    tl.store(o + 9 * C2, tl.sum(gb, 0))
-
-
-@triton.jit
-def column_sum_kernel(d, part, M, G, C: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr):
-    c = tl.program_id(1) * BC + tl.arange(0, BC)
-    acc = tl.zeros((BP, BC), tl.float32)
-    for i in range(tl.program_id(0), tl.cdiv(M, BP), G):
-        r = i * BP + tl.arange(0, BP)
-        acc += tl.load(d + r[:, None] * C + c[None, :], (r < M)[:, None], 0.0).to(tl.float32)
-    tl.store(part + tl.program_id(0) * C + c, tl.sum(acc, 0))
+    tl.store(o + C, tl.sum(g1, 0))
+    tl.store(o + 2 * C, tl.sum(g2, 0))
+    tl.store(o + 3 * C, tl.sum(g3, 0))
+    tl.store(o + 4 * C, tl.sum(g4, 0))
+    tl.store(o + 5 * C, tl.sum(g5, 0))
+    tl.store(o + 6 * C, tl.sum(g6, 0))
+    tl.store(o + 7 * C, tl.sum(g7, 0))
+    tl.store(o + 8 * C, tl.sum(g8, 0))
+    tl.store(o + 9 * C, tl.sum(gb, 0))
+    tl.store(o + 10 * C, tl.sum(gp, 0))
 
 
 def split(c):
@@ -206,62 +236,99 @@ def add_ln(x, y):
 
 
 def ln_backward(s, du, d):
+    """d + the gradient of LN; the column sums of d and of the result."""
     m, c = s.shape
     bc, bp = rows(c)
+    n = min(triton.cdiv(m, bp), PROGRAMS)
     out = torch.empty_like(s)
-    ln_backward_kernel[(triton.cdiv(m, bp),)](s, du, d, out, m, c, bc, bp)
-    return out
+    part = torch.empty(n, 2 * c, device=s.device)
+    ln_backward_kernel[(n,)](s, du, d, out, part, m, n, c, bc, bp)
+    return out, *part.sum(0).to(s.dtype).split(c)
 
 
-def pointwise_grid(m, c):
+def gate(q):
+    m, c = len(q), q.shape[1] // 2
     bc = split(c)
-    bp = 2048 // bc
-    return (triton.cdiv(m, bp), c // bc), bp, bc
+    h = q.new_empty(m, c)
+    gate_kernel[(triton.cdiv(m, 2048 // bc), c // bc)](q, h, m, c, 2048 // bc, bc)
+    return h
 
 
-def depthwise_grid(m, c):
-    bc = min(c & -c, 32)
-    bp = 1024 // bc
-    return (triton.cdiv(m, bp), c // bc), bp, bc
-
-
-def column_sum(d):
-    m, c = d.shape
+def gate_backward(q, dh):
+    """The gradient of q, and its column sums."""
+    m, c = dh.shape
     bc = split(c)
     bp = 1024 // bc
-    n = min(triton.cdiv(m, bp), max(528 * bc // c, 1))
-    part = torch.empty(n, c, device=d.device)
-    column_sum_kernel[(n, c // bc)](d, part, m, n, c, bp, bc)
-    return part.sum(0)
+    n = min(triton.cdiv(m, bp), max(2 * PROGRAMS * bc // c, 1))
+    dq = torch.empty_like(q)
+    part = torch.empty(n, 2 * c, device=q.device)
+    gate_backward_kernel[(c // bc, n)](q, dh, dq, part, m, n, c, bp, bc)
+    return dq, part.sum(0).to(q.dtype)
 
 
-def depthwise_backward(p, w, d, h, wd):
-    """Gradients of p, w [2C,9] and the bias."""
+def per_channels(m, c):
+    """The grid of a depthwise kernel: the channels of a pixel one after the other, so that its memory is read at once."""
+    return lambda k: (c // k["BC"], triton.cdiv(m, k["BP"]))
+
+
+def depthwise_gate(p, w, bias, hw):
+    m, c = len(p), p.shape[1] // 2
+    g = p.new_empty(m, c)
+    depthwise_gate_kernel[per_channels(m, c)](p, w, bias, g, m, *hw, c)
+    return g
+
+
+def gate_depthwise_backward(p, w, bias, dg, hw):
+    m, c = dg.shape
+    dab = torch.empty_like(p)
+    gate_depthwise_backward_kernel[per_channels(m, c)](p, w, bias, dg, dab, m, *hw, c)
+    return dab
+
+
+def depthwise_backward(p, w, d, hw):
+    """Gradients of p, w [2C,9] and the bias; the column sums of that of p."""
     m, c2 = p.shape
-    bc = 16
-    bp = 32
-    n = min(triton.cdiv(m, bp), max(4 * 528 * bc // c2, 1))
+    n = max(2 * PROGRAMS * 32 // c2, 1)
     dp = torch.empty_like(p)
-    part = torch.empty(n, 10, c2, device=p.device)
-    depthwise_backward_kernel[(n, c2 // bc)](p, w, d, dp, part, m, n, h, wd, c2, bp, bc, num_warps=4)
-    total = part.sum(0)
-    return dp, total[:9].t(), total[9]
+    part = torch.empty(n, 11, c2, device=p.device)
+    depthwise_backward_kernel[lambda k: (c2 // k["BC"], n)](p, w, d, dp, part, m, n, *hw, c2)
+    total = part.sum(0).to(p.dtype)
+    return dp, total[:9].t(), total[9], total[10]
+
+
+class Aside:
+    """Work beside the chain of gradients: the products that give the weights' gradients fill few of the GPU's
+    multiprocessors. What it uses must live until join()."""
+    stream = None
+
+    def __init__(self, device):
+        self.main = None
+        if device.type == "cuda":
+            Aside.stream = Aside.stream or torch.cuda.Stream()
+            self.main = torch.cuda.current_stream()
+
+    def product(self, a, b):
+        """a^T b"""
+        if not self.main:
+            return a.t() @ b
+        Aside.stream.wait_stream(self.main)
+        with torch.cuda.stream(Aside.stream):
+            return a.t() @ b
+
+    def join(self):
+        if self.main:
+            self.main.wait_stream(Aside.stream)
 
 
 class BlockFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, y, hw, w1, b1, wd, bd, w2, b2, w3, b3, w4, b4):
-        m, c = x.shape
         x0, u = add_ln(x, y)
         p = F.linear(u, w1, b1)
-        g = torch.empty_like(x)
-        grid, bp, bc = depthwise_grid(m, c)
-        depthwise_gate_kernel[grid](p, wd, bd, g, m, *hw, c, bp, bc)
+        g = depthwise_gate(p, wd, bd, hw)
         x1, v = add_ln(x0, F.linear(g, w2, b2))
         q = F.linear(v, w3, b3)
-        h = torch.empty_like(x)
-        grid, bp, bc = pointwise_grid(m, c)
-        gate_kernel[grid](q, h, m, c, bp, bc)
+        h = gate(q)
         ctx.save_for_backward(x0, u, p, g, x1, v, q, h, w1, wd, bd, w2, w3, w4)
         ctx.hw, ctx.pair = hw, y is not None
         return x1, F.linear(h, w4, b4)
@@ -270,23 +337,18 @@ class BlockFunction(torch.autograd.Function):
     def backward(ctx, _, d):
         x0, u, p, g, x1, v, q, h, w1, wd, bd, w2, w3, w4 = ctx.saved_tensors
         d = d.contiguous()
-        m, c = d.shape
-        dh = d @ w4
-        dq = torch.empty_like(q)
-        grid, bp, bc = pointwise_grid(m, c)
-        gate_backward_kernel[grid](q, dh, dq, m, c, bp, bc)
-        d1 = ln_backward(x1, dq @ w3, d)
-        dg = d1 @ w2
-        dab = torch.empty_like(p)
-        grid, bp, bc = depthwise_grid(m, c)
-        gate_depthwise_backward_kernel[grid](p, wd, bd, dg, dab, m, *ctx.hw, c, bp, bc)
-        dp, dwd, dbd = depthwise_backward(p, wd, dab, *ctx.hw)
-        d0 = ln_backward(x0, dp @ w1, d1)
-        return (d0, d0 if ctx.pair else None, None,
-                dp.t() @ u, column_sum(dp).to(d.dtype), dwd.to(d.dtype), dbd.to(d.dtype),
-                d1.t() @ g, column_sum(d1).to(d.dtype),
-                dq.t() @ v, column_sum(dq).to(d.dtype),
-                d.t() @ h, column_sum(d).to(d.dtype))
+        aside = Aside(d.device)
+        gw4 = aside.product(d, h)
+        dq, gb3 = gate_backward(q, d @ w4)
+        gw3 = aside.product(dq, v)
+        d1, gb4, gb2 = ln_backward(x1, dq @ w3, d)
+        gw2 = aside.product(d1, g)
+        dab = gate_depthwise_backward(p, wd, bd, d1 @ w2, ctx.hw)
+        dp, gwd, gbd, gb1 = depthwise_backward(p, wd, dab, ctx.hw)
+        gw1 = aside.product(dp, u)
+        d0, _, _ = ln_backward(x0, dp @ w1, d1)
+        aside.join()
+        return d0, d0 if ctx.pair else None, None, gw1, gb1, gwd, gbd, gw2, gb2, gw3, gb3, gw4, gb4
 
 
 def run_blocks(blocks, f):
