@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 # name: widths of the three levels, blocks of encoder levels, of the middle, of decoder levels
 DENOISERS = {
-    "denoise-fast": dict(widths=(32, 64, 128), enc=(4, 3), mid=5, dec=(6, 6)),
+    "denoise-fast": dict(widths=(32, 64, 128), enc=(1, 2), mid=4, dec=(3, 3)),
     "denoise-balanced": dict(widths=(48, 96, 192), enc=(5, 4), mid=4, dec=(8, 6)),
     "denoise-best": dict(widths=(96, 192, 384), enc=(5, 4), mid=6, dec=(8, 6)),
     "tiny-denoise": dict(widths=(16, 32, 48), enc=(1, 1), mid=1, dec=(1, 1)),   # for trying the code

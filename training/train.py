@@ -2,8 +2,9 @@
 
     python train.py denoise-fast --photos DIR... --test KODAK24_DIR --minutes 7 --out DIR
 
-The learning rate follows a cosine over the wall clock, so a run always ends annealed; --part 0:0.4 does only the
-first 40 % of it, and --init with --part 0.4:1 goes on from there, later or on another machine.
+The learning rate follows a cosine over the wall clock, so a run always ends annealed (--hold 0.7: only after 70 % of
+it); --part 0:0.4 does only the first 40 % of it, and --init with --part 0.4:1 goes on from there, later or on another
+machine.
 --resume continues from a checkpoint in --out; --init starts from shipped weights.
 On CUDA a step (crops, noise, forward, backward, update) is one CUDA graph; the master weights,
 their average and the Adam moments are flat float32 vectors, the network itself runs in bf16.
@@ -201,6 +202,11 @@ def phases(text):
     return out
 
 
+def share_of_rate(done, hold):
+    """The learning rate's share of its peak."""
+    return 0.5 * (1 + math.cos(math.pi * max(0, done - hold) / (1 - hold)))
+
+
 def set_up(a):
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
@@ -226,6 +232,7 @@ def main():
     p.add_argument("--out", required=True)
     p.add_argument("--minutes", type=float, default=7)
     p.add_argument("--lr", type=float, default=1e-3)
+    p.add_argument("--hold", type=float, default=0, help="share of the schedule before the learning rate falls")
     p.add_argument("--phases", default="128x32:0.6,192x16:0.4", help="SIDExBATCH:SHARE,...")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--init", help="shipped .safetensors to start from")
@@ -255,7 +262,7 @@ def main():
     phase = next(i for i, p in enumerate(plan) if first_done < p[2] or i + 1 == len(plan))
     trainer.prepare(crops.sampler(plan[phase][1], plan[phase][0]))
     say(f"# {a.name}: {crops.count} photographs, {trainer.master.numel():,} parameters, {a.minutes} minutes, "
-        f"part {a.part}, lr {a.lr}, phases {a.phases}, ready after {time.time() - began:.0f} s")
+        f"part {a.part}, lr {a.lr}, hold {a.hold}, phases {a.phases}, ready after {time.time() - began:.0f} s")
 
     start = shown = last = time.time()
     first = trainer.steps
@@ -272,7 +279,7 @@ def main():
             trainer.prepare(crops.sampler(plan[phase][1], plan[phase][0]))
             say(f"# phase {plan[phase][:2]} from step {trainer.steps}, {time.time() - now:.1f} s to prepare")
         warm = min(1.0, (trainer.steps - first + 20) / 500)
-        trainer.lr.fill_(a.lr * warm * 0.5 * (1 + math.cos(math.pi * done)) + 1e-7)
+        trainer.lr.fill_(a.lr * warm * share_of_rate(done, a.hold) + 1e-7)
         for _ in range(20 if trainer.cuda else 1):
             trainer.go()
             trainer.steps += 1
