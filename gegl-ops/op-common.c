@@ -293,28 +293,29 @@ write_strip (const Write *write,
   GeglRectangle       wide  = { strip.x - write->apron, strip.y - write->apron,
                                 strip.w + 2 * write->apron, strip.h + 2 * write->apron };
   zn_rect             all;
-  gsize               len;
-  gfloat             *first;
+  gsize               len, above, own;    /* pixels: all, in the rows above the strip, in its rows */
 
   gegl_rectangle_intersect (&wide, &wide, GEGL_RECTANGLE (0, 0, box.width, box.height));
   all = (zn_rect) { wide.x, wide.y, wide.width, wide.height };
   len = (gsize) all.w * all.h;
+  above = (gsize) all.w * (strip.y - all.y);
+  own = (gsize) all.w * strip.h;
 
   get_stored (write->picture, all, pixels);
   if (before)
-    memcpy (before, pixels, len * 4 * sizeof (gfloat));
+    memcpy (before, pixels + above * 4, own * 4 * sizeof (gfloat));
 
   if (curve)
     zn_op_curve_encode (pixels, len, n);
   write->func (write->data, strip, all, pixels, n);
+  pixels += above * n;
   if (curve)
-    zn_op_curve_decode (pixels, len, n);
+    zn_op_curve_decode (pixels, own, n);
 
   if (before)
-    restore_hidden (pixels, before, len);
-  first = pixels + ((gsize) (strip.y - wide.y) * wide.width + strip.x - wide.x) * n;
-  gegl_buffer_set (write->output, &place, 0, write->picture->format, first,
-                   (gint) (wide.width * n * sizeof (gfloat)));
+    restore_hidden (pixels, before, own);
+  gegl_buffer_set (write->output, &place, 0, write->picture->format, pixels + (strip.x - all.x) * n,
+                   (gint) (all.w * n * sizeof (gfloat)));
 }
 
 /* Rows from `start` on, `count` of them. */
