@@ -216,7 +216,7 @@ __device__ __forceinline__ void put4(const zn_cuda_conv &a, size_t p, int c, flo
 /* 3x3, stride 1.  A thread has 4 channels of two neighbouring columns and walks down a strip of rows: each row of x is
  * read once, and adds to three rows of y, of which the first one is then complete.  gridDim.y strips to an image. */
 template <class T> struct depthwise3 {
-    enum { AHEAD = sizeof(T) == 2 ? 4 : 2 /* rows on their way */ };
+    enum { AHEAD = sizeof(T) == 2 ? 2 : 1 /* rows on their way */ };
     const zn_cuda_conv &a;
     const T *x;    /* row 0, leftmost column that is read */
     size_t row_step;
@@ -225,16 +225,19 @@ template <class T> struct depthwise3 {
     int c;         /* channel */
     float w[9][4], bias[4], sum[3][2][4];
 
-    __device__ __forceinline__ void fetch(quad<T> (&q)[4], int step) const
+    __device__ __forceinline__ void fetch(quad<T> (&q)[AHEAD][4], int step) const
     {
-        const int row = top + step;
-        const T *p = x + (ptrdiff_t)row * (ptrdiff_t)row_step;
+#pragma unroll
+        for (int s = 0; s < AHEAD; s++) {
+            int row = top + step + s;
+            const T *p = x + (ptrdiff_t)row * (ptrdiff_t)row_step;
 
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            q[k] = {};
-            if (in[k] && row >= 0 && row < end)
-                q[k] = *(const quad<T> *)(p + (size_t)k * a.x.ld);
+            for (int k = 0; k < 4; k++) {
+                q[s][k] = {};
+                if (in[k] && row >= 0 && row < end)
+                    q[s][k] = *(const quad<T> *)(p + (size_t)k * a.x.ld);
+            }
         }
     }
 
@@ -309,17 +312,22 @@ template <class T> struct depthwise3 {
 
             x = (const T *)(const void *)a.x.data + image * a.x.h * row_step +
                 (ptrdiff_t)(j - a.pad_l) * a.x.ld + c;
-#pragma unroll
-            for (int s = 0; s < AHEAD; s++)
-                fetch(q[s], s);
+            fetch(q, 0);
 #pragma unroll 1
             for (int step = 0; step < last - first + 2; step += AHEAD) {
+                quad<T> now[AHEAD][4];
+
+#pragma unroll
+                for (int s = 0; s < AHEAD; s++)
+#pragma unroll
+                    for (int k = 0; k < 4; k++)
+                        now[s][k] = q[s][k];
+                fetch(q, step + AHEAD);
 #pragma unroll
                 for (int s = 0; s < AHEAD; s++) {
                     int i = first + step + s - 2; /* the row that gets complete */
 
-                    add(q[s]);
-                    fetch(q[s], step + s + AHEAD);
+                    add(now[s]);
                     if (i >= first && i < last) {
                         size_t p = ((size_t)image * a.y.h + i) * a.y.w + j;
 
