@@ -11,8 +11,10 @@
  * takes the place of their principal components, which need far more patches).
  *
  * Noise that is not white, because the picture was compressed, scaled or made from a sensor's mosaic, has
- * little of the highest frequencies.  The same is therefore done at half the size, where white noise is half
- * as strong: COARSE times that is less than s for white noise, and more for coarse noise.
+ * little of the highest frequencies, and its smallest coefficient tells nothing.  It is found in the middle
+ * frequencies of the smoothest patches; that these are stronger than the high ones tells that it is coarse.
+ * So they are in texture.  But noise makes many patches equally rough, while in a picture without it the
+ * smoothest patches are far smoother than most: there the middle frequencies do not count.
  *
  * Clipped patches show less noise than there is, those without any variation show none: both are left out,
  * unless there is little else.
@@ -35,7 +37,7 @@ enum {
     SIDE_MIN = 2 * N,
     SAMPLE = 1250000, /* pixels that are read, about */
     BANDS_MIN = 16,   /* ... unless these are more */
-    PATCHES = 32768,  /* at each scale, about */
+    PATCHES = 32768,  /* about */
     BINS = 192,       /* of texture, OCTAVE to each factor of two, from 2^-24 */
     OCTAVE = 6,
     CLIPPED = BINS,   /* one more bin, for patches that are clipped */
@@ -47,15 +49,25 @@ enum {
 
 static const float END = 0.5f / 255; /* closer to 0 or 1 a value is clipped */
 static const float HIDDEN = 0.5f;    /* what readers put where a picture is transparent; no 8-bit value */
-static const double COARSE = 1.5;    /* see above */
-static const double APART = 1.25;    /* coarse noise of the channels differs by less */
 static const double FLAT_SHARE = 1 / 3.0; /* more patches without variation: drawn, not taken */
 
 /* White noise of deviation 1 has a texture of 48 in the mean, and of more than 1.9 times that in one patch of
  * four thousand (a sum of 96 squares of half differences two apart, nearly a gamma variable of shape 23). */
 static const double TEXTURE_BOUND = 48 * 1.9;
 
-typedef struct part {           /* of one channel at one scale, in one band */
+/* Coarse noise is looked for in the SMOOTH share of patches.  From the SMOOTHEST to MANY patches texture
+ * grows by up to ALIKE octaves if all of it is noise, by more than UNLIKE if there is none. */
+static const double SMOOTH = 0.03, SMOOTHEST = 0.005, MANY = 0.2;
+static const double ALIKE = 2, UNLIKE = 3;
+
+/* The level that our networks want, as a multiple of the middle frequencies' deviation there: it grows with
+ * how much that exceeds the high frequencies', up to COARSE.  (Of the noise of a camera's whole picture that
+ * is 1.1 to 1.6 times the deviation: smooth places have less than others.)  Texture under white noise makes
+ * the middle 1.2 times the high ones: there the multiple is still below 1, and the smallest coefficient
+ * counts. */
+static const double COARSE = 2, STEEP = 2.5, BELOW = 2.2;
+
+typedef struct part {           /* of one channel in one band */
     float sum[BINS + 1][N * N]; /* of squares, in the order of add_squares; the mean comes first */
     int count[BINS + 1];
     int flat; /* patches without variation */
@@ -215,22 +227,33 @@ static void add_patch(part *s, const columns *c, size_t at, const basis *b)
 /* ---- all patches ----------------------------------------------------------------------------------------
  */
 
-/* The smallest mean of a coefficient other than the first, in the bins below `bins`; *n of patches. */
-static double smallest(const spectrum *s, int bins, int *n)
+/* The mean of each coefficient in the bins below `bins`; returns the number of patches. */
+static int average(double mean[N * N], const spectrum *s, int bins)
 {
-    double sum[N * N] = { 0 }, least = INFINITY;
+    int n = 0;
 
-    *n = 0;
+    memset(mean, 0, sizeof(double[N * N]));
     for (int i = 0; i < bins; i++) {
         if (!s->count[i])
             continue;
-        *n += s->count[i];
+        n += s->count[i];
         for (int k = 0; k < N * N; k++)
-            sum[k] += s->sum[i][k];
+            mean[k] += s->sum[i][k];
     }
+    for (int k = 0; k < N * N && n; k++)
+        mean[k] /= n;
+    return n;
+}
+
+/* The smallest mean of a coefficient other than the first, in the bins below `bins`; *n of patches. */
+static double smallest(const spectrum *s, int bins, int *n)
+{
+    double mean[N * N], least = INFINITY;
+
+    *n = average(mean, s, bins);
     for (int k = 1; k < N * N; k++)
-        least = fmin(least, sum[k]);
-    return *n ? least / *n : 0;
+        least = fmin(least, mean[k]);
+    return least;
 }
 
 /* The deviation, in the picture's own units; -1: there is too little to tell. */
@@ -263,31 +286,84 @@ static double deviation(spectrum *s)
     return sqrt(v / (1 - 1.8 * sqrt(2.0 / n)));
 }
 
-/* The mean of each 2 x 2 pixels; w and h are those of dst. */
-static void halve(float *dst, const float *src, int w, int h, size_t src_row)
+/* The bins, from the first one, that hold n patches. */
+static int bins_with(const spectrum *s, double n)
 {
-    for (int y = 0; y < h; y++)
-        for (int x = 0; x < w; x++)
-            for (int c = 0; c < 3; c++) {
-                const float *p = src + (size_t)(2 * y) * src_row + (size_t)(2 * x * 3 + c);
+    int bins = 0;
 
-                dst[((size_t)y * (size_t)w + (size_t)x) * 3 + (size_t)c] =
-                    (p[0] + p[3] + p[src_row] + p[src_row + 3]) / 4;
-            }
+    for (int seen = 0; seen < n && bins < BINS; bins++)
+        seen += s->count[bins];
+    return bins;
+}
+
+typedef struct coarse {  /* of one channel, or sums of these */
+    double middle, high; /* mean squares */
+    double octaves;
+} coarse;
+
+/* Of the k-th coefficient in the order of add_squares, in one direction. */
+static int frequency(int k)
+{
+    return k < N / 2 ? 2 * k : 2 * k - N + 1;
+}
+
+static coarse look_for_coarse(const spectrum *s)
+{
+    double mean[N * N];
+    coarse c = { 0 };
+    int n = average(mean, s, BINS), n_middle = 0, n_high = 0;
+
+    average(mean, s, bins_with(s, fmax(n * SMOOTH, PATCHES_MIN)));
+    for (int k = 0; k < N * N; k++) {
+        int f = frequency(k / N) + frequency(k % N);
+
+        if (f >= 3 && f <= 6)
+            c.middle += mean[k], n_middle++;
+        else if (f >= 8)
+            c.high += mean[k], n_high++;
+    }
+    c.middle /= n_middle;
+    c.high /= n_high;
+    c.octaves = (double)(bins_with(s, n * MANY) - bins_with(s, n * SMOOTHEST)) / OCTAVE;
+    return c;
+}
+
+/* All channels; what makes noise coarse is common to them. */
+static void conclude(float sigma[3], spectrum s[3])
+{
+    double fine[3], factor, sure;
+    coarse c[3] = { 0 }, sum = { 0 };
+    int n = 0;
+
+    for (int i = 0; i < 3; i++) {
+        fine[i] = deviation(&s[i]);
+        if (!(fine[i] > 0))
+            continue;
+        c[i] = look_for_coarse(&s[i]);
+        sum = (coarse){ sum.middle + c[i].middle, sum.high + c[i].high, sum.octaves + c[i].octaves };
+        n++;
+    }
+    factor = fmin(STEEP * sqrt(sum.middle / sum.high) - BELOW, COARSE);
+    sure = n ? fmax(0, fmin((UNLIKE - sum.octaves / n) / (UNLIKE - ALIKE), 1)) : 0;
+    for (int i = 0; i < 3; i++) {
+        double v = fmax(fine[i], fine[i] + sure * (factor * sqrt(c[i].middle) - fine[i]));
+
+        sigma[i] = v > 0 ? fminf((float)v * 255, 255) : 0;
+    }
 }
 
 /* ---- bands ----------------------------------------------------------------------------------------------
  */
 
 typedef struct slot { /* all that one thread needs for one band */
-    float *band, *small;
+    float *band;
     int h;
     columns columns;
-    part of[2][3]; /* at full and at half size */
+    part of[3];
 } slot;
 
 typedef struct work {
-    int w, step_x[2];
+    int w, step_x;
     basis basis;
     slot *slot[SLOTS];
 } work;
@@ -297,7 +373,6 @@ static void slot_free(slot *s)
     if (!s)
         return;
     free(s->band);
-    free(s->small);
     free(s->columns.dct);
     free(s->columns.down);
     free(s->columns.along);
@@ -314,45 +389,34 @@ static slot *slot_new(int w)
     if (!s)
         return NULL;
     s->band = calloc(n * BAND + 2 * CHUNK, sizeof *s->band);
-    s->small = calloc((size_t)(w / 2) * 3 * (BAND / 2) + 2 * CHUNK, sizeof *s->small);
     s->columns = (columns){ calloc(n + CHUNK, sizeof *s->columns.dct), calloc(n + CHUNK, sizeof(float)),
                             calloc(n + CHUNK, sizeof(float)), calloc(n + CHUNK, sizeof(int)) };
-    if (s->band && s->small && s->columns.dct && s->columns.down && s->columns.along && s->columns.marks)
+    if (s->band && s->columns.dct && s->columns.down && s->columns.along && s->columns.marks)
         return s;
     slot_free(s);
     return NULL;
-}
-
-/* Rows of patches that start at 0, step, ... below `rows`, in a band of w x h pixels. */
-static void add_rows(part of[3], const columns *c, const float *band, int w, int h, int rows, int step,
-                     int step_x, const basis *b)
-{
-    const size_t n = (size_t)w * 3;
-    const size_t apart = step_x > N ? (size_t)step_x * 3 : CHUNK; /* no patch needs what lies between */
-
-    for (int y = 0; y < rows && y + N <= h; y += step) {
-        const float *row = band + (size_t)y * n;
-
-        for (size_t x = 0; x < n; x += apart) {
-            transform(c->dct + x, row + x, n, b);
-            look(c->down + x, c->along + x, c->marks + x, row + x, n);
-        }
-        for (int x = 0; x + N <= w; x += step_x)
-            for (int i = 0; i < 3; i++)
-                add_patch(&of[i], c, (size_t)(x * 3 + i), b);
-    }
 }
 
 static void add_band(void *cookie, int item, int worker)
 {
     const work *k = cookie;
     slot *s = k->slot[item];
+    const columns *c = &s->columns;
+    const size_t n = (size_t)k->w * 3;
+    const size_t apart = k->step_x > N ? (size_t)k->step_x * 3 : CHUNK; /* no patch needs what lies between */
 
     (void)worker;
-    add_rows(s->of[0], &s->columns, s->band, k->w, s->h, BAND_STEP, STEP, k->step_x[0], &k->basis);
-    halve(s->small, s->band, k->w / 2, s->h / 2, (size_t)k->w * 3);
-    add_rows(s->of[1], &s->columns, s->small, k->w / 2, s->h / 2, BAND_STEP / 2, STEP / 2, k->step_x[1],
-             &k->basis);
+    for (int y = 0; y < BAND_STEP && y + N <= s->h; y += STEP) {
+        const float *row = s->band + (size_t)y * n;
+
+        for (size_t x = 0; x < n; x += apart) {
+            transform(c->dct + x, row + x, n, &k->basis);
+            look(c->down + x, c->along + x, c->marks + x, row + x, n);
+        }
+        for (int x = 0; x + N <= k->w; x += k->step_x)
+            for (int i = 0; i < 3; i++)
+                add_patch(&s->of[i], c, (size_t)(x * 3 + i), &k->basis);
+    }
 }
 
 /* Moves a band's sums to those of all. */
@@ -372,8 +436,8 @@ static void collect(spectrum *all, part *p)
 }
 
 /* All bands, `step` rows apart. */
-static zn_status add_bands(spectrum (*s)[3], work *k, int n_slots, const zn_source *in, int step,
-                           zn_pool *pool, zn_error *err)
+static zn_status add_bands(spectrum s[3], work *k, int n_slots, const zn_source *in, int step, zn_pool *pool,
+                           zn_error *err)
 {
     for (int y = 0; y + N <= in->h;) {
         int n = 0;
@@ -387,52 +451,31 @@ static zn_status add_bands(spectrum (*s)[3], work *k, int n_slots, const zn_sour
             zn_pool_run(pool, add_band, k, n);
         else
             add_band(k, 0, 0);
-        for (int i = 0; i < n * 6; i++)
-            collect(&s[i / 3 % 2][i % 3], &k->slot[i / 6]->of[i / 3 % 2][i % 3]);
+        for (int i = 0; i < n * 3; i++)
+            collect(&s[i % 3], &k->slot[i / 3]->of[i % 3]);
     }
     return ZN_OK;
 }
 
-/* Where bands and patches lie: rows between bands, columns between patches at both scales. */
-static int choose_steps(int step_x[2], int w, int h)
+/* Where bands and patches lie: rows between bands, columns between patches. */
+static int choose_steps(int *step_x, int w, int h)
 {
-    int64_t bands = SAMPLE / ((int64_t)w * BAND), patches;
+    int64_t bands = SAMPLE / ((int64_t)w * BAND);
     int step;
 
     bands = bands < BANDS_MIN ? BANDS_MIN : bands;
     step = (int)((h - N) / bands + 1);
-    step = step < BAND_STEP ? BAND_STEP : step / 2 * 2;
+    step = step < BAND_STEP ? BAND_STEP : step;
     bands = (h - N) / step + 1;
-    for (int i = 0; i < 2; i++) { /* at half size rows of patches are half as far apart */
-        patches = bands * (BAND_STEP / STEP) * (w >> i);
-        step_x[i] = (int)(patches / PATCHES) + 1;
-        step_x[i] = step_x[i] < 3 - i ? 3 - i : step_x[i];
-    }
+    *step_x = (int)(bands * (BAND_STEP / STEP) * w / PATCHES) + 1;
+    *step_x = *step_x < 3 ? 3 : *step_x;
     return step;
-}
-
-/* Both scales of all channels, as the header says. */
-static void conclude(float sigma[3], spectrum (*s)[3])
-{
-    double fine[3], coarse[3], least = INFINITY;
-
-    for (int c = 0; c < 3; c++) {
-        fine[c] = deviation(&s[0][c]);
-        coarse[c] = deviation(&s[1][c]);
-        if (coarse[c] >= 0)
-            least = fmin(least, coarse[c]);
-    }
-    for (int c = 0; c < 3; c++) {
-        double v = fmax(fine[c], fmin(coarse[c], APART * least) * COARSE);
-
-        sigma[c] = v > 0 ? fminf((float)v * 255, 255) : 0;
-    }
 }
 
 zn_status zn_noise_measure(float sigma[3], const zn_source *in, zn_pool *pool, zn_error *err)
 {
     int step, n_slots = pool ? zn_pool_size(pool) : 1;
-    spectrum(*s)[3]; /* at full and at half size */
+    spectrum *s;
     work k = { .w = in->w };
     zn_status status;
     bool got;
@@ -441,9 +484,9 @@ zn_status zn_noise_measure(float sigma[3], const zn_source *in, zn_pool *pool, z
     if (in->c < 3 || in->w < SIDE_MIN || in->h < SIDE_MIN)
         return ZN_OK; /* too small to tell: no noise */
     n_slots = n_slots < SLOTS ? n_slots : SLOTS;
-    step = choose_steps(k.step_x, in->w, in->h);
+    step = choose_steps(&k.step_x, in->w, in->h);
     basis_init(&k.basis);
-    s = calloc(2, sizeof *s);
+    s = calloc(3, sizeof *s);
     got = s;
     for (int i = 0; i < n_slots; i++)
         got = (k.slot[i] = slot_new(in->w)) && got;
