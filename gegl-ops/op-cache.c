@@ -97,39 +97,61 @@ zn_op_key_add_string (ZnOpKey     *key,
   zn_op_key_add (key, string, strlen (string));
 }
 
+typedef struct
+{
+  GeglBuffer    *buffer;
+  GeglRectangle  rect;
+  const Babl    *format;
+  ZnOpKey       *keys;      /* one for each strip */
+} Strips;
+
+/* Strips from `start` on, `count` of them. */
+static void
+add_strips (gsize    start,
+            gsize    count,
+            gpointer data)
+{
+  const Strips *strips = data;
+  const gsize   stride = (gsize) strips->rect.width * babl_format_get_bytes_per_pixel (strips->format);
+  guchar       *pixels = gegl_malloc (stride * MIN (strips->rect.height, STRIP_ROWS));
+
+  for (gsize i = start; i < start + count; i++)
+    {
+      const gint    y    = (gint) i * STRIP_ROWS;
+      GeglRectangle part = { strips->rect.x, strips->rect.y + y, strips->rect.width,
+                             MIN (strips->rect.height - y, STRIP_ROWS) };
+
+      gegl_buffer_get (strips->buffer, &part, 1.0, strips->format, pixels,
+                       GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
+      zn_op_key_add (&strips->keys[i], pixels, stride * part.height);
+    }
+
+  gegl_free (pixels);
+}
+
 void
 zn_op_key_add_buffer (ZnOpKey             *key,
                       GeglBuffer          *buffer,
                       const GeglRectangle *rect,
                       const GeglRectangle *origin)
 {
-  const Babl *format   = gegl_buffer_get_format (buffer);
-  gint        place[4] = { rect->x - origin->x, rect->y - origin->y,
-                           rect->width, rect->height };
-  gsize       stride;
-  guchar     *strip;
+  const Babl  *format   = gegl_buffer_get_format (buffer);
+  const gint   place[4] = { rect->x - origin->x, rect->y - origin->y,
+                            rect->width, rect->height };
+  const gsize  n        = (rect->height + STRIP_ROWS - 1) / STRIP_ROWS;
+  Strips       strips   = { buffer, *rect, format, g_new0 (ZnOpKey, n) };
 
   zn_op_key_add (key, place, sizeof (place));
   zn_op_key_add_string (key, babl_get_name (format));
 
   /* An index says nothing: the colours of a palette can change. */
   if (babl_format_is_palette (format))
-    format = babl_format ("R'G'B'A u8");
+    strips.format = babl_format ("R'G'B'A u8");
 
-  stride = (gsize) rect->width * babl_format_get_bytes_per_pixel (format);
-  strip  = gegl_malloc (stride * MIN (rect->height, STRIP_ROWS));
+  gegl_parallel_distribute_range (n, 1.0, add_strips, &strips);
+  zn_op_key_add (key, strips.keys, n * sizeof (ZnOpKey));
 
-  for (gint y = 0; y < rect->height; y += STRIP_ROWS)
-    {
-      GeglRectangle part = { rect->x, rect->y + y, rect->width,
-                             MIN (rect->height - y, STRIP_ROWS) };
-
-      gegl_buffer_get (buffer, &part, 1.0, format, strip,
-                       GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
-      zn_op_key_add (key, strip, stride * part.height);
-    }
-
-  gegl_free (strip);
+  g_free (strips.keys);
 }
 
 /* ---- the list ------------------------------------------------------------- */
