@@ -39,12 +39,12 @@ def depthwise(n=32, side=64, c=32):
     """Depthwise 3x3 and gate, forward and backward: cuDNN against kernels.py."""
     import kernels
     p = torch.randn(n * side * side, 2 * c, device="cuda").bfloat16()
-    w = torch.randn(2 * c, 9, device="cuda").bfloat16()
+    w = torch.randn(9, 2 * c, device="cuda").bfloat16()
     b = torch.randn(2 * c, device="cuda").bfloat16()
     d = torch.randn(n * side * side, c, device="cuda").bfloat16()
     dab, hw = torch.randn_like(p), (side, side)
     x = p.view(n, side, side, 2 * c).permute(0, 3, 1, 2).detach().requires_grad_()
-    k = w.view(2 * c, 1, 3, 3).detach().requires_grad_()
+    k = w.t().reshape(2 * c, 1, 3, 3).detach().requires_grad_()
 
     def cudnn():
         u, v = torch.nn.functional.conv2d(x, k, b, padding=1, groups=2 * c).chunk(2, 1)

@@ -109,7 +109,7 @@ def gate_backward_kernel(q, dh, dq, part, M, G, C: tl.constexpr, BP: tl.constexp
 @triton.jit
 def depthwise_gate_kernel(p, w, bias, g, M, H, W, C: tl.constexpr,
                           BP: tl.constexpr, BC: tl.constexpr):
-    """g = a * b, (a, b) = halves of the depthwise 3x3 of p [N,H,W,2C]; w is [2C,9]."""
+    """g = a * b, (a, b) = halves of the depthwise 3x3 of p [N,H,W,2C]; w is [9,2C]."""
     r = tl.program_id(1) * BP + tl.arange(0, BP)
     c = tl.program_id(0) * BC + tl.arange(0, BC)
     x = r % W
@@ -121,8 +121,8 @@ def depthwise_gate_kernel(p, w, bias, g, M, H, W, C: tl.constexpr,
         dx = k % 3 - 1
         ok = (r < M) & (y + dy >= 0) & (y + dy < H) & (x + dx >= 0) & (x + dx < W)
         at = (r + dy * W + dx)[:, None] * (2 * C) + c[None, :]
-        wa = tl.load(w + c * 9 + k).to(tl.float32)
-        wb = tl.load(w + (C + c) * 9 + k).to(tl.float32)
+        wa = tl.load(w + k * 2 * C + c).to(tl.float32)
+        wb = tl.load(w + k * 2 * C + C + c).to(tl.float32)
         a += wa[None, :] * tl.load(p + at, ok[:, None], 0.0).to(tl.float32)
         b += wb[None, :] * tl.load(p + at + C, ok[:, None], 0.0).to(tl.float32)
     tl.store(g + r[:, None] * C + c[None, :], a * b, (r < M)[:, None])
@@ -144,8 +144,8 @@ def gate_depthwise_backward_kernel(p, w, bias, dg, dab, M, H, W, C: tl.constexpr
         dx = k % 3 - 1
         ok = (r < M) & (y + dy >= 0) & (y + dy < H) & (x + dx >= 0) & (x + dx < W)
         at = (r + dy * W + dx)[:, None] * (2 * C) + c[None, :]
-        wa = tl.load(w + c * 9 + k).to(tl.float32)
-        wb = tl.load(w + (C + c) * 9 + k).to(tl.float32)
+        wa = tl.load(w + k * 2 * C + c).to(tl.float32)
+        wb = tl.load(w + k * 2 * C + C + c).to(tl.float32)
         a += wa[None, :] * tl.load(p + at, ok[:, None], 0.0).to(tl.float32)
         b += wb[None, :] * tl.load(p + at + C, ok[:, None], 0.0).to(tl.float32)
     ok = (r < M)[:, None]
@@ -186,7 +186,7 @@ def depthwise_backward_kernel(p, w, d, dp, part, M, G, H, W, C: tl.constexpr,
             dx = 1 - k % 3
             ok = (r < M) & (y + dy >= 0) & (y + dy < H) & (x + dx >= 0) & (x + dx < W)
             e = tl.load(d + (r + dy * W + dx)[:, None] * C + c[None, :], ok[:, None], 0.0).to(tl.float32)
-            acc += tl.load(w + c * 9 + k).to(tl.float32)[None, :] * e
+            acc += tl.load(w + k * C + c).to(tl.float32)[None, :] * e
             if k == 0: g0 += v * e
             if k == 1: g1 += v * e
             if k == 2: g2 += v * e
@@ -286,7 +286,7 @@ def gate_depthwise_backward(p, w, bias, dg, hw):
 
 
 def depthwise_backward(p, w, d, hw):
-    """Gradients of p, w [2C,9] and the bias; the column sums of that of p."""
+    """Gradients of p, the depthwise weights [2C,9] and the bias; the column sums of that of p."""
     m, c2 = p.shape
     n = max(2 * PROGRAMS * 32 // c2, 1)
     dp = torch.empty_like(p)
@@ -325,6 +325,7 @@ class BlockFunction(torch.autograd.Function):
     def forward(ctx, x, y, hw, w1, b1, wd, bd, w2, b2, w3, b3, w4, b4):
         x0, u = add_ln(x, y)
         p = F.linear(u, w1, b1)
+        wd = wd.t().contiguous()        # a thread's channels side by side
         g = depthwise_gate(p, wd, bd, hw)
         x1, v = add_ln(x0, F.linear(g, w2, b2))
         q = F.linear(v, w3, b3)
