@@ -234,9 +234,10 @@ ZN_API zn_status zn_model_time(zn_model *model, const zn_array *in, int n_in, zn
 /* ---- self-test --------------------------------------------------------------------------------- */
 
 /* Runs every operation of the engine on odd sizes, and a tiny model of each kind with made-up
- * weights, against the scalar reference.  One call of report() per case; returns the number of
- * failures, or -1 if the engine cannot be opened. */
-ZN_API int zn_selftest(const char *engine, int n_threads,
+ * weights, against the scalar reference; or, if `only` is not NULL, the cases whose names begin
+ * so, with or without their precision: "conv", "fp16 conv".  One call of report() per case; returns
+ * the number of failures, or -1 if the engine cannot be opened. */
+ZN_API int zn_selftest(const char *engine, int n_threads, const char *only,
                        void (*report)(void *cookie, const char *name, bool ok, const char *detail),
                        void *cookie);
 

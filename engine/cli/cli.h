@@ -13,7 +13,7 @@ typedef struct options {
     int n_words;
     const char *weights[MAX_LIST], *set[MAX_LIST], *in[MAX_LIST], *out[MAX_LIST];
     int n_weights, n_set, n_in, n_out;
-    const char *engine;
+    const char *engine, *only;
     int threads;
     int width, height; /* --size; 0: not given */
     bool json, layers, progress;

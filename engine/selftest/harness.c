@@ -266,7 +266,7 @@ static bool verify(const zn_test *t, const zn_case *k, const float *got, char *d
 
 void zn_case_run(zn_test *t, zn_case *k)
 {
-    if (!zn_selftest_wants(t->precision, k->name))
+    if (!zn_selftest_wants(t->only, t->precision, k->name))
         return;
 
     size_t size = (span(k->y) + 2 * MARGIN) * sizeof(float);

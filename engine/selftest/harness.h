@@ -27,6 +27,7 @@ typedef struct zn_test {
     void *cookie;
     int failures;
     uint32_t seed;
+    const char *only;       /* see zn_selftest */
     zn_precision precision; /* of the runs; all but fp32 may be off by 1e-2 of the largest result */
     zn_type type;           /* of tensors on the device */
 } zn_test;

@@ -62,7 +62,8 @@ end:
     return y->data;
 }
 
-static int check_models(const char *engine, int n_threads, zn_precision precision, zn_report *report, void *cookie)
+static int check_models(const char *engine, int n_threads, zn_precision precision, const char *only, zn_report *report,
+                        void *cookie)
 {
     const char *math = zn_precision_names[precision];
     int failures = 0;
@@ -75,7 +76,7 @@ static int check_models(const char *engine, int n_threads, zn_precision precisio
         double worst = 0, top = 1, errors = 0, all = 0;
 
         snprintf(name, sizeof name, "model %s", info->id);
-        if (!info->weights || !zn_selftest_wants(precision, name))
+        if (!info->weights || !zn_selftest_wants(only, precision, name))
             continue;
         snprintf(name, sizeof name, "%s%smodel %s", precision ? math : "", precision ? " " : "", info->id);
         if (!run_model(&got, engine, n_threads, math, precision != ZN_FP32, info, &err) ||
@@ -106,7 +107,7 @@ static int check_models(const char *engine, int n_threads, zn_precision precisio
     return failures;
 }
 
-int zn_selftest(const char *engine, int n_threads,
+int zn_selftest(const char *engine, int n_threads, const char *only,
                 void (*report)(void *cookie, const char *name, bool ok, const char *detail), void *cookie)
 {
     zn_engine *e = NULL;
@@ -119,10 +120,10 @@ int zn_selftest(const char *engine, int n_threads,
         return -1;
     }
     be = e->be;
-    failures = zn_selftest_backend(be, n_threads, report, cookie);
+    failures = zn_selftest_backend(be, n_threads, only, report, cookie);
     for (int p = 0; failures >= 0 && p < ZN_N_PRECISIONS; p++)
         if (be->precision(e->dev, (zn_precision)p))
-            failures += check_models(be->name, n_threads, (zn_precision)p, report, cookie);
+            failures += check_models(be->name, n_threads, (zn_precision)p, only, report, cookie);
     zn_engine_close(&e);
     return failures;
 }

@@ -3,12 +3,10 @@
 #include "harness.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-bool zn_selftest_wants(zn_precision precision, const char *name)
+bool zn_selftest_wants(const char *only, zn_precision precision, const char *name)
 {
-    const char *only = getenv("ZENITH_ONLY");
     char whole[200];
 
     if (!only)
@@ -17,8 +15,8 @@ bool zn_selftest_wants(zn_precision precision, const char *name)
     return !strncmp(name, only, strlen(only)) || !strncmp(whole, only, strlen(only));
 }
 
-int zn_selftest_group(const zn_backend *backend, int n_threads, const char *group, zn_report *report,
-                      void *cookie)
+static int run(const zn_backend *backend, int n_threads, const char *group, const char *only, zn_report *report,
+               void *cookie)
 {
     static const struct {
         const char *name;
@@ -28,7 +26,8 @@ int zn_selftest_group(const zn_backend *backend, int n_threads, const char *grou
         { "attention", zn_check_attention }, { "softmax", zn_check_softmax }, { "move", zn_check_move },
         { "elementwise", zn_check_elementwise }, { "fwht", zn_check_fwht },   { "pruned", zn_check_pruned },
     };
-    zn_test t = { .b = backend, .report = report, .cookie = cookie, .seed = 20240601u };
+    zn_test t = { .b = backend, .report = report, .cookie = cookie, .seed = 20240601u,
+                  .only = only };
     zn_error err = { "" };
 
     t.one = backend->open(1, &err);
@@ -53,7 +52,13 @@ int zn_selftest_group(const zn_backend *backend, int n_threads, const char *grou
     return t.failures;
 }
 
-int zn_selftest_backend(const zn_backend *backend, int n_threads, zn_report *report, void *cookie)
+int zn_selftest_group(const zn_backend *backend, int n_threads, const char *group, zn_report *report,
+                      void *cookie)
 {
-    return zn_selftest_group(backend, n_threads, NULL, report, cookie);
+    return run(backend, n_threads, group, NULL, report, cookie);
+}
+
+int zn_selftest_backend(const zn_backend *backend, int n_threads, const char *only, zn_report *report, void *cookie)
+{
+    return run(backend, n_threads, NULL, only, report, cookie);
 }

@@ -8,14 +8,14 @@
 typedef void zn_report(void *cookie, const char *name, bool ok, const char *detail);
 
 /* Like zn_selftest.  Opens the backend twice: with one thread and with n_threads (0: one per core). */
-int zn_selftest_backend(const zn_backend *backend, int n_threads, zn_report *report, void *cookie);
+int zn_selftest_backend(const zn_backend *backend, int n_threads, const char *only, zn_report *report, void *cookie);
 
 /* Only the operations of one group: "conv", "norm", "attention", "softmax", "move", "elementwise", ...
  * (the list is in selftest.c); NULL: all.  A name that is not in the list runs nothing. */
 int zn_selftest_group(const zn_backend *backend, int n_threads, const char *group, zn_report *report,
                       void *cookie);
 
-/* Is this case to run?  ZENITH_ONLY, if it is set, is what its name begins with: "conv", or "fp16 conv". */
-bool zn_selftest_wants(zn_precision precision, const char *name);
+/* Is this case to run?  only: see zn_selftest. */
+bool zn_selftest_wants(const char *only, zn_precision precision, const char *name);
 
 #endif

@@ -69,7 +69,7 @@ static void test_backend(const options *o, const zn_backend *b)
         return;
     }
     b->close(dev);
-    if (zn_selftest_backend(b, o->threads, print_case, &p) == 0)
+    if (zn_selftest_backend(b, o->threads, NULL, print_case, &p) == 0)
         printf("ok %s: %d cases\n", b->name, passed - before);
 }
 
