@@ -12,7 +12,7 @@
 
 namespace {
 
-enum { STAGES = 4, ROW = 64 /* bytes */, THREADS = 256 };
+enum { STAGES = 4, ROW = 64 /* bytes */ };
 
 #if __CUDA_ARCH__ >= 800
 
@@ -126,24 +126,13 @@ __device__ void conv_mma(const zn_cuda_conv &a)
         finish_direct(a, acc, first + wm, pixels, o0 + wn);
         return;
     }
-    /* Through shared memory as floats, so that the warps' sums and 8 outputs of a pixel meet in a thread. */
     float *out = (float *)memory;
     const int LD = BN + 4;
     const bool eight = in_vectors<8>(a);
     __syncthreads();
     spill<KS == 1>(out + part * BM * LD, LD, wm, wn, acc);
     __syncthreads();
-    for (int i = t; i < BM * (BN / 8); i += THREADS) {
-        const int row = i / (BN / 8), col = i % (BN / 8) * 8;
-        float sum[8] = {};
-
-        if (first + row >= pixels || o0 + col >= a.cout)
-            continue;
-#pragma unroll
-        for (int g = 0; g < KS; g++)
-            add_vector(sum, out + (g * BM + row) * LD + col);
-        finish(a, sum, first + row, o0 + col, eight);
-    }
+    finish_spilled<BM, BN, KS>(a, out, LD, first, pixels, o0, eight);
 }
 
 #else

@@ -16,8 +16,6 @@
 
 namespace {
 
-enum { THREADS = 256 };
-
 #if __CUDA_ARCH__ >= 800
 
 /* Numbers as they lie in memory. */
@@ -196,19 +194,10 @@ template <kind K, class S, int BM, int BN, int WM, int WN> __device__ void conv_
                 finish_direct(a, acc, first + wm, pixels, o0 + wn);
             continue;
         }
-        /* Through shared memory as floats, so that 8 outputs of a pixel meet in a thread. */
         if (warp < WARPS)
             spill<true>(out, LD, wm, wn, acc);
         __syncthreads();
-        for (int i = t; i < BM * (BN / 8); i += THREADS) {
-            const int row = i / (BN / 8), col = i % (BN / 8) * 8;
-            float sum[8] = {};
-
-            if (first + row >= pixels || o0 + col >= a.cout)
-                continue;
-            add_vector(sum, out + row * LD + col);
-            finish(a, sum, first + row, o0 + col, eight);
-        }
+        finish_spilled<BM, BN, 1>(a, out, LD, first, pixels, o0, eight);
         __syncthreads();
     }
 }

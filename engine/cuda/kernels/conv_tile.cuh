@@ -10,6 +10,7 @@
 #include "common.cuh"
 
 enum kind { F16, BF16, TF32, F32 };
+enum { THREADS = 256 }; /* of a block */
 template <kind K> struct kind_of { typedef float type; };
 template <> struct kind_of<F16> { typedef f16 type; };
 template <> struct kind_of<BF16> { typedef bf16 type; };
@@ -245,6 +246,25 @@ __device__ __forceinline__ void spill(float *out, int pitch, int row, int col, c
             *(float2 *)to = make_float2(acc[i][j][0], acc[i][j][1]);
             *(float2 *)(to + 8 * pitch) = make_float2(acc[i][j][2], acc[i][j][3]);
         }
+}
+
+/* What KS groups of warps have spilled there, tile behind tile, added up: 8 outputs of a pixel meet in a thread and
+ * leave together.  The pixels from `first` on, the outputs from o on. */
+template <int BM, int BN, int KS>
+__device__ __forceinline__ void finish_spilled(const zn_cuda_conv &a, const float *out, int pitch, size_t first,
+                                               size_t pixels, int o, bool at_once)
+{
+    for (int i = (int)threadIdx.x; i < BM * (BN / 8); i += THREADS) {
+        const int row = i / (BN / 8), col = i % (BN / 8) * 8;
+        float sum[8] = {};
+
+        if (first + row >= pixels || o + col >= a.cout)
+            continue;
+#pragma unroll
+        for (int g = 0; g < KS; g++)
+            add_vector(sum, out + (g * BM + row) * pitch + col);
+        finish(a, sum, first + row, o + col, at_once);
+    }
 }
 
 /* The fragments of 32 bytes of k: MT x 16 rows of x, NT x 8 of w; at_x and at_w give the places of a row's 16 bytes. */
