@@ -3,14 +3,17 @@ number of steps on the same crops.
 
     python compare.py --photos DIR... --test KODAK24_DIR [--steps 1500]
 
-  gated      the shipped network: 1x1 convolutions and a depthwise 3x3, gated
+  gated      the shipped kind of network: 1x1 convolutions and a depthwise 3x3, gated
   windows    a Zenith network: the depthwise 3x3 becomes two Walsh-Hadamard gates, H diag(g) H along rows and along
              columns in windows of 16, shifted by 8 in every second block; a gate per channel and sequency
   channels   a Zenith network: the 1x1 convolutions become Walsh-Hadamard mixers of the channels, rounds of
              v <- H (d * v[perm]), which cost c log c additions instead of c^2 products; twice as wide
   both       windows and channels
 
-An addition of a transform is counted like a multiply-add of a convolution.
+An addition of a transform is counted like a multiply-add of a convolution. The reach of each is printed too: tiles are
+exact, so a tile is computed with that much around it.
+
+    python compare.py --reach        the reach alone, no GPU needed
 """
 import argparse
 import math
@@ -25,6 +28,7 @@ import nets
 import train
 
 ROUNDS, WINDOW = 2, 16
+PLAN = dict(widths=(32, 64, 128), enc=(4, 3), mid=5, dec=(6, 6))     # denoise-fast as it was when this was measured
 
 
 def hadamard(n):
@@ -56,6 +60,12 @@ class Gates(nn.Module):
         y = self.along_w(x, self.gate[0])
         y = self.along_w(y.mT, self.gate[1]).mT
         return y + self.bias[:, None, None]
+
+    def spread(self, iv):
+        """nets.receptive_field's intervals: a pixel depends on its window, on both axes."""
+        lo = [max((i + self.shift) // WINDOW * WINDOW - self.shift, 0) for i in range(len(iv))]
+        return [(iv[a][0], iv[min((i + self.shift) // WINDOW * WINDOW - self.shift + WINDOW, len(iv)) - 1][1])
+                for i, a in enumerate(lo)]
 
     def adds(self):
         return self.gate.shape[1] * 2 * (2 * math.log2(WINDOW) + 1)
@@ -91,13 +101,14 @@ class Block(nets.Block):
         super().__init__(c)
         if windows:
             self.dw = Gates(2 * c, shift)
+            self.spread = self.dw.spread
         if channels:
             self.pw1, self.pw3 = Mixer(c, 2 * c), Mixer(c, 2 * c)
             self.pw2, self.pw4 = Mixer(c, c, 0.1), Mixer(c, c, 0.1)
 
 
-def network(windows, channels):
-    plan = dict(nets.DENOISERS["denoise-fast"])
+def network(windows, channels, plan=PLAN):
+    plan = dict(plan)
     if channels:
         plan["widths"] = tuple(2 * w for w in plan["widths"])
     net = nets.Denoiser(**plan)
@@ -135,14 +146,23 @@ def plain_loss(work, x):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--photos", nargs="+", required=True)
-    p.add_argument("--test", required=True)
+    p.add_argument("--reach", action="store_true")
+    p.add_argument("--photos", nargs="+")
+    p.add_argument("--test")
     p.add_argument("--steps", type=int, default=1500)
     p.add_argument("--lr", type=float, default=2e-3)
     p.add_argument("--batch", type=int, default=16)
     p.add_argument("--only", default="gated,windows,channels,both")
     p.add_argument("--limit", type=int)
     a = p.parse_args()
+    if a.reach:
+        for blocks, plan in ((24, PLAN), (13, nets.DENOISERS["denoise-fast"])):
+            for name in ("gated", "windows"):
+                reach = max(nets.receptive_field(network(name == "windows", False, plan), 6144, 256))
+                print(f"{name}, {blocks} blocks: {reach} pixels; a tile of 576 computes {((576 + 2 * reach) / 576) ** 2:.2f} times that")
+        return
+    if not (a.photos and a.test):
+        p.error("--photos and --test are needed")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True

@@ -16,7 +16,8 @@ PROGRAMS = 1056         # of kernels that also add something up: 8 for each mult
 
 
 def tuned(*shapes):
-    """Try these (BC channels, BP rows, warps) when a kernel meets a new number of channels, a multiple of 16; the emulator takes the last."""
+    """Try these (BC channels, BP rows, warps) when a kernel meets a new number of channels, a multiple of 16; the emulator
+    takes the last."""
     shapes = shapes[-1:] if os.environ.get("TRITON_INTERPRET") else shapes
     configs = [triton.Config(dict(BC=bc, BP=bp), num_warps=w) for bc, bp, w in shapes]
 
@@ -105,13 +106,9 @@ def gate_backward_kernel(q, dh, dq, part, M, G, C: tl.constexpr, BP: tl.constexp
     tl.store(to + C, tl.sum(sum_b, 0))
 
 
-@tuned((32, 32, 4), (32, 64, 8), (32, 64, 4), (32, 16, 2), (16, 64, 4))
 @triton.jit
-def depthwise_gate_kernel(p, w, bias, g, M, H, W, C: tl.constexpr,
-                          BP: tl.constexpr, BC: tl.constexpr):
-    """g = a * b, (a, b) = halves of the depthwise 3x3 of p [N,H,W,2C]; w is [9,2C]."""
-    r = tl.program_id(1) * BP + tl.arange(0, BP)
-    c = tl.program_id(0) * BC + tl.arange(0, BC)
+def depthwise_halves(p, w, bias, r, c, M, H, W, C: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr):
+    """(a, b) = channels c and C + c of the depthwise 3x3 of p [N,H,W,2C] at pixels r; w is [9,2C]."""
     x = r % W
     y = (r // W) % H
     a = tl.zeros((BP, BC), tl.float32) + tl.load(bias + c).to(tl.float32)[None, :]
@@ -125,6 +122,17 @@ def depthwise_gate_kernel(p, w, bias, g, M, H, W, C: tl.constexpr,
         wb = tl.load(w + k * 2 * C + C + c).to(tl.float32)
         a += wa[None, :] * tl.load(p + at, ok[:, None], 0.0).to(tl.float32)
         b += wb[None, :] * tl.load(p + at + C, ok[:, None], 0.0).to(tl.float32)
+    return a, b
+
+
+@tuned((32, 32, 4), (32, 64, 8), (32, 64, 4), (32, 16, 2), (16, 64, 4))
+@triton.jit
+def depthwise_gate_kernel(p, w, bias, g, M, H, W, C: tl.constexpr,
+                          BP: tl.constexpr, BC: tl.constexpr):
+    """g = a * b, the halves of the depthwise 3x3 of p."""
+    r = tl.program_id(1) * BP + tl.arange(0, BP)
+    c = tl.program_id(0) * BC + tl.arange(0, BC)
+    a, b = depthwise_halves(p, w, bias, r, c, M, H, W, C, BP, BC)
     tl.store(g + r[:, None] * C + c[None, :], a * b, (r < M)[:, None])
 
 
@@ -135,19 +143,7 @@ def gate_depthwise_backward_kernel(p, w, bias, dg, dab, M, H, W, C: tl.constexpr
     """dab [N,H,W,2C] = (dg * b, dg * a) with a and b recomputed."""
     r = tl.program_id(1) * BP + tl.arange(0, BP)
     c = tl.program_id(0) * BC + tl.arange(0, BC)
-    x = r % W
-    y = (r // W) % H
-    a = tl.zeros((BP, BC), tl.float32) + tl.load(bias + c).to(tl.float32)[None, :]
-    b = tl.zeros((BP, BC), tl.float32) + tl.load(bias + C + c).to(tl.float32)[None, :]
-    for k in tl.static_range(9):
-        dy = k // 3 - 1
-        dx = k % 3 - 1
-        ok = (r < M) & (y + dy >= 0) & (y + dy < H) & (x + dx >= 0) & (x + dx < W)
-        at = (r + dy * W + dx)[:, None] * (2 * C) + c[None, :]
-        wa = tl.load(w + k * 2 * C + c).to(tl.float32)
-        wb = tl.load(w + k * 2 * C + C + c).to(tl.float32)
-        a += wa[None, :] * tl.load(p + at, ok[:, None], 0.0).to(tl.float32)
-        b += wb[None, :] * tl.load(p + at + C, ok[:, None], 0.0).to(tl.float32)
+    a, b = depthwise_halves(p, w, bias, r, c, M, H, W, C, BP, BC)
     ok = (r < M)[:, None]
     d = tl.load(dg + r[:, None] * C + c[None, :], ok, 0.0).to(tl.float32)
     at = r[:, None] * (2 * C) + c[None, :]

@@ -186,9 +186,9 @@ def macs_per_pixel(net):
     return total[0] / side ** 2
 
 
-def receptive_field(net, side=1536):
-    """Largest reach, in pixels, from an output pixel to an input pixel that can change it:
-    (left/up, right/down), found by propagating dependence, over all 8x8 phases."""
+def receptive_field(net, side=1536, period=8):
+    """Largest reach, in pixels, from an output pixel to an input pixel that can change it: (left/up, right/down), found
+    by propagating dependence, over all phases of the lattice. A block that mixes otherwise than by its 3x3 has spread()."""
     lo = hi = 0
 
     def conv(iv, k, stride=1):          # intervals of input cells, per output cell
@@ -204,21 +204,24 @@ def receptive_field(net, side=1536):
     def up(iv):
         return [p for p in iv for _ in (0, 1)]
 
+    def block(b, iv):
+        return b.spread(iv) if hasattr(b, "spread") else conv(iv, 3)
+
     iv = [(i, i) for i in range(side)]
     if isinstance(net, Denoiser):
         iv = conv(conv(iv, 2, 2), 3)
         skips = []
         for level in net.enc:
-            for _ in level:
-                iv = conv(iv, 3)
+            for b in level:
+                iv = block(b, iv)
             skips.append(iv)
             iv = conv(iv, 2, 2)
-        for _ in net.mid:
-            iv = conv(iv, 3)
+        for b in net.mid:
+            iv = block(b, iv)
         for l in reversed(range(len(net.dec))):
             iv = union(up(iv), skips[l])
-            for _ in net.dec[l]:
-                iv = conv(iv, 3)
+            for b in net.dec[l]:
+                iv = block(b, iv)
         iv = up(conv(iv, 3))
     else:
         for half in (net.encoder, net.decoder):
@@ -227,6 +230,6 @@ def receptive_field(net, side=1536):
                     iv = conv(iv, 3, m.stride[0])
                 elif isinstance(m, nn.Upsample):
                     iv = up(iv)
-    for i in range(side // 2, side // 2 + 8):
+    for i in range(side // 2, side // 2 + period):
         lo, hi = max(lo, i - iv[i][0]), max(hi, iv[i][1] - i)
     return lo, hi

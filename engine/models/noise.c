@@ -311,8 +311,10 @@ static coarse look_for_coarse(const spectrum *s)
 {
     double mean[N * N];
     coarse c = { 0 };
-    int n = average(mean, s, BINS), n_middle = 0, n_high = 0;
+    int n = 0, n_middle = 0, n_high = 0;
 
+    for (int i = 0; i < BINS; i++)
+        n += s->count[i];
     average(mean, s, bins_with(s, fmax(n * SMOOTH, PATCHES_MIN)));
     for (int k = 0; k < N * N; k++) {
         int f = frequency(k / N) + frequency(k % N);
