@@ -136,7 +136,7 @@ typedef struct zn_geometry {
     int in_c, out_c;  /* channels of the first input and of the first output */
     int shrink, grow; /* output size = ceil(input size * grow / shrink) */
     int multiple;     /* tiles begin at multiples of this */
-    bool padded;      /* sizes must be multiples too: the last pixels are repeated up to there */
+    bool padded;      /* sizes must be multiples too: the picture is mirrored up to there */
     int halo;         /* input pixels around a tile that can change it; -1: the whole image */
 } zn_geometry;
 

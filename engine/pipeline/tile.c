@@ -180,12 +180,21 @@ typedef struct copying {
     const zn_source *in; /* or */
     const zn_sink *out;
     int x, y, w, h;      /* of the picture */
-    int full_w, full_h;  /* rows and columns of the buffer; those of an input beyond w and h are repeated */
+    int full_w, full_h;  /* columns and rows of the buffer; those of an input beyond w and h are mirrored, */
+    int from_x, from_y;  /* of what lies from here on */
     size_t c;
     float *data;         /* the buffer, from the first row and column on */
     int rows;            /* of a block */
     bool *failed;        /* by block */
 } copying;
+
+/* Number j of a line that goes to and fro between its numbers from .. n-1. */
+static int mirrored(int j, int from, int n)
+{
+    const int period = imax(2 * (n - 1 - from), 1), k = (j - from) % period;
+
+    return from + imin(k, period - k);
+}
 
 /* Rows of the picture that lie dense at the block's beginning get their place in the buffer. */
 static void spread_rows(const copying *k, float *block, int rows)
@@ -199,7 +208,7 @@ static void spread_rows(const copying *k, float *block, int rows)
 
         memmove(to, block + (size_t)i * w, w * sizeof *to);
         for (int j = k->w; j < k->full_w; j++)
-            memcpy(to + (size_t)j * k->c, to + w - k->c, k->c * sizeof *to);
+            memcpy(to + (size_t)j * k->c, to + (size_t)mirrored(j, k->from_x, k->w) * k->c, k->c * sizeof *to);
     }
 }
 
@@ -251,18 +260,26 @@ static bool copy_rows(zn_run *r, copying *k)
     return done;
 }
 
-/* Reads the tile's input; beyond the picture the last row and column are repeated. */
+/* The first of the picture's numbers that may be mirrored: those which every tile at its end has. */
+static int mirror_from(const zn_geometry *g, int len)
+{
+    return g->halo < 0 ? 0 : imax(0, padded_len(g, len) - g->multiple - round_up(g->halo, g->multiple));
+}
+
+/* Reads the tile's input; beyond the picture, where the model wants whole multiples, it is mirrored. */
 static bool read_tile(zn_run *r, const zn_source *in, axis x, axis y, float *dst)
 {
+    const zn_geometry *g = &r->model->geometry;
     copying k = { .in = in, .x = x.in0, .y = y.in0, .w = imin(x.in1, in->w) - x.in0,
                   .h = imin(y.in1, in->h) - y.in0, .full_w = x.in1 - x.in0, .full_h = y.in1 - y.in0,
+                  .from_x = mirror_from(g, in->w) - x.in0, .from_y = mirror_from(g, in->h) - y.in0,
                   .c = (size_t)in->c, .data = dst };
     const size_t row = (size_t)k.full_w * k.c;
 
     if (!copy_rows(r, &k))
         return false;
     for (int i = k.h; i < k.full_h; i++)
-        memcpy(dst + (size_t)i * row, dst + (size_t)(k.h - 1) * row, row * sizeof *dst);
+        memcpy(dst + (size_t)i * row, dst + (size_t)mirrored(i, k.from_y, k.h) * row, row * sizeof *dst);
     return true;
 }
 
