@@ -60,7 +60,7 @@ def depthwise(n=32, side=64, c=32):
 
 def speed(name, crops, side, batch, eager=False, profile=False):
     began = time.time()
-    args = argparse.Namespace(name=name, seed=0, init=None, eager=eager, muon=name in nets.DENOISERS)
+    args = argparse.Namespace(name=name, seed=0, init=None, pool=1, eager=eager, muon=name in nets.DENOISERS)
     _, t = train.set_up(args)
     t.prepare(crops.sampler(batch, side))
     t.lr.fill_(1e-4)

@@ -49,8 +49,8 @@ class Crops:
         weight[n:] *= half_share / weight[n:].sum()
         self.weight, self.smallest, self.device, self.count = weight, size.amin(1), device, n
 
-    def sampler(self, batch, side):
-        """A function that returns [batch,3,side,side] float in 0..1."""
+    def sampler(self, batch, side, pool=1):
+        """A function that returns [batch,3,side,side] float in 0..1; crops i, i + batch/pool, ... are of one photograph."""
         dev = self.device
         edge = torch.cumsum(self.weight * (self.smallest >= side), 0)
         edge = (edge / edge[-1]).float().to(dev)
@@ -59,7 +59,7 @@ class Crops:
 
         def sample():
             r = torch.rand(6, batch, device=dev)
-            k = torch.searchsorted(edge, r[0]).clamp_(max=len(edge) - 1)
+            k = torch.searchsorted(edge, r[0, :batch // pool]).clamp_(max=len(edge) - 1).repeat(pool)
             h, w = self.h[k], self.w[k]
             y0 = (r[1] * (h - side + 1)).long().clamp_(min=0).minimum(h - side)
             x0 = (r[2] * (w - side + 1)).long().clamp_(min=0).minimum(w - side)
@@ -130,12 +130,13 @@ def real(x, noisy, told, share=16):
     return torch.cat([grain, file, noisy[2 * k:]]), torch.cat([level * ones, size * ones, told[2 * k:]])
 
 
-def noise(x):
-    """(noisy, sigma map): one network learns sigma 0..75 of 255, most of it plain white noise."""
+def noise(x, pool=1):
+    """(noisy, sigma map): one network learns sigma 0..75 of 255, most of it plain white noise. Crops that are pooled
+    (see Crops.sampler) get one sigma."""
     n, _, h, w = x.shape
     dev = x.device
     r = torch.rand(8, n, 1, 1, 1, device=dev)
-    sigma = torch.where(r[0] < 0.85, 5 + 50 * r[1], 75 * r[1]) / 255
+    sigma = torch.where(r[0] < 0.85, 5 + 50 * r[1], 75 * r[1])[:n // pool].repeat(pool, 1, 1, 1) / 255
     kind = r[2]
     # each channel its own level
     per_channel = 0.4 + 1.2 * torch.rand(n, 3, 1, 1, device=dev)

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 DENOISERS = {
     "denoise-fast": dict(widths=(32, 64, 128), enc=(1, 2), mid=4, dec=(3, 3)),
     "denoise-balanced": dict(widths=(48, 96, 192), enc=(5, 4), mid=4, dec=(8, 6)),
-    "denoise-best": dict(widths=(96, 192, 384), enc=(5, 4), mid=6, dec=(8, 6)),
+    "denoise-best": dict(widths=(96, 192, 384), enc=(5, 6), mid=8, dec=(8, 8)),
     "tiny-denoise": dict(widths=(16, 32, 48), enc=(1, 1), mid=1, dec=(1, 1)),   # for trying the code
 }
 AUTOENCODERS = {"zenith-tae": dict(z=16), "tiny-tae": dict(z=4)}
@@ -42,6 +42,11 @@ class Block(nn.Module):
             self.dw.weight.normal_(std=0.2)
             self.dw.weight[:, :, 1, 1] += 0.7
             self.dw.bias.zero_()
+
+    def be_identity(self):
+        for conv in (self.pw2, self.pw4):
+            nn.init.zeros_(conv.weight)
+            nn.init.zeros_(conv.bias)
 
     def forward(self, x):
         a, b = self.dw(self.pw1(layer_norm(x))).chunk(2, 1)
@@ -146,6 +151,18 @@ def build(name):
     if name in DENOISERS:
         return Denoiser(**DENOISERS[name])
     return Autoencoder(**AUTOENCODERS[name])
+
+
+def begin_from(net, weights):
+    """Load weights; blocks that they do not have begin as the identity, so that a network can grow."""
+    missing, unexpected = net.load_state_dict({k: v.float() for k, v in weights.items()}, strict=False)
+    new = {k.rsplit(".", 2)[0] for k in missing}
+    grown = {k: m for k, m in net.named_modules() if k in new and isinstance(m, Block)}
+    if unexpected or len(grown) < len(new):
+        raise SystemExit("these weights are not of this network")
+    for m in grown.values():
+        m.be_identity()
+    return sorted(grown)
 
 
 def pad8(x):

@@ -5,12 +5,13 @@
 The learning rate follows a cosine over the wall clock, so a run always ends annealed (--hold 0.7: only after 70 % of
 it); --part 0:0.4 does only the first 40 % of it, and --init with --part 0.4:1 goes on from there, later or on another
 machine.
---resume continues from a checkpoint in --out; --init starts from shipped weights.
+--resume continues from a checkpoint in --out; --init starts from shipped weights, of fewer blocks if need be.
 On CUDA a step (crops, noise, forward, backward, update) is one CUDA graph; the master weights,
 their average and the Adam moments are flat float32 vectors, the network itself runs in bf16.
 """
 import argparse
 import copy
+import functools
 import math
 import time
 from pathlib import Path
@@ -27,15 +28,17 @@ import nets
 
 # ---- losses --------------------------------------------------------------------------------------
 
-def denoiser_loss(work, x):
-    """Minus PSNR of each crop; the floor keeps almost clean crops from ruling the gradient."""
-    noisy, sigma = data.noise(x)
+def denoiser_loss(work, x, pool=1):
+    """Minus PSNR of each crop, or of `pool` crops of one photograph together, as a picture is measured: then its
+    texture counts as much as its sky. The floor keeps almost clean crops from ruling the gradient."""
+    noisy, sigma = data.noise(x, pool)
     if x.is_cuda:
         import kernels
         y = kernels.forward(work, noisy, sigma)
     else:
         y = work(noisy, sigma)
-    return 10 * torch.log10((y - x).square().flatten(1).mean(1) + 1e-5).mean()
+    mse = (y - x).square().flatten(1).mean(1).view(pool, -1).mean(0)
+    return 10 * torch.log10(mse + 1e-5).mean()
 
 
 def autoencoder_loss(work, x):
@@ -214,9 +217,12 @@ def set_up(a):
     torch.manual_seed(a.seed)
     net = nets.build(a.name)
     if a.init:
-        net.load_state_dict({k: v.float() for k, v in load_file(a.init).items()})
+        grown = nets.begin_from(net, load_file(a.init))
+        if grown:
+            print(f"# {len(grown)} blocks begin as the identity: {', '.join(grown)}", flush=True)
     denoiser = a.name in nets.DENOISERS
-    trainer = Trainer(net, denoiser_loss if denoiser else autoencoder_loss, device, muon=a.muon)
+    loss = functools.partial(denoiser_loss, pool=a.pool) if denoiser else autoencoder_loss
+    trainer = Trainer(net, loss, device, muon=a.muon)
     if not denoiser and device == "cuda" and not a.eager:
         for m in trainer.work.modules():
             if isinstance(m, nets.TinyBlock):
@@ -235,7 +241,8 @@ def main():
     p.add_argument("--hold", type=float, default=0, help="share of the schedule before the learning rate falls")
     p.add_argument("--phases", default="128x32:0.6,192x16:0.4", help="SIDExBATCH:SHARE,...")
     p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--init", help="shipped .safetensors to start from")
+    p.add_argument("--init", help="shipped .safetensors to start from; blocks it lacks begin as the identity")
+    p.add_argument("--pool", type=int, default=1, help="crops of one photograph whose errors are taken together")
     p.add_argument("--muon", action="store_true", help="orthogonalised steps for the matrices (Muon), Adam for the rest")
     p.add_argument("--part", default="0:1", help="which part of the schedule this run is (--minutes are this run's)")
     p.add_argument("--resume", action="store_true")
@@ -260,9 +267,9 @@ def main():
     plan = phases(a.phases)
     first_done, last_done = map(float, a.part.split(":"))
     phase = next(i for i, p in enumerate(plan) if first_done < p[2] or i + 1 == len(plan))
-    trainer.prepare(crops.sampler(plan[phase][1], plan[phase][0]))
+    trainer.prepare(crops.sampler(plan[phase][1], plan[phase][0], a.pool))
     say(f"# {a.name}: {crops.count} photographs, {trainer.master.numel():,} parameters, {a.minutes} minutes, "
-        f"part {a.part}, lr {a.lr}, hold {a.hold}, phases {a.phases}, ready after {time.time() - began:.0f} s")
+        f"part {a.part}, lr {a.lr}, hold {a.hold}, pool {a.pool}, phases {a.phases}, ready after {time.time() - began:.0f} s")
 
     start = shown = last = time.time()
     first = trainer.steps
@@ -276,7 +283,7 @@ def main():
             break
         if done >= plan[phase][2] and phase + 1 < len(plan):
             phase += 1
-            trainer.prepare(crops.sampler(plan[phase][1], plan[phase][0]))
+            trainer.prepare(crops.sampler(plan[phase][1], plan[phase][0], a.pool))
             say(f"# phase {plan[phase][:2]} from step {trainer.steps}, {time.time() - now:.1f} s to prepare")
         warm = min(1.0, (trainer.steps - first + 20) / 500)
         trainer.lr.fill_(a.lr * warm * share_of_rate(done, a.hold) + 1e-7)
