@@ -23,6 +23,7 @@ static const struct {
     { "denoise-fast", GOLDEN "denoise.safetensors", 331, 203 },
     { "taesd-encode", GOLDEN "taesd_encoder.pth", ENC_W, ENC_H },
     { "taesd-decode", GOLDEN "taesd_decoder.pth", 61, 47 },
+    { "conv-baseline-ae", GOLDEN "zenith-conv-baseline.safetensors", 394, 389 }, /* few pixels of a tile's last patch */
     { "identity", NULL, 37, 1 },
 };
 static int current;
@@ -195,7 +196,7 @@ static void memory_is_bounded(void)
     CHECK(!zn_model_plan(m, &x, 1, &job, &plan, &err), "%s", err.text);
     CHECK(plan.peak_bytes <= job.max_memory, "%zu bytes planned", plan.peak_bytes);
     CHECK(plan.n_tiles > 1, "one tile of %d x %d", plan.tile_w, plan.tile_h);
-    CHECK(current == 3 || plan.macs > 1e9, "%g multiply-adds", plan.macs);
+    CHECK(!cases[current].weights || plan.macs > 1e9, "%g multiply-adds", plan.macs);
     job.max_memory = 1 << 10;
     CHECK(zn_model_plan(m, &x, 1, &job, &plan, &err) == ZN_E_MEMORY && strstr(err.text, "ZENITH_MEMORY"),
           "a bound of a kilobyte gave: %s", err.text);
@@ -289,7 +290,7 @@ int main(void)
         for (size_t t = 0; t < sizeof tests / sizeof *tests; t++) {
             char name[128];
 
-            if (tests[t].run == cancel && current == 3)
+            if (tests[t].run == cancel && !cases[current].weights)
                 continue; /* over before it is half done */
 #ifdef __SANITIZE_ADDRESS__
             if (!strcmp(cases[current].model, "taesd-decode") && !getenv("CI"))
