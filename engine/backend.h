@@ -13,7 +13,7 @@
 #include "core/tensor.h"
 #include "core/threads.h"
 
-enum { ZN_BACKEND_ABI = 2 };
+enum { ZN_BACKEND_ABI = 3 };
 
 typedef enum zn_act {
     ZN_NONE,
@@ -152,17 +152,18 @@ typedef struct zn_backend {
     /* A tensor's values from and to a dense array of floats in host memory, converted if need be. */
     void (*load)(void *dev, zn_tensor y, const float *x);
     void (*store)(void *dev, float *y, zn_tensor x); /* y is there after sync */
-    zn_status (*sync)(void *dev, zn_error *err);     /* late errors come out here */
+    /* Late errors come out here; with err NULL they stay for the next call. */
+    zn_status (*sync)(void *dev, zn_error *err);
 
-    /* For the runs to come; false: not on this device. */
-    bool (*precision)(void *dev, zn_precision p);
+    bool (*has_precision)(void *dev, zn_precision p);
+    void (*set_precision)(void *dev, zn_precision p); /* one that it has; for the runs to come */
     size_t (*memory)(void *dev); /* bytes a run should stay below; 0: as the caller thinks */
     /* A forward that was done before with this key (same network, sizes, settings, addresses) may be kept
      * and repeated.  replay: true if it was, and is under way again; else the caller does it, between
-     * record and recorded. */
+     * record and recorded.  whole: it was done to its end. */
     bool (*replay)(void *dev, uint64_t key);
     void (*record)(void *dev, uint64_t key);
-    void (*recorded)(void *dev);
+    void (*recorded)(void *dev, bool whole);
 
     /* Weights are packed once, at bind time.  conv_size: bytes of w->packed.  weight is
      * [cout][cin/groups][kh][kw] in host memory, bias has cout (NULL: none). */

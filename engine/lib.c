@@ -84,6 +84,7 @@ zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const
     zn_weights *w = NULL;
     void *memory = NULL;
     zn_binder b = { .err = err };
+    zn_error late;
     zn_status s = ZN_OK;
 
     *out = NULL;
@@ -107,6 +108,8 @@ zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const
     b.dev = engine->dev;
     pthread_mutex_lock(&engine->lock);
     a->bind(&b, m->net);
+    if (!b.status) /* the weights may have failed to get there */
+        b.status = b.be->sync(b.dev, err ? err : &late);
     pthread_mutex_unlock(&engine->lock);
     m->owned = b.owned;
     m->n_owned = b.n_owned;
@@ -132,11 +135,13 @@ void zn_model_close(zn_model **model)
     if (m->engine) {
         const zn_backend *be = m->engine->be;
 
+        pthread_mutex_lock(&m->engine->lock); /* another model may be running */
         for (int i = 0; i < m->n_owned; i++)
             be->free(m->engine->dev, m->owned[i]);
         be->free(m->engine->dev, m->block);
         for (int i = 0; i < 2 * (ZN_MAX_PORTS + 1); i++)
             be->host_free(m->engine->dev, m->tile[i]);
+        pthread_mutex_unlock(&m->engine->lock);
     }
     zn_model_close(&m->stand_in);
     zn_engine_close(&m->cpu);
@@ -177,7 +182,7 @@ static zn_status read_precision(zn_run *r, const char *name, zn_error *err)
 
     for (int i = 0; i < ZN_N_PRECISIONS; i++)
         if (!strcmp(name, zn_precision_names[i])) {
-            if (!e->be->precision(e->dev, (zn_precision)i))
+            if (!e->be->has_precision(e->dev, (zn_precision)i))
                 return zn_fail(err, ZN_E_USAGE, "the %s engine has no precision %s%s", e->be->name, name,
                                i == ZN_FP8_MATH ? ": that takes an NVIDIA GPU of compute capability 9.0" : "");
             r->precision = (zn_precision)i;
@@ -212,13 +217,9 @@ static zn_status read_setting(float *set, const zn_arch *a, const char *text, zn
 
 static size_t default_memory(void)
 {
-    const char *env = getenv("ZENITH_MEMORY");
-    char *end = NULL;
-    double mib = env ? strtod(env, &end) : 0;
+    size_t set = zn_memory_setting("ZENITH_MEMORY");
 
-    if (!env || end == env || !(mib >= 1) || mib > 1e9)
-        mib = 448;
-    return (size_t)(mib * 1048576);
+    return set ? set : (size_t)448 << 20;
 }
 
 zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err)
@@ -285,7 +286,7 @@ static void compute(zn_ctx *c, const zn_run *r, const zn_call *call)
         c->be->record(c->dev, key_of(r, call));
     r->model->arch->forward(c, r->model->net, call);
     if (keeps)
-        c->be->recorded(c->dev);
+        c->be->recorded(c->dev, !c->status);
     if (!c->dry)
         r->model->replayed = c->work - before;
     zn_reset(c->arena, mark);
@@ -368,7 +369,8 @@ void zn_run_start(zn_run *r, const zn_call *call, const float *const *in, float 
         r->ctx.be->free(r->ctx.dev, m->block);
         m->block = r->ctx.be->alloc(r->ctx.dev, peak);
         m->block_size = m->block ? peak : 0;
-        if (!m->block) {
+        if (!m->block) { /* a lost device has its own sentence */
+            r->ctx.status = r->ctx.be->sync(r->ctx.dev, r->ctx.err);
             zn_ctx_fail(&r->ctx, ZN_E_MEMORY, "%s needs %zu MiB, which this machine does not give",
                         m->arch->info.id, peak >> 20);
             return;
@@ -562,7 +564,7 @@ static zn_status run_on(zn_model *m, const request *q, zn_error *err)
     r.ctx.trace_cookie = q->trace_cookie;
     r.time = q->time;
     pthread_mutex_lock(&m->engine->lock);
-    m->engine->be->precision(m->engine->dev, r.precision);
+    m->engine->be->set_precision(m->engine->dev, r.precision);
     s = q->arrays ? run_arrays(&r, q->arrays, q->n_in, q->results, err)
                   : zn_tile_run(&r, q->sink, q->sources, q->n_in, q->roi, err);
     pthread_mutex_unlock(&m->engine->lock);

@@ -168,8 +168,8 @@ typedef struct zn_job {          /* a zeroed one, or NULL, is the default */
     const char *const *set;      /* "key=value", n_set of them; "precision=" fp32, tf32, fp16, bf16 or fp8 is for all
                                     models, where the engine has it */
     int n_set;
-    size_t max_memory;           /* bytes a forward may take; 0: $ZENITH_MEMORY (MiB) or 448 MiB, on a GPU
-                                    $ZENITH_CUDA_MEMORY (MiB) or half of what is free, at most 6 GiB */
+    size_t max_memory;           /* bytes a forward may take; 0: $ZENITH_MEMORY (MiB, or 4G) or 448 MiB, on a GPU
+                                    $ZENITH_CUDA_MEMORY or half of what was free at first, at most 6 GiB */
     int tile;                    /* tile side in input pixels; 0: the largest that fits */
     bool (*progress)(void *cookie, double done); /* 0..1, never falling; false cancels */
     void *cookie;

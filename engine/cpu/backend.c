@@ -91,10 +91,15 @@ static void cpu_store(void *dev, float *y, zn_tensor x)
     memcpy(y, x.data, zn_pixels(x) * (size_t)x.c * sizeof *y);
 }
 
-static bool cpu_precision(void *dev, zn_precision p)
+static bool cpu_has_precision(void *dev, zn_precision p)
 {
     (void)dev;
     return p == ZN_FP32;
+}
+
+static void cpu_set_precision(void *dev, zn_precision p)
+{
+    (void)dev, (void)p;
 }
 
 static size_t cpu_memory(void *dev)
@@ -114,9 +119,9 @@ static void cpu_record(void *dev, uint64_t key)
     (void)dev, (void)key;
 }
 
-static void cpu_recorded(void *dev)
+static void cpu_recorded(void *dev, bool whole)
 {
-    (void)dev;
+    (void)dev, (void)whole;
 }
 
 static zn_status cpu_sync(void *dev, zn_error *err)
@@ -190,7 +195,8 @@ static double cpu_peak(void *dev)
         .load = cpu_load,                                                              \
         .store = cpu_store,                                                            \
         .sync = cpu_sync,                                                              \
-        .precision = cpu_precision,                                                    \
+        .has_precision = cpu_has_precision,                                            \
+        .set_precision = cpu_set_precision,                                            \
         .memory = cpu_memory,                                                          \
         .replay = cpu_replay,                                                          \
         .record = cpu_record,                                                          \

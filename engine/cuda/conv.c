@@ -119,7 +119,7 @@ void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const f
     float *w32;
 
     if (!host) {
-        zn_cuda_fail(d, "out of memory while packing weights");
+        zn_cuda_fail(d, ZN_E_MEMORY, "out of memory while packing weights");
         return;
     }
     if (bias)
@@ -135,7 +135,6 @@ void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const f
     if (p.w8 && d->cc == 90)
         pack_e4m3(host, w, &p);
     zn_backend_cuda.upload(dev, w->packed, host, p.size);
-    zn_backend_cuda.sync(dev, NULL); /* host may go now */
     free(host);
 }
 
@@ -235,7 +234,8 @@ static unsigned at_most(unsigned a, unsigned b)
 /* A pixel of y is made of the same pixel of x. */
 static bool is_point(const zn_cuda_conv *a)
 {
-    return a->kh == 1 && a->kw == 1 && a->stride == 1 && !a->pad_t && !a->pad_l && !a->up2;
+    return a->kh == 1 && a->kw == 1 && a->stride == 1 && !a->pad_t && !a->pad_l && !a->up2 && a->y.h == a->x.h &&
+           a->y.w == a->x.w;
 }
 
 /* conv_point and conv_fan: products are exact whatever the precision. */

@@ -30,7 +30,7 @@ enum { ZN_CUDA_SCRATCH = 64 << 20 };
 void zn_cuda_launch(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                     unsigned threads, unsigned shared_bytes, const void *args);
 
-void zn_cuda_fail(zn_cuda *d, const char *text);
+void zn_cuda_fail(zn_cuda *d, zn_status status, const char *text);
 /* A forward is being recorded: nothing may wait for the device now. */
 bool zn_cuda_recording(const zn_cuda *d);
 /* Milliseconds of device time that work's launches take. */

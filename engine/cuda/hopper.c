@@ -83,10 +83,6 @@ static int stages_for(const zn_cuda *d, int other, int stage, int useful)
     return n < 2 ? 2 : n;
 }
 
-#ifdef ZN_HOPPER_TEST
-int zn_hopper_force; /* rows of conv64; 1 + the kind of tile of conv, 11 + that of conv3; 0: as planned */
-#endif
-
 /* Rows of the tile that take the fewest cycles, roughly: the last wave counts whole; narrow products wait for
  * shared memory (24 cycles of it against 16 of the matrix units at 4 rows). */
 static int rows_for(const zn_cuda *d, zn_tensor x)
@@ -94,10 +90,6 @@ static int rows_for(const zn_cuda *d, zn_tensor x)
     static const int rows[3] = { 16, 8, 4 }, cycles[3] = { 36 * 64, 36 * 32 + 60, 36 * 24 };
     int best = 0, best_cost = INT32_MAX;
 
-#ifdef ZN_HOPPER_TEST
-    if (zn_hopper_force)
-        return zn_hopper_force;
-#endif
     for (int i = 0; i < 3; i++) {
         const int tiles = x.n * ceil_div(x.w, 8) * ceil_div(x.h, rows[i]);
         const int cost = ceil_div(tiles, d->sms) * cycles[i] + rows[i] * 40; /* the last way out is not hidden */
@@ -188,7 +180,8 @@ static plan plan_tiles(const zn_cuda *d, const zn_cuda_conv *c, const tile_kind 
 static bool conv(zn_cuda *d, const zn_cuda_conv *c, int bytes)
 {
     const int chunks = ceil_div(c->cin * bytes, 128);
-    const bool flat = c->kh == 1 && c->kw == 1 && c->stride == 1 && !c->up2 && !c->pad_t && !c->pad_l;
+    const bool flat = c->kh == 1 && c->kw == 1 && c->stride == 1 && !c->up2 && !c->pad_t && !c->pad_l &&
+                      c->y.h == c->x.h && c->y.w == c->x.w;
     const bool halo = c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_t == 1 && c->pad_l == 1;
     zn_tensor x = c->x, y = c->y, r = c->tail.residual;
     plan p = { .cost = INT64_MAX };
@@ -206,10 +199,6 @@ static bool conv(zn_cuda *d, const zn_cuda_conv *c, int bytes)
 
         if (i >= N_KINDS && (!halo || q.kind->blocks > 1))
             continue;
-#ifdef ZN_HOPPER_TEST
-        if (zn_hopper_force && zn_hopper_force != (i >= N_KINDS ? i - N_KINDS + 11 : i + 1))
-            continue;
-#endif
         if (q.cost < p.cost)
             p = q;
     }
@@ -270,7 +259,8 @@ bool zn_cuda_hopper_conv(zn_cuda *d, const zn_cuda_conv *c)
 {
     if (!zn_cuda_hopper_takes(d, c))
         return false;
-    if (c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_t == 1 && c->pad_l == 1 && c->cin == 64 && c->cout == 64)
+    if (c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_t == 1 && c->pad_l == 1 && c->cin == 64 && c->cout == 64 &&
+        c->y.h == (c->up2 ? 2 : 1) * c->x.h && c->y.w == (c->up2 ? 2 : 1) * c->x.w)
         return conv64(d, c);
     return conv(d, c, 2);
 }

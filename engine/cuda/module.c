@@ -15,7 +15,7 @@ enum {
     N_CHUNKS = 4,
     MAX_KERNELS = 256,
     MAX_GRAPHS = 64,
-    MAX_PINNED = 64,
+    MAX_PINNED = 1024,
 };
 
 typedef struct found {
@@ -46,7 +46,9 @@ typedef struct zn_cuda_private {
     int n_pinned;
     graph graphs[MAX_GRAPHS];
     int n_graphs, next_graph;
-    graph *recording; /* a forward is being captured */
+    graph *now;     /* of the forward that is under way */
+    bool recording; /* it is being captured */
+    size_t memory;  /* that a run may take */
 } zn_cuda_private;
 
 /* ---- errors ----------------------------------------------------------------------------------------------- */
@@ -71,11 +73,11 @@ static bool enter(zn_cuda *d)
     return !d->status && ok(d, d->api->cuCtxSetCurrent(d->context), "cuCtxSetCurrent");
 }
 
-void zn_cuda_fail(zn_cuda *d, const char *text)
+void zn_cuda_fail(zn_cuda *d, zn_status status, const char *text)
 {
     if (d->status)
         return;
-    d->status = ZN_E_DEVICE;
+    d->status = status;
     snprintf(d->text, sizeof d->text, "%.199s", text);
 }
 
@@ -90,17 +92,22 @@ static found *find_kernel(zn_cuda *d, const char *name)
         if (!strcmp(p->kernels[i].name, name))
             return &p->kernels[i];
     if (p->n_kernels == MAX_KERNELS) {
-        zn_cuda_fail(d, "too many CUDA kernels");
+        zn_cuda_fail(d, ZN_E_DEVICE, "too many CUDA kernels");
         return NULL;
     }
     f = &p->kernels[p->n_kernels];
-    for (int i = 0; i < p->n_modules; i++)
-        if (d->api->cuModuleGetFunction(&f->function, p->modules[i], name) == CUDA_SUCCESS) {
+    for (int i = 0; i < p->n_modules; i++) {
+        CUresult r = d->api->cuModuleGetFunction(&f->function, p->modules[i], name);
+
+        if (r == CUDA_SUCCESS) {
             snprintf(f->name, sizeof f->name, "%.63s", name);
             f->shared = 48 << 10;
             p->n_kernels++;
             return f;
         }
+        if (r != CUDA_ERROR_NOT_FOUND && !ok(d, r, name))
+            return NULL;
+    }
     d->status = ZN_E_DEVICE;
     snprintf(d->text, sizeof d->text, "there is no CUDA kernel '%.80s' for this GPU", name);
     return NULL;
@@ -168,22 +175,25 @@ static void cuda_record(void *dev, uint64_t key)
         }
         *g = (graph){ .key = key };
     }
-    if (g->seen++ == 1 && enter(d) &&
-        ok(d, d->api->cuStreamBeginCapture_v2(d->stream, CU_STREAM_CAPTURE_MODE_RELAXED), "capture"))
-        p->recording = g;
+    p->now = g;
+    p->recording = g->seen++ == 1 && enter(d) &&
+                   ok(d, d->api->cuStreamBeginCapture_v2(d->stream, CU_STREAM_CAPTURE_MODE_RELAXED), "capture");
 }
 
-static void cuda_recorded(void *dev)
+static void cuda_recorded(void *dev, bool whole)
 {
     zn_cuda *d = dev;
-    graph *g = d->p->recording;
+    graph *g = d->p->now;
     CUgraph made = NULL;
+    bool recording = d->p->recording;
 
-    d->p->recording = NULL;
-    if (!g)
+    d->p->recording = false;
+    if (!whole)
+        g->seen--; /* the same again next time: a part is no forward */
+    if (!recording)
         return;
     /* The capture ends even after a failure; otherwise the stream could not be used again. */
-    if (ok(d, d->api->cuStreamEndCapture(d->stream, &made), "capture") && !d->status &&
+    if (ok(d, d->api->cuStreamEndCapture(d->stream, &made), "capture") && !d->status && whole &&
         ok(d, d->api->cuGraphInstantiateWithFlags(&g->exec, made, 0), "cuGraphInstantiate"))
         ok(d, d->api->cuGraphLaunch(g->exec, d->stream), "cuGraphLaunch");
     if (made)
@@ -192,19 +202,23 @@ static void cuda_recorded(void *dev)
 
 bool zn_cuda_recording(const zn_cuda *d)
 {
-    return d->p->recording != NULL;
+    return d->p->recording;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
+
+/* Too little memory is the caller's to tell; another failure is the device's. */
+static bool given(zn_cuda *d, CUresult r)
+{
+    return r != CUDA_ERROR_OUT_OF_MEMORY && ok(d, r, "taking memory");
+}
 
 static void *cuda_alloc(void *dev, size_t size)
 {
     zn_cuda *d = dev;
     CUdeviceptr ptr = 0;
 
-    if (!enter(d) || d->api->cuMemAlloc_v2(&ptr, size ? size : 1) != CUDA_SUCCESS)
-        return NULL;
-    return (void *)(uintptr_t)ptr;
+    return enter(d) && given(d, d->api->cuMemAlloc_v2(&ptr, size ? size : 1)) ? (void *)(uintptr_t)ptr : NULL;
 }
 
 static void cuda_free(void *dev, void *ptr)
@@ -219,21 +233,14 @@ static void cuda_free(void *dev, void *ptr)
     d->api->cuMemFree_v2((CUdeviceptr)(uintptr_t)ptr);
 }
 
-/* What a run may take: ZENITH_CUDA_MEMORY (MiB), or half of what is free now, 6 GiB at most. */
+/* What a run may take: ZENITH_CUDA_MEMORY, or half of what was free at first, 6 GiB at most.  Always the same, and with
+ * it the tiles: what runs keep is not free any more. */
 static size_t cuda_memory(void *dev)
 {
-    zn_cuda *d = dev;
-    const char *env = getenv("ZENITH_CUDA_MEMORY");
-    char *end = NULL;
-    double mib = env ? strtod(env, &end) : 0;
-    size_t available = 0, total = 0;
+    const zn_cuda *d = dev;
+    size_t set = zn_memory_setting("ZENITH_CUDA_MEMORY");
 
-    if (env && end != env && mib >= 1 && mib <= 1e9)
-        return (size_t)(mib * 1048576);
-    if (!enter(d) || d->api->cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
-        return 0;
-    available /= 2;
-    return available < (size_t)6 << 30 ? available : (size_t)6 << 30;
+    return set ? set : d->p->memory;
 }
 
 /* Pinned memory: the copy engine reads and writes it while the CPU does something else. */
@@ -244,7 +251,7 @@ static void *cuda_host_alloc(void *dev, size_t size)
     void *ptr = NULL;
 
     if (!enter(d) || p->n_pinned == MAX_PINNED ||
-        d->api->cuMemHostAlloc(&ptr, size ? size : 1, CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS)
+        !given(d, d->api->cuMemHostAlloc(&ptr, size ? size : 1, CU_MEMHOSTALLOC_PORTABLE)))
         return NULL;
     p->pinned[p->n_pinned++] = (pinned){ ptr, size };
     return ptr;
@@ -280,8 +287,8 @@ static void cuda_upload(void *dev, void *dst, const void *src, size_t size)
 {
     zn_cuda *d = dev;
 
-    if (enter(d))
-        ok(d, d->api->cuMemcpyHtoDAsync_v2((CUdeviceptr)(uintptr_t)dst, src, size, d->stream), "upload");
+    if (enter(d) && ok(d, d->api->cuMemcpyHtoDAsync_v2((CUdeviceptr)(uintptr_t)dst, src, size, d->stream), "upload"))
+        ok(d, d->api->cuStreamSynchronize(d->stream), "upload"); /* src may go then */
 }
 
 static void cuda_download(void *dev, void *dst, const void *src, size_t size)
@@ -367,7 +374,7 @@ static zn_status cuda_sync(void *dev, zn_error *err)
     if (!s)
         return ZN_OK;
     zn_fail(err, s, "%s", d->text);
-    if (s == ZN_E_MEMORY) /* the device is as good as before */
+    if (s == ZN_E_MEMORY && err) /* the device is as good as before */
         d->status = ZN_OK;
     return s;
 }
@@ -435,6 +442,8 @@ static void open_rest(zn_cuda *d)
     zn_cuda_private *p = d->p;
     CUdeviceptr scratch = 0;
     void *staging = NULL;
+    const size_t most = (size_t)6 << 30;
+    size_t available = 0, total = 0;
 
     if (!enter(d))
         return;
@@ -454,6 +463,8 @@ static void open_rest(zn_cuda *d)
         p->staging = staging;
     if (!d->status && ok(d, api->cuMemAlloc_v2(&scratch, ZN_CUDA_SCRATCH), "cuMemAlloc"))
         d->scratch = (char *)(uintptr_t)scratch;
+    if (!d->status && ok(d, api->cuMemGetInfo_v2(&available, &total), "cuMemGetInfo"))
+        p->memory = available / 2 < most ? available / 2 : most;
     d->choices = zn_cuda_choices_open(d->name);
 }
 
@@ -491,16 +502,20 @@ static int cuda_threads(void *dev)
     return 1;
 }
 
-static bool cuda_precision(void *dev, zn_precision p)
+static bool cuda_has_precision(void *dev, zn_precision p)
 {
-    zn_cuda *d = dev;
+    const zn_cuda *d = dev;
 
     if (p != ZN_FP32 && p != ZN_FP16_MATH && d->cc < 80)
         return false;
-    if (p == ZN_FP8_MATH && d->cc != 90) /* the kernels are Hopper's */
-        return false;
+    return p != ZN_FP8_MATH || d->cc == 90; /* the kernels are Hopper's */
+}
+
+static void cuda_set_precision(void *dev, zn_precision p)
+{
+    zn_cuda *d = dev;
+
     d->precision = p;
-    return true;
 }
 
 /* ---- the peak ---------------------------------------------------------------------------------------------------- */
@@ -528,20 +543,27 @@ double zn_cuda_time(zn_cuda *d, void (*work)(void *cookie), void *cookie)
     return ms;
 }
 
+/* Below 8.0 all convolutions are FMA's. */
+static zn_precision peak_of(const zn_cuda *d)
+{
+    return d->cc < 80 ? ZN_FP32 : d->precision;
+}
+
 static void peak_work(void *cookie)
 {
     zn_cuda *d = cookie;
     zn_cuda_peak a = { (float *)(void *)d->scratch, 4096 };
     static const char *const kernel[ZN_N_PRECISIONS] = { "peak_fma", "peak_tf32", "peak_f16", "peak_bf16", "peak_f16" };
 
-    zn_cuda_launch(d, kernel[d->precision], (unsigned)d->sms * 4, 1, 1, 256, 0, &a);
+    zn_cuda_launch(d, kernel[peak_of(d)], (unsigned)d->sms * 4, 1, 1, 256, 0, &a);
 }
 
 /* Multiply-adds of the unit that this precision's convolutions use: FMA, or mma.sync of tensor cores (fp8: fp16's). */
 static double cuda_peak(void *dev)
 {
     zn_cuda *d = dev;
-    double best = 0, each = d->precision == ZN_FP32 ? 16 * 32 : d->precision == ZN_TF32 ? 4 * 16 * 8 * 8 : 4 * 16 * 8 * 16;
+    const zn_precision p = peak_of(d);
+    double best = 0, each = p == ZN_FP32 ? 16 * 32 : p == ZN_TF32 ? 4 * 16 * 8 * 8 : 4 * 16 * 8 * 16;
 
     for (int i = 0; i < 6; i++) {
         double ms = zn_cuda_time(d, peak_work, d);
@@ -567,7 +589,8 @@ const zn_backend zn_backend_cuda = {
     .load = cuda_load,
     .store = cuda_store,
     .sync = cuda_sync,
-    .precision = cuda_precision,
+    .has_precision = cuda_has_precision,
+    .set_precision = cuda_set_precision,
     .memory = cuda_memory,
     .replay = cuda_replay,
     .record = cuda_record,

@@ -147,10 +147,10 @@ double zn_engine_peak(zn_engine *e, const char *precision)
     double peak;
 
     pthread_mutex_lock(&e->lock);
-    e->be->precision(e->dev, ZN_FP32);
+    e->be->set_precision(e->dev, ZN_FP32);
     for (int i = 0; precision && i < ZN_N_PRECISIONS; i++)
-        if (!strcmp(precision, zn_precision_names[i]))
-            e->be->precision(e->dev, (zn_precision)i);
+        if (!strcmp(precision, zn_precision_names[i]) && e->be->has_precision(e->dev, (zn_precision)i))
+            e->be->set_precision(e->dev, (zn_precision)i);
     peak = e->be->peak(e->dev);
     pthread_mutex_unlock(&e->lock);
     return peak;

@@ -451,8 +451,10 @@ zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_
             got = got && k.src[set][i];
         }
     }
-    if (!got)
-        return zn_fail(err, ZN_E_MEMORY, "out of memory for a tile of the picture");
+    if (!got) {
+        s = r->ctx.be->sync(r->ctx.dev, err); /* a lost device has its own sentence */
+        return s ? s : zn_fail(err, ZN_E_MEMORY, "out of memory for a tile of the picture");
+    }
     s = each_tile(&k, &plan, compute);
     if (!s)
         return finish(&k);

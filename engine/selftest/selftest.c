@@ -37,8 +37,10 @@ static int run(const zn_backend *backend, int n_threads, const char *group, cons
         t.failures = -1;
     }
     for (int p = 0; t.many && p < ZN_N_PRECISIONS; p++) {
-        if (!backend->precision(t.one, (zn_precision)p) || !backend->precision(t.many, (zn_precision)p))
+        if (!backend->has_precision(t.one, (zn_precision)p))
             continue;
+        backend->set_precision(t.one, (zn_precision)p);
+        backend->set_precision(t.many, (zn_precision)p);
         t.precision = (zn_precision)p;
         t.type = zn_precision_type(t.precision);
         for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)

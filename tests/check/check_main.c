@@ -473,14 +473,17 @@ static void bench_backend(const options *o, const zn_backend *b)
         printf("skip %s: %s\n", b->name, err.text);
         return;
     }
-    if (!b->precision(dev, o->precision)) {
+    if (!b->has_precision(dev, o->precision)) {
         printf("skip %s: it has no %s\n", b->name, zn_precision_names[o->precision]);
         b->close(dev);
         return;
     }
+    b->set_precision(dev, o->precision);
     bench_rows(b, dev, o->precision, false);
-    if (o->precision == ZN_FP16_MATH && b->precision(dev, ZN_FP8_MATH))
+    if (o->precision == ZN_FP16_MATH && b->has_precision(dev, ZN_FP8_MATH)) {
+        b->set_precision(dev, ZN_FP8_MATH);
         bench_rows(b, dev, ZN_FP8_MATH, true);
+    }
     b->close(dev);
 }
 

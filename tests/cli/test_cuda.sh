@@ -89,6 +89,26 @@ ZENITH_CUDA_MEMORY=70 FAKE_CUDA_LOG=$tmp/log2 "$zenith" bench denoise-fast --siz
 mib() { awk '{ for (i = 2; i <= NF; i++) if ($i == "MiB") print $(i - 1) }' "$1" | head -n 1; }
 check "ZENITH_CUDA_MEMORY bounds a tile" test "$(mib "$tmp/small")" -le 70
 check "and without it tiles are larger" test "$(mib "$tmp/large")" -gt 70
+ZENITH_CUDA_MEMORY=1G "$zenith" bench denoise-fast --size 1024x1024 --engine cuda >"$tmp/unit" 2>>"$tmp/err"
+check "in gibibytes, too" test "$(mib "$tmp/unit")" -gt 70
+
+# What was measured is remembered, in a file that does not grow for ever.
+starts() { rm -f "$tmp/log3"; FAKE_CUDA_LOG=$tmp/log3 run --engine cuda --out y="$tmp/ok.npy"; wc -l <"$tmp/log3"; }
+rm -rf "$XDG_CACHE_HOME"
+first=$(starts)
+again=$(starts)
+check "ways are tried once" test "$again" -lt "$first"
+choices=$(ls "$XDG_CACHE_HOME"/zenith/*)
+for i in $(seq 1500); do printf 'layer %d\t1\n' "$i"; done >"$choices"
+starts >/dev/null
+check "a full file gives way" test "$(wc -l <"$choices")" -le 1024
+check "and they are tried once again" test "$(starts)" -eq "$again"
+
+# Graphs, and models in several threads.
+FAKE_CUDA_LOG=$tmp/log4 "$fake/test_gpu_host" "$tmp/log4" >"$tmp/host" 2>&1
+grep -E '^(ok|not ok)' "$tmp/host"
+passed=$((passed + $(grep -c '^ok' "$tmp/host"))) failed=$((failed + $(grep -c '^not ok' "$tmp/host")))
+check "to its end" has '^[0-9]+ passed' "$tmp/host"
 
 echo "$passed passed, $failed failed, $skipped skipped"
 exit $((failed > 0))

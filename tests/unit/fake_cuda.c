@@ -6,8 +6,9 @@
  *     old         compute capability 6.1
  *     memory=N    an allocation of more than N MiB is refused
  *     lost=N      the N-th kernel start (from 0) and all after it fail, as if the GPU had gone
- * FAKE_CUDA_LOG names a file that gets one line per kernel start, image and graph. */
+ * FAKE_CUDA_LOG names a file that gets one line per kernel start, image and graph, and for what a driver would refuse. */
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 enum { NOT_FOUND = 500, LOST = 719 };
 
 static int launches, captured;
+static bool capturing;
 
 static void say(const char *fmt, ...)
 {
@@ -129,13 +131,25 @@ API cuStreamCreate(CUstream *stream, unsigned flags)
 API cuStreamDestroy_v2(CUstream stream);
 API cuStreamDestroy_v2(CUstream stream) { (void)stream; return CUDA_SUCCESS; }
 API cuStreamSynchronize(CUstream stream);
-API cuStreamSynchronize(CUstream stream) { (void)stream; return CUDA_SUCCESS; }
+API cuStreamSynchronize(CUstream stream)
+{
+    (void)stream;
+    if (capturing)
+        say("waited for a stream that is being captured\n");
+    return capturing ? 900 : CUDA_SUCCESS;
+}
 API cuStreamBeginCapture_v2(CUstream stream, int how);
-API cuStreamBeginCapture_v2(CUstream stream, int how) { (void)stream, (void)how; captured = 0; return CUDA_SUCCESS; }
+API cuStreamBeginCapture_v2(CUstream stream, int how)
+{
+    (void)stream, (void)how;
+    capturing = true;
+    return CUDA_SUCCESS;
+}
 API cuStreamEndCapture(CUstream stream, CUgraph *graph);
 API cuStreamEndCapture(CUstream stream, CUgraph *graph)
 {
     (void)stream;
+    capturing = false;
     *graph = (CUgraph)(void *)&captured;
     return CUDA_SUCCESS;
 }

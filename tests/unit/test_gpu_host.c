@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/* test_gpu_host.c LOG - what the CUDA engine's host side keeps of a forward, and models that come and go beside one.
+ *
+ * For tests/cli/test_cuda.sh: the driver is fake_cuda.c, which writes LOG (FAKE_CUDA_LOG). */
+#define _POSIX_C_SOURCE 200809L
+#include "test.h"
+
+#include "zenith.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+static const char *const file = ZN_SOURCE_ROOT "/tests/data/golden/denoise.safetensors";
+static const char *log_path;
+static zn_engine *engine;
+
+/* Lines of the log that hold this text. */
+static int lines(const char *text)
+{
+    FILE *f = fopen(log_path, "r");
+    char line[256];
+    int n = 0;
+
+    while (f && fgets(line, sizeof line, f))
+        n += strstr(line, text) != NULL;
+    if (f)
+        fclose(f);
+    return n;
+}
+
+static bool stop_half_way(void *cookie, double done)
+{
+    (void)cookie;
+    return done < 0.5;
+}
+
+static zn_status run(zn_model *m, int side, bool stop)
+{
+    const char *set = "sigma=20";
+    zn_job job = { .set = &set, .n_set = 1, .progress = stop ? stop_half_way : NULL };
+    zn_array x = { calloc((size_t)side * (size_t)side * 3, sizeof(float)), side, side, 3 };
+    zn_array y = { calloc((size_t)side * (size_t)side * 3, sizeof(float)), side, side, 3 };
+    zn_error err = { "" };
+    zn_status s = x.data && y.data ? zn_model_run(m, &x, 1, &y, &job, &err) : ZN_E_MEMORY;
+
+    if (!s && zn_model_note(m)[0])
+        s = ZN_E_DEVICE; /* the CPU stepped in */
+    free(x.data);
+    free(y.data);
+    return s;
+}
+
+static void a_part_is_no_forward(void)
+{
+    zn_model *m;
+    int before = lines("graph");
+
+    CHECK(!zn_model_open(&m, engine, "denoise-fast", &file, 1, NULL), "not opened");
+    CHECK(run(m, 64, false) == ZN_OK && run(m, 64, true) == ZN_E_CANCELLED, "the second run was to be cancelled");
+    CHECK(lines("graph") == before, "half a forward was kept");
+    CHECK(run(m, 64, false) == ZN_OK && lines("graph") == before + 1, "the third is kept");
+    CHECK(run(m, 72, true) == ZN_E_CANCELLED && run(m, 72, false) == ZN_OK && lines("graph") == before + 1,
+          "kernels are chosen in a whole forward, not in a recorded one");
+    CHECK(run(m, 72, false) == ZN_OK && lines("graph") == before + 2, "then it is kept");
+    zn_model_close(&m);
+}
+
+static atomic_bool over;
+
+static void *come_and_go(void *failed)
+{
+    for (long i = 0; !atomic_load(&over); i++) {
+        zn_model *m;
+
+        if (zn_model_open(&m, engine, "denoise-fast", &file, 1, NULL))
+            *(bool *)failed = true;
+        nanosleep(&(struct timespec){ .tv_nsec = i * 37 % 64 * 30000 }, NULL); /* the other may be recording then */
+        zn_model_close(&m);
+    }
+    return NULL;
+}
+
+static void *ask(void *model)
+{
+    const char *set = "precision=tf32";
+    const zn_job job = { .set = &set, .n_set = 1 };
+    const zn_array x = { NULL, 64, 64, 3 };
+    zn_plan plan;
+
+    while (!atomic_load(&over))
+        zn_model_plan(model, &x, 1, &job, &plan, NULL);
+    return NULL;
+}
+
+static void beside_others(void)
+{
+    pthread_t other[2];
+    bool failed = false;
+    zn_model *m;
+    int exact = lines("tf32");
+
+    CHECK(!zn_model_open(&m, engine, "denoise-fast", &file, 1, NULL), "not opened");
+    CHECK(!pthread_create(&other[0], NULL, come_and_go, &failed) && !pthread_create(&other[1], NULL, ask, m), "no threads");
+    for (int i = 0; i < 600; i++)
+        failed = run(m, 64 + 8 * (i / 3 % 2), false) != ZN_OK || failed;
+    atomic_store(&over, true);
+    pthread_join(other[0], NULL);
+    pthread_join(other[1], NULL);
+    zn_model_close(&m);
+    CHECK(!failed && !lines("waited"), "a model that closes disturbed a forward");
+    CHECK(lines("tf32") == exact, "a precision that was only asked for was used");
+}
+
+int main(int argc, char **argv)
+{
+    zn_error err = { "" };
+
+    log_path = argc > 1 ? argv[1] : "";
+    if (zn_engine_open(&engine, "cuda", 0, &err)) {
+        printf("not ok cuda: %s\n", err.text);
+        return 1;
+    }
+    RUN(a_part_is_no_forward);
+    RUN(beside_others);
+    zn_engine_close(&engine);
+    return test_end();
+}
