@@ -102,17 +102,32 @@ void zn_cuda_choices_close(struct zn_cuda_choices **c)
     *c = NULL;
 }
 
-/* One line is written in one piece, so that two processes do not mix theirs. */
-static void keep(struct zn_cuda_choices *c, const char *key, int way)
+/* Appends the choices from the given one on: each line in one piece, so that two processes do not mix theirs. */
+static void write_file(const struct zn_cuda_choices *c, int from, const char *how)
 {
-    FILE *f;
+    FILE *f = c->path[0] ? fopen(c->path, how) : NULL;
 
-    add(c, key, way);
-    f = c->path[0] ? fopen(c->path, "a") : NULL;
     if (!f)
         return; /* measured again next time */
-    fprintf(f, "%s\t%d\n", key, way);
+    for (int i = from; i < c->n; i++) {
+        fprintf(f, "%s\t%d\n", c->at[i].key, c->at[i].way);
+        fflush(f);
+    }
     fclose(f);
+}
+
+static void keep(struct zn_cuda_choices *c, const char *key, int way)
+{
+    bool full = c->n == MAX_CHOICES;
+
+    if (strlen(key) >= KEY_SIZE)
+        return;
+    if (full) { /* the older half is forgotten, in the file too */
+        c->n = MAX_CHOICES / 2;
+        memmove(c->at, c->at + MAX_CHOICES - c->n, (size_t)c->n * sizeof *c->at);
+    }
+    add(c, key, way);
+    write_file(c, full ? 0 : c->n - 1, full ? "w" : "a");
 }
 
 typedef struct one {
