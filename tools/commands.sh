@@ -245,18 +245,16 @@ engine_tests() {
   suite "kernels, $label" "$dir/tests/test_check"
 }
 
-# Three lanes: what computes; what asks GEGL and GIMP; the dialog, which mostly waits, and the other architecture.
+# Three lanes: what computes; what asks GEGL and GIMP; the dialog, which mostly waits, and what else there is time for.
 lane_engine() {
   suite "include rules" "$root/tests/unit/includes.sh"
   suite "symbols" one "only zn_ symbols are exported" only_our_symbols
   engine_tests gcc "$build"
-  suite "kernels, clang" "$root/build-clang/tests/test_check"
   suite "command line" "$root/tests/cli/test_cli.sh" "$build/engine/zenith"
   suite "training, command line" "$root/tests/cli/test_train.sh" "$build/engine/zenith"
   suite "cuda, without a GPU" "$root/tests/cli/test_cuda.sh" "$build/engine/zenith" "$build/tests"
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
   engine_tests sanitizers "$root/build-asan"
-  ASAN_OPTIONS=detect_leaks=0 suite "command line, sanitizers" "$root/tests/cli/test_cli.sh" "$root/build-asan/engine/zenith"
 }
 lane_gimp() {
   local t
@@ -277,7 +275,10 @@ lane_gimp() {
 lane_dialog() {
   local arch=x86_64 engine=avx2
   [ ! -x "$build/plugin/zenith-gimp2" ] || suite "gimp 2.10, dialog" "$root/tests/plugin/dialog.sh"
-  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 suite "fuzz, $1 s" fuzz "$1"
+  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  suite "fuzz, $1 s" fuzz "$1"
+  suite "kernels, clang" "$root/build-clang/tests/test_check"
+  ASAN_OPTIONS=detect_leaks=0 suite "command line, sanitizers" "$root/tests/cli/test_cli.sh" "$root/build-asan/engine/zenith"
   [ -n "${CI:-}" ] || return 0 # emulation takes minutes
   [ "$(uname -m)" != x86_64 ] || arch=aarch64 engine=neon
   if command -v "qemu-$arch" >/dev/null && command -v "$arch-linux-gnu-gcc" >/dev/null; then
