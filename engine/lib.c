@@ -215,32 +215,48 @@ static zn_status read_setting(float *set, const zn_arch *a, const char *text, zn
     return zn_fail(err, ZN_E_USAGE, "%s has no setting '%.*s'", a->info.id, (int)len, text);
 }
 
-static size_t default_memory(void)
+/* What a forward may take if the job does not say: the user's bound, the device's, or a modest one. */
+static zn_status default_memory(size_t *bytes, const zn_engine *e, zn_error *err)
 {
-    size_t set = zn_memory_setting("ZENITH_MEMORY");
+    const char *name = zn_engine_is_gpu(e) ? "ZENITH_CUDA_MEMORY" : "ZENITH_MEMORY", *text = getenv(name);
+    char *end = NULL;
+    double mib = text ? strtod(text, &end) : 0;
 
-    return set ? set : (size_t)448 << 20;
+    if (!text || !*text) {
+        *bytes = e->be->memory(e->dev);
+        *bytes = *bytes ? *bytes : (size_t)448 << 20;
+        return ZN_OK;
+    }
+    if (end != text && (*end == 'G' || *end == 'g'))
+        mib *= 1024, end++;
+    else if (end != text && (*end == 'M' || *end == 'm'))
+        end++;
+    if (end == text || *end || !(mib >= 1 && mib <= 1e9))
+        return zn_fail(err, ZN_E_USAGE, "%s wants mebibytes, such as 512, or 4G, not '%s'", name, text);
+    *bytes = (size_t)(mib * 1048576);
+    return ZN_OK;
 }
 
 zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err)
 {
     static const zn_job none;
     const zn_engine *e = m->engine;
+    zn_status s;
 
     job = job ? job : &none;
     *r = (zn_run){ .model = m, .tile = job->tile };
-    r->max_memory = job->max_memory ? job->max_memory : e->be->memory(e->dev);
-    r->max_memory = r->max_memory ? r->max_memory : default_memory();
+    r->max_memory = job->max_memory;
     r->ctx = (zn_ctx){ .be = e->be, .dev = e->dev, .err = err, .progress = job->progress,
                        .cookie = job->cookie };
     if (err)
         err->text[0] = 0;
+    if (!r->max_memory && (s = default_memory(&r->max_memory, e, err)))
+        return s;
     for (int i = 0; m->arch->info.settings && m->arch->info.settings[i].key; i++)
         r->set[i] = m->arch->info.settings[i].initial;
     for (int i = 0; i < job->n_set; i++) {
-        zn_status s = !strncmp(job->set[i], "precision=", 10) ? read_precision(r, job->set[i] + 10, err)
-                                                              : read_setting(r->set, m->arch, job->set[i], err);
-
+        s = !strncmp(job->set[i], "precision=", 10) ? read_precision(r, job->set[i] + 10, err)
+                                                    : read_setting(r->set, m->arch, job->set[i], err);
         if (s)
             return s;
     }

@@ -250,6 +250,8 @@ def main():
     p.add_argument("--limit", type=int, help="use only so many photographs")
     p.add_argument("--every", type=float, default=60, help="seconds between evaluations")
     a = p.parse_args()
+    if any(batch % a.pool for _, batch, _ in phases(a.phases)):
+        p.error("--pool must divide the batches of --phases")
     out = Path(a.out)
     out.mkdir(parents=True, exist_ok=True)
     log = open(out / f"{a.name}.log", "a")

@@ -2,22 +2,6 @@
 #include "arena.h"
 
 #include <stdint.h>
-#include <stdlib.h>
-
-size_t zn_memory_setting(const char *name)
-{
-    const char *text = getenv(name);
-    char *end = NULL;
-    double mib = text ? strtod(text, &end) : 0;
-
-    if (!text || end == text)
-        return 0;
-    if (*end == 'G' || *end == 'g')
-        mib *= 1024, end++;
-    else if (*end == 'M' || *end == 'm')
-        end++;
-    return !*end && mib >= 1 && mib <= 1e9 ? (size_t)(mib * 1048576) : 0;
-}
 
 void *zn_arena_take(zn_arena *a, size_t size)
 {

@@ -17,9 +17,6 @@ typedef struct zn_arena {
 
 enum { ZN_ALIGN = 128 };
 
-/* The bytes that an environment variable sets as a bound: "512" or "512M" mebibytes, "4G"; 0: none, or it makes no sense. */
-size_t zn_memory_setting(const char *name);
-
 /* NULL when the block is full (never when counting, short of an overflow of size_t). */
 void *zn_arena_take(zn_arena *a, size_t size);
 

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/arena.h"
-
 enum {
     CHUNK = 4 << 20,  /* bytes of a piece of staging memory */
     N_CHUNKS = 4,
@@ -233,14 +231,12 @@ static void cuda_free(void *dev, void *ptr)
     d->api->cuMemFree_v2((CUdeviceptr)(uintptr_t)ptr);
 }
 
-/* What a run may take: ZENITH_CUDA_MEMORY, or half of what was free at first, 6 GiB at most.  Always the same, and with
- * it the tiles: what runs keep is not free any more. */
+/* Half of what was free at first, 6 GiB at most.  Always the same, and with it the tiles: what runs keep is not free any more. */
 static size_t cuda_memory(void *dev)
 {
     const zn_cuda *d = dev;
-    size_t set = zn_memory_setting("ZENITH_CUDA_MEMORY");
 
-    return set ? set : d->p->memory;
+    return d->p->memory;
 }
 
 /* Pinned memory: the copy engine reads and writes it while the CPU does something else. */

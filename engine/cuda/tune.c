@@ -102,7 +102,7 @@ void zn_cuda_choices_close(struct zn_cuda_choices **c)
     *c = NULL;
 }
 
-/* Appends the choices from the given one on: each line in one piece, so that two processes do not mix theirs. */
+/* Writes the choices from the given one on: each line in one piece, so that two processes do not mix theirs. */
 static void write_file(const struct zn_cuda_choices *c, int from, const char *how)
 {
     FILE *f = c->path[0] ? fopen(c->path, how) : NULL;

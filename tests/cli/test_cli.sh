@@ -86,6 +86,8 @@ expect 1 'cannot be written' "an output that cannot be written" \
   "$zenith" run taesd-encode --weights "$enc" --in "x=$tmp/x.npy" --out z=/nowhere/z.npy
 expect 1 'no weights .denoise-best' "weights that are nowhere" env ZENITH_MODELS=/nowhere HOME=/nowhere XDG_DATA_HOME= \
   "$zenith" run denoise-best --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
+expect 1 'ZENITH_MEMORY wants mebibytes.*lots' "a bound of memory that is none" env ZENITH_MEMORY=lots \
+  "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --engine scalar --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
 expect 1 'no setting .nonsense' "a setting that is none" \
   "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --set nonsense=1 --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
 expect 1 'from 0 to 255' "a setting out of range" \

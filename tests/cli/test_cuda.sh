@@ -91,6 +91,8 @@ check "ZENITH_CUDA_MEMORY bounds a tile" test "$(mib "$tmp/small")" -le 70
 check "and without it tiles are larger" test "$(mib "$tmp/large")" -gt 70
 ZENITH_CUDA_MEMORY=1G "$zenith" bench denoise-fast --size 1024x1024 --engine cuda >"$tmp/unit" 2>>"$tmp/err"
 check "in gibibytes, too" test "$(mib "$tmp/unit")" -gt 70
+ZENITH_CUDA_MEMORY=4X run --engine cuda --out y="$tmp/ok.npy"
+check "and what it does not understand it says" has 'ZENITH_CUDA_MEMORY wants mebibytes.*4X' "$tmp/err"
 
 # What was measured is remembered, in a file that does not grow for ever.
 starts() { rm -f "$tmp/log3"; FAKE_CUDA_LOG=$tmp/log3 run --engine cuda --out y="$tmp/ok.npy"; wc -l <"$tmp/log3"; }
