@@ -2,6 +2,8 @@
 /* images.c - the kernels that nvcc made, in this program's own data. */
 #include "cuda.h"
 
+#include "cuda/images.h" /* made by meson.build */
+
 #define EMBED(name, file)                                                                                    \
     __asm__(".section .rodata\n.balign 64\nzn_cuda_image_" #name ":\n.incbin \"" file "\"\n.previous\n");    \
     extern const char zn_cuda_image_##name[] __attribute__((visibility("hidden")))
