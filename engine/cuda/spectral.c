@@ -77,12 +77,26 @@ static unsigned spans_of(zn_tensor x, const zn_fwht *w, int span)
     return zn_cuda_blocks((size_t)(w->axis == ZN_ALONG_W ? x.w : x.h) + (size_t)w->shift, (size_t)span);
 }
 
-/* Long windows of numbers of two bytes: the kernel that fetches the next columns meanwhile needs whole rows
- * of a block's columns in each pixel, room for two blocks, and columns for more than one round. */
-static bool ahead_pays(const zn_cuda *d, const zn_args_fwht_line *g, int cols, unsigned shared)
+static unsigned shared_for(int span, int per_col, int cols)
 {
-    return d->cc >= 80 && g->log_span >= 9 && g->x.type != ZN_F32 && g->x.c % (2 * cols) == 0 &&
-           2 * (shared + 1024) <= (unsigned)d->smem_max && g->n_cols / (size_t)cols > 2 * (size_t)d->sms;
+    return per_col == 1 ? 0 : (unsigned)((span + per_col) * cols) * 2 * (unsigned)sizeof(float);
+}
+
+/* Long windows of numbers of two bytes: a kernel that fetches the next columns meanwhile.  It needs whole rows of a
+ * block's columns in each pixel, the shared memory of the large GPUs, and columns for more than one round.  False: cannot. */
+static bool along_line_ahead(zn_cuda *d, zn_args_fwht_line g, int span, int per_col)
+{
+    enum { COLS = 16 };
+    const unsigned shared = shared_for(span, per_col, COLS) + (unsigned)(span * COLS) * 4, per_sm = span == 1024 ? 1 : 2;
+    char name[32];
+
+    if (d->cc < 80 || span < 512 || g.x.type == ZN_F32 || g.x.c % (2 * COLS) ||
+        per_sm * (shared + 1024) > (unsigned)d->smem_max || g.n_cols / COLS <= per_sm * (size_t)d->sms)
+        return false;
+    g.log_cols = log_of(COLS);
+    snprintf(name, sizeof name, "fwht_ahead_%d_%s", span, zn_cuda_type_name(g.x.type));
+    zn_cuda_launch(d, name, per_sm * (unsigned)d->sms, 1, 1, (unsigned)(COLS * per_col), shared, &g);
+    return true;
 }
 
 /* Two channels to a thread, windows of up to 1024.  False: cannot. */
@@ -90,20 +104,16 @@ static bool along_line_pairs(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht
 {
     int span = w->n < 16 ? 16 : w->n, own = span == 32 || span > 256 ? 32 : 16, per_col = span / own;
     int cols = per_col == 1 ? THREADS : span == 1024 ? 8 : 16;
-    unsigned shared = per_col == 1 ? 0 : (unsigned)((span + per_col) * cols) * 2 * (unsigned)sizeof(float);
+    unsigned shared = shared_for(span, per_col, cols);
     zn_args_fwht_line g = line_args(y, x, w, span, 2);
     char name[32];
 
     if (w->n > 1024 || x.type != y.type || x.c % 2 || !zn_cuda_aligned(x) || !zn_cuda_aligned(y) || !begins(w->gate) ||
         shared > (unsigned)d->smem_max)
         return false;
-    g.log_cols = log_of(cols);
-    if (ahead_pays(d, &g, cols, shared + (unsigned)(span * cols) * 4)) {
-        snprintf(name, sizeof name, "fwht_ahead_%d_%s", span, zn_cuda_type_name(x.type));
-        zn_cuda_launch(d, name, 2 * (unsigned)d->sms, 1, 1, (unsigned)(cols * per_col),
-                       shared + (unsigned)(span * cols) * 4, &g);
+    if (along_line_ahead(d, g, span, per_col))
         return true;
-    }
+    g.log_cols = log_of(cols);
     snprintf(name, sizeof name, "fwht_pairs_%d_%s", span, zn_cuda_type_name(x.type));
     zn_cuda_launch(d, name, zn_cuda_blocks(g.n_cols, (size_t)cols), spans_of(x, w, span), 1,
                    (unsigned)(cols * per_col), shared, &g);

@@ -681,7 +681,7 @@ ALL_PAIRS(bf16, ZN_BF16)
 template <class T, int LOG_SPAN, int LOG_COLS> __device__ __forceinline__ void fwht_ahead(const zn_args_fwht_line &g)
 {
     enum { L = 5, SPAN = 1 << LOG_SPAN, COLS = 1 << LOG_COLS, PIECES = COLS / 4 /* 16 bytes of a row */ };
-    static_assert(COLS << (LOG_SPAN - L) == PAIR_THREADS, "a thread has 32 numbers");
+    enum { ALL = COLS << (LOG_SPAN - L) }; /* threads: each has 32 numbers */
     unsigned *ahead = (unsigned *)(shared_row + 2 * COLS * (SPAN + (SPAN >> L)));
     const int col = (int)threadIdx.x % COLS, len = g.axis == ZN_ALONG_W ? g.x.w : g.x.h;
     const unsigned spans = (unsigned)(len + g.shift + SPAN - 1) >> LOG_SPAN;
@@ -694,7 +694,7 @@ template <class T, int LOG_SPAN, int LOG_COLS> __device__ __forceinline__ void f
         const T *x = (const T *)(const void *)g.x.data;
 
 #pragma unroll
-        for (int i = (int)threadIdx.x; i < SPAN * PIECES; i += PAIR_THREADS) {
+        for (int i = (int)threadIdx.x; i < SPAN * PIECES; i += ALL) {
             const int row = from + i / PIECES;
             const bool in = (unsigned)row < (unsigned)len;
 
@@ -728,15 +728,16 @@ template <class T, int LOG_SPAN, int LOG_COLS> __device__ __forceinline__ void f
 
 #endif
 
-#define AHEAD(n, log_n, log_cols, name, T, type)                                                                       \
-    extern "C" __global__ void __launch_bounds__(PAIR_THREADS, 2) fwht_ahead_##n##_##name(const zn_args_fwht_line g)   \
+/* 16 columns, 64 bytes of a row: memory is read by so much, and 32 bytes took 1.3 times as long. */
+#define AHEAD(n, log_n, per_sm, name, T, type)                                                                         \
+    extern "C" __global__ void __launch_bounds__(n / 2, per_sm) fwht_ahead_##n##_##name(const zn_args_fwht_line g)     \
     {                                                                                                                  \
-        fwht_ahead<T, log_n, log_cols>(sized<type, log_n, log_cols>(g));                                               \
+        fwht_ahead<T, log_n, 4>(sized<type, log_n, 4>(g));                                                             \
     }
-AHEAD(512, 9, 4, f16, f16, ZN_F16)
-AHEAD(1024, 10, 3, f16, f16, ZN_F16)
-AHEAD(512, 9, 4, bf16, bf16, ZN_BF16)
-AHEAD(1024, 10, 3, bf16, bf16, ZN_BF16)
+AHEAD(512, 9, 2, f16, f16, ZN_F16)
+AHEAD(1024, 10, 1, f16, f16, ZN_F16)
+AHEAD(512, 9, 2, bf16, bf16, ZN_BF16)
+AHEAD(1024, 10, 1, bf16, bf16, ZN_BF16)
 
 /* ---- the pruned depthwise convolution ------------------------------------------------------------------------ */
 
