@@ -348,51 +348,37 @@ __device__ __forceinline__ void run_tile(const zn_cuda_gated_tile &a)
 
 #endif
 
-/* Kernels are empty where the host does not start them: below 8.0; those that need the shared memory of the large
- * GPUs (8.0, 9.x, 10.x) on others; 192x4, for the others, on the large ones (but 8.0 is what unknown GPUs take).
- * Float32 pays only on the large ones: elsewhere three products of tf32 take longer than one on the ordinary units. */
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800
-#define ZN_LARGE(x) x
-#define ZN_OTHER(x) x
-#define ZN_ANY(x) x
-#elif __CUDA_ARCH__ < 800
-#define ZN_LARGE(x)
-#define ZN_OTHER(x)
-#define ZN_ANY(x)
-#elif __CUDA_ARCH__ / 100 == 9 || __CUDA_ARCH__ / 100 == 10
-#define ZN_LARGE(x) x
-#define ZN_OTHER(x)
-#define ZN_ANY(x) x
+/* Empty where the host does not start them, below 8.0. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define ZN_FROM_80(x)
 #else
-#define ZN_LARGE(x)
-#define ZN_OTHER(x) x
-#define ZN_ANY(x) x
+#define ZN_FROM_80(x) x
 #endif
 
 /* Up to 16 KC channels, tiles of TH rows, MT rows a warp, NS warps for the same rows, whether weights stay: as in the
  * tables of gated.c. */
-#define ZN_GATED(name, where, T, KC, TH, MT, NS, STAY, blocks)                                                         \
+#define ZN_GATED(name, T, KC, TH, MT, NS, STAY, blocks)                                                                \
     extern "C" __global__ void __launch_bounds__(32 * TH / MT * NS, blocks)                                            \
         zn_gated_##name(const __grid_constant__ zn_cuda_gated_tile a)                                                  \
     {                                                                                                                  \
-        where((run_tile<T, KC, TH, MT, NS, STAY>(a)));                                                                 \
+        ZN_FROM_80((run_tile<T, KC, TH, MT, NS, STAY>(a)));                                                            \
     }
 
-ZN_GATED(f16_48x8_stay, ZN_LARGE, f16, 3, 8, 2, 1, true, 3)
-ZN_GATED(f16_48x8, ZN_OTHER, f16, 3, 8, 2, 1, false, 2)
-ZN_GATED(f16_96x8, ZN_ANY, f16, 6, 8, 2, 2, false, 2)
-ZN_GATED(f16_192x8, ZN_LARGE, f16, 12, 8, 2, 2, false, 1)
-ZN_GATED(f16_192x4, ZN_OTHER, f16, 12, 4, 1, 2, false, 1)
-ZN_GATED(f16_384x4, ZN_LARGE, f16, 24, 4, 1, 2, false, 1)
-ZN_GATED(bf16_48x8_stay, ZN_LARGE, bf16, 3, 8, 2, 1, true, 3)
-ZN_GATED(bf16_48x8, ZN_OTHER, bf16, 3, 8, 2, 1, false, 2)
-ZN_GATED(bf16_96x8, ZN_ANY, bf16, 6, 8, 2, 2, false, 2)
-ZN_GATED(bf16_192x8, ZN_LARGE, bf16, 12, 8, 2, 2, false, 1)
-ZN_GATED(bf16_192x4, ZN_OTHER, bf16, 12, 4, 1, 2, false, 1)
-ZN_GATED(bf16_384x4, ZN_LARGE, bf16, 24, 4, 1, 2, false, 1)
-ZN_GATED(f32_48x8, ZN_LARGE, float, 3, 8, 2, 1, false, 2)
-ZN_GATED(f32_96x8, ZN_LARGE, float, 6, 8, 2, 2, false, 1)
-ZN_GATED(f32_192x4, ZN_LARGE, float, 12, 4, 1, 2, false, 1)
-ZN_GATED(tf32_48x8, ZN_LARGE, tf32, 3, 8, 2, 1, false, 2)
-ZN_GATED(tf32_96x8, ZN_LARGE, tf32, 6, 8, 2, 2, false, 1)
-ZN_GATED(tf32_192x4, ZN_LARGE, tf32, 12, 4, 1, 2, false, 1)
+ZN_GATED(f16_48x8_stay, f16, 3, 8, 2, 1, true, 3)
+ZN_GATED(f16_48x8, f16, 3, 8, 2, 1, false, 2)
+ZN_GATED(f16_96x8, f16, 6, 8, 2, 2, false, 2)
+ZN_GATED(f16_192x8, f16, 12, 8, 2, 2, false, 1)
+ZN_GATED(f16_192x4, f16, 12, 4, 1, 2, false, 1)
+ZN_GATED(f16_384x4, f16, 24, 4, 1, 2, false, 1)
+ZN_GATED(bf16_48x8_stay, bf16, 3, 8, 2, 1, true, 3)
+ZN_GATED(bf16_48x8, bf16, 3, 8, 2, 1, false, 2)
+ZN_GATED(bf16_96x8, bf16, 6, 8, 2, 2, false, 2)
+ZN_GATED(bf16_192x8, bf16, 12, 8, 2, 2, false, 1)
+ZN_GATED(bf16_192x4, bf16, 12, 4, 1, 2, false, 1)
+ZN_GATED(bf16_384x4, bf16, 24, 4, 1, 2, false, 1)
+ZN_GATED(f32_48x8, float, 3, 8, 2, 1, false, 2)
+ZN_GATED(f32_96x8, float, 6, 8, 2, 2, false, 1)
+ZN_GATED(f32_192x4, float, 12, 4, 1, 2, false, 1)
+ZN_GATED(tf32_48x8, tf32, 3, 8, 2, 1, false, 2)
+ZN_GATED(tf32_96x8, tf32, 6, 8, 2, 2, false, 1)
+ZN_GATED(tf32_192x4, tf32, 12, 4, 1, 2, false, 1)
