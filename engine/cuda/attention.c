@@ -31,28 +31,43 @@ static const struct head *tensor_cores(const zn_cuda *d, const zn_args_attention
     return NULL;
 }
 
-void zn_cuda_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale)
+/* As many pictures as a grid is deep. */
+static void attend(zn_cuda *d, const zn_args_attention *g, int heads)
 {
     enum { BQ = 64, CUT = 128 }; /* of the plain kernel */
-    zn_cuda *d = dev;
-    zn_args_attention g = {
-        .y = y, .q = q, .k = k, .v = v, .n_q = q.h * q.w, .n_k = k.h * k.w, .dim = q.c / heads, .dim_v = v.c / heads, .scale = scale
-    };
-    const struct head *made = tensor_cores(d, &g);
+    const struct head *made = tensor_cores(d, g);
+    zn_args_attention plain = *g;
     char name[32];
 
-    g.cuts = (g.dim_v + CUT - 1) / CUT;
     if (made) {
         int queries = made->m * 16 * WARPS;
         size_t shared = (size_t)(queries + 2 * KEYS) * (size_t)(made->dim + 8) * 2;
 
         if (shared <= (size_t)d->smem_max) {
-            snprintf(name, sizeof name, "attention_%d_%s", made->dim, zn_cuda_type_name(q.type));
-            zn_cuda_launch(d, name, (unsigned)((g.n_q + queries - 1) / queries), (unsigned)heads,
-                           (unsigned)q.n, 32 * WARPS, (unsigned)shared, &g);
+            snprintf(name, sizeof name, "attention_%d_%s", made->dim, zn_cuda_type_name(g->q.type));
+            zn_cuda_launch(d, name, (unsigned)((g->n_q + queries - 1) / queries), (unsigned)heads, (unsigned)g->q.n,
+                           32 * WARPS, (unsigned)shared, g);
             return;
         }
     }
-    zn_cuda_launch(d, "attention_plain", (unsigned)((g.n_q + BQ - 1) / BQ), (unsigned)(heads * g.cuts),
-                   (unsigned)q.n, 256, 0, &g);
+    plain.cuts = (g->dim_v + CUT - 1) / CUT;
+    zn_cuda_launch(d, "attention_plain", (unsigned)((g->n_q + BQ - 1) / BQ), (unsigned)(heads * plain.cuts),
+                   (unsigned)g->q.n, 256, 0, &plain);
+}
+
+void zn_cuda_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale)
+{
+    enum { DEEPEST = 65535 };
+    zn_args_attention g = { .n_q = q.h * q.w, .n_k = k.h * k.w, .dim = q.c / heads, .dim_v = v.c / heads, .scale = scale };
+
+    for (int first = 0; first < q.n; first += DEEPEST) {
+        const int n = q.n - first < DEEPEST ? q.n - first : DEEPEST;
+
+        g.y = zn_cuda_from(y, (size_t)first * (size_t)g.n_q);
+        g.q = zn_cuda_from(q, (size_t)first * (size_t)g.n_q);
+        g.k = zn_cuda_from(k, (size_t)first * (size_t)g.n_k);
+        g.v = zn_cuda_from(v, (size_t)first * (size_t)g.n_k);
+        g.y.n = g.q.n = g.k.n = g.v.n = n;
+        attend(dev, &g, heads);
+    }
 }

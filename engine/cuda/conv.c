@@ -24,15 +24,17 @@ static size_t up(size_t x, size_t to)
 }
 
 /* Where fp8 is worth its roundings, by the layer alone: what a pixel becomes must not depend on the size of a tile.
- * Rows of 128 channels are read whatever of them is there, so little of the last may be missing.  And a number of x
- * costs 3 bytes of memory traffic to convert, 0.7 ps at 4.5 TB/s, and each of its products gives 1.1 fs back (570 and 830
- * TFLOP/s).  With 64 channels nothing is gained, and taef2 would lose 0.5 dB. */
+ * Rows of 128 channels are read whatever of them is there, so little of the last may be missing.  A number of x that is
+ * converted beforehand costs 3 bytes of memory traffic, 0.7 ps at 4.5 TB/s, and each of its products gives 1.1 fs back (570 and
+ * 830 TFLOP/s).  With 64 channels nothing is gained, and taef2 would lose 0.5 dB. */
 static bool fp8_pays(const zn_conv *w)
 {
-    const int cin = w->cin, products = w->cout * w->kh * w->kw * (w->up2 ? 4 : 1) / (w->stride * w->stride);
+    const int cin = w->cin, products = w->cout * w->kh * w->kw * (w->up2 ? 4 : 1);
+    const bool any_size = (w->kh == 3 && w->kw == 3 && w->pad_t == 1 && w->pad_l == 1) ||
+                          (w->kh == 1 && w->kw == 1 && !w->pad_t && !w->pad_l && !w->up2); /* of a picture: hopper.c */
 
-    return w->groups == 1 && cin % 16 == 0 && cin >= 128 && 6 * cin >= 5 * (int)up((size_t)cin, 128) && w->cout >= 64 &&
-           products >= 1024;
+    return any_size && w->stride == 1 && w->groups == 1 && cin % 16 == 0 && cin >= 128 &&
+           6 * cin >= 5 * (int)up((size_t)cin, 128) && w->cout >= 64 && products >= 1024;
 }
 
 static parts parts_of(const zn_conv *w)

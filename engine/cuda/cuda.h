@@ -54,6 +54,14 @@ static inline zn_cuda_tail zn_cuda_tail_of(zn_tail t)
     return c;
 }
 
+/* t from that pixel on, counted over all its pictures. */
+static inline zn_tensor zn_cuda_from(zn_tensor t, size_t pixel)
+{
+    if (t.data)
+        t.data = (float *)(void *)((char *)t.data + pixel * (size_t)t.ld * zn_type_size(t.type));
+    return t;
+}
+
 /* The operations, as in backend.h.  conv.c: */
 size_t zn_cuda_conv_size(void *dev, const zn_conv *w);
 void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias);

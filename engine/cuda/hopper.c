@@ -141,79 +141,102 @@ static const tile_kind kinds[] = {
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
+/* A convolution of numbers of `bytes`: h x w pixels of `pictures` pictures, in steps of `chunks` of 128 bytes. */
+typedef struct job {
+    const zn_cuda_conv *c;
+    zn_tensor x, y, residual;
+    bool flat; /* 1x1, all pixels in one row */
+    bool halo; /* conv3 */
+    int bytes, chunks, h, w, pictures;
+} job;
+
+static job job_of(const zn_cuda_conv *c, int bytes)
+{
+    job j = { c, c->x, c->y, c->tail.residual, .bytes = bytes, .chunks = ceil_div(c->cin * bytes, 128) };
+
+    j.flat = c->kh == 1 && c->kw == 1 && c->stride == 1 && !c->up2 && !c->pad_t && !c->pad_l && c->y.h == c->x.h &&
+             c->y.w == c->x.w;
+    j.halo = c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_t == 1 && c->pad_l == 1;
+    if (j.flat) {
+        j.x.w = j.x.n * j.x.h * j.x.w, j.x.n = j.x.h = 1;
+        j.y.w = j.residual.w = j.x.w, j.y.n = j.y.h = j.residual.n = j.residual.h = 1;
+    }
+    j.h = c->up2 ? j.x.h : j.y.h;
+    j.w = c->up2 ? j.x.w : j.y.w;
+    j.pictures = c->up2 ? 4 * j.x.n : j.x.n;
+    return j;
+}
+
 /* What to run, and roughly how many cycles that takes. */
 typedef struct plan {
     const tile_kind *kind;
-    bool halo; /* conv3 */
+    bool halo;   /* conv3 */
+    bool narrow; /* x is of half floats, the products of 8 bits */
     int tw, th, tiles_x, tiles_y, tiles_o;
     int64_t cost;
 } plan;
 
-/* Tiles of kind k that cover h x w pixels; flat: in one row. */
-static plan plan_tiles(const zn_cuda *d, const zn_cuda_conv *c, const tile_kind *k, bool halo, bool flat, int h, int w, int n,
-                       int chunks)
+static plan plan_tiles(const zn_cuda *d, const job *j, const tile_kind *k, bool halo)
 {
-    plan p = { .kind = k, .halo = halo, .tiles_o = ceil_div(c->cout, k->outputs) };
+    plan p = { .kind = k, .halo = halo, .tiles_o = ceil_div(j->c->cout, k->outputs) };
     int least = INT32_MAX, bytes = (k->outputs + k->pixels) * 128 / k->blocks; /* that a block reads for a step */
 
     for (int tw = 8; tw <= k->pixels; tw *= 2) {
-        const int th = k->pixels / tw, tiles = ceil_div(w, tw) * ceil_div(h, th);
+        const int th = k->pixels / tw, tiles = ceil_div(j->w, tw) * ceil_div(j->h, th);
 
-        if (halo ? tw != k->pixels / k->n * 8 : flat ? tw != k->pixels : tw * c->stride > 256 || th * c->stride > 256)
+        if (halo ? tw != k->pixels / k->n * 8
+                 : j->flat ? tw != k->pixels : tw * j->c->stride > 256 || th * j->c->stride > 256)
             continue;
         if (tiles < least || (tiles == least && tw <= 16)) /* squares read the fewest neighbours */
             least = tiles, p.tw = tw, p.th = th;
     }
-    p.tiles_x = ceil_div(w, p.tw);
-    p.tiles_y = ceil_div(h, p.th);
+    p.tiles_x = ceil_div(j->w, p.tw);
+    p.tiles_y = ceil_div(j->h, p.th);
     if (halo)
         bytes = k->outputs * 128 + ZN_HOPPER_HALO(p.tw, p.th) / 9;
     /* A wave takes as long as its products or its bytes, some 36 a cycle, and then its way out. */
-    const int64_t waves = ceil_div(p.tiles_x * p.tiles_y * p.tiles_o * n, d->sms / k->blocks);
+    const int64_t waves = ceil_div(p.tiles_x * p.tiles_y * p.tiles_o * j->pictures, d->sms / k->blocks);
     const int step = k->cycles > bytes / 36 ? k->cycles : bytes / 36;
 
-    p.cost = waves * ((int64_t)step * c->kh * c->kw * chunks + k->n * 10);
+    p.cost = waves * ((int64_t)step * j->c->kh * j->c->kw * j->chunks + k->n * 10);
     return p;
 }
 
-/* bytes: of a number of x and of the weights. */
-static bool conv(zn_cuda *d, const zn_cuda_conv *c, int bytes)
+static plan best_plan(const zn_cuda *d, const job *j)
 {
-    const int chunks = ceil_div(c->cin * bytes, 128);
-    const bool flat = c->kh == 1 && c->kw == 1 && c->stride == 1 && !c->up2 && !c->pad_t && !c->pad_l &&
-                      c->y.h == c->x.h && c->y.w == c->x.w;
-    const bool halo = c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_t == 1 && c->pad_l == 1;
-    zn_tensor x = c->x, y = c->y, r = c->tail.residual;
-    plan p = { .cost = INT64_MAX };
-    zn_hopper_conv a;
-    char name[64];
+    plan p = plan_tiles(d, j, &kinds[0], false);
 
-    if (flat) { /* one long row of pixels */
-        x.w = x.n * x.h * x.w, x.n = x.h = 1;
-        y.w = r.w = x.w, y.n = y.h = r.n = r.h = 1;
-    }
-    const int h = c->up2 ? x.h : y.h, w = c->up2 ? x.w : y.w, pictures = c->up2 ? 4 * x.n : x.n;
+    for (int i = 1; i < 2 * N_KINDS; i++) {
+        const tile_kind *k = &kinds[i % N_KINDS];
+        const bool halo = i >= N_KINDS;
 
-    for (int i = 0; i < 2 * N_KINDS; i++) {
-        const plan q = plan_tiles(d, c, &kinds[i % N_KINDS], i >= N_KINDS, flat, h, w, pictures, chunks);
-
-        if (i >= N_KINDS && (!halo || q.kind->blocks > 1))
+        if (halo && (!j->halo || k->blocks > 1))
             continue;
+        const plan q = plan_tiles(d, j, k, halo);
+
         if (q.cost < p.cost)
             p = q;
     }
-    if (p.cost == INT64_MAX)
-        return false;
+    return p;
+}
+
+static bool run(zn_cuda *d, const job *j, plan p)
+{
+    const zn_cuda_conv *c = j->c;
     const tile_kind *k = p.kind;
-    const int bare = zn_hopper_shared(0, k->n), weights = k->outputs / k->blocks * 128;
-    const int stage = p.halo ? ZN_HOPPER_HALO(p.tw, p.th) : weights + k->pixels * 128;
+    const int bare = zn_hopper_shared(p.narrow ? 2 * ZN_HOPPER_PART(p.th) : 0, k->n), weights = k->outputs / k->blocks * 128;
+    const int stage = p.narrow ? 2 * ZN_HOPPER_PART(p.th)
+                      : p.halo ? ZN_HOPPER_HALO(p.tw, p.th)
+                               : weights + k->pixels * 128;
     const int box_h = p.th == 1 ? 1 : p.th / k->blocks, box_w = p.th == 1 ? p.tw / k->blocks : p.tw; /* a block's part of it */
+    zn_hopper_conv a;
+    char name[64];
 
     memset(&a, 0, sizeof a);
     a.tail = tail_of(c);
     a.kw = c->kw;
     a.taps = c->kh * c->kw;
-    a.chunks = chunks;
+    a.chunks = j->chunks;
     a.cin_pad = c->cin_pad;
     a.stride = c->stride;
     a.pad_t = c->pad_t;
@@ -225,21 +248,23 @@ static bool conv(zn_cuda *d, const zn_cuda_conv *c, int bytes)
     a.th = p.th;
     a.tiles_x = p.tiles_x;
     a.tiles_y = p.tiles_y;
-    a.tiles_n = pictures;
+    a.tiles_n = j->pictures;
     a.tiles_o = p.tiles_o;
     a.tiles = a.tiles_x * a.tiles_y * a.tiles_n * a.tiles_o;
     a.stages = p.halo ? 2 : stages_for(d, bare, stage, ZN_HOPPER_MAX_STAGES);
     a.weight_stages = p.halo ? stages_for(d, bare + a.stages * stage, weights, ZN_HOPPER_MAX_STAGES) : 0;
-    const int shared = zn_hopper_shared(a.stages * stage + a.weight_stages * weights, k->n);
+    const int shared = bare + a.stages * stage + a.weight_stages * weights;
     const int chunk = at_most(k->n, 64), out_w = p.halo ? 8 : at_most(a.tw, chunk), out_h = chunk / out_w;
+    const int rows = p.narrow ? (a.th + 2) / 2 : a.th + 2;
 
-    if (shared > d->smem_max || !map_weights(d, &a.w, c, bytes, k->outputs / k->blocks) || !map_out(d, a.y, y, c->up2, out_w, out_h) ||
-        !(p.halo ? map_pixels(d, &a.x, x, bytes, 0, 1, ZN_HOPPER_PITCH(a.tw), a.th + 2, 1)
-                 : map_pixels(d, &a.x, x, bytes, 0, 1, box_w, box_h, c->stride)) ||
-        (a.tail.residual && !map_pixels(d, &a.residual, r, 2, 0, 1, out_w, out_h, 1)))
+    if (shared > d->smem_max || !map_weights(d, &a.w, c, j->bytes, k->outputs / k->blocks) ||
+        !map_out(d, a.y, j->y, c->up2, out_w, out_h) ||
+        !(p.halo ? map_pixels(d, &a.x, j->x, p.narrow ? 2 : j->bytes, 0, 1, ZN_HOPPER_PITCH(a.tw), rows, 1)
+                 : map_pixels(d, &a.x, j->x, j->bytes, 0, 1, box_w, box_h, c->stride)) ||
+        (a.tail.residual && !map_pixels(d, &a.residual, j->residual, 2, 0, 1, out_w, out_h, 1)))
         return false;
-    snprintf(name, sizeof name, "zn_hopper_%s_%s_%s", p.halo ? "conv3" : "conv",
-             bytes == 1 ? "e4m3" : zn_cuda_type_name(y.type), k->name);
+    snprintf(name, sizeof name, "zn_hopper_%s_%s_%s%s", p.halo ? "conv3" : "conv",
+             j->bytes == 1 ? "e4m3" : zn_cuda_type_name(j->y.type), k->name, p.narrow ? "_narrow" : "");
     const int grid = at_most(a.tiles, d->sms / k->blocks) * k->blocks;
 
     zn_cuda_launch(d, name, (unsigned)grid, 1, 1, (unsigned)ZN_HOPPER_THREADS(k->n), (unsigned)shared, &a);
@@ -252,7 +277,7 @@ bool zn_cuda_hopper_takes(const zn_cuda *d, const zn_cuda_conv *c)
 
     return d->cc == 90 && c->groups == 1 && fits(c->x) && fits(c->y) && c->y.type == c->x.type &&
            (!r->data || (fits(*r) && r->type == c->y.type && !c->up2)) && c->cin == c->cin_pad && c->cin >= 16 &&
-           c->cout >= 16;
+           c->cout >= 16 && c->stride <= 8;
 }
 
 bool zn_cuda_hopper_conv(zn_cuda *d, const zn_cuda_conv *c)
@@ -262,22 +287,63 @@ bool zn_cuda_hopper_conv(zn_cuda *d, const zn_cuda_conv *c)
     if (c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_t == 1 && c->pad_l == 1 && c->cin == 64 && c->cout == 64 &&
         c->y.h == (c->up2 ? 2 : 1) * c->x.h && c->y.w == (c->up2 ? 2 : 1) * c->x.w)
         return conv64(d, c);
-    return conv(d, c, 2);
+    const job j = job_of(c, 2);
+
+    return run(d, &j, best_plan(d, &j));
+}
+
+/* c's x to 8 bits in scratch memory, which must hold it, and the products of that. */
+static bool narrowed_before(zn_cuda *d, zn_cuda_conv c)
+{
+    const size_t per_pixel = (size_t)c.cin / 8, n = zn_pixels(c.x) * per_pixel;
+    const zn_hopper_narrow a = { c.x.data, d->scratch, (uint32_t)c.x.ld, (uint32_t)per_pixel, (uint32_t)n };
+
+    zn_cuda_launch(d, "zn_hopper_narrow_f16", zn_cuda_blocks(n, 256 * ZN_HOPPER_NARROWED), 1, 1, 256, 0, &a);
+    c.x.data = (float *)(void *)d->scratch;
+    c.x.ld = c.cin;
+
+    const job j = job_of(&c, 1);
+
+    return run(d, &j, best_plan(d, &j));
+}
+
+/* Pixels first .. first+n-1 of t as a row. */
+static zn_tensor row_of(zn_tensor t, size_t first, size_t n)
+{
+    t = zn_cuda_from(t, first);
+    t.n = t.h = 1;
+    t.w = (int32_t)n;
+    return t;
 }
 
 bool zn_cuda_hopper_conv8(zn_cuda *d, const zn_cuda_conv *c)
 {
-    const size_t per_pixel = (size_t)c->cin / 8, n = zn_pixels(c->x) * per_pixel;
+    const size_t pixels = zn_pixels(c->x), numbers = pixels * (size_t)c->cin, room = ZN_CUDA_SCRATCH / (size_t)c->cin;
     zn_cuda_conv narrow = *c;
 
-    if (d->precision != ZN_FP8_MATH || !c->weight8 || c->x.type != ZN_F16 || !zn_cuda_hopper_takes(d, c) ||
-        n * 8 > ZN_CUDA_SCRATCH)
+    if (d->precision != ZN_FP8_MATH || !c->weight8 || c->x.type != ZN_F16 || !zn_cuda_hopper_takes(d, c))
         return false;
-    zn_hopper_narrow a = { c->x.data, d->scratch, (uint32_t)c->x.ld, (uint32_t)per_pixel, (uint32_t)n };
-
-    zn_cuda_launch(d, "zn_hopper_narrow_f16", zn_cuda_blocks(n, 256 * ZN_HOPPER_NARROWED), 1, 1, 256, 0, &a);
-    narrow.x.data = (float *)(void *)d->scratch;
-    narrow.x.ld = c->cin;
     narrow.weight = c->weight8;
-    return conv(d, &narrow, 1);
+
+    const job j = job_of(&narrow, 1);
+
+    if (j.halo) {
+        const plan before = best_plan(d, &j);
+        plan on_the_way = plan_tiles(d, &j, &kinds[0], true);
+
+        on_the_way.narrow = true;
+        /* Beforehand costs a launch, and 3 bytes a number of which some 2650 pass in a cycle. */
+        if (pixels > room || on_the_way.cost <= before.cost + 3000 + (int64_t)(numbers * 3 / 2650))
+            return run(d, &j, on_the_way);
+        return narrowed_before(d, narrow);
+    }
+    for (size_t first = 0, n; j.flat && first < pixels; first += n) {
+        n = pixels - first < room ? pixels - first : room;
+        narrow.x = row_of(c->x, first, n);
+        narrow.y = row_of(c->y, first, n);
+        narrow.tail.residual = row_of(c->tail.residual, first, n);
+        if (!narrowed_before(d, narrow))
+            return false;
+    }
+    return j.flat;
 }

@@ -40,7 +40,8 @@ typedef struct zn_hopper_conv64 {
 } zn_hopper_conv64;
 
 /* Any convolution without groups.  zn_hopper_conv: a ring of [outputs][64] weights and [pixels][64] inputs, tap by
- * tap.  zn_hopper_conv3 (3x3, stride 1, padding 1): a ring of inputs with their neighbours, and one of weights. */
+ * tap.  zn_hopper_conv3 (3x3, stride 1, padding 1): a ring of inputs with their neighbours, and one of weights;
+ * _narrow: x is of half floats, in boxes of 64 channels of half the rows. */
 typedef struct zn_hopper_conv {
     zn_hopper_map x, w, y[4], residual;
     zn_hopper_tail tail;
@@ -65,6 +66,8 @@ typedef struct zn_hopper_narrow {
 #define ZN_HOPPER_PITCH(w) ((w) + 2)
 #define ZN_HOPPER_COPY(w, rows) (((rows) + 2) * ZN_HOPPER_PITCH(w) * 128)
 #define ZN_HOPPER_HALO(w, rows) ((ZN_HOPPER_COPY(w, rows) + 1023) / 1024 * 1024)
+/* Half the rows of such a tile, 8 wide, of half floats that are to be rounded to 8 bits. */
+#define ZN_HOPPER_PART(rows) ((((rows) + 2) / 2 * ZN_HOPPER_PITCH(8) * 128 + 1023) / 1024 * 1024)
 
 enum {
     ZN_HOPPER_WARPGROUPS = 2,
@@ -88,9 +91,9 @@ struct zn_cuda;
 bool zn_cuda_hopper_takes(const struct zn_cuda *d, const zn_cuda_conv *c);
 /* True if it took the job. */
 bool zn_cuda_hopper_conv(struct zn_cuda *d, const zn_cuda_conv *c);
-/* The same with products of 8 bits (e4m3): fp8 is asked for, the layer has such weights, and x, rounded to 8 bits, fits
- * into scratch memory.  x has no scale: a maximum would make a pixel depend on its picture or tile, so numbers are what
- * they are, within +-448, with 3 bits of mantissa from 2^-6 on and multiples of 2^-9 below. */
+/* The same with products of 8 bits (e4m3): fp8 is asked for, and the layer has such weights.  x has no scale: a maximum would
+ * make a pixel depend on its picture or tile, so numbers are what they are, within +-448, with 3 bits of mantissa from 2^-6 on
+ * and multiples of 2^-9 below.  They are rounded on their way to the products, or, where that is faster, before. */
 bool zn_cuda_hopper_conv8(struct zn_cuda *d, const zn_cuda_conv *c);
 #endif
 

@@ -204,11 +204,19 @@ void zn_check_conv(zn_test *t)
         { 1, 9, 8, 16, 16, 7, 7, 2, 3, 3, 16, 0, 0, false, true },
         { 1, 6, 5, 8, 8, 3, 3, 1, 1, 1, 8, 0, 0, true, true },
     };
+    static const conv_row large[] = { /* fp8: more tiles than multiprocessors, two chunks of channels, up2 */
+        { 1, 190, 240, 128, 72, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 131, 133, 256, 72, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 66, 70, 128, 72, 3, 3, 1, 1, 1, 1, 0, 0, true, true },
+    };
+    static const int turns[] = { 15, 7, 4 }; /* that leave it to the matrix units: one with a residual */
     int n = (int)(sizeof rows / sizeof rows[0]);
 
     for (int i = 0; i < n; i++)
         for (int pass = 0; pass < 3; pass++) /* three tails and layouts each */
             check_one_conv(t, &rows[i], i + 5 * pass);
+    for (int i = 0; i < 3 && t->precision == ZN_FP8_MATH; i++)
+        check_one_conv(t, &large[i], turns[i]);
     for (int c = 1; c <= 37; c += 3) { /* every remainder of a vector, in and out */
         conv_row in = { 1, 3, 5, c, 8, 3, 3, 1, 1, 1, 1, 0, 0, false, true };
         conv_row out = { 1, 4, 7, 9, c, 1, 1, 1, 0, 0, 1, 0, 0, false, true };

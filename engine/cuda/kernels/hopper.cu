@@ -4,6 +4,7 @@
  *   copying warp:  picture, weights ──tensor maps──> ring in shared memory ──full──┐
  *                                        └──────────────empty──────────────────────┤
  *   two warpgroups: products, accumulators in registers <──────────────────────────┘
+ *   (x of 8 bits: three warps beside the copying one may make it on the way, from half floats in a ring of their own)
  *                   └── tail ── 64 pixels x 64 channels in shared memory ──tensor map──> y
  *
  * Everything in shared memory is rows of 128 bytes (64 channels of a pixel, or of an output's weights), with the
@@ -180,12 +181,12 @@ PRODUCTS(e4m3, e4m3, k32)
 
 /* The way out: bias, activations, residual, store. */
 
-__device__ __forceinline__ uint32_t pack(f16, float lo, float hi)
+__device__ __forceinline__ uint32_t pack(f16, float lo, float hi) /* at most 65504 */
 {
-    const float2 v = make_float2(fminf(fmaxf(lo, -65504.f), 65504.f), fminf(fmaxf(hi, -65504.f), 65504.f));
-    const __half2 p = __float22half2_rn(v);
+    uint32_t p;
 
-    return *(const uint32_t *)&p;
+    asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(p) : "f"(hi), "f"(lo));
+    return p;
 }
 
 __device__ __forceinline__ uint32_t pack(bf16, float lo, float hi)
@@ -205,12 +206,14 @@ template <int N> __device__ __forceinline__ void activate_16(float (&v)[N], int 
 {
     if (act == ZN_NONE)
         return;
-    if (act == ZN_RELU || act == ZN_LRELU) {
-        const float below = act == ZN_RELU ? 0.f : 0.2f;
-
+    if (act == ZN_RELU) {
 #pragma unroll
         for (int i = from; i < from + 16; i++)
-            v[i] = fmaxf(v[i], 0.f) + below * fminf(v[i], 0.f);
+            v[i] = fmaxf(v[i], 0.f);
+    } else if (act == ZN_LRELU) {
+#pragma unroll
+        for (int i = from; i < from + 16; i++)
+            v[i] = fmaxf(v[i], 0.2f * v[i]);
     } else if (act == ZN_GELU) {
 #pragma unroll
         for (int i = from; i < from + 16; i++) {
@@ -371,14 +374,16 @@ __device__ __forceinline__ void ring_next(ring &r, int by = 1)
         r.stage -= r.stages, r.phase ^= 1;
 }
 
-/* The parts of a block's shared memory: what stays, up to two rings, the ways out, barriers. */
+/* The parts of a block's shared memory: what stays, up to two rings, the ways out, barriers.  A buffer of the first ring is
+ * full after `fillers` arrivals; what stays may be a ring of two for them. */
 struct layout {
     uint32_t fixed, once;
     ring ring[2];
     outlet out;
 };
 
-__device__ __forceinline__ layout lay_out(int fixed, int stages0, int size0, int stages1, int size1, int releases, int n)
+__device__ __forceinline__ layout lay_out(int fixed, int fillers, int stages0, int size0, int stages1, int size1, int releases,
+                                          int n)
 {
     extern __shared__ char memory[];
     const int out = (n < 64 ? n : 64) * 128, wg = __shfl_sync(~0u, threadIdx.x / 128, 0);
@@ -389,7 +394,7 @@ __device__ __forceinline__ layout lay_out(int fixed, int stages0, int size0, int
 
     if (threadIdx.x == 0) {
         for (int i = 0; i < ZN_HOPPER_MAX_STAGES; i++) {
-            barrier_init(bars + 8 * i, 1);
+            barrier_init(bars + 8 * i, fillers);
             barrier_init(bars + 8 * (ZN_HOPPER_MAX_STAGES + i), releases);
             barrier_init(bars1 + 8 * i, 1);
             barrier_init(bars1 + 8 * (ZN_HOPPER_MAX_STAGES + i), releases);
@@ -397,7 +402,7 @@ __device__ __forceinline__ layout lay_out(int fixed, int stages0, int size0, int
         for (int i = 0; i < ZN_HOPPER_WARPGROUPS * 2; i++)
             barrier_init(residual + 8 * i, 1);
         for (int i = 0; i < 9; i++)
-            barrier_init(once + 8 * i, 1);
+            barrier_init(once + 8 * i, i / 2 == 1 ? fillers : 1);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         fence_async();
     }
@@ -407,21 +412,18 @@ __device__ __forceinline__ layout lay_out(int fixed, int stages0, int size0, int
              { outs + wg * 2 * out, residual + wg * 16, 0, wg, out } };
 }
 
-/* The kernel after this one may begin what does not need its results; this one, until here, did so. */
-__device__ __forceinline__ void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-__device__ __forceinline__ void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-
-/* 256 pixels a warpgroup are 128 sums a thread: the copying threads leave registers to the others. */
-template <int N> __device__ __forceinline__ void give_registers()
+/* 256 pixels a warpgroup are 128 sums a thread: the copying threads leave registers to the others, and keep more if they
+ * `work`. */
+template <int N, bool work = false> __device__ __forceinline__ void give_registers()
 {
     if (N == 256)
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(work ? 56 : 40));
 }
 
-template <int N> __device__ __forceinline__ void take_registers()
+template <int N, bool work = false> __device__ __forceinline__ void take_registers()
 {
     if (N == 256)
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(work ? 224 : 232));
 }
 
 /* Pixel (u, v) of an input tile with its neighbours, as what is to be added to the tile's descriptor. */
@@ -467,11 +469,10 @@ template <class T, int rows, bool up> __device__ __forceinline__ void conv64(con
 {
     const int N = rows * 8, taps = up ? 4 : 9, parities = up ? 4 : 1;
     const int pitch = ZN_HOPPER_PITCH(8), copy = ZN_HOPPER_COPY(8, rows);
-    layout s = lay_out(parities * taps * 8192, a.stages, ZN_HOPPER_HALO(8, rows), 0, 0, 4, N);
+    layout s = lay_out(parities * taps * 8192, 1, a.stages, ZN_HOPPER_HALO(8, rows), 0, 0, 4, N);
     ring &x = s.ring[0];
     const int wg = s.out.wg;
 
-    let_next_begin();
     if (up)
         sum_weights<T>(s.fixed, a.weight);
     __syncthreads();
@@ -484,7 +485,6 @@ template <class T, int rows, bool up> __device__ __forceinline__ void conv64(con
                 barrier_expect(s.once + 8 * t, 8192);
                 load_2d(s.fixed + t * 8192, &a.w, s.once + 8 * t, t * 64, 0);
             }
-        wait_for_previous();
         x.phase = 1;
         for (int tile = blockIdx.x; tile < a.tiles; tile += gridDim.x, ring_next(x)) {
             const int row = tile / a.tiles_x, x0 = tile % a.tiles_x * 8 - 1;
@@ -503,7 +503,6 @@ template <class T, int rows, bool up> __device__ __forceinline__ void conv64(con
     float d[N / 2];
     bool first = !up;
 
-    wait_for_previous();
     x.stage = wg;
     for (int tile = blockIdx.x + wg * gridDim.x; tile < a.tiles; tile += ZN_HOPPER_WARPGROUPS * gridDim.x) {
         const int row = tile / a.tiles_x;
@@ -602,16 +601,14 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
 {
     const int outputs = split ? 64 : 128, pixels = split ? 2 * N : N, size = (outputs + pixels) * 128;
     const int channels = 128 / sizeof(In), blocks = pair ? 2 : 1, rank = pair ? pair_rank() : 0;
-    layout s = lay_out(0, a.stages, size, 0, 0, 8 * blocks, N);
+    layout s = lay_out(0, 1, a.stages, size, 0, 0, 8 * blocks, N);
     ring &r = s.ring[0];
     const int wg = s.out.wg, half = rank * (pixels / 2);
 
-    let_next_begin();
     if (pair)
         pair_sync();
     else
         __syncthreads();
-    wait_for_previous();
     if (wg == ZN_HOPPER_WARPGROUPS) {
         give_registers<N>();
         r.phase = 1;
@@ -687,20 +684,154 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
         pair_sync();
 }
 
-/* 3x3, stride 1, padding 1: a tile of 8 (split: 16) x N / 8 pixels is read once for all nine taps. */
-template <class In, class T, int N, bool split, bool pair> __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
+/* x of 8 bits made on the way.  128 channels of an input tile with its neighbours come as half floats in four parts: their
+ * first and last 64 channels of the upper rows, then of the lower.  Warps 1 to 3 beside the copying one round them to where the
+ * products read them; at the very first, when there is nothing to multiply, all warps do. */
+
+/* Four numbers, to the nearest, at most 448. */
+__device__ __forceinline__ uint32_t narrow_4(uint32_t lo, uint32_t hi)
+{
+    uint32_t r;
+
+    asm("{\n"
+        ".reg .b16 a, b;\n"
+        "cvt.rn.satfinite.e4m3x2.f16x2 a, %1;\n"
+        "cvt.rn.satfinite.e4m3x2.f16x2 b, %2;\n"
+        "mov.b32 %0, {a, b};\n"
+        "}"
+        : "=r"(r)
+        : "r"(lo), "r"(hi));
+    return r;
+}
+
+enum { FILLERS = 3, FILLING = FILLERS * 32, ALL_FILLING = FILLING + ZN_HOPPER_WARPGROUPS * 128 };
+
+__device__ __forceinline__ void all_filling_sync() { asm volatile("bar.sync 3, %0;" ::"n"((int)ALL_FILLING) : "memory"); }
+
+__device__ __forceinline__ void load_part(const zn_hopper_conv &a, uint32_t to, uint32_t full, int part, int rows)
+{
+    const int c = part / 4 % a.chunks;
+    const tile_at t = find_tile(a, blockIdx.x + part / 4 / a.chunks * gridDim.x, 128);
+
+    barrier_expect(full, rows * ZN_HOPPER_PITCH(8) * 128);
+    load_4d(to, &a.x, full, c * 128 + part % 2 * 64, t.x - 1, t.y - 1 + part / 2 % 2 * rows, t.n);
+}
+
+/* Thread t of `team` rounds its share of a part's pixels, 16 channels at a time: piece j (of 16 bytes) of a pixel is made of
+ * pieces 2j and 2j + 1. */
+template <int pixels, int team> __device__ __forceinline__ void narrow_part(uint32_t to, uint32_t from, int part, int t)
+{
+    enum { TURNS = (pixels * 4 + team - 1) / team, AT_ONCE = TURNS < 4 ? TURNS : 4 };
+    const int first = part / 2 % 2 * pixels;
+
+#pragma unroll 1
+    for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
+        uint32_t x[AT_ONCE][8];
+
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int k = min(t + (turn + i) * team, pixels * 4 - 1), p = k >> 2, j = k & 3;
+
+#pragma unroll
+            for (int e = 0; e < 2; e++)
+                asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                             : "=r"(x[i][4 * e]), "=r"(x[i][4 * e + 1]), "=r"(x[i][4 * e + 2]), "=r"(x[i][4 * e + 3])
+                             : "r"(from + p * 128 + ((2 * j + e ^ p & 7) << 4))
+                             : "memory");
+        }
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int k = t + (turn + i) * team, p = first + (k >> 2), j = part % 2 * 4 + (k & 3);
+
+            if (k < pixels * 4)
+                asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + p * 128 + ((j ^ p & 7) << 4)),
+                             "r"(narrow_4(x[i][0], x[i][1])), "r"(narrow_4(x[i][2], x[i][3])),
+                             "r"(narrow_4(x[i][4], x[i][5])), "r"(narrow_4(x[i][6], x[i][7]))
+                             : "memory");
+        }
+    }
+}
+
+/* Where the first four parts come to, all at once: the ring of parts, and the second buffer of x. */
+__device__ __forceinline__ uint32_t first_data(const ring &x, const ring &parts, int part)
+{
+    return (part < 2 ? parts.data : x.data + x.size) + part % 2 * parts.size;
+}
+
+__device__ __forceinline__ uint32_t first_full(const ring &parts, int part) { return parts.full + part / 2 * 32 + part % 2 * 8; }
+
+/* Two of them, by all threads; t of those. */
+template <int pixels> __device__ __forceinline__ void narrow_two(const ring &x, const ring &parts, int first, int t)
+{
+    for (int part = first; part < first + 2; part++) {
+        barrier_wait(first_full(parts, part), 0);
+        narrow_part<pixels, ALL_FILLING>(x.data, first_data(x, parts, part), part, t);
+    }
+    fence_async();
+    all_filling_sync();
+}
+
+/* What thread t of the filling warps does for all this block's tiles. */
+template <int pixels> __device__ __forceinline__ void narrow_all(const zn_hopper_conv &a, ring x, ring from, int t)
+{
+    const int rows = pixels / ZN_HOPPER_PITCH(8), tiles = (a.tiles - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
+    const int parts = tiles * a.chunks * 4, lane = t % 32;
+
+    if (t == 0)
+        for (int part = 0; part < 4; part++)
+            load_part(a, first_data(x, from, part), first_full(from, part), part, rows);
+    __syncwarp();
+    narrow_two<pixels>(x, from, 0, t);
+    if (t == 0 && parts > 4)
+        for (int part = 4; part < 6; part++)
+            load_part(a, first_data(x, from, part - 4), first_full(from, part - 4), part, rows);
+    __syncwarp();
+    narrow_two<pixels>(x, from, 2, t);
+    if (lane == 0)
+        barrier_arrive(ring_full(x));
+    x.phase = from.phase = 1;
+    ring_next(x);
+    for (int part = 4; part < parts; part++, ring_next(from)) {
+        if (part % 4 == 0)
+            barrier_wait(ring_empty(x), x.phase);
+        barrier_wait(ring_full(from), from.phase);
+        narrow_part<pixels, FILLING>(ring_data(x), ring_data(from), part, t);
+        if (part % 4 == 3)
+            fence_async();
+        __syncwarp();
+        if (lane == 0)
+            barrier_arrive(ring_empty(from));
+        if (part % 4 == 3) {
+            if (lane == 0)
+                barrier_arrive(ring_full(x));
+            ring_next(x);
+        }
+        if (t == 0 && part + 2 < parts) {
+            barrier_wait(ring_empty(from), from.phase ^ 1);
+            load_part(a, ring_data(from), ring_full(from), part + 2, rows);
+        }
+        __syncwarp();
+    }
+}
+
+/* 3x3, stride 1, padding 1: a tile of 8 (split: 16) x N / 8 pixels is read once for all nine taps.  `narrow`: x is of
+ * half floats, In of 8 bits. */
+template <class In, class T, int N, bool split, bool narrow> __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
 {
     const int outputs = split ? 64 : 128, width = split ? 16 : 8, rows = N / 8, channels = 128 / sizeof(In);
     const int pitch = ZN_HOPPER_PITCH(width), copy = ZN_HOPPER_COPY(width, rows);
-    layout s = lay_out(0, a.stages, ZN_HOPPER_HALO(width, rows), a.weight_stages, outputs * 128, 8, N);
+    const int part = (rows + 2) / 2 * pitch; /* pixels of a part */
+    layout s = lay_out(narrow ? 2 * ZN_HOPPER_PART(rows) : 0, narrow ? FILLERS : 1, a.stages,
+                       narrow ? 2 * ZN_HOPPER_PART(rows) : ZN_HOPPER_HALO(width, rows), a.weight_stages, outputs * 128, 8, N);
     ring &x = s.ring[0], &w = s.ring[1];
+    const ring parts = { s.fixed, s.once, s.once + 16, 2, ZN_HOPPER_PART(rows), 0, 0 };
     const int wg = s.out.wg;
 
-    let_next_begin();
     __syncthreads();
-    wait_for_previous();
     if (wg == ZN_HOPPER_WARPGROUPS) {
-        give_registers<N>();
+        give_registers<N, narrow>();
+        if (narrow && threadIdx.x % 128 >= 32)
+            narrow_all<part>(a, x, parts, threadIdx.x % 128 - 32);
         if (threadIdx.x % 128 != 0)
             return;
         x.phase = w.phase = 1;
@@ -708,9 +839,11 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
             const tile_at t = find_tile(a, tile, outputs);
 
             for (int c = 0; c < a.chunks; c++, ring_next(x)) {
-                barrier_wait(ring_empty(x), x.phase);
-                barrier_expect(ring_full(x), copy);
-                load_4d(ring_data(x), &a.x, ring_full(x), c * channels, t.x - 1, t.y - 1, t.n);
+                if (!narrow) {
+                    barrier_wait(ring_empty(x), x.phase);
+                    barrier_expect(ring_full(x), copy);
+                    load_4d(ring_data(x), &a.x, ring_full(x), c * channels, t.x - 1, t.y - 1, t.n);
+                }
                 for (int tap = 0; tap < 9; tap++, ring_next(w)) {
                     barrier_wait(ring_empty(w), w.phase);
                     barrier_expect(ring_full(w), outputs * 128);
@@ -721,7 +854,10 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
         return;
     }
 
-    take_registers<N>();
+    take_registers<N, narrow>();
+    if (narrow)
+        for (int i = 0; i < 4; i += 2)
+            narrow_two<part>(x, parts, i, FILLING + threadIdx.x);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const float scale = sizeof(In) == 1 ? *a.tail.scale : 1.f;
     float d[N / 2];
@@ -777,11 +913,11 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
         stores_done();
 }
 
-#define CONV(kind, name, cluster, in, type, n, split, pair)                                \
+#define CONV(kind, name, cluster, in, type, n, split, more)                               \
     extern "C" __global__ void cluster __launch_bounds__(ZN_HOPPER_THREADS(n), 1)          \
         zn_hopper_##kind##_##name(const __grid_constant__ zn_hopper_conv a)                \
     {                                                                                      \
-        kind<in, type, n, split, pair>(a);                                                 \
+        kind<in, type, n, split, more>(a);                                                 \
     }
 #define CONVS(kind, n, suffix, split)                                  \
     CONV(kind, f16_##n##suffix, , f16, f16, n, split, false)           \
@@ -800,24 +936,9 @@ CONVS(conv3, 32, _split, true)
 CONV(conv, f16_256_pair, __cluster_dims__(2), f16, f16, 256, false, true)
 CONV(conv, bf16_256_pair, __cluster_dims__(2), bf16, bf16, 256, false, true)
 CONV(conv, e4m3_256_pair, __cluster_dims__(2), e4m3, f16, 256, false, true)
+CONV(conv3, e4m3_256_narrow, , e4m3, f16, 256, false, true)
 
-/* x for the convolutions of 8 bits. */
-
-/* Four numbers, to the nearest, at most 448. */
-__device__ __forceinline__ uint32_t narrow_4(uint32_t lo, uint32_t hi)
-{
-    uint32_t r;
-
-    asm("{\n"
-        ".reg .b16 a, b;\n"
-        "cvt.rn.satfinite.e4m3x2.f16x2 a, %1;\n"
-        "cvt.rn.satfinite.e4m3x2.f16x2 b, %2;\n"
-        "mov.b32 %0, {a, b};\n"
-        "}"
-        : "=r"(r)
-        : "r"(lo), "r"(hi));
-    return r;
-}
+/* x for the other convolutions of 8 bits, beforehand. */
 
 /* Neighbouring threads have neighbouring pieces, and all loads of a thread are under way at once. */
 extern "C" __global__ void __launch_bounds__(256) zn_hopper_narrow_f16(const __grid_constant__ zn_hopper_narrow a)
@@ -826,7 +947,6 @@ extern "C" __global__ void __launch_bounds__(256) zn_hopper_narrow_f16(const __g
     const bool dense = a.ld == a.per_pixel * 8;
     uint4 x[ZN_HOPPER_NARROWED];
 
-    wait_for_previous();
 #pragma unroll
     for (int k = 0; k < ZN_HOPPER_NARROWED; k++) {
         const uint32_t i = first + 256 * k;
