@@ -4,6 +4,7 @@
  *     check [engine...]            the self-test of every usable engine, or of those named; then the
  *                                  proof that the self-test fails when an operation is broken
  *     check --bench [engine...]    GFLOP/s of typical shapes against the measured peak
+ *     --only TEXT                  with --bench: shapes whose names have it
  *     -v                           every case, not only failures
  *     -p fp16                      with --bench: another precision (fp32, tf32, fp16, bf16, fp8); after fp16 come the
  *                                  convolutions that fp8 is for, the conversion of x included
@@ -27,6 +28,7 @@ typedef struct options {
     bool verbose, bench;
     int threads;
     zn_precision precision;
+    const char *only;
     char *const *names;
     int n_names;
 } options;
@@ -451,7 +453,7 @@ static const bench gpu_rows[] = {
     { "fwht of 1024 rows, 256, 1024x1024", 1024, 1024, 256, 256, 1024, 1, 1, false, FWHT_H },
 };
 
-static void bench_rows(const zn_backend *b, void *dev, zn_precision p, bool convolutions)
+static void bench_rows(const options *o, const zn_backend *b, void *dev, zn_precision p, bool convolutions)
 {
     bool gpu = b == &zn_backend_cuda;
     const bench *rows = gpu ? gpu_rows : cpu_rows;
@@ -460,7 +462,8 @@ static void bench_rows(const zn_backend *b, void *dev, zn_precision p, bool conv
 
     printf("%s, %s, %d threads: peak %.1f GFLOP/s\n", b->name, zn_precision_names[p], b->threads(dev), peak);
     for (size_t i = 0; i < n_rows; i++)
-        if (!convolutions || (rows[i].kind == CONV && rows[i].groups == 1 && rows[i].cin >= 128))
+        if (strstr(rows[i].name, o->only) &&
+            (!convolutions || (rows[i].kind == CONV && rows[i].groups == 1 && rows[i].cin >= 128)))
             bench_one(b, dev, zn_precision_type(p), &rows[i], peak);
 }
 
@@ -479,10 +482,10 @@ static void bench_backend(const options *o, const zn_backend *b)
         return;
     }
     b->set_precision(dev, o->precision);
-    bench_rows(b, dev, o->precision, false);
+    bench_rows(o, b, dev, o->precision, false);
     if (o->precision == ZN_FP16_MATH && b->has_precision(dev, ZN_FP8_MATH)) {
         b->set_precision(dev, ZN_FP8_MATH);
-        bench_rows(b, dev, ZN_FP8_MATH, true);
+        bench_rows(o, b, dev, ZN_FP8_MATH, true);
     }
     b->close(dev);
 }
@@ -499,7 +502,7 @@ static bool find_precision(zn_precision *p, const char *name)
 
 int main(int argc, char **argv)
 {
-    options o = { .threads = zn_cpu_count() };
+    options o = { .threads = zn_cpu_count(), .only = "" };
     int i = 1;
 
     for (; i < argc && argv[i][0] == '-'; i++)
@@ -507,12 +510,14 @@ int main(int argc, char **argv)
             o.bench = true;
         else if (!strcmp(argv[i], "-v"))
             o.verbose = true;
+        else if (!strcmp(argv[i], "--only") && i + 1 < argc)
+            o.only = argv[++i];
         else if (!strcmp(argv[i], "-t") && i + 1 < argc)
             o.threads = atoi(argv[++i]);
         else if (!strcmp(argv[i], "-p") && i + 1 < argc && find_precision(&o.precision, argv[i + 1]))
             i++;
         else {
-            fprintf(stderr, "usage: check [--bench [-p precision]] [-v] [-t threads] [engine...]\n");
+            fprintf(stderr, "usage: check [--bench [-p precision] [--only text]] [-v] [-t threads] [engine...]\n");
             return 2;
         }
     o.names = argv + i;
