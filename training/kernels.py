@@ -1,4 +1,4 @@
-"""The denoiser's fast training path: NHWC, bf16, small Triton kernels between cuBLAS products.
+"""The denoiser's fast training path: NHWC, 16 bits, small Triton kernels between cuBLAS products.
 
 cuDNN's depthwise backward and PyTorch's channel-wise LayerNorm would take most of a step.
 Here a block is one autograd function whose backward is written out. The residual stream is
@@ -375,7 +375,7 @@ def shuffle(f):
 
 
 def forward(net, x, s):
-    """nets.Denoiser.forward for a bf16 copy of the network; x and s float32 NCHW."""
+    """nets.Denoiser.forward for a copy of the network in 16 bits; x and s float32 NCHW."""
     f = F.pixel_unshuffle(torch.cat([x, s], 1), 2).permute(0, 2, 3, 1).to(net.intro.weight.dtype)
     f = conv(net.intro, f)
     skips = []

@@ -7,7 +7,8 @@ it); --part 0:0.4 does only the first 40 % of it, and --init with --part 0.4:1 g
 machine.
 --resume continues from a checkpoint in --out; --init starts from shipped weights, of fewer blocks if need be.
 On CUDA a step (crops, noise, forward, backward, update) is one CUDA graph; the master weights,
-their average and the Adam moments are flat float32 vectors, the network itself runs in bf16.
+their average and the Adam moments are flat float32 vectors, the network itself runs in 16 bits: the denoisers in fp16,
+whose loss is scaled so that small gradients survive, the autoencoder in bf16.
 """
 import argparse
 import copy
@@ -107,7 +108,7 @@ class Matrices:
 class Trainer:
     B1, B2, EPS = 0.9, 0.98, 1e-8
 
-    def __init__(self, net, loss, device, average=0.999, muon=False):
+    def __init__(self, net, loss, device, average=0.999, muon=False, kind=torch.bfloat16):
         self.loss, self.device, self.average = loss, device, average
         self.matrices = Matrices(net) if muon else None
         self.cuda = device == "cuda"
@@ -116,7 +117,7 @@ class Trainer:
         self.ema = self.master.clone()
         self.m, self.v = torch.zeros_like(self.master), torch.zeros_like(self.master)
         self.mu = torch.zeros_like(self.master)
-        self.work = copy.deepcopy(net).to(torch.bfloat16 if self.cuda else torch.float32)
+        self.work = copy.deepcopy(net).to(kind if self.cuda else torch.float32)
         self.flat = flatten(self.work)
         unflatten(self.work, self.flat)
         self.params = list(self.work.parameters())
@@ -124,19 +125,21 @@ class Trainer:
         unflatten(self.shown, self.ema)
         scalar = lambda v: torch.tensor(v, device=device, dtype=torch.float32)
         self.t, self.lr, self.norm, self.mean_loss = scalar(0), scalar(0), scalar(0), scalar(0)
+        self.scale = scalar(1024)                   # of the loss: as large as the gradients allow
         self.steps = 0
 
     def step(self):
         loss = self.loss(self.work, self.sample())
-        g = torch.cat([i.reshape(-1) for i in torch.autograd.grad(loss, self.params)]).float()
+        g = torch.cat([i.reshape(-1) for i in torch.autograd.grad(loss * self.scale, self.params)]).float() / self.scale
         with torch.no_grad():
             # clip at three times the usual norm; a step that is not finite is left out
             norm = g.norm()
             fine = torch.isfinite(norm)
             usual = torch.where(self.norm > 0, self.norm, norm)
             norm = torch.where(fine, norm, usual)
-            g = torch.where(fine, g, 0.0) * torch.clamp(3 * usual / (norm + 1e-12), max=1.0)
-            self.norm.copy_(torch.lerp(usual, torch.minimum(norm, 3 * usual), 0.02))
+            self.scale.copy_(torch.where(fine, self.scale * 1.0005, self.scale / 2).clamp(64, 32768))
+            g = torch.where(fine, g * torch.clamp(3 * usual / (norm + 1e-12), max=1.0), 0.0)
+            self.norm.copy_(torch.where(fine, torch.lerp(usual, torch.minimum(norm, 3 * usual), 0.02), self.norm))
             self.t += 1
             self.m.lerp_(g, 1 - self.B1)
             self.v.lerp_(g * g, 1 - self.B2)
@@ -156,7 +159,8 @@ class Trainer:
         if not self.cuda:
             self.go = self.step
             return
-        keep = [self.master, self.ema, self.m, self.v, self.mu, self.flat, self.t, self.lr, self.norm, self.mean_loss]
+        keep = [self.master, self.ema, self.m, self.v, self.mu, self.flat, self.t, self.lr, self.norm, self.mean_loss,
+                self.scale]
         saved = [k.clone() for k in keep]
         self.lr.zero_()
         stream = torch.cuda.Stream()
@@ -212,6 +216,7 @@ def share_of_rate(done, hold):
 
 def set_up(a):
     torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cudnn.benchmark = True
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(a.seed)
@@ -222,7 +227,7 @@ def set_up(a):
             print(f"# {len(grown)} blocks begin as the identity: {', '.join(grown)}", flush=True)
     denoiser = a.name in nets.DENOISERS
     loss = functools.partial(denoiser_loss, pool=a.pool) if denoiser else autoencoder_loss
-    trainer = Trainer(net, loss, device, muon=a.muon)
+    trainer = Trainer(net, loss, device, muon=a.muon, kind=torch.float16 if denoiser else torch.bfloat16)
     if not denoiser and device == "cuda" and not a.eager:
         for m in trainer.work.modules():
             if isinstance(m, nets.TinyBlock):
@@ -296,7 +301,8 @@ def main():
         if time.time() - shown > a.every:
             t = time.time() - start
             rate = (trainer.steps - first) / t
-            say(f"step {trainer.steps} {t:.0f} s {rate:.1f} steps/s loss {loss:.4f} {score(trainer.shown, a.name, test)}")
+            say(f"step {trainer.steps} {t:.0f} s {rate:.1f} steps/s loss {loss:.4f} "
+                f"scale {trainer.scale.item():.0f} {score(trainer.shown, a.name, test)}")
             if not math.isfinite(loss):
                 raise SystemExit("loss is not finite")
             export.write_checkpoint(out, a.name, trainer.state())
