@@ -13,7 +13,7 @@ static const struct head {
 
 static bool reads_16_bytes(zn_tensor t, int dim)
 {
-    return (uintptr_t)t.data % 16 == 0 && t.ld % 8 == 0 && dim % 8 == 0;
+    return zn_cuda_on_16(t.data) && t.ld % 8 == 0 && dim % 8 == 0;
 }
 
 /* Queries come in by 16 bytes and go out by 4. */

@@ -74,9 +74,17 @@ static inline unsigned zn_cuda_blocks(size_t n, size_t each)
 {
     return (unsigned)((n + each - 1) / each);
 }
+static inline int zn_cuda_min(int a, int b)
+{
+    return a < b ? a : b;
+}
+static inline bool zn_cuda_on_16(const void *p)
+{
+    return (uintptr_t)p % 16 == 0;
+}
 static inline bool zn_cuda_aligned(zn_tensor t)
 {
-    return !t.data || ((uintptr_t)t.data % 16 == 0 && (size_t)t.ld * zn_type_size(t.type) % 16 == 0);
+    return !t.data || (zn_cuda_on_16(t.data) && (size_t)t.ld * zn_type_size(t.type) % 16 == 0);
 }
 static inline const char *zn_cuda_type_name(zn_type t)
 {

@@ -56,7 +56,7 @@ static bool map_out(const zn_cuda *d, zn_hopper_map map[4], zn_tensor y, bool up
 
 static bool fits(zn_tensor t)
 {
-    return (t.type == ZN_F16 || t.type == ZN_BF16) && (uintptr_t)t.data % 16 == 0 && t.ld % 8 == 0;
+    return (t.type == ZN_F16 || t.type == ZN_BF16) && zn_cuda_on_16(t.data) && t.ld % 8 == 0;
 }
 
 static int ceil_div(int a, int b)
@@ -70,15 +70,10 @@ static zn_hopper_tail tail_of(const zn_cuda_conv *c)
                              c->tail.residual.data != NULL };
 }
 
-static int at_most(int a, int b)
-{
-    return a < b ? a : b;
-}
-
 /* Stages that fit beside `other` bytes, at most what a block has use for. */
 static int stages_for(const zn_cuda *d, int other, int stage, int useful)
 {
-    const int n = at_most((d->smem_max - other) / stage, at_most(useful, ZN_HOPPER_MAX_STAGES));
+    const int n = zn_cuda_min((d->smem_max - other) / stage, zn_cuda_min(useful, ZN_HOPPER_MAX_STAGES));
 
     return n < 2 ? 2 : n;
 }
@@ -103,7 +98,7 @@ static int rows_for(const zn_cuda *d, zn_tensor x)
 static bool conv64(zn_cuda *d, const zn_cuda_conv *c)
 {
     const int rows = rows_for(d, c->x), n = rows * 8, fixed = (c->up2 ? 16 : 9) * 8192, halo = ZN_HOPPER_HALO(8, rows);
-    const int out_rows = at_most(rows, 8);
+    const int out_rows = zn_cuda_min(rows, 8);
     zn_hopper_conv64 a;
     char name[64];
 
@@ -113,7 +108,7 @@ static bool conv64(zn_cuda *d, const zn_cuda_conv *c)
     a.tiles_x = ceil_div(c->x.w, 8);
     a.tiles_y = ceil_div(c->x.h, rows);
     a.tiles = a.tiles_x * a.tiles_y * c->x.n;
-    const int grid = at_most(a.tiles, d->sms);
+    const int grid = zn_cuda_min(a.tiles, d->sms);
 
     a.stages = stages_for(d, zn_hopper_shared(fixed, n), halo, ceil_div(a.tiles, grid));
     const int shared = zn_hopper_shared(fixed + a.stages * halo, n);
@@ -254,7 +249,7 @@ static bool run(zn_cuda *d, const job *j, plan p)
     a.stages = p.halo ? 2 : stages_for(d, bare, stage, ZN_HOPPER_MAX_STAGES);
     a.weight_stages = p.halo ? stages_for(d, bare + a.stages * stage, weights, ZN_HOPPER_MAX_STAGES) : 0;
     const int shared = bare + a.stages * stage + a.weight_stages * weights;
-    const int chunk = at_most(k->n, 64), out_w = p.halo ? 8 : at_most(a.tw, chunk), out_h = chunk / out_w;
+    const int chunk = zn_cuda_min(k->n, 64), out_w = p.halo ? 8 : zn_cuda_min(a.tw, chunk), out_h = chunk / out_w;
     const int rows = p.narrow ? (a.th + 2) / 2 : a.th + 2;
 
     if (shared > d->smem_max || !map_weights(d, &a.w, c, j->bytes, k->outputs / k->blocks) ||
@@ -265,7 +260,7 @@ static bool run(zn_cuda *d, const job *j, plan p)
         return false;
     snprintf(name, sizeof name, "zn_hopper_%s_%s_%s%s", p.halo ? "conv3" : "conv",
              j->bytes == 1 ? "e4m3" : zn_cuda_type_name(j->y.type), k->name, p.narrow ? "_narrow" : "");
-    const int grid = at_most(a.tiles, d->sms / k->blocks) * k->blocks;
+    const int grid = zn_cuda_min(a.tiles, d->sms / k->blocks) * k->blocks;
 
     zn_cuda_launch(d, name, (unsigned)grid, 1, 1, (unsigned)ZN_HOPPER_THREADS(k->n), (unsigned)shared, &a);
     return true;

@@ -45,7 +45,7 @@ static void pointwise(zn_cuda *d, zn_args_pointwise *g)
     for (int i = 0; i < 4; i++) {
         wide = wide && vectors(t[i]);
         flat = flat && dense(t[i]);
-        begins = begins && (uintptr_t)t[i].data % 16 == 0;
+        begins = begins && zn_cuda_on_16(t[i].data);
     }
     wide = wide || (flat && begins);
     if (flat && begins) {
@@ -290,8 +290,8 @@ static void group_norm(zn_cuda *d, zn_args_group *g, bool wide)
 void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t)
 {
     zn_cuda_tail tail = zn_cuda_tail_of(t);
-    bool wide = vectors(y) && vectors(x) && vectors(tail.residual) && (uintptr_t)w->gamma % 16 == 0 &&
-                (uintptr_t)w->beta % 16 == 0;
+    bool wide = vectors(y) && vectors(x) && vectors(tail.residual) && zn_cuda_on_16(w->gamma) &&
+                zn_cuda_on_16(w->beta);
 
     if (w->kind == ZN_GROUP_NORM) {
         zn_args_group g = { .y = y,

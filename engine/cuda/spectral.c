@@ -15,11 +15,6 @@ static int log_of(int n)
     return log;
 }
 
-static bool begins(const void *p)
-{
-    return (uintptr_t)p % 16 == 0;
-}
-
 /* In vectors of 8 channels, if nothing but scales, a bias and an activation is asked for.  False: cannot. */
 static bool along_c_vectors(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
 {
@@ -28,7 +23,7 @@ static bool along_c_vectors(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht 
     char name[32];
 
     if (w->n < 8 || w->n > 1024 || w->rounds > 1 || w->perm || w->slm || w->mix || x.type != y.type ||
-        x.c % 8 || y.c % 8 || !zn_cuda_aligned(x) || !zn_cuda_aligned(y) || !begins(w->pre) || !begins(w->gate))
+        x.c % 8 || y.c % 8 || !zn_cuda_aligned(x) || !zn_cuda_aligned(y) || !zn_cuda_on_16(w->pre) || !zn_cuda_on_16(w->gate))
         return false;
     g.log_team = g.log_n - log_of(8 * vectors_each);
     snprintf(name, sizeof name, "fwht_v8_%d_%s", vectors_each, zn_cuda_type_name(x.type));
@@ -108,7 +103,7 @@ static bool along_line_pairs(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht
     zn_args_fwht_line g = line_args(y, x, w, span, 2);
     char name[32];
 
-    if (w->n > 1024 || x.type != y.type || x.c % 2 || !zn_cuda_aligned(x) || !zn_cuda_aligned(y) || !begins(w->gate) ||
+    if (w->n > 1024 || x.type != y.type || x.c % 2 || !zn_cuda_aligned(x) || !zn_cuda_aligned(y) || !zn_cuda_on_16(w->gate) ||
         shared > (unsigned)d->smem_max)
         return false;
     if (along_line_ahead(d, g, span, per_col))
@@ -158,7 +153,7 @@ void zn_cuda_pruned(void *dev, zn_tensor y, zn_tensor mask, zn_tensor x, const z
     zn_args_pruned g = { y, mask, x, w->scale, w->bias, w->weight };
     size_t rows = (size_t)x.n * (size_t)x.h, strips = zn_cuda_blocks((size_t)x.w, STRIP), blocks = (size_t)x.c / 8;
 
-    assert((uintptr_t)w->weight % 16 == 0);
+    assert(zn_cuda_on_16(w->weight));
     if (w->scale)
         zn_cuda_launch(dev, zn_cuda_aligned(x) ? "pruned_mask_v8" : "pruned_mask_v1",
                        zn_cuda_blocks(rows * (size_t)x.w * blocks, THREADS), 1, 1, THREADS, 0, &g);

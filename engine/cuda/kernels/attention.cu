@@ -129,16 +129,6 @@ extern "C" __global__ void __launch_bounds__(256) attention_plain(const zn_args_
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 #define ZN_TENSOR_CORES 1
 
-/* copy_async16 that writes zeros unless `in`. */
-__device__ __forceinline__ void copy_ahead(void *to, const void *from, bool in)
-{
-    int size = in ? 16 : 0;
-
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
-                 "l"(from), "r"(size)
-                 : "memory");
-}
-
 __device__ __forceinline__ void copies_done() /* those of this thread */
 {
     asm volatile("cp.async.wait_all;" ::: "memory");
@@ -151,14 +141,6 @@ __device__ __forceinline__ void ldmatrix4_turned(unsigned (&m)[4], const void *r
                  : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
                  : "r"((unsigned)__cvta_generic_to_shared(row))
                  : "memory");
-}
-
-__device__ __forceinline__ float power_of_2(float x)
-{
-    float y;
-
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
 }
 #endif
 
@@ -186,7 +168,7 @@ __device__ __forceinline__ void stage_rows(T *to, const T *t, int ld, int first,
         bool in = first + row < n && d < dim;
 
         if (ROWS * CHUNKS % (WARPS * 32) == 0 || at < ROWS * CHUNKS)
-            copy_ahead(to + row * (D + 8) + d, in ? t + (row * ld + d) : t, in);
+            copy_async16(to + row * (D + 8) + d, in ? t + (row * ld + d) : t, in);
     }
 }
 
@@ -251,7 +233,7 @@ __device__ __forceinline__ void soften(float (&s)[M][KEYS / 8][4], float (&o)[M]
         for (int m = 0; m < M; m++)
 #pragma unroll
             for (int h = 0; h < 2; h++) {
-                float shrink = power_of_2((top[m][h] - most[m][h]) * scale);
+                float shrink = exp2_short((top[m][h] - most[m][h]) * scale);
 
                 top[m][h] = most[m][h];
                 sum[m][h] *= shrink;
@@ -270,8 +252,8 @@ __device__ __forceinline__ void soften(float (&s)[M][KEYS / 8][4], float (&o)[M]
 
 #pragma unroll
             for (int j = 0; j < KEYS / 8; j++) {
-                s[m][j][2 * h] = power_of_2(s[m][j][2 * h] * scale - base);
-                s[m][j][2 * h + 1] = power_of_2(s[m][j][2 * h + 1] * scale - base);
+                s[m][j][2 * h] = exp2_short(s[m][j][2 * h] * scale - base);
+                s[m][j][2 * h + 1] = exp2_short(s[m][j][2 * h + 1] * scale - base);
                 sum[m][h] += s[m][j][2 * h] + s[m][j][2 * h + 1]; /* of this thread's columns, until the end */
             }
         }

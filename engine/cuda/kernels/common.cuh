@@ -121,6 +121,19 @@ __device__ __forceinline__ void widen(float (&v)[8], const raw<8> &r, zn_type ty
     }
 }
 
+/* 2^x and 1/x to 22 bits, without a care for denormal numbers. */
+__device__ __forceinline__ float exp2_short(float x)
+{
+    asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
+    return x;
+}
+
+__device__ __forceinline__ float reciprocal_short(float x)
+{
+    asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(x));
+    return x;
+}
+
 /* Two numbers in one word, the first one below. */
 template <class T> __device__ __forceinline__ unsigned pack2(float a, float b);
 template <> __device__ __forceinline__ unsigned pack2<f16>(float a, float b)

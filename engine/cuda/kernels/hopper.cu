@@ -181,24 +181,6 @@ PRODUCTS(e4m3, e4m3, k32)
 
 /* The way out: bias, activations, residual, store. */
 
-__device__ __forceinline__ uint32_t pack(f16, float lo, float hi) /* at most 65504 */
-{
-    uint32_t p;
-
-    asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(p) : "f"(hi), "f"(lo));
-    return p;
-}
-
-__device__ __forceinline__ uint32_t pack(bf16, float lo, float hi)
-{
-    const __nv_bfloat162 p = __float22bfloat162_rn(make_float2(lo, hi));
-
-    return *(const uint32_t *)&p;
-}
-
-__device__ __forceinline__ float2 unpack(f16, uint32_t p) { return __half22float2(*(const __half2 *)&p); }
-__device__ __forceinline__ float2 unpack(bf16, uint32_t p) { return __bfloat1622float2(*(const __nv_bfloat162 *)&p); }
-
 /* v[from .. from+15] = act(v).  The smooth ones but GELU are one formula,
  *     (x or 1) * (rise / (1 + exp(-x (slope + cube x^2))) + foot);
  * GELU's erf is Abramowitz and Stegun 7.1.26, off by at most 1.5e-7. */
@@ -328,7 +310,7 @@ __device__ __forceinline__ void finish(float (&v)[N / 2], outlet &o, const zn_ho
                 if (t.residual) {
 #pragma unroll
                     for (int i = 0; i < 8; i++) {
-                        const float2 f = unpack(T(), r[i]);
+                        const float2 f = unpack2<T>(r[i]);
 
                         v[from + 2 * i] += f.x;
                         v[from + 2 * i + 1] += f.y;
@@ -337,7 +319,7 @@ __device__ __forceinline__ void finish(float (&v)[N / 2], outlet &o, const zn_ho
             }
 #pragma unroll
             for (int i = 0; i < 8; i++)
-                r[i] = pack(T(), v[from + 2 * i], v[from + 2 * i + 1]);
+                r[i] = pack_pair<T>(v[from + 2 * i], v[from + 2 * i + 1]);
 #pragma unroll
             for (int i = 0; i < 8; i += 4)
                 asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at + i * 512),
@@ -451,15 +433,15 @@ template <class T> __device__ __forceinline__ void sum_weights(uint32_t to, cons
 
 #pragma unroll
                 for (int j = 0; j < 4; j++) {
-                    const float2 f = unpack(T(), word[j]);
+                    const float2 f = unpack2<T>(word[j]);
 
                     sum[2 * j] += f.x;
                     sum[2 * j + 1] += f.y;
                 }
             }
         asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + slot * 8192 + o * 128 + ((piece ^ o & 7) << 4)),
-                     "r"(pack(T(), sum[0], sum[1])), "r"(pack(T(), sum[2], sum[3])), "r"(pack(T(), sum[4], sum[5])),
-                     "r"(pack(T(), sum[6], sum[7]))
+                     "r"(pack_pair<T>(sum[0], sum[1])), "r"(pack_pair<T>(sum[2], sum[3])), "r"(pack_pair<T>(sum[4], sum[5])),
+                     "r"(pack_pair<T>(sum[6], sum[7]))
                      : "memory");
     }
     fence_async();

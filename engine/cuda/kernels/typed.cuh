@@ -8,19 +8,6 @@
 
 #include "common.cuh"
 
-/* 2^x and 1/x to 22 bits, without a care for denormal numbers. */
-__device__ __forceinline__ float exp2_short(float x)
-{
-    asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
-    return x;
-}
-
-__device__ __forceinline__ float reciprocal_short(float x)
-{
-    asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(x));
-    return x;
-}
-
 /* Off by |x| 2^-23 + 2^-21 of itself at most, far less than a rounding to 16 bits; 0 where exp(-x) is infinite. */
 __device__ __forceinline__ float sigmoid_short(float x)
 {
