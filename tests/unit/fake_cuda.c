@@ -4,6 +4,7 @@
  * It cannot compute; it shows what the host code does when things fail.  FAKE_CUDA says how:
  *     none        there is no GPU
  *     old         compute capability 6.1
+ *     hopper      9.0, with what an H100 has
  *     memory=N    an allocation of more than N MiB is refused
  *     lost=N      the N-th kernel start (from 0) and all after it fail, as if the GPU had gone
  * FAKE_CUDA_LOG names a file that gets one line per kernel start, image and graph, and for what a driver would refuse. */
@@ -46,6 +47,16 @@ static long mode(const char *name, long otherwise)
     return m[n] == '=' ? atol(m + n + 1) : 1;
 }
 
+static bool hopper(void)
+{
+    return mode("hopper", 0);
+}
+
+static int shared_most(void)
+{
+    return (hopper() ? 227 : 99) << 10;
+}
+
 API cuInit(unsigned flags);
 API cuInit(unsigned flags) { (void)flags; return CUDA_SUCCESS; }
 API cuDeviceGetCount(int *count);
@@ -63,10 +74,10 @@ API cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
 API cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 {
     (void)device;
-    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR           ? mode("old", 0) ? 6 : 8
-             : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR         ? 1
-             : attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT             ? 10
-             : attribute == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN ? 99 << 10
+    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR           ? mode("old", 0) ? 6 : hopper() ? 9 : 8
+             : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR         ? !hopper()
+             : attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT             ? hopper() ? 132 : 10
+             : attribute == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN ? shared_most()
                                                                                  : 0;
     return CUDA_SUCCESS;
 }
@@ -207,7 +218,7 @@ API cuFuncSetAttribute(CUfunction function, int attribute, int value);
 API cuFuncSetAttribute(CUfunction function, int attribute, int value)
 {
     (void)function;
-    return attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value > 99 << 10 ? 1 : CUDA_SUCCESS;
+    return attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value > shared_most() ? 1 : CUDA_SUCCESS;
 }
 API cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, CUstream stream, void **params, void **extra);

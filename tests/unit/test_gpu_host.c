@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* test_gpu_host.c LOG - what the CUDA engine's host side keeps of a forward, and models that come and go beside one.
+/* test_gpu_host.c LOG - what the CUDA engine's host side keeps of a forward, and models that come and go beside one; with
+ * FAKE_CUDA=hopper, which kernels take what is large.
  *
  * For tests/cli/test_cuda.sh: the driver is fake_cuda.c, which writes LOG (FAKE_CUDA_LOG). */
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
 
+#include "backend.h"
 #include "zenith.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static const char *const file = ZN_SOURCE_ROOT "/tests/data/golden/denoise.safetensors";
@@ -113,11 +116,90 @@ static void beside_others(void)
     CHECK(lines("tf32") == exact, "a precision that was only asked for was used");
 }
 
+/* ---- FAKE_CUDA=hopper ------------------------------------------------------------------------------------------ */
+
+static const zn_backend *const gpu = &zn_backend_cuda;
+static void *dev;
+
+static zn_tensor halves(int n, int h, int w, int c)
+{
+    const size_t size = (size_t)n * (size_t)h * (size_t)w * (size_t)c * 2;
+
+    return (zn_tensor){ .data = gpu->alloc(dev, size), .n = n, .h = h, .w = w, .c = c, .ld = c, .type = ZN_F16 };
+}
+
+static void convolve(int k, int cin, int cout, int h, int w)
+{
+    const size_t n = (size_t)cin * (size_t)cout * (size_t)(k * k);
+    zn_conv c = { .kh = k, .kw = k, .stride = 1, .groups = 1, .cin = cin, .cout = cout, .pad_t = k / 2, .pad_l = k / 2 };
+    zn_tensor x = halves(1, h, w, cin), y = halves(1, h, w, cout);
+    float *weight = calloc(n, sizeof *weight);
+
+    c.packed = gpu->alloc(dev, gpu->conv_size(dev, &c));
+    CHECK(x.data && y.data && c.packed && weight, "no memory");
+    gpu->conv_pack(dev, &c, weight, NULL);
+    gpu->conv2d(dev, y, x, &c, (zn_tail){ 0 });
+    gpu->free(dev, x.data);
+    gpu->free(dev, y.data);
+    gpu->free(dev, c.packed);
+    free(weight);
+}
+
+/* A convolution that fp8 is for is done in fp8 whatever the picture's size: its pixels do not depend on tiles. */
+static void fp8_at_any_size(void)
+{
+    static const struct {
+        int k, cin, cout, h, w, before, on_the_way;
+    } cases[] = { { 3, 128, 128, 9, 18, 1, 0 },    { 3, 128, 128, 256, 256, 0, 1 }, { 3, 128, 128, 1000, 1000, 0, 1 },
+                  { 1, 256, 1024, 16, 16, 1, 0 }, { 1, 256, 1024, 600, 600, 2, 0 } };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int before = lines("narrow_f16"), way = lines("e4m3_256_narrow"), products = lines("_e4m3_"), f16 = lines("conv");
+
+        convolve(cases[i].k, cases[i].cin, cases[i].cout, cases[i].h, cases[i].w);
+        CHECK(lines("narrow_f16") - before == cases[i].before && lines("e4m3_256_narrow") - way == cases[i].on_the_way,
+              "x was not converted where it was to be");
+        CHECK(lines("_e4m3_") - products == cases[i].before + cases[i].on_the_way && lines("conv") - f16 == lines("_e4m3_") - products,
+              "not all products are of 8 bits");
+    }
+}
+
+/* A grid is at most 65535 deep. */
+static void attention_of_many_pictures(void)
+{
+    zn_tensor q = halves(70000, 2, 2, 64), y = halves(70000, 2, 2, 64);
+    const int before = lines("attention_");
+
+    CHECK(q.data && y.data, "no memory");
+    gpu->attention(dev, y, q, q, q, 1, 0.125f);
+    CHECK(gpu->sync(dev, NULL) == ZN_OK && lines("attention_") == before + 2, "not in two parts");
+    gpu->free(dev, q.data);
+    gpu->free(dev, y.data);
+}
+
+static int on_hopper(void)
+{
+    zn_error err = { "" };
+
+    dev = gpu->open(0, &err);
+    if (!dev || !gpu->has_precision(dev, ZN_FP8_MATH)) {
+        printf("not ok hopper: %s\n", dev ? "it has no fp8" : err.text);
+        return 1;
+    }
+    gpu->set_precision(dev, ZN_FP8_MATH);
+    RUN(fp8_at_any_size);
+    RUN(attention_of_many_pictures);
+    gpu->close(dev);
+    return test_end();
+}
+
 int main(int argc, char **argv)
 {
     zn_error err = { "" };
 
     log_path = argc > 1 ? argv[1] : "";
+    if (getenv("FAKE_CUDA") && !strcmp(getenv("FAKE_CUDA"), "hopper"))
+        return on_hopper();
     if (zn_engine_open(&engine, "cuda", 0, &err)) {
         printf("not ok cuda: %s\n", err.text);
         return 1;
