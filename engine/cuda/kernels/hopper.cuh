@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* hopper.cuh - the instructions of compute capability 9.0 that hopper.cu is made of: barriers in shared memory, the copy engine,
+ * products of warpgroups.  Fields and rules: PTX ISA, "mbarrier", "cp.async.bulk.tensor", "Asynchronous Warpgroup Level Matrix
+ * Instructions". */
+#ifndef ZN_HOPPER_CUH
+#define ZN_HOPPER_CUH
+
+#include "common.cuh"
+
+#include "../hopper.h"
+
+/* Shared memory, barriers, the copy engine. */
+
+__device__ __forceinline__ uint32_t shared_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+__device__ __forceinline__ void barrier_init(uint32_t bar, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(arrivals) : "memory");
+}
+
+__device__ __forceinline__ void barrier_expect(uint32_t bar, int bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void barrier_arrive(uint32_t bar)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+
+__device__ __forceinline__ void barrier_wait(uint32_t bar, uint32_t parity)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}" ::"r"(bar), "r"(parity) : "memory");
+}
+
+__device__ __forceinline__ void load_4d(uint32_t to, const zn_hopper_map *map, uint32_t bar, int c, int x, int y, int n)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to), "l"(map), "r"(bar), "r"(c), "r"(x), "r"(y), "r"(n)
+                 : "memory");
+}
+
+__device__ __forceinline__ void load_2d(uint32_t to, const zn_hopper_map *map, uint32_t bar, int c, int x)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4}], [%2];" ::"r"(to), "l"(map), "r"(bar), "r"(c), "r"(x)
+                 : "memory");
+}
+
+__device__ __forceinline__ void store_4d(const zn_hopper_map *map, uint32_t from, int c, int x, int y, int n)
+{
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+                 "r"(from), "r"(c), "r"(x), "r"(y), "r"(n)
+                 : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/* The same, to both blocks of the pair: each brings its half. */
+__device__ __forceinline__ void load_4d_both(uint32_t to, const zn_hopper_map *map, uint32_t bar, int c, int x, int y, int n)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(to), "l"(map), "r"(bar), "r"(c), "r"(x), "r"(y), "r"(n),
+                 "h"((uint16_t)3)
+                 : "memory");
+}
+
+/* Arrival at block `rank`'s barrier of the same address. */
+__device__ __forceinline__ void barrier_arrive_at(uint32_t bar, int rank)
+{
+    asm volatile("{\n"
+                 ".reg .b32 there;\n"
+                 "mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n"
+                 "}" ::"r"(bar), "r"(rank)
+                 : "memory");
+}
+
+__device__ __forceinline__ void pair_sync()
+{
+    __syncwarp();
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ int pair_rank()
+{
+    uint32_t r;
+
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+    return (int)r;
+}
+
+/* Until at most `left` stores of this thread still read shared memory. */
+template <int left> __device__ __forceinline__ void stores_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(left) : "memory");
+}
+
+__device__ __forceinline__ void stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
+/* What ordinary stores wrote becomes visible to the copy engine and the matrix units. */
+__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+__device__ __forceinline__ void warpgroup_sync(int wg) { asm volatile("bar.sync %0, 128;" ::"r"(wg + 1) : "memory"); }
+
+/* Matrix products. */
+
+__device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+/* Until at most `left` groups are under way; d is to be read only after this. */
+template <int left, int N> __device__ __forceinline__ void products_wait(float (&d)[N])
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
+    if (left == 0) {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            asm volatile("" : "+f"(d[i])::"memory");
+    }
+}
+
+/* Rows of 128 bytes in shared memory; each 8 of them `pitch` bytes after the last. */
+__device__ __forceinline__ uint64_t describe(uint32_t address, int pitch)
+{
+    return (uint64_t)1 << 62 | (uint64_t)(pitch >> 4) << 32 | (uint64_t)1 << 16 | address >> 4;
+}
+
+struct e4m3 { /* numbers of 8 bits: 4 of exponent, 3 of mantissa */
+    uint8_t bits;
+};
+
+#define D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define D16(i) D4(i), D4(i + 4), D4(i + 8), D4(i + 12)
+#define D64(i) D16(i), D16(i + 16), D16(i + 32), D16(i + 48)
+#define LIST_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define LIST_32 LIST_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define LIST_64 LIST_32 \
+    ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" \
+    ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define LIST_128 LIST_64 \
+    ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
+    ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95" \
+    ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
+    ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+
+/* d[64][n] (+)= a[64][32 bytes] b[n][32 bytes]^T; a thread has rows r, r + 8 and columns 8j + c, 8j + c + 1 of it in
+ * d[4j .. 4j+3], r = 16 * warp + lane / 4, c = lane % 4 * 2. */
+#define PRODUCT(type, name, k, n, list, d_all, a_at, b_at, on_at)                                                      \
+    __device__ __forceinline__ void product(type, float(&d)[n / 2], uint64_t a, uint64_t b, int on)                 \
+    {                                                                                                               \
+        asm volatile("{\n.reg .pred on;\nsetp.ne.b32 on, " on_at ", 0;\n"                                           \
+                     "wgmma.mma_async.sync.aligned.m64n" #n #k ".f32." #name "." #name " {" list "}, " a_at ", " b_at \
+                     ", on, 1, 1" MAJOR_##k ";\n}"                                                                         \
+                     : d_all                                                                                        \
+                     : "l"(a), "l"(b), "r"(on)                                                                      \
+                     : "memory");                                                                                   \
+    }
+#define MAJOR_k16 ", 0, 0" /* both along k; 8 bits know nothing else */
+#define MAJOR_k32
+#define PRODUCTS(type, name, k)                                                                   \
+    PRODUCT(type, name, k, 32, LIST_16, D16(0), "%16", "%17", "%18")                                \
+    PRODUCT(type, name, k, 64, LIST_32, D16(0) COMMA D16(16), "%32", "%33", "%34")                  \
+    PRODUCT(type, name, k, 128, LIST_64, D64(0), "%64", "%65", "%66")                               \
+    PRODUCT(type, name, k, 256, LIST_128, D64(0) COMMA D64(64), "%128", "%129", "%130")
+#define COMMA ,
+PRODUCTS(f16, f16, k16)
+PRODUCTS(bf16, bf16, k16)
+PRODUCTS(e4m3, e4m3, k32)
+
+#endif
