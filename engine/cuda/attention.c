@@ -13,7 +13,7 @@ static const struct head {
 
 static bool reads_16_bytes(zn_tensor t, int dim)
 {
-    return zn_cuda_on_16(t.data) && t.ld % 8 == 0 && dim % 8 == 0;
+    return zn_cuda_aligned(t) && dim % 8 == 0;
 }
 
 /* Queries come in by 16 bytes and go out by 4. */
@@ -45,13 +45,13 @@ static void attend(zn_cuda *d, const zn_args_attention *g, int heads)
 
         if (shared <= (size_t)d->smem_max) {
             snprintf(name, sizeof name, "attention_%d_%s", made->dim, zn_cuda_type_name(g->q.type));
-            zn_cuda_launch(d, name, (unsigned)((g->n_q + queries - 1) / queries), (unsigned)heads, (unsigned)g->q.n,
+            zn_cuda_launch(d, name, zn_cuda_blocks((size_t)g->n_q, (size_t)queries), (unsigned)heads, (unsigned)g->q.n,
                            32 * WARPS, (unsigned)shared, g);
             return;
         }
     }
-    plain.cuts = (g->dim_v + CUT - 1) / CUT;
-    zn_cuda_launch(d, "attention_plain", (unsigned)((g->n_q + BQ - 1) / BQ), (unsigned)(heads * plain.cuts),
+    plain.cuts = (int32_t)zn_cuda_blocks((size_t)g->dim_v, CUT);
+    zn_cuda_launch(d, "attention_plain", zn_cuda_blocks((size_t)g->n_q, BQ), (unsigned)(heads * plain.cuts),
                    (unsigned)g->q.n, 256, 0, &plain);
 }
 
@@ -61,7 +61,7 @@ void zn_cuda_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tens
     zn_args_attention g = { .n_q = q.h * q.w, .n_k = k.h * k.w, .dim = q.c / heads, .dim_v = v.c / heads, .scale = scale };
 
     for (int first = 0; first < q.n; first += DEEPEST) {
-        const int n = q.n - first < DEEPEST ? q.n - first : DEEPEST;
+        const int n = zn_cuda_min(q.n - first, DEEPEST);
 
         g.y = zn_cuda_from(y, (size_t)first * (size_t)g.n_q);
         g.q = zn_cuda_from(q, (size_t)first * (size_t)g.n_q);

@@ -233,13 +233,6 @@ static unsigned at_most(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* A pixel of y is made of the same pixel of x. */
-static bool is_point(const zn_cuda_conv *a)
-{
-    return a->kh == 1 && a->kw == 1 && a->stride == 1 && !a->pad_t && !a->pad_l && !a->up2 && a->y.h == a->x.h &&
-           a->y.w == a->x.w;
-}
-
 /* conv_point and conv_fan: products are exact whatever the precision. */
 static const char *plain_kind(const zn_cuda *d, const zn_cuda_conv *a)
 {
@@ -324,8 +317,8 @@ static bool way_fits(const zn_cuda *d, const zn_cuda_conv *a, const struct way *
         return false;
     switch (s->family) {
     case HOPPER: return a->cout % 8 == 0 && zn_cuda_hopper_takes(d, a); /* a trial's y has no gaps */
-    case POINT: return is_point(a) && a->cin % 8 == 0 && a->cin <= ZN_POINT_IN && a->cout <= ZN_POINT_OUT;
-    case FAN: return is_point(a) && a->cin <= ZN_FAN_IN;
+    case POINT: return zn_cuda_is_point(a) && a->cin % 8 == 0 && a->cin <= ZN_POINT_IN && a->cout <= ZN_POINT_OUT;
+    case FAN: return zn_cuda_is_point(a) && a->cin <= ZN_FAN_IN;
     case FEW:
         return a->kh == 3 && a->kw == 3 && a->stride == 1 && a->pad_t == 1 && a->pad_l == 1 && !a->up2 &&
                a->cout <= ZN_FEW_MAX && a->y.n <= 65535 && a->y.h <= 65535 * ZN_FEW_SIDE;

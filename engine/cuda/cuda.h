@@ -62,6 +62,13 @@ static inline zn_tensor zn_cuda_from(zn_tensor t, size_t pixel)
     return t;
 }
 
+/* A pixel of y is made of the same pixel of x. */
+static inline bool zn_cuda_is_point(const zn_cuda_conv *c)
+{
+    return c->kh == 1 && c->kw == 1 && c->stride == 1 && !c->pad_t && !c->pad_l && !c->up2 && c->y.h == c->x.h &&
+           c->y.w == c->x.w;
+}
+
 /* The operations, as in backend.h.  conv.c: */
 size_t zn_cuda_conv_size(void *dev, const zn_conv *w);
 void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias);

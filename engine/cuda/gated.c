@@ -8,11 +8,6 @@
 
 #include "cuda.h"
 
-static size_t parts_of(size_t n, size_t part)
-{
-    return (n + part - 1) / part;
-}
-
 /* ---- at once ------------------------------------------------------------------------------------------------- */
 
 /* The kernels, as at the end of gated.cu: channels at most, rows of a tile, of a warp, warps that share rows, how
@@ -57,8 +52,8 @@ static bool at_once(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_gated *w)
 
         if (x.c > s->c || (int)s->where == unlike || shared > d->smem_max)
             continue;
-        a.down = (int)parts_of((size_t)x.h, (size_t)s->th);
-        a.across = (int)parts_of((size_t)x.w, ZN_GATED_TW);
+        a.down = (int)zn_cuda_blocks((size_t)x.h, (size_t)s->th);
+        a.across = (int)zn_cuda_blocks((size_t)x.w, ZN_GATED_TW);
         tiles = (size_t)x.n * (size_t)a.down * (size_t)a.across;
         if (tiles > INT32_MAX)
             return false;
@@ -99,7 +94,7 @@ static void product(zn_cuda *d, zn_cuda_rect y, zn_cuda_rect x, const zn_conv *w
 {
     const zn_cuda_conv k = zn_cuda_conv_args(w, ZN_F32);
     const int outputs = gate ? w->cout / 2 : w->cout, share = gate ? 2 : 1;
-    const size_t by64 = parts_of((size_t)(outputs * share), 64), by48 = parts_of((size_t)(outputs * share), 48);
+    const size_t by64 = zn_cuda_blocks((size_t)(outputs * share), 64), by48 = zn_cuda_blocks((size_t)(outputs * share), 48);
     const bool narrow = by48 * 48 < by64 * 64; /* less is computed for nothing */
     const zn_cuda_gated_mm a = {
         .x = x, .y = y, .residual = residual, .weight = k.weight, .bias = k.bias, .pixels = pixels, .c = w->cin,
@@ -109,7 +104,7 @@ static void product(zn_cuda *d, zn_cuda_rect y, zn_cuda_rect x, const zn_conv *w
     };
 
     zn_cuda_launch(d, narrow ? "zn_gated_mm48" : "zn_gated_mm64",
-                   (unsigned)(parts_of((size_t)pixels, 128) * (narrow ? by48 : by64)), 1, 1, 128, 0, &a);
+                   (unsigned)(zn_cuda_blocks((size_t)pixels, 128) * (narrow ? by48 : by64)), 1, 1, 128, 0, &a);
 }
 
 /* Pixels i0 .. i1-1, j0 .. j1-1 of image n. */
@@ -121,12 +116,12 @@ static void steps(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_gated *w, int n
     const zn_cuda_conv dw = zn_cuda_conv_args(&w->dw, ZN_F32);
     const zn_cuda_rect none = { 0 };
     const zn_cuda_rect wide = dense(d, 0, b1 - b0, 2 * x.c), v = dense(d, 0, tw, x.c);
-    const zn_cuda_rect g = dense(d, parts_of((size_t)around * 2 * (size_t)x.c, 4) * 4, tw, x.c);
+    const zn_cuda_rect g = dense(d, zn_cuda_blocks((size_t)around * 2 * (size_t)x.c, 4) * 4, tw, x.c);
     const zn_cuda_gated_dw a = { g.data, wide.data, dw.weight, dw.bias, th, tw, x.c, a1 - a0, b1 - b0, i0 - a0, j0 - b0,
                                  dw.cout_pad };
 
     product(d, wide, part_of(x, n, a0, b0, b1 - b0), &w->pw1, around, w->eps, false, none);
-    zn_cuda_launch(d, "zn_gated_dw", (unsigned)parts_of((size_t)th * parts_of((size_t)tw, 8) * (size_t)x.c, 256), 1, 1,
+    zn_cuda_launch(d, "zn_gated_dw", zn_cuda_blocks((size_t)th * zn_cuda_blocks((size_t)tw, 8) * (size_t)x.c, 256), 1, 1,
                    256, 0, &a);
     product(d, v, g, &w->pw2, pixels, -1, false, part_of(x, n, i0, j0, tw));
     product(d, g, v, &w->pw3, pixels, w->eps, true, none);

@@ -56,7 +56,7 @@ static bool map_out(const zn_cuda *d, zn_hopper_map map[4], zn_tensor y, bool up
 
 static bool fits(zn_tensor t)
 {
-    return (t.type == ZN_F16 || t.type == ZN_BF16) && zn_cuda_on_16(t.data) && t.ld % 8 == 0;
+    return t.type != ZN_F32 && zn_cuda_aligned(t);
 }
 
 static int ceil_div(int a, int b)
@@ -149,8 +149,7 @@ static job job_of(const zn_cuda_conv *c, int bytes)
 {
     job j = { c, c->x, c->y, c->tail.residual, .bytes = bytes, .chunks = ceil_div(c->cin * bytes, 128) };
 
-    j.flat = c->kh == 1 && c->kw == 1 && c->stride == 1 && !c->up2 && !c->pad_t && !c->pad_l && c->y.h == c->x.h &&
-             c->y.w == c->x.w;
+    j.flat = zn_cuda_is_point(c);
     j.halo = c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_t == 1 && c->pad_l == 1;
     if (j.flat) {
         j.x.w = j.x.n * j.x.h * j.x.w, j.x.n = j.x.h = 1;
@@ -277,13 +276,13 @@ bool zn_cuda_hopper_takes(const zn_cuda *d, const zn_cuda_conv *c)
 
 bool zn_cuda_hopper_conv(zn_cuda *d, const zn_cuda_conv *c)
 {
-    if (!zn_cuda_hopper_takes(d, c))
-        return false;
-    if (c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_t == 1 && c->pad_l == 1 && c->cin == 64 && c->cout == 64 &&
-        c->y.h == (c->up2 ? 2 : 1) * c->x.h && c->y.w == (c->up2 ? 2 : 1) * c->x.w)
-        return conv64(d, c);
+    const int up = c->up2 ? 2 : 1;
     const job j = job_of(c, 2);
 
+    if (!zn_cuda_hopper_takes(d, c))
+        return false;
+    if (j.halo && c->cin == 64 && c->cout == 64 && c->y.h == up * c->x.h && c->y.w == up * c->x.w)
+        return conv64(d, c);
     return run(d, &j, best_plan(d, &j));
 }
 
@@ -338,7 +337,7 @@ bool zn_cuda_hopper_conv8(zn_cuda *d, const zn_cuda_conv *c)
         narrow.y = row_of(c->y, first, n);
         narrow.tail.residual = row_of(c->tail.residual, first, n);
         if (!narrowed_before(d, narrow))
-            return false;
+            return false; /* at the first or never: strides and alignment are the same for all */
     }
     return j.flat;
 }
