@@ -264,9 +264,14 @@ static bool verify(const zn_test *t, const zn_case *k, const float *got, char *d
     return true;
 }
 
+bool zn_case_wanted(const zn_test *t, const zn_case *k)
+{
+    return zn_selftest_wants(t->only, t->precision, k->name);
+}
+
 void zn_case_run(zn_test *t, zn_case *k)
 {
-    if (!zn_selftest_wants(t->only, t->precision, k->name))
+    if (!zn_case_wanted(t, k))
         return;
 
     size_t size = (span(k->y) + 2 * MARGIN) * sizeof(float);
