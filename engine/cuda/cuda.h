@@ -29,6 +29,9 @@ enum { ZN_CUDA_SCRATCH = 64 << 20 };
  * nothing is started any more; sync reports it. */
 void zn_cuda_launch(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                     unsigned threads, unsigned shared_bytes, const void *args);
+/* The same for a kernel that calls after_previous(): it may be set up while the kernel before it ends. */
+void zn_cuda_launch_early(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned threads, unsigned shared_bytes,
+                          const void *args);
 
 void zn_cuda_fail(zn_cuda *d, zn_status status, const char *text);
 /* A forward is being recorded: nothing may wait for the device now. */

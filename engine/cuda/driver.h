@@ -34,11 +34,28 @@ enum {
     CU_EVENT_DEFAULT = 0,
     CU_EVENT_DISABLE_TIMING = 2,
     CU_STREAM_CAPTURE_MODE_RELAXED = 2,
+    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
 };
+
+typedef struct zn_launch_attribute { /* CUlaunchAttribute */
+    int id, unused;
+    union {
+        int on;
+        char bytes[64];
+    } value;
+} zn_launch_attribute;
+
+typedef struct zn_launch_config { /* CUlaunchConfig */
+    unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+    CUstream stream;
+    zn_launch_attribute *attributes;
+    unsigned n_attributes;
+} zn_launch_config;
 
 /* name, parameters.  The _v2 names are what the current headers mean by the short ones. */
 #define ZN_DRIVER_CALLS(X)                                                                                   \
     X(cuInit, (unsigned flags))                                                                              \
+    X(cuDriverGetVersion, (int *version))                                                                    \
     X(cuDeviceGetCount, (int *count))                                                                        \
     X(cuDeviceGet, (CUdevice * device, int ordinal))                                                         \
     X(cuDeviceGetName, (char *name, int size, CUdevice device))                                              \
@@ -71,9 +88,7 @@ enum {
     X(cuModuleUnload, (CUmodule module))                                                                     \
     X(cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))                       \
     X(cuFuncSetAttribute, (CUfunction function, int attribute, int value))                                   \
-    X(cuLaunchKernel, (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,               \
-                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,          \
-                       CUstream stream, void **params, void **extra))                                        \
+    X(cuLaunchKernelEx, (const zn_launch_config *config, CUfunction function, void **params, void **extra))  \
     X(cuTensorMapEncodeTiled, (void *map, int type, unsigned rank, void *address, const uint64_t *size,      \
                                const uint64_t *stride, const uint32_t *box, const uint32_t *step,            \
                                int interleave, int swizzle, int promotion, int fill))                        \

@@ -118,7 +118,7 @@ static bool conv64(zn_cuda *d, const zn_cuda_conv *c)
         (a.tail.residual && !map_pixels(d, &a.residual, c->tail.residual, 2, 0, 1, 8, out_rows, 1)))
         return false;
     snprintf(name, sizeof name, "zn_hopper_conv64_%s_%d%s", zn_cuda_type_name(c->x.type), rows, c->up2 ? "_up" : "");
-    zn_cuda_launch(d, name, (unsigned)grid, 1, 1, (unsigned)ZN_HOPPER_THREADS(n), (unsigned)shared, &a);
+    zn_cuda_launch_early(d, name, (unsigned)grid, (unsigned)ZN_HOPPER_THREADS(n), (unsigned)shared, &a);
     return true;
 }
 
@@ -261,7 +261,7 @@ static bool run(zn_cuda *d, const job *j, plan p)
              j->bytes == 1 ? "e4m3" : zn_cuda_type_name(j->y.type), k->name, p.narrow ? "_narrow" : "");
     const int grid = zn_cuda_min(a.tiles, d->sms / k->blocks) * k->blocks;
 
-    zn_cuda_launch(d, name, (unsigned)grid, 1, 1, (unsigned)ZN_HOPPER_THREADS(k->n), (unsigned)shared, &a);
+    zn_cuda_launch_early(d, name, (unsigned)grid, (unsigned)ZN_HOPPER_THREADS(k->n), (unsigned)shared, &a);
     return true;
 }
 
@@ -292,7 +292,7 @@ static bool narrowed_before(zn_cuda *d, zn_cuda_conv c)
     const size_t per_pixel = (size_t)c.cin / 8, n = zn_pixels(c.x) * per_pixel;
     const zn_hopper_narrow a = { c.x.data, d->scratch, (uint32_t)c.x.ld, (uint32_t)per_pixel, (uint32_t)n };
 
-    zn_cuda_launch(d, "zn_hopper_narrow_f16", zn_cuda_blocks(n, 256 * ZN_HOPPER_NARROWED), 1, 1, 256, 0, &a);
+    zn_cuda_launch_early(d, "zn_hopper_narrow_f16", zn_cuda_blocks(n, 256 * ZN_HOPPER_NARROWED), 256, 0, &a);
     c.x.data = (float *)(void *)d->scratch;
     c.x.ld = c.cin;
 

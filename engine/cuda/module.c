@@ -46,6 +46,7 @@ typedef struct zn_cuda_private {
     int n_graphs, next_graph;
     graph *now;     /* of the forward that is under way */
     bool recording; /* it is being captured */
+    bool early;     /* the driver's graphs know kernels that begin before the one ahead has ended */
     size_t memory;  /* that a run may take */
 } zn_cuda_private;
 
@@ -111,22 +112,37 @@ static found *find_kernel(zn_cuda *d, const char *name)
     return NULL;
 }
 
-void zn_cuda_launch(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                    unsigned threads, unsigned shared_bytes, const void *args)
+static void launch(zn_cuda *d, const char *kernel, zn_launch_config how, const void *args)
 {
     void *params[] = { (void *)(uintptr_t)args };
     found *f;
 
     if (!enter(d) || !(f = find_kernel(d, kernel)))
         return;
-    if (shared_bytes > f->shared) {
+    if (how.shared_bytes > f->shared) {
         if (!ok(d, d->api->cuFuncSetAttribute(f->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                              (int)shared_bytes), kernel))
+                                              (int)how.shared_bytes), kernel))
             return;
-        f->shared = shared_bytes;
+        f->shared = how.shared_bytes;
     }
-    ok(d, d->api->cuLaunchKernel(f->function, grid_x, grid_y, grid_z, threads, 1, 1, shared_bytes, d->stream,
-                                 params, NULL), kernel);
+    how.block_y = how.block_z = 1;
+    how.stream = d->stream;
+    ok(d, d->api->cuLaunchKernelEx(&how, f->function, params, NULL), kernel);
+}
+
+void zn_cuda_launch(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                    unsigned threads, unsigned shared_bytes, const void *args)
+{
+    launch(d, kernel, (zn_launch_config){ grid_x, grid_y, grid_z, threads, .shared_bytes = shared_bytes }, args);
+}
+
+void zn_cuda_launch_early(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned threads, unsigned shared_bytes,
+                          const void *args)
+{
+    zn_launch_attribute early = { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 0, { .on = 1 } };
+
+    launch(d, kernel, (zn_launch_config){ grid_x, 1, 1, threads, .shared_bytes = shared_bytes, .attributes = &early,
+                                          .n_attributes = d->p->early }, args);
 }
 
 /* ---- graphs ------------------------------------------------------------------------------------------------- */
@@ -440,6 +456,7 @@ static void open_rest(zn_cuda *d)
     void *staging = NULL;
     const size_t most = (size_t)6 << 30;
     size_t available = 0, total = 0;
+    int version = 0;
 
     if (!enter(d))
         return;
@@ -461,6 +478,8 @@ static void open_rest(zn_cuda *d)
         d->scratch = (char *)(uintptr_t)scratch;
     if (!d->status && ok(d, api->cuMemGetInfo_v2(&available, &total), "cuMemGetInfo"))
         p->memory = available / 2 < most ? available / 2 : most;
+    ok(d, api->cuDriverGetVersion(&version), "cuDriverGetVersion");
+    p->early = version >= 12030;
     d->choices = zn_cuda_choices_open(d->name);
 }
 

@@ -107,7 +107,7 @@ check "a full file gives way" test "$(wc -l <"$choices")" -le 1024
 check "and they are tried once again" test "$(starts)" -eq "$again"
 
 # Graphs, and models in several threads.
-for gpu in usual hopper; do
+for gpu in usual hopper hopper=12020; do
   FAKE_CUDA=$gpu FAKE_CUDA_LOG=$tmp/log4.$gpu "$fake/test_gpu_host" "$tmp/log4.$gpu" >"$tmp/host" 2>&1
   grep -E '^(ok|not ok)' "$tmp/host"
   passed=$((passed + $(grep -c '^ok' "$tmp/host"))) failed=$((failed + $(grep -c '^not ok' "$tmp/host")))

@@ -4,7 +4,7 @@
  * It cannot compute; it shows what the host code does when things fail.  FAKE_CUDA says how:
  *     none        there is no GPU
  *     old         compute capability 6.1
- *     hopper      9.0, with what an H100 has
+ *     hopper      9.0, with what an H100 has; hopper=N: and driver version N
  *     memory=N    an allocation of more than N MiB is refused
  *     lost=N      the N-th kernel start (from 0) and all after it fail, as if the GPU had gone
  * FAKE_CUDA_LOG names a file that gets one line per kernel start, image and graph, and for what a driver would refuse. */
@@ -59,6 +59,12 @@ static int shared_most(void)
 
 API cuInit(unsigned flags);
 API cuInit(unsigned flags) { (void)flags; return CUDA_SUCCESS; }
+API cuDriverGetVersion(int *version);
+API cuDriverGetVersion(int *version)
+{
+    *version = mode("hopper", 1) > 1 ? (int)mode("hopper", 1) : 12030;
+    return CUDA_SUCCESS;
+}
 API cuDeviceGetCount(int *count);
 API cuDeviceGetCount(int *count) { *count = mode("none", 0) ? 0 : 1; return CUDA_SUCCESS; }
 API cuDeviceGet(CUdevice *device, int ordinal);
@@ -220,16 +226,16 @@ API cuFuncSetAttribute(CUfunction function, int attribute, int value)
     (void)function;
     return attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value > shared_most() ? 1 : CUDA_SUCCESS;
 }
-API cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                   unsigned shared, CUstream stream, void **params, void **extra);
-API cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                   unsigned shared, CUstream stream, void **params, void **extra)
+API cuLaunchKernelEx(const zn_launch_config *how, CUfunction function, void **params, void **extra);
+API cuLaunchKernelEx(const zn_launch_config *how, CUfunction function, void **params, void **extra)
 {
     long lost = mode("lost", -1);
 
-    (void)stream, (void)params, (void)extra;
-    say("%s %u %u %u, %u, %u\n", (const char *)(void *)function, gx, gy, gz, bx, shared);
-    if (!gx || !gy || !gz || !bx || bx * by * bz > 1024 || gy > 65535 || gz > 65535)
+    (void)params, (void)extra;
+    say("%s %u %u %u, %u, %u%s\n", (const char *)(void *)function, how->grid_x, how->grid_y, how->grid_z, how->block_x,
+        how->shared_bytes, how->n_attributes ? ", early" : "");
+    if (!how->grid_x || !how->grid_y || !how->grid_z || !how->block_x || how->block_x * how->block_y * how->block_z > 1024 ||
+        how->grid_y > 65535 || how->grid_z > 65535)
         return 1;
     return lost >= 0 && launches++ >= lost ? LOST : CUDA_SUCCESS;
 }

@@ -220,6 +220,7 @@ __device__ __forceinline__ layout lay_out(int fixed, int fillers, int stages0, i
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         fence_async();
     }
+    after_previous();
     return { begin, once,
              { { data0, bars, bars + 8 * ZN_HOPPER_MAX_STAGES, stages0, size0, 0, 0 },
                { data1, bars1, bars1 + 8 * ZN_HOPPER_MAX_STAGES, stages1, size1, 0, 0 } },
@@ -761,6 +762,7 @@ extern "C" __global__ void __launch_bounds__(256) zn_hopper_narrow_f16(const __g
     const bool dense = a.ld == a.per_pixel * 8;
     uint4 x[ZN_HOPPER_NARROWED];
 
+    after_previous();
 #pragma unroll
     for (int k = 0; k < ZN_HOPPER_NARROWED; k++) {
         const uint32_t i = first + 256 * k;

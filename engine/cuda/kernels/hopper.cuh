@@ -41,6 +41,13 @@ __device__ __forceinline__ void barrier_wait(uint32_t bar, uint32_t parity)
                  "}" ::"r"(bar), "r"(parity) : "memory");
 }
 
+/* Launched to begin before the kernel ahead has ended (zn_cuda_launch_early): the next one may do so too, and what the one
+ * ahead wrote may be read from here on. */
+__device__ __forceinline__ void after_previous()
+{
+    asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
+}
+
 __device__ __forceinline__ void load_4d(uint32_t to, const zn_hopper_map *map, uint32_t bar, int c, int x, int y, int n)
 {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
