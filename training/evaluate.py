@@ -28,6 +28,17 @@ def denoiser_scores(net, x, unit, sigmas=SIGMAS, batch=6):
 
 
 @torch.no_grad()
+def real_scores(net, pairs, batch=6):
+    """Of the pairs that real.py --save has written: {condition: PSNR at the measured level}."""
+    out = {}
+    for name in (k[:-len(": clean")] for k in pairs if k.endswith(": clean")):
+        clean, noisy, level = (pairs[f"{name}: {k}"].float() / 255 for k in ("clean", "noisy", "level"))
+        y = [nets.denoise(net, x, s.view(-1, 3, 1, 1).expand_as(x)) for x, s in zip(noisy.split(batch), level.split(batch))]
+        out[name] = psnr(torch.cat(y), clean)
+    return out
+
+
+@torch.no_grad()
 def autoencoder_scores(net, x, batch=6):
     """Round trip PSNR; mean, deviation and largest magnitude of the latents."""
     z = [net.encode(nets.pad8(a)) for a in x.split(batch)]

@@ -2,6 +2,7 @@
 noise is used, so that nobody is measured on what he has learnt by heart.
 
     python real.py FILE.safetensors... --test KODAK24 [--ffdnet FFDNET.pth] [--zenith PROGRAM]
+    python real.py --save PAIRS --test KODAK24 --zenith PROGRAM      what it measures on, for train.py --real PAIRS
 
   camera      sRGB to linear light, a lens, back through colour matrix and white balance to a sensor's own channels, a
               Bayer mosaic of electrons (Poisson) with read noise (Gaussian), white balance, demosaicing (Malvar, He,
@@ -247,9 +248,24 @@ def measure(run, clean, noisy, level, factors):
     return row + [best, s]
 
 
+def save(path, files, conditions, a):
+    out = {}
+    with tempfile.TemporaryDirectory() as folder:
+        engine = Engine(a.zenith, folder, a.threads)
+        for number, name in conditions:
+            kept = {"clean": [], "noisy": [], "level": []}
+            for i, f in enumerate(files):
+                clean, noisy = pair(data.read(f).numpy() / 255, name, [number, i])
+                kept["level"].append(torch.from_numpy(engine.level(noisy)).float())
+                for k, v in ("clean", clean), ("noisy", noisy):
+                    kept[k].append((planes(eight_bits(middle(v)))[0] * 255).round().byte())
+            out.update({f"{name}: {k}": torch.stack(v) for k, v in kept.items()})
+    save_file(out, path)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("files", nargs="+")
+    p.add_argument("files", nargs="*")
     p.add_argument("--test", required=True)
     p.add_argument("--ffdnet")
     p.add_argument("--zenith", help="the engine's program: runs our networks, faster, and measures the level")
@@ -257,10 +273,17 @@ def main():
     p.add_argument("--every", type=int, default=3, help="every n-th picture")
     p.add_argument("--only", help="conditions whose name holds this")
     p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--save", help="write clean and noisy pictures and measured levels instead of a table")
     a = p.parse_args()
+    if not (a.zenith if a.save else a.files):
+        p.error("--save needs --zenith" if a.save else "which networks?")
     torch.set_num_threads(a.threads)
     factors = [float(v) for v in a.factors.split(",")]
     files = data.pictures([a.test])[::a.every]
+    conditions = [(i, c) for i, c in enumerate(CONDITIONS) if not a.only or a.only in c]
+    if a.save:
+        save(a.save, files, conditions, a)
+        return
     auto = [f"measured x {f:g}" for f in factors] + ["SSIM at x 1"] if a.zenith else []
     head = ["noise", "noisy: PSNR, SSIM", "its RMS", "measured", "network", *auto, "best", "its level"]
     print("| " + " | ".join(head) + " |")
@@ -268,9 +291,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         engine = Engine(a.zenith, folder, a.threads) if a.zenith else None
         runs = dict([ours(f, engine) for f in a.files] + ([ffdnet(a.ffdnet)] if a.ffdnet else []))
-        for number, name in enumerate(CONDITIONS):
-            if a.only and a.only not in name:
-                continue
+        for number, name in conditions:
             of, rows = [], {k: [] for k in runs}
             for i, f in enumerate(files):
                 clean, noisy = pair(data.read(f).numpy() / 255, name, [number, i])

@@ -190,11 +190,13 @@ class Trainer:
 
 # ---- the run -------------------------------------------------------------------------------------
 
-def score(net, name, test):
+def score(net, name, test, pairs=None):
     x, unit = test
     batch = 6 if x.is_cuda else 1
     if name in nets.DENOISERS:
-        return "Kodak24 " + "/".join(f"{v:.3f}" for v in evaluate.denoiser_scores(net, x, unit, batch=batch)) + " dB"
+        real = ", ".join(f"{k} {v:.2f}" for k, v in evaluate.real_scores(net, pairs, batch).items()) if pairs else ""
+        return ("Kodak24 " + "/".join(f"{v:.3f}" for v in evaluate.denoiser_scores(net, x, unit, batch=batch)) + " dB"
+                + (f"; {real}" if real else ""))
     return "Kodak24 %.3f dB, latent mean %.3f deviation %.3f max %.2f" % evaluate.autoencoder_scores(net, x, batch)
 
 
@@ -240,6 +242,7 @@ def main():
     p.add_argument("name", choices=[*nets.DENOISERS, *nets.AUTOENCODERS])
     p.add_argument("--photos", nargs="+", required=True)
     p.add_argument("--test", required=True, help="folder of pictures kept out of training")
+    p.add_argument("--real", help="pairs of real.py --save, to see how a denoiser does on noise that is not white")
     p.add_argument("--out", required=True)
     p.add_argument("--minutes", type=float, default=7)
     p.add_argument("--lr", type=float, default=1e-3)
@@ -271,6 +274,7 @@ def main():
         trainer.restore(export.read_checkpoint(out, a.name))
     crops = data.Crops(a.photos, device, limit=a.limit)
     test = data.test_set(a.test, device)
+    pairs = {k: v.to(device) for k, v in load_file(a.real).items()} if a.real else None
     plan = phases(a.phases)
     first_done, last_done = map(float, a.part.split(":"))
     phase = next(i for i, p in enumerate(plan) if first_done < p[2] or i + 1 == len(plan))
@@ -302,7 +306,7 @@ def main():
             t = time.time() - start
             rate = (trainer.steps - first) / t
             say(f"step {trainer.steps} {t:.0f} s {rate:.1f} steps/s loss {loss:.4f} "
-                f"scale {trainer.scale.item():.0f} {score(trainer.shown, a.name, test)}")
+                f"scale {trainer.scale.item():.0f} {score(trainer.shown, a.name, test, pairs)}")
             if not math.isfinite(loss):
                 raise SystemExit("loss is not finite")
             export.write_checkpoint(out, a.name, trainer.state())
@@ -310,9 +314,9 @@ def main():
             shown = time.time()
     export.write_checkpoint(out, a.name, trainer.state())
     path = export.write(out, a.name, trainer.shown, steps=trainer.steps)
-    say(f"end step {trainer.steps} loss {loss:.4f} {score(trainer.shown, a.name, test)}")
+    say(f"end step {trainer.steps} loss {loss:.4f} {score(trainer.shown, a.name, test, pairs)}")
     name, net = evaluate.load(path)
-    say(f"fp16 file: {score(net.to(device), a.name, test)}; {time.time() - began:.0f} s in all")
+    say(f"fp16 file: {score(net.to(device), a.name, test, pairs)}; {time.time() - began:.0f} s in all")
 
 
 if __name__ == "__main__":
