@@ -37,20 +37,22 @@ enum {
     CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
 };
 
-typedef struct zn_launch_attribute { /* CUlaunchAttribute */
+typedef struct CUlaunchAttribute {
     int id, unused;
     union {
         int on;
         char bytes[64];
     } value;
-} zn_launch_attribute;
+} CUlaunchAttribute;
 
-typedef struct zn_launch_config { /* CUlaunchConfig */
+typedef struct CUlaunchConfig {
     unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
     CUstream stream;
-    zn_launch_attribute *attributes;
+    CUlaunchAttribute *attributes;
     unsigned n_attributes;
-} zn_launch_config;
+} CUlaunchConfig;
+
+_Static_assert(sizeof(CUlaunchAttribute) == 72 && sizeof(CUlaunchConfig) == 56, "as in NVIDIA's headers");
 
 /* name, parameters.  The _v2 names are what the current headers mean by the short ones. */
 #define ZN_DRIVER_CALLS(X)                                                                                   \
@@ -88,7 +90,7 @@ typedef struct zn_launch_config { /* CUlaunchConfig */
     X(cuModuleUnload, (CUmodule module))                                                                     \
     X(cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))                       \
     X(cuFuncSetAttribute, (CUfunction function, int attribute, int value))                                   \
-    X(cuLaunchKernelEx, (const zn_launch_config *config, CUfunction function, void **params, void **extra))  \
+    X(cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction function, void **params, void **extra))  \
     X(cuTensorMapEncodeTiled, (void *map, int type, unsigned rank, void *address, const uint64_t *size,      \
                                const uint64_t *stride, const uint32_t *box, const uint32_t *step,            \
                                int interleave, int swizzle, int promotion, int fill))                        \

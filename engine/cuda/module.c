@@ -112,7 +112,7 @@ static found *find_kernel(zn_cuda *d, const char *name)
     return NULL;
 }
 
-static void launch(zn_cuda *d, const char *kernel, zn_launch_config how, const void *args)
+static void launch(zn_cuda *d, const char *kernel, CUlaunchConfig how, const void *args)
 {
     void *params[] = { (void *)(uintptr_t)args };
     found *f;
@@ -133,15 +133,15 @@ static void launch(zn_cuda *d, const char *kernel, zn_launch_config how, const v
 void zn_cuda_launch(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                     unsigned threads, unsigned shared_bytes, const void *args)
 {
-    launch(d, kernel, (zn_launch_config){ grid_x, grid_y, grid_z, threads, .shared_bytes = shared_bytes }, args);
+    launch(d, kernel, (CUlaunchConfig){ grid_x, grid_y, grid_z, threads, .shared_bytes = shared_bytes }, args);
 }
 
 void zn_cuda_launch_early(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned threads, unsigned shared_bytes,
                           const void *args)
 {
-    zn_launch_attribute early = { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 0, { .on = 1 } };
+    CUlaunchAttribute early = { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 0, { .on = 1 } };
 
-    launch(d, kernel, (zn_launch_config){ grid_x, 1, 1, threads, .shared_bytes = shared_bytes, .attributes = &early,
+    launch(d, kernel, (CUlaunchConfig){ grid_x, 1, 1, threads, .shared_bytes = shared_bytes, .attributes = &early,
                                           .n_attributes = d->p->early }, args);
 }
 

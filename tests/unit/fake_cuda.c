@@ -226,8 +226,8 @@ API cuFuncSetAttribute(CUfunction function, int attribute, int value)
     (void)function;
     return attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value > shared_most() ? 1 : CUDA_SUCCESS;
 }
-API cuLaunchKernelEx(const zn_launch_config *how, CUfunction function, void **params, void **extra);
-API cuLaunchKernelEx(const zn_launch_config *how, CUfunction function, void **params, void **extra)
+API cuLaunchKernelEx(const CUlaunchConfig *how, CUfunction function, void **params, void **extra);
+API cuLaunchKernelEx(const CUlaunchConfig *how, CUfunction function, void **params, void **extra)
 {
     long lost = mode("lost", -1);
 
