@@ -2,7 +2,7 @@
 
     python photos.py --clones DIR --packages DIR --out DIR
 
---clones: bare or ordinary git clones, DIR/NAME or DIR/OWNER+NAME (git clone https://github.com/OWNER/NAME DIR/NAME);
+--clones: git clones, bare or not (git clone https://github.com/OWNER/NAME DIR/OWNER/NAME);
 --packages: the packages unpacked (dpkg-deb -x FILE.deb DIR/PACKAGE).  photos.tsv says for each file where it comes from, its
 licence, and the size it is scaled down to, at most half of the original's.  What cannot be had is named at the end.
 """
@@ -16,22 +16,11 @@ from pathlib import Path
 from PIL import Image, ImageOps
 
 
-def repository(clones, owner, name):
-    for place in (clones / f"{owner}+{name}" / "repo", clones / f"{owner}+{name}", clones / name / ".git", clones / name,
-                  clones / f"{name}.git"):
-        if place.is_dir():
-            return place
-    return None
-
-
 def original(origin, clones, packages):
     """The original's bytes, or None."""
     git = re.fullmatch(r"github\.com/([^/]+)/([^:]+): .* \(blob ([0-9a-f]+)\)", origin)
-    if git:
-        place = clones and repository(clones, git[1], git[2])
-        if not place:
-            return None
-        done = subprocess.run(["git", f"--git-dir={place}", "cat-file", "blob", git[3]], capture_output=True)
+    if git and clones:
+        done = subprocess.run(["git", "-C", clones / git[1] / git[2], "cat-file", "blob", git[3]], capture_output=True)
         return done.stdout if done.returncode == 0 else None
     package = re.fullmatch(r"Debian ([^:]+): (\S+).*", origin)
     if package and packages:

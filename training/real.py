@@ -248,18 +248,20 @@ def measure(run, clean, noisy, level, factors):
     return row + [best, s]
 
 
-def save(path, files, conditions, a):
+def pairs(files, number, name, engine):
+    """Of each picture the middle, clean and noisy, and the level that the engine finds in the whole."""
+    for i, f in enumerate(files):
+        clean, noisy = pair(data.read(f).numpy() / 255, name, [number, i])
+        yield middle(clean), middle(noisy), engine.level(noisy) if engine else None
+
+
+def save(path, files, conditions, engine):
     out = {}
-    with tempfile.TemporaryDirectory() as folder:
-        engine = Engine(a.zenith, folder, a.threads)
-        for number, name in conditions:
-            kept = {"clean": [], "noisy": [], "level": []}
-            for i, f in enumerate(files):
-                clean, noisy = pair(data.read(f).numpy() / 255, name, [number, i])
-                kept["level"].append(torch.from_numpy(engine.level(noisy)).float())
-                for k, v in ("clean", clean), ("noisy", noisy):
-                    kept[k].append((planes(eight_bits(middle(v)))[0] * 255).round().byte())
-            out.update({f"{name}: {k}": torch.stack(v) for k, v in kept.items()})
+    byte = lambda v: (planes(eight_bits(v))[0] * 255).round().byte()
+    for number, name in conditions:
+        clean, noisy, level = zip(*pairs(files, number, name, engine))
+        out |= {f"{name}: clean": torch.stack([byte(v) for v in clean]), f"{name}: noisy": torch.stack([byte(v) for v in noisy]),
+                f"{name}: level": torch.from_numpy(np.stack(level)).float()}
     save_file(out, path)
 
 
@@ -281,22 +283,19 @@ def main():
     factors = [float(v) for v in a.factors.split(",")]
     files = data.pictures([a.test])[::a.every]
     conditions = [(i, c) for i, c in enumerate(CONDITIONS) if not a.only or a.only in c]
-    if a.save:
-        save(a.save, files, conditions, a)
-        return
     auto = [f"measured x {f:g}" for f in factors] + ["SSIM at x 1"] if a.zenith else []
     head = ["noise", "noisy: PSNR, SSIM", "its RMS", "measured", "network", *auto, "best", "its level"]
-    print("| " + " | ".join(head) + " |")
-    print("|---" * len(head) + "|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         engine = Engine(a.zenith, folder, a.threads) if a.zenith else None
+        if a.save:
+            save(a.save, files, conditions, engine)
+            return
+        print("| " + " | ".join(head) + " |")
+        print("|---" * len(head) + "|", flush=True)
         runs = dict([ours(f, engine) for f in a.files] + ([ffdnet(a.ffdnet)] if a.ffdnet else []))
         for number, name in conditions:
             of, rows = [], {k: [] for k in runs}
-            for i, f in enumerate(files):
-                clean, noisy = pair(data.read(f).numpy() / 255, name, [number, i])
-                level = engine.level(noisy) if engine else None
-                clean, noisy = middle(clean), middle(noisy)
+            for clean, noisy, level in pairs(files, number, name, engine):
                 base = psnr(noisy, clean)
                 found = np.nan if level is None else level.mean()
                 of.append([base, ssim(noisy, clean), 255 * 10 ** (-base / 20), found])

@@ -8,21 +8,24 @@ set -euo pipefail
 [ $# -ge 4 ] || { sed -n '3,6s/^# //p' "$0"; exit 2; }
 name=$1 kodak=$2 out=$3
 shift 3
+photos=("$@")
 here=$(cd "$(dirname "$0")" && pwd)
 run=0
+result= # of the run before
 
-train() { # MINUTES OPTION...: the next run, from the weights of the one before it
-  local minutes=$1 done="$out/$name.run$((++run))" before="$out/$name.run$((run - 1))"
+train() { # MINUTES OPTION...: the next run
+  local minutes init=()
+  [ -z "$result" ] || init=(--init "$result")
+  minutes=$(awk "BEGIN { print $1 * ${SLOWER:-1} }")
   shift
-  [ -e "$done" ] && return
-  minutes=$(awk "BEGIN { print $minutes * ${SLOWER:-1} }")
-  [ "$run" = 1 ] || set -- "$@" --init "$before"
-  python3 "$here/train.py" "$name" --photos "${photos[@]}" --test "$kodak" --out "$out" --minutes "$minutes" "$@"
-  cp "$out/$name.safetensors" "$done.part"
-  mv "$done.part" "$done"
+  run=$((run + 1))
+  result=$out/$name.run$run.safetensors
+  [ -e "$result" ] && return
+  python3 "$here/train.py" "$name" --photos "${photos[@]}" --test "$kodak" --out "$out" --minutes "$minutes" "$@" "${init[@]}"
+  cp "$out/$name.safetensors" "$result.part"
+  mv "$result.part" "$result"
 }
 
-photos=("$@")
 mkdir -p "$out"
 case $name in
 zenith-tae)
