@@ -24,6 +24,27 @@ step() { # NAME COMMAND...: its last line, and the rest only if it fails
   fi
 }
 
+# sanitize TOOL: the self-test under it, in pieces by precision, kernel and, of convolutions, size and the next letter
+# (of the channels, or of what else there is); several at once, since each spends its time on one processor.
+sanitize() {
+  mkdir -p "$out/$1"
+  "$build/engine/zenith" selftest --engine cuda | awk '$1 == "ok" {
+      i = $2 ~ /^(tf32|fp16|bf16|fp8)$/ ? 3 : 2
+      key = (i == 3 ? $2 : "fp32") " " $i
+      if ($i == "conv") key = key " " $(i + 1) ($(i + 1) ~ /3x3|1x1/ ? " " substr($(i + 2), 1, 1) : "")
+      if (!seen[key]++) printf "%s%c", key, 0
+    }' >"$out/$1.pieces"
+  tool=$1 zenith=$build/engine/zenith out=$out xargs -0 -n 1 -P "$(($(nproc) < 12 ? $(nproc) : 12))" bash -c '
+    log=$out/$tool/$(echo "$1" | tr " " -)
+    if ! compute-sanitizer --tool $tool --error-exitcode 9 --report-api-errors no --kernel-name-exclude kernel_substring=peak \
+      "$zenith" selftest --engine cuda --only "$1" >"$log" 2>&1; then
+      printf "%s under %s:\n" "$1" $tool
+      grep -v "^ok " "$log"
+      exit 1
+    fi' piece <"$out/$1.pieces" || return
+  echo "$(cat "$out/$1"/* | grep -c '^ok ') cases in $(ls "$out/$1" | wc -l) pieces, no error"
+}
+
 [ -d "$build" ] || step configure meson setup "$build" "$root" -Dgegl=disabled -Dgimp2=disabled -Dgimp3=disabled \
   -Dcuda=enabled "-Dgpu_archs=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)"
 step build ninja -C "$build"
@@ -33,8 +54,7 @@ step "golden networks" "$build/tests/test_golden"
 step "without a GPU" "$root/tests/cli/test_cuda.sh" "$build/engine/zenith" "$build/tests"
 if [ "$quick" != quick ] && command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck; do
-    step "$tool" compute-sanitizer --tool $tool --error-exitcode 9 --report-api-errors no --kernel-name-exclude kernel_substring=peak \
-      "$build/engine/zenith" selftest --engine cuda
+    step "$tool" sanitize $tool
   done
 fi
 if python3 -c 'import torch' 2>/dev/null; then

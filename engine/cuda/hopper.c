@@ -218,7 +218,8 @@ static bool run(zn_cuda *d, const job *j, plan p)
 {
     const zn_cuda_conv *c = j->c;
     const tile_kind *k = p.kind;
-    const int bare = zn_hopper_shared(p.narrow ? 2 * ZN_HOPPER_PART(p.th) : 0, k->n), weights = k->outputs / k->blocks * 128;
+    const int outputs = k->outputs / (p.narrow ? ZN_HOPPER_WARPGROUPS : k->blocks), weights = outputs * 128; /* of a load */
+    const int bare = zn_hopper_shared(p.narrow ? 2 * ZN_HOPPER_PART(p.th) : 0, k->n);
     const int stage = p.narrow ? 2 * ZN_HOPPER_PART(p.th)
                       : p.halo ? ZN_HOPPER_HALO(p.tw, p.th)
                                : weights + k->pixels * 128;
@@ -251,7 +252,7 @@ static bool run(zn_cuda *d, const job *j, plan p)
     const int chunk = zn_cuda_min(k->n, 64), out_w = p.halo ? 8 : zn_cuda_min(a.tw, chunk), out_h = chunk / out_w;
     const int rows = p.narrow ? (a.th + 2) / 2 : a.th + 2;
 
-    if (shared > d->smem_max || !map_weights(d, &a.w, c, j->bytes, k->outputs / k->blocks) ||
+    if (shared > d->smem_max || !map_weights(d, &a.w, c, j->bytes, outputs) ||
         !map_out(d, a.y, j->y, c->up2, out_w, out_h) ||
         !(p.halo ? map_pixels(d, &a.x, j->x, p.narrow ? 2 : j->bytes, 0, 1, ZN_HOPPER_PITCH(a.tw), rows, 1)
                  : map_pixels(d, &a.x, j->x, j->bytes, 0, 1, box_w, box_h, c->stride)) ||

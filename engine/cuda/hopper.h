@@ -41,7 +41,7 @@ typedef struct zn_hopper_conv64 {
 
 /* Any convolution without groups.  zn_hopper_conv: a ring of [outputs][64] weights and [pixels][64] inputs, tap by
  * tap.  zn_hopper_conv3 (3x3, stride 1, padding 1): a ring of inputs with their neighbours, and one of weights;
- * _narrow: x is of half floats, in boxes of 64 channels of half the rows. */
+ * _narrow: x is of half floats, in boxes of 64 channels of half the rows, and weights in boxes of a warpgroup's 64 outputs. */
 typedef struct zn_hopper_conv {
     zn_hopper_map x, w, y[4], residual;
     zn_hopper_tail tail;

@@ -187,6 +187,11 @@ __device__ __forceinline__ void ring_next(ring &r, int by = 1)
     if (r.stage >= r.stages)
         r.stage -= r.stages, r.phase ^= 1;
 }
+__device__ __forceinline__ void ring_skip(ring &r, int by)
+{
+    for (r.stage += by; r.stage >= r.stages; r.phase ^= 1)
+        r.stage -= r.stages;
+}
 
 /* The parts of a block's shared memory: what stays, up to two rings, the ways out, barriers.  A buffer of the first ring is
  * full after `fillers` arrivals; what stays may be a ring of two for them. */
@@ -196,8 +201,8 @@ struct layout {
     outlet out;
 };
 
-__device__ __forceinline__ layout lay_out(int fixed, int fillers, int stages0, int size0, int stages1, int size1, int releases,
-                                          int n)
+__device__ __forceinline__ layout lay_out(int fixed, int fillers, int stages0, int size0, int stages1, int size1, int releases0,
+                                          int releases1, int n)
 {
     extern __shared__ char memory[];
     const int out = (n < 64 ? n : 64) * 128, wg = __shfl_sync(~0u, threadIdx.x / 128, 0);
@@ -209,9 +214,9 @@ __device__ __forceinline__ layout lay_out(int fixed, int fillers, int stages0, i
     if (threadIdx.x == 0) {
         for (int i = 0; i < ZN_HOPPER_MAX_STAGES; i++) {
             barrier_init(bars + 8 * i, fillers);
-            barrier_init(bars + 8 * (ZN_HOPPER_MAX_STAGES + i), releases);
+            barrier_init(bars + 8 * (ZN_HOPPER_MAX_STAGES + i), releases0);
             barrier_init(bars1 + 8 * i, 1);
-            barrier_init(bars1 + 8 * (ZN_HOPPER_MAX_STAGES + i), releases);
+            barrier_init(bars1 + 8 * (ZN_HOPPER_MAX_STAGES + i), releases1);
         }
         for (int i = 0; i < ZN_HOPPER_WARPGROUPS * 2; i++)
             barrier_init(residual + 8 * i, 1);
@@ -284,7 +289,7 @@ template <class T, int rows, bool up> __device__ __forceinline__ void conv64(con
 {
     const int N = rows * 8, taps = up ? 4 : 9, parities = up ? 4 : 1;
     const int pitch = ZN_HOPPER_PITCH(8), copy = ZN_HOPPER_COPY(8, rows);
-    layout s = lay_out(parities * taps * 8192, 1, a.stages, ZN_HOPPER_HALO(8, rows), 0, 0, 4, N);
+    layout s = lay_out(parities * taps * 8192, 1, a.stages, ZN_HOPPER_HALO(8, rows), 0, 0, 4, 4, N);
     ring &x = s.ring[0];
     const int wg = s.out.wg;
 
@@ -416,7 +421,7 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
 {
     const int outputs = split ? 64 : 128, pixels = split ? 2 * N : N, size = (outputs + pixels) * 128;
     const int channels = 128 / sizeof(In), blocks = pair ? 2 : 1, rank = pair ? pair_rank() : 0;
-    layout s = lay_out(0, 1, a.stages, size, 0, 0, 8 * blocks, N);
+    layout s = lay_out(0, 1, a.stages, size, 0, 0, 8 * blocks, 8, N);
     ring &r = s.ring[0];
     const int wg = s.out.wg, half = rank * (pixels / 2);
 
@@ -629,15 +634,22 @@ template <int pixels> __device__ __forceinline__ void narrow_all(const zn_hopper
     }
 }
 
+/* The warpgroups take turns of nine taps, so that one multiplies while the other stores what it has: products of 8 bits are so fast
+ * that the way out counts. */
+__device__ __forceinline__ void await_turn(int wg) { asm volatile("bar.sync %0, 256;" ::"r"(wg + 4) : "memory"); }
+__device__ __forceinline__ void give_turn(int wg) { asm volatile("bar.arrive %0, 256;" ::"r"(wg + 4) : "memory"); }
+
 /* 3x3, stride 1, padding 1: a tile of 8 (split: 16) x N / 8 pixels is read once for all nine taps.  `narrow`: x is of
- * half floats, In of 8 bits. */
+ * half floats, In of 8 bits, and a buffer of weights is of one warpgroup, in the order of their turns: who waits for one
+ * knows that those before it have been filled, which tells its phases apart. */
 template <class In, class T, int N, bool split, bool narrow> __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
 {
     const int outputs = split ? 64 : 128, width = split ? 16 : 8, rows = N / 8, channels = 128 / sizeof(In);
     const int pitch = ZN_HOPPER_PITCH(width), copy = ZN_HOPPER_COPY(width, rows);
     const int part = (rows + 2) / 2 * pitch; /* pixels of a part */
+    const int turns = narrow ? ZN_HOPPER_WARPGROUPS : 1, weights_size = outputs / turns * 128;
     layout s = lay_out(narrow ? 2 * ZN_HOPPER_PART(rows) : 0, narrow ? FILLERS : 1, a.stages,
-                       narrow ? 2 * ZN_HOPPER_PART(rows) : ZN_HOPPER_HALO(width, rows), a.weight_stages, outputs * 128, 8, N);
+                       narrow ? 2 * ZN_HOPPER_PART(rows) : ZN_HOPPER_HALO(width, rows), a.weight_stages, weights_size, 8, 8 / turns, N);
     ring &x = s.ring[0], &w = s.ring[1];
     const ring parts = { s.fixed, s.once, s.once + 16, 2, ZN_HOPPER_PART(rows), 0, 0 };
     const int wg = s.out.wg;
@@ -659,10 +671,10 @@ template <class In, class T, int N, bool split, bool narrow> __device__ __forcei
                     barrier_expect(ring_full(x), copy);
                     load_4d(ring_data(x), &a.x, ring_full(x), c * channels, t.x - 1, t.y - 1, t.n);
                 }
-                for (int tap = 0; tap < 9; tap++, ring_next(w)) {
+                for (int i = 0; i < 9 * turns; i++, ring_next(w)) {
                     barrier_wait(ring_empty(w), w.phase);
-                    barrier_expect(ring_full(w), outputs * 128);
-                    load_2d(ring_data(w), &a.w, ring_full(w), tap * a.cin_pad + c * channels, t.o);
+                    barrier_expect(ring_full(w), weights_size);
+                    load_2d(ring_data(w), &a.w, ring_full(w), i % 9 * a.cin_pad + c * channels, t.o + i / 9 * 64);
                 }
             }
         }
@@ -677,6 +689,8 @@ template <class In, class T, int N, bool split, bool narrow> __device__ __forcei
     const float scale = sizeof(In) == 1 ? *a.tail.scale : 1.f;
     float d[N / 2];
 
+    if (narrow && wg == 1)
+        ring_skip(w, 9);
     for (int tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
         const tile_at t = find_tile(a, tile, outputs);
         const int o = split ? t.o : t.o + wg * 64, up = a.up2, py = t.parity >> 1, px = t.parity & 1;
@@ -684,6 +698,12 @@ template <class In, class T, int N, bool split, bool narrow> __device__ __forcei
         const float b0 = o < a.outputs ? a.tail.bias[o + warp * 16 + lane / 4] : 0.f;
         const float b1 = o < a.outputs ? a.tail.bias[o + warp * 16 + lane / 4 + 8] : 0.f;
         uint32_t used = 0, used_x = 0;
+        const auto release = [&] {
+            if (lane == 0) {
+                barrier_arrive(used);
+                barrier_arrive(used_x);
+            }
+        };
 
         if (a.tail.residual)
             residual_begin<N>(s.out, &a.residual, p);
@@ -691,10 +711,12 @@ template <class In, class T, int N, bool split, bool narrow> __device__ __forcei
             const uint64_t pixels = describe(ring_data(x), pitch * 128);
 
             barrier_wait(ring_full(x), x.phase);
+            if (narrow && (wg == 1 || c > 0 || tile != blockIdx.x))
+                await_turn(wg);
 #pragma unroll
             for (int tap = 0; tap < 9; tap++) {
                 const int u = tap / 3, v = tap % 3;
-                const uint64_t weights = describe(ring_data(w) + (split ? 0 : wg * 8192), 1024);
+                const uint64_t weights = describe(ring_data(w) + (split || narrow ? 0 : wg * 8192), 1024);
                 const uint64_t pixel = pixels + tap_at(up ? (py + u + 1) >> 1 : u,
                                                        (up ? (px + v + 1) >> 1 : v) + (split ? wg * 8 : 0), pitch);
 
@@ -706,9 +728,9 @@ template <class In, class T, int N, bool split, bool narrow> __device__ __forcei
                 products_commit();
                 products_wait<1>(d);
                 if (lane == 0) {
-                    if (c + tap > 0)
+                    if (tap > 0 || (c > 0 && !narrow))
                         barrier_arrive(used);
-                    if (tap == 0 && c > 0)
+                    if (tap == 0 && c > 0 && !narrow)
                         barrier_arrive(used_x);
                 }
                 used = ring_empty(w);
@@ -716,11 +738,17 @@ template <class In, class T, int N, bool split, bool narrow> __device__ __forcei
             }
             used_x = ring_empty(x);
             ring_next(x);
+            if (narrow) {
+                if (wg == 0 || c + 1 < a.chunks || tile + gridDim.x < a.tiles)
+                    give_turn(1 - wg);
+                ring_skip(w, 9);
+                products_wait<0>(d);
+                release();
+            }
         }
-        products_wait<0>(d);
-        if (lane == 0) {
-            barrier_arrive(used);
-            barrier_arrive(used_x);
+        if (!narrow) {
+            products_wait<0>(d);
+            release();
         }
         finish<T, N>(d, s.out, &a.y[t.parity], &a.residual, a.tail, scale, b0, b1, p);
     }
