@@ -85,7 +85,7 @@ _YCC = [[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -0.
 _consts = {}
 
 
-def _jpeg_consts(dev):
+def _constants(dev):
     if dev not in _consts:
         k = torch.arange(8.0)
         dct = torch.cos((2 * k + 1) * k[:, None] * torch.pi / 16) * 0.5
@@ -93,41 +93,96 @@ def _jpeg_consts(dev):
         table = torch.tensor([[int(v) for v in t.split()] for t in (_LUMA, _CHROMA, _CHROMA)]).float().view(3, 8, 8)
         ycc = torch.tensor(_YCC)
         grey = torch.tensor([128.0, 0, 0]).view(3, 1, 1)
-        _consts[dev] = [t.to(dev) for t in (dct, table, ycc, ycc.inverse(), grey)]
+        cross = torch.tensor([[0, 1, 0], [1, 4, 1], [0, 1, 0]]) / 4
+        square = torch.tensor([[1, 2, 1], [2, 4, 2], [1, 2, 1]]) / 4
+        _consts[dev] = [t.to(dev) for t in (dct, table, ycc, ycc.inverse(), grey, cross, square)]
     return _consts[dev]
 
 
-def jpeg(x, quality):
-    """What a JPEG file of this quality (1..100, [N,1,1,1]) leaves of x in 0..1, chroma not subsampled; the 8x8
-    lattice begins anywhere."""
-    dct, table, ycc, rgb, grey = _jpeg_consts(x.device)
-    n, _, h, w = x.shape
-    scale = torch.where(quality < 50, 50 / quality, 2 - quality / 50)
-    q = (table * scale).round().clamp(1, 255).view(n, 3, 1, 1, 8, 8)
-    y = torch.einsum("ij,njhw->nihw", ycc, x.clamp(0, 1) * 255) - grey
-    y = F.pad(y, (3, 5, 5, 3), mode="replicate")
-    b = y.view(n, 3, (h + 8) // 8, 8, (w + 8) // 8, 8).permute(0, 1, 2, 4, 3, 5)
+def _through_blocks(y, q):
+    """What 8x8 cosine blocks leave of the planes y [N,C,H,W] with the steps q [N,C,8,8]; the lattice begins anywhere."""
+    dct = _constants(y.device)[0]
+    n, c, h, w = y.shape
+    y = F.pad(y, (3, -(w + 3) % 8, 5, -(h + 5) % 8), mode="replicate")
+    b = y.view(n, c, y.shape[2] // 8, 8, y.shape[3] // 8, 8).permute(0, 1, 2, 4, 3, 5)
+    q = q.view(n, c, 1, 1, 8, 8)
     b = dct.T @ ((dct @ b @ dct.T / q).round() * q) @ dct
-    y = b.permute(0, 1, 2, 4, 3, 5).reshape(n, 3, h + 8, w + 8)[..., 5:5 + h, 3:3 + w]
-    y = torch.einsum("ij,njhw->nihw", rgb, y + grey)
+    return b.permute(0, 1, 2, 4, 3, 5).reshape(y.shape)[..., 5:5 + h, 3:3 + w]
+
+
+def jpeg(x, quality, coarse=None):
+    """What a JPEG file of this quality (1..100, [N,1,1,1]) leaves of x in 0..1; where `coarse` [N,1,1,1] is true its colours have
+    half the size, as most files have them."""
+    _, table, ycc, rgb, grey, _, _ = _constants(x.device)
+    scale = torch.where(quality < 50, 50 / quality, 2 - quality / 50)
+    q = (table * scale).round().clamp(1, 255)
+    y = torch.einsum("ij,njhw->nihw", ycc, x.clamp(0, 1) * 255) - grey
+    whole = _through_blocks(y, q)
+    if coarse is not None:
+        colours = F.interpolate(_through_blocks(F.avg_pool2d(y[:, 1:], 2), q[:, 1:]), scale_factor=2, mode="bilinear")
+        whole = torch.where(coarse, torch.cat([whole[:, :1], colours], 1), whole)
+    y = torch.einsum("ij,njhw->nihw", rgb, whole + grey)
     return (y.round() / 255).clamp(0, 1)
 
 
+def _blurred(v):
+    return F.avg_pool2d(F.pad(v, (1, 1, 1, 1), mode="reflect"), 3, 1)
+
+
+def blobs(like):
+    """Noise of one to four pixels' size, of variance 1, in part the same in all channels."""
+    size, shared = torch.rand(2, len(like), 1, 1, 1, device=like.device)
+    size = 2 * size
+    e = torch.sqrt(1 - shared) * torch.randn_like(like) + torch.sqrt(shared) * torch.randn_like(like[:, :1])
+    near = 3 * _blurred(e)
+    far = 1.5 * _blurred(near)
+    e = torch.where(size < 1, torch.lerp(e, near, size.clamp(max=1)), torch.lerp(near, far, (size - 1).clamp(min=0)))
+    return e / e.std((2, 3), keepdim=True)
+
+
+def camera(x):
+    """Noise as a camera leaves it in x, of variance 1: Poisson and Gaussian on a Bayer mosaic, white balance, demosaicing
+    (of channels, of their differences from green, or between), a colour matrix, the slope of sRGB's curve, smoothing or sharpening."""
+    n, _, h, w = x.shape
+    dev = x.device
+    r = torch.rand(7, n, 1, 1, 1, device=dev)
+    linear = x.clamp(0, 1) ** 2.2
+    gain = torch.cat([1.2 + 1.2 * r[0], torch.ones_like(r[0]), 1.2 + 1.2 * r[1]], 1)
+    odd = lambda size, phase: (torch.arange(size, device=dev) + (phase > 0.5)) % 2 == 1
+    row, col = odd(h, r[2]).transpose(2, 3), odd(w, r[3])
+    mine = torch.cat([~row & ~col, row ^ col, row & col], 1).float()        # which pixels have red, green, blue
+    share = r[4]
+    deviation = gain * torch.sqrt(share * linear / gain + (1 - share) * 0.05 + 1e-4)
+    mosaic = (mine * deviation).sum(1, keepdim=True) * torch.randn(n, 1, h, w, device=dev)
+    *_, cross, square = _constants(dev)                                    # bilinear, of half the pixels and of a quarter
+    spread = lambda v, k: F.conv2d(F.pad(v, (1, 1, 1, 1), mode="reflect"), k.expand(v.shape[1], 1, 3, 3), groups=v.shape[1])
+    green = spread(mine[:, 1:2] * mosaic, cross)
+    differing = r[5] * green                        # how much of it red and blue take along
+    ends = mine[:, ::2]
+    red_blue = spread(ends * (mosaic - differing), square) + differing
+    e = torch.cat([red_blue[:, :1], green, red_blue[:, 1:]], 1)
+    m = (0.15 - 0.55 * torch.rand(n, 3, 3, device=dev)) * (1 - torch.eye(3, device=dev))       # rows add up to 1 with the diagonal
+    e = torch.einsum("nij,njhw->nihw", m, e) + (1 - m.sum(2))[:, :, None, None] * e
+    e = e * linear.clamp(min=0.01) ** (1 / 2.2 - 1)
+    e = e + (1.3 * r[6] - 0.3) * (e - _blurred(e))
+    return e / e.square().mean((1, 2, 3), keepdim=True).sqrt()
+
+
 def real(x, noisy, told, share=16):
-    """Of every `share` samples one gets noise of 2 to 3 pixels' size, as demosaicing and scaling leave it, and one
-    is stored as JPEG after its noise; their map says how strong the error is in the mean of each channel."""
+    """Of every `share` samples one gets noise in blobs, as scaling and film leave it, or is stored as JPEG after its noise, and two get a
+    camera's noise, one of them in a JPEG file. Their map says how strong the error is in the mean of each channel, or up to
+    1.5 times that: what is correlated looks stronger than it is, also to the filter that measures it."""
     k = max(1, len(x) // share)
-    level = told[:k].mean((2, 3), keepdim=True)
-    taps = torch.rand(k, 1, 1, 1, device=x.device)
-    e = torch.randn_like(x[:k])
-    near = F.avg_pool2d(F.pad(e, (1, 1, 1, 1), mode="reflect"), 3, 1) * 3
-    e = torch.lerp(e, near, taps)
-    grain = x[:k] + e * level / e.std((2, 3), keepdim=True)
-    mild = x[k:2 * k] + (noisy[k:2 * k] - x[k:2 * k]) * 0.5
-    file = jpeg(mild, 20 + 75 * torch.rand(k, 1, 1, 1, device=x.device))
-    size = (file - x[k:2 * k]).square().mean((2, 3), keepdim=True).sqrt()
-    ones = torch.ones_like(x[:k])
-    return torch.cat([grain, file, noisy[2 * k:]]), torch.cat([level * ones, size * ones, told[2 * k:]])
+    r = torch.rand(6, k, 1, 1, 1, device=x.device)
+    x, level = x[:3 * k], told[:3 * k].mean((1, 2, 3), keepdim=True)
+    stored = jpeg(x[:k] + (noisy[:k] - x[:k]) * r[0], 20 + 75 * r[1], r[2] < 0.5)
+    made = x + torch.cat([blobs(x[:k]), camera(x[k:])]) * level
+    stored_too = jpeg(made[2 * k:], 40 + 55 * r[3], r[4] < 0.7)
+    first = torch.where(r[5] < 0.5, stored, made[:k])
+    seen = torch.cat([first, made[k:2 * k], stored_too])
+    size = (seen - x).square().mean((2, 3), keepdim=True).sqrt()
+    size = size * (0.95 + 0.55 * torch.rand(3 * k, 1, 1, 1, device=x.device))
+    return torch.cat([seen, noisy[3 * k:]]), torch.cat([size * torch.ones_like(x), told[3 * k:]])
 
 
 def noise(x, pool=1):

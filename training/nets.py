@@ -12,7 +12,7 @@ import torch.nn.functional as F
 DENOISERS = {
     "denoise-fast": dict(widths=(32, 64, 128), enc=(1, 2), mid=4, dec=(3, 3)),
     "denoise-balanced": dict(widths=(48, 96, 192), enc=(5, 4), mid=4, dec=(8, 6)),
-    "denoise-best": dict(widths=(96, 192, 384), enc=(5, 6), mid=8, dec=(8, 8)),
+    "denoise-best": dict(widths=(96, 192, 384), enc=(7, 7), mid=8, dec=(12, 10)),
     "tiny-denoise": dict(widths=(16, 32, 48), enc=(1, 1), mid=1, dec=(1, 1)),   # for trying the code
 }
 AUTOENCODERS = {"zenith-tae": dict(z=16), "tiny-tae": dict(z=4)}

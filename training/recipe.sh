@@ -42,6 +42,9 @@ denoise-best)
   train 15.5 --lr 2e-3 --muon --phases 128x32:0.55,192x16:0.45
   train 22 --lr 2e-3 --muon --phases 128x32:0.55,192x16:0.45
   train 22.8 --lr 1.2e-3 --hold 0.66 --pool 4 --muon --phases 128x32:0.5,192x16:0.5
+  train 22.6 --lr 1.2e-3 --hold 0.6 --pool 4 --muon --phases 128x32:0.5,192x16:0.5
+  train 19.5 --lr 1.2e-3 --hold 0.55 --pool 4 --muon --phases 128x32:0.4,192x16:0.6
+  train 10.6 --lr 8e-4 --hold 0.4 --part 0:0.573 --pool 4 --muon --phases 128x32:0.4,192x16:0.6
   ;;
 *)
   echo "there is no recipe for $name" >&2
