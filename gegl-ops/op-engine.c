@@ -242,6 +242,20 @@ zn_op_model_geometry (const ZnOpModel *model)
   return zn_model_geometry (model->handle);
 }
 
+gint
+zn_op_model_tile (ZnOpModel *model,
+                  gint       width,
+                  gint       height,
+                  gint       side,
+                  zn_error  *err)
+{
+  const zn_array in  = { NULL, height, width, zn_op_model_geometry (model)->in_c };
+  const zn_job   job = { .tile = side };
+  zn_plan        plan;
+
+  return zn_model_plan (model->handle, &in, 1, &job, &plan, err) ? 0 : plan.tile_w;
+}
+
 const gchar *
 zn_op_model_name (const ZnOpModel *model)
 {

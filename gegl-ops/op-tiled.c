@@ -20,8 +20,8 @@
 #include "op-common.h"
 #include "op-engine.h"
 
-#define TILE  576    /* pixels a side: whole steps of the engine's own lattice (12
-                      * times a model's multiple) for all multiples up to 16 */
+#define TILE  768    /* pixels a side: more where the halo is wide, less where memory
+                      * or the picture is small */
 
 typedef struct
 {
@@ -90,10 +90,14 @@ tiling_init (Tiling         *tiling,
       return FALSE;
     }
 
-  tiling->tile = TILE;
+  /* A tile of five halos a side has twice its pixels with its halo: more than that
+   * shall not be computed for nothing.  Asked for what it would have taken itself,
+   * or less, the engine does not cut our tiles into its own. */
   tiling->halo = round_up (MAX (g->halo, 0), MAX (g->multiple, 1));
-  if (g->halo < 0)    /* one tile is all there is */
-    tiling->tile = MAX (tiling->bounds.w, tiling->bounds.h);
+  tiling->tile = zn_op_model_tile (tiling->model, tiling->bounds.w, tiling->bounds.h,
+                                   MAX (TILE, 5 * tiling->halo), err);
+  if (! tiling->tile)
+    return FALSE;
 
   return TRUE;
 }
@@ -293,6 +297,7 @@ tile_run (Tiling       *tiling,
   const gchar     *set[3] = { tiling->set[0], tiling->set[1], tiling->set[2] };
   const zn_job     job    = { .set      = set,
                               .n_set    = tiling->n_set,
+                              .tile     = tiling->tile,
                               .progress = zn_op_progress,
                               .cookie   = progress };
 

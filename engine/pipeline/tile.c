@@ -118,7 +118,7 @@ static zn_status check_sources(const zn_run *r, const zn_source *in, int n_in, z
     return ZN_OK;
 }
 
-/* The largest square tile (in whole lattice steps) whose forward stays under the bound. */
+/* The largest square tile (in whole lattice steps), or the one asked for, whose forward stays under the bound. */
 static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err)
 {
     const zn_geometry *g = &r->model->geometry;
@@ -147,7 +147,7 @@ static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int 
         call = make_call(r, x, y, in, n_in);
         plan->n_tiles = ceil_div(w, side) * ceil_div(h, side);
         s = tile_memory(r, &call, count_sets(r, plan->n_tiles), &plan->peak_bytes, &macs, &work, err);
-        if (s == ZN_OK && (plan->peak_bytes <= r->max_memory || r->tile))
+        if (s == ZN_OK && plan->peak_bytes <= r->max_memory)
             break;
         if (s && s != ZN_E_MEMORY)
             return s;

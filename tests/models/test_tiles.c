@@ -197,6 +197,18 @@ static void memory_is_bounded(void)
     CHECK(plan.peak_bytes <= job.max_memory, "%zu bytes planned", plan.peak_bytes);
     CHECK(plan.n_tiles > 1, "one tile of %d x %d", plan.tile_w, plan.tile_h);
     CHECK(!cases[current].weights || plan.macs > 1e9, "%g multiply-adds", plan.macs);
+    if (zn_model_geometry(m)->halo >= 0) { /* a tile that is asked for: taken if it fits */
+        const int fits = plan.tile_w;
+
+        job.tile = fits;
+        CHECK(!zn_model_plan(m, &x, 1, &job, &plan, &err) && plan.tile_w == fits, "asked for %d: %d", fits, plan.tile_w);
+        job.tile = 1;
+        CHECK(!zn_model_plan(m, &x, 1, &job, &plan, &err) && plan.tile_w < fits, "asked for few pixels: %d", plan.tile_w);
+        job.tile = 1 << 20;
+        CHECK(!zn_model_plan(m, &x, 1, &job, &plan, &err) && plan.peak_bytes <= job.max_memory,
+              "asked for all at once: %zu bytes", plan.peak_bytes);
+        job.tile = 0;
+    }
     job.max_memory = 1 << 10;
     CHECK(zn_model_plan(m, &x, 1, &job, &plan, &err) == ZN_E_MEMORY && strstr(err.text, "ZENITH_MEMORY"),
           "a bound of a kilobyte gave: %s", err.text);
