@@ -277,6 +277,8 @@ static uint64_t key_of(const zn_run *r, const zn_call *call)
         { r->set, sizeof r->set },
         { call->in, (size_t)call->n_in * sizeof *call->in },
         { call->out, (size_t)call->n_out * sizeof *call->out },
+        { &call->left, sizeof call->left },
+        { &call->top, sizeof call->top },
     };
 
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)

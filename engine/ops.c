@@ -204,6 +204,21 @@ void zn_map(zn_ctx *c, zn_tensor y, zn_tensor x, zn_tail t)
     leave(c, 0, start, "map %d @%dx%d", y.c, y.w, y.h);
 }
 
+/* Rows are copied as if they were pixels of many channels. */
+void zn_window(zn_ctx *c, zn_tensor y, zn_tensor x, int left, int top)
+{
+    const size_t first = ((size_t)top * (size_t)x.w + (size_t)left) * (size_t)x.c;
+
+    assert(x.n == 1 && y.n == 1 && x.ld == x.c && y.ld == y.c && x.c == y.c && x.type == y.type);
+    assert(left >= 0 && top >= 0 && y.w <= x.w - left && y.h <= x.h - top && x.w <= INT32_MAX / x.c);
+    x.data = (float *)((char *)x.data + first * zn_type_size(x.type));
+    x.ld = x.w * x.c;
+    y.ld = x.c = y.c = y.w * y.c;
+    x.w = y.w = y.h;
+    x.h = y.h = 1;
+    zn_map(c, y, x, (zn_tail){ 0 });
+}
+
 void zn_combine(zn_ctx *c, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t)
 {
     double start = 0;

@@ -65,6 +65,7 @@ typedef struct zn_call {
     zn_tensor in[ZN_MAX_PORTS], out[ZN_MAX_PORTS]; /* in[i].data NULL: an optional input is absent */
     int n_in, n_out;
     const float *set; /* one number per setting of the info, in its order */
+    int left, top;    /* a model that crops: out[0] is the part of in[0] that begins here */
 } zn_call;
 
 typedef struct zn_arch {
@@ -78,6 +79,7 @@ typedef struct zn_arch {
     /* Completes the settings from the whole picture, before any tile is run.  NULL: nothing to do. */
     zn_status (*prepare)(float *set, const zn_source *in, zn_pool *pool, zn_error *err);
     void (*invent)(zn_invented *v); /* the model's usual size; NULL: needs no weights */
+    bool crops; /* computes a tile's own pixels alone, and less and less of its halo on the way */
 } zn_arch;
 
 extern const zn_arch *const zn_archs[]; /* NULL ends; registry.c */

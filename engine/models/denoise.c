@@ -9,9 +9,10 @@
  *           v = LN(x);  x += pw4(a * b),  a, b = the halves of pw3(v)
  *
  * LN normalises each pixel over its channels and has no parameters of its own (the file folds them into the
- * 1x1 convolutions).  Nothing looks further than the receptive field: tiles are exact.  The number of levels,
- * blocks and channels is read from the file.  Trained by training/; the blocks follow NAFNet (Chen et al. 2022)
- * without its pooled attention. */
+ * 1x1 convolutions).  Nothing looks further than the receptive field: tiles are exact.  What there is around a
+ * tile is dropped on the way as soon as no pixel of the tile can see it any more.  The number of levels, blocks
+ * and channels is read from the file.  Trained by training/; the blocks follow NAFNet (Chen et al. 2022) without
+ * its pooled attention. */
 #include "arch.h"
 #include "noise.h"
 
@@ -20,8 +21,10 @@
 
 enum { MAX_LEVELS = 4, MAX_BLOCKS = 16, PATCH = 2, NOISE = 3 }; /* NOISE: channels of the noise map */
 
+
 typedef struct level {
     int c, n_enc, n_dec; /* the middle is the enc of the last level */
+    int before, after;   /* pixels around the tile that it must be given, and that it must give back */
     zn_gated enc[MAX_BLOCKS], dec[MAX_BLOCKS];
     zn_conv down, up; /* to and from the next level */
 } level;
@@ -76,6 +79,32 @@ static bool recognise(const zn_weights *w, char *what, size_t size)
     return true;
 }
 
+static int round_up(int a, int b)
+{
+    return (a + b - 1) / b * b;
+}
+
+/* Convolutions compute blocks of 4 or 6 pixels a side, whose rounding depends on where they begin: so intro and outro
+ * begin multiples of 12 of their pixels before the tile, and of a pixel of the last level. */
+static int blocks(int multiple)
+{
+    return 3 * (multiple > 4 * PATCH ? multiple : 4 * PATCH);
+}
+
+/* From the last layer back to the first. */
+static void find_margins(denoise *m, int multiple)
+{
+    int need = round_up(PATCH, blocks(multiple)); /* outro */
+
+    for (int l = 0; l < m->n_levels; l++) {
+        m->at[l].after = round_up(need, multiple);
+        need = m->at[l].after + (PATCH << l) * m->at[l].n_dec;
+    }
+    need = m->at[m->n_levels - 1].after;
+    for (int l = m->n_levels - 1; l >= 0; l--)
+        need = m->at[l].before = round_up(need + (PATCH << l) * m->at[l].n_enc, multiple);
+}
+
 static void bind(zn_binder *b, void *net)
 {
     denoise *m = net;
@@ -122,13 +151,47 @@ static void bind(zn_binder *b, void *net)
         c = next;
         step *= 2;
     }
+    if (b->status)
+        return;
+    find_margins(m, step);
     zn_bind_conv(b, &m->intro, zn_conv_same(3, PATCH * PATCH * (3 + NOISE), m->at[0].c), "intro");
     zn_bind_conv(b, &m->outro, zn_conv_same(3, m->at[0].c, PATCH * PATCH * 3), "outro");
     b->geometry = (zn_geometry){ .in_c = 3, .out_c = 3, .shrink = 1, .grow = 1, .multiple = step,
-                                 .padded = true, .halo = reach };
+                                 .padded = true, .halo = round_up(reach, blocks(step)) };
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------ */
+
+/* Pixels of the picture that are there around the tile's own. */
+typedef struct margin {
+    int left, top, right, bottom;
+} margin;
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static margin at_most(margin m, int n)
+{
+    return (margin){ least(m.left, n), least(m.top, n), least(m.right, n), least(m.bottom, n) };
+}
+
+/* *x, of level l, has `has` around it; of that it keeps `keeps`.  *spare changes places with it. */
+static void crop(zn_ctx *c, int l, zn_tensor *x, zn_tensor *spare, margin has, margin keeps)
+{
+    const int size = PATCH << l; /* of its pixels */
+    zn_tensor y = *spare;
+
+    y.h -= (has.top - keeps.top + has.bottom - keeps.bottom) / size;
+    y.w -= (has.left - keeps.left + has.right - keeps.right) / size;
+    if (y.h == x->h && y.w == x->w)
+        return;
+    zn_window(c, y, *x, (has.left - keeps.left) / size, (has.top - keeps.top) / size);
+    spare->data = x->data;
+    spare->h = y.h, spare->w = y.w;
+    *x = y;
+}
 
 /* *x through n blocks; *spare, of the same shape, changes places with it. */
 static void run_blocks(zn_ctx *c, const zn_gated *k, int n, zn_tensor *x, zn_tensor *spare)
@@ -142,35 +205,42 @@ static void run_blocks(zn_ctx *c, const zn_gated *k, int n, zn_tensor *x, zn_ten
     }
 }
 
-/* *x of level l: its blocks, the levels below, and its blocks again. */
-static void run_level(zn_ctx *c, const denoise *m, int l, zn_tensor *x, zn_tensor *spare)
+/* *x of level l, with `has` around it: its blocks, the levels below, and its blocks again.  What there is of
+ * at[l].after around it is left. */
+static void run_level(zn_ctx *c, const denoise *m, int l, zn_tensor *x, zn_tensor *spare, margin has)
 {
     const level *at = &m->at[l];
     size_t mark = zn_mark(c->arena);
 
     run_blocks(c, at->enc, at->n_enc, x, spare);
     if (l + 1 < m->n_levels) {
-        zn_tensor low = zn_new(c, 1, x->h / 2, x->w / 2, m->at[l + 1].c);
-        zn_tensor low_spare = zn_new(c, 1, x->h / 2, x->w / 2, m->at[l + 1].c), up;
+        const level *below = &m->at[l + 1];
+        zn_tensor low = zn_new(c, 1, x->h / 2, x->w / 2, below->c);
+        zn_tensor low_spare = zn_new(c, 1, x->h / 2, x->w / 2, below->c), up;
 
         zn_conv2d(c, low, *x, &at->down, (zn_tail){ 0 });
-        run_level(c, m, l + 1, &low, &low_spare);
+        crop(c, l + 1, &low, &low_spare, has, at_most(has, below->before));
+        run_level(c, m, l + 1, &low, &low_spare, at_most(has, below->before));
+        crop(c, l, x, spare, has, at_most(has, below->after));
+        has = at_most(has, below->after);
         up = zn_new(c, 1, low.h, low.w, 4 * x->c);
         zn_conv2d(c, up, low, &at->up, (zn_tail){ 0 });
         zn_shuffle(c, *x, up, 2, (zn_tail){ .residual = x });
         zn_reset(c->arena, mark);
         run_blocks(c, at->dec, at->n_dec, x, spare);
     }
+    crop(c, l, x, spare, has, at_most(has, at->after));
 }
 
 static void forward(zn_ctx *c, const void *net, const zn_call *call)
 {
     const denoise *m = net;
-    zn_tensor in = call->in[0];
+    const zn_tensor in = call->in[0], out = call->out[0];
+    const margin has = { call->left, call->top, in.w - out.w - call->left, in.h - out.h - call->top };
     zn_tensor x = zn_new(c, 1, in.h / PATCH, in.w / PATCH, m->at[0].c);
     zn_tensor spare = zn_new(c, 1, x.h, x.w, x.c);
     size_t mark = zn_mark(c->arena);
-    zn_tensor both = zn_new(c, 1, x.h, x.w, m->intro.cin), res;
+    zn_tensor both = zn_new(c, 1, x.h, x.w, m->intro.cin), res, rest, own;
     zn_tensor map = zn_slice(both, PATCH * PATCH * 3, PATCH * PATCH * NOISE);
 
     zn_unshuffle(c, zn_slice(both, 0, PATCH * PATCH * 3), in, PATCH);
@@ -185,10 +255,17 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
     }
     zn_conv2d(c, x, both, &m->intro, (zn_tail){ 0 });
     zn_reset(c->arena, mark);
-    run_level(c, m, 0, &x, &spare);
+    run_level(c, m, 0, &x, &spare, has);
     res = zn_new(c, 1, x.h, x.w, m->outro.cout);
+    rest = zn_new(c, 1, x.h, x.w, m->outro.cout);
     zn_conv2d(c, res, x, &m->outro, (zn_tail){ 0 });
-    zn_shuffle(c, call->out[0], res, PATCH, (zn_tail){ .residual = &in });
+    crop(c, 0, &res, &rest, at_most(has, m->at[0].after), (margin){ 0 });
+    own = in;
+    if (out.h != in.h || out.w != in.w) {
+        own = zn_new_of(c, in.type, 1, out.h, out.w, in.c);
+        zn_window(c, own, in, has.left, has.top);
+    }
+    zn_shuffle(c, out, res, PATCH, (zn_tail){ .residual = &own });
 }
 
 /* sigma 0: estimated, each channel; sigma-g and sigma-b 0: as sigma. */
@@ -264,6 +341,7 @@ static const zn_setting settings[] = {
         .forward = forward,                                                                        \
         .prepare = prepare,                                                                        \
         .invent = invent,                                                                          \
+        .crops = true,                                                                             \
     }
 
 DENOISE(fast, "denoise-fast", "removes noise, quickly");

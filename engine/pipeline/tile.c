@@ -13,7 +13,8 @@
  * 3. The tile size depends on the picture and the memory bound, never on the roi.
  * 4. Only the part of a tile that the roi needs is computed: by 2 that changes nothing.
  * 5. While a GPU works on a tile, the next one is read and the one before is written: it has two sets of
- *    buffers, and several threads that copy. */
+ *    buffers, and several threads that copy.
+ * 6. A model that crops gives the core alone; what its last layers would make of the halo is never computed. */
 #include "../handle.h"
 
 #include <stdlib.h>
@@ -45,19 +46,39 @@ static int round_up(int a, int b)
 typedef struct axis { /* one tile along x or y, in pixels */
     int core0, core1; /* input, on the lattice; core1 may be the picture's end */
     int in0, in1;     /* with halo, clipped to the (padded) picture */
-    int out0, out1;   /* what in0..in1 becomes */
+    int out0, out1;   /* what in0..in1 becomes, or core0..core1, see 6 */
 } axis;
 
-/* len: of the picture, padded if the model wants that. */
-static axis make_axis(const zn_geometry *g, int core0, int core1, int len)
+/* Not on a GPU, where it has not been tried. */
+static bool crops(const zn_run *r)
 {
+    return r->model->arch->crops && !zn_engine_is_gpu(r->model->engine);
+}
+
+/* len: of the picture, padded if the model wants that. */
+static axis make_axis(const zn_run *r, int core0, int core1, int len)
+{
+    const zn_geometry *g = &r->model->geometry;
     int halo = g->halo < 0 ? 0 : round_up(g->halo, g->multiple);
     axis a = { core0, imin(core1, len), 0, 0, 0, 0 };
 
     a.in0 = g->halo < 0 ? 0 : imax(0, core0 - halo);
     a.in1 = g->halo < 0 ? len : imin(len, a.core1 + halo);
-    a.out0 = a.in0 / g->shrink * g->grow; /* in0 is a multiple of shrink */
-    a.out1 = ceil_div(a.in1, g->shrink) * g->grow;
+    a.out0 = (crops(r) ? a.core0 : a.in0) / g->shrink * g->grow; /* multiples of shrink */
+    a.out1 = ceil_div(crops(r) ? a.core1 : a.in1, g->shrink) * g->grow;
+    return a;
+}
+
+/* The one that takes most of the tiles of this side: with a halo before and after it, as far as there is room. */
+static axis worst_axis(const zn_run *r, int side, int halo, int len)
+{
+    const zn_geometry *g = &r->model->geometry;
+    axis a = { 0, 0, 0, imin(len, side + 2 * halo), 0, 0 };
+
+    a.core0 = crops(r) && a.in1 == side + 2 * halo ? halo : 0;
+    a.core1 = a.in1 - a.core0;
+    a.out0 = a.core0 / g->shrink * g->grow;
+    a.out1 = ceil_div(a.core1, g->shrink) * g->grow;
     return a;
 }
 
@@ -70,7 +91,8 @@ static int padded_len(const zn_geometry *g, int len)
 static zn_call make_call(const zn_run *r, axis x, axis y, const zn_source *in, int n_in)
 {
     const zn_geometry *g = &r->model->geometry;
-    zn_call call = { .n_in = n_in, .n_out = 1, .set = r->set };
+    zn_call call = { .n_in = n_in, .n_out = 1, .set = r->set,
+                     .left = x.out0 / g->grow * g->shrink - x.in0, .top = y.out0 / g->grow * g->shrink - y.in0 };
 
     for (int i = 0; i < n_in; i++)
         call.in[i] = (zn_tensor){ NULL, 1, y.in1 - y.in0, x.in1 - x.in0, in[i].c, in[i].c, ZN_F32 };
@@ -135,16 +157,10 @@ static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int 
     if (r->tile && g->halo >= 0)
         side = imin(side, round_up(imax(r->tile, 1), step));
     for (;;) {
-        /* The worst tile has a halo on both sides. */
-        axis x = { 0, 0, 0, imin(w, side + 2 * halo), 0, 0 };
-        axis y = { 0, 0, 0, imin(h, side + 2 * halo), 0, 0 };
-        zn_call call;
+        zn_call call = make_call(r, worst_axis(r, side, halo, w), worst_axis(r, side, halo, h), in, n_in);
         double macs, work;
         int smaller;
 
-        x.out1 = ceil_div(x.in1, g->shrink) * g->grow;
-        y.out1 = ceil_div(y.in1, g->shrink) * g->grow;
-        call = make_call(r, x, y, in, n_in);
         plan->n_tiles = ceil_div(w, side) * ceil_div(h, side);
         s = tile_memory(r, &call, count_sets(r, plan->n_tiles), &plan->peak_bytes, &macs, &work, err);
         if (s == ZN_OK && plan->peak_bytes <= r->max_memory)
@@ -301,14 +317,15 @@ static bool write_tile(zn_run *r, const zn_sink *out, axis x, axis y, zn_rect ro
 }
 
 /* The part of lattice tile [core0, core1) that output pixels [from, to) need, on whole lattice steps. */
-static axis needed(const zn_geometry *g, int core0, int core1, int from, int to, int len)
+static axis needed(const zn_run *r, int core0, int core1, int from, int to, int len)
 {
+    const zn_geometry *g = &r->model->geometry;
     const int step = LATTICE * g->multiple;
     int lo = from / g->grow * g->shrink, hi = ceil_div(to, g->grow) * g->shrink;
 
     core0 = imax(core0, lo / step * step);
     core1 = imin(core1, round_up(hi, step));
-    return make_axis(g, core0, core1, len);
+    return make_axis(r, core0, core1, len);
 }
 
 /* ---- walking the tiles of a roi ----------------------------------------------------------------------- */
@@ -342,8 +359,8 @@ static zn_status each_tile(walk *k, const zn_plan *plan, visit *visit_tile)
 
     for (int ty = ty0; ty < ty1; ty++)
         for (int tx = tx0; tx < tx1; tx++) {
-            axis x = needed(g, tx * plan->tile_w, (tx + 1) * plan->tile_w, roi.x, roi.x + roi.w, w);
-            axis y = needed(g, ty * plan->tile_h, (ty + 1) * plan->tile_h, roi.y, roi.y + roi.h, h);
+            axis x = needed(k->r, tx * plan->tile_w, (tx + 1) * plan->tile_w, roi.x, roi.x + roi.w, w);
+            axis y = needed(k->r, ty * plan->tile_h, (ty + 1) * plan->tile_h, roi.y, roi.y + roi.h, h);
             zn_call call = make_call(k->r, x, y, k->in, k->n_in);
             zn_status s = visit_tile(k, x, y, &call);
 
