@@ -39,6 +39,9 @@ ln -s "$root/tests/data/golden/denoise.safetensors" "$tmp/models/denoise-fast.sa
 # GEGL_PATH replaces GEGL's own path, so it must name that too.
 export GEGL_PATH="$build/gegl-ops:$(pkg-config --variable=pluginsdir gegl-0.4)"
 export ZENITH_MODELS="$tmp/models" XDG_DATA_HOME="$tmp/data" GEGL_USE_OPENCL=no LC_ALL=C.UTF-8
+# babl measures which conversions are fast and keeps that here: one folder for all, or two runs may round differently.
+export XDG_CACHE_HOME="$tmp/cache"
+mkdir "$tmp/cache"
 
 # What gegl says at exit of every whole-picture operation, its own too, is left out.
 run() {
@@ -134,7 +137,7 @@ fails "a picture where a latent should be" "3 channels" zenith:latent-decode mod
 # A GPU that goes away in the middle (tests/unit/fake_cuda.c): the CPU's picture, and a sentence.
 if LD_LIBRARY_PATH="$build/tests" "$build/engine/zenith" engines | grep -q '^. cuda *usable'; then
   run "$picture" -o "$tmp/cpu.png" -- zenith:denoise model=fast sigma=20
-  LD_LIBRARY_PATH="$build/tests" FAKE_CUDA=lost=3 XDG_CACHE_HOME="$tmp" run "$picture" -o "$tmp/gpu.png" -- \
+  LD_LIBRARY_PATH="$build/tests" FAKE_CUDA=lost=3 run "$picture" -o "$tmp/gpu.png" -- \
     zenith:denoise engine=cuda model=fast sigma=20
   check "a lost GPU: it is said" "stderr is: $(cat "$tmp/stderr")" grep -q 'done with the .* engine instead' "$tmp/stderr"
   check "a lost GPU: the CPU's picture" "$(cmp "$tmp/cpu.png" "$tmp/gpu.png" 2>&1), $(wc -c "$tmp"/[cg]pu.png | tr '\n' ' '); stderr is: $(cat "$tmp/stderr")" \
