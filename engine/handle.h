@@ -63,6 +63,8 @@ void zn_run_finish(zn_run *r);
 /* pipeline/engines.c: the fastest engine of the CPU; is this one a GPU's. */
 zn_status zn_engine_open_cpu(zn_engine **out, zn_error *err);
 bool zn_engine_is_gpu(const zn_engine *e);
+/* The variable that bounds the memory of a run there. */
+const char *zn_engine_memory_name(const zn_engine *e);
 /* Threads for what the host does around a GPU's run, opened by the first; NULL: a CPU, which has its own. */
 zn_pool *zn_engine_helpers(zn_engine *e);
 

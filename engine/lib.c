@@ -218,7 +218,7 @@ static zn_status read_setting(float *set, const zn_arch *a, const char *text, zn
 /* What a forward may take if the job does not say: the user's bound, the device's, or a modest one. */
 static zn_status default_memory(size_t *bytes, const zn_engine *e, zn_error *err)
 {
-    const char *name = zn_engine_is_gpu(e) ? "ZENITH_CUDA_MEMORY" : "ZENITH_MEMORY", *text = getenv(name);
+    const char *name = zn_engine_memory_name(e), *text = getenv(name);
     char *end = NULL;
     double mib = text ? strtod(text, &end) : 0;
 

@@ -170,7 +170,7 @@ typedef struct zn_job {          /* a zeroed one, or NULL, is the default */
     int n_set;
     size_t max_memory;           /* bytes a forward may take; 0: $ZENITH_MEMORY (MiB, or 4G) or 448 MiB, on a GPU
                                     $ZENITH_CUDA_MEMORY or half of what was free at first, at most 6 GiB */
-    int tile;                    /* tile side in input pixels, if that fits; 0, or else: the largest that does */
+    int tile;                    /* tile side in input pixels, made smaller if it takes too much memory; 0: the largest that fits */
     bool (*progress)(void *cookie, double done); /* 0..1, never falling; false cancels */
     void *cookie;
 } zn_job;

@@ -246,14 +246,13 @@ gint
 zn_op_model_tile (ZnOpModel *model,
                   gint       width,
                   gint       height,
-                  gint       side,
-                  zn_error  *err)
+                  gint       side)
 {
   const zn_array in  = { NULL, height, width, zn_op_model_geometry (model)->in_c };
   const zn_job   job = { .tile = side };
   zn_plan        plan;
 
-  return zn_model_plan (model->handle, &in, 1, &job, &plan, err) ? 0 : plan.tile_w;
+  return zn_model_plan (model->handle, &in, 1, &job, &plan, NULL) ? side : plan.tile_w;
 }
 
 const gchar *

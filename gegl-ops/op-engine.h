@@ -32,13 +32,12 @@ void                zn_op_model_release             (ZnOpModel         *model);
 
 const zn_geometry * zn_op_model_geometry            (const ZnOpModel   *model);
 
-/* The side of the engine's own tiles for a picture of this size, at most `side`; 0 and a
- * sentence if there is not even memory for a small one. */
+/* The side of the engine's own tiles for a picture of this size, at most `side`; or
+ * just that where it has none: a run will say why, or be made on the CPU. */
 gint                zn_op_model_tile                (ZnOpModel         *model,
                                                      gint               width,
                                                      gint               height,
-                                                     gint               side,
-                                                     zn_error          *err);
+                                                     gint               side);
 
 /* Names model, engine and weights: what a result depends on. */
 const gchar       * zn_op_model_name                (const ZnOpModel   *model);

@@ -95,9 +95,7 @@ tiling_init (Tiling         *tiling,
    * or less, the engine does not cut our tiles into its own. */
   tiling->halo = round_up (MAX (g->halo, 0), MAX (g->multiple, 1));
   tiling->tile = zn_op_model_tile (tiling->model, tiling->bounds.w, tiling->bounds.h,
-                                   MAX (TILE, 5 * tiling->halo), err);
-  if (! tiling->tile)
-    return FALSE;
+                                   MAX (TILE, 5 * tiling->halo));
 
   return TRUE;
 }

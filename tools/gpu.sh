@@ -28,12 +28,12 @@ step() { # NAME COMMAND...: its last line, and the rest only if it fails
 # (of the channels, or of what else there is); several at once, since each spends its time on one processor.
 sanitize() {
   mkdir -p "$out/$1"
-  "$build/engine/zenith" selftest --engine cuda | awk '$1 == "ok" {
+  awk '$1 == "ok" {
       i = $2 ~ /^(tf32|fp16|bf16|fp8)$/ ? 3 : 2
       key = (i == 3 ? $2 : "fp32") " " $i
       if ($i == "conv") key = key " " $(i + 1) ($(i + 1) ~ /3x3|1x1/ ? " " substr($(i + 2), 1, 1) : "")
       if (!seen[key]++) printf "%s%c", key, 0
-    }' >"$out/$1.pieces"
+    }' "$out/cases" >"$out/$1.pieces"
   tool=$1 zenith=$build/engine/zenith out=$out xargs -0 -n 1 -P "$(($(nproc) < 12 ? $(nproc) : 12))" bash -c '
     log=$out/$tool/$(echo "$1" | tr " " -)
     if ! compute-sanitizer --tool $tool --error-exitcode 9 --report-api-errors no --kernel-name-exclude kernel_substring=peak \
@@ -50,6 +50,7 @@ sanitize() {
 step build ninja -C "$build"
 step engines "$build/engine/zenith" engines
 step "self-test" "$build/engine/zenith" selftest --engine cuda
+cp "$out/log" "$out/cases"
 step "golden networks" "$build/tests/test_golden"
 step "without a GPU" "$root/tests/cli/test_cuda.sh" "$build/engine/zenith" "$build/tests"
 if [ "$quick" != quick ] && command -v compute-sanitizer >/dev/null; then

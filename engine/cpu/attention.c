@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "../core/ints.h"
 #include "device.h"
 
 enum {
@@ -35,16 +36,6 @@ typedef struct state {
     float **y;            /* [query] rows of s */
     int n, n_max;         /* queries of this block; of a full one */
 } state;
-
-static int round_up(int n, int to)
-{
-    return (n + to - 1) / to * to;
-}
-
-static int least(int a, int b)
-{
-    return a < b ? a : b;
-}
 
 /* The panel of outputs o .. o+n of a matrix with rows of k: to[c][o] = scale * from[o][c]. */
 static void pack_transposed(float *to, const float *from, size_t ld, int n, int width, int k, float scale)
@@ -97,7 +88,7 @@ static void soften(const attention_job *job, const state *st, int r, int n_keys,
         float *out = st->out;
 
         for (int o = 0; o < vdim; o += k->nr) {
-            int width = round_up(least(vdim - o, k->nr), k->vl);
+            int width = zn_round_up(zn_imin(vdim - o, k->nr), k->vl);
 
             k->map(out + r * width, out + r * width, NULL, NULL, NULL, (size_t)width, &t);
             out += st->n_max * width;
@@ -115,20 +106,20 @@ static void add_keys(const attention_job *job, state *st, const float *q, const 
     float *out = st->out;
 
     for (int o = 0; o < n_keys; o += nr) {
-        int n = least(n_keys - o, nr);
+        int n = zn_imin(n_keys - o, nr);
 
-        pack_transposed(st->keys, key + (size_t)o * (size_t)job->k.ld, (size_t)job->k.ld, n, round_up(n, vl),
+        pack_transposed(st->keys, key + (size_t)o * (size_t)job->k.ld, (size_t)job->k.ld, n, zn_round_up(n, vl),
                         dim, job->scale);
-        for (int r = 0; r < round_up(st->n, job->d->k->mr); r++)
-            st->x[r] = q + (size_t)least(r, st->n - 1) * (size_t)job->q.ld;
+        for (int r = 0; r < zn_round_up(st->n, job->d->k->mr); r++)
+            st->x[r] = q + (size_t)zn_imin(r, st->n - 1) * (size_t)job->q.ld;
         multiply(job, st, st->keys, dim, n, o, NULL);
     }
     for (int r = 0; r < st->n; r++)
         soften(job, st, r, n_keys, vdim);
-    for (int r = 0; r < round_up(st->n, job->d->k->mr); r++)
-        st->x[r] = st->y[least(r, st->n - 1)];
+    for (int r = 0; r < zn_round_up(st->n, job->d->k->mr); r++)
+        st->x[r] = st->y[zn_imin(r, st->n - 1)];
     for (int o = 0; o < vdim; o += nr) {
-        int n = least(vdim - o, nr), width = round_up(n, vl);
+        int n = zn_imin(vdim - o, nr), width = zn_round_up(n, vl);
 
         pack_rows(st->values, value + o, (size_t)job->v.ld, n, width, n_keys);
         multiply(job, st, st->values, n_keys, width, 0, out);
@@ -146,7 +137,7 @@ static void attention_item(void *cookie, int item, int worker)
     size_t p = image * n_q + (size_t)block * (size_t)n_max;
     int dim = job->q.c / job->heads, vdim = job->v.c / job->heads;
     float *room = zn_cpu_scratch(job->d, worker);
-    state st = { .n = least((int)(n_q - (size_t)block * (size_t)n_max), n_max), .n_max = n_max };
+    state st = { .n = zn_imin((int)(n_q - (size_t)block * (size_t)n_max), n_max), .n_max = n_max };
     float *y = job->y.data + p * (size_t)job->y.ld + head * vdim;
 
     st.x = (const float **)(void *)room;
@@ -155,14 +146,14 @@ static void attention_item(void *cookie, int item, int worker)
     st.sum = st.max + n_max;
     st.s = st.sum + n_max;
     st.out = st.s + n_max * MAX_KEYS;
-    st.keys = st.out + n_max * round_up(vdim, k->vl);
+    st.keys = st.out + n_max * zn_round_up(vdim, k->vl);
     st.values = st.keys + (size_t)dim * (size_t)k->nr;
     for (int r = 0; r < n_max; r++) {
         st.max[r] = -INFINITY;
         st.sum[r] = 0;
         st.y[r] = st.s + r * job->keys;
     }
-    memset(st.out, 0, (size_t)n_max * (size_t)round_up(vdim, k->vl) * sizeof(float));
+    memset(st.out, 0, (size_t)n_max * (size_t)zn_round_up(vdim, k->vl) * sizeof(float));
 
     for (size_t i = 0; i < n_k; i += (size_t)job->keys) {
         size_t at = image * n_k + i;
@@ -173,7 +164,7 @@ static void attention_item(void *cookie, int item, int worker)
                  job->v.data + at * (size_t)job->v.ld + head * vdim, n, dim, vdim);
     }
     for (int o = 0; o < vdim; o += k->nr) {
-        int n = least(vdim - o, k->nr), width = round_up(n, k->vl);
+        int n = zn_imin(vdim - o, k->nr), width = zn_round_up(n, k->vl);
 
         for (int r = 0; r < st.n; r++) {
             zn_tail t = { .gain = 1 / st.sum[r] };
@@ -197,7 +188,7 @@ void zn_cpu_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tenso
     }
     job.blocks = zn_items((size_t)q.h * (size_t)q.w, (size_t)(TILES * ks->mr));
     job.keys = MAX_KEYS;
-    assert((size_t)(TILES * ks->mr) * (32 + 4 * (size_t)(MAX_KEYS + round_up(vdim, ks->vl))) +
+    assert((size_t)(TILES * ks->mr) * (32 + 4 * (size_t)(MAX_KEYS + zn_round_up(vdim, ks->vl))) +
                4 * (size_t)ks->nr * (size_t)(dim + MAX_KEYS) <=
            ZN_SCRATCH);
     zn_pool_run(job.d->pool, attention_item, &job, q.n * heads * job.blocks);

@@ -14,6 +14,7 @@
  * the last panel of a group is as many whole vectors as it needs.  Depthwise: bias, [tap][channel]. */
 #include <string.h>
 
+#include "../core/ints.h"
 #include "device.h"
 #include "grouped.h"
 #include "winograd.h"
@@ -45,11 +46,6 @@ typedef struct table { /* of a block; in scratch memory */
     float *acc;        /* [tile][MR][NR] */
 } table;
 
-static int round_up(int n, int to)
-{
-    return (n + to - 1) / to * to;
-}
-
 static bool is_depthwise(const zn_conv *w)
 {
     return w->groups > 1 && w->groups == w->cin && w->cin == w->cout;
@@ -65,13 +61,13 @@ static bool is_narrow(const zn_kernels *k, const zn_conv *w)
 
 static size_t bias_len(const zn_kernels *k, const zn_conv *w)
 {
-    return (size_t)w->groups * (size_t)round_up(w->cout / w->groups, k->nr);
+    return (size_t)w->groups * (size_t)zn_round_up(w->cout / w->groups, k->nr);
 }
 
 static size_t group_len(const zn_kernels *k, const zn_conv *w) /* weights of a group */
 {
     return (size_t)w->kh * (size_t)w->kw * (size_t)(w->cin / w->groups) *
-           (size_t)round_up(w->cout / w->groups, k->vl);
+           (size_t)zn_round_up(w->cout / w->groups, k->vl);
 }
 
 size_t zn_cpu_conv_size(void *dev, const zn_conv *w)
@@ -87,7 +83,7 @@ size_t zn_cpu_conv_size(void *dev, const zn_conv *w)
     if (zn_grouped_suits(k, w))
         return zn_grouped_size(k, w);
     if (is_narrow(k, w))
-        return sizeof(float) * (ZN_MAX_VL + (size_t)(w->kh * w->kw * w->cout) * (size_t)round_up(w->cin, k->vl));
+        return sizeof(float) * (ZN_MAX_VL + (size_t)(w->kh * w->kw * w->cout) * (size_t)zn_round_up(w->cin, k->vl));
     return sizeof(float) * (bias_len(k, w) + (size_t)w->groups * group_len(k, w));
 }
 
@@ -114,7 +110,7 @@ static void pack_narrow(const zn_kernels *k, const zn_conv *w, const float *weig
         *to++ = bias && o < w->cout ? bias[o] : 0;
     for (int t = 0; t < taps; t++)
         for (int o = 0; o < w->cout; o++)
-            for (int c = 0; c < round_up(w->cin, k->vl); c++)
+            for (int c = 0; c < zn_round_up(w->cin, k->vl); c++)
                 *to++ = c < w->cin ? weight[((size_t)o * (size_t)w->cin + (size_t)c) * (size_t)taps + (size_t)t] : 0;
 }
 
@@ -153,13 +149,13 @@ void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const fl
         return;
     }
     for (int g = 0; g < w->groups; g++) {
-        float *b = (float *)w->packed + (size_t)(g * round_up(cout, k->nr));
+        float *b = (float *)w->packed + (size_t)(g * zn_round_up(cout, k->nr));
         float *to = (float *)w->packed + bias_len(k, w) + (size_t)g * group_len(k, w);
 
-        for (int o = 0; o < round_up(cout, k->nr); o++)
+        for (int o = 0; o < zn_round_up(cout, k->nr); o++)
             b[o] = bias && o < cout ? bias[g * cout + o] : 0;
         for (int o = 0; o < cout; o += k->nr) {
-            int n = cout - o < k->nr ? cout - o : k->nr, width = round_up(n, k->vl);
+            int n = cout - o < k->nr ? cout - o : k->nr, width = zn_round_up(n, k->vl);
 
             pack_panel(to, weight + (size_t)(g * cout + o) * (size_t)(cin * taps), taps, cin, n, width);
             to += (size_t)(taps * cin) * (size_t)width;
@@ -170,7 +166,7 @@ void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const fl
 const float *zn_cpu_conv_row(const zn_kernels *k, const zn_conv *w, int row, int o)
 {
     const float *packed = w->packed;
-    int panel = o / k->nr * k->nr, width = round_up(w->cout - panel < k->nr ? w->cout - panel : k->nr, k->vl);
+    int panel = o / k->nr * k->nr, width = zn_round_up(w->cout - panel < k->nr ? w->cout - panel : k->nr, k->vl);
 
     assert(is_depthwise(w) || (w->groups == 1 && w->kh * w->kw == 1 && !is_narrow(k, w)));
     if (row == 0)
@@ -259,7 +255,7 @@ static table make_table(const conv_job *job, int worker, size_t first, int n)
     tb.res = (const float **)(void *)(tb.y + block);
     tb.acc = (float *)(void *)(tb.res + block);
     rows = tb.acc + block * job->d->k->nr;
-    for (int r = 0; r < round_up(n, mr); r++) {
+    for (int r = 0; r < zn_round_up(n, mr); r++) {
         size_t p = first + (size_t)(r < n ? r : n - 1);
 
         if (job->gathered && r < n)
@@ -287,12 +283,12 @@ static void run_panel(const conv_job *job, const table *tb, int n, int panel, in
     const zn_kernels *k = job->d->k;
     const zn_conv *w = job->w;
     int cin = job->channels, cout = w->cout / w->groups, taps = job->taps;
-    int per_group = round_up(cout, k->nr) / k->nr, group = panel / per_group;
+    int per_group = zn_round_up(cout, k->nr) / k->nr, group = panel / per_group;
     int o = panel % per_group * k->nr;
-    int outputs = cout - o < k->nr ? cout - o : k->nr, width = round_up(outputs, k->vl);
+    int outputs = cout - o < k->nr ? cout - o : k->nr, width = zn_round_up(outputs, k->vl);
     zn_product g = {
         .zeros = job->d->zeros,
-        .bias = (const float *)w->packed + group * round_up(cout, k->nr) + o,
+        .bias = (const float *)w->packed + group * zn_round_up(cout, k->nr) + o,
         .w = (const float *)w->packed + bias_len(k, w) + (size_t)group * group_len(k, w) +
              (size_t)(taps * cin) * (size_t)o + (size_t)from * (size_t)width,
         .w_tap = (size_t)cin * (size_t)width,
@@ -328,7 +324,7 @@ static void gemm_item(void *cookie, int item, int worker)
     const conv_job *job = cookie;
     const zn_conv *w = job->w;
     int nr = job->d->k->nr, n;
-    int total = w->groups * round_up(w->cout / w->groups, nr) / nr;
+    int total = w->groups * zn_round_up(w->cout / w->groups, nr) / nr;
     int panel = item % job->n_columns * job->panels;
     int end = panel + job->panels < total ? panel + job->panels : total;
     table tb = cut_block(job, item / job->n_columns, worker, &n);
@@ -416,7 +412,7 @@ static void narrow_item(void *cookie, int item, int worker)
                      .w = (const float *)w->packed + ZN_MAX_VL,
                      .y = tb.y,
                      .res = tb.res,
-                     .w_tap = (size_t)(w->cout * round_up(w->cin, k->vl)),
+                     .w_tap = (size_t)(w->cout * zn_round_up(w->cin, k->vl)),
                      .t = &job->t,
                      .taps = job->taps,
                      .k = w->cin,
@@ -434,7 +430,7 @@ static int cut_channels(const zn_kernels *k, int taps, int cin)
 
     most = most < 16 ? 16 : most > ZN_ZEROS ? ZN_ZEROS : most;
     cuts = (cin + most - 1) / most;
-    return round_up((cin + cuts - 1) / cuts, 4);
+    return zn_round_up((cin + cuts - 1) / cuts, 4);
 }
 
 void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
@@ -478,7 +474,7 @@ void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tai
         job.channels *= job.taps;
         job.taps = 1;
     }
-    total = w->groups * round_up(w->cout / w->groups, k->nr) / k->nr;
+    total = w->groups * zn_round_up(w->cout / w->groups, k->nr) / k->nr;
     macs = (job.n_pixels < block ? job.n_pixels : block) * (size_t)(w->kh * w->kw) *
            (size_t)(w->cin / w->groups) * (size_t)k->nr;
     job.cut = cut_channels(k, job.taps, job.channels);

@@ -10,6 +10,7 @@
  * apart would all fall into the same few sets of the cache. */
 #include <string.h>
 
+#include "../core/ints.h"
 #include "device.h"
 
 enum {
@@ -33,11 +34,6 @@ typedef struct fwht_job {
     int width, n_strips;
     bool runs; /* along h: a row of the image is one run of numbers */
 } fwht_job;
-
-static int round_up(int n, int to)
-{
-    return (n + to - 1) / to * to;
-}
 
 /* ---- along c ------------------------------------------------------------------------------------------ */
 
@@ -177,7 +173,7 @@ static void run_strip(const fwht_job *job, float *y, size_t ldy, const float *x,
                       int width, int c, int worker)
 {
     const zn_fwht *w = job->w;
-    int wide = round_up(width, job->d->k->vl);
+    int wide = zn_round_up(width, job->d->k->vl);
     float *v = zn_cpu_scratch(job->d, worker), *own = v + (size_t)w->n * (size_t)wide;
     const float *gate = w->gate;
     size_t size = (size_t)width * sizeof *v;
@@ -259,7 +255,7 @@ void zn_cpu_fwht(void *dev, zn_tensor y, zn_tensor x, const zn_fwht *w)
     if (w->axis == ZN_ALONG_C && w->rounds > 1 && !w->slm && !w->mix && !w->gate) {
         job.width = LINES / w->n / job.d->k->vl * job.d->k->vl;
         job.width = job.width < job.d->k->vl ? job.d->k->vl : job.width > MAX_LINE ? MAX_LINE : job.width;
-        job.per_item = (size_t)round_up(w->n < ITEM ? ITEM / w->n : 1, job.width);
+        job.per_item = (size_t)zn_round_up(w->n < ITEM ? ITEM / w->n : 1, job.width);
         zn_pool_run(job.d->pool, lines_item, &job, zn_items(zn_pixels(y), job.per_item));
         return;
     }

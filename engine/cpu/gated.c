@@ -9,6 +9,7 @@
  * which run inside the item.  No step's result depends on the tile, so the block equals its parts to the bit. */
 #include <string.h>
 
+#include "../core/ints.h"
 #include "device.h"
 
 enum {
@@ -25,11 +26,6 @@ typedef struct gated_job {
     int th, tw; /* a tile, without the pixel around it */
     int down, across; /* tiles of an image */
 } gated_job;
-
-static int imin(int a, int b)
-{
-    return a < b ? a : b;
-}
 
 static size_t tile_bytes(int th, int tw, int c)
 {
@@ -71,9 +67,9 @@ static void gated_item(void *cookie, int item, int worker)
     const zn_gated *w = job->w;
     const int c = job->x.c, n = item / (job->down * job->across);
     const int i0 = item / job->across % job->down * job->th, j0 = item % job->across * job->tw;
-    const int i1 = imin(i0 + job->th, job->x.h), j1 = imin(j0 + job->tw, job->x.w);
+    const int i1 = zn_imin(i0 + job->th, job->x.h), j1 = zn_imin(j0 + job->tw, job->x.w);
     const int a0 = i0 ? i0 - 1 : 0, b0 = j0 ? j0 - 1 : 0; /* with the pixel around, as far as there is one */
-    const int a1 = imin(i1 + 1, job->x.h), b1 = imin(j1 + 1, job->x.w);
+    const int a1 = zn_imin(i1 + 1, job->x.h), b1 = zn_imin(j1 + 1, job->x.w);
     float *at = (float *)(void *)((char *)zn_cpu_scratch(job->d, worker) + OFFSET), *around = at;
     zn_tensor u = place(&at, a1 - a0, b1 - b0, c), wide = place(&at, a1 - a0, b1 - b0, 2 * c);
     zn_tensor wide2 = place(&at, i1 - i0, j1 - j0, 2 * c), v = place(&at, i1 - i0, j1 - j0, c);

@@ -15,6 +15,7 @@
  * dw or pw3 holds some channels and, behind them, those of the second half that they are multiplied with. */
 #include <string.h>
 
+#include "../core/ints.h"
 #include "device.h"
 
 enum {
@@ -40,21 +41,6 @@ typedef struct piece {
     float *wide, *zeros, *u, *g, *v; /* wide: [panel][row % 3][pixel][NR]; the others: [pixel][k] */
 } piece;
 
-static int imin(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-static int imax(int a, int b)
-{
-    return a > b ? a : b;
-}
-
-static int round_up(int n, int to)
-{
-    return (n + to - 1) / to * to;
-}
-
 static float *pixel(zn_tensor t, int n, int i, int j)
 {
     return t.data + (((size_t)n * (size_t)t.h + (size_t)i) * (size_t)t.w + (size_t)j) * (size_t)t.ld;
@@ -65,7 +51,7 @@ static float *pixel(zn_tensor t, int n, int i, int j)
 /* Rows of a panel: the bias, then one for each tap, or for each channel as whole vectors. */
 static int panel_rows(const zn_kernels *k, const zn_conv *w)
 {
-    return 1 + (w->groups > 1 ? w->kh * w->kw : round_up(w->cin, k->vl));
+    return 1 + (w->groups > 1 ? w->kh * w->kw : zn_round_up(w->cin, k->vl));
 }
 
 /* n weights of row `row`, for the outputs from o on */
@@ -74,7 +60,7 @@ static void copy_weights(float *to, const zn_kernels *k, const zn_conv *w, int r
     int run;
 
     for (int i = 0; i < n; i += run) {
-        run = imin(k->vl - (o + i) % k->vl, n - i);
+        run = zn_imin(k->vl - (o + i) % k->vl, n - i);
         memcpy(to + i, zn_cpu_conv_row(k, w, row, o + i), (size_t)run * sizeof *to);
     }
 }
@@ -82,17 +68,17 @@ static void copy_weights(float *to, const zn_kernels *k, const zn_conv *w, int r
 /* Writes the panels of w at *at, which moves behind them; halves: 2, or 1 for none. */
 static const float *pack(float **at, const zn_kernels *k, const zn_conv *w, int halves)
 {
-    const int c = w->cout / halves, whole = round_up(c, k->vl), rows = panel_rows(k, w);
+    const int c = w->cout / halves, whole = zn_round_up(c, k->vl), rows = panel_rows(k, w);
     const int filled = w->groups > 1 ? rows : 1 + w->cin;
     float *first = *at, *to = first;
 
     for (int o = 0, width; o < whole; o += width) {
-        width = imin(k->panel_nr / halves, whole - o);
+        width = zn_imin(k->panel_nr / halves, whole - o);
         memset(to, 0, (size_t)(rows * halves * width) * sizeof *to);
         for (int row = 0; row < rows; row++)
             for (int h = 0; h < halves; h++, to += width)
                 if (row < filled)
-                    copy_weights(to, k, w, row, h * c + o, imin(width, c - o));
+                    copy_weights(to, k, w, row, h * c + o, zn_imin(width, c - o));
     }
     *at = to;
     return first;
@@ -121,7 +107,7 @@ static void widen(const strip_job *job, const piece *p, int i, bool gate)
         k->norm_rows(p->u, (size_t)job->k, pixel(job->x, p->n, i, p->a), (size_t)job->x.ld, p->b - p->a, job->x.c,
                      job->w->eps);
     for (int o = 0, width; o < job->k; o += width) {
-        width = imin(k->panel_nr / 2, job->k - o);
+        width = zn_imin(k->panel_nr / 2, job->k - o);
         if (inside)
             k->panel(&(zn_panel){ .y = wide_row(job, p, i, o) + (p->a - (p->j0 - 1)) * 2 * width,
                                   .x = p->u,
@@ -157,7 +143,7 @@ static void add_product(const strip_job *job, const piece *p, float *y, size_t y
                               .res_ld = res_ld,
                               .rows = p->j1 - p->j0,
                               .k = job->k,
-                              .n = imin(k->panel_nr, job->x.c - o) });
+                              .n = zn_imin(k->panel_nr, job->x.c - o) });
 }
 
 /* Row i of y, from g. */
@@ -166,12 +152,12 @@ static void finish(const strip_job *job, const piece *p, int i)
     const zn_kernels *k = job->d->k;
     const size_t ld = (size_t)job->k;
     const float *pw3 = job->pw3;
-    const float *ahead = pixel(job->x, p->n, imin(i + 2, job->x.h - 1), p->j0); /* the next row to read */
+    const float *ahead = pixel(job->x, p->n, zn_imin(i + 2, job->x.h - 1), p->j0); /* the next row to read */
 
     add_product(job, p, p->v, ld, p->g, job->pw2, pixel(job->x, p->n, i, p->j0), (size_t)job->x.ld);
     k->norm_rows(p->u, ld, p->v, ld, p->j1 - p->j0, job->x.c, job->w->eps);
     for (int o = 0, width; o < job->k; o += width) {
-        width = imin(k->panel_nr / 2, job->k - o);
+        width = zn_imin(k->panel_nr / 2, job->k - o);
         k->panel(&(zn_panel){ .y = p->g + o,
                               .x = p->u,
                               .w = pw3,
@@ -192,12 +178,12 @@ static void finish(const strip_job *job, const piece *p, int i)
 
 static size_t wide_len(const zn_kernels *k, int tw, int c)
 {
-    return (size_t)(3 * (tw + 2)) * (size_t)(round_up(c, k->panel_nr / 2) * 2);
+    return (size_t)(3 * (tw + 2)) * (size_t)(zn_round_up(c, k->panel_nr / 2) * 2);
 }
 
 static size_t piece_bytes(const zn_kernels *k, int tw, int c)
 {
-    return (wide_len(k, tw, c) + (size_t)((tw + 2) * (k->panel_nr + 3 * round_up(c, k->vl)))) * sizeof(float);
+    return (wide_len(k, tw, c) + (size_t)((tw + 2) * (k->panel_nr + 3 * zn_round_up(c, k->vl)))) * sizeof(float);
 }
 
 static void strip_item(void *cookie, int item, int worker)
@@ -209,10 +195,10 @@ static void strip_item(void *cookie, int item, int worker)
 
     p.i0 = item / job->across % job->down * job->th;
     p.j0 = item % job->across * job->tw;
-    p.i1 = imin(p.i0 + job->th, job->x.h);
-    p.j1 = imin(p.j0 + job->tw, job->x.w);
-    p.a = imax(p.j0 - 1, 0);
-    p.b = imin(p.j1 + 1, job->x.w);
+    p.i1 = zn_imin(p.i0 + job->th, job->x.h);
+    p.j1 = zn_imin(p.j0 + job->tw, job->x.w);
+    p.a = zn_imax(p.j0 - 1, 0);
+    p.b = zn_imin(p.j1 + 1, job->x.w);
     p.zeros = p.wide + wide_len(k, job->tw, job->x.c);
     p.u = p.zeros + (job->tw + 2) * k->panel_nr;
     p.g = p.u + len;
@@ -236,7 +222,7 @@ bool zn_cpu_gated_strips(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_gated *w)
 
     if (!k->panel)
         return false;
-    job.k = round_up(x.c, k->vl);
+    job.k = zn_round_up(x.c, k->vl);
     whole = (size_t)job.k;
     if ((6 * (whole + 1) * whole + 20 * whole) * sizeof(float) > ZN_SCRATCH)
         return false;
@@ -252,10 +238,10 @@ bool zn_cpu_gated_strips(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_gated *w)
         job.tw -= k->panel_step;
     assert(piece_bytes(k, job.tw, x.c) <= ZN_SCRATCH);
     job.across = (x.w + job.tw - 1) / job.tw;
-    job.tw = imin(job.tw, round_up((x.w + job.across - 1) / job.across + 2, k->panel_step) - 2);
+    job.tw = zn_imin(job.tw, zn_round_up((x.w + job.across - 1) / job.across + 2, k->panel_step) - 2);
     strips = x.n * job.across;
     pieces = zn_pool_size(d->pool) > 1 ? PIECES * zn_pool_size(d->pool) : 1;
-    job.th = imin(imax((int)((int64_t)x.h * strips / pieces), LOWEST), x.h);
+    job.th = zn_imin(zn_imax((int)((int64_t)x.h * strips / pieces), LOWEST), x.h);
     job.down = (x.h + job.th - 1) / job.th;
     zn_pool_run(d->pool, strip_item, &job, strips * job.down);
     return true;

@@ -7,6 +7,7 @@
  * packed: [merged group][panel of NR outputs][bias, then one row per input][outputs, whole vectors] */
 #include <string.h>
 
+#include "../core/ints.h"
 #include "grouped.h"
 
 enum { BLOCK = 1 << 13 /* floats of x and y per block */, BLOCKS = 8 /* per item */ };
@@ -19,11 +20,6 @@ typedef struct grouped_job {
     bool quick; /* the kernel can do the tail */
     int block;  /* pixels */
 } grouped_job;
-
-static int round_up(int n, int to)
-{
-    return (n + to - 1) / to * to;
-}
 
 /* Groups that are computed as one. */
 static int merged(const zn_kernels *k, const zn_conv *w)
@@ -46,7 +42,7 @@ size_t zn_grouped_size(const zn_kernels *k, const zn_conv *w)
     int m = merged(k, w);
 
     return sizeof(float) * (size_t)(w->groups / m) * (size_t)(m * w->cin / w->groups + 1) *
-           (size_t)round_up(m * w->cout / w->groups, k->vl);
+           (size_t)zn_round_up(m * w->cout / w->groups, k->vl);
 }
 
 void zn_grouped_pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
@@ -59,7 +55,7 @@ void zn_grouped_pack(const zn_kernels *k, const zn_conv *w, const float *weight,
             int n = m * cout - panel < k->nr ? m * cout - panel : k->nr;
 
             for (int c = -1; c < m * cin; c++)
-                for (int o = panel; o < panel + round_up(n, k->vl); o++) {
+                for (int o = panel; o < panel + zn_round_up(n, k->vl); o++) {
                     bool there = o < panel + n && (c < 0 || o / cout == c / cin);
 
                     if (there && c < 0)
@@ -97,7 +93,7 @@ static void run_block(const grouped_job *job, size_t first, int rows, int worker
                 p.res_ld = (size_t)res->ld;
             }
             k->panel(&p);
-            packed += (size_t)(cin + 1) * (size_t)round_up(n, k->vl);
+            packed += (size_t)(cin + 1) * (size_t)zn_round_up(n, k->vl);
         }
     for (int i = 0; i < rows && !job->quick; i++) {
         size_t p = first + (size_t)i;

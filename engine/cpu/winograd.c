@@ -19,6 +19,7 @@
  * the position that counts once in every pixel of y, the bias.  A pass: the panels M has room for. */
 #include <string.h>
 
+#include "../core/ints.h"
 #include "winograd.h"
 
 enum {
@@ -54,16 +55,6 @@ typedef struct winograd_job {
     int block;      /* tiles per item */
     size_t n_tiles;
 } winograd_job;
-
-static int round_up(int n, int to)
-{
-    return (n + to - 1) / to * to;
-}
-
-static int imin(int a, int b)
-{
-    return a < b ? a : b;
-}
 
 /* Floats from one position to the next: an odd number of cache lines, so that all positions of a tile
  * fall into different sets of the cache; up to SPREAD bytes more than it holds. */
@@ -115,17 +106,17 @@ static int pass_len(const zn_kernels *k) /* outputs */
 
 static int panel_width(const zn_kernels *k, const zn_conv *w) /* of the widest, as whole vectors */
 {
-    return imin(k->nr, round_up(w->cout, k->vl));
+    return zn_imin(k->nr, zn_round_up(w->cout, k->vl));
 }
 
 static size_t product_rows(const zn_kernels *k, const zn_conv *w, const scheme *s)
 {
-    return 1 + (size_t)s->in * (size_t)round_up(w->cin, k->vl);
+    return 1 + (size_t)s->in * (size_t)zn_round_up(w->cin, k->vl);
 }
 
 static size_t phase_len(const zn_kernels *k, const zn_conv *w, const scheme *s)
 {
-    return (size_t)(s->p * s->p) * product_rows(k, w, s) * (size_t)round_up(w->cout, k->vl);
+    return (size_t)(s->p * s->p) * product_rows(k, w, s) * (size_t)zn_round_up(w->cout, k->vl);
 }
 
 /* Where the weights of output o begin; *width: floats from one row to the next, *pos: positions likewise. */
@@ -134,8 +125,8 @@ static size_t place(const zn_kernels *k, const zn_conv *w, const scheme *s, int 
     int pass = o / pass_len(k) * pass_len(k), panel = o / k->nr * k->nr;
     size_t rows = product_rows(k, w, s);
 
-    *width = round_up(imin(w->cout - panel, k->nr), k->vl);
-    *pos = rows * (size_t)round_up(imin(w->cout - pass, pass_len(k)), k->vl);
+    *width = zn_round_up(zn_imin(w->cout - panel, k->nr), k->vl);
+    *pos = rows * (size_t)zn_round_up(zn_imin(w->cout - pass, pass_len(k)), k->vl);
     return (size_t)(s->p * s->p) * rows * (size_t)pass + rows * (size_t)(panel - pass) + (size_t)(o - panel);
 }
 
@@ -204,7 +195,7 @@ void zn_winograd_pack(const zn_kernels *k, const zn_conv *w, const float *weight
             to[(size_t)(s.p + 1) * pos] = bias ? bias[o] : 0;
             for (int in = 0; in < s.in; in++)
                 for (int c = 0; c < w->cin; c++) {
-                    size_t row = 1 + (size_t)(in * round_up(w->cin, k->vl) + c);
+                    size_t row = 1 + (size_t)(in * zn_round_up(w->cin, k->vl) + c);
                     double t[MAX_P][MAX_P];
 
                     transform_kernel(t, weight + ((size_t)o * (size_t)w->cin + (size_t)c) * 9, &s,
@@ -316,11 +307,11 @@ static void multiply(const winograd_job *job, const block *b, const float *u, in
                 end -= 2 * job->k;
             if (i % p == p - 1) {
                 from = job->k;
-                end = imin(end, 3 * job->k);
+                end = zn_imin(end, 3 * job->k);
             }
         }
         for (int q = 0; q < n; q += width) {
-            width = round_up(imin(n - q, k->nr), k->vl);
+            width = zn_round_up(zn_imin(n - q, k->nr), k->vl);
             k->panel(&(zn_panel){ .y = b->m + (size_t)(q / k->nr * b->n) * b->m_tile + (size_t)(i * width),
                                   .x = b->v + (size_t)i * b->v_pos + from,
                                   .w = u + (size_t)(1 + rows) * (size_t)q + (size_t)from * (size_t)width,
@@ -352,7 +343,7 @@ static void winograd_item(void *cookie, int item, int worker)
         transform_input(job, b.v + (size_t)(r * row), b.v_pos, b.first + (size_t)r);
     for (int phase = 0; phase < job->s.out; phase++, u += phase_len(k, w, &job->s))
         for (int o = 0, n; o < w->cout; o += n) {
-            n = imin(pass_len(k), w->cout - o);
+            n = zn_imin(pass_len(k), w->cout - o);
             multiply(job, &b, u, o, n);
             for (int r = 0; r < b.n; r++) {
                 float *y[MAX_M * MAX_M];
@@ -360,11 +351,11 @@ static void winograd_item(void *cookie, int item, int worker)
 
                 point(job, b.first + (size_t)r, phase, y, res);
                 for (int q = 0; q < n; q += k->nr) {
-                    int panel = imin(n - q, k->nr);
+                    int panel = zn_imin(n - q, k->nr);
 
                     job->s.transform_out(y, job->t.residual ? res : NULL, o + q,
                                          b.m + (size_t)(q / k->nr * b.n + r) * b.m_tile,
-                                         (size_t)round_up(panel, k->vl), panel, &job->t);
+                                         (size_t)zn_round_up(panel, k->vl), panel, &job->t);
                 }
             }
         }
@@ -376,7 +367,7 @@ static int tiles_per_item(const winograd_job *job)
 {
     const zn_kernels *k = job->d->k;
     size_t position = (size_t)(job->s.p * job->s.p) * sizeof(float);
-    int panels = round_up(imin(pass_len(k), job->w->cout), k->nr) / k->nr;
+    int panels = zn_round_up(zn_imin(pass_len(k), job->w->cout), k->nr) / k->nr;
     size_t row = (size_t)(job->s.in * job->k + panels * panel_width(k, job->w));
     size_t per_tile = position * row + (size_t)panels * SPREAD;
     size_t fit = (ZN_SCRATCH - (size_t)(job->s.p * job->s.p) * SPREAD) / per_tile;
@@ -402,7 +393,7 @@ void zn_winograd(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail 
 {
     winograd_job job = { .d = d, .y = y, .x = x, .w = w, .t = zn_cpu_tail(t), .s = scheme_of(d->k, w) };
 
-    job.k = round_up(w->cin, d->k->vl);
+    job.k = zn_round_up(w->cin, d->k->vl);
     job.rows = w->up2 ? x.h / job.s.m + 1 : (y.h + job.s.m - 1) / job.s.m;
     job.cols = w->up2 ? x.w / job.s.m + 1 : (y.w + job.s.m - 1) / job.s.m;
     job.n_tiles = (size_t)y.n * (size_t)job.rows * (size_t)job.cols;

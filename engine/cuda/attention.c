@@ -61,7 +61,7 @@ void zn_cuda_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tens
     zn_args_attention g = { .n_q = q.h * q.w, .n_k = k.h * k.w, .dim = q.c / heads, .dim_v = v.c / heads, .scale = scale };
 
     for (int first = 0; first < q.n; first += DEEPEST) {
-        const int n = zn_cuda_min(q.n - first, DEEPEST);
+        const int n = zn_imin(q.n - first, DEEPEST);
 
         g.y = zn_cuda_from(y, (size_t)first * (size_t)g.n_q);
         g.q = zn_cuda_from(q, (size_t)first * (size_t)g.n_q);

@@ -3,6 +3,7 @@
 #ifndef ZN_CUDA_H
 #define ZN_CUDA_H
 
+#include "../core/ints.h"
 #include "args.h"
 #include "driver.h"
 
@@ -83,10 +84,6 @@ zn_cuda_conv zn_cuda_conv_args(const zn_conv *w, zn_type type);
 static inline unsigned zn_cuda_blocks(size_t n, size_t each)
 {
     return (unsigned)((n + each - 1) / each);
-}
-static inline int zn_cuda_min(int a, int b)
-{
-    return a < b ? a : b;
 }
 static inline bool zn_cuda_on_16(const void *p)
 {

@@ -90,7 +90,7 @@ _Static_assert(sizeof(CUlaunchAttribute) == 72 && sizeof(CUlaunchConfig) == 56, 
     X(cuModuleUnload, (CUmodule module))                                                                     \
     X(cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))                       \
     X(cuFuncSetAttribute, (CUfunction function, int attribute, int value))                                   \
-    X(cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction function, void **params, void **extra))  \
+    X(cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction function, void **params, void **extra))    \
     X(cuTensorMapEncodeTiled, (void *map, int type, unsigned rank, void *address, const uint64_t *size,      \
                                const uint64_t *stride, const uint32_t *box, const uint32_t *step,            \
                                int interleave, int swizzle, int promotion, int fill))                        \

@@ -46,7 +46,7 @@ static bool at_once(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_gated *w)
         return false;
     for (const shape *s = x.type == ZN_F32 ? shapes32 : shapes16; s->c; s++) {
         const int shared = ZN_GATED_SHARED(s->c, s->th, s->ns, s->stages, (int)zn_type_size(x.type));
-        const int room = zn_cuda_min(3, (d->smem_max + 1024) / (shared + 1024)); /* blocks of a multiprocessor, by gated.cu */
+        const int room = zn_imin(3, (d->smem_max + 1024) / (shared + 1024)); /* blocks of a multiprocessor, by gated.cu */
         size_t tiles;
         char kernel[40];
 
@@ -60,7 +60,7 @@ static bool at_once(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_gated *w)
         a.tiles = (int)tiles;
         snprintf(kernel, sizeof kernel, "zn_gated_%s_%dx%d%s", kind(d, x.type), s->c, s->th,
                  s->stages > 2 ? "_stay" : "");
-        zn_cuda_launch(d, kernel, (unsigned)(s->stages > 2 ? zn_cuda_min(a.tiles, d->sms * room) : a.tiles), 1, 1,
+        zn_cuda_launch(d, kernel, (unsigned)(s->stages > 2 ? zn_imin(a.tiles, d->sms * room) : a.tiles), 1, 1,
                        (unsigned)(32 * s->th / s->mt * s->ns), (unsigned)shared, &a);
         return true;
     }
@@ -111,7 +111,7 @@ static void product(zn_cuda *d, zn_cuda_rect y, zn_cuda_rect x, const zn_conv *w
 static void steps(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_gated *w, int n, int i0, int j0, int i1, int j1)
 {
     const int a0 = i0 ? i0 - 1 : 0, b0 = j0 ? j0 - 1 : 0; /* with the pixel around, as far as there is one */
-    const int a1 = zn_cuda_min(i1 + 1, x.h), b1 = zn_cuda_min(j1 + 1, x.w);
+    const int a1 = zn_imin(i1 + 1, x.h), b1 = zn_imin(j1 + 1, x.w);
     const int th = i1 - i0, tw = j1 - j0, pixels = th * tw, around = (a1 - a0) * (b1 - b0);
     const zn_cuda_conv dw = zn_cuda_conv_args(&w->dw, ZN_F32);
     const zn_cuda_rect none = { 0 };
@@ -132,17 +132,17 @@ void zn_cuda_gated(void *dev, zn_tensor y, zn_tensor x, const zn_gated *w)
 {
     const int64_t room = ZN_CUDA_SCRATCH / (int64_t)sizeof(float) / x.c - 4; /* numbers of each channel */
     int64_t th;
-    int tw = zn_cuda_min(x.w, 512);
+    int tw = zn_imin(x.w, 512);
 
     if (at_once(dev, y, x, w))
         return;
     /* A piece takes 2 (th + 2) (tw + 2) + th tw of them: as large as it can be, not much wider than high. */
-    while (th = (room - 4 * (tw + 2)) / (3 * tw + 4), th < zn_cuda_min(x.h, tw / 8) || th < 1)
+    while (th = (room - 4 * (tw + 2)) / (3 * tw + 4), th < zn_imin(x.h, tw / 8) || th < 1)
         tw = (tw + 1) / 2;
     if (th > x.h)
         th = x.h;
     for (int n = 0; n < x.n; n++)
         for (int i = 0; i < x.h; i += (int)th)
             for (int j = 0; j < x.w; j += tw)
-                steps(dev, y, x, w, n, i, j, zn_cuda_min(i + (int)th, x.h), zn_cuda_min(j + tw, x.w));
+                steps(dev, y, x, w, n, i, j, zn_imin(i + (int)th, x.h), zn_imin(j + tw, x.w));
 }

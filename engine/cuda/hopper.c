@@ -59,11 +59,6 @@ static bool fits(zn_tensor t)
     return t.type != ZN_F32 && zn_cuda_aligned(t);
 }
 
-static int ceil_div(int a, int b)
-{
-    return (a + b - 1) / b;
-}
-
 static zn_hopper_tail tail_of(const zn_cuda_conv *c)
 {
     return (zn_hopper_tail){ c->bias, c->scale8, c->tail.gain, (int)c->tail.pre, (int)c->tail.post,
@@ -73,7 +68,7 @@ static zn_hopper_tail tail_of(const zn_cuda_conv *c)
 /* Stages that fit beside `other` bytes, at most what a block has use for. */
 static int stages_for(const zn_cuda *d, int other, int stage, int useful)
 {
-    const int n = zn_cuda_min((d->smem_max - other) / stage, zn_cuda_min(useful, ZN_HOPPER_MAX_STAGES));
+    const int n = zn_imin((d->smem_max - other) / stage, zn_imin(useful, ZN_HOPPER_MAX_STAGES));
 
     return n < 2 ? 2 : n;
 }
@@ -86,8 +81,8 @@ static int rows_for(const zn_cuda *d, zn_tensor x)
     int best = 0, best_cost = INT32_MAX;
 
     for (int i = 0; i < 3; i++) {
-        const int tiles = x.n * ceil_div(x.w, 8) * ceil_div(x.h, rows[i]);
-        const int cost = ceil_div(tiles, d->sms) * cycles[i] + rows[i] * 40; /* the last way out is not hidden */
+        const int tiles = x.n * zn_ceil_div(x.w, 8) * zn_ceil_div(x.h, rows[i]);
+        const int cost = zn_ceil_div(tiles, d->sms) * cycles[i] + rows[i] * 40; /* the last way out is not hidden */
 
         if (cost < best_cost)
             best = rows[i], best_cost = cost;
@@ -98,19 +93,19 @@ static int rows_for(const zn_cuda *d, zn_tensor x)
 static bool conv64(zn_cuda *d, const zn_cuda_conv *c)
 {
     const int rows = rows_for(d, c->x), n = rows * 8, fixed = (c->up2 ? 16 : 9) * 8192, halo = ZN_HOPPER_HALO(8, rows);
-    const int out_rows = zn_cuda_min(rows, 8);
+    const int out_rows = zn_imin(rows, 8);
     zn_hopper_conv64 a;
     char name[64];
 
     memset(&a, 0, sizeof a);
     a.tail = tail_of(c);
     a.weight = c->weight;
-    a.tiles_x = ceil_div(c->x.w, 8);
-    a.tiles_y = ceil_div(c->x.h, rows);
+    a.tiles_x = zn_ceil_div(c->x.w, 8);
+    a.tiles_y = zn_ceil_div(c->x.h, rows);
     a.tiles = a.tiles_x * a.tiles_y * c->x.n;
-    const int grid = zn_cuda_min(a.tiles, d->sms);
+    const int grid = zn_imin(a.tiles, d->sms);
 
-    a.stages = stages_for(d, zn_hopper_shared(fixed, n), halo, ceil_div(a.tiles, grid));
+    a.stages = stages_for(d, zn_hopper_shared(fixed, n), halo, zn_ceil_div(a.tiles, grid));
     const int shared = zn_hopper_shared(fixed + a.stages * halo, n);
 
     if (shared > d->smem_max || !map_pixels(d, &a.x, c->x, 2, 0, 1, ZN_HOPPER_PITCH(8), rows + 2, 1) ||
@@ -147,7 +142,7 @@ typedef struct job {
 
 static job job_of(const zn_cuda_conv *c, int bytes)
 {
-    job j = { c, c->x, c->y, c->tail.residual, .bytes = bytes, .chunks = ceil_div(c->cin * bytes, 128) };
+    job j = { c, c->x, c->y, c->tail.residual, .bytes = bytes, .chunks = zn_ceil_div(c->cin * bytes, 128) };
 
     j.flat = zn_cuda_is_point(c);
     j.halo = c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_t == 1 && c->pad_l == 1;
@@ -172,11 +167,11 @@ typedef struct plan {
 
 static plan plan_tiles(const zn_cuda *d, const job *j, const tile_kind *k, bool halo)
 {
-    plan p = { .kind = k, .halo = halo, .tiles_o = ceil_div(j->c->cout, k->outputs) };
+    plan p = { .kind = k, .halo = halo, .tiles_o = zn_ceil_div(j->c->cout, k->outputs) };
     int least = INT32_MAX, bytes = (k->outputs + k->pixels) * 128 / k->blocks; /* that a block reads for a step */
 
     for (int tw = 8; tw <= k->pixels; tw *= 2) {
-        const int th = k->pixels / tw, tiles = ceil_div(j->w, tw) * ceil_div(j->h, th);
+        const int th = k->pixels / tw, tiles = zn_ceil_div(j->w, tw) * zn_ceil_div(j->h, th);
 
         if (halo ? tw != k->pixels / k->n * 8
                  : j->flat ? tw != k->pixels : tw * j->c->stride > 256 || th * j->c->stride > 256)
@@ -184,12 +179,12 @@ static plan plan_tiles(const zn_cuda *d, const job *j, const tile_kind *k, bool 
         if (tiles < least || (tiles == least && tw <= 16)) /* squares read the fewest neighbours */
             least = tiles, p.tw = tw, p.th = th;
     }
-    p.tiles_x = ceil_div(j->w, p.tw);
-    p.tiles_y = ceil_div(j->h, p.th);
+    p.tiles_x = zn_ceil_div(j->w, p.tw);
+    p.tiles_y = zn_ceil_div(j->h, p.th);
     if (halo)
         bytes = k->outputs * 128 + ZN_HOPPER_HALO(p.tw, p.th) / 9;
     /* A wave takes as long as its products or its bytes, some 36 a cycle, and then its way out. */
-    const int64_t waves = ceil_div(p.tiles_x * p.tiles_y * p.tiles_o * j->pictures, d->sms / k->blocks);
+    const int64_t waves = zn_ceil_div(p.tiles_x * p.tiles_y * p.tiles_o * j->pictures, d->sms / k->blocks);
     const int step = k->cycles > bytes / 36 ? k->cycles : bytes / 36;
 
     p.cost = waves * ((int64_t)step * j->c->kh * j->c->kw * j->chunks + k->n * 10);
@@ -249,7 +244,7 @@ static bool run(zn_cuda *d, const job *j, plan p)
     a.stages = p.halo ? 2 : stages_for(d, bare, stage, ZN_HOPPER_MAX_STAGES);
     a.weight_stages = p.halo ? stages_for(d, bare + a.stages * stage, weights, ZN_HOPPER_MAX_STAGES) : 0;
     const int shared = bare + a.stages * stage + a.weight_stages * weights;
-    const int chunk = zn_cuda_min(k->n, 64), out_w = p.halo ? 8 : zn_cuda_min(a.tw, chunk), out_h = chunk / out_w;
+    const int chunk = zn_imin(k->n, 64), out_w = p.halo ? 8 : zn_imin(a.tw, chunk), out_h = chunk / out_w;
     const int rows = p.narrow ? (a.th + 2) / 2 : a.th + 2;
 
     if (shared > d->smem_max || !map_weights(d, &a.w, c, j->bytes, outputs) ||
@@ -260,7 +255,7 @@ static bool run(zn_cuda *d, const job *j, plan p)
         return false;
     snprintf(name, sizeof name, "zn_hopper_%s_%s_%s%s", p.halo ? "conv3" : "conv",
              j->bytes == 1 ? "e4m3" : zn_cuda_type_name(j->y.type), k->name, p.narrow ? "_narrow" : "");
-    const int grid = zn_cuda_min(a.tiles, d->sms / k->blocks) * k->blocks;
+    const int grid = zn_imin(a.tiles, d->sms / k->blocks) * k->blocks;
 
     zn_cuda_launch_early(d, name, (unsigned)grid, (unsigned)ZN_HOPPER_THREADS(k->n), (unsigned)shared, &a);
     return true;

@@ -142,7 +142,7 @@ void zn_cuda_launch_early(zn_cuda *d, const char *kernel, unsigned grid_x, unsig
     CUlaunchAttribute early = { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 0, { .on = 1 } };
 
     launch(d, kernel, (CUlaunchConfig){ grid_x, 1, 1, threads, .shared_bytes = shared_bytes, .attributes = &early,
-                                          .n_attributes = d->p->early }, args);
+                                        .n_attributes = d->p->early }, args);
 }
 
 /* ---- graphs ------------------------------------------------------------------------------------------------- */

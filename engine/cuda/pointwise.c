@@ -7,11 +7,6 @@
 
 enum { THREADS = 256, VECTOR = 8 };
 
-static int round_up(int n, int to)
-{
-    return (n + to - 1) / to * to;
-}
-
 static bool vectors(zn_tensor t)
 {
     return !t.data || (zn_cuda_aligned(t) && t.c % VECTOR == 0);
@@ -127,7 +122,7 @@ static void move(zn_cuda *d, const char *kernel, zn_tensor small, zn_tensor big,
     g.big_vectors = vectors(big) && vectors(g.tail.residual) && g.channels % VECTOR == 0;
     g.pixels = room / g.channels < small.w ? room / g.channels : small.w;
     across = g.pixels * g.channels + g.pixels * g.channels / 32; /* with its padding */
-    g.pitch = rr <= 32 ? round_up(across, 32) + 32 / rr : across | 1;
+    g.pitch = rr <= 32 ? zn_round_up(across, 32) + 32 / rr : across | 1;
     g.n_tiles = zn_cuda_blocks((size_t)small.w, (size_t)g.pixels);
     per_pixel = g.channels / (g.big_vectors ? VECTOR : 1);
     g.magic_r = magic(r);

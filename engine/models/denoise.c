@@ -13,6 +13,7 @@
  * tile is dropped on the way as soon as no pixel of the tile can see it any more.  The number of levels, blocks
  * and channels is read from the file.  Trained by training/; the blocks follow NAFNet (Chen et al. 2022) without
  * its pooled attention. */
+#include "../core/ints.h"
 #include "arch.h"
 #include "noise.h"
 
@@ -79,11 +80,6 @@ static bool recognise(const zn_weights *w, char *what, size_t size)
     return true;
 }
 
-static int round_up(int a, int b)
-{
-    return (a + b - 1) / b * b;
-}
-
 /* Convolutions compute blocks of 4 or 6 pixels a side, whose rounding depends on where they begin: so intro and outro
  * begin multiples of 12 of their pixels before the tile, and of a pixel of the last level. */
 static int blocks(int multiple)
@@ -94,15 +90,15 @@ static int blocks(int multiple)
 /* From the last layer back to the first. */
 static void find_margins(denoise *m, int multiple)
 {
-    int need = round_up(PATCH, blocks(multiple)); /* outro */
+    int need = zn_round_up(PATCH, blocks(multiple)); /* outro */
 
     for (int l = 0; l < m->n_levels; l++) {
-        m->at[l].after = round_up(need, multiple);
+        m->at[l].after = zn_round_up(need, multiple);
         need = m->at[l].after + (PATCH << l) * m->at[l].n_dec;
     }
     need = m->at[m->n_levels - 1].after;
     for (int l = m->n_levels - 1; l >= 0; l--)
-        need = m->at[l].before = round_up(need + (PATCH << l) * m->at[l].n_enc, multiple);
+        need = m->at[l].before = zn_round_up(need + (PATCH << l) * m->at[l].n_enc, multiple);
 }
 
 static void bind(zn_binder *b, void *net)
@@ -157,7 +153,7 @@ static void bind(zn_binder *b, void *net)
     zn_bind_conv(b, &m->intro, zn_conv_same(3, PATCH * PATCH * (3 + NOISE), m->at[0].c), "intro");
     zn_bind_conv(b, &m->outro, zn_conv_same(3, m->at[0].c, PATCH * PATCH * 3), "outro");
     b->geometry = (zn_geometry){ .in_c = 3, .out_c = 3, .shrink = 1, .grow = 1, .multiple = step,
-                                 .padded = true, .halo = round_up(reach, blocks(step)) };
+                                 .padded = true, .halo = zn_round_up(reach, blocks(step)) };
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------ */
@@ -167,14 +163,9 @@ typedef struct margin {
     int left, top, right, bottom;
 } margin;
 
-static int least(int a, int b)
-{
-    return a < b ? a : b;
-}
-
 static margin at_most(margin m, int n)
 {
-    return (margin){ least(m.left, n), least(m.top, n), least(m.right, n), least(m.bottom, n) };
+    return (margin){ zn_imin(m.left, n), zn_imin(m.top, n), zn_imin(m.right, n), zn_imin(m.bottom, n) };
 }
 
 /* *x, of level l, has `has` around it; of that it keeps `keeps`.  *spare changes places with it. */

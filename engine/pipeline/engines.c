@@ -36,6 +36,11 @@ bool zn_engine_is_gpu(const zn_engine *e)
     return e->be == &zn_backend_cuda;
 }
 
+const char *zn_engine_memory_name(const zn_engine *e)
+{
+    return zn_engine_is_gpu(e) ? "ZENITH_CUDA_MEMORY" : "ZENITH_MEMORY";
+}
+
 /* Opens the engine of that name, or for NULL the fastest that opens, of the CPU's alone if gpu is false. */
 static void *open_named(const zn_backend **be, const char *name, bool gpu, int n_threads, zn_error *err)
 {

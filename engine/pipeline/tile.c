@@ -15,6 +15,7 @@
  * 5. While a GPU works on a tile, the next one is read and the one before is written: it has two sets of
  *    buffers, and several threads that copy.
  * 6. A model that crops gives the core alone; what its last layers would make of the halo is never computed. */
+#include "../core/ints.h"
 #include "../handle.h"
 
 #include <stdlib.h>
@@ -22,26 +23,6 @@
 
 enum { LATTICE = 12 }; /* cores begin at multiples of 12 * geometry.multiple: 4 and 6 divide it, so that
                         * blocks inside the kernels fall the same way in every tile */
-
-static int imin(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-static int imax(int a, int b)
-{
-    return a > b ? a : b;
-}
-
-static int ceil_div(int a, int b)
-{
-    return (int)(((int64_t)a + b - 1) / b);
-}
-
-static int round_up(int a, int b)
-{
-    return ceil_div(a, b) * b;
-}
 
 typedef struct axis { /* one tile along x or y, in pixels */
     int core0, core1; /* input, on the lattice; core1 may be the picture's end */
@@ -59,13 +40,13 @@ static bool crops(const zn_run *r)
 static axis make_axis(const zn_run *r, int core0, int core1, int len)
 {
     const zn_geometry *g = &r->model->geometry;
-    int halo = g->halo < 0 ? 0 : round_up(g->halo, g->multiple);
-    axis a = { core0, imin(core1, len), 0, 0, 0, 0 };
+    int halo = g->halo < 0 ? 0 : zn_round_up(g->halo, g->multiple);
+    axis a = { core0, zn_imin(core1, len), 0, 0, 0, 0 };
 
-    a.in0 = g->halo < 0 ? 0 : imax(0, core0 - halo);
-    a.in1 = g->halo < 0 ? len : imin(len, a.core1 + halo);
+    a.in0 = g->halo < 0 ? 0 : zn_imax(0, core0 - halo);
+    a.in1 = g->halo < 0 ? len : zn_imin(len, a.core1 + halo);
     a.out0 = (crops(r) ? a.core0 : a.in0) / g->shrink * g->grow; /* multiples of shrink */
-    a.out1 = ceil_div(crops(r) ? a.core1 : a.in1, g->shrink) * g->grow;
+    a.out1 = zn_ceil_div(crops(r) ? a.core1 : a.in1, g->shrink) * g->grow;
     return a;
 }
 
@@ -73,18 +54,18 @@ static axis make_axis(const zn_run *r, int core0, int core1, int len)
 static axis worst_axis(const zn_run *r, int side, int halo, int len)
 {
     const zn_geometry *g = &r->model->geometry;
-    axis a = { 0, 0, 0, imin(len, side + 2 * halo), 0, 0 };
+    axis a = { 0, 0, 0, zn_imin(len, side + 2 * halo), 0, 0 };
 
     a.core0 = crops(r) && a.in1 == side + 2 * halo ? halo : 0;
     a.core1 = a.in1 - a.core0;
     a.out0 = a.core0 / g->shrink * g->grow;
-    a.out1 = ceil_div(a.core1, g->shrink) * g->grow;
+    a.out1 = zn_ceil_div(a.core1, g->shrink) * g->grow;
     return a;
 }
 
 static int padded_len(const zn_geometry *g, int len)
 {
-    return g->padded ? round_up(len, g->multiple) : len;
+    return g->padded ? zn_round_up(len, g->multiple) : len;
 }
 
 /* The shapes of one tile's forward. */
@@ -152,16 +133,16 @@ static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int 
         return s;
     w = padded_len(g, in[0].w);
     h = padded_len(g, in[0].h);
-    halo = g->halo < 0 ? 0 : round_up(g->halo, g->multiple);
-    side = round_up(imax(w, h), step);
+    halo = g->halo < 0 ? 0 : zn_round_up(g->halo, g->multiple);
+    side = zn_round_up(zn_imax(w, h), step);
     if (r->tile && g->halo >= 0)
-        side = imin(side, round_up(imax(r->tile, 1), step));
+        side = zn_imin(side, zn_round_up(zn_imax(r->tile, 1), step));
     for (;;) {
         zn_call call = make_call(r, worst_axis(r, side, halo, w), worst_axis(r, side, halo, h), in, n_in);
         double macs, work;
         int smaller;
 
-        plan->n_tiles = ceil_div(w, side) * ceil_div(h, side);
+        plan->n_tiles = zn_ceil_div(w, side) * zn_ceil_div(h, side);
         s = tile_memory(r, &call, count_sets(r, plan->n_tiles), &plan->peak_bytes, &macs, &work, err);
         if (s == ZN_OK && plan->peak_bytes <= r->max_memory)
             break;
@@ -170,17 +151,17 @@ static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int 
         if (g->halo < 0)
             return zn_fail(err, ZN_E_MEMORY,
                            "%s (%s) cannot work in tiles, and %d x %d needs %zu MiB where %zu are allowed; "
-                           "use a smaller picture or set ZENITH_MEMORY to more",
+                           "use a smaller picture or set %s to more",
                            r->model->arch->info.id, r->model->variant, in[0].w, in[0].h,
-                           plan->peak_bytes >> 20, r->max_memory >> 20);
-        smaller = imin(side - step, round_up(side * 7 / 8, step));
+                           plan->peak_bytes >> 20, r->max_memory >> 20, zn_engine_memory_name(r->model->engine));
+        smaller = zn_imin(side - step, zn_round_up(side * 7 / 8, step));
         if (smaller < step) {
             if (s)
                 return s;
             return zn_fail(err, ZN_E_MEMORY,
-                           "%s needs %zu MiB for its smallest tile where %zu are allowed; set ZENITH_MEMORY "
-                           "to more",
-                           r->model->arch->info.id, plan->peak_bytes >> 20, r->max_memory >> 20);
+                           "%s needs %zu MiB for its smallest tile where %zu are allowed; set %s to more",
+                           r->model->arch->info.id, plan->peak_bytes >> 20, r->max_memory >> 20,
+                           zn_engine_memory_name(r->model->engine));
         }
         side = smaller;
     }
@@ -207,9 +188,9 @@ typedef struct copying {
 /* Number j of a line that goes to and fro between its numbers from .. n-1. */
 static int mirrored(int j, int from, int n)
 {
-    const int period = imax(2 * (n - 1 - from), 1), k = (j - from) % period;
+    const int period = zn_imax(2 * (n - 1 - from), 1), k = (j - from) % period;
 
-    return from + imin(k, period - k);
+    return from + zn_imin(k, period - k);
 }
 
 /* Rows of the picture that lie dense at the block's beginning get their place in the buffer. */
@@ -241,7 +222,7 @@ static void pack_rows(const copying *k, float *block, int rows)
 static void copy_block(void *cookie, int item, int worker)
 {
     const copying *k = cookie;
-    const int y = item * k->rows, rows = imin(k->rows, k->h - y);
+    const int y = item * k->rows, rows = zn_imin(k->rows, k->h - y);
     const zn_rect r = { k->x, k->y + y, k->w, rows };
     float *block = k->data + (size_t)y * (size_t)k->full_w * k->c;
 
@@ -259,13 +240,13 @@ static void copy_block(void *cookie, int item, int worker)
 static bool copy_rows(zn_run *r, copying *k)
 {
     zn_pool *pool = r->shared ? zn_engine_helpers(r->model->engine) : NULL;
-    bool one = false, *failed = pool ? calloc((size_t)ceil_div(k->h, BLOCK_ROWS), sizeof *failed) : NULL;
+    bool one = false, *failed = pool ? calloc((size_t)zn_ceil_div(k->h, BLOCK_ROWS), sizeof *failed) : NULL;
     bool done = true;
     int n;
 
     k->rows = failed ? BLOCK_ROWS : k->h;
     k->failed = failed ? failed : &one;
-    n = ceil_div(k->h, k->rows);
+    n = zn_ceil_div(k->h, k->rows);
     if (failed)
         zn_pool_run(pool, copy_block, k, n);
     else
@@ -279,15 +260,15 @@ static bool copy_rows(zn_run *r, copying *k)
 /* The first of the picture's numbers that may be mirrored: those which every tile at its end has. */
 static int mirror_from(const zn_geometry *g, int len)
 {
-    return g->halo < 0 ? 0 : imax(0, padded_len(g, len) - g->multiple - round_up(g->halo, g->multiple));
+    return g->halo < 0 ? 0 : zn_imax(0, padded_len(g, len) - g->multiple - zn_round_up(g->halo, g->multiple));
 }
 
 /* Reads the tile's input; beyond the picture, where the model wants whole multiples, it is mirrored. */
 static bool read_tile(zn_run *r, const zn_source *in, axis x, axis y, float *dst)
 {
     const zn_geometry *g = &r->model->geometry;
-    copying k = { .in = in, .x = x.in0, .y = y.in0, .w = imin(x.in1, in->w) - x.in0,
-                  .h = imin(y.in1, in->h) - y.in0, .full_w = x.in1 - x.in0, .full_h = y.in1 - y.in0,
+    copying k = { .in = in, .x = x.in0, .y = y.in0, .w = zn_imin(x.in1, in->w) - x.in0,
+                  .h = zn_imin(y.in1, in->h) - y.in0, .full_w = x.in1 - x.in0, .full_h = y.in1 - y.in0,
                   .from_x = mirror_from(g, in->w) - x.in0, .from_y = mirror_from(g, in->h) - y.in0,
                   .c = (size_t)in->c, .data = dst };
     const size_t row = (size_t)k.full_w * k.c;
@@ -303,10 +284,10 @@ static bool read_tile(zn_run *r, const zn_source *in, axis x, axis y, float *dst
 static bool write_tile(zn_run *r, const zn_sink *out, axis x, axis y, zn_rect roi, float *src)
 {
     const zn_geometry *g = &r->model->geometry;
-    int x0 = imax(roi.x, x.core0 / g->shrink * g->grow);
-    int y0 = imax(roi.y, y.core0 / g->shrink * g->grow);
-    int x1 = imin(roi.x + roi.w, ceil_div(x.core1, g->shrink) * g->grow);
-    int y1 = imin(roi.y + roi.h, ceil_div(y.core1, g->shrink) * g->grow);
+    int x0 = zn_imax(roi.x, x.core0 / g->shrink * g->grow);
+    int y0 = zn_imax(roi.y, y.core0 / g->shrink * g->grow);
+    int x1 = zn_imin(roi.x + roi.w, zn_ceil_div(x.core1, g->shrink) * g->grow);
+    int y1 = zn_imin(roi.y + roi.h, zn_ceil_div(y.core1, g->shrink) * g->grow);
     copying k = { .out = out, .x = x0, .y = y0, .w = x1 - x0, .h = y1 - y0, .full_w = x.out1 - x.out0,
                   .c = (size_t)g->out_c };
 
@@ -321,10 +302,10 @@ static axis needed(const zn_run *r, int core0, int core1, int from, int to, int 
 {
     const zn_geometry *g = &r->model->geometry;
     const int step = LATTICE * g->multiple;
-    int lo = from / g->grow * g->shrink, hi = ceil_div(to, g->grow) * g->shrink;
+    int lo = from / g->grow * g->shrink, hi = zn_ceil_div(to, g->grow) * g->shrink;
 
-    core0 = imax(core0, lo / step * step);
-    core1 = imin(core1, round_up(hi, step));
+    core0 = zn_imax(core0, lo / step * step);
+    core1 = zn_imin(core1, zn_round_up(hi, step));
     return make_axis(r, core0, core1, len);
 }
 
@@ -354,8 +335,8 @@ static zn_status each_tile(walk *k, const zn_plan *plan, visit *visit_tile)
     int w = padded_len(g, k->in[0].w), h = padded_len(g, k->in[0].h);
     int tx0 = roi.x / g->grow * g->shrink / plan->tile_w;
     int ty0 = roi.y / g->grow * g->shrink / plan->tile_h;
-    int tx1 = ceil_div(imin(w, ceil_div(roi.x + roi.w, g->grow) * g->shrink), plan->tile_w);
-    int ty1 = ceil_div(imin(h, ceil_div(roi.y + roi.h, g->grow) * g->shrink), plan->tile_h);
+    int tx1 = zn_ceil_div(zn_imin(w, zn_ceil_div(roi.x + roi.w, g->grow) * g->shrink), plan->tile_w);
+    int ty1 = zn_ceil_div(zn_imin(h, zn_ceil_div(roi.y + roi.h, g->grow) * g->shrink), plan->tile_h);
 
     for (int ty = ty0; ty < ty1; ty++)
         for (int tx = tx0; tx < tx1; tx++) {
@@ -450,8 +431,8 @@ zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_
     if (s)
         return s;
     if (roi.x < 0 || roi.y < 0 || roi.w < 1 || roi.h < 1 ||
-        (int64_t)roi.x + roi.w > ceil_div(in[0].w, g->shrink) * (int64_t)g->grow ||
-        (int64_t)roi.y + roi.h > ceil_div(in[0].h, g->shrink) * (int64_t)g->grow)
+        (int64_t)roi.x + roi.w > zn_ceil_div(in[0].w, g->shrink) * (int64_t)g->grow ||
+        (int64_t)roi.y + roi.h > zn_ceil_div(in[0].h, g->shrink) * (int64_t)g->grow)
         return zn_fail(err, ZN_E_USAGE, "the region %d,%d %dx%d is outside the picture", roi.x, roi.y, roi.w,
                        roi.h);
     if (r->model->arch->prepare && (s = r->model->arch->prepare(r->set, in, zn_engine_helpers(r->model->engine), err)))
@@ -487,8 +468,8 @@ zn_status zn_tile_plan(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, 
 
     if (s)
         return s;
-    k.roi.w = ceil_div(in[0].w, g->shrink) * g->grow;
-    k.roi.h = ceil_div(in[0].h, g->shrink) * g->grow;
+    k.roi.w = zn_ceil_div(in[0].w, g->shrink) * g->grow;
+    k.roi.h = zn_ceil_div(in[0].h, g->shrink) * g->grow;
     s = each_tile(&k, plan, measure);
     plan->macs = k.macs;
     return s;

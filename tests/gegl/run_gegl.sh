@@ -142,6 +142,10 @@ if LD_LIBRARY_PATH="$build/tests" "$build/engine/zenith" engines | grep -q '^. c
   check "a lost GPU: it is said" "stderr is: $(cat "$tmp/stderr")" grep -q 'done with the .* engine instead' "$tmp/stderr"
   check "a lost GPU: the CPU's picture" "$(cmp "$tmp/cpu.png" "$tmp/gpu.png" 2>&1), $(wc -c "$tmp"/[cg]pu.png | tr '\n' ' '); stderr is: $(cat "$tmp/stderr")" \
     cmp "$tmp/cpu.png" "$tmp/gpu.png"
+  LD_LIBRARY_PATH="$build/tests" ZENITH_CUDA_MEMORY=1 run "$picture" -o "$tmp/gpu.png" -- zenith:denoise engine=cuda model=fast sigma=20
+  check "a GPU without memory: it is said" "stderr is: $(cat "$tmp/stderr")" \
+    grep -q 'set ZENITH_CUDA_MEMORY to more; done with the .* engine instead' "$tmp/stderr"
+  check "a GPU without memory: the CPU's picture" "they differ" cmp "$tmp/cpu.png" "$tmp/gpu.png"
 else
   echo "skip a lost GPU: this build has no CUDA kernels" && skipped=$((skipped + 1))
 fi
