@@ -113,7 +113,8 @@ def main():
                     print(f"  Zenith             {precision} {r['device_ms']:8.3f} ms {best / r['device_ms']:6.2f}x PyTorch's best"
                           f" {r['gflops'] / 1e3:8.1f} TFLOP/s, {100 * r['gflops'] / r['peak_gflops']:.0f} % of the FMA or mma.sync peak"
                           f"; in all {r['ms']:.2f} ms")
-    for model, size in (("denoise-fast", "6000x4000"), ("denoise-balanced", "6000x4000"), ("denoise-balanced", "1024x1024"),
+    for model, size in (("denoise-fast", "6000x4000"), ("denoise-balanced", "6000x4000"), ("denoise-best", "6000x4000"),
+                        ("denoise-balanced", "1024x1024"),
                         ("zenith-lite-encode", "512x512"), ("zenith-lite-decode", "512x512"),
                         ("zenith-taesd-decode", "512x512"), ("zenith-spectral-decode", "512x512"),
                         ("vanilla-taesd-decode", "512x512"), ("conv-baseline-ae", "2048x2048")):
