@@ -30,12 +30,6 @@ typedef struct axis { /* one tile along x or y, in pixels */
     int out0, out1;   /* what in0..in1 becomes, or core0..core1, see 6 */
 } axis;
 
-/* Not on a GPU, where it has not been tried. */
-static bool crops(const zn_run *r)
-{
-    return r->model->arch->crops && !zn_engine_is_gpu(r->model->engine);
-}
-
 /* len: of the picture, padded if the model wants that. */
 static axis make_axis(const zn_run *r, int core0, int core1, int len)
 {
@@ -45,8 +39,8 @@ static axis make_axis(const zn_run *r, int core0, int core1, int len)
 
     a.in0 = g->halo < 0 ? 0 : zn_imax(0, core0 - halo);
     a.in1 = g->halo < 0 ? len : zn_imin(len, a.core1 + halo);
-    a.out0 = (crops(r) ? a.core0 : a.in0) / g->shrink * g->grow; /* multiples of shrink */
-    a.out1 = zn_ceil_div(crops(r) ? a.core1 : a.in1, g->shrink) * g->grow;
+    a.out0 = (r->model->arch->crops ? a.core0 : a.in0) / g->shrink * g->grow; /* multiples of shrink */
+    a.out1 = zn_ceil_div(r->model->arch->crops ? a.core1 : a.in1, g->shrink) * g->grow;
     return a;
 }
 
@@ -56,7 +50,7 @@ static axis worst_axis(const zn_run *r, int side, int halo, int len)
     const zn_geometry *g = &r->model->geometry;
     axis a = { 0, 0, 0, zn_imin(len, side + 2 * halo), 0, 0 };
 
-    a.core0 = crops(r) && a.in1 == side + 2 * halo ? halo : 0;
+    a.core0 = r->model->arch->crops && a.in1 == side + 2 * halo ? halo : 0;
     a.core1 = a.in1 - a.core0;
     a.out0 = a.core0 / g->shrink * g->grow;
     a.out1 = zn_ceil_div(a.core1, g->shrink) * g->grow;
