@@ -179,20 +179,20 @@ static void launch_plain(zn_cuda *d, const char *what, const zn_cuda_conv *a)
     launch(d, what, zn_cuda_type_name(a->x.type), n < 65536 ? (unsigned)n : 65536, 1, 0, a);
 }
 
-/* The ways to compute a dense convolution: zn_cuda_hopper_conv, or a kernel of conv_mma.cu or conv_thin.cu and its
+/* The ways to compute a dense convolution that hopper.c does not take: a kernel of conv_mma.cu or conv_thin.cu and its
  * tile.  The first that fits is the usual one. */
-typedef enum family { HOPPER, POINT, FAN, FEW, THIN, MMA } family;
+typedef enum family { POINT, FAN, FEW, THIN, MMA } family;
 
 static const struct way {
     family family;
     int bm, bn;
     bool half_only;
 } ways[] = {
-    { HOPPER, 0, 0, true },   { POINT, 0, 0, false },   { FAN, 0, 0, false },     { FEW, 256, 16, true },
-    { THIN, 64, 64, false },  { THIN, 128, 64, false }, { THIN, 32, 64, false },  { THIN, 256, 16, false },
-    { THIN, 32, 16, false },  { MMA, 128, 64, false },  { MMA, 64, 64, false },   { MMA, 128, 128, false },
-    { MMA, 256, 64, true },   { MMA, 256, 16, false },  { MMA, 32, 16, false },
-}, any_pieces = { MMA, 64, 64, false };
+    { POINT, 0, 0, false },   { FAN, 0, 0, false },     { FEW, 256, 16, true },   { THIN, 64, 64, false },
+    { THIN, 128, 64, false }, { THIN, 32, 64, false },  { THIN, 256, 16, false }, { THIN, 32, 16, false },
+    { MMA, 128, 64, false },  { MMA, 64, 64, false },   { MMA, 128, 128, false }, { MMA, 256, 64, true },
+    { MMA, 256, 16, false },  { MMA, 128, 16, false },  { MMA, 32, 16, false },
+};
 
 enum { N_WAYS = sizeof ways / sizeof *ways };
 
@@ -277,11 +277,6 @@ static void launch_way(zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
     const size_t pixels = zn_pixels(a->y);
     char name[64];
 
-    if (s->family == HOPPER) {
-        if (zn_cuda_hopper_conv(d, a))
-            return;
-        s = &any_pieces;
-    }
     if (s->family == POINT) {
         const unsigned outputs = a->cout > 4 ? ZN_POINT_OUT : 4;
 
@@ -305,33 +300,46 @@ static void launch_way(zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
     }
 }
 
-/* Is k so short that a tile of the kernels for Hopper is mostly its way in and out? */
-static bool is_short(const zn_cuda_conv *a)
+/* The layer alone decides, and tiles of a family differ in speed only: what a pixel becomes does not depend on the size
+ * of its picture or tile, to the last bit. */
+static family family_of(const zn_cuda_conv *a)
 {
-    return a->kh * a->kw * a->cin <= 256;
+    const bool one = zn_cuda_is_point(a);
+
+    if (is_thin(a))
+        return one && a->cin <= ZN_FAN_IN && a->cout <= ZN_FAN_OUT ? FAN : THIN;
+    if (one && a->cin % 8 == 0 && a->cin <= ZN_POINT_IN && a->cout <= ZN_POINT_OUT)
+        return POINT;
+    if (a->x.type != ZN_F32 && a->kh == 3 && a->kw == 3 && a->stride == 1 && a->pad_t == 1 && a->pad_l == 1 &&
+        !a->up2 && a->cout <= ZN_FEW_MAX && a->y.n <= 65535 && a->y.h <= 65535 * ZN_FEW_SIDE)
+        return FEW;
+    return MMA;
+}
+
+/* Would most of a tile of hopper.c's be padding, and the rest its way in and out? */
+static bool too_small_for_hopper(const zn_cuda_conv *a)
+{
+    return a->cout <= 16 && a->kh * a->kw * a->cin <= 256;
 }
 
 static bool way_fits(const zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
 {
-    if ((s->family == THIN || s->family == FAN) != is_thin(a) || (s->half_only && a->x.type == ZN_F32))
-        return false;
-    switch (s->family) {
-    case HOPPER: return a->cout % 8 == 0 && zn_cuda_hopper_takes(d, a); /* a trial's y has no gaps */
-    case POINT: return zn_cuda_is_point(a) && a->cin % 8 == 0 && a->cin <= ZN_POINT_IN && a->cout <= ZN_POINT_OUT;
-    case FAN: return zn_cuda_is_point(a) && a->cin <= ZN_FAN_IN;
-    case FEW:
-        return a->kh == 3 && a->kw == 3 && a->stride == 1 && a->pad_t == 1 && a->pad_l == 1 && !a->up2 &&
-               a->cout <= ZN_FEW_MAX && a->y.n <= 65535 && a->y.h <= 65535 * ZN_FEW_SIDE;
-    default: break;
-    }
-    const size_t tiles =
-        (size_t)zn_cuda_blocks(zn_pixels(a->y), (size_t)s->bm) * zn_cuda_blocks((size_t)a->cout, (size_t)s->bn);
+    const size_t tiles = (size_t)zn_cuda_blocks(zn_pixels(a->y), (size_t)zn_imax(s->bm, 1)) *
+                         zn_cuda_blocks((size_t)a->cout, (size_t)zn_imax(s->bn, 1));
+    const bool idle = tiles < (size_t)d->sms; /* leaves multiprocessors without work */
 
-    if (s->bm > 32 && (s->family == THIN || s->bn == 16) && tiles < (size_t)d->sms)
-        return false; /* leaves multiprocessors without work */
+    if (s->family != family_of(a) || (s->half_only && a->x.type == ZN_F32))
+        return false;
     if (s->family == THIN)
-        return s->bn == 16 ? a->cout <= 16 : a->cout > 16;
-    return s->bn == 16 ? a->cout <= 32 : a->cout > 16 && a->cout_pad % s->bn == 0;
+        return (s->bn == 16) == (a->cout <= 16) && (s->bm == 32 || !idle);
+    if (s->family != MMA)
+        return true;
+    /* A stride leaves few pixels: for few outputs of them, warps share k, which adds up in another order. */
+    if (a->cout <= 16 && a->stride > 1)
+        return s->bm == 32;
+    if (s->bn == 16)
+        return a->cout <= 32 && (s->bm == 128 || (s->bm == 256 && !idle));
+    return a->cout > 16 && a->cout_pad % s->bn == 0;
 }
 
 typedef struct trial {
@@ -356,7 +364,7 @@ static void conv_tensor_cores(zn_cuda *d, zn_cuda_conv *a)
     char key[160];
     int best = 0;
 
-    if (zn_cuda_hopper_conv8(d, a) || (!is_short(a) && zn_cuda_hopper_conv(d, a)))
+    if (zn_cuda_hopper_conv8(d, a) || (!too_small_for_hopper(a) && zn_cuda_hopper_conv(d, a)))
         return;
     for (int i = 0; i < N_WAYS; i++)
         if (way_fits(d, a, &ways[i]))

@@ -136,7 +136,7 @@ typedef struct job {
     const zn_cuda_conv *c;
     zn_tensor x, y, residual;
     bool flat; /* 1x1, all pixels in one row */
-    bool halo; /* conv3 */
+    bool halo; /* conv3, and never conv, which adds up in another order: the same bits in a picture of any size */
     int bytes, chunks, h, w, pictures;
 } job;
 
@@ -159,29 +159,28 @@ static job job_of(const zn_cuda_conv *c, int bytes)
 /* What to run, and roughly how many cycles that takes. */
 typedef struct plan {
     const tile_kind *kind;
-    bool halo;   /* conv3 */
     bool narrow; /* x is of half floats, the products of 8 bits */
     int tw, th, tiles_x, tiles_y, tiles_o;
     int64_t cost;
 } plan;
 
-static plan plan_tiles(const zn_cuda *d, const job *j, const tile_kind *k, bool halo)
+static plan plan_tiles(const zn_cuda *d, const job *j, const tile_kind *k)
 {
-    plan p = { .kind = k, .halo = halo, .tiles_o = zn_ceil_div(j->c->cout, k->outputs) };
+    plan p = { .kind = k, .tiles_o = zn_ceil_div(j->c->cout, k->outputs) };
     int least = INT32_MAX, bytes = (k->outputs + k->pixels) * 128 / k->blocks; /* that a block reads for a step */
 
     for (int tw = 8; tw <= k->pixels; tw *= 2) {
         const int th = k->pixels / tw, tiles = zn_ceil_div(j->w, tw) * zn_ceil_div(j->h, th);
 
-        if (halo ? tw != k->pixels / k->n * 8
-                 : j->flat ? tw != k->pixels : tw * j->c->stride > 256 || th * j->c->stride > 256)
+        if (j->halo ? tw != k->pixels / k->n * 8
+                    : j->flat ? tw != k->pixels : tw * j->c->stride > 256 || th * j->c->stride > 256)
             continue;
         if (tiles < least || (tiles == least && tw <= 16)) /* squares read the fewest neighbours */
             least = tiles, p.tw = tw, p.th = th;
     }
     p.tiles_x = zn_ceil_div(j->w, p.tw);
     p.tiles_y = zn_ceil_div(j->h, p.th);
-    if (halo)
+    if (j->halo)
         bytes = k->outputs * 128 + ZN_HOPPER_HALO(p.tw, p.th) / 9;
     /* A wave takes as long as its products or its bytes, some 36 a cycle, and then its way out. */
     const int64_t waves = zn_ceil_div(p.tiles_x * p.tiles_y * p.tiles_o * j->pictures, d->sms / k->blocks);
@@ -193,15 +192,12 @@ static plan plan_tiles(const zn_cuda *d, const job *j, const tile_kind *k, bool 
 
 static plan best_plan(const zn_cuda *d, const job *j)
 {
-    plan p = plan_tiles(d, j, &kinds[0], false);
+    plan p = plan_tiles(d, j, &kinds[0]);
 
-    for (int i = 1; i < 2 * N_KINDS; i++) {
-        const tile_kind *k = &kinds[i % N_KINDS];
-        const bool halo = i >= N_KINDS;
-
-        if (halo && (!j->halo || k->blocks > 1))
+    for (int i = 1; i < N_KINDS; i++) {
+        if (j->halo && kinds[i].blocks > 1)
             continue;
-        const plan q = plan_tiles(d, j, k, halo);
+        const plan q = plan_tiles(d, j, &kinds[i]);
 
         if (q.cost < p.cost)
             p = q;
@@ -216,7 +212,7 @@ static bool run(zn_cuda *d, const job *j, plan p)
     const int outputs = k->outputs / (p.narrow ? ZN_HOPPER_WARPGROUPS : k->blocks), weights = outputs * 128; /* of a load */
     const int bare = zn_hopper_shared(p.narrow ? 2 * ZN_HOPPER_PART(p.th) : 0, k->n);
     const int stage = p.narrow ? 2 * ZN_HOPPER_PART(p.th)
-                      : p.halo ? ZN_HOPPER_HALO(p.tw, p.th)
+                      : j->halo ? ZN_HOPPER_HALO(p.tw, p.th)
                                : weights + k->pixels * 128;
     const int box_h = p.th == 1 ? 1 : p.th / k->blocks, box_w = p.th == 1 ? p.tw / k->blocks : p.tw; /* a block's part of it */
     zn_hopper_conv a;
@@ -241,19 +237,19 @@ static bool run(zn_cuda *d, const job *j, plan p)
     a.tiles_n = j->pictures;
     a.tiles_o = p.tiles_o;
     a.tiles = a.tiles_x * a.tiles_y * a.tiles_n * a.tiles_o;
-    a.stages = p.halo ? 2 : stages_for(d, bare, stage, ZN_HOPPER_MAX_STAGES);
-    a.weight_stages = p.halo ? stages_for(d, bare + a.stages * stage, weights, ZN_HOPPER_MAX_STAGES) : 0;
+    a.stages = j->halo ? 2 : stages_for(d, bare, stage, ZN_HOPPER_MAX_STAGES);
+    a.weight_stages = j->halo ? stages_for(d, bare + a.stages * stage, weights, ZN_HOPPER_MAX_STAGES) : 0;
     const int shared = bare + a.stages * stage + a.weight_stages * weights;
-    const int chunk = zn_imin(k->n, 64), out_w = p.halo ? 8 : zn_imin(a.tw, chunk), out_h = chunk / out_w;
+    const int chunk = zn_imin(k->n, 64), out_w = j->halo ? 8 : zn_imin(a.tw, chunk), out_h = chunk / out_w;
     const int rows = p.narrow ? (a.th + 2) / 2 : a.th + 2;
 
     if (shared > d->smem_max || !map_weights(d, &a.w, c, j->bytes, outputs) ||
         !map_out(d, a.y, j->y, c->up2, out_w, out_h) ||
-        !(p.halo ? map_pixels(d, &a.x, j->x, p.narrow ? 2 : j->bytes, 0, 1, ZN_HOPPER_PITCH(a.tw), rows, 1)
+        !(j->halo ? map_pixels(d, &a.x, j->x, p.narrow ? 2 : j->bytes, 0, 1, ZN_HOPPER_PITCH(a.tw), rows, 1)
                  : map_pixels(d, &a.x, j->x, j->bytes, 0, 1, box_w, box_h, c->stride)) ||
         (a.tail.residual && !map_pixels(d, &a.residual, j->residual, 2, 0, 1, out_w, out_h, 1)))
         return false;
-    snprintf(name, sizeof name, "zn_hopper_%s_%s_%s%s", p.halo ? "conv3" : "conv",
+    snprintf(name, sizeof name, "zn_hopper_%s_%s_%s%s", j->halo ? "conv3" : "conv",
              j->bytes == 1 ? "e4m3" : zn_cuda_type_name(j->y.type), k->name, p.narrow ? "_narrow" : "");
     const int grid = zn_imin(a.tiles, d->sms / k->blocks) * k->blocks;
 
@@ -319,7 +315,7 @@ bool zn_cuda_hopper_conv8(zn_cuda *d, const zn_cuda_conv *c)
 
     if (j.halo) {
         const plan before = best_plan(d, &j);
-        plan on_the_way = plan_tiles(d, &j, &kinds[0], true);
+        plan on_the_way = plan_tiles(d, &j, &kinds[0]);
 
         on_the_way.narrow = true;
         /* Beforehand costs a launch, and 3 bytes a number of which some 2650 pass in a cycle. */

@@ -128,11 +128,13 @@ static zn_tensor halves(int n, int h, int w, int c)
     return (zn_tensor){ .data = gpu->alloc(dev, size), .n = n, .h = h, .w = w, .c = c, .ld = c, .type = ZN_F16 };
 }
 
-static void convolve(int k, int cin, int cout, int h, int w)
+/* y of h x w pixels; stride 1 keeps the size, others have no padding. */
+static void convolve(int k, int stride, int cin, int cout, int h, int w)
 {
     const size_t n = (size_t)cin * (size_t)cout * (size_t)(k * k);
-    zn_conv c = { .kh = k, .kw = k, .stride = 1, .groups = 1, .cin = cin, .cout = cout, .pad_t = k / 2, .pad_l = k / 2 };
-    zn_tensor x = halves(1, h, w, cin), y = halves(1, h, w, cout);
+    const int pad = stride == 1 ? k / 2 : 0;
+    zn_conv c = { .kh = k, .kw = k, .stride = stride, .groups = 1, .cin = cin, .cout = cout, .pad_t = pad, .pad_l = pad };
+    zn_tensor x = halves(1, h * stride, w * stride, cin), y = halves(1, h, w, cout);
     float *weight = calloc(n, sizeof *weight);
 
     c.packed = gpu->alloc(dev, gpu->conv_size(dev, &c));
@@ -156,12 +158,52 @@ static void fp8_at_any_size(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int before = lines("narrow_f16"), way = lines("e4m3_256_narrow"), products = lines("_e4m3_"), all = lines("conv");
 
-        convolve(cases[i].k, cases[i].cin, cases[i].cout, cases[i].h, cases[i].w);
+        convolve(cases[i].k, 1, cases[i].cin, cases[i].cout, cases[i].h, cases[i].w);
         CHECK(lines("narrow_f16") - before == cases[i].before && lines("e4m3_256_narrow") - way == cases[i].on_the_way,
               "x was not converted where it was to be");
         CHECK(lines("_e4m3_") - products == cases[i].before + cases[i].on_the_way && lines("conv") - all == lines("_e4m3_") - products,
               "not all products are of 8 bits");
     }
+}
+
+/* Kernels that add up a pixel's products in the same order: how often each such kind was started so far. */
+enum { N_ORDERS = 9 };
+
+static void count_orders(int count[N_ORDERS])
+{
+    static const char *const begins[N_ORDERS] = { "zn_hopper_conv3_", "zn_hopper_conv64_", "zn_hopper_conv_",
+                                                  "conv_thin_",       "conv_point_",       "conv_few_",
+                                                  "conv_fan_",        "conv_mma_f16_32x16", "conv_mma_" };
+
+    for (int i = 0; i < N_ORDERS; i++)
+        count[i] = lines(begins[i]);
+    count[8] -= count[7];
+}
+
+/* Of all the ways that are tried for a layer, in pictures of many sizes, none adds up in another order. */
+static void one_order_at_any_size(void)
+{
+    static const struct {
+        int k, stride, cin, cout;
+    } layers[] = { { 3, 1, 24, 48 }, { 3, 1, 96, 12 }, { 3, 1, 16, 16 },   { 3, 1, 64, 3 },    { 3, 1, 3, 64 },
+                   { 1, 1, 64, 4 },  { 1, 1, 4, 64 },  { 1, 1, 3, 32 },    { 1, 1, 96, 192 },  { 1, 1, 256, 16 },
+                   { 2, 2, 64, 4 },  { 2, 2, 32, 64 }, { 3, 1, 320, 320 }, { 3, 1, 128, 128 }, { 3, 1, 64, 64 } };
+    static const int sizes[][2] = { { 7, 5 }, { 9, 18 }, { 64, 64 }, { 200, 120 }, { 300, 301 } };
+
+    gpu->set_precision(dev, ZN_FP16_MATH);
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        int before[N_ORDERS], after[N_ORDERS], orders = 0;
+
+        count_orders(before);
+        for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++)
+            convolve(layers[i].k, layers[i].stride, layers[i].cin, layers[i].cout, sizes[j][0], sizes[j][1]);
+        count_orders(after);
+        for (int j = 0; j < N_ORDERS; j++)
+            orders += after[j] > before[j];
+        CHECK(orders == 1, "%dx%d/%d %d>%d: %d orders", layers[i].k, layers[i].k, layers[i].stride, layers[i].cin,
+              layers[i].cout, orders);
+    }
+    gpu->set_precision(dev, ZN_FP8_MATH);
 }
 
 /* The kernels for this GPU, and no others, may begin before the one ahead has ended, if the driver's graphs know that. */
@@ -197,6 +239,7 @@ static int on_hopper(void)
     }
     gpu->set_precision(dev, ZN_FP8_MATH);
     RUN(fp8_at_any_size);
+    RUN(one_order_at_any_size);
     RUN(attention_of_many_pictures);
     RUN(begin_early);
     gpu->close(dev);

@@ -6,7 +6,7 @@
  * of each weight row are copied to shared memory, STAGES - 1 steps ahead; each 64 bytes are a row of their own and
  * the work of other warps, whose sums are added up at the end.  A row is 4 pieces of 16 bytes, piece i at place
  * i ^ (row/2 % 4), so that ldmatrix meets no bank twice.  Stages that a short k does not reach need no memory.  The
- * kinds of product: conv_tile.cuh.
+ * kinds of product: conv_tile.cuh.  All tiles with KS 1 add up a pixel's products in the same order, to the same bits.
  * Needs: groups 1, cin a multiple of the numbers in 16 bytes, x aligned likewise; conv_thin.cu takes the others. */
 #include "conv_tile.cuh"
 
@@ -154,6 +154,7 @@ template <kind K, int BM, int BN, int WM, int WN, int KS> __device__ void conv_m
     CONV(K, name, 128, 64, 32, 32, 1)                                                                        \
     CONV(K, name, 128, 128, 64, 32, 1)                                                                       \
     CONV(K, name, 256, 16, 32, 16, 1)                                                                        \
+    CONV(K, name, 128, 16, 16, 16, 1)                                                                        \
     CONV(K, name, 32, 16, 16, 16, 4)
 
 SHAPES(F16, f16)
