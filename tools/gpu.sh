@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # gpu.sh [STEP...] - everything about the CUDA engine on a machine with a GPU, or the steps named:
-#   check      build, self-test in all precisions, golden networks, and what happens without a GPU
+#   check      build, self-test in all precisions, golden networks, tiles, and what happens without a GPU
 #   memcheck   the self-test under compute-sanitizer, in all precisions; likewise racecheck
 #   speed      a table of speeds beside PyTorch, which must be there; or quick, without the slow half of PyTorch's
 # Needs nvcc and meson.  BUILD names the build folder, LOGS a folder that keeps what the steps print.
@@ -64,6 +64,7 @@ step build ninja -C "$build"
 if asked check; then
   step engines "$build/engine/zenith" engines
   step "golden networks" "$build/tests/test_golden"
+  step "tiles" "$build/tests/test_tiles"
   step "without a GPU" "$root/tests/cli/test_cuda.sh" "$build/engine/zenith" "$build/tests"
 fi
 if asked check || asked memcheck || asked racecheck; then
@@ -74,7 +75,10 @@ for tool in memcheck racecheck; do
 done
 if asked speed || asked quick; then
   asked speed && slow=() || slow=(--quick)
-  python3 "$root/tools/bench_gpu.py" "$build/engine/zenith" "${slow[@]}" || bad=1
+  if ! python3 "$root/tools/bench_gpu.py" "$build/engine/zenith" "${slow[@]}" 2>"$out/speed.log"; then # PyTorch says much
+    tail -n 20 "$out/speed.log"
+    bad=1
+  fi
   "$build/tests/test_check" --bench -p fp16 cuda || bad=1
 fi
 exit $bad
