@@ -191,7 +191,7 @@ static const struct way {
     { POINT, 0, 0, false },   { FAN, 0, 0, false },     { FEW, 256, 16, true },   { THIN, 64, 64, false },
     { THIN, 128, 64, false }, { THIN, 32, 64, false },  { THIN, 256, 16, false }, { THIN, 32, 16, false },
     { MMA, 128, 64, false },  { MMA, 64, 64, false },   { MMA, 128, 128, false }, { MMA, 256, 64, true },
-    { MMA, 256, 16, false },  { MMA, 128, 16, false },  { MMA, 32, 16, false },
+    { MMA, 256, 16, false },  { MMA, 128, 16, false },
 };
 
 enum { N_WAYS = sizeof ways / sizeof *ways };
@@ -262,10 +262,9 @@ static void launch_thin(zn_cuda *d, const zn_cuda_conv *a, const struct way *s, 
 
 static void launch_mma(zn_cuda *d, const zn_cuda_conv *a, const struct way *s, unsigned tiles, unsigned wide)
 {
-    const unsigned bm = (unsigned)s->bm, bn = (unsigned)s->bn, split = bm == 32 ? 4 : 1; /* KS of conv_mma.cu */
-    const unsigned steps = zn_cuda_blocks((size_t)(a->kh * a->kw * a->cin_pad), 64 * split / zn_type_size(a->x.type));
-    const unsigned stages = at_most(steps, 4) * split * (bm + bn) * 64;
-    const unsigned out = split == 1 && a->direct ? 0 : split * bm * (bn + 4) * 4;
+    const unsigned bm = (unsigned)s->bm, bn = (unsigned)s->bn;
+    const unsigned steps = zn_cuda_blocks((size_t)(a->kh * a->kw * a->cin_pad), 64 / zn_type_size(a->x.type));
+    const unsigned stages = at_most(steps, 4) * (bm + bn) * 64, out = a->direct ? 0 : bm * (bn + 4) * 4;
     char name[64];
 
     snprintf(name, sizeof name, "conv_mma_%s_%dx%d", kind_of(d, a), s->bm, s->bn);
@@ -334,11 +333,8 @@ static bool way_fits(const zn_cuda *d, const zn_cuda_conv *a, const struct way *
         return (s->bn == 16) == (a->cout <= 16) && (s->bm == 32 || !idle);
     if (s->family != MMA)
         return true;
-    /* A stride leaves few pixels: for few outputs of them, warps share k, which adds up in another order. */
-    if (a->cout <= 16 && a->stride > 1)
-        return s->bm == 32;
     if (s->bn == 16)
-        return a->cout <= 32 && (s->bm == 128 || (s->bm == 256 && !idle));
+        return a->cout <= 32 && (s->bm == 128 || !idle);
     return a->cout > 16 && a->cout_pad % s->bn == 0;
 }
 
