@@ -4,7 +4,8 @@
 #   check      build, self-test in all precisions, golden networks, tiles, and what happens without a GPU
 #   memcheck   the self-test under compute-sanitizer, in all precisions; likewise racecheck
 #   speed      a table of speeds beside PyTorch, which must be there; or quick, without the slow half of PyTorch's
-# Needs nvcc and meson.  BUILD names the build folder, LOGS a folder that keeps what the steps print.
+# Needs nvcc and meson.  BUILD names the build folder, LOGS a folder that keeps what the steps print.  A step whose tool
+# is not there is passed over, and that is said.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$root/build-gpu}
@@ -18,11 +19,17 @@ export XDG_CACHE_HOME=$out/pieces # tuned anew
 
 asked() { [[ $wanted == *" $1 "* ]]; }
 
+for name in "$@"; do
+  [[ " check memcheck racecheck speed quick " == *" $name "* ]] && continue
+  echo "gpu.sh: no step '$name': check, memcheck, racecheck, speed or quick" >&2
+  exit 2
+done
+
 step() { # NAME COMMAND...: its last line, and the rest only if it fails
   local name=$1 log=$out/${1// /-}.log
   shift
   if "$@" >"$log" 2>&1; then
-    printf '%-28s %s\n' "$name" "$(tail -n 1 "$log")"
+    printf '%-28s %s\n' "$name" "$(tail -n 1 "$log" | sed 's/.*\r//')"
   else
     printf '%-28s FAILED\n' "$name"
     grep -vE '^ok ' "$log" | cut -c1-200 | head -n 40
@@ -34,6 +41,7 @@ step() { # NAME COMMAND...: its last line, and the rest only if it fails
 # (of the channels, or of what else there is); several at once, since each spends its time on one processor.
 sanitize() {
   local dir=$out/pieces/$1
+  rm -rf "$dir"
   mkdir -p "$dir"
   awk '$1 == "ok" {
       i = $2 ~ /^(tf32|fp16|bf16|fp8)$/ ? 3 : 2
@@ -71,11 +79,17 @@ if asked check || asked memcheck || asked racecheck; then
   step "self-test" "$build/engine/zenith" selftest --engine cuda
 fi
 for tool in memcheck racecheck; do
-  if asked $tool; then step $tool sanitize $tool; fi
+  if asked $tool && command -v compute-sanitizer >/dev/null; then
+    step $tool sanitize $tool
+  elif asked $tool; then
+    printf '%-28s passed over: no compute-sanitizer here\n' $tool
+  fi
 done
 if asked speed || asked quick; then
   asked speed && slow=() || slow=(--quick)
-  if ! python3 "$root/tools/bench_gpu.py" "$build/engine/zenith" "${slow[@]}" 2>"$out/speed.log"; then # PyTorch says much
+  if ! python3 -c 'import torch' 2>/dev/null; then
+    echo "beside PyTorch: passed over, it is not here"
+  elif ! python3 "$root/tools/bench_gpu.py" "$build/engine/zenith" "${slow[@]}" 2>"$out/speed.log"; then # PyTorch says much
     tail -n 20 "$out/speed.log"
     bad=1
   fi

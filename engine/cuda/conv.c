@@ -188,7 +188,7 @@ static const struct way {
     int bm, bn;
     bool half_only;
 } ways[] = {
-    { POINT, 0, 0, false },   { FAN, 0, 0, false },     { FEW, 256, 16, true },   { THIN, 64, 64, false },
+    { POINT, 0, 0, false },   { FAN, 0, 0, false },     { FEW, 0, 0, true },      { THIN, 64, 64, false },
     { THIN, 128, 64, false }, { THIN, 32, 64, false },  { THIN, 256, 16, false }, { THIN, 32, 16, false },
     { MMA, 128, 64, false },  { MMA, 64, 64, false },   { MMA, 128, 128, false }, { MMA, 256, 64, true },
     { MMA, 256, 16, false },  { MMA, 128, 16, false },
@@ -309,8 +309,8 @@ static family family_of(const zn_cuda_conv *a)
         return one && a->cin <= ZN_FAN_IN && a->cout <= ZN_FAN_OUT ? FAN : THIN;
     if (one && a->cin % 8 == 0 && a->cin <= ZN_POINT_IN && a->cout <= ZN_POINT_OUT)
         return POINT;
-    if (a->x.type != ZN_F32 && a->kh == 3 && a->kw == 3 && a->stride == 1 && a->pad_t == 1 && a->pad_l == 1 &&
-        !a->up2 && a->cout <= ZN_FEW_MAX && a->y.n <= 65535 && a->y.h <= 65535 * ZN_FEW_SIDE)
+    if (a->x.type != ZN_F32 && zn_cuda_is_3x3(a) && !a->up2 && a->cout <= ZN_FEW_MAX && a->y.n <= 65535 &&
+        a->y.h <= 65535 * ZN_FEW_SIDE)
         return FEW;
     return MMA;
 }
@@ -321,21 +321,22 @@ static bool too_small_for_hopper(const zn_cuda_conv *a)
     return a->cout <= 16 && a->kh * a->kw * a->cin <= 256;
 }
 
+/* Is there work for every multiprocessor? */
+static bool keeps_busy(const zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
+{
+    return (size_t)zn_cuda_blocks(zn_pixels(a->y), (size_t)s->bm) * zn_cuda_blocks((size_t)a->cout, (size_t)s->bn) >=
+           (size_t)d->sms;
+}
+
 static bool way_fits(const zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
 {
-    const size_t tiles = (size_t)zn_cuda_blocks(zn_pixels(a->y), (size_t)zn_imax(s->bm, 1)) *
-                         zn_cuda_blocks((size_t)a->cout, (size_t)zn_imax(s->bn, 1));
-    const bool idle = tiles < (size_t)d->sms; /* leaves multiprocessors without work */
-
     if (s->family != family_of(a) || (s->half_only && a->x.type == ZN_F32))
         return false;
     if (s->family == THIN)
-        return (s->bn == 16) == (a->cout <= 16) && (s->bm == 32 || !idle);
-    if (s->family != MMA)
-        return true;
-    if (s->bn == 16)
-        return a->cout <= 32 && (s->bm == 128 || !idle);
-    return a->cout > 16 && a->cout_pad % s->bn == 0;
+        return (s->bn == 16) == (a->cout <= 16) && (s->bm == 32 || keeps_busy(d, a, s));
+    if (s->family == MMA && s->bn == 16)
+        return a->cout <= 32 && (s->bm == 128 || keeps_busy(d, a, s));
+    return s->family != MMA || (a->cout > 16 && a->cout_pad % s->bn == 0);
 }
 
 typedef struct trial {

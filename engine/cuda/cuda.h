@@ -73,6 +73,11 @@ static inline bool zn_cuda_is_point(const zn_cuda_conv *c)
            c->y.w == c->x.w;
 }
 
+static inline bool zn_cuda_is_3x3(const zn_cuda_conv *c) /* with a pixel of padding all around */
+{
+    return c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_t == 1 && c->pad_l == 1;
+}
+
 /* The operations, as in backend.h.  conv.c: */
 size_t zn_cuda_conv_size(void *dev, const zn_conv *w);
 void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias);

@@ -145,7 +145,7 @@ static job job_of(const zn_cuda_conv *c, int bytes)
     job j = { c, c->x, c->y, c->tail.residual, .bytes = bytes, .chunks = zn_ceil_div(c->cin * bytes, 128) };
 
     j.flat = zn_cuda_is_point(c);
-    j.halo = c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_t == 1 && c->pad_l == 1;
+    j.halo = zn_cuda_is_3x3(c);
     if (j.flat) {
         j.x.w = j.x.n * j.x.h * j.x.w, j.x.n = j.x.h = 1;
         j.y.w = j.residual.w = j.x.w, j.y.n = j.y.h = j.residual.n = j.residual.h = 1;
@@ -211,9 +211,9 @@ static bool run(zn_cuda *d, const job *j, plan p)
     const tile_kind *k = p.kind;
     const int outputs = k->outputs / (p.narrow ? ZN_HOPPER_WARPGROUPS : k->blocks), weights = outputs * 128; /* of a load */
     const int bare = zn_hopper_shared(p.narrow ? 2 * ZN_HOPPER_PART(p.th) : 0, k->n);
-    const int stage = p.narrow ? 2 * ZN_HOPPER_PART(p.th)
+    const int stage = p.narrow  ? 2 * ZN_HOPPER_PART(p.th)
                       : j->halo ? ZN_HOPPER_HALO(p.tw, p.th)
-                               : weights + k->pixels * 128;
+                                : weights + k->pixels * 128;
     const int box_h = p.th == 1 ? 1 : p.th / k->blocks, box_w = p.th == 1 ? p.tw / k->blocks : p.tw; /* a block's part of it */
     zn_hopper_conv a;
     char name[64];
@@ -246,7 +246,7 @@ static bool run(zn_cuda *d, const job *j, plan p)
     if (shared > d->smem_max || !map_weights(d, &a.w, c, j->bytes, outputs) ||
         !map_out(d, a.y, j->y, c->up2, out_w, out_h) ||
         !(j->halo ? map_pixels(d, &a.x, j->x, p.narrow ? 2 : j->bytes, 0, 1, ZN_HOPPER_PITCH(a.tw), rows, 1)
-                 : map_pixels(d, &a.x, j->x, j->bytes, 0, 1, box_w, box_h, c->stride)) ||
+                  : map_pixels(d, &a.x, j->x, j->bytes, 0, 1, box_w, box_h, c->stride)) ||
         (a.tail.residual && !map_pixels(d, &a.residual, j->residual, 2, 0, 1, out_w, out_h, 1)))
         return false;
     snprintf(name, sizeof name, "zn_hopper_%s_%s_%s%s", j->halo ? "conv3" : "conv",
@@ -257,7 +257,7 @@ static bool run(zn_cuda *d, const job *j, plan p)
     return true;
 }
 
-bool zn_cuda_hopper_takes(const zn_cuda *d, const zn_cuda_conv *c)
+static bool takes(const zn_cuda *d, const zn_cuda_conv *c)
 {
     const zn_tensor *r = &c->tail.residual;
 
@@ -271,7 +271,7 @@ bool zn_cuda_hopper_conv(zn_cuda *d, const zn_cuda_conv *c)
     const int up = c->up2 ? 2 : 1;
     const job j = job_of(c, 2);
 
-    if (!zn_cuda_hopper_takes(d, c))
+    if (!takes(d, c))
         return false;
     if (j.halo && c->cin == 64 && c->cout == 64 && c->y.h == up * c->x.h && c->y.w == up * c->x.w)
         return conv64(d, c);
@@ -307,7 +307,7 @@ bool zn_cuda_hopper_conv8(zn_cuda *d, const zn_cuda_conv *c)
     const size_t pixels = zn_pixels(c->x), numbers = pixels * (size_t)c->cin, room = ZN_CUDA_SCRATCH / (size_t)c->cin;
     zn_cuda_conv narrow = *c;
 
-    if (d->precision != ZN_FP8_MATH || !c->weight8 || c->x.type != ZN_F16 || !zn_cuda_hopper_takes(d, c))
+    if (d->precision != ZN_FP8_MATH || !c->weight8 || c->x.type != ZN_F16 || !takes(d, c))
         return false;
     narrow.weight = c->weight8;
 

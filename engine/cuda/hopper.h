@@ -87,9 +87,7 @@ static inline int zn_hopper_shared(int rings, int n)
 
 #ifndef __cplusplus
 struct zn_cuda;
-/* The device is of compute capability 9.0 and types, sizes and addresses fit. */
-bool zn_cuda_hopper_takes(const struct zn_cuda *d, const zn_cuda_conv *c);
-/* True if it took the job. */
+/* True if it took the job: the device is of compute capability 9.0, and types, sizes and addresses fit. */
 bool zn_cuda_hopper_conv(struct zn_cuda *d, const zn_cuda_conv *c);
 /* The same with products of 8 bits (e4m3): fp8 is asked for, and the layer has such weights.  x has no scale: a maximum would
  * make a pixel depend on its picture or tile, so numbers are what they are, within +-448, with 3 bits of mantissa from 2^-6 on

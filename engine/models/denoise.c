@@ -22,7 +22,6 @@
 
 enum { MAX_LEVELS = 4, MAX_BLOCKS = 16, PATCH = 2, NOISE = 3 }; /* NOISE: channels of the noise map */
 
-
 typedef struct level {
     int c, n_enc, n_dec; /* the middle is the enc of the last level */
     int before, after;   /* pixels around the tile that it must be given, and that it must give back */
@@ -84,7 +83,7 @@ static bool recognise(const zn_weights *w, char *what, size_t size)
  * begin multiples of 12 of their pixels before the tile, and of a pixel of the last level. */
 static int blocks(int multiple)
 {
-    return 3 * (multiple > 4 * PATCH ? multiple : 4 * PATCH);
+    return 3 * zn_imax(multiple, 4 * PATCH);
 }
 
 /* From the last layer back to the first. */
