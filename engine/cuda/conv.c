@@ -191,7 +191,7 @@ static const struct way {
     { POINT, 0, 0, false },   { FAN, 0, 0, false },     { FEW, 0, 0, true },      { THIN, 64, 64, false },
     { THIN, 128, 64, false }, { THIN, 32, 64, false },  { THIN, 256, 16, false }, { THIN, 32, 16, false },
     { MMA, 128, 64, false },  { MMA, 64, 64, false },   { MMA, 128, 128, false }, { MMA, 256, 64, true },
-    { MMA, 256, 16, false },  { MMA, 128, 16, false },
+    { MMA, 256, 16, false },  { MMA, 128, 16, false },  { MMA, 32, 16, false },
 };
 
 enum { N_WAYS = sizeof ways / sizeof *ways };
@@ -262,9 +262,10 @@ static void launch_thin(zn_cuda *d, const zn_cuda_conv *a, const struct way *s, 
 
 static void launch_mma(zn_cuda *d, const zn_cuda_conv *a, const struct way *s, unsigned tiles, unsigned wide)
 {
-    const unsigned bm = (unsigned)s->bm, bn = (unsigned)s->bn;
-    const unsigned steps = zn_cuda_blocks((size_t)(a->kh * a->kw * a->cin_pad), 64 / zn_type_size(a->x.type));
-    const unsigned stages = at_most(steps, 4) * (bm + bn) * 64, out = a->direct ? 0 : bm * (bn + 4) * 4;
+    const unsigned bm = (unsigned)s->bm, bn = (unsigned)s->bn, split = bm == 32 ? 4 : 1; /* KS of conv_mma.cu */
+    const unsigned steps = zn_cuda_blocks((size_t)(a->kh * a->kw * a->cin_pad), 64 * split / zn_type_size(a->x.type));
+    const unsigned stages = at_most(steps, 4) * split * (bm + bn) * 64;
+    const unsigned out = split == 1 && a->direct ? 0 : split * bm * (bn + 4) * 4;
     char name[64];
 
     snprintf(name, sizeof name, "conv_mma_%s_%dx%d", kind_of(d, a), s->bm, s->bn);
@@ -328,15 +329,25 @@ static bool keeps_busy(const zn_cuda *d, const zn_cuda_conv *a, const struct way
            (size_t)d->sms;
 }
 
+/* A stride leaves few pixels: for few outputs of them, warps share k, which adds up in another order. */
+static bool shares_k(const zn_cuda_conv *a)
+{
+    return a->cout <= 16 && a->stride > 1;
+}
+
 static bool way_fits(const zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
 {
     if (s->family != family_of(a) || (s->half_only && a->x.type == ZN_F32))
         return false;
     if (s->family == THIN)
         return (s->bn == 16) == (a->cout <= 16) && (s->bm == 32 || keeps_busy(d, a, s));
-    if (s->family == MMA && s->bn == 16)
+    if (s->family != MMA)
+        return true;
+    if (shares_k(a) || s->bm == 32)
+        return shares_k(a) && s->bm == 32;
+    if (s->bn == 16)
         return a->cout <= 32 && (s->bm == 128 || keeps_busy(d, a, s));
-    return s->family != MMA || (a->cout > 16 && a->cout_pad % s->bn == 0);
+    return a->cout > 16 && a->cout_pad % s->bn == 0;
 }
 
 typedef struct trial {

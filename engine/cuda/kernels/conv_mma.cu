@@ -2,11 +2,11 @@
 /* conv_mma.cu - dense convolutions as an implicit matrix product on tensor cores (mma.sync; compute capability 8.0
  * and later).
  *
- * A block computes BM pixels x BN outputs.  Step by step, 64 bytes of k (k = tap and channel) of each pixel and of
- * each weight row are copied to shared memory, STAGES - 1 steps ahead.  Such a row is 4 pieces of 16 bytes, piece i at
- * place i ^ (row/2 % 4), so that ldmatrix meets no bank twice.  Stages that a short k does not reach need no memory.
- * k is never split between warps: tiles of all shapes add up a pixel's products in the same order, to the same bits.
- * The kinds of product: conv_tile.cuh.
+ * A block computes BM pixels x BN outputs.  Step by step, KS x 64 bytes of k (k = tap and channel) of each pixel and
+ * of each weight row are copied to shared memory, STAGES - 1 steps ahead; each 64 bytes are a row of their own and
+ * the work of other warps, whose sums are added up at the end.  A row is 4 pieces of 16 bytes, piece i at place
+ * i ^ (row/2 % 4), so that ldmatrix meets no bank twice.  Stages that a short k does not reach need no memory.  The
+ * kinds of product: conv_tile.cuh.  All tiles with KS 1 add up a pixel's products in the same order, to the same bits.
  * Needs: groups 1, cin a multiple of the numbers in 16 bytes, x aligned likewise; conv_thin.cu takes the others. */
 #include "conv_tile.cuh"
 
@@ -22,25 +22,25 @@ __device__ __forceinline__ char *place(char *rows, int row, int i)
     return rows + row * ROW + ((i ^ (row >> 1 & 3)) << 4);
 }
 
-template <kind K, int BM, int BN, int WM, int WN> /* WM x WN: the pixels and outputs of a warp */
+template <kind K, int BM, int BN, int WM, int WN, int KS> /* WM x WN: the pixels and outputs of a warp */
 __device__ void conv_mma(const zn_cuda_conv &a)
 {
     typedef typename kind_of<K>::type T;
     const int EACH = 16 / sizeof(T);       /* numbers of a piece */
     const int MT = WM / 16, NT = WN / 8, WARPS = BM / WM * (BN / WN);
-    const int XPART = BM * ROW, STAGE = XPART + BN * ROW;
-    const int COLS = 4, APART = THREADS / COLS; /* what a thread fetches: a column of pieces, every APART-th row */
+    const int XPART = BM * ROW, WPART = BN * ROW, STAGE = (XPART + WPART) * KS;
+    const int COLS = 4 * KS, APART = THREADS / COLS; /* what a thread fetches: a column of pieces, every APART-th row */
     const int XROWS = BM / APART, WROWS = (BN + APART - 1) / APART;
-    static_assert(WARPS == THREADS / 32, "8 warps");
+    static_assert(WARPS * KS == THREADS / 32, "8 warps");
     static_assert(NT % 2 == 0, "two tiles of B a load");
-    static_assert(NT == 2 || NT == 4, "4 or 8 neighbouring results");
+    static_assert(KS > 1 || NT == 2 || NT == 4, "4 or 8 neighbouring results");
     extern __shared__ __align__(128) char memory[];
-    const int t = threadIdx.x, warp = t / 32;
+    const int t = threadIdx.x, warp = t / 32 % WARPS, part = t / 32 / WARPS;
     const int wm = warp % (BM / WM) * WM, wn = warp / (BM / WM) * WN;
     const size_t pixels = (size_t)a.y.n * a.y.h * a.y.w, first = (size_t)blockIdx.x * BM;
     const int o0 = blockIdx.y * BN;
 
-    const int piece = t % COLS, row0 = t / COLS;
+    const int piece = t % 4, column = t % COLS, sub = column / 4, row0 = t / COLS;
     int py[XROWS], px[XROWS];
     size_t pn[XROWS]; /* first pixel of the image */
 #pragma unroll
@@ -56,7 +56,7 @@ __device__ void conv_mma(const zn_cuda_conv &a)
     const int xh = a.up2 ? 2 * a.x.h : a.x.h, xw = a.up2 ? 2 * a.x.w : a.x.w, half = a.up2 ? 1 : 0;
     const T *x = (const T *)a.x.data, *w = (const T *)a.weight + (size_t)o0 * a.k_pad;
     const int k_all = a.kh * a.kw * a.cin_pad, steps = (k_all + COLS * EACH - 1) / (COLS * EACH);
-    int k = piece * EACH, c = k, u = 0, v = 0;
+    int k = column * EACH, c = k, u = 0, v = 0;
     while (c >= a.cin_pad) {
         c -= a.cin_pad;
         if (++v == a.kw)
@@ -64,7 +64,7 @@ __device__ void conv_mma(const zn_cuda_conv &a)
     }
 
     auto fetch = [&](int stage) {
-        char *xs = memory + stage * STAGE, *ws = xs + XPART;
+        char *at = memory + stage * STAGE, *xs = at + sub * XPART, *ws = at + KS * XPART + sub * WPART;
         const bool inside = k < k_all && c < a.cin;
 
 #pragma unroll
@@ -80,7 +80,7 @@ __device__ void conv_mma(const zn_cuda_conv &a)
             const int row = row0 + APART * i;
 
             if (BN % APART == 0 || row < BN) {
-                const int o = row / WN * WN + straight<NT>(row % WN);
+                const int o = KS == 1 ? row / WN * WN + straight<NT>(row % WN) : row;
 
                 copy_async16(place(ws, row, piece), w + (size_t)o * a.k_pad + k, k < a.k_pad);
             }
@@ -109,7 +109,7 @@ __device__ void conv_mma(const zn_cuda_conv &a)
             fetch((s + STAGES - 1) % STAGES);
         copy_async_commit();
 
-        char *xs = memory + s % STAGES * STAGE, *ws = xs + XPART;
+        char *at = memory + s % STAGES * STAGE, *xs = at + part * XPART, *ws = at + KS * XPART + part * WPART;
 #pragma unroll
         for (int h = 0; h < 2; h++) { /* 32 bytes of k at a time */
             unsigned fa[MT][4], fb[NT][2];
@@ -122,7 +122,7 @@ __device__ void conv_mma(const zn_cuda_conv &a)
     }
     copy_async_wait<0>();
 
-    if (a.direct) {
+    if (KS == 1 && a.direct) {
         finish_direct(a, acc, first + wm, pixels, o0 + wn);
         return;
     }
@@ -130,35 +130,36 @@ __device__ void conv_mma(const zn_cuda_conv &a)
     const int LD = BN + 4;
     const bool eight = in_vectors<8>(a);
     __syncthreads();
-    spill(out, LD, wm, wn, acc);
+    spill<KS == 1>(out + part * BM * LD, LD, wm, wn, acc);
     __syncthreads();
-    finish_spilled<BM, BN>(a, out, LD, first, pixels, o0, eight);
+    finish_spilled<BM, BN, KS>(a, out, LD, first, pixels, o0, eight);
 }
 
 #else
 
-template <kind K, int BM, int BN, int WM, int WN> __device__ void conv_mma(const zn_cuda_conv &) {}
+template <kind K, int BM, int BN, int WM, int WN, int KS> __device__ void conv_mma(const zn_cuda_conv &) {}
 
 #endif
 
 } // namespace
 
-#define CONV(K, name, BM, BN, WM, WN)                                                                        \
+#define CONV(K, name, BM, BN, WM, WN, KS)                                                                    \
     extern "C" __global__ void __launch_bounds__(THREADS) conv_mma_##name##_##BM##x##BN(const zn_cuda_conv a) \
     {                                                                                                        \
-        conv_mma<K, BM, BN, WM, WN>(a);                                                                      \
+        conv_mma<K, BM, BN, WM, WN, KS>(a);                                                                  \
     }
 
 #define SHAPES(K, name)                                                                                      \
-    CONV(K, name, 64, 64, 16, 32)                                                                            \
-    CONV(K, name, 128, 64, 32, 32)                                                                           \
-    CONV(K, name, 128, 128, 64, 32)                                                                          \
-    CONV(K, name, 256, 16, 32, 16)                                                                           \
-    CONV(K, name, 128, 16, 16, 16)
+    CONV(K, name, 64, 64, 16, 32, 1)                                                                         \
+    CONV(K, name, 128, 64, 32, 32, 1)                                                                        \
+    CONV(K, name, 128, 128, 64, 32, 1)                                                                       \
+    CONV(K, name, 256, 16, 32, 16, 1)                                                                        \
+    CONV(K, name, 128, 16, 16, 16, 1)                                                                        \
+    CONV(K, name, 32, 16, 16, 16, 4)
 
 SHAPES(F16, f16)
 SHAPES(BF16, bf16)
 SHAPES(TF32, tf32)
 SHAPES(F32, f32)
-CONV(F16, f16, 256, 64, 64, 32)
-CONV(BF16, bf16, 256, 64, 64, 32)
+CONV(F16, f16, 256, 64, 64, 32, 1)
+CONV(BF16, bf16, 256, 64, 64, 32, 1)

@@ -195,9 +195,9 @@ template <kind K, class S, int BM, int BN, int WM, int WN> __device__ void conv_
             continue;
         }
         if (warp < WARPS)
-            spill(out, LD, wm, wn, acc);
+            spill<true>(out, LD, wm, wn, acc);
         __syncthreads();
-        finish_spilled<BM, BN>(a, out, LD, first, pixels, o0, eight);
+        finish_spilled<BM, BN, 1>(a, out, LD, first, pixels, o0, eight);
         __syncthreads();
     }
 }

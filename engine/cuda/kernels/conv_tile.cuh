@@ -229,8 +229,9 @@ __device__ __forceinline__ void finish_direct(const zn_cuda_conv &a, float (&acc
     }
 }
 
-/* MT x NT products of a warp, at (row, col) of a tile of floats in shared memory with `pitch` numbers a row. */
-template <int MT, int NT>
+/* MT x NT products of a warp, at (row, col) of a tile of floats in shared memory with `pitch` numbers a row; the
+ * weights' rows are straight<NT>, or as they are. */
+template <bool STRAIGHT, int MT, int NT>
 __device__ __forceinline__ void spill(float *out, int pitch, int row, int col, const float (&acc)[MT][NT][4])
 {
     const int lane = threadIdx.x % 32;
@@ -239,16 +240,17 @@ __device__ __forceinline__ void spill(float *out, int pitch, int row, int col, c
     for (int i = 0; i < MT; i++)
 #pragma unroll
         for (int j = 0; j < NT; j++) {
-            float *to = out + (row + 16 * i + lane / 4) * pitch + col + lane % 4 * (2 * NT) + 2 * j;
+            const int at = STRAIGHT ? lane % 4 * (2 * NT) + 2 * j : 8 * j + lane % 4 * 2;
+            float *to = out + (row + 16 * i + lane / 4) * pitch + col + at;
 
             *(float2 *)to = make_float2(acc[i][j][0], acc[i][j][1]);
             *(float2 *)(to + 8 * pitch) = make_float2(acc[i][j][2], acc[i][j][3]);
         }
 }
 
-/* What has been spilled there: 8 outputs of a pixel meet in a thread and leave together.  The pixels from `first` on,
- * the outputs from o on. */
-template <int BM, int BN>
+/* What KS groups of warps have spilled there, tile behind tile, added up: 8 outputs of a pixel meet in a thread and
+ * leave together.  The pixels from `first` on, the outputs from o on. */
+template <int BM, int BN, int KS>
 __device__ __forceinline__ void finish_spilled(const zn_cuda_conv &a, const float *out, int pitch, size_t first,
                                                size_t pixels, int o, bool at_once)
 {
@@ -258,7 +260,9 @@ __device__ __forceinline__ void finish_spilled(const zn_cuda_conv &a, const floa
 
         if (first + row >= pixels || o + col >= a.cout)
             continue;
-        add_vector(sum, out + row * pitch + col);
+#pragma unroll
+        for (int g = 0; g < KS; g++)
+            add_vector(sum, out + (g * BM + row) * pitch + col);
         finish(a, sum, first + row, o + col, at_once);
     }
 }
