@@ -15,6 +15,7 @@ typedef struct zn_cuda {
     int cc;         /* compute capability: 90 is 9.0 */
     int sms;        /* multiprocessors */
     int smem_max;   /* bytes of shared memory a block may have */
+    int together;   /* not 0: zn_cuda_launch_together works */
     zn_precision precision;
     char *scratch;  /* device memory for an operation's own use, ZN_CUDA_SCRATCH bytes */
     zn_status status; /* sticky; text says what failed */
@@ -34,6 +35,10 @@ void zn_cuda_launch(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned gr
 void zn_cuda_launch_early(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned threads, unsigned shared_bytes,
                           const void *args);
 
+/* The same for a kernel whose blocks wait for each other: all of them at once, or none. */
+void zn_cuda_launch_together(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned threads,
+                             unsigned shared_bytes, const void *args);
+
 void zn_cuda_fail(zn_cuda *d, zn_status status, const char *text);
 /* A forward is being recorded: nothing may wait for the device now. */
 bool zn_cuda_recording(const zn_cuda *d);
@@ -46,7 +51,7 @@ typedef struct zn_cuda_image {
     int only_cc; /* 0: for every GPU */
 } zn_cuda_image;
 
-enum { ZN_CUDA_N_IMAGES = 10 };
+enum { ZN_CUDA_N_IMAGES = 11 };
 extern const zn_cuda_image zn_cuda_images[ZN_CUDA_N_IMAGES];
 
 static inline zn_cuda_tail zn_cuda_tail_of(zn_tail t)
@@ -103,14 +108,32 @@ static inline const char *zn_cuda_type_name(zn_type t)
     return t == ZN_F32 ? "f32" : t == ZN_F16 ? "f16" : "bf16";
 }
 
+enum { ZN_CUDA_VECTOR = 8 }; /* numbers that a thread reads at once */
+
+static inline bool zn_cuda_vectors(zn_tensor t)
+{
+    return !t.data || (zn_cuda_aligned(t) && t.c % ZN_CUDA_VECTOR == 0);
+}
+
+/* What the kernels for tensors of one type are called; "any" if the types differ.  A tensor that is not there
+ * has every type. */
+static inline const char *zn_cuda_common_type(const zn_tensor *t, int n)
+{
+    for (int i = 1; i < n; i++)
+        if (t[i].data && t[i].type != t[0].type)
+            return "any";
+    return zn_cuda_type_name(t[0].type);
+}
+
 /* tune.c: which of n ways to compute a layer (its key names it) is the fastest: tried once, then kept in the user's
  * cache folder.  try_way launches way i on throw-away data. */
 int zn_cuda_best_way(zn_cuda *d, const char *key, int n, void (*try_way)(void *cookie, int i), void *cookie);
 struct zn_cuda_choices *zn_cuda_choices_open(const char *gpu);
 void zn_cuda_choices_close(struct zn_cuda_choices **c);
-/* pointwise.c: */
+/* norm.c: */
 void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t);
 void zn_cuda_softmax(void *dev, zn_tensor y, zn_tensor x);
+/* pointwise.c: */
 void zn_cuda_resize(void *dev, zn_tensor y, zn_tensor x, zn_filter f);
 void zn_cuda_unshuffle(void *dev, zn_tensor y, zn_tensor x, int r);
 void zn_cuda_shuffle(void *dev, zn_tensor y, zn_tensor x, int r, zn_tail t);

@@ -145,6 +145,15 @@ void zn_cuda_launch_early(zn_cuda *d, const char *kernel, unsigned grid_x, unsig
                                         .n_attributes = d->p->early }, args);
 }
 
+void zn_cuda_launch_together(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned threads,
+                             unsigned shared_bytes, const void *args)
+{
+    CUlaunchAttribute together = { CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 0, { .on = 1 } };
+
+    launch(d, kernel, (CUlaunchConfig){ grid_x, grid_y, 1, threads, .shared_bytes = shared_bytes,
+                                        .attributes = &together, .n_attributes = 1 }, args);
+}
+
 /* ---- graphs ------------------------------------------------------------------------------------------------- */
 
 /* They hold addresses: whenever memory is given back they go. */
@@ -438,6 +447,7 @@ static bool open_device(zn_cuda *d, zn_error *err)
     ok(d, api->cuDeviceGetAttribute(&d->sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, d->device), "attributes");
     ok(d, api->cuDeviceGetAttribute(&d->smem_max, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, d->device),
        "attributes");
+    ok(d, api->cuDeviceGetAttribute(&d->together, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, d->device), "attributes");
     d->cc = 10 * major + minor;
     if (!d->status && d->cc < 75) {
         zn_fail(err, ZN_E_DEVICE, "the GPU is of compute capability %d.%d; 7.5 or later is needed", major, minor);

@@ -91,12 +91,18 @@ void zn_check_norm(zn_test *t)
         { 2, 23, 31, 64, 8, ZN_GROUP_NORM, true }, { 1, 9, 41, 256, 1, ZN_LAYER_NORM, true },
         { 1, 7, 9, 512, 1, ZN_RMS_NORM, true },    { 1, 5, 5, 1024, 1, ZN_LAYER_NORM, true },
         { 1, 3, 3, 2048, 1, ZN_LAYER_NORM, true }, { 1, 163, 157, 40, 1, ZN_LAYER_NORM, true },
+        { 2, 37, 41, 320, 32, ZN_GROUP_NORM, true }, { 1, 9, 7, 1280, 32, ZN_GROUP_NORM, true },
+        { 1, 6, 7, 4096, 64, ZN_GROUP_NORM, true },  { 20, 13, 11, 16, 1, ZN_GROUP_NORM, true },
+        { 1, 449, 439, 64, 8, ZN_GROUP_NORM, true }, /* more than the shared memory of a GPU holds */
     };
     static const char *const names[] = { "group norm", "layer norm", "rms norm" };
 
     for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]) * 3; i++) {
         int row = i / 3, c = rows[row].c, gap = !(i % 2) ? 0 : rows[row].in_vectors ? 8 : 3;
         zn_norm w = { .kind = rows[row].kind, .c = c, .groups = rows[row].groups, .eps = 1e-5f };
+
+        if (i % 3 && rows[row].h > 400) /* once is enough */
+            continue;
         zn_tensor s = shape(rows[row].n, rows[row].h, rows[row].w, c, gap);
         zn_case k = zn_case_begin(call_norm, s);
         float *gamma = zn_random_floats(t, (size_t)c, 2), *beta = zn_random_floats(t, (size_t)c, 1);

@@ -427,7 +427,7 @@ static const bench cpu_rows[] = {
     { "attention 1024 tokens, 8 x 64", 32, 32, 512, 512, 1, 1, 8, false, ATTENTION },
 };
 
-/* Tensors of the memory-bound ones are larger than a GPU's cache. */
+/* Tensors of the memory-bound ones are larger than a GPU's cache, or else of a size that networks have. */
 static const bench gpu_rows[] = {
     { "conv 3x3 64>64 512x512", 512, 512, 64, 64, 3, 1, 1, false, CONV },
     { "conv 3x3 128>128 256x256", 256, 256, 128, 128, 3, 1, 1, false, CONV },
@@ -447,6 +447,10 @@ static const bench gpu_rows[] = {
     { "layer norm 256, 1024x1024", 1024, 1024, 256, 256, 1, 1, 1, false, LAYER_NORM },
     { "rms norm 256, 1024x1024", 1024, 1024, 256, 256, 1, 1, 1, false, RMS_NORM },
     { "group norm 256, 1024x1024", 1024, 1024, 256, 256, 1, 1, 1, false, GROUP_NORM },
+    { "copy 128, 512x512", 512, 512, 128, 128, 1, 1, 1, false, COPY },
+    { "group norm 128, 512x512", 512, 512, 128, 128, 1, 1, 1, false, GROUP_NORM },
+    { "group norm 320, 64x64", 64, 64, 320, 320, 1, 1, 1, false, GROUP_NORM },
+    { "group norm 1280, 32x32", 32, 32, 1280, 1280, 1, 1, 1, false, GROUP_NORM },
     { "fwht of 256 channels, 1024x1024", 1024, 1024, 256, 256, 256, 1, 1, false, FWHT_C },
     { "fwht of 16 columns, 256, 1024x1024", 1024, 1024, 256, 256, 16, 1, 1, false, FWHT_W },
     { "fwht of 16 rows, 256, 1024x1024", 1024, 1024, 256, 256, 16, 1, 1, false, FWHT_H },

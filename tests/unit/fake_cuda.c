@@ -52,6 +52,11 @@ static bool hopper(void)
     return mode("hopper", 0);
 }
 
+static unsigned multiprocessors(void)
+{
+    return hopper() ? 132 : 10;
+}
+
 static int shared_most(void)
 {
     return (hopper() ? 227 : 99) << 10;
@@ -82,7 +87,8 @@ API cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
     (void)device;
     *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR           ? mode("old", 0) ? 6 : hopper() ? 9 : 8
              : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR         ? !hopper()
-             : attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT             ? hopper() ? 132 : 10
+             : attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT             ? (int)multiprocessors()
+             : attribute == CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH               ? 1
              : attribute == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN ? shared_most()
                                                                                  : 0;
     return CUDA_SUCCESS;
@@ -230,10 +236,13 @@ API cuLaunchKernelEx(const CUlaunchConfig *how, CUfunction function, void **para
 API cuLaunchKernelEx(const CUlaunchConfig *how, CUfunction function, void **params, void **extra)
 {
     long lost = mode("lost", -1);
+    const bool together = how->n_attributes && how->attributes[0].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
 
     (void)params, (void)extra;
     say("%s %u %u %u, %u, %u%s\n", (const char *)(void *)function, how->grid_x, how->grid_y, how->grid_z, how->block_x,
-        how->shared_bytes, how->n_attributes ? ", early" : "");
+        how->shared_bytes, together ? ", together" : how->n_attributes ? ", early" : "");
+    if (together && how->grid_x * how->grid_y * how->grid_z > multiprocessors()) /* one block fits on each, at least */
+        return 1;
     if (!how->grid_x || !how->grid_y || !how->grid_z || !how->block_x || how->block_x * how->block_y * how->block_z > 1024 ||
         how->grid_y > 65535 || how->grid_z > 65535)
         return 1;

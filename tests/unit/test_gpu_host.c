@@ -228,6 +228,28 @@ static void attention_of_many_pictures(void)
     gpu->free(dev, y.data);
 }
 
+/* Blocks that wait for each other are started together, or not at all: never more than there are multiprocessors. */
+static void group_norms(void)
+{
+    static const struct {
+        int n, h, w, c, groups, launches;
+    } cases[] = { { 1, 64, 64, 320, 32, 1 }, { 1, 1024, 1024, 64, 8, 1 }, { 2, 64, 64, 320, 32, 1 },
+                  { 5, 512, 512, 64, 32, 5 }, { 40, 8, 8, 512, 32, 3 },   { 1, 3, 3, 4096, 128, 1 },
+                  { 1, 9, 9, 4104, 1, 0 },    { 1, 9, 9, 256, 256, 0 },   { 1, 9, 9, 12, 4, 0 } };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        zn_tensor x = halves(cases[i].n, cases[i].h, cases[i].w, cases[i].c);
+        const zn_norm w = { .kind = ZN_GROUP_NORM, .c = x.c, .groups = cases[i].groups };
+        const int before = lines("group_norm_f16"), together = lines("together"), apart = lines("group_apply_");
+
+        gpu->norm(dev, x, x, &w, (zn_tail){ 0 });
+        CHECK(gpu->sync(dev, NULL) == ZN_OK, "refused");
+        CHECK(lines("group_norm_f16") - before == cases[i].launches && lines("together") - together == cases[i].launches &&
+              (lines("group_apply_") > apart) == !cases[i].launches, "%dx%dx%dx%d", x.n, x.h, x.w, x.c);
+        gpu->free(dev, x.data);
+    }
+}
+
 static int on_hopper(void)
 {
     zn_error err = { "" };
@@ -241,6 +263,7 @@ static int on_hopper(void)
     RUN(fp8_at_any_size);
     RUN(one_order_at_any_size);
     RUN(attention_of_many_pictures);
+    RUN(group_norms);
     RUN(begin_early);
     gpu->close(dev);
     return test_end();

@@ -121,6 +121,14 @@ __device__ __forceinline__ void widen(float (&v)[8], const raw<8> &r, zn_type ty
     }
 }
 
+__device__ __forceinline__ void read8(float (&v)[8], const float *p)
+{
+    float4 a = *(const float4 *)p, b = *(const float4 *)(p + 4);
+
+    v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w;
+    v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
+}
+
 /* 2^x and 1/x to 22 bits, without a care for denormal numbers. */
 __device__ __forceinline__ float exp2_short(float x)
 {

@@ -4,9 +4,9 @@
  * Rows (layer, RMS, softmax): some threads of a warp share a pixel and keep it in registers, up to 1024 channels;
  * longer rows, and those at odd addresses, are read again for each step.  For norms as many blocks are started as the
  * GPU holds, and each fetches its next pixels while it computes.
- * Group norm: each block sums up a chunk of the pixels, channel by channel, as differences from the chunk's first
- * pixel, so that nothing cancels; one block per group joins the chunks in double precision; a last pass applies
- * the result.  Chunks depend on the shape alone, and so does every rounding. */
+ * Group norm, where group_norm.cu does not take it: each block sums up a chunk of the pixels, channel by channel, as
+ * differences from the chunk's first pixel, so that nothing cancels; one block per group joins the chunks in double
+ * precision; a last pass applies the result.  Chunks depend on the shape alone, and so does every rounding. */
 #include "typed.cuh"
 
 enum { THREADS = 256 };
@@ -55,14 +55,6 @@ template <int K, int P> struct rows {
                 widen(v[p][k], r[p][k], g.x.type);
     }
 };
-
-__device__ __forceinline__ void read8(float (&v)[8], const float *p)
-{
-    float4 a = *(const float4 *)p, b = *(const float4 *)(p + 4);
-
-    v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w;
-    v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
-}
 
 /* gamma and beta of V channels from c on */
 template <int V> struct affine {
@@ -468,5 +460,3 @@ template <int T, int V> __device__ __forceinline__ void group_apply(const zn_arg
 GROUP(v1, ANY_TYPE, 1, 4)
 GROUP(v8_any, ANY_TYPE, 8, 3)
 GROUP(v8_f32, ZN_F32, 8, 2)
-GROUP(v8_f16, ZN_F16, 8, 4)
-GROUP(v8_bf16, ZN_BF16, 8, 4)

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* norm.c - norms and softmax: which kernel, and how many blocks. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda.h"
+
+enum { THREADS = 256, VECTOR = ZN_CUDA_VECTOR };
+
+/* ---- layer and RMS norm, softmax ---------------------------------------------------------------------- */
+
+/* Threads to a pixel, a power of two: one for each of n pieces, 32 at most. */
+static int lanes_for(int n)
+{
+    int lanes = 1;
+
+    while (lanes < n && lanes < 32)
+        lanes *= 2;
+    return lanes;
+}
+
+/* Cuts rows of n pieces into teams; returns the pieces of a thread. */
+static int team_of(zn_args_rows *g, int n)
+{
+    g->lanes = lanes_for(n);
+    g->pixels = zn_pixels(g->x);
+    return (n + g->lanes - 1) / g->lanes;
+}
+
+static void row_norm(zn_cuda *d, zn_args_rows *g, bool wide)
+{
+    zn_tensor t[] = { g->x, g->y, g->tail.residual };
+    const char *type = zn_cuda_common_type(t, 3);
+    int each = team_of(g, wide ? g->x.c / VECTOR : g->x.c),
+        kind = each > 2 ? 4 : each;  /* vectors of a thread */
+    int at_once = kind == 1 ? 2 : 1; /* pixels of a team */
+    bool lean = kind < 4 && (!strcmp(type, "f16") || !strcmp(type, "bf16"));
+    unsigned teams = (unsigned)(THREADS / g->lanes), needed, resident = (unsigned)d->sms * (lean ? 3 : 2);
+    char name[32];
+
+    if (!wide || each > 4) {
+        zn_cuda_launch(d, wide ? "norm_long_rows_v8" : "norm_long_rows_v1", zn_cuda_blocks(g->pixels, teams), 1, 1,
+                       THREADS, 0, g);
+        return;
+    }
+    needed = zn_cuda_blocks(g->pixels, teams * (unsigned)at_once);
+    snprintf(name, sizeof name, "norm_rows_%d_%s", kind, type);
+    zn_cuda_launch(d, name, needed < resident ? needed : resident, 1, 1, THREADS, 0, g);
+}
+
+void zn_cuda_softmax(void *dev, zn_tensor y, zn_tensor x)
+{
+    zn_args_rows g = { .y = y, .x = x };
+    bool wide = zn_cuda_vectors(y) && zn_cuda_vectors(x) && x.c <= 4 * 32 * VECTOR; /* longer ones have no form in vectors */
+    int each = team_of(&g, wide ? x.c / VECTOR : x.c);
+    size_t teams = (size_t)(THREADS / g.lanes);
+
+    if (!wide)
+        zn_cuda_launch(dev, "softmax_long_rows_v1", zn_cuda_blocks(g.pixels, teams), 1, 1, THREADS, 0, &g);
+    else if (each > 1)
+        zn_cuda_launch(dev, "softmax_rows_4", zn_cuda_blocks(g.pixels, teams), 1, 1, THREADS, 0, &g);
+    else
+        zn_cuda_launch(dev, "softmax_rows_1", zn_cuda_blocks(g.pixels, 2 * teams), 1, 1, THREADS, 0, &g);
+}
+
+/* ---- group norm --------------------------------------------------------------------------------------- */
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Chunks of an image: long enough that their sums are little beside the image, few enough that a group's can
+ * be joined by one block; they depend on the shape alone. */
+static size_t chunk_of(zn_tensor x, int groups, size_t pixels, int n_rows, int tiles)
+{
+    enum { BLOCKS = 4096, EACH = 8, FEWEST = 16, JOINED = 1 << 14 };
+    size_t n = most(least(BLOCKS / (size_t)tiles, JOINED / (size_t)(x.c / groups)), FEWEST);
+    size_t chunk = most((pixels + n - 1) / n, (size_t)(n_rows * EACH));
+
+    return least(most(chunk, 64), pixels);
+}
+
+/* In one kernel, group_norm.cu, for 16-bit numbers.  False: not these.  How many blocks share an image depends on its
+ * shape alone, and with it every rounding. */
+static bool group_norm_16(zn_cuda *d, zn_args_group *g, const char *type)
+{
+    enum { TILES = 4, GROUPS = 128, OTHER = 2 << 10 }; /* of a block, at least; at most; bytes of static memory, at most */
+    const int cols = g->x.c / VECTOR, ring = (d->smem_max - OTHER - ZN_GROUP_JOINT) / ZN_GROUP_STAGE;
+    size_t blocks, at_once, images;
+    char name[32];
+
+    if (d->cc < 80 || !d->together || (strcmp(type, "f16") && strcmp(type, "bf16")) || cols > ZN_GROUP_THREADS ||
+        g->groups > GROUPS || ring <= ZN_GROUP_AHEAD)
+        return false;
+    g->stages = ring < ZN_GROUP_RING ? ring : ZN_GROUP_RING;
+    g->partial = (float *)(void *)d->scratch;
+    blocks = zn_cuda_blocks(g->pixels, (size_t)(ZN_GROUP_THREADS / cols * ZN_GROUP_UNIT * TILES));
+    blocks = least(blocks, least((size_t)d->sms, ZN_GROUP_BLOCKS));
+    at_once = least((size_t)d->sms / blocks, ZN_GROUP_IMAGES);
+    snprintf(name, sizeof name, "group_norm_%s", type);
+    for (g->first = 0; g->first < g->x.n; g->first += (int32_t)images) {
+        images = least(at_once, (size_t)(g->x.n - g->first));
+        zn_cuda_launch_together(d, name, (unsigned)blocks, (unsigned)images, ZN_GROUP_THREADS,
+                                (unsigned)(g->stages * ZN_GROUP_STAGE + ZN_GROUP_JOINT), g);
+    }
+    return true;
+}
+
+static void group_norm(zn_cuda *d, zn_args_group *g, bool wide)
+{
+    enum { COLS = 32, APPLIED = 16 };
+    const zn_tensor t[] = { g->x, g->y, g->tail.residual };
+    const char *type = zn_cuda_common_type(t, 3);
+    char sums[32] = "group_sums_v1", applies[32] = "group_apply_v1";
+    int n = wide ? g->x.c / VECTOR : g->x.c, most_cols = wide ? COLS : 8 * COLS;
+    int tiles = (n + most_cols - 1) / most_cols, n_rows, images, at_once;
+    size_t c = (size_t)g->x.c, per_image;
+
+    g->pixels = (size_t)g->x.h * (size_t)g->x.w;
+    if (wide && group_norm_16(d, g, type))
+        return;
+    g->cols = (n + tiles - 1) / tiles;
+    n_rows = THREADS / g->cols;
+    g->chunk = chunk_of(g->x, g->groups, g->pixels, n_rows, tiles);
+    g->n_chunks = (int32_t)((g->pixels + g->chunk - 1) / g->chunk);
+    per_image = c * sizeof(float) * (2 + 2 * (size_t)g->n_chunks);
+    at_once = (int)least(most(ZN_CUDA_SCRATCH / per_image, 1), (size_t)g->x.n);
+    assert(per_image <= ZN_CUDA_SCRATCH);
+    at_once = at_once < 65535 ? at_once : 65535;
+    g->scale = (float *)(void *)d->scratch;
+    g->shift = g->scale + (size_t)at_once * c;
+    g->partial = g->shift + (size_t)at_once * c;
+    if (wide) {
+        snprintf(sums, sizeof sums, "group_sums_v8_%s", strcmp(type, "f32") ? "any" : "f32");
+        snprintf(applies, sizeof applies, "group_apply_v8_%s", strcmp(type, "f32") ? "any" : "f32");
+    }
+    for (g->first = 0; g->first < g->x.n; g->first += images) {
+        zn_args_group apply = *g;
+
+        images = at_once < g->x.n - g->first ? at_once : g->x.n - g->first;
+        apply.chunk = (size_t)(n_rows * APPLIED);
+        zn_cuda_launch(d, sums, (unsigned)g->n_chunks, (unsigned)images, (unsigned)tiles, THREADS, 0, g);
+        zn_cuda_launch(d, "group_finish", (unsigned)g->groups, (unsigned)images, 1, 4 * THREADS, 0, g);
+        zn_cuda_launch(d, applies, zn_cuda_blocks(g->pixels, apply.chunk), (unsigned)images, (unsigned)tiles,
+                       THREADS, 0, &apply);
+    }
+}
+
+void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t)
+{
+    zn_cuda_tail tail = zn_cuda_tail_of(t);
+    bool wide = zn_cuda_vectors(y) && zn_cuda_vectors(x) && zn_cuda_vectors(tail.residual) && zn_cuda_on_16(w->gamma) &&
+                zn_cuda_on_16(w->beta);
+
+    if (w->kind == ZN_GROUP_NORM) {
+        zn_args_group g = { .y = y,
+                            .x = x,
+                            .tail = tail,
+                            .gamma = w->gamma,
+                            .beta = w->beta,
+                            .eps = w->eps,
+                            .groups = w->groups };
+
+        group_norm(dev, &g, wide);
+    } else {
+        zn_args_rows g = { .y = y,
+                           .x = x,
+                           .tail = tail,
+                           .gamma = w->gamma,
+                           .beta = w->beta,
+                           .eps = w->eps,
+                           .rms = w->kind == ZN_RMS_NORM };
+
+        row_norm(dev, &g, wide);
+    }
+}
