@@ -272,15 +272,21 @@ lane_gimp() {
     suite "gimp" printf 'skip gimp: this build has no plug-in, for meson found no GIMP\n0 passed, 0 failed, 1 skipped\n'
   fi
 }
+# The other architecture, whose code runs here in emulation: `arch`, the engine of it, and Debian's name.
+foreign_names() {
+  arch=x86_64 engine=avx2 deb=amd64
+  [ "$(uname -m)" != x86_64 ] || arch=aarch64 engine=neon deb=arm64
+}
+
 lane_dialog() {
-  local arch=x86_64 engine=avx2
+  local arch engine deb
   [ ! -x "$build/plugin/zenith-gimp2" ] || suite "gimp 2.10, dialog" "$root/tests/plugin/dialog.sh"
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
   suite "fuzz, $1 s" fuzz "$1"
   suite "kernels, clang" "$root/build-clang/tests/test_check"
   ASAN_OPTIONS=detect_leaks=0 suite "command line, sanitizers" "$root/tests/cli/test_cli.sh" "$root/build-asan/engine/zenith"
   [ -n "${CI:-}" ] || return 0 # emulation takes minutes
-  [ "$(uname -m)" != x86_64 ] || arch=aarch64 engine=neon
+  foreign_names
   if command -v "qemu-$arch" >/dev/null && command -v "$arch-linux-gnu-gcc" >/dev/null; then
     suite "$engine, emulated" foreign "$arch" "$engine"
   else
@@ -291,6 +297,11 @@ lane_dialog() {
 cmd_test() {
   local start=$SECONDS
   need "${pkg_build[@]}" "${pkg_gegl[@]}" "${pkg_gimp[@]}" "${pkg_picture[@]}" "${pkg_test[@]}"
+  if [ -n "${CI:-}" ]; then
+    local arch engine deb
+    foreign_names
+    (need qemu-user "gcc-${arch//_/-}-linux-gnu" "libc6-dev-$deb-cross") || true # without them that test is skipped, and says so
+  fi
   mkdir -p "$root/.cache"
   tallies=$root/.cache/tallies
   : >"$tallies"
