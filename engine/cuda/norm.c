@@ -87,7 +87,7 @@ static size_t chunk_of(zn_tensor x, int groups, size_t pixels, int n_rows, int t
 }
 
 /* In one kernel, group_norm.cu, for 16-bit numbers.  False: not these.  How many blocks share an image depends on its
- * shape alone, and with it every rounding. */
+ * shape and the GPU alone, not on how many images there are, and with it every rounding. */
 static bool group_norm_16(zn_cuda *d, zn_args_group *g, const char *type)
 {
     enum { TILES = 4, GROUPS = 128, OTHER = 2 << 10 }; /* of a block, at least; at most; bytes of static memory, at most */

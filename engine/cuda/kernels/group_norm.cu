@@ -5,9 +5,9 @@
  *                         all blocks of the image meet, and each joins the sums of all
  *   last tiles first  <── applied: what the ring still holds, then what is still in the cache, then the rest
  *
- * As many blocks as the GPU has multiprocessors share an image, tile after tile in turn.  A thread copies, sums up and
- * applies the same 8 channels of some pixels of a tile, so that the ring needs no barrier.  Sums are of differences from
- * the block's first pixel, so that nothing cancels, and every block joins them in the same order.
+ * As many blocks as the GPU has multiprocessors, or fewer, share an image, tile after tile in turn.  A thread copies,
+ * sums up and applies the same 8 channels of some pixels of a tile, so that the ring needs no barrier.  Sums are of
+ * differences from the block's first pixel, so that nothing cancels, and every block joins them in the same order.
  * Multiprocessors are not equally near to the memory: tiles that are in nobody's ring are applied by who comes first. */
 #include "typed.cuh"
 
