@@ -103,7 +103,7 @@ typedef struct zn_args_rows {
 } zn_args_rows;
 
 /* Group norm, in norm.cu: an image is cut into chunks of pixels; a block has `cols` vectors of channels side by side.
- * In group_norm.cu: `partial` is [image][group][block][mean, squared differences from it]. */
+ * In group_norm.cu: `partial` is [image][group][block][mean, squared differences from it]; `cols` are all vectors. */
 typedef struct zn_args_group {
     zn_tensor y, x;
     zn_cuda_tail tail;
@@ -113,20 +113,14 @@ typedef struct zn_args_group {
     size_t pixels, chunk;                  /* of an image, of a chunk */
     float *partial;                        /* [image][chunk][mean, squared differences from it][c] */
     float *scale, *shift;                  /* [image][c] */
-    int32_t stages;                        /* group_norm.cu: tiles in a block's ring */
+    /* group_norm.cu alone */
+    int32_t stages;            /* tiles that a block's shared memory holds */
+    int32_t rows, tiles;       /* threads to a vector of channels; tiles of an image */
+    int32_t each, more;        /* tiles of a block; so many blocks have one more */
+    int32_t missing;           /* pixels that the last tile lacks */
+    int32_t size, lanes;       /* of a group: channels, and threads that join its sums: a power of two */
+    float per_number;          /* 1 / the numbers of a group */
 } zn_args_group;
-
-/* group_norm.cu: a tile is UNIT vectors of each thread; the ring holds some tiles, of which AHEAD are on their way. */
-enum {
-    ZN_GROUP_THREADS = 512,
-    ZN_GROUP_UNIT = 2,
-    ZN_GROUP_AHEAD = 3,
-    ZN_GROUP_RING = 11,    /* tiles, at most; 12 were slower */
-    ZN_GROUP_IMAGES = 16,  /* at once, at most */
-    ZN_GROUP_BLOCKS = 192, /* to an image, at most */
-    ZN_GROUP_STAGE = ZN_GROUP_UNIT * ZN_GROUP_THREADS * 16, /* bytes of a tile */
-    ZN_GROUP_JOINT = 2 * 8 * ZN_GROUP_THREADS * 4,          /* and of what a block's threads have to join */
-};
 
 /* ---- attention.cu -------------------------------------------------------------------------------------------- */
 

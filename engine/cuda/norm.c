@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cuda.h"
+#include "group_norm.h"
 
 enum { THREADS = 256, VECTOR = ZN_CUDA_VECTOR };
 
@@ -86,28 +87,58 @@ static size_t chunk_of(zn_tensor x, int groups, size_t pixels, int n_rows, int t
     return least(most(chunk, 64), pixels);
 }
 
+/* Cuts the images into tiles for `blocks` blocks each. */
+static void cut_into_tiles(zn_args_group *g, int blocks)
+{
+    const size_t step = (size_t)g->rows * ZN_GROUP_UNIT, tiles = (g->pixels + step - 1) / step;
+
+    g->tiles = (int32_t)tiles;
+    g->each = g->tiles / blocks;
+    g->more = g->tiles % blocks;
+    g->missing = (int32_t)(tiles * step - g->pixels);
+    g->size = g->x.c / g->groups;
+    g->per_number = (float)(1 / ((double)g->pixels * g->size));
+    for (g->lanes = 32; g->lanes * g->groups > ZN_GROUP_THREADS;)
+        g->lanes /= 2;
+}
+
+/* Whether the tail is an activation that group_norm.cu knows, and no more than a gain before it: that is `post` then. */
+static bool known_tail(zn_cuda_tail *t)
+{
+    const zn_act act = t->pre == ZN_NONE ? t->post : t->pre;
+
+    if (t->residual.data || (t->pre != ZN_NONE && (t->post != ZN_NONE || t->gain != 1)) ||
+        (act != ZN_NONE && act != ZN_RELU && act != ZN_SILU))
+        return false;
+    t->pre = ZN_NONE;
+    t->post = act;
+    return true;
+}
+
 /* In one kernel, group_norm.cu, for 16-bit numbers.  False: not these.  How many blocks share an image depends on its
  * shape and the GPU alone, not on how many images there are, and with it every rounding. */
 static bool group_norm_16(zn_cuda *d, zn_args_group *g, const char *type)
 {
-    enum { TILES = 4, GROUPS = 128, OTHER = 2 << 10 }; /* of a block, at least; at most; bytes of static memory, at most */
-    const int cols = g->x.c / VECTOR, ring = (d->smem_max - OTHER - ZN_GROUP_JOINT) / ZN_GROUP_STAGE;
+    enum { TILES = 4, OTHER = 2 << 10 }; /* of a block, at least; bytes of static memory, at most */
     size_t blocks, at_once, images;
     char name[32];
 
-    if (d->cc < 80 || !d->together || (strcmp(type, "f16") && strcmp(type, "bf16")) || cols > ZN_GROUP_THREADS ||
-        g->groups > GROUPS || ring <= ZN_GROUP_AHEAD)
+    g->cols = g->x.c / VECTOR;
+    g->stages = (d->smem_max - OTHER) / ZN_GROUP_STAGE;
+    if (d->cc < 80 || !d->together || (strcmp(type, "f16") && strcmp(type, "bf16")) || g->cols > ZN_GROUP_THREADS ||
+        g->groups > ZN_GROUP_GROUPS || g->stages < ZN_GROUP_RING || g->pixels > INT32_MAX / 2)
         return false;
-    g->stages = ring < ZN_GROUP_RING ? ring : ZN_GROUP_RING;
+    g->rows = ZN_GROUP_THREADS / g->cols;
     g->partial = (float *)(void *)d->scratch;
-    blocks = zn_cuda_blocks(g->pixels, (size_t)(ZN_GROUP_THREADS / cols * ZN_GROUP_UNIT * TILES));
+    blocks = zn_cuda_blocks(g->pixels, (size_t)(g->rows * ZN_GROUP_UNIT * TILES));
     blocks = least(blocks, least((size_t)d->sms, ZN_GROUP_BLOCKS));
     at_once = least((size_t)d->sms / blocks, ZN_GROUP_IMAGES);
-    snprintf(name, sizeof name, "group_norm_%s", type);
+    cut_into_tiles(g, (int)blocks);
+    snprintf(name, sizeof name, "group_norm_%s%s", known_tail(&g->tail) ? "" : "any_", type);
     for (g->first = 0; g->first < g->x.n; g->first += (int32_t)images) {
         images = least(at_once, (size_t)(g->x.n - g->first));
         zn_cuda_launch_together(d, name, (unsigned)blocks, (unsigned)images, ZN_GROUP_THREADS,
-                                (unsigned)(g->stages * ZN_GROUP_STAGE + ZN_GROUP_JOINT), g);
+                                (unsigned)(g->stages * ZN_GROUP_STAGE), g);
     }
     return true;
 }

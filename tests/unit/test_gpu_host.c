@@ -250,6 +250,34 @@ static void group_norms(void)
     }
 }
 
+/* An activation alone is known to the kernel before it begins; any other tail has a kernel of its own. */
+static void group_norms_with_tails(void)
+{
+    static const struct {
+        zn_tail t;
+        bool residual, known;
+    } cases[] = { { { .pre = ZN_SILU }, false, true },
+                  { { .post = ZN_RELU, .gain = 2 }, false, true },
+                  { { .pre = ZN_RELU, .gain = 2 }, false, false },
+                  { { .pre = ZN_RELU, .post = ZN_SILU }, false, false },
+                  { { .post = ZN_TANH }, false, false },
+                  { { .post = ZN_RELU }, true, false } };
+    const zn_norm w = { .kind = ZN_GROUP_NORM, .c = 64, .groups = 32 };
+    zn_tensor x = halves(1, 32, 32, 64);
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int known = lines("group_norm_f16"), any = lines("group_norm_any_f16");
+        zn_tail t = cases[i].t;
+
+        t.residual = cases[i].residual ? &x : NULL;
+        gpu->norm(dev, x, x, &w, t);
+        CHECK(gpu->sync(dev, NULL) == ZN_OK, "refused");
+        CHECK(lines("group_norm_f16") - known == cases[i].known && lines("group_norm_any_f16") - any == !cases[i].known,
+              "tail %zu", i);
+    }
+    gpu->free(dev, x.data);
+}
+
 static int on_hopper(void)
 {
     zn_error err = { "" };
@@ -264,6 +292,7 @@ static int on_hopper(void)
     RUN(one_order_at_any_size);
     RUN(attention_of_many_pictures);
     RUN(group_norms);
+    RUN(group_norms_with_tails);
     RUN(begin_early);
     gpu->close(dev);
     return test_end();

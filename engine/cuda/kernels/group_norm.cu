@@ -1,87 +1,86 @@
 /* SPDX-License-Identifier: MIT */
 /* group_norm.cu - group norm in one kernel, for 16-bit numbers (compute capability 8.0 and later; norm.cu has the rest).
  *
- *   tiles of an image ──> a ring in a block's shared memory: summed up, channel by channel
- *                         all blocks of the image meet, and each joins the sums of all
- *   last tiles first  <── applied: what the ring still holds, then what is still in the cache, then the rest
+ *   x, tile by tile ──> summed up; a block's first tiles stay on the chip:
+ *                       HELD in registers, then `kept` in shared memory; the others pass through a ring there
+ *                       all blocks of the image meet, and each joins the sums of all
+ *   y               <── the ring's last tiles, the tiles before them, which the cache still has, then those that are
+ *                       in nobody's cache, and at the end what stayed on the chip
  *
  * As many blocks as the GPU has multiprocessors, or fewer, share an image, tile after tile in turn.  A thread copies,
- * sums up and applies the same 8 channels of some pixels of a tile, so that the ring needs no barrier.  Sums are of
- * differences from the block's first pixel, so that nothing cancels, and every block joins them in the same order.
- * Multiprocessors are not equally near to the memory: tiles that are in nobody's ring are applied by who comes first. */
+ * sums up and applies the same 8 channels of some pixels of a tile, so that the tiles need no barrier.  Sums are of
+ * differences from a number of the same group, the block's first one, so that nothing cancels, and every block joins
+ * them in the same order.  Multiprocessors are not equally near to the memory: most tiles are applied by who comes first. */
+#include "../group_norm.h"
 #include "typed.cuh"
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 
 namespace {
 
-enum { V = 8, THREADS = ZN_GROUP_THREADS, UNIT = ZN_GROUP_UNIT, AHEAD = ZN_GROUP_AHEAD };
+enum {
+    V = 8,
+    THREADS = ZN_GROUP_THREADS,
+    UNIT = ZN_GROUP_UNIT,
+    RING = ZN_GROUP_RING,
+    LOST = ZN_GROUP_LOST,
+    AHEAD = RING - 1, /* tiles on their way */
+    OWN = 12,         /* tiles that the cache still has when all have met, of a block: it applies those itself */
+};
 
-/* Where the blocks of an image wait for each other, and how many of the tiles in nobody's ring have been taken. */
+/* Where the blocks of an image wait for each other, and how many of the tiles for who comes first have been taken. */
 struct meeting {
-    unsigned here, apart[31], round, taken, apart_again[30]; /* cache lines of their own */
+    unsigned here, apart[31], taken, apart_again[31]; /* cache lines of their own */
 };
 
 __device__ meeting meetings[ZN_GROUP_IMAGES];
 
-__device__ __forceinline__ void meet(meeting &m)
+/* The highest bit of `here` turns when all blocks have arrived; the others are 0 again then. */
+__device__ __forceinline__ unsigned arrive(meeting &m)
 {
-    __syncthreads();
-    if (!threadIdx.x) {
-        const unsigned round = *(volatile unsigned *)&m.round;
+    const unsigned more = blockIdx.x ? 1 : 0x80000000u - (gridDim.x - 1);
+    unsigned before;
 
-        __threadfence();
-        if (atomicAdd(&m.here, 1) == gridDim.x - 1) {
-            m.here = m.taken = 0;
-            __threadfence();
-            atomicAdd(&m.round, 1);
-        } else {
-            while (*(volatile unsigned *)&m.round == round)
-                ;
-        }
-        __threadfence();
-    }
-    __syncthreads();
+    asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;" : "=r"(before) : "l"(&m.here), "r"(more) : "memory");
+    return before;
+}
+
+__device__ __forceinline__ void wait_for_all(meeting &m, unsigned before)
+{
+    unsigned now;
+
+    do
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(&m.here) : "memory");
+    while (!((now ^ before) & 0x80000000u));
 }
 
 /* The tiles of an image, as a thread sees them: rows of `cols` threads to a pixel, UNIT such rows of pixels. */
 template <int T> struct tiling {
     const zn_args_group &g;
-    char *ring;             /* this thread's part of it */
-    const char *x;          /* its channels of its first pixel */
-    size_t first;           /* that pixel */
-    size_t apart;           /* bytes between two of its pixels */
-    int cols, rows, row, c; /* c: its first channel */
-    int step, tiles;        /* pixels of a tile; tiles of the image */
-    int each, more, missing; /* tiles of a block; how many blocks have one more; pixels that the last tile lacks */
-    int last;               /* of the last tile: how many of its pixels are there */
+    char *places;     /* this thread's part of them */
+    const char *x;    /* its channels of its first pixel */
+    size_t first;     /* that pixel */
+    size_t apart;     /* bytes between two of its pixels */
+    int row, col, c;  /* c: its first channel */
+    int last;         /* of the last tile: how many of its pixels are there */
 
     __device__ __forceinline__ tiling(const zn_args_group &g, char *memory) : g(g)
     {
         const int t = (int)threadIdx.x;
 
-        cols = g.x.c / V;
-        rows = THREADS / cols;
-        row = t / cols;
-        c = (t - row * cols) * V;
-        step = rows * UNIT;
-        tiles = (int)((g.pixels + step - 1) / step);
-        each = tiles / (int)gridDim.x;
-        more = tiles - each * (int)gridDim.x;
-        missing = (int)((size_t)tiles * step - g.pixels);
-        ring = memory + t * 16;
+        row = t / g.cols;
+        col = t - row * g.cols;
+        c = col * V;
+        places = memory + t * 16;
         first = (size_t)(g.first + (int)blockIdx.y) * g.pixels + row;
-        apart = (size_t)rows * g.x.ld * 2;
+        apart = (size_t)g.rows * g.x.ld * 2;
         x = (const char *)g.x.data + (first * g.x.ld + c) * 2;
         last = 0;
         for (int u = 0; u < UNIT; u++)
-            last += in() && u * rows + row < step - missing;
+            last += in() && u * g.rows + row < g.rows * UNIT - g.missing;
     }
 
-    __device__ __forceinline__ bool in() const { return row < rows; }
-
-    /* Of a tile's first pixel: its first number in x. */
-    __device__ __forceinline__ size_t begin(int tile) const { return (first - row + (size_t)tile * step) * g.x.ld; }
+    __device__ __forceinline__ bool in() const { return row < g.rows; }
 
     /* Of a group, block by block: the mean, and the sum of squared differences from it. */
     __device__ __forceinline__ float2 *partial(int group) const
@@ -90,18 +89,31 @@ template <int T> struct tiling {
     }
 
     /* Of this thread, in that tile: pixels. */
-    __device__ __forceinline__ int count(int tile) const { return tile + 1 == tiles ? last : in() ? UNIT : 0; }
+    __device__ __forceinline__ int count(int tile) const { return tile + 1 == g.tiles ? last : in() ? UNIT : 0; }
 
-    __device__ __forceinline__ int tiles_of(int block) const { return each + (block < more); }
+    __device__ __forceinline__ int tiles_of(int block) const { return g.each + (block < g.more); }
 
     __device__ __forceinline__ float pixels_of(int block) const
     {
-        const int owner = (more ? more : (int)gridDim.x) - 1; /* of the last tile */
+        const int owner = (g.more ? g.more : (int)gridDim.x) - 1; /* of the last tile */
 
-        return (float)tiles_of(block) * (float)step - (block == owner ? (float)missing : 0);
+        return (float)(tiles_of(block) * (g.rows * UNIT) - (block == owner ? g.missing : 0));
     }
 
-    __device__ __forceinline__ char *place(int stage, int u) const { return ring + (stage * UNIT + u) * (THREADS * 16); }
+    /* For each of a thread's channels, what there is of its group. */
+    __device__ __forceinline__ void of_groups(float (&v)[V], const float *of) const
+    {
+        int group = c / g.size, within = c - group * g.size;
+
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+            v[k] = of[group];
+            if (++within == g.size)
+                within = 0, group++;
+        }
+    }
+
+    __device__ __forceinline__ char *place(int stage, int u) const { return places + (stage * UNIT + u) * (THREADS * 16); }
 
     __device__ __forceinline__ void copy(int stage, int tile) const
     {
@@ -114,83 +126,136 @@ template <int T> struct tiling {
                 copy_async16(place(stage, u), from + u * apart);
     }
 
-    __device__ __forceinline__ void read(float (&v)[V], int stage, int u) const
+    /* All of a tile, of which some may not be there: of the last one, or for threads beyond the rows. */
+    __device__ __forceinline__ void read(uint4 (&numbers)[UNIT], int stage) const
     {
-        raw<V> r;
-
-        r.lo = *(const uint4 *)place(stage, u);
-        widen(v, r, (zn_type)T);
+#pragma unroll
+        for (int u = 0; u < UNIT; u++)
+            numbers[u] = *(const uint4 *)place(stage, u);
     }
 };
 
-/* What the blocks have in shared memory behind the ring, one after the other. */
-union joint {
-    float sums[2 * V][THREADS];                   /* of each thread */
-    struct { float scale[V * THREADS], shift[V * THREADS]; } channel;
-};
-static_assert(sizeof(joint) == ZN_GROUP_JOINT, "as the host knows it");
+template <int T> __device__ __forceinline__ void widen_of(float (&v)[V], const uint4 &numbers)
+{
+    raw<V> r;
 
-/* The sums of the block's threads, s (of differences from the block's first pixel) and q (of their squares), become
- * each group's mean and sum of squared differences from it. */
-template <int T>
-__device__ __forceinline__ void join_threads(const tiling<T> &at, joint &j, const float (&s)[V], const float (&q)[V])
+    r.lo = numbers;
+    widen(v, r, (zn_type)T);
+}
+
+/* ---- sums ----------------------------------------------------------------------------------------------------- */
+
+struct groups {
+    float zero[ZN_GROUP_GROUPS]; /* what differences are from */
+    float mean[ZN_GROUP_GROUPS], scale[ZN_GROUP_GROUPS];
+};
+
+struct sums {
+    float zero[V], s[V], q[V]; /* of differences from zero, and of their squares */
+
+    template <int T> __device__ __forceinline__ void add(const uint4 &numbers)
+    {
+        float v[V];
+
+        widen_of<T>(v, numbers);
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+            const float d = v[k] - zero[k];
+
+            s[k] += d;
+            q[k] += d * d;
+        }
+    }
+
+    template <int T> __device__ __forceinline__ void add_first(const uint4 (&numbers)[UNIT], int count)
+    {
+        if (count == UNIT) {
+#pragma unroll
+            for (int u = 0; u < UNIT; u++)
+                add<T>(numbers[u]);
+        } else {
+#pragma unroll
+            for (int u = 0; u + 1 < UNIT; u++)
+                if (u < count)
+                    add<T>(numbers[u]);
+        }
+    }
+};
+
+/* The sums of all threads side by side, in the ring's last places: s of the lower channels, the upper, q alike. */
+struct joint {
+    float4 sums[4][THREADS];
+};
+static_assert(sizeof(joint) <= LOST * ZN_GROUP_STAGE, "there is room");
+
+/* The sums of the block's threads become each group's mean and sum of squared differences from it.  The rows of
+ * threads are summed up by 4 x `teams` of them, a quad of sums each, what remains by `lanes` threads a group. */
+template <int T> __device__ __forceinline__ void join_threads(const tiling<T> &at, joint &j, const sums &of, const groups &all)
 {
     const zn_args_group &g = at.g;
-    const int t = (int)threadIdx.x, size = g.x.c / g.groups, lane = t % V;
-    const float pixels = at.pixels_of((int)blockIdx.x);
-    const unsigned mates = 0xffu << (t & 24);
+    const int t = (int)threadIdx.x, teams = max(g.rows / 4, 1), lane = t & (g.lanes - 1);
+    const unsigned mates = (unsigned)((1ull << g.lanes) - 1) << (t & 31 & -g.lanes);
+    const float numbers = at.pixels_of((int)blockIdx.x) * g.size;
 
+    __syncthreads(); /* the ring's tiles have been read */
 #pragma unroll
-    for (int i = 0; i < V; i++) {
-        j.sums[i][t] = s[i];
-        j.sums[V + i][t] = q[i];
+    for (int i = 0; i < 2; i++) {
+        j.sums[i][t] = make_float4(of.s[4 * i], of.s[4 * i + 1], of.s[4 * i + 2], of.s[4 * i + 3]);
+        j.sums[2 + i][t] = make_float4(of.q[4 * i], of.q[4 * i + 1], of.q[4 * i + 2], of.q[4 * i + 3]);
     }
     __syncthreads();
-    for (int i = t; i < g.x.c && pixels > 0; i += THREADS) { /* number k of column col: no other thread uses its places */
-        const int k = i / at.cols, col = i - k * at.cols;
-        const float zero = load_any(g.x, at.begin((int)blockIdx.x) + col * V + k);
-        float a = 0, b = 0, d;
+#pragma unroll 1
+    for (int i = at.row; i < 4 * teams && at.in(); i += g.rows) { /* no other thread uses its places */
+        float4 *p = &j.sums[i % 4][i / 4 * g.cols + at.col], a = *p;
 
-        for (int r = col; r < at.rows * at.cols; r += at.cols) {
-            a += j.sums[k][r];
-            b += j.sums[V + k][r];
+#pragma unroll 4
+        for (int r = teams; r < g.rows - i / 4; r += teams) {
+            const float4 b = p[r * g.cols];
+
+            a.x += b.x, a.y += b.y, a.z += b.z, a.w += b.w;
         }
-        d = a / pixels;
-        j.sums[k][col] = zero + d;
-        j.sums[V + k][col] = fmaxf(b - a * d, 0);
+        *p = a;
     }
     __syncthreads();
-    for (int group = t / V; group < g.groups; group += THREADS / V) { /* V threads a group */
-        float mean = 0, var = 0;
+#pragma unroll 1
+    for (int group = t / g.lanes; group < g.groups; group += THREADS / g.lanes) {
+        float s = 0, q = 0;
 
-        for (int c = group * size + lane; c < (group + 1) * size; c += V)
-            mean += j.sums[c % V][c / V];
-        for (int o = V / 2; o; o /= 2)
-            mean += __shfl_xor_sync(mates, mean, o);
-        mean /= size;
-        for (int c = group * size + lane; c < (group + 1) * size; c += V) {
-            const float d = j.sums[c % V][c / V] - mean;
+#pragma unroll 1
+        for (int c = group * g.size + lane; c < (group + 1) * g.size; c += g.lanes) {
+            const float4 *p = &j.sums[c / 4 % 2][c / V];
 
-            var += j.sums[V + c % V][c / V] + pixels * d * d;
+#pragma unroll 4
+            for (int r = 0; r < teams; r++) {
+                s += ((const float *)(p + r * g.cols))[c % 4];
+                q += ((const float *)(p + r * g.cols + 2 * THREADS))[c % 4];
+            }
         }
-        for (int o = V / 2; o; o /= 2)
-            var += __shfl_xor_sync(mates, var, o);
-        if (!lane)
-            at.partial(group)[blockIdx.x] = make_float2(mean, var);
+        for (int o = g.lanes / 2; o; o /= 2) {
+            s += __shfl_xor_sync(mates, s, o);
+            q += __shfl_xor_sync(mates, q, o);
+        }
+        if (!lane) {
+            const float d = s / numbers;
+
+            at.partial(group)[blockIdx.x] = make_float2(all.zero[group] + d, fmaxf(q - s * d, 0));
+        }
     }
 }
 
-/* Each channel's scale and shift, from the groups' sums of all blocks: LANES threads a group. */
-template <int T> __device__ __forceinline__ void join_blocks(const tiling<T> &at, joint &j)
+/* Each group's mean and scale from the sums of all blocks: LANES threads a group.  Differences are from the first
+ * block's mean: of a 160th of the numbers or more, so that it cannot be far off for the squares. */
+template <int T> __device__ __forceinline__ void join_blocks(const tiling<T> &at, groups &all)
 {
     enum { LANES = 16, EACH = ZN_GROUP_BLOCKS / LANES };
     const zn_args_group &g = at.g;
-    const int t = (int)threadIdx.x, lane = t % LANES, blocks = (int)gridDim.x, size = g.x.c / g.groups;
+    const int t = (int)threadIdx.x, lane = t % LANES, blocks = (int)gridDim.x;
     const unsigned mates = 0xffffu << (t & LANES);
-    const float per_pixel = 1 / (float)g.pixels, per_number = per_pixel / size;
+    const float per_pixel = g.per_number * (float)g.size;
 
+#pragma unroll 1
     for (int group = t / LANES; group < g.groups; group += THREADS / LANES) {
-        float mean = 0, var = 0, near, inv;
+        float s = 0, q = 0, near;
         float2 v[EACH];
 
 #pragma unroll
@@ -198,148 +263,306 @@ template <int T> __device__ __forceinline__ void join_blocks(const tiling<T> &at
             v[i] = lane + i * LANES < blocks ? __ldcg(at.partial(group) + lane + i * LANES) : make_float2(0, 0);
         near = __shfl_sync(mates, v[0].x, 0, LANES);
 #pragma unroll
-        for (int i = 0; i < EACH; i++)
-            if (lane + i * LANES < blocks)
-                mean += at.pixels_of(lane + i * LANES) * (v[i].x - near);
-        for (int o = LANES / 2; o; o /= 2)
-            mean += __shfl_xor_sync(mates, mean, o);
-        mean = near + mean * per_pixel;
+        for (int i = 0; i < EACH; i++) {
+            const float share = lane + i * LANES < blocks ? at.pixels_of(lane + i * LANES) * per_pixel : 0;
+            const float d = v[i].x - near;
+
+            s += share * d;
+            q += v[i].y * g.per_number + share * d * d;
+        }
 #pragma unroll
-        for (int i = 0; i < EACH; i++)
-            if (lane + i * LANES < blocks) {
-                const float d = v[i].x - mean;
-
-                var += v[i].y * per_number + at.pixels_of(lane + i * LANES) * per_pixel * d * d;
-            }
-        for (int o = LANES / 2; o; o /= 2)
-            var += __shfl_xor_sync(mates, var, o);
-        inv = 1 / sqrtf(var + g.eps);
-        for (int c = group * size + lane; c < (group + 1) * size; c += LANES) {
-            const float scale = inv * (g.gamma ? g.gamma[c] : 1);
-
-            j.channel.scale[c] = scale;
-            j.channel.shift[c] = (g.beta ? g.beta[c] : 0) - mean * scale;
+        for (int o = LANES / 2; o; o /= 2) {
+            s += __shfl_xor_sync(mates, s, o);
+            q += __shfl_xor_sync(mates, q, o);
+        }
+        if (!lane) {
+            all.mean[group] = near + s;
+            all.scale[group] = 1 / sqrtf(fmaxf(q - s * s, 0) + g.eps);
         }
     }
 }
 
-/* y = tail(x * scale + shift) for what of a tile is in the ring. */
-template <int T>
-__device__ __forceinline__ void apply(const tiling<T> &at, int stage, int tile, const float (&scale)[V],
-                                      const float (&shift)[V])
-{
-    const zn_args_group &g = at.g;
-    const zn_tensor &res = g.tail.residual;
-    const int count = at.count(tile);
-    const size_t p = at.first + (size_t)tile * at.step;
-    raw<V> r[UNIT];
+/* ---- y -------------------------------------------------------------------------------------------------------- */
 
-    if (res.data)
-#pragma unroll
-        for (int u = 0; u < UNIT; u++)
-            if (u < count)
-                fetch(r[u], res, (p + u * at.rows) * res.ld + at.c);
-#pragma unroll
-    for (int u = 0; u < UNIT; u++)
-        if (u < count) {
-            float v[V];
+template <int T> struct number;
+template <> struct number<ZN_F16> { typedef f16 type; typedef __half2 pair; };
+template <> struct number<ZN_BF16> { typedef bf16 type; typedef __nv_bfloat162 pair; };
 
-            at.read(v, stage, u);
+/* A thread's part of y, and how it comes from x: y = tail(x * scale + shift).  A is the tail, where it is an activation
+ * alone (the gain is in scale and shift), or ANY. */
+enum { ANY = -1 };
+
+template <int T, int A> struct output {
+    const tiling<T> &at;
+    const zn_args_group &g;
+    char *y;
+    size_t apart;
+    float scale[V], shift[V];
+
+    __device__ __forceinline__ output(const tiling<T> &at, const groups &all) : at(at), g(at.g)
+    {
+        float of[V];
+
+        y = (char *)g.y.data + (at.first * g.y.ld + at.c) * 2;
+        apart = (size_t)g.rows * g.y.ld * 2;
+        if (!at.in())
+            return;
+#pragma unroll
+        for (int k = 0; k < V; k++)
+            scale[k] = 1, shift[k] = 0;
+        if (g.gamma)
+            read8(scale, g.gamma + at.c);
+        if (g.beta)
+            read8(shift, g.beta + at.c);
+        at.of_groups(of, all.scale);
+#pragma unroll
+        for (int k = 0; k < V; k++)
+            scale[k] *= of[k];
+        at.of_groups(of, all.mean);
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+            shift[k] -= of[k] * scale[k];
+            if (A != ANY)
+                scale[k] *= g.tail.gain, shift[k] *= g.tail.gain;
+        }
+    }
+
+    __device__ __forceinline__ uint4 known(float (&v)[V]) const
+    {
+        typedef typename number<T>::pair pair;
+        unsigned w[V / 2];
+
+        if (A == ZN_SILU)
 #pragma unroll
             for (int k = 0; k < V; k++)
-                v[k] = v[k] * scale[k] + shift[k];
-            put_tail_of<T>(g.y, (p + u * at.rows) * g.y.ld + at.c, g.tail, v, r[u]);
+                v[k] *= sigmoid_short(v[k]);
+#pragma unroll
+        for (int k = 0; k < V / 2; k++) {
+            w[k] = pack_pair<typename number<T>::type>(v[2 * k], v[2 * k + 1]);
+            if (A == ZN_RELU) { /* NaN becomes 0 */
+                const pair p = __hmax2(*(const pair *)&w[k], pair(0.f, 0.f));
+
+                w[k] = *(const unsigned *)&p;
+            }
         }
-}
-
-template <int T> __device__ __forceinline__ void group_norm(const zn_args_group &g)
-{
-    extern __shared__ __align__(128) char memory[];
-    __shared__ int list[2 * ZN_GROUP_RING]; /* of tiles to be applied: those in the ring, then those that follow them */
-    const tiling<T> at(g, memory);
-    const int t = (int)threadIdx.x, blocks = (int)gridDim.x, b = (int)blockIdx.x, n = at.tiles_of(b);
-    const int stages = g.stages, rest = at.tiles - stages * blocks;
-    joint &j = *(joint *)(memory + stages * ZN_GROUP_STAGE);
-    meeting &m = meetings[blockIdx.y];
-    float zero[V] = { 0 }, s[V] = { 0 }, q[V] = { 0 }, scale[V], shift[V];
-    int put = 0, get = stages - 1, taken = 0;
-
-    for (int i = 0; i < AHEAD; i++) { /* the block's tiles: b, b + blocks, ... */
-        if (i < n)
-            at.copy(put++, b + i * blocks);
-        copy_async_commit();
+        return make_uint4(w[0], w[1], w[2], w[3]);
     }
-    if (n && at.in()) {
-        raw<V> r;
 
-        fetch(r, g.x, at.begin(b) + at.c);
-        widen(zero, r, (zn_type)T);
+    /* The numbers of a thread's pixel u of a tile, if it is there. */
+    __device__ __forceinline__ void put(int tile, int u, const uint4 &numbers, bool there) const
+    {
+        const size_t step = (size_t)tile * UNIT + u;
+        float v[V];
+
+        widen_of<T>(v, numbers);
+#pragma unroll
+        for (int k = 0; k < V; k++)
+            v[k] = v[k] * scale[k] + shift[k];
+        if constexpr (A == ANY) {
+            const size_t p = at.first + step * g.rows;
+            raw<V> r;
+
+            if (there && g.tail.residual.data)
+                fetch(r, g.tail.residual, p * g.tail.residual.ld + at.c);
+            if (there)
+                put_tail_of<T>(g.y, p * g.y.ld + at.c, g.tail, v, r);
+        } else {
+            const uint4 words = known(v);
+
+            if (there)
+                *(uint4 *)(y + step * apart) = words;
+        }
     }
-    for (int i = 0; i < n; i++) {
-        const int count = at.count(b + i * blocks);
 
-        put = put == stages ? 0 : put;
-        if (i + AHEAD < n)
-            at.copy(put++, b + (i + AHEAD) * blocks);
-        copy_async_commit();
-        copy_async_wait<AHEAD>();
-        get = get + 1 == stages ? 0 : get + 1;
+    __device__ __forceinline__ void put_all(int tile, const uint4 (&numbers)[UNIT]) const
+    {
+        const int count = at.count(tile);
+
 #pragma unroll
         for (int u = 0; u < UNIT; u++)
-            if (u < count) {
-                float v[V];
-
-                at.read(v, get, u);
-#pragma unroll
-                for (int k = 0; k < V; k++) {
-                    const float d = v[k] - zero[k];
-
-                    s[k] += d;
-                    q[k] += d * d;
-                }
-            }
+            put(tile, u, numbers[u], u < count);
     }
-    copy_async_wait<0>();
-    join_threads(at, j, s, q);
-    if (t < stages)
-        list[t] = t < n ? b + (n - 1 - t) * blocks : -1;
-    meet(m);
-    join_blocks(at, j);
-    if (!t)
-        taken = (int)atomicAdd(&m.taken, 1);
-    __syncthreads();
-    if (at.in()) {
-        read8(scale, j.channel.scale + at.c);
-        read8(shift, j.channel.shift + at.c);
-    }
-    get = n ? get : 0;
-    for (int now = 0, later = stages, tile; (tile = list[now]) >= 0;) {
-        if (!t) {
-            list[later] = rest - 1 - taken; /* none left: below 0 */
-            if (taken < rest)
-                taken = (int)atomicAdd(&m.taken, 1);
+
+    __device__ __forceinline__ void put_place(int tile, int stage) const
+    {
+        if constexpr (A == ANY) { /* long code, once */
+#pragma unroll 1
+            for (int u = 0; u < UNIT; u++)
+                put(tile, u, *(const uint4 *)at.place(stage, u), u < at.count(tile));
+        } else {
+            uint4 numbers[UNIT];
+
+            at.read(numbers, stage);
+            put_all(tile, numbers);
         }
-        copy_async_wait<AHEAD - 1>();
-        apply(at, get, tile, scale, shift);
-        __syncthreads(); /* all have read the list, and it has grown */
-        if (list[later] >= 0)
-            at.copy(get, list[later]);
-        copy_async_commit();
-        get = get ? get - 1 : stages - 1;
-        now = now + 1 == 2 * stages ? 0 : now + 1;
-        later = later + 1 == 2 * stages ? 0 : later + 1;
     }
-    copy_async_wait<0>();
+};
+
+/* ---- both ----------------------------------------------------------------------------------------------------- */
+
+/* A block and its n tiles, which are the image's tiles b, b + blocks, and so on: the first HELD are held in registers,
+ * the next, up to `stay`, kept in shared memory, and the others pass through the ring. */
+template <int T, int HELD> struct block {
+    const tiling<T> at;
+    const zn_args_group &g;
+    meeting &m;
+    const int t, b, blocks, n;
+    const int keep, stay;     /* places before the ring; tiles that stay on the chip, at most */
+    const int kept, resident; /* tiles kept; tiles that the ring still has after joining */
+    const int low;            /* tiles from here on are applied by the block itself, those below by who comes first */
+    uint4 held[HELD + 1][UNIT];
+
+    __device__ __forceinline__ block(const zn_args_group &g, char *memory)
+        : at(g, memory), g(g), m(meetings[blockIdx.y]), t((int)threadIdx.x), b((int)blockIdx.x), blocks((int)gridDim.x),
+          n(at.tiles_of(b)), keep(g.stages - RING), stay(HELD + keep), kept(max(min(keep, n - HELD), 0)),
+          resident(max(min(RING - LOST, n - stay), 0)), low(max(stay, g.each - (RING - LOST) - OWN))
+    {
+    }
+
+    __device__ __forceinline__ int tile(int i) const { return b + i * blocks; }
+
+    /* The place of tile i; r: of the ring, the place that is next.  The last tile comes to the ring's first place. */
+    __device__ __forceinline__ int place_of(int i, int &r) const
+    {
+        const int here = keep + r;
+
+        if (i >= HELD && i < stay)
+            return i - HELD;
+        r = r ? r - 1 : RING - 1;
+        return here;
+    }
+
+    __device__ __forceinline__ void copy_next(int i, int &r) const
+    {
+        if (i < n)
+            at.copy(place_of(i, r), tile(i));
+        copy_async_commit();
+    }
+
+    __device__ __forceinline__ void sum_up(sums &of, groups &all)
+    {
+        int put = (n - kept - 1) % RING, get = put;
+
+        for (int i = 0; i < AHEAD; i++)
+            copy_next(i, put);
+        if (t < g.groups)
+            all.zero[t] = load_any(g.x, ((at.first - at.row) + (size_t)b * UNIT * g.rows) * g.x.ld + t * g.size);
+        __syncthreads();
+        if (at.in())
+            at.of_groups(of.zero, all.zero);
+#pragma unroll
+        for (int i = 0; i < HELD; i++)
+            if (i < n) {
+                copy_next(i + AHEAD, put);
+                copy_async_wait<AHEAD>();
+                at.read(held[i], place_of(i, get));
+                of.template add_first<T>(held[i], at.count(tile(i)));
+            }
+        for (int i = HELD; i < n; i++) {
+            uint4 numbers[UNIT];
+
+            copy_next(i + AHEAD, put);
+            copy_async_wait<AHEAD>();
+            at.read(numbers, place_of(i, get));
+            of.template add_first<T>(numbers, at.count(tile(i)));
+        }
+        copy_async_wait<0>();
+    }
+
+    /* What the ring has, then tile after tile through it; list: of the tiles in and on their way to it. */
+    template <int A> __device__ __forceinline__ void apply(const groups &all, int *list) const
+    {
+        const output<T, A> y(at, all);
+        const int rest = (low - stay) * blocks; /* tiles for who comes first */
+        int own = n - 1 - RING, taken = t ? 0 : (int)atomicAdd(&m.taken, 1);
+        int stage = 0, now = 0, later = RING, tile_now;
+
+        for (int turn = 0; (tile_now = list[now]) >= 0; turn++) {
+            if (!t) {
+                list[later] = own >= low ? tile(own) : taken < rest ? low * blocks - 1 - taken : -1;
+                if (own >= low)
+                    own--;
+                else if (taken < rest)
+                    taken = (int)atomicAdd(&m.taken, 1);
+            }
+            if (turn >= RING - LOST) /* the others were there */
+                copy_async_wait<AHEAD>();
+            y.put_place(tile_now, keep + stage);
+            __syncthreads(); /* all have read the list, and it has grown */
+            if (list[later] >= 0)
+                at.copy(keep + stage, list[later]);
+            copy_async_commit();
+            stage = stage + 1 == RING ? 0 : stage + 1;
+            now = now + 1 == 2 * RING ? 0 : now + 1;
+            later = later + 1 == 2 * RING ? 0 : later + 1;
+        }
+        for (int i = 0; i < kept; i++)
+            y.put_place(tile(HELD + i), i);
+#pragma unroll
+        for (int i = 0; i < HELD; i++)
+            if (i < n)
+                y.put_all(tile(i), held[i]);
+        copy_async_wait<0>();
+    }
+};
+
+template <int T, int HELD> __device__ __forceinline__ void group_norm(const zn_args_group &g)
+{
+    extern __shared__ __align__(128) char memory[];
+    __shared__ int list[2 * RING];
+    __shared__ groups all;
+    block<T, HELD> a(g, memory);
+    const int t = a.t;
+    unsigned before = 0;
+    sums of = {};
+
+    if (!t && !a.b)
+        a.m.taken = 0;
+    a.sum_up(of, all);
+    join_threads(a.at, *(joint *)(memory + (g.stages - LOST) * ZN_GROUP_STAGE), of, all);
+    if (a.at.in()) { /* to the cache, while the others come */
+        if (g.gamma)
+            touch(g.gamma + a.at.c);
+        if (g.beta)
+            touch(g.beta + a.at.c);
+    }
+    if (t < RING)
+        list[t] = a.n - 1 - t >= (t < a.resident ? a.stay : a.low) ? a.tile(a.n - 1 - t) : -1;
+    __syncthreads();
+    if (!t)
+        before = arrive(a.m);
+#pragma unroll
+    for (int i = RING - LOST; i < RING; i++) {
+        if (list[i] >= 0)
+            a.at.copy(a.keep + i, list[i]);
+        copy_async_commit();
+    }
+    if (!t)
+        wait_for_all(a.m, before);
+    __syncthreads();
+    join_blocks(a.at, all);
+    __syncthreads();
+    if constexpr (!HELD)
+        a.template apply<ANY>(all, list);
+    else if (g.tail.post == ZN_RELU)
+        a.template apply<ZN_RELU>(all, list);
+    else if (g.tail.post == ZN_SILU)
+        a.template apply<ZN_SILU>(all, list);
+    else
+        a.template apply<ZN_NONE>(all, list);
 }
 
 } // namespace
 
-#define GROUP_NORM(name, T)                                                                                            \
+/* For an activation alone, NONE, RELU or SILU, and for any tail, whose registers leave no room for tiles. */
+#define GROUP_NORM(name, T, HELD)                                                                                      \
     extern "C" __global__ void __launch_bounds__(THREADS, 1) group_norm_##name(const zn_args_group g)                  \
     {                                                                                                                  \
-        group_norm<T>(typed<T>(g));                                                                                    \
+        group_norm<T, HELD>(typed<T>(g));                                                                              \
     }
-GROUP_NORM(f16, ZN_F16)
-GROUP_NORM(bf16, ZN_BF16)
+GROUP_NORM(f16, ZN_F16, ZN_GROUP_HELD)
+GROUP_NORM(bf16, ZN_BF16, ZN_GROUP_HELD)
+GROUP_NORM(any_f16, ZN_F16, 0)
+GROUP_NORM(any_bf16, ZN_BF16, 0)
 
 #endif
