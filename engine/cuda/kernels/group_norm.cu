@@ -10,7 +10,8 @@
  * As many blocks as the GPU has multiprocessors, or fewer, share an image, tile after tile in turn.  A thread copies,
  * sums up and applies the same 8 channels of some pixels of a tile, so that the tiles need no barrier.  Sums are of
  * differences from a number of the same group, the block's first one, so that nothing cancels, and every block joins
- * them in the same order.  Multiprocessors are not equally near to the memory: most tiles are applied by who comes first. */
+ * them in the same order.  Multiprocessors are not equally near to the memory: most tiles are applied by who comes
+ * first. */
 #include "../group_norm.h"
 #include "typed.cuh"
 
@@ -167,6 +168,7 @@ struct sums {
         }
     }
 
+    /* The first `count` of them; most tiles are whole. */
     template <int T> __device__ __forceinline__ void add_first(const uint4 (&numbers)[UNIT], int count)
     {
         if (count == UNIT) {
@@ -190,7 +192,8 @@ static_assert(sizeof(joint) <= LOST * ZN_GROUP_STAGE, "there is room");
 
 /* The sums of the block's threads become each group's mean and sum of squared differences from it.  The rows of
  * threads are summed up by 4 x `teams` of them, a quad of sums each, what remains by `lanes` threads a group. */
-template <int T> __device__ __forceinline__ void join_threads(const tiling<T> &at, joint &j, const sums &of, const groups &all)
+template <int T>
+__device__ __forceinline__ void join_threads(const tiling<T> &at, joint &j, const sums &of, const groups &all)
 {
     const zn_args_group &g = at.g;
     const int t = (int)threadIdx.x, teams = max(g.rows / 4, 1), lane = t & (g.lanes - 1);
