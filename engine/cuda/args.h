@@ -115,7 +115,7 @@ typedef struct zn_args_group {
     float *scale, *shift;                  /* [image][c] */
     /* group_norm.cu alone */
     int32_t stages;            /* tiles that a block's shared memory holds */
-    int32_t rows, tiles;       /* threads to a vector of channels; tiles of an image */
+    int32_t rows, tiles;       /* of threads, each row a pixel; tiles of an image */
     int32_t each, more;        /* tiles of a block; so many blocks have one more */
     int32_t missing;           /* pixels that the last tile lacks */
     int32_t size, lanes;       /* of a group: channels, and threads that join its sums: a power of two */

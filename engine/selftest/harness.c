@@ -322,6 +322,15 @@ void zn_case_input(zn_test *t, zn_case *k, zn_tensor s, float scale)
     k->in[k->n_in++] = random_tensor(t, s, scale);
 }
 
+void zn_case_shift(zn_test *t, zn_case *k, float by)
+{
+    zn_tensor x = k->in[k->n_in - 1];
+
+    for (size_t p = 0; p < zn_pixels(x); p++)
+        for (size_t c = 0; c < (size_t)x.c; c++)
+            x.data[p * (size_t)x.ld + c] = as_stored(t, x.data[p * (size_t)x.ld + c] + by);
+}
+
 /* Tails come in turn, so that every table meets all of them. */
 void zn_case_tail(zn_test *t, zn_case *k, int turn)
 {

@@ -56,6 +56,7 @@ struct zn_case {
 /* A case from begin to end; begin's want and mag are zeros, end frees what the harness has allocated. */
 zn_case zn_case_begin(zn_case_fn *call, zn_tensor y);
 void zn_case_input(zn_test *t, zn_case *k, zn_tensor shape, float scale); /* random */
+void zn_case_shift(zn_test *t, zn_case *k, float by); /* its last input: a mean from which sums of squares cancel */
 void zn_case_tail(zn_test *t, zn_case *k, int turn); /* tails come in turn, so that every table meets all of them */
 const char *zn_case_tail_name(const zn_case *k);     /* until the next call */
 bool zn_case_wanted(const zn_test *t, const zn_case *k); /* by its name; if not, `want` need not be computed */
