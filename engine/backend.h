@@ -80,12 +80,12 @@ typedef enum zn_axis { ZN_ALONG_C, ZN_ALONG_W, ZN_ALONG_H } zn_axis;
  * Pointers are device memory; NULL leaves a step out. */
 typedef struct zn_fwht {
     zn_axis axis;
-    int32_t n;     /* a power of two, 2 .. ZN_FWHT_MAX */
-    int32_t shift; /* 0 .. n-1; along c: 0 */
+    int32_t n;         /* a power of two, 2 .. ZN_FWHT_MAX */
+    int32_t shift;     /* 0 .. n-1; along c: 0 */
     bool per_channel;  /* along w, h: gate is [n][c], not [n] */
     const float *gate; /* [n]; the 1/n of the inverse is the caller's to put in */
     /* along c only: */
-    int32_t rounds;       /* 0 reads as 1; pre and perm are [rounds][n] */
+    int32_t rounds; /* 0 reads as 1; pre and perm are [rounds][n] */
     const float *pre;
     const int32_t *perm;
     const float *slm;  /* [7][n]: 5 taps, their norm sqrt(sum w^2 + 1e-8), the bias */
@@ -157,7 +157,7 @@ typedef struct zn_backend {
 
     bool (*has_precision)(void *dev, zn_precision p);
     void (*set_precision)(void *dev, zn_precision p); /* one that it has; for the runs to come */
-    size_t (*memory)(void *dev); /* bytes a run should stay below; 0: as the caller thinks */
+    size_t (*memory)(void *dev);                      /* bytes a run should stay below; 0: as the caller thinks */
     /* A forward that was done before with this key (same network, sizes, settings, addresses) may be kept
      * and repeated.  replay: true if it was, and is under way again; else the caller does it, between
      * record and recorded.  whole: it was done to its end. */
@@ -174,8 +174,7 @@ typedef struct zn_backend {
     void (*norm)(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t); /* y may be x */
     /* Per head of c/heads channels, over all h*w positions of an image n:
      *     y = softmax(scale * q k^T) v;   k and v may have another number of positions than q */
-    void (*attention)(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads,
-                      float scale);
+    void (*attention)(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale);
     void (*softmax)(void *dev, zn_tensor y, zn_tensor x); /* over the channels; y may be x */
     void (*resize)(void *dev, zn_tensor y, zn_tensor x, zn_filter f);
     /* Channel order of PyTorch: unshuffle y[i][j][c*r*r + u*r + v] = x[i*r+u][j*r+v][c]. */

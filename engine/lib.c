@@ -51,8 +51,8 @@ const char *zn_weights_recognise(const zn_weights *weights, char *what, size_t s
 
 /* ---- open and close --------------------------------------------------------------------------------- */
 
-static zn_status open_weights(zn_weights **w, void **memory, const zn_arch *a, const char *const *files,
-                              int n_files, zn_error *err)
+static zn_status open_weights(zn_weights **w, void **memory, const zn_arch *a, const char *const *files, int n_files,
+                              zn_error *err)
 {
     char path[4096];
     const char *found = path;
@@ -76,8 +76,8 @@ static bool keep_files(zn_model *m, const char *const *files, int n_files)
     return m->files != NULL;
 }
 
-zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const char *const *files,
-                        int n_files, zn_error *err)
+zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const char *const *files, int n_files,
+                        zn_error *err)
 {
     const zn_arch *a = find_arch(id);
     zn_model *m = NULL;
@@ -207,8 +207,8 @@ static zn_status read_setting(float *set, const zn_arch *a, const char *text, zn
             continue;
         v = eq ? strtod(eq + 1, &end) : NAN;
         if (!eq || end == eq + 1 || *end || !(v >= k->min && v <= k->max))
-            return zn_fail(err, ZN_E_USAGE, "%s wants a number from %g to %g, not '%s'", k->key,
-                           (double)k->min, (double)k->max, eq ? eq + 1 : "");
+            return zn_fail(err, ZN_E_USAGE, "%s wants a number from %g to %g, not '%s'", k->key, (double)k->min,
+                           (double)k->max, eq ? eq + 1 : "");
         set[i] = (float)v;
         return ZN_OK;
     }
@@ -246,8 +246,7 @@ zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err)
     job = job ? job : &none;
     *r = (zn_run){ .model = m, .tile = job->tile };
     r->max_memory = job->max_memory;
-    r->ctx = (zn_ctx){ .be = e->be, .dev = e->dev, .err = err, .progress = job->progress,
-                       .cookie = job->cookie };
+    r->ctx = (zn_ctx){ .be = e->be, .dev = e->dev, .err = err, .progress = job->progress, .cookie = job->cookie };
     if (err)
         err->text[0] = 0;
     if (!r->max_memory && (s = default_memory(&r->max_memory, e, err)))
@@ -361,8 +360,7 @@ static void forward(zn_ctx *c, const zn_run *r, zn_call call, const float *const
         zn_download(c, out ? out[i] : NULL, call.out[i]);
 }
 
-zn_status zn_run_measure(const zn_run *r, const zn_call *call, size_t *peak, double *macs, double *work,
-                         zn_error *err)
+zn_status zn_run_measure(const zn_run *r, const zn_call *call, size_t *peak, double *macs, double *work, zn_error *err)
 {
     zn_arena arena = { .size = SIZE_MAX / 2 };
     zn_ctx dry = { .be = r->ctx.be, .dev = r->ctx.dev, .arena = &arena, .type = r->ctx.type, .dry = true, .err = err };
@@ -389,8 +387,8 @@ void zn_run_start(zn_run *r, const zn_call *call, const float *const *in, float 
         m->block_size = m->block ? peak : 0;
         if (!m->block) { /* a lost device has its own sentence */
             r->ctx.status = r->ctx.be->sync(r->ctx.dev, r->ctx.err);
-            zn_ctx_fail(&r->ctx, ZN_E_MEMORY, "%s needs %zu MiB, which this machine does not give",
-                        m->arch->info.id, peak >> 20);
+            zn_ctx_fail(&r->ctx, ZN_E_MEMORY, "%s needs %zu MiB, which this machine does not give", m->arch->info.id,
+                        peak >> 20);
             return;
         }
     }
@@ -458,13 +456,11 @@ zn_status zn_model_shape(const zn_model *m, const zn_array *in, int n_in, zn_arr
     zn_tensor ti[ZN_MAX_PORTS], to[ZN_MAX_PORTS];
 
     if (n_in < count_ports(info->in, true) || n_in > count_ports(info->in, false))
-        return zn_fail(err, ZN_E_USAGE, "%s takes %d inputs, not %d", info->id, count_ports(info->in, false),
-                       n_in);
+        return zn_fail(err, ZN_E_USAGE, "%s takes %d inputs, not %d", info->id, count_ports(info->in, false), n_in);
     for (int i = 0; i < n_in; i++) {
-        if (in[i].h < 1 || in[i].w < 1 || in[i].c < 1 ||
-            (double)in[i].h * in[i].w * in[i].c > (double)(SIZE_MAX / 64))
-            return zn_fail(err, ZN_E_USAGE, "input %s of %dx%dx%d is empty or too large", info->in[i],
-                           in[i].h, in[i].w, in[i].c);
+        if (in[i].h < 1 || in[i].w < 1 || in[i].c < 1 || (double)in[i].h * in[i].w * in[i].c > (double)(SIZE_MAX / 64))
+            return zn_fail(err, ZN_E_USAGE, "input %s of %dx%dx%d is empty or too large", info->in[i], in[i].h, in[i].w,
+                           in[i].c);
         ti[i] = as_tensor(&in[i]);
     }
     if (m->arch->shape) {
@@ -475,8 +471,7 @@ zn_status zn_model_shape(const zn_model *m, const zn_array *in, int n_in, zn_arr
         return ZN_OK;
     }
     if (in[0].c != g->in_c)
-        return zn_fail(err, ZN_E_USAGE, "%s (%s) takes %d channels, not %d", info->id, m->variant, g->in_c,
-                       in[0].c);
+        return zn_fail(err, ZN_E_USAGE, "%s (%s) takes %d channels, not %d", info->id, m->variant, g->in_c, in[0].c);
     if ((int64_t)in[0].h * g->grow > INT32_MAX / 2 || (int64_t)in[0].w * g->grow > INT32_MAX / 2)
         return zn_fail(err, ZN_E_USAGE, "the result would be too large");
     out[0].h = (in[0].h + g->shrink - 1) / g->shrink * g->grow;
@@ -504,8 +499,7 @@ static void as_sources(zn_source *src, memory *mem, const zn_array *in, int n_in
     }
 }
 
-zn_status zn_model_plan(zn_model *m, const zn_array *in, int n_in, const zn_job *job, zn_plan *plan,
-                        zn_error *err)
+zn_status zn_model_plan(zn_model *m, const zn_array *in, int n_in, const zn_job *job, zn_plan *plan, zn_error *err)
 {
     zn_array out[ZN_MAX_PORTS] = { { 0 } };
     zn_source src[ZN_MAX_PORTS];
@@ -601,8 +595,8 @@ static zn_status run_stand_in(zn_model *m, const request *q, const char *why, zn
 
     if (!m->cpu && (s = zn_engine_open_cpu(&m->cpu, err)))
         return s;
-    if (!m->stand_in && (s = zn_model_open(&m->stand_in, m->cpu, m->arch->info.id, (const char *const *)m->files,
-                                           m->n_files, err)))
+    if (!m->stand_in &&
+        (s = zn_model_open(&m->stand_in, m->cpu, m->arch->info.id, (const char *const *)m->files, m->n_files, err)))
         return s;
     again.job = &job;
     job.set = set;
@@ -647,8 +641,7 @@ zn_status zn_model_time(zn_model *m, const zn_array *in, int n_in, zn_array *out
     return run(m, &q, err);
 }
 
-zn_status zn_model_run(zn_model *m, const zn_array *in, int n_in, zn_array *out, const zn_job *job,
-                       zn_error *err)
+zn_status zn_model_run(zn_model *m, const zn_array *in, int n_in, zn_array *out, const zn_job *job, zn_error *err)
 {
     return zn_model_profile(m, in, n_in, out, job, NULL, NULL, err);
 }

@@ -117,8 +117,8 @@ void zn_conv2d(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
     if (!enter(c, macs, numbers(x) + numbers(y), &start))
         return;
     c->be->conv2d(c->dev, y, x, w, t);
-    leave(c, macs, start, "%sconv %dx%d/%d %d>%d%s @%dx%d", w->up2 ? "up+" : "", w->kh, w->kw, w->stride,
-          w->cin, w->cout, w->groups > 1 ? " grouped" : "", y.w, y.h);
+    leave(c, macs, start, "%sconv %dx%d/%d %d>%d%s @%dx%d", w->up2 ? "up+" : "", w->kh, w->kw, w->stride, w->cin,
+          w->cout, w->groups > 1 ? " grouped" : "", y.w, y.h);
 }
 
 void zn_normalise(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t)

@@ -39,7 +39,8 @@ void zn_resize(zn_ctx *c, zn_tensor y, zn_tensor x, zn_filter f);
 void zn_unshuffle(zn_ctx *c, zn_tensor y, zn_tensor x, int r);
 void zn_shuffle(zn_ctx *c, zn_tensor y, zn_tensor x, int r, zn_tail t);
 void zn_map(zn_ctx *c, zn_tensor y, zn_tensor x, zn_tail t);
-void zn_window(zn_ctx *c, zn_tensor y, zn_tensor x, int left, int top); /* y = what x has from there on; one dense image */
+void zn_window(zn_ctx *c, zn_tensor y, zn_tensor x, int left,
+               int top); /* y = what x has from there on; one dense image */
 void zn_combine(zn_ctx *c, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t);
 void zn_fill(zn_ctx *c, zn_tensor y, const float *value);
 void zn_transform(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_fwht *w);

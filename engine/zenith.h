@@ -62,10 +62,10 @@ ZN_API const char *zn_version(void);
 typedef struct zn_engine zn_engine;
 
 typedef struct zn_engine_info {
-    const char *name;  /* "scalar", "avx2", "avx512", "neon", "cuda" */
-    bool usable;       /* here and now */
-    bool automatic;    /* what "auto" picks */
-    char note[200];    /* what it is, or why it cannot be used */
+    const char *name; /* "scalar", "avx2", "avx512", "neon", "cuda" */
+    bool usable;      /* here and now */
+    bool automatic;   /* what "auto" picks */
+    char note[200];   /* what it is, or why it cannot be used */
 } zn_engine_info;
 
 /* Fills at most max entries and returns how many engines this build knows. */
@@ -93,8 +93,7 @@ typedef struct zn_weight_info {
 } zn_weight_info;
 
 /* Opens .safetensors, .pth/.pt/.ckpt (PyTorch zip) files, or folders of shards, as one set. */
-ZN_API zn_status zn_weights_open(zn_weights **out, const char *const *paths, int n_paths,
-                                 zn_error *err);
+ZN_API zn_status zn_weights_open(zn_weights **out, const char *const *paths, int n_paths, zn_error *err);
 ZN_API void zn_weights_close(zn_weights **weights);
 ZN_API int zn_weights_count(const zn_weights *weights);
 ZN_API zn_weight_info zn_weights_info(const zn_weights *weights, int i); /* strings live as long */
@@ -119,12 +118,12 @@ typedef struct zn_setting {
 } zn_setting;
 
 typedef struct zn_model_info {
-    const char *id;                     /* "taesd-encode" */
-    const char *summary;                /* one line */
-    const char *in[ZN_MAX_PORTS + 1];   /* names of the inputs, NULL ends; "[x]" is optional */
+    const char *id;                   /* "taesd-encode" */
+    const char *summary;              /* one line */
+    const char *in[ZN_MAX_PORTS + 1]; /* names of the inputs, NULL ends; "[x]" is optional */
     const char *out[ZN_MAX_PORTS + 1];
-    const char *weights;                /* the file stem that is looked for when none is given */
-    const zn_setting *settings;         /* NULL: none */
+    const char *weights;        /* the file stem that is looked for when none is given */
+    const zn_setting *settings; /* NULL: none */
 } zn_model_info;
 
 /* The i-th registered model, or NULL past the end; the model with that id, or NULL. */
@@ -143,8 +142,8 @@ typedef struct zn_geometry {
 /* files: none (n_files 0) looks for the model's own file (zn_weights_find); ZN_RANDOM_WEIGHTS as the only
  * one makes weights up, for benchmarks.  The engine must outlive the model. */
 #define ZN_RANDOM_WEIGHTS "random:"
-ZN_API zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id,
-                               const char *const *files, int n_files, zn_error *err);
+ZN_API zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const char *const *files, int n_files,
+                               zn_error *err);
 ZN_API void zn_model_close(zn_model **model);
 ZN_API const zn_geometry *zn_model_geometry(const zn_model *model);
 ZN_API const char *zn_model_variant(const zn_model *model); /* "taef2, 32 latent channels" */
@@ -155,7 +154,7 @@ ZN_API const char *zn_model_note(const zn_model *model);
 /* ---- running ---------------------------------------------------------------------------------- */
 
 typedef struct zn_array {
-    float *data;     /* h * w * c, the channel varies fastest; a vector is 1 x 1 x D */
+    float *data; /* h * w * c, the channel varies fastest; a vector is 1 x 1 x D */
     int32_t h, w, c;
 } zn_array;
 
@@ -164,32 +163,31 @@ static inline size_t zn_array_len(const zn_array *a)
     return (size_t)a->h * (size_t)a->w * (size_t)a->c;
 }
 
-typedef struct zn_job {          /* a zeroed one, or NULL, is the default */
-    const char *const *set;      /* "key=value", n_set of them; "precision=" fp32, tf32, fp16, bf16 or fp8 is for all
+typedef struct zn_job {     /* a zeroed one, or NULL, is the default */
+    const char *const *set; /* "key=value", n_set of them; "precision=" fp32, tf32, fp16, bf16 or fp8 is for all
                                     models, where the engine has it */
     int n_set;
-    size_t max_memory;           /* bytes a forward may take; 0: $ZENITH_MEMORY (MiB, or 4G) or 448 MiB, on a GPU
+    size_t max_memory; /* bytes a forward may take; 0: $ZENITH_MEMORY (MiB, or 4G) or 448 MiB, on a GPU
                                     $ZENITH_CUDA_MEMORY or half of what was free at first, at most 6 GiB */
-    int tile;                    /* tile side in input pixels, made smaller if it takes too much memory; 0: the largest that fits */
+    int tile; /* tile side in input pixels, made smaller if it takes too much memory; 0: the largest that fits */
     bool (*progress)(void *cookie, double done); /* 0..1, never falling; false cancels */
     void *cookie;
 } zn_job;
 
-typedef struct zn_plan {         /* known before anything is allocated */
-    size_t peak_bytes;           /* activations of one tile */
-    double macs;                 /* multiply-adds of the whole run, halos included */
-    int32_t tile_w, tile_h;      /* input pixels, without halo */
+typedef struct zn_plan {    /* known before anything is allocated */
+    size_t peak_bytes;      /* activations of one tile */
+    double macs;            /* multiply-adds of the whole run, halos included */
+    int32_t tile_w, tile_h; /* input pixels, without halo */
     int32_t n_tiles;
 } zn_plan;
 
 /* Fills in the sizes of out[] (not the data) for these inputs (whose data is not read). */
-ZN_API zn_status zn_model_shape(const zn_model *model, const zn_array *in, int n_in, zn_array *out,
-                                zn_error *err);
-ZN_API zn_status zn_model_plan(zn_model *model, const zn_array *in, int n_in, const zn_job *job,
-                               zn_plan *plan, zn_error *err);
+ZN_API zn_status zn_model_shape(const zn_model *model, const zn_array *in, int n_in, zn_array *out, zn_error *err);
+ZN_API zn_status zn_model_plan(zn_model *model, const zn_array *in, int n_in, const zn_job *job, zn_plan *plan,
+                               zn_error *err);
 /* out[].data is the caller's, of the sizes that zn_model_shape gives. */
-ZN_API zn_status zn_model_run(zn_model *model, const zn_array *in, int n_in, zn_array *out,
-                              const zn_job *job, zn_error *err);
+ZN_API zn_status zn_model_run(zn_model *model, const zn_array *in, int n_in, zn_array *out, const zn_job *job,
+                              zn_error *err);
 
 /* The same for pictures that need not fit in memory: tiles are read and written through functions.
  * Tiles lie on one absolute lattice, so every roi gives the pixels that the whole image would. */
@@ -197,7 +195,7 @@ typedef struct zn_rect {
     int32_t x, y, w, h;
 } zn_rect;
 
-typedef struct zn_source {       /* an image of w x h x c */
+typedef struct zn_source { /* an image of w x h x c */
     int32_t w, h, c;
     bool (*read)(void *cookie, zn_rect r, float *dst); /* r is inside; dst is dense; false: failed */
     void *cookie;
@@ -209,8 +207,8 @@ typedef struct zn_sink {
 } zn_sink;
 
 /* roi is in output pixels.  Only models of one output whose inputs are images of one size. */
-ZN_API zn_status zn_model_run_region(zn_model *model, const zn_sink *out, const zn_source *in,
-                                     int n_in, zn_rect roi, const zn_job *job, zn_error *err);
+ZN_API zn_status zn_model_run_region(zn_model *model, const zn_sink *out, const zn_source *in, int n_in, zn_rect roi,
+                                     const zn_job *job, zn_error *err);
 
 /* The noise of a picture (R'G'B', 0..1), per channel, as the standard deviation in units of 1/255.  Reads a
  * bounded sample of the picture that does not depend on any roi. */
@@ -221,10 +219,8 @@ typedef struct zn_layer_time {
     const char *op; /* "conv 3x3 64>64" */
     double ms, macs;
 } zn_layer_time;
-ZN_API zn_status zn_model_profile(zn_model *model, const zn_array *in, int n_in, zn_array *out,
-                                  const zn_job *job,
-                                  void (*print)(void *cookie, const zn_layer_time *t), void *cookie,
-                                  zn_error *err);
+ZN_API zn_status zn_model_profile(zn_model *model, const zn_array *in, int n_in, zn_array *out, const zn_job *job,
+                                  void (*print)(void *cookie, const zn_layer_time *t), void *cookie, zn_error *err);
 
 /* Milliseconds of one forward (of the last tile, if there are several) without the way to the device and back:
  * the median of many. */
@@ -238,8 +234,7 @@ ZN_API zn_status zn_model_time(zn_model *model, const zn_array *in, int n_in, zn
  * so, with or without their precision: "conv", "fp16 conv".  One call of report() per case; returns
  * the number of failures, or -1 if the engine cannot be opened. */
 ZN_API int zn_selftest(const char *engine, int n_threads, const char *only,
-                       void (*report)(void *cookie, const char *name, bool ok, const char *detail),
-                       void *cookie);
+                       void (*report)(void *cookie, const char *name, bool ok, const char *detail), void *cookie);
 
 #ifdef __cplusplus
 }

@@ -27,11 +27,9 @@ extern "C" {
 typedef struct zn_trainer zn_trainer;
 
 typedef struct zn_train_options { /* 0 or NULL is the default, in brackets */
-    const char
-        *model; /* zenith-ae, zenith-prune, conv-baseline-ae; zenith-taesd, zenith-lite, zenith-spectral,
+    const char *model;   /* zenith-ae, zenith-prune, conv-baseline-ae; zenith-taesd, zenith-lite, zenith-spectral,
                  * vanilla-taesd: encoder and decoder in one file; denoise-fast, denoise-balanced, denoise-best */
-    const char
-        *task; /* restore, or one damage alone: restore-gaussian, restore-shot, restore-blur; reconstruct
+    const char *task;    /* restore, or one damage alone: restore-gaussian, restore-shot, restore-blur; reconstruct
                 * (all of wavelets); denoise (pictures) [restore; of a denoiser: denoise] */
     const char *weights; /* where to start from [the seed]; a denoiser needs it */
     const char *resume;  /* a checkpoint of a run with the same options */
@@ -44,17 +42,17 @@ typedef struct zn_train_options { /* 0 or NULL is the default, in brackets */
     bool absolute;       /* mean absolute error instead of squared */
     double relative;     /* a picture's error counts as (its damage)^-relative: 0 as it is, 1 as a ratio */
     uint64_t seed;
-    double temperature; /* of the gates' noise, until a quarter of the steps; then it falls to 0 at three
+    double temperature;     /* of the gates' noise, until a quarter of the steps; then it falls to 0 at three
                            quarters */
-    double dropout;     /* of spectral numbers */
-    double penalty;     /* on each open gate */
-    bool hard_gates;    /* as in inference, from the start */
-    bool residual;      /* the named extension: blocks and network add to their input */
+    double dropout;         /* of spectral numbers */
+    double penalty;         /* on each open gate */
+    bool hard_gates;        /* as in inference, from the start */
+    bool residual;          /* the named extension: blocks and network add to their input */
     const char *activation; /* the named extension of the first document's networks: relu, silu or gelu [none] */
     bool windows;           /* likewise: the gates, as long as these pictures, become windows of any picture */
-    double wave[2];     /* the wavelets' frequencies, radians per pixel [0.05, 0.3] */
-    double spread[2];   /* the deviation of their envelopes, pixels [20, 80] */
-    double sigma[2];    /* the noise of the task denoise, of 255 [0, 55]; of restore, of 1 [0.2, 0.2] */
+    double wave[2];         /* the wavelets' frequencies, radians per pixel [0.05, 0.3] */
+    double spread[2];       /* the deviation of their envelopes, pixels [20, 80] */
+    double sigma[2];        /* the noise of the task denoise, of 255 [0, 55]; of restore, of 1 [0.2, 0.2] */
 } zn_train_options;
 
 typedef struct zn_train_report {
@@ -65,8 +63,7 @@ typedef struct zn_train_report {
     double forward_ms, backward_ms, update_ms, data_ms;
 } zn_train_report;
 
-ZN_API zn_status zn_trainer_open(zn_trainer **out, zn_engine *engine, const zn_train_options *o,
-                                 zn_error *err);
+ZN_API zn_status zn_trainer_open(zn_trainer **out, zn_engine *engine, const zn_train_options *o, zn_error *err);
 ZN_API void zn_trainer_close(zn_trainer **t);
 ZN_API int64_t zn_trainer_parameters(const zn_trainer *t);
 

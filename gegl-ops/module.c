@@ -5,18 +5,18 @@
 
 #include <gegl-plugin.h>
 
-#define OPERATIONS          \
-  X (zenith_denoise)        \
-  X (zenith_identity)       \
-  X (zenith_latent_decode)  \
-  X (zenith_latent_encode)  \
+#define OPERATIONS                                                                                 \
+  X (zenith_denoise)                                                                               \
+  X (zenith_identity)                                                                              \
+  X (zenith_latent_decode)                                                                         \
+  X (zenith_latent_encode)                                                                         \
   X (zenith_latent_preview)
 
 #define X(name) void gegl_op_##name##_register_type (GTypeModule *module);
 OPERATIONS
 #undef X
 
-G_MODULE_EXPORT const GeglModuleInfo *gegl_module_query    (GTypeModule *module);
+G_MODULE_EXPORT const GeglModuleInfo *gegl_module_query (GTypeModule *module);
 G_MODULE_EXPORT gboolean              gegl_module_register (GTypeModule *module);
 
 const GeglModuleInfo *

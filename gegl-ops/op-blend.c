@@ -20,9 +20,7 @@ zn_op_blend_reach (const ZnOpTask *task)
 }
 
 static inline const gfloat *
-net_at (const ZnOpBlend *blend,
-        gint             x,
-        gint             y)
+net_at (const ZnOpBlend *blend, gint x, gint y)
 {
   return blend->net + ((gsize) (y - blend->rect.y) * blend->rect.w + x - blend->rect.x) * 3;
 }
@@ -30,10 +28,7 @@ net_at (const ZnOpBlend *blend,
 /* The binomial mean of five values: above and below, then left and right.  Beyond
  * the ends the last ones are repeated. */
 static void
-smooth (gfloat       *dst,
-        const gfloat *src,
-        gint          w,
-        gint          h)
+smooth (gfloat *dst, const gfloat *src, gint w, gint h)
 {
   gfloat *row = gegl_malloc ((w + 4) * sizeof (gfloat));
 
@@ -82,13 +77,11 @@ blend_light (const ZnOpBlend *blend,
 
 /* light -= detail * what a 5 x 5 binomial mean takes from it. */
 static void
-blend_detail (const ZnOpBlend *blend,
-              zn_rect          all,
-              gfloat          *light)
+blend_detail (const ZnOpBlend *blend, zn_rect all, gfloat *light)
 {
-  const gsize   len    = (gsize) all.w * all.h;
-  const gfloat  detail = blend->task->detail;
-  gfloat       *mean   = gegl_malloc (len * sizeof (gfloat));
+  const gsize  len    = (gsize) all.w * all.h;
+  const gfloat detail = blend->task->detail;
+  gfloat      *mean   = gegl_malloc (len * sizeof (gfloat));
 
   smooth (mean, light, all.w, all.h);
   for (gsize i = 0; i < len; i++)
@@ -103,16 +96,14 @@ blend_detail (const ZnOpBlend *blend,
  * change of lightness around them: what is as weak as the noise was goes, edges stay.
  * Three planes; light is the network's own change. */
 static gfloat *
-blend_beyond (const ZnOpBlend *blend,
-              zn_rect          all,
-              const gfloat    *light)
+blend_beyond (const ZnOpBlend *blend, zn_rect all, const gfloat *light)
 {
-  const gsize   len    = (gsize) all.w * all.h;
-  const gfloat  share  = 2.0 * (blend->task->strength - 1.0);
-  gfloat       *beyond = gegl_malloc (len * 3 * sizeof (gfloat));
-  gfloat       *plane  = gegl_malloc (len * sizeof (gfloat));
-  gfloat       *mean   = gegl_malloc (len * sizeof (gfloat));
-  gfloat       *limit  = gegl_malloc (len * sizeof (gfloat));
+  const gsize  len    = (gsize) all.w * all.h;
+  const gfloat share  = 2.0 * (blend->task->strength - 1.0);
+  gfloat      *beyond = gegl_malloc (len * 3 * sizeof (gfloat));
+  gfloat      *plane  = gegl_malloc (len * sizeof (gfloat));
+  gfloat      *mean   = gegl_malloc (len * sizeof (gfloat));
+  gfloat      *limit  = gegl_malloc (len * sizeof (gfloat));
 
   for (gsize i = 0; i < len; i++)
     plane[i] = share * fabsf (light[i]);
@@ -127,7 +118,7 @@ blend_beyond (const ZnOpBlend *blend,
           plane[(gsize) y * all.w + x] = net_at (blend, all.x + x, all.y + y)[c];
       smooth (mean, plane, all.w, all.h);
       for (gsize i = 0; i < len; i++)
-        change[i] = CLAMP (mean[i] - plane[i], - limit[i], limit[i]);
+        change[i] = CLAMP (mean[i] - plane[i], -limit[i], limit[i]);
     }
 
   gegl_free (plane);
@@ -138,11 +129,7 @@ blend_beyond (const ZnOpBlend *blend,
 }
 
 void
-zn_op_blend_strip (gpointer  data,
-                   zn_rect   strip,
-                   zn_rect   all,
-                   gfloat   *pixels,
-                   gint      components)
+zn_op_blend_strip (gpointer data, zn_rect strip, zn_rect all, gfloat *pixels, gint components)
 {
   const ZnOpBlend *blend    = data;
   const gfloat     strength = MIN (blend->task->strength, 1.0);

@@ -17,8 +17,8 @@
 typedef struct
 {
   const ZnOpTask *task;
-  zn_rect         rect;      /* of net: at least the pixels to blend and */
-  const gfloat   *net;       /* zn_op_blend_reach() around them; what the network made */
+  zn_rect         rect; /* of net: at least the pixels to blend and */
+  const gfloat   *net;  /* zn_op_blend_reach() around them; what the network made */
 } ZnOpBlend;
 
 /* The most that zn_op_blend_reach() gives. */
@@ -28,10 +28,6 @@ typedef struct
 gint zn_op_blend_reach (const ZnOpTask *task);
 
 /* A ZnOpStripFunc, its data a ZnOpBlend. */
-void zn_op_blend_strip (gpointer  data,
-                        zn_rect   strip,
-                        zn_rect   all,
-                        gfloat   *pixels,
-                        gint      components);
+void zn_op_blend_strip (gpointer data, zn_rect strip, zn_rect all, gfloat *pixels, gint components);
 
 #endif

@@ -7,20 +7,20 @@
 
 #include "op-cache.h"
 
-#define DEFAULT_MIB 256     /* without $ZENITH_CACHE, which is in MiB */
-#define STRIP_ROWS  64      /* rows of a buffer that are hashed at a time */
-#define LANES_FROM  256     /* bytes that are worth hashing side by side */
+#define DEFAULT_MIB 256 /* without $ZENITH_CACHE, which is in MiB */
+#define STRIP_ROWS 64   /* rows of a buffer that are hashed at a time */
+#define LANES_FROM 256  /* bytes that are worth hashing side by side */
 
 typedef struct
 {
-  ZnOpKey  key;
-  GBytes  *bytes;
-  GList    link;     /* in used, its data is the entry */
+  ZnOpKey key;
+  GBytes *bytes;
+  GList   link; /* in used, its data is the entry */
 } Entry;
 
 static GMutex      lock;
-static GHashTable *entries;           /* Entry, by its key */
-static GQueue      used = G_QUEUE_INIT;  /* last used first */
+static GHashTable *entries;             /* Entry, by its key */
+static GQueue      used = G_QUEUE_INIT; /* last used first */
 static gsize       total;
 
 /* ---- keys ----------------------------------------------------------------- */
@@ -29,21 +29,18 @@ static gsize       total;
  * the state, so two inputs that differ in one word never meet; 128 bits make
  * a meeting of others a matter for astronomers. */
 static inline void
-mix (ZnOpKey *key,
-     guint64  word)
+mix (ZnOpKey *key, guint64 word)
 {
-  key->a  = (key->a ^ word) * G_GUINT64_CONSTANT (0x9e3779b97f4a7c15);
+  key->a = (key->a ^ word) * G_GUINT64_CONSTANT (0x9e3779b97f4a7c15);
   key->a ^= key->a >> 32;
-  key->b  = (key->b + word) * G_GUINT64_CONSTANT (0xd6e8feb86659fd93);
+  key->b = (key->b + word) * G_GUINT64_CONSTANT (0xd6e8feb86659fd93);
   key->b ^= key->b >> 29;
 }
 
 /* Most of p, in four pairs of chains that do not wait for each other; how much that
  * was.  Not arrays and loops: these would stay in memory. */
 static gsize
-mix_lanes (ZnOpKey      *key,
-           const guchar *p,
-           gsize         size)
+mix_lanes (ZnOpKey *key, const guchar *p, gsize size)
 {
   ZnOpKey lane0 = *key, lane1 = *key, lane2 = *key, lane3 = *key;
   guint64 word[4];
@@ -66,9 +63,7 @@ mix_lanes (ZnOpKey      *key,
 }
 
 void
-zn_op_key_add (ZnOpKey       *key,
-               gconstpointer  data,
-               gsize          size)
+zn_op_key_add (ZnOpKey *key, gconstpointer data, gsize size)
 {
   const guchar *p    = data;
   guint64       word = 0;
@@ -91,29 +86,27 @@ zn_op_key_add (ZnOpKey       *key,
 }
 
 void
-zn_op_key_add_string (ZnOpKey     *key,
-                      const gchar *string)
+zn_op_key_add_string (ZnOpKey *key, const gchar *string)
 {
   zn_op_key_add (key, string, strlen (string));
 }
 
 typedef struct
 {
-  GeglBuffer    *buffer;
-  GeglRectangle  rect;
-  const Babl    *format;
-  ZnOpKey       *keys;      /* one for each strip */
+  GeglBuffer   *buffer;
+  GeglRectangle rect;
+  const Babl   *format;
+  ZnOpKey      *keys; /* one for each strip */
 } Strips;
 
 /* Strips from `start` on, `count` of them. */
 static void
-add_strips (gsize    start,
-            gsize    count,
-            gpointer data)
+add_strips (gsize start, gsize count, gpointer data)
 {
   const Strips *strips = data;
-  const gsize   stride = (gsize) strips->rect.width * babl_format_get_bytes_per_pixel (strips->format);
-  guchar       *pixels = gegl_malloc (stride * MIN (strips->rect.height, STRIP_ROWS));
+  const gsize   stride = (gsize) strips->rect.width *
+                       babl_format_get_bytes_per_pixel (strips->format);
+  guchar *pixels = gegl_malloc (stride * MIN (strips->rect.height, STRIP_ROWS));
 
   for (gsize i = start; i < start + count; i++)
     {
@@ -121,8 +114,8 @@ add_strips (gsize    start,
       GeglRectangle part = { strips->rect.x, strips->rect.y + y, strips->rect.width,
                              MIN (strips->rect.height - y, STRIP_ROWS) };
 
-      gegl_buffer_get (strips->buffer, &part, 1.0, strips->format, pixels,
-                       GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
+      gegl_buffer_get (strips->buffer, &part, 1.0, strips->format, pixels, GEGL_AUTO_ROWSTRIDE,
+                       GEGL_ABYSS_NONE);
       zn_op_key_add (&strips->keys[i], pixels, stride * part.height);
     }
 
@@ -135,11 +128,10 @@ zn_op_key_add_buffer (ZnOpKey             *key,
                       const GeglRectangle *rect,
                       const GeglRectangle *origin)
 {
-  const Babl  *format   = gegl_buffer_get_format (buffer);
-  const gint   place[4] = { rect->x - origin->x, rect->y - origin->y,
-                            rect->width, rect->height };
-  const gsize  n        = (rect->height + STRIP_ROWS - 1) / STRIP_ROWS;
-  Strips       strips   = { buffer, *rect, format, g_new0 (ZnOpKey, n) };
+  const Babl *format   = gegl_buffer_get_format (buffer);
+  const gint  place[4] = { rect->x - origin->x, rect->y - origin->y, rect->width, rect->height };
+  const gsize n        = (rect->height + STRIP_ROWS - 1) / STRIP_ROWS;
+  Strips      strips   = { buffer, *rect, format, g_new0 (ZnOpKey, n) };
 
   zn_op_key_add (key, place, sizeof (place));
   zn_op_key_add_string (key, babl_get_name (format));
@@ -163,8 +155,7 @@ key_hash (gconstpointer key)
 }
 
 static gboolean
-key_equal (gconstpointer left,
-           gconstpointer right)
+key_equal (gconstpointer left, gconstpointer right)
 {
   const ZnOpKey *l = left;
   const ZnOpKey *r = right;
@@ -196,7 +187,7 @@ cache_limit (void)
       if (text)
         g_ascii_string_to_unsigned (text, 10, 0, G_MAXSIZE >> 21, &mib, NULL);
 
-      g_once_init_leave (&limit, ((gsize) mib << 20) + 1);  /* 0 is "not yet" */
+      g_once_init_leave (&limit, ((gsize) mib << 20) + 1); /* 0 is "not yet" */
     }
 
   return limit - 1;
@@ -230,8 +221,7 @@ zn_op_cache_get (const ZnOpKey *key)
 }
 
 void
-zn_op_cache_put (const ZnOpKey *key,
-                 GBytes        *bytes)
+zn_op_cache_put (const ZnOpKey *key, GBytes *bytes)
 {
   gsize  size = g_bytes_get_size (bytes);
   Entry *entry;
@@ -248,7 +238,7 @@ zn_op_cache_put (const ZnOpKey *key,
   while (total + size > cache_limit ())
     g_hash_table_remove (entries, &((Entry *) g_queue_peek_tail (&used))->key);
 
-  entry = g_new0 (Entry, 1);
+  entry            = g_new0 (Entry, 1);
   entry->key       = *key;
   entry->bytes     = g_bytes_ref (bytes);
   entry->link.data = entry;

@@ -16,25 +16,21 @@ typedef struct
 } ZnOpKey;
 
 /* A key is grown from a zeroed one; the order counts. */
-void     zn_op_key_add         (ZnOpKey             *key,
-                                gconstpointer        data,
-                                gsize                size);
-void     zn_op_key_add_string  (ZnOpKey             *key,
-                                const gchar         *string);
+void zn_op_key_add (ZnOpKey *key, gconstpointer data, gsize size);
+void zn_op_key_add_string (ZnOpKey *key, const gchar *string);
 
 /* The pixels, the format and the place of rect relative to origin. */
-void     zn_op_key_add_buffer  (ZnOpKey             *key,
-                                GeglBuffer          *buffer,
-                                const GeglRectangle *rect,
-                                const GeglRectangle *origin);
+void zn_op_key_add_buffer (ZnOpKey             *key,
+                           GeglBuffer          *buffer,
+                           const GeglRectangle *rect,
+                           const GeglRectangle *origin);
 
 /* A new reference, or NULL. */
-GBytes * zn_op_cache_get       (const ZnOpKey       *key);
+GBytes *zn_op_cache_get (const ZnOpKey *key);
 
 /* Keeps a reference of its own; what was not used for longest goes.  Nothing
  * larger than three quarters of the whole is kept. */
-void     zn_op_cache_put       (const ZnOpKey       *key,
-                                GBytes              *bytes);
-gboolean zn_op_cache_takes     (gsize                size);
+void     zn_op_cache_put (const ZnOpKey *key, GBytes *bytes);
+gboolean zn_op_cache_takes (gsize size);
 
 #endif

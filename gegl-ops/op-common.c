@@ -11,17 +11,15 @@
 #include "op-curve.h"
 #include "op-engine.h"
 
-#define STRIP_ROWS    64                     /* of a buffer in memory at a time */
-#define MAX_SIDE      (1 << 20)              /* of a picture: twice GIMP's */
-#define MAX_AREA      ((gint64) 1 << 34)
-#define PROGRESS_STEP 0.002                  /* smaller steps are not worth a redraw */
+#define STRIP_ROWS 64      /* of a buffer in memory at a time */
+#define MAX_SIDE (1 << 20) /* of a picture: twice GIMP's */
+#define MAX_AREA ((gint64) 1 << 34)
+#define PROGRESS_STEP 0.002 /* smaller steps are not worth a redraw */
 
 /* ---- types ---------------------------------------------------------------- */
 
 static GType
-enum_register (gsize            *type,
-               const gchar      *name,
-               const GEnumValue *values)
+enum_register (gsize *type, const gchar *name, const GEnumValue *values)
 {
   if (g_once_init_enter (type))
     g_once_init_leave (type, g_enum_register_static (name, values));
@@ -33,16 +31,13 @@ GType
 zenith_engine_get_type (void)
 {
   static gsize            type;
-  static const GEnumValue values[] =
-  {
-    { ZENITH_ENGINE_AUTO,   N_("Automatic"),    "auto"   },
-    { ZENITH_ENGINE_SCALAR, N_("Plain C"),      "scalar" },
-    { ZENITH_ENGINE_AVX2,   N_("AVX2"),         "avx2"   },
-    { ZENITH_ENGINE_AVX512, N_("AVX-512"),      "avx512" },
-    { ZENITH_ENGINE_NEON,   N_("NEON"),         "neon"   },
-    { ZENITH_ENGINE_CUDA,   N_("CUDA (GPU)"),   "cuda"   },
-    { 0, NULL, NULL }
-  };
+  static const GEnumValue values[] = { { ZENITH_ENGINE_AUTO, N_ ("Automatic"), "auto" },
+                                       { ZENITH_ENGINE_SCALAR, N_ ("Plain C"), "scalar" },
+                                       { ZENITH_ENGINE_AVX2, N_ ("AVX2"), "avx2" },
+                                       { ZENITH_ENGINE_AVX512, N_ ("AVX-512"), "avx512" },
+                                       { ZENITH_ENGINE_NEON, N_ ("NEON"), "neon" },
+                                       { ZENITH_ENGINE_CUDA, N_ ("CUDA (GPU)"), "cuda" },
+                                       { 0, NULL, NULL } };
 
   return enum_register (&type, "ZenithEngine", values);
 }
@@ -51,15 +46,14 @@ GType
 zenith_autoencoder_get_type (void)
 {
   static gsize            type;
-  static const GEnumValue values[] =
-  {
-    { ZENITH_AUTOENCODER_ZENITH,  N_("Zenith"),                   "zenith"  },
-    { ZENITH_AUTOENCODER_TAESD,   N_("TAESD (SD 1, SD 2)"),       "taesd"   },
-    { ZENITH_AUTOENCODER_TAESDXL, N_("TAESDXL (SDXL)"),           "taesdxl" },
-    { ZENITH_AUTOENCODER_TAESD3,  N_("TAESD3 (SD 3)"),            "taesd3"  },
-    { ZENITH_AUTOENCODER_TAEF1,   N_("TAEF1 (FLUX.1, Z-Image)"),  "taef1"   },
-    { ZENITH_AUTOENCODER_TAEF2,   N_("TAEF2 (FLUX.2)"),           "taef2"   },
-    { ZENITH_AUTOENCODER_TAESANA, N_("TAESANA (Sana)"),           "taesana" },
+  static const GEnumValue values[] = {
+    { ZENITH_AUTOENCODER_ZENITH, N_ ("Zenith"), "zenith" },
+    { ZENITH_AUTOENCODER_TAESD, N_ ("TAESD (SD 1, SD 2)"), "taesd" },
+    { ZENITH_AUTOENCODER_TAESDXL, N_ ("TAESDXL (SDXL)"), "taesdxl" },
+    { ZENITH_AUTOENCODER_TAESD3, N_ ("TAESD3 (SD 3)"), "taesd3" },
+    { ZENITH_AUTOENCODER_TAEF1, N_ ("TAEF1 (FLUX.1, Z-Image)"), "taef1" },
+    { ZENITH_AUTOENCODER_TAEF2, N_ ("TAEF2 (FLUX.2)"), "taef2" },
+    { ZENITH_AUTOENCODER_TAESANA, N_ ("TAESANA (Sana)"), "taesana" },
     { 0, NULL, NULL }
   };
 
@@ -70,11 +64,10 @@ GType
 zenith_latent_mode_get_type (void)
 {
   static gsize            type;
-  static const GEnumValue values[] =
-  {
-    { ZENITH_LATENT_MODE_RECONSTRUCT, N_("Reconstruct"), "reconstruct" },
-    { ZENITH_LATENT_MODE_LATENT,      N_("Latent"),      "latent"      },
-    { ZENITH_LATENT_MODE_DIFFERENCE,  N_("Difference"),  "difference"  },
+  static const GEnumValue values[] = {
+    { ZENITH_LATENT_MODE_RECONSTRUCT, N_ ("Reconstruct"), "reconstruct" },
+    { ZENITH_LATENT_MODE_LATENT, N_ ("Latent"), "latent" },
+    { ZENITH_LATENT_MODE_DIFFERENCE, N_ ("Difference"), "difference" },
     { 0, NULL, NULL }
   };
 
@@ -85,20 +78,17 @@ GType
 zenith_denoise_model_get_type (void)
 {
   static gsize            type;
-  static const GEnumValue values[] =
-  {
-    { ZENITH_DENOISE_MODEL_FAST,     N_("Fast"),     "fast"     },
-    { ZENITH_DENOISE_MODEL_BALANCED, N_("Balanced"), "balanced" },
-    { ZENITH_DENOISE_MODEL_BEST,     N_("Best"),     "best"     },
-    { 0, NULL, NULL }
-  };
+  static const GEnumValue values[] = { { ZENITH_DENOISE_MODEL_FAST, N_ ("Fast"), "fast" },
+                                       { ZENITH_DENOISE_MODEL_BALANCED, N_ ("Balanced"),
+                                         "balanced" },
+                                       { ZENITH_DENOISE_MODEL_BEST, N_ ("Best"), "best" },
+                                       { 0, NULL, NULL } };
 
   return enum_register (&type, "ZenithDenoiseModel", values);
 }
 
 const gchar *
-zn_op_nick (GType type,
-            gint  value)
+zn_op_nick (GType type, gint value)
 {
   GEnumClass *klass = g_type_class_ref (type);
   GEnumValue *found = g_enum_get_value (klass, value);
@@ -117,32 +107,26 @@ describe_quark (void)
 }
 
 void
-zn_op_set_describe (GeglOperationClass *klass,
-                    ZnOpDescribe        describe)
+zn_op_set_describe (GeglOperationClass *klass, ZnOpDescribe describe)
 {
-  g_type_set_qdata (G_TYPE_FROM_CLASS (klass), describe_quark (),
-                    (gpointer) describe);
+  g_type_set_qdata (G_TYPE_FROM_CLASS (klass), describe_quark (), (gpointer) describe);
 
   klass->threaded       = FALSE;
   klass->opencl_support = FALSE;
 }
 
 void
-zn_op_describe (GeglOperation *operation,
-                ZnOpTask      *task)
+zn_op_describe (GeglOperation *operation, ZnOpTask *task)
 {
   ZnOpDescribe describe;
 
-  describe = (ZnOpDescribe) g_type_get_qdata (G_OBJECT_TYPE (operation),
-                                              describe_quark ());
-  *task = (ZnOpTask) { .sigma = -1.0, .strength = 1.0, .luma = 1.0, .chroma = 1.0 };
+  describe = (ZnOpDescribe) g_type_get_qdata (G_OBJECT_TYPE (operation), describe_quark ());
+  *task    = (ZnOpTask){ .sigma = -1.0, .strength = 1.0, .luma = 1.0, .chroma = 1.0 };
   describe (operation, task);
 }
 
 gboolean
-zn_op_input_box (GeglOperation *operation,
-                 GeglRectangle *box,
-                 zn_error      *err)
+zn_op_input_box (GeglOperation *operation, GeglRectangle *box, zn_error *err)
 {
   const GeglRectangle *in;
 
@@ -155,8 +139,7 @@ zn_op_input_box (GeglOperation *operation,
     g_strlcpy (err->text, "The picture has no end: crop it first.", sizeof (err->text));
   else if (box->width > MAX_SIDE || box->height > MAX_SIDE ||
            (gint64) box->width * box->height > MAX_AREA)
-    g_snprintf (err->text, sizeof (err->text),
-                "A picture of %d x %d is too large: crop it first.",
+    g_snprintf (err->text, sizeof (err->text), "A picture of %d x %d is too large: crop it first.",
                 box->width, box->height);
   else
     return TRUE;
@@ -170,7 +153,9 @@ static gfloat
 light_of_grey (const Babl *space)
 {
   const gfloat grey[3]  = { 0.5f, 0.5f, 0.5f };
-  gfloat       light[3] = { 0.0f, };
+  gfloat       light[3] = {
+          0.0f,
+  };
 
   babl_process (babl_fish (babl_format_with_space ("R'G'B' float", space),
                            babl_format_with_space ("RGB float", space)),
@@ -188,17 +173,16 @@ is_linear (const Babl *format)
 const Babl *
 zn_op_picture_format (GeglOperation *operation)
 {
-  const Babl     *source = gegl_operation_get_source_format (operation, "input");
-  const Babl     *space  = source ? babl_format_get_space (source) : NULL;
-  const gboolean  alpha  = ! source || babl_format_has_alpha (source);
-  gfloat          grey;
+  const Babl    *source = gegl_operation_get_source_format (operation, "input");
+  const Babl    *space  = source ? babl_format_get_space (source) : NULL;
+  const gboolean alpha  = ! source || babl_format_has_alpha (source);
+  gfloat         grey;
 
   if (space && babl_space_is_cmyk (space))
     space = NULL;
 
   grey = light_of_grey (space);
-  if (ABS (grey - 0.5f) < 0.01f ||
-      (source && is_linear (source) && ABS (grey - 0.214041f) < 1e-5f))
+  if (ABS (grey - 0.5f) < 0.01f || (source && is_linear (source) && ABS (grey - 0.214041f) < 1e-5f))
     return babl_format_with_space (alpha ? "RGBA float" : "RGB float", space);
 
   return babl_format_with_space (alpha ? "R'G'B'A float" : "R'G'B' float", space);
@@ -208,21 +192,16 @@ zn_op_picture_format (GeglOperation *operation)
 
 /* The pixels as the format has them, be it linear. */
 static void
-get_stored (const ZnOpPicture *picture,
-            zn_rect            rect,
-            gfloat            *pixels)
+get_stored (const ZnOpPicture *picture, zn_rect rect, gfloat *pixels)
 {
-  GeglRectangle place = { picture->box.x + rect.x, picture->box.y + rect.y,
-                          rect.w, rect.h };
+  GeglRectangle place = { picture->box.x + rect.x, picture->box.y + rect.y, rect.w, rect.h };
 
-  gegl_buffer_get (picture->buffer, &place, 1.0, picture->format, pixels,
-                   GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_CLAMP);
+  gegl_buffer_get (picture->buffer, &place, 1.0, picture->format, pixels, GEGL_AUTO_ROWSTRIDE,
+                   GEGL_ABYSS_CLAMP);
 }
 
 void
-zn_op_picture_get (const ZnOpPicture *picture,
-                   zn_rect            rect,
-                   gfloat            *pixels)
+zn_op_picture_get (const ZnOpPicture *picture, zn_rect rect, gfloat *pixels)
 {
   get_stored (picture, rect, pixels);
   if (is_linear (picture->format))
@@ -231,9 +210,7 @@ zn_op_picture_get (const ZnOpPicture *picture,
 }
 
 bool
-zn_op_picture_read (void    *data,
-                    zn_rect  rect,
-                    float   *dst)
+zn_op_picture_read (void *data, zn_rect rect, float *dst)
 {
   const ZnOpPicture *picture = data;
   const gint         n       = babl_format_get_n_components (picture->format);
@@ -242,8 +219,7 @@ zn_op_picture_read (void    *data,
 
   for (gint y = 0; y < rect.h; y += STRIP_ROWS)
     {
-      zn_rect       strip = { rect.x, rect.y + y, rect.w,
-                              MIN (rect.h - y, STRIP_ROWS) };
+      zn_rect       strip = { rect.x, rect.y + y, rect.w, MIN (rect.h - y, STRIP_ROWS) };
       const gfloat *src   = pixels;
 
       zn_op_picture_get (picture, strip, pixels);
@@ -259,9 +235,7 @@ zn_op_picture_read (void    *data,
 
 /* Puts back what func() did to the colours of pixels that nobody sees. */
 static void
-restore_hidden (gfloat       *pixels,
-                const gfloat *before,
-                gsize         len)
+restore_hidden (gfloat *pixels, const gfloat *before, gsize len)
 {
   for (gsize i = 0; i < len; i++, pixels += 4, before += 4)
     if (zn_op_is_hidden (before, 4))
@@ -281,25 +255,22 @@ typedef struct
 } Write;
 
 static void
-write_strip (const Write *write,
-             zn_rect      strip,
-             gfloat      *pixels,
-             gfloat      *before)
+write_strip (const Write *write, zn_rect strip, gfloat *pixels, gfloat *before)
 {
   const gint          n     = babl_format_get_n_components (write->picture->format);
   const GeglRectangle box   = write->picture->box;
   const GeglRectangle place = { box.x + strip.x, box.y + strip.y, strip.w, strip.h };
   const gboolean      curve = is_linear (write->picture->format);
-  GeglRectangle       wide  = { strip.x - write->apron, strip.y - write->apron,
-                                strip.w + 2 * write->apron, strip.h + 2 * write->apron };
-  zn_rect             all;
-  gsize               len, above, own;    /* pixels: all, in the rows above the strip, in its rows */
+  GeglRectangle wide = { strip.x - write->apron, strip.y - write->apron, strip.w + 2 * write->apron,
+                         strip.h + 2 * write->apron };
+  zn_rect       all;
+  gsize         len, above, own; /* pixels: all, in the rows above the strip, in its rows */
 
   gegl_rectangle_intersect (&wide, &wide, GEGL_RECTANGLE (0, 0, box.width, box.height));
-  all = (zn_rect) { wide.x, wide.y, wide.width, wide.height };
-  len = (gsize) all.w * all.h;
+  all   = (zn_rect){ wide.x, wide.y, wide.width, wide.height };
+  len   = (gsize) all.w * all.h;
   above = (gsize) all.w * (strip.y - all.y);
-  own = (gsize) all.w * strip.h;
+  own   = (gsize) all.w * strip.h;
 
   get_stored (write->picture, all, pixels);
   if (before)
@@ -320,21 +291,19 @@ write_strip (const Write *write,
 
 /* Rows from `start` on, `count` of them. */
 static void
-write_rows (gsize    start,
-            gsize    count,
-            gpointer data)
+write_rows (gsize start, gsize count, gpointer data)
 {
-  const Write *write  = data;
-  const gint   n      = babl_format_get_n_components (write->picture->format);
-  const gsize  len    = (gsize) (write->rect.w + 2 * write->apron) *
-                        (MIN (count, STRIP_ROWS) + 2 * write->apron) * n;
-  gfloat      *pixels = gegl_malloc (len * sizeof (gfloat));
-  gfloat      *before = n == 4 ? gegl_malloc (len * sizeof (gfloat)) : NULL;
+  const Write *write = data;
+  const gint   n     = babl_format_get_n_components (write->picture->format);
+  const gsize  len   = (gsize) (write->rect.w + 2 * write->apron) *
+                    (MIN (count, STRIP_ROWS) + 2 * write->apron) * n;
+  gfloat *pixels = gegl_malloc (len * sizeof (gfloat));
+  gfloat *before = n == 4 ? gegl_malloc (len * sizeof (gfloat)) : NULL;
 
   for (gsize y = 0; y < count; y += STRIP_ROWS)
     write_strip (write,
-                 (zn_rect) { write->rect.x, write->rect.y + (gint) (start + y), write->rect.w,
-                             (gint) MIN (count - y, STRIP_ROWS) },
+                 (zn_rect){ write->rect.x, write->rect.y + (gint) (start + y), write->rect.w,
+                            (gint) MIN (count - y, STRIP_ROWS) },
                  pixels, before);
 
   gegl_free (pixels);
@@ -366,24 +335,21 @@ zn_op_picture_write (const ZnOpPicture *picture,
 static gboolean
 is_cancelled (GeglOperation *operation)
 {
-  return operation->node &&
-         g_object_get_data (G_OBJECT (operation->node), "zenith-cancel");
+  return operation->node && g_object_get_data (G_OBJECT (operation->node), "zenith-cancel");
 }
 
 void
-zn_op_show_progress (GeglOperation *operation,
-                     gdouble        value)
+zn_op_show_progress (GeglOperation *operation, gdouble value)
 {
   if (gegl_is_main_thread ())
     gegl_operation_progress (operation, value, (gchar *) "");
 }
 
 bool
-zn_op_progress (void   *cookie,
-                double  done)
+zn_op_progress (void *cookie, double done)
 {
-  ZnOpProgress  *progress = cookie;
-  const gdouble  value    = progress->start + progress->span * done;
+  ZnOpProgress *progress = cookie;
+  const gdouble value    = progress->start + progress->span * done;
 
   if (progress->span > 0.0 && value < 1.0 && value >= progress->shown + PROGRESS_STEP)
     {
@@ -429,10 +395,7 @@ notice_free (gpointer data)
 /* Setting the property here would deadlock: GEGL holds the node's mutex, and
  * the node invalidates itself when it hears of a change. */
 static void
-set_text (GeglOperation  *operation,
-          const gchar    *property,
-          gchar         **field,
-          const gchar    *text)
+set_text (GeglOperation *operation, const gchar *property, gchar **field, const gchar *text)
 {
   Notice *notice;
 
@@ -442,24 +405,21 @@ set_text (GeglOperation  *operation,
   g_free (*field);
   *field = g_strdup (text);
 
-  notice = g_new0 (Notice, 1);
+  notice           = g_new0 (Notice, 1);
   notice->property = property;
   g_weak_ref_init (&notice->operation, operation);
   g_idle_add_full (G_PRIORITY_DEFAULT_IDLE, notify, notice, notice_free);
 }
 
 void
-zn_op_set_status (GeglOperation  *operation,
-                  const ZnOpTask *task,
-                  const gchar    *sentence)
+zn_op_set_status (GeglOperation *operation, const ZnOpTask *task, const gchar *sentence)
 {
   set_text (operation, "status", task->status, sentence);
 }
 
 /* stderr gets each sentence of an operation once. */
 static void
-print_once (GeglOperation *operation,
-            const gchar   *sentence)
+print_once (GeglOperation *operation, const gchar *sentence)
 {
   static GMutex      lock;
   static GHashTable *said;
@@ -482,9 +442,7 @@ print_once (GeglOperation *operation,
 }
 
 void
-zn_op_set_measured (GeglOperation  *operation,
-                    const ZnOpTask *task,
-                    const gfloat    sigma[3])
+zn_op_set_measured (GeglOperation *operation, const ZnOpTask *task, const gfloat sigma[3])
 {
   gchar  number[3][G_ASCII_DTOSTR_BUF_SIZE];
   gchar *text;
@@ -504,16 +462,15 @@ zn_op_set_measured (GeglOperation  *operation,
 
   if (g_getenv ("ZENITH_VERBOSE"))
     {
-      text = g_strdup_printf ("measured noise: red %s, green %s, blue %s of 255",
-                              number[0], number[1], number[2]);
+      text = g_strdup_printf ("measured noise: red %s, green %s, blue %s of 255", number[0],
+                              number[1], number[2]);
       print_once (operation, text);
       g_free (text);
     }
 }
 
 gboolean
-zn_op_succeed (GeglOperation  *operation,
-               const ZnOpTask *task)
+zn_op_succeed (GeglOperation *operation, const ZnOpTask *task)
 {
   zn_op_set_status (operation, task, zn_op_engine_note ());
 

@@ -13,11 +13,7 @@
 
 /* Light to what networks see, and back, in place.  Components: 3, or 4 with alpha,
  * which is left alone. */
-void zn_op_curve_encode (gfloat *pixels,
-                         gsize   n_pixels,
-                         gint    components);
-void zn_op_curve_decode (gfloat *pixels,
-                         gsize   n_pixels,
-                         gint    components);
+void zn_op_curve_encode (gfloat *pixels, gsize n_pixels, gint components);
+void zn_op_curve_decode (gfloat *pixels, gsize n_pixels, gint components);
 
 #endif

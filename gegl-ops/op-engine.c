@@ -9,29 +9,29 @@
 
 #include "op-engine.h"
 
-#define MAX_IDLE 8    /* models kept open that nobody uses */
+#define MAX_IDLE 8 /* models kept open that nobody uses */
 
 typedef struct
 {
-  gchar     *name;       /* as asked for: "auto" */
+  gchar     *name; /* as asked for: "auto" */
   gint       n_threads;
   zn_engine *handle;
 } Engine;
 
 struct _ZnOpModel
 {
-  gchar    *name;        /* id, engine, threads, weights, their age and size */
+  gchar    *name; /* id, engine, threads, weights, their age and size */
   gint      users;
-  zn_model *handle;      /* NULL: the weights are bad, and error says why */
+  zn_model *handle; /* NULL: the weights are bad, and error says why */
   zn_error  error;
 };
 
-static GMutex   registry;      /* guards the next two */
-static GSList  *engines;       /* Engine; never closed */
-static GSList  *models;        /* ZnOpModel, last used first */
+static GMutex  registry; /* guards the next two */
+static GSList *engines;  /* Engine; never closed */
+static GSList *models;   /* ZnOpModel, last used first */
 
-static GMutex   running;       /* held from enter to leave */
-static GPrivate entered;       /* of the thread that holds it: not NULL */
+static GMutex   running; /* held from enter to leave */
+static GPrivate entered; /* of the thread that holds it: not NULL */
 static gint     n_runs;
 
 static const gchar busy[] = "The engine is busy with another picture.";
@@ -53,8 +53,7 @@ wanted_threads (void)
 
 /* Called with the registry locked. */
 static Engine *
-engine_get (ZenithEngine  which,
-            zn_error     *err)
+engine_get (ZenithEngine which, zn_error *err)
 {
   const gchar *name      = zn_op_nick (zenith_engine_get_type (), which);
   gint         n_threads = wanted_threads ();
@@ -71,11 +70,11 @@ engine_get (ZenithEngine  which,
   if (zn_engine_open (&handle, name, n_threads, err))
     return NULL;
 
-  engine  = g_new0 (Engine, 1);
+  engine            = g_new0 (Engine, 1);
   engine->name      = g_strdup (name);
   engine->n_threads = n_threads;
   engine->handle    = handle;
-  engines = g_slist_prepend (engines, engine);
+  engines           = g_slist_prepend (engines, engine);
 
   return engine;
 }
@@ -105,11 +104,7 @@ models_trim (void)
 
 /* Called with the registry locked. */
 static ZnOpModel *
-model_open (gchar        *name,
-            const gchar  *id,
-            const gchar  *path,
-            Engine       *engine,
-            zn_error     *err)
+model_open (gchar *name, const gchar *id, const gchar *path, Engine *engine, zn_error *err)
 {
   ZnOpModel *model  = NULL;
   zn_model  *handle = NULL;
@@ -122,13 +117,12 @@ model_open (gchar        *name,
       return NULL;
     }
 
-  status = zn_model_open (&handle, engine->handle, id,
-                          path ? &path : NULL, path ? 1 : 0, err);
+  status = zn_model_open (&handle, engine->handle, id, path ? &path : NULL, path ? 1 : 0, err);
 
   /* A bad file stays bad until its age or size changes; all else may pass. */
   if (status == ZN_OK || (status == ZN_E_FILE && path))
     {
-      model = g_new0 (ZnOpModel, 1);
+      model         = g_new0 (ZnOpModel, 1);
       model->name   = name;
       model->handle = handle;
       if (status)
@@ -146,16 +140,15 @@ model_open (gchar        *name,
 
 /* path: NULL for a model without weights. */
 static ZnOpModel *
-model_acquire (const gchar  *id,
-               const gchar  *path,
-               ZenithEngine  which,
-               zn_error     *err)
+model_acquire (const gchar *id, const gchar *path, ZenithEngine which, zn_error *err)
 {
   ZnOpModel *model = NULL;
   Engine    *engine;
-  GStatBuf   info  = { 0, };
-  gchar     *name;
-  GSList    *l;
+  GStatBuf   info = {
+      0,
+  };
+  gchar  *name;
+  GSList *l;
 
   if (path)
     g_stat (path, &info);
@@ -169,10 +162,9 @@ model_acquire (const gchar  *id,
       return NULL;
     }
 
-  name = g_strdup_printf ("%s %s %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %s",
-                          id, zn_engine_name (engine->handle), engine->n_threads,
-                          (gint64) info.st_mtime, (gint64) info.st_size,
-                          path ? path : "");
+  name = g_strdup_printf ("%s %s %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %s", id,
+                          zn_engine_name (engine->handle), engine->n_threads,
+                          (gint64) info.st_mtime, (gint64) info.st_size, path ? path : "");
 
   for (l = models; l; l = l->next)
     if (! strcmp (((ZnOpModel *) l->data)->name, name))
@@ -204,9 +196,7 @@ model_acquire (const gchar  *id,
 }
 
 ZnOpModel *
-zn_op_model_acquire (const gchar  *id,
-                     ZenithEngine  engine,
-                     zn_error     *err)
+zn_op_model_acquire (const gchar *id, ZenithEngine engine, zn_error *err)
 {
   const zn_model_info *info = zn_model_named (id);
   gchar                path[4096];
@@ -243,10 +233,7 @@ zn_op_model_geometry (const ZnOpModel *model)
 }
 
 gint
-zn_op_model_tile (ZnOpModel *model,
-                  gint       width,
-                  gint       height,
-                  gint       side)
+zn_op_model_tile (ZnOpModel *model, gint width, gint height, gint side)
 {
   const zn_array in  = { NULL, height, width, zn_op_model_geometry (model)->in_c };
   const zn_job   job = { .tile = side };
@@ -267,9 +254,7 @@ static const gchar *const half_word[] = { "encoder", "decoder" };
 
 /* The stems that a half may have, best first. */
 static void
-autoencoder_stems (gchar              stem[2][64],
-                   ZnOpHalf           half,
-                   ZenithAutoencoder  which)
+autoencoder_stems (gchar stem[2][64], ZnOpHalf half, ZenithAutoencoder which)
 {
   const gchar *nick = zn_op_nick (zenith_autoencoder_get_type (), which);
 
@@ -282,14 +267,12 @@ autoencoder_stems (gchar              stem[2][64],
 /* What the user gave: a folder with the files that would be found by name, a
  * file of both halves, or one half whose name tells how the other is called. */
 static gchar *
-autoencoder_given (ZnOpHalf           half,
-                   ZenithAutoencoder  which,
-                   const gchar       *weights)
+autoencoder_given (ZnOpHalf half, ZenithAutoencoder which, const gchar *weights)
 {
   static const gchar *const ends[] = { "safetensors", "pth", "pt", "ckpt" };
-  const gchar *other = half_word[! half];
-  gchar       *base;
-  gchar       *found;
+  const gchar              *other  = half_word[! half];
+  gchar                    *base;
+  gchar                    *found;
 
   if (g_file_test (weights, G_FILE_TEST_IS_DIR))
     {
@@ -307,14 +290,13 @@ autoencoder_given (ZnOpHalf           half,
       return g_strdup (weights);
     }
 
-  base = g_path_get_basename (weights);
+  base  = g_path_get_basename (weights);
   found = strstr (base, other);
   if (found)
     {
       gchar *dir  = g_path_get_dirname (weights);
-      gchar *path = g_strdup_printf ("%s/%.*s%s%s", dir, (int) (found - base),
-                                     base, half_word[half],
-                                     found + strlen (other));
+      gchar *path = g_strdup_printf ("%s/%.*s%s%s", dir, (int) (found - base), base,
+                                     half_word[half], found + strlen (other));
 
       g_free (dir);
       if (g_file_test (path, G_FILE_TEST_EXISTS))
@@ -330,11 +312,11 @@ autoencoder_given (ZnOpHalf           half,
 }
 
 ZnOpModel *
-zn_op_model_acquire_autoencoder (ZnOpHalf           half,
-                                 ZenithAutoencoder  which,
-                                 const gchar       *weights,
-                                 ZenithEngine       engine,
-                                 zn_error          *err)
+zn_op_model_acquire_autoencoder (ZnOpHalf          half,
+                                 ZenithAutoencoder which,
+                                 const gchar      *weights,
+                                 ZenithEngine      engine,
+                                 zn_error         *err)
 {
   const gchar *id = half == ZN_OP_ENCODER ? "taesd-encode" : "taesd-decode";
   ZnOpModel   *model;
@@ -355,9 +337,9 @@ zn_op_model_acquire_autoencoder (ZnOpHalf           half,
    * about the name that the user is likely to have. */
   autoencoder_stems (stem, half, which);
   if (which == ZENITH_AUTOENCODER_ZENITH
-      ? zn_weights_find (found, sizeof (found), stem[1], err)
-      : (zn_weights_find (found, sizeof (found), stem[0], err) &&
-         zn_weights_find (found, sizeof (found), stem[1], &ignored)))
+          ? zn_weights_find (found, sizeof (found), stem[1], err)
+          : (zn_weights_find (found, sizeof (found), stem[0], err) &&
+             zn_weights_find (found, sizeof (found), stem[1], &ignored)))
     return NULL;
 
   return model_acquire (id, found, engine, err);

@@ -22,7 +22,7 @@ static ZnOpLatentKind *
 prepared_kind (GeglOperation *operation)
 {
   static const gchar key[] = "zenith-op-latent";
-  ZnOpLatentKind *kind = g_object_get_data (G_OBJECT (operation), key);
+  ZnOpLatentKind    *kind  = g_object_get_data (G_OBJECT (operation), key);
 
   if (! kind)
     {
@@ -34,19 +34,16 @@ prepared_kind (GeglOperation *operation)
 }
 
 static ZnOpModel *
-acquire (ZnOpHalf        half,
-         const ZnOpTask *task,
-         ZnOpLatentKind *kind,
-         zn_error       *err)
+acquire (ZnOpHalf half, const ZnOpTask *task, ZnOpLatentKind *kind, zn_error *err)
 {
   ZnOpModel         *model;
   const zn_geometry *g;
 
-  model = zn_op_model_acquire_autoencoder (half, task->autoencoder, task->weights,
-                                           task->engine, err);
+  model = zn_op_model_acquire_autoencoder (half, task->autoencoder, task->weights, task->engine,
+                                           err);
   if (model)
     {
-      g = zn_op_model_geometry (model);
+      g              = zn_op_model_geometry (model);
       kind->channels = half == ZN_OP_ENCODER ? g->out_c : g->in_c;
       kind->factor   = half == ZN_OP_ENCODER ? g->shrink : g->grow;
     }
@@ -56,17 +53,14 @@ acquire (ZnOpHalf        half,
 
 /* prepare() gave the output its size and format; files can change since. */
 static gboolean
-is_prepared (GeglOperation        *operation,
-             const ZnOpLatentKind *now,
-             zn_error             *err)
+is_prepared (GeglOperation *operation, const ZnOpLatentKind *now, zn_error *err)
 {
   const ZnOpLatentKind *kind = prepared_kind (operation);
 
   if (kind->channels == now->channels && kind->factor == now->factor)
     return TRUE;
 
-  g_strlcpy (err->text, "The weights have just changed: run the filter again.",
-             sizeof (err->text));
+  g_strlcpy (err->text, "The weights have just changed: run the filter again.", sizeof (err->text));
 
   return FALSE;
 }
@@ -74,9 +68,7 @@ is_prepared (GeglOperation        *operation,
 /* ---- methods of all ------------------------------------------------------- */
 
 static GeglRectangle
-get_required_for_output (GeglOperation       *operation,
-                         const gchar         *pad,
-                         const GeglRectangle *roi)
+get_required_for_output (GeglOperation *operation, const gchar *pad, const GeglRectangle *roi)
 {
   zn_error      err;
   GeglRectangle box;
@@ -85,8 +77,7 @@ get_required_for_output (GeglOperation       *operation,
 }
 
 static GeglRectangle
-get_cached_region (GeglOperation       *operation,
-                   const GeglRectangle *roi)
+get_cached_region (GeglOperation *operation, const GeglRectangle *roi)
 {
   zn_error      err;
   GeglRectangle box;
@@ -98,16 +89,13 @@ get_cached_region (GeglOperation       *operation,
 }
 
 static GeglRectangle
-get_invalidated_by_change (GeglOperation       *operation,
-                           const gchar         *pad,
-                           const GeglRectangle *roi)
+get_invalidated_by_change (GeglOperation *operation, const gchar *pad, const GeglRectangle *roi)
 {
   return get_cached_region (operation, roi);
 }
 
 static void
-class_init (GeglOperationClass *klass,
-            ZnOpDescribe        describe)
+class_init (GeglOperationClass *klass, ZnOpDescribe describe)
 {
   zn_op_set_describe (klass, describe);
 
@@ -119,10 +107,7 @@ class_init (GeglOperationClass *klass,
 /* ---- preview -------------------------------------------------------------- */
 
 static gboolean
-preview_acquire (ZnOpModel      *model[2],
-                 const ZnOpTask *task,
-                 ZnOpLatentKind *kind,
-                 zn_error       *err)
+preview_acquire (ZnOpModel *model[2], const ZnOpTask *task, ZnOpLatentKind *kind, zn_error *err)
 {
   ZnOpLatentKind other = { 0, 0 };
 
@@ -147,13 +132,13 @@ preview_acquire (ZnOpModel      *model[2],
 static void
 preview_prepare (GeglOperation *operation)
 {
-  const Babl     *format = zn_op_picture_format (operation);
-  ZnOpLatentKind  kind   = { 0, 0 };
-  zn_error        err    = { "" };
-  ZnOpModel      *model[2];
-  ZnOpTask        task;
+  const Babl    *format = zn_op_picture_format (operation);
+  ZnOpLatentKind kind   = { 0, 0 };
+  zn_error       err    = { "" };
+  ZnOpModel     *model[2];
+  ZnOpTask       task;
 
-  gegl_operation_set_format (operation, "input",  format);
+  gegl_operation_set_format (operation, "input", format);
   gegl_operation_set_format (operation, "output", format);
 
   zn_op_describe (operation, &task);
@@ -170,15 +155,19 @@ preview_process (GeglOperation        *operation,
                  const GeglRectangle  *roi,
                  gint                  level)
 {
-  ZnOpLatentKind  kind     = { 0, 0 };
-  ZnOpModel      *model[2] = { NULL, NULL };
-  zn_status       status   = ZN_E_USAGE;
-  zn_error        err      = { "" };
-  ZnOpProgress    progress = { operation, 0.0, 0.4, 0.0 };
-  ZnOpLatent      latent   = { 0, };
-  ZnOpPicture     input    = { NULL, };
-  ZnOpTarget      target;
-  ZnOpTask        task;
+  ZnOpLatentKind kind     = { 0, 0 };
+  ZnOpModel     *model[2] = { NULL, NULL };
+  zn_status      status   = ZN_E_USAGE;
+  zn_error       err      = { "" };
+  ZnOpProgress   progress = { operation, 0.0, 0.4, 0.0 };
+  ZnOpLatent     latent   = {
+          0,
+  };
+  ZnOpPicture input = {
+    NULL,
+  };
+  ZnOpTarget target;
+  ZnOpTask   task;
 
   zn_op_describe (operation, &task);
   if (! zn_op_input_box (operation, &input.box, &err) ||
@@ -187,19 +176,17 @@ preview_process (GeglOperation        *operation,
 
   input.buffer = GEGL_BUFFER (gegl_operation_context_get_object (context, "input"));
   input.format = zn_op_picture_format (operation);
-  target = (ZnOpTarget) {
-    .input  = &input,
-    .output = gegl_operation_context_get_target (context, "output"),
-    .box    = input.box,
-    .differ = task.mode == ZENITH_LATENT_MODE_DIFFERENCE
-  };
+  target       = (ZnOpTarget){ .input  = &input,
+                               .output = gegl_operation_context_get_target (context, "output"),
+                               .box    = input.box,
+                               .differ = task.mode == ZENITH_LATENT_MODE_DIFFERENCE };
 
   zn_op_show_progress (operation, 0.0);
   status = zn_op_latent_encode (&latent, model[0], &kind, &input, &progress, &err);
   if (status)
     goto end;
 
-  progress = (ZnOpProgress) { operation, 0.4, 0.6, 0.4 };
+  progress = (ZnOpProgress){ operation, 0.4, 0.6, 0.4 };
   if (task.mode == ZENITH_LATENT_MODE_LATENT)
     zn_op_latent_show (&target, &latent, kind.factor);
   else
@@ -216,8 +203,7 @@ end:
 }
 
 void
-zn_op_latent_preview_class_init (GeglOperationClass *klass,
-                                 ZnOpDescribe        describe)
+zn_op_latent_preview_class_init (GeglOperationClass *klass, ZnOpDescribe describe)
 {
   class_init (klass, describe);
   klass->prepare = preview_prepare;
@@ -237,7 +223,7 @@ encode_prepare (GeglOperation *operation)
   ZnOpTask        task;
 
   zn_op_describe (operation, &task);
-  *kind = (ZnOpLatentKind) { 0, 0 };
+  *kind = (ZnOpLatentKind){ 0, 0 };
   model = acquire (ZN_OP_ENCODER, &task, kind, &err);
   if (! model)
     zn_op_set_status (operation, &task, err.text);
@@ -254,8 +240,7 @@ encode_prepare (GeglOperation *operation)
 }
 
 static gint
-divide_down (gint value,
-             gint by)
+divide_down (gint value, gint by)
 {
   return value >= 0 ? value / by : -((-value - 1) / by) - 1;
 }
@@ -268,10 +253,8 @@ encode_get_bounding_box (GeglOperation *operation)
   GeglRectangle         box;
 
   if (zn_op_input_box (operation, &box, &err) && kind->factor)
-    box = *GEGL_RECTANGLE (divide_down (box.x, kind->factor),
-                           divide_down (box.y, kind->factor),
-                           (box.width  - 1) / kind->factor + 1,
-                           (box.height - 1) / kind->factor + 1);
+    box = *GEGL_RECTANGLE (divide_down (box.x, kind->factor), divide_down (box.y, kind->factor),
+                           (box.width - 1) / kind->factor + 1, (box.height - 1) / kind->factor + 1);
 
   return box;
 }
@@ -283,15 +266,19 @@ encode_process (GeglOperation        *operation,
                 const GeglRectangle  *roi,
                 gint                  level)
 {
-  ZnOpLatentKind  kind     = { 0, 0 };
-  ZnOpModel      *model    = NULL;
-  zn_status       status   = ZN_E_USAGE;
-  zn_error        err      = { "" };
-  ZnOpProgress    progress = { operation, 0.0, 1.0, 0.0 };
-  ZnOpLatent      latent   = { 0, };
-  ZnOpPicture     input    = { NULL, };
-  GeglRectangle   box;
-  ZnOpTask        task;
+  ZnOpLatentKind kind     = { 0, 0 };
+  ZnOpModel     *model    = NULL;
+  zn_status      status   = ZN_E_USAGE;
+  zn_error       err      = { "" };
+  ZnOpProgress   progress = { operation, 0.0, 1.0, 0.0 };
+  ZnOpLatent     latent   = {
+          0,
+  };
+  ZnOpPicture input = {
+    NULL,
+  };
+  GeglRectangle box;
+  ZnOpTask      task;
 
   zn_op_describe (operation, &task);
   if (zn_op_input_box (operation, &input.box, &err))
@@ -320,8 +307,7 @@ encode_process (GeglOperation        *operation,
 }
 
 void
-zn_op_latent_encode_class_init (GeglOperationClass *klass,
-                                ZnOpDescribe        describe)
+zn_op_latent_encode_class_init (GeglOperationClass *klass, ZnOpDescribe describe)
 {
   class_init (klass, describe);
   klass->prepare          = encode_prepare;
@@ -334,9 +320,7 @@ zn_op_latent_encode_class_init (GeglOperationClass *klass,
 /* Whether the input can be a latent of these channels, before it is there.  The
  * loader of GEGL's own files does not say what it will load. */
 static gboolean
-may_fit (GeglOperation *operation,
-         const Babl    *source,
-         gint           channels)
+may_fit (GeglOperation *operation, const Babl *source, gint channels)
 {
   GeglNode *node = gegl_operation_get_source_node (operation, "input");
 
@@ -355,7 +339,7 @@ decode_prepare (GeglOperation *operation)
   ZnOpTask        task;
 
   zn_op_describe (operation, &task);
-  *kind = (ZnOpLatentKind) { 0, 0 };
+  *kind = (ZnOpLatentKind){ 0, 0 };
   model = acquire (ZN_OP_DECODER, &task, kind, &err);
 
   /* Whether it fits must be known now: the size of the output hangs on it. */
@@ -367,9 +351,9 @@ decode_prepare (GeglOperation *operation)
 
   if (source)
     gegl_operation_set_format (operation, "input", source);
-  gegl_operation_set_format (operation, "output",
-                             kind->factor || ! source
-                             ? babl_format_with_space ("R'G'B' float", space) : source);
+  gegl_operation_set_format (
+      operation, "output",
+      kind->factor || ! source ? babl_format_with_space ("R'G'B' float", space) : source);
 }
 
 static GeglRectangle
@@ -383,10 +367,9 @@ decode_get_bounding_box (GeglOperation *operation)
     {
       const gint max = G_MAXINT / 4 / kind->factor;
 
-      if (ABS (box.x) < max && ABS (box.y) < max &&
-          box.width < max && box.height < max)
-        box = *GEGL_RECTANGLE (box.x * kind->factor, box.y * kind->factor,
-                               box.width * kind->factor, box.height * kind->factor);
+      if (ABS (box.x) < max && ABS (box.y) < max && box.width < max && box.height < max)
+        box = *GEGL_RECTANGLE (box.x * kind->factor, box.y * kind->factor, box.width * kind->factor,
+                               box.height * kind->factor);
     }
 
   return box;
@@ -399,16 +382,20 @@ decode_process (GeglOperation        *operation,
                 const GeglRectangle  *roi,
                 gint                  level)
 {
-  GObject        *input    = gegl_operation_context_get_object (context, "input");
-  ZnOpLatentKind  kind     = { 0, 0 };
-  ZnOpModel      *model    = NULL;
-  zn_status       status   = ZN_E_USAGE;
-  zn_error        err      = { "" };
-  ZnOpProgress    progress = { operation, 0.0, 1.0, 0.0 };
-  ZnOpLatent      latent   = { 0, };
-  ZnOpTarget      target   = { NULL, };
-  GeglRectangle   box;
-  ZnOpTask        task;
+  GObject       *input    = gegl_operation_context_get_object (context, "input");
+  ZnOpLatentKind kind     = { 0, 0 };
+  ZnOpModel     *model    = NULL;
+  zn_status      status   = ZN_E_USAGE;
+  zn_error       err      = { "" };
+  ZnOpProgress   progress = { operation, 0.0, 1.0, 0.0 };
+  ZnOpLatent     latent   = {
+          0,
+  };
+  ZnOpTarget target = {
+    NULL,
+  };
+  GeglRectangle box;
+  ZnOpTask      task;
 
   zn_op_describe (operation, &task);
   if (zn_op_input_box (operation, &box, &err))
@@ -435,8 +422,7 @@ decode_process (GeglOperation        *operation,
 }
 
 void
-zn_op_latent_decode_class_init (GeglOperationClass *klass,
-                                ZnOpDescribe        describe)
+zn_op_latent_decode_class_init (GeglOperationClass *klass, ZnOpDescribe describe)
 {
   class_init (klass, describe);
 

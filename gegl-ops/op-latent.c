@@ -11,23 +11,20 @@
 
 #include "op-latent.h"
 
-#define AMPLIFY 4.0f    /* what a difference is multiplied by */
-#define STRIP   256     /* rows of a kept picture that are written at a time */
+#define AMPLIFY 4.0f /* what a difference is multiplied by */
+#define STRIP 256    /* rows of a kept picture that are written at a time */
 
 /* ---- latents -------------------------------------------------------------- */
 
 static bool
-latent_read (void    *cookie,
-             zn_rect  r,
-             float   *dst)
+latent_read (void *cookie, zn_rect r, float *dst)
 {
   const ZnOpLatent *latent = cookie;
   const gfloat     *src    = g_bytes_get_data (latent->bytes, NULL);
   const gsize       row    = (gsize) r.w * latent->c;
 
   for (gint y = 0; y < r.h; y++)
-    memcpy (dst + y * row,
-            src + ((gsize) (r.y + y) * latent->w + r.x) * latent->c,
+    memcpy (dst + y * row, src + ((gsize) (r.y + y) * latent->w + r.x) * latent->c,
             row * sizeof (gfloat));
 
   return true;
@@ -40,17 +37,15 @@ typedef struct
 } LatentSink;
 
 static bool
-latent_write (void        *cookie,
-              zn_rect      r,
-              const float *src)
+latent_write (void *cookie, zn_rect r, const float *src)
 {
   const LatentSink *sink = cookie;
   const ZnOpLatent *to   = sink->latent;
   const gsize       row  = (gsize) r.w * to->c;
 
   for (gint y = 0; y < r.h; y++)
-    memcpy (sink->data + ((gsize) (r.y + y) * to->w + r.x) * to->c,
-            src + y * row, row * sizeof (gfloat));
+    memcpy (sink->data + ((gsize) (r.y + y) * to->w + r.x) * to->c, src + y * row,
+            row * sizeof (gfloat));
 
   return true;
 }
@@ -72,21 +67,21 @@ zn_op_latent_encode (ZnOpLatent           *latent,
                      ZnOpProgress         *progress,
                      zn_error             *err)
 {
-  zn_source       source = { 0, 0, 3, zn_op_picture_read, picture };
-  const zn_job    job    = { .progress = zn_op_progress, .cookie = progress };
-  LatentSink      to     = { latent, NULL };
-  const zn_sink   sink   = { latent_write, &to };
-  zn_status       status = ZN_OK;
-  gsize           size;
+  zn_source     source = { 0, 0, 3, zn_op_picture_read, picture };
+  const zn_job  job    = { .progress = zn_op_progress, .cookie = progress };
+  LatentSink    to     = { latent, NULL };
+  const zn_sink sink   = { latent_write, &to };
+  zn_status     status = ZN_OK;
+  gsize         size;
 
-  latent->w   = (picture->box.width  - 1) / kind->factor + 1;
+  latent->w   = (picture->box.width - 1) / kind->factor + 1;
   latent->h   = (picture->box.height - 1) / kind->factor + 1;
   latent->c   = kind->channels;
-  latent->key = (ZnOpKey) { 0, 0 };
+  latent->key = (ZnOpKey){ 0, 0 };
   /* whole latent pixels: reading repeats the last row and column up to there, or
    * the network's zero padding would darken them */
-  source.w    = latent->w * kind->factor;
-  source.h    = latent->h * kind->factor;
+  source.w = latent->w * kind->factor;
+  source.h = latent->h * kind->factor;
   zn_op_key_add_string (&latent->key, zn_op_model_name (model));
   zn_op_key_add_string (&latent->key, babl_get_name (picture->format));
   zn_op_key_add_buffer (&latent->key, picture->buffer, &picture->box, &picture->box);
@@ -98,15 +93,13 @@ zn_op_latent_encode (ZnOpLatent           *latent,
     return ZN_E_DEVICE;
 
   latent->bytes = zn_op_cache_get (&latent->key);
-  if (! latent->bytes)    /* no other thread had the same wish */
+  if (! latent->bytes) /* no other thread had the same wish */
     {
       size    = (gsize) latent->w * latent->h * latent->c * sizeof (gfloat);
       to.data = g_try_malloc (size);
-      status  = to.data
-                ? zn_op_model_run (model, &sink, &source,
-                                   (zn_rect) { 0, 0, latent->w, latent->h },
-                                   &job, err)
-                : no_memory (err);
+      status  = to.data ? zn_op_model_run (model, &sink, &source,
+                                           (zn_rect){ 0, 0, latent->w, latent->h }, &job, err)
+                        : no_memory (err);
       if (status == ZN_OK)
         {
           latent->bytes = g_bytes_new_take (to.data, size);
@@ -129,10 +122,9 @@ zn_op_latent_get (ZnOpLatent           *latent,
                   const ZnOpLatentKind *kind,
                   zn_error             *err)
 {
-  const Babl  *format = gegl_buffer_get_format (buffer);
-  const gsize  size   = (gsize) box->width * box->height * kind->channels *
-                        sizeof (gfloat);
-  gfloat      *data;
+  const Babl *format = gegl_buffer_get_format (buffer);
+  const gsize size   = (gsize) box->width * box->height * kind->channels * sizeof (gfloat);
+  gfloat     *data;
 
   if (babl_format_get_n_components (format) != kind->channels)
     {
@@ -150,14 +142,13 @@ zn_op_latent_get (ZnOpLatent           *latent,
   latent->w   = box->width;
   latent->h   = box->height;
   latent->c   = kind->channels;
-  latent->key = (ZnOpKey) { 0, 0 };
+  latent->key = (ZnOpKey){ 0, 0 };
 
   if (babl_format_get_type (format, 0) != babl_type ("float"))
     format = kind->channels == 4
-             ? babl_format_with_space ("RGBA float", babl_format_get_space (format))
-             : babl_format_n (babl_type ("float"), kind->channels);
-  gegl_buffer_get (buffer, box, 1.0, format, data,
-                   GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
+                 ? babl_format_with_space ("RGBA float", babl_format_get_space (format))
+                 : babl_format_n (babl_type ("float"), kind->channels);
+  gegl_buffer_get (buffer, box, 1.0, format, data, GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
   for (gsize i = 0; i < size / sizeof (gfloat); i++)
     data[i] = isfinite (data[i]) ? data[i] : 0.0f;
 
@@ -171,27 +162,19 @@ zn_op_latent_get (ZnOpLatent           *latent,
 
 /* The picture in the place of the input's colours, or how far they differ. */
 static void
-target_strip (gpointer  data,
-              zn_rect   strip,
-              zn_rect   all,
-              gfloat   *pixels,
-              gint      components)
+target_strip (gpointer data, zn_rect strip, zn_rect all, gfloat *pixels, gint components)
 {
   const ZnOpTarget *target = data;
-  const gfloat     *rgb    = target->rgb +
-                             (gsize) (strip.y - target->rect.y) * target->rect.w * 3;
+  const gfloat     *rgb    = target->rgb + (gsize) (strip.y - target->rect.y) * target->rect.w * 3;
 
   for (gsize i = (gsize) strip.w * strip.h; i; i--, rgb += 3, pixels += components)
     for (gint c = 0; c < 3; c++)
-      pixels[c] = target->differ
-                  ? zn_op_clean (AMPLIFY * fabsf (rgb[c] - zn_op_clean (pixels[c])))
-                  : rgb[c];
+      pixels[c] = target->differ ? zn_op_clean (AMPLIFY * fabsf (rgb[c] - zn_op_clean (pixels[c])))
+                                 : rgb[c];
 }
 
 static bool
-target_write (void        *cookie,
-              zn_rect      r,
-              const float *src)
+target_write (void *cookie, zn_rect r, const float *src)
 {
   ZnOpTarget *target = cookie;
 
@@ -207,17 +190,15 @@ target_write (void        *cookie,
     zn_op_picture_write (target->input, target->output, r, 0, target_strip, target);
   else
     gegl_buffer_set (target->output,
-                     GEGL_RECTANGLE (target->box.x + r.x, target->box.y + r.y,
-                                     r.w, r.h),
-                     0, target->format, src, GEGL_AUTO_ROWSTRIDE);
+                     GEGL_RECTANGLE (target->box.x + r.x, target->box.y + r.y, r.w, r.h), 0,
+                     target->format, src, GEGL_AUTO_ROWSTRIDE);
 
   return true;
 }
 
 /* Writes a picture that was kept. */
 static void
-target_write_all (ZnOpTarget   *target,
-                  const gfloat *rgb)
+target_write_all (ZnOpTarget *target, const gfloat *rgb)
 {
   for (gint y = 0; y < target->box.height; y += STRIP)
     {
@@ -245,7 +226,7 @@ decode_run (ZnOpTarget    *target,
   zn_status       status;
 
   target->keep = zn_op_cache_takes (size) ? g_try_malloc (size) : NULL;
-  status = zn_op_model_run (model, &sink, &source, all, &job, err);
+  status       = zn_op_model_run (model, &sink, &source, all, &job, err);
   if (target->keep)
     {
       whole = g_bytes_new_take (target->keep, size);
@@ -265,10 +246,10 @@ zn_op_latent_decode (ZnOpTarget   *target,
                      ZnOpProgress *progress,
                      zn_error     *err)
 {
-  const gint  size[] = { target->box.width, target->box.height };
-  ZnOpKey     key    = latent->key;
-  zn_status   status = ZN_OK;
-  GBytes     *kept;
+  const gint size[] = { target->box.width, target->box.height };
+  ZnOpKey    key    = latent->key;
+  zn_status  status = ZN_OK;
+  GBytes    *kept;
 
   zn_op_key_add_string (&key, zn_op_model_name (model));
   zn_op_key_add (&key, size, sizeof (size));
@@ -294,13 +275,10 @@ zn_op_latent_decode (ZnOpTarget   *target,
 }
 
 void
-zn_op_latent_show (ZnOpTarget       *target,
-                   const ZnOpLatent *latent,
-                   gint              factor)
+zn_op_latent_show (ZnOpTarget *target, const ZnOpLatent *latent, gint factor)
 {
   const gfloat *z   = g_bytes_get_data (latent->bytes, NULL);
-  gfloat       *row = gegl_malloc ((gsize) target->box.width * factor * 3 *
-                                   sizeof (gfloat));
+  gfloat       *row = gegl_malloc ((gsize) target->box.width * factor * 3 * sizeof (gfloat));
 
   for (gint y = 0; y < target->box.height; y += factor)
     {

@@ -12,29 +12,29 @@
 typedef struct
 {
   gint channels;
-  gint factor;      /* pixels of the picture a side, for one of the latent */
+  gint factor; /* pixels of the picture a side, for one of the latent */
 } ZnOpLatentKind;
 
 typedef struct
 {
   gint    w, h, c;
-  GBytes *bytes;    /* w * h * c floats; the owner of the struct unrefs them */
-  ZnOpKey key;      /* of what made them */
+  GBytes *bytes; /* w * h * c floats; the owner of the struct unrefs them */
+  ZnOpKey key;   /* of what made them */
 } ZnOpLatent;
 
 /* Where a picture goes. */
 typedef struct
 {
-  const ZnOpPicture *input;     /* whose alpha is kept; NULL: there is none */
+  const ZnOpPicture *input; /* whose alpha is kept; NULL: there is none */
   GeglBuffer        *output;
-  GeglRectangle      box;       /* in the output, and of the input */
-  const Babl        *format;    /* of the output; not used with an input */
-  gboolean           differ;    /* four times the difference to the input instead */
+  GeglRectangle      box;    /* in the output, and of the input */
+  const Babl        *format; /* of the output; not used with an input */
+  gboolean           differ; /* four times the difference to the input instead */
 
   /* used inside */
-  gfloat            *keep;      /* the whole picture, for the cache, or NULL */
-  zn_rect            rect;      /* being written */
-  const gfloat      *rgb;
+  gfloat       *keep; /* the whole picture, for the cache, or NULL */
+  zn_rect       rect; /* being written */
+  const gfloat *rgb;
 } ZnOpTarget;
 
 /* From a picture, kept or by running the encoder. */
@@ -47,23 +47,21 @@ zn_status zn_op_latent_encode (ZnOpLatent           *latent,
 
 /* From a buffer that holds one.  Its values are never converted as colours, but
  * another type (half, double) is made float. */
-zn_status zn_op_latent_get    (ZnOpLatent           *latent,
-                               GeglBuffer           *buffer,
-                               const GeglRectangle  *box,
-                               const ZnOpLatentKind *kind,
-                               zn_error             *err);
+zn_status zn_op_latent_get (ZnOpLatent           *latent,
+                            GeglBuffer           *buffer,
+                            const GeglRectangle  *box,
+                            const ZnOpLatentKind *kind,
+                            zn_error             *err);
 
 /* Into a picture, kept or by running the decoder. */
-zn_status zn_op_latent_decode (ZnOpTarget           *target,
-                               ZnOpModel            *decoder,
-                               ZnOpLatent           *latent,
-                               ZnOpProgress         *progress,
-                               zn_error             *err);
+zn_status zn_op_latent_decode (ZnOpTarget   *target,
+                               ZnOpModel    *decoder,
+                               ZnOpLatent   *latent,
+                               ZnOpProgress *progress,
+                               zn_error     *err);
 
 /* Its first three channels as colours, z / 6 + 0.5, each value as large as the
  * pixels that it stands for. */
-void      zn_op_latent_show   (ZnOpTarget           *target,
-                               const ZnOpLatent     *latent,
-                               gint                  factor);
+void zn_op_latent_show (ZnOpTarget *target, const ZnOpLatent *latent, gint factor);
 
 #endif

@@ -20,63 +20,59 @@
 #include "op-common.h"
 #include "op-engine.h"
 
-#define TILE  768    /* pixels a side: more where the halo is wide, less where memory
+#define TILE                                                                                       \
+  768 /* pixels a side: more where the halo is wide, less where memory
                       * or the picture is small */
 
 typedef struct
 {
-  ZnOpModel     *model;
-  ZnOpPicture    input;          /* the whole of it */
-  zn_rect        bounds;         /* ... from 0,0 */
-  gint           tile;           /* side of a tile */
-  gint           halo;
-  gchar          set[3][32];     /* "sigma=12.5", ... */
-  gint           n_set;
-  GHashTable    *keys;           /* ZnOpKey of tiles that this request has met, by place */
+  ZnOpModel  *model;
+  ZnOpPicture input;  /* the whole of it */
+  zn_rect     bounds; /* ... from 0,0 */
+  gint        tile;   /* side of a tile */
+  gint        halo;
+  gchar       set[3][32]; /* "sigma=12.5", ... */
+  gint        n_set;
+  GHashTable *keys; /* ZnOpKey of tiles that this request has met, by place */
 } Tiling;
 
 /* ---- geometry ------------------------------------------------------------- */
 
 static zn_rect
-rect_meet (zn_rect a,
-           zn_rect b)
+rect_meet (zn_rect a, zn_rect b)
 {
   GeglRectangle r = { a.x, a.y, a.w, a.h };
 
   gegl_rectangle_intersect (&r, &r, GEGL_RECTANGLE (b.x, b.y, b.w, b.h));
 
-  return (zn_rect) { r.x, r.y, r.width, r.height };
+  return (zn_rect){ r.x, r.y, r.width, r.height };
 }
 
 static zn_rect
-rect_grow (zn_rect r,
-           gint    by)
+rect_grow (zn_rect r, gint by)
 {
-  return (zn_rect) { r.x - by, r.y - by, r.w + 2 * by, r.h + 2 * by };
+  return (zn_rect){ r.x - by, r.y - by, r.w + 2 * by, r.h + 2 * by };
 }
 
 static gint
-round_up (gint value,
-          gint multiple)
+round_up (gint value, gint multiple)
 {
   return (value + multiple - 1) / multiple * multiple;
 }
 
 /* Everything but the input; FALSE and a sentence if there is nothing to run. */
 static gboolean
-tiling_init (Tiling         *tiling,
-             GeglOperation  *operation,
-             const ZnOpTask *task,
-             zn_error       *err)
+tiling_init (Tiling *tiling, GeglOperation *operation, const ZnOpTask *task, zn_error *err)
 {
   const zn_geometry *g;
 
-  *tiling = (Tiling) { NULL, };
+  *tiling = (Tiling){
+    NULL,
+  };
   if (! zn_op_input_box (operation, &tiling->input.box, err))
     return FALSE;
 
-  tiling->bounds = (zn_rect) { 0, 0, tiling->input.box.width,
-                               tiling->input.box.height };
+  tiling->bounds = (zn_rect){ 0, 0, tiling->input.box.width, tiling->input.box.height };
   tiling->model  = zn_op_model_acquire (task->model, task->engine, err);
   if (! tiling->model)
     return FALSE;
@@ -85,8 +81,7 @@ tiling_init (Tiling         *tiling,
   if (g->in_c != 3 || g->out_c != 3 || g->shrink != g->grow)
     {
       g_snprintf (err->text, sizeof (err->text),
-                  "The model '%s' does not make one picture of another.",
-                  task->model);
+                  "The model '%s' does not make one picture of another.", task->model);
       return FALSE;
     }
 
@@ -110,9 +105,7 @@ tiling_clear (Tiling *tiling)
 
 /* The tile that holds this pixel. */
 static zn_rect
-tile_at (const Tiling *tiling,
-         gint          x,
-         gint          y)
+tile_at (const Tiling *tiling, gint x, gint y)
 {
   const gint side = tiling->tile;
   zn_rect    tile = { x / side * side, y / side * side, side, side };
@@ -122,8 +115,7 @@ tile_at (const Tiling *tiling,
 
 /* All of the input that the pixels of roi depend on, in picture coordinates. */
 static zn_rect
-tiles_reach (const Tiling *tiling,
-             zn_rect       roi)
+tiles_reach (const Tiling *tiling, zn_rect roi)
 {
   zn_rect first, last, all;
 
@@ -133,24 +125,19 @@ tiles_reach (const Tiling *tiling,
 
   first = tile_at (tiling, roi.x, roi.y);
   last  = tile_at (tiling, roi.x + roi.w - 1, roi.y + roi.h - 1);
-  all   = (zn_rect) { first.x, first.y,
-                      last.x + last.w - first.x, last.y + last.h - first.y };
+  all   = (zn_rect){ first.x, first.y, last.x + last.w - first.x, last.y + last.h - first.y };
 
   return rect_meet (rect_grow (all, tiling->halo), tiling->bounds);
 }
 
 /* ---- noise ---------------------------------------------------------------- */
 
-#define SAMPLE 64    /* side of the blocks that tell whether a picture is the same */
-#define GRID   12    /* ... of which there are so many a side, at most */
+#define SAMPLE 64 /* side of the blocks that tell whether a picture is the same */
+#define GRID 12   /* ... of which there are so many a side, at most */
 
 /* Where block i of n lies along a side. */
 static void
-sample_place (gint *start,
-              gint *length,
-              gint  side,
-              gint  i,
-              gint  n)
+sample_place (gint *start, gint *length, gint side, gint i, gint n)
 {
   *length = MIN (side, SAMPLE);
   *start  = n > 1 ? (gint) ((gint64) (side - *length) * i / (n - 1)) : 0;
@@ -160,16 +147,14 @@ sample_place (gint *start,
  * for at each request: what was found for a picture is kept, and a picture is
  * known by blocks that are spread over it, not by all of its pixels. */
 static zn_status
-measure_noise (Tiling   *tiling,
-               gfloat    sigma[3],
-               zn_error *err)
+measure_noise (Tiling *tiling, gfloat sigma[3], zn_error *err)
 {
   const GeglRectangle *box    = &tiling->input.box;
-  const gint           nx     = MIN (GRID, (box->width  - 1) / SAMPLE + 1);
+  const gint           nx     = MIN (GRID, (box->width - 1) / SAMPLE + 1);
   const gint           ny     = MIN (GRID, (box->height - 1) / SAMPLE + 1);
   const gint           size[] = { box->width, box->height };
-  const zn_source      source = { tiling->bounds.w, tiling->bounds.h, 3,
-                                  zn_op_picture_read, &tiling->input };
+  const zn_source      source = { tiling->bounds.w, tiling->bounds.h, 3, zn_op_picture_read,
+                                  &tiling->input };
   ZnOpKey              key    = { 0, 0 };
   GBytes              *kept;
   zn_status            status;
@@ -181,7 +166,7 @@ measure_noise (Tiling   *tiling,
     {
       GeglRectangle r;
 
-      sample_place (&r.x, &r.width,  box->width,  i % nx, nx);
+      sample_place (&r.x, &r.width, box->width, i % nx, nx);
       sample_place (&r.y, &r.height, box->height, i / nx, ny);
       r.x += box->x;
       r.y += box->y;
@@ -214,14 +199,13 @@ measure_noise (Tiling   *tiling,
 
 /* The settings of the network: the noise that the user gave, or measured. */
 static zn_status
-tiling_set (Tiling         *tiling,
-            GeglOperation  *operation,
-            const ZnOpTask *task,
-            zn_error       *err)
+tiling_set (Tiling *tiling, GeglOperation *operation, const ZnOpTask *task, zn_error *err)
 {
-  static const gchar *const key[3] = { "sigma", "sigma-g", "sigma-b" };
-  gfloat    sigma[3] = { task->sigma, };
-  zn_status status   = ZN_OK;
+  static const gchar *const key[3]   = { "sigma", "sigma-g", "sigma-b" };
+  gfloat                    sigma[3] = {
+                       task->sigma,
+  };
+  zn_status status = ZN_OK;
 
   if (task->sigma < 0.0)
     return ZN_OK;
@@ -230,7 +214,7 @@ tiling_set (Tiling         *tiling,
   if (task->sigma == 0.0)
     {
       tiling->n_set = 3;
-      status = measure_noise (tiling, sigma, err);
+      status        = measure_noise (tiling, sigma, err);
     }
   if (! status)
     zn_op_set_measured (operation, task, task->sigma == 0.0 ? sigma : NULL);
@@ -250,29 +234,24 @@ tiling_set (Tiling         *tiling,
 
 typedef struct
 {
-  zn_rect  rect;
-  gfloat  *rgb;
+  zn_rect rect;
+  gfloat *rgb;
 } Plane;
 
 /* Copies what both have. */
 static void
-plane_copy (const Plane  *dst,
-            const gfloat *src,
-            zn_rect       src_rect)
+plane_copy (const Plane *dst, const gfloat *src, zn_rect src_rect)
 {
   const zn_rect both = rect_meet (dst->rect, src_rect);
 
   for (gint y = both.y; y < both.y + both.h; y++)
-    memcpy (dst->rgb + ((gsize) (y - dst->rect.y) * dst->rect.w +
-                        both.x - dst->rect.x) * 3,
+    memcpy (dst->rgb + ((gsize) (y - dst->rect.y) * dst->rect.w + both.x - dst->rect.x) * 3,
             src + ((gsize) (y - src_rect.y) * src_rect.w + both.x - src_rect.x) * 3,
             (gsize) both.w * 3 * sizeof (gfloat));
 }
 
 static bool
-plane_write (void        *cookie,
-             zn_rect      r,
-             const float *src)
+plane_write (void *cookie, zn_rect r, const float *src)
 {
   plane_copy (cookie, src, r);
 
@@ -281,27 +260,22 @@ plane_write (void        *cookie,
 
 /* Runs the network for a tile; NULL and *status on failure. */
 static GBytes *
-tile_run (Tiling       *tiling,
-          zn_rect       tile,
-          ZnOpProgress *progress,
-          zn_status    *status,
-          zn_error     *err)
+tile_run (Tiling *tiling, zn_rect tile, ZnOpProgress *progress, zn_status *status, zn_error *err)
 {
-  const gsize      size   = (gsize) tile.w * tile.h * 3 * sizeof (gfloat);
-  Plane            plane  = { tile, g_try_malloc (size) };
-  const zn_source  source = { tiling->bounds.w, tiling->bounds.h, 3,
-                              zn_op_picture_read, &tiling->input };
-  const zn_sink    sink   = { plane_write, &plane };
-  const gchar     *set[3] = { tiling->set[0], tiling->set[1], tiling->set[2] };
-  const zn_job     job    = { .set      = set,
-                              .n_set    = tiling->n_set,
-                              .tile     = tiling->tile,
-                              .progress = zn_op_progress,
-                              .cookie   = progress };
+  const gsize     size   = (gsize) tile.w * tile.h * 3 * sizeof (gfloat);
+  Plane           plane  = { tile, g_try_malloc (size) };
+  const zn_source source = { tiling->bounds.w, tiling->bounds.h, 3, zn_op_picture_read,
+                             &tiling->input };
+  const zn_sink   sink   = { plane_write, &plane };
+  const gchar    *set[3] = { tiling->set[0], tiling->set[1], tiling->set[2] };
+  const zn_job    job    = { .set      = set,
+                             .n_set    = tiling->n_set,
+                             .tile     = tiling->tile,
+                             .progress = zn_op_progress,
+                             .cookie   = progress };
 
-  *status = plane.rgb
-            ? zn_op_model_run (tiling->model, &sink, &source, tile, &job, err)
-            : ZN_E_MEMORY;
+  *status = plane.rgb ? zn_op_model_run (tiling->model, &sink, &source, tile, &job, err)
+                      : ZN_E_MEMORY;
   if (*status == ZN_OK)
     return g_bytes_new_take (plane.rgb, size);
 
@@ -313,17 +287,15 @@ tile_run (Tiling       *tiling,
 /* Of all that the network's output for a tile depends on.  A tile's neighbours ask
  * for it again, for detail; hashing takes longer than blending. */
 static ZnOpKey
-tile_key (Tiling  *tiling,
-          zn_rect  tile)
+tile_key (Tiling *tiling, zn_rect tile)
 {
-  const zn_rect        read  = rect_meet (rect_grow (tile, tiling->halo), tiling->bounds);
-  const GeglRectangle *box   = &tiling->input.box;
-  const GeglRectangle  area  = { box->x + read.x, box->y + read.y, read.w, read.h };
-  const gint           at[]  = { tile.x, tile.y, tile.w, tile.h,
-                                 tiling->bounds.w, tiling->bounds.h };
-  gint64               place = (gint64) tile.y << 32 | tile.x;
-  ZnOpKey             *known;
-  ZnOpKey              key   = { 0, 0 };
+  const zn_rect        read = rect_meet (rect_grow (tile, tiling->halo), tiling->bounds);
+  const GeglRectangle *box  = &tiling->input.box;
+  const GeglRectangle  area = { box->x + read.x, box->y + read.y, read.w, read.h };
+  const gint at[]  = { tile.x, tile.y, tile.w, tile.h, tiling->bounds.w, tiling->bounds.h };
+  gint64     place = (gint64) tile.y << 32 | tile.x;
+  ZnOpKey   *known;
+  ZnOpKey    key = { 0, 0 };
 
   if (! tiling->keys)
     tiling->keys = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, g_free);
@@ -345,14 +317,10 @@ tile_key (Tiling  *tiling,
 
 /* What the network makes of a tile, kept or new. */
 static GBytes *
-tile_get (Tiling       *tiling,
-          zn_rect       tile,
-          ZnOpProgress *progress,
-          zn_status    *status,
-          zn_error     *err)
+tile_get (Tiling *tiling, zn_rect tile, ZnOpProgress *progress, zn_status *status, zn_error *err)
 {
-  const ZnOpKey  key = tile_key (tiling, tile);
-  GBytes        *bytes;
+  const ZnOpKey key = tile_key (tiling, tile);
+  GBytes       *bytes;
 
   bytes = zn_op_cache_get (&key);
   if (bytes)
@@ -362,7 +330,7 @@ tile_get (Tiling       *tiling,
   if (! zn_op_engine_enter (err))
     return NULL;
 
-  bytes = zn_op_cache_get (&key);    /* another thread had the same wish */
+  bytes = zn_op_cache_get (&key); /* another thread had the same wish */
   if (! bytes)
     {
       bytes = tile_run (tiling, tile, progress, status, err);
@@ -375,8 +343,7 @@ tile_get (Tiling       *tiling,
 }
 
 static gint
-next_tile (const Tiling *tiling,
-           gint          at)
+next_tile (const Tiling *tiling, gint at)
 {
   return (at / tiling->tile + 1) * tiling->tile;
 }
@@ -394,8 +361,8 @@ tiles_gather (Tiling       *tiling,
   for (gint y = r.y; y < r.y + r.h; y = next_tile (tiling, y))
     for (gint x = r.x; x < r.x + r.w; x = next_tile (tiling, x))
       {
-        zn_rect  tile  = tile_at (tiling, x, y);
-        GBytes  *bytes = tile_get (tiling, tile, progress, status, err);
+        zn_rect tile  = tile_at (tiling, x, y);
+        GBytes *bytes = tile_get (tiling, tile, progress, status, err);
 
         if (! bytes)
           return FALSE;
@@ -418,18 +385,18 @@ tile_process (Tiling         *tiling,
               zn_status      *status,
               zn_error       *err)
 {
-  const gint     apron = zn_op_blend_reach (task);
-  const zn_rect  part  = rect_meet (rect_grow (want, apron), tiling->bounds);
-  const zn_rect  tile  = tile_at (tiling, want.x, want.y);
-  Plane          plane = { part, NULL };
-  GBytes        *bytes = NULL;
-  ZnOpBlend      blend = { task, tile, NULL };
+  const gint    apron = zn_op_blend_reach (task);
+  const zn_rect part  = rect_meet (rect_grow (want, apron), tiling->bounds);
+  const zn_rect tile  = tile_at (tiling, want.x, want.y);
+  Plane         plane = { part, NULL };
+  GBytes       *bytes = NULL;
+  ZnOpBlend     blend = { task, tile, NULL };
 
   if (apron)
     {
       plane.rgb = gegl_malloc ((gsize) part.w * part.h * 3 * sizeof (gfloat));
       if (tiles_gather (tiling, &plane, progress, status, err))
-        blend = (ZnOpBlend) { task, part, plane.rgb };
+        blend = (ZnOpBlend){ task, part, plane.rgb };
     }
   else
     {
@@ -459,7 +426,7 @@ prepare (GeglOperation *operation)
   Tiling      tiling;
   ZnOpTask    task;
 
-  gegl_operation_set_format (operation, "input",  format);
+  gegl_operation_set_format (operation, "input", format);
   gegl_operation_set_format (operation, "output", format);
 
   zn_op_describe (operation, &task);
@@ -472,9 +439,7 @@ prepare (GeglOperation *operation)
  * directions, what a region of the input changes; all of the picture, if its
  * noise is to be measured. */
 static GeglRectangle
-get_reach (GeglOperation       *operation,
-           const gchar         *pad,
-           const GeglRectangle *roi)
+get_reach (GeglOperation *operation, const gchar *pad, const GeglRectangle *roi)
 {
   zn_error      err = { "" };
   Tiling        tiling;
@@ -495,11 +460,10 @@ get_reach (GeglOperation       *operation,
     {
       /* cut first: what GEGL invalidates may have no end */
       gegl_rectangle_intersect (&reach, roi, &tiling.input.box);
-      r = tiles_reach (&tiling, (zn_rect) { reach.x - tiling.input.box.x,
-                                            reach.y - tiling.input.box.y,
-                                            reach.width, reach.height });
-      reach = *GEGL_RECTANGLE (r.x + tiling.input.box.x, r.y + tiling.input.box.y,
-                               r.w, r.h);
+      r     = tiles_reach (&tiling,
+                           (zn_rect){ reach.x - tiling.input.box.x, reach.y - tiling.input.box.y,
+                                      reach.width, reach.height });
+      reach = *GEGL_RECTANGLE (r.x + tiling.input.box.x, r.y + tiling.input.box.y, r.w, r.h);
     }
   tiling_clear (&tiling);
 
@@ -507,9 +471,7 @@ get_reach (GeglOperation       *operation,
 }
 
 static gint
-tiles_along (const Tiling *tiling,
-             gint          start,
-             gint          length)
+tiles_along (const Tiling *tiling, gint start, gint length)
 {
   return (start + length - 1) / tiling->tile - start / tiling->tile + 1;
 }
@@ -522,23 +484,21 @@ process_tiles (Tiling         *tiling,
                zn_rect         roi,
                zn_error       *err)
 {
-  const gint   n_tiles  = tiles_along (tiling, roi.x, roi.w) *
-                          tiles_along (tiling, roi.y, roi.h);
+  const gint   n_tiles  = tiles_along (tiling, roi.x, roi.w) * tiles_along (tiling, roi.y, roi.h);
   ZnOpProgress progress = { operation, 0.0, n_tiles > 1 ? 1.0 / n_tiles : 0.0, 0.0 };
   zn_status    status   = tiling_set (tiling, operation, task, err);
   gint         done     = 0;
 
   if (status)
     return status;
-  if (n_tiles > 1)    /* a bar for one tile would only flicker */
+  if (n_tiles > 1) /* a bar for one tile would only flicker */
     zn_op_show_progress (operation, 0.0);
 
   for (gint y = roi.y; y < roi.y + roi.h; y = next_tile (tiling, y))
     for (gint x = roi.x; x < roi.x + roi.w; x = next_tile (tiling, x))
       {
         progress.start = (gdouble) done++ / n_tiles;
-        if (! tile_process (tiling, task, output,
-                            rect_meet (tile_at (tiling, x, y), roi),
+        if (! tile_process (tiling, task, output, rect_meet (tile_at (tiling, x, y), roi),
                             &progress, &status, err))
           return status;
       }
@@ -556,12 +516,12 @@ process (GeglOperation        *operation,
          const GeglRectangle  *result,
          gint                  level)
 {
-  GObject   *input  = gegl_operation_context_get_object (context, "input");
-  zn_status  status = ZN_E_USAGE;
-  zn_error   err    = { "" };
-  Tiling     tiling;
-  ZnOpTask   task;
-  zn_rect    roi;
+  GObject  *input  = gegl_operation_context_get_object (context, "input");
+  zn_status status = ZN_E_USAGE;
+  zn_error  err    = { "" };
+  Tiling    tiling;
+  ZnOpTask  task;
+  zn_rect   roi;
 
   zn_op_describe (operation, &task);
   if (tiling_init (&tiling, operation, &task, &err))
@@ -575,9 +535,8 @@ process (GeglOperation        *operation,
         {
           tiling.input.buffer = GEGL_BUFFER (input);
           tiling.input.format = zn_op_picture_format (operation);
-          roi = (zn_rect) { result->x - tiling.input.box.x,
-                            result->y - tiling.input.box.y,
-                            result->width, result->height };
+          roi    = (zn_rect){ result->x - tiling.input.box.x, result->y - tiling.input.box.y,
+                              result->width, result->height };
           status = process_tiles (&tiling, &task, operation,
                                   gegl_operation_context_get_target (context, "output"),
                                   rect_meet (roi, tiling.bounds), &err);
@@ -590,8 +549,7 @@ process (GeglOperation        *operation,
 }
 
 void
-zn_op_tiled_class_init (GeglOperationClass *klass,
-                        ZnOpDescribe        describe)
+zn_op_tiled_class_init (GeglOperationClass *klass, ZnOpDescribe describe)
 {
   zn_op_set_describe (klass, describe);
 

@@ -5,6 +5,7 @@
 #include <glib/gi18n-lib.h>
 #include "op-common.h"
 
+/* clang-format off */
 #ifdef GEGL_PROPERTIES
 
 property_enum (model, _("Model"),
@@ -46,19 +47,16 @@ zenith_property_measured
 #define GEGL_OP_NAME     zenith_denoise
 #define GEGL_OP_C_SOURCE zenith-denoise.c
 
+/* clang-format on */
 #include "gegl-op.h"
 
 static void
-describe (GeglOperation *operation,
-          ZnOpTask      *task)
+describe (GeglOperation *operation, ZnOpTask *task)
 {
-  static const gchar *const model[] =
-  {
-    [ZENITH_DENOISE_MODEL_FAST]     = "denoise-fast",
-    [ZENITH_DENOISE_MODEL_BALANCED] = "denoise-balanced",
-    [ZENITH_DENOISE_MODEL_BEST]     = "denoise-best"
-  };
-  GeglProperties *o = GEGL_PROPERTIES (operation);
+  static const gchar *const model[] = { [ZENITH_DENOISE_MODEL_FAST]     = "denoise-fast",
+                                        [ZENITH_DENOISE_MODEL_BALANCED] = "denoise-balanced",
+                                        [ZENITH_DENOISE_MODEL_BEST]     = "denoise-best" };
+  GeglProperties           *o       = GEGL_PROPERTIES (operation);
 
   task->model    = model[o->model];
   task->strength = o->strength;
@@ -78,14 +76,11 @@ gegl_op_class_init (GeglOpClass *klass)
 
   zn_op_tiled_class_init (operation_class, describe);
 
-  gegl_operation_class_set_keys (operation_class,
-    "name",            "zenith:denoise",
-    "title",           _("Neural Denoise"),
-    "categories",      "enhance:noise-reduction",
-    "description",     _("Removes noise with a neural network and keeps detail"),
-    "gimp:menu-path",  "<Image>/Filters/Zenith/",
-    "gimp:menu-label", _("Neural _Denoise..."),
-    NULL);
+  gegl_operation_class_set_keys (
+      operation_class, "name", "zenith:denoise", "title", _ ("Neural Denoise"), "categories",
+      "enhance:noise-reduction", "description",
+      _ ("Removes noise with a neural network and keeps detail"), "gimp:menu-path",
+      "<Image>/Filters/Zenith/", "gimp:menu-label", _ ("Neural _Denoise..."), NULL);
 }
 
 #endif

@@ -7,6 +7,7 @@
 #include <glib/gi18n-lib.h>
 #include "op-common.h"
 
+/* clang-format off */
 #ifdef GEGL_PROPERTIES
 
 property_double (strength, _("Strength"), 1.0)
@@ -22,11 +23,11 @@ zenith_property_status
 #define GEGL_OP_NAME     zenith_identity
 #define GEGL_OP_C_SOURCE zenith-identity.c
 
+/* clang-format on */
 #include "gegl-op.h"
 
 static void
-describe (GeglOperation *operation,
-          ZnOpTask      *task)
+describe (GeglOperation *operation, ZnOpTask *task)
 {
   GeglProperties *o = GEGL_PROPERTIES (operation);
 
@@ -43,12 +44,9 @@ gegl_op_class_init (GeglOpClass *klass)
 
   zn_op_tiled_class_init (operation_class, describe);
 
-  gegl_operation_class_set_keys (operation_class,
-    "name",        "zenith:identity",
-    "title",       _("Identity"),
-    "categories",  "hidden",
-    "description", _("Gives back the picture, by way of the engine"),
-    NULL);
+  gegl_operation_class_set_keys (operation_class, "name", "zenith:identity", "title",
+                                 _ ("Identity"), "categories", "hidden", "description",
+                                 _ ("Gives back the picture, by way of the engine"), NULL);
 }
 
 #endif

@@ -5,6 +5,7 @@
 #include <glib/gi18n-lib.h>
 #include "op-common.h"
 
+/* clang-format off */
 #ifdef GEGL_PROPERTIES
 
 zenith_property_autoencoder
@@ -18,11 +19,11 @@ zenith_property_status
 #define GEGL_OP_NAME     zenith_latent_decode
 #define GEGL_OP_C_SOURCE zenith-latent-decode.c
 
+/* clang-format on */
 #include "gegl-op.h"
 
 static void
-describe (GeglOperation *operation,
-          ZnOpTask      *task)
+describe (GeglOperation *operation, ZnOpTask *task)
 {
   GeglProperties *o = GEGL_PROPERTIES (operation);
 
@@ -39,12 +40,10 @@ gegl_op_class_init (GeglOpClass *klass)
 
   zn_op_latent_decode_class_init (operation_class, describe);
 
-  gegl_operation_class_set_keys (operation_class,
-    "name",        "zenith:latent-decode",
-    "title",       _("Latent Decode"),
-    "categories",  "programming",
-    "description", _("Makes a picture of a latent: 8 times the size (32 for taesana)"),
-    NULL);
+  gegl_operation_class_set_keys (
+      operation_class, "name", "zenith:latent-decode", "title", _ ("Latent Decode"), "categories",
+      "programming", "description",
+      _ ("Makes a picture of a latent: 8 times the size (32 for taesana)"), NULL);
 }
 
 #endif

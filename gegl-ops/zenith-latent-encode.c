@@ -6,6 +6,7 @@
 #include <glib/gi18n-lib.h>
 #include "op-common.h"
 
+/* clang-format off */
 #ifdef GEGL_PROPERTIES
 
 zenith_property_autoencoder
@@ -19,11 +20,11 @@ zenith_property_status
 #define GEGL_OP_NAME     zenith_latent_encode
 #define GEGL_OP_C_SOURCE zenith-latent-encode.c
 
+/* clang-format on */
 #include "gegl-op.h"
 
 static void
-describe (GeglOperation *operation,
-          ZnOpTask      *task)
+describe (GeglOperation *operation, ZnOpTask *task)
 {
   GeglProperties *o = GEGL_PROPERTIES (operation);
 
@@ -40,13 +41,11 @@ gegl_op_class_init (GeglOpClass *klass)
 
   zn_op_latent_encode_class_init (operation_class, describe);
 
-  gegl_operation_class_set_keys (operation_class,
-    "name",        "zenith:latent-encode",
-    "title",       _("Latent Encode"),
-    "categories",  "programming",
-    "description", _("Makes the latent of a picture: a float buffer of an 8th of "
-                     "the size (a 32nd for taesana)"),
-    NULL);
+  gegl_operation_class_set_keys (operation_class, "name", "zenith:latent-encode", "title",
+                                 _ ("Latent Encode"), "categories", "programming", "description",
+                                 _ ("Makes the latent of a picture: a float buffer of an 8th of "
+                                    "the size (a 32nd for taesana)"),
+                                 NULL);
 }
 
 #endif

@@ -5,6 +5,7 @@
 #include <glib/gi18n-lib.h>
 #include "op-common.h"
 
+/* clang-format off */
 #ifdef GEGL_PROPERTIES
 
 zenith_property_autoencoder
@@ -26,11 +27,11 @@ zenith_property_status
 #define GEGL_OP_NAME     zenith_latent_preview
 #define GEGL_OP_C_SOURCE zenith-latent-preview.c
 
+/* clang-format on */
 #include "gegl-op.h"
 
 static void
-describe (GeglOperation *operation,
-          ZnOpTask      *task)
+describe (GeglOperation *operation, ZnOpTask *task)
 {
   GeglProperties *o = GEGL_PROPERTIES (operation);
 
@@ -48,15 +49,12 @@ gegl_op_class_init (GeglOpClass *klass)
 
   zn_op_latent_preview_class_init (operation_class, describe);
 
-  gegl_operation_class_set_keys (operation_class,
-    "name",            "zenith:latent-preview",
-    "title",           _("Latent Preview"),
-    "categories",      "artistic",
-    "description",     _("Shows what the autoencoder of an image generator keeps "
-                         "of the picture"),
-    "gimp:menu-path",  "<Image>/Filters/Zenith/",
-    "gimp:menu-label", _("_Latent Preview..."),
-    NULL);
+  gegl_operation_class_set_keys (operation_class, "name", "zenith:latent-preview", "title",
+                                 _ ("Latent Preview"), "categories", "artistic", "description",
+                                 _ ("Shows what the autoencoder of an image generator keeps "
+                                    "of the picture"),
+                                 "gimp:menu-path", "<Image>/Filters/Zenith/", "gimp:menu-label",
+                                 _ ("_Latent Preview..."), NULL);
 }
 
 #endif

@@ -18,15 +18,14 @@
 #include "zenith-preset.h"
 #include "zenith-settings.h"
 
-#define N_FIXED 3   /* run-mode, image, drawable */
+#define N_FIXED 3 /* run-mode, image, drawable */
 
-static const GimpParamDef fixed_args[N_FIXED] =
-{
-  { GIMP_PDB_INT32,    "run-mode", "The run mode { RUN-INTERACTIVE (0), RUN-NONINTERACTIVE (1), RUN-WITH-LAST-VALS (2) }" },
-  { GIMP_PDB_IMAGE,    "image",    "Input image" },
+static const GimpParamDef fixed_args[N_FIXED] = {
+  { GIMP_PDB_INT32, "run-mode",
+    "The run mode { RUN-INTERACTIVE (0), RUN-NONINTERACTIVE (1), RUN-WITH-LAST-VALS (2) }" },
+  { GIMP_PDB_IMAGE, "image", "Input image" },
   { GIMP_PDB_DRAWABLE, "drawable", "Input drawable" },
 };
-
 
 /*  what GIMP is told  */
 
@@ -55,10 +54,8 @@ install (const gchar        *procedure,
          const GimpParamDef *args,
          gint                n_args)
 {
-  gimp_install_procedure (procedure, blurb, help,
-                          ZN_AUTHOR, ZN_AUTHOR, ZN_YEAR,
-                          label, "RGB*, GRAY*, INDEXED*", GIMP_PLUGIN,
-                          n_args, 0, args, NULL);
+  gimp_install_procedure (procedure, blurb, help, ZN_AUTHOR, ZN_AUTHOR, ZN_YEAR, label,
+                          "RGB*, GRAY*, INDEXED*", GIMP_PLUGIN, n_args, 0, args, NULL);
   gimp_plugin_menu_register (procedure, ZN_MENU_PATH);
 }
 
@@ -68,7 +65,7 @@ install_filter (const ZnSettings *settings)
   const ZnFilter *filter = settings->filter;
   GimpParamDef    args[N_FIXED + ZN_PROPERTIES_MAX];
   gchar          *texts[ZN_PROPERTIES_MAX];
-  gchar          *label  = g_strdup_printf ("_%s...", filter->title);
+  gchar          *label = g_strdup_printf ("_%s...", filter->title);
 
   memcpy (args, fixed_args, sizeof fixed_args);
 
@@ -77,9 +74,9 @@ install_filter (const ZnSettings *settings)
       const ZnProperty *p       = &settings->property[i];
       gchar            *allowed = zn_property_allowed (p);
 
-      texts[i] = g_strdup_printf (allowed ? "%s { %s }" : "%s",
-                                  g_param_spec_get_blurb (p->spec) ?
-                                  g_param_spec_get_blurb (p->spec) : "", allowed);
+      texts[i] = g_strdup_printf (
+          allowed ? "%s { %s }" : "%s",
+          g_param_spec_get_blurb (p->spec) ? g_param_spec_get_blurb (p->spec) : "", allowed);
       g_free (allowed);
 
       args[N_FIXED + i].type        = argument_type (p);
@@ -87,8 +84,7 @@ install_filter (const ZnSettings *settings)
       args[N_FIXED + i].description = texts[i];
     }
 
-  install (filter->procedure, filter->blurb, filter->help, label,
-           args, N_FIXED + settings->n);
+  install (filter->procedure, filter->blurb, filter->help, label, args, N_FIXED + settings->n);
 
   for (guint i = 0; i < settings->n; i++)
     g_free (texts[i]);
@@ -133,12 +129,10 @@ query (void)
   gegl_exit ();
 }
 
-
 /*  the drawable  */
 
 static gboolean
-usable (gint32   drawable,
-        GError **error)
+usable (gint32 drawable, GError **error)
 {
   if (! gimp_item_is_group (drawable))
     return TRUE;
@@ -151,8 +145,7 @@ usable (gint32   drawable,
 }
 
 static gboolean
-show_progress (gdouble  fraction,
-               gpointer data)
+show_progress (gdouble fraction, gpointer data)
 {
   gimp_progress_update (fraction);
 
@@ -167,8 +160,7 @@ typedef struct
 } Both;
 
 static gboolean
-show_both (gdouble  fraction,
-           gpointer data)
+show_both (gdouble fraction, gpointer data)
 {
   Both *both = data;
 
@@ -179,28 +171,28 @@ show_both (gdouble  fraction,
  * through the selection: one undo step, and none if anything fails.
  */
 static gboolean
-apply (const ZnSettings  *settings,
-       ZnProgress         progress,
-       gpointer           progress_data,
-       gpointer           data,
-       GError           **error)
+apply (const ZnSettings *settings,
+       ZnProgress        progress,
+       gpointer          progress_data,
+       gpointer          data,
+       GError          **error)
 {
-  gint32         drawable = GPOINTER_TO_INT (data);
-  Both           both     = { progress, progress_data };
-  GeglRectangle  roi;
-  GeglBuffer    *source;
-  GeglBuffer    *shadow;
-  gboolean       done;
+  gint32        drawable = GPOINTER_TO_INT (data);
+  Both          both     = { progress, progress_data };
+  GeglRectangle roi;
+  GeglBuffer   *source;
+  GeglBuffer   *shadow;
+  gboolean      done;
 
   if (! gimp_drawable_mask_intersect (drawable, &roi.x, &roi.y, &roi.width, &roi.height))
-    return TRUE;   /* nothing is selected here: nothing to do */
+    return TRUE; /* nothing is selected here: nothing to do */
 
   gimp_progress_init (settings->filter->title);
 
   source = gimp_drawable_get_buffer (drawable);
   shadow = gimp_drawable_get_shadow_buffer (drawable);
-  done   = zn_apply_to_buffer (settings, source, &roi, shadow,
-                               progress ? show_both : show_progress, &both, error);
+  done   = zn_apply_to_buffer (settings, source, &roi, shadow, progress ? show_both : show_progress,
+                               &both, error);
   g_object_unref (source);
   g_object_unref (shadow);
 
@@ -218,7 +210,6 @@ apply (const ZnSettings  *settings,
 
   return done;
 }
-
 
 /*  running  */
 
@@ -249,12 +240,12 @@ remember (const ZnSettings *settings)
 }
 
 static gboolean
-run_dialog (ZnSettings  **settings,
-            const gchar  *procedure,
-            const gchar  *title,
-            gint32        image,
-            gint32        drawable,
-            GError      **error)
+run_dialog (ZnSettings **settings,
+            const gchar *procedure,
+            const gchar *title,
+            gint32       image,
+            gint32       drawable,
+            GError     **error)
 {
   ZnDialogHost host = { .help_id = procedure, .apply = apply, .data = GINT_TO_POINTER (drawable) };
   gboolean     done;
@@ -281,15 +272,11 @@ run_dialog (ZnSettings  **settings,
 
 /* The arguments after the drawable into settings. */
 static gboolean
-read_arguments (ZnSettings       *settings,
-                const GimpParam  *param,
-                gint              n_params,
-                GError          **error)
+read_arguments (ZnSettings *settings, const GimpParam *param, gint n_params, GError **error)
 {
   if (n_params != N_FIXED + (gint) settings->n)
     {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
-                   "%s takes %u arguments, not %d",
+      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "%s takes %u arguments, not %d",
                    settings->filter->procedure, N_FIXED + settings->n, n_params);
       return FALSE;
     }
@@ -323,16 +310,13 @@ read_arguments (ZnSettings       *settings,
 }
 
 static gboolean
-run_filter (const ZnFilter   *filter,
-            const GimpParam  *param,
-            gint              n_params,
-            GError          **error)
+run_filter (const ZnFilter *filter, const GimpParam *param, gint n_params, GError **error)
 {
-  GimpRunMode  mode     = param[0].data.d_int32;
-  gint32       image    = param[1].data.d_image;
-  gint32       drawable = param[2].data.d_drawable;
-  ZnSettings  *settings = zn_settings_new (filter, error);
-  gboolean     done;
+  GimpRunMode mode     = param[0].data.d_int32;
+  gint32      image    = param[1].data.d_image;
+  gint32      drawable = param[2].data.d_drawable;
+  ZnSettings *settings = zn_settings_new (filter, error);
+  gboolean    done;
 
   if (! settings)
     return FALSE;
@@ -363,25 +347,22 @@ run_filter (const ZnFilter   *filter,
 }
 
 static gboolean
-run_preset (const GimpParam  *param,
-            gint              n_params,
-            GError          **error)
+run_preset (const GimpParam *param, gint n_params, GError **error)
 {
-  GimpRunMode  mode     = param[0].data.d_int32;
-  gint32       drawable = param[2].data.d_drawable;
-  ZnSettings  *settings = NULL;
-  gboolean     done     = FALSE;
+  GimpRunMode mode     = param[0].data.d_int32;
+  gint32      drawable = param[2].data.d_drawable;
+  ZnSettings *settings = NULL;
+  gboolean    done     = FALSE;
 
   if (mode == GIMP_RUN_INTERACTIVE)
     {
-      done = run_dialog (&settings, ZN_PRESET_PROCEDURE, "Apply Preset",
-                         param[1].data.d_image, drawable, error);
+      done = run_dialog (&settings, ZN_PRESET_PROCEDURE, "Apply Preset", param[1].data.d_image,
+                         drawable, error);
     }
   else if (n_params != N_FIXED + 1)
     {
       g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
-                   ZN_PRESET_PROCEDURE " takes %d arguments, not %d",
-                   N_FIXED + 1, n_params);
+                   ZN_PRESET_PROCEDURE " takes %d arguments, not %d", N_FIXED + 1, n_params);
     }
   else
     {
@@ -414,16 +395,16 @@ error_status (const GError *error)
 }
 
 static void
-run (const gchar      *name,
-     gint              n_params,
-     const GimpParam  *param,
-     gint             *n_return,
-     GimpParam       **return_vals)
+run (const gchar     *name,
+     gint             n_params,
+     const GimpParam *param,
+     gint            *n_return,
+     GimpParam      **return_vals)
 {
-  static GimpParam  values[2];
-  const ZnFilter   *filter = zn_filter_by_procedure (name);
-  GError           *error  = NULL;
-  gboolean          done   = FALSE;
+  static GimpParam values[2];
+  const ZnFilter  *filter = zn_filter_by_procedure (name);
+  GError          *error  = NULL;
+  gboolean         done   = FALSE;
 
   *n_return    = 1;
   *return_vals = values;
@@ -456,8 +437,7 @@ run (const gchar      *name,
   gegl_exit ();
 }
 
-const GimpPlugInInfo PLUG_IN_INFO =
-{
+const GimpPlugInInfo PLUG_IN_INFO = {
   NULL,  /* init_proc  */
   NULL,  /* quit_proc  */
   query, /* query_proc */

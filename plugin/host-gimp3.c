@@ -32,12 +32,10 @@ struct _ZenithPlugIn
 G_DEFINE_TYPE (ZenithPlugIn, zenith_plug_in, GIMP_TYPE_PLUG_IN)
 GIMP_MAIN (ZENITH_TYPE_PLUG_IN)
 
-
 /*  the drawables  */
 
 static gboolean
-usable (GimpDrawable **drawables,
-        GError       **error)
+usable (GimpDrawable **drawables, GError **error)
 {
   if (! drawables || ! drawables[0])
     {
@@ -67,8 +65,7 @@ typedef struct
 } Bars;
 
 static gboolean
-show_progress (gdouble  fraction,
-               gpointer data)
+show_progress (gdouble fraction, gpointer data)
 {
   Bars *bars = data;
 
@@ -80,18 +77,15 @@ show_progress (gdouble  fraction,
 
 /* Reads the whole drawable, writes its shadow buffer where it is selected. */
 static gboolean
-compute (const ZnSettings  *settings,
-         GimpDrawable      *drawable,
-         Bars              *bars,
-         GError           **error)
+compute (const ZnSettings *settings, GimpDrawable *drawable, Bars *bars, GError **error)
 {
-  GeglRectangle  roi;
-  GeglBuffer    *source;
-  GeglBuffer    *shadow;
-  gboolean       done;
+  GeglRectangle roi;
+  GeglBuffer   *source;
+  GeglBuffer   *shadow;
+  gboolean      done;
 
   if (! gimp_drawable_mask_intersect (drawable, &roi.x, &roi.y, &roi.width, &roi.height))
-    return TRUE;   /* nothing is selected here: nothing to do */
+    return TRUE; /* nothing is selected here: nothing to do */
 
   source = gimp_drawable_get_buffer (drawable);
   shadow = gimp_drawable_get_shadow_buffer (drawable);
@@ -118,11 +112,11 @@ merge (GimpDrawable *drawable)
  * none changes.
  */
 static gboolean
-apply (const ZnSettings  *settings,
-       ZnProgress         progress,
-       gpointer           progress_data,
-       gpointer           data,
-       GError           **error)
+apply (const ZnSettings *settings,
+       ZnProgress        progress,
+       gpointer          progress_data,
+       gpointer          data,
+       GError          **error)
 {
   GimpDrawable **drawables = data;
   Bars           bars      = { progress, progress_data, 0, 0 };
@@ -157,12 +151,12 @@ apply (const ZnSettings  *settings,
 }
 
 static gboolean
-run_dialog (ZnSettings    **settings,
-            const gchar    *procedure,
-            const gchar    *title,
-            GimpImage      *image,
-            GimpDrawable  **drawables,
-            GError        **error)
+run_dialog (ZnSettings   **settings,
+            const gchar   *procedure,
+            const gchar   *title,
+            GimpImage     *image,
+            GimpDrawable **drawables,
+            GError       **error)
 {
   ZnDialogHost host = { .help_id = procedure, .apply = apply, .data = drawables };
   gboolean     done;
@@ -187,19 +181,16 @@ run_dialog (ZnSettings    **settings,
   return done;
 }
 
-
 /*  settings and GIMP's own record of them, which it remembers  */
 
 static gboolean
-settings_from_config (ZnSettings           *settings,
-                      GimpProcedureConfig  *config,
-                      GError              **error)
+settings_from_config (ZnSettings *settings, GimpProcedureConfig *config, GError **error)
 {
   for (guint i = 0; i < settings->n; i++)
     {
-      const ZnProperty *p    = &settings->property[i];
-      const gchar      *name = p->spec->name;
-      gchar            *text = NULL;
+      const ZnProperty *p      = &settings->property[i];
+      const gchar      *name   = p->spec->name;
+      gchar            *text   = NULL;
       gdouble           number = 0.0;
       gint              whole  = 0;
       gboolean          ok;
@@ -231,8 +222,7 @@ settings_from_config (ZnSettings           *settings,
 }
 
 static void
-settings_to_config (const ZnSettings    *settings,
-                    GimpProcedureConfig *config)
+settings_to_config (const ZnSettings *settings, GimpProcedureConfig *config)
 {
   for (guint i = 0; i < settings->n; i++)
     {
@@ -259,21 +249,17 @@ settings_to_config (const ZnSettings    *settings,
     }
 }
 
-
 /*  running  */
 
 static GimpValueArray *
-finish (GimpProcedure *procedure,
-        GimpRunMode    mode,
-        gboolean       done,
-        GError        *error)
+finish (GimpProcedure *procedure, GimpRunMode mode, gboolean done, GError *error)
 {
   GimpPDBStatusType status = GIMP_PDB_SUCCESS;
 
   if (! done)
-    status = g_error_matches (error, ZN_ERROR, ZN_ERROR_CANCELLED) ? GIMP_PDB_CANCEL :
-             g_error_matches (error, ZN_ERROR, ZN_ERROR_USAGE)     ? GIMP_PDB_CALLING_ERROR :
-                                                                     GIMP_PDB_EXECUTION_ERROR;
+    status = g_error_matches (error, ZN_ERROR, ZN_ERROR_CANCELLED) ? GIMP_PDB_CANCEL
+             : g_error_matches (error, ZN_ERROR, ZN_ERROR_USAGE)   ? GIMP_PDB_CALLING_ERROR
+                                                                   : GIMP_PDB_EXECUTION_ERROR;
   if (status == GIMP_PDB_CANCEL)
     g_clear_error (&error);
 
@@ -284,12 +270,12 @@ finish (GimpProcedure *procedure,
 }
 
 static GimpValueArray *
-run_filter (GimpProcedure        *procedure,
-            GimpRunMode           mode,
-            GimpImage            *image,
-            GimpDrawable        **drawables,
-            GimpProcedureConfig  *config,
-            gpointer              data)
+run_filter (GimpProcedure       *procedure,
+            GimpRunMode          mode,
+            GimpImage           *image,
+            GimpDrawable       **drawables,
+            GimpProcedureConfig *config,
+            gpointer             data)
 {
   const ZnFilter *filter   = data;
   ZnSettings     *settings = NULL;
@@ -304,8 +290,7 @@ run_filter (GimpProcedure        *procedure,
   if (settings && settings_from_config (settings, config, &error))
     {
       if (mode == GIMP_RUN_INTERACTIVE)
-        done = run_dialog (&settings, filter->procedure, filter->title,
-                           image, drawables, &error);
+        done = run_dialog (&settings, filter->procedure, filter->title, image, drawables, &error);
       else
         done = apply (settings, NULL, NULL, drawables, &error);
     }
@@ -319,12 +304,12 @@ run_filter (GimpProcedure        *procedure,
 }
 
 static GimpValueArray *
-run_preset (GimpProcedure        *procedure,
-            GimpRunMode           mode,
-            GimpImage            *image,
-            GimpDrawable        **drawables,
-            GimpProcedureConfig  *config,
-            gpointer              data)
+run_preset (GimpProcedure       *procedure,
+            GimpRunMode          mode,
+            GimpImage           *image,
+            GimpDrawable       **drawables,
+            GimpProcedureConfig *config,
+            gpointer             data)
 {
   ZnSettings *settings = NULL;
   GError     *error    = NULL;
@@ -338,8 +323,7 @@ run_preset (GimpProcedure        *procedure,
     }
   else if (mode == GIMP_RUN_INTERACTIVE)
     {
-      done = run_dialog (&settings, ZN_PRESET_PROCEDURE, "Apply Preset",
-                         image, drawables, &error);
+      done = run_dialog (&settings, ZN_PRESET_PROCEDURE, "Apply Preset", image, drawables, &error);
     }
   else
     {
@@ -364,7 +348,6 @@ run_preset (GimpProcedure        *procedure,
   return finish (procedure, mode, done, error);
 }
 
-
 /*  what GIMP is told  */
 
 /* Enumerations are strings, not GIMP's choice arguments: given a choice that
@@ -372,18 +355,15 @@ run_preset (GimpProcedure        *procedure,
  * default.  Ours refuse, and say which words there are.
  */
 static void
-add_argument (GimpProcedure    *procedure,
-              const ZnSettings *settings,
-              guint             index)
+add_argument (GimpProcedure *procedure, const ZnSettings *settings, guint index)
 {
   const ZnProperty *p       = &settings->property[index];
   const gchar      *name    = p->spec->name;
   const gchar      *nick    = g_param_spec_get_nick (p->spec);
   const gchar      *blurb   = g_param_spec_get_blurb (p->spec);
   gchar            *allowed = zn_property_allowed (p);
-  gchar            *help    = g_strdup_printf (allowed ? "%s { %s }" : "%s",
-                                               blurb ? blurb : nick, allowed);
-  gchar            *text    = zn_settings_get_text (settings, index);
+  gchar *help = g_strdup_printf (allowed ? "%s { %s }" : "%s", blurb ? blurb : nick, allowed);
+  gchar *text = zn_settings_get_text (settings, index);
 
   switch (p->kind)
     {
@@ -394,21 +374,18 @@ add_argument (GimpProcedure    *procedure,
       break;
 
     case ZN_KIND_INT:
-      gimp_procedure_add_int_argument (procedure, name, nick, help,
-                                       (gint) p->min, (gint) p->max,
+      gimp_procedure_add_int_argument (procedure, name, nick, help, (gint) p->min, (gint) p->max,
                                        (gint) zn_settings_get_number (settings, index),
                                        G_PARAM_READWRITE);
       break;
 
     case ZN_KIND_BOOLEAN:
       gimp_procedure_add_boolean_argument (procedure, name, nick, help,
-                                           g_value_get_boolean (&p->value),
-                                           G_PARAM_READWRITE);
+                                           g_value_get_boolean (&p->value), G_PARAM_READWRITE);
       break;
 
     default:
-      gimp_procedure_add_string_argument (procedure, name, nick, help, text,
-                                          G_PARAM_READWRITE);
+      gimp_procedure_add_string_argument (procedure, name, nick, help, text, G_PARAM_READWRITE);
     }
 
   g_free (text);
@@ -417,22 +394,21 @@ add_argument (GimpProcedure    *procedure,
 }
 
 static GimpProcedure *
-procedure_new (GimpPlugIn       *plug_in,
-               const gchar      *name,
-               GimpRunImageFunc  run,
-               gconstpointer     data,
-               const gchar      *label,
-               const gchar      *blurb,
-               const gchar      *help)
+procedure_new (GimpPlugIn      *plug_in,
+               const gchar     *name,
+               GimpRunImageFunc run,
+               gconstpointer    data,
+               const gchar     *label,
+               const gchar     *blurb,
+               const gchar     *help)
 {
   GimpProcedure *procedure;
 
-  procedure = gimp_image_procedure_new (plug_in, name, GIMP_PDB_PROC_TYPE_PLUGIN,
-                                        run, (gpointer) data, NULL);
+  procedure = gimp_image_procedure_new (plug_in, name, GIMP_PDB_PROC_TYPE_PLUGIN, run,
+                                        (gpointer) data, NULL);
   gimp_procedure_set_image_types (procedure, "*");
-  gimp_procedure_set_sensitivity_mask (procedure,
-                                       GIMP_PROCEDURE_SENSITIVE_DRAWABLE |
-                                       GIMP_PROCEDURE_SENSITIVE_DRAWABLES);
+  gimp_procedure_set_sensitivity_mask (procedure, GIMP_PROCEDURE_SENSITIVE_DRAWABLE |
+                                                      GIMP_PROCEDURE_SENSITIVE_DRAWABLES);
   gimp_procedure_set_menu_label (procedure, label);
   gimp_procedure_add_menu_path (procedure, ZN_MENU_PATH);
   gimp_procedure_set_documentation (procedure, blurb, help, name);
@@ -442,8 +418,7 @@ procedure_new (GimpPlugIn       *plug_in,
 }
 
 static GimpProcedure *
-zenith_plug_in_create_procedure (GimpPlugIn  *plug_in,
-                                 const gchar *name)
+zenith_plug_in_create_procedure (GimpPlugIn *plug_in, const gchar *name)
 {
   const ZnFilter *filter = zn_filter_by_procedure (name);
   ZnSettings     *settings;
@@ -460,8 +435,8 @@ zenith_plug_in_create_procedure (GimpPlugIn  *plug_in,
                                  "preset's values. Presets are looked for in "
                                  "$ZENITH_PRESETS, in zenith/presets of the user's "
                                  "data folder and in the installation's folder.");
-      gimp_procedure_add_string_argument (procedure, "preset", "_Preset",
-                                          "The preset's name", "", G_PARAM_READWRITE);
+      gimp_procedure_add_string_argument (procedure, "preset", "_Preset", "The preset's name", "",
+                                          G_PARAM_READWRITE);
       return procedure;
     }
 
@@ -470,8 +445,7 @@ zenith_plug_in_create_procedure (GimpPlugIn  *plug_in,
     return NULL;
 
   label     = g_strdup_printf ("%s with Presets...", filter->title);
-  procedure = procedure_new (plug_in, name, run_filter, filter, label,
-                             filter->blurb, filter->help);
+  procedure = procedure_new (plug_in, name, run_filter, filter, label, filter->blurb, filter->help);
 
   for (guint i = 0; i < settings->n; i++)
     add_argument (procedure, settings, i);
@@ -502,10 +476,10 @@ zenith_plug_in_query_procedures (GimpPlugIn *plug_in)
 
 /* There are no translations yet; saying so silences a warning. */
 static gboolean
-zenith_plug_in_set_i18n (GimpPlugIn   *plug_in,
-                         const gchar  *procedure,
-                         gchar       **domain,
-                         gchar       **folder)
+zenith_plug_in_set_i18n (GimpPlugIn  *plug_in,
+                         const gchar *procedure,
+                         gchar      **domain,
+                         gchar      **folder)
 {
   return FALSE;
 }

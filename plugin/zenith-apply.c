@@ -15,38 +15,34 @@
 #include "zenith-apply.h"
 
 #define CANCEL_KEY "zenith-cancel"
-#define LATTICE    64              /* of pieces cut for a preview */
+#define LATTICE 64 /* of pieces cut for a preview */
 
 typedef struct
 {
-  GeglNode   *graph;
-  GeglNode   *op;
-  ZnProgress  progress;
-  gpointer    data;
-  gdouble     done;       /* of the work, before the present chunk        */
-  gdouble     share;      /* of the work, in the present chunk            */
-  gdouble     shown;      /* the bar never goes back                      */
-  gboolean    cancelled;
+  GeglNode  *graph;
+  GeglNode  *op;
+  ZnProgress progress;
+  gpointer   data;
+  gdouble    done;  /* of the work, before the present chunk        */
+  gdouble    share; /* of the work, in the present chunk            */
+  gdouble    shown; /* the bar never goes back                      */
+  gboolean   cancelled;
 } Run;
 
 static void
-report (Run     *run,
-        gdouble  fraction)
+report (Run *run, gdouble fraction)
 {
   run->shown = CLAMP (fraction, run->shown, 1.0);
 
   if (! run->cancelled && run->progress && ! run->progress (run->shown, run->data))
     {
       run->cancelled = TRUE;
-      g_object_set_data (G_OBJECT (run->op),
-                         CANCEL_KEY, GINT_TO_POINTER (TRUE));
+      g_object_set_data (G_OBJECT (run->op), CANCEL_KEY, GINT_TO_POINTER (TRUE));
     }
 }
 
 static void
-on_progress (GeglNode *node,
-             gdouble   fraction,
-             Run      *run)
+on_progress (GeglNode *node, gdouble fraction, Run *run)
 {
   report (run, run->done + run->share * CLAMP (fraction, 0.0, 1.0));
 }
@@ -62,23 +58,15 @@ run_begin (Run                 *run,
   GeglNode *input;
   GeglNode *crop;
 
-  *run = (Run) { .progress = progress, .data = data, .share = 1.0 };
+  *run = (Run){ .progress = progress, .data = data, .share = 1.0 };
 
   run->graph = gegl_node_new ();
-  input      = gegl_node_new_child (run->graph,
-                                    "operation", "gegl:buffer-source",
-                                    "buffer",    source,
+  input      = gegl_node_new_child (run->graph, "operation", "gegl:buffer-source", "buffer", source,
                                     NULL);
-  crop       = gegl_node_new_child (run->graph,
-                                    "operation", "gegl:crop",
-                                    "x",         (gdouble) piece->x,
-                                    "y",         (gdouble) piece->y,
-                                    "width",     (gdouble) piece->width,
-                                    "height",    (gdouble) piece->height,
-                                    NULL);
-  run->op    = gegl_node_new_child (run->graph,
-                                    "operation", settings->filter->operation,
-                                    NULL);
+  crop    = gegl_node_new_child (run->graph, "operation", "gegl:crop", "x", (gdouble) piece->x, "y",
+                                 (gdouble) piece->y, "width", (gdouble) piece->width, "height",
+                                 (gdouble) piece->height, NULL);
+  run->op = gegl_node_new_child (run->graph, "operation", settings->filter->operation, NULL);
 
   for (guint i = 0; i < settings->n; i++)
     gegl_node_set_property (run->op, settings->property[i].spec->name,
@@ -90,16 +78,14 @@ run_begin (Run                 *run,
 
 /* What the operation says; call after each piece of work.  TRUE: go on. */
 static gboolean
-run_check (Run              *run,
-           const ZnSettings *settings,
-           GError          **error)
+run_check (Run *run, const ZnSettings *settings, GError **error)
 {
   gchar *status = NULL;
 
   if (run->cancelled)
     {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED,
-                   "%s was cancelled", settings->filter->title);
+      g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED, "%s was cancelled",
+                   settings->filter->title);
       return FALSE;
     }
 
@@ -108,8 +94,7 @@ run_check (Run              *run,
 
   if (status && *status)
     {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s: %s",
-                   settings->filter->title, status);
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s: %s", settings->filter->title, status);
       g_free (status);
       return FALSE;
     }
@@ -136,10 +121,7 @@ zn_apply_to_buffer (const ZnSettings    *settings,
   gboolean       ok = TRUE;
 
   run_begin (&run, settings, source, gegl_buffer_get_extent (source), progress, data);
-  output    = gegl_node_new_child (run.graph,
-                                   "operation", "gegl:write-buffer",
-                                   "buffer",    dest,
-                                   NULL);
+  output = gegl_node_new_child (run.graph, "operation", "gegl:write-buffer", "buffer", dest, NULL);
   gegl_node_link (run.op, output);
   processor = gegl_node_new_processor (output, roi);
 
@@ -173,9 +155,7 @@ zn_apply_to_buffer (const ZnSettings    *settings,
 
 /* The region and its margin, on the lattice that starts at the source's corner. */
 static GeglRectangle
-piece_around (GeglBuffer          *source,
-              const GeglRectangle *roi,
-              gint                 margin)
+piece_around (GeglBuffer *source, const GeglRectangle *roi, gint margin)
 {
   const GeglRectangle *all   = gegl_buffer_get_extent (source);
   GeglRectangle        piece = *all;
@@ -187,7 +167,7 @@ piece_around (GeglBuffer          *source,
 
       piece.x      = all->x + left;
       piece.y      = all->y + top;
-      piece.width  = roi->x + roi->width  + margin - piece.x;
+      piece.width  = roi->x + roi->width + margin - piece.x;
       piece.height = roi->y + roi->height + margin - piece.y;
       gegl_rectangle_intersect (&piece, &piece, all);
     }
@@ -210,8 +190,8 @@ zn_apply_to_pixels (const ZnSettings    *settings,
   gboolean      ok;
 
   run_begin (&run, settings, source, &piece, progress, data);
-  gegl_node_blit (run.op, 1.0, roi, babl_format ("R'G'B'A u8"), rgba,
-                  GEGL_AUTO_ROWSTRIDE, GEGL_BLIT_DEFAULT);
+  gegl_node_blit (run.op, 1.0, roi, babl_format ("R'G'B'A u8"), rgba, GEGL_AUTO_ROWSTRIDE,
+                  GEGL_BLIT_DEFAULT);
   ok = run_check (&run, settings, error);
 
   *measured = NULL;

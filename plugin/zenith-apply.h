@@ -18,8 +18,7 @@
 /* Called now and then with 0..1, on the caller's thread; may run the main
  * loop.  Return FALSE to give up.
  */
-typedef gboolean (* ZnProgress) (gdouble  fraction,
-                                 gpointer data);
+typedef gboolean (*ZnProgress) (gdouble fraction, gpointer data);
 
 /* The region roi of the result, written to the same place of dest.  On failure
  * (the sentence is the operation's own) or cancellation what dest holds there

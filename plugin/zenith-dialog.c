@@ -22,7 +22,7 @@
 #include "zenith-preset.h"
 
 #define RESPONSE_RESET 1
-#define PREVIEW_SIZE   360
+#define PREVIEW_SIZE 360
 #define CONTROLS_WIDTH 340
 
 typedef struct _Dialog Dialog;
@@ -30,9 +30,9 @@ typedef struct _Dialog Dialog;
 typedef struct
 {
   Dialog        *dialog;
-  guint          index;        /* of the property                   */
-  GtkWidget     *widget;       /* combo, check button or entry, or  */
-  GtkAdjustment *adjustment;   /* a number's                        */
+  guint          index;      /* of the property                   */
+  GtkWidget     *widget;     /* combo, check button or entry, or  */
+  GtkAdjustment *adjustment; /* a number's                        */
 } Row;
 
 struct _Dialog
@@ -44,24 +44,23 @@ struct _Dialog
   GtkWidget          *window;
   GtkWidget          *controls;
   GtkWidget          *preset;
-  GtkWidget          *about;       /* the preset's description        */
+  GtkWidget          *about; /* the preset's description        */
   GtkWidget          *status;
-  GtkWidget          *measured;    /* the noise that was found        */
+  GtkWidget          *measured; /* the noise that was found        */
   GtkWidget          *bar;
   Row                 row[ZN_PROPERTIES_MAX];
   guint               n_rows;
-  gboolean            any_filter;  /* chooses presets of every filter */
-  gboolean            updating;    /* we, not the user, set a widget  */
-  gboolean            busy;        /* a preview is being computed     */
-  gboolean            again;       /* and is out of date already      */
-  gboolean            stop;        /* the user has answered           */
-  gboolean            applying;    /* OK was pressed, the filter runs */
-  gboolean            cannot;      /* the last preview failed         */
+  gboolean            any_filter; /* chooses presets of every filter */
+  gboolean            updating;   /* we, not the user, set a widget  */
+  gboolean            busy;       /* a preview is being computed     */
+  gboolean            again;      /* and is out of date already      */
+  gboolean            stop;       /* the user has answered           */
+  gboolean            applying;   /* OK was pressed, the filter runs */
+  gboolean            cannot;     /* the last preview failed         */
 };
 
 static void
-set_status (Dialog      *d,
-            const gchar *text)
+set_status (Dialog *d, const gchar *text)
 {
   gtk_label_set_text (GTK_LABEL (d->status), text);
   gtk_widget_set_visible (d->status, *text != '\0');
@@ -69,14 +68,14 @@ set_status (Dialog      *d,
 
 /* measured: what the operation found, "red 4.2, green 3.9, blue 5.1", or NULL. */
 static void
-set_measured (Dialog      *d,
-              const gchar *measured)
+set_measured (Dialog *d, const gchar *measured)
 {
   gchar *text = NULL;
 
   if (measured && *measured)
     text = g_strdup_printf ("Noise found in the picture: %s of 255.  A noise level above 0 "
-                            "takes its place.", measured);
+                            "takes its place.",
+                            measured);
 
   gtk_label_set_text (GTK_LABEL (d->measured), text ? text : "");
   gtk_widget_set_visible (d->measured, text != NULL);
@@ -84,8 +83,7 @@ set_measured (Dialog      *d,
 }
 
 static void
-set_error (Dialog  *d,
-           GError **error)
+set_error (Dialog *d, GError **error)
 {
   if (*error && ! g_error_matches (*error, ZN_ERROR, ZN_ERROR_CANCELLED))
     set_status (d, (*error)->message);
@@ -94,8 +92,7 @@ set_error (Dialog  *d,
 }
 
 static gboolean
-keep_alive (gdouble  fraction,
-            gpointer data)
+keep_alive (gdouble fraction, gpointer data)
 {
   Dialog *d = data;
 
@@ -107,14 +104,11 @@ keep_alive (gdouble  fraction,
   return ! d->stop && ! (d->busy && d->again);
 }
 
-
 /*  preview  */
 
 /* Shows the result where the selection is, the picture as it was elsewhere. */
 static void
-show_pixels (Dialog              *d,
-             const GeglRectangle *roi,
-             const guchar        *result)
+show_pixels (Dialog *d, const GeglRectangle *roi, const guchar *result)
 {
   GtkWidget *area   = gimp_preview_get_area (GIMP_PREVIEW (d->host->preview));
   gint       stride = roi->width * 4;
@@ -126,10 +120,10 @@ show_pixels (Dialog              *d,
     }
   else
     {
-      GeglRectangle  in_image = *roi;
-      gsize          len      = (gsize) roi->width * roi->height;
-      guchar        *before   = g_malloc (len * 4);
-      guchar        *mask     = g_malloc (len);
+      GeglRectangle in_image = *roi;
+      gsize         len      = (gsize) roi->width * roi->height;
+      guchar       *before   = g_malloc (len * 4);
+      guchar       *mask     = g_malloc (len);
 
       in_image.x += d->host->offset_x;
       in_image.y += d->host->offset_y;
@@ -139,8 +133,7 @@ show_pixels (Dialog              *d,
       gegl_buffer_get (d->host->selection, &in_image, 1.0, babl_format ("Y u8"), mask,
                        GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
       gimp_preview_area_mask (GIMP_PREVIEW_AREA (area), 0, 0, roi->width, roi->height,
-                              GIMP_RGBA_IMAGE, before, stride, result, stride,
-                              mask, roi->width);
+                              GIMP_RGBA_IMAGE, before, stride, result, stride, mask, roi->width);
       g_free (before);
       g_free (mask);
     }
@@ -149,11 +142,11 @@ show_pixels (Dialog              *d,
 static void
 draw_preview (Dialog *d)
 {
-  GimpPreview   *preview = GIMP_PREVIEW (d->host->preview);
-  GeglRectangle  roi;
-  GError        *error = NULL;
-  gchar         *measured = NULL;
-  guchar        *rgba;
+  GimpPreview  *preview = GIMP_PREVIEW (d->host->preview);
+  GeglRectangle roi;
+  GError       *error    = NULL;
+  gchar        *measured = NULL;
+  guchar       *rgba;
 
   gimp_preview_get_position (preview, &roi.x, &roi.y);
   gimp_preview_get_size (preview, &roi.width, &roi.height);
@@ -169,7 +162,7 @@ draw_preview (Dialog *d)
     {
       show_pixels (d, &roi, rgba);
 
-      if (d->cannot)   /* what apply() said stays */
+      if (d->cannot) /* what apply() said stays */
         set_status (d, "");
       set_measured (d, measured);
     }
@@ -182,8 +175,7 @@ draw_preview (Dialog *d)
 }
 
 static void
-on_invalidated (GimpPreview *preview,
-                Dialog      *d)
+on_invalidated (GimpPreview *preview, Dialog *d)
 {
   d->again = TRUE;
 
@@ -200,7 +192,6 @@ on_invalidated (GimpPreview *preview,
 
   d->busy = FALSE;
 }
-
 
 /*  property rows  */
 
@@ -251,8 +242,7 @@ refresh (Dialog *d)
 
 /* The user moved something: widget to settings, then a new preview. */
 static void
-on_row_changed (GObject *object,
-                Row     *row)
+on_row_changed (GObject *object, Row *row)
 {
   Dialog           *d     = row->dialog;
   const ZnProperty *p     = &d->settings->property[row->index];
@@ -287,8 +277,8 @@ on_row_changed (GObject *object,
       break;
 
     default:
-      zn_settings_set_number (d->settings, row->index,
-                              gtk_adjustment_get_value (row->adjustment), &error);
+      zn_settings_set_number (d->settings, row->index, gtk_adjustment_get_value (row->adjustment),
+                              &error);
     }
 
   set_status (d, "");
@@ -303,17 +293,14 @@ on_row_changed (GObject *object,
 }
 
 static void
-on_browse (GtkWidget *button,
-           Row       *row)
+on_browse (GtkWidget *button, Row *row)
 {
   GtkWidget *chooser;
 
-  chooser = gtk_file_chooser_dialog_new (g_param_spec_get_nick (row->dialog->settings->property[row->index].spec),
-                                         GTK_WINDOW (row->dialog->window),
-                                         GTK_FILE_CHOOSER_ACTION_OPEN,
-                                         "_Cancel", GTK_RESPONSE_CANCEL,
-                                         "_Open",   GTK_RESPONSE_OK,
-                                         NULL);
+  chooser = gtk_file_chooser_dialog_new (
+      g_param_spec_get_nick (row->dialog->settings->property[row->index].spec),
+      GTK_WINDOW (row->dialog->window), GTK_FILE_CHOOSER_ACTION_OPEN, "_Cancel",
+      GTK_RESPONSE_CANCEL, "_Open", GTK_RESPONSE_OK, NULL);
 
   if (gtk_dialog_run (GTK_DIALOG (chooser)) == GTK_RESPONSE_OK)
     {
@@ -328,20 +315,19 @@ on_browse (GtkWidget *button,
 }
 
 static GtkWidget *
-number_row (Row        *row,
-            ZnProperty *p)
+number_row (Row *row, ZnProperty *p)
 {
   GtkWidget *box  = gtk_hbox_new (FALSE, 6);
   gdouble    step = p->kind == ZN_KIND_INT ? 1.0 : (p->ui_max - p->ui_min) / 100.0;
   GtkWidget *scale;
   GtkWidget *spin;
 
-  row->adjustment = GTK_ADJUSTMENT (gtk_adjustment_new (p->ui_min, p->ui_min, p->ui_max,
-                                                        step, step * 10, 0));
+  row->adjustment = GTK_ADJUSTMENT (
+      gtk_adjustment_new (p->ui_min, p->ui_min, p->ui_max, step, step * 10, 0));
   scale = gtk_hscale_new (row->adjustment);
   gtk_scale_set_draw_value (GTK_SCALE (scale), FALSE);
   gtk_widget_set_size_request (scale, 140, -1);
-  spin  = gtk_spin_button_new (row->adjustment, step, p->digits);
+  spin = gtk_spin_button_new (row->adjustment, step, p->digits);
   gtk_entry_set_activates_default (GTK_ENTRY (spin), TRUE);
   gtk_box_pack_start (GTK_BOX (box), scale, TRUE, TRUE, 0);
   gtk_box_pack_start (GTK_BOX (box), spin, FALSE, FALSE, 0);
@@ -351,8 +337,7 @@ number_row (Row        *row,
 }
 
 static GtkWidget *
-row_new (Row        *row,
-         ZnProperty *p)
+row_new (Row *row, ZnProperty *p)
 {
   GtkWidget *box = NULL;
 
@@ -399,30 +384,24 @@ row_new (Row        *row,
 }
 
 static void
-attach (GtkWidget   *table,
-        guint        line,
-        const gchar *text,
-        GtkWidget   *widget,
-        const gchar *tooltip)
+attach (GtkWidget *table, guint line, const gchar *text, GtkWidget *widget, const gchar *tooltip)
 {
   GtkWidget *label = gtk_label_new_with_mnemonic (text);
 
   gtk_label_set_mnemonic_widget (GTK_LABEL (label), widget);
   gtk_misc_set_alignment (GTK_MISC (label), 0.0, 0.5);
   gtk_table_attach (GTK_TABLE (table), label, 0, 1, line, line + 1, GTK_FILL, GTK_FILL, 0, 0);
-  gtk_table_attach (GTK_TABLE (table), widget, 1, 2, line, line + 1,
-                    GTK_EXPAND | GTK_FILL, GTK_FILL, 0, 0);
+  gtk_table_attach (GTK_TABLE (table), widget, 1, 2, line, line + 1, GTK_EXPAND | GTK_FILL,
+                    GTK_FILL, 0, 0);
 
   if (tooltip && *tooltip)
     gtk_widget_set_tooltip_text (widget, tooltip);
 }
 
-
 /*  presets  */
 
 static void
-on_preset_changed (GtkComboBox *combo,
-                   Dialog      *d)
+on_preset_changed (GtkComboBox *combo, Dialog *d)
 {
   gint            active = gtk_combo_box_get_active (combo);
   GError         *error  = NULL;
@@ -486,7 +465,6 @@ load_presets (Dialog *d)
   g_signal_connect (d->preset, "changed", G_CALLBACK (on_preset_changed), d);
 }
 
-
 /*  the window  */
 
 /* A label for sentences; without a width GTK 2 wraps them far too early. */
@@ -534,33 +512,25 @@ controls_new (Dialog *d)
 }
 
 static void
-on_response (GtkWidget *window,
-             gint       response,
-             Dialog    *d)
+on_response (GtkWidget *window, gint response, Dialog *d)
 {
   if (response != GTK_RESPONSE_HELP)
     d->stop = TRUE;
 }
 
 static void
-build (Dialog      *d,
-       const gchar *title)
+build (Dialog *d, const gchar *title)
 {
   GtkWidget *content;
   GtkWidget *columns;
   GtkWidget *box;
 
-  d->window = gimp_dialog_new (title, "zenith", NULL, 0,
-                               gimp_standard_help_func, d->host->help_id,
-                               "_Reset",  RESPONSE_RESET,
-                               "_Cancel", GTK_RESPONSE_CANCEL,
-                               "_OK",     GTK_RESPONSE_OK,
-                               NULL);
+  d->window = gimp_dialog_new (title, "zenith", NULL, 0, gimp_standard_help_func, d->host->help_id,
+                               "_Reset", RESPONSE_RESET, "_Cancel", GTK_RESPONSE_CANCEL, "_OK",
+                               GTK_RESPONSE_OK, NULL);
   gtk_dialog_set_default_response (GTK_DIALOG (d->window), GTK_RESPONSE_OK);
-  gtk_dialog_set_response_sensitive (GTK_DIALOG (d->window), GTK_RESPONSE_OK,
-                                     d->settings != NULL);
-  gtk_dialog_set_response_sensitive (GTK_DIALOG (d->window), RESPONSE_RESET,
-                                     d->settings != NULL);
+  gtk_dialog_set_response_sensitive (GTK_DIALOG (d->window), GTK_RESPONSE_OK, d->settings != NULL);
+  gtk_dialog_set_response_sensitive (GTK_DIALOG (d->window), RESPONSE_RESET, d->settings != NULL);
   gimp_window_set_transient (GTK_WINDOW (d->window));
 
   g_signal_connect (d->window, "response", G_CALLBACK (on_response), d);
@@ -595,17 +565,17 @@ build (Dialog      *d,
   refresh (d);
 
   /* Return accepts; where there is nothing to accept yet, a preset is chosen. */
-  gtk_widget_grab_focus (d->any_filter ? d->preset :
-                         gtk_dialog_get_widget_for_response (GTK_DIALOG (d->window),
-                                                             GTK_RESPONSE_OK));
+  gtk_widget_grab_focus (
+      d->any_filter ? d->preset
+                    : gtk_dialog_get_widget_for_response (GTK_DIALOG (d->window), GTK_RESPONSE_OK));
 }
 
 /* OK was pressed. */
 static gboolean
 apply (Dialog *d)
 {
-  GError   *error = NULL;
-  gboolean  done;
+  GError  *error = NULL;
+  gboolean done;
 
   d->stop     = FALSE;
   d->applying = TRUE;
@@ -617,7 +587,7 @@ apply (Dialog *d)
 
   /* Shows the greyed window before the first, perhaps long, piece of work. */
   keep_alive (0.0, d);
-  done = d->host->apply (d->settings, keep_alive, d, d->host->data, &error);
+  done        = d->host->apply (d->settings, keep_alive, d, d->host->data, &error);
   d->applying = FALSE;
 
   gtk_widget_set_sensitive (d->controls, TRUE);
@@ -637,9 +607,7 @@ apply (Dialog *d)
 }
 
 gboolean
-zn_dialog_run (ZnSettings         **settings,
-               const gchar         *title,
-               const ZnDialogHost  *host)
+zn_dialog_run (ZnSettings **settings, const gchar *title, const ZnDialogHost *host)
 {
   Dialog   d     = { .host = host, .settings = *settings, .any_filter = ! *settings };
   gboolean done  = FALSE;

@@ -22,20 +22,20 @@
 
 typedef struct
 {
-  const gchar *help_id;      /* the procedure's name                            */
-  GtkWidget   *preview;      /* a GimpDrawablePreview, not yet in a container   */
-  GeglBuffer  *source;       /* the drawable                                    */
-  GeglBuffer  *selection;    /* the image's selection mask, NULL if all         */
-  gint         offset_x;     /* of the drawable in the image                    */
+  const gchar *help_id;   /* the procedure's name                            */
+  GtkWidget   *preview;   /* a GimpDrawablePreview, not yet in a container   */
+  GeglBuffer  *source;    /* the drawable                                    */
+  GeglBuffer  *selection; /* the image's selection mask, NULL if all         */
+  gint         offset_x;  /* of the drawable in the image                    */
   gint         offset_y;
 
   /* Do it: into the drawable, with undo. */
-  gboolean  (* apply) (const ZnSettings  *settings,
-                       ZnProgress         progress,
-                       gpointer           progress_data,
-                       gpointer           data,
-                       GError           **error);
-  gpointer     data;
+  gboolean (*apply) (const ZnSettings *settings,
+                     ZnProgress        progress,
+                     gpointer          progress_data,
+                     gpointer          data,
+                     GError          **error);
+  gpointer data;
 } ZnDialogHost;
 
 /* Shows a filter's dialog with the values of *settings in it, or, where
@@ -43,8 +43,6 @@ typedef struct
  * filter has been applied, and *settings (the caller's to free) holds what was
  * used.  FALSE: the user cancelled.
  */
-gboolean zn_dialog_run (ZnSettings         **settings,
-                        const gchar         *title,
-                        const ZnDialogHost  *host);
+gboolean zn_dialog_run (ZnSettings **settings, const gchar *title, const ZnDialogHost *host);
 
 #endif /* __ZENITH_DIALOG_H__ */

@@ -15,9 +15,9 @@
 #define ZN_PROPERTIES_MAX 16
 
 #define ZN_PRESET_PROCEDURE "plug-in-zenith-apply-preset"
-#define ZN_MENU_PATH        "<Image>/Filters/Zenith"
-#define ZN_AUTHOR           "The Zenith authors"
-#define ZN_YEAR             "2026"
+#define ZN_MENU_PATH "<Image>/Filters/Zenith"
+#define ZN_AUTHOR "The Zenith authors"
+#define ZN_YEAR "2026"
 
 typedef struct
 {
@@ -34,12 +34,12 @@ extern const ZnFilter zn_filters[];
 extern const guint    zn_n_filters;
 
 /* The filter of a procedure or of an operation, NULL if there is none. */
-const ZnFilter * zn_filter_by_procedure (const gchar *procedure);
-const ZnFilter * zn_filter_by_operation (const gchar *operation);
+const ZnFilter *zn_filter_by_procedure (const gchar *procedure);
+const ZnFilter *zn_filter_by_operation (const gchar *operation);
 
 /* Whether this filter can be offered: its operation is installed and has the
  * properties that the entry names.
  */
-gboolean         zn_filter_is_installed (const ZnFilter *filter);
+gboolean zn_filter_is_installed (const ZnFilter *filter);
 
 #endif /* __ZENITH_FILTERS_H__ */

@@ -16,10 +16,10 @@
 #define ZENITH_PRESETS_DIR ""
 #endif
 
-#define FILE_MAX   16384   /* bytes of a preset file            */
-#define FILES_MAX  512     /* files looked at in one folder     */
-#define NAME_BYTES 128      /* bytes of a preset's name          */
-#define SUFFIX     ".preset"
+#define FILE_MAX 16384 /* bytes of a preset file            */
+#define FILES_MAX 512  /* files looked at in one folder     */
+#define NAME_BYTES 128 /* bytes of a preset's name          */
+#define SUFFIX ".preset"
 
 static void
 preset_free (gpointer data)
@@ -44,13 +44,12 @@ preset_free (gpointer data)
  * name from hanging us before fstat() can refuse it.
  */
 static gchar *
-read_text (const gchar  *file,
-           gchar       **why)
+read_text (const gchar *file, gchar **why)
 {
-  gchar       *text = NULL;
-  gssize       size;
-  struct stat  info;
-  gint         fd = open (file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  gchar      *text = NULL;
+  gssize      size;
+  struct stat info;
+  gint        fd = open (file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
   if (fd < 0)
     {
@@ -89,8 +88,7 @@ read_text (const gchar  *file,
 
 /* One line "key=value" into the preset.  NULL, or what is wrong with it. */
 static gchar *
-parse_line (ZnPreset *preset,
-            gchar    *line)
+parse_line (ZnPreset *preset, gchar *line)
 {
   gchar  *equals = strchr (line, '=');
   gchar **field  = NULL;
@@ -117,8 +115,7 @@ parse_line (ZnPreset *preset,
   else if (! strcmp (key, "operation"))
     {
       if (! zn_filter_by_operation (value))
-        return g_strdup_printf ("the operation '%.80s' is not one of this plug-in's",
-                                value);
+        return g_strdup_printf ("the operation '%.80s' is not one of this plug-in's", value);
       field = &preset->operation;
     }
 
@@ -165,11 +162,11 @@ file_stem (const gchar *file)
 static ZnPreset *
 preset_read (const gchar *file)
 {
-  ZnPreset  *preset = g_new0 (ZnPreset, 1);
-  gchar     *why    = NULL;
-  gchar     *text   = read_text (file, &why);
-  gchar    **lines  = text ? g_strsplit (text, "\n", -1) : NULL;
-  guint      i;
+  ZnPreset *preset = g_new0 (ZnPreset, 1);
+  gchar    *why    = NULL;
+  gchar    *text   = read_text (file, &why);
+  gchar   **lines  = text ? g_strsplit (text, "\n", -1) : NULL;
+  guint     i;
 
   preset->file = g_strdup (file);
 
@@ -182,8 +179,7 @@ preset_read (const gchar *file)
     }
 
   if (why && text)
-    preset->broken = g_strdup_printf ("The preset file %s is wrong in line %u: %s",
-                                      file, i, why);
+    preset->broken = g_strdup_printf ("The preset file %s is wrong in line %u: %s", file, i, why);
   else if (why)
     preset->broken = g_strdup_printf ("The preset file %s cannot be read: %s", file, why);
   else if (! preset->name || ! preset->operation)
@@ -205,12 +201,11 @@ preset_read (const gchar *file)
 }
 
 static gboolean
-same_name (const gchar *a,
-           const gchar *b)
+same_name (const gchar *a, const gchar *b)
 {
-  gchar    *folded_a = g_utf8_casefold (a, -1);
-  gchar    *folded_b = g_utf8_casefold (b, -1);
-  gboolean  same     = ! strcmp (folded_a, folded_b);
+  gchar   *folded_a = g_utf8_casefold (a, -1);
+  gchar   *folded_b = g_utf8_casefold (b, -1);
+  gboolean same     = ! strcmp (folded_a, folded_b);
 
   g_free (folded_a);
   g_free (folded_b);
@@ -219,8 +214,7 @@ same_name (const gchar *a,
 }
 
 static ZnPreset *
-lookup (GPtrArray   *presets,
-        const gchar *name)
+lookup (GPtrArray *presets, const gchar *name)
 {
   for (guint i = 0; i < presets->len; i++)
     {
@@ -235,8 +229,7 @@ lookup (GPtrArray   *presets,
 
 /* "film-scan" for film-scan.preset: shorter to type in a script. */
 static ZnPreset *
-lookup_file (GPtrArray   *presets,
-             const gchar *name)
+lookup_file (GPtrArray *presets, const gchar *name)
 {
   for (guint i = 0; i < presets->len; i++)
     {
@@ -254,15 +247,13 @@ lookup_file (GPtrArray   *presets,
 }
 
 static gint
-compare_text (gconstpointer a,
-              gconstpointer b)
+compare_text (gconstpointer a, gconstpointer b)
 {
   return strcmp (*(const gchar *const *) a, *(const gchar *const *) b);
 }
 
 static void
-add_folder (GPtrArray   *presets,
-            const gchar *folder)
+add_folder (GPtrArray *presets, const gchar *folder)
 {
   GDir        *dir   = *folder ? g_dir_open (folder, 0, NULL) : NULL;
   GPtrArray   *names = g_ptr_array_new_with_free_func (g_free);
@@ -294,11 +285,9 @@ add_folder (GPtrArray   *presets,
 }
 
 static gint
-compare_names (gconstpointer a,
-               gconstpointer b)
+compare_names (gconstpointer a, gconstpointer b)
 {
-  return g_utf8_collate ((*(ZnPreset *const *) a)->name,
-                         (*(ZnPreset *const *) b)->name);
+  return g_utf8_collate ((*(ZnPreset *const *) a)->name, (*(ZnPreset *const *) b)->name);
 }
 
 GPtrArray *
@@ -323,9 +312,7 @@ zn_presets_load (void)
 }
 
 const ZnPreset *
-zn_presets_find (GPtrArray    *presets,
-                 const gchar  *name,
-                 GError      **error)
+zn_presets_find (GPtrArray *presets, const gchar *name, GError **error)
 {
   gchar          *shown  = g_utf8_make_valid (name, strnlen (name, NAME_BYTES));
   const ZnPreset *preset = lookup (presets, shown);
@@ -345,8 +332,7 @@ zn_presets_find (GPtrArray    *presets,
             g_string_append_printf (list, "%s'%s'", list->len ? ", " : "", other->name);
         }
 
-      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
-                   "There is no preset '%s'; there are: %s", shown,
+      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "There is no preset '%s'; there are: %s", shown,
                    list->len ? list->str : "none (is ZENITH_PRESETS right?)");
       g_string_free (list, TRUE);
     }
@@ -362,11 +348,9 @@ zn_presets_find (GPtrArray    *presets,
 }
 
 ZnSettings *
-zn_preset_settings (const ZnPreset  *preset,
-                    GError         **error)
+zn_preset_settings (const ZnPreset *preset, GError **error)
 {
-  ZnSettings *settings = zn_settings_new (zn_filter_by_operation (preset->operation),
-                                          error);
+  ZnSettings *settings = zn_settings_new (zn_filter_by_operation (preset->operation), error);
 
   for (guint i = 0; settings && i < preset->n; i++)
     if (! zn_settings_set_text (settings, preset->key[i], preset->value[i], error))

@@ -10,14 +10,13 @@
 
 #include "zenith-settings.h"
 
-#define TEXT_MAX 4096   /* bytes of a string or path, far above any real one */
+#define TEXT_MAX 4096 /* bytes of a string or path, far above any real one */
 
 GQuark
 zn_error_quark (void)
 {
   return g_quark_from_static_string ("zenith-error-quark");
 }
-
 
 /* What kind of widget and argument a property needs; FALSE for a type that
  * no filter of ours has.
@@ -55,7 +54,7 @@ classify (ZnProperty *p)
       p->min  = G_PARAM_SPEC_INT (spec)->minimum;
       p->max  = G_PARAM_SPEC_INT (spec)->maximum;
     }
-  else if (G_IS_PARAM_SPEC_UINT (spec))   /* GEGL's seeds; a PDB integer is signed */
+  else if (G_IS_PARAM_SPEC_UINT (spec)) /* GEGL's seeds; a PDB integer is signed */
     {
       p->kind = ZN_KIND_INT;
       p->min  = G_PARAM_SPEC_UINT (spec)->minimum;
@@ -85,8 +84,7 @@ classify (ZnProperty *p)
 }
 
 ZnSettings *
-zn_settings_new (const ZnFilter  *filter,
-                 GError         **error)
+zn_settings_new (const ZnFilter *filter, GError **error)
 {
   ZnSettings  *settings;
   GParamSpec **specs;
@@ -150,20 +148,17 @@ void
 zn_settings_reset (ZnSettings *settings)
 {
   for (guint i = 0; i < settings->n; i++)
-    g_param_value_set_default (settings->property[i].spec,
-                               &settings->property[i].value);
+    g_param_value_set_default (settings->property[i].spec, &settings->property[i].value);
 }
 
 void
-zn_settings_copy (ZnSettings       *dest,
-                  const ZnSettings *src)
+zn_settings_copy (ZnSettings *dest, const ZnSettings *src)
 {
   g_return_if_fail (dest->filter == src->filter);
 
   for (guint i = 0; i < src->n; i++)
     g_value_copy (&src->property[i].value, &dest->property[i].value);
 }
-
 
 gchar *
 zn_property_allowed (const ZnProperty *p)
@@ -176,8 +171,7 @@ zn_property_allowed (const ZnProperty *p)
         GString    *list  = g_string_new (NULL);
 
         for (guint i = 0; i < klass->n_values; i++)
-          g_string_append_printf (list, "%s%s", i ? ", " : "",
-                                  klass->values[i].value_nick);
+          g_string_append_printf (list, "%s%s", i ? ", " : "", klass->values[i].value_nick);
 
         return g_string_free (list, FALSE);
       }
@@ -203,16 +197,12 @@ zn_property_allowed (const ZnProperty *p)
 
 /* Always FALSE, so that callers can return it. */
 static gboolean
-refuse (const ZnSettings  *settings,
-        const ZnProperty  *p,
-        const gchar       *text,
-        GError           **error)
+refuse (const ZnSettings *settings, const ZnProperty *p, const gchar *text, GError **error)
 {
   gchar *allowed = zn_property_allowed (p);
   gchar *shown   = g_utf8_make_valid (text, strnlen (text, 80));
 
-  g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
-               "%s: '%s' cannot be '%s'; allowed: %s",
+  g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "%s: '%s' cannot be '%s'; allowed: %s",
                settings->filter->title, p->spec->name, shown,
                allowed ? allowed : "a shorter text in UTF-8");
   g_free (shown);
@@ -222,10 +212,7 @@ refuse (const ZnSettings  *settings,
 }
 
 gboolean
-zn_settings_set_number (ZnSettings  *settings,
-                        guint        index,
-                        gdouble      number,
-                        GError     **error)
+zn_settings_set_number (ZnSettings *settings, guint index, gdouble number, GError **error)
 {
   ZnProperty *p = &settings->property[index];
 
@@ -252,13 +239,9 @@ zn_settings_set_number (ZnSettings  *settings,
 }
 
 static gboolean
-set_enum (ZnSettings   *settings,
-          ZnProperty   *p,
-          const gchar  *text,
-          GError      **error)
+set_enum (ZnSettings *settings, ZnProperty *p, const gchar *text, GError **error)
 {
-  GEnumValue *value = g_enum_get_value_by_nick (G_PARAM_SPEC_ENUM (p->spec)->enum_class,
-                                                text);
+  GEnumValue *value = g_enum_get_value_by_nick (G_PARAM_SPEC_ENUM (p->spec)->enum_class, text);
 
   if (! value)
     return refuse (settings, p, text, error);
@@ -269,15 +252,9 @@ set_enum (ZnSettings   *settings,
 }
 
 static gboolean
-set_boolean (ZnSettings   *settings,
-             ZnProperty   *p,
-             const gchar  *text,
-             GError      **error)
+set_boolean (ZnSettings *settings, ZnProperty *p, const gchar *text, GError **error)
 {
-  static const gchar *const words[][2] =
-  {
-    { "no", "yes" }, { "false", "true" }, { "0", "1" }
-  };
+  static const gchar *const words[][2] = { { "no", "yes" }, { "false", "true" }, { "0", "1" } };
 
   for (guint i = 0; i < G_N_ELEMENTS (words); i++)
     for (guint on = 0; on < 2; on++)
@@ -291,10 +268,7 @@ set_boolean (ZnSettings   *settings,
 }
 
 gboolean
-zn_settings_set_text (ZnSettings   *settings,
-                      const gchar  *name,
-                      const gchar  *text,
-                      GError      **error)
+zn_settings_set_text (ZnSettings *settings, const gchar *name, const gchar *text, GError **error)
 {
   for (guint i = 0; i < settings->n; i++)
     {
@@ -321,8 +295,8 @@ zn_settings_set_text (ZnSettings   *settings,
 
         default:
           {
-            gchar   *end;
-            gdouble  number = g_ascii_strtod (text, &end);
+            gchar  *end;
+            gdouble number = g_ascii_strtod (text, &end);
 
             if (end == text || *end != '\0')
               return refuse (settings, p, text, error);
@@ -336,8 +310,7 @@ zn_settings_set_text (ZnSettings   *settings,
     gchar *shown = g_utf8_make_valid (name, strnlen (name, 80));
     gchar *list  = g_strjoinv (", ", (gchar **) settings->filter->properties);
 
-    g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
-                 "%s has no property '%s'; it has: %s",
+    g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "%s has no property '%s'; it has: %s",
                  settings->filter->title, shown, list);
     g_free (shown);
     g_free (list);
@@ -346,10 +319,8 @@ zn_settings_set_text (ZnSettings   *settings,
   return FALSE;
 }
 
-
 gdouble
-zn_settings_get_number (const ZnSettings *settings,
-                        guint             index)
+zn_settings_get_number (const ZnSettings *settings, guint index)
 {
   const GValue *value = &settings->property[index].value;
 
@@ -364,8 +335,7 @@ zn_settings_get_number (const ZnSettings *settings,
 }
 
 gchar *
-zn_settings_get_text (const ZnSettings *settings,
-                      guint             index)
+zn_settings_get_text (const ZnSettings *settings, guint index)
 {
   const ZnProperty *p = &settings->property[index];
 
@@ -406,8 +376,7 @@ zn_settings_to_lines (const ZnSettings *settings)
       gchar *text = zn_settings_get_text (settings, i);
 
       if (! strchr (text, '\n'))
-        g_string_append_printf (lines, "%s=%s\n",
-                                settings->property[i].spec->name, text);
+        g_string_append_printf (lines, "%s=%s\n", settings->property[i].spec->name, text);
       g_free (text);
     }
 
@@ -415,8 +384,7 @@ zn_settings_to_lines (const ZnSettings *settings)
 }
 
 void
-zn_settings_from_lines (ZnSettings  *settings,
-                        const gchar *lines)
+zn_settings_from_lines (ZnSettings *settings, const gchar *lines)
 {
   gchar **line = g_strsplit (lines, "\n", -1);
 

@@ -47,8 +47,8 @@ static void add_eyes(void *cookie, const zn_layer_time *t)
 }
 
 /* set: a setting of the model, or NULL. */
-static bool time_model(timing *t, zn_engine *engine, const char *id, const char *file, int side,
-                       const char *set, zn_error *err)
+static bool time_model(timing *t, zn_engine *engine, const char *id, const char *file, int side, const char *set,
+                       zn_error *err)
 {
     zn_job job = { .set = &set, .n_set = set != NULL };
     zn_model *m = NULL;
@@ -135,11 +135,11 @@ static int taesd_table(zn_engine *engine)
             return fail("%s", err.text);
         first = first > 0 ? first : t.ms;
         printf("%-16s %8.0f %8.1fx %6.1f %8.1f %9.1f %8.1fx %11.1f %8.1f\n", rows[i].id, rows[i].doc_ms,
-               rows[0].doc_ms / rows[i].doc_ms, rows[i].doc_gflop, 1e3 * rows[i].doc_gflop / rows[i].doc_ms,
-               t.ms, first / t.ms, t.gflop, 1e3 * t.gflop / t.ms);
+               rows[0].doc_ms / rows[i].doc_ms, rows[i].doc_gflop, 1e3 * rows[i].doc_gflop / rows[i].doc_ms, t.ms,
+               first / t.ms, t.gflop, 1e3 * t.gflop / t.ms);
         if (rows[i].folds)
-            printf("  folded %42s %9.1f %8.1fx %11.1f %8.1f\n", "", folded.ms, first / folded.ms,
-                   folded.gflop, 1e3 * folded.gflop / folded.ms);
+            printf("  folded %42s %9.1f %8.1fx %11.1f %8.1f\n", "", folded.ms, first / folded.ms, folded.gflop,
+                   1e3 * folded.gflop / folded.ms);
         fflush(stdout);
     }
     puts("\nThe document counts the vanilla network (185.5 GFLOP) as 48.6 and leaves the blocks of lite out; "
@@ -160,13 +160,9 @@ typedef struct speed {
 
 static bool time_training(speed *s, zn_engine *engine, const char *model, int runs, zn_error *err)
 {
-    zn_train_options o = { .model = model,
-                           .task = "reconstruct",
-                           .base = 32,
-                           .size = 128,
-                           .batch = 1,
-                           .steps = 1000,
-                           .hard_gates = true };
+    zn_train_options o = {
+        .model = model, .task = "reconstruct", .base = 32, .size = 128, .batch = 1, .steps = 1000, .hard_gates = true
+    };
     zn_trainer *t = NULL;
     double f[RUNS], b[RUNS], u[RUNS];
     bool ok = !zn_trainer_open(&t, engine, &o, err);
@@ -194,8 +190,7 @@ static void print_speed(const char *name, const speed *s, const char *doc, doubl
         printf(" %5.1fx", doc_speedup);
     else
         printf("      -");
-    printf("  %8.4f %8.4f %8.4f %8.1fx %7.1fx\n", s->forward, s->backward, total, naive / total,
-           fast / total);
+    printf("  %8.4f %8.4f %8.4f %8.1fx %7.1fx\n", s->forward, s->backward, total, naive / total, fast / total);
     fflush(stdout);
 }
 
@@ -256,13 +251,11 @@ static bool shut(unsigned char *file, size_t size, const char *name, double shar
     head[len - 1] = 0;
     at = strstr(head, name);
     end = at ? strstr(at, "data_offsets\":[") : NULL;
-    found =
-        end && sscanf(end, "data_offsets\":[%zu,%zu", &from, &to) == 2 && to <= size - 8 - len && from <= to;
+    found = end && sscanf(end, "data_offsets\":[%zu,%zu", &from, &to) == 2 && to <= size - 8 - len && from <= to;
     head[len - 1] = last;
     if (!found)
         return false;
-    for (size_t i = from; i + 4 <= to;
-         i += 4) { /* spread evenly: every block's place times the golden ratio */
+    for (size_t i = from; i + 4 <= to; i += 4) { /* spread evenly: every block's place times the golden ratio */
         size_t b = (i - from) / 4;
         double place = (double)b * 0.6180339887498949;
         float bias = place - (double)(size_t)place < share ? -1e30f : 1.0f;
@@ -322,15 +315,13 @@ static int sparsity_table(zn_engine *engine)
     for (int i = 0; i < 4 && !status; i++) {
         timing t;
 
-        if (!data || !shut(data, size, "\"gate1.bias\"", share[i]) ||
-            !shut(data, size, "\"gate2.bias\"", share[i]) || !write_bytes(path, data, size) ||
-            !time_model(&t, engine, "zenith-prune", path, 128, NULL, &err)) {
+        if (!data || !shut(data, size, "\"gate1.bias\"", share[i]) || !shut(data, size, "\"gate2.bias\"", share[i]) ||
+            !write_bytes(path, data, size) || !time_model(&t, engine, "zenith-prune", path, 128, NULL, &err)) {
             status = fail("%s", err.text[0] ? err.text : "the temporary file cannot be used");
             break;
         }
         first = i ? first : t.eyes_ms;
-        printf("%9.0f %%  %8.3f   %24.3f   %25.0f %%\n", 100 * share[i], t.ms, t.eyes_ms,
-               100 * t.eyes_ms / first);
+        printf("%9.0f %%  %8.3f   %24.3f   %25.0f %%\n", 100 * share[i], t.ms, t.eyes_ms, 100 * t.eyes_ms / first);
         fflush(stdout);
     }
     puts("\nThe document's own run prunes nothing: its gates begin open, and every block has some energy.\n");
@@ -394,8 +385,8 @@ static int restoration_table(zn_engine *engine, int64_t steps)
         if (zn_trainer_test(t, k, &before, &after, &err))
             status = fail("%s", err.text);
         else
-            printf("%-20s %-22s %8.5f  %8.5f %6.2fx  %s\n", cases[k].name, cases[k].doc, before, after,
-                   before / after, before / after >= cases[k].asked ? "PASS" : "FAIL");
+            printf("%-20s %-22s %8.5f  %8.5f %6.2fx  %s\n", cases[k].name, cases[k].doc, before, after, before / after,
+                   before / after >= cases[k].asked ? "PASS" : "FAIL");
     }
     printf("\nTrained in %.0f s, %.1f steps a second.\n\n", start, (double)steps / start);
     zn_trainer_close(&t);
@@ -432,13 +423,9 @@ static int convergence_table(zn_engine *engine)
     } doc[] = { { 5, "150   3.24   2.71", "5   0.32   2.33" },
                 { 10, "300   3.43   2.73", "10   0.88   2.33" },
                 { 20, "600   4.13   2.72", "20   0.28   2.32" } };
-    zn_train_options z = { .model = "zenith-ae",
-                           .task = "reconstruct",
-                           .base = 16,
-                           .size = 128,
-                           .batch = 2,
-                           .steps = 400,
-                           .temperature = 1 };
+    zn_train_options z = {
+        .model = "zenith-ae", .task = "reconstruct", .base = 16, .size = 128, .batch = 2, .steps = 400, .temperature = 1
+    };
     zn_train_options c = {
         .model = "conv-baseline-ae", .task = "reconstruct", .base = 16, .size = 128, .batch = 2, .steps = 400
     };
@@ -449,8 +436,7 @@ static int convergence_table(zn_engine *engine)
     puts("4. Convergence at equal time: 128x128, base 16, batch 2, fresh wavelets in every step; time units "
          "of one second\n");
     puts("      document                                    here");
-    puts(
-        "unit  Z-steps Z-loss Z-s    C-steps C-loss C-s    Z-steps     Z-MSE   penalty    C-steps     C-MSE");
+    puts("unit  Z-steps Z-loss Z-s    C-steps C-loss C-s    Z-steps     Z-MSE   penalty    C-steps     C-MSE");
     if (zn_trainer_open(&a.t, engine, &z, &err) || zn_trainer_open(&b.t, engine, &c, &err))
         status = fail("%s", err.text);
     for (int i = 0; i < 3 && !status; i++) {
@@ -475,7 +461,7 @@ static int convergence_table(zn_engine *engine)
 bool bench_zenith_has(const options *o)
 {
     return o->n_words == 1 && !o->json && !o->layers && !o->width && !o->n_weights &&
-           (!strcmp(o->word[0], "zenith-taesd") || !strcmp(o->word[0], "zenith-prune"));
+        (!strcmp(o->word[0], "zenith-taesd") || !strcmp(o->word[0], "zenith-prune"));
 }
 
 int bench_zenith(const options *o)

@@ -130,8 +130,8 @@ static int cmd_info(const options *o)
         numbers += n;
     }
     id = zn_weights_recognise(w, what, sizeof what);
-    printf("%d tensors, %.0f numbers: %s%s%s%s\n", zn_weights_count(w), numbers,
-           id ? what : "no model of Zenith", id ? " (" : "", id ? id : "", id ? ")" : "");
+    printf("%d tensors, %.0f numbers: %s%s%s%s\n", zn_weights_count(w), numbers, id ? what : "no model of Zenith",
+           id ? " (" : "", id ? id : "", id ? ")" : "");
     zn_weights_close(&w);
     return EXIT_DONE;
 }
@@ -214,7 +214,7 @@ static int parse(options *o, int argc, char **argv)
             ok = whole_number(&o->threads, value, 1, 256);
         else if (!strcmp(a, "--size"))
             ok = sscanf(value, "%dx%d", &o->width, &o->height) == 2 && o->width > 0 && o->height > 0 &&
-                 o->width <= 65536 && o->height <= 65536;
+                o->width <= 65536 && o->height <= 65536;
         else if (!strcmp(a, "--weights"))
             ok = push(o->weights, &o->n_weights, value);
         else if (!strcmp(a, "--set"))

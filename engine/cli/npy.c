@@ -151,18 +151,17 @@ bool npy_write(const char *path, const zn_array *a, int rank, zn_error *err)
     if (!f)
         return bad(err, path, "cannot be written");
     if (rank == 1)
-        n = snprintf(head + 10, sizeof head - 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }",
-                     a->c);
+        n = snprintf(head + 10, sizeof head - 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }", a->c);
     else
-        n = snprintf(head + 10, sizeof head - 10,
-                     "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d, %d), }", a->h, a->w, a->c);
+        n = snprintf(head + 10, sizeof head - 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d, %d), }",
+                     a->h, a->w, a->c);
     memset(head + 10 + n, ' ', sizeof head - 10 - (size_t)n);
     memcpy(head, "\x93NUMPY\x01", 8); /* with the second version byte, 0 */
     head[8] = sizeof head - 10;
     head[9] = 0;
     head[sizeof head - 1] = '\n';
     ok = fwrite(head, 1, sizeof head, f) == sizeof head &&
-         fwrite(a->data, sizeof(float), zn_array_len(a), f) == zn_array_len(a);
+        fwrite(a->data, sizeof(float), zn_array_len(a), f) == zn_array_len(a);
     ok = !fclose(f) && ok;
     return ok ? true : bad(err, path, "could not be written whole; is the disk full?");
 }

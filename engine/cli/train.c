@@ -111,8 +111,7 @@ static bool set_value(void *to, kind k, const char *value)
         *(double *)to = strtod(value, &end);
         return end != value && !*end && *(double *)to >= 0;
     default:
-        return sscanf(value, "%lf,%lf%c", &pair[0], &pair[1], &rest) == 2 && pair[0] >= 0 &&
-               pair[1] >= pair[0];
+        return sscanf(value, "%lf,%lf%c", &pair[0], &pair[1], &rest) == 2 && pair[0] >= 0 && pair[1] >= pair[0];
     }
 }
 
@@ -175,9 +174,8 @@ static int read_album(zn_trainer *t, const char *folder)
     album a = { .t = t };
 
     if (!pictures_supported())
-        return fail(
-            "this build reads no pictures: install libpng and libjpeg (Debian: libpng-dev, libjpeg-dev) and "
-            "build again");
+        return fail("this build reads no pictures: install libpng and libjpeg (Debian: libpng-dev, libjpeg-dev) and "
+                    "build again");
     if (pictures_read(folder, add_picture, &a) < 0)
         return fail("the folder %s cannot be read", folder);
     if (!a.n)
@@ -199,8 +197,8 @@ static void show(const zn_train_report *r, double loss, double speed)
     bar = bar < width ? bar : width;
     if (tty)
         fprintf(stderr, "\r[%.*s%.*s] ", bar, full, width - bar, empty);
-    fprintf(stderr, "step %lld of %lld  loss %.5f  %.1f steps/s  %d:%02d left", (long long)r->step,
-            (long long)r->steps, loss, speed, left / 60, left % 60);
+    fprintf(stderr, "step %lld of %lld  loss %.5f  %.1f steps/s  %d:%02d left", (long long)r->step, (long long)r->steps,
+            loss, speed, left / 60, left % 60);
     if (r->all_gates > 0)
         fprintf(stderr, "  gates open %.0f %%", 100 * r->open_gates / r->all_gates);
     fputs(tty ? "   " : "\n", stderr);
@@ -225,8 +223,7 @@ static int train(zn_trainer *t, const settings *s)
             show(&r, loss, (double)done / (time - start));
             shown = time;
         }
-        if (s->checkpoint && (r.step % s->every == 0 || interrupted) &&
-            zn_trainer_checkpoint(t, s->checkpoint, &err))
+        if (s->checkpoint && (r.step % s->every == 0 || interrupted) && zn_trainer_checkpoint(t, s->checkpoint, &err))
             return fail("%s", err.text);
     } while (r.step < r.steps && !interrupted);
     if (isatty(STDERR_FILENO))
@@ -234,9 +231,8 @@ static int train(zn_trainer *t, const settings *s)
     if (zn_trainer_save(t, s->out, &err))
         return fail("%s", err.text);
     if (interrupted)
-        return s->checkpoint
-                   ? fail("interrupted at step %lld; --resume %s goes on", (long long)r.step, s->checkpoint)
-                   : fail("interrupted at step %lld", (long long)r.step);
+        return s->checkpoint ? fail("interrupted at step %lld; --resume %s goes on", (long long)r.step, s->checkpoint)
+                             : fail("interrupted at step %lld", (long long)r.step);
     return EXIT_DONE;
 }
 

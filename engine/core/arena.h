@@ -10,8 +10,8 @@
 #include <stddef.h>
 
 typedef struct zn_arena {
-    char *base;      /* NULL: only counts */
-    size_t size;     /* of the block; SIZE_MAX when counting */
+    char *base;  /* NULL: only counts */
+    size_t size; /* of the block; SIZE_MAX when counting */
     size_t used, peak;
 } zn_arena;
 

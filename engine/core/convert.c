@@ -126,19 +126,19 @@ static float from_e4m3(uint8_t b)
 
 /* dst[i] = convert(the element at src + i * step), i < n.  Dense rows get a loop of their own, which
  * compilers turn into vector code. */
-#define ROW(type, value)                                                                                     \
-    do {                                                                                                     \
-        type v;                                                                                              \
-        if (step == sizeof v)                                                                                \
-            for (size_t i = 0; i < n; i++) {                                                                 \
-                memcpy(&v, src + i * sizeof v, sizeof v);                                                    \
-                dst[i] = (value);                                                                            \
-            }                                                                                                \
-        else                                                                                                 \
-            for (size_t i = 0; i < n; i++) {                                                                 \
-                memcpy(&v, src + i * step, sizeof v);                                                        \
-                dst[i] = (value);                                                                            \
-            }                                                                                                \
+#define ROW(type, value)                                                                                               \
+    do {                                                                                                               \
+        type v;                                                                                                        \
+        if (step == sizeof v)                                                                                          \
+            for (size_t i = 0; i < n; i++) {                                                                           \
+                memcpy(&v, src + i * sizeof v, sizeof v);                                                              \
+                dst[i] = (value);                                                                                      \
+            }                                                                                                          \
+        else                                                                                                           \
+            for (size_t i = 0; i < n; i++) {                                                                           \
+                memcpy(&v, src + i * step, sizeof v);                                                                  \
+                dst[i] = (value);                                                                                      \
+            }                                                                                                          \
     } while (0)
 
 static void read_row(float *dst, const unsigned char *src, size_t n, size_t step, zn_type t)

@@ -104,10 +104,10 @@ static uint32_t hex4(zn_json *j)
 
     for (int i = 0; i < 4; i++) {
         int c = j->p < j->end ? *j->p : 0;
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
+        int digit = c >= '0' && c <= '9' ? c - '0'
+            : c >= 'a' && c <= 'f'       ? c - 'a' + 10
+            : c >= 'A' && c <= 'F'       ? c - 'A' + 10
+                                         : -1;
         if (digit < 0) {
             zn_json_fail(j, "a \\u escape is not four hexadecimal digits");
             return 0;

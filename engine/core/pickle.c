@@ -322,8 +322,7 @@ static void push_decimal(zn_pickle *v)
 
         if (t.s[i] == 'L' && i + 1 == t.len && i > (size_t)negative)
             break;
-        ok = digit >= 0 && digit <= 9 && !__builtin_mul_overflow(n, 10, &n) &&
-             !__builtin_sub_overflow(n, digit, &n);
+        ok = digit >= 0 && digit <= 9 && !__builtin_mul_overflow(n, 10, &n) && !__builtin_sub_overflow(n, digit, &n);
     }
     if (!ok || (!negative && n == INT64_MIN))
         push(v, make(v, ZN_P_OPAQUE));

@@ -95,8 +95,8 @@ static void read_members(zn_json *j, zn_entry *e, int64_t range[2], const char *
         zn_json_fail(j, "a tensor lacks its dtype, shape or data_offsets");
 }
 
-static zn_status add_tensor(zn_weights *w, zn_file data, zn_entry *e, const int64_t range[2],
-                            const char *dtype, zn_error *err)
+static zn_status add_tensor(zn_weights *w, zn_file data, zn_entry *e, const int64_t range[2], const char *dtype,
+                            zn_error *err)
 {
     if (!find_dtype(&e->dtype, dtype))
         return zn_fail(err, ZN_E_FILE,
@@ -104,16 +104,15 @@ static zn_status add_tensor(zn_weights *w, zn_file data, zn_entry *e, const int6
                        "it to F32, F16 or BF16",
                        data.label, e->name, dtype);
     if (!zn_shape_ok(e->shape, e->n_dims, e->dtype))
-        return zn_fail(err, ZN_E_FILE, "%s is damaged: the shape of the tensor '%s' is impossible",
-                       data.label, e->name);
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: the shape of the tensor '%s' is impossible", data.label,
+                       e->name);
     if (range[0] < 0 || range[1] < range[0] || (uint64_t)range[1] > data.size)
         return zn_fail(err, ZN_E_FILE,
                        "%s is damaged or cut short: the tensor '%s' lies outside the file; download "
                        "it again",
                        data.label, e->name);
     if ((uint64_t)(range[1] - range[0]) != zn_entry_len(e) * zn_dtype_size(e->dtype))
-        return zn_fail(err, ZN_E_FILE,
-                       "%s is damaged: the tensor '%s' has not the number of bytes its shape needs",
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: the tensor '%s' has not the number of bytes its shape needs",
                        data.label, e->name);
     int64_t stride = 1;
 
@@ -173,8 +172,8 @@ static zn_status check_cover(const zn_weights *w, zn_file data, int first, zn_er
     if (why)
         return zn_fail(err, ZN_E_FILE, "%s is damaged: the tensor '%s' %s", data.label, name, why);
     if (at != data.data + data.size)
-        return zn_fail(err, ZN_E_FILE, "%s is damaged: %zu bytes after the last tensor belong to none",
-                       data.label, (size_t)(data.data + data.size - at));
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: %zu bytes after the last tensor belong to none", data.label,
+                       (size_t)(data.data + data.size - at));
     return ZN_OK;
 }
 
@@ -185,8 +184,8 @@ zn_status zn_safetensors_read(zn_weights *w, zn_file f, zn_error *err)
     bool meta = false;
 
     if (n > max_header || n > f.size - 8)
-        return zn_fail(err, ZN_E_FILE,
-                       "%s is damaged or cut short: its header does not fit; download it again", f.label);
+        return zn_fail(err, ZN_E_FILE, "%s is damaged or cut short: its header does not fit; download it again",
+                       f.label);
     char *pool = zn_weights_alloc(w, (size_t)n);
 
     if (!pool)

@@ -10,9 +10,21 @@
 /* How a number is stored: in weight files in any of these ways, in tensors in one of the first three (the
  * CPU backends know float32 alone; see zn_precision in backend.h). */
 typedef enum zn_type {
-    ZN_F32, ZN_F16, ZN_BF16,
-    ZN_F64, ZN_F8_E4M3, ZN_F8_E5M2,
-    ZN_BOOL, ZN_U8, ZN_I8, ZN_I16, ZN_U16, ZN_I32, ZN_U32, ZN_I64, ZN_U64,
+    ZN_F32,
+    ZN_F16,
+    ZN_BF16,
+    ZN_F64,
+    ZN_F8_E4M3,
+    ZN_F8_E5M2,
+    ZN_BOOL,
+    ZN_U8,
+    ZN_I8,
+    ZN_I16,
+    ZN_U16,
+    ZN_I32,
+    ZN_U32,
+    ZN_I64,
+    ZN_U64,
     ZN_N_TYPES
 } zn_type;
 
@@ -23,11 +35,11 @@ static inline size_t zn_type_size(zn_type t)
 }
 
 typedef struct zn_tensor {
-    float *data;         /* device memory, owned by an arena; a dry run only has addresses */
-    int32_t n, h, w, c;  /* NHWC: the channel varies fastest */
-    int32_t ld;          /* elements from one pixel to the next, >= c; rows follow each other */
-    zn_type type;        /* of what data points to, if it is not float */
-} zn_tensor;             /* passed by value; a view is just another one */
+    float *data;        /* device memory, owned by an arena; a dry run only has addresses */
+    int32_t n, h, w, c; /* NHWC: the channel varies fastest */
+    int32_t ld;         /* elements from one pixel to the next, >= c; rows follow each other */
+    zn_type type;       /* of what data points to, if it is not float */
+} zn_tensor;            /* passed by value; a view is just another one */
 
 static inline size_t zn_pixels(zn_tensor t)
 {

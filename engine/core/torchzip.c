@@ -207,14 +207,13 @@ typedef struct {
 static zn_status find_storage(zn_file *out, const reader *r, zn_text key, zn_error *err)
 {
     char name[512];
-    int len = key.len > 200 || r->root.len > 200 ? 0
-                                                 : snprintf(name, sizeof name, "%.*sdata/%.*s",
-                                                            (int)r->root.len, r->root.s, (int)key.len, key.s);
+    int len = key.len > 200 || r->root.len > 200
+        ? 0
+        : snprintf(name, sizeof name, "%.*sdata/%.*s", (int)r->root.len, r->root.s, (int)key.len, key.s);
     const member *m = find_member(&r->a, (zn_text){ name, (size_t)len });
 
     if (!m)
-        return zn_fail(err, ZN_E_FILE, "%s is damaged: the data of the tensor '%s' is missing", r->a.f.label,
-                       r->name);
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: the data of the tensor '%s' is missing", r->a.f.label, r->name);
     return locate(out, &r->a, m, err);
 }
 
@@ -255,24 +254,20 @@ static zn_status add_tensor(reader *r, const zn_ptensor *t, zn_error *err)
     memcpy(e.shape, t->shape, sizeof e.shape);
     memcpy(e.stride, t->stride, sizeof e.stride);
     if (!zn_shape_ok(e.shape, e.n_dims, e.dtype))
-        return zn_fail(err, ZN_E_FILE, "%s is damaged: the shape of the tensor '%s' is impossible", label,
-                       r->name);
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: the shape of the tensor '%s' is impossible", label, r->name);
     zn_status status = find_storage(&data, r, s->storage.key, err);
 
     if (status)
         return status;
-    if (s->storage.len < 0 || __builtin_mul_overflow(s->storage.len, unit, &bytes) ||
-        (uint64_t)bytes > data.size)
-        return zn_fail(err, ZN_E_FILE, "%s is damaged: the data of the tensor '%s' is too short", label,
-                       r->name);
+    if (s->storage.len < 0 || __builtin_mul_overflow(s->storage.len, unit, &bytes) || (uint64_t)bytes > data.size)
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: the data of the tensor '%s' is too short", label, r->name);
     e.data = data.data;
     if (zn_entry_len(&e)) {
         if (!furthest(&last, t) || last >= bytes / size)
-            return zn_fail(err, ZN_E_FILE, "%s is damaged: the tensor '%s' lies outside its data", label,
-                           r->name);
+            return zn_fail(err, ZN_E_FILE, "%s is damaged: the tensor '%s' lies outside its data", label, r->name);
         if (zn_entry_len(&e) > MAX_REPEAT && zn_entry_len(&e) > (uint64_t)(bytes / size))
-            return zn_fail(err, ZN_E_FILE, "%s holds the tensor '%s', which repeats its data beyond measure",
-                           label, r->name);
+            return zn_fail(err, ZN_E_FILE, "%s holds the tensor '%s', which repeats its data beyond measure", label,
+                           r->name);
         e.data += t->offset * size;
     } else {
         memset(e.stride, 0, sizeof e.stride); /* nothing is at any index */
@@ -435,8 +430,7 @@ static const member *find_pickle(const archive *a, zn_text *root)
 static zn_status check_order(const reader *r, zn_error *err)
 {
     char name[256];
-    int len =
-        r->root.len > 200 ? 0 : snprintf(name, sizeof name, "%.*sbyteorder", (int)r->root.len, r->root.s);
+    int len = r->root.len > 200 ? 0 : snprintf(name, sizeof name, "%.*sbyteorder", (int)r->root.len, r->root.s);
     const member *m = find_member(&r->a, (zn_text){ name, (size_t)len });
     zn_file f;
     zn_status s = m ? locate(&f, &r->a, m, err) : ZN_OK;

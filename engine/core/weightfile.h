@@ -31,8 +31,7 @@ zn_status zn_weights_add(zn_weights *w, const zn_entry *e, zn_error *err);
 zn_status zn_weights_add_meta(zn_weights *w, const char *key, const char *value, zn_error *err);
 
 /* Reads a whole set out of memory, which must outlive it; label is for messages. */
-zn_status zn_weights_open_memory(zn_weights **out, const void *data, size_t size, const char *label,
-                                 zn_error *err);
+zn_status zn_weights_open_memory(zn_weights **out, const void *data, size_t size, const char *label, zn_error *err);
 
 /* Each adds all the tensors of one file, after checking that every one is inside it. */
 zn_status zn_safetensors_read(zn_weights *w, zn_file f, zn_error *err);

@@ -134,10 +134,10 @@ static zn_status finish(zn_weights *w, zn_error *err)
         if (strcmp(a->entry.name, b->entry.name))
             continue;
         if (a->file == b->file)
-            return zn_fail(err, ZN_E_FILE, "%s is damaged: it names the tensor '%s' twice",
-                           w->files[a->file].label, a->entry.name);
-        return zn_fail(err, ZN_E_FILE, "The tensor '%s' is both in %s and in %s; leave one out",
-                       a->entry.name, w->files[a->file].label, w->files[b->file].label);
+            return zn_fail(err, ZN_E_FILE, "%s is damaged: it names the tensor '%s' twice", w->files[a->file].label,
+                           a->entry.name);
+        return zn_fail(err, ZN_E_FILE, "The tensor '%s' is both in %s and in %s; leave one out", a->entry.name,
+                       w->files[a->file].label, w->files[b->file].label);
     }
     for (size_t i = 0; i < w->n_promised; i++)
         if (!zn_weights_get(w, w->promised[i].key))
@@ -397,16 +397,16 @@ static zn_status map_file(zn_file *f, const char *path, zn_error *err)
 static zn_status open_path(zn_weights *w, const char *path, bool plain, zn_error *err);
 
 /* Opens folder/name; plain as in open_path. */
-static zn_status open_shard(zn_weights *w, const char *folder, size_t folder_len, const char *name,
-                            bool plain, zn_error *err)
+static zn_status open_shard(zn_weights *w, const char *folder, size_t folder_len, const char *name, bool plain,
+                            zn_error *err)
 {
     size_t size = folder_len + strlen(name) + 2;
     char *path = malloc(size);
 
     if (!path)
         return no_memory(err);
-    snprintf(path, size, "%.*s%s%s", (int)folder_len, folder,
-             folder_len && folder[folder_len - 1] != '/' ? "/" : "", name);
+    snprintf(path, size, "%.*s%s%s", (int)folder_len, folder, folder_len && folder[folder_len - 1] != '/' ? "/" : "",
+             name);
     zn_status s = open_path(w, path, plain, err);
 
     free(path);
@@ -441,8 +441,7 @@ static int by_text(const void *a, const void *b)
 }
 
 /* The names in a folder that end in `tail`, sorted; hidden files do not count. */
-static zn_status list_folder(char ***names, size_t *n, zn_weights *w, const char *path, const char *tail,
-                             zn_error *err)
+static zn_status list_folder(char ***names, size_t *n, zn_weights *w, const char *path, const char *tail, zn_error *err)
 {
     DIR *d = opendir(path);
     size_t cap = 0;
@@ -480,8 +479,8 @@ static zn_status open_folder(zn_weights *w, const char *path, const char *label,
     zn_status s = list_folder(&names, &n, w, path, ".safetensors.index.json", err);
 
     if (!s && n > 1)
-        s = zn_fail(err, ZN_E_USAGE, "The folder %s holds several indexes (%s, %s...); open one of them",
-                    label, names[0], names[1]);
+        s = zn_fail(err, ZN_E_USAGE, "The folder %s holds several indexes (%s, %s...); open one of them", label,
+                    names[0], names[1]);
     if (!s && !n) {
         free(names);
         index = false;
@@ -503,8 +502,7 @@ static zn_status open_path(zn_weights *w, const char *path, bool plain, zn_error
     if (!f.label)
         return no_memory(err);
     if (w->n_files == MAX_FILES)
-        return zn_fail(err, ZN_E_FILE, "%s is one file too many: Zenith opens %d at most", f.label,
-                       MAX_FILES);
+        return zn_fail(err, ZN_E_FILE, "%s is one file too many: Zenith opens %d at most", f.label, MAX_FILES);
     zn_status s = map_file(&f, path, err);
 
     if (s)
@@ -549,8 +547,7 @@ zn_status zn_weights_open(zn_weights **out, const char *const *paths, int n_path
     return s;
 }
 
-zn_status zn_weights_open_memory(zn_weights **out, const void *data, size_t size, const char *label,
-                                 zn_error *err)
+zn_status zn_weights_open_memory(zn_weights **out, const void *data, size_t size, const char *label, zn_error *err)
 {
     zn_weights *w = calloc(1, sizeof *w);
     zn_file f = { .data = data, .size = size };

@@ -13,9 +13,9 @@
 enum { ZN_MAX_DIMS = 8 };
 
 typedef struct zn_entry {
-    const char *name;            /* owned by the set */
+    const char *name; /* owned by the set */
     zn_type dtype;
-    int n_dims;                  /* 0: a scalar */
+    int n_dims; /* 0: a scalar */
     int64_t shape[ZN_MAX_DIMS];
     int64_t stride[ZN_MAX_DIMS]; /* elements; C order unless a pickle says otherwise */
     const unsigned char *data;   /* unaligned; every index that shape and stride allow is inside */
@@ -26,8 +26,8 @@ const char *zn_dtype_name(zn_type t);
 
 const zn_entry *zn_weights_at(const zn_weights *w, int i);
 const zn_entry *zn_weights_get(const zn_weights *w, const char *name); /* NULL: none */
-const char *zn_weights_meta(const zn_weights *w, const char *key);    /* __metadata__, or NULL */
-const char *zn_weights_path(const zn_weights *w);                     /* the first file, for messages */
+const char *zn_weights_meta(const zn_weights *w, const char *key);     /* __metadata__, or NULL */
+const char *zn_weights_path(const zn_weights *w);                      /* the first file, for messages */
 
 /* The number of elements; it fits in size_t (checked on open). */
 size_t zn_entry_len(const zn_entry *e);

@@ -99,8 +99,8 @@ static void soften(const attention_job *job, const state *st, int r, int n_keys,
     st->sum[r] += k->exp_sum(s, s, st->max[r], (size_t)n_keys);
 }
 
-static void add_keys(const attention_job *job, state *st, const float *q, const float *key,
-                     const float *value, int n_keys, int dim, int vdim)
+static void add_keys(const attention_job *job, state *st, const float *q, const float *key, const float *value,
+                     int n_keys, int dim, int vdim)
 {
     int nr = job->d->k->nr, vl = job->d->k->vl;
     float *out = st->out;
@@ -108,8 +108,8 @@ static void add_keys(const attention_job *job, state *st, const float *q, const 
     for (int o = 0; o < n_keys; o += nr) {
         int n = zn_imin(n_keys - o, nr);
 
-        pack_transposed(st->keys, key + (size_t)o * (size_t)job->k.ld, (size_t)job->k.ld, n, zn_round_up(n, vl),
-                        dim, job->scale);
+        pack_transposed(st->keys, key + (size_t)o * (size_t)job->k.ld, (size_t)job->k.ld, n, zn_round_up(n, vl), dim,
+                        job->scale);
         for (int r = 0; r < zn_round_up(st->n, job->d->k->mr); r++)
             st->x[r] = q + (size_t)zn_imin(r, st->n - 1) * (size_t)job->q.ld;
         multiply(job, st, st->keys, dim, n, o, NULL);
@@ -160,8 +160,8 @@ static void attention_item(void *cookie, int item, int worker)
         int n = n_k - i < (size_t)job->keys ? (int)(n_k - i) : job->keys;
 
         add_keys(job, &st, job->q.data + p * (size_t)job->q.ld + head * dim,
-                 job->k.data + at * (size_t)job->k.ld + head * dim,
-                 job->v.data + at * (size_t)job->v.ld + head * vdim, n, dim, vdim);
+                 job->k.data + at * (size_t)job->k.ld + head * dim, job->v.data + at * (size_t)job->v.ld + head * vdim,
+                 n, dim, vdim);
     }
     for (int o = 0; o < vdim; o += k->nr) {
         int n = zn_imin(vdim - o, k->nr), width = zn_round_up(n, k->vl);
@@ -169,8 +169,7 @@ static void attention_item(void *cookie, int item, int worker)
         for (int r = 0; r < st.n; r++) {
             zn_tail t = { .gain = 1 / st.sum[r] };
 
-            k->map(y + (size_t)r * (size_t)job->y.ld + o, st.out + r * width, NULL, NULL, NULL, (size_t)n,
-                   &t);
+            k->map(y + (size_t)r * (size_t)job->y.ld + o, st.out + r * width, NULL, NULL, NULL, (size_t)n, &t);
         }
         st.out += n_max * width;
     }

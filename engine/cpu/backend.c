@@ -34,8 +34,7 @@ static void *open_isa(zn_isa isa, int n_threads, zn_error *err)
     return d;
 
 error:
-    zn_fail(err, ZN_E_MEMORY, "not enough memory to start %d threads",
-            n_threads > 0 ? n_threads : zn_cpu_count());
+    zn_fail(err, ZN_E_MEMORY, "not enough memory to start %d threads", n_threads > 0 ? n_threads : zn_cpu_count());
     if (d)
         zn_pool_close(&d->pool);
     free(d);
@@ -175,48 +174,48 @@ static double cpu_peak(void *dev)
     return sum * 1e-9;
 }
 
-#define ZN_CPU_BACKEND(isa_name, isa)                                                  \
-    static void *open_##isa_name(int n_threads, zn_error *err)                         \
-    {                                                                                  \
-        return open_isa(isa, n_threads, err);                                          \
-    }                                                                                  \
-    const zn_backend zn_backend_##isa_name = {                                         \
-        .abi = ZN_BACKEND_ABI,                                                         \
-        .name = #isa_name,                                                             \
-        .open = open_##isa_name,                                                       \
-        .close = cpu_close,                                                            \
-        .threads = cpu_threads,                                                        \
-        .alloc = cpu_alloc,                                                            \
-        .free = cpu_free,                                                              \
-        .host_alloc = cpu_alloc,                                                       \
-        .host_free = cpu_free,                                                         \
-        .upload = cpu_copy,                                                            \
-        .download = cpu_copy,                                                          \
-        .load = cpu_load,                                                              \
-        .store = cpu_store,                                                            \
-        .sync = cpu_sync,                                                              \
-        .has_precision = cpu_has_precision,                                            \
-        .set_precision = cpu_set_precision,                                            \
-        .memory = cpu_memory,                                                          \
-        .replay = cpu_replay,                                                          \
-        .record = cpu_record,                                                          \
-        .recorded = cpu_recorded,                                                      \
-        .conv_size = zn_cpu_conv_size,                                                 \
-        .conv_pack = zn_cpu_conv_pack,                                                 \
-        .conv2d = zn_cpu_conv2d,                                                       \
-        .norm = zn_cpu_norm,                                                           \
-        .attention = zn_cpu_attention,                                                 \
-        .softmax = zn_cpu_softmax,                                                     \
-        .resize = zn_cpu_resize,                                                       \
-        .unshuffle = zn_cpu_unshuffle,                                                 \
-        .shuffle = zn_cpu_shuffle,                                                     \
-        .map = zn_cpu_map,                                                             \
-        .binary = zn_cpu_binary,                                                       \
-        .fill = zn_cpu_fill,                                                           \
-        .gated = zn_cpu_gated,                                                         \
-        .fwht = zn_cpu_fwht,                                                           \
-        .pruned = zn_cpu_pruned,                                                       \
-        .peak = cpu_peak,                                                              \
+#define ZN_CPU_BACKEND(isa_name, isa)                                                                                  \
+    static void *open_##isa_name(int n_threads, zn_error *err)                                                         \
+    {                                                                                                                  \
+        return open_isa(isa, n_threads, err);                                                                          \
+    }                                                                                                                  \
+    const zn_backend zn_backend_##isa_name = {                                                                         \
+        .abi = ZN_BACKEND_ABI,                                                                                         \
+        .name = #isa_name,                                                                                             \
+        .open = open_##isa_name,                                                                                       \
+        .close = cpu_close,                                                                                            \
+        .threads = cpu_threads,                                                                                        \
+        .alloc = cpu_alloc,                                                                                            \
+        .free = cpu_free,                                                                                              \
+        .host_alloc = cpu_alloc,                                                                                       \
+        .host_free = cpu_free,                                                                                         \
+        .upload = cpu_copy,                                                                                            \
+        .download = cpu_copy,                                                                                          \
+        .load = cpu_load,                                                                                              \
+        .store = cpu_store,                                                                                            \
+        .sync = cpu_sync,                                                                                              \
+        .has_precision = cpu_has_precision,                                                                            \
+        .set_precision = cpu_set_precision,                                                                            \
+        .memory = cpu_memory,                                                                                          \
+        .replay = cpu_replay,                                                                                          \
+        .record = cpu_record,                                                                                          \
+        .recorded = cpu_recorded,                                                                                      \
+        .conv_size = zn_cpu_conv_size,                                                                                 \
+        .conv_pack = zn_cpu_conv_pack,                                                                                 \
+        .conv2d = zn_cpu_conv2d,                                                                                       \
+        .norm = zn_cpu_norm,                                                                                           \
+        .attention = zn_cpu_attention,                                                                                 \
+        .softmax = zn_cpu_softmax,                                                                                     \
+        .resize = zn_cpu_resize,                                                                                       \
+        .unshuffle = zn_cpu_unshuffle,                                                                                 \
+        .shuffle = zn_cpu_shuffle,                                                                                     \
+        .map = zn_cpu_map,                                                                                             \
+        .binary = zn_cpu_binary,                                                                                       \
+        .fill = zn_cpu_fill,                                                                                           \
+        .gated = zn_cpu_gated,                                                                                         \
+        .fwht = zn_cpu_fwht,                                                                                           \
+        .pruned = zn_cpu_pruned,                                                                                       \
+        .peak = cpu_peak,                                                                                              \
     }
 
 ZN_CPU_BACKEND(scalar, ZN_ISA_SCALAR);

@@ -67,7 +67,7 @@ static size_t bias_len(const zn_kernels *k, const zn_conv *w)
 static size_t group_len(const zn_kernels *k, const zn_conv *w) /* weights of a group */
 {
     return (size_t)w->kh * (size_t)w->kw * (size_t)(w->cin / w->groups) *
-           (size_t)zn_round_up(w->cout / w->groups, k->vl);
+        (size_t)zn_round_up(w->cout / w->groups, k->vl);
 }
 
 size_t zn_cpu_conv_size(void *dev, const zn_conv *w)
@@ -95,8 +95,7 @@ static void pack_depthwise(const zn_conv *w, const float *weight, const float *b
     for (int c = 0; c < w->cout; c++) {
         packed[c] = bias ? bias[c] : 0;
         for (int t = 0; t < taps; t++)
-            packed[(size_t)(t + 1) * (size_t)w->cout + (size_t)c] =
-                weight[(size_t)c * (size_t)taps + (size_t)t];
+            packed[(size_t)(t + 1) * (size_t)w->cout + (size_t)c] = weight[(size_t)c * (size_t)taps + (size_t)t];
     }
 }
 
@@ -222,9 +221,8 @@ static void point(const float **to, int step, const conv_job *job, place a)
         for (int v = 0; v < w->kw; v++, to += step) {
             int xx = left + v;
 
-            *to = yy < 0 || yy >= x.h << shift || xx < 0 || xx >= x.w << shift
-                      ? job->d->zeros
-                      : row + (ptrdiff_t)(xx >> shift) * x.ld;
+            *to = yy < 0 || yy >= x.h << shift || xx < 0 || xx >= x.w << shift ? job->d->zeros
+                                                                               : row + (ptrdiff_t)(xx >> shift) * x.ld;
         }
     }
 }
@@ -290,7 +288,7 @@ static void run_panel(const conv_job *job, const table *tb, int n, int panel, in
         .zeros = job->d->zeros,
         .bias = (const float *)w->packed + group * zn_round_up(cout, k->nr) + o,
         .w = (const float *)w->packed + bias_len(k, w) + (size_t)group * group_len(k, w) +
-             (size_t)(taps * cin) * (size_t)o + (size_t)from * (size_t)width,
+            (size_t)(taps * cin) * (size_t)o + (size_t)from * (size_t)width,
         .w_tap = (size_t)cin * (size_t)width,
         .t = &job->t,
         .off = group * cin + from,
@@ -384,8 +382,8 @@ static void depthwise_row(void *cookie, int item, int worker)
         int yy = a.i - 1 + u;
         bool inside = yy >= 0 && yy < x.h;
 
-        g.x[u] = inside ? x.data + ((size_t)a.n * (size_t)x.h + (size_t)yy) * (size_t)x.w * (size_t)x.ld
-                        : job->d->zeros;
+        g.x[u] =
+            inside ? x.data + ((size_t)a.n * (size_t)x.h + (size_t)yy) * (size_t)x.w * (size_t)x.ld : job->d->zeros;
         g.x_ld[u] = inside ? (size_t)x.ld : 0;
     }
     if (job->t.residual) {
@@ -456,8 +454,8 @@ void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tai
     job.n_pixels = zn_pixels(y);
     job.taps = w->kh * w->kw;
     job.channels = w->cin / w->groups;
-    if (is_depthwise(w) && w->kh == 3 && w->kw == 3 && w->stride == 1 && !w->up2 && w->pad_t == 1 &&
-        w->pad_l == 1 && y.w == x.w && y.w > 2 && w->cout <= ZN_ZEROS) {
+    if (is_depthwise(w) && w->kh == 3 && w->kw == 3 && w->stride == 1 && !w->up2 && w->pad_t == 1 && w->pad_l == 1 &&
+        y.w == x.w && y.w > 2 && w->cout <= ZN_ZEROS) {
         zn_pool_run(job.d->pool, depthwise_row, &job, y.n * y.h);
         return;
     }
@@ -475,8 +473,8 @@ void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tai
         job.taps = 1;
     }
     total = w->groups * zn_round_up(w->cout / w->groups, k->nr) / k->nr;
-    macs = (job.n_pixels < block ? job.n_pixels : block) * (size_t)(w->kh * w->kw) *
-           (size_t)(w->cin / w->groups) * (size_t)k->nr;
+    macs = (job.n_pixels < block ? job.n_pixels : block) * (size_t)(w->kh * w->kw) * (size_t)(w->cin / w->groups) *
+        (size_t)k->nr;
     job.cut = cut_channels(k, job.taps, job.channels);
     job.panels = macs * (size_t)total <= ITEM_MACS ? total : 1 + (int)(ITEM_MACS / macs);
     job.n_columns = (total + job.panels - 1) / job.panels;

@@ -20,9 +20,8 @@ static bool x86_has(zn_isa isa)
     const uint32_t avx512 = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
     uint32_t a, b, c, d, b7, c7, d7;
 
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_AVX) ||
-        !(c & bit_FMA) || !(c & bit_F16C) || !__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) ||
-        !(b7 & bit_AVX2) || (saved_registers() & YMM) != YMM)
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_AVX) || !(c & bit_FMA) || !(c & bit_F16C) ||
+        !__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) || !(b7 & bit_AVX2) || (saved_registers() & YMM) != YMM)
         return false;
     return isa == ZN_ISA_AVX2 || ((b7 & avx512) == avx512 && (saved_registers() & ZMM) == ZMM);
 }

@@ -12,7 +12,7 @@
 #define ZN_ARCH_X86 0
 #endif
 
-#if defined(__aarch64__) && defined(__LITTLE_ENDIAN__) || \
+#if defined(__aarch64__) && defined(__LITTLE_ENDIAN__) ||                                                              \
     defined(__aarch64__) && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define ZN_ARCH_ARM 1
 #define ZN_ARCH_NAME "aarch64"

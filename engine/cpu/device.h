@@ -50,8 +50,7 @@ size_t zn_cpu_conv_size(void *dev, const zn_conv *w);
 void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias);
 void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
 void zn_cpu_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t);
-void zn_cpu_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads,
-                      float scale);
+void zn_cpu_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale);
 void zn_cpu_softmax(void *dev, zn_tensor y, zn_tensor x);
 void zn_cpu_resize(void *dev, zn_tensor y, zn_tensor x, zn_filter f);
 void zn_cpu_unshuffle(void *dev, zn_tensor y, zn_tensor x, int r);
@@ -74,7 +73,6 @@ bool zn_cpu_gated_strips(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_gated *w)
 size_t zn_formula_conv_size(const zn_conv *w);
 void zn_formula_conv_pack(const zn_conv *w, const float *weight, const float *bias);
 void zn_formula_conv2d(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
-void zn_formula_attention(zn_cpu *d, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads,
-                          float scale);
+void zn_formula_attention(zn_cpu *d, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale);
 
 #endif

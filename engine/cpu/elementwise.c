@@ -48,8 +48,7 @@ static size_t row_len(const pixel_job *job, size_t r)
 {
     size_t total = zn_pixels(job->y) * (size_t)job->y.c;
 
-    return job->len == (size_t)job->y.c || (r + 1) * job->len <= total ? job->len
-                                                                      : total - r * job->len;
+    return job->len == (size_t)job->y.c || (r + 1) * job->len <= total ? job->len : total - r * job->len;
 }
 
 static size_t end_row(const pixel_job *job, int item)
@@ -66,8 +65,7 @@ static void map_item(void *cookie, int item, int worker)
     (void)worker;
     for (size_t r = (size_t)item * job->per_item; r < end_row(job, item); r++)
         job->k->map(row_at(job->y, job, r), row_at(job->a, job, r), NULL, NULL,
-                    job->t.residual ? row_at(*job->t.residual, job, r) : NULL, row_len(job, r),
-                    &job->t);
+                    job->t.residual ? row_at(*job->t.residual, job, r) : NULL, row_len(job, r), &job->t);
 }
 
 void zn_cpu_map(void *dev, zn_tensor y, zn_tensor x, zn_tail t)
@@ -84,16 +82,14 @@ static void binary_item(void *cookie, int item, int worker)
     (void)worker;
     for (size_t r = (size_t)item * job->per_item; r < end_row(job, item); r++)
         job->k->binary(row_at(job->y, job, r), row_at(job->a, job, r), row_at(job->b, job, r),
-                       job->t.residual ? row_at(*job->t.residual, job, r) : NULL, row_len(job, r),
-                       job->op, &job->t);
+                       job->t.residual ? row_at(*job->t.residual, job, r) : NULL, row_len(job, r), job->op, &job->t);
 }
 
 void zn_cpu_binary(void *dev, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t)
 {
     pixel_job job = { .y = y, .a = a, .b = b, .op = op, .t = zn_cpu_tail(t) };
 
-    run(dev, binary_item, &job,
-        dense(y) && dense(a) && dense(b) && (!t.residual || dense(*t.residual)));
+    run(dev, binary_item, &job, dense(y) && dense(a) && dense(b) && (!t.residual || dense(*t.residual)));
 }
 
 static void fill_item(void *cookie, int item, int worker)

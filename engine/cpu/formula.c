@@ -16,8 +16,7 @@ typedef struct conv_job {
 
 size_t zn_formula_conv_size(const zn_conv *w)
 {
-    return sizeof(float) * (size_t)w->cout *
-           (1 + (size_t)w->kh * (size_t)w->kw * (size_t)(w->cin / w->groups));
+    return sizeof(float) * (size_t)w->cout * (1 + (size_t)w->kh * (size_t)w->kw * (size_t)(w->cin / w->groups));
 }
 
 void zn_formula_conv_pack(const zn_conv *w, const float *weight, const float *bias)
@@ -35,8 +34,7 @@ void zn_formula_conv_pack(const zn_conv *w, const float *weight, const float *bi
 }
 
 /* acc[o] += sum over the channels c of o's group of x[c] * w[c][o], for one tap */
-static void add_tap(float *restrict acc, const float *restrict x, const float *restrict weight,
-                    const zn_conv *w)
+static void add_tap(float *restrict acc, const float *restrict x, const float *restrict weight, const zn_conv *w)
 {
     int cin = w->cin / w->groups, cout = w->cout / w->groups;
 
@@ -71,15 +69,13 @@ static void conv_row(void *cookie, int item, int worker)
                 if (yy < 0 || yy >= x.h * up || xx < 0 || xx >= x.w * up)
                     continue;
                 add_tap(acc,
-                        x.data + (((size_t)n * (size_t)x.h + (size_t)(yy / up)) * (size_t)x.w +
-                                  (size_t)(xx / up)) *
-                                     (size_t)x.ld,
-                        weight + (size_t)(u * w->kw + v) * (size_t)(w->cin / w->groups) *
-                                     (size_t)w->cout,
-                        w);
+                        x.data +
+                            (((size_t)n * (size_t)x.h + (size_t)(yy / up)) * (size_t)x.w + (size_t)(xx / up)) *
+                                (size_t)x.ld,
+                        weight + (size_t)(u * w->kw + v) * (size_t)(w->cin / w->groups) * (size_t)w->cout, w);
             }
-        job->d->k->map(y.data + p * (size_t)y.ld, acc, NULL, NULL, zn_residual_at(&job->t, p),
-                       (size_t)w->cout, &job->t);
+        job->d->k->map(y.data + p * (size_t)y.ld, acc, NULL, NULL, zn_residual_at(&job->t, p), (size_t)w->cout,
+                       &job->t);
     }
 }
 
@@ -100,8 +96,8 @@ typedef struct attention_job {
 } attention_job;
 
 /* One query of one head: a running softmax, rescaled whenever a larger score turns up. */
-static void attend(float *y, const float *q, const float *k, const float *v, int dim, int vdim,
-                   size_t n, size_t ldk, size_t ldv, float scale)
+static void attend(float *y, const float *q, const float *k, const float *v, int dim, int vdim, size_t n, size_t ldk,
+                   size_t ldv, float scale)
 {
     float max = -INFINITY, sum = 0;
 
@@ -142,12 +138,11 @@ static void attention_row(void *cookie, int item, int worker)
     for (int j = 0; j < y.w; j++, p++)
         for (int h = 0; h < job->heads; h++)
             attend(y.data + p * (size_t)y.ld + h * vdim, q.data + p * (size_t)q.ld + h * dim,
-                   k.data + first * (size_t)k.ld + h * dim, v.data + first * (size_t)v.ld + h * vdim,
-                   dim, vdim, n_keys, (size_t)k.ld, (size_t)v.ld, job->scale);
+                   k.data + first * (size_t)k.ld + h * dim, v.data + first * (size_t)v.ld + h * vdim, dim, vdim, n_keys,
+                   (size_t)k.ld, (size_t)v.ld, job->scale);
 }
 
-void zn_formula_attention(zn_cpu *d, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads,
-                          float scale)
+void zn_formula_attention(zn_cpu *d, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale)
 {
     attention_job job = { y, q, k, v, heads, scale };
 

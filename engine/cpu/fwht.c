@@ -122,8 +122,8 @@ static void lines_item(void *cookie, int item, int worker)
         for (int r = 0; r < w->rounds; r++, t = v, v = u, u = t) {
             size_t at = (size_t)r * (size_t)w->n;
 
-            k->fwht(&(zn_lines){ u, u, v, width, width, width, w->n, job->width, w->pre ? w->pre + at : NULL,
-                                 0, w->perm ? w->perm + at : NULL });
+            k->fwht(&(zn_lines){ u, u, v, width, width, width, w->n, job->width, w->pre ? w->pre + at : NULL, 0,
+                                 w->perm ? w->perm + at : NULL });
         }
         k->turn(y, (size_t)job->y.ld, v, width, job->y.c, pixels);
         for (int i = 0; i < pixels && (w->bias || w->act); i++, y += job->y.ld) {
@@ -146,15 +146,14 @@ static void channels_item(void *cookie, int item, int worker)
         e[-2] = e[-1] = e[job->w->n] = e[job->w->n + 1] = 0;
     }
     for (size_t p = first; p < end && p < all; p++)
-        transform_pixel(job, job->y.data + p * (size_t)job->y.ld, job->x.data + p * (size_t)job->x.ld,
-                        worker);
+        transform_pixel(job, job->y.data + p * (size_t)job->y.ld, job->x.data + p * (size_t)job->x.ld, worker);
 }
 
 /* ---- along w and h ------------------------------------------------------------------------------------- */
 
 /* y = H x or, with a gate, H diag(gate) H x; v is room for n lines. */
-static void transform_lines(const fwht_job *job, float *y, size_t y_step, const float *x, size_t x_step,
-                            float *v, size_t v_step, int width, const float *gate, size_t gate_step)
+static void transform_lines(const fwht_job *job, float *y, size_t y_step, const float *x, size_t x_step, float *v,
+                            size_t v_step, int width, const float *gate, size_t gate_step)
 {
     const zn_kernels *k = job->d->k;
     zn_lines g = { y, v, x, y_step, v_step, x_step, job->w->n, width, NULL, 0, NULL };
@@ -169,8 +168,8 @@ static void transform_lines(const fwht_job *job, float *y, size_t y_step, const 
 
 /* One strip of `width` numbers, through all windows: lines of x are ldx floats apart, those of y ldy, and
  * there are `len` of them.  c: the strip's first channel, for gates per channel. */
-static void run_strip(const fwht_job *job, float *y, size_t ldy, const float *x, size_t ldx, int len,
-                      int width, int c, int worker)
+static void run_strip(const fwht_job *job, float *y, size_t ldy, const float *x, size_t ldx, int len, int width, int c,
+                      int worker)
 {
     const zn_fwht *w = job->w;
     int wide = zn_round_up(width, job->d->k->vl);
@@ -187,8 +186,8 @@ static void run_strip(const fwht_job *job, float *y, size_t ldy, const float *x,
         int first = from < 0 ? -from : 0, end = len - from < w->n ? len - from : w->n;
 
         if (first == 0 && end == w->n && wide == width) {
-            transform_lines(job, y + (size_t)from * ldy, ldy, x + (size_t)from * ldx, ldx, v, (size_t)wide,
-                            wide, gate, w->per_channel ? (size_t)wide : 0);
+            transform_lines(job, y + (size_t)from * ldy, ldy, x + (size_t)from * ldx, ldx, v, (size_t)wide, wide, gate,
+                            w->per_channel ? (size_t)wide : 0);
             continue;
         }
         memset(v, 0, (size_t)w->n * (size_t)wide * sizeof *v);
@@ -216,8 +215,8 @@ static void row_item(void *cookie, int item, int worker)
             for (int j = 0; j < y.w; j += w->n) {
                 float *at = to + (size_t)j * (size_t)y.ld;
 
-                transform_lines(job, at, (size_t)y.ld, from + (size_t)j * (size_t)x.ld, (size_t)x.ld, at,
-                                (size_t)y.ld, y.c, w->gate, w->per_channel ? (size_t)y.c : 0);
+                transform_lines(job, at, (size_t)y.ld, from + (size_t)j * (size_t)x.ld, (size_t)x.ld, at, (size_t)y.ld,
+                                y.c, w->gate, w->per_channel ? (size_t)y.c : 0);
             }
             continue;
         }
@@ -295,9 +294,8 @@ static void mask_item(void *cookie, int item, int worker)
 
     (void)worker;
     for (size_t p = first; p < first + PIXELS && p < all; p++)
-        job->k->mask_row(job->mask.data + p * (size_t)job->mask.ld + c / 8,
-                         job->x.data + p * (size_t)job->x.ld + c, job->w->scale + c / 8, job->w->bias + c / 8,
-                         n / 8);
+        job->k->mask_row(job->mask.data + p * (size_t)job->mask.ld + c / 8, job->x.data + p * (size_t)job->x.ld + c,
+                         job->w->scale + c / 8, job->w->bias + c / 8, n / 8);
 }
 
 /* A tile of TILE x TILE pixels through a piece of the channels, whose weights are read once. */
@@ -307,9 +305,7 @@ static void pruned_item(void *cookie, int item, int worker)
     zn_tensor x = job->x, y = job->y;
     int c = item % job->n_pieces * PIECE, tile = item / job->n_pieces, across = (x.w + TILE - 1) / TILE;
     int down = (x.h + TILE - 1) / TILE, i0 = tile / across % down * TILE, j0 = tile % across * TILE;
-    zn_prune_tile g = { .w = job->w->weight + c,
-                        .w_tap = (size_t)x.c,
-                        .n = (x.c - c < PIECE ? x.c - c : PIECE) / 8 };
+    zn_prune_tile g = { .w = job->w->weight + c, .w_tap = (size_t)x.c, .n = (x.c - c < PIECE ? x.c - c : PIECE) / 8 };
 
     (void)worker;
     for (int q = 0; q < ZN_PRUNE_SIDE * ZN_PRUNE_SIDE; q++) {

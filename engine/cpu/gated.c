@@ -13,17 +13,17 @@
 #include "device.h"
 
 enum {
-    BUDGET = 480 << 10,    /* bytes of a tile's tensors: what an L2 cache holds beside the weights */
+    BUDGET = 480 << 10,      /* bytes of a tile's tensors: what an L2 cache holds beside the weights */
     OFFSET = ZN_SCRATCH / 2, /* the lower half of the scratch memory is for the steps themselves */
-    STEP = 8, /* tiles are multiples of this ... */
-    SIDE = 32 /* ... up to this */
+    STEP = 8,                /* tiles are multiples of this ... */
+    SIDE = 32                /* ... up to this */
 };
 
 typedef struct gated_job {
     zn_cpu *d;
     zn_tensor y, x;
     const zn_gated *w;
-    int th, tw; /* a tile, without the pixel around it */
+    int th, tw;       /* a tile, without the pixel around it */
     int down, across; /* tiles of an image */
 } gated_job;
 
@@ -52,8 +52,8 @@ static void norm_rows(const gated_job *job, zn_tensor u, zn_tensor x, int n, int
 
     for (int i = 0; i < u.h; i++)
         for (int j = 0; j < u.w; j++)
-            job->d->k->norm_row(pixel(u, 0, i, j), pixel(x, n, i0 + i, j0 + j), NULL, NULL, NULL, x.c,
-                                job->w->eps, false, &none);
+            job->d->k->norm_row(pixel(u, 0, i, j), pixel(x, n, i0 + i, j0 + j), NULL, NULL, NULL, x.c, job->w->eps,
+                                false, &none);
 }
 
 static void multiply_halves(const gated_job *job, zn_tensor u, zn_tensor wide)

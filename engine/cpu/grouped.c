@@ -34,7 +34,7 @@ static int merged(const zn_kernels *k, const zn_conv *w)
 bool zn_grouped_suits(const zn_kernels *k, const zn_conv *w)
 {
     return k->panel && w->groups > 1 && w->kh == 1 && w->kw == 1 && w->stride == 1 && !w->up2 && !w->pad_t &&
-           !w->pad_l && w->cin / w->groups > 1 && w->cin / w->groups * merged(k, w) % 4 == 0;
+        !w->pad_l && w->cin / w->groups > 1 && w->cin / w->groups * merged(k, w) % 4 == 0;
 }
 
 size_t zn_grouped_size(const zn_kernels *k, const zn_conv *w)
@@ -42,7 +42,7 @@ size_t zn_grouped_size(const zn_kernels *k, const zn_conv *w)
     int m = merged(k, w);
 
     return sizeof(float) * (size_t)(w->groups / m) * (size_t)(m * w->cin / w->groups + 1) *
-           (size_t)zn_round_up(m * w->cout / w->groups, k->vl);
+        (size_t)zn_round_up(m * w->cout / w->groups, k->vl);
 }
 
 void zn_grouped_pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
@@ -98,8 +98,8 @@ static void run_block(const grouped_job *job, size_t first, int rows, int worker
     for (int i = 0; i < rows && !job->quick; i++) {
         size_t p = first + (size_t)i;
 
-        k->map(job->y.data + p * (size_t)job->y.ld, y + (size_t)i * ld, NULL, NULL,
-               zn_residual_at(&job->t, p), (size_t)w->cout, &job->t);
+        k->map(job->y.data + p * (size_t)job->y.ld, y + (size_t)i * ld, NULL, NULL, zn_residual_at(&job->t, p),
+               (size_t)w->cout, &job->t);
     }
 }
 

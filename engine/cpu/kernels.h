@@ -86,45 +86,42 @@ typedef struct zn_panel {
 
 #define ZN_DECL_PANEL(name) void name(const zn_panel *g)
 typedef ZN_DECL_PANEL(zn_panel_fn);
-#define ZN_DECL_GATE3(name)                                                                   \
+#define ZN_DECL_GATE3(name)                                                                                            \
     void name(float *y, size_t y_ld, const float *const x[3], const float *w, int pixels, int width)
 typedef ZN_DECL_GATE3(zn_gate3_fn);
-#define ZN_DECL_NORM_ROWS(name)                                                               \
+#define ZN_DECL_NORM_ROWS(name)                                                                                        \
     void name(float *y, size_t y_ld, const float *x, size_t x_ld, int pixels, int c, float eps)
 typedef ZN_DECL_NORM_ROWS(zn_norm_rows_fn);
 
 /* Winograd's transforms (winograd.c) of one tile; x, y, res point to the pixels of the tile, row by row.
  * in:  v[i * v_pos + c] = (B^T x B)[i] for the P * P positions i and n channels c, filled up with zeros to whole vectors
  * out: y[j][c] = tail((A^T m A)[j]), m[i * m_pos + c], for the pixels j with y[j] != NULL */
-#define ZN_DECL_WINO_IN(name) \
-    void name(float *v, size_t v_pos, const float *const *x, int n)
+#define ZN_DECL_WINO_IN(name) void name(float *v, size_t v_pos, const float *const *x, int n)
 typedef ZN_DECL_WINO_IN(zn_wino_in_fn);
-#define ZN_DECL_WINO_OUT(name)                                                            \
-    void name(float *const *y, const float *const *res, ptrdiff_t y_off, const float *m,  \
-              size_t m_pos, int n, const zn_tail *t)
+#define ZN_DECL_WINO_OUT(name)                                                                                         \
+    void name(float *const *y, const float *const *res, ptrdiff_t y_off, const float *m, size_t m_pos, int n,          \
+              const zn_tail *t)
 typedef ZN_DECL_WINO_OUT(zn_wino_out_fn);
 
 /* y = tail(x * scale + shift); scale and shift: n each, or both NULL; res may be NULL. */
-#define ZN_DECL_MAP(name)                                                                     \
-    void name(float *y, const float *x, const float *scale, const float *shift, const float *res, \
-              size_t n, const zn_tail *t)
+#define ZN_DECL_MAP(name)                                                                                              \
+    void name(float *y, const float *x, const float *scale, const float *shift, const float *res, size_t n,            \
+              const zn_tail *t)
 typedef ZN_DECL_MAP(zn_map_fn);
 
 /* y = tail(a + b) or tail(a * b); res may be NULL. */
-#define ZN_DECL_BINARY(name)                                                                   \
-    void name(float *y, const float *a, const float *b, const float *res, size_t n, zn_binary op, \
-              const zn_tail *t)
+#define ZN_DECL_BINARY(name)                                                                                           \
+    void name(float *y, const float *a, const float *b, const float *res, size_t n, zn_binary op, const zn_tail *t)
 typedef ZN_DECL_BINARY(zn_binary_fn);
 
 /* sum[c] = sum over pixels of x, or of (x - mean[c])^2 if mean is not NULL; at most 256 pixels. */
-#define ZN_DECL_MOMENT(name)                                                              \
-    void name(float *sum, const float *x, size_t ld, int pixels, int c, const float *mean)
+#define ZN_DECL_MOMENT(name) void name(float *sum, const float *x, size_t ld, int pixels, int c, const float *mean)
 typedef ZN_DECL_MOMENT(zn_moment_fn);
 
 /* Layer or RMS norm of one pixel; gamma, beta, res may be NULL. */
-#define ZN_DECL_NORM_ROW(name)                                                                \
-    void name(float *y, const float *x, const float *gamma, const float *beta, const float *res, \
-              int c, float eps, bool rms, const zn_tail *t)
+#define ZN_DECL_NORM_ROW(name)                                                                                         \
+    void name(float *y, const float *x, const float *gamma, const float *beta, const float *res, int c, float eps,     \
+              bool rms, const zn_tail *t)
 typedef ZN_DECL_NORM_ROW(zn_norm_row_fn);
 
 /* The largest of n >= 1 numbers. */
@@ -136,8 +133,7 @@ typedef ZN_DECL_MAXIMUM(zn_maximum_fn);
 typedef ZN_DECL_EXP_SUM(zn_exp_sum_fn);
 
 /* y = the bilinear mean of four pixels of n channels: u weighs the right ones, v the lower ones. */
-#define ZN_DECL_LERP(name) \
-    void name(float *y, const float *const p[4], float u, float v, size_t n)
+#define ZN_DECL_LERP(name) void name(float *y, const float *const p[4], float u, float v, size_t n)
 typedef ZN_DECL_LERP(zn_lerp_fn);
 
 /* Walsh-Hadamard transforms H (backend.h) of lines: y = H diag(gate) P x in each of `width` columns, whole vectors.
@@ -167,7 +163,7 @@ typedef ZN_DECL_TURN(zn_turn_fn);
 /* A row of pixels of 4 c numbers, and the two rows of twice as many pixels of c that they are shuffled into:
  *     fine[u][(2 j + v) * fine_ld + k] = coarse[j * coarse_ld + 4 k + 2 u + v],  j < pixels, k < c;  u, v < 2
  * back: the other way round. */
-#define ZN_DECL_SHUFFLE2(name)                                                                \
+#define ZN_DECL_SHUFFLE2(name)                                                                                         \
     void name(float *const fine[2], size_t fine_ld, float *coarse, size_t coarse_ld, int pixels, int c, bool back)
 typedef ZN_DECL_SHUFFLE2(zn_shuffle2_fn);
 
@@ -183,8 +179,7 @@ typedef ZN_DECL_MIX_ROW(zn_mix_row_fn);
 typedef ZN_DECL_SLM_ROW(zn_slm_row_fn);
 
 /* mask[b] = scale[b] * sum |x[8b .. 8b+7]| + bias[b] > 0, b < n */
-#define ZN_DECL_MASK_ROW(name)                                                                \
-    void name(float *mask, const float *x, const float *scale, const float *bias, int n)
+#define ZN_DECL_MASK_ROW(name) void name(float *mask, const float *x, const float *scale, const float *bias, int n)
 typedef ZN_DECL_MASK_ROW(zn_mask_row_fn);
 
 /* Some pixels of the pruned depthwise convolution, in a tile of SIDE x SIDE with its border: those inside the image,
@@ -209,10 +204,10 @@ typedef ZN_DECL_PRUNED(zn_pruned_fn);
  * dense_back, for ZN_DENSE_ROWS rows o of weights w, j < n columns of them; x, dx are [m][n], dy is [m][rows]:
  *     g[o][j] = sum over p of dy[p][o] * x[p][j];   dx[p][j] += sum over o of dy[p][o] * w[o][j] */
 enum { ZN_DENSE_UNIT = 16, ZN_DENSE_ROWS = 8 };
-#define ZN_DECL_DOTS(name)                                                                    \
+#define ZN_DECL_DOTS(name)                                                                                             \
     void name(float *y, size_t y_ld, const float *x, size_t x_ld, const float *w, size_t w_ld, int m, int n, int k)
 typedef ZN_DECL_DOTS(zn_dots_fn);
-#define ZN_DECL_DENSE_BACK(name)                                                              \
+#define ZN_DECL_DENSE_BACK(name)                                                                                       \
     void name(float *g, float *dx, const float *w, size_t w_ld, const float *x, const float *dy, int m, int n)
 typedef ZN_DECL_DENSE_BACK(zn_dense_back_fn);
 
@@ -221,18 +216,18 @@ typedef ZN_DECL_DENSE_BACK(zn_dense_back_fn);
 typedef ZN_DECL_PEAK(zn_peak_fn);
 
 typedef struct zn_kernels {
-    int vl, mr, nr; /* vector length; the tile of gemm */
-    int panel_nr;   /* outputs of a panel in a gated block: 2 vectors or more, NR at most ... */
-    int panel_step; /* ... and what the pixels of a row had better be a multiple of */
-    zn_gemm_fn *gemm; /* NULL: convolution and attention run as their plain formulas (formula.c) */
+    int vl, mr, nr;             /* vector length; the tile of gemm */
+    int panel_nr;               /* outputs of a panel in a gated block: 2 vectors or more, NR at most ... */
+    int panel_step;             /* ... and what the pixels of a row had better be a multiple of */
+    zn_gemm_fn *gemm;           /* NULL: convolution and attention run as their plain formulas (formula.c) */
     zn_depthwise_fn *depthwise; /* NULL likewise, as are the next seven */
     zn_depthwise3_fn *depthwise3;
     zn_narrow_fn *narrow;
     zn_panel_fn *panel;
     zn_gate3_fn *gate3;
     zn_norm_rows_fn *norm_rows;
-    zn_wino_in_fn *wino_in6, *wino_in8;                 /* tiles of 6x6 and 8x8 */
-    zn_wino_out_fn *wino_out4, *wino_out5, *wino_out6;  /* from 6x6 to 4x4 and 5x5, from 8x8 to 6x6 */
+    zn_wino_in_fn *wino_in6, *wino_in8;                /* tiles of 6x6 and 8x8 */
+    zn_wino_out_fn *wino_out4, *wino_out5, *wino_out6; /* from 6x6 to 4x4 and 5x5, from 8x8 to 6x6 */
     zn_map_fn *map;
     zn_binary_fn *binary;
     zn_moment_fn *moment;

@@ -89,8 +89,7 @@ static void pack_panels(float *to, zn_matrix b, int cut, int from, int end, int 
     if (from + whole < end) {
         int n = end - from - whole;
 
-        pack(to + (size_t)whole * (size_t)cut, (n + vl - 1) / vl * vl, part(b, 0, (size_t)(from + whole)), cut,
-             n);
+        pack(to + (size_t)whole * (size_t)cut, (n + vl - 1) / vl * vl, part(b, 0, (size_t)(from + whole)), cut, n);
     }
 }
 
@@ -158,7 +157,7 @@ static void plain_item(void *cookie, int item, int worker)
 
             for (int c = 0; c < job->k; c++)
                 sum += job->a.data[(size_t)item * job->a.row + (size_t)c] *
-                       job->b.data[(size_t)j * job->b.col + (size_t)c];
+                    job->b.data[(size_t)j * job->b.col + (size_t)c];
             y[j] += sum;
         }
         return;
@@ -171,12 +170,10 @@ static void plain_item(void *cookie, int item, int worker)
     }
 }
 
-void zn_cpu_matmul(zn_cpu *d, float *y, size_t ldy, zn_matrix a, zn_matrix b, int m, int n, int k,
-                   const float *bias, bool add)
+void zn_cpu_matmul(zn_cpu *d, float *y, size_t ldy, zn_matrix a, zn_matrix b, int m, int n, int k, const float *bias,
+                   bool add)
 {
-    matmul_job job = {
-        .d = d, .y = y, .ldy = ldy, .a = a, .b = b, .m = m, .n = n, .k = k, .bias = bias, .add = add
-    };
+    matmul_job job = { .d = d, .y = y, .ldy = ldy, .a = a, .b = b, .m = m, .n = n, .k = k, .bias = bias, .add = add };
     int blocks = zn_items((size_t)m, ROWS), total, most;
     double macs;
 

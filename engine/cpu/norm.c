@@ -36,9 +36,8 @@ static void row_item(void *cookie, int item, int worker)
 
     (void)worker;
     for (size_t p = (size_t)item * job->chunk; p < chunk_end(job, item); p++)
-        job->d->k->norm_row(job->y.data + p * (size_t)job->y.ld, job->x.data + p * (size_t)job->x.ld,
-                            w->gamma, w->beta, zn_residual_at(&job->t, p), job->x.c, w->eps,
-                            w->kind == ZN_RMS_NORM, &job->t);
+        job->d->k->norm_row(job->y.data + p * (size_t)job->y.ld, job->x.data + p * (size_t)job->x.ld, w->gamma, w->beta,
+                            zn_residual_at(&job->t, p), job->x.c, w->eps, w->kind == ZN_RMS_NORM, &job->t);
 }
 
 /* ---- group ----------------------------------------------------------------------------------------------
@@ -98,8 +97,7 @@ static void group_norm(norm_job *job)
     zn_pool_run(job->d->pool, sum_item, job, n);
     for (int i = 0; i < c; i++) {
         /* gamma is applied below: until then the scale is the same for a group */
-        job->scale[i] =
-            i % size ? job->scale[i - 1] : (float)(1 / sqrt(group_mean(job, n, i / size) + w->eps));
+        job->scale[i] = i % size ? job->scale[i - 1] : (float)(1 / sqrt(group_mean(job, n, i / size) + w->eps));
     }
     for (int i = 0; i < c; i++) {
         job->scale[i] *= w->gamma ? w->gamma[i] : 1;

@@ -67,8 +67,7 @@ static ZN_DECL_NORM_ROW(norm_row_c)
         var += (x[i] - m) * (x[i] - m);
     inv = (float)(1 / sqrt(var / c + eps));
     for (int i = 0; i < c; i++)
-        y[i] = tail((x[i] - m) * inv * (gamma ? gamma[i] : 1) + (beta ? beta[i] : 0), res,
-                    (size_t)i, t);
+        y[i] = tail((x[i] - m) * inv * (gamma ? gamma[i] : 1) + (beta ? beta[i] : 0), res, (size_t)i, t);
 }
 
 static ZN_DECL_MAXIMUM(maximum_c)
@@ -225,7 +224,9 @@ static ZN_DECL_PRUNED(pruned_c)
 }
 
 const zn_kernels zn_kernels_scalar = {
-    .vl = 1, .mr = 1, .nr = 1,
+    .vl = 1,
+    .mr = 1,
+    .nr = 1,
     .map = map_c,
     .binary = binary_c,
     .moment = moment_c,

@@ -16,8 +16,7 @@ typedef struct move_job {
 
 static float *pixel(zn_tensor t, int n, int i, int j)
 {
-    return t.data +
-           (((size_t)n * (size_t)t.h + (size_t)i) * (size_t)t.w + (size_t)j) * (size_t)t.ld;
+    return t.data + (((size_t)n * (size_t)t.h + (size_t)i) * (size_t)t.w + (size_t)j) * (size_t)t.ld;
 }
 
 /* ---- resize ---------------------------------------------------------------------------------------- */
@@ -31,8 +30,7 @@ static void nearest_row(void *cookie, int item, int worker)
 
     (void)worker;
     for (int j = 0; j < y.w; j++)
-        memcpy(pixel(y, n, i, j),
-               pixel(x, n, from, (int)((2 * (int64_t)j + 1) * x.w / (2 * (int64_t)y.w))),
+        memcpy(pixel(y, n, i, j), pixel(x, n, from, (int)((2 * (int64_t)j + 1) * x.w / (2 * (int64_t)y.w))),
                (size_t)y.c * sizeof(float));
 }
 
@@ -57,8 +55,7 @@ static void bilinear_row(void *cookie, int item, int worker)
     (void)worker;
     for (int j = 0; j < y.w; j++) {
         float u = between(&j0, &j1, j, y.w, x.w);
-        const float *p[4] = { pixel(x, n, i0, j0), pixel(x, n, i0, j1), pixel(x, n, i1, j0),
-                              pixel(x, n, i1, j1) };
+        const float *p[4] = { pixel(x, n, i0, j0), pixel(x, n, i0, j1), pixel(x, n, i1, j0), pixel(x, n, i1, j1) };
 
         job->d->k->lerp(pixel(y, n, i, j), p, u, v, (size_t)y.c);
     }
@@ -117,8 +114,7 @@ static void shuffle_row(void *cookie, int item, int worker)
 
         for (int c = 0; c < y.c; c++)
             row[c] = from[(size_t)c * (size_t)(r * r)];
-        job->d->k->map(y.data + p * (size_t)y.ld, row, NULL, NULL, zn_residual_at(&job->t, p),
-                       (size_t)y.c, &job->t);
+        job->d->k->map(y.data + p * (size_t)y.ld, row, NULL, NULL, zn_residual_at(&job->t, p), (size_t)y.c, &job->t);
     }
 }
 

@@ -65,15 +65,13 @@ static size_t spread(size_t len)
 
 static scheme scheme_of(const zn_kernels *k, const zn_conv *w)
 {
-    static const double g43[6 * 3] = { 1. / 4,  0,        0,       -1. / 6, -1. / 6, -1. / 6,
-                                       -1. / 6, 1. / 6,   -1. / 6, 1. / 24, 1. / 12, 1. / 6,
-                                       1. / 24, -1. / 12, 1. / 6,  0,       0,       1 };
+    static const double g43[6 * 3] = { 1. / 4,  0,       0,      -1. / 6, -1. / 6,  -1. / 6, -1. / 6, 1. / 6, -1. / 6,
+                                       1. / 24, 1. / 12, 1. / 6, 1. / 24, -1. / 12, 1. / 6,  0,       0,      1 };
     static const double g52[6 * 2] = { 1. / 4,  0,       -1. / 6, -1. / 6,  -1. / 6, 1. / 6,
                                        1. / 24, 1. / 12, 1. / 24, -1. / 12, 0,       1 };
-    static const double g63[8 * 3] = { 1,        0,         0,       -2. / 9,  -2. / 9,  -2. / 9,
-                                       -2. / 9,  2. / 9,    -2. / 9, 1. / 90,  1. / 45,  2. / 45,
-                                       1. / 90,  -1. / 45,  2. / 45, 32. / 45, 16. / 45, 8. / 45,
-                                       32. / 45, -16. / 45, 8. / 45, 0,        0,        1 };
+    static const double g63[8 * 3] = { 1,        0,       0,        -2. / 9,   -2. / 9, -2. / 9,  -2. / 9, 2. / 9,
+                                       -2. / 9,  1. / 90, 1. / 45,  2. / 45,   1. / 90, -1. / 45, 2. / 45, 32. / 45,
+                                       16. / 45, 8. / 45, 32. / 45, -16. / 45, 8. / 45, 0,        0,       1 };
 
     if (w->up2)
         return (scheme){ 6, 5, 2, 1, 4, g52, k->wino_in6, k->wino_out5 };
@@ -144,8 +142,7 @@ static void fold_taps(double to[2], const double w[3], fold f)
 }
 
 /* u[i][j] = (G w G^T)[i][j] for the kernel of one pair of channels */
-static void transform_kernel(double u[MAX_P][MAX_P], const float *kernel, const scheme *s, fold down,
-                             fold across)
+static void transform_kernel(double u[MAX_P][MAX_P], const float *kernel, const scheme *s, fold down, fold across)
 {
     double w[3][3], half[MAX_P][3];
 
@@ -248,9 +245,8 @@ static void transform_input(const winograd_job *job, float *v, size_t v_pos, siz
             for (int j = 0; j < p; j++) {
                 int xx = left + j * step;
 
-                pixel[i * p + j] = yy < 0 || yy >= x.h || xx < 0 || xx >= x.w
-                                       ? job->d->zeros
-                                       : row + (ptrdiff_t)(j * step) * x.ld;
+                pixel[i * p + j] =
+                    yy < 0 || yy >= x.h || xx < 0 || xx >= x.w ? job->d->zeros : row + (ptrdiff_t)(j * step) * x.ld;
             }
         }
         job->s.transform_in(v, v_pos, pixel, x.c);

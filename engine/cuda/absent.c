@@ -5,7 +5,8 @@
 static void *absent_open(int n_threads, zn_error *err)
 {
     (void)n_threads;
-    zn_fail(err, ZN_E_DEVICE, "this build has no CUDA kernels: no nvcc, or no NVIDIA driver, was there when it was made");
+    zn_fail(err, ZN_E_DEVICE,
+            "this build has no CUDA kernels: no nvcc, or no NVIDIA driver, was there when it was made");
     return NULL;
 }
 

@@ -27,7 +27,7 @@ typedef struct zn_cuda_conv {
     zn_tensor x, y;
     zn_cuda_tail tail;
     const float *bias;
-    const void *weight; /* of the type that the kernel computes with */
+    const void *weight;  /* of the type that the kernel computes with */
     const float *scale8; /* NULL: no weights of 8 bits */
     const void *weight8;
     int32_t kh, kw, stride, groups, cin, cout, pad_t, pad_l, up2;
@@ -114,21 +114,21 @@ typedef struct zn_args_group {
     float *partial;                        /* [image][chunk][mean, squared differences from it][c] */
     float *scale, *shift;                  /* [image][c] */
     /* group_norm.cu alone */
-    int32_t stages;            /* tiles that a block's shared memory holds */
-    int32_t rows, tiles;       /* of threads, each row a pixel; tiles of an image */
-    int32_t each, more;        /* tiles of a block; so many blocks have one more */
-    int32_t missing;           /* pixels that the last tile lacks */
-    int32_t size, lanes;       /* of a group: channels, and threads that join its sums: a power of two */
-    float per_number;          /* 1 / the numbers of a group */
+    int32_t stages;      /* tiles that a block's shared memory holds */
+    int32_t rows, tiles; /* of threads, each row a pixel; tiles of an image */
+    int32_t each, more;  /* tiles of a block; so many blocks have one more */
+    int32_t missing;     /* pixels that the last tile lacks */
+    int32_t size, lanes; /* of a group: channels, and threads that join its sums: a power of two */
+    float per_number;    /* 1 / the numbers of a group */
 } zn_args_group;
 
 /* ---- attention.cu -------------------------------------------------------------------------------------------- */
 
 typedef struct zn_args_attention {
     zn_tensor y, q, k, v;
-    int32_t n_q, n_k; /* positions of an image */
+    int32_t n_q, n_k;   /* positions of an image */
     int32_t dim, dim_v; /* of a head of q and k; of v and y */
-    int32_t cuts;     /* plain kernel: pieces of a head's outputs */
+    int32_t cuts;       /* plain kernel: pieces of a head's outputs */
     float scale;
 } zn_args_attention;
 
@@ -201,8 +201,8 @@ typedef struct zn_cuda_gated_tile {
 } zn_cuda_gated_tile;
 
 enum {
-    ZN_GATED_TW = 16,   /* pixels across a tile */
-    ZN_GATED_STEP = 16, /* channels of a gate's result that are made at a time, from twice as many */
+    ZN_GATED_TW = 16,                      /* pixels across a tile */
+    ZN_GATED_STEP = 16,                    /* channels of a gate's result that are made at a time, from twice as many */
     ZN_GATED_LD_Z = 2 * ZN_GATED_STEP + 8, /* rows in shared memory: 8 numbers more, so that each bank is met once */
     ZN_GATED_LD_G = ZN_GATED_STEP + 8
 };
@@ -211,6 +211,6 @@ enum {
 #define ZN_GATED_SHARED(c, th, ns, stages, size)                                                                       \
     ((((th) + 2) * (ZN_GATED_TW + 2) + 15) / 16 * 16 * ((c) + 8 + ZN_GATED_LD_Z) * (size) +                            \
      (stages) * (ZN_GATED_STEP * (3 * (c) + 16) * (size) + 11 * 2 * ZN_GATED_STEP * 4) +                               \
-     ((ns) > 1 ? (th) * ZN_GATED_TW * (ZN_GATED_LD_G * (size) + 16) : 0))
+     ((ns) > 1 ? (th)*ZN_GATED_TW * (ZN_GATED_LD_G * (size) + 16) : 0))
 
 #endif

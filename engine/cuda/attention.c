@@ -21,8 +21,8 @@ static const struct head *tensor_cores(const zn_cuda *d, const zn_args_attention
 {
     zn_type type = g->q.type;
 
-    if (d->cc < 80 || g->dim != g->dim_v || type == ZN_F32 || g->y.type != type || g->k.type != type || g->v.type != type ||
-        !(g->scale > 0) || !reads_16_bytes(g->q, g->dim) || !reads_16_bytes(g->k, g->dim) ||
+    if (d->cc < 80 || g->dim != g->dim_v || type == ZN_F32 || g->y.type != type || g->k.type != type ||
+        g->v.type != type || !(g->scale > 0) || !reads_16_bytes(g->q, g->dim) || !reads_16_bytes(g->k, g->dim) ||
         !reads_16_bytes(g->v, g->dim) || (uintptr_t)g->y.data % 4 || g->y.ld % 2)
         return NULL;
     for (size_t i = 0; i < sizeof heads_made / sizeof *heads_made; i++)
@@ -58,7 +58,9 @@ static void attend(zn_cuda *d, const zn_args_attention *g, int heads)
 void zn_cuda_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale)
 {
     enum { DEEPEST = 65535 };
-    zn_args_attention g = { .n_q = q.h * q.w, .n_k = k.h * k.w, .dim = q.c / heads, .dim_v = v.c / heads, .scale = scale };
+    zn_args_attention g = {
+        .n_q = q.h * q.w, .n_k = k.h * k.w, .dim = q.c / heads, .dim_v = v.c / heads, .scale = scale
+    };
 
     for (int first = 0; first < q.n; first += DEEPEST) {
         const int n = zn_imin(q.n - first, DEEPEST);

@@ -31,10 +31,10 @@ static bool fp8_pays(const zn_conv *w)
 {
     const int cin = w->cin, products = w->cout * w->kh * w->kw * (w->up2 ? 4 : 1);
     const bool any_size = (w->kh == 3 && w->kw == 3 && w->pad_t == 1 && w->pad_l == 1) ||
-                          (w->kh == 1 && w->kw == 1 && !w->pad_t && !w->pad_l && !w->up2); /* of a picture: hopper.c */
+        (w->kh == 1 && w->kw == 1 && !w->pad_t && !w->pad_l && !w->up2); /* of a picture: hopper.c */
 
     return any_size && w->stride == 1 && w->groups == 1 && cin % 16 == 0 && cin >= 128 &&
-           6 * cin >= 5 * (int)up((size_t)cin, 128) && w->cout >= 64 && products >= 1024;
+        6 * cin >= 5 * (int)up((size_t)cin, 128) && w->cout >= 64 && products >= 1024;
 }
 
 static parts parts_of(const zn_conv *w)
@@ -145,12 +145,22 @@ zn_cuda_conv zn_cuda_conv_args(const zn_conv *w, zn_type type)
     parts p = parts_of(w);
     char *packed = w->packed;
     zn_cuda_conv a = { .bias = (const float *)(void *)packed,
-                       .weight = packed + (type == ZN_F32    ? p.w32
-                                           : type == ZN_F16 ? p.w16
-                                                            : p.wb16),
-                       .kh = w->kh, .kw = w->kw, .stride = w->stride, .groups = w->groups, .cin = w->cin,
-                       .cout = w->cout, .pad_t = w->pad_t, .pad_l = w->pad_l, .up2 = w->up2,
-                       .cin_pad = (int32_t)p.cin_pad, .cout_pad = (int32_t)p.cout_pad, .k_pad = (int32_t)p.k_pad };
+                       .weight = packed +
+                           (type == ZN_F32       ? p.w32
+                                : type == ZN_F16 ? p.w16
+                                                 : p.wb16),
+                       .kh = w->kh,
+                       .kw = w->kw,
+                       .stride = w->stride,
+                       .groups = w->groups,
+                       .cin = w->cin,
+                       .cout = w->cout,
+                       .pad_t = w->pad_t,
+                       .pad_l = w->pad_l,
+                       .up2 = w->up2,
+                       .cin_pad = (int32_t)p.cin_pad,
+                       .cout_pad = (int32_t)p.cout_pad,
+                       .k_pad = (int32_t)p.k_pad };
 
     if (p.depthwise)
         a.weight = packed + p.w32;
@@ -188,10 +198,10 @@ static const struct way {
     int bm, bn;
     bool half_only;
 } ways[] = {
-    { POINT, 0, 0, false },   { FAN, 0, 0, false },     { FEW, 0, 0, true },      { THIN, 64, 64, false },
-    { THIN, 128, 64, false }, { THIN, 32, 64, false },  { THIN, 256, 16, false }, { THIN, 32, 16, false },
-    { MMA, 128, 64, false },  { MMA, 64, 64, false },   { MMA, 128, 128, false }, { MMA, 256, 64, true },
-    { MMA, 256, 16, false },  { MMA, 128, 16, false },  { MMA, 32, 16, false },
+    { POINT, 0, 0, false },   { FAN, 0, 0, false },    { FEW, 0, 0, true },      { THIN, 64, 64, false },
+    { THIN, 128, 64, false }, { THIN, 32, 64, false }, { THIN, 256, 16, false }, { THIN, 32, 16, false },
+    { MMA, 128, 64, false },  { MMA, 64, 64, false },  { MMA, 128, 128, false }, { MMA, 256, 64, true },
+    { MMA, 256, 16, false },  { MMA, 128, 16, false }, { MMA, 32, 16, false },
 };
 
 enum { N_WAYS = sizeof ways / sizeof *ways };
@@ -245,7 +255,7 @@ static bool is_direct(const zn_cuda_conv *a)
     const zn_cuda_tail *t = &a->tail;
 
     return a->cout % 8 == 0 && zn_cuda_aligned(a->y) && zn_cuda_aligned(t->residual) &&
-           (t->pre == ZN_NONE || t->pre == ZN_RELU) && (t->post == ZN_NONE || t->post == ZN_RELU);
+        (t->pre == ZN_NONE || t->pre == ZN_RELU) && (t->post == ZN_NONE || t->post == ZN_RELU);
 }
 
 static void launch_thin(zn_cuda *d, const zn_cuda_conv *a, const struct way *s, unsigned tiles, unsigned wide)
@@ -326,7 +336,7 @@ static bool too_small_for_hopper(const zn_cuda_conv *a)
 static bool keeps_busy(const zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
 {
     return (size_t)zn_cuda_blocks(zn_pixels(a->y), (size_t)s->bm) * zn_cuda_blocks((size_t)a->cout, (size_t)s->bn) >=
-           (size_t)d->sms;
+        (size_t)d->sms;
 }
 
 /* A stride leaves few pixels: for few outputs of them, warps share k, which adds up in another order. */

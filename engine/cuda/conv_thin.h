@@ -12,17 +12,21 @@
  * place of x. */
 #define ZN_THIN_PITCH(row) ((row) + 16)
 #define ZN_THIN_TWICE(row) ((row) <= 128)
-#define ZN_THIN_X(bm, row) ((bm) * ZN_THIN_PITCH(row) * (ZN_THIN_TWICE(row) ? 2 : 1))
+#define ZN_THIN_X(bm, row) ((bm)*ZN_THIN_PITCH(row) * (ZN_THIN_TWICE(row) ? 2 : 1))
 #define ZN_THIN_OUT(bm, bn) ((bm) * ((bn) + 4) * 4)
-#define ZN_THIN_SHARED(bm, bn, row, direct) \
-    (ZN_THIN_TABLE(bm) + (bn) * ZN_THIN_PITCH(row) + \
+#define ZN_THIN_SHARED(bm, bn, row, direct)                                                                            \
+    (ZN_THIN_TABLE(bm) + (bn)*ZN_THIN_PITCH(row) +                                                                     \
      ((direct) || ZN_THIN_X(bm, row) > ZN_THIN_OUT(bm, bn) ? ZN_THIN_X(bm, row) : ZN_THIN_OUT(bm, bn)))
 
 /* conv_point: 1x1, up to so many inputs and outputs, in chunks of inputs.  conv_fan: 1x1, up to so many inputs and (or
  * conv_thin is faster) outputs; the pixels of a thread. */
 enum {
-    ZN_POINT_IN = 128, ZN_POINT_OUT = 16, ZN_POINT_CHUNK = 32,
-    ZN_FAN_IN = 4, ZN_FAN_OUT = 32, ZN_FAN_PIXELS = 4,
+    ZN_POINT_IN = 128,
+    ZN_POINT_OUT = 16,
+    ZN_POINT_CHUNK = 32,
+    ZN_FAN_IN = 4,
+    ZN_FAN_OUT = 32,
+    ZN_FAN_PIXELS = 4,
 };
 
 /* conv_few: 16 x 16 pixels and their neighbours, in tiles of 16 pixels, 64 channels of them; 32 rows of weights. */

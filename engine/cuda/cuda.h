@@ -12,25 +12,25 @@ typedef struct zn_cuda {
     CUdevice device;
     CUcontext context;
     CUstream stream;
-    int cc;         /* compute capability: 90 is 9.0 */
-    int sms;        /* multiprocessors */
-    int smem_max;   /* bytes of shared memory a block may have */
-    int together;   /* not 0: zn_cuda_launch_together works */
+    int cc;       /* compute capability: 90 is 9.0 */
+    int sms;      /* multiprocessors */
+    int smem_max; /* bytes of shared memory a block may have */
+    int together; /* not 0: zn_cuda_launch_together works */
     zn_precision precision;
-    char *scratch;  /* device memory for an operation's own use, ZN_CUDA_SCRATCH bytes */
+    char *scratch;    /* device memory for an operation's own use, ZN_CUDA_SCRATCH bytes */
     zn_status status; /* sticky; text says what failed */
     char text[200];
-    char name[96]; /* "NVIDIA H200" */
+    char name[96];                   /* "NVIDIA H200" */
     struct zn_cuda_choices *choices; /* tune.c; NULL: no memory for it */
-    struct zn_cuda_private *p; /* module.c's: kernels found, staging memory, graphs */
+    struct zn_cuda_private *p;       /* module.c's: kernels found, staging memory, graphs */
 } zn_cuda;
 
 enum { ZN_CUDA_SCRATCH = 64 << 20 };
 
 /* Starts `kernel` (its extern "C" name) on the device's stream; args is its one parameter.  After a failure
  * nothing is started any more; sync reports it. */
-void zn_cuda_launch(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                    unsigned threads, unsigned shared_bytes, const void *args);
+void zn_cuda_launch(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned threads,
+                    unsigned shared_bytes, const void *args);
 /* The same for a kernel that calls after_previous(): it may be set up while the kernel before it ends. */
 void zn_cuda_launch_early(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned threads, unsigned shared_bytes,
                           const void *args);
@@ -75,7 +75,7 @@ static inline zn_tensor zn_cuda_from(zn_tensor t, size_t pixel)
 static inline bool zn_cuda_is_point(const zn_cuda_conv *c)
 {
     return c->kh == 1 && c->kw == 1 && c->stride == 1 && !c->pad_t && !c->pad_l && !c->up2 && c->y.h == c->x.h &&
-           c->y.w == c->x.w;
+        c->y.w == c->x.w;
 }
 
 static inline bool zn_cuda_is_3x3(const zn_cuda_conv *c) /* with a pixel of padding all around */

@@ -13,14 +13,14 @@ static zn_error why; /* if it is not */
 
 static bool find_calls(void *lib)
 {
-#define FIND(name, params)                                                                                   \
-    {                                                                                                        \
-        void *f = dlsym(lib, #name);                                                                         \
-        if (!f) {                                                                                            \
-            zn_fail(&why, ZN_E_DEVICE, "the NVIDIA driver is too old: it has no %s", #name);                 \
-            return false;                                                                                    \
-        }                                                                                                    \
-        memcpy(&driver.name, &f, sizeof f); /* ISO C has no cast from void * to a function */               \
+#define FIND(name, params)                                                                                             \
+    {                                                                                                                  \
+        void *f = dlsym(lib, #name);                                                                                   \
+        if (!f) {                                                                                                      \
+            zn_fail(&why, ZN_E_DEVICE, "the NVIDIA driver is too old: it has no %s", #name);                           \
+            return false;                                                                                              \
+        }                                                                                                              \
+        memcpy(&driver.name, &f, sizeof f); /* ISO C has no cast from void * to a function */                          \
     }
     ZN_DRIVER_CALLS(FIND)
 #undef FIND

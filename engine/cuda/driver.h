@@ -57,6 +57,7 @@ typedef struct CUlaunchConfig {
 _Static_assert(sizeof(CUlaunchAttribute) == 72 && sizeof(CUlaunchConfig) == 56, "as in NVIDIA's headers");
 
 /* name, parameters.  The _v2 names are what the current headers mean by the short ones. */
+/* clang-format off */
 #define ZN_DRIVER_CALLS(X)                                                                                   \
     X(cuInit, (unsigned flags))                                                                              \
     X(cuDriverGetVersion, (int *version))                                                                    \
@@ -97,6 +98,7 @@ _Static_assert(sizeof(CUlaunchAttribute) == 72 && sizeof(CUlaunchConfig) == 56, 
                                const uint64_t *stride, const uint32_t *box, const uint32_t *step,            \
                                int interleave, int swizzle, int promotion, int fill))                        \
     X(cuGetErrorString, (CUresult error, const char **text))
+/* clang-format on */
 
 typedef struct zn_driver {
 #define ZN_DRIVER_POINTER(name, params) CUresult(*name) params;

@@ -18,11 +18,16 @@ typedef struct shape {
     enum { ANY, LARGE, OTHER } where;
 } shape;
 
-static const shape shapes16[] = { { 48, 8, 2, 1, 6, LARGE },  { 48, 8, 2, 1, 2, OTHER },  { 96, 8, 2, 2, 2, ANY },
-                                  { 192, 8, 2, 2, 2, LARGE }, { 192, 4, 1, 2, 2, OTHER }, { 384, 4, 1, 2, 2, LARGE },
+static const shape shapes16[] = { { 48, 8, 2, 1, 6, LARGE },
+                                  { 48, 8, 2, 1, 2, OTHER },
+                                  { 96, 8, 2, 2, 2, ANY },
+                                  { 192, 8, 2, 2, 2, LARGE },
+                                  { 192, 4, 1, 2, 2, OTHER },
+                                  { 384, 4, 1, 2, 2, LARGE },
                                   { 0 } };
-static const shape shapes32[] = { { 48, 8, 2, 1, 2, LARGE }, { 96, 8, 2, 2, 2, LARGE }, { 192, 4, 1, 2, 2, LARGE },
-                                  { 0 } };
+static const shape shapes32[] = {
+    { 48, 8, 2, 1, 2, LARGE }, { 96, 8, 2, 2, 2, LARGE }, { 192, 4, 1, 2, 2, LARGE }, { 0 }
+};
 
 /* The type in the kernels' names. */
 static const char *kind(const zn_cuda *d, zn_type type)
@@ -37,16 +42,31 @@ static bool at_once(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_gated *w)
     const zn_cuda_conv dw = zn_cuda_conv_args(&w->dw, x.type);
     const int unlike = d->cc == 80 || d->cc / 10 == 9 || d->cc / 10 == 10 ? OTHER : LARGE;
     zn_cuda_gated_tile a = {
-        .x = x, .y = y, .w1 = pw1.weight, .w2 = pw2.weight, .w3 = pw3.weight, .w4 = pw4.weight,
-        .dw = dw.weight, .b1 = pw1.bias, .bd = dw.bias, .b2 = pw2.bias, .b3 = pw3.bias, .b4 = pw4.bias,
-        .k_pad = pw1.k_pad, .dw_pad = dw.cout_pad, .eps = w->eps, .per_c = 1 / (float)x.c,
+        .x = x,
+        .y = y,
+        .w1 = pw1.weight,
+        .w2 = pw2.weight,
+        .w3 = pw3.weight,
+        .w4 = pw4.weight,
+        .dw = dw.weight,
+        .b1 = pw1.bias,
+        .bd = dw.bias,
+        .b2 = pw2.bias,
+        .b3 = pw3.bias,
+        .b4 = pw4.bias,
+        .k_pad = pw1.k_pad,
+        .dw_pad = dw.cout_pad,
+        .eps = w->eps,
+        .per_c = 1 / (float)x.c,
     };
 
-    if (d->cc < 80 || y.type != x.type || x.c % 16 || x.ld % 8 || y.ld % 8 || !zn_cuda_on_16(x.data) || !zn_cuda_on_16(y.data))
+    if (d->cc < 80 || y.type != x.type || x.c % 16 || x.ld % 8 || y.ld % 8 || !zn_cuda_on_16(x.data) ||
+        !zn_cuda_on_16(y.data))
         return false;
     for (const shape *s = x.type == ZN_F32 ? shapes32 : shapes16; s->c; s++) {
         const int shared = ZN_GATED_SHARED(s->c, s->th, s->ns, s->stages, (int)zn_type_size(x.type));
-        const int room = zn_imin(3, (d->smem_max + 1024) / (shared + 1024)); /* blocks of a multiprocessor, by gated.cu */
+        const int room =
+            zn_imin(3, (d->smem_max + 1024) / (shared + 1024)); /* blocks of a multiprocessor, by gated.cu */
         size_t tiles;
         char kernel[40];
 
@@ -94,13 +114,25 @@ static void product(zn_cuda *d, zn_cuda_rect y, zn_cuda_rect x, const zn_conv *w
 {
     const zn_cuda_conv k = zn_cuda_conv_args(w, ZN_F32);
     const int outputs = gate ? w->cout / 2 : w->cout, share = gate ? 2 : 1;
-    const size_t by64 = zn_cuda_blocks((size_t)(outputs * share), 64), by48 = zn_cuda_blocks((size_t)(outputs * share), 48);
+    const size_t by64 = zn_cuda_blocks((size_t)(outputs * share), 64),
+                 by48 = zn_cuda_blocks((size_t)(outputs * share), 48);
     const bool narrow = by48 * 48 < by64 * 64; /* less is computed for nothing */
     const zn_cuda_gated_mm a = {
-        .x = x, .y = y, .residual = residual, .weight = k.weight, .bias = k.bias, .pixels = pixels, .c = w->cin,
-        .outputs = outputs, .gate = gate ? outputs : 0, .k_pad = k.k_pad, .rows = k.cout_pad, .norm = eps >= 0,
+        .x = x,
+        .y = y,
+        .residual = residual,
+        .weight = k.weight,
+        .bias = k.bias,
+        .pixels = pixels,
+        .c = w->cin,
+        .outputs = outputs,
+        .gate = gate ? outputs : 0,
+        .k_pad = k.k_pad,
+        .rows = k.cout_pad,
+        .norm = eps >= 0,
         .vec_x = vectors(x, w->cin),
-        .vec_y = vectors(y, outputs) && (!residual.data || vectors(residual, outputs)), .eps = eps,
+        .vec_y = vectors(y, outputs) && (!residual.data || vectors(residual, outputs)),
+        .eps = eps,
     };
 
     zn_cuda_launch(d, narrow ? "zn_gated_mm48" : "zn_gated_mm64",
@@ -117,12 +149,12 @@ static void steps(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_gated *w, int n
     const zn_cuda_rect none = { 0 };
     const zn_cuda_rect wide = dense(d, 0, b1 - b0, 2 * x.c), v = dense(d, 0, tw, x.c);
     const zn_cuda_rect g = dense(d, zn_cuda_blocks((size_t)around * 2 * (size_t)x.c, 4) * 4, tw, x.c);
-    const zn_cuda_gated_dw a = { g.data, wide.data, dw.weight, dw.bias, th, tw, x.c, a1 - a0, b1 - b0, i0 - a0, j0 - b0,
-                                 dw.cout_pad };
+    const zn_cuda_gated_dw a = { g.data, wide.data, dw.weight, dw.bias, th,      tw,
+                                 x.c,    a1 - a0,   b1 - b0,   i0 - a0, j0 - b0, dw.cout_pad };
 
     product(d, wide, part_of(x, n, a0, b0, b1 - b0), &w->pw1, around, w->eps, false, none);
-    zn_cuda_launch(d, "zn_gated_dw", zn_cuda_blocks((size_t)th * zn_cuda_blocks((size_t)tw, 8) * (size_t)x.c, 256), 1, 1,
-                   256, 0, &a);
+    zn_cuda_launch(d, "zn_gated_dw", zn_cuda_blocks((size_t)th * zn_cuda_blocks((size_t)tw, 8) * (size_t)x.c, 256), 1,
+                   1, 256, 0, &a);
     product(d, v, g, &w->pw2, pixels, -1, false, part_of(x, n, i0, j0, tw));
     product(d, g, v, &w->pw3, pixels, w->eps, true, none);
     product(d, part_of(y, n, i0, j0, tw), g, &w->pw4, pixels, -1, false, v);

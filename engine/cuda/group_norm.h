@@ -7,12 +7,12 @@
 enum {
     ZN_GROUP_THREADS = 512,
     ZN_GROUP_UNIT = 2,
-    ZN_GROUP_RING = 4,     /* tiles in the ring, */
-    ZN_GROUP_LOST = 2,     /* of which so many make room for sums */
-    ZN_GROUP_HELD = 8,     /* tiles in registers */
-    ZN_GROUP_IMAGES = 16,  /* at once, at most */
-    ZN_GROUP_BLOCKS = 160, /* to an image, at most */
-    ZN_GROUP_GROUPS = 128, /* at most */
+    ZN_GROUP_RING = 4,                                      /* tiles in the ring, */
+    ZN_GROUP_LOST = 2,                                      /* of which so many make room for sums */
+    ZN_GROUP_HELD = 8,                                      /* tiles in registers */
+    ZN_GROUP_IMAGES = 16,                                   /* at once, at most */
+    ZN_GROUP_BLOCKS = 160,                                  /* to an image, at most */
+    ZN_GROUP_GROUPS = 128,                                  /* at most */
     ZN_GROUP_STAGE = ZN_GROUP_UNIT * ZN_GROUP_THREADS * 16, /* bytes of a tile */
 };
 

@@ -9,7 +9,13 @@
 #include "cuda.h"
 #include "hopper.h"
 
-enum { MAP_U8 = 0, MAP_F16 = 6, MAP_BF16 = 9, MAP_SWIZZLE_128 = 3, MAP_PROMOTE_256 = 3 }; /* CUtensorMapDataType and others */
+enum {
+    MAP_U8 = 0,
+    MAP_F16 = 6,
+    MAP_BF16 = 9,
+    MAP_SWIZZLE_128 = 3,
+    MAP_PROMOTE_256 = 3
+}; /* CUtensorMapDataType and others */
 
 static int map_type(int bytes, zn_type type)
 {
@@ -27,9 +33,8 @@ static bool map_pixels(const zn_cuda *d, zn_hopper_map *map, zn_tensor t, int by
     const uint32_t box[4] = { (uint32_t)(128 / bytes), (uint32_t)(box_w * stride), (uint32_t)(box_h * stride), 1 };
     const uint32_t every[4] = { 1, (uint32_t)stride, (uint32_t)stride, 1 };
 
-    return !d->api->cuTensorMapEncodeTiled(map, map_type(bytes, t.type), 4,
-                                           (char *)t.data + (uint64_t)first * pixel, size, pitch, box, every, 0,
-                                           MAP_SWIZZLE_128, MAP_PROMOTE_256, 0);
+    return !d->api->cuTensorMapEncodeTiled(map, map_type(bytes, t.type), 4, (char *)t.data + (uint64_t)first * pixel,
+                                           size, pitch, box, every, 0, MAP_SWIZZLE_128, MAP_PROMOTE_256, 0);
 }
 
 /* Rows of weights, in boxes of `rows` x 128 bytes. */
@@ -39,8 +44,8 @@ static bool map_weights(const zn_cuda *d, zn_hopper_map *map, const zn_cuda_conv
     const uint64_t pitch[1] = { (uint64_t)c->k_pad * (uint64_t)bytes };
     const uint32_t box[2] = { (uint32_t)(128 / bytes), (uint32_t)rows }, every[2] = { 1, 1 };
 
-    return !d->api->cuTensorMapEncodeTiled(map, map_type(bytes, c->x.type), 2, (void *)(uintptr_t)c->weight,
-                                           size, pitch, box, every, 0, MAP_SWIZZLE_128, MAP_PROMOTE_256, 0);
+    return !d->api->cuTensorMapEncodeTiled(map, map_type(bytes, c->x.type), 2, (void *)(uintptr_t)c->weight, size,
+                                           pitch, box, every, 0, MAP_SWIZZLE_128, MAP_PROMOTE_256, 0);
 }
 
 /* The four parities of an enlarged y, or y itself. */
@@ -61,8 +66,8 @@ static bool fits(zn_tensor t)
 
 static zn_hopper_tail tail_of(const zn_cuda_conv *c)
 {
-    return (zn_hopper_tail){ c->bias, c->scale8, c->tail.gain, (int)c->tail.pre, (int)c->tail.post,
-                             c->tail.residual.data != NULL };
+    return (zn_hopper_tail){ c->bias,          c->scale8,         c->tail.gain,
+                             (int)c->tail.pre, (int)c->tail.post, c->tail.residual.data != NULL };
 }
 
 /* Stages that fit beside `other` bytes, at most what a block has use for. */
@@ -126,8 +131,8 @@ typedef struct tile_kind {
 } tile_kind;
 
 static const tile_kind kinds[] = {
-    { "256", 128, 256, 256, 1024, 1 }, { "128_split", 64, 256, 128, 512, 1 }, { "128", 128, 128, 128, 512, 1 },
-    { "64_split", 64, 128, 64, 270, 1 }, { "32_split", 64, 64, 32, 200, 1 }, { "256_pair", 256, 256, 256, 1024, 2 },
+    { "256", 128, 256, 256, 1024, 1 },   { "128_split", 64, 256, 128, 512, 1 }, { "128", 128, 128, 128, 512, 1 },
+    { "64_split", 64, 128, 64, 270, 1 }, { "32_split", 64, 64, 32, 200, 1 },    { "256_pair", 256, 256, 256, 1024, 2 },
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -172,8 +177,9 @@ static plan plan_tiles(const zn_cuda *d, const job *j, const tile_kind *k)
     for (int tw = 8; tw <= k->pixels; tw *= 2) {
         const int th = k->pixels / tw, tiles = zn_ceil_div(j->w, tw) * zn_ceil_div(j->h, th);
 
-        if (j->halo ? tw != k->pixels / k->n * 8
-                    : j->flat ? tw != k->pixels : tw * j->c->stride > 256 || th * j->c->stride > 256)
+        if (j->halo       ? tw != k->pixels / k->n * 8
+                : j->flat ? tw != k->pixels
+                          : tw * j->c->stride > 256 || th * j->c->stride > 256)
             continue;
         if (tiles < least || (tiles == least && tw <= 16)) /* squares read the fewest neighbours */
             least = tiles, p.tw = tw, p.th = th;
@@ -209,12 +215,14 @@ static bool run(zn_cuda *d, const job *j, plan p)
 {
     const zn_cuda_conv *c = j->c;
     const tile_kind *k = p.kind;
-    const int outputs = k->outputs / (p.narrow ? ZN_HOPPER_WARPGROUPS : k->blocks), weights = outputs * 128; /* of a load */
+    const int outputs = k->outputs / (p.narrow ? ZN_HOPPER_WARPGROUPS : k->blocks),
+              weights = outputs * 128; /* of a load */
     const int bare = zn_hopper_shared(p.narrow ? 2 * ZN_HOPPER_PART(p.th) : 0, k->n);
-    const int stage = p.narrow  ? 2 * ZN_HOPPER_PART(p.th)
-                      : j->halo ? ZN_HOPPER_HALO(p.tw, p.th)
-                                : weights + k->pixels * 128;
-    const int box_h = p.th == 1 ? 1 : p.th / k->blocks, box_w = p.th == 1 ? p.tw / k->blocks : p.tw; /* a block's part of it */
+    const int stage = p.narrow ? 2 * ZN_HOPPER_PART(p.th)
+        : j->halo              ? ZN_HOPPER_HALO(p.tw, p.th)
+                               : weights + k->pixels * 128;
+    const int box_h = p.th == 1 ? 1 : p.th / k->blocks,
+              box_w = p.th == 1 ? p.tw / k->blocks : p.tw; /* a block's part of it */
     zn_hopper_conv a;
     char name[64];
 
@@ -262,8 +270,8 @@ static bool takes(const zn_cuda *d, const zn_cuda_conv *c)
     const zn_tensor *r = &c->tail.residual;
 
     return d->cc == 90 && c->groups == 1 && fits(c->x) && fits(c->y) && c->y.type == c->x.type &&
-           (!r->data || (fits(*r) && r->type == c->y.type && !c->up2)) && c->cin == c->cin_pad && c->cin >= 16 &&
-           c->cout >= 16 && c->stride <= 8;
+        (!r->data || (fits(*r) && r->type == c->y.type && !c->up2)) && c->cin == c->cin_pad && c->cin >= 16 &&
+        c->cout >= 16 && c->stride <= 8;
 }
 
 bool zn_cuda_hopper_conv(zn_cuda *d, const zn_cuda_conv *c)

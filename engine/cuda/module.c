@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    CHUNK = 4 << 20,  /* bytes of a piece of staging memory */
+    CHUNK = 4 << 20, /* bytes of a piece of staging memory */
     N_CHUNKS = 4,
     MAX_KERNELS = 256,
     MAX_GRAPHS = 64,
@@ -120,8 +120,10 @@ static void launch(zn_cuda *d, const char *kernel, CUlaunchConfig how, const voi
     if (!enter(d) || !(f = find_kernel(d, kernel)))
         return;
     if (how.shared_bytes > f->shared) {
-        if (!ok(d, d->api->cuFuncSetAttribute(f->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                              (int)how.shared_bytes), kernel))
+        if (!ok(d,
+                d->api->cuFuncSetAttribute(f->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                           (int)how.shared_bytes),
+                kernel))
             return;
         f->shared = how.shared_bytes;
     }
@@ -130,8 +132,8 @@ static void launch(zn_cuda *d, const char *kernel, CUlaunchConfig how, const voi
     ok(d, d->api->cuLaunchKernelEx(&how, f->function, params, NULL), kernel);
 }
 
-void zn_cuda_launch(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                    unsigned threads, unsigned shared_bytes, const void *args)
+void zn_cuda_launch(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned threads,
+                    unsigned shared_bytes, const void *args)
 {
     launch(d, kernel, (CUlaunchConfig){ grid_x, grid_y, grid_z, threads, .shared_bytes = shared_bytes }, args);
 }
@@ -141,8 +143,10 @@ void zn_cuda_launch_early(zn_cuda *d, const char *kernel, unsigned grid_x, unsig
 {
     CUlaunchAttribute early = { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 0, { .on = 1 } };
 
-    launch(d, kernel, (CUlaunchConfig){ grid_x, 1, 1, threads, .shared_bytes = shared_bytes, .attributes = &early,
-                                        .n_attributes = d->p->early }, args);
+    launch(d, kernel,
+           (CUlaunchConfig){ grid_x, 1, 1, threads, .shared_bytes = shared_bytes, .attributes = &early,
+                             .n_attributes = d->p->early },
+           args);
 }
 
 void zn_cuda_launch_together(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned threads,
@@ -150,8 +154,10 @@ void zn_cuda_launch_together(zn_cuda *d, const char *kernel, unsigned grid_x, un
 {
     CUlaunchAttribute together = { CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 0, { .on = 1 } };
 
-    launch(d, kernel, (CUlaunchConfig){ grid_x, grid_y, 1, threads, .shared_bytes = shared_bytes,
-                                        .attributes = &together, .n_attributes = 1 }, args);
+    launch(d, kernel,
+           (CUlaunchConfig){ grid_x, grid_y, 1, threads, .shared_bytes = shared_bytes, .attributes = &together,
+                             .n_attributes = 1 },
+           args);
 }
 
 /* ---- graphs ------------------------------------------------------------------------------------------------- */
@@ -173,7 +179,7 @@ static bool cuda_replay(void *dev, uint64_t key)
     for (int i = 0; i < p->n_graphs; i++)
         if (p->graphs[i].key == key)
             return p->graphs[i].exec && enter(d) &&
-                   ok(d, d->api->cuGraphLaunch(p->graphs[i].exec, d->stream), "cuGraphLaunch");
+                ok(d, d->api->cuGraphLaunch(p->graphs[i].exec, d->stream), "cuGraphLaunch");
     return false;
 }
 
@@ -200,7 +206,7 @@ static void cuda_record(void *dev, uint64_t key)
     }
     p->now = g;
     p->recording = g->seen++ == 1 && enter(d) &&
-                   ok(d, d->api->cuStreamBeginCapture_v2(d->stream, CU_STREAM_CAPTURE_MODE_RELAXED), "capture");
+        ok(d, d->api->cuStreamBeginCapture_v2(d->stream, CU_STREAM_CAPTURE_MODE_RELAXED), "capture");
 }
 
 static void cuda_recorded(void *dev, bool whole)

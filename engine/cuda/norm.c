@@ -32,9 +32,8 @@ static void row_norm(zn_cuda *d, zn_args_rows *g, bool wide)
 {
     zn_tensor t[] = { g->x, g->y, g->tail.residual };
     const char *type = zn_cuda_common_type(t, 3);
-    int each = team_of(g, wide ? g->x.c / VECTOR : g->x.c),
-        kind = each > 2 ? 4 : each;  /* vectors of a thread */
-    int at_once = kind == 1 ? 2 : 1; /* pixels of a team */
+    int each = team_of(g, wide ? g->x.c / VECTOR : g->x.c), kind = each > 2 ? 4 : each; /* vectors of a thread */
+    int at_once = kind == 1 ? 2 : 1;                                                    /* pixels of a team */
     bool lean = kind < 4 && (!strcmp(type, "f16") || !strcmp(type, "bf16"));
     unsigned teams = (unsigned)(THREADS / g->lanes), needed, resident = (unsigned)d->sms * (lean ? 3 : 2);
     char name[32];
@@ -52,7 +51,8 @@ static void row_norm(zn_cuda *d, zn_args_rows *g, bool wide)
 void zn_cuda_softmax(void *dev, zn_tensor y, zn_tensor x)
 {
     zn_args_rows g = { .y = y, .x = x };
-    bool wide = zn_cuda_vectors(y) && zn_cuda_vectors(x) && x.c <= 4 * 32 * VECTOR; /* longer ones have no form in vectors */
+    bool wide =
+        zn_cuda_vectors(y) && zn_cuda_vectors(x) && x.c <= 4 * 32 * VECTOR; /* longer ones have no form in vectors */
     int each = team_of(&g, wide ? x.c / VECTOR : x.c);
     size_t teams = (size_t)(THREADS / g.lanes);
 
@@ -178,8 +178,8 @@ static void group_norm(zn_cuda *d, zn_args_group *g, bool wide)
         apply.chunk = (size_t)(n_rows * APPLIED);
         zn_cuda_launch(d, sums, (unsigned)g->n_chunks, (unsigned)images, (unsigned)tiles, THREADS, 0, g);
         zn_cuda_launch(d, "group_finish", (unsigned)g->groups, (unsigned)images, 1, 4 * THREADS, 0, g);
-        zn_cuda_launch(d, applies, zn_cuda_blocks(g->pixels, apply.chunk), (unsigned)images, (unsigned)tiles,
-                       THREADS, 0, &apply);
+        zn_cuda_launch(d, applies, zn_cuda_blocks(g->pixels, apply.chunk), (unsigned)images, (unsigned)tiles, THREADS,
+                       0, &apply);
     }
 }
 
@@ -187,16 +187,12 @@ void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail
 {
     zn_cuda_tail tail = zn_cuda_tail_of(t);
     bool wide = zn_cuda_vectors(y) && zn_cuda_vectors(x) && zn_cuda_vectors(tail.residual) && zn_cuda_on_16(w->gamma) &&
-                zn_cuda_on_16(w->beta);
+        zn_cuda_on_16(w->beta);
 
     if (w->kind == ZN_GROUP_NORM) {
-        zn_args_group g = { .y = y,
-                            .x = x,
-                            .tail = tail,
-                            .gamma = w->gamma,
-                            .beta = w->beta,
-                            .eps = w->eps,
-                            .groups = w->groups };
+        zn_args_group g = {
+            .y = y, .x = x, .tail = tail, .gamma = w->gamma, .beta = w->beta, .eps = w->eps, .groups = w->groups
+        };
 
         group_norm(dev, &g, wide);
     } else {

@@ -22,8 +22,8 @@ static bool along_c_vectors(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht 
     zn_args_fwht_c g = { .y = y, .x = x, .w = *w, .log_n = log_of(w->n), .pixels = zn_pixels(x) };
     char name[32];
 
-    if (w->n < 8 || w->n > 1024 || w->rounds > 1 || w->perm || w->slm || w->mix || x.type != y.type ||
-        x.c % 8 || y.c % 8 || !zn_cuda_aligned(x) || !zn_cuda_aligned(y) || !zn_cuda_on_16(w->pre) || !zn_cuda_on_16(w->gate))
+    if (w->n < 8 || w->n > 1024 || w->rounds > 1 || w->perm || w->slm || w->mix || x.type != y.type || x.c % 8 ||
+        y.c % 8 || !zn_cuda_aligned(x) || !zn_cuda_aligned(y) || !zn_cuda_on_16(w->pre) || !zn_cuda_on_16(w->gate))
         return false;
     g.log_team = g.log_n - log_of(8 * vectors_each);
     snprintf(name, sizeof name, "fwht_v8_%d_%s", vectors_each, zn_cuda_type_name(x.type));
@@ -35,19 +35,16 @@ static void along_c(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
 {
     /* numbers of a thread */
     int each = w->n <= 4 ? 2 : w->n <= 64 ? 8 : w->n <= 256 ? 16 : 32;
-    zn_args_fwht_c g = { .y = y,
-                         .x = x,
-                         .w = *w,
-                         .log_n = log_of(w->n),
-                         .log_team = log_of(w->n / each),
-                         .pixels = zn_pixels(x) };
+    zn_args_fwht_c g = {
+        .y = y, .x = x, .w = *w, .log_n = log_of(w->n), .log_team = log_of(w->n / each), .pixels = zn_pixels(x)
+    };
     int teams = THREADS >> g.log_team, row = w->n + (w->n >> 5) + 1;
 
     zn_cuda_launch(d,
-                   each == 2    ? "fwht_c_2"
-                   : each == 8  ? "fwht_c_8"
-                   : each == 16 ? "fwht_c_16"
-                                : "fwht_c_32",
+                   each == 2        ? "fwht_c_2"
+                       : each == 8  ? "fwht_c_8"
+                       : each == 16 ? "fwht_c_16"
+                                    : "fwht_c_32",
                    zn_cuda_blocks(g.pixels, (size_t)teams), 1, 1, THREADS,
                    (unsigned)((size_t)teams * (size_t)row * sizeof(float)), &g);
 }
@@ -82,7 +79,8 @@ static unsigned shared_for(int span, int per_col, int cols)
 static bool along_line_ahead(zn_cuda *d, zn_args_fwht_line g, int span, int per_col)
 {
     enum { COLS = 16 };
-    const unsigned shared = shared_for(span, per_col, COLS) + (unsigned)(span * COLS) * 4, per_sm = span == 1024 ? 1 : 2;
+    const unsigned shared = shared_for(span, per_col, COLS) + (unsigned)(span * COLS) * 4,
+                   per_sm = span == 1024 ? 1 : 2;
     char name[32];
 
     if (d->cc < 80 || span < 512 || g.x.type == ZN_F32 || g.x.c % (2 * COLS) ||
@@ -103,15 +101,15 @@ static bool along_line_pairs(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht
     zn_args_fwht_line g = line_args(y, x, w, span, 2);
     char name[32];
 
-    if (w->n > 1024 || x.type != y.type || x.c % 2 || !zn_cuda_aligned(x) || !zn_cuda_aligned(y) || !zn_cuda_on_16(w->gate) ||
-        shared > (unsigned)d->smem_max)
+    if (w->n > 1024 || x.type != y.type || x.c % 2 || !zn_cuda_aligned(x) || !zn_cuda_aligned(y) ||
+        !zn_cuda_on_16(w->gate) || shared > (unsigned)d->smem_max)
         return false;
     if (along_line_ahead(d, g, span, per_col))
         return true;
     g.log_cols = log_of(cols);
     snprintf(name, sizeof name, "fwht_pairs_%d_%s", span, zn_cuda_type_name(x.type));
-    zn_cuda_launch(d, name, zn_cuda_blocks(g.n_cols, (size_t)cols), spans_of(x, w, span), 1,
-                   (unsigned)(cols * per_col), shared, &g);
+    zn_cuda_launch(d, name, zn_cuda_blocks(g.n_cols, (size_t)cols), spans_of(x, w, span), 1, (unsigned)(cols * per_col),
+                   shared, &g);
     return true;
 }
 

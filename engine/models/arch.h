@@ -44,8 +44,15 @@ void zn_bind_fail(zn_binder *b, const char *fmt, ...) ZN_PRINTF(2, 3);
 /* k x k, same size out as in (for odd k), with bias. */
 static inline zn_conv zn_conv_same(int k, int cin, int cout)
 {
-    return (zn_conv){ .kh = k, .kw = k, .stride = 1, .groups = 1, .cin = cin, .cout = cout,
-                      .pad_t = k / 2, .pad_l = k / 2, .has_bias = true };
+    return (zn_conv){ .kh = k,
+                      .kw = k,
+                      .stride = 1,
+                      .groups = 1,
+                      .cin = cin,
+                      .cout = cout,
+                      .pad_t = k / 2,
+                      .pad_l = k / 2,
+                      .has_bias = true };
 }
 
 /* ---- weights out of nothing: for the self-test and for benchmarks without a file ----------------- */
@@ -79,7 +86,7 @@ typedef struct zn_arch {
     /* Completes the settings from the whole picture, before any tile is run.  NULL: nothing to do. */
     zn_status (*prepare)(float *set, const zn_source *in, zn_pool *pool, zn_error *err);
     void (*invent)(zn_invented *v); /* the model's usual size; NULL: needs no weights */
-    bool crops; /* computes a tile's own pixels alone, and less and less of its halo on the way */
+    bool crops;                     /* computes a tile's own pixels alone, and less and less of its halo on the way */
 } zn_arch;
 
 extern const zn_arch *const zn_archs[]; /* NULL ends; registry.c */

@@ -9,12 +9,12 @@
 
 enum { NAME_SIZE = 256 };
 
-#define FORMAT_NAME(name, fmt)                                                                     \
-    do {                                                                                           \
-        va_list ap_;                                                                               \
-        va_start(ap_, fmt);                                                                        \
-        vsnprintf(name, sizeof name, fmt, ap_);                                                    \
-        va_end(ap_);                                                                               \
+#define FORMAT_NAME(name, fmt)                                                                                         \
+    do {                                                                                                               \
+        va_list ap_;                                                                                                   \
+        va_start(ap_, fmt);                                                                                            \
+        vsnprintf(name, sizeof name, fmt, ap_);                                                                        \
+        va_end(ap_);                                                                                                   \
     } while (0)
 
 void zn_bind_fail(zn_binder *b, const char *fmt, ...)
@@ -65,8 +65,7 @@ static float *read_tensor(zn_binder *b, const char *name, const int *shape, int 
         snprintf(want + strlen(want), sizeof want - strlen(want), "%s%d", i ? "x" : "", shape[i]);
     }
     for (int i = 0; i < e->n_dims; i++)
-        snprintf(have + strlen(have), sizeof have - strlen(have), "%s%lld", i ? "x" : "",
-                 (long long)e->shape[i]);
+        snprintf(have + strlen(have), sizeof have - strlen(have), "%s%lld", i ? "x" : "", (long long)e->shape[i]);
     if (!fits) {
         zn_bind_fail(b, "tensor '%s' is %s where this model has %s", name, have, want);
         return NULL;

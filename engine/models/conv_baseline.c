@@ -24,8 +24,7 @@ static bool recognise(const zn_weights *w, char *what, size_t size)
 {
     const zn_entry *first = zn_weights_get(w, "down1.weight");
 
-    if (!first || first->n_dims != 4 || !zn_weights_get(w, "down3.weight") ||
-        !zn_weights_get(w, "up3.weight"))
+    if (!first || first->n_dims != 4 || !zn_weights_get(w, "down3.weight") || !zn_weights_get(w, "up3.weight"))
         return false;
     snprintf(what, size, "conv-baseline-ae, base %d", (int)first->shape[0]);
     return true;
@@ -56,8 +55,7 @@ static void bind(zn_binder *b, void *net)
             k = zn_conv_same(1, cin, cout * s * s);
         zn_bind_conv(b, &m->conv[i], k, "%s", layer_name[i]);
     }
-    b->geometry =
-        (zn_geometry){ .in_c = 3, .out_c = 3, .shrink = 1, .grow = 1, .multiple = STEP, .padded = true };
+    b->geometry = (zn_geometry){ .in_c = 3, .out_c = 3, .shrink = 1, .grow = 1, .multiple = STEP, .padded = true };
 }
 
 static void forward(zn_ctx *c, const void *net, const zn_call *call)

@@ -151,8 +151,13 @@ static void bind(zn_binder *b, void *net)
     find_margins(m, step);
     zn_bind_conv(b, &m->intro, zn_conv_same(3, PATCH * PATCH * (3 + NOISE), m->at[0].c), "intro");
     zn_bind_conv(b, &m->outro, zn_conv_same(3, m->at[0].c, PATCH * PATCH * 3), "outro");
-    b->geometry = (zn_geometry){ .in_c = 3, .out_c = 3, .shrink = 1, .grow = 1, .multiple = step,
-                                 .padded = true, .halo = zn_round_up(reach, blocks(step)) };
+    b->geometry = (zn_geometry){ .in_c = 3,
+                                 .out_c = 3,
+                                 .shrink = 1,
+                                 .grow = 1,
+                                 .multiple = step,
+                                 .padded = true,
+                                 .halo = zn_round_up(reach, blocks(step)) };
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------ */
@@ -317,21 +322,21 @@ static const zn_setting settings[] = {
     { 0 },
 };
 
-#define DENOISE(name_, id_, summary_)                                                              \
-    const zn_arch zn_arch_denoise_##name_ = {                                                      \
-        .info = { .id = id_,                                                                       \
-                  .summary = summary_,                                                             \
-                  .in = { "x", "[map]" },                                                          \
-                  .out = { "y" },                                                                  \
-                  .weights = id_,                                                                  \
-                  .settings = settings },                                                          \
-        .size = sizeof(denoise),                                                                   \
-        .recognise = recognise,                                                                    \
-        .bind = bind,                                                                              \
-        .forward = forward,                                                                        \
-        .prepare = prepare,                                                                        \
-        .invent = invent,                                                                          \
-        .crops = true,                                                                             \
+#define DENOISE(name_, id_, summary_)                                                                                  \
+    const zn_arch zn_arch_denoise_##name_ = {                                                                          \
+        .info = { .id = id_,                                                                                           \
+                  .summary = summary_,                                                                                 \
+                  .in = { "x", "[map]" },                                                                              \
+                  .out = { "y" },                                                                                      \
+                  .weights = id_,                                                                                      \
+                  .settings = settings },                                                                              \
+        .size = sizeof(denoise),                                                                                       \
+        .recognise = recognise,                                                                                        \
+        .bind = bind,                                                                                                  \
+        .forward = forward,                                                                                            \
+        .prepare = prepare,                                                                                            \
+        .invent = invent,                                                                                              \
+        .crops = true,                                                                                                 \
     }
 
 DENOISE(fast, "denoise-fast", "removes noise, quickly");

@@ -47,8 +47,8 @@ enum {
     SLOTS = 8      /* bands that are in memory at a time */
 };
 
-static const float END = 0.5f / 255; /* closer to 0 or 1 a value is clipped */
-static const float HIDDEN = 0.5f;    /* what readers put where a picture is transparent; no 8-bit value */
+static const float END = 0.5f / 255;      /* closer to 0 or 1 a value is clipped */
+static const float HIDDEN = 0.5f;         /* what readers put where a picture is transparent; no 8-bit value */
 static const double FLAT_SHARE = 1 / 3.0; /* more patches without variation: drawn, not taken */
 
 /* White noise of deviation 1 has a texture of 48 in the mean, and of more than 1.9 times that in one patch of
@@ -102,8 +102,7 @@ static void basis_init(basis *b)
 
     for (int k = 0; k < N; k++)
         for (int i = 0; i < N / 2; i++)
-            (k % 2 ? b->odd : b->even)[k / 2][i] =
-                (float)(cos(pi * (i + 0.5) * k / N) * sqrt((k ? 2.0 : 1.0) / N));
+            (k % 2 ? b->odd : b->even)[k / 2][i] = (float)(cos(pi * (i + 0.5) * k / N) * sqrt((k ? 2.0 : 1.0) / N));
 }
 
 /* The DCT of CHUNK columns, its even coefficients first. */

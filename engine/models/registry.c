@@ -2,23 +2,23 @@
 /* registry.c - every model, one line each, in the order in which `zenith models` shows them. */
 #include "arch.h"
 
-#define MODELS(X)                                                                                  \
-    X(taesd_encode)                                                                                \
-    X(taesd_decode)                                                                                \
-    X(denoise_fast)                                                                                \
-    X(denoise_balanced)                                                                            \
-    X(denoise_best)                                                                                \
-    X(zenith_taesd_encode)                                                                         \
-    X(zenith_taesd_decode)                                                                         \
-    X(zenith_lite_encode)                                                                          \
-    X(zenith_lite_decode)                                                                          \
-    X(zenith_spectral_encode)                                                                      \
-    X(zenith_spectral_decode)                                                                      \
-    X(vanilla_taesd_encode)                                                                        \
-    X(vanilla_taesd_decode)                                                                        \
-    X(zenith_ae)                                                                                   \
-    X(zenith_prune)                                                                                \
-    X(conv_baseline)                                                                               \
+#define MODELS(X)                                                                                                      \
+    X(taesd_encode)                                                                                                    \
+    X(taesd_decode)                                                                                                    \
+    X(denoise_fast)                                                                                                    \
+    X(denoise_balanced)                                                                                                \
+    X(denoise_best)                                                                                                    \
+    X(zenith_taesd_encode)                                                                                             \
+    X(zenith_taesd_decode)                                                                                             \
+    X(zenith_lite_encode)                                                                                              \
+    X(zenith_lite_decode)                                                                                              \
+    X(zenith_spectral_encode)                                                                                          \
+    X(zenith_spectral_decode)                                                                                          \
+    X(vanilla_taesd_encode)                                                                                            \
+    X(vanilla_taesd_decode)                                                                                            \
+    X(zenith_ae)                                                                                                       \
+    X(zenith_prune)                                                                                                    \
+    X(conv_baseline)                                                                                                   \
     X(identity)
 
 #define X(name) extern const zn_arch zn_arch_##name;
@@ -29,5 +29,5 @@ const zn_arch *const zn_archs[] = {
 #define X(name) &zn_arch_##name,
     MODELS(X)
 #undef X
-    NULL
+        NULL
 };

@@ -32,7 +32,7 @@ typedef struct block {
 } block;
 
 typedef struct taesd {
-    const char *plan; /* one of the lists above */
+    const char *plan;        /* one of the lists above */
     block layer[MAX_LAYERS]; /* convolutions use conv[0] */
 } taesd;
 
@@ -102,14 +102,12 @@ static bool recognise(const zn_weights *w, bool decoder, char *what, size_t size
         return false;
     for (int j = 0; plan[j]; j++)
         pooled = pooled || has(w, name, j, "pool.0.weight");
-    snprintf(key, sizeof key, "%s%d.weight", name.prefix,
-             (decoder ? 1 : (int)strlen(plan) - 1) - name.shift);
+    snprintf(key, sizeof key, "%s%d.weight", name.prefix, (decoder ? 1 : (int)strlen(plan) - 1) - name.shift);
     e = zn_weights_get(w, key);
     if (!e || e->n_dims != 4)
         return false;
     z = (int)e->shape[decoder ? 1 : 0];
-    snprintf(what, size, "%s %s, %d latent channels",
-             variant_name(plan == decoder32 || plan == encoder32, pooled, z),
+    snprintf(what, size, "%s %s, %d latent channels", variant_name(plan == decoder32 || plan == encoder32, pooled, z),
              decoder ? "decoder" : "encoder", z);
     return true;
 }
@@ -145,8 +143,7 @@ static void bind_block(zn_binder *b, block *l, int c, const char *name)
 
         in.has_bias = out.has_bias = false;
         zn_bind_conv(b, &l->pool_in, in, "%s.pool.0", name);
-        zn_bind_norm(b, &l->pool_norm,
-                     (zn_norm){ .kind = ZN_GROUP_NORM, .c = POOL * c, .groups = POOL, .eps = 1e-5f },
+        zn_bind_norm(b, &l->pool_norm, (zn_norm){ .kind = ZN_GROUP_NORM, .c = POOL * c, .groups = POOL, .eps = 1e-5f },
                      "%s.pool.1", name);
         zn_bind_conv(b, &l->pool_out, out, "%s.pool.3", name);
     }
@@ -206,7 +203,9 @@ static void bind(zn_binder *b, taesd *m, bool decoder)
         .shrink = decoder ? 1 : scale,
         .grow = decoder ? scale : 1,
         .multiple = decoder ? 1 : scale,
-        .halo = pooled ? -1 : decoder ? (reach + scale - 1) / scale : reach,
+        .halo = pooled ? -1
+            : decoder  ? (reach + scale - 1) / scale
+                       : reach,
     };
     recognise(b->w, decoder, b->variant, sizeof b->variant);
 }
@@ -275,8 +274,7 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
     size_t len = slot_len(m, x.h, x.w, x.c);
 
     if (len > INT32_MAX) {
-        zn_ctx_fail(c, ZN_E_MEMORY, "a picture of %d x %d is too large for this model in one piece", x.w,
-                    x.h);
+        zn_ctx_fail(c, ZN_E_MEMORY, "a picture of %d x %d is too large for this model in one piece", x.w, x.h);
         return;
     }
     for (int i = 0; i < 3; i++)
@@ -294,8 +292,8 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
         } else if (strchr("cnsS", m->plan[j])) {
             const zn_conv *k = &l->conv[0];
             int up = k->up2 ? 2 : 1, s = k->stride;
-            zn_tensor y = last ? call->out[0]
-                               : in_slot(slot[1], (x.h * up + s - 1) / s, (x.w * up + s - 1) / s, k->cout);
+            zn_tensor y =
+                last ? call->out[0] : in_slot(slot[1], (x.h * up + s - 1) / s, (x.w * up + s - 1) / s, k->cout);
             zn_tensor old = slot[0];
 
             zn_conv2d(c, y, x, k, (zn_tail){ .pre = m->plan[j + 1] == 'r' ? ZN_RELU : ZN_NONE });

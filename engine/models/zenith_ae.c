@@ -134,8 +134,7 @@ static void bind(zn_binder *b, zenith_ae *m, bool slm)
     }
     m->base = base;
     m->residual = residual && !strcmp(residual, "1");
-    zn_bind_conv(b, &m->stem,
-                 (zn_conv){ .kh = 2, .kw = 2, .stride = 2, .cin = 3, .cout = base, .has_bias = true },
+    zn_bind_conv(b, &m->stem, (zn_conv){ .kh = 2, .kw = 2, .stride = 2, .cin = 3, .cout = base, .has_bias = true },
                  "stem");
     for (int i = 0; i < BLOCKS; i++) {
         block *k = &m->block[i];
@@ -154,15 +153,13 @@ static void bind(zn_binder *b, zenith_ae *m, bool slm)
         bind_mixer(b, k, i);
         if (i && slm)
             bind_slm(b, k, i);
-        zn_bind_norm(
-            b, &k->norm,
-            (zn_norm){ .kind = ZN_GROUP_NORM, .c = k->c, .groups = k->c % 32 ? 1 : 32, .eps = 1e-5f },
-            "block%d.norm", i + 1);
+        zn_bind_norm(b, &k->norm,
+                     (zn_norm){ .kind = ZN_GROUP_NORM, .c = k->c, .groups = k->c % 32 ? 1 : 32, .eps = 1e-5f },
+                     "block%d.norm", i + 1);
     }
     zn_bind_conv(b, &m->out, zn_conv_same(3, base / 4, 3), "out");
-    b->geometry = (zn_geometry){
-        .in_c = 3, .out_c = 3, .shrink = 1, .grow = 1, .multiple = STEP, .padded = true, .halo = -1
-    };
+    b->geometry =
+        (zn_geometry){ .in_c = 3, .out_c = 3, .shrink = 1, .grow = 1, .multiple = STEP, .padded = true, .halo = -1 };
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
@@ -244,26 +241,26 @@ static void invent(zn_invented *v, bool slm)
 
 /* ---- the two models ------------------------------------------------------------------------------------ */
 
-#define ZENITH_AE(name_, id_, slm_, summary_)                                                                \
-    static bool recognise_##name_(const zn_weights *w, char *what, size_t size)                              \
-    {                                                                                                        \
-        return recognise(w, slm_, what, size);                                                               \
-    }                                                                                                        \
-    static void bind_##name_(zn_binder *b, void *net)                                                        \
-    {                                                                                                        \
-        bind(b, net, slm_);                                                                                  \
-    }                                                                                                        \
-    static void invent_##name_(zn_invented *v)                                                               \
-    {                                                                                                        \
-        invent(v, slm_);                                                                                     \
-    }                                                                                                        \
-    const zn_arch zn_arch_##name_ = {                                                                        \
-        .info = { .id = id_, .summary = summary_, .in = { "x" }, .out = { "y" }, .weights = id_ },           \
-        .size = sizeof(zenith_ae),                                                                           \
-        .recognise = recognise_##name_,                                                                      \
-        .bind = bind_##name_,                                                                                \
-        .forward = forward,                                                                                  \
-        .invent = invent_##name_,                                                                            \
+#define ZENITH_AE(name_, id_, slm_, summary_)                                                                          \
+    static bool recognise_##name_(const zn_weights *w, char *what, size_t size)                                        \
+    {                                                                                                                  \
+        return recognise(w, slm_, what, size);                                                                         \
+    }                                                                                                                  \
+    static void bind_##name_(zn_binder *b, void *net)                                                                  \
+    {                                                                                                                  \
+        bind(b, net, slm_);                                                                                            \
+    }                                                                                                                  \
+    static void invent_##name_(zn_invented *v)                                                                         \
+    {                                                                                                                  \
+        invent(v, slm_);                                                                                               \
+    }                                                                                                                  \
+    const zn_arch zn_arch_##name_ = {                                                                                  \
+        .info = { .id = id_, .summary = summary_, .in = { "x" }, .out = { "y" }, .weights = id_ },                     \
+        .size = sizeof(zenith_ae),                                                                                     \
+        .recognise = recognise_##name_,                                                                                \
+        .bind = bind_##name_,                                                                                          \
+        .forward = forward,                                                                                            \
+        .invent = invent_##name_,                                                                                      \
     }
 
 ZENITH_AE(zenith_ae, "zenith-ae", false, "picture to picture through spectral blocks");

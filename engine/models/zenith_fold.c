@@ -62,8 +62,7 @@ static int bias_positions(const zn_folder *f)
 }
 
 /* The k of y = W y, where y has `sq` positions of `width` numbers: a source's, or the biases. */
-static double *times(zn_folder *f, const double *k, int sq, int width, const float *w, int cout, bool four,
-                     bool sum)
+static double *times(zn_folder *f, const double *k, int sq, int width, const float *w, int cout, bool four, bool sum)
 {
     bool decoder = f->out->decoder;
     int turns = four ? 4 : 1, to_c = decoder ? cout / turns : cout, side = 1;
@@ -75,9 +74,8 @@ static double *times(zn_folder *f, const double *k, int sq, int width, const flo
     for (int o = 0; o < to_c && to; o++)
         for (int uv = 0; uv < turns; uv++)
             for (int c = 0; c < f->c; c++) {
-                float weight = decoder
-                                   ? w[(size_t)(o * turns + uv) * (size_t)f->c + (size_t)c]
-                                   : w[((size_t)o * (size_t)f->c + (size_t)c) * (size_t)turns + (size_t)uv];
+                float weight = decoder ? w[(size_t)(o * turns + uv) * (size_t)f->c + (size_t)c]
+                                       : w[((size_t)o * (size_t)f->c + (size_t)c) * (size_t)turns + (size_t)uv];
 
                 for (int p = 0; p < sq; p++) {
                     int fine = (uv / 2 * side + p / side) * 2 * side + uv % 2 * side + p % side;
@@ -140,8 +138,7 @@ static void emit(zn_folder *f, int n, double *const *k, const double *bias)
         if (!w)
             f->b->status = zn_fail(f->b->err, ZN_E_MEMORY, "out of memory for the weights");
         for (size_t i = 0; i < len && w; i++) {
-            size_t c = i % (size_t)width, p = i / (size_t)width % (size_t)sq,
-                   o = i / (size_t)width / (size_t)sq;
+            size_t c = i % (size_t)width, p = i / (size_t)width % (size_t)sq, o = i / (size_t)width / (size_t)sq;
 
             w[f->out->decoder ? i : (o * (size_t)width + c) * (size_t)sq + p] = (float)k[s][i];
         }

@@ -260,8 +260,7 @@ static void bind_gate(zn_binder *b, zn_fwht *f, zn_axis axis, int c, bool half, 
     float *gate;
 
     if (n < 2 || n > ZN_FWHT_MAX || n & (n - 1) || (per && per != c)) {
-        zn_bind_fail(b, "gate '%s' is missing or not of a length that is a power of two up to %d", name,
-                     ZN_FWHT_MAX);
+        zn_bind_fail(b, "gate '%s' is missing or not of a length that is a power of two up to %d", name, ZN_FWHT_MAX);
         return;
     }
     *f = (zn_fwht){ .axis = axis, .n = n, .shift = half ? n / 2 : 0, .per_channel = per > 0 };
@@ -517,8 +516,7 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
 }
 
 static const zn_setting settings[] = {
-    { "fold", 1, 0, 1,
-      "multiply linear maps that follow each other, where nothing else stands between; 0: do not" },
+    { "fold", 1, 0, 1, "multiply linear maps that follow each other, where nothing else stands between; 0: do not" },
     { 0 },
 };
 
@@ -569,8 +567,7 @@ static void invent(zn_invented *v, family kind, bool decoder)
             break;
         snprintf(name, sizeof name, "%s.block%d.%s", decoder ? "dec" : "enc", i + 1,
                  kind == VANILLA ? "conv1" : "compress");
-        invent_conv(v, name, kind == VANILLA ? c : c / 4, kind == VANILLA ? c : c / 4,
-                    kind == VANILLA ? 3 : 1);
+        invent_conv(v, name, kind == VANILLA ? c : c / 4, kind == VANILLA ? c : c / 4, kind == VANILLA ? 3 : 1);
         snprintf(name, sizeof name, "%s.block%d.%s", decoder ? "dec" : "enc", i + 1,
                  kind == VANILLA ? "conv2" : "expand");
         invent_conv(v, name, c, kind == VANILLA ? c : c / 16, kind == VANILLA ? 3 : 1);
@@ -584,35 +581,35 @@ static void invent(zn_invented *v, family kind, bool decoder)
 
 /* ---- the eight models ---------------------------------------------------------------------------------- */
 
-#define HALF(name_, half_, kind_, decoder_, stem_, in_, out_, settings_, summary_)                           \
-    static bool recognise_##name_##_##half_(const zn_weights *w, char *what, size_t size)                    \
-    {                                                                                                        \
-        return recognise(w, kind_, decoder_, what, size);                                                    \
-    }                                                                                                        \
-    static void bind_##name_##_##half_(zn_binder *b, void *net)                                              \
-    {                                                                                                        \
-        bind(b, net, kind_, decoder_);                                                                       \
-    }                                                                                                        \
-    static void invent_##name_##_##half_(zn_invented *v)                                                     \
-    {                                                                                                        \
-        invent(v, kind_, decoder_);                                                                          \
-    }                                                                                                        \
-    const zn_arch zn_arch_##name_##_##half_ = {                                                              \
-        .info = { .id = stem_ "-" #half_,                                                                    \
-                  .summary = summary_,                                                                       \
-                  .in = { in_ },                                                                             \
-                  .out = { out_ },                                                                           \
-                  .weights = stem_,                                                                          \
-                  .settings = settings_ },                                                                   \
-        .size = sizeof(zenith),                                                                              \
-        .recognise = recognise_##name_##_##half_,                                                            \
-        .bind = bind_##name_##_##half_,                                                                      \
-        .forward = forward,                                                                                  \
-        .invent = invent_##name_##_##half_,                                                                  \
+#define HALF(name_, half_, kind_, decoder_, stem_, in_, out_, settings_, summary_)                                     \
+    static bool recognise_##name_##_##half_(const zn_weights *w, char *what, size_t size)                              \
+    {                                                                                                                  \
+        return recognise(w, kind_, decoder_, what, size);                                                              \
+    }                                                                                                                  \
+    static void bind_##name_##_##half_(zn_binder *b, void *net)                                                        \
+    {                                                                                                                  \
+        bind(b, net, kind_, decoder_);                                                                                 \
+    }                                                                                                                  \
+    static void invent_##name_##_##half_(zn_invented *v)                                                               \
+    {                                                                                                                  \
+        invent(v, kind_, decoder_);                                                                                    \
+    }                                                                                                                  \
+    const zn_arch zn_arch_##name_##_##half_ = {                                                                        \
+        .info = { .id = stem_ "-" #half_,                                                                              \
+                  .summary = summary_,                                                                                 \
+                  .in = { in_ },                                                                                       \
+                  .out = { out_ },                                                                                     \
+                  .weights = stem_,                                                                                    \
+                  .settings = settings_ },                                                                             \
+        .size = sizeof(zenith),                                                                                        \
+        .recognise = recognise_##name_##_##half_,                                                                      \
+        .bind = bind_##name_##_##half_,                                                                                \
+        .forward = forward,                                                                                            \
+        .invent = invent_##name_##_##half_,                                                                            \
     }
 
-#define BOTH(name_, kind_, stem_, settings_, what_)                                                          \
-    HALF(name_, encode, kind_, false, stem_, "x", "z", settings_, "picture to latent: " what_);              \
+#define BOTH(name_, kind_, stem_, settings_, what_)                                                                    \
+    HALF(name_, encode, kind_, false, stem_, "x", "z", settings_, "picture to latent: " what_);                        \
     HALF(name_, decode, kind_, true, stem_, "z", "x", settings_, "latent to picture: " what_)
 
 BOTH(zenith_taesd, ZENITH, "zenith-taesd", NULL, "3x3 convolutions and spectral mixing");

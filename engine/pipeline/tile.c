@@ -21,7 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LATTICE = 12 }; /* cores begin at multiples of 12 * geometry.multiple: 4 and 6 divide it, so that
+enum {
+    LATTICE = 12
+}; /* cores begin at multiples of 12 * geometry.multiple: 4 and 6 divide it, so that
                         * blocks inside the kernels fall the same way in every tile */
 
 typedef struct axis { /* one tile along x or y, in pixels */
@@ -66,8 +68,11 @@ static int padded_len(const zn_geometry *g, int len)
 static zn_call make_call(const zn_run *r, axis x, axis y, const zn_source *in, int n_in)
 {
     const zn_geometry *g = &r->model->geometry;
-    zn_call call = { .n_in = n_in, .n_out = 1, .set = r->set,
-                     .left = x.out0 / g->grow * g->shrink - x.in0, .top = y.out0 / g->grow * g->shrink - y.in0 };
+    zn_call call = { .n_in = n_in,
+                     .n_out = 1,
+                     .set = r->set,
+                     .left = x.out0 / g->grow * g->shrink - x.in0,
+                     .top = y.out0 / g->grow * g->shrink - y.in0 };
 
     for (int i = 0; i < n_in; i++)
         call.in[i] = (zn_tensor){ NULL, 1, y.in1 - y.in0, x.in1 - x.in0, in[i].c, in[i].c, ZN_F32 };
@@ -103,15 +108,15 @@ static zn_status check_sources(const zn_run *r, const zn_source *in, int n_in, z
     if (in[0].w < 1 || in[0].h < 1 || in[0].w > (1 << 24) || in[0].h > (1 << 24))
         return zn_fail(err, ZN_E_USAGE, "a picture of %d x %d cannot be processed", in[0].w, in[0].h);
     if (in[0].c != r->model->geometry.in_c)
-        return zn_fail(err, ZN_E_USAGE, "%s (%s) takes %d channels, not %d", a->info.id,
-                       r->model->variant, r->model->geometry.in_c, in[0].c);
+        return zn_fail(err, ZN_E_USAGE, "%s (%s) takes %d channels, not %d", a->info.id, r->model->variant,
+                       r->model->geometry.in_c, in[0].c);
     if ((int64_t)in[0].w * r->model->geometry.grow > (1 << 26) ||
         (int64_t)in[0].h * r->model->geometry.grow > (1 << 26))
         return zn_fail(err, ZN_E_USAGE, "the result of %d x %d would be too large", in[0].w, in[0].h);
     for (int i = 1; i < n_in; i++)
         if (in[i].w != in[0].w || in[i].h != in[0].h)
-            return zn_fail(err, ZN_E_USAGE, "input %d is %d x %d, the picture %d x %d", i + 1, in[i].w,
-                           in[i].h, in[0].w, in[0].h);
+            return zn_fail(err, ZN_E_USAGE, "input %d is %d x %d, the picture %d x %d", i + 1, in[i].w, in[i].h,
+                           in[0].w, in[0].h);
     return ZN_OK;
 }
 
@@ -146,8 +151,8 @@ static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int 
             return zn_fail(err, ZN_E_MEMORY,
                            "%s (%s) cannot work in tiles, and %d x %d needs %zu MiB where %zu are allowed; "
                            "use a smaller picture or set %s to more",
-                           r->model->arch->info.id, r->model->variant, in[0].w, in[0].h,
-                           plan->peak_bytes >> 20, r->max_memory >> 20, zn_engine_memory_name(r->model->engine));
+                           r->model->arch->info.id, r->model->variant, in[0].w, in[0].h, plan->peak_bytes >> 20,
+                           r->max_memory >> 20, zn_engine_memory_name(r->model->engine));
         smaller = zn_imin(side - step, zn_round_up(side * 7 / 8, step));
         if (smaller < step) {
             if (s)
@@ -170,13 +175,13 @@ enum { BLOCK_ROWS = 64 }; /* that one thread copies at a time */
 typedef struct copying {
     const zn_source *in; /* or */
     const zn_sink *out;
-    int x, y, w, h;      /* of the picture */
-    int full_w, full_h;  /* columns and rows of the buffer; those of an input beyond w and h are mirrored, */
-    int from_x, from_y;  /* of what lies from here on */
+    int x, y, w, h;     /* of the picture */
+    int full_w, full_h; /* columns and rows of the buffer; those of an input beyond w and h are mirrored, */
+    int from_x, from_y; /* of what lies from here on */
     size_t c;
-    float *data;         /* the buffer, from the first row and column on */
-    int rows;            /* of a block */
-    bool *failed;        /* by block */
+    float *data;  /* the buffer, from the first row and column on */
+    int rows;     /* of a block */
+    bool *failed; /* by block */
 } copying;
 
 /* Number j of a line that goes to and fro between its numbers from .. n-1. */
@@ -261,10 +266,17 @@ static int mirror_from(const zn_geometry *g, int len)
 static bool read_tile(zn_run *r, const zn_source *in, axis x, axis y, float *dst)
 {
     const zn_geometry *g = &r->model->geometry;
-    copying k = { .in = in, .x = x.in0, .y = y.in0, .w = zn_imin(x.in1, in->w) - x.in0,
-                  .h = zn_imin(y.in1, in->h) - y.in0, .full_w = x.in1 - x.in0, .full_h = y.in1 - y.in0,
-                  .from_x = mirror_from(g, in->w) - x.in0, .from_y = mirror_from(g, in->h) - y.in0,
-                  .c = (size_t)in->c, .data = dst };
+    copying k = { .in = in,
+                  .x = x.in0,
+                  .y = y.in0,
+                  .w = zn_imin(x.in1, in->w) - x.in0,
+                  .h = zn_imin(y.in1, in->h) - y.in0,
+                  .full_w = x.in1 - x.in0,
+                  .full_h = y.in1 - y.in0,
+                  .from_x = mirror_from(g, in->w) - x.in0,
+                  .from_y = mirror_from(g, in->h) - y.in0,
+                  .c = (size_t)in->c,
+                  .data = dst };
     const size_t row = (size_t)k.full_w * k.c;
 
     if (!copy_rows(r, &k))
@@ -282,8 +294,9 @@ static bool write_tile(zn_run *r, const zn_sink *out, axis x, axis y, zn_rect ro
     int y0 = zn_imax(roi.y, y.core0 / g->shrink * g->grow);
     int x1 = zn_imin(roi.x + roi.w, zn_ceil_div(x.core1, g->shrink) * g->grow);
     int y1 = zn_imin(roi.y + roi.h, zn_ceil_div(y.core1, g->shrink) * g->grow);
-    copying k = { .out = out, .x = x0, .y = y0, .w = x1 - x0, .h = y1 - y0, .full_w = x.out1 - x.out0,
-                  .c = (size_t)g->out_c };
+    copying k = {
+        .out = out, .x = x0, .y = y0, .w = x1 - x0, .h = y1 - y0, .full_w = x.out1 - x.out0, .c = (size_t)g->out_c
+    };
 
     if (x1 <= x0 || y1 <= y0)
         return true;
@@ -312,7 +325,7 @@ typedef struct walk {
     const zn_sink *out;
     zn_rect roi;
     zn_error *err;
-    double macs, work;               /* counted by `measure` */
+    double macs, work; /* counted by `measure` */
     size_t src_len[ZN_MAX_PORTS], dst_len;
     int n_sets, set;                      /* of buffers; the next tile's */
     float *src[2][ZN_MAX_PORTS], *dst[2]; /* a tile's inputs and output */
@@ -427,8 +440,7 @@ zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_
     if (roi.x < 0 || roi.y < 0 || roi.w < 1 || roi.h < 1 ||
         (int64_t)roi.x + roi.w > zn_ceil_div(in[0].w, g->shrink) * (int64_t)g->grow ||
         (int64_t)roi.y + roi.h > zn_ceil_div(in[0].h, g->shrink) * (int64_t)g->grow)
-        return zn_fail(err, ZN_E_USAGE, "the region %d,%d %dx%d is outside the picture", roi.x, roi.y, roi.w,
-                       roi.h);
+        return zn_fail(err, ZN_E_USAGE, "the region %d,%d %dx%d is outside the picture", roi.x, roi.y, roi.w, roi.h);
     if (r->model->arch->prepare && (s = r->model->arch->prepare(r->set, in, zn_engine_helpers(r->model->engine), err)))
         return s;
     if ((s = each_tile(&k, &plan, measure)))

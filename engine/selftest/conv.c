@@ -32,7 +32,7 @@ static void formula_conv(zn_case *k, const zn_conv *w)
                                 continue;
                             for (int c = 0; c < cin; c++) {
                                 double p = at(x, n, yy / up, xx / up, from + c) *
-                                           k->weight[((o * cin + c) * w->kh + u) * w->kw + v];
+                                    k->weight[((o * cin + c) * w->kh + u) * w->kw + v];
 
                                 sum += p;
                                 mag += fabs(p);
@@ -50,8 +50,7 @@ static void formula_conv(zn_case *k, const zn_conv *w)
     }
 }
 
-static void call_conv(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
-                      const zn_tensor *in, zn_tail t)
+static void call_conv(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
 {
     zn_conv w = *(const zn_conv *)k->arg;
 
@@ -75,9 +74,16 @@ static void check_one_conv(zn_test *t, const conv_row *r, int turn)
     int up = r->up2 ? 2 : 1;
     int ho = r->ho ? r->ho : (r->h * up + 2 * r->pad_t - r->kh) / r->stride + 1;
     int wo = r->wo ? r->wo : (r->w * up + 2 * r->pad_l - r->kw) / r->stride + 1;
-    zn_conv w = { .kh = r->kh, .kw = r->kw, .stride = r->stride, .groups = r->groups,
-                  .cin = r->cin, .cout = r->cout, .pad_t = r->pad_t, .pad_l = r->pad_l,
-                  .up2 = r->up2, .has_bias = r->bias };
+    zn_conv w = { .kh = r->kh,
+                  .kw = r->kw,
+                  .stride = r->stride,
+                  .groups = r->groups,
+                  .cin = r->cin,
+                  .cout = r->cout,
+                  .pad_t = r->pad_t,
+                  .pad_l = r->pad_l,
+                  .up2 = r->up2,
+                  .has_bias = r->bias };
     zn_case k = zn_case_begin(call_conv, shape(r->n, ho, wo, r->cout, turn % 8 == 1 ? 5 : turn % 8 == 5 ? 8 : 0));
     float *weight = zn_random_floats(t, (size_t)(r->cout * r->cin / r->groups * r->kh * r->kw), 0.5f);
     float *bias = zn_random_floats(t, (size_t)r->cout, 1);
@@ -87,9 +93,9 @@ static void check_one_conv(zn_test *t, const conv_row *r, int turn)
     k.bias = r->bias ? bias : NULL;
     zn_case_input(t, &k, shape(r->n, r->h, r->w, r->cin, turn % 8 == 2 ? 3 : turn % 8 == 6 ? 8 : 0), 1);
     zn_case_tail(t, &k, turn);
-    snprintf(k.name, sizeof k.name, "conv %dx%d%s%s %d>%d, %dx%dx%d%s%s", r->kh, r->kw,
-             r->stride > 1 ? " strided" : "", r->up2 ? " up2" : "", r->cin, r->cout, r->n, r->h,
-             r->w, r->groups > 1 ? ", grouped" : "", zn_case_tail_name(&k));
+    snprintf(k.name, sizeof k.name, "conv %dx%d%s%s %d>%d, %dx%dx%d%s%s", r->kh, r->kw, r->stride > 1 ? " strided" : "",
+             r->up2 ? " up2" : "", r->cin, r->cout, r->n, r->h, r->w, r->groups > 1 ? ", grouped" : "",
+             zn_case_tail_name(&k));
     if (zn_case_wanted(t, &k))
         formula_conv(&k, &w);
     zn_case_run(t, &k);
@@ -205,7 +211,8 @@ void zn_check_conv(zn_test *t)
         { 1, 9, 8, 16, 16, 7, 7, 2, 3, 3, 16, 0, 0, false, true },
         { 1, 6, 5, 8, 8, 3, 3, 1, 1, 1, 8, 0, 0, true, true },
     };
-    static const conv_row large[] = { /* fp8: more tiles than multiprocessors, two chunks of channels, up2 */
+    static const conv_row large[] = {
+        /* fp8: more tiles than multiprocessors, two chunks of channels, up2 */
         { 1, 161, 200, 128, 120, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
         { 1, 161, 200, 256, 120, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
         { 1, 66, 70, 128, 72, 3, 3, 1, 1, 1, 1, 0, 0, true, true },

@@ -42,8 +42,7 @@ static void formula_resize(zn_case *k, zn_filter f)
     k->terms = f == ZN_NEAREST ? 0 : 16 + x.h + x.w;
 }
 
-static void call_resize(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
-                        const zn_tensor *in, zn_tail t)
+static void call_resize(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
 {
     (void)t;
     b->resize(dev, y, in[0], *(const zn_filter *)k->arg);
@@ -67,28 +66,29 @@ static void formula_shuffle(zn_case *k, int r, bool back)
     k->terms = 0;
 }
 
-static void call_unshuffle(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
-                           const zn_tensor *in, zn_tail t)
+static void call_unshuffle(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in,
+                           zn_tail t)
 {
     (void)t;
     b->unshuffle(dev, y, in[0], *(const int *)k->arg);
 }
 
-static void call_shuffle(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
-                         const zn_tensor *in, zn_tail t)
+static void call_shuffle(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
 {
     b->shuffle(dev, y, in[0], *(const int *)k->arg, t);
 }
 
 void zn_check_move(zn_test *t)
 {
-    static const int sizes[][5] = { /* from h, w to h, w; c */
-        { 1, 1, 1, 1, 1 }, { 1, 1, 5, 3, 2 },  { 4, 6, 8, 12, 16 },  { 9, 7, 4, 3, 5 },
+    static const int sizes[][5] = {
+        /* from h, w to h, w; c */
+        { 1, 1, 1, 1, 1 }, { 1, 1, 5, 3, 2 },   { 4, 6, 8, 12, 16 },  { 9, 7, 4, 3, 5 },
         { 5, 5, 5, 5, 3 }, { 3, 8, 7, 11, 33 }, { 16, 12, 8, 6, 64 }, { 2, 3, 9, 4, 7 },
     };
-    static const int shuffles[][4] = { /* h, w, c of the large one; r */
-        { 2, 2, 1, 2 }, { 4, 6, 3, 2 }, { 6, 9, 5, 3 }, { 8, 8, 16, 2 }, { 16, 8, 3, 4 }, { 5, 7, 9, 1 },
-        { 16, 16, 3, 8 }, { 12, 16, 3, 2 }, { 8, 20, 12, 2 },
+    static const int shuffles[][4] = {
+        /* h, w, c of the large one; r */
+        { 2, 2, 1, 2 }, { 4, 6, 3, 2 },   { 6, 9, 5, 3 },   { 8, 8, 16, 2 },  { 16, 8, 3, 4 },
+        { 5, 7, 9, 1 }, { 16, 16, 3, 8 }, { 12, 16, 3, 2 }, { 8, 20, 12, 2 },
     };
 
     for (int i = 0; i < (int)(sizeof sizes / sizeof sizes[0]) * 2; i++) {
@@ -99,8 +99,8 @@ void zn_check_move(zn_test *t)
         k.arg = &f;
         zn_case_input(t, &k, shape(1 + i % 3, s[0], s[1], s[4], i % 4), 1);
         formula_resize(&k, f);
-        snprintf(k.name, sizeof k.name, "resize %s %dx%d > %dx%d, %d channels",
-                 i % 2 ? "bilinear" : "nearest", s[0], s[1], s[2], s[3], s[4]);
+        snprintf(k.name, sizeof k.name, "resize %s %dx%d > %dx%d, %d channels", i % 2 ? "bilinear" : "nearest", s[0],
+                 s[1], s[2], s[3], s[4]);
         zn_case_run(t, &k);
         zn_case_end(&k);
     }
@@ -141,21 +141,18 @@ static void formula_binary(zn_case *k, zn_binary op)
     k->terms = 1;
 }
 
-static void call_map(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
-                     const zn_tensor *in, zn_tail t)
+static void call_map(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
 {
     (void)k;
     b->map(dev, y, in[0], t);
 }
 
-static void call_binary(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
-                        const zn_tensor *in, zn_tail t)
+static void call_binary(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
 {
     b->binary(dev, y, in[0], in[1], *(const zn_binary *)k->arg, t);
 }
 
-static void call_fill(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
-                      const zn_tensor *in, zn_tail t)
+static void call_fill(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
 {
     (void)in, (void)t;
     b->fill(dev, y, k->weight);
@@ -169,8 +166,9 @@ static int gap_for(int c, int gap)
 
 void zn_check_elementwise(zn_test *t)
 {
-    static const int sizes[][3] = { { 1, 1, 1 }, { 1, 7, 3 }, { 5, 3, 4 }, { 9, 11, 19 }, { 64, 41, 17 },
-                                    { 31, 43, 24 } };
+    static const int sizes[][3] = {
+        { 1, 1, 1 }, { 1, 7, 3 }, { 5, 3, 4 }, { 9, 11, 19 }, { 64, 41, 17 }, { 31, 43, 24 }
+    };
     int n = (int)(sizeof sizes / sizeof sizes[0]);
 
     for (int i = 0; i < n * 26; i++) { /* twice every tail: from x, from and to x */
@@ -179,14 +177,13 @@ void zn_check_elementwise(zn_test *t)
         zn_case k = zn_case_begin(call_map, shape_y);
 
         k.alias = i / n % 2 ? 0 : -1;
-        zn_case_input(t, &k,
-                      k.alias < 0 ? shape(1, s[0], s[1], s[2], gap_for(s[2], (i + i / n) % 4 ? 0 : 1)) : shape_y,
+        zn_case_input(t, &k, k.alias < 0 ? shape(1, s[0], s[1], s[2], gap_for(s[2], (i + i / n) % 4 ? 0 : 1)) : shape_y,
                       i % 7 ? 2 : 20);
         formula_binary(&k, ZN_ADD);
         k.terms = 0;
         zn_case_tail(t, &k, i / n / 2);
-        snprintf(k.name, sizeof k.name, "map %dx%dx%d%s%s", s[0], s[1], s[2],
-                 k.alias < 0 ? "" : ", in place", zn_case_tail_name(&k));
+        snprintf(k.name, sizeof k.name, "map %dx%dx%d%s%s", s[0], s[1], s[2], k.alias < 0 ? "" : ", in place",
+                 zn_case_tail_name(&k));
         zn_case_run(t, &k);
         zn_case_end(&k);
     }
@@ -199,10 +196,8 @@ void zn_check_elementwise(zn_test *t)
         k.arg = &op;
         k.alias = i / n % 3 - 1;
         for (int a = 0; a < 2; a++)
-            zn_case_input(t, &k,
-                          k.alias == a ? shape_y
-                                       : shape(1, s[0], s[1], s[2], gap_for(s[2], (i + i / n) % 4 ? 0 : 1)),
-                          2);
+            zn_case_input(
+                t, &k, k.alias == a ? shape_y : shape(1, s[0], s[1], s[2], gap_for(s[2], (i + i / n) % 4 ? 0 : 1)), 2);
         formula_binary(&k, op);
         zn_case_tail(t, &k, i);
         snprintf(k.name, sizeof k.name, "%s %dx%dx%d%s%s", i % 2 ? "mul" : "add", s[0], s[1], s[2],

@@ -42,8 +42,8 @@ static void formula_slm(double *v, double *mag, const float *slm, int n)
                 dot += slm[j * n + c] * x;
             }
             size = sqrt(sum + 1e-10);
-            next[c] = 1 / (1 + exp(-fmax(0, dot / (size * slm[5 * n + c] + 1e-6) * sqrt(size + 1e-10) +
-                                                slm[6 * n + c])));
+            next[c] =
+                1 / (1 + exp(-fmax(0, dot / (size * slm[5 * n + c] + 1e-6) * sqrt(size + 1e-10) + slm[6 * n + c])));
         }
         for (int c = 0; c < n; c++)
             e[c] = fabs(v[c]) * next[c];
@@ -150,8 +150,7 @@ static void formula_lines(zn_case *k, const fwht_arg *a)
     free(v);
 }
 
-static void call_fwht(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
-                      const zn_tensor *in, zn_tail t)
+static void call_fwht(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
 {
     const fwht_arg *a = k->arg;
     zn_fwht w = a->w;
@@ -216,7 +215,10 @@ static void check_one_fwht(zn_test *t, const fwht_row *r, int turn)
     k.alias = turn % 3 == 2 && k.y.c == r->c ? 0 : -1;
     zn_case_input(t, &k, k.alias < 0 ? shape(r->n, r->h, r->w, r->c, turn % 2) : s, 1);
     k.terms = 12 + 3 * log2(r->len) * (double)(rounds + 1) + (a.slm ? 60 : 0);
-    snprintf(k.name, sizeof k.name, "fwht %s %d%s%s of %dx%dx%dx%d%s%s", along_c ? "c" : r->axis == ZN_ALONG_W ? "w" : "h",
+    snprintf(k.name, sizeof k.name, "fwht %s %d%s%s of %dx%dx%dx%d%s%s",
+             along_c                     ? "c"
+                 : r->axis == ZN_ALONG_W ? "w"
+                                         : "h",
              r->len, *r->parts ? " " : "", r->parts, r->n, r->h, r->w, r->c, r->shift ? ", shifted" : "",
              k.alias < 0 ? "" : ", in place");
     if (zn_case_wanted(t, &k)) {
@@ -232,6 +234,7 @@ static void check_one_fwht(zn_test *t, const fwht_row *r, int turn)
 
 void zn_check_fwht(zn_test *t)
 {
+    /* clang-format off */
     static const fwht_row rows[] = {
         { ZN_ALONG_C, 1, 2, 3, 1024, 1024, 0, "", 0, 0 },   { ZN_ALONG_C, 1, 1, 2, 8192, 8192, 0, "smr", 0, 0 },
         { ZN_ALONG_C, 2, 3, 3, 64, 64, 0, "g", 0, 0 },      { ZN_ALONG_C, 1, 4, 5, 512, 512, 0, "mr", 0, 0 },
@@ -257,6 +260,7 @@ void zn_check_fwht(zn_test *t)
         { ZN_ALONG_H, 1, 300, 2, 16, 256, 100, "g", 0, 0 }, { ZN_ALONG_H, 2, 512, 3, 8, 512, 0, "G", 0, 0 },
         { ZN_ALONG_H, 1, 700, 2, 8, 1024, 512, "g", 0, 0 }, { ZN_ALONG_H, 1, 65, 9, 40, 32, 0, "g", 0, 0 },
     };
+    /* clang-format on */
     int n = (int)(sizeof rows / sizeof rows[0]);
 
     for (int i = 0; i < n; i++)
@@ -306,8 +310,7 @@ static void formula_pruned(zn_case *k, const float *scale, const float *bias, co
     free(mask);
 }
 
-static void call_pruned(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
-                        const zn_tensor *in, zn_tail t)
+static void call_pruned(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
 {
     zn_pruned w = { .c = y.c };
     float *weight = zn_upload_row(b, dev, k->weight, 9 * y.c), *gate = zn_upload_row(b, dev, k->bias, y.c / 4);
@@ -332,7 +335,8 @@ void zn_check_pruned(zn_test *t)
     for (int i = 0; i < 12; i++) {
         const int *s = sizes[i % 4];
         zn_case k = zn_case_begin(call_pruned, shape(s[0], s[1], s[2], s[3], i % 3 == 1 ? 8 : 0));
-        float *weight = zn_random_floats(t, (size_t)(9 * s[3]), 0.5f), *gate = zn_random_floats(t, (size_t)(s[3] / 4), 1);
+        float *weight = zn_random_floats(t, (size_t)(9 * s[3]), 0.5f),
+              *gate = zn_random_floats(t, (size_t)(s[3] / 4), 1);
 
         for (int b = 0; b < s[3] / 8; b++) { /* about none, half, and most of the blocks are pruned */
             gate[b] = 1;

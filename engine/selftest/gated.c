@@ -72,8 +72,8 @@ static void normalise(inexact *y, const inexact *x, int c, double eps)
     for (int i = 0; i < c; i++) {
         double v = (x[i].v - mean) * inv;
 
-        y[i].e2 = square(inv) * (x[i].e2 + shift + square(v) * slope +
-                                 square((8 + sqrt(c)) * (fabs(x[i].v) + fabs(mean) + sqrt(var))));
+        y[i].e2 = square(inv) *
+            (x[i].e2 + shift + square(v) * slope + square((8 + sqrt(c)) * (fabs(x[i].v) + fabs(mean) + sqrt(var))));
         y[i].v = v;
     }
 }
@@ -178,8 +178,15 @@ static void check_one_gated(zn_test *t, int n, int h, int w, int c, int turn)
         int groups = i == DW ? 2 * c : 1, size = i == DW ? 3 : 1, cout = i == PW2 || i == PW4 ? c : 2 * c;
         int sum = i == DW ? 9 : c; /* products in an output */
 
-        *part(&a.w, i) = (zn_conv){ .kh = size, .kw = size, .stride = 1, .groups = groups, .cin = i == DW ? cout : c,
-                                    .cout = cout, .pad_t = size / 2, .pad_l = size / 2, .has_bias = true };
+        *part(&a.w, i) = (zn_conv){ .kh = size,
+                                    .kw = size,
+                                    .stride = 1,
+                                    .groups = groups,
+                                    .cin = i == DW ? cout : c,
+                                    .cout = cout,
+                                    .pad_t = size / 2,
+                                    .pad_l = size / 2,
+                                    .has_bias = true };
         a.weight[i] = zn_random_floats(t, (size_t)(cout * sum), 1.5f / sqrtf((float)sum));
         a.bias[i] = zn_random_floats(t, (size_t)cout, 0.5f);
     }
@@ -198,8 +205,12 @@ static void check_one_gated(zn_test *t, int n, int h, int w, int c, int turn)
 
 void zn_check_gated(zn_test *t)
 {
-    static const int sizes[][3] = { /* n, h, w */
-        { 1, 1, 1 }, { 2, 3, 5 }, { 1, 19, 37 }, { 1, 40, 70 },
+    static const int sizes[][3] = {
+        /* n, h, w */
+        { 1, 1, 1 },
+        { 2, 3, 5 },
+        { 1, 19, 37 },
+        { 1, 40, 70 },
     };
     static const int channels[] = { 8, 20, 32, 48, 96, 130 };
 
@@ -208,9 +219,9 @@ void zn_check_gated(zn_test *t)
             if (j < 3 || i % 2 == 0) /* the largest costs seconds with many channels */
                 check_one_gated(t, sizes[j][0], sizes[j][1], sizes[j][2], channels[i], i + j);
     check_one_gated(t, 2, 40, 70, 20, 1);
-    check_one_gated(t, 1, 2, 150, 8, 0);  /* more than one strip across */
+    check_one_gated(t, 1, 2, 150, 8, 0); /* more than one strip across */
     check_one_gated(t, 2, 3, 261, 12, 1);
-    check_one_gated(t, 1, 4, 5, 300, 2);  /* more channels than strips take */
-    for (int c = 1; c <= 19; c += 2)      /* every remainder of a vector */
+    check_one_gated(t, 1, 4, 5, 300, 2); /* more channels than strips take */
+    for (int c = 1; c <= 19; c += 2)     /* every remainder of a vector */
         check_one_gated(t, 1, 3, 7, c, c);
 }

@@ -173,8 +173,7 @@ static float *run_on(const zn_test *test, const zn_case *k, void *dev)
         if (i < MARGIN || i >= len - MARGIN || d % (size_t)y.ld >= (size_t)y.c)
             host[i] = canary;
         else
-            host[i] = before ? before->data[d / (size_t)y.ld * (size_t)before->ld + d % (size_t)y.ld]
-                             : NAN;
+            host[i] = before ? before->data[d / (size_t)y.ld * (size_t)before->ld + d % (size_t)y.ld] : NAN;
     }
     y_block = b->alloc(dev, len * zn_type_size(test->type));
     if (!y_block)
@@ -256,8 +255,8 @@ static bool verify(const zn_test *t, const zn_case *k, const float *got, char *d
         want = expect(k, p, c, &tol);
         tol += rough;
         if (!(fabs(got[i] - want) <= tol)) {
-            snprintf(detail, size, "pixel %zu (of %dx%dx%d), channel %zu: %.9g, not %.9g +- %.2g", p,
-                     k->y.n, k->y.h, k->y.w, c, (double)got[i], want, tol);
+            snprintf(detail, size, "pixel %zu (of %dx%dx%d), channel %zu: %.9g, not %.9g +- %.2g", p, k->y.n, k->y.h,
+                     k->y.w, c, (double)got[i], want, tol);
             return false;
         }
     }
@@ -339,12 +338,10 @@ void zn_case_tail(zn_test *t, zn_case *k, int turn)
         float gain;
         int res; /* 0 none, 1 a tensor, 2 y itself */
     } tails[] = {
-        { ZN_NONE, ZN_NONE, 0, 0 },       { ZN_RELU, ZN_NONE, 0, 0 },
-        { ZN_NONE, ZN_RELU, 0, 1 },       { ZN_LRELU, ZN_NONE, 0.2f, 2 },
-        { ZN_SILU, ZN_NONE, 0, 0 },       { ZN_NONE, ZN_LRELU, -1.5f, 2 },
-        { ZN_GELU, ZN_NONE, 0, 1 },       { ZN_NONE, ZN_SIGMOID, 0.5f, 0 },
-        { ZN_GELU_TANH, ZN_NONE, 0, 0 },  { ZN_TANH, ZN_RELU, 2, 1 },
-        { ZN_NONE, ZN_NONE, 0, 2 },       { ZN_NONE, ZN_SOFTCLAMP, 0, 0 },
+        { ZN_NONE, ZN_NONE, 0, 0 },     { ZN_RELU, ZN_NONE, 0, 0 },       { ZN_NONE, ZN_RELU, 0, 1 },
+        { ZN_LRELU, ZN_NONE, 0.2f, 2 }, { ZN_SILU, ZN_NONE, 0, 0 },       { ZN_NONE, ZN_LRELU, -1.5f, 2 },
+        { ZN_GELU, ZN_NONE, 0, 1 },     { ZN_NONE, ZN_SIGMOID, 0.5f, 0 }, { ZN_GELU_TANH, ZN_NONE, 0, 0 },
+        { ZN_TANH, ZN_RELU, 2, 1 },     { ZN_NONE, ZN_NONE, 0, 2 },       { ZN_NONE, ZN_SOFTCLAMP, 0, 0 },
         { ZN_SIGMOID, ZN_GELU, 3, 2 },
     };
     int i = turn % (int)(sizeof tails / sizeof tails[0]);
@@ -363,12 +360,14 @@ void zn_case_tail(zn_test *t, zn_case *k, int turn)
 
 const char *zn_case_tail_name(const zn_case *k)
 {
-    static const char *const acts[ZN_N_ACTS] = { "", "relu", "lrelu", "silu", "gelu", "gelu_tanh",
-                                                 "sigmoid", "tanh", "softclamp" };
+    static const char *const acts[ZN_N_ACTS] = { "",          "relu",    "lrelu", "silu",     "gelu",
+                                                 "gelu_tanh", "sigmoid", "tanh",  "softclamp" };
     static char name[64];
 
-    snprintf(name, sizeof name, "%s%s%s%s%s%s", k->t.pre ? " " : "", acts[k->t.pre],
-             k->t.gain != 0 ? " gain" : "", !k->t.residual ? "" : k->res_is_y ? " +y" : " +res",
+    snprintf(name, sizeof name, "%s%s%s%s%s%s", k->t.pre ? " " : "", acts[k->t.pre], k->t.gain != 0 ? " gain" : "",
+             !k->t.residual    ? ""
+                 : k->res_is_y ? " +y"
+                               : " +res",
              k->t.post ? " " : "", acts[k->t.post]);
     return name;
 }

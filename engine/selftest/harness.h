@@ -35,36 +35,35 @@ typedef struct zn_test {
 typedef struct zn_case zn_case;
 
 /* Runs the operation of a case, on device memory. */
-typedef void zn_case_fn(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in,
-                        zn_tail t);
+typedef void zn_case_fn(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t);
 
 struct zn_case {
     char name[160];
     zn_tensor y, in[ZN_CASE_INPUTS]; /* data in host memory; y's is not used */
     int n_in;
-    int alias;               /* y is in[alias] itself; -1: is not */
-    zn_tail t;               /* residual: &res or NULL */
+    int alias; /* y is in[alias] itself; -1: is not */
+    zn_tail t; /* residual: &res or NULL */
     zn_tensor res;
     bool res_is_y;
-    double *want, *mag;      /* before the tail, dense; NaN in want: any value */
+    double *want, *mag; /* before the tail, dense; NaN in want: any value */
     double terms;
     zn_case_fn *call;
-    const void *arg;         /* of the operation */
+    const void *arg; /* of the operation */
     const float *weight, *bias;
 };
 
 /* A case from begin to end; begin's want and mag are zeros, end frees what the harness has allocated. */
 zn_case zn_case_begin(zn_case_fn *call, zn_tensor y);
 void zn_case_input(zn_test *t, zn_case *k, zn_tensor shape, float scale); /* random */
-void zn_case_shift(zn_test *t, zn_case *k, float by); /* its last input: a mean from which sums of squares cancel */
-void zn_case_tail(zn_test *t, zn_case *k, int turn); /* tails come in turn, so that every table meets all of them */
-const char *zn_case_tail_name(const zn_case *k);     /* until the next call */
+void zn_case_shift(zn_test *t, zn_case *k, float by);    /* its last input: a mean from which sums of squares cancel */
+void zn_case_tail(zn_test *t, zn_case *k, int turn);     /* tails come in turn, so that every table meets all of them */
+const char *zn_case_tail_name(const zn_case *k);         /* until the next call */
 bool zn_case_wanted(const zn_test *t, const zn_case *k); /* by its name; if not, `want` need not be computed */
 void zn_case_run(zn_test *t, zn_case *k);
 void zn_case_end(zn_case *k);
 
-void *zn_take(size_t n, size_t size); /* zeros; never NULL */
-float *zn_random_floats(zn_test *t, size_t n, float scale); /* -scale .. scale */
+void *zn_take(size_t n, size_t size);                                          /* zeros; never NULL */
+float *zn_random_floats(zn_test *t, size_t n, float scale);                    /* -scale .. scale */
 float *zn_upload_row(const zn_backend *b, void *dev, const float *row, int c); /* a device copy; NULL of NULL */
 double zn_exact_act(double x, zn_act a);
 
@@ -80,8 +79,7 @@ static inline size_t span(zn_tensor t) /* floats from the first to the last of a
 
 static inline double at(zn_tensor t, int n, int i, int j, int c)
 {
-    return t.data[(((size_t)n * (size_t)t.h + (size_t)i) * (size_t)t.w + (size_t)j) * (size_t)t.ld +
-                  (size_t)c];
+    return t.data[(((size_t)n * (size_t)t.h + (size_t)i) * (size_t)t.w + (size_t)j) * (size_t)t.ld + (size_t)c];
 }
 
 static inline size_t dense_index(zn_tensor t, int n, int i, int j, int c) /* of want and mag */

@@ -9,8 +9,7 @@
 /* ---- norms -------------------------------------------------------------------------------------------- */
 
 /* Mean and variance of channels c0 .. c0+c of rows*cols pixels. */
-static void moments(zn_tensor x, int n, int i, int j, int rows, int cols, int c0, int c,
-                    double *mean, double *var)
+static void moments(zn_tensor x, int n, int i, int j, int rows, int cols, int c0, int c, double *mean, double *var)
 {
     double count = (double)rows * cols * c;
 
@@ -61,8 +60,7 @@ static void formula_norm(zn_case *k, const zn_norm *w)
     free(of_pixel);
 }
 
-static void call_norm(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
-                      const zn_tensor *in, zn_tail t)
+static void call_norm(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
 {
     zn_norm w = *(const zn_norm *)k->arg;
 
@@ -81,21 +79,34 @@ void zn_check_norm(zn_test *t)
         zn_norm_kind kind;
         bool in_vectors; /* gaps of 8 numbers, not of odd ones */
     } rows[] = {
-        { 1, 1, 1, 1, 1, ZN_GROUP_NORM, false },    { 1, 5, 7, 8, 4, ZN_GROUP_NORM, false },
-        { 2, 9, 11, 30, 3, ZN_GROUP_NORM, false },  { 1, 33, 31, 256, 4, ZN_GROUP_NORM, false },
-        { 1, 70, 65, 12, 12, ZN_GROUP_NORM, false }, { 1, 4, 4, 64, 32, ZN_GROUP_NORM, false },
-        { 1, 1, 9, 1, 1, ZN_LAYER_NORM, false },    { 2, 3, 5, 7, 1, ZN_LAYER_NORM, false },
-        { 1, 1, 31, 64, 1, ZN_LAYER_NORM, false },  { 1, 7, 9, 130, 1, ZN_LAYER_NORM, false },
-        { 1, 1, 3, 1025, 1, ZN_LAYER_NORM, false }, { 1, 2, 3, 5, 1, ZN_RMS_NORM, false },
-        { 3, 1, 7, 96, 1, ZN_RMS_NORM, false },     { 1, 4, 5, 129, 1, ZN_RMS_NORM, false },
-        { 2, 23, 31, 64, 8, ZN_GROUP_NORM, true }, { 1, 9, 41, 256, 1, ZN_LAYER_NORM, true },
-        { 1, 7, 9, 512, 1, ZN_RMS_NORM, true },    { 1, 5, 5, 1024, 1, ZN_LAYER_NORM, true },
-        { 1, 3, 3, 2048, 1, ZN_LAYER_NORM, true }, { 1, 163, 157, 40, 1, ZN_LAYER_NORM, true },
-        { 2, 37, 41, 320, 32, ZN_GROUP_NORM, true }, { 1, 9, 7, 1280, 32, ZN_GROUP_NORM, true },
-        { 1, 6, 7, 4096, 64, ZN_GROUP_NORM, true },  { 20, 13, 11, 16, 1, ZN_GROUP_NORM, true },
+        { 1, 1, 1, 1, 1, ZN_GROUP_NORM, false },
+        { 1, 5, 7, 8, 4, ZN_GROUP_NORM, false },
+        { 2, 9, 11, 30, 3, ZN_GROUP_NORM, false },
+        { 1, 33, 31, 256, 4, ZN_GROUP_NORM, false },
+        { 1, 70, 65, 12, 12, ZN_GROUP_NORM, false },
+        { 1, 4, 4, 64, 32, ZN_GROUP_NORM, false },
+        { 1, 1, 9, 1, 1, ZN_LAYER_NORM, false },
+        { 2, 3, 5, 7, 1, ZN_LAYER_NORM, false },
+        { 1, 1, 31, 64, 1, ZN_LAYER_NORM, false },
+        { 1, 7, 9, 130, 1, ZN_LAYER_NORM, false },
+        { 1, 1, 3, 1025, 1, ZN_LAYER_NORM, false },
+        { 1, 2, 3, 5, 1, ZN_RMS_NORM, false },
+        { 3, 1, 7, 96, 1, ZN_RMS_NORM, false },
+        { 1, 4, 5, 129, 1, ZN_RMS_NORM, false },
+        { 2, 23, 31, 64, 8, ZN_GROUP_NORM, true },
+        { 1, 9, 41, 256, 1, ZN_LAYER_NORM, true },
+        { 1, 7, 9, 512, 1, ZN_RMS_NORM, true },
+        { 1, 5, 5, 1024, 1, ZN_LAYER_NORM, true },
+        { 1, 3, 3, 2048, 1, ZN_LAYER_NORM, true },
+        { 1, 163, 157, 40, 1, ZN_LAYER_NORM, true },
+        { 2, 37, 41, 320, 32, ZN_GROUP_NORM, true },
+        { 1, 9, 7, 1280, 32, ZN_GROUP_NORM, true },
+        { 1, 6, 7, 4096, 64, ZN_GROUP_NORM, true },
+        { 20, 13, 11, 16, 1, ZN_GROUP_NORM, true },
         { 3, 21, 19, 24, 12, ZN_GROUP_NORM, true },
         /* more than the registers and the shared memory of a GPU hold, with enough left for who comes first */
-        { 1, 97, 99, 2056, 8, ZN_GROUP_NORM, true }, { 1, 101, 98, 2056, 4, ZN_GROUP_NORM, true },
+        { 1, 97, 99, 2056, 8, ZN_GROUP_NORM, true },
+        { 1, 101, 98, 2056, 4, ZN_GROUP_NORM, true },
     };
     static const char *const names[] = { "group norm", "layer norm", "rms norm" };
 
@@ -178,8 +189,8 @@ static void formula_attention(zn_case *k, int heads, double scale)
     free(s);
 }
 
-static void call_attention(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
-                           const zn_tensor *in, zn_tail t)
+static void call_attention(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in,
+                           zn_tail t)
 {
     const attention_arg *a = k->arg;
 
@@ -208,8 +219,8 @@ void zn_check_attention(zn_test *t)
         zn_case_input(t, &k, shape(rows[i].n, 1, rows[i].keys, c, i % 4), 1);
         zn_case_input(t, &k, shape(rows[i].n, 1, rows[i].keys, vc, i % 5), 1);
         formula_attention(&k, heads, a.scale);
-        snprintf(k.name, sizeof k.name, "attention %dx%d queries, %d keys, %d heads of %d>%d",
-                 rows[i].n, rows[i].queries, rows[i].keys, heads, rows[i].dim, rows[i].vdim);
+        snprintf(k.name, sizeof k.name, "attention %dx%d queries, %d keys, %d heads of %d>%d", rows[i].n,
+                 rows[i].queries, rows[i].keys, heads, rows[i].dim, rows[i].vdim);
         zn_case_run(t, &k);
         zn_case_end(&k);
     }
@@ -239,8 +250,7 @@ static void formula_softmax(zn_case *k)
     k->terms = 32 + x.c;
 }
 
-static void call_softmax(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y,
-                         const zn_tensor *in, zn_tail t)
+static void call_softmax(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
 {
     (void)k, (void)t;
     b->softmax(dev, y, in[0]);

@@ -12,8 +12,7 @@ int zn_selftest_backend(const zn_backend *backend, int n_threads, const char *on
 
 /* Only the operations of one group: "conv", "norm", "attention", "softmax", "move", "elementwise", ...
  * (the list is in selftest.c); NULL: all.  A name that is not in the list runs nothing. */
-int zn_selftest_group(const zn_backend *backend, int n_threads, const char *group, zn_report *report,
-                      void *cookie);
+int zn_selftest_group(const zn_backend *backend, int n_threads, const char *group, zn_report *report, void *cookie);
 
 /* Is this case to run?  only: see zn_selftest. */
 bool zn_selftest_wants(const char *only, zn_precision precision, const char *name);

@@ -85,8 +85,7 @@ static void wavelet_item(void *cookie, int item, int worker)
     }
 }
 
-void zn_draw_wavelets(zn_pool *pool, real *y, int n, int size, const zn_wavelets *s, uint64_t seed,
-                      uint64_t number)
+void zn_draw_wavelets(zn_pool *pool, real *y, int n, int size, const zn_wavelets *s, uint64_t seed, uint64_t number)
 {
     wavelet_job job = { y, size, s, seed, number, n };
 

@@ -13,8 +13,7 @@ typedef struct zn_wavelets {
 } zn_wavelets;
 
 /* n pictures of size x size x 3, each the sum of 3 to 8 wavelets, the same in the three channels. */
-void zn_draw_wavelets(zn_pool *pool, real *y, int n, int size, const zn_wavelets *s, uint64_t seed,
-                      uint64_t number);
+void zn_draw_wavelets(zn_pool *pool, real *y, int n, int size, const zn_wavelets *s, uint64_t seed, uint64_t number);
 
 enum { ZN_GAUSSIAN, ZN_SHOT, ZN_BLUR, ZN_N_DAMAGES };
 

@@ -9,8 +9,8 @@ enum { CHUNK = 1 << 14 /* numbers */, LANES = 64 /* channels of an item */ };
 
 /* y = a b (+ y), on strided matrices as in cpu/matmul.h. */
 #ifdef ZN_TRAIN_DOUBLE
-static void product(zn_node *o, real *y, size_t ldy, const real *a, size_t ar, size_t ac, const real *b,
-                    size_t br, size_t bc, int m, int n, int k, const real *bias, bool add)
+static void product(zn_node *o, real *y, size_t ldy, const real *a, size_t ar, size_t ac, const real *b, size_t br,
+                    size_t bc, int m, int n, int k, const real *bias, bool add)
 {
     (void)o;
     for (size_t i = 0; i < (size_t)m; i++)
@@ -23,11 +23,10 @@ static void product(zn_node *o, real *y, size_t ldy, const real *a, size_t ar, s
         }
 }
 #else
-static void product(zn_node *o, real *y, size_t ldy, const real *a, size_t ar, size_t ac, const real *b,
-                    size_t br, size_t bc, int m, int n, int k, const real *bias, bool add)
+static void product(zn_node *o, real *y, size_t ldy, const real *a, size_t ar, size_t ac, const real *b, size_t br,
+                    size_t bc, int m, int n, int k, const real *bias, bool add)
 {
-    zn_cpu_matmul(o->net->dev, y, ldy, (zn_matrix){ a, ar, ac }, (zn_matrix){ b, br, bc }, m, n, k, bias,
-                  add);
+    zn_cpu_matmul(o->net->dev, y, ldy, (zn_matrix){ a, ar, ac }, (zn_matrix){ b, br, bc }, m, n, k, bias, add);
 }
 #endif
 
@@ -68,8 +67,8 @@ typedef struct thin_job {
 
 static bool is_thin(const zn_node *o, size_t len)
 {
-    return o->net->dev->k->dots && zn_node_pixels(o) <= THIN_PIXELS && len >= THIN_CUT &&
-           len % ZN_DENSE_UNIT == 0 && o->c % ZN_DENSE_ROWS == 0;
+    return o->net->dev->k->dots && zn_node_pixels(o) <= THIN_PIXELS && len >= THIN_CUT && len % ZN_DENSE_UNIT == 0 &&
+        o->c % ZN_DENSE_ROWS == 0;
 }
 
 static void thin_item(void *cookie, int item, int worker)
@@ -106,8 +105,7 @@ static void thin_back_item(void *cookie, int item, int worker)
 {
     const thin_job *job = cookie;
     zn_node *o = job->o;
-    size_t first = (size_t)item * job->strip, left = job->len - first,
-           n = left < job->strip ? left : job->strip;
+    size_t first = (size_t)item * job->strip, left = job->len - first, n = left < job->strip ? left : job->strip;
     size_t m = zn_node_pixels(o);
     real *x = zn_node_scratch(o, worker), *dx = x + m * n, *dy = dx + m * n;
 
@@ -119,8 +117,7 @@ static void thin_back_item(void *cookie, int item, int worker)
 
         for (size_t p = 0; p < m; p++)
             memcpy(dy + p * ZN_DENSE_ROWS, o->dy + p * (size_t)o->c + r, ZN_DENSE_ROWS * sizeof *dy);
-        o->net->dev->k->dense_back(zn_node_g(o, 0) + at, dx, zn_node_w(o, 0) + at, job->len, x, dy, (int)m,
-                                   (int)n);
+        o->net->dev->k->dense_back(zn_node_g(o, 0) + at, dx, zn_node_w(o, 0) + at, job->len, x, dy, (int)m, (int)n);
     }
     for (size_t p = 0; p < m && job->dx; p++)
         for (size_t j = 0; j < n; j++) {
@@ -188,12 +185,11 @@ static void scatter_item(void *cookie, int item, int worker)
             real *dx = x->dy + row + (size_t)j * (size_t)x->c;
             const real *col;
 
-            if (u < 0 || v < 0 || u % o->stride || v % o->stride || u / o->stride >= o->h ||
-                v / o->stride >= o->w)
+            if (u < 0 || v < 0 || u % o->stride || v % o->stride || u / o->stride >= o->h || v / o->stride >= o->w)
                 continue;
-            col = o->net->temp + (((size_t)image * (size_t)o->h + (size_t)(u / o->stride)) * (size_t)o->w +
-                                  (size_t)(v / o->stride)) *
-                                     len;
+            col = o->net->temp +
+                (((size_t)image * (size_t)o->h + (size_t)(u / o->stride)) * (size_t)o->w + (size_t)(v / o->stride)) *
+                    len;
             for (int c = 0; c < x->c; c++)
                 dx[c] += col[(size_t)c * (size_t)taps + (size_t)t];
         }
@@ -225,8 +221,8 @@ static void conv_forward(zn_node *o)
     if (is_thin(o, len))
         thin_forward(o, in, len);
     else
-        product(o, o->y, (size_t)o->c, in, len, 1, zn_node_w(o, 0), 1, len, (int)zn_node_pixels(o), o->c,
-                (int)len, o->param[1] == ZN_NO_PARAM ? NULL : zn_node_w(o, 1), false);
+        product(o, o->y, (size_t)o->c, in, len, 1, zn_node_w(o, 0), 1, len, (int)zn_node_pixels(o), o->c, (int)len,
+                o->param[1] == ZN_NO_PARAM ? NULL : zn_node_w(o, 1), false);
 }
 
 static void conv_backward(zn_node *o)
@@ -255,8 +251,7 @@ static void conv_backward(zn_node *o)
 
 static const zn_op conv_op = { "conv", conv_forward, conv_backward };
 
-int zn_net_conv(zn_net *net, int x, const char *name, int k, int stride, int pad, int cout, bool bias,
-                real gain)
+int zn_net_conv(zn_net *net, int x, const char *name, int k, int stride, int pad, int cout, bool bias, real gain)
 {
     const zn_node *in = net->node[x];
     int h = (in->h + 2 * pad - k) / stride + 1, w = (in->w + 2 * pad - k) / stride + 1;
@@ -269,9 +264,8 @@ int zn_net_conv(zn_net *net, int x, const char *name, int k, int stride, int pad
     o->k = k;
     o->stride = stride;
     o->pad = pad;
-    o->param[0] =
-        zn_net_add_param(net, name, "weight", (int[4]){ cout, c, k, k },
-                         gain > 0 ? ZN_INIT_NORMAL : ZN_INIT_ZERO, (real)sqrt((double)gain / (double)len));
+    o->param[0] = zn_net_add_param(net, name, "weight", (int[4]){ cout, c, k, k },
+                                   gain > 0 ? ZN_INIT_NORMAL : ZN_INIT_ZERO, (real)sqrt((double)gain / (double)len));
     if (bias)
         o->param[1] = zn_net_add_param(net, name, "bias", (int[4]){ cout }, ZN_INIT_ZERO, 0);
     if (in->wants && o->save)
@@ -422,8 +416,7 @@ static void shuffle_row(real *big, real *small, int w, int c, int row, int r, bo
     for (int j = 0; j < w; j++)
         for (int k = 0; k < c; k++) {
             real *a = big + (size_t)j * (size_t)c + k;
-            real *b =
-                small + (size_t)(j / r) * (size_t)(c * r * r) + (size_t)(k * r * r + row % r * r + j % r);
+            real *b = small + (size_t)(j / r) * (size_t)(c * r * r) + (size_t)(k * r * r + row % r * r + j % r);
 
             if (back)
                 *a = add ? *a + *b : *b;
@@ -440,8 +433,8 @@ static void shuffle_item(void *cookie, int item, int worker)
     size_t row = (size_t)big->w * (size_t)big->c, low = (size_t)small->w * (size_t)small->c;
 
     (void)worker;
-    shuffle_row(big->y + (size_t)item * row, small->y + (size_t)(item / o->stride) * low, big->w, big->c,
-                item % big->h, o->stride, up, false);
+    shuffle_row(big->y + (size_t)item * row, small->y + (size_t)(item / o->stride) * low, big->w, big->c, item % big->h,
+                o->stride, up, false);
 }
 
 static void shuffle_dx_item(void *cookie, int item, int worker)

@@ -120,11 +120,9 @@ int zn_net_grouped(zn_net *net, int x, const char *name, int groups, int cout, r
 
     o->wants = true;
     o->k = groups;
-    o->param[0] =
-        zn_net_add_param(net, name, "weight", (int[4]){ cout, each, 1, 1 }, ZN_INIT_NORMAL, deviation);
+    o->param[0] = zn_net_add_param(net, name, "weight", (int[4]){ cout, each, 1, 1 }, ZN_INIT_NORMAL, deviation);
     o->param[1] = zn_net_add_param(net, name, "bias", (int[4]){ cout }, ZN_INIT_ZERO, 0);
-    zn_net_want_temp(net, (size_t)cout * (size_t)(each + 1) *
-                              (size_t)zn_items(zn_node_pixels(o), grouped_chunk(o)));
+    zn_net_want_temp(net, (size_t)cout * (size_t)(each + 1) * (size_t)zn_items(zn_node_pixels(o), grouped_chunk(o)));
     return i;
 }
 
@@ -236,8 +234,7 @@ int zn_net_lines(zn_net *net, int x, const char *name, bool along_w, int n, int 
 /* k: P.  save[pixel][round][P]: what each round begins with. */
 static int permuted(int j, int round, int p)
 {
-    return (j * (2 * (round * p / 3 / 2) + 1) + round) %
-           p; /* as models/zenith_taesd.c without a perm in the file */
+    return (j * (2 * (round * p / 3 / 2) + 1) + round) % p; /* as models/zenith_taesd.c without a perm in the file */
 }
 
 static size_t spectral_chunk(const zn_node *o)
@@ -281,8 +278,7 @@ static void spectral_back_item(void *cookie, int item, int worker)
             part[DEPTH * p + j] += v[j];
         }
         for (int r = DEPTH - 1; r >= 0; r--) {
-            const real *save = o->save + (i * DEPTH + (size_t)r) * p,
-                       *scale = zn_node_w(o, 0) + (size_t)r * p;
+            const real *save = o->save + (i * DEPTH + (size_t)r) * p, *scale = zn_node_w(o, 0) + (size_t)r * p;
 
             hadamard(v, p);
             memset(u, 0, p * sizeof *u);
@@ -339,8 +335,8 @@ int zn_net_spectral(zn_net *net, int x, const char *name, int cout)
     o = net->node[i];
     o->wants = true;
     o->k = p;
-    o->param[0] = zn_net_add_param(net, name, "scale", (int[4]){ DEPTH, p }, ZN_INIT_NORMAL,
-                                   (real)(1 / sqrt((double)p)));
+    o->param[0] =
+        zn_net_add_param(net, name, "scale", (int[4]){ DEPTH, p }, ZN_INIT_NORMAL, (real)(1 / sqrt((double)p)));
     o->param[1] = zn_net_add_param(net, name, "bias", (int[4]){ cout }, ZN_INIT_ZERO, 0);
     zn_net_want_temp(net, (DEPTH + 1) * (size_t)p * (size_t)zn_items(pixels, spectral_chunk(o)));
     return i;

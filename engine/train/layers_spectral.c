@@ -261,8 +261,7 @@ int zn_net_slm(zn_net *net, int x, const char *name)
 
     o->wants = true;
     zn_net_want_temp(net, (size_t)GROUPS * (size_t)o->c * (TAPS + 1));
-    o->param[0] =
-        zn_net_add_param(net, name, "weight", (int[4]){ o->c, TAPS }, ZN_INIT_NORMAL, (real)0.632455532);
+    o->param[0] = zn_net_add_param(net, name, "weight", (int[4]){ o->c, TAPS }, ZN_INIT_NORMAL, (real)0.632455532);
     o->param[1] = zn_net_add_param(net, name, "bias", (int[4]){ o->c }, ZN_INIT_ONE, -1);
     return i;
 }
@@ -307,8 +306,7 @@ static void scale_forward(zn_node *o)
     const zn_net *net = o->net;
 
     for (int i = 0; i < o->c; i++) {
-        bool dropped =
-            net->training && net->dropout > 0 &&
+        bool dropped = net->training && net->dropout > 0 &&
             zn_uniform(net->seed, net->step * 1024 + (uint64_t)o->index, (uint64_t)i) < (double)net->dropout;
 
         o->save[i] = dropped ? 0 : net->training ? 1 / (1 - net->dropout) : 1;
@@ -366,8 +364,8 @@ static void mixer_dx_item(void *cookie, int item, int worker)
         real *dx = x->dy + p * n;
 
         for (size_t c = 0; c < n; c++) {
-            real d = here[c] * dy[c] + (c + 1 < n ? left[c + 1] * dy[c + 1] : 0) +
-                     (c > 0 ? right[c - 1] * dy[c - 1] : 0);
+            real d =
+                here[c] * dy[c] + (c + 1 < n ? left[c + 1] * dy[c + 1] : 0) + (c > 0 ? right[c - 1] * dy[c - 1] : 0);
 
             dx[c] = x->ready ? dx[c] + d : d;
         }
@@ -441,8 +439,7 @@ static void gate_item(void *cookie, int item, int worker)
         if (net->training) {
             mask = score / 5 + (real)0.5;
             if (net->temperature > 0)
-                mask +=
-                    net->temperature * (real)zn_normal(net->seed, net->step * 1024 + (uint64_t)o->index, i);
+                mask += net->temperature * (real)zn_normal(net->seed, net->step * 1024 + (uint64_t)o->index, i);
             mask = mask < 0 ? 0 : mask > 1 ? 1 : mask;
         }
         o->save[i] = mask;

@@ -115,8 +115,7 @@ int zn_net_input(zn_net *net, int n, int h, int w, int c)
     return i;
 }
 
-int zn_net_add_param(zn_net *net, const char *name, const char *part, const int dims[4], zn_init init,
-                     real value)
+int zn_net_add_param(zn_net *net, const char *name, const char *part, const int dims[4], zn_init init, real value)
 {
     zn_param *list = realloc(net->param, (size_t)(net->n_params + 1) * sizeof *list), *p;
 
@@ -209,8 +208,7 @@ typedef struct loss_job {
 static void loss_item(void *cookie, int item, int worker)
 {
     const loss_job *job = cookie;
-    size_t len = zn_node_len(job->o), first = (size_t)item * CHUNK,
-           end = first + CHUNK < len ? first + CHUNK : len;
+    size_t len = zn_node_len(job->o), first = (size_t)item * CHUNK, end = first + CHUNK < len ? first + CHUNK : len;
     double sum = 0;
     const double all = (job->absolute ? 1.0 : 2.0) / (double)len;
     size_t image = len / (size_t)job->o->n;

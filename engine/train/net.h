@@ -82,8 +82,7 @@ void zn_net_free(zn_net **net);
 
 /* Builders return the node's number.  A name of NULL means the layer has no such parameter. */
 int zn_net_input(zn_net *net, int n, int h, int w, int c);
-int zn_net_conv(zn_net *net, int x, const char *name, int k, int stride, int pad, int cout, bool bias,
-                real gain);
+int zn_net_conv(zn_net *net, int x, const char *name, int k, int stride, int pad, int cout, bool bias, real gain);
 int zn_net_depthwise(zn_net *net, int x, const char *name, bool bias, int gate, real deviation);
 int zn_net_gate(zn_net *net, int x, const char *name);
 int zn_net_fwht(zn_net *net, int x);
@@ -124,8 +123,7 @@ double zn_net_open_gates(const zn_net *net, double *all);
 /* ---- for the layers ------------------------------------------------------------------------------------ */
 
 int zn_net_add_node(zn_net *net, const zn_op *op, int x, int h, int w, int c, size_t save_len);
-int zn_net_add_param(zn_net *net, const char *name, const char *part, const int dims[4], zn_init init,
-                     real value);
+int zn_net_add_param(zn_net *net, const char *name, const char *part, const int dims[4], zn_init init, real value);
 void zn_net_want_temp(zn_net *net, size_t len);
 
 static inline size_t zn_node_pixels(const zn_node *o)

@@ -114,15 +114,13 @@ static int autoencoder_block(const half *f, int x, int i)
 
 static int linear(const half *f, int x, const char *name, int cout)
 {
-    return f->spectral ? zn_net_spectral(f->net, x, name, cout)
-                       : zn_net_conv(f->net, x, name, 1, 1, 0, cout, true, 1);
+    return f->spectral ? zn_net_spectral(f->net, x, name, cout) : zn_net_conv(f->net, x, name, 1, 1, 0, cout, true, 1);
 }
 
 /* Steps and blocks; width: of the outputs of the four steps. */
 static int autoencoder_half(const half *f, int x, bool decoder, const int width[4])
 {
-    static const char *const step[2][4] = { { "stem", "down1", "down2", "out" },
-                                            { "in", "up1", "up2", "out" } };
+    static const char *const step[2][4] = { { "stem", "down1", "down2", "out" }, { "in", "up1", "up2", "out" } };
 
     for (int i = 0; i < 4; i++) {
         char name[48];
@@ -131,16 +129,15 @@ static int autoencoder_half(const half *f, int x, bool decoder, const int width[
         if (f->shuffles) {
             bool four = decoder && i < 3;
 
-            x = linear(f, !decoder && i ? zn_net_unshuffle(f->net, x, 2) : x, name,
-                       four ? 4 * width[i] : width[i]);
+            x = linear(f, !decoder && i ? zn_net_unshuffle(f->net, x, 2) : x, name, four ? 4 * width[i] : width[i]);
             if (i < 3)
                 x = zn_net_act(f->net, x, f->act);
             x = four ? zn_net_shuffle(f->net, x, 2) : x;
         } else {
             bool one = decoder && !i;
 
-            x = zn_net_conv(f->net, decoder && i ? zn_net_up2(f->net, x) : x, name, one ? 1 : 3,
-                            !decoder && i ? 2 : 1, one ? 0 : 1, width[i], true, 1);
+            x = zn_net_conv(f->net, decoder && i ? zn_net_up2(f->net, x) : x, name, one ? 1 : 3, !decoder && i ? 2 : 1,
+                            one ? 0 : 1, width[i], true, 1);
             if (i < 3)
                 x = zn_net_act(f->net, x, f->act);
         }

@@ -96,6 +96,5 @@ zn_status zn_save_safetensors(const char *path, const zn_net *net, const zn_save
     free(head.data);
     free(temp);
     return ok ? ZN_OK
-              : zn_fail(err, ZN_E_FILE, "%s cannot be written; is the folder there, and room on the disk?",
-                        path);
+              : zn_fail(err, ZN_E_FILE, "%s cannot be written; is the folder there, and room on the disk?", path);
 }

@@ -12,11 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    WARM_UP = 50 /* steps of a rising rate */,
-    TEST_NUMBER = 1 << 30 /* no step has it */,
-    MAX_BATCH = 256
-};
+enum { WARM_UP = 50 /* steps of a rising rate */, TEST_NUMBER = 1 << 30 /* no step has it */, MAX_BATCH = 256 };
 
 typedef enum task { RESTORE, RECONSTRUCT, DENOISE } task;
 
@@ -46,8 +42,8 @@ static bool is_denoiser(const char *model)
 /* Of the first document: those whose blocks can have an activation. */
 static bool is_autoencoder(const char *model)
 {
-    return !strcmp(model, "zenith-taesd") || !strcmp(model, "zenith-lite") ||
-           !strcmp(model, "zenith-spectral") || !strcmp(model, "vanilla-taesd");
+    return !strcmp(model, "zenith-taesd") || !strcmp(model, "zenith-lite") || !strcmp(model, "zenith-spectral") ||
+        !strcmp(model, "vanilla-taesd");
 }
 
 static zn_status check_activation(zn_trainer *t, zn_error *err)
@@ -64,17 +60,15 @@ static zn_status check_activation(zn_trainer *t, zn_error *err)
     if (asked && !is_autoencoder(t->model))
         return zn_fail(err, ZN_E_USAGE, "%s has no activation or windows to choose", t->model);
     if (t->o.activation && !t->act)
-        return zn_fail(err, ZN_E_USAGE, "the activation '%.40s' is not one of relu, silu, gelu",
-                       t->o.activation);
+        return zn_fail(err, ZN_E_USAGE, "the activation '%.40s' is not one of relu, silu, gelu", t->o.activation);
     return ZN_OK;
 }
 
 static zn_status check_options(zn_trainer *t, const zn_train_options *o, zn_error *err)
 {
-    static const char *const models[] = { "zenith-ae",    "zenith-prune",     "conv-baseline-ae",
-                                          "denoise-fast", "denoise-balanced", "denoise-best",
-                                          "zenith-taesd", "zenith-lite",      "zenith-spectral",
-                                          "vanilla-taesd" };
+    static const char *const models[] = { "zenith-ae",        "zenith-prune", "conv-baseline-ae", "denoise-fast",
+                                          "denoise-balanced", "denoise-best", "zenith-taesd",     "zenith-lite",
+                                          "zenith-spectral",  "vanilla-taesd" };
     static const struct {
         const char *name;
         task task;
@@ -140,19 +134,16 @@ static zn_status build(zn_trainer *t, const zn_weights *w, zn_error *err)
     else if (!strcmp(t->model, "conv-baseline-ae"))
         ok = zn_build_conv_baseline(t->net, o->batch, o->size, o->base);
     else
-        ok = zn_build_zenith_ae(t->net, o->batch, o->size, o->base, !strcmp(t->model, "zenith-prune"),
-                                o->residual);
+        ok = zn_build_zenith_ae(t->net, o->batch, o->size, o->base, !strcmp(t->model, "zenith-prune"), o->residual);
     if (!ok && is_autoencoder(t->model))
-        return zn_fail(err, ZN_E_USAGE,
-                       "%d pixels are not a power of two from 16, or the base is not a multiple of 16",
+        return zn_fail(err, ZN_E_USAGE, "%d pixels are not a power of two from 16, or the base is not a multiple of 16",
                        o->size);
     if (!ok)
-        return zn_fail(
-            err, ZN_E_USAGE,
-            t->task == DENOISE
-                ? "these weights are not of a denoiser, or %d pixels are not a multiple of its patches"
-                : "%d pixels are not a multiple of 32, or the base is not a power of two from 4 to 32",
-            o->size);
+        return zn_fail(err, ZN_E_USAGE,
+                       t->task == DENOISE
+                           ? "these weights are not of a denoiser, or %d pixels are not a multiple of its patches"
+                           : "%d pixels are not a multiple of 32, or the base is not a power of two from 4 to 32",
+                       o->size);
     t->clean = calloc((size_t)o->batch * (size_t)o->size * (size_t)o->size * 3, sizeof *t->clean);
     if (!zn_net_finish(t->net, o->seed) || !t->clean)
         return zn_fail(err, ZN_E_MEMORY, "out of memory for %zu parameters", t->net->len);
@@ -178,10 +169,10 @@ static void describe(const zn_trainer *t, char *text, size_t size)
              "temperature %.9g dropout %.9g penalty %.9g hard %d residual %d wave %.9g %.9g spread %.9g %.9g "
              "sigma %.9g "
              "%.9g activation %d",
-             t->model, (int)t->task, t->damage, o->base, o->size, o->batch, (long long)o->steps, o->rate,
-             o->decay, o->cosine, o->absolute, o->relative, (unsigned long long)o->seed, o->temperature,
-             o->dropout, o->penalty, o->hard_gates, o->residual, t->wavelets.wave[0], t->wavelets.wave[1],
-             t->wavelets.spread[0], t->wavelets.spread[1], o->sigma[0], o->sigma[1], (int)t->act);
+             t->model, (int)t->task, t->damage, o->base, o->size, o->batch, (long long)o->steps, o->rate, o->decay,
+             o->cosine, o->absolute, o->relative, (unsigned long long)o->seed, o->temperature, o->dropout, o->penalty,
+             o->hard_gates, o->residual, t->wavelets.wave[0], t->wavelets.wave[1], t->wavelets.spread[0],
+             t->wavelets.spread[1], o->sigma[0], o->sigma[1], (int)t->act);
 }
 
 static zn_status read_checkpoint(zn_trainer *t, const zn_weights *w, zn_error *err)
@@ -195,8 +186,7 @@ static zn_status read_checkpoint(zn_trainer *t, const zn_weights *w, zn_error *e
     describe(t, mine, sizeof mine);
     if (strcmp(mine, options))
         return zn_fail(err, ZN_E_USAGE, "%s was made with other options: %s", t->o.resume, options);
-    if ((s = zn_net_load(t->net, t->net->w, w, "", err)) ||
-        (s = zn_net_load(t->net, t->adam.m, w, "adam_m.", err)) ||
+    if ((s = zn_net_load(t->net, t->net->w, w, "", err)) || (s = zn_net_load(t->net, t->adam.m, w, "adam_m.", err)) ||
         (s = zn_net_load(t->net, t->adam.v, w, "adam_v.", err)))
         return s;
     t->adam.step = strtoll(step, NULL, 10);
@@ -215,8 +205,8 @@ zn_status zn_trainer_open(zn_trainer **out, zn_engine *engine, const zn_train_op
         return zn_fail(err, ZN_E_MEMORY, "out of memory");
     t->engine = engine;
     s = check_options(t, o, err);
-    if (!s && engine->be != &zn_backend_scalar && engine->be != &zn_backend_neon &&
-        engine->be != &zn_backend_avx2 && engine->be != &zn_backend_avx512)
+    if (!s && engine->be != &zn_backend_scalar && engine->be != &zn_backend_neon && engine->be != &zn_backend_avx2 &&
+        engine->be != &zn_backend_avx512)
         s = zn_fail(err, ZN_E_USAGE, "training runs on the CPU; the engine %s is none", engine->be->name);
     if (!s && !file && t->task == DENOISE)
         s = zn_fail(err, ZN_E_USAGE, "a denoiser is trained from weights: --weights FILE");
@@ -366,8 +356,7 @@ static double rate_at(const zn_trainer *t, int64_t step)
     double warm = step < WARM_UP ? (double)(step + 1) / WARM_UP : 1;
     double done = (double)step / (double)t->o.steps;
 
-    return t->o.cosine ? t->o.rate * warm * 0.5 * (1 + cos(3.14159265358979 * (done < 1 ? done : 1)))
-                       : t->o.rate;
+    return t->o.cosine ? t->o.rate * warm * 0.5 * (1 + cos(3.14159265358979 * (done < 1 ? done : 1))) : t->o.rate;
 }
 
 zn_status zn_trainer_step(zn_trainer *t, zn_train_report *report, zn_error *err)

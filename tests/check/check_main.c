@@ -161,8 +161,7 @@ static void bad_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_t
     spoil(y);
 }
 
-static void bad_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads,
-                          float scale)
+static void bad_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale)
 {
     whole->attention(dev, y, q, k, v, heads, scale);
     spoil(y);
@@ -242,11 +241,20 @@ static void prove(const options *o, const zn_backend *b)
     static const struct {
         const char *what, *group;
     } list[] = {
-        { "conv2d", "conv" },        { "norm", "norm" },          { "attention", "attention" },
-        { "softmax", "softmax" },    { "resize", "move" },        { "unshuffle", "move" },
-        { "shuffle", "move" },       { "map", "elementwise" },    { "binary", "elementwise" },
-        { "fill", "elementwise" },   { "tail", "conv" },          { "end of a tensor", "conv" },
-        { "number of threads", "conv" }, { "gated block", "gated" },
+        { "conv2d", "conv" },
+        { "norm", "norm" },
+        { "attention", "attention" },
+        { "softmax", "softmax" },
+        { "resize", "move" },
+        { "unshuffle", "move" },
+        { "shuffle", "move" },
+        { "map", "elementwise" },
+        { "binary", "elementwise" },
+        { "fill", "elementwise" },
+        { "tail", "conv" },
+        { "end of a tensor", "conv" },
+        { "number of threads", "conv" },
+        { "gated block", "gated" },
     };
     int n = (int)(sizeof broken / sizeof broken[0]);
 
@@ -333,14 +341,23 @@ static void once(const bench_run *r)
     zn_tail t = { .pre = r->kind == SILU ? ZN_SILU : r->kind == COPY ? ZN_NONE : ZN_RELU };
 
     switch (r->kind) {
-    case CONV: r->b->conv2d(r->dev, r->y, r->x, &r->conv, t); break;
-    case ATTENTION: r->b->attention(r->dev, r->y, r->x, r->x, r->x, r->heads, 0.125f); break;
+    case CONV:
+        r->b->conv2d(r->dev, r->y, r->x, &r->conv, t);
+        break;
+    case ATTENTION:
+        r->b->attention(r->dev, r->y, r->x, r->x, r->x, r->heads, 0.125f);
+        break;
     case SILU:
-    case COPY: r->b->map(r->dev, r->y, r->x, t); break;
+    case COPY:
+        r->b->map(r->dev, r->y, r->x, t);
+        break;
     case FWHT_C:
     case FWHT_W:
-    case FWHT_H: r->b->fwht(r->dev, r->y, r->x, &r->fwht); break;
-    default: r->b->norm(r->dev, r->y, r->x, &r->norm, t);
+    case FWHT_H:
+        r->b->fwht(r->dev, r->y, r->x, &r->fwht);
+        break;
+    default:
+        r->b->norm(r->dev, r->y, r->x, &r->norm, t);
     }
 }
 
@@ -359,17 +376,35 @@ static void bench_one(const zn_backend *b, void *dev, zn_type type, const bench 
 {
     int up = r->up2 ? 2 : 1, ho = r->h * up / r->stride, wo = r->w * up / r->stride;
     bench_run run = {
-        .b = b, .dev = dev, .kind = r->kind, .heads = r->groups,
+        .b = b,
+        .dev = dev,
+        .kind = r->kind,
+        .heads = r->groups,
         .x = device_tensor(b, dev, type, r->h, r->w, r->cin),
         .y = device_tensor(b, dev, type, ho, wo, r->cout),
-        .conv = { .kh = r->k, .kw = r->k, .stride = r->stride, .groups = r->groups, .cin = r->cin, .cout = r->cout,
-                  .pad_t = r->k / 2, .pad_l = r->k / 2, .up2 = r->up2 },
-        .norm = { .kind = r->kind == LAYER_NORM ? ZN_LAYER_NORM : r->kind == RMS_NORM ? ZN_RMS_NORM : ZN_GROUP_NORM,
-                  .c = r->cin, .groups = 4, .eps = 1e-5f },
-        .fwht = { .axis = r->kind == FWHT_W ? ZN_ALONG_W : r->kind == FWHT_H ? ZN_ALONG_H : ZN_ALONG_C, .n = r->k },
+        .conv = { .kh = r->k,
+                  .kw = r->k,
+                  .stride = r->stride,
+                  .groups = r->groups,
+                  .cin = r->cin,
+                  .cout = r->cout,
+                  .pad_t = r->k / 2,
+                  .pad_l = r->k / 2,
+                  .up2 = r->up2 },
+        .norm = { .kind = r->kind == LAYER_NORM ? ZN_LAYER_NORM
+                      : r->kind == RMS_NORM     ? ZN_RMS_NORM
+                                                : ZN_GROUP_NORM,
+                  .c = r->cin,
+                  .groups = 4,
+                  .eps = 1e-5f },
+        .fwht = { .axis = r->kind == FWHT_W ? ZN_ALONG_W
+                      : r->kind == FWHT_H   ? ZN_ALONG_H
+                                            : ZN_ALONG_C,
+                  .n = r->k },
     };
     double flops = 0, best = 1e9, start, s;
-    double bytes = (double)(zn_pixels(run.x) * (size_t)r->cin + zn_pixels(run.y) * (size_t)r->cout) * (double)zn_type_size(type);
+    double bytes =
+        (double)(zn_pixels(run.x) * (size_t)r->cin + zn_pixels(run.y) * (size_t)r->cout) * (double)zn_type_size(type);
     int n = 1;
 
     if (r->kind == CONV) {

@@ -37,7 +37,8 @@ move (const gchar *what,
       gdouble w = ms (CLOCK_MONOTONIC);
 
       gegl_node_set (run->op, property, from + (to - from) * (i + 1) / 10, NULL);
-      gegl_node_blit (run->op, 1.0, &run->box, babl_format (format), pixels, GEGL_AUTO_ROWSTRIDE, GEGL_BLIT_DEFAULT);
+      gegl_node_blit (run->op, 1.0, &run->box, babl_format (format), pixels, GEGL_AUTO_ROWSTRIDE,
+                      GEGL_BLIT_DEFAULT);
       cpu  = MIN (cpu, ms (CLOCK_PROCESS_CPUTIME_ID) - c);
       wall = MIN (wall, ms (CLOCK_MONOTONIC) - w);
     }
@@ -46,22 +47,22 @@ move (const gchar *what,
 }
 
 int
-main (int    argc,
-      char **argv)
+main (int argc, char **argv)
 {
-  static const gchar *const formats[] = { "R'G'B' u8", "R'G'B'A u8", "R'G'B'A u16", "R'G'B'A float", "RGBA float" };
-  const gint w = argc > 2 ? atoi (argv[1]) : 1632;
-  const gint h = argc > 2 ? atoi (argv[2]) : 1224;
+  static const gchar *const formats[] = { "R'G'B' u8", "R'G'B'A u8", "R'G'B'A u16", "R'G'B'A float",
+                                          "RGBA float" };
+  const gint                w         = argc > 2 ? atoi (argv[1]) : 1632;
+  const gint                h         = argc > 2 ? atoi (argv[2]) : 1224;
 
   if (! ops_begin (&argc, &argv))
     return 1;
   for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
     for (gint automatic = 0; automatic < 2; automatic++)
       {
-        GeglBuffer *in     = picture (formats[i], 0, 0, w, h, 1);
-        Run         run    = run_new ("zenith:denoise", automatic ? "model=fast" : "model=fast sigma=20", in);
-        gfloat     *pixels = run_pixels (&run, &run.box);
-        gchar      *what   = g_strdup_printf ("%s%s", formats[i], automatic ? ", measured" : "");
+        GeglBuffer *in = picture (formats[i], 0, 0, w, h, 1);
+        Run run = run_new ("zenith:denoise", automatic ? "model=fast" : "model=fast sigma=20", in);
+        gfloat *pixels = run_pixels (&run, &run.box);
+        gchar  *what   = g_strdup_printf ("%s%s", formats[i], automatic ? ", measured" : "");
 
         move (what, &run, pixels, formats[i], "strength", 1.0, 0.5);
         move (what, &run, pixels, formats[i], "luma", 1.0, 0.5);

@@ -8,15 +8,14 @@
 
 #include "ops.h"
 
-const gchar  *ops_self;
-gchar        *ops_folder;
-guint       (*ops_network_runs) (void);
+const gchar *ops_self;
+gchar       *ops_folder;
+guint (*ops_network_runs) (void);
 
-const Filter filters[N_FILTERS] =
-{
-  { "zenith:identity",       "" },
-  { "zenith:denoise",        "model=fast" },
-  { "zenith:denoise",        "model=fast sigma=20 detail=0.5 strength=1.2" },
+const Filter filters[N_FILTERS] = {
+  { "zenith:identity", "" },
+  { "zenith:denoise", "model=fast" },
+  { "zenith:denoise", "model=fast sigma=20 detail=0.5 strength=1.2" },
   { "zenith:latent-preview", "model=taef1" },
   { "zenith:latent-preview", "model=taef2 mode=latent" },
   { "zenith:latent-preview", "model=taesana mode=difference" },
@@ -25,12 +24,7 @@ const Filter filters[N_FILTERS] =
 /* ---- pictures ------------------------------------------------------------- */
 
 GeglBuffer *
-picture (const gchar *format,
-         gint         x,
-         gint         y,
-         gint         w,
-         gint         h,
-         guint        seed)
+picture (const gchar *format, gint x, gint y, gint w, gint h, guint seed)
 {
   GeglBuffer *buffer = gegl_buffer_new (GEGL_RECTANGLE (x, y, w, h), babl_format (format));
   gfloat     *pixels = g_new (gfloat, (gsize) w * h * 4);
@@ -53,9 +47,7 @@ picture (const gchar *format,
 }
 
 gfloat *
-pixels_of (GeglBuffer          *buffer,
-           const GeglRectangle *rect,
-           const gchar         *format)
+pixels_of (GeglBuffer *buffer, const GeglRectangle *rect, const gchar *format)
 {
   const Babl *babl = babl_format (format);
   gfloat     *data = g_malloc ((gsize) rect->width * rect->height *
@@ -67,9 +59,7 @@ pixels_of (GeglBuffer          *buffer,
 }
 
 gdouble
-difference (const gfloat *a,
-            const gfloat *b,
-            gsize         n)
+difference (const gfloat *a, const gfloat *b, gsize n)
 {
   gdouble most = 0.0;
 
@@ -85,8 +75,7 @@ difference (const gfloat *a,
 }
 
 gboolean
-all_finite (const gfloat *a,
-            gsize         n)
+all_finite (const gfloat *a, gsize n)
 {
   for (gsize i = 0; i < n; i++)
     if (! isfinite (a[i]))
@@ -98,15 +87,14 @@ all_finite (const gfloat *a,
 /* ---- graphs --------------------------------------------------------------- */
 
 void
-set_properties (GeglNode    *op,
-                const gchar *settings)
+set_properties (GeglNode *op, const gchar *settings)
 {
   gchar **list = g_strsplit (settings, " ", -1);
 
   for (gint i = 0; list[i] && *list[i]; i++)
     {
-      gchar      **pair = g_strsplit (list[i], "=", 2);
-      GParamSpec  *spec = gegl_node_find_property (op, pair[0]);
+      gchar     **pair = g_strsplit (list[i], "=", 2);
+      GParamSpec *spec = gegl_node_find_property (op, pair[0]);
 
       g_assert (spec);
       if (G_TYPE_IS_ENUM (spec->value_type))
@@ -132,15 +120,13 @@ set_properties (GeglNode    *op,
 }
 
 Run
-run_new (const gchar *name,
-         const gchar *settings,
-         GeglBuffer  *input)
+run_new (const gchar *name, const gchar *settings, GeglBuffer *input)
 {
   Run run;
 
   run.graph  = gegl_node_new ();
-  run.source = gegl_node_new_child (run.graph, "operation", "gegl:buffer-source",
-                                    "buffer", input, NULL);
+  run.source = gegl_node_new_child (run.graph, "operation", "gegl:buffer-source", "buffer", input,
+                                    NULL);
   run.op     = gegl_node_new_child (run.graph, "operation", name, NULL);
   gegl_node_link (run.source, run.op);
   set_properties (run.op, settings);
@@ -150,20 +136,18 @@ run_new (const gchar *name,
 }
 
 gfloat *
-run_pixels (Run                 *run,
-            const GeglRectangle *rect)
+run_pixels (Run *run, const GeglRectangle *rect)
 {
   gfloat *data = g_new0 (gfloat, (gsize) rect->width * rect->height * 4);
 
-  gegl_node_blit (run->op, 1.0, rect, babl_format ("R'G'B'A float"), data,
-                  GEGL_AUTO_ROWSTRIDE, GEGL_BLIT_DEFAULT);
+  gegl_node_blit (run->op, 1.0, rect, babl_format ("R'G'B'A float"), data, GEGL_AUTO_ROWSTRIDE,
+                  GEGL_BLIT_DEFAULT);
 
   return data;
 }
 
 gchar *
-run_text (Run         *run,
-          const gchar *property)
+run_text (Run *run, const gchar *property)
 {
   gchar *text = NULL;
 
@@ -185,11 +169,11 @@ run_free (Run *run)
 }
 
 gfloat *
-apply (const gchar    *name,
-       const gchar    *settings,
-       GeglBuffer     *input,
-       gchar         **status,
-       GeglRectangle  *box)
+apply (const gchar   *name,
+       const gchar   *settings,
+       GeglBuffer    *input,
+       gchar        **status,
+       GeglRectangle *box)
 {
   Run     run  = run_new (name, settings, input);
   gfloat *data = run_pixels (&run, &run.box);
@@ -212,9 +196,7 @@ in_folder (const gchar *name)
 }
 
 gchar *
-ops_run_self (const gchar *part,
-              const gchar *variable,
-              const gchar *value)
+ops_run_self (const gchar *part, const gchar *variable, const gchar *value)
 {
   const gchar *const argv[] = { ops_self, part, NULL };
   gchar            **env    = g_environ_setenv (g_get_environ (), variable, value, TRUE);
@@ -238,14 +220,16 @@ ops_run_self (const gchar *part,
 static void
 make_folder (void)
 {
-  static const gchar *const names[][2] =
-  {
+  static const gchar *const names[][2] = {
     { "denoise.safetensors", "denoise-fast.safetensors" },
-    { "taesd_encoder.pth", "taesd_encoder.pth" }, { "taesd_decoder.pth", "taesd_decoder.pth" },
+    { "taesd_encoder.pth", "taesd_encoder.pth" },
+    { "taesd_decoder.pth", "taesd_decoder.pth" },
     { "taef1_encoder.safetensors", "taef1_encoder.safetensors" },
     { "taef1_decoder.safetensors", "taef1_decoder.safetensors" },
-    { "taef2_encoder.pth", "taef2_encoder.pth" }, { "taef2_decoder.pth", "taef2_decoder.pth" },
-    { "taesana_encoder.pth", "taesana_encoder.pth" }, { "taesana_decoder.pth", "taesana_decoder.pth" },
+    { "taef2_encoder.pth", "taef2_encoder.pth" },
+    { "taef2_decoder.pth", "taef2_decoder.pth" },
+    { "taesana_encoder.pth", "taesana_encoder.pth" },
+    { "taesana_decoder.pth", "taesana_decoder.pth" },
   };
 
   ops_folder = g_dir_make_tmp ("zenith-ops-XXXXXX", NULL);
@@ -281,8 +265,7 @@ ops_clear (void)
 /* GEGL_PATH replaces GEGL's own path, so it must name that too; nothing of the
  * user's may be found. */
 gboolean
-ops_begin (int    *argc,
-           char ***argv)
+ops_begin (int *argc, char ***argv)
 {
   GModule *module;
 

@@ -25,9 +25,9 @@
 
 /* A part of the tests that needs an environment of its own is run by the program
  * itself, with --PART. */
-extern const gchar  *ops_self;
-extern gchar        *ops_folder;             /* weights by the names that users see */
-extern guint       (*ops_network_runs) (void); /* NULL: the module does not count */
+extern const gchar *ops_self;
+extern gchar       *ops_folder;          /* weights by the names that users see */
+extern guint (*ops_network_runs) (void); /* NULL: the module does not count */
 
 /* FALSE, and a line that says so, if GEGL does not find the operations. */
 gboolean ops_begin (int *argc, char ***argv);
@@ -42,13 +42,13 @@ ops_end (void)
 }
 
 /* Runs this program again with one more variable and takes over what it says. */
-#define CHECK_SELF(part, variable, value)                                            \
-  do                                                                                 \
-    {                                                                                \
-      gchar *said = ops_run_self (part, variable, value);                            \
-                                                                                     \
-      CHECK (! said, "%s", said);                                                    \
-    }                                                                                \
+#define CHECK_SELF(part, variable, value)                                                          \
+  do                                                                                               \
+    {                                                                                              \
+      gchar *said = ops_run_self (part, variable, value);                                          \
+                                                                                                   \
+      CHECK (! said, "%s", said);                                                                  \
+    }                                                                                              \
   while (0)
 gchar *ops_run_self (const gchar *part, const gchar *variable, const gchar *value);
 
@@ -57,32 +57,35 @@ gchar *in_folder (const gchar *name);
 /* ---- pictures ------------------------------------------------------------- */
 
 /* A smooth picture with noise; equal for equal seeds.  alpha: a ramp with holes. */
-GeglBuffer *picture    (const gchar *format, gint x, gint y, gint w, gint h, guint seed);
-gfloat     *pixels_of  (GeglBuffer *buffer, const GeglRectangle *rect, const gchar *format);
+GeglBuffer *picture (const gchar *format, gint x, gint y, gint w, gint h, guint seed);
+gfloat     *pixels_of (GeglBuffer *buffer, const GeglRectangle *rect, const gchar *format);
 
 /* The largest difference of two pictures of one size; NaN where one is NaN. */
-gdouble     difference (const gfloat *a, const gfloat *b, gsize n);
-gboolean    all_finite (const gfloat *a, gsize n);
+gdouble  difference (const gfloat *a, const gfloat *b, gsize n);
+gboolean all_finite (const gfloat *a, gsize n);
 
 /* ---- graphs --------------------------------------------------------------- */
 
 typedef struct
 {
-  GeglNode      *graph, *source, *op;
-  GeglRectangle  box;         /* of the operation's output */
+  GeglNode     *graph, *source, *op;
+  GeglRectangle box; /* of the operation's output */
 } Run;
 
 /* settings: "model=taef1 mode=latent"; values are numbers or nicks or texts. */
 void    set_properties (GeglNode *op, const gchar *settings);
-Run     run_new        (const gchar *name, const gchar *settings, GeglBuffer *input);
-gfloat *run_pixels     (Run *run, const GeglRectangle *rect); /* R'G'B'A float */
-gchar  *run_text       (Run *run, const gchar *property);
-gchar  *run_status     (Run *run);
-void    run_free       (Run *run);
+Run     run_new (const gchar *name, const gchar *settings, GeglBuffer *input);
+gfloat *run_pixels (Run *run, const GeglRectangle *rect); /* R'G'B'A float */
+gchar  *run_text (Run *run, const gchar *property);
+gchar  *run_status (Run *run);
+void    run_free (Run *run);
 
 /* The whole result; *status and *box may be NULL. */
-gfloat *apply          (const gchar *name, const gchar *settings, GeglBuffer *input,
-                        gchar **status, GeglRectangle *box);
+gfloat *apply (const gchar   *name,
+               const gchar   *settings,
+               GeglBuffer    *input,
+               gchar        **status,
+               GeglRectangle *box);
 
 typedef struct
 {
@@ -90,7 +93,10 @@ typedef struct
 } Filter;
 
 /* Those that give back a picture of the same size. */
-enum { N_FILTERS = 6 };
+enum
+{
+  N_FILTERS = 6
+};
 extern const Filter filters[N_FILTERS];
 
 #endif

@@ -6,8 +6,11 @@
 static void
 test_kept_results (void)
 {
-  static const struct { const gchar *name, *settings; gboolean runs; } steps[] =
+  static const struct
   {
+    const gchar *name, *settings;
+    gboolean     runs;
+  } steps[] = {
     { "zenith:denoise", "model=fast sigma=20", TRUE },
     { "zenith:denoise", "model=fast sigma=20", FALSE },
     { "zenith:denoise", "model=fast sigma=20 strength=0.5 luma=0.25 chroma=0.75 detail=1", FALSE },
@@ -33,8 +36,9 @@ test_kept_results (void)
       guint before = ops_network_runs ();
 
       g_free (apply (steps[i].name, steps[i].settings, in, NULL, NULL));
-      CHECK ((ops_network_runs () != before) == steps[i].runs, "step %u, %s %s: the network ran %u times",
-             i, steps[i].name, steps[i].settings, ops_network_runs () - before);
+      CHECK ((ops_network_runs () != before) == steps[i].runs,
+             "step %u, %s %s: the network ran %u times", i, steps[i].name, steps[i].settings,
+             ops_network_runs () - before);
     }
   g_object_unref (in);
 }
@@ -43,10 +47,12 @@ test_kept_results (void)
 static void
 test_sliders_do_not_run_the_network (void)
 {
-  static const gchar *const moves[] = { "strength=0.5", "luma=0.25", "chroma=0.75", "detail=1", "detail=0",
-                                        "strength=1.5 luma=1 chroma=1" };
-  GeglBuffer *in  = picture ("R'G'B'A u8", 0, 0, 1300, 700, 41);
-  Run         run = run_new ("zenith:denoise", "model=fast", in);
+  static const gchar *const moves[] = {
+    "strength=0.5", "luma=0.25", "chroma=0.75",
+    "detail=1",     "detail=0",  "strength=1.5 luma=1 chroma=1"
+  };
+  GeglBuffer *in   = picture ("R'G'B'A u8", 0, 0, 1300, 700, 41);
+  Run         run  = run_new ("zenith:denoise", "model=fast", in);
   gfloat     *last = run_pixels (&run, &run.box);
   guint       before;
 
@@ -60,7 +66,8 @@ test_sliders_do_not_run_the_network (void)
 
       set_properties (run.op, moves[i]);
       now = run_pixels (&run, &run.box);
-      CHECK (ops_network_runs () == before, "%s: the network ran %u times", moves[i], ops_network_runs () - before);
+      CHECK (ops_network_runs () == before, "%s: the network ran %u times", moves[i],
+             ops_network_runs () - before);
       CHECK (memcmp (now, last, 1300 * 700 * 16), "%s changed nothing", moves[i]);
       g_free (last);
       last = now;
@@ -74,17 +81,20 @@ test_sliders_do_not_run_the_network (void)
 static void
 test_measured_noise_is_shown (void)
 {
-  GeglBuffer *in  = picture ("R'G'B' float", 0, 0, 400, 300, 42);    /* of deviation 0.1 / sqrt (3) */
-  Run         run = run_new ("zenith:denoise", "model=fast", in);
+  GeglBuffer *in   = picture ("R'G'B' float", 0, 0, 400, 300, 42); /* of deviation 0.1 / sqrt (3) */
+  Run         run  = run_new ("zenith:denoise", "model=fast", in);
   gchar      *text = run_text (&run, "measured");
-  gfloat      found[3] = { 0, };
-  guint       before;
+  gfloat      found[3] = {
+         0,
+  };
+  guint before;
 
   CHECK (! *text, "before anything ran: '%s'", text);
   g_free (text);
   g_free (run_pixels (&run, &run.box));
   text = run_text (&run, "measured");
-  CHECK (sscanf (text, "red %f, green %f, blue %f", &found[0], &found[1], &found[2]) == 3, "'%s'", text);
+  CHECK (sscanf (text, "red %f, green %f, blue %f", &found[0], &found[1], &found[2]) == 3, "'%s'",
+         text);
   for (gint c = 0; c < 3; c++)
     CHECK (fabsf (found[c] / (25.5f / sqrtf (3.0f)) - 1.0f) < 0.1f, "%s", text);
 
@@ -116,29 +126,31 @@ test_measured_noise_is_shown (void)
 static void
 test_strength_luma_chroma_detail (void)
 {
-  const GeglRectangle  box  = { 0, 0, 100, 80 };
-  GeglBuffer          *in   = picture ("R'G'B' float", 0, 0, 100, 80, 23);
-  gfloat              *x    = pixels_of (in, &box, "R'G'B'A float");
-  gfloat              *full = apply ("zenith:denoise", "model=fast sigma=20", in, NULL, NULL);
-  gfloat              *none = apply ("zenith:denoise", "model=fast sigma=20 strength=0", in, NULL, NULL);
-  gfloat              *half = apply ("zenith:denoise", "model=fast sigma=20 strength=0.5", in, NULL, NULL);
-  gfloat              *grey = apply ("zenith:denoise", "model=fast sigma=20 luma=0", in, NULL, NULL);
-  gfloat              *col  = apply ("zenith:denoise", "model=fast sigma=20 chroma=0", in, NULL, NULL);
-  gfloat              *fine = apply ("zenith:denoise", "model=fast sigma=20 detail=1", in, NULL, NULL);
-  gdouble              rough[2] = { 0.0, 0.0 };
+  const GeglRectangle box  = { 0, 0, 100, 80 };
+  GeglBuffer         *in   = picture ("R'G'B' float", 0, 0, 100, 80, 23);
+  gfloat             *x    = pixels_of (in, &box, "R'G'B'A float");
+  gfloat             *full = apply ("zenith:denoise", "model=fast sigma=20", in, NULL, NULL);
+  gfloat *none     = apply ("zenith:denoise", "model=fast sigma=20 strength=0", in, NULL, NULL);
+  gfloat *half     = apply ("zenith:denoise", "model=fast sigma=20 strength=0.5", in, NULL, NULL);
+  gfloat *grey     = apply ("zenith:denoise", "model=fast sigma=20 luma=0", in, NULL, NULL);
+  gfloat *col      = apply ("zenith:denoise", "model=fast sigma=20 chroma=0", in, NULL, NULL);
+  gfloat *fine     = apply ("zenith:denoise", "model=fast sigma=20 detail=1", in, NULL, NULL);
+  gdouble rough[2] = { 0.0, 0.0 };
 
-  CHECK (! memcmp (x, none, 100 * 80 * 16), "strength 0 is %g off", difference (x, none, 100 * 80 * 4));
+  CHECK (! memcmp (x, none, 100 * 80 * 16), "strength 0 is %g off",
+         difference (x, none, 100 * 80 * 4));
   CHECK (difference (x, full, 100 * 80 * 4) > 1e-3, "strength 1 does nothing");
   for (gint i = 0; i < 100 * 80 * 4; i += 4)
     {
       const gfloat *p = x + i, *g = grey + i, *c = col + i;
-      gfloat luma_p = 0.2126f * p[0] + 0.7152f * p[1] + 0.0722f * p[2];
-      gfloat luma_g = 0.2126f * g[0] + 0.7152f * g[1] + 0.0722f * g[2];
+      gfloat        luma_p = 0.2126f * p[0] + 0.7152f * p[1] + 0.0722f * p[2];
+      gfloat        luma_g = 0.2126f * g[0] + 0.7152f * g[1] + 0.0722f * g[2];
 
       CHECK (fabsf (half[i] - (p[0] + full[i]) / 2) < 1e-5f, "strength 0.5 is not half way");
-      CHECK (fabsf (luma_p - luma_g) < 1e-5f, "luma 0 changes lightness from %g to %g", luma_p, luma_g);
+      CHECK (fabsf (luma_p - luma_g) < 1e-5f, "luma 0 changes lightness from %g to %g", luma_p,
+             luma_g);
       CHECK (fabsf ((p[0] - p[1]) - (c[0] - c[1])) < 1e-5f, "chroma 0 changes colour");
-      if (i % 400)    /* what is left of the difference of neighbours */
+      if (i % 400) /* what is left of the difference of neighbours */
         {
           rough[0] += fabs ((gdouble) full[i + 1] - x[i + 1] - full[i - 3] + x[i - 3]);
           rough[1] += fabs ((gdouble) fine[i + 1] - x[i + 1] - fine[i - 3] + x[i - 3]);
@@ -156,9 +168,7 @@ test_strength_luma_chroma_detail (void)
 }
 
 static gdouble
-roughness (const gfloat *a,
-           gint          w,
-           gint          h)
+roughness (const gfloat *a, gint w, gint h)
 {
   gdouble sum = 0.0;
 
@@ -178,9 +188,9 @@ test_strength_above_one_smooths (void)
   gfloat     *one = apply ("zenith:denoise", "model=fast sigma=20", in, NULL, NULL);
   gfloat     *few = apply ("zenith:denoise", "model=fast sigma=20 strength=1.0001", in, NULL, NULL);
   gfloat     *lot = apply ("zenith:denoise", "model=fast sigma=20 strength=1.5", in, NULL, NULL);
-  gfloat     *col = apply ("zenith:denoise", "model=fast sigma=20 strength=1.5 luma=0", in, NULL, NULL);
-  gfloat     *ink = apply ("zenith:denoise", "model=fast sigma=20 luma=0", in, NULL, NULL);
-  gfloat     *was = pixels_of (in, gegl_buffer_get_extent (in), "R'G'B'A float");
+  gfloat *col = apply ("zenith:denoise", "model=fast sigma=20 strength=1.5 luma=0", in, NULL, NULL);
+  gfloat *ink = apply ("zenith:denoise", "model=fast sigma=20 luma=0", in, NULL, NULL);
+  gfloat *was = pixels_of (in, gegl_buffer_get_extent (in), "R'G'B'A float");
   static const gdouble weight[5] = { 1 / 16.0, 1 / 4.0, 3 / 8.0, 1 / 4.0, 1 / 16.0 };
 
   /* no value moves further than the mean change of lightness around it */
@@ -196,13 +206,15 @@ test_strength_above_one_smooths (void)
             const gfloat *b = was + at + ((i / 5 - 2) * 120 + i % 5 - 2) * 4;
 
             limit += weight[i / 5] * weight[i % 5] *
-                     fabs (0.2126 * (a[0] - b[0]) + 0.7152 * (a[1] - b[1]) + 0.0722 * (a[2] - b[2]));
+                     fabs (0.2126 * (a[0] - b[0]) + 0.7152 * (a[1] - b[1]) +
+                           0.0722 * (a[2] - b[2]));
           }
         for (gint c = 0; c < 3; c++)
-          CHECK (fabs ((gdouble) lot[at + c] - one[at + c]) < limit + 1e-5, "at %d,%d it moves by %g, more than %g",
-                 x, y, lot[at + c] - one[at + c], limit);
+          CHECK (fabs ((gdouble) lot[at + c] - one[at + c]) < limit + 1e-5,
+                 "at %d,%d it moves by %g, more than %g", x, y, lot[at + c] - one[at + c], limit);
       }
-  CHECK (difference (one, few, 120 * 90 * 4) < 1e-3, "1.0001 is %g off 1", difference (one, few, 120 * 90 * 4));
+  CHECK (difference (one, few, 120 * 90 * 4) < 1e-3, "1.0001 is %g off 1",
+         difference (one, few, 120 * 90 * 4));
   CHECK (difference (one, lot, 120 * 90 * 4) > 1e-3, "1.5 is 1");
   CHECK (roughness (lot, 120, 90) < 0.95 * roughness (one, 120, 90), "roughness went from %g to %g",
          roughness (one, 120, 90), roughness (lot, 120, 90));
@@ -229,7 +241,7 @@ test_engines_agree (void)
     {
       GeglBuffer *in       = picture ("R'G'B'A u16", 0, 0, 75, 60, 24);
       gchar      *settings = g_strdup_printf ("%s%sengine=scalar", filters[j].settings,
-                                              *filters[j].settings ? " " : "");
+                                         *filters[j].settings ? " " : "");
       gfloat     *a        = apply (filters[j].name, filters[j].settings, in, NULL, NULL);
       gfloat     *b        = apply (filters[j].name, settings, in, NULL, NULL);
 
@@ -243,8 +255,7 @@ test_engines_agree (void)
 }
 
 int
-main (int    argc,
-      char **argv)
+main (int argc, char **argv)
 {
   if (! ops_begin (&argc, &argv))
     return 1;

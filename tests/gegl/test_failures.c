@@ -5,18 +5,15 @@
 
 /* The picture must pass, bit by bit, and the status must say `word`. */
 static void
-check_passes (const gchar *name,
-              const gchar *settings,
-              GeglBuffer  *in,
-              const gchar *word)
+check_passes (const gchar *name, const gchar *settings, GeglBuffer *in, const gchar *word)
 {
-  const GeglRectangle *box  = gegl_buffer_get_extent (in);
-  const Babl          *f    = gegl_buffer_get_format (in);
-  GeglBuffer          *out  = gegl_buffer_new (box, f);
-  Run                  run  = run_new (name, settings, in);
-  gsize                size = (gsize) box->width * box->height * babl_format_get_bytes_per_pixel (f);
-  gchar               *status;
-  gchar               *a    = g_malloc (size), *b = g_malloc (size);
+  const GeglRectangle *box = gegl_buffer_get_extent (in);
+  const Babl          *f   = gegl_buffer_get_format (in);
+  GeglBuffer          *out = gegl_buffer_new (box, f);
+  Run                  run = run_new (name, settings, in);
+  gsize  size              = (gsize) box->width * box->height * babl_format_get_bytes_per_pixel (f);
+  gchar *status;
+  gchar *a = g_malloc (size), *b = g_malloc (size);
 
   CHECK (gegl_rectangle_equal (&run.box, box), "%s %s: the box is %dx%d", name, settings,
          run.box.width, run.box.height);
@@ -25,7 +22,8 @@ check_passes (const gchar *name,
   gegl_buffer_get (in, box, 1.0, f, a, GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
   gegl_buffer_get (out, box, 1.0, f, b, GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
   CHECK (! memcmp (a, b, size), "%s %s: pixels were lost", name, settings);
-  CHECK (strstr (status, word), "%s %s: the status is '%s', without '%s'", name, settings, status, word);
+  CHECK (strstr (status, word), "%s %s: the status is '%s', without '%s'", name, settings, status,
+         word);
   g_free (status);
   g_free (a);
   g_free (b);
@@ -36,13 +34,12 @@ check_passes (const gchar *name,
 static void
 test_no_weights (void)
 {
-  static const gchar *const cases[][3] =
-  {
-    { "zenith:latent-preview", "model=taesd3",  "taesd3_encoder"  },
-    { "zenith:latent-encode",  "model=taesdxl", "taesdxl_encoder" },
-    { "zenith:latent-decode",  "model=taesdxl", "taesdxl_decoder" },
-    { "zenith:latent-preview", "",              "zenith-tae"      },
-    { "zenith:denoise",        "model=best",    "denoise-best"    },
+  static const gchar *const cases[][3] = {
+    { "zenith:latent-preview", "model=taesd3", "taesd3_encoder" },
+    { "zenith:latent-encode", "model=taesdxl", "taesdxl_encoder" },
+    { "zenith:latent-decode", "model=taesdxl", "taesdxl_decoder" },
+    { "zenith:latent-preview", "", "zenith-tae" },
+    { "zenith:denoise", "model=best", "denoise-best" },
   };
   GeglBuffer *in = picture ("R'G'B'A u8", 5, 6, 40, 30, 13);
 
@@ -51,7 +48,7 @@ test_no_weights (void)
       gchar *status;
 
       g_free (apply (cases[i][0], cases[i][1], in, &status, NULL));
-      if (*status)    /* else they are installed on this machine */
+      if (*status) /* else they are installed on this machine */
         TRY (check_passes (cases[i][0], cases[i][1], in, cases[i][2]));
       g_free (status);
     }
@@ -61,14 +58,15 @@ test_no_weights (void)
 static void
 test_wrong_weights (void)
 {
-  static const gchar *const ops[] = { "zenith:latent-preview", "zenith:latent-encode", "zenith:latent-decode" };
-  GeglBuffer *in    = picture ("R'G'B'A u8", 0, 0, 40, 30, 14);
-  gchar      *text  = in_folder ("text.safetensors");
-  gchar      *empty = in_folder ("empty.pth");
-  gchar      *short_ = in_folder ("short.safetensors");
-  gchar      *whole = in_folder ("taef1_encoder.safetensors");
-  gchar      *bytes, *settings;
-  gsize       size;
+  static const gchar *const ops[]  = { "zenith:latent-preview", "zenith:latent-encode",
+                                       "zenith:latent-decode" };
+  GeglBuffer               *in     = picture ("R'G'B'A u8", 0, 0, 40, 30, 14);
+  gchar                    *text   = in_folder ("text.safetensors");
+  gchar                    *empty  = in_folder ("empty.pth");
+  gchar                    *short_ = in_folder ("short.safetensors");
+  gchar                    *whole  = in_folder ("taef1_encoder.safetensors");
+  gchar                    *bytes, *settings;
+  gsize                     size;
 
   g_file_set_contents (text, "These are no weights.\n", -1, NULL);
   g_file_set_contents (empty, "", 0, NULL);
@@ -78,9 +76,10 @@ test_wrong_weights (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (ops); i++)
     {
-      const gchar *const files[][2] =
-      {
-        { text, "text.safetensors" }, { empty, "empty.pth" }, { short_, "short.safetensors" },
+      const gchar *const files[][2] = {
+        { text, "text.safetensors" },
+        { empty, "empty.pth" },
+        { short_, "short.safetensors" },
         { "/nowhere/at-all.pth", "at-all.pth" },
         { DATA_DIR "/denoise.safetensors", "TAESD" },
       };
@@ -89,7 +88,7 @@ test_wrong_weights (void)
         {
           settings = g_strdup_printf ("weights=%s", files[j][0]);
           TRY (check_passes (ops[i], settings, in, files[j][1]));
-          TRY (check_passes (ops[i], settings, in, files[j][1]));    /* and the second time */
+          TRY (check_passes (ops[i], settings, in, files[j][1])); /* and the second time */
           g_free (settings);
         }
     }
@@ -116,8 +115,10 @@ test_wrong_latents (void)
   GeglBuffer *four  = picture ("RGBA float", 0, 0, 10, 10, 16);
   GeglBuffer *three = picture ("R'G'B' u8", 0, 0, 10, 10, 16);
 
-  TRY (check_passes ("zenith:latent-decode", "model=taef1", four, "4 channels where the model wants 16"));
-  TRY (check_passes ("zenith:latent-decode", "model=taesd", three, "3 channels where the model wants 4"));
+  TRY (check_passes ("zenith:latent-decode", "model=taef1", four,
+                     "4 channels where the model wants 16"));
+  TRY (check_passes ("zenith:latent-decode", "model=taesd", three,
+                     "3 channels where the model wants 4"));
   g_object_unref (four);
   g_object_unref (three);
 }
@@ -150,13 +151,14 @@ test_picture_without_end (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (ops); i++)
     {
-      GeglNode      *graph = gegl_node_new ();
-      GeglColor     *red   = gegl_color_new ("rgb(1.0,0.25,0.5)");
-      GeglNode      *plane = gegl_node_new_child (graph, "operation", "gegl:color", "value", red, NULL);
-      Run            run   = { graph, plane, gegl_node_new_child (graph, "operation", ops[i], NULL),
-                               { 1000, -50, 9, 7 } };
-      gfloat        *data;
-      gchar         *status;
+      GeglNode  *graph = gegl_node_new ();
+      GeglColor *red   = gegl_color_new ("rgb(1.0,0.25,0.5)");
+      GeglNode  *plane = gegl_node_new_child (graph, "operation", "gegl:color", "value", red, NULL);
+      Run        run   = {
+                 graph, plane, gegl_node_new_child (graph, "operation", ops[i], NULL), { 1000, -50, 9, 7 }
+      };
+      gfloat *data;
+      gchar  *status;
 
       set_properties (run.op, i == 0 ? "" : i == 1 ? "model=fast" : "model=taesd");
       gegl_node_link (plane, run.op);
@@ -179,7 +181,9 @@ test_picture_that_is_too_large (void)
   GeglNode *plane = gegl_node_new_child (graph, "operation", "gegl:color", NULL);
   GeglNode *crop  = gegl_node_new_child (graph, "operation", "gegl:crop", "x", 0.0, "y", 0.0,
                                          "width", 3e6, "height", 2e6, NULL);
-  Run       run   = { graph, crop, gegl_node_new_child (graph, "operation", "zenith:latent-preview", NULL),
+  Run       run   = { graph,
+                      crop,
+                      gegl_node_new_child (graph, "operation", "zenith:latent-preview", NULL),
                       { 5, 5, 8, 8 } };
   gchar    *status;
 
@@ -231,8 +235,7 @@ test_status_settles (void)
 }
 
 int
-main (int    argc,
-      char **argv)
+main (int argc, char **argv)
 {
   if (! ops_begin (&argc, &argv))
     return 1;

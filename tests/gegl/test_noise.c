@@ -23,16 +23,15 @@ typedef struct
 {
   gint    w, h;
   gfloat *rgb;
-  gint64  read;      /* pixels */
-  gint    fail_at;   /* the read that fails; 0: none */
+  gint64  read;    /* pixels */
+  gint    fail_at; /* the read that fails; 0: none */
   gint    n_reads;
 } Picture;
 
 static Picture
-picture_new (gint w,
-             gint h)
+picture_new (gint w, gint h)
 {
-  return (Picture) { w, h, g_new0 (gfloat, (gsize) w * h * 3), 0, 0, 0 };
+  return (Picture){ w, h, g_new0 (gfloat, (gsize) w * h * 3), 0, 0, 0 };
 }
 
 static Picture
@@ -46,9 +45,7 @@ picture_copy (const Picture *from)
 }
 
 static bool
-picture_read (void    *cookie,
-              zn_rect  r,
-              float   *dst)
+picture_read (void *cookie, zn_rect r, float *dst)
 {
   Picture *p = cookie;
 
@@ -64,8 +61,7 @@ picture_read (void    *cookie,
 
 /* Three values of 255. */
 static zn_status
-estimate (Picture *p,
-          gfloat   sigma[3])
+estimate (Picture *p, gfloat sigma[3])
 {
   const zn_source source = { p->w, p->h, 3, picture_read, p };
 
@@ -73,8 +69,7 @@ estimate (Picture *p,
 }
 
 static void
-fill (Picture      *p,
-      const gfloat  colour[3])
+fill (Picture *p, const gfloat colour[3])
 {
   for (gsize i = 0; i < (gsize) p->w * p->h * 3; i++)
     p->rgb[i] = colour[i % 3];
@@ -99,18 +94,14 @@ fill_scene (Picture *p)
 }
 
 static void
-add_noise (Picture *p,
-           gdouble  r,
-           gdouble  g,
-           gdouble  b,
-           guint    seed)
+add_noise (Picture *p, gdouble r, gdouble g, gdouble b, guint seed)
 {
-  const gdouble  sigma[3] = { r / 255, g / 255, b / 255 };
-  GRand         *rand     = g_rand_new_with_seed (seed);
+  const gdouble sigma[3] = { r / 255, g / 255, b / 255 };
+  GRand        *rand     = g_rand_new_with_seed (seed);
 
   for (gsize i = 0; i < (gsize) p->w * p->h * 3; i++)
     {
-      gdouble u = 1.0 - g_rand_double (rand);    /* not 0 */
+      gdouble u = 1.0 - g_rand_double (rand); /* not 0 */
       gdouble v = g_rand_double (rand);
 
       p->rgb[i] += (gfloat) (sigma[i % 3] * sqrt (-2.0 * log (u)) * cos (2.0 * G_PI * v));
@@ -126,8 +117,7 @@ to_8_bit (Picture *p)
 }
 
 static gdouble
-off (const gfloat sigma[3],
-     gdouble      truth)
+off (const gfloat sigma[3], gdouble truth)
 {
   gdouble most = 0.0;
 
@@ -143,8 +133,8 @@ off (const gfloat sigma[3],
 static void
 test_white_noise_on_a_plain_picture (void)
 {
-  static const gfloat grey[3]  = { 0.5f, 0.45f, 0.55f };
-  static const gint   sides[]  = { 48, 100, 333, 1100 };
+  static const gfloat  grey[3] = { 0.5f, 0.45f, 0.55f };
+  static const gint    sides[] = { 48, 100, 333, 1100 };
   static const gdouble noise[] = { 0.5, 2.0, 20.0, 75.0 };
 
   for (guint i = 0; i < G_N_ELEMENTS (sides); i++)
@@ -157,8 +147,10 @@ test_white_noise_on_a_plain_picture (void)
         add_noise (&p, noise[j], noise[j], noise[j], 1 + i);
         estimate (&p, sigma);
         g_free (p.rgb);
-        CHECK (off (sigma, noise[j]) < (sides[i] < 60 ? 0.2 : sides[i] < 200 ? 0.12 : 0.05), "%g on %d pixels: %g %g %g",
-               noise[j], sides[i], sigma[0], sigma[1], sigma[2]);
+        CHECK (off (sigma, noise[j]) < (sides[i] < 60    ? 0.2
+                                        : sides[i] < 200 ? 0.12
+                                                         : 0.05),
+               "%g on %d pixels: %g %g %g", noise[j], sides[i], sigma[0], sigma[1], sigma[2]);
       }
 }
 
@@ -188,7 +180,7 @@ test_texture_and_clipping (void)
       gfloat  s[3], t[3];
 
       fill_scene (&p);
-      for (gint y = 0; y < p.h; y++)    /* black and white bars, where half of the noise is cut */
+      for (gint y = 0; y < p.h; y++) /* black and white bars, where half of the noise is cut */
         for (gint x = 0; x < 60 * 3; x++)
           p.rgb[(gsize) y * p.w * 3 + x] = x < 90 ? 0.0f : 1.0f;
       add_noise (&p, levels[i], levels[i], levels[i], 3);
@@ -213,7 +205,8 @@ test_turned_and_repeated (void)
   add_noise (&p, 12, 12, 12, 4);
   for (gint y = 0; y < p.h; y++)
     for (gint x = 0; x < p.w; x++)
-      memcpy (q.rgb + ((gsize) (p.w - 1 - x) * q.w + y) * 3, p.rgb + ((gsize) y * p.w + x) * 3, 3 * sizeof (gfloat));
+      memcpy (q.rgb + ((gsize) (p.w - 1 - x) * q.w + y) * 3, p.rgb + ((gsize) y * p.w + x) * 3,
+              3 * sizeof (gfloat));
   estimate (&p, s);
   estimate (&q, t);
   CHECK (off (s, 12) < 0.1 && fabs (s[1] / t[1] - 1) < 0.05, "%g, turned %g", s[1], t[1]);
@@ -226,18 +219,21 @@ test_turned_and_repeated (void)
 static void
 test_no_noise (void)
 {
-  static const gfloat colours[4][3] = { { 0.1f, 0.2f, 0.3f }, { 0.9f, 0.9f, 0.5f }, { 0.2f, 0.8f, 0.4f }, { 1, 1, 1 } };
-  static const gint   tiny[][2]     = { { 1, 1 }, { 7, 300 }, { 300, 15 }, { 15, 15 } };
-  Picture p = picture_new (300, 200);
-  gfloat  s[3];
+  static const gfloat colours[4][3] = {
+    { 0.1f, 0.2f, 0.3f }, { 0.9f, 0.9f, 0.5f }, { 0.2f, 0.8f, 0.4f }, { 1, 1, 1 }
+  };
+  static const gint tiny[][2] = { { 1, 1 }, { 7, 300 }, { 300, 15 }, { 15, 15 } };
+  Picture           p         = picture_new (300, 200);
+  gfloat            s[3];
 
   fill (&p, colours[0]);
   estimate (&p, s);
   CHECK (s[0] == 0 && s[1] == 0 && s[2] == 0, "a plain colour: %g %g %g", s[0], s[1], s[2]);
 
-  for (gint y = 0; y < p.h; y++)    /* a drawing */
+  for (gint y = 0; y < p.h; y++) /* a drawing */
     for (gint x = 0; x < p.w; x++)
-      memcpy (p.rgb + ((gsize) y * p.w + x) * 3, colours[((x / 37) + (y / 29) * 3 + x * y / 9000) % 4], sizeof (colours[0]));
+      memcpy (p.rgb + ((gsize) y * p.w + x) * 3,
+              colours[((x / 37) + (y / 29) * 3 + x * y / 9000) % 4], sizeof (colours[0]));
   estimate (&p, s);
   CHECK (s[0] <= 0.5 && s[1] <= 0.5 && s[2] <= 0.5, "a drawing: %g %g %g", s[0], s[1], s[2]);
   g_free (p.rgb);
@@ -250,7 +246,7 @@ test_no_noise (void)
       g_free (p.rgb);
     }
 
-  p = picture_new (640, 480);    /* texture alone */
+  p = picture_new (640, 480); /* texture alone */
   fill_scene (&p);
   estimate (&p, s);
   CHECK (s[0] < 1.5 && s[1] < 1.5 && s[2] < 1.5, "a clean scene: %g %g %g", s[0], s[1], s[2]);
@@ -272,7 +268,7 @@ test_hidden_and_broken_pixels (void)
   estimate (&p, s);
   CHECK (off (s, 20) < 0.1, "two thirds hidden: %g %g %g", s[0], s[1], s[2]);
 
-  p.rgb[3 * 490] = NAN;
+  p.rgb[3 * 490]     = NAN;
   p.rgb[3 * 480 + 1] = INFINITY;
   estimate (&p, s);
   CHECK (off (s, 20) < 0.1, "with NaN: %g %g %g", s[0], s[1], s[2]);
@@ -285,10 +281,7 @@ test_hidden_and_broken_pixels (void)
 
 /* As a scaler leaves it: the 3x3 mean with weights 1 2 1. */
 static gfloat
-blurred (const Picture *p,
-         gint           x,
-         gint           y,
-         gint           c)
+blurred (const Picture *p, gint x, gint y, gint c)
 {
   gfloat sum = 0;
 
@@ -305,13 +298,11 @@ blurred (const Picture *p,
 
 /* As a sensor's mosaic leaves it: of each channel every second pixel of each side is true, the others are between. */
 static gfloat
-demosaiced (const Picture *p,
-            gint           x,
-            gint           y,
-            gint           c)
+demosaiced (const Picture *p, gint x, gint y, gint c)
 {
-  const gint x0 = x & ~1, x1 = MIN ((x + 1) & ~1, p->w - 2), y0 = y & ~1, y1 = MIN ((y + 1) & ~1, p->h - 2);
-  gfloat     sum = 0;
+  const gint x0 = x & ~1, x1 = MIN ((x + 1) & ~1, p->w - 2), y0 = y & ~1,
+             y1 = MIN ((y + 1) & ~1, p->h - 2);
+  gfloat sum    = 0;
 
   for (gint i = 0; i < 4; i++)
     sum += p->rgb[((gsize) (i / 2 ? y1 : y0) * p->w + (i % 2 ? x1 : x0)) * 3 + c] / 4;
@@ -320,8 +311,7 @@ demosaiced (const Picture *p,
 }
 
 static Picture
-filtered (const Picture *p,
-          gfloat       (*filter) (const Picture *p, gint x, gint y, gint c))
+filtered (const Picture *p, gfloat (*filter) (const Picture *p, gint x, gint y, gint c))
 {
   Picture q = picture_new (p->w, p->h);
 
@@ -339,10 +329,10 @@ test_coarse_noise (void)
 
   for (guint i = 0; i < 2 * G_N_ELEMENTS (strong); i++)
     {
-      gfloat  (*filter) (const Picture *, gint, gint, gint) = i % 2 ? blurred : demosaiced;
-      Picture   clean = picture_new (500, 400), noisy, a, b;
-      gfloat    s[3];
-      gdouble   truth = 0;
+      gfloat (*filter) (const Picture *, gint, gint, gint) = i % 2 ? blurred : demosaiced;
+      Picture clean                                        = picture_new (500, 400), noisy, a, b;
+      gfloat  s[3];
+      gdouble truth = 0;
 
       fill_scene (&clean);
       noisy = picture_copy (&clean);
@@ -355,8 +345,8 @@ test_coarse_noise (void)
       to_8_bit (&b);
       estimate (&b, s);
       for (gint c = 0; c < 3; c++)
-        CHECK (s[c] > truth && s[c] < 2 * truth, "%s noise of %.1f: %g %g %g", i % 2 ? "blurred" : "demosaiced", truth,
-               s[0], s[1], s[2]);
+        CHECK (s[c] > truth && s[c] < 2 * truth, "%s noise of %.1f: %g %g %g",
+               i % 2 ? "blurred" : "demosaiced", truth, s[0], s[1], s[2]);
       g_free (clean.rgb);
       g_free (noisy.rgb);
       g_free (a.rgb);
@@ -369,13 +359,13 @@ static void
 test_coarse_texture_is_no_noise (void)
 {
   static const gfloat grey[3] = { 0.5f, 0.5f, 0.5f };
-  Picture p = picture_new (600, 500), q;
-  gfloat  s[3];
+  Picture             p       = picture_new (600, 500), q;
+  gfloat              s[3];
 
   fill (&p, grey);
   add_noise (&p, 80, 80, 80, 10);
   q = filtered (&p, blurred);
-  for (gint i = 0; i < q.w * q.h * 3; i++)    /* 3 on the left, 30 on the right */
+  for (gint i = 0; i < q.w * q.h * 3; i++) /* 3 on the left, 30 on the right */
     q.rgb[i] = 0.5f + (q.rgb[i] - 0.5f) * (0.1f + 0.9f * (i / 3 % q.w) / q.w);
   estimate (&q, s);
   CHECK (s[0] < 1 && s[1] < 1 && s[2] < 1, "%g %g %g", s[0], s[1], s[2]);
@@ -403,13 +393,13 @@ test_large_pictures_are_sampled (void)
 
 /* FALSE if it is not there. */
 static gboolean
-kodak (gint     i,
-       Picture *p)
+kodak (gint i, Picture *p)
 {
-  gchar         *path = g_strdup_printf (SOURCE_DIR "/../shared/data/testsets/Kodak24/kodim%02d.png", i + 1);
-  GeglNode      *graph, *load;
-  GeglRectangle  box;
-  gboolean       found = g_file_test (path, G_FILE_TEST_EXISTS);
+  gchar        *path = g_strdup_printf (SOURCE_DIR "/../shared/data/testsets/Kodak24/kodim%02d.png",
+                                        i + 1);
+  GeglNode     *graph, *load;
+  GeglRectangle box;
+  gboolean      found = g_file_test (path, G_FILE_TEST_EXISTS);
 
   if (found)
     {
@@ -417,7 +407,8 @@ kodak (gint     i,
       load  = gegl_node_new_child (graph, "operation", "gegl:load", "path", path, NULL);
       box   = gegl_node_get_bounding_box (load);
       *p    = picture_new (box.width, box.height);
-      gegl_node_blit (load, 1.0, &box, babl_format ("R'G'B' float"), p->rgb, GEGL_AUTO_ROWSTRIDE, GEGL_BLIT_DEFAULT);
+      gegl_node_blit (load, 1.0, &box, babl_format ("R'G'B' float"), p->rgb, GEGL_AUTO_ROWSTRIDE,
+                      GEGL_BLIT_DEFAULT);
       g_object_unref (graph);
     }
   g_free (path);
@@ -448,7 +439,8 @@ test_kodak_within_a_tenth (void)
             estimate (&p, s);
             g_free (p.rgb);
             /* in kodim02's green, nearly black, 8 bits cut half of the strongest noise */
-            CHECK (off (s, levels[j]) < (bits == 8 && levels[j] == 50 ? 0.13 : 0.1), "kodim%02d, %d, %d bits: %g %g %g", i + 1, levels[j], bits, s[0], s[1], s[2]);
+            CHECK (off (s, levels[j]) < (bits == 8 && levels[j] == 50 ? 0.13 : 0.1),
+                   "kodim%02d, %d, %d bits: %g %g %g", i + 1, levels[j], bits, s[0], s[1], s[2]);
           }
       g_free (clean.rgb);
     }
@@ -481,7 +473,8 @@ table (void)
       estimate (&clean[i], own[i]);
     }
 
-  printf ("noise  bits  channels within 10 %%  pictures  least   most   mean   within 10 %% of sqrt(noise^2 + own^2)\n");
+  printf ("noise  bits  channels within 10 %%  pictures  least   most   mean   within 10 %% of "
+          "sqrt(noise^2 + own^2)\n");
   for (guint j = 0; j < G_N_ELEMENTS (levels); j++)
     for (gint bits = 32; bits >= 8; bits -= 24)
       {
@@ -503,17 +496,17 @@ table (void)
               {
                 gdouble e = s[c] / levels[j] - 1.0;
 
-                good     += fabs (e) < 0.1;
+                good += fabs (e) < 0.1;
                 with_own += fabs (s[c] / hypot (levels[j], own[i][c]) - 1.0) < 0.1;
-                least     = MIN (least, e);
-                most      = MAX (most, e);
-                mean     += e / 72;
+                least = MIN (least, e);
+                most  = MAX (most, e);
+                mean += e / 72;
               }
             channels += good;
             pictures += good == 3;
           }
-        printf ("%5d  %4d  %8d of 72        %2d of 24  %+5.1f  %+5.1f  %+5.1f   %d of 72\n", levels[j], bits,
-                channels, pictures, least * 100, most * 100, mean * 100, with_own);
+        printf ("%5d  %4d  %8d of 72        %2d of 24  %+5.1f  %+5.1f  %+5.1f   %d of 72\n",
+                levels[j], bits, channels, pictures, least * 100, most * 100, mean * 100, with_own);
       }
 
   p = picture_new (1632, 1224);
@@ -533,8 +526,7 @@ table (void)
 }
 
 int
-main (int    argc,
-      char **argv)
+main (int argc, char **argv)
 {
   g_setenv ("GEGL_USE_OPENCL", "no", TRUE);
   gegl_init (NULL, NULL);

@@ -22,13 +22,14 @@ test_regions_without_a_cache (void)
 
   for (guint j = 0; j < N_FILTERS; j++)
     {
-      GeglRectangle  box;
-      gfloat        *whole = apply (filters[j].name, filters[j].settings, in, NULL, &box);
+      GeglRectangle box;
+      gfloat       *whole = apply (filters[j].name, filters[j].settings, in, NULL, &box);
 
       for (gint i = 0; i < 3; i++)
         {
-          Run           run  = run_new (filters[j].name, filters[j].settings, in);
-          GeglRectangle r    = { g_rand_int_range (rand, 0, 700), g_rand_int_range (rand, 0, 630), 0, 0 };
+          Run           run = run_new (filters[j].name, filters[j].settings, in);
+          GeglRectangle r   = { g_rand_int_range (rand, 0, 700), g_rand_int_range (rand, 0, 630), 0,
+                                0 };
           gfloat       *part;
           gdouble       most = 0.0;
 
@@ -38,9 +39,10 @@ test_regions_without_a_cache (void)
           r.y += box.y;
           part = run_pixels (&run, &r);
           for (gint y = 0; y < r.height; y++)
-            most = fmax (most, difference (part + (gsize) y * r.width * 4,
-                                           whole + ((gsize) (r.y - box.y + y) * box.width + r.x - box.x) * 4,
-                                           (gsize) r.width * 4));
+            most = fmax (
+                most, difference (part + (gsize) y * r.width * 4,
+                                  whole + ((gsize) (r.y - box.y + y) * box.width + r.x - box.x) * 4,
+                                  (gsize) r.width * 4));
           CHECK (most < 1e-6, "%s %s: %d,%d %dx%d is %g off", filters[j].name, filters[j].settings,
                  r.x, r.y, r.width, r.height, most);
           g_free (part);
@@ -91,9 +93,9 @@ test_a_brush_stroke_shows (void)
 static gpointer
 thread_run (gpointer data)
 {
-  const guint  j   = GPOINTER_TO_UINT (data) % N_FILTERS;
-  GeglBuffer  *in  = picture ("R'G'B'A u8", 0, 0, 200, 150, 25 + GPOINTER_TO_UINT (data) % 2);
-  gfloat      *out = apply (filters[j].name, filters[j].settings, in, NULL, NULL);
+  const guint j   = GPOINTER_TO_UINT (data) % N_FILTERS;
+  GeglBuffer *in  = picture ("R'G'B'A u8", 0, 0, 200, 150, 25 + GPOINTER_TO_UINT (data) % 2);
+  gfloat     *out = apply (filters[j].name, filters[j].settings, in, NULL, NULL);
 
   g_object_unref (in);
 
@@ -103,7 +105,10 @@ thread_run (gpointer data)
 static void
 test_threads (void)
 {
-  enum { N = 12 };
+  enum
+  {
+    N = 12
+  };
   GThread *threads[N];
 
   for (guint i = 0; i < N; i++)
@@ -126,13 +131,11 @@ typedef struct
   gint      calls, backwards;
   gdouble   first, last;
   gboolean  cancel;
-  gdouble   cancel_at;      /* ... when so much is done */
+  gdouble   cancel_at; /* ... when so much is done */
 } Watch;
 
 static void
-on_progress (GeglNode *node,
-             gdouble   value,
-             gpointer  data)
+on_progress (GeglNode *node, gdouble value, gpointer data)
 {
   Watch *watch = data;
 
@@ -201,8 +204,8 @@ test_cancelling_answers_within_a_tile (void)
   want   = pixels_of (in, &run.box, "R'G'B'A float");
   status = run_status (&run);
   CHECK (strstr (status, "ancel"), "the status is '%s'", status);
-  CHECK (ops_network_runs () - before <= 4 && watch.last < 0.5, "the network ran %u times, up to %g",
-         ops_network_runs () - before, watch.last);
+  CHECK (ops_network_runs () - before <= 4 && watch.last < 0.5,
+         "the network ran %u times, up to %g", ops_network_runs () - before, watch.last);
   CHECK (! memcmp (got, want, 2400 * 900 * 16), "pixels were lost");
   g_free (status);
   g_free (got);
@@ -228,7 +231,8 @@ peak_mib (void)
 static void
 test_canvas_regions (void)
 {
-  GeglBuffer *in  = gegl_buffer_new (GEGL_RECTANGLE (0, 0, 10000, 10000), babl_format ("R'G'B'A u8"));
+  GeglBuffer *in  = gegl_buffer_new (GEGL_RECTANGLE (0, 0, 10000, 10000),
+                                     babl_format ("R'G'B'A u8"));
   GeglBuffer *dot = picture ("R'G'B'A u8", 7000, 8000, 300, 300, 40);
   Run         run;
   gchar      *status;
@@ -253,7 +257,7 @@ test_canvas_regions (void)
 static void
 test_canvas_whole (void)
 {
-  GeglBuffer  *in  = gegl_buffer_new (GEGL_RECTANGLE (0, 0, 10000, 10000), babl_format ("R'G'B' u8"));
+  GeglBuffer *in = gegl_buffer_new (GEGL_RECTANGLE (0, 0, 10000, 10000), babl_format ("R'G'B' u8"));
   const gchar *ops[][2] = { { "zenith:latent-preview", "model=taesd mode=latent" },
                             { "zenith:denoise", "model=fast sigma=15" } };
 
@@ -281,7 +285,7 @@ test_canvas_whole (void)
 static void
 test_canvas_too_large_for_a_model_in_one_piece (void)
 {
-  GeglBuffer *in  = gegl_buffer_new (GEGL_RECTANGLE (0, 0, 10000, 10000), babl_format ("R'G'B' u8"));
+  GeglBuffer *in = gegl_buffer_new (GEGL_RECTANGLE (0, 0, 10000, 10000), babl_format ("R'G'B' u8"));
   Run         run = run_new ("zenith:latent-preview", "model=taef2", in);
   gchar      *status;
 
@@ -301,8 +305,7 @@ test_a_canvas_of_100_megapixels (void)
 }
 
 int
-main (int    argc,
-      char **argv)
+main (int argc, char **argv)
 {
   const gchar *part = argc > 1 ? argv[1] : "";
 

@@ -88,28 +88,26 @@ static void check_net(zn_net *net, int per_tensor)
     CHECK(kinks * 5 <= compared, "%d of %d places have kinks", kinks, compared);
 }
 
-#define NET(build_, per_)                                                                                    \
-    do {                                                                                                     \
-        zn_net *net = zn_net_new(dev);                                                                       \
-        int x = zn_net_input(net, 2, 6, 6, 8);                                                               \
-        build_;                                                                                              \
-        (void)x;                                                                                             \
-        check_net(net, per_);                                                                                \
-        zn_net_free(&net);                                                                                   \
+#define NET(build_, per_)                                                                                              \
+    do {                                                                                                               \
+        zn_net *net = zn_net_new(dev);                                                                                 \
+        int x = zn_net_input(net, 2, 6, 6, 8);                                                                         \
+        build_;                                                                                                        \
+        (void)x;                                                                                                       \
+        check_net(net, per_);                                                                                          \
+        zn_net_free(&net);                                                                                             \
     } while (0)
 
 /* A first convolution makes every later layer's dx count. */
 static void test_conv(void)
 {
     NET(x = zn_net_conv(net, x, "a", 3, 1, 1, 5, true, 1); x = zn_net_conv(net, x, "b", 2, 2, 0, 7, true, 1);
-        x = zn_net_conv(net, x, "c", 1, 1, 0, 6, false, 1);
-        zn_net_conv(net, x, "d", 3, 2, 1, 4, true, 1), 40);
+        x = zn_net_conv(net, x, "c", 1, 1, 0, 6, false, 1); zn_net_conv(net, x, "d", 3, 2, 1, 4, true, 1), 40);
 }
 
 static void test_depthwise(void)
 {
-    NET(x = zn_net_conv(net, x, "a", 1, 1, 0, 12, true, 1);
-        x = zn_net_depthwise(net, x, "b", true, ZN_NO_NODE, 1);
+    NET(x = zn_net_conv(net, x, "a", 1, 1, 0, 12, true, 1); x = zn_net_depthwise(net, x, "b", true, ZN_NO_NODE, 1);
         zn_net_depthwise(net, x, "c", false, ZN_NO_NODE, 1), 40);
 }
 
@@ -128,14 +126,14 @@ static void test_relu_add_halves(void)
 
 static void test_fwht_scale_mixer(void)
 {
-    NET(x = zn_net_conv(net, x, "a", 1, 1, 0, 16, true, 1); x = zn_net_fwht(net, x);
-        x = zn_net_scale(net, x, "s"); x = zn_net_mixer(net, x, "m"); zn_net_fwht(net, x), 40);
+    NET(x = zn_net_conv(net, x, "a", 1, 1, 0, 16, true, 1); x = zn_net_fwht(net, x); x = zn_net_scale(net, x, "s");
+        x = zn_net_mixer(net, x, "m"); zn_net_fwht(net, x), 40);
 }
 
 static void test_dropout(void)
 {
-    NET(x = zn_net_conv(net, x, "a", 1, 1, 0, 16, true, 1); x = zn_net_scale(net, x, "s");
-        net->training = true; net->dropout = 0.3, 40);
+    NET(x = zn_net_conv(net, x, "a", 1, 1, 0, 16, true, 1); x = zn_net_scale(net, x, "s"); net->training = true;
+        net->dropout = 0.3, 40);
 }
 
 static void test_slm(void)

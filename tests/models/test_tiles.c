@@ -39,8 +39,8 @@ static bool read_picture(void *cookie, zn_rect r, float *dst)
     const picture *p = cookie;
 
     for (int y = 0; y < r.h; y++)
-        memcpy(dst + (size_t)(y * r.w * p->a.c),
-               p->a.data + (size_t)(((r.y + y) * p->a.w + r.x) * p->a.c), (size_t)(r.w * p->a.c) * sizeof(float));
+        memcpy(dst + (size_t)(y * r.w * p->a.c), p->a.data + (size_t)(((r.y + y) * p->a.w + r.x) * p->a.c),
+               (size_t)(r.w * p->a.c) * sizeof(float));
     return true;
 }
 
@@ -49,8 +49,8 @@ static bool write_picture(void *cookie, zn_rect r, const float *src)
     picture *p = cookie;
 
     for (int y = 0; y < r.h; y++)
-        memcpy(p->a.data + (size_t)(((r.y + y) * p->a.w + r.x) * p->a.c),
-               src + (size_t)(y * r.w * p->a.c), (size_t)(r.w * p->a.c) * sizeof(float));
+        memcpy(p->a.data + (size_t)(((r.y + y) * p->a.w + r.x) * p->a.c), src + (size_t)(y * r.w * p->a.c),
+               (size_t)(r.w * p->a.c) * sizeof(float));
     return true;
 }
 
@@ -82,8 +82,7 @@ static zn_model *open_case(zn_engine *on)
     zn_model *m = NULL;
     zn_error err;
 
-    if (zn_model_open(&m, on, cases[current].model, &cases[current].weights, cases[current].weights != NULL,
-                      &err))
+    if (zn_model_open(&m, on, cases[current].model, &cases[current].weights, cases[current].weights != NULL, &err))
         test_note(false, "%s", err.text);
     return m;
 }
@@ -189,8 +188,7 @@ static void same_bits_for_every_thread_count(void)
         y.data = malloc(zn_array_len(&y) * sizeof(float));
         CHECK(!zn_model_run(m, &x, 1, &y, NULL, &err), "%s", err.text);
         if (first.data)
-            CHECK(!memcmp(first.data, y.data, zn_array_len(&y) * sizeof(float)), "%d threads differ from 1",
-                  threads);
+            CHECK(!memcmp(first.data, y.data, zn_array_len(&y) * sizeof(float)), "%d threads differ from 1", threads);
         if (first.data)
             free(y.data);
         else
@@ -220,16 +218,19 @@ static void memory_is_bounded(void)
         const int fits = plan.tile_w;
 
         job.tile = fits;
-        CHECK(!zn_model_plan(m, &x, 1, &job, &plan, &err) && plan.tile_w == fits, "asked for %d: %d", fits, plan.tile_w);
+        CHECK(!zn_model_plan(m, &x, 1, &job, &plan, &err) && plan.tile_w == fits, "asked for %d: %d", fits,
+              plan.tile_w);
         job.tile = 1;
-        CHECK(!zn_model_plan(m, &x, 1, &job, &plan, &err) && plan.tile_w < fits, "asked for few pixels: %d", plan.tile_w);
+        CHECK(!zn_model_plan(m, &x, 1, &job, &plan, &err) && plan.tile_w < fits, "asked for few pixels: %d",
+              plan.tile_w);
         job.tile = 1 << 20;
         CHECK(!zn_model_plan(m, &x, 1, &job, &plan, &err) && plan.peak_bytes <= job.max_memory,
               "asked for all at once: %zu bytes", plan.peak_bytes);
         job.tile = 0;
     }
     job.max_memory = 1 << 10;
-    CHECK(zn_model_plan(m, &x, 1, &job, &plan, &err) == ZN_E_MEMORY && strstr(err.text, on_gpu() ? "ZENITH_CUDA_MEMORY" : "ZENITH_MEMORY"),
+    CHECK(zn_model_plan(m, &x, 1, &job, &plan, &err) == ZN_E_MEMORY &&
+              strstr(err.text, on_gpu() ? "ZENITH_CUDA_MEMORY" : "ZENITH_MEMORY"),
           "a bound of a kilobyte gave: %s", err.text);
     zn_model_close(&m);
 }

@@ -66,9 +66,7 @@ static void check_product(int m, int n, int k, bool turn_a, bool turn_b, bool ad
 
 static void test_products(void)
 {
-    static const int sizes[][3] = {
-        { 1, 1, 1 }, { 5, 17, 3 }, { 16, 40, 700 }, { 500, 33, 20 }, { 977, 7, 260 }
-    };
+    static const int sizes[][3] = { { 1, 1, 1 }, { 5, 17, 3 }, { 16, 40, 700 }, { 500, 33, 20 }, { 977, 7, 260 } };
 
     for (int i = 0; i < 5; i++)
         for (int way = 0; way < 8; way++)
@@ -100,8 +98,8 @@ static void test_baseline_is_the_model(void)
     double worst = -1;
 
     if (!zn_weights_open(&w, &file, 1, &err) && !zn_weights_open(&ref, &golden, 1, &err) &&
-        zn_build_conv_baseline(net, W / H, H, 1) && zn_net_finish(net, 0) &&
-        !zn_net_load(net, net->w, w, "", &err) && load(in, LEN, ref, "in") && load(want, LEN, ref, "out")) {
+        zn_build_conv_baseline(net, W / H, H, 1) && zn_net_finish(net, 0) && !zn_net_load(net, net->w, w, "", &err) &&
+        load(in, LEN, ref, "in") && load(want, LEN, ref, "out")) {
         float *x = net->node[0]->y, *y = zn_net_last(net)->y;
 
         worst = 0;
@@ -109,8 +107,7 @@ static void test_baseline_is_the_model(void)
             x[i / (W * 3) * (H * 3) + i % (W * 3) / (H * 3) * (H * H * 3) + i % (H * 3)] = in[i];
         zn_net_forward(net);
         for (int i = 0; i < LEN; i++)
-            larger(&worst,
-                   y[i / (W * 3) * (H * 3) + i % (W * 3) / (H * 3) * (H * H * 3) + i % (H * 3)] - want[i]);
+            larger(&worst, y[i / (W * 3) * (H * 3) + i % (W * 3) / (H * 3) * (H * H * 3) + i % (H * 3)] - want[i]);
     }
     zn_weights_close(&w);
     zn_weights_close(&ref);
@@ -140,17 +137,16 @@ static void check_saved(const char *id, bool residual)
     zn_weights *w = NULL;
     zn_net *net = zn_net_new(engine->dev);
     zn_error err = { "" };
-    zn_array x = { malloc(S * S * 3 * sizeof(float)), S, S, 3 },
-             y = { malloc(S * S * 3 * sizeof(float)), S, S, 3 };
+    zn_array x = { malloc(S * S * 3 * sizeof(float)), S, S, 3 }, y = { malloc(S * S * 3 * sizeof(float)), S, S, 3 };
     double worst = -1;
     bool ok = fd >= 0 && !zn_trainer_open(&t, engine, &o, &err);
 
     for (int i = 0; i < 40 && ok; i++)
         ok = !zn_trainer_step(t, &r, &err);
     ok = ok && !zn_trainer_save(t, path, &err) && !zn_weights_open(&w, &file, 1, &err) &&
-         !zn_model_open(&m, engine, id, &file, 1, &err);
-    if (ok && zn_build_zenith_ae(net, 1, S, 4, !strcmp(id, "zenith-prune"), residual) &&
-        zn_net_finish(net, 0) && !zn_net_load(net, net->w, w, "", &err)) {
+        !zn_model_open(&m, engine, id, &file, 1, &err);
+    if (ok && zn_build_zenith_ae(net, 1, S, 4, !strcmp(id, "zenith-prune"), residual) && zn_net_finish(net, 0) &&
+        !zn_net_load(net, net->w, w, "", &err)) {
         for (int i = 0; i < S * S * 3; i++)
             x.data[i] = net->node[0]->y[i] = (float)zn_normal(8, 0, (uint64_t)i) * 0.3f;
         zn_net_forward(net);
@@ -202,8 +198,7 @@ static void check_autoencoder(const char *stem, const char *activation)
     zn_weights *w = NULL;
     zn_net *net = zn_net_new(engine->dev);
     zn_error err = { "" };
-    zn_array x = { malloc(S * S * 3 * sizeof(float)), S, S, 3 },
-             y = { malloc(S * S * 3 * sizeof(float)), S, S, 3 };
+    zn_array x = { malloc(S * S * 3 * sizeof(float)), S, S, 3 }, y = { malloc(S * S * 3 * sizeof(float)), S, S, 3 };
     zn_array z = { malloc(S * S / 16 * sizeof(float)), S / 8, S / 8, 4 };
     double worst = -1;
     bool ok = fd >= 0 && !zn_trainer_open(&t, engine, &o, &err);
@@ -213,9 +208,9 @@ static void check_autoencoder(const char *stem, const char *activation)
     for (int i = 0; i < 3 && ok; i++)
         ok = !zn_trainer_step(t, &r, &err);
     ok = ok && !zn_trainer_save(t, path, &err) && !zn_weights_open(&w, &file, 1, &err) &&
-         !zn_model_open(&a, engine, enc, &file, 1, &err) && !zn_model_open(&b, engine, dec, &file, 1, &err);
-    if (ok && zn_build_autoencoder(net, 1, S, 16, stem, activation ? ZN_GELU : ZN_NONE) &&
-        zn_net_finish(net, 0) && !zn_net_load(net, net->w, w, "", &err)) {
+        !zn_model_open(&a, engine, enc, &file, 1, &err) && !zn_model_open(&b, engine, dec, &file, 1, &err);
+    if (ok && zn_build_autoencoder(net, 1, S, 16, stem, activation ? ZN_GELU : ZN_NONE) && zn_net_finish(net, 0) &&
+        !zn_net_load(net, net->w, w, "", &err)) {
         for (int i = 0; i < S * S * 3; i++)
             x.data[i] = net->node[0]->y[i] = (float)zn_normal(8, 0, (uint64_t)i) * 0.3f;
         zn_net_forward(net);

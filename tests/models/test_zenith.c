@@ -17,13 +17,9 @@ static float noise(unsigned *seed)
 
 static zn_tensor tensor(int h, int w, int c, unsigned seed)
 {
-    zn_tensor t = { engine->be->alloc(engine->dev, (size_t)h * (size_t)w * (size_t)c * sizeof(float)),
-                    1,
-                    h,
-                    w,
-                    c,
-                    c,
-                    ZN_F32 };
+    zn_tensor t = {
+        engine->be->alloc(engine->dev, (size_t)h * (size_t)w * (size_t)c * sizeof(float)), 1, h, w, c, c, ZN_F32
+    };
     float *x = malloc(zn_pixels(t) * (size_t)c * sizeof *x);
 
     for (size_t i = 0; i < zn_pixels(t) * (size_t)c; i++)
@@ -72,13 +68,10 @@ static void test_twice_is_n(void)
     static const struct {
         zn_axis axis;
         int n, h, w, c;
-    } cases[] = { { ZN_ALONG_C, 2048, 3, 3, 2048 },
-                  { ZN_ALONG_W, 256, 3, 256, 20 },
-                  { ZN_ALONG_H, 128, 128, 7, 16 } };
+    } cases[] = { { ZN_ALONG_C, 2048, 3, 3, 2048 }, { ZN_ALONG_W, 256, 3, 256, 20 }, { ZN_ALONG_H, 128, 128, 7, 16 } };
 
     for (int i = 0; i < 3; i++) {
-        zn_tensor x = tensor(cases[i].h, cases[i].w, cases[i].c, 3),
-                  y = tensor(cases[i].h, cases[i].w, cases[i].c, 0);
+        zn_tensor x = tensor(cases[i].h, cases[i].w, cases[i].c, 3), y = tensor(cases[i].h, cases[i].w, cases[i].c, 0);
         zn_fwht f = { .axis = cases[i].axis, .n = cases[i].n };
         double d;
 
@@ -153,8 +146,8 @@ static void test_spectral_layer_is_its_matrix(void)
             for (int i = 0; i < P; i++) {
                 next[u][i] = 0;
                 for (int j = 0; j < P; j++)
-                    next[u][i] += (__builtin_popcount((unsigned)(i & j)) % 2 ? -1 : 1) *
-                                  (double)scale[r * P + j] * want[u][perm[r * P + j]];
+                    next[u][i] += (__builtin_popcount((unsigned)(i & j)) % 2 ? -1 : 1) * (double)scale[r * P + j] *
+                        want[u][perm[r * P + j]];
             }
         memcpy(want, next, sizeof want);
     }
@@ -162,8 +155,8 @@ static void test_spectral_layer_is_its_matrix(void)
     engine->be->free(engine->dev, (void *)f.perm);
     drop(x, y);
     for (int i = 0; i < P * P; i++)
-        CHECK(fabs((double)got[i] - want[i / P][i % P]) <= 1e-4 * 32, "element %d: %g, not %g", i,
-              (double)got[i], want[i / P][i % P]);
+        CHECK(fabs((double)got[i] - want[i / P][i % P]) <= 1e-4 * 32, "element %d: %g, not %g", i, (double)got[i],
+              want[i / P][i % P]);
 }
 
 /* Scale 1/c and an identity mixer: the transforms cancel, and the ReLU is left. */
@@ -191,8 +184,7 @@ static void test_fresh_block_is_relu(void)
 static void test_shut_gates_leave_beta(void)
 {
     enum { C = 64 };
-    zn_tensor x = tensor(4, 4, C, 7), y = tensor(4, 4, C, 8), mask = tensor(4, 4, C / 8, 1),
-              b = tensor(4, 4, C, 0);
+    zn_tensor x = tensor(4, 4, C, 7), y = tensor(4, 4, C, 8), mask = tensor(4, 4, C / 8, 1), b = tensor(4, 4, C, 0);
     float gate[C / 4], weight[9 * C], beta[C], ones[C];
     double d;
 
@@ -257,8 +249,7 @@ static void test_parameters_as_documented(void)
 static void test_exact_form_says_its_size(void)
 {
     const char *file = ZN_SOURCE_ROOT "/tests/data/golden/zenith-lite-encode.safetensors";
-    zn_array x = { calloc(64 * 64 * 3, sizeof(float)), 64, 64, 3 },
-             y = { calloc(8 * 8 * 4, sizeof(float)), 8, 8, 4 };
+    zn_array x = { calloc(64 * 64 * 3, sizeof(float)), 64, 64, 3 }, y = { calloc(8 * 8 * 4, sizeof(float)), 8, 8, 4 };
     zn_error err = { "" };
     zn_model *m = NULL;
     zn_status s = zn_model_open(&m, engine, "zenith-lite-encode", &file, 1, &err);

@@ -62,6 +62,7 @@ static int shared_most(void)
     return (hopper() ? 227 : 99) << 10;
 }
 
+/* clang-format off */
 API cuInit(unsigned flags);
 API cuInit(unsigned flags) { (void)flags; return CUDA_SUCCESS; }
 API cuDriverGetVersion(int *version);
@@ -263,3 +264,4 @@ API cuGetErrorString(CUresult error, const char **text)
     *text = error == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory" : error == LOST ? "unspecified launch failure" : "error";
     return CUDA_SUCCESS;
 }
+/* clang-format on */

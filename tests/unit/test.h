@@ -30,23 +30,23 @@ __attribute__((format(printf, 2, 3))) static inline void test_note(bool skip, co
 }
 
 /* CHECK and SKIP are for functions that return nothing; after a helper with CHECKs, TRY(helper()). */
-#define CHECK(ok, ...)                                                                                       \
-    do {                                                                                                     \
-        if (!(ok)) {                                                                                         \
-            test_note(false, __VA_ARGS__);                                                                   \
-            return;                                                                                          \
-        }                                                                                                    \
+#define CHECK(ok, ...)                                                                                                 \
+    do {                                                                                                               \
+        if (!(ok)) {                                                                                                   \
+            test_note(false, __VA_ARGS__);                                                                             \
+            return;                                                                                                    \
+        }                                                                                                              \
     } while (0)
-#define SKIP(...)                                                                                            \
-    do {                                                                                                     \
-        test_note(true, __VA_ARGS__);                                                                        \
-        return;                                                                                              \
+#define SKIP(...)                                                                                                      \
+    do {                                                                                                               \
+        test_note(true, __VA_ARGS__);                                                                                  \
+        return;                                                                                                        \
     } while (0)
-#define TRY(call)                                                                                            \
-    do {                                                                                                     \
-        call;                                                                                                \
-        if (test_state.why[0])                                                                               \
-            return;                                                                                          \
+#define TRY(call)                                                                                                      \
+    do {                                                                                                               \
+        call;                                                                                                          \
+        if (test_state.why[0])                                                                                         \
+            return;                                                                                                    \
     } while (0)
 
 #define RUN(test) test_run(#test, test)

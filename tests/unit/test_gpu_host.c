@@ -105,7 +105,8 @@ static void beside_others(void)
     int exact = lines("tf32");
 
     CHECK(!zn_model_open(&m, engine, "denoise-fast", &file, 1, NULL), "not opened");
-    CHECK(!pthread_create(&other[0], NULL, come_and_go, &failed) && !pthread_create(&other[1], NULL, ask, m), "no threads");
+    CHECK(!pthread_create(&other[0], NULL, come_and_go, &failed) && !pthread_create(&other[1], NULL, ask, m),
+          "no threads");
     for (int i = 0; i < 600; i++)
         failed = run(m, 64 + 8 * (i / 3 % 2), false) != ZN_OK || failed;
     atomic_store(&over, true);
@@ -133,7 +134,9 @@ static void convolve(int k, int stride, int cin, int cout, int h, int w)
 {
     const size_t n = (size_t)cin * (size_t)cout * (size_t)(k * k);
     const int pad = stride == 1 ? k / 2 : 0;
-    zn_conv c = { .kh = k, .kw = k, .stride = stride, .groups = 1, .cin = cin, .cout = cout, .pad_t = pad, .pad_l = pad };
+    zn_conv c = {
+        .kh = k, .kw = k, .stride = stride, .groups = 1, .cin = cin, .cout = cout, .pad_t = pad, .pad_l = pad
+    };
     zn_tensor x = halves(1, h * stride, w * stride, cin), y = halves(1, h, w, cout);
     float *weight = calloc(n, sizeof *weight);
 
@@ -152,16 +155,21 @@ static void fp8_at_any_size(void)
 {
     static const struct {
         int k, cin, cout, h, w, before, on_the_way;
-    } cases[] = { { 3, 128, 128, 9, 18, 1, 0 },    { 3, 128, 128, 256, 256, 0, 1 }, { 3, 128, 128, 1000, 1000, 0, 1 },
-                  { 1, 256, 1024, 16, 16, 1, 0 }, { 1, 256, 1024, 600, 600, 2, 0 } };
+    } cases[] = { { 3, 128, 128, 9, 18, 1, 0 },
+                  { 3, 128, 128, 256, 256, 0, 1 },
+                  { 3, 128, 128, 1000, 1000, 0, 1 },
+                  { 1, 256, 1024, 16, 16, 1, 0 },
+                  { 1, 256, 1024, 600, 600, 2, 0 } };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const int before = lines("narrow_f16"), way = lines("e4m3_256_narrow"), products = lines("_e4m3_"), all = lines("conv");
+        const int before = lines("narrow_f16"), way = lines("e4m3_256_narrow"), products = lines("_e4m3_"),
+                  all = lines("conv");
 
         convolve(cases[i].k, 1, cases[i].cin, cases[i].cout, cases[i].h, cases[i].w);
         CHECK(lines("narrow_f16") - before == cases[i].before && lines("e4m3_256_narrow") - way == cases[i].on_the_way,
               "x was not converted where it was to be");
-        CHECK(lines("_e4m3_") - products == cases[i].before + cases[i].on_the_way && lines("conv") - all == lines("_e4m3_") - products,
+        CHECK(lines("_e4m3_") - products == cases[i].before + cases[i].on_the_way &&
+                  lines("conv") - all == lines("_e4m3_") - products,
               "not all products are of 8 bits");
     }
 }
@@ -171,8 +179,8 @@ enum { N_ORDERS = 9 };
 
 static void count_orders(int count[N_ORDERS])
 {
-    static const char *const begins[N_ORDERS] = { "zn_hopper_conv3_", "zn_hopper_conv64_", "zn_hopper_conv_",
-                                                  "conv_thin_",       "conv_point_",       "conv_few_",
+    static const char *const begins[N_ORDERS] = { "zn_hopper_conv3_", "zn_hopper_conv64_",  "zn_hopper_conv_",
+                                                  "conv_thin_",       "conv_point_",        "conv_few_",
                                                   "conv_fan_",        "conv_mma_f16_32x16", "conv_mma_" };
 
     for (int i = 0; i < N_ORDERS; i++)
@@ -233,9 +241,9 @@ static void group_norms(void)
 {
     static const struct {
         int n, h, w, c, groups, launches;
-    } cases[] = { { 1, 64, 64, 320, 32, 1 }, { 1, 1024, 1024, 64, 8, 1 }, { 2, 64, 64, 320, 32, 1 },
-                  { 5, 512, 512, 64, 32, 5 }, { 40, 8, 8, 512, 32, 3 },   { 1, 3, 3, 4096, 128, 1 },
-                  { 1, 9, 9, 4104, 1, 0 },    { 1, 9, 9, 256, 256, 0 },   { 1, 9, 9, 12, 4, 0 } };
+    } cases[] = { { 1, 64, 64, 320, 32, 1 },  { 1, 1024, 1024, 64, 8, 1 }, { 2, 64, 64, 320, 32, 1 },
+                  { 5, 512, 512, 64, 32, 5 }, { 40, 8, 8, 512, 32, 3 },    { 1, 3, 3, 4096, 128, 1 },
+                  { 1, 9, 9, 4104, 1, 0 },    { 1, 9, 9, 256, 256, 0 },    { 1, 9, 9, 12, 4, 0 } };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         zn_tensor x = halves(cases[i].n, cases[i].h, cases[i].w, cases[i].c);
@@ -244,8 +252,10 @@ static void group_norms(void)
 
         gpu->norm(dev, x, x, &w, (zn_tail){ 0 });
         CHECK(gpu->sync(dev, NULL) == ZN_OK, "refused");
-        CHECK(lines("group_norm_f16") - before == cases[i].launches && lines("together") - together == cases[i].launches &&
-              (lines("group_apply_") > apart) == !cases[i].launches, "%dx%dx%dx%d", x.n, x.h, x.w, x.c);
+        CHECK(lines("group_norm_f16") - before == cases[i].launches &&
+                  lines("together") - together == cases[i].launches &&
+                  (lines("group_apply_") > apart) == !cases[i].launches,
+              "%dx%dx%dx%d", x.n, x.h, x.w, x.c);
         gpu->free(dev, x.data);
     }
 }

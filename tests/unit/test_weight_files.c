@@ -19,8 +19,7 @@ static const char *shared_file(const char *name)
     const char *folder = getenv("ZENITH_SHARED_DATA");
     static char path[1024];
 
-    snprintf(path, sizeof path, "%s/weights/%s",
-             folder && *folder ? folder : ZN_SOURCE_ROOT "/../shared/data", name);
+    snprintf(path, sizeof path, "%s/weights/%s", folder && *folder ? folder : ZN_SOURCE_ROOT "/../shared/data", name);
     return path;
 }
 
@@ -40,8 +39,8 @@ static bool put(const char *name, const void *bytes, size_t size)
 static bool put_tensor(const char *file, const char *tensor)
 {
     unsigned char b[200] = { 0 };
-    int n = snprintf((char *)b + 8, sizeof b - 8,
-                     "{\"%s\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}", tensor);
+    int n = snprintf((char *)b + 8, sizeof b - 8, "{\"%s\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}",
+                     tensor);
 
     b[0] = (unsigned char)n;
     return put(file, b, (size_t)n + 12);
@@ -76,8 +75,8 @@ static void test_paths(void)
     zn_weights *w;
     const char *device = "/dev/zero", *nothing = "", *null = NULL;
 
-    CHECK(zn_weights_open(&w, &device, 1, &err) == ZN_E_FILE && strstr(err.text, "is not a file"),
-          "/dev/zero: %s", err.text);
+    CHECK(zn_weights_open(&w, &device, 1, &err) == ZN_E_FILE && strstr(err.text, "is not a file"), "/dev/zero: %s",
+          err.text);
     CHECK(zn_weights_open(&w, &nothing, 1, &err) == ZN_E_USAGE && !w, "an empty path: %s", err.text);
     CHECK(zn_weights_open(&w, &null, 1, NULL) == ZN_E_USAGE && !w, "no path is opened");
     CHECK(zn_weights_open(&w, NULL, 0, &err) == ZN_E_USAGE && !w, "no paths: %s", err.text);
@@ -132,8 +131,8 @@ static void test_indexes(void)
 
     CHECK(!mkdir(join(tmp, "set"), 0700), "cannot write to %s", tmp);
     CHECK(put_tensor("set/x.safetensors", "one") && put_tensor("set/z.safetensors", "zzz") &&
-              put("set/absent.json", absent, sizeof absent - 1) &&
-              put("set/other.json", other, sizeof other - 1) && put("set/loop.json", loop, sizeof loop - 1),
+              put("set/absent.json", absent, sizeof absent - 1) && put("set/other.json", other, sizeof other - 1) &&
+              put("set/loop.json", loop, sizeof loop - 1),
           "cannot write to %s", tmp);
     TRY(check_says("set/absent.json", ZN_E_FILE, "set/y.safetensors cannot be opened"));
     TRY(check_says("set/other.json", ZN_E_FILE, "'two' is not in x.safetensors, where the index"));
@@ -164,8 +163,8 @@ static void test_many(void)
 
     CHECK(b, "no memory");
     for (int i = 0; i < N; i++)
-        p += sprintf(p, "%s\"t.%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}", i ? "," : "{",
-                     i, N - 1 - i, N - i);
+        p += sprintf(p, "%s\"t.%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}", i ? "," : "{", i,
+                     N - 1 - i, N - i);
     *p++ = '}';
     uint64_t n = (uint64_t)(p - b - 8);
 
@@ -317,7 +316,7 @@ static void test_real(void)
             info = zn_weights_info(w, k);
             if (!strcmp(info.name, real[i].name)) {
                 ok = !strcmp(info.dtype, real[i].dtype) && info.n_dims == real[i].n_dims &&
-                     !memcmp(info.shape, real[i].shape, sizeof info.shape);
+                    !memcmp(info.shape, real[i].shape, sizeof info.shape);
                 break;
             }
         }

@@ -16,9 +16,8 @@ static const char data[] = ZN_TEST_DATA;
 
 /* ---- helpers ---------------------------------------------------------------------------------- */
 
-#define HOLDS(w, name, ...)                                                                                  \
-    CHECK(holds(w, name, sizeof((const float[]){ __VA_ARGS__ }) / sizeof(float),                             \
-                (const float[]){ __VA_ARGS__ }),                                                             \
+#define HOLDS(w, name, ...)                                                                                            \
+    CHECK(holds(w, name, sizeof((const float[]){ __VA_ARGS__ }) / sizeof(float), (const float[]){ __VA_ARGS__ }),      \
           "%s is wrong", name)
 
 /* In the fixtures the i-th element is i % 7, minus 3 where the type has a sign. */
@@ -242,8 +241,7 @@ static void test_corpus(void)
         CHECK(opened == !s && opened == !err.text[0], "%s: status %d", cases[i].file, s);
         CHECK(opened == !cases[i].says, "%s: %s", cases[i].file, opened ? "it opened" : err.text);
         CHECK(opened || s == ZN_E_FILE, "%s: status %d", cases[i].file, s);
-        CHECK(opened || (!strncmp(err.text, cases[i].file, strlen(cases[i].file)) &&
-                         strstr(err.text, cases[i].says)),
+        CHECK(opened || (!strncmp(err.text, cases[i].file, strlen(cases[i].file)) && strstr(err.text, cases[i].says)),
               "%s: it says: %s", cases[i].file, err.text);
     }
 }

@@ -10,23 +10,23 @@ INLINE void dots_tile(float *y, size_t y_ld, const float *x, size_t x_ld, const 
 {
     vf acc[DOT_P][DOT_O];
 
-    UNROLL for (int p = 0; p < np; p++)
-        UNROLL for (int o = 0; o < no; o++)
+    UNROLL_FOR (int p = 0; p < np; p++)
+        UNROLL_FOR (int o = 0; o < no; o++)
             acc[p][o] = vf_set(0);
     for (int i = 0; i < k; i += VL) {
         vf a[DOT_P];
 
-        UNROLL for (int p = 0; p < np; p++)
+        UNROLL_FOR (int p = 0; p < np; p++)
             a[p] = vf_load(x + (size_t)p * x_ld + i);
-        UNROLL for (int o = 0; o < no; o++) {
+        UNROLL_FOR (int o = 0; o < no; o++) {
             vf b = vf_load(w + (size_t)o * w_ld + i);
 
-            UNROLL for (int p = 0; p < np; p++)
+            UNROLL_FOR (int p = 0; p < np; p++)
                 acc[p][o] = vf_fma(a[p], b, acc[p][o]);
         }
     }
-    UNROLL for (int p = 0; p < np; p++)
-        UNROLL for (int o = 0; o < no; o++)
+    UNROLL_FOR (int p = 0; p < np; p++)
+        UNROLL_FOR (int o = 0; o < no; o++)
             y[(size_t)p * y_ld + (size_t)o] += vf_sum(acc[p][o]);
 }
 
@@ -36,18 +36,18 @@ static ZN_DECL_DOTS(ZN_FN(dots))
         int p = 0;
 
         for (; p + DOT_P <= m; p += DOT_P)
-            dots_tile(y + (size_t)p * y_ld + o, y_ld, x + (size_t)p * x_ld, x_ld, w + (size_t)o * w_ld, w_ld, k,
-                      DOT_P, DOT_O);
+            dots_tile(y + (size_t)p * y_ld + o, y_ld, x + (size_t)p * x_ld, x_ld, w + (size_t)o * w_ld, w_ld, k, DOT_P,
+                      DOT_O);
         for (; p < m; p++)
             dots_tile(y + (size_t)p * y_ld + o, y_ld, x + (size_t)p * x_ld, x_ld, w + (size_t)o * w_ld, w_ld, k, 1,
                       DOT_O);
     }
 }
 
-#define BACK_STEP(q, lane)                              \
-    do {                                                \
-        d[q] = va_fma(d[q], b[4 * (q) + (lane)], a[q], lane); \
-        sum[4 * (q) + (lane)] = va_fma(sum[4 * (q) + (lane)], v, a[q], lane); \
+#define BACK_STEP(q, lane)                                                                                             \
+    do {                                                                                                               \
+        d[q] = va_fma(d[q], b[4 * (q) + (lane)], a[q], lane);                                                          \
+        sum[4 * (q) + (lane)] = va_fma(sum[4 * (q) + (lane)], v, a[q], lane);                                          \
     } while (0)
 
 static ZN_DECL_DENSE_BACK(ZN_FN(dense_back))
@@ -57,7 +57,7 @@ static ZN_DECL_DENSE_BACK(ZN_FN(dense_back))
     for (int j = 0; j < n; j += VL) {
         vf b[BACK_O], sum[BACK_O];
 
-        UNROLL for (int o = 0; o < BACK_O; o++) {
+        UNROLL_FOR (int o = 0; o < BACK_O; o++) {
             b[o] = vf_load(w + (size_t)o * w_ld + j);
             sum[o] = vf_set(0);
         }
@@ -65,7 +65,7 @@ static ZN_DECL_DENSE_BACK(ZN_FN(dense_back))
             vf v = vf_load(x + p * n + j), d[Q];
             va a[Q];
 
-            UNROLL for (int q = 0; q < Q; q++) {
+            UNROLL_FOR (int q = 0; q < Q; q++) {
                 a[q] = va_load(dy + p * BACK_O + 4 * q);
                 d[q] = q ? vf_set(0) : vf_load(dx + p * n + j);
                 BACK_STEP(q, 0);
@@ -75,7 +75,7 @@ static ZN_DECL_DENSE_BACK(ZN_FN(dense_back))
             }
             vf_store(dx + p * n + j, Q > 1 ? vf_add(d[0], d[Q - 1]) : d[0]);
         }
-        UNROLL for (int o = 0; o < BACK_O; o++)
+        UNROLL_FOR (int o = 0; o < BACK_O; o++)
             vf_store(g + (size_t)o * w_ld + j, sum[o]);
     }
 }

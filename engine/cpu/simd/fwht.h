@@ -6,11 +6,11 @@
  * the transform of consecutive numbers does those inside a vector first, and the others as lines of one
  * vector each. */
 
-#define BUTTERFLY(i, j)                       \
-    do {                                      \
-        vf sum_ = vf_add(a[i], a[j]);         \
-        a[j] = vf_sub(a[i], a[j]);            \
-        a[i] = sum_;                          \
+#define BUTTERFLY(i, j)                                                                                                \
+    do {                                                                                                               \
+        vf sum_ = vf_add(a[i], a[j]);                                                                                  \
+        a[j] = vf_sub(a[i], a[j]);                                                                                     \
+        a[i] = sum_;                                                                                                   \
     } while (0)
 
 /* A pass over all lines: what it reads, where it goes, and the first pass's gate and permutation. */
@@ -37,31 +37,32 @@ INLINE void fwht_pass(const fwht_job *g, const int r, const bool gated, const bo
             const float *x = g->x + (permuted ? 0 : (size_t)j * x_step), *from[8] = { NULL }, *gate = g->gate + j;
             float *y = g->y + (size_t)j * y_step;
 
-            UNROLL for (int k = 0; k < r && permuted; k++)
+            UNROLL_FOR (int k = 0; k < r && permuted; k++)
                 from[k] = x + (size_t)g->perm[j + k * len] * x_step;
             for (int c = 0; c < width; c += VL, x += VL, y += VL) {
                 vf a[8];
 
-                UNROLL for (int k = 0; k < r; k++)
+                UNROLL_FOR (int k = 0; k < r; k++)
                     a[k] = vf_load(permuted ? from[k] + c : x + (size_t)k * x_far);
                 if (gated) {
-                    UNROLL for (int k = 0; k < r; k++)
-                        a[k] = vf_mul(a[k], wide_gate ? vf_load(g->gate + (size_t)(j + k * len) * gate_step + c)
-                                                      : vf_set(gate[k * len]));
+                    UNROLL_FOR (int k = 0; k < r; k++)
+                        a[k] = vf_mul(a[k],
+                                      wide_gate ? vf_load(g->gate + (size_t)(j + k * len) * gate_step + c)
+                                                : vf_set(gate[k * len]));
                 }
-                UNROLL for (int k = 0; k < r; k += 2)
+                UNROLL_FOR (int k = 0; k < r; k += 2)
                     BUTTERFLY(k, k + 1);
                 if (r >= 4) {
-                    UNROLL for (int k = 0; k < r; k += 4) {
+                    UNROLL_FOR (int k = 0; k < r; k += 4) {
                         BUTTERFLY(k, k + 2);
                         BUTTERFLY(k + 1, k + 3);
                     }
                 }
                 if (r == 8) {
-                    UNROLL for (int k = 0; k < 4; k++)
+                    UNROLL_FOR (int k = 0; k < 4; k++)
                         BUTTERFLY(k, k + 4);
                 }
-                UNROLL for (int k = 0; k < r; k++)
+                UNROLL_FOR (int k = 0; k < r; k++)
                     vf_store(y + (size_t)k * y_far, a[k]);
             }
         }
@@ -137,10 +138,10 @@ static ZN_DECL_TURN(ZN_FN(turn))
         for (; j + VL <= n; j += VL) {
             vf a[VL];
 
-            UNROLL for (int k = 0; k < VL; k++)
+            UNROLL_FOR (int k = 0; k < VL; k++)
                 a[k] = vf_load(x + (size_t)(i + k) * x_ld + j);
             vf_transpose(a);
-            UNROLL for (int k = 0; k < VL; k++)
+            UNROLL_FOR (int k = 0; k < VL; k++)
                 vf_store(y + (size_t)(j + k) * y_ld + i, a[k]);
         }
         for (; j < n; j++)
@@ -163,11 +164,11 @@ static ZN_DECL_SHUFFLE2(ZN_FN(shuffle2))
         for (; k + VL <= c && some == AT_ONCE; k += VL) {
             vf a[VL];
 
-            UNROLL for (int i = 0; i < VL; i++)
+            UNROLL_FOR (int i = 0; i < VL; i++)
                 a[i] = back ? vf_load(fine[i / 2 % 2] + (size_t)(2 * (j + i / 4) + i % 2) * fine_ld + k)
                             : vf_load4(coarse + (size_t)j * coarse_ld + 4 * (k + i), coarse_ld);
             vf_transpose(a);
-            UNROLL for (int i = 0; i < VL; i++)
+            UNROLL_FOR (int i = 0; i < VL; i++)
                 if (back)
                     vf_store4(coarse + (size_t)j * coarse_ld + 4 * (k + i), coarse_ld, a[i]);
                 else
@@ -208,15 +209,16 @@ static ZN_DECL_FWHT_ROW(ZN_FN(fwht_row))
     }
     for (int i = 0; i < n; i += VL)
         vf_store(v + i, vf_hadamard(gate ? vf_mul(vf_load(v + i), vf_load(gate + i)) : vf_load(v + i)));
-    fwht_lines(&(zn_lines){ .y = v, .v = v, .x = v, .y_step = VL, .v_step = VL, .x_step = VL, .n = n / VL,
-                            .width = VL });
+    fwht_lines(
+        &(zn_lines){ .y = v, .v = v, .x = v, .y_step = VL, .v_step = VL, .x_step = VL, .n = n / VL, .width = VL });
 }
 
 static ZN_DECL_MIX_ROW(ZN_FN(mix_row))
 {
     const float *left = x - 1, *right = x + 1, *wc = w + n, *wr = wc + n;
 
-    FOR_ROW(n) {
+    FOR_ROW(n)
+    {
         vf v = vf_fma(LOAD(wc), LOAD(x), vf_mul(LOAD(w), LOAD(left)));
 
         STORE(y, vf_fma(LOAD(wr), LOAD(right), v));
@@ -227,10 +229,11 @@ static ZN_DECL_SLM_ROW(ZN_FN(slm_row))
 {
     const float *norm = slm + 5 * (size_t)n, *bias = norm + n;
 
-    FOR_ROW(n) {
+    FOR_ROW(n)
+    {
         vf sum = vf_set(0), dot = vf_set(0), mag, cosine, act;
 
-        UNROLL for (int j = 0; j < 5; j++) {
+        UNROLL_FOR (int j = 0; j < 5; j++) {
             const float *near = e + j - 2, *w = slm + (size_t)j * (size_t)n;
             vf v = LOAD(near);
 
@@ -268,13 +271,13 @@ INLINE void prune_block(float *near, const zn_prune_tile *g, uint64_t open, size
     enum { PARTS = 8 / STEP8, SIDE = ZN_PRUNE_SIDE };
     vf tap[9][PARTS];
 
-    UNROLL for (int t = 0; t < 9; t++)
-        UNROLL for (int k = 0; k < PARTS; k++)
+    UNROLL_FOR (int t = 0; t < 9; t++)
+        UNROLL_FOR (int k = 0; k < PARTS; k++)
             tap[t][k] = LOAD8(g->w + (size_t)t * g->w_tap + c + k * STEP8);
     for (uint64_t left = open; left; left &= left - 1) {
         int i = __builtin_ctzll(left);
 
-        UNROLL for (int k = 0; k < PARTS; k++)
+        UNROLL_FOR (int k = 0; k < PARTS; k++)
             STORE8(near + 8 * g->place[i] + k * STEP8, LOAD8(g->x[i] + c + k * STEP8));
     }
     for (uint64_t left = open & g->inner; left; left &= left - 1) {
@@ -282,17 +285,17 @@ INLINE void prune_block(float *near, const zn_prune_tile *g, uint64_t open, size
         const float *from = near + 8 * (g->place[i] - SIDE - 1);
         vf acc[PARTS];
 
-        UNROLL for (int t = 0; t < 9; t++)
-            UNROLL for (int k = 0; k < PARTS; k++) {
+        UNROLL_FOR (int t = 0; t < 9; t++)
+            UNROLL_FOR (int k = 0; k < PARTS; k++) {
                 vf v = LOAD8(from + 8 * (t / 3 * SIDE + t % 3) + k * STEP8);
 
                 acc[k] = t ? vf_fma(tap[t][k], v, acc[k]) : vf_mul(tap[t][k], v);
             }
-        UNROLL for (int k = 0; k < PARTS; k++)
+        UNROLL_FOR (int k = 0; k < PARTS; k++)
             STORE8(g->y[i] + c + k * STEP8, acc[k]);
     }
     for (; open; open &= open - 1)
-        UNROLL for (int k = 0; k < PARTS; k++)
+        UNROLL_FOR (int k = 0; k < PARTS; k++)
             STORE8(near + 8 * g->place[__builtin_ctzll(open)] + k * STEP8, vf_set(0));
 }
 
@@ -310,12 +313,12 @@ static void prune_open(uint64_t *open, const zn_prune_tile *g, int from, int blo
         for (; b + AT_ONCE * VL <= blocks; b += AT_ONCE * VL) {
             vf acc[AT_ONCE];
 
-            UNROLL for (int k = 0; k < AT_ONCE; k++)
+            UNROLL_FOR (int k = 0; k < AT_ONCE; k++)
                 acc[k] = vf_set(0);
             for (int i = end - 1; i >= first; i--)
-                UNROLL for (int k = 0; k < AT_ONCE; k++)
+                UNROLL_FOR (int k = 0; k < AT_ONCE; k++)
                     acc[k] = vf_fma(acc[k], vf_set(2), vf_load(g->mask[i] + from + b + k * VL));
-            UNROLL for (int k = 0; k < AT_ONCE; k++)
+            UNROLL_FOR (int k = 0; k < AT_ONCE; k++)
                 vf_store(sum + b + k * VL, acc[k]);
         }
         for (; b < blocks; b++) {

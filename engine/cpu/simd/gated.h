@@ -14,11 +14,11 @@ INLINE void panel_store(const vf *acc, const zn_panel *g, const int row, const i
     float *y = g->y + (size_t)row * g->y_ld;
 
     if (end == PANEL_GATE) {
-        UNROLL for (int j = 0; j < nv / 2; j++)
+        UNROLL_FOR (int j = 0; j < nv / 2; j++)
             vf_store(y + j * VL, vf_mul(acc[j], acc[j + nv / 2]));
         return;
     }
-    UNROLL for (int j = 0; j < nv; j++) {
+    UNROLL_FOR (int j = 0; j < nv; j++) {
         const size_t m = end == PANEL_PART && j == nv - 1 ? (size_t)(g->n - j * VL) : VL;
         vf s = acc[j];
 
@@ -50,20 +50,20 @@ INLINE void panel_tile(const zn_panel *g, const int row, const int skip, const i
     const float *y = g->y + (size_t)row * g->y_ld;
     vf acc[PANEL_MOST][NV];
 
-    UNROLL for (int r = 0; r < mr; r++, ahead += g->ahead_ld, y += g->y_ld) {
+    UNROLL_FOR (int r = 0; r < mr; r++, ahead += g->ahead_ld, y += g->y_ld) {
         if (r % PANEL_SHARE == 0)
             x[r / PANEL_SHARE] = g->x + (size_t)(row + r) * ld;
-        UNROLL for (int j = 0; j < nv; j++)
+        UNROLL_FOR (int j = 0; j < nv; j++)
             acc[r][j] = vf_load(g->w + j * VL);
         if (end == PANEL_GATE)
             __builtin_prefetch(ahead, 0, 2);
-        UNROLL for (int j = 0; j < nv && end == PANEL_RES && VK == 1; j++) /* on its way while the sums are made */
+        UNROLL_FOR (int j = 0; j < nv && end == PANEL_RES && VK == 1; j++) /* on its way while the sums are made */
             __builtin_prefetch(y + j * VL, 1);
     }
     for (int c = 0; c < g->k; c += 4, w += 4 * nv * VL) {
         va a[PANEL_MOST];
 
-        UNROLL for (int r = 0; r < mr; r++) {
+        UNROLL_FOR (int r = 0; r < mr; r++) {
             if (PANEL_SHARE > 1 && r % PANEL_SHARE == 0)
                 __asm__("" : "+r"(x[r / PANEL_SHARE])); /* or gcc makes a pointer for each pixel, in memory */
             a[r] = va_load(x[r / PANEL_SHARE] + (size_t)(r % PANEL_SHARE) * ld);
@@ -72,58 +72,59 @@ INLINE void panel_tile(const zn_panel *g, const int row, const int skip, const i
         GEMM_STEP(acc, 1);
         GEMM_STEP(acc, 2);
         GEMM_STEP(acc, 3);
-        UNROLL for (int r = 0; r < mr; r += PANEL_SHARE)
+        UNROLL_FOR (int r = 0; r < mr; r += PANEL_SHARE)
             x[r / PANEL_SHARE] += 4;
     }
-    UNROLL for (int r = 0; r < mr; r++)
+    UNROLL_FOR (int r = 0; r < mr; r++)
         if (r >= skip)
             panel_store(acc[r], g, row + r, nv, end);
 }
 
 /* All pixels: tiles of PANEL_MR, then of 8 or 4; the last begins so much earlier that it is full. */
-#define PANEL_TILE(nv, name, end, mr)                                                                      \
-    static __attribute__((noinline)) void panel_##name##_##nv##_##mr(const zn_panel *g, int row, int skip) \
-    {                                                                                                      \
-        panel_tile(g, row, skip, mr, nv, end);                                                             \
+#define PANEL_TILE(nv, name, end, mr)                                                                                  \
+    static __attribute__((noinline)) void panel_##name##_##nv##_##mr(const zn_panel *g, int row, int skip)             \
+    {                                                                                                                  \
+        panel_tile(g, row, skip, mr, nv, end);                                                                         \
     }
-#define PANEL_ROWS(nv, name, end)                                                                          \
-    PANEL_TILE(nv, name, end, 1)                                                                           \
-    PANEL_TILE(nv, name, end, 4)                                                                           \
-    PANEL_TILE(nv, name, end, 8)                                                                           \
-    static __attribute__((noinline)) void panel_##name##_##nv(const zn_panel *g)                           \
-    {                                                                                                      \
-        const int most = PANEL_MR(nv), rows = g->rows;                                                     \
-        int row = 0;                                                                                       \
-                                                                                                           \
-        for (; rows >= most && rows - row > (most > 8 ? 8 : 4); row += most) {                             \
-            int skip = panel_skip(rows - row, most);                                                       \
-                                                                                                           \
-            panel_tile(g, row - skip, skip, most, nv, end);                                                \
-        }                                                                                                  \
-        for (int mr; row < rows; row += mr) {                                                              \
-            int skip;                                                                                      \
-                                                                                                           \
-            mr = most > 8 && rows - row > 4 && rows >= 8 ? 8 : rows >= 4 ? 4 : 1;                          \
-            skip = panel_skip(rows - row, mr);                                                             \
-            (mr == 8 ? panel_##name##_##nv##_8 : mr == 4 ? panel_##name##_##nv##_4 : panel_##name##_##nv##_1)( \
-                g, row - skip, skip);                                                                      \
-        }                                                                                                  \
+#define PANEL_ROWS(nv, name, end)                                                                                      \
+    PANEL_TILE(nv, name, end, 1)                                                                                       \
+    PANEL_TILE(nv, name, end, 4)                                                                                       \
+    PANEL_TILE(nv, name, end, 8)                                                                                       \
+    static __attribute__((noinline)) void panel_##name##_##nv(const zn_panel *g)                                       \
+    {                                                                                                                  \
+        const int most = PANEL_MR(nv), rows = g->rows;                                                                 \
+        int row = 0;                                                                                                   \
+                                                                                                                       \
+        for (; rows >= most && rows - row > (most > 8 ? 8 : 4); row += most) {                                         \
+            int skip = panel_skip(rows - row, most);                                                                   \
+                                                                                                                       \
+            panel_tile(g, row - skip, skip, most, nv, end);                                                            \
+        }                                                                                                              \
+        for (int mr; row < rows; row += mr) {                                                                          \
+            int skip;                                                                                                  \
+                                                                                                                       \
+            mr = most > 8 && rows - row > 4 && rows >= 8 ? 8 : rows >= 4 ? 4 : 1;                                      \
+            skip = panel_skip(rows - row, mr);                                                                         \
+            (mr == 8       ? panel_##name##_##nv##_8                                                                   \
+                 : mr == 4 ? panel_##name##_##nv##_4                                                                   \
+                           : panel_##name##_##nv##_1)(g, row - skip, skip);                                            \
+        }                                                                                                              \
     }
-#define PANEL(nv)                                                                    \
-    PANEL_ROWS(nv, plain, PANEL_PLAIN)                                               \
-    PANEL_ROWS(nv, gate, PANEL_GATE)                                                 \
-    PANEL_ROWS(nv, res, PANEL_RES)                                                   \
-    PANEL_ROWS(nv, part, PANEL_PART)                                                 \
-    static void panel_##nv(const zn_panel *g)                                        \
-    {                                                                                \
-        if (g->gate)                                                                 \
-            panel_gate_##nv(g);                                                      \
-        else if (g->n % VL)                                                          \
-            panel_part_##nv(g);                                                      \
-        else if (g->res)                                                             \
-            panel_res_##nv(g);                                                       \
-        else                                                                         \
-            panel_plain_##nv(g);                                                     \
+#define PANEL(nv)                                                                                                      \
+    PANEL_ROWS(nv, plain, PANEL_PLAIN)                                                                                 \
+    PANEL_ROWS(nv, gate, PANEL_GATE)                                                                                   \
+    PANEL_ROWS(nv, res, PANEL_RES)                                                                                     \
+    PANEL_ROWS(nv, part, PANEL_PART)                                                                                   \
+    static void panel_##nv(const zn_panel *g)                                                                          \
+    {                                                                                                                  \
+        if (g->gate)                                                                                                   \
+            panel_gate_##nv(g);                                                                                        \
+        else if (g->n % VL)                                                                                            \
+            panel_part_##nv(g);                                                                                        \
+        else if (g->res)                                                                                               \
+            panel_res_##nv(g);                                                                                         \
+        else                                                                                                           \
+            panel_plain_##nv(g);                                                                                       \
     }
 
 PANEL(1)
@@ -159,32 +160,32 @@ enum { GATE_PIXELS = ZN_MANY_REGISTERS ? 8 : 4 };
 
 /* acc[p] = bias + sum of the nine taps at pixel p, one vector of channels, of which m count; x: one pixel
  * further left, x_ld floats from one to the next */
-INLINE void depthwise3(vf *acc, const float *const x[3], const size_t x_ld[3], const float *w,
-                       const size_t w_ld, const int pixels, const size_t m)
+INLINE void depthwise3(vf *acc, const float *const x[3], const size_t x_ld[3], const float *w, const size_t w_ld,
+                       const int pixels, const size_t m)
 {
-    UNROLL for (int p = 0; p < pixels; p++)
+    UNROLL_FOR (int p = 0; p < pixels; p++)
         acc[p] = m == VL ? vf_load(w) : vf_load_n(w, m);
-    UNROLL for (int u = 0; u < 3; u++) {
+    UNROLL_FOR (int u = 0; u < 3; u++) {
         vf tap[3];
 
-        UNROLL for (int v = 0; v < 3; v++) {
+        UNROLL_FOR (int v = 0; v < 3; v++) {
             const float *from = w + (size_t)(1 + 3 * u + v) * w_ld;
 
             tap[v] = vf_keep(m == VL ? vf_load(from) : vf_load_n(from, m));
         }
-        UNROLL for (int q = 0; q < pixels + 2; q++) {
+        UNROLL_FOR (int q = 0; q < pixels + 2; q++) {
             const float *from = x[u] + (size_t)q * x_ld[u];
             vf in = vf_keep(m == VL ? vf_load(from) : vf_load_n(from, m));
 
-            UNROLL for (int v = 2; v >= 0; v--)
+            UNROLL_FOR (int v = 2; v >= 0; v--)
                 if (q - v >= 0 && q - v < pixels)
                     acc[q - v] = vf_fma(tap[v], in, acc[q - v]);
         }
     }
 }
 
-INLINE void gate3_part(float *y, size_t y_ld, const float *const x[3], size_t at, const float *w,
-                       const int width, const int pixels)
+INLINE void gate3_part(float *y, size_t y_ld, const float *const x[3], size_t at, const float *w, const int width,
+                       const int pixels)
 {
     const size_t ld[3] = { (size_t)width, (size_t)width, (size_t)width }, half = (size_t)(width / 2);
     const float *first[3] = { x[0] + at, x[1] + at, x[2] + at };
@@ -193,12 +194,11 @@ INLINE void gate3_part(float *y, size_t y_ld, const float *const x[3], size_t at
 
     depthwise3(a, first, ld, w, (size_t)width, pixels, VL);
     depthwise3(b, second, ld, w + half, (size_t)width, pixels, VL);
-    UNROLL for (int p = 0; p < pixels; p++)
+    UNROLL_FOR (int p = 0; p < pixels; p++)
         vf_store(y + (size_t)p * y_ld, vf_mul(a[p], b[p]));
 }
 
-INLINE void gate3_row(float *y, size_t y_ld, const float *const x[3], const float *w, int pixels,
-                      const int width)
+INLINE void gate3_row(float *y, size_t y_ld, const float *const x[3], const float *w, int pixels, const int width)
 {
     for (int i = 0; i < width / 2; i += VL) {
         for (int q = 0; q < pixels && pixels >= GATE_PIXELS; q += GATE_PIXELS) { /* the last begins early, to be full */
@@ -220,16 +220,15 @@ static ZN_DECL_GATE3(ZN_FN(gate3))
 }
 
 /* The same as a convolution of its own: pixels from p on, m channels from i on. */
-INLINE void depthwise3_part(const zn_depthwise3 *g, const quick_tail *q, int p, int i, const int pixels,
-                            const size_t m)
+INLINE void depthwise3_part(const zn_depthwise3 *g, const quick_tail *q, int p, int i, const int pixels, const size_t m)
 {
     const float *x[3];
     vf acc[GATE_PIXELS];
 
-    UNROLL for (int u = 0; u < 3; u++)
+    UNROLL_FOR (int u = 0; u < 3; u++)
         x[u] = g->x[u] + (size_t)p * g->x_ld[u] + i;
     depthwise3(acc, x, g->x_ld, g->w + i, g->w_ld, pixels, m);
-    UNROLL for (int r = 0; r < pixels; r++) {
+    UNROLL_FOR (int r = 0; r < pixels; r++) {
         float *y = g->y + (size_t)(p + r) * g->y_ld + i;
         const float *res = g->res ? g->res + (size_t)(p + r) * g->res_ld + i : NULL;
         vf s = !res ? acc[r] : m == VL ? vf_load(res) : vf_load_n(res, m);
@@ -270,14 +269,14 @@ INLINE void norm_sums(float *sum, const float *x, const size_t ld, size_t whole,
     const bool squares = mean != NULL;
     vf acc[VL];
 
-    UNROLL for (int p = 0; p < VL; p++)
+    UNROLL_FOR (int p = 0; p < VL; p++)
         acc[p] = rest ? rest[p] : vf_set(0);
     for (size_t i = 0; i < whole; i += VL) {
         const float *at = x + i;
 
         if (VK == 1)
             __asm__("" : "+r"(mean)); /* or gcc spreads all of it before the loop, into more registers than there are */
-        UNROLL for (int p = 0; p < VL; p++, at += ld) {
+        UNROLL_FOR (int p = 0; p < VL; p++, at += ld) {
             vf v = vf_load(at);
 
             if (squares)
@@ -332,7 +331,7 @@ INLINE void norm_some(float *y, size_t y_ld, const float *x, size_t x_ld, int pi
         size_t i = 0;
 
         for (; i + 2 * VL <= whole; i += 2 * VL)
-            UNROLL for (int j = 0; j < 2; j++)
+            UNROLL_FOR (int j = 0; j < 2; j++)
                 vf_store(to + i + j * VL, vf_mul(vf_sub(vf_load(from + i + j * VL), mu), r));
         for (; i < whole; i += VL)
             vf_store(to + i, vf_mul(vf_sub(vf_load(from + i), mu), r));

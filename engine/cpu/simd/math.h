@@ -115,9 +115,8 @@ typedef struct quick_tail {
 
 static inline quick_tail quick_tail_of(const zn_tail *t)
 {
-    return (quick_tail){ vf_set(t->pre == ZN_RELU ? 0 : -INFINITY),
-                         vf_set(t->post == ZN_RELU ? 0 : -INFINITY), vf_set(t->gain),
-                         t->pre <= ZN_RELU && t->post <= ZN_RELU };
+    return (quick_tail){ vf_set(t->pre == ZN_RELU ? 0 : -INFINITY), vf_set(t->post == ZN_RELU ? 0 : -INFINITY),
+                         vf_set(t->gain), t->pre <= ZN_RELU && t->post <= ZN_RELU };
 }
 
 static inline vf v_quick_tail(vf x, const vf *res, const quick_tail *q)

@@ -13,44 +13,44 @@ INLINE void narrow_tile(const zn_product *g, int row, const int n)
     int whole = g->k / VL * VL;
     size_t step = (size_t)(g->k + VL - 1) / VL * VL; /* of the packed weights of an output */
 
-    UNROLL for (int r = 0; r < NARROW_ROWS; r++) {
+    UNROLL_FOR (int r = 0; r < NARROW_ROWS; r++) {
         int at = row + (r < left ? r : left - 1);
 
         x[r] = g->x + (ptrdiff_t)(at / MR * MR) * g->taps + at % MR;
-        UNROLL for (int o = 0; o < n; o++)
+        UNROLL_FOR (int o = 0; o < n; o++)
             acc[r][o] = vf_set(0);
     }
     for (int tap = 0; tap < g->taps; tap++) {
         const float *w = g->w + (size_t)tap * g->w_tap, *p[NARROW_ROWS];
         int c = 0;
 
-        UNROLL for (int r = 0; r < NARROW_ROWS; r++)
+        UNROLL_FOR (int r = 0; r < NARROW_ROWS; r++)
             p[r] = x[r][tap * MR];
 
         for (; c < whole; c += VL) {
             vf b[ZN_NARROW];
 
-            UNROLL for (int o = 0; o < n; o++)
+            UNROLL_FOR (int o = 0; o < n; o++)
                 b[o] = vf_load(w + (size_t)o * step + c);
-            UNROLL for (int r = 0; r < NARROW_ROWS; r++) {
+            UNROLL_FOR (int r = 0; r < NARROW_ROWS; r++) {
                 vf a = vf_load(p[r] + c);
 
-                UNROLL for (int o = 0; o < n; o++)
+                UNROLL_FOR (int o = 0; o < n; o++)
                     acc[r][o] = vf_fma(a, b[o], acc[r][o]);
             }
         }
         if (c < g->k)
-            UNROLL for (int r = 0; r < NARROW_ROWS; r++) {
+            UNROLL_FOR (int r = 0; r < NARROW_ROWS; r++) {
                 vf a = vf_load_n(p[r] + c, (size_t)(g->k - c));
 
-                UNROLL for (int o = 0; o < n; o++)
+                UNROLL_FOR (int o = 0; o < n; o++)
                     acc[r][o] = vf_fma(a, vf_load(w + (size_t)o * step + c), acc[r][o]);
             }
     }
-    UNROLL for (int r = 0; r < NARROW_ROWS; r++) { /* constant indices: acc must stay in registers */
+    UNROLL_FOR (int r = 0; r < NARROW_ROWS; r++) { /* constant indices: acc must stay in registers */
         float sum[ZN_MAX_VL] = { 0 };
 
-        UNROLL for (int o = 0; o < n; o++)
+        UNROLL_FOR (int o = 0; o < n; o++)
             sum[o] = vf_sum(acc[r][o]);
         if (r < left)
             finish_row(g->y[row + r], sum, g->bias, g->res ? g->res[row + r] : NULL, n, g->t);

@@ -15,7 +15,8 @@ static inline size_t row_step(size_t i, size_t n)
 
 static ZN_DECL_MAP(ZN_FN(map))
 {
-    FOR_ROW(n) {
+    FOR_ROW(n)
+    {
         vf v = LOAD(x), s = vf_set(0);
 
         if (scale)
@@ -28,7 +29,8 @@ static ZN_DECL_MAP(ZN_FN(map))
 
 static ZN_DECL_BINARY(ZN_FN(binary))
 {
-    FOR_ROW(n) {
+    FOR_ROW(n)
+    {
         vf v = op == ZN_ADD ? vf_add(LOAD(a), LOAD(b)) : vf_mul(LOAD(a), LOAD(b));
         vf s = vf_set(0);
 
@@ -39,22 +41,22 @@ static ZN_DECL_BINARY(ZN_FN(binary))
 }
 
 /* 4 vectors of channels at a time: a cache line of x is used as a whole, and there are 4 sums to add. */
-INLINE void moment_part(float *sum, const float *x, size_t ld, int pixels, const float *mean, size_t i,
-                        const int nv, const size_t m)
+INLINE void moment_part(float *sum, const float *x, size_t ld, int pixels, const float *mean, size_t i, const int nv,
+                        const size_t m)
 {
     vf acc[4], mu[4];
 
-    UNROLL for (int j = 0; j < nv; j++) {
+    UNROLL_FOR (int j = 0; j < nv; j++) {
         acc[j] = vf_set(0);
         mu[j] = mean ? LOAD(mean + j * VL) : vf_set(0);
     }
     for (int p = 0; p < pixels; p++, x += ld)
-        UNROLL for (int j = 0; j < nv; j++) {
+        UNROLL_FOR (int j = 0; j < nv; j++) {
             vf v = vf_sub(LOAD(x + j * VL), mu[j]);
 
             acc[j] = mean ? vf_fma(v, v, acc[j]) : vf_add(v, acc[j]);
         }
-    UNROLL for (int j = 0; j < nv; j++)
+    UNROLL_FOR (int j = 0; j < nv; j++)
         STORE(sum + j * VL, acc[j]);
 }
 
@@ -74,10 +76,11 @@ static ZN_DECL_NORM_ROW(ZN_FN(norm_row))
 
     if (!rms) {
         FOR_ROW(c)
-            sum = vf_add(sum, LOAD(x));
+        sum = vf_add(sum, LOAD(x));
         mean = vf_set(vf_sum(sum) / (float)c);
     }
-    FOR_ROW(c) {
+    FOR_ROW(c)
+    {
         vf v = vf_sub(LOAD(x), mean);
 
         if (m < VL && !rms) { /* the lanes past the end hold -mean */
@@ -89,7 +92,8 @@ static ZN_DECL_NORM_ROW(ZN_FN(norm_row))
         sum2 = vf_fma(v, v, sum2);
     }
     inv = vf_set(1 / sqrtf(vf_sum(sum2) / (float)c + eps));
-    FOR_ROW(c) {
+    FOR_ROW(c)
+    {
         vf v = vf_mul(vf_sub(LOAD(x), mean), inv);
         vf s = vf_set(0);
 
@@ -139,7 +143,8 @@ static ZN_DECL_LERP(ZN_FN(lerp))
 {
     vf uu = vf_set(u), vv = vf_set(v);
 
-    FOR_ROW(n) {
+    FOR_ROW(n)
+    {
         vf a = LOAD(p[0]);
         vf b = LOAD(p[2]);
         vf above = vf_fma(uu, vf_sub(LOAD(p[1]), a), a);

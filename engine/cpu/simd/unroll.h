@@ -2,7 +2,7 @@
 /* unroll.h - for loops over vectors: only what is inlined and unrolled has its arrays in registers. */
 #define INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
+#define UNROLL_FOR _Pragma("clang loop unroll(full)") for
 #else
-#define UNROLL _Pragma("GCC unroll 32")
+#define UNROLL_FOR _Pragma("GCC unroll 32") for
 #endif

@@ -10,6 +10,7 @@ enum { VL = 8, MR = 6, NV = 2, VK = 1, PAIR = 1, PANEL_NV = 2, PANEL_STEP = 2 };
 #define PANEL_MR(nv) ((nv) == 1 ? 12 : 6)
 #define ZN_FN(name) name##_avx2
 
+/* clang-format off */
 typedef __m256 vf;
 typedef __m256 vmask;
 
@@ -105,21 +106,21 @@ static inline void vf_transpose(vf a[VL])
 {
     vf b[VL];
 
-    UNROLL for (int i = 0; i < 8; i += 2) {
+    UNROLL_FOR (int i = 0; i < 8; i += 2) {
         b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
         b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
     }
-    UNROLL for (int i = 0; i < 8; i += 4) { /* columns 0 and 4, 1 and 5, ... of four rows */
+    UNROLL_FOR (int i = 0; i < 8; i += 4) { /* columns 0 and 4, 1 and 5, ... of four rows */
         a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
         a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
         a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
         a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
     }
-    UNROLL for (int i = 0; i < 4; i++) {
+    UNROLL_FOR (int i = 0; i < 4; i++) {
         b[i] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x20);
         b[i + 4] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x31);
     }
-    UNROLL for (int i = 0; i < 8; i++)
+    UNROLL_FOR (int i = 0; i < 8; i++)
         a[i] = b[i];
 }
 
@@ -145,3 +146,4 @@ static inline vf fma_in_place(vf acc, vf a, vf b)
 }
 
 #define va_fma(acc, b, a, lane) fma_in_place(acc, b, _mm256_broadcast_ss((a) + (lane)))
+/* clang-format on */

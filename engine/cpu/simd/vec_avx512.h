@@ -10,6 +10,7 @@ enum { VL = 16, MR = 6, NV = 4, VK = 1, PAIR = 1, PANEL_NV = 2, PANEL_STEP = 2 }
 #define PANEL_MR(nv) ((nv) <= 2 ? 12 : (nv) == 3 ? 8 : 6)
 #define ZN_FN(name) name##_avx512
 
+/* clang-format off */
 typedef __m512 vf;
 typedef __mmask16 vmask;
 
@@ -35,12 +36,12 @@ static inline vf vf_sums(const vf a[VL])
 {
     vf b[8], c[4], d[2];
 
-    UNROLL for (int i = 0; i < 8; i++)
+    UNROLL_FOR (int i = 0; i < 8; i++)
         b[i] = _mm512_add_ps(_mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]), _mm512_unpackhi_ps(a[2 * i], a[2 * i + 1]));
-    UNROLL for (int i = 0; i < 4; i++) /* a quarter of each of four vectors in every quarter */
+    UNROLL_FOR (int i = 0; i < 4; i++) /* a quarter of each of four vectors in every quarter */
         c[i] = _mm512_add_ps(_mm512_shuffle_ps(b[2 * i], b[2 * i + 1], 0x44),
                              _mm512_shuffle_ps(b[2 * i], b[2 * i + 1], 0xee));
-    UNROLL for (int i = 0; i < 2; i++)
+    UNROLL_FOR (int i = 0; i < 2; i++)
         d[i] = _mm512_add_ps(_mm512_shuffle_f32x4(c[2 * i], c[2 * i + 1], 0x88),
                              _mm512_shuffle_f32x4(c[2 * i], c[2 * i + 1], 0xdd));
     return _mm512_add_ps(_mm512_shuffle_f32x4(d[0], d[1], 0x88), _mm512_shuffle_f32x4(d[0], d[1], 0xdd));
@@ -91,17 +92,17 @@ static inline void vf_transpose(vf a[VL])
 {
     vf b[VL];
 
-    UNROLL for (int i = 0; i < 16; i += 2) {
+    UNROLL_FOR (int i = 0; i < 16; i += 2) {
         b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
         b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
     }
-    UNROLL for (int i = 0; i < 16; i += 4) { /* columns 0, 4, 8, 12 of four rows, then 1, 5, ... */
+    UNROLL_FOR (int i = 0; i < 16; i += 4) { /* columns 0, 4, 8, 12 of four rows, then 1, 5, ... */
         a[i] = _mm512_shuffle_ps(b[i], b[i + 2], 0x44);
         a[i + 1] = _mm512_shuffle_ps(b[i], b[i + 2], 0xee);
         a[i + 2] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0x44);
         a[i + 3] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0xee);
     }
-    UNROLL for (int i = 0; i < 4; i++) { /* the 4x4 of quarters */
+    UNROLL_FOR (int i = 0; i < 4; i++) { /* the 4x4 of quarters */
         vf p = _mm512_shuffle_f32x4(a[i], a[i + 4], 0x88), q = _mm512_shuffle_f32x4(a[i], a[i + 4], 0xdd);
         vf r = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0x88), s = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0xdd);
 
@@ -110,7 +111,7 @@ static inline void vf_transpose(vf a[VL])
         b[i + 8] = _mm512_shuffle_f32x4(p, r, 0xdd);
         b[i + 12] = _mm512_shuffle_f32x4(q, s, 0xdd);
     }
-    UNROLL for (int i = 0; i < 16; i++)
+    UNROLL_FOR (int i = 0; i < 16; i++)
         a[i] = b[i];
 }
 
@@ -142,3 +143,4 @@ static inline vf fma_in_place(vf acc, vf a, vf b)
 }
 
 #define va_fma(acc, b, a, lane) fma_in_place(acc, b, _mm512_set1_ps((a)[lane]))
+/* clang-format on */

@@ -22,6 +22,7 @@ enum { VL = 4, MR = 5, NV = 4, VK = 4, PAIR = 2, PANEL_NV = 4, PANEL_STEP = 5 };
 #define PANEL_MR(nv) 5
 #define ZN_FN(name) name##_neon
 
+/* clang-format off */
 typedef float32x4_t vf;
 typedef uint32x4_t vmask;
 
@@ -113,3 +114,4 @@ typedef float32x4_t va;
 static inline va va_load(const float *p) { return vld1q_f32(p); }       /* VK */
 static inline va va_load1(const float *p) { return vld1q_dup_f32(p); } /* lane 0 counts */
 #define va_fma(acc, b, a, lane) vfmaq_laneq_f32(acc, b, a, lane)
+/* clang-format on */

@@ -90,47 +90,47 @@ INLINE void wino_store(float *p, const vf *v, const int apart, const int step)
         vf_store(p, v[0]);
 }
 
-#define WINO_IN(name, P, transform)                                                                     \
-    INLINE void name##_part(float *v, size_t v_pos, const float *const *x, size_t i, const int nv,      \
-                            const int step, const size_t m)                                             \
-    {                                                                                                   \
-        float t[P][P][LINE];                                                                            \
-                                                                                                        \
-        for (int r = 0; r < P; r++)                                                                     \
-            UNROLL for (int j = 0; j < nv; j += step) {                                                 \
-                vf d[P], o[2][P];                                                                       \
-                                                                                                        \
-                UNROLL for (int q = 0; q < step; q++) {                                                 \
-                    UNROLL for (int s = 0; s < P; s++)                                                  \
-                        d[s] = LOAD(x[r * P + s] + (j + q) * VL);                                       \
-                    transform(o[q], d);                                                                 \
-                }                                                                                       \
-                UNROLL for (int s = 0; s < P; s++)                                                      \
-                    wino_store(t[r][s] + j * VL, &o[0][s], P, step);                                    \
-            }                                                                                           \
-        for (int s = 0; s < P; s++, v += v_pos)                                                         \
-            UNROLL for (int j = 0; j < nv; j += step) {                                                 \
-                vf d[P], o[2][P];                                                                       \
-                                                                                                        \
-                UNROLL for (int q = 0; q < step; q++) {                                                 \
-                    UNROLL for (int r = 0; r < P; r++)                                                  \
-                        d[r] = vf_load(t[r][s] + (j + q) * VL);                                         \
-                    transform(o[q], d);                                                                 \
-                }                                                                                       \
-                UNROLL for (int r = 0; r < P; r++)                                                      \
-                    wino_store(v + (size_t)(r * P) * v_pos + i + j * VL, &o[0][r], P, step);            \
-            }                                                                                           \
-    }                                                                                                   \
-    static ZN_DECL_WINO_IN(ZN_FN(name))                                                                 \
-    {                                                                                                   \
-        size_t i = 0;                                                                                   \
-                                                                                                        \
-        for (; i + LINE <= (size_t)n; i += LINE)                                                        \
-            name##_part(v, v_pos, x, i, LINE_NV, PAIR, VL);                                             \
-        for (; i + VL <= (size_t)n; i += VL)                                                            \
-            name##_part(v, v_pos, x, i, 1, 1, VL);                                                      \
-        if (i < (size_t)n)                                                                              \
-            name##_part(v, v_pos, x, i, 1, 1, (size_t)n - i);                                           \
+#define WINO_IN(name, P, transform)                                                                                    \
+    INLINE void name##_part(float *v, size_t v_pos, const float *const *x, size_t i, const int nv, const int step,     \
+                            const size_t m)                                                                            \
+    {                                                                                                                  \
+        float t[P][P][LINE];                                                                                           \
+                                                                                                                       \
+        for (int r = 0; r < P; r++)                                                                                    \
+            UNROLL_FOR (int j = 0; j < nv; j += step) {                                                                \
+                vf d[P], o[2][P];                                                                                      \
+                                                                                                                       \
+                UNROLL_FOR (int q = 0; q < step; q++) {                                                                \
+                    UNROLL_FOR (int s = 0; s < P; s++)                                                                 \
+                        d[s] = LOAD(x[r * P + s] + (j + q) * VL);                                                      \
+                    transform(o[q], d);                                                                                \
+                }                                                                                                      \
+                UNROLL_FOR (int s = 0; s < P; s++)                                                                     \
+                    wino_store(t[r][s] + j * VL, &o[0][s], P, step);                                                   \
+            }                                                                                                          \
+        for (int s = 0; s < P; s++, v += v_pos)                                                                        \
+            UNROLL_FOR (int j = 0; j < nv; j += step) {                                                                \
+                vf d[P], o[2][P];                                                                                      \
+                                                                                                                       \
+                UNROLL_FOR (int q = 0; q < step; q++) {                                                                \
+                    UNROLL_FOR (int r = 0; r < P; r++)                                                                 \
+                        d[r] = vf_load(t[r][s] + (j + q) * VL);                                                        \
+                    transform(o[q], d);                                                                                \
+                }                                                                                                      \
+                UNROLL_FOR (int r = 0; r < P; r++)                                                                     \
+                    wino_store(v + (size_t)(r * P) * v_pos + i + j * VL, &o[0][r], P, step);                           \
+            }                                                                                                          \
+    }                                                                                                                  \
+    static ZN_DECL_WINO_IN(ZN_FN(name))                                                                                \
+    {                                                                                                                  \
+        size_t i = 0;                                                                                                  \
+                                                                                                                       \
+        for (; i + LINE <= (size_t)n; i += LINE)                                                                       \
+            name##_part(v, v_pos, x, i, LINE_NV, PAIR, VL);                                                            \
+        for (; i + VL <= (size_t)n; i += VL)                                                                           \
+            name##_part(v, v_pos, x, i, 1, 1, VL);                                                                     \
+        if (i < (size_t)n)                                                                                             \
+            name##_part(v, v_pos, x, i, 1, 1, (size_t)n - i);                                                          \
     }
 
 WINO_IN(wino_in6, 6, wino_b6)
@@ -152,81 +152,80 @@ static enum wino_end wino_end_of(const zn_tail *t, const quick_tail *q)
 
 INLINE vf wino_tail(vf v, const vf *res, const zn_tail *t, const quick_tail *q, const enum wino_end end)
 {
-    return end == WINO_RELU    ? vf_max(q->pre, v)
-           : end == WINO_ADD   ? vf_max(q->post, vf_add(v, *res))
-           : end == WINO_QUICK ? v_quick_tail(v, res, q)
-                               : v_tail(v, res, t);
+    return end == WINO_RELU ? vf_max(q->pre, v)
+        : end == WINO_ADD   ? vf_max(q->post, vf_add(v, *res))
+        : end == WINO_QUICK ? v_quick_tail(v, res, q)
+                            : v_tail(v, res, t);
 }
 
-#define WINO_OUT(name, P, M, transform)                                                                 \
-    INLINE void name##_part(float *const *y, const float *const *res, ptrdiff_t y_off, const float *from, \
-                            size_t m_pos, size_t i, const int nv, const int step, const size_t m,       \
-                            const zn_tail *t, const quick_tail *quick, const enum wino_end end)         \
-    {                                                                                                   \
-        float half[M][P][LINE];                                                                         \
-        const bool has_res = end == WINO_ADD || (end >= WINO_QUICK && res);                             \
-                                                                                                        \
-        for (int s = 0; s < P; s++)                                                                     \
-            UNROLL for (int j = 0; j < nv; j += step) {                                                 \
-                vf d[P], o[2][M];                                                                       \
-                                                                                                        \
-                UNROLL for (int q = 0; q < step; q++) {                                                 \
-                    UNROLL for (int r = 0; r < P; r++)                                                  \
-                        d[r] = vf_load(from + (size_t)(r * P + s) * m_pos + i + (j + q) * VL);          \
-                    transform(o[q], d);                                                                 \
-                }                                                                                       \
-                UNROLL for (int r = 0; r < M; r++)                                                      \
-                    wino_store(half[r][s] + j * VL, &o[0][r], M, step);                                 \
-            }                                                                                           \
-        for (int r = 0; r < M; r++, y += M)                                                             \
-            UNROLL for (int j = 0; j < nv; j += step) {                                                 \
-                const ptrdiff_t at = y_off + j * VL;                                                    \
-                vf d[P], o[2][M], e;                                                                    \
-                                                                                                        \
-                UNROLL for (int q = 0; q < step; q++) {                                                 \
-                    UNROLL for (int s = 0; s < P; s++)                                                  \
-                        d[s] = vf_load(half[r][s] + (j + q) * VL);                                      \
-                    transform(o[q], d);                                                                 \
-                }                                                                                       \
-                UNROLL for (int s = 0; s < M; s++) {                                                    \
-                    if (!y[s])                                                                          \
-                        continue;                                                                       \
-                    UNROLL for (int q = 0; q < step; q++) {                                             \
-                        e = has_res ? LOAD(res[r * M + s] + at + q * VL) : vf_set(0);                   \
-                        o[q][s] = wino_tail(o[q][s], has_res ? &e : NULL, t, quick, end);               \
-                    }                                                                                   \
-                    if (m == VL)                                                                        \
-                        wino_store(y[s] + at + i, &o[0][s], M, step);                                   \
-                    else                                                                                \
-                        vf_store_n(y[s] + at + i, o[0][s], m);                                          \
-                }                                                                                       \
-            }                                                                                           \
-    }                                                                                                   \
-    static __attribute__((noinline)) void name##_relu(float *const *y, ptrdiff_t y_off, const float *from, \
-                                                      size_t m_pos, size_t i, const quick_tail *q)      \
-    {                                                                                                   \
-        name##_part(y, NULL, y_off, from, m_pos, i, LINE_NV, PAIR, VL, NULL, q, WINO_RELU);             \
-    }                                                                                                   \
-    static __attribute__((noinline)) void name##_add(float *const *y, const float *const *res,          \
-                                                     ptrdiff_t y_off, const float *from, size_t m_pos,  \
-                                                     size_t i, const quick_tail *q)                     \
-    {                                                                                                   \
-        name##_part(y, res, y_off, from, m_pos, i, LINE_NV, PAIR, VL, NULL, q, WINO_ADD);               \
-    }                                                                                                   \
-    static ZN_DECL_WINO_OUT(ZN_FN(name))                                                                \
-    {                                                                                                   \
-        quick_tail q = quick_tail_of(t);                                                                \
-        enum wino_end end = wino_end_of(t, &q);                                                         \
-        size_t i = 0;                                                                                   \
-                                                                                                        \
-        for (; end == WINO_RELU && i + LINE <= (size_t)n; i += LINE)                                    \
-            name##_relu(y, y_off, m, m_pos, i, &q);                                                     \
-        for (; end == WINO_ADD && i + LINE <= (size_t)n; i += LINE)                                     \
-            name##_add(y, res, y_off, m, m_pos, i, &q);                                                 \
-        for (; end != WINO_SLOW && i + VL <= (size_t)n; i += VL)                                        \
-            name##_part(y, res, y_off, m, m_pos, i, 1, 1, VL, t, &q, WINO_QUICK);                       \
-        for (; i < (size_t)n; i += VL)                                                                  \
-            name##_part(y, res, y_off, m, m_pos, i, 1, 1, row_step(i, (size_t)n), t, &q, WINO_SLOW);    \
+#define WINO_OUT(name, P, M, transform)                                                                                \
+    INLINE void name##_part(float *const *y, const float *const *res, ptrdiff_t y_off, const float *from,              \
+                            size_t m_pos, size_t i, const int nv, const int step, const size_t m, const zn_tail *t,    \
+                            const quick_tail *quick, const enum wino_end end)                                          \
+    {                                                                                                                  \
+        float half[M][P][LINE];                                                                                        \
+        const bool has_res = end == WINO_ADD || (end >= WINO_QUICK && res);                                            \
+                                                                                                                       \
+        for (int s = 0; s < P; s++)                                                                                    \
+            UNROLL_FOR (int j = 0; j < nv; j += step) {                                                                \
+                vf d[P], o[2][M];                                                                                      \
+                                                                                                                       \
+                UNROLL_FOR (int q = 0; q < step; q++) {                                                                \
+                    UNROLL_FOR (int r = 0; r < P; r++)                                                                 \
+                        d[r] = vf_load(from + (size_t)(r * P + s) * m_pos + i + (j + q) * VL);                         \
+                    transform(o[q], d);                                                                                \
+                }                                                                                                      \
+                UNROLL_FOR (int r = 0; r < M; r++)                                                                     \
+                    wino_store(half[r][s] + j * VL, &o[0][r], M, step);                                                \
+            }                                                                                                          \
+        for (int r = 0; r < M; r++, y += M)                                                                            \
+            UNROLL_FOR (int j = 0; j < nv; j += step) {                                                                \
+                const ptrdiff_t at = y_off + j * VL;                                                                   \
+                vf d[P], o[2][M], e;                                                                                   \
+                                                                                                                       \
+                UNROLL_FOR (int q = 0; q < step; q++) {                                                                \
+                    UNROLL_FOR (int s = 0; s < P; s++)                                                                 \
+                        d[s] = vf_load(half[r][s] + (j + q) * VL);                                                     \
+                    transform(o[q], d);                                                                                \
+                }                                                                                                      \
+                UNROLL_FOR (int s = 0; s < M; s++) {                                                                   \
+                    if (!y[s])                                                                                         \
+                        continue;                                                                                      \
+                    UNROLL_FOR (int q = 0; q < step; q++) {                                                            \
+                        e = has_res ? LOAD(res[r * M + s] + at + q * VL) : vf_set(0);                                  \
+                        o[q][s] = wino_tail(o[q][s], has_res ? &e : NULL, t, quick, end);                              \
+                    }                                                                                                  \
+                    if (m == VL)                                                                                       \
+                        wino_store(y[s] + at + i, &o[0][s], M, step);                                                  \
+                    else                                                                                               \
+                        vf_store_n(y[s] + at + i, o[0][s], m);                                                         \
+                }                                                                                                      \
+            }                                                                                                          \
+    }                                                                                                                  \
+    static __attribute__((noinline)) void name##_relu(float *const *y, ptrdiff_t y_off, const float *from,             \
+                                                      size_t m_pos, size_t i, const quick_tail *q)                     \
+    {                                                                                                                  \
+        name##_part(y, NULL, y_off, from, m_pos, i, LINE_NV, PAIR, VL, NULL, q, WINO_RELU);                            \
+    }                                                                                                                  \
+    static __attribute__((noinline)) void name##_add(float *const *y, const float *const *res, ptrdiff_t y_off,        \
+                                                     const float *from, size_t m_pos, size_t i, const quick_tail *q)   \
+    {                                                                                                                  \
+        name##_part(y, res, y_off, from, m_pos, i, LINE_NV, PAIR, VL, NULL, q, WINO_ADD);                              \
+    }                                                                                                                  \
+    static ZN_DECL_WINO_OUT(ZN_FN(name))                                                                               \
+    {                                                                                                                  \
+        quick_tail q = quick_tail_of(t);                                                                               \
+        enum wino_end end = wino_end_of(t, &q);                                                                        \
+        size_t i = 0;                                                                                                  \
+                                                                                                                       \
+        for (; end == WINO_RELU && i + LINE <= (size_t)n; i += LINE)                                                   \
+            name##_relu(y, y_off, m, m_pos, i, &q);                                                                    \
+        for (; end == WINO_ADD && i + LINE <= (size_t)n; i += LINE)                                                    \
+            name##_add(y, res, y_off, m, m_pos, i, &q);                                                                \
+        for (; end != WINO_SLOW && i + VL <= (size_t)n; i += VL)                                                       \
+            name##_part(y, res, y_off, m, m_pos, i, 1, 1, VL, t, &q, WINO_QUICK);                                      \
+        for (; i < (size_t)n; i += VL)                                                                                 \
+            name##_part(y, res, y_off, m, m_pos, i, 1, 1, row_step(i, (size_t)n), t, &q, WINO_SLOW);                   \
     }
 
 WINO_OUT(wino_out4, 6, 4, wino_a4)

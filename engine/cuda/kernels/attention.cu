@@ -383,14 +383,14 @@ template <class T, int D, int M> __device__ __forceinline__ void attend(const zn
 #else
 #define BODY(T, D, M) (void)g
 #endif
-#define ATTENTION(D, M)                                                                                              \
-    extern "C" __global__ void __launch_bounds__(128) attention_##D##_f16(const zn_args_attention g)                 \
-    {                                                                                                                \
-        BODY(f16, D, M);                                                                                             \
-    }                                                                                                                \
-    extern "C" __global__ void __launch_bounds__(128) attention_##D##_bf16(const zn_args_attention g)                \
-    {                                                                                                                \
-        BODY(bf16, D, M);                                                                                            \
+#define ATTENTION(D, M)                                                                                                \
+    extern "C" __global__ void __launch_bounds__(128) attention_##D##_f16(const zn_args_attention g)                   \
+    {                                                                                                                  \
+        BODY(f16, D, M);                                                                                               \
+    }                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(128) attention_##D##_bf16(const zn_args_attention g)                  \
+    {                                                                                                                  \
+        BODY(bf16, D, M);                                                                                              \
     }
 ATTENTION(32, 2)
 ATTENTION(48, 2)

@@ -12,9 +12,15 @@ typedef __half f16;
 typedef __nv_bfloat16 bf16;
 
 template <class T> struct type_of;
-template <> struct type_of<float> { static const zn_type value = ZN_F32; };
-template <> struct type_of<f16> { static const zn_type value = ZN_F16; };
-template <> struct type_of<bf16> { static const zn_type value = ZN_BF16; };
+template <> struct type_of<float> {
+    static const zn_type value = ZN_F32;
+};
+template <> struct type_of<f16> {
+    static const zn_type value = ZN_F16;
+};
+template <> struct type_of<bf16> {
+    static const zn_type value = ZN_BF16;
+};
 
 __device__ __forceinline__ float to_float(float x) { return x; }
 __device__ __forceinline__ float to_float(f16 x) { return __half2float(x); }
@@ -23,7 +29,8 @@ template <class T> __device__ __forceinline__ T from_float(float x);
 template <> __device__ __forceinline__ float from_float<float>(float x) { return x; }
 template <> __device__ __forceinline__ f16 from_float<f16>(float x)
 {
-    return __float2half_rn(fminf(fmaxf(x, -65504.f), 65504.f)); /* the largest numbers, not infinity; NaN becomes -65504 */
+    return __float2half_rn(
+        fminf(fmaxf(x, -65504.f), 65504.f)); /* the largest numbers, not infinity; NaN becomes -65504 */
 }
 template <> __device__ __forceinline__ bf16 from_float<bf16>(float x) { return __float2bfloat16_rn(x); }
 
@@ -77,8 +84,12 @@ __device__ __forceinline__ float apply_tail(const zn_cuda_tail &t, float x, size
  * V numbers of any type as they lie in memory, V being 8 or 1.  Eight of them are 16 bytes (32 of float) and begin
  * at a multiple of 16.  Fetching first and widening later lets several loads be under way. */
 template <int V> struct raw;
-template <> struct raw<8> { uint4 lo, hi; };
-template <> struct raw<1> { float x; };
+template <> struct raw<8> {
+    uint4 lo, hi;
+};
+template <> struct raw<1> {
+    float x;
+};
 
 __device__ __forceinline__ void fetch(raw<8> &r, const zn_tensor &t, size_t i)
 {
@@ -176,8 +187,8 @@ __device__ __forceinline__ void put(const zn_tensor &t, size_t i, const float (&
     char *p = (char *)t.data + i * (t.type == ZN_F32 ? 4 : 2);
 
     if (t.type == ZN_F16)
-        *(uint4 *)p = make_uint4(pack2<f16>(v[0], v[1]), pack2<f16>(v[2], v[3]), pack2<f16>(v[4], v[5]),
-                                 pack2<f16>(v[6], v[7]));
+        *(uint4 *)p =
+            make_uint4(pack2<f16>(v[0], v[1]), pack2<f16>(v[2], v[3]), pack2<f16>(v[4], v[5]), pack2<f16>(v[6], v[7]));
     else if (t.type == ZN_BF16)
         *(uint4 *)p = make_uint4(pack2<bf16>(v[0], v[1]), pack2<bf16>(v[2], v[3]), pack2<bf16>(v[4], v[5]),
                                  pack2<bf16>(v[6], v[7]));
@@ -189,10 +200,8 @@ __device__ __forceinline__ void put(const zn_tensor &t, size_t i, const float (&
 
 template <int V> __device__ __forceinline__ void activate_all(zn_act a, float (&v)[V])
 {
-#define ZN_EACH(act)                                                                                                 \
-    case act:                                                                                                        \
-        _Pragma("unroll") for (int i = 0; i < V; i++) v[i] = activate(act, v[i]);                                    \
-        break;
+#define ZN_EACH(act)                                                                                                   \
+    case act: _Pragma("unroll") for (int i = 0; i < V; i++) v[i] = activate(act, v[i]); break;
     switch (a) {
         ZN_EACH(ZN_RELU)
         ZN_EACH(ZN_LRELU)
@@ -209,10 +218,7 @@ template <int V> __device__ __forceinline__ void activate_all(zn_act a, float (&
 
 /* How put_tail activates; typed.cuh has another way. */
 struct exact {
-    template <int V> static __device__ __forceinline__ void activate(zn_act a, float (&v)[V])
-    {
-        activate_all(a, v);
-    }
+    template <int V> static __device__ __forceinline__ void activate(zn_act a, float (&v)[V]) { activate_all(a, v); }
 };
 
 /* The tail with its residual already fetched (if there is one), then the result into y at number i. */
@@ -237,10 +243,7 @@ __device__ __forceinline__ void put_tail(const zn_tensor &y, size_t i, const zn_
 }
 
 /* n / d: in 32 bits when that is enough, which is much faster. */
-__device__ __forceinline__ size_t quotient(size_t n, unsigned d)
-{
-    return n >> 32 ? n / d : (unsigned)n / d;
-}
+__device__ __forceinline__ size_t quotient(size_t n, unsigned d) { return n >> 32 ? n / d : (unsigned)n / d; }
 
 /* Sum or maximum over the `lanes` (a power of two) neighbouring threads of a warp, in all of them. */
 __device__ __forceinline__ float sum_lanes(float x, int lanes)
@@ -317,8 +320,7 @@ __device__ __forceinline__ void mma16(float (&d)[4], unsigned a0, unsigned a1, u
 }
 
 /* The same with k = 8: the first two registers of A, the first of B. */
-template <class T>
-__device__ __forceinline__ void mma8(float (&d)[4], unsigned a0, unsigned a1, unsigned b0)
+template <class T> __device__ __forceinline__ void mma8(float (&d)[4], unsigned a0, unsigned a1, unsigned b0)
 {
     if (type_of<T>::value == ZN_F16)
         asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
@@ -368,8 +370,8 @@ __device__ __forceinline__ void copy_async16(void *to, const void *from)
 /* Zeros unless it is there; from must be a valid address all the same. */
 __device__ __forceinline__ void copy_async16(void *to, const void *from, bool there)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from),
-                 "r"(there ? 16 : 0)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
+                 "l"(from), "r"(there ? 16 : 0)
                  : "memory");
 }
 

@@ -8,7 +8,8 @@
  * conv_grouped_*    any groups, plainly */
 #include "typed.cuh"
 
-namespace {
+namespace
+{
 
 enum { BM = 128, BN = 64, BK = 8, THREADS = 256, TM = 8, TN = 4 };
 
@@ -186,8 +187,7 @@ template <> struct quad<float> {
 };
 
 /* The tail of 4 channels from c on of pixel p. */
-template <class T>
-__device__ __forceinline__ void put4(const zn_cuda_conv &a, size_t p, int c, float (&v)[4])
+template <class T> __device__ __forceinline__ void put4(const zn_cuda_conv &a, size_t p, int c, float (&v)[4])
 {
     const zn_tensor &res = a.tail.residual;
 
@@ -218,11 +218,11 @@ __device__ __forceinline__ void put4(const zn_cuda_conv &a, size_t p, int c, flo
 template <class T> struct depthwise3 {
     enum { AHEAD = sizeof(T) == 2 ? 2 : 1 /* rows on their way */ };
     const zn_cuda_conv &a;
-    const T *x;    /* row 0, leftmost column that is read */
+    const T *x; /* row 0, leftmost column that is read */
     size_t row_step;
-    bool in[4];    /* the columns that are in the image */
-    int top, end;  /* rows of x: of step 0; behind the last one that is read */
-    int c;         /* channel */
+    bool in[4];   /* the columns that are in the image */
+    int top, end; /* rows of x: of step 0; behind the last one that is read */
+    int c;        /* channel */
     float w[9][4], bias[4], sum[3][2][4];
 
     __device__ __forceinline__ void fetch(quad<T> (&q)[AHEAD][4], int step) const
@@ -310,8 +310,7 @@ template <class T> struct depthwise3 {
         for (unsigned image = blockIdx.z; image < (unsigned)a.y.n; image += gridDim.z) {
             quad<T> q[AHEAD][4];
 
-            x = (const T *)(const void *)a.x.data + image * a.x.h * row_step +
-                (ptrdiff_t)(j - a.pad_l) * a.x.ld + c;
+            x = (const T *)(const void *)a.x.data + image * a.x.h * row_step + (ptrdiff_t)(j - a.pad_l) * a.x.ld + c;
             fetch(q, 0);
 #pragma unroll 1
             for (int step = 0; step < last - first + 2; step += AHEAD) {
@@ -430,20 +429,17 @@ template <class T> __device__ void conv_grouped(const zn_cuda_conv &a)
 
 } // namespace
 
-#define CONV(T, name)                                                                                        \
-    extern "C" __global__ void __launch_bounds__(THREADS) conv_simt_##name(const zn_cuda_conv a)             \
-    {                                                                                                        \
-        conv_simt<T>(a);                                                                                     \
-    }                                                                                                        \
-    extern "C" __global__ void __launch_bounds__(THREADS, 2) conv_depthwise3_##name(const zn_cuda_conv a)    \
-    {                                                                                                        \
-        depthwise3<T> walk(a);                                                                               \
-    }                                                                                                        \
-    extern "C" __global__ void __launch_bounds__(THREADS, 2) conv_depthwise8_##name(const zn_cuda_conv a)    \
-    {                                                                                                        \
-        conv_depthwise8<T>(typed<type_of<T>::value>(a));                                                     \
-    }                                                                                                        \
-    extern "C" __global__ void conv_depthwise_##name(const zn_cuda_conv a) { conv_depthwise<T>(a); }         \
+#define CONV(T, name)                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(THREADS) conv_simt_##name(const zn_cuda_conv a) { conv_simt<T>(a); }  \
+    extern "C" __global__ void __launch_bounds__(THREADS, 2) conv_depthwise3_##name(const zn_cuda_conv a)              \
+    {                                                                                                                  \
+        depthwise3<T> walk(a);                                                                                         \
+    }                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(THREADS, 2) conv_depthwise8_##name(const zn_cuda_conv a)              \
+    {                                                                                                                  \
+        conv_depthwise8<T>(typed<type_of<T>::value>(a));                                                               \
+    }                                                                                                                  \
+    extern "C" __global__ void conv_depthwise_##name(const zn_cuda_conv a) { conv_depthwise<T>(a); }                   \
     extern "C" __global__ void conv_grouped_##name(const zn_cuda_conv a) { conv_grouped<T>(a); }
 
 CONV(float, f32)

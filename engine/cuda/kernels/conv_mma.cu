@@ -10,7 +10,8 @@
  * Needs: groups 1, cin a multiple of the numbers in 16 bytes, x aligned likewise; conv_thin.cu takes the others. */
 #include "conv_tile.cuh"
 
-namespace {
+namespace
+{
 
 enum { STAGES = 4, ROW = 64 /* bytes */ };
 
@@ -26,7 +27,7 @@ template <kind K, int BM, int BN, int WM, int WN, int KS> /* WM x WN: the pixels
 __device__ void conv_mma(const zn_cuda_conv &a)
 {
     typedef typename kind_of<K>::type T;
-    const int EACH = 16 / sizeof(T);       /* numbers of a piece */
+    const int EACH = 16 / sizeof(T); /* numbers of a piece */
     const int MT = WM / 16, NT = WN / 8, WARPS = BM / WM * (BN / WN);
     const int XPART = BM * ROW, WPART = BN * ROW, STAGE = (XPART + WPART) * KS;
     const int COLS = 4 * KS, APART = THREADS / COLS; /* what a thread fetches: a column of pieces, every APART-th row */
@@ -143,18 +144,18 @@ template <kind K, int BM, int BN, int WM, int WN, int KS> __device__ void conv_m
 
 } // namespace
 
-#define CONV(K, name, BM, BN, WM, WN, KS)                                                                    \
-    extern "C" __global__ void __launch_bounds__(THREADS) conv_mma_##name##_##BM##x##BN(const zn_cuda_conv a) \
-    {                                                                                                        \
-        conv_mma<K, BM, BN, WM, WN, KS>(a);                                                                  \
+#define CONV(K, name, BM, BN, WM, WN, KS)                                                                              \
+    extern "C" __global__ void __launch_bounds__(THREADS) conv_mma_##name##_##BM##x##BN(const zn_cuda_conv a)          \
+    {                                                                                                                  \
+        conv_mma<K, BM, BN, WM, WN, KS>(a);                                                                            \
     }
 
-#define SHAPES(K, name)                                                                                      \
-    CONV(K, name, 64, 64, 16, 32, 1)                                                                         \
-    CONV(K, name, 128, 64, 32, 32, 1)                                                                        \
-    CONV(K, name, 128, 128, 64, 32, 1)                                                                       \
-    CONV(K, name, 256, 16, 32, 16, 1)                                                                        \
-    CONV(K, name, 128, 16, 16, 16, 1)                                                                        \
+#define SHAPES(K, name)                                                                                                \
+    CONV(K, name, 64, 64, 16, 32, 1)                                                                                   \
+    CONV(K, name, 128, 64, 32, 32, 1)                                                                                  \
+    CONV(K, name, 128, 128, 64, 32, 1)                                                                                 \
+    CONV(K, name, 256, 16, 32, 16, 1)                                                                                  \
+    CONV(K, name, 128, 16, 16, 16, 1)                                                                                  \
     CONV(K, name, 32, 16, 16, 16, 4)
 
 SHAPES(F16, f16)

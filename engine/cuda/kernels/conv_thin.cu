@@ -14,13 +14,18 @@
 #include "conv_tile.cuh"
 #include "../conv_thin.h"
 
-namespace {
+namespace
+{
 
 #if __CUDA_ARCH__ >= 800
 
 /* Numbers as they lie in memory. */
-template <class S> struct lying { typedef unsigned short type; };
-template <> struct lying<float> { typedef float type; };
+template <class S> struct lying {
+    typedef unsigned short type;
+};
+template <> struct lying<float> {
+    typedef float type;
+};
 
 /* 16 bytes of k: of floats, of floats narrowed to f16, of numbers of 2 bytes. */
 __device__ __forceinline__ uint4 piece_of(const float (&v)[4])
@@ -42,18 +47,18 @@ __device__ __forceinline__ uint4 piece_of(const unsigned short (&v)[8])
 
 /* What the numbers of a chunk of k are. */
 struct table {
-    int *x;      /* from the first tap's first channel on, in a picture that is not enlarged */
-    int *w;      /* in a row of weights */
-    int *tap;    /* row and column, 16 bits each */
+    int *x;   /* from the first tap's first channel on, in a picture that is not enlarged */
+    int *w;   /* in a row of weights */
+    int *tap; /* row and column, 16 bits each */
     int *channel;
 };
 
 /* A pixel of y, in x. */
 template <class N> struct pixel {
     const N *picture;
-    int y, x;    /* of its first tap */
-    bool there;  /* beyond the last pixel: not */
-    bool whole;  /* all taps are inside, and x is not enlarged */
+    int y, x;   /* of its first tap */
+    bool there; /* beyond the last pixel: not */
+    bool whole; /* all taps are inside, and x is not enlarged */
 };
 
 template <class N> __device__ __forceinline__ pixel<N> pixel_at(const zn_cuda_conv &a, size_t p, size_t pixels)
@@ -124,7 +129,7 @@ template <kind K, class S, int BM, int BN, int WM, int WN> __device__ void conv_
     char *ws = memory + ZN_THIN_TABLE(BM), *xs = ws + BN * pitch;
     const bool twice = a.direct && ZN_THIN_TWICE(longest * (int)sizeof(T)), eight = in_vectors<8>(a);
     float *out = (float *)xs;
-    int odd = 0; /* which of the two places of x */
+    int odd = 0;        /* which of the two places of x */
     bool ready = false; /* the table and the weights of the only chunk */
 
     auto fill_table = [&](int k0, int left) {
@@ -172,8 +177,7 @@ template <kind K, class S, int BM, int BN, int WM, int WN> __device__ void conv_
 
 #pragma unroll 1
             for (int piece = t / BM; piece < 2 * steps; piece += THREADS / BM)
-                *(uint4 *)(here + t % BM * pitch + piece * 16) =
-                    piece_at<N, EACH>(a, mine, table, piece * EACH, left);
+                *(uint4 *)(here + t % BM * pitch + piece * 16) = piece_at<N, EACH>(a, mine, table, piece * EACH, left);
             __syncthreads();
             if (warp < WARPS)
                 for (int s = 0; s < steps; s++) {
@@ -404,17 +408,17 @@ template <class S, class T> __device__ void conv_fan(const zn_cuda_conv &) {}
 
 } // namespace
 
-#define THIN(K, S, name, BM, BN, WM, WN, MIN) \
-    extern "C" __global__ void __launch_bounds__(THREADS, MIN) conv_thin_##name##_##BM##x##BN(const zn_cuda_conv a) \
-    { \
-        conv_thin<K, S, BM, BN, WM, WN>(a); \
+#define THIN(K, S, name, BM, BN, WM, WN, MIN)                                                                          \
+    extern "C" __global__ void __launch_bounds__(THREADS, MIN) conv_thin_##name##_##BM##x##BN(const zn_cuda_conv a)    \
+    {                                                                                                                  \
+        conv_thin<K, S, BM, BN, WM, WN>(a);                                                                            \
     }
 
-#define SHAPES(K, S, name) \
-    THIN(K, S, name, 128, 64, 32, 32, sizeof(kind_of<K>::type) == 4 ? 2 : 3) \
-    THIN(K, S, name, 64, 64, 16, 32, sizeof(kind_of<K>::type) == 4 ? 3 : 4) \
-    THIN(K, S, name, 32, 64, 16, 16, 4) \
-    THIN(K, S, name, 256, 16, 32, 16, 3) \
+#define SHAPES(K, S, name)                                                                                             \
+    THIN(K, S, name, 128, 64, 32, 32, sizeof(kind_of<K>::type) == 4 ? 2 : 3)                                           \
+    THIN(K, S, name, 64, 64, 16, 32, sizeof(kind_of<K>::type) == 4 ? 3 : 4)                                            \
+    THIN(K, S, name, 32, 64, 16, 16, 4)                                                                                \
+    THIN(K, S, name, 256, 16, 32, 16, 3)                                                                               \
     THIN(K, S, name, 32, 16, 16, 16, 4)
 
 SHAPES(F16, f16, f16)
@@ -423,7 +427,7 @@ SHAPES(BF16, bf16, bf16)
 SHAPES(TF32, float, tf32)
 SHAPES(F32, float, f32)
 
-#define FEW(T, name)                                                                                         \
+#define FEW(T, name)                                                                                                   \
     extern "C" __global__ void __launch_bounds__(THREADS, 3) conv_few_##name(const zn_cuda_conv a) { conv_few<T>(a); }
 
 FEW(f16, f16)

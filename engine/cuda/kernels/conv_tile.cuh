@@ -11,9 +11,15 @@
 
 enum kind { F16, BF16, TF32, F32 };
 enum { THREADS = 256 }; /* of a block */
-template <kind K> struct kind_of { typedef float type; };
-template <> struct kind_of<F16> { typedef f16 type; };
-template <> struct kind_of<BF16> { typedef bf16 type; };
+template <kind K> struct kind_of {
+    typedef float type;
+};
+template <> struct kind_of<F16> {
+    typedef f16 type;
+};
+template <> struct kind_of<BF16> {
+    typedef bf16 type;
+};
 
 #if __CUDA_ARCH__ >= 800
 
@@ -128,9 +134,9 @@ __device__ __forceinline__ void put(const zn_tensor &t, size_t i, const float (&
     if (t.type == ZN_F32)
         *(float4 *)(t.data + i) = make_float4(v[0], v[1], v[2], v[3]);
     else
-        *(uint2 *)((f16 *)(void *)t.data + i) =
-            t.type == ZN_F16 ? make_uint2(pack2<f16>(v[0], v[1]), pack2<f16>(v[2], v[3]))
-                             : make_uint2(pack2<bf16>(v[0], v[1]), pack2<bf16>(v[2], v[3]));
+        *(uint2 *)((f16 *)(void *)t.data + i) = t.type == ZN_F16
+            ? make_uint2(pack2<f16>(v[0], v[1]), pack2<f16>(v[2], v[3]))
+            : make_uint2(pack2<bf16>(v[0], v[1]), pack2<bf16>(v[2], v[3]));
 }
 
 /* The residual of V outputs from o on of pixel p; zeros if there is none. */
@@ -184,10 +190,7 @@ __device__ __forceinline__ void finish(const zn_cuda_conv &a, float (&v)[V], siz
 
 /* Products in registers: a thread's numbers of NT tiles of D are 2 NT neighbouring outputs of a pixel, if row r of the
  * 8 NT rows of weights of a warp is output straight<NT>(r). */
-template <int NT> __device__ __forceinline__ int straight(int r)
-{
-    return r % 8 / 2 * (2 * NT) + r / 8 * 2 + r % 2;
-}
+template <int NT> __device__ __forceinline__ int straight(int r) { return r % 8 / 2 * (2 * NT) + r / 8 * 2 + r % 2; }
 
 /* They leave from there (zn_cuda_conv.direct): the pixels from `first` on, the outputs from o on. */
 template <int MT, int NT>

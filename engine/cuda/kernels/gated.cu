@@ -45,10 +45,7 @@ template <int TN> struct product {
     float acc[8][TN];
 
     /* Number j of a thread's columns: vectors of 4 where that comes out even, else every eighth. */
-    __device__ __forceinline__ int column(int j) const
-    {
-        return TN == 8 ? j / 4 * 32 + tx * 4 + j % 4 : tx + 8 * j;
-    }
+    __device__ __forceinline__ int column(int j) const { return TN == 8 ? j / 4 * 32 + tx * 4 + j % 4 : tx + 8 * j; }
 
     __device__ __forceinline__ int row(int i) const { return i / 4 * 64 + ty * 4 + i % 4; }
 
@@ -76,7 +73,7 @@ template <int TN> struct product {
                     float4 x = *(const float4 *)((const float *)a.x.data + from + k);
 
                     square += ((x.x - m) * (x.x - m) + (x.y - m) * (x.y - m)) +
-                              ((x.z - m) * (x.z - m) + (x.w - m) * (x.w - m));
+                        ((x.z - m) * (x.z - m) + (x.w - m) * (x.w - m));
                 }
             else
                 for (int k = tid % 8; k < a.c; k += 8) {

@@ -20,7 +20,8 @@
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 
-struct tf32 {}; /* float32, of which products see 10 bits behind the point */
+struct tf32 {
+}; /* float32, of which products see 10 bits behind the point */
 
 /* How a warp multiplies numbers of type T in shared memory.  Matrices are 16 rows x K of A, and of B, rows too, eight
  * outputs x K; eight sums of 16 pixels each are a D as in common.cuh.  a_at, b_at: what a lane adds to the address of
@@ -30,9 +31,15 @@ struct tf32 {}; /* float32, of which products see 10 bits behind the point */
 template <class T> struct numbers { /* f16, bf16 */
     typedef T type;
     enum { K = 16, V = 8, SWAP = 4 };
-    struct a_matrix { unsigned r[4]; };
-    struct b_matrix { unsigned r[2]; };
-    struct eight { unsigned r[2]; };
+    struct a_matrix {
+        unsigned r[4];
+    };
+    struct b_matrix {
+        unsigned r[2];
+    };
+    struct eight {
+        unsigned r[2];
+    };
 
     static __device__ __forceinline__ int a_at(int lane, int ld) { return lane % 16 * ld + lane / 16 * 8; }
 
@@ -115,9 +122,15 @@ template <class T> struct numbers { /* f16, bf16 */
 template <bool exact> struct numbers32 {
     typedef float type;
     enum { K = 8, V = 4, SWAP = 2 };
-    struct a_matrix { unsigned big[4], small[4]; };
-    struct b_matrix { unsigned big[2], small[2]; };
-    struct eight { float x[4]; };
+    struct a_matrix {
+        unsigned big[4], small[4];
+    };
+    struct b_matrix {
+        unsigned big[2], small[2];
+    };
+    struct eight {
+        float x[4];
+    };
 
     static __device__ __forceinline__ void split(unsigned &big, unsigned &small, float x)
     {
@@ -207,8 +220,10 @@ template <bool exact> struct numbers32 {
     }
 };
 
-template <> struct numbers<float> : numbers32<true> {};
-template <> struct numbers<tf32> : numbers32<false> {};
+template <> struct numbers<float> : numbers32<true> {
+};
+template <> struct numbers<tf32> : numbers32<false> {
+};
 
 template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile {
     typedef numbers<T_> N;
@@ -217,13 +232,13 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
     static constexpr int STEP = ZN_GATED_STEP, LD_Z = ZN_GATED_LD_Z, LD_G = ZN_GATED_LD_G;
     static constexpr int ROWS = TH / MT, WARPS = ROWS * NS, THREADS = 32 * WARPS; /* ROWS: groups of rows */
     static constexpr int HM = (HALO + 15) / 16, MH = (HM + 3) / 4; /* matrices of 16 pixels of xn; of a warp */
-    static constexpr int NW = 16 / WARPS;  /* eights of pw1's 32 outputs that a warp makes */
-    static constexpr int NT = 2 * KC / NS; /* eights of v's channels that a warp has, at most */
-    static constexpr int NG = 2 / NS;      /* eights of g that a warp makes */
+    static constexpr int NW = 16 / WARPS;                          /* eights of pw1's 32 outputs that a warp makes */
+    static constexpr int NT = 2 * KC / NS;                         /* eights of v's channels that a warp has, at most */
+    static constexpr int NG = 2 / NS;                              /* eights of g that a warp makes */
     static constexpr int K = N::K, V = N::V;
     static constexpr bool KEEP = NS == 1 && K == 16; /* N v in registers, not in xn */
     static constexpr int NV = KEEP ? NT : 2;
-    static constexpr int LANES = 16 * KC / V % 4 ? 2 : 4;         /* that share a pixel as it is fetched */
+    static constexpr int LANES = 16 * KC / V % 4 ? 2 : 4;          /* that share a pixel as it is fetched */
     static constexpr int EACH = (16 * KC / V + LANES - 1) / LANES; /* 16 bytes that each of them has */
     static constexpr bool TIMES_OVER = HM * 16 % (THREADS / LANES) != 0;
     static constexpr int LD = 16 * KC + 8; /* of xn and the rows of pw1, pw3 */
@@ -235,7 +250,7 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
     static constexpr int AT_STATS = AT_GATE + (NS > 1 ? TH * TW * LD_G * (int)sizeof(T) : 0);
     static constexpr int SHARED = AT_STATS + (NS > 1 ? TH * TW * 16 : 0);
     static_assert(SHARED == ZN_GATED_SHARED(16 * KC, TH, NS, STAGES, (int)sizeof(T)), "");
-    static_assert(!STAY || KEEP, ""); /* no barriers between the steps of pw3 */
+    static_assert(!STAY || KEEP, "");                                         /* no barriers between the steps of pw3 */
     static constexpr int UNROLL = K == 8 ? 1 : KC == 3 ? 2 : KC == 6 ? 1 : 4; /* of the loops over channels */
 
     const zn_cuda_gated_tile &a;

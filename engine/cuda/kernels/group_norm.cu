@@ -17,7 +17,8 @@
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 
-namespace {
+namespace
+{
 
 enum {
     V = 8,
@@ -58,12 +59,12 @@ __device__ __forceinline__ void wait_for_all(meeting &m, unsigned before)
 /* The tiles of an image, as a thread sees them: rows of `cols` threads to a pixel, UNIT such rows of pixels. */
 template <int T> struct tiling {
     const zn_args_group &g;
-    char *places;     /* this thread's part of them */
-    const char *x;    /* its channels of its first pixel */
-    size_t first;     /* that pixel */
-    size_t apart;     /* bytes between two of its pixels */
-    int row, col, c;  /* c: its first channel */
-    int last;         /* of the last tile: how many of its pixels are there */
+    char *places;    /* this thread's part of them */
+    const char *x;   /* its channels of its first pixel */
+    size_t first;    /* that pixel */
+    size_t apart;    /* bytes between two of its pixels */
+    int row, col, c; /* c: its first channel */
+    int last;        /* of the last tile: how many of its pixels are there */
 
     __device__ __forceinline__ tiling(const zn_args_group &g, char *memory) : g(g)
     {
@@ -114,7 +115,10 @@ template <int T> struct tiling {
         }
     }
 
-    __device__ __forceinline__ char *place(int stage, int u) const { return places + (stage * UNIT + u) * (THREADS * 16); }
+    __device__ __forceinline__ char *place(int stage, int u) const
+    {
+        return places + (stage * UNIT + u) * (THREADS * 16);
+    }
 
     __device__ __forceinline__ void copy(int stage, int tile) const
     {
@@ -288,8 +292,14 @@ template <int T> __device__ __forceinline__ void join_blocks(const tiling<T> &at
 /* ---- y -------------------------------------------------------------------------------------------------------- */
 
 template <int T> struct number;
-template <> struct number<ZN_F16> { typedef f16 type; typedef __half2 pair; };
-template <> struct number<ZN_BF16> { typedef bf16 type; typedef __nv_bfloat162 pair; };
+template <> struct number<ZN_F16> {
+    typedef f16 type;
+    typedef __half2 pair;
+};
+template <> struct number<ZN_BF16> {
+    typedef bf16 type;
+    typedef __nv_bfloat162 pair;
+};
 
 /* A thread's part of y, and how it comes from x: y = tail(x * scale + shift).  A is the tail, where it is an activation
  * alone (the gain is in scale and shift), or ANY. */

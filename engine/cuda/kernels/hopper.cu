@@ -32,12 +32,16 @@ template <int N> __device__ __forceinline__ void activate_16(float (&v)[N], int 
 #pragma unroll
         for (int i = from; i < from + 16; i++) {
             const float x = v[i], z = fabsf(x) * 0.70710678f, t = __fdividef(1.f, 1.f + 0.3275911f * z);
-            const float poly = ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t - 0.284496736f) * t + 0.254829592f) * t;
+            const float poly =
+                ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t - 0.284496736f) * t + 0.254829592f) * t;
 
             v[i] = 0.5f * x * (1.f + copysignf(1.f - poly * __expf(-z * z), x));
         }
     } else {
-        const float slope = act == ZN_TANH ? 2.f : act == ZN_SOFTCLAMP ? 2.f / 3 : act == ZN_GELU_TANH ? 1.59576912f : 1.f;
+        const float slope = act == ZN_TANH ? 2.f
+            : act == ZN_SOFTCLAMP          ? 2.f / 3
+            : act == ZN_GELU_TANH          ? 1.59576912f
+                                           : 1.f;
         const float cube = act == ZN_GELU_TANH ? 1.59576912f * 0.044715f : 0.f;
         const float rise = act == ZN_TANH ? 2.f : act == ZN_SOFTCLAMP ? 6.f : 1.f;
         const float foot = act == ZN_TANH ? -1.f : act == ZN_SOFTCLAMP ? -3.f : 0.f;
@@ -63,7 +67,8 @@ struct outlet {
     int wg, size; /* size: bytes of a buffer */
 };
 
-__device__ __forceinline__ void load_residual(const outlet &o, uint32_t count, const zn_hopper_map *map, place p, int first)
+__device__ __forceinline__ void load_residual(const outlet &o, uint32_t count, const zn_hopper_map *map, place p,
+                                              int first)
 {
     const uint32_t bar = o.barrier + (count & 1) * 8;
 
@@ -72,8 +77,7 @@ __device__ __forceinline__ void load_residual(const outlet &o, uint32_t count, c
 }
 
 /* Before the products: the residual's first two chunks are brought. */
-template <int N>
-__device__ __forceinline__ void residual_begin(const outlet &o, const zn_hopper_map *residual, place p)
+template <int N> __device__ __forceinline__ void residual_begin(const outlet &o, const zn_hopper_map *residual, place p)
 {
     const int chunk = N < 64 ? N : 64;
 
@@ -90,8 +94,9 @@ __device__ __forceinline__ void residual_begin(const outlet &o, const zn_hopper_
 
 /* y = post(residual + gain * pre(scale * v + bias)) for N pixels of 64 channels. */
 template <class T, int N>
-__device__ __forceinline__ void finish(float (&v)[N / 2], outlet &o, const zn_hopper_map *y, const zn_hopper_map *residual,
-                                       const zn_hopper_tail &t, float scale, float b0, float b1, place p)
+__device__ __forceinline__ void finish(float (&v)[N / 2], outlet &o, const zn_hopper_map *y,
+                                       const zn_hopper_map *residual, const zn_hopper_tail &t, float scale, float b0,
+                                       float b1, place p)
 {
     const int chunk = N < 64 ? N : 64;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
@@ -154,9 +159,10 @@ __device__ __forceinline__ void finish(float (&v)[N / 2], outlet &o, const zn_ho
                 r[i] = pack_pair<T>(v[from + 2 * i], v[from + 2 * i + 1]);
 #pragma unroll
             for (int i = 0; i < 8; i += 4)
-                asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at + i * 512),
-                             "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]), "r"(r[i + 3])
-                             : "memory");
+                asm volatile(
+                    "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at + i * 512),
+                    "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]), "r"(r[i + 3])
+                    : "memory");
         }
         if (t.residual && first > 0 && first + chunk < N && leader) { /* the one after this */
             stores_read<0>();
@@ -201,12 +207,13 @@ struct layout {
     outlet out;
 };
 
-__device__ __forceinline__ layout lay_out(int fixed, int fillers, int stages0, int size0, int stages1, int size1, int releases0,
-                                          int releases1, int n)
+__device__ __forceinline__ layout lay_out(int fixed, int fillers, int stages0, int size0, int stages1, int size1,
+                                          int releases0, int releases1, int n)
 {
     extern __shared__ char memory[];
     const int out = (n < 64 ? n : 64) * 128, wg = __shfl_sync(~0u, threadIdx.x / 128, 0);
-    const uint32_t begin = (shared_address(memory) + 1023) & ~1023u, data0 = begin + fixed, data1 = data0 + stages0 * size0;
+    const uint32_t begin = (shared_address(memory) + 1023) & ~1023u, data0 = begin + fixed,
+                   data1 = data0 + stages0 * size0;
     const uint32_t outs = data1 + stages1 * size1, bars = outs + ZN_HOPPER_WARPGROUPS * 2 * out;
     const uint32_t bars1 = bars + 16 * ZN_HOPPER_MAX_STAGES, residual = bars1 + 16 * ZN_HOPPER_MAX_STAGES;
     const uint32_t once = residual + ZN_HOPPER_WARPGROUPS * 16;
@@ -226,7 +233,8 @@ __device__ __forceinline__ layout lay_out(int fixed, int fillers, int stages0, i
         fence_async();
     }
     after_previous();
-    return { begin, once,
+    return { begin,
+             once,
              { { data0, bars, bars + 8 * ZN_HOPPER_MAX_STAGES, stages0, size0, 0, 0 },
                { data1, bars1, bars1 + 8 * ZN_HOPPER_MAX_STAGES, stages1, size1, 0, 0 } },
              { outs + wg * 2 * out, residual + wg * 16, 0, wg, out } };
@@ -247,10 +255,7 @@ template <int N, bool work = false> __device__ __forceinline__ void take_registe
 }
 
 /* Pixel (u, v) of an input tile with its neighbours, as what is to be added to the tile's descriptor. */
-__device__ __forceinline__ uint64_t tap_at(int u, int v, int pitch)
-{
-    return (uint64_t)((u * pitch + v) * 8);
-}
+__device__ __forceinline__ uint64_t tap_at(int u, int v, int pitch) { return (uint64_t)((u * pitch + v) * 8); }
 
 /* 3x3, 64 to 64 channels, weights at home. */
 
@@ -277,10 +282,11 @@ template <class T> __device__ __forceinline__ void sum_weights(uint32_t to, cons
                     sum[2 * j + 1] += f.y;
                 }
             }
-        asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + slot * 8192 + o * 128 + ((piece ^ o & 7) << 4)),
-                     "r"(pack_pair<T>(sum[0], sum[1])), "r"(pack_pair<T>(sum[2], sum[3])), "r"(pack_pair<T>(sum[4], sum[5])),
-                     "r"(pack_pair<T>(sum[6], sum[7]))
-                     : "memory");
+        asm volatile(
+            "st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + slot * 8192 + o * 128 + ((piece ^ o & 7) << 4)),
+            "r"(pack_pair<T>(sum[0], sum[1])), "r"(pack_pair<T>(sum[2], sum[3])), "r"(pack_pair<T>(sum[4], sum[5])),
+            "r"(pack_pair<T>(sum[6], sum[7]))
+            : "memory");
     }
     fence_async();
 }
@@ -367,16 +373,16 @@ template <class T, int rows, bool up> __device__ __forceinline__ void conv64(con
         stores_done();
 }
 
-#define CONV64(type, rows, suffix, up)                                                        \
-    extern "C" __global__ void __launch_bounds__(ZN_HOPPER_THREADS(0), 1)                     \
-        zn_hopper_conv64_##type##_##rows##suffix(const __grid_constant__ zn_hopper_conv64 a)  \
-    {                                                                                         \
-        conv64<type, rows, up>(a);                                                            \
+#define CONV64(type, rows, suffix, up)                                                                                 \
+    extern "C" __global__ void __launch_bounds__(ZN_HOPPER_THREADS(0), 1)                                              \
+        zn_hopper_conv64_##type##_##rows##suffix(const __grid_constant__ zn_hopper_conv64 a)                           \
+    {                                                                                                                  \
+        conv64<type, rows, up>(a);                                                                                     \
     }
-#define CONV64S(rows)           \
-    CONV64(f16, rows, , false)  \
-    CONV64(f16, rows, _up, true) \
-    CONV64(bf16, rows, , false) \
+#define CONV64S(rows)                                                                                                  \
+    CONV64(f16, rows, , false)                                                                                         \
+    CONV64(f16, rows, _up, true)                                                                                       \
+    CONV64(bf16, rows, , false)                                                                                        \
     CONV64(bf16, rows, _up, true)
 CONV64S(4)
 CONV64S(8)
@@ -526,7 +532,10 @@ __device__ __forceinline__ uint32_t narrow_4(uint32_t lo, uint32_t hi)
 
 enum { FILLERS = 3, FILLING = FILLERS * 32, ALL_FILLING = FILLING + ZN_HOPPER_WARPGROUPS * 128 };
 
-__device__ __forceinline__ void all_filling_sync() { asm volatile("bar.sync 3, %0;" ::"n"((int)ALL_FILLING) : "memory"); }
+__device__ __forceinline__ void all_filling_sync()
+{
+    asm volatile("bar.sync 3, %0;" ::"n"((int)ALL_FILLING) : "memory");
+}
 
 __device__ __forceinline__ void load_part(const zn_hopper_conv &a, uint32_t to, uint32_t full, int part, int rows)
 {
@@ -578,7 +587,10 @@ __device__ __forceinline__ uint32_t first_data(const ring &x, const ring &parts,
     return (part < 2 ? parts.data : x.data + x.size) + part % 2 * parts.size;
 }
 
-__device__ __forceinline__ uint32_t first_full(const ring &parts, int part) { return parts.full + part / 2 * 32 + part % 2 * 8; }
+__device__ __forceinline__ uint32_t first_full(const ring &parts, int part)
+{
+    return parts.full + part / 2 * 32 + part % 2 * 8;
+}
 
 /* Two of them, by all threads; t of those. */
 template <int pixels> __device__ __forceinline__ void narrow_two(const ring &x, const ring &parts, int first, int t)
@@ -594,7 +606,8 @@ template <int pixels> __device__ __forceinline__ void narrow_two(const ring &x, 
 /* What thread t of the filling warps does for all this block's tiles. */
 template <int pixels> __device__ __forceinline__ void narrow_all(const zn_hopper_conv &a, ring x, ring from, int t)
 {
-    const int rows = pixels / ZN_HOPPER_PITCH(8), tiles = (a.tiles - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
+    const int rows = pixels / ZN_HOPPER_PITCH(8),
+              tiles = (a.tiles - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
     const int parts = tiles * a.chunks * 4, lane = t % 32;
 
     if (t == 0)
@@ -642,14 +655,16 @@ __device__ __forceinline__ void give_turn(int wg) { asm volatile("bar.arrive %0,
 /* 3x3, stride 1, padding 1: a tile of 8 (split: 16) x N / 8 pixels is read once for all nine taps.  `narrow`: x is of
  * half floats, In of 8 bits, and a buffer of weights is of one warpgroup, in the order of their turns: who waits for one
  * knows that those before it have been filled, which tells its phases apart. */
-template <class In, class T, int N, bool split, bool narrow> __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
+template <class In, class T, int N, bool split, bool narrow>
+__device__ __forceinline__ void conv3(const zn_hopper_conv &a)
 {
     const int outputs = split ? 64 : 128, width = split ? 16 : 8, rows = N / 8, channels = 128 / sizeof(In);
     const int pitch = ZN_HOPPER_PITCH(width), copy = ZN_HOPPER_COPY(width, rows);
     const int part = (rows + 2) / 2 * pitch; /* pixels of a part */
     const int turns = narrow ? ZN_HOPPER_WARPGROUPS : 1, weights_size = outputs / turns * 128;
     layout s = lay_out(narrow ? 2 * ZN_HOPPER_PART(rows) : 0, narrow ? FILLERS : 1, a.stages,
-                       narrow ? 2 * ZN_HOPPER_PART(rows) : ZN_HOPPER_HALO(width, rows), a.weight_stages, weights_size, 8, 8 / turns, N);
+                       narrow ? 2 * ZN_HOPPER_PART(rows) : ZN_HOPPER_HALO(width, rows), a.weight_stages, weights_size,
+                       8, 8 / turns, N);
     ring &x = s.ring[0], &w = s.ring[1];
     const ring parts = { s.fixed, s.once, s.once + 16, 2, ZN_HOPPER_PART(rows), 0, 0 };
     const int wg = s.out.wg;
@@ -717,8 +732,8 @@ template <class In, class T, int N, bool split, bool narrow> __device__ __forcei
             for (int tap = 0; tap < 9; tap++) {
                 const int u = tap / 3, v = tap % 3;
                 const uint64_t weights = describe(ring_data(w) + (split || narrow ? 0 : wg * 8192), 1024);
-                const uint64_t pixel = pixels + tap_at(up ? (py + u + 1) >> 1 : u,
-                                                       (up ? (px + v + 1) >> 1 : v) + (split ? wg * 8 : 0), pitch);
+                const uint64_t pixel = pixels +
+                    tap_at(up ? (py + u + 1) >> 1 : u, (up ? (px + v + 1) >> 1 : v) + (split ? wg * 8 : 0), pitch);
 
                 barrier_wait(ring_full(w), w.phase);
                 products_begin();
@@ -756,15 +771,15 @@ template <class In, class T, int N, bool split, bool narrow> __device__ __forcei
         stores_done();
 }
 
-#define CONV(kind, name, cluster, in, type, n, split, more)                               \
-    extern "C" __global__ void cluster __launch_bounds__(ZN_HOPPER_THREADS(n), 1)          \
-        zn_hopper_##kind##_##name(const __grid_constant__ zn_hopper_conv a)                \
-    {                                                                                      \
-        kind<in, type, n, split, more>(a);                                                 \
+#define CONV(kind, name, cluster, in, type, n, split, more)                                                            \
+    extern "C" __global__ void cluster __launch_bounds__(ZN_HOPPER_THREADS(n), 1)                                      \
+        zn_hopper_##kind##_##name(const __grid_constant__ zn_hopper_conv a)                                            \
+    {                                                                                                                  \
+        kind<in, type, n, split, more>(a);                                                                             \
     }
-#define CONVS(kind, n, suffix, split)                                  \
-    CONV(kind, f16_##n##suffix, , f16, f16, n, split, false)           \
-    CONV(kind, bf16_##n##suffix, , bf16, bf16, n, split, false)        \
+#define CONVS(kind, n, suffix, split)                                                                                  \
+    CONV(kind, f16_##n##suffix, , f16, f16, n, split, false)                                                           \
+    CONV(kind, bf16_##n##suffix, , bf16, bf16, n, split, false)                                                        \
     CONV(kind, e4m3_##n##suffix, , e4m3, f16, n, split, false)
 CONVS(conv, 256, , false)
 CONVS(conv, 128, , false)

@@ -11,10 +11,7 @@
 
 /* Shared memory, barriers, the copy engine. */
 
-__device__ __forceinline__ uint32_t shared_address(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
+__device__ __forceinline__ uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
 
 __device__ __forceinline__ void barrier_init(uint32_t bar, int arrivals)
 {
@@ -38,7 +35,9 @@ __device__ __forceinline__ void barrier_wait(uint32_t bar, uint32_t parity)
                  "again:\n"
                  "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
                  "@!done bra again;\n"
-                 "}" ::"r"(bar), "r"(parity) : "memory");
+                 "}" ::"r"(bar),
+                 "r"(parity)
+                 : "memory");
 }
 
 /* Launched to begin before the kernel ahead has ended (zn_cuda_launch_early): the next one may do so too, and what the one
@@ -51,14 +50,16 @@ __device__ __forceinline__ void after_previous()
 __device__ __forceinline__ void load_4d(uint32_t to, const zn_hopper_map *map, uint32_t bar, int c, int x, int y, int n)
 {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to), "l"(map), "r"(bar), "r"(c), "r"(x), "r"(y), "r"(n)
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
+                 "l"(map), "r"(bar), "r"(c), "r"(x), "r"(y), "r"(n)
                  : "memory");
 }
 
 __device__ __forceinline__ void load_2d(uint32_t to, const zn_hopper_map *map, uint32_t bar, int c, int x)
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4}], [%2];" ::"r"(to), "l"(map), "r"(bar), "r"(c), "r"(x)
+                 "[%0], [%1, {%3, %4}], [%2];" ::"r"(to),
+                 "l"(map), "r"(bar), "r"(c), "r"(x)
                  : "memory");
 }
 
@@ -71,11 +72,12 @@ __device__ __forceinline__ void store_4d(const zn_hopper_map *map, uint32_t from
 }
 
 /* The same, to both blocks of the pair: each brings its half. */
-__device__ __forceinline__ void load_4d_both(uint32_t to, const zn_hopper_map *map, uint32_t bar, int c, int x, int y, int n)
+__device__ __forceinline__ void load_4d_both(uint32_t to, const zn_hopper_map *map, uint32_t bar, int c, int x, int y,
+                                             int n)
 {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
-                 "[%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(to), "l"(map), "r"(bar), "r"(c), "r"(x), "r"(y), "r"(n),
-                 "h"((uint16_t)3)
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(to),
+                 "l"(map), "r"(bar), "r"(c), "r"(x), "r"(y), "r"(n), "h"((uint16_t)3)
                  : "memory");
 }
 
@@ -86,7 +88,8 @@ __device__ __forceinline__ void barrier_arrive_at(uint32_t bar, int rank)
                  ".reg .b32 there;\n"
                  "mapa.shared::cluster.u32 there, %0, %1;\n"
                  "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n"
-                 "}" ::"r"(bar), "r"(rank)
+                 "}" ::"r"(bar),
+                 "r"(rank)
                  : "memory");
 }
 
@@ -148,33 +151,35 @@ struct e4m3 { /* numbers of 8 bits: 4 of exponent, 3 of mantissa */
 #define D64(i) D16(i), D16(i + 16), D16(i + 32), D16(i + 48)
 #define LIST_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define LIST_32 LIST_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define LIST_64 LIST_32 \
-    ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" \
+#define LIST_64                                                                                                        \
+    LIST_32                                                                                                            \
+    ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"                                 \
     ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define LIST_128 LIST_64 \
-    ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
-    ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95" \
-    ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
+#define LIST_128                                                                                                       \
+    LIST_64                                                                                                            \
+    ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"                                 \
+    ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"                                 \
+    ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"                     \
     ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 /* d[64][n] (+)= a[64][32 bytes] b[n][32 bytes]^T; a thread has rows r, r + 8 and columns 8j + c, 8j + c + 1 of it in
  * d[4j .. 4j+3], r = 16 * warp + lane / 4, c = lane % 4 * 2. */
 #define PRODUCT(type, name, k, n, list, d_all, a_at, b_at, on_at)                                                      \
-    __device__ __forceinline__ void product(type, float(&d)[n / 2], uint64_t a, uint64_t b, int on)                 \
-    {                                                                                                               \
-        asm volatile("{\n.reg .pred on;\nsetp.ne.b32 on, " on_at ", 0;\n"                                           \
-                     "wgmma.mma_async.sync.aligned.m64n" #n #k ".f32." #name "." #name " {" list "}, " a_at ", " b_at \
-                     ", on, 1, 1" MAJOR_##k ";\n}"                                                                         \
-                     : d_all                                                                                        \
-                     : "l"(a), "l"(b), "r"(on)                                                                      \
-                     : "memory");                                                                                   \
+    __device__ __forceinline__ void product(type, float(&d)[n / 2], uint64_t a, uint64_t b, int on)                    \
+    {                                                                                                                  \
+        asm volatile("{\n.reg .pred on;\nsetp.ne.b32 on, " on_at ", 0;\n"                                              \
+                     "wgmma.mma_async.sync.aligned.m64n" #n #k ".f32." #name "." #name " {" list "}, " a_at ", " b_at  \
+                     ", on, 1, 1" MAJOR_##k ";\n}"                                                                     \
+                     : d_all                                                                                           \
+                     : "l"(a), "l"(b), "r"(on)                                                                         \
+                     : "memory");                                                                                      \
     }
 #define MAJOR_k16 ", 0, 0" /* both along k; 8 bits know nothing else */
 #define MAJOR_k32
-#define PRODUCTS(type, name, k)                                                                   \
-    PRODUCT(type, name, k, 32, LIST_16, D16(0), "%16", "%17", "%18")                                \
-    PRODUCT(type, name, k, 64, LIST_32, D16(0) COMMA D16(16), "%32", "%33", "%34")                  \
-    PRODUCT(type, name, k, 128, LIST_64, D64(0), "%64", "%65", "%66")                               \
+#define PRODUCTS(type, name, k)                                                                                        \
+    PRODUCT(type, name, k, 32, LIST_16, D16(0), "%16", "%17", "%18")                                                   \
+    PRODUCT(type, name, k, 64, LIST_32, D16(0) COMMA D16(16), "%32", "%33", "%34")                                     \
+    PRODUCT(type, name, k, 128, LIST_64, D64(0), "%64", "%65", "%66")                                                  \
     PRODUCT(type, name, k, 256, LIST_128, D64(0) COMMA D64(64), "%128", "%129", "%130")
 #define COMMA ,
 PRODUCTS(f16, f16, k16)

@@ -256,7 +256,7 @@ NORMS(3, bf16, ZN_BF16)
 NORMS(2, f32, ZN_F32)
 NORMS(2, any, ANY_TYPE)
 
-#define ROWS(name, body) \
+#define ROWS(name, body)                                                                                               \
     extern "C" __global__ void __launch_bounds__(THREADS) name(const zn_args_rows g) { body; }
 ROWS(norm_long_rows_v8, norm_long_rows<8>(g))
 ROWS(norm_long_rows_v1, norm_long_rows<1>(g))

@@ -21,30 +21,30 @@ extern "C" __global__ void __launch_bounds__(256) peak_fma(const zn_cuda_peak a)
 }
 
 #if __CUDA_ARCH__ >= 800
-#define PRODUCT(d, shape)                                                                                    \
-    asm volatile("mma.sync.aligned." shape " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"        \
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                            \
+#define PRODUCT(d, shape)                                                                                              \
+    asm volatile("mma.sync.aligned." shape " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"                  \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                      \
                  : "r"(u), "r"(u), "r"(u), "r"(u), "r"(u), "r"(u))
 #else
 #define PRODUCT(d, shape) (d[0] += u)
 #endif
 
 /* 4 independent tiles a warp */
-#define PEAK(name, shape)                                                                                    \
-    extern "C" __global__ void __launch_bounds__(256) peak_##name(const zn_cuda_peak a)                      \
-    {                                                                                                        \
-        float d[4][4] = {};                                                                                  \
-        unsigned u = 0;                                                                                      \
-                                                                                                             \
-        for (int r = 0; r < a.rounds; r++) {                                                                 \
-            PRODUCT(d[0], shape);                                                                            \
-            PRODUCT(d[1], shape);                                                                            \
-            PRODUCT(d[2], shape);                                                                            \
-            PRODUCT(d[3], shape);                                                                            \
-        }                                                                                                    \
-        d[0][0] += d[1][0] + d[2][0] + d[3][0];                                                              \
-        if (d[0][0] == -1)                                                                                   \
-            a.sink[0] = d[0][0];                                                                             \
+#define PEAK(name, shape)                                                                                              \
+    extern "C" __global__ void __launch_bounds__(256) peak_##name(const zn_cuda_peak a)                                \
+    {                                                                                                                  \
+        float d[4][4] = {};                                                                                            \
+        unsigned u = 0;                                                                                                \
+                                                                                                                       \
+        for (int r = 0; r < a.rounds; r++) {                                                                           \
+            PRODUCT(d[0], shape);                                                                                      \
+            PRODUCT(d[1], shape);                                                                                      \
+            PRODUCT(d[2], shape);                                                                                      \
+            PRODUCT(d[3], shape);                                                                                      \
+        }                                                                                                              \
+        d[0][0] += d[1][0] + d[2][0] + d[3][0];                                                                        \
+        if (d[0][0] == -1)                                                                                             \
+            a.sink[0] = d[0][0];                                                                                       \
     }
 
 PEAK(f16, "m16n8k16.row.col.f32.f16.f16.f32")

@@ -236,17 +236,14 @@ __device__ __forceinline__ shuffle_tile tile_here(const zn_args_shuffle &g)
     return t;
 }
 
-__device__ __forceinline__ unsigned divide(unsigned n, unsigned magic)
-{
-    return magic ? __umulhi(n, magic) : n;
-}
+__device__ __forceinline__ unsigned divide(unsigned n, unsigned magic) { return magic ? __umulhi(n, magic) : n; }
 
 /* One number of padding for each 32: a thread's 8 numbers follow each other, and a warp's 8s do not collide. */
 __device__ __forceinline__ unsigned padded(unsigned i) { return i + (i >> 5); }
 
 /* Where V numbers of the tile lie in big. */
 struct in_big {
-    size_t p;    /* pixel */
+    size_t p; /* pixel */
     int c;
     unsigned at; /* in the tile */
     bool in;
@@ -299,7 +296,9 @@ __device__ __forceinline__ in_small<V> small_at(const zn_args_shuffle &g, const 
 }
 
 /* Numbers, or vectors of them, of a thread that are under way together. */
-template <int V> struct batch { enum { N = V == 8 ? 4 : 8 }; };
+template <int V> struct batch {
+    enum { N = V == 8 ? 4 : 8 };
+};
 
 template <int V> __device__ __forceinline__ void read_big(const zn_args_shuffle &g, const shuffle_tile &t)
 {

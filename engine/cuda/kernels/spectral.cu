@@ -11,9 +11,7 @@ enum { THREADS = 256 };
 extern __shared__ __align__(16) float shared_row[];
 
 /* What a thread has of a column in each register: one number, or those of two neighbouring channels. */
-struct __align__(8) two {
-    float a, b;
-};
+struct __align__(8) two { float a, b; };
 __device__ __forceinline__ two operator+(two x, two y) { return { x.a + y.a, x.b + y.b }; }
 __device__ __forceinline__ two operator-(two x, two y) { return { x.a - y.a, x.b - y.b }; }
 __device__ __forceinline__ two operator*(two x, two y) { return { x.a * y.a, x.b * y.b }; }
@@ -241,7 +239,7 @@ template <int E> __device__ __forceinline__ void fwht_channels(const zn_args_fwh
         write_row(s.v, g.y.data + p * g.y.ld, g.y.c, s.t, team);
 }
 
-#define CHANNELS(E) \
+#define CHANNELS(E)                                                                                                    \
     extern "C" __global__ void __launch_bounds__(THREADS, 2) fwht_c_##E(const zn_args_fwht_c g) { fwht_channels<E>(g); }
 CHANNELS(2)
 CHANNELS(8)
@@ -367,11 +365,11 @@ ALL_VECTORS(bf16, ZN_BF16)
 enum { LINE_THREADS = 512, PAIR_THREADS = 256 };
 
 template <class N> struct line {
-    N *col;         /* shared memory */
-    size_t x, y;    /* number 0 of the column in x and y */
-    size_t dx, dy;  /* from one number to the next */
-    int len;        /* numbers of the column */
-    int c;          /* its channel, the first of two */
+    N *col;        /* shared memory */
+    size_t x, y;   /* number 0 of the column in x and y */
+    size_t dx, dy; /* from one number to the next */
+    int len;       /* numbers of the column */
+    int c;         /* its channel, the first of two */
     int t, log_cols, log_span;
 };
 
@@ -657,8 +655,8 @@ template <int T, int LOG_SPAN, int LOG_COLS> __device__ __forceinline__ zn_args_
 
 /* n: numbers of a span; per_sm: blocks of a multiprocessor; columns as in spectral.c */
 #define PAIRS(n, log_n, L, log_cols, per_sm, name, T)                                                                  \
-    extern "C" __global__ void __launch_bounds__(PAIR_THREADS, per_sm) fwht_pairs_##n##_##name(                        \
-        const zn_args_fwht_line g)                                                                                     \
+    extern "C" __global__ void __launch_bounds__(PAIR_THREADS, per_sm)                                                 \
+        fwht_pairs_##n##_##name(const zn_args_fwht_line g)                                                             \
     {                                                                                                                  \
         fwht_line_of<two, L>(sized<T, log_n, log_cols>(g));                                                            \
     }

@@ -9,10 +9,7 @@
 #include "common.cuh"
 
 /* Off by |x| 2^-23 + 2^-21 of itself at most, far less than a rounding to 16 bits; 0 where exp(-x) is infinite. */
-__device__ __forceinline__ float sigmoid_short(float x)
-{
-    return reciprocal_short(1.f + exp2_short(x * -1.44269504f));
-}
+__device__ __forceinline__ float sigmoid_short(float x) { return reciprocal_short(1.f + exp2_short(x * -1.44269504f)); }
 
 /* For results of 16 bits. */
 template <int V> __device__ __forceinline__ void activate_short(zn_act a, float (&v)[V])
@@ -39,10 +36,7 @@ template <int V> __device__ __forceinline__ void activate_short(zn_act a, float 
 enum { ANY_TYPE = -1 }; /* T below: a zn_type, or this */
 
 struct quick {
-    template <int V> static __device__ __forceinline__ void activate(zn_act a, float (&v)[V])
-    {
-        activate_short(a, v);
-    }
+    template <int V> static __device__ __forceinline__ void activate(zn_act a, float (&v)[V]) { activate_short(a, v); }
 };
 
 /* put_tail, where y and the residual are of type T */
