@@ -37,6 +37,29 @@ typedef struct zn_tail {
     const zn_tensor *residual; /* shape of y, may be y itself */
 } zn_tail;
 
+/* What a model computes with, fixed when it is opened.  Inputs and outputs of a model are float32 always.  Between its
+ * layers, fp16 and bf16 keep tensors in that type; sums are float32 always.  tf32: float32 tensors, products of
+ * convolutions rounded to 10 bits of mantissa.  fp8: fp16, and the convolutions that gain by it multiply e4m3.
+ * int8, int4: weights of dense layers are quantised with one scale per group of 32 along k; tensors as with fp16 where
+ * the backend has it, else float32. */
+typedef enum zn_precision {
+    ZN_FP32,
+    ZN_TF32,
+    ZN_FP16_MATH,
+    ZN_BF16_MATH,
+    ZN_FP8_MATH,
+    ZN_INT8_MATH,
+    ZN_INT4_MATH,
+    ZN_N_PRECISIONS
+} zn_precision;
+
+extern const char *const zn_precision_names[ZN_N_PRECISIONS]; /* "fp32", ...; ops.c */
+
+static inline zn_type zn_precision_type(zn_precision p)
+{
+    return p == ZN_FP16_MATH || p == ZN_FP8_MATH ? ZN_F16 : p == ZN_BF16_MATH ? ZN_BF16 : ZN_F32;
+}
+
 /* A 2-D convolution (cross-correlation) with zero padding:
  *     y[i][j][o] = bias[o] + sum x[i*stride + u - pad][j*stride + v - pad][c] * weight[o][c][u][v]
  * over the cin/groups channels c of o's group.  A linear layer is the 1x1 case on any h x w.
@@ -46,7 +69,8 @@ typedef struct zn_conv {
     int32_t pad_t, pad_l; /* zeros above and to the left; below and right: as y's size needs */
     bool up2;
     bool has_bias;
-    void *packed; /* device memory: weights and bias in the layout the backend wants */
+    zn_precision precision; /* of the model: how weights are stored and multiplied; set by zn_bind_pack */
+    void *packed;           /* device memory: weights and bias in the layout the backend wants */
 } zn_conv;
 
 typedef enum zn_norm_kind {
@@ -120,18 +144,6 @@ enum { ZN_GATED_MAX_C = 2048 };
 
 typedef enum zn_binary { ZN_ADD, ZN_MUL } zn_binary;
 typedef enum zn_filter { ZN_NEAREST, ZN_BILINEAR } zn_filter; /* pixel centres at .5; edges repeat */
-
-/* What a run computes with.  Inputs and outputs of a model are float32 always; between its layers, with
- * fp16 or bf16, tensors are of that type (sums are float32 always).  tf32: float32 tensors, products of
- * convolutions rounded to 10 bits.  fp8: fp16, and the convolutions that gain by it multiply numbers of 8 bits. */
-typedef enum zn_precision { ZN_FP32, ZN_TF32, ZN_FP16_MATH, ZN_BF16_MATH, ZN_FP8_MATH, ZN_N_PRECISIONS } zn_precision;
-
-extern const char *const zn_precision_names[ZN_N_PRECISIONS]; /* "fp32", ...; ops.c */
-
-static inline zn_type zn_precision_type(zn_precision p)
-{
-    return p == ZN_FP16_MATH || p == ZN_FP8_MATH ? ZN_F16 : p == ZN_BF16_MATH ? ZN_BF16 : ZN_F32;
-}
 
 typedef struct zn_backend {
     unsigned abi; /* ZN_BACKEND_ABI, checked before anything else */

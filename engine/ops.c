@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-const char *const zn_precision_names[ZN_N_PRECISIONS] = { "fp32", "tf32", "fp16", "bf16", "fp8" };
+const char *const zn_precision_names[ZN_N_PRECISIONS] = { "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4" };
 
 void zn_ctx_fail(zn_ctx *c, zn_status status, const char *fmt, ...)
 {

@@ -537,7 +537,7 @@ static bool cuda_has_precision(void *dev, zn_precision p)
 {
     const zn_cuda *d = dev;
 
-    if (p != ZN_FP32 && p != ZN_FP16_MATH && d->cc < 80)
+    if (p == ZN_INT8_MATH || p == ZN_INT4_MATH || (p != ZN_FP32 && p != ZN_FP16_MATH && d->cc < 80))
         return false;
     return p != ZN_FP8_MATH || d->cc == 90; /* the kernels are Hopper's */
 }

@@ -15,6 +15,7 @@ typedef struct zn_binder {
     const zn_weights *w;
     const zn_backend *be;
     void *dev;
+    zn_precision precision; /* of the model */
     zn_status status;
     zn_error *err;
     void **owned; /* device memory handed to the model; freed with it */

@@ -122,6 +122,7 @@ void zn_bind_pack(zn_binder *b, zn_conv *out, zn_conv spec, const float *weight,
 {
     spec.stride = spec.stride ? spec.stride : 1;
     spec.groups = spec.groups ? spec.groups : 1;
+    spec.precision = b->precision;
     *out = spec;
     if (!b->status)
         out->packed = take(b, b->be->conv_size(b->dev, out));
