@@ -234,7 +234,7 @@ int zn_net_lines(zn_net *net, int x, const char *name, bool along_w, int n, int 
 /* k: P.  save[pixel][round][P]: what each round begins with. */
 static int permuted(int j, int round, int p)
 {
-    return (j * (2 * (round * p / 3 / 2) + 1) + round) % p; /* as models/zenith_taesd.c without a perm in the file */
+    return (j * (2 * (round * p / 3 / 2) + 1) + round) % p; /* as models/zenith/zenith_taesd.c without a perm in the file */
 }
 
 static size_t spectral_chunk(const zn_node *o)

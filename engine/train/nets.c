@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* nets.c - the networks as nodes.  models/zenith_ae.c, conv_baseline.c and denoise.c have their pictures. */
+/* nets.c - the networks as nodes.  models/zenith/zenith_ae.c, conv_baseline.c and denoise.c have their pictures. */
 #include "nets.h"
 
 #include <math.h>
@@ -82,7 +82,7 @@ bool zn_build_conv_baseline(zn_net *net, int batch, int size, int base)
     return true;
 }
 
-/* ---- the autoencoders of the first document: models/zenith_taesd.c ------------------------------------- */
+/* ---- the autoencoders of the first document: models/zenith/zenith_taesd.c ------------------------------------- */
 
 typedef struct half {
     zn_net *net;

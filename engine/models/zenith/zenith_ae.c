@@ -15,7 +15,7 @@
  *
  * Extension, by metadata "residual" = "1":  y = x + block(x) in every block, and the picture is added to the
  * result.  The statistics of GN run over the whole picture: no tiles. */
-#include "arch.h"
+#include "../arch.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #ifndef ZN_ZENITH_FOLD_H
 #define ZN_ZENITH_FOLD_H
 
-#include "arch.h"
+#include "../arch.h"
 
 enum { ZN_FOLD = 4 }; /* steps; between them, three blocks */
 
