@@ -84,10 +84,11 @@ typedef struct zn_arch {
     void (*forward)(zn_ctx *c, const void *net, const zn_call *call);
     /* Fills the sizes of out[]; false: these inputs do not fit.  NULL: an image model, see geometry. */
     bool (*shape)(const void *net, const zn_tensor *in, int n_in, zn_tensor *out);
-    /* Completes the settings from the whole picture, before any tile is run.  NULL: nothing to do. */
-    zn_status (*prepare)(float *set, const zn_source *in, zn_pool *pool, zn_error *err);
     void (*invent)(zn_invented *v); /* the model's usual size; NULL: needs no weights */
-    bool crops;                     /* computes a tile's own pixels alone, and less and less of its halo on the way */
+    /* The first three settings are the noise of red, green and blue.  The pipeline fills in those that are 0, from
+     * the whole picture, before the first tile. */
+    bool takes_sigma;
+    bool crops; /* writes a tile's own pixels only, and drops its halo step by step */
 } zn_arch;
 
 extern const zn_arch *const zn_archs[]; /* NULL ends; registry.c */

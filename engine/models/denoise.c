@@ -15,7 +15,6 @@
  * its pooled attention. */
 #include "../core/ints.h"
 #include "arch.h"
-#include "noise.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +34,7 @@ typedef struct denoise {
     zn_conv intro, outro;
 } denoise;
 
-enum { SET_SIGMA, SET_SIGMA_G, SET_SIGMA_B };
+enum { SET_SIGMA }; /* of red; those of green and blue follow: see takes_sigma in arch.h */
 
 /* ---- bind ------------------------------------------------------------------------------------------- */
 
@@ -263,17 +262,6 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
     zn_shuffle(c, out, res, PATCH, (zn_tail){ .residual = &own });
 }
 
-/* sigma 0: estimated, each channel; sigma-g and sigma-b 0: as sigma. */
-static zn_status prepare(float *set, const zn_source *in, zn_pool *pool, zn_error *err)
-{
-    if (set[SET_SIGMA] <= 0)
-        return zn_noise_measure(set, in, pool, err);
-    for (int i = SET_SIGMA_G; i <= SET_SIGMA_B; i++)
-        if (set[i] <= 0)
-            set[i] = set[SET_SIGMA];
-    return ZN_OK;
-}
-
 /* ---- made-up weights ------------------------------------------------------------------------------------ */
 
 static void invent_conv(zn_invented *v, const char *name, const int dims[4], bool bias)
@@ -334,7 +322,7 @@ static const zn_setting settings[] = {
         .recognise = recognise,                                                                                        \
         .bind = bind,                                                                                                  \
         .forward = forward,                                                                                            \
-        .prepare = prepare,                                                                                            \
+        .takes_sigma = true,                                                                                           \
         .invent = invent,                                                                                              \
         .crops = true,                                                                                                 \
     }

@@ -17,6 +17,7 @@
  * 6. A model that crops gives the core alone; what its last layers would make of the halo is never computed. */
 #include "../core/ints.h"
 #include "../handle.h"
+#include "noise.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -441,7 +442,7 @@ zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_
         (int64_t)roi.x + roi.w > zn_ceil_div(in[0].w, g->shrink) * (int64_t)g->grow ||
         (int64_t)roi.y + roi.h > zn_ceil_div(in[0].h, g->shrink) * (int64_t)g->grow)
         return zn_fail(err, ZN_E_USAGE, "the region %d,%d %dx%d is outside the picture", roi.x, roi.y, roi.w, roi.h);
-    if (r->model->arch->prepare && (s = r->model->arch->prepare(r->set, in, zn_engine_helpers(r->model->engine), err)))
+    if (r->model->arch->takes_sigma && (s = zn_noise_complete(r->set, in, zn_engine_helpers(r->model->engine), err)))
         return s;
     if ((s = each_tile(&k, &plan, measure)))
         return s;
