@@ -51,8 +51,7 @@ const char *zn_weights_recognise(const zn_weights *weights, char *what, size_t s
 
 /* ---- open and close --------------------------------------------------------------------------------- */
 
-static zn_status open_weights(zn_weights **w, void **memory, const zn_arch *a, const char *const *files, int n_files,
-                              zn_error *err)
+static zn_status open_weights(zn_weights **w, const zn_arch *a, const char *const *files, int n_files, zn_error *err)
 {
     char path[4096];
     const char *found = path;
@@ -60,7 +59,7 @@ static zn_status open_weights(zn_weights **w, void **memory, const zn_arch *a, c
 
     if (n_files > 0) {
         if (n_files == 1 && !strcmp(files[0], ZN_RANDOM_WEIGHTS))
-            return zn_weights_invent(w, memory, a->invent, err);
+            return ZN_OK; /* bind makes them up */
         return zn_weights_open(w, files, n_files, err);
     }
     s = zn_weights_find(path, sizeof path, a->info.weights, err);
@@ -82,7 +81,6 @@ zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const
     const zn_arch *a = find_arch(id);
     zn_model *m = NULL;
     zn_weights *w = NULL;
-    void *memory = NULL;
     zn_binder b = { .err = err };
     zn_error late;
     zn_status s = ZN_OK;
@@ -92,7 +90,7 @@ zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const
         err->text[0] = 0;
     if (!a)
         return zn_fail(err, ZN_E_USAGE, "there is no model '%s'; `zenith models` lists them", id);
-    if (a->invent && (s = open_weights(&w, &memory, a, files, n_files, err)))
+    if (a->info.weights && (s = open_weights(&w, a, files, n_files, err)))
         goto end;
     m = calloc(1, sizeof *m);
     if (m)
@@ -119,7 +117,6 @@ zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const
     s = b.status;
 end:
     zn_weights_close(&w);
-    free(memory);
     if (s)
         zn_model_close(&m);
     *out = m;

@@ -73,6 +73,9 @@ ZN_API zn_status zn_trainer_add_picture(zn_trainer *t, const zn_array *picture, 
 
 ZN_API zn_status zn_trainer_step(zn_trainer *t, zn_train_report *report, zn_error *err);
 
+/* How many kinds of test there are: of restore 3, else 1. */
+ZN_API int zn_trainer_tests(const zn_trainer *t);
+
 /* The error before and after on one fixed batch that is not trained on, with hard gates.
  * kind: of restore 0 Gaussian 0.3, 1 shot noise 5 %, 2 box blur 3x3; of reconstruct and denoise 0. */
 ZN_API zn_status zn_trainer_test(zn_trainer *t, int kind, double *before, double *after, zn_error *err);

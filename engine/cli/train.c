@@ -250,13 +250,13 @@ static bool can_write(const char *path)
     return true;
 }
 
-static int show_test(zn_trainer *t, const settings *s)
+static int show_test(zn_trainer *t)
 {
     static const char *const restore[] = { "Gaussian noise 0.3", "shot noise 5 %", "box blur 3x3" };
-    bool one = (s->o.task && strncmp(s->o.task, "restore", 7)) || !strncmp(s->o.model, "denoise-", 8);
+    const bool one = zn_trainer_tests(t) == 1;
     zn_error err;
 
-    for (int i = 0; i < (one ? 1 : 3); i++) {
+    for (int i = 0; i < zn_trainer_tests(t); i++) {
         double before, after;
 
         if (zn_trainer_test(t, i, &before, &after, &err))
@@ -296,7 +296,7 @@ int cmd_train(int argc, char **argv)
     if (!status)
         status = train(t, &s);
     if (!status)
-        status = show_test(t, &s);
+        status = show_test(t);
     zn_trainer_close(&t);
     zn_engine_close(&engine);
     return status;

@@ -11,6 +11,15 @@
 #define ZN_PRINTF(fmt, args)
 #endif
 
+/* name, an array, = the text that the variadic arguments after fmt make; needs <stdarg.h> and <stdio.h>. */
+#define ZN_FORMAT(name, fmt)                                                                                           \
+    do {                                                                                                               \
+        va_list ap_;                                                                                                   \
+        va_start(ap_, fmt);                                                                                            \
+        vsnprintf(name, sizeof name, fmt, ap_);                                                                        \
+        va_end(ap_);                                                                                                   \
+    } while (0)
+
 /* Writes the sentence into err (which may be NULL) and returns the status: `return zn_fail(...);` */
 zn_status zn_fail(zn_error *err, zn_status status, const char *fmt, ...) ZN_PRINTF(3, 4);
 

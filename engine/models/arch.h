@@ -1,18 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /* arch.h - what a model file provides, and what it is given to read its weights with.
  *
- * A model is one .c file that ends in a zn_arch, and one line in registry.c. */
+ * A model is one .c file that ends in a zn_arch, and one line in registry.c.  template.c shows one. */
 #ifndef ZN_ARCH_H
 #define ZN_ARCH_H
 
+#include "../autograd/graph.h"
 #include "../core/weights.h"
 #include "../ops.h"
 
-/* ---- reading weights ---------------------------------------------------------------------------- */
+/* ---- stating weights ------------------------------------------------------------------------------- */
 
-/* The status is sticky: a wrong name or shape is kept, and the calls after it do nothing. */
+/* A model's bind is the one description of its tensors.  It is run in three ways:
+ *     with a file                 the tensors are read from it, packed and put on the device
+ *     without one, w NULL         they get made-up values: for the self-test, and benchmarks without weights
+ *     with an outline             they are listed there and are 0; nothing reaches a device: for training
+ * Sizes come from the file if there is one.  Without one they are what was asked for (base, size, meta), or usual.
+ *
+ * The status is sticky: a wrong name or shape is kept, and the calls after it do nothing. */
 typedef struct zn_binder {
-    const zn_weights *w;
+    const zn_weights *w;     /* NULL: no file */
+    int base, size;          /* without a file: width of the network, side of its input; 0: the usual one */
+    const char *const *meta; /* without a file: metadata, pairs of strings; NULL ends; may be NULL */
+    zn_outline *outline;
+    zn_init init; /* of the next tensor, and its value */
+    double init_value;
     const zn_backend *be;
     void *dev;
     zn_precision precision; /* of the model */
@@ -25,9 +37,14 @@ typedef struct zn_binder {
     char variant[96];     /* set by bind: "taef2, 32 latent channels" */
 } zn_binder;
 
-/* Is there such a tensor; its size along a dimension (0 if there is none). */
+/* Does the file have such a tensor; its size along a dimension.  Without one: false and 0. */
 bool zn_bind_has(const zn_binder *b, const char *fmt, ...) ZN_PRINTF(2, 3);
 int zn_bind_dim(const zn_binder *b, int dim, const char *fmt, ...) ZN_PRINTF(3, 4);
+
+/* Metadata, or NULL. */
+const char *zn_bind_meta(const zn_binder *b, const char *key);
+/* The values that the next tensor has before training. */
+void zn_bind_init(zn_binder *b, zn_init init, double value);
 
 /* Reads NAME.weight (and NAME.bias if spec.has_bias) and packs them.  In spec, a stride or groups of 0
  * reads as 1. */
@@ -56,16 +73,11 @@ static inline zn_conv zn_conv_same(int k, int cin, int cout)
                       .has_bias = true };
 }
 
-/* ---- weights out of nothing: for the self-test and for benchmarks without a file ----------------- */
+/* Values for a tensor of this name and shape that keep activations near 1: the same ones every time. */
+void zn_make_up(float *x, const char *name, const int *shape, int n_dims);
 
-typedef struct zn_invented zn_invented;
-
-/* Adds a tensor of these dimensions (0 ends the list) with values that keep activations near 1. */
-void zn_invent(zn_invented *v, const char *name, const int dims[4]);
-/* Adds a string to the file's metadata: at most once, before the first tensor. */
-void zn_invent_meta(zn_invented *v, const char *key, const char *value);
-/* *memory is to be freed after the set is closed. */
-zn_status zn_weights_invent(zn_weights **out, void **memory, void (*list)(zn_invented *v), zn_error *err);
+/* "relu", "silu" or "gelu"; ZN_NONE: none of them. */
+zn_act zn_act_named(const char *name);
 
 /* ---- the model ------------------------------------------------------------------------------------- */
 
@@ -76,6 +88,19 @@ typedef struct zn_call {
     int left, top;    /* a model that crops: out[0] is the part of in[0] that begins here */
 } zn_call;
 
+enum { ZN_TASK_RESTORE = 1, ZN_TASK_RECONSTRUCT = 2, ZN_TASK_DENOISE = 4 };
+
+/* How a network is trained.  Architectures whose weights have the same name are trained as one network, one after the
+ * other in the registry's order: an encoder and its decoder. */
+typedef struct zn_training {
+    unsigned tasks;    /* which there are; the lowest is the default */
+    bool from_weights; /* only a file says how large the network is: training starts from one */
+    bool variants;     /* the metadata "activation" and "window" can be chosen */
+    /* The training graph of the network that bind has described; returns the node of the output.  in[0]: the picture
+     * or latent; in[1]: the noise map of ZN_TASK_DENOISE, of 3 channels, else ZN_NO_NODE. */
+    int (*graph)(zn_net *g, const void *net, const int in[2]);
+} zn_training;
+
 typedef struct zn_arch {
     zn_model_info info;
     size_t size; /* of the struct that bind fills, zeroed before */
@@ -84,12 +109,16 @@ typedef struct zn_arch {
     void (*forward)(zn_ctx *c, const void *net, const zn_call *call);
     /* Fills the sizes of out[]; false: these inputs do not fit.  NULL: an image model, see geometry. */
     bool (*shape)(const void *net, const zn_tensor *in, int n_in, zn_tensor *out);
-    void (*invent)(zn_invented *v); /* the model's usual size; NULL: needs no weights */
+    const zn_training *train; /* NULL: cannot be trained */
     /* The first three settings are the noise of red, green and blue.  The pipeline fills in those that are 0, from
      * the whole picture, before the first tile. */
     bool takes_sigma;
     bool crops; /* writes a tile's own pixels only, and drops its halo step by step */
 } zn_arch;
+
+/* Fills b->outline, and net but for what would be on a device: such a network cannot run.  b holds w or the sizes,
+ * outline and err. */
+zn_status zn_arch_describe(const zn_arch *a, void *net, zn_binder *b);
 
 extern const zn_arch *const zn_archs[]; /* NULL ends; registry.c */
 

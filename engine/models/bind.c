@@ -9,21 +9,17 @@
 
 enum { NAME_SIZE = 256 };
 
-#define FORMAT_NAME(name, fmt)                                                                                         \
-    do {                                                                                                               \
-        va_list ap_;                                                                                                   \
-        va_start(ap_, fmt);                                                                                            \
-        vsnprintf(name, sizeof name, fmt, ap_);                                                                        \
-        va_end(ap_);                                                                                                   \
-    } while (0)
+#define FORMAT_NAME ZN_FORMAT
 
 void zn_bind_fail(zn_binder *b, const char *fmt, ...)
 {
     char text[NAME_SIZE * 2];
 
     FORMAT_NAME(text, fmt);
-    if (!b->status)
+    if (!b->status && b->w)
         b->status = zn_fail(b->err, ZN_E_FILE, "%s: %s", zn_weights_path(b->w), text);
+    if (!b->status)
+        b->status = zn_fail(b->err, ZN_E_USAGE, "%s", text);
 }
 
 bool zn_bind_has(const zn_binder *b, const char *fmt, ...)
@@ -31,7 +27,7 @@ bool zn_bind_has(const zn_binder *b, const char *fmt, ...)
     char name[NAME_SIZE];
 
     FORMAT_NAME(name, fmt);
-    return zn_weights_get(b->w, name) != NULL;
+    return b->w && zn_weights_get(b->w, name);
 }
 
 int zn_bind_dim(const zn_binder *b, int dim, const char *fmt, ...)
@@ -40,19 +36,72 @@ int zn_bind_dim(const zn_binder *b, int dim, const char *fmt, ...)
     const zn_entry *e;
 
     FORMAT_NAME(name, fmt);
-    e = zn_weights_get(b->w, name);
+    e = b->w ? zn_weights_get(b->w, name) : NULL;
     return e && dim < e->n_dims && e->shape[dim] <= INT32_MAX ? (int)e->shape[dim] : 0;
+}
+
+const char *zn_bind_meta(const zn_binder *b, const char *key)
+{
+    if (b->w)
+        return zn_weights_meta(b->w, key);
+    for (const char *const *m = b->meta; m && *m; m += 2)
+        if (!strcmp(*m, key))
+            return m[1];
+    return NULL;
+}
+
+void zn_bind_init(zn_binder *b, zn_init init, double value)
+{
+    b->init = init;
+    b->init_value = value;
+}
+
+zn_act zn_act_named(const char *name)
+{
+    return !strcmp(name, "relu") ? ZN_RELU
+        : !strcmp(name, "silu")  ? ZN_SILU
+        : !strcmp(name, "gelu")  ? ZN_GELU
+                                 : ZN_NONE;
+}
+
+/* The tensor without a file: stated in the outline and 0, or made up. */
+static float *state_tensor(zn_binder *b, const char *name, const int *shape, int n_dims)
+{
+    zn_stated *t = b->outline ? zn_outline_add(b->outline, name, shape, n_dims) : NULL;
+    size_t len = 1;
+    float *x;
+
+    if (t) {
+        t->init = b->init;
+        t->value = b->init_value;
+    }
+    zn_bind_init(b, ZN_INIT_USUAL, 0);
+    for (int i = 0; i < n_dims; i++)
+        len *= (size_t)shape[i];
+    x = b->outline && !t ? NULL : calloc(len + 1, sizeof *x);
+    if (!x) {
+        b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for '%s'", name);
+        return NULL;
+    }
+    if (!b->outline) {
+        zn_make_up(x, name, shape, n_dims);
+        snprintf(b->variant, sizeof b->variant, "made-up weights");
+    }
+    b->parameters += (int64_t)len;
+    return x;
 }
 
 /* The tensor's values as floats, malloced; NULL and the status set if it is not there or of another
  * shape.  A 1x1 convolution may be stored as a matrix. */
 static float *read_tensor(zn_binder *b, const char *name, const int *shape, int n_dims)
 {
-    const zn_entry *e = zn_weights_get(b->w, name);
+    const zn_entry *e = b->w ? zn_weights_get(b->w, name) : NULL;
     char want[64] = "", have[96] = "";
     bool fits;
     float *x;
 
+    if (!b->w || b->outline)
+        return state_tensor(b, name, shape, n_dims);
     if (!e) {
         zn_bind_fail(b, "there is no tensor '%s': not the weights of this model", name);
         return NULL;
@@ -141,6 +190,8 @@ void zn_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...
     FORMAT_NAME(name, fmt);
     snprintf(full, sizeof full, "%s.weight", name);
     weight = read_tensor(b, full, (int[]){ spec.cout, spec.cin / groups, spec.kh, spec.kw }, 4);
+    if (b->outline && weight)
+        b->outline->tensor[b->outline->n - 1].conv = spec;
     if (spec.has_bias && weight) {
         snprintf(full, sizeof full, "%s.bias", name);
         bias = read_tensor(b, full, (int[]){ spec.cout }, 1);
@@ -173,4 +224,56 @@ void zn_bind_norm(zn_binder *b, zn_norm *out, zn_norm spec, const char *fmt, ...
     out->gamma = bind_vector(b, full, spec.c);
     snprintf(full, sizeof full, "%s.bias", name);
     out->beta = bind_vector(b, full, spec.c);
+}
+
+/* ---- describing: bind on a device that keeps nothing ------------------------------------------------- */
+
+static void *nowhere_alloc(void *dev, size_t size)
+{
+    static char place;
+
+    (void)dev, (void)size;
+    return &place;
+}
+
+static void nowhere_upload(void *dev, void *dst, const void *src, size_t size)
+{
+    (void)dev, (void)dst, (void)src, (void)size;
+}
+
+static zn_status nowhere_sync(void *dev, zn_error *err)
+{
+    (void)dev, (void)err;
+    return ZN_OK;
+}
+
+static size_t nowhere_conv_size(void *dev, const zn_conv *w)
+{
+    (void)dev, (void)w;
+    return 0;
+}
+
+static void nowhere_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias)
+{
+    (void)dev, (void)w, (void)weight, (void)bias;
+}
+
+static const zn_backend nowhere = {
+    .abi = ZN_BACKEND_ABI,
+    .name = "nowhere",
+    .alloc = nowhere_alloc,
+    .upload = nowhere_upload,
+    .sync = nowhere_sync,
+    .conv_size = nowhere_conv_size,
+    .conv_pack = nowhere_conv_pack,
+};
+
+zn_status zn_arch_describe(const zn_arch *a, void *net, zn_binder *b)
+{
+    b->be = &nowhere;
+    a->bind(b, net);
+    free(b->owned);
+    b->owned = NULL;
+    b->n_owned = 0;
+    return b->status;
 }

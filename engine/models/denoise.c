@@ -20,6 +20,7 @@
 #include <string.h>
 
 enum { MAX_LEVELS = 4, MAX_BLOCKS = 16, PATCH = 2, NOISE = 3 }; /* NOISE: channels of the noise map */
+enum { USUAL_C = 32, USUAL_LEVELS = 2, USUAL_BLOCKS = 2 };      /* without a file */
 
 typedef struct level {
     int c, n_enc, n_dec; /* the middle is the enc of the last level */
@@ -51,13 +52,13 @@ static void bind_block(zn_binder *b, zn_gated *k, int c, const char *name)
     zn_bind_conv(b, &k->pw4, zn_conv_same(1, c, c), "%s.pw4", name);
 }
 
-/* Blocks PREFIX0, PREFIX1, ... as many as the file has. */
+/* Blocks PREFIX0, PREFIX1, ... as many as the file has; without a file, USUAL_BLOCKS. */
 static int bind_blocks(zn_binder *b, zn_gated *k, int c, const char *prefix)
 {
     char name[64];
     int n = 0;
 
-    for (; !b->status && zn_bind_has(b, "%s%d.pw1.weight", prefix, n); n++) {
+    for (; !b->status && (b->w ? zn_bind_has(b, "%s%d.pw1.weight", prefix, n) : n < USUAL_BLOCKS); n++) {
         if (n == MAX_BLOCKS) {
             zn_bind_fail(b, "there are more than %d blocks '%s'", MAX_BLOCKS, prefix);
             return 0;
@@ -105,16 +106,16 @@ static void bind(zn_binder *b, void *net)
     char prefix[32];
     int c, reach, step = PATCH;
 
-    if (!recognise(b->w, b->variant, sizeof b->variant)) {
+    if (b->w && !recognise(b->w, b->variant, sizeof b->variant)) {
         zn_bind_fail(b, "these are not the weights of a Zenith denoiser");
         return;
     }
-    c = zn_bind_dim(b, 0, "intro.weight");
+    c = b->w ? zn_bind_dim(b, 0, "intro.weight") : USUAL_C;
     reach = 2 * PATCH; /* intro and outro */
     while (!b->status) {
         level *l = &m->at[m->n_levels];
-        bool middle = !zn_bind_has(b, "down.%d.weight", m->n_levels);
-        int next = zn_bind_dim(b, 0, "down.%d.weight", m->n_levels);
+        bool middle = b->w ? !zn_bind_has(b, "down.%d.weight", m->n_levels) : m->n_levels == USUAL_LEVELS - 1;
+        int next = b->w ? zn_bind_dim(b, 0, "down.%d.weight", m->n_levels) : 2 * c;
 
         if (c < 1 || c > 2048 || (!middle && (next < 1 || next > 2048 || m->n_levels == MAX_LEVELS - 1))) {
             zn_bind_fail(b, "the widths or the number of levels make no sense");
@@ -262,46 +263,51 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
     zn_shuffle(c, out, res, PATCH, (zn_tail){ .residual = &own });
 }
 
-/* ---- made-up weights ------------------------------------------------------------------------------------ */
+/* ---- training ------------------------------------------------------------------------------------------- */
 
-static void invent_conv(zn_invented *v, const char *name, const int dims[4], bool bias)
+static int graph_blocks(zn_net *g, int x, int n, const char *prefix)
 {
-    char full[96];
+    for (int i = 0; i < n; i++) {
+        int y = zn_net_conv(g, zn_net_layer_norm(g, x), "%s%d.pw1", prefix, i);
 
-    snprintf(full, sizeof full, "%s.weight", name);
-    zn_invent(v, full, dims);
-    snprintf(full, sizeof full, "%s.bias", name);
-    if (bias)
-        zn_invent(v, full, (int[4]){ dims[0] });
+        y = zn_net_halves(g, zn_net_conv(g, y, "%s%d.dw", prefix, i));
+        x = zn_net_add(g, x, zn_net_conv(g, y, "%s%d.pw2", prefix, i));
+        y = zn_net_halves(g, zn_net_conv(g, zn_net_layer_norm(g, x), "%s%d.pw3", prefix, i));
+        x = zn_net_add(g, x, zn_net_conv(g, y, "%s%d.pw4", prefix, i));
+    }
+    return x;
 }
 
-static void invent_blocks(zn_invented *v, const char *prefix, int n, int c)
+static int graph_level(zn_net *g, const denoise *m, int l, int x)
 {
-    static const char *const part[] = { "pw1", "dw", "pw2", "pw3", "pw4" };
-    const int dims[5][4] = {
-        { 2 * c, c, 1, 1 }, { 2 * c, 1, 3, 3 }, { c, c, 1, 1 }, { 2 * c, c, 1, 1 }, { c, c, 1, 1 },
-    };
-    char name[64];
+    const level *at = &m->at[l];
+    char prefix[32];
+    int low;
 
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < 5; j++) {
-            snprintf(name, sizeof name, "%s%d.%s", prefix, i, part[j]);
-            invent_conv(v, name, dims[j], true);
-        }
+    if (l == m->n_levels - 1)
+        return graph_blocks(g, x, at->n_enc, "mid.");
+    snprintf(prefix, sizeof prefix, "enc.%d.", l);
+    x = graph_blocks(g, x, at->n_enc, prefix);
+    low = graph_level(g, m, l + 1, zn_net_conv(g, x, "down.%d", l));
+    x = zn_net_add(g, x, zn_net_shuffle(g, zn_net_conv(g, low, "up.%d", l), 2));
+    snprintf(prefix, sizeof prefix, "dec.%d.", l);
+    return graph_blocks(g, x, at->n_dec, prefix);
 }
 
-static void invent(zn_invented *v)
+static int graph(zn_net *g, const void *net, const int in[2])
 {
-    enum { C = 32 };
+    const denoise *m = net;
+    const int multiple = PATCH << (m->n_levels - 1);
+    int x;
 
-    invent_conv(v, "intro", (int[4]){ C, 24, 3, 3 }, true);
-    invent_blocks(v, "enc.0.", 2, C);
-    invent_conv(v, "down.0", (int[4]){ 2 * C, C, 2, 2 }, true);
-    invent_blocks(v, "mid.", 2, 2 * C);
-    invent_conv(v, "up.0", (int[4]){ 4 * C, 2 * C, 1, 1 }, false);
-    invent_blocks(v, "dec.0.", 2, C);
-    invent_conv(v, "outro", (int[4]){ 12, C, 3, 3 }, true);
+    if (zn_net_height(g, in[0]) % multiple)
+        zn_net_fail(g, ZN_E_USAGE, "%d pixels are not a multiple of %d", zn_net_height(g, in[0]), multiple);
+    x = zn_net_unshuffle(g, zn_net_concat(g, in[0], in[1]), PATCH);
+    x = graph_level(g, m, 0, zn_net_conv(g, x, "intro"));
+    return zn_net_add(g, in[0], zn_net_shuffle(g, zn_net_conv(g, x, "outro"), PATCH));
 }
+
+static const zn_training training = { .tasks = ZN_TASK_DENOISE, .from_weights = true, .graph = graph };
 
 static const zn_setting settings[] = {
     { "sigma", 0, 0, 255, "standard deviation of the noise, of 255; 0: estimated" },
@@ -323,7 +329,7 @@ static const zn_setting settings[] = {
         .bind = bind,                                                                                                  \
         .forward = forward,                                                                                            \
         .takes_sigma = true,                                                                                           \
-        .invent = invent,                                                                                              \
+        .train = &training,                                                                                            \
         .crops = true,                                                                                                 \
     }
 

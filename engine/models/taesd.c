@@ -156,8 +156,9 @@ static void bind(zn_binder *b, taesd *m, bool decoder)
     int c = 0, first = 0, scale = 1, reach = 0; /* reach: of the receptive field, at full size */
     bool pooled = false;
 
-    m->plan = find_plan(b->w, decoder, &n);
-    if (!m->plan) {
+    m->plan = decoder ? decoder8 : encoder8; /* without a file: taesd with 4 latent channels */
+    n = (naming){ "", 0 };
+    if (b->w && !(m->plan = find_plan(b->w, decoder, &n))) {
         zn_bind_fail(b, "these are not the weights of a TAESD %s", decoder ? "decoder" : "encoder");
         return;
     }
@@ -169,6 +170,11 @@ static void bind(zn_binder *b, taesd *m, bool decoder)
         if (strchr("cnsS", kind)) {
             int cin = zn_bind_dim(b, 1, "%s.weight", name), cout = zn_bind_dim(b, 0, "%s.weight", name);
             zn_conv spec;
+
+            if (!b->w) {
+                cin = c ? c : decoder ? 4 : 3;
+                cout = m->plan[j + 1] ? 64 : decoder ? 3 : 4;
+            }
 
             if (cin <= 0 || cout <= 0 || cin > 4096 || cout > 4096 || (c && cin != c)) {
                 zn_bind_fail(b, "tensor '%s.weight' has the wrong shape", name);
@@ -207,7 +213,8 @@ static void bind(zn_binder *b, taesd *m, bool decoder)
             : decoder  ? (reach + scale - 1) / scale
                        : reach,
     };
-    recognise(b->w, decoder, b->variant, sizeof b->variant);
+    if (b->w)
+        recognise(b->w, decoder, b->variant, sizeof b->variant);
 }
 
 static void bind_encoder(zn_binder *b, void *net)
@@ -305,44 +312,6 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
     }
 }
 
-/* ---- made-up weights: taesd with 4 latent channels -------------------------------------------------------- */
-
-static void invent(zn_invented *v, const char *plan, const char *prefix, int cin, int cout)
-{
-    int c = cin;
-    char name[64];
-
-    for (int j = 0; plan[j]; j++) {
-        if (strchr("cnsS", plan[j])) {
-            int to = plan[j + 1] ? 64 : cout;
-
-            snprintf(name, sizeof name, "%s%d.weight", prefix, j);
-            zn_invent(v, name, (int[4]){ to, c, 3, 3 });
-            snprintf(name, sizeof name, "%s%d.bias", prefix, j);
-            if (strchr("cS", plan[j]))
-                zn_invent(v, name, (int[4]){ to });
-            c = to;
-        } else if (plan[j] == 'b') {
-            for (int k = 0; k < 3; k++) {
-                snprintf(name, sizeof name, "%s%d.conv.%d.weight", prefix, j, 2 * k);
-                zn_invent(v, name, (int[4]){ c, c, 3, 3 });
-                snprintf(name, sizeof name, "%s%d.conv.%d.bias", prefix, j, 2 * k);
-                zn_invent(v, name, (int[4]){ c });
-            }
-        }
-    }
-}
-
-static void invent_encoder(zn_invented *v)
-{
-    invent(v, encoder8, "", 3, 4);
-}
-
-static void invent_decoder(zn_invented *v)
-{
-    invent(v, decoder8, "", 4, 3);
-}
-
 const zn_arch zn_arch_taesd_encode = {
     .info = { .id = "taesd-encode",
               .summary = "picture to latent: taesd, taesdxl, taesd3, taef1, taef2, taesana, zenith-tae",
@@ -353,7 +322,6 @@ const zn_arch zn_arch_taesd_encode = {
     .recognise = recognise_encoder,
     .bind = bind_encoder,
     .forward = forward,
-    .invent = invent_encoder,
 };
 
 const zn_arch zn_arch_taesd_decode = {
@@ -366,5 +334,4 @@ const zn_arch zn_arch_taesd_decode = {
     .recognise = recognise_decoder,
     .bind = bind_decoder,
     .forward = forward,
-    .invent = invent_decoder,
 };

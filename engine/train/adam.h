@@ -3,7 +3,7 @@
 #ifndef ZN_ADAM_H
 #define ZN_ADAM_H
 
-#include "net.h"
+#include "../autograd/net.h"
 
 typedef struct zn_adam {
     real *m, *v;  /* [net->len] each, 0 at first */

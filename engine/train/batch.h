@@ -6,7 +6,7 @@
 #define ZN_BATCH_H
 
 #include "../zenith_train.h"
-#include "net.h"
+#include "../autograd/net.h"
 
 typedef struct zn_wavelets {
     double wave[2], spread[2]; /* frequencies, radians per pixel; deviations, pixels */

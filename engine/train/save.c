@@ -54,7 +54,7 @@ static text make_header(const zn_net *net, const zn_save_part *parts, int n_part
             const zn_param *p = &net->param[j];
 
             put(&t, ",\"%s%s\":{\"dtype\":\"F32\",\"shape\":[", parts[i].prefix, p->name);
-            for (int d = 0; d < 4 && p->dims[d]; d++)
+            for (int d = 0; d < ZN_RANK && p->dims[d]; d++)
                 put(&t, "%s%d", d ? "," : "", p->dims[d]);
             put(&t, "],\"data_offsets\":[%zu,%zu]}", at * 4, (at + p->len) * 4);
             at += p->len;

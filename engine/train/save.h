@@ -3,7 +3,7 @@
 #ifndef ZN_SAVE_H
 #define ZN_SAVE_H
 
-#include "net.h"
+#include "../autograd/net.h"
 
 typedef struct zn_save_part { /* all parameters of the network once, under a prefix */
     const char *prefix;

@@ -2,7 +2,7 @@
 /* trainer.c - one training run: options, batches, steps, tests, files. */
 #include "adam.h"
 #include "batch.h"
-#include "nets.h"
+#include "build.h"
 #include "save.h"
 
 #include "../handle.h"
@@ -12,144 +12,146 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARM_UP = 50 /* steps of a rising rate */, TEST_NUMBER = 1 << 30 /* no step has it */, MAX_BATCH = 256 };
-
-typedef enum task { RESTORE, RECONSTRUCT, DENOISE } task;
+enum {
+    WARM_UP = 50, /* steps of a rising rate */
+    MAX_BATCH = 256,
+    MAX_STEPS = (1 << 30) - 1,
+    TEST_NUMBER = MAX_STEPS + 1 /* of the batch that is tested with: no step has it */
+};
 
 struct zn_trainer {
     zn_engine *engine;
     zn_train_options o;
-    task task;
-    int damage; /* of every picture; -1: they take turns */
+    unsigned task; /* one ZN_TASK_ */
+    int damage;    /* of every picture; -1: they take turns */
     zn_wavelets wavelets;
     zn_net *net;
     zn_adam adam;
-    real *clean;
+    real *clean;            /* [batch][size][size][3] */
     real weight[MAX_BATCH]; /* of a picture's error, with `relative` */
     zn_picture *pictures;
     int n_pictures;
     zn_act act;
-    char model[32];
+    char model[32], activation[8];
+    const char *meta[9]; /* of the saved file: pairs, NULL ends */
 };
 
 /* ---- open and close ------------------------------------------------------------------------------------ */
 
-static bool is_denoiser(const char *model)
+static zn_status refuse_model(const char *model, zn_error *err)
 {
-    return !strncmp(model, "denoise-", 8);
+    char names[300] = "";
+
+    for (int i = 0; zn_archs[i]; i++) {
+        const zn_arch *a = zn_archs[i];
+
+        if (a->train && zn_trained_at(a->info.weights, 0) == a)
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", *names ? ", " : "", a->info.weights);
+    }
+    return zn_fail(err, ZN_E_USAGE, "'%.40s' cannot be trained; these can: %s", model, names);
 }
 
-/* Of the first document: those whose blocks can have an activation. */
-static bool is_autoencoder(const char *model)
+static zn_status choose_task(zn_trainer *t, const zn_arch *a, zn_error *err)
 {
-    return !strcmp(model, "zenith-taesd") || !strcmp(model, "zenith-lite") || !strcmp(model, "zenith-spectral") ||
-        !strcmp(model, "vanilla-taesd");
-}
+    static const struct {
+        const char *name;
+        unsigned task;
+        int damage;
+    } tasks[] = { { "restore", ZN_TASK_RESTORE, -1 },           { "restore-gaussian", ZN_TASK_RESTORE, ZN_GAUSSIAN },
+                  { "restore-shot", ZN_TASK_RESTORE, ZN_SHOT }, { "restore-blur", ZN_TASK_RESTORE, ZN_BLUR },
+                  { "reconstruct", ZN_TASK_RECONSTRUCT, -1 },   { "denoise", ZN_TASK_DENOISE, ZN_GAUSSIAN } };
+    const unsigned usual = a->train->tasks & (0 - a->train->tasks); /* the lowest bit */
 
-static zn_status check_activation(zn_trainer *t, zn_error *err)
-{
-    static const char *const name[] = { "relu", "silu", "gelu" };
-    static const zn_act act[] = { ZN_RELU, ZN_SILU, ZN_GELU };
-    bool asked = t->o.activation || t->o.windows;
-
-    for (int i = 0; i < 3 && t->o.activation; i++)
-        if (!strcmp(t->o.activation, name[i])) {
-            t->act = act[i];
-            t->o.activation = name[i];
+    for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
+        if (t->o.task ? !strcmp(tasks[i].name, t->o.task) : tasks[i].task == usual) {
+            if (!(tasks[i].task & a->train->tasks))
+                break;
+            t->task = tasks[i].task;
+            t->damage = tasks[i].damage;
+            return ZN_OK;
         }
-    if (asked && !is_autoencoder(t->model))
+    return zn_fail(err, ZN_E_USAGE, "%s cannot be trained for the task '%.40s'", t->model, t->o.task);
+}
+
+/* The variant that is trained, as metadata of its file. */
+static zn_status choose_variant(zn_trainer *t, const zn_arch *a, zn_error *err)
+{
+    int n = 0;
+
+    if ((t->o.activation || t->o.windows) && !a->train->variants)
         return zn_fail(err, ZN_E_USAGE, "%s has no activation or windows to choose", t->model);
-    if (t->o.activation && !t->act)
+    if (t->o.activation && !(t->act = zn_act_named(t->o.activation)))
         return zn_fail(err, ZN_E_USAGE, "the activation '%.40s' is not one of relu, silu, gelu", t->o.activation);
+    t->meta[n++] = "model", t->meta[n++] = t->model;
+    if (t->o.residual)
+        t->meta[n++] = "residual", t->meta[n++] = "1";
+    if (t->act) {
+        snprintf(t->activation, sizeof t->activation, "%s", t->o.activation);
+        t->meta[n++] = "activation", t->meta[n++] = t->activation;
+    }
+    if (t->o.windows)
+        t->meta[n++] = "window", t->meta[n++] = "plain";
     return ZN_OK;
 }
 
 static zn_status check_options(zn_trainer *t, const zn_train_options *o, zn_error *err)
 {
-    static const char *const models[] = { "zenith-ae",        "zenith-prune", "conv-baseline-ae", "denoise-fast",
-                                          "denoise-balanced", "denoise-best", "zenith-taesd",     "zenith-lite",
-                                          "zenith-spectral",  "vanilla-taesd" };
-    static const struct {
-        const char *name;
-        task task;
-        int damage;
-    } tasks[] = { { "restore", RESTORE, -1 },           { "restore-gaussian", RESTORE, ZN_GAUSSIAN },
-                  { "restore-shot", RESTORE, ZN_SHOT }, { "restore-blur", RESTORE, ZN_BLUR },
-                  { "reconstruct", RECONSTRUCT, -1 },   { "denoise", DENOISE, ZN_GAUSSIAN } };
-    const char *name = o->task;
-    size_t i = 0, n = sizeof tasks / sizeof *tasks;
-    bool known = false;
+    const zn_arch *a = o->model ? zn_trained_at(o->model, 0) : NULL;
+    bool denoise;
+    zn_status s;
 
-    for (size_t k = 0; o->model && k < sizeof models / sizeof *models; k++)
-        known = known || !strcmp(o->model, models[k]);
-    if (!known)
-        return zn_fail(err, ZN_E_USAGE,
-                       "'%s' cannot be trained; zenith-ae, zenith-prune, conv-baseline-ae, zenith-taesd, "
-                       "zenith-lite, zenith-spectral, vanilla-taesd and the denoisers can",
-                       o->model ? o->model : "");
+    if (!a)
+        return refuse_model(o->model ? o->model : "", err);
     snprintf(t->model, sizeof t->model, "%s", o->model);
     t->o = *o;
-    name = name ? name : is_denoiser(o->model) ? "denoise" : "restore";
-    while (i < n && strcmp(tasks[i].name, name))
-        i++;
-    if (i == n || (tasks[i].task == DENOISE) != is_denoiser(o->model))
-        return zn_fail(err, ZN_E_USAGE, "%s cannot be trained for the task '%s'", o->model, name);
-    t->task = tasks[i].task;
-    t->damage = tasks[i].damage;
+    if ((s = choose_task(t, a, err)) || (s = choose_variant(t, a, err)))
+        return s;
+    denoise = t->task == ZN_TASK_DENOISE;
     t->o.model = t->model;
+    t->o.task = t->o.activation = NULL; /* the caller's memory */
     t->o.base = o->base ? o->base : 16;
     t->o.size = o->size ? o->size : 64;
     t->o.batch = o->batch ? o->batch : 4;
     t->o.steps = o->steps ? o->steps : 2000;
-    t->o.rate = o->rate > 0 ? o->rate : t->task == DENOISE ? 1e-4 : 1e-3;
+    t->o.rate = o->rate > 0 ? o->rate : denoise ? 1e-4 : 1e-3;
     if (!(o->sigma[1] > 0)) {
-        t->o.sigma[0] = t->task == DENOISE ? 0 : 0.2;
-        t->o.sigma[1] = t->task == DENOISE ? 55 : 0.2;
+        t->o.sigma[0] = denoise ? 0 : 0.2;
+        t->o.sigma[1] = denoise ? 55 : 0.2;
     }
     t->wavelets = (zn_wavelets){ { 0.05, 0.3 }, { 20, 80 } };
     if (o->wave[1] > 0)
         memcpy(t->wavelets.wave, o->wave, sizeof o->wave);
     if (o->spread[1] > 0)
         memcpy(t->wavelets.spread, o->spread, sizeof o->spread);
-    if (t->o.size < 16 || t->o.size > 1024 || t->o.batch < 1 || t->o.batch > MAX_BATCH || t->o.steps < 1 ||
-        t->o.base < 1 || t->o.base > 64 || !(t->o.dropout >= 0 && t->o.dropout < 1))
+    if (t->o.size < 16 || t->o.size > 1024 || t->o.batch < 1 || t->o.batch > MAX_BATCH || t->o.base < 1 ||
+        t->o.base > 64 || !(t->o.dropout >= 0 && t->o.dropout < 1))
         return zn_fail(err, ZN_E_USAGE,
                        "size is from 16 to 1024, batch from 1 to 256, base from 1 to 64, dropout "
                        "from 0 to below 1");
-    return check_activation(t, err);
+    if (t->o.steps < 1 || t->o.steps > MAX_STEPS)
+        return zn_fail(err, ZN_E_USAGE, "the number of steps is from 1 to %d", MAX_STEPS);
+    if (!o->weights && !o->resume && a->train->from_weights)
+        return zn_fail(err, ZN_E_USAGE, "%s is trained from weights: --weights FILE", t->model);
+    return ZN_OK;
 }
 
 static zn_status build(zn_trainer *t, const zn_weights *w, zn_error *err)
 {
     const zn_train_options *o = &t->o;
-    bool ok;
+    const zn_build b = {
+        .model = t->model, .batch = o->batch, .size = o->size, .base = o->base, .meta = t->meta, .w = w
+    };
+    zn_status s;
 
     t->net = zn_net_new(t->engine->dev);
     if (!t->net)
         return zn_fail(err, ZN_E_MEMORY, "out of memory");
-    if (t->task == DENOISE)
-        ok = zn_build_denoiser(t->net, o->batch, o->size, w);
-    else if (is_autoencoder(t->model))
-        ok = zn_build_autoencoder(t->net, o->batch, o->size, o->base, t->model, t->act);
-    else if (!strcmp(t->model, "conv-baseline-ae"))
-        ok = zn_build_conv_baseline(t->net, o->batch, o->size, o->base);
-    else
-        ok = zn_build_zenith_ae(t->net, o->batch, o->size, o->base, !strcmp(t->model, "zenith-prune"), o->residual);
-    if (!ok && is_autoencoder(t->model))
-        return zn_fail(err, ZN_E_USAGE, "%d pixels are not a power of two from 16, or the base is not a multiple of 16",
-                       o->size);
-    if (!ok)
-        return zn_fail(err, ZN_E_USAGE,
-                       t->task == DENOISE
-                           ? "these weights are not of a denoiser, or %d pixels are not a multiple of its patches"
-                           : "%d pixels are not a multiple of 32, or the base is not a power of two from 4 to 32",
-                       o->size);
+    if ((s = zn_net_build(t->net, &b, err)))
+        return s;
     t->clean = calloc((size_t)o->batch * (size_t)o->size * (size_t)o->size * 3, sizeof *t->clean);
-    if (!zn_net_finish(t->net, o->seed) || !t->clean)
-        return zn_fail(err, ZN_E_MEMORY, "out of memory for %zu parameters", t->net->len);
     t->adam.m = calloc(t->net->len, sizeof *t->adam.m);
     t->adam.v = calloc(t->net->len, sizeof *t->adam.v);
-    if (!t->adam.m || !t->adam.v)
+    if (!t->clean || !t->adam.m || !t->adam.v || !zn_net_finish(t->net, o->seed))
         return zn_fail(err, ZN_E_MEMORY, "out of memory for %zu parameters", t->net->len);
     t->adam.decay = o->decay;
     t->net->dropout = (real)o->dropout;
@@ -158,7 +160,13 @@ static zn_status build(zn_trainer *t, const zn_weights *w, zn_error *err)
     return ZN_OK;
 }
 
-/* The options that decide the numbers of a run, as text: a checkpoint must have the same. */
+/* As checkpoints have it: 0 restore, 1 reconstruct, 2 denoise. */
+static int task_number(const zn_trainer *t)
+{
+    return t->task == ZN_TASK_DENOISE ? 2 : t->task == ZN_TASK_RECONSTRUCT;
+}
+
+/* The options that decide the results of a run, as text: a checkpoint must have the same. */
 static void describe(const zn_trainer *t, char *text, size_t size)
 {
     const zn_train_options *o = &t->o;
@@ -169,7 +177,7 @@ static void describe(const zn_trainer *t, char *text, size_t size)
              "temperature %.9g dropout %.9g penalty %.9g hard %d residual %d wave %.9g %.9g spread %.9g %.9g "
              "sigma %.9g "
              "%.9g activation %d",
-             t->model, (int)t->task, t->damage, o->base, o->size, o->batch, (long long)o->steps, o->rate, o->decay,
+             t->model, task_number(t), t->damage, o->base, o->size, o->batch, (long long)o->steps, o->rate, o->decay,
              o->cosine, o->absolute, o->relative, (unsigned long long)o->seed, o->temperature, o->dropout, o->penalty,
              o->hard_gates, o->residual, t->wavelets.wave[0], t->wavelets.wave[1], t->wavelets.spread[0],
              t->wavelets.spread[1], o->sigma[0], o->sigma[1], (int)t->act);
@@ -178,7 +186,8 @@ static void describe(const zn_trainer *t, char *text, size_t size)
 static zn_status read_checkpoint(zn_trainer *t, const zn_weights *w, zn_error *err)
 {
     const char *step = zn_weights_meta(w, "step"), *options = zn_weights_meta(w, "options");
-    char mine[512];
+    char mine[512], *end = NULL;
+    long long number;
     zn_status s;
 
     if (!step || !options)
@@ -186,10 +195,13 @@ static zn_status read_checkpoint(zn_trainer *t, const zn_weights *w, zn_error *e
     describe(t, mine, sizeof mine);
     if (strcmp(mine, options))
         return zn_fail(err, ZN_E_USAGE, "%s was made with other options: %s", t->o.resume, options);
+    number = strtoll(step, &end, 10);
+    if (end == step || *end || number < 0 || number > MAX_STEPS)
+        return zn_fail(err, ZN_E_FILE, "%s: its step '%.40s' is not from 0 to %d", t->o.resume, step, MAX_STEPS);
     if ((s = zn_net_load(t->net, t->net->w, w, "", err)) || (s = zn_net_load(t->net, t->adam.m, w, "adam_m.", err)) ||
         (s = zn_net_load(t->net, t->adam.v, w, "adam_v.", err)))
         return s;
-    t->adam.step = strtoll(step, NULL, 10);
+    t->adam.step = number;
     return ZN_OK;
 }
 
@@ -208,8 +220,6 @@ zn_status zn_trainer_open(zn_trainer **out, zn_engine *engine, const zn_train_op
     if (!s && engine->be != &zn_backend_scalar && engine->be != &zn_backend_neon && engine->be != &zn_backend_avx2 &&
         engine->be != &zn_backend_avx512)
         s = zn_fail(err, ZN_E_USAGE, "training runs on the CPU; the engine %s is none", engine->be->name);
-    if (!s && !file && t->task == DENOISE)
-        s = zn_fail(err, ZN_E_USAGE, "a denoiser is trained from weights: --weights FILE");
     if (!s && file)
         s = zn_weights_open(&w, &file, 1, err);
     if (!s)
@@ -283,20 +293,6 @@ static double draw_sigma(const zn_trainer *t, uint64_t stream)
     return t->o.sigma[0] + (t->o.sigma[1] - t->o.sigma[0]) * zn_uniform(t->o.seed + 3, stream, 0);
 }
 
-/* Channels of the denoiser's input: the picture unshuffled by 2, then the noise map likewise. */
-static void fill_both(real *both, const real *noisy, int size, double sigma)
-{
-    for (int i = 0; i < size; i++)
-        for (int j = 0; j < size; j++)
-            for (int c = 0; c < 3; c++) {
-                real *to = both + ((size_t)(i / 2) * (size_t)(size / 2) + (size_t)(j / 2)) * 24;
-                int at = c * 4 + i % 2 * 2 + j % 2;
-
-                to[at] = noisy[((size_t)i * (size_t)size + (size_t)j) * 3 + (size_t)c];
-                to[12 + at] = (real)sigma;
-            }
-}
-
 /* 1 where the damage is a mean square of 0.1, more where it is less. */
 static real relative_weight(const real *x, const real *clean, size_t len, double power)
 {
@@ -317,13 +313,14 @@ static void damage_item(void *cookie, int item, int worker)
     real *x = t->net->node[0]->y + at;
 
     (void)worker;
-    if (t->task == DENOISE) {
+    if (t->task == ZN_TASK_DENOISE) {
         double sigma = draw_sigma(t, stream) / 255;
+        real *map = t->net->node[1]->y + at;
 
-        x = t->net->node[1]->y + at;
         zn_damage(x, t->clean + at, t->o.size, ZN_GAUSSIAN, sigma, t->o.seed + 2, stream);
-        fill_both(t->net->node[0]->y + 2 * at, x, t->o.size, sigma);
-    } else if (t->task == RESTORE) {
+        for (size_t i = 0; i < len; i++)
+            map[i] = (real)sigma;
+    } else if (t->task == ZN_TASK_RESTORE) {
         zn_damage(x, t->clean + at, t->o.size, kind, job->number == TEST_NUMBER ? 0.3 : draw_sigma(t, stream),
                   t->o.seed + 2, stream);
     } else {
@@ -336,7 +333,7 @@ static void make_batch(zn_trainer *t, uint64_t number, int kind)
 {
     batch_job job = { t, number, kind };
 
-    if (t->task == DENOISE)
+    if (t->task == ZN_TASK_DENOISE)
         zn_cut_pictures(t->clean, t->o.batch, t->o.size, t->pictures, t->n_pictures, t->o.seed, number);
     else
         zn_draw_wavelets(t->net->dev->pool, t->clean, t->o.batch, t->o.size, &t->wavelets, t->o.seed, number);
@@ -366,7 +363,7 @@ zn_status zn_trainer_step(zn_trainer *t, zn_train_report *report, zn_error *err)
     double t0 = zn_now_ms(), t1, t2, t3;
     int64_t step = t->adam.step;
 
-    if (t->task == DENOISE && !t->n_pictures)
+    if (t->task == ZN_TASK_DENOISE && !t->n_pictures)
         return zn_fail(err, ZN_E_USAGE, "there are no pictures to learn from");
     pthread_mutex_lock(&t->engine->lock);
     net->training = !t->o.hard_gates;
@@ -395,19 +392,24 @@ zn_status zn_trainer_step(zn_trainer *t, zn_train_report *report, zn_error *err)
     return ZN_OK;
 }
 
+int zn_trainer_tests(const zn_trainer *t)
+{
+    return t->task == ZN_TASK_RESTORE ? ZN_N_DAMAGES : 1;
+}
+
 zn_status zn_trainer_test(zn_trainer *t, int kind, double *before, double *after, zn_error *err)
 {
     const zn_node *x;
     size_t len = zn_node_len(zn_net_last(t->net));
 
-    if (t->task == DENOISE && !t->n_pictures)
+    if (t->task == ZN_TASK_DENOISE && !t->n_pictures)
         return zn_fail(err, ZN_E_USAGE, "there are no pictures to test with");
     pthread_mutex_lock(&t->engine->lock);
     t->net->training = false;
     make_batch(t, TEST_NUMBER, kind);
     zn_net_forward(t->net);
     *after = zn_net_loss(t->net, t->clean, NULL, false);
-    x = t->net->node[t->task == DENOISE ? 1 : 0];
+    x = t->net->node[0];
     *before = 0;
     for (size_t i = 0; i < len; i++)
         *before += pow((double)(x->y[i] - t->clean[i]), 2) / (double)len;
@@ -420,16 +422,8 @@ zn_status zn_trainer_test(zn_trainer *t, int kind, double *before, double *after
 zn_status zn_trainer_save(const zn_trainer *t, const char *path, zn_error *err)
 {
     const zn_save_part part = { "", t->net->w };
-    const char *meta[9] = { "model", t->model };
-    int n = 2;
 
-    if (t->o.residual)
-        meta[n++] = "residual", meta[n++] = "1";
-    if (t->act)
-        meta[n++] = "activation", meta[n++] = t->o.activation;
-    if (t->o.windows)
-        meta[n++] = "window", meta[n++] = "plain";
-    return zn_save_safetensors(path, t->net, &part, 1, meta, err);
+    return zn_save_safetensors(path, t->net, &part, 1, t->meta, err);
 }
 
 zn_status zn_trainer_checkpoint(const zn_trainer *t, const char *path, zn_error *err)

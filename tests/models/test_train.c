@@ -5,7 +5,7 @@
 
 #include "cpu/matmul.h"
 #include "handle.h"
-#include "train/nets.h"
+#include "train/build.h"
 #include "zenith_train.h"
 
 #include <math.h>
@@ -91,6 +91,7 @@ static void test_baseline_is_the_model(void)
     enum { H = 32, W = 64, LEN = H * W * 3 };
     const char *file = GOLDEN "zenith-conv-baseline.safetensors";
     const char *golden = GOLDEN "zenith-conv-baseline.golden.safetensors";
+    const zn_build b = { .model = "conv-baseline-ae", .batch = W / H, .size = H, .base = 1 };
     zn_weights *w = NULL, *ref = NULL;
     zn_net *net = zn_net_new(engine->dev);
     zn_error err = { "" };
@@ -98,7 +99,7 @@ static void test_baseline_is_the_model(void)
     double worst = -1;
 
     if (!zn_weights_open(&w, &file, 1, &err) && !zn_weights_open(&ref, &golden, 1, &err) &&
-        zn_build_conv_baseline(net, W / H, H, 1) && zn_net_finish(net, 0) && !zn_net_load(net, net->w, w, "", &err) &&
+        !zn_net_build(net, &b, &err) && zn_net_finish(net, 0) && !zn_net_load(net, net->w, w, "", &err) &&
         load(in, LEN, ref, "in") && load(want, LEN, ref, "out")) {
         float *x = net->node[0]->y, *y = zn_net_last(net)->y;
 
@@ -128,6 +129,8 @@ static void check_saved(const char *id, bool residual)
                            .steps = 40,
                            .residual = residual,
                            .rate = 3e-3 };
+    const char *const meta[] = { residual ? "residual" : NULL, "1", NULL };
+    const zn_build b = { .model = id, .batch = 1, .size = S, .base = 4, .meta = meta };
     char path[] = "/tmp/zenith-train-XXXXXX";
     const char *file = path;
     int fd = mkstemp(path);
@@ -145,8 +148,7 @@ static void check_saved(const char *id, bool residual)
         ok = !zn_trainer_step(t, &r, &err);
     ok = ok && !zn_trainer_save(t, path, &err) && !zn_weights_open(&w, &file, 1, &err) &&
         !zn_model_open(&m, engine, id, &file, 1, &err);
-    if (ok && zn_build_zenith_ae(net, 1, S, 4, !strcmp(id, "zenith-prune"), residual) && zn_net_finish(net, 0) &&
-        !zn_net_load(net, net->w, w, "", &err)) {
+    if (ok && !zn_net_build(net, &b, &err) && zn_net_finish(net, 0) && !zn_net_load(net, net->w, w, "", &err)) {
         for (int i = 0; i < S * S * 3; i++)
             x.data[i] = net->node[0]->y[i] = (float)zn_normal(8, 0, (uint64_t)i) * 0.3f;
         zn_net_forward(net);
@@ -189,6 +191,8 @@ static void check_autoencoder(const char *stem, const char *activation)
                            .steps = 3,
                            .activation = activation,
                            .rate = 3e-3 };
+    const char *const meta[] = { activation ? "activation" : NULL, activation, NULL };
+    const zn_build build = { .model = stem, .batch = 1, .size = S, .base = 16, .meta = meta };
     char path[] = "/tmp/zenith-train-XXXXXX", enc[48], dec[48];
     const char *file = path;
     int fd = mkstemp(path);
@@ -209,8 +213,7 @@ static void check_autoencoder(const char *stem, const char *activation)
         ok = !zn_trainer_step(t, &r, &err);
     ok = ok && !zn_trainer_save(t, path, &err) && !zn_weights_open(&w, &file, 1, &err) &&
         !zn_model_open(&a, engine, enc, &file, 1, &err) && !zn_model_open(&b, engine, dec, &file, 1, &err);
-    if (ok && zn_build_autoencoder(net, 1, S, 16, stem, activation ? ZN_GELU : ZN_NONE) && zn_net_finish(net, 0) &&
-        !zn_net_load(net, net->w, w, "", &err)) {
+    if (ok && !zn_net_build(net, &build, &err) && zn_net_finish(net, 0) && !zn_net_load(net, net->w, w, "", &err)) {
         for (int i = 0; i < S * S * 3; i++)
             x.data[i] = net->node[0]->y[i] = (float)zn_normal(8, 0, (uint64_t)i) * 0.3f;
         zn_net_forward(net);
@@ -251,14 +254,21 @@ static void test_thin_layers(void)
 {
     void *plain = zn_backend_scalar.open(1, NULL);
     zn_net *net[2] = { zn_net_new(engine->dev), zn_net_new(plain) };
+    zn_outline outline = { 0 };
     double worst = 0, top = 0;
 
+    zn_outline_add(&outline, "a.weight", (int[]){ 528, 24, 1, 1 }, 4);
+    zn_outline_add(&outline, "a.bias", (int[]){ 528 }, 1);
+    zn_outline_add(&outline, "b.weight", (int[]){ 72, 528, 1, 1 }, 4);
+    zn_outline_add(&outline, "b.bias", (int[]){ 72 }, 1);
+    zn_outline_add(&outline, "c.weight", (int[]){ 8, 72, 1, 1 }, 4);
     for (int i = 0; i < 2; i++) {
         int x = zn_net_input(net[i], 1, 3, 2, 24);
 
-        x = zn_net_conv(net[i], x, "a", 1, 1, 0, 528, true, 1);
-        x = zn_net_conv(net[i], x, "b", 1, 1, 0, 72, true, 1); /* thin: 6 pixels, 528 inputs */
-        zn_net_conv(net[i], x, "c", 1, 1, 0, 8, false, 1);
+        net[i]->outline = &outline;
+        x = zn_net_conv(net[i], x, "a");
+        x = zn_net_conv(net[i], x, "b"); /* thin: 6 pixels, 528 inputs */
+        zn_net_conv(net[i], x, "c");
         if (!zn_net_finish(net[i], 3))
             abort();
         for (size_t j = 0; j < zn_node_len(net[i]->node[0]); j++)
@@ -276,6 +286,7 @@ static void test_thin_layers(void)
     }
     zn_net_free(&net[0]);
     zn_net_free(&net[1]);
+    zn_outline_free(&outline);
     zn_backend_scalar.close(plain);
     CHECK(top > 1 && worst <= 1e-5 * top, "off by %g of %g", worst, top);
 }

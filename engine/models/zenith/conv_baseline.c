@@ -11,7 +11,8 @@
 
 #include <stdio.h>
 
-enum { LAYERS = 6, DOWN = 3, STEP = 32 };
+/* USUAL_BASE: 34 million weights.  (The document's base of 32 has 135 million.) */
+enum { LAYERS = 6, DOWN = 3, STEP = 32, USUAL_BASE = 16 };
 
 typedef struct conv_baseline {
     zn_conv conv[LAYERS];
@@ -41,10 +42,14 @@ static int width(int i, int base)
 static void bind(zn_binder *b, void *net)
 {
     conv_baseline *m = net;
-    int base = zn_bind_dim(b, 0, "down1.weight");
+    int base = b->w ? zn_bind_dim(b, 0, "down1.weight") : b->base ? b->base : USUAL_BASE;
 
-    if (!recognise(b->w, b->variant, sizeof b->variant) || base < 1 || base > 64) {
+    if (b->w && !recognise(b->w, b->variant, sizeof b->variant)) {
         zn_bind_fail(b, "these are not the weights of conv-baseline-ae");
+        return;
+    }
+    if (base < 1 || base > 64) {
+        zn_bind_fail(b, "the base of %d is not from 1 to 64", base);
         return;
     }
     for (int i = 0; i < LAYERS; i++) {
@@ -53,6 +58,7 @@ static void bind(zn_binder *b, void *net)
 
         if (i >= DOWN)
             k = zn_conv_same(1, cin, cout * s * s);
+        zn_bind_init(b, ZN_INIT_GAIN, 2);
         zn_bind_conv(b, &m->conv[i], k, "%s", layer_name[i]);
     }
     b->geometry = (zn_geometry){ .in_c = 3, .out_c = 3, .shrink = 1, .grow = 1, .multiple = STEP, .padded = true };
@@ -79,21 +85,22 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
     }
 }
 
-/* Base 16: 34 million numbers.  (The document's base of 32 has 135 million.) */
-static void invent(zn_invented *v)
+static int graph(zn_net *g, const void *net, const int in[2])
 {
-    enum { BASE = 16 };
-    char name[32];
+    int x = in[0];
 
+    (void)net;
+    if (zn_net_height(g, x) % STEP)
+        zn_net_fail(g, ZN_E_USAGE, "%d pixels are not a multiple of %d", zn_net_height(g, x), STEP);
     for (int i = 0; i < LAYERS; i++) {
-        int s = i < DOWN ? stride[i] : 1, cout = width(i + 1, BASE) * (i < DOWN ? 1 : stride[i] * stride[i]);
-
-        snprintf(name, sizeof name, "%s.weight", layer_name[i]);
-        zn_invent(v, name, (int[4]){ cout, width(i, BASE), s, s });
-        snprintf(name, sizeof name, "%s.bias", layer_name[i]);
-        zn_invent(v, name, (int[4]){ cout });
+        x = zn_net_conv(g, x, "%s", layer_name[i]);
+        x = zn_net_act(g, x, i < LAYERS - 1 ? ZN_RELU : ZN_NONE);
+        x = i < DOWN ? x : zn_net_shuffle(g, x, stride[i]);
     }
+    return x;
 }
+
+static const zn_training training = { .tasks = ZN_TASK_RESTORE | ZN_TASK_RECONSTRUCT, .graph = graph };
 
 const zn_arch zn_arch_conv_baseline = {
     .info = { .id = "conv-baseline-ae",
@@ -105,5 +112,5 @@ const zn_arch zn_arch_conv_baseline = {
     .recognise = recognise,
     .bind = bind,
     .forward = forward,
-    .invent = invent,
+    .train = &training,
 };

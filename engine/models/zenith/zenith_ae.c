@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCKS = 3, SLM = 5, MIX = 3, FIRST = 16, LAST = 256, STEP = 32 };
+enum { BLOCKS = 3, SLM = 5, MIX = 3, FIRST = 16, LAST = 256, STEP = 32, USUAL_BASE = 32 /* the document's */ };
 
 typedef struct block {
     int c;
@@ -34,7 +34,7 @@ typedef struct block {
 
 typedef struct zenith_ae {
     int base;
-    bool residual;
+    bool slm, residual;
     zn_conv stem, out;
     block block[BLOCKS];
 } zenith_ae;
@@ -57,11 +57,12 @@ static bool recognise(const zn_weights *w, bool slm, char *what, size_t size)
 static void bind_pruned(zn_binder *b, block *k, int i)
 {
     size_t c = (size_t)k->c;
-    float *eyes = zn_bind_read(b, (int[4]){ k->c, 1, 3, 3 }, "block%d.eyes.weight", i + 1);
-    float *scale = zn_bind_read(b, (int[4]){ k->c / 8 }, "gate%d.scale", i);
-    float *bias = zn_bind_read(b, (int[4]){ k->c / 8 }, "gate%d.bias", i);
-    float *taps = malloc(9 * c * sizeof *taps);
+    float *eyes, *scale, *bias, *taps = malloc(9 * c * sizeof *taps);
 
+    eyes = zn_bind_read(b, (int[4]){ k->c, 1, 3, 3 }, "block%d.eyes.weight", i + 1);
+    zn_bind_init(b, ZN_INIT_CONSTANT, 1);
+    scale = zn_bind_read(b, (int[4]){ k->c / 8 }, "gate%d.scale", i);
+    bias = zn_bind_read(b, (int[4]){ k->c / 8 }, "gate%d.bias", i);
     if (!taps)
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the weights");
     for (size_t j = 0; !b->status && j < 9 * c; j++)
@@ -79,9 +80,12 @@ static void bind_pruned(zn_binder *b, block *k, int i)
 /* The scale is put into the mixer:  mix[t][c] * scale[c + t - 1]. */
 static void bind_mixer(zn_binder *b, block *k, int i)
 {
-    float *scale = zn_bind_read(b, (int[4]){ k->c }, "block%d.spectral_scale", i + 1);
-    float *mix = zn_bind_read(b, (int[4]){ MIX, k->c }, "block%d.mixer", i + 1);
+    float *scale, *mix;
 
+    zn_bind_init(b, ZN_INIT_CONSTANT, 1.0 / k->c);
+    scale = zn_bind_read(b, (int[4]){ k->c }, "block%d.spectral_scale", i + 1);
+    zn_bind_init(b, ZN_INIT_MIDDLE, 0);
+    mix = zn_bind_read(b, (int[4]){ MIX, k->c }, "block%d.mixer", i + 1);
     for (int t = 0; t < MIX && !b->status; t++)
         for (int c = 0; c < k->c; c++) {
             int from = c + t - 1;
@@ -97,10 +101,12 @@ static void bind_mixer(zn_binder *b, block *k, int i)
 static void bind_slm(zn_binder *b, block *k, int i)
 {
     int c = k->c;
-    float *w = zn_bind_read(b, (int[4]){ c, SLM }, "block%d.slm.weight", i + 1);
-    float *bias = zn_bind_read(b, (int[4]){ c }, "block%d.slm.bias", i + 1);
-    float *slm = malloc((size_t)c * (SLM + 2) * sizeof *slm);
+    float *w, *bias, *slm = malloc((size_t)c * (SLM + 2) * sizeof *slm);
 
+    zn_bind_init(b, ZN_INIT_NORMAL, 0.632455532); /* sqrt(2 / SLM) */
+    w = zn_bind_read(b, (int[4]){ c, SLM }, "block%d.slm.weight", i + 1);
+    zn_bind_init(b, ZN_INIT_CONSTANT, -1);
+    bias = zn_bind_read(b, (int[4]){ c }, "block%d.slm.bias", i + 1);
     if (!slm)
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the weights");
     for (int j = 0; j < c && !b->status; j++) {
@@ -121,10 +127,10 @@ static void bind_slm(zn_binder *b, block *k, int i)
 
 static void bind(zn_binder *b, zenith_ae *m, bool slm)
 {
-    const char *residual = zn_weights_meta(b->w, "residual");
-    int base = zn_bind_dim(b, 0, "stem.weight");
+    const char *residual = zn_bind_meta(b, "residual");
+    int base = b->w ? zn_bind_dim(b, 0, "stem.weight") : b->base ? b->base : USUAL_BASE;
 
-    if (!recognise(b->w, slm, b->variant, sizeof b->variant)) {
+    if (b->w && !recognise(b->w, slm, b->variant, sizeof b->variant)) {
         zn_bind_fail(b, "these are not the weights of %s", slm ? "zenith-prune" : "zenith-ae");
         return;
     }
@@ -133,13 +139,18 @@ static void bind(zn_binder *b, zenith_ae *m, bool slm)
         return;
     }
     m->base = base;
+    m->slm = slm;
     m->residual = residual && !strcmp(residual, "1");
+    zn_bind_init(b, ZN_INIT_GAIN, 2);
     zn_bind_conv(b, &m->stem, (zn_conv){ .kh = 2, .kw = 2, .stride = 2, .cin = 3, .cout = base, .has_bias = true },
                  "stem");
     for (int i = 0; i < BLOCKS; i++) {
         block *k = &m->block[i];
 
         k->c = (i ? LAST : FIRST) * base;
+        /* As in the reference, N(0, 2 / 9c).  In the residual form, whose blocks begin with a gain of 0, large enough to
+         * carry a signal. */
+        zn_bind_init(b, ZN_INIT_NORMAL, sqrt(2.0 / (m->residual ? 9.0 : 9.0 * k->c)));
         k->spectrum = (zn_fwht){ .axis = ZN_ALONG_C, .n = k->c, .act = ZN_RELU };
         if (i) {
             bind_pruned(b, k, i);
@@ -153,10 +164,12 @@ static void bind(zn_binder *b, zenith_ae *m, bool slm)
         bind_mixer(b, k, i);
         if (i && slm)
             bind_slm(b, k, i);
+        zn_bind_init(b, ZN_INIT_CONSTANT, m->residual ? 0 : 1);
         zn_bind_norm(b, &k->norm,
                      (zn_norm){ .kind = ZN_GROUP_NORM, .c = k->c, .groups = k->c % 32 ? 1 : 32, .eps = 1e-5f },
                      "block%d.norm", i + 1);
     }
+    zn_bind_init(b, ZN_INIT_GAIN, m->residual ? 0 : 2);
     zn_bind_conv(b, &m->out, zn_conv_same(3, base / 4, 3), "out");
     b->geometry =
         (zn_geometry){ .in_c = 3, .out_c = 3, .shrink = 1, .grow = 1, .multiple = STEP, .padded = true, .halo = -1 };
@@ -200,44 +213,45 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
     zn_conv2d(c, call->out[0], y, &m->out, (zn_tail){ .residual = m->residual ? &in : NULL });
 }
 
-/* ---- made-up weights: base 32, as in the document ------------------------------------------------------ */
+/* ---- training ------------------------------------------------------------------------------------------ */
 
-static void invent(zn_invented *v, bool slm)
+/* block(x), and x + block(x) in the residual form */
+static int graph_block(zn_net *g, const zenith_ae *m, int i, int x)
 {
-    enum { BASE = 32 };
-    char name[48];
+    int y, gate;
 
-    zn_invent(v, "stem.weight", (int[4]){ BASE, 3, 2, 2 });
-    zn_invent(v, "stem.bias", (int[4]){ BASE });
-    for (int i = 0; i < BLOCKS; i++) {
-        int c = (i ? LAST : FIRST) * BASE;
-        const struct {
-            const char *part;
-            int dims[4];
-        } parts[] = {
-            { "eyes.weight", { c, 1, 3, 3 } },
-            { "spectral_scale", { c } },
-            { "mixer", { MIX, c } },
-            { "norm.weight", { c } },
-            { "norm.bias", { c } },
-            { "slm.weight", { c, SLM } },
-            { "slm.bias", { c } },
-        };
-
-        for (int j = 0; j < (slm && i ? 7 : 5); j++) {
-            snprintf(name, sizeof name, "block%d.%s", i + 1, parts[j].part);
-            zn_invent(v, name, parts[j].dims);
-        }
-        if (i) {
-            snprintf(name, sizeof name, "gate%d.scale", i);
-            zn_invent(v, name, (int[4]){ c / 8 });
-            snprintf(name, sizeof name, "gate%d.bias", i);
-            zn_invent(v, name, (int[4]){ c / 8 });
-        }
+    if (i) {
+        gate = zn_net_gate(g, x, "gate%d", i);
+        y = zn_net_pruned(g, gate, gate, "block%d.eyes", i + 1);
+    } else {
+        y = zn_net_conv(g, x, "block1.eyes");
     }
-    zn_invent(v, "out.weight", (int[4]){ 3, BASE / 4, 3, 3 });
-    zn_invent(v, "out.bias", (int[4]){ 3 });
+    y = zn_net_fwht(g, y);
+    if (i && m->slm)
+        y = zn_net_slm(g, y, "block%d.slm", i + 1);
+    y = zn_net_scale(g, y, "block%d.spectral_scale", i + 1);
+    y = zn_net_mixer(g, y, "block%d.mixer", i + 1);
+    y = zn_net_act(g, zn_net_fwht(g, y), ZN_RELU);
+    y = zn_net_group_norm(g, y, m->block[i].norm.groups, "block%d.norm", i + 1);
+    return m->residual ? zn_net_add(g, x, y) : y;
 }
+
+static int graph(zn_net *g, const void *net, const int in[2])
+{
+    const zenith_ae *m = net;
+    int x;
+
+    if (zn_net_height(g, in[0]) % STEP)
+        zn_net_fail(g, ZN_E_USAGE, "%d pixels are not a multiple of %d", zn_net_height(g, in[0]), STEP);
+    x = zn_net_unshuffle(g, zn_net_conv(g, in[0], "stem"), 4);
+    x = zn_net_unshuffle(g, graph_block(g, m, 0, x), 4);
+    x = graph_block(g, m, 2, graph_block(g, m, 1, x));
+    x = zn_net_shuffle(g, zn_net_shuffle(g, zn_net_shuffle(g, x, 4), 4), 2);
+    x = zn_net_conv(g, x, "out");
+    return m->residual ? zn_net_add(g, in[0], x) : x;
+}
+
+static const zn_training training = { .tasks = ZN_TASK_RESTORE | ZN_TASK_RECONSTRUCT, .graph = graph };
 
 /* ---- the two models ------------------------------------------------------------------------------------ */
 
@@ -250,17 +264,13 @@ static void invent(zn_invented *v, bool slm)
     {                                                                                                                  \
         bind(b, net, slm_);                                                                                            \
     }                                                                                                                  \
-    static void invent_##name_(zn_invented *v)                                                                         \
-    {                                                                                                                  \
-        invent(v, slm_);                                                                                               \
-    }                                                                                                                  \
     const zn_arch zn_arch_##name_ = {                                                                                  \
         .info = { .id = id_, .summary = summary_, .in = { "x" }, .out = { "y" }, .weights = id_ },                     \
         .size = sizeof(zenith_ae),                                                                                     \
         .recognise = recognise_##name_,                                                                                \
         .bind = bind_##name_,                                                                                          \
         .forward = forward,                                                                                            \
-        .invent = invent_##name_,                                                                                      \
+        .train = &training,                                                                                            \
     }
 
 ZENITH_AE(zenith_ae, "zenith-ae", false, "picture to picture through spectral blocks");

@@ -27,6 +27,7 @@
  * and in every other block of "shifted" they begin half a window earlier. */
 #include "zenith_fold.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,7 @@ typedef struct step {
     zn_conv conv;     /* gathers what an unshuffle would have gathered */
     zn_fwht spectral; /* n 0: there is only the convolution */
     int cin, cout;    /* with the shuffles' factor of 4 where they belong to the convolution */
+    int p;            /* of a spectral layer: what it transforms, a power of two */
 } step;
 
 typedef struct block {
@@ -183,11 +185,16 @@ static void bind_spectral(zn_binder *b, step *s, bool gathers, const char *name)
     float *scale, *bias, *matrix = NULL;
     int32_t *perm;
 
+    if (!b->w)
+        for (p = 2; p < s->cin || p < s->cout;)
+            p *= 2;
     if (p < 2 || p > ZN_FWHT_MAX || p & (p - 1) || p < s->cin || p < s->cout) {
         zn_bind_fail(b, "tensor '%s.scale' is not of 4 x a power of two from %d", name,
                      s->cin > s->cout ? s->cin : s->cout);
         return;
     }
+    s->p = p;
+    zn_bind_init(b, ZN_INIT_NORMAL, 1 / sqrt((double)p));
     scale = zn_bind_read(b, (int[4]){ DEPTH, p }, "%s.scale", name);
     bias = zn_bind_read(b, (int[4]){ s->cout }, "%s.bias", name);
     perm = malloc((size_t)(DEPTH * p) * sizeof *perm);
@@ -223,6 +230,14 @@ static void bind_linear(zn_binder *b, step *s, bool gathers, const char *name)
     free(bias);
 }
 
+/* Channels behind step i without a file; base 0: that of the document. */
+static int usual_width(bool decoder, int i, int base)
+{
+    static const int times[2][STEPS] = { { 1, 2, 4, 0 }, { 4, 2, 1, 0 } };
+
+    return times[decoder][i] ? times[decoder][i] * (base ? base : 64) : decoder ? 3 : 4;
+}
+
 static void bind_step(zn_binder *b, zenith *m, int i, int c)
 {
     step *s = &m->step[i];
@@ -230,7 +245,9 @@ static void bind_step(zn_binder *b, zenith *m, int i, int c)
     zn_conv k;
 
     s->cin = gathered(m->kind, m->decoder, i, c);
-    s->cout = m->kind == SPECTRAL ? zn_bind_dim(b, 0, "%s.bias", name) : zn_bind_dim(b, 0, "%s.weight", name);
+    s->cout = zn_bind_dim(b, 0, m->kind == SPECTRAL ? "%s.bias" : "%s.weight", name);
+    if (!b->w)
+        s->cout = usual_width(m->decoder, i, b->base) * (spread(m->kind, m->decoder, i, 4) == 1 ? 4 : 1);
     if (s->cin < 1 || s->cout < 1 || s->cin > MAX_C || s->cout > MAX_C ||
         (spread(m->kind, m->decoder, i, 4) == 1 && s->cout % 4)) {
         zn_bind_fail(b, "tensors '%s.*' are missing or of a shape that makes no sense", name);
@@ -252,10 +269,11 @@ static void bind_step(zn_binder *b, zenith *m, int i, int c)
     zn_bind_conv(b, &s->conv, k, "%s", name);
 }
 
-/* gate: [n] or [n][c]; divided by n, so that two transforms cancel.  half: the shift of a shifted window. */
-static void bind_gate(zn_binder *b, zn_fwht *f, zn_axis axis, int c, bool half, const char *name)
+/* gate: [n] or [n][c]; divided by n, so that two transforms cancel.  half: the shift of a shifted window.  side: n
+ * without a file. */
+static void bind_gate(zn_binder *b, zn_fwht *f, zn_axis axis, int c, int side, bool half, const char *name)
 {
-    int n = zn_bind_dim(b, 0, "%s", name), per = zn_bind_dim(b, 1, "%s", name);
+    int n = b->w ? zn_bind_dim(b, 0, "%s", name) : side, per = zn_bind_dim(b, 1, "%s", name);
     size_t len = (size_t)n * (size_t)(per ? per : 1);
     float *gate;
 
@@ -264,6 +282,7 @@ static void bind_gate(zn_binder *b, zn_fwht *f, zn_axis axis, int c, bool half, 
         return;
     }
     *f = (zn_fwht){ .axis = axis, .n = n, .shift = half ? n / 2 : 0, .per_channel = per > 0 };
+    zn_bind_init(b, ZN_INIT_CONSTANT, 1);
     gate = zn_bind_read(b, (int[4]){ n, per }, "%s", name);
     for (size_t i = 0; gate && i < len; i++)
         gate[i] /= (float)n;
@@ -271,10 +290,11 @@ static void bind_gate(zn_binder *b, zn_fwht *f, zn_axis axis, int c, bool half, 
     free(gate);
 }
 
-static void bind_block(zn_binder *b, zenith *m, int i, int c)
+/* c, side: channels of the block's input; its height and width without a file. */
+static void bind_block(zn_binder *b, zenith *m, int i, int c, int side)
 {
     block *k = &m->block[i];
-    const char *window = zn_weights_meta(b->w, "window");
+    const char *window = zn_bind_meta(b, "window");
     bool half = window && !strcmp(window, "shifted") && i % 2;
     char name[32], gate[64];
     zn_conv in = zn_conv_same(1, c, c / GROUPS), out = zn_conv_same(1, c / GROUPS, c);
@@ -293,12 +313,14 @@ static void bind_block(zn_binder *b, zenith *m, int i, int c)
         return;
     }
     in.groups = out.groups = GROUPS;
+    zn_bind_init(b, ZN_INIT_NORMAL, 0.05);
     zn_bind_conv(b, &k->in, in, "%s.compress", name);
+    zn_bind_init(b, ZN_INIT_NORMAL, 0.05);
     zn_bind_conv(b, &k->out, out, "%s.expand", name);
     snprintf(gate, sizeof gate, "%s.gate_h", name);
-    bind_gate(b, &k->rows, ZN_ALONG_W, c / GROUPS, half, gate);
+    bind_gate(b, &k->rows, ZN_ALONG_W, c / GROUPS, side, half, gate);
     snprintf(gate, sizeof gate, "%s.gate_v", name);
-    bind_gate(b, &k->cols, ZN_ALONG_H, c / GROUPS, half, gate);
+    bind_gate(b, &k->cols, ZN_ALONG_H, c / GROUPS, side, half, gate);
 }
 
 /* The matrix [cout][cin] of a step of lite or spectral. */
@@ -306,7 +328,7 @@ static float *read_matrix(zn_binder *b, const zenith *m, int i)
 {
     const step *s = &m->step[i];
     const char *name = step_name[m->decoder][i];
-    int p = zn_bind_dim(b, 1, "%s.scale", name);
+    const int p = s->p;
     float *scale, *matrix = NULL;
     int32_t *perm;
 
@@ -368,42 +390,40 @@ static void bind_fold(zn_binder *b, zenith *m, int c)
 
 static void bind_activation(zn_binder *b, zenith *m)
 {
-    static const struct {
-        const char *name;
-        zn_act act;
-    } acts[] = { { "relu", ZN_RELU }, { "silu", ZN_SILU }, { "gelu", ZN_GELU } };
-    const char *name = zn_weights_meta(b->w, "activation");
+    const char *name = zn_bind_meta(b, "activation");
 
-    for (size_t i = 0; name && i < sizeof acts / sizeof *acts; i++)
-        if (!strcmp(name, acts[i].name))
-            m->act = acts[i].act;
+    m->act = name ? zn_act_named(name) : ZN_NONE;
     if (name && m->act == ZN_NONE)
         zn_bind_fail(b, "the activation '%.40s' is not one of relu, silu, gelu", name);
 }
 
 static void bind(zn_binder *b, zenith *m, family kind, bool decoder)
 {
-    int c, first;
+    int c, first, side = b->size ? b->size : decoder ? 64 : 512;
     bool affine;
 
     m->kind = kind;
     m->decoder = decoder;
-    if (!recognise(b->w, kind, decoder, b->variant, sizeof b->variant)) {
+    if (b->w && !recognise(b->w, kind, decoder, b->variant, sizeof b->variant)) {
         zn_bind_fail(b, "these are not the weights of this autoencoder");
         return;
     }
     bind_activation(b, m);
-    m->windows = zn_weights_meta(b->w, "window") != NULL;
+    m->windows = !b->w || zn_bind_meta(b, "window");
+    if (!b->w && !decoder && (side < 16 || side & (side - 1)))
+        zn_bind_fail(b, "%d pixels are not a power of two from 16", side);
     /* A picture has 3 channels; how many a latent has, the spectral decoder's file cannot say: 4. */
-    c = first = !decoder ? 3 : kind == SPECTRAL ? 4 : zn_bind_dim(b, 1, "dec.in.weight");
+    c = first = !decoder ? 3 : kind == SPECTRAL || !b->w ? 4 : zn_bind_dim(b, 1, "dec.in.weight");
     for (int i = 0; i < STEPS && !b->status; i++) {
         bind_step(b, m, i, c);
         c = spread(kind, decoder, i, m->step[i].cout);
+        if (decoder ? i || shuffles(kind) : i > 0)
+            side = decoder ? 2 * side : side / 2;
         if (i < STEPS - 1 && !b->status)
-            bind_block(b, m, i, c);
+            bind_block(b, m, i, c, side);
     }
     affine = m->act == ZN_NONE && !m->block[0].normed && !m->block[1].normed && !m->block[2].normed;
-    if (!b->status && affine && shuffles(kind))
+    if (!b->status && affine && shuffles(kind) && !b->outline) /* it reads the same tensors again */
         bind_fold(b, m, first);
     b->geometry = (zn_geometry){ .in_c = first,
                                  .out_c = c,
@@ -520,64 +540,47 @@ static const zn_setting settings[] = {
     { 0 },
 };
 
-/* ---- made-up weights: base 64, gates for 512x512; windows, so that other sizes work too ---------------- */
+/* ---- training ------------------------------------------------------------------------------------------ */
 
-static void invent_vector(zn_invented *v, const char *name, const char *part, int n)
+static int graph_block(zn_net *g, const zenith *m, int i, int x)
 {
-    char full[96];
+    const char *half = m->decoder ? "dec" : "enc";
+    int y;
 
-    snprintf(full, sizeof full, "%s.%s", name, part);
-    zn_invent(v, full, (int[4]){ n });
-}
-
-static void invent_conv(zn_invented *v, const char *name, int cout, int cin, int k)
-{
-    char full[96];
-
-    snprintf(full, sizeof full, "%s.weight", name);
-    zn_invent(v, full, (int[4]){ cout, cin, k, k });
-    invent_vector(v, name, "bias", cout);
-}
-
-static void invent(zn_invented *v, family kind, bool decoder)
-{
-    static const int width[2][STEPS] = { { 64, 128, 256, 4 }, { 256, 128, 64, 3 } };
-    int c = decoder ? 4 : 3, side = decoder ? 64 : 512;
-    char name[64];
-
-    zn_invent_meta(v, "window", "plain");
-    for (int i = 0; i < STEPS; i++) {
-        int cin = gathered(kind, decoder, i, c), out = width[decoder][i], p = 2;
-        bool spreads = spread(kind, decoder, i, 4) == 1;
-
-        if (spreads)
-            out *= 4; /* the shuffle brings it down to the width */
-        while (p < cin || p < out)
-            p *= 2;
-        if (kind == SPECTRAL) {
-            snprintf(name, sizeof name, "%s.scale", step_name[decoder][i]);
-            zn_invent(v, name, (int[4]){ DEPTH, p });
-            invent_vector(v, step_name[decoder][i], "bias", out);
-        } else {
-            invent_conv(v, step_name[decoder][i], out, cin, shuffles(kind) || (decoder && !i) ? 1 : 3);
-        }
-        side = !decoder && i ? side / 2 : decoder && (i || shuffles(kind)) ? side * 2 : side;
-        c = width[decoder][i];
-        if (i == STEPS - 1)
-            break;
-        snprintf(name, sizeof name, "%s.block%d.%s", decoder ? "dec" : "enc", i + 1,
-                 kind == VANILLA ? "conv1" : "compress");
-        invent_conv(v, name, kind == VANILLA ? c : c / 4, kind == VANILLA ? c : c / 4, kind == VANILLA ? 3 : 1);
-        snprintf(name, sizeof name, "%s.block%d.%s", decoder ? "dec" : "enc", i + 1,
-                 kind == VANILLA ? "conv2" : "expand");
-        invent_conv(v, name, c, kind == VANILLA ? c : c / 16, kind == VANILLA ? 3 : 1);
-        if (kind != VANILLA) {
-            snprintf(name, sizeof name, "%s.block%d", decoder ? "dec" : "enc", i + 1);
-            invent_vector(v, name, "gate_h", side);
-            invent_vector(v, name, "gate_v", side);
-        }
+    if (m->kind == VANILLA) {
+        y = zn_net_act(g, zn_net_conv(g, x, "%s.block%d.conv1", half, i + 1), m->act);
+        return zn_net_add(g, x, zn_net_conv(g, y, "%s.block%d.conv2", half, i + 1));
     }
+    y = zn_net_conv(g, x, "%s.block%d.compress", half, i + 1);
+    y = zn_net_lines(g, y, true, m->block[i].rows.shift, "%s.block%d.gate_h", half, i + 1);
+    y = zn_net_lines(g, y, false, m->block[i].cols.shift, "%s.block%d.gate_v", half, i + 1);
+    y = zn_net_conv(g, zn_net_act(g, y, m->act), "%s.block%d.expand", half, i + 1);
+    return zn_net_add(g, x, y);
 }
+
+static int graph(zn_net *g, const void *net, const int in[2])
+{
+    const zenith *m = net;
+    int x = in[0];
+
+    for (int i = 0; i < STEPS; i++) {
+        const char *name = step_name[m->decoder][i];
+
+        if (gathered(m->kind, m->decoder, i, 1) == 4)
+            x = zn_net_unshuffle(g, x, 2);
+        x = m->kind == SPECTRAL ? zn_net_spectral(g, x, "%s", name) : zn_net_conv(g, x, "%s", name);
+        x = zn_net_act(g, x, i < STEPS - 1 ? m->act : ZN_NONE);
+        if (spread(m->kind, m->decoder, i, 4) == 1)
+            x = zn_net_shuffle(g, x, 2);
+        if (i < STEPS - 1)
+            x = graph_block(g, m, i, x);
+    }
+    return x;
+}
+
+static const zn_training training = { .tasks = ZN_TASK_RESTORE | ZN_TASK_RECONSTRUCT,
+                                      .variants = true,
+                                      .graph = graph };
 
 /* ---- the eight models ---------------------------------------------------------------------------------- */
 
@@ -590,10 +593,6 @@ static void invent(zn_invented *v, family kind, bool decoder)
     {                                                                                                                  \
         bind(b, net, kind_, decoder_);                                                                                 \
     }                                                                                                                  \
-    static void invent_##name_##_##half_(zn_invented *v)                                                               \
-    {                                                                                                                  \
-        invent(v, kind_, decoder_);                                                                                    \
-    }                                                                                                                  \
     const zn_arch zn_arch_##name_##_##half_ = {                                                                        \
         .info = { .id = stem_ "-" #half_,                                                                              \
                   .summary = summary_,                                                                                 \
@@ -605,7 +604,7 @@ static void invent(zn_invented *v, family kind, bool decoder)
         .recognise = recognise_##name_##_##half_,                                                                      \
         .bind = bind_##name_##_##half_,                                                                                \
         .forward = forward,                                                                                            \
-        .invent = invent_##name_##_##half_,                                                                            \
+        .train = &training,                                                                                            \
     }
 
 #define BOTH(name_, kind_, stem_, settings_, what_)                                                                    \

@@ -6,6 +6,8 @@
 #include "net.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { CHUNK = 1 << 13 /* numbers */, DEPTH = 4 /* rounds of a spectral layer */ };
@@ -112,16 +114,16 @@ static void grouped_backward(zn_node *o)
 
 static const zn_op grouped_op = { "grouped", grouped_forward, grouped_backward };
 
-int zn_net_grouped(zn_net *net, int x, const char *name, int groups, int cout, real deviation)
+int zn_net_grouped(zn_net *net, int x, int groups, const char *name)
 {
-    const zn_node *in = net->node[x];
-    int each = in->c / groups, i = zn_net_add_node(net, &grouped_op, x, in->h, in->w, cout, 0);
-    zn_node *o = net->node[i];
+    const zn_node *in = zn_net_at(net, x);
+    const int cout = zn_net_stated(net, name, "weight")->dims[0], each = in->c / groups;
+    int i = zn_net_add_node(net, &grouped_op, x, in->h, in->w, cout, 0);
+    zn_node *o = zn_net_at(net, i);
 
-    o->wants = true;
     o->k = groups;
-    o->param[0] = zn_net_add_param(net, name, "weight", (int[4]){ cout, each, 1, 1 }, ZN_INIT_NORMAL, deviation);
-    o->param[1] = zn_net_add_param(net, name, "bias", (int[4]){ cout }, ZN_INIT_ZERO, 0);
+    zn_net_add_param(o, 0, name, "weight", (int[ZN_RANK]){ cout, each, 1, 1 });
+    zn_net_add_param(o, 1, name, "bias", (int[ZN_RANK]){ cout });
     zn_net_want_temp(net, (size_t)cout * (size_t)(each + 1) * (size_t)zn_items(zn_node_pixels(o), grouped_chunk(o)));
     return i;
 }
@@ -214,17 +216,21 @@ static void lines_backward(zn_node *o)
 
 static const zn_op lines_op = { "lines", lines_forward, lines_backward };
 
-int zn_net_lines(zn_net *net, int x, const char *name, bool along_w, int n, int shift)
+int zn_net_lines(zn_net *net, int x, bool along_w, int shift, const char *fmt, ...)
 {
-    const zn_node *in = net->node[x];
-    int i = zn_net_add_node(net, &lines_op, x, in->h, in->w, in->c, 0);
-    zn_node *o = net->node[i];
+    const zn_node *in = zn_net_at(net, x);
+    int i = zn_net_add_node(net, &lines_op, x, in->h, in->w, in->c, 0), n;
+    zn_node *o = zn_net_at(net, i);
+    char name[ZN_NAME_SIZE];
+    const zn_stated *gate;
 
-    o->wants = true;
+    ZN_FORMAT(name, fmt);
+    gate = zn_net_stated(net, name, "");
+    n = gate ? gate->dims[0] : 1;
     o->k = n;
     o->stride = along_w;
     o->pad = shift;
-    o->param[0] = zn_net_add_param(net, name, "", (int[4]){ n }, ZN_INIT_ONE, 1);
+    zn_net_add_param(o, 0, name, "", (int[ZN_RANK]){ n });
     zn_net_want_temp(net, (size_t)n * (size_t)zn_items(lines(o), lines_chunk(o)));
     return i;
 }
@@ -234,7 +240,8 @@ int zn_net_lines(zn_net *net, int x, const char *name, bool along_w, int n, int 
 /* k: P.  save[pixel][round][P]: what each round begins with. */
 static int permuted(int j, int round, int p)
 {
-    return (j * (2 * (round * p / 3 / 2) + 1) + round) % p; /* as models/zenith/zenith_taesd.c without a perm in the file */
+    return (j * (2 * (round * p / 3 / 2) + 1) + round) %
+        p; /* as models/zenith/zenith_taesd.c without a perm in the file */
 }
 
 static size_t spectral_chunk(const zn_node *o)
@@ -322,22 +329,29 @@ static void spectral_backward(zn_node *o)
 
 static const zn_op spectral_op = { "spectral", spectral_forward, spectral_backward };
 
-int zn_net_spectral(zn_net *net, int x, const char *name, int cout)
+int zn_net_spectral(zn_net *net, int x, const char *fmt, ...)
 {
-    const zn_node *in = net->node[x];
+    const zn_node *in = zn_net_at(net, x);
     size_t pixels = zn_node_pixels(in);
-    int p = 2, i;
+    const zn_stated *scale, *bias;
+    char name[ZN_NAME_SIZE];
+    int p, cout, i;
     zn_node *o;
 
-    while (p < in->c || p < cout)
-        p *= 2;
+    ZN_FORMAT(name, fmt);
+    scale = zn_net_stated(net, name, "scale");
+    bias = zn_net_stated(net, name, "bias");
+    p = scale ? scale->dims[1] : 0;
+    cout = bias ? bias->dims[0] : 0;
+    if (p < in->c || p < cout || p < 1 || p & (p - 1)) {
+        zn_net_fail(net, ZN_E_USAGE, "the spectral layer '%s' is not stated, or too narrow", name);
+        return ZN_NO_NODE;
+    }
     i = zn_net_add_node(net, &spectral_op, x, in->h, in->w, cout, pixels * DEPTH * (size_t)p);
-    o = net->node[i];
-    o->wants = true;
+    o = zn_net_at(net, i);
     o->k = p;
-    o->param[0] =
-        zn_net_add_param(net, name, "scale", (int[4]){ DEPTH, p }, ZN_INIT_NORMAL, (real)(1 / sqrt((double)p)));
-    o->param[1] = zn_net_add_param(net, name, "bias", (int[4]){ cout }, ZN_INIT_ZERO, 0);
+    zn_net_add_param(o, 0, name, "scale", (int[ZN_RANK]){ DEPTH, p });
+    zn_net_add_param(o, 1, name, "bias", (int[ZN_RANK]){ cout });
     zn_net_want_temp(net, (DEPTH + 1) * (size_t)p * (size_t)zn_items(pixels, spectral_chunk(o)));
     return i;
 }
@@ -386,7 +400,7 @@ static const zn_op up2_op = { "up2", up2_forward, up2_backward };
 
 int zn_net_up2(zn_net *net, int x)
 {
-    const zn_node *in = net->node[x];
+    const zn_node *in = zn_net_at(net, x);
 
     return zn_net_add_node(net, &up2_op, x, 2 * in->h, 2 * in->w, in->c, 0);
 }
@@ -443,12 +457,12 @@ static const zn_op act_op = { "activation", act_forward, act_backward };
 
 int zn_net_act(zn_net *net, int x, zn_act act)
 {
-    const zn_node *in = net->node[x];
+    const zn_node *in = zn_net_at(net, x);
     int i;
 
     if (act == ZN_NONE || act == ZN_RELU)
         return act == ZN_NONE ? x : zn_net_relu(net, x);
     i = zn_net_add_node(net, &act_op, x, in->h, in->w, in->c, 0);
-    net->node[i]->k = (int)act;
+    zn_net_at(net, i)->k = (int)act;
     return i;
 }

@@ -4,6 +4,8 @@
 #include "net.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -109,7 +111,7 @@ static const zn_op fwht_op = { "fwht", fwht_forward, fwht_backward };
 
 int zn_net_fwht(zn_net *net, int x)
 {
-    const zn_node *in = net->node[x];
+    const zn_node *in = zn_net_at(net, x);
 
     return zn_net_add_node(net, &fwht_op, x, in->h, in->w, in->c, 0);
 }
@@ -252,17 +254,18 @@ static void slm_backward(zn_node *o)
 
 static const zn_op slm_op = { "slm", slm_forward, slm_backward };
 
-int zn_net_slm(zn_net *net, int x, const char *name)
+int zn_net_slm(zn_net *net, int x, const char *fmt, ...)
 {
-    const zn_node *in = net->node[x];
+    const zn_node *in = zn_net_at(net, x);
     size_t len = zn_node_len(in);
     int i = zn_net_add_node(net, &slm_op, x, in->h, in->w, in->c, ROUNDS * len);
-    zn_node *o = net->node[i];
+    zn_node *o = zn_net_at(net, i);
+    char name[ZN_NAME_SIZE];
 
-    o->wants = true;
+    ZN_FORMAT(name, fmt);
     zn_net_want_temp(net, (size_t)GROUPS * (size_t)o->c * (TAPS + 1));
-    o->param[0] = zn_net_add_param(net, name, "weight", (int[4]){ o->c, TAPS }, ZN_INIT_NORMAL, (real)0.632455532);
-    o->param[1] = zn_net_add_param(net, name, "bias", (int[4]){ o->c }, ZN_INIT_ONE, -1);
+    zn_net_add_param(o, 0, name, "weight", (int[ZN_RANK]){ o->c, TAPS });
+    zn_net_add_param(o, 1, name, "bias", (int[ZN_RANK]){ o->c });
     return i;
 }
 
@@ -321,14 +324,15 @@ static void scale_backward(zn_node *o)
 
 static const zn_op scale_op = { "scale", scale_forward, scale_backward };
 
-int zn_net_scale(zn_net *net, int x, const char *name)
+int zn_net_scale(zn_net *net, int x, const char *fmt, ...)
 {
-    const zn_node *in = net->node[x];
+    const zn_node *in = zn_net_at(net, x);
     int i = zn_net_add_node(net, &scale_op, x, in->h, in->w, in->c, (size_t)in->c);
-    zn_node *o = net->node[i];
+    zn_node *o = zn_net_at(net, i);
+    char name[ZN_NAME_SIZE];
 
-    o->wants = true;
-    o->param[0] = zn_net_add_param(net, name, "", (int[4]){ o->c }, ZN_INIT_ONE, (real)1 / (real)o->c);
+    ZN_FORMAT(name, fmt);
+    zn_net_add_param(o, 0, name, "", (int[ZN_RANK]){ o->c });
     return i;
 }
 
@@ -406,14 +410,15 @@ static void mixer_backward(zn_node *o)
 
 static const zn_op mixer_op = { "mixer", mixer_forward, mixer_backward };
 
-int zn_net_mixer(zn_net *net, int x, const char *name)
+int zn_net_mixer(zn_net *net, int x, const char *fmt, ...)
 {
-    const zn_node *in = net->node[x];
+    const zn_node *in = zn_net_at(net, x);
     int i = zn_net_add_node(net, &mixer_op, x, in->h, in->w, in->c, 0);
-    zn_node *o = net->node[i];
+    zn_node *o = zn_net_at(net, i);
+    char name[ZN_NAME_SIZE];
 
-    o->wants = true;
-    o->param[0] = zn_net_add_param(net, name, "", (int[4]){ 3, o->c }, ZN_INIT_MIDDLE, 0);
+    ZN_FORMAT(name, fmt);
+    zn_net_add_param(o, 0, name, "", (int[ZN_RANK]){ 3, o->c });
     return i;
 }
 
@@ -493,14 +498,15 @@ static void gate_backward(zn_node *o)
 
 static const zn_op gate_op = { "gate", gate_forward, gate_backward };
 
-int zn_net_gate(zn_net *net, int x, const char *name)
+int zn_net_gate(zn_net *net, int x, const char *fmt, ...)
 {
-    const zn_node *in = net->node[x];
+    const zn_node *in = zn_net_at(net, x);
     int i = zn_net_add_node(net, &gate_op, x, in->h, in->w, in->c, zn_node_len(in) / 8);
-    zn_node *o = net->node[i];
+    zn_node *o = zn_net_at(net, i);
+    char name[ZN_NAME_SIZE];
 
-    o->wants = true;
-    o->param[0] = zn_net_add_param(net, name, "scale", (int[4]){ o->c / 8 }, ZN_INIT_ONE, 1);
-    o->param[1] = zn_net_add_param(net, name, "bias", (int[4]){ o->c / 8 }, ZN_INIT_ZERO, 0);
+    ZN_FORMAT(name, fmt);
+    zn_net_add_param(o, 0, name, "scale", (int[ZN_RANK]){ o->c / 8 });
+    zn_net_add_param(o, 1, name, "bias", (int[ZN_RANK]){ o->c / 8 });
     return i;
 }

@@ -2,7 +2,8 @@
 /* layers_conv.c - convolutions, shuffles and what is done number by number, forward and backward. */
 #include "net.h"
 
-#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { CHUNK = 1 << 14 /* numbers */, LANES = 64 /* channels of an item */ };
@@ -251,23 +252,25 @@ static void conv_backward(zn_node *o)
 
 static const zn_op conv_op = { "conv", conv_forward, conv_backward };
 
-int zn_net_conv(zn_net *net, int x, const char *name, int k, int stride, int pad, int cout, bool bias, real gain)
+/* Any but a depthwise convolution or one in groups. */
+static int dense_conv(zn_net *net, int x, const zn_stated *t, const char *name)
 {
-    const zn_node *in = net->node[x];
-    int h = (in->h + 2 * pad - k) / stride + 1, w = (in->w + 2 * pad - k) / stride + 1;
+    const zn_node *in = zn_net_at(net, x);
+    const int cout = t->dims[0], k = t->dims[2], stride = t->conv.kh && t->conv.stride ? t->conv.stride : 1;
+    const int pad = t->conv.kh ? t->conv.pad_t : k / 2;
+    int h = (in->h + 2 * pad - k) / stride + 1, w = (in->w + 2 * pad - k) / stride + 1, i;
     size_t len = (size_t)in->c * (size_t)k * (size_t)k;
     size_t all = (size_t)in->n * (size_t)h * (size_t)w * len;
-    int i = zn_net_add_node(net, &conv_op, x, h, w, cout, k > 1 || stride > 1 ? all : 0), c = in->c;
-    zn_node *o = net->node[i];
+    zn_node *o;
 
-    o->wants = true;
+    i = zn_net_add_node(net, &conv_op, x, h, w, cout, k > 1 || stride > 1 ? all : 0);
+    o = zn_net_at(net, i);
     o->k = k;
     o->stride = stride;
     o->pad = pad;
-    o->param[0] = zn_net_add_param(net, name, "weight", (int[4]){ cout, c, k, k },
-                                   gain > 0 ? ZN_INIT_NORMAL : ZN_INIT_ZERO, (real)sqrt((double)gain / (double)len));
-    if (bias)
-        o->param[1] = zn_net_add_param(net, name, "bias", (int[4]){ cout }, ZN_INIT_ZERO, 0);
+    zn_net_add_param(o, 0, name, "weight", (int[ZN_RANK]){ cout, in->c, k, k });
+    if (zn_net_stated(net, name, "bias"))
+        zn_net_add_param(o, 1, name, "bias", (int[ZN_RANK]){ cout });
     if (in->wants && o->save)
         zn_net_want_temp(net, all);
     return i;
@@ -393,18 +396,45 @@ static void depthwise_backward(zn_node *o)
 
 static const zn_op depthwise_op = { "depthwise", depthwise_forward, depthwise_backward };
 
-int zn_net_depthwise(zn_net *net, int x, const char *name, bool bias, int gate, real deviation)
+static int depthwise(zn_net *net, int x, int gate, const char *name)
 {
-    const zn_node *in = net->node[x];
+    const zn_node *in = zn_net_at(net, x);
     int i = zn_net_add_node(net, &depthwise_op, x, in->h, in->w, in->c, 9 * (size_t)in->c);
-    zn_node *o = net->node[i];
+    zn_node *o = zn_net_at(net, i);
 
-    o->wants = true;
     o->gate = gate;
-    o->param[0] = zn_net_add_param(net, name, "weight", (int[4]){ o->c, 1, 3, 3 }, ZN_INIT_NORMAL, deviation);
-    if (bias)
-        o->param[1] = zn_net_add_param(net, name, "bias", (int[4]){ o->c }, ZN_INIT_ZERO, 0);
+    zn_net_add_param(o, 0, name, "weight", (int[ZN_RANK]){ o->c, 1, 3, 3 });
+    if (zn_net_stated(net, name, "bias"))
+        zn_net_add_param(o, 1, name, "bias", (int[ZN_RANK]){ o->c });
     return i;
+}
+
+int zn_net_pruned(zn_net *g, int x, int gate, const char *fmt, ...)
+{
+    char name[ZN_NAME_SIZE];
+
+    ZN_FORMAT(name, fmt);
+    return depthwise(g, x, gate, name);
+}
+
+int zn_net_conv(zn_net *g, int x, const char *fmt, ...)
+{
+    char name[ZN_NAME_SIZE];
+    const zn_stated *t;
+    int groups;
+
+    ZN_FORMAT(name, fmt);
+    t = zn_net_stated(g, name, "weight");
+    if (!t || t->dims[2] != t->dims[3] || t->dims[2] < 1) {
+        zn_net_fail(g, ZN_E_USAGE, "the convolution '%s' is not stated", name);
+        return ZN_NO_NODE;
+    }
+    if (t->conv.up2)
+        x = zn_net_up2(g, x);
+    groups = t->conv.groups > 1 ? t->conv.groups : 1;
+    if (groups == 1)
+        return dense_conv(g, x, t, name);
+    return t->dims[1] == 1 && t->dims[2] == 3 ? depthwise(g, x, ZN_NO_NODE, name) : zn_net_grouped(g, x, groups, name);
 }
 
 /* ---- shuffles ------------------------------------------------------------------------------------------ */
@@ -468,19 +498,19 @@ static const zn_op shuffle_op = { "shuffle", shuffle_forward, shuffle_backward }
 
 int zn_net_shuffle(zn_net *net, int x, int r)
 {
-    const zn_node *in = net->node[x];
+    const zn_node *in = zn_net_at(net, x);
     int i = zn_net_add_node(net, &shuffle_op, x, in->h * r, in->w * r, in->c / (r * r), 0);
 
-    net->node[i]->stride = r;
+    zn_net_at(net, i)->stride = r;
     return i;
 }
 
 int zn_net_unshuffle(zn_net *net, int x, int r)
 {
-    const zn_node *in = net->node[x];
+    const zn_node *in = zn_net_at(net, x);
     int i = zn_net_add_node(net, &shuffle_op, x, in->h / r, in->w / r, in->c * r * r, 0);
 
-    net->node[i]->stride = r;
+    zn_net_at(net, i)->stride = r;
     return i;
 }
 
@@ -529,7 +559,7 @@ static const zn_op relu_op = { "relu", relu_forward, relu_backward };
 
 int zn_net_relu(zn_net *net, int x)
 {
-    const zn_node *in = net->node[x];
+    const zn_node *in = zn_net_at(net, x);
 
     return zn_net_add_node(net, &relu_op, x, in->h, in->w, in->c, 0);
 }
@@ -573,11 +603,72 @@ static const zn_op add_op = { "add", add_forward, add_backward };
 
 int zn_net_add(zn_net *net, int a, int b)
 {
-    const zn_node *in = net->node[a];
+    const zn_node *in = zn_net_at(net, a), *other = zn_net_at(net, b);
     int i = zn_net_add_node(net, &add_op, a, in->h, in->w, in->c, 0);
+    zn_node *o = zn_net_at(net, i);
 
-    net->node[i]->in[1] = b;
-    net->node[i]->wants = net->node[a]->wants || net->node[b]->wants;
+    if (other->n != in->n || other->h != in->h || other->w != in->w || other->c != in->c)
+        zn_net_fail(net, ZN_E_USAGE, "two layers that are added have different sizes");
+    o->in[1] = b;
+    o->wants = in->wants || other->wants;
+    return i;
+}
+
+/* y = a's channels, then b's */
+static void concat_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie;
+    const zn_node *a = zn_node_in(o, 0), *b = zn_node_in(o, 1);
+    size_t first, end = zn_node_range(o, item, zn_node_pixels(o), &first), ca = (size_t)a->c, cb = (size_t)b->c;
+
+    (void)worker;
+    for (size_t p = first; p < end; p++) {
+        memcpy(o->y + p * (ca + cb), a->y + p * ca, ca * sizeof *o->y);
+        memcpy(o->y + p * (ca + cb) + ca, b->y + p * cb, cb * sizeof *o->y);
+    }
+}
+
+static void concat_dx_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie;
+    size_t first, end = zn_node_range(o, item, zn_node_pixels(o), &first), from = 0;
+
+    (void)worker;
+    for (int j = 0; j < 2; j++) {
+        zn_node *x = zn_node_in(o, j);
+
+        for (size_t p = first; p < end && x->wants; p++)
+            for (size_t i = 0; i < (size_t)x->c; i++) {
+                real *dx = x->dy + p * (size_t)x->c + i, d = o->dy[p * (size_t)o->c + from + i];
+
+                *dx = x->ready ? *dx + d : d;
+            }
+        from += (size_t)x->c;
+    }
+}
+
+static void concat_forward(zn_node *o)
+{
+    zn_node_run(o, concat_item, zn_node_pixels(o), 1 + CHUNK / (size_t)o->c);
+}
+
+static void concat_backward(zn_node *o)
+{
+    zn_node_run(o, concat_dx_item, zn_node_pixels(o), 1 + CHUNK / (size_t)o->c);
+}
+
+static const zn_op concat_op = { "concat", concat_forward, concat_backward };
+
+int zn_net_concat(zn_net *net, int a, int b)
+{
+    const zn_node *in = zn_net_at(net, a), *other = zn_net_at(net, b);
+    int i = zn_net_add_node(net, &concat_op, a, in->h, in->w, in->c + other->c, 0);
+    zn_node *o = zn_net_at(net, i);
+
+    if (other->n != in->n || other->h != in->h || other->w != in->w)
+        zn_net_fail(net, ZN_E_USAGE, "two layers that are concatenated have different sizes");
+    o->in[1] = b;
+    o->wants = in->wants || other->wants;
     return i;
 }
 
@@ -627,7 +718,7 @@ static const zn_op halves_op = { "halves", halves_forward, halves_backward };
 
 int zn_net_halves(zn_net *net, int x)
 {
-    const zn_node *in = net->node[x];
+    const zn_node *in = zn_net_at(net, x);
 
     return zn_net_add_node(net, &halves_op, x, in->h, in->w, in->c / 2, 0);
 }

@@ -7,6 +7,8 @@
 #include "net.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 /* ---- group norm: over the pixels of an image and the channels of a group ------------------------------- */
 
@@ -130,16 +132,17 @@ static void group_backward(zn_node *o)
 
 static const zn_op group_op = { "group norm", group_forward, group_backward };
 
-int zn_net_group_norm(zn_net *net, int x, const char *name, int groups, real gamma)
+int zn_net_group_norm(zn_net *net, int x, int groups, const char *fmt, ...)
 {
-    const zn_node *in = net->node[x];
+    const zn_node *in = zn_net_at(net, x);
     int i = zn_net_add_node(net, &group_op, x, in->h, in->w, in->c, 2 * (size_t)in->n * (size_t)groups);
-    zn_node *o = net->node[i];
+    zn_node *o = zn_net_at(net, i);
+    char name[ZN_NAME_SIZE];
 
-    o->wants = true;
+    ZN_FORMAT(name, fmt);
     o->k = groups;
-    o->param[0] = zn_net_add_param(net, name, "weight", (int[4]){ o->c }, ZN_INIT_ONE, gamma);
-    o->param[1] = zn_net_add_param(net, name, "bias", (int[4]){ o->c }, ZN_INIT_ZERO, 0);
+    zn_net_add_param(o, 0, name, "weight", (int[ZN_RANK]){ o->c });
+    zn_net_add_param(o, 1, name, "bias", (int[ZN_RANK]){ o->c });
     return i;
 }
 
@@ -202,7 +205,7 @@ static const zn_op layer_op = { "layer norm", layer_forward, layer_backward };
 
 int zn_net_layer_norm(zn_net *net, int x)
 {
-    const zn_node *in = net->node[x];
+    const zn_node *in = zn_net_at(net, x);
 
     return zn_net_add_node(net, &layer_op, x, in->h, in->w, in->c, zn_node_pixels(in));
 }
