@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* identity.c - y = x: the template of a model file, and what tests of the front ends run.
- *
- * Order of a model file: what it is, sizes, structs, bind, blocks, forward, descriptor. */
+/* identity.c - y = x, without weights: the operation zenith:identity, and tests of everything around a network. */
 #include "arch.h"
 
 #include <stdio.h>

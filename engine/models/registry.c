@@ -19,6 +19,7 @@
     X(zenith_ae)                                                                                                       \
     X(zenith_prune)                                                                                                    \
     X(conv_baseline)                                                                                                   \
+    X(template)                                                                                                        \
     X(identity)
 
 #define X(name) extern const zn_arch zn_arch_##name;

@@ -249,6 +249,60 @@ static void test_autoencoders_run(void)
     TRY(check_autoencoder("vanilla-taesd", "gelu"));
 }
 
+/* The template: what was trained runs as it was trained, and its setting is linear: y(s) = x + s (y(1) - x). */
+static void test_template(void)
+{
+    enum { S = 24, LEN = S * S * 3 };
+    const char *const strengths[] = { "strength=0", "strength=0.5", "strength=1" };
+    const zn_build b = { .model = "template", .batch = 1, .size = S, .base = 6 };
+    zn_train_options o = { .model = "template", .base = 6, .batch = 1, .size = S, .steps = 5, .rate = 1e-2 };
+    char path[] = "/tmp/zenith-train-XXXXXX";
+    const char *file = path;
+    int fd = mkstemp(path);
+    zn_trainer *t = NULL;
+    zn_train_report r;
+    zn_model *m = NULL;
+    zn_weights *w = NULL;
+    zn_net *net = zn_net_new(engine->dev);
+    zn_error err = { "" };
+    static float in[LEN], out[3][LEN];
+    double worst = 0, change = 0, off = 0;
+    bool ok = fd >= 0 && !zn_trainer_open(&t, engine, &o, &err);
+
+    for (int i = 0; i < 5 && ok; i++)
+        ok = !zn_trainer_step(t, &r, &err);
+    ok = ok && !zn_trainer_save(t, path, &err) && !zn_weights_open(&w, &file, 1, &err) &&
+        !zn_model_open(&m, engine, "template", &file, 1, &err) && !zn_net_build(net, &b, &err) &&
+        zn_net_finish(net, 0) && !zn_net_load(net, net->w, w, "", &err);
+    for (int i = 0; i < LEN && ok; i++)
+        in[i] = net->node[0]->y[i] = (float)zn_normal(8, 0, (uint64_t)i) * 0.3f;
+    for (int i = 0; i < 3 && ok; i++) {
+        zn_array x = { in, S, S, 3 }, y = { out[i], S, S, 3 };
+        zn_job job = { .set = &strengths[i], .n_set = 1 };
+
+        ok = !zn_model_run(m, &x, 1, &y, &job, &err);
+    }
+    if (ok)
+        zn_net_forward(net);
+    for (int i = 0; i < LEN && ok; i++) {
+        larger(&worst, out[2][i] - zn_net_last(net)->y[i]);
+        larger(&change, out[2][i] - in[i]);
+        larger(&off, out[0][i] - in[i]);
+        larger(&off, out[1][i] - (in[i] + out[2][i]) / 2);
+    }
+    zn_model_close(&m);
+    zn_weights_close(&w);
+    zn_trainer_close(&t);
+    zn_net_free(&net);
+    if (fd >= 0) {
+        close(fd);
+        unlink(path);
+    }
+    CHECK(ok, "%s", err.text);
+    CHECK(worst <= 1e-5, "off by %g", worst);
+    CHECK(change > 1e-3 && off <= 1e-6, "strength is off by %g of a change of %g", off, change);
+}
+
 /* A layer of few pixels and many weights: the fast way against plain products. */
 static void test_thin_layers(void)
 {
@@ -453,6 +507,7 @@ int main(void)
     RUN(test_baseline_is_the_model);
     RUN(test_saved_weights_run);
     RUN(test_autoencoders_run);
+    RUN(test_template);
     RUN(test_thin_layers);
     RUN(test_same_bits);
     RUN(test_it_learns);
