@@ -1,27 +1,45 @@
 /* SPDX-License-Identifier: MIT */
-/* op-cache.c - results kept for the whole process: a hash, and an LRU list. */
+/* op-cache.c - results kept for the whole process: a hash, and two LRU lists.
+ *
+ * All entries are in `used`; those whose bytes are in memory are in `held` too.  One
+ * that memory has no room for is written to the file, once: an entry's bytes never
+ * change. */
 
 #include "config.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <glib/gstdio.h>
 
 #include "op-cache.h"
 
 #define DEFAULT_MIB 256 /* without $ZENITH_CACHE, which is in MiB */
+#define FILE_MIB 1024   /* ... on disk */
 #define STRIP_ROWS 64   /* rows of a buffer that are hashed at a time */
 #define LANES_FROM 256  /* bytes that are worth hashing side by side */
 
 typedef struct
 {
   ZnOpKey key;
-  GBytes *bytes;
-  GList   link; /* in used, its data is the entry */
+  gsize   size;
+  GBytes *bytes; /* NULL: in the file only */
+  gint64  at;    /* place in the file; < 0: not there */
+  GList   used;  /* in used, its data is the entry */
+  GList   held;  /* in held, while bytes is not NULL */
 } Entry;
 
 static GMutex      lock;
 static GHashTable *entries;             /* Entry, by its key */
 static GQueue      used = G_QUEUE_INIT; /* last used first */
-static gsize       total;
+static GQueue      held = G_QUEUE_INIT; /* the same */
+static gsize       held_size;
+
+static gint        file = -1; /* has no name any more */
+static gint64      file_end;
+static gint64      file_size;  /* of the entries in it */
+static GHashTable *free_slots; /* GArray of gint64 places, by their size */
 
 /* ---- keys ----------------------------------------------------------------- */
 
@@ -93,33 +111,49 @@ zn_op_key_add_string (ZnOpKey *key, const gchar *string)
 
 typedef struct
 {
-  GeglBuffer   *buffer;
-  GeglRectangle rect;
-  const Babl   *format;
-  ZnOpKey      *keys; /* one for each strip */
-} Strips;
+  GeglBuffer          *buffer;
+  const GeglRectangle *rects;
+  const Babl          *format;
+  ZnOpKey             *keys; /* one for each */
+} Rects;
 
-/* Strips from `start` on, `count` of them. */
+/* Rectangles from `start` on, `count` of them. */
 static void
-add_strips (gsize start, gsize count, gpointer data)
+add_rects (gsize start, gsize count, gpointer data)
 {
-  const Strips *strips = data;
-  const gsize   stride = (gsize) strips->rect.width *
-                       babl_format_get_bytes_per_pixel (strips->format);
-  guchar *pixels = gegl_malloc (stride * MIN (strips->rect.height, STRIP_ROWS));
+  const Rects *r      = data;
+  const gsize  bpp    = babl_format_get_bytes_per_pixel (r->format);
+  guchar      *pixels = NULL;
+  gsize        size   = 0;
 
   for (gsize i = start; i < start + count; i++)
     {
-      const gint    y    = (gint) i * STRIP_ROWS;
-      GeglRectangle part = { strips->rect.x, strips->rect.y + y, strips->rect.width,
-                             MIN (strips->rect.height - y, STRIP_ROWS) };
+      const gsize needed = (gsize) r->rects[i].width * r->rects[i].height * bpp;
 
-      gegl_buffer_get (strips->buffer, &part, 1.0, strips->format, pixels, GEGL_AUTO_ROWSTRIDE,
+      if (needed > size)
+        {
+          gegl_free (pixels);
+          pixels = gegl_malloc (needed);
+          size   = needed;
+        }
+      gegl_buffer_get (r->buffer, &r->rects[i], 1.0, r->format, pixels, GEGL_AUTO_ROWSTRIDE,
                        GEGL_ABYSS_NONE);
-      zn_op_key_add (&strips->keys[i], pixels, stride * part.height);
+      zn_op_key_add (&r->keys[i], pixels, needed);
     }
 
   gegl_free (pixels);
+}
+
+void
+zn_op_keys_add_pixels (ZnOpKey *keys, GeglBuffer *buffer, const GeglRectangle *rects, gsize n)
+{
+  Rects all = { buffer, rects, gegl_buffer_get_format (buffer), keys };
+
+  /* An index says nothing: the colours of a palette can change. */
+  if (babl_format_is_palette (all.format))
+    all.format = babl_format ("R'G'B'A u8");
+
+  gegl_parallel_distribute_range (n, 1.0, add_rects, &all);
 }
 
 void
@@ -128,54 +162,32 @@ zn_op_key_add_buffer (ZnOpKey             *key,
                       const GeglRectangle *rect,
                       const GeglRectangle *origin)
 {
-  const Babl *format   = gegl_buffer_get_format (buffer);
-  const gint  place[4] = { rect->x - origin->x, rect->y - origin->y, rect->width, rect->height };
-  const gsize n        = (rect->height + STRIP_ROWS - 1) / STRIP_ROWS;
-  Strips      strips   = { buffer, *rect, format, g_new0 (ZnOpKey, n) };
+  const gint     place[4] = { rect->x - origin->x, rect->y - origin->y, rect->width, rect->height };
+  const gsize    n        = (rect->height + STRIP_ROWS - 1) / STRIP_ROWS;
+  ZnOpKey       *keys     = g_new0 (ZnOpKey, n);
+  GeglRectangle *strips   = g_new (GeglRectangle, n);
 
   zn_op_key_add (key, place, sizeof (place));
-  zn_op_key_add_string (key, babl_get_name (format));
+  zn_op_key_add_string (key, babl_get_name (gegl_buffer_get_format (buffer)));
 
-  /* An index says nothing: the colours of a palette can change. */
-  if (babl_format_is_palette (format))
-    strips.format = babl_format ("R'G'B'A u8");
+  for (gsize i = 0; i < n; i++)
+    {
+      const gint y = (gint) i * STRIP_ROWS;
 
-  gegl_parallel_distribute_range (n, 1.0, add_strips, &strips);
-  zn_op_key_add (key, strips.keys, n * sizeof (ZnOpKey));
+      strips[i] = (GeglRectangle){ rect->x, rect->y + y, rect->width,
+                                   MIN (rect->height - y, STRIP_ROWS) };
+    }
+  zn_op_keys_add_pixels (keys, buffer, strips, n);
+  zn_op_key_add (key, keys, n * sizeof (ZnOpKey));
 
-  g_free (strips.keys);
+  g_free (strips);
+  g_free (keys);
 }
 
-/* ---- the list ------------------------------------------------------------- */
-
-static guint
-key_hash (gconstpointer key)
-{
-  return (guint) ((const ZnOpKey *) key)->a;
-}
-
-static gboolean
-key_equal (gconstpointer left, gconstpointer right)
-{
-  const ZnOpKey *l = left;
-  const ZnOpKey *r = right;
-
-  return l->a == r->a && l->b == r->b;
-}
-
-static void
-entry_free (gpointer data)
-{
-  Entry *entry = data;
-
-  g_queue_unlink (&used, &entry->link);
-  total -= g_bytes_get_size (entry->bytes);
-  g_bytes_unref (entry->bytes);
-  g_free (entry);
-}
+/* ---- limits --------------------------------------------------------------- */
 
 static gsize
-cache_limit (void)
+memory_limit (void)
 {
   static gsize limit;
 
@@ -193,10 +205,230 @@ cache_limit (void)
   return limit - 1;
 }
 
+static gint64
+file_limit (void)
+{
+  return g_getenv ("ZENITH_CACHE") ? 0 : (gint64) FILE_MIB << 20;
+}
+
 gboolean
 zn_op_cache_takes (gsize size)
 {
-  return size <= cache_limit () / 4 * 3;
+  return size <= memory_limit () / 4 * 3;
+}
+
+/* ---- the file ------------------------------------------------------------- */
+
+/* A new file in GEGL's swap folder (GIMP's, in GIMP), without a name, so that nothing
+ * is left of it whatever happens.  Tried once. */
+static gboolean
+file_open (void)
+{
+  static gboolean tried;
+  gchar          *folder = NULL;
+  gchar          *path;
+
+  if (tried)
+    return file >= 0;
+  tried = TRUE;
+
+  g_object_get (gegl_config (), "swap", &folder, NULL);
+  if (folder && g_path_is_absolute (folder))
+    {
+      path = g_build_filename (folder, "zenith-XXXXXX", NULL);
+      file = g_mkstemp (path);
+      if (file >= 0)
+        g_unlink (path);
+      g_free (path);
+    }
+  g_free (folder);
+
+  return file >= 0;
+}
+
+static GArray *
+slots_of (gsize size)
+{
+  GArray *slots;
+
+  if (! free_slots)
+    free_slots = g_hash_table_new_full (NULL, NULL, NULL, (GDestroyNotify) g_array_unref);
+  slots = g_hash_table_lookup (free_slots, GSIZE_TO_POINTER (size));
+  if (! slots)
+    {
+      slots = g_array_new (FALSE, FALSE, sizeof (gint64));
+      g_hash_table_insert (free_slots, GSIZE_TO_POINTER (size), slots);
+    }
+
+  return slots;
+}
+
+/* A place for so many bytes, or < 0: the file is full. */
+static gint64
+slot_take (gsize size)
+{
+  GArray *slots = slots_of (size);
+  gint64  at    = -1;
+
+  if (slots->len)
+    {
+      at = g_array_index (slots, gint64, slots->len - 1);
+      g_array_set_size (slots, slots->len - 1);
+    }
+  else if (file_end + (gint64) size <= file_limit ())
+    {
+      at = file_end;
+      file_end += size;
+    }
+
+  return at;
+}
+
+static void
+slot_give (gint64 at, gsize size)
+{
+  GArray *slots = slots_of (size);
+
+  g_array_append_val (slots, at);
+  file_size -= size;
+  if (! file_size) /* places of any size can be had again */
+    {
+      g_hash_table_remove_all (free_slots);
+      file_end = 0;
+    }
+}
+
+static gboolean
+file_write (gint64 at, const gchar *data, gsize size)
+{
+  while (size)
+    {
+      const gssize n = pwrite (file, data, size, at);
+
+      if (n < 0 && errno == EINTR)
+        continue;
+      if (n <= 0)
+        return FALSE;
+      data += n;
+      at += n;
+      size -= n;
+    }
+
+  return TRUE;
+}
+
+static GBytes *
+file_read (gint64 at, gsize size)
+{
+  gchar *data = g_try_malloc (size);
+  gsize  done = 0;
+
+  while (data && done < size)
+    {
+      const gssize n = pread (file, data + done, size - done, at + done);
+
+      if (n < 0 && errno == EINTR)
+        continue;
+      if (n <= 0)
+        g_clear_pointer (&data, g_free);
+      else
+        done += n;
+    }
+
+  return data ? g_bytes_new_take (data, size) : NULL;
+}
+
+/* ---- the lists ------------------------------------------------------------ */
+
+static guint
+key_hash (gconstpointer key)
+{
+  return (guint) ((const ZnOpKey *) key)->a;
+}
+
+static gboolean
+key_equal (gconstpointer left, gconstpointer right)
+{
+  const ZnOpKey *l = left;
+  const ZnOpKey *r = right;
+
+  return l->a == r->a && l->b == r->b;
+}
+
+static void
+entry_drop_bytes (Entry *entry)
+{
+  if (! entry->bytes)
+    return;
+
+  g_queue_unlink (&held, &entry->held);
+  held_size -= entry->size;
+  g_clear_pointer (&entry->bytes, g_bytes_unref);
+}
+
+static void
+entry_hold (Entry *entry, GBytes *bytes)
+{
+  entry->bytes = g_bytes_ref (bytes);
+  held_size += entry->size;
+  g_queue_push_head_link (&held, &entry->held);
+}
+
+static void
+entry_free (gpointer data)
+{
+  Entry *entry = data;
+
+  entry_drop_bytes (entry);
+  g_queue_unlink (&used, &entry->used);
+  if (entry->at >= 0)
+    slot_give (entry->at, entry->size);
+  g_free (entry);
+}
+
+/* Writes the entry's bytes to the file, in the place of older ones if it is full. */
+static gboolean
+entry_save (Entry *entry)
+{
+  if (entry->at >= 0)
+    return TRUE;
+  if ((gint64) entry->size > file_limit () || ! file_open ())
+    return FALSE;
+
+  while ((entry->at = slot_take (entry->size)) < 0)
+    {
+      GList *oldest = used.tail;
+
+      while (oldest && ((Entry *) oldest->data)->at < 0)
+        oldest = oldest->prev;
+      if (! oldest)
+        return FALSE;
+      g_hash_table_remove (entries, &((Entry *) oldest->data)->key);
+    }
+
+  file_size += entry->size;
+  if (file_write (entry->at, g_bytes_get_data (entry->bytes, NULL), entry->size))
+    return TRUE;
+
+  slot_give (entry->at, entry->size);
+  entry->at = -1;
+
+  return FALSE;
+}
+
+/* Makes room in memory. */
+static void
+make_room (gsize size)
+{
+  while (held_size + size > memory_limit () && held.tail)
+    {
+      Entry *entry = held.tail->data;
+
+      if (entry_save (entry))
+        entry_drop_bytes (entry);
+      else
+        g_hash_table_remove (entries, &entry->key);
+    }
 }
 
 GBytes *
@@ -208,11 +440,30 @@ zn_op_cache_get (const ZnOpKey *key)
   g_mutex_lock (&lock);
 
   entry = entries ? g_hash_table_lookup (entries, key) : NULL;
+  if (entry && entry->bytes)
+    {
+      bytes = g_bytes_ref (entry->bytes);
+      g_queue_unlink (&held, &entry->held);
+      g_queue_push_head_link (&held, &entry->held);
+    }
+  else if (entry)
+    {
+      bytes = file_read (entry->at, entry->size);
+    }
+
   if (entry)
     {
-      g_queue_unlink (&used, &entry->link);
-      g_queue_push_head_link (&used, &entry->link);
-      bytes = g_bytes_ref (entry->bytes);
+      g_queue_unlink (&used, &entry->used);
+      g_queue_push_head_link (&used, &entry->used);
+      if (! bytes) /* the disk failed */
+        {
+          g_hash_table_remove (entries, key);
+        }
+      else if (! entry->bytes)
+        {
+          entry_hold (entry, bytes);
+          make_room (0); /* the entry may be gone after that */
+        }
     }
 
   g_mutex_unlock (&lock);
@@ -223,8 +474,8 @@ zn_op_cache_get (const ZnOpKey *key)
 void
 zn_op_cache_put (const ZnOpKey *key, GBytes *bytes)
 {
-  gsize  size = g_bytes_get_size (bytes);
-  Entry *entry;
+  const gsize size = g_bytes_get_size (bytes);
+  Entry      *entry;
 
   if (! zn_op_cache_takes (size))
     return;
@@ -235,16 +486,40 @@ zn_op_cache_put (const ZnOpKey *key, GBytes *bytes)
     entries = g_hash_table_new_full (key_hash, key_equal, NULL, entry_free);
 
   g_hash_table_remove (entries, key);
-  while (total + size > cache_limit ())
-    g_hash_table_remove (entries, &((Entry *) g_queue_peek_tail (&used))->key);
+  make_room (size);
 
   entry            = g_new0 (Entry, 1);
   entry->key       = *key;
-  entry->bytes     = g_bytes_ref (bytes);
-  entry->link.data = entry;
-  g_queue_push_head_link (&used, &entry->link);
+  entry->size      = size;
+  entry->at        = -1;
+  entry->used.data = entry->held.data = entry;
+  g_queue_push_head_link (&used, &entry->used);
   g_hash_table_insert (entries, &entry->key, entry);
-  total += size;
+  entry_hold (entry, bytes);
 
   g_mutex_unlock (&lock);
+}
+
+guint64
+zn_op_cache_held (void)
+{
+  guint64 size;
+
+  g_mutex_lock (&lock);
+  size = held_size;
+  g_mutex_unlock (&lock);
+
+  return size;
+}
+
+guint64
+zn_op_cache_filed (void)
+{
+  guint64 size;
+
+  g_mutex_lock (&lock);
+  size = (guint64) file_size;
+  g_mutex_unlock (&lock);
+
+  return size;
 }

@@ -9,6 +9,7 @@
 #define __ZENITH_OP_CACHE_H__
 
 #include <gegl.h>
+#include <gegl-plugin.h>
 
 typedef struct
 {
@@ -25,12 +26,21 @@ void zn_op_key_add_buffer (ZnOpKey             *key,
                            const GeglRectangle *rect,
                            const GeglRectangle *origin);
 
+/* Adds the pixels of rects[i] alone to keys[i], for all n, in several threads. */
+void zn_op_keys_add_pixels (ZnOpKey *keys, GeglBuffer *buffer, const GeglRectangle *rects, gsize n);
+
 /* A new reference, or NULL. */
 GBytes *zn_op_cache_get (const ZnOpKey *key);
 
-/* Keeps a reference of its own; what was not used for longest goes.  Nothing
- * larger than three quarters of the whole is kept. */
+/* Keeps a reference of its own.  256 MiB are held in memory; what was not used for
+ * longest moves to a file beside GEGL's swap, up to 1 GiB, and after that goes.  With
+ * $ZENITH_CACHE (MiB) so much is held in memory, and there is no file.  Nothing larger
+ * than three quarters of the memory is kept. */
 void     zn_op_cache_put (const ZnOpKey *key, GBytes *bytes);
 gboolean zn_op_cache_takes (gsize size);
+
+/* What is kept now, in memory and in the file; for tests, found by their names. */
+G_MODULE_EXPORT guint64 zn_op_cache_held (void);
+G_MODULE_EXPORT guint64 zn_op_cache_filed (void);
 
 #endif
