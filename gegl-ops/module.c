@@ -8,6 +8,8 @@
 #define OPERATIONS                                                                                 \
   X (zenith_denoise)                                                                               \
   X (zenith_identity)                                                                              \
+  X (zenith_identity_pair)                                                                         \
+  X (zenith_identity_source)                                                                       \
   X (zenith_latent_decode)                                                                         \
   X (zenith_latent_encode)                                                                         \
   X (zenith_latent_preview)

@@ -14,15 +14,15 @@ luma_of (const gfloat *rgb)
 }
 
 gint
-zn_op_blend_reach (const ZnOpTask *task)
+zn_op_blend_reach (const ZnOpTiled *task)
 {
   return task->detail > 0.0 || task->strength > 1.0 ? ZN_OP_BLEND_REACH : 0;
 }
 
 static inline const gfloat *
-net_at (const ZnOpBlend *blend, gint x, gint y)
+change_at (const ZnOpBlend *blend, gint x, gint y)
 {
-  return blend->net + ((gsize) (y - blend->rect.y) * blend->rect.w + x - blend->rect.x) * 3;
+  return blend->change + ((gsize) (y - blend->rect.y) * blend->rect.w + x - blend->rect.x) * 3;
 }
 
 /* The binomial mean of five values: above and below, then left and right.  Beyond
@@ -53,25 +53,14 @@ smooth (gfloat *dst, const gfloat *src, gint w, gint h)
 
 /* The network's change of lightness, for all pixels. */
 static void
-blend_light (const ZnOpBlend *blend,
-             zn_rect          all,
-             const gfloat    *pixels,
-             gint             components,
-             gfloat          *light)
+blend_light (const ZnOpBlend *blend, zn_rect all, gfloat *light)
 {
   for (gint y = 0; y < all.h; y++)
     {
-      const gfloat *rgb = net_at (blend, all.x, all.y + y);
+      const gfloat *rgb = change_at (blend, all.x, all.y + y);
 
-      for (gint x = 0; x < all.w; x++, rgb += 3, pixels += components)
-        {
-          gfloat seen[3] = { 0.5f, 0.5f, 0.5f };
-
-          if (! zn_op_is_hidden (pixels, components))
-            for (gint c = 0; c < 3; c++)
-              seen[c] = zn_op_clean (pixels[c]);
-          *light++ = luma_of (rgb) - luma_of (seen);
-        }
+      for (gint x = 0; x < all.w; x++, rgb += 3)
+        *light++ = luma_of (rgb);
     }
 }
 
@@ -96,7 +85,11 @@ blend_detail (const ZnOpBlend *blend, zn_rect all, gfloat *light)
  * change of lightness around them: what is as weak as the noise was goes, edges stay.
  * Three planes; light is the network's own change. */
 static gfloat *
-blend_beyond (const ZnOpBlend *blend, zn_rect all, const gfloat *light)
+blend_beyond (const ZnOpBlend *blend,
+              zn_rect          all,
+              const gfloat    *pixels,
+              gint             components,
+              const gfloat    *light)
 {
   const gsize  len    = (gsize) all.w * all.h;
   const gfloat share  = 2.0 * (blend->task->strength - 1.0);
@@ -114,8 +107,18 @@ blend_beyond (const ZnOpBlend *blend, zn_rect all, const gfloat *light)
       gfloat *change = beyond + c * len;
 
       for (gint y = 0; y < all.h; y++)
-        for (gint x = 0; x < all.w; x++)
-          plane[(gsize) y * all.w + x] = net_at (blend, all.x + x, all.y + y)[c];
+        {
+          const gfloat *rgb = change_at (blend, all.x, all.y + y);
+
+          for (gint x = 0; x < all.w; x++)
+            {
+              const gsize   at = (gsize) y * all.w + x;
+              const gfloat *p  = pixels + at * components;
+
+              plane[at] = rgb[3 * x + c] +
+                          (zn_op_is_hidden (p, components) ? 0.5f : zn_op_clean (p[c]));
+            }
+        }
       smooth (mean, plane, all.w, all.h);
       for (gsize i = 0; i < len; i++)
         change[i] = CLAMP (mean[i] - plane[i], -limit[i], limit[i]);
@@ -142,9 +145,9 @@ zn_op_blend_strip (gpointer data, zn_rect strip, zn_rect all, gfloat *pixels, gi
   if (zn_op_blend_reach (blend->task))
     {
       light = gegl_malloc (len * sizeof (gfloat));
-      blend_light (blend, all, pixels, components, light);
+      blend_light (blend, all, light);
       if (blend->task->strength > 1.0)
-        beyond = blend_beyond (blend, all, light);
+        beyond = blend_beyond (blend, all, pixels, components, light);
       if (blend->task->detail > 0.0)
         blend_detail (blend, all, light);
     }
@@ -152,17 +155,16 @@ zn_op_blend_strip (gpointer data, zn_rect strip, zn_rect all, gfloat *pixels, gi
   for (gint y = strip.y; y < strip.y + strip.h; y++)
     {
       const gsize   at  = (gsize) (y - all.y) * all.w + strip.x - all.x;
-      const gfloat *rgb = net_at (blend, strip.x, y);
+      const gfloat *rgb = change_at (blend, strip.x, y);
       gfloat       *p   = pixels + at * components;
 
       for (gint x = 0; x < strip.w; x++, rgb += 3, p += components)
         {
-          const gfloat seen[3] = { zn_op_clean (p[0]), zn_op_clean (p[1]), zn_op_clean (p[2]) };
-          const gfloat l       = luma_of (rgb) - luma_of (seen);
-          const gfloat both    = luma * (light ? light[at + x] : l) - chroma * l;
+          const gfloat l    = luma_of (rgb);
+          const gfloat both = luma * (light ? light[at + x] : l) - chroma * l;
 
-          for (gint c = 0; c < 3; c++)
-            p[c] = (p[c] == p[c] ? p[c] : seen[c]) + both + chroma * (rgb[c] - seen[c]);
+          for (gint c = 0; c < 3; c++) /* NaN was seen as 0 */
+            p[c] = (p[c] == p[c] ? p[c] : 0.0f) + both + chroma * rgb[c];
 
           if (beyond)
             {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* op-blend.h - strength, luma, chroma and detail, applied to what the network made.
+/* op-blend.h - strength, luma, chroma and detail, applied to what the network changed.
  *
  *   out = in + luma * (l - detail * fine (l)) + chroma * (change - l)
  *
@@ -16,16 +16,16 @@
 
 typedef struct
 {
-  const ZnOpTask *task;
-  zn_rect         rect; /* of net: at least the pixels to blend and */
-  const gfloat   *net;  /* zn_op_blend_reach() around them; what the network made */
+  const ZnOpTiled *task;
+  zn_rect          rect;   /* of change: at least the pixels to blend and */
+  const gfloat    *change; /* zn_op_blend_reach() around them; what the network changed */
 } ZnOpBlend;
 
 /* The most that zn_op_blend_reach() gives. */
 #define ZN_OP_BLEND_REACH 2
 
 /* How far around a pixel these properties look. */
-gint zn_op_blend_reach (const ZnOpTask *task);
+gint zn_op_blend_reach (const ZnOpTiled *task);
 
 /* A ZnOpStripFunc, its data a ZnOpBlend. */
 void zn_op_blend_strip (gpointer data, zn_rect strip, zn_rect all, gfloat *pixels, gint components);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* op-common.c - formats, alpha, bad values, status text, progress. */
+/* op-common.c - formats, alpha, bad values, progress, status and note. */
 
 #include "config.h"
 
@@ -9,12 +9,12 @@
 
 #include "op-common.h"
 #include "op-curve.h"
-#include "op-engine.h"
 
 #define STRIP_ROWS 64      /* of a buffer in memory at a time */
 #define MAX_SIDE (1 << 20) /* of a picture: twice GIMP's */
 #define MAX_AREA ((gint64) 1 << 34)
-#define PROGRESS_STEP 0.002 /* smaller steps are not worth a redraw */
+#define PROGRESS_STEP 0.02   /* of the bar that is shown at once, */
+#define PROGRESS_PAUSE 50000 /* or after so many microseconds */
 
 /* ---- types ---------------------------------------------------------------- */
 
@@ -40,6 +40,23 @@ zenith_engine_get_type (void)
                                        { 0, NULL, NULL } };
 
   return enum_register (&type, "ZenithEngine", values);
+}
+
+GType
+zenith_precision_get_type (void)
+{
+  static gsize            type;
+  static const GEnumValue values[] = { { ZENITH_PRECISION_AUTO, N_ ("Automatic"), "auto" },
+                                       { ZENITH_PRECISION_FP32, N_ ("32-bit float"), "fp32" },
+                                       { ZENITH_PRECISION_TF32, N_ ("TensorFloat-32"), "tf32" },
+                                       { ZENITH_PRECISION_BF16, N_ ("bfloat16"), "bf16" },
+                                       { ZENITH_PRECISION_FP16, N_ ("16-bit float"), "fp16" },
+                                       { ZENITH_PRECISION_FP8, N_ ("8-bit float"), "fp8" },
+                                       { ZENITH_PRECISION_INT8, N_ ("8-bit integer"), "int8" },
+                                       { ZENITH_PRECISION_INT4, N_ ("4-bit integer"), "int4" },
+                                       { 0, NULL, NULL } };
+
+  return enum_register (&type, "ZenithPrecision", values);
 }
 
 GType
@@ -116,23 +133,17 @@ zn_op_set_describe (GeglOperationClass *klass, ZnOpDescribe describe)
 }
 
 void
-zn_op_describe (GeglOperation *operation, ZnOpTask *task)
+zn_op_describe (GeglOperation *operation, gpointer task)
 {
   ZnOpDescribe describe;
 
   describe = (ZnOpDescribe) g_type_get_qdata (G_OBJECT_TYPE (operation), describe_quark ());
-  *task    = (ZnOpTask){ .sigma = -1.0, .strength = 1.0, .luma = 1.0, .chroma = 1.0 };
   describe (operation, task);
 }
 
 gboolean
-zn_op_input_box (GeglOperation *operation, GeglRectangle *box, zn_error *err)
+zn_op_check_box (const GeglRectangle *box, zn_error *err)
 {
-  const GeglRectangle *in;
-
-  in   = gegl_operation_source_get_bounding_box (operation, "input");
-  *box = in ? *in : *GEGL_RECTANGLE (0, 0, 0, 0);
-
   if (box->width <= 0 || box->height <= 0)
     g_strlcpy (err->text, "There is no picture to work on.", sizeof (err->text));
   else if (gegl_rectangle_is_infinite_plane (box))
@@ -145,6 +156,16 @@ zn_op_input_box (GeglOperation *operation, GeglRectangle *box, zn_error *err)
     return TRUE;
 
   return FALSE;
+}
+
+gboolean
+zn_op_input_box (GeglOperation *operation, GeglRectangle *box, zn_error *err)
+{
+  const GeglRectangle *in = gegl_operation_source_get_bounding_box (operation, "input");
+
+  *box = in ? *in : *GEGL_RECTANGLE (0, 0, 0, 0);
+
+  return zn_op_check_box (box, err);
 }
 
 /* What the space's curve makes of middle grey: 0.5 without a curve.  Networks saw
@@ -171,9 +192,9 @@ is_linear (const Babl *format)
 }
 
 const Babl *
-zn_op_picture_format (GeglOperation *operation)
+zn_op_picture_format (GeglOperation *operation, const gchar *pad)
 {
-  const Babl    *source = gegl_operation_get_source_format (operation, "input");
+  const Babl    *source = gegl_operation_get_source_format (operation, pad);
   const Babl    *space  = source ? babl_format_get_space (source) : NULL;
   const gboolean alpha  = ! source || babl_format_has_alpha (source);
   gfloat         grey;
@@ -338,29 +359,69 @@ is_cancelled (GeglOperation *operation)
   return operation->node && g_object_get_data (G_OBJECT (operation->node), "zenith-cancel");
 }
 
-void
-zn_op_show_progress (GeglOperation *operation, gdouble value)
+/* Hosts open their bar at exactly 0.0 and close it at 1.0; main thread only. */
+static void
+show (ZnOpRequest *request, gdouble value)
 {
+  request->shown    = value;
+  request->shown_at = g_get_monotonic_time ();
   if (gegl_is_main_thread ())
-    gegl_operation_progress (operation, value, (gchar *) "");
+    gegl_operation_progress (request->operation, value, (gchar *) "");
+}
+
+void
+zn_op_request_init (ZnOpRequest *request, GeglOperation *operation, const ZnOpBase *base)
+{
+  *request = (ZnOpRequest){ .operation = operation, .base = base, .span = 1.0, .shown = -1.0 };
+}
+
+void
+zn_op_request_part (ZnOpRequest *request, gdouble start, gdouble span)
+{
+  request->start = start;
+  request->span  = span;
 }
 
 bool
-zn_op_progress (void *cookie, double done)
+zn_op_request_tick (ZnOpRequest *request)
 {
-  ZnOpProgress *progress = cookie;
-  const gdouble value    = progress->start + progress->span * done;
+  const gint64 pause = g_get_monotonic_time () - request->shown_at;
 
-  if (progress->span > 0.0 && value < 1.0 && value >= progress->shown + PROGRESS_STEP)
-    {
-      progress->shown = value;
-      zn_op_show_progress (progress->operation, value);
-    }
+  if (request->shown < 0.0)
+    show (request, 0.0);
+  else if (pause >= PROGRESS_PAUSE)
+    show (request, request->shown);
 
-  return ! is_cancelled (progress->operation);
+  return ! is_cancelled (request->operation);
 }
 
-/* ---- status --------------------------------------------------------------- */
+bool
+zn_op_request_progress (void *cookie, double done)
+{
+  ZnOpRequest  *request = cookie;
+  const gdouble value   = request->start + request->span * done;
+  const gint64  pause   = g_get_monotonic_time () - request->shown_at;
+
+  if (request->shown >= 0.0 && value > request->shown && value < 1.0 &&
+      (value >= request->shown + PROGRESS_STEP || pause >= PROGRESS_PAUSE))
+    show (request, value);
+
+  return zn_op_request_tick (request);
+}
+
+zn_status
+zn_op_request_refuse (ZnOpRequest *request, zn_status status, const gchar *format, ...)
+{
+  va_list args;
+
+  va_start (args, format);
+  g_vsnprintf (request->err.text, sizeof (request->err.text), format, args);
+  va_end (args);
+
+  return status;
+}
+
+/* ---- status and note ------------------------------------------------------ */
 
 typedef struct
 {
@@ -412,9 +473,9 @@ set_text (GeglOperation *operation, const gchar *property, gchar **field, const 
 }
 
 void
-zn_op_set_status (GeglOperation *operation, const ZnOpTask *task, const gchar *sentence)
+zn_op_set_status (GeglOperation *operation, const ZnOpBase *base, const gchar *sentence)
 {
-  set_text (operation, "status", task->status, sentence);
+  set_text (operation, "status", base->status, sentence);
 }
 
 /* stderr gets each sentence of an operation once. */
@@ -442,7 +503,7 @@ print_once (GeglOperation *operation, const gchar *sentence)
 }
 
 void
-zn_op_set_measured (GeglOperation *operation, const ZnOpTask *task, const gfloat sigma[3])
+zn_op_set_measured (GeglOperation *operation, const ZnOpTiled *task, const gfloat sigma[3])
 {
   gchar  number[3][G_ASCII_DTOSTR_BUF_SIZE];
   gchar *text;
@@ -469,33 +530,42 @@ zn_op_set_measured (GeglOperation *operation, const ZnOpTask *task, const gfloat
     }
 }
 
-gboolean
-zn_op_succeed (GeglOperation *operation, const ZnOpTask *task)
-{
-  zn_op_set_status (operation, task, zn_op_engine_note ());
-
-  return TRUE;
-}
-
-gboolean
-zn_op_fail (GeglOperation        *operation,
-            const ZnOpTask       *task,
-            GeglOperationContext *context,
-            zn_status             status,
-            const zn_error       *err)
+static void
+fail (ZnOpRequest *request, GeglOperationContext *context, zn_status status)
 {
   GObject     *input    = gegl_operation_context_get_object (context, "input");
-  const gchar *sentence = err->text;
+  const gchar *sentence = request->err.text;
 
   if (! *sentence)
     sentence = status == ZN_E_CANCELLED ? "Cancelled." : "The engine failed.";
 
-  zn_op_set_status (operation, task, sentence);
+  zn_op_set_status (request->operation, request->base, sentence);
   if (status != ZN_E_CANCELLED)
-    print_once (operation, sentence);
+    print_once (request->operation, sentence);
 
   if (input)
     gegl_operation_context_set_object (context, "output", input);
+  else
+    gegl_buffer_clear (gegl_operation_context_get_target (context, "output"), NULL);
+}
+
+gboolean
+zn_op_request_end (ZnOpRequest *request, GeglOperationContext *context, zn_status status)
+{
+  if (request->shown >= 0.0)
+    show (request, 1.0);
+
+  if (status)
+    {
+      fail (request, context, status);
+      return TRUE;
+    }
+
+  zn_op_set_status (request->operation, request->base, "");
+  if (request->ran) /* a kept result says nothing about how it was made */
+    set_text (request->operation, "note", request->base->note, request->note);
+  if (*request->note)
+    print_once (request->operation, request->note);
 
   return TRUE;
 }

@@ -4,22 +4,29 @@
  * An operation's file says what the user sees (properties, keys) and, in one
  * function, which task these properties ask for.  Everything else is done once:
  *
- *   op-common.c   formats, alpha, bad values, status text, progress, cancelling
+ *   op-common.c   formats, alpha, bad values, progress, cancelling, status and note
  *   op-engine.c   engines and models, one of each for the whole process
  *   op-cache.c    results kept for the whole process
  *   op-curve.c    sRGB's curve, for linear pictures
- *   op-tiled.c    operations that answer any region from tiles (denoise)
- *   op-blend.c    strength, luma, chroma, detail
- *   op-latent.c, op-latent-ops.c   whole pictures through a latent (latent-*)
+ *
+ * There are three families of operations, each with a small task of its own:
+ *
+ *   op-tiled.c    ZnOpTiled: any region, computed in tiles (denoise); op-blend.c
+ *                 applies strength, luma, chroma and detail
+ *   op-latent-ops.c   ZnOpLatentTask: whole pictures through a latent, streamed
+ *                 (latent-*); op-latent.c is the work
+ *   op-whole.c    ZnOpWhole: one result held in memory, made of one picture, of
+ *                 two or of none, of any size and place
  *
  * Life of a request:
  *
- *   GEGL --roi--> process() --> describe(): ZnOpTask --> model (op-engine)
+ *   GEGL --roi--> process() --> describe(): the task --> model (op-engine)
  *     --> hash of the input --> kept result? (op-cache) --no--> the network
  *     --> blend, alpha --> output
  *
  * Whatever fails, the output is the input buffer itself, the "status" property
- * holds one sentence, and stderr gets it once.
+ * holds one sentence, and stderr gets it once.  What worked, but not as asked (the
+ * CPU stood in for a lost GPU), leaves "status" empty and a sentence in "note".
  */
 
 #ifndef __ZENITH_OP_COMMON_H__
@@ -67,7 +74,20 @@ typedef enum
   ZENITH_DENOISE_MODEL_BEST
 } ZenithDenoiseModel;
 
+typedef enum
+{
+  ZENITH_PRECISION_AUTO,
+  ZENITH_PRECISION_FP32,
+  ZENITH_PRECISION_TF32,
+  ZENITH_PRECISION_BF16,
+  ZENITH_PRECISION_FP16,
+  ZENITH_PRECISION_FP8,
+  ZENITH_PRECISION_INT8,
+  ZENITH_PRECISION_INT4
+} ZenithPrecision;
+
 GType zenith_engine_get_type (void);
+GType zenith_precision_get_type (void);
 GType zenith_autoencoder_get_type (void);
 GType zenith_latent_mode_get_type (void);
 GType zenith_denoise_model_get_type (void);
@@ -76,7 +96,8 @@ GType zenith_denoise_model_get_type (void);
 const gchar *zn_op_nick (GType type, gint value);
 
 /* Properties that several operations have; used in the GEGL_PROPERTIES part of
- * an operation's file.  The last two end every list. */
+ * an operation's file.  A list that users have keeps its order for ever: what is
+ * new goes to its end. */
 
 #define zenith_property_autoencoder                                                                \
   property_enum (model, _ ("Model"), ZenithAutoencoder, zenith_autoencoder,                        \
@@ -102,54 +123,120 @@ const gchar *zn_op_nick (GType type, gint value);
       description (_ ("The noise that was found, of 255; empty when it was given"))                \
           ui_meta ("sensitive", "0")
 
-/* What an operation's properties ask for. */
+#define zenith_property_precision                                                                  \
+  property_enum (precision, _ ("Precision"), ZenithPrecision, zenith_precision,                    \
+                 ZENITH_PRECISION_AUTO)                                                            \
+      description (_ ("Number format that a GPU computes in; automatic: fp16"))
+
+/* Written by the operation, never read. */
+#define zenith_property_note                                                                       \
+  property_string (note, _ ("Note"), "")                                                           \
+      description (_ ("What went otherwise than asked, though the result is good"))                \
+          ui_meta ("sensitive", "0")
+
+/* ---- tasks: what an operation's properties ask for ------------------------- */
+
+/* Every task begins with this one. */
 typedef struct
 {
-  ZenithEngine engine;
-  gchar      **status;   /* the field of the property */
-  gchar      **measured; /* the same, or NULL */
+  ZenithEngine    engine;
+  ZenithPrecision precision;
+  gchar         **status; /* the fields of the properties */
+  gchar         **note;
+} ZnOpBase;
 
-  const gchar *model;    /* tiled: the engine's model id */
+/* Every operation has these properties under these names. */
+#define ZN_OP_BASE(o) ((ZnOpBase){ (o)->engine, (o)->precision, &(o)->status, &(o)->note })
+
+typedef struct
+{
+  ZnOpBase     base;
+  gchar      **measured; /* the field of the property, or NULL */
+  const gchar *model;    /* the engine's model id */
   gdouble      sigma;    /* noise of 255; 0: estimated; < 0: unused */
   gdouble      strength; /* how much of the network's change is used */
   gdouble      luma;     /* ... of its lightness part */
   gdouble      chroma;   /* ... of its colour part */
   gdouble      detail;   /* how much fine texture is given back */
+} ZnOpTiled;
 
-  ZenithAutoencoder autoencoder; /* latent */
-  const gchar      *weights;     /* "" or NULL: found by name */
-  ZenithLatentMode  mode;
-} ZnOpTask;
+typedef struct
+{
+  ZnOpBase          base;
+  gboolean          encodes, decodes; /* both: a preview, of the picture's size */
+  ZenithAutoencoder autoencoder;
+  const gchar      *weights; /* "" or NULL: found by name */
+  ZenithLatentMode  mode;    /* of a preview */
+} ZnOpLatentTask;
 
-typedef void (*ZnOpDescribe) (GeglOperation *operation, ZnOpTask *task);
+enum
+{
+  ZN_OP_WHOLE_MODELS = 4, /* at most, beside the NULL that ends the list */
+  ZN_OP_WHOLE_INPUTS = 2  /* "input" and "aux" */
+};
 
-/* Called from gegl_op_class_init(); they set every method of the operation. */
+typedef struct _ZnOpWhole   ZnOpWhole;
+typedef struct _ZnOpModel   ZnOpModel;
+typedef struct _ZnOpPicture ZnOpPicture;
+typedef struct _ZnOpRequest ZnOpRequest;
+
+/* Makes the result: out has its size, 3 channels of R'G'B' in 0..1, and memory.  in:
+ * the pictures on the pads, in the order of the pads, n_in of them (an aux pad may be
+ * empty); model: those of the task, open.  Runs the networks with zn_op_model_run() or
+ * zn_op_model_run_arrays(). */
+typedef zn_status (*ZnOpWholeRun) (const ZnOpWhole   *task,
+                                   ZnOpModel *const  *model,
+                                   const ZnOpPicture *in,
+                                   gint               n_in,
+                                   zn_array          *out,
+                                   ZnOpRequest       *request);
+
+struct _ZnOpWhole
+{
+  ZnOpBase      base;
+  const gchar  *model[ZN_OP_WHOLE_MODELS + 1]; /* ids */
+  const gchar  *weights;  /* a file or folder for all of them; "" or NULL: found by name */
+  gchar        *settings; /* all else that the result depends on, such as "seed=1 steps=20";
+                           * made by describe(), freed by the family */
+  GeglRectangle result;   /* its place and size; describe() finds the input's here, or 0 x 0
+                           * where there is no input, and changes it */
+  ZnOpWholeRun  run;
+};
+
+/* Sets a task of the operation's family: what the properties say.  The defaults are
+ * there already. */
+typedef void (*ZnOpDescribe) (GeglOperation *operation, gpointer task);
+
+/* Called from gegl_op_class_init(); they set every method of the operation.  A whole
+ * picture's operation may be a GEGL_OP_FILTER, GEGL_OP_COMPOSER or GEGL_OP_SOURCE. */
 void zn_op_tiled_class_init (GeglOperationClass *klass, ZnOpDescribe describe);
-void zn_op_latent_preview_class_init (GeglOperationClass *klass, ZnOpDescribe describe);
-void zn_op_latent_encode_class_init (GeglOperationClass *klass, ZnOpDescribe describe);
-void zn_op_latent_decode_class_init (GeglOperationClass *klass, ZnOpDescribe describe);
+void zn_op_latent_class_init (GeglOperationClass *klass, ZnOpDescribe describe);
+void zn_op_whole_class_init (GeglOperationClass *klass, ZnOpDescribe describe);
 
-/* ---- the rest is for the op-*.c files only ------------------------------- */
+/* ---- the rest is for the op-*.c files and for ZnOpWholeRun ------------------ */
 
 void zn_op_set_describe (GeglOperationClass *klass, ZnOpDescribe describe);
-void zn_op_describe (GeglOperation *operation, ZnOpTask *task);
+void zn_op_describe (GeglOperation *operation, gpointer task);
 
 /* FALSE, and a sentence, if nothing is connected or the input has no end or is
  * too large; *box is then what it is. */
 gboolean zn_op_input_box (GeglOperation *operation, GeglRectangle *box, zn_error *err);
 
+/* The same for a box that is known, be it an input's or a result's. */
+gboolean zn_op_check_box (const GeglRectangle *box, zn_error *err);
+
 /* R'G'B'A float or, for an input without alpha, R'G'B' float, in its space.  RGBA
  * float and RGB float instead, to which the functions below apply sRGB's curve
  * themselves, if the input is linear and that is its space's curve, or has none. */
-const Babl *zn_op_picture_format (GeglOperation *operation);
+const Babl *zn_op_picture_format (GeglOperation *operation, const gchar *pad);
 
 /* Part of a buffer seen as a picture that starts at 0,0. */
-typedef struct
+struct _ZnOpPicture
 {
   GeglBuffer   *buffer;
   const Babl   *format; /* as zn_op_picture_format() gives */
   GeglRectangle box;
-} ZnOpPicture;
+};
 
 /* The pixels as a network may see them: three values in 0..1 each, NaN read as
  * 0, fully transparent ones mid-grey.  A zn_source's read function. */
@@ -189,36 +276,53 @@ zn_op_clean (gfloat value)
   return value > 0.0f ? (value < 1.0f ? value : 1.0f) : 0.0f;
 }
 
-/* Hosts open their bar at exactly 0.0 and close it at 1.0. */
-void zn_op_show_progress (GeglOperation *operation, gdouble value);
+/* ---- requests -------------------------------------------------------------- */
 
-/* A zn_job's progress function, which shows what lies between, never falling;
- * its cookie maps 0..1 to start..start + span, and a span of 0 keeps silent. */
-typedef struct
+/* One call of process(): what it reports while it works, and how it ended. */
+struct _ZnOpRequest
 {
-  GeglOperation *operation;
-  gdouble        start, span;
-  gdouble        shown;
-} ZnOpProgress;
+  GeglOperation  *operation;
+  const ZnOpBase *base;
+  zn_error        err;       /* why it failed */
+  gchar           note[256]; /* what went otherwise than asked, or "" */
+  gboolean        ran;       /* a network did */
 
-bool zn_op_progress (void *progress, double done);
+  /* what the job that runs now is of the whole: its 0..1 is shown as start..start + span */
+  gdouble start, span;
+  gdouble shown;    /* < 0: nothing yet */
+  gint64  shown_at; /* microseconds */
+};
+
+void zn_op_request_init (ZnOpRequest *request, GeglOperation *operation, const ZnOpBase *base);
+
+/* The next job is this part of the whole. */
+void zn_op_request_part (ZnOpRequest *request, gdouble start, gdouble span);
+
+/* A zn_job's progress function; its cookie is the request.  FALSE: cancelled.
+ *
+ * Nothing is shown before a network runs, for kept results come at once.  From then on
+ * hosts hear of it at least every 50 ms, whether the bar moves or not: a dialog that
+ * runs the graph lets its main loop turn meanwhile. */
+bool zn_op_request_progress (void *request, double done);
+
+/* The same without news, for work that is not a job's. */
+bool zn_op_request_tick (ZnOpRequest *request);
+
+/* Fails with this sentence. */
+zn_status zn_op_request_refuse (ZnOpRequest *request, zn_status status, const gchar *format, ...)
+    G_GNUC_PRINTF (3, 4);
 
 /* Shows the sentence in the status property only.  May be called in prepare(),
  * which never clears it: a status that came and went would make GIMP render
  * for ever. */
-void zn_op_set_status (GeglOperation *operation, const ZnOpTask *task, const gchar *sentence);
+void zn_op_set_status (GeglOperation *operation, const ZnOpBase *base, const gchar *sentence);
 
 /* Shows the noise that was measured, of 255 for each channel, or NULL: it was
  * not.  With $ZENITH_VERBOSE stderr gets it too. */
-void zn_op_set_measured (GeglOperation *operation, const ZnOpTask *task, const gfloat sigma[3]);
+void zn_op_set_measured (GeglOperation *operation, const ZnOpTiled *task, const gfloat sigma[3]);
 
-/* How process() ends: both return TRUE.  After a failure the output is the
- * input, whatever was written before. */
-gboolean zn_op_succeed (GeglOperation *operation, const ZnOpTask *task);
-gboolean zn_op_fail (GeglOperation        *operation,
-                     const ZnOpTask       *task,
-                     GeglOperationContext *context,
-                     zn_status             status,
-                     const zn_error       *err);
+/* How process() ends: returns TRUE.  After a failure the output is the input, whatever
+ * was written before; where there is none, it is empty. */
+gboolean zn_op_request_end (ZnOpRequest *request, GeglOperationContext *context, zn_status status);
 
 #endif

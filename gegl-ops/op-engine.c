@@ -20,7 +20,8 @@ typedef struct
 
 struct _ZnOpModel
 {
-  gchar    *name; /* id, engine, threads, weights, their age and size */
+  gchar    *name;      /* id, engine, threads, precision, weights, their age and size */
+  gchar    *precision; /* "precision=fp16", or NULL: the engine has one only */
   gint      users;
   zn_model *handle; /* NULL: the weights are bad, and error says why */
   zn_error  error;
@@ -33,6 +34,7 @@ static GSList *models;   /* ZnOpModel, last used first */
 static GMutex   running; /* held from enter to leave */
 static GPrivate entered; /* of the thread that holds it: not NULL */
 static gint     n_runs;
+static guint64  n_pixels; /* written between enter and leave */
 
 static const gchar busy[] = "The engine is busy with another picture.";
 
@@ -79,7 +81,35 @@ engine_get (ZenithEngine which, zn_error *err)
   return engine;
 }
 
+/* What runs on this engine compute in, as a job's setting; NULL: nothing is asked for.
+ * CPUs have one precision, and a property that was set for a GPU must not fail there. */
+static gchar *
+wanted_precision (const Engine *engine, const ZnOpBase *base)
+{
+  const gchar *name = g_getenv ("ZENITH_PRECISION");
+
+  if (strcmp (zn_engine_name (engine->handle), "cuda"))
+    return NULL;
+
+  if (base->precision != ZENITH_PRECISION_AUTO)
+    name = zn_op_nick (zenith_precision_get_type (), base->precision);
+  if (! name || ! *name || ! strcmp (name, "auto"))
+    name = "fp16";
+
+  return g_strconcat ("precision=", name, NULL);
+}
+
 /* ---- models --------------------------------------------------------------- */
+
+static void
+model_free (ZnOpModel *model)
+{
+  models = g_slist_remove (models, model);
+  zn_model_close (&model->handle);
+  g_free (model->precision);
+  g_free (model->name);
+  g_free (model);
+}
 
 /* Closes what nobody has used for longest.  Called with the registry locked. */
 static void
@@ -95,10 +125,7 @@ models_trim (void)
       if (model->users || ++n_idle <= MAX_IDLE)
         continue;
 
-      models = g_slist_remove (models, model);
-      zn_model_close (&model->handle);
-      g_free (model->name);
-      g_free (model);
+      model_free (model);
     }
 }
 
@@ -140,13 +167,14 @@ model_open (gchar *name, const gchar *id, const gchar *path, Engine *engine, zn_
 
 /* path: NULL for a model without weights. */
 static ZnOpModel *
-model_acquire (const gchar *id, const gchar *path, ZenithEngine which, zn_error *err)
+model_acquire (const gchar *id, const gchar *path, const ZnOpBase *base, zn_error *err)
 {
   ZnOpModel *model = NULL;
   Engine    *engine;
   GStatBuf   info = {
       0,
   };
+  gchar  *precision;
   gchar  *name;
   GSList *l;
 
@@ -155,16 +183,18 @@ model_acquire (const gchar *id, const gchar *path, ZenithEngine which, zn_error 
 
   g_mutex_lock (&registry);
 
-  engine = engine_get (which, err);
+  engine = engine_get (base->engine, err);
   if (! engine)
     {
       g_mutex_unlock (&registry);
       return NULL;
     }
 
-  name = g_strdup_printf ("%s %s %d %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %s", id,
-                          zn_engine_name (engine->handle), engine->n_threads,
-                          (gint64) info.st_mtime, (gint64) info.st_size, path ? path : "");
+  precision = wanted_precision (engine, base);
+  name      = g_strdup_printf ("%s %s %d %s %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %s", id,
+                               zn_engine_name (engine->handle), engine->n_threads,
+                          precision ? precision : "", (gint64) info.st_mtime, (gint64) info.st_size,
+                          path ? path : "");
 
   for (l = models; l; l = l->next)
     if (! strcmp (((ZnOpModel *) l->data)->name, name))
@@ -180,7 +210,10 @@ model_acquire (const gchar *id, const gchar *path, ZenithEngine which, zn_error 
   else
     {
       model = model_open (name, id, path, engine, err);
+      if (model)
+        model->precision = g_steal_pointer (&precision);
     }
+  g_free (precision);
 
   if (model && ! model->handle)
     {
@@ -196,7 +229,7 @@ model_acquire (const gchar *id, const gchar *path, ZenithEngine which, zn_error 
 }
 
 ZnOpModel *
-zn_op_model_acquire (const gchar *id, ZenithEngine engine, zn_error *err)
+zn_op_model_acquire (const gchar *id, const gchar *weights, const ZnOpBase *base, zn_error *err)
 {
   const zn_model_info *info = zn_model_named (id);
   gchar                path[4096];
@@ -208,10 +241,14 @@ zn_op_model_acquire (const gchar *id, ZenithEngine engine, zn_error *err)
       return NULL;
     }
 
-  if (info->weights && zn_weights_find (path, sizeof (path), info->weights, err))
+  if (! info->weights)
+    return model_acquire (id, NULL, base, err);
+  if (weights && *weights)
+    return model_acquire (id, weights, base, err);
+  if (zn_weights_find (path, sizeof (path), info->weights, err))
     return NULL;
 
-  return model_acquire (id, info->weights ? path : NULL, engine, err);
+  return model_acquire (id, path, base, err);
 }
 
 void
@@ -226,20 +263,55 @@ zn_op_model_release (ZnOpModel *model)
   g_mutex_unlock (&registry);
 }
 
+void
+zn_op_model_retire (ZnOpModel *model)
+{
+  if (! model)
+    return;
+
+  g_mutex_lock (&registry);
+  if (! --model->users)
+    model_free (model);
+  g_mutex_unlock (&registry);
+}
+
 const zn_geometry *
 zn_op_model_geometry (const ZnOpModel *model)
 {
   return zn_model_geometry (model->handle);
 }
 
+/* The engine's job: the settings, the precision, the request's progress. */
+static zn_job
+make_job (const gchar     *set[ZN_MAX_SETTINGS + 1],
+          const ZnOpModel *model,
+          const ZnOpJob   *job,
+          ZnOpRequest     *request)
+{
+  gint n = 0;
+
+  for (gint i = 0; job && i < MIN (job->n_set, ZN_MAX_SETTINGS); i++)
+    set[n++] = job->set[i];
+  if (model->precision)
+    set[n++] = model->precision;
+
+  return (zn_job){ .set      = set,
+                   .n_set    = n,
+                   .tile     = job ? job->tile : 0,
+                   .progress = request ? zn_op_request_progress : NULL,
+                   .cookie   = request };
+}
+
 gint
 zn_op_model_tile (ZnOpModel *model, gint width, gint height, gint side)
 {
   const zn_array in  = { NULL, height, width, zn_op_model_geometry (model)->in_c };
-  const zn_job   job = { .tile = side };
+  const ZnOpJob  job = { .tile = side };
+  const gchar   *set[ZN_MAX_SETTINGS + 1];
+  const zn_job   run = make_job (set, model, &job, NULL);
   zn_plan        plan;
 
-  return zn_model_plan (model->handle, &in, 1, &job, &plan, NULL) ? side : plan.tile_w;
+  return zn_model_plan (model->handle, &in, 1, &run, &plan, NULL) ? side : plan.tile_w;
 }
 
 const gchar *
@@ -315,7 +387,7 @@ ZnOpModel *
 zn_op_model_acquire_autoencoder (ZnOpHalf          half,
                                  ZenithAutoencoder which,
                                  const gchar      *weights,
-                                 ZenithEngine      engine,
+                                 const ZnOpBase   *base,
                                  zn_error         *err)
 {
   const gchar *id = half == ZN_OP_ENCODER ? "taesd-encode" : "taesd-decode";
@@ -328,7 +400,7 @@ zn_op_model_acquire_autoencoder (ZnOpHalf          half,
   if (weights && *weights)
     {
       path  = autoencoder_given (half, which, weights);
-      model = model_acquire (id, path, engine, err);
+      model = model_acquire (id, path, base, err);
       g_free (path);
       return model;
     }
@@ -342,7 +414,7 @@ zn_op_model_acquire_autoencoder (ZnOpHalf          half,
              zn_weights_find (found, sizeof (found), stem[1], &ignored)))
     return NULL;
 
-  return model_acquire (id, found, engine, err);
+  return model_acquire (id, found, base, err);
 }
 
 /* ---- running -------------------------------------------------------------- */
@@ -369,38 +441,59 @@ zn_op_engine_leave (void)
   g_mutex_unlock (&running);
 }
 
-static gchar note[256]; /* of the last run; written and read between enter and leave */
+/* Called between enter and leave: the model's note is this run's. */
+static zn_status
+run_end (ZnOpModel *model, zn_status status, ZnOpRequest *request)
+{
+  request->ran = TRUE;
+  if (status == ZN_OK && ! *request->note)
+    g_strlcpy (request->note, zn_model_note (model->handle), sizeof (request->note));
+
+  return status;
+}
 
 zn_status
 zn_op_model_run (ZnOpModel       *model,
                  const zn_sink   *out,
                  const zn_source *in,
                  zn_rect          roi,
-                 const zn_job    *job,
-                 zn_error        *err)
+                 const ZnOpJob   *job,
+                 ZnOpRequest     *request)
 {
-  zn_status status;
+  const gchar *set[ZN_MAX_SETTINGS + 1];
+  const zn_job run = make_job (set, model, job, request);
 
   g_atomic_int_inc (&n_runs);
-  status = zn_model_run_region (model->handle, out, in, 1, roi, job, err);
-  if (status == ZN_OK && strcmp (note, zn_model_note (model->handle)))
-    {
-      g_strlcpy (note, zn_model_note (model->handle), sizeof (note));
-      if (*note)
-        g_printerr ("zenith: %s\n", note);
-    }
+  n_pixels += (guint64) roi.w * roi.h;
 
-  return status;
+  return run_end (model, zn_model_run_region (model->handle, out, in, 1, roi, &run, &request->err),
+                  request);
 }
 
-const gchar *
-zn_op_engine_note (void)
+zn_status
+zn_op_model_run_arrays (ZnOpModel      *model,
+                        zn_array       *out,
+                        const zn_array *in,
+                        gint            n_in,
+                        const ZnOpJob  *job,
+                        ZnOpRequest    *request)
 {
-  return note;
+  const gchar *set[ZN_MAX_SETTINGS + 1];
+  const zn_job run = make_job (set, model, job, request);
+
+  g_atomic_int_inc (&n_runs);
+
+  return run_end (model, zn_model_run (model->handle, in, n_in, out, &run, &request->err), request);
 }
 
 guint
 zn_op_network_runs (void)
 {
   return (guint) g_atomic_int_get (&n_runs);
+}
+
+guint64
+zn_op_network_pixels (void)
+{
+  return n_pixels;
 }

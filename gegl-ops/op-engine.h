@@ -9,24 +9,30 @@
 
 #include "op-common.h"
 
-typedef struct _ZnOpModel ZnOpModel;
-
 typedef enum
 {
   ZN_OP_ENCODER,
   ZN_OP_DECODER
 } ZnOpHalf;
 
-/* The model with this id, with its own weights, or the wanted half of an
- * autoencoder; on failure NULL and a sentence.  Cheap when called again.
- * To be given back with zn_op_model_release(), which accepts NULL. */
-ZnOpModel *zn_op_model_acquire (const gchar *id, ZenithEngine engine, zn_error *err);
+/* The model with this id, with its own weights or the file or folder `weights` (NULL or
+ * "": its own), or the wanted half of an autoencoder; on failure NULL and a sentence.
+ * Cheap when called again.  To be given back with zn_op_model_release(), which accepts
+ * NULL. */
+ZnOpModel *zn_op_model_acquire (const gchar    *id,
+                                const gchar    *weights,
+                                const ZnOpBase *base,
+                                zn_error       *err);
 ZnOpModel *zn_op_model_acquire_autoencoder (ZnOpHalf          half,
                                             ZenithAutoencoder which,
                                             const gchar      *weights,
-                                            ZenithEngine      engine,
+                                            const ZnOpBase   *base,
                                             zn_error         *err);
 void       zn_op_model_release (ZnOpModel *model);
+
+/* The same, and what it holds for its tiles (up to $ZENITH_MEMORY) is given back now,
+ * unless somebody else uses it.  The next one to acquire it reads its weights again. */
+void zn_op_model_retire (ZnOpModel *model);
 
 const zn_geometry *zn_op_model_geometry (const ZnOpModel *model);
 
@@ -34,7 +40,7 @@ const zn_geometry *zn_op_model_geometry (const ZnOpModel *model);
  * just that where it has none: a run will say why, or be made on the CPU. */
 gint zn_op_model_tile (ZnOpModel *model, gint width, gint height, gint side);
 
-/* Names model, engine and weights: what a result depends on. */
+/* Names model, engine, precision and weights: what a result depends on. */
 const gchar *zn_op_model_name (const ZnOpModel *model);
 
 /* Runs are made between these two, by one thread at a time, so that who waited
@@ -43,20 +49,34 @@ const gchar *zn_op_model_name (const ZnOpModel *model);
 gboolean zn_op_engine_enter (zn_error *err);
 void     zn_op_engine_leave (void);
 
-/* zn_model_run_region() for one input, counted. */
+/* A run's settings beside the request's progress.  set: "sigma=20", n_set of them. */
+typedef struct
+{
+  const gchar *const *set;
+  gint                n_set;
+  gint                tile; /* 0: as large as memory allows */
+} ZnOpJob;
+
+/* zn_model_run_region() for one input, and zn_model_run(), which sets the sizes of out[]
+ * but wants its memory.  Counted; the request gets the note or the sentence. */
 zn_status zn_op_model_run (ZnOpModel       *model,
                            const zn_sink   *out,
                            const zn_source *in,
                            zn_rect          roi,
-                           const zn_job    *job,
-                           zn_error        *err);
+                           const ZnOpJob   *job,
+                           ZnOpRequest     *request);
+zn_status zn_op_model_run_arrays (ZnOpModel      *model,
+                                  zn_array       *out,
+                                  const zn_array *in,
+                                  gint            n_in,
+                                  const ZnOpJob  *job,
+                                  ZnOpRequest    *request);
 
-/* A sentence about the last run if it went otherwise than asked (the GPU failed and
- * the CPU did it), or "". */
-const gchar *zn_op_engine_note (void);
-
-/* How often a network ran in this process; for tests, found by its name. */
+/* How often a network ran in this process, and how many pixels it was asked for; for
+ * tests, found by their names. */
 G_MODULE_EXPORT
 guint zn_op_network_runs (void);
+G_MODULE_EXPORT
+guint64 zn_op_network_pixels (void);
 
 #endif

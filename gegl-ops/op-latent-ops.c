@@ -5,6 +5,8 @@
  *   encode    picture --encode--> latent, 1/factor of the size
  *   decode                        latent --decode--> picture, factor times the size
  *
+ * One prepare() and one process() serve all three: a task encodes, decodes, or both.
+ *
  * The bounding box is what is required and what GEGL caches, so that one
  * process() call serves all reads.  A latent's first pixel is the picture's
  * first, wherever the layer lies; its place is the picture's, divided and rounded
@@ -33,22 +35,75 @@ prepared_kind (GeglOperation *operation)
   return kind;
 }
 
+/* A half of the autoencoder, or NULL and a sentence.  *kind becomes what it makes or
+ * wants.  The other end must be a picture: a file says what it likes. */
 static ZnOpModel *
-acquire (ZnOpHalf half, const ZnOpTask *task, ZnOpLatentKind *kind, zn_error *err)
+acquire (ZnOpHalf half, const ZnOpLatentTask *task, ZnOpLatentKind *kind, zn_error *err)
 {
   ZnOpModel         *model;
   const zn_geometry *g;
+  gint               colours;
 
-  model = zn_op_model_acquire_autoencoder (half, task->autoencoder, task->weights, task->engine,
+  model = zn_op_model_acquire_autoencoder (half, task->autoencoder, task->weights, &task->base,
                                            err);
-  if (model)
-    {
-      g              = zn_op_model_geometry (model);
-      kind->channels = half == ZN_OP_ENCODER ? g->out_c : g->in_c;
-      kind->factor   = half == ZN_OP_ENCODER ? g->shrink : g->grow;
-    }
+  if (! model)
+    return NULL;
 
-  return model;
+  g              = zn_op_model_geometry (model);
+  kind->channels = half == ZN_OP_ENCODER ? g->out_c : g->in_c;
+  kind->factor   = half == ZN_OP_ENCODER ? g->shrink : g->grow;
+  colours        = half == ZN_OP_ENCODER ? g->in_c : g->out_c;
+  if (colours == 3 && kind->channels > 0 && kind->factor > 0)
+    return model;
+
+  g_snprintf (err->text, sizeof (err->text),
+              "The %s works on pictures of %d channels, not 3: these weights do not fit here.",
+              half == ZN_OP_ENCODER ? "encoder" : "decoder", colours);
+  zn_op_model_release (model);
+
+  return NULL;
+}
+
+/* The halves that the task needs, and the latent between them. */
+typedef struct
+{
+  ZnOpModel     *encoder, *decoder;
+  ZnOpLatentKind kind;
+} Halves;
+
+static gboolean
+halves_acquire (Halves *halves, const ZnOpLatentTask *task, zn_error *err)
+{
+  const gboolean shows = task->encodes && task->mode == ZENITH_LATENT_MODE_LATENT;
+  ZnOpLatentKind kind  = { 0, 0 };
+
+  *halves = (Halves){ NULL, NULL, { 0, 0 } };
+  if (task->encodes && ! (halves->encoder = acquire (ZN_OP_ENCODER, task, &halves->kind, err)))
+    return FALSE;
+  if (! task->decodes || shows)
+    return TRUE;
+
+  halves->decoder = acquire (ZN_OP_DECODER, task, &kind, err);
+  if (! halves->decoder)
+    return FALSE;
+  if (! halves->encoder)
+    halves->kind = kind;
+  if (halves->kind.channels == kind.channels && halves->kind.factor == kind.factor)
+    return TRUE;
+
+  g_snprintf (err->text, sizeof (err->text),
+              "The encoder makes %d channels at 1/%d, the decoder wants %d at 1/%d: these weights "
+              "do not belong together.",
+              halves->kind.channels, halves->kind.factor, kind.channels, kind.factor);
+
+  return FALSE;
+}
+
+static void
+halves_release (Halves *halves)
+{
+  zn_op_model_release (halves->encoder);
+  zn_op_model_release (halves->decoder);
 }
 
 /* prepare() gave the output its size and format; files can change since. */
@@ -65,7 +120,37 @@ is_prepared (GeglOperation *operation, const ZnOpLatentKind *now, zn_error *err)
   return FALSE;
 }
 
-/* ---- methods of all ------------------------------------------------------- */
+/* ---- regions -------------------------------------------------------------- */
+
+static gint
+divide_down (gint value, gint by)
+{
+  return value >= 0 ? value / by : -((-value - 1) / by) - 1;
+}
+
+static GeglRectangle
+get_bounding_box (GeglOperation *operation)
+{
+  const ZnOpLatentKind *kind = prepared_kind (operation);
+  const gint            f    = kind->factor;
+  ZnOpLatentTask        task = { .mode = ZENITH_LATENT_MODE_RECONSTRUCT };
+  zn_error              err;
+  GeglRectangle         box;
+
+  zn_op_describe (operation, &task);
+  if (! zn_op_input_box (operation, &box, &err) || ! f || (task.encodes && task.decodes))
+    return box;
+
+  if (task.encodes)
+    return *GEGL_RECTANGLE (divide_down (box.x, f), divide_down (box.y, f), (box.width - 1) / f + 1,
+                            (box.height - 1) / f + 1);
+
+  if (MAX (ABS (box.x), ABS (box.y)) < G_MAXINT / 4 / f &&
+      MAX (box.width, box.height) < G_MAXINT / 4 / f)
+    return *GEGL_RECTANGLE (box.x * f, box.y * f, box.width * f, box.height * f);
+
+  return box;
+}
 
 static GeglRectangle
 get_required_for_output (GeglOperation *operation, const gchar *pad, const GeglRectangle *roi)
@@ -82,10 +167,7 @@ get_cached_region (GeglOperation *operation, const GeglRectangle *roi)
   zn_error      err;
   GeglRectangle box;
 
-  if (! zn_op_input_box (operation, &box, &err))
-    return *roi;
-
-  return GEGL_OPERATION_GET_CLASS (operation)->get_bounding_box (operation);
+  return zn_op_input_box (operation, &box, &err) ? get_bounding_box (operation) : *roi;
 }
 
 static GeglRectangle
@@ -94,228 +176,7 @@ get_invalidated_by_change (GeglOperation *operation, const gchar *pad, const Geg
   return get_cached_region (operation, roi);
 }
 
-static void
-class_init (GeglOperationClass *klass, ZnOpDescribe describe)
-{
-  zn_op_set_describe (klass, describe);
-
-  klass->get_required_for_output   = get_required_for_output;
-  klass->get_cached_region         = get_cached_region;
-  klass->get_invalidated_by_change = get_invalidated_by_change;
-}
-
-/* ---- preview -------------------------------------------------------------- */
-
-static gboolean
-preview_acquire (ZnOpModel *model[2], const ZnOpTask *task, ZnOpLatentKind *kind, zn_error *err)
-{
-  ZnOpLatentKind other = { 0, 0 };
-
-  model[0] = acquire (ZN_OP_ENCODER, task, kind, err);
-  model[1] = NULL;
-  if (! model[0] || task->mode == ZENITH_LATENT_MODE_LATENT)
-    return model[0] != NULL;
-
-  model[1] = acquire (ZN_OP_DECODER, task, &other, err);
-  if (model[1] && (other.channels != kind->channels || other.factor != kind->factor))
-    {
-      g_snprintf (err->text, sizeof (err->text),
-                  "The encoder makes %d channels at 1/%d, the decoder wants %d at "
-                  "1/%d: these weights do not belong together.",
-                  kind->channels, kind->factor, other.channels, other.factor);
-      return FALSE;
-    }
-
-  return model[1] != NULL;
-}
-
-static void
-preview_prepare (GeglOperation *operation)
-{
-  const Babl    *format = zn_op_picture_format (operation);
-  ZnOpLatentKind kind   = { 0, 0 };
-  zn_error       err    = { "" };
-  ZnOpModel     *model[2];
-  ZnOpTask       task;
-
-  gegl_operation_set_format (operation, "input", format);
-  gegl_operation_set_format (operation, "output", format);
-
-  zn_op_describe (operation, &task);
-  if (! preview_acquire (model, &task, &kind, &err))
-    zn_op_set_status (operation, &task, err.text);
-  zn_op_model_release (model[0]);
-  zn_op_model_release (model[1]);
-}
-
-static gboolean
-preview_process (GeglOperation        *operation,
-                 GeglOperationContext *context,
-                 const gchar          *pad,
-                 const GeglRectangle  *roi,
-                 gint                  level)
-{
-  ZnOpLatentKind kind     = { 0, 0 };
-  ZnOpModel     *model[2] = { NULL, NULL };
-  zn_status      status   = ZN_E_USAGE;
-  zn_error       err      = { "" };
-  ZnOpProgress   progress = { operation, 0.0, 0.4, 0.0 };
-  ZnOpLatent     latent   = {
-          0,
-  };
-  ZnOpPicture input = {
-    NULL,
-  };
-  ZnOpTarget target;
-  ZnOpTask   task;
-
-  zn_op_describe (operation, &task);
-  if (! zn_op_input_box (operation, &input.box, &err) ||
-      ! preview_acquire (model, &task, &kind, &err))
-    goto end;
-
-  input.buffer = GEGL_BUFFER (gegl_operation_context_get_object (context, "input"));
-  input.format = zn_op_picture_format (operation);
-  target       = (ZnOpTarget){ .input  = &input,
-                               .output = gegl_operation_context_get_target (context, "output"),
-                               .box    = input.box,
-                               .differ = task.mode == ZENITH_LATENT_MODE_DIFFERENCE };
-
-  zn_op_show_progress (operation, 0.0);
-  status = zn_op_latent_encode (&latent, model[0], &kind, &input, &progress, &err);
-  if (status)
-    goto end;
-
-  progress = (ZnOpProgress){ operation, 0.4, 0.6, 0.4 };
-  if (task.mode == ZENITH_LATENT_MODE_LATENT)
-    zn_op_latent_show (&target, &latent, kind.factor);
-  else
-    status = zn_op_latent_decode (&target, model[1], &latent, &progress, &err);
-  zn_op_show_progress (operation, 1.0);
-
-end:
-  g_clear_pointer (&latent.bytes, g_bytes_unref);
-  zn_op_model_release (model[0]);
-  zn_op_model_release (model[1]);
-
-  return status ? zn_op_fail (operation, &task, context, status, &err)
-                : zn_op_succeed (operation, &task);
-}
-
-void
-zn_op_latent_preview_class_init (GeglOperationClass *klass, ZnOpDescribe describe)
-{
-  class_init (klass, describe);
-  klass->prepare = preview_prepare;
-  klass->process = preview_process;
-}
-
-/* ---- encode --------------------------------------------------------------- */
-
-static void
-encode_prepare (GeglOperation *operation)
-{
-  ZnOpLatentKind *kind   = prepared_kind (operation);
-  const Babl     *source = gegl_operation_get_source_format (operation, "input");
-  const Babl     *format = zn_op_picture_format (operation);
-  zn_error        err    = { "" };
-  ZnOpModel      *model;
-  ZnOpTask        task;
-
-  zn_op_describe (operation, &task);
-  *kind = (ZnOpLatentKind){ 0, 0 };
-  model = acquire (ZN_OP_ENCODER, &task, kind, &err);
-  if (! model)
-    zn_op_set_status (operation, &task, err.text);
-  zn_op_model_release (model);
-
-  gegl_operation_set_format (operation, "input", format);
-  if (! kind->factor)
-    format = source ? source : format;
-  else if (kind->channels == 4)
-    format = babl_format_with_space ("RGBA float", babl_format_get_space (format));
-  else
-    format = babl_format_n (babl_type ("float"), kind->channels);
-  gegl_operation_set_format (operation, "output", format);
-}
-
-static gint
-divide_down (gint value, gint by)
-{
-  return value >= 0 ? value / by : -((-value - 1) / by) - 1;
-}
-
-static GeglRectangle
-encode_get_bounding_box (GeglOperation *operation)
-{
-  const ZnOpLatentKind *kind = prepared_kind (operation);
-  zn_error              err;
-  GeglRectangle         box;
-
-  if (zn_op_input_box (operation, &box, &err) && kind->factor)
-    box = *GEGL_RECTANGLE (divide_down (box.x, kind->factor), divide_down (box.y, kind->factor),
-                           (box.width - 1) / kind->factor + 1, (box.height - 1) / kind->factor + 1);
-
-  return box;
-}
-
-static gboolean
-encode_process (GeglOperation        *operation,
-                GeglOperationContext *context,
-                const gchar          *pad,
-                const GeglRectangle  *roi,
-                gint                  level)
-{
-  ZnOpLatentKind kind     = { 0, 0 };
-  ZnOpModel     *model    = NULL;
-  zn_status      status   = ZN_E_USAGE;
-  zn_error       err      = { "" };
-  ZnOpProgress   progress = { operation, 0.0, 1.0, 0.0 };
-  ZnOpLatent     latent   = {
-          0,
-  };
-  ZnOpPicture input = {
-    NULL,
-  };
-  GeglRectangle box;
-  ZnOpTask      task;
-
-  zn_op_describe (operation, &task);
-  if (zn_op_input_box (operation, &input.box, &err))
-    model = acquire (ZN_OP_ENCODER, &task, &kind, &err);
-
-  if (model && is_prepared (operation, &kind, &err))
-    {
-      input.buffer = GEGL_BUFFER (gegl_operation_context_get_object (context, "input"));
-      input.format = zn_op_picture_format (operation);
-      zn_op_show_progress (operation, 0.0);
-      status = zn_op_latent_encode (&latent, model, &kind, &input, &progress, &err);
-      zn_op_show_progress (operation, 1.0);
-    }
-  if (status == ZN_OK)
-    {
-      box = encode_get_bounding_box (operation);
-      gegl_buffer_set (gegl_operation_context_get_target (context, "output"), &box, 0,
-                       gegl_operation_get_format (operation, "output"),
-                       g_bytes_get_data (latent.bytes, NULL), GEGL_AUTO_ROWSTRIDE);
-      g_bytes_unref (latent.bytes);
-    }
-  zn_op_model_release (model);
-
-  return status ? zn_op_fail (operation, &task, context, status, &err)
-                : zn_op_succeed (operation, &task);
-}
-
-void
-zn_op_latent_encode_class_init (GeglOperationClass *klass, ZnOpDescribe describe)
-{
-  class_init (klass, describe);
-  klass->prepare          = encode_prepare;
-  klass->process          = encode_process;
-  klass->get_bounding_box = encode_get_bounding_box;
-}
-
-/* ---- decode --------------------------------------------------------------- */
+/* ---- prepare -------------------------------------------------------------- */
 
 /* Whether the input can be a latent of these channels, before it is there.  The
  * loader of GEGL's own files does not say what it will load. */
@@ -328,110 +189,150 @@ may_fit (GeglOperation *operation, const Babl *source, gint channels)
          (node && ! g_strcmp0 (gegl_node_get_operation (node), "gegl:gegl-buffer-load"));
 }
 
-static void
-decode_prepare (GeglOperation *operation)
+static const Babl *
+latent_format (gint channels, const Babl *space)
 {
-  ZnOpLatentKind *kind   = prepared_kind (operation);
-  const Babl     *source = gegl_operation_get_source_format (operation, "input");
-  const Babl     *space  = source ? babl_format_get_space (source) : NULL;
-  zn_error        err    = { "" };
-  ZnOpModel      *model;
-  ZnOpTask        task;
+  return channels == 4 ? babl_format_with_space ("RGBA float", space)
+                       : babl_format_n (babl_type ("float"), channels);
+}
+
+static void
+prepare (GeglOperation *operation)
+{
+  ZnOpLatentKind *kind    = prepared_kind (operation);
+  const Babl     *source  = gegl_operation_get_source_format (operation, "input");
+  const Babl     *picture = zn_op_picture_format (operation, "input");
+  ZnOpLatentTask  task    = { .mode = ZENITH_LATENT_MODE_RECONSTRUCT };
+  zn_error        err     = { "" };
+  const Babl     *in, *out;
+  Halves          halves;
 
   zn_op_describe (operation, &task);
   *kind = (ZnOpLatentKind){ 0, 0 };
-  model = acquire (ZN_OP_DECODER, &task, kind, &err);
+  if (! halves_acquire (&halves, &task, &err))
+    zn_op_set_status (operation, &task.base, err.text);
+  else if (task.encodes || may_fit (operation, source, halves.kind.channels))
+    *kind = halves.kind; /* the size of the output hangs on it: known now, or never */
+  halves_release (&halves);
 
-  /* Whether it fits must be known now: the size of the output hangs on it. */
-  if (model && ! may_fit (operation, source, kind->channels))
-    kind->factor = 0;
-  if (! model)
-    zn_op_set_status (operation, &task, err.text);
-  zn_op_model_release (model);
+  in = task.encodes || ! source ? picture : source;
+  if (task.encodes && task.decodes)
+    out = picture;
+  else if (! kind->factor)
+    out = source ? source : picture;
+  else if (task.encodes)
+    out = latent_format (kind->channels, babl_format_get_space (picture));
+  else
+    out = babl_format_with_space ("R'G'B' float", source ? babl_format_get_space (source) : NULL);
 
-  if (source)
-    gegl_operation_set_format (operation, "input", source);
-  gegl_operation_set_format (
-      operation, "output",
-      kind->factor || ! source ? babl_format_with_space ("R'G'B' float", space) : source);
+  gegl_operation_set_format (operation, "input", in);
+  gegl_operation_set_format (operation, "output", out);
 }
 
-static GeglRectangle
-decode_get_bounding_box (GeglOperation *operation)
+/* ---- process -------------------------------------------------------------- */
+
+#define LARGE (1 << 22) /* pixels of a picture for which two networks' memory is too much */
+
+/* The latent, of the picture or from the buffer on the input pad. */
+static zn_status
+get_latent (ZnOpLatent           *latent,
+            const ZnOpLatentTask *task,
+            Halves               *halves,
+            ZnOpPicture          *input,
+            ZnOpRequest          *request)
 {
-  const ZnOpLatentKind *kind = prepared_kind (operation);
-  zn_error              err;
-  GeglRectangle         box;
+  zn_status status;
 
-  if (zn_op_input_box (operation, &box, &err) && kind->factor)
+  if (! task->encodes)
+    return zn_op_latent_get (latent, input->buffer, &input->box, &halves->kind, request);
+
+  zn_op_request_part (request, 0.0, task->decodes ? 0.4 : 1.0);
+  status = zn_op_latent_encode (latent, halves->encoder, &halves->kind, input, request);
+  zn_op_request_part (request, 0.4, 0.6);
+  if (halves->decoder && (gint64) input->box.width * input->box.height >= LARGE)
     {
-      const gint max = G_MAXINT / 4 / kind->factor;
-
-      if (ABS (box.x) < max && ABS (box.y) < max && box.width < max && box.height < max)
-        box = *GEGL_RECTANGLE (box.x * kind->factor, box.y * kind->factor, box.width * kind->factor,
-                               box.height * kind->factor);
+      zn_op_model_retire (halves->encoder);
+      halves->encoder = NULL;
     }
 
-  return box;
+  return status;
+}
+
+/* What becomes of it: the output of the task. */
+static zn_status
+put_latent (ZnOpLatent           *latent,
+            const ZnOpLatentTask *task,
+            Halves               *halves,
+            const ZnOpPicture    *input,
+            GeglBuffer           *output,
+            ZnOpRequest          *request)
+{
+  ZnOpTarget target = { .input  = task->encodes ? input : NULL,
+                        .output = output,
+                        .box    = get_bounding_box (request->operation),
+                        .format = gegl_operation_get_format (request->operation, "output"),
+                        .differ = task->mode == ZENITH_LATENT_MODE_DIFFERENCE };
+
+  if (halves->decoder)
+    return zn_op_latent_decode (&target, halves->decoder, latent, request);
+
+  if (task->decodes)
+    zn_op_latent_show (&target, latent, halves->kind.factor);
+  else
+    gegl_buffer_set (output, &target.box, 0, target.format, g_bytes_get_data (latent->bytes, NULL),
+                     GEGL_AUTO_ROWSTRIDE);
+
+  return ZN_OK;
 }
 
 static gboolean
-decode_process (GeglOperation        *operation,
-                GeglOperationContext *context,
-                const gchar          *pad,
-                const GeglRectangle  *roi,
-                gint                  level)
+process (GeglOperation        *operation,
+         GeglOperationContext *context,
+         const gchar          *pad,
+         const GeglRectangle  *roi,
+         gint                  level)
 {
-  GObject       *input    = gegl_operation_context_get_object (context, "input");
-  ZnOpLatentKind kind     = { 0, 0 };
-  ZnOpModel     *model    = NULL;
-  zn_status      status   = ZN_E_USAGE;
-  zn_error       err      = { "" };
-  ZnOpProgress   progress = { operation, 0.0, 1.0, 0.0 };
-  ZnOpLatent     latent   = {
-          0,
-  };
-  ZnOpTarget target = {
-    NULL,
-  };
-  GeglRectangle box;
-  ZnOpTask      task;
+  GObject       *buffer = gegl_operation_context_get_object (context, "input");
+  ZnOpLatentTask task   = { .mode = ZENITH_LATENT_MODE_RECONSTRUCT };
+  Halves         halves = { NULL, NULL, { 0, 0 } };
+  ZnOpLatent     latent = { .bytes = NULL };
+  ZnOpPicture    input  = { .format = zn_op_picture_format (operation, "input") };
+  zn_status      status = ZN_E_USAGE;
+  ZnOpRequest    request;
 
   zn_op_describe (operation, &task);
-  if (zn_op_input_box (operation, &box, &err))
-    model = acquire (ZN_OP_DECODER, &task, &kind, &err);
-  if (model)
-    status = zn_op_latent_get (&latent, GEGL_BUFFER (input), &box, &kind, &err);
-  if (status == ZN_OK && ! is_prepared (operation, &kind, &err))
-    status = ZN_E_USAGE;
-
-  if (status == ZN_OK)
+  zn_op_request_init (&request, operation, &task.base);
+  if (zn_op_input_box (operation, &input.box, &request.err) &&
+      halves_acquire (&halves, &task, &request.err))
     {
-      target.output = gegl_operation_context_get_target (context, "output");
-      target.box    = decode_get_bounding_box (operation);
-      target.format = gegl_operation_get_format (operation, "output");
-      zn_op_show_progress (operation, 0.0);
-      status = zn_op_latent_decode (&target, model, &latent, &progress, &err);
-      zn_op_show_progress (operation, 1.0);
+      input.buffer = GEGL_BUFFER (buffer);
+      status       = get_latent (&latent, &task, &halves, &input, &request);
+      if (! status && ! is_prepared (operation, &halves.kind, &request.err))
+        status = ZN_E_USAGE;
+      if (! status)
+        status = put_latent (&latent, &task, &halves, &input,
+                             gegl_operation_context_get_target (context, "output"), &request);
     }
   g_clear_pointer (&latent.bytes, g_bytes_unref);
-  zn_op_model_release (model);
+  halves_release (&halves);
 
-  return status ? zn_op_fail (operation, &task, context, status, &err)
-                : zn_op_succeed (operation, &task);
+  return zn_op_request_end (&request, context, status);
 }
 
 void
-zn_op_latent_decode_class_init (GeglOperationClass *klass, ZnOpDescribe describe)
+zn_op_latent_class_init (GeglOperationClass *klass, ZnOpDescribe describe)
 {
-  class_init (klass, describe);
+  zn_op_set_describe (klass, describe);
 
   /* A file of a latent names its format, and GEGL's loader ends the process when
    * it has not been made yet. */
   babl_format_n (babl_type ("float"), 16);
   babl_format_n (babl_type ("float"), 32);
 
-  klass->prepare          = decode_prepare;
-  klass->process          = decode_process;
-  klass->get_bounding_box = decode_get_bounding_box;
+  klass->prepare                   = prepare;
+  klass->process                   = process;
+  klass->get_bounding_box          = get_bounding_box;
+  klass->get_required_for_output   = get_required_for_output;
+  klass->get_cached_region         = get_cached_region;
+  klass->get_invalidated_by_change = get_invalidated_by_change;
 }

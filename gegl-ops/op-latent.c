@@ -51,12 +51,10 @@ latent_write (void *cookie, zn_rect r, const float *src)
 }
 
 static zn_status
-no_memory (zn_error *err)
+no_memory (ZnOpRequest *request)
 {
-  g_strlcpy (err->text, "There is not enough memory for a picture of this size.",
-             sizeof (err->text));
-
-  return ZN_E_MEMORY;
+  return zn_op_request_refuse (request, ZN_E_MEMORY,
+                               "There is not enough memory for a picture of this size.");
 }
 
 zn_status
@@ -64,11 +62,9 @@ zn_op_latent_encode (ZnOpLatent           *latent,
                      ZnOpModel            *model,
                      const ZnOpLatentKind *kind,
                      ZnOpPicture          *picture,
-                     ZnOpProgress         *progress,
-                     zn_error             *err)
+                     ZnOpRequest          *request)
 {
   zn_source     source = { 0, 0, 3, zn_op_picture_read, picture };
-  const zn_job  job    = { .progress = zn_op_progress, .cookie = progress };
   LatentSink    to     = { latent, NULL };
   const zn_sink sink   = { latent_write, &to };
   zn_status     status = ZN_OK;
@@ -89,17 +85,17 @@ zn_op_latent_encode (ZnOpLatent           *latent,
   latent->bytes = zn_op_cache_get (&latent->key);
   if (latent->bytes)
     return ZN_OK;
-  if (! zn_op_engine_enter (err))
+  if (! zn_op_engine_enter (&request->err))
     return ZN_E_DEVICE;
 
   latent->bytes = zn_op_cache_get (&latent->key);
-  if (! latent->bytes) /* no other thread had the same wish */
+  if (! latent->bytes) /* nor did another thread make it meanwhile */
     {
       size    = (gsize) latent->w * latent->h * latent->c * sizeof (gfloat);
       to.data = g_try_malloc (size);
       status  = to.data ? zn_op_model_run (model, &sink, &source,
-                                           (zn_rect){ 0, 0, latent->w, latent->h }, &job, err)
-                        : no_memory (err);
+                                           (zn_rect){ 0, 0, latent->w, latent->h }, NULL, request)
+                        : no_memory (request);
       if (status == ZN_OK)
         {
           latent->bytes = g_bytes_new_take (to.data, size);
@@ -120,24 +116,21 @@ zn_op_latent_get (ZnOpLatent           *latent,
                   GeglBuffer           *buffer,
                   const GeglRectangle  *box,
                   const ZnOpLatentKind *kind,
-                  zn_error             *err)
+                  ZnOpRequest          *request)
 {
   const Babl *format = gegl_buffer_get_format (buffer);
   const gsize size   = (gsize) box->width * box->height * kind->channels * sizeof (gfloat);
   gfloat     *data;
 
   if (babl_format_get_n_components (format) != kind->channels)
-    {
-      g_snprintf (err->text, sizeof (err->text),
-                  "The latent has %d channels where the model wants %d: choose the "
-                  "model that made it.",
-                  babl_format_get_n_components (format), kind->channels);
-      return ZN_E_USAGE;
-    }
+    return zn_op_request_refuse (request, ZN_E_USAGE,
+                                 "The latent has %d channels where the model wants %d: choose "
+                                 "the model that made it.",
+                                 babl_format_get_n_components (format), kind->channels);
 
   data = g_try_malloc (size);
   if (! data)
-    return no_memory (err);
+    return no_memory (request);
 
   latent->w   = box->width;
   latent->h   = box->height;
@@ -196,9 +189,8 @@ target_write (void *cookie, zn_rect r, const float *src)
   return true;
 }
 
-/* Writes a picture that was kept. */
-static void
-target_write_all (ZnOpTarget *target, const gfloat *rgb)
+void
+zn_op_target_write (ZnOpTarget *target, const gfloat *rgb)
 {
   for (gint y = 0; y < target->box.height; y += STRIP)
     {
@@ -214,19 +206,17 @@ decode_run (ZnOpTarget    *target,
             ZnOpModel     *model,
             ZnOpLatent    *latent,
             const ZnOpKey *key,
-            ZnOpProgress  *progress,
-            zn_error      *err)
+            ZnOpRequest   *request)
 {
   const zn_source source = { latent->w, latent->h, latent->c, latent_read, latent };
   const zn_sink   sink   = { target_write, target };
-  const zn_job    job    = { .progress = zn_op_progress, .cookie = progress };
   const zn_rect   all    = { 0, 0, target->box.width, target->box.height };
   const gsize     size   = (gsize) all.w * all.h * 3 * sizeof (gfloat);
   GBytes         *whole;
   zn_status       status;
 
   target->keep = zn_op_cache_takes (size) ? g_try_malloc (size) : NULL;
-  status       = zn_op_model_run (model, &sink, &source, all, &job, err);
+  status       = zn_op_model_run (model, &sink, &source, all, NULL, request);
   if (target->keep)
     {
       whole = g_bytes_new_take (target->keep, size);
@@ -240,11 +230,7 @@ decode_run (ZnOpTarget    *target,
 }
 
 zn_status
-zn_op_latent_decode (ZnOpTarget   *target,
-                     ZnOpModel    *model,
-                     ZnOpLatent   *latent,
-                     ZnOpProgress *progress,
-                     zn_error     *err)
+zn_op_latent_decode (ZnOpTarget *target, ZnOpModel *model, ZnOpLatent *latent, ZnOpRequest *request)
 {
   const gint size[] = { target->box.width, target->box.height };
   ZnOpKey    key    = latent->key;
@@ -257,17 +243,17 @@ zn_op_latent_decode (ZnOpTarget   *target,
   kept = zn_op_cache_get (&key);
   if (! kept)
     {
-      if (! zn_op_engine_enter (err))
+      if (! zn_op_engine_enter (&request->err))
         return ZN_E_DEVICE;
       kept = zn_op_cache_get (&key);
       if (! kept)
-        status = decode_run (target, model, latent, &key, progress, err);
+        status = decode_run (target, model, latent, &key, request);
       zn_op_engine_leave ();
     }
 
   if (kept)
     {
-      target_write_all (target, g_bytes_get_data (kept, NULL));
+      zn_op_target_write (target, g_bytes_get_data (kept, NULL));
       g_bytes_unref (kept);
     }
 

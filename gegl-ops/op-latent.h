@@ -42,8 +42,7 @@ zn_status zn_op_latent_encode (ZnOpLatent           *latent,
                                ZnOpModel            *encoder,
                                const ZnOpLatentKind *kind,
                                ZnOpPicture          *picture,
-                               ZnOpProgress         *progress,
-                               zn_error             *err);
+                               ZnOpRequest          *request);
 
 /* From a buffer that holds one.  Its values are never converted as colours, but
  * another type (half, double) is made float. */
@@ -51,14 +50,16 @@ zn_status zn_op_latent_get (ZnOpLatent           *latent,
                             GeglBuffer           *buffer,
                             const GeglRectangle  *box,
                             const ZnOpLatentKind *kind,
-                            zn_error             *err);
+                            ZnOpRequest          *request);
 
 /* Into a picture, kept or by running the decoder. */
-zn_status zn_op_latent_decode (ZnOpTarget   *target,
-                               ZnOpModel    *decoder,
-                               ZnOpLatent   *latent,
-                               ZnOpProgress *progress,
-                               zn_error     *err);
+zn_status zn_op_latent_decode (ZnOpTarget  *target,
+                               ZnOpModel   *decoder,
+                               ZnOpLatent  *latent,
+                               ZnOpRequest *request);
+
+/* Writes a picture of the target's size, which is in memory. */
+void zn_op_target_write (ZnOpTarget *target, const gfloat *rgb);
 
 /* Its first three channels as colours, z / 6 + 0.5, each value as large as the
  * pixels that it stands for. */

@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* op-tiled.c - operations that answer any region from tiles.
  *
- *      + - - - - - - +     Tiles lie on one lattice that starts at the picture's
- *      :  +-------+  :     corner, so a pixel comes out the same whatever region
- *      :  | tile  |  :     is asked for.  What the network makes of a tile is
- *      :  +-------+  :     kept, found by a hash of the pixels that it depends
- *      + - - - - - - +     on: the tile and the halo around it.  Strength, luma,
- *           halo           chroma and detail are applied to that afterwards, so
- *                          that changing them never runs the network again.
+ *      + - - - - - +      What the network makes of a picture is kept in cells, on
+ *      :  +--+--+  :      one lattice that starts at the picture's corner.  A cell is
+ *      :  |  |##|  :      found by a hash of the pixels that it depends on: the cell
+ *      :  +--+--+  :      and the halo around it.  Strength, luma, chroma and detail
+ *      :  |##|##|  :      are applied to that afterwards, so that changing them never
+ *      :  +--+--+  :      runs the network again.
+ *      + - - - - - +
+ *          halo
+ *
+ * 1. A pixel comes out the same whatever region is asked for: cells begin where the
+ *    engine's own lattice allows, and the halo covers the receptive field.
+ * 2. What is missing of the cells that a request needs (##) is computed in one run, if
+ *    it fits into a tile, or else tile by tile.  A smaller region than half a tile a side
+ *    is widened to that: it would be mostly halo, and hosts ask for many in a row.
+ * 3. A cell is kept as the network's change in 16-bit integers, of a step that is the
+ *    cell's largest change / 32767: off by half a step, which is at most 1/65534 where
+ *    black became white, and usually a tenth of that.  What is blended always went
+ *    through this form, so that a result never depends on what was kept.
  */
 
 #include "config.h"
@@ -20,21 +31,34 @@
 #include "op-common.h"
 #include "op-engine.h"
 
-#define TILE                                                                                       \
-  768 /* pixels a side: more where the halo is wide, less where memory
-                      * or the picture is small */
+#define TILE 768    /* pixels a side: more where the halo is wide, less where memory is short */
+#define CELL 96     /* pixels a side, or more: */
+#define LATTICE 12  /* the engine computes whole multiples of this times the model's multiple */
+#define STEPS 32767 /* of a kept change, either way */
 
 typedef struct
 {
-  ZnOpModel  *model;
-  ZnOpPicture input;  /* the whole of it */
-  zn_rect     bounds; /* ... from 0,0 */
-  gint        tile;   /* side of a tile */
-  gint        halo;
-  gchar       set[3][32]; /* "sigma=12.5", ... */
-  gint        n_set;
-  GHashTable *keys; /* ZnOpKey of tiles that this request has met, by place */
+  const ZnOpTiled *task;
+  ZnOpRequest     *request;
+  ZnOpModel       *model;
+  ZnOpPicture      input;  /* the whole of it */
+  zn_rect          bounds; /* ... from 0,0 */
+  zn_rect          area;   /* whole cells: all that the request needs, widened */
+  gint             tile;   /* side of a tile: whole cells */
+  gint             cell;   /* ... of a cell, and of the blocks that are hashed */
+  gint             halo;
+  gchar            set[3][32]; /* "sigma=12.5", ... */
+  gint             n_set;
+  ZnOpKey         *blocks; /* hashes of the pixels of blocks, 0 if not known yet, in rows of */
+  gint             block_x, block_y, block_w; /* block_w, from this one on */
 } Tiling;
+
+/* What is kept of a cell. */
+typedef struct
+{
+  gfloat step;
+  gint16 change[]; /* w * h * 3 */
+} Kept;
 
 /* ---- geometry ------------------------------------------------------------- */
 
@@ -60,20 +84,24 @@ round_up (gint value, gint multiple)
   return (value + multiple - 1) / multiple * multiple;
 }
 
+static gint
+round_down (gint value, gint multiple)
+{
+  return value / multiple * multiple;
+}
+
 /* Everything but the input; FALSE and a sentence if there is nothing to run. */
 static gboolean
-tiling_init (Tiling *tiling, GeglOperation *operation, const ZnOpTask *task, zn_error *err)
+tiling_init (Tiling *tiling, GeglOperation *operation, const ZnOpTiled *task, zn_error *err)
 {
   const zn_geometry *g;
 
-  *tiling = (Tiling){
-    NULL,
-  };
+  *tiling = (Tiling){ .task = task };
   if (! zn_op_input_box (operation, &tiling->input.box, err))
     return FALSE;
 
   tiling->bounds = (zn_rect){ 0, 0, tiling->input.box.width, tiling->input.box.height };
-  tiling->model  = zn_op_model_acquire (task->model, task->engine, err);
+  tiling->model  = zn_op_model_acquire (task->model, NULL, &task->base, err);
   if (! tiling->model)
     return FALSE;
 
@@ -89,8 +117,10 @@ tiling_init (Tiling *tiling, GeglOperation *operation, const ZnOpTask *task, zn_
    * shall not be computed for nothing.  Asked for what it would have taken itself,
    * or less, the engine does not cut our tiles into its own. */
   tiling->halo = round_up (MAX (g->halo, 0), MAX (g->multiple, 1));
+  tiling->cell = round_up (CELL, LATTICE * MAX (g->multiple, 1));
   tiling->tile = zn_op_model_tile (tiling->model, tiling->bounds.w, tiling->bounds.h,
-                                   MAX (TILE, 5 * tiling->halo));
+                                   round_up (MAX (TILE, 5 * tiling->halo), tiling->cell));
+  tiling->tile = MAX (round_down (tiling->tile, tiling->cell), tiling->cell);
 
   return TRUE;
 }
@@ -99,35 +129,101 @@ static void
 tiling_clear (Tiling *tiling)
 {
   zn_op_model_release (tiling->model);
-  if (tiling->keys)
-    g_hash_table_unref (tiling->keys);
+  g_free (tiling->blocks);
 }
 
-/* The tile that holds this pixel. */
+/* Widens start..end to whole cells, or to half a tile. */
+static void
+widen (const Tiling *tiling, gint *start, gint *end)
+{
+  const gint half = round_up (tiling->tile / 2, tiling->cell);
+
+  if (*start / half == (*end - 1) / half)
+    {
+      *start = round_down (*start, half);
+      *end   = *start + half;
+    }
+  else
+    {
+      *start = round_down (*start, tiling->cell);
+      *end   = round_up (*end, tiling->cell);
+    }
+}
+
+/* The cells that are needed for the pixels of roi, which is not empty. */
 static zn_rect
-tile_at (const Tiling *tiling, gint x, gint y)
+area_of (const Tiling *tiling, zn_rect roi)
+{
+  const zn_rect r  = rect_meet (rect_grow (roi, zn_op_blend_reach (tiling->task)), tiling->bounds);
+  gint          x0 = r.x, x1 = r.x + r.w;
+  gint          y0 = r.y, y1 = r.y + r.h;
+
+  widen (tiling, &x0, &x1);
+  widen (tiling, &y0, &y1);
+
+  return rect_meet ((zn_rect){ x0, y0, x1 - x0, y1 - y0 }, tiling->bounds);
+}
+
+/* Whether the request is computed in one piece. */
+static gboolean
+is_one_piece (const Tiling *tiling)
+{
+  return tiling->area.w <= tiling->tile && tiling->area.h <= tiling->tile;
+}
+
+/* The piece of the area that holds this pixel. */
+static zn_rect
+piece_at (const Tiling *tiling, gint x, gint y)
 {
   const gint side = tiling->tile;
-  zn_rect    tile = { x / side * side, y / side * side, side, side };
 
-  return rect_meet (tile, tiling->bounds);
+  if (is_one_piece (tiling))
+    return tiling->area;
+
+  return rect_meet ((zn_rect){ round_down (x, side), round_down (y, side), side, side },
+                    tiling->area);
 }
 
-/* All of the input that the pixels of roi depend on, in picture coordinates. */
-static zn_rect
-tiles_reach (const Tiling *tiling, zn_rect roi)
+static gint
+next_piece (const Tiling *tiling, gint at)
 {
-  zn_rect first, last, all;
+  return is_one_piece (tiling) ? G_MAXINT : (at / tiling->tile + 1) * tiling->tile;
+}
 
-  roi = rect_meet (rect_grow (roi, ZN_OP_BLEND_REACH), tiling->bounds);
-  if (roi.w <= 0 || roi.h <= 0)
-    return roi;
+static zn_rect
+cell_at (const Tiling *tiling, gint x, gint y)
+{
+  const gint side = tiling->cell;
 
-  first = tile_at (tiling, roi.x, roi.y);
-  last  = tile_at (tiling, roi.x + roi.w - 1, roi.y + roi.h - 1);
-  all   = (zn_rect){ first.x, first.y, last.x + last.w - first.x, last.y + last.h - first.y };
+  return rect_meet ((zn_rect){ round_down (x, side), round_down (y, side), side, side },
+                    tiling->bounds);
+}
 
-  return rect_meet (rect_grow (all, tiling->halo), tiling->bounds);
+/* The blocks, as block numbers, that meet the halo around an area. */
+static zn_rect
+blocks_around (const Tiling *tiling, zn_rect area)
+{
+  const zn_rect r    = rect_meet (rect_grow (area, tiling->halo), tiling->bounds);
+  const gint    side = tiling->cell;
+  const gint    x = r.x / side, y = r.y / side;
+
+  return (zn_rect){ x, y, (r.x + r.w - 1) / side - x + 1, (r.y + r.h - 1) / side - y + 1 };
+}
+
+/* All of the input that is read for the pixels of roi: the cells that may be computed,
+ * their halo, and the whole blocks that are hashed. */
+static zn_rect
+reach_of (const Tiling *tiling, zn_rect roi)
+{
+  const gint side = tiling->cell;
+  zn_rect    r    = rect_meet (roi, tiling->bounds);
+
+  if (r.w <= 0 || r.h <= 0)
+    return r;
+
+  r = blocks_around (tiling, area_of (tiling, r));
+
+  return rect_meet ((zn_rect){ r.x * side, r.y * side, r.w * side, r.h * side }, tiling->bounds);
 }
 
 /* ---- noise ---------------------------------------------------------------- */
@@ -143,18 +239,26 @@ sample_place (gint *start, gint *length, gint side, gint i, gint n)
   *start  = n > 1 ? (gint) ((gint64) (side - *length) * i / (n - 1)) : 0;
 }
 
+/* Reads the picture, and lets the host breathe. */
+static bool
+noise_read (void *data, zn_rect rect, float *dst)
+{
+  Tiling *tiling = data;
+
+  return zn_op_request_tick (tiling->request) && zn_op_picture_read (&tiling->input, rect, dst);
+}
+
 /* The noise of the picture, one number per channel, all tiles the same.  Asked
  * for at each request: what was found for a picture is kept, and a picture is
  * known by blocks that are spread over it, not by all of its pixels. */
 static zn_status
-measure_noise (Tiling *tiling, gfloat sigma[3], zn_error *err)
+measure_noise (Tiling *tiling, gfloat sigma[3])
 {
   const GeglRectangle *box    = &tiling->input.box;
   const gint           nx     = MIN (GRID, (box->width - 1) / SAMPLE + 1);
   const gint           ny     = MIN (GRID, (box->height - 1) / SAMPLE + 1);
   const gint           size[] = { box->width, box->height };
-  const zn_source      source = { tiling->bounds.w, tiling->bounds.h, 3, zn_op_picture_read,
-                                  &tiling->input };
+  const zn_source      source = { tiling->bounds.w, tiling->bounds.h, 3, noise_read, tiling };
   ZnOpKey              key    = { 0, 0 };
   GBytes              *kept;
   zn_status            status;
@@ -181,7 +285,9 @@ measure_noise (Tiling *tiling, gfloat sigma[3], zn_error *err)
       return ZN_OK;
     }
 
-  status = zn_noise_estimate (sigma, &source, err);
+  status = zn_noise_estimate (sigma, &source, &tiling->request->err);
+  if (status && ! zn_op_request_tick (tiling->request))
+    return zn_op_request_refuse (tiling->request, ZN_E_CANCELLED, "Cancelled.");
   if (status == ZN_OK)
     {
       /* In steps, or each brush stroke would make all tiles anew; not 0, which
@@ -199,8 +305,9 @@ measure_noise (Tiling *tiling, gfloat sigma[3], zn_error *err)
 
 /* The settings of the network: the noise that the user gave, or measured. */
 static zn_status
-tiling_set (Tiling *tiling, GeglOperation *operation, const ZnOpTask *task, zn_error *err)
+tiling_set (Tiling *tiling)
 {
+  const ZnOpTiled          *task     = tiling->task;
   static const gchar *const key[3]   = { "sigma", "sigma-g", "sigma-b" };
   gfloat                    sigma[3] = {
                        task->sigma,
@@ -214,10 +321,10 @@ tiling_set (Tiling *tiling, GeglOperation *operation, const ZnOpTask *task, zn_e
   if (task->sigma == 0.0)
     {
       tiling->n_set = 3;
-      status        = measure_noise (tiling, sigma, err);
+      status        = measure_noise (tiling, sigma);
     }
   if (! status)
-    zn_op_set_measured (operation, task, task->sigma == 0.0 ? sigma : NULL);
+    zn_op_set_measured (tiling->request->operation, task, task->sigma == 0.0 ? sigma : NULL);
 
   for (gint i = 0; i < tiling->n_set; i++)
     {
@@ -230,6 +337,79 @@ tiling_set (Tiling *tiling, GeglOperation *operation, const ZnOpTask *task, zn_e
   return status;
 }
 
+/* ---- the hashes of blocks ------------------------------------------------- */
+
+/* Room for the blocks that the request may look at, none of them hashed yet. */
+static void
+blocks_init (Tiling *tiling)
+{
+  const zn_rect all = blocks_around (tiling, tiling->area);
+
+  tiling->block_x = all.x;
+  tiling->block_y = all.y;
+  tiling->block_w = all.w;
+  tiling->blocks  = g_new0 (ZnOpKey, (gsize) all.w * all.h);
+}
+
+static ZnOpKey *
+block_at (const Tiling *tiling, gint bx, gint by)
+{
+  return tiling->blocks + (gsize) (by - tiling->block_y) * tiling->block_w + bx - tiling->block_x;
+}
+
+/* Hashes those around an area that are not hashed yet. */
+static void
+blocks_hash (Tiling *tiling, zn_rect area)
+{
+  const GeglRectangle *box   = &tiling->input.box;
+  const zn_rect        all   = blocks_around (tiling, area);
+  const gint           side  = tiling->cell;
+  GeglRectangle       *rects = g_new (GeglRectangle, (gsize) all.w * all.h);
+  ZnOpKey            **where = g_new (ZnOpKey *, (gsize) all.w * all.h);
+  ZnOpKey             *keys  = g_new0 (ZnOpKey, (gsize) all.w * all.h);
+  gsize                n     = 0;
+
+  for (gint by = all.y; by < all.y + all.h; by++)
+    for (gint bx = all.x; bx < all.x + all.w; bx++)
+      {
+        const zn_rect r = rect_meet ((zn_rect){ bx * side, by * side, side, side }, tiling->bounds);
+        ZnOpKey      *key = block_at (tiling, bx, by);
+
+        if (key->a || key->b)
+          continue;
+        where[n]   = key;
+        rects[n++] = (GeglRectangle){ box->x + r.x, box->y + r.y, r.w, r.h };
+      }
+
+  zn_op_keys_add_pixels (keys, tiling->input.buffer, rects, n);
+  for (gsize i = 0; i < n; i++)
+    *where[i] = keys[i];
+
+  g_free (keys);
+  g_free (where);
+  g_free (rects);
+}
+
+/* Of all that the network's output for a cell depends on. */
+static ZnOpKey
+cell_key (const Tiling *tiling, zn_rect cell)
+{
+  const zn_rect all  = blocks_around (tiling, cell);
+  const gint    at[] = { cell.x, cell.y, cell.w, cell.h, tiling->bounds.w, tiling->bounds.h };
+  ZnOpKey       key  = { 0, 0 };
+
+  zn_op_key_add_string (&key, zn_op_model_name (tiling->model));
+  for (gint i = 0; i < tiling->n_set; i++)
+    zn_op_key_add_string (&key, tiling->set[i]);
+  zn_op_key_add_string (&key, babl_get_name (tiling->input.format));
+  zn_op_key_add_string (&key, babl_get_name (gegl_buffer_get_format (tiling->input.buffer)));
+  zn_op_key_add (&key, at, sizeof (at));
+  for (gint by = all.y; by < all.y + all.h; by++)
+    zn_op_key_add (&key, block_at (tiling, all.x, by), all.w * sizeof (ZnOpKey));
+
+  return key;
+}
+
 /* ---- the network ---------------------------------------------------------- */
 
 typedef struct
@@ -238,212 +418,272 @@ typedef struct
   gfloat *rgb;
 } Plane;
 
-/* Copies what both have. */
-static void
-plane_copy (const Plane *dst, const gfloat *src, zn_rect src_rect)
+static gfloat *
+plane_at (const Plane *plane, gint x, gint y)
 {
-  const zn_rect both = rect_meet (dst->rect, src_rect);
-
-  for (gint y = both.y; y < both.y + both.h; y++)
-    memcpy (dst->rgb + ((gsize) (y - dst->rect.y) * dst->rect.w + both.x - dst->rect.x) * 3,
-            src + ((gsize) (y - src_rect.y) * src_rect.w + both.x - src_rect.x) * 3,
-            (gsize) both.w * 3 * sizeof (gfloat));
+  return plane->rgb + ((gsize) (y - plane->rect.y) * plane->rect.w + x - plane->rect.x) * 3;
 }
 
 static bool
 plane_write (void *cookie, zn_rect r, const float *src)
 {
-  plane_copy (cookie, src, r);
+  const Plane *plane = cookie;
+
+  for (gint y = r.y; y < r.y + r.h; y++, src += (gsize) r.w * 3)
+    memcpy (plane_at (plane, r.x, y), src, (gsize) r.w * 3 * sizeof (gfloat));
 
   return true;
 }
 
-/* Runs the network for a tile; NULL and *status on failure. */
+/* The changes of a cell in the form in which they are kept; what is not a number is none. */
 static GBytes *
-tile_run (Tiling *tiling, zn_rect tile, ZnOpProgress *progress, zn_status *status, zn_error *err)
+cell_pack (const Plane *plane, zn_rect cell)
 {
-  const gsize     size   = (gsize) tile.w * tile.h * 3 * sizeof (gfloat);
-  Plane           plane  = { tile, g_try_malloc (size) };
-  const zn_source source = { tiling->bounds.w, tiling->bounds.h, 3, zn_op_picture_read,
-                             &tiling->input };
-  const zn_sink   sink   = { plane_write, &plane };
-  const gchar    *set[3] = { tiling->set[0], tiling->set[1], tiling->set[2] };
-  const zn_job    job    = { .set      = set,
-                             .n_set    = tiling->n_set,
-                             .tile     = tiling->tile,
-                             .progress = zn_op_progress,
-                             .cookie   = progress };
+  const gsize len  = (gsize) cell.w * cell.h * 3;
+  const gsize size = sizeof (Kept) + len * sizeof (gint16);
+  Kept       *kept = g_malloc (size);
+  gint16     *dst  = kept->change;
+  gfloat      most = 0.0f, scale;
 
-  *status = plane.rgb ? zn_op_model_run (tiling->model, &sink, &source, tile, &job, err)
-                      : ZN_E_MEMORY;
-  if (*status == ZN_OK)
-    return g_bytes_new_take (plane.rgb, size);
-
-  g_free (plane.rgb);
-
-  return NULL;
-}
-
-/* Of all that the network's output for a tile depends on.  A tile's neighbours ask
- * for it again, for detail; hashing takes longer than blending. */
-static ZnOpKey
-tile_key (Tiling *tiling, zn_rect tile)
-{
-  const zn_rect        read = rect_meet (rect_grow (tile, tiling->halo), tiling->bounds);
-  const GeglRectangle *box  = &tiling->input.box;
-  const GeglRectangle  area = { box->x + read.x, box->y + read.y, read.w, read.h };
-  const gint at[]  = { tile.x, tile.y, tile.w, tile.h, tiling->bounds.w, tiling->bounds.h };
-  gint64     place = (gint64) tile.y << 32 | tile.x;
-  ZnOpKey   *known;
-  ZnOpKey    key = { 0, 0 };
-
-  if (! tiling->keys)
-    tiling->keys = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, g_free);
-  known = g_hash_table_lookup (tiling->keys, &place);
-  if (known)
-    return *known;
-
-  zn_op_key_add_string (&key, zn_op_model_name (tiling->model));
-  for (gint i = 0; i < tiling->n_set; i++)
-    zn_op_key_add_string (&key, tiling->set[i]);
-  zn_op_key_add_string (&key, babl_get_name (tiling->input.format));
-  zn_op_key_add (&key, at, sizeof (at));
-  zn_op_key_add_buffer (&key, tiling->input.buffer, &area, box);
-  g_hash_table_insert (tiling->keys, g_memdup2 (&place, sizeof (place)),
-                       g_memdup2 (&key, sizeof (key)));
-
-  return key;
-}
-
-/* What the network makes of a tile, kept or new. */
-static GBytes *
-tile_get (Tiling *tiling, zn_rect tile, ZnOpProgress *progress, zn_status *status, zn_error *err)
-{
-  const ZnOpKey key = tile_key (tiling, tile);
-  GBytes       *bytes;
-
-  bytes = zn_op_cache_get (&key);
-  if (bytes)
-    return bytes;
-
-  *status = ZN_E_DEVICE;
-  if (! zn_op_engine_enter (err))
-    return NULL;
-
-  bytes = zn_op_cache_get (&key); /* another thread had the same wish */
-  if (! bytes)
+  for (gint y = cell.y; y < cell.y + cell.h; y++)
     {
-      bytes = tile_run (tiling, tile, progress, status, err);
-      if (bytes)
-        zn_op_cache_put (&key, bytes);
+      const gfloat *src = plane_at (plane, cell.x, y);
+
+      for (gint i = 0; i < cell.w * 3; i++)
+        if (isfinite (src[i]))
+          most = MAX (most, fabsf (src[i]));
     }
-  zn_op_engine_leave ();
 
-  return bytes;
+  kept->step = most / STEPS;
+  scale      = kept->step > 0.0f ? 1.0f / kept->step : 0.0f;
+  for (gint y = cell.y; y < cell.y + cell.h; y++)
+    {
+      const gfloat *src = plane_at (plane, cell.x, y);
+
+      for (gint i = 0; i < cell.w * 3; i++)
+        *dst++ = isfinite (src[i]) ? (gint16) CLAMP (rintf (src[i] * scale), -STEPS, STEPS) : 0;
+    }
+
+  return g_bytes_new_take (kept, size);
 }
 
-static gint
-next_tile (const Tiling *tiling, gint at)
+/* Writes what both have of a cell that was kept. */
+static void
+cell_unpack (const Plane *plane, zn_rect cell, GBytes *bytes)
 {
-  return (at / tiling->tile + 1) * tiling->tile;
+  const Kept   *kept = g_bytes_get_data (bytes, NULL);
+  const gfloat  step = kept->step;
+  const zn_rect both = rect_meet (plane->rect, cell);
+
+  for (gint y = both.y; y < both.y + both.h; y++)
+    {
+      const gint16 *src = kept->change + ((gsize) (y - cell.y) * cell.w + both.x - cell.x) * 3;
+      gfloat       *dst = plane_at (plane, both.x, y);
+
+      for (gint i = 0; i < both.w * 3; i++)
+        dst[i] = step * src[i];
+    }
 }
 
-/* What the network makes of a region, which may lie in several tiles. */
-static gboolean
-tiles_gather (Tiling       *tiling,
-              const Plane  *plane,
-              ZnOpProgress *progress,
-              zn_status    *status,
-              zn_error     *err)
+/* The picture that a part is computed from, where the part lies in it.
+ *
+ * A part that crosses a line of the tiles' lattice would be computed in several tiles.
+ * Instead the network gets the part and what lies up to a halo around it as a picture of
+ * its own, cut on the engine's lattice: neither sees the difference. */
+static ZnOpPicture
+part_picture (const Tiling *tiling, zn_rect *part)
 {
-  const zn_rect r = plane->rect;
+  const gint    side    = tiling->tile;
+  const gint    margin  = round_up (tiling->halo, tiling->cell);
+  ZnOpPicture   picture = tiling->input;
+  const zn_rect r       = rect_meet (rect_grow (*part, margin), tiling->bounds);
 
-  for (gint y = r.y; y < r.y + r.h; y = next_tile (tiling, y))
-    for (gint x = r.x; x < r.x + r.w; x = next_tile (tiling, x))
+  if (part->x / side == (part->x + part->w - 1) / side &&
+      part->y / side == (part->y + part->h - 1) / side)
+    return picture;
+
+  picture.box = (GeglRectangle){ picture.box.x + r.x, picture.box.y + r.y, r.w, r.h };
+  part->x -= r.x;
+  part->y -= r.y;
+
+  return picture;
+}
+
+/* Runs the network for a part of the picture: plane becomes what it changes. */
+static zn_status
+part_run (Tiling *tiling, const Plane *plane)
+{
+  const gsize     row     = (gsize) plane->rect.w * 3;
+  Plane           to      = *plane;
+  ZnOpPicture     picture = part_picture (tiling, &to.rect);
+  const zn_rect   part    = to.rect;
+  const gint      end     = MAX (part.x + part.w, part.y + part.h);
+  const zn_source source  = { picture.box.width, picture.box.height, 3, zn_op_picture_read,
+                              &picture };
+  const zn_sink   sink    = { plane_write, &to };
+  const gchar    *set[3]  = { tiling->set[0], tiling->set[1], tiling->set[2] };
+  const ZnOpJob   job     = { set, tiling->n_set,
+                        picture.box.width == tiling->bounds.w &&
+                                picture.box.height == tiling->bounds.h
+                                  ? tiling->tile
+                                  : end };
+  zn_status       status;
+  gfloat         *seen;
+
+  status = zn_op_model_run (tiling->model, &sink, &source, part, &job, tiling->request);
+  if (status)
+    return status;
+
+  seen = gegl_malloc (row * sizeof (gfloat) * MIN (part.h, CELL));
+  for (gint y = 0; y < part.h; y += CELL)
+    {
+      const zn_rect strip = { part.x, part.y + y, part.w, MIN (part.h - y, CELL) };
+      gfloat       *rgb   = plane_at (&to, strip.x, strip.y);
+
+      zn_op_picture_read (&picture, strip, seen);
+      for (gsize i = 0; i < row * strip.h; i++)
+        rgb[i] -= seen[i];
+    }
+  gegl_free (seen);
+
+  return ZN_OK;
+}
+
+/* Copies the cells of an area that are kept to dst; the smallest rectangle around those
+ * that are not. */
+static zn_rect
+cells_get (const Tiling *tiling, zn_rect area, const Plane *dst)
+{
+  const gint    side    = tiling->cell;
+  GeglRectangle missing = { 0, 0, 0, 0 };
+
+  for (gint y = round_down (area.y, side); y < area.y + area.h; y += side)
+    for (gint x = round_down (area.x, side); x < area.x + area.w; x += side)
       {
-        zn_rect tile  = tile_at (tiling, x, y);
-        GBytes *bytes = tile_get (tiling, tile, progress, status, err);
+        const zn_rect cell  = cell_at (tiling, x, y);
+        const ZnOpKey key   = cell_key (tiling, cell);
+        GBytes       *bytes = zn_op_cache_get (&key);
 
-        if (! bytes)
-          return FALSE;
-        plane_copy (plane, g_bytes_get_data (bytes, NULL), tile);
-        g_bytes_unref (bytes);
+        if (bytes)
+          cell_unpack (dst, cell, bytes);
+        else
+          gegl_rectangle_bounding_box (&missing, &missing,
+                                       GEGL_RECTANGLE (cell.x, cell.y, cell.w, cell.h));
+        g_clear_pointer (&bytes, g_bytes_unref);
       }
 
-  return TRUE;
+  return (zn_rect){ missing.x, missing.y, missing.width, missing.height };
+}
+
+/* Computes whole cells, keeps them, and copies them to dst. */
+static zn_status
+cells_make (Tiling *tiling, zn_rect part, const Plane *dst)
+{
+  Plane     plane  = { part, g_try_malloc ((gsize) part.w * part.h * 3 * sizeof (gfloat)) };
+  zn_status status = plane.rgb ? part_run (tiling, &plane) : ZN_E_MEMORY;
+
+  for (gint y = part.y; ! status && y < part.y + part.h; y += tiling->cell)
+    for (gint x = part.x; x < part.x + part.w; x += tiling->cell)
+      {
+        const zn_rect cell  = cell_at (tiling, x, y);
+        const ZnOpKey key   = cell_key (tiling, cell);
+        GBytes       *bytes = cell_pack (&plane, cell);
+
+        zn_op_cache_put (&key, bytes);
+        cell_unpack (dst, cell, bytes);
+        g_bytes_unref (bytes);
+      }
+  g_free (plane.rgb);
+
+  return status;
+}
+
+/* What the network changes in a piece of the area, as far as dst has it.  If any of that
+ * is missing, all that is missing of the piece is computed. */
+static zn_status
+piece_get (Tiling *tiling, zn_rect piece, const Plane *dst)
+{
+  const zn_rect both   = rect_meet (piece, dst->rect);
+  zn_status     status = ZN_OK;
+  zn_rect       missing;
+
+  blocks_hash (tiling, piece);
+  if (! cells_get (tiling, both, dst).w)
+    return ZN_OK;
+  if (! zn_op_engine_enter (&tiling->request->err))
+    return ZN_E_DEVICE;
+
+  missing = cells_get (tiling, both, dst); /* another thread may have made them */
+  if (missing.w)
+    status = cells_make (tiling, cells_get (tiling, piece, dst), dst);
+  zn_op_engine_leave ();
+
+  return status;
+}
+
+/* The same for a region, which may lie in several pieces. */
+static zn_status
+pieces_get (Tiling *tiling, const Plane *plane)
+{
+  const zn_rect r      = plane->rect;
+  zn_status     status = ZN_OK;
+
+  for (gint y = r.y; ! status && y < r.y + r.h; y = next_piece (tiling, y))
+    for (gint x = r.x; ! status && x < r.x + r.w; x = next_piece (tiling, x))
+      status = piece_get (tiling, piece_at (tiling, x, y), plane);
+
+  return status;
 }
 
 /* ---- blending ------------------------------------------------------------- */
 
-/* Writes the pixels of want, which lie in one tile. */
-static gboolean
-tile_process (Tiling         *tiling,
-              const ZnOpTask *task,
-              GeglBuffer     *output,
-              zn_rect         want,
-              ZnOpProgress   *progress,
-              zn_status      *status,
-              zn_error       *err)
+/* Writes the pixels of want, which lie in one piece. */
+static zn_status
+piece_process (Tiling *tiling, GeglBuffer *output, zn_rect want)
 {
-  const gint    apron = zn_op_blend_reach (task);
+  const gint    apron = zn_op_blend_reach (tiling->task);
   const zn_rect part  = rect_meet (rect_grow (want, apron), tiling->bounds);
-  const zn_rect tile  = tile_at (tiling, want.x, want.y);
-  Plane         plane = { part, NULL };
-  GBytes       *bytes = NULL;
-  ZnOpBlend     blend = { task, tile, NULL };
+  Plane         plane = { part, gegl_malloc ((gsize) part.w * part.h * 3 * sizeof (gfloat)) };
+  ZnOpBlend     blend = { tiling->task, part, plane.rgb };
+  zn_status     status;
 
-  if (apron)
-    {
-      plane.rgb = gegl_malloc ((gsize) part.w * part.h * 3 * sizeof (gfloat));
-      if (tiles_gather (tiling, &plane, progress, status, err))
-        blend = (ZnOpBlend){ task, part, plane.rgb };
-    }
-  else
-    {
-      bytes = tile_get (tiling, tile, progress, status, err);
-      if (bytes)
-        blend.net = g_bytes_get_data (bytes, NULL);
-    }
-
-  if (blend.net)
+  status = pieces_get (tiling, &plane);
+  if (! status)
     zn_op_picture_write (&tiling->input, output, want, apron, zn_op_blend_strip, &blend);
+  gegl_free (plane.rgb);
 
-  if (bytes)
-    g_bytes_unref (bytes);
-  if (plane.rgb)
-    gegl_free (plane.rgb);
-
-  return blend.net != NULL;
+  return status;
 }
 
 /* ---- methods -------------------------------------------------------------- */
 
+static const ZnOpTiled defaults = { .sigma = -1.0, .strength = 1.0, .luma = 1.0, .chroma = 1.0 };
+
 static void
 prepare (GeglOperation *operation)
 {
-  const Babl *format = zn_op_picture_format (operation);
+  const Babl *format = zn_op_picture_format (operation, "input");
+  ZnOpTiled   task   = defaults;
   zn_error    err    = { "" };
   Tiling      tiling;
-  ZnOpTask    task;
 
   gegl_operation_set_format (operation, "input", format);
   gegl_operation_set_format (operation, "output", format);
 
   zn_op_describe (operation, &task);
   if (! tiling_init (&tiling, operation, &task, &err) && tiling.input.box.width > 0)
-    zn_op_set_status (operation, &task, err.text);
+    zn_op_set_status (operation, &task.base, err.text);
   tiling_clear (&tiling);
 }
 
-/* What a region of the output depends on and, as all reaches as far in both
- * directions, what a region of the input changes; all of the picture, if its
- * noise is to be measured. */
+/* What a region of the output depends on, or what a region of the input changes; all of
+ * the picture, if its noise is to be measured. */
 static GeglRectangle
-get_reach (GeglOperation *operation, const gchar *pad, const GeglRectangle *roi)
+get_reach (GeglOperation *operation, const GeglRectangle *roi, gboolean required)
 {
-  zn_error      err = { "" };
+  ZnOpTiled     task = defaults;
+  zn_error      err  = { "" };
   Tiling        tiling;
-  ZnOpTask      task;
   zn_rect       r;
   GeglRectangle reach;
 
@@ -460,9 +700,12 @@ get_reach (GeglOperation *operation, const gchar *pad, const GeglRectangle *roi)
     {
       /* cut first: what GEGL invalidates may have no end */
       gegl_rectangle_intersect (&reach, roi, &tiling.input.box);
-      r     = tiles_reach (&tiling,
-                           (zn_rect){ reach.x - tiling.input.box.x, reach.y - tiling.input.box.y,
-                                      reach.width, reach.height });
+      r = (zn_rect){ reach.x - tiling.input.box.x, reach.y - tiling.input.box.y, reach.width,
+                     reach.height };
+      if (required)
+        r = reach_of (&tiling, r);
+      else if (r.w > 0 && r.h > 0)
+        r = rect_meet (rect_grow (r, tiling.halo + ZN_OP_BLEND_REACH), tiling.bounds);
       reach = *GEGL_RECTANGLE (r.x + tiling.input.box.x, r.y + tiling.input.box.y, r.w, r.h);
     }
   tiling_clear (&tiling);
@@ -470,43 +713,43 @@ get_reach (GeglOperation *operation, const gchar *pad, const GeglRectangle *roi)
   return reach;
 }
 
-static gint
-tiles_along (const Tiling *tiling, gint start, gint length)
+static GeglRectangle
+get_required_for_output (GeglOperation *operation, const gchar *pad, const GeglRectangle *roi)
 {
-  return (start + length - 1) / tiling->tile - start / tiling->tile + 1;
+  return get_reach (operation, roi, TRUE);
+}
+
+static GeglRectangle
+get_invalidated_by_change (GeglOperation *operation, const gchar *pad, const GeglRectangle *roi)
+{
+  return get_reach (operation, roi, FALSE);
+}
+
+static gint
+pieces_along (const Tiling *tiling, gint start, gint length)
+{
+  return is_one_piece (tiling) ? 1 : (start + length - 1) / tiling->tile - start / tiling->tile + 1;
 }
 
 static zn_status
-process_tiles (Tiling         *tiling,
-               const ZnOpTask *task,
-               GeglOperation  *operation,
-               GeglBuffer     *output,
-               zn_rect         roi,
-               zn_error       *err)
+process_pieces (Tiling *tiling, GeglBuffer *output, zn_rect roi)
 {
-  const gint   n_tiles  = tiles_along (tiling, roi.x, roi.w) * tiles_along (tiling, roi.y, roi.h);
-  ZnOpProgress progress = { operation, 0.0, n_tiles > 1 ? 1.0 / n_tiles : 0.0, 0.0 };
-  zn_status    status   = tiling_set (tiling, operation, task, err);
-  gint         done     = 0;
+  zn_status status = tiling_set (tiling);
+  gint      done   = 0;
+  gint      n;
 
-  if (status)
-    return status;
-  if (n_tiles > 1) /* a bar for one tile would only flicker */
-    zn_op_show_progress (operation, 0.0);
+  tiling->area = area_of (tiling, roi);
+  blocks_init (tiling);
+  n = pieces_along (tiling, roi.x, roi.w) * pieces_along (tiling, roi.y, roi.h);
 
-  for (gint y = roi.y; y < roi.y + roi.h; y = next_tile (tiling, y))
-    for (gint x = roi.x; x < roi.x + roi.w; x = next_tile (tiling, x))
+  for (gint y = roi.y; ! status && y < roi.y + roi.h; y = next_piece (tiling, y))
+    for (gint x = roi.x; ! status && x < roi.x + roi.w; x = next_piece (tiling, x))
       {
-        progress.start = (gdouble) done++ / n_tiles;
-        if (! tile_process (tiling, task, output, rect_meet (tile_at (tiling, x, y), roi),
-                            &progress, &status, err))
-          return status;
+        zn_op_request_part (tiling->request, (gdouble) done++ / n, 1.0 / n);
+        status = piece_process (tiling, output, rect_meet (piece_at (tiling, x, y), roi));
       }
 
-  if (n_tiles > 1)
-    zn_op_show_progress (operation, 1.0);
-
-  return ZN_OK;
+  return status;
 }
 
 static gboolean
@@ -516,36 +759,37 @@ process (GeglOperation        *operation,
          const GeglRectangle  *result,
          gint                  level)
 {
-  GObject  *input  = gegl_operation_context_get_object (context, "input");
-  zn_status status = ZN_E_USAGE;
-  zn_error  err    = { "" };
-  Tiling    tiling;
-  ZnOpTask  task;
-  zn_rect   roi;
+  GObject    *input  = gegl_operation_context_get_object (context, "input");
+  zn_status   status = ZN_E_USAGE;
+  ZnOpTiled   task   = defaults;
+  ZnOpRequest request;
+  Tiling      tiling;
+  zn_rect     roi;
 
   zn_op_describe (operation, &task);
-  if (tiling_init (&tiling, operation, &task, &err))
+  zn_op_request_init (&request, operation, &task.base);
+  if (tiling_init (&tiling, operation, &task, &request.err))
     {
-      if (task.strength == 0.0 || (task.luma == 0.0 && task.chroma == 0.0))
+      roi = (zn_rect){ result->x - tiling.input.box.x, result->y - tiling.input.box.y,
+                       result->width, result->height };
+      roi = rect_meet (roi, tiling.bounds);
+      if (task.strength == 0.0 || (task.luma == 0.0 && task.chroma == 0.0) || roi.w <= 0)
         {
           gegl_operation_context_set_object (context, "output", input);
           status = ZN_OK;
         }
       else
         {
+          tiling.request      = &request;
           tiling.input.buffer = GEGL_BUFFER (input);
-          tiling.input.format = zn_op_picture_format (operation);
-          roi    = (zn_rect){ result->x - tiling.input.box.x, result->y - tiling.input.box.y,
-                              result->width, result->height };
-          status = process_tiles (&tiling, &task, operation,
-                                  gegl_operation_context_get_target (context, "output"),
-                                  rect_meet (roi, tiling.bounds), &err);
+          tiling.input.format = zn_op_picture_format (operation, "input");
+          status = process_pieces (&tiling, gegl_operation_context_get_target (context, "output"),
+                                   roi);
         }
     }
   tiling_clear (&tiling);
 
-  return status ? zn_op_fail (operation, &task, context, status, &err)
-                : zn_op_succeed (operation, &task);
+  return zn_op_request_end (&request, context, status);
 }
 
 void
@@ -555,6 +799,6 @@ zn_op_tiled_class_init (GeglOperationClass *klass, ZnOpDescribe describe)
 
   klass->prepare                   = prepare;
   klass->process                   = process;
-  klass->get_required_for_output   = get_reach;
-  klass->get_invalidated_by_change = get_reach;
+  klass->get_required_for_output   = get_required_for_output;
+  klass->get_invalidated_by_change = get_invalidated_by_change;
 }

@@ -40,6 +40,8 @@ property_double (sigma, _("Noise level"), 0.0)
 zenith_property_engine
 zenith_property_status
 zenith_property_measured
+zenith_property_precision
+zenith_property_note
 
 #else
 
@@ -51,22 +53,22 @@ zenith_property_measured
 #include "gegl-op.h"
 
 static void
-describe (GeglOperation *operation, ZnOpTask *task)
+describe (GeglOperation *operation, gpointer data)
 {
   static const gchar *const model[] = { [ZENITH_DENOISE_MODEL_FAST]     = "denoise-fast",
                                         [ZENITH_DENOISE_MODEL_BALANCED] = "denoise-balanced",
                                         [ZENITH_DENOISE_MODEL_BEST]     = "denoise-best" };
   GeglProperties           *o       = GEGL_PROPERTIES (operation);
+  ZnOpTiled                *task    = data;
 
+  task->base     = ZN_OP_BASE (o);
+  task->measured = &o->measured;
   task->model    = model[o->model];
   task->strength = o->strength;
   task->luma     = o->luma;
   task->chroma   = o->chroma;
   task->detail   = o->detail;
   task->sigma    = o->sigma;
-  task->engine   = o->engine;
-  task->status   = &o->status;
-  task->measured = &o->measured;
 }
 
 static void

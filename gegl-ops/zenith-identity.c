@@ -16,6 +16,8 @@ property_double (strength, _("Strength"), 1.0)
 
 zenith_property_engine
 zenith_property_status
+zenith_property_precision
+zenith_property_note
 
 #else
 
@@ -27,14 +29,14 @@ zenith_property_status
 #include "gegl-op.h"
 
 static void
-describe (GeglOperation *operation, ZnOpTask *task)
+describe (GeglOperation *operation, gpointer data)
 {
-  GeglProperties *o = GEGL_PROPERTIES (operation);
+  GeglProperties *o    = GEGL_PROPERTIES (operation);
+  ZnOpTiled      *task = data;
 
+  task->base     = ZN_OP_BASE (o);
   task->model    = "identity";
   task->strength = o->strength;
-  task->engine   = o->engine;
-  task->status   = &o->status;
 }
 
 static void

@@ -13,6 +13,8 @@ zenith_property_autoencoder
 zenith_property_weights
 zenith_property_engine
 zenith_property_status
+zenith_property_precision
+zenith_property_note
 
 #else
 
@@ -24,14 +26,15 @@ zenith_property_status
 #include "gegl-op.h"
 
 static void
-describe (GeglOperation *operation, ZnOpTask *task)
+describe (GeglOperation *operation, gpointer data)
 {
-  GeglProperties *o = GEGL_PROPERTIES (operation);
+  GeglProperties *o    = GEGL_PROPERTIES (operation);
+  ZnOpLatentTask *task = data;
 
+  task->base        = ZN_OP_BASE (o);
   task->autoencoder = o->model;
   task->weights     = o->weights;
-  task->engine      = o->engine;
-  task->status      = &o->status;
+  task->encodes     = TRUE;
 }
 
 static void
@@ -39,7 +42,7 @@ gegl_op_class_init (GeglOpClass *klass)
 {
   GeglOperationClass *operation_class = GEGL_OPERATION_CLASS (klass);
 
-  zn_op_latent_encode_class_init (operation_class, describe);
+  zn_op_latent_class_init (operation_class, describe);
 
   gegl_operation_class_set_keys (operation_class, "name", "zenith:latent-encode", "title",
                                  _ ("Latent Encode"), "categories", "programming", "description",

@@ -11,6 +11,9 @@
 const gchar *ops_self;
 gchar       *ops_folder;
 guint (*ops_network_runs) (void);
+guint64 (*ops_network_pixels) (void);
+guint64 (*ops_cache_held) (void);
+guint64 (*ops_cache_filed) (void);
 
 const Filter filters[N_FILTERS] = {
   { "zenith:identity", "" },
@@ -110,6 +113,10 @@ set_properties (GeglNode *op, const gchar *settings)
         {
           gegl_node_set (op, pair[0], g_ascii_strtod (pair[1], NULL), NULL);
         }
+      else if (spec->value_type == G_TYPE_INT || spec->value_type == G_TYPE_UINT)
+        {
+          gegl_node_set (op, pair[0], atoi (pair[1]), NULL);
+        }
       else
         {
           gegl_node_set (op, pair[0], pair[1], NULL);
@@ -128,7 +135,8 @@ run_new (const gchar *name, const gchar *settings, GeglBuffer *input)
   run.source = gegl_node_new_child (run.graph, "operation", "gegl:buffer-source", "buffer", input,
                                     NULL);
   run.op     = gegl_node_new_child (run.graph, "operation", name, NULL);
-  gegl_node_link (run.source, run.op);
+  if (input)
+    gegl_node_link (run.source, run.op);
   set_properties (run.op, settings);
   run.box = gegl_node_get_bounding_box (run.op);
 
@@ -279,7 +287,12 @@ ops_begin (int *argc, char ***argv)
 
   module = g_module_open (OPS_DIR "/zenith-ops." G_MODULE_SUFFIX, G_MODULE_BIND_LAZY);
   if (module)
-    g_module_symbol (module, "zn_op_network_runs", (gpointer *) &ops_network_runs);
+    {
+      g_module_symbol (module, "zn_op_network_runs", (gpointer *) &ops_network_runs);
+      g_module_symbol (module, "zn_op_network_pixels", (gpointer *) &ops_network_pixels);
+      g_module_symbol (module, "zn_op_cache_held", (gpointer *) &ops_cache_held);
+      g_module_symbol (module, "zn_op_cache_filed", (gpointer *) &ops_cache_filed);
+    }
 
   if (gegl_has_operation ("zenith:denoise"))
     return TRUE;

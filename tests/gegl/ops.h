@@ -28,6 +28,9 @@
 extern const gchar *ops_self;
 extern gchar       *ops_folder;          /* weights by the names that users see */
 extern guint (*ops_network_runs) (void); /* NULL: the module does not count */
+extern guint64 (*ops_network_pixels) (void);
+extern guint64 (*ops_cache_held) (void);
+extern guint64 (*ops_cache_filed) (void);
 
 /* FALSE, and a line that says so, if GEGL does not find the operations. */
 gboolean ops_begin (int *argc, char ***argv);
@@ -72,7 +75,8 @@ typedef struct
   GeglRectangle box; /* of the operation's output */
 } Run;
 
-/* settings: "model=taef1 mode=latent"; values are numbers or nicks or texts. */
+/* settings: "model=taef1 mode=latent"; values are numbers or nicks or texts.  input: NULL
+ * for an operation that has none. */
 void    set_properties (GeglNode *op, const gchar *settings);
 Run     run_new (const gchar *name, const gchar *settings, GeglBuffer *input);
 gfloat *run_pixels (Run *run, const GeglRectangle *rect); /* R'G'B'A float */

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* test_failures.c - what cannot work: the picture passes, and the status says why. */
+/* test_failures.c - what cannot work: the picture passes, and the status says why.
+ *
+ *   test_failures              all tests
+ *   test_failures --lost-gpu   one part of them, run by the above with a libcuda.so.1 that
+ *                              fails (tests/unit/fake_cuda.c)
+ */
+
+#include <unistd.h>
 
 #include "ops.h"
 
@@ -106,6 +113,116 @@ test_wrong_weights (void)
   g_free (empty);
   g_free (short_);
   g_free (whole);
+  g_object_unref (in);
+}
+
+/* Adds a tensor of made-up half floats to a safetensors header and its data. */
+static void
+add_tensor (GString     *header,
+            GByteArray  *data,
+            const gchar *name,
+            const gchar *part,
+            gint         out,
+            gint         in)
+{
+  const gboolean bias = ! in;
+  const guint    len  = (guint) (bias ? out : out * in * 9);
+  const guint    from = data->len;
+
+  for (guint i = 0; i < len; i++)
+    {
+      const guint16 half = (guint16) (0x2800 + i * 7 % 512 + (i % 2) * 0x8000); /* about 0.04 */
+
+      g_byte_array_append (data, (const guint8 *) &half, 2);
+    }
+  g_string_append_printf (header, "%s\"decoder.layers.%s.%s\":{\"dtype\":\"F16\",\"shape\":[%d",
+                          header->len > 1 ? "," : "", name, part, out);
+  g_string_append_printf (header, bias ? "]" : ",%d,3,3]", in);
+  g_string_append_printf (header, ",\"data_offsets\":[%u,%u]}", from, data->len);
+}
+
+/* A decoder like taef1's, of 8 features, whose last layer has `out` outputs. */
+static gchar *
+write_decoder (gint out)
+{
+  static const gchar *const blocks[] = { "2", "3", "4", "7", "8", "9", "12", "13", "14", "17" };
+  static const gchar *const plain[]  = { "6", "11", "16" };
+  GString                  *header   = g_string_new ("{");
+  GByteArray               *data     = g_byte_array_new ();
+  gchar                    *name     = g_strdup_printf ("odd%d_decoder.safetensors", out);
+  gchar                    *path     = in_folder (name);
+  guint64                   size;
+
+  add_tensor (header, data, "0", "weight", 8, 16);
+  add_tensor (header, data, "0", "bias", 8, 0);
+  for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
+    for (gint j = 0; j < 5; j += 2)
+      {
+        gchar *part = g_strdup_printf ("%s.conv.%d", blocks[i], j);
+
+        add_tensor (header, data, part, "weight", 8, 8);
+        add_tensor (header, data, part, "bias", 8, 0);
+        g_free (part);
+      }
+  for (guint i = 0; i < G_N_ELEMENTS (plain); i++)
+    add_tensor (header, data, plain[i], "weight", 8, 8);
+  add_tensor (header, data, "18", "weight", out, 8);
+  add_tensor (header, data, "18", "bias", out, 0);
+  g_string_append_c (header, '}');
+  while (header->len % 8)
+    g_string_append_c (header, ' ');
+
+  size = GUINT64_TO_LE ((guint64) header->len);
+  g_byte_array_prepend (data, (const guint8 *) header->str, (guint) header->len);
+  g_byte_array_prepend (data, (const guint8 *) &size, sizeof (size));
+  g_assert (g_file_set_contents (path, (const gchar *) data->data, data->len, NULL));
+  g_string_free (header, TRUE);
+  g_byte_array_unref (data);
+  g_free (name);
+
+  return path;
+}
+
+/* A decoder that makes no picture is refused; one that does, in the same form, works. */
+static void
+test_channels_of_a_decoder (void)
+{
+  static const gint outs[]  = { 3, 1, 2, 4, 7 };
+  GeglBuffer       *in      = picture ("R'G'B'A u8", 0, 0, 500, 40, 47);
+  const Babl       *sixteen = babl_format_n (babl_type ("float"), 16);
+  GeglBuffer       *latent  = gegl_buffer_new (GEGL_RECTANGLE (0, 0, 20, 10), sixteen);
+  gchar            *encoder = in_folder ("taef1_encoder.safetensors");
+
+  for (guint i = 0; i < G_N_ELEMENTS (outs); i++)
+    {
+      gchar *path     = write_decoder (outs[i]);
+      gchar *settings = g_strdup_printf ("weights=%s", path);
+      gchar *word     = g_strdup_printf ("pictures of %d channels", outs[i]);
+      gchar *half     = g_strdup_printf ("odd%d_encoder.safetensors", outs[i]);
+      gchar *other    = in_folder (half);
+
+      g_assert (symlink (encoder, other) == 0);
+      if (outs[i] == 3)
+        {
+          gchar *status;
+
+          g_free (apply ("zenith:latent-preview", settings, in, &status, NULL));
+          CHECK (! *status, "3 channels: %s", status);
+          g_free (status);
+        }
+      else
+        {
+          TRY (check_passes ("zenith:latent-preview", settings, in, word));
+          TRY (check_passes ("zenith:latent-decode", settings, latent, word));
+        }
+      g_free (other);
+      g_free (half);
+      g_free (word);
+      g_free (settings);
+      g_free (path);
+    }
+  g_free (encoder);
+  g_object_unref (latent);
   g_object_unref (in);
 }
 
@@ -234,20 +351,137 @@ test_status_settles (void)
   g_object_unref (in);
 }
 
+/* ---- a GPU that fails --------------------------------------------------- */
+
+#if defined(__aarch64__)
+#define CPU "neon"
+#else
+#define CPU "scalar"
+#endif
+
+/* What the CPU did in the GPU's place is kept, and said; it is no failure.  Run with the
+ * fake driver, whose kernels do nothing. */
+static void
+test_note_is_no_failure (void)
+{
+  GeglBuffer *in   = picture ("R'G'B' float", 0, 0, 300, 200, 48);
+  gfloat     *was  = pixels_of (in, gegl_buffer_get_extent (in), "R'G'B'A float");
+  gfloat     *want = apply ("zenith:denoise", "model=fast sigma=20 engine=" CPU, in, NULL, NULL);
+  Run         run  = run_new ("zenith:denoise", "model=fast sigma=20 engine=cuda", in);
+  Run         cpu  = run_new ("zenith:denoise", "model=fast sigma=22 engine=" CPU, in);
+  gfloat     *got;
+  gchar      *status, *note;
+
+  g_setenv ("FAKE_CUDA", "lost=3", TRUE);
+  got    = run_pixels (&run, &run.box);
+  status = run_status (&run);
+  note   = run_text (&run, "note");
+  CHECK (! *status, "the status is '%s'", status);
+  CHECK (strstr (note, "instead"), "the note is '%s'", note);
+  CHECK (difference (got, was, 300 * 200 * 4) > 1e-3, "nothing was done");
+  CHECK (difference (got, want, 300 * 200 * 4) < 1e-3, "%g off the CPU's own result",
+         difference (got, want, 300 * 200 * 4));
+  g_free (status);
+  g_free (note);
+
+  /* the note is of the request: another one, meanwhile or afterwards, has its own */
+  g_free (run_pixels (&cpu, &cpu.box));
+  note = run_text (&cpu, "note");
+  CHECK (! *note, "of another operation: '%s'", note);
+  g_free (note);
+
+  /* a slider, from kept results: how they were made is still true */
+  set_properties (run.op, "strength=0.5");
+  g_free (run_pixels (&run, &run.box));
+  status = run_status (&run);
+  note   = run_text (&run, "note");
+  CHECK (! *status && strstr (note, "instead"), "after a slider: '%s', '%s'", status, note);
+  g_free (status);
+  g_free (note);
+
+  /* made anew by the CPU itself: nothing to note */
+  set_properties (run.op, "sigma=21 engine=" CPU);
+  g_free (run_pixels (&run, &run.box));
+  note = run_text (&run, "note");
+  CHECK (! *note, "the note is still '%s'", note);
+  g_free (note);
+
+  g_free (was);
+  g_free (want);
+  g_free (got);
+  run_free (&run);
+  run_free (&cpu);
+  g_object_unref (in);
+}
+
+/* A GPU is asked for a precision, a CPU never: the fake one has no fp8. */
+static void
+test_precision_is_for_gpus (void)
+{
+  static const struct
+  {
+    const gchar *settings, *variable;
+    gboolean     refused;
+  } cases[] = {
+    { "sigma=23 engine=cuda precision=fp8", "", TRUE },
+    { "sigma=23 engine=cuda", "fp8", TRUE },
+    { "sigma=23 engine=cuda precision=fp16", "fp8", FALSE },
+    { "sigma=23 engine=cuda", "auto", FALSE },
+    { "sigma=23 engine=" CPU " precision=fp8", "", FALSE },
+    { "sigma=23 engine=" CPU, "fp8", FALSE },
+  };
+  GeglBuffer *in = picture ("R'G'B' float", 0, 0, 100, 80, 49);
+
+  g_setenv ("FAKE_CUDA", "", TRUE);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      gchar *settings = g_strdup_printf ("model=fast %s", cases[i].settings);
+      gchar *status;
+
+      g_setenv ("ZENITH_PRECISION", cases[i].variable, TRUE);
+      g_free (apply ("zenith:denoise", settings, in, &status, NULL));
+      CHECK (! ! strstr (status, "precision fp8") == cases[i].refused, "%s, %s: the status is '%s'",
+             settings, cases[i].variable, status);
+      g_free (settings);
+      g_free (status);
+    }
+  g_object_unref (in);
+}
+
+static void
+test_a_lost_gpu (void)
+{
+  if (! HAVE_CUDA)
+    SKIP ("this build has no CUDA kernels");
+  CHECK_SELF ("--lost-gpu", "LD_LIBRARY_PATH", FAKE_DIR);
+}
+
 int
 main (int argc, char **argv)
 {
+  const gboolean lost = argc > 1 && ! strcmp (argv[1], "--lost-gpu");
+
   if (! ops_begin (&argc, &argv))
     return 1;
 
+  if (lost)
+    {
+      g_setenv ("XDG_CACHE_HOME", ops_folder, TRUE);
+      RUN (test_note_is_no_failure);
+      RUN (test_precision_is_for_gpus);
+      return ops_end ();
+    }
+
   RUN (test_no_weights);
   RUN (test_wrong_weights);
+  RUN (test_channels_of_a_decoder);
   RUN (test_wrong_latents);
   RUN (test_engine_that_is_not_here);
   RUN (test_picture_without_end);
   RUN (test_picture_that_is_too_large);
   RUN (test_nothing_connected);
   RUN (test_status_settles);
+  RUN (test_a_lost_gpu);
 
   return ops_end ();
 }

@@ -130,6 +130,7 @@ typedef struct
   GeglNode *node;
   gint      calls, backwards;
   gdouble   first, last;
+  gdouble   most; /* before the bar was closed */
   gboolean  cancel;
   gdouble   cancel_at; /* ... when so much is done */
 } Watch;
@@ -145,6 +146,8 @@ on_progress (GeglNode *node, gdouble value, gpointer data)
   else if (value < watch->last)
     watch->backwards++;
   watch->last = value;
+  if (value < 1.0)
+    watch->most = value;
   if (watch->cancel && value >= watch->cancel_at)
     g_object_set_data (G_OBJECT (watch->node), "zenith-cancel", GINT_TO_POINTER (TRUE));
 }
@@ -184,6 +187,89 @@ test_progress_and_cancelling (void)
       }
 }
 
+/* In one tile, too: the bar moves, and a cancelled run ends before the tile does. */
+static void
+test_cancelling_answers_inside_a_tile (void)
+{
+  GeglBuffer *in     = picture ("R'G'B'A u8", 0, 0, 700, 500, 50);
+  Run         run    = run_new ("zenith:denoise", "model=fast sigma=17", in);
+  Watch       watch  = { .node = run.op, .cancel = TRUE, .cancel_at = 0.3 };
+  gfloat     *got    = NULL, *want;
+  gchar      *status = NULL;
+
+  g_signal_connect (run.op, "progress", G_CALLBACK (on_progress), &watch);
+  got    = run_pixels (&run, &run.box);
+  want   = pixels_of (in, &run.box, "R'G'B'A float");
+  status = run_status (&run);
+  CHECK (strstr (status, "ancel"), "the status is '%s'", status);
+  CHECK (watch.calls > 3 && watch.first == 0.0 && watch.most < 0.6, "%d calls, up to %g",
+         watch.calls, watch.most);
+  CHECK (! memcmp (got, want, 700 * 500 * 16), "pixels were lost");
+  g_free (status);
+  g_free (got);
+  g_free (want);
+
+  /* a kept result is there at once: no bar for that */
+  g_object_set_data (G_OBJECT (run.op), "zenith-cancel", NULL);
+  watch = (Watch){ .node = run.op };
+  set_properties (run.op, "strength=0.9");
+  g_free (run_pixels (&run, &run.box));
+  CHECK (watch.calls > 3, "no bar while the network ran");
+  watch = (Watch){ .node = run.op };
+  set_properties (run.op, "strength=0.8");
+  g_free (run_pixels (&run, &run.box));
+  CHECK (! watch.calls, "a bar that only flickers");
+  run_free (&run);
+  g_object_unref (in);
+}
+
+/* A preview of 310 pixels computes about that, wherever it lies; what was computed for it
+ * is not computed again, and the picture is the same. */
+static void
+test_previews_compute_what_they_show (void)
+{
+  static const gint place[][2] = { { 20, 20 }, { 700, 690 }, { 1180, 100 } };
+  GeglBuffer       *in         = picture ("R'G'B' u8", 0, 0, 1500, 1100, 51);
+  Run               run        = run_new ("zenith:denoise", "model=fast sigma=18", in);
+  gfloat           *part[3], *whole;
+  guint64           before;
+  gdouble           most = 0.0;
+
+  if (! ops_network_pixels)
+    SKIP ("the module does not count its pixels");
+
+  for (gint i = 0; i < 3; i++)
+    {
+      const guint runs = ops_network_runs ();
+
+      before  = ops_network_pixels ();
+      part[i] = run_pixels (&run, GEGL_RECTANGLE (place[i][0], place[i][1], 310, 310));
+      CHECK (ops_network_runs () - runs == 1 && ops_network_pixels () - before <= 480 * 480,
+             "at %d,%d: %" G_GUINT64_FORMAT " pixels in %u runs", place[i][0], place[i][1],
+             ops_network_pixels () - before, ops_network_runs () - runs);
+    }
+
+  /* a step to the side: the new strip alone */
+  before = ops_network_pixels ();
+  g_free (run_pixels (&run, GEGL_RECTANGLE (800, 690, 310, 310)));
+  CHECK (ops_network_pixels () - before <= 200 * 480, "%" G_GUINT64_FORMAT " pixels for a strip",
+         ops_network_pixels () - before);
+
+  whole = run_pixels (&run, &run.box);
+  for (gint i = 0; i < 3; i++)
+    {
+      for (gint y = 0; y < 310; y++)
+        most = fmax (most, difference (part[i] + (gsize) y * 310 * 4,
+                                       whole + ((gsize) (place[i][1] + y) * 1500 + place[i][0]) * 4,
+                                       310 * 4));
+      g_free (part[i]);
+    }
+  CHECK (most < 1e-6, "%g off the whole", most);
+  g_free (whole);
+  run_free (&run);
+  g_object_unref (in);
+}
+
 /* Ten tiles, cancelled after about three: no other one is begun. */
 static void
 test_cancelling_answers_within_a_tile (void)
@@ -204,8 +290,9 @@ test_cancelling_answers_within_a_tile (void)
   want   = pixels_of (in, &run.box, "R'G'B'A float");
   status = run_status (&run);
   CHECK (strstr (status, "ancel"), "the status is '%s'", status);
-  CHECK (ops_network_runs () - before <= 4 && watch.last < 0.5,
-         "the network ran %u times, up to %g", ops_network_runs () - before, watch.last);
+  CHECK (ops_network_runs () - before <= 4 && watch.most < 0.5 && watch.last == 1.0,
+         "the network ran %u times, up to %g, then %g", ops_network_runs () - before, watch.most,
+         watch.last);
   CHECK (! memcmp (got, want, 2400 * 900 * 16), "pixels were lost");
   g_free (status);
   g_free (got);
@@ -250,6 +337,44 @@ test_canvas_regions (void)
       run_free (&run);
     }
   CHECK (peak_mib () < 1536, "%ld MiB", peak_mib ());
+  g_object_unref (in);
+  g_object_unref (dot);
+}
+
+/* 45 megapixels are more than memory keeps: the rest is in a file, and nothing is
+ * computed twice. */
+static void
+test_canvas_is_kept (void)
+{
+  GeglBuffer  *in    = gegl_buffer_new (GEGL_RECTANGLE (0, 0, 9000, 5200), babl_format ("Y' u8"));
+  GeglBuffer  *dot   = picture ("Y' u8", 4000, 4000, 300, 300, 52);
+  const gsize  need  = (gsize) 9000 * 5200 * 6;
+  const gchar *way[] = { "", "strength=0.5" };
+  gfloat      *got[2];
+  guint        before;
+
+  gegl_buffer_copy (dot, NULL, GEGL_ABYSS_NONE, in, GEGL_RECTANGLE (4000, 4000, 300, 300));
+  for (gint i = 0; i < 2; i++)
+    {
+      Run         run = run_new ("zenith:identity", way[i], in);
+      GeglBuffer *out = gegl_buffer_new (&run.box, babl_format ("Y' u8"));
+
+      before = ops_network_runs ();
+      gegl_node_blit_buffer (run.op, out, &run.box, 0, GEGL_ABYSS_NONE);
+      CHECK (! ! (ops_network_runs () - before) == ! i, "round %d: %u runs", i,
+             ops_network_runs () - before);
+      CHECK (ops_cache_held () <= (256 << 20) && ops_cache_filed () > 0 &&
+                 ops_cache_held () + ops_cache_filed () >= need,
+             "%" G_GUINT64_FORMAT " MiB held, %" G_GUINT64_FORMAT " in the file",
+             ops_cache_held () >> 20, ops_cache_filed () >> 20);
+      got[i] = pixels_of (out, GEGL_RECTANGLE (3990, 3990, 320, 320), "R'G'B'A float");
+      run_free (&run);
+      g_object_unref (out);
+    }
+  CHECK (! memcmp (got[0], got[1], 320 * 320 * 16), "%g off",
+         difference (got[0], got[1], 320 * 320 * 4));
+  g_free (got[0]);
+  g_free (got[1]);
   g_object_unref (in);
   g_object_unref (dot);
 }
@@ -320,6 +445,7 @@ main (int argc, char **argv)
     }
   else if (! strcmp (part, "--canvas"))
     {
+      RUN (test_canvas_is_kept);
       RUN (test_canvas_regions);
       RUN (test_canvas_too_large_for_a_model_in_one_piece);
       RUN (test_canvas_whole);
@@ -331,6 +457,8 @@ main (int argc, char **argv)
       RUN (test_threads);
       RUN (test_progress_and_cancelling);
       RUN (test_cancelling_answers_within_a_tile);
+      RUN (test_cancelling_answers_inside_a_tile);
+      RUN (test_previews_compute_what_they_show);
       RUN (test_a_canvas_of_100_megapixels);
     }
 

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+/* op-whole.c - operations that make one result of whole pictures.
+ *
+ *   pads                 result
+ *   input                of the input's size, with its alpha (a filter)
+ *   input, aux           the same, of two pictures (a composer); aux may be empty
+ *   none                 of the size that the properties say (a source)
+ *
+ * A task may also give its result another size or place than the input's; it has no
+ * alpha then.  The result is made once and held in memory, so its size is bounded; it is
+ * kept, found by a hash of the inputs, the models and the task's settings.  The bounding
+ * box is what is required and what GEGL caches, so that one process() call serves all
+ * reads. */
+
+#include "config.h"
+
+#include "op-cache.h"
+#include "op-common.h"
+#include "op-engine.h"
+#include "op-latent.h"
+
+#define MAX_PIXELS (1 << 26) /* of a result */
+
+static const gchar *const pads[ZN_OP_WHOLE_INPUTS] = { "input", "aux" };
+
+/* Whether prepare() found all that the task needs; else the input passes. */
+static gboolean *
+can_run (GeglOperation *operation)
+{
+  static const gchar key[] = "zenith-op-whole";
+  gboolean          *can   = g_object_get_data (G_OBJECT (operation), key);
+
+  if (! can)
+    {
+      can = g_new0 (gboolean, 1);
+      g_object_set_data_full (G_OBJECT (operation), key, can, g_free);
+    }
+
+  return can;
+}
+
+static gboolean
+is_source (GeglOperation *operation)
+{
+  return ! gegl_node_has_pad (operation->node, pads[0]);
+}
+
+/* ---- the task ------------------------------------------------------------- */
+
+static gboolean
+task_init (ZnOpWhole *task, GeglOperation *operation, zn_error *err)
+{
+  gboolean ok = TRUE;
+
+  *task = (ZnOpWhole){ .settings = NULL };
+  if (! is_source (operation))
+    ok = zn_op_input_box (operation, &task->result, err);
+  zn_op_describe (operation, task);
+
+  if (! ok || ! zn_op_check_box (&task->result, err))
+    return FALSE;
+  if ((gint64) task->result.width * task->result.height <= MAX_PIXELS)
+    return TRUE;
+
+  g_snprintf (err->text, sizeof (err->text),
+              "A result of %d x %d is too large: at most %d megapixels can be made.",
+              task->result.width, task->result.height, MAX_PIXELS >> 20);
+
+  return FALSE;
+}
+
+static void
+task_clear (ZnOpWhole *task)
+{
+  g_clear_pointer (&task->settings, g_free);
+}
+
+/* All models of the task, or none and a sentence. */
+static gboolean
+models_acquire (ZnOpModel *model[ZN_OP_WHOLE_MODELS], const ZnOpWhole *task, zn_error *err)
+{
+  for (gint i = 0; i < ZN_OP_WHOLE_MODELS; i++)
+    model[i] = NULL;
+
+  for (gint i = 0; i < ZN_OP_WHOLE_MODELS && task->model[i]; i++)
+    {
+      model[i] = zn_op_model_acquire (task->model[i], task->weights, &task->base, err);
+      if (! model[i])
+        {
+          while (i--)
+            {
+              zn_op_model_release (model[i]);
+              model[i] = NULL;
+            }
+          return FALSE;
+        }
+    }
+
+  return TRUE;
+}
+
+static void
+models_release (ZnOpModel *model[ZN_OP_WHOLE_MODELS])
+{
+  for (gint i = 0; i < ZN_OP_WHOLE_MODELS; i++)
+    zn_op_model_release (model[i]);
+}
+
+/* ---- regions -------------------------------------------------------------- */
+
+static GeglRectangle
+get_bounding_box (GeglOperation *operation)
+{
+  GeglRectangle box = { 0, 0, 0, 0 };
+  ZnOpWhole     task;
+  zn_error      err;
+
+  if (task_init (&task, operation, &err) && (*can_run (operation) || is_source (operation)))
+    box = task.result;
+  else if (! is_source (operation))
+    zn_op_input_box (operation, &box, &err);
+  task_clear (&task);
+
+  return box;
+}
+
+static GeglRectangle
+get_required_for_output (GeglOperation *operation, const gchar *pad, const GeglRectangle *roi)
+{
+  const GeglRectangle *in = gegl_operation_source_get_bounding_box (operation, pad);
+  zn_error             err;
+
+  return in && zn_op_check_box (in, &err) ? *in : *roi;
+}
+
+static GeglRectangle
+get_cached_region (GeglOperation *operation, const GeglRectangle *roi)
+{
+  const GeglRectangle box = get_bounding_box (operation);
+  zn_error            err;
+
+  return zn_op_check_box (&box, &err) ? box : *roi;
+}
+
+static GeglRectangle
+get_invalidated_by_change (GeglOperation *operation, const gchar *pad, const GeglRectangle *roi)
+{
+  return get_cached_region (operation, roi);
+}
+
+/* ---- prepare -------------------------------------------------------------- */
+
+static void
+prepare (GeglOperation *operation)
+{
+  const gboolean none   = is_source (operation);
+  const Babl    *source = none ? NULL : gegl_operation_get_source_format (operation, "input");
+  const Babl    *space  = source ? babl_format_get_space (source) : NULL;
+  const Babl    *out    = babl_format_with_space ("R'G'B' float", space);
+  ZnOpModel     *model[ZN_OP_WHOLE_MODELS];
+  zn_error       err = { "" };
+  GeglRectangle  box;
+  zn_error       ignored;
+  ZnOpWhole      task;
+
+  *can_run (operation) = task_init (&task, operation, &err) && models_acquire (model, &task, &err);
+  if (*can_run (operation))
+    models_release (model);
+  else
+    zn_op_set_status (operation, &task.base, err.text);
+
+  /* A source that fails is transparent; the result in the input's place has its alpha. */
+  if (none)
+    {
+      out = babl_format ("R'G'B'A float");
+    }
+  else
+    {
+      for (gint i = 0; i < ZN_OP_WHOLE_INPUTS; i++)
+        if (gegl_node_has_pad (operation->node, pads[i]))
+          gegl_operation_set_format (operation, pads[i], zn_op_picture_format (operation, pads[i]));
+      if (! *can_run (operation) || (zn_op_input_box (operation, &box, &ignored) &&
+                                     gegl_rectangle_equal (&box, &task.result)))
+        out = zn_op_picture_format (operation, "input");
+    }
+  gegl_operation_set_format (operation, "output", out);
+  task_clear (&task);
+}
+
+/* ---- process -------------------------------------------------------------- */
+
+/* The pictures on the pads; how many there are. */
+static gint
+get_inputs (ZnOpPicture           in[ZN_OP_WHOLE_INPUTS],
+            GeglOperation        *operation,
+            GeglOperationContext *context)
+{
+  zn_error err;
+  gint     n = 0;
+
+  for (gint i = 0; i < ZN_OP_WHOLE_INPUTS; i++)
+    {
+      const GeglRectangle *box;
+      GObject             *buffer;
+
+      if (! gegl_node_has_pad (operation->node, pads[i]))
+        break;
+      box    = gegl_operation_source_get_bounding_box (operation, pads[i]);
+      buffer = gegl_operation_context_get_object (context, pads[i]);
+      if (! box || ! buffer || ! zn_op_check_box (box, &err))
+        break;
+      in[n++] = (ZnOpPicture){ GEGL_BUFFER (buffer), zn_op_picture_format (operation, pads[i]),
+                               *box };
+    }
+
+  return n;
+}
+
+static ZnOpKey
+result_key (const ZnOpWhole   *task,
+            ZnOpModel *const  *model,
+            const ZnOpPicture *in,
+            gint               n_in,
+            const gchar       *operation)
+{
+  const gint size[] = { task->result.width, task->result.height, n_in };
+  ZnOpKey    key    = { 0, 0 };
+
+  zn_op_key_add_string (&key, operation);
+  zn_op_key_add_string (&key, task->settings ? task->settings : "");
+  zn_op_key_add (&key, size, sizeof (size));
+  for (gint i = 0; i < ZN_OP_WHOLE_MODELS && model[i]; i++)
+    zn_op_key_add_string (&key, zn_op_model_name (model[i]));
+  for (gint i = 0; i < n_in; i++)
+    {
+      zn_op_key_add_string (&key, babl_get_name (in[i].format));
+      zn_op_key_add_buffer (&key, in[i].buffer, &in[i].box, &in[i].box);
+    }
+
+  return key;
+}
+
+/* The result's pixels, kept or made now. */
+static zn_status
+make_result (GBytes           **result,
+             const ZnOpWhole   *task,
+             ZnOpModel *const  *model,
+             const ZnOpPicture *in,
+             gint               n_in,
+             ZnOpRequest       *request)
+{
+  const ZnOpKey key    = result_key (task, model, in, n_in,
+                                     gegl_operation_get_name (request->operation));
+  zn_array      out    = { NULL, task->result.height, task->result.width, 3 };
+  const gsize   size   = zn_array_len (&out) * sizeof (gfloat);
+  zn_status     status = ZN_OK;
+
+  *result = zn_op_cache_get (&key);
+  if (*result)
+    return ZN_OK;
+  if (! zn_op_engine_enter (&request->err))
+    return ZN_E_DEVICE;
+
+  *result = zn_op_cache_get (&key); /* another thread may have made it */
+  if (! *result)
+    {
+      out.data = g_try_malloc (size);
+      status   = out.data ? task->run (task, model, in, n_in, &out, request) : ZN_E_MEMORY;
+      if (! status && (out.h != task->result.height || out.w != task->result.width || out.c != 3))
+        status = zn_op_request_refuse (request, ZN_E_USAGE,
+                                       "The model made %d x %d x %d instead of %d x %d x 3.", out.w,
+                                       out.h, out.c, task->result.width, task->result.height);
+      if (status)
+        {
+          g_free (out.data);
+        }
+      else
+        {
+          *result = g_bytes_new_take (out.data, size);
+          zn_op_cache_put (&key, *result);
+        }
+    }
+  zn_op_engine_leave ();
+
+  return status;
+}
+
+static void
+write_result (const ZnOpWhole   *task,
+              GBytes            *result,
+              const ZnOpPicture *in,
+              gint               n_in,
+              GeglBuffer        *output)
+{
+  const gboolean same   = n_in && gegl_rectangle_equal (&in[0].box, &task->result);
+  const Babl    *space  = babl_format_get_space (gegl_buffer_get_format (output));
+  ZnOpTarget     target = { .input  = same ? &in[0] : NULL,
+                            .output = output,
+                            .box    = task->result,
+                            .format = babl_format_with_space ("R'G'B' float", space) };
+
+  zn_op_target_write (&target, g_bytes_get_data (result, NULL));
+}
+
+static gboolean
+process (GeglOperation        *operation,
+         GeglOperationContext *context,
+         const gchar          *pad,
+         const GeglRectangle  *roi,
+         gint                  level)
+{
+  ZnOpPicture in[ZN_OP_WHOLE_INPUTS];
+  ZnOpModel  *model[ZN_OP_WHOLE_MODELS];
+  GBytes     *result = NULL;
+  zn_status   status = ZN_E_USAGE;
+  zn_error    err    = { "" };
+  gboolean    ok;
+  ZnOpRequest request;
+  ZnOpWhole   task;
+  gint        n_in;
+
+  ok = task_init (&task, operation, &err);
+  zn_op_request_init (&request, operation, &task.base);
+  request.err = err;
+  if (ok && models_acquire (model, &task, &request.err))
+    {
+      n_in   = get_inputs (in, operation, context);
+      status = make_result (&result, &task, model, in, n_in, &request);
+      if (! status)
+        write_result (&task, result, in, n_in,
+                      gegl_operation_context_get_target (context, "output"));
+      models_release (model);
+    }
+  g_clear_pointer (&result, g_bytes_unref);
+  zn_op_request_end (&request, context, status);
+  task_clear (&task);
+
+  return TRUE;
+}
+
+void
+zn_op_whole_class_init (GeglOperationClass *klass, ZnOpDescribe describe)
+{
+  zn_op_set_describe (klass, describe);
+
+  klass->prepare                   = prepare;
+  klass->process                   = process;
+  klass->get_bounding_box          = get_bounding_box;
+  klass->get_required_for_output   = get_required_for_output;
+  klass->get_cached_region         = get_cached_region;
+  klass->get_invalidated_by_change = get_invalidated_by_change;
+}

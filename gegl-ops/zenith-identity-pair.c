@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* zenith-identity-pair.c - the smallest operation on whole pictures, to copy from and to
+ * test with: the network gives back what it gets, of two pictures, which are mixed.  The
+ * result may have another size than the input. */
+
+#include "config.h"
+#include <glib/gi18n-lib.h>
+#include "op-common.h"
+#include "op-engine.h"
+
+/* clang-format off */
+#ifdef GEGL_PROPERTIES
+
+property_double (position, _("Position"), 0.5)
+  description (_("From the picture (0) to the second one (1), if there is one"))
+  value_range (0.0, 1.0)
+
+property_int (width, _("Width"), 0)
+  description (_("Width of the result; 0: the picture's"))
+  value_range (0, 65536)
+
+property_int (height, _("Height"), 0)
+  description (_("Height of the result; 0: the picture's"))
+  value_range (0, 65536)
+
+zenith_property_engine
+zenith_property_status
+zenith_property_precision
+zenith_property_note
+
+#else
+
+#define GEGL_OP_COMPOSER
+#define GEGL_OP_NAME     zenith_identity_pair
+#define GEGL_OP_C_SOURCE zenith-identity-pair.c
+
+/* clang-format on */
+#include "gegl-op.h"
+
+/* out = (1 - position) * first + position * second, each by way of the network. */
+static zn_status
+run (const ZnOpWhole   *task,
+     ZnOpModel *const  *model,
+     const ZnOpPicture *in,
+     gint               n_in,
+     zn_array          *out,
+     ZnOpRequest       *request)
+{
+  const zn_rect all    = { 0, 0, out->w, out->h };
+  const gsize   len    = zn_array_len (out);
+  const gdouble share  = n_in > 1 ? g_ascii_strtod (task->settings, NULL) : 0.0;
+  zn_array      seen   = *out;
+  zn_array      made   = *out;
+  zn_status     status = ZN_OK;
+
+  seen.data = gegl_malloc (len * sizeof (gfloat));
+  made.data = gegl_malloc (len * sizeof (gfloat));
+  for (gint i = 0; ! status && i < n_in; i++)
+    {
+      const gfloat weight = i ? share : 1.0 - share;
+
+      zn_op_picture_read ((ZnOpPicture *) &in[i], all, seen.data);
+      zn_op_request_part (request, (gdouble) i / n_in, 1.0 / n_in);
+      status = zn_op_model_run_arrays (model[0], &made, &seen, 1, NULL, request);
+      for (gsize j = 0; ! status && j < len; j++)
+        out->data[j] = (i ? out->data[j] : 0.0f) + weight * made.data[j];
+    }
+  gegl_free (seen.data);
+  gegl_free (made.data);
+
+  return status;
+}
+
+static void
+describe (GeglOperation *operation, gpointer data)
+{
+  GeglProperties *o    = GEGL_PROPERTIES (operation);
+  ZnOpWhole      *task = data;
+  gchar           number[G_ASCII_DTOSTR_BUF_SIZE];
+
+  task->base     = ZN_OP_BASE (o);
+  task->model[0] = "identity";
+  task->settings = g_strdup (g_ascii_dtostr (number, sizeof (number), o->position));
+  task->run      = run;
+  if (o->width)
+    task->result.width = o->width;
+  if (o->height)
+    task->result.height = o->height;
+}
+
+static void
+gegl_op_class_init (GeglOpClass *klass)
+{
+  GeglOperationClass *operation_class = GEGL_OPERATION_CLASS (klass);
+
+  zn_op_whole_class_init (operation_class, describe);
+
+  gegl_operation_class_set_keys (operation_class, "name", "zenith:identity-pair", "title",
+                                 _ ("Identity of Two"), "categories", "hidden", "description",
+                                 _ ("Mixes two pictures, by way of the engine"), NULL);
+}
+
+#endif

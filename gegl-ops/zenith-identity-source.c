@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* zenith-identity-source.c - the smallest operation without an input, to copy from and to
+ * test with: the network gives back a picture that is made up here. */
+
+#include "config.h"
+#include <glib/gi18n-lib.h>
+#include "op-common.h"
+#include "op-engine.h"
+
+/* clang-format off */
+#ifdef GEGL_PROPERTIES
+
+property_int (width, _("Width"), 512)
+  value_range (1, 65536)
+
+property_int (height, _("Height"), 512)
+  value_range (1, 65536)
+
+property_seed (seed, _("Random seed"), rand)
+
+zenith_property_engine
+zenith_property_status
+zenith_property_precision
+zenith_property_note
+
+#else
+
+#define GEGL_OP_SOURCE
+#define GEGL_OP_NAME     zenith_identity_source
+#define GEGL_OP_C_SOURCE zenith-identity-source.c
+
+/* clang-format on */
+#include "gegl-op.h"
+
+static zn_status
+run (const ZnOpWhole   *task,
+     ZnOpModel *const  *model,
+     const ZnOpPicture *in,
+     gint               n_in,
+     zn_array          *out,
+     ZnOpRequest       *request)
+{
+  GRand    *random = g_rand_new_with_seed ((guint32) g_ascii_strtoull (task->settings, NULL, 10));
+  zn_array  noise  = *out;
+  zn_status status;
+
+  noise.data = gegl_malloc (zn_array_len (out) * sizeof (gfloat));
+  for (gsize i = 0; i < zn_array_len (out); i++)
+    noise.data[i] = (gfloat) g_rand_double (random);
+  status = zn_op_model_run_arrays (model[0], out, &noise, 1, NULL, request);
+  gegl_free (noise.data);
+  g_rand_free (random);
+
+  return status;
+}
+
+static void
+describe (GeglOperation *operation, gpointer data)
+{
+  GeglProperties *o    = GEGL_PROPERTIES (operation);
+  ZnOpWhole      *task = data;
+
+  task->base     = ZN_OP_BASE (o);
+  task->model[0] = "identity";
+  task->settings = g_strdup_printf ("%u", o->seed);
+  task->result   = *GEGL_RECTANGLE (0, 0, o->width, o->height);
+  task->run      = run;
+}
+
+static void
+gegl_op_class_init (GeglOpClass *klass)
+{
+  GeglOperationClass *operation_class = GEGL_OPERATION_CLASS (klass);
+
+  zn_op_whole_class_init (operation_class, describe);
+
+  gegl_operation_class_set_keys (operation_class, "name", "zenith:identity-source", "title",
+                                 _ ("Identity of None"), "categories", "hidden", "description",
+                                 _ ("Makes up a picture, by way of the engine"), NULL);
+}
+
+#endif
