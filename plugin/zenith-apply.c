@@ -4,7 +4,8 @@
  *
  * GEGL has no errors: an operation of ours that cannot work hands its input
  * through and leaves a sentence in its property 'status'.  Here that sentence
- * becomes a GError again.
+ * becomes a GError again.  A sentence in 'note' is no failure: the result is good,
+ * but was not made as asked.
  *
  * GEGL has no cancellation either.  Between chunks the processor is simply not
  * asked for more; inside a chunk the object data CANCEL_KEY on the operation's
@@ -104,6 +105,19 @@ run_check (Run *run, const ZnSettings *settings, GError **error)
   return TRUE;
 }
 
+/* Shows the note, if there is one: GIMP has its own place for messages. */
+static void
+run_note (Run *run, const ZnSettings *settings)
+{
+  gchar *note = NULL;
+
+  if (gegl_node_find_property (run->op, "note"))
+    gegl_node_get (run->op, "note", &note, NULL);
+  if (note && *note)
+    g_message ("%s: %s", settings->filter->title, note);
+  g_free (note);
+}
+
 gboolean
 zn_apply_to_buffer (const ZnSettings    *settings,
                     GeglBuffer          *source,
@@ -145,6 +159,8 @@ zn_apply_to_buffer (const ZnSettings    *settings,
 
       ok = run_check (&run, settings, error);
     }
+  if (ok)
+    run_note (&run, settings);
 
   g_object_unref (processor);
   g_object_unref (run.graph);

@@ -22,7 +22,8 @@ typedef gboolean (*ZnProgress) (gdouble fraction, gpointer data);
 
 /* The region roi of the result, written to the same place of dest.  On failure
  * (the sentence is the operation's own) or cancellation what dest holds there
- * is of no use.
+ * is of no use.  What worked, but not as asked (the CPU stood in for a lost GPU),
+ * is a success; a message says so.
  */
 gboolean zn_apply_to_buffer (const ZnSettings    *settings,
                              GeglBuffer          *source,
