@@ -448,6 +448,37 @@ test_precision_is_for_gpus (void)
   g_object_unref (in);
 }
 
+/* Whether the fake GPU was given kernels of half floats. */
+static gboolean
+ran_in_half (const gchar *settings, GeglBuffer *in)
+{
+  gchar   *log  = in_folder ("cuda.log");
+  gchar   *said = NULL;
+  gboolean half;
+
+  g_setenv ("FAKE_CUDA_LOG", log, TRUE);
+  g_free (apply ("zenith:denoise", settings, in, NULL, NULL));
+  g_unsetenv ("FAKE_CUDA_LOG");
+  half = g_file_get_contents (log, &said, NULL, NULL) && strstr (said, "f16");
+  unlink (log);
+  g_free (said);
+  g_free (log);
+
+  return half;
+}
+
+static void
+test_automatic_precision_is_half (void)
+{
+  GeglBuffer *in = picture ("R'G'B' float", 0, 0, 100, 80, 53);
+
+  g_setenv ("ZENITH_PRECISION", "", TRUE);
+  CHECK (ran_in_half ("model=fast sigma=24 engine=cuda", in), "no kernel of half floats ran");
+  CHECK (! ran_in_half ("model=fast sigma=24 engine=cuda precision=fp32", in),
+         "kernels of half floats ran where fp32 was asked for");
+  g_object_unref (in);
+}
+
 static void
 test_a_lost_gpu (void)
 {
@@ -469,6 +500,7 @@ main (int argc, char **argv)
       g_setenv ("XDG_CACHE_HOME", ops_folder, TRUE);
       RUN (test_note_is_no_failure);
       RUN (test_precision_is_for_gpus);
+      RUN (test_automatic_precision_is_half);
       return ops_end ();
     }
 
