@@ -14,26 +14,38 @@ typedef struct zn_cuda_tail {
     zn_tensor residual; /* data NULL: none */
 } zn_cuda_tail;
 
-/* A convolution.  What the kernels find in zn_conv.packed, in this order, each part 256-byte aligned:
- *     float bias[cout_pad]                         zeros if there is none
- *     float  w32[cout_pad][k_pad]                  rows of outputs; k = (u * kw + v) * cin_pad + c
- *     __half w16[cout_pad][k_pad], __nv_bfloat16 wb16[cout_pad][k_pad]
- *     float scale8, e4m3 w8[cout_pad][k_pad]       scale8 * w8 is the weight; only where fp8 pays (conv.c)
- * with cin_pad = cin/groups up to a multiple of 8, cout_pad = cout up to a multiple of 64 (each group's outputs are
- * NOT padded apart: row o is output o), k_pad = kh*kw*cin_pad up to a multiple of 32; padding is zeros.
- * Depthwise (groups == cin == cout): instead
- *     float bias[cout_pad], float w[kh*kw][cout_pad] with cout_pad = cout up to a multiple of 8. */
+/* A convolution.  What is at zn_conv.packed, in this order, each part 256-byte aligned:
+ *     float  bias[cout_pad]                 zeros if there is none
+ *     T      weight[cout_pad][k_pad]        rows of outputs; k = (u * kw + v) * cin_pad + c
+ *     scale                                 of quantised weights: e4m3: float, one for the tensor;
+ *                                           int8, int4: fp16 [cout_pad][k_pad / ZN_CUDA_GROUP]
+ * with cin_pad = cin/groups up to a multiple of 8, cout_pad = cout up to a multiple of 64 (groups are not padded
+ * separately: row o is output o), k_pad = kh*kw*cin_pad up to a multiple of 32; padding is zeros.  The layer's precision
+ * and the device decide T, the one type in which weights are stored (storage_of in conv.c).
+ * Depthwise (groups == cin == cout) instead:
+ *     float bias[cout_pad], float weight[kh*kw][cout_pad] with cout_pad = cout up to a multiple of 8. */
 typedef struct zn_cuda_conv {
     zn_tensor x, y;
     zn_cuda_tail tail;
-    const float *bias;
-    const void *weight;  /* of the type that the kernel computes with */
-    const float *scale8; /* NULL: no weights of 8 bits */
-    const void *weight8;
+    const float *bias;   /* [cout_pad] */
+    const void *weight;  /* [cout_pad][k_pad], of the type that the kernel multiplies; depthwise: [kh*kw][cout_pad] */
+    const float *scale8; /* e4m3: weight = *scale8 * weight8; NULL: the layer is not stored as e4m3 */
+    const void *weight8; /* [cout_pad][k_pad] */
+    zn_precision precision;
     int32_t kh, kw, stride, groups, cin, cout, pad_t, pad_l, up2;
     int32_t cin_pad, cout_pad, k_pad;
-    int32_t direct; /* conv_mma, conv_thin: results leave from registers, 8 at once, at most a RELU before and after */
+    int32_t direct; /* conv_mma, conv_thin: the epilogue writes from registers, 8 at once; activations RELU or none */
 } zn_cuda_conv;
+
+/* Weights of a group share a scale if they are int8 or int4; k_pad is a multiple of it. */
+enum { ZN_CUDA_GROUP = 32 };
+
+/* weights.cu: packed weights to a type that a kernel multiplies, 8 elements a thread. */
+typedef struct zn_args_expand {
+    const void *from, *scale; /* as in zn_conv.packed */
+    void *to;
+    size_t n; /* vectors of 8 */
+} zn_args_expand;
 
 typedef struct zn_cuda_peak {
     float *sink;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* conv.c - convolutions on the GPU: packing, and which kernel takes which. */
+/* conv.c - convolutions on the GPU: how weights are stored, and which kernel computes which layer. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,78 +11,87 @@
 
 /* ---- packing -------------------------------------------------------------------------------------------------- */
 
-/* The parts of zn_conv.packed, see args.h. */
-typedef struct parts {
+/* The type in which a layer's weights are stored.  There is one copy of them. */
+typedef enum storage { S_F32, S_F16, S_BF16, S_E4M3, S_I8, S_I4 } storage;
+
+static const char *const storage_names[] = { "f32", "f16", "bf16", "e4m3", "i8", "i4" }; /* in kernels' names */
+
+/* What is at zn_conv.packed: see zn_cuda_conv in args.h. */
+typedef struct layout {
     bool depthwise;
+    storage type;
     size_t cin_pad, cout_pad, k_pad;
-    size_t w32, w16, wb16, scale8, w8, size; /* offsets in bytes, and the whole; w8 0: none */
-} parts;
+    size_t weight, scale, size; /* offsets in bytes, and the size of the whole; scale 0: none */
+} layout;
 
 static size_t up(size_t x, size_t to)
 {
     return (x + to - 1) / to * to;
 }
 
-/* Where fp8 is worth its roundings, by the layer alone: what a pixel becomes must not depend on the size of a tile.
- * Rows of 128 channels are read whatever of them is there, so little of the last may be missing.  A number of x that is
- * converted beforehand costs 3 bytes of memory traffic, 0.7 ps at 4.5 TB/s, and each of its products gives 1.1 fs back (570 and
- * 830 TFLOP/s).  With 64 channels nothing is gained, and taef2 would lose 0.5 dB. */
+/* Does fp8 make this layer faster?  The layer alone decides: a pixel's value must not depend on the size of a tile.
+ * TMA loads rows of 128 channels, so most of the last row must be used.  Converting an element of x beforehand moves 3
+ * bytes, which takes 0.7 ps at 4.5 TB/s; each of its products saves 1.1 fs (570 against 830 TFLOP/s).  Layers of 64
+ * channels gain nothing, and taef2 would lose 0.5 dB. */
 static bool fp8_pays(const zn_conv *w)
 {
     const int cin = w->cin, products = w->cout * w->kh * w->kw * (w->up2 ? 4 : 1);
     const bool any_size = (w->kh == 3 && w->kw == 3 && w->pad_t == 1 && w->pad_l == 1) ||
-        (w->kh == 1 && w->kw == 1 && !w->pad_t && !w->pad_l && !w->up2); /* of a picture: hopper.c */
+        (w->kh == 1 && w->kw == 1 && !w->pad_t && !w->pad_l && !w->up2); /* hopper.c takes these at any image size */
 
     return any_size && w->stride == 1 && w->groups == 1 && cin % 16 == 0 && cin >= 128 &&
         6 * cin >= 5 * (int)up((size_t)cin, 128) && w->cout >= 64 && products >= 1024;
 }
 
-static parts parts_of(const zn_conv *w)
+/* Depthwise and grouped kernels, and those below compute capability 8.0, multiply float32 whatever the precision.
+ * bf16 layers with fewer than 8 inputs stay float32: such a layer may read a float32 image, with tf32 products, because
+ * 8 bits of mantissa are too few for one. */
+static storage storage_of(const zn_cuda *d, const zn_conv *w)
 {
-    parts p = { .depthwise = w->groups > 1 && w->groups == w->cin && w->cin == w->cout };
-    size_t taps = (size_t)w->kh * (size_t)w->kw, n;
-
-    p.cin_pad = up((size_t)(w->cin / w->groups), 8);
-    p.cout_pad = up((size_t)w->cout, p.depthwise ? 8 : 64);
-    p.k_pad = p.depthwise ? taps : up(taps * p.cin_pad, 32);
-    n = p.cout_pad * p.k_pad;
-    p.w32 = up(p.cout_pad * sizeof(float), 256);
-    p.w16 = p.w32 + up(n * sizeof(float), 256);
-    p.wb16 = p.w16 + (p.depthwise ? 0 : up(n * 2, 256));
-    p.size = p.wb16 + (p.depthwise ? 0 : up(n * 2, 256));
-    if (fp8_pays(w)) {
-        p.scale8 = p.size;
-        p.w8 = p.scale8 + 256;
-        p.size = p.w8 + up(n, 256);
+    if (w->groups > 1 || d->cc < 80)
+        return S_F32;
+    switch (w->precision) {
+    case ZN_FP16_MATH:
+        return S_F16;
+    case ZN_BF16_MATH:
+        return w->cin < 8 ? S_F32 : S_BF16;
+    case ZN_FP8_MATH:
+        return fp8_pays(w) ? S_E4M3 : S_F16;
+    case ZN_INT8_MATH:
+        return S_I8;
+    case ZN_INT4_MATH:
+        return S_I4;
+    default:
+        return S_F32;
     }
-    return p;
+}
+
+static layout layout_of(const zn_cuda *d, const zn_conv *w)
+{
+    static const size_t bits[] = { 32, 16, 16, 8, 8, 4 }; /* by storage */
+    layout l = { .depthwise = w->groups > 1 && w->groups == w->cin && w->cin == w->cout, .type = storage_of(d, w) };
+    const size_t taps = (size_t)w->kh * (size_t)w->kw;
+    size_t len;
+
+    l.cin_pad = up((size_t)(w->cin / w->groups), 8);
+    l.cout_pad = up((size_t)w->cout, l.depthwise ? 8 : 64);
+    l.k_pad = l.depthwise ? taps : up(taps * l.cin_pad, 32);
+    len = l.cout_pad * l.k_pad;
+    l.weight = up(l.cout_pad * sizeof(float), 256);
+    l.size = l.weight + up(len * bits[l.type] / 8, 256);
+    if (l.type >= S_E4M3) {
+        l.scale = l.size;
+        l.size += l.type == S_E4M3 ? 256 : up(len / ZN_CUDA_GROUP * sizeof(uint16_t), 256);
+    }
+    return l;
 }
 
 size_t zn_cuda_conv_size(void *dev, const zn_conv *w)
 {
-    (void)dev;
-    return parts_of(w).size;
+    return layout_of(dev, w).size;
 }
 
-static void pack_dense(char *host, const zn_conv *w, const parts *p, const float *weight)
-{
-    float *w32 = (float *)(void *)(host + p->w32);
-    uint16_t *w16 = (uint16_t *)(void *)(host + p->w16), *wb16 = (uint16_t *)(void *)(host + p->wb16);
-    size_t in = (size_t)(w->cin / w->groups), taps = (size_t)w->kh * (size_t)w->kw;
-
-    for (size_t o = 0; o < (size_t)w->cout; o++)
-        for (size_t c = 0; c < in; c++)
-            for (size_t t = 0; t < taps; t++) {
-                size_t at = o * p->k_pad + t * p->cin_pad + c;
-                float v = weight[(o * in + c) * taps + t];
-
-                w32[at] = v;
-                w16[at] = zn_to_f16(v);
-                wb16[at] = zn_to_bf16(v);
-            }
-}
-
-/* e4m3, rounded to the nearest, ties to even: 4 bits of exponent (bias 7), 3 of mantissa, 448 at most. */
+/* e4m3, rounded to nearest, ties to even: 4 bits of exponent (bias 7), 3 of mantissa, at most 448. */
 static uint8_t to_e4m3(float x)
 {
     const uint8_t sign = signbit(x) ? 0x80 : 0;
@@ -91,64 +100,165 @@ static uint8_t to_e4m3(float x)
 
     if (!(mag < 448))
         return sign | (isnan(x) ? 0x7f : 0x7e);
-    e = mag < 0x1p-6f ? -6 : ilogbf(mag); /* below 2^-6 numbers are multiples of 2^-9 */
+    e = mag < 0x1p-6f ? -6 : ilogbf(mag); /* below 2^-6 all values are multiples of 2^-9 */
     return sign | (uint8_t)((e + 6) * 8 + (int)rintf(ldexpf(mag, 3 - e)));
 }
 
-/* One scale for the tensor: a power of two, so that it rounds nothing, which puts the largest weight into 224 .. 448. */
-static void pack_e4m3(char *host, const zn_conv *w, const parts *p)
+/* The exponent e of a tensor's one scale, 2^e: a power of two, which rounds nothing, that puts the largest weight into
+ * 224 .. 448. */
+static int e4m3_exponent(const float *weight, size_t n)
 {
-    const float *w32 = (const float *)(void *)(host + p->w32);
-    uint8_t *w8 = (uint8_t *)(host + p->w8);
-    const size_t n = (size_t)w->cout * p->k_pad;
     float top = 0;
-    int e = 0;
 
     for (size_t i = 0; i < n; i++)
-        top = fmaxf(top, fabsf(w32[i]));
-    if (top > 0x1p-100f && isfinite(top))
-        e = 8 - ilogbf(top) - (ldexpf(top, 8 - ilogbf(top)) > 448);
-    for (size_t i = 0; i < n; i++)
-        w8[i] = to_e4m3(w32[i] * ldexpf(1, e));
-    *(float *)(void *)(host + p->scale8) = ldexpf(1, -e);
+        top = fmaxf(top, fabsf(weight[i]));
+    if (!(top > 0x1p-100f) || !isfinite(top))
+        return 0;
+    return 8 - ilogbf(top) - (ldexpf(top, 8 - ilogbf(top)) > 448);
+}
+
+/* One group of ZN_CUDA_GROUP weights as integers times a scale, which it returns as fp16.
+ *     int8: w = q * scale;  int4: two to a byte, low nibble first, w = (nibble - 8) * scale
+ * int4: the weight of the largest magnitude becomes nibble 0, that is -8, so the scale has the opposite sign. */
+static uint16_t quantise(uint8_t *q, const float *w, storage type)
+{
+    float top = 0, inv;
+    uint16_t scale;
+
+    for (int i = 0; i < ZN_CUDA_GROUP; i++)
+        if (fabsf(w[i]) > fabsf(top))
+            top = w[i];
+    scale = zn_to_f16(type == S_I8 ? fabsf(top) / 127 : top / -8);
+    inv = zn_from_f16(scale);
+    inv = inv != 0 && isfinite(inv) ? 1 / inv : 0;
+    for (int i = 0; i < ZN_CUDA_GROUP; i++) {
+        const float v = rintf(w[i] * inv);
+
+        if (type == S_I8)
+            q[i] = (uint8_t)(int8_t)fminf(fmaxf(v, -127), 127);
+        else
+            q[i / 2] |= (uint8_t)((int)fminf(fmaxf(v + 8, 0), 15) << i % 2 * 4); /* q is 0 at first */
+    }
+    return scale;
+}
+
+/* Output o's weights in the packed order, k = tap * cin_pad + c.  Padding stays as it is. */
+static void gather_row(float *row, const zn_conv *w, const layout *l, const float *weight, size_t o)
+{
+    const size_t in = (size_t)(w->cin / w->groups), taps = (size_t)w->kh * (size_t)w->kw;
+
+    for (size_t c = 0; c < in; c++)
+        for (size_t t = 0; t < taps; t++)
+            row[t * l->cin_pad + c] = weight[(o * in + c) * taps + t];
+}
+
+/* Rows of outputs.  row: k_pad zeros. */
+static void pack_rows(char *host, const zn_conv *w, const layout *l, const float *weight, float *row)
+{
+    const size_t k = l->k_pad, taps = (size_t)w->kh * (size_t)w->kw;
+    const int e = l->type == S_E4M3 ? e4m3_exponent(weight, (size_t)w->cout * (size_t)w->cin * taps) : 0;
+    const float factor = ldexpf(1, e);
+    char *to = host + l->weight;
+    uint16_t *scale = (uint16_t *)(void *)(host + l->scale);
+
+    for (size_t o = 0; o < (size_t)w->cout; o++) {
+        gather_row(row, w, l, weight, o);
+        for (size_t i = 0; i < k && l->type < S_I8; i++) {
+            const size_t at = o * k + i;
+
+            switch (l->type) {
+            case S_F16:
+                ((uint16_t *)(void *)to)[at] = zn_to_f16(row[i]);
+                break;
+            case S_BF16:
+                ((uint16_t *)(void *)to)[at] = zn_to_bf16(row[i]);
+                break;
+            case S_E4M3:
+                ((uint8_t *)to)[at] = to_e4m3(row[i] * factor);
+                break;
+            default:
+                ((float *)(void *)to)[at] = row[i];
+            }
+        }
+        for (size_t i = 0; i < k && l->type >= S_I8; i += ZN_CUDA_GROUP)
+            scale[(o * k + i) / ZN_CUDA_GROUP] =
+                quantise((uint8_t *)to + (o * k + i) / (l->type == S_I4 ? 2 : 1), row + i, l->type);
+    }
+    if (l->type == S_E4M3)
+        *(float *)(void *)(host + l->scale) = ldexpf(1, -e);
 }
 
 void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias)
 {
     zn_cuda *d = dev;
-    parts p = parts_of(w);
-    char *host = calloc(1, p.size);
-    float *w32;
+    const layout l = layout_of(d, w);
+    char *host = calloc(1, l.size); /* one layer at a time is in host memory */
+    float *row = calloc(l.k_pad, sizeof *row);
 
-    if (!host) {
+    if (!host || !row) {
         zn_cuda_fail(d, ZN_E_MEMORY, "out of memory while packing weights");
-        return;
-    }
-    if (bias)
-        memcpy(host, bias, (size_t)w->cout * sizeof *bias);
-    w32 = (float *)(void *)(host + p.w32);
-    if (p.depthwise) {
-        for (size_t t = 0; t < p.k_pad; t++)
-            for (size_t c = 0; c < (size_t)w->cout; c++)
-                w32[t * p.cout_pad + c] = weight[c * p.k_pad + t];
     } else {
-        pack_dense(host, w, &p, weight);
+        if (bias)
+            memcpy(host, bias, (size_t)w->cout * sizeof *bias);
+        if (l.depthwise)
+            for (size_t t = 0; t < l.k_pad; t++)
+                for (size_t c = 0; c < (size_t)w->cout; c++)
+                    ((float *)(void *)(host + l.weight))[t * l.cout_pad + c] = weight[c * l.k_pad + t];
+        else
+            pack_rows(host, w, &l, weight, row);
+        zn_backend_cuda.upload(dev, w->packed, host, l.size);
+        if (l.type >= S_I8)
+            zn_cuda_expanded(d, l.cout_pad * l.k_pad * 2); /* lack of memory shows now, not in the first run */
     }
-    if (p.w8 && d->cc == 90)
-        pack_e4m3(host, w, &p);
-    zn_backend_cuda.upload(dev, w->packed, host, p.size);
     free(host);
+    free(row);
 }
 
-zn_cuda_conv zn_cuda_conv_args(const zn_conv *w, zn_type type)
+/* ---- arguments -------------------------------------------------------------------------------------------------- */
+
+static storage storage_as(zn_type type)
 {
-    parts p = parts_of(w);
+    return type == ZN_F32 ? S_F32 : type == ZN_F16 ? S_F16 : S_BF16;
+}
+
+bool zn_cuda_conv_stored_as(const zn_cuda *d, const zn_conv *w, zn_type type)
+{
+    return storage_of(d, w) == storage_as(type);
+}
+
+size_t zn_cuda_conv_expanded_size(const zn_cuda *d, const zn_conv *w, zn_type type)
+{
+    const layout l = layout_of(d, w);
+
+    return up(l.cout_pad * l.k_pad * zn_type_size(type), 256);
+}
+
+const void *zn_cuda_conv_weight(zn_cuda *d, const zn_conv *w, zn_type type, size_t at)
+{
+    const layout l = layout_of(d, w);
+    char *packed = w->packed, *room;
+
+    if (l.type == storage_as(type))
+        return packed + l.weight;
+    room = zn_cuda_expanded(d, at + zn_cuda_conv_expanded_size(d, w, type));
+    if (!room)
+        return packed + l.weight; /* the device has failed: nothing is launched any more */
+
+    const size_t vectors = l.cout_pad * l.k_pad / ZN_CUDA_VECTOR;
+    const zn_args_expand g = { packed + l.weight, packed + l.scale, room + at, vectors };
+
+    zn_cuda_launch(d, zn_cuda_kernel("expand_%s_%s", storage_names[l.type], zn_cuda_type_name(type)).text,
+                   zn_cuda_blocks(vectors, 256), 1, 1, 256, 0, &g);
+    return room + at;
+}
+
+zn_cuda_conv zn_cuda_conv_args(const zn_cuda *d, const zn_conv *w)
+{
+    const layout l = layout_of(d, w);
     char *packed = w->packed;
     zn_cuda_conv a = { .bias = (const float *)(void *)packed,
-                       .weight = packed +
-                           (type == ZN_F32       ? p.w32
-                                : type == ZN_F16 ? p.w16
-                                                 : p.wb16),
+                       .weight = l.depthwise ? packed + l.weight : NULL,
+                       .precision = w->precision,
                        .kh = w->kh,
                        .kw = w->kw,
                        .stride = w->stride,
@@ -158,55 +268,45 @@ zn_cuda_conv zn_cuda_conv_args(const zn_conv *w, zn_type type)
                        .pad_t = w->pad_t,
                        .pad_l = w->pad_l,
                        .up2 = w->up2,
-                       .cin_pad = (int32_t)p.cin_pad,
-                       .cout_pad = (int32_t)p.cout_pad,
-                       .k_pad = (int32_t)p.k_pad };
+                       .cin_pad = (int32_t)l.cin_pad,
+                       .cout_pad = (int32_t)l.cout_pad,
+                       .k_pad = (int32_t)l.k_pad };
 
-    if (p.depthwise)
-        a.weight = packed + p.w32;
-    if (p.w8) {
-        a.scale8 = (const float *)(void *)(packed + p.scale8);
-        a.weight8 = packed + p.w8;
+    if (l.type == S_E4M3) {
+        a.scale8 = (const float *)(void *)(packed + l.scale);
+        a.weight8 = packed + l.weight;
     }
     return a;
 }
 
 /* ---- dispatch --------------------------------------------------------------------------------------------------- */
 
-static void launch(zn_cuda *d, const char *what, const char *kind, unsigned gx, unsigned gy, unsigned shared,
-                   const zn_cuda_conv *a)
-{
-    char name[64];
-
-    snprintf(name, sizeof name, "conv_%s_%s", what, kind);
-    zn_cuda_launch(d, name, gx, gy, 1, 256, shared, a);
-}
-
 static void launch_plain(zn_cuda *d, const char *what, const zn_cuda_conv *a)
 {
     size_t n = zn_cuda_blocks(zn_pixels(a->y) * (size_t)a->cout, 256);
 
-    launch(d, what, zn_cuda_type_name(a->x.type), n < 65536 ? (unsigned)n : 65536, 1, 0, a);
+    zn_cuda_launch(d, zn_cuda_kernel("conv_%s_%s", what, zn_cuda_type_name(a->x.type)).text,
+                   n < 65536 ? (unsigned)n : 65536, 1, 1, 256, 0, a);
 }
 
-/* The ways to compute a dense convolution that hopper.c does not take: a kernel of conv_mma.cu or conv_thin.cu and its
- * tile.  The first that fits is the usual one. */
+/* The candidates for a dense convolution that hopper.c does not take: a kernel of conv_mma.cu or conv_thin.cu and its
+ * tile.  The first that fits is the default. */
 typedef enum family { POINT, FAN, FEW, THIN, MMA } family;
 
-static const struct way {
+static const struct candidate {
     family family;
-    int bm, bn;
+    int bm, bn; /* pixels and outputs of a tile */
     bool half_only;
-} ways[] = {
+} candidates[] = {
     { POINT, 0, 0, false },   { FAN, 0, 0, false },    { FEW, 0, 0, true },      { THIN, 64, 64, false },
     { THIN, 128, 64, false }, { THIN, 32, 64, false }, { THIN, 256, 16, false }, { THIN, 32, 16, false },
     { MMA, 128, 64, false },  { MMA, 64, 64, false },  { MMA, 128, 128, false }, { MMA, 256, 64, true },
     { MMA, 256, 16, false },  { MMA, 128, 16, false }, { MMA, 32, 16, false },
 };
 
-enum { N_WAYS = sizeof ways / sizeof *ways };
+enum { N_CANDIDATES = sizeof candidates / sizeof *candidates };
 
-/* Pixels of x begin at multiples of 16 bytes, and so do channels counted by those. */
+/* Can x be copied 16 bytes at a time?  Pixels begin at multiples of 16 bytes and have a whole number of such pieces. */
 static bool in_pieces(const zn_cuda_conv *a)
 {
     int each = a->x.type == ZN_F32 ? 4 : 8;
@@ -214,27 +314,34 @@ static bool in_pieces(const zn_cuda_conv *a)
     return a->cin % each == 0 && a->x.ld % each == 0 && ((uintptr_t)a->x.data & 15) == 0;
 }
 
-/* What conv_thin takes: inputs that cannot be copied in pieces, or so few that most of a piece would be padding. */
+/* What conv_thin takes: inputs that cannot be copied in pieces, or so few channels that most of a piece would be padding. */
 static bool is_thin(const zn_cuda_conv *a)
 {
-    const size_t picture = (size_t)a->x.h * (size_t)a->x.w * (size_t)a->x.ld;
+    const size_t image = (size_t)a->x.h * (size_t)a->x.w * (size_t)a->x.ld;
 
-    return (a->cin < 8 || !in_pieces(a)) && picture <= INT32_MAX;
+    return (a->cin < 8 || !in_pieces(a)) && image <= INT32_MAX;
 }
 
-/* A network in f16 begins with pictures in float32: conv_thin narrows them as it reads. */
-static bool narrows(const zn_cuda_conv *a)
+/* A network in fp16 begins with a float32 image: conv_thin converts it to fp16 as it reads. */
+static bool reads_as_f16(const zn_cuda_conv *a)
 {
     return a->x.type == ZN_F32 && a->y.type == ZN_F16 && is_thin(a);
 }
 
-/* Products are as exact as the result's type has use for. */
-static const char *kind_of(const zn_cuda *d, const zn_cuda_conv *a)
+/* The type of the weights that the kernel reads. */
+static zn_type weight_type(const zn_cuda_conv *a)
 {
-    if (narrows(a))
+    return reads_as_f16(a) ? ZN_F16 : a->x.type;
+}
+
+/* The types in a kernel's name.  float32 inputs are multiplied as tf32 unless the output is float32 too and the model
+ * is not tf32: a 16-bit output cannot show more. */
+static const char *kind_of(const zn_cuda_conv *a)
+{
+    if (reads_as_f16(a))
         return "f32_to_f16";
     if (a->x.type == ZN_F32)
-        return d->precision == ZN_TF32 || a->y.type != ZN_F32 ? "tf32" : "f32";
+        return a->precision == ZN_TF32 || a->y.type != ZN_F32 ? "tf32" : "f32";
     return zn_cuda_type_name(a->x.type);
 }
 
@@ -243,10 +350,10 @@ static unsigned at_most(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* conv_point and conv_fan: products are exact whatever the precision. */
-static const char *plain_kind(const zn_cuda *d, const zn_cuda_conv *a)
+/* conv_point and conv_fan multiply in float32 at every precision. */
+static const char *fp32_kind(const zn_cuda_conv *a)
 {
-    return a->x.type == ZN_F32 && !narrows(a) ? "f32" : kind_of(d, a);
+    return a->x.type == ZN_F32 && !reads_as_f16(a) ? "f32" : kind_of(a);
 }
 
 /* zn_cuda_conv.direct */
@@ -258,49 +365,44 @@ static bool is_direct(const zn_cuda_conv *a)
         (t->pre == ZN_NONE || t->pre == ZN_RELU) && (t->post == ZN_NONE || t->post == ZN_RELU);
 }
 
-static void launch_thin(zn_cuda *d, const zn_cuda_conv *a, const struct way *s, unsigned tiles, unsigned wide)
+static void launch_thin(zn_cuda *d, const zn_cuda_conv *a, const struct candidate *s, unsigned tiles, unsigned wide)
 {
-    const size_t size = a->x.type == ZN_F32 && !narrows(a) ? 4 : 2, k = (size_t)(a->kh * a->kw * a->cin);
+    const size_t size = zn_type_size(weight_type(a)), k = (size_t)(a->kh * a->kw * a->cin);
     const int row = k * size < ZN_THIN_CHUNK(s->bm) ? (int)up(k * size, 32) : ZN_THIN_CHUNK(s->bm);
-    const unsigned resident = (unsigned)d->sms * (s->bm > 64 ? 3 : 4); /* a block takes tile after tile */
-    char name[64];
+    const unsigned resident = (unsigned)d->sms * (s->bm > 64 ? 3 : 4); /* a block computes several tiles */
 
-    snprintf(name, sizeof name, "conv_thin_%s_%dx%d", kind_of(d, a), s->bm, s->bn);
-    zn_cuda_launch(d, name, at_most(tiles, zn_cuda_blocks(resident, wide)), wide, 1, 256,
+    zn_cuda_launch(d, zn_cuda_kernel("conv_thin_%s_%dx%d", kind_of(a), s->bm, s->bn).text,
+                   at_most(tiles, zn_cuda_blocks(resident, wide)), wide, 1, 256,
                    (unsigned)ZN_THIN_SHARED(s->bm, s->bn, row, a->direct), a);
 }
 
-static void launch_mma(zn_cuda *d, const zn_cuda_conv *a, const struct way *s, unsigned tiles, unsigned wide)
+static void launch_mma(zn_cuda *d, const zn_cuda_conv *a, const struct candidate *s, unsigned tiles, unsigned wide)
 {
     const unsigned bm = (unsigned)s->bm, bn = (unsigned)s->bn, split = bm == 32 ? 4 : 1; /* KS of conv_mma.cu */
     const unsigned steps = zn_cuda_blocks((size_t)(a->kh * a->kw * a->cin_pad), 64 * split / zn_type_size(a->x.type));
     const unsigned stages = at_most(steps, 4) * split * (bm + bn) * 64;
     const unsigned out = split == 1 && a->direct ? 0 : split * bm * (bn + 4) * 4;
-    char name[64];
 
-    snprintf(name, sizeof name, "conv_mma_%s_%dx%d", kind_of(d, a), s->bm, s->bn);
-    zn_cuda_launch(d, name, tiles, wide, 1, 256, stages > out ? stages : out, a);
+    zn_cuda_launch(d, zn_cuda_kernel("conv_mma_%s_%dx%d", kind_of(a), s->bm, s->bn).text, tiles, wide, 1, 256,
+                   stages > out ? stages : out, a);
 }
 
-static void launch_way(zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
+static void launch_candidate(zn_cuda *d, const zn_cuda_conv *a, const struct candidate *s)
 {
     const size_t pixels = zn_pixels(a->y);
-    char name[64];
 
     if (s->family == POINT) {
         const unsigned outputs = a->cout > 4 ? ZN_POINT_OUT : 4;
 
-        snprintf(name, sizeof name, "conv_point_%s_%u", plain_kind(d, a), outputs);
-        zn_cuda_launch(d, name, zn_cuda_blocks(pixels, 256), 1, 1, 256,
-                       (unsigned)a->cin * outputs * (unsigned)sizeof(float), a);
+        zn_cuda_launch(d, zn_cuda_kernel("conv_point_%s_%u", fp32_kind(a), outputs).text, zn_cuda_blocks(pixels, 256),
+                       1, 1, 256, (unsigned)a->cin * outputs * (unsigned)sizeof(float), a);
     } else if (s->family == FAN) {
         const size_t vectors = up((size_t)a->cout, 8) / 8;
 
-        snprintf(name, sizeof name, "conv_fan_%s", plain_kind(d, a));
-        zn_cuda_launch(d, name, zn_cuda_blocks(zn_cuda_blocks(pixels, ZN_FAN_PIXELS) * vectors, 256), 1, 1, 256, 0, a);
+        zn_cuda_launch(d, zn_cuda_kernel("conv_fan_%s", fp32_kind(a)).text,
+                       zn_cuda_blocks(zn_cuda_blocks(pixels, ZN_FAN_PIXELS) * vectors, 256), 1, 1, 256, 0, a);
     } else if (s->family == FEW) {
-        snprintf(name, sizeof name, "conv_few_%s", kind_of(d, a));
-        zn_cuda_launch(d, name, zn_cuda_blocks((size_t)a->y.w, ZN_FEW_SIDE),
+        zn_cuda_launch(d, zn_cuda_kernel("conv_few_%s", kind_of(a)).text, zn_cuda_blocks((size_t)a->y.w, ZN_FEW_SIDE),
                        zn_cuda_blocks((size_t)a->y.h, ZN_FEW_SIDE), (unsigned)a->y.n, 256, ZN_FEW_SHARED, a);
     } else {
         const unsigned tiles = zn_cuda_blocks(pixels, (size_t)s->bm);
@@ -310,8 +412,8 @@ static void launch_way(zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
     }
 }
 
-/* The layer alone decides, and tiles of a family differ in speed only: what a pixel becomes does not depend on the size
- * of its picture or tile, to the last bit. */
+/* The layer alone decides, and the tiles of a family differ in speed only.  So a pixel's value does not depend, to the
+ * last bit, on the size of its image or tile. */
 static family family_of(const zn_cuda_conv *a)
 {
     const bool one = zn_cuda_is_point(a);
@@ -326,26 +428,26 @@ static family family_of(const zn_cuda_conv *a)
     return MMA;
 }
 
-/* Would most of a tile of hopper.c's be padding, and the rest its way in and out? */
+/* Would most of a tile of hopper.c be padding, and most of its time prologue and epilogue? */
 static bool too_small_for_hopper(const zn_cuda_conv *a)
 {
     return a->cout <= 16 && a->kh * a->kw * a->cin <= 256;
 }
 
 /* Is there work for every multiprocessor? */
-static bool keeps_busy(const zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
+static bool keeps_busy(const zn_cuda *d, const zn_cuda_conv *a, const struct candidate *s)
 {
     return (size_t)zn_cuda_blocks(zn_pixels(a->y), (size_t)s->bm) * zn_cuda_blocks((size_t)a->cout, (size_t)s->bn) >=
         (size_t)d->sms;
 }
 
-/* A stride leaves few pixels: for few outputs of them, warps share k, which adds up in another order. */
-static bool shares_k(const zn_cuda_conv *a)
+/* A stride leaves few pixels.  For few outputs of them, warps split k, which sums in another order. */
+static bool splits_k(const zn_cuda_conv *a)
 {
     return a->cout <= 16 && a->stride > 1;
 }
 
-static bool way_fits(const zn_cuda *d, const zn_cuda_conv *a, const struct way *s)
+static bool fits(const zn_cuda *d, const zn_cuda_conv *a, const struct candidate *s)
 {
     if (s->family != family_of(a) || (s->half_only && a->x.type == ZN_F32))
         return false;
@@ -353,8 +455,8 @@ static bool way_fits(const zn_cuda *d, const zn_cuda_conv *a, const struct way *
         return (s->bn == 16) == (a->cout <= 16) && (s->bm == 32 || keeps_busy(d, a, s));
     if (s->family != MMA)
         return true;
-    if (shares_k(a) || s->bm == 32)
-        return shares_k(a) && s->bm == 32;
+    if (splits_k(a) || s->bm == 32)
+        return splits_k(a) && s->bm == 32;
     if (s->bn == 16)
         return a->cout <= 32 && (s->bm == 128 || keeps_busy(d, a, s));
     return a->cout > 16 && a->cout_pad % s->bn == 0;
@@ -363,43 +465,46 @@ static bool way_fits(const zn_cuda *d, const zn_cuda_conv *a, const struct way *
 typedef struct trial {
     zn_cuda *d;
     zn_cuda_conv a;
-    const struct way *way[N_WAYS];
+    const struct candidate *candidate[N_CANDIDATES];
     int n;
 } trial;
 
-static void try_way(void *cookie, int i)
+static void try_candidate(void *cookie, int i)
 {
     trial *t = cookie;
 
-    launch_way(t->d, &t->a, t->way[i]);
+    launch_candidate(t->d, &t->a, t->candidate[i]);
 }
 
-static void conv_tensor_cores(zn_cuda *d, zn_cuda_conv *a)
+static void conv_tensor_cores(zn_cuda *d, const zn_conv *w, zn_cuda_conv *a)
 {
-    a->direct = is_direct(a);
-
-    trial t = { d, *a, { NULL }, 0 };
     char key[160];
+    unsigned fitting = 0; /* the candidates that fit, as bits: a choice is an index into them */
     int best = 0;
 
-    if (zn_cuda_hopper_conv8(d, a) || (!too_small_for_hopper(a) && zn_cuda_hopper_conv(d, a)))
+    a->direct = is_direct(a);
+    if (zn_cuda_hopper_conv8(d, a))
         return;
-    for (int i = 0; i < N_WAYS; i++)
-        if (way_fits(d, a, &ways[i]))
-            t.way[t.n++] = &ways[i];
-    /* Trials write to scratch memory: y may be its own residual.  Too large: the first, the usual one. */
+    a->weight = zn_cuda_conv_weight(d, w, weight_type(a), 0);
+    if (!too_small_for_hopper(a) && zn_cuda_hopper_conv(d, a))
+        return;
+
+    trial t = { d, *a, { NULL }, 0 };
+
+    for (int i = 0; i < N_CANDIDATES; i++)
+        if (fits(d, a, &candidates[i])) {
+            t.candidate[t.n++] = &candidates[i];
+            fitting |= 1u << i;
+        }
+    /* Trials write to scratch memory, because y may be its own residual.  If y does not fit there, the default is used. */
     t.a.y.data = (float *)(void *)d->scratch;
     t.a.y.ld = t.a.y.c;
     t.a.tail.residual.data = NULL;
-    /* The ways that fit, as bits: a choice is a number among them. */
-    unsigned fitting = 0;
-    for (int i = 0; i < t.n; i++)
-        fitting |= 1u << (t.way[i] - ways);
-    snprintf(key, sizeof key, "conv %s %dx%d/%d%s %d>%d %dx%dx%d>%d of %x", kind_of(d, a), a->kh, a->kw, a->stride,
+    snprintf(key, sizeof key, "conv %s %dx%d/%d%s %d>%d %dx%dx%d>%d of %x", kind_of(a), a->kh, a->kw, a->stride,
              a->up2 ? " up2" : "", a->cin, a->cout, a->y.n, a->y.h, a->y.w, a->y.type, fitting);
     if (t.n > 1 && zn_pixels(a->y) * (size_t)a->y.c * zn_type_size(a->y.type) <= ZN_CUDA_SCRATCH)
-        best = zn_cuda_best_way(d, key, t.n, try_way, &t);
-    launch_way(d, a, t.way[best]);
+        best = zn_cuda_tune(d, key, t.n, try_candidate, &t);
+    launch_candidate(d, a, t.candidate[best]);
 }
 
 /* Can the depthwise kernels read and write it in vectors? */
@@ -412,7 +517,6 @@ static void conv_depthwise(zn_cuda *d, const zn_cuda_conv *a)
 {
     size_t n = (size_t)a->y.n, h = (size_t)a->y.h, w = (size_t)a->y.w, c = (size_t)a->cout, strips = 1;
     unsigned across = zn_cuda_blocks((w + 1) / 2 * (c / 4), 256), images = a->y.n < 65535 ? (unsigned)a->y.n : 65535;
-    char name[64];
 
     if (c % 8 || !in_vectors(a, a->x) || !in_vectors(a, a->y) || !in_vectors(a, a->tail.residual)) {
         launch_plain(d, "depthwise", a);
@@ -421,36 +525,32 @@ static void conv_depthwise(zn_cuda *d, const zn_cuda_conv *a)
         while (h / strips > 4 && (h / strips > 32 || strips * across * n < 8 * (size_t)d->sms))
             strips *= 2;
         strips = strips < 65535 ? strips : 65535;
-        snprintf(name, sizeof name, "conv_depthwise3_%s", zn_cuda_type_name(a->x.type));
-        zn_cuda_launch(d, name, across, (unsigned)strips, images, 256, 0, a);
+        zn_cuda_launch(d, zn_cuda_kernel("conv_depthwise3_%s", zn_cuda_type_name(a->x.type)).text, across,
+                       (unsigned)strips, images, 256, 0, a);
     } else {
-        snprintf(name, sizeof name, "conv_depthwise8_%s", zn_cuda_type_name(a->x.type));
-        zn_cuda_launch(d, name, zn_cuda_blocks(n * h * ((w + 3) / 4) * (c / 8), 256), 1, 1, 256, 0, a);
+        zn_cuda_launch(d, zn_cuda_kernel("conv_depthwise8_%s", zn_cuda_type_name(a->x.type)).text,
+                       zn_cuda_blocks(n * h * ((w + 3) / 4) * (c / 8), 256), 1, 1, 256, 0, a);
     }
 }
 
 void zn_cuda_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
 {
     zn_cuda *d = dev;
-    zn_cuda_conv a = zn_cuda_conv_args(w, x.type);
+    zn_cuda_conv a = zn_cuda_conv_args(d, w);
 
     a.x = x;
     a.y = y;
     a.tail = zn_cuda_tail_of(t);
-    if (parts_of(w).depthwise) {
+    if (a.weight) {
         conv_depthwise(d, &a);
     } else if (w->groups == 1 && d->cc >= 80 && (in_pieces(&a) || is_thin(&a))) {
-        if (narrows(&a))
-            a.weight = zn_cuda_conv_args(w, ZN_F16).weight;
-        conv_tensor_cores(d, &a);
+        conv_tensor_cores(d, w, &a);
     } else {
-        zn_cuda_conv plain = zn_cuda_conv_args(w, ZN_F32);
-
-        a.weight = plain.weight;
+        a.weight = zn_cuda_conv_weight(d, w, ZN_F32, 0);
         if (w->groups > 1)
             launch_plain(d, "grouped", &a);
         else
-            launch(d, "simt", zn_cuda_type_name(x.type), zn_cuda_blocks(zn_pixels(y), 128),
-                   zn_cuda_blocks((size_t)w->cout, 64), 0, &a);
+            zn_cuda_launch(d, zn_cuda_kernel("conv_simt_%s", zn_cuda_type_name(x.type)).text,
+                           zn_cuda_blocks(zn_pixels(y), 128), zn_cuda_blocks((size_t)w->cout, 64), 1, 256, 0, &a);
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cuda.h - what the files of the CUDA backend share: the device, and how a kernel is started. */
+/* cuda.h - what the files of the CUDA backend share: the device, and how a kernel is launched. */
 #ifndef ZN_CUDA_H
 #define ZN_CUDA_H
 
@@ -12,13 +12,13 @@ typedef struct zn_cuda {
     CUdevice device;
     CUcontext context;
     CUstream stream;
-    int cc;       /* compute capability: 90 is 9.0 */
-    int sms;      /* multiprocessors */
-    int smem_max; /* bytes of shared memory a block may have */
-    int together; /* not 0: zn_cuda_launch_together works */
-    zn_precision precision;
-    char *scratch;    /* device memory for an operation's own use, ZN_CUDA_SCRATCH bytes */
-    zn_status status; /* sticky; text says what failed */
+    int cc;                 /* compute capability: 90 is 9.0 */
+    int sms;                /* multiprocessors */
+    int smem_max;           /* bytes of shared memory a block may have */
+    int cooperative;        /* not 0: zn_cuda_launch_cooperative works */
+    zn_precision precision; /* that cuda_peak measures; a layer has its own */
+    char *scratch;          /* device memory for an operation's own use, ZN_CUDA_SCRATCH bytes */
+    zn_status status;       /* sticky; text says what failed */
     char text[200];
     char name[96];                   /* "NVIDIA H200" */
     struct zn_cuda_choices *choices; /* tune.c; NULL: no memory for it */
@@ -27,32 +27,43 @@ typedef struct zn_cuda {
 
 enum { ZN_CUDA_SCRATCH = 64 << 20 };
 
-/* Starts `kernel` (its extern "C" name) on the device's stream; args is its one parameter.  After a failure
- * nothing is started any more; sync reports it. */
+/* Launches `kernel` (its extern "C" name) on the device's stream; args is its one parameter.  After a failure
+ * nothing is launched any more; sync reports it. */
 void zn_cuda_launch(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned threads,
                     unsigned shared_bytes, const void *args);
-/* The same for a kernel that calls after_previous(): it may be set up while the kernel before it ends. */
-void zn_cuda_launch_early(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned threads, unsigned shared_bytes,
-                          const void *args);
+/* Programmatic dependent launch, for a kernel that calls after_previous(): it may start before the kernel ahead ends. */
+void zn_cuda_launch_dependent(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned threads, unsigned shared_bytes,
+                              const void *args);
+/* Cooperative launch, for a kernel with a grid-wide barrier: all blocks are resident at once, or the launch fails. */
+void zn_cuda_launch_cooperative(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned threads,
+                                unsigned shared_bytes, const void *args);
 
-/* The same for a kernel whose blocks wait for each other: all of them at once, or none. */
-void zn_cuda_launch_together(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned threads,
-                             unsigned shared_bytes, const void *args);
+/* A kernel's name, composed as by printf.  Names are OPERATION[_VARIANT]_TYPE[_TILE] and have no prefix: they are looked
+ * up in this program's own images only.  Use as zn_cuda_launch(d, zn_cuda_kernel("map_%s", type).text, ...). */
+typedef struct zn_cuda_name {
+    char text[64];
+} zn_cuda_name;
+zn_cuda_name zn_cuda_kernel(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* The device's buffer for weights that are expanded before a kernel, of at least `size` bytes.  It grows on demand, and
+ * then what was in it is lost.  NULL: no memory, or it would have to grow during a recording; the device's status says so. */
+char *zn_cuda_expanded(zn_cuda *d, size_t size);
 
 void zn_cuda_fail(zn_cuda *d, zn_status status, const char *text);
-/* A forward is being recorded: nothing may wait for the device now. */
+/* A forward is being recorded: nothing may synchronise with the device now. */
 bool zn_cuda_recording(const zn_cuda *d);
 /* Milliseconds of device time that work's launches take. */
 double zn_cuda_time(zn_cuda *d, void (*work)(void *cookie), void *cookie);
 
-/* The kernels, as nvcc made them; embedded by images.c. */
+/* The kernels as nvcc compiled them; embedded by images.c, listed in meson.build. */
 typedef struct zn_cuda_image {
     const void *data;
     int only_cc; /* 0: for every GPU */
 } zn_cuda_image;
 
-enum { ZN_CUDA_N_IMAGES = 11 };
-extern const zn_cuda_image zn_cuda_images[ZN_CUDA_N_IMAGES];
+enum { ZN_CUDA_MAX_IMAGES = 32 };
+extern const zn_cuda_image zn_cuda_images[];
+extern const int zn_cuda_n_images;
 
 static inline zn_cuda_tail zn_cuda_tail_of(zn_tail t)
 {
@@ -63,7 +74,7 @@ static inline zn_cuda_tail zn_cuda_tail_of(zn_tail t)
     return c;
 }
 
-/* t from that pixel on, counted over all its pictures. */
+/* t from that pixel on, counted over all its images. */
 static inline zn_tensor zn_cuda_from(zn_tensor t, size_t pixel)
 {
     if (t.data)
@@ -71,7 +82,7 @@ static inline zn_tensor zn_cuda_from(zn_tensor t, size_t pixel)
     return t;
 }
 
-/* A pixel of y is made of the same pixel of x. */
+/* Does a pixel of y depend on the same pixel of x alone? */
 static inline bool zn_cuda_is_point(const zn_cuda_conv *c)
 {
     return c->kh == 1 && c->kw == 1 && c->stride == 1 && !c->pad_t && !c->pad_l && !c->up2 && c->y.h == c->x.h &&
@@ -87,9 +98,15 @@ static inline bool zn_cuda_is_3x3(const zn_cuda_conv *c) /* with a pixel of padd
 size_t zn_cuda_conv_size(void *dev, const zn_conv *w);
 void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias);
 void zn_cuda_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
-/* Fills in all but x, y and the tail; weights of the type that x has (float for ZN_F32). */
-zn_cuda_conv zn_cuda_conv_args(const zn_conv *w, zn_type type);
-/* What all launches need: how many blocks; may pixels be read 16 bytes at a time (a tensor that is not there may);
+/* Fills in all but x, y, the tail and, unless the layer is depthwise, the weight. */
+zn_cuda_conv zn_cuda_conv_args(const zn_cuda *d, const zn_conv *w);
+/* The weights of a layer that is not depthwise, [cout_pad][k_pad] of that type: the packed ones if they are stored so, else
+ * a copy that a kernel expands into zn_cuda_expanded(), from byte `at` on.  It is valid until the next call that expands to
+ * the same place.  Copies of several layers at once: ask for the sum of their sizes first. */
+const void *zn_cuda_conv_weight(zn_cuda *d, const zn_conv *w, zn_type type, size_t at);
+bool zn_cuda_conv_stored_as(const zn_cuda *d, const zn_conv *w, zn_type type);
+size_t zn_cuda_conv_expanded_size(const zn_cuda *d, const zn_conv *w, zn_type type);
+/* For all launches: the number of blocks; whether pixels can be read 16 bytes at a time (true if there is no tensor);
  * a type as the kernels' names have it. */
 static inline unsigned zn_cuda_blocks(size_t n, size_t each)
 {
@@ -108,15 +125,14 @@ static inline const char *zn_cuda_type_name(zn_type t)
     return t == ZN_F32 ? "f32" : t == ZN_F16 ? "f16" : "bf16";
 }
 
-enum { ZN_CUDA_VECTOR = 8 }; /* numbers that a thread reads at once */
+enum { ZN_CUDA_VECTOR = 8 }; /* elements that a thread reads at once */
 
 static inline bool zn_cuda_vectors(zn_tensor t)
 {
     return !t.data || (zn_cuda_aligned(t) && t.c % ZN_CUDA_VECTOR == 0);
 }
 
-/* What the kernels for tensors of one type are called; "any" if the types differ.  A tensor that is not there
- * has every type. */
+/* The type in the name of a kernel for tensors of one type; "any" if the types differ.  Absent tensors do not count. */
 static inline const char *zn_cuda_common_type(const zn_tensor *t, int n)
 {
     for (int i = 1; i < n; i++)
@@ -125,9 +141,9 @@ static inline const char *zn_cuda_common_type(const zn_tensor *t, int n)
     return zn_cuda_type_name(t[0].type);
 }
 
-/* tune.c: which of n ways to compute a layer (its key names it) is the fastest: tried once, then kept in the user's
- * cache folder.  try_way launches way i on throw-away data. */
-int zn_cuda_best_way(zn_cuda *d, const char *key, int n, void (*try_way)(void *cookie, int i), void *cookie);
+/* tune.c: which of n candidates computes a layer (named by key) the fastest: measured once, then kept in the user's cache
+ * folder.  try_one launches candidate i on scratch data. */
+int zn_cuda_tune(zn_cuda *d, const char *key, int n, void (*try_one)(void *cookie, int i), void *cookie);
 struct zn_cuda_choices *zn_cuda_choices_open(const char *gpu);
 void zn_cuda_choices_close(struct zn_cuda_choices **c);
 /* norm.c: */

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* gated.c - gated residual blocks: at once where kernels/gated.cu can, else as their steps, piece by piece of the
- * picture, with what goes from step to step in the device's scratch memory as float32:
+/* gated.c - gated residual blocks: in one fused kernel where kernels/gated.cu has one, else in steps.
  *
- *   x, with a pixel around --norm, pw1--> wide --dw, halves multiplied--> g --pw2--(+x)--> v, in wide's place
+ * The steps work on one part of the image at a time.  Intermediate results are float32 in the device's scratch memory:
+ *
+ *   x, with a halo of one pixel --norm, pw1--> wide --dw, halves multiplied--> g --pw2--(+x)--> v, in wide's place
  *   v --norm, pw3, halves multiplied--> g --pw4--(+v)--> y */
-#include <stdio.h>
-
 #include "cuda.h"
 
-/* ---- at once ------------------------------------------------------------------------------------------------- */
+/* ---- fused --------------------------------------------------------------------------------------------------- */
 
-/* The kernels, as at the end of gated.cu: channels at most, rows of a tile, of a warp, warps that share rows, how
- * often weights are in shared memory, and whether large GPUs only have it, or others only.  With more than 2 stages
- * weights stay, and as many blocks as there is room for do all tiles.  The first that fits is taken. */
+/* The kernels at the end of gated.cu.  With more than 2 stages all weights stay in shared memory, and a persistent grid
+ * computes all tiles.  The first shape that fits is used. */
 typedef struct shape {
-    int c, th, mt, ns, stages;
-    enum { ANY, LARGE, OTHER } where;
+    int c;                            /* channels, at most */
+    int th;                           /* rows of a tile */
+    int mt;                           /* rows of a warp */
+    int ns;                           /* warps that share rows */
+    int stages;                       /* buffers for weights */
+    enum { ANY, LARGE, OTHER } where; /* data centre GPUs, with their shared memory; all others */
 } shape;
 
 static const shape shapes16[] = { { 48, 8, 2, 1, 6, LARGE },
@@ -30,66 +32,84 @@ static const shape shapes32[] = {
 };
 
 /* The type in the kernels' names. */
-static const char *kind(const zn_cuda *d, zn_type type)
+static const char *kind(const zn_gated *w, zn_type type)
 {
-    return type == ZN_F32 && d->precision == ZN_TF32 ? "tf32" : zn_cuda_type_name(type);
+    return type == ZN_F32 && w->pw1.precision == ZN_TF32 ? "tf32" : zn_cuda_type_name(type);
 }
 
-static bool at_once(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_gated *w)
+/* Launches the fused kernel for tiles of shape s. */
+static void launch_fused(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_gated *w, const shape *s, int shared, int tiles)
 {
-    const zn_cuda_conv pw1 = zn_cuda_conv_args(&w->pw1, x.type), pw2 = zn_cuda_conv_args(&w->pw2, x.type);
-    const zn_cuda_conv pw3 = zn_cuda_conv_args(&w->pw3, x.type), pw4 = zn_cuda_conv_args(&w->pw4, x.type);
-    const zn_cuda_conv dw = zn_cuda_conv_args(&w->dw, x.type);
-    const int unlike = d->cc == 80 || d->cc / 10 == 9 || d->cc / 10 == 10 ? OTHER : LARGE;
-    zn_cuda_gated_tile a = {
+    const zn_conv *const pw[4] = { &w->pw1, &w->pw2, &w->pw3, &w->pw4 };
+    const int room = zn_imin(3, (d->smem_max + 1024) / (shared + 1024)); /* blocks per multiprocessor, by gated.cu */
+    const zn_cuda_conv dw = zn_cuda_conv_args(d, &w->dw);
+    zn_cuda_conv k[4];
+    size_t at = 0, size[4];
+
+    for (int i = 0; i < 4; i++)
+        at += size[i] = zn_cuda_conv_stored_as(d, pw[i], x.type) ? 0 : zn_cuda_conv_expanded_size(d, pw[i], x.type);
+    if (!zn_cuda_expanded(d, at) && at)
+        return;
+    at = 0;
+    for (int i = 0; i < 4; at += size[i++]) {
+        k[i] = zn_cuda_conv_args(d, pw[i]);
+        k[i].weight = zn_cuda_conv_weight(d, pw[i], x.type, at);
+    }
+
+    const zn_cuda_gated_tile a = {
         .x = x,
         .y = y,
-        .w1 = pw1.weight,
-        .w2 = pw2.weight,
-        .w3 = pw3.weight,
-        .w4 = pw4.weight,
+        .w1 = k[0].weight,
+        .w2 = k[1].weight,
+        .w3 = k[2].weight,
+        .w4 = k[3].weight,
         .dw = dw.weight,
-        .b1 = pw1.bias,
+        .b1 = k[0].bias,
         .bd = dw.bias,
-        .b2 = pw2.bias,
-        .b3 = pw3.bias,
-        .b4 = pw4.bias,
-        .k_pad = pw1.k_pad,
+        .b2 = k[1].bias,
+        .b3 = k[2].bias,
+        .b4 = k[3].bias,
+        .k_pad = k[0].k_pad,
         .dw_pad = dw.cout_pad,
+        .down = (int)zn_cuda_blocks((size_t)x.h, (size_t)s->th),
+        .across = (int)zn_cuda_blocks((size_t)x.w, ZN_GATED_TW),
+        .tiles = tiles,
         .eps = w->eps,
         .per_c = 1 / (float)x.c,
     };
+
+    zn_cuda_launch(d,
+                   zn_cuda_kernel("gated_%s_%dx%d%s", kind(w, x.type), s->c, s->th, s->stages > 2 ? "_stay" : "").text,
+                   (unsigned)(s->stages > 2 ? zn_imin(tiles, d->sms * room) : tiles), 1, 1,
+                   (unsigned)(32 * s->th / s->mt * s->ns), (unsigned)shared, &a);
+}
+
+/* False: there is no fused kernel for this block on this device. */
+static bool fused(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_gated *w)
+{
+    const int unlike = d->cc == 80 || d->cc / 10 == 9 || d->cc / 10 == 10 ? OTHER : LARGE;
 
     if (d->cc < 80 || y.type != x.type || x.c % 16 || x.ld % 8 || y.ld % 8 || !zn_cuda_on_16(x.data) ||
         !zn_cuda_on_16(y.data))
         return false;
     for (const shape *s = x.type == ZN_F32 ? shapes32 : shapes16; s->c; s++) {
         const int shared = ZN_GATED_SHARED(s->c, s->th, s->ns, s->stages, (int)zn_type_size(x.type));
-        const int room =
-            zn_imin(3, (d->smem_max + 1024) / (shared + 1024)); /* blocks of a multiprocessor, by gated.cu */
-        size_t tiles;
-        char kernel[40];
+        const size_t tiles =
+            (size_t)x.n * zn_cuda_blocks((size_t)x.h, (size_t)s->th) * (size_t)zn_cuda_blocks((size_t)x.w, ZN_GATED_TW);
 
         if (x.c > s->c || (int)s->where == unlike || shared > d->smem_max)
             continue;
-        a.down = (int)zn_cuda_blocks((size_t)x.h, (size_t)s->th);
-        a.across = (int)zn_cuda_blocks((size_t)x.w, ZN_GATED_TW);
-        tiles = (size_t)x.n * (size_t)a.down * (size_t)a.across;
         if (tiles > INT32_MAX)
             return false;
-        a.tiles = (int)tiles;
-        snprintf(kernel, sizeof kernel, "zn_gated_%s_%dx%d%s", kind(d, x.type), s->c, s->th,
-                 s->stages > 2 ? "_stay" : "");
-        zn_cuda_launch(d, kernel, (unsigned)(s->stages > 2 ? zn_imin(a.tiles, d->sms * room) : a.tiles), 1, 1,
-                       (unsigned)(32 * s->th / s->mt * s->ns), (unsigned)shared, &a);
+        launch_fused(d, y, x, w, s, shared, (int)tiles);
         return true;
     }
     return false;
 }
 
-/* ---- as steps ------------------------------------------------------------------------------------------------ */
+/* ---- in steps ------------------------------------------------------------------------------------------------ */
 
-/* h x w pixels of c numbers in scratch memory, from float `at` on. */
+/* h x w pixels of c channels in scratch memory, from float `at` on. */
 static zn_cuda_rect dense(zn_cuda *d, size_t at, int w, int c)
 {
     return (zn_cuda_rect){ (float *)(void *)d->scratch + at, (int64_t)w * c, w, c, ZN_F32 };
@@ -112,16 +132,16 @@ static bool vectors(zn_cuda_rect r, int c)
 static void product(zn_cuda *d, zn_cuda_rect y, zn_cuda_rect x, const zn_conv *w, int pixels, float eps, bool gate,
                     zn_cuda_rect residual)
 {
-    const zn_cuda_conv k = zn_cuda_conv_args(w, ZN_F32);
+    const zn_cuda_conv k = zn_cuda_conv_args(d, w);
     const int outputs = gate ? w->cout / 2 : w->cout, share = gate ? 2 : 1;
     const size_t by64 = zn_cuda_blocks((size_t)(outputs * share), 64),
                  by48 = zn_cuda_blocks((size_t)(outputs * share), 48);
-    const bool narrow = by48 * 48 < by64 * 64; /* less is computed for nothing */
+    const bool narrow = by48 * 48 < by64 * 64; /* fewer columns of padding */
     const zn_cuda_gated_mm a = {
         .x = x,
         .y = y,
         .residual = residual,
-        .weight = k.weight,
+        .weight = zn_cuda_conv_weight(d, w, ZN_F32, 0),
         .bias = k.bias,
         .pixels = pixels,
         .c = w->cin,
@@ -135,17 +155,17 @@ static void product(zn_cuda *d, zn_cuda_rect y, zn_cuda_rect x, const zn_conv *w
         .eps = eps,
     };
 
-    zn_cuda_launch(d, narrow ? "zn_gated_mm48" : "zn_gated_mm64",
+    zn_cuda_launch(d, narrow ? "gated_mm48_f32" : "gated_mm64_f32",
                    (unsigned)(zn_cuda_blocks((size_t)pixels, 128) * (narrow ? by48 : by64)), 1, 1, 128, 0, &a);
 }
 
 /* Pixels i0 .. i1-1, j0 .. j1-1 of image n. */
 static void steps(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_gated *w, int n, int i0, int j0, int i1, int j1)
 {
-    const int a0 = i0 ? i0 - 1 : 0, b0 = j0 ? j0 - 1 : 0; /* with the pixel around, as far as there is one */
+    const int a0 = i0 ? i0 - 1 : 0, b0 = j0 ? j0 - 1 : 0; /* with the halo, inside the image */
     const int a1 = zn_imin(i1 + 1, x.h), b1 = zn_imin(j1 + 1, x.w);
     const int th = i1 - i0, tw = j1 - j0, pixels = th * tw, around = (a1 - a0) * (b1 - b0);
-    const zn_cuda_conv dw = zn_cuda_conv_args(&w->dw, ZN_F32);
+    const zn_cuda_conv dw = zn_cuda_conv_args(d, &w->dw);
     const zn_cuda_rect none = { 0 };
     const zn_cuda_rect wide = dense(d, 0, b1 - b0, 2 * x.c), v = dense(d, 0, tw, x.c);
     const zn_cuda_rect g = dense(d, zn_cuda_blocks((size_t)around * 2 * (size_t)x.c, 4) * 4, tw, x.c);
@@ -153,7 +173,7 @@ static void steps(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_gated *w, int n
                                  x.c,    a1 - a0,   b1 - b0,   i0 - a0, j0 - b0, dw.cout_pad };
 
     product(d, wide, part_of(x, n, a0, b0, b1 - b0), &w->pw1, around, w->eps, false, none);
-    zn_cuda_launch(d, "zn_gated_dw", zn_cuda_blocks((size_t)th * zn_cuda_blocks((size_t)tw, 8) * (size_t)x.c, 256), 1,
+    zn_cuda_launch(d, "gated_dw_f32", zn_cuda_blocks((size_t)th * zn_cuda_blocks((size_t)tw, 8) * (size_t)x.c, 256), 1,
                    1, 256, 0, &a);
     product(d, v, g, &w->pw2, pixels, -1, false, part_of(x, n, i0, j0, tw));
     product(d, g, v, &w->pw3, pixels, w->eps, true, none);
@@ -162,13 +182,14 @@ static void steps(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_gated *w, int n
 
 void zn_cuda_gated(void *dev, zn_tensor y, zn_tensor x, const zn_gated *w)
 {
-    const int64_t room = ZN_CUDA_SCRATCH / (int64_t)sizeof(float) / x.c - 4; /* numbers of each channel */
+    const int64_t room = ZN_CUDA_SCRATCH / (int64_t)sizeof(float) / x.c - 4; /* pixels of x.c channels */
     int64_t th;
     int tw = zn_imin(x.w, 512);
 
-    if (at_once(dev, y, x, w))
+    if (fused(dev, y, x, w))
         return;
-    /* A piece takes 2 (th + 2) (tw + 2) + th tw of them: as large as it can be, not much wider than high. */
+    /* A part of th x tw pixels needs room for 2 (th + 2) (tw + 2) + th tw.  Make it as large as possible, but not more than 8
+     * times as wide as high. */
     while (th = (room - 4 * (tw + 2)) / (3 * tw + 4), th < zn_imin(x.h, tw / 8) || th < 1)
         tw = (tw + 1) / 2;
     if (th > x.h)

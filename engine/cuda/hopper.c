@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* hopper.c - which convolutions the kernels of kernels/hopper.cu take, and in what tiles.
+/* hopper.c - which convolutions kernels/hopper.cu computes, and in which tiles.
  *
- * All of them read and write through tensor maps: numbers of two bytes (of one: x in fp8), 16-byte aligned pixels.
- * What is outside a picture, or beyond its channels, reads as zero and is not written; so any size fits. */
-#include <stdio.h>
+ * All of them use TMA with tensor maps: elements of two bytes (e4m3 x: of one), pixels aligned to 16 bytes.  What is
+ * outside an image, or beyond its channels, is read as zero and not written; so every size fits. */
 #include <string.h>
 
 #include "cuda.h"
@@ -22,7 +21,8 @@ static int map_type(int bytes, zn_type type)
     return bytes == 1 ? MAP_U8 : type == ZN_F16 ? MAP_F16 : MAP_BF16;
 }
 
-/* Pixels `step` apart of t, moved by `first` pixels, in boxes of w x h pixels and 128 bytes; `bytes` of a number. */
+/* A map of every step-th pixel of t, from pixel `first` on, in boxes of box_w x box_h pixels and 128 bytes; an element has
+ * `bytes`.  stride: of the pixels of a box. */
 static bool map_pixels(const zn_cuda *d, zn_hopper_map *map, zn_tensor t, int bytes, int first, int step, int box_w,
                        int box_h, int stride)
 {
@@ -37,7 +37,7 @@ static bool map_pixels(const zn_cuda *d, zn_hopper_map *map, zn_tensor t, int by
                                            size, pitch, box, every, 0, MAP_SWIZZLE_128, MAP_PROMOTE_256, 0);
 }
 
-/* Rows of weights, in boxes of `rows` x 128 bytes. */
+/* A map of the weights' rows, in boxes of `rows` x 128 bytes. */
 static bool map_weights(const zn_cuda *d, zn_hopper_map *map, const zn_cuda_conv *c, int bytes, int rows)
 {
     const uint64_t size[2] = { (uint64_t)c->k_pad, (uint64_t)c->cout_pad };
@@ -48,7 +48,7 @@ static bool map_weights(const zn_cuda *d, zn_hopper_map *map, const zn_cuda_conv
                                            pitch, box, every, 0, MAP_SWIZZLE_128, MAP_PROMOTE_256, 0);
 }
 
-/* The four parities of an enlarged y, or y itself. */
+/* Maps of the four parities of y if up2, else of y itself. */
 static bool map_out(const zn_cuda *d, zn_hopper_map map[4], zn_tensor y, bool up2, int box_w, int box_h)
 {
     if (!up2)
@@ -70,7 +70,7 @@ static zn_hopper_tail tail_of(const zn_cuda_conv *c)
                              (int)c->tail.pre, (int)c->tail.post, c->tail.residual.data != NULL };
 }
 
-/* Stages that fit beside `other` bytes, at most what a block has use for. */
+/* Stages that fit into shared memory beside `other` bytes, at most `useful`. */
 static int stages_for(const zn_cuda *d, int other, int stage, int useful)
 {
     const int n = zn_imin((d->smem_max - other) / stage, zn_imin(useful, ZN_HOPPER_MAX_STAGES));
@@ -78,8 +78,8 @@ static int stages_for(const zn_cuda *d, int other, int stage, int useful)
     return n < 2 ? 2 : n;
 }
 
-/* Rows of the tile that take the fewest cycles, roughly: the last wave counts whole; narrow products wait for
- * shared memory (24 cycles of it against 16 of the matrix units at 4 rows). */
+/* Rows of the tile for the fewest cycles, estimated.  A partial last wave counts as a whole one.  Tiles of 4 rows are bound
+ * by shared memory: 24 cycles against 16 of the tensor cores. */
 static int rows_for(const zn_cuda *d, zn_tensor x)
 {
     static const int rows[3] = { 16, 8, 4 }, cycles[3] = { 36 * 64, 36 * 32 + 60, 36 * 24 };
@@ -87,7 +87,8 @@ static int rows_for(const zn_cuda *d, zn_tensor x)
 
     for (int i = 0; i < 3; i++) {
         const int tiles = x.n * zn_ceil_div(x.w, 8) * zn_ceil_div(x.h, rows[i]);
-        const int cost = zn_ceil_div(tiles, d->sms) * cycles[i] + rows[i] * 40; /* the last way out is not hidden */
+        const int cost =
+            zn_ceil_div(tiles, d->sms) * cycles[i] + rows[i] * 40; /* the last epilogue is not overlapped */
 
         if (cost < best_cost)
             best = rows[i], best_cost = cost;
@@ -100,7 +101,6 @@ static bool conv64(zn_cuda *d, const zn_cuda_conv *c)
     const int rows = rows_for(d, c->x), n = rows * 8, fixed = (c->up2 ? 16 : 9) * 8192, halo = ZN_HOPPER_HALO(8, rows);
     const int out_rows = zn_imin(rows, 8);
     zn_hopper_conv64 a;
-    char name[64];
 
     memset(&a, 0, sizeof a);
     a.tail = tail_of(c);
@@ -117,17 +117,18 @@ static bool conv64(zn_cuda *d, const zn_cuda_conv *c)
         !map_weights(d, &a.w, c, 2, 64) || !map_out(d, a.y, c->y, c->up2, 8, out_rows) ||
         (a.tail.residual && !map_pixels(d, &a.residual, c->tail.residual, 2, 0, 1, 8, out_rows, 1)))
         return false;
-    snprintf(name, sizeof name, "zn_hopper_conv64_%s_%d%s", zn_cuda_type_name(c->x.type), rows, c->up2 ? "_up" : "");
-    zn_cuda_launch_early(d, name, (unsigned)grid, (unsigned)ZN_HOPPER_THREADS(n), (unsigned)shared, &a);
+    zn_cuda_launch_dependent(
+        d, zn_cuda_kernel("hopper_conv64_%s_%d%s", zn_cuda_type_name(c->x.type), rows, c->up2 ? "_up" : "").text,
+        (unsigned)grid, (unsigned)ZN_HOPPER_THREADS(n), (unsigned)shared, &a);
     return true;
 }
 
-/* The tiles of zn_hopper_conv and conv3.  cycles: of the matrix units (or of shared memory, where that is slower)
+/* The tiles of hopper_conv and hopper_conv3.  cycles: of the tensor cores (or of shared memory, where that is slower)
  * for 128 bytes of channels of one tap. */
 typedef struct tile_kind {
     const char *name;
     int outputs, pixels, n, cycles;
-    int blocks; /* that work on one tile */
+    int blocks; /* thread blocks of a cluster, which share one tile */
 } tile_kind;
 
 static const tile_kind kinds[] = {
@@ -136,13 +137,13 @@ static const tile_kind kinds[] = {
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
-/* A convolution of numbers of `bytes`: h x w pixels of `pictures` pictures, in steps of `chunks` of 128 bytes. */
+/* A convolution of elements of `bytes` bytes: h x w pixels of n images.  A tap is `chunks` steps of 128 bytes. */
 typedef struct job {
     const zn_cuda_conv *c;
     zn_tensor x, y, residual;
-    bool flat; /* 1x1, all pixels in one row */
-    bool halo; /* conv3, and never conv, which adds up in another order: the same bits in a picture of any size */
-    int bytes, chunks, h, w, pictures;
+    bool flat; /* 1x1: all pixels are one row */
+    bool halo; /* hopper_conv3, at every image size: hopper_conv sums in another order */
+    int bytes, chunks, h, w, n;
 } job;
 
 static job job_of(const zn_cuda_conv *c, int bytes)
@@ -157,14 +158,14 @@ static job job_of(const zn_cuda_conv *c, int bytes)
     }
     j.h = c->up2 ? j.x.h : j.y.h;
     j.w = c->up2 ? j.x.w : j.y.w;
-    j.pictures = c->up2 ? 4 * j.x.n : j.x.n;
+    j.n = c->up2 ? 4 * j.x.n : j.x.n;
     return j;
 }
 
-/* What to run, and roughly how many cycles that takes. */
+/* What to launch, and its estimated cycles. */
 typedef struct plan {
     const tile_kind *kind;
-    bool narrow; /* x is of half floats, the products of 8 bits */
+    bool quantise; /* x is fp16, and the kernel quantises it to e4m3 */
     int tw, th, tiles_x, tiles_y, tiles_o;
     int64_t cost;
 } plan;
@@ -172,7 +173,7 @@ typedef struct plan {
 static plan plan_tiles(const zn_cuda *d, const job *j, const tile_kind *k)
 {
     plan p = { .kind = k, .tiles_o = zn_ceil_div(j->c->cout, k->outputs) };
-    int least = INT32_MAX, bytes = (k->outputs + k->pixels) * 128 / k->blocks; /* that a block reads for a step */
+    int least = INT32_MAX, bytes = (k->outputs + k->pixels) * 128 / k->blocks; /* a block reads per step */
 
     for (int tw = 8; tw <= k->pixels; tw *= 2) {
         const int th = k->pixels / tw, tiles = zn_ceil_div(j->w, tw) * zn_ceil_div(j->h, th);
@@ -181,15 +182,15 @@ static plan plan_tiles(const zn_cuda *d, const job *j, const tile_kind *k)
                 : j->flat ? tw != k->pixels
                           : tw * j->c->stride > 256 || th * j->c->stride > 256)
             continue;
-        if (tiles < least || (tiles == least && tw <= 16)) /* squares read the fewest neighbours */
+        if (tiles < least || (tiles == least && tw <= 16)) /* square tiles have the smallest halo */
             least = tiles, p.tw = tw, p.th = th;
     }
     p.tiles_x = zn_ceil_div(j->w, p.tw);
     p.tiles_y = zn_ceil_div(j->h, p.th);
     if (j->halo)
         bytes = k->outputs * 128 + ZN_HOPPER_HALO(p.tw, p.th) / 9;
-    /* A wave takes as long as its products or its bytes, some 36 a cycle, and then its way out. */
-    const int64_t waves = zn_ceil_div(p.tiles_x * p.tiles_y * p.tiles_o * j->pictures, d->sms / k->blocks);
+    /* A wave takes as long as its products or its loads (about 36 bytes a cycle), then comes its epilogue. */
+    const int64_t waves = zn_ceil_div(p.tiles_x * p.tiles_y * p.tiles_o * j->n, d->sms / k->blocks);
     const int step = k->cycles > bytes / 36 ? k->cycles : bytes / 36;
 
     p.cost = waves * ((int64_t)step * j->c->kh * j->c->kw * j->chunks + k->n * 10);
@@ -215,16 +216,15 @@ static bool run(zn_cuda *d, const job *j, plan p)
 {
     const zn_cuda_conv *c = j->c;
     const tile_kind *k = p.kind;
-    const int outputs = k->outputs / (p.narrow ? ZN_HOPPER_WARPGROUPS : k->blocks),
-              weights = outputs * 128; /* of a load */
-    const int bare = zn_hopper_shared(p.narrow ? 2 * ZN_HOPPER_PART(p.th) : 0, k->n);
-    const int stage = p.narrow ? 2 * ZN_HOPPER_PART(p.th)
-        : j->halo              ? ZN_HOPPER_HALO(p.tw, p.th)
-                               : weights + k->pixels * 128;
+    const int outputs = k->outputs / (p.quantise ? ZN_HOPPER_WARPGROUPS : k->blocks),
+              weights = outputs * 128; /* bytes of one load */
+    const int bare = zn_hopper_shared(p.quantise ? 2 * ZN_HOPPER_PART(p.th) : 0, k->n);
+    const int stage = p.quantise ? 2 * ZN_HOPPER_PART(p.th)
+        : j->halo                ? ZN_HOPPER_HALO(p.tw, p.th)
+                                 : weights + k->pixels * 128;
     const int box_h = p.th == 1 ? 1 : p.th / k->blocks,
-              box_w = p.th == 1 ? p.tw / k->blocks : p.tw; /* a block's part of it */
+              box_w = p.th == 1 ? p.tw / k->blocks : p.tw; /* the part of one block */
     zn_hopper_conv a;
-    char name[64];
 
     memset(&a, 0, sizeof a);
     a.tail = tail_of(c);
@@ -242,26 +242,29 @@ static bool run(zn_cuda *d, const job *j, plan p)
     a.th = p.th;
     a.tiles_x = p.tiles_x;
     a.tiles_y = p.tiles_y;
-    a.tiles_n = j->pictures;
+    a.tiles_n = j->n;
     a.tiles_o = p.tiles_o;
     a.tiles = a.tiles_x * a.tiles_y * a.tiles_n * a.tiles_o;
     a.stages = j->halo ? 2 : stages_for(d, bare, stage, ZN_HOPPER_MAX_STAGES);
     a.weight_stages = j->halo ? stages_for(d, bare + a.stages * stage, weights, ZN_HOPPER_MAX_STAGES) : 0;
     const int shared = bare + a.stages * stage + a.weight_stages * weights;
     const int chunk = zn_imin(k->n, 64), out_w = j->halo ? 8 : zn_imin(a.tw, chunk), out_h = chunk / out_w;
-    const int rows = p.narrow ? (a.th + 2) / 2 : a.th + 2;
+    const int rows = p.quantise ? (a.th + 2) / 2 : a.th + 2;
 
     if (shared > d->smem_max || !map_weights(d, &a.w, c, j->bytes, outputs) ||
         !map_out(d, a.y, j->y, c->up2, out_w, out_h) ||
-        !(j->halo ? map_pixels(d, &a.x, j->x, p.narrow ? 2 : j->bytes, 0, 1, ZN_HOPPER_PITCH(a.tw), rows, 1)
+        !(j->halo ? map_pixels(d, &a.x, j->x, p.quantise ? 2 : j->bytes, 0, 1, ZN_HOPPER_PITCH(a.tw), rows, 1)
                   : map_pixels(d, &a.x, j->x, j->bytes, 0, 1, box_w, box_h, c->stride)) ||
         (a.tail.residual && !map_pixels(d, &a.residual, j->residual, 2, 0, 1, out_w, out_h, 1)))
         return false;
-    snprintf(name, sizeof name, "zn_hopper_%s_%s_%s%s", j->halo ? "conv3" : "conv",
-             j->bytes == 1 ? "e4m3" : zn_cuda_type_name(j->y.type), k->name, p.narrow ? "_narrow" : "");
     const int grid = zn_imin(a.tiles, d->sms / k->blocks) * k->blocks;
 
-    zn_cuda_launch_early(d, name, (unsigned)grid, (unsigned)ZN_HOPPER_THREADS(k->n), (unsigned)shared, &a);
+    zn_cuda_launch_dependent(d,
+                             zn_cuda_kernel("hopper_%s_%s_%s%s", j->halo ? "conv3" : "conv",
+                                            j->bytes == 1 ? "e4m3" : zn_cuda_type_name(j->y.type), k->name,
+                                            p.quantise ? "_quantise" : "")
+                                 .text,
+                             (unsigned)grid, (unsigned)ZN_HOPPER_THREADS(k->n), (unsigned)shared, &a);
     return true;
 }
 
@@ -286,13 +289,13 @@ bool zn_cuda_hopper_conv(zn_cuda *d, const zn_cuda_conv *c)
     return run(d, &j, best_plan(d, &j));
 }
 
-/* c's x to 8 bits in scratch memory, which must hold it, and the products of that. */
-static bool narrowed_before(zn_cuda *d, zn_cuda_conv c)
+/* Quantises c's x to e4m3 in scratch memory, which must hold it, then multiplies. */
+static bool quantise_then_run(zn_cuda *d, zn_cuda_conv c)
 {
     const size_t per_pixel = (size_t)c.cin / 8, n = zn_pixels(c.x) * per_pixel;
-    const zn_hopper_narrow a = { c.x.data, d->scratch, (uint32_t)c.x.ld, (uint32_t)per_pixel, (uint32_t)n };
+    const zn_hopper_quantise a = { c.x.data, d->scratch, (uint32_t)c.x.ld, (uint32_t)per_pixel, (uint32_t)n };
 
-    zn_cuda_launch_early(d, "zn_hopper_narrow_f16", zn_cuda_blocks(n, 256 * ZN_HOPPER_NARROWED), 256, 0, &a);
+    zn_cuda_launch_dependent(d, "hopper_quantise_f16", zn_cuda_blocks(n, 256 * ZN_HOPPER_QUANTISED), 256, 0, &a);
     c.x.data = (float *)(void *)d->scratch;
     c.x.ld = c.cin;
 
@@ -312,32 +315,32 @@ static zn_tensor row_of(zn_tensor t, size_t first, size_t n)
 
 bool zn_cuda_hopper_conv8(zn_cuda *d, const zn_cuda_conv *c)
 {
-    const size_t pixels = zn_pixels(c->x), numbers = pixels * (size_t)c->cin, room = ZN_CUDA_SCRATCH / (size_t)c->cin;
-    zn_cuda_conv narrow = *c;
+    const size_t pixels = zn_pixels(c->x), len = pixels * (size_t)c->cin, room = ZN_CUDA_SCRATCH / (size_t)c->cin;
+    zn_cuda_conv part = *c;
 
-    if (d->precision != ZN_FP8_MATH || !c->weight8 || c->x.type != ZN_F16 || !takes(d, c))
+    if (!c->weight8 || c->x.type != ZN_F16 || !takes(d, c))
         return false;
-    narrow.weight = c->weight8;
+    part.weight = c->weight8;
 
-    const job j = job_of(&narrow, 1);
+    const job j = job_of(&part, 1);
 
     if (j.halo) {
         const plan before = best_plan(d, &j);
-        plan on_the_way = plan_tiles(d, &j, &kinds[0]);
+        plan inside = plan_tiles(d, &j, &kinds[0]);
 
-        on_the_way.narrow = true;
-        /* Beforehand costs a launch, and 3 bytes a number of which some 2650 pass in a cycle. */
-        if (pixels > room || on_the_way.cost <= before.cost + 3000 + (int64_t)(numbers * 3 / 2650))
-            return run(d, &j, on_the_way);
-        return narrowed_before(d, narrow);
+        inside.quantise = true;
+        /* Quantising x beforehand costs a launch and 3 bytes of traffic an element, about 2650 bytes a cycle. */
+        if (pixels > room || inside.cost <= before.cost + 3000 + (int64_t)(len * 3 / 2650))
+            return run(d, &j, inside);
+        return quantise_then_run(d, part);
     }
     for (size_t first = 0, n; j.flat && first < pixels; first += n) {
         n = pixels - first < room ? pixels - first : room;
-        narrow.x = row_of(c->x, first, n);
-        narrow.y = row_of(c->y, first, n);
-        narrow.tail.residual = row_of(c->tail.residual, first, n);
-        if (!narrowed_before(d, narrow))
-            return false; /* at the first or never: strides and alignment are the same for all */
+        part.x = row_of(c->x, first, n);
+        part.y = row_of(c->y, first, n);
+        part.tail.residual = row_of(c->tail.residual, first, n);
+        if (!quantise_then_run(d, part))
+            return false; /* only the first part can fail: strides and alignment are the same for all */
     }
     return j.flat;
 }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* module.c - the CUDA device behind backend.h: opening, memory, transfers, graphs, and how kernels start.
+/* module.c - the CUDA device behind backend.h: opening, memory, transfers, graphs, and kernel launches.
  *
- * One stream; what is asked of it happens in order.  Errors stick to the device and come out of sync. */
+ * There is one stream, so operations run in order.  Errors are sticky: the first one stays with the device, and sync
+ * reports it. */
 #include "cuda.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    CHUNK = 4 << 20, /* bytes of a piece of staging memory */
+    CHUNK = 4 << 20, /* bytes of a staging buffer */
     N_CHUNKS = 4,
     MAX_KERNELS = 256,
     MAX_GRAPHS = 64,
@@ -19,12 +21,12 @@ enum {
 typedef struct found {
     char name[64];
     CUfunction function;
-    unsigned shared; /* what its limit was raised to */
+    unsigned shared; /* its limit of dynamic shared memory, in bytes */
 } found;
 
 typedef struct graph {
     uint64_t key;
-    int seen; /* forwards done without a graph */
+    int seen; /* forwards run without a graph */
     CUgraphExec exec;
 } graph;
 
@@ -34,20 +36,22 @@ typedef struct pinned {
 } pinned;
 
 typedef struct zn_cuda_private {
-    CUmodule modules[ZN_CUDA_N_IMAGES];
+    CUmodule modules[ZN_CUDA_MAX_IMAGES];
     int n_modules;
     found kernels[MAX_KERNELS];
     int n_kernels;
-    char *staging; /* pinned; N_CHUNKS pieces */
-    CUevent busy[N_CHUNKS];
+    char *staging;          /* pinned host memory, [N_CHUNKS][CHUNK] */
+    CUevent busy[N_CHUNKS]; /* recorded after the last copy from or to a chunk */
     pinned pinned[MAX_PINNED];
     int n_pinned;
     graph graphs[MAX_GRAPHS];
     int n_graphs, next_graph;
-    graph *now;     /* of the forward that is under way */
-    bool recording; /* it is being captured */
-    bool early;     /* the driver's graphs know kernels that begin before the one ahead has ended */
-    size_t memory;  /* that a run may take */
+    graph *now;     /* of the current forward */
+    bool recording; /* the current forward is being captured */
+    bool dependent; /* the driver's graphs support programmatic dependent launch */
+    size_t memory;  /* that a run may use */
+    char *expanded; /* device memory: see zn_cuda_expanded */
+    size_t expanded_size;
 } zn_cuda_private;
 
 /* ---- errors ----------------------------------------------------------------------------------------------- */
@@ -66,7 +70,7 @@ static bool ok(zn_cuda *d, CUresult r, const char *what)
     return false;
 }
 
-/* The calls below may come from any thread. */
+/* The calls below may come from any thread, and a context is current per thread. */
 static bool enter(zn_cuda *d)
 {
     return !d->status && ok(d, d->api->cuCtxSetCurrent(d->context), "cuCtxSetCurrent");
@@ -81,6 +85,20 @@ void zn_cuda_fail(zn_cuda *d, zn_status status, const char *text)
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------- */
+
+zn_cuda_name zn_cuda_kernel(const char *fmt, ...)
+{
+    zn_cuda_name name;
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(name.text, sizeof name.text, fmt, ap);
+    va_end(ap);
+    assert(n > 0 && (size_t)n < sizeof name.text);
+    (void)n;
+    return name;
+}
 
 static found *find_kernel(zn_cuda *d, const char *name)
 {
@@ -138,31 +156,31 @@ void zn_cuda_launch(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned gr
     launch(d, kernel, (CUlaunchConfig){ grid_x, grid_y, grid_z, threads, .shared_bytes = shared_bytes }, args);
 }
 
-void zn_cuda_launch_early(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned threads, unsigned shared_bytes,
-                          const void *args)
+void zn_cuda_launch_dependent(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned threads, unsigned shared_bytes,
+                              const void *args)
 {
-    CUlaunchAttribute early = { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 0, { .on = 1 } };
+    CUlaunchAttribute dependent = { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 0, { .on = 1 } };
 
     launch(d, kernel,
-           (CUlaunchConfig){ grid_x, 1, 1, threads, .shared_bytes = shared_bytes, .attributes = &early,
-                             .n_attributes = d->p->early },
+           (CUlaunchConfig){ grid_x, 1, 1, threads, .shared_bytes = shared_bytes, .attributes = &dependent,
+                             .n_attributes = d->p->dependent },
            args);
 }
 
-void zn_cuda_launch_together(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned threads,
-                             unsigned shared_bytes, const void *args)
+void zn_cuda_launch_cooperative(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned threads,
+                                unsigned shared_bytes, const void *args)
 {
-    CUlaunchAttribute together = { CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 0, { .on = 1 } };
+    CUlaunchAttribute cooperative = { CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 0, { .on = 1 } };
 
     launch(d, kernel,
-           (CUlaunchConfig){ grid_x, grid_y, 1, threads, .shared_bytes = shared_bytes, .attributes = &together,
+           (CUlaunchConfig){ grid_x, grid_y, 1, threads, .shared_bytes = shared_bytes, .attributes = &cooperative,
                              .n_attributes = 1 },
            args);
 }
 
 /* ---- graphs ------------------------------------------------------------------------------------------------- */
 
-/* They hold addresses: whenever memory is given back they go. */
+/* Graphs hold addresses, so they are dropped whenever device memory is freed. */
 static void drop_graphs(zn_cuda *d)
 {
     for (int i = 0; i < d->p->n_graphs; i++)
@@ -183,7 +201,7 @@ static bool cuda_replay(void *dev, uint64_t key)
     return false;
 }
 
-/* The first forward of a key is done plainly: kernels are found and tuned then.  The second becomes a graph. */
+/* The first forward of a key runs without a graph: kernels are looked up and tuned then.  The second is captured. */
 static void cuda_record(void *dev, uint64_t key)
 {
     zn_cuda *d = dev;
@@ -218,10 +236,10 @@ static void cuda_recorded(void *dev, bool whole)
 
     d->p->recording = false;
     if (!whole)
-        g->seen--; /* the same again next time: a part is no forward */
+        g->seen--; /* a cancelled forward does not count */
     if (!recording)
         return;
-    /* The capture ends even after a failure; otherwise the stream could not be used again. */
+    /* End the capture even after a failure; the stream could not be used again otherwise. */
     if (ok(d, d->api->cuStreamEndCapture(d->stream, &made), "capture") && !d->status && whole &&
         ok(d, d->api->cuGraphInstantiateWithFlags(&g->exec, made, 0), "cuGraphInstantiate"))
         ok(d, d->api->cuGraphLaunch(g->exec, d->stream), "cuGraphLaunch");
@@ -236,10 +254,10 @@ bool zn_cuda_recording(const zn_cuda *d)
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
-/* Too little memory is the caller's to tell; another failure is the device's. */
+/* Lack of memory is reported by the caller; any other failure sticks to the device. */
 static bool given(zn_cuda *d, CUresult r)
 {
-    return r != CUDA_ERROR_OUT_OF_MEMORY && ok(d, r, "taking memory");
+    return r != CUDA_ERROR_OUT_OF_MEMORY && ok(d, r, "an allocation");
 }
 
 static void *cuda_alloc(void *dev, size_t size)
@@ -256,13 +274,32 @@ static void cuda_free(void *dev, void *ptr)
 
     if (!ptr)
         return;
-    d->api->cuCtxSetCurrent(d->context); /* also after a failure */
+    d->api->cuCtxSetCurrent(d->context); /* even after a failure */
     d->api->cuStreamSynchronize(d->stream);
     drop_graphs(d);
     d->api->cuMemFree_v2((CUdeviceptr)(uintptr_t)ptr);
 }
 
-/* Half of what was free at first, 6 GiB at most.  Always the same, and with it the tiles: what runs keep is not free any more. */
+char *zn_cuda_expanded(zn_cuda *d, size_t size)
+{
+    zn_cuda_private *p = d->p;
+
+    if (size <= p->expanded_size)
+        return p->expanded;
+    if (p->recording) { /* the forward before this one made it large enough, unless that one was another */
+        zn_cuda_fail(d, ZN_E_DEVICE, "the buffer for expanded weights is too small to record a forward");
+        return NULL;
+    }
+    cuda_free(d, p->expanded);
+    p->expanded = cuda_alloc(d, size);
+    p->expanded_size = p->expanded ? size : 0;
+    if (!p->expanded)
+        zn_cuda_fail(d, ZN_E_MEMORY, "out of GPU memory for expanded weights");
+    return p->expanded;
+}
+
+/* Half of the memory that was free when the device was opened, at most 6 GiB.  It must not change later, when models
+ * hold some of it: the size of tiles depends on it. */
 static size_t cuda_memory(void *dev)
 {
     const zn_cuda *d = dev;
@@ -270,7 +307,7 @@ static size_t cuda_memory(void *dev)
     return d->p->memory;
 }
 
-/* Pinned memory: the copy engine reads and writes it while the CPU does something else. */
+/* Pinned memory: DMA reads and writes it while the CPU does something else. */
 static void *cuda_host_alloc(void *dev, size_t size)
 {
     zn_cuda *d = dev;
@@ -315,7 +352,7 @@ static void cuda_upload(void *dev, void *dst, const void *src, size_t size)
     zn_cuda *d = dev;
 
     if (enter(d) && ok(d, d->api->cuMemcpyHtoDAsync_v2((CUdeviceptr)(uintptr_t)dst, src, size, d->stream), "upload"))
-        ok(d, d->api->cuStreamSynchronize(d->stream), "upload"); /* src may go then */
+        ok(d, d->api->cuStreamSynchronize(d->stream), "upload"); /* the caller may free src now */
 }
 
 static void cuda_download(void *dev, void *dst, const void *src, size_t size)
@@ -326,8 +363,8 @@ static void cuda_download(void *dev, void *dst, const void *src, size_t size)
         ok(d, d->api->cuStreamSynchronize(d->stream), "download");
 }
 
-/* Pictures in ordinary memory pass through pinned memory, piece by piece: while one piece travels, the next is
- * copied.  The tensors at a network's ends are dense and of type float32 (lib.c). */
+/* Arrays in pageable memory go through the pinned chunks: while one chunk is being transferred, the next is copied.
+ * A network's input and output tensors are dense and of type float32. */
 static void cuda_load(void *dev, zn_tensor y, const float *x)
 {
     zn_cuda *d = dev;
@@ -401,7 +438,7 @@ static zn_status cuda_sync(void *dev, zn_error *err)
     if (!s)
         return ZN_OK;
     zn_fail(err, s, "%s", d->text);
-    if (s == ZN_E_MEMORY && err) /* the device is as good as before */
+    if (s == ZN_E_MEMORY && err) /* the device can still be used */
         d->status = ZN_OK;
     return s;
 }
@@ -426,6 +463,8 @@ static void cuda_close(void *dev)
             d->api->cuMemFreeHost(d->p->staging);
         if (d->scratch)
             d->api->cuMemFree_v2((CUdeviceptr)(uintptr_t)d->scratch);
+        if (d->p->expanded)
+            d->api->cuMemFree_v2((CUdeviceptr)(uintptr_t)d->p->expanded);
         for (int i = 0; i < d->p->n_modules; i++)
             d->api->cuModuleUnload(d->p->modules[i]);
         if (d->stream)
@@ -453,7 +492,7 @@ static bool open_device(zn_cuda *d, zn_error *err)
     ok(d, api->cuDeviceGetAttribute(&d->sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, d->device), "attributes");
     ok(d, api->cuDeviceGetAttribute(&d->smem_max, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, d->device),
        "attributes");
-    ok(d, api->cuDeviceGetAttribute(&d->together, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, d->device), "attributes");
+    ok(d, api->cuDeviceGetAttribute(&d->cooperative, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, d->device), "attributes");
     d->cc = 10 * major + minor;
     if (!d->status && d->cc < 75) {
         zn_fail(err, ZN_E_DEVICE, "the GPU is of compute capability %d.%d; 7.5 or later is needed", major, minor);
@@ -476,7 +515,7 @@ static void open_rest(zn_cuda *d)
 
     if (!enter(d))
         return;
-    for (int i = 0; i < ZN_CUDA_N_IMAGES; i++) {
+    for (int i = 0; i < zn_cuda_n_images; i++) {
         const zn_cuda_image *image = &zn_cuda_images[i];
 
         if (image->only_cc && image->only_cc != d->cc)
@@ -495,7 +534,7 @@ static void open_rest(zn_cuda *d)
     if (!d->status && ok(d, api->cuMemGetInfo_v2(&available, &total), "cuMemGetInfo"))
         p->memory = available / 2 < most ? available / 2 : most;
     ok(d, api->cuDriverGetVersion(&version), "cuDriverGetVersion");
-    p->early = version >= 12030;
+    p->dependent = version >= 12030;
     d->choices = zn_cuda_choices_open(d->name);
 }
 
@@ -539,9 +578,10 @@ static bool cuda_has_precision(void *dev, zn_precision p)
 
     if (p == ZN_INT8_MATH || p == ZN_INT4_MATH || (p != ZN_FP32 && p != ZN_FP16_MATH && d->cc < 80))
         return false;
-    return p != ZN_FP8_MATH || d->cc == 90; /* the kernels are Hopper's */
+    return p != ZN_FP8_MATH || d->cc == 90; /* only hopper.cu has e4m3 */
 }
 
+/* For cuda_peak alone: a layer computes in the precision that it was packed for. */
 static void cuda_set_precision(void *dev, zn_precision p)
 {
     zn_cuda *d = dev;
@@ -574,7 +614,7 @@ double zn_cuda_time(zn_cuda *d, void (*work)(void *cookie), void *cookie)
     return ms;
 }
 
-/* Below 8.0 all convolutions are FMA's. */
+/* Below 8.0 all convolutions use FMAs, whatever the precision. */
 static zn_precision peak_of(const zn_cuda *d)
 {
     return d->cc < 80 ? ZN_FP32 : d->precision;
@@ -584,12 +624,14 @@ static void peak_work(void *cookie)
 {
     zn_cuda *d = cookie;
     zn_cuda_peak a = { (float *)(void *)d->scratch, 4096 };
-    static const char *const kernel[ZN_N_PRECISIONS] = { "peak_fma", "peak_tf32", "peak_f16", "peak_bf16", "peak_f16" };
+    static const char *const kernel[ZN_N_PRECISIONS] = { "peak_fma", "peak_tf32", "peak_f16", "peak_bf16",
+                                                         "peak_f16", "peak_f16",  "peak_f16" };
 
     zn_cuda_launch(d, kernel[peak_of(d)], (unsigned)d->sms * 4, 1, 1, 256, 0, &a);
 }
 
-/* Multiply-adds of the unit that this precision's convolutions use: FMA, or mma.sync of tensor cores (fp8: fp16's). */
+/* Multiply-adds of the unit that this precision's convolutions use: FMA, or mma.sync on tensor cores.  fp8, int8 and int4
+ * are given as fp16. */
 static double cuda_peak(void *dev)
 {
     zn_cuda *d = dev;

@@ -125,7 +125,7 @@ static bool group_norm_16(zn_cuda *d, zn_args_group *g, const char *type)
 
     g->cols = g->x.c / VECTOR;
     g->stages = (d->smem_max - OTHER) / ZN_GROUP_STAGE;
-    if (d->cc < 80 || !d->together || (strcmp(type, "f16") && strcmp(type, "bf16")) || g->cols > ZN_GROUP_THREADS ||
+    if (d->cc < 80 || !d->cooperative || (strcmp(type, "f16") && strcmp(type, "bf16")) || g->cols > ZN_GROUP_THREADS ||
         g->groups > ZN_GROUP_GROUPS || g->stages < ZN_GROUP_RING || g->pixels > INT32_MAX / 2)
         return false;
     g->rows = ZN_GROUP_THREADS / g->cols;
@@ -137,8 +137,8 @@ static bool group_norm_16(zn_cuda *d, zn_args_group *g, const char *type)
     snprintf(name, sizeof name, "group_norm_%s%s", known_tail(&g->tail) ? "" : "any_", type);
     for (g->first = 0; g->first < g->x.n; g->first += (int32_t)images) {
         images = least(at_once, (size_t)(g->x.n - g->first));
-        zn_cuda_launch_together(d, name, (unsigned)blocks, (unsigned)images, ZN_GROUP_THREADS,
-                                (unsigned)(g->stages * ZN_GROUP_STAGE), g);
+        zn_cuda_launch_cooperative(d, name, (unsigned)blocks, (unsigned)images, ZN_GROUP_THREADS,
+                                   (unsigned)(g->stages * ZN_GROUP_STAGE), g);
     }
     return true;
 }

@@ -143,7 +143,7 @@ static void try_one(void *cookie)
     o->try_way(o->cookie, o->way);
 }
 
-int zn_cuda_best_way(zn_cuda *d, const char *key, int n, void (*try_way)(void *cookie, int i), void *cookie)
+int zn_cuda_tune(zn_cuda *d, const char *key, int n, void (*try_way)(void *cookie, int i), void *cookie)
 {
     const choice *known = d->choices ? find(d->choices, key) : NULL;
     double best_ms = 0;

@@ -83,7 +83,8 @@ static void check_one_conv(zn_test *t, const conv_row *r, int turn)
                   .pad_t = r->pad_t,
                   .pad_l = r->pad_l,
                   .up2 = r->up2,
-                  .has_bias = r->bias };
+                  .has_bias = r->bias,
+                  .precision = t->precision };
     zn_case k = zn_case_begin(call_conv, shape(r->n, ho, wo, r->cout, turn % 8 == 1 ? 5 : turn % 8 == 5 ? 8 : 0));
     float *weight = zn_random_floats(t, (size_t)(r->cout * r->cin / r->groups * r->kh * r->kw), 0.5f);
     float *bias = zn_random_floats(t, (size_t)r->cout, 1);

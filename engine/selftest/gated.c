@@ -186,7 +186,8 @@ static void check_one_gated(zn_test *t, int n, int h, int w, int c, int turn)
                                     .cout = cout,
                                     .pad_t = size / 2,
                                     .pad_l = size / 2,
-                                    .has_bias = true };
+                                    .has_bias = true,
+                                    .precision = t->precision };
         a.weight[i] = zn_random_floats(t, (size_t)(cout * sum), 1.5f / sqrtf((float)sum));
         a.bias[i] = zn_random_floats(t, (size_t)cout, 0.5f);
     }

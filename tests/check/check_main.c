@@ -372,8 +372,9 @@ static double seconds(const bench_run *r, int n)
     return (now() - s) / n;
 }
 
-static void bench_one(const zn_backend *b, void *dev, zn_type type, const bench *r, double peak)
+static void bench_one(const zn_backend *b, void *dev, zn_precision p, const bench *r, double peak)
 {
+    const zn_type type = zn_precision_type(p);
     int up = r->up2 ? 2 : 1, ho = r->h * up / r->stride, wo = r->w * up / r->stride;
     bench_run run = {
         .b = b,
@@ -390,7 +391,8 @@ static void bench_one(const zn_backend *b, void *dev, zn_type type, const bench 
                   .cout = r->cout,
                   .pad_t = r->k / 2,
                   .pad_l = r->k / 2,
-                  .up2 = r->up2 },
+                  .up2 = r->up2,
+                  .precision = p },
         .norm = { .kind = r->kind == LAYER_NORM ? ZN_LAYER_NORM
                       : r->kind == RMS_NORM     ? ZN_RMS_NORM
                                                 : ZN_GROUP_NORM,
@@ -503,7 +505,7 @@ static void bench_rows(const options *o, const zn_backend *b, void *dev, zn_prec
     for (size_t i = 0; i < n_rows; i++)
         if (strstr(rows[i].name, o->only) &&
             (!convolutions || (rows[i].kind == CONV && rows[i].groups == 1 && rows[i].cin >= 128)))
-            bench_one(b, dev, zn_precision_type(p), &rows[i], peak);
+            bench_one(b, dev, p, &rows[i], peak);
 }
 
 static void bench_backend(const options *o, const zn_backend *b)

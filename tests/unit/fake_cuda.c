@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* fake_cuda.c - a libcuda.so.1 for machines without one: memory is host memory, kernels do nothing.
+/* fake_cuda.c - a libcuda.so.1 for machines without one: device memory is host memory, kernels do nothing.
  *
- * It cannot compute; it shows what the host code does when things fail.  FAKE_CUDA says how:
+ * It cannot compute; it tests what the host code does, also when things fail.  FAKE_CUDA says how:
  *     none        there is no GPU
  *     old         compute capability 6.1
- *     hopper      9.0, with what an H100 has; hopper=N: and driver version N
+ *     turing      7.5
+ *     hopper      9.0, with the resources of an H100; hopper=N: and driver version N
  *     memory=N    an allocation of more than N MiB is refused
- *     lost=N      the N-th kernel start (from 0) and all after it fail, as if the GPU had gone
- * FAKE_CUDA_LOG names a file that gets one line per kernel start, image and graph, and for what a driver would refuse. */
+ *     lost=N      launch N (from 0) and all after it fail, as if the GPU had been removed
+ * Otherwise it is a GPU of 8.1.  FAKE_CUDA_LOG names a file that gets one line per launch, image and graph, and for each
+ * call that a driver would refuse. */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -62,6 +64,20 @@ static int shared_most(void)
     return (hopper() ? 227 : 99) << 10;
 }
 
+/* Is there a kernel of that name in a fat binary?  Its code is in an ELF section ".text.NAME".  A toolkit may compress
+ * images; then every name is accepted. */
+static bool has_kernel(const char *image, const char *name)
+{
+    char section[128];
+    uint16_t head;
+    uint64_t size;
+
+    memcpy(&head, image + 6, sizeof head);
+    memcpy(&size, image + 8, sizeof size);
+    snprintf(section, sizeof section, ".text.%s", name);
+    return !memmem(image, head + size, ".text.", 6) || memmem(image, head + size, section, strlen(section) + 1);
+}
+
 /* clang-format off */
 API cuInit(unsigned flags);
 API cuInit(unsigned flags) { (void)flags; return CUDA_SUCCESS; }
@@ -86,8 +102,8 @@ API cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
 API cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 {
     (void)device;
-    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR           ? mode("old", 0) ? 6 : hopper() ? 9 : 8
-             : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR         ? !hopper()
+    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR           ? mode("old", 0) ? 6 : mode("turing", 0) ? 7 : hopper() ? 9 : 8
+             : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR         ? mode("turing", 0) ? 5 : !hopper()
              : attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT             ? (int)multiprocessors()
              : attribute == CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH               ? 1
              : attribute == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN ? shared_most()
@@ -159,7 +175,7 @@ API cuStreamSynchronize(CUstream stream)
 {
     (void)stream;
     if (capturing)
-        say("waited for a stream that is being captured\n");
+        say("synchronised with a stream that is being captured\n");
     return capturing ? 900 : CUDA_SUCCESS;
 }
 API cuStreamBeginCapture_v2(CUstream stream, int how);
@@ -223,8 +239,7 @@ API cuModuleUnload(CUmodule module) { (void)module; return CUDA_SUCCESS; }
 API cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
 API cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
-    (void)module;
-    *function = (CUfunction)(void *)strdup(name); /* a few bytes a kernel, for the life of the process */
+    *function = has_kernel((const char *)(void *)module, name) ? (CUfunction)(void *)strdup(name) : NULL; /* never freed */
     return *function ? CUDA_SUCCESS : NOT_FOUND;
 }
 API cuFuncSetAttribute(CUfunction function, int attribute, int value);
@@ -237,12 +252,12 @@ API cuLaunchKernelEx(const CUlaunchConfig *how, CUfunction function, void **para
 API cuLaunchKernelEx(const CUlaunchConfig *how, CUfunction function, void **params, void **extra)
 {
     long lost = mode("lost", -1);
-    const bool together = how->n_attributes && how->attributes[0].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    const bool cooperative = how->n_attributes && how->attributes[0].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
 
     (void)params, (void)extra;
     say("%s %u %u %u, %u, %u%s\n", (const char *)(void *)function, how->grid_x, how->grid_y, how->grid_z, how->block_x,
-        how->shared_bytes, together ? ", together" : how->n_attributes ? ", early" : "");
-    if (together && how->grid_x * how->grid_y * how->grid_z > multiprocessors()) /* one block fits on each, at least */
+        how->shared_bytes, cooperative ? ", cooperative" : how->n_attributes ? ", dependent" : "");
+    if (cooperative && how->grid_x * how->grid_y * how->grid_z > multiprocessors()) /* what is sure to be resident: one block on each */
         return 1;
     if (!how->grid_x || !how->grid_y || !how->grid_z || !how->block_x || how->block_x * how->block_y * how->block_z > 1024 ||
         how->grid_y > 65535 || how->grid_z > 65535)

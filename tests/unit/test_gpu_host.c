@@ -9,6 +9,7 @@
 #include "backend.h"
 #include "zenith.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -113,7 +114,7 @@ static void beside_others(void)
     pthread_join(other[0], NULL);
     pthread_join(other[1], NULL);
     zn_model_close(&m);
-    CHECK(!failed && !lines("waited"), "a model that closes disturbed a forward");
+    CHECK(!failed && !lines("synchronised"), "a model that closes disturbed a forward");
     CHECK(lines("tf32") == exact, "a precision that was only asked for was used");
 }
 
@@ -130,13 +131,19 @@ static zn_tensor halves(int n, int h, int w, int c)
 }
 
 /* y of h x w pixels; stride 1 keeps the size, others have no padding. */
-static void convolve(int k, int stride, int cin, int cout, int h, int w)
+static void convolve(zn_precision precision, int k, int stride, int cin, int cout, int h, int w)
 {
     const size_t n = (size_t)cin * (size_t)cout * (size_t)(k * k);
     const int pad = stride == 1 ? k / 2 : 0;
-    zn_conv c = {
-        .kh = k, .kw = k, .stride = stride, .groups = 1, .cin = cin, .cout = cout, .pad_t = pad, .pad_l = pad
-    };
+    zn_conv c = { .kh = k,
+                  .kw = k,
+                  .stride = stride,
+                  .groups = 1,
+                  .cin = cin,
+                  .cout = cout,
+                  .pad_t = pad,
+                  .pad_l = pad,
+                  .precision = precision };
     zn_tensor x = halves(1, h * stride, w * stride, cin), y = halves(1, h, w, cout);
     float *weight = calloc(n, sizeof *weight);
 
@@ -150,11 +157,89 @@ static void convolve(int k, int stride, int cin, int cout, int h, int w)
     free(weight);
 }
 
+/* The bytes of a layer's weights, without its bias. */
+static double bytes_per_weight(zn_precision precision, int k, int cin, int cout, int groups)
+{
+    const zn_conv c = { .kh = k,
+                        .kw = k,
+                        .stride = 1,
+                        .groups = groups,
+                        .cin = cin,
+                        .cout = cout,
+                        .pad_t = k / 2,
+                        .pad_l = k / 2,
+                        .precision = precision };
+    const size_t bias = ((size_t)cout * sizeof(float) + 255) / 256 * 256;
+
+    return (double)(gpu->conv_size(dev, &c) - bias) / ((double)cin / groups * cout * k * k);
+}
+
+/* One copy of the weights, of the type that the precision multiplies. */
+static void one_copy_of_weights(void)
+{
+    static const double dense[ZN_N_PRECISIONS] = { 4, 4, 2, 2, 1, 1 + 2 / 32., 0.5 + 2 / 32. };
+
+    for (int p = 0; p < ZN_N_PRECISIONS; p++) {
+        const double got = bytes_per_weight((zn_precision)p, 3, 256, 256, 1);
+
+        CHECK(got >= dense[p] && got < dense[p] + 0.001, "%s: %g bytes", zn_precision_names[p], got);
+        CHECK(bytes_per_weight((zn_precision)p, 3, 64, 64, 64) == 4, "%s: depthwise", zn_precision_names[p]);
+    }
+    CHECK(bytes_per_weight(ZN_FP8_MATH, 3, 64, 64, 1) == 2, "fp8 does not pay there");
+}
+
+/* Layers of a model multiply what is stored; a tensor of another type has the weights expanded. */
+static void weights_as_stored(void)
+{
+    const int before = lines("expand_");
+
+    convolve(ZN_FP16_MATH, 3, 1, 64, 64, 16, 16);
+    convolve(ZN_FP16_MATH, 1, 1, 12, 20, 16, 16);
+    convolve(ZN_FP8_MATH, 3, 1, 128, 128, 16, 16);
+    CHECK(lines("expand_") == before, "expanded");
+    convolve(ZN_FP32, 3, 1, 64, 64, 16, 16); /* x is fp16 */
+    convolve(ZN_INT4_MATH, 3, 1, 64, 64, 16, 16);
+    CHECK(lines("expand_f32_f16") == 1 && lines("expand_i4_f16") == 1 && lines("expand_") == before + 2,
+          "not expanded");
+}
+
+/* What conv_pack writes, [64][64] of a 1x1 layer, against the definition of each type.  The fake GPU's memory is ours. */
+static void quantised_weights(void)
+{
+    enum { N = 64, GROUP = 32 };
+    static float w[N * N];
+    zn_conv c = { .kh = 1, .kw = 1, .stride = 1, .groups = 1, .cin = N, .cout = N };
+
+    for (int i = 0; i < N * N; i++)
+        w[i] = (float)(i * 37 % 101 - 50) / 50.f * (1 + (float)(i / GROUP % 5)); /* groups of several sizes */
+    for (int bits = 4; bits <= 8; bits += 4) {
+        const uint8_t *q;
+        const uint16_t *scale;
+        double worst = 0;
+
+        c.precision = bits == 8 ? ZN_INT8_MATH : ZN_INT4_MATH;
+        c.packed = gpu->alloc(dev, gpu->conv_size(dev, &c));
+        CHECK(c.packed != NULL, "no memory");
+        gpu->conv_pack(dev, &c, w, NULL);
+        q = (const uint8_t *)c.packed + 256;
+        scale = (const uint16_t *)(const void *)(q + N * N * bits / 8);
+        for (int i = 0; i < N * N; i++) {
+            const int v = bits == 8 ? (int8_t)q[i] : (q[i / 2] >> i % 2 * 4 & 15) - 8;
+            const double s = zn_from_f16(scale[i / GROUP]);
+
+            worst = fmax(worst, fabs(v * s - w[i]) / fabs(s));
+        }
+        /* Half a step, and what rounding the scale to fp16 adds; int4 has no +8 for the opposite of the largest. */
+        CHECK(worst <= (bits == 8 ? 0.5 + 127 * 0x1p-11 : 1.01), "int%d: off by %g steps", bits, worst);
+        gpu->free(dev, c.packed);
+    }
+}
+
 /* A convolution that fp8 is for is done in fp8 whatever the picture's size: its pixels do not depend on tiles. */
 static void fp8_at_any_size(void)
 {
     static const struct {
-        int k, cin, cout, h, w, before, on_the_way;
+        int k, cin, cout, h, w, before, inside;
     } cases[] = { { 3, 128, 128, 9, 18, 1, 0 },
                   { 3, 128, 128, 256, 256, 0, 1 },
                   { 3, 128, 128, 1000, 1000, 0, 1 },
@@ -162,13 +247,14 @@ static void fp8_at_any_size(void)
                   { 1, 256, 1024, 600, 600, 2, 0 } };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const int before = lines("narrow_f16"), way = lines("e4m3_256_narrow"), products = lines("_e4m3_"),
+        const int before = lines("quantise_f16"), inside = lines("e4m3_256_quantise"), products = lines("_e4m3_"),
                   all = lines("conv");
 
-        convolve(cases[i].k, 1, cases[i].cin, cases[i].cout, cases[i].h, cases[i].w);
-        CHECK(lines("narrow_f16") - before == cases[i].before && lines("e4m3_256_narrow") - way == cases[i].on_the_way,
+        convolve(ZN_FP8_MATH, cases[i].k, 1, cases[i].cin, cases[i].cout, cases[i].h, cases[i].w);
+        CHECK(lines("quantise_f16") - before == cases[i].before &&
+                  lines("e4m3_256_quantise") - inside == cases[i].inside,
               "x was not converted where it was to be");
-        CHECK(lines("_e4m3_") - products == cases[i].before + cases[i].on_the_way &&
+        CHECK(lines("_e4m3_") - products == cases[i].before + cases[i].inside &&
                   lines("conv") - all == lines("_e4m3_") - products,
               "not all products are of 8 bits");
     }
@@ -179,9 +265,9 @@ enum { N_ORDERS = 9 };
 
 static void count_orders(int count[N_ORDERS])
 {
-    static const char *const begins[N_ORDERS] = { "zn_hopper_conv3_", "zn_hopper_conv64_",  "zn_hopper_conv_",
-                                                  "conv_thin_",       "conv_point_",        "conv_few_",
-                                                  "conv_fan_",        "conv_mma_f16_32x16", "conv_mma_" };
+    static const char *const begins[N_ORDERS] = { "hopper_conv3_", "hopper_conv64_",     "hopper_conv_",
+                                                  "conv_thin_",    "conv_point_",        "conv_few_",
+                                                  "conv_fan_",     "conv_mma_f16_32x16", "conv_mma_" };
 
     for (int i = 0; i < N_ORDERS; i++)
         count[i] = lines(begins[i]);
@@ -198,29 +284,28 @@ static void one_order_at_any_size(void)
                    { 2, 2, 64, 4 },  { 2, 2, 32, 64 }, { 3, 1, 320, 320 }, { 3, 1, 128, 128 }, { 3, 1, 64, 64 } };
     static const int sizes[][2] = { { 7, 5 }, { 9, 18 }, { 64, 64 }, { 200, 120 }, { 300, 301 } };
 
-    gpu->set_precision(dev, ZN_FP16_MATH);
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         int before[N_ORDERS], after[N_ORDERS], orders = 0;
 
         count_orders(before);
         for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++)
-            convolve(layers[i].k, layers[i].stride, layers[i].cin, layers[i].cout, sizes[j][0], sizes[j][1]);
+            convolve(ZN_FP16_MATH, layers[i].k, layers[i].stride, layers[i].cin, layers[i].cout, sizes[j][0],
+                     sizes[j][1]);
         count_orders(after);
         for (int j = 0; j < N_ORDERS; j++)
             orders += after[j] > before[j];
         CHECK(orders == 1, "%dx%d/%d %d>%d: %d orders", layers[i].k, layers[i].k, layers[i].stride, layers[i].cin,
               layers[i].cout, orders);
     }
-    gpu->set_precision(dev, ZN_FP8_MATH);
 }
 
-/* The kernels for this GPU, and no others, may begin before the one ahead has ended, if the driver's graphs know that. */
-static void begin_early(void)
+/* hopper.cu alone uses programmatic dependent launch, and only if the driver's graphs support it. */
+static void dependent_launches(void)
 {
     const bool old = strchr(getenv("FAKE_CUDA"), '=');
 
-    CHECK(lines("zn_hopper_") > 0 && lines("early") == (old ? 0 : lines("zn_hopper_")), "%d of %d", lines("early"),
-          lines("zn_hopper_"));
+    CHECK(lines("hopper_") > 0 && lines("dependent") == (old ? 0 : lines("hopper_")), "%d of %d", lines("dependent"),
+          lines("hopper_"));
 }
 
 /* A grid is at most 65535 deep. */
@@ -236,7 +321,7 @@ static void attention_of_many_pictures(void)
     gpu->free(dev, y.data);
 }
 
-/* Blocks that wait for each other are started together, or not at all: never more than there are multiprocessors. */
+/* A kernel with a grid-wide barrier is launched cooperatively, with at most one block per multiprocessor. */
 static void group_norms(void)
 {
     static const struct {
@@ -248,12 +333,12 @@ static void group_norms(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         zn_tensor x = halves(cases[i].n, cases[i].h, cases[i].w, cases[i].c);
         const zn_norm w = { .kind = ZN_GROUP_NORM, .c = x.c, .groups = cases[i].groups };
-        const int before = lines("group_norm_f16"), together = lines("together"), apart = lines("group_apply_");
+        const int before = lines("group_norm_f16"), cooperative = lines("cooperative"), apart = lines("group_apply_");
 
         gpu->norm(dev, x, x, &w, (zn_tail){ 0 });
         CHECK(gpu->sync(dev, NULL) == ZN_OK, "refused");
         CHECK(lines("group_norm_f16") - before == cases[i].launches &&
-                  lines("together") - together == cases[i].launches &&
+                  lines("cooperative") - cooperative == cases[i].launches &&
                   (lines("group_apply_") > apart) == !cases[i].launches,
               "%dx%dx%dx%d", x.n, x.h, x.w, x.c);
         gpu->free(dev, x.data);
@@ -297,13 +382,15 @@ static int on_hopper(void)
         printf("not ok hopper: %s\n", dev ? "it has no fp8" : err.text);
         return 1;
     }
-    gpu->set_precision(dev, ZN_FP8_MATH);
+    RUN(one_copy_of_weights);
+    RUN(weights_as_stored);
+    RUN(quantised_weights);
     RUN(fp8_at_any_size);
     RUN(one_order_at_any_size);
     RUN(attention_of_many_pictures);
     RUN(group_norms);
     RUN(group_norms_with_tails);
-    RUN(begin_early);
+    RUN(dependent_launches);
     gpu->close(dev);
     return test_end();
 }

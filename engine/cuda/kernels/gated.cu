@@ -273,18 +273,18 @@ template <int TN> __device__ __forceinline__ void run_product(const zn_cuda_gate
     p.run(as, bs, stats);
 }
 
-extern "C" __global__ void __launch_bounds__(128, 3) zn_gated_mm64(const __grid_constant__ zn_cuda_gated_mm a)
+extern "C" __global__ void __launch_bounds__(128, 3) gated_mm64_f32(const __grid_constant__ zn_cuda_gated_mm a)
 {
     run_product<8>(a);
 }
 
-extern "C" __global__ void __launch_bounds__(128, 3) zn_gated_mm48(const __grid_constant__ zn_cuda_gated_mm a)
+extern "C" __global__ void __launch_bounds__(128, 3) gated_mm48_f32(const __grid_constant__ zn_cuda_gated_mm a)
 {
     run_product<6>(a);
 }
 
 /* A thread does a channel of up to 8 pixels of a row; its last three columns stay in registers. */
-extern "C" __global__ void __launch_bounds__(256) zn_gated_dw(const __grid_constant__ zn_cuda_gated_dw a)
+extern "C" __global__ void __launch_bounds__(256) gated_dw_f32(const __grid_constant__ zn_cuda_gated_dw a)
 {
     enum { RUN = 8 };
     const unsigned runs = (unsigned)(a.w + RUN - 1) / RUN;
@@ -337,10 +337,10 @@ extern "C" __global__ void __launch_bounds__(256) zn_gated_dw(const __grid_const
 template <class T, int KC, int TH, int MT, int NS, bool STAY>
 __device__ __forceinline__ void run_tile(const zn_cuda_gated_tile &a)
 {
-    extern __shared__ uint4 zn_gated_shared[];
+    extern __shared__ uint4 shared_memory[];
     gated_tile<T, KC, TH, MT, NS, STAY> k = { a };
 
-    k.run((char *)zn_gated_shared);
+    k.run((char *)shared_memory);
 }
 
 #endif
@@ -356,7 +356,7 @@ __device__ __forceinline__ void run_tile(const zn_cuda_gated_tile &a)
  * tables of gated.c. */
 #define ZN_GATED(name, T, KC, TH, MT, NS, STAY, blocks)                                                                \
     extern "C" __global__ void __launch_bounds__(32 * TH / MT * NS, blocks)                                            \
-        zn_gated_##name(const __grid_constant__ zn_cuda_gated_tile a)                                                  \
+        gated_##name(const __grid_constant__ zn_cuda_gated_tile a)                                                     \
     {                                                                                                                  \
         ZN_FROM_80((run_tile<T, KC, TH, MT, NS, STAY>(a)));                                                            \
     }

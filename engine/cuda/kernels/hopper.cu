@@ -375,7 +375,7 @@ template <class T, int rows, bool up> __device__ __forceinline__ void conv64(con
 
 #define CONV64(type, rows, suffix, up)                                                                                 \
     extern "C" __global__ void __launch_bounds__(ZN_HOPPER_THREADS(0), 1)                                              \
-        zn_hopper_conv64_##type##_##rows##suffix(const __grid_constant__ zn_hopper_conv64 a)                           \
+        hopper_conv64_##type##_##rows##suffix(const __grid_constant__ zn_hopper_conv64 a)                              \
     {                                                                                                                  \
         conv64<type, rows, up>(a);                                                                                     \
     }
@@ -515,7 +515,7 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
  * products read them; at the very first, when there is nothing to multiply, all warps do. */
 
 /* Four numbers, to the nearest, at most 448. */
-__device__ __forceinline__ uint32_t narrow_4(uint32_t lo, uint32_t hi)
+__device__ __forceinline__ uint32_t to_e4m3x4(uint32_t lo, uint32_t hi)
 {
     uint32_t r;
 
@@ -548,7 +548,8 @@ __device__ __forceinline__ void load_part(const zn_hopper_conv &a, uint32_t to, 
 
 /* Thread t of `team` rounds its share of a part's pixels, 16 channels at a time: piece j (of 16 bytes) of a pixel is made of
  * pieces 2j and 2j + 1. */
-template <int pixels, int team> __device__ __forceinline__ void narrow_part(uint32_t to, uint32_t from, int part, int t)
+template <int pixels, int team>
+__device__ __forceinline__ void quantise_part(uint32_t to, uint32_t from, int part, int t)
 {
     enum { TURNS = (pixels * 4 + team - 1) / team, AT_ONCE = TURNS < 4 ? TURNS : 4 };
     const int first = part / 2 % 2 * pixels;
@@ -574,8 +575,8 @@ template <int pixels, int team> __device__ __forceinline__ void narrow_part(uint
 
             if (k < pixels * 4)
                 asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + p * 128 + ((j ^ p & 7) << 4)),
-                             "r"(narrow_4(x[i][0], x[i][1])), "r"(narrow_4(x[i][2], x[i][3])),
-                             "r"(narrow_4(x[i][4], x[i][5])), "r"(narrow_4(x[i][6], x[i][7]))
+                             "r"(to_e4m3x4(x[i][0], x[i][1])), "r"(to_e4m3x4(x[i][2], x[i][3])),
+                             "r"(to_e4m3x4(x[i][4], x[i][5])), "r"(to_e4m3x4(x[i][6], x[i][7]))
                              : "memory");
         }
     }
@@ -593,18 +594,18 @@ __device__ __forceinline__ uint32_t first_full(const ring &parts, int part)
 }
 
 /* Two of them, by all threads; t of those. */
-template <int pixels> __device__ __forceinline__ void narrow_two(const ring &x, const ring &parts, int first, int t)
+template <int pixels> __device__ __forceinline__ void quantise_two(const ring &x, const ring &parts, int first, int t)
 {
     for (int part = first; part < first + 2; part++) {
         barrier_wait(first_full(parts, part), 0);
-        narrow_part<pixels, ALL_FILLING>(x.data, first_data(x, parts, part), part, t);
+        quantise_part<pixels, ALL_FILLING>(x.data, first_data(x, parts, part), part, t);
     }
     fence_async();
     all_filling_sync();
 }
 
 /* What thread t of the filling warps does for all this block's tiles. */
-template <int pixels> __device__ __forceinline__ void narrow_all(const zn_hopper_conv &a, ring x, ring from, int t)
+template <int pixels> __device__ __forceinline__ void quantise_all(const zn_hopper_conv &a, ring x, ring from, int t)
 {
     const int rows = pixels / ZN_HOPPER_PITCH(8),
               tiles = (a.tiles - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
@@ -614,12 +615,12 @@ template <int pixels> __device__ __forceinline__ void narrow_all(const zn_hopper
         for (int part = 0; part < 4; part++)
             load_part(a, first_data(x, from, part), first_full(from, part), part, rows);
     __syncwarp();
-    narrow_two<pixels>(x, from, 0, t);
+    quantise_two<pixels>(x, from, 0, t);
     if (t == 0 && parts > 4)
         for (int part = 4; part < 6; part++)
             load_part(a, first_data(x, from, part - 4), first_full(from, part - 4), part, rows);
     __syncwarp();
-    narrow_two<pixels>(x, from, 2, t);
+    quantise_two<pixels>(x, from, 2, t);
     if (lane == 0)
         barrier_arrive(ring_full(x));
     x.phase = from.phase = 1;
@@ -628,7 +629,7 @@ template <int pixels> __device__ __forceinline__ void narrow_all(const zn_hopper
         if (part % 4 == 0)
             barrier_wait(ring_empty(x), x.phase);
         barrier_wait(ring_full(from), from.phase);
-        narrow_part<pixels, FILLING>(ring_data(x), ring_data(from), part, t);
+        quantise_part<pixels, FILLING>(ring_data(x), ring_data(from), part, t);
         if (part % 4 == 3)
             fence_async();
         __syncwarp();
@@ -652,18 +653,18 @@ template <int pixels> __device__ __forceinline__ void narrow_all(const zn_hopper
 __device__ __forceinline__ void await_turn(int wg) { asm volatile("bar.sync %0, 256;" ::"r"(wg + 4) : "memory"); }
 __device__ __forceinline__ void give_turn(int wg) { asm volatile("bar.arrive %0, 256;" ::"r"(wg + 4) : "memory"); }
 
-/* 3x3, stride 1, padding 1: a tile of 8 (split: 16) x N / 8 pixels is read once for all nine taps.  `narrow`: x is of
+/* 3x3, stride 1, padding 1: a tile of 8 (split: 16) x N / 8 pixels is read once for all nine taps.  `quantise`: x is of
  * half floats, In of 8 bits, and a buffer of weights is of one warpgroup, in the order of their turns: who waits for one
  * knows that those before it have been filled, which tells its phases apart. */
-template <class In, class T, int N, bool split, bool narrow>
+template <class In, class T, int N, bool split, bool quantise>
 __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
 {
     const int outputs = split ? 64 : 128, width = split ? 16 : 8, rows = N / 8, channels = 128 / sizeof(In);
     const int pitch = ZN_HOPPER_PITCH(width), copy = ZN_HOPPER_COPY(width, rows);
     const int part = (rows + 2) / 2 * pitch; /* pixels of a part */
-    const int turns = narrow ? ZN_HOPPER_WARPGROUPS : 1, weights_size = outputs / turns * 128;
-    layout s = lay_out(narrow ? 2 * ZN_HOPPER_PART(rows) : 0, narrow ? FILLERS : 1, a.stages,
-                       narrow ? 2 * ZN_HOPPER_PART(rows) : ZN_HOPPER_HALO(width, rows), a.weight_stages, weights_size,
+    const int turns = quantise ? ZN_HOPPER_WARPGROUPS : 1, weights_size = outputs / turns * 128;
+    layout s = lay_out(quantise ? 2 * ZN_HOPPER_PART(rows) : 0, quantise ? FILLERS : 1, a.stages,
+                       quantise ? 2 * ZN_HOPPER_PART(rows) : ZN_HOPPER_HALO(width, rows), a.weight_stages, weights_size,
                        8, 8 / turns, N);
     ring &x = s.ring[0], &w = s.ring[1];
     const ring parts = { s.fixed, s.once, s.once + 16, 2, ZN_HOPPER_PART(rows), 0, 0 };
@@ -671,9 +672,9 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
 
     __syncthreads();
     if (wg == ZN_HOPPER_WARPGROUPS) {
-        give_registers<N, narrow>();
-        if (narrow && threadIdx.x % 128 >= 32)
-            narrow_all<part>(a, x, parts, threadIdx.x % 128 - 32);
+        give_registers<N, quantise>();
+        if (quantise && threadIdx.x % 128 >= 32)
+            quantise_all<part>(a, x, parts, threadIdx.x % 128 - 32);
         if (threadIdx.x % 128 != 0)
             return;
         x.phase = w.phase = 1;
@@ -681,7 +682,7 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
             const tile_at t = find_tile(a, tile, outputs);
 
             for (int c = 0; c < a.chunks; c++, ring_next(x)) {
-                if (!narrow) {
+                if (!quantise) {
                     barrier_wait(ring_empty(x), x.phase);
                     barrier_expect(ring_full(x), copy);
                     load_4d(ring_data(x), &a.x, ring_full(x), c * channels, t.x - 1, t.y - 1, t.n);
@@ -696,15 +697,15 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
         return;
     }
 
-    take_registers<N, narrow>();
-    if (narrow)
+    take_registers<N, quantise>();
+    if (quantise)
         for (int i = 0; i < 4; i += 2)
-            narrow_two<part>(x, parts, i, FILLING + threadIdx.x);
+            quantise_two<part>(x, parts, i, FILLING + threadIdx.x);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const float scale = sizeof(In) == 1 ? *a.tail.scale : 1.f;
     float d[N / 2];
 
-    if (narrow && wg == 1)
+    if (quantise && wg == 1)
         ring_skip(w, 9);
     for (int tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
         const tile_at t = find_tile(a, tile, outputs);
@@ -726,12 +727,12 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
             const uint64_t pixels = describe(ring_data(x), pitch * 128);
 
             barrier_wait(ring_full(x), x.phase);
-            if (narrow && (wg == 1 || c > 0 || tile != blockIdx.x))
+            if (quantise && (wg == 1 || c > 0 || tile != blockIdx.x))
                 await_turn(wg);
 #pragma unroll
             for (int tap = 0; tap < 9; tap++) {
                 const int u = tap / 3, v = tap % 3;
-                const uint64_t weights = describe(ring_data(w) + (split || narrow ? 0 : wg * 8192), 1024);
+                const uint64_t weights = describe(ring_data(w) + (split || quantise ? 0 : wg * 8192), 1024);
                 const uint64_t pixel = pixels +
                     tap_at(up ? (py + u + 1) >> 1 : u, (up ? (px + v + 1) >> 1 : v) + (split ? wg * 8 : 0), pitch);
 
@@ -743,9 +744,9 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
                 products_commit();
                 products_wait<1>(d);
                 if (lane == 0) {
-                    if (tap > 0 || (c > 0 && !narrow))
+                    if (tap > 0 || (c > 0 && !quantise))
                         barrier_arrive(used);
-                    if (tap == 0 && c > 0 && !narrow)
+                    if (tap == 0 && c > 0 && !quantise)
                         barrier_arrive(used_x);
                 }
                 used = ring_empty(w);
@@ -753,7 +754,7 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
             }
             used_x = ring_empty(x);
             ring_next(x);
-            if (narrow) {
+            if (quantise) {
                 if (wg == 0 || c + 1 < a.chunks || tile + gridDim.x < a.tiles)
                     give_turn(1 - wg);
                 ring_skip(w, 9);
@@ -761,7 +762,7 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
                 release();
             }
         }
-        if (!narrow) {
+        if (!quantise) {
             products_wait<0>(d);
             release();
         }
@@ -773,7 +774,7 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
 
 #define CONV(kind, name, cluster, in, type, n, split, more)                                                            \
     extern "C" __global__ void cluster __launch_bounds__(ZN_HOPPER_THREADS(n), 1)                                      \
-        zn_hopper_##kind##_##name(const __grid_constant__ zn_hopper_conv a)                                            \
+        hopper_##kind##_##name(const __grid_constant__ zn_hopper_conv a)                                               \
     {                                                                                                                  \
         kind<in, type, n, split, more>(a);                                                                             \
     }
@@ -794,20 +795,20 @@ CONVS(conv3, 32, _split, true)
 CONV(conv, f16_256_pair, __cluster_dims__(2), f16, f16, 256, false, true)
 CONV(conv, bf16_256_pair, __cluster_dims__(2), bf16, bf16, 256, false, true)
 CONV(conv, e4m3_256_pair, __cluster_dims__(2), e4m3, f16, 256, false, true)
-CONV(conv3, e4m3_256_narrow, , e4m3, f16, 256, false, true)
+CONV(conv3, e4m3_256_quantise, , e4m3, f16, 256, false, true)
 
 /* x for the other convolutions of 8 bits, beforehand. */
 
 /* Neighbouring threads have neighbouring pieces, and all loads of a thread are under way at once. */
-extern "C" __global__ void __launch_bounds__(256) zn_hopper_narrow_f16(const __grid_constant__ zn_hopper_narrow a)
+extern "C" __global__ void __launch_bounds__(256) hopper_quantise_f16(const __grid_constant__ zn_hopper_quantise a)
 {
-    const uint32_t first = blockIdx.x * (256 * ZN_HOPPER_NARROWED) + threadIdx.x;
+    const uint32_t first = blockIdx.x * (256 * ZN_HOPPER_QUANTISED) + threadIdx.x;
     const bool dense = a.ld == a.per_pixel * 8;
-    uint4 x[ZN_HOPPER_NARROWED];
+    uint4 x[ZN_HOPPER_QUANTISED];
 
     after_previous();
 #pragma unroll
-    for (int k = 0; k < ZN_HOPPER_NARROWED; k++) {
+    for (int k = 0; k < ZN_HOPPER_QUANTISED; k++) {
         const uint32_t i = first + 256 * k;
 
         if (i < a.n) {
@@ -817,10 +818,10 @@ extern "C" __global__ void __launch_bounds__(256) zn_hopper_narrow_f16(const __g
         }
     }
 #pragma unroll
-    for (int k = 0; k < ZN_HOPPER_NARROWED; k++) {
+    for (int k = 0; k < ZN_HOPPER_QUANTISED; k++) {
         const uint32_t i = first + 256 * k;
 
         if (i < a.n)
-            ((uint2 *)a.y)[i] = make_uint2(narrow_4(x[k].x, x[k].y), narrow_4(x[k].z, x[k].w));
+            ((uint2 *)a.y)[i] = make_uint2(to_e4m3x4(x[k].x, x[k].y), to_e4m3x4(x[k].z, x[k].w));
     }
 }

@@ -40,7 +40,7 @@ __device__ __forceinline__ void barrier_wait(uint32_t bar, uint32_t parity)
                  : "memory");
 }
 
-/* Launched to begin before the kernel ahead has ended (zn_cuda_launch_early): the next one may do so too, and what the one
+/* Launched to begin before the kernel ahead has ended (zn_cuda_launch_dependent): the next one may do so too, and what the one
  * ahead wrote may be read from here on. */
 __device__ __forceinline__ void after_previous()
 {

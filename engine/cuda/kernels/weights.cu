@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* weights.cu - packed weights to the type that a kernel multiplies.
+ *
+ * expand_FROM_TO   elementwise, 8 elements a thread; FROM: f32, f16, bf16, e4m3, i8, i4 */
+#include "common.cuh"
+
+namespace
+{
+
+/* 8 stored weights from element i on, as floats. */
+__device__ __forceinline__ void load8(float (&v)[8], const float *p, const void *, size_t i) { read8(v, p + i); }
+
+template <class T> __device__ __forceinline__ void load8_typed(float (&v)[8], const T *p, size_t i)
+{
+    raw<8> r;
+
+    r.lo = *(const uint4 *)(p + i);
+    widen(v, r, type_of<T>::value);
+}
+
+__device__ __forceinline__ void load8(float (&v)[8], const f16 *p, const void *, size_t i) { load8_typed(v, p, i); }
+__device__ __forceinline__ void load8(float (&v)[8], const bf16 *p, const void *, size_t i) { load8_typed(v, p, i); }
+
+struct e4m3 {
+    unsigned char bits;
+};
+
+/* The bits of e4m3, moved to where fp16 has exponent and mantissa, are 2^-8 times the value: the biases are 7 and 15. */
+__device__ __forceinline__ void load8(float (&v)[8], const e4m3 *p, const void *scale, size_t i)
+{
+    const uint2 w = *(const uint2 *)(p + i);
+    const float s = *(const float *)scale;
+
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+        const unsigned b = ((j < 4 ? w.x : w.y) >> j % 4 * 8) & 0xff;
+        const unsigned short h = (unsigned short)((b & 0x80) << 8 | (b & 0x7f) << 7);
+
+        v[j] = (b & 0x7f) == 0x7f ? __uint_as_float(0x7fffffff) : __half2float(__ushort_as_half(h)) * 256.f * s;
+    }
+}
+
+/* scale: fp16, one for ZN_CUDA_GROUP elements; a vector of 8 is inside one group */
+__device__ __forceinline__ void load8(float (&v)[8], const signed char *p, const void *scale, size_t i)
+{
+    const uint2 w = *(const uint2 *)(p + i);
+    const float s = __half2float(((const f16 *)scale)[i / ZN_CUDA_GROUP]);
+
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+        v[j] = (float)(signed char)((j < 4 ? w.x : w.y) >> j % 4 * 8) * s;
+}
+
+struct int4x2 { /* two weights, the first in the low nibble */
+    unsigned char bits;
+};
+
+__device__ __forceinline__ void load8(float (&v)[8], const int4x2 *p, const void *scale, size_t i)
+{
+    const unsigned w = *(const unsigned *)(p + i / 2);
+    const float s = __half2float(((const f16 *)scale)[i / ZN_CUDA_GROUP]);
+
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+        v[j] = (float)((int)(w >> j * 4 & 15) - 8) * s;
+}
+
+template <class S, class T> __device__ __forceinline__ void expand(const zn_args_expand &g)
+{
+    const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    zn_tensor to = { (float *)g.to };
+    float v[8];
+
+    if (i >= g.n)
+        return;
+    to.type = type_of<T>::value;
+    load8(v, (const S *)g.from, g.scale, 8 * i);
+    put(to, 8 * i, v);
+}
+
+} // namespace
+
+#define EXPAND(S, from, T, to)                                                                                         \
+    extern "C" __global__ void __launch_bounds__(256) expand_##from##_##to(const zn_args_expand g) { expand<S, T>(g); }
+
+EXPAND(float, f32, f16, f16)
+EXPAND(float, f32, bf16, bf16)
+EXPAND(f16, f16, float, f32)
+EXPAND(bf16, bf16, float, f32)
+EXPAND(e4m3, e4m3, f16, f16)
+EXPAND(e4m3, e4m3, float, f32)
+EXPAND(signed char, i8, f16, f16)
+EXPAND(signed char, i8, float, f32)
+EXPAND(int4x2, i4, f16, f16)
+EXPAND(int4x2, i4, float, f32)
