@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* tune.c - the fastest of several ways to compute a layer: measured once, then remembered.
+/* tune.c - the fastest of several kernels for a layer: measured once, then remembered.
  *
- * The memory is a text file in the user's cache folder, a line a layer: "KEY<tab>WAY<newline>", with the GPU's name
- * and this version in the file's name.  It is read as any file from outside: a line that makes no sense is passed over. */
+ * Choices are kept in a text file in the user's cache folder, one line per layer: "KEY<tab>CHOICE<newline>".  The GPU and
+ * this version are in the file's name.  It is read like any file from outside: only a regular file, no link, of at most
+ * MAX_SIZE bytes; a line that makes no sense is skipped.  It is replaced by rename, so readers never see half a file. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +14,11 @@
 
 #include "cuda.h"
 
-enum { MAX_CHOICES = 1024, KEY_SIZE = 160, TRIES = 3 };
+enum { MAX_CHOICES = 1024, KEY_SIZE = 160, TRIES = 3, MAX_SIZE = 1 << 20 };
 
 typedef struct choice {
     char key[KEY_SIZE];
-    int way;
+    int candidate;
 } choice;
 
 struct zn_cuda_choices {
@@ -33,35 +35,50 @@ static const choice *find(const struct zn_cuda_choices *c, const char *key)
     return NULL;
 }
 
-static void add(struct zn_cuda_choices *c, const char *key, int way)
+static void add(struct zn_cuda_choices *c, const char *key, int candidate)
 {
     if (c->n == MAX_CHOICES || strlen(key) >= KEY_SIZE || find(c, key))
         return;
     memcpy(c->at[c->n].key, key, strlen(key) + 1);
-    c->at[c->n++].way = way;
+    c->at[c->n++].candidate = candidate;
 }
 
+/* NULL unless it is a regular file of a sensible size.  O_NONBLOCK: opening a FIFO does not wait for a writer. */
+static FILE *open_choices(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct stat st;
+    FILE *f = NULL;
+
+    if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size <= MAX_SIZE)
+        f = fdopen(fd, "r");
+    if (fd >= 0 && !f)
+        close(fd);
+    return f;
+}
+
+/* Adds what the file has and c has not. */
 static void read_file(struct zn_cuda_choices *c)
 {
     char line[KEY_SIZE + 32], *tab, *end;
-    FILE *f = c->path[0] ? fopen(c->path, "r") : NULL;
+    FILE *f = c->path[0] ? open_choices(c->path) : NULL;
 
-    while (f && fgets(line, sizeof line, f)) {
-        long way;
+    for (long size = 0; f && size <= MAX_SIZE && fgets(line, sizeof line, f); size += (long)strlen(line)) {
+        long candidate;
 
         tab = strchr(line, '\t');
         if (!tab)
             continue;
         *tab = 0;
-        way = strtol(tab + 1, &end, 10);
-        if (end != tab + 1 && *end == '\n' && way >= 0 && way < 64)
-            add(c, line, (int)way);
+        candidate = strtol(tab + 1, &end, 10);
+        if (end != tab + 1 && *end == '\n' && candidate >= 0 && candidate < 64)
+            add(c, line, (int)candidate);
     }
     if (f)
         fclose(f);
 }
 
-/* $XDG_CACHE_HOME/zenith/cuda-NAME-VERSION, the folder made if need be. */
+/* $XDG_CACHE_HOME/zenith/cuda-NAME-VERSION.txt; the folder is made if need be. */
 static void set_path(struct zn_cuda_choices *c, const char *gpu)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -102,67 +119,86 @@ void zn_cuda_choices_close(struct zn_cuda_choices **c)
     *c = NULL;
 }
 
-/* Writes the choices from the given one on: each line in one piece, so that two processes do not mix theirs. */
-static void write_file(const struct zn_cuda_choices *c, int from, const char *how)
+/* Something else than a file is at that path: a link, a FIFO, a folder.  It is not ours to replace. */
+static bool is_taken(const char *path)
 {
-    FILE *f = c->path[0] ? fopen(c->path, how) : NULL;
+    struct stat st;
 
-    if (!f)
-        return; /* measured again next time */
-    for (int i = from; i < c->n; i++) {
-        fprintf(f, "%s\t%d\n", c->at[i].key, c->at[i].way);
-        fflush(f);
-    }
-    fclose(f);
+    return !lstat(path, &st) && !S_ISREG(st.st_mode);
 }
 
-static void keep(struct zn_cuda_choices *c, const char *key, int way)
+/* Writes all choices to a file beside, then renames it.  On failure the layer is measured again next time. */
+static void write_file(const struct zn_cuda_choices *c)
 {
-    bool full = c->n == MAX_CHOICES;
+    char beside[sizeof c->path + 8];
+    FILE *f = NULL;
+    bool good;
+    int fd;
 
+    if (!c->path[0] || is_taken(c->path))
+        return;
+    snprintf(beside, sizeof beside, "%s.XXXXXX", c->path);
+    fd = mkstemp(beside);
+    if (fd < 0 || !(f = fdopen(fd, "w"))) {
+        if (fd >= 0) {
+            close(fd);
+            unlink(beside);
+        }
+        return;
+    }
+    for (int i = 0; i < c->n; i++)
+        fprintf(f, "%s\t%d\n", c->at[i].key, c->at[i].candidate);
+    good = !ferror(f);
+    if (fclose(f) || !good || rename(beside, c->path))
+        unlink(beside);
+}
+
+/* The caller has just read the file, so what other processes have measured is kept. */
+static void keep(struct zn_cuda_choices *c, const char *key, int candidate)
+{
     if (strlen(key) >= KEY_SIZE)
         return;
-    if (full) { /* the older half is forgotten, in the file too */
+    if (c->n == MAX_CHOICES) { /* forget the older half */
         c->n = MAX_CHOICES / 2;
         memmove(c->at, c->at + MAX_CHOICES - c->n, (size_t)c->n * sizeof *c->at);
     }
-    add(c, key, way);
-    write_file(c, full ? 0 : c->n - 1, full ? "w" : "a");
+    add(c, key, candidate);
+    write_file(c);
 }
 
 typedef struct one {
-    void (*try_way)(void *cookie, int i);
+    void (*try_one)(void *cookie, int i);
     void *cookie;
-    int way;
+    int candidate;
 } one;
 
-static void try_one(void *cookie)
+static void launch_one(void *cookie)
 {
     one *o = cookie;
 
-    o->try_way(o->cookie, o->way);
+    o->try_one(o->cookie, o->candidate);
 }
 
-int zn_cuda_tune(zn_cuda *d, const char *key, int n, void (*try_way)(void *cookie, int i), void *cookie)
+int zn_cuda_tune(zn_cuda *d, const char *key, int n, void (*try_one)(void *cookie, int i), void *cookie)
 {
     const choice *known = d->choices ? find(d->choices, key) : NULL;
     double best_ms = 0;
     int best = 0;
 
-    if (!known && d->choices) { /* another device or program may have measured it meanwhile: then the same way here */
+    if (!known && d->choices) { /* another process may have measured it: then the same choice here */
         read_file(d->choices);
         known = find(d->choices, key);
     }
     if (known)
-        return known->way < n ? known->way : 0;
+        return known->candidate < n ? known->candidate : 0;
     if (!d->choices || zn_cuda_recording(d))
         return 0;
     for (int i = 0; i < n; i++) {
-        one o = { try_way, cookie, i };
+        one o = { try_one, cookie, i };
 
-        try_one(&o); /* warm: the kernel is loaded at its first start */
+        launch_one(&o); /* not timed: the first launch loads the kernel */
         for (int j = 0; j < TRIES; j++) {
-            double ms = zn_cuda_time(d, try_one, &o);
+            double ms = zn_cuda_time(d, launch_one, &o);
 
             if (ms > 0 && (best_ms == 0 || ms < best_ms)) {
                 best_ms = ms;

@@ -99,12 +99,33 @@ starts() { rm -f "$tmp/log3"; FAKE_CUDA_LOG=$tmp/log3 run --engine cuda --out y=
 rm -rf "$XDG_CACHE_HOME"
 first=$(starts)
 again=$(starts)
-check "ways are tried once" test "$again" -lt "$first"
+check "kernels are tried once" test "$again" -lt "$first"
 choices=$(ls "$XDG_CACHE_HOME"/zenith/*)
 for i in $(seq 1500); do printf 'layer %d\t1\n' "$i"; done >"$choices"
 starts >/dev/null
 check "a full file gives way" test "$(wc -l <"$choices")" -le 1024
 check "and they are tried once again" test "$(starts)" -eq "$again"
+
+# What is not a file of a sensible size is neither read, nor waited for, nor written to.
+mv "$choices" "$tmp/choices"
+try() { timeout 60 "$zenith" run denoise-fast --set sigma=20 --in x="$tmp/x.npy" --engine cuda --out y="$tmp/ok.npy" 2>"$tmp/err"; }
+mkfifo "$choices"
+check "a FIFO in its place does not stop a run" try
+check "and stays" test -p "$choices"
+rm "$choices"
+echo 'not ours' >"$tmp/target"
+ln -s "$tmp/target" "$choices"
+check "nor does a link" try
+check "whose target is not written to" test "$(cat "$tmp/target")" = 'not ours'
+check "and which stays" test -L "$choices"
+rm "$choices"
+mkdir "$choices"
+check "nor a folder" try
+rmdir "$choices"
+{ cat "$tmp/choices"; head -c 2000000 /dev/zero | tr '\0' x; } >"$choices"
+check "a file that is too long is replaced" test "$(starts)" -gt "$again"
+check "by a short one" test "$(wc -c <"$choices")" -lt 200000
+check "with nothing left beside it" test "$(ls "$XDG_CACHE_HOME/zenith" | wc -l)" -eq 1
 
 # Graphs, and models in several threads.
 for gpu in usual hopper hopper=12020; do
