@@ -131,6 +131,9 @@ cmd_install() {
     return
   fi
   main_build "${pkg_gegl[@]}" "${pkg_gimp[@]}"
+  if grep -q gpu_archs "$build/set-up-with"; then # the tests' build has kernels for two GPUs only
+    compile "$build" gcc "$gpu_archs_all" || die "the build failed; see .cache/build.log"
+  fi
   install -D -m 755 "$build/gegl-ops/zenith-ops.so" "$data/gegl-0.4/plug-ins/zenith-ops.so"
   install -D -m 755 "$build/engine/zenith" "$HOME/.local/bin/zenith"
   mkdir -p "$data/zenith/models" "$data/zenith/presets"
@@ -309,7 +312,9 @@ cmd_test() {
   : >"$tallies"
   use_build
 
-  suite "build, gcc" one "gcc -Werror" compile "$build" gcc -Dwerror=true -Dcuda=auto
+  exec 3>&1
+  progress=3
+  suite "build, gcc" one "gcc -Werror" compile "$build" gcc -Dwerror=true -Dcuda=auto "$gpu_archs_test"
   suite "build, clang" one "clang -Werror" compile "$root/build-clang" clang -Dwerror=true -Dcuda=disabled
   # -O1: with more, compilers take minutes over the instrumented kernels.
   suite "build, sanitizers" one "ASan and UBSan" compile "$root/build-asan" gcc -Db_sanitize=address,undefined -Doptimization=1 \
