@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* backend.h - the seam between networks and devices: one vtable.
  *
- * Operations run in order; there is no graph.  Fusion is said by the model, in the tail of an op or in
- * the flags of a convolution, never guessed.  Every slot is required.  A backend never names a model and
- * trusts its arguments: shapes are checked once, in ops.c.
+ * Operations run in order; there is no graph.  The model states which operations are fused, in the tail of an
+ * operation or in the fields of its descriptor; a backend never guesses.  Every slot is required.  A backend never
+ * names a model and trusts its arguments: ops.c checks the shapes.
  *
- * y never overlaps an input, except where a slot says so; a tail's residual may be y itself. */
+ * y never overlaps an input, except where a slot says so; a tail's residual may be y itself.
+ * Pointers and tensors of a descriptor are device memory.  Whatever changes between two runs of the same forward (a
+ * time step, a seed, the coefficients of a sampler) is a tensor: a recorded CUDA graph keeps everything else. */
 #ifndef ZN_BACKEND_H
 #define ZN_BACKEND_H
 
@@ -13,7 +15,7 @@
 #include "core/tensor.h"
 #include "core/threads.h"
 
-enum { ZN_BACKEND_ABI = 3 };
+enum { ZN_BACKEND_ABI = 4 };
 
 typedef enum zn_act {
     ZN_NONE,
@@ -25,11 +27,12 @@ typedef enum zn_act {
     ZN_SIGMOID,
     ZN_TANH,
     ZN_SOFTCLAMP, /* 3 * tanh(x / 3) */
+    ZN_CLAMP,     /* min(max(x, -1), 1) */
     ZN_N_ACTS
 } zn_act;
 
-/* The tail of an op, computed while the result is still near:
- *     y = post(residual + gain * pre(acc + bias))
+/* The tail (epilogue) of an operation, computed before its result goes to memory:
+ *     y = post(residual + gain * pre(result))
  * A zeroed struct is the identity (gain 0 reads as 1). */
 typedef struct zn_tail {
     zn_act pre, post;
@@ -79,13 +82,44 @@ typedef enum zn_norm_kind {
     ZN_RMS_NORM,   /* the same without the mean: x / sqrt(mean(x^2) + eps) */
 } zn_norm_kind;
 
-/* y = (x - mean) / sqrt(var + eps) * gamma[c] + beta[c] */
+/* N(x) = (x - mean) / sqrt(var + eps) * gamma[c] + beta[c]
+ * To normalise each head of a dense tensor [n][h][w][heads * dim], reshape it (zn_reshape): w * heads pixels of dim
+ * channels. */
 typedef struct zn_norm {
     zn_norm_kind kind;
     int32_t c, groups; /* groups: of ZN_GROUP_NORM */
+    bool no_bias;      /* for zn_bind_norm: there is no beta to read */
     float eps;
-    float *gamma, *beta; /* device memory, c each; NULL: 1 and 0 */
+    float *gamma, *beta; /* [c] each; NULL: 1 and 0 */
 } zn_norm;
+
+/* An adaptive norm: what a network computes from its time step or its condition,
+ *     y = tail((N(x) * (1 + scale) + shift) * gate)
+ * Each is [n][1][1][c], of any type, or has data NULL: 0, 0 and 1.  (A published second factor 1 + s is a gate: add 1
+ * to the bias of the layer that makes it.) */
+typedef struct zn_modulation {
+    zn_tensor scale, shift, gate;
+} zn_modulation;
+
+/* Attention.  Query head i of `heads` reads key and value head i / (heads / kv_heads):
+ *     y = softmax(scale * q k^T) v        over all h * w positions of an image
+ * The head dimension of q and k is q.c / heads, that of v and y v.c / kv_heads.  k and v may have another number of
+ * positions than q.  causal: query i of n_q reads the keys 0 .. i + n_k - n_q of n_k; n_q <= n_k. */
+typedef struct zn_attention {
+    int32_t heads;
+    int32_t kv_heads; /* divides heads; 0 reads as heads */
+    float scale;      /* 0 reads as 1 / sqrt(dim) */
+    bool causal;
+} zn_attention;
+
+/* Rotary position embedding, per head of dim = c / heads channels; position p is pixel p of its image:
+ *     y[a] = x[a] cos[p][i] - x[b] sin[p][i],  y[b] = x[a] sin[p][i] + x[b] cos[p][i],  i < dim / 2
+ * for the pairs (a, b) = (2i, 2i + 1) if interleaved, else (i, i + dim/2). */
+typedef struct zn_rope {
+    int32_t heads;
+    bool interleaved;
+    zn_tensor cos, sin; /* [1][1][positions][dim/2], float32 */
+} zn_rope;
 
 typedef enum zn_axis { ZN_ALONG_C, ZN_ALONG_W, ZN_ALONG_H } zn_axis;
 
@@ -143,7 +177,20 @@ typedef struct zn_gated {
 enum { ZN_GATED_MAX_C = 2048 };
 
 typedef enum zn_binary { ZN_ADD, ZN_MUL } zn_binary;
-typedef enum zn_filter { ZN_NEAREST, ZN_BILINEAR } zn_filter; /* pixel centres at .5; edges repeat */
+
+typedef enum zn_filter {
+    ZN_NEAREST, /* to any size; pixel centres at .5 */
+    ZN_AVERAGE, /* the mean of the x.h/y.h * x.w/y.w pixels that a pixel of y covers; both divide.  2x2 average pooling,
+                 * and with y.h = y.w = 1 global average pooling */
+} zn_filter;
+
+/* Coefficients of one step of a sampler, [1][1][1][ZN_STEP_COEFS] in float32, from what the network predicted (p):
+ *     x0 = clamp(c0 x + c1 p, -clip, clip)     without clamp if clip is 0
+ *     y = c4 x0 + c5 (c2 x + c3 x0)            c2 x + c3 x0 is the noise that x0 leaves of x
+ * DDIM, from A to A', p being the noise: c = 1/sqrt(A), -sqrt(1/A - 1), 1/sqrt(1-A), -sqrt(A/(1-A)), sqrt(A'), sqrt(1-A')
+ *             p being v: c0 = sqrt(A), c1 = -sqrt(1-A), the others likewise
+ * Euler step of a flow, y = x + d p: c = 0, 1, 1, 0, d, 1 */
+enum { ZN_STEP_COEFS = 6 };
 
 typedef struct zn_backend {
     unsigned abi; /* ZN_BACKEND_ABI, checked before anything else */
@@ -183,17 +230,24 @@ typedef struct zn_backend {
     void (*conv_pack)(void *dev, const zn_conv *w, const float *weight, const float *bias);
 
     void (*conv2d)(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
-    void (*norm)(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t); /* y may be x */
-    /* Per head of c/heads channels, over all h*w positions of an image n:
-     *     y = softmax(scale * q k^T) v;   k and v may have another number of positions than q */
-    void (*attention)(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale);
-    void (*softmax)(void *dev, zn_tensor y, zn_tensor x); /* over the channels; y may be x */
+    /* m may be NULL; y may be x */
+    void (*norm)(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t);
+    void (*attention)(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a);
+    void (*rope)(void *dev, zn_tensor y, zn_tensor x, const zn_rope *r); /* y may be x */
+    /* y[p] = table[index[p]]: the embedding of a token, the embedding of a time step, a row of a schedule.
+     * table is [1][1][rows][c] of any type; index is [n][h][w][1] in float32, whole numbers (exact up to 2^24).
+     * A row that is not there is zeros. */
+    void (*lookup)(void *dev, zn_tensor y, zn_tensor table, zn_tensor index);
     void (*resize)(void *dev, zn_tensor y, zn_tensor x, zn_filter f);
     /* Channel order of PyTorch: unshuffle y[i][j][c*r*r + u*r + v] = x[i*r+u][j*r+v][c]. */
     void (*unshuffle)(void *dev, zn_tensor y, zn_tensor x, int r);
     void (*shuffle)(void *dev, zn_tensor y, zn_tensor x, int r, zn_tail t); /* the inverse, then the tail */
     void (*map)(void *dev, zn_tensor y, zn_tensor x, zn_tail t); /* y = tail(x); y may be x; a copy if zero */
-    void (*binary)(void *dev, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t); /* y may be a, b */
+    /* y = tail(a op b).  b has the shape of y, or is broadcast: [n][1][1][c] over pixels, [n][h][w][1] over channels,
+     * [1][1][1][1] over everything.  y may be a, or a b that is not broadcast. */
+    void (*binary)(void *dev, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t);
+    /* A step of a sampler; see ZN_STEP_COEFS.  y may be x or p. */
+    void (*step)(void *dev, zn_tensor y, zn_tensor x, zn_tensor p, zn_tensor coefs, float clip);
     void (*fill)(void *dev, zn_tensor y, const float *value); /* y[..][c] = value[c], host memory */
 
     void (*gated)(void *dev, zn_tensor y, zn_tensor x, const zn_gated *w);

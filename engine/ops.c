@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "ops.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -121,41 +122,75 @@ void zn_conv2d(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
           w->cout, w->groups > 1 ? " grouped" : "", y.w, y.h);
 }
 
-void zn_normalise(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t)
+/* One vector for each image. */
+static bool is_vector_of(zn_tensor v, zn_tensor y)
+{
+    return v.n == y.n && v.h == 1 && v.w == 1 && v.c == y.c;
+}
+
+void zn_modulate(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t)
 {
     static const char *const name[] = { "group norm", "layer norm", "rms norm" };
     double start = 0;
 
     assert(same_shape(x, y) && w->c == x.c);
     assert(w->kind != ZN_GROUP_NORM || (w->groups > 0 && w->c % w->groups == 0));
+    assert(!m || !m->scale.data || is_vector_of(m->scale, y));
+    assert(!m || !m->shift.data || is_vector_of(m->shift, y));
+    assert(!m || !m->gate.data || is_vector_of(m->gate, y));
     check_tail(y, t);
     if (!enter(c, 0, 3 * numbers(x), &start))
         return;
-    c->be->norm(c->dev, y, x, w, t);
-    leave(c, 0, start, "%s %d @%dx%d", name[w->kind], x.c, x.w, x.h);
+    c->be->norm(c->dev, y, x, w, m, t);
+    leave(c, 0, start, "%s%s %d @%dx%d", m ? "adaptive " : "", name[w->kind], x.c, x.w, x.h);
 }
 
-void zn_attention(zn_ctx *c, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale)
+void zn_normalise(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t)
 {
-    double macs = 2 * numbers(q) * k.h * k.w, start = 0;
+    zn_modulate(c, y, x, w, NULL, t);
+}
 
-    assert(same_shape(y, q) && same_shape(k, v) && q.c == k.c && q.n == k.n);
-    assert(heads > 0 && q.c % heads == 0);
-    if (!enter(c, macs, 2 * numbers(q) + 2 * numbers(k), &start))
+void zn_attend(zn_ctx *c, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a)
+{
+    zn_attention full = *a;
+    double n_q = (double)q.h * q.w, n_k = (double)k.h * k.w, macs, start = 0;
+
+    full.kv_heads = a->kv_heads ? a->kv_heads : a->heads;
+    assert(full.heads > 0 && full.heads % full.kv_heads == 0 && q.c % full.heads == 0 && v.c % full.kv_heads == 0);
+    assert(k.c == q.c / full.heads * full.kv_heads && y.c == v.c / full.kv_heads * full.heads);
+    assert(y.n == q.n && y.h == q.h && y.w == q.w && k.n == q.n && v.n == k.n && v.h == k.h && v.w == k.w);
+    assert(!full.causal || n_q <= n_k);
+    full.scale = a->scale != 0 ? a->scale : 1 / sqrtf((float)(q.c / full.heads));
+    macs = q.n * n_q * (full.causal ? n_k - (n_q - 1) / 2 : n_k) * (q.c + y.c);
+    if (!enter(c, macs, numbers(q) + numbers(k) + numbers(v) + numbers(y), &start))
         return;
-    c->be->attention(c->dev, y, q, k, v, heads, scale);
+    c->be->attention(c->dev, y, q, k, v, &full);
     leave(c, macs, start, "attention %d tokens x %d", q.h * q.w, q.c);
 }
 
-void zn_softmax(zn_ctx *c, zn_tensor y, zn_tensor x)
+void zn_rotate(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_rope *r)
 {
     double start = 0;
 
-    assert(same_shape(x, y));
-    if (!enter(c, 0, 3 * numbers(x), &start))
+    assert(same_shape(x, y) && x.type == y.type && r->heads > 0 && x.c % (2 * r->heads) == 0);
+    assert(r->cos.c == x.c / r->heads / 2 && same_shape(r->cos, r->sin) && r->cos.n == 1 && r->cos.h == 1);
+    assert(r->cos.w >= x.h * x.w && r->cos.type == ZN_F32 && r->sin.type == ZN_F32);
+    if (!enter(c, 0, 2 * numbers(x), &start))
         return;
-    c->be->softmax(c->dev, y, x);
-    leave(c, 0, start, "softmax %d @%dx%d", x.c, x.w, x.h);
+    c->be->rope(c->dev, y, x, r);
+    leave(c, 0, start, "rope %d @%dx%d", x.c, x.w, x.h);
+}
+
+void zn_lookup(zn_ctx *c, zn_tensor y, zn_tensor table, zn_tensor index)
+{
+    double start = 0;
+
+    assert(table.n == 1 && table.h == 1 && table.c == y.c && index.type == ZN_F32);
+    assert(index.n == y.n && index.h == y.h && index.w == y.w && index.c == 1);
+    if (!enter(c, 0, 2 * numbers(y), &start))
+        return;
+    c->be->lookup(c->dev, y, table, index);
+    leave(c, 0, start, "lookup %d @%dx%d", y.c, y.w, y.h);
 }
 
 void zn_resize(zn_ctx *c, zn_tensor y, zn_tensor x, zn_filter f)
@@ -163,6 +198,7 @@ void zn_resize(zn_ctx *c, zn_tensor y, zn_tensor x, zn_filter f)
     double start = 0;
 
     assert(x.n == y.n && x.c == y.c);
+    assert(f != ZN_AVERAGE || (x.h % y.h == 0 && x.w % y.w == 0));
     if (!enter(c, 0, numbers(x) + numbers(y), &start))
         return;
     c->be->resize(c->dev, y, x, f);
@@ -223,12 +259,26 @@ void zn_combine(zn_ctx *c, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, 
 {
     double start = 0;
 
-    assert(same_shape(a, y) && same_shape(b, y));
+    assert(same_shape(a, y));
+    assert(same_shape(b, y) || is_vector_of(b, y) || zn_pixels(b) * (size_t)b.c == 1 ||
+           (b.n == y.n && b.h == y.h && b.w == y.w && b.c == 1));
     check_tail(y, t);
     if (!enter(c, 0, 3 * numbers(y), &start))
         return;
     c->be->binary(c->dev, y, a, b, op, t);
     leave(c, 0, start, "%s %d @%dx%d", op == ZN_MUL ? "multiply" : "add", y.c, y.w, y.h);
+}
+
+void zn_step(zn_ctx *c, zn_tensor y, zn_tensor x, zn_tensor p, zn_tensor coefs, float clip)
+{
+    double start = 0;
+
+    assert(same_shape(x, y) && same_shape(p, y) && clip >= 0);
+    assert(zn_pixels(coefs) == 1 && coefs.c == ZN_STEP_COEFS && coefs.type == ZN_F32);
+    if (!enter(c, 0, 3 * numbers(y), &start))
+        return;
+    c->be->step(c->dev, y, x, p, coefs, clip);
+    leave(c, 0, start, "step %d @%dx%d", y.c, y.w, y.h);
 }
 
 void zn_fill(zn_ctx *c, zn_tensor y, const float *value)

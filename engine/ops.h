@@ -31,17 +31,24 @@ typedef struct zn_ctx {
 zn_tensor zn_new(zn_ctx *c, int n, int h, int w, int ch); /* of the run's type */
 zn_tensor zn_new_of(zn_ctx *c, zn_type type, int n, int h, int w, int ch);
 
+/* Each operation is described at its slot in backend.h. */
 void zn_conv2d(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
 void zn_normalise(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t);
-void zn_attention(zn_ctx *c, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale);
-void zn_softmax(zn_ctx *c, zn_tensor y, zn_tensor x);
+void zn_modulate(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t);
+void zn_attend(zn_ctx *c, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a);
+void zn_rotate(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_rope *r);
+/* Rows of a table.  Values of a sampler's steps come from here too: the host uploads a table [steps][..] of time
+ * embeddings, [cos, sin] computed in double precision, and one of coefficients, once a run; the index of the step is
+ * a tensor [1][1][1][1]. */
+void zn_lookup(zn_ctx *c, zn_tensor y, zn_tensor table, zn_tensor index);
 void zn_resize(zn_ctx *c, zn_tensor y, zn_tensor x, zn_filter f);
 void zn_unshuffle(zn_ctx *c, zn_tensor y, zn_tensor x, int r);
 void zn_shuffle(zn_ctx *c, zn_tensor y, zn_tensor x, int r, zn_tail t);
 void zn_map(zn_ctx *c, zn_tensor y, zn_tensor x, zn_tail t);
-void zn_window(zn_ctx *c, zn_tensor y, zn_tensor x, int left,
-               int top); /* y = what x has from there on; one dense image */
+/* y = the part of x that begins there; one dense image */
+void zn_window(zn_ctx *c, zn_tensor y, zn_tensor x, int left, int top);
 void zn_combine(zn_ctx *c, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t);
+void zn_step(zn_ctx *c, zn_tensor y, zn_tensor x, zn_tensor p, zn_tensor coefs, float clip);
 void zn_fill(zn_ctx *c, zn_tensor y, const float *value);
 void zn_transform(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_fwht *w);
 void zn_gated_block(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_gated *w);

@@ -55,6 +55,14 @@ static inline zn_tensor zn_slice(zn_tensor t, int from, int c)
     return t;
 }
 
+/* The same elements as n x h x w pixels of c channels.  A tensor with gaps between its pixels has no such view. */
+static inline zn_tensor zn_reshape(zn_tensor t, int n, int h, int w, int c)
+{
+    assert(t.ld == t.c && (size_t)n * (size_t)h * (size_t)w * (size_t)c == zn_pixels(t) * (size_t)t.c);
+    t.n = n, t.h = h, t.w = w, t.c = t.ld = c;
+    return t;
+}
+
 /* To the nearest, ties to even; what is too large for f16 becomes its largest number.  convert.c */
 uint16_t zn_to_f16(float x);
 uint16_t zn_to_bf16(float x);

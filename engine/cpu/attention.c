@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* attention.c - softmax(scale * q k^T) v without ever holding the matrix q k^T.
+/* attention.c - softmax(scale * q k^T) v without the matrix q k^T in memory (Dao et al. 2022).
  *
- *   an item: a block of queries of one head;  S, P, O live in the worker's scratch memory
- *   for each block of keys:   S = q K^T           K packed as gemm wants weights, times scale
- *                             P = exp(S - max)    max so far; O and sum shrink when it grows
+ *   an item: a block of queries of one head;  S, P, O are in the worker's scratch memory
+ *   for each block of keys:   S = scale * q K^T   K transposed and packed as the weights of gemm
+ *                             P = exp(S - max)    running maximum; O and sum are rescaled when it grows
  *                             O += P V            V packed likewise
- *   at the end:               y = O / sum                              (Dao et al. 2022)
+ *   at the end:               y = O / sum
+ * causal: blocks of keys after the last query are skipped, in others the end of a row of P is 0.
  *
- * Blocks do not depend on the number of threads. */
+ * The sizes of blocks do not depend on the number of threads, so neither does any rounding. */
 #include <math.h>
 #include <string.h>
 
@@ -15,57 +16,59 @@
 #include "device.h"
 
 enum {
-    TILES = 32,    /* of MR queries, per item */
-    MAX_KEYS = 128 /* per block */
+    TILES = 32,     /* of MR queries, per item at most ... */
+    MIN_TILES = 8,  /* ... and at least: fewer would spend their time packing K and V */
+    MIN_ITEMS = 16, /* items that a smaller block should give */
+    MAX_KEYS = 128  /* per block */
 };
 
 typedef struct attention_job {
     zn_cpu *d;
     zn_tensor y, q, k, v;
-    int heads, blocks; /* blocks of queries per image and head */
-    float scale;
-    int keys; /* per block */
+    const zn_attention *a;
+    zn_tail scores; /* gain: the scale */
+    int n_max;      /* queries per block */
+    int blocks;     /* of queries per image and head */
 } attention_job;
 
 typedef struct state {
     float *keys, *values; /* packed: [panel][dim][NR], [panel][key][NR] */
-    float *s;             /* [query][keys] */
+    float *s;             /* [query][MAX_KEYS] */
     float *out;           /* [panel of vdim][tile][MR][width]: partial sums of gemm */
     float *max, *sum;     /* [query] */
     const float **x;      /* [query] rows of q, or of s */
     float **y;            /* [query] rows of s */
-    int n, n_max;         /* queries of this block; of a full one */
+    int n;                /* queries of this block */
 } state;
 
-/* The panel of outputs o .. o+n of a matrix with rows of k: to[c][o] = scale * from[o][c]. */
-static void pack_transposed(float *to, const float *from, size_t ld, int n, int width, int k, float scale)
+/* A panel of keys: to[c][i] = key i's element c, i < n; zeros up to width. */
+static void pack_keys(const zn_kernels *k, float *to, const float *from, size_t ld, int n, int width, int dim)
 {
-    for (int o = 0; o < width; o++)
-        for (int c = 0; c < k; c++)
-            to[(size_t)c * (size_t)width + (size_t)o] = o < n ? scale * from[(size_t)o * ld + (size_t)c] : 0;
+    if (n < width)
+        memset(to, 0, (size_t)dim * (size_t)width * sizeof *to);
+    k->turn(to, (size_t)width, from, ld, n, dim);
 }
 
-static void pack_rows(float *to, const float *from, size_t ld, int n, int width, int k)
+static void pack_values(float *to, const float *from, size_t ld, int n, int width, int keys)
 {
-    for (int c = 0; c < k; c++, to += width, from += ld) {
+    for (int c = 0; c < keys; c++, to += width, from += ld) {
         memcpy(to, from, (size_t)n * sizeof(float));
         for (int o = n; o < width; o++)
             to[o] = 0;
     }
 }
 
-/* Rows x (k long) times one panel, into y or on top of acc. */
+/* Rows x (k long) times one panel, into y with the tail, or added to acc. */
 static void multiply(const attention_job *job, const state *st, const float *w, int k, int n, ptrdiff_t y_off,
                      float *acc)
 {
     static const float bias[ZN_MAX_NR];
-    static const zn_tail none = { .gain = 1 };
     zn_product g = { .x = st->x,
                      .w = w,
                      .bias = bias,
                      .y = st->y,
                      .acc = acc,
-                     .t = &none,
+                     .t = &job->scores,
                      .y_off = y_off,
                      .taps = 1,
                      .k = k,
@@ -77,70 +80,86 @@ static void multiply(const attention_job *job, const state *st, const float *w, 
     job->d->k->gemm(&g);
 }
 
-/* Turns the row of scores of query r into weights and keeps out and sum in proportion. */
-static void soften(const attention_job *job, const state *st, int r, int n_keys, int vdim)
+/* Turns the scores of query r into weights: `seen` of n_keys are used, the others become 0. */
+static void soften(const attention_job *job, const state *st, int r, int seen, int n_keys, int vdim)
 {
     const zn_kernels *k = job->d->k;
-    float *s = st->s + r * job->keys, top = k->maximum(s, (size_t)n_keys);
+    float *s = st->s + r * MAX_KEYS, top;
 
+    for (int i = zn_imax(seen, 0); i < n_keys; i++)
+        s[i] = 0;
+    if (seen <= 0)
+        return;
+    top = k->maximum(s, (size_t)seen);
     if (top > st->max[r]) {
         zn_tail t = { .gain = expf(st->max[r] - top) };
         float *out = st->out;
 
-        for (int o = 0; o < vdim; o += k->nr) {
+        for (int o = 0; o < vdim && st->sum[r] > 0; o += k->nr) {
             int width = zn_round_up(zn_imin(vdim - o, k->nr), k->vl);
 
             k->map(out + r * width, out + r * width, NULL, NULL, NULL, (size_t)width, &t);
-            out += st->n_max * width;
+            out += job->n_max * width;
         }
         st->sum[r] *= t.gain;
         st->max[r] = top;
     }
-    st->sum[r] += k->exp_sum(s, s, st->max[r], (size_t)n_keys);
+    st->sum[r] += k->exp_sum(s, s, st->max[r], (size_t)seen);
 }
 
+/* seen: keys of this block that the first query may read; each query after it reads one more. */
 static void add_keys(const attention_job *job, state *st, const float *q, const float *key, const float *value,
-                     int n_keys, int dim, int vdim)
+                     int n_keys, int seen, int dim, int vdim)
 {
-    int nr = job->d->k->nr, vl = job->d->k->vl;
+    const zn_kernels *k = job->d->k;
     float *out = st->out;
 
-    for (int o = 0; o < n_keys; o += nr) {
-        int n = zn_imin(n_keys - o, nr);
+    for (int r = 0; r < zn_round_up(st->n, k->mr); r++)
+        st->x[r] = q + (size_t)zn_imin(r, st->n - 1) * (size_t)job->q.ld;
+    for (int o = 0; o < n_keys; o += k->nr) {
+        int n = zn_imin(n_keys - o, k->nr);
 
-        pack_transposed(st->keys, key + (size_t)o * (size_t)job->k.ld, (size_t)job->k.ld, n, zn_round_up(n, vl), dim,
-                        job->scale);
-        for (int r = 0; r < zn_round_up(st->n, job->d->k->mr); r++)
-            st->x[r] = q + (size_t)zn_imin(r, st->n - 1) * (size_t)job->q.ld;
+        pack_keys(k, st->keys, key + (size_t)o * (size_t)job->k.ld, (size_t)job->k.ld, n, zn_round_up(n, k->vl), dim);
         multiply(job, st, st->keys, dim, n, o, NULL);
     }
     for (int r = 0; r < st->n; r++)
-        soften(job, st, r, n_keys, vdim);
-    for (int r = 0; r < zn_round_up(st->n, job->d->k->mr); r++)
+        soften(job, st, r, job->a->causal ? zn_imin(seen + r, n_keys) : n_keys, n_keys, vdim);
+    for (int r = 0; r < zn_round_up(st->n, k->mr); r++)
         st->x[r] = st->y[zn_imin(r, st->n - 1)];
-    for (int o = 0; o < vdim; o += nr) {
-        int n = zn_imin(vdim - o, nr), width = zn_round_up(n, vl);
+    for (int o = 0; o < vdim; o += k->nr) {
+        int n = zn_imin(vdim - o, k->nr), width = zn_round_up(n, k->vl);
 
-        pack_rows(st->values, value + o, (size_t)job->v.ld, n, width, n_keys);
+        pack_values(st->values, value + o, (size_t)job->v.ld, n, width, n_keys);
         multiply(job, st, st->values, n_keys, width, 0, out);
-        out += st->n_max * width;
+        out += job->n_max * width;
     }
 }
 
-static void attention_item(void *cookie, int item, int worker)
+/* y = O / sum */
+static void finish(const attention_job *job, const state *st, float *y, int vdim)
 {
-    const attention_job *job = cookie;
     const zn_kernels *k = job->d->k;
-    int n_max = TILES * k->mr, block = item % job->blocks, head = item / job->blocks % job->heads;
-    size_t image = (size_t)(item / job->blocks / job->heads);
-    size_t n_q = (size_t)job->q.h * (size_t)job->q.w, n_k = (size_t)job->k.h * (size_t)job->k.w;
-    size_t p = image * n_q + (size_t)block * (size_t)n_max;
-    int dim = job->q.c / job->heads, vdim = job->v.c / job->heads;
-    float *room = zn_cpu_scratch(job->d, worker);
-    state st = { .n = zn_imin((int)(n_q - (size_t)block * (size_t)n_max), n_max), .n_max = n_max };
-    float *y = job->y.data + p * (size_t)job->y.ld + head * vdim;
+    const float *out = st->out;
 
-    st.x = (const float **)(void *)room;
+    for (int o = 0; o < vdim; o += k->nr) {
+        int n = zn_imin(vdim - o, k->nr), width = zn_round_up(n, k->vl);
+
+        for (int r = 0; r < st->n; r++) {
+            zn_tail t = { .gain = 1 / st->sum[r] };
+
+            k->map(y + (size_t)r * (size_t)job->y.ld + o, out + r * width, NULL, NULL, NULL, (size_t)n, &t);
+        }
+        out += job->n_max * width;
+    }
+}
+
+static state begin(const attention_job *job, int worker, int n, int dim, int vdim)
+{
+    const zn_kernels *k = job->d->k;
+    const int n_max = job->n_max;
+    state st = { .n = n };
+
+    st.x = zn_cpu_scratch(job->d, worker);
     st.y = (float **)(void *)(st.x + n_max);
     st.max = (float *)(void *)(st.y + n_max);
     st.sum = st.max + n_max;
@@ -151,44 +170,54 @@ static void attention_item(void *cookie, int item, int worker)
     for (int r = 0; r < n_max; r++) {
         st.max[r] = -INFINITY;
         st.sum[r] = 0;
-        st.y[r] = st.s + r * job->keys;
+        st.y[r] = st.s + r * MAX_KEYS;
     }
     memset(st.out, 0, (size_t)n_max * (size_t)zn_round_up(vdim, k->vl) * sizeof(float));
-
-    for (size_t i = 0; i < n_k; i += (size_t)job->keys) {
-        size_t at = image * n_k + i;
-        int n = n_k - i < (size_t)job->keys ? (int)(n_k - i) : job->keys;
-
-        add_keys(job, &st, job->q.data + p * (size_t)job->q.ld + head * dim,
-                 job->k.data + at * (size_t)job->k.ld + head * dim, job->v.data + at * (size_t)job->v.ld + head * vdim,
-                 n, dim, vdim);
-    }
-    for (int o = 0; o < vdim; o += k->nr) {
-        int n = zn_imin(vdim - o, k->nr), width = zn_round_up(n, k->vl);
-
-        for (int r = 0; r < st.n; r++) {
-            zn_tail t = { .gain = 1 / st.sum[r] };
-
-            k->map(y + (size_t)r * (size_t)job->y.ld + o, st.out + r * width, NULL, NULL, NULL, (size_t)n, &t);
-        }
-        st.out += n_max * width;
-    }
+    return st;
 }
 
-void zn_cpu_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale)
+static void attention_item(void *cookie, int item, int worker)
 {
-    attention_job job = { .d = dev, .y = y, .q = q, .k = k, .v = v, .heads = heads, .scale = scale };
+    const attention_job *job = cookie;
+    const zn_attention *a = job->a;
+    int block = item % job->blocks, head = item / job->blocks % a->heads, kv = head / (a->heads / a->kv_heads);
+    int dim = job->q.c / a->heads, vdim = job->v.c / a->kv_heads;
+    size_t image = (size_t)(item / job->blocks / a->heads), first = (size_t)block * (size_t)job->n_max;
+    size_t n_q = (size_t)job->q.h * (size_t)job->q.w, n_k = (size_t)job->k.h * (size_t)job->k.w,
+           p = image * n_q + first;
+    size_t before = a->causal ? first + n_k - n_q + 1 : n_k; /* keys that the first query reads */
+    state st = begin(job, worker, zn_imin((int)(n_q - first), job->n_max), dim, vdim);
+    size_t end = a->causal ? before + (size_t)st.n - 1 : n_k;
+
+    for (size_t i = 0; i < end; i += MAX_KEYS) {
+        size_t at = image * n_k + i;
+        int n = end - i < MAX_KEYS ? (int)(end - i) : MAX_KEYS;
+        int seen = before > i + MAX_KEYS ? MAX_KEYS : (int)((ptrdiff_t)before - (ptrdiff_t)i);
+
+        add_keys(job, &st, job->q.data + p * (size_t)job->q.ld + head * dim,
+                 job->k.data + at * (size_t)job->k.ld + kv * dim, job->v.data + at * (size_t)job->v.ld + kv * vdim, n,
+                 seen, dim, vdim);
+    }
+    finish(job, &st, job->y.data + p * (size_t)job->y.ld + head * vdim, vdim);
+}
+
+void zn_cpu_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a)
+{
+    attention_job job = { .d = dev, .y = y, .q = q, .k = k, .v = v, .a = a, .scores = { .gain = a->scale } };
     const zn_kernels *ks = job.d->k;
-    int dim = q.c / heads, vdim = v.c / heads;
+    const size_t n_q = (size_t)q.h * (size_t)q.w;
+    int tiles = TILES;
 
     if (!ks->gemm) {
-        zn_formula_attention(job.d, y, q, k, v, heads, scale);
+        zn_formula_attention(job.d, y, q, k, v, a);
         return;
     }
-    job.blocks = zn_items((size_t)q.h * (size_t)q.w, (size_t)(TILES * ks->mr));
-    job.keys = MAX_KEYS;
-    assert((size_t)(TILES * ks->mr) * (32 + 4 * (size_t)(MAX_KEYS + zn_round_up(vdim, ks->vl))) +
-               4 * (size_t)ks->nr * (size_t)(dim + MAX_KEYS) <=
+    while (tiles > MIN_TILES && q.n * a->heads * zn_items(n_q, (size_t)(tiles * ks->mr)) < MIN_ITEMS)
+        tiles /= 2;
+    job.n_max = tiles * ks->mr;
+    job.blocks = zn_items(n_q, (size_t)job.n_max);
+    assert((size_t)job.n_max * (32 + 4 * (size_t)(MAX_KEYS + zn_round_up(v.c / a->kv_heads, ks->vl))) +
+               4 * (size_t)ks->nr * (size_t)(q.c / a->heads + MAX_KEYS) <=
            ZN_SCRATCH);
-    zn_pool_run(job.d->pool, attention_item, &job, q.n * heads * job.blocks);
+    zn_pool_run(job.d->pool, attention_item, &job, q.n * a->heads * job.blocks);
 }

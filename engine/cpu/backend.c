@@ -205,12 +205,14 @@ static double cpu_peak(void *dev)
         .conv2d = zn_cpu_conv2d,                                                                                       \
         .norm = zn_cpu_norm,                                                                                           \
         .attention = zn_cpu_attention,                                                                                 \
-        .softmax = zn_cpu_softmax,                                                                                     \
+        .rope = zn_cpu_rope,                                                                                           \
+        .lookup = zn_cpu_lookup,                                                                                       \
         .resize = zn_cpu_resize,                                                                                       \
         .unshuffle = zn_cpu_unshuffle,                                                                                 \
         .shuffle = zn_cpu_shuffle,                                                                                     \
         .map = zn_cpu_map,                                                                                             \
         .binary = zn_cpu_binary,                                                                                       \
+        .step = zn_cpu_step,                                                                                           \
         .fill = zn_cpu_fill,                                                                                           \
         .gated = zn_cpu_gated,                                                                                         \
         .fwht = zn_cpu_fwht,                                                                                           \

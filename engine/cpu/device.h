@@ -49,14 +49,16 @@ static inline int zn_items(size_t n, size_t each)
 size_t zn_cpu_conv_size(void *dev, const zn_conv *w);
 void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias);
 void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
-void zn_cpu_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t);
-void zn_cpu_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale);
-void zn_cpu_softmax(void *dev, zn_tensor y, zn_tensor x);
+void zn_cpu_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t);
+void zn_cpu_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a);
+void zn_cpu_rope(void *dev, zn_tensor y, zn_tensor x, const zn_rope *r);
+void zn_cpu_lookup(void *dev, zn_tensor y, zn_tensor table, zn_tensor index);
 void zn_cpu_resize(void *dev, zn_tensor y, zn_tensor x, zn_filter f);
 void zn_cpu_unshuffle(void *dev, zn_tensor y, zn_tensor x, int r);
 void zn_cpu_shuffle(void *dev, zn_tensor y, zn_tensor x, int r, zn_tail t);
 void zn_cpu_map(void *dev, zn_tensor y, zn_tensor x, zn_tail t);
 void zn_cpu_binary(void *dev, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t);
+void zn_cpu_step(void *dev, zn_tensor y, zn_tensor x, zn_tensor p, zn_tensor coefs, float clip);
 void zn_cpu_fill(void *dev, zn_tensor y, const float *value);
 void zn_cpu_gated(void *dev, zn_tensor y, zn_tensor x, const zn_gated *w);
 void zn_cpu_fwht(void *dev, zn_tensor y, zn_tensor x, const zn_fwht *w);
@@ -73,6 +75,6 @@ bool zn_cpu_gated_strips(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_gated *w)
 size_t zn_formula_conv_size(const zn_conv *w);
 void zn_formula_conv_pack(const zn_conv *w, const float *weight, const float *bias);
 void zn_formula_conv2d(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
-void zn_formula_attention(zn_cpu *d, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale);
+void zn_formula_attention(zn_cpu *d, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a);
 
 #endif

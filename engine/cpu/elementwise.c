@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* elementwise.c - map, binary, fill, softmax: operations that look at one pixel at a time.
+/* elementwise.c - map, binary, step, fill, rope, lookup: operations on one pixel at a time.
  *
- * When no tensor has gaps between pixels, an item is one long row; otherwise it is a row per pixel. */
+ * If no tensor has gaps between pixels, rows are pieces of ITEM floats of the whole tensor; otherwise a row is a
+ * pixel. */
+#include <math.h>
 #include <string.h>
 
 #include "device.h"
 
-enum { ITEM = 1 << 15 }; /* floats per item: fits in L2 with its operands */
+enum { ITEM = 1 << 15, SPREAD = 1024 }; /* floats per item, which fit in L2 with their operands; of a repeated value */
 
 typedef struct pixel_job {
+    zn_cpu *d;
     const zn_kernels *k;
     zn_tensor y, a, b;
     zn_binary op;
     zn_tail t;
-    const float *value;
+    const float *value; /* [c] of fill, [ZN_STEP_COEFS] of step */
+    float clip;
+    const zn_rope *rope;
     size_t n_rows, len, per_item; /* rows of len floats */
+    size_t image;                 /* pixels of an image */
 } pixel_job;
 
 static bool dense(zn_tensor t)
@@ -22,12 +28,14 @@ static bool dense(zn_tensor t)
     return t.ld == t.c;
 }
 
-/* Cuts the tensors of a job into rows and runs them. */
+/* Splits the tensors of a job into rows and runs them. */
 static void run(zn_cpu *d, zn_task *task, pixel_job *job, bool whole)
 {
+    job->d = d;
     job->k = d->k;
     job->n_rows = zn_pixels(job->y);
     job->len = (size_t)job->y.c;
+    job->image = (size_t)job->y.h * (size_t)job->y.w;
     if (whole) {
         size_t total = job->n_rows * job->len;
 
@@ -38,10 +46,15 @@ static void run(zn_cpu *d, zn_task *task, pixel_job *job, bool whole)
     zn_pool_run(d->pool, task, job, zn_items(job->n_rows, job->per_item));
 }
 
-/* The row r of a tensor: of `dense` ones all rows but the last are ITEM floats. */
+/* Row r of a tensor; of a dense one all rows but the last have ITEM floats. */
 static float *row_at(zn_tensor t, const pixel_job *job, size_t r)
 {
     return t.data + r * (job->len == (size_t)t.c ? (size_t)t.ld : job->len);
+}
+
+static const float *residual_at(const pixel_job *job, size_t r)
+{
+    return job->t.residual ? row_at(*job->t.residual, job, r) : NULL;
 }
 
 static size_t row_len(const pixel_job *job, size_t r)
@@ -58,14 +71,20 @@ static size_t end_row(const pixel_job *job, int item)
     return end < job->n_rows ? end : job->n_rows;
 }
 
+#define FOR_ROWS for (size_t r = (size_t)item * job->per_item; r < end_row(job, item); r++)
+
+/* ---- map ------------------------------------------------------------------------------------------------- */
+
 static void map_item(void *cookie, int item, int worker)
 {
     const pixel_job *job = cookie;
 
     (void)worker;
-    for (size_t r = (size_t)item * job->per_item; r < end_row(job, item); r++)
-        job->k->map(row_at(job->y, job, r), row_at(job->a, job, r), NULL, NULL,
-                    job->t.residual ? row_at(*job->t.residual, job, r) : NULL, row_len(job, r), &job->t);
+    FOR_ROWS
+    {
+        job->k->map(row_at(job->y, job, r), row_at(job->a, job, r), NULL, NULL, residual_at(job, r), row_len(job, r),
+                    &job->t);
+    }
 }
 
 void zn_cpu_map(void *dev, zn_tensor y, zn_tensor x, zn_tail t)
@@ -75,30 +94,100 @@ void zn_cpu_map(void *dev, zn_tensor y, zn_tensor x, zn_tail t)
     run(dev, map_item, &job, dense(y) && dense(x) && (!t.residual || dense(*t.residual)));
 }
 
+/* ---- binary ---------------------------------------------------------------------------------------------- */
+
 static void binary_item(void *cookie, int item, int worker)
 {
     const pixel_job *job = cookie;
 
     (void)worker;
-    for (size_t r = (size_t)item * job->per_item; r < end_row(job, item); r++)
-        job->k->binary(row_at(job->y, job, r), row_at(job->a, job, r), row_at(job->b, job, r),
-                       job->t.residual ? row_at(*job->t.residual, job, r) : NULL, row_len(job, r), job->op, &job->t);
+    FOR_ROWS
+    {
+        job->k->binary(row_at(job->y, job, r), row_at(job->a, job, r), row_at(job->b, job, r), residual_at(job, r),
+                       row_len(job, r), job->op, &job->t);
+    }
+}
+
+/* b is one vector for each image: a row is a pixel. */
+static void binary_vector_item(void *cookie, int item, int worker)
+{
+    const pixel_job *job = cookie;
+
+    (void)worker;
+    FOR_ROWS
+    {
+        job->k->binary(row_at(job->y, job, r), row_at(job->a, job, r), job->b.data + r / job->image * (size_t)job->b.ld,
+                       residual_at(job, r), job->len, job->op, &job->t);
+    }
+}
+
+/* b is one value for a row: for each pixel, or for all of them (b.w is 1 then). */
+static void binary_value_item(void *cookie, int item, int worker)
+{
+    const pixel_job *job = cookie;
+    float *spread = zn_cpu_scratch(job->d, worker);
+
+    FOR_ROWS
+    {
+        const float value = job->b.data[zn_pixels(job->b) == 1 ? 0 : r * (size_t)job->b.ld];
+        const float *a = row_at(job->a, job, r), *res = residual_at(job, r);
+        const size_t len = row_len(job, r);
+        float *y = row_at(job->y, job, r);
+
+        for (size_t i = 0; i < len && i < SPREAD; i++)
+            spread[i] = value;
+        for (size_t i = 0; i < len; i += SPREAD)
+            job->k->binary(y + i, a + i, spread, res ? res + i : NULL, len - i < SPREAD ? len - i : SPREAD, job->op,
+                           &job->t);
+    }
 }
 
 void zn_cpu_binary(void *dev, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t)
 {
     pixel_job job = { .y = y, .a = a, .b = b, .op = op, .t = zn_cpu_tail(t) };
+    const bool gaps = !dense(y) || !dense(a) || (t.residual && !dense(*t.residual));
+    const bool every_pixel = zn_pixels(b) == zn_pixels(y), one = zn_pixels(b) == 1;
 
-    run(dev, binary_item, &job, dense(y) && dense(a) && dense(b) && (!t.residual || dense(*t.residual)));
+    if (b.c == y.c && every_pixel)
+        run(dev, binary_item, &job, !gaps && dense(b));
+    else if (b.c == y.c && b.n == y.n && !(one && b.c == 1))
+        run(dev, binary_vector_item, &job, false);
+    else
+        run(dev, binary_value_item, &job, one && !gaps);
 }
+
+/* ---- step ------------------------------------------------------------------------------------------------ */
+
+static void step_item(void *cookie, int item, int worker)
+{
+    const pixel_job *job = cookie;
+
+    (void)worker;
+    FOR_ROWS
+    {
+        job->k->step(row_at(job->y, job, r), row_at(job->a, job, r), row_at(job->b, job, r), job->value, job->clip,
+                     row_len(job, r));
+    }
+}
+
+void zn_cpu_step(void *dev, zn_tensor y, zn_tensor x, zn_tensor p, zn_tensor coefs, float clip)
+{
+    pixel_job job = { .y = y, .a = x, .b = p, .value = coefs.data, .clip = clip > 0 ? clip : INFINITY };
+
+    run(dev, step_item, &job, dense(y) && dense(x) && dense(p));
+}
+
+/* ---- fill, rope, lookup ---------------------------------------------------------------------------------- */
 
 static void fill_item(void *cookie, int item, int worker)
 {
     const pixel_job *job = cookie;
 
     (void)worker;
-    for (size_t r = (size_t)item * job->per_item; r < end_row(job, item); r++)
+    FOR_ROWS
+    {
         memcpy(row_at(job->y, job, r), job->value, job->len * sizeof(float));
+    }
 }
 
 void zn_cpu_fill(void *dev, zn_tensor y, const float *value)
@@ -108,25 +197,58 @@ void zn_cpu_fill(void *dev, zn_tensor y, const float *value)
     run(dev, fill_item, &job, false);
 }
 
-static void softmax_item(void *cookie, int item, int worker)
+static void rope_item(void *cookie, int item, int worker)
 {
     const pixel_job *job = cookie;
-    const zn_kernels *k = job->k;
+    const zn_rope *w = job->rope;
+    const int dim = job->y.c / w->heads;
 
     (void)worker;
-    for (size_t r = (size_t)item * job->per_item; r < end_row(job, item); r++) {
-        const float *x = row_at(job->a, job, r);
-        float *y = row_at(job->y, job, r);
-        zn_tail t = { .gain = 1 };
+    FOR_ROWS
+    {
+        const size_t position = r % job->image;
+        const float *cos = w->cos.data + position * (size_t)w->cos.ld;
+        const float *sin = w->sin.data + position * (size_t)w->sin.ld;
 
-        t.gain = 1 / k->exp_sum(y, x, k->maximum(x, job->len), job->len);
-        k->map(y, y, NULL, NULL, NULL, job->len, &t);
+        for (int c = 0; c < job->y.c; c += dim)
+            job->k->rope(row_at(job->y, job, r) + c, row_at(job->a, job, r) + c, cos, sin, dim / 2, w->interleaved);
     }
 }
 
-void zn_cpu_softmax(void *dev, zn_tensor y, zn_tensor x)
+void zn_cpu_rope(void *dev, zn_tensor y, zn_tensor x, const zn_rope *w)
 {
-    pixel_job job = { .y = y, .a = x };
+    pixel_job job = { .y = y, .a = x, .rope = w };
 
-    run(dev, softmax_item, &job, false);
+    run(dev, rope_item, &job, false);
+}
+
+static void lookup_item(void *cookie, int item, int worker)
+{
+    const pixel_job *job = cookie;
+    const zn_tensor table = job->a;
+
+    (void)worker;
+    FOR_ROWS
+    {
+        const float index = job->b.data[r * (size_t)job->b.ld];
+        const bool there = index >= 0 && index < (float)table.w;
+        const size_t from = there ? (size_t)index * (size_t)table.ld : 0;
+        const uint16_t *half = (const uint16_t *)(const void *)table.data + from;
+        float *y = row_at(job->y, job, r);
+
+        if (!there)
+            memset(y, 0, job->len * sizeof *y);
+        else if (table.type == ZN_F32)
+            memcpy(y, table.data + from, job->len * sizeof *y);
+        else
+            for (size_t i = 0; i < job->len; i++)
+                y[i] = table.type == ZN_F16 ? zn_from_f16(half[i]) : zn_from_bf16(half[i]);
+    }
+}
+
+void zn_cpu_lookup(void *dev, zn_tensor y, zn_tensor table, zn_tensor index)
+{
+    pixel_job job = { .y = y, .a = table, .b = index };
+
+    run(dev, lookup_item, &job, false);
 }

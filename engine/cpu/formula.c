@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* formula.c - convolution and attention as backend.h writes them down: the reference. */
+/* formula.c - convolution and attention as loops over the formulas of backend.h: the reference. */
 #include <math.h>
 #include <string.h>
 
@@ -91,11 +91,10 @@ void zn_formula_conv2d(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_conv *w, zn
 
 typedef struct attention_job {
     zn_tensor y, q, k, v;
-    int heads;
-    float scale;
+    const zn_attention *a;
 } attention_job;
 
-/* One query of one head: a running softmax, rescaled whenever a larger score turns up. */
+/* One query of one head over n keys: an online softmax, rescaled at each new maximum. */
 static void attend(float *y, const float *q, const float *k, const float *v, int dim, int vdim, size_t n, size_t ldk,
                    size_t ldv, float scale)
 {
@@ -130,21 +129,24 @@ static void attention_row(void *cookie, int item, int worker)
 {
     const attention_job *job = cookie;
     zn_tensor y = job->y, q = job->q, k = job->k, v = job->v;
-    size_t n_keys = (size_t)k.h * (size_t)k.w, p = (size_t)item * (size_t)y.w;
+    size_t n_keys = (size_t)k.h * (size_t)k.w, n_queries = (size_t)q.h * (size_t)q.w, p = (size_t)item * (size_t)y.w;
     size_t first = (size_t)(item / y.h) * n_keys;
-    int dim = q.c / job->heads, vdim = v.c / job->heads;
+    int shared = job->a->heads / job->a->kv_heads, dim = q.c / job->a->heads, vdim = v.c / job->a->kv_heads;
 
     (void)worker;
-    for (int j = 0; j < y.w; j++, p++)
-        for (int h = 0; h < job->heads; h++)
+    for (int j = 0; j < y.w; j++, p++) {
+        size_t seen = job->a->causal ? p % n_queries + n_keys - n_queries + 1 : n_keys;
+
+        for (int h = 0; h < job->a->heads; h++)
             attend(y.data + p * (size_t)y.ld + h * vdim, q.data + p * (size_t)q.ld + h * dim,
-                   k.data + first * (size_t)k.ld + h * dim, v.data + first * (size_t)v.ld + h * vdim, dim, vdim, n_keys,
-                   (size_t)k.ld, (size_t)v.ld, job->scale);
+                   k.data + first * (size_t)k.ld + h / shared * dim, v.data + first * (size_t)v.ld + h / shared * vdim,
+                   dim, vdim, seen, (size_t)k.ld, (size_t)v.ld, job->a->scale);
+    }
 }
 
-void zn_formula_attention(zn_cpu *d, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale)
+void zn_formula_attention(zn_cpu *d, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a)
 {
-    attention_job job = { y, q, k, v, heads, scale };
+    attention_job job = { y, q, k, v, a };
 
     zn_pool_run(d->pool, attention_row, &job, y.n * y.h);
 }

@@ -124,7 +124,7 @@ typedef ZN_DECL_MOMENT(zn_moment_fn);
               bool rms, const zn_tail *t)
 typedef ZN_DECL_NORM_ROW(zn_norm_row_fn);
 
-/* The largest of n >= 1 numbers. */
+/* The maximum of n >= 1 elements. */
 #define ZN_DECL_MAXIMUM(name) float name(const float *x, size_t n)
 typedef ZN_DECL_MAXIMUM(zn_maximum_fn);
 
@@ -132,9 +132,20 @@ typedef ZN_DECL_MAXIMUM(zn_maximum_fn);
 #define ZN_DECL_EXP_SUM(name) float name(float *y, const float *x, float max, size_t n)
 typedef ZN_DECL_EXP_SUM(zn_exp_sum_fn);
 
-/* y = the bilinear mean of four pixels of n channels: u weighs the right ones, v the lower ones. */
-#define ZN_DECL_LERP(name) void name(float *y, const float *const p[4], float u, float v, size_t n)
-typedef ZN_DECL_LERP(zn_lerp_fn);
+/* y = the mean over h rows of w pixels of x, per channel; `row` floats from one row to the next.  The sum of a row
+ * comes first, so that rounding errors grow with h + w. */
+#define ZN_DECL_AVERAGE(name) void name(float *y, const float *x, size_t ld, size_t row, int h, int w, int c)
+typedef ZN_DECL_AVERAGE(zn_average_fn);
+
+/* Rotary position embedding of one head (zn_rope): `half` pairs. */
+#define ZN_DECL_ROPE(name)                                                                                             \
+    void name(float *y, const float *x, const float *cos, const float *sin, int half, bool interleaved)
+typedef ZN_DECL_ROPE(zn_rope_fn);
+
+/* A step of a sampler (ZN_STEP_COEFS); clip is infinite where nothing is clamped. */
+#define ZN_DECL_STEP(name)                                                                                             \
+    void name(float *y, const float *x, const float *p, const float c[ZN_STEP_COEFS], float clip, size_t n)
+typedef ZN_DECL_STEP(zn_step_fn);
 
 /* Walsh-Hadamard transforms H (backend.h) of lines: y = H diag(gate) P x in each of `width` columns, whole vectors.
  * Line i of x, v, y is `step` floats after line i-1; P is the permutation (P x)[i] = x[perm[i]].  v, of n lines, is
@@ -234,7 +245,9 @@ typedef struct zn_kernels {
     zn_norm_row_fn *norm_row;
     zn_maximum_fn *maximum;
     zn_exp_sum_fn *exp_sum;
-    zn_lerp_fn *lerp;
+    zn_average_fn *average;
+    zn_rope_fn *rope;
+    zn_step_fn *step;
     zn_fwht_fn *fwht;
     zn_fwht_row_fn *fwht_row;
     zn_turn_fn *turn;

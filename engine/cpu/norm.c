@@ -1,23 +1,36 @@
 /* SPDX-License-Identifier: MIT */
-/* norm.c - group, layer and RMS norm.
+/* norm.c - group, layer and RMS norm, with or without run-time scale, shift and gate.
  *
- * Group norm takes three passes over an image: sums, sums of squared differences from the mean, and the
- * result.  An image is cut into at most CHUNKS chunks, whatever the number of threads; each one's sums
- * are kept in double precision and added up in order. */
+ * Group norm reads an image twice: once for mean and variance, once for the result.  An image is split into at most
+ * CHUNKS chunks, whatever the number of threads.  A worker goes through its chunk in steps that stay in the cache for
+ * a second look: sums, then squared differences from the step's mean.  Steps and chunks are merged in order, in double
+ * precision (Chan et al. 1979), so that nothing cancels.
+ *
+ *     mean = mean_a + d n_b / n,  m2 = m2_a + m2_b + d^2 n_a n_b / n,  d = mean_b - mean_a,  n = n_a + n_b */
 #include <math.h>
 
 #include "device.h"
 
-enum { CHUNKS = 64, STEP = 256 /* pixels per call of `moment` */ };
+enum {
+    CHUNKS = 64,
+    STEP = 256,         /* pixels of a step at most: the limit of `moment` ... */
+    STEP_LEN = 1 << 15, /* ... and floats, which fit in L2 */
+};
+
+typedef struct moments {
+    double n, mean, m2; /* m2: the sum of squared differences from the mean */
+} moments;
 
 typedef struct norm_job {
     zn_cpu *d;
     zn_tensor y, x;
     const zn_norm *w;
     zn_tail t;
-    size_t first, n_pixels, chunk; /* of an image; of an item */
-    double *sum;                   /* [chunk][group] */
-    float *mean, *scale, *shift;   /* [c]; mean NULL in the first pass */
+    size_t first;               /* pixel of the image */
+    size_t n_pixels, chunk;     /* of the image; of an item */
+    size_t step;                /* pixels */
+    moments *part;              /* [chunk][group] */
+    const float *scale, *shift; /* [c] */
 } norm_job;
 
 static size_t chunk_end(const norm_job *job, int item)
@@ -25,6 +38,21 @@ static size_t chunk_end(const norm_job *job, int item)
     size_t end = ((size_t)item + 1) * job->chunk;
 
     return end < job->n_pixels ? end : job->n_pixels;
+}
+
+/* scale and shift of image n, of c channels, become those of (N(x) * (1 + m->scale) + m->shift) * m->gate. */
+static void modulate(float *scale, float *shift, int c, const zn_modulation *m, int n)
+{
+    const float *a = m && m->scale.data ? m->scale.data + (size_t)n * (size_t)m->scale.ld : NULL;
+    const float *b = m && m->shift.data ? m->shift.data + (size_t)n * (size_t)m->shift.ld : NULL;
+    const float *gate = m && m->gate.data ? m->gate.data + (size_t)n * (size_t)m->gate.ld : NULL;
+
+    for (int i = 0; i < c; i++) {
+        float s = 1 + (a ? a[i] : 0), g = gate ? gate[i] : 1;
+
+        scale[i] *= s * g;
+        shift[i] = (shift[i] * s + (b ? b[i] : 0)) * g;
+    }
 }
 
 /* ---- layer and RMS ------------------------------------------------------------------------------------ */
@@ -35,30 +63,95 @@ static void row_item(void *cookie, int item, int worker)
     const zn_norm *w = job->w;
 
     (void)worker;
-    for (size_t p = (size_t)item * job->chunk; p < chunk_end(job, item); p++)
-        job->d->k->norm_row(job->y.data + p * (size_t)job->y.ld, job->x.data + p * (size_t)job->x.ld, w->gamma, w->beta,
-                            zn_residual_at(&job->t, p), job->x.c, w->eps, w->kind == ZN_RMS_NORM, &job->t);
+    for (size_t i = (size_t)item * job->chunk; i < chunk_end(job, item); i++) {
+        size_t p = job->first + i;
+
+        job->d->k->norm_row(job->y.data + p * (size_t)job->y.ld, job->x.data + p * (size_t)job->x.ld, job->scale,
+                            job->shift, zn_residual_at(&job->t, p), job->x.c, w->eps, w->kind == ZN_RMS_NORM, &job->t);
+    }
 }
 
-/* ---- group ----------------------------------------------------------------------------------------------
- */
+static void row_norm(norm_job *job, const zn_modulation *m)
+{
+    const zn_norm *w = job->w;
+    const int c = job->x.c;
+    float *scale = job->d->shared, *shift = scale + c;
 
-/* sum[item][g] = the sum over the pixels of a chunk and the channels of a group */
-static void sum_item(void *cookie, int item, int worker)
+    job->chunk = 1 + 32768 / (size_t)c;
+    if (!m) {
+        job->n_pixels = zn_pixels(job->x);
+        job->scale = w->gamma;
+        job->shift = w->beta;
+        zn_pool_run(job->d->pool, row_item, job, zn_items(job->n_pixels, job->chunk));
+        return;
+    }
+    job->n_pixels = (size_t)job->x.h * (size_t)job->x.w;
+    job->scale = scale;
+    job->shift = shift;
+    for (int n = 0; n < job->x.n; n++, job->first += job->n_pixels) {
+        for (int i = 0; i < c; i++) {
+            scale[i] = w->gamma ? w->gamma[i] : 1;
+            shift[i] = w->beta ? w->beta[i] : 0;
+        }
+        modulate(scale, shift, c, m, n);
+        zn_pool_run(job->d->pool, row_item, job, zn_items(job->n_pixels, job->chunk));
+    }
+}
+
+/* ---- group ---------------------------------------------------------------------------------------------- */
+
+static void merge(moments *a, moments b)
+{
+    double n = a->n + b.n, d = b.mean - a->mean;
+
+    a->mean += d * b.n / n;
+    a->m2 += b.m2 + d * d * a->n * b.n / n;
+    a->n = n;
+}
+
+/* sums[i] of the channels of each group, added up to of[g] */
+static void add_channels(double *of, const float *sums, int groups, int size)
+{
+    for (int g = 0; g < groups; g++, sums += size) {
+        double sum = 0;
+
+        for (int i = 0; i < size; i++)
+            sum += sums[i];
+        of[g] = sum;
+    }
+}
+
+/* part[item][g] of a chunk of pixels */
+static void moments_item(void *cookie, int item, int worker)
 {
     const norm_job *job = cookie;
-    float *row = zn_cpu_scratch(job->d, worker);
-    int c = job->x.c, groups = job->w->groups, size = c / groups;
-    double *sum = job->sum + (size_t)item * (size_t)groups;
-    size_t end = chunk_end(job, item);
+    const int c = job->x.c, groups = job->w->groups, size = c / groups;
+    const size_t end = chunk_end(job, item);
+    double *of = zn_cpu_scratch(job->d, worker); /* [groups] */
+    float *sums = (float *)(void *)(of + groups), *mean = sums + c;
+    moments *part = job->part + (size_t)item * (size_t)groups;
 
     for (int g = 0; g < groups; g++)
-        sum[g] = 0;
-    for (size_t p = (size_t)item * job->chunk; p < end; p += STEP) {
-        job->d->k->moment(row, job->x.data + (job->first + p) * (size_t)job->x.ld, (size_t)job->x.ld,
-                          (int)(end - p < STEP ? end - p : STEP), c, job->mean);
+        part[g] = (moments){ 0, 0, 0 };
+    for (size_t p = (size_t)item * job->chunk; p < end; p += job->step) {
+        const int pixels = (int)(end - p < job->step ? end - p : job->step);
+        const float *x = job->x.data + (job->first + p) * (size_t)job->x.ld;
+        const double n = (double)pixels * size;
+
+        job->d->k->moment(sums, x, (size_t)job->x.ld, pixels, c, NULL);
+        add_channels(of, sums, groups, size);
         for (int i = 0; i < c; i++)
-            sum[i / size] += row[i];
+            mean[i] = (float)(of[i / size] / n);
+        job->d->k->moment(sums, x, (size_t)job->x.ld, pixels, c, mean);
+        for (int g = 0; g < groups; g++) {
+            moments b = { n, of[g] / n, 0 };
+            double d = b.mean - mean[g * size]; /* the squares are of differences from the rounded mean */
+
+            for (int i = g * size; i < (g + 1) * size; i++)
+                b.m2 += sums[i];
+            b.m2 -= n * d * d;
+            merge(&part[g], b);
+        }
     }
 }
 
@@ -73,63 +166,51 @@ static void apply_item(void *cookie, int item, int worker)
                        zn_residual_at(&job->t, job->first + p), (size_t)job->x.c, &job->t);
 }
 
-/* The sum of group g over all chunks, divided by the number of its elements. */
-static double group_mean(const norm_job *job, int n_chunks, int g)
-{
-    double sum = 0;
-
-    for (int i = 0; i < n_chunks; i++)
-        sum += job->sum[(size_t)i * (size_t)job->w->groups + (size_t)g];
-    return sum / ((double)job->n_pixels * (job->x.c / job->w->groups));
-}
-
-static void group_norm(norm_job *job)
+/* Image n. */
+static void group_norm(norm_job *job, float *scale, float *shift, const zn_modulation *m, int n)
 {
     const zn_norm *w = job->w;
-    int c = job->x.c, size = c / w->groups, n = zn_items(job->n_pixels, job->chunk);
-    float *mean = job->mean;
+    const int c = job->x.c, size = c / w->groups, items = zn_items(job->n_pixels, job->chunk);
 
-    job->mean = NULL;
-    zn_pool_run(job->d->pool, sum_item, job, n);
-    for (int i = 0; i < c; i++)
-        mean[i] = i % size ? mean[i - 1] : (float)group_mean(job, n, i / size);
-    job->mean = mean;
-    zn_pool_run(job->d->pool, sum_item, job, n);
-    for (int i = 0; i < c; i++) {
-        /* gamma is applied below: until then the scale is the same for a group */
-        job->scale[i] = i % size ? job->scale[i - 1] : (float)(1 / sqrt(group_mean(job, n, i / size) + w->eps));
+    zn_pool_run(job->d->pool, moments_item, job, items);
+    for (int g = 0; g < w->groups; g++) {
+        moments all = job->part[g];
+        float inv;
+
+        for (int i = 1; i < items; i++)
+            merge(&all, job->part[(size_t)i * (size_t)w->groups + (size_t)g]);
+        inv = (float)(1 / sqrt(fmax(all.m2 / all.n, 0) + w->eps));
+        for (int i = g * size; i < (g + 1) * size; i++) {
+            scale[i] = inv * (w->gamma ? w->gamma[i] : 1);
+            shift[i] = (w->beta ? w->beta[i] : 0) - (float)all.mean * scale[i];
+        }
     }
-    for (int i = 0; i < c; i++) {
-        job->scale[i] *= w->gamma ? w->gamma[i] : 1;
-        job->shift[i] = (w->beta ? w->beta[i] : 0) - mean[i] * job->scale[i];
-    }
-    zn_pool_run(job->d->pool, apply_item, job, n);
+    if (m)
+        modulate(scale, shift, c, m, n);
+    zn_pool_run(job->d->pool, apply_item, job, items);
 }
 
-void zn_cpu_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t)
+void zn_cpu_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t)
 {
     norm_job job = { .d = dev, .y = y, .x = x, .w = w, .t = zn_cpu_tail(t) };
+    size_t vectors = 2 * (size_t)x.c * sizeof(float), room, chunks;
+    float *scale = job.d->shared, *shift = scale + x.c;
 
+    assert(x.c <= ZN_CPU_MAX_C);
     if (w->kind != ZN_GROUP_NORM) {
-        job.n_pixels = zn_pixels(x);
-        job.chunk = 1 + 32768 / (size_t)x.c;
-        zn_pool_run(job.d->pool, row_item, &job, zn_items(job.n_pixels, job.chunk));
+        row_norm(&job, m);
         return;
     }
-    assert(x.c <= ZN_CPU_MAX_C);
+    room = (ZN_SCRATCH - vectors) / (sizeof(moments) * (size_t)w->groups);
+    chunks = room < CHUNKS ? room : CHUNKS;
     job.n_pixels = (size_t)x.h * (size_t)x.w;
-    job.mean = job.d->shared;
-    job.scale = job.mean + x.c;
-    job.shift = job.scale + x.c;
-    job.sum = (double *)(void *)(job.mean + (3 * (size_t)x.c + 1) / 2 * 2);
-    {
-        size_t room = (ZN_SCRATCH - 16 * (size_t)ZN_CPU_MAX_C) / sizeof(double);
-        size_t chunks = room / (size_t)w->groups < CHUNKS ? room / (size_t)w->groups : CHUNKS;
-
-        job.chunk = (job.n_pixels + chunks - 1) / chunks;
-    }
-    if (job.chunk < STEP)
-        job.chunk = STEP;
+    job.step = 1 + STEP_LEN / (size_t)x.c < STEP ? 1 + STEP_LEN / (size_t)x.c : STEP;
+    job.chunk = (job.n_pixels + chunks - 1) / chunks;
+    if (job.chunk < job.step)
+        job.chunk = job.step;
+    job.part = (moments *)(void *)((char *)job.d->shared + vectors);
+    job.scale = scale;
+    job.shift = shift;
     for (int n = 0; n < x.n; n++, job.first += job.n_pixels)
-        group_norm(&job);
+        group_norm(&job, scale, shift, m, n);
 }

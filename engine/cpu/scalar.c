@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* scalar.c - the kernels in plain C: the specification that the vector ones are tested against. */
+/* scalar.c - the kernels in plain C: the specification of the vector ones. */
 #include <math.h>
 
 #include "kernels.h"
@@ -23,6 +23,8 @@ static float act(float x, zn_act a)
         return tanhf(x);
     case ZN_SOFTCLAMP:
         return 3 * tanhf(x / 3);
+    case ZN_CLAMP:
+        return fminf(fmaxf(x, -1), 1);
     default:
         return x;
     }
@@ -88,13 +90,39 @@ static ZN_DECL_EXP_SUM(exp_sum_c)
     return sum;
 }
 
-static ZN_DECL_LERP(lerp_c)
+static ZN_DECL_AVERAGE(average_c)
+{
+    for (int k = 0; k < c; k++) {
+        float sum = 0;
+
+        for (int i = 0; i < h; i++) {
+            float of_row = 0;
+
+            for (int j = 0; j < w; j++)
+                of_row += x[(size_t)i * row + (size_t)j * ld + (size_t)k];
+            sum += of_row;
+        }
+        y[k] = sum / ((float)h * (float)w);
+    }
+}
+
+static ZN_DECL_ROPE(rope_c)
+{
+    for (int i = 0; i < half; i++) {
+        int a = interleaved ? 2 * i : i, b = interleaved ? 2 * i + 1 : i + half;
+        float xa = x[a], xb = x[b];
+
+        y[a] = xa * cos[i] - xb * sin[i];
+        y[b] = xa * sin[i] + xb * cos[i];
+    }
+}
+
+static ZN_DECL_STEP(step_c)
 {
     for (size_t i = 0; i < n; i++) {
-        float above = p[0][i] + u * (p[1][i] - p[0][i]);
-        float below = p[2][i] + u * (p[3][i] - p[2][i]);
+        float x0 = fminf(fmaxf(c[0] * x[i] + c[1] * p[i], -clip), clip);
 
-        y[i] = above + v * (below - above);
+        y[i] = c[4] * x0 + c[5] * (c[2] * x[i] + c[3] * x0);
     }
 }
 
@@ -233,7 +261,9 @@ const zn_kernels zn_kernels_scalar = {
     .norm_row = norm_row_c,
     .maximum = maximum_c,
     .exp_sum = exp_sum_c,
-    .lerp = lerp_c,
+    .average = average_c,
+    .rope = rope_c,
+    .step = step_c,
     .fwht = fwht_c,
     .fwht_row = fwht_row_c,
     .turn = turn_c,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* shuffle.c - operations that move pixels: resize, unshuffle, shuffle.  An item is a row of y. */
+/* shuffle.c - operations that move pixels: resize, unshuffle, shuffle.  An item is a row of y, or part of one. */
 #include <string.h>
 
 #include "device.h"
 
-/* Of x, shuffled at a time if y is more than a copy of it: the more of the two. */
-enum { PIXELS = 8, NUMBERS = 1024 };
+/* With a tail, at least PIXELS pixels and about ELEMENTS floats of x are shuffled into scratch memory at a time. */
+enum { PIXELS = 8, ELEMENTS = 1024 };
 
 typedef struct move_job {
     zn_cpu *d;
@@ -34,38 +34,30 @@ static void nearest_row(void *cookie, int item, int worker)
                (size_t)y.c * sizeof(float));
 }
 
-/* The two pixels of n_x around the centre of pixel i of n_y, and the weight of the second. */
-static float between(int *a, int *b, int i, int n_y, int n_x)
-{
-    double at = (i + 0.5) * n_x / n_y - 0.5;
+enum { CHANNELS = 64 }; /* of an item */
 
-    at = at < 0 ? 0 : at;
-    *a = (int)at < n_x - 1 ? (int)at : n_x - 1;
-    *b = *a + 1 < n_x ? *a + 1 : *a;
-    return (float)(at - *a);
-}
-
-static void bilinear_row(void *cookie, int item, int worker)
+/* An item is CHANNELS channels of a row of y. */
+static void average_item(void *cookie, int item, int worker)
 {
     const move_job *job = cookie;
     zn_tensor y = job->y, x = job->x;
-    int n = item / y.h, i = item % y.h, i0, i1, j0, j1;
-    float v = between(&i0, &i1, i, y.h, x.h);
+    const int cuts = zn_items((size_t)y.c, CHANNELS), row = item / cuts, n = row / y.h, i = row % y.h;
+    const int h = x.h / y.h, w = x.w / y.w, c = item % cuts * CHANNELS, some = y.c - c < CHANNELS ? y.c - c : CHANNELS;
 
     (void)worker;
-    for (int j = 0; j < y.w; j++) {
-        float u = between(&j0, &j1, j, y.w, x.w);
-        const float *p[4] = { pixel(x, n, i0, j0), pixel(x, n, i0, j1), pixel(x, n, i1, j0), pixel(x, n, i1, j1) };
-
-        job->d->k->lerp(pixel(y, n, i, j), p, u, v, (size_t)y.c);
-    }
+    for (int j = 0; j < y.w; j++)
+        job->d->k->average(pixel(y, n, i, j) + c, pixel(x, n, i * h, j * w) + c, (size_t)x.ld,
+                           (size_t)x.w * (size_t)x.ld, h, w, some);
 }
 
 void zn_cpu_resize(void *dev, zn_tensor y, zn_tensor x, zn_filter f)
 {
     move_job job = { .d = dev, .y = y, .x = x };
 
-    zn_pool_run(job.d->pool, f == ZN_BILINEAR ? bilinear_row : nearest_row, &job, y.n * y.h);
+    if (f == ZN_AVERAGE)
+        zn_pool_run(job.d->pool, average_item, &job, y.n * y.h * zn_items((size_t)y.c, CHANNELS));
+    else
+        zn_pool_run(job.d->pool, nearest_row, &job, y.n * y.h);
 }
 
 /* ---- pixels to channels and back --------------------------------------------------------------------- */
@@ -118,7 +110,7 @@ static void shuffle_row(void *cookie, int item, int worker)
     }
 }
 
-/* n pixels of y, from p on, with the tail; at once where they and those of the residual follow each other. */
+/* The tail of n pixels of y from p on; in one call if y and the residual have no gaps between pixels. */
 static void finish_pixels(const move_job *job, const float *from, size_t p, int n)
 {
     const zn_tensor *res = job->t.residual;
@@ -130,7 +122,7 @@ static void finish_pixels(const move_job *job, const float *from, size_t p, int 
                        at_once ? (size_t)n * c : c, &job->t);
 }
 
-/* By two: an item is a row of x, two of y. */
+/* r = 2: an item is a row of x, two rows of y. */
 static void shuffle2_row(void *cookie, int item, int worker)
 {
     const move_job *job = cookie;
@@ -138,10 +130,10 @@ static void shuffle2_row(void *cookie, int item, int worker)
     const zn_tail *t = &job->t;
     float *fine[2] = { pixel(y, item / x.h, item % x.h * 2, 0), pixel(y, item / x.h, item % x.h * 2 + 1, 0) };
     bool plain = !t->pre && !t->post && t->gain == 1 && !t->residual;
-    int most = plain ? x.w : NUMBERS / x.c > PIXELS ? NUMBERS / x.c : PIXELS;
+    int most = plain ? x.w : ELEMENTS / x.c > PIXELS ? ELEMENTS / x.c : PIXELS;
     size_t ld = (size_t)y.ld;
 
-    if (!plain) { /* a piece of the rows at a time, through scratch memory */
+    if (!plain) { /* part of the rows at a time, through scratch memory */
         fine[0] = zn_cpu_scratch(job->d, worker);
         fine[1] = fine[0] + 2 * (size_t)most * (size_t)y.c;
         ld = (size_t)y.c;

@@ -55,13 +55,14 @@ static void attend(zn_cuda *d, const zn_args_attention *g, int heads)
                    (unsigned)g->q.n, 256, 0, &plain);
 }
 
-void zn_cuda_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale)
+void zn_cuda_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a)
 {
     enum { DEEPEST = 65535 };
     zn_args_attention g = {
-        .n_q = q.h * q.w, .n_k = k.h * k.w, .dim = q.c / heads, .dim_v = v.c / heads, .scale = scale
+        .n_q = q.h * q.w, .n_k = k.h * k.w, .dim = q.c / a->heads, .dim_v = v.c / a->heads, .scale = a->scale
     };
 
+    assert(a->heads == a->kv_heads && !a->causal); /* until its kernels are there */
     for (int first = 0; first < q.n; first += DEEPEST) {
         const int n = zn_imin(q.n - first, DEEPEST);
 
@@ -70,6 +71,6 @@ void zn_cuda_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tens
         g.k = zn_cuda_from(k, (size_t)first * (size_t)g.n_k);
         g.v = zn_cuda_from(v, (size_t)first * (size_t)g.n_k);
         g.y.n = g.q.n = g.k.n = g.v.n = n;
-        attend(dev, &g, heads);
+        attend(dev, &g, a->heads);
     }
 }

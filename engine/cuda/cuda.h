@@ -147,8 +147,7 @@ int zn_cuda_tune(zn_cuda *d, const char *key, int n, void (*try_one)(void *cooki
 struct zn_cuda_choices *zn_cuda_choices_open(const char *gpu);
 void zn_cuda_choices_close(struct zn_cuda_choices **c);
 /* norm.c: */
-void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t);
-void zn_cuda_softmax(void *dev, zn_tensor y, zn_tensor x);
+void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t);
 /* pointwise.c: */
 void zn_cuda_resize(void *dev, zn_tensor y, zn_tensor x, zn_filter f);
 void zn_cuda_unshuffle(void *dev, zn_tensor y, zn_tensor x, int r);
@@ -157,7 +156,7 @@ void zn_cuda_map(void *dev, zn_tensor y, zn_tensor x, zn_tail t);
 void zn_cuda_binary(void *dev, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t);
 void zn_cuda_fill(void *dev, zn_tensor y, const float *value);
 /* attention.c: */
-void zn_cuda_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale);
+void zn_cuda_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a);
 /* spectral.c: */
 void zn_cuda_fwht(void *dev, zn_tensor y, zn_tensor x, const zn_fwht *w);
 void zn_cuda_pruned(void *dev, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w);

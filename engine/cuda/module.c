@@ -673,7 +673,6 @@ const zn_backend zn_backend_cuda = {
     .conv2d = zn_cuda_conv2d,
     .norm = zn_cuda_norm,
     .attention = zn_cuda_attention,
-    .softmax = zn_cuda_softmax,
     .resize = zn_cuda_resize,
     .unshuffle = zn_cuda_unshuffle,
     .shuffle = zn_cuda_shuffle,

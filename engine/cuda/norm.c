@@ -48,22 +48,6 @@ static void row_norm(zn_cuda *d, zn_args_rows *g, bool wide)
     zn_cuda_launch(d, name, needed < resident ? needed : resident, 1, 1, THREADS, 0, g);
 }
 
-void zn_cuda_softmax(void *dev, zn_tensor y, zn_tensor x)
-{
-    zn_args_rows g = { .y = y, .x = x };
-    bool wide =
-        zn_cuda_vectors(y) && zn_cuda_vectors(x) && x.c <= 4 * 32 * VECTOR; /* longer ones have no form in vectors */
-    int each = team_of(&g, wide ? x.c / VECTOR : x.c);
-    size_t teams = (size_t)(THREADS / g.lanes);
-
-    if (!wide)
-        zn_cuda_launch(dev, "softmax_long_rows_v1", zn_cuda_blocks(g.pixels, teams), 1, 1, THREADS, 0, &g);
-    else if (each > 1)
-        zn_cuda_launch(dev, "softmax_rows_4", zn_cuda_blocks(g.pixels, teams), 1, 1, THREADS, 0, &g);
-    else
-        zn_cuda_launch(dev, "softmax_rows_1", zn_cuda_blocks(g.pixels, 2 * teams), 1, 1, THREADS, 0, &g);
-}
-
 /* ---- group norm --------------------------------------------------------------------------------------- */
 
 static size_t least(size_t a, size_t b)
@@ -183,12 +167,13 @@ static void group_norm(zn_cuda *d, zn_args_group *g, bool wide)
     }
 }
 
-void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t)
+void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t)
 {
     zn_cuda_tail tail = zn_cuda_tail_of(t);
     bool wide = zn_cuda_vectors(y) && zn_cuda_vectors(x) && zn_cuda_vectors(tail.residual) && zn_cuda_on_16(w->gamma) &&
         zn_cuda_on_16(w->beta);
 
+    assert(!m); /* until its kernels are there */
     if (w->kind == ZN_GROUP_NORM) {
         zn_args_group g = {
             .y = y, .x = x, .tail = tail, .gamma = w->gamma, .beta = w->beta, .eps = w->eps, .groups = w->groups

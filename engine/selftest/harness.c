@@ -30,15 +30,15 @@ static float random_float(zn_test *t) /* -1 .. 1 */
     return (float)(t->seed >> 8) / 8388608.f - 1;
 }
 
-/* As the device stores it: what is computed is then to be compared with what it was computed from. */
-static float as_stored(const zn_test *t, float x)
+/* Rounded to the type in device memory, so that inputs carry no error of their own. */
+static float as_stored(zn_type type, float x)
 {
-    return t->type == ZN_F32 ? x : t->type == ZN_F16 ? zn_from_f16(zn_to_f16(x)) : zn_from_bf16(zn_to_bf16(x));
+    return type == ZN_F32 ? x : type == ZN_F16 ? zn_from_f16(zn_to_f16(x)) : zn_from_bf16(zn_to_bf16(x));
 }
 
-/* -scale .. scale, as the device stores it.  In fp8 these are numbers of 8 bits (e4m3: 3 bits of mantissa, multiples of
- * 2^-9 below 2^-6), times the scale: convolutions then have nothing to round but their results. */
-static float random_number(zn_test *t, float scale)
+/* -scale .. scale, as the device stores it.  In fp8 these are e4m3 values (3 bits of mantissa, multiples of 2^-9 below
+ * 2^-6) times the scale: convolutions then round nothing but their results. */
+static float random_element(zn_test *t, zn_type type, float scale)
 {
     float x = random_float(t);
 
@@ -47,7 +47,7 @@ static float random_number(zn_test *t, float scale)
 
         x = rintf(x / step) * step;
     }
-    return as_stored(t, x * scale);
+    return as_stored(type, x * scale);
 }
 
 float *zn_random_floats(zn_test *t, size_t n, float scale)
@@ -55,31 +55,31 @@ float *zn_random_floats(zn_test *t, size_t n, float scale)
     float *p = zn_take(n, sizeof *p);
 
     for (size_t i = 0; i < n; i++)
-        p[i] = random_number(t, scale);
+        p[i] = random_element(t, t->type, scale);
     return p;
 }
 
-/* A tensor in host memory, random where it has channels and NaN between them. */
+/* A tensor in host memory, random where it has channels and NaN between them; s.type is its type on the device. */
 static zn_tensor random_tensor(zn_test *t, zn_tensor s, float scale)
 {
     s.data = zn_take(span(s), sizeof(float));
     for (size_t i = 0; i < span(s); i++)
-        s.data[i] = i % (size_t)s.ld < (size_t)s.c ? random_number(t, scale) : NAN;
+        s.data[i] = i % (size_t)s.ld < (size_t)s.c ? random_element(t, s.type, scale) : NAN;
     return s;
 }
 
 /* n floats as the device stores them, and back. */
-static void upload_as(const zn_test *t, void *dev, void *dst, const float *x, size_t n)
+static void upload_as(const zn_test *t, void *dev, void *dst, zn_type type, const float *x, size_t n)
 {
     uint16_t *narrow;
 
-    if (t->type == ZN_F32) {
+    if (type == ZN_F32) {
         t->b->upload(dev, dst, x, n * sizeof *x);
         return;
     }
     narrow = zn_take(n, sizeof *narrow);
     for (size_t i = 0; i < n; i++)
-        narrow[i] = t->type == ZN_F16 ? zn_to_f16(x[i]) : zn_to_bf16(x[i]);
+        narrow[i] = type == ZN_F16 ? zn_to_f16(x[i]) : zn_to_bf16(x[i]);
     t->b->upload(dev, dst, narrow, n * sizeof *narrow);
     t->b->sync(dev, NULL);
     free(narrow);
@@ -102,17 +102,16 @@ static void download_as(const zn_test *t, void *dev, float *x, const void *src, 
     free(narrow);
 }
 
-/* A device copy that ends where its memory ends: reading on is for ASan to see. */
+/* A device copy at the end of its memory block: ASan sees a read past it. */
 static zn_tensor to_device(const zn_test *test, void *dev, zn_tensor t, void **block)
 {
-    size_t size = span(t) * zn_type_size(test->type), room = (size + 127) / 128 * 128;
+    size_t size = span(t) * zn_type_size(t.type), room = (size + 127) / 128 * 128;
     char *p = *block = test->b->alloc(dev, room);
 
     if (!p)
         abort();
-    upload_as(test, dev, p + (room - size), t.data, span(t));
+    upload_as(test, dev, p + (room - size), t.type, t.data, span(t));
     t.data = (float *)(void *)(p + (room - size));
-    t.type = test->type;
     return t;
 }
 
@@ -150,6 +149,8 @@ double zn_exact_act(double x, zn_act a)
         return tanh(x);
     case ZN_SOFTCLAMP:
         return 3 * tanh(x / 3);
+    case ZN_CLAMP:
+        return fmin(fmax(x, -1), 1);
     default:
         return x;
     }
@@ -178,7 +179,7 @@ static float *run_on(const zn_test *test, const zn_case *k, void *dev)
     y_block = b->alloc(dev, len * zn_type_size(test->type));
     if (!y_block)
         abort();
-    upload_as(test, dev, y_block, host, len);
+    upload_as(test, dev, y_block, test->type, host, len);
     y.data = (float *)(void *)((char *)y_block + MARGIN * zn_type_size(test->type));
     y.type = test->type;
     for (int i = 0; i < k->n_in; i++)
@@ -220,7 +221,7 @@ static double expect(const zn_case *k, size_t p, size_t c, double *tol)
     return want;
 }
 
-/* The largest of the numbers that make up the results. */
+/* The largest magnitude among the results and their parts. */
 static double largest(const zn_case *k)
 {
     double top = 0, tol;
@@ -238,7 +239,7 @@ static double largest(const zn_case *k)
 static bool verify(const zn_test *t, const zn_case *k, const float *got, char *detail, size_t size)
 {
     size_t len = span(k->y) + 2 * MARGIN;
-    const float mark = as_stored(t, canary);
+    const float mark = as_stored(t->type, canary);
     const double rough = t->precision == ZN_FP32 ? 0 : 1e-2 * largest(k);
 
     for (size_t i = 0; i < len; i++) {
@@ -316,9 +317,15 @@ void zn_case_end(zn_case *k)
     free(k->mag);
 }
 
+void zn_case_input_of(zn_test *t, zn_case *k, zn_type type, zn_tensor s, float scale)
+{
+    s.type = type;
+    k->in[k->n_in++] = random_tensor(t, s, scale);
+}
+
 void zn_case_input(zn_test *t, zn_case *k, zn_tensor s, float scale)
 {
-    k->in[k->n_in++] = random_tensor(t, s, scale);
+    zn_case_input_of(t, k, t->type, s, scale);
 }
 
 void zn_case_shift(zn_test *t, zn_case *k, float by)
@@ -327,11 +334,10 @@ void zn_case_shift(zn_test *t, zn_case *k, float by)
 
     for (size_t p = 0; p < zn_pixels(x); p++)
         for (size_t c = 0; c < (size_t)x.c; c++)
-            x.data[p * (size_t)x.ld + c] = as_stored(t, x.data[p * (size_t)x.ld + c] + by);
+            x.data[p * (size_t)x.ld + c] = as_stored(t->type, x.data[p * (size_t)x.ld + c] + by);
 }
 
-/* Tails come in turn, so that every table meets all of them. */
-void zn_case_tail(zn_test *t, zn_case *k, int turn)
+void zn_case_tail(zn_test *t, zn_case *k, int i)
 {
     static const struct {
         zn_act pre, post;
@@ -342,26 +348,24 @@ void zn_case_tail(zn_test *t, zn_case *k, int turn)
         { ZN_LRELU, ZN_NONE, 0.2f, 2 }, { ZN_SILU, ZN_NONE, 0, 0 },       { ZN_NONE, ZN_LRELU, -1.5f, 2 },
         { ZN_GELU, ZN_NONE, 0, 1 },     { ZN_NONE, ZN_SIGMOID, 0.5f, 0 }, { ZN_GELU_TANH, ZN_NONE, 0, 0 },
         { ZN_TANH, ZN_RELU, 2, 1 },     { ZN_NONE, ZN_NONE, 0, 2 },       { ZN_NONE, ZN_SOFTCLAMP, 0, 0 },
-        { ZN_SIGMOID, ZN_GELU, 3, 2 },
+        { ZN_SIGMOID, ZN_GELU, 3, 2 },  { ZN_NONE, ZN_CLAMP, 0, 1 },
     };
-    int i = turn % (int)(sizeof tails / sizeof tails[0]);
+    zn_tensor dense = shape(k->y.n, k->y.h, k->y.w, k->y.c, i % 3), same = k->y;
 
+    dense.type = same.type = t->type;
+    i %= (int)(sizeof tails / sizeof tails[0]);
     k->t = (zn_tail){ .pre = tails[i].pre, .post = tails[i].post, .gain = tails[i].gain };
     if (tails[i].res && k->alias < 0) {
-        k->res = random_tensor(t, shape(k->y.n, k->y.h, k->y.w, k->y.c, turn % 3), 1);
         k->res_is_y = tails[i].res == 2;
-        if (k->res_is_y) { /* same layout as y */
-            free(k->res.data);
-            k->res = random_tensor(t, k->y, 1);
-        }
+        k->res = random_tensor(t, k->res_is_y ? same : dense, 1);
         k->t.residual = &k->res;
     }
 }
 
 const char *zn_case_tail_name(const zn_case *k)
 {
-    static const char *const acts[ZN_N_ACTS] = { "",          "relu",    "lrelu", "silu",     "gelu",
-                                                 "gelu_tanh", "sigmoid", "tanh",  "softclamp" };
+    static const char *const acts[ZN_N_ACTS] = { "",          "relu",    "lrelu", "silu",      "gelu",
+                                                 "gelu_tanh", "sigmoid", "tanh",  "softclamp", "clamp" };
     static char name[64];
 
     snprintf(name, sizeof name, "%s%s%s%s%s%s", k->t.pre ? " " : "", acts[k->t.pre], k->t.gain != 0 ? " gain" : "",

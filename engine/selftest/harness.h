@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* harness.h - the self-test: every operation of a backend on odd sizes, against formulas in double precision.
+/* harness.h - the self-test: every operation of a backend at odd sizes, against formulas in double precision.
  *
  *   inputs (random, NaN in the gaps between pixels) ──> backend, 1 thread  ──> y ──┐ same bits?
  *                                │                 └──> backend, n threads ──> y ──┤ canaries alive?
@@ -11,14 +11,14 @@
  * multiplies the error by |gain| and by at most 1.13 per activation (the steepest slope of SiLU and GELU), and
  * adds a rounding of its own.
  *
- * To add a case: a line in a table (conv.c, gated.c, normalise.c, elementwise.c, fwht.c).  To add an operation: a
- * formula, a call, a table, and a line in the list of selftest.c. */
+ * To add a case: a line in a table.  To add an operation: a formula, a call, a table, and a line in the list of
+ * selftest.c. */
 #ifndef ZN_HARNESS_H
 #define ZN_HARNESS_H
 
 #include "selftest.h"
 
-enum { ZN_CASE_INPUTS = 3 };
+enum { ZN_CASE_INPUTS = 4 };
 
 typedef struct zn_test {
     const zn_backend *b;
@@ -27,9 +27,10 @@ typedef struct zn_test {
     void *cookie;
     int failures;
     uint32_t seed;
-    const char *only;       /* see zn_selftest */
-    zn_precision precision; /* of the runs; all but fp32 may be off by 1e-2 of the largest result */
-    zn_type type;           /* of tensors on the device */
+    const char *only; /* see zn_selftest */
+    zn_precision
+        precision; /* of the runs; all but fp32 may be off by 1e-2 of the largest result, or element of a sum */
+    zn_type type;  /* of tensors on the device */
 } zn_test;
 
 typedef struct zn_case zn_case;
@@ -39,7 +40,7 @@ typedef void zn_case_fn(const zn_case *k, const zn_backend *b, void *dev, zn_ten
 
 struct zn_case {
     char name[160];
-    zn_tensor y, in[ZN_CASE_INPUTS]; /* data in host memory; y's is not used */
+    zn_tensor y, in[ZN_CASE_INPUTS]; /* floats in host memory; type: on the device; y's data is not used */
     int n_in;
     int alias; /* y is in[alias] itself; -1: is not */
     zn_tail t; /* residual: &res or NULL */
@@ -54,10 +55,11 @@ struct zn_case {
 
 /* A case from begin to end; begin's want and mag are zeros, end frees what the harness has allocated. */
 zn_case zn_case_begin(zn_case_fn *call, zn_tensor y);
-void zn_case_input(zn_test *t, zn_case *k, zn_tensor shape, float scale); /* random */
-void zn_case_shift(zn_test *t, zn_case *k, float by);    /* its last input: a mean from which sums of squares cancel */
-void zn_case_tail(zn_test *t, zn_case *k, int turn);     /* tails come in turn, so that every table meets all of them */
-const char *zn_case_tail_name(const zn_case *k);         /* until the next call */
+void zn_case_input(zn_test *t, zn_case *k, zn_tensor shape, float scale); /* random, of the run's type */
+void zn_case_input_of(zn_test *t, zn_case *k, zn_type type, zn_tensor shape, float scale);
+void zn_case_shift(zn_test *t, zn_case *k, float by); /* adds a mean, large beside the deviation, to the last input */
+void zn_case_tail(zn_test *t, zn_case *k, int i);     /* tail i of a list, modulo its length */
+const char *zn_case_tail_name(const zn_case *k);      /* until the next call */
 bool zn_case_wanted(const zn_test *t, const zn_case *k); /* by its name; if not, `want` need not be computed */
 void zn_case_run(zn_test *t, zn_case *k);
 void zn_case_end(zn_case *k);
@@ -92,7 +94,8 @@ void zn_check_conv(zn_test *t);
 void zn_check_gated(zn_test *t);
 void zn_check_norm(zn_test *t);
 void zn_check_attention(zn_test *t);
-void zn_check_softmax(zn_test *t);
+void zn_check_rope(zn_test *t);
+void zn_check_lookup(zn_test *t);
 void zn_check_move(zn_test *t);
 void zn_check_elementwise(zn_test *t);
 void zn_check_fwht(zn_test *t);

@@ -22,15 +22,11 @@ static int run(const zn_backend *backend, int n_threads, const char *group, cons
         const char *name;
         void (*check)(zn_test *t);
     } groups[] = {
-        { "conv", zn_check_conv },
-        { "gated", zn_check_gated },
-        { "norm", zn_check_norm },
-        { "attention", zn_check_attention },
-        { "softmax", zn_check_softmax },
-        { "move", zn_check_move },
-        { "elementwise", zn_check_elementwise },
-        { "fwht", zn_check_fwht },
-        { "pruned", zn_check_pruned },
+        { "conv", zn_check_conv }, { "gated", zn_check_gated },
+        { "norm", zn_check_norm }, { "attention", zn_check_attention },
+        { "rope", zn_check_rope }, { "lookup", zn_check_lookup },
+        { "move", zn_check_move }, { "elementwise", zn_check_elementwise },
+        { "fwht", zn_check_fwht }, { "pruned", zn_check_pruned },
     };
     zn_test t = { .b = backend, .report = report, .cookie = cookie, .seed = 20240601u, .only = only };
     zn_error err = { "" };

@@ -10,7 +10,7 @@ typedef void zn_report(void *cookie, const char *name, bool ok, const char *deta
 /* Like zn_selftest.  Opens the backend twice: with one thread and with n_threads (0: one per core). */
 int zn_selftest_backend(const zn_backend *backend, int n_threads, const char *only, zn_report *report, void *cookie);
 
-/* Only the operations of one group: "conv", "norm", "attention", "softmax", "move", "elementwise", ...
+/* Only the operations of one group: "conv", "norm", "attention", "move", "elementwise", ...
  * (the list is in selftest.c); NULL: all.  A name that is not in the list runs nothing. */
 int zn_selftest_group(const zn_backend *backend, int n_threads, const char *group, zn_report *report, void *cookie);
 

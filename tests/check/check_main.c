@@ -155,21 +155,50 @@ static void bad_gated(void *dev, zn_tensor y, zn_tensor x, const zn_gated *w)
     spoil(y);
 }
 
-static void bad_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t)
+static void bad_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t)
 {
-    whole->norm(dev, y, x, w, t);
+    whole->norm(dev, y, x, w, m, t);
     spoil(y);
 }
 
-static void bad_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, int heads, float scale)
+/* A gate forgotten, causality forgotten. */
+static void bad_gate(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t)
 {
-    whole->attention(dev, y, q, k, v, heads, scale);
+    zn_modulation less = m ? *m : (zn_modulation){ 0 };
+
+    less.gate.data = NULL;
+    whole->norm(dev, y, x, w, &less, t);
+}
+
+static void bad_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a)
+{
+    whole->attention(dev, y, q, k, v, a);
     spoil(y);
 }
 
-static void bad_softmax(void *dev, zn_tensor y, zn_tensor x)
+static void bad_causal(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a)
 {
-    whole->softmax(dev, y, x);
+    zn_attention all = *a;
+
+    all.causal = false;
+    whole->attention(dev, y, q, k, v, &all);
+}
+
+static void bad_rope(void *dev, zn_tensor y, zn_tensor x, const zn_rope *r)
+{
+    whole->rope(dev, y, x, r);
+    spoil(y);
+}
+
+static void bad_lookup(void *dev, zn_tensor y, zn_tensor table, zn_tensor index)
+{
+    whole->lookup(dev, y, table, index);
+    spoil(y);
+}
+
+static void bad_step(void *dev, zn_tensor y, zn_tensor x, zn_tensor p, zn_tensor coefs, float clip)
+{
+    whole->step(dev, y, x, p, coefs, clip);
     spoil(y);
 }
 
@@ -201,6 +230,14 @@ static void bad_binary(void *dev, zn_tensor y, zn_tensor a, zn_tensor b, zn_bina
 {
     whole->binary(dev, y, a, b, op, t);
     spoil(y);
+}
+
+/* The vector of the first image for all of them. */
+static void bad_broadcast(void *dev, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t)
+{
+    if (b.n == y.n && b.h * b.w == 1 && b.c == y.c)
+        b.ld = 0;
+    whole->binary(dev, y, a, b, op, t);
 }
 
 static void bad_fill(void *dev, zn_tensor y, const float *value)
@@ -237,24 +274,20 @@ static void count_failures(void *cookie, const char *name, bool ok, const char *
 
 static void prove(const options *o, const zn_backend *b)
 {
-    zn_backend broken[14];
+    zn_backend broken[19];
     static const struct {
         const char *what, *group;
     } list[] = {
-        { "conv2d", "conv" },
-        { "norm", "norm" },
-        { "attention", "attention" },
-        { "softmax", "softmax" },
-        { "resize", "move" },
-        { "unshuffle", "move" },
-        { "shuffle", "move" },
-        { "map", "elementwise" },
-        { "binary", "elementwise" },
-        { "fill", "elementwise" },
-        { "tail", "conv" },
-        { "end of a tensor", "conv" },
-        { "number of threads", "conv" },
-        { "gated block", "gated" },
+        { "conv2d", "conv" },           { "norm", "norm" },
+        { "attention", "attention" },   { "rope", "rope" },
+        { "lookup", "lookup" },         { "resize", "move" },
+        { "unshuffle", "move" },        { "shuffle", "move" },
+        { "map", "elementwise" },       { "binary", "elementwise" },
+        { "step", "elementwise" },      { "fill", "elementwise" },
+        { "gated block", "gated" },     { "tail", "conv" },
+        { "end of a tensor", "conv" },  { "number of threads", "conv" },
+        { "gate of a norm", "norm" },   { "causal attention", "attention" },
+        { "broadcast", "elementwise" },
     };
     int n = (int)(sizeof broken / sizeof broken[0]);
 
@@ -263,17 +296,22 @@ static void prove(const options *o, const zn_backend *b)
     broken[0].conv2d = bad_conv2d;
     broken[1].norm = bad_norm;
     broken[2].attention = bad_attention;
-    broken[3].softmax = bad_softmax;
-    broken[4].resize = bad_resize;
-    broken[5].unshuffle = bad_unshuffle;
-    broken[6].shuffle = bad_shuffle;
-    broken[7].map = bad_map;
-    broken[8].binary = bad_binary;
-    broken[9].fill = bad_fill;
-    broken[10].conv2d = bad_tail;
-    broken[11].conv2d = bad_end;
-    broken[12].conv2d = bad_threads;
-    broken[13].gated = bad_gated;
+    broken[3].rope = bad_rope;
+    broken[4].lookup = bad_lookup;
+    broken[5].resize = bad_resize;
+    broken[6].unshuffle = bad_unshuffle;
+    broken[7].shuffle = bad_shuffle;
+    broken[8].map = bad_map;
+    broken[9].binary = bad_binary;
+    broken[10].step = bad_step;
+    broken[11].fill = bad_fill;
+    broken[12].gated = bad_gated;
+    broken[13].conv2d = bad_tail;
+    broken[14].conv2d = bad_end;
+    broken[15].conv2d = bad_threads;
+    broken[16].norm = bad_gate;
+    broken[17].attention = bad_causal;
+    broken[18].binary = bad_broadcast;
     whole = b;
     for (int i = 0; i < n; i++) {
         int found = 0;
@@ -316,7 +354,20 @@ static zn_tensor device_tensor(const zn_backend *b, void *dev, zn_type type, int
     return t;
 }
 
-typedef enum kind { CONV, LAYER_NORM, GROUP_NORM, RMS_NORM, ATTENTION, SILU, FWHT_C, FWHT_W, FWHT_H, COPY } kind;
+typedef enum kind {
+    CONV,
+    LAYER_NORM,
+    GROUP_NORM,
+    RMS_NORM,
+    ADAPTIVE,
+    ATTENTION,
+    CAUSAL,
+    SILU,
+    FWHT_C,
+    FWHT_W,
+    FWHT_H,
+    COPY
+} kind;
 
 typedef struct bench {
     const char *name;
@@ -329,7 +380,8 @@ typedef struct bench_run {
     const zn_backend *b;
     void *dev;
     kind kind;
-    int heads;
+    zn_attention attention;
+    zn_modulation modulation;
     zn_tensor x, y;
     zn_conv conv;
     zn_norm norm;
@@ -338,14 +390,16 @@ typedef struct bench_run {
 
 static void once(const bench_run *r)
 {
-    zn_tail t = { .pre = r->kind == SILU ? ZN_SILU : r->kind == COPY ? ZN_NONE : ZN_RELU };
+    zn_tail t = { .pre = r->kind == SILU || r->kind == ADAPTIVE ? ZN_SILU : r->kind == COPY ? ZN_NONE : ZN_RELU };
+    zn_tensor shared = zn_slice(r->x, 0, r->x.c / r->attention.heads * r->attention.kv_heads);
 
     switch (r->kind) {
     case CONV:
         r->b->conv2d(r->dev, r->y, r->x, &r->conv, t);
         break;
     case ATTENTION:
-        r->b->attention(r->dev, r->y, r->x, r->x, r->x, r->heads, 0.125f);
+    case CAUSAL:
+        r->b->attention(r->dev, r->y, r->x, shared, shared, &r->attention);
         break;
     case SILU:
     case COPY:
@@ -357,7 +411,7 @@ static void once(const bench_run *r)
         r->b->fwht(r->dev, r->y, r->x, &r->fwht);
         break;
     default:
-        r->b->norm(r->dev, r->y, r->x, &r->norm, t);
+        r->b->norm(r->dev, r->y, r->x, &r->norm, r->kind == ADAPTIVE ? &r->modulation : NULL, t);
     }
 }
 
@@ -380,7 +434,10 @@ static void bench_one(const zn_backend *b, void *dev, zn_precision p, const benc
         .b = b,
         .dev = dev,
         .kind = r->kind,
-        .heads = r->groups,
+        .attention = { .heads = r->groups,
+                       .kv_heads = r->kind == CAUSAL ? r->groups / 4 : r->groups,
+                       .scale = 0.125f,
+                       .causal = r->kind == CAUSAL },
         .x = device_tensor(b, dev, type, r->h, r->w, r->cin),
         .y = device_tensor(b, dev, type, ho, wo, r->cout),
         .conv = { .kh = r->k,
@@ -397,7 +454,7 @@ static void bench_one(const zn_backend *b, void *dev, zn_precision p, const benc
                       : r->kind == RMS_NORM     ? ZN_RMS_NORM
                                                 : ZN_GROUP_NORM,
                   .c = r->cin,
-                  .groups = 4,
+                  .groups = r->kind == ADAPTIVE ? 32 : 4,
                   .eps = 1e-5f },
         .fwht = { .axis = r->kind == FWHT_W ? ZN_ALONG_W
                       : r->kind == FWHT_H   ? ZN_ALONG_H
@@ -421,8 +478,10 @@ static void bench_one(const zn_backend *b, void *dev, zn_precision p, const benc
         b->conv_pack(dev, &run.conv, weight, NULL);
         free(weight);
         flops = 2.0 * ho * wo * (double)len;
-    } else if (r->kind == ATTENTION) {
-        flops = 4.0 * r->h * r->w * r->h * r->w * r->cin;
+    } else if (r->kind == ATTENTION || r->kind == CAUSAL) {
+        flops = 4.0 * r->h * r->w * r->h * r->w * r->cin / (r->kind == CAUSAL ? 2 : 1);
+    } else if (r->kind == ADAPTIVE) {
+        run.modulation.scale = run.modulation.shift = run.modulation.gate = device_tensor(b, dev, type, 1, 1, r->cin);
     }
     seconds(&run, 1); /* a GPU picks its kernels now */
     s = seconds(&run, 1);
@@ -440,6 +499,7 @@ static void bench_one(const zn_backend *b, void *dev, zn_precision p, const benc
     else
         printf("  %-38s %9.4f ms %9.1f GB/s\n", r->name, best * 1e3, bytes / best * 1e-9);
     b->free(dev, run.conv.packed);
+    b->free(dev, run.modulation.scale.data);
     b->free(dev, run.x.data);
     b->free(dev, run.y.data);
 }
@@ -460,8 +520,15 @@ static const bench cpu_rows[] = {
     { "depthwise 7x7 128 128x128", 128, 128, 128, 128, 7, 1, 128, false, CONV },
     { "layer norm 256, 128x128", 128, 128, 256, 256, 1, 1, 1, false, LAYER_NORM },
     { "group norm 256, 128x128", 128, 128, 256, 256, 1, 1, 1, false, GROUP_NORM },
+    { "silu 256, 64x64", 64, 64, 256, 256, 1, 1, 1, false, SILU },
     { "silu 64, 256x256", 256, 256, 64, 64, 1, 1, 1, false, SILU },
+    { "adaptive group norm silu 128, 256x256", 256, 256, 128, 128, 1, 1, 1, false, ADAPTIVE },
+    { "adaptive group norm silu 256, 64x64", 64, 64, 256, 256, 1, 1, 1, false, ADAPTIVE },
+    { "adaptive group norm silu 512, 16x16", 16, 16, 512, 512, 1, 1, 1, false, ADAPTIVE },
     { "attention 1024 tokens, 8 x 64", 32, 32, 512, 512, 1, 1, 8, false, ATTENTION },
+    { "attention 256 tokens, 1 x 512", 16, 16, 512, 512, 1, 1, 1, false, ATTENTION },
+    { "attention 4096 tokens, 1 x 384", 64, 64, 384, 384, 1, 1, 1, false, ATTENTION },
+    { "attention 512 tokens, causal, 32 x 128", 1, 512, 4096, 4096, 1, 1, 32, false, CAUSAL },
 };
 
 /* Tensors of the memory-bound ones are larger than a GPU's cache, or else of a size that networks have. */
@@ -479,6 +546,11 @@ static const bench gpu_rows[] = {
     { "depthwise 3x3 128 1024x1024", 1024, 1024, 128, 128, 3, 1, 128, false, CONV },
     { "attention 4096 tokens, 16 x 128", 64, 64, 2048, 2048, 1, 1, 16, false, ATTENTION },
     { "attention 4096 tokens, 8 x 64", 64, 64, 512, 512, 1, 1, 8, false, ATTENTION },
+    { "attention 256 tokens, 1 x 512", 16, 16, 512, 512, 1, 1, 1, false, ATTENTION },
+    { "attention 4096 tokens, 1 x 384", 64, 64, 384, 384, 1, 1, 1, false, ATTENTION },
+    { "attention 4096 tokens, 1 x 512", 64, 64, 512, 512, 1, 1, 1, false, ATTENTION },
+    { "attention 512 tokens, causal, 32 x 128", 1, 512, 4096, 4096, 1, 1, 32, false, CAUSAL },
+    { "attention 65536 tokens, 2 x 64", 256, 256, 128, 128, 1, 1, 2, false, ATTENTION },
     { "copy 256, 1024x1024", 1024, 1024, 256, 256, 1, 1, 1, false, COPY },
     { "silu 256, 1024x1024", 1024, 1024, 256, 256, 1, 1, 1, false, SILU },
     { "layer norm 256, 1024x1024", 1024, 1024, 256, 256, 1, 1, 1, false, LAYER_NORM },
@@ -488,6 +560,9 @@ static const bench gpu_rows[] = {
     { "group norm 128, 512x512", 512, 512, 128, 128, 1, 1, 1, false, GROUP_NORM },
     { "group norm 320, 64x64", 64, 64, 320, 320, 1, 1, 1, false, GROUP_NORM },
     { "group norm 1280, 32x32", 32, 32, 1280, 1280, 1, 1, 1, false, GROUP_NORM },
+    { "adaptive group norm silu 128, 512x512", 512, 512, 128, 128, 1, 1, 1, false, ADAPTIVE },
+    { "adaptive group norm silu 128, 256x256", 256, 256, 128, 128, 1, 1, 1, false, ADAPTIVE },
+    { "adaptive group norm silu 512, 16x16", 16, 16, 512, 512, 1, 1, 1, false, ADAPTIVE },
     { "fwht of 256 channels, 1024x1024", 1024, 1024, 256, 256, 256, 1, 1, false, FWHT_C },
     { "fwht of 16 columns, 256, 1024x1024", 1024, 1024, 256, 256, 16, 1, 1, false, FWHT_W },
     { "fwht of 16 rows, 256, 1024x1024", 1024, 1024, 256, 256, 16, 1, 1, false, FWHT_H },

@@ -57,7 +57,7 @@ expect 0 '^taesd-encode ' "models" "$zenith" models
 expect 0 'taesd or taesdxl encoder, 4 latent channels' "info" "$zenith" info "$enc"
 expect 0 'Usage|zenith run MODEL' "help" "$zenith" help
 expect 2 'zenith engines' "no command" "$zenith"
-expect 0 '^scalar: [1-9][0-9]* passed, 0 failed' "part of the self-test" "$zenith" selftest --engine scalar --only softmax
+expect 0 '^scalar: [1-9][0-9]* passed, 0 failed' "part of the self-test" "$zenith" selftest --engine scalar --only rope
 expect 1 "no case begins with 'nonsense'" "no such part" "$zenith" selftest --engine scalar --only nonsense
 expect 2 "unknown command 'nonsense'" "unknown command" "$zenith" nonsense
 expect 2 'unknown option --nonsense' "unknown option" "$zenith" run taesd-encode --nonsense 1

@@ -201,7 +201,7 @@ static void test_shut_gates_leave_beta(void)
     };
 
     engine->be->pruned(engine->dev, y, mask, x, &p);
-    engine->be->norm(engine->dev, y, y, &n, (zn_tail){ 0 });
+    engine->be->norm(engine->dev, y, y, &n, NULL, (zn_tail){ 0 });
     engine->be->fill(engine->dev, b, beta);
     d = distance(y, b, 1);
     engine->be->free(engine->dev, g);

@@ -74,6 +74,8 @@ static __attribute__((noinline)) vf v_act_slow(vf x, zn_act a)
         return v_tanh(x);
     case ZN_SOFTCLAMP:
         return vf_mul(vf_set(3), v_tanh(vf_mul(x, vf_set(1.f / 3))));
+    case ZN_CLAMP:
+        return vf_min(vf_set(1), vf_max(vf_set(-1), x));
     default:
         return x;
     }

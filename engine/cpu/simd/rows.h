@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* rows.h - kernels on rows of consecutive floats: elementwise, norms, softmax, interpolation.
+/* rows.h - kernels on rows of consecutive floats: elementwise operations, norms, softmax, averages, RoPE.
  *
- * FOR_ROW(n) walks over n floats vector by vector: at i there are m left, VL at most.  LOAD and STORE
- * touch these m only. */
+ * FOR_ROW(n) loops over n floats in vectors: i is the first element, m the number of elements, VL at most.
+ * LOAD and STORE access these m elements only. */
 
 #define FOR_ROW(n) for (size_t i = 0, m; m = row_step(i, (size_t)(n)), i < (size_t)(n); i += VL)
 #define LOAD(p) (m == VL ? vf_load((p) + i) : vf_load_n((p) + i, m))
@@ -139,17 +139,94 @@ static ZN_DECL_EXP_SUM(ZN_FN(exp_sum))
     return vf_sum(sum);
 }
 
-static ZN_DECL_LERP(ZN_FN(lerp))
+/* The mean of `m` channels from i on in each of nv vectors. */
+INLINE void average_part(float *y, const float *x, size_t ld, size_t row, int h, int w, size_t i, const int nv,
+                         const size_t m)
 {
-    vf uu = vf_set(u), vv = vf_set(v);
+    const vf per = vf_set(1 / ((float)h * (float)w));
+    vf sum[4];
+
+    UNROLL_FOR (int j = 0; j < nv; j++)
+        sum[j] = vf_set(0);
+    for (int r = 0; r < h; r++, x += row) {
+        vf of_row[4];
+
+        UNROLL_FOR (int j = 0; j < nv; j++)
+            of_row[j] = LOAD(x + j * VL);
+        for (int p = 1; p < w; p++)
+            UNROLL_FOR (int j = 0; j < nv; j++)
+                of_row[j] = vf_add(of_row[j], LOAD(x + (size_t)p * ld + j * VL));
+        UNROLL_FOR (int j = 0; j < nv; j++)
+            sum[j] = vf_add(sum[j], of_row[j]);
+    }
+    UNROLL_FOR (int j = 0; j < nv; j++)
+        STORE(y + j * VL, vf_mul(sum[j], per));
+}
+
+static ZN_DECL_AVERAGE(ZN_FN(average))
+{
+    size_t i = 0;
+
+    for (; i + 4 * VL <= (size_t)c; i += 4 * VL)
+        average_part(y, x, ld, row, h, w, i, 4, VL);
+    for (; i < (size_t)c; i += VL)
+        average_part(y, x, ld, row, h, w, i, 1, row_step(i, (size_t)c));
+}
+
+static void rope_halves(float *y, const float *x, const float *cos, const float *sin, int half)
+{
+    FOR_ROW(half)
+    {
+        vf a = LOAD(x);
+        vf b = LOAD(x + half);
+        vf u = LOAD(cos);
+        vf v = LOAD(sin);
+
+        STORE(y, vf_fnma(b, v, vf_mul(a, u)));
+        STORE(y + half, vf_fma(a, v, vf_mul(b, u)));
+    }
+}
+
+/* y = x * (cos0, cos0, cos1, cos1, ...) + (x1, x0, x3, x2, ...) * (-sin0, sin0, -sin1, sin1, ...) */
+static void rope_pairs(float *y, const float *x, const float *cos, const float *sin, int half)
+{
+    int i = 0;
+
+    for (; i + VL <= half; i += VL) {
+        vf u[2], v[2];
+
+        vf_double(u, vf_load(cos + i));
+        vf_double(v, vf_load(sin + i));
+        UNROLL_FOR (int k = 0; k < 2; k++) {
+            vf a = vf_load(x + 2 * i + k * VL);
+
+            vf_store(y + 2 * i + k * VL, vf_fma(vf_swap_negate(a), v[k], vf_mul(a, u[k])));
+        }
+    }
+    for (; i < half; i++) {
+        float a = x[2 * i], b = x[2 * i + 1];
+
+        y[2 * i] = a * cos[i] - b * sin[i];
+        y[2 * i + 1] = a * sin[i] + b * cos[i];
+    }
+}
+
+static ZN_DECL_ROPE(ZN_FN(rope))
+{
+    (interleaved ? rope_pairs : rope_halves)(y, x, cos, sin, half);
+}
+
+static ZN_DECL_STEP(ZN_FN(step))
+{
+    const vf low = vf_set(-clip), high = vf_set(clip);
 
     FOR_ROW(n)
     {
-        vf a = LOAD(p[0]);
-        vf b = LOAD(p[2]);
-        vf above = vf_fma(uu, vf_sub(LOAD(p[1]), a), a);
-        vf below = vf_fma(uu, vf_sub(LOAD(p[3]), b), b);
+        vf a = LOAD(x);
+        vf b = LOAD(p);
+        vf x0 = vf_min(high, vf_max(low, vf_fma(a, vf_set(c[0]), vf_mul(b, vf_set(c[1])))));
+        vf noise = vf_fma(a, vf_set(c[2]), vf_mul(x0, vf_set(c[3])));
 
-        STORE(y, vf_fma(vv, vf_sub(below, above), above));
+        STORE(y, vf_fma(x0, vf_set(c[4]), vf_mul(noise, vf_set(c[5]))));
     }
 }

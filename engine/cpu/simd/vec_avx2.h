@@ -124,6 +124,19 @@ static inline void vf_transpose(vf a[VL])
         a[i] = b[i];
 }
 
+static inline void vf_double(vf y[2], vf x)
+{
+    vf low = _mm256_unpacklo_ps(x, x), high = _mm256_unpackhi_ps(x, x);
+
+    y[0] = _mm256_permute2f128_ps(low, high, 0x20);
+    y[1] = _mm256_permute2f128_ps(low, high, 0x31);
+}
+
+static inline vf vf_swap_negate(vf a)
+{
+    return _mm256_xor_ps(_mm256_permute_ps(a, 0xb1), _mm256_setr_ps(-0.f, 0, -0.f, 0, -0.f, 0, -0.f, 0));
+}
+
 static inline vf vf_load4(const float *p, size_t step)
 {
     return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + step), 1);

@@ -115,6 +115,20 @@ static inline void vf_transpose(vf a[VL])
         a[i] = b[i];
 }
 
+static inline void vf_double(vf y[2], vf x)
+{
+    const __m512i low = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+
+    y[0] = _mm512_permutexvar_ps(low, x);
+    y[1] = _mm512_permutexvar_ps(_mm512_add_epi32(low, _mm512_set1_epi32(8)), x);
+}
+
+static inline vf vf_swap_negate(vf a)
+{
+    a = _mm512_permute_ps(a, 0xb1);
+    return _mm512_mask_sub_ps(a, 0x5555, _mm512_setzero_ps(), a);
+}
+
 static inline vf vf_load4(const float *p, size_t step)
 {
     __m256 low = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + step), 1);

@@ -106,6 +106,15 @@ static inline void vf_transpose(vf a[VL])
     a[3] = vcombine_f32(vget_high_f32(p.val[1]), vget_high_f32(q.val[1]));
 }
 
+/* For pairs of neighbours (a0, a1): y[0] and y[1] together are each element of x twice; -a1, a0 instead of a0, a1. */
+static inline void vf_double(vf y[2], vf x) { y[0] = vzip1q_f32(x, x), y[1] = vzip2q_f32(x, x); }
+static inline vf vf_swap_negate(vf a)
+{
+    const vf sign = { -1, 1, -1, 1 };
+
+    return vmulq_f32(vrev64q_f32(a), sign);
+}
+
 /* VL / 4 times 4 floats, `step` apart. */
 static inline vf vf_load4(const float *p, size_t step) { return (void)step, vf_load(p); }
 static inline void vf_store4(float *p, size_t step, vf x) { (void)step, vf_store(p, x); }
