@@ -52,24 +52,55 @@ typedef struct zn_cuda_peak {
     int32_t rounds;
 } zn_cuda_peak;
 
-/* ---- pointwise.cu and norm.cu ------------------------------------------------------------------------------ */
+/* ---- pointwise.cu, norm.cu, group_norm.cu ------------------------------------------------------------------------------ */
 
-/* map and binary, in vectors of V numbers. */
+typedef enum zn_spread { ZN_SPREAD_NONE, ZN_SPREAD_VECTOR, ZN_SPREAD_PIXEL, ZN_SPREAD_ONE } zn_spread;
+
+/* map, binary and step, in vectors of V elements. */
 typedef struct zn_args_pointwise {
     zn_tensor y, a, b; /* b.data NULL: y = tail(a) */
     zn_cuda_tail tail;
     zn_binary op;
     uint32_t per_pixel; /* vectors of a pixel; 0: the tensors have no gaps and are one long row */
-    uint32_t rest;      /* numbers of that row behind the last vector */
+    uint32_t rest;      /* elements of that row after the last whole vector */
     size_t n;           /* vectors */
+    zn_spread spread;   /* how b is broadcast: a vector per image, an element per pixel, one element */
+    uint32_t image;     /* pixels of an image */
+    const float *coefs; /* step */
+    float clip;         /* step; infinite: nothing is clamped */
 } zn_args_pointwise;
 
-/* Rows of y, in vectors of V numbers.  Nearest or bilinear. */
+/* Nearest: rows of y, in vectors of V elements. */
 typedef struct zn_args_resize {
     zn_tensor y, x;
-    zn_filter filter;
     uint32_t per_pixel; /* vectors */
 } zn_args_resize;
+
+/* Average: windows of h x w pixels.  `cols` vectors side by side in a block of average_long. */
+typedef struct zn_args_average {
+    zn_tensor y, x;
+    int32_t h, w, cols;
+    uint32_t per_pixel; /* vectors */
+    size_t n;           /* vectors of y */
+} zn_args_average;
+
+/* RoPE, in vectors of V pairs. */
+typedef struct zn_args_rope {
+    zn_tensor y, x;
+    const float *cos, *sin;
+    uint32_t cos_ld, sin_ld;
+    int32_t half, interleaved;
+    uint32_t per_head, per_pixel; /* vectors of pairs */
+    uint32_t image;               /* pixels of an image */
+    size_t n;                     /* vectors of pairs in all */
+} zn_args_rope;
+
+/* y[p] = table[index[p]], in vectors of V elements. */
+typedef struct zn_args_lookup {
+    zn_tensor y, table, index;
+    uint32_t per_pixel;
+    size_t n; /* vectors */
+} zn_args_lookup;
 
 /* big[i*r+u][j*r+v][c] <-> small[i][j][c*r*r + u*r + v].  A block moves `pixels` pixels of a row of small, and
  * of them the `channels` channels of big; it keeps them as [u*r+v][pixel][c], `pitch` numbers from one u*r+v to the
@@ -103,14 +134,16 @@ typedef struct zn_args_fill {
     float value[ZN_CUDA_FILL];
 } zn_args_fill;
 
-/* Layer and RMS norm, softmax: `lanes` threads to a pixel. */
+/* Layer and RMS norm: `lanes` threads to a pixel. */
 typedef struct zn_args_rows {
     zn_tensor y, x;
     zn_cuda_tail tail;
     const float *gamma, *beta;
+    zn_modulation m; /* norm_long_rows alone */
     float eps;
     bool rms;
     int32_t lanes;
+    uint32_t image; /* pixels of an image */
     size_t pixels;
 } zn_args_rows;
 
@@ -120,6 +153,7 @@ typedef struct zn_args_group {
     zn_tensor y, x;
     zn_cuda_tail tail;
     const float *gamma, *beta;
+    zn_modulation m;
     float eps;
     int32_t groups, cols, n_chunks, first; /* first: image */
     size_t pixels, chunk;                  /* of an image, of a chunk */
@@ -130,8 +164,8 @@ typedef struct zn_args_group {
     int32_t rows, tiles; /* of threads, each row a pixel; tiles of an image */
     int32_t each, more;  /* tiles of a block; so many blocks have one more */
     int32_t missing;     /* pixels that the last tile lacks */
-    int32_t size, lanes; /* of a group: channels, and threads that join its sums: a power of two */
-    float per_number;    /* 1 / the numbers of a group */
+    int32_t size, lanes; /* of a group: channels, and threads that reduce its sums: a power of two */
+    float per_element;   /* 1 / the elements of a group */
 } zn_args_group;
 
 /* ---- attention.cu -------------------------------------------------------------------------------------------- */
@@ -140,7 +174,9 @@ typedef struct zn_args_attention {
     zn_tensor y, q, k, v;
     int32_t n_q, n_k;   /* positions of an image */
     int32_t dim, dim_v; /* of a head of q and k; of v and y */
-    int32_t cuts;       /* plain kernel: pieces of a head's outputs */
+    int32_t shared;     /* query heads per key and value head */
+    int32_t causal;
+    int32_t cuts; /* plain and wide: parts of a head's outputs */
     float scale;
 } zn_args_attention;
 

@@ -154,6 +154,9 @@ void zn_cuda_unshuffle(void *dev, zn_tensor y, zn_tensor x, int r);
 void zn_cuda_shuffle(void *dev, zn_tensor y, zn_tensor x, int r, zn_tail t);
 void zn_cuda_map(void *dev, zn_tensor y, zn_tensor x, zn_tail t);
 void zn_cuda_binary(void *dev, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t);
+void zn_cuda_step(void *dev, zn_tensor y, zn_tensor x, zn_tensor p, zn_tensor coefs, float clip);
+void zn_cuda_rope(void *dev, zn_tensor y, zn_tensor x, const zn_rope *r);
+void zn_cuda_lookup(void *dev, zn_tensor y, zn_tensor table, zn_tensor index);
 void zn_cuda_fill(void *dev, zn_tensor y, const float *value);
 /* attention.c: */
 void zn_cuda_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a);

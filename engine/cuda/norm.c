@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* norm.c - norms and softmax: which kernel, and how many blocks. */
+/* norm.c - norms: which kernel, and how many blocks. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,9 +8,9 @@
 
 enum { THREADS = 256, VECTOR = ZN_CUDA_VECTOR };
 
-/* ---- layer and RMS norm, softmax ---------------------------------------------------------------------- */
+/* ---- layer and RMS norm --------------------------------------------------------------------------------- */
 
-/* Threads to a pixel, a power of two: one for each of n pieces, 32 at most. */
+/* Threads to a pixel, a power of two: one for each of n vectors, 32 at most. */
 static int lanes_for(int n)
 {
     int lanes = 1;
@@ -20,7 +20,7 @@ static int lanes_for(int n)
     return lanes;
 }
 
-/* Cuts rows of n pieces into teams; returns the pieces of a thread. */
+/* Assigns rows of n vectors to teams of threads; returns the vectors of a thread. */
 static int team_of(zn_args_rows *g, int n)
 {
     g->lanes = lanes_for(n);
@@ -28,7 +28,7 @@ static int team_of(zn_args_rows *g, int n)
     return (n + g->lanes - 1) / g->lanes;
 }
 
-static void row_norm(zn_cuda *d, zn_args_rows *g, bool wide)
+static void row_norm(zn_cuda *d, zn_args_rows *g, bool wide, bool adaptive)
 {
     zn_tensor t[] = { g->x, g->y, g->tail.residual };
     const char *type = zn_cuda_common_type(t, 3);
@@ -38,7 +38,7 @@ static void row_norm(zn_cuda *d, zn_args_rows *g, bool wide)
     unsigned teams = (unsigned)(THREADS / g->lanes), needed, resident = (unsigned)d->sms * (lean ? 3 : 2);
     char name[32];
 
-    if (!wide || each > 4) {
+    if (!wide || each > 4 || adaptive) {
         zn_cuda_launch(d, wide ? "norm_long_rows_v8" : "norm_long_rows_v1", zn_cuda_blocks(g->pixels, teams), 1, 1,
                        THREADS, 0, g);
         return;
@@ -60,8 +60,8 @@ static size_t most(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Chunks of an image: long enough that their sums are little beside the image, few enough that a group's can
- * be joined by one block; they depend on the shape alone. */
+/* Pixels of a chunk: so many that the sums of chunks are little beside the image, and so few chunks that one block can
+ * merge those of a group; a function of the shape alone. */
 static size_t chunk_of(zn_tensor x, int groups, size_t pixels, int n_rows, int tiles)
 {
     enum { BLOCKS = 4096, EACH = 8, FEWEST = 16, JOINED = 1 << 14 };
@@ -71,7 +71,7 @@ static size_t chunk_of(zn_tensor x, int groups, size_t pixels, int n_rows, int t
     return least(most(chunk, 64), pixels);
 }
 
-/* Cuts the images into tiles for `blocks` blocks each. */
+/* Splits the images into tiles for `blocks` blocks each. */
 static void cut_into_tiles(zn_args_group *g, int blocks)
 {
     const size_t step = (size_t)g->rows * ZN_GROUP_UNIT, tiles = (g->pixels + step - 1) / step;
@@ -81,12 +81,13 @@ static void cut_into_tiles(zn_args_group *g, int blocks)
     g->more = g->tiles % blocks;
     g->missing = (int32_t)(tiles * step - g->pixels);
     g->size = g->x.c / g->groups;
-    g->per_number = (float)(1 / ((double)g->pixels * g->size));
+    g->per_element = (float)(1 / ((double)g->pixels * g->size));
     for (g->lanes = 32; g->lanes * g->groups > ZN_GROUP_THREADS;)
         g->lanes /= 2;
 }
 
-/* Whether the tail is an activation that group_norm.cu knows, and no more than a gain before it: that is `post` then. */
+/* Whether the tail is at most a gain and then one of the activations that group_norm.cu is compiled for, which becomes
+ * `post`. */
 static bool known_tail(zn_cuda_tail *t)
 {
     const zn_act act = t->pre == ZN_NONE ? t->post : t->pre;
@@ -99,8 +100,8 @@ static bool known_tail(zn_cuda_tail *t)
     return true;
 }
 
-/* In one kernel, group_norm.cu, for 16-bit numbers.  False: not these.  How many blocks share an image depends on its
- * shape and the GPU alone, not on how many images there are, and with it every rounding. */
+/* In one kernel, group_norm.cu, for 16-bit tensors.  False: not these tensors.  How many blocks share an image, and so
+ * every rounding, depends on its shape and on the GPU alone, not on the number of images. */
 static bool group_norm_16(zn_cuda *d, zn_args_group *g, const char *type)
 {
     enum { TILES = 4, OTHER = 2 << 10 }; /* of a block, at least; bytes of static memory, at most */
@@ -169,15 +170,21 @@ static void group_norm(zn_cuda *d, zn_args_group *g, bool wide)
 
 void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t)
 {
+    const zn_modulation adaptive = m ? *m : (zn_modulation){ 0 };
     zn_cuda_tail tail = zn_cuda_tail_of(t);
     bool wide = zn_cuda_vectors(y) && zn_cuda_vectors(x) && zn_cuda_vectors(tail.residual) && zn_cuda_on_16(w->gamma) &&
-        zn_cuda_on_16(w->beta);
+        zn_cuda_on_16(w->beta) && zn_cuda_vectors(adaptive.scale) && zn_cuda_vectors(adaptive.shift) &&
+        zn_cuda_vectors(adaptive.gate);
 
-    assert(!m); /* until its kernels are there */
     if (w->kind == ZN_GROUP_NORM) {
-        zn_args_group g = {
-            .y = y, .x = x, .tail = tail, .gamma = w->gamma, .beta = w->beta, .eps = w->eps, .groups = w->groups
-        };
+        zn_args_group g = { .y = y,
+                            .x = x,
+                            .tail = tail,
+                            .gamma = w->gamma,
+                            .beta = w->beta,
+                            .m = adaptive,
+                            .eps = w->eps,
+                            .groups = w->groups };
 
         group_norm(dev, &g, wide);
     } else {
@@ -186,9 +193,11 @@ void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const z
                            .tail = tail,
                            .gamma = w->gamma,
                            .beta = w->beta,
+                           .m = adaptive,
                            .eps = w->eps,
-                           .rms = w->kind == ZN_RMS_NORM };
+                           .rms = w->kind == ZN_RMS_NORM,
+                           .image = (uint32_t)(x.h * x.w) };
 
-        row_norm(dev, &g, wide);
+        row_norm(dev, &g, wide, m != NULL);
     }
 }

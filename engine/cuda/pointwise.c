@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* pointwise.c - resize, shuffles, map, binary, fill: which kernel, and how many blocks. */
+/* pointwise.c - elementwise operations, resize and shuffles: which kernel, and how many blocks. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,34 +13,49 @@ static bool dense(zn_tensor t)
     return !t.data || t.ld == t.c;
 }
 
-/* ---- map, binary, fill -------------------------------------------------------------------------------- */
+/* ---- map, binary, step, fill -------------------------------------------------------------------------- */
 
-static void pointwise(zn_cuda *d, zn_args_pointwise *g)
+/* Sets how the kernel goes through the tensors, of which b is not one if it is broadcast.  True: in vectors. */
+static bool in_vectors(zn_args_pointwise *g)
 {
-    zn_tensor t[] = { g->y, g->a, g->b, g->tail.residual };
-    bool wide = true, flat = true, begins = true, alone;
-    size_t numbers = zn_pixels(g->y) * (size_t)g->y.c;
-    const char *type = zn_cuda_common_type(t, 4);
-    char name[32] = "pointwise_v1";
+    zn_tensor t[] = { g->y, g->a, g->tail.residual, g->b };
+    const int n = g->spread ? 3 : 4;
+    bool wide = true, flat = g->spread == ZN_SPREAD_NONE || g->spread == ZN_SPREAD_ONE, begins = true;
+    size_t elements = zn_pixels(g->y) * (size_t)g->y.c;
 
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < n; i++) {
         wide = wide && zn_cuda_vectors(t[i]);
         flat = flat && dense(t[i]);
         begins = begins && zn_cuda_on_16(t[i].data);
     }
-    wide = wide || (flat && begins);
+    if (g->spread == ZN_SPREAD_VECTOR)
+        wide = wide && zn_cuda_vectors(g->b);
     if (flat && begins) {
-        g->n = numbers / VECTOR;
-        g->rest = (uint32_t)(numbers % VECTOR);
-    } else if (wide) {
-        g->per_pixel = (uint32_t)g->y.c / VECTOR;
-        g->n = numbers / VECTOR;
-    } else {
-        g->per_pixel = flat ? 0 : (uint32_t)g->y.c;
-        g->n = numbers;
+        g->n = elements / VECTOR;
+        g->rest = (uint32_t)(elements % VECTOR);
+        return true;
     }
-    alone = wide && !g->b.data && !g->tail.residual.data && strcmp(type, "any");
-    if (wide)
+    if (wide) {
+        g->per_pixel = (uint32_t)g->y.c / VECTOR;
+        g->n = elements / VECTOR;
+        return true;
+    }
+    g->per_pixel = flat ? 0 : (uint32_t)g->y.c;
+    g->n = elements;
+    return false;
+}
+
+static void pointwise(zn_cuda *d, zn_args_pointwise *g)
+{
+    zn_tensor t[] = { g->y, g->a, g->b, g->tail.residual };
+    const char *type = zn_cuda_common_type(t, 4);
+    const bool wide = in_vectors(g), any = g->spread || g->coefs; /* kernels for any types */
+    const bool alone = wide && !any && !g->b.data && !g->tail.residual.data && strcmp(type, "any");
+    char name[32] = "pointwise_v1";
+
+    if (any)
+        snprintf(name, sizeof name, "%s_%s", g->coefs ? "step" : "broadcast", wide ? "v8" : "v1");
+    else if (wide)
         snprintf(name, sizeof name, "%s_v8_%s", alone ? "map" : "pointwise", type);
     zn_cuda_launch(d, name, zn_cuda_blocks(g->n + !g->n, (alone ? 4 : 2) * THREADS), 1, 1, THREADS, 0, g);
 }
@@ -51,9 +67,31 @@ void zn_cuda_map(void *dev, zn_tensor y, zn_tensor x, zn_tail t)
     pointwise(dev, &g);
 }
 
+static zn_spread spread_of(zn_tensor b, zn_tensor y)
+{
+    if (zn_pixels(b) == zn_pixels(y) && b.c == y.c)
+        return ZN_SPREAD_NONE;
+    if (zn_pixels(b) == 1 && b.c == 1)
+        return ZN_SPREAD_ONE;
+    return b.c == y.c && b.h == 1 && b.w == 1 ? ZN_SPREAD_VECTOR : ZN_SPREAD_PIXEL;
+}
+
 void zn_cuda_binary(void *dev, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, zn_tail t)
 {
-    zn_args_pointwise g = { .y = y, .a = a, .b = b, .tail = zn_cuda_tail_of(t), .op = op };
+    zn_args_pointwise g = { .y = y,
+                            .a = a,
+                            .b = b,
+                            .tail = zn_cuda_tail_of(t),
+                            .op = op,
+                            .spread = spread_of(b, y),
+                            .image = (uint32_t)(y.h * y.w) };
+
+    pointwise(dev, &g);
+}
+
+void zn_cuda_step(void *dev, zn_tensor y, zn_tensor x, zn_tensor p, zn_tensor coefs, float clip)
+{
+    zn_args_pointwise g = { .y = y, .a = x, .b = p, .coefs = coefs.data, .clip = clip > 0 ? clip : INFINITY };
 
     pointwise(dev, &g);
 }
@@ -71,17 +109,67 @@ void zn_cuda_fill(void *dev, zn_tensor y, const float *value)
     }
 }
 
+/* ---- rope, lookup ------------------------------------------------------------------------------------- */
+
+void zn_cuda_rope(void *dev, zn_tensor y, zn_tensor x, const zn_rope *r)
+{
+    zn_args_rope g = { .y = y,
+                       .x = x,
+                       .cos = r->cos.data,
+                       .sin = r->sin.data,
+                       .cos_ld = (uint32_t)r->cos.ld,
+                       .sin_ld = (uint32_t)r->sin.ld,
+                       .half = x.c / r->heads / 2,
+                       .interleaved = r->interleaved,
+                       .image = (uint32_t)(x.h * x.w) };
+    const bool wide = zn_cuda_vectors(y) && zn_cuda_vectors(x) && zn_cuda_vectors(r->cos) && zn_cuda_vectors(r->sin);
+    const uint32_t each = wide ? VECTOR : 1;
+
+    g.per_head = (uint32_t)g.half / each;
+    g.per_pixel = g.per_head * (uint32_t)r->heads;
+    g.n = zn_pixels(x) * g.per_pixel;
+    zn_cuda_launch(dev, wide ? "rope_v8" : "rope_v1", zn_cuda_blocks(g.n, THREADS), 1, 1, THREADS, 0, &g);
+}
+
+void zn_cuda_lookup(void *dev, zn_tensor y, zn_tensor table, zn_tensor index)
+{
+    const bool wide = zn_cuda_vectors(y) && zn_cuda_vectors(table);
+    zn_args_lookup g = { .y = y, .table = table, .index = index, .per_pixel = (uint32_t)(wide ? y.c / VECTOR : y.c) };
+
+    g.n = zn_pixels(y) * g.per_pixel;
+    zn_cuda_launch(dev, wide ? "lookup_v8" : "lookup_v1", zn_cuda_blocks(g.n, THREADS), 1, 1, THREADS, 0, &g);
+}
+
 /* ---- resize, unshuffle, shuffle ----------------------------------------------------------------------- */
+
+static void average(zn_cuda *d, zn_tensor y, zn_tensor x)
+{
+    enum { FEW = 64, COLS = 32 }; /* pixels of a window that one thread sums; vectors of a block otherwise */
+    const bool wide = zn_cuda_vectors(y) && zn_cuda_vectors(x);
+    zn_args_average g = { .y = y, .x = x, .h = x.h / y.h, .w = x.w / y.w };
+
+    g.per_pixel = (uint32_t)(wide ? y.c / VECTOR : y.c);
+    g.n = zn_pixels(y) * g.per_pixel;
+    g.cols = zn_imin((int)g.per_pixel, COLS);
+    if (g.h * g.w <= FEW)
+        zn_cuda_launch(d, wide ? "average_v8" : "average_v1", zn_cuda_blocks(g.n, THREADS), 1, 1, THREADS, 0, &g);
+    else
+        zn_cuda_launch(d, wide ? "average_long_v8" : "average_long_v1", (unsigned)zn_pixels(y),
+                       zn_cuda_blocks(g.per_pixel, (size_t)g.cols), 1, THREADS, 0, &g);
+}
 
 void zn_cuda_resize(void *dev, zn_tensor y, zn_tensor x, zn_filter f)
 {
     enum { ROWS = 8, MOST = 65535 }; /* of a thread; of blocks in y */
     bool wide = zn_cuda_vectors(y) && zn_cuda_vectors(x);
-    zn_args_resize g = { y, x, f, (uint32_t)(wide ? y.c / VECTOR : y.c) };
+    zn_args_resize g = { y, x, (uint32_t)(wide ? y.c / VECTOR : y.c) };
     unsigned down = zn_cuda_blocks((size_t)y.n * (size_t)y.h, ROWS);
 
-    zn_cuda_launch(dev, wide ? "resize_v8" : "resize_v1", zn_cuda_blocks((size_t)y.w * g.per_pixel, THREADS),
-                   down < MOST ? down : MOST, 1, THREADS, 0, &g);
+    if (f == ZN_AVERAGE)
+        average(dev, y, x);
+    else
+        zn_cuda_launch(dev, wide ? "resize_v8" : "resize_v1", zn_cuda_blocks((size_t)y.w * g.per_pixel, THREADS),
+                       down < MOST ? down : MOST, 1, THREADS, 0, &g);
 }
 
 static uint32_t magic(int n)
@@ -91,7 +179,7 @@ static uint32_t magic(int n)
 
 static void move(zn_cuda *d, const char *kernel, zn_tensor small, zn_tensor big, int r, zn_tail t)
 {
-    enum { TILE = 8192, LEAST = 2048 }; /* numbers of a block; fewer where that keeps all multiprocessors busy */
+    enum { TILE = 8192, LEAST = 2048 }; /* elements of a block; fewer if that occupies more multiprocessors */
     zn_args_shuffle g = { .small = small, .big = big, .tail = zn_cuda_tail_of(t), .r = r };
     size_t tile = TILE, numbers = zn_pixels(small) * (size_t)small.c;
     int rr = r * r, room, per_pixel, across;
@@ -102,7 +190,7 @@ static void move(zn_cuda *d, const char *kernel, zn_tensor small, zn_tensor big,
 
     g.channels = big.c < room ? big.c : room;
     if (g.channels < big.c && g.channels >= VECTOR)
-        g.channels = g.channels / VECTOR * VECTOR; /* a piece begins with a vector */
+        g.channels = g.channels / VECTOR * VECTOR; /* parts begin at a vector */
     g.small_vectors = zn_cuda_vectors(small) && g.channels * rr % VECTOR == 0;
     g.big_vectors = zn_cuda_vectors(big) && zn_cuda_vectors(g.tail.residual) && g.channels % VECTOR == 0;
     g.pixels = room / g.channels < small.w ? room / g.channels : small.w;
@@ -121,7 +209,7 @@ static void move(zn_cuda *d, const char *kernel, zn_tensor small, zn_tensor big,
                    (unsigned)((size_t)rr * (size_t)g.pitch * sizeof(float)), &g);
 }
 
-/* Few channels, and rows of big that are lines of vectors.  False: cannot. */
+/* For few channels, if rows of big are whole vectors without gaps.  False: not these tensors. */
 static bool shuffle_rows(zn_cuda *d, zn_tensor small, zn_tensor big, int r, zn_tail t)
 {
     zn_args_shuffle_rows g = { .small = small, .big = big, .tail = zn_cuda_tail_of(t), .r = r };

@@ -315,7 +315,7 @@ static void attention_of_many_pictures(void)
     const int before = lines("attention_");
 
     CHECK(q.data && y.data, "no memory");
-    gpu->attention(dev, y, q, q, q, 1, 0.125f);
+    gpu->attention(dev, y, q, q, q, &(zn_attention){ .heads = 1, .kv_heads = 1, .scale = 0.125f });
     CHECK(gpu->sync(dev, NULL) == ZN_OK && lines("attention_") == before + 2, "not in two parts");
     gpu->free(dev, q.data);
     gpu->free(dev, y.data);
@@ -335,7 +335,7 @@ static void group_norms(void)
         const zn_norm w = { .kind = ZN_GROUP_NORM, .c = x.c, .groups = cases[i].groups };
         const int before = lines("group_norm_f16"), cooperative = lines("cooperative"), apart = lines("group_apply_");
 
-        gpu->norm(dev, x, x, &w, (zn_tail){ 0 });
+        gpu->norm(dev, x, x, &w, NULL, (zn_tail){ 0 });
         CHECK(gpu->sync(dev, NULL) == ZN_OK, "refused");
         CHECK(lines("group_norm_f16") - before == cases[i].launches &&
                   lines("cooperative") - cooperative == cases[i].launches &&
@@ -365,7 +365,7 @@ static void group_norms_with_tails(void)
         zn_tail t = cases[i].t;
 
         t.residual = cases[i].residual ? &x : NULL;
-        gpu->norm(dev, x, x, &w, t);
+        gpu->norm(dev, x, x, &w, NULL, t);
         CHECK(gpu->sync(dev, NULL) == ZN_OK, "refused");
         CHECK(lines("group_norm_f16") - known == cases[i].known && lines("group_norm_any_f16") - any == !cases[i].known,
               "tail %zu", i);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* attention.cu - softmax(scale * q k^T) v, streaming over the keys (Dao et al. 2022).
  *
- *   plain       any types, any sizes: float32 throughout; a block has 64 queries of a head and up to 128 of its outputs
- *   attention_  fp16 and bf16 on tensor cores (mma.sync, from compute capability 8.0 on): heads of a multiple of 8
- *               channels, filled up with zeros to D
- * Both keep S = q k^T and the outputs in registers, and hold for each query the largest score so far and the sum of
- * the weights; when a larger score turns up, what was summed shrinks. */
+ *   plain        any types, any sizes: float32 throughout; a block has 64 queries of a head and up to 128 of its outputs
+ *   attention_D  fp16 and bf16 on tensor cores (mma.sync, from compute capability 8.0 on): heads of a multiple of 8
+ *                channels, padded with zeros to D
+ *   wide         the same for longer heads: a block has 64 queries and 128 outputs, and reads q and k in parts of 128
+ * All keep S = q k^T and the outputs in registers, and for each query the running maximum of the scores and the sum of
+ * the weights; outputs and sum are rescaled when the maximum grows.
+ * causal: query i reads the keys 0 .. i + n_k - n_q.  Blocks of keys after that are skipped, scores after it are
+ * -infinity.  Key 0 is visible to every query, so that no maximum stays at -infinity. */
 #include "common.cuh"
 
 extern __shared__ __align__(16) char shared_bytes[];
@@ -14,8 +17,14 @@ extern __shared__ __align__(16) char shared_bytes[];
 
 enum { BQ = 64, BK = 64, STEP = 32, CUT = 128, PITCH = BQ + 4 };
 
-/* rows x STEP numbers of a tensor, turned over: to[d][row]; zeros outside n and dim. */
-__device__ __forceinline__ void stage_turned(float *to, const zn_tensor &t, size_t first, int n, int c, int dim)
+/* How many keys the first so many queries read. */
+__device__ __forceinline__ int end_of_keys(const zn_args_attention &g, int queries)
+{
+    return g.causal ? min(g.n_k, queries + g.n_k - g.n_q) : g.n_k;
+}
+
+/* rows x STEP elements of a tensor, transposed: to[d][row]; zeros outside n and dim. */
+__device__ __forceinline__ void stage_transposed(float *to, const zn_tensor &t, size_t first, int n, int c, int dim)
 {
     for (int i = threadIdx.x; i < BQ * STEP; i += 256) {
         int row = i / STEP, d = i % STEP;
@@ -29,7 +38,8 @@ extern "C" __global__ void __launch_bounds__(256) attention_plain(const zn_args_
     __shared__ __align__(16) float stage[2 * STEP * PITCH], weights[BQ * PITCH]; /* weights[query][key] */
     int tx = (int)threadIdx.x % 16, ty = (int)threadIdx.x / 16;
     int head = (int)blockIdx.y / g.cuts, cut = (int)blockIdx.y % g.cuts * CUT, width = min(g.dim_v - cut, (int)CUT);
-    int c = head * g.dim, cv = head * g.dim_v + cut, q0 = (int)blockIdx.x * BQ;
+    int kv = head / g.shared, c = head * g.dim, ck = kv * g.dim, cv = kv * g.dim_v + cut, q0 = (int)blockIdx.x * BQ;
+    int end = end_of_keys(g, q0 + BQ);
     size_t q_image = (size_t)blockIdx.z * g.n_q, k_image = (size_t)blockIdx.z * g.n_k;
     float *qs = stage, *ks = stage + STEP * PITCH, *vs = stage; /* vs: [key][CUT], 32 keys */
     float o[4][8], top[4], sum[4];
@@ -42,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_plain(const zn_args_
         for (int i = 0; i < 8; i++)
             o[r][i] = 0;
     }
-    for (int k0 = 0; k0 < g.n_k; k0 += BK) {
+    for (int k0 = 0; k0 < end; k0 += BK) {
         float s[4][4];
 
 #pragma unroll
@@ -52,8 +62,8 @@ extern "C" __global__ void __launch_bounds__(256) attention_plain(const zn_args_
                 s[r][i] = 0;
         for (int d = 0; d < g.dim; d += STEP) {
             __syncthreads();
-            stage_turned(qs, g.q, q_image + q0, g.n_q - q0, c + d, g.dim - d);
-            stage_turned(ks, g.k, k_image + k0, g.n_k - k0, c + d, g.dim - d);
+            stage_transposed(qs, g.q, q_image + q0, g.n_q - q0, c + d, g.dim - d);
+            stage_transposed(ks, g.k, k_image + k0, g.n_k - k0, ck + d, g.dim - d);
             __syncthreads();
 #pragma unroll 8
             for (int i = 0; i < STEP; i++) {
@@ -68,12 +78,12 @@ extern "C" __global__ void __launch_bounds__(256) attention_plain(const zn_args_
             }
         }
 #pragma unroll
-        for (int r = 0; r < 4; r++) { /* a query's 64 scores lie in 16 neighbouring threads */
+        for (int r = 0; r < 4; r++) { /* 16 neighbouring threads have the 64 scores of a query */
             float most = top[r], shrink, part = 0;
 
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                s[r][j] = k0 + tx * 4 + j < g.n_k ? s[r][j] * g.scale : -INFINITY;
+                s[r][j] = k0 + tx * 4 + j < end_of_keys(g, q0 + ty * 4 + r + 1) ? s[r][j] * g.scale : -INFINITY;
                 most = fmaxf(most, s[r][j]);
             }
             most = max_lanes(most, 16);
@@ -88,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_plain(const zn_args_
                 o[r][i] *= shrink;
             *(float4 *)(weights + (ty * 4 + r) * PITCH + tx * 4) = make_float4(s[r][0], s[r][1], s[r][2], s[r][3]);
         }
-        for (int k1 = 0; k1 < BK && k0 + k1 < g.n_k; k1 += STEP) {
+        for (int k1 = 0; k1 < BK && k0 + k1 < end; k1 += STEP) {
             __syncthreads();
             for (int i = threadIdx.x; i < STEP * CUT; i += 256) {
                 int key = k0 + k1 + i / CUT, d = i % CUT;
@@ -120,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_plain(const zn_args_
 #pragma unroll
         for (int j = 0; j < 8; j++)
             if (q < g.n_q && tx + 16 * j < width)
-                store_any(g.y, (q_image + q) * g.y.ld + cv + tx + 16 * j, o[r][j] / sum[r]);
+                store_any(g.y, (q_image + q) * g.y.ld + head * g.dim_v + cut + tx + 16 * j, o[r][j] / sum[r]);
     }
 }
 
@@ -134,8 +144,8 @@ __device__ __forceinline__ void copies_done() /* those of this thread */
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-/* ldmatrix4 of matrices turned over. */
-__device__ __forceinline__ void ldmatrix4_turned(unsigned (&m)[4], const void *row)
+/* ldmatrix4, each matrix transposed. */
+__device__ __forceinline__ void ldmatrix4_transposed(unsigned (&m)[4], const void *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
@@ -146,18 +156,18 @@ __device__ __forceinline__ void ldmatrix4_turned(unsigned (&m)[4], const void *r
 
 /* ---- tensor cores ---------------------------------------------------------------------------------------------
  *
- * A warp has M x 16 queries.  In a product of 16x8 numbers thread t holds those of rows t/4 and t/4 + 8, columns
- * 2 (t%4) and the next: c[0], c[1] and c[2], c[3].  That is also how a left factor wants them, so that the weights go
- * from the first product to the second without leaving the registers.
+ * A warp has M x 16 queries.  Of a 16x8 product, thread t has rows t/4 and t/4 + 8, columns 2 (t%4) and the next:
+ * c[0], c[1] and c[2], c[3].  A left factor has the same layout, so that the weights go from the first product to the
+ * second in registers.
  *
  *   shared memory: Q [M * 64][D + 8], K [KEYS][D + 8], V [KEYS][D + 8]; 16 bytes more to a row: no bank conflicts
- *   K comes in while the last values are summed, V while scores are computed. */
+ *   K is copied while the last values are summed, V while scores are computed. */
 #ifdef ZN_TENSOR_CORES
 enum { KEYS = 64, WARPS = 4 };
 
-/* Rows first .. first + ROWS - 1 of n, which begin at t. */
+/* Rows first .. first + ROWS - 1 of n, which begin at t; elements d < D of each, zeros from dim on. */
 template <class T, int D, int ROWS>
-__device__ __forceinline__ void stage_rows(T *to, const T *t, int ld, int first, int n, int dim)
+__device__ __forceinline__ void stage_rows(T *to, const T *t, int ld, int first, int n, int dim, int pitch = D + 8)
 {
     enum { CHUNKS = D / 8 };
 
@@ -168,31 +178,24 @@ __device__ __forceinline__ void stage_rows(T *to, const T *t, int ld, int first,
         bool in = first + row < n && d < dim;
 
         if (ROWS * CHUNKS % (WARPS * 32) == 0 || at < ROWS * CHUNKS)
-            copy_async16(to + row * (D + 8) + d, in ? t + (row * ld + d) : t, in);
+            copy_async16(to + row * pitch + d, in ? t + (row * ld + d) : t, in);
     }
 }
 
-/* s = q k^T for this warp's queries */
+/* s += q k^T for this warp's queries, over D elements */
 template <class T, int D, int M>
-__device__ __forceinline__ void scores(float (&s)[M][KEYS / 8][4], const T *q, const T *k, int lane)
+__device__ __forceinline__ void add_scores(float (&s)[M][KEYS / 8][4], const T *q, int pitch, const T *k, int lane)
 {
-    const T *q_row = q + (lane % 16) * (D + 8) + lane / 16 * 8;
+    const T *q_row = q + (lane % 16) * pitch + lane / 16 * 8;
     const T *k_row = k + (lane % 8 + lane / 16 * 8) * (D + 8) + lane / 8 % 2 * 8;
 
-#pragma unroll
-    for (int m = 0; m < M; m++)
-#pragma unroll
-        for (int j = 0; j < KEYS / 8; j++)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                s[m][j][i] = 0;
 #pragma unroll
     for (int d = 0; d < D; d += 16) {
         unsigned a[M][4];
 
 #pragma unroll
         for (int m = 0; m < M; m++)
-            ldmatrix4(a[m], q_row + m * 16 * (D + 8) + d);
+            ldmatrix4(a[m], q_row + m * 16 * pitch + d);
 #pragma unroll
         for (int j = 0; j < KEYS / 16; j++) {
             unsigned b[4];
@@ -207,8 +210,40 @@ __device__ __forceinline__ void scores(float (&s)[M][KEYS / 8][4], const T *q, c
     }
 }
 
-/* Scores to weights 2^(scale (s - top)); scale has log2 e in it.  top follows the largest score only when that is 2^8
- * times more: a weight may be that large, and o and sum rarely have to shrink. */
+template <int M, int N> __device__ __forceinline__ void clear(float (&s)[M][N][4])
+{
+#pragma unroll
+    for (int m = 0; m < M; m++)
+#pragma unroll
+        for (int j = 0; j < N; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                s[m][j][i] = 0;
+}
+
+/* -infinity for what queries `first` and after may not read of the keys from k0 on. */
+template <int M>
+__device__ __forceinline__ void hide(float (&s)[M][KEYS / 8][4], const zn_args_attention &g, int first, int k0,
+                                     int lane)
+{
+    if (end_of_keys(g, first + 1) >= k0 + KEYS)
+        return;
+#pragma unroll
+    for (int m = 0; m < M; m++)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const int left = end_of_keys(g, first + m * 16 + h * 8 + lane / 4 + 1) - k0 - lane % 4 * 2;
+
+#pragma unroll
+            for (int j = 0; j < KEYS / 8; j++) {
+                s[m][j][2 * h] = j * 8 < left ? s[m][j][2 * h] : -INFINITY;
+                s[m][j][2 * h + 1] = j * 8 + 1 < left ? s[m][j][2 * h + 1] : -INFINITY;
+            }
+        }
+}
+
+/* Scores to weights 2^(scale (s - top)); scale includes log2 e.  top is raised to the maximum only when that is 2^8
+ * times more: a weight may be that large, and o and sum are rarely rescaled. */
 template <int D, int M>
 __device__ __forceinline__ void soften(float (&s)[M][KEYS / 8][4], float (&o)[M][D / 8][4], float (&top)[M][2],
                                        float (&sum)[M][2], float scale)
@@ -259,7 +294,7 @@ __device__ __forceinline__ void soften(float (&s)[M][KEYS / 8][4], float (&o)[M]
         }
 }
 
-/* pack2 for weights, which are never too large */
+/* pack2 for weights, which never overflow */
 template <class T> __device__ __forceinline__ unsigned pack_weights(float a, float b)
 {
     if constexpr (type_of<T>::value == ZN_F16) {
@@ -293,7 +328,7 @@ __device__ __forceinline__ void add_values(float (&o)[M][D / 8][4], const float 
         for (int j = 0; j < D / 16; j++) {
             unsigned b[4];
 
-            ldmatrix4_turned(b, v_row + k * 16 * (D + 8) + j * 16);
+            ldmatrix4_transposed(b, v_row + k * 16 * (D + 8) + j * 16);
 #pragma unroll
             for (int m = 0; m < M; m++) {
                 mma16<T>(o[m][2 * j], a[m][0], a[m][1], a[m][2], a[m][3], b[0], b[1]);
@@ -303,16 +338,17 @@ __device__ __forceinline__ void add_values(float (&o)[M][D / 8][4], const float 
     }
 }
 
+/* y = o / sum, to `width` channels from c on */
 template <class T, int D, int M>
 __device__ __forceinline__ void write_outputs(const zn_args_attention &g, float (&o)[M][D / 8][4], float (&sum)[M][2],
-                                              int first, int lane)
+                                              int first, int c, int width, int lane)
 {
 #pragma unroll
     for (int m = 0; m < M; m++)
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             int q = first + m * 16 + h * 8 + lane / 4;
-            size_t at = ((size_t)blockIdx.z * g.n_q + q) * g.y.ld + blockIdx.y * g.dim + lane % 4 * 2;
+            size_t at = ((size_t)blockIdx.z * g.n_q + q) * g.y.ld + c + lane % 4 * 2;
             float total = sum[m][h];
 
             total += __shfl_xor_sync(0xffffffffu, total, 1);
@@ -321,10 +357,19 @@ __device__ __forceinline__ void write_outputs(const zn_args_attention &g, float 
             if (q < g.n_q)
 #pragma unroll
                 for (int j = 0; j < D / 8; j++)
-                    if (j * 8 < g.dim)
+                    if (j * 8 < width)
                         *(unsigned *)((T *)g.y.data + at + j * 8) =
                             pack2<T>(o[m][j][2 * h] * total, o[m][j][2 * h + 1] * total);
         }
+}
+
+template <int M> __device__ __forceinline__ void begin(float (&top)[M][2], float (&sum)[M][2])
+{
+#pragma unroll
+    for (int m = 0; m < M; m++)
+#pragma unroll
+        for (int h = 0; h < 2; h++)
+            top[m][h] = -INFINITY, sum[m][h] = 0;
 }
 
 template <class T, int D, int M> __device__ __forceinline__ void attend(const zn_args_attention &g)
@@ -332,66 +377,94 @@ template <class T, int D, int M> __device__ __forceinline__ void attend(const zn
     enum { ROWS = M * 16 * WARPS };
     T *q = (T *)shared_bytes, *k = q + ROWS * (D + 8), *v = k + KEYS * (D + 8);
     int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    int c = (int)blockIdx.y * g.dim, first = (int)blockIdx.x * ROWS;
+    int c = (int)blockIdx.y * g.dim, ck = (int)blockIdx.y / g.shared * g.dim, first = (int)blockIdx.x * ROWS;
+    int mine = first + warp * M * 16, end = end_of_keys(g, first + ROWS);
     const T *queries = (const T *)g.q.data + (size_t)blockIdx.z * g.n_q * g.q.ld + c;
-    const T *keys = (const T *)g.k.data + (size_t)blockIdx.z * g.n_k * g.k.ld + c;
-    const T *values = (const T *)g.v.data + (size_t)blockIdx.z * g.n_k * g.v.ld + c;
+    const T *keys = (const T *)g.k.data + (size_t)blockIdx.z * g.n_k * g.k.ld + ck;
+    const T *values = (const T *)g.v.data + (size_t)blockIdx.z * g.n_k * g.v.ld + ck;
     float scale = g.scale * 1.44269504f;
     float s[M][KEYS / 8][4], o[M][D / 8][4], top[M][2], sum[M][2];
 
     stage_rows<T, D, ROWS>(q, queries, g.q.ld, first, g.n_q, g.dim);
     stage_rows<T, D, KEYS>(k, keys, g.k.ld, 0, g.n_k, g.dim);
-#pragma unroll
-    for (int m = 0; m < M; m++) {
-#pragma unroll
-        for (int h = 0; h < 2; h++)
-            top[m][h] = -INFINITY, sum[m][h] = 0;
-#pragma unroll
-        for (int j = 0; j < D / 8; j++)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                o[m][j][i] = 0;
-    }
-    for (int k0 = 0; k0 < g.n_k; k0 += KEYS) {
+    begin(top, sum);
+    clear(o);
+    for (int k0 = 0; k0 < end; k0 += KEYS) {
         copies_done();
-        __syncthreads(); /* K is there, and nobody needs the last V */
+        __syncthreads(); /* K has arrived, and no warp reads the last V any more */
         stage_rows<T, D, KEYS>(v, values, g.v.ld, k0, g.n_k, g.dim);
-        scores<T, D, M>(s, q + warp * M * 16 * (D + 8), k, lane);
-        if (k0 + KEYS > g.n_k)
-#pragma unroll
-            for (int m = 0; m < M; m++)
-#pragma unroll
-                for (int j = 0; j < KEYS / 8; j++)
-#pragma unroll
-                    for (int i = 0; i < 4; i++)
-                        if (k0 + j * 8 + lane % 4 * 2 + i % 2 >= g.n_k)
-                            s[m][j][i] = -INFINITY;
+        clear(s);
+        add_scores<T, D, M>(s, q + warp * M * 16 * (D + 8), D + 8, k, lane);
+        hide(s, g, mine, k0, lane);
         soften<D, M>(s, o, top, sum, scale);
         copies_done();
-        __syncthreads(); /* V is there, and nobody needs this K */
-        if (k0 + KEYS < g.n_k)
+        __syncthreads(); /* V has arrived, and no warp reads this K any more */
+        if (k0 + KEYS < end)
             stage_rows<T, D, KEYS>(k, keys, g.k.ld, k0 + KEYS, g.n_k, g.dim);
         add_values<T, D, M>(o, s, v, lane);
     }
-    write_outputs<T, D, M>(g, o, sum, first + warp * M * 16, lane);
+    write_outputs<T, D, M>(g, o, sum, mine, c, g.dim, lane);
+}
+
+/* Heads longer than attend() has registers for.  Scores are summed over parts of D elements; each block computes them
+ * for its D outputs of the head.
+ *   shared memory: Q [64][dim padded to parts, + 8], K [2][KEYS][D + 8]: a part is copied while the one before it is
+ *   used, V [KEYS][D + 8] */
+template <class T> __device__ __forceinline__ void attend_wide(const zn_args_attention &g)
+{
+    enum { D = 128, M = 1, ROWS = M * 16 * WARPS, PART = KEYS * (D + 8) };
+    const int parts = (g.dim + D - 1) / D, pitch = parts * D + 8;
+    T *q = (T *)shared_bytes, *k = q + ROWS * pitch, *v = k + 2 * PART;
+    int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    int head = (int)blockIdx.y / g.cuts, cut = (int)blockIdx.y % g.cuts * D, kv = head / g.shared;
+    int first = (int)blockIdx.x * ROWS, mine = first + warp * M * 16, end = end_of_keys(g, first + ROWS);
+    const T *queries = (const T *)g.q.data + (size_t)blockIdx.z * g.n_q * g.q.ld + head * g.dim;
+    const T *keys = (const T *)g.k.data + (size_t)blockIdx.z * g.n_k * g.k.ld + kv * g.dim;
+    const T *values = (const T *)g.v.data + (size_t)blockIdx.z * g.n_k * g.v.ld + kv * g.dim_v + cut;
+    float scale = g.scale * 1.44269504f;
+    float s[M][KEYS / 8][4], o[M][D / 8][4], top[M][2], sum[M][2];
+    int now = 0; /* the half of k with the current part */
+
+    for (int i = 0; i < parts; i++)
+        stage_rows<T, D, ROWS>(q + i * D, queries + i * D, g.q.ld, first, g.n_q, g.dim - i * D, pitch);
+    stage_rows<T, D, KEYS>(k, keys, g.k.ld, 0, g.n_k, g.dim);
+    begin(top, sum);
+    clear(o);
+    for (int k0 = 0; k0 < end; k0 += KEYS) {
+        clear(s);
+        for (int i = 0; i < parts; i++, now ^= 1) {
+            copies_done();
+            __syncthreads(); /* the part has arrived; no warp reads the other half, or the last V, any more */
+            if (!i)
+                stage_rows<T, D, KEYS>(v, values, g.v.ld, k0, g.n_k, g.dim_v - cut);
+            if (i + 1 < parts)
+                stage_rows<T, D, KEYS>(k + (now ^ 1) * PART, keys + (i + 1) * D, g.k.ld, k0, g.n_k,
+                                       g.dim - (i + 1) * D);
+            else if (k0 + KEYS < end)
+                stage_rows<T, D, KEYS>(k + (now ^ 1) * PART, keys, g.k.ld, k0 + KEYS, g.n_k, g.dim);
+            add_scores<T, D, M>(s, q + warp * M * 16 * pitch + i * D, pitch, k + now * PART, lane);
+        }
+        hide(s, g, mine, k0, lane);
+        soften<D, M>(s, o, top, sum, scale);
+        copies_done();
+        __syncthreads(); /* V has arrived */
+        add_values<T, D, M>(o, s, v, lane);
+    }
+    write_outputs<T, D, M>(g, o, sum, mine, head * g.dim_v + cut, min(g.dim_v - cut, (int)D), lane);
 }
 #endif
 
-/* Without tensor cores of this kind the kernels are there, but empty: the host does not start them. */
+/* Below compute capability 8.0 the kernels are empty, and the host does not start them. */
 #ifdef ZN_TENSOR_CORES
-#define BODY(T, D, M) attend<T, D, M>(g)
+#define BODY(call) call
 #else
-#define BODY(T, D, M) (void)g
+#define BODY(call) (void)g
 #endif
+#define KERNEL(name, call)                                                                                             \
+    extern "C" __global__ void __launch_bounds__(128) attention_##name(const zn_args_attention g) { BODY(call); }
 #define ATTENTION(D, M)                                                                                                \
-    extern "C" __global__ void __launch_bounds__(128) attention_##D##_f16(const zn_args_attention g)                   \
-    {                                                                                                                  \
-        BODY(f16, D, M);                                                                                               \
-    }                                                                                                                  \
-    extern "C" __global__ void __launch_bounds__(128) attention_##D##_bf16(const zn_args_attention g)                  \
-    {                                                                                                                  \
-        BODY(bf16, D, M);                                                                                              \
-    }
+    KERNEL(D##_f16, (attend<f16, D, M>(g)))                                                                            \
+    KERNEL(D##_bf16, (attend<bf16, D, M>(g)))
 ATTENTION(32, 2)
 ATTENTION(48, 2)
 ATTENTION(64, 2)
@@ -399,3 +472,5 @@ ATTENTION(80, 2)
 ATTENTION(96, 2)
 ATTENTION(128, 2)
 ATTENTION(160, 1)
+KERNEL(wide_f16, attend_wide<f16>(g))
+KERNEL(wide_bf16, attend_wide<bf16>(g))

@@ -66,6 +66,7 @@ __device__ __forceinline__ float activate(zn_act a, float x)
     case ZN_SIGMOID: return sigmoid(x);
     case ZN_TANH: return tanhf(x);
     case ZN_SOFTCLAMP: return 3 * tanhf(x * (1.f / 3));
+    case ZN_CLAMP: return fminf(fmaxf(x, -1.f), 1.f);
     default: return x;
     }
 }
@@ -211,6 +212,7 @@ template <int V> __device__ __forceinline__ void activate_all(zn_act a, float (&
         ZN_EACH(ZN_SIGMOID)
         ZN_EACH(ZN_TANH)
         ZN_EACH(ZN_SOFTCLAMP)
+        ZN_EACH(ZN_CLAMP)
     default: break;
     }
 #undef ZN_EACH

@@ -258,7 +258,7 @@ template <int T> __device__ __forceinline__ void join_blocks(const tiling<T> &at
     const zn_args_group &g = at.g;
     const int t = (int)threadIdx.x, lane = t % LANES, blocks = (int)gridDim.x;
     const unsigned mates = 0xffffu << (t & LANES);
-    const float per_pixel = g.per_number * (float)g.size;
+    const float per_pixel = g.per_element * (float)g.size;
 
 #pragma unroll 1
     for (int group = t / LANES; group < g.groups; group += THREADS / LANES) {
@@ -275,7 +275,7 @@ template <int T> __device__ __forceinline__ void join_blocks(const tiling<T> &at
             const float d = v[i].x - near;
 
             s += share * d;
-            q += v[i].y * g.per_number + share * d * d;
+            q += v[i].y * g.per_element + share * d * d;
         }
 #pragma unroll
         for (int o = LANES / 2; o; o /= 2) {
@@ -333,10 +333,42 @@ template <int T, int A> struct output {
             scale[k] *= of[k];
         at.of_groups(of, all.mean);
 #pragma unroll
-        for (int k = 0; k < V; k++) {
+        for (int k = 0; k < V; k++)
             shift[k] -= of[k] * scale[k];
-            if (A != ANY)
+        modulate();
+        if (A != ANY)
+#pragma unroll
+            for (int k = 0; k < V; k++)
                 scale[k] *= g.tail.gain, shift[k] *= g.tail.gain;
+    }
+
+    /* x * scale + shift becomes ((x * scale + shift) * (1 + m.scale) + m.shift) * m.gate. */
+    __device__ __forceinline__ void modulate()
+    {
+        const size_t image = (size_t)g.first + blockIdx.y;
+        float of[V];
+        raw<V> r;
+
+        if (g.m.scale.data) {
+            fetch(r, g.m.scale, image * g.m.scale.ld + at.c);
+            widen(of, r, g.m.scale.type);
+#pragma unroll
+            for (int k = 0; k < V; k++)
+                scale[k] *= 1 + of[k], shift[k] *= 1 + of[k];
+        }
+        if (g.m.shift.data) {
+            fetch(r, g.m.shift, image * g.m.shift.ld + at.c);
+            widen(of, r, g.m.shift.type);
+#pragma unroll
+            for (int k = 0; k < V; k++)
+                shift[k] += of[k];
+        }
+        if (g.m.gate.data) {
+            fetch(r, g.m.gate, image * g.m.gate.ld + at.c);
+            widen(of, r, g.m.gate.type);
+#pragma unroll
+            for (int k = 0; k < V; k++)
+                scale[k] *= of[k], shift[k] *= of[k];
         }
     }
 

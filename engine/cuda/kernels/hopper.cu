@@ -28,6 +28,10 @@ template <int N> __device__ __forceinline__ void activate_16(float (&v)[N], int 
 #pragma unroll
         for (int i = from; i < from + 16; i++)
             v[i] = fmaxf(v[i], 0.2f * v[i]);
+    } else if (act == ZN_CLAMP) {
+#pragma unroll
+        for (int i = from; i < from + 16; i++)
+            v[i] = fminf(fmaxf(v[i], -1.f), 1.f);
     } else if (act == ZN_GELU) {
 #pragma unroll
         for (int i = from; i < from + 16; i++) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* norm.cu - layer, RMS and group norm, and softmax over the channels.
+/* norm.cu - layer, RMS and group norm.
  *
- * Rows (layer, RMS, softmax): some threads of a warp share a pixel and keep it in registers, up to 1024 channels;
- * longer rows, and those at odd addresses, are read again for each step.  For norms as many blocks are started as the
- * GPU holds, and each fetches its next pixels while it computes.
- * Group norm, where group_norm.cu does not take it: each block sums up a chunk of the pixels, channel by channel, as
- * differences from the chunk's first pixel, so that nothing cancels; one block per group joins the chunks in double
+ * Layer and RMS norm: some threads of a warp share a pixel and keep it in registers, up to 1024 channels.  As many
+ * blocks are started as the GPU holds, and each fetches its next pixels while it computes.  Longer rows, unaligned ones
+ * and adaptive norms are read again for each pass.
+ * Group norm, where group_norm.cu does not apply: each block sums a chunk of the pixels, channel by channel, as
+ * differences from the chunk's first pixel, so that nothing cancels; one block per group merges the chunks in double
  * precision; a last pass applies the result.  Chunks depend on the shape alone, and so does every rounding. */
 #include "typed.cuh"
 
@@ -86,6 +86,32 @@ template <int V> struct affine {
     }
 };
 
+/* v = (v * (1 + scale) + shift) * gate, for V channels from c on of an image */
+template <int V> __device__ __forceinline__ void modulate(float (&v)[V], const zn_modulation &m, size_t image, int c)
+{
+    float s[V], b[V], gate[V];
+    raw<V> r;
+
+#pragma unroll
+    for (int i = 0; i < V; i++)
+        s[i] = b[i] = 0, gate[i] = 1;
+    if (m.scale.data) {
+        fetch(r, m.scale, image * m.scale.ld + c);
+        widen(s, r, m.scale.type);
+    }
+    if (m.shift.data) {
+        fetch(r, m.shift, image * m.shift.ld + c);
+        widen(b, r, m.shift.type);
+    }
+    if (m.gate.data) {
+        fetch(r, m.gate, image * m.gate.ld + c);
+        widen(gate, r, m.gate.type);
+    }
+#pragma unroll
+    for (int i = 0; i < V; i++)
+        v[i] = (v[i] * (1 + s[i]) + b[i]) * gate[i];
+}
+
 /* mean[p] and inv[p] = 1 / deviation of x's pixels */
 template <int K, int P>
 __device__ __forceinline__ void moments(float (&mean)[P], float (&inv)[P], const rows<K, P> &x, const zn_args_rows &g)
@@ -156,7 +182,7 @@ template <int T, int K, int P> __device__ __forceinline__ void norm_rows(const z
     }
 }
 
-/* The same with the row read three times. */
+/* The same with the row read three times, and with run-time scale, shift and gate. */
 template <int V> __device__ __forceinline__ void norm_long_rows(const zn_args_rows &g)
 {
     int lane = (int)threadIdx.x & (g.lanes - 1), step = g.lanes * V;
@@ -188,60 +214,9 @@ template <int V> __device__ __forceinline__ void norm_long_rows(const zn_args_ro
             fetch(q, res, p * res.ld + c);
         widen(v, r, g.x.type);
         affine<V>(g, c).apply(v, mean, inv);
+        modulate(v, g.m, quotient(p, g.image), c);
         put_tail(g.y, p * g.y.ld + c, g.tail, v, q);
     }
-}
-
-template <int K, int P> __device__ __forceinline__ void softmax_rows(const zn_args_rows &g)
-{
-    rows<K, P> x(g);
-
-    x.fetch_all(x.r, g, g.x);
-    x.widen_all(g);
-#pragma unroll
-    for (int p = 0; p < P; p++) {
-        float top = -INFINITY, sum = 0;
-
-#pragma unroll
-        for (int k = 0; k < K; k++)
-            if (x.holds(g, p, k))
-#pragma unroll
-                for (int i = 0; i < 8; i++)
-                    top = fmaxf(top, x.v[p][k][i]);
-        top = max_lanes(top, g.lanes);
-#pragma unroll
-        for (int k = 0; k < K; k++)
-            if (x.holds(g, p, k))
-#pragma unroll
-                for (int i = 0; i < 8; i++)
-                    sum += x.v[p][k][i] = expf(x.v[p][k][i] - top);
-        sum = 1.f / sum_lanes(sum, g.lanes);
-#pragma unroll
-        for (int k = 0; k < K; k++)
-            if (x.holds(g, p, k)) {
-#pragma unroll
-                for (int i = 0; i < 8; i++)
-                    x.v[p][k][i] *= sum;
-                put(g.y, (x.first + p) * g.y.ld + x.channel(g, k), x.v[p][k]);
-            }
-    }
-}
-
-__device__ __forceinline__ void softmax_long_rows(const zn_args_rows &g)
-{
-    int lane = (int)threadIdx.x & (g.lanes - 1);
-    size_t p = ((size_t)blockIdx.x * THREADS + threadIdx.x) / (unsigned)g.lanes;
-    int end = p < g.pixels ? g.x.c : 0;
-    float top = -INFINITY, sum = 0;
-
-    for (int c = lane; c < end; c += g.lanes)
-        top = fmaxf(top, load_any(g.x, p * g.x.ld + c));
-    top = max_lanes(top, g.lanes);
-    for (int c = lane; c < end; c += g.lanes)
-        sum += expf(load_any(g.x, p * g.x.ld + c) - top);
-    sum = 1.f / sum_lanes(sum, g.lanes);
-    for (int c = lane; c < end; c += g.lanes)
-        store_any(g.y, p * g.y.ld + c, expf(load_any(g.x, p * g.x.ld + c) - top) * sum);
 }
 
 /* per_sm: blocks of a multiprocessor, as in pointwise.c */
@@ -256,13 +231,11 @@ NORMS(3, bf16, ZN_BF16)
 NORMS(2, f32, ZN_F32)
 NORMS(2, any, ANY_TYPE)
 
+/* For any types. */
 #define ROWS(name, body)                                                                                               \
     extern "C" __global__ void __launch_bounds__(THREADS) name(const zn_args_rows g) { body; }
 ROWS(norm_long_rows_v8, norm_long_rows<8>(g))
 ROWS(norm_long_rows_v1, norm_long_rows<1>(g))
-ROWS(softmax_rows_1, (softmax_rows<1, 2>(g)))
-ROWS(softmax_rows_4, (softmax_rows<4, 1>(g)))
-ROWS(softmax_long_rows_v1, softmax_long_rows(g))
 
 /* ---- group norm -------------------------------------------------------------------------------------------- */
 
@@ -400,10 +373,14 @@ extern "C" __global__ void __launch_bounds__(FINISH_THREADS) group_finish(const 
     m = (float)mean;
     inv = (float)(1 / sqrt(var + g.eps));
     for (int c = c0 + (int)threadIdx.x; c < c0 + size; c += FINISH_THREADS) {
-        float scale = inv * (g.gamma ? g.gamma[c] : 1);
+        const size_t image = (size_t)g.first + blockIdx.y;
+        float scale = inv * (g.gamma ? g.gamma[c] : 1), shift = (g.beta ? g.beta[c] : 0) - m * scale;
+        float more = g.m.scale.data ? 1 + load_any(g.m.scale, image * g.m.scale.ld + c) : 1;
+        float gate = g.m.gate.data ? load_any(g.m.gate, image * g.m.gate.ld + c) : 1;
+        float plus = g.m.shift.data ? load_any(g.m.shift, image * g.m.shift.ld + c) : 0;
 
-        g.scale[(size_t)blockIdx.y * g.x.c + c] = scale;
-        g.shift[(size_t)blockIdx.y * g.x.c + c] = (g.beta ? g.beta[c] : 0) - m * scale;
+        g.scale[(size_t)blockIdx.y * g.x.c + c] = scale * more * gate;
+        g.shift[(size_t)blockIdx.y * g.x.c + c] = (shift * more + plus) * gate;
     }
 }
 

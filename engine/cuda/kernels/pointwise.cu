@@ -1,16 +1,45 @@
 /* SPDX-License-Identifier: MIT */
-/* pointwise.cu - map, binary, fill, resize, unshuffle and shuffle: bound by memory, for any mixture of types.
+/* pointwise.cu - map, binary, step, fill, rope, lookup, resize, unshuffle and shuffle: bound by memory, for any mixture
+ * of types.
  *
- * Each has a form for vectors of 8 numbers (16 bytes, or 32 of float) and one for single numbers, for views that
- * begin or continue at odd addresses.  Where y may be an input, a thread reads all its numbers before it writes. */
+ * Each has a form for vectors of 8 elements (16 bytes, or 32 of float) and one for single elements, for views at
+ * unaligned addresses.  Where y may be an input, a thread reads all its elements before it writes. */
 #include "typed.cuh"
 
 enum { THREADS = 256 };
 
-/* ---- map and binary ---------------------------------------------------------------------------------------- */
+/* ---- map, binary, step --------------------------------------------------------------------------------------- */
+
+enum kind { PLAIN, BROADCAST, STEP };
+
+/* b of a broadcast: a vector of the pixel's image, or one element. */
+template <int V>
+__device__ __forceinline__ void fetch_spread(float (&w)[V], const zn_args_pointwise &g, size_t p, size_t c)
+{
+    raw<V> r;
+
+    if (g.spread == ZN_SPREAD_VECTOR) {
+        fetch(r, g.b, quotient(p, g.image) * g.b.ld + c);
+        widen(w, r, g.b.type);
+    } else {
+        const float x = load_any(g.b, g.spread == ZN_SPREAD_PIXEL ? p * g.b.ld : 0);
+
+#pragma unroll
+        for (int k = 0; k < V; k++)
+            w[k] = x;
+    }
+}
+
+/* ZN_STEP_COEFS in backend.h */
+__device__ __forceinline__ float sampler_step(const float *c, float clip, float x, float p)
+{
+    const float x0 = fminf(fmaxf(c[0] * x + c[1] * p, -clip), clip);
+
+    return c[4] * x0 + c[5] * (c[2] * x + c[3] * x0);
+}
 
 /* Vectors at channel c of pixel p, for N places. */
-template <int T, int V, int N>
+template <int T, int V, int K, int N>
 __device__ __forceinline__ void combine(const zn_args_pointwise &g, const size_t (&p)[N], const size_t (&c)[N],
                                         const bool (&ok)[N])
 {
@@ -21,9 +50,9 @@ __device__ __forceinline__ void combine(const zn_args_pointwise &g, const size_t
     for (int i = 0; i < N; i++) {
         if (ok[i])
             fetch(a[i], g.a, p[i] * g.a.ld + c[i]);
-        if (ok[i] && g.b.data)
+        if (K != BROADCAST && ok[i] && g.b.data)
             fetch(b[i], g.b, p[i] * g.b.ld + c[i]);
-        if (ok[i] && res.data)
+        if (K != STEP && ok[i] && res.data)
             fetch(r[i], res, p[i] * res.ld + c[i]);
     }
 #pragma unroll
@@ -33,18 +62,27 @@ __device__ __forceinline__ void combine(const zn_args_pointwise &g, const size_t
         if (!ok[i])
             continue;
         widen(v, a[i], g.a.type);
-        if (g.b.data) {
+        if (K == BROADCAST)
+            fetch_spread(w, g, p[i], c[i]);
+        else if (g.b.data)
             widen(w, b[i], g.b.type);
+        if (K == STEP) {
+#pragma unroll
+            for (int k = 0; k < V; k++)
+                v[k] = sampler_step(g.coefs, g.clip, v[k], w[k]);
+            put(g.y, p[i] * g.y.ld + c[i], v);
+            continue;
+        }
+        if (g.b.data)
 #pragma unroll
             for (int k = 0; k < V; k++)
                 v[k] = g.op == ZN_MUL ? v[k] * w[k] : v[k] + w[k];
-        }
         put_tail_of<T>(g.y, p[i] * g.y.ld + c[i], g.tail, v, r[i]);
     }
 }
 
 /* N vectors of each thread. */
-template <int T, int V, int N> __device__ __forceinline__ void pointwise(const zn_args_pointwise &g)
+template <int T, int V, int N, int K = PLAIN> __device__ __forceinline__ void pointwise(const zn_args_pointwise &g)
 {
     size_t first = (size_t)blockIdx.x * (THREADS * N) + threadIdx.x, p[N], c[N];
     bool ok[N];
@@ -57,12 +95,12 @@ template <int T, int V, int N> __device__ __forceinline__ void pointwise(const z
         p[i] = g.per_pixel ? quotient(at, g.per_pixel) : 0;
         c[i] = (at - p[i] * g.per_pixel) * V;
     }
-    combine<T, V>(g, p, c, ok);
+    combine<T, V, K>(g, p, c, ok);
     if (V > 1 && !blockIdx.x && threadIdx.x < g.rest) {
         const size_t zero[1] = { 0 }, last[1] = { g.n * V + threadIdx.x };
         const bool yes[1] = { true };
 
-        combine<T, 1>(g, zero, last, yes);
+        combine<T, 1, K>(g, zero, last, yes);
     }
 }
 
@@ -77,7 +115,7 @@ template <int T> __device__ __forceinline__ zn_args_pointwise typed_pointwise(zn
     return g;
 }
 
-/* map_v8: without b and a residual there are registers for twice as many vectors under way. */
+/* map_v8: without b and a residual there are registers for twice as many loads in flight. */
 #define POINTWISE(name, T, V)                                                                                          \
     extern "C" __global__ void __launch_bounds__(THREADS) pointwise_##name(const zn_args_pointwise g)                  \
     {                                                                                                                  \
@@ -94,6 +132,16 @@ POINTWISE(v8_any, ANY_TYPE, 8)
 MAP(f32, ZN_F32)
 MAP(f16, ZN_F16)
 MAP(bf16, ZN_BF16)
+
+#define POINTWISE_ANY(name, V, K)                                                                                      \
+    extern "C" __global__ void __launch_bounds__(THREADS) name(const zn_args_pointwise g)                              \
+    {                                                                                                                  \
+        pointwise<ANY_TYPE, V, 2, K>(g);                                                                               \
+    }
+POINTWISE_ANY(broadcast_v8, 8, BROADCAST)
+POINTWISE_ANY(broadcast_v1, 1, BROADCAST)
+POINTWISE_ANY(step_v8, 8, STEP)
+POINTWISE_ANY(step_v1, 1, STEP)
 
 /* ---- fill -------------------------------------------------------------------------------------------------- */
 
@@ -113,20 +161,90 @@ extern "C" __global__ void __launch_bounds__(THREADS) fill_any(const zn_args_fil
     }
 }
 
-/* ---- resize ------------------------------------------------------------------------------------------------ */
+/* ---- rope, lookup ------------------------------------------------------------------------------------------- */
 
-/* The two pixels of n_x around the centre of pixel i of n_y, and the weight of the second: in whole numbers, the
- * place is ((2 i + 1) n_x - n_y) / (2 n_y). */
-__device__ __forceinline__ float between(int &a, int &b, int i, int n_y, int n_x)
+template <int V> __device__ __forceinline__ void read_floats(float (&v)[V], const float *p)
 {
-    long long at = (2ll * i + 1) * n_x - n_y, whole;
-
-    at = at < 0 ? 0 : at;
-    whole = at >> 31 ? at / (2ll * n_y) : (unsigned)at / (2u * (unsigned)n_y);
-    a = whole < n_x - 1 ? (int)whole : n_x - 1;
-    b = a + 1 < n_x ? a + 1 : a;
-    return (float)(at - a * (2ll * n_y)) / (2.f * n_y);
+    if constexpr (V == 8)
+        read8(v, p);
+    else
+        v[0] = *p;
 }
+
+/* V pairs of a head. */
+template <int V> __device__ __forceinline__ void rope(const zn_args_rope &g)
+{
+    const size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x, p = quotient(at, g.per_pixel);
+    const unsigned rest = (unsigned)(at - p * g.per_pixel), head = rest / g.per_head,
+                   i = (rest - head * g.per_head) * V;
+    const size_t position = p - quotient(p, g.image) * g.image;
+    /* interleaved: pairs i .. i+V-1 are 2V neighbouring elements, in two vectors */
+    const size_t c = (size_t)head * (2 * g.half) + (g.interleaved ? 2 * i : i), next = c + (g.interleaved ? V : g.half);
+    float a[V], b[V], u[V], v[V];
+    raw<V> ra, rb;
+
+    if (at >= g.n)
+        return;
+    fetch(ra, g.x, p * g.x.ld + c);
+    fetch(rb, g.x, p * g.x.ld + next);
+    read_floats(u, g.cos + position * g.cos_ld + i);
+    read_floats(v, g.sin + position * g.sin_ld + i);
+    widen(a, ra, g.x.type);
+    widen(b, rb, g.x.type);
+    if (V > 1 && g.interleaved) {
+        float y[2 * V];
+
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+            const float x0 = 2 * k < V ? a[(2 * k) % V] : b[(2 * k) % V];
+            const float x1 = 2 * k + 1 < V ? a[(2 * k + 1) % V] : b[(2 * k + 1) % V];
+
+            y[2 * k] = x0 * u[k] - x1 * v[k];
+            y[2 * k + 1] = x0 * v[k] + x1 * u[k];
+        }
+#pragma unroll
+        for (int k = 0; k < V; k++)
+            a[k] = y[k], b[k] = y[V + k];
+    } else {
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+            const float x0 = a[k], x1 = b[k];
+
+            a[k] = x0 * u[k] - x1 * v[k];
+            b[k] = x0 * v[k] + x1 * u[k];
+        }
+    }
+    put(g.y, p * g.y.ld + c, a);
+    put(g.y, p * g.y.ld + next, b);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) rope_v8(const zn_args_rope g) { rope<8>(g); }
+extern "C" __global__ void __launch_bounds__(THREADS) rope_v1(const zn_args_rope g) { rope<1>(g); }
+
+template <int V> __device__ __forceinline__ void lookup(const zn_args_lookup &g)
+{
+    const size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x, p = quotient(at, g.per_pixel);
+    const size_t c = (at - p * g.per_pixel) * V;
+    float v[V], index;
+    raw<V> r;
+
+    if (at >= g.n)
+        return;
+    index = load_any(g.index, p * g.index.ld);
+#pragma unroll
+    for (int k = 0; k < V; k++)
+        v[k] = 0;
+    if (index >= 0 && index < (float)g.table.w) {
+        fetch(r, g.table, (size_t)index * g.table.ld + c);
+        widen(v, r, g.table.type);
+    }
+    put(g.y, p * g.y.ld + c, v);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) lookup_v8(const zn_args_lookup g) { lookup<8>(g); }
+extern "C" __global__ void __launch_bounds__(THREADS) lookup_v1(const zn_args_lookup g) { lookup<1>(g); }
+
+/* ---- resize ------------------------------------------------------------------------------------------------ */
 
 __device__ __forceinline__ int nearest(int i, int n_y, int n_x)
 {
@@ -135,14 +253,18 @@ __device__ __forceinline__ int nearest(int i, int n_y, int n_x)
     return at >> 31 ? (int)(at / (2ll * n_y)) : (int)((unsigned)at / (2u * (unsigned)n_y));
 }
 
-/* A thread keeps its column j and walks down the rows, DOWN of them at a time. */
+/* A thread has one column j and goes down the rows, DOWN of them at a time. */
 enum { DOWN = 4 };
 
-template <int V> __device__ __forceinline__ void resize_nearest(const zn_args_resize &g, int j, size_t c)
+template <int V> __device__ __forceinline__ void resize(const zn_args_resize &g)
 {
     const zn_tensor &y = g.y, &x = g.x;
-    size_t rows = (size_t)y.n * y.h;
-    int from = nearest(j, y.w, x.w);
+    const size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x, j = quotient(at, g.per_pixel);
+    const size_t c = (at - j * g.per_pixel) * V, rows = (size_t)y.n * y.h;
+
+    if (j >= (size_t)y.w)
+        return;
+    const int from = nearest((int)j, y.w, x.w);
 
     for (size_t row = blockIdx.y; row < rows; row += (size_t)DOWN * gridDim.y) {
         raw<V> p[DOWN];
@@ -166,55 +288,97 @@ template <int V> __device__ __forceinline__ void resize_nearest(const zn_args_re
     }
 }
 
-template <int V> __device__ __forceinline__ void resize_bilinear(const zn_args_resize &g, int j, size_t c)
-{
-    const zn_tensor &y = g.y, &x = g.x;
-    size_t rows = (size_t)y.n * y.h;
-    int j0, j1, i0, i1;
-    float u = between(j0, j1, j, y.w, x.w);
-
-    for (size_t row = blockIdx.y; row < rows; row += gridDim.y) {
-        size_t image = quotient(row, y.h);
-        float d = between(i0, i1, (int)(row - image * y.h), y.h, x.h), w[4][V], v[V];
-        size_t above = (image * x.h + i0) * x.w, below = (image * x.h + i1) * x.w;
-        raw<V> p[4];
-
-        fetch(p[0], x, (above + j0) * x.ld + c);
-        fetch(p[1], x, (above + j1) * x.ld + c);
-        fetch(p[2], x, (below + j0) * x.ld + c);
-        fetch(p[3], x, (below + j1) * x.ld + c);
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-            widen(w[k], p[k], x.type);
-#pragma unroll
-        for (int k = 0; k < V; k++) {
-            float a = w[0][k] + u * (w[1][k] - w[0][k]), b = w[2][k] + u * (w[3][k] - w[2][k]);
-
-            v[k] = a + d * (b - a);
-        }
-        put(y, (row * y.w + j) * y.ld + c, v);
-    }
-}
-
-template <int V> __device__ __forceinline__ void resize(const zn_args_resize &g)
-{
-    size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x, j = quotient(at, g.per_pixel);
-    size_t c = (at - j * g.per_pixel) * V;
-
-    if (j >= (size_t)g.y.w)
-        return;
-    if (g.filter == ZN_BILINEAR)
-        resize_bilinear<V>(g, (int)j, c);
-    else
-        resize_nearest<V>(g, (int)j, c);
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS) resize_v8(const zn_args_resize g) { resize<8>(g); }
 extern "C" __global__ void __launch_bounds__(THREADS) resize_v1(const zn_args_resize g) { resize<1>(g); }
 
+/* The first pixel of x in the window of pixel p of y. */
+__device__ __forceinline__ size_t window_at(const zn_args_average &g, size_t p)
+{
+    const size_t row = quotient(p, g.y.w), j = p - row * g.y.w; /* rows of x are g.h times those of y */
+
+    return row * g.h * g.x.w + j * g.w;
+}
+
+/* sum += V channels of a pixel of x */
+template <int V> __device__ __forceinline__ void add_pixel(float (&sum)[V], const zn_tensor &x, size_t i)
+{
+    float v[V];
+    raw<V> r;
+
+    fetch(r, x, i);
+    widen(v, r, x.type);
+#pragma unroll
+    for (int k = 0; k < V; k++)
+        sum[k] += v[k];
+}
+
+template <int V> __device__ __forceinline__ void put_mean(const zn_args_average &g, size_t i, float (&sum)[V])
+{
+#pragma unroll
+    for (int k = 0; k < V; k++)
+        sum[k] /= (float)g.h * (float)g.w;
+    put(g.y, i, sum);
+}
+
+/* A thread has one vector of y. */
+template <int V> __device__ __forceinline__ void average(const zn_args_average &g)
+{
+    const size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x, p = quotient(at, g.per_pixel);
+    const size_t c = (at - p * g.per_pixel) * V, first = window_at(g, p);
+    float sum[V];
+
+    if (at >= g.n)
+        return;
+#pragma unroll
+    for (int k = 0; k < V; k++)
+        sum[k] = 0;
+    for (int i = 0; i < g.h; i++)
+#pragma unroll 2
+        for (int j = 0; j < g.w; j++)
+            add_pixel(sum, g.x, (first + (size_t)i * g.x.w + j) * g.x.ld + c);
+    put_mean(g, p * g.y.ld + c, sum);
+}
+
+/* A block has `cols` vectors of a pixel of y; its rows of threads share the window. */
+template <int V> __device__ __forceinline__ void average_long(const zn_args_average &g)
+{
+    __shared__ float sums[V][THREADS];
+    const size_t p = blockIdx.x, first = window_at(g, p);
+    const int t = (int)threadIdx.x, row = t / g.cols, col = t - row * g.cols, n_rows = THREADS / g.cols;
+    const size_t vector = (size_t)blockIdx.y * g.cols + col, c = vector * V;
+    const bool in = row < n_rows && vector < g.per_pixel;
+    float sum[V];
+
+#pragma unroll
+    for (int k = 0; k < V; k++)
+        sum[k] = 0;
+    if (in)
+#pragma unroll 4
+        for (int i = row; i < g.h * g.w; i += n_rows)
+            add_pixel(sum, g.x, (first + (size_t)(i / g.w) * g.x.w + i % g.w) * g.x.ld + c);
+#pragma unroll
+    for (int k = 0; k < V; k++)
+        sums[k][t] = sum[k];
+    __syncthreads();
+    if (!in || row)
+        return;
+    for (int i = 1; i < n_rows; i++)
+#pragma unroll
+        for (int k = 0; k < V; k++)
+            sum[k] += sums[k][t + i * g.cols];
+    put_mean(g, p * g.y.ld + c, sum);
+}
+
+#define AVERAGE(name, call)                                                                                            \
+    extern "C" __global__ void __launch_bounds__(THREADS) name(const zn_args_average g) { call; }
+AVERAGE(average_v8, average<8>(g))
+AVERAGE(average_v1, average<1>(g))
+AVERAGE(average_long_v8, average_long<8>(g))
+AVERAGE(average_long_v1, average_long<1>(g))
+
 /* ---- pixels to channels and back ----------------------------------------------------------------------------
  *
- * Both ways go through shared memory, so that on either side neighbouring threads have neighbouring numbers. */
+ * Both directions go through shared memory, so that global loads and stores are coalesced. */
 
 extern __shared__ __align__(16) float tile[];
 
@@ -238,10 +402,10 @@ __device__ __forceinline__ shuffle_tile tile_here(const zn_args_shuffle &g)
 
 __device__ __forceinline__ unsigned divide(unsigned n, unsigned magic) { return magic ? __umulhi(n, magic) : n; }
 
-/* One number of padding for each 32: a thread's 8 numbers follow each other, and a warp's 8s do not collide. */
+/* One element of padding for each 32: no bank conflicts between the vectors of a warp. */
 __device__ __forceinline__ unsigned padded(unsigned i) { return i + (i >> 5); }
 
-/* Where V numbers of the tile lie in big. */
+/* The place of V elements of the tile in big. */
 struct in_big {
     size_t p; /* pixel */
     int c;
@@ -249,7 +413,7 @@ struct in_big {
     bool in;
 };
 
-/* The V numbers from q * V on in the order of big: rows u, then pixels, then channels. */
+/* Elements q * V and after, in the order of big: rows u, then pixels, then channels. */
 template <int V> __device__ __forceinline__ in_big big_at(const zn_args_shuffle &g, const shuffle_tile &t, unsigned q)
 {
     unsigned r = (unsigned)g.r, per_pixel = (unsigned)g.channels / V, row = (unsigned)g.pixels * r * per_pixel;
@@ -266,7 +430,7 @@ template <int V> __device__ __forceinline__ in_big big_at(const zn_args_shuffle 
     return b;
 }
 
-/* The V numbers from q * V on, in the order of small: pixels, then channels. */
+/* Elements q * V and after, in the order of small: pixels, then channels. */
 template <int V> struct in_small {
     size_t p, c;
     unsigned at[V];
@@ -295,7 +459,7 @@ __device__ __forceinline__ in_small<V> small_at(const zn_args_shuffle &g, const 
     return s;
 }
 
-/* Numbers, or vectors of them, of a thread that are under way together. */
+/* Loads of a thread in flight. */
 template <int V> struct batch {
     enum { N = V == 8 ? 4 : 8 };
 };
@@ -436,8 +600,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) shuffle_any(const zn_args_
         write_big<1>(g, t);
 }
 
-/* Few channels: the numbers are gathered one by one, from lines of small that neighbouring threads share, and leave in
- * vectors.  All of big's row is one line of numbers. */
+/* Few channels: elements are gathered one by one, from cache lines of small that neighbouring threads share, and are
+ * stored as vectors.  A row of big has no gaps. */
 template <int R> __device__ __forceinline__ void shuffle_rows(const zn_args_shuffle_rows &g)
 {
     const size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x, row = quotient(at, g.vectors);
