@@ -51,10 +51,14 @@ void zn_bind_init(zn_binder *b, zn_init init, double value);
 void zn_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...) ZN_PRINTF(4, 5);
 /* Packs what is in host memory: weight [cout][cin/groups][kh][kw], bias [cout] or NULL. */
 void zn_bind_pack(zn_binder *b, zn_conv *out, zn_conv spec, const float *weight, const float *bias);
-/* Reads NAME.weight and NAME.bias, spec.c each. */
+/* Reads NAME.weight and, unless spec.no_bias, NAME.bias, spec.c each.  A norm without either needs no binding. */
 void zn_bind_norm(zn_binder *b, zn_norm *out, zn_norm spec, const char *fmt, ...) ZN_PRINTF(4, 5);
 /* The tensor of these dimensions (0 ends the list) in host memory, to be freed by the caller; NULL: failed. */
 float *zn_bind_read(zn_binder *b, const int dims[4], const char *fmt, ...) ZN_PRINTF(3, 4);
+/* The same for five dimensions, none of them 0: a 3-D convolution. */
+float *zn_bind_read5(zn_binder *b, const int dims[5], const char *fmt, ...) ZN_PRINTF(3, 4);
+/* A tensor of c elements in device memory that lives as long as the model; NULL: failed. */
+float *zn_bind_vector(zn_binder *b, int c, const char *fmt, ...) ZN_PRINTF(3, 4);
 /* A copy in device memory that lives as long as the model; NULL: failed. */
 void *zn_bind_device(zn_binder *b, const void *host, size_t size);
 void zn_bind_fail(zn_binder *b, const char *fmt, ...) ZN_PRINTF(2, 3);

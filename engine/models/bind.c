@@ -92,7 +92,8 @@ static float *state_tensor(zn_binder *b, const char *name, const int *shape, int
 }
 
 /* The tensor's values as floats, malloced; NULL and the status set if it is not there or of another
- * shape.  A 1x1 convolution may be stored as a matrix. */
+ * shape.  Dimensions of 1 at the end may be missing, or be more, in the file: a 1x1 convolution may be stored as a
+ * matrix, a vector as [c][1][1]. */
 static float *read_tensor(zn_binder *b, const char *name, const int *shape, int n_dims)
 {
     const zn_entry *e = b->w ? zn_weights_get(b->w, name) : NULL;
@@ -108,7 +109,9 @@ static float *read_tensor(zn_binder *b, const char *name, const int *shape, int 
     }
     while (n_dims > e->n_dims && n_dims > 1 && shape[n_dims - 1] == 1)
         n_dims--;
-    fits = e->n_dims == n_dims;
+    fits = e->n_dims >= n_dims;
+    for (int i = n_dims; i < e->n_dims; i++)
+        fits = fits && e->shape[i] == 1;
     for (int i = 0; i < n_dims; i++) {
         fits = fits && e->shape[i] == shape[i];
         snprintf(want + strlen(want), sizeof want - strlen(want), "%s%d", i ? "x" : "", shape[i]);
@@ -156,6 +159,16 @@ float *zn_bind_read(zn_binder *b, const int dims[4], const char *fmt, ...)
     while (rank < 4 && dims[rank])
         rank++;
     return read_tensor(b, name, dims, rank);
+}
+
+float *zn_bind_read5(zn_binder *b, const int dims[5], const char *fmt, ...)
+{
+    char name[NAME_SIZE];
+
+    if (b->status)
+        return NULL;
+    FORMAT_NAME(name, fmt);
+    return read_tensor(b, name, dims, 5);
 }
 
 void *zn_bind_device(zn_binder *b, const void *host, size_t size)
@@ -212,6 +225,14 @@ static float *bind_vector(zn_binder *b, const char *name, int c)
     return dev;
 }
 
+float *zn_bind_vector(zn_binder *b, int c, const char *fmt, ...)
+{
+    char name[NAME_SIZE];
+
+    FORMAT_NAME(name, fmt);
+    return bind_vector(b, name, c);
+}
+
 void zn_bind_norm(zn_binder *b, zn_norm *out, zn_norm spec, const char *fmt, ...)
 {
     char name[NAME_SIZE], full[NAME_SIZE + 8];
@@ -223,7 +244,7 @@ void zn_bind_norm(zn_binder *b, zn_norm *out, zn_norm spec, const char *fmt, ...
     snprintf(full, sizeof full, "%s.weight", name);
     out->gamma = bind_vector(b, full, spec.c);
     snprintf(full, sizeof full, "%s.bias", name);
-    out->beta = bind_vector(b, full, spec.c);
+    out->beta = spec.no_bias ? NULL : bind_vector(b, full, spec.c);
 }
 
 /* ---- describing: bind on a device that keeps nothing ------------------------------------------------- */
