@@ -195,6 +195,10 @@ enum { ZN_STEP_COEFS = 6 };
 typedef struct zn_backend {
     unsigned abi; /* ZN_BACKEND_ABI, checked before anything else */
     const char *name;
+    const char *what;            /* one line for a person who chooses an engine: "ARM NEON" */
+    const char *memory_variable; /* the environment variable that bounds its memory */
+    bool remote; /* has memory of its own and works while the host goes on; where it fails, a CPU can do its work */
+    const char *precision_needs[ZN_N_PRECISIONS]; /* what a precision that the device lacks would take; NULL: unknown */
 
     /* Opens the device.  NULL and a sentence if it cannot be used. */
     void *(*open)(int n_threads, zn_error *err);

@@ -9,6 +9,7 @@
 
 #include "backend.h"
 #include "core/arena.h"
+#include "zenith_bench.h"
 
 typedef struct zn_ctx {
     const zn_backend *be;

@@ -78,9 +78,6 @@ ZN_API void zn_engine_close(zn_engine **engine); /* after the models opened on i
 ZN_API const char *zn_engine_name(const zn_engine *engine);
 ZN_API int zn_engine_threads(const zn_engine *engine);
 
-/* Measures the multiply-add peak of the threads in use, in GFLOP/s (takes about 0.2 s). */
-ZN_API double zn_engine_peak(zn_engine *engine, const char *precision); /* NULL: fp32 */
-
 /* ---- weight files ----------------------------------------------------------------------------- */
 
 typedef struct zn_weights zn_weights;
@@ -213,19 +210,6 @@ ZN_API zn_status zn_model_run_region(zn_model *model, const zn_sink *out, const 
 /* The noise of a picture (R'G'B', 0..1), per channel, as the standard deviation in units of 1/255.  Reads a
  * bounded sample of the picture that does not depend on any roi. */
 ZN_API zn_status zn_noise_estimate(float sigma[3], const zn_source *in, zn_error *err);
-
-/* Where the time of the model's last run went: calls print once per layer, in order. */
-typedef struct zn_layer_time {
-    const char *op; /* "conv 3x3 64>64" */
-    double ms, macs;
-} zn_layer_time;
-ZN_API zn_status zn_model_profile(zn_model *model, const zn_array *in, int n_in, zn_array *out, const zn_job *job,
-                                  void (*print)(void *cookie, const zn_layer_time *t), void *cookie, zn_error *err);
-
-/* Milliseconds of one forward (of the last tile, if there are several) without the way to the device and back:
- * the median of many. */
-ZN_API zn_status zn_model_time(zn_model *model, const zn_array *in, int n_in, zn_array *out, const zn_job *job,
-                               double *ms, zn_error *err);
 
 /* ---- self-test --------------------------------------------------------------------------------- */
 

@@ -251,7 +251,7 @@ engine_tests() {
 
 # Three lanes: what computes; what asks GEGL and GIMP; the dialog, which mostly waits, and what else there is time for.
 lane_engine() {
-  suite "include rules" "$root/tests/unit/includes.sh"
+  suite "include rules" "$root/tests/unit/includes.sh" "$build"
   suite "layout" "$root/tests/unit/format.sh"
   suite "symbols" one "only zn_ symbols are exported" only_our_symbols
   engine_tests gcc "$build"

@@ -2,6 +2,7 @@
 /* bench.c - `zenith bench`: how fast models run here, beside the machine's own multiply-add peak.
  *
  * GFLOP/s are direct-equivalent: two per multiply-add of the plain convolution, whatever is really computed. */
+#include "../zenith_bench.h"
 #include "cli.h"
 
 #include <stdio.h>
@@ -141,7 +142,7 @@ int cmd_bench(const options *o)
         if (!strncmp(o->set[i], "precision=", 10))
             precision = o->set[i] + 10;
     b.peak = zn_engine_peak(b.engine, precision);
-    b.on_device = !strcmp(zn_engine_name(b.engine), "cuda");
+    b.on_device = zn_engine_is_remote(b.engine);
     if (!o->json)
         printf("engine %s, %d threads, measured multiply-add peak %.1f GFLOP/s\n", zn_engine_name(b.engine),
                zn_engine_threads(b.engine), b.peak);

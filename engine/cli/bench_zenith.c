@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* bench_zenith.c - the tables of the two Zenith documents, their figures beside those measured here.
  *
- *   zenith bench zenith-taesd    latency of the four autoencoders at 512x512, with the true number of
- * operations zenith bench zenith-prune    speed, sparsity, restoration, convergence; --set table=2: one of
- * them;
+ *   zenith bench zenith-taesd    latency of the four autoencoders at 512x512, with the true number of operations
+ *   zenith bench zenith-prune    speed, sparsity, restoration, convergence; --set table=2: one of them;
  *                                --set steps=N: of the restoration's training
  *
- * The documents' hardware is "a standard CPU with AVX2": ratios within a column can be compared, times
- * cannot. */
+ * The documents' hardware is "a standard CPU with AVX2": ratios within a column can be compared, times cannot. */
+#include "../zenith_bench.h"
 #include "cli.h"
 
 #include "../zenith_train.h"

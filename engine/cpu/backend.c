@@ -174,7 +174,7 @@ static double cpu_peak(void *dev)
     return sum * 1e-9;
 }
 
-#define ZN_CPU_BACKEND(isa_name, isa)                                                                                  \
+#define ZN_CPU_BACKEND(isa_name, isa, text)                                                                            \
     static void *open_##isa_name(int n_threads, zn_error *err)                                                         \
     {                                                                                                                  \
         return open_isa(isa, n_threads, err);                                                                          \
@@ -182,6 +182,8 @@ static double cpu_peak(void *dev)
     const zn_backend zn_backend_##isa_name = {                                                                         \
         .abi = ZN_BACKEND_ABI,                                                                                         \
         .name = #isa_name,                                                                                             \
+        .what = text,                                                                                                  \
+        .memory_variable = "ZENITH_MEMORY",                                                                            \
         .open = open_##isa_name,                                                                                       \
         .close = cpu_close,                                                                                            \
         .threads = cpu_threads,                                                                                        \
@@ -220,7 +222,7 @@ static double cpu_peak(void *dev)
         .peak = cpu_peak,                                                                                              \
     }
 
-ZN_CPU_BACKEND(scalar, ZN_ISA_SCALAR);
-ZN_CPU_BACKEND(neon, ZN_ISA_NEON);
-ZN_CPU_BACKEND(avx2, ZN_ISA_AVX2);
-ZN_CPU_BACKEND(avx512, ZN_ISA_AVX512);
+ZN_CPU_BACKEND(scalar, ZN_ISA_SCALAR, "plain C, the reference");
+ZN_CPU_BACKEND(neon, ZN_ISA_NEON, "ARM NEON");
+ZN_CPU_BACKEND(avx2, ZN_ISA_AVX2, "x86 AVX2 and FMA");
+ZN_CPU_BACKEND(avx512, ZN_ISA_AVX512, "x86 AVX-512");

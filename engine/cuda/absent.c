@@ -10,4 +10,4 @@ static void *absent_open(int n_threads, zn_error *err)
     return NULL;
 }
 
-const zn_backend zn_backend_cuda = { .abi = ZN_BACKEND_ABI, .name = "cuda", .open = absent_open };
+const zn_backend zn_backend_cuda = { .abi = ZN_BACKEND_ABI, .name = "cuda", .remote = true, .open = absent_open };

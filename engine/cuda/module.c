@@ -650,6 +650,12 @@ static double cuda_peak(void *dev)
 const zn_backend zn_backend_cuda = {
     .abi = ZN_BACKEND_ABI,
     .name = "cuda",
+    .what = "NVIDIA GPU, through its driver alone",
+    .memory_variable = "ZENITH_CUDA_MEMORY",
+    .remote = true,
+    .precision_needs = { [ZN_TF32] = "an NVIDIA GPU of compute capability 8.0 or later",
+                         [ZN_BF16_MATH] = "an NVIDIA GPU of compute capability 8.0 or later",
+                         [ZN_FP8_MATH] = "an NVIDIA GPU of compute capability 9.0" },
     .open = cuda_open,
     .close = cuda_close,
     .threads = cuda_threads,

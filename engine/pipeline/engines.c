@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* engines.c - the engines of this build, and the choice among them. */
-#include "../handle.h"
+#include "engines.h"
+
+#include "../zenith_bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,17 +15,6 @@ static const zn_backend *const engines[] = {
 
 enum { N_ENGINES = sizeof engines / sizeof *engines };
 
-static const char *describe(const char *name)
-{
-    if (!strcmp(name, "scalar"))
-        return "plain C, the reference";
-    if (!strcmp(name, "neon"))
-        return "ARM NEON";
-    if (!strcmp(name, "avx2"))
-        return "x86 AVX2 and FMA";
-    return !strcmp(name, "avx512") ? "x86 AVX-512" : "NVIDIA GPU, through its driver alone";
-}
-
 static const char *asked_for(const char *name)
 {
     if (!name || !*name || !strcmp(name, "auto"))
@@ -31,23 +22,13 @@ static const char *asked_for(const char *name)
     return name && *name && strcmp(name, "auto") ? name : NULL;
 }
 
-bool zn_engine_is_gpu(const zn_engine *e)
-{
-    return e->be == &zn_backend_cuda;
-}
-
-const char *zn_engine_memory_name(const zn_engine *e)
-{
-    return zn_engine_is_gpu(e) ? "ZENITH_CUDA_MEMORY" : "ZENITH_MEMORY";
-}
-
-/* Opens the engine of that name, or for NULL the fastest that opens, of the CPU's alone if gpu is false. */
-static void *open_named(const zn_backend **be, const char *name, bool gpu, int n_threads, zn_error *err)
+/* Opens the engine of that name, or for NULL the fastest that opens, of those that are not remote if `remote` is false. */
+static void *open_named(const zn_backend **be, const char *name, bool remote, int n_threads, zn_error *err)
 {
     for (int i = N_ENGINES - 1; i >= 0; i--) {
         void *dev;
 
-        if ((name && strcmp(name, engines[i]->name)) || (!gpu && engines[i] == &zn_backend_cuda))
+        if ((name && strcmp(name, engines[i]->name)) || (!remote && engines[i]->remote))
             continue;
         if (engines[i]->abi != ZN_BACKEND_ABI) {
             zn_fail(err, ZN_E_DEVICE, "the %s engine is of another version", engines[i]->name);
@@ -73,7 +54,7 @@ int zn_engine_list(zn_engine_info *list, int max)
         void *dev = engines[i]->open(1, &err);
 
         list[i] = (zn_engine_info){ .name = engines[i]->name, .usable = dev != NULL };
-        snprintf(list[i].note, sizeof list[i].note, "%.199s", dev ? describe(engines[i]->name) : err.text);
+        snprintf(list[i].note, sizeof list[i].note, "%.199s", dev ? engines[i]->what : err.text);
         if (dev) {
             best = i;
             engines[i]->close(dev);
@@ -84,7 +65,7 @@ int zn_engine_list(zn_engine_info *list, int max)
     return N_ENGINES;
 }
 
-static zn_status open_engine(zn_engine **out, const char *name, bool gpu, int n_threads, zn_error *err)
+static zn_status open_engine(zn_engine **out, const char *name, bool remote, int n_threads, zn_error *err)
 {
     const char *env = getenv("ZENITH_THREADS");
     zn_engine *e;
@@ -101,7 +82,7 @@ static zn_status open_engine(zn_engine **out, const char *name, bool gpu, int n_
     e = calloc(1, sizeof *e);
     if (!e)
         return zn_fail(err, ZN_E_MEMORY, "out of memory");
-    e->dev = open_named(&e->be, name, gpu, n_threads, err);
+    e->dev = open_named(&e->be, name, remote, n_threads, err);
     if (!e->dev) {
         free(e);
         return ZN_E_DEVICE;
@@ -147,6 +128,11 @@ int zn_engine_threads(const zn_engine *e)
     return e->be->threads(e->dev);
 }
 
+bool zn_engine_is_remote(const zn_engine *e)
+{
+    return e->be->remote;
+}
+
 double zn_engine_peak(zn_engine *e, const char *precision)
 {
     double peak;
@@ -165,7 +151,7 @@ zn_pool *zn_engine_helpers(zn_engine *e)
 {
     enum { MOST = 8 }; /* more do not copy faster */
 
-    if (!e->helpers && zn_engine_is_gpu(e))
+    if (!e->helpers && e->be->remote)
         e->helpers = zn_pool_open(e->n_threads < MOST ? e->n_threads : MOST);
     return e->helpers;
 }

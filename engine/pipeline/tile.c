@@ -15,8 +15,10 @@
  * 5. While a GPU works on a tile, the next one is read and the one before is written: it has two sets of
  *    buffers, and several threads that copy.
  * 6. A model that crops gives the core alone; what its last layers would make of the halo is never computed. */
+#include "tile.h"
+
 #include "../core/ints.h"
-#include "../handle.h"
+#include "engines.h"
 #include "noise.h"
 
 #include <stdlib.h>
@@ -84,20 +86,22 @@ static zn_call make_call(const zn_run *r, axis x, axis y, const zn_source *in, i
 /* Sets of host buffers: see 5. */
 static int count_sets(const zn_run *r, int n_tiles)
 {
-    return zn_engine_is_gpu(r->model->engine) && n_tiles > 1 ? 2 : 1;
+    return r->model->engine->be->remote && n_tiles > 1 ? 2 : 1;
 }
 
 /* Memory of a tile: activations on the device and the host's buffers. */
-static zn_status tile_memory(const zn_run *r, const zn_call *call, int n_sets, size_t *bytes, double *macs,
-                             double *work, zn_error *err)
+static zn_status tile_memory(zn_run *r, const zn_call *call, int n_sets, size_t *bytes, zn_error *err)
 {
-    zn_status s = zn_run_measure(r, call, bytes, macs, work, err);
+    const zn_measure *m;
+    zn_status s = zn_run_measure(r, call, &m, err);
     size_t len = zn_pixels(call->out[0]) * (size_t)call->out[0].c;
 
+    if (s)
+        return s;
     for (int i = 0; i < call->n_in; i++)
         len += zn_pixels(call->in[i]) * (size_t)call->in[i].c;
-    *bytes += (size_t)n_sets * len * sizeof(float);
-    return s;
+    *bytes = m->peak + (size_t)n_sets * len * sizeof(float);
+    return ZN_OK;
 }
 
 static zn_status check_sources(const zn_run *r, const zn_source *in, int n_in, zn_error *err)
@@ -139,11 +143,10 @@ static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int 
         side = zn_imin(side, zn_round_up(zn_imax(r->tile, 1), step));
     for (;;) {
         zn_call call = make_call(r, worst_axis(r, side, halo, w), worst_axis(r, side, halo, h), in, n_in);
-        double macs, work;
         int smaller;
 
         plan->n_tiles = zn_ceil_div(w, side) * zn_ceil_div(h, side);
-        s = tile_memory(r, &call, count_sets(r, plan->n_tiles), &plan->peak_bytes, &macs, &work, err);
+        s = tile_memory(r, &call, count_sets(r, plan->n_tiles), &plan->peak_bytes, err);
         if (s == ZN_OK && plan->peak_bytes <= r->max_memory)
             break;
         if (s && s != ZN_E_MEMORY)
@@ -153,7 +156,7 @@ static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int 
                            "%s (%s) cannot work in tiles, and %d x %d needs %zu MiB where %zu are allowed; "
                            "use a smaller picture or set %s to more",
                            r->model->arch->info.id, r->model->variant, in[0].w, in[0].h, plan->peak_bytes >> 20,
-                           r->max_memory >> 20, zn_engine_memory_name(r->model->engine));
+                           r->max_memory >> 20, r->model->engine->be->memory_variable);
         smaller = zn_imin(side - step, zn_round_up(side * 7 / 8, step));
         if (smaller < step) {
             if (s)
@@ -161,7 +164,7 @@ static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int 
             return zn_fail(err, ZN_E_MEMORY,
                            "%s needs %zu MiB for its smallest tile where %zu are allowed; set %s to more",
                            r->model->arch->info.id, plan->peak_bytes >> 20, r->max_memory >> 20,
-                           zn_engine_memory_name(r->model->engine));
+                           r->model->engine->be->memory_variable);
         }
         side = smaller;
     }
@@ -361,19 +364,21 @@ static zn_status each_tile(walk *k, const zn_plan *plan, visit *visit_tile)
 
 static zn_status measure(walk *k, axis x, axis y, const zn_call *call)
 {
-    size_t peak, len = zn_pixels(call->out[0]) * (size_t)call->out[0].c;
-    double macs, work;
-    zn_status s = zn_run_measure(k->r, call, &peak, &macs, &work, k->err);
+    size_t len = zn_pixels(call->out[0]) * (size_t)call->out[0].c;
+    const zn_measure *m;
+    zn_status s = zn_run_measure(k->r, call, &m, k->err);
 
     (void)x, (void)y;
-    k->macs += macs;
-    k->work += work;
+    if (s)
+        return s;
+    k->macs += m->macs;
+    k->work += m->work;
     k->dst_len = len > k->dst_len ? len : k->dst_len;
     for (int i = 0; i < k->n_in; i++) {
         len = zn_pixels(call->in[i]) * (size_t)call->in[i].c;
         k->src_len[i] = len > k->src_len[i] ? len : k->src_len[i];
     }
-    return s;
+    return ZN_OK;
 }
 
 static zn_status write_from(walk *k, axis x, axis y, int set)

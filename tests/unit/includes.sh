@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The rules of ARCHITECTURE.md about who may include whom, checked by grep.  Prints one line per rule.
+# includes.sh [BUILD] - the rules of ARCHITECTURE.md about who may include and call whom: includes by grep, calls by the
+# symbols of the objects in BUILD, a build of this tree (without it they are not checked).  Prints one line per rule.
 set -u
+build=${1:-}
+[ -z "$build" ] || build=$(cd "$build" && pwd) || exit 1
 cd "$(dirname "$0")/../.." || exit 1
-passed=0 failed=0
+passed=0 failed=0 skipped=0
 
 # rule NAME PATTERN FILE...: no line of the files may match.
 rule() {
@@ -40,8 +43,59 @@ rule "no device #ifdef outside cpu, cuda" '#[[:space:]]*(if|ifdef|ifndef|elif).*
 rule "no Python outside tools and training" '.' $(git ls-files '*.py' 2>/dev/null | grep -vE '^(tools|training)/')
 rule "presets name operations, not models' files" '\.(safetensors|pth|npy)' $(find presets -name '*.preset' 2>/dev/null)
 
-# The check itself must be able to fail.
+# Calls: a symbol that a higher layer defines may not be referenced from a lower one.  Devices are one layer and do not
+# know each other.
+layers='core=0 cpu=1 cuda=1 ops=2 models=3 train=4 pipeline=5 lib=6 selftest=7 cli=8'
+
+# calls OBJECT...: prints "OBJECT: SYMBOL of OBJECT" for every reference that goes up, or from device to device.
+calls() {
+  nm -A -g "$@" 2>/dev/null | awk -v layers="$layers" '
+    BEGIN { n = split(layers, list, " "); for (i = 1; i <= n; i++) { split(list[i], kv, "="); rank[kv[1]] = kv[2] } }
+    # "path/cpu_conv.c.o: 0001 T zn_cpu_conv2d": the folder of a source is the first word of its object, but for those of
+    # instruction sets, which are built apart.
+    { object = $1; sub(/:.*/, "", object); symbol = $NF; kind = $(NF - 1)
+      name = object; sub(/.*\//, "", name)
+      folder = name; sub(/[_.].*/, "", folder)
+      if (folder == "arm" || folder == "x86") folder = "cpu"
+      if (!(folder in rank)) { print name ": a folder without a layer"; next }
+      if (kind == "U") { uses[++m] = object; used[m] = symbol; from[m] = folder }
+      else { at[symbol] = folder; where[symbol] = name } }
+    END { for (i = 1; i <= m; i++) { s = used[i]
+            if (s in at && (rank[at[s]] > rank[from[i]] || (rank[at[s]] == rank[from[i]] && at[s] != from[i]))) {
+              name = uses[i]; sub(/.*\//, "", name)
+              print name ": " s " of " where[s] } } }'
+}
+
+if [ -n "$build" ]; then
+  # What the library really consists of: a build folder keeps the objects of files that are gone.
+  mapfile -t objects < <(ar t "$build/engine/libzenith.a"; ls "$build"/engine/zenith.p/*.c.o)
+  hits=$(calls "${objects[@]}" | head -n 3 | tr '\n' ' ')
+  if [ "${#objects[@]}" -gt 50 ] && [ -z "$hits" ]; then
+    echo "ok nothing calls upward, in ${#objects[@]} objects"
+    passed=$((passed + 1))
+  else
+    echo "not ok nothing calls upward, in ${#objects[@]} objects: $hits"
+    failed=$((failed + 1))
+  fi
+else
+  echo "skip nothing calls upward: no build is given"
+  skipped=$((skipped + 1))
+fi
+
+# The checks themselves must be able to fail.
 probe=$(mktemp -d)
+echo 'void zn_tile_probe(void); void zn_tile_probe(void) {}' >"$probe/pipeline_tile.c"
+echo 'void zn_tile_probe(void); void zn_arena_probe(void); void zn_arena_probe(void) { zn_tile_probe(); }' >"$probe/core_arena.c"
+if ! (cd "$probe" && "${CC:-cc}" -c pipeline_tile.c -o pipeline_tile.c.o && "${CC:-cc}" -c core_arena.c -o core_arena.c.o) 2>/dev/null; then
+  echo "skip a call upward is seen: no compiler"
+  skipped=$((skipped + 1))
+elif [ "$(calls "$probe"/*.o)" = "core_arena.c.o: zn_tile_probe of pipeline_tile.c.o" ]; then
+  echo "ok a call upward is seen"
+  passed=$((passed + 1))
+else
+  echo "not ok a call upward is seen: $(calls "$probe"/*.o | head -n 3)"
+  failed=$((failed + 1))
+fi
 echo '#include "../cpu/kernels.h"' >"$probe/bad.c"
 if grep -qE "${inc}.*(cpu/|cuda/|pipeline/|handle\.h)" "$probe/bad.c"; then
   echo "ok a broken rule is seen"
@@ -51,5 +105,5 @@ else
   failed=$((failed + 1))
 fi
 rm -r "$probe"
-echo "$passed passed, $failed failed, 0 skipped"
+echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

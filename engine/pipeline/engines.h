@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* engines.h - what the pipeline asks of engines beside zenith.h. */
+#ifndef ZN_ENGINES_H
+#define ZN_ENGINES_H
+
+#include "../handle.h"
+
+/* The fastest engine of the CPU, with one thread per core. */
+zn_status zn_engine_open_cpu(zn_engine **out, zn_error *err);
+/* Threads for the host's work beside a remote engine's run, opened by the first call; NULL: the engine is a CPU's, which
+ * has its own. */
+zn_pool *zn_engine_helpers(zn_engine *e);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* forward.h - one run of a model, and one forward of it on one device.
+ *
+ *     zn_job ── zn_run_begin ── zn_run ──┬── tile.c: one forward per tile
+ *                                        └── request.c: one forward on whole arrays
+ *
+ * A forward: inputs to the device, the network (replayed if the backend has kept it), outputs to the host. */
+#ifndef ZN_FORWARD_H
+#define ZN_FORWARD_H
+
+#include "model.h"
+
+typedef struct zn_measure { /* what one forward takes, by a dry run */
+    zn_call shape;
+    size_t peak; /* bytes of the arena */
+    double macs, work;
+} zn_measure;
+
+enum { ZN_MAX_MEASURES = 16 };
+
+typedef struct zn_run { /* a job, resolved */
+    zn_model *model;
+    float set[ZN_MAX_SETTINGS];
+    zn_precision precision;
+    size_t max_memory;
+    int tile;                            /* 0: to be chosen */
+    double *time;                        /* not NULL: forwards are repeated, and the time of one is put here */
+    bool shared;                         /* several threads may read the sources and write to the sink at once */
+    zn_ctx ctx;                          /* carries progress, trace and the sticky status from tile to tile */
+    zn_measure measure[ZN_MAX_MEASURES]; /* tiles come in few shapes: each is measured once */
+    int n_measures, next_measure;
+} zn_run;
+
+/* Checks the job's settings against the model's (settings.c); job may be NULL. */
+zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err);
+
+/* What one forward on inputs of these sizes takes.  *out stays valid until the next call. */
+zn_status zn_run_measure(zn_run *r, const zn_call *call, const zn_measure **out, zn_error *err);
+
+/* One forward: in[] and out[] are dense host arrays of the call's sizes and stay as they are until zn_run_finish: a remote
+ * engine works meanwhile.  Memory for the arena is allocated before the forward, never during it. */
+void zn_run_start(zn_run *r, const zn_call *call, const float *const *in, float *const *out);
+void zn_run_finish(zn_run *r);
+
+/* The network on tensors of the context, whose arena has room for its activations: replayed if the backend has kept a
+ * forward of the same model with the same tensors, sizes and settings, else computed. */
+void zn_call_net(zn_ctx *c, zn_model *m, const zn_call *call);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* model.c - opens models: weights from files to the device, and back. */
+#include "model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const zn_arch *zn_arch_named(const char *id)
+{
+    for (int i = 0; zn_archs[i]; i++)
+        if (!strcmp(zn_archs[i]->info.id, id))
+            return zn_archs[i];
+    return NULL;
+}
+
+static zn_status open_weights(zn_weights **w, const zn_arch *a, const char *const *files, int n_files, zn_error *err)
+{
+    char path[4096];
+    const char *found = path;
+    zn_status s;
+
+    if (n_files > 0) {
+        if (n_files == 1 && !strcmp(files[0], ZN_RANDOM_WEIGHTS))
+            return ZN_OK; /* bind makes them up */
+        return zn_weights_open(w, files, n_files, err);
+    }
+    s = zn_weights_find(path, sizeof path, a->info.weights, err);
+    return s ? s : zn_weights_open(w, &found, 1, err);
+}
+
+static bool keep_files(zn_model *m, const char *const *files, int n_files)
+{
+    m->files = calloc((size_t)n_files + 1, sizeof *m->files);
+    for (int i = 0; m->files && i < n_files; i++, m->n_files++)
+        if (!(m->files[i] = strdup(files[i])))
+            return false;
+    return m->files != NULL;
+}
+
+zn_status zn_model_load(zn_model **out, zn_engine *engine, const zn_arch *a, const char *const *files, int n_files,
+                        zn_error *err)
+{
+    zn_model *m = NULL;
+    zn_weights *w = NULL;
+    zn_binder b = { .err = err };
+    zn_error late;
+    zn_status s = ZN_OK;
+
+    *out = NULL;
+    if (a->info.weights && (s = open_weights(&w, a, files, n_files, err)))
+        goto end;
+    m = calloc(1, sizeof *m);
+    if (m)
+        m->net = calloc(1, a->size);
+    if (!m || !m->net || !keep_files(m, files, n_files)) {
+        s = zn_fail(err, ZN_E_MEMORY, "out of memory while opening %s", a->info.id);
+        goto end;
+    }
+    m->arch = a;
+    m->engine = engine;
+    b.w = w;
+    b.be = engine->be;
+    b.dev = engine->dev;
+    pthread_mutex_lock(&engine->lock);
+    a->bind(&b, m->net);
+    if (!b.status) /* the weights may have failed to get there */
+        b.status = b.be->sync(b.dev, err ? err : &late);
+    pthread_mutex_unlock(&engine->lock);
+    m->owned = b.owned;
+    m->n_owned = b.n_owned;
+    m->parameters = b.parameters;
+    m->geometry = b.geometry;
+    memcpy(m->variant, b.variant, sizeof m->variant);
+    s = b.status;
+end:
+    zn_weights_close(&w);
+    if (s)
+        zn_model_free(&m);
+    *out = m;
+    return s;
+}
+
+void zn_model_free(zn_model **model)
+{
+    zn_model *m = model ? *model : NULL;
+
+    if (!m)
+        return;
+    if (m->engine) {
+        const zn_backend *be = m->engine->be;
+
+        pthread_mutex_lock(&m->engine->lock); /* another model may be running */
+        for (int i = 0; i < m->n_owned; i++)
+            be->free(m->engine->dev, m->owned[i]);
+        be->free(m->engine->dev, m->block);
+        for (int i = 0; i < 2 * (ZN_MAX_PORTS + 1); i++)
+            be->host_free(m->engine->dev, m->tile[i]);
+        pthread_mutex_unlock(&m->engine->lock);
+    }
+    zn_model_free(&m->stand_in);
+    zn_engine_close(&m->cpu);
+    for (int i = 0; i < m->n_files; i++)
+        free(m->files[i]);
+    free(m->files);
+    free(m->owned);
+    free(m->net);
+    free(m);
+    *model = NULL;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* request.c - a request on one engine: its arguments are checked, then tiles or whole arrays are run. */
+#include "request.h"
+
+#include "tile.h"
+
+#include <string.h>
+
+/* ---- arrays as pictures -------------------------------------------------------------------------------------- */
+
+typedef struct memory { /* an array as a source or a sink */
+    float *data;
+    int32_t w, c;
+} memory;
+
+static void copy_rect(float *dst, size_t dst_w, const float *src, size_t src_w, zn_rect r, size_t c)
+{
+    for (int32_t i = 0; i < r.h; i++)
+        memcpy(dst + (size_t)i * dst_w * c, src + (size_t)i * src_w * c, (size_t)r.w * c * sizeof *dst);
+}
+
+static bool read_memory(void *cookie, zn_rect r, float *dst)
+{
+    const memory *m = cookie;
+    size_t at = ((size_t)r.y * (size_t)m->w + (size_t)r.x) * (size_t)m->c;
+
+    copy_rect(dst, (size_t)r.w, m->data + at, (size_t)m->w, r, (size_t)m->c);
+    return true;
+}
+
+static bool write_memory(void *cookie, zn_rect r, const float *src)
+{
+    const memory *m = cookie;
+    size_t at = ((size_t)r.y * (size_t)m->w + (size_t)r.x) * (size_t)m->c;
+
+    copy_rect(m->data + at, (size_t)m->w, src, (size_t)r.w, r, (size_t)m->c);
+    return true;
+}
+
+static zn_tensor as_tensor(const zn_array *a)
+{
+    return (zn_tensor){ NULL, 1, a->h, a->w, a->c, a->c, ZN_F32 };
+}
+
+static int count_ports(const char *const *names, bool required)
+{
+    int n = 0;
+
+    while (names[n] && !(required && names[n][0] == '['))
+        n++;
+    return n;
+}
+
+zn_status zn_request_shape(const zn_model *m, const zn_array *in, int n_in, zn_array *out, zn_error *err)
+{
+    const zn_model_info *info = &m->arch->info;
+    const zn_geometry *g = &m->geometry;
+    zn_tensor ti[ZN_MAX_PORTS], to[ZN_MAX_PORTS];
+
+    if (n_in < count_ports(info->in, true) || n_in > count_ports(info->in, false))
+        return zn_fail(err, ZN_E_USAGE, "%s takes %d inputs, not %d", info->id, count_ports(info->in, false), n_in);
+    for (int i = 0; i < n_in; i++) {
+        if (in[i].h < 1 || in[i].w < 1 || in[i].c < 1 || (double)in[i].h * in[i].w * in[i].c > (double)(SIZE_MAX / 64))
+            return zn_fail(err, ZN_E_USAGE, "input %s of %dx%dx%d is empty or too large", info->in[i], in[i].h, in[i].w,
+                           in[i].c);
+        ti[i] = as_tensor(&in[i]);
+    }
+    if (m->arch->shape) {
+        if (!m->arch->shape(m->net, ti, n_in, to))
+            return zn_fail(err, ZN_E_USAGE, "%s cannot work on inputs of these sizes", info->id);
+        for (int i = 0; info->out[i]; i++)
+            out[i] = (zn_array){ out[i].data, to[i].h, to[i].w, to[i].c };
+        return ZN_OK;
+    }
+    if (in[0].c != g->in_c)
+        return zn_fail(err, ZN_E_USAGE, "%s (%s) takes %d channels, not %d", info->id, m->variant, g->in_c, in[0].c);
+    if ((int64_t)in[0].h * g->grow > INT32_MAX / 2 || (int64_t)in[0].w * g->grow > INT32_MAX / 2)
+        return zn_fail(err, ZN_E_USAGE, "the result would be too large");
+    out[0].h = (in[0].h + g->shrink - 1) / g->shrink * g->grow;
+    out[0].w = (in[0].w + g->shrink - 1) / g->shrink * g->grow;
+    out[0].c = g->out_c;
+    return ZN_OK;
+}
+
+static zn_call whole_call(const zn_run *r, const zn_array *in, int n_in, const zn_array *out)
+{
+    zn_call call = { .n_in = n_in, .n_out = count_ports(r->model->arch->info.out, false), .set = r->set };
+
+    for (int i = 0; i < n_in; i++)
+        call.in[i] = as_tensor(&in[i]);
+    for (int i = 0; i < call.n_out; i++)
+        call.out[i] = as_tensor(&out[i]);
+    return call;
+}
+
+static void as_sources(zn_source *src, memory *mem, const zn_array *in, int n_in)
+{
+    for (int i = 0; i < n_in; i++) {
+        mem[i] = (memory){ in[i].data, in[i].w, in[i].c };
+        src[i] = (zn_source){ in[i].w, in[i].h, in[i].c, read_memory, &mem[i] };
+    }
+}
+
+zn_status zn_request_plan(zn_model *m, const zn_array *in, int n_in, const zn_job *job, zn_plan *plan, zn_error *err)
+{
+    zn_array out[ZN_MAX_PORTS] = { { 0 } };
+    zn_source src[ZN_MAX_PORTS];
+    memory mem[ZN_MAX_PORTS];
+    const zn_measure *measured;
+    zn_run r;
+    zn_call call;
+    zn_status s;
+
+    *plan = (zn_plan){ 0 };
+    if ((s = zn_run_begin(&r, m, job, err)) || (s = zn_request_shape(m, in, n_in, out, err)))
+        return s;
+    call = whole_call(&r, in, n_in, out);
+    if (m->arch->shape) {
+        if ((s = zn_run_measure(&r, &call, &measured, err)))
+            return s;
+        *plan = (zn_plan){ measured->peak, measured->macs, .tile_w = in[0].w, .tile_h = in[0].h, .n_tiles = 1 };
+        return ZN_OK;
+    }
+    as_sources(src, mem, in, n_in);
+    return zn_tile_plan(&r, plan, src, n_in, err);
+}
+
+static zn_status run_arrays(zn_run *r, const zn_array *in, int n_in, zn_array *out, zn_error *err)
+{
+    zn_source src[ZN_MAX_PORTS];
+    memory mem[ZN_MAX_PORTS], to = { out[0].data, out[0].w, out[0].c };
+    zn_sink sink = { write_memory, &to };
+
+    if (r->model->arch->shape) {
+        const float *from[ZN_MAX_PORTS];
+        float *into[ZN_MAX_PORTS];
+        zn_call call = whole_call(r, in, n_in, out);
+        const zn_measure *measured;
+        zn_status s = zn_run_measure(r, &call, &measured, err);
+
+        if (s)
+            return s;
+        r->ctx.total = measured->work;
+        for (int i = 0; i < ZN_MAX_PORTS; i++) {
+            from[i] = i < n_in ? in[i].data : NULL;
+            into[i] = i < call.n_out ? out[i].data : NULL;
+        }
+        zn_run_start(r, &call, from, into);
+        zn_run_finish(r);
+        return r->ctx.status;
+    }
+    as_sources(src, mem, in, n_in);
+    r->shared = true; /* arrays, that is */
+    return zn_tile_run(r, &sink, src, n_in, (zn_rect){ 0, 0, out[0].w, out[0].h }, err);
+}
+
+zn_status zn_request_run_on(zn_model *m, const zn_request *q, zn_error *err)
+{
+    zn_run r;
+    zn_status s = zn_run_begin(&r, m, q->job, err);
+
+    if (s || (q->arrays && (s = zn_request_shape(m, q->arrays, q->n_in, q->results, err))))
+        return s;
+    r.ctx.trace = q->trace;
+    r.ctx.trace_cookie = q->trace_cookie;
+    r.time = q->time;
+    pthread_mutex_lock(&m->engine->lock);
+    m->engine->be->set_precision(m->engine->dev, r.precision);
+    s = q->arrays ? run_arrays(&r, q->arrays, q->n_in, q->results, err)
+                  : zn_tile_run(&r, q->sink, q->sources, q->n_in, q->roi, err);
+    pthread_mutex_unlock(&m->engine->lock);
+    if (!s && r.ctx.progress)
+        r.ctx.progress(r.ctx.cookie, 1);
+    return s;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* tile.h - a run over a picture of any size, tile by tile. */
+#ifndef ZN_TILE_H
+#define ZN_TILE_H
+
+#include "forward.h"
+
+/* What a run over the whole picture takes; the run itself.  roi is in output pixels. */
+zn_status zn_tile_plan(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err);
+zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_in, zn_rect roi, zn_error *err);
+
+#endif

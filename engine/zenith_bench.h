@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* zenith_bench.h - how fast models run, and where their time goes: for `zenith bench` and for people who work on kernels.
+ *
+ * The rules of zenith.h hold here too. */
+#ifndef ZENITH_BENCH_H
+#define ZENITH_BENCH_H
+
+#include "zenith.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Measures the multiply-add peak of the threads in use, in GFLOP/s (takes about 0.2 s).  precision: NULL reads as fp32. */
+ZN_API double zn_engine_peak(zn_engine *engine, const char *precision);
+
+/* True if pictures travel to the engine and back, as to a GPU: zn_model_time then differs from the time of a run. */
+ZN_API bool zn_engine_is_remote(const zn_engine *engine);
+
+/* One run with a call of print per layer, in order. */
+typedef struct zn_layer_time {
+    const char *op; /* "conv 3x3 64>64" */
+    double ms, macs;
+} zn_layer_time;
+ZN_API zn_status zn_model_profile(zn_model *model, const zn_array *in, int n_in, zn_array *out, const zn_job *job,
+                                  void (*print)(void *cookie, const zn_layer_time *t), void *cookie, zn_error *err);
+
+/* Milliseconds of one forward (of the last tile, if there are several) without the transfers to the device and back:
+ * the median of many. */
+ZN_API zn_status zn_model_time(zn_model *model, const zn_array *in, int n_in, zn_array *out, const zn_job *job,
+                               double *ms, zn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
