@@ -42,9 +42,9 @@ const char *zn_weights_recognise(const zn_weights *weights, char *what, size_t s
 
 /* ---- open and close --------------------------------------------------------------------------------- */
 
-zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const char *const *files, int n_files,
-                        zn_error *err)
+zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const zn_open *open, zn_error *err)
 {
+    static const zn_open none;
     const zn_arch *a = zn_arch_named(id);
 
     *out = NULL;
@@ -52,7 +52,7 @@ zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const
         err->text[0] = 0;
     if (!a)
         return zn_fail(err, ZN_E_USAGE, "there is no model '%s'; `zenith models` lists them", id);
-    return zn_model_load(out, engine, a, files, n_files, err);
+    return zn_standin_open(out, engine, a, open ? open : &none, err);
 }
 
 void zn_model_close(zn_model **model)
@@ -70,9 +70,9 @@ const char *zn_model_variant(const zn_model *m)
     return m->variant;
 }
 
-const char *zn_model_note(const zn_model *m)
+const char *zn_model_precision(const zn_model *m)
 {
-    return m->note;
+    return zn_precision_names[m->precision];
 }
 
 int64_t zn_model_parameters(const zn_model *m)

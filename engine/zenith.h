@@ -6,7 +6,7 @@
  *     zn_model  *model  = NULL;
  *
  *     if (zn_engine_open(&engine, "auto", 0, &err) ||
- *         zn_model_open(&model, engine, "taesd-encode", NULL, 0, &err))
+ *         zn_model_open(&model, engine, "taesd-encode", NULL, &err))
  *         die(err.text);
  *
  *     zn_array x = { pixels, h, w, 3 }, z;
@@ -136,17 +136,26 @@ typedef struct zn_geometry {
     int halo;         /* input pixels around a tile that can change it; -1: the whole image */
 } zn_geometry;
 
-/* files: none (n_files 0) looks for the model's own file (zn_weights_find); ZN_RANDOM_WEIGHTS as the only
- * one makes weights up, for benchmarks.  The engine must outlive the model. */
 #define ZN_RANDOM_WEIGHTS "random:"
-ZN_API zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const char *const *files, int n_files,
-                               zn_error *err);
+
+typedef struct zn_open { /* a zeroed one, or NULL, is the default */
+    /* Weight files.  None: the model's own file is looked for (zn_weights_find).  ZN_RANDOM_WEIGHTS as the only one makes
+     * weights up, for benchmarks. */
+    const char *const *files;
+    int n_files;
+    /* What the model computes with, for as long as it is open: fp32, tf32, fp16, bf16, fp8, int8 or int4, where the engine
+     * has it.  NULL or "auto": $ZENITH_PRECISION, or else fp16 on a GPU for models whose result then stays within one
+     * 8-bit level and 0.02 dB of fp32, and fp32 for all others. */
+    const char *precision;
+} zn_open;
+
+/* The engine must outlive the model. */
+ZN_API zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const zn_open *open, zn_error *err);
 ZN_API void zn_model_close(zn_model **model);
 ZN_API const zn_geometry *zn_model_geometry(const zn_model *model);
 ZN_API const char *zn_model_variant(const zn_model *model); /* "taef2, 32 latent channels" */
 ZN_API int64_t zn_model_parameters(const zn_model *model);
-/* A sentence about the last run that worked, but not as asked: "the GPU ... : done with avx2"; or "". */
-ZN_API const char *zn_model_note(const zn_model *model);
+ZN_API const char *zn_model_precision(const zn_model *model); /* "fp32" */
 
 /* ---- running ---------------------------------------------------------------------------------- */
 
@@ -161,14 +170,15 @@ static inline size_t zn_array_len(const zn_array *a)
 }
 
 typedef struct zn_job {     /* a zeroed one, or NULL, is the default */
-    const char *const *set; /* "key=value", n_set of them; "precision=" fp32, tf32, fp16, bf16 or fp8 is for all
-                                    models, where the engine has it */
+    const char *const *set; /* "key=value", n_set of them */
     int n_set;
     size_t max_memory; /* bytes a forward may take; 0: $ZENITH_MEMORY (MiB, or 4G) or 448 MiB, on a GPU
                                     $ZENITH_CUDA_MEMORY or half of what was free at first, at most 6 GiB */
     int tile; /* tile side in input pixels, made smaller if it takes too much memory; 0: the largest that fits */
     bool (*progress)(void *cookie, double done); /* 0..1, never falling; false cancels */
     void *cookie;
+    zn_error *note; /* NULL, or gets a sentence about a run that worked, but not as asked ("...; done with the avx2
+                     * engine instead"); "" otherwise */
 } zn_job;
 
 typedef struct zn_plan {    /* known before anything is allocated */

@@ -20,8 +20,7 @@ typedef struct
 
 struct _ZnOpModel
 {
-  gchar    *name;      /* id, engine, threads, precision, weights, their age and size */
-  gchar    *precision; /* "precision=fp16", or NULL: the engine has one only */
+  gchar    *name; /* id, engine, threads, precision, weights, their age and size */
   gint      users;
   zn_model *handle; /* NULL: the weights are bad, and error says why */
   zn_error  error;
@@ -81,22 +80,15 @@ engine_get (ZenithEngine which, zn_error *err)
   return engine;
 }
 
-/* What runs on this engine compute in, as a job's setting; NULL: nothing is asked for.
- * CPUs have one precision, and a property that was set for a GPU must not fail there. */
-static gchar *
+/* What a model on this engine computes in; NULL: the engine chooses, by $ZENITH_PRECISION
+ * or by itself.  A property that was set for a GPU must not fail on a CPU. */
+static const gchar *
 wanted_precision (const Engine *engine, const ZnOpBase *base)
 {
-  const gchar *name = g_getenv ("ZENITH_PRECISION");
-
-  if (strcmp (zn_engine_name (engine->handle), "cuda"))
+  if (base->precision == ZENITH_PRECISION_AUTO || strcmp (zn_engine_name (engine->handle), "cuda"))
     return NULL;
 
-  if (base->precision != ZENITH_PRECISION_AUTO)
-    name = zn_op_nick (zenith_precision_get_type (), base->precision);
-  if (! name || ! *name || ! strcmp (name, "auto"))
-    name = "fp16";
-
-  return g_strconcat ("precision=", name, NULL);
+  return zn_op_nick (zenith_precision_get_type (), base->precision);
 }
 
 /* ---- models --------------------------------------------------------------- */
@@ -106,7 +98,6 @@ model_free (ZnOpModel *model)
 {
   models = g_slist_remove (models, model);
   zn_model_close (&model->handle);
-  g_free (model->precision);
   g_free (model->name);
   g_free (model);
 }
@@ -131,11 +122,17 @@ models_trim (void)
 
 /* Called with the registry locked. */
 static ZnOpModel *
-model_open (gchar *name, const gchar *id, const gchar *path, Engine *engine, zn_error *err)
+model_open (gchar       *name,
+            const gchar *id,
+            const gchar *path,
+            Engine      *engine,
+            const gchar *precision,
+            zn_error    *err)
 {
-  ZnOpModel *model  = NULL;
-  zn_model  *handle = NULL;
-  zn_status  status;
+  const zn_open how    = { .files = &path, .n_files = path ? 1 : 0, .precision = precision };
+  ZnOpModel    *model  = NULL;
+  zn_model     *handle = NULL;
+  zn_status     status;
 
   if (g_private_get (&entered))
     {
@@ -144,7 +141,7 @@ model_open (gchar *name, const gchar *id, const gchar *path, Engine *engine, zn_
       return NULL;
     }
 
-  status = zn_model_open (&handle, engine->handle, id, path ? &path : NULL, path ? 1 : 0, err);
+  status = zn_model_open (&handle, engine->handle, id, &how, err);
 
   /* A bad file stays bad until its age or size changes; all else may pass. */
   if (status == ZN_OK || (status == ZN_E_FILE && path))
@@ -174,9 +171,9 @@ model_acquire (const gchar *id, const gchar *path, const ZnOpBase *base, zn_erro
   GStatBuf   info = {
       0,
   };
-  gchar  *precision;
-  gchar  *name;
-  GSList *l;
+  const gchar *precision;
+  gchar       *name;
+  GSList      *l;
 
   if (path)
     g_stat (path, &info);
@@ -209,11 +206,8 @@ model_acquire (const gchar *id, const gchar *path, const ZnOpBase *base, zn_erro
     }
   else
     {
-      model = model_open (name, id, path, engine, err);
-      if (model)
-        model->precision = g_steal_pointer (&precision);
+      model = model_open (name, id, path, engine, precision, err);
     }
-  g_free (precision);
 
   if (model && ! model->handle)
     {
@@ -281,23 +275,14 @@ zn_op_model_geometry (const ZnOpModel *model)
   return zn_model_geometry (model->handle);
 }
 
-/* The engine's job: the settings, the precision, the request's progress. */
+/* The engine's job: the settings, the request's progress, where a note goes. */
 static zn_job
-make_job (const gchar     *set[ZN_MAX_SETTINGS + 1],
-          const ZnOpModel *model,
-          const ZnOpJob   *job,
-          ZnOpRequest     *request)
+make_job (const ZnOpJob *job, ZnOpRequest *request, zn_error *note)
 {
-  gint n = 0;
-
-  for (gint i = 0; job && i < MIN (job->n_set, ZN_MAX_SETTINGS); i++)
-    set[n++] = job->set[i];
-  if (model->precision)
-    set[n++] = model->precision;
-
-  return (zn_job){ .set      = set,
-                   .n_set    = n,
+  return (zn_job){ .set      = job ? job->set : NULL,
+                   .n_set    = job ? job->n_set : 0,
                    .tile     = job ? job->tile : 0,
+                   .note     = note,
                    .progress = request ? zn_op_request_progress : NULL,
                    .cookie   = request };
 }
@@ -307,8 +292,7 @@ zn_op_model_tile (ZnOpModel *model, gint width, gint height, gint side)
 {
   const zn_array in  = { NULL, height, width, zn_op_model_geometry (model)->in_c };
   const ZnOpJob  job = { .tile = side };
-  const gchar   *set[ZN_MAX_SETTINGS + 1];
-  const zn_job   run = make_job (set, model, &job, NULL);
+  const zn_job   run = make_job (&job, NULL, NULL);
   zn_plan        plan;
 
   return zn_model_plan (model->handle, &in, 1, &run, &plan, NULL) ? side : plan.tile_w;
@@ -441,13 +425,13 @@ zn_op_engine_leave (void)
   g_mutex_unlock (&running);
 }
 
-/* Called between enter and leave: the model's note is this run's. */
+/* The end of a run: its note is the request's. */
 static zn_status
-run_end (ZnOpModel *model, zn_status status, ZnOpRequest *request)
+run_end (zn_status status, const zn_error *note, ZnOpRequest *request)
 {
   request->ran = TRUE;
   if (status == ZN_OK && ! *request->note)
-    g_strlcpy (request->note, zn_model_note (model->handle), sizeof (request->note));
+    g_strlcpy (request->note, note->text, sizeof (request->note));
 
   return status;
 }
@@ -460,13 +444,13 @@ zn_op_model_run (ZnOpModel       *model,
                  const ZnOpJob   *job,
                  ZnOpRequest     *request)
 {
-  const gchar *set[ZN_MAX_SETTINGS + 1];
-  const zn_job run = make_job (set, model, job, request);
+  zn_error     note = { "" };
+  const zn_job run  = make_job (job, request, &note);
 
   g_atomic_int_inc (&n_runs);
   n_pixels += (guint64) roi.w * roi.h;
 
-  return run_end (model, zn_model_run_region (model->handle, out, in, 1, roi, &run, &request->err),
+  return run_end (zn_model_run_region (model->handle, out, in, 1, roi, &run, &request->err), &note,
                   request);
 }
 
@@ -478,12 +462,12 @@ zn_op_model_run_arrays (ZnOpModel      *model,
                         const ZnOpJob  *job,
                         ZnOpRequest    *request)
 {
-  const gchar *set[ZN_MAX_SETTINGS + 1];
-  const zn_job run = make_job (set, model, job, request);
+  zn_error     note = { "" };
+  const zn_job run  = make_job (job, request, &note);
 
   g_atomic_int_inc (&n_runs);
 
-  return run_end (model, zn_model_run (model->handle, in, n_in, out, &run, &request->err), request);
+  return run_end (zn_model_run (model->handle, in, n_in, out, &run, &request->err), &note, request);
 }
 
 guint

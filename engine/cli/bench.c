@@ -21,8 +21,9 @@ static int by_value(const void *a, const void *b)
 typedef struct bench {
     const options *o;
     zn_engine *engine;
-    double peak;    /* GFLOP/s */
-    bool on_device; /* pictures have a way to go */
+    char precision[16]; /* that the peak was measured with */
+    double peak;        /* GFLOP/s */
+    bool on_device;     /* pictures have a way to go */
 } bench;
 
 static void print_layer(void *cookie, const zn_layer_time *t)
@@ -53,6 +54,18 @@ static void make_input(zn_array *in, const zn_model *m, const options *o)
     }
 }
 
+/* Once, and again when a model has another precision. */
+static void measure_peak(bench *b, const char *precision)
+{
+    if (!strcmp(b->precision, precision))
+        return;
+    snprintf(b->precision, sizeof b->precision, "%s", precision);
+    b->peak = zn_engine_peak(b->engine, precision);
+    if (!b->o->json)
+        printf("engine %s, %d threads, measured multiply-add peak %.1f GFLOP/s in %s\n", zn_engine_name(b->engine),
+               zn_engine_threads(b->engine), b->peak, precision);
+}
+
 static int bench_model(bench *b, const char *id)
 {
     const options *o = b->o;
@@ -60,17 +73,22 @@ static int bench_model(bench *b, const char *id)
     zn_model *m = NULL;
     zn_array in = { 0 }, out = { 0 };
     zn_plan plan;
-    zn_error err;
-    zn_job job = { .set = o->set, .n_set = o->n_set };
+    zn_error err, note = { "" };
+    const char *set[MAX_LIST];
+    zn_job job = { .set = set, .n_set = job_settings(set, o), .note = &note };
+    zn_open open = { .files = o->weights, .n_files = o->n_weights, .precision = precision_of(o) };
     double ms[MAX_RUNS], total = 0, inside = 0, gflops;
     bool random = false;
     int n = 0, status = EXIT_FAILED;
 
-    if (zn_model_open(&m, b->engine, id, o->weights, o->n_weights, &err)) {
+    if (zn_model_open(&m, b->engine, id, &open, &err)) {
         random = !o->n_weights;
-        if (!random || zn_model_open(&m, b->engine, id, &made_up, 1, &err))
+        open.files = &made_up;
+        open.n_files = 1;
+        if (!random || zn_model_open(&m, b->engine, id, &open, &err))
             return fail("%s", err.text);
     }
+    measure_peak(b, zn_model_precision(m));
     make_input(&in, m, o);
     if (!in.data || zn_model_shape(m, &in, 1, &out, &err) || zn_model_plan(m, &in, 1, &job, &plan, &err)) {
         fail("%s", in.data ? err.text : "out of memory");
@@ -99,9 +117,10 @@ static int bench_model(bench *b, const char *id)
     }
     gflops = 2e-6 * plan.macs / (inside > 0 ? inside : ms[0]);
     if (o->json)
-        printf("{\"model\":\"%s\",\"engine\":\"%s\",\"threads\":%d,\"size\":\"%dx%d\",\"ms\":%.3f,\"gmac\":%.3f,"
+        printf("{\"model\":\"%s\",\"engine\":\"%s\",\"precision\":\"%s\",\"threads\":%d,\"size\":\"%dx%d\",\"ms\":%.3f,"
+               "\"gmac\":%.3f,"
                "\"gflops\":%.1f,\"peak_gflops\":%.1f,\"peak_bytes\":%zu,\"device_ms\":%.4f,\"random_weights\":%s}\n",
-               id, zn_engine_name(b->engine), zn_engine_threads(b->engine), out.w > in.w ? out.w : in.w,
+               id, zn_engine_name(b->engine), b->precision, zn_engine_threads(b->engine), out.w > in.w ? out.w : in.w,
                out.h > in.h ? out.h : in.h, ms[0], plan.macs / 1e9, gflops, b->peak, plan.peak_bytes,
                inside > 0 ? inside : ms[0], random ? "true" : "false");
     else
@@ -110,8 +129,8 @@ static int bench_model(bench *b, const char *id)
                100 * gflops / b->peak, plan.peak_bytes >> 20, random ? "  (made-up weights)" : "");
     if (!o->json && inside > 0)
         printf("%-20s on the device alone %8.3f ms\n", "", inside);
-    if (*zn_model_note(m))
-        printf("%-20s %s\n", "", zn_model_note(m));
+    if (*note.text)
+        printf("%-20s %s\n", "", note.text);
     if (o->layers && zn_model_profile(m, &in, 1, &out, &job, print_layer, b, &err)) {
         fail("%s", err.text);
         goto end;
@@ -127,7 +146,6 @@ end:
 int cmd_bench(const options *o)
 {
     bench b = { .o = o };
-    const char *precision = NULL;
     zn_error err;
     int status = EXIT_DONE;
 
@@ -138,14 +156,7 @@ int cmd_bench(const options *o)
             return usage("there is no model '%s'; `zenith models` lists them", o->word[i]);
     if (zn_engine_open(&b.engine, o->engine, o->threads, &err))
         return fail("%s", err.text);
-    for (int i = 0; i < o->n_set; i++)
-        if (!strncmp(o->set[i], "precision=", 10))
-            precision = o->set[i] + 10;
-    b.peak = zn_engine_peak(b.engine, precision);
     b.on_device = zn_engine_is_remote(b.engine);
-    if (!o->json)
-        printf("engine %s, %d threads, measured multiply-add peak %.1f GFLOP/s\n", zn_engine_name(b.engine),
-               zn_engine_threads(b.engine), b.peak);
     for (int i = 0; !status && (o->n_words ? i < o->n_words : zn_model_at(i) != NULL); i++) {
         const zn_model_info *info = o->n_words ? zn_model_named(o->word[i]) : zn_model_at(i);
 

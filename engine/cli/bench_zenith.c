@@ -58,7 +58,7 @@ static bool time_model(timing *t, zn_engine *engine, const char *id, const char 
     int n = 0;
     bool ok = false;
 
-    if (zn_model_open(&m, engine, id, &file, 1, err))
+    if (zn_model_open(&m, engine, id, &(zn_open){ .files = &file, .n_files = 1 }, err))
         return false;
     x = (zn_array){ NULL, side, side, zn_model_geometry(m)->in_c };
     x.h = x.w = side / zn_model_geometry(m)->grow;

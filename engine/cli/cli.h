@@ -26,6 +26,11 @@ int usage(const char *fmt, ...); /* EXIT_USAGE */
 
 double now_ms(void); /* a clock that only goes forward */
 
+/* The value of "precision=" among the --set options; NULL: not given.  job_settings copies the others into set, which has
+ * room for MAX_LIST, and returns their number. */
+const char *precision_of(const options *o);
+int job_settings(const char **set, const options *o);
+
 int cmd_run(const options *o);
 int cmd_bench(const options *o);
 bool bench_zenith_has(const options *o); /* are these the tables of the Zenith documents */

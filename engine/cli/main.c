@@ -59,6 +59,26 @@ int usage(const char *fmt, ...)
     return EXIT_USAGE;
 }
 
+const char *precision_of(const options *o)
+{
+    const char *precision = NULL;
+
+    for (int i = 0; i < o->n_set; i++)
+        if (!strncmp(o->set[i], "precision=", 10))
+            precision = o->set[i] + 10;
+    return precision;
+}
+
+int job_settings(const char **set, const options *o)
+{
+    int n = 0;
+
+    for (int i = 0; i < o->n_set; i++)
+        if (strncmp(o->set[i], "precision=", 10))
+            set[n++] = o->set[i];
+    return n;
+}
+
 static int cmd_engines(const options *o)
 {
     zn_engine_info list[16];
@@ -91,7 +111,7 @@ static int cmd_models(const options *o)
         }
         file = path;
         if (zn_weights_find(path, sizeof path, m->weights, &err) ||
-            zn_model_open(&model, engine, m->id, &file, 1, &err))
+            zn_model_open(&model, engine, m->id, &(zn_open){ .files = &file, .n_files = 1 }, &err))
             printf("%-20s %10s  %s\n", m->id, "-", err.text);
         else
             printf("%-20s %10lld  found at %s (%s)\n", m->id, (long long)zn_model_parameters(model), path,

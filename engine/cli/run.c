@@ -48,7 +48,12 @@ int cmd_run(const options *o)
     zn_model *model = NULL;
     zn_array in[ZN_MAX_PORTS] = { { 0 } }, out[ZN_MAX_PORTS] = { { 0 } };
     zn_error err = { "" };
-    zn_job job = { .set = o->set, .n_set = o->n_set, .progress = o->progress ? show_progress : NULL };
+    const char *set[MAX_LIST];
+    zn_error note = { "" };
+    zn_job job = {
+        .set = set, .n_set = job_settings(set, o), .progress = o->progress ? show_progress : NULL, .note = &note
+    };
+    const zn_open open = { .files = o->weights, .n_files = o->n_weights, .precision = precision_of(o) };
     int n_in = 0, n_out = 0, rank = 3, status = EXIT_FAILED;
 
     if (o->n_words != 1)
@@ -66,8 +71,7 @@ int cmd_run(const options *o)
     if (!o->n_out)
         return usage("%s needs --out %s=FILE.npy", info->id, info->out[0]);
 
-    if (zn_engine_open(&engine, o->engine, o->threads, &err) ||
-        zn_model_open(&model, engine, info->id, o->weights, o->n_weights, &err)) {
+    if (zn_engine_open(&engine, o->engine, o->threads, &err) || zn_model_open(&model, engine, info->id, &open, &err)) {
         fail("%s", err.text);
         goto end;
     }
@@ -91,8 +95,8 @@ int cmd_run(const options *o)
         fail("%s", err.text);
         goto end;
     }
-    if (*zn_model_note(model))
-        fprintf(stderr, "zenith: %s\n", zn_model_note(model));
+    if (*note.text)
+        fprintf(stderr, "zenith: %s\n", note.text);
     for (int i = 0; i < n_out; i++) {
         const char *path = file_of(o->out, o->n_out, info->out[i]);
 

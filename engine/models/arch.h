@@ -117,7 +117,8 @@ typedef struct zn_arch {
     /* The first three settings are the noise of red, green and blue.  The pipeline fills in those that are 0, from
      * the whole picture, before the first tile. */
     bool takes_sigma;
-    bool crops; /* writes a tile's own pixels only, and drops its halo step by step */
+    bool half_ok; /* fp16 stays within one 8-bit level and 0.02 dB of fp32 */
+    bool crops;   /* writes a tile's own pixels only, and drops its halo step by step */
 } zn_arch;
 
 /* Fills b->outline, and net but for what would be on a device: such a network cannot run.  b holds w or the sizes,

@@ -330,6 +330,7 @@ static const zn_setting settings[] = {
         .forward = forward,                                                                                            \
         .takes_sigma = true,                                                                                           \
         .train = &training,                                                                                            \
+        .half_ok = true,                                                                                               \
         .crops = true,                                                                                                 \
     }
 

@@ -322,6 +322,7 @@ const zn_arch zn_arch_taesd_encode = {
     .recognise = recognise_encoder,
     .bind = bind_encoder,
     .forward = forward,
+    .half_ok = true,
 };
 
 const zn_arch zn_arch_taesd_decode = {
@@ -334,4 +335,5 @@ const zn_arch zn_arch_taesd_decode = {
     .recognise = recognise_decoder,
     .bind = bind_decoder,
     .forward = forward,
+    .half_ok = true,
 };

@@ -20,7 +20,6 @@ static uint64_t key_of(const zn_ctx *c, const zn_model *m, const zn_call *call)
     } part[] = {
         { &m, sizeof m },
         { &free_memory, sizeof free_memory },
-        { &c->type, sizeof c->type },
         { call->set, (size_t)n_set * sizeof *call->set },
         { call->in, (size_t)call->n_in * sizeof *call->in },
         { call->out, (size_t)call->n_out * sizeof *call->out },
@@ -62,17 +61,22 @@ void zn_call_net(zn_ctx *c, zn_model *m, const zn_call *call)
     const bool keeps = !c->dry && !c->trace;
     const size_t mark = zn_mark(c->arena);
     const double before = c->work;
+    const zn_type outside = c->type;
     const uint64_t key = keeps && !c->status ? key_of(c, m, call) : 0;
 
     if (c->status)
         return;
+    if (!c->dry)
+        c->be->set_precision(c->dev, m->precision);
     if (keeps && c->be->replay(c->dev, key)) {
         c->work += kept_work(m, key);
         return;
     }
     if (keeps)
         c->be->record(c->dev, key);
+    c->type = zn_precision_type(m->precision);
     m->arch->forward(c, m->net, call);
+    c->type = outside;
     if (keeps) {
         c->be->recorded(c->dev, !c->status);
         keep_work(m, key, c->work - before);
@@ -150,7 +154,7 @@ static bool same_shape(const zn_call *a, const zn_call *b)
 zn_status zn_run_measure(zn_run *r, const zn_call *call, const zn_measure **out, zn_error *err)
 {
     zn_arena arena = { .size = SIZE_MAX / 2 };
-    zn_ctx dry = { .be = r->ctx.be, .dev = r->ctx.dev, .arena = &arena, .type = r->ctx.type, .dry = true, .err = err };
+    zn_ctx dry = { .be = r->ctx.be, .dev = r->ctx.dev, .arena = &arena, .dry = true, .err = err };
     int i = 0;
 
     while (i < r->n_measures && !same_shape(&r->measure[i].shape, call))

@@ -21,7 +21,6 @@ enum { ZN_MAX_MEASURES = 16 };
 typedef struct zn_run { /* a job, resolved */
     zn_model *model;
     float set[ZN_MAX_SETTINGS];
-    zn_precision precision;
     size_t max_memory;
     int tile;                            /* 0: to be chosen */
     double *time;                        /* not NULL: forwards are repeated, and the time of one is put here */

@@ -2,6 +2,8 @@
 /* model.c - opens models: weights from files to the device, and back. */
 #include "model.h"
 
+#include "settings.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,51 +30,69 @@ static zn_status open_weights(zn_weights **w, const zn_arch *a, const char *cons
     return s ? s : zn_weights_open(w, &found, 1, err);
 }
 
-static bool keep_files(zn_model *m, const char *const *files, int n_files)
+static bool keep_files(zn_model *m, const zn_open *open)
 {
-    m->files = calloc((size_t)n_files + 1, sizeof *m->files);
-    for (int i = 0; m->files && i < n_files; i++, m->n_files++)
-        if (!(m->files[i] = strdup(files[i])))
+    m->files = calloc((size_t)open->n_files + 1, sizeof *m->files);
+    for (int i = 0; m->files && i < open->n_files; i++, m->n_files++)
+        if (!(m->files[i] = strdup(open->files[i])))
             return false;
     return m->files != NULL;
 }
 
-zn_status zn_model_load(zn_model **out, zn_engine *engine, const zn_arch *a, const char *const *files, int n_files,
-                        zn_error *err)
+zn_model *zn_model_new(zn_engine *engine, const zn_arch *a, const zn_open *open, zn_error *err)
 {
-    zn_model *m = NULL;
-    zn_weights *w = NULL;
-    zn_binder b = { .err = err };
-    zn_error late;
-    zn_status s = ZN_OK;
+    zn_model *m = calloc(1, sizeof *m);
 
-    *out = NULL;
-    if (a->info.weights && (s = open_weights(&w, a, files, n_files, err)))
-        goto end;
-    m = calloc(1, sizeof *m);
-    if (m)
+    if (m) {
+        m->arch = a;
+        m->engine = engine;
         m->net = calloc(1, a->size);
-    if (!m || !m->net || !keep_files(m, files, n_files)) {
-        s = zn_fail(err, ZN_E_MEMORY, "out of memory while opening %s", a->info.id);
-        goto end;
+        m->asked = zn_precision_asked(open->precision);
+        pthread_mutex_init(&m->lock, NULL);
     }
-    m->arch = a;
-    m->engine = engine;
-    b.w = w;
-    b.be = engine->be;
-    b.dev = engine->dev;
-    pthread_mutex_lock(&engine->lock);
-    a->bind(&b, m->net);
+    if (!m || !m->net || !keep_files(m, open)) {
+        zn_fail(err, ZN_E_MEMORY, "out of memory while opening %s", a->info.id);
+        zn_model_free(&m);
+    }
+    return m;
+}
+
+/* The weights of w onto the device. */
+static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
+{
+    zn_engine *e = m->engine;
+    zn_binder b = { .w = w, .be = e->be, .dev = e->dev, .precision = m->precision, .err = err };
+    zn_error late;
+
+    pthread_mutex_lock(&e->lock);
+    e->be->set_precision(e->dev, m->precision);
+    m->arch->bind(&b, m->net);
     if (!b.status) /* the weights may have failed to get there */
-        b.status = b.be->sync(b.dev, err ? err : &late);
-    pthread_mutex_unlock(&engine->lock);
+        b.status = e->be->sync(e->dev, err ? err : &late);
+    pthread_mutex_unlock(&e->lock);
     m->owned = b.owned;
     m->n_owned = b.n_owned;
     m->parameters = b.parameters;
     m->geometry = b.geometry;
     memcpy(m->variant, b.variant, sizeof m->variant);
-    s = b.status;
-end:
+    return b.status;
+}
+
+zn_status zn_model_load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, zn_error *err)
+{
+    zn_model *m = NULL;
+    zn_weights *w = NULL;
+    zn_precision precision;
+    zn_status s = zn_precision_choose(&precision, engine, a, open->precision, err);
+
+    if (!s && a->info.weights)
+        s = open_weights(&w, a, open->files, open->n_files, err);
+    if (!s && !(m = zn_model_new(engine, a, open, err)))
+        s = ZN_E_MEMORY;
+    if (!s) {
+        m->precision = precision;
+        s = bind(m, w, err);
+    }
     zn_weights_close(&w);
     if (s)
         zn_model_free(&m);
@@ -101,6 +121,7 @@ void zn_model_free(zn_model **model)
     zn_engine_close(&m->cpu);
     for (int i = 0; i < m->n_files; i++)
         free(m->files[i]);
+    pthread_mutex_destroy(&m->lock);
     free(m->files);
     free(m->owned);
     free(m->net);

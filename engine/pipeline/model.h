@@ -16,6 +16,8 @@ typedef struct zn_kept { /* a forward that the backend may replay */
 struct zn_model {
     const zn_arch *arch;
     zn_engine *engine;
+    zn_precision precision;
+    bool asked;   /* the precision was asked for, not chosen */
     void *net;    /* arch->size bytes, filled by bind */
     void **owned; /* the weights' device memory */
     int n_owned;
@@ -29,18 +31,21 @@ struct zn_model {
     size_t tile_len[2 * (ZN_MAX_PORTS + 1)];
     zn_kept kept[ZN_MAX_KEPT];
     int n_kept, next_kept;
-    /* The stand-in, see request.h. */
+    /* The stand-in, see standin.c. */
     char **files; /* what the model was opened with: its stand-in is opened with the same */
     int n_files;
+    char failed[200];     /* not empty: why the model could not be opened on its engine; the stand-in does all runs */
+    pthread_mutex_t lock; /* guards the next two */
     zn_engine *cpu;
     zn_model *stand_in;
-    char note[256]; /* about the last run */
 };
 
 const zn_arch *zn_arch_named(const char *id); /* NULL: none */
 
-zn_status zn_model_load(zn_model **out, zn_engine *engine, const zn_arch *a, const char *const *files, int n_files,
-                        zn_error *err);
+/* Opens the model on that engine alone. */
+zn_status zn_model_load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, zn_error *err);
+/* A handle without weights. */
+zn_model *zn_model_new(zn_engine *engine, const zn_arch *a, const zn_open *open, zn_error *err);
 void zn_model_free(zn_model **model); /* accepts NULL */
 
 #endif

@@ -55,6 +55,7 @@ zn_status zn_request_shape(const zn_model *m, const zn_array *in, int n_in, zn_a
 {
     const zn_model_info *info = &m->arch->info;
     const zn_geometry *g = &m->geometry;
+    const void *net = *m->failed ? m->stand_in->net : m->net;
     zn_tensor ti[ZN_MAX_PORTS], to[ZN_MAX_PORTS];
 
     if (n_in < count_ports(info->in, true) || n_in > count_ports(info->in, false))
@@ -66,7 +67,7 @@ zn_status zn_request_shape(const zn_model *m, const zn_array *in, int n_in, zn_a
         ti[i] = as_tensor(&in[i]);
     }
     if (m->arch->shape) {
-        if (!m->arch->shape(m->net, ti, n_in, to))
+        if (!m->arch->shape(net, ti, n_in, to))
             return zn_fail(err, ZN_E_USAGE, "%s cannot work on inputs of these sizes", info->id);
         for (int i = 0; info->out[i]; i++)
             out[i] = (zn_array){ out[i].data, to[i].h, to[i].w, to[i].c };
@@ -112,6 +113,7 @@ zn_status zn_request_plan(zn_model *m, const zn_array *in, int n_in, const zn_jo
     zn_status s;
 
     *plan = (zn_plan){ 0 };
+    m = *m->failed ? m->stand_in : m;
     if ((s = zn_run_begin(&r, m, job, err)) || (s = zn_request_shape(m, in, n_in, out, err)))
         return s;
     call = whole_call(&r, in, n_in, out);
@@ -165,7 +167,6 @@ zn_status zn_request_run_on(zn_model *m, const zn_request *q, zn_error *err)
     r.ctx.trace_cookie = q->trace_cookie;
     r.time = q->time;
     pthread_mutex_lock(&m->engine->lock);
-    m->engine->be->set_precision(m->engine->dev, r.precision);
     s = q->arrays ? run_arrays(&r, q->arrays, q->n_in, q->results, err)
                   : zn_tile_run(&r, q->sink, q->sources, q->n_in, q->roi, err);
     pthread_mutex_unlock(&m->engine->lock);

@@ -28,4 +28,7 @@ zn_status zn_request_plan(zn_model *m, const zn_array *in, int n_in, const zn_jo
 zn_status zn_request_run_on(zn_model *m, const zn_request *q, zn_error *err);
 zn_status zn_request_run(zn_model *m, const zn_request *q, zn_error *err);
 
+/* Opens the model on that engine or, if a remote one fails or has too little memory, on the CPU in its place. */
+zn_status zn_standin_open(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, zn_error *err);
+
 #endif

@@ -1,25 +1,56 @@
 /* SPDX-License-Identifier: MIT */
 /* settings.c - what a job and the environment ask for, checked against what the model and its engine have. */
+#include "settings.h"
+
 #include "forward.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static zn_status read_precision(zn_run *r, const char *name, zn_error *err)
+static bool is_auto(const char *name)
 {
-    const zn_engine *e = r->model->engine;
+    return !name || !*name || !strcmp(name, "auto");
+}
 
-    for (int i = 0; i < ZN_N_PRECISIONS; i++)
-        if (!strcmp(name, zn_precision_names[i])) {
-            if (!e->be->has_precision(e->dev, (zn_precision)i))
-                return zn_fail(err, ZN_E_USAGE, "the %s engine has no precision %s%s", e->be->name, name,
-                               i == ZN_FP8_MATH ? ": that takes an NVIDIA GPU of compute capability 9.0" : "");
-            r->precision = (zn_precision)i;
-            r->ctx.type = zn_precision_type(r->precision);
-            return ZN_OK;
-        }
-    return zn_fail(err, ZN_E_USAGE, "precision wants fp32, tf32, fp16, bf16 or fp8, not '%s'", name);
+bool zn_precision_asked(const char *name)
+{
+    return !is_auto(name) || !is_auto(getenv("ZENITH_PRECISION"));
+}
+
+zn_status zn_precision_choose(zn_precision *out, const zn_engine *e, const zn_arch *a, const char *name, zn_error *err)
+{
+    const char *from = "";
+    int p = 0;
+
+    if (is_auto(name) && !is_auto(getenv("ZENITH_PRECISION"))) {
+        name = getenv("ZENITH_PRECISION");
+        from = " (from ZENITH_PRECISION)";
+    }
+    if (is_auto(name)) {
+        *out = e->be->remote && a->half_ok && e->be->has_precision(e->dev, ZN_FP16_MATH) ? ZN_FP16_MATH : ZN_FP32;
+        return ZN_OK;
+    }
+    while (p < ZN_N_PRECISIONS && strcmp(name, zn_precision_names[p]))
+        p++;
+    if (p == ZN_N_PRECISIONS)
+        return zn_fail(err, ZN_E_USAGE, "precision wants auto, fp32, tf32, fp16, bf16, fp8, int8 or int4, not '%s'%s",
+                       name, from);
+    if (!e->be->has_precision(e->dev, (zn_precision)p))
+        return zn_fail(err, ZN_E_USAGE, "the %s engine has no precision %s%s%s%s", e->be->name, name, from,
+                       e->be->precision_needs[p] ? ": that takes " : "",
+                       e->be->precision_needs[p] ? e->be->precision_needs[p] : "");
+    *out = (zn_precision)p;
+    return ZN_OK;
+}
+
+/* A job may repeat the precision that its model was opened with, no other. */
+static zn_status check_precision(const zn_model *m, const char *name, zn_error *err)
+{
+    if (is_auto(name) || !strcmp(name, zn_precision_names[m->precision]))
+        return ZN_OK;
+    return zn_fail(err, ZN_E_USAGE, "%s was opened with precision %s; open it with %s to compute with that",
+                   m->arch->info.id, zn_precision_names[m->precision], name);
 }
 
 /* "sigma=25" into its place of set[]. */
@@ -84,7 +115,7 @@ zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err)
     for (int i = 0; m->arch->info.settings && m->arch->info.settings[i].key; i++)
         r->set[i] = m->arch->info.settings[i].initial;
     for (int i = 0; i < job->n_set; i++) {
-        s = !strncmp(job->set[i], "precision=", 10) ? read_precision(r, job->set[i] + 10, err)
+        s = !strncmp(job->set[i], "precision=", 10) ? check_precision(m, job->set[i] + 10, err)
                                                     : read_setting(r->set, m->arch, job->set[i], err);
         if (s)
             return s;

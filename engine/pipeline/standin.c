@@ -1,34 +1,98 @@
 /* SPDX-License-Identifier: MIT */
-/* standin.c - the CPU in place of an engine that failed. */
+/* standin.c - the CPU in place of a remote engine that failed or has too little memory: while a model is opened, or while a
+ * request is done.
+ *
+ * The stand-in is a second model on the best engine of the CPU, opened by the first request that needs it.  It has to fit
+ * into the CPU's own bound.  Every request that it does says so in its note. */
 #include "request.h"
 
 #include "engines.h"
+#include "settings.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The request on the best CPU engine, in float32; the GPU said `why`. */
-static zn_status run_stand_in(zn_model *m, const zn_request *q, const char *why, zn_error *err)
+static bool may_stand_in(const zn_engine *e, zn_status s)
 {
-    const char *set[ZN_MAX_SETTINGS + 1];
-    zn_job job = q->job ? *q->job : (zn_job){ 0 };
-    zn_request again = *q;
+    return (s == ZN_E_DEVICE || s == ZN_E_MEMORY) && e->be->remote;
+}
+
+/* m's stand-in, with the same files and, if one was asked for that the CPU has, the same
+ * precision.  `why` m itself cannot be used is put into
+ * the sentence if the stand-in cannot be opened either. */
+static zn_status open_stand_in(zn_model *m, const char *why, zn_error *err)
+{
+    zn_open open = { .files = (const char *const *)m->files, .n_files = m->n_files };
+    zn_error other = { "" };
+    zn_status s = ZN_OK;
+
+    pthread_mutex_lock(&m->lock);
+    if (!m->cpu)
+        s = zn_engine_open_cpu(&m->cpu, &other);
+    if (!s && !m->stand_in) {
+        const bool same = m->asked && m->cpu->be->has_precision(m->cpu->dev, m->precision);
+
+        open.precision = zn_precision_names[same ? m->precision : ZN_FP32];
+        s = zn_model_load(&m->stand_in, m->cpu, m->arch, &open, &other);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return s ? zn_fail(err, s, "%s; nor can the CPU do it: %s", why, other.text) : ZN_OK;
+}
+
+/* A model that could not be opened on its engine: a handle without weights, whose stand-in does everything. */
+static zn_status open_failed(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, const char *why,
+                             zn_error *err)
+{
+    zn_model *m = zn_model_new(engine, a, open, err);
     zn_status s;
 
-    if (!m->cpu && (s = zn_engine_open_cpu(&m->cpu, err)))
+    if (!m)
+        return ZN_E_MEMORY;
+    snprintf(m->failed, sizeof m->failed, "%s", why);
+    if (zn_precision_choose(&m->precision, engine, a, open->precision, NULL))
+        m->precision = ZN_FP32;
+    if ((s = open_stand_in(m, why, err))) {
+        zn_model_free(&m);
         return s;
-    if (!m->stand_in &&
-        (s = zn_model_load(&m->stand_in, m->cpu, m->arch, (const char *const *)m->files, m->n_files, err)))
+    }
+    m->precision = m->stand_in->precision;
+    m->parameters = m->stand_in->parameters;
+    m->geometry = m->stand_in->geometry;
+    memcpy(m->variant, m->stand_in->variant, sizeof m->variant);
+    *out = m;
+    return ZN_OK;
+}
+
+zn_status zn_standin_open(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, zn_error *err)
+{
+    zn_error why = { "" };
+    zn_status s = zn_model_load(out, engine, a, open, &why);
+
+    if (may_stand_in(engine, s))
+        return open_failed(out, engine, a, open, why.text, err);
+    return s ? zn_fail(err, s, "%s", why.text) : ZN_OK;
+}
+
+/* The request on the stand-in; `why` says what kept m from doing it. */
+static zn_status run_stand_in(zn_model *m, const zn_request *q, const char *why, zn_error *err)
+{
+    zn_job job = q->job ? *q->job : (zn_job){ 0 };
+    const char *set[ZN_MAX_SETTINGS + 1];
+    zn_request again = *q;
+    zn_status s = open_stand_in(m, why, err);
+
+    if (s)
         return s;
     again.job = &job;
     job.set = set;
     job.n_set = 0;
     for (int i = 0; q->job && i < q->job->n_set && job.n_set <= ZN_MAX_SETTINGS; i++)
-        if (strncmp(q->job->set[i], "precision=", 10))
+        if (strncmp(q->job->set[i], "precision=", 10)) /* the stand-in's may be another one */
             set[job.n_set++] = q->job->set[i];
     s = zn_request_run_on(m->stand_in, &again, err);
-    if (!s)
-        snprintf(m->note, sizeof m->note, "%.180s; done with the %s engine instead", why, m->cpu->be->name);
+    if (!s && job.note)
+        snprintf(job.note->text, sizeof job.note->text, "%.400s; done with the %s engine instead", why,
+                 m->cpu->be->name);
     return s;
 }
 
@@ -37,9 +101,12 @@ zn_status zn_request_run(zn_model *m, const zn_request *q, zn_error *err)
     zn_error why = { "" };
     zn_status s;
 
-    m->note[0] = 0;
+    if (q->job && q->job->note)
+        q->job->note->text[0] = 0;
+    if (*m->failed)
+        return run_stand_in(m, q, m->failed, err);
     s = zn_request_run_on(m, q, err ? err : &why);
-    if ((s != ZN_E_DEVICE && s != ZN_E_MEMORY) || !m->engine->be->remote)
+    if (!may_stand_in(m->engine, s))
         return s;
     if (err)
         why = *err;

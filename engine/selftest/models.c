@@ -13,31 +13,30 @@ enum { W = 29, H = 21 };
 
 /* The weights of an untrained network enlarge a rounding at every layer, those of a trained one do not.  Where
  * roundings are what is looked at, the shipped weights are taken if they are found, and made-up ones elsewhere. */
-static zn_status open_model(zn_model **m, zn_engine *e, const char *id, bool shipped, zn_error *err)
+static zn_status open_model(zn_model **m, zn_engine *e, const char *id, const char *precision, bool shipped,
+                            zn_error *err)
 {
     static const char *const made_up = ZN_RANDOM_WEIGHTS;
 
-    if (shipped && !zn_model_open(m, e, id, NULL, 0, err))
+    if (shipped && !zn_model_open(m, e, id, &(zn_open){ .precision = precision }, err))
         return ZN_OK;
-    return zn_model_open(m, e, id, &made_up, 1, err);
+    return zn_model_open(m, e, id, &(zn_open){ .files = &made_up, .n_files = 1, .precision = precision }, err);
 }
 
 /* The model's output on the fixed picture, malloced; NULL and the sentence. */
 static float *run_model(zn_array *y, const char *engine, int n_threads, const char *precision, bool shipped,
                         const zn_model_info *info, zn_error *err)
 {
-    char math[32];
-    const char *set[] = { math, "sigma=25" };
+    const char *set = "sigma=25";
     zn_engine *e = NULL;
     zn_model *m = NULL;
     zn_array x = { NULL, H, W, 0 };
-    zn_job job = { .set = set, .n_set = 1 + (info->settings && !strcmp(info->settings[0].key, "sigma")) };
+    zn_job job = { .set = &set, .n_set = info->settings && !strcmp(info->settings[0].key, "sigma") };
     unsigned seed = 5;
     bool ok = false;
 
     *y = (zn_array){ 0 };
-    snprintf(math, sizeof math, "precision=%s", precision);
-    if (zn_engine_open(&e, engine, n_threads, err) || open_model(&m, e, info->id, shipped, err))
+    if (zn_engine_open(&e, engine, n_threads, err) || open_model(&m, e, info->id, precision, shipped, err))
         goto end;
     if (zn_model_geometry(m)->grow > 1)
         x.h = 3, x.w = 4;

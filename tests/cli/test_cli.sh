@@ -94,6 +94,12 @@ expect 1 'from 0 to 255' "a setting out of range" \
   "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --set sigma=-3 --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
 expect 0 '' "denoise with an estimated sigma" \
   "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
+den() { "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --engine scalar --set sigma=5 --in "x=$tmp/x.npy" --out "y=$tmp/y.npy" "$@"; }
+expect 0 '' "float32 by name" den --set precision=fp32
+expect 1 'scalar engine has no precision tf32' "a precision that the engine lacks" den --set precision=tf32
+expect 1 'precision wants auto, fp32' "a precision that is none" den --set precision=fp64
+expect 1 'no precision tf32 .from ZENITH_PRECISION.' "ZENITH_PRECISION" env ZENITH_PRECISION=tf32 \
+  "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --engine scalar --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
 expect 1 "no engine 'nonsense'" "an engine that is none" "$zenith" bench identity --engine nonsense
 expect 1 '(needs|not)' "an engine of another CPU" "$zenith" bench identity --engine "$(uname -m | grep -q x86 && echo neon || echo avx2)"
 expect 0 'scalar' "ZENITH_ENGINE" env ZENITH_ENGINE=scalar "$zenith" bench identity --size 8x8

@@ -78,6 +78,15 @@ run --engine cuda --out y="$tmp/ok.npy"
 check "a healthy GPU needs no CPU" test ! -s "$tmp/err"
 run --engine cuda --set precision=fp16 --out y="$tmp/ok.npy"
 check "half precision starts" test $? -eq 0
+kernels() { rm -f "$tmp/log5"; FAKE_CUDA_LOG=$tmp/log5 "$@"; }
+kernels run --engine cuda --out y="$tmp/ok.npy"
+check "a denoiser takes half precision by itself" has '_f16' "$tmp/log5"
+kernels run --engine cuda --set precision=fp32 --out y="$tmp/ok.npy"
+check "and float32 if asked" test "$(grep -c '_f16' "$tmp/log5")" -eq 0
+ZENITH_PRECISION=fp32 kernels run --engine cuda --out y="$tmp/ok.npy"
+check "or if the environment says so" test "$(grep -c '_f16' "$tmp/log5")" -eq 0
+kernels "$zenith" run zenith-lite-encode --weights random: --engine cuda --in x="$tmp/x.npy" --out z="$tmp/z.npy" 2>"$tmp/err"
+check "other models take float32" test "$(grep -c '_f16' "$tmp/log5")" -eq 0
 run --engine cuda --set precision=fp64 --out y="$tmp/ok.npy"
 check "a precision that does not exist is refused" has 'precision wants' "$tmp/err"
 rm -f "$tmp/log"

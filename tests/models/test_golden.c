@@ -69,7 +69,9 @@ static double difference(zn_engine *on, int i, zn_error *err)
     double worst = -1;
 
     snprintf(golden, sizeof golden, GOLDEN "%s.golden.safetensors", cases[i].golden);
-    if (zn_weights_open(&w, &ref, 1, err) || zn_model_open(&m, on, cases[i].model, &cases[i].weights, 1, err))
+    if (zn_weights_open(&w, &ref, 1, err) ||
+        zn_model_open(&m, on, cases[i].model,
+                      &(zn_open){ .files = &cases[i].weights, .n_files = 1, .precision = "fp32" }, err))
         goto end;
     if (!load(&x, w, "in") || !load(&want, w, "out") || zn_model_shape(m, &x, 1, &y, err))
         goto end;

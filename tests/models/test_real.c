@@ -89,8 +89,9 @@ int main(int argc, char **argv)
         test_run("taef2 on Kodak pictures", absent);
         return test_end();
     }
-    if (zn_engine_open(&engine, "auto", 0, &err) || zn_model_open(&enc, engine, "taesd-encode", &enc_file, 1, &err) ||
-        zn_model_open(&dec, engine, "taesd-decode", &dec_file, 1, &err)) {
+    if (zn_engine_open(&engine, "auto", 0, &err) ||
+        zn_model_open(&enc, engine, "taesd-encode", &(zn_open){ .files = &enc_file, .n_files = 1 }, &err) ||
+        zn_model_open(&dec, engine, "taesd-decode", &(zn_open){ .files = &dec_file, .n_files = 1 }, &err)) {
         printf("not ok open taef2: %s\n0 passed, 1 failed, 0 skipped\n", err.text);
         return 1;
     }

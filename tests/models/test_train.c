@@ -147,7 +147,7 @@ static void check_saved(const char *id, bool residual)
     for (int i = 0; i < 40 && ok; i++)
         ok = !zn_trainer_step(t, &r, &err);
     ok = ok && !zn_trainer_save(t, path, &err) && !zn_weights_open(&w, &file, 1, &err) &&
-        !zn_model_open(&m, engine, id, &file, 1, &err);
+        !zn_model_open(&m, engine, id, &(zn_open){ .files = &file, .n_files = 1 }, &err);
     if (ok && !zn_net_build(net, &b, &err) && zn_net_finish(net, 0) && !zn_net_load(net, net->w, w, "", &err)) {
         for (int i = 0; i < S * S * 3; i++)
             x.data[i] = net->node[0]->y[i] = (float)zn_normal(8, 0, (uint64_t)i) * 0.3f;
@@ -212,7 +212,8 @@ static void check_autoencoder(const char *stem, const char *activation)
     for (int i = 0; i < 3 && ok; i++)
         ok = !zn_trainer_step(t, &r, &err);
     ok = ok && !zn_trainer_save(t, path, &err) && !zn_weights_open(&w, &file, 1, &err) &&
-        !zn_model_open(&a, engine, enc, &file, 1, &err) && !zn_model_open(&b, engine, dec, &file, 1, &err);
+        !zn_model_open(&a, engine, enc, &(zn_open){ .files = &file, .n_files = 1 }, &err) &&
+        !zn_model_open(&b, engine, dec, &(zn_open){ .files = &file, .n_files = 1 }, &err);
     if (ok && !zn_net_build(net, &build, &err) && zn_net_finish(net, 0) && !zn_net_load(net, net->w, w, "", &err)) {
         for (int i = 0; i < S * S * 3; i++)
             x.data[i] = net->node[0]->y[i] = (float)zn_normal(8, 0, (uint64_t)i) * 0.3f;
@@ -272,8 +273,8 @@ static void test_template(void)
     for (int i = 0; i < 5 && ok; i++)
         ok = !zn_trainer_step(t, &r, &err);
     ok = ok && !zn_trainer_save(t, path, &err) && !zn_weights_open(&w, &file, 1, &err) &&
-        !zn_model_open(&m, engine, "template", &file, 1, &err) && !zn_net_build(net, &b, &err) &&
-        zn_net_finish(net, 0) && !zn_net_load(net, net->w, w, "", &err);
+        !zn_model_open(&m, engine, "template", &(zn_open){ .files = &file, .n_files = 1 }, &err) &&
+        !zn_net_build(net, &b, &err) && zn_net_finish(net, 0) && !zn_net_load(net, net->w, w, "", &err);
     for (int i = 0; i < LEN && ok; i++)
         in[i] = net->node[0]->y[i] = (float)zn_normal(8, 0, (uint64_t)i) * 0.3f;
     for (int i = 0; i < 3 && ok; i++) {

@@ -219,7 +219,7 @@ static int64_t parameters(const char *id)
     zn_model *m = NULL;
     int64_t n = -1;
 
-    if (!zn_model_open(&m, engine, id, &made_up, 1, NULL))
+    if (!zn_model_open(&m, engine, id, &(zn_open){ .files = &made_up, .n_files = 1 }, NULL))
         n = zn_model_parameters(m);
     zn_model_close(&m);
     return n;
@@ -252,7 +252,7 @@ static void test_exact_form_says_its_size(void)
     zn_array x = { calloc(64 * 64 * 3, sizeof(float)), 64, 64, 3 }, y = { calloc(8 * 8 * 4, sizeof(float)), 8, 8, 4 };
     zn_error err = { "" };
     zn_model *m = NULL;
-    zn_status s = zn_model_open(&m, engine, "zenith-lite-encode", &file, 1, &err);
+    zn_status s = zn_model_open(&m, engine, "zenith-lite-encode", &(zn_open){ .files = &file, .n_files = 1 }, &err);
 
     if (!s)
         s = zn_model_run(m, &x, 1, &y, NULL, &err);
@@ -281,7 +281,7 @@ static void test_folded_is_layered(void)
         zn_status s;
 
         snprintf(path, sizeof path, ZN_SOURCE_ROOT "/tests/data/golden/%s.safetensors", half[i]);
-        s = zn_model_open(&m, engine, half[i], &file, 1, &err);
+        s = zn_model_open(&m, engine, half[i], &(zn_open){ .files = &file, .n_files = 1 }, &err);
         if (i % 2)
             x = (zn_array){ NULL, 2, 4, 4 };
         x.data = calloc(zn_array_len(&x), sizeof(float));

@@ -43,13 +43,14 @@ static bool stop_half_way(void *cookie, double done)
 static zn_status run(zn_model *m, int side, bool stop)
 {
     const char *set = "sigma=20";
-    zn_job job = { .set = &set, .n_set = 1, .progress = stop ? stop_half_way : NULL };
+    zn_error note;
+    zn_job job = { .set = &set, .n_set = 1, .progress = stop ? stop_half_way : NULL, .note = &note };
     zn_array x = { calloc((size_t)side * (size_t)side * 3, sizeof(float)), side, side, 3 };
     zn_array y = { calloc((size_t)side * (size_t)side * 3, sizeof(float)), side, side, 3 };
     zn_error err = { "" };
     zn_status s = x.data && y.data ? zn_model_run(m, &x, 1, &y, &job, &err) : ZN_E_MEMORY;
 
-    if (!s && zn_model_note(m)[0])
+    if (!s && note.text[0])
         s = ZN_E_DEVICE; /* the CPU stepped in */
     free(x.data);
     free(y.data);
@@ -61,7 +62,7 @@ static void a_part_is_no_forward(void)
     zn_model *m;
     int before = lines("graph");
 
-    CHECK(!zn_model_open(&m, engine, "denoise-fast", &file, 1, NULL), "not opened");
+    CHECK(!zn_model_open(&m, engine, "denoise-fast", &(zn_open){ .files = &file, .n_files = 1 }, NULL), "not opened");
     CHECK(run(m, 64, false) == ZN_OK && run(m, 64, true) == ZN_E_CANCELLED, "the second run was to be cancelled");
     CHECK(lines("graph") == before, "half a forward was kept");
     CHECK(run(m, 64, false) == ZN_OK && lines("graph") == before + 1, "the third is kept");
@@ -78,7 +79,7 @@ static void *come_and_go(void *failed)
     for (long i = 0; !atomic_load(&over); i++) {
         zn_model *m;
 
-        if (zn_model_open(&m, engine, "denoise-fast", &file, 1, NULL))
+        if (zn_model_open(&m, engine, "denoise-fast", &(zn_open){ .files = &file, .n_files = 1 }, NULL))
             *(bool *)failed = true;
         nanosleep(&(struct timespec){ .tv_nsec = i * 37 % 64 * 30000 }, NULL); /* the other may be recording then */
         zn_model_close(&m);
@@ -88,13 +89,11 @@ static void *come_and_go(void *failed)
 
 static void *ask(void *model)
 {
-    const char *set = "precision=tf32";
-    const zn_job job = { .set = &set, .n_set = 1 };
     const zn_array x = { NULL, 64, 64, 3 };
     zn_plan plan;
 
     while (!atomic_load(&over))
-        zn_model_plan(model, &x, 1, &job, &plan, NULL);
+        zn_model_plan(model, &x, 1, NULL, &plan, NULL);
     return NULL;
 }
 
@@ -105,7 +104,7 @@ static void beside_others(void)
     zn_model *m;
     int exact = lines("tf32");
 
-    CHECK(!zn_model_open(&m, engine, "denoise-fast", &file, 1, NULL), "not opened");
+    CHECK(!zn_model_open(&m, engine, "denoise-fast", &(zn_open){ .files = &file, .n_files = 1 }, NULL), "not opened");
     CHECK(!pthread_create(&other[0], NULL, come_and_go, &failed) && !pthread_create(&other[1], NULL, ask, m),
           "no threads");
     for (int i = 0; i < 600; i++)

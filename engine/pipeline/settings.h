@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* settings.h - what the environment and a caller's words ask for, resolved. */
+#ifndef ZN_SETTINGS_H
+#define ZN_SETTINGS_H
+
+#include "model.h"
+
+/* Does the name, or $ZENITH_PRECISION in its place, ask for one precision? */
+bool zn_precision_asked(const char *name);
+
+/* The precision of that name, or for NULL and "auto" the one of $ZENITH_PRECISION, or else the model's best there. */
+zn_status zn_precision_choose(zn_precision *out, const zn_engine *e, const zn_arch *a, const char *name, zn_error *err);
+
+#endif
