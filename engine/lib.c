@@ -19,10 +19,9 @@ const char *zn_version(void)
 
 const zn_model_info *zn_model_at(int i)
 {
-    for (int j = 0; zn_archs[j]; j++)
-        if (j == i)
-            return &zn_archs[j]->info;
-    return NULL;
+    const zn_arch *a = zn_arch_at(i);
+
+    return a ? &a->info : NULL;
 }
 
 const zn_model_info *zn_model_named(const char *id)
@@ -34,9 +33,11 @@ const zn_model_info *zn_model_named(const char *id)
 
 const char *zn_weights_recognise(const zn_weights *weights, char *what, size_t size)
 {
-    for (int i = 0; zn_archs[i]; i++)
-        if (zn_archs[i]->recognise && zn_archs[i]->recognise(weights, what, size))
-            return zn_archs[i]->info.id;
+    const zn_arch *a;
+
+    for (int i = 0; (a = zn_arch_at(i)); i++)
+        if (a->recognise && a->recognise(weights, what, size))
+            return a->info.id;
     return NULL;
 }
 

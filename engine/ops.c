@@ -45,6 +45,25 @@ zn_tensor zn_new(zn_ctx *c, int n, int h, int w, int ch)
     return zn_new_of(c, c->type, n, h, w, ch);
 }
 
+/* work: that is done. */
+static bool report(zn_ctx *c, double work)
+{
+    const double done = c->total > 0 ? work / c->total : 0;
+
+    if (c->progress && c->total > 0 && !c->progress(c->cookie, done < 1 ? done : 1))
+        zn_ctx_fail(c, ZN_E_CANCELLED, "cancelled");
+    return !c->status;
+}
+
+void zn_report(zn_ctx *c)
+{
+    if (c->status || c->dry || !c->progress)
+        return;
+    c->status = c->be->sync(c->dev, c->err);
+    if (!c->status)
+        report(c, c->work);
+}
+
 /* Every op passes through here.  moved: floats read and written.  False: do nothing. */
 static bool enter(zn_ctx *c, double macs, double moved, double *start)
 {
@@ -54,14 +73,8 @@ static bool enter(zn_ctx *c, double macs, double moved, double *start)
     c->work += macs + 4 * moved;
     if (c->dry)
         return false;
-    if (c->progress && c->total > 0) {
-        double done = (c->work - macs - 4 * moved) / c->total;
-
-        if (!c->progress(c->cookie, done < 1 ? done : 1)) {
-            zn_ctx_fail(c, ZN_E_CANCELLED, "cancelled");
-            return false;
-        }
-    }
+    if (!report(c, c->work - macs - 4 * moved))
+        return false;
     if (c->trace) {
         c->be->sync(c->dev, NULL);
         *start = zn_now_ms();

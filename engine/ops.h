@@ -23,6 +23,8 @@ typedef struct zn_ctx {
     double work;      /* macs and memory traffic so far, in units of a multiply-add */
     double total;     /* work of the whole run, from dry runs; 0: no progress is reported */
     bool (*progress)(void *cookie, double done);
+    void (*preview)(void *cookie, const zn_array *picture, int step, int n_steps); /* NULL, or see zn_job */
+    int preview_every;
     void *cookie;
     void (*trace)(void *cookie, const zn_layer_time *t); /* NULL, or called after each op */
     void *trace_cookie;
@@ -58,6 +60,9 @@ void zn_prune(zn_ctx *c, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_prun
 /* Between the host and the device; x is dense in host memory. */
 void zn_upload(zn_ctx *c, zn_tensor y, const float *x);
 void zn_download(zn_ctx *c, float *y, zn_tensor x);
+
+/* If somebody watches the progress: waits for the device, then reports; false cancels.  For the end of a step. */
+void zn_report(zn_ctx *c);
 
 /* The first failure stays. */
 void zn_ctx_fail(zn_ctx *c, zn_status status, const char *fmt, ...) ZN_PRINTF(3, 4);

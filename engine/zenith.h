@@ -177,6 +177,10 @@ typedef struct zn_job {     /* a zeroed one, or NULL, is the default */
     int tile; /* tile side in input pixels, made smaller if it takes too much memory; 0: the largest that fits */
     bool (*progress)(void *cookie, double done); /* 0..1, never falling; false cancels */
     void *cookie;
+    /* A sampler's estimate of its result after every preview_every-th step, but for the last; NULL, 0: none.  The picture
+     * is gone after the call. */
+    void (*preview)(void *cookie, const zn_array *picture, int step, int n_steps);
+    int preview_every;
     zn_error *note; /* NULL, or gets a sentence about a run that worked, but not as asked ("...; done with the avx2
                      * engine instead"); "" otherwise */
 } zn_job;

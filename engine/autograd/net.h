@@ -10,6 +10,7 @@
 #ifndef ZN_NET_H
 #define ZN_NET_H
 
+#include "../core/random.h"
 #include "../cpu/matmul.h"
 #include "graph.h"
 
@@ -161,9 +162,5 @@ static inline real *zn_node_scratch(const zn_node *o, int worker)
 {
     return zn_cpu_scratch(o->net->dev, worker);
 }
-
-/* A number from 0 to 1, and one of N(0, 1), for place i of a stream: no state, any order. */
-double zn_uniform(uint64_t seed, uint64_t stream, uint64_t i);
-double zn_normal(uint64_t seed, uint64_t stream, uint64_t i);
 
 #endif

@@ -33,8 +33,9 @@ typedef struct zn_binder {
     void **owned; /* device memory handed to the model; freed with it */
     int n_owned;
     int64_t parameters;
-    zn_geometry geometry; /* set by bind */
-    char variant[96];     /* set by bind: "taef2, 32 latent channels" */
+    zn_model *const *part; /* a composite's networks, opened */
+    zn_geometry geometry;  /* set by bind */
+    char variant[96];      /* set by bind: "taef2, 32 latent channels" */
 } zn_binder;
 
 /* Does the file have such a tensor; its size along a dimension.  Without one: false and 0. */
@@ -105,6 +106,13 @@ typedef struct zn_training {
     int (*graph)(zn_net *g, const void *net, const int in[2]);
 } zn_training;
 
+typedef struct zn_part { /* a network that a composite runs */
+    const struct zn_arch *arch;
+    const char *folder; /* NULL, or where its files are inside a folder that holds the whole composite */
+} zn_part;
+
+enum { ZN_MAX_PARTS = 4 };
+
 typedef struct zn_arch {
     zn_model_info info;
     size_t size; /* of the struct that bind fills, zeroed before */
@@ -117,6 +125,9 @@ typedef struct zn_arch {
     /* The first three settings are the noise of red, green and blue.  The pipeline fills in those that are 0, from
      * the whole picture, before the first tile. */
     bool takes_sigma;
+    /* NULL: a network.  Else a composite (pipeline/): it owns no weights but runs these networks, at most ZN_MAX_PARTS,
+     * with zn_call_net; the first without an arch ends the list.  bind finds them in zn_binder.part. */
+    const zn_part *parts;
     bool half_ok; /* fp16 stays within one 8-bit level and 0.02 dB of fp32 */
     bool crops;   /* writes a tile's own pixels only, and drops its halo step by step */
 } zn_arch;

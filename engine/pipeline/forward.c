@@ -66,6 +66,11 @@ void zn_call_net(zn_ctx *c, zn_model *m, const zn_call *call)
 
     if (c->status)
         return;
+    if (m->arch->parts) { /* its networks are recorded, each by itself */
+        m->arch->forward(c, m->net, call);
+        zn_reset(c->arena, mark);
+        return;
+    }
     if (!c->dry)
         c->be->set_precision(c->dev, m->precision);
     if (keeps && c->be->replay(c->dev, key)) {
@@ -154,7 +159,13 @@ static bool same_shape(const zn_call *a, const zn_call *b)
 zn_status zn_run_measure(zn_run *r, const zn_call *call, const zn_measure **out, zn_error *err)
 {
     zn_arena arena = { .size = SIZE_MAX / 2 };
-    zn_ctx dry = { .be = r->ctx.be, .dev = r->ctx.dev, .arena = &arena, .dry = true, .err = err };
+    zn_ctx dry = { .be = r->ctx.be,
+                   .dev = r->ctx.dev,
+                   .arena = &arena,
+                   .dry = true,
+                   .err = err,
+                   .preview = r->ctx.preview,
+                   .preview_every = r->ctx.preview_every };
     int i = 0;
 
     while (i < r->n_measures && !same_shape(&r->measure[i].shape, call))

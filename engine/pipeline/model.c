@@ -4,15 +4,34 @@
 
 #include "settings.h"
 
+#include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+const zn_arch *zn_arch_at(int i)
+{
+    int n = 0;
+
+    while (zn_archs[n])
+        n++;
+    if (i < n)
+        return i < 0 ? NULL : zn_archs[i];
+    for (int j = 0; zn_composites[j]; j++)
+        if (n + j == i)
+            return zn_composites[j];
+    return NULL;
+}
 
 const zn_arch *zn_arch_named(const char *id)
 {
-    for (int i = 0; zn_archs[i]; i++)
-        if (!strcmp(zn_archs[i]->info.id, id))
-            return zn_archs[i];
-    return NULL;
+    const zn_arch *a;
+    int i = 0;
+
+    while ((a = zn_arch_at(i)) && strcmp(a->info.id, id))
+        i++;
+    return a;
 }
 
 static zn_status open_weights(zn_weights **w, const zn_arch *a, const char *const *files, int n_files, zn_error *err)
@@ -61,7 +80,7 @@ zn_model *zn_model_new(zn_engine *engine, const zn_arch *a, const zn_open *open,
 static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
 {
     zn_engine *e = m->engine;
-    zn_binder b = { .w = w, .be = e->be, .dev = e->dev, .precision = m->precision, .err = err };
+    zn_binder b = { .w = w, .be = e->be, .dev = e->dev, .precision = m->precision, .err = err, .part = m->part };
     zn_error late;
 
     pthread_mutex_lock(&e->lock);
@@ -73,9 +92,34 @@ static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
     m->owned = b.owned;
     m->n_owned = b.n_owned;
     m->parameters = b.parameters;
+    for (int i = 0; i < m->n_parts; i++)
+        m->parameters += m->part[i]->parameters;
     m->geometry = b.geometry;
     memcpy(m->variant, b.variant, sizeof m->variant);
     return b.status;
+}
+
+/* The networks of a composite.  They share its files, unless it was opened with a folder that has one for each. */
+static zn_status open_parts(zn_model *m, const zn_open *open, zn_error *err)
+{
+    for (const zn_part *p = m->arch->parts; p && p->arch; p++) {
+        char path[4096];
+        const char *file = path;
+        zn_open one = *open;
+        struct stat st;
+        zn_status s;
+
+        assert(m->n_parts < ZN_MAX_PARTS);
+        if (p->folder && open->n_files == 1 && snprintf(path, sizeof path, "%s/%s", open->files[0], p->folder) > 0 &&
+            strlen(path) + 1 < sizeof path && !stat(path, &st)) {
+            one.files = &file;
+            one.n_files = 1;
+        }
+        if ((s = zn_model_load(&m->part[m->n_parts], m->engine, p->arch, &one, err)))
+            return s;
+        m->n_parts++;
+    }
+    return ZN_OK;
 }
 
 zn_status zn_model_load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, zn_error *err)
@@ -85,14 +129,16 @@ zn_status zn_model_load(zn_model **out, zn_engine *engine, const zn_arch *a, con
     zn_precision precision;
     zn_status s = zn_precision_choose(&precision, engine, a, open->precision, err);
 
-    if (!s && a->info.weights)
+    if (!s && a->info.weights && !a->parts)
         s = open_weights(&w, a, open->files, open->n_files, err);
     if (!s && !(m = zn_model_new(engine, a, open, err)))
         s = ZN_E_MEMORY;
     if (!s) {
         m->precision = precision;
-        s = bind(m, w, err);
+        s = open_parts(m, open, err);
     }
+    if (!s)
+        s = bind(m, w, err);
     zn_weights_close(&w);
     if (s)
         zn_model_free(&m);
@@ -117,6 +163,8 @@ void zn_model_free(zn_model **model)
             be->host_free(m->engine->dev, m->tile[i]);
         pthread_mutex_unlock(&m->engine->lock);
     }
+    for (int i = 0; i < m->n_parts; i++)
+        zn_model_free(&m->part[i]);
     zn_model_free(&m->stand_in);
     zn_engine_close(&m->cpu);
     for (int i = 0; i < m->n_files; i++)

@@ -21,7 +21,9 @@ struct zn_model {
     void *net;    /* arch->size bytes, filled by bind */
     void **owned; /* the weights' device memory */
     int n_owned;
-    int64_t parameters;
+    zn_model *part[ZN_MAX_PARTS]; /* of a composite */
+    int n_parts;
+    int64_t parameters; /* the parts' included */
     zn_geometry geometry;
     char variant[96];
     /* The rest changes from run to run, under the engine's lock. */
@@ -40,7 +42,11 @@ struct zn_model {
     zn_model *stand_in;
 };
 
-const zn_arch *zn_arch_named(const char *id); /* NULL: none */
+extern const zn_arch *const zn_composites[]; /* NULL ends; composites.c */
+
+/* Networks, then composites; NULL: none. */
+const zn_arch *zn_arch_at(int i);
+const zn_arch *zn_arch_named(const char *id);
 
 /* Opens the model on that engine alone. */
 zn_status zn_model_load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, zn_error *err);

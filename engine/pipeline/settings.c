@@ -107,7 +107,13 @@ zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err)
     job = job ? job : &none;
     *r = (zn_run){ .model = m, .tile = job->tile };
     r->max_memory = job->max_memory;
-    r->ctx = (zn_ctx){ .be = e->be, .dev = e->dev, .err = err, .progress = job->progress, .cookie = job->cookie };
+    r->ctx = (zn_ctx){ .be = e->be,
+                       .dev = e->dev,
+                       .err = err,
+                       .progress = job->progress,
+                       .preview = job->preview,
+                       .preview_every = job->preview_every,
+                       .cookie = job->cookie };
     if (err)
         err->text[0] = 0;
     if (!r->max_memory && (s = default_memory(&r->max_memory, e, err)))

@@ -45,9 +45,10 @@ rule "presets name operations, not models' files" '\.(safetensors|pth|npy)' $(fi
 
 # Calls: a symbol that a higher layer defines may not be referenced from a lower one.  Devices are one layer and do not
 # know each other.
-layers='core=0 cpu=1 cuda=1 ops=2 models=3 train=4 pipeline=5 lib=6 selftest=7 cli=8'
+layers='core=0 cpu=1 cuda=1 ops=2 autograd=3 models=4 train=5 pipeline=6 lib=7 selftest=8 cli=9'
 
-# calls OBJECT...: prints "OBJECT: SYMBOL of OBJECT" for every reference that goes up, or from device to device.
+# calls OBJECT...: prints "OBJECT: SYMBOL of OBJECT" for every reference that goes up, or from device to device, and
+# symbols that are defined twice (an archive links without a word).
 calls() {
   nm -A -g "$@" 2>/dev/null | awk -v layers="$layers" '
     BEGIN { n = split(layers, list, " "); for (i = 1; i <= n; i++) { split(list[i], kv, "="); rank[kv[1]] = kv[2] } }
@@ -59,7 +60,9 @@ calls() {
       if (folder == "arm" || folder == "x86") folder = "cpu"
       if (!(folder in rank)) { print name ": a folder without a layer"; next }
       if (kind == "U") { uses[++m] = object; used[m] = symbol; from[m] = folder }
-      else { at[symbol] = folder; where[symbol] = name } }
+      else {
+        if (symbol in at) print name ": " symbol " is also in " where[symbol]
+        at[symbol] = folder; where[symbol] = name } }
     END { for (i = 1; i <= m; i++) { s = used[i]
             if (s in at && (rank[at[s]] > rank[from[i]] || (rank[at[s]] == rank[from[i]] && at[s] != from[i]))) {
               name = uses[i]; sub(/.*\//, "", name)

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* sampler.c - see sampler.h. */
+#include "sampler.h"
+
+#include "../core/random.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROW = 1 + 2 * ZN_STEP_COEFS }; /* t, the coefficients of the update, those of the preview */
+
+/* All steps' values on the device: [1][1][n][ROW]. */
+static zn_tensor upload_steps(zn_ctx *c, const zn_schedule *s)
+{
+    zn_tensor table = zn_new_of(c, ZN_F32, 1, 1, s->n, ROW);
+    float *host = c->dry || c->status ? NULL : malloc((size_t)s->n * ROW * sizeof *host);
+
+    if (!c->dry && !host)
+        zn_ctx_fail(c, ZN_E_MEMORY, "out of memory for the steps of a sampler");
+    for (int k = 0; host && k < s->n; k++) {
+        float *row = host + (size_t)k * ROW;
+
+        row[0] = s->t[k];
+        memcpy(row + 1, s->coefs[k], sizeof s->coefs[k]);
+        memcpy(row + 1 + ZN_STEP_COEFS, s->preview[k], sizeof s->preview[k]);
+    }
+    zn_upload(c, table, host);
+    free(host);
+    return table;
+}
+
+static zn_tensor row_of(zn_tensor table, int k)
+{
+    table.data += (size_t)k * ROW;
+    table.w = 1;
+    return table;
+}
+
+/* Columns of the row that the current step uses. */
+static zn_tensor columns(zn_tensor now, int from, int n)
+{
+    now = zn_slice(now, from, n);
+    now.ld = n; /* one pixel: dense */
+    return now;
+}
+
+/* Shows the estimate of x0 that the prediction p gives. */
+static void preview(zn_ctx *c, const zn_sampler *s, zn_tensor x, zn_tensor p, zn_tensor coefs, int k)
+{
+    const size_t mark = zn_mark(c->arena);
+    zn_tensor picture = zn_new_of(c, ZN_F32, x.n, x.h, x.w, x.c);
+    float *host = NULL;
+
+    zn_step(c, picture, x, p, coefs, s->clip);
+    if (s->picture)
+        picture = s->picture(c, s->cookie, picture);
+    if (!c->dry && !c->status && !(host = malloc(zn_pixels(picture) * (size_t)picture.c * sizeof *host)))
+        zn_ctx_fail(c, ZN_E_MEMORY, "out of memory for a preview");
+    zn_download(c, host, picture);
+    if (!c->dry && !c->status)
+        c->status = c->be->sync(c->dev, c->err);
+    if (!c->dry && !c->status)
+        c->preview(c->cookie, &(zn_array){ host, picture.h, picture.w, picture.c }, k + 1, s->schedule->n);
+    free(host);
+    zn_reset(c->arena, mark);
+}
+
+void zn_noise(zn_ctx *c, zn_tensor y, uint64_t seed)
+{
+    const size_t len = zn_pixels(y) * (size_t)y.c;
+    float *host = c->dry || c->status ? NULL : malloc(len * sizeof *host);
+
+    if (!c->dry && !host)
+        zn_ctx_fail(c, ZN_E_MEMORY, "out of memory for noise");
+    for (size_t i = 0; host && i < len; i++)
+        host[i] = (float)zn_normal(seed, 0, i);
+    zn_upload(c, y, host);
+    free(host);
+}
+
+void zn_sample(zn_ctx *c, zn_tensor x, const zn_sampler *s)
+{
+    const size_t mark = zn_mark(c->arena);
+    const zn_tensor table = upload_steps(c, s->schedule);
+    const zn_tensor now = zn_new_of(c, ZN_F32, 1, 1, 1, ROW), p = zn_new_of(c, ZN_F32, x.n, x.h, x.w, x.c);
+    const int n = s->schedule->n;
+
+    for (int k = 0; k < n && !c->status; k++) {
+        zn_map(c, now, row_of(table, k), (zn_tail){ 0 });
+        s->predict(c, s->cookie, p, x, columns(now, 0, 1));
+        if (c->preview && c->preview_every > 0 && (k + 1) % c->preview_every == 0 && k + 1 < n)
+            preview(c, s, x, p, columns(now, 1 + ZN_STEP_COEFS, ZN_STEP_COEFS), k);
+        zn_step(c, x, x, p, columns(now, 1, ZN_STEP_COEFS), s->clip);
+        zn_report(c);
+    }
+    zn_reset(c->arena, mark);
+}

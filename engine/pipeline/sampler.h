@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* sampler.h - the loop of a diffusion or flow model: predict, update, the next step.
+ *
+ *     t, coefs ◄── row k of a table in device memory
+ *     p = predict(x, t)             the model's network, by zn_call_net: one recorded forward, replayed
+ *     x = update(x, p, coefs)       zn_step
+ *     progress, cancel, preview     the only places where the host waits for the device
+ *
+ * Whatever changes from step to step lies in device memory at a fixed address, so that a recorded forward stays valid. */
+#ifndef ZN_SAMPLER_H
+#define ZN_SAMPLER_H
+
+#include "forward.h"
+#include "schedule.h"
+
+typedef struct zn_sampler {
+    const zn_schedule *schedule;
+    float clip; /* of the estimate of x0: to -clip .. clip; 0: none */
+    /* p = the prediction for x at t; t is [1][1][1][1]; all are float32. */
+    void (*predict)(zn_ctx *c, void *cookie, zn_tensor p, zn_tensor x, zn_tensor t);
+    /* The picture to show for an estimate of x0, from the arena; NULL: the estimate itself. */
+    zn_tensor (*picture)(zn_ctx *c, void *cookie, zn_tensor x0);
+    void *cookie;
+} zn_sampler;
+
+/* y = noise from a seed: values 0, 1, ... of the seed's first stream, computed on the host, so that all engines agree to the
+ * last bit, and uploaded.  y is dense. */
+void zn_noise(zn_ctx *c, zn_tensor y, uint64_t seed);
+
+/* x, float32 and dense, becomes the result. */
+void zn_sample(zn_ctx *c, zn_tensor x, const zn_sampler *s);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* schedule.h - the steps of a sampler: what the network is told at each, and the coefficients of the update.
+ *
+ * Diffusion (Ho et al. 2020; Song et al. 2021, DDIM with eta 0): abar[t] = product of 1 - beta over 0 .. t.
+ *   sampling   k = n-1 .. 0   from A = abar[k * stride] to A' = abar[(k-1) * stride], and to A' = 1 at the end
+ *   reversing  k = 0 .. n-1   from A to A' = abar[(k+1) * stride], and to A' = 0 at the end
+ * Flow matching: sigma falls from 1 to 0, and a step is x += (sigma' - sigma) v.
+ * Everything is computed in double precision and rounded once. */
+#ifndef ZN_SCHEDULE_H
+#define ZN_SCHEDULE_H
+
+#include "../backend.h"
+
+enum { ZN_MAX_STEPS = 1000 };
+
+typedef enum zn_prediction { /* what the network computes from x = sqrt(A) x0 + sqrt(1-A) noise */
+                             ZN_PREDICTS_NOISE,
+                             ZN_PREDICTS_V, /* sqrt(A) noise - sqrt(1-A) x0 */
+} zn_prediction;
+
+typedef struct zn_schedule { /* in the order in which the steps are done */
+    int n;
+    float t[ZN_MAX_STEPS];                      /* the original time step, or sigma */
+    float coefs[ZN_MAX_STEPS][ZN_STEP_COEFS];   /* of the update, as zn_step takes them */
+    float preview[ZN_MAX_STEPS][ZN_STEP_COEFS]; /* the same for the estimate of x0 alone */
+} zn_schedule;
+
+/* abar of n steps with betas from first to last in equal distances; constant ones if both are the same.
+ * 0 < beta < 1. */
+void zn_abar(double *abar, int n, double first, double last);
+
+/* "ddimN": the smallest stride of which `steps` steps cover `total`, that is ceil(total / stride) == steps; 0: none. */
+int zn_stride(int total, int steps);
+
+/* False: there is no such stride, or there are too many steps. */
+bool zn_schedule_ddim(zn_schedule *s, const double *abar, int total, int steps, zn_prediction p, bool reverse);
+
+/* sigma = shift u / (1 + (shift - 1) u), u = 1, 1 - 1/steps, ... 1/steps, then 0.  sign -1: the network predicts -v. */
+bool zn_schedule_flow(zn_schedule *s, int steps, double shift, int sign);
+
+#endif
