@@ -2,6 +2,7 @@
 /* convert.c - element types of weight files, and copying entries out as floats. */
 #include "weightfile.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -191,19 +192,34 @@ static int merge_dims(const zn_entry *e, size_t *shape, size_t *step)
     return n;
 }
 
-void zn_entry_read(const zn_entry *e, float *dst)
+/* Elements that lie one after the other: piece by piece. */
+static zn_status read_dense(const zn_entry *e, float *dst, zn_error *err)
 {
-    size_t shape[ZN_MAX_DIMS], step[ZN_MAX_DIMS], index[ZN_MAX_DIMS] = { 0 };
-    const unsigned char *src = e->data;
+    const size_t size = zn_dtype_size(e->dtype);
+    unsigned char piece[1 << 14];
+    size_t left = zn_entry_len(e), n;
 
-    if (!zn_entry_len(e))
-        return;
-    int last = merge_dims(e, shape, step) - 1;
+    for (uint64_t at = e->at; left; left -= n, dst += n, at += n * size) {
+        zn_status s;
+
+        n = left < sizeof piece / size ? left : sizeof piece / size;
+        if ((s = zn_file_read(e->file, at, piece, n * size, err)))
+            return s;
+        read_row(dst, piece, n, size, e->dtype);
+    }
+    return ZN_OK;
+}
+
+/* src: the bytes of the first element and those after it. */
+static void read_rows(float *dst, const unsigned char *src, const size_t *shape, const size_t *step, int n, zn_type t)
+{
+    size_t index[ZN_MAX_DIMS] = { 0 };
+    const int last = n - 1;
 
     for (;;) {
         int d = last - 1;
 
-        read_row(dst, src, shape[last], step[last], e->dtype);
+        read_row(dst, src, shape[last], step[last], t);
         dst += shape[last];
         for (; d >= 0; d--) { /* the next row, as an odometer counts */
             src += step[d];
@@ -215,4 +231,25 @@ void zn_entry_read(const zn_entry *e, float *dst)
         if (d < 0)
             return;
     }
+}
+
+zn_status zn_entry_read(const zn_entry *e, float *dst, zn_error *err)
+{
+    size_t shape[ZN_MAX_DIMS], step[ZN_MAX_DIMS], span = zn_dtype_size(e->dtype);
+    unsigned char *bytes;
+    zn_status s;
+    int n;
+
+    if (!zn_entry_len(e))
+        return ZN_OK;
+    n = merge_dims(e, shape, step);
+    if (n == 1 && step[0] == zn_dtype_size(e->dtype))
+        return read_dense(e, dst, err);
+    for (int i = 0; i < n; i++)
+        span += (shape[i] - 1) * step[i];
+    if ((s = zn_file_copy(&bytes, e->file, e->at, span, err)))
+        return s;
+    read_rows(dst, bytes, shape, step, n, e->dtype);
+    free(bytes);
+    return ZN_OK;
 }

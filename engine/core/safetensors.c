@@ -19,9 +19,14 @@
 static const size_t max_header = 100000000;
 
 typedef struct {
-    const unsigned char *begin, *end;
+    uint64_t begin, end;
     const char *name;
 } span;
+
+typedef struct { /* the part of the file behind the header */
+    const zn_file *file;
+    uint64_t at, size;
+} area;
 
 static bool find_dtype(zn_type *t, const char *name)
 {
@@ -95,32 +100,33 @@ static void read_members(zn_json *j, zn_entry *e, int64_t range[2], const char *
         zn_json_fail(j, "a tensor lacks its dtype, shape or data_offsets");
 }
 
-static zn_status add_tensor(zn_weights *w, zn_file data, zn_entry *e, const int64_t range[2], const char *dtype,
+static zn_status add_tensor(zn_weights *w, area data, zn_entry *e, const int64_t range[2], const char *dtype,
                             zn_error *err)
 {
     if (!find_dtype(&e->dtype, dtype))
         return zn_fail(err, ZN_E_FILE,
                        "%s holds the tensor '%s' of type %.40s, which Zenith does not read; convert "
                        "it to F32, F16 or BF16",
-                       data.label, e->name, dtype);
+                       data.file->label, e->name, dtype);
     if (!zn_shape_ok(e->shape, e->n_dims, e->dtype))
-        return zn_fail(err, ZN_E_FILE, "%s is damaged: the shape of the tensor '%s' is impossible", data.label,
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: the shape of the tensor '%s' is impossible", data.file->label,
                        e->name);
     if (range[0] < 0 || range[1] < range[0] || (uint64_t)range[1] > data.size)
         return zn_fail(err, ZN_E_FILE,
                        "%s is damaged or cut short: the tensor '%s' lies outside the file; download "
                        "it again",
-                       data.label, e->name);
+                       data.file->label, e->name);
     if ((uint64_t)(range[1] - range[0]) != zn_entry_len(e) * zn_dtype_size(e->dtype))
         return zn_fail(err, ZN_E_FILE, "%s is damaged: the tensor '%s' has not the number of bytes its shape needs",
-                       data.label, e->name);
+                       data.file->label, e->name);
     int64_t stride = 1;
 
     for (int i = e->n_dims - 1; i >= 0; i--) {
         e->stride[i] = stride;
         stride *= e->shape[i] ? e->shape[i] : 1;
     }
-    e->data = data.data + range[0];
+    e->file = data.file;
+    e->at = data.at + (uint64_t)range[0];
     return zn_weights_add(w, e, err);
 }
 
@@ -147,19 +153,19 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Invariant 2, for the tensors from the first-th on. */
-static zn_status check_cover(const zn_weights *w, zn_file data, int first, zn_error *err)
+static zn_status check_cover(const zn_weights *w, area data, int first, zn_error *err)
 {
     size_t n = (size_t)(zn_weights_count(w) - first);
     span *s = malloc((n + 1) * sizeof *s);
-    const unsigned char *at = data.data;
+    uint64_t at = data.at;
     const char *why = NULL, *name = "";
 
     if (!s)
-        return zn_fail(err, ZN_E_MEMORY, "There is not enough memory to read %s", data.label);
+        return zn_fail(err, ZN_E_MEMORY, "There is not enough memory to read %s", data.file->label);
     for (size_t i = 0; i < n; i++) {
         const zn_entry *e = zn_weights_at(w, first + (int)i);
 
-        s[i] = (span){ e->data, e->data + zn_entry_len(e) * zn_dtype_size(e->dtype), e->name };
+        s[i] = (span){ e->at, e->at + zn_entry_len(e) * zn_dtype_size(e->dtype), e->name };
     }
     qsort(s, n, sizeof *s, by_place);
     for (size_t i = 0; i < n && !why; i++) {
@@ -170,28 +176,23 @@ static zn_status check_cover(const zn_weights *w, zn_file data, int first, zn_er
     }
     free(s);
     if (why)
-        return zn_fail(err, ZN_E_FILE, "%s is damaged: the tensor '%s' %s", data.label, name, why);
-    if (at != data.data + data.size)
-        return zn_fail(err, ZN_E_FILE, "%s is damaged: %zu bytes after the last tensor belong to none", data.label,
-                       (size_t)(data.data + data.size - at));
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: the tensor '%s' %s", data.file->label, name, why);
+    if (at != data.at + data.size)
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: %llu bytes after the last tensor belong to none",
+                       data.file->label, (unsigned long long)(data.at + data.size - at));
     return ZN_OK;
 }
 
-zn_status zn_safetensors_read(zn_weights *w, zn_file f, zn_error *err)
+/* The header's n bytes of JSON. */
+static zn_status read_header(zn_weights *w, const unsigned char *text, size_t n, area data, zn_error *err)
 {
-    uint64_t n = f.size >= 8 ? zn_le64(f.data) : UINT64_MAX;
+    char *pool = zn_weights_alloc(w, n);
     int first = zn_weights_count(w);
     bool meta = false;
 
-    if (n > max_header || n > f.size - 8)
-        return zn_fail(err, ZN_E_FILE, "%s is damaged or cut short: its header does not fit; download it again",
-                       f.label);
-    char *pool = zn_weights_alloc(w, (size_t)n);
-
     if (!pool)
-        return zn_fail(err, ZN_E_MEMORY, "There is not enough memory to read %s", f.label);
-    zn_json j = zn_json_begin(f.data + 8, (size_t)n, pool);
-    zn_file data = { f.data + 8 + n, f.size - 8 - (size_t)n, f.label };
+        return zn_fail(err, ZN_E_MEMORY, "There is not enough memory to read %s", data.file->label);
+    zn_json j = zn_json_begin(text, n, pool);
 
     zn_json_enter(&j, '{');
     for (size_t i = 0; zn_json_more(&j, '}', i); i++) {
@@ -213,7 +214,23 @@ zn_status zn_safetensors_read(zn_weights *w, zn_file f, zn_error *err)
             return s;
     }
     if (!zn_json_end(&j))
-        return zn_fail(err, ZN_E_FILE, "%s is damaged: %s, at byte %zu of its header", f.label, j.wrong,
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: %s, at byte %zu of its header", data.file->label, j.wrong,
                        zn_json_at(&j));
     return check_cover(w, data, first, err);
+}
+
+zn_status zn_safetensors_read(zn_weights *w, const zn_file *f, zn_error *err)
+{
+    const uint64_t n = f->size >= 8 ? zn_le64(f->first) : UINT64_MAX;
+    unsigned char *text;
+    zn_status s;
+
+    if (n > max_header || n > f->size - 8)
+        return zn_fail(err, ZN_E_FILE, "%s is damaged or cut short: its header does not fit; download it again",
+                       f->label);
+    if ((s = zn_file_copy(&text, f, 8, n, err)))
+        return s;
+    s = read_header(w, text, (size_t)n, (area){ f, 8 + n, f->size - 8 - n }, err);
+    free(text);
+    return s;
 }

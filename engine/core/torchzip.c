@@ -18,8 +18,8 @@
 #include <string.h>
 
 enum {
-    MAX_DEPTH = 8,        /* dictionaries in dictionaries; deeper ones hold settings, not weights */
-    MAX_REPEAT = 1 << 20, /* elements of a tensor that repeats its storage's */
+    MAX_DEPTH = 8,           /* dictionaries in dictionaries; deeper ones hold settings, not weights */
+    MAX_DIRECTORY = 1 << 28, /* bytes of the archive's directory, and of the pickle */
 };
 
 /* ---- the archive ------------------------------------------------------------------------------ */
@@ -31,10 +31,15 @@ typedef struct {
 } member;
 
 typedef struct {
-    zn_file f;
-    member *members; /* sorted by name */
+    const zn_file *f;
+    unsigned char *directory; /* names point into it */
+    member *members;          /* sorted by name */
     size_t n;
 } archive;
+
+typedef struct { /* bytes of the file */
+    uint64_t at, size;
+} extent;
 
 static int compare_text(zn_text a, zn_text b)
 {
@@ -49,44 +54,65 @@ static int by_name(const void *a, const void *b)
     return compare_text(((const member *)a)->name, ((const member *)b)->name);
 }
 
-static zn_status damaged(zn_file f, const char *what, zn_error *err)
+static zn_status damaged(const zn_file *f, const char *what, zn_error *err)
 {
-    return zn_fail(err, ZN_E_FILE, "%s is damaged or cut short: %s; download it again", f.label, what);
+    return zn_fail(err, ZN_E_FILE, "%s is damaged or cut short: %s; download it again", f->label, what);
 }
 
 /* Is [at, at + size) inside the file? */
-static bool inside(zn_file f, uint64_t at, uint64_t size)
+static bool inside(const zn_file *f, uint64_t at, uint64_t size)
 {
-    return at <= f.size && size <= f.size - at;
+    return at <= f->size && size <= f->size - at;
 }
 
-/* Finds the end-of-central-directory record, or its 64-bit twin, and from it the directory. */
-static bool find_directory(zn_file f, uint64_t *at, uint64_t *size, uint64_t *n)
-{
-    enum { END = 22, LOCATOR = 20, END64 = 56, COMMENT = 65535 };
-    const unsigned char *d = f.data, *e = NULL;
+enum { END = 22, LOCATOR = 20, END64 = 56, COMMENT = 65535 };
 
-    for (size_t back = END; back <= f.size && back <= END + COMMENT && !e; back++) {
-        const unsigned char *p = d + f.size - back;
+/* Finds the end-of-central-directory record in the last `len` bytes of the file, or its 64-bit twin, and from it the
+ * directory. */
+static zn_status search_tail(extent *dir, uint64_t *n, const zn_file *f, const unsigned char *tail, size_t len,
+                             zn_error *err)
+{
+    static const char missing[] = "the directory at its end is missing";
+    const unsigned char *e = NULL;
+    unsigned char big[END64];
+    zn_status s;
+
+    for (size_t back = END; back <= len && back <= END + COMMENT && !e; back++) {
+        const unsigned char *p = tail + len - back;
 
         if (*p == 'P' && !memcmp(p, "PK\5\6", 4) && zn_le16(p + 20) == back - END)
             e = p;
     }
     if (!e)
-        return false;
+        return damaged(f, missing, err);
     *n = zn_le16(e + 10);
-    *size = zn_le32(e + 12);
-    *at = zn_le32(e + 16);
-    if (e - d >= LOCATOR && !memcmp(e - LOCATOR, "PK\6\7", 4)) {
+    *dir = (extent){ zn_le32(e + 16), zn_le32(e + 12) };
+    if (e - tail >= LOCATOR && !memcmp(e - LOCATOR, "PK\6\7", 4)) {
         uint64_t where = zn_le64(e - LOCATOR + 8);
 
-        if (!inside(f, where, END64) || memcmp(d + where, "PK\6\6", 4))
-            return false;
-        *n = zn_le64(d + where + 32);
-        *size = zn_le64(d + where + 40);
-        *at = zn_le64(d + where + 48);
+        if (!inside(f, where, END64))
+            return damaged(f, missing, err);
+        if ((s = zn_file_read(f, where, big, END64, err)))
+            return s;
+        if (memcmp(big, "PK\6\6", 4))
+            return damaged(f, missing, err);
+        *n = zn_le64(big + 32);
+        *dir = (extent){ zn_le64(big + 48), zn_le64(big + 40) };
     }
-    return inside(f, *at, *size);
+    return inside(f, dir->at, dir->size) ? ZN_OK : damaged(f, missing, err);
+}
+
+static zn_status find_directory(extent *dir, uint64_t *n, const zn_file *f, zn_error *err)
+{
+    const uint64_t most = LOCATOR + END + COMMENT, len = f->size < most ? f->size : most;
+    unsigned char *tail;
+    zn_status s = zn_file_copy(&tail, f, f->size - len, len, err);
+
+    if (s)
+        return s;
+    s = search_tail(dir, n, f, tail, (size_t)len, err);
+    free(tail);
+    return s;
 }
 
 /* Fields that do not fit in 32 bits are all ones; their values follow in extra field 1, in order. */
@@ -142,17 +168,21 @@ static const unsigned char *read_member(member *m, const unsigned char *p, const
 
 static zn_status read_directory(archive *a, zn_error *err)
 {
-    uint64_t at, size, n;
+    extent dir = { 0 };
+    uint64_t n = 0;
+    zn_status s = find_directory(&dir, &n, a->f, err);
 
-    if (!find_directory(a->f, &at, &size, &n))
-        return damaged(a->f, "the directory at its end is missing", err);
-    if (n > size / 46)
+    if (s)
+        return s;
+    if (n > dir.size / 46 || dir.size > MAX_DIRECTORY)
         return damaged(a->f, "its directory is too short", err);
-    const unsigned char *p = a->f.data + at, *end = p + size;
+    if ((s = zn_file_copy(&a->directory, a->f, dir.at, dir.size, err)))
+        return s;
+    const unsigned char *p = a->directory, *end = p + dir.size;
 
     a->members = malloc(((size_t)n + 1) * sizeof *a->members);
     if (!a->members)
-        return zn_fail(err, ZN_E_MEMORY, "There is not enough memory to read %s", a->f.label);
+        return zn_fail(err, ZN_E_MEMORY, "There is not enough memory to read %s", a->f->label);
     for (; a->n < n; a->n++) {
         p = read_member(&a->members[a->n], p, end);
         if (!p)
@@ -173,24 +203,29 @@ static const member *find_member(const archive *a, zn_text name)
 }
 
 /* Where the bytes of a member are. */
-static zn_status locate(zn_file *out, const archive *a, const member *m, zn_error *err)
+static zn_status locate(extent *out, const archive *a, const member *m, zn_error *err)
 {
     enum { LOCAL = 30 };
+    unsigned char p[LOCAL];
+    zn_status s;
     int len = m->name.len < 60 ? (int)m->name.len : 60;
 
     if (m->method || m->flags & 1)
         return zn_fail(err, ZN_E_FILE,
                        "%s is a compressed or encrypted ZIP archive ('%.*s' is); PyTorch writes them "
                        "uncompressed, and Zenith reads only that",
-                       a->f.label, len, m->name.s);
-    if (!inside(a->f, m->local, LOCAL) || memcmp(a->f.data + m->local, "PK\3\4", 4))
+                       a->f->label, len, m->name.s);
+    if (!inside(a->f, m->local, LOCAL))
         return damaged(a->f, "a member is not where its directory says", err);
-    const unsigned char *p = a->f.data + m->local;
+    if ((s = zn_file_read(a->f, m->local, p, LOCAL, err)))
+        return s;
+    if (memcmp(p, "PK\3\4", 4))
+        return damaged(a->f, "a member is not where its directory says", err);
     uint64_t begin = m->local + LOCAL + zn_le16(p + 26) + zn_le16(p + 28);
 
     if (!inside(a->f, begin, m->size))
         return damaged(a->f, "a member goes past its end", err);
-    *out = (zn_file){ a->f.data + begin, (size_t)m->size, a->f.label };
+    *out = (extent){ begin, m->size };
     return ZN_OK;
 }
 
@@ -200,11 +235,12 @@ typedef struct {
     zn_weights *w;
     archive a;
     zn_text root;               /* with its slash */
+    uint64_t repeated;          /* elements of tensors that repeat their storage's */
     size_t work, max_work;      /* members looked at and bytes of names: dictionaries may be shared */
     char name[ZN_MAX_NAME + 1]; /* of the tensor or the dictionary being read */
 } reader;
 
-static zn_status find_storage(zn_file *out, const reader *r, zn_text key, zn_error *err)
+static zn_status find_storage(extent *out, const reader *r, zn_text key, zn_error *err)
 {
     char name[512];
     int len = key.len > 200 || r->root.len > 200
@@ -213,7 +249,7 @@ static zn_status find_storage(zn_file *out, const reader *r, zn_text key, zn_err
     const member *m = find_member(&r->a, (zn_text){ name, (size_t)len });
 
     if (!m)
-        return zn_fail(err, ZN_E_FILE, "%s is damaged: the data of the tensor '%s' is missing", r->a.f.label, r->name);
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: the data of the tensor '%s' is missing", r->a.f->label, r->name);
     return locate(out, &r->a, m, err);
 }
 
@@ -237,10 +273,10 @@ static bool furthest(int64_t *last, const zn_ptensor *t)
 static zn_status add_tensor(reader *r, const zn_ptensor *t, zn_error *err)
 {
     const zn_pvalue *s = t->storage;
-    const char *label = r->a.f.label;
+    const char *label = r->a.f->label;
     size_t len = strlen(r->name);
     int64_t bytes, last = 0;
-    zn_file data;
+    extent data;
 
     if (t->dtype < 0)
         return zn_fail(err, ZN_E_FILE,
@@ -261,14 +297,19 @@ static zn_status add_tensor(reader *r, const zn_ptensor *t, zn_error *err)
         return status;
     if (s->storage.len < 0 || __builtin_mul_overflow(s->storage.len, unit, &bytes) || (uint64_t)bytes > data.size)
         return zn_fail(err, ZN_E_FILE, "%s is damaged: the data of the tensor '%s' is too short", label, r->name);
-    e.data = data.data;
+    e.file = r->a.f;
+    e.at = data.at;
     if (zn_entry_len(&e)) {
         if (!furthest(&last, t) || last >= bytes / size)
             return zn_fail(err, ZN_E_FILE, "%s is damaged: the tensor '%s' lies outside its data", label, r->name);
-        if (zn_entry_len(&e) > MAX_REPEAT && zn_entry_len(&e) > (uint64_t)(bytes / size))
+        /* Elements that are stored once and read many times cost nothing in the file: all such tensors together may
+         * have as many elements as the file has bytes. */
+        if (zn_entry_len(&e) > (uint64_t)(bytes / size))
+            r->repeated += zn_entry_len(&e) < r->a.f->size ? zn_entry_len(&e) : r->a.f->size + 1;
+        if (r->repeated > r->a.f->size)
             return zn_fail(err, ZN_E_FILE, "%s holds the tensor '%s', which repeats its data beyond measure", label,
                            r->name);
-        e.data += t->offset * size;
+        e.at += (uint64_t)(t->offset * size);
     } else {
         memset(e.stride, 0, sizeof e.stride); /* nothing is at any index */
     }
@@ -327,7 +368,7 @@ static pair *list_pairs(const zn_pvalue *dict, size_t *n)
  * prefix_len bytes of r->name.  Anything else in it does not matter.  Recurses MAX_DEPTH deep. */
 static zn_status add_dict(reader *r, const zn_pvalue *dict, size_t prefix_len, int depth, zn_error *err)
 {
-    const char *label = r->a.f.label;
+    const char *label = r->a.f->label;
     zn_status s = ZN_OK;
     size_t n;
 
@@ -404,7 +445,7 @@ static zn_status add_root(reader *r, const zn_pvalue *root, zn_error *err)
         return zn_fail(err, ZN_E_FILE,
                        "%s holds a Python object, not a dictionary of tensors; in PyTorch, save "
                        "model.state_dict() instead of the model",
-                       r->a.f.label);
+                       r->a.f->label);
     return add_dict(r, state_dict(root), 0, 0, err);
 }
 
@@ -432,14 +473,39 @@ static zn_status check_order(const reader *r, zn_error *err)
     char name[256];
     int len = r->root.len > 200 ? 0 : snprintf(name, sizeof name, "%.*sbyteorder", (int)r->root.len, r->root.s);
     const member *m = find_member(&r->a, (zn_text){ name, (size_t)len });
-    zn_file f;
+    char order[6] = "";
+    extent f = { 0 };
     zn_status s = m ? locate(&f, &r->a, m, err) : ZN_OK;
 
-    if (m && !s && (f.size != 6 || memcmp(f.data, "little", 6)))
+    if (m && !s && f.size == sizeof order)
+        s = zn_file_read(r->a.f, f.at, order, sizeof order, err);
+    if (m && !s && memcmp(order, "little", sizeof order))
         return zn_fail(err, ZN_E_FILE,
                        "%s was written by a big-endian machine, which Zenith does not read; save it "
                        "again on a common computer",
-                       r->a.f.label);
+                       r->a.f->label);
+    return s;
+}
+
+static zn_status read_pickle(reader *r, const member *m, zn_error *err)
+{
+    zn_pickle *pickle = NULL;
+    unsigned char *bytes;
+    extent f;
+    zn_status s = locate(&f, &r->a, m, err);
+
+    if (s)
+        return s;
+    if (f.size > MAX_DIRECTORY)
+        return damaged(r->a.f, "its list of tensors is too long", err);
+    if ((s = zn_file_copy(&bytes, r->a.f, f.at, f.size, err)))
+        return s;
+    s = zn_pickle_open(&pickle, bytes, (size_t)f.size, r->a.f->label, err);
+    r->max_work = 4 * (size_t)f.size + 100; /* without sharing it is less than the bytes of the pickle */
+    if (!s)
+        s = add_root(r, zn_pickle_root(pickle), err);
+    zn_pickle_close(&pickle);
+    free(bytes);
     return s;
 }
 
@@ -447,27 +513,21 @@ static zn_status read_archive(reader *r, zn_error *err)
 {
     zn_status s = read_directory(&r->a, err);
     const member *m = s ? NULL : find_pickle(&r->a, &r->root);
-    zn_pickle *pickle = NULL;
-    zn_file f;
 
     if (s)
         return s;
     if (!m)
-        return zn_fail(err, ZN_E_FILE, "%s is a ZIP archive, but not one written by PyTorch", r->a.f.label);
-    if ((s = check_order(r, err)) || (s = locate(&f, &r->a, m, err)) ||
-        (s = zn_pickle_open(&pickle, f.data, f.size, f.label, err)))
-        return s;
-    r->max_work = 4 * f.size + 100; /* without sharing it is less than the bytes of the pickle */
-    s = add_root(r, zn_pickle_root(pickle), err);
-    zn_pickle_close(&pickle);
-    return s;
+        return zn_fail(err, ZN_E_FILE, "%s is a ZIP archive, but not one written by PyTorch", r->a.f->label);
+    s = check_order(r, err);
+    return s ? s : read_pickle(r, m, err);
 }
 
-zn_status zn_torchzip_read(zn_weights *w, zn_file f, zn_error *err)
+zn_status zn_torchzip_read(zn_weights *w, const zn_file *f, zn_error *err)
 {
     reader r = { .w = w, .a.f = f };
     zn_status s = read_archive(&r, err);
 
     free(r.a.members);
+    free(r.a.directory);
     return s;
 }

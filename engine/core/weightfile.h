@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* weightfile.h - what the readers of weight files share; only they and their tests include it.
  *
- *     paths ── weights.c ── map, look at the first bytes ──┬── safetensors.c ── json.c
+ *     paths ── weights.c ── open, look at the first bytes ─┬── safetensors.c ── json.c
  *                 ▲                                        └── torchzip.c ── pickle.c
  *                 └───────── zn_weights_add, once per tensor ─────────┘ */
 #ifndef ZN_WEIGHTFILE_H
@@ -14,12 +14,18 @@ enum {
     ZN_MAX_NAME = 1024, /* bytes of a tensor's name */
 };
 
-/* The bytes of one file.  The mapping outlives the entries that point into it. */
+/* One file: a descriptor, or bytes in memory that outlive the set. */
 typedef struct zn_file {
-    const unsigned char *data;
-    size_t size;
     const char *label; /* how messages call it */
+    uint64_t size;     /* when it was opened */
+    int fd;            /* -1: in memory */
+    const unsigned char *data;
+    unsigned char first[512]; /* its beginning; zeros after its end */
 } zn_file;
+
+/* The bytes from `at` on, into dst or into new memory that the caller frees; inside the size. */
+zn_status zn_file_read(const zn_file *f, uint64_t at, void *dst, size_t size, zn_error *err);
+zn_status zn_file_copy(unsigned char **out, const zn_file *f, uint64_t at, uint64_t size, zn_error *err);
 
 /* Memory that lives as long as the set; NULL when there is none. */
 void *zn_weights_alloc(zn_weights *w, size_t size);
@@ -34,8 +40,8 @@ zn_status zn_weights_add_meta(zn_weights *w, const char *key, const char *value,
 zn_status zn_weights_open_memory(zn_weights **out, const void *data, size_t size, const char *label, zn_error *err);
 
 /* Each adds all the tensors of one file, after checking that every one is inside it. */
-zn_status zn_safetensors_read(zn_weights *w, zn_file f, zn_error *err);
-zn_status zn_torchzip_read(zn_weights *w, zn_file f, zn_error *err);
+zn_status zn_safetensors_read(zn_weights *w, const zn_file *f, zn_error *err);
+zn_status zn_torchzip_read(zn_weights *w, const zn_file *f, zn_error *err);
 
 /* False if the shape has a negative size, or if a product of its non-zero sizes and of the element's
  * size overflows int64_t: a shape that passes can be multiplied in any order. */

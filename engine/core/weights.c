@@ -3,7 +3,7 @@
  *
  *     path ──┬── folder ──┬── *.safetensors.index.json ──> its shards
  *            │            └── *.safetensors, sorted
- *            └── file ── map ── first bytes ──┬── safetensors, PyTorch zip: read
+ *            └── file ── open ── first bytes ──┬── safetensors, PyTorch zip: read
  *                                             ├── index: its shards, from the same folder
  *                                             └── anything else: one sentence saying what it is */
 #define _POSIX_C_SOURCE 200809L
@@ -11,13 +11,13 @@
 #include "json.h"
 #include "weightfile.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,12 +44,11 @@ typedef struct block { /* memory that lives as long as the set */
 struct zn_weights {
     record *records;        /* in the order of the files */
     const record **by_name; /* sorted; set once all files are read */
-    zn_file *files;
+    zn_file **files;
     pair *meta, *promised; /* promised: tensor and file, as an index says */
     size_t n_records, n_files, n_meta, n_promised;
     size_t cap_records, cap_files, cap_meta, cap_promised;
     block *blocks;
-    bool mapped; /* files are mappings of ours */
 };
 
 /* ---- the set ---------------------------------------------------------------------------------- */
@@ -88,7 +87,7 @@ zn_status zn_weights_add(zn_weights *w, const zn_entry *e, zn_error *err)
 {
     if (w->n_records == ZN_MAX_TENSORS)
         return zn_fail(err, ZN_E_FILE, "%s holds more than %d tensors, too many for Zenith",
-                       w->files[w->n_files - 1].label, ZN_MAX_TENSORS);
+                       w->files[w->n_files - 1]->label, ZN_MAX_TENSORS);
     record *r = grow(w->records, &w->cap_records, w->n_records, sizeof *r);
 
     if (!r)
@@ -134,10 +133,10 @@ static zn_status finish(zn_weights *w, zn_error *err)
         if (strcmp(a->entry.name, b->entry.name))
             continue;
         if (a->file == b->file)
-            return zn_fail(err, ZN_E_FILE, "%s is damaged: it names the tensor '%s' twice", w->files[a->file].label,
+            return zn_fail(err, ZN_E_FILE, "%s is damaged: it names the tensor '%s' twice", w->files[a->file]->label,
                            a->entry.name);
         return zn_fail(err, ZN_E_FILE, "The tensor '%s' is both in %s and in %s; leave one out", a->entry.name,
-                       w->files[a->file].label, w->files[b->file].label);
+                       w->files[a->file]->label, w->files[b->file]->label);
     }
     for (size_t i = 0; i < w->n_promised; i++)
         if (!zn_weights_get(w, w->promised[i].key))
@@ -154,8 +153,9 @@ void zn_weights_close(zn_weights **weights)
 
     if (!w)
         return;
-    for (size_t i = 0; i < w->n_files && w->mapped; i++)
-        munmap((void *)w->files[i].data, w->files[i].size);
+    for (size_t i = 0; i < w->n_files; i++)
+        if (w->files[i]->fd >= 0)
+            close(w->files[i]->fd);
     while (w->blocks) {
         block *b = w->blocks;
 
@@ -217,7 +217,7 @@ const char *zn_weights_meta(const zn_weights *w, const char *key)
 
 const char *zn_weights_path(const zn_weights *w)
 {
-    return w->n_files ? w->files[0].label : "";
+    return w->n_files ? w->files[0]->label : "";
 }
 
 /* ---- one file --------------------------------------------------------------------------------- */
@@ -235,10 +235,47 @@ static const char *make_label(zn_weights *w, const char *path)
     return label;
 }
 
-/* The set owns the mapping from here on, unless this fails. */
-static zn_status add_file(zn_weights *w, zn_file f, zn_error *err)
+zn_status zn_file_read(const zn_file *f, uint64_t at, void *dst, size_t size, zn_error *err)
 {
-    zn_file *files = grow(w->files, &w->cap_files, w->n_files, sizeof *files);
+    size_t done = 0;
+
+    assert(at <= f->size && size <= f->size - at);
+    if (f->fd < 0) {
+        memcpy(dst, f->data + at, size);
+        return ZN_OK;
+    }
+    while (done < size) {
+        ssize_t n = pread(f->fd, (char *)dst + done, size - done, (off_t)(at + done));
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return zn_fail(err, ZN_E_FILE, "%s cannot be read: %s", f->label, strerror(errno));
+        if (!n)
+            return zn_fail(err, ZN_E_FILE, "%s became shorter while it was read; open it again when it is whole",
+                           f->label);
+        done += (size_t)n;
+    }
+    return ZN_OK;
+}
+
+zn_status zn_file_copy(unsigned char **out, const zn_file *f, uint64_t at, uint64_t size, zn_error *err)
+{
+    unsigned char *p = size < SIZE_MAX ? malloc((size_t)size + 1) : NULL;
+    zn_status s = p ? zn_file_read(f, at, p, (size_t)size, err) : no_memory(err);
+
+    if (s) {
+        free(p);
+        p = NULL;
+    }
+    *out = p;
+    return s;
+}
+
+/* The set owns the file from here on, unless this fails. */
+static zn_status add_file(zn_weights *w, zn_file *f, zn_error *err)
+{
+    zn_file **files = grow(w->files, &w->cap_files, w->n_files, sizeof *files);
 
     if (!files)
         return no_memory(err);
@@ -247,23 +284,33 @@ static zn_status add_file(zn_weights *w, zn_file f, zn_error *err)
     return ZN_OK;
 }
 
-static bool is_text(zn_file f)
+/* A file that is not open yet, or NULL. */
+static zn_file *new_file(zn_weights *w, const char *path)
 {
-    size_t n = f.size < 512 ? f.size : 512;
+    zn_file *f = zn_weights_alloc(w, sizeof *f);
+
+    if (f)
+        *f = (zn_file){ .label = make_label(w, path), .fd = -1 };
+    return f && f->label ? f : NULL;
+}
+
+static bool is_text(const zn_file *f)
+{
+    size_t n = f->size < sizeof f->first ? (size_t)f->size : sizeof f->first;
 
     for (size_t i = 0; i < n; i++)
-        if (f.data[i] < ' ' && !strchr("\t\n\f\r", f.data[i] ? f.data[i] : 1))
+        if (f->first[i] < ' ' && !strchr("\t\n\f\r", f->first[i] ? f->first[i] : 1))
             return false;
     return true;
 }
 
-static bool begins(zn_file f, const char *magic, size_t len)
+static bool begins(const zn_file *f, const char *magic, size_t len)
 {
-    return f.size >= len && !memcmp(f.data, magic, len);
+    return f->size >= len && !memcmp(f->first, magic, len);
 }
 
 /* What a file is that holds no weights we can read, and what to do about it. */
-static zn_status refuse(zn_file f, zn_error *err)
+static zn_status refuse(const zn_file *f, zn_error *err)
 {
     static const char reads[] = "Zenith reads .safetensors and PyTorch .pth/.pt/.ckpt files";
     static const struct {
@@ -282,30 +329,30 @@ static zn_status refuse(zn_file f, zn_error *err)
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (begins(f, known[i].magic, known[i].len))
-            return zn_fail(err, ZN_E_FILE, "%s %s; %s", f.label, known[i].is, reads);
+            return zn_fail(err, ZN_E_FILE, "%s %s; %s", f->label, known[i].is, reads);
     if (is_text(f))
-        return zn_fail(err, ZN_E_FILE, "%s is a text file, not weights; %s", f.label, reads);
-    if (f.data[0] == 0x80 && f.size > 1 && f.data[1] >= 2 && f.data[1] <= 5)
-        return zn_fail(err, ZN_E_FILE, "%s is a bare Python pickle; %s", f.label, reads);
-    return zn_fail(err, ZN_E_FILE, "%s is no weight file, or is damaged; %s", f.label, reads);
+        return zn_fail(err, ZN_E_FILE, "%s is a text file, not weights; %s", f->label, reads);
+    if (f->first[0] == 0x80 && f->size > 1 && f->first[1] >= 2 && f->first[1] <= 5)
+        return zn_fail(err, ZN_E_FILE, "%s is a bare Python pickle; %s", f->label, reads);
+    return zn_fail(err, ZN_E_FILE, "%s is no weight file, or is damaged; %s", f->label, reads);
 }
 
-static bool is_index(zn_file f)
+static bool is_index(const zn_file *f)
 {
     size_t i = 0;
 
-    while (i < f.size && i < 64 && f.data[i] && strchr(" \t\r\n", f.data[i]))
+    while (i < f->size && i < 64 && f->first[i] && strchr(" \t\r\n", f->first[i]))
         i++;
-    return is_text(f) && i < f.size && f.data[i] == '{';
+    return is_text(f) && i < f->size && f->first[i] == '{';
 }
 
-static zn_status read_file(zn_weights *w, zn_file f, zn_error *err)
+static zn_status read_file(zn_weights *w, const zn_file *f, zn_error *err)
 {
-    if (!f.size)
-        return zn_fail(err, ZN_E_FILE, "%s is empty; download it again", f.label);
+    if (!f->size)
+        return zn_fail(err, ZN_E_FILE, "%s is empty; download it again", f->label);
     if (begins(f, "PK\3\4", 4) || begins(f, "PK\5\6", 4))
         return zn_torchzip_read(w, f, err);
-    if (!is_text(f) && f.size > 8 && f.data[8] == '{') /* as text, no length would be below 2^61 */
+    if (!is_text(f) && f->size > 8 && f->first[8] == '{') /* as text, no length would be below 2^61 */
         return zn_safetensors_read(w, f, err);
     return refuse(f, err);
 }
@@ -333,15 +380,13 @@ static zn_status promise(zn_weights *w, zn_json *j, zn_error *err)
 }
 
 /* {"metadata": {...}, "weight_map": {tensor: file, ...}}, added to w->promised, sorted by file. */
-static zn_status read_index(zn_weights *w, zn_file f, zn_error *err)
+static zn_status parse_index(zn_weights *w, const zn_file *f, const unsigned char *text, zn_error *err)
 {
-    char *pool = f.size > MAX_INDEX ? NULL : zn_weights_alloc(w, f.size);
-    zn_json j = zn_json_begin(f.data, f.size, pool);
+    char *pool = zn_weights_alloc(w, (size_t)f->size);
+    zn_json j = zn_json_begin(text, (size_t)f->size, pool);
     size_t first = w->n_promised;
     zn_status s = ZN_OK;
 
-    if (f.size > MAX_INDEX)
-        return zn_fail(err, ZN_E_FILE, "%s is too long for an index of weight files", f.label);
     if (!pool)
         return no_memory(err);
     zn_json_enter(&j, '{');
@@ -357,40 +402,53 @@ static zn_status read_index(zn_weights *w, zn_file f, zn_error *err)
     if (s)
         return s;
     if (!zn_json_end(&j) || w->n_promised == first)
-        return zn_fail(err, ZN_E_FILE, "%s is no index of weight files: %s, at byte %zu", f.label,
+        return zn_fail(err, ZN_E_FILE, "%s is no index of weight files: %s, at byte %zu", f->label,
                        j.wrong ? j.wrong : "there is no weight_map", zn_json_at(&j));
     qsort(w->promised + first, w->n_promised - first, sizeof *w->promised, by_value);
     return ZN_OK;
 }
 
+static zn_status read_index(zn_weights *w, const zn_file *f, zn_error *err)
+{
+    unsigned char *text;
+    zn_status s;
+
+    if (f->size > MAX_INDEX)
+        return zn_fail(err, ZN_E_FILE, "%s is too long for an index of weight files", f->label);
+    if ((s = zn_file_copy(&text, f, 0, f->size, err)))
+        return s;
+    s = parse_index(w, f, text, err);
+    free(text);
+    return s;
+}
+
 /* ---- paths ------------------------------------------------------------------------------------ */
 
-/* Maps a file; for a folder f->data is NULL and the status good. */
-static zn_status map_file(zn_file *f, const char *path, zn_error *err)
+/* Opens a file and reads its beginning; for a folder f->fd stays -1 and the status is good. */
+static zn_status open_file(zn_file *f, const char *path, zn_error *err)
 {
     struct stat st;
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe must not hold us up */
     zn_status s = ZN_OK;
 
-    f->data = NULL;
-    f->size = 0;
     if (fd < 0 || fstat(fd, &st)) {
         s = zn_fail(err, ZN_E_FILE, "%s cannot be opened: %s", f->label, strerror(errno));
     } else if (S_ISDIR(st.st_mode)) {
+        close(fd);
+        return ZN_OK;
     } else if (!S_ISREG(st.st_mode)) {
         s = zn_fail(err, ZN_E_FILE, "%s is not a file but a device, a pipe or the like", f->label);
     } else if (!st.st_size) {
         s = zn_fail(err, ZN_E_FILE, "%s is empty; download it again", f->label);
     } else {
-        void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-
-        if (data == MAP_FAILED)
-            s = zn_fail(err, ZN_E_FILE, "%s cannot be mapped: %s", f->label, strerror(errno));
-        else
-            *f = (zn_file){ data, (size_t)st.st_size, f->label };
+        f->fd = fd;
+        f->size = (uint64_t)st.st_size;
+        s = zn_file_read(f, 0, f->first, f->size < sizeof f->first ? (size_t)f->size : sizeof f->first, err);
     }
-    if (fd >= 0)
+    if (s && fd >= 0) {
         close(fd);
+        f->fd = -1;
+    }
     return s;
 }
 
@@ -413,7 +471,7 @@ static zn_status open_shard(zn_weights *w, const char *folder, size_t folder_len
     return s;
 }
 
-static zn_status open_index(zn_weights *w, const char *path, zn_file f, zn_error *err)
+static zn_status open_index(zn_weights *w, const char *path, const zn_file *f, zn_error *err)
 {
     const char *slash = strrchr(path, '/');
     const char *last = "";
@@ -497,27 +555,26 @@ static zn_status open_folder(zn_weights *w, const char *path, const char *label,
 /* plain: only a file that holds tensors itself will do. */
 static zn_status open_path(zn_weights *w, const char *path, bool plain, zn_error *err)
 {
-    zn_file f = { .label = make_label(w, path) };
+    zn_file *f = new_file(w, path);
+    zn_status s;
 
-    if (!f.label)
+    if (!f)
         return no_memory(err);
     if (w->n_files == MAX_FILES)
-        return zn_fail(err, ZN_E_FILE, "%s is one file too many: Zenith opens %d at most", f.label, MAX_FILES);
-    zn_status s = map_file(&f, path, err);
-
-    if (s)
+        return zn_fail(err, ZN_E_FILE, "%s is one file too many: Zenith opens %d at most", f->label, MAX_FILES);
+    if ((s = open_file(f, path, err)))
         return s;
-    if (!f.data)
-        return plain ? zn_fail(err, ZN_E_FILE, "%s is a folder, not a file", f.label)
-                     : open_folder(w, path, f.label, err);
+    if (f->fd < 0)
+        return plain ? zn_fail(err, ZN_E_FILE, "%s is a folder, not a file", f->label)
+                     : open_folder(w, path, f->label, err);
     if (!plain && is_index(f)) {
         s = open_index(w, path, f, err);
-        munmap((void *)f.data, f.size);
+        close(f->fd);
         return s;
     }
     s = add_file(w, f, err);
     if (s) {
-        munmap((void *)f.data, f.size);
+        close(f->fd);
         return s;
     }
     return read_file(w, f, err);
@@ -533,7 +590,6 @@ zn_status zn_weights_open(zn_weights **out, const char *const *paths, int n_path
         err->text[0] = 0;
     if (!w)
         return no_memory(err);
-    w->mapped = true;
     if (!paths || n_paths < 1)
         s = zn_fail(err, ZN_E_USAGE, "No weight file is named");
     for (int i = 0; i < n_paths && !s; i++)
@@ -550,16 +606,19 @@ zn_status zn_weights_open(zn_weights **out, const char *const *paths, int n_path
 zn_status zn_weights_open_memory(zn_weights **out, const void *data, size_t size, const char *label, zn_error *err)
 {
     zn_weights *w = calloc(1, sizeof *w);
-    zn_file f = { .data = data, .size = size };
+    zn_file *f = w ? new_file(w, label) : NULL;
+    zn_status s;
 
     *out = NULL;
     if (err)
         err->text[0] = 0;
-    if (!w)
-        return no_memory(err);
-    f.label = make_label(w, label);
-    zn_status s = f.label ? add_file(w, f, err) : no_memory(err);
-
+    if (f) {
+        f->data = data;
+        f->size = size;
+        if (size)
+            memcpy(f->first, data, size < sizeof f->first ? size : sizeof f->first);
+    }
+    s = f ? add_file(w, f, err) : no_memory(err);
     if (!s)
         s = size && is_index(f) ? read_index(w, f, err) : read_file(w, f, err);
     if (!s)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* weights.h - a set of named tensors out of weight files.
  *
- * weights.c opens paths and keeps the set; safetensors.c and torchzip.c (with pickle.c) each add the
- * tensors of one mapped file to it.  Nothing is copied: an entry points into the mapping, at any
- * alignment, and zn_entry_read converts while it copies. */
+ * weights.c opens paths and keeps the set; safetensors.c and torchzip.c (with pickle.c) each add the tensors of one file
+ * to it.  An entry says where its elements are; zn_entry_read reads and converts them.  Files are read, not mapped: one that
+ * shrinks meanwhile is a failure with a sentence, not a signal, and no more than one tensor is in memory at a time. */
 #ifndef ZN_WEIGHTS_H
 #define ZN_WEIGHTS_H
 
@@ -12,13 +12,16 @@
 
 enum { ZN_MAX_DIMS = 8 };
 
+struct zn_file;
+
 typedef struct zn_entry {
     const char *name; /* owned by the set */
     zn_type dtype;
     int n_dims; /* 0: a scalar */
     int64_t shape[ZN_MAX_DIMS];
     int64_t stride[ZN_MAX_DIMS]; /* elements; C order unless a pickle says otherwise */
-    const unsigned char *data;   /* unaligned; every index that shape and stride allow is inside */
+    const struct zn_file *file;  /* owned by the set */
+    uint64_t at; /* its first byte; when the file was opened, every index that shape and stride allow was inside */
 } zn_entry;
 
 size_t zn_dtype_size(zn_type t);
@@ -32,7 +35,7 @@ const char *zn_weights_path(const zn_weights *w);                      /* the fi
 /* The number of elements; it fits in size_t (checked on open). */
 size_t zn_entry_len(const zn_entry *e);
 
-/* Converts to float in C order; dst has zn_entry_len floats. */
-void zn_entry_read(const zn_entry *e, float *dst);
+/* Reads all elements as floats in C order; dst has zn_entry_len floats.  Fails if the file has shrunk or cannot be read. */
+zn_status zn_entry_read(const zn_entry *e, float *dst, zn_error *err);
 
 #endif

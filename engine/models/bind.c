@@ -127,7 +127,10 @@ static float *read_tensor(zn_binder *b, const char *name, const int *shape, int 
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory while reading '%s'", name);
         return NULL;
     }
-    zn_entry_read(e, x);
+    if ((b->status = zn_entry_read(e, x, b->err))) {
+        free(x);
+        return NULL;
+    }
     b->parameters += (int64_t)zn_entry_len(e);
     return x;
 }

@@ -75,10 +75,13 @@ zn_status zn_net_load(zn_net *net, real *to, const zn_weights *w, const char *pr
         x = malloc(p->len * sizeof *x);
         if (!x)
             return zn_fail(err, ZN_E_MEMORY, "out of memory while reading '%s'", name);
-        zn_entry_read(e, x);
-        for (size_t j = 0; j < p->len; j++)
+        zn_status s = zn_entry_read(e, x, err);
+
+        for (size_t j = 0; !s && j < p->len; j++)
             to[p->at + j] = (real)x[j];
         free(x);
+        if (s)
+            return s;
     }
     return ZN_OK;
 }

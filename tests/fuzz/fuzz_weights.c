@@ -35,7 +35,7 @@ static void try(const uint8_t *data, size_t size)
         float *dst = malloc(len * sizeof *dst + !len); /* exact, for the sanitizer */
 
         if (dst)
-            zn_entry_read(e, dst);
+            zn_entry_read(e, dst, NULL);
         free(dst);
     }
     zn_weights_close(&w);

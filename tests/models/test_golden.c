@@ -53,7 +53,7 @@ static bool load(zn_array *a, const zn_weights *w, const char *name)
         return false;
     *a = (zn_array){ malloc(zn_entry_len(e) * sizeof(float)), (int32_t)e->shape[0], (int32_t)e->shape[1],
                      (int32_t)e->shape[2] };
-    zn_entry_read(e, a->data);
+    zn_entry_read(e, a->data, NULL);
     return true;
 }
 

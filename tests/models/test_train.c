@@ -81,7 +81,7 @@ static bool load(float *to, size_t len, const zn_weights *w, const char *name)
 
     if (!e || zn_entry_len(e) != len)
         return false;
-    zn_entry_read(e, to);
+    zn_entry_read(e, to, NULL);
     return true;
 }
 

@@ -9,7 +9,10 @@
 #include "weights.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char data[] = ZN_TEST_DATA;
@@ -190,10 +193,10 @@ enum { ROOM = 1 << 22 }; /* elements: no tensor of the files below has more, unl
 /* The element of a tensor that is furthest into its data. */
 static zn_entry corner(const zn_entry *e)
 {
-    zn_entry c = { .dtype = e->dtype, .data = e->data };
+    zn_entry c = { .dtype = e->dtype, .file = e->file, .at = e->at };
 
     for (int i = 0; i < e->n_dims; i++)
-        c.data += (e->shape[i] - 1) * e->stride[i] * (int64_t)zn_dtype_size(e->dtype);
+        c.at += (uint64_t)((e->shape[i] - 1) * e->stride[i]) * zn_dtype_size(e->dtype);
     return c;
 }
 
@@ -212,7 +215,7 @@ static bool survive(const void *bytes, size_t size, float *room, bool quick)
         zn_entry c = quick && len ? corner(e) : *e;
 
         if (len <= ROOM)
-            zn_entry_read(&c, room);
+            zn_entry_read(&c, room, NULL);
     }
     zn_weights_close(&w);
     return true;
@@ -344,6 +347,119 @@ static void test_real_legacy(void)
     }
 }
 
+/* ---- large files, and files that change ------------------------------------------------------- */
+
+enum { N_LARGE = 10, LARGE = 5 << 20 }; /* tensors, floats of each: 200 MiB in all */
+
+/* A file of zeros that takes no room on the disk, with another value at the end of every tensor. */
+static bool put_large(const char *path)
+{
+    char head[1024] = "        {";
+    size_t n = 9;
+    FILE *f = fopen(path, "wb");
+    bool ok = f;
+
+    for (int i = 0; i < N_LARGE; i++)
+        n += (size_t)snprintf(head + n, sizeof head - n,
+                              "%s\"t%d\":{\"dtype\":\"F32\",\"shape\":[%d],\"data_offsets\":[%zu,%zu]}", i ? "," : "",
+                              i, LARGE, (size_t)i * LARGE * 4, (size_t)(i + 1) * LARGE * 4);
+    n += (size_t)snprintf(head + n, sizeof head - n, "}");
+    for (int i = 0; i < 8; i++)
+        head[i] = (char)((n - 8) >> 8 * i);
+    ok = ok && fwrite(head, 1, n, f) == n;
+    for (int i = 0; ok && i < N_LARGE; i++) {
+        const float last = (float)(i + 1);
+
+        ok = !fseek(f, (long)(n + (size_t)(i + 1) * LARGE * 4 - 4), SEEK_SET) && fwrite(&last, 4, 1, f) == 1;
+    }
+    return f && !fclose(f) && ok;
+}
+
+/* What the process has held at most, in KiB; 0: unknown. */
+static long most_resident(void)
+{
+    FILE *f = fopen("/proc/self/status", "r");
+    char line[128];
+    long kib = 0;
+
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "VmHWM: %ld", &kib) == 1)
+            break;
+    if (f)
+        fclose(f);
+    return kib;
+}
+
+/* In a process of its own, whose record begins anew: three tensors out of ten are kept; returns the MiB that it took. */
+static int read_three(const char *path)
+{
+    pid_t child = fork();
+    int status = 0;
+
+    if (!child) {
+        const long before = most_resident();
+        zn_error err;
+        zn_weights *w = open_one(path, &err);
+        bool ok = w;
+
+        for (int i = 0; ok && i < 3; i++) {
+            float *x = malloc((size_t)LARGE * sizeof *x); /* kept */
+
+            ok = x && !zn_entry_read(zn_weights_at(w, 3 * i), x, &err) && x[LARGE - 1] == (float)(3 * i + 1);
+        }
+        _exit(ok ? (int)((most_resident() - before) >> 10) : 255);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+static void test_large(void)
+{
+    const char *path = join(tmp, "large.safetensors");
+    int mib;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    SKIP("instruments take memory of their own");
+#endif
+    if (!most_resident() || !put_large(path))
+        SKIP("no room for a file of 200 MiB, or no /proc");
+    mib = read_three(path);
+    CHECK(mib >= 60 && mib < 66, "%d MiB to read 60 out of 200", mib);
+}
+
+static void *cut(void *path)
+{
+    nanosleep(&(struct timespec){ .tv_nsec = 300000 }, NULL);
+    return truncate(path, 4096) ? path : NULL;
+}
+
+/* A file that is cut while it is read: a sentence, not a signal; or it was read before. */
+static void test_shrinking(void)
+{
+    const char *path = join(tmp, "large.safetensors");
+    float *x = malloc((size_t)LARGE * sizeof *x);
+    int failed = 0;
+
+    if (!x || !put_large(path))
+        SKIP("no room for a file of 200 MiB");
+    for (int trial = 0; trial < 10; trial++) {
+        zn_error err = { "" };
+        zn_weights *w = open_one(path, &err);
+        pthread_t thread;
+        zn_status s = ZN_OK;
+
+        CHECK(w && !pthread_create(&thread, NULL, cut, (void *)(uintptr_t)path), "%s", err.text);
+        for (int i = 0; i < N_LARGE && !s; i++)
+            s = zn_entry_read(zn_weights_at(w, i), x, &err);
+        pthread_join(thread, NULL);
+        failed += s == ZN_E_FILE && strstr(err.text, "became shorter");
+        zn_weights_close(&w);
+        CHECK(!truncate(path, 0) && put_large(path), "the file cannot be made again");
+        CHECK(!s || s == ZN_E_FILE, "status %d: %s", s, err.text);
+    }
+    free(x);
+    CHECK(failed > 0, "it was never cut in time");
+}
+
 static void remove_tmp(void)
 {
     static const char *const names[] = { "none/.hidden.safetensors",
@@ -355,6 +471,7 @@ static void remove_tmp(void)
                                          "empty",
                                          "text",
                                          "a.safetensors",
+                                         "large.safetensors",
                                          "b.safetensors",
                                          "c.safetensors",
                                          "set/x.safetensors",
@@ -388,6 +505,8 @@ int main(void)
     RUN(test_damage_real);
     RUN(test_real);
     RUN(test_real_legacy);
+    RUN(test_large);
+    RUN(test_shrinking);
     remove_tmp();
     return test_end();
 }

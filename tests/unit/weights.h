@@ -57,7 +57,7 @@ static inline bool holds(const zn_weights *w, const char *name, size_t n, const 
 
     if (!e || zn_entry_len(e) != n || n > 64)
         return false;
-    zn_entry_read(e, got);
+    zn_entry_read(e, got, NULL);
     for (size_t i = 0; i < n; i++)
         if (got[i] != want[i] && !(isnan(got[i]) && isnan(want[i])))
             return false;
