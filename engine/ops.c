@@ -22,7 +22,7 @@ void zn_ctx_fail(zn_ctx *c, zn_status status, const char *fmt, ...)
 
 zn_tensor zn_new_of(zn_ctx *c, zn_type type, int n, int h, int w, int ch)
 {
-    static float nowhere[1]; /* what a tensor without memory points to: slices of it can still be taken */
+    static float nowhere[1]; /* of a tensor without memory: slices of it can still be made */
     zn_tensor t = { nowhere, n, h, w, ch, ch, type };
     size_t size;
     void *data = NULL;
@@ -64,7 +64,7 @@ void zn_report(zn_ctx *c)
         report(c, c->work);
 }
 
-/* Every op passes through here.  moved: floats read and written.  False: do nothing. */
+/* Called first by each operation.  moved: floats read and written.  False: do nothing. */
 static bool enter(zn_ctx *c, double macs, double moved, double *start)
 {
     if (c->status)

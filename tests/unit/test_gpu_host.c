@@ -320,6 +320,33 @@ static void attention_of_many_pictures(void)
     gpu->free(dev, y.data);
 }
 
+/* Short heads, long ones, and what tensor cores cannot take. */
+static void kernels_of_attention(void)
+{
+    static const struct {
+        int heads, kv_heads, dim, dim_v;
+        const char *kernel;
+    } cases[] = { { 8, 8, 64, 64, "attention_64_f16" },     { 8, 2, 128, 128, "attention_128_f16" },
+                  { 2, 1, 40, 40, "attention_48_f16" },     { 1, 1, 512, 512, "attention_wide_f16" },
+                  { 1, 1, 384, 384, "attention_wide_f16" }, { 2, 1, 64, 128, "attention_wide_f16" },
+                  { 1, 1, 36, 36, "attention_plain" },      { 1, 1, 1024, 1024, "attention_wide_f16" },
+                  { 1, 1, 2048, 2048, "attention_plain" } };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const zn_attention a = { cases[i].heads, cases[i].kv_heads, 1, true };
+        zn_tensor q = halves(1, 1, 77, a.heads * cases[i].dim), y = halves(1, 1, 77, a.heads * cases[i].dim_v);
+        zn_tensor k = zn_slice(q, 0, a.kv_heads * cases[i].dim), v = zn_slice(y, 0, a.kv_heads * cases[i].dim_v);
+        const int before = lines(cases[i].kernel), all = lines("attention_");
+
+        gpu->attention(dev, y, q, k, v, &a);
+        CHECK(gpu->sync(dev, NULL) == ZN_OK, "refused");
+        CHECK(lines(cases[i].kernel) == before + 1 && lines("attention_") == all + 1, "heads of %d: not %s",
+              cases[i].dim, cases[i].kernel);
+        gpu->free(dev, q.data);
+        gpu->free(dev, y.data);
+    }
+}
+
 /* A kernel with a grid-wide barrier is launched cooperatively, with at most one block per multiprocessor. */
 static void group_norms(void)
 {
@@ -372,6 +399,25 @@ static void group_norms_with_tails(void)
     gpu->free(dev, x.data);
 }
 
+/* With run-time scale, shift and gate it is still one kernel, unless they are at odd addresses. */
+static void adaptive_group_norms(void)
+{
+    const zn_norm w = { .kind = ZN_GROUP_NORM, .c = 64, .groups = 32 };
+    zn_tensor x = halves(2, 32, 32, 64), vectors = halves(2, 1, 1, 200);
+
+    for (int odd = 0; odd < 2; odd++) {
+        const zn_modulation m = { zn_slice(vectors, 0, 64), zn_slice(vectors, 64 + odd, 64), { 0 } };
+        const int fast = lines("group_norm_f16"), slow = lines("group_apply_");
+
+        gpu->norm(dev, x, x, &w, &m, (zn_tail){ .pre = ZN_SILU });
+        CHECK(gpu->sync(dev, NULL) == ZN_OK, "refused");
+        CHECK(lines("group_norm_f16") - fast == !odd && lines("group_apply_") - slow == odd, "%s",
+              odd ? "odd" : "even");
+    }
+    gpu->free(dev, x.data);
+    gpu->free(dev, vectors.data);
+}
+
 static int on_hopper(void)
 {
     zn_error err = { "" };
@@ -387,8 +433,10 @@ static int on_hopper(void)
     RUN(fp8_at_any_size);
     RUN(one_order_at_any_size);
     RUN(attention_of_many_pictures);
+    RUN(kernels_of_attention);
     RUN(group_norms);
     RUN(group_norms_with_tails);
+    RUN(adaptive_group_norms);
     RUN(dependent_launches);
     gpu->close(dev);
     return test_end();

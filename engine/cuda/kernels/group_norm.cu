@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* group_norm.cu - group norm in one kernel, for 16-bit numbers (compute capability 8.0 and later; norm.cu has the rest).
+/* group_norm.cu - group norm in one kernel, for 16-bit tensors (compute capability 8.0 and later; norm.cu has the rest).
  *
- *   x, tile by tile ──> summed up; a block's first tiles stay on the chip:
- *                       HELD in registers, then `kept` in shared memory; the others pass through a ring there
- *                       all blocks of the image meet, and each joins the sums of all
- *   y               <── the ring's last tiles, the tiles before them, which the cache still has, then those that are
- *                       in nobody's cache, and at the end what stayed on the chip
+ *   x, tile by tile ──> sums; a block's first tiles stay on the chip: HELD in registers, then `kept` in shared
+ *                       memory; the others pass through a ring buffer there
+ *                       grid-wide barrier; each block merges the sums of all blocks
+ *   y               <── the last tiles, still in the ring, the tiles before them, still in L2, then those that are
+ *                       in no cache, and at the end the tiles on the chip
  *
- * As many blocks as the GPU has multiprocessors, or fewer, share an image, tile after tile in turn.  A thread copies,
- * sums up and applies the same 8 channels of some pixels of a tile, so that the tiles need no barrier.  Sums are of
- * differences from a number of the same group, the block's first one, so that nothing cancels, and every block joins
- * them in the same order.  Multiprocessors are not equally near to the memory: most tiles are applied by who comes
- * first. */
+ * At most as many blocks as the GPU has multiprocessors share an image, in a cooperative launch; tile i belongs to
+ * block i % blocks.  A thread copies, sums and writes the same 8 channels of some pixels of a tile, so that tiles need
+ * no barrier.  Sums are of differences from the block's first element of the group, so that nothing cancels, and every
+ * block merges them in the same order.  Multiprocessors differ in their distance to memory, so most tiles of the second
+ * pass are taken from a shared counter.
+ *
+ * Run-time scale, shift and gate are folded into a thread's scale and shift of its 8 channels. */
 #include "../group_norm.h"
 #include "typed.cuh"
 
@@ -26,18 +28,18 @@ enum {
     UNIT = ZN_GROUP_UNIT,
     RING = ZN_GROUP_RING,
     LOST = ZN_GROUP_LOST,
-    AHEAD = RING - 1, /* tiles on their way */
-    OWN = 12,         /* tiles that the cache still has when all have met, of a block: it applies those itself */
+    AHEAD = RING - 1, /* copies in flight, in tiles */
+    OWN = 12,         /* tiles of a block that are in L2 after the barrier: the block applies them itself */
 };
 
-/* Where the blocks of an image wait for each other, and how many of the tiles for who comes first have been taken. */
+/* The barrier of the blocks of an image, and the counter of tiles taken in the second pass. */
 struct meeting {
-    unsigned here, apart[31], taken, apart_again[31]; /* cache lines of their own */
+    unsigned here, apart[31], taken, apart_again[31]; /* each in its own cache line */
 };
 
 __device__ meeting meetings[ZN_GROUP_IMAGES];
 
-/* The highest bit of `here` turns when all blocks have arrived; the others are 0 again then. */
+/* The highest bit of `here` flips when all blocks have arrived; the other bits are 0 again then. */
 __device__ __forceinline__ unsigned arrive(meeting &m)
 {
     const unsigned more = blockIdx.x ? 1 : 0x80000000u - (gridDim.x - 1);
@@ -56,15 +58,15 @@ __device__ __forceinline__ void wait_for_all(meeting &m, unsigned before)
     while (!((now ^ before) & 0x80000000u));
 }
 
-/* The tiles of an image, as a thread sees them: rows of `cols` threads to a pixel, UNIT such rows of pixels. */
+/* A thread's view of the tiles of an image.  `cols` threads share a pixel; a tile has UNIT times g.rows pixels. */
 template <int T> struct tiling {
     const zn_args_group &g;
-    char *places;    /* this thread's part of them */
+    char *places;    /* this thread's part of the places for tiles in shared memory */
     const char *x;   /* its channels of its first pixel */
     size_t first;    /* that pixel */
     size_t apart;    /* bytes between two of its pixels */
     int row, col, c; /* c: its first channel */
-    int last;        /* of the last tile: how many of its pixels are there */
+    int last;        /* pixels of this thread in the last tile, which may be partial */
 
     __device__ __forceinline__ tiling(const zn_args_group &g, char *memory) : g(g)
     {
@@ -84,13 +86,13 @@ template <int T> struct tiling {
 
     __device__ __forceinline__ bool in() const { return row < g.rows; }
 
-    /* Of a group, block by block: the mean, and the sum of squared differences from it. */
+    /* [block] of a group: the mean, and the sum of squared differences from it. */
     __device__ __forceinline__ float2 *partial(int group) const
     {
         return (float2 *)g.partial + ((size_t)blockIdx.y * g.groups + group) * gridDim.x;
     }
 
-    /* Of this thread, in that tile: pixels. */
+    /* Pixels of this thread in that tile. */
     __device__ __forceinline__ int count(int tile) const { return tile + 1 == g.tiles ? last : in() ? UNIT : 0; }
 
     __device__ __forceinline__ int tiles_of(int block) const { return g.each + (block < g.more); }
@@ -102,7 +104,7 @@ template <int T> struct tiling {
         return (float)(tiles_of(block) * (g.rows * UNIT) - (block == owner ? g.missing : 0));
     }
 
-    /* For each of a thread's channels, what there is of its group. */
+    /* v[k] = of[group of channel c + k] */
     __device__ __forceinline__ void of_groups(float (&v)[V], const float *of) const
     {
         int group = c / g.size, within = c - group * g.size;
@@ -131,7 +133,7 @@ template <int T> struct tiling {
                 copy_async16(place(stage, u), from + u * apart);
     }
 
-    /* All of a tile, of which some may not be there: of the last one, or for threads beyond the rows. */
+    /* All elements of this thread in a tile; in a partial tile some are undefined. */
     __device__ __forceinline__ void read(uint4 (&numbers)[UNIT], int stage) const
     {
 #pragma unroll
@@ -151,12 +153,12 @@ template <int T> __device__ __forceinline__ void widen_of(float (&v)[V], const u
 /* ---- sums ----------------------------------------------------------------------------------------------------- */
 
 struct groups {
-    float zero[ZN_GROUP_GROUPS]; /* what differences are from */
+    float zero[ZN_GROUP_GROUPS]; /* the reference of differences */
     float mean[ZN_GROUP_GROUPS], scale[ZN_GROUP_GROUPS];
 };
 
 struct sums {
-    float zero[V], s[V], q[V]; /* of differences from zero, and of their squares */
+    float zero[V], s[V], q[V]; /* s, q: sums of differences from zero, and of their squares */
 
     template <int T> __device__ __forceinline__ void add(const uint4 &numbers)
     {
@@ -172,7 +174,7 @@ struct sums {
         }
     }
 
-    /* The first `count` of them; most tiles are whole. */
+    /* The first `count` pixels; most tiles are whole. */
     template <int T> __device__ __forceinline__ void add_first(const uint4 (&numbers)[UNIT], int count)
     {
         if (count == UNIT) {
@@ -188,14 +190,15 @@ struct sums {
     }
 };
 
-/* The sums of all threads side by side, in the ring's last places: s of the lower channels, the upper, q alike. */
+/* The sums of all threads, in the last places of the ring: s of the lower and upper 4 channels, then q likewise. */
 struct joint {
     float4 sums[4][THREADS];
 };
-static_assert(sizeof(joint) <= LOST * ZN_GROUP_STAGE, "there is room");
+static_assert(sizeof(joint) <= LOST * ZN_GROUP_STAGE, "it fits into the places that are free by then");
 
-/* The sums of the block's threads become each group's mean and sum of squared differences from it.  The rows of
- * threads are summed up by 4 x `teams` of them, a quad of sums each, what remains by `lanes` threads a group. */
+/* Reduces the sums of the block's threads to the mean of each group and the sum of squared differences from it: first
+ * over rows of threads, with 4 * `teams` rows working on one quarter of the sums each, then over the channels of a
+ * group, with `lanes` threads. */
 template <int T>
 __device__ __forceinline__ void join_threads(const tiling<T> &at, joint &j, const sums &of, const groups &all)
 {
@@ -204,7 +207,7 @@ __device__ __forceinline__ void join_threads(const tiling<T> &at, joint &j, cons
     const unsigned mates = (unsigned)((1ull << g.lanes) - 1) << (t & 31 & -g.lanes);
     const float numbers = at.pixels_of((int)blockIdx.x) * g.size;
 
-    __syncthreads(); /* the ring's tiles have been read */
+    __syncthreads(); /* all tiles of the ring have been read */
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         j.sums[i][t] = make_float4(of.s[4 * i], of.s[4 * i + 1], of.s[4 * i + 2], of.s[4 * i + 3]);
@@ -212,7 +215,7 @@ __device__ __forceinline__ void join_threads(const tiling<T> &at, joint &j, cons
     }
     __syncthreads();
 #pragma unroll 1
-    for (int i = at.row; i < 4 * teams && at.in(); i += g.rows) { /* no other thread uses its places */
+    for (int i = at.row; i < 4 * teams && at.in(); i += g.rows) { /* no other thread uses these elements */
         float4 *p = &j.sums[i % 4][i / 4 * g.cols + at.col], a = *p;
 
 #pragma unroll 4
@@ -250,8 +253,8 @@ __device__ __forceinline__ void join_threads(const tiling<T> &at, joint &j, cons
     }
 }
 
-/* Each group's mean and scale from the sums of all blocks: LANES threads a group.  Differences are from the first
- * block's mean: of a 160th of the numbers or more, so that it cannot be far off for the squares. */
+/* The mean and scale of each group from the sums of all blocks, with LANES threads per group.  Differences are from the
+ * mean of the first block, which has at least a 160th of the elements: close enough for the sum of squares. */
 template <int T> __device__ __forceinline__ void join_blocks(const tiling<T> &at, groups &all)
 {
     enum { LANES = 16, EACH = ZN_GROUP_BLOCKS / LANES };
@@ -301,8 +304,8 @@ template <> struct number<ZN_BF16> {
     typedef __nv_bfloat162 pair;
 };
 
-/* A thread's part of y, and how it comes from x: y = tail(x * scale + shift).  A is the tail, where it is an activation
- * alone (the gain is in scale and shift), or ANY. */
+/* A thread's part of y = tail(x * scale + shift).  A is the tail if it is a gain, folded into scale and shift, and an
+ * activation; otherwise ANY. */
 enum { ANY = -1 };
 
 template <int T, int A> struct output {
@@ -393,7 +396,7 @@ template <int T, int A> struct output {
         return make_uint4(w[0], w[1], w[2], w[3]);
     }
 
-    /* The numbers of a thread's pixel u of a tile, if it is there. */
+    /* Writes a thread's pixel u of a tile, if the tile has it. */
     __device__ __forceinline__ void put(int tile, int u, const uint4 &numbers, bool there) const
     {
         const size_t step = (size_t)tile * UNIT + u;
@@ -430,7 +433,7 @@ template <int T, int A> struct output {
 
     __device__ __forceinline__ void put_place(int tile, int stage) const
     {
-        if constexpr (A == ANY) { /* long code, once */
+        if constexpr (A == ANY) { /* not unrolled: the code is long */
 #pragma unroll 1
             for (int u = 0; u < UNIT; u++)
                 put(tile, u, *(const uint4 *)at.place(stage, u), u < at.count(tile));
@@ -445,16 +448,16 @@ template <int T, int A> struct output {
 
 /* ---- both ----------------------------------------------------------------------------------------------------- */
 
-/* A block and its n tiles, which are the image's tiles b, b + blocks, and so on: the first HELD are held in registers,
- * the next, up to `stay`, kept in shared memory, and the others pass through the ring. */
+/* A block and its n tiles b, b + blocks, ... of the image: the first HELD stay in registers, the next, up to `stay`, in
+ * shared memory, and the others pass through the ring. */
 template <int T, int HELD> struct block {
     const tiling<T> at;
     const zn_args_group &g;
     meeting &m;
     const int t, b, blocks, n;
     const int keep, stay;     /* places before the ring; tiles that stay on the chip, at most */
-    const int kept, resident; /* tiles kept; tiles that the ring still has after joining */
-    const int low;            /* tiles from here on are applied by the block itself, those below by who comes first */
+    const int kept, resident; /* tiles kept; tiles still in the ring after the reduction */
+    const int low;            /* tiles from here on are the block's own; those below are taken from the counter */
     uint4 held[HELD + 1][UNIT];
 
     __device__ __forceinline__ block(const zn_args_group &g, char *memory)
@@ -466,7 +469,7 @@ template <int T, int HELD> struct block {
 
     __device__ __forceinline__ int tile(int i) const { return b + i * blocks; }
 
-    /* The place of tile i; r: of the ring, the place that is next.  The last tile comes to the ring's first place. */
+    /* The place of tile i; r: the next place of the ring.  The last tile gets the first place of the ring. */
     __device__ __forceinline__ int place_of(int i, int &r) const
     {
         const int here = keep + r;
@@ -514,11 +517,11 @@ template <int T, int HELD> struct block {
         copy_async_wait<0>();
     }
 
-    /* What the ring has, then tile after tile through it; list: of the tiles in and on their way to it. */
+    /* Writes the tiles in the ring, then others through it; list: the tiles in the ring or being copied to it. */
     template <int A> __device__ __forceinline__ void apply(const groups &all, int *list) const
     {
         const output<T, A> y(at, all);
-        const int rest = (low - stay) * blocks; /* tiles for who comes first */
+        const int rest = (low - stay) * blocks; /* tiles to be taken from the counter */
         int own = n - 1 - RING, taken = t ? 0 : (int)atomicAdd(&m.taken, 1);
         int stage = 0, now = 0, later = RING, tile_now;
 
@@ -530,10 +533,10 @@ template <int T, int HELD> struct block {
                 else if (taken < rest)
                     taken = (int)atomicAdd(&m.taken, 1);
             }
-            if (turn >= RING - LOST) /* the others were there */
+            if (turn >= RING - LOST) /* the others were in the ring */
                 copy_async_wait<AHEAD>();
             y.put_place(tile_now, keep + stage);
-            __syncthreads(); /* all have read the list, and it has grown */
+            __syncthreads(); /* all have read the list, and thread 0 has extended it */
             if (list[later] >= 0)
                 at.copy(keep + stage, list[later]);
             copy_async_commit();
@@ -565,7 +568,7 @@ template <int T, int HELD> __device__ __forceinline__ void group_norm(const zn_a
         a.m.taken = 0;
     a.sum_up(of, all);
     join_threads(a.at, *(joint *)(memory + (g.stages - LOST) * ZN_GROUP_STAGE), of, all);
-    if (a.at.in()) { /* to the cache, while the others come */
+    if (a.at.in()) { /* prefetch, while other blocks arrive */
         if (g.gamma)
             touch(g.gamma + a.at.c);
         if (g.beta)
@@ -599,7 +602,7 @@ template <int T, int HELD> __device__ __forceinline__ void group_norm(const zn_a
 
 } // namespace
 
-/* For an activation alone, NONE, RELU or SILU, and for any tail, whose registers leave no room for tiles. */
+/* For an activation alone, NONE, RELU or SILU; and for any tail, which leaves no registers for tiles. */
 #define GROUP_NORM(name, T, HELD)                                                                                      \
     extern "C" __global__ void __launch_bounds__(THREADS, 1) group_norm_##name(const zn_args_group g)                  \
     {                                                                                                                  \

@@ -13,14 +13,14 @@ enum { THREADS = 256 };
 
 /* ---- rows -------------------------------------------------------------------------------------------------- */
 
-/* The pixels of a team of threads, P at a time, as K vectors of 8 in each thread; those outside are zeros. */
+/* The pixels of a team of threads, P at a time, as K vectors of 8 in each thread; zeros outside the tensor. */
 template <int K, int P> struct rows {
-    raw<8> r[P][K]; /* as they lie in memory */
+    raw<8> r[P][K]; /* not yet converted to float */
     float v[P][K][8];
     size_t first; /* pixel */
     int lane;
 
-    /* Places the thread's team, counted through the grid. */
+    /* Teams are numbered through the grid. */
     __device__ __forceinline__ rows(const zn_args_rows &g)
     {
         lane = (int)threadIdx.x & (g.lanes - 1);
@@ -152,7 +152,8 @@ template <int T, int K, int P> __device__ __forceinline__ void norm_rows(const z
 {
     rows<K, P> x(g);
     size_t step = (size_t)gridDim.x * (THREADS / (unsigned)g.lanes) * P;
-    size_t warp_first = x.first - (threadIdx.x & 31) / (unsigned)g.lanes * P; /* a warp's teams stay together */
+    size_t warp_first =
+        x.first - (threadIdx.x & 31) / (unsigned)g.lanes * P; /* the teams of a warp take the same number of steps */
     raw<8> res[P][K];
     float mean[P], inv[P];
 
@@ -161,7 +162,7 @@ template <int T, int K, int P> __device__ __forceinline__ void norm_rows(const z
     for (; warp_first < g.pixels; warp_first += step, x.first += step) {
         x.widen_all(g);
         x.first += step;
-        x.fetch_all(x.r, g, g.x); /* the next ones; this team alone writes them */
+        x.fetch_all(x.r, g, g.x); /* the next pixels, which only this team writes */
         x.first -= step;
         if (g.tail.residual.data)
             x.fetch_all(res, g, g.tail.residual);
@@ -219,7 +220,7 @@ template <int V> __device__ __forceinline__ void norm_long_rows(const zn_args_ro
     }
 }
 
-/* per_sm: blocks of a multiprocessor, as in pointwise.c */
+/* per_sm: resident blocks per multiprocessor, as in norm.c */
 #define NORM(K, P, per_sm, name, T)                                                                                    \
     extern "C" __global__ void __launch_bounds__(THREADS, per_sm) norm_rows_##K##_##name(const zn_args_rows g)         \
     {                                                                                                                  \
@@ -239,7 +240,7 @@ ROWS(norm_long_rows_v1, norm_long_rows<1>(g))
 
 /* ---- group norm -------------------------------------------------------------------------------------------- */
 
-/* Where a thread of a block stands: `cols` vectors side by side, as many rows of pixels as there are threads for. */
+/* The place of a thread in its block: `cols` vectors side by side, THREADS / cols rows of pixels. */
 struct place {
     int row, n_rows, c;
     bool in;
@@ -300,7 +301,7 @@ template <int V> __device__ __forceinline__ void group_sums(const zn_args_group 
         sums[0][i][threadIdx.x] = s[i];
         sums[1][i][threadIdx.x] = q[i];
     }
-    for (int n = at.n_rows; n > 1;) { /* row r takes in row r + half */
+    for (int n = at.n_rows; n > 1;) { /* row r adds row r + half */
         int half = (n + 1) / 2;
 
         __syncthreads();
@@ -384,13 +385,13 @@ extern "C" __global__ void __launch_bounds__(FINISH_THREADS) group_finish(const 
     }
 }
 
-/* y = tail(x * scale + shift): a thread keeps its channels and takes some of the chunk's pixels. */
+/* y = tail(x * scale + shift): a thread has the same channels of some pixels of the chunk. */
 template <int T, int V> __device__ __forceinline__ void group_apply(const zn_args_group &g)
 {
     enum { AHEAD = 2 };
     place at = place_of<V>(g);
     size_t image = (size_t)(g.first + (int)blockIdx.y) * g.pixels;
-    /* the sums have read the image from its begin: of its end, more is still in the cache */
+    /* last chunks first: they are still in L2 from the sums */
     size_t first = (gridDim.x - 1 - blockIdx.x) * g.chunk, end = min(first + g.chunk, g.pixels);
     const zn_tensor &res = g.tail.residual;
     float scale[V], shift[V];
