@@ -104,7 +104,8 @@ typedef struct zn_modulation {
 /* Attention.  Query head i of `heads` reads key and value head i / (heads / kv_heads):
  *     y = softmax(scale * q k^T) v        over all h * w positions of an image
  * The head dimension of q and k is q.c / heads, that of v and y v.c / kv_heads.  k and v may have another number of
- * positions than q.  causal: query i of n_q reads the keys 0 .. i + n_k - n_q of n_k; n_q <= n_k. */
+ * positions than q.  causal: query i of n_q reads the keys 0 .. i + n_k - n_q of n_k; n_q <= n_k.
+ * ops.c replaces the zeros below, so that backends see none. */
 typedef struct zn_attention {
     int32_t heads;
     int32_t kv_heads; /* divides heads; 0 reads as heads */
