@@ -2,11 +2,13 @@
 #include "pictures.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #ifdef ZN_HAVE_PNG
 #include <png.h>
@@ -15,7 +17,11 @@
 #include <jpeglib.h>
 #endif
 
-enum { MAX_SIDE = 16384 };
+/* A few kilobytes of PNG can hold a picture of gigabytes.  So a file of n bytes may have FREE_PIXELS + n *
+ * PIXELS_PER_BYTE pixels: photographs have 2 to 10 for each byte, and decoding takes 15 bytes for each. */
+enum { MAX_SIDE = 16384, FREE_PIXELS = 4 << 20, PIXELS_PER_BYTE = 32 };
+
+enum { WHY_SIZE = 160 };
 
 bool pictures_supported(void)
 {
@@ -27,6 +33,17 @@ bool pictures_supported(void)
 }
 
 #if defined(ZN_HAVE_PNG) || defined(ZN_HAVE_JPEG)
+static bool too_large(const char *path, long long w, long long h, char why[WHY_SIZE])
+{
+    struct stat st;
+    long long bytes = stat(path, &st) ? 0 : (long long)st.st_size;
+
+    if (w <= MAX_SIDE && h <= MAX_SIDE && w * h <= FREE_PIXELS + bytes * PIXELS_PER_BYTE)
+        return false;
+    snprintf(why, WHY_SIZE, "%lldx%lld pixels are too many for a file of %lld bytes", w, h, bytes);
+    return true;
+}
+
 static float *as_floats(const unsigned char *x, size_t len)
 {
     float *y = malloc(len * sizeof *y);
@@ -38,7 +55,7 @@ static float *as_floats(const unsigned char *x, size_t len)
 #endif
 
 #ifdef ZN_HAVE_PNG
-static bool read_png(zn_array *out, const char *path)
+static bool read_png(zn_array *out, const char *path, char why[WHY_SIZE])
 {
     png_image image = { .version = PNG_IMAGE_VERSION };
     unsigned char *bytes = NULL;
@@ -46,7 +63,7 @@ static bool read_png(zn_array *out, const char *path)
     if (!png_image_begin_read_from_file(&image, path))
         return false;
     image.format = PNG_FORMAT_RGB;
-    if (image.width <= MAX_SIDE && image.height <= MAX_SIDE)
+    if (!too_large(path, image.width, image.height, why))
         bytes = malloc(PNG_IMAGE_SIZE(image));
     if (!bytes || !png_image_finish_read(&image, NULL, bytes, 0, NULL)) {
         png_image_free(&image);
@@ -76,10 +93,10 @@ static void jpeg_silent(j_common_ptr c, int level)
     (void)c, (void)level;
 }
 
-static bool read_jpeg(zn_array *out, const char *path)
+static bool read_jpeg(zn_array *out, const char *path, char why[WHY_SIZE])
 {
     FILE *f = fopen(path, "rb");
-    struct jpeg_decompress_struct c;
+    struct jpeg_decompress_struct c = { 0 };
     jpeg_trouble trouble;
     unsigned char *volatile bytes = NULL;
     volatile bool ok = false;
@@ -89,15 +106,16 @@ static bool read_jpeg(zn_array *out, const char *path)
     c.err = jpeg_std_error(&trouble.base);
     trouble.base.error_exit = jpeg_leave;
     trouble.base.emit_message = jpeg_silent;
-    jpeg_create_decompress(&c);
     if (!setjmp(trouble.back)) {
+        jpeg_create_decompress(&c); /* it allocates: it may leave */
         jpeg_stdio_src(&c, f);
         jpeg_read_header(&c, TRUE);
+        if (too_large(path, c.image_width, c.image_height, why))
+            jpeg_leave((j_common_ptr)&c);
         c.out_color_space = JCS_RGB;
         jpeg_start_decompress(&c);
         *out = (zn_array){ NULL, (int32_t)c.output_height, (int32_t)c.output_width, 3 };
-        if (out->w <= MAX_SIDE && out->h <= MAX_SIDE)
-            bytes = malloc(zn_array_len(out));
+        bytes = malloc(zn_array_len(out));
         while (bytes && c.output_scanline < c.output_height) {
             unsigned char *row = bytes + (size_t)c.output_scanline * (size_t)out->w * 3;
 
@@ -116,47 +134,54 @@ static bool read_jpeg(zn_array *out, const char *path)
 }
 #endif
 
-typedef enum found { NO_PICTURE, UNREADABLE, READ } found;
+typedef enum found { NO_PICTURE, UNREADABLE, NO_MEMORY, READ } found;
 
-/* What a file is, by its name, and what it holds. */
-static found read_picture(zn_array *out, const char *path)
+/* What a file is, by its name, and what it holds; why: of UNREADABLE. */
+static found read_picture(zn_array *out, const char *path, char why[WHY_SIZE])
 {
     const char *dot = strrchr(path, '.');
+    bool is_png = dot && !strcasecmp(dot, ".png");
+    bool is_jpeg = dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg")), ok = false;
 
+    snprintf(why, WHY_SIZE, "it cannot be read as a picture");
+    errno = 0; /* neither library says why it failed, but malloc does */
 #ifdef ZN_HAVE_PNG
-    if (dot && !strcasecmp(dot, ".png"))
-        return read_png(out, path) ? READ : UNREADABLE;
+    if (is_png)
+        ok = read_png(out, path, why);
+#else
+    is_png = false;
 #endif
 #ifdef ZN_HAVE_JPEG
-    if (dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg")))
-        return read_jpeg(out, path) ? READ : UNREADABLE;
+    if (is_jpeg)
+        ok = read_jpeg(out, path, why);
+#else
+    is_jpeg = false;
 #endif
-    (void)out, (void)dot;
-    return NO_PICTURE;
+    (void)out;
+    if (!is_png && !is_jpeg)
+        return NO_PICTURE;
+    return ok ? READ : errno == ENOMEM ? NO_MEMORY : UNREADABLE;
 }
 
-int pictures_read(const char *folder, bool (*each)(void *cookie, const char *name, const zn_array *picture),
-                  void *cookie)
+zn_status pictures_read(const char *folder, pictures_each *each, void *cookie)
 {
     struct dirent **list = NULL;
-    int n = scandir(folder, &list, NULL, alphasort), count = 0;
+    int n = scandir(folder, &list, NULL, alphasort);
+    found f = n < 0 && errno == ENOMEM ? NO_MEMORY : NO_PICTURE;
     bool more = true;
 
     for (int i = 0; i < n; i++) {
-        char path[4096];
+        char path[4096], why[WHY_SIZE];
         zn_array a = { 0 };
 
-        found f;
-
         snprintf(path, sizeof path, "%s/%s", folder, list[i]->d_name);
-        f = more ? read_picture(&a, path) : NO_PICTURE;
-
-        if (f != NO_PICTURE)
-            more = each(cookie, list[i]->d_name, f == READ ? &a : NULL);
-        count += f == READ;
+        if (more && f != NO_MEMORY)
+            f = read_picture(&a, path, why);
+        if (more && (f == READ || f == UNREADABLE))
+            more = each(cookie, list[i]->d_name, f == READ ? &a : NULL, why);
         free(a.data);
         free(list[i]);
     }
     free(list);
-    return n < 0 ? -1 : count;
+    return f == NO_MEMORY ? ZN_E_MEMORY : n < 0 ? ZN_E_FILE : ZN_OK;
 }

@@ -7,10 +7,12 @@
 
 bool pictures_supported(void);
 
-/* Calls each() for every picture of the folder, in the order of names, with NULL for one that cannot be read;
- * *data is freed after it.  Returns how many could be read, or -1 if the folder cannot; each() returns false
- * to stop. */
-int pictures_read(const char *folder, bool (*each)(void *cookie, const char *name, const zn_array *picture),
-                  void *cookie);
+/* Takes a picture; its data are freed afterwards.  picture NULL: it cannot be read, and why says the reason.
+ * False: no more pictures. */
+typedef bool pictures_each(void *cookie, const char *name, const zn_array *picture, const char *why);
+
+/* Calls each() for every picture of the folder, in the order of names.  ZN_E_FILE: the folder cannot be read;
+ * ZN_E_MEMORY: there is not enough memory for a picture. */
+zn_status pictures_read(const char *folder, pictures_each *each, void *cookie);
 
 #endif

@@ -149,35 +149,40 @@ static int parse(settings *s, int argc, char **argv)
 typedef struct album {
     zn_trainer *t;
     int n;
-    bool failed;
+    bool no_memory;
 } album;
 
-static bool add_picture(void *cookie, const char *name, const zn_array *picture)
+static bool add_picture(void *cookie, const char *name, const zn_array *picture, const char *why)
 {
     album *a = cookie;
     zn_error err;
     zn_status s;
 
     if (!picture) {
-        fprintf(stderr, "zenith: %s is left out: it cannot be read as a picture\n", name);
+        fprintf(stderr, "zenith: %s is left out: %s\n", name, why);
         return true;
     }
     s = zn_trainer_add_picture(a->t, picture, &err);
     a->n += !s;
-    if (s)
+    a->no_memory = s == ZN_E_MEMORY;
+    if (s && !a->no_memory)
         fprintf(stderr, "zenith: %s is left out: %s\n", name, err.text);
-    return s != ZN_E_MEMORY;
+    return !a->no_memory;
 }
 
 static int read_album(zn_trainer *t, const char *folder)
 {
     album a = { .t = t };
+    zn_status s;
 
     if (!pictures_supported())
         return fail("this build reads no pictures: install libpng and libjpeg (Debian: libpng-dev, libjpeg-dev) and "
                     "build again");
-    if (pictures_read(folder, add_picture, &a) < 0)
+    s = pictures_read(folder, add_picture, &a);
+    if (s == ZN_E_FILE)
         return fail("the folder %s cannot be read", folder);
+    if (s || a.no_memory)
+        return fail("there is not enough memory for the pictures in %s", folder);
     if (!a.n)
         return fail("there is no PNG or JPEG picture of a useful size in %s", folder);
     fprintf(stderr, "%d pictures from %s\n", a.n, folder);

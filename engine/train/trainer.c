@@ -365,6 +365,8 @@ zn_status zn_trainer_step(zn_trainer *t, zn_train_report *report, zn_error *err)
 
     if (t->task == ZN_TASK_DENOISE && !t->n_pictures)
         return zn_fail(err, ZN_E_USAGE, "there are no pictures to learn from");
+    if (step > MAX_STEPS)
+        return zn_fail(err, ZN_E_USAGE, "a run has no more than %d steps", MAX_STEPS);
     pthread_mutex_lock(&t->engine->lock);
     net->training = !t->o.hard_gates;
     net->temperature = (real)(t->o.temperature * cooled((double)step / (double)t->o.steps));

@@ -446,6 +446,51 @@ static void test_same_bits(void)
     TRY(check_run(wide));
 }
 
+/* A checkpoint's step comes from a file: one that would overflow is refused, not counted on. */
+static void test_wrong_steps(void)
+{
+    static const char *const steps_of[] = { "2", "9223372036854775807", "9223372036854775808", "-1", "2x", "" };
+    zn_train_options o = { .model = "template", .base = 2, .batch = 1, .size = 16, .steps = 10 };
+    char dir[] = "/tmp/zenith-train-XXXXXX", from[64], to[64];
+    const char *found = NULL;
+    zn_error err = { "" };
+    unsigned char *file = NULL;
+    size_t size = 0, old = 0;
+    bool ok = mkdtemp(dir) != NULL;
+    int accepted = 0;
+
+    snprintf(from, sizeof from, "%s/from", dir);
+    snprintf(to, sizeof to, "%s/to", dir);
+    ok = ok && steps(&o, 1, 2, from, &err);
+    file = slurp(from, &size);
+    for (int i = 0; i < 8 && size > 8; i++)
+        old |= (size_t)file[i] << (8 * i);
+    for (size_t i = 8; i + 10 < old && !found; i++)
+        found = memcmp(file + i, "\"step\":\"2\"", 10) ? NULL : (const char *)file + i;
+    ok = ok && found;
+    o.resume = to;
+    for (size_t k = 0; k < sizeof steps_of / sizeof *steps_of && ok; k++) {
+        size_t head = old - 1 + strlen(steps_of[k]),
+               before = (size_t)(found - (const char *)file); /* "step":" has 8 bytes, as the length has */
+        FILE *f = fopen(to, "wb");
+        zn_trainer *t = NULL;
+
+        for (int i = 0; f && i < 8; i++)
+            fputc((int)(head >> (8 * i) & 255), f);
+        ok = f && fwrite(file + 8, 1, before, f) == before && fputs(steps_of[k], f) >= 0 &&
+            fwrite(file + 8 + before + 1, 1, size - 8 - before - 1, f) == size - 8 - before - 1;
+        if (f)
+            fclose(f);
+        accepted += ok && !zn_trainer_open(&t, engine, &o, &err) ? 1 << k : 0;
+        zn_trainer_close(&t);
+    }
+    free(file);
+    unlink(from), unlink(to);
+    rmdir(dir);
+    CHECK(ok, "no checkpoint to change: %s", err.text);
+    CHECK(accepted == 1, "of the steps, these are accepted: %x (%s)", (unsigned)accepted, err.text);
+}
+
 static void test_it_learns(void)
 {
     zn_train_options o = { .model = "zenith-prune",
@@ -479,6 +524,7 @@ static void test_refusals(void)
         { .model = "denoise-fast" },
         { .model = "denoise-fast", .weights = GOLDEN "zenith-ae.safetensors" },
         { .model = "zenith-ae", .weights = GOLDEN "zenith-ae.safetensors" }, /* base 4, not 16 */
+        { .model = "zenith-ae", .steps = INT64_MAX },
         { .model = "zenith-ae", .resume = GOLDEN "zenith-ae.safetensors" },
     };
 
@@ -511,6 +557,7 @@ int main(void)
     RUN(test_template);
     RUN(test_thin_layers);
     RUN(test_same_bits);
+    RUN(test_wrong_steps);
     RUN(test_it_learns);
     RUN(test_refusals);
     zn_engine_close(&engine);
