@@ -435,34 +435,37 @@ plane_write (void *cookie, zn_rect r, const float *src)
   return true;
 }
 
-/* The changes of a cell in the form in which they are kept; what is not a number is none. */
+/* What the network changed in a cell, in the form in which it is kept; plane holds what it
+ * made.  What is not a number is no change. */
 static GBytes *
-cell_pack (const Plane *plane, zn_rect cell)
+cell_pack (const Tiling *tiling, const Plane *plane, zn_rect cell)
 {
-  const gsize len  = (gsize) cell.w * cell.h * 3;
-  const gsize size = sizeof (Kept) + len * sizeof (gint16);
-  Kept       *kept = g_malloc (size);
-  gint16     *dst  = kept->change;
-  gfloat      most = 0.0f, scale;
+  const gsize len    = (gsize) cell.w * cell.h * 3;
+  const gsize size   = sizeof (Kept) + len * sizeof (gint16);
+  Kept       *kept   = g_malloc (size);
+  gfloat     *change = gegl_malloc (len * sizeof (gfloat));
+  gfloat     *at     = change;
+  gfloat      most   = 0.0f, scale;
 
+  zn_op_picture_read ((void *) &tiling->input, cell, change);
   for (gint y = cell.y; y < cell.y + cell.h; y++)
     {
-      const gfloat *src = plane_at (plane, cell.x, y);
+      const gfloat *made = plane_at (plane, cell.x, y);
 
-      for (gint i = 0; i < cell.w * 3; i++)
-        if (isfinite (src[i]))
-          most = MAX (most, fabsf (src[i]));
+      for (gint i = 0; i < cell.w * 3; i++, at++)
+        {
+          *at = made[i] - *at;
+          if (! isfinite (*at))
+            *at = 0.0f;
+          most = MAX (most, fabsf (*at));
+        }
     }
 
   kept->step = most / STEPS;
   scale      = kept->step > 0.0f ? 1.0f / kept->step : 0.0f;
-  for (gint y = cell.y; y < cell.y + cell.h; y++)
-    {
-      const gfloat *src = plane_at (plane, cell.x, y);
-
-      for (gint i = 0; i < cell.w * 3; i++)
-        *dst++ = isfinite (src[i]) ? (gint16) CLAMP (rintf (src[i] * scale), -STEPS, STEPS) : 0;
-    }
+  for (gsize i = 0; i < len; i++)
+    kept->change[i] = (gint16) CLAMP (rintf (change[i] * scale), -STEPS, STEPS);
+  gegl_free (change);
 
   return g_bytes_new_take (kept, size);
 }
@@ -509,11 +512,10 @@ part_picture (const Tiling *tiling, zn_rect *part)
   return picture;
 }
 
-/* Runs the network for a part of the picture: plane becomes what it changes. */
+/* Runs the network for a part of the picture: plane becomes what it makes. */
 static zn_status
 part_run (Tiling *tiling, const Plane *plane)
 {
-  const gsize     row     = (gsize) plane->rect.w * 3;
   Plane           to      = *plane;
   ZnOpPicture     picture = part_picture (tiling, &to.rect);
   const zn_rect   part    = to.rect;
@@ -527,52 +529,85 @@ part_run (Tiling *tiling, const Plane *plane)
                                 picture.box.height == tiling->bounds.h
                                   ? tiling->tile
                                   : end };
-  zn_status       status;
-  gfloat         *seen;
 
-  status = zn_op_model_run (tiling->model, &sink, &source, part, &job, tiling->request);
-  if (status)
-    return status;
-
-  seen = gegl_malloc (row * sizeof (gfloat) * MIN (part.h, CELL));
-  for (gint y = 0; y < part.h; y += CELL)
-    {
-      const zn_rect strip = { part.x, part.y + y, part.w, MIN (part.h - y, CELL) };
-      gfloat       *rgb   = plane_at (&to, strip.x, strip.y);
-
-      zn_op_picture_read (&picture, strip, seen);
-      for (gsize i = 0; i < row * strip.h; i++)
-        rgb[i] -= seen[i];
-    }
-  gegl_free (seen);
-
-  return ZN_OK;
+  return zn_op_model_run (tiling->model, &sink, &source, part, &job, tiling->request);
 }
 
-/* Copies the cells of an area that are kept to dst; the smallest rectangle around those
- * that are not. */
+/* The cells of an area, of which several threads take some each. */
+typedef struct
+{
+  const Tiling *tiling;
+  zn_rect       area;
+  gint          columns;
+  const Plane  *dst;     /* gets them, as far as it has their pixels */
+  const Plane  *made;    /* what the network made of them, or NULL: they may be kept */
+  gboolean     *missing; /* of each: is not kept */
+} Cells;
+
 static zn_rect
-cells_get (const Tiling *tiling, zn_rect area, const Plane *dst)
+cells_nth (const Cells *cells, gsize i)
+{
+  const gint side = cells->tiling->cell;
+  const gint x    = cells->area.x / side + (gint) (i % cells->columns);
+  const gint y    = cells->area.y / side + (gint) (i / cells->columns);
+
+  return cell_at (cells->tiling, x * side, y * side);
+}
+
+/* Cells from `start` on, `count` of them. */
+static void
+cells_take (gsize start, gsize count, gpointer data)
+{
+  const Cells *cells = data;
+
+  for (gsize i = start; i < start + count; i++)
+    {
+      const zn_rect cell = cells_nth (cells, i);
+      const ZnOpKey key  = cell_key (cells->tiling, cell);
+      GBytes       *bytes;
+
+      if (cells->made)
+        {
+          bytes = cell_pack (cells->tiling, cells->made, cell);
+          zn_op_cache_put (&key, bytes);
+        }
+      else
+        {
+          bytes = zn_op_cache_get (&key);
+        }
+
+      cells->missing[i] = ! bytes;
+      if (bytes)
+        {
+          cell_unpack (cells->dst, cell, bytes);
+          g_bytes_unref (bytes);
+        }
+    }
+}
+
+/* Copies the cells of an area to dst, those that are kept or, if made is not NULL, those
+ * that are to be kept from now on.  The smallest rectangle around those that are missing. */
+static zn_rect
+cells_get (const Tiling *tiling, zn_rect area, const Plane *dst, const Plane *made)
 {
   const gint    side    = tiling->cell;
-  GeglRectangle missing = { 0, 0, 0, 0 };
+  const gint    columns = (area.x + area.w - 1) / side - area.x / side + 1;
+  const gint    rows    = (area.y + area.h - 1) / side - area.y / side + 1;
+  const gsize   n       = (gsize) columns * rows;
+  Cells         cells   = { tiling, area, columns, dst, made, g_new0 (gboolean, n) };
+  GeglRectangle all     = { 0, 0, 0, 0 };
 
-  for (gint y = round_down (area.y, side); y < area.y + area.h; y += side)
-    for (gint x = round_down (area.x, side); x < area.x + area.w; x += side)
+  gegl_parallel_distribute_range (n, 1.0, cells_take, &cells);
+  for (gsize i = 0; i < n; i++)
+    if (cells.missing[i])
       {
-        const zn_rect cell  = cell_at (tiling, x, y);
-        const ZnOpKey key   = cell_key (tiling, cell);
-        GBytes       *bytes = zn_op_cache_get (&key);
+        const zn_rect r = cells_nth (&cells, i);
 
-        if (bytes)
-          cell_unpack (dst, cell, bytes);
-        else
-          gegl_rectangle_bounding_box (&missing, &missing,
-                                       GEGL_RECTANGLE (cell.x, cell.y, cell.w, cell.h));
-        g_clear_pointer (&bytes, g_bytes_unref);
+        gegl_rectangle_bounding_box (&all, &all, GEGL_RECTANGLE (r.x, r.y, r.w, r.h));
       }
+  g_free (cells.missing);
 
-  return (zn_rect){ missing.x, missing.y, missing.width, missing.height };
+  return (zn_rect){ all.x, all.y, all.width, all.height };
 }
 
 /* Computes whole cells, keeps them, and copies them to dst. */
@@ -582,17 +617,8 @@ cells_make (Tiling *tiling, zn_rect part, const Plane *dst)
   Plane     plane  = { part, g_try_malloc ((gsize) part.w * part.h * 3 * sizeof (gfloat)) };
   zn_status status = plane.rgb ? part_run (tiling, &plane) : ZN_E_MEMORY;
 
-  for (gint y = part.y; ! status && y < part.y + part.h; y += tiling->cell)
-    for (gint x = part.x; x < part.x + part.w; x += tiling->cell)
-      {
-        const zn_rect cell  = cell_at (tiling, x, y);
-        const ZnOpKey key   = cell_key (tiling, cell);
-        GBytes       *bytes = cell_pack (&plane, cell);
-
-        zn_op_cache_put (&key, bytes);
-        cell_unpack (dst, cell, bytes);
-        g_bytes_unref (bytes);
-      }
+  if (! status)
+    cells_get (tiling, part, dst, &plane);
   g_free (plane.rgb);
 
   return status;
@@ -608,14 +634,14 @@ piece_get (Tiling *tiling, zn_rect piece, const Plane *dst)
   zn_rect       missing;
 
   blocks_hash (tiling, piece);
-  if (! cells_get (tiling, both, dst).w)
+  if (! cells_get (tiling, both, dst, NULL).w)
     return ZN_OK;
   if (! zn_op_engine_enter (&tiling->request->err))
     return ZN_E_DEVICE;
 
-  missing = cells_get (tiling, both, dst); /* another thread may have made them */
+  missing = cells_get (tiling, both, dst, NULL); /* another thread may have made them */
   if (missing.w)
-    status = cells_make (tiling, cells_get (tiling, piece, dst), dst);
+    status = cells_make (tiling, cells_get (tiling, piece, dst, NULL), dst);
   zn_op_engine_leave ();
 
   return status;

@@ -132,6 +132,8 @@ fails "no weights" taesd3_encoder zenith:latent-preview model=taesd3
 fails "a text file as weights" text.pth zenith:latent-preview weights="$tmp/text.pth"
 fails "the weights of another model" denoise-fast zenith:latent-encode weights="$tmp/models/denoise-fast.safetensors"
 fails "a missing file" nothing.pth zenith:latent-decode weights="$tmp/nothing.pth"
+case $(uname -m) in aarch64) absent=avx2 ;; *) absent=neon ;; esac
+ZENITH_ENGINE=$absent fails "an engine that is not here, by the environment" "$absent" zenith:denoise model=fast
 fails "a picture where a latent should be" "3 channels" zenith:latent-decode model=taesd
 
 # A GPU that goes away in the middle (tests/unit/fake_cuda.c): the CPU's picture, and a sentence.
