@@ -14,7 +14,8 @@
  *    engine's own lattice allows, and the halo covers the receptive field.
  * 2. What is missing of the cells that a request needs (##) is computed in one run, if
  *    it fits into a tile, or else tile by tile.  A smaller region than half a tile a side
- *    is widened to that: it would be mostly halo, and hosts ask for many in a row.
+ *    is widened to that: it would be mostly halo, and hosts ask for many in a row.  A
+ *    large one is widened to whole tiles, as its neighbours follow.
  * 3. A cell is kept as the network's change in 16-bit integers, of a step that is the
  *    cell's largest change / 32767: off by half a step, which is at most 1/65534 where
  *    black became white, and usually a tenth of that.  What is blended always went
@@ -132,22 +133,20 @@ tiling_clear (Tiling *tiling)
   g_free (tiling->blocks);
 }
 
-/* Widens start..end to whole cells, or to half a tile. */
+/* Widens start..end to whole tiles, to half a tile, or to whole cells. */
 static void
-widen (const Tiling *tiling, gint *start, gint *end)
+widen (const Tiling *tiling, gint *start, gint *end, gboolean tiles)
 {
   const gint half = round_up (tiling->tile / 2, tiling->cell);
+  gint       unit = tiling->cell;
 
-  if (*start / half == (*end - 1) / half)
-    {
-      *start = round_down (*start, half);
-      *end   = *start + half;
-    }
-  else
-    {
-      *start = round_down (*start, tiling->cell);
-      *end   = round_up (*end, tiling->cell);
-    }
+  if (tiles)
+    unit = tiling->tile;
+  else if (*start / half == (*end - 1) / half)
+    unit = half;
+
+  *start = round_down (*start, unit);
+  *end   = round_up (*end, unit);
 }
 
 /* The cells that are needed for the pixels of roi, which is not empty. */
@@ -158,8 +157,12 @@ area_of (const Tiling *tiling, zn_rect roi)
   gint          x0 = r.x, x1 = r.x + r.w;
   gint          y0 = r.y, y1 = r.y + r.h;
 
-  widen (tiling, &x0, &x1);
-  widen (tiling, &y0, &y1);
+  /* A picture that is written comes in chunks of half a megapixel to one, which shall not
+   * cut tiles in two; a preview is smaller. */
+  const gboolean tiles = (gint64) r.w * r.h >= (gint64) tiling->tile * tiling->tile / 4 * 3;
+
+  widen (tiling, &x0, &x1, tiles);
+  widen (tiling, &y0, &y1, tiles);
 
   return rect_meet ((zn_rect){ x0, y0, x1 - x0, y1 - y0 }, tiling->bounds);
 }
@@ -224,6 +227,18 @@ reach_of (const Tiling *tiling, zn_rect roi)
   r = blocks_around (tiling, area_of (tiling, r));
 
   return rect_meet ((zn_rect){ r.x * side, r.y * side, r.w * side, r.h * side }, tiling->bounds);
+}
+
+/* All of the output that the pixels of roi, which is not empty, can change: whole cells,
+ * for they share a step. */
+static zn_rect
+changes_of (const Tiling *tiling, zn_rect roi)
+{
+  const gint    side  = tiling->cell;
+  const zn_rect cells = blocks_around (tiling, roi);
+  const zn_rect r     = { cells.x * side, cells.y * side, cells.w * side, cells.h * side };
+
+  return rect_meet (rect_grow (r, ZN_OP_BLEND_REACH), tiling->bounds);
 }
 
 /* ---- noise ---------------------------------------------------------------- */
@@ -731,7 +746,7 @@ get_reach (GeglOperation *operation, const GeglRectangle *roi, gboolean required
       if (required)
         r = reach_of (&tiling, r);
       else if (r.w > 0 && r.h > 0)
-        r = rect_meet (rect_grow (r, tiling.halo + ZN_OP_BLEND_REACH), tiling.bounds);
+        r = changes_of (&tiling, r);
       reach = *GEGL_RECTANGLE (r.x + tiling.input.box.x, r.y + tiling.input.box.y, r.w, r.h);
     }
   tiling_clear (&tiling);
