@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* driver.c - finds libcuda and its functions. */
+/* driver.c - loads libcuda and looks up its functions. */
 #include "driver.h"
 
 #include <dlfcn.h>
@@ -45,7 +45,7 @@ static void load(void)
     if (r != CUDA_SUCCESS) {
         driver.cuGetErrorString(r, &text);
         zn_fail(&why, ZN_E_DEVICE, "the NVIDIA driver does not start: %s", text ? text : "unknown error");
-        return; /* the library stays: it may have left threads behind */
+        return; /* no dlclose: the library may have started threads */
     }
     usable = true;
 }

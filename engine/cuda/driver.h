@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* driver.h - the part of NVIDIA's driver interface that is used, found in libcuda at run time.
  *
- * Declared here, so that neither building nor running needs anything of the CUDA toolkit. */
+ * It is declared here, so that host code needs no header and no library of the CUDA toolkit. */
 #ifndef ZN_CUDA_DRIVER_H
 #define ZN_CUDA_DRIVER_H
 
@@ -56,7 +56,7 @@ typedef struct CUlaunchConfig {
 
 _Static_assert(sizeof(CUlaunchAttribute) == 72 && sizeof(CUlaunchConfig) == 56, "as in NVIDIA's headers");
 
-/* name, parameters.  The _v2 names are what the current headers mean by the short ones. */
+/* name, parameters.  NVIDIA's headers map the short names to the _v2 ones. */
 /* clang-format off */
 #define ZN_DRIVER_CALLS(X)                                                                                   \
     X(cuInit, (unsigned flags))                                                                              \
@@ -106,7 +106,7 @@ typedef struct zn_driver {
 #undef ZN_DRIVER_POINTER
 } zn_driver;
 
-/* The driver of this machine, loaded once; NULL and a sentence if there is none or it cannot be used. */
+/* This machine's driver, loaded once; NULL and a sentence if there is none or it cannot be used. */
 const zn_driver *zn_driver_load(zn_error *err);
 
 #endif

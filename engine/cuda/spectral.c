@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spectral.c - Walsh-Hadamard transforms and the pruned convolution: which kernel, and how many blocks. */
-#include <stdio.h>
-
+/* spectral.c - Walsh-Hadamard transforms and the pruned convolution: the choice of kernels, and their grids. */
 #include "cuda.h"
 
 enum { THREADS = 256, LINE_THREADS = 512, PRUNED_THREADS = 128, STRIP = 8 }; /* as in kernels/spectral.cu */
@@ -15,37 +13,31 @@ static int log_of(int n)
     return log;
 }
 
-/* In vectors of 8 channels, if nothing but scales, a bias and an activation is asked for.  False: cannot. */
+/* In vectors of 8 channels; only with scales, a bias and an activation.  False: there is no such kernel for it. */
 static bool along_c_vectors(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
 {
     int vectors_each = w->n >= 32 ? 4 : w->n / 8;
     zn_args_fwht_c g = { .y = y, .x = x, .w = *w, .log_n = log_of(w->n), .pixels = zn_pixels(x) };
-    char name[32];
 
     if (w->n < 8 || w->n > 1024 || w->rounds > 1 || w->perm || w->slm || w->mix || x.type != y.type || x.c % 8 ||
         y.c % 8 || !zn_cuda_aligned(x) || !zn_cuda_aligned(y) || !zn_cuda_on_16(w->pre) || !zn_cuda_on_16(w->gate))
         return false;
     g.log_team = g.log_n - log_of(8 * vectors_each);
-    snprintf(name, sizeof name, "fwht_v8_%d_%s", vectors_each, zn_cuda_type_name(x.type));
-    zn_cuda_launch(d, name, zn_cuda_blocks(g.pixels, (size_t)(THREADS >> g.log_team)), 1, 1, THREADS, 0, &g);
+    zn_cuda_launch(d, zn_cuda_kernel("fwht_v8_%d_%s", vectors_each, zn_cuda_type_name(x.type)).text,
+                   zn_cuda_blocks(g.pixels, (size_t)(THREADS >> g.log_team)), 1, 1, THREADS, 0, &g);
     return true;
 }
 
 static void along_c(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
 {
-    /* numbers of a thread */
+    /* elements of a thread */
     int each = w->n <= 4 ? 2 : w->n <= 64 ? 8 : w->n <= 256 ? 16 : 32;
     zn_args_fwht_c g = {
         .y = y, .x = x, .w = *w, .log_n = log_of(w->n), .log_team = log_of(w->n / each), .pixels = zn_pixels(x)
     };
     int teams = THREADS >> g.log_team, row = w->n + (w->n >> 5) + 1;
 
-    zn_cuda_launch(d,
-                   each == 2        ? "fwht_c_2"
-                       : each == 8  ? "fwht_c_8"
-                       : each == 16 ? "fwht_c_16"
-                                    : "fwht_c_32",
-                   zn_cuda_blocks(g.pixels, (size_t)teams), 1, 1, THREADS,
+    zn_cuda_launch(d, zn_cuda_kernel("fwht_c_%d", each).text, zn_cuda_blocks(g.pixels, (size_t)teams), 1, 1, THREADS,
                    (unsigned)((size_t)teams * (size_t)row * sizeof(float)), &g);
 }
 
@@ -74,32 +66,30 @@ static unsigned shared_for(int span, int per_col, int cols)
     return per_col == 1 ? 0 : (unsigned)((span + per_col) * cols) * 2 * (unsigned)sizeof(float);
 }
 
-/* Long windows of numbers of two bytes: a kernel that fetches the next columns meanwhile.  It needs whole rows of a
- * block's columns in each pixel, the shared memory of the large GPUs, and columns for more than one round.  False: cannot. */
+/* Long windows of 16-bit elements: a kernel that loads the next columns meanwhile.  It needs a block's columns to be
+ * neighbours in each pixel, the shared memory of data centre GPUs, and columns for more than one round.  False: not so. */
 static bool along_line_ahead(zn_cuda *d, zn_args_fwht_line g, int span, int per_col)
 {
     enum { COLS = 16 };
     const unsigned shared = shared_for(span, per_col, COLS) + (unsigned)(span * COLS) * 4,
                    per_sm = span == 1024 ? 1 : 2;
-    char name[32];
 
     if (d->cc < 80 || span < 512 || g.x.type == ZN_F32 || g.x.c % (2 * COLS) ||
         per_sm * (shared + 1024) > (unsigned)d->smem_max || g.n_cols / COLS <= per_sm * (size_t)d->sms)
         return false;
     g.log_cols = log_of(COLS);
-    snprintf(name, sizeof name, "fwht_ahead_%d_%s", span, zn_cuda_type_name(g.x.type));
-    zn_cuda_launch(d, name, per_sm * (unsigned)d->sms, 1, 1, (unsigned)(COLS * per_col), shared, &g);
+    zn_cuda_launch(d, zn_cuda_kernel("fwht_ahead_%d_%s", span, zn_cuda_type_name(g.x.type)).text,
+                   per_sm * (unsigned)d->sms, 1, 1, (unsigned)(COLS * per_col), shared, &g);
     return true;
 }
 
-/* Two channels to a thread, windows of up to 1024.  False: cannot. */
+/* Two channels a thread, windows of up to 1024.  False: there is no such kernel for it. */
 static bool along_line_pairs(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
 {
     int span = w->n < 16 ? 16 : w->n, own = span == 32 || span > 256 ? 32 : 16, per_col = span / own;
     int cols = per_col == 1 ? THREADS : span == 1024 ? 8 : 16;
     unsigned shared = shared_for(span, per_col, cols);
     zn_args_fwht_line g = line_args(y, x, w, span, 2);
-    char name[32];
 
     if (w->n > 1024 || x.type != y.type || x.c % 2 || !zn_cuda_aligned(x) || !zn_cuda_aligned(y) ||
         !zn_cuda_on_16(w->gate) || shared > (unsigned)d->smem_max)
@@ -107,14 +97,14 @@ static bool along_line_pairs(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht
     if (along_line_ahead(d, g, span, per_col))
         return true;
     g.log_cols = log_of(cols);
-    snprintf(name, sizeof name, "fwht_pairs_%d_%s", span, zn_cuda_type_name(x.type));
-    zn_cuda_launch(d, name, zn_cuda_blocks(g.n_cols, (size_t)cols), spans_of(x, w, span), 1, (unsigned)(cols * per_col),
-                   shared, &g);
+    zn_cuda_launch(d, zn_cuda_kernel("fwht_pairs_%d_%s", span, zn_cuda_type_name(x.type)).text,
+                   zn_cuda_blocks(g.n_cols, (size_t)cols), spans_of(x, w, span), 1, (unsigned)(cols * per_col), shared,
+                   &g);
     return true;
 }
 
-/* Any types and addresses.  A block has 32 columns at least where shared memory allows, and 256 threads at
- * least where there is work. */
+/* Any types and addresses.  A block has at least 32 columns where shared memory allows, and at least 256 threads where
+ * there is work. */
 static void along_line(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
 {
     enum { OWN = 32 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* common.cuh - reading and writing numbers of any type, activations and tails; for all kernels. */
+/* common.cuh - loads and stores of elements of any type, activations and tails; for all kernels. */
 #ifndef ZN_COMMON_CUH
 #define ZN_COMMON_CUH
 
@@ -29,12 +29,11 @@ template <class T> __device__ __forceinline__ T from_float(float x);
 template <> __device__ __forceinline__ float from_float<float>(float x) { return x; }
 template <> __device__ __forceinline__ f16 from_float<f16>(float x)
 {
-    return __float2half_rn(
-        fminf(fmaxf(x, -65504.f), 65504.f)); /* the largest numbers, not infinity; NaN becomes -65504 */
+    return __float2half_rn(fminf(fmaxf(x, -65504.f), 65504.f)); /* saturates instead of infinity; NaN becomes -65504 */
 }
 template <> __device__ __forceinline__ bf16 from_float<bf16>(float x) { return __float2bfloat16_rn(x); }
 
-/* Number i of a tensor whose type is only known now. */
+/* Element i of a tensor whose type is known at run time only. */
 __device__ __forceinline__ float load_any(const zn_tensor &t, size_t i)
 {
     switch (t.type) {
@@ -71,7 +70,7 @@ __device__ __forceinline__ float activate(zn_act a, float x)
     }
 }
 
-/* The tail for number c of pixel p. */
+/* The tail for channel c of pixel p. */
 __device__ __forceinline__ float apply_tail(const zn_cuda_tail &t, float x, size_t p, int c)
 {
     x = t.gain * activate(t.pre, x);
@@ -80,10 +79,10 @@ __device__ __forceinline__ float apply_tail(const zn_cuda_tail &t, float x, size
     return activate(t.post, x);
 }
 
-/* ---- several numbers at once ------------------------------------------------------------------------------
+/* ---- vectors ----------------------------------------------------------------------------------------------
  *
- * V numbers of any type as they lie in memory, V being 8 or 1.  Eight of them are 16 bytes (32 of float) and begin
- * at a multiple of 16.  Fetching first and widening later lets several loads be under way. */
+ * V elements of any type as they are stored, V being 8 or 1.  Eight of them are 16 bytes (32 of float), 16-byte aligned.
+ * Loading first and converting later keeps several loads in flight. */
 template <int V> struct raw;
 template <> struct raw<8> {
     uint4 lo, hi;
@@ -141,7 +140,7 @@ __device__ __forceinline__ void read8(float (&v)[8], const float *p)
     v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
 }
 
-/* 2^x and 1/x to 22 bits, without a care for denormal numbers. */
+/* 2^x and 1/x to 22 bits; denormals are flushed to zero. */
 __device__ __forceinline__ float exp2_short(float x)
 {
     asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
@@ -154,7 +153,7 @@ __device__ __forceinline__ float reciprocal_short(float x)
     return x;
 }
 
-/* Two numbers in one word, the first one below. */
+/* Two elements in one word, the first one in the low half. */
 template <class T> __device__ __forceinline__ unsigned pack2(float a, float b);
 template <> __device__ __forceinline__ unsigned pack2<f16>(float a, float b)
 {
@@ -169,7 +168,7 @@ template <> __device__ __forceinline__ unsigned pack2<bf16>(float a, float b)
     return *(const unsigned *)&pair;
 }
 
-/* pack2 in one step, where there is one (compute capability 8.0); but NaN stays NaN. */
+/* pack2 in one instruction, from compute capability 8.0 on; but NaN stays NaN. */
 template <class T> __device__ __forceinline__ unsigned pack_pair(float a, float b) { return pack2<T>(a, b); }
 #if __CUDA_ARCH__ >= 800
 template <> __device__ __forceinline__ unsigned pack_pair<f16>(float a, float b)
@@ -218,12 +217,12 @@ template <int V> __device__ __forceinline__ void activate_all(zn_act a, float (&
 #undef ZN_EACH
 }
 
-/* How put_tail activates; typed.cuh has another way. */
+/* How put_tail computes activations; typed.cuh has faster ones. */
 struct exact {
     template <int V> static __device__ __forceinline__ void activate(zn_act a, float (&v)[V]) { activate_all(a, v); }
 };
 
-/* The tail with its residual already fetched (if there is one), then the result into y at number i. */
+/* The tail, with its residual already loaded (if there is one); the result goes to y, from element i on. */
 template <class How = exact, int V>
 __device__ __forceinline__ void put_tail(const zn_tensor &y, size_t i, const zn_cuda_tail &t, float (&v)[V],
                                          const raw<V> &residual)
@@ -247,7 +246,7 @@ __device__ __forceinline__ void put_tail(const zn_tensor &y, size_t i, const zn_
 /* n / d: in 32 bits when that is enough, which is much faster. */
 __device__ __forceinline__ size_t quotient(size_t n, unsigned d) { return n >> 32 ? n / d : (unsigned)n / d; }
 
-/* Sum or maximum over the `lanes` (a power of two) neighbouring threads of a warp, in all of them. */
+/* Sum or maximum over `lanes` (a power of two) neighbouring threads of a warp; all of them get it. */
 __device__ __forceinline__ float sum_lanes(float x, int lanes)
 {
     for (int o = lanes / 2; o; o /= 2)
@@ -262,16 +261,16 @@ __device__ __forceinline__ float max_lanes(float x, int lanes)
     return x;
 }
 
-/* ---- matrix units of a warp (compute capability 8.0) -------------------------------------------------------
+/* ---- tensor cores: mma.sync (compute capability 8.0) -------------------------------------------------------
  *
- * Fragments as PTX defines them; g = lane / 4, t = lane % 4, each register two neighbouring numbers:
+ * Fragments as PTX defines them; g = lane / 4, t = lane % 4, each register has two neighbouring elements:
  *     A, 16 x 16   row g, g + 8, g, g + 8;  columns 2t, 2t, 2t + 8, 2t + 8
  *     B, 16 x 8    k = 2t, 2t + 8;          column g
  *     D, 16 x 8    row g: d[0], d[1]; row g + 8: d[2], d[3];  columns 2t, 2t + 1 */
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 
-/* Undoes pack2. */
+/* The inverse of pack2. */
 template <class T> __device__ __forceinline__ float2 unpack2(unsigned x);
 template <> __device__ __forceinline__ float2 unpack2<f16>(unsigned x) { return __half22float2(*(const __half2 *)&x); }
 template <> __device__ __forceinline__ float2 unpack2<bf16>(unsigned x)
@@ -279,7 +278,7 @@ template <> __device__ __forceinline__ float2 unpack2<bf16>(unsigned x)
     return make_float2(__uint_as_float(x << 16), __uint_as_float(x & 0xffff0000u));
 }
 
-/* Four 8 x 8 matrices from shared memory; lane l names row l % 8 of matrix l / 8, 16 bytes. */
+/* Four 8 x 8 matrices from shared memory; lane l gives the address of row l % 8 of matrix l / 8, 16 bytes. */
 __device__ __forceinline__ void ldmatrix4(unsigned (&r)[4], const void *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -334,7 +333,7 @@ template <class T> __device__ __forceinline__ void mma8(float (&d)[4], unsigned 
             : "r"(a0), "r"(a1), "r"(b0));
 }
 
-/* The nearest number with 10 bits behind the point, as mma8_tf32 takes it. */
+/* x rounded to tf32 (10 bits of mantissa), for mma8_tf32. */
 __device__ __forceinline__ unsigned to_tf32(float x)
 {
     unsigned y;
@@ -343,7 +342,7 @@ __device__ __forceinline__ unsigned to_tf32(float x)
     return y;
 }
 
-/* d += a * b with k = 8; a register is one number:  A: row g, g + 8, g, g + 8, columns t, t, t + 4, t + 4;  B: k = t,
+/* d += a * b with k = 8; a register is one element:  A: row g, g + 8, g, g + 8, columns t, t, t + 4, t + 4;  B: k = t,
  * t + 4, column g */
 __device__ __forceinline__ void mma8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
@@ -362,14 +361,14 @@ __device__ __forceinline__ void mma8_tf32(float (&d)[4], float c0, float c1, con
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c0), "f"(c1));
 }
 
-/* 16 bytes from device to shared memory, in the background; there for this thread after the wait. */
+/* An asynchronous copy of 16 bytes from global to shared memory; this thread sees it after copy_async_wait. */
 __device__ __forceinline__ void copy_async16(void *to, const void *from)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from)
                  : "memory");
 }
 
-/* Zeros unless it is there; from must be a valid address all the same. */
+/* Writes zeros unless `there`; `from` must be a valid address all the same. */
 __device__ __forceinline__ void copy_async16(void *to, const void *from, bool there)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
@@ -377,7 +376,7 @@ __device__ __forceinline__ void copy_async16(void *to, const void *from, bool th
                  : "memory");
 }
 
-/* The same, and the 128 bytes around it to the cache at once: others are about to ask for the rest of them. */
+/* The same, and the surrounding 128 bytes are prefetched to L2: other threads are about to load the rest of them. */
 __device__ __forceinline__ void copy_async16_of_128(void *to, const void *from, bool there)
 {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
@@ -387,19 +386,19 @@ __device__ __forceinline__ void copy_async16_of_128(void *to, const void *from, 
 
 __device__ __forceinline__ void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-/* Until at most `left` groups are under way. */
+/* Waits until at most `left` groups are in flight. */
 template <int left> __device__ __forceinline__ void copy_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
 }
 
-/* Reads what nobody waits for: it is in the multiprocessor's cache then.  (prefetch.global.L1 is much slower.) */
+/* A load whose result is not used: a prefetch to L1.  (prefetch.global.L1 is much slower.) */
 __device__ __forceinline__ void touch(const float *p)
 {
     asm volatile("{\n.reg .f32 unused;\nld.global.nc.f32 unused, [%0];\n}" ::"l"(p));
 }
 
-/* A barrier of `threads` threads of the block (a multiple of 32); id 1 .. 15. */
+/* A named barrier for `threads` threads of the block (a multiple of 32); id 1 .. 15. */
 __device__ __forceinline__ void barrier_some(int id, int threads)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* conv.cu - convolutions without tensor cores: float32 products of any type of tensor.
+/* conv.cu - convolutions without tensor cores: float32 products of tensors of any type.
  *
  * conv_simt_*       dense (groups 1): an implicit matrix product, 128 pixels x 64 outputs a block
  * conv_depthwise3_* groups == cin == cout: 3x3, stride 1, in vectors of 4 channels
  * conv_depthwise8_* any other, in vectors of 8 channels
- * conv_depthwise_*  at odd addresses, of odd numbers of channels, from one type to another
- * conv_grouped_*    any groups, plainly */
+ * conv_depthwise_*  at any address, any number of channels, from one type to another
+ * conv_grouped_*    any groups; one output a thread */
 #include "typed.cuh"
 
 namespace
@@ -49,12 +49,12 @@ template <class T> __device__ void conv_simt(const zn_cuda_conv &a)
     const int o0 = blockIdx.y * BN;
     const T *x = (const T *)a.x.data;
     const float *w = (const float *)a.weight;
-    /* what this thread fetches: 4 channels of a pixel, 2 numbers of a weight row */
+    /* this thread loads 4 channels of a pixel and 2 elements of a weight row */
     const size_t my = first + t / 2;
     const bool mine = my < pixels;
     const place at = place_of(a, mine ? my : 0);
     const int xk = t % 2 * 4, wo = t / 4, wk = t % 4 * 2;
-    /* what it computes: 8 pixels x 4 outputs */
+    /* and computes 8 pixels x 4 outputs */
     const int tm = t / 16 * TM, tn = t % 16 * TN;
     float acc[TM][TN] = {}, fx[4], fw[2];
     int u = 0, v = 0, c = 0, k = 0;
@@ -156,7 +156,7 @@ template <class T> __device__ void conv_depthwise(const zn_cuda_conv &a)
 
 /* ---- depthwise, in vectors -------------------------------------------------------------------------------------- */
 
-/* Four numbers as they lie in memory. */
+/* Four elements as they are stored. */
 template <class T> struct quad {
     uint2 bits;
 
@@ -213,15 +213,15 @@ template <class T> __device__ __forceinline__ void put4(const zn_cuda_conv &a, s
     *(quad<T> *)((T *)(void *)a.y.data + p * a.y.ld + c) = quad<T>::of(v);
 }
 
-/* 3x3, stride 1.  A thread has 4 channels of two neighbouring columns and walks down a strip of rows: each row of x is
- * read once, and adds to three rows of y, of which the first one is then complete.  gridDim.y strips to an image. */
+/* 3x3, stride 1.  A thread has 4 channels of two neighbouring columns and goes down a strip of rows: each row of x is
+ * loaded once and added to three rows of y, the first of which is then complete.  An image has gridDim.y strips. */
 template <class T> struct depthwise3 {
-    enum { AHEAD = sizeof(T) == 2 ? 2 : 1 /* rows on their way */ };
+    enum { AHEAD = sizeof(T) == 2 ? 2 : 1 /* rows in flight */ };
     const zn_cuda_conv &a;
     const T *x; /* row 0, leftmost column that is read */
     size_t row_step;
     bool in[4];   /* the columns that are in the image */
-    int top, end; /* rows of x: of step 0; behind the last one that is read */
+    int top, end; /* rows of x: of step 0; after the last one that is read */
     int c;        /* channel */
     float w[9][4], bias[4], sum[3][2][4];
 
@@ -324,7 +324,7 @@ template <class T> struct depthwise3 {
                 fetch(q, step + AHEAD);
 #pragma unroll
                 for (int s = 0; s < AHEAD; s++) {
-                    int i = first + step + s - 2; /* the row that gets complete */
+                    int i = first + step + s - 2; /* the row that is complete now */
 
                     add(now[s]);
                     if (i >= first && i < last) {
@@ -344,7 +344,7 @@ template <class T> struct depthwise3 {
     }
 };
 
-/* Any window, stride and enlargement: a thread has 8 channels of some neighbouring pixels of a row. */
+/* Any kernel size and stride, with or without up2: a thread has 8 channels of 4 neighbouring pixels of a row. */
 template <class T> __device__ __forceinline__ void conv_depthwise8(const zn_cuda_conv &a)
 {
     enum { SIDE = 4 };

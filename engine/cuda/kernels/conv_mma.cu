@@ -2,12 +2,12 @@
 /* conv_mma.cu - dense convolutions as an implicit matrix product on tensor cores (mma.sync; compute capability 8.0
  * and later).
  *
- * A block computes BM pixels x BN outputs.  Step by step, KS x 64 bytes of k (k = tap and channel) of each pixel and
- * of each weight row are copied to shared memory, STAGES - 1 steps ahead; each 64 bytes are a row of their own and
- * the work of other warps, whose sums are added up at the end.  A row is 4 pieces of 16 bytes, piece i at place
- * i ^ (row/2 % 4), so that ldmatrix meets no bank twice.  Stages that a short k does not reach need no memory.  The
- * kinds of product: conv_tile.cuh.  All tiles with KS 1 add up a pixel's products in the same order, to the same bits.
- * Needs: groups 1, cin a multiple of the numbers in 16 bytes, x aligned likewise; conv_thin.cu takes the others. */
+ * A block computes BM pixels x BN outputs.  In each step, KS x 64 bytes of k (k = tap and channel) of each pixel and
+ * of each weight row are copied to shared memory, STAGES - 1 steps ahead.  With KS > 1 warps split k: each 64 bytes are a
+ * separate row for other warps, whose sums are added at the end.  A row is 4 pieces of 16 bytes, piece i at position
+ * i ^ (row/2 % 4), so that ldmatrix has no bank conflicts.  A short k does not use all stages, and those need no memory.
+ * The types of products are in conv_tile.cuh.  All tiles with KS 1 sum a pixel's products in the same order: the same bits.
+ * Requires: groups 1, cin a multiple of 16 bytes, x aligned to 16 bytes; conv_thin.cu computes the others. */
 #include "conv_tile.cuh"
 
 namespace
@@ -27,10 +27,10 @@ template <kind K, int BM, int BN, int WM, int WN, int KS> /* WM x WN: the pixels
 __device__ void conv_mma(const zn_cuda_conv &a)
 {
     typedef typename kind_of<K>::type T;
-    const int EACH = 16 / sizeof(T); /* numbers of a piece */
+    const int EACH = 16 / sizeof(T); /* elements of a piece */
     const int MT = WM / 16, NT = WN / 8, WARPS = BM / WM * (BN / WN);
     const int XPART = BM * ROW, WPART = BN * ROW, STAGE = (XPART + WPART) * KS;
-    const int COLS = 4 * KS, APART = THREADS / COLS; /* what a thread fetches: a column of pieces, every APART-th row */
+    const int COLS = 4 * KS, APART = THREADS / COLS; /* a thread loads a column of pieces, every APART-th row */
     const int XROWS = BM / APART, WROWS = (BN + APART - 1) / APART;
     static_assert(WARPS * KS == THREADS / 32, "8 warps");
     static_assert(NT % 2 == 0, "two tiles of B a load");

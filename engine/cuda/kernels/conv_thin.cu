@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* conv_thin.cu - convolutions with few channels, on tensor cores (mma.sync; compute capability 8.0 and later).
  *
- * conv_thin_*  any number of inputs, x at any address, groups 1.  k counts the numbers that there are: tap * cin + c,
- *              27 of them for 3x3 of 3 channels, not 72 as in the packed weights.  So most of these layers are one
- *              chunk of k: a block keeps its weights and takes tile after tile of BM pixels x BN outputs, and the
- *              blocks of a multiprocessor hide each other's waiting.
+ * conv_thin_*  any number of inputs, x at any address, groups 1.  k has no padding: tap * cin + c, 27 elements for
+ *              3x3 of 3 channels, not 72 as in the packed weights.  So most of these layers are one chunk of k: a
+ *              block keeps its weights and computes several tiles of BM pixels x BN outputs, and the blocks of a
+ *              multiprocessor hide each other's latency.
  * conv_few_*   3x3, stride 1, padding 1, at most 3 outputs; cin a multiple of 8, x aligned to 16 bytes.  The 9 taps of
- *              every output are columns of one product over the pixels of a tile and their neighbours, so that
- *              each number of x is read once; then the taps of a pixel are added up.
- * conv_point_* 1x1, at most 16 outputs; cin a multiple of 8, 128 at most, x aligned to 16 bytes.  Bound by memory:
- *              plain multiply-adds, a pixel a thread.
+ *              every output are columns of one product over the pixels of a tile and its halo, so that each element
+ *              of x is loaded once; then the taps of a pixel are summed.
+ * conv_point_* 1x1, at most 16 outputs; cin a multiple of 8, at most 128, x aligned to 16 bytes.  Memory bound: FMAs, a
+ *              pixel a thread.
  * conv_fan_*   1x1, at most 4 inputs, at any address: likewise, 8 outputs a thread. */
 #include "conv_tile.cuh"
 #include "../conv_thin.h"
@@ -19,7 +19,7 @@ namespace
 
 #if __CUDA_ARCH__ >= 800
 
-/* Numbers as they lie in memory. */
+/* Elements as they are stored. */
 template <class S> struct lying {
     typedef unsigned short type;
 };
@@ -27,7 +27,7 @@ template <> struct lying<float> {
     typedef float type;
 };
 
-/* 16 bytes of k: of floats, of floats narrowed to f16, of numbers of 2 bytes. */
+/* 16 bytes of k: of floats, of floats converted to f16, of 16-bit elements. */
 __device__ __forceinline__ uint4 piece_of(const float (&v)[4])
 {
     return make_uint4(__float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(v[2]), __float_as_uint(v[3]));
@@ -45,10 +45,10 @@ __device__ __forceinline__ uint4 piece_of(const unsigned short (&v)[8])
                       v[6] | (unsigned)v[7] << 16);
 }
 
-/* What the numbers of a chunk of k are. */
+/* Tables for the elements of a chunk of k. */
 struct table {
-    int *x;   /* from the first tap's first channel on, in a picture that is not enlarged */
-    int *w;   /* in a row of weights */
+    int *x;   /* offset from the first tap's first channel, without up2 */
+    int *w;   /* offset in a row of weights */
     int *tap; /* row and column, 16 bits each */
     int *channel;
 };
@@ -57,8 +57,8 @@ struct table {
 template <class N> struct pixel {
     const N *picture;
     int y, x;   /* of its first tap */
-    bool there; /* beyond the last pixel: not */
-    bool whole; /* all taps are inside, and x is not enlarged */
+    bool there; /* false beyond the last pixel */
+    bool whole; /* all taps are inside, and there is no up2 */
 };
 
 template <class N> __device__ __forceinline__ pixel<N> pixel_at(const zn_cuda_conv &a, size_t p, size_t pixels)
@@ -74,8 +74,8 @@ template <class N> __device__ __forceinline__ pixel<N> pixel_at(const zn_cuda_co
     return q;
 }
 
-/* EACH numbers of a pixel from number k of the chunk on, which has `left`.  Behind them weights are 0, and the first
- * number of the window stands there, if that is nearer than a 0. */
+/* EACH elements of a pixel from element k of the chunk on, which has `left`.  Beyond those the weights are 0, so that the
+ * window's first element may be used where that is cheaper than a 0. */
 template <class N, int EACH>
 __device__ __forceinline__ uint4 piece_at(const zn_cuda_conv &a, const pixel<N> &p, const table &table, int k, int left)
 {
@@ -109,7 +109,7 @@ __device__ __forceinline__ uint4 piece_at(const zn_cuda_conv &a, const pixel<N> 
     return piece_of(v);
 }
 
-/* WM x WN: the pixels and outputs of a warp.  S: what x is made of. */
+/* WM x WN: the pixels and outputs of a warp.  S: the type of x. */
 template <kind K, class S, int BM, int BN, int WM, int WN> __device__ void conv_thin(const zn_cuda_conv &a)
 {
     typedef typename kind_of<K>::type T;
@@ -129,7 +129,7 @@ template <kind K, class S, int BM, int BN, int WM, int WN> __device__ void conv_
     char *ws = memory + ZN_THIN_TABLE(BM), *xs = ws + BN * pitch;
     const bool twice = a.direct && ZN_THIN_TWICE(longest * (int)sizeof(T)), eight = in_vectors<8>(a);
     float *out = (float *)xs;
-    int odd = 0;        /* which of the two places of x */
+    int odd = 0;        /* which of the two buffers of x */
     bool ready = false; /* the table and the weights of the only chunk */
 
     auto fill_table = [&](int k0, int left) {
@@ -189,7 +189,7 @@ template <kind K, class S, int BM, int BN, int WM, int WN> __device__ void conv_
                     multiply<K, MT, NT>(acc, fa, fb);
                 }
             if (twice)
-                odd ^= 1; /* the barrier above is one tile later when this place is written again */
+                odd ^= 1; /* this buffer is written again after the next tile's barrier */
             else
                 __syncthreads();
         }
@@ -206,14 +206,14 @@ template <kind K, class S, int BM, int BN, int WM, int WN> __device__ void conv_
     }
 }
 
-/* Column n of the product is tap n / cout of output n % cout; what it adds to a pixel is at sums[n][neighbour]. */
+/* Column n of the product is tap n / cout of output n % cout; its contribution to a pixel is at sums[n][neighbour]. */
 template <class T> __device__ void conv_few(const zn_cuda_conv &a)
 {
     const int SIDE = ZN_FEW_SIDE, WIDE = SIDE + 2, NEAR = WIDE * WIDE, TILES = ZN_FEW_TILES;
-    const int MT = (TILES + 7) / 8, NT = 4, PITCH = TILES * 16 + 4; /* 2 * PITCH % 32 == 8: no bank twice */
+    const int MT = (TILES + 7) / 8, NT = 4, PITCH = TILES * 16 + 4; /* 2 * PITCH % 32 == 8: no bank conflicts */
     static_assert(PITCH % 16 == 4 && PITCH * ZN_FEW_MAX * 9 * 4 <= ZN_FEW_SHARED, "the sums fit where x was");
     extern __shared__ __align__(128) char memory[];
-    char *xs = memory, *ws = memory + TILES * 16 * 128; /* rows of 128 bytes, piece i at place i ^ (row % 8) */
+    char *xs = memory, *ws = memory + TILES * 16 * 128; /* rows of 128 bytes, piece i at position i ^ (row % 8) */
     float *sums = (float *)memory;
     const int t = threadIdx.x, lane = t % 32, warp = t / 32;
     const int j0 = blockIdx.x * SIDE - 1, i0 = blockIdx.y * SIDE - 1, columns = 9 * a.cout;
@@ -315,7 +315,7 @@ template <class T, int OUT> __device__ void conv_point(const zn_cuda_conv &a)
     for (int o = 0; o < OUT; o += 4)
         if (in && o < a.cout)
             residual_of(residual[o / 4], a, p, o, four);
-    for (int i = threadIdx.x; i < a.cin * OUT; i += THREADS) /* rows beyond cout are there, and 0 */
+    for (int i = threadIdx.x; i < a.cin * OUT; i += THREADS) /* rows beyond cout exist and are 0 */
         ws[i] = to_float(((const T *)a.weight)[(size_t)(i % OUT) * a.k_pad + i / OUT]);
     __syncthreads();
     if (!in)
@@ -359,7 +359,7 @@ template <class T, int OUT> __device__ void conv_point(const zn_cuda_conv &a)
 }
 
 /* A thread has 8 outputs, whose weights are in its registers, of ZN_FAN_PIXELS pixels far apart: neighbouring threads
- * write neighbouring numbers.  S: what x is made of. */
+ * store neighbouring elements.  S: the type of x. */
 template <class S, class T> __device__ void conv_fan(const zn_cuda_conv &a)
 {
     enum { IN = ZN_FAN_IN };
@@ -382,7 +382,7 @@ template <class S, class T> __device__ void conv_fan(const zn_cuda_conv &a)
     weight.type = type_of<T>::value;
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        load_vector(w[i], weight, (size_t)(o + i) * a.k_pad); /* rows of 8 and more; beyond cin they are 0 */
+        load_vector(w[i], weight, (size_t)(o + i) * a.k_pad); /* a row has at least 8 elements; beyond cin they are 0 */
 #pragma unroll 1
     for (size_t p = first; p < pixels; p += step) {
         float v[8] = {};

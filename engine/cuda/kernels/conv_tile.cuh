@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* conv_tile.cuh - what the convolutions on mma.sync share (conv_mma.cu, conv_thin.cu): the kinds of product, the
- * products of a warp, and the way out of 4 or 8 results of a pixel.
+/* conv_tile.cuh - what the convolutions on mma.sync share (conv_mma.cu, conv_thin.cu): the types of products, the
+ * products of a warp, and the epilogue for 4 or 8 outputs of a pixel.
  *     f16, bf16   m16n8k16
- *     tf32        m16n8k8, numbers rounded to 10 bits
- *     f32         each number as the sum of two tf32 numbers, three products: float32's accuracy (to 2^-21) */
+ *     tf32        m16n8k8, operands rounded to 10 bits of mantissa
+ *     f32         each operand is split into a sum of two tf32 values, three products: float32 accuracy (to 2^-21) */
 #ifndef ZN_CONV_TILE_CUH
 #define ZN_CONV_TILE_CUH
 
@@ -80,7 +80,7 @@ __device__ __forceinline__ void multiply(float (&acc)[MT][NT][4], unsigned (&a)[
     }
 }
 
-/* Do pixels begin at multiples of V numbers, 16 bytes at most? */
+/* Do pixels begin at multiples of V elements, 16 bytes at most? */
 template <int V> __device__ __forceinline__ bool aligned(const zn_tensor &t)
 {
     const unsigned size = t.type == ZN_F32 ? 4 : 2, bytes = V * size < 16 ? V * size : 16;
@@ -88,13 +88,13 @@ template <int V> __device__ __forceinline__ bool aligned(const zn_tensor &t)
     return ((size_t)t.data | (size_t)t.ld * size) % bytes == 0;
 }
 
-/* Whether V results leave at once. */
+/* Are V outputs stored at once? */
 template <int V> __device__ __forceinline__ bool in_vectors(const zn_cuda_conv &a)
 {
     return a.cout % V == 0 && aligned<V>(a.y) && (!a.tail.residual.data || aligned<V>(a.tail.residual));
 }
 
-/* sum += V numbers at a multiple of 16 bytes */
+/* sum += V floats, 16-byte aligned */
 template <int V> __device__ __forceinline__ void add_vector(float (&sum)[V], const float *from)
 {
 #pragma unroll
@@ -105,7 +105,7 @@ template <int V> __device__ __forceinline__ void add_vector(float (&sum)[V], con
     }
 }
 
-/* V numbers from number i of t on, at once. */
+/* V elements of t from element i on, in one load. */
 __device__ __forceinline__ void load_vector(float (&v)[8], const zn_tensor &t, size_t i)
 {
     raw<8> r;
@@ -158,7 +158,7 @@ __device__ __forceinline__ void residual_of(float (&r)[V], const zn_cuda_conv &a
     }
 }
 
-/* V results of pixel p, from output o on.  What is beyond cout is dropped. */
+/* Stores V outputs of pixel p, from output o on.  What is beyond cout is dropped. */
 template <int V>
 __device__ __forceinline__ void store_results(const zn_cuda_conv &a, const float (&v)[V], size_t p, int o, bool at_once)
 {
@@ -188,11 +188,11 @@ __device__ __forceinline__ void finish(const zn_cuda_conv &a, float (&v)[V], siz
     store_results(a, v, p, o, at_once);
 }
 
-/* Products in registers: a thread's numbers of NT tiles of D are 2 NT neighbouring outputs of a pixel, if row r of the
+/* Sums in registers: a thread's elements of NT tiles of D are 2 NT neighbouring outputs of a pixel, if row r of the
  * 8 NT rows of weights of a warp is output straight<NT>(r). */
 template <int NT> __device__ __forceinline__ int straight(int r) { return r % 8 / 2 * (2 * NT) + r / 8 * 2 + r % 2; }
 
-/* They leave from there (zn_cuda_conv.direct): the pixels from `first` on, the outputs from o on. */
+/* The epilogue from registers (zn_cuda_conv.direct): pixels from `first` on, outputs from o on. */
 template <int MT, int NT>
 __device__ __forceinline__ void finish_direct(const zn_cuda_conv &a, float (&acc)[MT][NT][4], size_t first,
                                               size_t pixels, int o)
@@ -219,7 +219,7 @@ __device__ __forceinline__ void finish_direct(const zn_cuda_conv &a, float (&acc
         size_t p = first + 8 * i + lane / 4;
         float v[V];
 
-        asm volatile("" : "+l"(p)); /* no addresses long before they are needed: there are no registers for them */
+        asm volatile("" : "+l"(p)); /* no addresses are computed before here: there are no registers for them */
         if (p >= pixels)
             return;
         residual_of(v, a, p, mine, true);
@@ -232,8 +232,8 @@ __device__ __forceinline__ void finish_direct(const zn_cuda_conv &a, float (&acc
     }
 }
 
-/* MT x NT products of a warp, at (row, col) of a tile of floats in shared memory with `pitch` numbers a row; the
- * weights' rows are straight<NT>, or as they are. */
+/* Stores MT x NT products of a warp at (row, col) of a tile of floats in shared memory, `pitch` floats a row.  The
+ * weights' rows are in the order of straight<NT>, or unchanged. */
 template <bool STRAIGHT, int MT, int NT>
 __device__ __forceinline__ void spill(float *out, int pitch, int row, int col, const float (&acc)[MT][NT][4])
 {
@@ -251,8 +251,8 @@ __device__ __forceinline__ void spill(float *out, int pitch, int row, int col, c
         }
 }
 
-/* What KS groups of warps have spilled there, tile behind tile, added up: 8 outputs of a pixel meet in a thread and
- * leave together.  The pixels from `first` on, the outputs from o on. */
+/* The epilogue from shared memory: sums the tiles that KS groups of warps have spilled, one after another; a thread stores
+ * 8 outputs of a pixel.  Pixels from `first` on, outputs from o on. */
 template <int BM, int BN, int KS>
 __device__ __forceinline__ void finish_spilled(const zn_cuda_conv &a, const float *out, int pitch, size_t first,
                                                size_t pixels, int o, bool at_once)
@@ -270,7 +270,7 @@ __device__ __forceinline__ void finish_spilled(const zn_cuda_conv &a, const floa
     }
 }
 
-/* The fragments of 32 bytes of k: MT x 16 rows of x, NT x 8 of w; at_x and at_w give the places of a row's 16 bytes. */
+/* The fragments of 32 bytes of k: MT x 16 rows of x, NT x 8 of w; at_x and at_w give the addresses of a row's 16 bytes. */
 template <int MT, int NT, class AtX, class AtW>
 __device__ __forceinline__ void fragments(unsigned (&a)[MT][4], unsigned (&b)[NT][2], AtX at_x, AtW at_w)
 {

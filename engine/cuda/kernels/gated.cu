@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* gated.cu - gated residual blocks: as steps, for any type and number of channels, on the ordinary units; and at
- * once (gated_tile.cuh), for up to 384 channels, on the matrix units.
+/* gated.cu - gated residual blocks: in steps, for any type and number of channels, with FMAs; and fused
+ * (gated_tile.cuh), for up to 384 channels, on tensor cores.
  *
- *   x, with a pixel around --norm--> --pw1--> wide --dw, halves multiplied--> g --pw2--(+x)--> v
+ *   x, with a halo of one pixel --norm--> --pw1--> wide --dw, halves multiplied--> g --pw2--(+x)--> v
  *   v --norm--> --pw3, halves multiplied--> g --pw4--(+v)--> y */
 #include "gated_tile.cuh"
 
-/* ---- as steps ------------------------------------------------------------------------------------------------- */
+/* ---- in steps ------------------------------------------------------------------------------------------------- */
 
 __device__ __forceinline__ size_t at_pixel(const zn_cuda_rect &r, int p)
 {
@@ -32,26 +32,26 @@ __device__ __forceinline__ void store_rect(const zn_cuda_rect &r, size_t i, floa
 }
 
 /* A block of 128 threads computes 128 pixels x BN outputs, each thread 8 x TN of them, from slices of 16 channels in
- * shared memory; the next slice is on its way while this one is multiplied.  With a gate, the lower half of the BN
+ * shared memory; the next slice is loaded while this one is multiplied.  With a gate, the lower half of the BN
  * columns are outputs and the upper half their partners, so that a thread has both. */
 template <int TN> struct product {
     static constexpr int BM = 128, BN = 8 * TN, BK = 16, LD_A = BM + 4, LD_B = BN + 4;
 
     const zn_cuda_gated_mm &a;
     int tid, tx, ty, p0, n0;
-    float mean[4], inv[4]; /* of the pixels this thread fetches */
+    float mean[4], inv[4]; /* of the pixels that this thread loads */
     float4 next_a[4];
     float2 next_b[TN / 2];
     float acc[8][TN];
 
-    /* Number j of a thread's columns: vectors of 4 where that comes out even, else every eighth. */
+    /* Column j of a thread: vectors of 4 if TN is 8, else every eighth. */
     __device__ __forceinline__ int column(int j) const { return TN == 8 ? j / 4 * 32 + tx * 4 + j % 4 : tx + 8 * j; }
 
     __device__ __forceinline__ int row(int i) const { return i / 4 * 64 + ty * 4 + i % 4; }
 
     __device__ __forceinline__ size_t source(int r) const { return at_pixel(a.x, min(p0 + r, a.pixels - 1)); }
 
-    /* Mean and 1 / deviation of the 128 pixels, 8 threads for each, into stats. */
+    /* Mean and 1 / standard deviation of the 128 pixels, 8 threads for each, into stats. */
     __device__ __forceinline__ void statistics(float2 *stats) const
     {
         for (int r = tid / 8; r < BM; r += 16) {
@@ -121,7 +121,7 @@ template <int TN> struct product {
         }
     }
 
-    /* What was fetched into shared memory, normalised; beyond the last channel the weights are 0. */
+    /* Stores what was loaded to shared memory, normalised; beyond the last channel the weights are 0. */
     __device__ __forceinline__ void put_slice(float (*as)[LD_A], float (*bs)[LD_B]) const
     {
 #pragma unroll
@@ -283,7 +283,7 @@ extern "C" __global__ void __launch_bounds__(128, 3) gated_mm48_f32(const __grid
     run_product<6>(a);
 }
 
-/* A thread does a channel of up to 8 pixels of a row; its last three columns stay in registers. */
+/* A thread computes a channel of up to 8 pixels of a row; the last three columns stay in registers. */
 extern "C" __global__ void __launch_bounds__(256) gated_dw_f32(const __grid_constant__ zn_cuda_gated_dw a)
 {
     enum { RUN = 8 };
@@ -302,7 +302,7 @@ extern "C" __global__ void __launch_bounds__(256) gated_dw_f32(const __grid_cons
         for (int t = 0; t < 9; t++)
             w[h][t] = a.weight[(size_t)t * (size_t)a.pad + h * a.c + o];
     }
-    for (int j = j0 - 2; j < j1; j++) { /* the column to the right of pixel j comes in */
+    for (int j = j0 - 2; j < j1; j++) { /* loads the column to the right of pixel j */
         const int xj = j + 1 + a.oj;
 
 #pragma unroll
@@ -330,7 +330,7 @@ extern "C" __global__ void __launch_bounds__(256) gated_dw_f32(const __grid_cons
     }
 }
 
-/* ---- at once -------------------------------------------------------------------------------------------------- */
+/* ---- fused ---------------------------------------------------------------------------------------------------- */
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 
@@ -345,7 +345,7 @@ __device__ __forceinline__ void run_tile(const zn_cuda_gated_tile &a)
 
 #endif
 
-/* Empty where the host does not start them, below 8.0. */
+/* Empty below 8.0, where the host does not launch them. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #define ZN_FROM_80(x)
 #else

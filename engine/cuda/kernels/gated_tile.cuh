@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* gated_tile.cuh - a tile of a gated residual block from x to y, on the matrix units; for gated.cu.
+/* gated_tile.cuh - a tile of a gated residual block, fused from x to y, on tensor cores; for gated.cu.
  *
- * A block of threads makes TH x 16 pixels of y; device memory sees x and y once.
+ * A block computes TH x 16 pixels of y; x is read from and y written to global memory once.
  *
- *   xn     the pixels with one around them, normalised; later N v
- *   z      what pw1 makes of them, for 16 channels and their 16 partners at a time:
- *          pw1 -> z -> dw, halves multiplied -> g, which goes straight into the sums of pw2
- *   stage  the weights of such a step: 32 rows of pw1 (pw3), 16 columns of pw2 (pw4), the taps of dw; twice, so that
- *          the next step's come while this one's are used.  With STAY there is one for each step, fetched once: the
- *          block does one tile after the other.
+ *   xn     the pixels with their halo, normalised; later N v
+ *   z      pw1(xn), for 16 channels and their 16 partners at a time:
+ *          pw1 -> z -> dw, halves multiplied -> g, which is an operand of pw2
+ *   stage  the weights of such a step: 32 rows of pw1 (pw3), 16 columns of pw2 (pw4), the taps of dw.  There are two, so
+ *          that the next step's weights are loaded while this one's are used.  With STAY there is one for each step, loaded
+ *          once, and the block computes several tiles.
  *
- * An output row of the tile is a matrix of 16 pixels; a warp has MT rows, all the way, and 1/NS of the channels of
- * v, which is in its registers in float32 from x to y.  With NS == 2 two warps share their rows: each makes 8 of the
- * 16 numbers g, which then meet in shared memory (gate), and so do the statistics of v. */
+ * An output row of the tile is a matrix of 16 pixels.  A warp has MT rows throughout, and 1/NS of the channels of v, which
+ * stays in its registers in float32.  With NS == 2 two warps share their rows: each computes 8 of the 16 channels of g, which
+ * they exchange through shared memory (gate), like the statistics of v. */
 #ifndef ZN_GATED_TILE_CUH
 #define ZN_GATED_TILE_CUH
 
@@ -21,14 +21,14 @@
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 
 struct tf32 {
-}; /* float32, of which products see 10 bits behind the point */
+}; /* float32; products use 10 bits of mantissa */
 
-/* How a warp multiplies numbers of type T in shared memory.  Matrices are 16 rows x K of A, and of B, rows too, eight
- * outputs x K; eight sums of 16 pixels each are a D as in common.cuh.  a_at, b_at: what a lane adds to the address of
- * a matrix of A or of two of B that are `second` apart.
- *   eight   eight numbers of 16 pixels each: D as an operand
- *   SWAP    in `narrow` two eights change places in rows with this bit, so that each bank is met once */
-template <class T> struct numbers { /* f16, bf16 */
+/* How a warp multiplies elements of type T in shared memory.  A is 16 rows x K; B is 8 rows of outputs x K; D is 8 sums of
+ * 16 pixels each, as in common.cuh.  a_at, b_at: a lane's offset from the address of a matrix of A, or of two of B that are
+ * `second` apart.
+ *   eight   8 channels of 16 pixels: D as an operand
+ *   SWAP    in `columns` two eights are swapped in rows with this bit, against bank conflicts */
+template <class T> struct operands { /* f16, bf16 */
     typedef T type;
     enum { K = 16, V = 8, SWAP = 4 };
     struct a_matrix {
@@ -75,7 +75,7 @@ template <class T> struct numbers { /* f16, bf16 */
         e.r[1] = pack_pair<T>(x1, y1);
     }
 
-    /* K numbers from two eights (one, of float). */
+    /* K channels from two eights (float: from one). */
     static __device__ __forceinline__ void operand(a_matrix &m, const eight *e)
     {
         m.r[0] = e[0].r[0], m.r[1] = e[0].r[1], m.r[2] = e[1].r[0], m.r[3] = e[1].r[1];
@@ -109,17 +109,17 @@ template <class T> struct numbers { /* f16, bf16 */
         }
     }
 
-    static __device__ __forceinline__ uint4 narrow(const float (&v)[V])
+    static __device__ __forceinline__ uint4 to_memory(const float (&v)[V])
     {
         return make_uint4(pack_pair<T>(v[0], v[1]), pack_pair<T>(v[2], v[3]), pack_pair<T>(v[4], v[5]),
                           pack_pair<T>(v[6], v[7]));
     }
 };
 
-/* Each number as the sum of two of tf32, of whose products only the smallest is left out: float32's accuracy.  The
- * unit's column t is number 2t, column t + 4 number 2t + 1: a lane reads neighbours, and has as part of D what it
- * needs of A. */
-template <bool exact> struct numbers32 {
+/* float32: each operand is split into a sum of two tf32 values, and only the product of the small parts is left out.  The
+ * instruction's column t is channel 2t, column t + 4 is channel 2t + 1: a lane loads neighbours, and its part of D is what
+ * it needs of A. */
+template <bool exact> struct operands32 {
     typedef float type;
     enum { K = 8, V = 4, SWAP = 2 };
     struct a_matrix {
@@ -214,37 +214,37 @@ template <bool exact> struct numbers32 {
         v[2] = __uint_as_float(x.z), v[3] = __uint_as_float(x.w);
     }
 
-    static __device__ __forceinline__ uint4 narrow(const float (&v)[V])
+    static __device__ __forceinline__ uint4 to_memory(const float (&v)[V])
     {
         return make_uint4(__float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(v[2]), __float_as_uint(v[3]));
     }
 };
 
-template <> struct numbers<float> : numbers32<true> {
+template <> struct operands<float> : operands32<true> {
 };
-template <> struct numbers<tf32> : numbers32<false> {
+template <> struct operands<tf32> : operands32<false> {
 };
 
 template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile {
-    typedef numbers<T_> N;
+    typedef operands<T_> N;
     typedef typename N::type T;
     static constexpr int TW = ZN_GATED_TW, HW = TW + 2, HALO = (TH + 2) * HW;
     static constexpr int STEP = ZN_GATED_STEP, LD_Z = ZN_GATED_LD_Z, LD_G = ZN_GATED_LD_G;
     static constexpr int ROWS = TH / MT, WARPS = ROWS * NS, THREADS = 32 * WARPS; /* ROWS: groups of rows */
     static constexpr int HM = (HALO + 15) / 16, MH = (HM + 3) / 4; /* matrices of 16 pixels of xn; of a warp */
-    static constexpr int NW = 16 / WARPS;                          /* eights of pw1's 32 outputs that a warp makes */
+    static constexpr int NW = 16 / WARPS;                          /* eights of pw1's 32 outputs that a warp computes */
     static constexpr int NT = 2 * KC / NS;                         /* eights of v's channels that a warp has, at most */
-    static constexpr int NG = 2 / NS;                              /* eights of g that a warp makes */
+    static constexpr int NG = 2 / NS;                              /* eights of g that a warp computes */
     static constexpr int K = N::K, V = N::V;
     static constexpr bool KEEP = NS == 1 && K == 16; /* N v in registers, not in xn */
     static constexpr int NV = KEEP ? NT : 2;
-    static constexpr int LANES = 16 * KC / V % 4 ? 2 : 4;          /* that share a pixel as it is fetched */
-    static constexpr int EACH = (16 * KC / V + LANES - 1) / LANES; /* 16 bytes that each of them has */
+    static constexpr int LANES = 16 * KC / V % 4 ? 2 : 4;          /* lanes that load one pixel */
+    static constexpr int EACH = (16 * KC / V + LANES - 1) / LANES; /* vectors of 16 bytes of each of them */
     static constexpr bool TIMES_OVER = HM * 16 % (THREADS / LANES) != 0;
     static constexpr int LD = 16 * KC + 8; /* of xn and the rows of pw1, pw3 */
     static constexpr int AT_Z = HM * 16 * LD * (int)sizeof(T), AT_STAGE = AT_Z + HM * 16 * LD_Z * (int)sizeof(T);
-    static constexpr int AT_NARROW = 2 * STEP * LD * (int)sizeof(T); /* from the start of a stage */
-    static constexpr int AT_TAPS = AT_NARROW + STEP * 16 * KC * (int)sizeof(T);
+    static constexpr int AT_COLUMNS = 2 * STEP * LD * (int)sizeof(T); /* from the start of a stage */
+    static constexpr int AT_TAPS = AT_COLUMNS + STEP * 16 * KC * (int)sizeof(T);
     static constexpr int STAGE = AT_TAPS + 11 * 2 * STEP * 4, STAGES = STAY ? 2 * KC : 2;
     static constexpr int AT_GATE = AT_STAGE + STAGES * STAGE;
     static constexpr int AT_STATS = AT_GATE + (NS > 1 ? TH * TW * LD_G * (int)sizeof(T) : 0);
@@ -257,7 +257,7 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
     int c, nt;
     int tid, warp, lane, g, t;
     int n, i0, j0;
-    unsigned inside; /* bit 2m + h: pixel g + 8h of matrix m is one of the picture */
+    unsigned inside; /* bit 2m + h: pixel g + 8h of matrix m is inside the image */
     T *xn, *z, *gate;
     char *shared;
     float acc[MT][NT][4]; /* v */
@@ -266,10 +266,7 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
     __device__ __forceinline__ int rows() const { return warp % ROWS; }
     __device__ __forceinline__ int half() const { return warp / ROWS; }
 
-    __device__ __forceinline__ bool in_picture(int i, int j) const
-    {
-        return i >= 0 && i < a.x.h && j >= 0 && j < a.x.w;
-    }
+    __device__ __forceinline__ bool in_image(int i, int j) const { return i >= 0 && i < a.x.h && j >= 0 && j < a.x.w; }
 
     __device__ __forceinline__ size_t pixel(const zn_tensor &x, int i, int j) const
     {
@@ -278,7 +275,7 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
 
     __device__ __forceinline__ bool halo_inside(int p) const
     {
-        return p < HALO && in_picture(i0 - 1 + p / HW, j0 - 1 + p % HW);
+        return p < HALO && in_image(i0 - 1 + p / HW, j0 - 1 + p % HW);
     }
 
     __device__ __forceinline__ void begin(char *memory)
@@ -301,13 +298,13 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
                 inside |= 1u << m;
     }
 
-    /* Where in shared memory the weights of step s are. */
+    /* The weights of step s in shared memory: all, the rows of pw1 (pw3), the columns of pw2 (pw4), the taps. */
     __device__ __forceinline__ char *stage(int s) const { return shared + AT_STAGE + s % STAGES * STAGE; }
     __device__ __forceinline__ T *wide(int s) const { return (T *)stage(s); }
-    __device__ __forceinline__ T *narrow(int s) const { return (T *)(stage(s) + AT_NARROW); }
+    __device__ __forceinline__ T *columns(int s) const { return (T *)(stage(s) + AT_COLUMNS); }
     __device__ __forceinline__ float *taps(int s) const { return (float *)(stage(s) + AT_TAPS); }
 
-    /* The weights of step s: first of pw1, dw, pw2, then, from step c / 16 on, of pw3, pw4.  Behind the 9 taps are the
+    /* The weights of step s: first of pw1, dw, pw2, then, from step c / 16 on, of pw3, pw4.  After the 9 taps come the
      * biases of dw and of pw1 (pw3).  Loops are not unrolled: the sums need the registers. */
     __device__ __forceinline__ void fetch_weights(int s) const
     {
@@ -325,7 +322,7 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
             for (int e = tid % 8 * V; e < c; e += 8 * V)
                 copy_async16(to + r * LD + e, from + e);
         }
-        to = narrow(s);
+        to = columns(s);
 #pragma unroll 1
         for (int i = tid; i < E * c; i += THREADS) {
             const int r = i / E, k = i % E * V;
@@ -341,7 +338,7 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
         copy_async_commit();
     }
 
-    /* xn; LANES lanes a pixel, 16 bytes each at a time, PX pixels under way. */
+    /* Loads xn; LANES lanes a pixel, 16 bytes each at a time, PX pixels in flight. */
     __device__ __forceinline__ void fetch_pixels() const
     {
         constexpr int AT_ONCE = THREADS / LANES, TIMES = (HM * 16 + AT_ONCE - 1) / AT_ONCE, PX = TIMES < 3 ? TIMES : 3;
@@ -371,7 +368,7 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
         }
     }
 
-    /* The first channel of the 16 bytes number e that a lane has of a pixel. */
+    /* The first channel of vector e of a lane. */
     __device__ __forceinline__ int part(int e) const { return (e * LANES + lane % LANES) * V; }
 
     __device__ __forceinline__ void normalise_pixel(const uint4 (&word)[EACH], int p) const
@@ -402,18 +399,18 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
 #pragma unroll
         for (int e = 0; e < EACH; e++) {
 #pragma unroll
-            for (int i = 0; i < V; i++) /* of 16 bits, mean and deviation cannot be far apart */
+            for (int i = 0; i < V; i++) /* 16-bit values: the mean cannot be large against the deviation */
                 v[e][i] = K == 16 ? fmaf(v[e][i], inv, shift) : (v[e][i] - mean) * inv;
             if (part(e) < c)
-                *(uint4 *)(xn + p * LD + part(e)) = N::narrow(v[e]);
+                *(uint4 *)(xn + p * LD + part(e)) = N::to_memory(v[e]);
         }
     }
 
-    /* The first of the two channels that a lane has of the warp's eight number i. */
+    /* The first of the two channels that a lane has of the warp's eight i. */
     __device__ __forceinline__ int channel(int i) const { return (half() * nt + i) * 8 + 2 * t; }
 
-    /* acc = x + bias of pw2; anything for pixels outside the picture.  Without branches, so that all is fetched before
-     * any of it is waited for. */
+    /* acc = x + bias of pw2; any value for pixels outside the image.  There are no branches, so that all loads are in
+     * flight before the first is used. */
     __device__ __forceinline__ void start_sums()
     {
         const T *from[MT][2];
@@ -424,7 +421,7 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
             for (int h = 0; h < 2; h++) {
                 const int i = i0 + rows() * MT + m, j = j0 + g + 8 * h;
 
-                from[m][h] = (const T *)a.x.data + (in_picture(i, j) ? pixel(a.x, i, j) : 0);
+                from[m][h] = (const T *)a.x.data + (in_image(i, j) ? pixel(a.x, i, j) : 0);
             }
 #pragma unroll
         for (int k = 0; k < NT; k++) {
@@ -468,7 +465,7 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
             }
     }
 
-    /* z = pw1(xn) for 16 channels and their partners, and 0 outside the picture. */
+    /* z = pw1(xn) for 16 channels and their partners, and 0 outside the image. */
     __device__ __forceinline__ void widen_pixels(const T *w, const float *bias) const
     {
         const int first = warp % 4, n0 = warp / 4 * NW;
@@ -491,8 +488,8 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
                                     d[m][i][2 * h], d[m][i][2 * h + 1], inside >> (2 * m + h) & 1);
     }
 
-    /* da = dw(z) for eight channels of z from q on, and db for their partners; w: the taps, and the bias.  Of 16-bit
-     * numbers as products with diagonal matrices, where two taps are one product with k = 16. */
+    /* da = dw(z) for eight channels of z from q on, and db for their partners; w: the taps, and the bias.  16-bit
+     * types use products with diagonal matrices, where two taps are one product with k = 16. */
     __device__ __forceinline__ void depthwise(float (&da)[MT][4], float (&db)[MT][4], const float *w, int q) const
     {
         const float *bias = w + 9 * 2 * STEP + q + 2 * t;
@@ -535,7 +532,7 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
         }
     }
 
-    /* d = bias + the taps at w of the numbers at `from`, one by one; d as a matrix unit leaves it. */
+    /* d = bias + the taps at w of the elements at `from`, with FMAs; d is laid out as by mma. */
     __device__ __forceinline__ void add_taps(float (&d)[MT][4], float2 bias, const float *w, const T *from) const
     {
 #pragma unroll
@@ -640,7 +637,7 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
                 multiply_halves(gated[m][e], d[m][e][0], d[m][e][1]);
     }
 
-    /* Waits for the warps that have the same rows. */
+    /* A barrier for the warps that have the same rows. */
     __device__ __forceinline__ void meet() const
     {
         if (NS == 1)
@@ -689,7 +686,7 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
                 if (k < nt) {
                     typename N::b_matrix fb[2];
 
-                    N::load(fb[0], fb[1], from + k * 8 * STEP, 8 * STEP); /* with an odd nt, 8 rows too many */
+                    N::load(fb[0], fb[1], from + k * 8 * STEP, 8 * STEP); /* if nt is odd, 8 rows too many */
 #pragma unroll
                     for (int m = 0; m < MT; m++) {
                         N::add(acc[m][k], fa[m][s], fb[0]);
@@ -700,7 +697,7 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
         }
     }
 
-    /* Mean, and sum of the squares around it, of this warp's channels of pixel g + 8h of row m of v. */
+    /* Mean, and sum of squared deviations from it, of this warp's channels of pixel g + 8h of row m of v. */
     __device__ __forceinline__ float2 statistics(int m, int h) const
     {
         float sum = 0, square = 0, mean;
@@ -745,7 +742,7 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
                 float square = stat[m][h].y;
 
                 mean[h] = stat[m][h].x;
-                if (NS > 1) { /* of two halves: their squares, and those of what lies between them */
+                if (NS > 1) { /* combines two halves: their squared deviations, and that of their means */
                     const float2 o = stats[(p + 8 * h) * 2 + 1 - half()];
 
                     square = (square + o.y) + (mean[h] - o.x) * (mean[h] - o.x) * (float)(c / 4);
@@ -768,7 +765,7 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
         }
     }
 
-    /* y = acc + bias of pw4, by way of xn: nobody reads the rows of it that are this warp's any more. */
+    /* y = acc + bias of pw4, through xn: no other warp reads this warp's rows of it any more. */
     __device__ __forceinline__ void store() const
     {
         if (NS == 1)
@@ -789,7 +786,7 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
         for (int m = half(); m < 2 * MT; m += NS) {
             const int i = i0 + rows() * MT + m / 2, j = j0 + m % 2 * 8 + g;
 
-            if (in_picture(i, j)) {
+            if (in_image(i, j)) {
                 const T *from = xn + (rows() * MT * 16 + m * 8 + g) * LD;
                 T *to = (T *)a.y.data + pixel(a.y, i, j);
 
@@ -807,15 +804,15 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
         start_sums();
         for (int s = 0; s * STEP < c; s++) {
             copy_async_wait<0>();
-            __syncthreads(); /* step s - 1 is over everywhere: its weights and z may be overwritten */
+            __syncthreads(); /* all warps are done with step s - 1: its weights and z may be overwritten */
             if (!STAY)
                 fetch_weights(s + 1);
             widen_pixels(wide(s), taps(s) + 10 * 2 * STEP);
             __syncthreads();
             gate_taps(gated, taps(s));
-            add_product(gated, narrow(s));
+            add_product(gated, columns(s));
         }
-        normalise_sums(nv); /* nobody reads xn since the last barrier */
+        normalise_sums(nv); /* no warp reads xn after the last barrier */
         for (int s = c / STEP; s * STEP < 2 * c; s++) {
             if (!STAY) {
                 copy_async_wait<0>();
@@ -824,7 +821,7 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
                     fetch_weights(s + 1);
             }
             gate_points(gated, nv, wide(s), taps(s) + 10 * 2 * STEP);
-            add_product(gated, narrow(s));
+            add_product(gated, columns(s));
         }
         store();
     }
@@ -838,7 +835,7 @@ template <class T_, int KC, int TH, int MT, int NS, bool STAY> struct gated_tile
             for (unsigned tile = blockIdx.x; tile < (unsigned)a.tiles; tile += gridDim.x) {
                 locate(tile);
                 make_tile();
-                __syncthreads(); /* the next one's pixels go where y is */
+                __syncthreads(); /* the next tile's pixels overwrite y */
             }
         } else {
             locate(blockIdx.x);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* hopper.cu - convolutions and matrix products by warpgroup matrix instructions and the copy engine (sm_90a).
+/* hopper.cu - convolutions and matrix products with wgmma and TMA (sm_90a), warp specialised.
  *
- *   copying warp:  picture, weights ──tensor maps──> ring in shared memory ──full──┐
- *                                        └──────────────empty──────────────────────┤
- *   two warpgroups: products, accumulators in registers <──────────────────────────┘
- *                   └── tail ── 64 pixels x 64 channels in shared memory ──tensor map──> y
+ *   producer warp:  image, weights ──TMA loads──> ring in shared memory ──full──┐
+ *                                        └──────────────empty───────────────────┤
+ *   two consumer warpgroups: wgmma, accumulators in registers <─────────────────┘
+ *                   └── epilogue ── 64 pixels x 64 channels in shared memory ──TMA store──> y
  *
- * x of 8 bits may be made on the way: three warps beside the copying one round half floats from a ring of their own.
- * Everything in shared memory is rows of 128 bytes (64 channels of a pixel, or of an output's weights), with the
- * copy engine's 128-byte swizzle: 16-byte piece i of the row at address a lies at piece i ^ (a / 128 % 8). */
+ * With e4m3 products x may be quantised in the kernel: three more producer warps read fp16 from a ring of their own.
+ * Everything in shared memory is rows of 128 bytes (64 channels of a pixel, or of an output's weights), with TMA's
+ * 128-byte swizzle: 16-byte piece i of the row at address a is at piece i ^ (a / 128 % 8). */
 #include "hopper.cuh"
 
-/* The way out: bias, activations, residual, store. */
+/* ---- the epilogue: bias, activations, residual, store ----------------------------------------------------------- */
 
-/* v[from .. from+15] = act(v).  The smooth ones but GELU are one formula,
+/* v[from .. from+15] = act(v).  All smooth activations but GELU are one formula,
  *     (x or 1) * (rise / (1 + exp(-x (slope + cube x^2))) + foot);
  * GELU's erf is Abramowitz and Stegun 7.1.26, off by at most 1.5e-7. */
 template <int N> __device__ __forceinline__ void activate_16(float (&v)[N], int from, int act)
@@ -60,12 +60,12 @@ template <int N> __device__ __forceinline__ void activate_16(float (&v)[N], int 
     }
 }
 
-/* Where a warpgroup's pixels go: number i of them to (x + i % tw, y + i / tw) of picture n, channels c .. c+63. */
+/* Where a warpgroup's pixels are in y: pixel i at (x + i % tw, y + i / tw) of image n, channels c .. c+63. */
 struct place {
     int c, x, y, n, tw;
 };
 
-/* A warpgroup's two buffers of up to 64 pixels; chunk number `count` is in buffer count % 2. */
+/* A warpgroup's two output buffers of up to 64 pixels; chunk `count` is in buffer count % 2. */
 struct outlet {
     uint32_t buffer, barrier, count;
     int wg, size; /* size: bytes of a buffer */
@@ -80,7 +80,7 @@ __device__ __forceinline__ void load_residual(const outlet &o, uint32_t count, c
     load_4d(o.buffer + (count & 1) * o.size, map, bar, p.c, p.x + first % p.tw, p.y + first / p.tw, p.n);
 }
 
-/* Before the products: the residual's first two chunks are brought. */
+/* Before the products: loads the first two chunks of the residual. */
 template <int N> __device__ __forceinline__ void residual_begin(const outlet &o, const zn_hopper_map *residual, place p)
 {
     const int chunk = N < 64 ? N : 64;
@@ -121,7 +121,7 @@ __device__ __forceinline__ void finish(float (&v)[N / 2], outlet &o, const zn_ho
             warpgroup_sync(o.wg);
         }
 #pragma unroll
-        for (int from = first / 2; from < (first + chunk) / 2; from += 16) { /* 32 pixels: few registers */
+        for (int from = first / 2; from < (first + chunk) / 2; from += 16) { /* 32 pixels: fewer registers */
             const uint32_t at = buffer + (from * 2 - first + row) * 128 + ((piece ^ lane % 8) << 4);
             uint32_t r[8];
 
@@ -139,7 +139,7 @@ __device__ __forceinline__ void finish(float (&v)[N / 2], outlet &o, const zn_ho
                 v[i + 2] = v[i + 2] * scale + b1, v[i + 3] = v[i + 3] * scale + b1;
             }
 #pragma unroll 1
-            for (int again = 0; again < 2; again++) { /* the activations' code is long: once is enough */
+            for (int again = 0; again < 2; again++) { /* a loop, so that the long code of the activations exists once */
                 activate_16(v, from, again ? t.post : t.pre);
                 if (again)
                     break;
@@ -168,7 +168,7 @@ __device__ __forceinline__ void finish(float (&v)[N / 2], outlet &o, const zn_ho
                     "r"(r[i]), "r"(r[i + 1]), "r"(r[i + 2]), "r"(r[i + 3])
                     : "memory");
         }
-        if (t.residual && first > 0 && first + chunk < N && leader) { /* the one after this */
+        if (t.residual && first > 0 && first + chunk < N && leader) { /* of the next chunk */
             stores_read<0>();
             load_residual(o, o.count + 1, residual, p, first + chunk);
         }
@@ -182,7 +182,7 @@ __device__ __forceinline__ void finish(float (&v)[N / 2], outlet &o, const zn_ho
     }
 }
 
-/* A ring of buffers, and what a thread knows of its turn. */
+/* A ring of buffers, with a thread's position and phase in it. */
 struct ring {
     uint32_t data, full, empty;
     int stages, size, stage, phase;
@@ -203,8 +203,8 @@ __device__ __forceinline__ void ring_skip(ring &r, int by)
         r.stage -= r.stages;
 }
 
-/* The parts of a block's shared memory: what stays, up to two rings, the ways out, barriers.  A buffer of the first ring is
- * full after `fillers` arrivals; what stays may be a ring of two for them. */
+/* The layout of a block's shared memory: a fixed part, up to two rings, output buffers, mbarriers.  A buffer of the first ring
+ * is full after `fillers` arrivals; the fixed part may be a ring of two buffers for the fillers. */
 struct layout {
     uint32_t fixed, once;
     ring ring[2];
@@ -244,7 +244,7 @@ __device__ __forceinline__ layout lay_out(int fixed, int fillers, int stages0, i
              { outs + wg * 2 * out, residual + wg * 16, 0, wg, out } };
 }
 
-/* 256 pixels a warpgroup are 128 sums a thread: the copying threads leave registers to the others, and keep more if they
+/* 256 pixels a warpgroup are 128 accumulators a thread: the producers release registers to the consumers, and keep more if they
  * `work`. */
 template <int N, bool work = false> __device__ __forceinline__ void give_registers()
 {
@@ -258,12 +258,12 @@ template <int N, bool work = false> __device__ __forceinline__ void take_registe
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(work ? 224 : 232));
 }
 
-/* Pixel (u, v) of an input tile with its neighbours, as what is to be added to the tile's descriptor. */
+/* The offset of pixel (u, v) of an input tile with its halo, to be added to the tile's descriptor. */
 __device__ __forceinline__ uint64_t tap_at(int u, int v, int pitch) { return (uint64_t)((u * pitch + v) * 8); }
 
-/* 3x3, 64 to 64 channels, weights at home. */
+/* ---- 3x3, 64 to 64 channels, weights stay in shared memory -------------------------------------------------------- */
 
-/* Enlarged by two, the nine taps of an output fall on four pixels of x, which ones being a matter of its parity:
+/* With up2, the nine taps of an output fall on four pixels of x, and its parity decides on which:
  * slot [row parity][column parity][a][b] is the sum of the taps that fall on pixel (a, b) of those. */
 template <class T> __device__ __forceinline__ void sum_weights(uint32_t to, const void *weight)
 {
@@ -356,7 +356,7 @@ template <class T, int rows, bool up> __device__ __forceinline__ void conv64(con
                 const uint64_t pixel = up ? tap_at(py + t / 2, px + t % 2, pitch) : tap_at(t / 3, t % 3, pitch);
                 const uint64_t slot = weights + (parity * taps + t) * (8192 >> 4);
 
-                if (!up && rows <= 8) { /* few tiles: begin as the weights come */
+                if (!up && rows <= 8) { /* few tiles: start before all weights are there */
                     barrier_wait(s.once + 8 * t, 0);
                     products_begin();
                 }
@@ -392,7 +392,7 @@ CONV64S(4)
 CONV64S(8)
 CONV64S(16)
 
-/* Any convolution without groups. */
+/* ---- any convolution without groups -------------------------------------------------------------------------------- */
 
 struct tile_at {
     int o, x, y, n, parity; /* the first output and pixel; parity: up2 */
@@ -414,7 +414,7 @@ __device__ __forceinline__ tile_at find_tile(const zn_hopper_conv &a, int tile, 
     return t;
 }
 
-/* This warp has read what `empty` stands for. */
+/* This warp has read the buffer of `empty`. */
 template <bool pair> __device__ __forceinline__ void release(uint32_t empty, int lane)
 {
     if (pair) {
@@ -426,7 +426,7 @@ template <bool pair> __device__ __forceinline__ void release(uint32_t empty, int
 }
 
 /* N pixels for each warpgroup; `split`: the two share 64 outputs and have their own pixels, else the reverse.
- * `pair`: two blocks have the same pixels, each brings half of them for both. */
+ * `pair`: a cluster of two blocks has the same pixels; each loads half of them, by multicast, for both. */
 template <class In, class T, int N, bool split, bool pair> __device__ __forceinline__ void conv(const zn_hopper_conv &a)
 {
     const int outputs = split ? 64 : 128, pixels = split ? 2 * N : N, size = (outputs + pixels) * 128;
@@ -469,7 +469,7 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
                 }
             }
         if (pair)
-            pair_sync(); /* the other block may still signal here */
+            pair_sync(); /* the other block may still arrive at a barrier here */
         return;
     }
 
@@ -514,11 +514,13 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
         pair_sync();
 }
 
-/* x of 8 bits made on the way.  128 channels of an input tile with its neighbours come as half floats in four parts: their
- * first and last 64 channels of the upper rows, then of the lower.  Warps 1 to 3 beside the copying one round them to where the
- * products read them; at the very first, when there is nothing to multiply, all warps do. */
+/* ---- x quantised in the kernel -------------------------------------------------------------------------------------
+ *
+ * 128 channels of an input tile with its halo come as fp16 in four parts: the first and last 64 channels of the upper rows, then
+ * of the lower.  Warps 1 to 3 beside the producer quantise them to where wgmma reads them.  For the first tile, when there is
+ * nothing to multiply yet, all warps do. */
 
-/* Four numbers, to the nearest, at most 448. */
+/* Four elements, rounded to nearest, saturated at 448. */
 __device__ __forceinline__ uint32_t to_e4m3x4(uint32_t lo, uint32_t hi)
 {
     uint32_t r;
@@ -550,21 +552,21 @@ __device__ __forceinline__ void load_part(const zn_hopper_conv &a, uint32_t to, 
     load_4d(to, &a.x, full, c * 128 + part % 2 * 64, t.x - 1, t.y - 1 + part / 2 % 2 * rows, t.n);
 }
 
-/* Thread t of `team` rounds its share of a part's pixels, 16 channels at a time: piece j (of 16 bytes) of a pixel is made of
+/* Thread t of `team` quantises its share of a part's pixels, 16 channels at a time: piece j (of 16 bytes) of a pixel comes from
  * pieces 2j and 2j + 1. */
 template <int pixels, int team>
 __device__ __forceinline__ void quantise_part(uint32_t to, uint32_t from, int part, int t)
 {
-    enum { TURNS = (pixels * 4 + team - 1) / team, AT_ONCE = TURNS < 4 ? TURNS : 4 };
+    enum { ROUNDS = (pixels * 4 + team - 1) / team, AT_ONCE = ROUNDS < 4 ? ROUNDS : 4 };
     const int first = part / 2 % 2 * pixels;
 
 #pragma unroll 1
-    for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
+    for (int round = 0; round < ROUNDS; round += AT_ONCE) {
         uint32_t x[AT_ONCE][8];
 
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
-            const int k = min(t + (turn + i) * team, pixels * 4 - 1), p = k >> 2, j = k & 3;
+            const int k = min(t + (round + i) * team, pixels * 4 - 1), p = k >> 2, j = k & 3;
 
 #pragma unroll
             for (int e = 0; e < 2; e++)
@@ -575,7 +577,7 @@ __device__ __forceinline__ void quantise_part(uint32_t to, uint32_t from, int pa
         }
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
-            const int k = t + (turn + i) * team, p = first + (k >> 2), j = part % 2 * 4 + (k & 3);
+            const int k = t + (round + i) * team, p = first + (k >> 2), j = part % 2 * 4 + (k & 3);
 
             if (k < pixels * 4)
                 asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + p * 128 + ((j ^ p & 7) << 4)),
@@ -586,7 +588,7 @@ __device__ __forceinline__ void quantise_part(uint32_t to, uint32_t from, int pa
     }
 }
 
-/* Where the first four parts come to, all at once: the ring of parts, and the second buffer of x. */
+/* Where the first four parts are loaded, all at once: the ring of parts, and the second buffer of x. */
 __device__ __forceinline__ uint32_t first_data(const ring &x, const ring &parts, int part)
 {
     return (part < 2 ? parts.data : x.data + x.size) + part % 2 * parts.size;
@@ -597,7 +599,7 @@ __device__ __forceinline__ uint32_t first_full(const ring &parts, int part)
     return parts.full + part / 2 * 32 + part % 2 * 8;
 }
 
-/* Two of them, by all threads; t of those. */
+/* Quantises two of them with all threads; t is this one. */
 template <int pixels> __device__ __forceinline__ void quantise_two(const ring &x, const ring &parts, int first, int t)
 {
     for (int part = first; part < first + 2; part++) {
@@ -608,7 +610,7 @@ template <int pixels> __device__ __forceinline__ void quantise_two(const ring &x
     all_filling_sync();
 }
 
-/* What thread t of the filling warps does for all this block's tiles. */
+/* The loop of thread t of the quantising warps, over all tiles of this block. */
 template <int pixels> __device__ __forceinline__ void quantise_all(const zn_hopper_conv &a, ring x, ring from, int t)
 {
     const int rows = pixels / ZN_HOPPER_PITCH(8),
@@ -652,24 +654,27 @@ template <int pixels> __device__ __forceinline__ void quantise_all(const zn_hopp
     }
 }
 
-/* The warpgroups take turns of nine taps, so that one multiplies while the other stores what it has: products of 8 bits are so fast
- * that the way out counts. */
-__device__ __forceinline__ void await_turn(int wg) { asm volatile("bar.sync %0, 256;" ::"r"(wg + 4) : "memory"); }
-__device__ __forceinline__ void give_turn(int wg) { asm volatile("bar.arrive %0, 256;" ::"r"(wg + 4) : "memory"); }
+/* Ping-pong: the warpgroups alternate every nine taps, so that one multiplies while the other runs its epilogue.  e4m3 products are
+ * so fast that the epilogue counts. */
+__device__ __forceinline__ void await_warpgroup(int wg) { asm volatile("bar.sync %0, 256;" ::"r"(wg + 4) : "memory"); }
+__device__ __forceinline__ void release_warpgroup(int wg)
+{
+    asm volatile("bar.arrive %0, 256;" ::"r"(wg + 4) : "memory");
+}
 
-/* 3x3, stride 1, padding 1: a tile of 8 (split: 16) x N / 8 pixels is read once for all nine taps.  `quantise`: x is of
- * half floats, In of 8 bits, and a buffer of weights is of one warpgroup, in the order of their turns: who waits for one
- * knows that those before it have been filled, which tells its phases apart. */
+/* 3x3, stride 1, padding 1: a tile of 8 (split: 16) x N / 8 pixels is read once for all nine taps.  `quantise`: x is
+ * fp16, In is e4m3, and a buffer of weights belongs to one warpgroup, in the order in which they alternate: a warpgroup that
+ * waits for a buffer knows that all before it have been filled, so it cannot mistake the phase. */
 template <class In, class T, int N, bool split, bool quantise>
 __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
 {
     const int outputs = split ? 64 : 128, width = split ? 16 : 8, rows = N / 8, channels = 128 / sizeof(In);
     const int pitch = ZN_HOPPER_PITCH(width), copy = ZN_HOPPER_COPY(width, rows);
     const int part = (rows + 2) / 2 * pitch; /* pixels of a part */
-    const int turns = quantise ? ZN_HOPPER_WARPGROUPS : 1, weights_size = outputs / turns * 128;
+    const int owners = quantise ? ZN_HOPPER_WARPGROUPS : 1, weights_size = outputs / owners * 128;
     layout s = lay_out(quantise ? 2 * ZN_HOPPER_PART(rows) : 0, quantise ? FILLERS : 1, a.stages,
                        quantise ? 2 * ZN_HOPPER_PART(rows) : ZN_HOPPER_HALO(width, rows), a.weight_stages, weights_size,
-                       8, 8 / turns, N);
+                       8, 8 / owners, N);
     ring &x = s.ring[0], &w = s.ring[1];
     const ring parts = { s.fixed, s.once, s.once + 16, 2, ZN_HOPPER_PART(rows), 0, 0 };
     const int wg = s.out.wg;
@@ -691,7 +696,7 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
                     barrier_expect(ring_full(x), copy);
                     load_4d(ring_data(x), &a.x, ring_full(x), c * channels, t.x - 1, t.y - 1, t.n);
                 }
-                for (int i = 0; i < 9 * turns; i++, ring_next(w)) {
+                for (int i = 0; i < 9 * owners; i++, ring_next(w)) {
                     barrier_wait(ring_empty(w), w.phase);
                     barrier_expect(ring_full(w), weights_size);
                     load_2d(ring_data(w), &a.w, ring_full(w), i % 9 * a.cin_pad + c * channels, t.o + i / 9 * 64);
@@ -732,7 +737,7 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
 
             barrier_wait(ring_full(x), x.phase);
             if (quantise && (wg == 1 || c > 0 || tile != blockIdx.x))
-                await_turn(wg);
+                await_warpgroup(wg);
 #pragma unroll
             for (int tap = 0; tap < 9; tap++) {
                 const int u = tap / 3, v = tap % 3;
@@ -760,7 +765,7 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
             ring_next(x);
             if (quantise) {
                 if (wg == 0 || c + 1 < a.chunks || tile + gridDim.x < a.tiles)
-                    give_turn(1 - wg);
+                    release_warpgroup(1 - wg);
                 ring_skip(w, 9);
                 products_wait<0>(d);
                 release();
@@ -801,9 +806,9 @@ CONV(conv, bf16_256_pair, __cluster_dims__(2), bf16, bf16, 256, false, true)
 CONV(conv, e4m3_256_pair, __cluster_dims__(2), e4m3, f16, 256, false, true)
 CONV(conv3, e4m3_256_quantise, , e4m3, f16, 256, false, true)
 
-/* x for the other convolutions of 8 bits, beforehand. */
+/* ---- x quantised beforehand, for the other e4m3 convolutions ------------------------------------------------------- */
 
-/* Neighbouring threads have neighbouring pieces, and all loads of a thread are under way at once. */
+/* Neighbouring threads have neighbouring vectors, and all loads of a thread are in flight at once. */
 extern "C" __global__ void __launch_bounds__(256) hopper_quantise_f16(const __grid_constant__ zn_hopper_quantise a)
 {
     const uint32_t first = blockIdx.x * (256 * ZN_HOPPER_QUANTISED) + threadIdx.x;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hopper.cuh - the instructions of compute capability 9.0 that hopper.cu is made of: barriers in shared memory, the copy engine,
- * products of warpgroups.  Fields and rules: PTX ISA, "mbarrier", "cp.async.bulk.tensor", "Asynchronous Warpgroup Level Matrix
+/* hopper.cuh - the instructions of compute capability 9.0 that hopper.cu uses: mbarriers, TMA, wgmma.  Fields and rules: PTX ISA, "mbarrier", "cp.async.bulk.tensor", "Asynchronous Warpgroup Level Matrix
  * Instructions". */
 #ifndef ZN_HOPPER_CUH
 #define ZN_HOPPER_CUH
@@ -9,7 +8,7 @@
 
 #include "../hopper.h"
 
-/* Shared memory, barriers, the copy engine. */
+/* Shared memory, mbarriers, TMA. */
 
 __device__ __forceinline__ uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
 
@@ -40,8 +39,8 @@ __device__ __forceinline__ void barrier_wait(uint32_t bar, uint32_t parity)
                  : "memory");
 }
 
-/* Launched to begin before the kernel ahead has ended (zn_cuda_launch_dependent): the next one may do so too, and what the one
- * ahead wrote may be read from here on. */
+/* Programmatic dependent launch (zn_cuda_launch_dependent): lets the next kernel start, then waits for the one before, whose
+ * results may be read from here on. */
 __device__ __forceinline__ void after_previous()
 {
     asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
@@ -71,7 +70,7 @@ __device__ __forceinline__ void store_4d(const zn_hopper_map *map, uint32_t from
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-/* The same, to both blocks of the pair: each brings its half. */
+/* The same, by multicast to both blocks of the cluster: each loads its half. */
 __device__ __forceinline__ void load_4d_both(uint32_t to, const zn_hopper_map *map, uint32_t bar, int c, int x, int y,
                                              int n)
 {
@@ -81,7 +80,7 @@ __device__ __forceinline__ void load_4d_both(uint32_t to, const zn_hopper_map *m
                  : "memory");
 }
 
-/* Arrival at block `rank`'s barrier of the same address. */
+/* Arrives at the barrier of block `rank` at the same address. */
 __device__ __forceinline__ void barrier_arrive_at(uint32_t bar, int rank)
 {
     asm volatile("{\n"
@@ -107,7 +106,7 @@ __device__ __forceinline__ int pair_rank()
     return (int)r;
 }
 
-/* Until at most `left` stores of this thread still read shared memory. */
+/* Waits until at most `left` stores of this thread still read shared memory. */
 template <int left> __device__ __forceinline__ void stores_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(left) : "memory");
@@ -115,17 +114,17 @@ template <int left> __device__ __forceinline__ void stores_read()
 
 __device__ __forceinline__ void stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
-/* What ordinary stores wrote becomes visible to the copy engine and the matrix units. */
+/* Makes ordinary stores visible to TMA and wgmma. */
 __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 __device__ __forceinline__ void warpgroup_sync(int wg) { asm volatile("bar.sync %0, 128;" ::"r"(wg + 1) : "memory"); }
 
-/* Matrix products. */
+/* wgmma. */
 
 __device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-/* Until at most `left` groups are under way; d is to be read only after this. */
+/* Waits until at most `left` groups are in flight; d may be read only after this. */
 template <int left, int N> __device__ __forceinline__ void products_wait(float (&d)[N])
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
@@ -136,13 +135,13 @@ template <int left, int N> __device__ __forceinline__ void products_wait(float (
     }
 }
 
-/* Rows of 128 bytes in shared memory; each 8 of them `pitch` bytes after the last. */
+/* The descriptor of rows of 128 bytes in shared memory; groups of 8 rows are `pitch` bytes apart. */
 __device__ __forceinline__ uint64_t describe(uint32_t address, int pitch)
 {
     return (uint64_t)1 << 62 | (uint64_t)(pitch >> 4) << 32 | (uint64_t)1 << 16 | address >> 4;
 }
 
-struct e4m3 { /* numbers of 8 bits: 4 of exponent, 3 of mantissa */
+struct e4m3 { /* 4 bits of exponent, 3 of mantissa */
     uint8_t bits;
 };
 
@@ -174,7 +173,7 @@ struct e4m3 { /* numbers of 8 bits: 4 of exponent, 3 of mantissa */
                      : "l"(a), "l"(b), "r"(on)                                                                         \
                      : "memory");                                                                                      \
     }
-#define MAJOR_k16 ", 0, 0" /* both along k; 8 bits know nothing else */
+#define MAJOR_k16 ", 0, 0" /* both operands are k-major; 8-bit types have no other order */
 #define MAJOR_k32
 #define PRODUCTS(type, name, k)                                                                                        \
     PRODUCT(type, name, k, 32, LIST_16, D16(0), "%16", "%17", "%18")                                                   \

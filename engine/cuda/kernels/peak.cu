@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* peak.cu - nothing but multiply-adds: what the machine can do at best. */
+/* peak.cu - only multiply-adds: the measured peak of the device. */
 #include "common.cuh"
 
 /* 16 independent sums a thread */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* spectral.cu - Walsh-Hadamard transforms along channels, rows and columns; the pruned depthwise convolution.
  *
- * A transform of 2^b numbers is b steps, one for each bit of the index, in any order.  A thread does the steps of
- * the bits that tell its own numbers apart in registers; then the numbers change hands through shared memory, and
- * other bits are the thread's own. */
+ * A transform of 2^b elements is b butterfly steps, one for each bit of the index, in any order.  A thread computes the
+ * steps of the bits that distinguish its own elements in registers; then the threads exchange elements through shared
+ * memory, so that other bits distinguish a thread's elements. */
 #include "typed.cuh"
 
 enum { THREADS = 256 };
 
 extern __shared__ __align__(16) float shared_row[];
 
-/* What a thread has of a column in each register: one number, or those of two neighbouring channels. */
+/* What a thread has of a column in each register: one element, or those of two neighbouring channels. */
 struct __align__(8) two { float a, b; };
 __device__ __forceinline__ two operator+(two x, two y) { return { x.a + y.a, x.b + y.b }; }
 __device__ __forceinline__ two operator-(two x, two y) { return { x.a - y.a, x.b - y.b }; }
@@ -32,7 +32,7 @@ template <class N, int E> __device__ __forceinline__ void butterflies(N (&v)[E],
                 }
 }
 
-/* x, but the compiler does not know it: it computes addresses again instead of keeping dozens of them. */
+/* Hides x from the compiler, which then recomputes addresses instead of keeping dozens of them in registers. */
 __device__ __forceinline__ int again(int x)
 {
     asm volatile("" : "+r"(x));
@@ -41,11 +41,11 @@ __device__ __forceinline__ int again(int x)
 
 /* ---- along c ----------------------------------------------------------------------------------------------
  *
- * A team of n/E threads has a pixel, and a row of n numbers of shared memory in natural order; thread t holds the
- * numbers t, t + team, t + 2 team ...: neighbouring threads read neighbouring numbers of x and of the weights.  For
- * the low bits of a transform it takes t E .. t E + E - 1 instead. */
+ * A team of n/E threads has a pixel, and a row of n elements of shared memory in natural order; thread t holds the
+ * elements t, t + team, t + 2 team ...: neighbouring threads load neighbouring elements of x and of the weights.  For
+ * the low bits of a transform it holds t E .. t E + E - 1 instead. */
 
-/* One number of padding for each 32: both ways of access are free of bank conflicts. */
+/* One element of padding for each 32: both access patterns are free of bank conflicts. */
 __device__ __forceinline__ int padded(int j) { return j + (j >> 5); }
 
 /* v[i] = x[t + i * team], zeros from c on */
@@ -80,10 +80,10 @@ template <int E> struct channels {
 
     __device__ __forceinline__ float at(int j) const { return row[padded(j)]; }
 
-    /* Of a neighbour; 0 outside. */
+    /* An element of the row; 0 outside. */
     __device__ __forceinline__ float near(int j) const { return (unsigned)j < (unsigned)n ? row[padded(j)] : 0; }
 
-    /* From v to the row. */
+    /* Stores v to the row. */
     __device__ __forceinline__ void write()
     {
 #pragma unroll
@@ -92,7 +92,7 @@ template <int E> struct channels {
         sync();
     }
 
-    /* row = H v.  The row may be read by all afterwards; before, by nobody any more but its owners. */
+    /* row = H v.  Afterwards all threads may read the row; before the call none may still be reading it but its owners. */
     __device__ __forceinline__ void transform()
     {
         butterflies(v, 31);
@@ -116,7 +116,7 @@ template <int E> struct channels {
         sync();
     }
 
-    /* One round of the SLM gate on |row|: the factor of number j. */
+    /* One round of the SLM gate on |row|: the factor of element j. */
     __device__ __forceinline__ float slm_factor(const float *slm, int j) const
     {
         float sum = 0, dot = 0, mag, cosine;
@@ -133,7 +133,7 @@ template <int E> struct channels {
         return sigmoid(fmaxf(cosine * sqrtf(mag + 1e-10f) + slm[(size_t)6 * n + j], 0));
     }
 
-    /* row -> row * gate, by way of v, which holds the row's numbers all the time.  The factors are positive, so
+    /* row -> row * gate, through v, which always holds the row's elements.  The factors are positive, so
      * that |v| times a factor is |v times the factor|. */
     __device__ __forceinline__ void slm_gate(const float *slm)
     {
@@ -149,9 +149,9 @@ template <int E> struct channels {
             for (int i = 0; i < E; i++) {
                 f[i] = v[i] * slm_factor(slm, first + i * team);
                 if (i % 2)
-                    asm volatile("" ::: "memory"); /* weights are not loaded long before they are needed */
+                    asm volatile("" ::: "memory"); /* keeps the compiler from loading weights early */
             }
-            sync(); /* all have read their neighbours */
+            sync(); /* all threads have read their neighbours */
 #pragma unroll
             for (int i = 0; i < E; i++)
                 row[padded(t + i * team)] = f[i];
@@ -193,7 +193,7 @@ template <int E> __device__ __forceinline__ void fwht_channels(const zn_args_fwh
             for (int i = 0; i < E; i++)
                 s.v[i] *= w.pre[(size_t)r * w.n + s.t + i * team];
         if (w.perm)
-            s.sync(); /* all have read */
+            s.sync(); /* all threads have read */
         s.transform();
     }
     if (w.slm)
@@ -249,10 +249,10 @@ CHANNELS(32)
 /* ---- along c, in vectors ------------------------------------------------------------------------------------
  *
  * y = act(H gate H pre x + bias) of up to 1024 channels: thread l of a pixel's n / 8K has the vectors of 8 channels
- * l, l + lanes, ...; K of them.  The lowest 3 bits and the highest ones are in its registers, the others tell the
- * threads apart, which are neighbours in a warp. */
+ * l, l + lanes, ...; K of them.  The lowest 3 bits and the highest ones are in its registers, the others
+ * distinguish the threads, which are neighbours in a warp. */
 
-/* v *= the n numbers at w, if there are any */
+/* v *= the n elements at w, if there are any */
 template <int K> __device__ __forceinline__ void scale_vectors(float (&v)[8 * K], const float *w, int lane, int lanes)
 {
     if (w)
@@ -333,7 +333,7 @@ template <int T, int K> __device__ __forceinline__ void fwht_vectors(const zn_ar
     }
 }
 
-/* The tensors of one known type, as typed() does it. */
+/* As typed(): tensors of one known type. */
 template <int T, class G> __device__ __forceinline__ G typed_ends(G g)
 {
     set_type<T>(g.x);
@@ -355,25 +355,25 @@ ALL_VECTORS(bf16, ZN_BF16)
  *
  * A column is one channel of one line of pixels, or two neighbouring ones (type N: float or two); neighbouring threads
  * have neighbouring columns, so that memory is read and written in whole segments whatever the step along the column.
- * A block has a span of each of its columns: one window, or, if that is shorter, as many numbers as a thread holds,
- * OWN = 2^L.  Its t is the number of the thread among the span/OWN of a column.  It holds the numbers k of a span:
- *     far   k = t + i * span/OWN                  the upper L bits are its own
+ * A block has a span of each of its columns: one window, or, if that is shorter, as many elements as a thread holds,
+ * OWN = 2^L.  t is the thread's index among the span/OWN of a column.  It holds the elements k of a span:
+ *     far   k = t + i * span/OWN                  the upper L bits are in registers
  *     mid   k = t / 8 * 256 + i * 8 + t % 8       bits 3 to 7; only if span > 1024, L = 5
  *     near  k = t * OWN + i                       the lower L bits
- * It reads far and ends near; a gate acts there, and the second transform goes back the same way. */
+ * It loads far and ends near; a gate is applied there, and the second transform goes in the opposite direction. */
 
 enum { LINE_THREADS = 512, PAIR_THREADS = 256 };
 
 template <class N> struct line {
     N *col;        /* shared memory */
-    size_t x, y;   /* number 0 of the column in x and y */
-    size_t dx, dy; /* from one number to the next */
-    int len;       /* numbers of the column */
+    size_t x, y;   /* element 0 of the column in x and y */
+    size_t dx, dy; /* from one element to the next */
+    int len;       /* elements of the column */
     int c;         /* its channel, the first of two */
     int t, log_cols, log_span;
 };
 
-/* Which numbers of the span a thread holds: first + i * step. */
+/* Which elements of the span a thread holds: first + i * step. */
 struct numbers {
     int first, step;
 
@@ -393,7 +393,7 @@ template <int L, class N> __device__ __forceinline__ numbers near_of(const line<
     return { again(s.t << L), 1 };
 }
 
-/* N as it lies in memory, numbers of type T. */
+/* N as it is stored, in elements of type T. */
 template <class N, class T> struct memory {
     typedef T type;
     static __device__ __forceinline__ float wide(T x) { return to_float(x); }
@@ -423,7 +423,7 @@ template <class N> __device__ __forceinline__ bool whole(const line<N> &s, int f
     return from >= 0 && from + (1 << s.log_span) <= s.len;
 }
 
-/* Reads or writes the numbers from + at(i) of a column, as far as they lie in the image. */
+/* Loads or stores the elements from + at(i) of a column that are inside the image. */
 template <class T, class N, int OWN>
 __device__ __forceinline__ void read_as(N (&v)[OWN], const T *x, const line<N> &s, int from, numbers at)
 {
@@ -488,10 +488,10 @@ __device__ __forceinline__ void write_line(const N (&v)[OWN], const zn_tensor &y
         write_as(v, (float *)y.data, s, from, at);
 }
 
-/* One number of padding for each OWN. */
+/* One element of padding for each OWN. */
 template <int L> __device__ __forceinline__ int padded_by(int j) { return j + (j >> L); }
 
-/* Hands numbers over.  Each thread writes where it read last, hence nothing that another still wants.  In all three
+/* Exchanges elements.  Each thread writes where it read last, so it overwrites nothing that another still needs.  In all three
  * arrangements padded(first + i * step) is padded(first) + padded(i * step): no sum carries into bit L. */
 template <int L, class N>
 __device__ __forceinline__ void exchange(N (&v)[1 << L], const line<N> &s, numbers from, numbers to)
@@ -508,7 +508,7 @@ __device__ __forceinline__ void exchange(N (&v)[1 << L], const line<N> &s, numbe
         v[i] = q[padded_by<L>(i * to.step) << s.log_cols];
 }
 
-/* v *= gate; v[i] is number at(i) & mask of a window */
+/* v *= gate; v[i] is element at(i) & mask of a window */
 template <int OWN>
 __device__ __forceinline__ void gate_line(float (&v)[OWN], const zn_args_fwht_line &g, const line<float> &s, int mask,
                                           numbers at)
@@ -520,11 +520,13 @@ __device__ __forceinline__ void gate_line(float (&v)[OWN], const zn_args_fwht_li
     for (int i = 0; i < OWN; i++) {
         v[i] *= gate[(unsigned)(at(i) & mask) * each];
         if (i % 8 == 7)
-            asm volatile("" ::: "memory"); /* not all at once: they would need as many registers again */
+            asm volatile(
+                "" ::
+                    : "memory"); /* keeps the compiler from loading all at once, which would double the registers */
     }
 }
 
-/* Of two channels; neighbouring numbers (at.step is 1), and a gate that begins at a multiple of 16 bytes. */
+/* For two channels; neighbouring elements (at.step is 1), and a gate aligned to 16 bytes. */
 template <int OWN>
 __device__ __forceinline__ void gate_line(two (&v)[OWN], const zn_args_fwht_line &g, const line<two> &s, int mask,
                                           numbers at)
@@ -587,14 +589,14 @@ template <class N> __device__ __forceinline__ line<N> line_of(const zn_args_fwht
     return s;
 }
 
-/* What follows the reading, far. */
+/* What follows the loads, far. */
 template <class N, int L>
 __device__ __forceinline__ void transform_line(N (&v)[1 << L], const zn_args_fwht_line &g, const line<N> &s, int from)
 {
     bool longest = L == 5 && sizeof(N) == 4 && g.log_span > 2 * L;
-    int low = longest ? 3 : g.log_span - L; /* bits left for the thread that is near */
+    int low = longest ? 3 : g.log_span - L; /* bits left for near */
 
-    if (g.log_span == L) { /* a thread has all of it */
+    if (g.log_span == L) { /* a thread has the whole span */
         butterflies(v, g.log_n);
         if (g.gate) {
             gate_line(v, g, s, (1 << g.log_n) - 1, near_of<L>(s));
@@ -653,7 +655,7 @@ template <int T, int LOG_SPAN, int LOG_COLS> __device__ __forceinline__ zn_args_
     return typed_ends<T>(g);
 }
 
-/* n: numbers of a span; per_sm: blocks of a multiprocessor; columns as in spectral.c */
+/* n: elements of a span; per_sm: blocks per multiprocessor; columns as in spectral.c */
 #define PAIRS(n, log_n, L, log_cols, per_sm, name, T)                                                                  \
     extern "C" __global__ void __launch_bounds__(PAIR_THREADS, per_sm)                                                 \
         fwht_pairs_##n##_##name(const zn_args_fwht_line g)                                                             \
@@ -672,14 +674,14 @@ ALL_PAIRS(f32, ZN_F32)
 ALL_PAIRS(f16, ZN_F16)
 ALL_PAIRS(bf16, ZN_BF16)
 
-/* The same for long windows of numbers of two bytes, where the block's columns are neighbours in each pixel: blocks
- * stay and take one group of columns after another, and the numbers of the next come to shared memory meanwhile. */
+/* The same for long windows of 16-bit elements, where the block's columns are neighbours in each pixel: a persistent grid
+ * computes one group of columns after another, and the next group is copied to shared memory meanwhile. */
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 
 template <class T, int LOG_SPAN, int LOG_COLS> __device__ __forceinline__ void fwht_ahead(const zn_args_fwht_line &g)
 {
     enum { L = 5, SPAN = 1 << LOG_SPAN, COLS = 1 << LOG_COLS, PIECES = COLS / 4 /* 16 bytes of a row */ };
-    enum { ALL = COLS << (LOG_SPAN - L) }; /* threads: each has 32 numbers */
+    enum { ALL = COLS << (LOG_SPAN - L) }; /* threads: each has 32 elements */
     unsigned *ahead = (unsigned *)(shared_row + 2 * COLS * (SPAN + (SPAN >> L)));
     const int col = (int)threadIdx.x % COLS, len = g.axis == ZN_ALONG_W ? g.x.w : g.x.h;
     const unsigned spans = (unsigned)(len + g.shift + SPAN - 1) >> LOG_SPAN;
@@ -709,7 +711,7 @@ template <class T, int LOG_SPAN, int LOG_COLS> __device__ __forceinline__ void f
         two v[1 << L];
 
         copy_async_wait<0>();
-        __syncthreads(); /* all have their part of it, and have read what they exchanged last */
+        __syncthreads(); /* all threads have loaded their part, and have read what they exchanged last */
 #pragma unroll
         for (int i = 0; i < 1 << L; i++)
             v[i] = memory<two, T>::wide(ahead[(s.t + i * (SPAN >> L)) * COLS + col]);
@@ -726,7 +728,7 @@ template <class T, int LOG_SPAN, int LOG_COLS> __device__ __forceinline__ void f
 
 #endif
 
-/* 16 columns, 64 bytes of a row: memory is read by so much, and 32 bytes took 1.3 times as long. */
+/* 16 columns, 64 bytes of a row: with 32 bytes it took 1.3 times as long. */
 #define AHEAD(n, log_n, per_sm, name, T, type)                                                                         \
     extern "C" __global__ void __launch_bounds__(n / 2, per_sm) fwht_ahead_##n##_##name(const zn_args_fwht_line g)     \
     {                                                                                                                  \
@@ -755,7 +757,7 @@ template <int V> __device__ __forceinline__ void read_block(float (&v)[8], const
     }
 }
 
-/* Rounded step by step, as on the CPU: a mask is not a matter of tolerance. */
+/* Rounded in the same order as on the CPU: a mask has no tolerance. */
 template <int V> __device__ __forceinline__ void pruned_mask(const zn_args_pruned &g)
 {
     unsigned blocks = (unsigned)g.x.c / 8;
@@ -775,7 +777,7 @@ template <int V> __device__ __forceinline__ void pruned_mask(const zn_args_prune
 extern "C" __global__ void __launch_bounds__(THREADS) pruned_mask_v8(const zn_args_pruned g) { pruned_mask<8>(g); }
 extern "C" __global__ void __launch_bounds__(THREADS) pruned_mask_v1(const zn_args_pruned g) { pruned_mask<1>(g); }
 
-/* Which of the three blocks of a column of pixels are open, from the row above to the row below. */
+/* Which of the three blocks of channels in a column of pixels are not pruned, from the row above to the row below. */
 __device__ __forceinline__ unsigned open_blocks(const zn_args_pruned &g, size_t p, int i, int j, int b)
 {
     unsigned open = 0;
@@ -789,7 +791,7 @@ __device__ __forceinline__ unsigned open_blocks(const zn_args_pruned &g, size_t 
     return open;
 }
 
-/* A thread has one block of channels and walks along some pixels of a row. */
+/* A thread has one block of channels and goes along STRIP pixels of a row. */
 template <int V> __device__ __forceinline__ void pruned_conv(const zn_args_pruned &g)
 {
     unsigned blocks = (unsigned)g.x.c / 8, strips = ((unsigned)g.x.w + STRIP - 1) / STRIP;

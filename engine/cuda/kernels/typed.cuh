@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* typed.cuh - kernels for tensors of one known type, made from those for any mixture of types.
  *
- * A kernel for any types branches on them at each number.  typed<T>(args) is a copy of its arguments in which the
- * types are constants: the compiler removes the branches.  Results of 16 bits also get shorter activations. */
+ * A kernel for any types branches on them at each element.  typed<T>(args) is a copy of its arguments in which the
+ * types are constants: the compiler removes the branches.  16-bit results also get faster activations. */
 #ifndef ZN_TYPED_CUH
 #define ZN_TYPED_CUH
 
 #include "common.cuh"
 
-/* Off by |x| 2^-23 + 2^-21 of itself at most, far less than a rounding to 16 bits; 0 where exp(-x) is infinite. */
+/* Relative error at most |x| 2^-23 + 2^-21, far less than rounding to 16 bits; 0 where exp(-x) is infinite. */
 __device__ __forceinline__ float sigmoid_short(float x) { return reciprocal_short(1.f + exp2_short(x * -1.44269504f)); }
 
-/* For results of 16 bits. */
+/* For 16-bit results. */
 template <int V> __device__ __forceinline__ void activate_short(zn_act a, float (&v)[V])
 {
     if (a == ZN_NONE)
@@ -39,7 +39,7 @@ struct quick {
     template <int V> static __device__ __forceinline__ void activate(zn_act a, float (&v)[V]) { activate_short(a, v); }
 };
 
-/* put_tail, where y and the residual are of type T */
+/* put_tail for y and residual of type T */
 template <int T, int V>
 __device__ __forceinline__ void put_tail_of(const zn_tensor &y, size_t i, const zn_cuda_tail &t, float (&v)[V],
                                             const raw<V> &residual)
@@ -69,7 +69,7 @@ template <int T, class G> __device__ __forceinline__ G typed(G g)
     return g;
 }
 
-/* sum[i] = its sum over the `lanes` (a power of two) neighbouring threads of a warp, all P sums side by side. */
+/* sum[i] = its sum over `lanes` (a power of two) neighbouring threads of a warp; the P sums are interleaved. */
 template <int P> __device__ __forceinline__ void sum_lanes_all(float (&sum)[P], int lanes)
 {
 #pragma unroll
