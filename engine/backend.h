@@ -11,6 +11,7 @@
 #ifndef ZN_BACKEND_H
 #define ZN_BACKEND_H
 
+#include "core/quantise.h"
 #include "core/status.h"
 #include "core/tensor.h"
 #include "core/threads.h"
@@ -61,6 +62,17 @@ extern const char *const zn_precision_names[ZN_N_PRECISIONS]; /* "fp32", ...; op
 static inline zn_type zn_precision_type(zn_precision p)
 {
     return p == ZN_FP16_MATH || p == ZN_FP8_MATH ? ZN_F16 : p == ZN_BF16_MATH ? ZN_BF16 : ZN_F32;
+}
+
+/* How a backend that expands weights inside the product (the CPU) stores those of dense layers (core/quantise.h).
+ * Layers where that saves little (depthwise, grouped, few channels) stay float32. */
+static inline zn_wtype zn_precision_weights(zn_precision p)
+{
+    return p == ZN_FP16_MATH ? ZN_W_F16
+        : p == ZN_BF16_MATH  ? ZN_W_BF16
+        : p == ZN_INT8_MATH  ? ZN_W_I8
+        : p == ZN_INT4_MATH  ? ZN_W_I4
+                             : ZN_W_F32;
 }
 
 /* A 2-D convolution (cross-correlation) with zero padding:

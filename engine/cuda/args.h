@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* args.h - what the host hands to a kernel, in C and in CUDA C: one struct, by value. */
+/* args.h - the parameters of kernels, shared by C and CUDA C: one struct each, passed by value. */
 #ifndef ZN_CUDA_ARGS_H
 #define ZN_CUDA_ARGS_H
 
@@ -17,11 +17,13 @@ typedef struct zn_cuda_tail {
 /* A convolution.  What is at zn_conv.packed, in this order, each part 256-byte aligned:
  *     float  bias[cout_pad]                 zeros if there is none
  *     T      weight[cout_pad][k_pad]        rows of outputs; k = (u * kw + v) * cin_pad + c
- *     scale                                 of quantised weights: e4m3: float, one for the tensor;
- *                                           int8, int4: fp16 [cout_pad][k_pad / ZN_CUDA_GROUP]
+ *     float  scale                          e4m3 alone: one for the tensor
  * with cin_pad = cin/groups up to a multiple of 8, cout_pad = cout up to a multiple of 64 (groups are not padded
  * separately: row o is output o), k_pad = kh*kw*cin_pad up to a multiple of 32; padding is zeros.  The layer's precision
  * and the device decide T, the one type in which weights are stored (storage_of in conv.c).
+ * int8 and int4 (core/quantise.h) keep the order of the file instead, so that a file's groups stay groups:
+ *     T      weight[cout_pad][k_row]        k = c * kh*kw + tap; k_row = cin*kh*kw up to a multiple of ZN_W_GROUP
+ *     fp16   scale[cout_pad][k_row / ZN_W_GROUP]
  * Depthwise (groups == cin == cout) instead:
  *     float bias[cout_pad], float weight[kh*kw][cout_pad] with cout_pad = cout up to a multiple of 8. */
 typedef struct zn_cuda_conv {
@@ -37,14 +39,12 @@ typedef struct zn_cuda_conv {
     int32_t direct; /* conv_mma, conv_thin: the epilogue writes from registers, 8 at once; activations RELU or none */
 } zn_cuda_conv;
 
-/* Weights of a group share a scale if they are int8 or int4; k_pad is a multiple of it. */
-enum { ZN_CUDA_GROUP = 32 };
-
 /* weights.cu: packed weights to a type that a kernel multiplies, 8 elements a thread. */
 typedef struct zn_args_expand {
     const void *from, *scale; /* as in zn_conv.packed */
-    void *to;
-    size_t n; /* vectors of 8 */
+    void *to;                 /* [cout_pad][k_pad] */
+    size_t n;                 /* vectors of 8 */
+    int32_t cin, cin_pad, taps, k_pad, k_row;
 } zn_args_expand;
 
 typedef struct zn_cuda_peak {
@@ -182,7 +182,7 @@ typedef struct zn_args_attention {
 
 /* ---- spectral.cu ----------------------------------------------------------------------------------------------- */
 
-/* Along c: `team` threads to a pixel. */
+/* Along c: 2^log_team threads a pixel. */
 typedef struct zn_args_fwht_c {
     zn_tensor y, x;
     zn_fwht w;
@@ -197,7 +197,7 @@ typedef struct zn_args_fwht_line {
     zn_axis axis;
     bool per_channel;
     int32_t shift, log_n;
-    int32_t log_span; /* a block's piece of a column: whole windows, 32 numbers at least */
+    int32_t log_span; /* a block's part of a column: whole windows, at least 32 elements (pairs: 16) */
     int32_t log_cols; /* columns of a block */
     size_t n_cols;
 } zn_args_fwht_line;
@@ -223,13 +223,13 @@ typedef struct zn_cuda_gated_mm {
     zn_cuda_rect x, y, residual;
     const float *weight, *bias; /* [rows][k_pad], [rows] */
     int32_t pixels, c, outputs, gate, k_pad, rows;
-    int32_t norm;         /* N is there */
-    int32_t vec_x, vec_y; /* x; y and residual: float, in groups of 4 that are 16-byte aligned */
+    int32_t norm;         /* 0: N is the identity */
+    int32_t vec_x, vec_y; /* x; y and residual: float, read and written in vectors of 4, 16-byte aligned */
     float eps;
 } zn_cuda_gated_mm;
 
-/* y[i][j][o] = dw(x)[i][j][o] * dw(x)[i][j][c + o]; x is y enlarged by up to a pixel around, y's corner at (oi, oj)
- * of it, and is 0 further out. */
+/* y[i][j][o] = dw(x)[i][j][o] * dw(x)[i][j][c + o].  x is y with a halo of up to one pixel; y's corner is at (oi, oj) of it.
+ * Beyond x there are zeros. */
 typedef struct zn_cuda_gated_dw {
     float *y;                   /* [h][w][c] */
     const float *x;             /* [xh][xw][2c] */
@@ -237,25 +237,26 @@ typedef struct zn_cuda_gated_dw {
     int32_t h, w, c, xh, xw, oi, oj, pad;
 } zn_cuda_gated_dw;
 
-/* The whole of it at once, tile by tile. */
+/* The fused kernels, one tile a block. */
 typedef struct zn_cuda_gated_tile {
     zn_tensor x, y;
     const void *w1, *w2, *w3, *w4; /* rows of k_pad */
     const float *dw;               /* [9][dw_pad] */
     const float *b1, *bd, *b2, *b3, *b4;
     int32_t k_pad, dw_pad;
-    int32_t down, across, tiles; /* tiles of an image; of all */
+    int32_t down, across, tiles; /* tiles of an image in each direction; tiles in all */
     float eps, per_c;            /* per_c: 1 / x.c */
 } zn_cuda_gated_tile;
 
 enum {
-    ZN_GATED_TW = 16,                      /* pixels across a tile */
-    ZN_GATED_STEP = 16,                    /* channels of a gate's result that are made at a time, from twice as many */
-    ZN_GATED_LD_Z = 2 * ZN_GATED_STEP + 8, /* rows in shared memory: 8 numbers more, so that each bank is met once */
+    ZN_GATED_TW = 16,   /* width of a tile in pixels */
+    ZN_GATED_STEP = 16, /* channels of a gate's result in a step, from twice as many inputs */
+    ZN_GATED_LD_Z =
+        2 * ZN_GATED_STEP + 8, /* row pitches in shared memory: 8 elements of padding against bank conflicts */
     ZN_GATED_LD_G = ZN_GATED_STEP + 8
 };
 
-/* Bytes of shared memory for up to c channels of `size` bytes, tiles of th rows, which ns warps share. */
+/* Bytes of shared memory for up to c channels of `size` bytes and tiles of th rows; ns warps share rows. */
 #define ZN_GATED_SHARED(c, th, ns, stages, size)                                                                       \
     ((((th) + 2) * (ZN_GATED_TW + 2) + 15) / 16 * 16 * ((c) + 8 + ZN_GATED_LD_Z) * (size) +                            \
      (stages) * (ZN_GATED_STEP * (3 * (c) + 16) * (size) + 11 * 2 * ZN_GATED_STEP * 4) +                               \

@@ -21,6 +21,7 @@ typedef struct layout {
     bool depthwise;
     storage type;
     size_t cin_pad, cout_pad, k_pad;
+    size_t k_row;               /* int8, int4: elements of a row in the order of the file */
     size_t weight, scale, size; /* offsets in bytes, and the size of the whole; scale 0: none */
 } layout;
 
@@ -43,7 +44,10 @@ static bool fp8_pays(const zn_conv *w)
         6 * cin >= 5 * (int)up((size_t)cin, 128) && w->cout >= 64 && products >= 1024;
 }
 
-/* Depthwise and grouped kernels, and those below compute capability 8.0, multiply float32 whatever the precision.
+/* int8 and int4 have no kernels of their own: weights are expanded to fp16 before each launch.  That moves 5.1 or 4.6 bytes a
+ * weight instead of 2: little beside the products of many pixels, but 2.5 times fp16's time where weights are read for
+ * one pixel only.
+ * Depthwise and grouped kernels, and those below compute capability 8.0, multiply float32 whatever the precision.
  * bf16 layers with fewer than 8 inputs stay float32: such a layer may read a float32 image, with tf32 products, because
  * 8 bits of mantissa are too few for one. */
 static storage storage_of(const zn_cuda *d, const zn_conv *w)
@@ -71,17 +75,18 @@ static layout layout_of(const zn_cuda *d, const zn_conv *w)
     static const size_t bits[] = { 32, 16, 16, 8, 8, 4 }; /* by storage */
     layout l = { .depthwise = w->groups > 1 && w->groups == w->cin && w->cin == w->cout, .type = storage_of(d, w) };
     const size_t taps = (size_t)w->kh * (size_t)w->kw;
-    size_t len;
+    size_t len; /* stored elements */
 
     l.cin_pad = up((size_t)(w->cin / w->groups), 8);
     l.cout_pad = up((size_t)w->cout, l.depthwise ? 8 : 64);
     l.k_pad = l.depthwise ? taps : up(taps * l.cin_pad, 32);
-    len = l.cout_pad * l.k_pad;
+    l.k_row = up((size_t)(w->cin / w->groups) * taps, ZN_W_GROUP);
+    len = l.cout_pad * (l.type >= S_I8 ? l.k_row : l.k_pad);
     l.weight = up(l.cout_pad * sizeof(float), 256);
     l.size = l.weight + up(len * bits[l.type] / 8, 256);
     if (l.type >= S_E4M3) {
         l.scale = l.size;
-        l.size += l.type == S_E4M3 ? 256 : up(len / ZN_CUDA_GROUP * sizeof(uint16_t), 256);
+        l.size += l.type == S_E4M3 ? 256 : up(len / ZN_W_GROUP * sizeof(uint16_t), 256);
     }
     return l;
 }
@@ -117,29 +122,20 @@ static int e4m3_exponent(const float *weight, size_t n)
     return 8 - ilogbf(top) - (ldexpf(top, 8 - ilogbf(top)) > 448);
 }
 
-/* One group of ZN_CUDA_GROUP weights as integers times a scale, which it returns as fp16.
- *     int8: w = q * scale;  int4: two to a byte, low nibble first, w = (nibble - 8) * scale
- * int4: the weight of the largest magnitude becomes nibble 0, that is -8, so the scale has the opposite sign. */
-static uint16_t quantise(uint8_t *q, const float *w, storage type)
+/* int8, int4: rows of outputs, in groups that have a scale. */
+static void pack_groups(char *host, const zn_conv *w, const layout *l, const float *weight)
 {
-    float top = 0, inv;
-    uint16_t scale;
+    const zn_wtype type = l->type == S_I8 ? ZN_W_I8 : ZN_W_I4;
+    const size_t k = (size_t)w->cin * (size_t)w->kh * (size_t)w->kw;
+    uint16_t *scale = (uint16_t *)(void *)(host + l->scale);
 
-    for (int i = 0; i < ZN_CUDA_GROUP; i++)
-        if (fabsf(w[i]) > fabsf(top))
-            top = w[i];
-    scale = zn_to_f16(type == S_I8 ? fabsf(top) / 127 : top / -8);
-    inv = zn_from_f16(scale);
-    inv = inv != 0 && isfinite(inv) ? 1 / inv : 0;
-    for (int i = 0; i < ZN_CUDA_GROUP; i++) {
-        const float v = rintf(w[i] * inv);
+    for (size_t o = 0; o < (size_t)w->cout; o++)
+        for (size_t i = 0; i < k; i += ZN_W_GROUP) {
+            const size_t at = o * l->k_row + i, n = k - i < ZN_W_GROUP ? k - i : ZN_W_GROUP;
 
-        if (type == S_I8)
-            q[i] = (uint8_t)(int8_t)fminf(fmaxf(v, -127), 127);
-        else
-            q[i / 2] |= (uint8_t)((int)fminf(fmaxf(v + 8, 0), 15) << i % 2 * 4); /* q is 0 at first */
-    }
-    return scale;
+            scale[at / ZN_W_GROUP] =
+                zn_quantise(type, host + l->weight + zn_wtype_size(type, at), weight + o * k + i, (int)n);
+        }
 }
 
 /* Output o's weights in the packed order, k = tap * cin_pad + c.  Padding stays as it is. */
@@ -152,18 +148,17 @@ static void gather_row(float *row, const zn_conv *w, const layout *l, const floa
             row[t * l->cin_pad + c] = weight[(o * in + c) * taps + t];
 }
 
-/* Rows of outputs.  row: k_pad zeros. */
+/* All other types: rows of outputs.  row: k_pad zeros. */
 static void pack_rows(char *host, const zn_conv *w, const layout *l, const float *weight, float *row)
 {
     const size_t k = l->k_pad, taps = (size_t)w->kh * (size_t)w->kw;
-    const int e = l->type == S_E4M3 ? e4m3_exponent(weight, (size_t)w->cout * (size_t)w->cin * taps) : 0;
+    const int e = l->type == S_E4M3 ? e4m3_exponent(weight, (size_t)w->cout * (size_t)(w->cin / w->groups) * taps) : 0;
     const float factor = ldexpf(1, e);
     char *to = host + l->weight;
-    uint16_t *scale = (uint16_t *)(void *)(host + l->scale);
 
     for (size_t o = 0; o < (size_t)w->cout; o++) {
         gather_row(row, w, l, weight, o);
-        for (size_t i = 0; i < k && l->type < S_I8; i++) {
+        for (size_t i = 0; i < k; i++) {
             const size_t at = o * k + i;
 
             switch (l->type) {
@@ -180,9 +175,6 @@ static void pack_rows(char *host, const zn_conv *w, const layout *l, const float
                 ((float *)(void *)to)[at] = row[i];
             }
         }
-        for (size_t i = 0; i < k && l->type >= S_I8; i += ZN_CUDA_GROUP)
-            scale[(o * k + i) / ZN_CUDA_GROUP] =
-                quantise((uint8_t *)to + (o * k + i) / (l->type == S_I4 ? 2 : 1), row + i, l->type);
     }
     if (l->type == S_E4M3)
         *(float *)(void *)(host + l->scale) = ldexpf(1, -e);
@@ -204,6 +196,8 @@ void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const f
             for (size_t t = 0; t < l.k_pad; t++)
                 for (size_t c = 0; c < (size_t)w->cout; c++)
                     ((float *)(void *)(host + l.weight))[t * l.cout_pad + c] = weight[c * l.k_pad + t];
+        else if (l.type >= S_I8)
+            pack_groups(host, w, &l, weight);
         else
             pack_rows(host, w, &l, weight, row);
         zn_backend_cuda.upload(dev, w->packed, host, l.size);
@@ -245,7 +239,15 @@ const void *zn_cuda_conv_weight(zn_cuda *d, const zn_conv *w, zn_type type, size
         return packed + l.weight; /* the device has failed: nothing is launched any more */
 
     const size_t vectors = l.cout_pad * l.k_pad / ZN_CUDA_VECTOR;
-    const zn_args_expand g = { packed + l.weight, packed + l.scale, room + at, vectors };
+    const zn_args_expand g = { .from = packed + l.weight,
+                               .scale = packed + l.scale,
+                               .to = room + at,
+                               .n = vectors,
+                               .cin = w->cin,
+                               .cin_pad = (int32_t)l.cin_pad,
+                               .taps = w->kh * w->kw,
+                               .k_pad = (int32_t)l.k_pad,
+                               .k_row = (int32_t)l.k_row };
 
     zn_cuda_launch(d, zn_cuda_kernel("expand_%s_%s", storage_names[l.type], zn_cuda_type_name(type)).text,
                    zn_cuda_blocks(vectors, 256), 1, 1, 256, 0, &g);

@@ -69,7 +69,8 @@ typedef struct conv_row {
     bool up2, bias;
 } conv_row;
 
-static void check_one_conv(zn_test *t, const conv_row *r, int turn)
+/* weights: the precision that says how they are stored. */
+static void check_conv_in(zn_test *t, const conv_row *r, int turn, zn_precision weights)
 {
     int up = r->up2 ? 2 : 1;
     int ho = r->ho ? r->ho : (r->h * up + 2 * r->pad_t - r->kh) / r->stride + 1;
@@ -84,25 +85,64 @@ static void check_one_conv(zn_test *t, const conv_row *r, int turn)
                   .pad_l = r->pad_l,
                   .up2 = r->up2,
                   .has_bias = r->bias,
-                  .precision = t->precision };
+                  .precision = weights };
     zn_case k = zn_case_begin(call_conv, shape(r->n, ho, wo, r->cout, turn % 8 == 1 ? 5 : turn % 8 == 5 ? 8 : 0));
-    float *weight = zn_random_floats(t, (size_t)(r->cout * r->cin / r->groups * r->kh * r->kw), 0.5f);
+    size_t sum = (size_t)(r->cin / r->groups * r->kh * r->kw);
+    float *weight = zn_random_floats(t, (size_t)r->cout * sum, 0.5f);
     float *bias = zn_random_floats(t, (size_t)r->cout, 1);
 
+    zn_round_weights(weight, (size_t)r->cout, sum, weights);
     k.arg = &w;
     k.weight = weight;
     k.bias = r->bias ? bias : NULL;
     zn_case_input(t, &k, shape(r->n, r->h, r->w, r->cin, turn % 8 == 2 ? 3 : turn % 8 == 6 ? 8 : 0), 1);
     zn_case_tail(t, &k, turn);
-    snprintf(k.name, sizeof k.name, "conv %dx%d%s%s %d>%d, %dx%dx%d%s%s", r->kh, r->kw, r->stride > 1 ? " strided" : "",
-             r->up2 ? " up2" : "", r->cin, r->cout, r->n, r->h, r->w, r->groups > 1 ? ", grouped" : "",
-             zn_case_tail_name(&k));
+    snprintf(k.name, sizeof k.name, "conv %dx%d%s%s %d>%d, %dx%dx%d%s%s%s%s", r->kh, r->kw,
+             r->stride > 1 ? " strided" : "", r->up2 ? " up2" : "", r->cin, r->cout, r->n, r->h, r->w,
+             r->groups > 1 ? ", grouped" : "", weights != t->precision ? ", weights in " : "",
+             weights != t->precision ? zn_precision_names[weights] : "", zn_case_tail_name(&k));
     if (zn_case_wanted(t, &k))
         formula_conv(&k, &w);
     zn_case_run(t, &k);
     zn_case_end(&k);
     free(weight);
     free(bias);
+}
+
+static void check_one_conv(zn_test *t, const conv_row *r, int turn)
+{
+    check_conv_in(t, r, turn, t->precision);
+}
+
+/* Weights in every storage type, for backends whose tensors are float32; int8 and int4 with fp16 tensors. */
+static void check_stored(zn_test *t)
+{
+    static const conv_row rows[] = {
+        /* n  h   w  cin  cout kh kw s pt pl g  ho wo up2    bias */
+        { 1, 1, 1, 64, 64, 1, 1, 1, 0, 0, 1, 0, 0, false, true }, /* few pixels */
+        { 1, 1, 2, 33, 17, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 3, 1, 2500, 130, 1, 1, 1, 0, 0, 1, 0, 0, false, false },
+        { 7, 1, 1, 97, 70, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 1, 5, 256, 16, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 2, 4, 64, 50, 1, 1, 1, 0, 0, 1, 0, 0, false, true }, /* more */
+        { 1, 1, 101, 1300, 20, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 2, 20, 17, 40, 200, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 2, 2, 64, 32, 1, 1, 1, 1, 1, 1, 0, 0, false, true }, /* padding around 1x1 */
+        { 1, 5, 7, 33, 20, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 12, 12, 130, 70, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 7, 5, 35, 18, 3, 3, 2, 1, 1, 1, 0, 0, false, true },
+        { 2, 6, 11, 64, 64, 3, 3, 1, 1, 1, 1, 0, 0, true, false },
+        { 1, 6, 6, 600, 33, 2, 2, 2, 0, 0, 1, 0, 0, false, true },
+    };
+    static const zn_precision types[] = { ZN_FP16_MATH, ZN_BF16_MATH, ZN_INT8_MATH, ZN_INT4_MATH };
+
+    const bool half = t->b->has_precision(t->one, ZN_FP16_MATH);
+
+    if (t->precision != (half ? ZN_FP16_MATH : ZN_FP32))
+        return;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t j = half ? 2 : 0; j < sizeof types / sizeof *types; j++)
+            check_conv_in(t, &rows[i], (int)(i + 3 * j), types[j]);
 }
 
 void zn_check_conv(zn_test *t)
@@ -240,4 +280,5 @@ void zn_check_conv(zn_test *t)
         check_one_conv(t, &r, w);
         check_one_conv(t, &half, w);
     }
+    check_stored(t);
 }

@@ -169,7 +169,7 @@ static void call_gated(const zn_case *k, const zn_backend *b, void *dev, zn_tens
         b->free(dev, part(&w, i)->packed);
 }
 
-static void check_one_gated(zn_test *t, int n, int h, int w, int c, int turn)
+static void check_gated_in(zn_test *t, int n, int h, int w, int c, int turn, zn_precision weights)
 {
     zn_case k = zn_case_begin(call_gated, shape(n, h, w, c, turn % 3 == 1 ? 5 : 0));
     gated_arg a = { .w = { .eps = 1e-6f } };
@@ -187,13 +187,16 @@ static void check_one_gated(zn_test *t, int n, int h, int w, int c, int turn)
                                     .pad_t = size / 2,
                                     .pad_l = size / 2,
                                     .has_bias = true,
-                                    .precision = t->precision };
+                                    .precision = weights };
         a.weight[i] = zn_random_floats(t, (size_t)(cout * sum), 1.5f / sqrtf((float)sum));
         a.bias[i] = zn_random_floats(t, (size_t)cout, 0.5f);
+        zn_round_weights(a.weight[i], (size_t)cout, (size_t)sum, weights);
     }
     k.arg = &a;
     zn_case_input(t, &k, shape(n, h, w, c, turn % 3 == 2 ? 3 : 0), 1);
-    snprintf(k.name, sizeof k.name, "gated block %d, %dx%dx%d%s", c, n, h, w, turn % 3 ? ", with gaps" : "");
+    snprintf(k.name, sizeof k.name, "gated block %d, %dx%dx%d%s%s%s", c, n, h, w, turn % 3 ? ", with gaps" : "",
+             weights != t->precision ? ", weights in " : "",
+             weights != t->precision ? zn_precision_names[weights] : "");
     for (int i = 0; i < n && zn_case_wanted(t, &k); i++)
         formula_gated(&k, &a, i);
     zn_case_run(t, &k);
@@ -202,6 +205,11 @@ static void check_one_gated(zn_test *t, int n, int h, int w, int c, int turn)
         free(a.weight[i]);
         free(a.bias[i]);
     }
+}
+
+static void check_one_gated(zn_test *t, int n, int h, int w, int c, int turn)
+{
+    check_gated_in(t, n, h, w, c, turn, t->precision);
 }
 
 void zn_check_gated(zn_test *t)
@@ -225,4 +233,12 @@ void zn_check_gated(zn_test *t)
     check_one_gated(t, 1, 4, 5, 300, 2); /* more channels than strips take */
     for (int c = 1; c <= 19; c += 2)     /* every remainder of a vector */
         check_one_gated(t, 1, 3, 7, c, c);
+    if (t->precision == ZN_FP32 && !t->b->has_precision(t->one, ZN_FP16_MATH)) /* stored weights, float32 tensors */
+        for (int p = ZN_FP16_MATH; p <= ZN_INT4_MATH; p++)
+            check_gated_in(t, 1, 4, 9, 36, p, (zn_precision)p);
+    if (t->precision == ZN_FP16_MATH)
+        for (int p = ZN_INT8_MATH; p <= ZN_INT4_MATH; p++) {
+            check_gated_in(t, 1, 4, 9, 36, p, (zn_precision)p);
+            check_gated_in(t, 1, 9, 20, 48, 0, (zn_precision)p); /* fused on a GPU */
+        }
 }

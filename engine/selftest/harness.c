@@ -59,6 +59,19 @@ float *zn_random_floats(zn_test *t, size_t n, float scale)
     return p;
 }
 
+void zn_round_weights(float *weight, size_t rows, size_t k, zn_precision p)
+{
+    const zn_wtype type = zn_precision_weights(p);
+    uint8_t q[4 * ZN_W_GROUP];
+
+    for (size_t r = 0; r < rows; r++, weight += k)
+        for (size_t i = 0; i < k; i += ZN_W_GROUP) {
+            int n = (int)(k - i < ZN_W_GROUP ? k - i : ZN_W_GROUP);
+
+            zn_dequantise(type, weight + i, q, zn_quantise(type, q, weight + i, n), n);
+        }
+}
+
 /* A tensor in host memory, random where it has channels and NaN between them; s.type is its type on the device. */
 static zn_tensor random_tensor(zn_test *t, zn_tensor s, float scale)
 {

@@ -64,8 +64,10 @@ bool zn_case_wanted(const zn_test *t, const zn_case *k); /* by its name; if not,
 void zn_case_run(zn_test *t, zn_case *k);
 void zn_case_end(zn_case *k);
 
-void *zn_take(size_t n, size_t size);                                          /* zeros; never NULL */
-float *zn_random_floats(zn_test *t, size_t n, float scale);                    /* -scale .. scale */
+void *zn_take(size_t n, size_t size);                       /* zeros; never NULL */
+float *zn_random_floats(zn_test *t, size_t n, float scale); /* -scale .. scale */
+/* Rounds weights [rows][k] to the storage type of a precision, so that storing them again changes nothing. */
+void zn_round_weights(float *weight, size_t rows, size_t k, zn_precision p);
 float *zn_upload_row(const zn_backend *b, void *dev, const float *row, int c); /* a device copy; NULL of NULL */
 double zn_exact_act(double x, zn_act a);
 

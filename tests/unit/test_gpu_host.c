@@ -202,16 +202,18 @@ static void weights_as_stored(void)
           "not expanded");
 }
 
-/* What conv_pack writes, [64][64] of a 1x1 layer, against the definition of each type.  The fake GPU's memory is ours. */
+/* What conv_pack writes as int8 and int4, against the definition in core/quantise.h: k in the order of the file, rows padded
+ * to whole groups.  The fake GPU's memory is ours. */
 static void quantised_weights(void)
 {
-    enum { N = 64, GROUP = 32 };
-    static float w[N * N];
-    zn_conv c = { .kh = 1, .kw = 1, .stride = 1, .groups = 1, .cin = N, .cout = N };
+    enum { OUT = 64, IN = 20, K = IN * 9, ROW = 192, N = OUT * K };
+    static float w[N];
+    zn_conv c = { .kh = 3, .kw = 3, .stride = 1, .groups = 1, .cin = IN, .cout = OUT, .pad_t = 1, .pad_l = 1 };
 
-    for (int i = 0; i < N * N; i++)
-        w[i] = (float)(i * 37 % 101 - 50) / 50.f * (1 + (float)(i / GROUP % 5)); /* groups of several sizes */
+    for (int i = 0; i < N; i++)
+        w[i] = (float)(i * 37 % 101 - 50) / 50.f * (1 + (float)(i / 32 % 5)); /* groups of several magnitudes */
     for (int bits = 4; bits <= 8; bits += 4) {
+        const int top = bits == 8 ? 127 : 7;
         const uint8_t *q;
         const uint16_t *scale;
         double worst = 0;
@@ -220,16 +222,16 @@ static void quantised_weights(void)
         c.packed = gpu->alloc(dev, gpu->conv_size(dev, &c));
         CHECK(c.packed != NULL, "no memory");
         gpu->conv_pack(dev, &c, w, NULL);
-        q = (const uint8_t *)c.packed + 256;
-        scale = (const uint16_t *)(const void *)(q + N * N * bits / 8);
-        for (int i = 0; i < N * N; i++) {
-            const int v = bits == 8 ? (int8_t)q[i] : (q[i / 2] >> i % 2 * 4 & 15) - 8;
-            const double s = zn_from_f16(scale[i / GROUP]);
+        q = (const uint8_t *)c.packed + 256; /* after the bias */
+        scale = (const uint16_t *)(const void *)(q + OUT * ROW * bits / 8);
+        for (int o = 0; o < OUT; o++)
+            for (int k = 0; k < K; k++) {
+                const int i = o * ROW + k, v = bits == 8 ? (int8_t)q[i] : (q[i / 2] >> i % 2 * 4 & 15) - 8;
+                const double s = zn_from_f16(scale[i / 32]);
 
-            worst = fmax(worst, fabs(v * s - w[i]) / fabs(s));
-        }
-        /* Half a step, and what rounding the scale to fp16 adds; int4 has no +8 for the opposite of the largest. */
-        CHECK(worst <= (bits == 8 ? 0.5 + 127 * 0x1p-11 : 1.01), "int%d: off by %g steps", bits, worst);
+                worst = fmax(worst, fabs(v * s - w[o * K + k]) / s);
+            }
+        CHECK(worst <= 0.5 + top * 0x1p-11, "int%d: off by %g steps", bits, worst); /* the scale is rounded, too */
         gpu->free(dev, c.packed);
     }
 }

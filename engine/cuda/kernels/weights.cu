@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* weights.cu - packed weights to the type that a kernel multiplies.
  *
- * expand_FROM_TO   elementwise, 8 elements a thread; FROM: f32, f16, bf16, e4m3, i8, i4 */
+ * expand_FROM_TO   8 elements a thread; FROM: f32, f16, bf16, e4m3, elementwise; i8, i4, from the file's order to the packed */
 #include "common.cuh"
 
 namespace
@@ -40,29 +40,65 @@ __device__ __forceinline__ void load8(float (&v)[8], const e4m3 *p, const void *
     }
 }
 
-/* scale: fp16, one for ZN_CUDA_GROUP elements; a vector of 8 is inside one group */
-__device__ __forceinline__ void load8(float (&v)[8], const signed char *p, const void *scale, size_t i)
-{
-    const uint2 w = *(const uint2 *)(p + i);
-    const float s = __half2float(((const f16 *)scale)[i / ZN_CUDA_GROUP]);
+/* Integers with a scale for each ZN_W_GROUP elements (core/quantise.h).  one: element i; eight: 8 of them, i % 8 == 0. */
+struct int8 {
+    static __device__ __forceinline__ int one(const void *q, size_t i) { return ((const signed char *)q)[i]; }
+
+    static __device__ __forceinline__ void eight(int (&v)[8], const void *q, size_t i)
+    {
+        const uint2 w = *(const uint2 *)((const char *)q + i);
 
 #pragma unroll
-    for (int j = 0; j < 8; j++)
-        v[j] = (float)(signed char)((j < 4 ? w.x : w.y) >> j % 4 * 8) * s;
-}
-
-struct int4x2 { /* two weights, the first in the low nibble */
-    unsigned char bits;
+        for (int j = 0; j < 8; j++)
+            v[j] = (signed char)((j < 4 ? w.x : w.y) >> j % 4 * 8);
+    }
 };
 
-__device__ __forceinline__ void load8(float (&v)[8], const int4x2 *p, const void *scale, size_t i)
-{
-    const unsigned w = *(const unsigned *)(p + i / 2);
-    const float s = __half2float(((const f16 *)scale)[i / ZN_CUDA_GROUP]);
+struct int4x2 { /* two to a byte, the first in the low nibble */
+    static __device__ __forceinline__ int one(const void *q, size_t i)
+    {
+        return (((const unsigned char *)q)[i / 2] >> i % 2 * 4 & 15) - 8;
+    }
+
+    static __device__ __forceinline__ void eight(int (&v)[8], const void *q, size_t i)
+    {
+        const unsigned w = *(const unsigned *)((const char *)q + i / 2);
 
 #pragma unroll
-    for (int j = 0; j < 8; j++)
-        v[j] = (float)((int)(w >> j * 4 & 15) - 8) * s;
+        for (int j = 0; j < 8; j++)
+            v[j] = (int)(w >> j * 4 & 15) - 8;
+    }
+};
+
+template <class Q, class T> __device__ __forceinline__ void expand_groups(const zn_args_expand &g)
+{
+    const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x, o = quotient(8 * i, (unsigned)g.k_pad);
+    const int k = (int)(8 * i - o * (unsigned)g.k_pad), tap = k / g.cin_pad, c = k - tap * g.cin_pad;
+    const size_t row = o * (unsigned)g.k_row;
+    const f16 *scale = (const f16 *)g.scale;
+    zn_tensor to = { (float *)g.to };
+    float v[8] = {};
+
+    if (i >= g.n)
+        return;
+    to.type = type_of<T>::value;
+    if (g.taps == 1 && c + 8 <= g.cin) { /* the same order: 8 neighbours of one group */
+        int q[8];
+
+        Q::eight(q, g.from, row + c);
+#pragma unroll
+        for (int j = 0; j < 8; j++)
+            v[j] = (float)q[j] * __half2float(scale[(row + c) / ZN_W_GROUP]);
+    } else if (tap < g.taps) {
+#pragma unroll
+        for (int j = 0; j < 8; j++)
+            if (c + j < g.cin) {
+                const size_t at = row + (unsigned)((c + j) * g.taps + tap);
+
+                v[j] = (float)Q::one(g.from, at) * __half2float(scale[at / ZN_W_GROUP]);
+            }
+    }
+    put(to, 8 * i, v);
 }
 
 template <class S, class T> __device__ __forceinline__ void expand(const zn_args_expand &g)
@@ -83,13 +119,19 @@ template <class S, class T> __device__ __forceinline__ void expand(const zn_args
 #define EXPAND(S, from, T, to)                                                                                         \
     extern "C" __global__ void __launch_bounds__(256) expand_##from##_##to(const zn_args_expand g) { expand<S, T>(g); }
 
+#define EXPAND_GROUPS(Q, from, T, to)                                                                                  \
+    extern "C" __global__ void __launch_bounds__(256) expand_##from##_##to(const zn_args_expand g)                     \
+    {                                                                                                                  \
+        expand_groups<Q, T>(g);                                                                                        \
+    }
+
 EXPAND(float, f32, f16, f16)
 EXPAND(float, f32, bf16, bf16)
 EXPAND(f16, f16, float, f32)
 EXPAND(bf16, bf16, float, f32)
 EXPAND(e4m3, e4m3, f16, f16)
 EXPAND(e4m3, e4m3, float, f32)
-EXPAND(signed char, i8, f16, f16)
-EXPAND(signed char, i8, float, f32)
-EXPAND(int4x2, i4, f16, f16)
-EXPAND(int4x2, i4, float, f32)
+EXPAND_GROUPS(int8, i8, f16, f16)
+EXPAND_GROUPS(int8, i8, float, f32)
+EXPAND_GROUPS(int4x2, i4, f16, f16)
+EXPAND_GROUPS(int4x2, i4, float, f32)
