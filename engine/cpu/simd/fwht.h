@@ -34,7 +34,8 @@ INLINE void fwht_pass(const fwht_job *g, const int r, const bool gated, const bo
 
     for (int i = 0; i < n; i += r * len)
         for (int j = i; j < i + len; j++) {
-            const float *x = g->x + (permuted ? 0 : (size_t)j * x_step), *from[8] = { NULL }, *gate = g->gate + j;
+            const float *x = g->x + (permuted ? 0 : (size_t)j * x_step), *from[8] = { NULL };
+            const float *gate = gated ? g->gate + j : NULL;
             float *y = g->y + (size_t)j * y_step;
 
             UNROLL_FOR (int k = 0; k < r && permuted; k++)
