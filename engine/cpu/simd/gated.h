@@ -1,165 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* gated.h - the kernels of a gated residual block (gated_strip.c): everything lies at constant strides, in
- * whole vectors, with its border; so there are no tables of pointers, and few questions.
+/* gated.h - the depthwise convolution and the layer norm of a gated residual block (gated_strip.c), and the same
+ * depthwise 3x3 as a convolution of its own.  Pixels lie at constant strides, in whole vectors, with their border.
  *
- * A result depends on its own pixel alone, whichever of the loops below it falls into. */
-
-/* ---- 1x1 convolution ---------------------------------------------------------------------------------- */
-
-enum panel_end { PANEL_PLAIN, PANEL_GATE, PANEL_RES, PANEL_PART /* of the last vector; res may be NULL */ };
-
-INLINE void panel_store(const vf *acc, const zn_panel *g, const int row, const int nv, const enum panel_end end)
-{
-    const float *res = g->res ? g->res + (size_t)row * g->res_ld : NULL;
-    float *y = g->y + (size_t)row * g->y_ld;
-
-    if (end == PANEL_GATE) {
-        UNROLL_FOR (int j = 0; j < nv / 2; j++)
-            vf_store(y + j * VL, vf_mul(acc[j], acc[j + nv / 2]));
-        return;
-    }
-    UNROLL_FOR (int j = 0; j < nv; j++) {
-        const size_t m = end == PANEL_PART && j == nv - 1 ? (size_t)(g->n - j * VL) : VL;
-        vf s = acc[j];
-
-        if (end == PANEL_RES || (end == PANEL_PART && res))
-            s = vf_add(s, m == VL ? vf_load(res + j * VL) : vf_load_n(res + j * VL, m));
-        if (m == VL)
-            vf_store(y + j * VL, s);
-        else
-            vf_store_n(y + j * VL, s, m);
-    }
-}
-
-/* Where lanes are spread from memory, three pixels share a pointer: there are not enough registers for one each. */
-enum { PANEL_SHARE = VK == 1 ? 3 : 1, PANEL_MOST = 12 };
-
-/* How many pixels of a tile of mr have been before if it ends with the last one. */
-static inline int panel_skip(int left, int mr)
-{
-    return left < mr ? mr - left : 0;
-}
-
-/* mr pixels from `row` on, of which the first `skip` are not stored. */
-INLINE void panel_tile(const zn_panel *g, const int row, const int skip, const int mr, const int nv,
-                       const enum panel_end end)
-{
-    const size_t ld = g->x_ld;
-    const float *x[PANEL_MOST], *w = g->w + nv * VL;
-    const float *ahead = end == PANEL_GATE ? g->ahead + (size_t)row * g->ahead_ld : g->x;
-    const float *y = g->y + (size_t)row * g->y_ld;
-    vf acc[PANEL_MOST][NV];
-
-    UNROLL_FOR (int r = 0; r < mr; r++, ahead += g->ahead_ld, y += g->y_ld) {
-        if (r % PANEL_SHARE == 0)
-            x[r / PANEL_SHARE] = g->x + (size_t)(row + r) * ld;
-        UNROLL_FOR (int j = 0; j < nv; j++)
-            acc[r][j] = vf_load(g->w + j * VL);
-        if (end == PANEL_GATE)
-            __builtin_prefetch(ahead, 0, 2);
-        UNROLL_FOR (int j = 0; j < nv && end == PANEL_RES && VK == 1; j++) /* on its way while the sums are made */
-            __builtin_prefetch(y + j * VL, 1);
-    }
-    for (int c = 0; c < g->k; c += 4, w += 4 * nv * VL) {
-        va a[PANEL_MOST];
-
-        UNROLL_FOR (int r = 0; r < mr; r++) {
-            if (PANEL_SHARE > 1 && r % PANEL_SHARE == 0)
-                __asm__("" : "+r"(x[r / PANEL_SHARE])); /* or gcc makes a pointer for each pixel, in memory */
-            a[r] = va_load(x[r / PANEL_SHARE] + (size_t)(r % PANEL_SHARE) * ld);
-        }
-        GEMM_STEP(acc, 0);
-        GEMM_STEP(acc, 1);
-        GEMM_STEP(acc, 2);
-        GEMM_STEP(acc, 3);
-        UNROLL_FOR (int r = 0; r < mr; r += PANEL_SHARE)
-            x[r / PANEL_SHARE] += 4;
-    }
-    UNROLL_FOR (int r = 0; r < mr; r++)
-        if (r >= skip)
-            panel_store(acc[r], g, row + r, nv, end);
-}
-
-/* All pixels: tiles of PANEL_MR, then of 8 or 4; the last begins so much earlier that it is full. */
-#define PANEL_TILE(nv, name, end, mr)                                                                                  \
-    static __attribute__((noinline)) void panel_##name##_##nv##_##mr(const zn_panel *g, int row, int skip)             \
-    {                                                                                                                  \
-        panel_tile(g, row, skip, mr, nv, end);                                                                         \
-    }
-#define PANEL_ROWS(nv, name, end)                                                                                      \
-    PANEL_TILE(nv, name, end, 1)                                                                                       \
-    PANEL_TILE(nv, name, end, 4)                                                                                       \
-    PANEL_TILE(nv, name, end, 8)                                                                                       \
-    static __attribute__((noinline)) void panel_##name##_##nv(const zn_panel *g)                                       \
-    {                                                                                                                  \
-        const int most = PANEL_MR(nv), rows = g->rows;                                                                 \
-        int row = 0;                                                                                                   \
-                                                                                                                       \
-        for (; rows >= most && rows - row > (most > 8 ? 8 : 4); row += most) {                                         \
-            int skip = panel_skip(rows - row, most);                                                                   \
-                                                                                                                       \
-            panel_tile(g, row - skip, skip, most, nv, end);                                                            \
-        }                                                                                                              \
-        for (int mr; row < rows; row += mr) {                                                                          \
-            int skip;                                                                                                  \
-                                                                                                                       \
-            mr = most > 8 && rows - row > 4 && rows >= 8 ? 8 : rows >= 4 ? 4 : 1;                                      \
-            skip = panel_skip(rows - row, mr);                                                                         \
-            (mr == 8       ? panel_##name##_##nv##_8                                                                   \
-                 : mr == 4 ? panel_##name##_##nv##_4                                                                   \
-                           : panel_##name##_##nv##_1)(g, row - skip, skip);                                            \
-        }                                                                                                              \
-    }
-#define PANEL(nv)                                                                                                      \
-    PANEL_ROWS(nv, plain, PANEL_PLAIN)                                                                                 \
-    PANEL_ROWS(nv, gate, PANEL_GATE)                                                                                   \
-    PANEL_ROWS(nv, res, PANEL_RES)                                                                                     \
-    PANEL_ROWS(nv, part, PANEL_PART)                                                                                   \
-    static void panel_##nv(const zn_panel *g)                                                                          \
-    {                                                                                                                  \
-        if (g->gate)                                                                                                   \
-            panel_gate_##nv(g);                                                                                        \
-        else if (g->n % VL)                                                                                            \
-            panel_part_##nv(g);                                                                                        \
-        else if (g->res)                                                                                               \
-            panel_res_##nv(g);                                                                                         \
-        else                                                                                                           \
-            panel_plain_##nv(g);                                                                                       \
-    }
-
-PANEL(1)
-PANEL(2)
-#if ZN_MANY_REGISTERS
-PANEL(3)
-PANEL(4)
-#endif
-
-static ZN_DECL_PANEL(ZN_FN(panel))
-{
-    switch ((g->n + VL - 1) / VL) {
-    case 1:
-        panel_1(g);
-        break;
-    case 2:
-        panel_2(g);
-        break;
-#if ZN_MANY_REGISTERS
-    case 3:
-        panel_3(g);
-        break;
-    case 4:
-        panel_4(g);
-        break;
-#endif
-    }
-}
+ * The result of a pixel does not depend on the loop that computes it. */
 
 /* ---- depthwise 3x3 ------------------------------------------------------------------------------------ */
 
 enum { GATE_PIXELS = ZN_MANY_REGISTERS ? 8 : 4 };
 
-/* acc[p] = bias + sum of the nine taps at pixel p, one vector of channels, of which m count; x: one pixel
- * further left, x_ld floats from one to the next */
+/* acc[p] = bias + the sum over the nine taps at pixel p, for the first m channels of a vector.  x begins one pixel
+ * further left; pixels are x_ld floats apart. */
 INLINE void depthwise3(vf *acc, const float *const x[3], const size_t x_ld[3], const float *w, const size_t w_ld,
                        const int pixels, const size_t m)
 {
@@ -201,7 +51,7 @@ INLINE void gate3_part(float *y, size_t y_ld, const float *const x[3], size_t at
 INLINE void gate3_row(float *y, size_t y_ld, const float *const x[3], const float *w, int pixels, const int width)
 {
     for (int i = 0; i < width / 2; i += VL) {
-        for (int q = 0; q < pixels && pixels >= GATE_PIXELS; q += GATE_PIXELS) { /* the last begins early, to be full */
+        for (int q = 0; q < pixels && pixels >= GATE_PIXELS; q += GATE_PIXELS) { /* the last is moved back to be full */
             int p = q + GATE_PIXELS <= pixels ? q : pixels - GATE_PIXELS;
 
             gate3_part(y + (size_t)p * y_ld + i, y_ld, x, (size_t)(p * width + i), w + i, width, GATE_PIXELS);
@@ -259,11 +109,11 @@ static ZN_DECL_DEPTHWISE3(ZN_FN(depthwise3))
 
 /* ---- layer norm --------------------------------------------------------------------------------------- */
 
-/* Pixels at a time, some vectors full of them: none waits for its own sums, division and root. */
+/* Pixels at a time, several vectors of them: hides the latency of sums, division and square root. */
 enum { NORM_PIXELS = VL < 16 ? 16 : 32 };
 
-/* VL pixels: sum[p] = the sum of pixel p, or of the squares of what is left of it without mean[p].  They are added up
- * across lanes together.  Whole vectors only; rest[p] is what the other channels add. */
+/* VL pixels: sum[p] = the sum of pixel p, or of the squares of pixel p - mean[p].  One transposition reduces all VL
+ * sums across lanes.  Whole vectors only; rest[p] is the contribution of the other channels. */
 INLINE void norm_sums(float *sum, const float *x, const size_t ld, size_t whole, const vf *rest, const float *mean)
 {
     const bool squares = mean != NULL;
@@ -275,7 +125,7 @@ INLINE void norm_sums(float *sum, const float *x, const size_t ld, size_t whole,
         const float *at = x + i;
 
         if (VK == 1)
-            __asm__("" : "+r"(mean)); /* or gcc spreads all of it before the loop, into more registers than there are */
+            __asm__("" : "+r"(mean)); /* or gcc broadcasts all means before the loop and spills them */
         UNROLL_FOR (int p = 0; p < VL; p++, at += ld) {
             vf v = vf_load(at);
 
@@ -287,7 +137,7 @@ INLINE void norm_sums(float *sum, const float *x, const size_t ld, size_t whole,
     vf_store(sum, vf_sums(acc));
 }
 
-/* The last m channels of VL pixels without their means, squared; they are put aside in y with zeros behind them. */
+/* rest[p] = (x - mean)^2 of the last m channels of VL pixels; y keeps x - mean, padded with zeros. */
 INLINE void norm_rest(vf *rest, float *y, size_t y_ld, const float *x, size_t x_ld, size_t m, const float *mean)
 {
     for (int p = 0; p < VL; p++) {
@@ -300,7 +150,7 @@ INLINE void norm_rest(vf *rest, float *y, size_t y_ld, const float *x, size_t x_
     }
 }
 
-/* At most NORM_PIXELS pixels, whole vectors of them (or, with steps of 0, VL times the same); m = c % VL. */
+/* At most NORM_PIXELS pixels, in whole vectors (or, with strides of 0, VL times the same pixel); m = c % VL. */
 INLINE void norm_some(float *y, size_t y_ld, const float *x, size_t x_ld, int pixels, int c, float eps, const size_t m)
 {
     const size_t whole = (size_t)c - m;
@@ -352,7 +202,7 @@ static __attribute__((noinline)) void norm_part(float *y, size_t y_ld, const flo
     norm_some(y, y_ld, x, x_ld, pixels, c, eps, (size_t)(c % VL));
 }
 
-/* The last vector of pixels begins so much earlier that it is full; of fewer pixels, each is taken VL times. */
+/* The last vector of pixels is moved back until it is full; with fewer than VL pixels, each is computed VL times. */
 static ZN_DECL_NORM_ROWS(ZN_FN(norm_rows))
 {
     const bool few = pixels < VL;
