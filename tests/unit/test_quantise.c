@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* test_quantise.c - the storage types of weights, element by element against their definition in quantise.h. */
+#include <math.h>
+
+#include "core/quantise.h"
+#include "core/tensor.h"
+#include "test.h"
+
+enum { N = ZN_W_GROUP };
+
+static uint32_t seed = 1;
+
+static float random_float(void) /* -1 .. 1 */
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (float)(seed >> 8) / 8388608.f - 1;
+}
+
+static void test_sizes(void)
+{
+    static const size_t want[ZN_N_WTYPES] = { 4 * 33, 2 * 33, 2 * 33, 33, 17 };
+
+    for (int t = 0; t < ZN_N_WTYPES; t++)
+        CHECK(zn_wtype_size((zn_wtype)t, 33) == want[t], "33 elements of type %d take %zu bytes, not %zu", t,
+              zn_wtype_size((zn_wtype)t, 33), want[t]);
+}
+
+/* Bytes that any reader of the format must find. */
+static void test_layout(void)
+{
+    static const float w[5] = { 7, -7, 0, 1, -3 };
+    uint8_t i8[5], i4[3], f16[2], bf16[2], f32[4];
+    uint16_t scale = zn_quantise(ZN_W_I4, i4, w, 5);
+
+    CHECK(scale == 0x3c00, "the scale of i4 is %04x, not 1", scale);
+    CHECK(i4[0] == 0x1f && i4[1] == 0x98 && i4[2] == 0x85, "i4 is %02x %02x %02x", i4[0], i4[1], i4[2]);
+    scale = zn_quantise(ZN_W_I8, i8, (const float[]){ 127, -127, 0, 1, -3 }, 5);
+    CHECK(scale == 0x3c00, "the scale of i8 is %04x, not 1", scale);
+    CHECK(i8[0] == 127 && i8[1] == 0x81 && i8[2] == 0 && i8[3] == 1 && i8[4] == 0xfd, "i8 is %02x %02x %02x %02x %02x",
+          i8[0], i8[1], i8[2], i8[3], i8[4]);
+    zn_quantise(ZN_W_F16, f16, (const float[]){ 1.5f }, 1);
+    zn_quantise(ZN_W_BF16, bf16, (const float[]){ 1.5f }, 1);
+    zn_quantise(ZN_W_F32, f32, (const float[]){ 1.5f }, 1);
+    CHECK(f16[0] == 0 && f16[1] == 0x3e && bf16[0] == 0xc0 && bf16[1] == 0x3f, "f16 %02x%02x, bf16 %02x%02x", f16[1],
+          f16[0], bf16[1], bf16[0]);
+    CHECK(f32[0] == 0 && f32[1] == 0 && f32[2] == 0xc0 && f32[3] == 0x3f, "f32 is not itself");
+}
+
+/* Every nibble and every byte means what the header says, those that quantising never makes included. */
+static void test_values(void)
+{
+    const uint16_t scale = zn_to_f16(0.5f);
+
+    for (int v = 0; v < 256; v++) {
+        uint8_t byte = (uint8_t)v;
+        float w[2];
+
+        zn_dequantise(ZN_W_I4, w, &byte, scale, 2);
+        CHECK(w[0] == 0.5f * (float)(v % 16 - 8) && w[1] == 0.5f * (float)(v / 16 - 8), "i4 %02x: %g %g", v,
+              (double)w[0], (double)w[1]);
+        zn_dequantise(ZN_W_I8, w, &byte, scale, 1);
+        CHECK(w[0] == 0.5f * (float)(int8_t)byte, "i8 %02x: %g", v, (double)w[0]);
+    }
+}
+
+/* Off by half a step at most, and the same bytes when quantised again unless the scale is tiny; for every length of a
+ * group. */
+static void check_round_trip(zn_wtype t, int n, float range)
+{
+    const double steps = t == ZN_W_I8 ? 127 : 7;
+    float w[N], back[N];
+    uint8_t q[4 * N], again[4 * N];
+    uint16_t scale, scale_again;
+    double max = 0, tol;
+
+    for (int i = 0; i < n; i++) {
+        w[i] = range * random_float();
+        max = fmax(max, fabs((double)w[i]));
+    }
+    scale = zn_quantise(t, q, w, n);
+    zn_dequantise(t, back, q, scale, n);
+    for (int i = 0; i < n; i++) {
+        tol = t == ZN_W_F32  ? 0
+            : t == ZN_W_F16  ? fabs((double)w[i]) * 0x1p-11 + 0x1p-25
+            : t == ZN_W_BF16 ? fabs((double)w[i]) * 0x1p-8
+                             : (double)zn_from_f16(scale) / 2 + max * 0x1p-11 +
+                steps * 0x1p-25; /* half a step; the rounding of the scale */
+        CHECK(fabs((double)back[i] - (double)w[i]) <= tol, "type %d: %g became %g", t, (double)w[i], (double)back[i]);
+    }
+    if (zn_wtype_scaled(t))
+        CHECK(fabs((double)zn_from_f16(scale) - max / steps) <= max / steps * 0x1p-11 + 0x1p-25,
+              "type %d: scale %g of %g", t, (double)zn_from_f16(scale), max);
+    if (zn_wtype_scaled(t) && zn_from_f16(scale) < 0x1p-17f)
+        return;
+    memset(again, 0, sizeof again);
+    scale_again = zn_quantise(t, again, back, n);
+    CHECK(scale_again == scale && !memcmp(q, again, zn_wtype_size(t, (size_t)n)),
+          "type %d, %d elements: not the same again", t, n);
+}
+
+static void test_round_trip(void)
+{
+    for (int t = 0; t < ZN_N_WTYPES; t++)
+        for (int n = 1; n <= N; n++)
+            for (int i = 0; i < 20; i++)
+                TRY(check_round_trip((zn_wtype)t, n, ldexpf(1, i - 12)));
+}
+
+/* Zeros, NaN, and what is too large or too small for a scale: finite results, and no undefined conversion. */
+static void test_extremes(void)
+{
+    static const float rows[][4] = {
+        { 0, 0, 0, 0 },           { NAN, 1, -1, 0.5f },    { INFINITY, -INFINITY, 1, 0 },
+        { 3e38f, -3e38f, 1, -1 }, { 1e-8f, -1e-8f, 0, 0 }, { -0.0f, 1e-38f, 1e-45f, 0 },
+    };
+
+    for (int t = ZN_W_I8; t < ZN_N_WTYPES; t++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            uint8_t q[4];
+            float back[4];
+            uint16_t scale = zn_quantise((zn_wtype)t, q, rows[i], 4);
+
+            zn_dequantise((zn_wtype)t, back, q, scale, 4);
+            for (int j = 0; j < 4; j++) {
+                float w = rows[i][j];
+
+                CHECK(isfinite(back[j]), "type %d: %g became %g", t, (double)w, (double)back[j]);
+                CHECK(w == w || back[j] == 0, "type %d: NaN became %g", t, (double)back[j]);
+                CHECK(!(w > 1 && back[j] <= 0) && !(w < -1 && back[j] >= 0), "type %d: %g became %g", t, (double)w,
+                      (double)back[j]);
+            }
+        }
+}
+
+int main(void)
+{
+    RUN(test_sizes);
+    RUN(test_layout);
+    RUN(test_values);
+    RUN(test_round_trip);
+    RUN(test_extremes);
+    return test_end();
+}
