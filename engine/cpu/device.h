@@ -64,17 +64,10 @@ void zn_cpu_gated(void *dev, zn_tensor y, zn_tensor x, const zn_gated *w);
 void zn_cpu_fwht(void *dev, zn_tensor y, zn_tensor x, const zn_fwht *w);
 void zn_cpu_pruned(void *dev, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w);
 
-/* What conv_pack has packed, of a depthwise or a dense 1x1 convolution: the bias (row 0) or the weight of a tap or
- * channel (row - 1) of output o; those of the next outputs, up to a multiple of VL, follow. */
-const float *zn_cpu_conv_row(const zn_kernels *k, const zn_conv *w, int row, int o);
-
 /* A gated block, fast (gated_strip.c); false: not with these kernels, or not with so many channels. */
 bool zn_cpu_gated_strips(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_gated *w);
 
-/* The plain formulas of the scalar backend (formula.c); `packed` is the bias, then [kh][kw][cin][cout]. */
-size_t zn_formula_conv_size(const zn_conv *w);
-void zn_formula_conv_pack(const zn_conv *w, const float *weight, const float *bias);
-void zn_formula_conv2d(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
+/* The plain formula of the scalar backend (formula.c). */
 void zn_formula_attention(zn_cpu *d, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a);
 
 #endif

@@ -3,27 +3,28 @@
 #include <math.h>
 #include <string.h>
 
-#include "device.h"
+#include "conv.h"
 
 /* ---- convolution -------------------------------------------------------------------------------- */
 
-typedef struct conv_job {
-    zn_cpu *d;
-    zn_tensor y, x;
-    const zn_conv *w;
-    zn_tail t;
-} conv_job;
-
-size_t zn_formula_conv_size(const zn_conv *w)
+static bool suits(const zn_kernels *k, const zn_conv *w)
 {
+    (void)w;
+    return !k->gemm;
+}
+
+static size_t size(const zn_kernels *k, const zn_conv *w)
+{
+    (void)k;
     return sizeof(float) * (size_t)w->cout * (1 + (size_t)w->kh * (size_t)w->kw * (size_t)(w->cin / w->groups));
 }
 
-void zn_formula_conv_pack(const zn_conv *w, const float *weight, const float *bias)
+static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
 {
     float *packed = w->packed;
     int cin = w->cin / w->groups, taps = w->kh * w->kw;
 
+    (void)k;
     for (int o = 0; o < w->cout; o++)
         packed[o] = bias ? bias[o] : 0;
     for (int o = 0; o < w->cout; o++)
@@ -51,7 +52,7 @@ static void add_tap(float *restrict acc, const float *restrict x, const float *r
 /* One row of outputs. */
 static void conv_row(void *cookie, int item, int worker)
 {
-    const conv_job *job = cookie;
+    const zn_conv_job *job = cookie;
     const zn_conv *w = job->w;
     zn_tensor y = job->y, x = job->x;
     const float *bias = w->packed, *weight = bias + w->cout;
@@ -79,13 +80,16 @@ static void conv_row(void *cookie, int item, int worker)
     }
 }
 
-void zn_formula_conv2d(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
+static void run(const zn_conv_job *c)
 {
-    conv_job job = { d, y, x, w, zn_cpu_tail(t) };
+    zn_conv_job job = *c;
 
-    assert((size_t)w->cout * sizeof(float) <= ZN_SCRATCH);
-    zn_pool_run(d->pool, conv_row, &job, y.n * y.h);
+    assert((size_t)c->w->cout * sizeof(float) <= ZN_SCRATCH);
+    zn_pool_run(c->d->pool, conv_row, &job, c->y.n * c->y.h);
 }
+
+/* packed: the bias, then [kh][kw][cin][cout] */
+const zn_conv_algorithm zn_conv_formula = { "formula", suits, size, pack, run };
 
 /* ---- attention ------------------------------------------------------------------------------------ */
 

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "../core/ints.h"
-#include "device.h"
+#include "conv.h"
 
 enum {
     WIDEST = 130,       /* pixels of a row of wide ... */
@@ -54,17 +54,6 @@ static int panel_rows(const zn_kernels *k, const zn_conv *w)
     return 1 + (w->groups > 1 ? w->kh * w->kw : zn_round_up(w->cin, k->vl));
 }
 
-/* n weights of row `row`, for the outputs from o on */
-static void copy_weights(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n)
-{
-    int run;
-
-    for (int i = 0; i < n; i += run) {
-        run = zn_imin(k->vl - (o + i) % k->vl, n - i);
-        memcpy(to + i, zn_cpu_conv_row(k, w, row, o + i), (size_t)run * sizeof *to);
-    }
-}
-
 /* Writes the panels of w at *at, which moves behind them; halves: 2, or 1 for none. */
 static const float *pack(float **at, const zn_kernels *k, const zn_conv *w, int halves)
 {
@@ -78,7 +67,7 @@ static const float *pack(float **at, const zn_kernels *k, const zn_conv *w, int 
         for (int row = 0; row < rows; row++)
             for (int h = 0; h < halves; h++, to += width)
                 if (row < filled)
-                    copy_weights(to, k, w, row, h * c + o, zn_imin(width, c - o));
+                    zn_cpu_conv_row(to, k, w, row, h * c + o, zn_imin(width, c - o));
     }
     *at = to;
     return first;

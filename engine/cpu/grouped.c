@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* grouped.c - 1x1 convolutions in groups, whose sums are so short that the time goes into memory and tables.
+/* grouped.c - 1x1 convolutions in groups.  Their sums are short, so that memory and tables would take the time.
  *
  * Pixels lie at constant strides: there is no table.  Groups of fewer outputs than a vector are merged, with
- * zeros between them.  An item is a block of pixels that stays in L1 while all groups go over it.
+ * zeros between them.  An item is some blocks of pixels; a block stays in L1 while all groups are computed.
  *
  * packed: [merged group][panel of NR outputs][bias, then one row per input][outputs, whole vectors] */
-#include <string.h>
-
 #include "../core/ints.h"
-#include "grouped.h"
+#include "conv.h"
 
 enum { BLOCK = 1 << 13 /* floats of x and y per block */, BLOCKS = 8 /* per item */ };
 
 typedef struct grouped_job {
-    zn_cpu *d;
-    zn_tensor y, x;
-    const zn_conv *w;
-    zn_tail t;
+    zn_conv_job c;
     bool quick; /* the kernel can do the tail */
     int block;  /* pixels */
 } grouped_job;
@@ -31,13 +26,13 @@ static int merged(const zn_kernels *k, const zn_conv *w)
     return m;
 }
 
-bool zn_grouped_suits(const zn_kernels *k, const zn_conv *w)
+static bool suits(const zn_kernels *k, const zn_conv *w)
 {
     return k->panel && w->groups > 1 && w->kh == 1 && w->kw == 1 && w->stride == 1 && !w->up2 && !w->pad_t &&
         !w->pad_l && w->cin / w->groups > 1 && w->cin / w->groups * merged(k, w) % 4 == 0;
 }
 
-size_t zn_grouped_size(const zn_kernels *k, const zn_conv *w)
+static size_t size(const zn_kernels *k, const zn_conv *w)
 {
     int m = merged(k, w);
 
@@ -45,7 +40,7 @@ size_t zn_grouped_size(const zn_kernels *k, const zn_conv *w)
         (size_t)zn_round_up(m * w->cout / w->groups, k->vl);
 }
 
-void zn_grouped_pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
+static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
 {
     int m = merged(k, w), cin = w->cin / w->groups, cout = w->cout / w->groups;
     float *to = w->packed;
@@ -68,22 +63,22 @@ void zn_grouped_pack(const zn_kernels *k, const zn_conv *w, const float *weight,
 
 static void run_block(const grouped_job *job, size_t first, int rows, int worker)
 {
-    const zn_conv *w = job->w;
-    const zn_kernels *k = job->d->k;
-    const zn_tensor *res = job->t.residual;
+    const zn_conv *w = job->c.w;
+    const zn_kernels *k = job->c.d->k;
+    const zn_tensor *res = job->c.t.residual;
     int m = merged(k, w), cin = m * w->cin / w->groups, cout = m * w->cout / w->groups;
-    size_t ld = job->quick ? (size_t)job->y.ld : (size_t)w->cout;
-    float *y = job->quick ? job->y.data + first * ld : zn_cpu_scratch(job->d, worker);
+    size_t ld = job->quick ? (size_t)job->c.y.ld : (size_t)w->cout;
+    float *y = job->quick ? job->c.y.data + first * ld : zn_cpu_scratch(job->c.d, worker);
     const float *packed = w->packed;
 
     for (int g = 0; g < w->groups / m; g++)
         for (int o = 0; o < cout; o += k->nr) {
             int n = cout - o < k->nr ? cout - o : k->nr, at = g * cout + o;
             zn_panel p = { .y = y + at,
-                           .x = job->x.data + first * (size_t)job->x.ld + g * cin,
+                           .x = job->c.x.data + first * (size_t)job->c.x.ld + g * cin,
                            .w = packed,
                            .y_ld = ld,
-                           .x_ld = (size_t)job->x.ld,
+                           .x_ld = (size_t)job->c.x.ld,
                            .rows = rows,
                            .k = cin,
                            .n = n };
@@ -98,27 +93,30 @@ static void run_block(const grouped_job *job, size_t first, int rows, int worker
     for (int i = 0; i < rows && !job->quick; i++) {
         size_t p = first + (size_t)i;
 
-        k->map(job->y.data + p * (size_t)job->y.ld, y + (size_t)i * ld, NULL, NULL, zn_residual_at(&job->t, p),
-               (size_t)w->cout, &job->t);
+        k->map(job->c.y.data + p * (size_t)job->c.y.ld, y + (size_t)i * ld, NULL, NULL, zn_residual_at(&job->c.t, p),
+               (size_t)w->cout, &job->c.t);
     }
 }
 
 static void grouped_item(void *cookie, int item, int worker)
 {
     const grouped_job *job = cookie;
-    size_t all = zn_pixels(job->y), block = (size_t)job->block, first = (size_t)item * block * BLOCKS;
+    size_t all = zn_pixels(job->c.y), block = (size_t)job->block, first = (size_t)item * block * BLOCKS;
 
     for (size_t p = first; p < first + block * BLOCKS && p < all; p += block)
         run_block(job, p, (int)(all - p < block ? all - p : block), worker);
 }
 
-void zn_grouped(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
+static void run(const zn_conv_job *c)
 {
-    grouped_job job = { .d = d, .y = y, .x = x, .w = w, .t = t };
-    int block = BLOCK / (w->cin + w->cout) / d->k->mr * d->k->mr;
+    const zn_conv *w = c->w;
+    const zn_tail *t = &c->t;
+    grouped_job job = { .c = *c, .quick = !t->pre && !t->post && t->gain == 1 };
+    int mr = c->d->k->mr, block = BLOCK / (w->cin + w->cout) / mr * mr;
 
-    job.quick = !t.pre && !t.post && t.gain == 1;
-    job.block = block > d->k->mr ? block : d->k->mr;
+    job.block = block > mr ? block : mr;
     assert((size_t)job.block * (size_t)w->cout * sizeof(float) <= ZN_SCRATCH);
-    zn_pool_run(d->pool, grouped_item, &job, zn_items(zn_pixels(y), (size_t)job.block * BLOCKS));
+    zn_pool_run(c->d->pool, grouped_item, &job, zn_items(zn_pixels(c->y), (size_t)job.block * BLOCKS));
 }
+
+const zn_conv_algorithm zn_conv_grouped = { "grouped 1x1", suits, size, pack, run };

@@ -20,9 +20,10 @@
 #include <string.h>
 
 #include "../core/ints.h"
-#include "winograd.h"
+#include "conv.h"
 
 enum {
+    F63_CHANNELS = 64,    /* F(6,3) up to this many input channels, F(4,3) beyond */
     L2_BYTES = 640 << 10, /* of V and M */
     PASS = 64,            /* outputs, if a panel is not more */
     MIN_TILES = 4,        /* of MR tiles, where scratch memory allows: weights are read once per block */
@@ -45,10 +46,7 @@ typedef struct scheme {
 } scheme;
 
 typedef struct winograd_job {
-    zn_cpu *d;
-    zn_tensor y, x;
-    const zn_conv *w;
-    zn_tail t;
+    zn_conv_job c;
     scheme s;
     int k;          /* channels as whole vectors */
     int rows, cols; /* tiles of an image */
@@ -77,12 +75,12 @@ static scheme scheme_of(const zn_kernels *k, const zn_conv *w)
         return (scheme){ 6, 5, 2, 1, 4, g52, k->wino_in6, k->wino_out5 };
     if (w->stride == 2)
         return (scheme){ 6, 5, 2, 4, 1, g52, k->wino_in6, k->wino_out5 };
-    if (w->cin <= ZN_WINO_F63)
+    if (w->cin <= F63_CHANNELS)
         return (scheme){ 8, 6, 3, 1, 1, g63, k->wino_in8, k->wino_out6 };
     return (scheme){ 6, 4, 3, 1, 1, g43, k->wino_in6, k->wino_out4 };
 }
 
-bool zn_winograd_suits(const zn_kernels *k, const zn_conv *w)
+static bool suits(const zn_kernels *k, const zn_conv *w)
 {
     if (!k->wino_in6 || w->kh != 3 || w->kw != 3 || w->groups != 1 || w->cin < 12 || w->cout < 8)
         return false;
@@ -128,7 +126,7 @@ static size_t place(const zn_kernels *k, const zn_conv *w, const scheme *s, int 
     return (size_t)(s->p * s->p) * rows * (size_t)pass + rows * (size_t)(panel - pass) + (size_t)(o - panel);
 }
 
-size_t zn_winograd_size(const zn_kernels *k, const zn_conv *w)
+static size_t size(const zn_kernels *k, const zn_conv *w)
 {
     scheme s = scheme_of(k, w);
 
@@ -177,12 +175,12 @@ static void transform_kernel(double u[MAX_P][MAX_P], const float *kernel, const 
         }
 }
 
-void zn_winograd_pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
+static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
 {
     scheme s = scheme_of(k, w);
     float *u = w->packed;
 
-    memset(u, 0, zn_winograd_size(k, w));
+    memset(u, 0, size(k, w));
     for (int out = 0; out < s.out; out++, u += phase_len(k, w, &s))
         for (int o = 0; o < w->cout; o++) {
             size_t pos;
@@ -220,9 +218,9 @@ static tile_at tile_of(const winograd_job *job, size_t index)
 /* V of one tile: its pixels of x, for each parity, then their transform. */
 static void transform_input(const winograd_job *job, float *v, size_t v_pos, size_t index)
 {
-    const zn_conv *w = job->w;
+    const zn_conv *w = job->c.w;
     tile_at at = tile_of(job, index);
-    zn_tensor x = job->x;
+    zn_tensor x = job->c.x;
     int p = job->s.p, step = w->stride;
 
     for (int in = 0; in < job->s.in; in++, v += job->k) {
@@ -246,7 +244,7 @@ static void transform_input(const winograd_job *job, float *v, size_t v_pos, siz
                 int xx = left + j * step;
 
                 pixel[i * p + j] =
-                    yy < 0 || yy >= x.h || xx < 0 || xx >= x.w ? job->d->zeros : row + (ptrdiff_t)(j * step) * x.ld;
+                    yy < 0 || yy >= x.h || xx < 0 || xx >= x.w ? job->c.d->zeros : row + (ptrdiff_t)(j * step) * x.ld;
             }
         }
         job->s.transform_in(v, v_pos, pixel, x.c);
@@ -257,7 +255,7 @@ static void transform_input(const winograd_job *job, float *v, size_t v_pos, siz
 static void point(const winograd_job *job, size_t index, int phase, float **pixel, const float **res)
 {
     tile_at at = tile_of(job, index);
-    zn_tensor y = job->y;
+    zn_tensor y = job->c.y;
     int size = job->s.m, step = job->s.out > 1 ? 2 : 1;
     int top = step * at.i * size, left = step * at.j * size;
 
@@ -275,7 +273,7 @@ static void point(const winograd_job *job, size_t index, int phase, float **pixe
                 size_t p = ((size_t)at.n * (size_t)y.h + (size_t)yy) * (size_t)y.w + (size_t)xx;
 
                 *pixel = y.data + p * (size_t)y.ld;
-                *res = zn_residual_at(&job->t, p);
+                *res = zn_residual_at(&job->c.t, p);
             }
         }
 }
@@ -290,11 +288,11 @@ typedef struct block {    /* of an item; in scratch memory */
 /* M of the n outputs from o on, of one phase. */
 static void multiply(const winograd_job *job, const block *b, const float *u, int o, int n)
 {
-    const zn_kernels *k = job->d->k;
+    const zn_kernels *k = job->c.d->k;
     int p = job->s.p, rows = job->s.in * job->k, width;
     size_t pos;
 
-    u += place(k, job->w, &job->s, o, &width, &pos);
+    u += place(k, job->c.w, &job->s, o, &width, &pos);
     for (int i = 0; i < p * p; i++, u += pos) {
         int from = 0, end = rows;
 
@@ -323,8 +321,8 @@ static void multiply(const winograd_job *job, const block *b, const float *u, in
 static void winograd_item(void *cookie, int item, int worker)
 {
     const winograd_job *job = cookie;
-    const zn_kernels *k = job->d->k;
-    const zn_conv *w = job->w;
+    const zn_kernels *k = job->c.d->k;
+    const zn_conv *w = job->c.w;
     int positions = job->s.p * job->s.p, row = job->s.in * job->k;
     const float *u = w->packed;
     block b = { .first = (size_t)item * (size_t)job->block };
@@ -332,7 +330,7 @@ static void winograd_item(void *cookie, int item, int worker)
     b.n = job->n_tiles - b.first < (size_t)job->block ? (int)(job->n_tiles - b.first) : job->block;
     b.v_pos = spread((size_t)(job->block * row));
     b.m_tile = spread((size_t)(positions * panel_width(k, w)));
-    b.v = zn_cpu_scratch(job->d, worker);
+    b.v = zn_cpu_scratch(job->c.d, worker);
     b.m = b.v + (size_t)positions * b.v_pos;
 
     for (int r = 0; r < b.n; r++)
@@ -349,9 +347,9 @@ static void winograd_item(void *cookie, int item, int worker)
                 for (int q = 0; q < n; q += k->nr) {
                     int panel = zn_imin(n - q, k->nr);
 
-                    job->s.transform_out(y, job->t.residual ? res : NULL, o + q,
+                    job->s.transform_out(y, job->c.t.residual ? res : NULL, o + q,
                                          b.m + (size_t)(q / k->nr * b.n + r) * b.m_tile,
-                                         (size_t)zn_round_up(panel, k->vl), panel, &job->t);
+                                         (size_t)zn_round_up(panel, k->vl), panel, &job->c.t);
                 }
             }
         }
@@ -361,13 +359,13 @@ static void winograd_item(void *cookie, int item, int worker)
  * threads finish together.  The bits of a tile do not depend on it. */
 static int tiles_per_item(const winograd_job *job)
 {
-    const zn_kernels *k = job->d->k;
+    const zn_kernels *k = job->c.d->k;
     size_t position = (size_t)(job->s.p * job->s.p) * sizeof(float);
-    int panels = zn_round_up(zn_imin(pass_len(k), job->w->cout), k->nr) / k->nr;
-    size_t row = (size_t)(job->s.in * job->k + panels * panel_width(k, job->w));
+    int panels = zn_round_up(zn_imin(pass_len(k), job->c.w->cout), k->nr) / k->nr;
+    size_t row = (size_t)(job->s.in * job->k + panels * panel_width(k, job->c.w));
     size_t per_tile = position * row + (size_t)panels * SPREAD;
     size_t fit = (ZN_SCRATCH - (size_t)(job->s.p * job->s.p) * SPREAD) / per_tile;
-    size_t most = L2_BYTES / per_tile, threads = (size_t)zn_pool_size(job->d->pool), best = SIZE_MAX;
+    size_t most = L2_BYTES / per_tile, threads = (size_t)zn_pool_size(job->c.d->pool), best = SIZE_MAX;
     int tiles;
 
     most = most > (size_t)(MIN_TILES * k->mr) ? most : (size_t)(MIN_TILES * k->mr);
@@ -385,14 +383,16 @@ static int tiles_per_item(const winograd_job *job)
     return tiles;
 }
 
-void zn_winograd(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
+static void run(const zn_conv_job *c)
 {
-    winograd_job job = { .d = d, .y = y, .x = x, .w = w, .t = zn_cpu_tail(t), .s = scheme_of(d->k, w) };
+    const zn_conv *w = c->w;
+    winograd_job job = { .c = *c, .s = scheme_of(c->d->k, w), .k = zn_round_up(w->cin, c->d->k->vl) };
 
-    job.k = zn_round_up(w->cin, d->k->vl);
-    job.rows = w->up2 ? x.h / job.s.m + 1 : (y.h + job.s.m - 1) / job.s.m;
-    job.cols = w->up2 ? x.w / job.s.m + 1 : (y.w + job.s.m - 1) / job.s.m;
-    job.n_tiles = (size_t)y.n * (size_t)job.rows * (size_t)job.cols;
+    job.rows = w->up2 ? c->x.h / job.s.m + 1 : (c->y.h + job.s.m - 1) / job.s.m;
+    job.cols = w->up2 ? c->x.w / job.s.m + 1 : (c->y.w + job.s.m - 1) / job.s.m;
+    job.n_tiles = (size_t)c->y.n * (size_t)job.rows * (size_t)job.cols;
     job.block = tiles_per_item(&job);
-    zn_pool_run(d->pool, winograd_item, &job, zn_items(job.n_tiles, (size_t)job.block));
+    zn_pool_run(c->d->pool, winograd_item, &job, zn_items(job.n_tiles, (size_t)job.block));
 }
+
+const zn_conv_algorithm zn_conv_winograd = { "Winograd", suits, size, pack, run };

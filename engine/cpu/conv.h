@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* conv.h - the algorithms of convolution and how one is chosen (conv.c). */
+#ifndef ZN_CPU_CONV_H
+#define ZN_CPU_CONV_H
+
+#include "device.h"
+
+typedef struct zn_conv_job {
+    zn_cpu *d;
+    zn_tensor y, x;
+    const zn_conv *w;
+    zn_tail t; /* as kernels take it: the gain is never 0 */
+} zn_conv_job;
+
+/* A way to compute some convolutions.  `suits`, `size` and `pack` see the layer alone: the packed weights serve every
+ * size of x.  `run` may choose by the size of x between algorithms that read the same packed form. */
+typedef struct zn_conv_algorithm {
+    const char *name;
+    bool (*suits)(const zn_kernels *k, const zn_conv *w);
+    size_t (*size)(const zn_kernels *k, const zn_conv *w); /* bytes of w->packed */
+    void (*pack)(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias);
+    void (*run)(const zn_conv_job *job);
+} zn_conv_algorithm;
+
+extern const zn_conv_algorithm zn_conv_formula;   /* the scalar backend */
+extern const zn_conv_algorithm zn_conv_winograd;  /* 3x3 */
+extern const zn_conv_algorithm zn_conv_depthwise; /* one channel per group */
+extern const zn_conv_algorithm zn_conv_grouped;   /* 1x1 in groups */
+extern const zn_conv_algorithm zn_conv_narrow;    /* at most ZN_NARROW outputs */
+extern const zn_conv_algorithm zn_conv_implicit;  /* implicit GEMM: any convolution */
+
+/* n weights of a depthwise or dense 1x1 convolution, for the outputs from o on: the bias (row 0), or the weights of tap
+ * or channel row - 1. */
+void zn_cpu_conv_row(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n);
+void zn_depthwise_row(float *to, const zn_conv *w, int row, int o, int n);
+void zn_implicit_row(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#include "pixels.h"
+
+#include "../core/ints.h"
+
+typedef struct place {
+    int n, i, j; /* an output pixel */
+} place;
+
+static place place_of(zn_tensor y, size_t p)
+{
+    size_t row = p / (size_t)y.w;
+
+    return (place){ (int)(row / (size_t)y.h), (int)(row % (size_t)y.h), (int)(p % (size_t)y.w) };
+}
+
+static place next_place(zn_tensor y, place a)
+{
+    if (++a.j == y.w) {
+        a.j = 0;
+        if (++a.i == y.h) {
+            a.i = 0;
+            a.n++;
+        }
+    }
+    return a;
+}
+
+/* to[tap * step] = the input pixel that tap reads for output a. */
+static void point(const float **to, int step, const zn_conv_job *job, place a)
+{
+    const zn_conv *w = job->w;
+    zn_tensor x = job->x;
+    int shift = w->up2 ? 1 : 0;
+    int top = a.i * w->stride - w->pad_t, left = a.j * w->stride - w->pad_l;
+    const float *image = x.data + (size_t)a.n * (size_t)x.h * (size_t)x.w * (size_t)x.ld;
+
+    for (int u = 0; u < w->kh; u++) {
+        int yy = top + u;
+        const float *row = image + (ptrdiff_t)(yy >> shift) * x.w * x.ld;
+
+        if (yy >= 0 && yy < x.h << shift && left >= 0 && left + w->kw <= x.w << shift) {
+            for (int v = 0; v < w->kw; v++, to += step)
+                *to = row + (ptrdiff_t)((left + v) >> shift) * x.ld;
+            continue;
+        }
+        for (int v = 0; v < w->kw; v++, to += step) {
+            int xx = left + v;
+
+            *to = yy < 0 || yy >= x.h << shift || xx < 0 || xx >= x.w << shift ? job->d->zeros
+                                                                               : row + (ptrdiff_t)(xx >> shift) * x.ld;
+        }
+    }
+}
+
+static zn_pixel_table make_table(const zn_conv_job *job, int worker, size_t first, int n, int block, int taps)
+{
+    int mr = job->d->k->mr;
+    zn_tensor y = job->y;
+    zn_pixel_table tb;
+
+    assert(taps <= ZN_MAX_TAPS && n <= block);
+    tb.x = zn_cpu_scratch(job->d, worker);
+    tb.y = (float **)(void *)(tb.x + taps * block);
+    tb.res = (const float **)(void *)(tb.y + block);
+    tb.rest = (void *)(tb.res + block);
+    for (int r = 0; r < zn_round_up(n, mr); r++) {
+        size_t p = first + (size_t)(r < n ? r : n - 1);
+
+        tb.y[r] = y.data + p * (size_t)y.ld;
+        tb.res[r] = zn_residual_at(&job->t, p);
+    }
+    if (!job->t.residual)
+        tb.res = NULL;
+    return tb;
+}
+
+zn_pixel_table zn_pixel_table_make(const zn_conv_job *job, int worker, size_t first, int n, int block)
+{
+    int mr = job->d->k->mr, taps = job->w->kh * job->w->kw;
+    zn_pixel_table tb = make_table(job, worker, first, n, block, taps);
+    place a = place_of(job->y, first);
+
+    for (int r = 0; r < zn_round_up(n, mr); r++) {
+        point(tb.x + r / mr * mr * taps + r % mr, mr, job, a);
+        if (r + 1 < n)
+            a = next_place(job->y, a);
+    }
+    return tb;
+}
+
+zn_pixel_table zn_pixel_table_gather(const zn_conv_job *job, int worker, size_t first, int n, int block, size_t skip)
+{
+    int taps = job->w->kh * job->w->kw, cin = job->w->cin;
+    zn_pixel_table tb = make_table(job, worker, first, n, block, 1);
+    place a = place_of(job->y, first);
+    float *to = (float *)tb.rest + skip;
+
+    assert(taps <= ZN_MAX_GATHER);
+    for (int r = 0; r < zn_round_up(n, job->d->k->mr); r++) {
+        const float *from[ZN_MAX_GATHER];
+
+        tb.x[r] = r < n ? to : tb.x[n - 1];
+        if (r >= n)
+            continue;
+        point(from, 1, job, a);
+        for (int t = 0; t < taps; t++)
+            for (int c = 0; c < cin; c++)
+                *to++ = from[t][c];
+        a = next_place(job->y, a);
+    }
+    return tb;
+}
