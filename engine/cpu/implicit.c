@@ -10,19 +10,28 @@
  * The order of a pixel's additions depends neither on the block nor on the thread.
  *
  * packed: bias, padded to whole panels; then [group][panel][tap][channel][outputs of the panel], where the last panel of
- * a group has as many whole vectors as it needs. */
+ * a group has as many whole vectors as it needs.
+ *
+ * Weights of a dense layer may be stored in another type (quantise.h): packed then is the bias and, for each panel, the
+ * scales and elements of a zn_stored.  A cut of a panel is expanded to floats in scratch memory, where a larger block of
+ * pixels uses it; for fewer than FEW pixels the product reads the stored elements itself. */
 #include <string.h>
 
 #include "../core/ints.h"
 #include "pixels.h"
 
 enum {
-    ITEM_MACS = 4 << 20,    /* of an item: enough work for a thread */
-    PANEL_BYTES = 96 << 10, /* of weights that a block of pixels uses at a time: L1 and part of L2 */
+    ITEM_MACS = 4 << 20,     /* of an item: enough work for a thread */
+    PANEL_BYTES = 96 << 10,  /* of weights that a block of pixels uses at a time: L1 and part of L2 */
+    STORED_BYTES = 48 << 10, /* of an expanded panel: it is written and read again */
+    STORED_TILES = 32,       /* tiles of a block that shares an expanded panel */
+    FEW = 5,                 /* pixels for which expanding a panel does not pay */
+    FEW_WEIGHTS = 128 << 10  /* of an item of few pixels */
 };
 
 typedef struct gemm_job {
     zn_conv_job c;
+    zn_wtype type;
     size_t n_pixels;
     int block;             /* pixels */
     int n_columns, panels; /* items per block; panels per item */
@@ -50,9 +59,74 @@ static size_t group_len(const zn_kernels *k, const zn_conv *w) /* weights of a g
         (size_t)zn_round_up(w->cout / w->groups, k->vl);
 }
 
+/* The storage type of a layer: what its precision asks for, if it is dense and large enough to be worth it. */
+static zn_wtype type_of(const zn_conv *w)
+{
+    bool dense = w->groups == 1 && w->cin >= ZN_W_GROUP && w->cout >= 16 && w->kh * w->kw <= 9;
+
+    return dense ? zn_precision_weights(w->precision) : ZN_W_F32;
+}
+
+/* Bytes of a stored panel of n outputs: scales, then elements. */
+static size_t scale_size(const zn_conv *w, zn_wtype t, int ld)
+{
+    return zn_wtype_scaled(t) ? 2 * (size_t)zn_ceil_div(w->kh * w->kw * w->cin, ZN_W_GROUP) * (size_t)ld : 0;
+}
+
+static size_t stored_size(const zn_conv *w, zn_wtype t, int n)
+{
+    int ld = zn_round_up(n, 16);
+
+    return scale_size(w, t, ld) + zn_wtype_size(t, (size_t)(w->kh * w->kw * w->cin)) * (size_t)ld;
+}
+
+static char *stored_at(const zn_kernels *k, const zn_conv *w, zn_wtype t, int panel)
+{
+    return (char *)((float *)w->packed + bias_len(k, w)) + (size_t)panel * stored_size(w, t, k->nr);
+}
+
+static zn_stored stored_panel(const zn_kernels *k, const zn_conv *w, zn_wtype t, int panel)
+{
+    int ld = zn_round_up(zn_imin(k->nr, w->cout - panel * k->nr), 16);
+    const char *at = stored_at(k, w, t, panel);
+
+    return (
+        zn_stored){ .type = t, .ld = ld, .scale = (const uint16_t *)(const void *)at, .q = at + scale_size(w, t, ld) };
+}
+
 static size_t size(const zn_kernels *k, const zn_conv *w)
 {
-    return sizeof(float) * (bias_len(k, w) + (size_t)w->groups * group_len(k, w));
+    zn_wtype t = type_of(w);
+    size_t bias = sizeof(float) * bias_len(k, w);
+
+    if (t == ZN_W_F32)
+        return bias + sizeof(float) * (size_t)w->groups * group_len(k, w);
+    return bias + (size_t)(w->cout / k->nr) * stored_size(w, t, k->nr) +
+        (w->cout % k->nr ? stored_size(w, t, w->cout % k->nr) : 0);
+}
+
+static void pack_stored(const zn_kernels *k, const zn_conv *w, zn_wtype t, const float *weight)
+{
+    int len = w->kh * w->kw * w->cin, pairs = t == ZN_W_I4 ? 2 : 1; /* rows of k in an element */
+    size_t each = zn_wtype_size(t, (size_t)pairs);
+
+    memset(stored_at(k, w, t, 0), 0, size(k, w) - sizeof(float) * bias_len(k, w));
+    for (int o = 0; o < w->cout; o++) {
+        char *scale = stored_at(k, w, t, o / k->nr);
+        size_t ld = (size_t)stored_panel(k, w, t, o / k->nr).ld, at = (size_t)(o % k->nr);
+        char *q = scale + scale_size(w, t, (int)ld);
+
+        for (int first = 0; first < len; first += ZN_W_GROUP) {
+            int n = zn_imin(len - first, ZN_W_GROUP);
+            char group[4 * ZN_W_GROUP];
+            uint16_t s = zn_quantise(t, group, weight + (size_t)o * (size_t)len + first, n);
+
+            if (zn_wtype_scaled(t))
+                memcpy(scale + sizeof s * ((size_t)(first / ZN_W_GROUP) * ld + at), &s, sizeof s);
+            for (int i = 0; i < zn_ceil_div(n, pairs); i++)
+                memcpy(q + each * ((size_t)(first / pairs + i) * ld + at), group + each * (size_t)i, each);
+        }
+    }
 }
 
 /* One panel: [tap][channel][width] from weight[o][channel][tap]; outputs past n are zero. */
@@ -67,14 +141,17 @@ static void pack_panel(float *to, const float *weight, int taps, int cin, int n,
 static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
 {
     int cin = w->cin / w->groups, cout = w->cout / w->groups, taps = w->kh * w->kw;
+    zn_wtype t = type_of(w);
 
+    if (t != ZN_W_F32)
+        pack_stored(k, w, t, weight);
     for (int g = 0; g < w->groups; g++) {
         float *b = (float *)w->packed + (size_t)(g * zn_round_up(cout, k->nr));
         float *to = (float *)w->packed + bias_len(k, w) + (size_t)g * group_len(k, w);
 
         for (int o = 0; o < zn_round_up(cout, k->nr); o++)
             b[o] = bias && o < cout ? bias[g * cout + o] : 0;
-        for (int o = 0; o < cout; o += k->nr) {
+        for (int o = 0; o < cout && t == ZN_W_F32; o += k->nr) {
             int n = cout - o < k->nr ? cout - o : k->nr, width = zn_round_up(n, k->vl);
 
             pack_panel(to, weight + (size_t)(g * cout + o) * (size_t)(cin * taps), taps, cin, n, width);
@@ -83,16 +160,42 @@ static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, con
     }
 }
 
+static const float *expand_panel(float *room, const zn_kernels *k, const zn_conv *w, int panel, int from, int n)
+{
+    int taps = w->kh * w->kw, width = zn_round_up(zn_imin(w->cout - panel * k->nr, k->nr), k->vl);
+    zn_stored stored = stored_panel(k, w, type_of(w), panel);
+    zn_expand e = { .from = from * taps, .end = (from + n) * taps, .taps = taps, .width = width };
+
+    e.tap = (size_t)n * (size_t)width;
+    k->expand(room, &stored, &e);
+    return room;
+}
+
+/* The weight of row i (channel and tap) and output o. */
+static float stored_weight(const zn_kernels *k, const zn_conv *w, zn_wtype t, int i, int o)
+{
+    zn_stored p = stored_panel(k, w, t, o / k->nr);
+    size_t at = (size_t)(o % k->nr), ld = (size_t)p.ld, row = (size_t)(t == ZN_W_I4 ? i / 2 : i);
+    uint16_t scale = zn_wtype_scaled(t) ? p.scale[(size_t)(i / ZN_W_GROUP) * ld + at] : 0;
+    float v[2];
+
+    zn_dequantise(t, v, (const char *)p.q + zn_wtype_size(t, 1) * (row * ld + at), scale, t == ZN_W_I4 ? 2 : 1);
+    return v[t == ZN_W_I4 ? i % 2 : 0];
+}
+
 /* One group, one tap.  A row of a panel is contiguous; the next panel's is elsewhere. */
 void zn_implicit_row(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n)
 {
     const float *packed = w->packed, *weights = packed + bias_len(k, w);
+    zn_wtype t = type_of(w);
 
     if (row == 0) {
         memcpy(to, packed + o, (size_t)n * sizeof *to);
         return;
     }
-    for (int i = 0, run; i < n; i += run) {
+    for (int i = 0; i < n && t != ZN_W_F32; i++)
+        to[i] = stored_weight(k, w, t, row - 1, o + i);
+    for (int i = 0, run; i < n && t == ZN_W_F32; i += run) {
         int panel = (o + i) / k->nr * k->nr, width = zn_round_up(zn_imin(w->cout - panel, k->nr), k->vl);
 
         run = zn_imin(n - i, panel + k->nr - (o + i));
@@ -132,8 +235,8 @@ static zn_product panel_product(const gemm_job *job, const zn_pixel_table *tb, i
                          .rows = n };
 }
 
-/* All tiles of a block through one panel, cut by cut of the channels. */
-static void run_panel(const gemm_job *job, const zn_pixel_table *tb, int n, int panel)
+/* All tiles of a block through one panel, cut by cut of the channels.  room: for a cut of an expanded panel. */
+static void run_panel(const gemm_job *job, const zn_pixel_table *tb, int n, int panel, float *room)
 {
     const zn_kernels *k = job->c.d->k;
     const zn_conv *w = job->c.w;
@@ -148,8 +251,13 @@ static void run_panel(const gemm_job *job, const zn_pixel_table *tb, int n, int 
         g.off = group * cin + from;
         g.first = from == 0;
         g.last = from + job->cut >= cin;
-        g.w = weights + (size_t)from * (size_t)width;
-        g.w_tap = (size_t)cin * (size_t)width;
+        if (job->type == ZN_W_F32) {
+            g.w = weights + (size_t)from * (size_t)width;
+            g.w_tap = (size_t)cin * (size_t)width;
+        } else {
+            g.w = expand_panel(room, k, w, panel, from, g.k);
+            g.w_tap = (size_t)g.k * (size_t)width;
+        }
         k->gemm(&g);
     }
 }
@@ -166,30 +274,63 @@ static void run_item(void *cookie, int item, int worker)
                                       : zn_pixel_table_make(&job->c, worker, first, n, job->block);
 
     for (; panel < end; panel++)
-        run_panel(job, &tb, n, panel);
+        run_panel(job, &tb, n, panel, (float *)tb.rest + acc);
 }
 
-/* Channels at a time: as few equal cuts as keep a panel within PANEL_BYTES, in steps of 4. */
-static int cut_channels(const zn_kernels *k, int taps, int cin)
+/* Some panels, all pixels: weights are read once, as they are stored. */
+static void few_item(void *cookie, int item, int worker)
 {
-    int most = PANEL_BYTES / (int)sizeof(float) / (taps * k->nr);
+    const gemm_job *job = cookie;
+    const zn_kernels *k = job->c.d->k;
+    int panel = item * job->panels, end = zn_imin(panel + job->panels, n_panels(k, job->c.w)), n = (int)job->n_pixels;
+    zn_pixel_table tb = zn_pixel_table_make(&job->c, worker, 0, n, job->block);
+
+    for (; panel < end; panel++) {
+        zn_product g = panel_product(job, &tb, n, panel);
+        zn_stored w = stored_panel(k, job->c.w, job->type, panel);
+
+        k->few(&g, &w);
+    }
+}
+
+/* Channels at a time: as few equal cuts as keep a panel in cache, in steps of 4 or of whole groups. */
+static int cut_channels(const zn_kernels *k, int taps, int cin, bool stored)
+{
+    int most = (stored ? STORED_BYTES : PANEL_BYTES) / (int)sizeof(float) / (taps * k->nr);
     int cuts;
 
     most = most < 16 ? 16 : most > ZN_ZEROS ? ZN_ZEROS : most;
     cuts = (cin + most - 1) / most;
-    return zn_round_up((cin + cuts - 1) / cuts, 4);
+    return zn_round_up((cin + cuts - 1) / cuts, stored ? ZN_W_GROUP : 4);
+}
+
+/* A linear layer on so few pixels that the time goes into reading weights. */
+static bool is_few(const gemm_job *job)
+{
+    const zn_conv *w = job->c.w;
+    zn_tensor y = job->c.y, x = job->c.x;
+
+    return job->type != ZN_W_F32 && job->taps == 1 && w->stride == 1 && !w->up2 && !w->pad_t && !w->pad_l &&
+        job->n_pixels < FEW && y.h == x.h && y.w == x.w;
 }
 
 static void run(const zn_conv_job *c)
 {
     const zn_conv *w = c->w;
     const zn_kernels *k = c->d->k;
-    gemm_job job = { .c = *c, .n_pixels = zn_pixels(c->y), .taps = w->kh * w->kw, .channels = w->cin / w->groups };
+    gemm_job job = {
+        .c = *c, .type = type_of(w), .n_pixels = zn_pixels(c->y), .taps = w->kh * w->kw, .channels = w->cin / w->groups
+    };
     size_t block, macs;
     int total = n_panels(k, w);
 
-    job.block = ZN_BLOCK_TILES * k->mr;
+    job.block = (job.type == ZN_W_F32 ? ZN_BLOCK_TILES : STORED_TILES) * k->mr;
     block = (size_t)job.block;
+    if (is_few(&job)) {
+        job.panels = 1 + FEW_WEIGHTS / (job.channels * k->nr);
+        zn_pool_run(c->d->pool, few_item, &job, zn_ceil_div(total, job.panels));
+        return;
+    }
     job.gathered = w->groups == 1 && w->cin <= 4 && job.taps > 1 && job.taps <= ZN_MAX_GATHER;
     if (job.gathered) {
         job.channels *= job.taps;
@@ -197,7 +338,7 @@ static void run(const zn_conv_job *c)
     }
     macs = (job.n_pixels < block ? job.n_pixels : block) * (size_t)(w->kh * w->kw) * (size_t)(w->cin / w->groups) *
         (size_t)k->nr;
-    job.cut = cut_channels(k, job.taps, job.channels);
+    job.cut = cut_channels(k, job.taps, job.channels, job.type != ZN_W_F32);
     job.panels = macs * (size_t)total <= ITEM_MACS ? total : 1 + (int)(ITEM_MACS / macs);
     job.n_columns = (total + job.panels - 1) / job.panels;
     zn_pool_run(c->d->pool, run_item, &job, zn_items(job.n_pixels, block) * job.n_columns);

@@ -13,6 +13,7 @@
 #define ZN_KERNELS_H
 
 #include "../backend.h"
+#include "../core/quantise.h"
 #include "detect.h"
 
 enum { ZN_MAX_MR = 8, ZN_MAX_NR = 64, ZN_MAX_VL = 16, ZN_NARROW = 4 };
@@ -64,6 +65,29 @@ typedef ZN_DECL_DEPTHWISE3(zn_depthwise3_fn);
  * are k long; off, y_off, acc, first and last are not used. */
 #define ZN_DECL_NARROW(name) void name(const zn_product *g)
 typedef ZN_DECL_NARROW(zn_narrow_fn);
+
+/* A panel of weights in a storage type (quantise.h), k running over [channel][tap]: scale is [k / 32][ld] f16, q is
+ * [k][ld] elements, i4 [k / 2][ld] bytes.  ld is a multiple of 16. */
+typedef struct zn_stored {
+    zn_wtype type; /* not f32 */
+    int ld;
+    const void *q;
+    const uint16_t *scale;
+} zn_stored;
+
+/* Expands rows k from .. end-1 of a panel, that is whole channels, from being a multiple of 32:
+ *     to[k % taps * tap + (k - from) / taps * width + o] = weight[k][o]      for o < width, whole vectors */
+typedef struct zn_expand {
+    int from, end, taps, width;
+    size_t tap; /* floats */
+} zn_expand;
+
+#define ZN_DECL_EXPAND(name) void name(float *to, const zn_stored *w, const zn_expand *e)
+typedef ZN_DECL_EXPAND(zn_expand_fn);
+
+/* gemm with stored weights, for few rows and one tap: g->w, zeros, off, acc, first and last are not used. */
+#define ZN_DECL_FEW(name) void name(const zn_product *g, const zn_stored *w)
+typedef ZN_DECL_FEW(zn_few_fn);
 
 /* The three kernels of a gated block (gated_strip.c); their rows are pixels at constant strides.
  *
@@ -231,9 +255,11 @@ typedef struct zn_kernels {
     int panel_nr;               /* outputs of a panel in a gated block: 2 vectors or more, NR at most ... */
     int panel_step;             /* ... and what the pixels of a row had better be a multiple of */
     zn_gemm_fn *gemm;           /* NULL: convolution and attention run as their plain formulas (formula.c) */
-    zn_depthwise_fn *depthwise; /* NULL likewise, as are the next seven */
+    zn_depthwise_fn *depthwise; /* NULL likewise, as are all up to wino_out6 */
     zn_depthwise3_fn *depthwise3;
     zn_narrow_fn *narrow;
+    zn_expand_fn *expand;
+    zn_few_fn *few;
     zn_panel_fn *panel;
     zn_gate3_fn *gate3;
     zn_norm_rows_fn *norm_rows;

@@ -12,6 +12,7 @@
 
 #include "../simd/gemm.h"
 #include "../simd/narrow.h"
+#include "../simd/stored.h"
 #include "../simd/panel.h"
 #include "../simd/gated.h"
 #include "../simd/rows.h"

@@ -148,6 +148,40 @@ static inline void vf_store4(float *p, size_t step, vf x)
     _mm_storeu_ps(p + step, _mm256_extractf128_ps(x, 1));
 }
 
+static inline void vf_from_f16(vf o[2], const uint16_t *p)
+{
+    UNROLL_FOR (int i = 0; i < 2; i++)
+        o[i] = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p + 8 * i)));
+}
+
+static inline void vf_from_bf16(vf o[2], const uint16_t *p)
+{
+    UNROLL_FOR (int i = 0; i < 2; i++) {
+        __m256i u = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p + 8 * i)));
+
+        o[i] = _mm256_castsi256_ps(_mm256_slli_epi32(u, 16));
+    }
+}
+
+static inline void from_bytes(vf o[2], __m128i q)
+{
+    o[0] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q));
+    o[1] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_unpackhi_epi64(q, q)));
+}
+
+static inline void vf_from_i8(vf o[2], const uint8_t *p)
+{
+    from_bytes(o, _mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+static inline void vf_from_i4(vf even[2], vf odd[2], const uint8_t *p)
+{
+    const __m128i u = _mm_loadu_si128((const __m128i *)(const void *)p), low = _mm_set1_epi8(15), zero = _mm_set1_epi8(8);
+
+    from_bytes(even, _mm_sub_epi8(_mm_and_si128(u, low), zero));
+    from_bytes(odd, _mm_sub_epi8(_mm_and_si128(_mm_srli_epi16(u, 4), low), zero));
+}
+
 typedef const float *va;
 static inline va va_load(const float *p) { return p; }
 static inline va va_load1(const float *p) { return p; }

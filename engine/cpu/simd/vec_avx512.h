@@ -146,6 +146,32 @@ static inline void vf_store4(float *p, size_t step, vf x)
     _mm_storeu_ps(p + 3 * step, _mm512_extractf32x4_ps(x, 3));
 }
 
+static inline void vf_from_f16(vf o[1], const uint16_t *p)
+{
+    o[0] = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+
+static inline void vf_from_bf16(vf o[1], const uint16_t *p)
+{
+    __m512i u = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
+
+    o[0] = _mm512_castsi512_ps(_mm512_slli_epi32(u, 16));
+}
+
+static inline void vf_from_i8(vf o[1], const uint8_t *p)
+{
+    o[0] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+
+static inline void vf_from_i4(vf even[1], vf odd[1], const uint8_t *p)
+{
+    const __m512i u = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    const __m512i zero = _mm512_set1_epi32(8);
+
+    even[0] = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_and_si512(u, _mm512_set1_epi32(15)), zero));
+    odd[0] = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_srli_epi32(u, 4), zero));
+}
+
 typedef const float *va;
 static inline va va_load(const float *p) { return p; }
 static inline va va_load1(const float *p) { return p; }

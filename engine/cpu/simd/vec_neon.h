@@ -11,7 +11,8 @@
  *   PAIR          how many vectors scattered stores should take at a time: vf_store2 of two neighbours where one
  *                 alone does not fill the path to memory
  *   VK            how many of them a step of gemm takes: 4 where a lane of a register can multiply a
- *                 vector, 1 where it has to be spread from memory first */
+ *                 vector, 1 where it has to be broadcast from memory first
+ *   vf_from_*     16 stored weights (core/quantise.h) as 16 / VL vectors, scales not applied; i4: two rows of 16 */
 #include <arm_neon.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -118,6 +119,43 @@ static inline vf vf_swap_negate(vf a)
 /* VL / 4 times 4 floats, `step` apart. */
 static inline vf vf_load4(const float *p, size_t step) { return (void)step, vf_load(p); }
 static inline void vf_store4(float *p, size_t step, vf x) { (void)step, vf_store(p, x); }
+
+static inline void vf_from_f16(vf o[4], const uint16_t *p)
+{
+    UNROLL_FOR (int i = 0; i < 4; i++)
+        o[i] = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + 4 * i)));
+}
+
+static inline void vf_from_bf16(vf o[4], const uint16_t *p)
+{
+    UNROLL_FOR (int i = 0; i < 4; i++)
+        o[i] = vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * i), 16));
+}
+
+/* Bytes minus `zero`.  A byte below 0x4b0000 is 2^23 + byte as a float: subtraction converts it exactly, twice as fast
+ * as widening and scvtf on Neoverse N1. */
+static inline void from_bytes(vf o[4], uint8x16_t u, float zero)
+{
+    const uint8x16_t none = vdupq_n_u8(0);
+    const uint16x8_t high = vdupq_n_u16(0x4b00);
+    const uint16x8_t a = vreinterpretq_u16_u8(vzip1q_u8(u, none)), b = vreinterpretq_u16_u8(vzip2q_u8(u, none));
+    const vf offset = vdupq_n_f32(0x1p23f + zero);
+
+    o[0] = vsubq_f32(vreinterpretq_f32_u16(vzip1q_u16(a, high)), offset);
+    o[1] = vsubq_f32(vreinterpretq_f32_u16(vzip2q_u16(a, high)), offset);
+    o[2] = vsubq_f32(vreinterpretq_f32_u16(vzip1q_u16(b, high)), offset);
+    o[3] = vsubq_f32(vreinterpretq_f32_u16(vzip2q_u16(b, high)), offset);
+}
+
+static inline void vf_from_i8(vf o[4], const uint8_t *p) { from_bytes(o, veorq_u8(vld1q_u8(p), vdupq_n_u8(128)), 128); }
+
+static inline void vf_from_i4(vf even[4], vf odd[4], const uint8_t *p)
+{
+    const uint8x16_t u = vld1q_u8(p);
+
+    from_bytes(even, vandq_u8(u, vdupq_n_u8(15)), 8);
+    from_bytes(odd, vshrq_n_u8(u, 4), 8);
+}
 
 typedef float32x4_t va;
 static inline va va_load(const float *p) { return vld1q_f32(p); }       /* VK */
