@@ -28,7 +28,8 @@ typedef struct zn_trainer zn_trainer;
 
 typedef struct zn_train_options { /* 0 or NULL is the default, in brackets */
     const char *model;   /* zenith-ae, zenith-prune, conv-baseline-ae; zenith-taesd, zenith-lite, zenith-spectral,
-                 * vanilla-taesd: encoder and decoder in one file; denoise-fast, denoise-balanced, denoise-best */
+                 * vanilla-taesd: encoder and decoder in one file; denoise-fast, denoise-balanced, denoise-best;
+                 * template */
     const char *task;    /* restore, or one damage alone: restore-gaussian, restore-shot, restore-blur; reconstruct
                 * (all of wavelets); denoise (pictures) [restore; of a denoiser: denoise] */
     const char *weights; /* where to start from [the seed]; a denoiser needs it */
@@ -44,7 +45,7 @@ typedef struct zn_train_options { /* 0 or NULL is the default, in brackets */
     uint64_t seed;
     double temperature;     /* of the gates' noise, until a quarter of the steps; then it falls to 0 at three
                            quarters */
-    double dropout;         /* of spectral numbers */
+    double dropout;         /* share of spectral coefficients that are set to 0 in a step */
     double penalty;         /* on each open gate */
     bool hard_gates;        /* as in inference, from the start */
     bool residual;          /* the named extension: blocks and network add to their input */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* layers_conv.c - convolutions, shuffles and what is done number by number, forward and backward. */
+/* layers_conv.c - convolutions, shuffles and elementwise layers, forward and backward. */
 #include "net.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 14 /* numbers */, LANES = 64 /* channels of an item */ };
+enum { CHUNK = 1 << 14 /* elements of an item */, LANES = 64 /* channels of an item */ };
 
 /* y = a b (+ y), on strided matrices as in cpu/matmul.h. */
 #ifdef ZN_TRAIN_DOUBLE
@@ -33,8 +33,8 @@ static void product(zn_node *o, real *y, size_t ldy, const real *a, size_t ar, s
 
 /* ---- few pixels, many weights -------------------------------------------------------------------------- */
 
-/* Then the time goes into reading the weights, which must not be copied first: y, dx and the weights'
- * gradient are computed from where the weights lie.  x, dx: [pixels][len]. */
+/* Reading the weights dominates, so they are not packed first: y, dx and the weights' gradient are computed from
+ * the weights in place.  x, dx: [pixels][len]. */
 #ifdef ZN_TRAIN_DOUBLE
 static bool is_thin(const zn_node *o, size_t len)
 {
@@ -53,9 +53,9 @@ static void thin_backward(zn_node *o, real *dx, const real *x, size_t len, bool 
 #else
 enum {
     THIN_PIXELS = 64,
-    THIN_ROWS = 64,      /* of weights, per item forwards */
+    THIN_ROWS = 64,      /* of weights, per forward item */
     THIN_CUT = 512,      /* of k */
-    THIN_STRIP = 1 << 13 /* numbers of x, and of dx, per item backwards: both stay in L1 */
+    THIN_STRIP = 1 << 13 /* elements of x, and of dx, per backward item: both stay in L1 */
 };
 
 typedef struct thin_job {
@@ -85,12 +85,12 @@ static void thin_item(void *cookie, int item, int worker)
         for (int i = 0; i < n; i++)
             o->y[(size_t)p * (size_t)o->c + (size_t)(first + i)] =
                 o->param[1] == ZN_NO_PARAM ? 0 : zn_node_w(o, 1)[first + i];
-    for (size_t k = 0; k < job->len; k += THIN_CUT) {
-        size_t cut = job->len - k < THIN_CUT ? job->len - k : THIN_CUT;
+    for (size_t from = 0; from < job->len; from += THIN_CUT) {
+        size_t cut = job->len - from < THIN_CUT ? job->len - from : THIN_CUT;
 
-        for (int p = 0; p < m; p++) /* rows that are a power of two apart share few sets of the cache */
-            memcpy(x + (size_t)p * THIN_CUT, job->x + (size_t)p * job->len + k, cut * sizeof *x);
-        o->net->dev->k->dots(o->y + first, (size_t)o->c, x, THIN_CUT, w + k, job->len, m, n, (int)cut);
+        for (int p = 0; p < m; p++) /* rows a power of two apart would share few sets of the cache */
+            memcpy(x + (size_t)p * THIN_CUT, job->x + (size_t)p * job->len + from, cut * sizeof *x);
+        o->net->dev->k->dots(o->y + first, (size_t)o->c, x, THIN_CUT, w + from, job->len, m, n, (int)cut);
     }
 }
 
@@ -279,7 +279,7 @@ static int dense_conv(zn_net *net, int x, const zn_stated *t, const char *name)
 /* ---- depthwise 3x3, pruned where a gate is shut -------------------------------------------------------- */
 
 /* save: the weights as [9][c] */
-static void turn_weights(zn_node *o)
+static void transpose_weights(zn_node *o)
 {
     const real *w = zn_node_w(o, 0);
 
@@ -288,7 +288,7 @@ static void turn_weights(zn_node *o)
             o->save[(size_t)t * (size_t)o->c + (size_t)c] = w[(size_t)c * 9 + (size_t)t];
 }
 
-/* Sets to 0 the blocks of 8 channels of pixel p whose gate is shut. */
+/* Sets to 0 those blocks of 8 channels of pixel p whose gate is shut. */
 static void prune(const zn_node *o, real *y, size_t p)
 {
     const real *mask = o->net->node[o->gate]->save + p * (size_t)(o->c / 8);
@@ -335,7 +335,7 @@ static void depthwise_item(void *cookie, int item, int worker)
 
 static void depthwise_forward(zn_node *o)
 {
-    turn_weights(o);
+    transpose_weights(o);
     zn_node_run(o, depthwise_item, zn_node_pixels(o), 1 + CHUNK / (size_t)o->c);
 }
 
@@ -439,14 +439,13 @@ int zn_net_conv(zn_net *g, int x, const char *fmt, ...)
 
 /* ---- shuffles ------------------------------------------------------------------------------------------ */
 
-/* One row of the larger tensor: back copies it from the smaller one, or else to it; add: onto what is there.
- */
+/* One row of the larger tensor, copied from the smaller one (back) or to it; add: added to the destination. */
 static void shuffle_row(real *big, real *small, int w, int c, int row, int r, bool back, bool add)
 {
     for (int j = 0; j < w; j++)
-        for (int k = 0; k < c; k++) {
-            real *a = big + (size_t)j * (size_t)c + k;
-            real *b = small + (size_t)(j / r) * (size_t)(c * r * r) + (size_t)(k * r * r + row % r * r + j % r);
+        for (int i = 0; i < c; i++) {
+            real *a = big + (size_t)j * (size_t)c + i;
+            real *b = small + (size_t)(j / r) * (size_t)(c * r * r) + (size_t)(i * r * r + row % r * r + j % r);
 
             if (back)
                 *a = add ? *a + *b : *b;
@@ -514,7 +513,7 @@ int zn_net_unshuffle(zn_net *net, int x, int r)
     return i;
 }
 
-/* ---- number by number ---------------------------------------------------------------------------------- */
+/* ---- elementwise --------------------------------------------------------------------------------------- */
 
 static void relu_item(void *cookie, int item, int worker)
 {
@@ -581,8 +580,8 @@ static void add_dx_item(void *cookie, int item, int worker)
     size_t first, end = zn_node_range(o, item, zn_node_len(o), &first);
 
     (void)worker;
-    for (int k = 0; k < 2; k++) {
-        zn_node *x = zn_node_in(o, k);
+    for (int j = 0; j < 2; j++) {
+        zn_node *x = zn_node_in(o, j);
 
         for (size_t i = first; i < end && x->wants; i++)
             x->dy[i] = x->ready ? x->dy[i] + o->dy[i] : o->dy[i];

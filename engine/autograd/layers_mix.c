@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* layers_mix.c - what the autoencoders of the first Zenith document have besides convolutions: 1x1
- * convolutions in groups, transforms along rows and columns with a gate, spectral layers, enlargement,
- * activations; forward and backward.  A parameter's gradient is summed item by item, into temp, and then in
- * the items' order. */
+/* layers_mix.c - the layers of the first Zenith document's autoencoders besides dense convolutions: 1x1
+ * convolutions in groups, transforms along rows and columns with a gate, spectral layers, nearest-neighbour
+ * upsampling, activations; forward and backward.  The gradient of a parameter is summed per item, into temp, and the
+ * items' sums are added in their order. */
 #include "net.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 13 /* numbers */, DEPTH = 4 /* rounds of a spectral layer */ };
+enum { CHUNK = 1 << 13 /* elements of an item */, DEPTH = 4 /* rounds of a spectral layer */ };
 
 static void hadamard(real *v, size_t n)
 {
@@ -29,9 +29,9 @@ static void add_parts(zn_node *o, real *g, size_t len, int items)
 {
     for (size_t i = 0; i < len; i++)
         g[i] = 0;
-    for (int k = 0; k < items; k++)
+    for (int item = 0; item < items; item++)
         for (size_t i = 0; i < len; i++)
-            g[i] += o->net->temp[(size_t)k * len + i];
+            g[i] += o->net->temp[(size_t)item * len + i];
 }
 
 /* ---- 1x1 convolution in groups ------------------------------------------------------------------------- */
@@ -102,8 +102,8 @@ static void grouped_backward(zn_node *o)
     zn_node_run(o, grouped_back_item, zn_node_pixels(o), grouped_chunk(o));
     memset(zn_node_g(o, 0), 0, c * in * sizeof(real));
     memset(zn_node_g(o, 1), 0, c * sizeof(real));
-    for (int k = 0; k < items; k++) {
-        const real *part = o->net->temp + (size_t)k * c * (in + 1);
+    for (int item = 0; item < items; item++) {
+        const real *part = o->net->temp + (size_t)item * c * (in + 1);
 
         for (size_t i = 0; i < c * in; i++)
             zn_node_g(o, 0)[i] += part[i];
@@ -142,7 +142,7 @@ static size_t lines_chunk(const zn_node *o)
     return 1 + CHUNK / (size_t)(o->stride ? o->w : o->h);
 }
 
-/* The first number of line i, and how far apart its numbers are. */
+/* The first element of line i; *step: from one element of it to the next. */
 static size_t line_at(const zn_node *o, size_t i, size_t *step)
 {
     size_t c = (size_t)o->c, row = (size_t)o->w * c;
@@ -317,8 +317,8 @@ static void spectral_backward(zn_node *o)
     zn_node_run(o, spectral_back_item, zn_node_pixels(o), spectral_chunk(o));
     memset(g[0], 0, len * sizeof(real));
     memset(g[1], 0, (size_t)o->c * sizeof(real));
-    for (int k = 0; k < items; k++) {
-        const real *part = o->net->temp + (size_t)k * (len + p);
+    for (int item = 0; item < items; item++) {
+        const real *part = o->net->temp + (size_t)item * (len + p);
 
         for (size_t i = 0; i < len; i++)
             g[0][i] += part[i];

@@ -14,10 +14,10 @@
 
 static const double group_eps = 1e-5, layer_eps = 1e-6;
 
-/* The rows of eight sums that the compiler keeps in vectors. */
+/* Sums that the compiler keeps in vector registers. */
 enum { LANES = 8 };
 
-/* sum[0] += sum of a, sum[1] += sum of a * b, over n numbers */
+/* sum[0] += sum of a, sum[1] += sum of a * b, over n elements */
 static inline void add_sums(double sum[2], const real *a, const real *b, size_t n)
 {
     real s[LANES] = { 0 }, t[LANES] = { 0 };

@@ -9,12 +9,12 @@
 #include <string.h>
 
 enum {
-    CHUNK = 1 << 14 /* numbers */,
+    CHUNK = 1 << 14 /* elements of an item */,
     LANES = 64 /* channels of an item */,
     GROUPS = 8 /* of pixels, for sums */
 };
 
-/* 1 / (1 + e^-x) for x >= 0, 2e-7 off at most in float: e^-x from 2^n and a polynomial, without a call. */
+/* 1 / (1 + e^-x) for x >= 0, off by at most 2e-7 in float: e^-x is 2^n times a polynomial; there is no call. */
 static inline real sigmoid(real x)
 {
 #ifdef ZN_TRAIN_DOUBLE
@@ -120,7 +120,7 @@ int zn_net_fwht(zn_net *net, int x)
 
 enum { TAPS = 5, ROUNDS = 3 };
 
-/* One round's numbers of a channel: e points to its own place in a row with two zeros on either side. */
+/* What one round computes for a channel; e points to the channel in a row that has two zeros on either side. */
 typedef struct slm_step {
     real mag, norm, den, cosine, slope, act;
 } slm_step;
@@ -149,7 +149,7 @@ static void slm_item(void *cookie, int item, int worker)
 {
     zn_node *o = cookie;
     size_t first, end = zn_node_range(o, item, zn_node_pixels(o), &first), n = (size_t)o->c;
-    const real *w = zn_node_w(o, 0), *b = zn_node_w(o, 1);
+    const real *w = zn_node_w(o, 0), *bias = zn_node_w(o, 1);
     real *e = zn_node_scratch(o, worker) + 2;
 
     e[-2] = e[-1] = e[n] = e[n + 1] = 0;
@@ -157,14 +157,14 @@ static void slm_item(void *cookie, int item, int worker)
         const real *v = zn_node_in(o, 0)->y + p * n;
         real *y = o->y + p * n;
 
-        for (int k = 0; k < ROUNDS; k++) {
-            real *g = o->save + (p * ROUNDS + (size_t)k) * n;
-            const real *last = k ? g - n : NULL;
+        for (int round = 0; round < ROUNDS; round++) {
+            real *g = o->save + (p * ROUNDS + (size_t)round) * n;
+            const real *last = round ? g - n : NULL;
 
             for (size_t c = 0; c < n; c++)
                 e[c] = magnitude(v[c]) * (last ? last[c] : 1);
             for (size_t c = 0; c < n; c++) {
-                real act = slm_look(e + c, w + c * TAPS, b[c]).act;
+                real act = slm_look(e + c, w + c * TAPS, bias[c]).act;
 
                 g[c] = sigmoid(act > 0 ? act : 0);
             }
@@ -179,7 +179,7 @@ static void slm_pixel_dx(const zn_node *o, size_t p, real *room, real *dw, real 
 {
     zn_node *x = zn_node_in(o, 0);
     size_t n = (size_t)o->c;
-    const real *w = zn_node_w(o, 0), *b = zn_node_w(o, 1);
+    const real *w = zn_node_w(o, 0), *bias = zn_node_w(o, 1);
     const real *v = x->y + p * n, *dy = o->dy + p * n;
     real *near = room, *e = near + 2, *dnear = e + n + 2, *de = dnear + 2, *dg = de + n + 2, *de0 = dg + n;
     real *dx = x->dy + p * n;
@@ -189,14 +189,14 @@ static void slm_pixel_dx(const zn_node *o, size_t p, real *room, real *dw, real 
         dg[c] = dy[c] * v[c];
         de0[c] = 0;
     }
-    for (int k = ROUNDS - 1; k >= 0; k--) {
-        const real *g = o->save + (p * ROUNDS + (size_t)k) * n, *last = k ? g - n : NULL;
+    for (int round = ROUNDS - 1; round >= 0; round--) {
+        const real *g = o->save + (p * ROUNDS + (size_t)round) * n, *last = round ? g - n : NULL;
 
         for (size_t c = 0; c < n; c++)
             e[c] = magnitude(v[c]) * (last ? last[c] : 1);
         memset(dnear, 0, (n + 4) * sizeof *de);
         for (size_t c = 0; c < n; c++) {
-            slm_step s = slm_look(e + c, w + c * TAPS, b[c]);
+            slm_step s = slm_look(e + c, w + c * TAPS, bias[c]);
             real dact = s.act > 0 ? dg[c] * g[c] * (1 - g[c]) : 0;
             real dcos = dact * s.slope, ddot = dcos / s.den, dden = -dcos * s.cosine / s.den;
             real dmag = dact * s.cosine / (2 * s.slope) + dden * s.norm;
@@ -246,8 +246,8 @@ static void slm_backward(zn_node *o)
     for (size_t i = 0; i < n * (TAPS + 1); i++) {
         real sum = 0;
 
-        for (int k = 0; k < zn_items(pixels, each); k++)
-            sum += o->net->temp[(size_t)k * n * (TAPS + 1) + i];
+        for (int group = 0; group < zn_items(pixels, each); group++)
+            sum += o->net->temp[(size_t)group * n * (TAPS + 1) + i];
         *(i < n * TAPS ? dw + i : db + (i - n * TAPS)) = sum;
     }
 }
@@ -336,7 +336,7 @@ int zn_net_scale(zn_net *net, int x, const char *fmt, ...)
     return i;
 }
 
-/* ---- mixer: each number with its two neighbours -------------------------------------------------------- */
+/* ---- mixer: each channel with its two neighbours ------------------------------------------------------- */
 
 static void mixer_item(void *cookie, int item, int worker)
 {
@@ -462,12 +462,12 @@ static void gate_dx_item(void *cookie, int item, int worker)
     real *dscale = zn_node_g(o, 0), *dbias = zn_node_g(o, 1);
 
     (void)worker;
-    for (size_t b = first; b < end; b++)
-        dscale[b] = dbias[b] = 0;
+    for (size_t block = first; block < end; block++)
+        dscale[block] = dbias[block] = 0;
     for (size_t p = 0; p < zn_node_pixels(o); p++)
-        for (size_t b = first; b < end; b++) {
-            size_t at = (p * blocks + b) * 8;
-            real mask = o->save[p * blocks + b], sum = 0, dmask = o->net->penalty, dscore = 0;
+        for (size_t block = first; block < end; block++) {
+            size_t at = (p * blocks + block) * 8;
+            real mask = o->save[p * blocks + block], sum = 0, dmask = o->net->penalty, dscore = 0;
 
             for (size_t j = at; j < at + 8; j++) {
                 sum += magnitude(from->y[j]);
@@ -475,10 +475,10 @@ static void gate_dx_item(void *cookie, int item, int worker)
             }
             if (o->net->training && mask > 0 && mask < 1)
                 dscore = dmask / 5;
-            dscale[b] += dscore * sum;
-            dbias[b] += dscore;
+            dscale[block] += dscore * sum;
+            dbias[block] += dscore;
             for (size_t j = at; j < at + 8 && from->wants; j++) {
-                real x = from->y[j], s = dscore * scale[b];
+                real x = from->y[j], s = dscore * scale[block];
                 real d = o->dy[j] * mask + (x > 0 ? s : x < 0 ? -s : 0);
 
                 from->dy[j] = from->ready ? from->dy[j] + d : d;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* net.c - nodes, parameters, the two passes, the loss. */
+/* net.c - the outline, nodes, parameters, the two passes, the loss. */
 #include "net.h"
 
 #include <math.h>

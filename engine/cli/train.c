@@ -17,7 +17,7 @@ static const char help[] =
     "\n"
     "  MODEL            zenith-ae, zenith-prune, conv-baseline-ae; zenith-taesd, zenith-lite, "
     "zenith-spectral,\n"
-    "                   vanilla-taesd (encoder and decoder); denoise-fast, -balanced, -best\n"
+    "                   vanilla-taesd (encoder and decoder); denoise-fast, -balanced, -best; template\n"
     "  --task T         restore wavelets (or restore-gaussian, restore-shot, restore-blur: one damage), "
     "reconstruct\n"
     "                   them; denoise (a denoiser on --pictures)\n"
@@ -27,7 +27,7 @@ static const char help[] =
     "  --steps N [2000] --batch N [4] --size N [64] --base N [16] --seed N [0]\n"
     "  --rate R [1e-3; denoisers 1e-4] --decay D [0] --loss mse|l1 --cosine\n"
     "  --relative P     a picture's error counts as (its damage)^-P [0]\n"
-    "  --temperature T  of the gates' noise [0]; --penalty P on open gates; --dropout P of spectral numbers\n"
+    "  --temperature T  of the gates' noise [0]; --penalty P on open gates; --dropout P of coefficients\n"
     "  --residual       the extension: blocks and network add to their input\n"
     "  --activation A   of zenith-taesd and its kin: relu, silu or gelu; --windows: weights for any "
     "picture's size\n"
@@ -241,7 +241,7 @@ static int train(zn_trainer *t, const settings *s)
     return EXIT_DONE;
 }
 
-/* Found out before hours of training, not after. */
+/* Checked before hours of training, not after. */
 static bool can_write(const char *path)
 {
     bool there = !access(path, F_OK);

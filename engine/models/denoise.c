@@ -9,9 +9,9 @@
  *           v = LN(x);  x += pw4(a * b),  a, b = the halves of pw3(v)
  *
  * LN normalises each pixel over its channels and has no parameters of its own (the file folds them into the
- * 1x1 convolutions).  Nothing looks further than the receptive field: tiles are exact.  What there is around a
- * tile is dropped on the way as soon as no pixel of the tile can see it any more.  The number of levels, blocks
- * and channels is read from the file.  Trained by training/; the blocks follow NAFNet (Chen et al. 2022) without
+ * 1x1 convolutions).  There are no statistics over the picture, so tiles are exact.  Layer by layer the halo of a
+ * tile is cropped to what the layers that follow can still see.  The numbers of levels, blocks and channels are
+ * read from the file.  Trained by training/; the blocks follow NAFNet (Chen et al. 2022) without
  * its pooled attention. */
 #include "../core/ints.h"
 #include "arch.h"
@@ -24,7 +24,7 @@ enum { USUAL_C = 32, USUAL_LEVELS = 2, USUAL_BLOCKS = 2 };      /* without a fil
 
 typedef struct level {
     int c, n_enc, n_dec; /* the middle is the enc of the last level */
-    int before, after;   /* pixels around the tile that it must be given, and that it must give back */
+    int before, after;   /* halo that its input must have, and that its output must have, in pixels of the picture */
     zn_gated enc[MAX_BLOCKS], dec[MAX_BLOCKS];
     zn_conv down, up; /* to and from the next level */
 } level;
@@ -39,21 +39,21 @@ enum { SET_SIGMA }; /* of red; those of green and blue follow: see takes_sigma i
 
 /* ---- bind ------------------------------------------------------------------------------------------- */
 
-static void bind_block(zn_binder *b, zn_gated *k, int c, const char *name)
+static void bind_block(zn_binder *b, zn_gated *k, int width, const char *name)
 {
-    zn_conv dw = zn_conv_same(3, 2 * c, 2 * c);
+    zn_conv dw = zn_conv_same(3, 2 * width, 2 * width);
 
-    dw.groups = 2 * c;
+    dw.groups = 2 * width;
     k->eps = 1e-6f;
-    zn_bind_conv(b, &k->pw1, zn_conv_same(1, c, 2 * c), "%s.pw1", name);
+    zn_bind_conv(b, &k->pw1, zn_conv_same(1, width, 2 * width), "%s.pw1", name);
     zn_bind_conv(b, &k->dw, dw, "%s.dw", name);
-    zn_bind_conv(b, &k->pw2, zn_conv_same(1, c, c), "%s.pw2", name);
-    zn_bind_conv(b, &k->pw3, zn_conv_same(1, c, 2 * c), "%s.pw3", name);
-    zn_bind_conv(b, &k->pw4, zn_conv_same(1, c, c), "%s.pw4", name);
+    zn_bind_conv(b, &k->pw2, zn_conv_same(1, width, width), "%s.pw2", name);
+    zn_bind_conv(b, &k->pw3, zn_conv_same(1, width, 2 * width), "%s.pw3", name);
+    zn_bind_conv(b, &k->pw4, zn_conv_same(1, width, width), "%s.pw4", name);
 }
 
 /* Blocks PREFIX0, PREFIX1, ... as many as the file has; without a file, USUAL_BLOCKS. */
-static int bind_blocks(zn_binder *b, zn_gated *k, int c, const char *prefix)
+static int bind_blocks(zn_binder *b, zn_gated *k, int width, const char *prefix)
 {
     char name[64];
     int n = 0;
@@ -64,7 +64,7 @@ static int bind_blocks(zn_binder *b, zn_gated *k, int c, const char *prefix)
             return 0;
         }
         snprintf(name, sizeof name, "%s%d", prefix, n);
-        bind_block(b, &k[n], c, name);
+        bind_block(b, &k[n], width, name);
     }
     return n;
 }
@@ -79,14 +79,14 @@ static bool recognise(const zn_weights *w, char *what, size_t size)
     return true;
 }
 
-/* Convolutions compute blocks of 4 or 6 pixels a side, whose rounding depends on where they begin: so intro and outro
- * begin multiples of 12 of their pixels before the tile, and of a pixel of the last level. */
+/* The unit of intro's and outro's halo.  Convolutions compute blocks of 4 or 6 pixels a side, whose rounding depends on
+ * where they begin.  So these halos are multiples of 12 of their pixels, and of one pixel of the last level. */
 static int blocks(int multiple)
 {
     return 3 * zn_imax(multiple, 4 * PATCH);
 }
 
-/* From the last layer back to the first. */
+/* Sets before and after of all levels, from the last layer to the first. */
 static void find_margins(denoise *m, int multiple)
 {
     int need = zn_round_up(PATCH, blocks(multiple)); /* outro */
@@ -104,46 +104,46 @@ static void bind(zn_binder *b, void *net)
 {
     denoise *m = net;
     char prefix[32];
-    int c, reach, step = PATCH;
+    int width, reach, step = PATCH;
 
     if (b->w && !recognise(b->w, b->variant, sizeof b->variant)) {
         zn_bind_fail(b, "these are not the weights of a Zenith denoiser");
         return;
     }
-    c = b->w ? zn_bind_dim(b, 0, "intro.weight") : USUAL_C;
+    width = b->w ? zn_bind_dim(b, 0, "intro.weight") : USUAL_C;
     reach = 2 * PATCH; /* intro and outro */
     while (!b->status) {
         level *l = &m->at[m->n_levels];
         bool middle = b->w ? !zn_bind_has(b, "down.%d.weight", m->n_levels) : m->n_levels == USUAL_LEVELS - 1;
-        int next = b->w ? zn_bind_dim(b, 0, "down.%d.weight", m->n_levels) : 2 * c;
+        int next = b->w ? zn_bind_dim(b, 0, "down.%d.weight", m->n_levels) : 2 * width;
 
-        if (c < 1 || c > 2048 || (!middle && (next < 1 || next > 2048 || m->n_levels == MAX_LEVELS - 1))) {
+        if (width < 1 || width > 2048 || (!middle && (next < 1 || next > 2048 || m->n_levels == MAX_LEVELS - 1))) {
             zn_bind_fail(b, "the widths or the number of levels make no sense");
             return;
         }
-        l->c = c;
+        l->c = width;
         if (middle)
             snprintf(prefix, sizeof prefix, "mid.");
         else
             snprintf(prefix, sizeof prefix, "enc.%d.", m->n_levels);
-        l->n_enc = bind_blocks(b, l->enc, c, prefix);
+        l->n_enc = bind_blocks(b, l->enc, width, prefix);
         if (!middle) {
-            zn_conv down = { .kh = 2, .kw = 2, .stride = 2, .cin = c, .cout = next, .has_bias = true };
-            zn_conv up = zn_conv_same(1, next, 4 * c);
+            zn_conv down = { .kh = 2, .kw = 2, .stride = 2, .cin = width, .cout = next, .has_bias = true };
+            zn_conv up = zn_conv_same(1, next, 4 * width);
 
             up.has_bias = false;
             snprintf(prefix, sizeof prefix, "dec.%d.", m->n_levels);
-            l->n_dec = bind_blocks(b, l->dec, c, prefix);
+            l->n_dec = bind_blocks(b, l->dec, width, prefix);
             zn_bind_conv(b, &l->down, down, "down.%d", m->n_levels);
             zn_bind_conv(b, &l->up, up, "up.%d", m->n_levels);
         }
-        /* A depthwise 3x3 sees one pixel of its level further; what is computed in patches may see up
-         * to a whole patch less one on either side. */
+        /* Each depthwise 3x3 adds one pixel of its level.  The patches of the level below add up to a patch less one
+         * pixel on either side. */
         reach += step * (l->n_enc + l->n_dec) + step / 2;
         m->n_levels++;
         if (middle)
             break;
-        c = next;
+        width = next;
         step *= 2;
     }
     if (b->status)
@@ -162,7 +162,7 @@ static void bind(zn_binder *b, void *net)
 
 /* ---- forward ------------------------------------------------------------------------------------------ */
 
-/* Pixels of the picture that are there around the tile's own. */
+/* The halo that a tensor has around the tile, in pixels of the picture. */
 typedef struct margin {
     int left, top, right, bottom;
 } margin;
@@ -172,10 +172,10 @@ static margin at_most(margin m, int n)
     return (margin){ zn_imin(m.left, n), zn_imin(m.top, n), zn_imin(m.right, n), zn_imin(m.bottom, n) };
 }
 
-/* *x, of level l, has `has` around it; of that it keeps `keeps`.  *spare changes places with it. */
+/* Crops *x, of level l, from the halo `has` to the halo `keeps`.  *x and *spare are swapped. */
 static void crop(zn_ctx *c, int l, zn_tensor *x, zn_tensor *spare, margin has, margin keeps)
 {
-    const int size = PATCH << l; /* of its pixels */
+    const int size = PATCH << l; /* of a pixel of this level */
     zn_tensor y = *spare;
 
     y.h -= (has.top - keeps.top + has.bottom - keeps.bottom) / size;
@@ -188,7 +188,7 @@ static void crop(zn_ctx *c, int l, zn_tensor *x, zn_tensor *spare, margin has, m
     *x = y;
 }
 
-/* *x through n blocks; *spare, of the same shape, changes places with it. */
+/* *x through n blocks.  *spare has the same shape; after an odd number of blocks the two are swapped. */
 static void run_blocks(zn_ctx *c, const zn_gated *k, int n, zn_tensor *x, zn_tensor *spare)
 {
     for (int i = 0; i < n; i++) {
@@ -200,8 +200,8 @@ static void run_blocks(zn_ctx *c, const zn_gated *k, int n, zn_tensor *x, zn_ten
     }
 }
 
-/* *x of level l, with `has` around it: its blocks, the levels below, and its blocks again.  What there is of
- * at[l].after around it is left. */
+/* *x of level l, with the halo `has`: its encoder blocks, the levels below, its decoder blocks.  The result has a halo
+ * of at[l].after at most. */
 static void run_level(zn_ctx *c, const denoise *m, int l, zn_tensor *x, zn_tensor *spare, margin has)
 {
     const level *at = &m->at[l];

@@ -54,8 +54,8 @@ static bool has(const zn_weights *w, naming n, int place, const char *what)
     return zn_weights_get(w, name) != NULL;
 }
 
-/* Which list the weights fit: its last two layers are there, and layer 1 is of the right kind.
- * NULL: none of them. */
+/* The list whose convolutions and blocks are all in the file, and no layer after them; *name: how the file names them.
+ * NULL: none. */
 static const char *find_plan(const zn_weights *w, bool decoder, naming *name)
 {
     const naming *names = decoder ? dec_names : enc_names;
@@ -126,25 +126,26 @@ static bool recognise_decoder(const zn_weights *w, char *what, size_t size)
 
 static zn_conv conv3(int cin, int cout, int stride, bool bias)
 {
-    zn_conv c = zn_conv_same(3, cin, cout);
+    zn_conv conv = zn_conv_same(3, cin, cout);
 
-    c.stride = stride;
-    c.has_bias = bias;
-    return c;
+    conv.stride = stride;
+    conv.has_bias = bias;
+    return conv;
 }
 
-static void bind_block(zn_binder *b, block *l, int c, const char *name)
+static void bind_block(zn_binder *b, block *l, int width, const char *name)
 {
-    for (int k = 0; k < 3; k++)
-        zn_bind_conv(b, &l->conv[k], conv3(c, c, 1, true), "%s.conv.%d", name, 2 * k);
+    for (int i = 0; i < 3; i++)
+        zn_bind_conv(b, &l->conv[i], conv3(width, width, 1, true), "%s.conv.%d", name, 2 * i);
     l->pooled = zn_bind_has(b, "%s.pool.0.weight", name);
     if (l->pooled) {
-        zn_conv in = zn_conv_same(1, c, POOL * c), out = zn_conv_same(1, POOL * c, c);
+        zn_conv in = zn_conv_same(1, width, POOL * width), out = zn_conv_same(1, POOL * width, width);
 
         in.has_bias = out.has_bias = false;
         zn_bind_conv(b, &l->pool_in, in, "%s.pool.0", name);
-        zn_bind_norm(b, &l->pool_norm, (zn_norm){ .kind = ZN_GROUP_NORM, .c = POOL * c, .groups = POOL, .eps = 1e-5f },
-                     "%s.pool.1", name);
+        zn_bind_norm(b, &l->pool_norm,
+                     (zn_norm){ .kind = ZN_GROUP_NORM, .c = POOL * width, .groups = POOL, .eps = 1e-5f }, "%s.pool.1",
+                     name);
         zn_bind_conv(b, &l->pool_out, out, "%s.pool.3", name);
     }
 }
@@ -153,7 +154,7 @@ static void bind(zn_binder *b, taesd *m, bool decoder)
 {
     naming n;
     char name[64];
-    int c = 0, first = 0, scale = 1, reach = 0; /* reach: of the receptive field, at full size */
+    int width = 0, first = 0, scale = 1, reach = 0; /* reach: of the receptive field, at full size */
     bool pooled = false;
 
     m->plan = decoder ? decoder8 : encoder8; /* without a file: taesd with 4 latent channels */
@@ -172,11 +173,11 @@ static void bind(zn_binder *b, taesd *m, bool decoder)
             zn_conv spec;
 
             if (!b->w) {
-                cin = c ? c : decoder ? 4 : 3;
+                cin = width ? width : decoder ? 4 : 3;
                 cout = m->plan[j + 1] ? 64 : decoder ? 3 : 4;
             }
 
-            if (cin <= 0 || cout <= 0 || cin > 4096 || cout > 4096 || (c && cin != c)) {
+            if (cin <= 0 || cout <= 0 || cin > 4096 || cout > 4096 || (width && cin != width)) {
                 zn_bind_fail(b, "tensor '%s.weight' has the wrong shape", name);
                 return;
             }
@@ -184,16 +185,16 @@ static void bind(zn_binder *b, taesd *m, bool decoder)
             spec = conv3(cin, cout, strchr("sS", kind) ? 2 : 1, strchr("cS", kind));
             spec.up2 = j && m->plan[j - 1] == 'u';
             zn_bind_conv(b, &l->conv[0], spec, "%s", name);
-            c = cout;
+            width = cout;
         } else if (kind == 'b') {
-            bind_block(b, l, c, name);
+            bind_block(b, l, width, name);
             pooled = pooled || l->pooled;
         }
         if (b->status)
             return;
     }
-    /* The receptive field, walked from the low resolution to the full one: each 3x3 adds a pixel of
-     * its own resolution.  An up-sampling convolution counts at the size it writes. */
+    /* The receptive field: each 3x3 adds one pixel of its own resolution on either side.
+     *  An up-sampling convolution counts at the size it writes. */
     for (int j = 0; m->plan[j]; j++)
         scale *= strchr("usS", m->plan[j]) ? 2 : 1;
     for (int j = 0, step = decoder ? scale : 1; m->plan[j]; j++) {
@@ -205,7 +206,7 @@ static void bind(zn_binder *b, taesd *m, bool decoder)
     }
     b->geometry = (zn_geometry){
         .in_c = first,
-        .out_c = c,
+        .out_c = width,
         .shrink = decoder ? 1 : scale,
         .grow = decoder ? scale : 1,
         .multiple = decoder ? 1 : scale,
@@ -239,7 +240,7 @@ static zn_tensor in_slot(zn_tensor slot, int h, int w, int c)
 /* x = block(x), with the other two slots as temporaries. */
 static void run_block(zn_ctx *c, const block *l, zn_tensor x, zn_tensor slot1, zn_tensor slot2)
 {
-    zn_tensor a = in_slot(slot1, x.h, x.w, x.c), b = in_slot(slot2, x.h, x.w, x.c);
+    zn_tensor first = in_slot(slot1, x.h, x.w, x.c), second = in_slot(slot2, x.h, x.w, x.c);
 
     if (l->pooled) { /* first x += pool(x): the skip below uses the new x */
         zn_tensor wide = in_slot(slot1, x.h, x.w, POOL * x.c);
@@ -248,15 +249,15 @@ static void run_block(zn_ctx *c, const block *l, zn_tensor x, zn_tensor slot1, z
         zn_normalise(c, wide, wide, &l->pool_norm, (zn_tail){ .pre = ZN_RELU });
         zn_conv2d(c, x, wide, &l->pool_out, (zn_tail){ .residual = &x });
     }
-    zn_conv2d(c, a, x, &l->conv[0], (zn_tail){ .pre = ZN_RELU });
-    zn_conv2d(c, b, a, &l->conv[1], (zn_tail){ .pre = ZN_RELU });
-    zn_conv2d(c, x, b, &l->conv[2], (zn_tail){ .residual = &x, .post = ZN_RELU });
+    zn_conv2d(c, first, x, &l->conv[0], (zn_tail){ .pre = ZN_RELU });
+    zn_conv2d(c, second, first, &l->conv[1], (zn_tail){ .pre = ZN_RELU });
+    zn_conv2d(c, x, second, &l->conv[2], (zn_tail){ .residual = &x, .post = ZN_RELU });
 }
 
 /* The largest tensor of the run, in floats: what a slot must hold. */
-static size_t slot_len(const taesd *m, int h, int w, int c)
+static size_t slot_len(const taesd *m, int h, int w, int width)
 {
-    size_t most = (size_t)h * (size_t)w * (size_t)(*m->plan == 'k' ? c : 0);
+    size_t most = (size_t)h * (size_t)w * (size_t)(*m->plan == 'k' ? width : 0);
 
     for (int j = 0; m->plan[j + 1]; j++) { /* the last one writes the output itself */
         const block *l = &m->layer[j];
@@ -265,15 +266,15 @@ static size_t slot_len(const taesd *m, int h, int w, int c)
         if (strchr("cnsS", m->plan[j])) {
             h = (h * (l->conv[0].up2 ? 2 : 1) + l->conv[0].stride - 1) / l->conv[0].stride;
             w = (w * (l->conv[0].up2 ? 2 : 1) + l->conv[0].stride - 1) / l->conv[0].stride;
-            c = l->conv[0].cout;
+            width = l->conv[0].cout;
         }
-        len = (size_t)h * (size_t)w * (size_t)(l->pooled ? POOL * c : c);
+        len = (size_t)h * (size_t)w * (size_t)(l->pooled ? POOL * width : width);
         most = len > most ? len : most;
     }
     return most;
 }
 
-/* Everything happens in three slots of one size: x lies in slot[0], the others are free. */
+/* All tensors are in three slots of one size: x is in slot[0], the other two are temporaries. */
 static void forward(zn_ctx *c, const void *net, const zn_call *call)
 {
     const taesd *m = net;
@@ -297,13 +298,14 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
             zn_map(c, y, x, (zn_tail){ .pre = ZN_SOFTCLAMP });
             x = y;
         } else if (strchr("cnsS", m->plan[j])) {
-            const zn_conv *k = &l->conv[0];
-            int up = k->up2 ? 2 : 1, s = k->stride;
-            zn_tensor y =
-                last ? call->out[0] : in_slot(slot[1], (x.h * up + s - 1) / s, (x.w * up + s - 1) / s, k->cout);
+            const zn_conv *conv = &l->conv[0];
+            int up = conv->up2 ? 2 : 1, stride = conv->stride;
+            zn_tensor y = last
+                ? call->out[0]
+                : in_slot(slot[1], (x.h * up + stride - 1) / stride, (x.w * up + stride - 1) / stride, conv->cout);
             zn_tensor old = slot[0];
 
-            zn_conv2d(c, y, x, k, (zn_tail){ .pre = m->plan[j + 1] == 'r' ? ZN_RELU : ZN_NONE });
+            zn_conv2d(c, y, x, conv, (zn_tail){ .pre = m->plan[j + 1] == 'r' ? ZN_RELU : ZN_NONE });
             x = y;
             slot[0] = slot[1], slot[1] = old;
         } else if (m->plan[j] == 'b') {

@@ -48,29 +48,30 @@ static bool recognise(const zn_weights *w, char *what, size_t size)
 static void bind(zn_binder *b, void *net)
 {
     network *m = net;
-    int c = b->w ? zn_bind_dim(b, 0, "first.weight") : b->base ? b->base : USUAL_C;
+    int width = b->w ? zn_bind_dim(b, 0, "first.weight") : b->base ? b->base : USUAL_C;
 
     if (b->w && !recognise(b->w, b->variant, sizeof b->variant)) {
         zn_bind_fail(b, "these are not the weights of template");
         return;
     }
-    if (c < 1 || c > 512) { /* every number from a file is checked */
-        zn_bind_fail(b, "%d channels are not from 1 to 512", c);
+    if (width < 1 || width > 512) { /* every number from a file is checked */
+        zn_bind_fail(b, "%d channels are not from 1 to 512", width);
         return;
     }
-    zn_bind_conv(b, &m->first, zn_conv_same(3, 3, c), "first"); /* first.weight [c][3][3][3], first.bias [c] */
+    /* first.weight [width][3][3][3], first.bias [width] */
+    zn_bind_conv(b, &m->first, zn_conv_same(3, 3, width), "first");
     while (b->w ? zn_bind_has(b, "block%d.conv1.weight", m->n_blocks) : m->n_blocks < USUAL_BLOCKS) {
         if (m->n_blocks == MAX_BLOCKS) {
             zn_bind_fail(b, "there are more than %d blocks", MAX_BLOCKS);
             return;
         }
         for (int i = 0; i < 2; i++)
-            zn_bind_conv(b, &m->block[m->n_blocks].conv[i], zn_conv_same(3, c, c), "block%d.conv%d", m->n_blocks,
-                         i + 1);
+            zn_bind_conv(b, &m->block[m->n_blocks].conv[i], zn_conv_same(3, width, width), "block%d.conv%d",
+                         m->n_blocks, i + 1);
         m->n_blocks++;
     }
     zn_bind_init(b, ZN_INIT_GAIN, 0); /* training begins with y = x */
-    zn_bind_conv(b, &m->last, zn_conv_same(3, c, 3), "last");
+    zn_bind_conv(b, &m->last, zn_conv_same(3, width, 3), "last");
     /* How sizes map, and how far an output pixel sees: one pixel for each 3x3 convolution.  Kernels compute blocks of 4
      * or 6 pixels, whose rounding depends on where they begin: with a multiple of 12, that is the same in every tile. */
     b->geometry = (zn_geometry){

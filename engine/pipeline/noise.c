@@ -4,25 +4,24 @@
  *   patches of 8 x 8 ──> texture (energy of gradients) ──> bin ─┐
  *          └──> DCT ──> squares of 64 coefficients ─────────────┴──> sums per bin
  *
- * White noise of deviation s puts s^2 into every coefficient; what the picture shows only adds, and adds
- * least to smooth patches and to some one coefficient.  So, starting with all patches: s^2 is the smallest
- * mean of a coefficient; then only patches count whose gradients noise of that level would explain, and s^2
- * is found anew, until nothing changes (the choice of patches is that of Liu, Tanaka, Okutomi 2013; the DCT
- * takes the place of their principal components, which need far more patches).
+ * White noise of deviation s adds s^2 to the mean square of every coefficient.  The picture's content adds to them
+ * too, least in smooth patches and in one coefficient or another.  So s^2 is the smallest mean square of a
+ * coefficient, first over all patches.  Then only patches count whose gradients noise of that level explains, and
+ * s^2 is computed again, until it no longer changes.  (Patches are chosen as by Liu, Tanaka, Okutomi 2013; the DCT
+ * replaces their principal components, which need far more patches.)
  *
  * Noise that is not white, because the picture was compressed, scaled or made from a sensor's mosaic, has
- * little of the highest frequencies, and its smallest coefficient tells nothing.  It is found in the middle
- * frequencies of the smoothest patches; that these are stronger than the high ones tells that it is coarse.
- * So they are in texture.  But noise makes many patches equally rough, while in a picture without it the
- * smoothest patches are far smoother than most: there the middle frequencies do not count.
+ * little energy in the highest frequencies, so the smallest coefficient says nothing about it.  It is estimated from
+ * the middle frequencies of the smoothest patches, where these are stronger than the high ones.  Texture has that
+ * property too.  But noise makes many patches equally rough, while in a picture without noise the smoothest patches
+ * are far smoother than most: then the middle frequencies are ignored.
  *
- * Clipped patches show less noise than there is, those without any variation show none: both are left out,
- * unless there is little else.
+ * Clipped patches show less noise than there is, and patches without variation show none: both are left out, unless
+ * there are too few others.
  *
- * Patches of one row overlap, and the channels lie side by side: what can be found column by column (half of
- * the DCT, gradients, clipping) is found for a whole row at once, in loops that compilers turn into vectors.
- * Bands are worked on by all threads, each band into sums of its own, and these are added up in order: the
- * same picture gives the same numbers. */
+ * Patches of one row overlap, and the channels are interleaved.  What can be computed per column (half of the DCT,
+ * gradients, clipping) is computed for a whole row at once, in loops that compilers vectorise.  Each thread adds up
+ * bands of its own, and the bands' sums are added in order: the same picture gives the same result. */
 #include "noise.h"
 
 #include <math.h>
@@ -41,7 +40,7 @@ enum {
     BINS = 192,       /* of texture, OCTAVE to each factor of two, from 2^-24 */
     OCTAVE = 6,
     CLIPPED = BINS,   /* one more bin, for patches that are clipped */
-    PATCHES_MIN = 32, /* fewer tell nothing */
+    PATCHES_MIN = 32, /* fewer: no estimate */
     ROUNDS = 12,
     CHUNK = 3 * N, /* columns that are worked on at a time: those of one patch */
     SLOTS = 8      /* bands that are in memory at a time */
@@ -49,7 +48,7 @@ enum {
 
 static const float END = 0.5f / 255;      /* closer to 0 or 1 a value is clipped */
 static const float HIDDEN = 0.5f;         /* what readers put where a picture is transparent; no 8-bit value */
-static const double FLAT_SHARE = 1 / 3.0; /* more patches without variation: drawn, not taken */
+static const double FLAT_SHARE = 1 / 3.0; /* more patches without variation: not a photograph */
 
 /* White noise of deviation 1 has a texture of 48 in the mean, and of more than 1.9 times that in one patch of
  * four thousand (a sum of 96 squares of half differences two apart, nearly a gamma variable of shape 23). */
@@ -79,8 +78,7 @@ typedef struct spectrum { /* of all bands */
     int flat;
 } spectrum;
 
-/* ---- rows of patches ------------------------------------------------------------------------------------
- */
+/* ---- rows of patches ---------------------------------------------------------------------------------------- */
 
 /* The DCT of eight values: sums of pairs give the even coefficients, differences the odd ones. */
 typedef struct basis {
@@ -223,8 +221,7 @@ static void add_patch(part *s, const columns *c, size_t at, const basis *b)
     add_squares(s->sum[bin], c->dct + at, b);
 }
 
-/* ---- all patches ----------------------------------------------------------------------------------------
- */
+/* ---- all patches -------------------------------------------------------------------------------------------- */
 
 /* The mean of each coefficient in the bins below `bins`; returns the number of patches. */
 static int average(double mean[N * N], const spectrum *s, int bins)
@@ -353,8 +350,7 @@ static void conclude(float sigma[3], spectrum s[3])
     }
 }
 
-/* ---- bands ----------------------------------------------------------------------------------------------
- */
+/* ---- bands -------------------------------------------------------------------------------------------------- */
 
 typedef struct slot { /* all that one thread needs for one band */
     float *band;

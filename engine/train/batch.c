@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-enum { MAX_WAVELETS = 8, MIN_WAVELETS = 3, DRAWS = 8 /* numbers that a wavelet takes */ };
+enum { MAX_WAVELETS = 8, MIN_WAVELETS = 3, DRAWS = 8 /* random numbers of a wavelet */ };
 
 static const double pi = 3.14159265358979323846;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* batch.h - what a step learns from: pictures made or cut out, and what is done to them.
+/* batch.h - the pictures of a training step: synthetic ones or crops, and their degradation.
  *
- * A batch is drawn from (seed, number): the same numbers in any order of computation. */
+ * A batch is a function of (seed, number), whatever the order of computation. */
 #ifndef ZN_BATCH_H
 #define ZN_BATCH_H
 
@@ -18,7 +18,7 @@ void zn_draw_wavelets(zn_pool *pool, real *y, int n, int size, const zn_wavelets
 enum { ZN_GAUSSIAN, ZN_SHOT, ZN_BLUR, ZN_N_DAMAGES };
 
 /* One damaged picture y of a clean one x: Gaussian noise of deviation sigma; shot noise, +-2 added to one
- * number in twenty; the mean of the 3x3 neighbours inside the picture. */
+ * value in twenty; the mean of the 3x3 neighbours inside the picture. */
 void zn_damage(real *y, const real *x, int size, int kind, double sigma, uint64_t seed, uint64_t stream);
 
 typedef struct zn_picture { /* 8 bits, three channels */
@@ -26,7 +26,7 @@ typedef struct zn_picture { /* 8 bits, three channels */
     int w, h;
 } zn_picture;
 
-/* Random squares of the pictures, turned and mirrored, 0..1. */
+/* Random square crops of the pictures, rotated and mirrored, 0..1. */
 void zn_cut_pictures(real *y, int n, int size, const zn_picture *pictures, int n_pictures, uint64_t seed,
                      uint64_t number);
 

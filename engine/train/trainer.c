@@ -23,7 +23,7 @@ struct zn_trainer {
     zn_engine *engine;
     zn_train_options o;
     unsigned task; /* one ZN_TASK_ */
-    int damage;    /* of every picture; -1: they take turns */
+    int damage;    /* of every picture; -1: each kind in turn */
     zn_wavelets wavelets;
     zn_net *net;
     zn_adam adam;
@@ -285,7 +285,7 @@ zn_status zn_trainer_add_picture(zn_trainer *t, const zn_array *picture, zn_erro
 typedef struct batch_job {
     zn_trainer *t;
     uint64_t number;
-    int kind; /* of damage; -1: they take turns */
+    int kind; /* of damage; -1: each in turn */
 } batch_job;
 
 static double draw_sigma(const zn_trainer *t, uint64_t stream)

@@ -5,8 +5,8 @@
  *   (3)     (b)          (16 b)        (256 b)        (16 b)          (b)            (3)
  *
  * with a ReLU after all but the last.  A deconvolution whose kernel is its stride is a 1x1 convolution and a
- * shuffle; its bias is per output and place.  Patches of 32x32 pixels know nothing of each other: tiles of
- * them are exact. */
+ * shuffle; its bias is per output channel and position.  Patches of 32x32 pixels are independent of each other: tiles
+ * of them are exact. */
 #include "../arch.h"
 
 #include <stdio.h>

@@ -7,11 +7,11 @@
  *   y ── conv 3x3 ── shuffle 2 ── shuffle 4 ── shuffle 4 ────────────────────────────────────────────┘
  *
  *   block:  y = GN(ReLU(H mix(scale * slm(H eyes(x)))))    H: Walsh-Hadamard transform of a pixel's channels
- *     eyes: depthwise 3x3 without bias; behind a gate it is neither computed nor read where the gate is shut
- *     slm:  a gate on each spectral number from its neighbours; in zenith-prune's blocks 2 and 3 only
- *     mix:  each spectral number with its two neighbours;   GN: 32 groups (or 1), after the ReLU
+ *     eyes: depthwise 3x3 without bias; behind a gate, channels that are shut are neither read nor computed
+ *     slm:  a gate on each spectral coefficient from its neighbours; in zenith-prune's blocks 2 and 3 only
+ *     mix:  each spectral coefficient with its two neighbours;   GN: 32 groups (or 1), after the ReLU
  *   gate:   shuts blocks of 8 channels of a pixel whose sum of |x| is too small
- * At 1/32 of the size 256 b channels are as many numbers as the picture has: nothing is thrown away.
+ * At 1/32 of the size there are 256 b channels: from b = 16 on, more elements than the picture has.
  *
  * Extension, by metadata "residual" = "1":  y = x + block(x) in every block, and the picture is added to the
  * result.  The statistics of GN run over the whole picture: no tiles. */
@@ -56,8 +56,8 @@ static bool recognise(const zn_weights *w, bool slm, char *what, size_t size)
 /* eyes.weight [c][1][3][3] becomes [9][c] behind the gate. */
 static void bind_pruned(zn_binder *b, block *k, int i)
 {
-    size_t c = (size_t)k->c;
-    float *eyes, *scale, *bias, *taps = malloc(9 * c * sizeof *taps);
+    size_t n = (size_t)k->c;
+    float *eyes, *scale, *bias, *taps = malloc(9 * n * sizeof *taps);
 
     eyes = zn_bind_read(b, (int[4]){ k->c, 1, 3, 3 }, "block%d.eyes.weight", i + 1);
     zn_bind_init(b, ZN_INIT_CONSTANT, 1);
@@ -65,19 +65,19 @@ static void bind_pruned(zn_binder *b, block *k, int i)
     bias = zn_bind_read(b, (int[4]){ k->c / 8 }, "gate%d.bias", i);
     if (!taps)
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the weights");
-    for (size_t j = 0; !b->status && j < 9 * c; j++)
-        taps[j] = eyes[j % c * 9 + j / c];
+    for (size_t j = 0; !b->status && j < 9 * n; j++)
+        taps[j] = eyes[j % n * 9 + j / n];
     k->pruned = (zn_pruned){ .c = k->c };
-    k->pruned.weight = zn_bind_device(b, taps, 9 * c * sizeof *taps);
-    k->pruned.scale = zn_bind_device(b, scale, c / 8 * sizeof *scale);
-    k->pruned.bias = zn_bind_device(b, bias, c / 8 * sizeof *bias);
+    k->pruned.weight = zn_bind_device(b, taps, 9 * n * sizeof *taps);
+    k->pruned.scale = zn_bind_device(b, scale, n / 8 * sizeof *scale);
+    k->pruned.bias = zn_bind_device(b, bias, n / 8 * sizeof *bias);
     free(eyes);
     free(scale);
     free(bias);
     free(taps);
 }
 
-/* The scale is put into the mixer:  mix[t][c] * scale[c + t - 1]. */
+/* The scale is multiplied into the mixer:  mix[t][j] * scale[j + t - 1]. */
 static void bind_mixer(zn_binder *b, block *k, int i)
 {
     float *scale, *mix;
@@ -87,10 +87,10 @@ static void bind_mixer(zn_binder *b, block *k, int i)
     zn_bind_init(b, ZN_INIT_MIDDLE, 0);
     mix = zn_bind_read(b, (int[4]){ MIX, k->c }, "block%d.mixer", i + 1);
     for (int t = 0; t < MIX && !b->status; t++)
-        for (int c = 0; c < k->c; c++) {
-            int from = c + t - 1;
+        for (int j = 0; j < k->c; j++) {
+            int from = j + t - 1;
 
-            mix[t * k->c + c] *= from >= 0 && from < k->c ? scale[from] : 0;
+            mix[t * k->c + j] *= from >= 0 && from < k->c ? scale[from] : 0;
         }
     k->spectrum.mix = zn_bind_device(b, mix, (size_t)(MIX * k->c) * sizeof *mix);
     free(scale);
@@ -100,26 +100,26 @@ static void bind_mixer(zn_binder *b, block *k, int i)
 /* slm.weight [c][5] and slm.bias [c] become [7][c]: taps, their norm, the bias. */
 static void bind_slm(zn_binder *b, block *k, int i)
 {
-    int c = k->c;
-    float *w, *bias, *slm = malloc((size_t)c * (SLM + 2) * sizeof *slm);
+    int n = k->c;
+    float *w, *bias, *slm = malloc((size_t)n * (SLM + 2) * sizeof *slm);
 
     zn_bind_init(b, ZN_INIT_NORMAL, 0.632455532); /* sqrt(2 / SLM) */
-    w = zn_bind_read(b, (int[4]){ c, SLM }, "block%d.slm.weight", i + 1);
+    w = zn_bind_read(b, (int[4]){ n, SLM }, "block%d.slm.weight", i + 1);
     zn_bind_init(b, ZN_INIT_CONSTANT, -1);
-    bias = zn_bind_read(b, (int[4]){ c }, "block%d.slm.bias", i + 1);
+    bias = zn_bind_read(b, (int[4]){ n }, "block%d.slm.bias", i + 1);
     if (!slm)
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the weights");
-    for (int j = 0; j < c && !b->status; j++) {
+    for (int j = 0; j < n && !b->status; j++) {
         double sum = 1e-8;
 
         for (int t = 0; t < SLM; t++) {
-            slm[t * c + j] = w[j * SLM + t];
+            slm[t * n + j] = w[j * SLM + t];
             sum += (double)w[j * SLM + t] * (double)w[j * SLM + t];
         }
-        slm[SLM * c + j] = (float)sqrt(sum);
-        slm[(SLM + 1) * c + j] = bias[j];
+        slm[SLM * n + j] = (float)sqrt(sum);
+        slm[(SLM + 1) * n + j] = bias[j];
     }
-    k->spectrum.slm = zn_bind_device(b, slm, (size_t)c * (SLM + 2) * sizeof *slm);
+    k->spectrum.slm = zn_bind_device(b, slm, (size_t)n * (SLM + 2) * sizeof *slm);
     free(w);
     free(bias);
     free(slm);
@@ -196,20 +196,20 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
 {
     const zenith_ae *m = net;
     zn_tensor in = call->in[0];
-    zn_tensor a = zn_new(c, 1, in.h / 2, in.w / 2, m->base), b, d, y;
+    zn_tensor half = zn_new(c, 1, in.h / 2, in.w / 2, m->base), eighth, last, y;
 
-    zn_conv2d(c, a, in, &m->stem, (zn_tail){ 0 });
-    b = zn_new(c, 1, in.h / 8, in.w / 8, FIRST * m->base);
-    zn_unshuffle(c, b, a, 4);
-    run_block(c, &m->block[0], b, m->residual);
-    d = zn_new(c, 1, in.h / STEP, in.w / STEP, LAST * m->base);
-    zn_unshuffle(c, d, b, 4);
-    run_block(c, &m->block[1], d, m->residual);
-    run_block(c, &m->block[2], d, m->residual);
-    zn_shuffle(c, b, d, 4, (zn_tail){ 0 });
-    zn_shuffle(c, a, b, 4, (zn_tail){ 0 });
+    zn_conv2d(c, half, in, &m->stem, (zn_tail){ 0 });
+    eighth = zn_new(c, 1, in.h / 8, in.w / 8, FIRST * m->base);
+    zn_unshuffle(c, eighth, half, 4);
+    run_block(c, &m->block[0], eighth, m->residual);
+    last = zn_new(c, 1, in.h / STEP, in.w / STEP, LAST * m->base);
+    zn_unshuffle(c, last, eighth, 4);
+    run_block(c, &m->block[1], last, m->residual);
+    run_block(c, &m->block[2], last, m->residual);
+    zn_shuffle(c, eighth, last, 4, (zn_tail){ 0 });
+    zn_shuffle(c, half, eighth, 4, (zn_tail){ 0 });
     y = zn_new(c, 1, in.h, in.w, m->base / 4);
-    zn_shuffle(c, y, a, 2, (zn_tail){ 0 });
+    zn_shuffle(c, y, half, 2, (zn_tail){ 0 });
     zn_conv2d(c, call->out[0], y, &m->out, (zn_tail){ .residual = m->residual ? &in : NULL });
 }
 
@@ -274,4 +274,4 @@ static const zn_training training = { .tasks = ZN_TASK_RESTORE | ZN_TASK_RECONST
     }
 
 ZENITH_AE(zenith_ae, "zenith-ae", false, "picture to picture through spectral blocks");
-ZENITH_AE(zenith_prune, "zenith-prune", true, "the same with a gate on every spectral number");
+ZENITH_AE(zenith_prune, "zenith-prune", true, "the same with a gate on every spectral coefficient");

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* zenith_fold.c - linear maps multiplied together.
+/* zenith_fold.c - consecutive linear maps multiplied into one, when the weights are loaded.
  *
- * Without an activation or a norm, zenith-lite and zenith-spectral are affine, and their wide tensors never
- * have to exist: whatever a block mixes, and the output, is a sum of linear maps of the input and of what the
- * blocks before have mixed (at most c/4 channels each).  With x the input and m1, m2, m3 the mixed numbers,
+ * Without an activation or a norm, zenith-lite and zenith-spectral are affine, and their wide tensors need not
+ * be computed: the input of each block's mixing, and the output, is a sum of linear maps of the input and of the
+ * results of the mixings before (at most c/4 channels each).  With x the input and m1, m2, m3 the mixed tensors,
  * the encoder is
  *
  *     m1 = mix1(x)   m2 = mix2(x, m1)   m3 = mix3(x, m1, m2)   z = (x, m1, m2, m3)
  *
  * where a source that is k times finer than its target is read by a k x k convolution of stride k.  In the
- * decoder sources are k times coarser: a 1x1 convolution to k * k times the channels, and shuffles, which a
- * finer source joins on its way:  y = m3 + shuffle(m2 + shuffle(m1 + shuffle(z))).
+ * decoder sources are k times coarser: a 1x1 convolution to k * k times the channels, and shuffles, between
+ * which the finer sources are added:  y = m3 + shuffle(m2 + shuffle(m1 + shuffle(z))).
  *
  * At base 64 and 512x512 this is 0.78 instead of 4.89 billion multiply-adds for lite's encoder.  The products
  * are summed in double precision. */
@@ -61,7 +61,7 @@ static int bias_positions(const zn_folder *f)
     return f->out->decoder ? f->sq[0] : 1;
 }
 
-/* The k of y = W y, where y has `sq` positions of `width` numbers: a source's, or the biases. */
+/* The k of y = W y, where y has `sq` positions of `width` elements: a source's, or the biases. */
 static double *times(zn_folder *f, const double *k, int sq, int width, const float *w, int cout, bool four, bool sum)
 {
     bool decoder = f->out->decoder;
@@ -124,7 +124,7 @@ static void emit(zn_folder *f, int n, double *const *k, const double *bias)
     for (int s = 0; s < f->n && !f->b->status; s++) {
         int sq = f->sq[s], width = f->width[s], side = 1;
         size_t len = (size_t)n * (size_t)sq * (size_t)width;
-        float *w = malloc((len + (size_t)n * (size_t)sq) * sizeof *w), *b = w + len;
+        float *w = malloc((len + (size_t)n * (size_t)sq) * sizeof *w), *packed_bias = w ? w + len : NULL;
         zn_conv conv;
 
         while (side * side < sq)
@@ -143,8 +143,8 @@ static void emit(zn_folder *f, int n, double *const *k, const double *bias)
             w[f->out->decoder ? i : (o * (size_t)width + c) * (size_t)sq + p] = (float)k[s][i];
         }
         for (int i = 0; i < n * bias_positions(f) && w && s == 0; i++)
-            b[i] = (float)bias[i];
-        zn_bind_pack(f->b, &f->out->term[t][s], conv, w, s == 0 ? b : NULL);
+            packed_bias[i] = (float)bias[i];
+        zn_bind_pack(f->b, &f->out->term[t][s], conv, w, s == 0 ? packed_bias : NULL);
         free(w);
     }
 }
@@ -211,26 +211,26 @@ void zn_fold_end(zn_folder **f)
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-void zn_fold_run(zn_ctx *c, const zn_fold *f, int t, zn_tensor y, const zn_tensor *source)
+void zn_fold_run(zn_ctx *ctx, const zn_fold *fold, int t, zn_tensor y, const zn_tensor *source)
 {
-    const zn_conv *term = f->term[t];
+    const zn_conv *term = fold->term[t];
     zn_tensor coarse;
-    size_t mark = zn_mark(c->arena);
+    size_t mark = zn_mark(ctx->arena);
 
-    if (!f->decoder) {
+    if (!fold->decoder) {
         for (int s = 0; s <= t; s++)
-            zn_conv2d(c, y, source[s], &term[s], (zn_tail){ .residual = s ? &y : NULL });
+            zn_conv2d(ctx, y, source[s], &term[s], (zn_tail){ .residual = s ? &y : NULL });
         return;
     }
-    coarse = zn_new(c, 1, source[0].h, source[0].w, term[0].cout);
-    zn_conv2d(c, coarse, source[0], &term[0], (zn_tail){ 0 });
+    coarse = zn_new(ctx, 1, source[0].h, source[0].w, term[0].cout);
+    zn_conv2d(ctx, coarse, source[0], &term[0], (zn_tail){ 0 });
     for (int s = 1; coarse.h < y.h; s++) {
-        zn_tensor fine = 2 * coarse.h == y.h ? y : zn_new(c, 1, 2 * coarse.h, 2 * coarse.w, coarse.c / 4);
+        zn_tensor fine = 2 * coarse.h == y.h ? y : zn_new(ctx, 1, 2 * coarse.h, 2 * coarse.w, coarse.c / 4);
 
-        zn_shuffle(c, fine, coarse, 2, (zn_tail){ 0 });
+        zn_shuffle(ctx, fine, coarse, 2, (zn_tail){ 0 });
         if (s <= t)
-            zn_conv2d(c, fine, source[s], &term[s], (zn_tail){ .residual = &fine });
+            zn_conv2d(ctx, fine, source[s], &term[s], (zn_tail){ .residual = &fine });
         coarse = fine;
     }
-    zn_reset(c->arena, mark);
+    zn_reset(ctx->arena, mark);
 }

@@ -8,7 +8,7 @@
 
 enum { ZN_FOLD = 4 }; /* steps; between them, three blocks */
 
-/* term[t][s], s <= t: what source s adds to target t.  Sources: 0 the input, s the mixed numbers of block s.
+/* term[t][s], s <= t: what source s adds to target t.  Sources: 0 the input, s the mixed tensor of block s.
  * Targets: t < 3 what block t + 1 mixes, 3 the output. */
 typedef struct zn_fold {
     bool decoder;
@@ -19,7 +19,7 @@ typedef struct zn_folder zn_folder;
 
 /* Folding, layer by layer.  Matrices are in host memory and not kept.  A failure is in b->status. */
 zn_folder *zn_fold_begin(zn_binder *b, zn_fold *out, bool decoder, int c);
-/* y = W y + bias, weight [cout][cin]; four: of cin = 4 c numbers of 2x2 pixels (encoder), or to 2x2 pixels of
+/* y = W y + bias, weight [cout][cin]; four: of cin = 4 c elements of 2x2 pixels (encoder), or to 2x2 pixels of
  * cout / 4 each (decoder). */
 void zn_fold_step(zn_folder *f, const float *weight, const float *bias, int cout, bool four);
 /* y = y + expand(m), m mixed from compress(y), a target; compress [inner][c / 4], expand [c][inner / 4]: 4

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* zenith_taesd.c - the autoencoders of the first Zenith document: zenith-taesd, zenith-lite, zenith-spectral,
- * and vanilla-taesd, the stand-in that it compares them with.  docs/zenith.md explains them.
+ * and vanilla-taesd, the baseline that it compares them with.  docs/zenith.md explains them.
  *
  *   picture ── step 1 ── block 1 ── step 2 ── block 2 ── step 3 ── block 3 ── step 4 ── latent (1/8)
  *
@@ -14,12 +14,12 @@
  *
  *   mix:  y = x + expand(columns(rows(compress(x))))   compress, expand: 1x1 in 4 groups, c > c/4 > c
  *         rows: along each row, in every channel,  H diag(gate_h) H / W;   columns: the same with gate_v, H
- *   spectral layer (P numbers):  four times { permute, scale, H }, then the first outputs + bias
+ *   spectral layer (P elements):  four times { permute, scale, H }, then the first outputs + bias
  * H is the Walsh-Hadamard transform.  There is no activation and no normalisation: these are affine maps.
  *
  * What is computed: an unshuffle and the 1x1 convolution behind it are one 2x2 convolution of stride 2; a
- * spectral layer with few inputs or outputs is the matrix that it is; lite and spectral, where they are
- * affine, are folded (zenith_fold.c) unless fold=0 asks for them layer by layer.
+ * spectral layer with few inputs or outputs is computed as its matrix; lite and spectral, where they are
+ * affine, are folded (zenith_fold.c) unless fold=0.
  *
  * Extensions, by what the file holds: metadata "activation" (relu, silu, gelu) after every step but the last
  * and inside the blocks; blockN.norm.* (layer norm before a block); a gate [n][c] per channel; metadata
@@ -37,7 +37,7 @@ enum { STEPS = ZN_FOLD, GROUPS = 4, DEPTH = 4, MAX_C = 4096 };
 typedef enum family { ZENITH, LITE, SPECTRAL, VANILLA } family;
 
 typedef struct step {
-    zn_conv conv;     /* gathers what an unshuffle would have gathered */
+    zn_conv conv;     /* includes the unshuffle before it */
     zn_fwht spectral; /* n 0: there is only the convolution */
     int cin, cout;    /* with the shuffles' factor of 4 where they belong to the convolution */
     int p;            /* of a spectral layer: what it transforms, a power of two */
@@ -69,15 +69,15 @@ static bool shuffles(family kind)
     return kind == LITE || kind == SPECTRAL;
 }
 
-/* Channels that the step's linear map sees of c, and channels that are left of its outputs. */
-static int gathered(family kind, bool decoder, int i, int c)
+/* Channels of the step's linear map for an input of `width` channels; channels of the step for outputs of `width`. */
+static int gathered(family kind, bool decoder, int i, int width)
 {
-    return shuffles(kind) && !decoder && i > 0 ? 4 * c : c;
+    return shuffles(kind) && !decoder && i > 0 ? 4 * width : width;
 }
 
-static int spread(family kind, bool decoder, int i, int c)
+static int spread(family kind, bool decoder, int i, int width)
 {
-    return shuffles(kind) && decoder && i < STEPS - 1 ? c / 4 : c;
+    return shuffles(kind) && decoder && i < STEPS - 1 ? width / 4 : width;
 }
 
 /* ---- bind ---------------------------------------------------------------------------------------------- */
@@ -103,17 +103,17 @@ static bool recognise(const zn_weights *w, family kind, bool decoder, char *what
     return true;
 }
 
-/* A linear map of cin numbers, or of the cin/4 channels of 2x2 pixels: weight[o][c * 4 + u * 2 + v], as an
+/* A linear map of cin channels, or of the cin/4 channels of 2x2 pixels: weight[o][c * 4 + u * 2 + v], as an
  * unshuffle orders them, is the weight[o][c][u][v] of a convolution. */
 static zn_conv linear(const step *s, bool gathers)
 {
-    zn_conv k = zn_conv_same(1, s->cin, s->cout);
+    zn_conv conv = zn_conv_same(1, s->cin, s->cout);
 
     if (gathers) {
-        k.kh = k.kw = k.stride = 2;
-        k.cin = s->cin / 4;
+        conv.kh = conv.kw = conv.stride = 2;
+        conv.cin = s->cin / 4;
     }
-    return k;
+    return conv;
 }
 
 /* The permutations of a file without any: j -> an odd multiple of j, plus one for each round. */
@@ -126,47 +126,47 @@ static void read_perm(zn_binder *b, int32_t *perm, int p, const char *name)
         b->parameters -= file ? DEPTH * p : 0; /* not learnt */
     }
     for (int i = 0; i < DEPTH * p && !b->status; i++) {
-        int k = i / p, j = i % p;
+        int round = i / p, j = i % p;
 
         if (file && !(file[i] >= 0 && file[i] < (float)p))
-            zn_bind_fail(b, "tensor '%s.perm' holds a number that is not from 0 to %d", name, p - 1);
+            zn_bind_fail(b, "tensor '%s.perm' holds a value that is not from 0 to %d", name, p - 1);
         else
-            perm[i] = file ? (int32_t)file[i] : (int32_t)((j * (2 * (k * p / 3 / 2) + 1) + k) % p);
+            perm[i] = file ? (int32_t)file[i] : (int32_t)((j * (2 * (round * p / 3 / 2) + 1) + round) % p);
     }
     free(file);
 }
 
-/* The matrix [cout][cin] of a spectral layer of p numbers: its columns are what unit vectors become. */
+/* The matrix [cout][cin] of a spectral layer of p elements: its columns are the images of the unit vectors. */
 static float *matrix_of(int p, int cin, int cout, const float *scale, const int32_t *perm)
 {
-    float *m = malloc((size_t)cin * (size_t)cout * sizeof *m);
+    float *matrix = malloc((size_t)cin * (size_t)cout * sizeof *matrix);
     double *v = malloc(2 * (size_t)p * sizeof *v), *u = v + p;
 
-    for (int c = 0; c < cin && m && v; c++) {
+    for (int in = 0; in < cin && matrix && v; in++) {
         for (int j = 0; j < p; j++)
-            v[j] = j == c;
-        for (int r = 0; r < DEPTH; r++) {
+            v[j] = j == in;
+        for (int round = 0; round < DEPTH; round++) {
             for (int j = 0; j < p; j++)
-                u[j] = (double)scale[r * p + j] * v[perm[r * p + j]];
+                u[j] = (double)scale[round * p + j] * v[perm[round * p + j]];
             for (int len = 1; len < p; len *= 2)
                 for (int j = 0; j < p; j++)
                     if (!(j & len)) {
-                        double a = u[j], e = u[j | len];
+                        double a = u[j], b = u[j | len];
 
-                        u[j] = a + e;
-                        u[j | len] = a - e;
+                        u[j] = a + b;
+                        u[j | len] = a - b;
                     }
             memcpy(v, u, (size_t)p * sizeof *v);
         }
-        for (int o = 0; o < cout; o++)
-            m[(size_t)o * (size_t)cin + (size_t)c] = (float)v[o];
+        for (int out = 0; out < cout; out++)
+            matrix[(size_t)out * (size_t)cin + (size_t)in] = (float)v[out];
     }
     if (!v) {
-        free(m);
-        m = NULL;
+        free(matrix);
+        matrix = NULL;
     }
     free(v);
-    return m;
+    return matrix;
 }
 
 /* Is the matrix less work than the transforms?  An addition is half a multiply-add. */
@@ -238,13 +238,13 @@ static int usual_width(bool decoder, int i, int base)
     return times[decoder][i] ? times[decoder][i] * (base ? base : 64) : decoder ? 3 : 4;
 }
 
-static void bind_step(zn_binder *b, zenith *m, int i, int c)
+static void bind_step(zn_binder *b, zenith *m, int i, int width)
 {
     step *s = &m->step[i];
     const char *name = step_name[m->decoder][i];
-    zn_conv k;
+    zn_conv conv;
 
-    s->cin = gathered(m->kind, m->decoder, i, c);
+    s->cin = gathered(m->kind, m->decoder, i, width);
     s->cout = zn_bind_dim(b, 0, m->kind == SPECTRAL ? "%s.bias" : "%s.weight", name);
     if (!b->w)
         s->cout = usual_width(m->decoder, i, b->base) * (spread(m->kind, m->decoder, i, 4) == 1 ? 4 : 1);
@@ -254,62 +254,62 @@ static void bind_step(zn_binder *b, zenith *m, int i, int c)
         return;
     }
     if (m->kind == SPECTRAL) {
-        bind_spectral(b, s, s->cin != c, name);
+        bind_spectral(b, s, s->cin != width, name);
         return;
     }
     if (m->kind == LITE) {
-        bind_linear(b, s, s->cin != c, name);
+        bind_linear(b, s, s->cin != width, name);
         return;
     }
-    k = zn_conv_same(m->decoder && !i ? 1 : 3, s->cin, s->cout);
+    conv = zn_conv_same(m->decoder && !i ? 1 : 3, s->cin, s->cout);
     if (i > 0) {
-        k.stride = m->decoder ? 1 : 2;
-        k.up2 = m->decoder;
+        conv.stride = m->decoder ? 1 : 2;
+        conv.up2 = m->decoder;
     }
-    zn_bind_conv(b, &s->conv, k, "%s", name);
+    zn_bind_conv(b, &s->conv, conv, "%s", name);
 }
 
 /* gate: [n] or [n][c]; divided by n, so that two transforms cancel.  half: the shift of a shifted window.  side: n
  * without a file. */
-static void bind_gate(zn_binder *b, zn_fwht *f, zn_axis axis, int c, int side, bool half, const char *name)
+static void bind_gate(zn_binder *b, zn_fwht *lines, zn_axis axis, int width, int side, bool half, const char *name)
 {
     int n = b->w ? zn_bind_dim(b, 0, "%s", name) : side, per = zn_bind_dim(b, 1, "%s", name);
     size_t len = (size_t)n * (size_t)(per ? per : 1);
     float *gate;
 
-    if (n < 2 || n > ZN_FWHT_MAX || n & (n - 1) || (per && per != c)) {
+    if (n < 2 || n > ZN_FWHT_MAX || n & (n - 1) || (per && per != width)) {
         zn_bind_fail(b, "gate '%s' is missing or not of a length that is a power of two up to %d", name, ZN_FWHT_MAX);
         return;
     }
-    *f = (zn_fwht){ .axis = axis, .n = n, .shift = half ? n / 2 : 0, .per_channel = per > 0 };
+    *lines = (zn_fwht){ .axis = axis, .n = n, .shift = half ? n / 2 : 0, .per_channel = per > 0 };
     zn_bind_init(b, ZN_INIT_CONSTANT, 1);
     gate = zn_bind_read(b, (int[4]){ n, per }, "%s", name);
     for (size_t i = 0; gate && i < len; i++)
         gate[i] /= (float)n;
-    f->gate = zn_bind_device(b, gate, len * sizeof *gate);
+    lines->gate = zn_bind_device(b, gate, len * sizeof *gate);
     free(gate);
 }
 
 /* c, side: channels of the block's input; its height and width without a file. */
-static void bind_block(zn_binder *b, zenith *m, int i, int c, int side)
+static void bind_block(zn_binder *b, zenith *m, int i, int width, int side)
 {
     block *k = &m->block[i];
     const char *window = zn_bind_meta(b, "window");
     bool half = window && !strcmp(window, "shifted") && i % 2;
     char name[32], gate[64];
-    zn_conv in = zn_conv_same(1, c, c / GROUPS), out = zn_conv_same(1, c / GROUPS, c);
+    zn_conv in = zn_conv_same(1, width, width / GROUPS), out = zn_conv_same(1, width / GROUPS, width);
 
     snprintf(name, sizeof name, "%s.block%d", m->decoder ? "dec" : "enc", i + 1);
     k->normed = zn_bind_has(b, "%s.norm.weight", name);
     if (k->normed)
-        zn_bind_norm(b, &k->norm, (zn_norm){ .kind = ZN_LAYER_NORM, .c = c, .eps = 1e-6f }, "%s.norm", name);
+        zn_bind_norm(b, &k->norm, (zn_norm){ .kind = ZN_LAYER_NORM, .c = width, .eps = 1e-6f }, "%s.norm", name);
     if (m->kind == VANILLA) {
-        zn_bind_conv(b, &k->in, zn_conv_same(3, c, c), "%s.conv1", name);
-        zn_bind_conv(b, &k->out, zn_conv_same(3, c, c), "%s.conv2", name);
+        zn_bind_conv(b, &k->in, zn_conv_same(3, width, width), "%s.conv1", name);
+        zn_bind_conv(b, &k->out, zn_conv_same(3, width, width), "%s.conv2", name);
         return;
     }
-    if (c % (GROUPS * GROUPS)) {
-        zn_bind_fail(b, "the width %d of '%s' is not a multiple of %d", c, name, GROUPS * GROUPS);
+    if (width % (GROUPS * GROUPS)) {
+        zn_bind_fail(b, "the width %d of '%s' is not a multiple of %d", width, name, GROUPS * GROUPS);
         return;
     }
     in.groups = out.groups = GROUPS;
@@ -318,9 +318,9 @@ static void bind_block(zn_binder *b, zenith *m, int i, int c, int side)
     zn_bind_init(b, ZN_INIT_NORMAL, 0.05);
     zn_bind_conv(b, &k->out, out, "%s.expand", name);
     snprintf(gate, sizeof gate, "%s.gate_h", name);
-    bind_gate(b, &k->rows, ZN_ALONG_W, c / GROUPS, side, half, gate);
+    bind_gate(b, &k->rows, ZN_ALONG_W, width / GROUPS, side, half, gate);
     snprintf(gate, sizeof gate, "%s.gate_v", name);
-    bind_gate(b, &k->cols, ZN_ALONG_H, c / GROUPS, side, half, gate);
+    bind_gate(b, &k->cols, ZN_ALONG_H, width / GROUPS, side, half, gate);
 }
 
 /* The matrix [cout][cin] of a step of lite or spectral. */
@@ -349,15 +349,15 @@ static float *read_matrix(zn_binder *b, const zenith *m, int i)
 
 static void fold_block(zn_binder *b, zn_folder *f, const zenith *m, int i)
 {
-    int c = m->block[i].in.cin, inner = c / GROUPS;
+    int width = m->block[i].in.cin, inner = width / GROUPS;
     char name[32];
     float *in, *in_bias, *out, *out_bias;
 
     snprintf(name, sizeof name, "%s.block%d", m->decoder ? "dec" : "enc", i + 1);
-    in = zn_bind_read(b, (int[4]){ inner, c / GROUPS, 1, 1 }, "%s.compress.weight", name);
+    in = zn_bind_read(b, (int[4]){ inner, width / GROUPS, 1, 1 }, "%s.compress.weight", name);
     in_bias = zn_bind_read(b, (int[4]){ inner }, "%s.compress.bias", name);
-    out = zn_bind_read(b, (int[4]){ c, inner / GROUPS, 1, 1 }, "%s.expand.weight", name);
-    out_bias = zn_bind_read(b, (int[4]){ c }, "%s.expand.bias", name);
+    out = zn_bind_read(b, (int[4]){ width, inner / GROUPS, 1, 1 }, "%s.expand.weight", name);
+    out_bias = zn_bind_read(b, (int[4]){ width }, "%s.expand.bias", name);
     zn_fold_block(f, in, in_bias, out, out_bias, inner);
     free(in);
     free(in_bias);
@@ -365,10 +365,10 @@ static void fold_block(zn_binder *b, zn_folder *f, const zenith *m, int i)
     free(out_bias);
 }
 
-/* Reads the weights once more, to multiply them. */
-static void bind_fold(zn_binder *b, zenith *m, int c)
+/* Reads the weights again, to multiply them. */
+static void bind_fold(zn_binder *b, zenith *m, int width)
 {
-    zn_folder *f = zn_fold_begin(b, &m->fold, m->decoder, c);
+    zn_folder *f = zn_fold_begin(b, &m->fold, m->decoder, width);
     int64_t parameters = b->parameters;
 
     m->folds = true;
@@ -399,7 +399,7 @@ static void bind_activation(zn_binder *b, zenith *m)
 
 static void bind(zn_binder *b, zenith *m, family kind, bool decoder)
 {
-    int c, first, side = b->size ? b->size : decoder ? 64 : 512;
+    int width, first, side = b->size ? b->size : decoder ? 64 : 512;
     bool affine;
 
     m->kind = kind;
@@ -413,20 +413,20 @@ static void bind(zn_binder *b, zenith *m, family kind, bool decoder)
     if (!b->w && !decoder && (side < 16 || side & (side - 1)))
         zn_bind_fail(b, "%d pixels are not a power of two from 16", side);
     /* A picture has 3 channels; how many a latent has, the spectral decoder's file cannot say: 4. */
-    c = first = !decoder ? 3 : kind == SPECTRAL || !b->w ? 4 : zn_bind_dim(b, 1, "dec.in.weight");
+    width = first = !decoder ? 3 : kind == SPECTRAL || !b->w ? 4 : zn_bind_dim(b, 1, "dec.in.weight");
     for (int i = 0; i < STEPS && !b->status; i++) {
-        bind_step(b, m, i, c);
-        c = spread(kind, decoder, i, m->step[i].cout);
+        bind_step(b, m, i, width);
+        width = spread(kind, decoder, i, m->step[i].cout);
         if (decoder ? i || shuffles(kind) : i > 0)
             side = decoder ? 2 * side : side / 2;
         if (i < STEPS - 1 && !b->status)
-            bind_block(b, m, i, c, side);
+            bind_block(b, m, i, width, side);
     }
     affine = m->act == ZN_NONE && !m->block[0].normed && !m->block[1].normed && !m->block[2].normed;
     if (!b->status && affine && shuffles(kind) && !b->outline) /* it reads the same tensors again */
         bind_fold(b, m, first);
     b->geometry = (zn_geometry){ .in_c = first,
-                                 .out_c = c,
+                                 .out_c = width,
                                  .shrink = decoder ? 1 : 8,
                                  .grow = decoder ? 8 : 1,
                                  .multiple = decoder ? 1 : 8,
@@ -436,7 +436,7 @@ static void bind(zn_binder *b, zenith *m, family kind, bool decoder)
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-/* y = step(x); where it shuffles, a tensor of the same size lies between. */
+/* y = step(x); where it shuffles, through a temporary of the same size. */
 static zn_tensor run_step(zn_ctx *c, const zenith *m, int i, zn_tensor x, const zn_tensor *out)
 {
     const step *s = &m->step[i];
@@ -456,10 +456,10 @@ static zn_tensor run_step(zn_ctx *c, const zenith *m, int i, zn_tensor x, const 
         x = in;
     }
     if (s->spectral.n) {
-        zn_fwht f = s->spectral;
+        zn_fwht transform = s->spectral;
 
-        f.act = tail.pre;
-        zn_transform(c, to, x, &f);
+        transform.act = tail.pre;
+        zn_transform(c, to, x, &transform);
     } else {
         zn_conv2d(c, to, x, &s->conv, tail);
     }
@@ -536,7 +536,7 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
 }
 
 static const zn_setting settings[] = {
-    { "fold", 1, 0, 1, "multiply linear maps that follow each other, where nothing else stands between; 0: do not" },
+    { "fold", 1, 0, 1, "multiply consecutive linear maps into one, where nothing lies between them; 0: do not" },
     { 0 },
 };
 
