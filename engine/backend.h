@@ -238,6 +238,7 @@ typedef struct zn_backend {
     bool (*has_precision)(void *dev, zn_precision p);
     void (*set_precision)(void *dev, zn_precision p); /* one that it has; for the runs to come */
     size_t (*memory)(void *dev);                      /* bytes a run should stay below; 0: as the caller thinks */
+    size_t (*capacity)(void *dev); /* bytes that weights and a run may take together, if nobody bounds them */
     /* A backend may record a forward under a key (same network, sizes, settings, addresses) and repeat it.  replay:
      * true if it was recorded, and has been started again; otherwise the caller runs it, between record and recorded.
      * whole: it ran to its end. */

@@ -149,7 +149,12 @@ typedef struct zn_open { /* a zeroed one, or NULL, is the default */
     const char *precision;
 } zn_open;
 
-/* The engine must outlive the model. */
+/* The engine must outlive the model.
+ *
+ * Memory: $ZENITH_MEMORY (on a GPU $ZENITH_CUDA_MEMORY; mebibytes, or 4G) bounds the packed weights of the model and what a
+ * run takes beside them, together.  If it is not set, both together may take three quarters of the machine's memory (on a
+ * GPU what was free when the engine was opened), and a tile of a picture 448 MiB (half of what was free, at most 6 GiB).
+ * Weights that do not fit are refused before they are loaded. */
 ZN_API zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const zn_open *open, zn_error *err);
 ZN_API void zn_model_close(zn_model **model);
 ZN_API const zn_geometry *zn_model_geometry(const zn_model *model);
@@ -172,8 +177,7 @@ static inline size_t zn_array_len(const zn_array *a)
 typedef struct zn_job {     /* a zeroed one, or NULL, is the default */
     const char *const *set; /* "key=value", n_set of them */
     int n_set;
-    size_t max_memory; /* bytes a forward may take; 0: $ZENITH_MEMORY (MiB, or 4G) or 448 MiB, on a GPU
-                                    $ZENITH_CUDA_MEMORY or half of what was free at first, at most 6 GiB */
+    size_t max_memory; /* bytes a forward may take beside the weights; 0: see zn_model_open */
     int tile; /* tile side in input pixels, made smaller if it takes too much memory; 0: the largest that fits */
     bool (*progress)(void *cookie, double done); /* 0..1, never falling; false cancels */
     void *cookie;
@@ -186,10 +190,11 @@ typedef struct zn_job {     /* a zeroed one, or NULL, is the default */
 } zn_job;
 
 typedef struct zn_plan {    /* known before anything is allocated */
-    size_t peak_bytes;      /* activations of one tile */
+    size_t peak_bytes;      /* activations of one tile, and the host's buffers for it */
     double macs;            /* multiply-adds of the whole run, halos included */
     int32_t tile_w, tile_h; /* input pixels, without halo */
     int32_t n_tiles;
+    size_t weight_bytes; /* of the open model, packed */
 } zn_plan;
 
 /* Fills in the sizes of out[] (not the data) for these inputs (whose data is not read). */

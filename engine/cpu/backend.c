@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "device.h"
 
@@ -107,6 +108,15 @@ static size_t cpu_memory(void *dev)
     return 0;
 }
 
+/* Three quarters of the machine's memory. */
+static size_t cpu_capacity(void *dev)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+    (void)dev;
+    return pages > 0 && size > 0 ? (size_t)pages / 4 * 3 * (size_t)size : SIZE_MAX;
+}
+
 static bool cpu_replay(void *dev, uint64_t key)
 {
     (void)dev, (void)key;
@@ -199,6 +209,7 @@ static double cpu_peak(void *dev)
         .has_precision = cpu_has_precision,                                                                            \
         .set_precision = cpu_set_precision,                                                                            \
         .memory = cpu_memory,                                                                                          \
+        .capacity = cpu_capacity,                                                                                      \
         .replay = cpu_replay,                                                                                          \
         .record = cpu_record,                                                                                          \
         .recorded = cpu_recorded,                                                                                      \

@@ -46,11 +46,12 @@ typedef struct zn_cuda_private {
     int n_pinned;
     graph graphs[MAX_GRAPHS];
     int n_graphs, next_graph;
-    graph *now;     /* of the current forward */
-    bool recording; /* the current forward is being captured */
-    bool dependent; /* the driver's graphs support programmatic dependent launch */
-    size_t memory;  /* that a run may use */
-    char *expanded; /* device memory: see zn_cuda_expanded */
+    graph *now;      /* of the current forward */
+    bool recording;  /* the current forward is being captured */
+    bool dependent;  /* the driver's graphs support programmatic dependent launch */
+    size_t memory;   /* that a run may use */
+    size_t at_first; /* free memory when the device was opened */
+    char *expanded;  /* device memory: see zn_cuda_expanded */
     size_t expanded_size;
 } zn_cuda_private;
 
@@ -307,6 +308,13 @@ static size_t cuda_memory(void *dev)
     return d->p->memory;
 }
 
+static size_t cuda_capacity(void *dev)
+{
+    const zn_cuda *d = dev;
+
+    return d->p->at_first;
+}
+
 /* Pinned memory: DMA reads and writes it while the CPU does something else. */
 static void *cuda_host_alloc(void *dev, size_t size)
 {
@@ -533,6 +541,7 @@ static void open_rest(zn_cuda *d)
         d->scratch = (char *)(uintptr_t)scratch;
     if (!d->status && ok(d, api->cuMemGetInfo_v2(&available, &total), "cuMemGetInfo"))
         p->memory = available / 2 < most ? available / 2 : most;
+    p->at_first = available;
     ok(d, api->cuDriverGetVersion(&version), "cuDriverGetVersion");
     p->dependent = version >= 12030;
     d->choices = zn_cuda_choices_open(d->name);
@@ -671,6 +680,7 @@ const zn_backend zn_backend_cuda = {
     .has_precision = cuda_has_precision,
     .set_precision = cuda_set_precision,
     .memory = cuda_memory,
+    .capacity = cuda_capacity,
     .replay = cuda_replay,
     .record = cuda_record,
     .recorded = cuda_recorded,

@@ -122,12 +122,12 @@ static float *read_tensor(zn_binder *b, const char *name, const int *shape, int 
         zn_bind_fail(b, "tensor '%s' is %s where this model has %s", name, have, want);
         return NULL;
     }
-    x = malloc((zn_entry_len(e) + 1) * sizeof *x);
+    x = b->counting ? calloc(zn_entry_len(e) + 1, sizeof *x) : malloc((zn_entry_len(e) + 1) * sizeof *x);
     if (!x) {
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory while reading '%s'", name);
         return NULL;
     }
-    if ((b->status = zn_entry_read(e, x, b->err))) {
+    if (!b->counting && (b->status = zn_entry_read(e, x, b->err))) {
         free(x);
         return NULL;
     }
@@ -138,9 +138,13 @@ static float *read_tensor(zn_binder *b, const char *name, const int *shape, int 
 /* Device memory that lives as long as the model. */
 static void *take(zn_binder *b, size_t size)
 {
-    void **owned = realloc(b->owned, (size_t)(b->n_owned + 1) * sizeof *owned);
+    static char nowhere;
+    void **owned = b->counting ? NULL : realloc(b->owned, (size_t)(b->n_owned + 1) * sizeof *owned);
     void *p;
 
+    b->bytes += (size + ZN_ALIGN - 1) / ZN_ALIGN * ZN_ALIGN;
+    if (b->counting)
+        return &nowhere;
     if (owned)
         b->owned = owned;
     p = owned ? b->be->alloc(b->dev, size) : NULL;
@@ -178,7 +182,7 @@ void *zn_bind_device(zn_binder *b, const void *host, size_t size)
 {
     void *dev = b->status ? NULL : take(b, size);
 
-    if (dev)
+    if (dev && !b->counting)
         b->be->upload(b->dev, dev, host, size);
     return dev;
 }
@@ -191,7 +195,7 @@ void zn_bind_pack(zn_binder *b, zn_conv *out, zn_conv spec, const float *weight,
     *out = spec;
     if (!b->status)
         out->packed = take(b, b->be->conv_size(b->dev, out));
-    if (!b->status)
+    if (!b->status && !b->counting)
         b->be->conv_pack(b->dev, out, weight, bias);
 }
 
@@ -222,7 +226,7 @@ static float *bind_vector(zn_binder *b, const char *name, int c)
     float *x = b->status ? NULL : read_tensor(b, name, (int[]){ c }, 1);
     float *dev = b->status ? NULL : take(b, (size_t)c * sizeof *dev);
 
-    if (!b->status)
+    if (!b->status && !b->counting)
         b->be->upload(b->dev, dev, x, (size_t)c * sizeof *dev);
     free(x);
     return dev;

@@ -21,7 +21,8 @@ enum { ZN_MAX_MEASURES = 16 };
 typedef struct zn_run { /* a job, resolved */
     zn_model *model;
     float set[ZN_MAX_SETTINGS];
-    size_t max_memory;
+    size_t max_memory;                   /* of a tile */
+    size_t most;                         /* of a forward that cannot be cut into tiles */
     int tile;                            /* 0: to be chosen */
     double *time;                        /* not NULL: forwards are repeated, and the time of one is put here */
     bool shared;                         /* several threads may read the sources and write to the sink at once */

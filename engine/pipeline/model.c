@@ -76,11 +76,46 @@ zn_model *zn_model_new(zn_engine *engine, const zn_arch *a, const zn_open *open,
     return m;
 }
 
+static zn_binder binder_of(zn_model *m, const zn_weights *w, zn_error *err)
+{
+    return (zn_binder){
+        .w = w, .be = m->engine->be, .dev = m->engine->dev, .precision = m->precision, .err = err, .part = m->part
+    };
+}
+
+/* Refuses weights that do not fit beside those that the composite has already, before anything is read.  Packed weights take
+ * at most WORST times the room of floats; only where that is too much they are counted exactly, by a bind that loads
+ * nothing. */
+static zn_status check_memory(zn_model *m, const zn_weights *w, size_t already, zn_error *err)
+{
+    enum { WORST = 16 };
+    zn_binder b = binder_of(m, w, NULL);
+    double worst = 0;
+    zn_limits limits;
+    zn_status s = zn_limits_of(&limits, m->engine, err);
+
+    if (s || !w)
+        return s;
+    for (int i = 0; i < zn_weights_count(w); i++)
+        worst += (double)WORST * sizeof(float) * (double)zn_entry_len(zn_weights_at(w, i));
+    if (worst + (double)already <= (double)limits.total)
+        return ZN_OK;
+    b.counting = true;
+    m->arch->bind(&b, m->net);
+    memset(m->net, 0, m->arch->size);
+    if (b.status || b.bytes + already <= limits.total) /* the bind that loads says what is wrong */
+        return ZN_OK;
+    return zn_fail(err, ZN_E_MEMORY,
+                   "the weights of %s take %zu MiB on the %s engine where %zu are allowed; set %s to more",
+                   m->arch->info.id, (b.bytes + already + (1 << 20) - 1) >> 20, m->engine->be->name, limits.total >> 20,
+                   m->engine->be->memory_variable);
+}
+
 /* The weights of w onto the device. */
 static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
 {
     zn_engine *e = m->engine;
-    zn_binder b = { .w = w, .be = e->be, .dev = e->dev, .precision = m->precision, .err = err, .part = m->part };
+    zn_binder b = binder_of(m, w, err);
     zn_error late;
 
     pthread_mutex_lock(&e->lock);
@@ -91,13 +126,15 @@ static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
     pthread_mutex_unlock(&e->lock);
     m->owned = b.owned;
     m->n_owned = b.n_owned;
-    m->parameters = b.parameters;
-    for (int i = 0; i < m->n_parts; i++)
-        m->parameters += m->part[i]->parameters;
+    m->weight_bytes += b.bytes;
+    m->parameters += b.parameters;
     m->geometry = b.geometry;
     memcpy(m->variant, b.variant, sizeof m->variant);
     return b.status;
 }
+
+static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, size_t already,
+                      zn_error *err);
 
 /* The networks of a composite.  They share its files, unless it was opened with a folder that has one for each. */
 static zn_status open_parts(zn_model *m, const zn_open *open, zn_error *err)
@@ -115,14 +152,18 @@ static zn_status open_parts(zn_model *m, const zn_open *open, zn_error *err)
             one.files = &file;
             one.n_files = 1;
         }
-        if ((s = zn_model_load(&m->part[m->n_parts], m->engine, p->arch, &one, err)))
+        if ((s = load(&m->part[m->n_parts], m->engine, p->arch, &one, m->weight_bytes, err)))
             return s;
+        m->weight_bytes += m->part[m->n_parts]->weight_bytes;
+        m->parameters += m->part[m->n_parts]->parameters;
         m->n_parts++;
     }
     return ZN_OK;
 }
 
-zn_status zn_model_load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, zn_error *err)
+/* already: bytes of weights that the same composite has loaded. */
+static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, size_t already,
+                      zn_error *err)
 {
     zn_model *m = NULL;
     zn_weights *w = NULL;
@@ -138,12 +179,19 @@ zn_status zn_model_load(zn_model **out, zn_engine *engine, const zn_arch *a, con
         s = open_parts(m, open, err);
     }
     if (!s)
+        s = check_memory(m, w, already, err);
+    if (!s)
         s = bind(m, w, err);
     zn_weights_close(&w);
     if (s)
         zn_model_free(&m);
     *out = m;
     return s;
+}
+
+zn_status zn_model_load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, zn_error *err)
+{
+    return load(out, engine, a, open, 0, err);
 }
 
 void zn_model_free(zn_model **model)

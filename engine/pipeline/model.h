@@ -21,6 +21,7 @@ struct zn_model {
     void *net;    /* arch->size bytes, filled by bind */
     void **owned; /* the weights' device memory */
     int n_owned;
+    size_t weight_bytes;          /* of it, the parts' included */
     zn_model *part[ZN_MAX_PARTS]; /* of a composite */
     int n_parts;
     int64_t parameters; /* the parts' included */

@@ -102,6 +102,21 @@ static void as_sources(zn_source *src, memory *mem, const zn_array *in, int n_in
     }
 }
 
+/* What one forward takes that cannot be cut into tiles; refused if that is too much. */
+static zn_status measure_whole(zn_run *r, const zn_call *call, const zn_measure **out, zn_error *err)
+{
+    const zn_model *m = r->model;
+    zn_status s = zn_run_measure(r, call, out, err);
+
+    if (!s && (*out)->peak > r->most)
+        return zn_fail(
+            err, ZN_E_MEMORY,
+            "%s needs %zu MiB for inputs of these sizes, beside %zu MiB of weights, where %zu are allowed; set %s "
+            "to more",
+            m->arch->info.id, (*out)->peak >> 20, m->weight_bytes >> 20, r->most >> 20, m->engine->be->memory_variable);
+    return s;
+}
+
 zn_status zn_request_plan(zn_model *m, const zn_array *in, int n_in, const zn_job *job, zn_plan *plan, zn_error *err)
 {
     zn_array out[ZN_MAX_PORTS] = { { 0 } };
@@ -118,13 +133,16 @@ zn_status zn_request_plan(zn_model *m, const zn_array *in, int n_in, const zn_jo
         return s;
     call = whole_call(&r, in, n_in, out);
     if (m->arch->shape) {
-        if ((s = zn_run_measure(&r, &call, &measured, err)))
+        if ((s = measure_whole(&r, &call, &measured, err)))
             return s;
         *plan = (zn_plan){ measured->peak, measured->macs, .tile_w = in[0].w, .tile_h = in[0].h, .n_tiles = 1 };
-        return ZN_OK;
+    } else {
+        as_sources(src, mem, in, n_in);
+        if ((s = zn_tile_plan(&r, plan, src, n_in, err)))
+            return s;
     }
-    as_sources(src, mem, in, n_in);
-    return zn_tile_plan(&r, plan, src, n_in, err);
+    plan->weight_bytes = m->weight_bytes;
+    return ZN_OK;
 }
 
 static zn_status run_arrays(zn_run *r, const zn_array *in, int n_in, zn_array *out, zn_error *err)
@@ -138,7 +156,7 @@ static zn_status run_arrays(zn_run *r, const zn_array *in, int n_in, zn_array *o
         float *into[ZN_MAX_PORTS];
         zn_call call = whole_call(r, in, n_in, out);
         const zn_measure *measured;
-        zn_status s = zn_run_measure(r, &call, &measured, err);
+        zn_status s = measure_whole(r, &call, &measured, err);
 
         if (s)
             return s;

@@ -76,16 +76,16 @@ static zn_status read_setting(float *set, const zn_arch *a, const char *text, zn
     return zn_fail(err, ZN_E_USAGE, "%s has no setting '%.*s'", a->info.id, (int)len, text);
 }
 
-/* What a forward may take if the job does not say: the user's bound, the device's, or a modest one. */
-static zn_status default_memory(size_t *bytes, const zn_engine *e, zn_error *err)
+zn_status zn_limits_of(zn_limits *l, const zn_engine *e, zn_error *err)
 {
     const char *name = e->be->memory_variable, *text = getenv(name);
     char *end = NULL;
     double mib = text ? strtod(text, &end) : 0;
 
     if (!text || !*text) {
-        *bytes = e->be->memory(e->dev);
-        *bytes = *bytes ? *bytes : (size_t)448 << 20;
+        l->total = e->be->capacity(e->dev);
+        l->run = e->be->memory(e->dev);
+        l->run = l->run ? l->run : (size_t)448 << 20;
         return ZN_OK;
     }
     if (end != text && (*end == 'G' || *end == 'g'))
@@ -94,7 +94,7 @@ static zn_status default_memory(size_t *bytes, const zn_engine *e, zn_error *err
         end++;
     if (end == text || *end || !(mib >= 1 && mib <= 1e9))
         return zn_fail(err, ZN_E_USAGE, "%s wants mebibytes, such as 512, or 4G, not '%s'", name, text);
-    *bytes = (size_t)(mib * 1048576);
+    l->total = l->run = (size_t)(mib * 1048576);
     return ZN_OK;
 }
 
@@ -102,11 +102,11 @@ zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err)
 {
     static const zn_job none;
     const zn_engine *e = m->engine;
+    zn_limits limits;
     zn_status s;
 
     job = job ? job : &none;
     *r = (zn_run){ .model = m, .tile = job->tile };
-    r->max_memory = job->max_memory;
     r->ctx = (zn_ctx){ .be = e->be,
                        .dev = e->dev,
                        .err = err,
@@ -116,8 +116,12 @@ zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err)
                        .cookie = job->cookie };
     if (err)
         err->text[0] = 0;
-    if (!r->max_memory && (s = default_memory(&r->max_memory, e, err)))
+    if ((s = zn_limits_of(&limits, e, err)))
         return s;
+    r->most = limits.total > m->weight_bytes ? limits.total - m->weight_bytes : 0;
+    r->max_memory = limits.run < r->most ? limits.run : r->most;
+    if (job->max_memory)
+        r->max_memory = r->most = job->max_memory;
     for (int i = 0; m->arch->info.settings && m->arch->info.settings[i].key; i++)
         r->set[i] = m->arch->info.settings[i].initial;
     for (int i = 0; i < job->n_set; i++) {

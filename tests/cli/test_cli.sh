@@ -88,6 +88,13 @@ expect 1 'no weights .denoise-best' "weights that are nowhere" env ZENITH_MODELS
   "$zenith" run denoise-best --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
 expect 1 'ZENITH_MEMORY wants mebibytes.*lots' "a bound of memory that is none" env ZENITH_MEMORY=lots \
   "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --engine scalar --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
+# The bound counts weights and a run together; every shipped model works in 64 MiB.
+expect 1 'the weights of denoise-best take [0-9]+ MiB on the scalar engine where 8 are allowed; set ZENITH_MEMORY to more' \
+  "weights over the bound" env ZENITH_MEMORY=8 "$zenith" run denoise-best --engine scalar --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
+for model in denoise-fast denoise-balanced denoise-best; do
+  expect 0 '' "$model in 64 MiB" env ZENITH_MEMORY=64 "$zenith" run $model --set sigma=9 --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
+done
+expect 0 '' "zenith-tae in 64 MiB" env ZENITH_MEMORY=64 "$zenith" run taesd-encode --in "x=$tmp/x.npy" --out "z=$tmp/z.npy"
 expect 1 'no setting .nonsense' "a setting that is none" \
   "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --set nonsense=1 --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
 expect 1 'from 0 to 255' "a setting out of range" \

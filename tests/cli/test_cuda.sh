@@ -74,6 +74,21 @@ head -c $((768 * 1024 * 3 * 4)) /dev/zero >>"$tmp/large.npy"
 FAKE_CUDA=memory=65 "$zenith" run denoise-fast --set sigma=20 --engine cuda --in x="$tmp/large.npy" --out y="$tmp/y.npy" 2>"$tmp/err"
 check "too little memory: the CPU finishes" test $? -eq 0
 check "too little memory: and it is said" has 'MiB.*; done with the (neon|avx2|avx512|scalar) engine instead' "$tmp/err"
+# Too little memory for the weights alone: the CPU, if the model fits there.
+best() { "$zenith" run denoise-best --set sigma=20 --in x="$tmp/x.npy" "$@" >"$tmp/out" 2>"$tmp/err"; }
+LD_LIBRARY_PATH= best --engine auto --out y="$tmp/cpu.npy"
+FAKE_CUDA=total=66 best --engine cuda --out y="$tmp/y.npy"
+check "no memory for the weights: the CPU finishes" cmp "$tmp/cpu.npy" "$tmp/y.npy"
+check "no memory for the weights: and it is said" has 'out of memory for the weights; done with the (neon|avx2|avx512|scalar) engine instead' "$tmp/err"
+FAKE_CUDA_LOG=$tmp/log6 ZENITH_CUDA_MEMORY=8 best --engine cuda --out y="$tmp/y.npy"
+check "weights over the bound: the CPU finishes" cmp "$tmp/cpu.npy" "$tmp/y.npy"
+check "weights over the bound: both numbers are said" \
+  has 'denoise-best take [0-9]+ MiB .* where 8 are allowed; set ZENITH_CUDA_MEMORY to more; done with' "$tmp/err"
+ZENITH_MEMORY=8 FAKE_CUDA=total=66 best --engine cuda --out y="$tmp/y2.npy"
+check "neither GPU nor CPU: failed" test $? -eq 1
+check "neither GPU nor CPU: one sentence about both" has 'out of memory for the weights; nor can the CPU do it: .* where 8 are allowed; set ZENITH_MEMORY' "$tmp/err"
+check "neither GPU nor CPU: nothing is written" test ! -e "$tmp/y2.npy"
+
 run --engine cuda --out y="$tmp/ok.npy"
 check "a healthy GPU needs no CPU" test ! -s "$tmp/err"
 run --engine cuda --set precision=fp16 --out y="$tmp/ok.npy"

@@ -7,6 +7,7 @@
  *     turing      7.5
  *     hopper      9.0, with the resources of an H100; hopper=N: and driver version N
  *     memory=N    an allocation of more than N MiB is refused
+ *     total=N     allocations of more than N MiB in all are refused
  *     lost=N      launch N (from 0) and all after it fail, as if the GPU had been removed
  * Otherwise it is a GPU of 8.1.  FAKE_CUDA_LOG names a file that gets one line per launch, image and graph, and for each
  * call that a driver would refuse. */
@@ -130,9 +131,12 @@ API cuMemGetInfo_v2(size_t *available, size_t *total)
 API cuMemAlloc_v2(CUdeviceptr *ptr, size_t size);
 API cuMemAlloc_v2(CUdeviceptr *ptr, size_t size)
 {
-    long limit = mode("memory", -1);
-    void *p = limit >= 0 && size > (size_t)limit << 20 ? NULL : calloc(1, size);
+    static size_t all; /* what is freed is not taken off: tests that use `total` only add */
+    long limit = mode("memory", -1), total = mode("total", -1);
+    void *p = (limit >= 0 && size > (size_t)limit << 20) || (total >= 0 && all + size > (size_t)total << 20) ? NULL
+                                                                                                            : calloc(1, size);
 
+    all += p ? size : 0;
     *ptr = (CUdeviceptr)(uintptr_t)p;
     return p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
