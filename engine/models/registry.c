@@ -19,6 +19,9 @@
     X(zenith_ae)                                                                                                       \
     X(zenith_prune)                                                                                                    \
     X(conv_baseline)                                                                                                   \
+    X(diffae_encode)                                                                                                   \
+    X(diffae_unet)                                                                                                     \
+    X(diffae_latent_net)                                                                                               \
     X(template)                                                                                                        \
     X(identity)
 

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/* blocks.c - the blocks of the diffusion autoencoder, the same in the U-Net and in the encoder. */
+#include "diffae.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- bind ---------------------------------------------------------------------------------------------- */
+
+const char *zn_diffae_prefix(const zn_weights *w)
+{
+    static const char *const prefixes[] = { "ema_model.", "model.", "" };
+
+    for (int i = 0; i < 3; i++) {
+        char name[96];
+
+        snprintf(name, sizeof name, "%sinput_blocks.0.0.weight", prefixes[i]);
+        if (zn_weights_get(w, name))
+            return prefixes[i];
+        snprintf(name, sizeof name, "%slatent_net.layers.0.linear.weight", prefixes[i]);
+        if (zn_weights_get(w, name))
+            return prefixes[i];
+    }
+    return "";
+}
+
+int zn_diffae_number(const zn_weights *w, const char *key, int lo, int hi, int otherwise)
+{
+    const char *text = zn_weights_meta(w, key);
+    char *end;
+    long n;
+
+    if (!text)
+        return otherwise;
+    n = strtol(text, &end, 10);
+    return end == text || *end || n < lo || n > hi ? 0 : (int)n;
+}
+
+static bool width_ok(zn_binder *b, int c, const char *name)
+{
+    if (!b->status && (c < 1 || c > ZN_DIFFAE_MAX_C))
+        zn_bind_fail(b, "the width of '%s' is missing or not from 1 to %d", name, ZN_DIFFAE_MAX_C);
+    return !b->status;
+}
+
+zn_norm zn_diffae_group_norm(zn_binder *b, int c, const char *fmt, ...)
+{
+    zn_norm spec = { .kind = ZN_GROUP_NORM, .c = c, .groups = c < 32 ? c : 32, .eps = 1e-5f }, norm = { 0 };
+    char name[160];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    if (!b->status && c % spec.groups)
+        zn_bind_fail(b, "the %d channels of '%s' are not a multiple of %d", c, name, spec.groups);
+    zn_bind_norm(b, &norm, spec, "%s", name);
+    return norm;
+}
+
+/* The published rows are head-major, q, k and v of a head together; here all q come first, then all k, then all v. */
+void zn_diffae_bind_attention(zn_binder *b, zn_diffae_attention *a, int c, const char *name)
+{
+    const int heads = zn_diffae_number(b->w, "heads", 1, 64, 1);
+    float *weight, *bias, *rows, *offsets;
+
+    if (b->status)
+        return;
+    if (!heads || c % heads) {
+        zn_bind_fail(b, "the number of heads in the metadata does not divide %d channels", c);
+        return;
+    }
+    a->heads = heads;
+    a->norm = zn_diffae_group_norm(b, c, "%s.norm", name);
+    weight = zn_bind_read(b, (int[5]){ 3 * c, c, 1 }, "%s.qkv.weight", name);
+    bias = zn_bind_read(b, (int[5]){ 3 * c }, "%s.qkv.bias", name);
+    rows = malloc((size_t)(3 * c) * (size_t)c * sizeof *rows);
+    offsets = malloc((size_t)(3 * c) * sizeof *offsets);
+    if (!b->status && (!rows || !offsets))
+        b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory while reading '%s'", name);
+    for (int i = 0; !b->status && i < 3 * c; i++) {
+        const int dim = c / heads, part = i / c, head = i % c / dim, from = (head * 3 + part) * dim + i % dim;
+
+        memcpy(rows + (size_t)i * (size_t)c, weight + (size_t)from * (size_t)c, (size_t)c * sizeof *rows);
+        offsets[i] = bias[from];
+    }
+    if (!b->status)
+        zn_bind_pack(b, &a->qkv, zn_conv_same(1, c, 3 * c), rows, offsets);
+    zn_bind_conv(b, &a->out, zn_conv_same(1, c, c), "%s.proj_out", name);
+    free(weight);
+    free(bias);
+    free(rows);
+    free(offsets);
+}
+
+void zn_diffae_bind_res(zn_binder *b, zn_diffae_res *r, zn_diffae_res spec, const char *name, const char *attention)
+{
+    zn_conv conv1;
+
+    *r = spec;
+    if (b->status)
+        return;
+    r->cout = zn_bind_dim(b, 0, "%s.in_layers.2.weight", name);
+    if (!width_ok(b, r->cout, name))
+        return;
+    if (r->resample != ZN_SAME_SIZE && r->cout != r->cin) {
+        zn_bind_fail(b, "'%s' changes size and width at once", name);
+        return;
+    }
+    conv1 = zn_conv_same(3, r->cin, r->cout);
+    conv1.up2 = r->resample == ZN_DOUBLE_SIZE;
+    r->in_norm = zn_diffae_group_norm(b, r->cin, "%s.in_layers.0", name);
+    zn_bind_conv(b, &r->conv1, conv1, "%s.in_layers.2", name);
+    if (r->conditioned) {
+        r->out_norm = zn_diffae_group_norm(b, r->cout, "%s.out_layers.0", name);
+        zn_bind_conv(b, &r->conv2, zn_conv_same(3, r->cout, r->cout), "%s.out_layers.3", name);
+    }
+    r->has_skip = r->cin != r->cout;
+    if (r->has_skip)
+        zn_bind_conv(b, &r->skip, zn_conv_same(1, r->cin, r->cout), "%s.skip_connection", name);
+    r->has_attention = attention && zn_bind_has(b, "%s.qkv.weight", attention);
+    if (r->has_attention)
+        zn_diffae_bind_attention(b, &r->attention, r->cout, attention);
+}
+
+/* f_i = 10000^(-i / half);  row t = cos(t f_0) ..., sin(t f_0) ... */
+float *zn_diffae_bind_times(zn_binder *b, int dim)
+{
+    const int half = dim / 2;
+    const size_t size = (size_t)ZN_DIFFAE_STEPS * (size_t)dim * sizeof(float);
+    float *rows, *device = NULL;
+
+    if (b->status)
+        return NULL;
+    if (dim < 2 || dim % 2) {
+        zn_bind_fail(b, "the embedding of time has %d numbers, which is no even number", dim);
+        return NULL;
+    }
+    rows = malloc(size);
+    if (!rows)
+        b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the embeddings of time");
+    for (int t = 0; rows && t < ZN_DIFFAE_STEPS; t++)
+        for (int i = 0; i < half; i++) {
+            /* The reference computes the frequency and the angle in float. */
+            const float f = (float)exp(-log(10000.0) * i / half), angle = (float)t * f;
+
+            rows[t * dim + i] = (float)cos((double)angle);
+            rows[t * dim + half + i] = (float)sin((double)angle);
+        }
+    if (rows)
+        device = zn_bind_device(b, rows, size);
+    free(rows);
+    return device;
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------- */
+
+void zn_diffae_run_attention(zn_ctx *c, const zn_diffae_attention *a, zn_tensor y, zn_tensor x)
+{
+    const size_t mark = zn_mark(c->arena);
+    zn_tensor u = zn_new(c, x.n, x.h, x.w, x.c), qkv = zn_new(c, x.n, x.h, x.w, 3 * x.c);
+    const zn_attention how = { .heads = a->heads };
+
+    zn_normalise(c, u, x, &a->norm, (zn_tail){ 0 });
+    zn_conv2d(c, qkv, u, &a->qkv, (zn_tail){ 0 });
+    zn_attend(c, u, zn_slice(qkv, 0, x.c), zn_slice(qkv, x.c, x.c), zn_slice(qkv, 2 * x.c, x.c), &how);
+    zn_conv2d(c, y, u, &a->out, (zn_tail){ .residual = &x });
+    zn_reset(c->arena, mark);
+}
+
+/* The modulation's part for one block. */
+static zn_modulation part_of(const zn_diffae_modulation *m, const zn_diffae_res *r)
+{
+    return (zn_modulation){ .scale = zn_slice(m->time, r->at, r->cout),
+                            .shift = zn_slice(m->time, m->gate.c + r->at, r->cout),
+                            .gate = zn_slice(m->gate, r->at, r->cout) };
+}
+
+static zn_tensor resampled(zn_ctx *c, const zn_diffae_res *r, zn_tensor x)
+{
+    const bool half = r->resample == ZN_HALF_SIZE;
+    zn_tensor y;
+
+    if (r->resample == ZN_SAME_SIZE)
+        return x;
+    y = half ? zn_new(c, x.n, x.h / 2, x.w / 2, x.c) : zn_new(c, x.n, 2 * x.h, 2 * x.w, x.c);
+    zn_resize(c, y, x, half ? ZN_AVERAGE : ZN_NEAREST);
+    return y;
+}
+
+void zn_diffae_run_res(zn_ctx *c, const zn_diffae_res *r, zn_tensor y, zn_tensor x, const zn_diffae_modulation *m)
+{
+    const size_t mark = zn_mark(c->arena);
+    /* Before its attention the result lies in a tensor of its own. */
+    zn_tensor to = r->has_attention ? zn_new(c, y.n, y.h, y.w, y.c) : y, h, skip;
+    zn_tensor u = zn_new(c, x.n, x.h, x.w, x.c);
+
+    zn_normalise(c, u, x, &r->in_norm, (zn_tail){ .pre = ZN_SILU });
+    if (r->resample == ZN_HALF_SIZE) /* twice the size is conv1's own affair */
+        u = resampled(c, r, u);
+    skip = resampled(c, r, x);
+    if (r->has_skip) {
+        zn_conv2d(c, to, skip, &r->skip, (zn_tail){ 0 });
+        skip = to;
+    }
+    if (r->conditioned) {
+        const zn_modulation part = part_of(m, r);
+
+        h = zn_new(c, y.n, y.h, y.w, y.c);
+        zn_conv2d(c, h, u, &r->conv1, (zn_tail){ 0 });
+        zn_modulate(c, h, h, &r->out_norm, &part, (zn_tail){ .pre = ZN_SILU });
+        zn_conv2d(c, to, h, &r->conv2, (zn_tail){ .residual = &skip });
+    } else {
+        zn_conv2d(c, to, u, &r->conv1, (zn_tail){ .residual = &skip });
+    }
+    if (r->has_attention)
+        zn_diffae_run_attention(c, &r->attention, y, to);
+    zn_reset(c->arena, mark);
+}

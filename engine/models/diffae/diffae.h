@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* diffae.h - the networks of the diffusion autoencoder (Preechakul et al. 2022), and what they share.
+ *
+ *   picture ── encoder ── code (512 numbers) ─────────┐
+ *   noisy picture, time step ── U-Net ── prediction ──┴── repeated by pipeline/diffae.c
+ *   noise, time step ── latent network ── prediction: draws new codes
+ *
+ * Blocks and tensor names are those of the published checkpoints.  All sizes are read from the file: widths, levels,
+ * blocks a level, where attention is, the size of the code.  Our own files say more in their metadata:
+ *   patch       the U-Net and the encoder see the picture unshuffled by this (1)
+ *   heads       of attention (1)
+ *   prediction  "eps" or "v": what the U-Net predicts (eps) */
+#ifndef ZN_DIFFAE_H
+#define ZN_DIFFAE_H
+
+#include "../arch.h"
+
+enum {
+    ZN_DIFFAE_STEPS = 1000, /* time steps of training */
+    ZN_DIFFAE_LEVELS = 8,   /* resolutions */
+    ZN_DIFFAE_BLOCKS = 64,  /* residual blocks of one side */
+    ZN_DIFFAE_MAX_C = 8192, /* of a layer */
+};
+
+/* ---- blocks.c ------------------------------------------------------------------------------------------ */
+
+/* y = x + out(attention(qkv(norm(x)))) over all pixels */
+typedef struct zn_diffae_attention {
+    zn_norm norm;
+    zn_conv qkv, out; /* 1x1: c to 3c, c to c */
+    int heads;
+} zn_diffae_attention;
+
+typedef enum zn_diffae_resample { ZN_SAME_SIZE, ZN_HALF_SIZE, ZN_DOUBLE_SIZE } zn_diffae_resample;
+
+/* A residual block, R being the change of size (2x2 mean, or nearest neighbour):
+ *     h = conv1(R(SiLU(in_norm(x))))
+ *     U-Net:    y = skip(R(x)) + conv2(SiLU((out_norm(h) (1 + scale) + shift) gate))
+ *     encoder:  y = skip(R(x)) + h
+ * skip is a 1x1 convolution where the width changes. */
+typedef struct zn_diffae_res {
+    int cin, cout;
+    zn_diffae_resample resample;
+    bool conditioned, has_skip, has_attention;
+    zn_norm in_norm, out_norm;
+    zn_conv conv1, conv2, skip;
+    int at;                        /* conditioned: its first channel in a row of modulations */
+    zn_diffae_attention attention; /* after it, if it has one */
+} zn_diffae_res;
+
+/* What the time step and the code do to the blocks: out of all blocks, sum being the sum of their widths. */
+typedef struct zn_diffae_modulation {
+    zn_tensor time; /* [n][1][1][2 * sum]: scales, then shifts */
+    zn_tensor gate; /* [n][1][1][sum]: from the code */
+} zn_diffae_modulation;
+
+/* "" or "ema_model." or "model.": what the names of the networks begin with in this file. */
+const char *zn_diffae_prefix(const zn_weights *w);
+/* A number of the metadata; `otherwise` if it is absent, 0 if it is not from lo to hi. */
+int zn_diffae_number(const zn_weights *w, const char *key, int lo, int hi, int otherwise);
+
+/* Binds NAME.in_layers.0 and so on; the width is read from the file.  NAME's next sub-module may be an attention. */
+void zn_diffae_bind_res(zn_binder *b, zn_diffae_res *r, zn_diffae_res spec, const char *name, const char *attention);
+void zn_diffae_bind_attention(zn_binder *b, zn_diffae_attention *a, int c, const char *name);
+zn_norm zn_diffae_group_norm(zn_binder *b, int c, const char *fmt, ...) ZN_PRINTF(3, 4);
+
+/* y may not overlap x; m may be NULL for a block that is not conditioned.  Attention is included. */
+void zn_diffae_run_res(zn_ctx *c, const zn_diffae_res *r, zn_tensor y, zn_tensor x, const zn_diffae_modulation *m);
+void zn_diffae_run_attention(zn_ctx *c, const zn_diffae_attention *a, zn_tensor y, zn_tensor x);
+
+/* A table of time embeddings in device memory: [steps][dim], cosines first. */
+float *zn_diffae_bind_times(zn_binder *b, int dim);
+
+/* ---- unet.c: for pipeline/diffae.c --------------------------------------------------------------------- */
+
+/* What follows from time steps alone, t [1][rows][1][1]: rows of zn_diffae_modulation.time, [1][rows][1][..]. */
+void zn_diffae_times(zn_ctx *c, const void *unet, zn_tensor rows, zn_tensor t);
+/* What follows from codes alone, [n][1][1][code]. */
+void zn_diffae_gates(zn_ctx *c, const void *unet, zn_tensor gate, zn_tensor code);
+/* The prediction for x, y of the same shape. */
+void zn_diffae_predict(zn_ctx *c, const void *unet, zn_tensor y, zn_tensor x, const zn_diffae_modulation *m);
+int zn_diffae_width(const void *unet); /* the sum of the blocks' widths */
+bool zn_diffae_predicts_v(const void *unet);
+
+/* ---- latent.c: the same for the latent network; scales are [n][1][1][width] --------------------------------- */
+
+int zn_diffae_latent_width(const void *net);
+void zn_diffae_latent_times(zn_ctx *c, const void *net, zn_tensor rows, zn_tensor t);
+void zn_diffae_latent_predict(zn_ctx *c, const void *net, zn_tensor y, zn_tensor x, zn_tensor scales);
+
+#endif

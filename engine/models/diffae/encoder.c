@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* encoder.c - the semantic encoder of the diffusion autoencoder: a picture to a code that says what is in it.
+ *
+ *   x ── conv ── level 0 ── half ── level 1 ── ... ── middle: block, attention, block ── norm, SiLU, mean ── 1x1 ── code
+ *
+ * A level is R blocks of one convolution.  The file does not say which blocks halve the size: R is 2 as published, or
+ * the metadata's encoder_blocks. */
+#include "diffae.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct encoder {
+    int patch, levels, code, n_blocks;
+    zn_conv first, last;
+    zn_norm last_norm;
+    zn_diffae_res block[ZN_DIFFAE_BLOCKS]; /* block[0] is `first` */
+    zn_diffae_res middle[2];
+} encoder;
+
+/* ---- bind ---------------------------------------------------------------------------------------------- */
+
+static void bind(zn_binder *b, void *net)
+{
+    encoder *m = net;
+    const char *prefix = zn_diffae_prefix(b->w);
+    const int per_level = zn_diffae_number(b->w, "encoder_blocks", 1, 8, 2);
+    char name[96], attention[96];
+    int c = zn_bind_dim(b, 0, "%sencoder.input_blocks.0.0.weight", prefix);
+
+    m->code = zn_bind_dim(b, 0, "%sencoder.out.3.weight", prefix);
+    m->patch = zn_diffae_number(b->w, "patch", 1, 8, 1);
+    if (!m->code || c < 1 || c > ZN_DIFFAE_MAX_C || m->code > ZN_DIFFAE_MAX_C) {
+        zn_bind_fail(b, "these are not the weights of a diffusion autoencoder's encoder");
+        return;
+    }
+    m->n_blocks = 1;
+    while (m->n_blocks < ZN_DIFFAE_BLOCKS &&
+           zn_bind_has(b, "%sencoder.input_blocks.%d.0.in_layers.2.weight", prefix, m->n_blocks))
+        m->n_blocks++;
+    m->levels = per_level ? m->n_blocks / (per_level + 1) : 0;
+    if (!m->patch || !per_level || m->levels < 1 || m->levels > ZN_DIFFAE_LEVELS || m->n_blocks % (per_level + 1)) {
+        zn_bind_fail(b, "the blocks of the encoder do not form levels");
+        return;
+    }
+    snprintf(b->variant, sizeof b->variant, "encoder of a diffusion autoencoder, code of %d numbers", m->code);
+    zn_bind_conv(b, &m->first, zn_conv_same(3, 3 * m->patch * m->patch, c), "%sencoder.input_blocks.0.0", prefix);
+    for (int i = 1; !b->status && i < m->n_blocks; i++) {
+        const bool half = i % (per_level + 1) == 0;
+
+        snprintf(name, sizeof name, "%sencoder.input_blocks.%d.0", prefix, i);
+        snprintf(attention, sizeof attention, "%sencoder.input_blocks.%d.1", prefix, i);
+        zn_diffae_bind_res(b, &m->block[i], (zn_diffae_res){ .cin = c, .resample = half ? ZN_HALF_SIZE : ZN_SAME_SIZE },
+                           name, attention);
+        c = m->block[i].cout;
+    }
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "%sencoder.middle_block.%d", prefix, 2 * i);
+        snprintf(attention, sizeof attention, "%sencoder.middle_block.1", prefix);
+        zn_diffae_bind_res(b, &m->middle[i], (zn_diffae_res){ .cin = c }, name, i ? NULL : attention);
+        if (!b->status && m->middle[i].cout != c)
+            zn_bind_fail(b, "the middle of the encoder changes its width");
+    }
+    m->last_norm = zn_diffae_group_norm(b, c, "%sencoder.out.0", prefix);
+    zn_bind_conv(b, &m->last, zn_conv_same(1, c, m->code), "%sencoder.out.3", prefix);
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------- */
+
+static bool shape(const void *net, const zn_tensor *in, int n_in, zn_tensor *out)
+{
+    const encoder *m = net;
+    const int multiple = m->patch << (m->levels - 1);
+
+    if (n_in != 1 || in[0].c != 3 || in[0].h % multiple || in[0].w % multiple)
+        return false;
+    out[0] = (zn_tensor){ .n = in[0].n, .h = 1, .w = 1, .c = m->code };
+    return true;
+}
+
+static void forward(zn_ctx *c, const void *net, const zn_call *call)
+{
+    const encoder *m = net;
+    zn_tensor x = call->in[0], h, mean;
+
+    if (m->patch > 1) {
+        zn_tensor u = zn_new(c, x.n, x.h / m->patch, x.w / m->patch, x.c * m->patch * m->patch);
+
+        zn_unshuffle(c, u, x, m->patch);
+        x = u;
+    }
+    h = zn_new(c, x.n, x.h, x.w, m->first.cout);
+    zn_conv2d(c, h, x, &m->first, (zn_tail){ 0 });
+    for (int i = 1; i < m->n_blocks + 2; i++) {
+        const zn_diffae_res *r = i < m->n_blocks ? &m->block[i] : &m->middle[i - m->n_blocks];
+        const int half = r->resample == ZN_HALF_SIZE ? 2 : 1;
+        zn_tensor y = zn_new(c, h.n, h.h / half, h.w / half, r->cout);
+
+        zn_diffae_run_res(c, r, y, h, NULL);
+        h = y;
+    }
+    zn_normalise(c, h, h, &m->last_norm, (zn_tail){ .pre = ZN_SILU });
+    mean = zn_new(c, h.n, 1, 1, h.c);
+    zn_resize(c, mean, h, ZN_AVERAGE);
+    zn_conv2d(c, call->out[0], mean, &m->last, (zn_tail){ 0 });
+}
+
+static void invent(zn_invented *v)
+{
+    (void)v;
+}
+
+const zn_arch zn_arch_diffae_encode = {
+    .info = { .id = "diffae-encode",
+              .summary = "a picture to its semantic code",
+              .in = { "x" },
+              .out = { "cond" },
+              .weights = "zenith-face" },
+    .size = sizeof(encoder),
+    .bind = bind,
+    .forward = forward,
+    .shape = shape,
+    .invent = invent,
+};

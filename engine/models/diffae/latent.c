@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* latent.c - the latent network of the diffusion autoencoder: predicts the noise of a noisy code, to draw new codes.
+ *
+ *   x ── layer 0 ── layer 1 ── ... ── layer n-1 ── y       every layer but the first sees x beside its input
+ *   layer:  SiLU(norm(linear(h) * (1 + linear_emb(SiLU(c))))),  c = time2(SiLU(time1(embedding of t)))
+ *   the last layer is linear alone
+ *
+ * As with the U-Net, what follows from the time step is one matrix for all layers. */
+#include "diffae.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_LAYERS = 64 };
+
+typedef struct layer {
+    zn_conv linear;
+    zn_norm norm; /* not of the last */
+    int at;       /* its first channel in a row of scales */
+} layer;
+
+typedef struct latent {
+    int dim, embed, code, n_layers, sum;
+    float *times;
+    zn_conv time1, time2, scale; /* scale: embed to sum; its bias has the 1 of 1 + s in it */
+    layer layer[MAX_LAYERS];
+} latent;
+
+/* ---- bind ---------------------------------------------------------------------------------------------- */
+
+static void bind_scales(zn_binder *b, latent *m, const char *prefix)
+{
+    const size_t sum = (size_t)m->sum, embed = (size_t)m->embed;
+    float *weight = malloc(sum * embed * sizeof *weight), *bias = malloc(sum * sizeof *bias);
+
+    if (!b->status && (!weight || !bias))
+        b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the layers of the time step");
+    for (int i = 0; !b->status && i < m->n_layers - 1; i++) {
+        const layer *l = &m->layer[i];
+        const int c = l->linear.cout;
+        float *w = zn_bind_read(b, (int[5]){ c, m->embed }, "%slatent_net.layers.%d.linear_emb.weight", prefix, i);
+        float *v = zn_bind_read(b, (int[5]){ c }, "%slatent_net.layers.%d.linear_emb.bias", prefix, i);
+
+        if (!b->status)
+            memcpy(weight + (size_t)l->at * embed, w, (size_t)c * embed * sizeof *w);
+        for (int j = 0; !b->status && j < c; j++)
+            bias[l->at + j] = v[j] + 1;
+        free(w);
+        free(v);
+    }
+    if (!b->status)
+        zn_bind_pack(b, &m->scale, zn_conv_same(1, m->embed, m->sum), weight, bias);
+    free(weight);
+    free(bias);
+}
+
+static void bind(zn_binder *b, void *net)
+{
+    latent *m = net;
+    const char *prefix = zn_diffae_prefix(b->w);
+    int c;
+
+    m->dim = zn_bind_dim(b, 1, "%slatent_net.time_embed.0.weight", prefix);
+    m->embed = zn_bind_dim(b, 0, "%slatent_net.time_embed.0.weight", prefix);
+    m->code = zn_bind_dim(b, 1, "%slatent_net.layers.0.linear.weight", prefix);
+    while (m->n_layers < MAX_LAYERS && zn_bind_has(b, "%slatent_net.layers.%d.linear.weight", prefix, m->n_layers))
+        m->n_layers++;
+    if (m->n_layers < 2 || m->dim < 2 || m->embed < 1 || m->code < 1 || m->dim > ZN_DIFFAE_MAX_C ||
+        m->embed > ZN_DIFFAE_MAX_C || m->code > ZN_DIFFAE_MAX_C) {
+        zn_bind_fail(b, "these are not the weights of a diffusion autoencoder's latent network");
+        return;
+    }
+    snprintf(b->variant, sizeof b->variant, "latent network of %d layers, code of %d numbers", m->n_layers, m->code);
+    m->times = zn_diffae_bind_times(b, m->dim);
+    zn_bind_conv(b, &m->time1, zn_conv_same(1, m->dim, m->embed), "%slatent_net.time_embed.0", prefix);
+    zn_bind_conv(b, &m->time2, zn_conv_same(1, m->embed, m->embed), "%slatent_net.time_embed.2", prefix);
+    c = 0;
+    for (int i = 0; !b->status && i < m->n_layers; i++) {
+        layer *l = &m->layer[i];
+        const bool last = i + 1 == m->n_layers;
+        const int cout = zn_bind_dim(b, 0, "%slatent_net.layers.%d.linear.weight", prefix, i);
+
+        if (cout < 1 || cout > ZN_DIFFAE_MAX_C || (last && cout != m->code)) {
+            zn_bind_fail(b, "the widths of the latent network make no sense");
+            return;
+        }
+        zn_bind_conv(b, &l->linear, zn_conv_same(1, c + m->code, cout), "%slatent_net.layers.%d.linear", prefix, i);
+        if (!last)
+            zn_bind_norm(b, &l->norm, (zn_norm){ .kind = ZN_LAYER_NORM, .c = cout, .eps = 1e-5f },
+                         "%slatent_net.layers.%d.norm", prefix, i);
+        l->at = m->sum;
+        m->sum += last ? 0 : cout;
+        c = cout;
+    }
+    bind_scales(b, m, prefix);
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------- */
+
+int zn_diffae_latent_width(const void *net)
+{
+    return ((const latent *)net)->sum;
+}
+
+void zn_diffae_latent_times(zn_ctx *c, const void *net, zn_tensor rows, zn_tensor t)
+{
+    const latent *m = net;
+    const size_t mark = zn_mark(c->arena);
+    const zn_tensor table = { m->times, 1, 1, ZN_DIFFAE_STEPS, m->dim, m->dim, ZN_F32 };
+    zn_tensor u = zn_new(c, t.n, t.h, t.w, m->dim), e = zn_new(c, t.n, t.h, t.w, m->embed),
+              f = zn_new(c, t.n, t.h, t.w, m->embed);
+
+    zn_lookup(c, u, table, t);
+    zn_conv2d(c, e, u, &m->time1, (zn_tail){ .pre = ZN_SILU });
+    zn_conv2d(c, f, e, &m->time2, (zn_tail){ .pre = ZN_SILU });
+    zn_conv2d(c, rows, f, &m->scale, (zn_tail){ 0 });
+    zn_reset(c->arena, mark);
+}
+
+void zn_diffae_latent_predict(zn_ctx *c, const void *net, zn_tensor y, zn_tensor x, zn_tensor scales)
+{
+    const latent *m = net;
+    const size_t mark = zn_mark(c->arena);
+    zn_tensor in = x;
+
+    for (int i = 0; i < m->n_layers; i++) {
+        const layer *l = &m->layer[i];
+        const int cout = l->linear.cout;
+        zn_tensor cat, to;
+
+        if (i + 1 == m->n_layers) {
+            zn_conv2d(c, y, in, &l->linear, (zn_tail){ 0 });
+            break;
+        }
+        cat = zn_new(c, x.n, 1, 1, cout + m->code); /* the next layer's input */
+        to = zn_slice(cat, 0, cout);
+        zn_conv2d(c, to, in, &l->linear, (zn_tail){ 0 });
+        zn_combine(c, to, to, zn_slice(scales, l->at, cout), ZN_MUL, (zn_tail){ 0 });
+        zn_normalise(c, to, to, &l->norm, (zn_tail){ .pre = ZN_SILU });
+        zn_map(c, zn_slice(cat, cout, m->code), x, (zn_tail){ 0 });
+        in = cat;
+    }
+    zn_reset(c->arena, mark);
+}
+
+static bool shape(const void *net, const zn_tensor *in, int n_in, zn_tensor *out)
+{
+    const latent *m = net;
+
+    if (n_in != 2 || in[0].h != 1 || in[0].w != 1 || in[0].c != m->code || in[1].h != 1 || in[1].w != 1 || in[1].c != 1)
+        return false;
+    out[0] = in[0];
+    return true;
+}
+
+static void forward(zn_ctx *c, const void *net, const zn_call *call)
+{
+    const latent *m = net;
+    zn_tensor scales = zn_new(c, 1, 1, 1, m->sum);
+
+    zn_diffae_latent_times(c, m, scales, call->in[1]);
+    zn_diffae_latent_predict(c, m, call->out[0], call->in[0], scales);
+}
+
+static void invent(zn_invented *v)
+{
+    (void)v;
+}
+
+const zn_arch zn_arch_diffae_latent_net = {
+    .info = { .id = "diffae-latent-net",
+              .summary = "a noisy code and its time step to the noise: one call of the latent network",
+              .in = { "z", "t" },
+              .out = { "eps" },
+              .weights = "zenith-face" },
+    .size = sizeof(latent),
+    .bind = bind,
+    .forward = forward,
+    .shape = shape,
+    .invent = invent,
+};
