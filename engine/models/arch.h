@@ -123,6 +123,9 @@ typedef struct zn_arch {
     void (*forward)(zn_ctx *c, const void *net, const zn_call *call);
     /* Fills the sizes of out[]; false: these inputs do not fit.  NULL: an image model, see geometry. */
     bool (*shape)(const void *net, const zn_tensor *in, int n_in, zn_tensor *out);
+    /* With shape: sizes of inputs that fit, for a picture of about w x h; returns how many.  For the self-test and
+     * benchmarks. */
+    int (*example)(const void *net, int w, int h, zn_tensor *in);
     const zn_training *train; /* NULL: cannot be trained */
     /* The first three settings are the noise of red, green and blue.  The pipeline fills in those that are 0, from
      * the whole picture, before the first tile. */

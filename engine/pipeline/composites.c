@@ -3,4 +3,7 @@
  * follow the networks of models/registry.c in `zenith models`. */
 #include "model.h"
 
-const zn_arch *const zn_composites[] = { NULL };
+extern const zn_arch zn_arch_diffae_reverse, zn_arch_diffae_sample, zn_arch_diffae_latent_sample;
+
+const zn_arch *const zn_composites[] = { &zn_arch_diffae_reverse, &zn_arch_diffae_sample, &zn_arch_diffae_latent_sample,
+                                         NULL };

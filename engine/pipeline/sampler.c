@@ -7,7 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROW = 1 + 2 * ZN_STEP_COEFS }; /* t, the coefficients of the update, those of the preview */
+enum { /* columns of a row: t, the coefficients of the update, those of the estimate of x0, those of the second order */
+       UPDATE = 1,
+       ESTIMATE = UPDATE + ZN_STEP_COEFS,
+       MULTISTEP = ESTIMATE + ZN_STEP_COEFS,
+       ROW = MULTISTEP + ZN_MULTISTEP
+};
 
 /* All steps' values on the device: [1][1][n][ROW]. */
 static zn_tensor upload_steps(zn_ctx *c, const zn_schedule *s)
@@ -21,8 +26,9 @@ static zn_tensor upload_steps(zn_ctx *c, const zn_schedule *s)
         float *row = host + (size_t)k * ROW;
 
         row[0] = s->t[k];
-        memcpy(row + 1, s->coefs[k], sizeof s->coefs[k]);
-        memcpy(row + 1 + ZN_STEP_COEFS, s->preview[k], sizeof s->preview[k]);
+        memcpy(row + UPDATE, s->coefs[k], sizeof s->coefs[k]);
+        memcpy(row + ESTIMATE, s->preview[k], sizeof s->preview[k]);
+        memcpy(row + MULTISTEP, s->multistep[k], sizeof s->multistep[k]);
     }
     zn_upload(c, table, host);
     free(host);
@@ -78,19 +84,38 @@ void zn_noise(zn_ctx *c, zn_tensor y, uint64_t seed)
     free(host);
 }
 
+/* x = m0 x + m1 x0 + m2 before; before is then free. */
+static void update_multistep(zn_ctx *c, zn_tensor x, zn_tensor x0, zn_tensor before, zn_tensor now)
+{
+    zn_combine(c, before, before, columns(now, MULTISTEP + 2, 1), ZN_MUL, (zn_tail){ 0 });
+    zn_combine(c, x, x, columns(now, MULTISTEP, 1), ZN_MUL, (zn_tail){ .residual = &before });
+    zn_combine(c, before, x0, columns(now, MULTISTEP + 1, 1), ZN_MUL, (zn_tail){ 0 });
+    zn_combine(c, x, x, before, ZN_ADD, (zn_tail){ 0 });
+}
+
 void zn_sample(zn_ctx *c, zn_tensor x, const zn_sampler *s)
 {
     const size_t mark = zn_mark(c->arena);
     const zn_tensor table = upload_steps(c, s->schedule);
     const zn_tensor now = zn_new_of(c, ZN_F32, 1, 1, 1, ROW), p = zn_new_of(c, ZN_F32, x.n, x.h, x.w, x.c);
     const int n = s->schedule->n;
+    zn_tensor x0[2] = { { 0 } }; /* the estimates of this step and of the one before */
 
+    for (int i = 0; i < 2 && s->schedule->second_order; i++) {
+        x0[i] = zn_new_of(c, ZN_F32, x.n, x.h, x.w, x.c);
+        zn_map(c, x0[i], x, (zn_tail){ 0 }); /* the first step multiplies it by 0 */
+    }
     for (int k = 0; k < n && !c->status; k++) {
         zn_map(c, now, row_of(table, k), (zn_tail){ 0 });
         s->predict(c, s->cookie, p, x, columns(now, 0, 1));
         if (c->preview && c->preview_every > 0 && (k + 1) % c->preview_every == 0 && k + 1 < n)
-            preview(c, s, x, p, columns(now, 1 + ZN_STEP_COEFS, ZN_STEP_COEFS), k);
-        zn_step(c, x, x, p, columns(now, 1, ZN_STEP_COEFS), s->clip);
+            preview(c, s, x, p, columns(now, ESTIMATE, ZN_STEP_COEFS), k);
+        if (s->schedule->second_order) {
+            zn_step(c, x0[k % 2], x, p, columns(now, ESTIMATE, ZN_STEP_COEFS), s->clip);
+            update_multistep(c, x, x0[k % 2], x0[(k + 1) % 2], now);
+        } else {
+            zn_step(c, x, x, p, columns(now, UPDATE, ZN_STEP_COEFS), s->clip);
+        }
         zn_report(c);
     }
     zn_reset(c->arena, mark);

@@ -28,6 +28,17 @@ static void set_row(float row[ZN_STEP_COEFS], const double c[ZN_STEP_COEFS])
         row[i] = (float)c[i];
 }
 
+/* Step i: at time t, from A = a to A' = to. */
+static void set_step(zn_schedule *s, int i, int t, double a, double to, zn_prediction p)
+{
+    const double x = p == ZN_PREDICTS_V ? sqrt(a) : 1 / sqrt(a),
+                 e = p == ZN_PREDICTS_V ? -sqrt(1 - a) : -sqrt(1 / a - 1);
+
+    s->t[i] = (float)t;
+    set_row(s->coefs[i], (const double[]){ x, e, 1 / sqrt(1 - a), -sqrt(a / (1 - a)), sqrt(to), sqrt(1 - to) });
+    set_row(s->preview[i], (const double[]){ x, e, 0, 0, 1, 0 });
+}
+
 bool zn_schedule_ddim(zn_schedule *s, const double *abar, int total, int steps, zn_prediction p, bool reverse)
 {
     const int stride = zn_stride(total, steps);
@@ -35,15 +46,48 @@ bool zn_schedule_ddim(zn_schedule *s, const double *abar, int total, int steps, 
     if (steps < 1 || steps > ZN_MAX_STEPS || !stride)
         return false;
     s->n = steps;
+    s->second_order = false;
     for (int i = 0; i < steps; i++) {
         const int k = reverse ? i : steps - 1 - i, next = reverse ? k + 1 : k - 1;
-        const double a = abar[k * stride], to = next < 0 ? 1 : next == steps ? 0 : abar[next * stride];
-        const double x = p == ZN_PREDICTS_V ? sqrt(a) : 1 / sqrt(a),
-                     e = p == ZN_PREDICTS_V ? -sqrt(1 - a) : -sqrt(1 / a - 1);
 
-        s->t[i] = (float)(k * stride);
-        set_row(s->coefs[i], (const double[]){ x, e, 1 / sqrt(1 - a), -sqrt(a / (1 - a)), sqrt(to), sqrt(1 - to) });
-        set_row(s->preview[i], (const double[]){ x, e, 0, 0, 1, 0 });
+        set_step(s, i, k * stride, abar[k * stride], next < 0 ? 1 : next == steps ? 0 : abar[next * stride], p);
+    }
+    return true;
+}
+
+/* Half the logarithm of the signal-to-noise ratio. */
+static double lambda(double a)
+{
+    return 0.5 * log(a / (1 - a));
+}
+
+bool zn_schedule_squared(zn_schedule *s, const double *abar, int total, int steps, zn_prediction p, bool reverse)
+{
+    int time[ZN_MAX_STEPS];
+    double before = 0; /* the last step's difference of lambda; 0: there is none */
+
+    if (steps < 2 || steps > ZN_MAX_STEPS || steps > total)
+        return false;
+    for (int k = 0; k < steps; k++) {
+        const double u = (double)k / (steps - 1);
+
+        time[k] = (int)rint((total - 1) * u * u);
+        if (k && time[k] <= time[k - 1])
+            time[k] = time[k - 1] + 1;
+    }
+    s->n = reverse ? steps - 1 : steps;
+    s->second_order = true;
+    for (int i = 0; i < s->n; i++) {
+        const int k = reverse ? i : steps - 1 - i, next = reverse ? k + 1 : k - 1;
+        const double a = abar[time[k]], to = next < 0 ? 1 : abar[time[next]];
+        const double r = sqrt((1 - to) / (1 - a)), q = sqrt(to) - r * sqrt(a);
+        const double h = to < 1 ? lambda(to) - lambda(a) : 0, w = to < 1 && before != 0 ? h / (2 * before) : 0;
+
+        set_step(s, i, time[k], a, to, p);
+        s->multistep[i][0] = (float)r;
+        s->multistep[i][1] = (float)(q * (1 + w));
+        s->multistep[i][2] = (float)(-q * w);
+        before = h;
     }
     return true;
 }
@@ -53,6 +97,7 @@ bool zn_schedule_flow(zn_schedule *s, int steps, double shift, int sign)
     if (steps < 1 || steps > ZN_MAX_STEPS || !(shift > 0))
         return false;
     s->n = steps;
+    s->second_order = false;
     for (int i = 0; i < steps; i++) {
         const double u = 1 - (double)i / steps, v = 1 - (double)(i + 1) / steps;
         const double sigma = shift * u / (1 + (shift - 1) * u),

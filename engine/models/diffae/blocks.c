@@ -14,7 +14,7 @@ const char *zn_diffae_prefix(const zn_weights *w)
 {
     static const char *const prefixes[] = { "ema_model.", "model.", "" };
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; w && i < 3; i++) {
         char name[96];
 
         snprintf(name, sizeof name, "%sinput_blocks.0.0.weight", prefixes[i]);
@@ -27,9 +27,9 @@ const char *zn_diffae_prefix(const zn_weights *w)
     return "";
 }
 
-int zn_diffae_number(const zn_weights *w, const char *key, int lo, int hi, int otherwise)
+int zn_diffae_number(const zn_binder *b, const char *key, int lo, int hi, int otherwise)
 {
-    const char *text = zn_weights_meta(w, key);
+    const char *text = zn_bind_meta(b, key);
     char *end;
     long n;
 
@@ -64,13 +64,13 @@ zn_norm zn_diffae_group_norm(zn_binder *b, int c, const char *fmt, ...)
 /* The published rows are head-major, q, k and v of a head together; here all q come first, then all k, then all v. */
 void zn_diffae_bind_attention(zn_binder *b, zn_diffae_attention *a, int c, const char *name)
 {
-    const int heads = zn_diffae_number(b->w, "heads", 1, 64, 1);
+    const int dim = zn_diffae_number(b, "head_channels", 1, ZN_DIFFAE_MAX_C, b->w ? c : 64), heads = dim ? c / dim : 0;
     float *weight, *bias, *rows, *offsets;
 
     if (b->status)
         return;
-    if (!heads || c % heads) {
-        zn_bind_fail(b, "the number of heads in the metadata does not divide %d channels", c);
+    if (!heads || c % dim) {
+        zn_bind_fail(b, "heads of %d channels do not divide %d channels", dim, c);
         return;
     }
     a->heads = heads;
@@ -82,7 +82,7 @@ void zn_diffae_bind_attention(zn_binder *b, zn_diffae_attention *a, int c, const
     if (!b->status && (!rows || !offsets))
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory while reading '%s'", name);
     for (int i = 0; !b->status && i < 3 * c; i++) {
-        const int dim = c / heads, part = i / c, head = i % c / dim, from = (head * 3 + part) * dim + i % dim;
+        const int part = i / c, head = i % c / dim, from = (head * 3 + part) * dim + i % dim;
 
         memcpy(rows + (size_t)i * (size_t)c, weight + (size_t)from * (size_t)c, (size_t)c * sizeof *rows);
         offsets[i] = bias[from];
@@ -103,7 +103,8 @@ void zn_diffae_bind_res(zn_binder *b, zn_diffae_res *r, zn_diffae_res spec, cons
     *r = spec;
     if (b->status)
         return;
-    r->cout = zn_bind_dim(b, 0, "%s.in_layers.2.weight", name);
+    if (b->w)
+        r->cout = zn_bind_dim(b, 0, "%s.in_layers.2.weight", name);
     if (!width_ok(b, r->cout, name))
         return;
     if (r->resample != ZN_SAME_SIZE && r->cout != r->cin) {
@@ -121,7 +122,8 @@ void zn_diffae_bind_res(zn_binder *b, zn_diffae_res *r, zn_diffae_res spec, cons
     r->has_skip = r->cin != r->cout;
     if (r->has_skip)
         zn_bind_conv(b, &r->skip, zn_conv_same(1, r->cin, r->cout), "%s.skip_connection", name);
-    r->has_attention = attention && zn_bind_has(b, "%s.qkv.weight", attention);
+    if (b->w)
+        r->has_attention = attention && zn_bind_has(b, "%s.qkv.weight", attention);
     if (r->has_attention)
         zn_diffae_bind_attention(b, &r->attention, r->cout, attention);
 }

@@ -7,9 +7,11 @@
  *
  * Blocks and tensor names are those of the published checkpoints.  All sizes are read from the file: widths, levels,
  * blocks a level, where attention is, the size of the code.  Our own files say more in their metadata:
- *   patch       the U-Net and the encoder see the picture unshuffled by this (1)
- *   heads       of attention (1)
- *   prediction  "eps" or "v": what the U-Net predicts (eps) */
+ *   patch           the U-Net and the encoder see the picture unshuffled by this (1)
+ *   head_channels   of attention (all: one head)
+ *   encoder_blocks  a level of the encoder (2)
+ *   prediction      "eps" or "v": what the U-Net predicts (eps)
+ * Without a file they are the networks of the shipped face model. */
 #ifndef ZN_DIFFAE_H
 #define ZN_DIFFAE_H
 
@@ -55,11 +57,12 @@ typedef struct zn_diffae_modulation {
 } zn_diffae_modulation;
 
 /* "" or "ema_model." or "model.": what the names of the networks begin with in this file. */
-const char *zn_diffae_prefix(const zn_weights *w);
+const char *zn_diffae_prefix(const zn_weights *w); /* w may be NULL */
 /* A number of the metadata; `otherwise` if it is absent, 0 if it is not from lo to hi. */
-int zn_diffae_number(const zn_weights *w, const char *key, int lo, int hi, int otherwise);
+int zn_diffae_number(const zn_binder *b, const char *key, int lo, int hi, int otherwise);
 
-/* Binds NAME.in_layers.0 and so on; the width is read from the file.  NAME's next sub-module may be an attention. */
+/* Binds NAME.in_layers.0 and so on.  The width and whether attention follows are read from the file; without one they
+ * are spec's.  attention: the name of that sub-module, or NULL: there cannot be one. */
 void zn_diffae_bind_res(zn_binder *b, zn_diffae_res *r, zn_diffae_res spec, const char *name, const char *attention);
 void zn_diffae_bind_attention(zn_binder *b, zn_diffae_attention *a, int c, const char *name);
 zn_norm zn_diffae_group_norm(zn_binder *b, int c, const char *fmt, ...) ZN_PRINTF(3, 4);
@@ -71,21 +74,12 @@ void zn_diffae_run_attention(zn_ctx *c, const zn_diffae_attention *a, zn_tensor 
 /* A table of time embeddings in device memory: [steps][dim], cosines first. */
 float *zn_diffae_bind_times(zn_binder *b, int dim);
 
-/* ---- unet.c: for pipeline/diffae.c --------------------------------------------------------------------- */
+/* ---- for pipeline/diffae.c ------------------------------------------------------------------------------- */
 
-/* What follows from time steps alone, t [1][rows][1][1]: rows of zn_diffae_modulation.time, [1][rows][1][..]. */
-void zn_diffae_times(zn_ctx *c, const void *unet, zn_tensor rows, zn_tensor t);
-/* What follows from codes alone, [n][1][1][code]. */
-void zn_diffae_gates(zn_ctx *c, const void *unet, zn_tensor gate, zn_tensor code);
-/* The prediction for x, y of the same shape. */
-void zn_diffae_predict(zn_ctx *c, const void *unet, zn_tensor y, zn_tensor x, const zn_diffae_modulation *m);
-int zn_diffae_width(const void *unet); /* the sum of the blocks' widths */
+extern const zn_arch zn_arch_diffae_unet, zn_arch_diffae_latent_net;
+
 bool zn_diffae_predicts_v(const void *unet);
-
-/* ---- latent.c: the same for the latent network; scales are [n][1][1][width] --------------------------------- */
-
-int zn_diffae_latent_width(const void *net);
-void zn_diffae_latent_times(zn_ctx *c, const void *net, zn_tensor rows, zn_tensor t);
-void zn_diffae_latent_predict(zn_ctx *c, const void *net, zn_tensor y, zn_tensor x, zn_tensor scales);
+/* Of the codes that the latent network was trained on, [1][1][1][code]; false: the file does not say. */
+bool zn_diffae_latent_statistics(const void *latent_net, zn_tensor *mean, zn_tensor *deviation);
 
 #endif

@@ -7,8 +7,14 @@
  * the metadata's encoder_blocks. */
 #include "diffae.h"
 
+#include "../../core/ints.h"
+
 #include <stdio.h>
 #include <string.h>
+
+/* Without a file. */
+enum { USUAL_LEVELS = 5, USUAL_PATCH = 2, USUAL_CODE = 512 };
+static const int usual_width[ZN_DIFFAE_LEVELS] = { 64, 96, 128, 192, 320 };
 
 typedef struct encoder {
     int patch, levels, code, n_blocks;
@@ -24,17 +30,17 @@ static void bind(zn_binder *b, void *net)
 {
     encoder *m = net;
     const char *prefix = zn_diffae_prefix(b->w);
-    const int per_level = zn_diffae_number(b->w, "encoder_blocks", 1, 8, 2);
+    const int per_level = zn_diffae_number(b, "encoder_blocks", 1, 8, 2);
     char name[96], attention[96];
-    int c = zn_bind_dim(b, 0, "%sencoder.input_blocks.0.0.weight", prefix);
+    int c = b->w ? zn_bind_dim(b, 0, "%sencoder.input_blocks.0.0.weight", prefix) : usual_width[0];
 
-    m->code = zn_bind_dim(b, 0, "%sencoder.out.3.weight", prefix);
-    m->patch = zn_diffae_number(b->w, "patch", 1, 8, 1);
+    m->code = b->w ? zn_bind_dim(b, 0, "%sencoder.out.3.weight", prefix) : USUAL_CODE;
+    m->patch = zn_diffae_number(b, "patch", 1, 8, b->w ? 1 : USUAL_PATCH);
     if (!m->code || c < 1 || c > ZN_DIFFAE_MAX_C || m->code > ZN_DIFFAE_MAX_C) {
         zn_bind_fail(b, "these are not the weights of a diffusion autoencoder's encoder");
         return;
     }
-    m->n_blocks = 1;
+    m->n_blocks = b->w ? 1 : USUAL_LEVELS * (per_level + 1);
     while (m->n_blocks < ZN_DIFFAE_BLOCKS &&
            zn_bind_has(b, "%sencoder.input_blocks.%d.0.in_layers.2.weight", prefix, m->n_blocks))
         m->n_blocks++;
@@ -46,18 +52,23 @@ static void bind(zn_binder *b, void *net)
     snprintf(b->variant, sizeof b->variant, "encoder of a diffusion autoencoder, code of %d numbers", m->code);
     zn_bind_conv(b, &m->first, zn_conv_same(3, 3 * m->patch * m->patch, c), "%sencoder.input_blocks.0.0", prefix);
     for (int i = 1; !b->status && i < m->n_blocks; i++) {
+        const int level = i / (per_level + 1);
         const bool half = i % (per_level + 1) == 0;
+        const zn_diffae_res spec = { .cin = c,
+                                     .cout = half ? c : usual_width[level],
+                                     .resample = half ? ZN_HALF_SIZE : ZN_SAME_SIZE,
+                                     .has_attention = !half && level == 2 };
 
         snprintf(name, sizeof name, "%sencoder.input_blocks.%d.0", prefix, i);
         snprintf(attention, sizeof attention, "%sencoder.input_blocks.%d.1", prefix, i);
-        zn_diffae_bind_res(b, &m->block[i], (zn_diffae_res){ .cin = c, .resample = half ? ZN_HALF_SIZE : ZN_SAME_SIZE },
-                           name, attention);
+        zn_diffae_bind_res(b, &m->block[i], spec, name, half ? NULL : attention);
         c = m->block[i].cout;
     }
     for (int i = 0; i < 2; i++) {
         snprintf(name, sizeof name, "%sencoder.middle_block.%d", prefix, 2 * i);
         snprintf(attention, sizeof attention, "%sencoder.middle_block.1", prefix);
-        zn_diffae_bind_res(b, &m->middle[i], (zn_diffae_res){ .cin = c }, name, i ? NULL : attention);
+        zn_diffae_bind_res(b, &m->middle[i], (zn_diffae_res){ .cin = c, .cout = c, .has_attention = !i }, name,
+                           i ? NULL : attention);
         if (!b->status && m->middle[i].cout != c)
             zn_bind_fail(b, "the middle of the encoder changes its width");
     }
@@ -105,9 +116,13 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
     zn_conv2d(c, call->out[0], mean, &m->last, (zn_tail){ 0 });
 }
 
-static void invent(zn_invented *v)
+static int example(const void *net, int w, int h, zn_tensor *in)
 {
-    (void)v;
+    const encoder *m = net;
+    const int multiple = m->patch << (m->levels - 1);
+
+    in[0] = (zn_tensor){ .n = 1, .h = zn_round_up(h, multiple), .w = zn_round_up(w, multiple), .c = 3 };
+    return 1;
 }
 
 const zn_arch zn_arch_diffae_encode = {
@@ -120,5 +135,5 @@ const zn_arch zn_arch_diffae_encode = {
     .bind = bind,
     .forward = forward,
     .shape = shape,
-    .invent = invent,
+    .example = example,
 };

@@ -5,14 +5,20 @@
  *   layer:  SiLU(norm(linear(h) * (1 + linear_emb(SiLU(c))))),  c = time2(SiLU(time1(embedding of t)))
  *   the last layer is linear alone
  *
- * As with the U-Net, what follows from the time step is one matrix for all layers. */
+ * Several codes lie one below the other.  As with the U-Net, what follows from the time step is one matrix for all layers. */
 #include "diffae.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_LAYERS = 64 };
+enum {
+    MAX_LAYERS = 64,
+    USUAL_LAYERS = 6,
+    USUAL_WIDTH = 512,
+    USUAL_CODE = 512,
+    USUAL_DIM = 64
+}; /* usual: without a file */
 
 typedef struct layer {
     zn_conv linear;
@@ -23,6 +29,7 @@ typedef struct layer {
 typedef struct latent {
     int dim, embed, code, n_layers, sum;
     float *times;
+    float *mean, *deviation;     /* of the codes that it was trained on, [code]; NULL: the file does not say */
     zn_conv time1, time2, scale; /* scale: embed to sum; its bias has the 1 of 1 + s in it */
     layer layer[MAX_LAYERS];
 } latent;
@@ -55,15 +62,27 @@ static void bind_scales(zn_binder *b, latent *m, const char *prefix)
     free(bias);
 }
 
+/* [code], or [1][code] as in the published files. */
+static float *bind_statistics(zn_binder *b, int code, const char *name)
+{
+    const bool row = zn_bind_dim(b, 0, "%s", name) == 1 && code > 1;
+    float *host = zn_bind_read(b, row ? (int[5]){ 1, code } : (int[5]){ code }, "%s", name);
+    float *device = host ? zn_bind_device(b, host, (size_t)code * sizeof *host) : NULL;
+
+    free(host);
+    return device;
+}
+
 static void bind(zn_binder *b, void *net)
 {
     latent *m = net;
     const char *prefix = zn_diffae_prefix(b->w);
     int c;
 
-    m->dim = zn_bind_dim(b, 1, "%slatent_net.time_embed.0.weight", prefix);
-    m->embed = zn_bind_dim(b, 0, "%slatent_net.time_embed.0.weight", prefix);
-    m->code = zn_bind_dim(b, 1, "%slatent_net.layers.0.linear.weight", prefix);
+    m->dim = b->w ? zn_bind_dim(b, 1, "%slatent_net.time_embed.0.weight", prefix) : USUAL_DIM;
+    m->embed = b->w ? zn_bind_dim(b, 0, "%slatent_net.time_embed.0.weight", prefix) : USUAL_WIDTH;
+    m->code = b->w ? zn_bind_dim(b, 1, "%slatent_net.layers.0.linear.weight", prefix) : USUAL_CODE;
+    m->n_layers = b->w ? 0 : USUAL_LAYERS;
     while (m->n_layers < MAX_LAYERS && zn_bind_has(b, "%slatent_net.layers.%d.linear.weight", prefix, m->n_layers))
         m->n_layers++;
     if (m->n_layers < 2 || m->dim < 2 || m->embed < 1 || m->code < 1 || m->dim > ZN_DIFFAE_MAX_C ||
@@ -79,7 +98,9 @@ static void bind(zn_binder *b, void *net)
     for (int i = 0; !b->status && i < m->n_layers; i++) {
         layer *l = &m->layer[i];
         const bool last = i + 1 == m->n_layers;
-        const int cout = zn_bind_dim(b, 0, "%slatent_net.layers.%d.linear.weight", prefix, i);
+        const int cout = b->w ? zn_bind_dim(b, 0, "%slatent_net.layers.%d.linear.weight", prefix, i)
+            : last            ? m->code
+                              : USUAL_WIDTH;
 
         if (cout < 1 || cout > ZN_DIFFAE_MAX_C || (last && cout != m->code)) {
             zn_bind_fail(b, "the widths of the latent network make no sense");
@@ -94,18 +115,25 @@ static void bind(zn_binder *b, void *net)
         c = cout;
     }
     bind_scales(b, m, prefix);
+    if (zn_bind_has(b, "conds_mean") && zn_bind_has(b, "conds_std")) {
+        m->mean = bind_statistics(b, m->code, "conds_mean");
+        m->deviation = bind_statistics(b, m->code, "conds_std");
+    }
+}
+
+bool zn_diffae_latent_statistics(const void *net, zn_tensor *mean, zn_tensor *deviation)
+{
+    const latent *m = net;
+
+    *mean = (zn_tensor){ m->mean, 1, 1, 1, m->code, m->code, ZN_F32 };
+    *deviation = (zn_tensor){ m->deviation, 1, 1, 1, m->code, m->code, ZN_F32 };
+    return m->mean && m->deviation;
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-int zn_diffae_latent_width(const void *net)
+static void scales_of(zn_ctx *c, const latent *m, zn_tensor rows, zn_tensor t)
 {
-    return ((const latent *)net)->sum;
-}
-
-void zn_diffae_latent_times(zn_ctx *c, const void *net, zn_tensor rows, zn_tensor t)
-{
-    const latent *m = net;
     const size_t mark = zn_mark(c->arena);
     const zn_tensor table = { m->times, 1, 1, ZN_DIFFAE_STEPS, m->dim, m->dim, ZN_F32 };
     zn_tensor u = zn_new(c, t.n, t.h, t.w, m->dim), e = zn_new(c, t.n, t.h, t.w, m->embed),
@@ -118,9 +146,8 @@ void zn_diffae_latent_times(zn_ctx *c, const void *net, zn_tensor rows, zn_tenso
     zn_reset(c->arena, mark);
 }
 
-void zn_diffae_latent_predict(zn_ctx *c, const void *net, zn_tensor y, zn_tensor x, zn_tensor scales)
+static void predict(zn_ctx *c, const latent *m, zn_tensor y, zn_tensor x, zn_tensor scales)
 {
-    const latent *m = net;
     const size_t mark = zn_mark(c->arena);
     zn_tensor in = x;
 
@@ -133,7 +160,7 @@ void zn_diffae_latent_predict(zn_ctx *c, const void *net, zn_tensor y, zn_tensor
             zn_conv2d(c, y, in, &l->linear, (zn_tail){ 0 });
             break;
         }
-        cat = zn_new(c, x.n, 1, 1, cout + m->code); /* the next layer's input */
+        cat = zn_new(c, x.n, x.h, x.w, cout + m->code); /* the next layer's input */
         to = zn_slice(cat, 0, cout);
         zn_conv2d(c, to, in, &l->linear, (zn_tail){ 0 });
         zn_combine(c, to, to, zn_slice(scales, l->at, cout), ZN_MUL, (zn_tail){ 0 });
@@ -148,7 +175,7 @@ static bool shape(const void *net, const zn_tensor *in, int n_in, zn_tensor *out
 {
     const latent *m = net;
 
-    if (n_in != 2 || in[0].h != 1 || in[0].w != 1 || in[0].c != m->code || in[1].h != 1 || in[1].w != 1 || in[1].c != 1)
+    if (n_in != 2 || in[0].w != 1 || in[0].c != m->code || in[1].h != 1 || in[1].w != 1 || in[1].c != 1)
         return false;
     out[0] = in[0];
     return true;
@@ -159,13 +186,18 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
     const latent *m = net;
     zn_tensor scales = zn_new(c, 1, 1, 1, m->sum);
 
-    zn_diffae_latent_times(c, m, scales, call->in[1]);
-    zn_diffae_latent_predict(c, m, call->out[0], call->in[0], scales);
+    scales_of(c, m, scales, call->in[1]);
+    predict(c, m, call->out[0], call->in[0], scales);
 }
 
-static void invent(zn_invented *v)
+static int example(const void *net, int w, int h, zn_tensor *in)
 {
-    (void)v;
+    const latent *m = net;
+
+    (void)w, (void)h;
+    in[0] = (zn_tensor){ .n = 1, .h = 1, .w = 1, .c = m->code };
+    in[1] = (zn_tensor){ .n = 1, .h = 1, .w = 1, .c = 1 };
+    return 2;
 }
 
 const zn_arch zn_arch_diffae_latent_net = {
@@ -178,5 +210,5 @@ const zn_arch zn_arch_diffae_latent_net = {
     .bind = bind,
     .forward = forward,
     .shape = shape,
-    .invent = invent,
+    .example = example,
 };

@@ -10,13 +10,19 @@
  * one of those results beside its input, the last one first.  The results are written straight into the tensors that
  * the way up will read ("cat"), so that no concatenation is computed.
  *
- * The layers that make scales, shifts and gates of the blocks from the time step and the code are two matrices for all
- * blocks together: a sampler computes them once for all its steps. */
+ * The layers that make scales, shifts and gates of the blocks from the time step and the code are two matrices, each
+ * for all blocks. */
 #include "diffae.h"
+
+#include "../../core/ints.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Without a file: levels, their widths, the size of the code, of a time step's embedding and of its layers. */
+enum { USUAL_LEVELS = 4, USUAL_PATCH = 2, USUAL_CODE = 512, USUAL_DIM = 64, USUAL_EMBED = 128 };
+static const int usual_width[ZN_DIFFAE_LEVELS] = { 64, 128, 192, 192 };
 
 typedef struct unet {
     int patch, levels, per_level; /* per_level: R above */
@@ -69,6 +75,12 @@ static void find_levels(zn_binder *b, unet *m, const char *prefix)
 {
     int first = -1;
 
+    if (!b->w) {
+        m->per_level = 1;
+        m->levels = USUAL_LEVELS;
+        m->n_up = m->levels * (m->per_level + 1);
+        return;
+    }
     while (zn_bind_has(b, "%soutput_blocks.%d.0.in_layers.2.weight", prefix, m->n_up) && m->n_up < ZN_DIFFAE_BLOCKS) {
         if (first < 0 && doubling(b, prefix, m->n_up))
             first = m->n_up;
@@ -80,12 +92,18 @@ static void find_levels(zn_binder *b, unet *m, const char *prefix)
         zn_bind_fail(b, "the blocks of the U-Net do not form levels");
 }
 
-/* A block of the U-Net: bound, and given its place in the rows of modulations. */
-static int bind_block(zn_binder *b, unet *m, zn_diffae_res *r, int cin, zn_diffae_resample how, const char *name,
-                      const char *attention)
+/* A block of the U-Net at a level: bound, and given its place in the rows of modulations. */
+static int bind_block(zn_binder *b, unet *m, zn_diffae_res *r, int level, int cin, zn_diffae_resample how,
+                      const char *name, const char *attention)
 {
-    zn_diffae_bind_res(b, r, (zn_diffae_res){ .cin = cin, .resample = how, .conditioned = true, .at = m->sum }, name,
-                       attention);
+    const zn_diffae_res spec = { .cin = cin,
+                                 .cout = how == ZN_SAME_SIZE ? usual_width[level] : cin,
+                                 .resample = how,
+                                 .conditioned = true,
+                                 .has_attention = attention && level >= 2,
+                                 .at = m->sum };
+
+    zn_diffae_bind_res(b, r, spec, name, attention);
     m->sum += r->cout;
     return r->cout;
 }
@@ -100,7 +118,8 @@ static int bind_down(zn_binder *b, unet *m, const char *prefix, int c)
 
         snprintf(name, sizeof name, "%sinput_blocks.%d.0", prefix, i);
         snprintf(attention, sizeof attention, "%sinput_blocks.%d.1", prefix, i);
-        c = bind_block(b, m, &m->down[i], c, half ? ZN_HALF_SIZE : ZN_SAME_SIZE, name, attention);
+        c = bind_block(b, m, &m->down[i], i / (m->per_level + 1), c, half ? ZN_HALF_SIZE : ZN_SAME_SIZE, name,
+                       half ? NULL : attention);
     }
     if (zn_bind_has(b, "%sinput_blocks.%d.0.in_layers.2.weight", prefix, m->n_down))
         zn_bind_fail(b, "there are more blocks going down than going up");
@@ -110,21 +129,23 @@ static int bind_down(zn_binder *b, unet *m, const char *prefix, int c)
 static int bind_up(zn_binder *b, unet *m, const char *prefix, int c)
 {
     for (int i = 0; !b->status && i < m->n_up; i++) {
-        const int last = doubling(b, prefix, i);
+        const int level = m->levels - 1 - i / (m->per_level + 1);
         const bool ends = i % (m->per_level + 1) == m->per_level && i + 1 < m->n_up;
+        int last = doubling(b, prefix, i);
         char name[96], attention[96];
 
-        if ((last != 0) != ends) {
+        if (b->w && (last != 0) != ends) {
             zn_bind_fail(b, "the blocks of the U-Net do not form levels");
             return c;
         }
         snprintf(name, sizeof name, "%soutput_blocks.%d.0", prefix, i);
         snprintf(attention, sizeof attention, "%soutput_blocks.%d.1", prefix, i);
-        c = bind_block(b, m, &m->up[i], c + m->down[m->n_down - 1 - i].cout, ZN_SAME_SIZE, name, attention);
+        c = bind_block(b, m, &m->up[i], level, c + m->down[m->n_down - 1 - i].cout, ZN_SAME_SIZE, name, attention);
         m->doubles[i] = ends;
         if (ends) {
+            last = last ? last : 2;
             snprintf(name, sizeof name, "%soutput_blocks.%d.%d", prefix, i, last);
-            c = bind_block(b, m, &m->twice[i], c, ZN_DOUBLE_SIZE, name, NULL);
+            c = bind_block(b, m, &m->twice[i], level, c, ZN_DOUBLE_SIZE, name, NULL);
         }
     }
     return c;
@@ -204,20 +225,23 @@ static void bind_modulation(zn_binder *b, unet *m, const char *prefix)
 static void bind(zn_binder *b, void *net)
 {
     unet *m = net;
-    const char *prefix = zn_diffae_prefix(b->w), *prediction = zn_weights_meta(b->w, "prediction");
+    const char *prefix = zn_diffae_prefix(b->w), *prediction = zn_bind_meta(b, "prediction");
     char name[96], attention[96];
-    int c;
+    int c = usual_width[0];
 
-    if (!recognise(b->w, b->variant, sizeof b->variant)) {
+    if (b->w && !recognise(b->w, b->variant, sizeof b->variant)) {
         zn_bind_fail(b, "these are not the weights of a diffusion autoencoder's U-Net");
         return;
     }
-    m->patch = zn_diffae_number(b->w, "patch", 1, 8, 1);
+    m->patch = zn_diffae_number(b, "patch", 1, 8, b->w ? 1 : USUAL_PATCH);
     m->predicts_v = prediction && !strcmp(prediction, "v");
-    m->dim = zn_bind_dim(b, 1, "%stime_embed.time_embed.0.weight", prefix);
-    m->embed = zn_bind_dim(b, 0, "%stime_embed.time_embed.0.weight", prefix);
-    m->code = zn_bind_dim(b, 1, "%sinput_blocks.1.0.cond_emb_layers.1.weight", prefix);
-    c = zn_bind_dim(b, 0, "%sinput_blocks.0.0.weight", prefix);
+    m->dim = USUAL_DIM, m->embed = USUAL_EMBED, m->code = USUAL_CODE;
+    if (b->w) {
+        m->dim = zn_bind_dim(b, 1, "%stime_embed.time_embed.0.weight", prefix);
+        m->embed = zn_bind_dim(b, 0, "%stime_embed.time_embed.0.weight", prefix);
+        m->code = zn_bind_dim(b, 1, "%sinput_blocks.1.0.cond_emb_layers.1.weight", prefix);
+        c = zn_bind_dim(b, 0, "%sinput_blocks.0.0.weight", prefix);
+    }
     if (!m->patch || (prediction && !m->predicts_v && strcmp(prediction, "eps")))
         zn_bind_fail(b, "the metadata's patch or prediction makes no sense");
     else if (m->dim < 2 || m->dim > ZN_DIFFAE_MAX_C || m->embed < 1 || m->embed > ZN_DIFFAE_MAX_C || m->code < 1 ||
@@ -236,7 +260,7 @@ static void bind(zn_binder *b, void *net)
     for (int i = 0; i < 2; i++) {
         snprintf(name, sizeof name, "%smiddle_block.%d", prefix, 2 * i);
         snprintf(attention, sizeof attention, "%smiddle_block.1", prefix);
-        bind_block(b, m, &m->middle[i], c, ZN_SAME_SIZE, name, i ? NULL : attention);
+        bind_block(b, m, &m->middle[i], m->levels - 1, c, ZN_SAME_SIZE, name, i ? NULL : attention);
         if (!b->status && m->middle[i].cout != c)
             zn_bind_fail(b, "the middle of the U-Net changes its width");
     }
@@ -246,11 +270,6 @@ static void bind(zn_binder *b, void *net)
     bind_modulation(b, m, prefix);
 }
 
-int zn_diffae_width(const void *net)
-{
-    return ((const unet *)net)->sum;
-}
-
 bool zn_diffae_predicts_v(const void *net)
 {
     return ((const unet *)net)->predicts_v;
@@ -258,9 +277,9 @@ bool zn_diffae_predicts_v(const void *net)
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-void zn_diffae_times(zn_ctx *c, const void *net, zn_tensor rows, zn_tensor t)
+/* What follows from the time steps alone, t [n][1][1][1]: rows of zn_diffae_modulation.time. */
+static void times_of(zn_ctx *c, const unet *m, zn_tensor rows, zn_tensor t)
 {
-    const unet *m = net;
     const size_t mark = zn_mark(c->arena);
     const zn_tensor table = { m->times, 1, 1, ZN_DIFFAE_STEPS, m->dim, m->dim, ZN_F32 };
     zn_tensor u = zn_new(c, t.n, t.h, t.w, m->dim), e = zn_new(c, t.n, t.h, t.w, m->embed),
@@ -273,9 +292,9 @@ void zn_diffae_times(zn_ctx *c, const void *net, zn_tensor rows, zn_tensor t)
     zn_reset(c->arena, mark);
 }
 
-void zn_diffae_gates(zn_ctx *c, const void *net, zn_tensor gate, zn_tensor code)
+/* What follows from the codes alone. */
+static void gates_of(zn_ctx *c, const unet *m, zn_tensor gate, zn_tensor code)
 {
-    const unet *m = net;
     const size_t mark = zn_mark(c->arena);
     zn_tensor u = zn_new(c, code.n, 1, 1, m->code);
 
@@ -284,9 +303,9 @@ void zn_diffae_gates(zn_ctx *c, const void *net, zn_tensor gate, zn_tensor code)
     zn_reset(c->arena, mark);
 }
 
-void zn_diffae_predict(zn_ctx *c, const void *net, zn_tensor y, zn_tensor x, const zn_diffae_modulation *mod)
+/* The prediction for x, y of the same shape. */
+static void predict(zn_ctx *c, const unet *m, zn_tensor y, zn_tensor x, const zn_diffae_modulation *mod)
 {
-    const unet *m = net;
     const size_t mark = zn_mark(c->arena);
     zn_tensor cat[ZN_DIFFAE_BLOCKS]; /* cat[i] is what up[i] reads: what comes from below, what came from beside */
     zn_tensor h = { 0 }, in = x;
@@ -358,16 +377,30 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
 {
     const unet *m = net;
     const zn_tensor x = call->in[0];
-    zn_diffae_modulation mod = { .time = zn_new(c, 1, 1, 1, 2 * m->sum), .gate = zn_new(c, 1, 1, 1, m->sum) };
+    zn_diffae_modulation mod = { .time = zn_new(c, x.n, 1, 1, 2 * m->sum), .gate = zn_new(c, x.n, 1, 1, m->sum) };
+    zn_tensor t = call->in[1];
 
-    zn_diffae_times(c, m, mod.time, call->in[1]);
-    zn_diffae_gates(c, m, mod.gate, call->in[2]);
-    zn_diffae_predict(c, m, call->out[0], x, &mod);
+    if (x.n > 1) { /* one time step for all */
+        zn_tensor each = zn_new_of(c, ZN_F32, x.n, 1, 1, 1);
+
+        zn_fill(c, each, &(float){ 0 });
+        zn_combine(c, each, each, t, ZN_ADD, (zn_tail){ 0 });
+        t = each;
+    }
+    times_of(c, m, mod.time, t);
+    gates_of(c, m, mod.gate, call->in[2]);
+    predict(c, m, call->out[0], x, &mod);
 }
 
-static void invent(zn_invented *v)
+static int example(const void *net, int w, int h, zn_tensor *in)
 {
-    (void)v;
+    const unet *m = net;
+    const int multiple = m->patch << (m->levels - 1);
+
+    in[0] = (zn_tensor){ .n = 1, .h = zn_round_up(h, multiple), .w = zn_round_up(w, multiple), .c = 3 };
+    in[1] = (zn_tensor){ .n = 1, .h = 1, .w = 1, .c = 1 };
+    in[2] = (zn_tensor){ .n = 1, .h = 1, .w = 1, .c = m->code };
+    return 3;
 }
 
 const zn_arch zn_arch_diffae_unet = {
@@ -381,5 +414,5 @@ const zn_arch zn_arch_diffae_unet = {
     .bind = bind,
     .forward = forward,
     .shape = shape,
-    .invent = invent,
+    .example = example,
 };
