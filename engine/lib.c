@@ -66,6 +66,22 @@ const zn_geometry *zn_model_geometry(const zn_model *m)
     return &m->geometry;
 }
 
+int zn_model_example(const zn_model *m, int w, int h, zn_array in[ZN_MAX_PORTS])
+{
+    const zn_geometry *g = &m->geometry;
+    zn_tensor t[ZN_MAX_PORTS];
+    int n;
+
+    if (!m->arch->example) {
+        in[0] = (zn_array){ NULL, (h + g->grow - 1) / g->grow, (w + g->grow - 1) / g->grow, g->in_c };
+        return 1;
+    }
+    n = m->arch->example(m->net, w, h, t);
+    for (int i = 0; i < n; i++)
+        in[i] = (zn_array){ NULL, t[i].n * t[i].h, t[i].w, t[i].c };
+    return n;
+}
+
 const char *zn_model_variant(const zn_model *m)
 {
     return m->variant;

@@ -64,6 +64,19 @@ void zn_report(zn_ctx *c)
         report(c, c->work);
 }
 
+void zn_watch(zn_ctx *c, zn_tensor x, const char *fmt, ...)
+{
+    char name[96];
+    va_list ap;
+
+    if (!c->watch || c->dry || c->status)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    c->watch(c->watch_cookie, name, x);
+}
+
 /* Called first by each operation.  moved: floats read and written.  False: do nothing. */
 static bool enter(zn_ctx *c, double macs, double moved, double *start)
 {

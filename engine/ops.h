@@ -28,6 +28,8 @@ typedef struct zn_ctx {
     void *cookie;
     void (*trace)(void *cookie, const zn_layer_time *t); /* NULL, or called after each op */
     void *trace_cookie;
+    void (*watch)(void *cookie, const char *name, zn_tensor x); /* NULL, or called by zn_watch */
+    void *watch_cookie;
 } zn_ctx;
 
 /* A new tensor from the arena; when memory is short the status says so and the tensor is not used. */
@@ -63,6 +65,10 @@ void zn_download(zn_ctx *c, float *y, zn_tensor x);
 
 /* If somebody watches the progress: waits for the device, then reports; false cancels.  For the end of a step. */
 void zn_report(zn_ctx *c);
+
+/* A block's result under its name in the weight file: for tests that compare block by block.  Nothing happens if nobody
+ * watches. */
+void zn_watch(zn_ctx *c, zn_tensor x, const char *fmt, ...) ZN_PRINTF(3, 4);
 
 /* The first failure stays. */
 void zn_ctx_fail(zn_ctx *c, zn_status status, const char *fmt, ...) ZN_PRINTF(3, 4);

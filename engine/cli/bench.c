@@ -37,21 +37,23 @@ static void print_layer(void *cookie, const zn_layer_time *t)
         printf("    %-36s %9.3f ms\n", t->op, t->ms);
 }
 
-/* Picture-sized input for --size: a decoder's latent is as much smaller as its picture is larger. */
-static void make_input(zn_array *in, const zn_model *m, const options *o)
+/* Inputs for a picture of --size; false: no memory. */
+static bool make_inputs(zn_array in[ZN_MAX_PORTS], int *n, const zn_model *m, const options *o)
 {
-    const zn_geometry *g = zn_model_geometry(m);
-    int w = o->width ? o->width : 512, h = o->height ? o->height : 512;
+    const int usual = zn_model_geometry(m)->in_c ? 512 : 128; /* whole pictures that are not tiled are small */
     unsigned seed = 1;
 
-    in->w = (w + g->grow - 1) / g->grow;
-    in->h = (h + g->grow - 1) / g->grow;
-    in->c = g->in_c;
-    in->data = malloc(zn_array_len(in) * sizeof(float));
-    for (size_t i = 0; in->data && i < zn_array_len(in); i++) {
-        seed = seed * 1664525u + 1013904223u;
-        in->data[i] = (float)(seed >> 8) / 16777216.0f;
+    *n = zn_model_example(m, o->width ? o->width : usual, o->height ? o->height : usual, in);
+    for (int i = 0; i < *n; i++) {
+        in[i].data = malloc(zn_array_len(&in[i]) * sizeof(float));
+        for (size_t j = 0; in[i].data && j < zn_array_len(&in[i]); j++) {
+            seed = seed * 1664525u + 1013904223u;
+            in[i].data[j] = (float)(seed >> 8) / 16777216.0f;
+        }
+        if (!in[i].data)
+            return false;
     }
+    return true;
 }
 
 /* Once, and again when a model has another precision. */
@@ -71,7 +73,7 @@ static int bench_model(bench *b, const char *id)
     const options *o = b->o;
     static const char *const made_up = ZN_RANDOM_WEIGHTS;
     zn_model *m = NULL;
-    zn_array in = { 0 }, out = { 0 };
+    zn_array in[ZN_MAX_PORTS] = { { 0 } }, out = { 0 };
     zn_plan plan;
     zn_error err, note = { "" };
     const char *set[MAX_LIST];
@@ -79,7 +81,7 @@ static int bench_model(bench *b, const char *id)
     zn_open open = { .files = o->weights, .n_files = o->n_weights, .precision = precision_of(o) };
     double ms[MAX_RUNS], total = 0, inside = 0, gflops;
     bool random = false;
-    int n = 0, status = EXIT_FAILED;
+    int n = 0, n_in = 0, status = EXIT_FAILED;
 
     if (zn_model_open(&m, b->engine, id, &open, &err)) {
         random = !o->n_weights;
@@ -89,9 +91,12 @@ static int bench_model(bench *b, const char *id)
             return fail("%s", err.text);
     }
     measure_peak(b, zn_model_precision(m));
-    make_input(&in, m, o);
-    if (!in.data || zn_model_shape(m, &in, 1, &out, &err) || zn_model_plan(m, &in, 1, &job, &plan, &err)) {
-        fail("%s", in.data ? err.text : "out of memory");
+    if (!make_inputs(in, &n_in, m, o)) {
+        fail("out of memory");
+        goto end;
+    }
+    if (zn_model_shape(m, in, n_in, &out, &err) || zn_model_plan(m, in, n_in, &job, &plan, &err)) {
+        fail("%s", err.text);
         goto end;
     }
     out.data = malloc(zn_array_len(&out) * sizeof(float));
@@ -102,7 +107,7 @@ static int bench_model(bench *b, const char *id)
     for (; n < 1 || (n < MAX_RUNS && total < 2000); n++) { /* the first one warms up */
         double start = now_ms();
 
-        if (zn_model_run(m, &in, 1, &out, &job, &err)) {
+        if (zn_model_run(m, in, n_in, &out, &job, &err)) {
             fail("%s", err.text);
             goto end;
         }
@@ -111,7 +116,7 @@ static int bench_model(bench *b, const char *id)
     }
     qsort(ms + (n > 1), (size_t)(n - (n > 1)), sizeof *ms, by_value);
     ms[0] = ms[(n > 1) + (n - (n > 1)) / 2];
-    if (b->on_device && plan.n_tiles == 1 && zn_model_time(m, &in, 1, &out, &job, &inside, &err)) {
+    if (b->on_device && plan.n_tiles == 1 && zn_model_time(m, in, n_in, &out, &job, &inside, &err)) {
         fail("%s", err.text);
         goto end;
     }
@@ -120,24 +125,25 @@ static int bench_model(bench *b, const char *id)
         printf("{\"model\":\"%s\",\"engine\":\"%s\",\"precision\":\"%s\",\"threads\":%d,\"size\":\"%dx%d\",\"ms\":%.3f,"
                "\"gmac\":%.3f,"
                "\"gflops\":%.1f,\"peak_gflops\":%.1f,\"peak_bytes\":%zu,\"device_ms\":%.4f,\"random_weights\":%s}\n",
-               id, zn_engine_name(b->engine), b->precision, zn_engine_threads(b->engine), out.w > in.w ? out.w : in.w,
-               out.h > in.h ? out.h : in.h, ms[0], plan.macs / 1e9, gflops, b->peak, plan.peak_bytes,
-               inside > 0 ? inside : ms[0], random ? "true" : "false");
+               id, zn_engine_name(b->engine), b->precision, zn_engine_threads(b->engine),
+               out.w > in[0].w ? out.w : in[0].w, out.h > in[0].h ? out.h : in[0].h, ms[0], plan.macs / 1e9, gflops,
+               b->peak, plan.peak_bytes, inside > 0 ? inside : ms[0], random ? "true" : "false");
     else
         printf("%-20s %4dx%-4d %9.1f ms %8.2f GMAC %9.1f GFLOP/s %6.1f %% of peak %6zu MiB%s\n", id,
-               out.w > in.w ? out.w : in.w, out.h > in.h ? out.h : in.h, ms[0], plan.macs / 1e9, gflops,
+               out.w > in[0].w ? out.w : in[0].w, out.h > in[0].h ? out.h : in[0].h, ms[0], plan.macs / 1e9, gflops,
                100 * gflops / b->peak, plan.peak_bytes >> 20, random ? "  (made-up weights)" : "");
     if (!o->json && inside > 0)
         printf("%-20s on the device alone %8.3f ms\n", "", inside);
     if (*note.text)
         printf("%-20s %s\n", "", note.text);
-    if (o->layers && zn_model_profile(m, &in, 1, &out, &job, print_layer, b, &err)) {
+    if (o->layers && zn_model_profile(m, in, n_in, &out, &job, print_layer, b, &err)) {
         fail("%s", err.text);
         goto end;
     }
     status = EXIT_DONE;
 end:
-    free(in.data);
+    for (int i = 0; i < n_in; i++)
+        free(in[i].data);
     free(out.data);
     zn_model_close(&m);
     return status;

@@ -2,6 +2,7 @@
 /* models.c - the self-test of an engine: its backend (selftest.c), then whole models: every registered one that
  * can make up weights, on a small picture of odd size, against the scalar engine. */
 #include "../handle.h"
+#include "../zenith_bench.h"
 #include "selftest.h"
 
 #include <math.h>
@@ -30,7 +31,8 @@ static float *run_model(zn_array *y, const char *engine, int n_threads, const ch
     const char *set = "sigma=25";
     zn_engine *e = NULL;
     zn_model *m = NULL;
-    zn_array x = { NULL, H, W, 0 };
+    zn_array x[ZN_MAX_PORTS] = { { 0 } };
+    int n = 0;
     zn_job job = { .set = &set, .n_set = info->settings && !strcmp(info->settings[0].key, "sigma") };
     unsigned seed = 5;
     bool ok = false;
@@ -38,24 +40,27 @@ static float *run_model(zn_array *y, const char *engine, int n_threads, const ch
     *y = (zn_array){ 0 };
     if (zn_engine_open(&e, engine, n_threads, err) || open_model(&m, e, info->id, precision, shipped, err))
         goto end;
-    if (zn_model_geometry(m)->grow > 1)
-        x.h = 3, x.w = 4;
-    x.c = zn_model_geometry(m)->in_c;
-    x.data = malloc(zn_array_len(&x) * sizeof(float));
-    for (size_t i = 0; x.data && i < zn_array_len(&x); i++) {
-        seed = seed * 1664525u + 1013904223u;
-        x.data[i] = (float)(seed >> 8) / 16777216.0f;
+    n = zn_model_example(m, W, H, x);
+    for (int i = 0; i < n; i++) {
+        x[i].data = malloc(zn_array_len(&x[i]) * sizeof(float));
+        if (!x[i].data)
+            goto end;
+        for (size_t j = 0; j < zn_array_len(&x[i]); j++) {
+            seed = seed * 1664525u + 1013904223u;
+            x[i].data[j] = (float)(seed >> 8) / 16777216.0f;
+        }
     }
-    if (!x.data || zn_model_shape(m, &x, 1, y, err))
+    if (zn_model_shape(m, x, n, y, err))
         goto end;
     y->data = malloc(zn_array_len(y) * sizeof(float));
-    ok = y->data && !zn_model_run(m, &x, 1, y, &job, err);
+    ok = y->data && !zn_model_run(m, x, n, y, &job, err);
 end:
     if (!ok) {
         free(y->data);
         y->data = NULL;
     }
-    free(x.data);
+    for (int i = 0; i < n; i++)
+        free(x[i].data);
     zn_model_close(&m);
     zn_engine_close(&e);
     return y->data;

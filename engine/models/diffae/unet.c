@@ -328,12 +328,14 @@ static void predict(zn_ctx *c, const unet *m, zn_tensor y, zn_tensor x, const zn
         else
             zn_conv2d(c, to, in, &m->first, (zn_tail){ 0 });
         h = to;
+        zn_watch(c, h, "input_blocks.%d", i);
     }
     {
         zn_tensor t = zn_new(c, x.n, height, width, h.c), to = zn_slice(cat[0], 0, h.c);
 
         zn_diffae_run_res(c, &m->middle[0], t, h, mod);
         zn_diffae_run_res(c, &m->middle[1], to, t, mod);
+        zn_watch(c, to, "middle_block");
     }
     for (int i = 0; i < m->n_up; i++) {
         const bool last = i + 1 == m->n_up;
@@ -348,6 +350,7 @@ static void predict(zn_ctx *c, const unet *m, zn_tensor y, zn_tensor x, const zn
         } else {
             h = to;
         }
+        zn_watch(c, h, "output_blocks.%d", i);
     }
     zn_normalise(c, h, h, &m->last_norm, (zn_tail){ .pre = ZN_SILU });
     if (m->patch > 1) {

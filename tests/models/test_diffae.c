@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/* test_diffae.c - the diffusion autoencoder against its reference implementation (tools/golden_diffae.py): every block of
+ * one U-Net call, the encoder, the latent network, ten steps of sampling and of reverse; on every engine of this machine.
+ * The weight file is a Lightning checkpoint as published, with random weights. */
+#include "../unit/test.h"
+
+#include "core/weights.h"
+#include "pipeline/forward.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GOLDEN ZN_SOURCE_ROOT "/tests/data/golden/"
+
+static zn_engine *engine;
+static zn_weights *golden;
+
+static zn_array load(const char *name)
+{
+    const zn_entry *e = zn_weights_get(golden, name);
+    zn_array a = { 0 };
+
+    test_note(e && e->n_dims == 3, "no golden '%s'", name);
+    if (e && e->n_dims == 3) {
+        a = (zn_array){ malloc(zn_entry_len(e) * sizeof(float)), (int32_t)e->shape[0], (int32_t)e->shape[1],
+                        (int32_t)e->shape[2] };
+        zn_entry_read(e, a.data, NULL);
+    }
+    return a;
+}
+
+/* |got - want| / |want|; NaN and other sizes are far. */
+static double relative(const float *got, size_t ld, const zn_array *want)
+{
+    double errors = 0, all = 0;
+
+    for (size_t i = 0; i < (size_t)want->h * (size_t)want->w; i++)
+        for (int c = 0; c < want->c; c++) {
+            const double w = (double)want->data[i * (size_t)want->c + (size_t)c];
+
+            errors += pow((double)got[i * ld + (size_t)c] - w, 2);
+            all += w * w;
+        }
+    return errors >= 0 ? sqrt(errors / all) : 1;
+}
+
+/* One run of a model on golden inputs, against a golden output. */
+static void compare(const char *id, const char *const *inputs, const char *set, const char *output, double most)
+{
+    static const char *const file = GOLDEN "diffae.ckpt";
+    zn_array in[ZN_MAX_PORTS] = { { 0 } }, want = load(output), out = { 0 };
+    const zn_open open = { .files = &file, .n_files = 1, .precision = "fp32" };
+    const zn_job job = { .set = &set, .n_set = set != NULL };
+    zn_error err = { "" };
+    zn_model *m = NULL;
+    int n = 0;
+
+    for (; inputs[n]; n++)
+        in[n] = load(inputs[n]);
+    CHECK(!zn_model_open(&m, engine, id, &open, &err), "%s", err.text);
+    if (m && !zn_model_shape(m, in, n, &out, &err) && out.h == want.h && out.w == want.w && out.c == want.c) {
+        double d;
+
+        out.data = malloc(zn_array_len(&out) * sizeof(float));
+        CHECK(!zn_model_run(m, in, n, &out, &job, &err), "%s", err.text);
+        d = relative(out.data, (size_t)out.c, &want);
+        CHECK(d <= most, "%s is off by %g, not %g", output, d, most);
+    } else {
+        CHECK(0, "%s: another shape, or %s", id, err.text);
+    }
+    for (int i = 0; i < n; i++)
+        free(in[i].data);
+    free(out.data);
+    free(want.data);
+    zn_model_close(&m);
+}
+
+static void networks(void)
+{
+    compare("diffae-encode", (const char *const[]){ "picture", NULL }, NULL, "cond", 1e-4);
+    compare("diffae-unet", (const char *const[]){ "x", "t", "cond", NULL }, NULL, "eps", 1e-4);
+    compare("diffae-latent-net", (const char *const[]){ "z", "t", NULL }, NULL, "latent_eps", 1e-4);
+}
+
+static void loops(void)
+{
+    compare("diffae-sample", (const char *const[]){ "x", "cond", NULL }, "steps=10", "sample10", 1e-3);
+    compare("diffae-reverse", (const char *const[]){ "picture", "cond", NULL }, "steps=10", "reverse10", 1e-3);
+}
+
+static int seen;
+
+static void watch(void *cookie, const char *name, zn_tensor x)
+{
+    char key[128];
+    zn_array want;
+
+    (void)cookie;
+    snprintf(key, sizeof key, "block.%s", name);
+    want = load(key);
+    if (want.data) {
+        double d = relative(x.data, (size_t)x.ld, &want);
+
+        CHECK(x.h == want.h && x.w == want.w && x.c == want.c && d <= 1e-4, "%s is off by %g", name, d);
+        seen++;
+    }
+    free(want.data);
+}
+
+/* The U-Net on a context of the test's own, that sees every block's result. */
+static void blocks(void)
+{
+    static const char *const file = GOLDEN "diffae.ckpt";
+    zn_array in[3] = { load("x"), load("t"), load("cond") };
+    zn_model *m = NULL;
+    zn_error err = { "" };
+    zn_arena arena = { .size = (size_t)16 << 20 };
+    zn_ctx c = { .be = engine->be, .dev = engine->dev, .arena = &arena, .err = &err, .watch = watch };
+    zn_call call = { .n_in = 3, .n_out = 1 };
+
+    CHECK(!zn_model_open(&m, engine, "diffae-unet", &(zn_open){ .files = &file, .n_files = 1 }, &err), "%s", err.text);
+    if (!m || engine->be->remote) /* a watcher reads host memory */
+        goto end;
+    arena.base = engine->be->alloc(engine->dev, arena.size);
+    for (int i = 0; i < 3; i++) {
+        call.in[i] = zn_new_of(&c, ZN_F32, 1, in[i].h, in[i].w, in[i].c);
+        zn_upload(&c, call.in[i], in[i].data);
+    }
+    call.out[0] = zn_new_of(&c, ZN_F32, 1, in[0].h, in[0].w, 3);
+    seen = 0;
+    zn_call_net(&c, m, &call);
+    CHECK(!c.status && seen == 19, "%d blocks seen, %s", seen, err.text);
+    engine->be->free(engine->dev, arena.base);
+end:
+    for (int i = 0; i < 3; i++)
+        free(in[i].data);
+    zn_model_close(&m);
+}
+
+/* Two pictures one below the other are what they are alone. */
+static void batches(void)
+{
+    static const char *const file = GOLDEN "diffae.ckpt", *const set = "steps=10";
+    zn_array x = load("x"), cond = load("cond"), want = load("sample10"), two[2] = { x, cond }, out = { 0 };
+    const zn_job job = { .set = &set, .n_set = 1 };
+    const zn_open open = { .files = &file, .n_files = 1, .precision = "fp32" };
+    zn_error err = { "" };
+    zn_model *m = NULL;
+    size_t len = zn_array_len(&x), code = zn_array_len(&cond);
+
+    two[0].data = calloc(2 * len, sizeof(float));
+    two[1].data = calloc(2 * code, sizeof(float));
+    two[0].h *= 2, two[1].h = 2;
+    memcpy(two[0].data + len, x.data, len * sizeof(float)); /* the second of the two */
+    memcpy(two[1].data + code, cond.data, code * sizeof(float));
+    CHECK(!zn_model_open(&m, engine, "diffae-sample", &open, &err), "%s", err.text);
+    CHECK(m && !zn_model_shape(m, two, 2, &out, &err), "%s", err.text);
+    out.data = calloc(2 * len, sizeof(float));
+    CHECK(m && !zn_model_run(m, two, 2, &out, &job, &err), "%s", err.text);
+    CHECK(relative(out.data + len, 3, &want) <= 1e-3, "the second picture is off by %g",
+          relative(out.data + len, 3, &want));
+    free(x.data);
+    free(cond.data);
+    free(want.data);
+    free(two[0].data);
+    free(two[1].data);
+    free(out.data);
+    zn_model_close(&m);
+}
+
+/* A wrong file, a wrong size, an odd number of steps: sentences. */
+static void refusals(void)
+{
+    static const char *const wrong = GOLDEN "denoise.safetensors", *const file = GOLDEN "diffae.ckpt",
+                             *const set = "steps=300";
+    zn_array in[2] = { load("x"), load("cond") }, out = { 0 };
+    const zn_job job = { .set = &set, .n_set = 1 };
+    zn_error err = { "" };
+    zn_model *m = NULL;
+
+    CHECK(zn_model_open(&m, engine, "diffae-unet", &(zn_open){ .files = &wrong, .n_files = 1 }, &err) == ZN_E_FILE &&
+              strstr(err.text, "diffusion autoencoder"),
+          "%s", err.text);
+    CHECK(!zn_model_open(&m, engine, "diffae-sample", &(zn_open){ .files = &file, .n_files = 1 }, &err), "%s",
+          err.text);
+    in[0].h = 15;
+    CHECK(m && zn_model_shape(m, in, 2, &out, &err) == ZN_E_USAGE, "a picture of 15 rows was taken");
+    in[0].h = 16;
+    out = in[0];
+    CHECK(m && zn_model_run(m, in, 2, &out, &job, &err) == ZN_E_USAGE && strstr(err.text, "300 steps"), "%s", err.text);
+    free(in[0].data);
+    free(in[1].data);
+    zn_model_close(&m);
+}
+
+int main(void)
+{
+    static const char *const file = GOLDEN "diffae.golden.safetensors";
+    zn_engine_info list[16];
+    int n = zn_engine_list(list, 16);
+    zn_error err;
+
+    if (zn_weights_open(&golden, &file, 1, &err))
+        return fprintf(stderr, "%s\n", err.text), 1;
+    for (int e = 0; e < n; e++) {
+        if (!list[e].usable || zn_engine_open(&engine, list[e].name, 0, NULL))
+            continue;
+        RUN(networks);
+        RUN(blocks);
+        RUN(loops);
+        RUN(batches);
+        RUN(refusals);
+        zn_engine_close(&engine);
+    }
+    zn_weights_close(&golden);
+    return test_end();
+}
