@@ -13,7 +13,7 @@ def times(n):
     return list(range(0, STEPS, stride))
 
 
-def bent(n, power=1.5, last=STEPS - 1):
+def bent(n, power=2.0, last=STEPS - 1):
     """Denser where there is little noise: t_k = last (k / (n - 1))^power, without repeats."""
     t = [round(last * (k / (n - 1)) ** power) for k in range(n)]
     for k in range(1, n):

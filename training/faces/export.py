@@ -24,8 +24,8 @@ def facts(config, **about):
         "model": "face-ae", "project": "Zenith", "config": config, "patch": "2", "prediction": "v",
         "schedule": "linear 0.0001 0.02 1000", "image_size": str(c["side"]), "in_channels": "3",
         "attention_resolutions": join(c["attention"]), "encoder_attention_resolutions": join(c["enc_attention"]),
-        "head_channels": str(nets.HEAD), "groups": "32", "num_res_blocks": str(c["blocks"]),
-        "encoder_num_res_blocks": str(c["enc_blocks"]), "code": str(nets.CODE), "input": "sRGB in -1..1",
+        "head_channels": str(nets.HEAD), "groups": "32", "blocks": str(c["blocks"]),
+        "encoder_blocks": str(c["enc_blocks"]), "code": str(nets.CODE), "input": "sRGB in -1..1",
         "attributes": join(data.NAMES), **{k: str(v) for k, v in about.items()},
     }
 
@@ -78,6 +78,7 @@ if __name__ == "__main__":
     if len(sys.argv) != 4 or sys.argv[1] != "join":
         raise SystemExit(__doc__)
     tensors, about = read(sys.argv[2])
+    about = facts(about["config"], steps=about["steps"], pictures=about["pictures"])
     Path(sys.argv[3]).write_bytes(save(tensors, about))
     with safe_open(sys.argv[3], "pt") as f:
         print(f"{len(list(f.keys()))} tensors, {Path(sys.argv[3]).stat().st_size:,} bytes", f.metadata())

@@ -327,7 +327,7 @@ def check(device):
             f = _Norm.apply if fast else plain_norm64
             y = f(v[0], cb, v[3], v[4], act)
             y = _Add.apply(y, v[1], v[2]) if fast else y + v[1] + v[2][:, None, None]
-            got.append([y, *torch.autograd.grad((y * dy.to(kind)).sum(), v)])
+            got.append([y.detach(), *torch.autograd.grad((y * dy.to(kind)).sum(), v)])
         for a, b in zip(*got):
             worst = max(worst, float((a.double() - b).norm() / b.norm()))
     return worst

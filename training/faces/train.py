@@ -207,10 +207,11 @@ def look(net, faces, n, out):
     x = faces.get(rows)
     with torch.no_grad():
         z = net.encoder(x)
-    ts = diffusion.times(20 if x.is_cuda else 5)
-    back = diffusion.sample(net, diffusion.reverse(net, x, z, ts), z, ts)
+    ts = diffusion.bent(20 if x.is_cuda else 5)
+    how = dict(order=2, ends=False)
+    back = diffusion.sample(net, diffusion.reverse(net, x, z, ts, **how), z, ts, **how)
     noise = torch.randn(x.shape, generator=torch.Generator(x.device).manual_seed(1), device=x.device)
-    alone = diffusion.sample(net, noise, z, ts)
+    alone = diffusion.sample(net, noise, z, ts, **how)
     sheet.save(out / "progress.jpg", [x[:12], back[:12], alone[:12]])
     return f"reconstruction {diffusion.psnr(back, x):.2f} dB {diffusion.ssim(back, x):.4f}, code alone {diffusion.psnr(alone, x):.2f} dB"
 
