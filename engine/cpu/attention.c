@@ -16,10 +16,10 @@
 #include "device.h"
 
 enum {
-    TILES = 32,     /* of MR queries, per item at most ... */
-    MIN_TILES = 8,  /* ... and at least: fewer would spend their time packing K and V */
-    MIN_ITEMS = 16, /* items that a smaller block should give */
-    MAX_KEYS = 128  /* per block */
+    TILES = 32,    /* of MR queries, per item at most ... */
+    MIN_TILES = 8, /* ... and at least: fewer would spend their time packing K and V */
+    MIN_ITEMS = 8, /* items that a smaller block should give */
+    MAX_KEYS = 128 /* per block */
 };
 
 typedef struct attention_job {
