@@ -14,6 +14,7 @@ struct zn_engine {
     pthread_mutex_t lock; /* one run at a time */
     int n_threads;        /* that were asked for */
     zn_pool *helpers;     /* see zn_engine_helpers */
+    zn_error note;        /* why "auto" took a slower engine than this machine has; "" */
 };
 
 #endif

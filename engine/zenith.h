@@ -129,11 +129,12 @@ ZN_API const zn_model_info *zn_model_named(const char *id);
 
 /* How an image model maps sizes: known once weights are bound. */
 typedef struct zn_geometry {
-    int in_c, out_c;  /* channels of the first input and of the first output */
-    int shrink, grow; /* output size = ceil(input size * grow / shrink) */
-    int multiple;     /* tiles begin at multiples of this */
-    bool padded;      /* sizes must be multiples too: the picture is mirrored up to there */
-    int halo;         /* input pixels around a tile that can change it; -1: the whole image */
+    int in_c, out_c;          /* channels of the first input and of the first output */
+    int more_c[ZN_MAX_PORTS]; /* of the inputs after the first, from [1] on; 0: as the first */
+    int shrink, grow;         /* output size = ceil(input size * grow / shrink) */
+    int multiple;             /* tiles begin at multiples of this */
+    bool padded;              /* sizes must be multiples too: the picture is mirrored up to there */
+    int halo;                 /* input pixels around a tile that can change it; -1: the whole image */
 } zn_geometry;
 
 #define ZN_RANDOM_WEIGHTS "random:"

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { MAX_HEADER = 65536 };
 
@@ -80,7 +82,8 @@ bool npy_read(zn_array *out, int *rank, const char *path, zn_error *err)
     int64_t shape[3] = { 1, 1, 1 };
     const char *descr, *order;
     bool ok = false, wide;
-    size_t n, len;
+    size_t n, len, size;
+    long begin, end;
 
     out->data = NULL;
     if (!f || !head) {
@@ -114,12 +117,18 @@ bool npy_read(zn_array *out, int *rank, const char *path, zn_error *err)
     }
     *out = (zn_array){ NULL, (int32_t)shape[0], (int32_t)shape[1], (int32_t)shape[2] };
     n = zn_array_len(out);
+    size = n * (wide ? 8 : 4);
     /* The file says how much to allocate only as far as it holds that much. */
-    if (fseek(f, 0, SEEK_END) || (double)ftell(f) < (double)n * (wide ? 8 : 4)) {
+    begin = ftell(f);
+    if (begin < 0 || fseek(f, 0, SEEK_END) || (end = ftell(f)) < begin || (size_t)(end - begin) < size) {
         bad(err, path, "ends before its numbers do");
         goto end;
     }
-    fseek(f, -(long)(n * (wide ? 8 : 4)), SEEK_END);
+    if ((size_t)(end - begin) > size) {
+        bad(err, path, "goes on after its numbers");
+        goto end;
+    }
+    fseek(f, begin, SEEK_SET);
     out->data = malloc(n * (wide ? 8 : 4));
     if (!out->data || fread(out->data, wide ? 8 : 4, n, f) != n) {
         bad(err, path, out->data ? "ends before its numbers do" : "does not fit in memory");
@@ -141,15 +150,13 @@ end:
     return ok;
 }
 
-bool npy_write(const char *path, const zn_array *a, int rank, zn_error *err)
+/* ---- writing ------------------------------------------------------------------------------------------------ */
+
+static bool put_array(FILE *f, const zn_array *a, int rank)
 {
     char head[128];
-    FILE *f = fopen(path, "wb");
-    bool ok;
     int n;
 
-    if (!f)
-        return bad(err, path, "cannot be written");
     if (rank == 1)
         n = snprintf(head + 10, sizeof head - 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }", a->c);
     else
@@ -160,8 +167,54 @@ bool npy_write(const char *path, const zn_array *a, int rank, zn_error *err)
     head[8] = sizeof head - 10;
     head[9] = 0;
     head[sizeof head - 1] = '\n';
-    ok = fwrite(head, 1, sizeof head, f) == sizeof head &&
+    return fwrite(head, 1, sizeof head, f) == sizeof head &&
         fwrite(a->data, sizeof(float), zn_array_len(a), f) == zn_array_len(a);
+}
+
+/* A new file beside `path`; its name, malloced, is put into *temp. */
+static FILE *open_beside(char **temp, const char *path)
+{
+    const mode_t mask = umask(0);
+    FILE *f = NULL;
+    int fd = -1;
+
+    umask(mask);
+    *temp = malloc(strlen(path) + 16);
+    if (*temp) {
+        sprintf(*temp, "%s.part-XXXXXX", path);
+        fd = mkstemp(*temp);
+    }
+    if (fd >= 0 && !fchmod(fd, 0666 & ~mask))
+        f = fdopen(fd, "wb");
+    if (fd >= 0 && !f) {
+        close(fd);
+        remove(*temp);
+    }
+    return f;
+}
+
+/* The whole array appears under its name, or nothing changes; what is no file (a pipe, /dev/null) is written to. */
+bool npy_write(const char *path, const zn_array *a, int rank, zn_error *err)
+{
+    struct stat st;
+    const bool exists = !stat(path, &st), direct = exists && !S_ISREG(st.st_mode);
+    char *real = exists && !direct ? realpath(path, NULL) : NULL, *temp = NULL; /* a link stays one */
+    const char *to = real ? real : path;
+    FILE *f = direct ? fopen(path, "wb") : open_beside(&temp, to);
+    bool ok;
+
+    if (!f) {
+        free(real);
+        free(temp);
+        return bad(err, path, "cannot be written");
+    }
+    ok = put_array(f, a, rank) && !fflush(f) && (direct || !fsync(fileno(f)));
     ok = !fclose(f) && ok;
+    if (!direct && (!ok || rename(temp, to))) {
+        remove(temp);
+        ok = false;
+    }
+    free(real);
+    free(temp);
     return ok ? true : bad(err, path, "could not be written whole; is the disk full?");
 }

@@ -2,6 +2,7 @@
 /* run.c - `zenith run`: a model on .npy files. */
 #include "cli.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,20 @@ static bool show_progress(void *cookie, double done)
     (void)cookie;
     fprintf(stderr, "\r%3.0f %%%s", 100 * done, done >= 1 ? "\n" : "");
     return true;
+}
+
+/* One value that is not finite would reach every pixel that a network computes from it. */
+static void clean(zn_array *a, const char *port)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < zn_array_len(a); i++)
+        if (!isfinite(a->data[i])) {
+            a->data[i] = 0;
+            n++;
+        }
+    if (n)
+        fprintf(stderr, "zenith: %zu values of %s are infinite or not a number: taken as 0\n", n, port);
 }
 
 int cmd_run(const options *o)
@@ -80,6 +95,8 @@ int cmd_run(const options *o)
             fail("%s", err.text);
             goto end;
         }
+    for (int i = 0; i < n_in; i++)
+        clean(&in[i], info->in[i]);
     if (zn_model_shape(model, in, n_in, out, &err)) {
         fail("%s", err.text);
         goto end;

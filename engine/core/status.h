@@ -23,6 +23,9 @@
 /* Writes the sentence into err (which may be NULL) and returns the status: `return zn_fail(...);` */
 zn_status zn_fail(zn_error *err, zn_status status, const char *fmt, ...) ZN_PRINTF(3, 4);
 
+/* Cuts the text to at most max bytes, not inside a UTF-8 character. */
+void zn_cut(char *text, size_t max);
+
 /* *out = a * b; false if it does not fit.  Every size that comes from a file goes through these. */
 static inline bool zn_mul_size(size_t *out, size_t a, size_t b)
 {

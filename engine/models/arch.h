@@ -130,6 +130,7 @@ typedef struct zn_arch {
     /* The first three settings are the noise of red, green and blue.  The pipeline fills in those that are 0, from
      * the whole picture, before the first tile. */
     bool takes_sigma;
+    int in_c, out_c; /* channels of the first input and output that every variant has; 0: the weights decide */
     /* NULL: a network.  Else a composite (pipeline/): it owns no weights but runs these networks, at most ZN_MAX_PARTS,
      * with zn_call_net; the first without an arch ends the list.  bind finds them in zn_binder.part. */
     const zn_part *parts;

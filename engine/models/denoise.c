@@ -330,6 +330,8 @@ static const zn_setting settings[] = {
         .forward = forward,                                                                                            \
         .takes_sigma = true,                                                                                           \
         .train = &training,                                                                                            \
+        .in_c = 3,                                                                                                     \
+        .out_c = 3,                                                                                                    \
         .half_ok = true,                                                                                               \
         .crops = true,                                                                                                 \
     }

@@ -324,6 +324,7 @@ const zn_arch zn_arch_taesd_encode = {
     .recognise = recognise_encoder,
     .bind = bind_encoder,
     .forward = forward,
+    .in_c = 3,
     .half_ok = true,
 };
 
@@ -337,5 +338,6 @@ const zn_arch zn_arch_taesd_decode = {
     .recognise = recognise_decoder,
     .bind = bind_decoder,
     .forward = forward,
+    .out_c = 3,
     .half_ok = true,
 };

@@ -23,7 +23,8 @@ static const char *asked_for(const char *name)
 }
 
 /* Opens the engine of that name, or for NULL the fastest that opens, of those that are not remote if `remote` is false. */
-static void *open_named(const zn_backend **be, const char *name, bool remote, int n_threads, zn_error *err)
+static void *open_named(const zn_backend **be, const char *name, bool remote, int n_threads, zn_error *note,
+                        zn_error *err)
 {
     for (int i = N_ENGINES - 1; i >= 0; i--) {
         void *dev;
@@ -39,6 +40,8 @@ static void *open_named(const zn_backend **be, const char *name, bool remote, in
             *be = engines[i];
             return dev;
         }
+        if (err && strstr(err->text, "memory")) /* the machine has the engine */
+            zn_fail(note, ZN_OK, "%s: %s", engines[i]->name, err->text);
     }
     if (name)
         zn_fail(err, ZN_E_USAGE, "there is no engine '%s'; `zenith engines` lists them", name);
@@ -68,6 +71,7 @@ int zn_engine_list(zn_engine_info *list, int max)
 static zn_status open_engine(zn_engine **out, const char *name, bool remote, int n_threads, zn_error *err)
 {
     const char *env = getenv("ZENITH_THREADS");
+    zn_error unseen = { "" };
     zn_engine *e;
 
     *out = NULL;
@@ -82,7 +86,7 @@ static zn_status open_engine(zn_engine **out, const char *name, bool remote, int
     e = calloc(1, sizeof *e);
     if (!e)
         return zn_fail(err, ZN_E_MEMORY, "out of memory");
-    e->dev = open_named(&e->be, name, remote, n_threads, err);
+    e->dev = open_named(&e->be, name, remote, n_threads, &e->note, err ? err : &unseen);
     if (!e->dev) {
         free(e);
         return ZN_E_DEVICE;

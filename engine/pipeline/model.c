@@ -130,6 +130,11 @@ static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
     m->parameters += b.parameters;
     m->geometry = b.geometry;
     memcpy(m->variant, b.variant, sizeof m->variant);
+    if (!b.status &&
+        ((m->arch->in_c && m->geometry.in_c != m->arch->in_c) ||
+         (m->arch->out_c && m->geometry.out_c != m->arch->out_c)))
+        return zn_fail(err, ZN_E_FILE, "%s: with these weights %s takes %d channels and gives %d, which it never does",
+                       w ? zn_weights_path(w) : "", m->arch->info.id, m->geometry.in_c, m->geometry.out_c);
     return b.status;
 }
 

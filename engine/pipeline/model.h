@@ -37,7 +37,7 @@ struct zn_model {
     /* The stand-in, see standin.c. */
     char **files; /* what the model was opened with: its stand-in is opened with the same */
     int n_files;
-    char failed[200];     /* not empty: why the model could not be opened on its engine; the stand-in does all runs */
+    zn_error failed;      /* not empty: why the model could not be opened on its engine; the stand-in does all runs */
     pthread_mutex_t lock; /* guards the next two */
     zn_engine *cpu;
     zn_model *stand_in;

@@ -55,8 +55,9 @@ zn_status zn_request_shape(const zn_model *m, const zn_array *in, int n_in, zn_a
 {
     const zn_model_info *info = &m->arch->info;
     const zn_geometry *g = &m->geometry;
-    const void *net = *m->failed ? m->stand_in->net : m->net;
+    const void *net = *m->failed.text ? m->stand_in->net : m->net;
     zn_tensor ti[ZN_MAX_PORTS], to[ZN_MAX_PORTS];
+    zn_status s;
 
     if (n_in < count_ports(info->in, true) || n_in > count_ports(info->in, false))
         return zn_fail(err, ZN_E_USAGE, "%s takes %d inputs, not %d", info->id, count_ports(info->in, false), n_in);
@@ -73,8 +74,9 @@ zn_status zn_request_shape(const zn_model *m, const zn_array *in, int n_in, zn_a
             out[i] = (zn_array){ out[i].data, to[i].h, to[i].w, to[i].c };
         return ZN_OK;
     }
-    if (in[0].c != g->in_c)
-        return zn_fail(err, ZN_E_USAGE, "%s (%s) takes %d channels, not %d", info->id, m->variant, g->in_c, in[0].c);
+    for (int i = 0; i < n_in; i++)
+        if ((s = zn_tile_check_port(m, i, in[i].w, in[i].h, in[i].c, in[0].w, in[0].h, err)))
+            return s;
     if ((int64_t)in[0].h * g->grow > INT32_MAX / 2 || (int64_t)in[0].w * g->grow > INT32_MAX / 2)
         return zn_fail(err, ZN_E_USAGE, "the result would be too large");
     out[0].h = (in[0].h + g->shrink - 1) / g->shrink * g->grow;
@@ -128,7 +130,7 @@ zn_status zn_request_plan(zn_model *m, const zn_array *in, int n_in, const zn_jo
     zn_status s;
 
     *plan = (zn_plan){ 0 };
-    m = *m->failed ? m->stand_in : m;
+    m = *m->failed.text ? m->stand_in : m;
     if ((s = zn_run_begin(&r, m, job, err)) || (s = zn_request_shape(m, in, n_in, out, err)))
         return s;
     call = whole_call(&r, in, n_in, out);

@@ -9,8 +9,9 @@
 #include "engines.h"
 #include "settings.h"
 
-#include <stdio.h>
 #include <string.h>
+
+enum { MAX_WHY = 240 }; /* bytes of one engine's sentence where another one follows it */
 
 static bool may_stand_in(const zn_engine *e, zn_status s)
 {
@@ -40,18 +41,19 @@ static zn_status open_stand_in(zn_model *m, const char *why, zn_error *err)
 }
 
 /* A model that could not be opened on its engine: a handle without weights, whose stand-in does everything. */
-static zn_status open_failed(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, const char *why,
-                             zn_error *err)
+static zn_status open_failed(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open,
+                             const zn_error *why, zn_error *err)
 {
     zn_model *m = zn_model_new(engine, a, open, err);
     zn_status s;
 
     if (!m)
         return ZN_E_MEMORY;
-    snprintf(m->failed, sizeof m->failed, "%s", why);
+    m->failed = *why;
+    zn_cut(m->failed.text, MAX_WHY);
     if (zn_precision_choose(&m->precision, engine, a, open->precision, NULL))
         m->precision = ZN_FP32;
-    if ((s = open_stand_in(m, why, err))) {
+    if ((s = open_stand_in(m, m->failed.text, err))) {
         zn_model_free(&m);
         return s;
     }
@@ -69,7 +71,7 @@ zn_status zn_standin_open(zn_model **out, zn_engine *engine, const zn_arch *a, c
     zn_status s = zn_model_load(out, engine, a, open, &why);
 
     if (may_stand_in(engine, s))
-        return open_failed(out, engine, a, open, why.text, err);
+        return open_failed(out, engine, a, open, &why, err);
     return s ? zn_fail(err, s, "%s", why.text) : ZN_OK;
 }
 
@@ -91,8 +93,7 @@ static zn_status run_stand_in(zn_model *m, const zn_request *q, const char *why,
             set[job.n_set++] = q->job->set[i];
     s = zn_request_run_on(m->stand_in, &again, err);
     if (!s && job.note)
-        snprintf(job.note->text, sizeof job.note->text, "%.400s; done with the %s engine instead", why,
-                 m->cpu->be->name);
+        zn_fail(job.note, ZN_OK, "%s; done with the %s engine instead", why, m->cpu->be->name);
     return s;
 }
 
@@ -103,12 +104,15 @@ zn_status zn_request_run(zn_model *m, const zn_request *q, zn_error *err)
 
     if (q->job && q->job->note)
         q->job->note->text[0] = 0;
-    if (*m->failed)
-        return run_stand_in(m, q, m->failed, err);
+    if (*m->failed.text)
+        return run_stand_in(m, q, m->failed.text, err);
     s = zn_request_run_on(m, q, err ? err : &why);
+    if (!s && *m->engine->note.text && q->job && q->job->note)
+        zn_fail(q->job->note, ZN_OK, "%s; done with the %s engine instead", m->engine->note.text, m->engine->be->name);
     if (!may_stand_in(m->engine, s))
         return s;
     if (err)
         why = *err;
+    zn_cut(why.text, MAX_WHY);
     return run_stand_in(m, q, why.text, err);
 }

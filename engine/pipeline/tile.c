@@ -104,24 +104,38 @@ static zn_status tile_memory(zn_run *r, const zn_call *call, int n_sets, size_t 
     return ZN_OK;
 }
 
+zn_status zn_tile_check_port(const zn_model *m, int i, int w, int h, int c, int picture_w, int picture_h, zn_error *err)
+{
+    const zn_geometry *g = &m->geometry;
+    const int want = i && g->more_c[i] ? g->more_c[i] : g->in_c;
+
+    if (c != want)
+        return zn_fail(err, ZN_E_USAGE, "%s (%s) takes %d channels, not %d%s%s", m->arch->info.id, m->variant, want, c,
+                       i ? ", as " : "", i ? m->arch->info.in[i] : "");
+    if (w != picture_w || h != picture_h)
+        return zn_fail(err, ZN_E_USAGE, "input %s is %d x %d, the picture %d x %d", m->arch->info.in[i], w, h,
+                       picture_w, picture_h);
+    return ZN_OK;
+}
+
 static zn_status check_sources(const zn_run *r, const zn_source *in, int n_in, zn_error *err)
 {
     const zn_arch *a = r->model->arch;
+    int most = 0;
+    zn_status s;
 
-    if (n_in < 1 || n_in > ZN_MAX_PORTS || a->shape || a->info.out[1])
+    while (a->info.in[most])
+        most++;
+    if (n_in < 1 || n_in > most || a->shape || a->info.out[1])
         return zn_fail(err, ZN_E_USAGE, "%s does not work on regions of a picture", a->info.id);
     if (in[0].w < 1 || in[0].h < 1 || in[0].w > (1 << 24) || in[0].h > (1 << 24))
         return zn_fail(err, ZN_E_USAGE, "a picture of %d x %d cannot be processed", in[0].w, in[0].h);
-    if (in[0].c != r->model->geometry.in_c)
-        return zn_fail(err, ZN_E_USAGE, "%s (%s) takes %d channels, not %d", a->info.id, r->model->variant,
-                       r->model->geometry.in_c, in[0].c);
     if ((int64_t)in[0].w * r->model->geometry.grow > (1 << 26) ||
         (int64_t)in[0].h * r->model->geometry.grow > (1 << 26))
         return zn_fail(err, ZN_E_USAGE, "the result of %d x %d would be too large", in[0].w, in[0].h);
-    for (int i = 1; i < n_in; i++)
-        if (in[i].w != in[0].w || in[i].h != in[0].h)
-            return zn_fail(err, ZN_E_USAGE, "input %d is %d x %d, the picture %d x %d", i + 1, in[i].w, in[i].h,
-                           in[0].w, in[0].h);
+    for (int i = 0; i < n_in; i++)
+        if ((s = zn_tile_check_port(r->model, i, in[i].w, in[i].h, in[i].c, in[0].w, in[0].h, err)))
+            return s;
     return ZN_OK;
 }
 

@@ -5,6 +5,10 @@
 
 #include "forward.h"
 
+/* Is this what input number i of an image model may be, in a picture of this size? */
+zn_status zn_tile_check_port(const zn_model *m, int i, int w, int h, int c, int picture_w, int picture_h,
+                             zn_error *err);
+
 /* What a run over the whole picture takes; the run itself.  roi is in output pixels. */
 zn_status zn_tile_plan(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err);
 zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_in, zn_rect roi, zn_error *err);

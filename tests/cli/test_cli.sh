@@ -75,6 +75,10 @@ expect 1 'float32' "doubles" enc_run "$tmp/f8.npy"
 expect 1 'Fortran' "Fortran order" enc_run "$tmp/fortran.npy"
 expect 1 'ends before' "a short array" enc_run "$tmp/short.npy"
 expect 1 'too large|ends before' "an array larger than its file" enc_run "$tmp/huge.npy"
+head -c -100 "$tmp/x.npy" >"$tmp/100short.npy"
+{ cat "$tmp/x.npy"; printf 'abcdef'; } >"$tmp/6long.npy"
+expect 1 'ends before' "an array 100 bytes short" enc_run "$tmp/100short.npy"
+expect 1 'goes on after' "an array 6 bytes long" enc_run "$tmp/6long.npy"
 expect 1 'not a .npy' "a text as array" enc_run "$tmp/text.npy"
 expect 1 'cannot be opened' "no such array" enc_run "$tmp/none.npy"
 expect 1 'text.safetensors' "a text as weights" enc_run "$tmp/x.npy" "$tmp/text.safetensors"
@@ -99,6 +103,28 @@ expect 1 'no setting .nonsense' "a setting that is none" \
   "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --set nonsense=1 --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
 expect 1 'from 0 to 255' "a setting out of range" \
   "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --set sigma=-3 --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
+npy "$tmp/map3.npy" 16 24 3
+npy "$tmp/map5.npy" 16 24 5
+npy "$tmp/mapw.npy" 16 16 3
+map_run() { "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --in "x=$tmp/x.npy" --in "map=$1" --out "y=$tmp/y.npy"; }
+expect 0 '' "a map of the noise" map_run "$tmp/map3.npy"
+expect 1 'takes 3 channels, not 5, as .map.' "a map of 5 channels" map_run "$tmp/map5.npy"
+expect 1 'is 16 x 16, the picture 24 x 16' "a map of another size" map_run "$tmp/mapw.npy"
+# One NaN and one infinity: said, and the result is finite.
+{ head -c 128 "$tmp/x.npy"; printf '\x00\x00\xc0\x7f\x00\x00\x80\x7f'; tail -c +137 "$tmp/x.npy"; } >"$tmp/nan.npy"
+finite() { "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --set sigma=9 --in "x=$1" --out "y=$2"; }
+expect 0 '2 values of x are infinite or not a number' "pixels that are not finite" finite "$tmp/nan.npy" "$tmp/y1.npy"
+expect 0 '' "the same with zeros" finite "$tmp/x.npy" "$tmp/y2.npy"
+expect 0 '' "pixels that are not finite count as 0" cmp "$tmp/y1.npy" "$tmp/y2.npy"
+# A result is written whole or not at all.
+cp "$tmp/y1.npy" "$tmp/keep.npy"
+(ulimit -f 4; trap '' XFSZ; finite "$tmp/x.npy" "$tmp/keep.npy") >"$tmp/out" 2>"$tmp/err"
+expect 0 '' "a full disk leaves the older result" cmp "$tmp/keep.npy" "$tmp/y1.npy"
+expect 0 '' "and no part of the new one" test -z "$(ls "$tmp" | grep part-)"
+expect 0 '' "a result may go to a device" finite "$tmp/x.npy" /dev/null
+ln -s keep.npy "$tmp/link.npy"
+expect 0 '' "or through a link" finite "$tmp/x.npy" "$tmp/link.npy"
+expect 0 '' "which stays one" test -L "$tmp/link.npy"
 expect 0 '' "denoise with an estimated sigma" \
   "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
 den() { "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --engine scalar --set sigma=5 --in "x=$tmp/x.npy" --out "y=$tmp/y.npy" "$@"; }

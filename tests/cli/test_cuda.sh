@@ -152,7 +152,7 @@ check "by a short one" test "$(wc -c <"$choices")" -lt 200000
 check "with nothing left beside it" test "$(ls "$XDG_CACHE_HOME/zenith" | wc -l)" -eq 1
 
 # Graphs, and models in several threads.
-for gpu in usual hopper hopper=12020; do
+for gpu in usual hopper hopper=12020 lost=30; do
   FAKE_CUDA=$gpu FAKE_CUDA_LOG=$tmp/log4.$gpu "$fake/test_gpu_host" "$tmp/log4.$gpu" >"$tmp/host" 2>&1
   grep -E '^(ok|not ok)' "$tmp/host"
   passed=$((passed + $(grep -c '^ok' "$tmp/host"))) failed=$((failed + $(grep -c '^not ok' "$tmp/host")))

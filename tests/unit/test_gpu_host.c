@@ -117,6 +117,55 @@ static void beside_others(void)
     CHECK(lines("tf32") == exact, "a precision that was only asked for was used");
 }
 
+/* ---- FAKE_CUDA=lost=N -------------------------------------------------------------------------------------------- */
+
+typedef struct user {
+    zn_model *model;
+    int failed, noted;
+} user;
+
+static void *use(void *cookie)
+{
+    user *u = cookie;
+
+    for (int i = 0; i < 4; i++) {
+        const char *set = "sigma=20";
+        zn_error note = { "?" };
+        const zn_job job = { .set = &set, .n_set = 1, .note = &note };
+        static const float black[64 * 64 * 3];
+        float out[64 * 64 * 3];
+        const zn_array x = { (float *)(uintptr_t)black, 64, 64, 3 };
+        zn_array y = { out, 64, 64, 3 };
+
+        u->failed += zn_model_run(u->model, &x, 1, &y, &job, NULL) != ZN_OK;
+        u->noted += strstr(note.text, "engine instead") != NULL;
+    }
+    return NULL;
+}
+
+/* Several threads on one model whose GPU goes: one stand-in is opened, and every request has its own note. */
+static void lost_in_threads(void)
+{
+    enum { THREADS = 4 };
+    pthread_t thread[THREADS];
+    user u[THREADS] = { { 0 } };
+    zn_model *m;
+    int failed = 0, noted = 0;
+
+    CHECK(!zn_model_open(&m, engine, "denoise-fast", &(zn_open){ .files = &file, .n_files = 1 }, NULL), "not opened");
+    for (int i = 0; i < THREADS; i++) {
+        u[i].model = m;
+        CHECK(!pthread_create(&thread[i], NULL, use, &u[i]), "no threads");
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(thread[i], NULL);
+        failed += u[i].failed;
+        noted += u[i].noted;
+    }
+    zn_model_close(&m);
+    CHECK(!failed && noted >= 4 * THREADS - 1, "%d failed, %d noted", failed, noted);
+}
+
 /* ---- FAKE_CUDA=hopper ------------------------------------------------------------------------------------------ */
 
 static const zn_backend *const gpu = &zn_backend_cuda;
@@ -455,8 +504,12 @@ int main(int argc, char **argv)
         printf("not ok cuda: %s\n", err.text);
         return 1;
     }
-    RUN(a_part_is_no_forward);
-    RUN(beside_others);
+    if (getenv("FAKE_CUDA") && !strncmp(getenv("FAKE_CUDA"), "lost", 4)) {
+        RUN(lost_in_threads);
+    } else {
+        RUN(a_part_is_no_forward);
+        RUN(beside_others);
+    }
     zn_engine_close(&engine);
     return test_end();
 }

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* test_engine.c - what handles promise apart from pixels: channels, messages, notes. */
+#include "test.h"
+
+#include "pipeline/request.h"
+
+#include <stdlib.h>
+
+static zn_engine *engine;
+
+/* ---- channels ------------------------------------------------------------------------------------------------------ */
+
+static void seven_bind(zn_binder *b, void *net)
+{
+    (void)net;
+    b->geometry = (zn_geometry){ .in_c = 4, .out_c = 7, .shrink = 1, .grow = 8, .multiple = 1 };
+}
+
+static void seven_forward(zn_ctx *c, const void *net, const zn_call *call)
+{
+    (void)c, (void)net, (void)call;
+}
+
+/* An architecture that gives pictures refuses weights that give something else. */
+static void channels_are_stated(void)
+{
+    const zn_arch three = { .info = { .id = "three", .in = { "z" }, .out = { "x" } },
+                            .size = 1,
+                            .bind = seven_bind,
+                            .forward = seven_forward,
+                            .out_c = 3 };
+    zn_arch any = three;
+    zn_error err = { "" };
+    zn_model *m = NULL;
+
+    any.out_c = 0;
+    CHECK(zn_model_load(&m, engine, &three, &(zn_open){ 0 }, &err) == ZN_E_FILE && !m && strstr(err.text, "gives 7"),
+          "opened, or: %s", err.text);
+    CHECK(!zn_model_load(&m, engine, &any, &(zn_open){ 0 }, &err), "%s", err.text);
+    zn_model_free(&m);
+}
+
+/* ---- messages ------------------------------------------------------------------------------------------------------- */
+
+static void cut_between_characters(void)
+{
+    char text[] = "a\xc3\xa4\xe2\x82\xac"; /* one, two and three bytes */
+    static const size_t want[] = { 0, 1, 1, 3, 3, 3, 6, 6 };
+    zn_error err;
+    char path[1024];
+
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        char copy[sizeof text];
+
+        memcpy(copy, text, sizeof text);
+        zn_cut(copy, i);
+        CHECK(strlen(copy) == want[i], "%zu bytes for at most %zu", strlen(copy), i);
+    }
+    for (size_t i = 0; i + 3 < sizeof path; i += 3)
+        memcpy(path + i, "\xe2\x82\xac", 4);
+    for (int before = 0; before < 3; before++) {
+        zn_fail(&err, ZN_E_FILE, "%.*s%s", before, "xyz", path);
+        CHECK((strlen(err.text) - (size_t)before) % 3 == 0 && strlen(err.text) > 508,
+              "cut inside a character: %zu bytes", strlen(err.text));
+    }
+}
+
+/* ---- notes ---------------------------------------------------------------------------------------------------------- */
+
+static bool fail_next; /* the next large allocation of device memory fails */
+
+/* In place of the C library's. */
+void *aligned_alloc(size_t align, size_t size)
+{
+    void *p;
+
+    if (fail_next && size > 1 << 20) {
+        fail_next = false;
+        return NULL;
+    }
+    return posix_memalign(&p, align, size) ? NULL : p;
+}
+
+/* "auto" may take a slower engine for lack of memory, but says so. */
+static void a_slower_engine_is_noted(void)
+{
+    zn_engine *slow = NULL;
+    zn_model *m = NULL;
+    zn_error err = { "" }, note = { "" };
+    float pixel[3] = { 0 };
+    zn_array x = { pixel, 1, 1, 3 }, y = x;
+    const zn_job job = { .note = &note };
+
+    if (!strcmp(zn_engine_name(engine), "scalar"))
+        SKIP("this machine has the scalar engine alone");
+    if (zn_engine_threads(engine) && engine->be->remote)
+        SKIP("a GPU is first");
+    fail_next = true;
+    CHECK(!zn_engine_open(&slow, NULL, 2, &err), "%s", err.text);
+    CHECK(!fail_next && strcmp(zn_engine_name(slow), zn_engine_name(engine)), "%s was taken", zn_engine_name(slow));
+    CHECK(!zn_model_open(&m, slow, "identity", NULL, &err) && !zn_model_run(m, &x, 1, &y, &job, &err), "%s", err.text);
+    CHECK(strstr(note.text, "not enough memory") && strstr(note.text, "engine instead"), "noted: '%s'", note.text);
+    zn_model_close(&m);
+    CHECK(!zn_model_open(&m, engine, "identity", NULL, &err) && !zn_model_run(m, &x, 1, &y, &job, &err), "%s",
+          err.text);
+    CHECK(!*note.text, "noted without reason: '%s'", note.text);
+    zn_model_close(&m);
+    zn_engine_close(&slow);
+}
+
+int main(void)
+{
+    zn_error err = { "" };
+
+    if (zn_engine_open(&engine, NULL, 2, &err)) {
+        printf("not ok open: %s\n0 passed, 1 failed, 0 skipped\n", err.text);
+        return 1;
+    }
+    RUN(channels_are_stated);
+    RUN(cut_between_characters);
+    RUN(a_slower_engine_is_noted);
+    zn_engine_close(&engine);
+    return test_end();
+}
