@@ -224,7 +224,7 @@ typedef struct zn_backend {
 
     void *(*alloc)(void *dev, size_t size); /* aligned to ZN_ALIGN; NULL: no memory */
     void (*free)(void *dev, void *ptr);     /* accepts NULL */
-    /* Host memory from and to which load and store are fastest. */
+    /* Host memory for the fastest transfers (pinned on a GPU). */
     void *(*host_alloc)(void *dev, size_t size);
     void (*host_free)(void *dev, void *ptr); /* accepts NULL */
     void (*upload)(void *dev, void *dst, const void *src, size_t size);
@@ -232,16 +232,15 @@ typedef struct zn_backend {
     /* A tensor's values from and to a dense array of floats in host memory, converted if need be. */
     void (*load)(void *dev, zn_tensor y, const float *x);
     void (*store)(void *dev, float *y, zn_tensor x); /* y is there after sync */
-    /* Late errors come out here; with err NULL they stay for the next call. */
+    /* Waits for the device and returns the first failure since the last call; with err NULL it is kept for the next one. */
     zn_status (*sync)(void *dev, zn_error *err);
 
     bool (*has_precision)(void *dev, zn_precision p);
     void (*set_precision)(void *dev, zn_precision p); /* one that it has; for the runs to come */
-    size_t (*memory)(void *dev);                      /* bytes a run should stay below; 0: as the caller thinks */
+    size_t (*memory)(void *dev);                      /* bytes a run should stay below; 0: no suggestion */
     size_t (*capacity)(void *dev); /* bytes that weights and a run may take together, if nobody bounds them */
-    /* A backend may record a forward under a key (same network, sizes, settings, addresses) and repeat it.  replay:
-     * true if it was recorded, and has been started again; otherwise the caller runs it, between record and recorded.
-     * whole: it ran to its end. */
+    /* A forward may be recorded and replayed under a key: network, sizes, settings, addresses.  replay: true if it has
+     * been started again; else the caller computes it between record and recorded.  whole: it was computed to its end. */
     bool (*replay)(void *dev, uint64_t key);
     void (*record)(void *dev, uint64_t key);
     void (*recorded)(void *dev, bool whole);

@@ -23,7 +23,7 @@ typedef struct bench {
     zn_engine *engine;
     char precision[16]; /* that the peak was measured with */
     double peak;        /* GFLOP/s */
-    bool on_device;     /* pictures have a way to go */
+    bool remote;        /* pictures travel to the device and back */
 } bench;
 
 static void print_layer(void *cookie, const zn_layer_time *t)
@@ -116,7 +116,7 @@ static int bench_model(bench *b, const char *id)
     }
     qsort(ms + (n > 1), (size_t)(n - (n > 1)), sizeof *ms, by_value);
     ms[0] = ms[(n > 1) + (n - (n > 1)) / 2];
-    if (b->on_device && plan.n_tiles == 1 && zn_model_time(m, in, n_in, &out, &job, &inside, &err)) {
+    if (b->remote && plan.n_tiles == 1 && zn_model_time(m, in, n_in, &out, &job, &inside, &err)) {
         fail("%s", err.text);
         goto end;
     }
@@ -162,7 +162,7 @@ int cmd_bench(const options *o)
             return usage("there is no model '%s'; `zenith models` lists them", o->word[i]);
     if (zn_engine_open(&b.engine, o->engine, o->threads, &err))
         return fail("%s", err.text);
-    b.on_device = zn_engine_is_remote(b.engine);
+    b.remote = zn_engine_is_remote(b.engine);
     for (int i = 0; !status && (o->n_words ? i < o->n_words : zn_model_at(i) != NULL); i++) {
         const zn_model_info *info = o->n_words ? zn_model_named(o->word[i]) : zn_model_at(i);
 

@@ -12,9 +12,9 @@
  * 2. The halo covers the receptive field, so that a pixel does not depend on the tile it was computed in.
  * 3. The tile size depends on the picture and the memory bound, never on the roi.
  * 4. Only the part of a tile that the roi needs is computed: by 2 that changes nothing.
- * 5. While a GPU works on a tile, the next one is read and the one before is written: it has two sets of
+ * 5. While a remote engine computes a tile, the host reads the next one and writes the one before: there are two sets of
  *    buffers, and several threads that copy.
- * 6. A model that crops gives the core alone; what its last layers would make of the halo is never computed. */
+ * 6. A model that crops writes the core alone; its last layers do not compute the halo. */
 #include "tile.h"
 
 #include "../core/ints.h"
@@ -35,7 +35,7 @@ typedef struct axis { /* one tile along x or y, in pixels */
     int out0, out1;   /* what in0..in1 becomes, or core0..core1, see 6 */
 } axis;
 
-/* len: of the picture, padded if the model wants that. */
+/* len: the picture's length along the axis, padded if the model needs that. */
 static axis make_axis(const zn_run *r, int core0, int core1, int len)
 {
     const zn_geometry *g = &r->model->geometry;
@@ -49,7 +49,7 @@ static axis make_axis(const zn_run *r, int core0, int core1, int len)
     return a;
 }
 
-/* The one that takes most of the tiles of this side: with a halo before and after it, as far as there is room. */
+/* The axis of the largest tile of this side: with a halo before and after it, as far as the picture goes. */
 static axis worst_axis(const zn_run *r, int side, int halo, int len)
 {
     const zn_geometry *g = &r->model->geometry;
@@ -191,90 +191,90 @@ static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int 
 enum { BLOCK_ROWS = 64 }; /* that one thread copies at a time */
 
 typedef struct copying {
-    const zn_source *in; /* or */
-    const zn_sink *out;
-    int x, y, w, h;     /* of the picture */
-    int full_w, full_h; /* columns and rows of the buffer; those of an input beyond w and h are mirrored, */
-    int from_x, from_y; /* of what lies from here on */
+    const zn_source *in; /* read from it, or, if NULL, */
+    const zn_sink *out;  /* write to it */
+    int x, y, w, h;      /* the region of the picture */
+    int full_w, full_h;  /* of the buffer; an input's columns and rows beyond w and h are mirrored */
+    int from_x, from_y;  /* no mirrored pixel comes from before this column and row */
     size_t c;
     float *data;  /* the buffer, from the first row and column on */
     int rows;     /* of a block */
     bool *failed; /* by block */
 } copying;
 
-/* Number j of a line that goes to and fro between its numbers from .. n-1. */
+/* Index j of a line that is continued by reflection at both ends of from .. n-1. */
 static int mirrored(int j, int from, int n)
 {
-    const int period = zn_imax(2 * (n - 1 - from), 1), k = (j - from) % period;
+    const int period = zn_imax(2 * (n - 1 - from), 1), phase = (j - from) % period;
 
-    return from + zn_imin(k, period - k);
+    return from + zn_imin(phase, period - phase);
 }
 
-/* Rows of the picture that lie dense at the block's beginning get their place in the buffer. */
-static void spread_rows(const copying *k, float *block, int rows)
+/* Moves rows of w pixels that were read densely to their places in the buffer, and mirrors the columns beyond. */
+static void spread_rows(const copying *cp, float *block, int rows)
 {
-    const size_t row = (size_t)k->full_w * k->c, w = (size_t)k->w * k->c;
+    const size_t row = (size_t)cp->full_w * cp->c, w = (size_t)cp->w * cp->c;
 
-    if (k->w == k->full_w)
+    if (cp->w == cp->full_w)
         return;
-    for (int i = rows - 1; i >= 0; i--) { /* from the last one on: they only move up in memory */
+    for (int i = rows - 1; i >= 0; i--) { /* last row first: rows move up in memory */
         float *to = block + (size_t)i * row;
 
         memmove(to, block + (size_t)i * w, w * sizeof *to);
-        for (int j = k->w; j < k->full_w; j++)
-            memcpy(to + (size_t)j * k->c, to + (size_t)mirrored(j, k->from_x, k->w) * k->c, k->c * sizeof *to);
+        for (int j = cp->w; j < cp->full_w; j++)
+            memcpy(to + (size_t)j * cp->c, to + (size_t)mirrored(j, cp->from_x, cp->w) * cp->c, cp->c * sizeof *to);
     }
 }
 
-static void pack_rows(const copying *k, float *block, int rows)
+static void pack_rows(const copying *cp, float *block, int rows)
 {
-    const size_t row = (size_t)k->full_w * k->c, w = (size_t)k->w * k->c;
+    const size_t row = (size_t)cp->full_w * cp->c, w = (size_t)cp->w * cp->c;
 
-    if (k->w == k->full_w)
+    if (cp->w == cp->full_w)
         return;
-    for (int i = 1; i < rows; i++) /* they only move down in memory */
+    for (int i = 1; i < rows; i++) /* rows move down in memory */
         memmove(block + (size_t)i * w, block + (size_t)i * row, w * sizeof *block);
 }
 
 static void copy_block(void *cookie, int item, int worker)
 {
-    const copying *k = cookie;
-    const int y = item * k->rows, rows = zn_imin(k->rows, k->h - y);
-    const zn_rect r = { k->x, k->y + y, k->w, rows };
-    float *block = k->data + (size_t)y * (size_t)k->full_w * k->c;
+    const copying *cp = cookie;
+    const int y = item * cp->rows, rows = zn_imin(cp->rows, cp->h - y);
+    const zn_rect r = { cp->x, cp->y + y, cp->w, rows };
+    float *block = cp->data + (size_t)y * (size_t)cp->full_w * cp->c;
 
     (void)worker;
-    if (k->in) {
-        k->failed[item] = !k->in->read(k->in->cookie, r, block);
-        spread_rows(k, block, rows);
+    if (cp->in) {
+        cp->failed[item] = !cp->in->read(cp->in->cookie, r, block);
+        spread_rows(cp, block, rows);
     } else {
-        pack_rows(k, block, rows);
-        k->failed[item] = !k->out->write(k->out->cookie, r, block);
+        pack_rows(cp, block, rows);
+        cp->failed[item] = !cp->out->write(cp->out->cookie, r, block);
     }
 }
 
 /* All rows in one call, or in blocks by several threads if the run allows that. */
-static bool copy_rows(zn_run *r, copying *k)
+static bool copy_rows(zn_run *r, copying *cp)
 {
     zn_pool *pool = r->shared ? zn_engine_helpers(r->model->engine) : NULL;
-    bool one = false, *failed = pool ? calloc((size_t)zn_ceil_div(k->h, BLOCK_ROWS), sizeof *failed) : NULL;
+    bool one = false, *failed = pool ? calloc((size_t)zn_ceil_div(cp->h, BLOCK_ROWS), sizeof *failed) : NULL;
     bool done = true;
     int n;
 
-    k->rows = failed ? BLOCK_ROWS : k->h;
-    k->failed = failed ? failed : &one;
-    n = zn_ceil_div(k->h, k->rows);
+    cp->rows = failed ? BLOCK_ROWS : cp->h;
+    cp->failed = failed ? failed : &one;
+    n = zn_ceil_div(cp->h, cp->rows);
     if (failed)
-        zn_pool_run(pool, copy_block, k, n);
+        zn_pool_run(pool, copy_block, cp, n);
     else
-        copy_block(k, 0, 0);
+        copy_block(cp, 0, 0);
     for (int i = 0; i < n; i++)
-        done = done && !k->failed[i];
+        done = done && !cp->failed[i];
     free(failed);
     return done;
 }
 
-/* The first of the picture's numbers that may be mirrored: those which every tile at its end has. */
+/* The first column or row that may be mirrored: every tile at the picture's end holds those from here on. */
 static int mirror_from(const zn_geometry *g, int len)
 {
     return g->halo < 0 ? 0 : zn_imax(0, padded_len(g, len) - g->multiple - zn_round_up(g->halo, g->multiple));
@@ -284,27 +284,27 @@ static int mirror_from(const zn_geometry *g, int len)
 static bool read_tile(zn_run *r, const zn_source *in, axis x, axis y, float *dst)
 {
     const zn_geometry *g = &r->model->geometry;
-    copying k = { .in = in,
-                  .x = x.in0,
-                  .y = y.in0,
-                  .w = zn_imin(x.in1, in->w) - x.in0,
-                  .h = zn_imin(y.in1, in->h) - y.in0,
-                  .full_w = x.in1 - x.in0,
-                  .full_h = y.in1 - y.in0,
-                  .from_x = mirror_from(g, in->w) - x.in0,
-                  .from_y = mirror_from(g, in->h) - y.in0,
-                  .c = (size_t)in->c,
-                  .data = dst };
-    const size_t row = (size_t)k.full_w * k.c;
+    copying cp = { .in = in,
+                   .x = x.in0,
+                   .y = y.in0,
+                   .w = zn_imin(x.in1, in->w) - x.in0,
+                   .h = zn_imin(y.in1, in->h) - y.in0,
+                   .full_w = x.in1 - x.in0,
+                   .full_h = y.in1 - y.in0,
+                   .from_x = mirror_from(g, in->w) - x.in0,
+                   .from_y = mirror_from(g, in->h) - y.in0,
+                   .c = (size_t)in->c,
+                   .data = dst };
+    const size_t row = (size_t)cp.full_w * cp.c;
 
-    if (!copy_rows(r, &k))
+    if (!copy_rows(r, &cp))
         return false;
-    for (int i = k.h; i < k.full_h; i++)
-        memcpy(dst + (size_t)i * row, dst + (size_t)mirrored(i, k.from_y, k.h) * row, row * sizeof *dst);
+    for (int i = cp.h; i < cp.full_h; i++)
+        memcpy(dst + (size_t)i * row, dst + (size_t)mirrored(i, cp.from_y, cp.h) * row, row * sizeof *dst);
     return true;
 }
 
-/* Hands the part of the tile's output that lies in both the core and the roi to the sink. */
+/* Writes the part of the tile's output that lies in both the core and the roi. */
 static bool write_tile(zn_run *r, const zn_sink *out, axis x, axis y, zn_rect roi, float *src)
 {
     const zn_geometry *g = &r->model->geometry;
@@ -312,14 +312,14 @@ static bool write_tile(zn_run *r, const zn_sink *out, axis x, axis y, zn_rect ro
     int y0 = zn_imax(roi.y, y.core0 / g->shrink * g->grow);
     int x1 = zn_imin(roi.x + roi.w, zn_ceil_div(x.core1, g->shrink) * g->grow);
     int y1 = zn_imin(roi.y + roi.h, zn_ceil_div(y.core1, g->shrink) * g->grow);
-    copying k = {
+    copying cp = {
         .out = out, .x = x0, .y = y0, .w = x1 - x0, .h = y1 - y0, .full_w = x.out1 - x.out0, .c = (size_t)g->out_c
     };
 
     if (x1 <= x0 || y1 <= y0)
         return true;
-    k.data = src + ((size_t)(y0 - y.out0) * (size_t)k.full_w + (size_t)(x0 - x.out0)) * k.c;
-    return copy_rows(r, &k);
+    cp.data = src + ((size_t)(y0 - y.out0) * (size_t)cp.full_w + (size_t)(x0 - x.out0)) * cp.c;
+    return copy_rows(r, &cp);
 }
 
 /* The part of lattice tile [core0, core1) that output pixels [from, to) need, on whole lattice steps. */
@@ -347,7 +347,7 @@ typedef struct walk {
     size_t src_len[ZN_MAX_PORTS], dst_len;
     int n_sets, set;                      /* of buffers; the next tile's */
     float *src[2][ZN_MAX_PORTS], *dst[2]; /* a tile's inputs and output */
-    bool under_way;                       /* a tile that is to be finished and written: */
+    bool under_way;                       /* tile x, y has been started and is not written yet */
     axis x, y;
 } walk;
 
@@ -404,7 +404,7 @@ static zn_status write_from(walk *k, axis x, axis y, int set)
     return ZN_OK;
 }
 
-/* Waits for the tile that is under way, if there is one, and writes it. */
+/* Waits for the tile that was started, if there is one, and writes it. */
 static zn_status finish(walk *k)
 {
     if (!k->under_way)

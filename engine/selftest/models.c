@@ -12,8 +12,8 @@
 
 enum { W = 29, H = 21 };
 
-/* The weights of an untrained network enlarge a rounding at every layer, those of a trained one do not.  Where
- * roundings are what is looked at, the shipped weights are taken if they are found, and made-up ones elsewhere. */
+/* An untrained network amplifies rounding errors at every layer, a trained one does not.  Tests of low precision take the
+ * shipped weights if they are found; all others take made-up weights. */
 static zn_status open_model(zn_model **m, zn_engine *e, const char *id, const char *precision, bool shipped,
                             zn_error *err)
 {
