@@ -27,11 +27,12 @@ static void *open_isa(zn_isa isa, int n_threads, zn_error *err)
     if (!d->pool)
         goto error;
     n = (size_t)zn_pool_size(d->pool) + 1;
-    d->scratch = aligned_alloc(ZN_ALIGN, n * ZN_SCRATCH + ZN_ZEROS * sizeof(float));
+    d->scratch = aligned_alloc(ZN_ALIGN, n * ZN_SCRATCH + ZN_ZEROS * sizeof(float) + ZN_EXPANDED);
     if (!d->scratch)
         goto error;
     d->shared = d->scratch + (n - 1) * ZN_SCRATCH;
     d->zeros = memset(d->scratch + n * ZN_SCRATCH, 0, ZN_ZEROS * sizeof(float));
+    d->expanded = (float *)(void *)(d->scratch + n * ZN_SCRATCH) + ZN_ZEROS;
     return d;
 
 error:

@@ -29,6 +29,18 @@ extern const zn_conv_algorithm zn_conv_grouped;   /* 1x1 in groups */
 extern const zn_conv_algorithm zn_conv_narrow;    /* at most ZN_NARROW outputs */
 extern const zn_conv_algorithm zn_conv_implicit;  /* implicit GEMM: any convolution */
 
+/* The storage type of a layer's weights: what its precision asks for, if it is dense and large enough. */
+zn_wtype zn_implicit_type(const zn_conv *w);
+
+/* n channels from `from` on (a multiple of ZN_W_GROUP) of a panel that zn_conv_implicit has packed, as floats:
+ * [tap][channel][outputs, whole vectors], *tap floats from one tap to the next; and the panel's bias.  room: for as many
+ * floats, used if the weights are stored in another type.  Dense layers only. */
+const float *zn_implicit_weights(float *room, size_t *tap, const float **bias, const zn_kernels *k, const zn_conv *w,
+                                 int panel, int from, int n);
+
+/* A convolution whose weights zn_conv_implicit has packed, through Winograd; false: not this one, or too few pixels. */
+bool zn_winograd_run(const zn_conv_job *job);
+
 /* n weights of a depthwise or dense 1x1 convolution, for the outputs from o on: the bias (row 0), or the weights of tap
  * or channel row - 1. */
 void zn_cpu_conv_row(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n);

@@ -7,16 +7,18 @@
 #include "kernels.h"
 
 enum {
-    ZN_SCRATCH = 2 << 20,  /* bytes of scratch memory per worker, and once more for the whole device */
-    ZN_ZEROS = 1024,       /* floats of zeros to point padding at: the longest cut of a sum */
-    ZN_CPU_MAX_C = 1 << 15 /* channels of a normalised tensor */
+    ZN_SCRATCH = 2 << 20,   /* bytes of scratch memory per worker, and once more for the whole device */
+    ZN_EXPANDED = 40 << 20, /* bytes of weights that Winograd transforms at a time; untouched until it does */
+    ZN_ZEROS = 1024,        /* floats of zeros to point padding at: the longest cut of a sum */
+    ZN_CPU_MAX_C = 1 << 15  /* channels of a normalised tensor */
 };
 
 typedef struct zn_cpu {
     const zn_kernels *k;
     zn_pool *pool;
-    char *scratch; /* ZN_SCRATCH bytes for each worker, then those of the device, then the zeros */
-    void *shared;  /* ZN_SCRATCH bytes; belongs to the operation, not to a worker */
+    char *scratch;   /* ZN_SCRATCH bytes for each worker, then those of the device, the zeros, and `expanded` */
+    void *shared;    /* ZN_SCRATCH bytes; belongs to the operation, not to a worker */
+    float *expanded; /* ZN_EXPANDED bytes likewise */
     const float *zeros;
 } zn_cpu;
 

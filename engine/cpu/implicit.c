@@ -59,8 +59,7 @@ static size_t group_len(const zn_kernels *k, const zn_conv *w) /* weights of a g
         (size_t)zn_round_up(w->cout / w->groups, k->vl);
 }
 
-/* The storage type of a layer: what its precision asks for, if it is dense and large enough to be worth it. */
-static zn_wtype type_of(const zn_conv *w)
+zn_wtype zn_implicit_type(const zn_conv *w)
 {
     bool dense = w->groups == 1 && w->cin >= ZN_W_GROUP && w->cout >= 16 && w->kh * w->kw <= 9;
 
@@ -96,7 +95,7 @@ static zn_stored stored_panel(const zn_kernels *k, const zn_conv *w, zn_wtype t,
 
 static size_t size(const zn_kernels *k, const zn_conv *w)
 {
-    zn_wtype t = type_of(w);
+    zn_wtype t = zn_implicit_type(w);
     size_t bias = sizeof(float) * bias_len(k, w);
 
     if (t == ZN_W_F32)
@@ -141,7 +140,7 @@ static void pack_panel(float *to, const float *weight, int taps, int cin, int n,
 static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
 {
     int cin = w->cin / w->groups, cout = w->cout / w->groups, taps = w->kh * w->kw;
-    zn_wtype t = type_of(w);
+    zn_wtype t = zn_implicit_type(w);
 
     if (t != ZN_W_F32)
         pack_stored(k, w, t, weight);
@@ -160,13 +159,21 @@ static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, con
     }
 }
 
-static const float *expand_panel(float *room, const zn_kernels *k, const zn_conv *w, int panel, int from, int n)
+const float *zn_implicit_weights(float *room, size_t *tap, const float **bias, const zn_kernels *k, const zn_conv *w,
+                                 int panel, int from, int n)
 {
-    int taps = w->kh * w->kw, width = zn_round_up(zn_imin(w->cout - panel * k->nr, k->nr), k->vl);
-    zn_stored stored = stored_panel(k, w, type_of(w), panel);
-    zn_expand e = { .from = from * taps, .end = (from + n) * taps, .taps = taps, .width = width };
+    int taps = w->kh * w->kw, o = panel * k->nr, width = zn_round_up(zn_imin(w->cout - o, k->nr), k->vl);
+    zn_wtype t = zn_implicit_type(w);
 
-    e.tap = (size_t)n * (size_t)width;
+    *bias = (const float *)w->packed + o;
+    *tap = (size_t)(t == ZN_W_F32 ? w->cin : n) * (size_t)width;
+    if (t == ZN_W_F32)
+        return (const float *)w->packed + bias_len(k, w) + (size_t)(taps * w->cin) * (size_t)o +
+            (size_t)from * (size_t)width;
+
+    zn_stored stored = stored_panel(k, w, t, panel);
+    zn_expand e = { .from = from * taps, .end = (from + n) * taps, .taps = taps, .width = width, .tap = *tap };
+
     k->expand(room, &stored, &e);
     return room;
 }
@@ -187,7 +194,7 @@ static float stored_weight(const zn_kernels *k, const zn_conv *w, zn_wtype t, in
 void zn_implicit_row(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n)
 {
     const float *packed = w->packed, *weights = packed + bias_len(k, w);
-    zn_wtype t = type_of(w);
+    zn_wtype t = zn_implicit_type(w);
 
     if (row == 0) {
         memcpy(to, packed + o, (size_t)n * sizeof *to);
@@ -251,12 +258,11 @@ static void run_panel(const gemm_job *job, const zn_pixel_table *tb, int n, int 
         g.off = group * cin + from;
         g.first = from == 0;
         g.last = from + job->cut >= cin;
-        if (job->type == ZN_W_F32) {
+        if (w->groups == 1 && !job->gathered) {
+            g.w = zn_implicit_weights(room, &g.w_tap, &g.bias, k, w, panel, from, g.k);
+        } else {
             g.w = weights + (size_t)from * (size_t)width;
             g.w_tap = (size_t)cin * (size_t)width;
-        } else {
-            g.w = expand_panel(room, k, w, panel, from, g.k);
-            g.w_tap = (size_t)g.k * (size_t)width;
         }
         k->gemm(&g);
     }
@@ -318,12 +324,16 @@ static void run(const zn_conv_job *c)
 {
     const zn_conv *w = c->w;
     const zn_kernels *k = c->d->k;
-    gemm_job job = {
-        .c = *c, .type = type_of(w), .n_pixels = zn_pixels(c->y), .taps = w->kh * w->kw, .channels = w->cin / w->groups
-    };
+    gemm_job job = { .c = *c,
+                     .type = zn_implicit_type(w),
+                     .n_pixels = zn_pixels(c->y),
+                     .taps = w->kh * w->kw,
+                     .channels = w->cin / w->groups };
     size_t block, macs;
     int total = n_panels(k, w);
 
+    if (zn_winograd_run(c))
+        return;
     job.block = (job.type == ZN_W_F32 ? ZN_BLOCK_TILES : STORED_TILES) * k->mr;
     block = (size_t)job.block;
     if (is_few(&job)) {

@@ -127,6 +127,12 @@ typedef ZN_DECL_WINO_IN(zn_wino_in_fn);
               const zn_tail *t)
 typedef ZN_DECL_WINO_OUT(zn_wino_out_fn);
 
+/* Winograd's transform of weights: u[i * u_pos + e] = sum over s, t < 3 of a[i / p][s] w[(3 s + t) * w_tap + e] b[i % p][t]
+ * for the p * p positions i and e < n, whole vectors. */
+#define ZN_DECL_WINO_WEIGHTS(name)                                                                                     \
+    void name(float *u, size_t u_pos, const float *w, size_t w_tap, const float *a, const float *b, int p, size_t n)
+typedef ZN_DECL_WINO_WEIGHTS(zn_wino_weights_fn);
+
 /* y = tail(x * scale + shift); scale and shift: n each, or both NULL; res may be NULL. */
 #define ZN_DECL_MAP(name)                                                                                              \
     void name(float *y, const float *x, const float *scale, const float *shift, const float *res, size_t n,            \
@@ -263,6 +269,7 @@ typedef struct zn_kernels {
     zn_panel_fn *panel;
     zn_gate3_fn *gate3;
     zn_norm_rows_fn *norm_rows;
+    zn_wino_weights_fn *wino_weights;
     zn_wino_in_fn *wino_in6, *wino_in8;                /* tiles of 6x6 and 8x8 */
     zn_wino_out_fn *wino_out4, *wino_out5, *wino_out6; /* from 6x6 to 4x4 and 5x5, from 8x8 to 6x6 */
     zn_map_fn *map;

@@ -14,6 +14,14 @@
  * stay in L1.  Tiles start at the origin of the tensor: the rounding of a pixel depends on its position
  * modulo M (up2: 2 M), on nothing else.  (Lavin and Gray 2016.)
  *
+ * U has 4 (F(4,3)), 7 (F(6,3)) or 16 (F(5,2)) times as many elements as the weights.  Which form a layer has is decided
+ * when it is packed, by the layer alone:
+ *   U of at most MAX_PACKED bytes, float32 weights   U is packed, and every run goes through Winograd.
+ *   else                                             implicit.c packs the weights as they are, in their storage type.
+ *       A run with MIN_PIXELS pixels or more transforms them to U, ZN_EXPANDED bytes at a time, and uses that for all
+ *       tiles; a smaller one is an implicit matrix product.
+ * So a layer never takes more than MAX_PACKED bytes beyond its weights, and a device ZN_EXPANDED more in all.
+ *
  * packed: [phase of y][pass][position][panel][1 + k][outputs of the panel]; k: the channels as whole
  * vectors, for stride 2 those of each parity.  The first row is what a product starts from: zeros and, at
  * the position that counts once in every pixel of y, the bias.  A pass: the panels M has room for. */
@@ -23,12 +31,15 @@
 #include "conv.h"
 
 enum {
-    F63_CHANNELS = 64,    /* F(6,3) up to this many input channels, F(4,3) beyond */
-    L2_BYTES = 640 << 10, /* of V and M */
-    PASS = 64,            /* outputs, if a panel is not more */
-    MIN_TILES = 4,        /* of MR tiles, where scratch memory allows: weights are read once per block */
-    SPREAD = 128,         /* bytes, see spread() */
-    ITEM_TILES = 1,       /* what an item costs beside its tiles, in tiles */
+    F63_CHANNELS = 64,     /* F(6,3) up to this many input channels, F(4,3) beyond */
+    L2_BYTES = 640 << 10,  /* of V and M */
+    PASS = 64,             /* outputs, if a panel is not more */
+    MIN_TILES = 4,         /* of MR tiles, where scratch memory allows: weights are read once per block */
+    SPREAD = 128,          /* bytes, see spread() */
+    ITEM_TILES = 1,        /* what an item costs beside its tiles, in tiles */
+    MAX_PACKED = 20 << 20, /* bytes of U that are packed ... */
+    MIN_PIXELS = 100,      /* ... and of y per parity, from which on transforming the weights in each run pays */
+    CHUNK = 64,            /* channels of a panel that are transformed at a time */
     MAX_P = 8,
     MAX_M = 6
 };
@@ -48,6 +59,9 @@ typedef struct scheme {
 typedef struct winograd_job {
     zn_conv_job c;
     scheme s;
+    const float *u; /* of the units in use */
+    int unit, end;  /* those units; a unit is a pass of a phase */
+    int n_columns;  /* items for a block of tiles: each has some of the units */
     int k;          /* channels as whole vectors */
     int rows, cols; /* tiles of an image */
     int block;      /* tiles per item */
@@ -80,7 +94,7 @@ static scheme scheme_of(const zn_kernels *k, const zn_conv *w)
     return (scheme){ 6, 4, 3, 1, 1, g43, k->wino_in6, k->wino_out4 };
 }
 
-static bool suits(const zn_kernels *k, const zn_conv *w)
+static bool fits(const zn_kernels *k, const zn_conv *w)
 {
     if (!k->wino_in6 || w->kh != 3 || w->kw != 3 || w->groups != 1 || w->cin < 12 || w->cout < 8)
         return false;
@@ -131,6 +145,11 @@ static size_t size(const zn_kernels *k, const zn_conv *w)
     scheme s = scheme_of(k, w);
 
     return sizeof(float) * (size_t)s.out * phase_len(k, w, &s);
+}
+
+static bool suits(const zn_kernels *k, const zn_conv *w)
+{
+    return fits(k, w) && zn_implicit_type(w) == ZN_W_F32 && size(k, w) <= MAX_PACKED;
 }
 
 static void fold_taps(double to[2], const double w[3], fold f)
@@ -200,6 +219,71 @@ static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, con
                         to[(size_t)i * pos + row * (size_t)width] = (float)t[i / s.p][i % s.p];
                 }
         }
+}
+
+/* ---- weights transformed in each run ------------------------------------------------------------------ */
+
+/* A unit is a pass of a phase: the outputs whose products go through M together. */
+static int n_passes(const zn_kernels *k, const zn_conv *w)
+{
+    return zn_ceil_div(w->cout, pass_len(k));
+}
+
+/* Where a unit begins in U. */
+static size_t unit_at(const winograd_job *job, int unit)
+{
+    const zn_kernels *k = job->c.d->k;
+    const zn_conv *w = job->c.w;
+    int passes = n_passes(k, w), width;
+    size_t pos, phase = (size_t)(unit / passes) * phase_len(k, w, &job->s);
+
+    return unit % passes ? phase + place(k, w, &job->s, unit % passes * pass_len(k), &width, &pos) : phase;
+}
+
+/* The matrix [p][3] that transforms the three taps of a dimension: G, for F(5,2) times the fold of three taps to two. */
+static void kernel_matrix(float *to, const scheme *s, fold f)
+{
+    for (int i = 0; i < s->p; i++)
+        for (int t = 0; t < 3; t++) {
+            double one[3] = { t == 0, t == 1, t == 2 }, two[2];
+
+            fold_taps(two, one, f);
+            to[3 * i + t] = (float)(s->taps == 3 ? s->g[3 * i + t] : s->g[2 * i] * two[0] + s->g[2 * i + 1] * two[1]);
+        }
+}
+
+/* One panel of a unit, some channels: U from the weights as implicit.c packs them. */
+static void expand_item(void *cookie, int item, int worker)
+{
+    const winograd_job *job = cookie;
+    const zn_kernels *k = job->c.d->k;
+    const zn_conv *w = job->c.w;
+    const scheme *s = &job->s;
+    int chunks = zn_ceil_div(w->cin, CHUNK), panels = pass_len(k) / k->nr, passes = n_passes(k, w);
+    int unit = job->unit + item / (chunks * panels), phase = unit / passes, c = item % chunks * CHUNK;
+    int o = unit % passes * pass_len(k) + item / chunks % panels * k->nr, n = zn_imin(w->cin - c, CHUNK), width;
+    float *u = job->c.d->expanded + (unit_at(job, unit) - unit_at(job, job->unit));
+    float down[MAX_P * 3], across[MAX_P * 3];
+    const float *weight, *bias;
+    size_t pos, tap;
+
+    if (o >= w->cout)
+        return;
+    weight = zn_implicit_weights(zn_cpu_scratch(job->c.d, worker), &tap, &bias, k, w, o / k->nr, c, n);
+    u += (size_t)(o % pass_len(k)) * product_rows(k, w, s);
+    place(k, w, s, o, &width, &pos);
+    for (int i = 0; i < s->p * s->p && c == 0; i++) /* what products start from */
+        for (int j = 0; j < width; j++)
+            u[(size_t)i * pos + (size_t)j] = i == s->p + 1 ? bias[j] : 0;
+    for (int in = 0; in < s->in; in++) {
+        float *to = u + (size_t)((1 + in * job->k + c) * width);
+
+        kernel_matrix(down, s, s->in > 1 ? fold_down[in] : (fold)(phase / 2));
+        kernel_matrix(across, s, s->in > 1 ? fold_across[in] : (fold)(phase % 2));
+        k->wino_weights(to, pos, weight, tap, down, across, s->p, (size_t)(n * width));
+        for (int i = 0; i < s->p * s->p && c + n == w->cin; i++)
+            memset(to + (size_t)i * pos + n * width, 0, (size_t)((job->k - w->cin) * width) * sizeof *to);
+    }
 }
 
 /* ---- tiles -------------------------------------------------------------------------------------------- */
@@ -285,14 +369,14 @@ typedef struct block {    /* of an item; in scratch memory */
     int n;                /* tiles */
 } block;
 
-/* M of the n outputs from o on, of one phase. */
+/* M of the n outputs from o on, of one phase; u: their unit. */
 static void multiply(const winograd_job *job, const block *b, const float *u, int o, int n)
 {
     const zn_kernels *k = job->c.d->k;
     int p = job->s.p, rows = job->s.in * job->k, width;
     size_t pos;
 
-    u += place(k, job->c.w, &job->s, o, &width, &pos);
+    place(k, job->c.w, &job->s, o, &width, &pos);
     for (int i = 0; i < p * p; i++, u += pos) {
         int from = 0, end = rows;
 
@@ -323,9 +407,10 @@ static void winograd_item(void *cookie, int item, int worker)
     const winograd_job *job = cookie;
     const zn_kernels *k = job->c.d->k;
     const zn_conv *w = job->c.w;
-    int positions = job->s.p * job->s.p, row = job->s.in * job->k;
-    const float *u = w->packed;
-    block b = { .first = (size_t)item * (size_t)job->block };
+    int positions = job->s.p * job->s.p, row = job->s.in * job->k, passes = n_passes(k, w);
+    int units = zn_ceil_div(job->end - job->unit, job->n_columns), unit = job->unit + item % job->n_columns * units;
+    int end = zn_imin(unit + units, job->end);
+    block b = { .first = (size_t)(item / job->n_columns) * (size_t)job->block };
 
     b.n = job->n_tiles - b.first < (size_t)job->block ? (int)(job->n_tiles - b.first) : job->block;
     b.v_pos = spread((size_t)(job->block * row));
@@ -333,26 +418,26 @@ static void winograd_item(void *cookie, int item, int worker)
     b.v = zn_cpu_scratch(job->c.d, worker);
     b.m = b.v + (size_t)positions * b.v_pos;
 
-    for (int r = 0; r < b.n; r++)
+    for (int r = 0; r < b.n && unit < end; r++)
         transform_input(job, b.v + (size_t)(r * row), b.v_pos, b.first + (size_t)r);
-    for (int phase = 0; phase < job->s.out; phase++, u += phase_len(k, w, &job->s))
-        for (int o = 0, n; o < w->cout; o += n) {
-            n = zn_imin(pass_len(k), w->cout - o);
-            multiply(job, &b, u, o, n);
-            for (int r = 0; r < b.n; r++) {
-                float *y[MAX_M * MAX_M];
-                const float *res[MAX_M * MAX_M];
+    for (; unit < end; unit++) {
+        int phase = unit / passes, o = unit % passes * pass_len(k), n = zn_imin(pass_len(k), w->cout - o);
 
-                point(job, b.first + (size_t)r, phase, y, res);
-                for (int q = 0; q < n; q += k->nr) {
-                    int panel = zn_imin(n - q, k->nr);
+        multiply(job, &b, job->u + (unit_at(job, unit) - unit_at(job, job->unit)), o, n);
+        for (int r = 0; r < b.n; r++) {
+            float *y[MAX_M * MAX_M];
+            const float *res[MAX_M * MAX_M];
 
-                    job->s.transform_out(y, job->c.t.residual ? res : NULL, o + q,
-                                         b.m + (size_t)(q / k->nr * b.n + r) * b.m_tile,
-                                         (size_t)zn_round_up(panel, k->vl), panel, &job->c.t);
-                }
+            point(job, b.first + (size_t)r, phase, y, res);
+            for (int q = 0; q < n; q += k->nr) {
+                int panel = zn_imin(n - q, k->nr);
+
+                job->s.transform_out(y, job->c.t.residual ? res : NULL, o + q,
+                                     b.m + (size_t)(q / k->nr * b.n + r) * b.m_tile, (size_t)zn_round_up(panel, k->vl),
+                                     panel, &job->c.t);
             }
         }
+    }
 }
 
 /* Tiles per item: at most what L2 holds, or what scratch memory does up to MIN_TILES; of that, what lets the
@@ -383,7 +468,7 @@ static int tiles_per_item(const winograd_job *job)
     return tiles;
 }
 
-static void run(const zn_conv_job *c)
+static winograd_job job_of(const zn_conv_job *c)
 {
     const zn_conv *w = c->w;
     winograd_job job = { .c = *c, .s = scheme_of(c->d->k, w), .k = zn_round_up(w->cin, c->d->k->vl) };
@@ -392,7 +477,50 @@ static void run(const zn_conv_job *c)
     job.cols = w->up2 ? c->x.w / job.s.m + 1 : (c->y.w + job.s.m - 1) / job.s.m;
     job.n_tiles = (size_t)c->y.n * (size_t)job.rows * (size_t)job.cols;
     job.block = tiles_per_item(&job);
-    zn_pool_run(c->d->pool, winograd_item, &job, zn_items(job.n_tiles, (size_t)job.block));
+    return job;
+}
+
+/* All tiles, the units that job names.  Few tiles leave threads without work: they share the units too. */
+static void run_units(winograd_job *job)
+{
+    int blocks = zn_items(job->n_tiles, (size_t)job->block), threads = zn_pool_size(job->c.d->pool);
+
+    job->n_columns = zn_imax(1, zn_imin(job->end - job->unit, threads / blocks));
+    zn_pool_run(job->c.d->pool, winograd_item, job, blocks * job->n_columns);
+}
+
+static void run(const zn_conv_job *c)
+{
+    winograd_job job = job_of(c);
+
+    job.u = c->w->packed;
+    job.end = job.s.out * n_passes(c->d->k, c->w);
+    run_units(&job);
+}
+
+bool zn_winograd_run(const zn_conv_job *c)
+{
+    const zn_kernels *k = c->d->k;
+    const zn_conv *w = c->w;
+    winograd_job job;
+    int units, each;
+
+    if (!fits(k, w) || zn_pixels(c->y) < (size_t)(MIN_PIXELS * (w->up2 || w->stride == 2 ? 4 : 1)))
+        return false;
+    job = job_of(c);
+    units = job.s.out * n_passes(k, w);
+    each = zn_ceil_div(w->cin, CHUNK) * (pass_len(k) / k->nr); /* items of a unit */
+    job.u = c->d->expanded;
+    for (int first = 0; first < units; first = job.end) {
+        job.unit = first;
+        for (job.end = first + 1; job.end < units; job.end++)
+            if ((unit_at(&job, job.end + 1) - unit_at(&job, first)) * sizeof(float) > ZN_EXPANDED)
+                break;
+        assert((unit_at(&job, job.end) - unit_at(&job, first)) * sizeof(float) <= ZN_EXPANDED);
+        zn_pool_run(c->d->pool, expand_item, &job, (job.end - first) * each);
+        run_units(&job);
+    }
+    return true;
 }
 
 const zn_conv_algorithm zn_conv_winograd = { "Winograd", suits, size, pack, run };

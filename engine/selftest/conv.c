@@ -131,6 +131,8 @@ static void check_stored(zn_test *t)
         { 1, 5, 7, 33, 20, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
         { 1, 12, 12, 130, 70, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
         { 1, 7, 5, 35, 18, 3, 3, 2, 1, 1, 1, 0, 0, false, true },
+        { 1, 13, 12, 48, 30, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 41, 40, 35, 18, 3, 3, 2, 1, 1, 1, 0, 0, false, true },
         { 2, 6, 11, 64, 64, 3, 3, 1, 1, 1, 1, 0, 0, true, false },
         { 1, 6, 6, 600, 33, 2, 2, 2, 0, 0, 1, 0, 0, false, true },
     };
@@ -258,12 +260,19 @@ void zn_check_conv(zn_test *t)
         { 1, 161, 200, 256, 120, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
         { 1, 66, 70, 128, 72, 3, 3, 1, 1, 1, 1, 0, 0, true, true },
     };
+    static const conv_row once[] = {
+        /* more weights than a CPU packs in Winograd's form: transformed in each run; few pixels */
+        { 1, 10, 10, 1024, 320, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 2, 3, 1024, 320, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+    };
     static const int turns[] = { 15, 7, 4 }; /* that leave it to the matrix units: one with a residual */
     int n = (int)(sizeof rows / sizeof rows[0]);
 
     for (int i = 0; i < n; i++)
         for (int pass = 0; pass < 3; pass++) /* three tails and layouts each */
             check_one_conv(t, &rows[i], i + 5 * pass);
+    for (size_t i = 0; i < sizeof once / sizeof *once; i++)
+        check_one_conv(t, &once[i], 2 + (int)i);
     for (size_t i = 0; i < sizeof large / sizeof *large && t->precision == ZN_FP8_MATH; i++)
         check_one_conv(t, &large[i], turns[i]);
     for (int c = 1; c <= 37; c += 3) { /* every remainder of a vector, in and out */

@@ -354,8 +354,12 @@ static zn_tensor device_tensor(const zn_backend *b, void *dev, zn_type type, int
     return t;
 }
 
+/* CONV_*: with weights in that storage type */
 typedef enum kind {
     CONV,
+    CONV_F16,
+    CONV_I8,
+    CONV_I4,
     LAYER_NORM,
     GROUP_NORM,
     RMS_NORM,
@@ -376,6 +380,11 @@ typedef struct bench {
     kind kind;
 } bench;
 
+static zn_precision weights_of(kind k)
+{
+    return k == CONV_F16 ? ZN_FP16_MATH : k == CONV_I8 ? ZN_INT8_MATH : k == CONV_I4 ? ZN_INT4_MATH : ZN_FP32;
+}
+
 typedef struct bench_run {
     const zn_backend *b;
     void *dev;
@@ -395,6 +404,9 @@ static void once(const bench_run *r)
 
     switch (r->kind) {
     case CONV:
+    case CONV_F16:
+    case CONV_I8:
+    case CONV_I4:
         r->b->conv2d(r->dev, r->y, r->x, &r->conv, t);
         break;
     case ATTENTION:
@@ -449,7 +461,7 @@ static void bench_one(const zn_backend *b, void *dev, zn_precision p, const benc
                   .pad_t = r->k / 2,
                   .pad_l = r->k / 2,
                   .up2 = r->up2,
-                  .precision = p },
+                  .precision = r->kind == CONV ? p : weights_of(r->kind) },
         .norm = { .kind = r->kind == LAYER_NORM ? ZN_LAYER_NORM
                       : r->kind == RMS_NORM     ? ZN_RMS_NORM
                                                 : ZN_GROUP_NORM,
@@ -466,7 +478,7 @@ static void bench_one(const zn_backend *b, void *dev, zn_precision p, const benc
         (double)(zn_pixels(run.x) * (size_t)r->cin + zn_pixels(run.y) * (size_t)r->cout) * (double)zn_type_size(type);
     int n = 1;
 
-    if (r->kind == CONV) {
+    if (r->kind <= CONV_I4) {
         size_t len = (size_t)r->cout * (size_t)(r->cin / r->groups * r->k * r->k);
         float *weight = malloc(len * sizeof *weight);
 
@@ -516,6 +528,23 @@ static const bench cpu_rows[] = {
     { "conv 3x3 64>3 512x512", 512, 512, 64, 3, 3, 1, 1, false, CONV },
     { "conv 1x1 64>128 128x128", 128, 128, 64, 128, 1, 1, 1, false, CONV },
     { "linear 1024>1024 256 tokens", 1, 256, 1024, 1024, 1, 1, 1, false, CONV },
+    { "conv 3x3 128>128 256x256", 256, 256, 128, 128, 3, 1, 1, false, CONV },
+    { "conv 3x3 256>256 32x32", 32, 32, 256, 256, 3, 1, 1, false, CONV },
+    { "conv 3x3 512>256 32x32", 32, 32, 512, 256, 3, 1, 1, false, CONV },
+    { "conv 3x3 512>512 16x16", 16, 16, 512, 512, 3, 1, 1, false, CONV },
+    { "conv 3x3 512>512 8x8", 8, 8, 512, 512, 3, 1, 1, false, CONV },
+    { "conv 3x3 512>512 16x16, weights in int8", 16, 16, 512, 512, 3, 1, 1, false, CONV_I8 },
+    { "conv 1x1 256>128 256x256", 256, 256, 256, 128, 1, 1, 1, false, CONV },
+    { "conv 1x1 512>1536 16x16", 16, 16, 512, 1536, 1, 1, 1, false, CONV },
+    { "linear 2560>2560 1 token", 1, 1, 2560, 2560, 1, 1, 1, false, CONV },
+    { "linear 2560>2560 1 token, fp16", 1, 1, 2560, 2560, 1, 1, 1, false, CONV_F16 },
+    { "linear 2560>2560 1 token, int8", 1, 1, 2560, 2560, 1, 1, 1, false, CONV_I8 },
+    { "linear 2560>2560 1 token, int4", 1, 1, 2560, 2560, 1, 1, 1, false, CONV_I4 },
+    { "linear 2560>2560 32 tokens", 1, 32, 2560, 2560, 1, 1, 1, false, CONV },
+    { "linear 2560>2560 32 tokens, int4", 1, 32, 2560, 2560, 1, 1, 1, false, CONV_I4 },
+    { "linear 2560>2560 256 tokens", 1, 256, 2560, 2560, 1, 1, 1, false, CONV },
+    { "linear 2560>2560 256 tokens, int8", 1, 256, 2560, 2560, 1, 1, 1, false, CONV_I8 },
+    { "linear 2560>2560 256 tokens, int4", 1, 256, 2560, 2560, 1, 1, 1, false, CONV_I4 },
     { "depthwise 3x3 128 128x128", 128, 128, 128, 128, 3, 1, 128, false, CONV },
     { "depthwise 7x7 128 128x128", 128, 128, 128, 128, 7, 1, 128, false, CONV },
     { "layer norm 256, 128x128", 128, 128, 256, 256, 1, 1, 1, false, LAYER_NORM },

@@ -16,6 +16,7 @@ const zn_kernels ZN_FN(zn_kernels) = {
     .panel = ZN_FN(panel),
     .gate3 = ZN_FN(gate3),
     .norm_rows = ZN_FN(norm_rows),
+    .wino_weights = ZN_FN(wino_weights),
     .wino_in6 = ZN_FN(wino_in6),
     .wino_in8 = ZN_FN(wino_in8),
     .wino_out4 = ZN_FN(wino_out4),
