@@ -118,6 +118,17 @@ check "in gibibytes, too" test "$(mib "$tmp/unit")" -gt 70
 ZENITH_CUDA_MEMORY=4X run --engine cuda --out y="$tmp/ok.npy"
 check "and what it does not understand it says" has 'ZENITH_CUDA_MEMORY wants mebibytes.*4X' "$tmp/err"
 
+# A model's weights are stored in the type that its layers multiply: nothing is expanded.
+for gpu in usual hopper turing; do
+  for p in fp32 fp16; do
+    rm -f "$tmp/log5"
+    FAKE_CUDA=$gpu FAKE_CUDA_LOG=$tmp/log5 run --engine cuda --set precision=$p --out y="$tmp/ok.npy"
+    check "$gpu, $p: runs" test $? -eq 0
+    check "$gpu, $p: weights as they are stored" test "$(grep -c '^expand_' "$tmp/log5")" -eq 0
+  done
+done
+check "tensor cores from 8.0 on" test "$(grep -c '^conv_mma' "$tmp/log5")" -eq 0
+
 # What was measured is remembered, in a file that does not grow for ever.
 starts() { rm -f "$tmp/log3"; FAKE_CUDA_LOG=$tmp/log3 run --engine cuda --out y="$tmp/ok.npy"; wc -l <"$tmp/log3"; }
 rm -rf "$XDG_CACHE_HOME"
