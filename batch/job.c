@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/* job.c - one picture, from its file to its result. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "job.h"
+#include "metadata.h"
+#include "picture.h"
+#include "zenith-apply.h"
+
+#define TRIAL 64   /* pixels a side of zn_job_try()'s picture */
+
+/* Any file that is there but is no regular one is refused, and none is waited for. */
+static gint
+open_input (const gchar  *path,
+            struct stat  *info,
+            GError      **error)
+{
+  gint fd = open (path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+  if (fd < 0 || fstat (fd, info))
+    {
+      zn_set_errno (error, errno, "it cannot be opened");
+    }
+  else if (! S_ISREG (info->st_mode))
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "it is not a regular file");
+    }
+  else if (! info->st_size)
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "the file is empty");
+    }
+  else
+    {
+      return fd;
+    }
+  if (fd >= 0)
+    close (fd);
+
+  return -1;
+}
+
+static gboolean
+same_time (const struct stat *a,
+           const struct stat *b)
+{
+  return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+         a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* ---- before --------------------------------------------------------------- */
+
+gboolean
+zn_job_look (ZnBatch        *batch,
+             const ZnInput  *input,
+             ZnResult       *state,
+             GError        **error)
+{
+  struct stat info, result;
+
+  *state = ZN_RESULT_NONE;
+  if (input->why)
+    {
+      g_set_error_literal (error, ZN_ERROR, ZN_ERROR_FAILED, input->why);
+      return FALSE;
+    }
+  if (stat (input->path, &info))
+    {
+      zn_set_errno (error, errno, "it cannot be opened");
+      return FALSE;
+    }
+  if (! zn_folder_look (&batch->folder, input->name, &result, error))
+    return FALSE;
+
+  if (batch->journal)
+    *state = zn_journal_state (batch->journal, input->name, &info, &result, batch->words);
+  if (*state == ZN_RESULT_DONE)
+    return TRUE;
+
+  if (result.st_mode && zn_scan_has (&batch->scan, &result) && ! batch->in_place)
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "its result would replace a picture");
+      return FALSE;
+    }
+  if (*state == ZN_RESULT_FOREIGN && result.st_size && ! batch->overwrite)
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
+                   "in the result folder there is a file of that name that zenith-batch did not "
+                   "write or that was changed since; --overwrite replaces it");
+      return FALSE;
+    }
+
+  return TRUE;
+}
+
+/* ---- the picture ---------------------------------------------------------- */
+
+static gboolean
+go_on (gdouble  fraction,
+       gpointer data)
+{
+  return ! g_atomic_int_get (&((ZnBatch *) data)->stop);
+}
+
+/* Replaces the picture's pixels by the filter's. */
+static gboolean
+filter (ZnBatch    *batch,
+        ZnPicture  *picture,
+        GError    **error)
+{
+  const GeglRectangle *all  = gegl_buffer_get_extent (picture->buffer);
+  GeglBuffer          *made = gegl_buffer_new (all, gegl_buffer_get_format (picture->buffer));
+
+  if (! zn_apply_to_buffer (batch->settings, picture->buffer, all, made, go_on, batch, error))
+    {
+      g_object_unref (made);
+      return FALSE;
+    }
+  g_object_unref (picture->buffer);
+  picture->buffer = made;
+
+  return TRUE;
+}
+
+/* The finished file, in memory; -1 and a sentence. */
+static gint
+encode (ZnBatch         *batch,
+        ZnPicture       *picture,
+        gint             input,
+        const ZnFormat  *format,
+        GError         **error)
+{
+  const gboolean  by_exiv2 = format->by_exiv2 || format != picture->format;
+  gint            memory   = memfd_create ("zenith-batch", MFD_CLOEXEC);
+  ZnPicture      *again;
+  gboolean        ok;
+
+  if (memory < 0)
+    {
+      zn_set_errno (error, errno, "there is no memory for the result");
+      return -1;
+    }
+
+  if (by_exiv2)
+    {
+      g_clear_pointer (&picture->exif, g_bytes_unref);
+      g_clear_pointer (&picture->xmp, g_bytes_unref);
+    }
+  else
+    {
+      zn_metadata_mark (picture, input, batch->words);
+    }
+  ok = zn_picture_save (picture, format, memory, error);
+
+  /* exiv2 writes the file anew and does not tell all that goes wrong: it is read again. */
+  if (ok && by_exiv2)
+    {
+      ZnBudget none;
+
+      zn_budget_init (&none);   /* this picture has its share already */
+      ok    = zn_metadata_transfer (input, memory, batch->words, error);
+      again = ok ? zn_picture_load (memory, format, &none, error) : NULL;
+      ok    = again != NULL;
+      zn_picture_free (again);
+    }
+  if (! ok)
+    {
+      close (memory);
+      return -1;
+    }
+
+  return memory;
+}
+
+/* In place, the file stays its owner's. */
+static void
+keep_owner (const ZnPart      *part,
+            const struct stat *info)
+{
+  /* Only root can; for others it is theirs already. */
+  G_GNUC_UNUSED gint ignored = fchown (part->fd, info->st_uid, info->st_gid);
+
+  fchmod (part->fd, info->st_mode & 0777);
+}
+
+static gboolean
+put (ZnBatch            *batch,
+     const ZnInput      *input,
+     const struct stat  *info,
+     gint                memory,
+     GError            **error)
+{
+  ZnPart   part;
+  gboolean ok;
+
+  ok = zn_part_begin (&part, &batch->folder, input->name, error);
+  if (ok && batch->in_place)
+    keep_owner (&part, info);
+  ok = ok && zn_part_copy (&part, memory, error) &&
+       (! batch->journal ||
+        zn_journal_add (batch->journal, input->name, info, &part, batch->words, error)) &&
+       zn_part_finish (&part, error);
+  zn_part_end (&part);
+
+  return ok;
+}
+
+static gboolean
+run (ZnBatch            *batch,
+     const ZnInput      *input,
+     gint                fd,
+     const struct stat  *info,
+     GError            **error)
+{
+  const ZnFormat *format  = zn_format_by_content (fd);
+  const ZnFormat *wanted  = batch->journal ? format : zn_format_by_name (input->name);
+  ZnPicture      *picture;
+  struct stat     now;
+  gint            memory  = -1;
+  gboolean        ok;
+
+  if (! format)
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "it is no picture of a known format");
+      return FALSE;
+    }
+
+  picture = zn_picture_load (fd, format, &batch->budget, error);
+  ok      = picture && filter (batch, picture, error);
+  if (ok)
+    memory = encode (batch, picture, fd, wanted, error);
+  ok = memory >= 0;
+
+  if (ok && (fstat (fd, &now) || ! same_time (info, &now)))
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "the file changed while it was read");
+      ok = FALSE;
+    }
+  ok = ok && put (batch, input, info, memory, error);
+  if (memory >= 0)
+    close (memory);
+  zn_picture_free (picture);   /* last: its share of the memory counts until here */
+
+  return ok;
+}
+
+gboolean
+zn_job_run (ZnBatch        *batch,
+            const ZnInput  *input,
+            GError        **error)
+{
+  struct stat info;
+  gint        fd = open_input (input->path, &info, error);
+  gboolean    ok;
+
+  if (fd < 0)
+    return FALSE;
+  ok = run (batch, input, fd, &info, error);
+  close (fd);
+
+  return ok;
+}
+
+gboolean
+zn_job_try (const ZnBatch  *batch,
+            GError        **error)
+{
+  const GeglRectangle  all  = { 0, 0, TRIAL, TRIAL };
+  GeglBuffer          *from = gegl_buffer_new (&all, babl_format ("R'G'B' u8"));
+  GeglBuffer          *to   = gegl_buffer_new (&all, babl_format ("R'G'B' u8"));
+  gboolean             ok;
+
+  ok = zn_apply_to_buffer (batch->settings, from, &all, to, NULL, NULL, error);
+  g_object_unref (from);
+  g_object_unref (to);
+
+  return ok;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* job.h - one picture, from its file to its result.
+ *
+ *   open --> decode --> filter --> encode into memory --> metadata
+ *     --> temporary file --> journal --> rename
+ */
+
+#ifndef __ZENITH_JOB_H__
+#define __ZENITH_JOB_H__
+
+#include "budget.h"
+#include "journal.h"
+#include "scan.h"
+#include "writer.h"
+#include "zenith-settings.h"
+
+/* What all jobs have in common. */
+typedef struct
+{
+  const ZnSettings *settings;
+  gchar            *words;       /* the settings as text: "zenith:denoise model=fast ..." */
+  ZnScan            scan;
+  ZnFolder          folder;
+  ZnJournal        *journal;     /* NULL: one picture with a name for its result */
+  ZnBudget          budget;
+  gboolean          overwrite;   /* also what is not ours */
+  gboolean          in_place;
+  gint              stop;        /* atomic: give up */
+} ZnBatch;
+
+/* Whether the result is there.  FALSE and a sentence if it cannot be made, for a reason
+ * that is seen without reading the picture. */
+gboolean zn_job_look (ZnBatch        *batch,
+                      const ZnInput  *input,
+                      ZnResult       *state,
+                      GError        **error);
+
+gboolean zn_job_run  (ZnBatch        *batch,
+                      const ZnInput  *input,
+                      GError        **error);
+
+/* Whether the filter works at all: its sentence, if not. */
+gboolean zn_job_try  (const ZnBatch  *batch,
+                      GError        **error);
+
+#endif

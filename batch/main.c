@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: MIT */
+/* main.c - zenith-batch: a filter over files and folders of pictures.
+ *
+ *   scan.c      which pictures there are
+ *   run.c       all of them: threads, report
+ *   job.c       one of them, from its file to its result
+ *   picture.c, format-*.c   reading and writing files
+ *   metadata.c  EXIF, XMP, IPTC
+ *   writer.c    how a file of the result folder comes to be
+ *   journal.c   which settings made which result
+ *   budget.c    memory
+ *   progress.c  the bar
+ *
+ * Exit status: 0 all done; 1 some were skipped, and the list says which and why; 2 wrong
+ * usage, nothing to do, a filter that does not work, or OUT cannot be written. */
+
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <gegl.h>
+
+#include "config.h"
+#include "metadata.h"
+#include "picture.h"
+#include "run.h"
+#include "zenith-preset.h"
+
+#define DEFAULT_PRESET "High ISO photo"
+#define MAX_JOBS       64
+#define MAX_SHARDS     1000000
+
+typedef struct
+{
+  gchar    *preset, *operation, *model, *shard;
+  gchar   **set;
+  gchar   **paths;
+  gint      jobs;
+  gboolean  recursive, dry_run, overwrite, in_place, verbose, presets, version;
+} Options;
+
+/* ---- settings ------------------------------------------------------------- */
+
+static gboolean
+set_word (ZnSettings   *settings,
+          const gchar  *word,
+          GError      **error)
+{
+  const gchar *equals = strchr (word, '=');
+  gchar       *name;
+  gboolean     ok;
+
+  if (! equals)
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "'%s' is not like strength=0.8", word);
+      return FALSE;
+    }
+  name = g_strndup (word, equals - word);
+  ok   = zn_settings_set_text (settings, name, equals + 1, error);
+  g_free (name);
+
+  return ok;
+}
+
+/* The filter's values: its defaults or the preset's, then --model and --set. */
+static ZnSettings *
+make_settings (const Options  *options,
+               GPtrArray      *presets,
+               GError        **error)
+{
+  ZnSettings *settings = NULL;
+  gboolean    ok;
+
+  if (options->operation && options->preset)
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
+                   "--preset and --operation cannot be given together");
+    }
+  else if (options->operation)
+    {
+      const ZnFilter *filter = zn_filter_by_operation (options->operation);
+
+      if (filter)
+        settings = zn_settings_new (filter, error);
+      else
+        g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "there is no operation '%s'; there are: %s, %s",
+                     options->operation, zn_filters[0].operation, zn_filters[1].operation);
+    }
+  else
+    {
+      const ZnPreset *preset = zn_presets_find (presets, options->preset ? options->preset : DEFAULT_PRESET,
+                                                error);
+
+      if (preset)
+        settings = zn_preset_settings (preset, error);
+    }
+
+  ok = settings && (! options->model || zn_settings_set_text (settings, "model", options->model, error));
+  for (guint i = 0; ok && options->set && options->set[i]; i++)
+    ok = set_word (settings, options->set[i], error);
+  if (! ok)
+    g_clear_pointer (&settings, zn_settings_free);
+
+  return settings;
+}
+
+/* What a result depends on, on one line.  Not the engine: all compute the same. */
+static gchar *
+settings_words (const ZnSettings *settings)
+{
+  GString *words = g_string_new (settings->filter->operation);
+
+  for (guint i = 0; i < settings->n; i++)
+    {
+      const ZnProperty *p    = &settings->property[i];
+      gchar            *text = zn_settings_get_text (settings, i);
+      gchar             number[G_ASCII_DTOSTR_BUF_SIZE];
+
+      if (p->kind == ZN_KIND_DOUBLE)   /* 0.15, not 0.14999999999999999 */
+        g_string_append_printf (words, " %s=%s", p->spec->name,
+                                g_ascii_formatd (number, sizeof (number), "%.10g",
+                                                 zn_settings_get_number (settings, i)));
+      else if (strcmp (p->spec->name, "engine") && *text)
+        g_string_append_printf (words, " %s=%s", p->spec->name, text);
+      g_free (text);
+    }
+
+  return g_string_free (words, FALSE);
+}
+
+static void
+print_presets (GPtrArray *presets)
+{
+  for (guint i = 0; i < presets->len; i++)
+    {
+      const ZnPreset *preset = g_ptr_array_index (presets, i);
+
+      if (preset->broken)
+        fprintf (stderr, "zenith-batch: %s\n", preset->broken);
+      else
+        printf ("%s: %s\n", preset->name, preset->description);
+    }
+}
+
+/* ---- options -------------------------------------------------------------- */
+
+/* "2/8". */
+static gboolean
+parse_shard (const gchar  *text,
+             ZnRun        *run,
+             GError      **error)
+{
+  gchar   *end   = NULL;
+  guint64  shard = g_ascii_strtoull (text, &end, 10);
+  guint64  n     = end != text && *end == '/' ? g_ascii_strtoull (end + 1, &end, 10) : 0;
+
+  if (! g_ascii_isdigit (*text) || *end || shard < 1 || n > MAX_SHARDS || shard > n)
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
+                   "'--shard %s' makes no sense: the second of eight is 2/8", text);
+      return FALSE;
+    }
+  run->shard    = (guint) shard;
+  run->n_shards = (guint) n;
+
+  return TRUE;
+}
+
+static gboolean
+parse (Options   *options,
+       gint      *argc,
+       gchar   ***argv,
+       GError   **error)
+{
+  const GOptionEntry entries[] =
+  {
+    { "preset", 'p', 0, G_OPTION_ARG_STRING, &options->preset,
+      "A preset by its name or its file's (\"" DEFAULT_PRESET "\")", "NAME" },
+    { "operation", 'o', 0, G_OPTION_ARG_STRING, &options->operation,
+      "A GEGL operation of Zenith's instead, with its defaults", "OP" },
+    { "model", 'm', 0, G_OPTION_ARG_STRING, &options->model,
+      "The same as --set model=M", "M" },
+    { "set", 's', 0, G_OPTION_ARG_STRING_ARRAY, &options->set,
+      "A property of the operation, after the preset's", "K=V" },
+    { "recursive", 'r', 0, G_OPTION_ARG_NONE, &options->recursive,
+      "Also the folders below IN", NULL },
+    { "jobs", 'j', 0, G_OPTION_ARG_INT, &options->jobs,
+      "Pictures in work at a time (3); memory stays bounded", "N" },
+    { "shard", 0, 0, G_OPTION_ARG_STRING, &options->shard,
+      "Only the I-th of N parts, for several machines", "I/N" },
+    { "dry-run", 'n', 0, G_OPTION_ARG_NONE, &options->dry_run,
+      "Say what would be done, and write nothing", NULL },
+    { "overwrite", 0, 0, G_OPTION_ARG_NONE, &options->overwrite,
+      "Replace files in OUT that zenith-batch did not write", NULL },
+    { "in-place", 0, 0, G_OPTION_ARG_NONE, &options->in_place,
+      "One picture: OUT may be IN", NULL },
+    { "verbose", 'v', 0, G_OPTION_ARG_NONE, &options->verbose,
+      "A line for each picture", NULL },
+    { "list-presets", 0, 0, G_OPTION_ARG_NONE, &options->presets,
+      "List the presets and end", NULL },
+    { "version", 0, 0, G_OPTION_ARG_NONE, &options->version,
+      "Say the version and end", NULL },
+    { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options->paths, NULL, NULL },
+    { NULL }
+  };
+  GOptionContext *context = g_option_context_new ("IN... OUT");
+  gboolean        ok;
+
+  g_option_context_set_summary (context,
+    "A neural filter over pictures (PNG, JPEG, TIFF, WebP).  IN are folders and files, OUT is\n"
+    "the folder of the results, or for one picture the name of its result.  Stop it and run it\n"
+    "again: what is done stays done.");
+  g_option_context_set_description (context,
+    "Exit status: 0 all done; 1 some were skipped, and the list says which and why; 2 wrong\n"
+    "usage, nothing to do, a filter that does not work, or OUT cannot be written.");
+  g_option_context_add_main_entries (context, entries, NULL);
+  ok = g_option_context_parse (context, argc, argv, error);
+  g_option_context_free (context);
+
+  return ok;
+}
+
+static gboolean
+check (Options  *options,
+       ZnRun    *run,
+       GError  **error)
+{
+  guint n = options->paths ? g_strv_length (options->paths) : 0;
+
+  run->jobs      = options->jobs;
+  run->shard     = run->n_shards = 1;
+  run->dry_run   = options->dry_run;
+  run->verbose   = options->verbose;
+
+  if (options->jobs < 1 || options->jobs > MAX_JOBS)
+    g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "--jobs is 1 to %d", MAX_JOBS);
+  else if (n < 2)
+    g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
+                 "it needs pictures or folders of them, and a folder for the results: "
+                 "zenith-batch IN... OUT (--help says more)");
+  else
+    return ! options->shard || parse_shard (options->shard, run, error);
+
+  return FALSE;
+}
+
+/* ---- IN and OUT ----------------------------------------------------------- */
+
+/* One picture whose result is named: the last path is no folder, and ends like a picture. */
+static gboolean
+is_single (gchar             **in,
+           const gchar        *out,
+           const struct stat  *out_info)
+{
+  struct stat info;
+
+  return ! in[1] && ! stat (in[0], &info) && ! S_ISDIR (info.st_mode) &&
+         ! (out_info->st_mode && S_ISDIR (out_info->st_mode)) && zn_format_by_name (out);
+}
+
+/* Sets scan, folder and journal. */
+static gboolean
+open_paths (ZnBatch        *batch,
+            const Options  *options,
+            const ZnRun    *run,
+            GError        **error)
+{
+  const guint  n     = g_strv_length (options->paths) - 1;
+  gchar      **in    = g_strdupv (options->paths);
+  gchar       *out   = in[n];
+  gchar       *shard = NULL;
+  gboolean     ok;
+  struct stat  info  = { 0, };
+
+  in[n] = NULL;
+  if (stat (out, &info))
+    info.st_mode = 0;
+
+  if (is_single (in, out, &info))
+    {
+      gchar       *folder = g_path_get_dirname (out);
+      ZnInput     *input;
+      struct stat  from;
+
+      ok = zn_scan (&batch->scan, in, FALSE, &(struct stat) { 0, }, error);
+      if (ok)
+        {
+          input = g_ptr_array_index (batch->scan.inputs, 0);
+          g_free (input->name);
+          input->name = g_path_get_basename (out);
+          g_clear_pointer (&input->why, g_free);
+        }
+      if (ok && info.st_mode && ! stat (in[0], &from) && from.st_dev == info.st_dev &&
+          from.st_ino == info.st_ino && ! options->in_place)
+        {
+          g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
+                       "the result would replace the picture itself; --in-place allows it");
+          ok = FALSE;
+        }
+      ok = ok && zn_folder_open (&batch->folder, folder, FALSE, error);
+      batch->in_place = options->in_place;
+      g_free (folder);
+    }
+  else if (options->in_place)
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
+                   "--in-place is for one picture and the name of its result");
+      ok = FALSE;
+    }
+  else
+    {
+      if (run->n_shards > 1)
+        shard = g_strdup_printf ("%u-of-%u", run->shard, run->n_shards);
+      ok = zn_folder_open (&batch->folder, out, FALSE, error) &&
+           zn_scan (&batch->scan, in, options->recursive, &info, error);
+      if (ok)
+        batch->journal = zn_journal_read (&batch->folder, shard);
+      g_free (shard);
+    }
+  g_free (out);
+  g_strfreev (in);
+
+  return ok;
+}
+
+/* ---- main ----------------------------------------------------------------- */
+
+static void
+be_silent (const gchar *text)
+{
+}
+
+static void
+ignore_log (const gchar    *domain,
+            GLogLevelFlags  level,
+            const gchar    *text,
+            gpointer        data)
+{
+}
+
+/* GEGL, with the module of this installation where GEGL does not look for it. */
+static void
+init_gegl (const ZnBatch *batch)
+{
+  gegl_init (NULL, NULL);
+  if (! gegl_has_operation (zn_filters[0].operation))
+    gegl_load_module_directory (ZENITH_OPS_DIR);
+  g_object_set (gegl_config (),
+                "tile-cache-size", (guint64) batch->budget.limit,   /* beyond it GEGL swaps */
+                "use-opencl",      FALSE,
+                NULL);
+  g_set_printerr_handler (be_silent);   /* what operations say is in the report */
+}
+
+static gint
+run (Options *options,
+     GError **error)
+{
+  ZnBatch     batch    = { .folder = { .fd = -1 } };
+  ZnRun       how      = { 0, };
+  ZnSettings *settings = NULL;
+  GPtrArray  *presets  = NULL;
+  gint        status   = 2;
+
+  zn_budget_init (&batch.budget);
+  if (options->presets || check (options, &how, error))
+    {
+      zn_metadata_init ();
+      init_gegl (&batch);
+      presets = zn_presets_load ();
+      if (options->presets)
+        {
+          print_presets (presets);
+          status = 0;
+        }
+      else if ((settings = make_settings (options, presets, error)) &&
+               open_paths (&batch, options, &how, error))
+        {
+          batch.settings  = settings;
+          batch.words     = settings_words (settings);
+          batch.overwrite = options->overwrite;
+          status = zn_run (&batch, &how);
+        }
+      zn_journal_free (batch.journal);
+      zn_folder_close (&batch.folder);
+      zn_scan_clear (&batch.scan);
+      zn_settings_free (settings);
+      g_ptr_array_unref (presets);
+      g_free (batch.words);
+
+      /* It may find its swap file busy, and complains about that. */
+      g_log_set_handler ("GEGL", G_LOG_LEVEL_WARNING, ignore_log, NULL);
+      gegl_exit ();
+    }
+
+  return status;
+}
+
+int
+main (int    argc,
+      char **argv)
+{
+  Options  options = { .jobs = 3 };
+  GError  *error   = NULL;
+  gint     status  = 2;
+
+  setlocale (LC_CTYPE, "");   /* numbers stay with a point */
+  g_set_prgname ("zenith-batch");
+
+  if (parse (&options, &argc, &argv, &error))
+    {
+      if (options.version)
+        {
+          printf ("zenith-batch %s\n", PACKAGE_VERSION);
+          return 0;
+        }
+      status = run (&options, &error);
+    }
+  if (error)
+    {
+      fprintf (stderr, "zenith-batch: %s\n", error->message);
+      g_error_free (error);
+    }
+  g_free (options.preset);
+  g_free (options.operation);
+  g_free (options.model);
+  g_free (options.shard);
+  g_strfreev (options.set);
+  g_strfreev (options.paths);
+
+  return status;
+}

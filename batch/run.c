@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/* run.c - all pictures: which are to be done, threads, the report. */
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "progress.h"
+#include "run.h"
+
+#define TICK (100 * G_TIME_SPAN_MILLISECOND)
+
+typedef struct
+{
+  ZnBatch      *batch;
+  const ZnRun  *options;
+  GPtrArray    *todo;        /* ZnInput, owned by the scan */
+  GPtrArray    *skipped;     /* lines of the report */
+  guint         n_before;    /* done in an earlier run */
+
+  GMutex        lock;        /* guards the rest, and skipped */
+  GCond         changed;
+  guint         next;        /* in todo */
+  guint         n_done;
+  guint         n_failed;
+  guint         n_working;   /* threads that have not ended */
+  gchar        *full;        /* why the run was given up */
+} Run;
+
+static volatile sig_atomic_t caught;
+
+static void
+on_signal (int number)
+{
+  caught = number;
+}
+
+/* ---- the report ----------------------------------------------------------- */
+
+static void
+skip (Run         *run,
+      const gchar *name,
+      const gchar *why)
+{
+  gchar *shown = zn_shown (name);
+
+  g_ptr_array_add (run->skipped, g_strdup_printf ("%s: %s", shown, why));
+  g_free (shown);
+}
+
+static gint
+compare_lines (gconstpointer a,
+               gconstpointer b)
+{
+  return strcmp (*(const gchar *const *) a, *(const gchar *const *) b);
+}
+
+static void
+print_skipped (Run *run)
+{
+  if (! run->skipped->len)
+    return;
+
+  g_ptr_array_sort (run->skipped, compare_lines);
+  printf ("skipped:\n");
+  for (guint i = 0; i < run->skipped->len; i++)
+    printf ("  %s\n", (const gchar *) g_ptr_array_index (run->skipped, i));
+}
+
+/* ---- what is to be done --------------------------------------------------- */
+
+static gboolean
+plan (Run *run)
+{
+  const ZnRun *options = run->options;
+  ZnScan      *scan    = &run->batch->scan;
+  guint        mine    = 0;
+
+  for (guint i = 0; i < scan->inputs->len; i++)
+    {
+      ZnInput  *input = g_ptr_array_index (scan->inputs, i);
+      GError   *error = NULL;
+      ZnResult  state;
+
+      if (zn_scan_shard (input->name, options->n_shards) != options->shard)
+        continue;
+      mine++;
+
+      if (! zn_job_look (run->batch, input, &state, &error))
+        {
+          skip (run, input->name, error->message);
+          g_error_free (error);
+          continue;
+        }
+      if (state == ZN_RESULT_DONE)
+        run->n_before++;
+      else
+        g_ptr_array_add (run->todo, input);
+
+      if (options->dry_run)
+        {
+          gchar *shown = zn_shown (input->name);
+
+          printf ("%s %s\n", state == ZN_RESULT_DONE ? "done before:"
+                             : state == ZN_RESULT_NONE ? "would do:" : "would do again:", shown);
+          g_free (shown);
+        }
+    }
+
+  printf ("%u pictures", mine);
+  if (options->n_shards > 1)
+    printf (" (of %u) in shard %u of %u", scan->inputs->len, options->shard, options->n_shards);
+  printf (", %u of them done before", run->n_before);
+  if (scan->n_folders)
+    printf ("; %u subfolders are not entered", scan->n_folders);
+  if (scan->n_others)
+    printf ("; %u other files are left out", scan->n_others);
+  printf ("\n");
+  fflush (stdout);
+
+  return scan->inputs->len > 0;
+}
+
+/* ---- threads -------------------------------------------------------------- */
+
+/* What the next picture would meet as well: the run is given up. */
+static gboolean
+is_final (const GError *error)
+{
+  return g_error_matches (error, G_FILE_ERROR, G_FILE_ERROR_NOSPC) ||
+         g_error_matches (error, G_FILE_ERROR, G_FILE_ERROR_ROFS);
+}
+
+/* Called with the lock. */
+static void
+note (Run           *run,
+      const ZnInput *input,
+      const GError  *error,
+      gdouble        seconds)
+{
+  gchar *shown = zn_shown (input->name);
+
+  if (! error)
+    {
+      run->n_done++;
+      if (run->options->verbose)
+        fprintf (stderr, "%s: %.2f s\n", shown, seconds);
+    }
+  else if (! g_error_matches (error, ZN_ERROR, ZN_ERROR_CANCELLED))
+    {
+      run->n_failed++;
+      skip (run, input->name, error->message);
+      if (is_final (error) && ! run->full)
+        {
+          run->full = g_strdup (error->message);
+          g_atomic_int_set (&run->batch->stop, TRUE);
+        }
+    }
+  g_free (shown);
+}
+
+static gpointer
+work (gpointer data)
+{
+  Run *run = data;
+
+  g_mutex_lock (&run->lock);
+  while (run->next < run->todo->len && ! g_atomic_int_get (&run->batch->stop))
+    {
+      const ZnInput *input = g_ptr_array_index (run->todo, run->next++);
+      GError        *error = NULL;
+      gint64         start = g_get_monotonic_time ();
+
+      g_mutex_unlock (&run->lock);
+      zn_job_run (run->batch, input, &error);
+      g_mutex_lock (&run->lock);
+
+      note (run, input, error, (g_get_monotonic_time () - start) / 1e6);
+      g_clear_error (&error);
+      g_cond_signal (&run->changed);
+    }
+  run->n_working--;
+  g_cond_signal (&run->changed);
+  g_mutex_unlock (&run->lock);
+
+  return NULL;
+}
+
+static void
+work_all (Run *run)
+{
+  const guint    n       = MIN (run->options->jobs, run->todo->len);
+  GThread      **threads = g_new0 (GThread *, n);
+  ZnProgressBar  bar;
+
+  zn_progress_begin (&bar, run->todo->len);
+  run->n_working = n;
+  for (guint i = 0; i < n; i++)
+    threads[i] = g_thread_new ("picture", work, run);
+
+  g_mutex_lock (&run->lock);
+  while (run->n_working)
+    {
+      g_cond_wait_until (&run->changed, &run->lock, g_get_monotonic_time () + TICK);
+      if (caught)
+        g_atomic_int_set (&run->batch->stop, TRUE);
+      zn_progress_show (&bar, run->n_done + run->n_failed, run->n_failed);
+    }
+  g_mutex_unlock (&run->lock);
+
+  for (guint i = 0; i < n; i++)
+    g_thread_join (threads[i]);
+  g_free (threads);
+  zn_progress_end (&bar);
+}
+
+/* ---- all of it ------------------------------------------------------------ */
+
+static void
+catch_signals (void)
+{
+  static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+  struct sigaction action    = { .sa_handler = on_signal, .sa_flags = SA_RESETHAND };
+
+  for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
+    sigaction (numbers[i], &action, NULL);
+  signal (SIGXFSZ, SIG_IGN);   /* a limit on file sizes is an error of write() */
+}
+
+/* Makes OUT, opens the journal, tries the filter. */
+static gboolean
+prepare (Run     *run,
+         GError **error)
+{
+  ZnBatch *batch = run->batch;
+
+  if (batch->folder.fd < 0)
+    {
+      gchar *path = g_strdup (batch->folder.path);
+
+      zn_folder_close (&batch->folder);
+      if (! zn_folder_open (&batch->folder, path, TRUE, error))
+        {
+          g_free (path);
+          return FALSE;
+        }
+      g_free (path);
+    }
+  if (batch->journal && ! zn_journal_open (batch->journal, error))
+    return FALSE;
+
+  return zn_job_try (batch, error);
+}
+
+static gint
+finish (Run     *run,
+        gdouble  seconds)
+{
+  const guint  left = run->todo->len - run->n_done - run->n_failed;
+  gchar       *rate = zn_rate (run->n_done, seconds);
+  gchar       *took = zn_duration (seconds);
+
+  print_skipped (run);
+  if (left)
+    {
+      gchar *text = g_strdup_printf ("%u pictures were not done: %s", left,
+                                     run->full ? run->full : "stopped; run it again to go on");
+
+      printf ("%s\n", text);
+      g_free (text);
+    }
+  printf ("%u done, %u done before, %u skipped, in %s", run->n_done, run->n_before,
+          run->skipped->len, took);
+  if (run->n_done)
+    printf (" (%s)", rate);
+  printf ("\n");
+  fflush (stdout);
+  g_free (rate);
+  g_free (took);
+
+  return run->skipped->len || left ? 1 : 0;
+}
+
+gint
+zn_run (ZnBatch     *batch,
+        const ZnRun *options)
+{
+  Run     run    = { .batch = batch, .options = options,
+                     .todo = g_ptr_array_new (), .skipped = g_ptr_array_new_with_free_func (g_free) };
+  GError *error  = NULL;
+  gint    status = 2;
+  gint64  start  = g_get_monotonic_time ();
+
+  g_mutex_init (&run.lock);
+  g_cond_init (&run.changed);
+  catch_signals ();
+
+  if (! plan (&run))
+    {
+      fprintf (stderr, "zenith-batch: there are no pictures (png, jpg, tif, webp)\n");
+    }
+  else if (options->dry_run)
+    {
+      print_skipped (&run);
+      status = run.skipped->len ? 1 : 0;
+    }
+  else if (run.todo->len && ! prepare (&run, &error))
+    {
+      fprintf (stderr, "zenith-batch: %s\n", error->message);
+      g_clear_error (&error);
+    }
+  else
+    {
+      if (run.todo->len)
+        work_all (&run);
+      status = finish (&run, (g_get_monotonic_time () - start) / 1e6);
+    }
+  g_ptr_array_unref (run.todo);
+  g_ptr_array_unref (run.skipped);
+  g_free (run.full);
+
+  if (caught)
+    raise (caught);   /* whose handler is the default again */
+
+  return status;
+}
