@@ -13,13 +13,11 @@
 #include "picture.h"
 #include "zenith-apply.h"
 
-#define TRIAL 64   /* pixels a side of zn_job_try()'s picture */
+#define TRIAL 64 /* pixels a side of zn_job_try()'s picture */
 
 /* Any file that is there but is no regular one is refused, and none is waited for. */
 static gint
-open_input (const gchar  *path,
-            struct stat  *info,
-            GError      **error)
+open_input (const gchar *path, struct stat *info, GError **error)
 {
   gint fd = open (path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 
@@ -46,8 +44,7 @@ open_input (const gchar  *path,
 }
 
 static gboolean
-same_time (const struct stat *a,
-           const struct stat *b)
+same_time (const struct stat *a, const struct stat *b)
 {
   return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
          a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
@@ -56,10 +53,7 @@ same_time (const struct stat *a,
 /* ---- before --------------------------------------------------------------- */
 
 gboolean
-zn_job_look (ZnBatch        *batch,
-             const ZnInput  *input,
-             ZnResult       *state,
-             GError        **error)
+zn_job_look (ZnBatch *batch, const ZnInput *input, ZnResult *state, GError **error)
 {
   struct stat info, result;
 
@@ -101,17 +95,14 @@ zn_job_look (ZnBatch        *batch,
 /* ---- the picture ---------------------------------------------------------- */
 
 static gboolean
-go_on (gdouble  fraction,
-       gpointer data)
+go_on (gdouble fraction, gpointer data)
 {
   return ! g_atomic_int_get (&((ZnBatch *) data)->stop);
 }
 
 /* Replaces the picture's pixels by the filter's. */
 static gboolean
-filter (ZnBatch    *batch,
-        ZnPicture  *picture,
-        GError    **error)
+filter (ZnBatch *batch, ZnPicture *picture, GError **error)
 {
   const GeglRectangle *all  = gegl_buffer_get_extent (picture->buffer);
   GeglBuffer          *made = gegl_buffer_new (all, gegl_buffer_get_format (picture->buffer));
@@ -129,16 +120,12 @@ filter (ZnBatch    *batch,
 
 /* The finished file, in memory; -1 and a sentence. */
 static gint
-encode (ZnBatch         *batch,
-        ZnPicture       *picture,
-        gint             input,
-        const ZnFormat  *format,
-        GError         **error)
+encode (ZnBatch *batch, ZnPicture *picture, gint input, const ZnFormat *format, GError **error)
 {
-  const gboolean  by_exiv2 = format->by_exiv2 || format != picture->format;
-  gint            memory   = memfd_create ("zenith-batch", MFD_CLOEXEC);
-  ZnPicture      *again;
-  gboolean        ok;
+  const gboolean by_exiv2 = format->by_exiv2 || format != picture->format;
+  gint           memory   = memfd_create ("zenith-batch", MFD_CLOEXEC);
+  ZnPicture     *again;
+  gboolean       ok;
 
   if (memory < 0)
     {
@@ -162,7 +149,7 @@ encode (ZnBatch         *batch,
     {
       ZnBudget none;
 
-      zn_budget_init (&none);   /* this picture has its share already */
+      zn_budget_init (&none); /* this picture has its share already */
       ok    = zn_metadata_transfer (input, memory, batch->words, error);
       again = ok ? zn_picture_load (memory, format, &none, error) : NULL;
       ok    = again != NULL;
@@ -179,8 +166,7 @@ encode (ZnBatch         *batch,
 
 /* In place, the file stays its owner's. */
 static void
-keep_owner (const ZnPart      *part,
-            const struct stat *info)
+keep_owner (const ZnPart *part, const struct stat *info)
 {
   /* Only root can; for others it is theirs already. */
   G_GNUC_UNUSED gint ignored = fchown (part->fd, info->st_uid, info->st_gid);
@@ -189,11 +175,7 @@ keep_owner (const ZnPart      *part,
 }
 
 static gboolean
-put (ZnBatch            *batch,
-     const ZnInput      *input,
-     const struct stat  *info,
-     gint                memory,
-     GError            **error)
+put (ZnBatch *batch, const ZnInput *input, const struct stat *info, gint memory, GError **error)
 {
   ZnPart   part;
   gboolean ok;
@@ -211,17 +193,13 @@ put (ZnBatch            *batch,
 }
 
 static gboolean
-run (ZnBatch            *batch,
-     const ZnInput      *input,
-     gint                fd,
-     const struct stat  *info,
-     GError            **error)
+run (ZnBatch *batch, const ZnInput *input, gint fd, const struct stat *info, GError **error)
 {
-  const ZnFormat *format  = zn_format_by_content (fd);
-  const ZnFormat *wanted  = batch->journal ? format : zn_format_by_name (input->name);
+  const ZnFormat *format = zn_format_by_content (fd);
+  const ZnFormat *wanted = batch->journal ? format : zn_format_by_name (input->name);
   ZnPicture      *picture;
   struct stat     now;
-  gint            memory  = -1;
+  gint            memory = -1;
   gboolean        ok;
 
   if (! format)
@@ -244,15 +222,13 @@ run (ZnBatch            *batch,
   ok = ok && put (batch, input, info, memory, error);
   if (memory >= 0)
     close (memory);
-  zn_picture_free (picture);   /* last: its share of the memory counts until here */
+  zn_picture_free (picture); /* last: its share of the memory counts until here */
 
   return ok;
 }
 
 gboolean
-zn_job_run (ZnBatch        *batch,
-            const ZnInput  *input,
-            GError        **error)
+zn_job_run (ZnBatch *batch, const ZnInput *input, GError **error)
 {
   struct stat info;
   gint        fd = open_input (input->path, &info, error);
@@ -267,13 +243,12 @@ zn_job_run (ZnBatch        *batch,
 }
 
 gboolean
-zn_job_try (const ZnBatch  *batch,
-            GError        **error)
+zn_job_try (const ZnBatch *batch, GError **error)
 {
-  const GeglRectangle  all  = { 0, 0, TRIAL, TRIAL };
-  GeglBuffer          *from = gegl_buffer_new (&all, babl_format ("R'G'B' u8"));
-  GeglBuffer          *to   = gegl_buffer_new (&all, babl_format ("R'G'B' u8"));
-  gboolean             ok;
+  const GeglRectangle all  = { 0, 0, TRIAL, TRIAL };
+  GeglBuffer         *from = gegl_buffer_new (&all, babl_format ("R'G'B' u8"));
+  GeglBuffer         *to   = gegl_buffer_new (&all, babl_format ("R'G'B' u8"));
+  gboolean            ok;
 
   ok = zn_apply_to_buffer (batch->settings, from, &all, to, NULL, NULL, error);
   g_object_unref (from);

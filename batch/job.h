@@ -18,29 +18,23 @@
 typedef struct
 {
   const ZnSettings *settings;
-  gchar            *words;       /* the settings as text: "zenith:denoise model=fast ..." */
+  gchar            *words; /* the settings as text: "zenith:denoise model=fast ..." */
   ZnScan            scan;
   ZnFolder          folder;
-  ZnJournal        *journal;     /* NULL: one picture with a name for its result */
+  ZnJournal        *journal; /* NULL: one picture with a name for its result */
   ZnBudget          budget;
-  gboolean          overwrite;   /* also what is not ours */
+  gboolean          overwrite; /* also what is not ours */
   gboolean          in_place;
-  gint              stop;        /* atomic: give up */
+  gint              stop; /* atomic: give up */
 } ZnBatch;
 
 /* Whether the result is there.  FALSE and a sentence if it cannot be made, for a reason
  * that is seen without reading the picture. */
-gboolean zn_job_look (ZnBatch        *batch,
-                      const ZnInput  *input,
-                      ZnResult       *state,
-                      GError        **error);
+gboolean zn_job_look (ZnBatch *batch, const ZnInput *input, ZnResult *state, GError **error);
 
-gboolean zn_job_run  (ZnBatch        *batch,
-                      const ZnInput  *input,
-                      GError        **error);
+gboolean zn_job_run (ZnBatch *batch, const ZnInput *input, GError **error);
 
 /* Whether the filter works at all: its sentence, if not. */
-gboolean zn_job_try  (const ZnBatch  *batch,
-                      GError        **error);
+gboolean zn_job_try (const ZnBatch *batch, GError **error);
 
 #endif

@@ -11,14 +11,14 @@
 #include "journal.h"
 #include "zenith-settings.h"
 
-#define NAME      ZN_OWN_PREFIX "batch"
-#define FIELDS    9
+#define NAME ZN_OWN_PREFIX "batch"
+#define FIELDS 9
 #define CHECK_LEN 8
-#define FILE_MAX  ((gint64) 1 << 30)
+#define FILE_MAX ((gint64) 1 << 30)
 
 typedef struct
 {
-  gint64  size, time;
+  gint64 size, time;
 } Stamp;
 
 typedef struct _Line Line;
@@ -33,30 +33,28 @@ struct _Line
 struct _ZnJournal
 {
   ZnFolder   *folder;
-  gchar      *file;       /* the one that is written */
+  gchar      *file; /* the one that is written */
   gint        fd;
-  gboolean    torn;       /* the last line may have no end */
+  gboolean    torn; /* the last line may have no end */
   GMutex      lock;
-  GHashTable *lines;      /* name -> Line, the last read first */
+  GHashTable *lines; /* name -> Line, the last read first */
 };
 
 static Stamp
 stamp_of (const struct stat *info)
 {
-  return (Stamp) { (gint64) info->st_size,
-                   (gint64) info->st_mtim.tv_sec * 1000000000 + info->st_mtim.tv_nsec };
+  return (Stamp){ (gint64) info->st_size,
+                  (gint64) info->st_mtim.tv_sec * 1000000000 + info->st_mtim.tv_nsec };
 }
 
 static gboolean
-stamp_equal (Stamp a,
-             Stamp b)
+stamp_equal (Stamp a, Stamp b)
 {
   return a.size == b.size && a.time == b.time;
 }
 
 static void
-check_of (gchar        check[CHECK_LEN + 1],
-          const gchar *text)
+check_of (gchar check[CHECK_LEN + 1], const gchar *text)
 {
   gchar *sum = g_compute_checksum_for_string (G_CHECKSUM_SHA256, text, -1);
 
@@ -123,23 +121,21 @@ line_free (gpointer data)
 
 /* Two numbers with a blank between them. */
 static gboolean
-parse_stamp (const gchar *text,
-             Stamp       *stamp)
+parse_stamp (const gchar *text, Stamp *stamp)
 {
   gchar *end;
 
   stamp->size = g_ascii_strtoll (text, &end, 10);
   if (end == text || *end != ' ')
     return FALSE;
-  text = end + 1;
+  text        = end + 1;
   stamp->time = g_ascii_strtoll (text, &end, 10);
 
   return end != text && ! *end;
 }
 
 static void
-parse_line (ZnJournal *journal,
-            gchar     *text)
+parse_line (ZnJournal *journal, gchar *text)
 {
   gchar  *tab = strrchr (text, '\t');
   gchar   check[CHECK_LEN + 1];
@@ -178,14 +174,12 @@ parse_line (ZnJournal *journal,
 }
 
 static void
-read_file (ZnJournal   *journal,
-           const gchar *name)
+read_file (ZnJournal *journal, const gchar *name)
 {
-  gint         fd   = openat (journal->folder->fd, name,
-                              O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  struct stat  info;
-  gchar       *text = NULL;
-  gsize        size = 0;
+  gint fd = openat (journal->folder->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  struct stat info;
+  gchar      *text = NULL;
+  gsize       size = 0;
 
   if (fd < 0)
     return;
@@ -206,17 +200,17 @@ read_file (ZnJournal   *journal,
   close (fd);
 
   /* What has no end of line may be being written. */
-  for (gchar *start = text, *end; start && (end = memchr (start, '\n', text + size - start)); start = end + 1)
+  for (gchar *start = text, *end; start && (end = memchr (start, '\n', text + size - start));
+       start        = end + 1)
     {
-      *end = '\0';
-      parse_line (journal, start);
+             *end = '\0';
+             parse_line (journal, start);
     }
   g_free (text);
 }
 
 ZnJournal *
-zn_journal_read (ZnFolder    *folder,
-                 const gchar *shard)
+zn_journal_read (ZnFolder *folder, const gchar *shard)
 {
   ZnJournal     *journal = g_new0 (ZnJournal, 1);
   gint           copy;
@@ -278,7 +272,8 @@ zn_journal_state (ZnJournal         *journal,
             continue;
         }
       return stamp_equal (line->input, stamp_of (input)) && ! strcmp (line->settings, settings)
-             ? ZN_RESULT_DONE : ZN_RESULT_OLD;
+                 ? ZN_RESULT_DONE
+                 : ZN_RESULT_OLD;
     }
 
   return ZN_RESULT_FOREIGN;
@@ -287,8 +282,7 @@ zn_journal_state (ZnJournal         *journal,
 /* ---- writing -------------------------------------------------------------- */
 
 gboolean
-zn_journal_open (ZnJournal  *journal,
-                 GError    **error)
+zn_journal_open (ZnJournal *journal, GError **error)
 {
   struct stat info;
   gchar       last = '\n';
@@ -320,34 +314,34 @@ zn_journal_open (ZnJournal  *journal,
 }
 
 gboolean
-zn_journal_add (ZnJournal          *journal,
-                const gchar        *name,
-                const struct stat  *input,
-                const ZnPart       *part,
-                const gchar        *settings,
-                GError            **error)
+zn_journal_add (ZnJournal         *journal,
+                const gchar       *name,
+                const struct stat *input,
+                const ZnPart      *part,
+                const gchar       *settings,
+                GError           **error)
 {
-  const Stamp  from  = stamp_of (input);
-  const Stamp  made  = stamp_of (&part->info);
-  gchar       *shown = escape (name);
-  gchar       *how   = escape (settings);
-  gchar       *text;
-  gchar       *line;
-  gchar        check[CHECK_LEN + 1];
-  gsize        size;
-  gboolean     ok;
+  const Stamp from  = stamp_of (input);
+  const Stamp made  = stamp_of (&part->info);
+  gchar      *shown = escape (name);
+  gchar      *how   = escape (settings);
+  gchar      *text;
+  gchar      *line;
+  gchar       check[CHECK_LEN + 1];
+  gsize       size;
+  gboolean    ok;
 
-  text = g_strdup_printf ("%s\t%" G_GINT64_FORMAT " %" G_GINT64_FORMAT
-                          "\t%" G_GINT64_FORMAT " %" G_GINT64_FORMAT "\t%s\t%s\t%s",
-                          shown, from.size, from.time, made.size, made.time,
-                          part->digest, PACKAGE_VERSION, how);
+  text = g_strdup_printf ("%s\t%" G_GINT64_FORMAT " %" G_GINT64_FORMAT "\t%" G_GINT64_FORMAT
+                          " %" G_GINT64_FORMAT "\t%s\t%s\t%s",
+                          shown, from.size, from.time, made.size, made.time, part->digest,
+                          PACKAGE_VERSION, how);
   check_of (check, text);
 
   /* One call: what is appended by others comes before or after it. */
   g_mutex_lock (&journal->lock);
   line  = g_strdup_printf ("%s%s\t%s\n", journal->torn ? "\n" : "", text, check);
   size  = strlen (line);
-  errno = ENOSPC;   /* of a write that did less */
+  errno = ENOSPC; /* of a write that did less */
   ok    = write (journal->fd, line, size) == (gssize) size && ! fdatasync (journal->fd);
   if (! ok)
     zn_set_errno (error, errno, "the journal cannot be written");

@@ -20,36 +20,34 @@
 
 typedef enum
 {
-  ZN_RESULT_NONE,      /* there is none                                          */
-  ZN_RESULT_DONE,      /* made of this input with these settings                 */
-  ZN_RESULT_OLD,       /* ours, but of other settings or an older input          */
-  ZN_RESULT_FOREIGN    /* not ours, or changed since                             */
+  ZN_RESULT_NONE,   /* there is none                                          */
+  ZN_RESULT_DONE,   /* made of this input with these settings                 */
+  ZN_RESULT_OLD,    /* ours, but of other settings or an older input          */
+  ZN_RESULT_FOREIGN /* not ours, or changed since                             */
 } ZnResult;
 
 typedef struct _ZnJournal ZnJournal;
 
 /* Reads all journals of the folder, which may not be there yet. */
-ZnJournal * zn_journal_read  (ZnFolder           *folder,
-                              const gchar        *shard);
-void        zn_journal_free  (ZnJournal          *journal);
+ZnJournal *zn_journal_read (ZnFolder *folder, const gchar *shard);
+void       zn_journal_free (ZnJournal *journal);
 
 /* Makes it ready for zn_journal_add(). */
-gboolean    zn_journal_open  (ZnJournal          *journal,
-                              GError            **error);
+gboolean zn_journal_open (ZnJournal *journal, GError **error);
 
 /* result is as zn_folder_look() found it. */
-ZnResult    zn_journal_state (ZnJournal          *journal,
-                              const gchar        *name,
-                              const struct stat  *input,
-                              const struct stat  *result,
-                              const gchar        *settings);
+ZnResult zn_journal_state (ZnJournal         *journal,
+                           const gchar       *name,
+                           const struct stat *input,
+                           const struct stat *result,
+                           const gchar       *settings);
 
 /* Any thread may call. */
-gboolean    zn_journal_add   (ZnJournal          *journal,
-                              const gchar        *name,
-                              const struct stat  *input,
-                              const ZnPart       *part,
-                              const gchar        *settings,
-                              GError            **error);
+gboolean zn_journal_add (ZnJournal         *journal,
+                         const gchar       *name,
+                         const struct stat *input,
+                         const ZnPart      *part,
+                         const gchar       *settings,
+                         GError           **error);
 
 #endif

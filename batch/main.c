@@ -29,24 +29,22 @@
 #include "zenith-preset.h"
 
 #define DEFAULT_PRESET "High ISO photo"
-#define MAX_JOBS       64
-#define MAX_SHARDS     1000000
+#define MAX_JOBS 64
+#define MAX_SHARDS 1000000
 
 typedef struct
 {
-  gchar    *preset, *operation, *model, *shard;
-  gchar   **set;
-  gchar   **paths;
-  gint      jobs;
-  gboolean  recursive, dry_run, overwrite, in_place, verbose, presets, version;
+  gchar   *preset, *operation, *model, *shard;
+  gchar  **set;
+  gchar  **paths;
+  gint     jobs;
+  gboolean recursive, dry_run, overwrite, in_place, verbose, presets, version;
 } Options;
 
 /* ---- settings ------------------------------------------------------------- */
 
 static gboolean
-set_word (ZnSettings   *settings,
-          const gchar  *word,
-          GError      **error)
+set_word (ZnSettings *settings, const gchar *word, GError **error)
 {
   const gchar *equals = strchr (word, '=');
   gchar       *name;
@@ -66,9 +64,7 @@ set_word (ZnSettings   *settings,
 
 /* The filter's values: its defaults or the preset's, then --model and --set. */
 static ZnSettings *
-make_settings (const Options  *options,
-               GPtrArray      *presets,
-               GError        **error)
+make_settings (const Options *options, GPtrArray *presets, GError **error)
 {
   ZnSettings *settings = NULL;
   gboolean    ok;
@@ -85,19 +81,21 @@ make_settings (const Options  *options,
       if (filter)
         settings = zn_settings_new (filter, error);
       else
-        g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "there is no operation '%s'; there are: %s, %s",
-                     options->operation, zn_filters[0].operation, zn_filters[1].operation);
+        g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
+                     "there is no operation '%s'; there are: %s, %s", options->operation,
+                     zn_filters[0].operation, zn_filters[1].operation);
     }
   else
     {
-      const ZnPreset *preset = zn_presets_find (presets, options->preset ? options->preset : DEFAULT_PRESET,
-                                                error);
+      const ZnPreset *preset = zn_presets_find (
+          presets, options->preset ? options->preset : DEFAULT_PRESET, error);
 
       if (preset)
         settings = zn_preset_settings (preset, error);
     }
 
-  ok = settings && (! options->model || zn_settings_set_text (settings, "model", options->model, error));
+  ok = settings &&
+       (! options->model || zn_settings_set_text (settings, "model", options->model, error));
   for (guint i = 0; ok && options->set && options->set[i]; i++)
     ok = set_word (settings, options->set[i], error);
   if (! ok)
@@ -118,7 +116,7 @@ settings_words (const ZnSettings *settings)
       gchar            *text = zn_settings_get_text (settings, i);
       gchar             number[G_ASCII_DTOSTR_BUF_SIZE];
 
-      if (p->kind == ZN_KIND_DOUBLE)   /* 0.15, not 0.14999999999999999 */
+      if (p->kind == ZN_KIND_DOUBLE) /* 0.15, not 0.14999999999999999 */
         g_string_append_printf (words, " %s=%s", p->spec->name,
                                 g_ascii_formatd (number, sizeof (number), "%.10g",
                                                  zn_settings_get_number (settings, i)));
@@ -148,13 +146,11 @@ print_presets (GPtrArray *presets)
 
 /* "2/8". */
 static gboolean
-parse_shard (const gchar  *text,
-             ZnRun        *run,
-             GError      **error)
+parse_shard (const gchar *text, ZnRun *run, GError **error)
 {
-  gchar   *end   = NULL;
-  guint64  shard = g_ascii_strtoull (text, &end, 10);
-  guint64  n     = end != text && *end == '/' ? g_ascii_strtoull (end + 1, &end, 10) : 0;
+  gchar  *end   = NULL;
+  guint64 shard = g_ascii_strtoull (text, &end, 10);
+  guint64 n     = end != text && *end == '/' ? g_ascii_strtoull (end + 1, &end, 10) : 0;
 
   if (! g_ascii_isdigit (*text) || *end || shard < 1 || n > MAX_SHARDS || shard > n)
     {
@@ -169,23 +165,18 @@ parse_shard (const gchar  *text,
 }
 
 static gboolean
-parse (Options   *options,
-       gint      *argc,
-       gchar   ***argv,
-       GError   **error)
+parse (Options *options, gint *argc, gchar ***argv, GError **error)
 {
-  const GOptionEntry entries[] =
-  {
+  const GOptionEntry entries[] = {
     { "preset", 'p', 0, G_OPTION_ARG_STRING, &options->preset,
       "A preset by its name or its file's (\"" DEFAULT_PRESET "\")", "NAME" },
     { "operation", 'o', 0, G_OPTION_ARG_STRING, &options->operation,
       "A GEGL operation of Zenith's instead, with its defaults", "OP" },
-    { "model", 'm', 0, G_OPTION_ARG_STRING, &options->model,
-      "The same as --set model=M", "M" },
+    { "model", 'm', 0, G_OPTION_ARG_STRING, &options->model, "The same as --set model=M", "M" },
     { "set", 's', 0, G_OPTION_ARG_STRING_ARRAY, &options->set,
       "A property of the operation, after the preset's", "K=V" },
-    { "recursive", 'r', 0, G_OPTION_ARG_NONE, &options->recursive,
-      "Also the folders below IN", NULL },
+    { "recursive", 'r', 0, G_OPTION_ARG_NONE, &options->recursive, "Also the folders below IN",
+      NULL },
     { "jobs", 'j', 0, G_OPTION_ARG_INT, &options->jobs,
       "Pictures in work at a time (3); memory stays bounded", "N" },
     { "shard", 0, 0, G_OPTION_ARG_STRING, &options->shard,
@@ -194,27 +185,26 @@ parse (Options   *options,
       "Say what would be done, and write nothing", NULL },
     { "overwrite", 0, 0, G_OPTION_ARG_NONE, &options->overwrite,
       "Replace files in OUT that zenith-batch did not write", NULL },
-    { "in-place", 0, 0, G_OPTION_ARG_NONE, &options->in_place,
-      "One picture: OUT may be IN", NULL },
-    { "verbose", 'v', 0, G_OPTION_ARG_NONE, &options->verbose,
-      "A line for each picture", NULL },
-    { "list-presets", 0, 0, G_OPTION_ARG_NONE, &options->presets,
-      "List the presets and end", NULL },
-    { "version", 0, 0, G_OPTION_ARG_NONE, &options->version,
-      "Say the version and end", NULL },
+    { "in-place", 0, 0, G_OPTION_ARG_NONE, &options->in_place, "One picture: OUT may be IN", NULL },
+    { "verbose", 'v', 0, G_OPTION_ARG_NONE, &options->verbose, "A line for each picture", NULL },
+    { "list-presets", 0, 0, G_OPTION_ARG_NONE, &options->presets, "List the presets and end",
+      NULL },
+    { "version", 0, 0, G_OPTION_ARG_NONE, &options->version, "Say the version and end", NULL },
     { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options->paths, NULL, NULL },
     { NULL }
   };
   GOptionContext *context = g_option_context_new ("IN... OUT");
   gboolean        ok;
 
-  g_option_context_set_summary (context,
-    "A neural filter over pictures (PNG, JPEG, TIFF, WebP).  IN are folders and files, OUT is\n"
-    "the folder of the results, or for one picture the name of its result.  Stop it and run it\n"
-    "again: what is done stays done.");
-  g_option_context_set_description (context,
-    "Exit status: 0 all done; 1 some were skipped, and the list says which and why; 2 wrong\n"
-    "usage, nothing to do, a filter that does not work, or OUT cannot be written.");
+  g_option_context_set_summary (
+      context,
+      "A neural filter over pictures (PNG, JPEG, TIFF, WebP).  IN are folders and files, OUT is\n"
+      "the folder of the results, or for one picture the name of its result.  Stop it and run it\n"
+      "again: what is done stays done.");
+  g_option_context_set_description (
+      context,
+      "Exit status: 0 all done; 1 some were skipped, and the list says which and why; 2 wrong\n"
+      "usage, nothing to do, a filter that does not work, or OUT cannot be written.");
   g_option_context_add_main_entries (context, entries, NULL);
   ok = g_option_context_parse (context, argc, argv, error);
   g_option_context_free (context);
@@ -223,16 +213,14 @@ parse (Options   *options,
 }
 
 static gboolean
-check (Options  *options,
-       ZnRun    *run,
-       GError  **error)
+check (Options *options, ZnRun *run, GError **error)
 {
   guint n = options->paths ? g_strv_length (options->paths) : 0;
 
-  run->jobs      = options->jobs;
-  run->shard     = run->n_shards = 1;
-  run->dry_run   = options->dry_run;
-  run->verbose   = options->verbose;
+  run->jobs  = options->jobs;
+  run->shard = run->n_shards = 1;
+  run->dry_run               = options->dry_run;
+  run->verbose               = options->verbose;
 
   if (options->jobs < 1 || options->jobs > MAX_JOBS)
     g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "--jobs is 1 to %d", MAX_JOBS);
@@ -250,9 +238,7 @@ check (Options  *options,
 
 /* One picture whose result is named: the last path is no folder, and ends like a picture. */
 static gboolean
-is_single (gchar             **in,
-           const gchar        *out,
-           const struct stat  *out_info)
+is_single (gchar **in, const gchar *out, const struct stat *out_info)
 {
   struct stat info;
 
@@ -262,17 +248,16 @@ is_single (gchar             **in,
 
 /* Sets scan, folder and journal. */
 static gboolean
-open_paths (ZnBatch        *batch,
-            const Options  *options,
-            const ZnRun    *run,
-            GError        **error)
+open_paths (ZnBatch *batch, const Options *options, const ZnRun *run, GError **error)
 {
-  const guint  n     = g_strv_length (options->paths) - 1;
-  gchar      **in    = g_strdupv (options->paths);
-  gchar       *out   = in[n];
-  gchar       *shard = NULL;
-  gboolean     ok;
-  struct stat  info  = { 0, };
+  const guint n     = g_strv_length (options->paths) - 1;
+  gchar     **in    = g_strdupv (options->paths);
+  gchar      *out   = in[n];
+  gchar      *shard = NULL;
+  gboolean    ok;
+  struct stat info = {
+    0,
+  };
 
   in[n] = NULL;
   if (stat (out, &info))
@@ -280,11 +265,15 @@ open_paths (ZnBatch        *batch,
 
   if (is_single (in, out, &info))
     {
-      gchar       *folder = g_path_get_dirname (out);
-      ZnInput     *input;
-      struct stat  from;
+      gchar      *folder = g_path_get_dirname (out);
+      ZnInput    *input;
+      struct stat from;
 
-      ok = zn_scan (&batch->scan, in, FALSE, &(struct stat) { 0, }, error);
+      ok = zn_scan (&batch->scan, in, FALSE,
+                    &(struct stat){
+                        0,
+                    },
+                    error);
       if (ok)
         {
           input = g_ptr_array_index (batch->scan.inputs, 0);
@@ -299,7 +288,7 @@ open_paths (ZnBatch        *batch,
                        "the result would replace the picture itself; --in-place allows it");
           ok = FALSE;
         }
-      ok = ok && zn_folder_open (&batch->folder, folder, FALSE, error);
+      ok              = ok && zn_folder_open (&batch->folder, folder, FALSE, error);
       batch->in_place = options->in_place;
       g_free (folder);
     }
@@ -332,14 +321,6 @@ be_silent (const gchar *text)
 {
 }
 
-static void
-ignore_log (const gchar    *domain,
-            GLogLevelFlags  level,
-            const gchar    *text,
-            gpointer        data)
-{
-}
-
 /* GEGL, with the module of this installation where GEGL does not look for it. */
 static void
 init_gegl (const ZnBatch *batch)
@@ -347,19 +328,20 @@ init_gegl (const ZnBatch *batch)
   gegl_init (NULL, NULL);
   if (! gegl_has_operation (zn_filters[0].operation))
     gegl_load_module_directory (ZENITH_OPS_DIR);
-  g_object_set (gegl_config (),
-                "tile-cache-size", (guint64) batch->budget.limit,   /* beyond it GEGL swaps */
-                "use-opencl",      FALSE,
-                NULL);
-  g_set_printerr_handler (be_silent);   /* what operations say is in the report */
+  /* GEGL would write each finished picture to its swap file too, and where that cannot
+   * grow, lose pixels with nothing but a message. */
+  g_object_set (gegl_config (), "swap", NULL, /* memory */
+                "tile-cache-size", (guint64) batch->budget.limit, "use-opencl", FALSE, NULL);
+  g_set_printerr_handler (be_silent); /* what operations say is in the report */
 }
 
 static gint
-run (Options *options,
-     GError **error)
+run (Options *options, GError **error)
 {
-  ZnBatch     batch    = { .folder = { .fd = -1 } };
-  ZnRun       how      = { 0, };
+  ZnBatch batch = { .folder = { .fd = -1 } };
+  ZnRun   how   = {
+        0,
+  };
   ZnSettings *settings = NULL;
   GPtrArray  *presets  = NULL;
   gint        status   = 2;
@@ -381,7 +363,7 @@ run (Options *options,
           batch.settings  = settings;
           batch.words     = settings_words (settings);
           batch.overwrite = options->overwrite;
-          status = zn_run (&batch, &how);
+          status          = zn_run (&batch, &how);
         }
       zn_journal_free (batch.journal);
       zn_folder_close (&batch.folder);
@@ -389,9 +371,6 @@ run (Options *options,
       zn_settings_free (settings);
       g_ptr_array_unref (presets);
       g_free (batch.words);
-
-      /* It may find its swap file busy, and complains about that. */
-      g_log_set_handler ("GEGL", G_LOG_LEVEL_WARNING, ignore_log, NULL);
       gegl_exit ();
     }
 
@@ -399,14 +378,13 @@ run (Options *options,
 }
 
 int
-main (int    argc,
-      char **argv)
+main (int argc, char **argv)
 {
-  Options  options = { .jobs = 3 };
-  GError  *error   = NULL;
-  gint     status  = 2;
+  Options options = { .jobs = 3 };
+  GError *error   = NULL;
+  gint    status  = 2;
 
-  setlocale (LC_CTYPE, "");   /* numbers stay with a point */
+  setlocale (LC_CTYPE, ""); /* numbers stay with a point */
   g_set_prgname ("zenith-batch");
 
   if (parse (&options, &argc, &argv, &error))

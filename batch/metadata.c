@@ -17,23 +17,38 @@
 static GMutex lock;
 
 /* What describes the old file's pixels, or pictures beside the first: wrong in the new one. */
-static const gchar *const stale[] =
-{
-  "Exif.Image.NewSubfileType", "Exif.Image.SubfileType", "Exif.Image.ImageWidth",
-  "Exif.Image.ImageLength", "Exif.Image.BitsPerSample", "Exif.Image.Compression",
-  "Exif.Image.PhotometricInterpretation", "Exif.Image.StripOffsets",
-  "Exif.Image.SamplesPerPixel", "Exif.Image.RowsPerStrip", "Exif.Image.StripByteCounts",
-  "Exif.Image.PlanarConfiguration", "Exif.Image.Predictor", "Exif.Image.ColorMap",
-  "Exif.Image.TileWidth", "Exif.Image.TileLength", "Exif.Image.TileOffsets",
-  "Exif.Image.TileByteCounts", "Exif.Image.SubIFDs", "Exif.Image.ExtraSamples",
-  "Exif.Image.SampleFormat", "Exif.Image.JPEGTables", "Exif.Image.YCbCrSubSampling",
-  "Exif.Image.YCbCrPositioning", "Exif.Image.ReferenceBlackWhite",
-  "Exif.Image.InterColorProfile", "Exif.Image.FillOrder",
+static const gchar *const stale[] = {
+  "Exif.Image.NewSubfileType",
+  "Exif.Image.SubfileType",
+  "Exif.Image.ImageWidth",
+  "Exif.Image.ImageLength",
+  "Exif.Image.BitsPerSample",
+  "Exif.Image.Compression",
+  "Exif.Image.PhotometricInterpretation",
+  "Exif.Image.StripOffsets",
+  "Exif.Image.SamplesPerPixel",
+  "Exif.Image.RowsPerStrip",
+  "Exif.Image.StripByteCounts",
+  "Exif.Image.PlanarConfiguration",
+  "Exif.Image.Predictor",
+  "Exif.Image.ColorMap",
+  "Exif.Image.TileWidth",
+  "Exif.Image.TileLength",
+  "Exif.Image.TileOffsets",
+  "Exif.Image.TileByteCounts",
+  "Exif.Image.SubIFDs",
+  "Exif.Image.ExtraSamples",
+  "Exif.Image.SampleFormat",
+  "Exif.Image.JPEGTables",
+  "Exif.Image.YCbCrSubSampling",
+  "Exif.Image.YCbCrPositioning",
+  "Exif.Image.ReferenceBlackWhite",
+  "Exif.Image.InterColorProfile",
+  "Exif.Image.FillOrder",
 };
 
 static void
-ignore_log (GExiv2LogLevel  level,
-            const gchar    *text)
+ignore_log (GExiv2LogLevel level, const gchar *text)
 {
 }
 
@@ -45,8 +60,7 @@ zn_metadata_init (void)
 }
 
 static void
-path_of (gchar path[64],
-         gint  fd)
+path_of (gchar path[64], gint fd)
 {
   g_snprintf (path, 64, "/proc/self/fd/%d", fd);
 }
@@ -67,15 +81,12 @@ history_length (GExiv2Metadata *metadata)
 }
 
 static gboolean
-add_entry (GExiv2Metadata  *metadata,
-           const gchar     *settings,
-           GError         **error)
+add_entry (GExiv2Metadata *metadata, const gchar *settings, GError **error)
 {
-  const gchar *const entry[][2] =
-  {
-    { "action",        "filtered"                },
+  const gchar *const entry[][2] = {
+    { "action", "filtered" },
     { "softwareAgent", "Zenith " PACKAGE_VERSION },
-    { "parameters",    settings                  },
+    { "parameters", settings },
   };
   const gint n = history_length (metadata) + 1;
 
@@ -85,8 +96,8 @@ add_entry (GExiv2Metadata  *metadata,
 
   for (guint i = 0; i < G_N_ELEMENTS (entry); i++)
     {
-      gchar    *tag = g_strdup_printf (HISTORY "[%d]/stEvt:%s", n, entry[i][0]);
-      gboolean  ok  = gexiv2_metadata_try_set_tag_string (metadata, tag, entry[i][1], error);
+      gchar   *tag = g_strdup_printf (HISTORY "[%d]/stEvt:%s", n, entry[i][0]);
+      gboolean ok  = gexiv2_metadata_try_set_tag_string (metadata, tag, entry[i][1], error);
 
       g_free (tag);
       if (! ok)
@@ -97,9 +108,7 @@ add_entry (GExiv2Metadata  *metadata,
 }
 
 void
-zn_metadata_mark (ZnPicture   *picture,
-                  gint         fd,
-                  const gchar *settings)
+zn_metadata_mark (ZnPicture *picture, gint fd, const gchar *settings)
 {
   GExiv2Metadata *metadata;
   gchar          *packet = NULL;
@@ -120,7 +129,8 @@ zn_metadata_mark (ZnPicture   *picture,
           metadata = gexiv2_metadata_new ();
         }
       if (add_entry (metadata, settings, NULL))
-        packet = gexiv2_metadata_try_generate_xmp_packet (metadata, GEXIV2_USE_COMPACT_FORMAT, 0, NULL);
+        packet = gexiv2_metadata_try_generate_xmp_packet (metadata, GEXIV2_USE_COMPACT_FORMAT, 0,
+                                                          NULL);
     }
   g_object_unref (metadata);
   g_mutex_unlock (&lock);
@@ -134,11 +144,7 @@ zn_metadata_mark (ZnPicture   *picture,
 }
 
 static gboolean
-transfer (GExiv2Metadata  *metadata,
-          gint             from,
-          gint             to,
-          const gchar     *settings,
-          GError         **error)
+transfer (GExiv2Metadata *metadata, gint from, gint to, const gchar *settings, GError **error)
 {
   gchar **tags;
   gchar   path[64];
@@ -151,8 +157,9 @@ transfer (GExiv2Metadata  *metadata,
     gexiv2_metadata_try_clear_tag (metadata, stale[i], NULL);
   tags = gexiv2_metadata_get_exif_tags (metadata);
   for (guint i = 0; tags && tags[i]; i++)
-    if (g_str_has_prefix (tags[i], "Exif.SubImage") || g_str_has_prefix (tags[i], "Exif.Thumbnail") ||
-        g_str_has_prefix (tags[i], "Exif.Image2") || g_str_has_prefix (tags[i], "Exif.Image3"))
+    if (g_str_has_prefix (tags[i], "Exif.SubImage") ||
+        g_str_has_prefix (tags[i], "Exif.Thumbnail") || g_str_has_prefix (tags[i], "Exif.Image2") ||
+        g_str_has_prefix (tags[i], "Exif.Image3"))
       gexiv2_metadata_try_clear_tag (metadata, tags[i], NULL);
   g_strfreev (tags);
 
@@ -164,17 +171,14 @@ transfer (GExiv2Metadata  *metadata,
 }
 
 gboolean
-zn_metadata_transfer (gint          from,
-                      gint          to,
-                      const gchar  *settings,
-                      GError      **error)
+zn_metadata_transfer (gint from, gint to, const gchar *settings, GError **error)
 {
   GExiv2Metadata *metadata;
   gboolean        ok;
 
   g_mutex_lock (&lock);
   metadata = gexiv2_metadata_new ();
-  ok = transfer (metadata, from, to, settings, error);
+  ok       = transfer (metadata, from, to, settings, error);
   g_object_unref (metadata);
   g_mutex_unlock (&lock);
 

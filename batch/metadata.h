@@ -14,18 +14,13 @@
 #include "picture.h"
 
 /* Call once, in the first thread, before all else. */
-void     zn_metadata_init     (void);
+void zn_metadata_init (void);
 
 /* Replaces picture->xmp by the packet of the file fd with the new entry.  A packet that
  * cannot be understood stays as it is, unmarked. */
-void     zn_metadata_mark     (ZnPicture    *picture,
-                               gint          fd,
-                               const gchar  *settings);
+void zn_metadata_mark (ZnPicture *picture, gint fd, const gchar *settings);
 
 /* All of it, and the entry, from one file into another. */
-gboolean zn_metadata_transfer (gint          from,
-                               gint          to,
-                               const gchar  *settings,
-                               GError      **error);
+gboolean zn_metadata_transfer (gint from, gint to, const gchar *settings, GError **error);
 
 #endif

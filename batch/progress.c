@@ -7,9 +7,9 @@
 
 #include "progress.h"
 
-#define STEP_TERMINAL (200 * 1000)         /* microseconds between two bars  */
-#define STEP_LOG      (10 * 1000 * 1000)   /* ... two lines                  */
-#define BAR_MAX       40
+#define STEP_TERMINAL (200 * 1000)  /* microseconds between two bars  */
+#define STEP_LOG (10 * 1000 * 1000) /* ... two lines                  */
+#define BAR_MAX 40
 
 gchar *
 zn_duration (gdouble seconds)
@@ -19,13 +19,12 @@ zn_duration (gdouble seconds)
   if (s < 3600)
     return g_strdup_printf ("%u:%02u", (guint) (s / 60), (guint) (s % 60));
 
-  return g_strdup_printf ("%" G_GUINT64_FORMAT ":%02u:%02u", s / 3600,
-                          (guint) (s / 60 % 60), (guint) (s % 60));
+  return g_strdup_printf ("%" G_GUINT64_FORMAT ":%02u:%02u", s / 3600, (guint) (s / 60 % 60),
+                          (guint) (s % 60));
 }
 
 gchar *
-zn_rate (gdouble pictures,
-         gdouble seconds)
+zn_rate (gdouble pictures, gdouble seconds)
 {
   const gdouble rate = pictures / MAX (seconds, 0.001);
 
@@ -36,8 +35,7 @@ zn_rate (gdouble pictures,
 }
 
 void
-zn_progress_begin (ZnProgressBar *bar,
-                   guint          total)
+zn_progress_begin (ZnProgressBar *bar, guint total)
 {
   bar->terminal = isatty (STDERR_FILENO);
   bar->start    = g_get_monotonic_time ();
@@ -46,14 +44,14 @@ zn_progress_begin (ZnProgressBar *bar,
 }
 
 static void
-draw (const gchar *text,
-      guint        done,
-      guint        total)
+draw (const gchar *text, guint done, guint total)
 {
-  struct winsize size  = { 0, };
-  gint           room  = 80;
-  gchar          bar[BAR_MAX + 1];
-  gint           width, full;
+  struct winsize size = {
+    0,
+  };
+  gint  room = 80;
+  gchar bar[BAR_MAX + 1];
+  gint  width, full;
 
   if (! ioctl (STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col)
     room = size.ws_col;
@@ -72,13 +70,11 @@ draw (const gchar *text,
 }
 
 void
-zn_progress_show (ZnProgressBar *bar,
-                  guint          done,
-                  guint          skipped)
+zn_progress_show (ZnProgressBar *bar, guint done, guint skipped)
 {
-  const gint64   now     = g_get_monotonic_time ();
-  const gdouble  seconds = (now - bar->start) / 1e6;
-  GString       *text;
+  const gint64  now     = g_get_monotonic_time ();
+  const gdouble seconds = (now - bar->start) / 1e6;
+  GString      *text;
 
   if (now - bar->shown < (bar->terminal ? STEP_TERMINAL : STEP_LOG))
     return;

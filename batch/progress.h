@@ -9,26 +9,22 @@
 typedef struct
 {
   gboolean terminal;
-  gint64   start, shown;   /* g_get_monotonic_time() */
+  gint64   start, shown; /* g_get_monotonic_time() */
   guint    total;
 } ZnProgressBar;
 
-void    zn_progress_begin (ZnProgressBar *bar,
-                           guint          total);
+void zn_progress_begin (ZnProgressBar *bar, guint total);
 
 /* Call often: it draws what is worth it.  done counts those that were skipped too. */
-void    zn_progress_show  (ZnProgressBar *bar,
-                           guint          done,
-                           guint          skipped);
+void zn_progress_show (ZnProgressBar *bar, guint done, guint skipped);
 
 /* Clears the bar's line. */
-void    zn_progress_end   (ZnProgressBar *bar);
+void zn_progress_end (ZnProgressBar *bar);
 
 /* "1:05", "2:00:10". */
-gchar * zn_duration       (gdouble        seconds);
+gchar *zn_duration (gdouble seconds);
 
 /* "3.2 pictures/s", "14 pictures/min". */
-gchar * zn_rate           (gdouble        pictures,
-                           gdouble        seconds);
+gchar *zn_rate (gdouble pictures, gdouble seconds);
 
 #endif

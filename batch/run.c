@@ -12,19 +12,19 @@
 
 typedef struct
 {
-  ZnBatch      *batch;
-  const ZnRun  *options;
-  GPtrArray    *todo;        /* ZnInput, owned by the scan */
-  GPtrArray    *skipped;     /* lines of the report */
-  guint         n_before;    /* done in an earlier run */
+  ZnBatch     *batch;
+  const ZnRun *options;
+  GPtrArray   *todo;     /* ZnInput, owned by the scan */
+  GPtrArray   *skipped;  /* lines of the report */
+  guint        n_before; /* done in an earlier run */
 
-  GMutex        lock;        /* guards the rest, and skipped */
-  GCond         changed;
-  guint         next;        /* in todo */
-  guint         n_done;
-  guint         n_failed;
-  guint         n_working;   /* threads that have not ended */
-  gchar        *full;        /* why the run was given up */
+  GMutex lock; /* guards the rest, and skipped */
+  GCond  changed;
+  guint  next; /* in todo */
+  guint  n_done;
+  guint  n_failed;
+  guint  n_working; /* threads that have not ended */
+  gchar *full;      /* why the run was given up */
 } Run;
 
 static volatile sig_atomic_t caught;
@@ -38,9 +38,7 @@ on_signal (int number)
 /* ---- the report ----------------------------------------------------------- */
 
 static void
-skip (Run         *run,
-      const gchar *name,
-      const gchar *why)
+skip (Run *run, const gchar *name, const gchar *why)
 {
   gchar *shown = zn_shown (name);
 
@@ -49,8 +47,7 @@ skip (Run         *run,
 }
 
 static gint
-compare_lines (gconstpointer a,
-               gconstpointer b)
+compare_lines (gconstpointer a, gconstpointer b)
 {
   return strcmp (*(const gchar *const *) a, *(const gchar *const *) b);
 }
@@ -78,9 +75,9 @@ plan (Run *run)
 
   for (guint i = 0; i < scan->inputs->len; i++)
     {
-      ZnInput  *input = g_ptr_array_index (scan->inputs, i);
-      GError   *error = NULL;
-      ZnResult  state;
+      ZnInput *input = g_ptr_array_index (scan->inputs, i);
+      GError  *error = NULL;
+      ZnResult state;
 
       if (zn_scan_shard (input->name, options->n_shards) != options->shard)
         continue;
@@ -101,8 +98,11 @@ plan (Run *run)
         {
           gchar *shown = zn_shown (input->name);
 
-          printf ("%s %s\n", state == ZN_RESULT_DONE ? "done before:"
-                             : state == ZN_RESULT_NONE ? "would do:" : "would do again:", shown);
+          printf ("%s %s\n",
+                  state == ZN_RESULT_DONE   ? "done before:"
+                  : state == ZN_RESULT_NONE ? "would do:"
+                                            : "would do again:",
+                  shown);
           g_free (shown);
         }
     }
@@ -133,10 +133,7 @@ is_final (const GError *error)
 
 /* Called with the lock. */
 static void
-note (Run           *run,
-      const ZnInput *input,
-      const GError  *error,
-      gdouble        seconds)
+note (Run *run, const ZnInput *input, const GError *error, gdouble seconds)
 {
   gchar *shown = zn_shown (input->name);
 
@@ -189,9 +186,9 @@ work (gpointer data)
 static void
 work_all (Run *run)
 {
-  const guint    n       = MIN (run->options->jobs, run->todo->len);
-  GThread      **threads = g_new0 (GThread *, n);
-  ZnProgressBar  bar;
+  const guint   n       = MIN (run->options->jobs, run->todo->len);
+  GThread     **threads = g_new0 (GThread *, n);
+  ZnProgressBar bar;
 
   zn_progress_begin (&bar, run->todo->len);
   run->n_working = n;
@@ -224,13 +221,12 @@ catch_signals (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
     sigaction (numbers[i], &action, NULL);
-  signal (SIGXFSZ, SIG_IGN);   /* a limit on file sizes is an error of write() */
+  signal (SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error of write() */
 }
 
 /* Makes OUT, opens the journal, tries the filter. */
 static gboolean
-prepare (Run     *run,
-         GError **error)
+prepare (Run *run, GError **error)
 {
   ZnBatch *batch = run->batch;
 
@@ -253,12 +249,11 @@ prepare (Run     *run,
 }
 
 static gint
-finish (Run     *run,
-        gdouble  seconds)
+finish (Run *run, gdouble seconds)
 {
-  const guint  left = run->todo->len - run->n_done - run->n_failed;
-  gchar       *rate = zn_rate (run->n_done, seconds);
-  gchar       *took = zn_duration (seconds);
+  const guint left = run->todo->len - run->n_done - run->n_failed;
+  gchar      *rate = zn_rate (run->n_done, seconds);
+  gchar      *took = zn_duration (seconds);
 
   print_skipped (run);
   if (left)
@@ -282,11 +277,12 @@ finish (Run     *run,
 }
 
 gint
-zn_run (ZnBatch     *batch,
-        const ZnRun *options)
+zn_run (ZnBatch *batch, const ZnRun *options)
 {
-  Run     run    = { .batch = batch, .options = options,
-                     .todo = g_ptr_array_new (), .skipped = g_ptr_array_new_with_free_func (g_free) };
+  Run     run    = { .batch   = batch,
+                     .options = options,
+                     .todo    = g_ptr_array_new (),
+                     .skipped = g_ptr_array_new_with_free_func (g_free) };
   GError *error  = NULL;
   gint    status = 2;
   gint64  start  = g_get_monotonic_time ();
@@ -320,7 +316,7 @@ zn_run (ZnBatch     *batch,
   g_free (run.full);
 
   if (caught)
-    raise (caught);   /* whose handler is the default again */
+    raise (caught); /* whose handler is the default again */
 
   return status;
 }

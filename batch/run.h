@@ -12,13 +12,12 @@
 typedef struct
 {
   guint    jobs;
-  guint    shard, n_shards;   /* 1 of 1: all */
+  guint    shard, n_shards; /* 1 of 1: all */
   gboolean dry_run;
-  gboolean verbose;           /* a line for each picture */
+  gboolean verbose; /* a line for each picture */
 } ZnRun;
 
 /* The exit status; usage errors and failures are printed. */
-gint zn_run (ZnBatch     *batch,
-             const ZnRun *options);
+gint zn_run (ZnBatch *batch, const ZnRun *options);
 
 #endif

@@ -13,13 +13,12 @@
 static gchar *
 identity (const struct stat *info)
 {
-  return g_strdup_printf ("%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT,
-                          (guint64) info->st_dev, (guint64) info->st_ino);
+  return g_strdup_printf ("%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT, (guint64) info->st_dev,
+                          (guint64) info->st_ino);
 }
 
 static gboolean
-same_file (const struct stat *a,
-           const struct stat *b)
+same_file (const struct stat *a, const struct stat *b)
 {
   return a->st_mode && b->st_mode && a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
@@ -36,11 +35,7 @@ input_free (gpointer data)
 }
 
 static void
-add (ZnScan            *scan,
-     const gchar       *path,
-     const gchar       *name,
-     const struct stat *info,
-     const gchar       *why)
+add (ZnScan *scan, const gchar *path, const gchar *name, const struct stat *info, const gchar *why)
 {
   ZnInput *input = g_new0 (ZnInput, 1);
 
@@ -116,8 +111,7 @@ scan_folder (ZnScan            *scan,
 }
 
 static gint
-compare (gconstpointer a,
-         gconstpointer b)
+compare (gconstpointer a, gconstpointer b)
 {
   const ZnInput *left  = *(ZnInput *const *) a;
   const ZnInput *right = *(ZnInput *const *) b;
@@ -127,20 +121,16 @@ compare (gconstpointer a,
 }
 
 gboolean
-zn_scan (ZnScan             *scan,
-         gchar             **in,
-         gboolean            recursive,
-         const struct stat  *out,
-         GError            **error)
+zn_scan (ZnScan *scan, gchar **in, gboolean recursive, const struct stat *out, GError **error)
 {
-  *scan = (ZnScan) { .inputs = g_ptr_array_new_with_free_func (input_free),
-                     .files  = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
+  *scan = (ZnScan){ .inputs = g_ptr_array_new_with_free_func (input_free),
+                    .files  = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
 
   for (guint i = 0; in[i]; i++)
     {
-      gchar       *shown = zn_shown (in[i]);
-      gchar       *base  = g_path_get_basename (in[i]);
-      struct stat  info;
+      gchar      *shown = zn_shown (in[i]);
+      gchar      *base  = g_path_get_basename (in[i]);
+      struct stat info;
 
       if (stat (in[i], &info))
         g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "'%s': %s", shown, g_strerror (errno));
@@ -180,11 +170,10 @@ zn_scan_clear (ZnScan *scan)
 }
 
 gboolean
-zn_scan_has (const ZnScan      *scan,
-             const struct stat *info)
+zn_scan_has (const ZnScan *scan, const struct stat *info)
 {
-  gchar    *key = identity (info);
-  gboolean  has = g_hash_table_contains (scan->files, key);
+  gchar   *key = identity (info);
+  gboolean has = g_hash_table_contains (scan->files, key);
 
   g_free (key);
 
@@ -192,10 +181,9 @@ zn_scan_has (const ZnScan      *scan,
 }
 
 guint
-zn_scan_shard (const gchar *name,
-               guint        n)
+zn_scan_shard (const gchar *name, guint n)
 {
-  guint64 hash = G_GUINT64_CONSTANT (14695981039346656037);   /* FNV-1a */
+  guint64 hash = G_GUINT64_CONSTANT (14695981039346656037); /* FNV-1a */
 
   for (const guchar *p = (const guchar *) name; *p; p++)
     hash = (hash ^ *p) * G_GUINT64_CONSTANT (1099511628211);

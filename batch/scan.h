@@ -16,36 +16,34 @@
 typedef struct
 {
   gchar *path;
-  gchar *name;    /* of the result, relative to OUT; any bytes but NUL */
-  gchar *why;     /* a sentence, if it cannot be done; else NULL */
+  gchar *name; /* of the result, relative to OUT; any bytes but NUL */
+  gchar *why;  /* a sentence, if it cannot be done; else NULL */
 } ZnInput;
 
 typedef struct
 {
-  GPtrArray  *inputs;       /* ZnInput, sorted by name: strcmp() */
-  GHashTable *files;        /* "device inode" of each */
-  guint       n_others;     /* files that are no pictures */
-  guint       n_folders;    /* folders that were not entered */
+  GPtrArray  *inputs;    /* ZnInput, sorted by name: strcmp() */
+  GHashTable *files;     /* "device inode" of each */
+  guint       n_others;  /* files that are no pictures */
+  guint       n_folders; /* folders that were not entered */
 } ZnScan;
 
 /* out is OUT's, with st_mode 0 if it is not there: it is not entered, and must not be
  * one of the folders. */
-gboolean zn_scan       (ZnScan             *scan,
-                        gchar             **in,
-                        gboolean            recursive,
-                        const struct stat  *out,
-                        GError            **error);
-void     zn_scan_clear (ZnScan             *scan);
+gboolean zn_scan (ZnScan            *scan,
+                  gchar            **in,
+                  gboolean           recursive,
+                  const struct stat *out,
+                  GError           **error);
+void     zn_scan_clear (ZnScan *scan);
 
 /* Whether this file is one of the pictures. */
-gboolean zn_scan_has   (const ZnScan       *scan,
-                        const struct stat  *info);
+gboolean zn_scan_has (const ZnScan *scan, const struct stat *info);
 
 /* Which of n shards a picture belongs to, 1 to n: depends on its name alone. */
-guint    zn_scan_shard (const gchar        *name,
-                        guint               n);
+guint zn_scan_shard (const gchar *name, guint n);
 
 /* A name as it can be printed: one line of UTF-8.  Free it. */
-gchar  * zn_shown      (const gchar        *name);
+gchar *zn_shown (const gchar *name);
 
 #endif

@@ -14,13 +14,11 @@
 #include "zenith-settings.h"
 
 #define PART_PREFIX ZN_OWN_PREFIX "part-"
-#define TRIES       16
-#define CHUNK       (256 * 1024)
+#define TRIES 16
+#define CHUNK (256 * 1024)
 
 void
-zn_set_errno (GError      **error,
-              gint          number,
-              const gchar  *what)
+zn_set_errno (GError **error, gint number, const gchar *what)
 {
   GFileError code = number == EDQUOT ? G_FILE_ERROR_NOSPC : g_file_error_from_errno (number);
 
@@ -30,14 +28,11 @@ zn_set_errno (GError      **error,
 /* ---- folders -------------------------------------------------------------- */
 
 gboolean
-zn_folder_open (ZnFolder     *folder,
-                const gchar  *path,
-                gboolean      create,
-                GError      **error)
+zn_folder_open (ZnFolder *folder, const gchar *path, gboolean create, GError **error)
 {
   struct stat info;
 
-  *folder = (ZnFolder) { .fd = -1, .path = g_strdup (path) };
+  *folder = (ZnFolder){ .fd = -1, .path = g_strdup (path) };
   g_mutex_init (&folder->lock);
   folder->swept = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
 
@@ -71,20 +66,19 @@ zn_folder_close (ZnFolder *folder)
 
 /* What stands in the way of a result; always FALSE. */
 static gboolean
-in_the_way (GError            **error,
-            const struct stat  *info,
-            gboolean            below)
+in_the_way (GError **error, const struct stat *info, gboolean below)
 {
-  const gchar *what = S_ISLNK (info->st_mode) ? "a link"
+  const gchar *what = S_ISLNK (info->st_mode)   ? "a link"
                       : S_ISDIR (info->st_mode) ? "a folder"
-                      : S_ISREG (info->st_mode) ? "a file" : "something that is no file";
+                      : S_ISREG (info->st_mode) ? "a file"
+                                                : "something that is no file";
 
   if (below)
     g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
                  "in the result folder there is %s where its folder should be", what);
   else
-    g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
-                 "in the result folder there is %s of that name", what);
+    g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "in the result folder there is %s of that name",
+                 what);
 
   return FALSE;
 }
@@ -92,11 +86,7 @@ in_the_way (GError            **error,
 /* The folder that holds the name, and the name in it; -1 and a sentence, or without one
  * if it is not there and not to be made. */
 static gint
-enter (ZnFolder     *folder,
-       const gchar  *name,
-       gboolean      create,
-       gchar       **base,
-       GError      **error)
+enter (ZnFolder *folder, const gchar *name, gboolean create, gchar **base, GError **error)
 {
   gchar **steps = g_strsplit (name, "/", -1);
   gint    at    = folder->fd >= 0 ? dup (folder->fd) : -1;
@@ -114,7 +104,8 @@ enter (ZnFolder     *folder,
       if (next < 0 && ! number)
         number = errno;
 
-      if (next < 0 && ! fstatat (at, steps[i], &info, AT_SYMLINK_NOFOLLOW) && ! S_ISDIR (info.st_mode))
+      if (next < 0 && ! fstatat (at, steps[i], &info, AT_SYMLINK_NOFOLLOW) &&
+          ! S_ISDIR (info.st_mode))
         in_the_way (error, &info, TRUE);
       else if (next < 0 && (create || number != ENOENT))
         zn_set_errno (error, number, "a folder of the result cannot be entered");
@@ -129,15 +120,12 @@ enter (ZnFolder     *folder,
 }
 
 gboolean
-zn_folder_look (ZnFolder     *folder,
-                const gchar  *name,
-                struct stat  *info,
-                GError      **error)
+zn_folder_look (ZnFolder *folder, const gchar *name, struct stat *info, GError **error)
 {
-  GError *failure = NULL;
-  gchar  *base    = NULL;
-  gint    dir     = enter (folder, name, FALSE, &base, &failure);
-  gboolean ok     = ! failure;
+  GError  *failure = NULL;
+  gchar   *base    = NULL;
+  gint     dir     = enter (folder, name, FALSE, &base, &failure);
+  gboolean ok      = ! failure;
 
   memset (info, 0, sizeof (*info));
   if (failure)
@@ -195,18 +183,17 @@ sweep (gint dir)
 }
 
 static void
-sweep_once (ZnFolder *folder,
-            gint      dir)
+sweep_once (ZnFolder *folder, gint dir)
 {
-  struct stat  info;
-  gchar       *key;
-  gboolean     first;
+  struct stat info;
+  gchar      *key;
+  gboolean    first;
 
   if (fstat (dir, &info))
     return;
 
-  key = g_strdup_printf ("%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT,
-                         (guint64) info.st_dev, (guint64) info.st_ino);
+  key = g_strdup_printf ("%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT, (guint64) info.st_dev,
+                         (guint64) info.st_ino);
   g_mutex_lock (&folder->lock);
   first = g_hash_table_add (folder->swept, key);
   g_mutex_unlock (&folder->lock);
@@ -217,8 +204,7 @@ sweep_once (ZnFolder *folder,
 
 /* Another process may sweep the file away before it is locked: then another one. */
 static gboolean
-create (ZnPart  *part,
-        GError **error)
+create (ZnPart *part, GError **error)
 {
   for (gint i = 0; i < TRIES; i++)
     {
@@ -228,10 +214,10 @@ create (ZnPart  *part,
       if (getrandom (random, sizeof (random), 0) != sizeof (random))
         break;
       g_snprintf (part->name, sizeof (part->name),
-                  PART_PREFIX "%016" G_GINT64_MODIFIER "x%016" G_GINT64_MODIFIER "x",
-                  random[0], random[1]);
-      part->fd = openat (part->dir, part->name,
-                         O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+                  PART_PREFIX "%016" G_GINT64_MODIFIER "x%016" G_GINT64_MODIFIER "x", random[0],
+                  random[1]);
+      part->fd = openat (part->dir, part->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                         0666);
       if (part->fd < 0 && errno == EEXIST)
         continue;
       if (part->fd < 0)
@@ -250,12 +236,9 @@ create (ZnPart  *part,
 }
 
 gboolean
-zn_part_begin (ZnPart       *part,
-               ZnFolder     *folder,
-               const gchar  *name,
-               GError      **error)
+zn_part_begin (ZnPart *part, ZnFolder *folder, const gchar *name, GError **error)
 {
-  *part = (ZnPart) { .dir = -1, .fd = -1 };
+  *part     = (ZnPart){ .dir = -1, .fd = -1 };
   part->dir = enter (folder, name, TRUE, &part->base, error);
   if (part->dir < 0)
     return FALSE;
@@ -266,9 +249,7 @@ zn_part_begin (ZnPart       *part,
 }
 
 static gboolean
-write_all (gint          fd,
-           const guchar *data,
-           gsize         size)
+write_all (gint fd, const guchar *data, gsize size)
 {
   while (size)
     {
@@ -287,15 +268,13 @@ write_all (gint          fd,
 
 /* Reads a file from its start, into a digest and, if to is one, another file. */
 static gboolean
-pump (gint   from,
-      gint   to,
-      gchar  digest[ZN_DIGEST_SIZE])
+pump (gint from, gint to, gchar digest[ZN_DIGEST_SIZE])
 {
   GChecksum *sum   = g_checksum_new (G_CHECKSUM_SHA256);
   guchar    *chunk = g_malloc (CHUNK);
   off_t      at    = 0;
   gssize     n;
-  gboolean   ok    = TRUE;
+  gboolean   ok = TRUE;
 
   while (ok && (n = pread (from, chunk, CHUNK, at)) != 0)
     {
@@ -307,7 +286,7 @@ pump (gint   from,
           break;
         }
       g_checksum_update (sum, chunk, n);
-      ok  = to < 0 || write_all (to, chunk, n);
+      ok = to < 0 || write_all (to, chunk, n);
       at += n;
     }
   g_strlcpy (digest, g_checksum_get_string (sum), ZN_DIGEST_SIZE);
@@ -318,9 +297,7 @@ pump (gint   from,
 }
 
 gboolean
-zn_part_copy (ZnPart  *part,
-              gint     fd,
-              GError **error)
+zn_part_copy (ZnPart *part, gint fd, GError **error)
 {
   if (! pump (fd, part->fd, part->digest) || fsync (part->fd) || fstat (part->fd, &part->info))
     {
@@ -332,8 +309,7 @@ zn_part_copy (ZnPart  *part,
 }
 
 gboolean
-zn_part_finish (ZnPart  *part,
-                GError **error)
+zn_part_finish (ZnPart *part, GError **error)
 {
   struct stat info;
 
@@ -365,14 +341,12 @@ zn_part_end (ZnPart *part)
 }
 
 gboolean
-zn_folder_digest (ZnFolder    *folder,
-                  const gchar *name,
-                  gchar        digest[ZN_DIGEST_SIZE])
+zn_folder_digest (ZnFolder *folder, const gchar *name, gchar digest[ZN_DIGEST_SIZE])
 {
-  gchar    *base = NULL;
-  gint      dir  = enter (folder, name, FALSE, &base, NULL);
-  gint      fd   = dir < 0 ? -1 : openat (dir, base, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  gboolean  ok   = fd >= 0 && pump (fd, -1, digest);
+  gchar   *base = NULL;
+  gint     dir  = enter (folder, name, FALSE, &base, NULL);
+  gint     fd   = dir < 0 ? -1 : openat (dir, base, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  gboolean ok   = fd >= 0 && pump (fd, -1, digest);
 
   if (fd >= 0)
     close (fd);

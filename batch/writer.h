@@ -17,61 +17,45 @@
 
 #include <glib.h>
 
-#define ZN_OWN_PREFIX  ".zenith-"      /* of all files of ours that are no results */
-#define ZN_DIGEST_SIZE 65              /* SHA-256 in hex, and its end */
+#define ZN_OWN_PREFIX ".zenith-" /* of all files of ours that are no results */
+#define ZN_DIGEST_SIZE 65        /* SHA-256 in hex, and its end */
 
 typedef struct
 {
-  gint        fd;         /* -1: there is no such folder yet */
-  gchar      *path;       /* as it was given, for sentences */
+  gint        fd;   /* -1: there is no such folder yet */
+  gchar      *path; /* as it was given, for sentences */
   GMutex      lock;
-  GHashTable *swept;      /* folders whose left-over temporary files are gone */
+  GHashTable *swept; /* folders whose left-over temporary files are gone */
 } ZnFolder;
 
 /* With create, made if it is not there, also the folders above. */
-gboolean zn_folder_open  (ZnFolder     *folder,
-                          const gchar  *path,
-                          gboolean      create,
-                          GError      **error);
-void     zn_folder_close (ZnFolder     *folder);
+gboolean zn_folder_open (ZnFolder *folder, const gchar *path, gboolean create, GError **error);
+void     zn_folder_close (ZnFolder *folder);
 
 /* What is under that name, relative to the folder.  FALSE and a sentence if a result
  * must not get it: it is a link, a folder, or behind a link.  info->st_mode is 0 if
  * there is nothing. */
-gboolean zn_folder_look  (ZnFolder     *folder,
-                          const gchar  *name,
-                          struct stat  *info,
-                          GError      **error);
+gboolean zn_folder_look (ZnFolder *folder, const gchar *name, struct stat *info, GError **error);
 
 /* SHA-256 of a regular file in the folder; FALSE if it cannot be read. */
-gboolean zn_folder_digest (ZnFolder    *folder,
-                           const gchar *name,
-                           gchar        digest[ZN_DIGEST_SIZE]);
+gboolean zn_folder_digest (ZnFolder *folder, const gchar *name, gchar digest[ZN_DIGEST_SIZE]);
 
 typedef struct
 {
-  gint         dir, fd;
-  gchar       *base;                     /* the result's name in dir */
-  gchar        name[64];                 /* the temporary one */
-  struct stat  info;                     /* after copy: what the result will have */
-  gchar        digest[ZN_DIGEST_SIZE];   /* the same */
+  gint        dir, fd;
+  gchar      *base;                   /* the result's name in dir */
+  gchar       name[64];               /* the temporary one */
+  struct stat info;                   /* after copy: what the result will have */
+  gchar       digest[ZN_DIGEST_SIZE]; /* the same */
 } ZnPart;
 
 /* A zeroed part; mode is of the file.  After any of these, zn_part_end(). */
-gboolean zn_part_begin   (ZnPart       *part,
-                          ZnFolder     *folder,
-                          const gchar  *name,
-                          GError      **error);
-gboolean zn_part_copy    (ZnPart       *part,
-                          gint          fd,
-                          GError      **error);
-gboolean zn_part_finish  (ZnPart       *part,
-                          GError      **error);
-void     zn_part_end     (ZnPart       *part);
+gboolean zn_part_begin (ZnPart *part, ZnFolder *folder, const gchar *name, GError **error);
+gboolean zn_part_copy (ZnPart *part, gint fd, GError **error);
+gboolean zn_part_finish (ZnPart *part, GError **error);
+void     zn_part_end (ZnPart *part);
 
 /* A sentence about errno; a full disk or quota is G_FILE_ERROR_NOSPC. */
-void     zn_set_errno    (GError      **error,
-                          gint          number,
-                          const gchar  *what);
+void zn_set_errno (GError **error, gint number, const gchar *what);
 
 #endif

@@ -18,167 +18,202 @@
 #define CANCEL_KEY "zenith-cancel"
 #define LATTICE 64 /* of pieces cut for a preview */
 
-typedef struct {
-    GeglNode *graph;
-    GeglNode *op;
-    ZnProgress progress;
-    gpointer data;
-    gdouble done;  /* of the work, before the present chunk        */
-    gdouble share; /* of the work, in the present chunk            */
-    gdouble shown; /* the bar never goes back                      */
-    gboolean cancelled;
+typedef struct
+{
+  GeglNode  *graph;
+  GeglNode  *op;
+  ZnProgress progress;
+  gpointer   data;
+  gdouble    done;  /* of the work, before the present chunk        */
+  gdouble    share; /* of the work, in the present chunk            */
+  gdouble    shown; /* the bar never goes back                      */
+  gboolean   cancelled;
 } Run;
 
-static void report(Run *run, gdouble fraction)
+static void
+report (Run *run, gdouble fraction)
 {
-    run->shown = CLAMP(fraction, run->shown, 1.0);
+  run->shown = CLAMP (fraction, run->shown, 1.0);
 
-    if (!run->cancelled && run->progress && !run->progress(run->shown, run->data)) {
-        run->cancelled = TRUE;
-        g_object_set_data(G_OBJECT(run->op), CANCEL_KEY, GINT_TO_POINTER(TRUE));
+  if (! run->cancelled && run->progress && ! run->progress (run->shown, run->data))
+    {
+      run->cancelled = TRUE;
+      g_object_set_data (G_OBJECT (run->op), CANCEL_KEY, GINT_TO_POINTER (TRUE));
     }
 }
 
-static void on_progress(GeglNode *node, gdouble fraction, Run *run)
+static void
+on_progress (GeglNode *node, gdouble fraction, Run *run)
 {
-    report(run, run->done + run->share * CLAMP(fraction, 0.0, 1.0));
+  report (run, run->done + run->share * CLAMP (fraction, 0.0, 1.0));
 }
 
-static void run_begin(Run *run, const ZnSettings *settings, GeglBuffer *source, const GeglRectangle *piece,
-                      ZnProgress progress, gpointer data)
+static void
+run_begin (Run                 *run,
+           const ZnSettings    *settings,
+           GeglBuffer          *source,
+           const GeglRectangle *piece,
+           ZnProgress           progress,
+           gpointer             data)
 {
-    GeglNode *input;
-    GeglNode *crop;
+  GeglNode *input;
+  GeglNode *crop;
 
-    *run = (Run){ .progress = progress, .data = data, .share = 1.0 };
+  *run = (Run){ .progress = progress, .data = data, .share = 1.0 };
 
-    run->graph = gegl_node_new();
-    input = gegl_node_new_child(run->graph, "operation", "gegl:buffer-source", "buffer", source, NULL);
-    crop = gegl_node_new_child(run->graph, "operation", "gegl:crop", "x", (gdouble)piece->x, "y", (gdouble)piece->y,
-                               "width", (gdouble)piece->width, "height", (gdouble)piece->height, NULL);
-    run->op = gegl_node_new_child(run->graph, "operation", settings->filter->operation, NULL);
+  run->graph = gegl_node_new ();
+  input      = gegl_node_new_child (run->graph, "operation", "gegl:buffer-source", "buffer", source,
+                                    NULL);
+  crop    = gegl_node_new_child (run->graph, "operation", "gegl:crop", "x", (gdouble) piece->x, "y",
+                                 (gdouble) piece->y, "width", (gdouble) piece->width, "height",
+                                 (gdouble) piece->height, NULL);
+  run->op = gegl_node_new_child (run->graph, "operation", settings->filter->operation, NULL);
 
-    for (guint i = 0; i < settings->n; i++)
-        gegl_node_set_property(run->op, settings->property[i].spec->name, &settings->property[i].value);
+  for (guint i = 0; i < settings->n; i++)
+    gegl_node_set_property (run->op, settings->property[i].spec->name,
+                            &settings->property[i].value);
 
-    gegl_node_link_many(input, crop, run->op, NULL);
-    g_signal_connect(run->op, "progress", G_CALLBACK(on_progress), run);
+  gegl_node_link_many (input, crop, run->op, NULL);
+  g_signal_connect (run->op, "progress", G_CALLBACK (on_progress), run);
 }
 
 /* What the operation says; call after each piece of work.  TRUE: go on. */
-static gboolean run_check(Run *run, const ZnSettings *settings, GError **error)
+static gboolean
+run_check (Run *run, const ZnSettings *settings, GError **error)
 {
-    gchar *status = NULL;
+  gchar *status = NULL;
 
-    if (run->cancelled) {
-        g_set_error(error, ZN_ERROR, ZN_ERROR_CANCELLED, "%s was cancelled", settings->filter->title);
-        return FALSE;
+  if (run->cancelled)
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED, "%s was cancelled",
+                   settings->filter->title);
+      return FALSE;
     }
 
-    if (gegl_node_find_property(run->op, "status"))
-        gegl_node_get(run->op, "status", &status, NULL);
+  if (gegl_node_find_property (run->op, "status"))
+    gegl_node_get (run->op, "status", &status, NULL);
 
-    if (status && *status) {
-        g_set_error(error, ZN_ERROR, ZN_ERROR_FAILED, "%s: %s", settings->filter->title, status);
-        g_free(status);
-        return FALSE;
+  if (status && *status)
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s: %s", settings->filter->title, status);
+      g_free (status);
+      return FALSE;
     }
 
-    g_free(status);
+  g_free (status);
 
-    return TRUE;
+  return TRUE;
 }
 
 /* Shows the note, if there is one: GIMP has its own place for messages. */
-static void run_note(Run *run, const ZnSettings *settings)
+static void
+run_note (Run *run, const ZnSettings *settings)
 {
-    gchar *note = NULL;
+  gchar *note = NULL;
 
-    if (gegl_node_find_property(run->op, "note"))
-        gegl_node_get(run->op, "note", &note, NULL);
-    if (note && *note)
-        g_message("%s: %s", settings->filter->title, note);
-    g_free(note);
+  if (gegl_node_find_property (run->op, "note"))
+    gegl_node_get (run->op, "note", &note, NULL);
+  if (note && *note)
+    g_message ("%s: %s", settings->filter->title, note);
+  g_free (note);
 }
 
-gboolean zn_apply_to_buffer(const ZnSettings *settings, GeglBuffer *source, const GeglRectangle *roi, GeglBuffer *dest,
-                            ZnProgress progress, gpointer data, GError **error)
+gboolean
+zn_apply_to_buffer (const ZnSettings    *settings,
+                    GeglBuffer          *source,
+                    const GeglRectangle *roi,
+                    GeglBuffer          *dest,
+                    ZnProgress           progress,
+                    gpointer             data,
+                    GError             **error)
 {
-    Run run;
-    GeglNode *output;
-    GeglProcessor *processor;
-    gint chunk;
-    gboolean more;
-    gboolean ok = TRUE;
+  Run            run;
+  GeglNode      *output;
+  GeglProcessor *processor;
+  gint           chunk;
+  gboolean       more;
+  gboolean       ok = TRUE;
 
-    run_begin(&run, settings, source, gegl_buffer_get_extent(source), progress, data);
-    output = gegl_node_new_child(run.graph, "operation", "gegl:write-buffer", "buffer", dest, NULL);
-    gegl_node_link(run.op, output);
-    processor = gegl_node_new_processor(output, roi);
+  run_begin (&run, settings, source, gegl_buffer_get_extent (source), progress, data);
+  output = gegl_node_new_child (run.graph, "operation", "gegl:write-buffer", "buffer", dest, NULL);
+  gegl_node_link (run.op, output);
+  processor = gegl_node_new_processor (output, roi);
 
-    /* An operation that computes the whole picture does so in the first chunk. */
-    g_object_get(gegl_config(), "chunk-size", &chunk, NULL);
-    if (!settings->filter->preview_margin)
-        run.share = MIN(1.0, chunk / ((gdouble)roi->width * roi->height));
+  /* An operation that computes the whole picture does so in the first chunk. */
+  g_object_get (gegl_config (), "chunk-size", &chunk, NULL);
+  if (! settings->filter->preview_margin)
+    run.share = MIN (1.0, chunk / ((gdouble) roi->width * roi->height));
 
-    report(&run, 0.0);
+  report (&run, 0.0);
 
-    for (more = TRUE; ok && more;) {
-        gdouble done = run.done;
+  for (more = TRUE; ok && more;)
+    {
+      gdouble done = run.done;
 
-        if (!run.cancelled) {
-            more = gegl_processor_work(processor, &done);
-            run.done = done;
-            report(&run, done);
+      if (! run.cancelled)
+        {
+          more     = gegl_processor_work (processor, &done);
+          run.done = done;
+          report (&run, done);
         }
 
-        ok = run_check(&run, settings, error);
+      ok = run_check (&run, settings, error);
     }
-    if (ok)
-        run_note(&run, settings);
+  if (ok)
+    run_note (&run, settings);
 
-    g_object_unref(processor);
-    g_object_unref(run.graph);
-    gegl_buffer_flush(dest);
+  g_object_unref (processor);
+  g_object_unref (run.graph);
+  gegl_buffer_flush (dest);
 
-    return ok;
+  return ok;
 }
 
 /* The region and its margin, on the lattice that starts at the source's corner. */
-static GeglRectangle piece_around(GeglBuffer *source, const GeglRectangle *roi, gint margin)
+static GeglRectangle
+piece_around (GeglBuffer *source, const GeglRectangle *roi, gint margin)
 {
-    const GeglRectangle *all = gegl_buffer_get_extent(source);
-    GeglRectangle piece = *all;
+  const GeglRectangle *all   = gegl_buffer_get_extent (source);
+  GeglRectangle        piece = *all;
 
-    if (margin > 0) {
-        gint left = MAX(roi->x - margin - all->x, 0) / LATTICE * LATTICE;
-        gint top = MAX(roi->y - margin - all->y, 0) / LATTICE * LATTICE;
+  if (margin > 0)
+    {
+      gint left = MAX (roi->x - margin - all->x, 0) / LATTICE * LATTICE;
+      gint top  = MAX (roi->y - margin - all->y, 0) / LATTICE * LATTICE;
 
-        piece.x = all->x + left;
-        piece.y = all->y + top;
-        piece.width = roi->x + roi->width + margin - piece.x;
-        piece.height = roi->y + roi->height + margin - piece.y;
-        gegl_rectangle_intersect(&piece, &piece, all);
+      piece.x      = all->x + left;
+      piece.y      = all->y + top;
+      piece.width  = roi->x + roi->width + margin - piece.x;
+      piece.height = roi->y + roi->height + margin - piece.y;
+      gegl_rectangle_intersect (&piece, &piece, all);
     }
 
-    return piece;
+  return piece;
 }
 
-gboolean zn_apply_to_pixels(const ZnSettings *settings, GeglBuffer *source, const GeglRectangle *roi, guchar *rgba,
-                            gchar **measured, ZnProgress progress, gpointer data, GError **error)
+gboolean
+zn_apply_to_pixels (const ZnSettings    *settings,
+                    GeglBuffer          *source,
+                    const GeglRectangle *roi,
+                    guchar              *rgba,
+                    gchar              **measured,
+                    ZnProgress           progress,
+                    gpointer             data,
+                    GError             **error)
 {
-    GeglRectangle piece = piece_around(source, roi, settings->filter->preview_margin);
-    Run run;
-    gboolean ok;
+  GeglRectangle piece = piece_around (source, roi, settings->filter->preview_margin);
+  Run           run;
+  gboolean      ok;
 
-    run_begin(&run, settings, source, &piece, progress, data);
-    gegl_node_blit(run.op, 1.0, roi, babl_format("R'G'B'A u8"), rgba, GEGL_AUTO_ROWSTRIDE, GEGL_BLIT_DEFAULT);
-    ok = run_check(&run, settings, error);
+  run_begin (&run, settings, source, &piece, progress, data);
+  gegl_node_blit (run.op, 1.0, roi, babl_format ("R'G'B'A u8"), rgba, GEGL_AUTO_ROWSTRIDE,
+                  GEGL_BLIT_DEFAULT);
+  ok = run_check (&run, settings, error);
 
-    *measured = NULL;
-    if (ok && gegl_node_find_property(run.op, "measured"))
-        gegl_node_get(run.op, "measured", measured, NULL);
-    g_object_unref(run.graph);
+  *measured = NULL;
+  if (ok && gegl_node_find_property (run.op, "measured"))
+    gegl_node_get (run.op, "measured", measured, NULL);
+  g_object_unref (run.graph);
 
-    return ok;
+  return ok;
 }

@@ -18,15 +18,20 @@
 /* Called now and then with 0..1, on the caller's thread; may run the main
  * loop.  Return FALSE to give up.
  */
-typedef gboolean (*ZnProgress)(gdouble fraction, gpointer data);
+typedef gboolean (*ZnProgress) (gdouble fraction, gpointer data);
 
 /* The region roi of the result, written to the same place of dest.  On failure
  * (the sentence is the operation's own) or cancellation what dest holds there
  * is of no use.  What worked, but not as asked (the CPU stood in for a lost GPU),
  * is a success; a message says so.
  */
-gboolean zn_apply_to_buffer(const ZnSettings *settings, GeglBuffer *source, const GeglRectangle *roi, GeglBuffer *dest,
-                            ZnProgress progress, gpointer data, GError **error);
+gboolean zn_apply_to_buffer (const ZnSettings    *settings,
+                             GeglBuffer          *source,
+                             const GeglRectangle *roi,
+                             GeglBuffer          *dest,
+                             ZnProgress           progress,
+                             gpointer             data,
+                             GError             **error);
 
 /* The same into memory, for a preview: width * height pixels of R'G'B'A u8.
  *
@@ -38,7 +43,13 @@ gboolean zn_apply_to_buffer(const ZnSettings *settings, GeglBuffer *source, cons
  *
  * *measured is what the operation found out about the picture, or NULL; free it.
  */
-gboolean zn_apply_to_pixels(const ZnSettings *settings, GeglBuffer *source, const GeglRectangle *roi, guchar *rgba,
-                            gchar **measured, ZnProgress progress, gpointer data, GError **error);
+gboolean zn_apply_to_pixels (const ZnSettings    *settings,
+                             GeglBuffer          *source,
+                             const GeglRectangle *roi,
+                             guchar              *rgba,
+                             gchar              **measured,
+                             ZnProgress           progress,
+                             gpointer             data,
+                             GError             **error);
 
 #endif /* __ZENITH_APPLY_H__ */

@@ -29,28 +29,29 @@
 
 #define ZN_PRESET_VALUES_MAX ZN_PROPERTIES_MAX
 
-typedef struct {
-    gchar *name;
-    gchar *description; /* may be empty                      */
-    gchar *operation;
-    gchar *file;
-    guint n;
-    gchar *key[ZN_PRESET_VALUES_MAX];
-    gchar *value[ZN_PRESET_VALUES_MAX];
-    gchar *broken; /* a sentence; NULL if all is well   */
+typedef struct
+{
+  gchar *name;
+  gchar *description; /* may be empty                      */
+  gchar *operation;
+  gchar *file;
+  guint  n;
+  gchar *key[ZN_PRESET_VALUES_MAX];
+  gchar *value[ZN_PRESET_VALUES_MAX];
+  gchar *broken; /* a sentence; NULL if all is well   */
 } ZnPreset;
 
 /* All presets, sorted by name, broken ones too.  The array frees its elements;
  * free it with g_ptr_array_unref().  This function cannot fail.
  */
-GPtrArray *zn_presets_load(void);
+GPtrArray *zn_presets_load (void);
 
 /* The preset called name, or whose file is NAME.preset (case does not matter).  NULL and a sentence with the
  * names that exist, or with what is wrong with the file.
  */
-const ZnPreset *zn_presets_find(GPtrArray *presets, const gchar *name, GError **error);
+const ZnPreset *zn_presets_find (GPtrArray *presets, const gchar *name, GError **error);
 
 /* Settings of the preset's operation, the preset's values in it. */
-ZnSettings *zn_preset_settings(const ZnPreset *preset, GError **error);
+ZnSettings *zn_preset_settings (const ZnPreset *preset, GError **error);
 
 #endif /* __ZENITH_PRESET_H__ */

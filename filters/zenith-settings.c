@@ -12,341 +12,392 @@
 
 #define TEXT_MAX 4096 /* bytes of a string or path, far above any real one */
 
-GQuark zn_error_quark(void)
+GQuark
+zn_error_quark (void)
 {
-    return g_quark_from_static_string("zenith-error-quark");
+  return g_quark_from_static_string ("zenith-error-quark");
 }
 
 /* What kind of widget and argument a property needs; FALSE for a type that
  * no filter of ours has.
  */
-static gboolean classify(ZnProperty *p)
+static gboolean
+classify (ZnProperty *p)
 {
-    GParamSpec *spec = p->spec;
+  GParamSpec *spec = p->spec;
 
-    p->digits = 0;
+  p->digits = 0;
 
-    if (G_IS_PARAM_SPEC_ENUM(spec)) {
-        p->kind = ZN_KIND_ENUM;
-    } else if (G_IS_PARAM_SPEC_BOOLEAN(spec)) {
-        p->kind = ZN_KIND_BOOLEAN;
-        p->max = 1.0;
-    } else if (G_IS_PARAM_SPEC_STRING(spec)) {
-        p->kind = GEGL_IS_PARAM_SPEC_FILE_PATH(spec) ? ZN_KIND_FILE : ZN_KIND_STRING;
-    } else if (G_IS_PARAM_SPEC_DOUBLE(spec)) {
-        p->kind = ZN_KIND_DOUBLE;
-        p->min = G_PARAM_SPEC_DOUBLE(spec)->minimum;
-        p->max = G_PARAM_SPEC_DOUBLE(spec)->maximum;
-        p->digits = 2;
-    } else if (G_IS_PARAM_SPEC_INT(spec)) {
-        p->kind = ZN_KIND_INT;
-        p->min = G_PARAM_SPEC_INT(spec)->minimum;
-        p->max = G_PARAM_SPEC_INT(spec)->maximum;
-    } else if (G_IS_PARAM_SPEC_UINT(spec)) /* GEGL's seeds; a PDB integer is signed */
+  if (G_IS_PARAM_SPEC_ENUM (spec))
     {
-        p->kind = ZN_KIND_INT;
-        p->min = G_PARAM_SPEC_UINT(spec)->minimum;
-        p->max = MIN(G_PARAM_SPEC_UINT(spec)->maximum, (guint)G_MAXINT);
-    } else {
-        return FALSE;
+      p->kind = ZN_KIND_ENUM;
+    }
+  else if (G_IS_PARAM_SPEC_BOOLEAN (spec))
+    {
+      p->kind = ZN_KIND_BOOLEAN;
+      p->max  = 1.0;
+    }
+  else if (G_IS_PARAM_SPEC_STRING (spec))
+    {
+      p->kind = GEGL_IS_PARAM_SPEC_FILE_PATH (spec) ? ZN_KIND_FILE : ZN_KIND_STRING;
+    }
+  else if (G_IS_PARAM_SPEC_DOUBLE (spec))
+    {
+      p->kind   = ZN_KIND_DOUBLE;
+      p->min    = G_PARAM_SPEC_DOUBLE (spec)->minimum;
+      p->max    = G_PARAM_SPEC_DOUBLE (spec)->maximum;
+      p->digits = 2;
+    }
+  else if (G_IS_PARAM_SPEC_INT (spec))
+    {
+      p->kind = ZN_KIND_INT;
+      p->min  = G_PARAM_SPEC_INT (spec)->minimum;
+      p->max  = G_PARAM_SPEC_INT (spec)->maximum;
+    }
+  else if (G_IS_PARAM_SPEC_UINT (spec)) /* GEGL's seeds; a PDB integer is signed */
+    {
+      p->kind = ZN_KIND_INT;
+      p->min  = G_PARAM_SPEC_UINT (spec)->minimum;
+      p->max  = MIN (G_PARAM_SPEC_UINT (spec)->maximum, (guint) G_MAXINT);
+    }
+  else
+    {
+      return FALSE;
     }
 
-    p->ui_min = p->min;
-    p->ui_max = p->max;
+  p->ui_min = p->min;
+  p->ui_max = p->max;
 
-    if (GEGL_IS_PARAM_SPEC_DOUBLE(spec)) {
-        p->ui_min = GEGL_PARAM_SPEC_DOUBLE(spec)->ui_minimum;
-        p->ui_max = GEGL_PARAM_SPEC_DOUBLE(spec)->ui_maximum;
-        p->digits = CLAMP(GEGL_PARAM_SPEC_DOUBLE(spec)->ui_digits, 1, 2);
-    } else if (GEGL_IS_PARAM_SPEC_INT(spec)) {
-        p->ui_min = GEGL_PARAM_SPEC_INT(spec)->ui_minimum;
-        p->ui_max = GEGL_PARAM_SPEC_INT(spec)->ui_maximum;
+  if (GEGL_IS_PARAM_SPEC_DOUBLE (spec))
+    {
+      p->ui_min = GEGL_PARAM_SPEC_DOUBLE (spec)->ui_minimum;
+      p->ui_max = GEGL_PARAM_SPEC_DOUBLE (spec)->ui_maximum;
+      p->digits = CLAMP (GEGL_PARAM_SPEC_DOUBLE (spec)->ui_digits, 1, 2);
+    }
+  else if (GEGL_IS_PARAM_SPEC_INT (spec))
+    {
+      p->ui_min = GEGL_PARAM_SPEC_INT (spec)->ui_minimum;
+      p->ui_max = GEGL_PARAM_SPEC_INT (spec)->ui_maximum;
     }
 
-    return TRUE;
+  return TRUE;
 }
 
-ZnSettings *zn_settings_new(const ZnFilter *filter, GError **error)
+ZnSettings *
+zn_settings_new (const ZnFilter *filter, GError **error)
 {
-    ZnSettings *settings;
-    GParamSpec **specs;
-    guint n_specs = 0;
+  ZnSettings  *settings;
+  GParamSpec **specs;
+  guint        n_specs = 0;
 
-    if (!gegl_has_operation(filter->operation)) {
-        g_set_error(error, ZN_ERROR, ZN_ERROR_FAILED,
-                    "The GEGL operation '%s' is not installed; put Zenith's GEGL "
-                    "module where GEGL finds it and start this program again",
-                    filter->operation);
-        return NULL;
+  if (! gegl_has_operation (filter->operation))
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
+                   "The GEGL operation '%s' is not installed; put Zenith's GEGL "
+                   "module where GEGL finds it and start this program again",
+                   filter->operation);
+      return NULL;
     }
 
-    settings = g_new0(ZnSettings, 1);
-    settings->filter = filter;
-    specs = gegl_operation_list_properties(filter->operation, &n_specs);
+  settings         = g_new0 (ZnSettings, 1);
+  settings->filter = filter;
+  specs            = gegl_operation_list_properties (filter->operation, &n_specs);
 
-    for (guint i = 0; filter->properties[i]; i++) {
-        ZnProperty *p = &settings->property[i];
+  for (guint i = 0; filter->properties[i]; i++)
+    {
+      ZnProperty *p = &settings->property[i];
 
-        for (guint j = 0; j < n_specs; j++)
-            if (!strcmp(specs[j]->name, filter->properties[i]))
-                p->spec = specs[j];
+      for (guint j = 0; j < n_specs; j++)
+        if (! strcmp (specs[j]->name, filter->properties[i]))
+          p->spec = specs[j];
 
-        if (!p->spec || !classify(p)) {
-            g_set_error(error, ZN_ERROR, ZN_ERROR_FAILED,
-                        "The GEGL operation '%s' has no usable property '%s': the "
-                        "program and the GEGL module are of different versions",
-                        filter->operation, filter->properties[i]);
-            zn_settings_free(settings);
-            g_free(specs);
-            return NULL;
+      if (! p->spec || ! classify (p))
+        {
+          g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
+                       "The GEGL operation '%s' has no usable property '%s': the "
+                       "program and the GEGL module are of different versions",
+                       filter->operation, filter->properties[i]);
+          zn_settings_free (settings);
+          g_free (specs);
+          return NULL;
         }
 
-        g_value_init(&p->value, p->spec->value_type);
-        g_param_value_set_default(p->spec, &p->value);
-        settings->n++;
+      g_value_init (&p->value, p->spec->value_type);
+      g_param_value_set_default (p->spec, &p->value);
+      settings->n++;
     }
 
-    g_free(specs);
+  g_free (specs);
 
-    return settings;
+  return settings;
 }
 
-void zn_settings_free(ZnSettings *settings)
+void
+zn_settings_free (ZnSettings *settings)
 {
-    if (!settings)
-        return;
+  if (! settings)
+    return;
 
-    for (guint i = 0; i < settings->n; i++)
-        g_value_unset(&settings->property[i].value);
+  for (guint i = 0; i < settings->n; i++)
+    g_value_unset (&settings->property[i].value);
 
-    g_free(settings);
+  g_free (settings);
 }
 
-void zn_settings_reset(ZnSettings *settings)
+void
+zn_settings_reset (ZnSettings *settings)
 {
-    for (guint i = 0; i < settings->n; i++)
-        g_param_value_set_default(settings->property[i].spec, &settings->property[i].value);
+  for (guint i = 0; i < settings->n; i++)
+    g_param_value_set_default (settings->property[i].spec, &settings->property[i].value);
 }
 
-void zn_settings_copy(ZnSettings *dest, const ZnSettings *src)
+void
+zn_settings_copy (ZnSettings *dest, const ZnSettings *src)
 {
-    g_return_if_fail(dest->filter == src->filter);
+  g_return_if_fail (dest->filter == src->filter);
 
-    for (guint i = 0; i < src->n; i++)
-        g_value_copy(&src->property[i].value, &dest->property[i].value);
+  for (guint i = 0; i < src->n; i++)
+    g_value_copy (&src->property[i].value, &dest->property[i].value);
 }
 
-gchar *zn_property_allowed(const ZnProperty *p)
+gchar *
+zn_property_allowed (const ZnProperty *p)
 {
-    switch (p->kind) {
-    case ZN_KIND_ENUM: {
-        GEnumClass *klass = G_PARAM_SPEC_ENUM(p->spec)->enum_class;
-        GString *list = g_string_new(NULL);
+  switch (p->kind)
+    {
+    case ZN_KIND_ENUM:
+      {
+        GEnumClass *klass = G_PARAM_SPEC_ENUM (p->spec)->enum_class;
+        GString    *list  = g_string_new (NULL);
 
         for (guint i = 0; i < klass->n_values; i++)
-            g_string_append_printf(list, "%s%s", i ? ", " : "", klass->values[i].value_nick);
+          g_string_append_printf (list, "%s%s", i ? ", " : "", klass->values[i].value_nick);
 
-        return g_string_free(list, FALSE);
-    }
+        return g_string_free (list, FALSE);
+      }
 
     case ZN_KIND_BOOLEAN:
-        return g_strdup("yes, no");
+      return g_strdup ("yes, no");
 
     case ZN_KIND_DOUBLE:
-    case ZN_KIND_INT: {
+    case ZN_KIND_INT:
+      {
         gchar min[G_ASCII_DTOSTR_BUF_SIZE];
         gchar max[G_ASCII_DTOSTR_BUF_SIZE];
 
-        g_ascii_formatd(min, sizeof min, "%.10g", p->min);
-        g_ascii_formatd(max, sizeof max, "%.10g", p->max);
-        return g_strdup_printf("%s to %s", min, max);
-    }
+        g_ascii_formatd (min, sizeof min, "%.10g", p->min);
+        g_ascii_formatd (max, sizeof max, "%.10g", p->max);
+        return g_strdup_printf ("%s to %s", min, max);
+      }
 
     default:
-        return NULL;
+      return NULL;
     }
 }
 
 /* Always FALSE, so that callers can return it. */
-static gboolean refuse(const ZnSettings *settings, const ZnProperty *p, const gchar *text, GError **error)
+static gboolean
+refuse (const ZnSettings *settings, const ZnProperty *p, const gchar *text, GError **error)
 {
-    gchar *allowed = zn_property_allowed(p);
-    gchar *shown = g_utf8_make_valid(text, strnlen(text, 80));
+  gchar *allowed = zn_property_allowed (p);
+  gchar *shown   = g_utf8_make_valid (text, strnlen (text, 80));
 
-    g_set_error(error, ZN_ERROR, ZN_ERROR_USAGE, "%s: '%s' cannot be '%s'; allowed: %s", settings->filter->title,
-                p->spec->name, shown, allowed ? allowed : "a shorter text in UTF-8");
-    g_free(shown);
-    g_free(allowed);
+  g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "%s: '%s' cannot be '%s'; allowed: %s",
+               settings->filter->title, p->spec->name, shown,
+               allowed ? allowed : "a shorter text in UTF-8");
+  g_free (shown);
+  g_free (allowed);
 
-    return FALSE;
+  return FALSE;
 }
 
-gboolean zn_settings_set_number(ZnSettings *settings, guint index, gdouble number, GError **error)
+gboolean
+zn_settings_set_number (ZnSettings *settings, guint index, gdouble number, GError **error)
 {
-    ZnProperty *p = &settings->property[index];
+  ZnProperty *p = &settings->property[index];
 
-    /* Written so that NaN is refused too. */
-    if (!(number >= p->min && number <= p->max) || (p->kind != ZN_KIND_DOUBLE && number != floor(number))) {
-        gchar text[G_ASCII_DTOSTR_BUF_SIZE];
+  /* Written so that NaN is refused too. */
+  if (! (number >= p->min && number <= p->max) ||
+      (p->kind != ZN_KIND_DOUBLE && number != floor (number)))
+    {
+      gchar text[G_ASCII_DTOSTR_BUF_SIZE];
 
-        g_ascii_formatd(text, sizeof text, "%.10g", number);
-        return refuse(settings, p, text, error);
+      g_ascii_formatd (text, sizeof text, "%.10g", number);
+      return refuse (settings, p, text, error);
     }
 
-    if (p->kind == ZN_KIND_DOUBLE)
-        g_value_set_double(&p->value, number);
-    else if (p->kind == ZN_KIND_BOOLEAN)
-        g_value_set_boolean(&p->value, number != 0.0);
-    else if (G_VALUE_HOLDS_UINT(&p->value))
-        g_value_set_uint(&p->value, (guint)number);
-    else
-        g_value_set_int(&p->value, (gint)number);
+  if (p->kind == ZN_KIND_DOUBLE)
+    g_value_set_double (&p->value, number);
+  else if (p->kind == ZN_KIND_BOOLEAN)
+    g_value_set_boolean (&p->value, number != 0.0);
+  else if (G_VALUE_HOLDS_UINT (&p->value))
+    g_value_set_uint (&p->value, (guint) number);
+  else
+    g_value_set_int (&p->value, (gint) number);
 
-    return TRUE;
+  return TRUE;
 }
 
-static gboolean set_enum(ZnSettings *settings, ZnProperty *p, const gchar *text, GError **error)
+static gboolean
+set_enum (ZnSettings *settings, ZnProperty *p, const gchar *text, GError **error)
 {
-    GEnumValue *value = g_enum_get_value_by_nick(G_PARAM_SPEC_ENUM(p->spec)->enum_class, text);
+  GEnumValue *value = g_enum_get_value_by_nick (G_PARAM_SPEC_ENUM (p->spec)->enum_class, text);
 
-    if (!value)
-        return refuse(settings, p, text, error);
+  if (! value)
+    return refuse (settings, p, text, error);
 
-    g_value_set_enum(&p->value, value->value);
+  g_value_set_enum (&p->value, value->value);
 
-    return TRUE;
+  return TRUE;
 }
 
-static gboolean set_boolean(ZnSettings *settings, ZnProperty *p, const gchar *text, GError **error)
+static gboolean
+set_boolean (ZnSettings *settings, ZnProperty *p, const gchar *text, GError **error)
 {
-    static const gchar *const words[][2] = { { "no", "yes" }, { "false", "true" }, { "0", "1" } };
+  static const gchar *const words[][2] = { { "no", "yes" }, { "false", "true" }, { "0", "1" } };
 
-    for (guint i = 0; i < G_N_ELEMENTS(words); i++)
-        for (guint on = 0; on < 2; on++)
-            if (!g_ascii_strcasecmp(text, words[i][on])) {
-                g_value_set_boolean(&p->value, on);
-                return TRUE;
-            }
+  for (guint i = 0; i < G_N_ELEMENTS (words); i++)
+    for (guint on = 0; on < 2; on++)
+      if (! g_ascii_strcasecmp (text, words[i][on]))
+        {
+          g_value_set_boolean (&p->value, on);
+          return TRUE;
+        }
 
-    return refuse(settings, p, text, error);
+  return refuse (settings, p, text, error);
 }
 
-gboolean zn_settings_set_text(ZnSettings *settings, const gchar *name, const gchar *text, GError **error)
+gboolean
+zn_settings_set_text (ZnSettings *settings, const gchar *name, const gchar *text, GError **error)
 {
-    for (guint i = 0; i < settings->n; i++) {
-        ZnProperty *p = &settings->property[i];
+  for (guint i = 0; i < settings->n; i++)
+    {
+      ZnProperty *p = &settings->property[i];
 
-        if (strcmp(p->spec->name, name))
-            continue;
+      if (strcmp (p->spec->name, name))
+        continue;
 
-        switch (p->kind) {
+      switch (p->kind)
+        {
         case ZN_KIND_ENUM:
-            return set_enum(settings, p, text, error);
+          return set_enum (settings, p, text, error);
 
         case ZN_KIND_BOOLEAN:
-            return set_boolean(settings, p, text, error);
+          return set_boolean (settings, p, text, error);
 
         case ZN_KIND_STRING:
         case ZN_KIND_FILE:
-            if (strnlen(text, TEXT_MAX) == TEXT_MAX || !g_utf8_validate(text, -1, NULL))
-                return refuse(settings, p, text, error);
+          if (strnlen (text, TEXT_MAX) == TEXT_MAX || ! g_utf8_validate (text, -1, NULL))
+            return refuse (settings, p, text, error);
 
-            g_value_set_string(&p->value, text);
-            return TRUE;
+          g_value_set_string (&p->value, text);
+          return TRUE;
 
-        default: {
-            gchar *end;
-            gdouble number = g_ascii_strtod(text, &end);
+        default:
+          {
+            gchar  *end;
+            gdouble number = g_ascii_strtod (text, &end);
 
             if (end == text || *end != '\0')
-                return refuse(settings, p, text, error);
+              return refuse (settings, p, text, error);
 
-            return zn_settings_set_number(settings, i, number, error);
-        }
+            return zn_settings_set_number (settings, i, number, error);
+          }
         }
     }
 
+  {
+    gchar *shown = g_utf8_make_valid (name, strnlen (name, 80));
+    gchar *list  = g_strjoinv (", ", (gchar **) settings->filter->properties);
+
+    g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "%s has no property '%s'; it has: %s",
+                 settings->filter->title, shown, list);
+    g_free (shown);
+    g_free (list);
+  }
+
+  return FALSE;
+}
+
+gdouble
+zn_settings_get_number (const ZnSettings *settings, guint index)
+{
+  const GValue *value = &settings->property[index].value;
+
+  if (G_VALUE_HOLDS_DOUBLE (value))
+    return g_value_get_double (value);
+  if (G_VALUE_HOLDS_UINT (value))
+    return g_value_get_uint (value);
+  if (G_VALUE_HOLDS_INT (value))
+    return g_value_get_int (value);
+
+  return g_value_get_boolean (value) ? 1.0 : 0.0;
+}
+
+gchar *
+zn_settings_get_text (const ZnSettings *settings, guint index)
+{
+  const ZnProperty *p = &settings->property[index];
+
+  switch (p->kind)
     {
-        gchar *shown = g_utf8_make_valid(name, strnlen(name, 80));
-        gchar *list = g_strjoinv(", ", (gchar **)settings->filter->properties);
+    case ZN_KIND_ENUM:
+      {
+        GEnumValue *value = g_enum_get_value (G_PARAM_SPEC_ENUM (p->spec)->enum_class,
+                                              g_value_get_enum (&p->value));
 
-        g_set_error(error, ZN_ERROR, ZN_ERROR_USAGE, "%s has no property '%s'; it has: %s", settings->filter->title,
-                    shown, list);
-        g_free(shown);
-        g_free(list);
-    }
-
-    return FALSE;
-}
-
-gdouble zn_settings_get_number(const ZnSettings *settings, guint index)
-{
-    const GValue *value = &settings->property[index].value;
-
-    if (G_VALUE_HOLDS_DOUBLE(value))
-        return g_value_get_double(value);
-    if (G_VALUE_HOLDS_UINT(value))
-        return g_value_get_uint(value);
-    if (G_VALUE_HOLDS_INT(value))
-        return g_value_get_int(value);
-
-    return g_value_get_boolean(value) ? 1.0 : 0.0;
-}
-
-gchar *zn_settings_get_text(const ZnSettings *settings, guint index)
-{
-    const ZnProperty *p = &settings->property[index];
-
-    switch (p->kind) {
-    case ZN_KIND_ENUM: {
-        GEnumValue *value = g_enum_get_value(G_PARAM_SPEC_ENUM(p->spec)->enum_class, g_value_get_enum(&p->value));
-
-        return g_strdup(value ? value->value_nick : "");
-    }
+        return g_strdup (value ? value->value_nick : "");
+      }
 
     case ZN_KIND_BOOLEAN:
-        return g_strdup(g_value_get_boolean(&p->value) ? "yes" : "no");
+      return g_strdup (g_value_get_boolean (&p->value) ? "yes" : "no");
 
     case ZN_KIND_STRING:
     case ZN_KIND_FILE:
-        return g_strdup(g_value_get_string(&p->value) ? g_value_get_string(&p->value) : "");
+      return g_strdup (g_value_get_string (&p->value) ? g_value_get_string (&p->value) : "");
 
-    default: {
+    default:
+      {
         gchar text[G_ASCII_DTOSTR_BUF_SIZE];
 
-        g_ascii_dtostr(text, sizeof text, zn_settings_get_number(settings, index));
-        return g_strdup(text);
-    }
+        g_ascii_dtostr (text, sizeof text, zn_settings_get_number (settings, index));
+        return g_strdup (text);
+      }
     }
 }
 
-gchar *zn_settings_to_lines(const ZnSettings *settings)
+gchar *
+zn_settings_to_lines (const ZnSettings *settings)
 {
-    GString *lines = g_string_new(NULL);
+  GString *lines = g_string_new (NULL);
 
-    for (guint i = 0; i < settings->n; i++) {
-        gchar *text = zn_settings_get_text(settings, i);
+  for (guint i = 0; i < settings->n; i++)
+    {
+      gchar *text = zn_settings_get_text (settings, i);
 
-        if (!strchr(text, '\n'))
-            g_string_append_printf(lines, "%s=%s\n", settings->property[i].spec->name, text);
-        g_free(text);
+      if (! strchr (text, '\n'))
+        g_string_append_printf (lines, "%s=%s\n", settings->property[i].spec->name, text);
+      g_free (text);
     }
 
-    return g_string_free(lines, FALSE);
+  return g_string_free (lines, FALSE);
 }
 
-void zn_settings_from_lines(ZnSettings *settings, const gchar *lines)
+void
+zn_settings_from_lines (ZnSettings *settings, const gchar *lines)
 {
-    gchar **line = g_strsplit(lines, "\n", -1);
+  gchar **line = g_strsplit (lines, "\n", -1);
 
-    for (guint i = 0; line[i]; i++) {
-        gchar *equals = strchr(line[i], '=');
+  for (guint i = 0; line[i]; i++)
+    {
+      gchar *equals = strchr (line[i], '=');
 
-        if (equals) {
-            *equals = '\0';
-            zn_settings_set_text(settings, line[i], equals + 1, NULL);
+      if (equals)
+        {
+          *equals = '\0';
+          zn_settings_set_text (settings, line[i], equals + 1, NULL);
         }
     }
 
-    g_strfreev(line);
+  g_strfreev (line);
 }

@@ -13,66 +13,74 @@
 
 #include "zenith-filters.h"
 
-#define ZN_ERROR (zn_error_quark())
-GQuark zn_error_quark(void);
+#define ZN_ERROR (zn_error_quark ())
+GQuark zn_error_quark (void);
 
-typedef enum {
-    ZN_ERROR_FAILED,   /* the work could not be done                     */
-    ZN_ERROR_USAGE,    /* a value that is not allowed, an unknown name   */
-    ZN_ERROR_CANCELLED /* the user did not want it any more              */
+typedef enum
+{
+  ZN_ERROR_FAILED,    /* the work could not be done                     */
+  ZN_ERROR_USAGE,     /* a value that is not allowed, an unknown name   */
+  ZN_ERROR_CANCELLED, /* the user did not want it any more              */
+  ZN_ERROR_DAMAGED    /* a picture file is cut or makes no sense        */
 } ZnError;
 
-typedef enum {
-    ZN_KIND_ENUM,
-    ZN_KIND_DOUBLE,
-    ZN_KIND_INT,
-    ZN_KIND_BOOLEAN,
-    ZN_KIND_STRING,
-    ZN_KIND_FILE,
+typedef enum
+{
+  ZN_KIND_ENUM,
+  ZN_KIND_DOUBLE,
+  ZN_KIND_INT,
+  ZN_KIND_BOOLEAN,
+  ZN_KIND_STRING,
+  ZN_KIND_FILE,
 } ZnKind;
 
-typedef struct {
-    ZnKind kind;
-    GParamSpec *spec; /* owned by the operation's class             */
-    GValue value;
-    gdouble min, max;       /* allowed, for numbers                       */
-    gdouble ui_min, ui_max; /* what a slider spans                        */
-    gint digits;            /* after the decimal point, in the dialog     */
+typedef struct
+{
+  ZnKind      kind;
+  GParamSpec *spec; /* owned by the operation's class             */
+  GValue      value;
+  gdouble     min, max;       /* allowed, for numbers                       */
+  gdouble     ui_min, ui_max; /* what a slider spans                        */
+  gint        digits;         /* after the decimal point, in the dialog     */
 } ZnProperty;
 
-typedef struct {
-    const ZnFilter *filter;
-    guint n;
-    ZnProperty property[ZN_PROPERTIES_MAX];
+typedef struct
+{
+  const ZnFilter *filter;
+  guint           n;
+  ZnProperty      property[ZN_PROPERTIES_MAX];
 } ZnSettings;
 
 /* Defaults of the filter's operation.  NULL and an error if the operation is
  * not installed or lacks a property.  Free with zn_settings_free(), which
  * accepts NULL.
  */
-ZnSettings *zn_settings_new(const ZnFilter *filter, GError **error);
-void zn_settings_free(ZnSettings *settings);
+ZnSettings *zn_settings_new (const ZnFilter *filter, GError **error);
+void        zn_settings_free (ZnSettings *settings);
 
-void zn_settings_reset(ZnSettings *settings);
-void zn_settings_copy(ZnSettings *dest, const ZnSettings *src);
+void zn_settings_reset (ZnSettings *settings);
+void zn_settings_copy (ZnSettings *dest, const ZnSettings *src);
 
 /* Set one property from text ("fast", "0.5", "yes") or from a number.  On
  * failure the value stays what it was.
  */
-gboolean zn_settings_set_text(ZnSettings *settings, const gchar *name, const gchar *text, GError **error);
-gboolean zn_settings_set_number(ZnSettings *settings, guint index, gdouble number, GError **error);
+gboolean zn_settings_set_text (ZnSettings  *settings,
+                               const gchar *name,
+                               const gchar *text,
+                               GError     **error);
+gboolean zn_settings_set_number (ZnSettings *settings, guint index, gdouble number, GError **error);
 
 /* The text that set_text() would take; free it. */
-gchar *zn_settings_get_text(const ZnSettings *settings, guint index);
-gdouble zn_settings_get_number(const ZnSettings *settings, guint index);
+gchar  *zn_settings_get_text (const ZnSettings *settings, guint index);
+gdouble zn_settings_get_number (const ZnSettings *settings, guint index);
 
 /* "fast, balanced, best" or "0 to 1.5"; NULL where everything goes. */
-gchar *zn_property_allowed(const ZnProperty *property);
+gchar *zn_property_allowed (const ZnProperty *property);
 
 /* All of them, one "name=value" a line, for GIMP to remember.  Lines that do
  * not fit (an older version wrote them) are ignored when read.
  */
-gchar *zn_settings_to_lines(const ZnSettings *settings);
-void zn_settings_from_lines(ZnSettings *settings, const gchar *lines);
+gchar *zn_settings_to_lines (const ZnSettings *settings);
+void   zn_settings_from_lines (ZnSettings *settings, const gchar *lines);
 
 #endif /* __ZENITH_SETTINGS_H__ */

@@ -16,6 +16,9 @@
 #include "zenith-dialog.h"
 #include "zenith-filters.h"
 #include "zenith-preset.h"
+#ifdef HAVE_PICTURES
+#include "picture.h"
+#endif
 #include "zenith-settings.h"
 
 #define N_FIXED 3 /* run-mode, image, drawable */
@@ -58,6 +61,11 @@ install (const gchar        *procedure,
                           "RGB*, GRAY*, INDEXED*", GIMP_PLUGIN, n_args, 0, args, NULL);
   gimp_plugin_menu_register (procedure, ZN_MENU_PATH);
 }
+
+#ifdef HAVE_PICTURES
+static const GimpParamDef check_arg = { GIMP_PDB_STRING, (gchar *) "filename",
+                                        (gchar *) "The file" };
+#endif
 
 static void
 install_filter (const ZnSettings *settings)
@@ -124,6 +132,11 @@ query (void)
                "Presets are looked for in $ZENITH_PRESETS, in zenith/presets of "
                "the user's data folder and in the installation's folder.",
                "_Apply Preset...", args, N_FIXED + 1);
+#ifdef HAVE_PICTURES
+      gimp_install_procedure (ZN_CHECK_PROCEDURE, "Fail if a picture file is cut or damaged",
+                              ZN_CHECK_HELP, ZN_AUTHOR, ZN_AUTHOR, ZN_YEAR, NULL, NULL, GIMP_PLUGIN,
+                              1, 0, &check_arg, NULL);
+#endif
     }
 
   gegl_exit ();
@@ -413,7 +426,13 @@ run (const gchar     *name,
   gimp_plugin_enable_precision ();
   gegl_init (NULL, NULL);
 
-  if (n_params < N_FIXED)
+#ifdef HAVE_PICTURES
+  if (! strcmp (name, ZN_CHECK_PROCEDURE))
+    done = zn_picture_check (n_params == 1 && param[0].data.d_string ? param[0].data.d_string : "",
+                             &error);
+  else
+#endif
+      if (n_params < N_FIXED)
     g_set_error (&error, ZN_ERROR, ZN_ERROR_USAGE, "%s needs an image and a drawable", name);
   else if (usable (param[2].data.d_drawable, &error))
     done = filter ? run_filter (filter, param, n_params, &error)

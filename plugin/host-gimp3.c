@@ -19,6 +19,9 @@
 #include "zenith-dialog.h"
 #include "zenith-filters.h"
 #include "zenith-preset.h"
+#ifdef HAVE_PICTURES
+#include "picture.h"
+#endif
 #include "zenith-settings.h"
 
 #define ZENITH_TYPE_PLUG_IN (zenith_plug_in_get_type ())
@@ -348,6 +351,23 @@ run_preset (GimpProcedure       *procedure,
   return finish (procedure, mode, done, error);
 }
 
+#ifdef HAVE_PICTURES
+static GimpValueArray *
+run_check (GimpProcedure *procedure, GimpProcedureConfig *config, gpointer data)
+{
+  GError  *error = NULL;
+  gchar   *name  = NULL;
+  gboolean done;
+
+  gegl_init (NULL, NULL);
+  g_object_get (config, "filename", &name, NULL);
+  done = zn_picture_check (name ? name : "", &error);
+  g_free (name);
+
+  return finish (procedure, GIMP_RUN_NONINTERACTIVE, done, error);
+}
+#endif
+
 /*  what GIMP is told  */
 
 /* Enumerations are strings, not GIMP's choice arguments: given a choice that
@@ -427,6 +447,20 @@ zenith_plug_in_create_procedure (GimpPlugIn *plug_in, const gchar *name)
 
   gegl_init (NULL, NULL);
 
+#ifdef HAVE_PICTURES
+  if (! strcmp (name, ZN_CHECK_PROCEDURE))
+    {
+      procedure = gimp_procedure_new (plug_in, name, GIMP_PDB_PROC_TYPE_PLUGIN, run_check, NULL,
+                                      NULL);
+      gimp_procedure_set_documentation (procedure, "Fail if a picture file is cut or damaged",
+                                        ZN_CHECK_HELP, name);
+      gimp_procedure_set_attribution (procedure, ZN_AUTHOR, ZN_AUTHOR, ZN_YEAR);
+      gimp_procedure_add_string_argument (procedure, "filename", "_File", "The file", "",
+                                          G_PARAM_READWRITE);
+      return procedure;
+    }
+#endif
+
   if (! filter)
     {
       procedure = procedure_new (plug_in, name, run_preset, NULL, "_Apply Preset...",
@@ -470,6 +504,10 @@ zenith_plug_in_query_procedures (GimpPlugIn *plug_in)
 
   if (names)
     names = g_list_append (names, g_strdup (ZN_PRESET_PROCEDURE));
+#ifdef HAVE_PICTURES
+  if (names)
+    names = g_list_append (names, g_strdup (ZN_CHECK_PROCEDURE));
+#endif
 
   return names;
 }

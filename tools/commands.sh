@@ -15,50 +15,28 @@ filter() {
   fi
 }
 
-# preset_file NAME: the file of the preset with that name, or with that file name.
-preset_file() {
-  local f
-  for f in "$root"/presets/*.preset; do
-    if [ "$(sed -n 's/^name=//p' "$f")" = "$1" ] || [ "$(basename "$f" .preset)" = "$1" ]; then
-      echo "$f"
-      return 0
-    fi
-  done
-  return 1
-}
-
-# preset_words FILE: its operation and properties, one a line, as gegl takes them.
-preset_words() {
-  sed -n 's/^operation=//p' "$1"
-  grep -vE '^(#|name=|description=|operation=|[[:space:]]*$)' "$1" || true
+# zenith-batch is the one way from picture to picture: presets of one's own, metadata, nothing half written.
+batch() {
+  main_build "${pkg_gegl[@]}" "${pkg_batch[@]}" >&2
+  use_build
+  exec "$build/batch/zenith-batch" "$@"
 }
 
 cmd_gegl_preset() {
-  local file words
-  [ $# -eq 3 ] || { echo "usage: ./run gegl-preset NAME IN OUT" >&2; exit 2; }
-  file=$(preset_file "$1") || die "there is no preset '$1'; there are:
-$(sed -n 's/^name=/  /p' "$root"/presets/*.preset)"
-  [ -f "$2" ] || die "there is no file $2"
-  main_build "${pkg_gegl[@]}" >&2
-  use_build
-  mapfile -t words < <(preset_words "$file")
-  filter "$2" "$3" "${words[@]}"
+  local again=()
+  if [ $# -eq 4 ] && [ "$4" = --in-place ]; then again=(--in-place); elif [ $# -ne 3 ]; then
+    echo "usage: ./run gegl-preset NAME IN OUT [--in-place]" >&2
+    exit 2
+  fi
+  batch "${again[@]}" --preset="$1" -- "$2" "$3"
 }
 
 cmd_denoise_folder() {
-  local file words
   if [ $# -lt 2 ] || [ $# -gt 3 ]; then
     echo "usage: ./run denoise-folder IN OUT [PRESET]" >&2
     exit 2
   fi
-  file=$(preset_file "${3:-High ISO photo}") || {
-    printf "run: there is no preset '%s'; there are:\n%s\n" "$3" "$(sed -n 's/^name=/  /p' "$root"/presets/*.preset)" >&2
-    exit 2
-  }
-  main_build "${pkg_gegl[@]}" >&2
-  use_build
-  mapfile -t words < <(preset_words "$file")
-  exec "$root/tools/denoise-folder.sh" "$1" "$2" "${words[@]}"
+  batch --preset="${3:-High ISO photo}" -- "$1" "$2"
 }
 
 # ---- demo ----------------------------------------------------------------------------------------------------
@@ -123,19 +101,20 @@ cmd_gimp() {
 cmd_install() {
   local prefix=${1:-} data=${XDG_DATA_HOME:-$HOME/.local/share} dir=$root/build-install
   if [ -n "$prefix" ]; then
-    main_build "${pkg_gegl[@]}" "${pkg_gimp[@]}"
+    main_build "${pkg_gegl[@]}" "${pkg_gimp[@]}" "${pkg_batch[@]}"
     case $prefix in /*) ;; *) prefix=$PWD/$prefix ;; esac
     compile "$dir" gcc --prefix "$prefix" && meson configure "$dir" --prefix "$prefix" && ninja -C "$dir" >/dev/null || die "the build failed"
     meson install -C "$dir" --no-rebuild >"$root/.cache/install.log"
     echo "installed into $prefix; see .cache/install.log for the files"
     return
   fi
-  main_build "${pkg_gegl[@]}" "${pkg_gimp[@]}"
+  main_build "${pkg_gegl[@]}" "${pkg_gimp[@]}" "${pkg_batch[@]}"
   if grep -q gpu_archs "$build/set-up-with"; then # the tests' build has kernels for two GPUs only
     compile "$build" gcc "$gpu_archs_all" || die "the build failed; see .cache/build.log"
   fi
   install -D -m 755 "$build/gegl-ops/zenith-ops.so" "$data/gegl-0.4/plug-ins/zenith-ops.so"
   install -D -m 755 "$build/engine/zenith" "$HOME/.local/bin/zenith"
+  install -D -m 755 "$build/batch/zenith-batch" "$HOME/.local/bin/zenith-batch"
   mkdir -p "$data/zenith/models" "$data/zenith/presets"
   cp "$root"/models/*.safetensors "$data/zenith/models/"
   cp "$root"/presets/*.preset "$data/zenith/presets/"
@@ -145,7 +124,7 @@ cmd_install() {
   if [ -x "$build/plugin/zenith-gimp3" ]; then
     install -D -m 755 "$build/plugin/zenith-gimp3" "${XDG_CONFIG_HOME:-$HOME/.config}/GIMP/3.0/plug-ins/zenith-gimp3/zenith-gimp3"
   fi
-  echo "installed for ${USER:-$(id -un)}: GEGL operations, models and presets in $data, zenith in ~/.local/bin"
+  echo "installed for ${USER:-$(id -un)}: GEGL operations, models and presets in $data, zenith and zenith-batch in ~/.local/bin"
 }
 
 # ---- tests ---------------------------------------------------------------------------------------------------
@@ -268,7 +247,9 @@ lane_gimp() {
     suite "operations, $t" "$build/tests/gegl/test_$t"
   done
   suite "operations, gegl" "$root/tests/gegl/run_gegl.sh" "$build"
-  suite "a folder" "$root/tests/cli/test_folder.sh" "$build"
+  for t in formats folder kill; do
+    suite "batch, $t" "$root/tests/batch/test_$t.sh" "$build"
+  done
   if [ -x "$build/plugin/zenith-gimp2" ]; then
     suite "gimp 2.10" "$root/tests/plugin/gimp2.sh"
   elif [ -x "$build/plugin/zenith-gimp3" ]; then
@@ -286,6 +267,7 @@ foreign_names() {
 lane_dialog() {
   local arch engine deb
   [ ! -x "$build/plugin/zenith-gimp2" ] || suite "gimp 2.10, dialog" "$root/tests/plugin/dialog.sh"
+  suite "batch, cluster" "$root/tests/batch/test_cluster.sh" "$build"
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
   suite "fuzz, $1 s" fuzz "$1"
   suite "kernels, clang" "$root/build-clang/tests/test_check"
@@ -301,7 +283,7 @@ lane_dialog() {
 
 cmd_test() {
   local start=$SECONDS
-  need "${pkg_build[@]}" "${pkg_gegl[@]}" "${pkg_gimp[@]}" "${pkg_picture[@]}" "${pkg_test[@]}"
+  need "${pkg_build[@]}" "${pkg_gegl[@]}" "${pkg_gimp[@]}" "${pkg_batch[@]}" "${pkg_picture[@]}" "${pkg_test[@]}"
   if [ -n "${CI:-}" ] && [ "$(id -u)" -eq 0 ]; then
     local arch engine deb
     foreign_names

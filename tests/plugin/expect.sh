@@ -151,3 +151,13 @@ expect_all () {
   expect_refusals
   expect_presets
 }
+
+# zenith-batch knows the same presets, and makes the same of them.
+check_same_as_batch () {
+  if [ -x "$ZENITH_BUILD/batch/zenith-batch" ]; then
+    "$ZENITH_BUILD/batch/zenith-batch" --preset "High ISO photo" "$1" "$work/by-batch.png" >"$work/by-batch.log" 2>&1
+    check same-as-zenith-batch same "$work/by-batch.png" "$2"
+  else
+    skip same-as-zenith-batch "this build has no zenith-batch"
+  fi
+}

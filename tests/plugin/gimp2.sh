@@ -47,6 +47,8 @@ cp in/rgb.png doc/photo.png
 cp in/rgb.png doc/photos/a.png
 cp in/alpha.png doc/photos/b.png
 echo 'no picture' >doc/photos/broken.png
+size=$(stat -c %s in/rgb.png)
+head -c $((size * 2 / 3)) in/rgb.png >doc/photos/cut.png
 cd doc || exit 1
 for example in gimp2-file gimp2-preset gimp2-folder; do
   doc_block "$example" >"../$example.scm"
@@ -60,8 +62,11 @@ check doc-gimp2-file-result changed in/rgb.png doc/photo-clean.png
 check doc-gimp2-preset-result changed in/rgb.png doc/photo-film.png
 check doc-gimp2-folder-a changed in/rgb.png doc/clean/a.png
 check doc-gimp2-folder-b test -s doc/clean/b.png
+check doc-gimp2-folder-cut grep -q 'failed: photos/cut.png' doc.log
+check doc-gimp2-folder-no-half-picture test ! -e doc/clean/cut.png
 check doc-gimp2-folder-broken grep -q 'failed: photos/broken.png' doc.log
-check doc-gimp2-folder-count grep -q '2 done, 0 there already, 1 failed' doc.log
-check doc-gimp2-folder-resume grep -q '0 done, 2 there already, 1 failed' doc.log
+check_same_as_batch doc/photos/a.png doc/clean/a.png
+check doc-gimp2-folder-count grep -q '2 done, 0 there already, 2 failed' doc.log
+check doc-gimp2-folder-resume grep -q '0 done, 2 there already, 2 failed' doc.log
 
 finish

@@ -124,6 +124,8 @@ cp in/rgb.png doc/photo.png
 cp in/rgb.png doc/photos/a.png
 cp in/alpha.png doc/photos/b.png
 echo 'no picture' >doc/photos/broken.png
+size=$(stat -c %s in/rgb.png)
+head -c $((size * 2 / 3)) in/rgb.png >doc/photos/cut.png
 cd doc || exit 1
 for example in gimp3-file gimp3-preset gimp3-filter gimp3-folder; do
   doc_block "$example" >"../$example.scm"
@@ -137,9 +139,12 @@ check doc-gimp3-preset-result changed in/rgb.png doc/photo-film.png
 check doc-gimp3-filter-result test -s doc/photo.xcf
 check doc-gimp3-folder-a changed in/rgb.png doc/clean/a.png
 check doc-gimp3-folder-b test -s doc/clean/b.png
+check doc-gimp3-folder-cut grep -q 'failed: photos/cut.png' gimp3-folder.log
+check doc-gimp3-folder-no-half-picture test ! -e doc/clean/cut.png
 check doc-gimp3-folder-broken grep -q 'failed: photos/broken.png' gimp3-folder.log
-check doc-gimp3-folder-count grep -q '2 done, 0 there already, 1 failed' gimp3-folder.log
-check doc-gimp3-folder-resume grep -q '0 done, 2 there already, 1 failed' again.log
+check_same_as_batch doc/photos/a.png doc/clean/a.png
+check doc-gimp3-folder-count grep -q '2 done, 0 there already, 2 failed' gimp3-folder.log
+check doc-gimp3-folder-resume grep -q '0 done, 2 there already, 2 failed' again.log
 gimp_run bad.log '(script-fu-use-v3) (let* ((i (gimp-image-new 9 9 RGB))) (plug-in-zenith-apply-preset #:run-mode 1 #:image i #:drawables (vector) #:preset "x"))'
 check bad-exit-status test "$?" != 0
 

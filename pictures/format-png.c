@@ -13,26 +13,25 @@
 #include "picture.h"
 #include "zenith-settings.h"
 
-#define STRIP_ROWS  64
-#define LEVEL       4        /* of compression: beyond it files hardly shrink         */
-#define GAMMA_MAX   110000   /* above 1.1 it is a decoder's exponent, put there by mistake */
+#define STRIP_ROWS 64
+#define LEVEL 4          /* of compression: beyond it files hardly shrink         */
+#define GAMMA_MAX 110000 /* above 1.1 it is a decoder's exponent, put there by mistake */
 
-#define XMP_KEY     "XML:com.adobe.xmp"
+#define XMP_KEY "XML:com.adobe.xmp"
 #define XMP_PROFILE "Raw profile type xmp"
 
 typedef struct
 {
-  png_structp  png;
-  png_infop    info, end;
-  gboolean     writes;
-  gchar        why[160];
-  guchar      *pixels;
-  png_bytep   *rows;
+  png_structp png;
+  png_infop   info, end;
+  gboolean    writes;
+  gchar       why[160];
+  guchar     *pixels;
+  png_bytep  *rows;
 } Codec;
 
 static G_NORETURN void
-on_error (png_structp     png,
-          png_const_charp text)
+on_error (png_structp png, png_const_charp text)
 {
   Codec *codec = png_get_error_ptr (png);
 
@@ -41,8 +40,7 @@ on_error (png_structp     png,
 }
 
 static void
-on_warning (png_structp     png,
-            png_const_charp text)
+on_warning (png_structp png, png_const_charp text)
 {
 }
 
@@ -66,9 +64,8 @@ codec_new (gboolean writes)
   Codec *codec = g_new0 (Codec, 1);
 
   codec->writes = writes;
-  codec->png    = writes
-                  ? png_create_write_struct (PNG_LIBPNG_VER_STRING, codec, on_error, on_warning)
-                  : png_create_read_struct  (PNG_LIBPNG_VER_STRING, codec, on_error, on_warning);
+  codec->png = writes ? png_create_write_struct (PNG_LIBPNG_VER_STRING, codec, on_error, on_warning)
+                      : png_create_read_struct (PNG_LIBPNG_VER_STRING, codec, on_error, on_warning);
   if (codec->png)
     {
       codec->info = png_create_info_struct (codec->png);
@@ -101,8 +98,7 @@ has_gamma (Codec *codec)
 
 /* A profile, or sRGB, or what gAMA and cHRM say. */
 static void
-read_space (Codec     *codec,
-            ZnPicture *picture)
+read_space (Codec *codec, ZnPicture *picture)
 {
   png_charp   name;
   png_bytep   profile;
@@ -125,14 +121,13 @@ read_space (Codec     *codec,
     return;
 
   if (c[1] > 0.0 && c[3] > 0.0 && c[5] > 0.0 && c[7] > 0.0)
-    picture->space = babl_space_from_chromaticities (NULL, c[0], c[1], c[2], c[3], c[4], c[5],
-                                                     c[6], c[7], babl_trc_gamma (1.0 / gamma),
-                                                     NULL, NULL, BABL_SPACE_FLAG_EQUALIZE);
+    picture->space = babl_space_from_chromaticities (NULL, c[0], c[1], c[2], c[3], c[4], c[5], c[6],
+                                                     c[7], babl_trc_gamma (1.0 / gamma), NULL, NULL,
+                                                     BABL_SPACE_FLAG_EQUALIZE);
 }
 
 static void
-read_notes (Codec     *codec,
-            ZnPicture *picture)
+read_notes (Codec *codec, ZnPicture *picture)
 {
   png_uint_32 x, y;
   int         unit;
@@ -168,9 +163,7 @@ read_notes (Codec     *codec,
 
 /* How the decoder shall hand over the pixels; TRUE if all is as expected. */
 static gboolean
-read_header (Codec      *codec,
-             ZnPicture  *picture,
-             GError    **error)
+read_header (Codec *codec, ZnPicture *picture, GError **error)
 {
   static const png_byte animation[] = { 'a', 'c', 'T', 'L', 0, 'c', 'I', 'C', 'P', 0 };
   png_unknown_chunkp    chunk;
@@ -189,14 +182,14 @@ read_header (Codec      *codec,
         return FALSE;
       }
 
-  type = png_get_color_type (codec->png, codec->info);
-  bits = png_get_bit_depth (codec->png, codec->info);
+  type            = png_get_color_type (codec->png, codec->info);
+  bits            = png_get_bit_depth (codec->png, codec->info);
   picture->width  = (gint) png_get_image_width (codec->png, codec->info);
   picture->height = (gint) png_get_image_height (codec->png, codec->info);
   picture->grey   = ! (type & PNG_COLOR_MASK_COLOR);
   picture->alpha  = (type & PNG_COLOR_MASK_ALPHA) ||
-                    png_get_valid (codec->png, codec->info, PNG_INFO_tRNS);
-  picture->depth  = bits == 16 ? ZN_DEPTH_U16 : ZN_DEPTH_U8;
+                   png_get_valid (codec->png, codec->info, PNG_INFO_tRNS);
+  picture->depth = bits == 16 ? ZN_DEPTH_U16 : ZN_DEPTH_U8;
   read_space (codec, picture);
 
   png_set_expand (codec->png);
@@ -208,8 +201,7 @@ read_header (Codec      *codec,
 
 /* An interlaced picture comes in passes over all of it. */
 static void
-read_pixels (Codec     *codec,
-             ZnPicture *picture)
+read_pixels (Codec *codec, ZnPicture *picture)
 {
   const gint  passes = png_set_interlace_handling (codec->png);
   const gint  strip  = passes > 1 ? picture->height : MIN (picture->height, STRIP_ROWS);
@@ -239,9 +231,7 @@ read_pixels (Codec     *codec,
 }
 
 static gboolean
-png_load (ZnPicture  *picture,
-          FILE       *file,
-          GError    **error)
+png_load (ZnPicture *picture, FILE *file, GError **error)
 {
   Codec *codec = codec_new (FALSE);
 
@@ -269,8 +259,7 @@ png_load (ZnPicture  *picture,
 
 /* What libpng read beside the pixels, but for EXIF, XMP and resolution. */
 static void
-copy_notes (Codec *to,
-            Codec *from)
+copy_notes (Codec *to, Codec *from)
 {
   png_unknown_chunkp chunk;
   png_fixed_point    gamma, c[8];
@@ -311,9 +300,7 @@ copy_notes (Codec *to,
 }
 
 static void
-write_notes (Codec           *codec,
-             const ZnPicture *picture,
-             gboolean         same)
+write_notes (Codec *codec, const ZnPicture *picture, gboolean same)
 {
   if (picture->icc)
     png_set_iCCP (codec->png, codec->info, "ICC profile", PNG_COMPRESSION_TYPE_BASE,
@@ -332,13 +319,13 @@ write_notes (Codec           *codec,
     }
   if (picture->xmp)
     {
-      gsize     size;
-      gpointer  data = (gpointer) g_bytes_get_data (picture->xmp, &size);
-      gchar    *copy = g_strndup (data, size);
-      png_text  text = { .compression = PNG_ITXT_COMPRESSION_NONE,
-                         .key         = (png_charp) XMP_KEY,
-                         .text        = copy,
-                         .itxt_length = strlen (copy) };
+      gsize    size;
+      gpointer data = (gpointer) g_bytes_get_data (picture->xmp, &size);
+      gchar   *copy = g_strndup (data, size);
+      png_text text = { .compression = PNG_ITXT_COMPRESSION_NONE,
+                        .key         = (png_charp) XMP_KEY,
+                        .text        = copy,
+                        .itxt_length = strlen (copy) };
 
       png_set_text (codec->png, codec->info, &text, 1);
       g_free (copy);
@@ -346,14 +333,12 @@ write_notes (Codec           *codec,
 }
 
 static gboolean
-png_save (const ZnPicture  *picture,
-          FILE             *file,
-          GError          **error)
+png_save (const ZnPicture *picture, FILE *file, GError **error)
 {
-  Codec         *codec = codec_new (TRUE);
-  const ZnDepth  depth = picture->depth == ZN_DEPTH_U8 ? ZN_DEPTH_U8 : ZN_DEPTH_U16;
-  const Babl    *babl  = zn_picture_babl (picture, depth);
-  const gsize    stride = (gsize) picture->width * babl_format_get_bytes_per_pixel (babl);
+  Codec        *codec  = codec_new (TRUE);
+  const ZnDepth depth  = picture->depth == ZN_DEPTH_U8 ? ZN_DEPTH_U8 : ZN_DEPTH_U16;
+  const Babl   *babl   = zn_picture_babl (picture, depth);
+  const gsize   stride = (gsize) picture->width * babl_format_get_bytes_per_pixel (babl);
 
   if (! codec->png || ! codec->info || setjmp (png_jmpbuf (codec->png)))
     {
@@ -365,14 +350,13 @@ png_save (const ZnPicture  *picture,
 
   png_init_io (codec->png, file);
   png_set_compression_level (codec->png, LEVEL);
-  png_set_IHDR (codec->png, codec->info, picture->width, picture->height,
-                depth == ZN_DEPTH_U8 ? 8 : 16,
-                (picture->grey ? 0 : PNG_COLOR_MASK_COLOR) |
-                (picture->alpha ? PNG_COLOR_MASK_ALPHA : 0),
-                PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_set_IHDR (
+      codec->png, codec->info, picture->width, picture->height, depth == ZN_DEPTH_U8 ? 8 : 16,
+      (picture->grey ? 0 : PNG_COLOR_MASK_COLOR) | (picture->alpha ? PNG_COLOR_MASK_ALPHA : 0),
+      PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   write_notes (codec, picture, picture->format == &zn_format_png);
   png_write_info (codec->png, codec->info);
-  if (picture->exif)   /* libpng would put it behind the pixels */
+  if (picture->exif) /* libpng would put it behind the pixels */
     png_write_chunk (codec->png, (png_const_bytep) "eXIf", g_bytes_get_data (picture->exif, NULL),
                      g_bytes_get_size (picture->exif));
   if (depth == ZN_DEPTH_U16 && G_BYTE_ORDER == G_LITTLE_ENDIAN)
@@ -393,8 +377,7 @@ png_save (const ZnPicture  *picture,
   return TRUE;
 }
 
-const ZnFormat zn_format_png =
-{
+const ZnFormat zn_format_png = {
   .name = "PNG",
   .ends = "png",
   .is   = png_is,

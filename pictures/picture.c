@@ -2,20 +2,21 @@
 /* picture.c - what the formats share, and the table of them. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "config.h"
 #include "picture.h"
+#include "pictures-config.h"
 #include "zenith-settings.h"
 
-#define MAX_SIDE   (1 << 20)            /* pixels; as the operations have it   */
-#define MAX_AREA   ((gint64) 1 << 30)
-#define COPIES     4                    /* of a picture's bytes: before and after the
+#define MAX_SIDE (1 << 20) /* pixels; as the operations have it   */
+#define MAX_AREA ((gint64) 1 << 30)
+#define COPIES                                                                                     \
+  4 /* of a picture's bytes: before and after the
                                            filter, a decoder's, the encoded file */
 
-static const ZnFormat *const formats[] =
-{
+static const ZnFormat *const formats[] = {
   &zn_format_jpeg,
   &zn_format_png,
   &zn_format_tiff,
@@ -33,8 +34,8 @@ zn_format_by_name (const gchar *name)
 
   for (guint i = 0; dot && i < G_N_ELEMENTS (formats); i++)
     {
-      gchar    **ends  = g_strsplit (formats[i]->ends, " ", -1);
-      gboolean   found = FALSE;
+      gchar  **ends  = g_strsplit (formats[i]->ends, " ", -1);
+      gboolean found = FALSE;
 
       for (guint j = 0; ends[j]; j++)
         found |= ! g_ascii_strcasecmp (dot + 1, ends[j]);
@@ -50,7 +51,9 @@ zn_format_by_name (const gchar *name)
 const ZnFormat *
 zn_format_by_content (gint fd)
 {
-  guchar head[ZN_HEAD] = { 0, };
+  guchar head[ZN_HEAD] = {
+    0,
+  };
 
   if (pread (fd, head, sizeof (head), 0) < 4)
     return NULL;
@@ -65,21 +68,17 @@ zn_format_by_content (gint fd)
 /* ---- a picture ------------------------------------------------------------ */
 
 void
-zn_picture_damaged (GError      **error,
-                    const gchar  *why)
+zn_picture_damaged (GError **error, const gchar *why)
 {
-  g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "the file is cut or damaged: %s", why);
+  g_set_error (error, ZN_ERROR, ZN_ERROR_DAMAGED, "the file is cut or damaged: %s", why);
 }
 
 const Babl *
-zn_picture_babl (const ZnPicture *picture,
-                 ZnDepth          depth)
+zn_picture_babl (const ZnPicture *picture, ZnDepth depth)
 {
   static const gchar *const type[]  = { "u8", "u16", "half", "float" };
-  static const gchar *const model[] = { "R'G'B'", "R'G'B'A", "R'aG'aB'aA",
-                                        "Y'", "Y'A", "Y'aA" };
-  gint  which = (picture->grey ? 3 : 0) +
-                (picture->alpha ? 1 + picture->premultiplied : 0);
+  static const gchar *const model[] = { "R'G'B'", "R'G'B'A", "R'aG'aB'aA", "Y'", "Y'A", "Y'aA" };
+  gint  which = (picture->grey ? 3 : 0) + (picture->alpha ? 1 + picture->premultiplied : 0);
   gchar name[32];
 
   g_snprintf (name, sizeof (name), "%s %s", model[which], type[depth]);
@@ -88,22 +87,20 @@ zn_picture_babl (const ZnPicture *picture,
 }
 
 gboolean
-zn_picture_begin (ZnPicture  *picture,
-                  GError    **error)
+zn_picture_begin (ZnPicture *picture, GError **error)
 {
   const gint64 area = (gint64) picture->width * picture->height;
   const Babl  *format;
 
-  if (picture->width < 1 || picture->height < 1 ||
-      picture->width > MAX_SIDE || picture->height > MAX_SIDE || area > MAX_AREA)
+  if (picture->width < 1 || picture->height < 1 || picture->width > MAX_SIDE ||
+      picture->height > MAX_SIDE || area > MAX_AREA)
     {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
-                   "a picture of %d x %d pixels is too large",
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "a picture of %d x %d pixels is too large",
                    picture->width, picture->height);
       return FALSE;
     }
 
-  format = zn_picture_babl (picture, picture->depth);
+  format          = zn_picture_babl (picture, picture->depth);
   picture->charge = (gsize) area * babl_format_get_bytes_per_pixel (format) * COPIES;
   zn_budget_take (picture->budget, picture->charge);
 
@@ -114,9 +111,7 @@ zn_picture_begin (ZnPicture  *picture,
 }
 
 void
-zn_picture_set_icc (ZnPicture     *picture,
-                    gconstpointer  data,
-                    gsize          size)
+zn_picture_set_icc (ZnPicture *picture, gconstpointer data, gsize size)
 {
   const char *why = NULL;
 
@@ -125,43 +120,31 @@ zn_picture_set_icc (ZnPicture     *picture,
 
   g_clear_pointer (&picture->icc, g_bytes_unref);
   picture->icc   = g_bytes_new (data, size);
-  picture->space = babl_space_from_icc (data, (int) size,
-                                        BABL_ICC_INTENT_RELATIVE_COLORIMETRIC, &why);
+  picture->space = babl_space_from_icc (data, (int) size, BABL_ICC_INTENT_RELATIVE_COLORIMETRIC,
+                                        &why);
   if (why || (picture->space && babl_space_is_cmyk (picture->space)))
-    picture->space = NULL;     /* the numbers stay what they are: only the network sees
+    picture->space = NULL; /* the numbers stay what they are: only the network sees
                                   them as sRGB */
 }
 
 void
-zn_picture_put_rows (const ZnPicture *picture,
-                     gint             y,
-                     gint             rows,
-                     gconstpointer    pixels)
+zn_picture_put_rows (const ZnPicture *picture, gint y, gint rows, gconstpointer pixels)
 {
   gegl_buffer_set (picture->buffer, GEGL_RECTANGLE (0, y, picture->width, rows), 0,
                    zn_picture_babl (picture, picture->depth), pixels, GEGL_AUTO_ROWSTRIDE);
 }
 
 void
-zn_picture_get_rows (const ZnPicture *picture,
-                     ZnDepth          depth,
-                     gint             y,
-                     gint             rows,
-                     gpointer         pixels)
+zn_picture_get_rows (const ZnPicture *picture, ZnDepth depth, gint y, gint rows, gpointer pixels)
 {
   gegl_buffer_get (picture->buffer, GEGL_RECTANGLE (0, y, picture->width, rows), 1.0,
-                   zn_picture_babl (picture, depth), pixels, GEGL_AUTO_ROWSTRIDE,
-                   GEGL_ABYSS_NONE);
+                   zn_picture_babl (picture, depth), pixels, GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
 }
 
 void
-zn_picture_resolution (const ZnPicture *picture,
-                       ZnUnit           unit,
-                       gdouble         *x,
-                       gdouble         *y)
+zn_picture_resolution (const ZnPicture *picture, ZnUnit unit, gdouble *x, gdouble *y)
 {
-  static const gdouble per_metre[] =
-  {
+  static const gdouble per_metre[] = {
     [ZN_UNIT_INCH] = 1.0 / 0.0254, [ZN_UNIT_CM] = 100.0, [ZN_UNIT_METRE] = 1.0
   };
   gdouble scale = 1.0;
@@ -175,9 +158,7 @@ zn_picture_resolution (const ZnPicture *picture,
 
 /* A stream of its own on the same open file, at its start. */
 static FILE *
-open_stream (gint          fd,
-             const gchar  *mode,
-             GError      **error)
+open_stream (gint fd, const gchar *mode, GError **error)
 {
   gint  copy = dup (fd);
   FILE *file = copy < 0 ? NULL : fdopen (copy, mode);
@@ -196,12 +177,9 @@ open_stream (gint          fd,
 }
 
 ZnPicture *
-zn_picture_load (gint             fd,
-                 const ZnFormat  *format,
-                 ZnBudget        *budget,
-                 GError         **error)
+zn_picture_load (gint fd, const ZnFormat *format, ZnBudget *budget, GError **error)
 {
-  FILE      *file    = open_stream (fd, "rb", error);
+  FILE      *file = open_stream (fd, "rb", error);
   ZnPicture *picture;
 
   if (! file)
@@ -236,14 +214,11 @@ zn_picture_free (ZnPicture *picture)
 }
 
 gboolean
-zn_picture_save (const ZnPicture  *picture,
-                 const ZnFormat   *format,
-                 gint              fd,
-                 GError          **error)
+zn_picture_save (const ZnPicture *picture, const ZnFormat *format, gint fd, GError **error)
 {
-  FILE      *file  = open_stream (fd, "r+b", error);
-  ZnPicture  given = *picture;
-  gboolean   ok;
+  FILE     *file  = open_stream (fd, "r+b", error);
+  ZnPicture given = *picture;
+  gboolean  ok;
 
   if (! file)
     return FALSE;
@@ -258,4 +233,33 @@ zn_picture_save (const ZnPicture  *picture,
   fclose (file);
 
   return ok;
+}
+
+gboolean
+zn_picture_check (const gchar *path, GError **error)
+{
+  gint            fd     = open (path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  const ZnFormat *format = fd < 0 ? NULL : zn_format_by_content (fd);
+  GError         *failed = NULL;
+  ZnBudget        budget;
+
+  if (fd < 0)
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s", g_strerror (errno));
+      return FALSE;
+    }
+
+  zn_budget_init (&budget);
+  if (format)
+    zn_picture_free (zn_picture_load (fd, format, &budget, &failed));
+  close (fd);
+
+  if (g_error_matches (failed, ZN_ERROR, ZN_ERROR_DAMAGED))
+    {
+      g_propagate_error (error, failed);
+      return FALSE;
+    }
+  g_clear_error (&failed);
+
+  return TRUE;
 }

@@ -13,17 +13,15 @@ typedef struct
 {
   GMutex lock;
   GCond  freed;
-  gsize  limit;     /* bytes */
+  gsize  limit; /* bytes */
   gsize  used;
 } ZnBudget;
 
 /* The limit is $ZENITH_MEMORY, or 1 GiB if that is not set. */
-void  zn_budget_init (ZnBudget *budget);
+void zn_budget_init (ZnBudget *budget);
 
 /* Waits; cannot fail. */
-void  zn_budget_take (ZnBudget *budget,
-                      gsize     size);
-void  zn_budget_give (ZnBudget *budget,
-                      gsize     size);
+void zn_budget_take (ZnBudget *budget, gsize size);
+void zn_budget_give (ZnBudget *budget, gsize size);
 
 #endif

@@ -16,19 +16,19 @@
 #include "picture.h"
 #include "zenith-settings.h"
 
-#define QUALITY    95
+#define QUALITY 95
 #define STRIP_ROWS 16
-#define MARKER_MAX 65533   /* bytes that one holds */
+#define MARKER_MAX 65533 /* bytes that one holds */
 
-static const gchar exif_name[]     = "Exif\0";                            /* two NULs with the end's */
+static const gchar exif_name[]     = "Exif\0"; /* two NULs with the end's */
 static const gchar xmp_name[]      = "http://ns.adobe.com/xap/1.0/";
 static const gchar extended_name[] = "http://ns.adobe.com/xmp/extension/";
 
 typedef struct
 {
-  struct jpeg_error_mgr  manager;   /* first: libjpeg knows this one */
-  jmp_buf                jump;
-  gchar                  why[JMSG_LENGTH_MAX];
+  struct jpeg_error_mgr manager; /* first: libjpeg knows this one */
+  jmp_buf               jump;
+  gchar                 why[JMSG_LENGTH_MAX];
 } Trouble;
 
 typedef struct
@@ -57,8 +57,7 @@ on_error (j_common_ptr jpeg)
 /* libjpeg goes on with grey where data is missing: for it a warning, here the end.
  * Bytes between two markers that belong to nothing harm nothing. */
 static void
-on_message (j_common_ptr jpeg,
-            int          level)
+on_message (j_common_ptr jpeg, int level)
 {
   if (level < 0 && jpeg->err->msg_code != JWRN_EXTRANEOUS_DATA &&
       jpeg->err->msg_code != JWRN_ADOBE_XFORM)
@@ -95,10 +94,7 @@ decoder_free (gpointer data)
 
 /* Whether a marker begins with that name, NUL included. */
 static gboolean
-is_named (const struct jpeg_marker_struct *marker,
-          gint                             code,
-          const gchar                     *name,
-          gsize                            size)
+is_named (const struct jpeg_marker_struct *marker, gint code, const gchar *name, gsize size)
 {
   return marker->marker == code && marker->data_length > size &&
          ! memcmp (marker->data, name, size);
@@ -125,8 +121,7 @@ is_other (const struct jpeg_marker_struct *marker)
 }
 
 static void
-read_notes (Decoder   *decoder,
-            ZnPicture *picture)
+read_notes (Decoder *decoder, ZnPicture *picture)
 {
   static const ZnUnit units[] = { ZN_UNIT_ASPECT, ZN_UNIT_INCH, ZN_UNIT_CM };
   JOCTET             *profile;
@@ -153,9 +148,7 @@ read_notes (Decoder   *decoder,
 }
 
 static gboolean
-read_all (Decoder    *decoder,
-          ZnPicture  *picture,
-          GError    **error)
+read_all (Decoder *decoder, ZnPicture *picture, GError **error)
 {
   struct jpeg_decompress_struct *jpeg = &decoder->jpeg;
   gsize                          stride;
@@ -180,9 +173,9 @@ read_all (Decoder    *decoder,
   if (! zn_picture_begin (picture, error))
     return FALSE;
 
-  jpeg->dct_method = JDCT_ISLOW;   /* the same bits everywhere */
+  jpeg->dct_method = JDCT_ISLOW; /* the same bits everywhere */
   jpeg_start_decompress (jpeg);
-  stride = (gsize) jpeg->output_width * jpeg->output_components;
+  stride          = (gsize) jpeg->output_width * jpeg->output_components;
   decoder->pixels = g_malloc (stride * STRIP_ROWS);
   for (gint y = 0; y < picture->height;)
     {
@@ -206,9 +199,7 @@ read_all (Decoder    *decoder,
 }
 
 static gboolean
-jpeg_load (ZnPicture  *picture,
-           FILE       *file,
-           GError    **error)
+jpeg_load (ZnPicture *picture, FILE *file, GError **error)
 {
   Decoder *decoder = g_new0 (Decoder, 1);
 
@@ -242,8 +233,7 @@ table_sum (JQUANT_TBL *const *tables)
 
 /* Quality, sampling and the rest, as the input had them. */
 static void
-set_coding (struct jpeg_compress_struct         *to,
-            const struct jpeg_decompress_struct *from)
+set_coding (struct jpeg_compress_struct *to, const struct jpeg_decompress_struct *from)
 {
   if (! from)
     return;
@@ -257,7 +247,8 @@ set_coding (struct jpeg_compress_struct         *to,
         to->comp_info[i].v_samp_factor = from->comp_info[i].v_samp_factor;
       }
 
-  if (table_sum (from->quant_tbl_ptrs) && table_sum (from->quant_tbl_ptrs) < table_sum (to->quant_tbl_ptrs))
+  if (table_sum (from->quant_tbl_ptrs) &&
+      table_sum (from->quant_tbl_ptrs) < table_sum (to->quant_tbl_ptrs))
     for (gint i = 0; i < 2; i++)
       if (from->quant_tbl_ptrs[i])
         for (gint j = 0; j < DCTSIZE2; j++)
@@ -269,8 +260,7 @@ set_coding (struct jpeg_compress_struct         *to,
 }
 
 static void
-set_density (struct jpeg_compress_struct *jpeg,
-             const ZnPicture             *picture)
+set_density (struct jpeg_compress_struct *jpeg, const ZnPicture *picture)
 {
   ZnUnit  unit = picture->unit == ZN_UNIT_METRE ? ZN_UNIT_INCH : picture->unit;
   gdouble x, y;
@@ -286,10 +276,7 @@ set_density (struct jpeg_compress_struct *jpeg,
 
 /* name, its NUL, data. */
 static void
-write_named (struct jpeg_compress_struct *jpeg,
-             const gchar                 *name,
-             gsize                        name_size,
-             GBytes                      *bytes)
+write_named (struct jpeg_compress_struct *jpeg, const gchar *name, gsize name_size, GBytes *bytes)
 {
   gsize         size;
   const guchar *data = g_bytes_get_data (bytes, &size);
@@ -326,9 +313,7 @@ write_notes (struct jpeg_compress_struct         *jpeg,
 }
 
 static void
-write_all (Encoder         *encoder,
-           const ZnPicture *picture,
-           FILE            *file)
+write_all (Encoder *encoder, const ZnPicture *picture, FILE *file)
 {
   struct jpeg_compress_struct         *jpeg   = &encoder->jpeg;
   const Decoder                       *kept   = picture->kept;
@@ -346,8 +331,8 @@ write_all (Encoder         *encoder,
   jpeg->in_color_space   = picture->grey ? JCS_GRAYSCALE : JCS_RGB;
   jpeg_set_defaults (jpeg);
   jpeg_set_quality (jpeg, QUALITY, TRUE);
-  jpeg->optimize_coding  = TRUE;
-  jpeg->dct_method       = JDCT_ISLOW;
+  jpeg->optimize_coding = TRUE;
+  jpeg->dct_method      = JDCT_ISLOW;
   set_coding (jpeg, from);
   set_density (jpeg, picture);
 
@@ -370,12 +355,10 @@ write_all (Encoder         *encoder,
 }
 
 static gboolean
-jpeg_save (const ZnPicture  *picture,
-           FILE             *file,
-           GError          **error)
+jpeg_save (const ZnPicture *picture, FILE *file, GError **error)
 {
-  Encoder           *encoder;
-  volatile gboolean  ok = FALSE;   /* longjmp() leaves it alone */
+  Encoder          *encoder;
+  volatile gboolean ok = FALSE; /* longjmp() leaves it alone */
 
   if (picture->alpha)
     {
@@ -383,7 +366,7 @@ jpeg_save (const ZnPicture  *picture,
       return FALSE;
     }
 
-  encoder = g_new0 (Encoder, 1);
+  encoder           = g_new0 (Encoder, 1);
   encoder->jpeg.err = trouble_init (&encoder->trouble);
   if (setjmp (encoder->trouble.jump))
     {
@@ -402,8 +385,7 @@ jpeg_save (const ZnPicture  *picture,
   return ok;
 }
 
-const ZnFormat zn_format_jpeg =
-{
+const ZnFormat zn_format_jpeg = {
   .name = "JPEG",
   .ends = "jpg jpeg",
   .is   = jpeg_is,

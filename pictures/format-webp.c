@@ -15,7 +15,7 @@
 #include "picture.h"
 #include "zenith-settings.h"
 
-#define QUALITY  95
+#define QUALITY 95
 #define FILE_MAX ((gsize) 1 << 30)
 
 typedef struct
@@ -32,12 +32,10 @@ webp_is (const guchar head[ZN_HEAD])
 /* ---- reading -------------------------------------------------------------- */
 
 static guchar *
-read_file (FILE    *file,
-           gsize   *size,
-           GError **error)
+read_file (FILE *file, gsize *size, GError **error)
 {
-  struct stat  info;
-  guchar      *data = NULL;
+  struct stat info;
+  guchar     *data = NULL;
 
   if (! fstat (fileno (file), &info) && (gsize) info.st_size < FILE_MAX)
     {
@@ -54,8 +52,7 @@ read_file (FILE    *file,
 
 /* The chunk of that name, or NULL. */
 static GBytes *
-read_chunk (WebPMux     *mux,
-            const gchar *name)
+read_chunk (WebPMux *mux, const gchar *name)
 {
   WebPData data = { NULL, 0 };
 
@@ -66,14 +63,12 @@ read_chunk (WebPMux     *mux,
 }
 
 static void
-read_notes (ZnPicture    *picture,
-            const guchar *file,
-            gsize         size)
+read_notes (ZnPicture *picture, const guchar *file, gsize size)
 {
-  const WebPData  data = { file, size };
-  WebPMux        *mux  = WebPMuxCreate (&data, 0);
-  GBytes         *icc  = read_chunk (mux, "ICCP");
-  GBytes         *exif = read_chunk (mux, "EXIF");
+  const WebPData data = { file, size };
+  WebPMux       *mux  = WebPMuxCreate (&data, 0);
+  GBytes        *icc  = read_chunk (mux, "ICCP");
+  GBytes        *exif = read_chunk (mux, "EXIF");
 
   if (icc)
     {
@@ -94,17 +89,15 @@ read_notes (ZnPicture    *picture,
 }
 
 static gboolean
-webp_load (ZnPicture  *picture,
-           FILE       *file,
-           GError    **error)
+webp_load (ZnPicture *picture, FILE *file, GError **error)
 {
-  WebPBitstreamFeatures  features;
-  Kept                  *kept   = g_new0 (Kept, 1);
-  gsize                  size   = 0;
-  guchar                *data   = read_file (file, &size, error);
-  guchar                *pixels = NULL;
-  gsize                  stride;
-  gboolean               ok     = FALSE;
+  WebPBitstreamFeatures features;
+  Kept                 *kept   = g_new0 (Kept, 1);
+  gsize                 size   = 0;
+  guchar               *data   = read_file (file, &size, error);
+  guchar               *pixels = NULL;
+  gsize                 stride;
+  gboolean              ok = FALSE;
 
   picture->kept      = kept;
   picture->kept_free = g_free;
@@ -133,9 +126,10 @@ webp_load (ZnPicture  *picture,
       if (zn_picture_begin (picture, error))
         {
           pixels = g_malloc (stride * picture->height);
-          ok     = picture->alpha
-                   ? WebPDecodeRGBAInto (data, size, pixels, stride * picture->height, (int) stride) != NULL
-                   : WebPDecodeRGBInto (data, size, pixels, stride * picture->height, (int) stride) != NULL;
+          ok = picture->alpha ? WebPDecodeRGBAInto (data, size, pixels, stride * picture->height,
+                                                    (int) stride) != NULL
+                              : WebPDecodeRGBInto (data, size, pixels, stride * picture->height,
+                                                   (int) stride) != NULL;
           if (ok)
             zn_picture_put_rows (picture, 0, picture->height, pixels);
           else
@@ -151,16 +145,15 @@ webp_load (ZnPicture  *picture,
 /* ---- writing -------------------------------------------------------------- */
 
 static gboolean
-encode (const ZnPicture  *picture,
-        WebPMemoryWriter *writer)
+encode (const ZnPicture *picture, WebPMemoryWriter *writer)
 {
-  const Kept    *kept   = picture->format == &zn_format_webp ? picture->kept : NULL;
-  const gsize    stride = (gsize) picture->width * (picture->alpha ? 4 : 3);
-  guchar        *pixels = g_malloc (stride * picture->height);
-  ZnPicture      colour = *picture;
-  WebPConfig     config;
-  WebPPicture    webp;
-  gboolean       ok;
+  const Kept *kept   = picture->format == &zn_format_webp ? picture->kept : NULL;
+  const gsize stride = (gsize) picture->width * (picture->alpha ? 4 : 3);
+  guchar     *pixels = g_malloc (stride * picture->height);
+  ZnPicture   colour = *picture;
+  WebPConfig  config;
+  WebPPicture webp;
+  gboolean    ok;
 
   colour.grey = FALSE;
   zn_picture_get_rows (&colour, ZN_DEPTH_U8, 0, picture->height, pixels);
@@ -170,17 +163,17 @@ encode (const ZnPicture  *picture,
     {
       config.quality  = QUALITY;
       config.lossless = kept && kept->lossless;
-      config.exact    = 1;     /* colours under transparent pixels */
+      config.exact    = 1; /* colours under transparent pixels */
       if (config.lossless)
-        config.quality = 75;   /* here it is effort */
+        config.quality = 75; /* here it is effort */
 
       webp.use_argb   = config.lossless;
       webp.width      = picture->width;
       webp.height     = picture->height;
       webp.writer     = WebPMemoryWrite;
       webp.custom_ptr = writer;
-      ok = (picture->alpha ? WebPPictureImportRGBA (&webp, pixels, (int) stride)
-                           : WebPPictureImportRGB (&webp, pixels, (int) stride)) &&
+      ok              = (picture->alpha ? WebPPictureImportRGBA (&webp, pixels, (int) stride)
+                                        : WebPPictureImportRGB (&webp, pixels, (int) stride)) &&
            WebPEncode (&config, &webp);
       WebPPictureFree (&webp);
     }
@@ -190,9 +183,7 @@ encode (const ZnPicture  *picture,
 }
 
 static gboolean
-add_chunk (WebPMux     *mux,
-           const gchar *name,
-           GBytes      *bytes)
+add_chunk (WebPMux *mux, const gchar *name, GBytes *bytes)
 {
   WebPData data;
 
@@ -204,25 +195,21 @@ add_chunk (WebPMux     *mux,
 }
 
 static gboolean
-webp_save (const ZnPicture  *picture,
-           FILE             *file,
-           GError          **error)
+webp_save (const ZnPicture *picture, FILE *file, GError **error)
 {
-  WebPMemoryWriter  writer;
-  WebPData          image;
-  WebPData          whole = { NULL, 0 };
-  WebPMux          *mux   = WebPMuxNew ();
-  gboolean          ok;
+  WebPMemoryWriter writer;
+  WebPData         image;
+  WebPData         whole = { NULL, 0 };
+  WebPMux         *mux   = WebPMuxNew ();
+  gboolean         ok;
 
   WebPMemoryWriterInit (&writer);
   ok    = mux && encode (picture, &writer);
-  image = (WebPData) { writer.mem, writer.size };
+  image = (WebPData){ writer.mem, writer.size };
   ok    = ok && WebPMuxSetImage (mux, &image, 0) == WEBP_MUX_OK &&
-          add_chunk (mux, "ICCP", picture->icc) &&
-          add_chunk (mux, "EXIF", picture->exif) &&
-          add_chunk (mux, "XMP ", picture->xmp) &&
-          WebPMuxAssemble (mux, &whole) == WEBP_MUX_OK &&
-          fwrite (whole.bytes, 1, whole.size, file) == whole.size;
+       add_chunk (mux, "ICCP", picture->icc) && add_chunk (mux, "EXIF", picture->exif) &&
+       add_chunk (mux, "XMP ", picture->xmp) && WebPMuxAssemble (mux, &whole) == WEBP_MUX_OK &&
+       fwrite (whole.bytes, 1, whole.size, file) == whole.size;
   WebPMuxDelete (mux);
   WebPDataClear (&whole);
   WebPMemoryWriterClear (&writer);
@@ -233,8 +220,7 @@ webp_save (const ZnPicture  *picture,
   return ok;
 }
 
-const ZnFormat zn_format_webp =
-{
+const ZnFormat zn_format_webp = {
   .name = "WebP",
   .ends = "webp",
   .is   = webp_is,

@@ -20,8 +20,8 @@ typedef struct
 {
   guint16 compression;
   guint16 photometric;
-  guint16 extra;         /* what the alpha channel is said to be */
-  guint16 orientation;   /* 0: not said */
+  guint16 extra;       /* what the alpha channel is said to be */
+  guint16 orientation; /* 0: not said */
 
   /* Tags that exiv2 takes for the pixels' own, and leaves out. */
   gboolean has_white, has_primaries, has_page;
@@ -31,12 +31,12 @@ typedef struct
 
 typedef struct
 {
-  TIFF    *tiff;
-  guint16  samples, bits, planar;
-  gsize    pixel;        /* bytes */
-  gsize    stride;       /* of the whole picture */
-  guchar  *all;          /* [height][stride], samples together */
-  guchar  *block;        /* a strip or tile */
+  TIFF   *tiff;
+  guint16 samples, bits, planar;
+  gsize   pixel;  /* bytes */
+  gsize   stride; /* of the whole picture */
+  guchar *all;    /* [height][stride], samples together */
+  guchar *block;  /* a strip or tile */
 } Decoder;
 
 /* ---- errors --------------------------------------------------------------- */
@@ -45,9 +45,7 @@ typedef struct
 static GPrivate said = G_PRIVATE_INIT (g_free);
 
 static void
-on_error (const char *module,
-          const char *text,
-          va_list     args)
+on_error (const char *module, const char *text, va_list args)
 {
   if (! g_private_get (&said))
     g_private_set (&said, g_strdup_vprintf (text, args));
@@ -63,8 +61,7 @@ why (void)
 
 /* A TIFF that reads or writes the same open file as the stream. */
 static TIFF *
-tiff_open (FILE        *file,
-           const gchar *mode)
+tiff_open (FILE *file, const gchar *mode)
 {
   static gsize once;
   gint         fd;
@@ -95,8 +92,7 @@ tiff_is (const guchar head[ZN_HEAD])
 }
 
 static gboolean
-refuse (GError      **error,
-        const gchar  *what)
+refuse (GError **error, const gchar *what)
 {
   g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
                "%s: convert it to 8 or 16 bits of grey or RGB first", what);
@@ -106,7 +102,7 @@ refuse (GError      **error,
 /* ---- completeness --------------------------------------------------------- */
 
 #define ENTRIES_MAX 4096
-#define DEPTH_MAX   3      /* the first directory, EXIF, interoperability */
+#define DEPTH_MAX 3 /* the first directory, EXIF, interoperability */
 
 typedef struct
 {
@@ -117,12 +113,12 @@ typedef struct
 
 /* An unsigned number of that many bytes; 0 beyond the end. */
 static guint64
-number (const Bytes *bytes,
-        guint64      at,
-        gint         width)
+number (const Bytes *bytes, guint64 at, gint width)
 {
-  guchar  b[8] = { 0, };
-  guint64 v    = 0;
+  guchar b[8] = {
+    0,
+  };
+  guint64 v = 0;
 
   if (pread (bytes->fd, b, width, (off_t) at) != width)
     return 0;
@@ -135,9 +131,7 @@ number (const Bytes *bytes,
 /* Whether all that the entries of a directory refer to lies in the file.  libtiff only
  * warns of a description or a note of the camera that is cut. */
 static gboolean
-is_whole (const Bytes *bytes,
-          guint64      at,
-          gint         depth)
+is_whole (const Bytes *bytes, guint64 at, gint depth)
 {
   static const guchar sizes[] = { 0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8, 8, 8 };
   const gint          head    = bytes->big ? 8 : 2;
@@ -159,7 +153,8 @@ is_whole (const Bytes *bytes,
 
       if (each && count > bytes->size)
         return FALSE;
-      if (each * count > (guint64) word && (value > bytes->size || each * count > bytes->size - value))
+      if (each * count > (guint64) word &&
+          (value > bytes->size || each * count > bytes->size - value))
         return FALSE;
       if ((tag == TIFFTAG_EXIFIFD || tag == TIFFTAG_GPSIFD) && depth < DEPTH_MAX &&
           ! is_whole (bytes, value, depth + 1))
@@ -188,9 +183,7 @@ file_is_whole (FILE *file)
 /* ---- reading -------------------------------------------------------------- */
 
 static guint16
-tag16 (TIFF   *tiff,
-       guint   tag,
-       guint16 otherwise)
+tag16 (TIFF *tiff, guint tag, guint16 otherwise)
 {
   guint16 value = otherwise;
 
@@ -200,11 +193,7 @@ tag16 (TIFF   *tiff,
 }
 
 static gboolean
-read_alpha (Decoder    *decoder,
-            ZnPicture  *picture,
-            Kept       *kept,
-            gint        colours,
-            GError    **error)
+read_alpha (Decoder *decoder, ZnPicture *picture, Kept *kept, gint colours, GError **error)
 {
   guint16  n     = 0;
   guint16 *kinds = NULL;
@@ -223,19 +212,16 @@ read_alpha (Decoder    *decoder,
 }
 
 static gboolean
-read_layout (Decoder    *decoder,
-             ZnPicture  *picture,
-             Kept       *kept,
-             GError    **error)
+read_layout (Decoder *decoder, ZnPicture *picture, Kept *kept, GError **error)
 {
-  TIFF    *tiff   = decoder->tiff;
-  guint16  format = tag16 (tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT);
+  TIFF   *tiff   = decoder->tiff;
+  guint16 format = tag16 (tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT);
 
-  decoder->samples   = tag16 (tiff, TIFFTAG_SAMPLESPERPIXEL, 1);
-  decoder->bits      = tag16 (tiff, TIFFTAG_BITSPERSAMPLE, 1);
-  decoder->planar    = tag16 (tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG);
-  kept->compression  = tag16 (tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
-  kept->photometric  = decoder->samples < 3 ? PHOTOMETRIC_MINISBLACK : PHOTOMETRIC_RGB;
+  decoder->samples  = tag16 (tiff, TIFFTAG_SAMPLESPERPIXEL, 1);
+  decoder->bits     = tag16 (tiff, TIFFTAG_BITSPERSAMPLE, 1);
+  decoder->planar   = tag16 (tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG);
+  kept->compression = tag16 (tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
+  kept->photometric = decoder->samples < 3 ? PHOTOMETRIC_MINISBLACK : PHOTOMETRIC_RGB;
   TIFFGetField (tiff, TIFFTAG_PHOTOMETRIC, &kept->photometric);
   if (! TIFFGetField (tiff, TIFFTAG_ORIENTATION, &kept->orientation))
     kept->orientation = 0;
@@ -266,15 +252,13 @@ read_layout (Decoder    *decoder,
 }
 
 static void
-read_notes (TIFF      *tiff,
-            ZnPicture *picture,
-            Kept      *kept)
+read_notes (TIFF *tiff, ZnPicture *picture, Kept *kept)
 {
-  guint16  unit = tag16 (tiff, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
-  guint32  size = 0;
-  void    *icc  = NULL;
-  gfloat  *list = NULL;
-  float    x, y;
+  guint16 unit = tag16 (tiff, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
+  guint32 size = 0;
+  void   *icc  = NULL;
+  gfloat *list = NULL;
+  float   x, y;
 
   kept->has_white = TIFFGetField (tiff, TIFFTAG_WHITEPOINT, &list) && list;
   if (kept->has_white)
@@ -286,11 +270,12 @@ read_notes (TIFF      *tiff,
 
   if (TIFFGetField (tiff, TIFFTAG_ICCPROFILE, &size, &icc))
     zn_picture_set_icc (picture, icc, size);
-  if (TIFFGetField (tiff, TIFFTAG_XRESOLUTION, &x) && TIFFGetField (tiff, TIFFTAG_YRESOLUTION, &y) &&
-      x > 0.0f && y > 0.0f)
+  if (TIFFGetField (tiff, TIFFTAG_XRESOLUTION, &x) &&
+      TIFFGetField (tiff, TIFFTAG_YRESOLUTION, &y) && x > 0.0f && y > 0.0f)
     {
-      picture->unit         = unit == RESUNIT_INCH ? ZN_UNIT_INCH
-                              : unit == RESUNIT_CENTIMETER ? ZN_UNIT_CM : ZN_UNIT_ASPECT;
+      picture->unit         = unit == RESUNIT_INCH         ? ZN_UNIT_INCH
+                              : unit == RESUNIT_CENTIMETER ? ZN_UNIT_CM
+                                                           : ZN_UNIT_ASPECT;
       picture->x_resolution = x;
       picture->y_resolution = y;
     }
@@ -325,9 +310,7 @@ place_block (Decoder         *decoder,
 }
 
 static gboolean
-read_strips (Decoder         *decoder,
-             const ZnPicture *picture,
-             gint             plane)
+read_strips (Decoder *decoder, const ZnPicture *picture, gint plane)
 {
   guint32 rows = (guint32) picture->height;
   gsize   step = plane < 0 ? decoder->pixel : decoder->bits / 8u;
@@ -340,9 +323,9 @@ read_strips (Decoder         *decoder,
   decoder->block = g_malloc (rows * step * picture->width);
   for (gint y = 0; y < picture->height; y += rows)
     {
-      const gint      h    = MIN ((gint) rows, picture->height - y);
-      const tmsize_t  size = (tmsize_t) (h * step * picture->width);
-      const guint32   at   = TIFFComputeStrip (decoder->tiff, y, (guint16) MAX (plane, 0));
+      const gint     h    = MIN ((gint) rows, picture->height - y);
+      const tmsize_t size = (tmsize_t) (h * step * picture->width);
+      const guint32  at   = TIFFComputeStrip (decoder->tiff, y, (guint16) MAX (plane, 0));
 
       if (TIFFReadEncodedStrip (decoder->tiff, at, decoder->block, size) != size)
         return FALSE;
@@ -353,12 +336,10 @@ read_strips (Decoder         *decoder,
 }
 
 static gboolean
-read_tiles (Decoder         *decoder,
-            const ZnPicture *picture,
-            gint             plane)
+read_tiles (Decoder *decoder, const ZnPicture *picture, gint plane)
 {
   const tmsize_t size = TIFFTileSize (decoder->tiff);
-  guint32        w    = 0, h = 0;
+  guint32        w = 0, h = 0;
   gsize          step = plane < 0 ? decoder->pixel : decoder->bits / 8u;
 
   TIFFGetField (decoder->tiff, TIFFTAG_TILEWIDTH, &w);
@@ -382,10 +363,7 @@ read_tiles (Decoder         *decoder,
 
 /* The other way round, there and back, where white is 0. */
 static void
-flip_white (guchar          *pixels,
-            const ZnPicture *picture,
-            ZnDepth          depth,
-            gint             rows)
+flip_white (guchar *pixels, const ZnPicture *picture, ZnDepth depth, gint rows)
 {
   const gint  n   = 1 + picture->alpha;
   const gsize len = (gsize) picture->width * rows * n;
@@ -398,9 +376,7 @@ flip_white (guchar          *pixels,
 }
 
 static gboolean
-read_pixels (Decoder    *decoder,
-             ZnPicture  *picture,
-             GError    **error)
+read_pixels (Decoder *decoder, ZnPicture *picture, GError **error)
 {
   const gboolean apart = decoder->planar == PLANARCONFIG_SEPARATE && decoder->samples > 1;
   const Kept    *kept  = picture->kept;
@@ -440,8 +416,7 @@ read_pixels (Decoder    *decoder,
 
 /* Further pictures would be lost; smaller copies of the first are no loss. */
 static gboolean
-is_alone (TIFF    *tiff,
-          GError **error)
+is_alone (TIFF *tiff, GError **error)
 {
   while (TIFFReadDirectory (tiff))
     {
@@ -460,13 +435,13 @@ is_alone (TIFF    *tiff,
 }
 
 static gboolean
-tiff_load (ZnPicture  *picture,
-           FILE       *file,
-           GError    **error)
+tiff_load (ZnPicture *picture, FILE *file, GError **error)
 {
-  Decoder  decoder = { tiff_open (file, "r"), };
-  Kept    *kept    = g_new0 (Kept, 1);
-  guint32  width   = 0, height = 0;
+  Decoder decoder = {
+    tiff_open (file, "r"),
+  };
+  Kept    *kept  = g_new0 (Kept, 1);
+  guint32  width = 0, height = 0;
   gboolean ok;
 
   picture->kept      = kept;
@@ -492,8 +467,8 @@ tiff_load (ZnPicture  *picture,
   if (ok)
     {
       read_notes (decoder.tiff, picture, kept);
-      ok = zn_picture_begin (picture, error) &&
-           read_pixels (&decoder, picture, error) && is_alone (decoder.tiff, error);
+      ok = zn_picture_begin (picture, error) && read_pixels (&decoder, picture, error) &&
+           is_alone (decoder.tiff, error);
     }
   TIFFClose (decoder.tiff);
   g_free (decoder.all);
@@ -524,9 +499,7 @@ lossless (guint16 compression)
 }
 
 static void
-write_tags (TIFF            *tiff,
-            const ZnPicture *picture,
-            const Kept      *kept)
+write_tags (TIFF *tiff, const ZnPicture *picture, const Kept *kept)
 {
   static const guint16 bits[] = { 8, 16, 16, 32 };
   const gboolean       real   = picture->depth >= ZN_DEPTH_HALF;
@@ -546,8 +519,9 @@ write_tags (TIFF            *tiff,
   TIFFSetField (tiff, TIFFTAG_COMPRESSION, packed);
   if (packed == COMPRESSION_LZW || packed == COMPRESSION_ADOBE_DEFLATE)
     TIFFSetField (tiff, TIFFTAG_PREDICTOR,
-                  picture->depth == ZN_DEPTH_FLOAT ? PREDICTOR_FLOATINGPOINT
-                  : picture->depth == ZN_DEPTH_HALF ? PREDICTOR_NONE : PREDICTOR_HORIZONTAL);
+                  picture->depth == ZN_DEPTH_FLOAT  ? PREDICTOR_FLOATINGPOINT
+                  : picture->depth == ZN_DEPTH_HALF ? PREDICTOR_NONE
+                                                    : PREDICTOR_HORIZONTAL);
 
   if (kept->has_white)
     TIFFSetField (tiff, TIFFTAG_WHITEPOINT, kept->white);
@@ -570,24 +544,23 @@ write_tags (TIFF            *tiff,
       TIFFSetField (tiff, TIFFTAG_YRESOLUTION, y);
       TIFFSetField (tiff, TIFFTAG_RESOLUTIONUNIT,
                     unit == ZN_UNIT_INCH ? RESUNIT_INCH
-                    : unit == ZN_UNIT_CM ? RESUNIT_CENTIMETER : RESUNIT_NONE);
+                    : unit == ZN_UNIT_CM ? RESUNIT_CENTIMETER
+                                         : RESUNIT_NONE);
     }
 }
 
 static gboolean
-tiff_save (const ZnPicture  *picture,
-           FILE             *file,
-           GError          **error)
+tiff_save (const ZnPicture *picture, FILE *file, GError **error)
 {
-  const Kept   other  = { .compression = COMPRESSION_LZW,
-                          .photometric = picture->grey ? PHOTOMETRIC_MINISBLACK : PHOTOMETRIC_RGB,
-                          .extra       = EXTRASAMPLE_UNASSALPHA };
-  const Kept  *kept   = picture->format == &zn_format_tiff ? picture->kept : &other;
-  const gsize  stride = (gsize) picture->width *
-                        babl_format_get_bytes_per_pixel (zn_picture_babl (picture, picture->depth));
-  TIFF        *tiff   = tiff_open (file, "w");
-  guchar      *pixels = g_malloc (stride * STRIP_ROWS);
-  gboolean     ok     = tiff != NULL;
+  const Kept  other  = { .compression = COMPRESSION_LZW,
+                         .photometric = picture->grey ? PHOTOMETRIC_MINISBLACK : PHOTOMETRIC_RGB,
+                         .extra       = EXTRASAMPLE_UNASSALPHA };
+  const Kept *kept   = picture->format == &zn_format_tiff ? picture->kept : &other;
+  const gsize stride = (gsize) picture->width *
+                       babl_format_get_bytes_per_pixel (zn_picture_babl (picture, picture->depth));
+  TIFF    *tiff   = tiff_open (file, "w");
+  guchar  *pixels = g_malloc (stride * STRIP_ROWS);
+  gboolean ok     = tiff != NULL;
 
   if (ok)
     write_tags (tiff, picture, kept);
@@ -606,13 +579,13 @@ tiff_save (const ZnPicture  *picture,
   g_free (pixels);
 
   if (! ok)
-    g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "the TIFF file could not be written: %s", why ());
+    g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "the TIFF file could not be written: %s",
+                 why ());
 
   return ok;
 }
 
-const ZnFormat zn_format_tiff =
-{
+const ZnFormat zn_format_tiff = {
   .name     = "TIFF",
   .ends     = "tif tiff",
   .by_exiv2 = TRUE,

@@ -10,8 +10,8 @@
 static gsize
 parse_memory (const gchar *text)
 {
-  gchar   *end;
-  guint64  mib = text ? g_ascii_strtoull (text, &end, 10) : 0;
+  gchar  *end;
+  guint64 mib = text ? g_ascii_strtoull (text, &end, 10) : 0;
 
   if (mib && (*end == 'G' || *end == 'g'))
     mib *= 1024;
@@ -31,8 +31,7 @@ zn_budget_init (ZnBudget *budget)
 }
 
 void
-zn_budget_take (ZnBudget *budget,
-                gsize     size)
+zn_budget_take (ZnBudget *budget, gsize size)
 {
   g_mutex_lock (&budget->lock);
   while (budget->used && (size > budget->limit || budget->used > budget->limit - size))
@@ -42,8 +41,7 @@ zn_budget_take (ZnBudget *budget,
 }
 
 void
-zn_budget_give (ZnBudget *budget,
-                gsize     size)
+zn_budget_give (ZnBudget *budget, gsize size)
 {
   g_mutex_lock (&budget->lock);
   budget->used -= size;

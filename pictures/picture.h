@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* picture.h - a picture between two files: pixels, and all that must not be lost.
+ *
+ *   file --load--> ZnPicture --(the filter changes .buffer)--> save --> file
+ *
+ * The decoders are called directly rather than through GEGL's loaders: those end the
+ * process on a damaged JPEG file and hand over half a picture with a warning.  Here a
+ * file that is cut or damaged is an error, whatever part of it could be read.
+ *
+ * A format is one file, format-NAME.c, and one entry of the table in picture.c. */
+
+#ifndef __ZENITH_PICTURE_H__
+#define __ZENITH_PICTURE_H__
+
+#include <stdio.h>
+
+#include <gegl.h>
+
+#include "budget.h"
+
+#define ZN_HEAD 16 /* bytes that tell a format */
+
+typedef enum
+{
+  ZN_DEPTH_U8,
+  ZN_DEPTH_U16,
+  ZN_DEPTH_HALF,
+  ZN_DEPTH_FLOAT
+} ZnDepth;
+
+typedef enum
+{
+  ZN_UNIT_ABSENT, /* the file says nothing         */
+  ZN_UNIT_ASPECT, /* only the ratio of x to y      */
+  ZN_UNIT_INCH,
+  ZN_UNIT_CM,
+  ZN_UNIT_METRE
+} ZnUnit;
+
+typedef struct _ZnPicture ZnPicture;
+
+typedef struct
+{
+  const gchar *name;     /* "PNG"                       */
+  const gchar *ends;     /* of file names: "jpg jpeg"   */
+  gboolean     by_exiv2; /* EXIF and XMP are put into a
+                                                           finished file by exiv2      */
+  gboolean (*is) (const guchar head[ZN_HEAD]);
+
+  /* load() sets the fields below width, calls zn_picture_begin(), then fills buffer. */
+  gboolean (*load) (ZnPicture *picture, FILE *file, GError **error);
+  gboolean (*save) (const ZnPicture *picture, FILE *file, GError **error);
+} ZnFormat;
+
+struct _ZnPicture
+{
+  const ZnFormat *format; /* of the file that it came from                  */
+  gint            width, height;
+  gboolean        grey, alpha;
+  gboolean        premultiplied;
+  ZnDepth         depth;
+  const Babl     *space; /* NULL: sRGB                                     */
+
+  GeglBuffer *buffer; /* zn_picture_babl() of its own depth, at 0,0     */
+
+  GBytes *icc;  /* as in the file; NULL: none.  Also the next two */
+  GBytes *exif; /* begins with the TIFF header                    */
+  GBytes *xmp;  /* a packet                                       */
+  ZnUnit  unit;
+  gdouble x_resolution, y_resolution;
+
+  gpointer       kept; /* what only its own format can store             */
+  GDestroyNotify kept_free;
+
+  ZnBudget *budget;
+  gsize     charge;
+};
+
+extern const ZnFormat zn_format_jpeg;
+extern const ZnFormat zn_format_png;
+extern const ZnFormat zn_format_tiff;
+extern const ZnFormat zn_format_webp;
+
+/* By the end of the name, or by the first bytes; NULL if there is none. */
+const ZnFormat *zn_format_by_name (const gchar *name);
+const ZnFormat *zn_format_by_content (gint fd);
+
+/* Waits for the budget where the picture is large.  On failure NULL and a sentence. */
+ZnPicture *zn_picture_load (gint fd, const ZnFormat *format, ZnBudget *budget, GError **error);
+void       zn_picture_free (ZnPicture *picture);
+
+/* Writes a file of that format from the descriptor's start.  What the format cannot
+ * hold (transparency, float) is an error, but for a smaller depth. */
+gboolean zn_picture_save (const ZnPicture *picture,
+                          const ZnFormat  *format,
+                          gint             fd,
+                          GError         **error);
+
+/* FALSE and a sentence if the file is cut or damaged.  Of what it does not read (another
+ * format, CMYK) it knows nothing, and says TRUE. */
+gboolean zn_picture_check (const gchar *path, GError **error);
+
+/* ---- for the formats ------------------------------------------------------ */
+
+/* Checks the size, waits for the budget, makes the buffer. */
+gboolean zn_picture_begin (ZnPicture *picture, GError **error);
+
+/* The picture's own pixel format, or the same with another depth. */
+const Babl *zn_picture_babl (const ZnPicture *picture, ZnDepth depth);
+
+/* Keeps the profile, and sets space if babl understands it. */
+void zn_picture_set_icc (ZnPicture *picture, gconstpointer data, gsize size);
+
+/* Rows from y on, of zn_picture_babl (picture, depth). */
+void zn_picture_put_rows (const ZnPicture *picture, gint y, gint rows, gconstpointer pixels);
+void zn_picture_get_rows (const ZnPicture *picture,
+                          ZnDepth          depth,
+                          gint             y,
+                          gint             rows,
+                          gpointer         pixels);
+
+/* The resolution in another unit. */
+void zn_picture_resolution (const ZnPicture *picture, ZnUnit unit, gdouble *x, gdouble *y);
+
+/* "The file is cut or damaged: %s". */
+void zn_picture_damaged (GError **error, const gchar *why);
+
+#endif
