@@ -13,7 +13,13 @@
 #include "picture.h"
 #include "zenith-apply.h"
 
-#define TRIAL 64 /* pixels a side of zn_job_try()'s picture */
+#define TRIAL 64      /* pixels a side of zn_job_try()'s picture                      */
+#define TILE_MAX 1664 /* pixels a side: beyond it there is little halo left to save    */
+#define CACHE 256     /* MiB of results that zenith:denoise keeps without $ZENITH_CACHE */
+
+/* The networks run one at a time.  So do the filters: the tiles that a picture needs again
+ * would not be kept while others fill the cache. */
+static GMutex filtering;
 
 /* Any file that is there but is no regular one is refused, and none is waited for. */
 static gint
@@ -100,6 +106,25 @@ go_on (gdouble fraction, gpointer data)
   return ! g_atomic_int_get (&((ZnBatch *) data)->stop);
 }
 
+/* Tiles that are large and alike.  Two rows of them must stay in the operation's cache, 6
+ * bytes a pixel. */
+static gint
+tile_side (const GeglRectangle *all)
+{
+  const gchar *text = g_getenv ("ZENITH_CACHE");
+  guint64      mib  = CACHE;
+  gint         most, nx, ny, side;
+
+  if (text)
+    g_ascii_string_to_unsigned (text, 10, 0, 1 << 20, &mib, NULL);
+  most = (gint) CLAMP ((mib << 20) / (2 * 6) / (guint) all->width, 768, TILE_MAX);
+  nx   = (all->width + most - 1) / most;
+  ny   = (all->height + most - 1) / most;
+  side = MAX ((all->width + nx - 1) / nx, (all->height + ny - 1) / ny);
+
+  return (side + 63) / 64 * 64;
+}
+
 /* Replaces the picture's pixels by the filter's. */
 static gboolean
 filter (ZnBatch *batch, ZnPicture *picture, GError **error)
@@ -107,7 +132,13 @@ filter (ZnBatch *batch, ZnPicture *picture, GError **error)
   const GeglRectangle *all  = gegl_buffer_get_extent (picture->buffer);
   GeglBuffer          *made = gegl_buffer_new (all, gegl_buffer_get_format (picture->buffer));
 
-  if (! zn_apply_to_buffer (batch->settings, picture->buffer, all, made, go_on, batch, error))
+  gboolean ok;
+
+  zn_apply_set_tile (picture->buffer, tile_side (all));
+  g_mutex_lock (&filtering);
+  ok = zn_apply_to_buffer (batch->settings, picture->buffer, all, made, go_on, batch, error);
+  g_mutex_unlock (&filtering);
+  if (! ok)
     {
       g_object_unref (made);
       return FALSE;

@@ -16,6 +16,7 @@
 #include "zenith-apply.h"
 
 #define CANCEL_KEY "zenith-cancel"
+#define TILE_KEY "zenith-tile"
 #define LATTICE 64 /* of pieces cut for a preview */
 
 typedef struct
@@ -73,6 +74,7 @@ run_begin (Run                 *run,
     gegl_node_set_property (run->op, settings->property[i].spec->name,
                             &settings->property[i].value);
 
+  g_object_set_data (G_OBJECT (run->op), TILE_KEY, g_object_get_data (G_OBJECT (source), TILE_KEY));
   gegl_node_link_many (input, crop, run->op, NULL);
   g_signal_connect (run->op, "progress", G_CALLBACK (on_progress), run);
 }
@@ -116,6 +118,12 @@ run_note (Run *run, const ZnSettings *settings)
   if (note && *note)
     g_message ("%s: %s", settings->filter->title, note);
   g_free (note);
+}
+
+void
+zn_apply_set_tile (GeglBuffer *source, gint side)
+{
+  g_object_set_data (G_OBJECT (source), TILE_KEY, GINT_TO_POINTER (side));
 }
 
 gboolean

@@ -20,6 +20,12 @@
  */
 typedef gboolean (*ZnProgress) (gdouble fraction, gpointer data);
 
+/* Asks for tiles of that many pixels a side where an operation works in tiles, for all
+ * runs with this source.  Larger ones compute less twice; but the operation keeps what it
+ * computed by tiles, so that a preview's are of no use to a run with others.
+ */
+void zn_apply_set_tile (GeglBuffer *source, gint side);
+
 /* The region roi of the result, written to the same place of dest.  On failure
  * (the sentence is the operation's own) or cancellation what dest holds there
  * is of no use.  What worked, but not as asked (the CPU stood in for a lost GPU),

@@ -91,6 +91,18 @@ round_down (gint value, gint multiple)
   return value / multiple * multiple;
 }
 
+/* A host that runs whole pictures and shows nothing meanwhile can ask for larger tiles,
+ * of which less is halo: object data "zenith-tile" of the node, pixels a side. */
+static gint
+wanted_side (GeglOperation *operation)
+{
+  gint side = operation->node
+                  ? GPOINTER_TO_INT (g_object_get_data (G_OBJECT (operation->node), "zenith-tile"))
+                  : 0;
+
+  return MAX (side, TILE);
+}
+
 /* Everything but the input; FALSE and a sentence if there is nothing to run. */
 static gboolean
 tiling_init (Tiling *tiling, GeglOperation *operation, const ZnOpTiled *task, zn_error *err)
@@ -119,8 +131,9 @@ tiling_init (Tiling *tiling, GeglOperation *operation, const ZnOpTiled *task, zn
    * or less, the engine does not cut our tiles into its own. */
   tiling->halo = round_up (MAX (g->halo, 0), MAX (g->multiple, 1));
   tiling->cell = round_up (CELL, LATTICE * MAX (g->multiple, 1));
-  tiling->tile = zn_op_model_tile (tiling->model, tiling->bounds.w, tiling->bounds.h,
-                                   round_up (MAX (TILE, 5 * tiling->halo), tiling->cell));
+  tiling->tile = zn_op_model_tile (
+      tiling->model, tiling->bounds.w, tiling->bounds.h,
+      round_up (MAX (wanted_side (operation), 5 * tiling->halo), tiling->cell));
   tiling->tile = MAX (round_down (tiling->tile, tiling->cell), tiling->cell);
 
   return TRUE;
@@ -159,7 +172,8 @@ area_of (const Tiling *tiling, zn_rect roi)
 
   /* A picture that is written comes in chunks of half a megapixel to one, which shall not
    * cut tiles in two; a preview is smaller. */
-  const gboolean tiles = (gint64) r.w * r.h >= (gint64) tiling->tile * tiling->tile / 4 * 3;
+  const gint     side  = MIN (tiling->tile, TILE);
+  const gboolean tiles = (gint64) r.w * r.h >= (gint64) side * side / 4 * 3;
 
   widen (tiling, &x0, &x1, tiles);
   widen (tiling, &y0, &y1, tiles);

@@ -326,6 +326,11 @@ cmd_test_gimp3() {
 cmd_bench() {
   main_build
   use_build
+  if [ "${1:-}" = batch ]; then
+    need "${pkg_picture[@]}" "${pkg_gegl[@]}" "${pkg_batch[@]}"
+    shift
+    exec "$root/tools/bench_batch.sh" "$@"
+  fi
   if [ "${1:-}" = peers ]; then
     need python3-venv
     shift

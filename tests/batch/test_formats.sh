@@ -57,7 +57,7 @@ for f in eight.png sixteen.png grey.png alpha.png palette.png interlaced.png eig
   differ=$(compare -metric AE "$f" "$tmp/same/$f" null: 2>&1 | grep -oE '^[0-9.e+]+' | head -n 1)
   check "$f: every pixel comes back" "$differ differ" test "$differ" = 0
 done
-kind() { identify -format '%m %[bit-depth] %[channels] %wx%h %x %y %U' "$1" 2>/dev/null | sed 's/ \+/ /g'; }
+kind() { identify -format '%m %[bit-depth] %[channels] %wx%h %x %y %U' "$1" 2>/dev/null | sed -E 's/ +/ /g; s/(gray|srgb)(a?) [0-9.]+ /\1\2 /'; }
 for f in *.jpg *.png *.tif *.webp; do
   [ -e "$tmp/same/$f" ] || continue
   was=$(kind "$f") is=$(kind "$tmp/same/$f")
