@@ -294,6 +294,24 @@ says "knows what the others did" '^0 done, [0-9]+ done before, 0 skipped'
 second=$("$batch" $fast --dry-run --shard 2/5 "$tmp/many" "$tmp/x" | sed -n 's/would do: //p' | tr '\n' ' ')
 check "shards are stable" "$second" test "$second" = "1.png 23.png 7.png 8.png "
 
+# On a terminal there is a bar, with rate and time left.
+if command -v script >/dev/null; then
+  TERM=xterm script -qec "'$batch' $fast --jobs 1 '$tmp/many' '$tmp/bar'" /dev/null >"$tmp/said" 2>&1 </dev/null
+  says "a bar" '\[#+\.+\] [0-9]+ of 24, [0-9.]+ pictures/(s|min), [0-9:]+ left'
+else
+  skip "a bar" "there is no script"
+fi
+
+# Installed for a user, as ./run install does it: nothing of the checkout is needed.
+home=$tmp/home/.local
+mkdir -p "$home/bin" "$home/share/gegl-0.4/plug-ins" "$home/share/zenith"
+cp "$batch" "$home/bin"
+cp "$build/gegl-ops/zenith-ops.so" "$home/share/gegl-0.4/plug-ins"
+cp -r "$root/presets" "$home/share/zenith"
+cp -rL "$tmp/models" "$home/share/zenith"
+(cd / && env -i HOME="$tmp/home" PATH=/usr/bin:/bin LC_ALL=C.UTF-8 "$home/bin/zenith-batch" $fast "$tmp/many/1.png" "$tmp/installed") >"$tmp/said" 2>&1
+check "installed, without the checkout" "$(tail -n 1 "$tmp/said")" cmp "$tmp/installed/1.png" "$tmp/seq/1.png"
+
 # Memory: many jobs take no more than one and the bound.
 mkdir "$tmp/big"
 convert -size 1600x1200 plasma:red-blue -seed 3 -depth 8 $plain "PNG24:$tmp/big/1.png"
