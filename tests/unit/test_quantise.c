@@ -68,7 +68,7 @@ static void test_values(void)
 static void check_round_trip(zn_wtype t, int n, float range)
 {
     const double steps = t == ZN_W_I8 ? 127 : 7;
-    float w[N], back[N];
+    float w[N] = { 0 }, back[N];
     uint8_t q[4 * N], again[4 * N];
     uint16_t scale, scale_again;
     double max = 0, tol;
