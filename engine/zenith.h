@@ -93,7 +93,11 @@ typedef struct zn_weight_info {
 ZN_API zn_status zn_weights_open(zn_weights **out, const char *const *paths, int n_paths, zn_error *err);
 ZN_API void zn_weights_close(zn_weights **weights);
 ZN_API int zn_weights_count(const zn_weights *weights);
-ZN_API zn_weight_info zn_weights_info(const zn_weights *weights, int i); /* strings live as long */
+ZN_API zn_weight_info zn_weights_info(const zn_weights *weights, int i);        /* strings live as long */
+ZN_API const char *zn_weights_meta(const zn_weights *weights, const char *key); /* of __metadata__; NULL: absent */
+
+/* Reads the tensor of this name as floats in C order; it must have n elements. */
+ZN_API zn_status zn_weights_read(float *dst, size_t n, const zn_weights *weights, const char *name, zn_error *err);
 
 /* The id of the model these weights belong to and, in `what`, a description; NULL if unknown. */
 ZN_API const char *zn_weights_recognise(const zn_weights *weights, char *what, size_t size);
@@ -101,6 +105,9 @@ ZN_API const char *zn_weights_recognise(const zn_weights *weights, char *what, s
 /* Looks for stem.safetensors, .pth, .pt, .ckpt in each folder of $ZENITH_MODELS, in the user's data
  * folder (zenith/models) and in the folder it was installed with. */
 ZN_API zn_status zn_weights_find(char *path, size_t size, const char *stem, zn_error *err);
+
+/* The i-th of these folders in the order in which they are looked at; "": there is none.  False past the last. */
+ZN_API bool zn_weights_folder(char *path, size_t size, int i);
 
 /* ---- models ----------------------------------------------------------------------------------- */
 
@@ -135,6 +142,7 @@ typedef struct zn_geometry {
     int multiple;             /* tiles begin at multiples of this */
     bool padded;              /* sizes must be multiples too: the picture is mirrored up to there */
     int halo;                 /* input pixels around a tile that can change it; -1: the whole image */
+    int side;                 /* of the square pictures that it was trained for; 0: any */
 } zn_geometry;
 
 #define ZN_RANDOM_WEIGHTS "random:"
@@ -230,6 +238,9 @@ ZN_API zn_status zn_model_run_region(zn_model *model, const zn_sink *out, const 
 /* The noise of a picture (R'G'B', 0..1), per channel, as the standard deviation in units of 1/255.  Reads a
  * bounded sample of the picture that does not depend on any roi. */
 ZN_API zn_status zn_noise_estimate(float sigma[3], const zn_source *in, zn_error *err);
+
+/* Normal noise of mean 0 and variance 1: values 0 .. n-1 of a stream of a seed, the same on every machine and for ever. */
+ZN_API void zn_noise_fill(float *dst, size_t n, uint64_t seed, uint64_t stream);
 
 /* ---- self-test --------------------------------------------------------------------------------- */
 

@@ -7,6 +7,10 @@
 
 #define OPERATIONS                                                                                 \
   X (zenith_denoise)                                                                               \
+  X (zenith_diffae_interpolate)                                                                    \
+  X (zenith_diffae_manipulate)                                                                     \
+  X (zenith_diffae_reconstruct)                                                                    \
+  X (zenith_diffae_sample)                                                                         \
   X (zenith_identity)                                                                              \
   X (zenith_identity_pair)                                                                         \
   X (zenith_identity_source)                                                                       \

@@ -345,6 +345,56 @@ zn_op_picture_write (const ZnOpPicture *picture,
   gegl_parallel_distribute_range (rect.h, STRIP_ROWS, write_rows, &write);
 }
 
+static void
+add_pixel (gfloat *pixel, const gfloat *change)
+{
+  for (gint c = 0; c < 3; c++)
+    {
+      const gfloat low  = MIN (pixel[c], 0.0f);
+      const gfloat high = MAX (pixel[c], 1.0f);
+
+      pixel[c] = CLAMP (pixel[c] + change[c], low, high);
+    }
+}
+
+void
+zn_op_picture_add (const ZnOpPicture *picture,
+                   GeglBuffer        *output,
+                   zn_rect            rect,
+                   const gfloat      *change)
+{
+  const gint  n      = babl_format_get_n_components (picture->format);
+  const gsize len    = (gsize) rect.w * MIN (rect.h, STRIP_ROWS) * n;
+  gfloat     *stored = gegl_malloc (len * sizeof (gfloat));
+  gfloat     *pixels = gegl_malloc (len * sizeof (gfloat));
+
+  for (gint y = 0; y < rect.h; y += STRIP_ROWS)
+    {
+      const zn_rect       strip = { rect.x, rect.y + y, rect.w, MIN (rect.h - y, STRIP_ROWS) };
+      const GeglRectangle place = { picture->box.x + strip.x, picture->box.y + strip.y, strip.w,
+                                    strip.h };
+      const gsize         count = (gsize) strip.w * strip.h;
+      const gfloat       *d     = change + (gsize) y * rect.w * 3;
+
+      get_stored (picture, strip, stored);
+      memcpy (pixels, stored, count * n * sizeof (gfloat));
+      if (is_linear (picture->format))
+        zn_op_curve_encode (pixels, count, n);
+      for (gsize i = 0; i < count; i++)
+        add_pixel (pixels + i * n, d + i * 3);
+      if (is_linear (picture->format))
+        zn_op_curve_decode (pixels, count, n);
+      for (gsize i = 0; i < count; i++)
+        if (zn_op_is_hidden (stored + i * n, n) ||
+            (d[i * 3] == 0.0f && d[i * 3 + 1] == 0.0f && d[i * 3 + 2] == 0.0f))
+          memcpy (pixels + i * n, stored + i * n, n * sizeof (gfloat));
+      gegl_buffer_set (output, &place, 0, picture->format, pixels, GEGL_AUTO_ROWSTRIDE);
+    }
+
+  gegl_free (stored);
+  gegl_free (pixels);
+}
+
 /* ---- progress ------------------------------------------------------------- */
 
 /* A host cannot stop an operation through GEGL.  One that runs the graph itself

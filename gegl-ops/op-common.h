@@ -16,7 +16,8 @@
  *   op-latent-ops.c   ZnOpLatentTask: whole pictures through a latent, streamed
  *                 (latent-*); op-latent.c is the work
  *   op-whole.c    ZnOpWhole: one result held in memory, made of one picture, of
- *                 two or of none, of any size and place
+ *                 two or of none, of any size and place; op-face.c: the face
+ *                 operations (diffae-*), which change a part of the input
  *
  * Life of a request:
  *
@@ -180,9 +181,9 @@ typedef struct _ZnOpModel   ZnOpModel;
 typedef struct _ZnOpPicture ZnOpPicture;
 typedef struct _ZnOpRequest ZnOpRequest;
 
-/* Makes the result: out has its size, 3 channels of R'G'B' in 0..1, and memory.  in:
- * the pictures on the pads, in the order of the pads, n_in of them (an aux pad may be
- * empty); model: those of the task, open.  Runs the networks with zn_op_model_run() or
+/* Makes the result: out has its size, 3 channels of R'G'B' in 0..1, and memory; for a
+ * task with a change, out is that.  in: the pictures on the pads, in the order of the
+ * pads, n_in of them (an aux pad may be empty); model: those of the task, open.  Runs the networks with zn_op_model_run() or
  * zn_op_model_run_arrays(). */
 typedef zn_status (*ZnOpWholeRun) (const ZnOpWhole   *task,
                                    ZnOpModel *const  *model,
@@ -200,7 +201,11 @@ struct _ZnOpWhole
                            * made by describe(), freed by the family */
   GeglRectangle result;   /* its place and size; describe() finds the input's here, or 0 x 0
                            * where there is no input, and changes it */
-  ZnOpWholeRun  run;
+  GeglRectangle change;   /* not empty: part of the input; run() makes what is added to its
+                           * pixels.  All others, and those where that is 0, stay as they
+                           * are, to the bit */
+  ZnOpWholeRun  run;      /* NULL: the result is the input itself */
+  zn_error      refusal;  /* describe()'s sentence if the properties make no sense, or "" */
 };
 
 /* Sets a task of the operation's family: what the properties say.  The defaults are
@@ -261,6 +266,14 @@ void zn_op_picture_write (const ZnOpPicture *picture,
                           gint               apron,
                           ZnOpStripFunc      func,
                           gpointer           data);
+
+/* Adds change, [rect.h][rect.w][3], to the pixels of rect and writes them to output at
+ * the picture's place.  A value may leave 0..1 only where it was outside before.  Pixels
+ * whose change is 0 and fully transparent ones are written as they are, to the bit. */
+void zn_op_picture_add (const ZnOpPicture *picture,
+                        GeglBuffer        *output,
+                        zn_rect            rect,
+                        const gfloat      *change);
 
 /* Whether nobody sees the colour of a pixel. */
 static inline gboolean

@@ -7,7 +7,8 @@
  *   none                 of the size that the properties say (a source)
  *
  * A task may also give its result another size or place than the input's; it has no
- * alpha then.  The result is made once and held in memory, so its size is bounded; it is
+ * alpha then.  Or it changes a part of the input only: then that part's change is the
+ * result that is made and kept.  The result is made once and held in memory, so its size is bounded; it is
  * kept, found by a hash of the inputs, the models and the task's settings.  The bounding
  * box is what is required and what GEGL caches, so that one process() call serves all
  * reads. */
@@ -47,24 +48,41 @@ is_source (GeglOperation *operation)
 
 /* ---- the task ------------------------------------------------------------- */
 
+/* Where what run() makes lies. */
+static const GeglRectangle *
+made_box (const ZnOpWhole *task)
+{
+  return task->change.width > 0 ? &task->change : &task->result;
+}
+
 static gboolean
 task_init (ZnOpWhole *task, GeglOperation *operation, zn_error *err)
 {
-  gboolean ok = TRUE;
+  gboolean             ok = TRUE;
+  const GeglRectangle *made;
 
   *task = (ZnOpWhole){ .settings = NULL };
   if (! is_source (operation))
     ok = zn_op_input_box (operation, &task->result, err);
   zn_op_describe (operation, task);
 
-  if (! ok || ! zn_op_check_box (&task->result, err))
+  if (! ok)
     return FALSE;
-  if ((gint64) task->result.width * task->result.height <= MAX_PIXELS)
+  if (*task->refusal.text)
+    {
+      *err = task->refusal;
+      return FALSE;
+    }
+  if (! zn_op_check_box (&task->result, err))
+    return FALSE;
+
+  made = made_box (task);
+  if ((gint64) made->width * made->height <= MAX_PIXELS)
     return TRUE;
 
   g_snprintf (err->text, sizeof (err->text),
-              "A result of %d x %d is too large: at most %d megapixels can be made.",
-              task->result.width, task->result.height, MAX_PIXELS >> 20);
+              "A result of %d x %d is too large: at most %d megapixels can be made.", made->width,
+              made->height, MAX_PIXELS >> 20);
 
   return FALSE;
 }
@@ -223,8 +241,9 @@ result_key (const ZnOpWhole   *task,
             gint               n_in,
             const gchar       *operation)
 {
-  const gint size[] = { task->result.width, task->result.height, n_in };
-  ZnOpKey    key    = { 0, 0 };
+  const gint     size[] = { made_box (task)->width, made_box (task)->height, n_in };
+  const gboolean part   = task->change.width > 0;
+  ZnOpKey        key    = { 0, 0 };
 
   zn_op_key_add_string (&key, operation);
   zn_op_key_add_string (&key, task->settings ? task->settings : "");
@@ -234,7 +253,8 @@ result_key (const ZnOpWhole   *task,
   for (gint i = 0; i < n_in; i++)
     {
       zn_op_key_add_string (&key, babl_get_name (in[i].format));
-      zn_op_key_add_buffer (&key, in[i].buffer, &in[i].box, &in[i].box);
+      zn_op_key_add_buffer (&key, in[i].buffer, part && ! i ? &task->change : &in[i].box,
+                            &in[i].box);
     }
 
   return key;
@@ -249,11 +269,12 @@ make_result (GBytes           **result,
              gint               n_in,
              ZnOpRequest       *request)
 {
-  const ZnOpKey key    = result_key (task, model, in, n_in,
-                                     gegl_operation_get_name (request->operation));
-  zn_array      out    = { NULL, task->result.height, task->result.width, 3 };
-  const gsize   size   = zn_array_len (&out) * sizeof (gfloat);
-  zn_status     status = ZN_OK;
+  const ZnOpKey        key    = result_key (task, model, in, n_in,
+                                            gegl_operation_get_name (request->operation));
+  const GeglRectangle *made   = made_box (task);
+  zn_array             out    = { NULL, made->height, made->width, 3 };
+  const gsize          size   = zn_array_len (&out) * sizeof (gfloat);
+  zn_status            status = ZN_OK;
 
   *result = zn_op_cache_get (&key);
   if (*result)
@@ -266,10 +287,10 @@ make_result (GBytes           **result,
     {
       out.data = g_try_malloc (size);
       status   = out.data ? task->run (task, model, in, n_in, &out, request) : ZN_E_MEMORY;
-      if (! status && (out.h != task->result.height || out.w != task->result.width || out.c != 3))
+      if (! status && (out.h != made->height || out.w != made->width || out.c != 3))
         status = zn_op_request_refuse (request, ZN_E_USAGE,
                                        "The model made %d x %d x %d instead of %d x %d x 3.", out.w,
-                                       out.h, out.c, task->result.width, task->result.height);
+                                       out.h, out.c, made->width, made->height);
       if (status)
         {
           g_free (out.data);
@@ -299,6 +320,18 @@ write_result (const ZnOpWhole   *task,
                             .box    = task->result,
                             .format = babl_format_with_space ("R'G'B' float", space) };
 
+  if (task->change.width > 0)
+    {
+      const GeglRectangle place = task->change;
+
+      gegl_buffer_copy (in[0].buffer, &in[0].box, GEGL_ABYSS_NONE, output, &in[0].box);
+      zn_op_picture_add (
+          &in[0], output,
+          (zn_rect){ place.x - in[0].box.x, place.y - in[0].box.y, place.width, place.height },
+          g_bytes_get_data (result, NULL));
+      return;
+    }
+
   zn_op_target_write (&target, g_bytes_get_data (result, NULL));
 }
 
@@ -322,7 +355,13 @@ process (GeglOperation        *operation,
   ok = task_init (&task, operation, &err);
   zn_op_request_init (&request, operation, &task.base);
   request.err = err;
-  if (ok && models_acquire (model, &task, &request.err))
+  if (ok && ! task.run)
+    {
+      gegl_operation_context_set_object (context, "output",
+                                         gegl_operation_context_get_object (context, "input"));
+      status = ZN_OK;
+    }
+  else if (ok && models_acquire (model, &task, &request.err))
     {
       n_in   = get_inputs (in, operation, context);
       status = make_result (&result, &task, model, in, n_in, &request);

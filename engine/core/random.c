@@ -25,3 +25,9 @@ double zn_normal(uint64_t seed, uint64_t stream, uint64_t i)
 
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
+
+void zn_noise_fill(float *dst, size_t n, uint64_t seed, uint64_t stream)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = (float)zn_normal(seed, stream, i);
+}

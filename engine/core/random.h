@@ -5,7 +5,7 @@
 #ifndef ZN_RANDOM_H
 #define ZN_RANDOM_H
 
-#include <stdint.h>
+#include "../zenith.h"
 
 double zn_uniform(uint64_t seed, uint64_t stream, uint64_t i); /* in [0, 1) */
 double zn_normal(uint64_t seed, uint64_t stream, uint64_t i);  /* mean 0, variance 1; Box-Muller */

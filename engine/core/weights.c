@@ -215,6 +215,18 @@ const char *zn_weights_meta(const zn_weights *w, const char *key)
     return NULL;
 }
 
+zn_status zn_weights_read(float *dst, size_t n, const zn_weights *w, const char *name, zn_error *err)
+{
+    const zn_entry *e = zn_weights_get(w, name);
+
+    if (!e)
+        return zn_fail(err, ZN_E_FILE, "%s has no tensor '%s'", zn_weights_path(w), name);
+    if (zn_entry_len(e) != n)
+        return zn_fail(err, ZN_E_FILE, "'%s' of %s has %zu elements instead of %zu", name, zn_weights_path(w),
+                       zn_entry_len(e), n);
+    return zn_entry_read(e, dst, err);
+}
+
 const char *zn_weights_path(const zn_weights *w)
 {
     return w->n_files ? w->files[0]->label : "";

@@ -29,7 +29,6 @@ const char *zn_dtype_name(zn_type t);
 
 const zn_entry *zn_weights_at(const zn_weights *w, int i);
 const zn_entry *zn_weights_get(const zn_weights *w, const char *name); /* NULL: none */
-const char *zn_weights_meta(const zn_weights *w, const char *key);     /* __metadata__, or NULL */
 const char *zn_weights_path(const zn_weights *w);                      /* the first file, for messages */
 
 /* The number of elements; it fits in size_t (checked on open). */

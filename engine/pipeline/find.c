@@ -11,13 +11,13 @@
 #define ZN_MODELS_DIR "/usr/share/zenith/models"
 #endif
 
-static bool try_folder(char *path, size_t size, const char *dir, int dir_len, const char *stem)
+static bool try_folder(char *path, size_t size, const char *dir, const char *stem)
 {
     static const char *const ends[] = { ".safetensors", ".pth", ".pt", ".ckpt" };
     struct stat st;
 
     for (int i = 0; i < 4; i++) {
-        int n = snprintf(path, size, "%.*s/%s%s", dir_len, dir, stem, ends[i]);
+        int n = snprintf(path, size, "%s/%s%s", dir, stem, ends[i]);
 
         if (n > 0 && (size_t)n < size && !stat(path, &st) && S_ISREG(st.st_mode))
             return true;
@@ -25,32 +25,51 @@ static bool try_folder(char *path, size_t size, const char *dir, int dir_len, co
     return false;
 }
 
-zn_status zn_weights_find(char *path, size_t size, const char *stem, zn_error *err)
+/* "" if nothing says where the user's data is. */
+static int user_folder(char *path, size_t size)
 {
-    const char *env = getenv("ZENITH_MODELS"), *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-    char user[2048] = "";
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
 
     if (data && *data)
-        snprintf(user, sizeof user, "%s/zenith/models", data);
-    else if (home && *home)
-        snprintf(user, sizeof user, "%s/.local/share/zenith/models", home);
+        return snprintf(path, size, "%s/zenith/models", data);
+    return snprintf(path, size, "%s%s", home ? home : "", home && *home ? "/.local/share/zenith/models" : "");
+}
+
+bool zn_weights_folder(char *path, size_t size, int i)
+{
+    const char *env = getenv("ZENITH_MODELS");
+    int n = -1;
 
     while (env && *env) {
-        const char *colon = strchr(env, ':');
-        int len = (int)(colon ? colon - env : (ptrdiff_t)strlen(env));
+        const int len = (int)strcspn(env, ":");
 
-        if (len > 0 && try_folder(path, size, env, len, stem))
-            return ZN_OK;
-        env += len + (colon != NULL);
+        if (!i--) {
+            n = snprintf(path, size, "%.*s", len, env);
+            break;
+        }
+        env += len + (env[len] == ':');
     }
-    if (*user && try_folder(path, size, user, (int)strlen(user), stem))
-        return ZN_OK;
-    if (try_folder(path, size, ZN_MODELS_DIR, (int)strlen(ZN_MODELS_DIR), stem))
-        return ZN_OK;
+    if (n < 0 && i == 0)
+        n = user_folder(path, size);
+    else if (n < 0 && i == 1)
+        n = snprintf(path, size, "%s", ZN_MODELS_DIR);
+    if (size && (n < 0 || (size_t)n >= size))
+        *path = 0;
+    return n >= 0;
+}
+
+zn_status zn_weights_find(char *path, size_t size, const char *stem, zn_error *err)
+{
+    char dir[2048];
+
+    for (int i = 0; zn_weights_folder(dir, sizeof dir, i); i++)
+        if (*dir && try_folder(path, size, dir, stem))
+            return ZN_OK;
     if (size)
         *path = 0;
+    user_folder(dir, sizeof dir);
     return zn_fail(err, ZN_E_FILE,
                    "no weights '%s' (.safetensors, .pth, .pt or .ckpt) in $ZENITH_MODELS, %s or %s; put the "
                    "file there or name it",
-                   stem, *user ? user : "the user's data folder", ZN_MODELS_DIR);
+                   stem, *dir ? dir : "the user's data folder", ZN_MODELS_DIR);
 }

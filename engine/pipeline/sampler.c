@@ -78,8 +78,8 @@ void zn_noise(zn_ctx *c, zn_tensor y, uint64_t seed)
 
     if (!c->dry && !host)
         zn_ctx_fail(c, ZN_E_MEMORY, "out of memory for noise");
-    for (size_t i = 0; host && i < len; i++)
-        host[i] = (float)zn_normal(seed, 0, i);
+    if (host)
+        zn_noise_fill(host, len, seed, 0);
     zn_upload(c, y, host);
     free(host);
 }

@@ -11,6 +11,7 @@
  *   head_channels   of attention (all: one head)
  *   encoder_blocks  a level of the encoder (2)
  *   prediction      "eps" or "v": what the U-Net predicts (eps)
+ *   image_size      side of the pictures (where the encoder ends at 4 x 4)
  * Without a file they are the networks of the shipped face model. */
 #ifndef ZN_DIFFAE_H
 #define ZN_DIFFAE_H

@@ -32,6 +32,7 @@ static void bind(zn_binder *b, void *net)
     const char *prefix = zn_diffae_prefix(b->w);
     const int per_level = zn_diffae_number(b, "encoder_blocks", 1, 8, 2);
     char name[96], attention[96];
+    int multiple;
     int c = b->w ? zn_bind_dim(b, 0, "%sencoder.input_blocks.0.0.weight", prefix) : usual_width[0];
 
     m->code = b->w ? zn_bind_dim(b, 0, "%sencoder.out.3.weight", prefix) : USUAL_CODE;
@@ -47,6 +48,15 @@ static void bind(zn_binder *b, void *net)
     m->levels = per_level ? m->n_blocks / (per_level + 1) : 0;
     if (!m->patch || !per_level || m->levels < 1 || m->levels > ZN_DIFFAE_LEVELS || m->n_blocks % (per_level + 1)) {
         zn_bind_fail(b, "the blocks of the encoder do not form levels");
+        return;
+    }
+    multiple = m->patch << (m->levels - 1);
+    b->geometry.in_c = 3;
+    b->geometry.out_c = m->code;
+    /* All published encoders end at 4 x 4. */
+    b->geometry.side = zn_diffae_number(b, "image_size", multiple, 4096, 4 * multiple);
+    if (!b->geometry.side || b->geometry.side % multiple) {
+        zn_bind_fail(b, "image_size is no multiple of %d up to 4096", multiple);
         return;
     }
     snprintf(b->variant, sizeof b->variant, "encoder of a diffusion autoencoder, code of %d numbers", m->code);

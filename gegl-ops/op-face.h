@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* op-face.h - the operations of the diffusion autoencoder: a square of the picture, the
+ * frame, is brought to the model's size, changed there, and only the change returns.
+ *
+ *   picture --frame, averaged--> x [side][side][3] --diffae-encode--> cond [code]
+ *                                 x, cond --diffae-reverse--> xT, the noise it comes from
+ *   xT, cond --diffae-sample--> the reconstruction
+ *   xT, cond + shift --diffae-sample, guided--> the edit
+ *   (edit - reconstruction) --bicubic, feathered--> added to the picture
+ *
+ * cond and xT are kept (op-cache.c), found by a hash of x, and so is the reconstruction:
+ * another amount or attribute only samples the edit. */
+
+#ifndef __ZENITH_OP_FACE_H__
+#define __ZENITH_OP_FACE_H__
+
+#include "op-common.h"
+
+typedef struct
+{
+  gdouble x, y;  /* its centre, from the picture's upper left corner */
+  gdouble size;  /* side in pixels; 0: the largest square in the middle */
+  gdouble angle; /* degrees, clockwise */
+} ZnOpFrame;
+
+/* What all operations on a face have. */
+typedef struct
+{
+  const gchar *model; /* a weight file, or its stem */
+  ZnOpFrame    frame;
+  gint         steps, stochastic_steps;
+} ZnOpFace;
+
+#define ZN_OP_FACE(o)                                                                              \
+  ((ZnOpFace){ (o)->model,                                                                         \
+               { (o)->frame_x, (o)->frame_y, (o)->frame_size, (o)->frame_angle },                  \
+               (o)->steps,                                                                         \
+               (o)->stochastic_steps })
+
+/* The properties of a ZnOpFace; an operation lists them where its users expect them. */
+#define zenith_property_face_model                                                                 \
+  property_string (model, _ ("Model"), "zenith-face")                                              \
+      description (_ ("Name or path of the weight file of a diffusion autoencoder"))
+
+#define zenith_property_face_steps                                                                 \
+  property_int (steps, _ ("Steps"), 20)                                                            \
+      description (_ ("Steps from noise to the picture: more are slower and more exact"))          \
+          value_range (2, 1000) ui_range (4, 100)
+
+#define zenith_property_face_stochastic_steps                                                      \
+  property_int (stochastic_steps, _ ("Stochastic steps"), 20)                                      \
+      description (_ ("Steps from the picture to its noise, done once for a picture"))             \
+          value_range (2, 1000) ui_range (4, 250)
+
+#define zenith_property_face_frame                                                                 \
+  property_double (frame_x, _ ("Frame X"), 0.0) description (                                      \
+      _ ("Centre of the face's frame, from the left edge")) value_range (-1e6, 1e6)                \
+      ui_range (0.0, 4096.0) ui_meta ("unit", "pixel-coordinate") ui_meta ("axis", "x")            \
+                                                                                                   \
+          property_double (frame_y, _ ("Frame Y"), 0.0) description (                              \
+              _ ("Centre of the face's frame, from the upper edge")) value_range (-1e6, 1e6)       \
+              ui_range (0.0, 4096.0) ui_meta ("unit", "pixel-coordinate") ui_meta ("axis", "y")    \
+                                                                                                   \
+                  property_double (frame_size, _ ("Frame size"), 0.0) description (                \
+                      _ ("Side of the frame; 0: the largest square in the middle"))                \
+                      value_range (0.0, 65536.0) ui_range (0.0, 4096.0) ui_meta ("unit",           \
+                                                                                 "pixel-distance") \
+                                                                                                   \
+                          property_double (frame_angle, _ ("Frame angle"), 0.0) description (_ (   \
+                              "Turn of the frame, clockwise: that of the line through the eyes"))  \
+                              value_range (-180.0, 180.0) ui_meta ("unit", "degree")
+
+/* For describe(): models, weights, the pixels that change, settings and refusals.  After
+ * it the caller adds to task->settings what else counts. */
+void zn_op_face_describe (ZnOpWhole *task, const ZnOpFace *face);
+void zn_op_face_add_setting (ZnOpWhole *task, const gchar *format, ...) G_GNUC_PRINTF (2, 3);
+
+/* What run() has to give. */
+typedef struct
+{
+  const ZnOpWhole   *task;
+  ZnOpModel *const  *model;
+  const ZnOpPicture *in;
+  zn_array          *out;
+  ZnOpRequest       *request;
+  const ZnOpFace    *face;
+} ZnOpFaceRun;
+
+zn_status zn_op_face_reconstruct (const ZnOpFaceRun *run);
+
+/* detail: how much of the structure that the model cannot see stays where it changes
+ * the picture. */
+zn_status zn_op_face_manipulate (const ZnOpFaceRun *run,
+                                 const gchar       *attribute,
+                                 gdouble            amount,
+                                 gdouble            detail);
+
+/* Both pictures have one size; position 0: the first, 1: the second. */
+zn_status zn_op_face_interpolate (const ZnOpFaceRun *run,
+                                  const ZnOpPicture *second,
+                                  gdouble            position);
+
+/* The second picture of a file, for describe() and run(); its buffer is the caller's. */
+void      zn_op_face_add_file (ZnOpWhole *task, const gchar *path);
+zn_status zn_op_face_load (ZnOpPicture *picture, const gchar *path, ZnOpRequest *request);
+
+/* For describe() and run() of a face out of nothing. */
+void      zn_op_face_describe_sample (ZnOpWhole   *task,
+                                      const gchar *model,
+                                      guint        seed,
+                                      gint         steps,
+                                      gint         latent_steps);
+zn_status zn_op_face_sample (const ZnOpFaceRun *run, guint seed, gint latent_steps);
+
+/* ---- attributes ------------------------------------------------------------ */
+
+/* Of an attribute file (docs/diffae.md). */
+typedef struct
+{
+  gfloat *shift; /* [code]: what amount 1 adds to a code; freed with gegl_free() */
+  gdouble guide; /* guidance at amount 1 */
+} ZnOpAttribute;
+
+/* Looks in all *.attributes.safetensors of the model folders for one whose codes have
+ * this length and that is for this model.  FALSE: a sentence that lists those there are. */
+gboolean zn_op_attribute_find (ZnOpAttribute *attribute,
+                               const gchar   *name,
+                               const gchar   *model,
+                               gint           code,
+                               zn_error      *err);
+
+/* Changes when an attribute file does. */
+guint zn_op_attributes_stamp (void);
+
+#endif

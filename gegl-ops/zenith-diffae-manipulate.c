@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* zenith-diffae-manipulate.c - one attribute of a face, more or less of it. */
+
+#include "config.h"
+#include <glib/gi18n-lib.h>
+#include "op-common.h"
+#include "op-face.h"
+
+/* clang-format off */
+#ifdef GEGL_PROPERTIES
+
+property_string (attribute, _("Attribute"), "smile")
+  description (_("smile, mouth-open, eyes-open, age, gender, head-turn, glasses, brightness, warmth, contrast, or one of your own"))
+
+property_double (amount, _("Amount"), 0.0)
+  description (_("How much more of it (to 1), or less (to -1); 0 leaves the picture as it is"))
+  value_range (-1.0, 1.0)
+
+zenith_property_face_steps
+zenith_property_face_stochastic_steps
+
+property_double (detail, _("Detail"), 0.7)
+  description (_("How much fine structure of the original stays where the face changes"))
+  value_range (0.0, 1.0)
+
+zenith_property_face_model
+zenith_property_face_frame
+
+zenith_property_engine
+zenith_property_status
+zenith_property_precision
+zenith_property_note
+
+#else
+
+#define GEGL_OP_FILTER
+#define GEGL_OP_NAME     zenith_diffae_manipulate
+#define GEGL_OP_C_SOURCE zenith-diffae-manipulate.c
+
+/* clang-format on */
+#include "gegl-op.h"
+
+static zn_status
+run (const ZnOpWhole   *task,
+     ZnOpModel *const  *model,
+     const ZnOpPicture *in,
+     gint               n_in,
+     zn_array          *out,
+     ZnOpRequest       *request)
+{
+  GeglProperties   *o    = GEGL_PROPERTIES (request->operation);
+  const ZnOpFace    face = ZN_OP_FACE (o);
+  const ZnOpFaceRun how  = { task, model, in, out, request, &face };
+
+  return zn_op_face_manipulate (&how, o->attribute, o->amount, o->detail);
+}
+
+static void
+describe (GeglOperation *operation, gpointer data)
+{
+  GeglProperties *o    = GEGL_PROPERTIES (operation);
+  ZnOpWhole      *task = data;
+  const ZnOpFace  face = ZN_OP_FACE (o);
+
+  task->base = ZN_OP_BASE (o);
+  if (o->amount == 0.0)
+    return; /* without run() the input is the result */
+
+  zn_op_face_describe (task, &face);
+  zn_op_face_add_setting (task, "%.17g %.17g %u %s", o->amount, o->detail,
+                          zn_op_attributes_stamp (), o->attribute ? o->attribute : "");
+  task->run = run;
+}
+
+static void
+gegl_op_class_init (GeglOpClass *klass)
+{
+  GeglOperationClass *operation_class = GEGL_OPERATION_CLASS (klass);
+
+  zn_op_whole_class_init (operation_class, describe);
+
+  gegl_operation_class_set_keys (operation_class, "name", "zenith:diffae-manipulate", "title",
+                                 _ ("Change a Face"), "categories", "artistic", "description",
+                                 _ ("Changes an attribute of a face: smile, age and others"), NULL);
+}
+
+#endif

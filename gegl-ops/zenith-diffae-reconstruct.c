@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* zenith-diffae-reconstruct.c - a face through the model and back. */
+
+#include "config.h"
+#include <glib/gi18n-lib.h>
+#include "op-common.h"
+#include "op-face.h"
+
+/* clang-format off */
+#ifdef GEGL_PROPERTIES
+
+zenith_property_face_model
+zenith_property_face_steps
+zenith_property_face_stochastic_steps
+zenith_property_face_frame
+
+zenith_property_engine
+zenith_property_status
+zenith_property_precision
+zenith_property_note
+
+#else
+
+#define GEGL_OP_FILTER
+#define GEGL_OP_NAME     zenith_diffae_reconstruct
+#define GEGL_OP_C_SOURCE zenith-diffae-reconstruct.c
+
+/* clang-format on */
+#include "gegl-op.h"
+
+static zn_status
+run (const ZnOpWhole   *task,
+     ZnOpModel *const  *model,
+     const ZnOpPicture *in,
+     gint               n_in,
+     zn_array          *out,
+     ZnOpRequest       *request)
+{
+  GeglProperties   *o    = GEGL_PROPERTIES (request->operation);
+  const ZnOpFace    face = ZN_OP_FACE (o);
+  const ZnOpFaceRun how  = { task, model, in, out, request, &face };
+
+  return zn_op_face_reconstruct (&how);
+}
+
+static void
+describe (GeglOperation *operation, gpointer data)
+{
+  GeglProperties *o    = GEGL_PROPERTIES (operation);
+  ZnOpWhole      *task = data;
+  const ZnOpFace  face = ZN_OP_FACE (o);
+
+  task->base = ZN_OP_BASE (o);
+  zn_op_face_describe (task, &face);
+  task->run = run;
+}
+
+static void
+gegl_op_class_init (GeglOpClass *klass)
+{
+  GeglOperationClass *operation_class = GEGL_OPERATION_CLASS (klass);
+
+  zn_op_whole_class_init (operation_class, describe);
+
+  gegl_operation_class_set_keys (operation_class, "name", "zenith:diffae-reconstruct", "title",
+                                 _ ("Reconstruct a Face"), "categories", "artistic", "description",
+                                 _ ("Shows what the face model keeps of a face"), NULL);
+}
+
+#endif

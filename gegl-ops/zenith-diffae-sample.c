@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* zenith-diffae-sample.c - a face of nobody, from a seed. */
+
+#include "config.h"
+#include <glib/gi18n-lib.h>
+#include "op-common.h"
+#include "op-face.h"
+
+/* clang-format off */
+#ifdef GEGL_PROPERTIES
+
+property_seed (seed, _("Random seed"), rand)
+
+zenith_property_face_steps
+
+property_int (latent_steps, _("Latent steps"), 200)
+  description (_("Steps from noise to a code"))
+  value_range (2, 1000)
+  ui_range (10, 500)
+
+zenith_property_face_model
+
+zenith_property_engine
+zenith_property_status
+zenith_property_precision
+zenith_property_note
+
+#else
+
+#define GEGL_OP_SOURCE
+#define GEGL_OP_NAME     zenith_diffae_sample
+#define GEGL_OP_C_SOURCE zenith-diffae-sample.c
+
+/* clang-format on */
+#include "gegl-op.h"
+
+static zn_status
+run (const ZnOpWhole   *task,
+     ZnOpModel *const  *model,
+     const ZnOpPicture *in,
+     gint               n_in,
+     zn_array          *out,
+     ZnOpRequest       *request)
+{
+  GeglProperties   *o    = GEGL_PROPERTIES (request->operation);
+  const ZnOpFace    face = { .steps = o->steps };
+  const ZnOpFaceRun how  = { task, model, in, out, request, &face };
+
+  return zn_op_face_sample (&how, o->seed, o->latent_steps);
+}
+
+static void
+describe (GeglOperation *operation, gpointer data)
+{
+  GeglProperties *o    = GEGL_PROPERTIES (operation);
+  ZnOpWhole      *task = data;
+
+  task->base = ZN_OP_BASE (o);
+  zn_op_face_describe_sample (task, o->model, o->seed, o->steps, o->latent_steps);
+  task->run = run;
+}
+
+static void
+gegl_op_class_init (GeglOpClass *klass)
+{
+  GeglOperationClass *operation_class = GEGL_OPERATION_CLASS (klass);
+
+  zn_op_whole_class_init (operation_class, describe);
+
+  gegl_operation_class_set_keys (operation_class, "name", "zenith:diffae-sample", "title",
+                                 _ ("New Face"), "categories", "render", "description",
+                                 _ ("Makes up a face of nobody"), NULL);
+}
+
+#endif
