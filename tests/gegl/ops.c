@@ -238,6 +238,7 @@ make_folder (void)
     { "taef2_decoder.pth", "taef2_decoder.pth" },
     { "taesana_encoder.pth", "taesana_encoder.pth" },
     { "taesana_decoder.pth", "taesana_decoder.pth" },
+    { "diffae.ckpt", "zenith-face.ckpt" },
   };
 
   ops_folder = g_dir_make_tmp ("zenith-ops-XXXXXX", NULL);
