@@ -23,6 +23,7 @@ typedef struct
 {
   GeglNode  *graph;
   GeglNode  *op;
+  GeglNode  *result; /* the operation, or what puts it in its place */
   ZnProgress progress;
   gpointer   data;
   gdouble    done;  /* of the work, before the present chunk        */
@@ -47,6 +48,21 @@ static void
 on_progress (GeglNode *node, gdouble fraction, Run *run)
 {
   report (run, run->done + run->share * CLAMP (fraction, 0.0, 1.0));
+}
+
+/* The whole result of a node, scaled to a place. */
+static GeglNode *
+fit (GeglNode *graph, GeglNode *node, const GeglRectangle *place)
+{
+  GeglNode *scale = gegl_node_new_child (graph, "operation", "gegl:scale-size", "x",
+                                         (gdouble) place->width, "y", (gdouble) place->height,
+                                         NULL);
+  GeglNode *move  = gegl_node_new_child (graph, "operation", "gegl:translate", "x",
+                                         (gdouble) place->x, "y", (gdouble) place->y, NULL);
+
+  gegl_node_link_many (node, scale, move, NULL);
+
+  return move;
 }
 
 static void
@@ -75,7 +91,11 @@ run_begin (Run                 *run,
                             &settings->property[i].value);
 
   g_object_set_data (G_OBJECT (run->op), TILE_KEY, g_object_get_data (G_OBJECT (source), TILE_KEY));
-  gegl_node_link_many (input, crop, run->op, NULL);
+  run->result = run->op;
+  if (gegl_node_has_pad (run->op, "input"))
+    gegl_node_link_many (input, crop, run->op, NULL);
+  else
+    run->result = fit (run->graph, run->op, piece);
   g_signal_connect (run->op, "progress", G_CALLBACK (on_progress), run);
 }
 
@@ -142,14 +162,16 @@ zn_apply_to_buffer (const ZnSettings    *settings,
   gboolean       more;
   gboolean       ok = TRUE;
 
-  run_begin (&run, settings, source, gegl_buffer_get_extent (source), progress, data);
+  run_begin (&run, settings, source,
+             settings->filter->takes_selection ? roi : gegl_buffer_get_extent (source), progress,
+             data);
   output = gegl_node_new_child (run.graph, "operation", "gegl:write-buffer", "buffer", dest, NULL);
-  gegl_node_link (run.op, output);
+  gegl_node_link (run.result, output);
   processor = gegl_node_new_processor (output, roi);
 
   /* An operation that computes the whole picture does so in the first chunk. */
   g_object_get (gegl_config (), "chunk-size", &chunk, NULL);
-  if (! settings->filter->preview_margin)
+  if (! settings->filter->preview_margin && ! settings->filter->takes_selection)
     run.share = MIN (1.0, chunk / ((gdouble) roi->width * roi->height));
 
   report (&run, 0.0);
@@ -202,6 +224,7 @@ piece_around (GeglBuffer *source, const GeglRectangle *roi, gint margin)
 gboolean
 zn_apply_to_pixels (const ZnSettings    *settings,
                     GeglBuffer          *source,
+                    const GeglRectangle *selected,
                     const GeglRectangle *roi,
                     guchar              *rgba,
                     gchar              **measured,
@@ -213,8 +236,10 @@ zn_apply_to_pixels (const ZnSettings    *settings,
   Run           run;
   gboolean      ok;
 
+  if (settings->filter->takes_selection)
+    piece = *selected;
   run_begin (&run, settings, source, &piece, progress, data);
-  gegl_node_blit (run.op, 1.0, roi, babl_format ("R'G'B'A u8"), rgba, GEGL_AUTO_ROWSTRIDE,
+  gegl_node_blit (run.result, 1.0, roi, babl_format ("R'G'B'A u8"), rgba, GEGL_AUTO_ROWSTRIDE,
                   GEGL_BLIT_DEFAULT);
   ok = run_check (&run, settings, error);
 

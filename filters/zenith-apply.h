@@ -47,10 +47,13 @@ gboolean zn_apply_to_buffer (const ZnSettings    *settings,
  * is a multiple of every network's stride: what is shown is the true result as
  * far as the network's view does not reach beyond the margin.
  *
+ * selected: the part of the source that is selected, for filters that take just it.
+ *
  * *measured is what the operation found out about the picture, or NULL; free it.
  */
 gboolean zn_apply_to_pixels (const ZnSettings    *settings,
                              GeglBuffer          *source,
+                             const GeglRectangle *selected,
                              const GeglRectangle *roi,
                              guchar              *rgba,
                              gchar              **measured,

@@ -32,6 +32,56 @@ const ZnFilter zn_filters[] = {
       .preview_margin = 128,
       .properties     = { "model", "mode", "weights", "engine" },
   },
+  {
+      .procedure       = "plug-in-zenith-diffae-reconstruct",
+      .operation       = "zenith:diffae-reconstruct",
+      .title           = "Reconstruct a Face",
+      .blurb           = "Show what the face model keeps of a face",
+      .help            = "Brings the face in the frame to the model's size, encodes it and makes a "
+                         "picture of the codes.  The frame is the largest square in the middle of "
+                         "the selection, or the one that 'frame-x', 'frame-y' (its centre), "
+                         "'frame-size' and 'frame-angle' say, from the selection's corner.",
+      .takes_selection = TRUE,
+      .properties      = { "model", "steps", "stochastic-steps", "frame-x", "frame-y", "frame-size",
+                           "frame-angle", "engine" },
+  },
+  {
+      .procedure       = "plug-in-zenith-diffae-manipulate",
+      .operation       = "zenith:diffae-manipulate",
+      .title           = "Change a Face",
+      .blurb           = "More or less of a smile, of age and other attributes",
+      .help            = "Select a face first, from the middle of the forehead to just below the "
+                         "chin and about as wide: the frame is the largest square in the middle of the "
+                         "selection.  "
+                         "'amount' 0 leaves the picture as it is, 1 is a strong change.  'detail' "
+                         "says how much fine structure stays where the face changes.  Not for "
+                         "deception: say that a picture was edited.",
+      .takes_selection = TRUE,
+      .properties      = { "attribute", "amount", "steps", "stochastic-steps", "detail", "model",
+                           "frame-x", "frame-y", "frame-size", "frame-angle", "engine" },
+  },
+  {
+      .procedure       = "plug-in-zenith-diffae-interpolate",
+      .operation       = "zenith:diffae-interpolate",
+      .title           = "Blend Two Faces",
+      .blurb           = "Make a face between that of the picture and that of a file",
+      .help            = "'path' is a picture of the selection's size, with the face at the same "
+                         "place.  'position' goes from the picture's face (0) to the file's (1).",
+      .takes_selection = TRUE,
+      .properties      = { "position", "path", "steps", "stochastic-steps", "model", "frame-x",
+                           "frame-y", "frame-size", "frame-angle", "engine" },
+  },
+  {
+      .procedure       = "plug-in-zenith-diffae-sample",
+      .operation       = "zenith:diffae-sample",
+      .title           = "New Face",
+      .blurb           = "Make up a face of nobody",
+      .help            = "Fills the selection with a face that 'seed' decides: equal seeds give "
+                         "equal faces.  It is made as large as the model's pictures are and scaled "
+                         "to the selection.",
+      .takes_selection = TRUE,
+      .properties      = { "seed", "steps", "latent-steps", "model", "engine" },
+  },
 };
 
 const guint zn_n_filters = G_N_ELEMENTS (zn_filters);

@@ -32,6 +32,8 @@ typedef struct
   const gchar *blurb;                             /* one line                      */
   const gchar *help;                              /* a few sentences               */
   gint         preview_margin;                    /* see zn_apply_to_pixels()      */
+  gboolean     takes_selection;                   /* its input is the selection's
+                                                   * extent, not the whole drawable */
   const gchar *properties[ZN_PROPERTIES_MAX + 1]; /* argument order, NULL at the end */
 } ZnFilter;
 

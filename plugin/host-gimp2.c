@@ -268,6 +268,8 @@ run_dialog (ZnSettings **settings,
   host.preview = gimp_drawable_preview_new_from_drawable_id (drawable);
   host.source  = gimp_drawable_get_buffer (drawable);
   gimp_drawable_offsets (drawable, &host.offset_x, &host.offset_y);
+  gimp_drawable_mask_intersect (drawable, &host.selected.x, &host.selected.y, &host.selected.width,
+                                &host.selected.height);
 
   if (! gimp_selection_is_empty (image))
     host.selection = gimp_drawable_get_buffer (gimp_image_get_selection (image));

@@ -169,6 +169,8 @@ run_dialog (ZnSettings   **settings,
   host.preview = gimp_drawable_preview_new_from_drawable (drawables[0]);
   host.source  = gimp_drawable_get_buffer (drawables[0]);
   gimp_drawable_get_offsets (drawables[0], &host.offset_x, &host.offset_y);
+  gimp_drawable_mask_intersect (drawables[0], &host.selected.x, &host.selected.y,
+                                &host.selected.width, &host.selected.height);
 
   if (! gimp_selection_is_empty (image))
     host.selection = gimp_drawable_get_buffer (GIMP_DRAWABLE (gimp_image_get_selection (image)));

@@ -157,8 +157,8 @@ draw_preview (Dialog *d)
 
   rgba = g_malloc ((gsize) roi.width * roi.height * 4);
 
-  if (zn_apply_to_pixels (d->settings, d->host->source, &roi, rgba, &measured, keep_alive, d,
-                          &error))
+  if (zn_apply_to_pixels (d->settings, d->host->source, &d->host->selected, &roi, rgba, &measured,
+                          keep_alive, d, &error))
     {
       show_pixels (d, &roi, rgba);
 

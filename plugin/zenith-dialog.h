@@ -22,12 +22,13 @@
 
 typedef struct
 {
-  const gchar *help_id;   /* the procedure's name                            */
-  GtkWidget   *preview;   /* a GimpDrawablePreview, not yet in a container   */
-  GeglBuffer  *source;    /* the drawable                                    */
-  GeglBuffer  *selection; /* the image's selection mask, NULL if all         */
-  gint         offset_x;  /* of the drawable in the image                    */
-  gint         offset_y;
+  const gchar  *help_id;   /* the procedure's name                            */
+  GtkWidget    *preview;   /* a GimpDrawablePreview, not yet in a container   */
+  GeglBuffer   *source;    /* the drawable                                    */
+  GeglBuffer   *selection; /* the image's selection mask, NULL if all         */
+  GeglRectangle selected;  /* its extent in the drawable                      */
+  gint          offset_x;  /* of the drawable in the image                    */
+  gint          offset_y;
 
   /* Do it: into the drawable, with undo. */
   gboolean (*apply) (const ZnSettings *settings,

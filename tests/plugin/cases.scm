@@ -68,6 +68,14 @@
 (zn-case "strength-0" "rgb16"
   (lambda (image drawable) (zn-denoise drawable zn-model 0 1 1 0 25 "auto")))
 
+(zn-case "face-0" "rgb16"
+  (lambda (image drawable) (zn-face drawable "smile" 0 "zenith-face")))
+(zn-case "face-new" "rgb"
+  (lambda (image drawable)
+    (zn-select image 30 20 40 40)
+    (zn-new-face drawable zn-face-model)
+    (gimp-selection-none image)))
+
 (zn-case "float" "rgb"
   (lambda (image drawable)
     (gimp-image-convert-precision image PRECISION-FLOAT-LINEAR)
@@ -129,6 +137,10 @@
   (lambda (d) (zn-latent d zn-latent-model "reconstruct" zn-out "auto")))
 (zn-bad "no-weights"
   (lambda (d) (zn-latent d "taesana" "reconstruct" "" "auto")))
+(zn-bad "face-weights"
+  (lambda (d) (zn-face d "smile" 1 "none-such")))
+(zn-bad "face-attribute"
+  (lambda (d) (zn-face d "beards" 1 zn-face-model)))
 (zn-bad "engine"
   (lambda (d) (zn-denoise d zn-model 1 1 1 0 25 zn-foreign-engine)))
 (zn-bad "model-word"

@@ -41,6 +41,7 @@ start_scm () {
 (define zn-results "$work/results")
 (define zn-model "$denoise")
 (define zn-latent-model "$latent")
+(define zn-face-model "$source_dir/tests/data/golden/diffae.ckpt")
 (define zn-foreign-engine "$(foreign_engine)")
 (define zn-presets '($(preset_names)))
 END
@@ -77,6 +78,11 @@ expect_pictures () {
   check 16-bit-precision changed "$work/eight.png" "$work/out/denoise-rgb16.png"
   check strength-0 done_ok strength-0
   check strength-0-exact same "$work/in/rgb16.png" "$work/out/strength-0.png"
+  check face-0 done_ok face-0
+  check face-0-exact same "$work/in/rgb16.png" "$work/out/face-0.png"
+  check face-new done_ok face-new
+  check face-new-selection changed "$work/in/rgb.png" "$work/out/face-new.png" 40x40+30+20
+  check face-new-elsewhere same "$work/in/rgb.png" "$work/out/face-new.png" 96x20+0+0
   check float done_ok float
   check float-changed changed "$work/in/rgb.png" "$work/out/float.png"
   for mode in latent difference; do
@@ -113,6 +119,8 @@ expect_refusals () {
   check bad-other-file    refused bad-other-file    'other\.safetensors'
   check bad-folder        refused bad-folder        'failed: [A-Z]'
   check bad-no-weights    refused bad-no-weights    'weights'
+  check bad-face-weights  refused bad-face-weights  'none-such'
+  check bad-face-attribute refused bad-face-attribute 'beards'
   check bad-model-word    refused bad-model-word    'fastest.*fast, balanced, best'
   check bad-mode-word     refused bad-mode-word     'reconstruct, latent, difference'
   check bad-engine-word   refused bad-engine-word   'auto, scalar'

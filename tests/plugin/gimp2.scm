@@ -37,6 +37,13 @@
   (plug-in-zenith-latent-preview RUN-NONINTERACTIVE (zn-of d) d
                                  model mode weights engine))
 
+(define (zn-face d attribute amount model)
+  (plug-in-zenith-diffae-manipulate RUN-NONINTERACTIVE (zn-of d) d
+                                    attribute amount 4 4 1 model 0 0 0 0 "auto"))
+
+(define (zn-new-face d model)
+  (plug-in-zenith-diffae-sample RUN-NONINTERACTIVE (zn-of d) d 1 4 4 model "auto"))
+
 (define (zn-preset d name)
   (plug-in-zenith-apply-preset RUN-NONINTERACTIVE (zn-of d) d name))
 

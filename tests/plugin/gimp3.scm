@@ -45,6 +45,17 @@
                                  #:model model #:mode mode #:weights weights
                                  #:engine engine))
 
+(define (zn-face d attribute amount model)
+  (plug-in-zenith-diffae-manipulate #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
+                                    #:drawables (vector d)
+                                    #:attribute attribute #:amount amount #:steps 4
+                                    #:stochastic-steps 4 #:detail 1 #:model model))
+
+(define (zn-new-face d model)
+  (plug-in-zenith-diffae-sample #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
+                                #:drawables (vector d)
+                                #:seed 1 #:steps 4 #:latent-steps 4 #:model model))
+
 (define (zn-preset d name)
   (plug-in-zenith-apply-preset #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
                                #:drawables (vector d) #:preset name))
