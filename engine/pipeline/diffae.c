@@ -40,6 +40,7 @@ static void bind_latent(zn_binder *b, void *net)
     diffae *m = net;
 
     m->net = b->part[0];
+    m->predicts_v = zn_diffae_latent_predicts_v(m->net->net);
     if (!zn_diffae_latent_statistics(m->net->net, &m->mean, &m->deviation) && b->w)
         zn_bind_fail(b, "the file lacks the statistics of codes (conds_mean, conds_std)");
 }
@@ -132,7 +133,8 @@ static void sample_latent(zn_ctx *c, const void *net, const zn_call *call)
     zn_schedule s;
 
     zn_abar(abar, ZN_DIFFAE_STEPS, 0.008, 0.008);
-    if (!zn_schedule_ddim(&s, abar, ZN_DIFFAE_STEPS, (int)call->set[SET_STEPS], ZN_PREDICTS_NOISE, false)) {
+    if (!zn_schedule_ddim(&s, abar, ZN_DIFFAE_STEPS, (int)call->set[SET_STEPS],
+                          m->predicts_v ? ZN_PREDICTS_V : ZN_PREDICTS_NOISE, false)) {
         zn_ctx_fail(c, ZN_E_USAGE, "%g steps do not divide the %d of training", (double)call->set[SET_STEPS],
                     ZN_DIFFAE_STEPS);
         return;

@@ -11,6 +11,7 @@
  *   head_channels   of attention (all: one head)
  *   encoder_blocks  a level of the encoder (2)
  *   prediction      "eps" or "v": what the U-Net predicts (eps)
+ *   latent_prediction   the same for the latent network
  *   image_size      side of the pictures (where the encoder ends at 4 x 4)
  * Without a file they are the networks of the shipped face model. */
 #ifndef ZN_DIFFAE_H
@@ -80,6 +81,7 @@ float *zn_diffae_bind_times(zn_binder *b, int dim);
 extern const zn_arch zn_arch_diffae_unet, zn_arch_diffae_latent_net;
 
 bool zn_diffae_predicts_v(const void *unet);
+bool zn_diffae_latent_predicts_v(const void *latent_net);
 /* Of the codes that the latent network was trained on, [1][1][1][code]; false: the file does not say. */
 bool zn_diffae_latent_statistics(const void *latent_net, zn_tensor *mean, zn_tensor *deviation);
 

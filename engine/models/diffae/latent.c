@@ -28,6 +28,7 @@ typedef struct layer {
 
 typedef struct latent {
     int dim, embed, code, n_layers, sum;
+    bool predicts_v; /* the metadata's latent_prediction */
     float *times;
     float *mean, *deviation;     /* of the codes that it was trained on, [code]; NULL: the file does not say */
     zn_conv time1, time2, scale; /* scale: embed to sum; its bias has the 1 of 1 + s in it */
@@ -76,9 +77,14 @@ static float *bind_statistics(zn_binder *b, int code, const char *name)
 static void bind(zn_binder *b, void *net)
 {
     latent *m = net;
-    const char *prefix = zn_diffae_prefix(b->w);
+    const char *prefix = zn_diffae_prefix(b->w), *prediction = zn_bind_meta(b, "latent_prediction");
     int c;
 
+    m->predicts_v = prediction && !strcmp(prediction, "v");
+    if (prediction && !m->predicts_v && strcmp(prediction, "eps")) {
+        zn_bind_fail(b, "the metadata's latent_prediction is neither eps nor v");
+        return;
+    }
     m->dim = b->w ? zn_bind_dim(b, 1, "%slatent_net.time_embed.0.weight", prefix) : USUAL_DIM;
     m->embed = b->w ? zn_bind_dim(b, 0, "%slatent_net.time_embed.0.weight", prefix) : USUAL_WIDTH;
     m->code = b->w ? zn_bind_dim(b, 1, "%slatent_net.layers.0.linear.weight", prefix) : USUAL_CODE;
@@ -119,6 +125,11 @@ static void bind(zn_binder *b, void *net)
         m->mean = bind_statistics(b, m->code, "conds_mean");
         m->deviation = bind_statistics(b, m->code, "conds_std");
     }
+}
+
+bool zn_diffae_latent_predicts_v(const void *net)
+{
+    return ((const latent *)net)->predicts_v;
 }
 
 bool zn_diffae_latent_statistics(const void *net, zn_tensor *mean, zn_tensor *deviation)
