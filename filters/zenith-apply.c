@@ -97,6 +97,10 @@ run_begin (Run                 *run,
   else
     run->result = fit (run->graph, run->op, piece);
   g_signal_connect (run->op, "progress", G_CALLBACK (on_progress), run);
+
+  /* What it said before it had all properties and its input does not count. */
+  if (gegl_node_find_property (run->op, "status"))
+    gegl_node_set (run->op, "status", "", NULL);
 }
 
 /* What the operation says; call after each piece of work.  TRUE: go on. */

@@ -184,8 +184,8 @@ prepare (GeglOperation *operation)
   *can_run (operation) = task_init (&task, operation, &err) && models_acquire (model, &task, &err);
   if (*can_run (operation))
     models_release (model);
-  else
-    zn_op_set_status (operation, &task.base, err.text);
+  else if (none || gegl_operation_source_get_bounding_box (operation, "input"))
+    zn_op_set_status (operation, &task.base, err.text); /* an input may still be connected */
 
   /* A source that fails is transparent; the result in the input's place has its alpha. */
   if (none)
