@@ -37,18 +37,19 @@ typedef struct
                (o)->steps,                                                                         \
                (o)->stochastic_steps })
 
-/* The properties of a ZnOpFace; an operation lists them where its users expect them. */
+/* The properties of a ZnOpFace; an operation lists them where its users expect them.  An
+ * edit needs fewer steps than a reconstruction: what they get wrong cancels in the change. */
 #define zenith_property_face_model                                                                 \
   property_string (model, _ ("Model"), "zenith-face")                                              \
       description (_ ("Name or path of the weight file of a diffusion autoencoder"))
 
-#define zenith_property_face_steps                                                                 \
-  property_int (steps, _ ("Steps"), 20)                                                            \
+#define zenith_property_face_steps(initial)                                                        \
+  property_int (steps, _ ("Steps"), initial)                                                       \
       description (_ ("Steps from noise to the picture: more are slower and more exact"))          \
           value_range (2, 1000) ui_range (4, 100)
 
-#define zenith_property_face_stochastic_steps                                                      \
-  property_int (stochastic_steps, _ ("Stochastic steps"), 20)                                      \
+#define zenith_property_face_stochastic_steps(initial)                                             \
+  property_int (stochastic_steps, _ ("Stochastic steps"), initial)                                 \
       description (_ ("Steps from the picture to its noise, done once for a picture"))             \
           value_range (2, 1000) ui_range (4, 250)
 

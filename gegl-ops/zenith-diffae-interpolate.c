@@ -16,8 +16,8 @@ property_double (position, _("Position"), 0.5)
 property_file_path (path, _("Second picture"), "")
   description (_("A file of the same size, if nothing is connected to the second input"))
 
-zenith_property_face_steps
-zenith_property_face_stochastic_steps
+zenith_property_face_steps (20)
+zenith_property_face_stochastic_steps (20)
 zenith_property_face_model
 zenith_property_face_frame
 

@@ -10,8 +10,8 @@
 #ifdef GEGL_PROPERTIES
 
 zenith_property_face_model
-zenith_property_face_steps
-zenith_property_face_stochastic_steps
+zenith_property_face_steps (20)
+zenith_property_face_stochastic_steps (20)
 zenith_property_face_frame
 
 zenith_property_engine

@@ -11,7 +11,7 @@
 
 property_seed (seed, _("Random seed"), rand)
 
-zenith_property_face_steps
+zenith_property_face_steps (20)
 
 property_int (latent_steps, _("Latent steps"), 200)
   description (_("Steps from noise to a code"))
