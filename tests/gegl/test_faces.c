@@ -257,6 +257,58 @@ test_amount_and_detail (void)
   g_object_unref (in);
 }
 
+/* ---- progress and cancelling ----------------------------------------------- */
+
+typedef struct
+{
+  GeglNode *node;
+  gint      n;    /* calls */
+  gdouble   last; /* never falls */
+  gboolean  fell;
+  gdouble   cancel; /* at this much; 2: never */
+} Watch;
+
+static void
+watch_progress (GeglNode *node, gdouble value, Watch *watch)
+{
+  (void) node;
+  watch->n++;
+  watch->fell |= value < watch->last;
+  watch->last = value;
+  if (value >= watch->cancel)
+    g_object_set_data (G_OBJECT (watch->node), "zenith-cancel", GINT_TO_POINTER (TRUE));
+}
+
+/* The bar moves in every step of every network; a cancelled run leaves the pixels, and the
+ * next one makes the whole result. */
+static void
+test_progress_and_cancelling (void)
+{
+  static const gdouble at[] = { 0.3, 0.8, 2.0 };
+  GeglBuffer          *in   = picture ("R'G'B'A float", 0, 0, 120, 100, 110);
+  gfloat              *from = pixels_of (in, gegl_buffer_get_extent (in), "R'G'B'A float");
+
+  for (guint i = 0; i < G_N_ELEMENTS (at); i++)
+    {
+      Run     run   = run_new ("zenith:diffae-manipulate",
+                               "attribute=smile amount=1 steps=20 stochastic-steps=20 " FRAME, in);
+      Watch   watch = { .node = run.op, .cancel = at[i] };
+      gfloat *got;
+
+      g_signal_connect (run.op, "progress", G_CALLBACK (watch_progress), &watch);
+      got = run_pixels (&run, &run.box);
+      CHECK (! watch.fell && watch.last == 1.0, "the bar fell, or ended at %g", watch.last);
+      if (at[i] < 1.0)
+        CHECK (! memcmp (got, from, 120 * 100 * 16), "cancelled at %g, and pixels changed", at[i]);
+      else
+        CHECK (memcmp (got, from, 120 * 100 * 16) && watch.n > 8, "%d calls", watch.n);
+      g_free (got);
+      run_free (&run);
+    }
+  g_free (from);
+  g_object_unref (in);
+}
+
 /* ---- two pictures, and none ------------------------------------------------- */
 
 static Run
@@ -544,6 +596,7 @@ main (int argc, char **argv)
   RUN (test_frames);
   RUN (test_codes_are_kept);
   RUN (test_amount_and_detail);
+  RUN (test_progress_and_cancelling);
   RUN (test_interpolate);
   RUN (test_sample);
   RUN (test_what_fails);
