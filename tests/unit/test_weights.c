@@ -472,6 +472,43 @@ static void test_legacy_fixture(void)
 
     CHECK(!w && strstr(err.text, "before 1.6"), "it says: %s", err.text);
 }
+/* By name and length, and what is said otherwise. */
+static void test_read(void)
+{
+    const char *paths[] = { ZN_SOURCE_ROOT "/models/zenith-face.attributes.safetensors" };
+    zn_weights *w = NULL;
+    zn_error err = { "" };
+    float step[10] = { 0 };
+    bool ok, longer, absent;
+    char text[2][sizeof err.text];
+
+    CHECK(!zn_weights_open(&w, paths, 1, &err), "%s", err.text);
+    ok = !zn_weights_read(step, 10, w, "step", &err);
+    longer = zn_weights_read(step, 9, w, "step", &err) == ZN_E_FILE;
+    memcpy(text[0], err.text, sizeof err.text);
+    absent = zn_weights_read(step, 10, w, "stride", &err) == ZN_E_FILE;
+    memcpy(text[1], err.text, sizeof err.text);
+    zn_weights_close(&w);
+    CHECK(ok && fabsf(step[9] - 6.788225f) < 1e-5f, "it reads %g", (double)step[9]);
+    CHECK(longer && strstr(text[0], "10 elements instead of 9"), "%s", text[0]);
+    CHECK(absent && strstr(text[1], "'stride'"), "%s", text[1]);
+}
+
+/* The folders of $ZENITH_MODELS, the user's, the installed one, and no more. */
+static void test_folders(void)
+{
+    char path[64];
+
+    setenv("ZENITH_MODELS", "/one:/two", 1);
+    setenv("XDG_DATA_HOME", "/data", 1);
+    CHECK(zn_weights_folder(path, sizeof path, 0) && !strcmp(path, "/one"), "%s", path);
+    CHECK(zn_weights_folder(path, sizeof path, 1) && !strcmp(path, "/two"), "%s", path);
+    CHECK(zn_weights_folder(path, sizeof path, 2) && !strcmp(path, "/data/zenith/models"), "%s", path);
+    CHECK(zn_weights_folder(path, sizeof path, 3) && strstr(path, "zenith/models"), "%s", path);
+    CHECK(!zn_weights_folder(path, sizeof path, 4), "a fifth folder, %s", path);
+    CHECK(zn_weights_folder(path, 4, 0) && !*path, "a folder that does not fit is '%s'", path);
+}
+
 int main(void)
 {
     RUN(test_corpus);
@@ -479,5 +516,7 @@ int main(void)
     RUN(test_values);
     RUN(test_fixtures);
     RUN(test_legacy_fixture);
+    RUN(test_read);
+    RUN(test_folders);
     return test_end();
 }
