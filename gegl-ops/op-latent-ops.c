@@ -36,13 +36,12 @@ prepared_kind (GeglOperation *operation)
 }
 
 /* A half of the autoencoder, or NULL and a sentence.  *kind becomes what it makes or
- * wants.  The other end must be a picture: a file says what it likes. */
+ * wants.  Its other end is a picture of 3 channels: the engine refuses all other files. */
 static ZnOpModel *
 acquire (ZnOpHalf half, const ZnOpLatentTask *task, ZnOpLatentKind *kind, zn_error *err)
 {
   ZnOpModel         *model;
   const zn_geometry *g;
-  gint               colours;
 
   model = zn_op_model_acquire_autoencoder (half, task->autoencoder, task->weights, &task->base,
                                            err);
@@ -52,16 +51,8 @@ acquire (ZnOpHalf half, const ZnOpLatentTask *task, ZnOpLatentKind *kind, zn_err
   g              = zn_op_model_geometry (model);
   kind->channels = half == ZN_OP_ENCODER ? g->out_c : g->in_c;
   kind->factor   = half == ZN_OP_ENCODER ? g->shrink : g->grow;
-  colours        = half == ZN_OP_ENCODER ? g->in_c : g->out_c;
-  if (colours == 3 && kind->channels > 0 && kind->factor > 0)
-    return model;
 
-  g_snprintf (err->text, sizeof (err->text),
-              "The %s works on pictures of %d channels, not 3: these weights do not fit here.",
-              half == ZN_OP_ENCODER ? "encoder" : "decoder", colours);
-  zn_op_model_release (model);
-
-  return NULL;
+  return model;
 }
 
 /* The halves that the task needs, and the latent between them. */

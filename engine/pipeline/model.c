@@ -111,6 +111,12 @@ static zn_status check_memory(zn_model *m, const zn_weights *w, size_t already, 
                    m->engine->be->memory_variable);
 }
 
+static zn_status wrong_channels(const zn_model *m, const zn_weights *w, int has, int wants, zn_error *err)
+{
+    return zn_fail(err, ZN_E_FILE, "%s: with these weights %s works on pictures of %d channels, not %d",
+                   w ? zn_weights_path(w) : "", m->arch->info.id, has, wants);
+}
+
 /* The weights of w onto the device. */
 static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
 {
@@ -130,11 +136,10 @@ static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
     m->parameters += b.parameters;
     m->geometry = b.geometry;
     memcpy(m->variant, b.variant, sizeof m->variant);
-    if (!b.status &&
-        ((m->arch->in_c && m->geometry.in_c != m->arch->in_c) ||
-         (m->arch->out_c && m->geometry.out_c != m->arch->out_c)))
-        return zn_fail(err, ZN_E_FILE, "%s: with these weights %s takes %d channels and gives %d, which it never does",
-                       w ? zn_weights_path(w) : "", m->arch->info.id, m->geometry.in_c, m->geometry.out_c);
+    if (!b.status && m->arch->in_c && m->geometry.in_c != m->arch->in_c)
+        return wrong_channels(m, w, m->geometry.in_c, m->arch->in_c, err);
+    if (!b.status && m->arch->out_c && m->geometry.out_c != m->arch->out_c)
+        return wrong_channels(m, w, m->geometry.out_c, m->arch->out_c, err);
     return b.status;
 }
 
