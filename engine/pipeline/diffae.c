@@ -208,12 +208,12 @@ static const zn_part latent_part[] = { { &zn_arch_diffae_latent_net, NULL }, { N
 static const zn_setting sample_settings[] = { [SET_STEPS] = { "steps", 20, 1, 1000, "evaluations of the network" },
                                               [SET_ORDER] = ORDER,
                                               [SET_GUIDE] = { "guide", 1, 0, 20, "how far an edit is guided; 1: not" },
-                                              { NULL } };
+                                              { 0 } };
 static const zn_setting reverse_settings[] = {
-    [SET_STEPS] = { "steps", 250, 1, 1000, "steps from the picture to noise" }, [SET_ORDER] = ORDER, { NULL }
+    [SET_STEPS] = { "steps", 250, 1, 1000, "steps from the picture to noise" }, [SET_ORDER] = ORDER, { 0 }
 };
 static const zn_setting latent_settings[] = { [SET_STEPS] = { "steps", 200, 1, 1000, "evaluations of the network" },
-                                              { NULL } };
+                                              { 0 } };
 
 const zn_arch zn_arch_diffae_reverse = {
     .info = { .id = "diffae-reverse",
