@@ -15,3 +15,4 @@ python3 "$here/train.py" --data "$out/data" --table "$faces/faces128.csv" --out 
 python3 "$here/eval.py" --net "$out" --data "$out/data" --table "$faces/faces128.csv" --out "$out"
 python3 "$here/latent.py" --codes "$out/codes.safetensors" --out "$out/latent.safetensors"
 python3 "$here/export.py" join "$out" "$out/face-ae-ema.safetensors"
+python3 "$here/ship.py" "$out/face-ae-ema.safetensors" "$out/latent.safetensors" "$out/zenith-face.safetensors"
