@@ -6,15 +6,6 @@
 
 #include <string.h>
 
-#ifndef ZN_VERSION
-#define ZN_VERSION "0"
-#endif
-
-const char *zn_version(void)
-{
-    return ZN_VERSION;
-}
-
 /* ---- the registry ----------------------------------------------------------------------------------- */
 
 const zn_model_info *zn_model_at(int i)

@@ -80,15 +80,19 @@ engine_get (ZenithEngine which, zn_error *err)
   return engine;
 }
 
-/* What a model on this engine computes in; NULL: the engine chooses, by $ZENITH_PRECISION
- * or by itself.  A property that was set for a GPU must not fail on a CPU. */
+/* What a model on this engine computes in.  What was set for a GPU must not fail on a CPU,
+ * be it the property or $ZENITH_PRECISION. */
 static const gchar *
 wanted_precision (const Engine *engine, const ZnOpBase *base)
 {
-  if (base->precision == ZENITH_PRECISION_AUTO || strcmp (zn_engine_name (engine->handle), "cuda"))
-    return NULL;
+  const gchar *name = g_getenv ("ZENITH_PRECISION");
 
-  return zn_op_nick (zenith_precision_get_type (), base->precision);
+  if (strcmp (zn_engine_name (engine->handle), "cuda"))
+    return "fp32";
+  if (base->precision != ZENITH_PRECISION_AUTO)
+    name = zn_op_nick (zenith_precision_get_type (), base->precision);
+
+  return name && *name ? name : "auto";
 }
 
 /* ---- models --------------------------------------------------------------- */
@@ -189,9 +193,8 @@ model_acquire (const gchar *id, const gchar *path, const ZnOpBase *base, zn_erro
 
   precision = wanted_precision (engine, base);
   name      = g_strdup_printf ("%s %s %d %s %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %s", id,
-                               zn_engine_name (engine->handle), engine->n_threads,
-                          precision ? precision : "", (gint64) info.st_mtime, (gint64) info.st_size,
-                          path ? path : "");
+                               zn_engine_name (engine->handle), engine->n_threads, precision,
+                               (gint64) info.st_mtime, (gint64) info.st_size, path ? path : "");
 
   for (l = models; l; l = l->next)
     if (! strcmp (((ZnOpModel *) l->data)->name, name))

@@ -31,3 +31,12 @@ zn_status zn_fail(zn_error *err, zn_status status, const char *fmt, ...)
     }
     return status;
 }
+
+#ifndef ZN_VERSION
+#define ZN_VERSION "0"
+#endif
+
+const char *zn_version(void)
+{
+    return ZN_VERSION;
+}

@@ -73,9 +73,10 @@ static void bind(zn_binder *b, void *net)
     zn_bind_init(b, ZN_INIT_GAIN, 0); /* training begins with y = x */
     zn_bind_conv(b, &m->last, zn_conv_same(3, width, 3), "last");
     /* How sizes map, and how far an output pixel sees: one pixel for each 3x3 convolution.  Kernels compute blocks of 4
-     * or 6 pixels, whose rounding depends on where they begin: with a multiple of 12, that is the same in every tile. */
+     * or 6 pixels, whose rounding depends on where they begin: with tiles and halos of multiples of 12, that is the
+     * same in every tile. */
     b->geometry = (zn_geometry){
-        .in_c = 3, .out_c = 3, .shrink = 1, .grow = 1, .multiple = 1, .halo = zn_round_up(2 + 2 * m->n_blocks, 12)
+        .in_c = 3, .out_c = 3, .shrink = 1, .grow = 1, .multiple = 12, .halo = zn_round_up(2 + 2 * m->n_blocks, 12)
     };
 }
 

@@ -34,7 +34,8 @@ static void channels_are_stated(void)
     zn_model *m = NULL;
 
     any.out_c = 0;
-    CHECK(zn_model_load(&m, engine, &three, &(zn_open){ 0 }, &err) == ZN_E_FILE && !m && strstr(err.text, "gives 7"),
+    CHECK(zn_model_load(&m, engine, &three, &(zn_open){ 0 }, &err) == ZN_E_FILE && !m &&
+              strstr(err.text, "pictures of 7 channels, not 3"),
           "opened, or: %s", err.text);
     CHECK(!zn_model_load(&m, engine, &any, &(zn_open){ 0 }, &err), "%s", err.text);
     zn_model_free(&m);
