@@ -129,20 +129,13 @@ void zn_diffae_bind_res(zn_binder *b, zn_diffae_res *r, zn_diffae_res spec, cons
 }
 
 /* f_i = 10000^(-i / half);  row t = cos(t f_0) ..., sin(t f_0) ... */
-float *zn_diffae_bind_times(zn_binder *b, int dim)
+static void bind_table(zn_binder *b, zn_diffae_times *m)
 {
-    const int half = dim / 2;
+    const int dim = m->dim, half = dim / 2;
     const size_t size = (size_t)ZN_DIFFAE_STEPS * (size_t)dim * sizeof(float);
-    float *rows, *device = NULL;
+    float *rows = b->status ? NULL : malloc(size);
 
-    if (b->status)
-        return NULL;
-    if (dim < 2 || dim % 2) {
-        zn_bind_fail(b, "the embedding of time has %d numbers, which is no even number", dim);
-        return NULL;
-    }
-    rows = malloc(size);
-    if (!rows)
+    if (!b->status && !rows)
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the embeddings of time");
     for (int t = 0; rows && t < ZN_DIFFAE_STEPS; t++)
         for (int i = 0; i < half; i++) {
@@ -153,12 +146,36 @@ float *zn_diffae_bind_times(zn_binder *b, int dim)
             rows[t * dim + half + i] = (float)sin((double)angle);
         }
     if (rows)
-        device = zn_bind_device(b, rows, size);
+        m->table = zn_bind_device(b, rows, size);
     free(rows);
-    return device;
+}
+
+void zn_diffae_bind_times(zn_binder *b, zn_diffae_times *m, int dim, int embed, const char *name)
+{
+    m->dim = dim;
+    m->embed = embed;
+    if (!b->status && (dim < 2 || dim % 2))
+        zn_bind_fail(b, "the embedding of time has %d numbers, which is no even number", dim);
+    bind_table(b, m);
+    zn_bind_conv(b, &m->first, zn_conv_same(1, dim, embed), "%s.0", name);
+    zn_bind_conv(b, &m->second, zn_conv_same(1, embed, embed), "%s.2", name);
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
+
+void zn_diffae_run_times(zn_ctx *c, const zn_diffae_times *m, zn_tensor rows, zn_tensor t)
+{
+    const size_t mark = zn_mark(c->arena);
+    const zn_tensor table = { m->table, 1, 1, ZN_DIFFAE_STEPS, m->dim, m->dim, ZN_F32 };
+    zn_tensor u = zn_new(c, t.n, t.h, t.w, m->dim), e = zn_new(c, t.n, t.h, t.w, m->embed),
+              f = zn_new(c, t.n, t.h, t.w, m->embed);
+
+    zn_lookup(c, u, table, t);
+    zn_conv2d(c, e, u, &m->first, (zn_tail){ .pre = ZN_SILU });
+    zn_conv2d(c, f, e, &m->second, (zn_tail){ .pre = ZN_SILU });
+    zn_conv2d(c, rows, f, &m->last, (zn_tail){ 0 });
+    zn_reset(c->arena, mark);
+}
 
 void zn_diffae_run_attention(zn_ctx *c, const zn_diffae_attention *a, zn_tensor y, zn_tensor x)
 {

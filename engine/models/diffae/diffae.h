@@ -73,8 +73,16 @@ zn_norm zn_diffae_group_norm(zn_binder *b, int c, const char *fmt, ...) ZN_PRINT
 void zn_diffae_run_res(zn_ctx *c, const zn_diffae_res *r, zn_tensor y, zn_tensor x, const zn_diffae_modulation *m);
 void zn_diffae_run_attention(zn_ctx *c, const zn_diffae_attention *a, zn_tensor y, zn_tensor x);
 
-/* A table of time embeddings in device memory: [steps][dim], cosines first. */
-float *zn_diffae_bind_times(zn_binder *b, int dim);
+/* What follows from the time steps t, [n][1][1][1]: rows = last(SiLU(second(SiLU(first(embedding of t))))). */
+typedef struct zn_diffae_times {
+    int dim, embed;              /* of an embedding, and of the layers */
+    float *table;                /* device memory: [steps][dim], cosines first */
+    zn_conv first, second, last; /* dim to embed, embed to embed, embed to the width of a row */
+} zn_diffae_times;
+
+/* The table, and the layers NAME.0 and NAME.2; the caller binds `last`. */
+void zn_diffae_bind_times(zn_binder *b, zn_diffae_times *m, int dim, int embed, const char *name);
+void zn_diffae_run_times(zn_ctx *c, const zn_diffae_times *m, zn_tensor rows, zn_tensor t);
 
 /* ---- for pipeline/diffae.c ------------------------------------------------------------------------------- */
 

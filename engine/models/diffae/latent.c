@@ -28,10 +28,9 @@ typedef struct layer {
 
 typedef struct latent {
     int dim, embed, code, n_layers, sum;
-    bool predicts_v; /* the metadata's latent_prediction */
-    float *times;
-    float *mean, *deviation;     /* of the codes that it was trained on, [code]; NULL: the file does not say */
-    zn_conv time1, time2, scale; /* scale: embed to sum; its bias has the 1 of 1 + s in it */
+    bool predicts_v;         /* the metadata's latent_prediction */
+    float *mean, *deviation; /* of the codes that it was trained on, [code]; NULL: the file does not say */
+    zn_diffae_times times;   /* last: embed to sum; its bias has the 1 of 1 + s in it */
     layer layer[MAX_LAYERS];
 } latent;
 
@@ -58,7 +57,7 @@ static void bind_scales(zn_binder *b, latent *m, const char *prefix)
         free(v);
     }
     if (!b->status)
-        zn_bind_pack(b, &m->scale, zn_conv_same(1, m->embed, m->sum), weight, bias);
+        zn_bind_pack(b, &m->times.last, zn_conv_same(1, m->embed, m->sum), weight, bias);
     free(weight);
     free(bias);
 }
@@ -78,6 +77,7 @@ static void bind(zn_binder *b, void *net)
 {
     latent *m = net;
     const char *prefix = zn_diffae_prefix(b->w), *prediction = zn_bind_meta(b, "latent_prediction");
+    char name[96];
     int c;
 
     m->predicts_v = prediction && !strcmp(prediction, "v");
@@ -97,9 +97,8 @@ static void bind(zn_binder *b, void *net)
         return;
     }
     snprintf(b->variant, sizeof b->variant, "latent network of %d layers, code of %d numbers", m->n_layers, m->code);
-    m->times = zn_diffae_bind_times(b, m->dim);
-    zn_bind_conv(b, &m->time1, zn_conv_same(1, m->dim, m->embed), "%slatent_net.time_embed.0", prefix);
-    zn_bind_conv(b, &m->time2, zn_conv_same(1, m->embed, m->embed), "%slatent_net.time_embed.2", prefix);
+    snprintf(name, sizeof name, "%slatent_net.time_embed", prefix);
+    zn_diffae_bind_times(b, &m->times, m->dim, m->embed, name);
     c = 0;
     for (int i = 0; !b->status && i < m->n_layers; i++) {
         layer *l = &m->layer[i];
@@ -143,20 +142,6 @@ bool zn_diffae_latent_statistics(const void *net, zn_tensor *mean, zn_tensor *de
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-static void scales_of(zn_ctx *c, const latent *m, zn_tensor rows, zn_tensor t)
-{
-    const size_t mark = zn_mark(c->arena);
-    const zn_tensor table = { m->times, 1, 1, ZN_DIFFAE_STEPS, m->dim, m->dim, ZN_F32 };
-    zn_tensor u = zn_new(c, t.n, t.h, t.w, m->dim), e = zn_new(c, t.n, t.h, t.w, m->embed),
-              f = zn_new(c, t.n, t.h, t.w, m->embed);
-
-    zn_lookup(c, u, table, t);
-    zn_conv2d(c, e, u, &m->time1, (zn_tail){ .pre = ZN_SILU });
-    zn_conv2d(c, f, e, &m->time2, (zn_tail){ .pre = ZN_SILU });
-    zn_conv2d(c, rows, f, &m->scale, (zn_tail){ 0 });
-    zn_reset(c->arena, mark);
-}
-
 static void predict(zn_ctx *c, const latent *m, zn_tensor y, zn_tensor x, zn_tensor scales)
 {
     const size_t mark = zn_mark(c->arena);
@@ -197,7 +182,7 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
     const latent *m = net;
     zn_tensor scales = zn_new(c, 1, 1, 1, m->sum);
 
-    scales_of(c, m, scales, call->in[1]);
+    zn_diffae_run_times(c, &m->times, scales, call->in[1]);
     predict(c, m, call->out[0], call->in[0], scales);
 }
 

@@ -28,9 +28,7 @@ typedef struct unet {
     int patch, levels, per_level; /* per_level: R above */
     bool predicts_v;
     int dim, embed, code, sum; /* of a time step's embedding, of its layers, of the code; of the blocks' widths */
-    float *times;              /* [1000][dim] */
-    zn_conv time1, time2;      /* dim to embed, embed to embed */
-    zn_conv modulation;        /* embed to 2 * sum */
+    zn_diffae_times times;     /* last: embed to 2 * sum */
     zn_conv gate;              /* code to sum; its bias has the 1 of 1 + s in it */
     zn_conv first, last;
     zn_norm last_norm;
@@ -213,7 +211,7 @@ static void bind_modulation(zn_binder *b, unet *m, const char *prefix)
         }
     }
     if (!b->status)
-        zn_bind_pack(b, &m->modulation, zn_conv_same(1, m->embed, 2 * m->sum), g.time, g.time_bias);
+        zn_bind_pack(b, &m->times.last, zn_conv_same(1, m->embed, 2 * m->sum), g.time, g.time_bias);
     if (!b->status)
         zn_bind_pack(b, &m->gate, zn_conv_same(1, m->code, m->sum), g.gate, g.gate_bias);
     free(g.time);
@@ -252,9 +250,8 @@ static void bind(zn_binder *b, void *net)
     if (b->status)
         return;
 
-    m->times = zn_diffae_bind_times(b, m->dim);
-    zn_bind_conv(b, &m->time1, zn_conv_same(1, m->dim, m->embed), "%stime_embed.time_embed.0", prefix);
-    zn_bind_conv(b, &m->time2, zn_conv_same(1, m->embed, m->embed), "%stime_embed.time_embed.2", prefix);
+    snprintf(name, sizeof name, "%stime_embed.time_embed", prefix);
+    zn_diffae_bind_times(b, &m->times, m->dim, m->embed, name);
     zn_bind_conv(b, &m->first, zn_conv_same(3, 3 * m->patch * m->patch, c), "%sinput_blocks.0.0", prefix);
     c = bind_down(b, m, prefix, c);
     for (int i = 0; i < 2; i++) {
@@ -276,21 +273,6 @@ bool zn_diffae_predicts_v(const void *net)
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
-
-/* What follows from the time steps alone, t [n][1][1][1]: rows of zn_diffae_modulation.time. */
-static void times_of(zn_ctx *c, const unet *m, zn_tensor rows, zn_tensor t)
-{
-    const size_t mark = zn_mark(c->arena);
-    const zn_tensor table = { m->times, 1, 1, ZN_DIFFAE_STEPS, m->dim, m->dim, ZN_F32 };
-    zn_tensor u = zn_new(c, t.n, t.h, t.w, m->dim), e = zn_new(c, t.n, t.h, t.w, m->embed),
-              f = zn_new(c, t.n, t.h, t.w, m->embed);
-
-    zn_lookup(c, u, table, t);
-    zn_conv2d(c, e, u, &m->time1, (zn_tail){ .pre = ZN_SILU });
-    zn_conv2d(c, f, e, &m->time2, (zn_tail){ .pre = ZN_SILU });
-    zn_conv2d(c, rows, f, &m->modulation, (zn_tail){ 0 });
-    zn_reset(c->arena, mark);
-}
 
 /* What follows from the codes alone. */
 static void gates_of(zn_ctx *c, const unet *m, zn_tensor gate, zn_tensor code)
@@ -390,7 +372,7 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
         zn_combine(c, each, each, t, ZN_ADD, (zn_tail){ 0 });
         t = each;
     }
-    times_of(c, m, mod.time, t);
+    zn_diffae_run_times(c, &m->times, mod.time, t);
     gates_of(c, m, mod.gate, call->in[2]);
     predict(c, m, call->out[0], x, &mod);
 }
