@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* status.c - see status.h; and the version of the library. */
 #include "status.h"
 
 #include <stdarg.h>

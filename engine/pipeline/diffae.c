@@ -21,7 +21,7 @@ typedef struct diffae {
 
 typedef struct loop { /* what the sampler's predict is given */
     zn_model *net;
-    zn_tensor cond, cond0; /* cond0.data NULL: no guidance */
+    zn_tensor cond, cond0; /* cond0.c 0: no guidance */
     float guide;
 } loop;
 
@@ -53,13 +53,11 @@ static zn_tensor batch(zn_tensor x, int n)
     return (zn_tensor){ x.data, x.n * n, x.h / n, x.w, x.c, x.ld, x.type };
 }
 
-/* One prediction, of the network's usual inputs. */
+/* One prediction.  The latent network has no code: cond.c is 0. */
 static void run_net(zn_ctx *c, zn_model *net, zn_tensor p, zn_tensor x, zn_tensor t, zn_tensor cond)
 {
-    zn_call call = { .in = { x, t, cond }, .out = { p }, .n_in = cond.data || c->dry ? 3 : 2, .n_out = 1 };
+    const zn_call call = { .in = { x, t, cond }, .out = { p }, .n_in = cond.c ? 3 : 2, .n_out = 1 };
 
-    if (!cond.c)
-        call.n_in = 2;
     zn_call_net(c, net, &call);
 }
 

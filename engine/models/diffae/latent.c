@@ -2,7 +2,7 @@
 /* latent.c - the latent network of the diffusion autoencoder: predicts the noise of a noisy code, to draw new codes.
  *
  *   x ── layer 0 ── layer 1 ── ... ── layer n-1 ── y       every layer but the first sees x beside its input
- *   layer:  SiLU(norm(linear(h) * (1 + linear_emb(SiLU(c))))),  c = time2(SiLU(time1(embedding of t)))
+ *   layer:  SiLU(norm(linear(h) * (1 + linear_emb(SiLU(c))))),  c = second(SiLU(first(embedding of t)))
  *   the last layer is linear alone
  *
  * Several codes lie one below the other.  As with the U-Net, what follows from the time step is one matrix for all layers. */
