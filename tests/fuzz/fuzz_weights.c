@@ -6,6 +6,7 @@
  * Built with -fsanitize=fuzzer it is a libFuzzer target.  Built with -DZN_FUZZ_MAIN it reads the files
  * it is given, for other fuzzers and to look at a crash. */
 #include "../../engine/core/weightfile.h"
+#include "../attack/bytes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,68 +42,31 @@ static void try(const uint8_t *data, size_t size)
     zn_weights_close(&w);
 }
 
-static uint8_t *put(uint8_t *p, const void *src, size_t size)
+/* An archive of a pickle and one storage of 64 bytes; or a header and so many bytes of tensors. */
+static void wrap(bytes *out, const uint8_t *data, size_t size, bool pickle)
 {
-    return (uint8_t *)memcpy(p, src, size) + size;
-}
+    uint8_t storage[64] = { 0 };
+    const bytes inside = { (uint8_t *)(uintptr_t)data, size, 0 }, beside = { storage, sizeof storage, 0 };
+    const member list[] = { { "a/data.pkl", inside }, { "a/data/0", beside } };
 
-static uint8_t *number(uint8_t *p, unsigned bytes, size_t n)
-{
-    for (unsigned i = 0; i < bytes; i++)
-        *p++ = i < sizeof n ? (uint8_t)(n >> 8 * i) : 0;
-    return p;
-}
-
-enum { STORAGE = 64 }; /* bytes of the one storage, or of all tensors */
-
-/* header || data || 64 bytes */
-static size_t as_safetensors(uint8_t *out, const uint8_t *data, size_t size)
-{
-    uint8_t *p = put(number(out, 8, size), data, size);
-
-    memset(p, 1, STORAGE);
-    return (size_t)(p - out) + STORAGE;
-}
-
-/* An archive of a/data.pkl, the data, and a/data/0, 64 bytes. */
-static size_t as_archive(uint8_t *out, const uint8_t *data, size_t size)
-{
-    static const uint8_t storage[STORAGE] = { 0 };
-    const char *const name[] = { "a/data.pkl", "a/data/0" };
-    const uint8_t *const bytes[] = { data, storage };
-    const size_t sizes[] = { size, STORAGE };
-    size_t place[2];
-    uint8_t *p = out;
-
-    for (int i = 0; i < 2; i++) {
-        place[i] = (size_t)(p - out);
-        p = number(number(number(put(p, "PK\3\4", 4), 22, 0), 2, strlen(name[i])), 2, 0);
-        p = put(put(p, name[i], strlen(name[i])), bytes[i], sizes[i]);
-    }
-    size_t directory = (size_t)(p - out);
-
-    for (int i = 0; i < 2; i++) {
-        p = number(number(number(put(p, "PK\1\2", 4), 16, 0), 4, sizes[i]), 4, sizes[i]);
-        p = number(number(number(p, 2, strlen(name[i])), 12, 0), 4, place[i]);
-        p = put(p, name[i], strlen(name[i]));
-    }
-    size_t end = (size_t)(p - out);
-
-    p = number(number(number(put(p, "PK\5\6", 4), 4, 0), 2, 2), 2, 2);
-    return (size_t)(number(number(number(p, 4, end - directory), 4, directory), 2, 0) - out);
+    if (pickle)
+        put_zip(out, list, 2, NULL);
+    else
+        put_safetensors(out, &inside, &beside);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     bool pickle = size && data[0] == 0x80, json = size && data[0] == '{';
-    uint8_t *out = pickle || json ? malloc(size + 400) : NULL;
 
     try(data, size);
-    if (out) {
-        size_t n = pickle ? as_archive(out, data, size) : as_safetensors(out, data, size);
-        uint8_t *exact = realloc(out, n);
+    if (pickle || json) {
+        bytes out = { 0 };
 
-        try(exact, n);
+        wrap(&out, data, size, pickle);
+        uint8_t *exact = realloc(out.at, out.len);
+
+        try(exact, out.len);
         free(exact);
     }
     return 0;

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* attack.h - runs generated cases by the million, and goes on after each that breaks something.
+ *
+ *     PROGRAM FOLDER SECONDS [TARGET...]    each target gets its part of the time
+ *     PROGRAM --case TARGET SEED            one case in this process, for a debugger
+ *     PROGRAM --file TARGET FILE            the same with a file's bytes
+ *
+ * A case is a number: the generator makes the same bytes of the same number.  FOLDER/TARGET.state holds the next one, so
+ * a later call goes on there.  A child process runs the cases.  When it dies, hangs or finds a wrong result, the bytes
+ * are kept as FOLDER/TARGET-SEED with what it said beside them, and the next child begins after that case. */
+#ifndef ZN_ATTACK_H
+#define ZN_ATTACK_H
+
+#include "bytes.h"
+
+typedef struct attack_target {
+    const char *name;
+    /* The bytes of a case.  NULL: it has none, run() draws from the seed alone. */
+    void (*make)(bytes *b, rnd *r);
+    /* False: the result is wrong, and *why says how. */
+    bool (*run)(const bytes *b, rnd *r, const char **why);
+    int hang_s;   /* a case that takes longer hangs; 0: 20 */
+    int in_child; /* cases that one child process does before another takes over; 0: no limit */
+    bool keeps;   /* memory from case to case, as caches do: leaks cannot be told */
+} attack_target;
+
+/* begin, which may be NULL: called once in each child. */
+int attack_main(int argc, char **argv, const attack_target *list, int n, void (*begin)(void));
+
+/* A folder in memory for the case's files; deleted at the end. */
+const char *attack_folder(void);
+const char *attack_path(const char *name); /* of a file in it; valid until two more calls */
+
+/* The files of a folder whose names begin so; loaded once. */
+typedef struct attack_seeds {
+    bytes *list;
+    int n;
+} attack_seeds;
+void attack_load(attack_seeds *s, const char *folder, const char *prefix);
+
+#endif

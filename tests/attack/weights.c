@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+/* weights.c - generated weight files: safetensors, and PyTorch archives with their pickles. */
+#include "generate.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- safetensors ------------------------------------------------------------------------------------------------------- */
+
+static const char *const dtypes[] = { "F32", "F16", "BF16", "F64", "I64",  "I32",     "I16",    "I8",
+                                      "U8",  "U16", "U32",  "U64", "BOOL", "F8_E4M3", "F8_E5M2" };
+static const int dtype_size[] = { 4, 2, 2, 8, 8, 4, 2, 1, 1, 2, 4, 8, 1, 1, 1 };
+
+void put_space(bytes *b, rnd *r)
+{
+    while (chance(r, 6))
+        put(b, &" \t\r\n\v"[below(r, chance(r, 95) ? 4 : 5)], 1);
+}
+
+void put_string(bytes *b, rnd *r, const char *text)
+{
+    static const char *const odd[] = { "\\u00e9", "\\ud83d\\ude00", "\\ud83d", "\\ud83dx",     "\\u0000", "\\x",
+                                       "\\",      "\xc3\xa9",       "\xff",    "\xed\xa0\x80", "\1",      "\\\"",
+                                       "\\/",     "\xe2\x82" };
+
+    put(b, "\"", 1);
+    put_text(b, "%s", text);
+    if (chance(r, 4))
+        put_text(b, "%s", ONE_OF(r, odd));
+    if (chance(r, 1))
+        put_fill(b, 'n', below(r, 2000));
+    if (!chance(r, 1))
+        put(b, "\"", 1);
+}
+
+void put_value(bytes *b, rnd *r, int depth)
+{
+    static const char *const plain[] = { "null",  "true", "false", "-1.5e+3", "0",  "01",
+                                         "1e999", "-",    "nul",   "\"s\"",   "1.", "[]" };
+
+    if (depth > 80 || chance(r, 50)) {
+        put_text(b, "%s", ONE_OF(r, plain));
+        return;
+    }
+    if (chance(r, 70)) {
+        put(b, "[", 1);
+        for (size_t i = below(r, chance(r, 2) ? 100 : 3); i; i--) {
+            put_value(b, r, depth + 1);
+            if (i > 1)
+                put(b, ",", 1);
+        }
+        put(b, "]", 1);
+    } else {
+        put(b, "{\"k\":", 5);
+        put_value(b, r, depth + 1);
+        put(b, "}", 1);
+    }
+}
+
+int64_t maybe_odd(rnd *r, int64_t n, int percent)
+{
+    return chance(r, percent) ? odd_number(r) : n;
+}
+
+/* A header whose tensors lie one after the other, unless something is wrong; *size: bytes of all of them. */
+static void put_header(bytes *b, rnd *r, size_t *size)
+{
+    const int wrong = chance(r, 60) ? 6 : 0;
+    size_t at = 0, n = below(r, chance(r, 2) ? 60 : 7);
+
+    put(b, "{", 1);
+    if (chance(r, 30)) {
+        put(b, "\"__metadata__\":{", 16);
+        for (size_t i = below(r, 4); i; i--) {
+            put_string(b, r, "key");
+            put(b, ":", 1);
+            put_string(b, r, "value");
+            put(b, i > 1 ? "," : "", i > 1);
+        }
+        put(b, "}", 1);
+        put(b, ",", n > 0);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const size_t type = below(r, sizeof dtypes / sizeof *dtypes);
+        const int dims = (int)(chance(r, 3) ? below(r, 12) : below(r, 5));
+        size_t len = (size_t)dtype_size[type];
+        char name[32];
+
+        snprintf(name, sizeof name, "t%zu", chance(r, 2) ? 0 : i);
+        put_space(b, r);
+        put_string(b, r, name);
+        put_text(b, ":{\"dtype\":\"%s\",\"shape\":[", chance(r, wrong) ? "F4" : dtypes[type]);
+        for (int d = 0; d < dims; d++) {
+            const size_t side = chance(r, 5) ? 0 : 1 + below(r, 4);
+
+            put_text(b, "%s%lld", d ? "," : "", (long long)maybe_odd(r, (int64_t)side, wrong / 2));
+            len *= side;
+        }
+        put_text(b, "],\"data_offsets\":[%lld,%lld]", (long long)maybe_odd(r, (int64_t)at, wrong / 2),
+                 (long long)maybe_odd(r, (int64_t)(at + len), wrong / 2));
+        if (chance(r, 4)) {
+            put(b, ",\"new\":", 7);
+            put_value(b, r, 0);
+        }
+        put(b, "}", 1);
+        put_space(b, r);
+        if (i + 1 < n && !chance(r, wrong / 6))
+            put(b, ",", 1);
+        at += chance(r, wrong / 3) ? 0 : len;
+    }
+    put(b, "}", 1);
+    put_space(b, r);
+    *size = at;
+}
+
+void make_safetensors(bytes *b, rnd *r)
+{
+    bytes header = { 0 }, data = { 0 };
+    size_t size;
+
+    put_header(&header, r, &size);
+    if (chance(r, 15))
+        mutate(&header, r, 3);
+    for (size_t i = 0; i < size; i++)
+        put_number(&data, 1, rnd_next(r));
+    if (chance(r, 5))
+        put_fill(&data, 7, below(r, 9));
+    put_safetensors(b, &header, &data);
+    if (chance(r, 10))
+        mutate(b, r, 2);
+    bytes_free(&header);
+    bytes_free(&data);
+}
+
+/* ---- PyTorch archives -------------------------------------------------------------------------------------------------- */
+
+static void put_int(bytes *b, rnd *r, int64_t n)
+{
+    const int way = (int)below(r, 6);
+
+    if (n >= 0 && n < 256 && way < 3)
+        put(b, "K", 1), put_number(b, 1, (uint64_t)n);
+    else if (n >= 0 && n < 65536 && way < 4)
+        put(b, "M", 1), put_number(b, 2, (uint64_t)n);
+    else if (n >= INT32_MIN && n <= INT32_MAX && way < 5)
+        put(b, "J", 1), put_number(b, 4, (uint64_t)n);
+    else if (way == 5)
+        put_text(b, "I%lld\n", (long long)n);
+    else
+        put(b, "\x8a\x08", 2), put_number(b, 8, (uint64_t)n);
+}
+
+static void put_unicode(bytes *b, rnd *r, const char *text)
+{
+    const size_t len = strlen(text);
+
+    if (chance(r, 70)) {
+        put(b, "X", 1);
+        put_number(b, 4, (uint64_t)maybe_odd(r, (int64_t)len, 1));
+    } else {
+        put(b, "\x8c", 1);
+        put_number(b, 1, len);
+    }
+    put(b, text, len);
+}
+
+static void put_global(bytes *b, rnd *r, const char *module, const char *name)
+{
+    if (chance(r, 80)) {
+        put_text(b, "c%s\n%s\n", module, name);
+        return;
+    }
+    put_unicode(b, r, module);
+    put_unicode(b, r, name);
+    put(b, "\x93", 1);
+}
+
+static void put_storage(bytes *b, rnd *r, int wrong)
+{
+    static const char *const kinds[] = { "FloatStorage", "HalfStorage", "BFloat16Storage", "DoubleStorage",
+                                         "LongStorage",  "IntStorage",  "ShortStorage",    "CharStorage",
+                                         "ByteStorage",  "BoolStorage", "QInt8Storage",    "UntypedStorage" };
+    char key[8];
+
+    if (chance(r, 10)) { /* one from before */
+        put(b, "h\1", 2);
+        return;
+    }
+    snprintf(key, sizeof key, "%zu", below(r, chance(r, wrong) ? 9 : 2));
+    put(b, "(", 1);
+    put_unicode(b, r, "storage");
+    put_global(b, r, chance(r, 95) ? "torch" : "torch.storage", kinds[chance(r, 60) ? 0 : below(r, 12)]);
+    put_unicode(b, r, key);
+    put_unicode(b, r, chance(r, 90) ? "cpu" : "cuda:0");
+    put_int(b, r, maybe_odd(r, 16, wrong));
+    put(b, "tQ", 2);
+    if (chance(r, 50))
+        put(b, "q\1", 2);
+}
+
+static void put_tuple(bytes *b, rnd *r, const int64_t *list, int n)
+{
+    put(b, "(", 1);
+    for (int i = 0; i < n; i++)
+        put_int(b, r, list[i]);
+    put(b, "t", 1);
+}
+
+static void put_tensor(bytes *b, rnd *r, int wrong)
+{
+    int64_t shape[12], stride[12], step = 1;
+    const int n = (int)(chance(r, 2) ? below(r, 12) : below(r, 4)), kind = (int)below(r, 10);
+
+    for (int i = n; i-- > 0;) {
+        shape[i] = maybe_odd(r, 1 + (int64_t)below(r, 3), wrong);
+        stride[i] = maybe_odd(r, chance(r, 5) ? 0 : step, wrong);
+        step *= 2;
+    }
+    put_global(b, r, "torch._utils",
+               kind < 8        ? "_rebuild_tensor_v2"
+                   : kind == 8 ? "_rebuild_tensor_v3"
+                               : "_rebuild_tensor");
+    put(b, "(", 1);
+    put_storage(b, r, wrong);
+    put_int(b, r, maybe_odd(r, 0, wrong));
+    put_tuple(b, r, shape, n);
+    put_tuple(b, r, stride, chance(r, wrong) ? n / 2 : n);
+    if (kind != 9) {
+        put(b, "\x89", 1);
+        put_global(b, r, "collections", "OrderedDict");
+        put(b, ")R", 2);
+    }
+    if (kind == 8)
+        put_global(b, r, "torch", chance(r, 50) ? "float8_e4m3fn" : "uint16");
+    put(b, "tR", 2);
+}
+
+/* Opcodes with operands of the right form, in no order. */
+static void put_soup(bytes *b, rnd *r)
+{
+    static const char alone[] = "(()]}}NNt0122eeusab.RRQ\x81\x85\x86\x87\x88\x89\x8f\x90\x91\x92\x93\x94\x94\x98 dlPi";
+
+    for (size_t i = below(r, chance(r, 5) ? 400 : 40); i; i--) {
+        switch (below(r, 12)) {
+        case 0:
+            put_int(b, r, odd_number(r));
+            break;
+        case 1:
+            put_unicode(b, r, "w");
+            break;
+        case 2:
+            put_tensor(b, r, 5);
+            break;
+        case 3:
+            put_global(b, r, chance(r, 50) ? "posix" : "collections", chance(r, 50) ? "system" : "OrderedDict");
+            break;
+        case 4:
+            put(b, chance(r, 50) ? "q" : "h", 1);
+            put_number(b, 1, below(r, 4));
+            break;
+        case 5:
+            put(b, chance(r, 50) ? "r" : "j", 1);
+            put_number(b, 4, (uint64_t)odd_number(r));
+            break;
+        case 6:
+            put(b, &"CUT"[below(r, 3)], 1);
+            put_number(b, 1, below(r, 5));
+            put_fill(b, 'x', below(r, 5));
+            break;
+        case 7:
+            put(b, "\x8a", 1);
+            put_number(b, 1, below(r, 12));
+            put_number(b, 8, rnd_next(r));
+            break;
+        case 8:
+            put(b, &"\x8d\x8e\x96\x95"[below(r, 4)], 1);
+            put_number(b, 8, (uint64_t)odd_number(r));
+            break;
+        case 9:
+            put_storage(b, r, 10);
+            break;
+        default:
+            put(b, &alone[below(r, sizeof alone - 1)], 1);
+        }
+    }
+}
+
+static void put_pickle(bytes *b, rnd *r)
+{
+    static const char *const wraps[] = { "state_dict", "model_state_dict", "params", "params_ema", "other", "epoch" };
+    const int wrong = chance(r, 60) ? 3 : 0, deep = (int)below(r, chance(r, 2) ? 80 : 3);
+
+    put(b, "\x80", 1);
+    put_number(b, 1, chance(r, 95) ? 2 + below(r, 3) : below(r, 256));
+    if (chance(r, 30)) {
+        put_soup(b, r);
+    } else {
+        for (int i = 0; i < deep; i++) {
+            put(b, "}", 1);
+            put_unicode(b, r, ONE_OF(r, wraps));
+        }
+        put_text(b, "%s", chance(r, 50) ? "}(" : "ccollections\nOrderedDict\n)R(");
+        for (size_t i = 1 + below(r, 5); i; i--) {
+            char name[16];
+
+            snprintf(name, sizeof name, "w%zu", chance(r, 5) ? 1 : i);
+            put_unicode(b, r, name);
+            if (chance(r, 90))
+                put_tensor(b, r, wrong);
+            else
+                put_int(b, r, odd_number(r));
+            if (chance(r, wrong))
+                put_soup(b, r);
+        }
+        put(b, "u", 1);
+        for (int i = 0; i < deep; i++)
+            put(b, "s", 1);
+    }
+    put(b, ".", 1);
+    if (chance(r, 10))
+        mutate(b, r, 3);
+}
+
+void make_torch(bytes *b, rnd *r)
+{
+    const int wrong = chance(r, 50) ? 6 : 0;
+    const zip_mistakes mistakes = { .zip64 = chance(r, 15),
+                                    .size = maybe_odd(r, 0, wrong),
+                                    .place = maybe_odd(r, 0, wrong),
+                                    .count = maybe_odd(r, 0, wrong / 2),
+                                    .directory = maybe_odd(r, 0, wrong / 2),
+                                    .method = (uint16_t)(chance(r, wrong) ? 8 : 0),
+                                    .flags = (uint16_t)(chance(r, wrong) ? rnd_next(r) : 0x808),
+                                    .pad = (int)below(r, 70) };
+    member list[] = { { "archive/data.pkl", { 0 } },
+                      { "archive/byteorder", { 0 } },
+                      { "archive/data/0", { 0 } },
+                      { "archive/data/1", { 0 } },
+                      { "archive/version", { 0 } } };
+
+    put_pickle(&list[0].data, r);
+    put_text(&list[1].data, "%s", chance(r, 98) ? "little" : "big");
+    put_fill(&list[2].data, 0x3c, 16 * (chance(r, 90) ? 8 : below(r, 9)));
+    put_fill(&list[3].data, 0x40, 16 * 4);
+    put_text(&list[4].data, "3\n");
+    if (chance(r, wrong))
+        list[3].name = "archive/data/0";
+    if (chance(r, wrong))
+        list[0].name = chance(r, 50) ? "data.pkl" : "x/y/data.pkl";
+    put_zip(b, list, chance(r, 90) ? 5 : (int)below(r, 6), &mistakes);
+    if (chance(r, 10))
+        mutate(b, r, 2);
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        bytes_free(&list[i].data);
+}
