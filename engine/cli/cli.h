@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* cli.h - the parts of the `zenith` program.  Like any front end it sees the public headers alone: zenith.h,
- * zenith_bench.h and zenith_train.h. */
+ * zenith_bench.h, zenith_file.h and zenith_train.h. */
 #ifndef ZN_CLI_H
 #define ZN_CLI_H
 

@@ -4,11 +4,11 @@
  *   \x93NUMPY, version, header length (u16 or u32), a Python dict as text, then the numbers. */
 #include "cli.h"
 
+#include "../zenith_file.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { MAX_HEADER = 65536 };
 
@@ -152,12 +152,19 @@ end:
 
 /* ---- writing ------------------------------------------------------------------------------------------------ */
 
-static bool put_array(FILE *f, const zn_array *a, int rank)
+typedef struct written {
+    const zn_array *array;
+    int rank;
+} written;
+
+static bool put_array(void *cookie, FILE *f)
 {
+    const written *w = cookie;
+    const zn_array *a = w->array;
     char head[128];
     int n;
 
-    if (rank == 1)
+    if (w->rank == 1)
         n = snprintf(head + 10, sizeof head - 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }", a->c);
     else
         n = snprintf(head + 10, sizeof head - 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d, %d), }",
@@ -171,50 +178,9 @@ static bool put_array(FILE *f, const zn_array *a, int rank)
         fwrite(a->data, sizeof(float), zn_array_len(a), f) == zn_array_len(a);
 }
 
-/* A new file beside `path`; its name, malloced, is put into *temp. */
-static FILE *open_beside(char **temp, const char *path)
-{
-    const mode_t mask = umask(0);
-    FILE *f = NULL;
-    int fd = -1;
-
-    umask(mask);
-    *temp = malloc(strlen(path) + 16);
-    if (*temp) {
-        sprintf(*temp, "%s.part-XXXXXX", path);
-        fd = mkstemp(*temp);
-    }
-    if (fd >= 0 && !fchmod(fd, 0666 & ~mask))
-        f = fdopen(fd, "wb");
-    if (fd >= 0 && !f) {
-        close(fd);
-        remove(*temp);
-    }
-    return f;
-}
-
-/* The whole array appears under its name, or nothing changes; what is no file (a pipe, /dev/null) is written to. */
 bool npy_write(const char *path, const zn_array *a, int rank, zn_error *err)
 {
-    struct stat st;
-    const bool exists = !stat(path, &st), direct = exists && !S_ISREG(st.st_mode);
-    char *real = exists && !direct ? realpath(path, NULL) : NULL, *temp = NULL; /* a link stays one */
-    const char *to = real ? real : path;
-    FILE *f = direct ? fopen(path, "wb") : open_beside(&temp, to);
-    bool ok;
+    written w = { a, rank };
 
-    if (!f) {
-        free(real);
-        free(temp);
-        return bad(err, path, "cannot be written");
-    }
-    ok = put_array(f, a, rank) && !fflush(f) && (direct || !fsync(fileno(f)));
-    ok = !fclose(f) && ok;
-    if (!direct && (!ok || rename(temp, to))) {
-        remove(temp);
-        ok = false;
-    }
-    free(real);
-    free(temp);
-    return ok ? true : bad(err, path, "could not be written whole; is the disk full?");
+    return !zn_write_file(path, put_array, &w, err);
 }

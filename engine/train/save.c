@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "save.h"
 
+#include "../zenith_file.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,36 +67,37 @@ static text make_header(const zn_net *net, const zn_save_part *parts, int n_part
     return t;
 }
 
+typedef struct saved {
+    const text *head;
+    const zn_net *net;
+    const zn_save_part *parts;
+    int n_parts;
+} saved;
+
+static bool put_parts(void *cookie, FILE *f)
+{
+    const saved *s = cookie;
+    unsigned char size[8];
+    bool ok;
+
+    for (int i = 0; i < 8; i++)
+        size[i] = (unsigned char)((uint64_t)s->head->len >> (8 * i));
+    ok = fwrite(size, 8, 1, f) == 1 && fwrite(s->head->data, s->head->len, 1, f) == 1;
+    for (int i = 0; i < s->n_parts && ok; i++) /* parameters lie in their order, without gaps */
+        ok = fwrite(s->parts[i].data, sizeof(float), s->net->len, f) == s->net->len;
+    return ok;
+}
+
 zn_status zn_save_safetensors(const char *path, const zn_net *net, const zn_save_part *parts, int n_parts,
                               const char *const *meta, zn_error *err)
 {
     text head = make_header(net, parts, n_parts, meta);
-    char *temp = malloc(strlen(path) + 8);
-    FILE *f = NULL;
-    bool ok = false;
+    saved s = { &head, net, parts, n_parts };
+    zn_status status;
 
-    if (!head.data || !temp) {
-        free(head.data);
-        free(temp);
+    if (!head.data)
         return zn_fail(err, ZN_E_MEMORY, "out of memory while writing %s", path);
-    }
-    sprintf(temp, "%s.part", path);
-    f = fopen(temp, "wb");
-    if (f) {
-        unsigned char size[8];
-
-        for (int i = 0; i < 8; i++)
-            size[i] = (unsigned char)((uint64_t)head.len >> (8 * i));
-        ok = fwrite(size, 8, 1, f) == 1 && fwrite(head.data, head.len, 1, f) == 1;
-        for (int i = 0; i < n_parts && ok; i++) /* parameters lie in their order, without gaps */
-            ok = fwrite(parts[i].data, sizeof(float), net->len, f) == net->len;
-        ok = !fclose(f) && ok;
-        ok = ok && !rename(temp, path);
-        if (!ok)
-            remove(temp);
-    }
+    status = zn_write_file(path, put_parts, &s, err);
     free(head.data);
-    free(temp);
-    return ok ? ZN_OK
-              : zn_fail(err, ZN_E_FILE, "%s cannot be written; is the folder there, and room on the disk?", path);
+    return status;
 }

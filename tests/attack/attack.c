@@ -16,7 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HANG_S = 20, MOST_FAILURES = 25 }; /* of a target in one call: then it rests */
+enum {
+    HANG_S = 20,
+    SLICE_MS = 20000,   /* of a child: then the state is written */
+    MOST_FAILURES = 25, /* of a target in one call: then it rests */
+};
 
 typedef struct shared { /* the child tells the parent */
     volatile uint64_t next, began_ms;
@@ -303,7 +307,7 @@ static int attack(const attack_target *t, const char *dir, uint64_t part_ms, voi
         if (pid < 0)
             exit(2);
         if (!pid)
-            child(t, until, said, begin);
+            child(t, ms() + SLICE_MS < until ? ms() + SLICE_MS : until, said, begin);
         what = wait_for(pid, t->hang_s ? t->hang_s : HANG_S);
         s.next = now->next;
         if (what) {

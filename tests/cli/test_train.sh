@@ -138,6 +138,15 @@ refused 1 '' "checkpoint of another network" "$zenith" train zenith-ae --base 8 
 refused 1 '' "a base that is no power of two" "$zenith" train zenith-ae --base 5 --steps 1 --out out.safetensors
 refused 1 'not/here' "output that cannot be written" "$zenith" train zenith-ae --base 4 --size 32 --batch 1 --steps 1 --out not/here.safetensors
 
+# The file beside the output has a name that nobody can guess: a link in the place of an old one is not followed.
+echo precious >precious
+ln -s precious safe.safetensors.part
+works "write beside a link" "$zenith" train zenith-ae --base 4 --size 32 --batch 1 --steps 1 --out safe.safetensors
+[ "$(cat precious)" = precious ] && [ "$(ls | grep -c 'safe.safetensors.part-')" -eq 0 ]
+result $? "a link named like a part file is left alone" "it was written through"
+mkdir folder.safetensors
+refused 1 'folder.safetensors cannot be written: it is a folder' "a folder as output" "$zenith" train zenith-ae --base 4 --size 32 --batch 1 --steps 1 --out folder.safetensors
+
 # Each allocation fails once.  Where it was needed, the exit status is 1, with a sentence and no file; elsewhere (a buffer
 # of the C library) the result is the same.
 shim=$(dirname "$zenith")/../tests/libfail_alloc.so

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+# programs.sh BUILD - the table of programs that write files, for writers.sh and alloc.sh; sourced.
+#
+#   program NAME MODULE COMMAND...    The command writes into the folder $out, which is empty, or holds results of a run
+#                                     before.  The same command gives the same bytes.  MODULE: allocations fail in calls
+#                                     from it alone; '' is everywhere.
+#
+# Each program goes through $each, a function of the script that sources this file.
+build=$(cd "${1:?usage: $0 BUILD}" && pwd) || exit 2
+root=$(cd "$(dirname "$0")/../.." && pwd)
+golden=$root/tests/data/golden
+zenith=$build/engine/zenith
+batch=$build/batch/zenith-batch
+passed=0 failed=0 skipped=0
+ok() { echo "ok $1" && passed=$((passed + 1)); }
+not_ok() { echo "not ok $1: $2" && failed=$((failed + 1)); }
+skip() { echo "skip $1: $2" && skipped=$((skipped + 1)); }
+finish() {
+  echo "$passed passed, $failed failed, $skipped skipped"
+  [ "$failed" -eq 0 ]
+  exit
+}
+shim() {
+  [ -f "$build/tests/lib$1.so" ] && ! nm "$zenith" 2>/dev/null | grep -q __asan_init && return
+  skip "$(basename "$0")" "needs lib$1.so, and a build without sanitizers" && finish
+}
+
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+out=$tmp/out
+mkdir "$tmp/models" "$tmp/in" "$tmp/data" "$tmp/with" "$tmp/without" "$tmp/gegl"
+ln -s "$golden/denoise.safetensors" "$tmp/models/denoise-fast.safetensors"
+export ZENITH_MODELS=$tmp/models ZENITH_PRESETS=$root/presets XDG_DATA_HOME=$tmp/data XDG_CACHE_HOME=$tmp/cache
+export GEGL_USE_OPENCL=no LC_ALL=C.UTF-8
+unset ZENITH_ENGINE ZENITH_MEMORY ZENITH_CACHE
+head="{'descr': '<f4', 'fortran_order': False, 'shape': (40, 48, 3), }"
+{ printf '\x93NUMPY\x01\x00\x76\x00%s%*s\n' "$head" $((117 - ${#head})) ""; head -c $((40 * 48 * 3 * 4)) /dev/zero; } >"$tmp/x.npy"
+if command -v pkg-config >/dev/null && pkg-config --exists gegl-0.4; then
+  ln -s "$(pkg-config --variable=pluginsdir gegl-0.4)"/gegl-co*.so "$tmp/gegl" # it starts twice as fast with these alone
+  export GEGL_PATH=$build/gegl-ops:$tmp/gegl
+fi
+has() { "$zenith" help 2>&1 | grep -q "zenith $1 "; }
+
+programs() {
+  program "zenith run" "" "$zenith" run denoise-fast --set sigma=9 --threads 1 --in "x=$tmp/x.npy" --out "y=$out/y.npy"
+  program "zenith info" "" "$zenith" info "$golden/taesd_encoder.pth"
+  program "zenith train" "" "$zenith" train zenith-ae --base 4 --size 32 --batch 1 --steps 1 --threads 1 --seed 3 \
+    --checkpoint "$out/c.ckpt" --every 1 --out "$out/w.safetensors"
+  if has convert; then
+    program "zenith convert" "" "$zenith" convert "$golden/taesd_encoder.pth" "$out/converted.safetensors"
+  fi
+  if has teach; then
+    cp "$root/samples/astronaut.png" "$tmp/with/" && cp "$root/samples/chelsea.png" "$tmp/without/"
+    program "zenith teach" "" env XDG_DATA_HOME="$out" "$zenith" teach thing --with "$tmp/with" --without "$tmp/without" \
+      --weights "$golden/diffae.ckpt"
+  fi
+  if [ -x "$batch" ] && command -v convert >/dev/null; then
+    convert "$root/samples/chelsea.png" -resize '64x48!' -strip "PNG24:$tmp/in/a.png"
+    convert "$tmp/in/a.png" -quality 90 "$tmp/in/b.jpg"
+    convert "$tmp/in/a.png" -depth 16 "$tmp/in/c.tif"
+    program "zenith-batch" zenith- "$batch" --jobs 1 --model fast --set sigma=30 "$tmp/in" "$out"
+    program "gegl-preset" zenith- "$batch" --preset="High ISO photo" --set model=fast -- "$tmp/in/a.png" "$out/a.png"
+  else
+    skip zenith-batch "this build has none, or there is no ImageMagick"
+  fi
+}
