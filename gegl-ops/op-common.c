@@ -503,18 +503,35 @@ notice_free (gpointer data)
   g_free (notice);
 }
 
+/* A sentence can hold a file's name, which can hold anything: as one line of UTF-8. */
+static gchar *
+as_line (const gchar *sentence)
+{
+  gchar *line = g_utf8_make_valid (sentence, -1);
+
+  for (gchar *p = line; *p; p++)
+    if (g_ascii_iscntrl (*p))
+      *p = ' ';
+
+  return line;
+}
+
 /* Setting the property here would deadlock: GEGL holds the node's mutex, and
  * the node invalidates itself when it hears of a change. */
 static void
-set_text (GeglOperation *operation, const gchar *property, gchar **field, const gchar *text)
+set_text (GeglOperation *operation, const gchar *property, gchar **field, const gchar *sentence)
 {
+  gchar  *text = as_line (sentence);
   Notice *notice;
 
   if (! field || ! g_strcmp0 (*field, text) || (! *field && ! *text))
-    return;
+    {
+      g_free (text);
+      return;
+    }
 
   g_free (*field);
-  *field = g_strdup (text);
+  *field = text;
 
   notice           = g_new0 (Notice, 1);
   notice->property = property;
@@ -534,9 +551,10 @@ print_once (GeglOperation *operation, const gchar *sentence)
 {
   static GMutex      lock;
   static GHashTable *said;
-  gchar             *line;
+  gchar             *text = as_line (sentence), *line;
 
-  line = g_strdup_printf ("%s: %s\n", gegl_operation_get_name (operation), sentence);
+  line = g_strdup_printf ("%s: %s\n", gegl_operation_get_name (operation), text);
+  g_free (text);
 
   g_mutex_lock (&lock);
   if (! said)

@@ -185,9 +185,9 @@ compile_fuzz() {
   for f in weights safetensors torchzip pickle json convert status; do
     src+=("$root/engine/core/$f.c")
   done
-  [ "$exe" -nt "$root/tests/fuzz/fuzz_weights.c" ] && [ -z "$(find "$root/engine/core" -newer "$exe")" ] && return 0
-  clang -std=c11 -g -O1 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-    "$root/tests/fuzz/fuzz_weights.c" "${src[@]}" -o "$exe"
+  src+=("$root/tests/fuzz/fuzz_weights.c" "$root/tests/attack/bytes.c")
+  [ -x "$exe" ] && [ -z "$(find "$root/engine/core" "${src[@]}" -newer "$exe")" ] && return 0
+  clang -std=c11 -g -O1 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined "${src[@]}" -o "$exe"
 }
 
 fuzz() {
@@ -195,6 +195,74 @@ fuzz() {
   mkdir -p "$work"
   ASAN_OPTIONS=allocator_may_return_null=1 "$root/.cache/fuzz_weights" -max_total_time="$1" -timeout=10 -rss_limit_mb=2048 \
     -print_final_stats=1 "$work" "$root/tests/fuzz/corpus" && echo "1 passed, 0 failed, 0 skipped"
+}
+
+# ---- attack --------------------------------------------------------------------------------------------------
+
+# ASan and UBSan over everything; TSan over the one program that is for it.  -O1: with more, compilers take minutes over
+# the instrumented kernels.
+build_asan() {
+  compile "$root/build-asan" gcc -Db_sanitize=address,undefined -Doptimization=1 -Db_lundef=false -Dgegl=auto \
+    -Dwerror=true -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled
+}
+build_tsan() {
+  targets=tests/attack_threads compile "$root/build-tsan" gcc -Db_sanitize=thread -Doptimization=1 -Db_lundef=false \
+    -Dwerror=true -Dgegl=disabled -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled
+}
+
+# attack_lane FILES|PROGRAMS SECONDS KILLS: half of what there is; the seconds are shared out over the generators.  What
+# broke something, and where each generator is, stays in .cache/attack.
+attack_lane() {
+  local kept=$root/.cache/attack asan=$root/build-asan/tests
+  mkdir -p "$kept"
+  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  if [ "$1" = files ]; then
+    suite "attack, readers" "$asan/attack_readers" "$kept" "$(($2 * 7 / 10 + 1))"
+    [ ! -x "$asan/attack_files" ] || suite "attack, readers beside GEGL" "$asan/attack_files" "$kept" "$(($2 * 3 / 10 + 1))"
+    return
+  fi
+  suite "attack, models" "$asan/attack_models" "$kept" "$(($2 / 2 + 1))"
+  [ ! -x "$asan/gegl/attack_graphs" ] || suite "attack, graphs" "$asan/gegl/attack_graphs" "$kept" "$(($2 * 4 / 10 + 1))"
+  TSAN_OPTIONS=halt_on_error=1 suite "attack, threads" "$root/build-tsan/tests/attack_threads" "$kept" "$(($2 / 10 + 1))"
+  suite "attack, allocations" "$root/tests/attack/alloc.sh" "$build" "$3" "$kept"
+  SEED=$(date +%s) suite "attack, writers" "$root/tests/attack/writers.sh" "$build" "$3"
+}
+
+# attack_table: what was run, all calls together.
+attack_table() {
+  local f cases failures
+  printf '\n%-22s %14s %10s\n' generator cases failures
+  for f in "$root"/.cache/attack/*.state; do
+    read -r cases failures <"$f"
+    printf '%-22s %14s %10s\n' "$(basename "$f" .state)" "$cases" "$failures"
+  done
+}
+
+# MINUTES of generated cases, in two lanes, and 200 kills; or `large`: 100 megapixels through every operation.
+cmd_attack() {
+  local minutes=${1:-10} picture=$root/.cache/large.jpg
+  need "${pkg_build[@]}" "${pkg_gegl[@]}" "${pkg_batch[@]}" "${pkg_picture[@]}"
+  tallies=$root/.cache/tallies-attack
+  mkdir -p "$root/.cache"
+  : >"$tallies"
+  main_build
+  use_build
+  if [ "$minutes" = large ]; then
+    shift
+    [ -s "$picture" ] || convert -size 12000x8400 "tile:$root/samples/chelsea.png" -quality 92 "$picture"
+    exec "$build/tests/gegl/attack_large" "$picture" "$@"
+  fi
+  case $minutes in '' | *[!0-9]* | 0) die "usage: ./run attack [MINUTES | large]" ;; esac
+  exec 3>&1
+  progress=3
+  suite "build, sanitizers" one "ASan and UBSan" build_asan
+  suite "build, TSan" one "TSan" build_tsan
+  total >/dev/null || { total; exit 1; }
+  attack_lane files $((minutes * 60)) 0 &
+  attack_lane programs $((minutes * 60)) 50
+  wait
+  attack_table
+  total
 }
 
 # The other architecture's kernels, under emulation.
@@ -277,6 +345,8 @@ lane_dialog() {
   suite "batch, cluster" "$root/tests/batch/test_cluster.sh" "$build"
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
   suite "fuzz, $1 s" fuzz "$1"
+  attack_lane files 20 0
+  attack_lane programs 40 6
   suite "kernels, clang" "$root/build-clang/tests/test_check"
   ASAN_OPTIONS=detect_leaks=0 suite "command line, sanitizers" "$root/tests/cli/test_cli.sh" "$root/build-asan/engine/zenith"
   [ -n "${CI:-}" ] || return 0 # emulation takes minutes
@@ -305,9 +375,8 @@ cmd_test() {
   progress=3
   suite "build, gcc" one "gcc -Werror" compile "$build" gcc -Dwerror=true -Dcuda=auto "$gpu_archs_test"
   suite "build, clang" one "clang -Werror" compile "$root/build-clang" clang -Dwerror=true -Dcuda=disabled
-  # -O1: with more, compilers take minutes over the instrumented kernels.
-  suite "build, sanitizers" one "ASan and UBSan" compile "$root/build-asan" gcc -Db_sanitize=address,undefined -Doptimization=1 \
-    -Dwerror=true -Dgegl=disabled -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled
+  suite "build, sanitizers" one "ASan and UBSan" build_asan
+  suite "build, TSan" one "TSan" build_tsan
   suite "build, fuzz target" one "libFuzzer" compile_fuzz
   total >/dev/null || { total; exit 1; }
 

@@ -21,6 +21,9 @@
  * PIXELS_PER_BYTE pixels: photographs have 2 to 10 for each byte, and decoding takes 15 bytes for each. */
 enum { MAX_SIDE = 16384, FREE_PIXELS = 4 << 20, PIXELS_PER_BYTE = 32 };
 
+/* Each pass of a progressive JPEG goes over all pixels, and takes 16 bytes.  Encoders make about ten. */
+enum { MAX_PASSES = 100 };
+
 enum { WHY_SIZE = 160 };
 
 bool pictures_supported(void)
@@ -93,10 +96,17 @@ static void jpeg_silent(j_common_ptr c, int level)
     (void)c, (void)level;
 }
 
+static void count_passes(j_common_ptr c)
+{
+    if (((j_decompress_ptr)c)->input_scan_number > MAX_PASSES)
+        jpeg_leave(c);
+}
+
 static bool read_jpeg(zn_array *out, const char *path, char why[WHY_SIZE])
 {
     FILE *f = fopen(path, "rb");
     struct jpeg_decompress_struct c = { 0 };
+    struct jpeg_progress_mgr passes = { .progress_monitor = count_passes };
     jpeg_trouble trouble;
     unsigned char *volatile bytes = NULL;
     volatile bool ok = false;
@@ -108,6 +118,7 @@ static bool read_jpeg(zn_array *out, const char *path, char why[WHY_SIZE])
     trouble.base.emit_message = jpeg_silent;
     if (!setjmp(trouble.back)) {
         jpeg_create_decompress(&c); /* it allocates: it may leave */
+        c.progress = &passes;
         jpeg_stdio_src(&c, f);
         jpeg_read_header(&c, TRUE);
         if (too_large(path, c.image_width, c.image_height, why))

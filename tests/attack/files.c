@@ -152,6 +152,8 @@ static bool run_attributes(const bytes *b, rnd *r, const char **why)
 
 /* ---- pictures --------------------------------------------------------------------------------------------------------------- */
 
+static ZnBudget budget;
+
 static bool run_picture(const bytes *b, rnd *r, const char **why)
 {
     const char *path = attack_path("picture");
@@ -165,7 +167,7 @@ static bool run_picture(const bytes *b, rnd *r, const char **why)
     fd = open(path, O_RDONLY);
     format = zn_format_by_content(fd);
     if (format)
-        picture = zn_picture_load(fd, format, NULL, &error);
+        picture = zn_picture_load(fd, format, &budget, &error);
     close(fd);
     *why = "no picture and no sentence";
     if (format && !picture)
@@ -193,6 +195,7 @@ static void begin(void)
     g_setenv("XDG_DATA_HOME", attack_folder(), TRUE);
     g_setenv("GEGL_PATH", "/nowhere", TRUE); /* babl is needed, no operation */
     gegl_init(NULL, NULL);
+    zn_budget_init(&budget);
 }
 
 int main(int argc, char **argv)

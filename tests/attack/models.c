@@ -172,13 +172,26 @@ static void change_one(tensor *list, int n, rnd *r)
     }
 }
 
-/* What the numbers are made of: 0 as they were. */
-static float value(const tensor *t, size_t i, int kind, rnd *r)
+/* len numbers of that many bytes.  kind 0: the tensor's own, repeated; 1: odd ones; 2: some odd ones; 3: zeros. */
+static void put_values(bytes *b, const tensor *t, size_t len, int kind, size_t size, rnd *r)
 {
     static const float odd[] = { 0, -0.f, INFINITY, -INFINITY, NAN, 3e38f, -3e38f, 1e-40f, 65504, 1e10f };
-    const float plain = t->len ? t->data[i % t->len] : 0;
+    const size_t begin = b->len;
 
-    return kind == 1 ? ONE_OF(r, odd) : kind == 2 && !(rnd_next(r) & 63) ? ONE_OF(r, odd) : kind == 3 ? 0 : plain;
+    if (kind == 3 || !t->len) {
+        put_fill(b, 0, len * size);
+        return;
+    }
+    while (b->len < begin + len * size) { /* as 16 bits they are other numbers */
+        const size_t left = begin + len * size - b->len, all = t->len * sizeof(float);
+
+        put(b, t->data, left < all ? left : all);
+    }
+    for (size_t i = 0; kind && i < len; i += kind == 1 ? 1 : 1 + below(r, 64)) {
+        const float v = ONE_OF(r, odd);
+
+        memcpy(b->at + begin + i * size, (const char *)&v + 4 - size, size);
+    }
 }
 
 static void make(bytes *b, rnd *r)
@@ -210,11 +223,7 @@ static void make(bytes *b, rnd *r)
         for (int d = 0; d < list[i].n_dims; d++)
             put_text(&header, "%s%lld", d ? "," : "", (long long)list[i].shape[d]);
         put_text(&header, "],\"data_offsets\":[%zu,", at);
-        for (size_t k = 0; k < len; k++) {
-            const float v = value(&list[i], k, kind, r);
-
-            put(&data, (const char *)&v + (type[0] == 'F' && type[1] == '3' ? 0 : 2), type[1] == '3' ? 4 : 2);
-        }
+        put_values(&data, &list[i], len, kind, type[1] == '3' ? 4 : 2, r);
         at = data.len;
         put_text(&header, "%zu]}", at);
     }

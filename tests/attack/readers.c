@@ -74,7 +74,7 @@ static void make_index(bytes *b, rnd *r)
     }
     put(b, "\"weight_map\":{", 14);
     for (size_t i = 0, n = below(r, 8); i < n; i++) {
-        char name[16];
+        char name[32];
 
         snprintf(name, sizeof name, "t%zu", chance(r, 10) ? 0 : i);
         put_space(b, r);

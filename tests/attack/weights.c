@@ -180,7 +180,7 @@ static void put_storage(bytes *b, rnd *r, int wrong)
     static const char *const kinds[] = { "FloatStorage", "HalfStorage", "BFloat16Storage", "DoubleStorage",
                                          "LongStorage",  "IntStorage",  "ShortStorage",    "CharStorage",
                                          "ByteStorage",  "BoolStorage", "QInt8Storage",    "UntypedStorage" };
-    char key[8];
+    char key[32];
 
     if (chance(r, 10)) { /* one from before */
         put(b, "h\1", 2);
@@ -301,7 +301,7 @@ static void put_pickle(bytes *b, rnd *r)
         }
         put_text(b, "%s", chance(r, 50) ? "}(" : "ccollections\nOrderedDict\n)R(");
         for (size_t i = 1 + below(r, 5); i; i--) {
-            char name[16];
+            char name[32];
 
             snprintf(name, sizeof name, "w%zu", chance(r, 5) ? 1 : i);
             put_unicode(b, r, name);

@@ -104,7 +104,12 @@ find album -size +600k -delete
 echo "not a picture" >album/broken.png
 # The head of a PNG of 16384x16384: decoded, 41 bytes would become 3.8 GiB.
 printf '\x89\x50\x4e\x47\x0d\x0a\x1a\x0a\x00\x00\x00\x0d\x49\x48\x44\x52\x00\x00\x40\x00\x00\x00\x40\x00\x08\x02\x00\x00\x00\x26\xaa\x87\xd3\x00\x10\x00\x00\x49\x44\x41\x54' >album/bomb.png
-if [ -n "$(find album -name '*.png' ! -name broken.png ! -name bomb.png -o -name '*.jpg')" ]; then
+# A progressive JPEG whose last pass is there 5,000 times.
+if convert -size 2000x2000 gradient: -interlace JPEG -quality 50 passes.jpg 2>/dev/null; then
+  perl -0777 -pe '$at = rindex($_, "\xff\xda"); $pass = substr($_, $at, length($_) - $at - 2); substr($_, -2, 0) = $pass x 5000' \
+    passes.jpg >album/passes.jpg
+fi
+if [ -n "$(find album -name '*.png' ! -name broken.png ! -name bomb.png -o -name '*.jpg' ! -name passes.jpg)" ]; then
   got=0
   "$zenith" train denoise-fast --pictures album --weights "$here/models/denoise-fast.safetensors" --steps 2 --batch 1 --size 32 \
     --out mine.safetensors >album.out 2>album.err || got=$?
@@ -117,6 +122,10 @@ if [ -n "$(find album -name '*.png' ! -name broken.png ! -name bomb.png -o -name
     result $? "the unreadable file is named" "$(head -c 300 album.err)"
     grep -q 'bomb.png is left out: 16384x16384 pixels are too many for a file of 41 bytes' album.err
     result $? "a picture too large for its file is refused" "$(head -c 300 album.err)"
+    if [ -f album/passes.jpg ]; then
+      grep -q 'passes.jpg is left out' album.err
+      result $? "a JPEG of too many passes is refused" "$(head -c 300 album.err)"
+    fi
     grep -qE '^[0-9]+ pictures from album' album.err
     result $? "the others are counted" "$(head -c 300 album.err)"
     works "run mine" "$zenith" run denoise-fast --weights mine.safetensors --in x=x.npy --out y=y.npy

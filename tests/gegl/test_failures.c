@@ -62,6 +62,19 @@ test_no_weights (void)
   g_object_unref (in);
 }
 
+/* The name of a file can hold anything; the status is a line of UTF-8 all the same. */
+static void
+test_status_is_a_line (void)
+{
+  GeglBuffer *in = picture ("R'G'B'A u8", 0, 0, 20, 20, 15);
+  gchar      *status;
+
+  g_free (apply ("zenith:latent-preview", "weights=/nowhere/\xff\nb.pth", in, &status, NULL));
+  CHECK (*status && g_utf8_validate (status, -1, NULL) && ! strchr (status, '\n'), "'%s'", status);
+  g_free (status);
+  g_object_unref (in);
+}
+
 static void
 test_wrong_weights (void)
 {
@@ -506,6 +519,7 @@ main (int argc, char **argv)
 
   RUN (test_no_weights);
   RUN (test_wrong_weights);
+  RUN (test_status_is_a_line);
   RUN (test_channels_of_a_decoder);
   RUN (test_wrong_latents);
   RUN (test_engine_that_is_not_here);
