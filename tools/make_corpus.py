@@ -293,6 +293,8 @@ def torch_bad():
         "shape-negative": w(None, 0, (-4,), (1,)),
         "shape-overflow": w(None, 0, (1 << 40, 1 << 40), (0, 0)),
         "repeats": w(None, 0, (1 << 20, 1 << 20), (0, 0)),
+        "shared": pt(d(*[(u(f"w{n}"), tensor(b"h\1" if n else storage("0", "ByteStorage", 4096) + b"q\1", 0, (4096,))) for n in range(64)]),
+                     {"0": bytes(4096)}),
         "dims": w(None, 0, (1,) * 9, (1,) * 9),
         "dtype": pt(d((u("w"), tensor(storage("0", "ComplexFloatStorage", 2), 0, (2,))))),
         "dtype-v3": pt(d((u("w"), tensor3("float4_e2m1fn_x2", 16)))),

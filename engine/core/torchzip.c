@@ -235,7 +235,7 @@ typedef struct {
     zn_weights *w;
     archive a;
     zn_text root;               /* with its slash */
-    uint64_t repeated;          /* elements of tensors that repeat their storage's */
+    uint64_t elements;          /* of all tensors so far */
     size_t work, max_work;      /* members looked at and bytes of names: dictionaries may be shared */
     char name[ZN_MAX_NAME + 1]; /* of the tensor or the dictionary being read */
 } reader;
@@ -302,11 +302,10 @@ static zn_status add_tensor(reader *r, const zn_ptensor *t, zn_error *err)
     if (zn_entry_len(&e)) {
         if (!furthest(&last, t) || last >= bytes / size)
             return zn_fail(err, ZN_E_FILE, "%s is damaged: the tensor '%s' lies outside its data", label, r->name);
-        /* Elements that are stored once and read many times cost nothing in the file: all such tensors together may
-         * have as many elements as the file has bytes. */
-        if (zn_entry_len(&e) > (uint64_t)(bytes / size))
-            r->repeated += zn_entry_len(&e) < r->a.f->size ? zn_entry_len(&e) : r->a.f->size + 1;
-        if (r->repeated > r->a.f->size)
+        /* Elements that are stored once and read many times, by a stride of 0 or by tensors that share a storage, cost
+         * nothing in the file: all tensors together may have twice as many elements as the file has bytes. */
+        r->elements += zn_entry_len(&e) < 2 * r->a.f->size ? zn_entry_len(&e) : 2 * r->a.f->size + 1;
+        if (r->elements > 2 * r->a.f->size)
             return zn_fail(err, ZN_E_FILE, "%s holds the tensor '%s', which repeats its data beyond measure", label,
                            r->name);
         e.at += (uint64_t)(t->offset * size);

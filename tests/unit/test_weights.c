@@ -119,6 +119,7 @@ static const struct {
     { "bad-pt-opcode", "what PyTorch does not write (opcode 0xff" },
     { "bad-pt-pickle-empty", "it ends too early" },
     { "bad-pt-repeats", "repeats its data beyond measure" },
+    { "bad-pt-shared", "repeats its data beyond measure" },
     { "bad-pt-shape-negative", "the shape of the tensor 'w' is impossible" },
     { "bad-pt-shape-overflow", "the shape of the tensor 'w' is impossible" },
     { "bad-pt-stack", "its stack runs empty" },
