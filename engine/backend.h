@@ -16,7 +16,7 @@
 #include "core/tensor.h"
 #include "core/threads.h"
 
-enum { ZN_BACKEND_ABI = 4 };
+enum { ZN_BACKEND_ABI = 5 };
 
 typedef enum zn_act {
     ZN_NONE,
@@ -41,11 +41,10 @@ typedef struct zn_tail {
     const zn_tensor *residual; /* shape of y, may be y itself */
 } zn_tail;
 
-/* What a model computes with, fixed when it is opened.  Inputs and outputs of a model are float32 always.  Between its
- * layers, fp16 and bf16 keep tensors in that type; sums are float32 always.  tf32: float32 tensors, products of
- * convolutions rounded to 10 bits of mantissa.  fp8: fp16, and the convolutions that gain by it multiply e4m3.
- * int8, int4: weights of dense layers are quantised with one scale per group of 32 along k; tensors as with fp16 where
- * the backend has it, else float32. */
+/* What a model computes with, fixed when it is opened.  Inputs and outputs of a model are float32 always, and so are sums.
+ * fp16, bf16: weights of dense layers are stored so, and tensors between layers where the backend says so (tensor_type).
+ * tf32: float32 tensors, products of convolutions rounded to 10 bits of mantissa.  fp8: fp16, and the convolutions that
+ * gain by it multiply e4m3.  int8, int4: weights of dense layers are quantised with one scale per group of 32 along k. */
 typedef enum zn_precision {
     ZN_FP32,
     ZN_TF32,
@@ -58,11 +57,6 @@ typedef enum zn_precision {
 } zn_precision;
 
 extern const char *const zn_precision_names[ZN_N_PRECISIONS]; /* "fp32", ...; ops.c */
-
-static inline zn_type zn_precision_type(zn_precision p)
-{
-    return p == ZN_FP16_MATH || p == ZN_FP8_MATH ? ZN_F16 : p == ZN_BF16_MATH ? ZN_BF16 : ZN_F32;
-}
 
 /* How a backend that expands weights inside the product (the CPU) stores those of dense layers (core/quantise.h).
  * Layers where that saves little (depthwise, grouped, few channels) stay float32. */
@@ -215,6 +209,8 @@ typedef struct zn_backend {
     const char *what;            /* one line for a person who chooses an engine: "ARM NEON" */
     const char *memory_variable; /* the environment variable that bounds its memory */
     bool remote; /* has memory of its own and works while the host goes on; where it fails, a CPU can do its work */
+    bool trains; /* autograd/ runs on its device, a zn_cpu */
+    zn_type tensor_type[ZN_N_PRECISIONS];         /* of a network's tensors between its layers */
     const char *precision_needs[ZN_N_PRECISIONS]; /* what a precision that the device lacks would take; NULL: unknown */
 
     /* Opens the device.  NULL and a sentence if it cannot be used. */
@@ -236,8 +232,7 @@ typedef struct zn_backend {
     zn_status (*sync)(void *dev, zn_error *err);
 
     bool (*has_precision)(void *dev, zn_precision p);
-    void (*set_precision)(void *dev, zn_precision p); /* one that it has; for the runs to come */
-    size_t (*memory)(void *dev);                      /* bytes a run should stay below; 0: no suggestion */
+    size_t (*memory)(void *dev);   /* bytes a run should stay below; 0: no suggestion */
     size_t (*capacity)(void *dev); /* bytes that weights and a run may take together, if nobody bounds them */
     /* A forward may be recorded and replayed under a key: network, sizes, settings, addresses.  replay: true if it has
      * been started again; else the caller computes it between record and recorded.  whole: it was computed to its end. */
@@ -249,6 +244,8 @@ typedef struct zn_backend {
      * [cout][cin/groups][kh][kw] in host memory, bias has cout (NULL: none). */
     size_t (*conv_size)(void *dev, const zn_conv *w);
     void (*conv_pack)(void *dev, const zn_conv *w, const float *weight, const float *bias);
+    /* Bytes that the device takes beside packed weights and tensors while it runs such a layer, until it is closed. */
+    size_t (*conv_scratch)(void *dev, const zn_conv *w);
 
     void (*conv2d)(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
     /* m may be NULL; y may be x */
@@ -276,7 +273,7 @@ typedef struct zn_backend {
     /* mask: [n][h][w][c/8] */
     void (*pruned)(void *dev, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w);
 
-    double (*peak)(void *dev); /* measured multiply-add peak, GFLOP/s */
+    double (*peak)(void *dev, zn_precision p); /* measured multiply-add peak of convolutions at p, GFLOP/s */
 } zn_backend;
 
 /* The CPU backends; each is one set of kernels behind the same code (cpu/backend.c). */

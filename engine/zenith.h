@@ -77,6 +77,8 @@ ZN_API zn_status zn_engine_open(zn_engine **out, const char *name, int n_threads
 ZN_API void zn_engine_close(zn_engine **engine); /* after the models opened on it */
 ZN_API const char *zn_engine_name(const zn_engine *engine);
 ZN_API int zn_engine_threads(const zn_engine *engine);
+/* True if pictures travel to the engine and back, as to a GPU. */
+ZN_API bool zn_engine_is_remote(const zn_engine *engine);
 
 /* ---- weight files ----------------------------------------------------------------------------- */
 
@@ -153,7 +155,7 @@ typedef struct zn_open { /* a zeroed one, or NULL, is the default */
     const char *const *files;
     int n_files;
     /* What the model computes with, for as long as it is open: fp32, tf32, fp16, bf16, fp8, int8 or int4, where the engine
-     * has it.  NULL or "auto": $ZENITH_PRECISION, or else fp16 on a GPU for models whose result then stays within one
+     * has it.  A CPU stores the weights of dense layers in fp16, bf16, int8 or int4 and computes in fp32.  NULL or "auto": $ZENITH_PRECISION, or else fp16 on a GPU for models whose result then stays within one
      * 8-bit level and 0.02 dB of fp32, and fp32 for all others. */
     const char *precision;
 } zn_open;
@@ -199,7 +201,7 @@ typedef struct zn_job {     /* a zeroed one, or NULL, is the default */
 } zn_job;
 
 typedef struct zn_plan {    /* known before anything is allocated */
-    size_t peak_bytes;      /* activations of one tile, and the host's buffers for it */
+    size_t peak_bytes;      /* activations of one tile, the host's buffers for it, scratch memory of the device */
     double macs;            /* multiply-adds of the whole run, halos included */
     int32_t tile_w, tile_h; /* input pixels, without halo */
     int32_t n_tiles;

@@ -14,9 +14,6 @@ extern "C" {
 /* Measures the multiply-add peak of the threads in use, in GFLOP/s (takes about 0.2 s).  precision: NULL reads as fp32. */
 ZN_API double zn_engine_peak(zn_engine *engine, const char *precision);
 
-/* True if pictures travel to the engine and back, as to a GPU: zn_model_time then differs from the time of a run. */
-ZN_API bool zn_engine_is_remote(const zn_engine *engine);
-
 /* Sizes of inputs that the model takes, for a picture of about w x h; returns how many inputs. */
 ZN_API int zn_model_example(const zn_model *model, int w, int h, zn_array in[ZN_MAX_PORTS]);
 

@@ -80,17 +80,18 @@ engine_get (ZenithEngine which, zn_error *err)
   return engine;
 }
 
-/* What a model on this engine computes in.  What was set for a GPU must not fail on a CPU,
- * be it the property or $ZENITH_PRECISION. */
+/* What a model on this engine computes in.  What only a GPU has must not fail on a CPU, be it the
+ * property or $ZENITH_PRECISION. */
 static const gchar *
 wanted_precision (const Engine *engine, const ZnOpBase *base)
 {
   const gchar *name = g_getenv ("ZENITH_PRECISION");
 
-  if (strcmp (zn_engine_name (engine->handle), "cuda"))
-    return "fp32";
   if (base->precision != ZENITH_PRECISION_AUTO)
     name = zn_op_nick (zenith_precision_get_type (), base->precision);
+  if (name && ! zn_engine_is_remote (engine->handle) &&
+      (! strcmp (name, "tf32") || ! strcmp (name, "fp8")))
+    return "fp32";
 
   return name && *name ? name : "auto";
 }

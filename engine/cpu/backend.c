@@ -95,12 +95,7 @@ static void cpu_store(void *dev, float *y, zn_tensor x)
 static bool cpu_has_precision(void *dev, zn_precision p)
 {
     (void)dev;
-    return p == ZN_FP32;
-}
-
-static void cpu_set_precision(void *dev, zn_precision p)
-{
-    (void)dev, (void)p;
+    return p != ZN_TF32 && p != ZN_FP8_MATH;
 }
 
 static size_t cpu_memory(void *dev)
@@ -173,12 +168,14 @@ static void peak_item(void *cookie, int item, int worker)
     } while (t - start < 0.15 || *best == 0);
 }
 
-static double cpu_peak(void *dev)
+/* Products are float32 whatever the weights are stored in. */
+static double cpu_peak(void *dev, zn_precision p)
 {
     zn_cpu *d = dev;
     int n = zn_pool_size(d->pool);
     double sum = 0;
 
+    (void)p;
     zn_pool_run(d->pool, peak_item, d, n);
     for (int i = 0; i < n; i++)
         sum += ((double *)d->shared)[i];
@@ -195,6 +192,8 @@ static double cpu_peak(void *dev)
         .name = #isa_name,                                                                                             \
         .what = text,                                                                                                  \
         .memory_variable = "ZENITH_MEMORY",                                                                            \
+        .trains = true,                                                                                                \
+        .precision_needs = { [ZN_TF32] = "a GPU that has it", [ZN_FP8_MATH] = "a GPU that has it" },                   \
         .open = open_##isa_name,                                                                                       \
         .close = cpu_close,                                                                                            \
         .threads = cpu_threads,                                                                                        \
@@ -208,7 +207,6 @@ static double cpu_peak(void *dev)
         .store = cpu_store,                                                                                            \
         .sync = cpu_sync,                                                                                              \
         .has_precision = cpu_has_precision,                                                                            \
-        .set_precision = cpu_set_precision,                                                                            \
         .memory = cpu_memory,                                                                                          \
         .capacity = cpu_capacity,                                                                                      \
         .replay = cpu_replay,                                                                                          \
@@ -216,6 +214,7 @@ static double cpu_peak(void *dev)
         .recorded = cpu_recorded,                                                                                      \
         .conv_size = zn_cpu_conv_size,                                                                                 \
         .conv_pack = zn_cpu_conv_pack,                                                                                 \
+        .conv_scratch = zn_cpu_conv_scratch,                                                                           \
         .conv2d = zn_cpu_conv2d,                                                                                       \
         .norm = zn_cpu_norm,                                                                                           \
         .attention = zn_cpu_attention,                                                                                 \

@@ -28,6 +28,13 @@ void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const fl
     algorithm_of(k, w)->pack(k, w, weight, bias);
 }
 
+size_t zn_cpu_conv_scratch(void *dev, const zn_conv *w)
+{
+    const zn_kernels *k = ((zn_cpu *)dev)->k;
+
+    return algorithm_of(k, w) == &zn_conv_implicit ? zn_winograd_scratch(k, w) : 0;
+}
+
 void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
 {
     zn_conv_job job = { .d = dev, .y = y, .x = x, .w = w, .t = zn_cpu_tail(t) };

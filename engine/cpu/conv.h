@@ -40,6 +40,8 @@ const float *zn_implicit_weights(float *room, size_t *tap, const float **bias, c
 
 /* A convolution whose weights zn_conv_implicit has packed, through Winograd; false: not this one, or too few pixels. */
 bool zn_winograd_run(const zn_conv_job *job);
+/* Bytes of zn_cpu.expanded that it uses for such a layer; 0: never this one. */
+size_t zn_winograd_scratch(const zn_kernels *k, const zn_conv *w);
 
 /* n weights of a depthwise or dense 1x1 convolution, for the outputs from o on: the bias (row 0), or the weights of tap
  * or channel row - 1. */

@@ -15,7 +15,8 @@ static bool suits(const zn_kernels *k, const zn_conv *w)
 
 static size_t size(const zn_kernels *k, const zn_conv *w)
 {
-    (void)k;
+    if (zn_implicit_type(w) != ZN_W_F32)
+        return zn_conv_implicit.size(k, w);
     return sizeof(float) * (size_t)w->cout * (1 + (size_t)w->kh * (size_t)w->kw * (size_t)(w->cin / w->groups));
 }
 
@@ -24,7 +25,10 @@ static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, con
     float *packed = w->packed;
     int cin = w->cin / w->groups, taps = w->kh * w->kw;
 
-    (void)k;
+    if (zn_implicit_type(w) != ZN_W_F32) {
+        zn_conv_implicit.pack(k, w, weight, bias);
+        return;
+    }
     for (int o = 0; o < w->cout; o++)
         packed[o] = bias ? bias[o] : 0;
     for (int o = 0; o < w->cout; o++)
@@ -49,15 +53,26 @@ static void add_tap(float *restrict acc, const float *restrict x, const float *r
         }
 }
 
+/* The pixel of x under tap (u, v) of pixel (i, j) of y in image n; NULL: padding. */
+static const float *pixel_under(const zn_conv_job *job, int n, int i, int j, int u, int v)
+{
+    const zn_conv *w = job->w;
+    zn_tensor x = job->x;
+    int yy = i * w->stride + u - w->pad_t, xx = j * w->stride + v - w->pad_l, up = w->up2 ? 2 : 1;
+
+    if (yy < 0 || yy >= x.h * up || xx < 0 || xx >= x.w * up)
+        return NULL;
+    return x.data + (((size_t)n * (size_t)x.h + (size_t)(yy / up)) * (size_t)x.w + (size_t)(xx / up)) * (size_t)x.ld;
+}
+
 /* One row of outputs. */
 static void conv_row(void *cookie, int item, int worker)
 {
     const zn_conv_job *job = cookie;
     const zn_conv *w = job->w;
-    zn_tensor y = job->y, x = job->x;
+    zn_tensor y = job->y;
     const float *bias = w->packed, *weight = bias + w->cout;
     float *acc = zn_cpu_scratch(job->d, worker);
-    int n = item / y.h, i = item % y.h, up = w->up2 ? 2 : 1;
 
     for (int j = 0; j < y.w; j++) {
         size_t p = (size_t)item * (size_t)y.w + (size_t)j;
@@ -65,30 +80,70 @@ static void conv_row(void *cookie, int item, int worker)
         memcpy(acc, bias, (size_t)w->cout * sizeof *acc);
         for (int u = 0; u < w->kh; u++)
             for (int v = 0; v < w->kw; v++) {
-                int yy = i * w->stride + u - w->pad_t, xx = j * w->stride + v - w->pad_l;
+                const float *x = pixel_under(job, item / y.h, item % y.h, j, u, v);
 
-                if (yy < 0 || yy >= x.h * up || xx < 0 || xx >= x.w * up)
-                    continue;
-                add_tap(acc,
-                        x.data +
-                            (((size_t)n * (size_t)x.h + (size_t)(yy / up)) * (size_t)x.w + (size_t)(xx / up)) *
-                                (size_t)x.ld,
-                        weight + (size_t)(u * w->kw + v) * (size_t)(w->cin / w->groups) * (size_t)w->cout, w);
+                if (x)
+                    add_tap(acc, x, weight + (size_t)(u * w->kw + v) * (size_t)(w->cin / w->groups) * (size_t)w->cout,
+                            w);
             }
         job->d->k->map(y.data + p * (size_t)y.ld, acc, NULL, NULL, zn_residual_at(&job->t, p), (size_t)w->cout,
                        &job->t);
     }
 }
 
+/* A row of outputs with stored weights: some channels of a panel are expanded at a time, for some pixels. */
+static void stored_row(void *cookie, int item, int worker)
+{
+    enum { PIXELS = 64 };
+    const zn_conv_job *job = cookie;
+    const zn_kernels *k = job->d->k;
+    const zn_conv *w = job->w;
+    zn_tensor y = job->y;
+    float *acc = zn_cpu_scratch(job->d, worker), *room = acc + PIXELS * ZN_MAX_NR;
+
+    for (int from = 0; from < y.w; from += PIXELS)
+        for (int o = 0; o < w->cout; o += k->nr) {
+            int n = w->cout - o < k->nr ? w->cout - o : k->nr, end = from + PIXELS < y.w ? from + PIXELS : y.w;
+
+            for (int c = 0; c < w->cin; c += ZN_W_GROUP) {
+                zn_conv part = { .groups = 1, .cin = w->cin - c < ZN_W_GROUP ? w->cin - c : ZN_W_GROUP, .cout = n };
+                const float *bias;
+                size_t tap;
+                const float *weight = zn_implicit_weights(room, &tap, &bias, k, w, o / k->nr, c, part.cin);
+
+                for (int j = from; j < end; j++) {
+                    float *sum = acc + (j - from) * n;
+
+                    if (c == 0)
+                        memcpy(sum, bias, (size_t)n * sizeof *sum);
+                    for (int t = 0; t < w->kh * w->kw; t++) {
+                        const float *x = pixel_under(job, item / y.h, item % y.h, j, t / w->kw, t % w->kw);
+
+                        if (x)
+                            add_tap(sum, x + c, weight + (size_t)t * tap, &part);
+                    }
+                }
+            }
+            for (int j = from; j < end; j++) {
+                size_t p = (size_t)item * (size_t)y.w + (size_t)j;
+                const float *res = zn_residual_at(&job->t, p);
+
+                k->map(y.data + p * (size_t)y.ld + o, acc + (j - from) * n, NULL, NULL, res ? res + o : NULL, (size_t)n,
+                       &job->t);
+            }
+        }
+}
+
 static void run(const zn_conv_job *c)
 {
     zn_conv_job job = *c;
+    bool stored = zn_implicit_type(c->w) != ZN_W_F32;
 
     assert((size_t)c->w->cout * sizeof(float) <= ZN_SCRATCH);
-    zn_pool_run(c->d->pool, conv_row, &job, c->y.n * c->y.h);
+    zn_pool_run(c->d->pool, stored ? stored_row : conv_row, &job, c->y.n * c->y.h);
 }
 
-/* packed: the bias, then [kh][kw][cin][cout] */
+/* packed: the bias, then [kh][kw][cin][cout]; stored weights as implicit.c has them */
 const zn_conv_algorithm zn_conv_formula = { "formula", suits, size, pack, run };
 
 /* ---- attention ------------------------------------------------------------------------------------ */

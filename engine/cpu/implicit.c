@@ -178,18 +178,6 @@ const float *zn_implicit_weights(float *room, size_t *tap, const float **bias, c
     return room;
 }
 
-/* The weight of row i (channel and tap) and output o. */
-static float stored_weight(const zn_kernels *k, const zn_conv *w, zn_wtype t, int i, int o)
-{
-    zn_stored p = stored_panel(k, w, t, o / k->nr);
-    size_t at = (size_t)(o % k->nr), ld = (size_t)p.ld, row = (size_t)(t == ZN_W_I4 ? i / 2 : i);
-    uint16_t scale = zn_wtype_scaled(t) ? p.scale[(size_t)(i / ZN_W_GROUP) * ld + at] : 0;
-    float v[2];
-
-    zn_dequantise(t, v, (const char *)p.q + zn_wtype_size(t, 1) * (row * ld + at), scale, t == ZN_W_I4 ? 2 : 1);
-    return v[t == ZN_W_I4 ? i % 2 : 0];
-}
-
 /* One group, one tap.  A row of a panel is contiguous; the next panel's is elsewhere. */
 void zn_implicit_row(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n)
 {
@@ -200,8 +188,11 @@ void zn_implicit_row(float *to, const zn_kernels *k, const zn_conv *w, int row, 
         memcpy(to, packed + o, (size_t)n * sizeof *to);
         return;
     }
-    for (int i = 0; i < n && t != ZN_W_F32; i++)
-        to[i] = stored_weight(k, w, t, row - 1, o + i);
+    for (int i = 0; i < n && t != ZN_W_F32; i++) {
+        zn_stored panel = stored_panel(k, w, t, (o + i) / k->nr);
+
+        to[i] = zn_stored_weight(&panel, row - 1, (o + i) % k->nr);
+    }
     for (int i = 0, run; i < n && t == ZN_W_F32; i += run) {
         int panel = (o + i) / k->nr * k->nr, width = zn_round_up(zn_imin(w->cout - panel, k->nr), k->vl);
 

@@ -75,6 +75,9 @@ typedef struct zn_stored {
     const uint16_t *scale;
 } zn_stored;
 
+/* The weight of row k and output o. */
+float zn_stored_weight(const zn_stored *w, int k, int o);
+
 /* Expands rows k from .. end-1 of a panel, that is whole channels, from being a multiple of 32:
  *     to[k % taps * tap + (k - from) / taps * width + o] = weight[k][o]      for o < width, whole vectors */
 typedef struct zn_expand {
@@ -261,7 +264,7 @@ typedef struct zn_kernels {
     int panel_nr;               /* outputs of a panel in a gated block: 2 vectors or more, NR at most ... */
     int panel_step;             /* ... and what the pixels of a row had better be a multiple of */
     zn_gemm_fn *gemm;           /* NULL: convolution and attention run as their plain formulas (formula.c) */
-    zn_depthwise_fn *depthwise; /* NULL likewise, as are all up to wino_out6 */
+    zn_depthwise_fn *depthwise; /* NULL likewise, as are all up to wino_out6 but expand */
     zn_depthwise3_fn *depthwise3;
     zn_narrow_fn *narrow;
     zn_expand_fn *expand;

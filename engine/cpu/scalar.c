@@ -251,10 +251,30 @@ static ZN_DECL_PRUNED(pruned_c)
         }
 }
 
+float zn_stored_weight(const zn_stored *w, int k, int o)
+{
+    int pair = w->type == ZN_W_I4 ? 2 : 1; /* rows of an element */
+    const char *q = (const char *)w->q + zn_wtype_size(w->type, 1) * ((size_t)(k / pair) * (size_t)w->ld + (size_t)o);
+    float v[2];
+
+    zn_dequantise(w->type, v, q,
+                  zn_wtype_scaled(w->type) ? w->scale[(size_t)(k / ZN_W_GROUP) * (size_t)w->ld + (size_t)o] : 0, pair);
+    return v[k % pair];
+}
+
+static ZN_DECL_EXPAND(expand_c)
+{
+    for (int k = e->from; k < e->end; k++)
+        for (int o = 0; o < e->width; o++)
+            to[(size_t)(k % e->taps) * e->tap + (size_t)((k - e->from) / e->taps * e->width + o)] =
+                zn_stored_weight(w, k, o);
+}
+
 const zn_kernels zn_kernels_scalar = {
     .vl = 1,
     .mr = 1,
-    .nr = 1,
+    .nr = 16, /* a line of stored weights */
+    .expand = expand_c,
     .map = map_c,
     .binary = binary_c,
     .moment = moment_c,

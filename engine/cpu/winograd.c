@@ -498,6 +498,13 @@ static void run(const zn_conv_job *c)
     run_units(&job);
 }
 
+size_t zn_winograd_scratch(const zn_kernels *k, const zn_conv *w)
+{
+    size_t whole = fits(k, w) ? size(k, w) : 0;
+
+    return whole < ZN_EXPANDED ? whole : ZN_EXPANDED;
+}
+
 bool zn_winograd_run(const zn_conv_job *c)
 {
     const zn_kernels *k = c->d->k;

@@ -12,13 +12,12 @@ typedef struct zn_cuda {
     CUdevice device;
     CUcontext context;
     CUstream stream;
-    int cc;                 /* compute capability: 90 is 9.0 */
-    int sms;                /* multiprocessors */
-    int smem_max;           /* bytes of shared memory a block may have */
-    int cooperative;        /* not 0: zn_cuda_launch_cooperative works */
-    zn_precision precision; /* that cuda_peak measures; a layer has its own */
-    char *scratch;          /* device memory for an operation's own use, ZN_CUDA_SCRATCH bytes */
-    zn_status status;       /* sticky; text says what failed */
+    int cc;           /* compute capability: 90 is 9.0 */
+    int sms;          /* multiprocessors */
+    int smem_max;     /* bytes of shared memory a block may have */
+    int cooperative;  /* not 0: zn_cuda_launch_cooperative works */
+    char *scratch;    /* device memory for an operation's own use, ZN_CUDA_SCRATCH bytes */
+    zn_status status; /* sticky; text says what failed */
     char text[200];
     char name[96];                   /* "NVIDIA H200" */
     struct zn_cuda_choices *choices; /* tune.c; NULL: no memory for it */

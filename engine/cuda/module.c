@@ -590,12 +590,11 @@ static bool cuda_has_precision(void *dev, zn_precision p)
     return p != ZN_FP8_MATH || d->cc == 90; /* only hopper.cu has e4m3 */
 }
 
-/* For cuda_peak alone: a layer computes in the precision that it was packed for. */
-static void cuda_set_precision(void *dev, zn_precision p)
+/* What kernels use beside tensors and weights is allocated when the device is opened: it is no part of `capacity`. */
+static size_t cuda_conv_scratch(void *dev, const zn_conv *w)
 {
-    zn_cuda *d = dev;
-
-    d->precision = p;
+    (void)dev, (void)w;
+    return 0;
 }
 
 /* ---- the peak ---------------------------------------------------------------------------------------------------- */
@@ -623,32 +622,32 @@ double zn_cuda_time(zn_cuda *d, void (*work)(void *cookie), void *cookie)
     return ms;
 }
 
-/* Below 8.0 all convolutions use FMAs, whatever the precision. */
-static zn_precision peak_of(const zn_cuda *d)
-{
-    return d->cc < 80 ? ZN_FP32 : d->precision;
-}
+typedef struct peak_job {
+    zn_cuda *d;
+    zn_precision p;
+} peak_job;
 
 static void peak_work(void *cookie)
 {
-    zn_cuda *d = cookie;
+    const peak_job *job = cookie;
+    zn_cuda *d = job->d;
     zn_cuda_peak a = { (float *)(void *)d->scratch, 4096 };
     static const char *const kernel[ZN_N_PRECISIONS] = { "peak_fma", "peak_tf32", "peak_f16", "peak_bf16",
                                                          "peak_f16", "peak_f16",  "peak_f16" };
 
-    zn_cuda_launch(d, kernel[peak_of(d)], (unsigned)d->sms * 4, 1, 1, 256, 0, &a);
+    zn_cuda_launch(d, kernel[job->p], (unsigned)d->sms * 4, 1, 1, 256, 0, &a);
 }
 
 /* Multiply-adds of the unit that this precision's convolutions use: FMA, or mma.sync on tensor cores.  fp8, int8 and int4
- * are given as fp16. */
-static double cuda_peak(void *dev)
+ * are given as fp16.  Below 8.0 all convolutions use FMAs, whatever the precision. */
+static double cuda_peak(void *dev, zn_precision p)
 {
     zn_cuda *d = dev;
-    const zn_precision p = peak_of(d);
+    peak_job job = { d, p = d->cc < 80 ? ZN_FP32 : p };
     double best = 0, each = p == ZN_FP32 ? 16 * 32 : p == ZN_TF32 ? 4 * 16 * 8 * 8 : 4 * 16 * 8 * 16;
 
     for (int i = 0; i < 6; i++) {
-        double ms = zn_cuda_time(d, peak_work, d);
+        double ms = zn_cuda_time(d, peak_work, &job);
         double rate = ms > 0 ? 2 * each * 4096 * 8 * 4 * d->sms / ms / 1e6 : 0;
 
         best = rate > best ? rate : best;
@@ -662,6 +661,7 @@ const zn_backend zn_backend_cuda = {
     .what = "NVIDIA GPU, through its driver alone",
     .memory_variable = "ZENITH_CUDA_MEMORY",
     .remote = true,
+    .tensor_type = { [ZN_FP16_MATH] = ZN_F16, [ZN_BF16_MATH] = ZN_BF16, [ZN_FP8_MATH] = ZN_F16 },
     .precision_needs = { [ZN_TF32] = "an NVIDIA GPU of compute capability 8.0 or later",
                          [ZN_BF16_MATH] = "an NVIDIA GPU of compute capability 8.0 or later",
                          [ZN_FP8_MATH] = "an NVIDIA GPU of compute capability 9.0" },
@@ -678,7 +678,6 @@ const zn_backend zn_backend_cuda = {
     .store = cuda_store,
     .sync = cuda_sync,
     .has_precision = cuda_has_precision,
-    .set_precision = cuda_set_precision,
     .memory = cuda_memory,
     .capacity = cuda_capacity,
     .replay = cuda_replay,
@@ -686,6 +685,7 @@ const zn_backend zn_backend_cuda = {
     .recorded = cuda_recorded,
     .conv_size = zn_cuda_conv_size,
     .conv_pack = zn_cuda_conv_pack,
+    .conv_scratch = cuda_conv_scratch,
     .conv2d = zn_cuda_conv2d,
     .norm = zn_cuda_norm,
     .attention = zn_cuda_attention,

@@ -32,8 +32,9 @@ typedef struct zn_binder {
     zn_error *err;
     void **owned; /* device memory handed to the model; freed with it */
     int n_owned;
-    size_t bytes;  /* of it */
-    bool counting; /* only names, shapes and bytes are wanted: tensors read as 0, and nothing reaches the device */
+    size_t bytes;   /* of it */
+    size_t scratch; /* bytes that the device takes beside it for the largest layer (conv_scratch) */
+    bool counting;  /* only names, shapes and bytes are wanted: tensors read as 0, and nothing reaches the device */
     int64_t parameters;
     zn_model *const *part; /* a composite's networks, opened */
     zn_geometry geometry;  /* set by bind */

@@ -9,13 +9,11 @@
 
 enum { NAME_SIZE = 256 };
 
-#define FORMAT_NAME ZN_FORMAT
-
 void zn_bind_fail(zn_binder *b, const char *fmt, ...)
 {
     char text[NAME_SIZE * 2];
 
-    FORMAT_NAME(text, fmt);
+    ZN_FORMAT(text, fmt);
     if (!b->status && b->w)
         b->status = zn_fail(b->err, ZN_E_FILE, "%s: %s", zn_weights_path(b->w), text);
     if (!b->status)
@@ -26,7 +24,7 @@ bool zn_bind_has(const zn_binder *b, const char *fmt, ...)
 {
     char name[NAME_SIZE];
 
-    FORMAT_NAME(name, fmt);
+    ZN_FORMAT(name, fmt);
     return b->w && zn_weights_get(b->w, name);
 }
 
@@ -35,7 +33,7 @@ int zn_bind_dim(const zn_binder *b, int dim, const char *fmt, ...)
     char name[NAME_SIZE];
     const zn_entry *e;
 
-    FORMAT_NAME(name, fmt);
+    ZN_FORMAT(name, fmt);
     e = b->w ? zn_weights_get(b->w, name) : NULL;
     return e && dim < e->n_dims && e->shape[dim] <= INT32_MAX ? (int)e->shape[dim] : 0;
 }
@@ -162,7 +160,7 @@ float *zn_bind_read(zn_binder *b, const int dims[4], const char *fmt, ...)
 
     if (b->status)
         return NULL;
-    FORMAT_NAME(name, fmt);
+    ZN_FORMAT(name, fmt);
     while (rank < 4 && dims[rank])
         rank++;
     return read_tensor(b, name, dims, rank);
@@ -174,7 +172,7 @@ float *zn_bind_read5(zn_binder *b, const int dims[5], const char *fmt, ...)
 
     if (b->status)
         return NULL;
-    FORMAT_NAME(name, fmt);
+    ZN_FORMAT(name, fmt);
     return read_tensor(b, name, dims, 5);
 }
 
@@ -193,8 +191,12 @@ void zn_bind_pack(zn_binder *b, zn_conv *out, zn_conv spec, const float *weight,
     spec.groups = spec.groups ? spec.groups : 1;
     spec.precision = b->precision;
     *out = spec;
-    if (!b->status)
+    if (!b->status) {
+        size_t scratch = b->be->conv_scratch(b->dev, out);
+
+        b->scratch = scratch > b->scratch ? scratch : b->scratch;
         out->packed = take(b, b->be->conv_size(b->dev, out));
+    }
     if (!b->status && !b->counting)
         b->be->conv_pack(b->dev, out, weight, bias);
 }
@@ -207,7 +209,7 @@ void zn_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...
 
     if (b->status)
         return;
-    FORMAT_NAME(name, fmt);
+    ZN_FORMAT(name, fmt);
     snprintf(full, sizeof full, "%s.weight", name);
     weight = read_tensor(b, full, (int[]){ spec.cout, spec.cin / groups, spec.kh, spec.kw }, 4);
     if (b->outline && weight)
@@ -236,7 +238,7 @@ float *zn_bind_vector(zn_binder *b, int c, const char *fmt, ...)
 {
     char name[NAME_SIZE];
 
-    FORMAT_NAME(name, fmt);
+    ZN_FORMAT(name, fmt);
     return bind_vector(b, name, c);
 }
 
@@ -246,7 +248,7 @@ void zn_bind_norm(zn_binder *b, zn_norm *out, zn_norm spec, const char *fmt, ...
 
     if (b->status)
         return;
-    FORMAT_NAME(name, fmt);
+    ZN_FORMAT(name, fmt);
     *out = spec;
     snprintf(full, sizeof full, "%s.weight", name);
     out->gamma = bind_vector(b, full, spec.c);
@@ -275,7 +277,7 @@ static zn_status nowhere_sync(void *dev, zn_error *err)
     return ZN_OK;
 }
 
-static size_t nowhere_conv_size(void *dev, const zn_conv *w)
+static size_t nowhere_bytes(void *dev, const zn_conv *w)
 {
     (void)dev, (void)w;
     return 0;
@@ -292,7 +294,8 @@ static const zn_backend nowhere = {
     .alloc = nowhere_alloc,
     .upload = nowhere_upload,
     .sync = nowhere_sync,
-    .conv_size = nowhere_conv_size,
+    .conv_size = nowhere_bytes,
+    .conv_scratch = nowhere_bytes,
     .conv_pack = nowhere_conv_pack,
 };
 

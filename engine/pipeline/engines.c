@@ -139,14 +139,14 @@ bool zn_engine_is_remote(const zn_engine *e)
 
 double zn_engine_peak(zn_engine *e, const char *precision)
 {
+    zn_precision p = ZN_FP32;
     double peak;
 
     pthread_mutex_lock(&e->lock);
-    e->be->set_precision(e->dev, ZN_FP32);
     for (int i = 0; precision && i < ZN_N_PRECISIONS; i++)
         if (!strcmp(precision, zn_precision_names[i]) && e->be->has_precision(e->dev, (zn_precision)i))
-            e->be->set_precision(e->dev, (zn_precision)i);
-    peak = e->be->peak(e->dev);
+            p = (zn_precision)i;
+    peak = e->be->peak(e->dev, p);
     pthread_mutex_unlock(&e->lock);
     return peak;
 }

@@ -71,15 +71,13 @@ void zn_call_net(zn_ctx *c, zn_model *m, const zn_call *call)
         zn_reset(c->arena, mark);
         return;
     }
-    if (!c->dry)
-        c->be->set_precision(c->dev, m->precision);
     if (keeps && c->be->replay(c->dev, key)) {
         c->work += kept_work(m, key);
         return;
     }
     if (keeps)
         c->be->record(c->dev, key);
-    c->type = zn_precision_type(m->precision);
+    c->type = c->be->tensor_type[m->precision];
     m->arch->forward(c, m->net, call);
     c->type = outside;
     if (keeps) {

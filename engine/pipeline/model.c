@@ -83,12 +83,14 @@ static zn_binder binder_of(zn_model *m, const zn_weights *w, zn_error *err)
     };
 }
 
-/* Refuses weights that do not fit beside those that the composite has already, before anything is read.  Packed weights take
- * at most WORST times the room of floats; only where that is too much they are counted exactly, by a bind that loads
- * nothing. */
-static zn_status check_memory(zn_model *m, const zn_weights *w, size_t already, zn_error *err)
+/* Refuses weights that do not fit beside those that the composite `whole` has already, before anything is read.  Packed
+ * weights and the device's scratch memory take at most WORST times the room of floats; only where that is too much they are
+ * counted exactly, by a bind that loads nothing. */
+static zn_status check_memory(zn_model *m, const zn_weights *w, const zn_model *whole, zn_error *err)
 {
-    enum { WORST = 16 };
+    enum { WORST = 17 };
+    const size_t already = whole ? whole->weight_bytes : 0;
+    size_t scratch = whole ? whole->scratch_bytes : 0, all;
     zn_binder b = binder_of(m, w, NULL);
     double worst = 0;
     zn_limits limits;
@@ -98,16 +100,18 @@ static zn_status check_memory(zn_model *m, const zn_weights *w, size_t already, 
         return s;
     for (int i = 0; i < zn_weights_count(w); i++)
         worst += (double)WORST * sizeof(float) * (double)zn_entry_len(zn_weights_at(w, i));
-    if (worst + (double)already <= (double)limits.total)
+    if (worst + (double)(already + scratch) <= (double)limits.total)
         return ZN_OK;
     b.counting = true;
     m->arch->bind(&b, m->net);
     memset(m->net, 0, m->arch->size);
-    if (b.status || b.bytes + already <= limits.total) /* the bind that loads says what is wrong */
+    scratch = b.scratch > scratch ? b.scratch : scratch;
+    all = b.bytes + already + scratch;
+    if (b.status || all <= limits.total) /* the bind that loads says what is wrong */
         return ZN_OK;
     return zn_fail(err, ZN_E_MEMORY,
                    "the weights of %s take %zu MiB on the %s engine where %zu are allowed; set %s to more",
-                   m->arch->info.id, (b.bytes + already + (1 << 20) - 1) >> 20, m->engine->be->name, limits.total >> 20,
+                   m->arch->info.id, (all + (1 << 20) - 1) >> 20, m->engine->be->name, limits.total >> 20,
                    m->engine->be->memory_variable);
 }
 
@@ -125,7 +129,6 @@ static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
     zn_error late;
 
     pthread_mutex_lock(&e->lock);
-    e->be->set_precision(e->dev, m->precision);
     m->arch->bind(&b, m->net);
     if (!b.status) /* the weights may have failed to get there */
         b.status = e->be->sync(e->dev, err ? err : &late);
@@ -133,6 +136,7 @@ static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
     m->owned = b.owned;
     m->n_owned = b.n_owned;
     m->weight_bytes += b.bytes;
+    m->scratch_bytes = b.scratch > m->scratch_bytes ? b.scratch : m->scratch_bytes;
     m->parameters += b.parameters;
     m->geometry = b.geometry;
     memcpy(m->variant, b.variant, sizeof m->variant);
@@ -143,7 +147,7 @@ static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
     return b.status;
 }
 
-static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, size_t already,
+static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, const zn_model *whole,
                       zn_error *err);
 
 /* The networks of a composite.  They share its files, unless it was opened with a folder that has one for each. */
@@ -162,17 +166,20 @@ static zn_status open_parts(zn_model *m, const zn_open *open, zn_error *err)
             one.files = &file;
             one.n_files = 1;
         }
-        if ((s = load(&m->part[m->n_parts], m->engine, p->arch, &one, m->weight_bytes, err)))
+        const zn_model *part;
+
+        if ((s = load(&m->part[m->n_parts], m->engine, p->arch, &one, m, err)))
             return s;
-        m->weight_bytes += m->part[m->n_parts]->weight_bytes;
-        m->parameters += m->part[m->n_parts]->parameters;
-        m->n_parts++;
+        part = m->part[m->n_parts++];
+        m->weight_bytes += part->weight_bytes;
+        m->scratch_bytes = part->scratch_bytes > m->scratch_bytes ? part->scratch_bytes : m->scratch_bytes;
+        m->parameters += part->parameters;
     }
     return ZN_OK;
 }
 
-/* already: bytes of weights that the same composite has loaded. */
-static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, size_t already,
+/* whole: NULL, or the composite that the network is a part of. */
+static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, const zn_model *whole,
                       zn_error *err)
 {
     zn_model *m = NULL;
@@ -189,7 +196,7 @@ static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const
         s = open_parts(m, open, err);
     }
     if (!s)
-        s = check_memory(m, w, already, err);
+        s = check_memory(m, w, whole, err);
     if (!s)
         s = bind(m, w, err);
     zn_weights_close(&w);
@@ -201,7 +208,7 @@ static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const
 
 zn_status zn_model_load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, zn_error *err)
 {
-    return load(out, engine, a, open, 0, err);
+    return load(out, engine, a, open, NULL, err);
 }
 
 void zn_model_free(zn_model **model)

@@ -22,6 +22,7 @@ struct zn_model {
     void **owned; /* the weights' device memory */
     int n_owned;
     size_t weight_bytes;          /* of it, the parts' included */
+    size_t scratch_bytes;         /* that the device takes beside it in a run: the most of any layer */
     zn_model *part[ZN_MAX_PARTS]; /* of a composite */
     int n_parts;
     int64_t parameters; /* the parts' included */

@@ -110,12 +110,13 @@ static zn_status measure_whole(zn_run *r, const zn_call *call, const zn_measure 
     const zn_model *m = r->model;
     zn_status s = zn_run_measure(r, call, out, err);
 
-    if (!s && (*out)->peak > r->most)
+    if (!s && (*out)->peak + m->scratch_bytes > r->most)
         return zn_fail(
             err, ZN_E_MEMORY,
             "%s needs %zu MiB for inputs of these sizes, beside %zu MiB of weights, where %zu are allowed; set %s "
             "to more",
-            m->arch->info.id, (*out)->peak >> 20, m->weight_bytes >> 20, r->most >> 20, m->engine->be->memory_variable);
+            m->arch->info.id, ((*out)->peak + m->scratch_bytes) >> 20, m->weight_bytes >> 20, r->most >> 20,
+            m->engine->be->memory_variable);
     return s;
 }
 
@@ -137,7 +138,8 @@ zn_status zn_request_plan(zn_model *m, const zn_array *in, int n_in, const zn_jo
     if (m->arch->shape) {
         if ((s = measure_whole(&r, &call, &measured, err)))
             return s;
-        *plan = (zn_plan){ measured->peak, measured->macs, .tile_w = in[0].w, .tile_h = in[0].h, .n_tiles = 1 };
+        *plan = (zn_plan){ measured->peak + m->scratch_bytes, measured->macs, .tile_w = in[0].w, .tile_h = in[0].h,
+                           .n_tiles = 1 };
     } else {
         as_sources(src, mem, in, n_in);
         if ((s = zn_tile_plan(&r, plan, src, n_in, err)))

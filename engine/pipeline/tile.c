@@ -89,7 +89,7 @@ static int count_sets(const zn_run *r, int n_tiles)
     return r->model->engine->be->remote && n_tiles > 1 ? 2 : 1;
 }
 
-/* Memory of a tile: activations on the device and the host's buffers. */
+/* Memory of a tile: activations and scratch on the device, and the host's buffers. */
 static zn_status tile_memory(zn_run *r, const zn_call *call, int n_sets, size_t *bytes, zn_error *err)
 {
     const zn_measure *m;
@@ -100,7 +100,7 @@ static zn_status tile_memory(zn_run *r, const zn_call *call, int n_sets, size_t 
         return s;
     for (int i = 0; i < call->n_in; i++)
         len += zn_pixels(call->in[i]) * (size_t)call->in[i].c;
-    *bytes = m->peak + (size_t)n_sets * len * sizeof(float);
+    *bytes = m->peak + r->model->scratch_bytes + (size_t)n_sets * len * sizeof(float);
     return ZN_OK;
 }
 

@@ -138,7 +138,7 @@ static void check_stored(zn_test *t)
     };
     static const zn_precision types[] = { ZN_FP16_MATH, ZN_BF16_MATH, ZN_INT8_MATH, ZN_INT4_MATH };
 
-    const bool half = t->b->has_precision(t->one, ZN_FP16_MATH);
+    const bool half = t->b->tensor_type[ZN_FP16_MATH] == ZN_F16;
 
     if (t->precision != (half ? ZN_FP16_MATH : ZN_FP32))
         return;

@@ -137,7 +137,7 @@ int zn_selftest(const char *engine, int n_threads, const char *only,
     be = e->be;
     failures = zn_selftest_backend(be, n_threads, only, report, cookie);
     for (int p = 0; failures >= 0 && p < ZN_N_PRECISIONS; p++)
-        if (be->has_precision(e->dev, (zn_precision)p))
+        if (zn_selftest_has(be, e->dev, (zn_precision)p))
             failures += check_models(be->name, n_threads, (zn_precision)p, only, report, cookie);
     zn_engine_close(&e);
     return failures;

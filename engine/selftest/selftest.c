@@ -15,6 +15,11 @@ bool zn_selftest_wants(const char *only, zn_precision precision, const char *nam
     return !strncmp(name, only, strlen(only)) || !strncmp(whole, only, strlen(only));
 }
 
+bool zn_selftest_has(const zn_backend *b, void *dev, zn_precision p)
+{
+    return b->has_precision(dev, p) && (b->tensor_type[p] != ZN_F32 || zn_precision_weights(p) == ZN_W_F32);
+}
+
 static int run(const zn_backend *backend, int n_threads, const char *group, const char *only, zn_report *report,
                void *cookie)
 {
@@ -38,12 +43,10 @@ static int run(const zn_backend *backend, int n_threads, const char *group, cons
         t.failures = -1;
     }
     for (int p = 0; t.many && p < ZN_N_PRECISIONS; p++) {
-        if (!backend->has_precision(t.one, (zn_precision)p))
-            continue;
-        backend->set_precision(t.one, (zn_precision)p);
-        backend->set_precision(t.many, (zn_precision)p);
         t.precision = (zn_precision)p;
-        t.type = zn_precision_type(t.precision);
+        t.type = backend->tensor_type[p];
+        if (!zn_selftest_has(backend, t.one, t.precision))
+            continue;
         for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
             if ((!group || !strcmp(group, groups[i].name)) && (p != ZN_FP8_MATH || groups[i].check == zn_check_conv))
                 groups[i].check(&t); /* all but convolutions are the same in fp8 and fp16 */

@@ -14,6 +14,10 @@ int zn_selftest_backend(const zn_backend *backend, int n_threads, const char *on
  * (the list is in selftest.c); NULL: all.  A name that is not in the list runs nothing. */
 int zn_selftest_group(const zn_backend *backend, int n_threads, const char *group, zn_report *report, void *cookie);
 
+/* Whether a precision has cases of its own.  One that stores weights in another type and changes nothing else is covered
+ * by cases of fp32 (check_stored). */
+bool zn_selftest_has(const zn_backend *b, void *dev, zn_precision p);
+
 /* Is this case to run?  only: see zn_selftest. */
 bool zn_selftest_wants(const char *only, zn_precision precision, const char *name);
 

@@ -217,8 +217,7 @@ zn_status zn_trainer_open(zn_trainer **out, zn_engine *engine, const zn_train_op
         return zn_fail(err, ZN_E_MEMORY, "out of memory");
     t->engine = engine;
     s = check_options(t, o, err);
-    if (!s && engine->be != &zn_backend_scalar && engine->be != &zn_backend_neon && engine->be != &zn_backend_avx2 &&
-        engine->be != &zn_backend_avx512)
+    if (!s && !engine->be->trains)
         s = zn_fail(err, ZN_E_USAGE, "training runs on the CPU; the engine %s is none", engine->be->name);
     if (!s && file)
         s = zn_weights_open(&w, &file, 1, err);

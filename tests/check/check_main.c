@@ -440,7 +440,7 @@ static double seconds(const bench_run *r, int n)
 
 static void bench_one(const zn_backend *b, void *dev, zn_precision p, const bench *r, double peak)
 {
-    const zn_type type = zn_precision_type(p);
+    const zn_type type = b->tensor_type[p];
     int up = r->up2 ? 2 : 1, ho = r->h * up / r->stride, wo = r->w * up / r->stride;
     bench_run run = {
         .b = b,
@@ -603,7 +603,7 @@ static void bench_rows(const options *o, const zn_backend *b, void *dev, zn_prec
     bool gpu = b == &zn_backend_cuda;
     const bench *rows = gpu ? gpu_rows : cpu_rows;
     size_t n_rows = gpu ? sizeof gpu_rows / sizeof *gpu_rows : sizeof cpu_rows / sizeof *cpu_rows;
-    double peak = b->peak(dev);
+    double peak = b->peak(dev, p);
 
     printf("%s, %s, %d threads: peak %.1f GFLOP/s\n", b->name, zn_precision_names[p], b->threads(dev), peak);
     for (size_t i = 0; i < n_rows; i++)
@@ -626,10 +626,8 @@ static void bench_backend(const options *o, const zn_backend *b)
         b->close(dev);
         return;
     }
-    b->set_precision(dev, o->precision);
     bench_rows(o, b, dev, o->precision, false);
     if (o->precision == ZN_FP16_MATH && b->has_precision(dev, ZN_FP8_MATH)) {
-        b->set_precision(dev, ZN_FP8_MATH);
         bench_rows(o, b, dev, ZN_FP8_MATH, true);
     }
     b->close(dev);

@@ -129,7 +129,8 @@ expect 0 '' "denoise with an estimated sigma" \
   "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
 den() { "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --engine scalar --set sigma=5 --in "x=$tmp/x.npy" --out "y=$tmp/y.npy" "$@"; }
 expect 0 '' "float32 by name" den --set precision=fp32
-expect 1 'scalar engine has no precision tf32' "a precision that the engine lacks" den --set precision=tf32
+expect 0 '' "weights stored in 8 bits" den --set precision=int8
+expect 1 'scalar engine has no precision tf32: that takes a GPU' "a precision that the engine lacks" den --set precision=tf32
 expect 1 'precision wants auto, fp32' "a precision that is none" den --set precision=fp64
 expect 1 'no precision tf32 .from ZENITH_PRECISION.' "ZENITH_PRECISION" env ZENITH_PRECISION=tf32 \
   "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --engine scalar --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"

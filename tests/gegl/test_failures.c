@@ -427,9 +427,9 @@ test_note_is_no_failure (void)
   g_object_unref (in);
 }
 
-/* A GPU is asked for a precision, a CPU never: the fake one has no fp8. */
+/* A GPU refuses what it lacks (the fake one has no fp8); a CPU then computes in fp32. */
 static void
-test_precision_is_for_gpus (void)
+test_precision_that_is_missing (void)
 {
   static const struct
   {
@@ -511,7 +511,7 @@ main (int argc, char **argv)
   if (lost)
     {
       g_setenv ("XDG_CACHE_HOME", ops_folder, TRUE);
-      RUN (test_precision_is_for_gpus); /* before the GPU is lost, for good */
+      RUN (test_precision_that_is_missing); /* before the GPU is lost, for good */
       RUN (test_automatic_precision_is_half);
       RUN (test_note_is_no_failure);
       return ops_end ();

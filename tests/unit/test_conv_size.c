@@ -7,6 +7,7 @@ enum { EXPANDED = 20 << 20 /* bytes, up to which 3x3 weights may be packed in Wi
 
 static const zn_backend *be;
 static void *dev;
+static bool scratch; /* what size_of counts: not the weights but what a run takes beside them */
 
 static size_t size_of(int kernel, int cin, int cout, int stride, bool up2, zn_precision p)
 {
@@ -21,7 +22,7 @@ static size_t size_of(int kernel, int cin, int cout, int stride, bool up2, zn_pr
                   .up2 = up2,
                   .precision = p };
 
-    return be->conv_size(dev, &w);
+    return scratch ? be->conv_scratch(dev, &w) : be->conv_size(dev, &w);
 }
 
 static void test_storage_types(void)
@@ -62,6 +63,22 @@ static void test_winograd(void)
             }
 }
 
+/* Weights that a run transforms for Winograd are counted, as much of them as there are at a time. */
+static void test_scratch(void)
+{
+    size_t packed, stored, large, linear;
+
+    scratch = true;
+    packed = size_of(3, 64, 64, 1, false, ZN_FP32);
+    stored = size_of(3, 64, 64, 1, false, ZN_INT8_MATH);
+    large = size_of(3, 1024, 1024, 1, false, ZN_FP32);
+    linear = size_of(1, 1024, 1024, 1, false, ZN_INT8_MATH);
+    scratch = false;
+    CHECK(packed == 0 && linear == 0, "%zu and %zu bytes where nothing is transformed", packed, linear);
+    CHECK(stored == size_of(3, 64, 64, 1, false, ZN_FP32), "%zu bytes for 64 > 64", stored);
+    CHECK(large == 40 << 20, "%zu bytes for 1024 > 1024", large);
+}
+
 int main(void)
 {
     static const zn_backend *const list[] = { &zn_backend_neon, &zn_backend_avx2, &zn_backend_avx512 };
@@ -76,6 +93,7 @@ int main(void)
         printf("# %s\n", be->name);
         RUN(test_storage_types);
         RUN(test_winograd);
+        RUN(test_scratch);
         be->close(dev);
     }
     return test_end();
