@@ -150,7 +150,10 @@ class Autoencoder(nn.Module):
 def build(name):
     if name in DENOISERS:
         return Denoiser(**DENOISERS[name])
-    return Autoencoder(**AUTOENCODERS[name])
+    if name in AUTOENCODERS:
+        return Autoencoder(**AUTOENCODERS[name])
+    import latent_nets
+    return latent_nets.Latent(**latent_nets.LATENTS[name])
 
 
 def begin_from(net, weights):

@@ -24,6 +24,7 @@ from safetensors.torch import load_file
 import data
 import evaluate
 import export
+import latent_nets
 import nets
 
 
@@ -51,12 +52,29 @@ def autoencoder_loss(work, x):
     shape = (mean.square() + (var - 1).square()).mean() + 10 * F.relu(z.abs() - 2.6).square().mean()
     z = 3 * torch.tanh((z + 0.02 * torch.randn_like(z)) / 3)
     y = work.decoder(z.to(kind, memory_format=torch.channels_last)).float()
+    return picture_loss(y, x) + 0.01 * shape
+
+
+def picture_loss(y, x):
     d = y - x
-    loss = d.abs().mean() + 0.02 * torch.log(d.square().flatten(1).mean(1) + 1e-5).mean() + 0.01 * shape
+    loss = d.abs().mean() + 0.02 * torch.log(d.square().flatten(1).mean(1) + 1e-5).mean()
     for _ in range(3):
         loss = loss + 0.2 * ((d[..., 1:] - d[..., :-1]).abs().mean() + (d[..., 1:, :] - d[..., :-1, :]).abs().mean())
         d = F.avg_pool2d(d, 2)
     return loss
+
+
+def student_loss(work, x, teacher):
+    """Both halves learn to stand in for the teacher's: the decoder turns the teacher's latents into the picture, the encoder
+    gives the teacher's latents, and the teacher's decoder makes the picture of them."""
+    kind = next(work.parameters()).dtype
+    to = lambda v: v.to(kind, memory_format=torch.channels_last)
+    with torch.no_grad():
+        goal = teacher.encode(to(x)).float()
+    y = work.decoder(to(3 * torch.tanh(goal / 3))).float()
+    z = work.encode(to(x)).float()
+    back = teacher.decode(to(z)).float()
+    return picture_loss(y, x) + picture_loss(back, x) + 0.1 * (z - goal).square().mean()
 
 
 # ---- flat state ----------------------------------------------------------------------------------
@@ -229,19 +247,24 @@ def set_up(a):
             print(f"# {len(grown)} blocks begin as the identity: {', '.join(grown)}", flush=True)
     denoiser = a.name in nets.DENOISERS
     loss = functools.partial(denoiser_loss, pool=a.pool) if denoiser else autoencoder_loss
+    if getattr(net, "teacher", None):
+        teacher = latent_nets.Teacher(*(Path(a.teacher) / f"{net.teacher}_{half}.pth" for half in ("encoder", "decoder")))
+        teacher = teacher.to(device, torch.bfloat16 if device == "cuda" else torch.float32, memory_format=torch.channels_last)
+        loss = functools.partial(student_loss, teacher=teacher)
     trainer = Trainer(net, loss, device, muon=a.muon, kind=torch.float16 if denoiser else torch.bfloat16)
     if not denoiser and device == "cuda" and not a.eager:
         for m in trainer.work.modules():
-            if isinstance(m, nets.TinyBlock):
+            if isinstance(m, (nets.TinyBlock, latent_nets.Mix, latent_nets.Plain)):
                 m.compile(dynamic=False)
     return device, trainer
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("name", choices=[*nets.DENOISERS, *nets.AUTOENCODERS])
+    p.add_argument("name", choices=[*nets.DENOISERS, *nets.AUTOENCODERS, *latent_nets.LATENTS])
     p.add_argument("--photos", nargs="+", required=True)
     p.add_argument("--test", required=True, help="folder of pictures kept out of training")
+    p.add_argument("--teacher", help="folder with the teacher's published files (zenith-f2: taef2_encoder.pth, taef2_decoder.pth)")
     p.add_argument("--real", help="pairs of real.py --save, to see how a denoiser does on noise that is not white")
     p.add_argument("--out", required=True)
     p.add_argument("--minutes", type=float, default=7)

@@ -5,27 +5,23 @@
  *    (3 + 3)          (24)                    │ down (2x2 stride 2)      up │                                 x
  *                                             └── level 1 ──────(+)── dec 1 ┘
  *                                                   └── middle ───┘
- *   block:  u = LN(x);  x += pw2(a * b),  a, b = the halves of dw(pw1(u))
- *           v = LN(x);  x += pw4(a * b),  a, b = the halves of pw3(v)
  *
- * LN normalises each pixel over its channels and has no parameters of its own (the file folds them into the
- * 1x1 convolutions).  There are no statistics over the picture, so tiles are exact.  Layer by layer the halo of a
- * tile is cropped to what the layers that follow can still see.  The numbers of levels, blocks and channels are
- * read from the file.  Trained by training/; the blocks follow NAFNet (Chen et al. 2022) without
- * its pooled attention. */
+ * The blocks are those of gated_blocks.h.  There are no statistics over the picture, so tiles are exact.  Layer by layer
+ * the halo of a tile is cropped to what the layers that follow can still see.  The numbers of levels, blocks and
+ * channels are read from the file.  Trained by training/. */
 #include "../core/ints.h"
-#include "arch.h"
+#include "gated_blocks.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_LEVELS = 4, MAX_BLOCKS = 16, PATCH = 2, NOISE = 3 }; /* NOISE: channels of the noise map */
-enum { USUAL_C = 32, USUAL_LEVELS = 2, USUAL_BLOCKS = 2 };      /* without a file */
+enum { MAX_LEVELS = 4, PATCH = 2, NOISE = 3 };             /* NOISE: channels of the noise map */
+enum { USUAL_C = 32, USUAL_LEVELS = 2, USUAL_BLOCKS = 2 }; /* without a file */
 
 typedef struct level {
     int c, n_enc, n_dec; /* the middle is the enc of the last level */
     int before, after;   /* halo that its input must have, and that its output must have, in pixels of the picture */
-    zn_gated enc[MAX_BLOCKS], dec[MAX_BLOCKS];
+    zn_gated enc[ZN_MAX_GATED], dec[ZN_MAX_GATED];
     zn_conv down, up; /* to and from the next level */
 } level;
 
@@ -38,36 +34,6 @@ typedef struct denoise {
 enum { SET_SIGMA }; /* of red; those of green and blue follow: see takes_sigma in arch.h */
 
 /* ---- bind ------------------------------------------------------------------------------------------- */
-
-static void bind_block(zn_binder *b, zn_gated *k, int width, const char *name)
-{
-    zn_conv dw = zn_conv_same(3, 2 * width, 2 * width);
-
-    dw.groups = 2 * width;
-    k->eps = 1e-6f;
-    zn_bind_conv(b, &k->pw1, zn_conv_same(1, width, 2 * width), "%s.pw1", name);
-    zn_bind_conv(b, &k->dw, dw, "%s.dw", name);
-    zn_bind_conv(b, &k->pw2, zn_conv_same(1, width, width), "%s.pw2", name);
-    zn_bind_conv(b, &k->pw3, zn_conv_same(1, width, 2 * width), "%s.pw3", name);
-    zn_bind_conv(b, &k->pw4, zn_conv_same(1, width, width), "%s.pw4", name);
-}
-
-/* Blocks PREFIX0, PREFIX1, ... as many as the file has; without a file, USUAL_BLOCKS. */
-static int bind_blocks(zn_binder *b, zn_gated *k, int width, const char *prefix)
-{
-    char name[64];
-    int n = 0;
-
-    for (; !b->status && (b->w ? zn_bind_has(b, "%s%d.pw1.weight", prefix, n) : n < USUAL_BLOCKS); n++) {
-        if (n == MAX_BLOCKS) {
-            zn_bind_fail(b, "there are more than %d blocks '%s'", MAX_BLOCKS, prefix);
-            return 0;
-        }
-        snprintf(name, sizeof name, "%s%d", prefix, n);
-        bind_block(b, &k[n], width, name);
-    }
-    return n;
-}
 
 static bool recognise(const zn_weights *w, char *what, size_t size)
 {
@@ -126,14 +92,14 @@ static void bind(zn_binder *b, void *net)
             snprintf(prefix, sizeof prefix, "mid.");
         else
             snprintf(prefix, sizeof prefix, "enc.%d.", m->n_levels);
-        l->n_enc = bind_blocks(b, l->enc, width, prefix);
+        l->n_enc = zn_bind_gated(b, l->enc, width, USUAL_BLOCKS, prefix);
         if (!middle) {
             zn_conv down = { .kh = 2, .kw = 2, .stride = 2, .cin = width, .cout = next, .has_bias = true };
             zn_conv up = zn_conv_same(1, next, 4 * width);
 
             up.has_bias = false;
             snprintf(prefix, sizeof prefix, "dec.%d.", m->n_levels);
-            l->n_dec = bind_blocks(b, l->dec, width, prefix);
+            l->n_dec = zn_bind_gated(b, l->dec, width, USUAL_BLOCKS, prefix);
             zn_bind_conv(b, &l->down, down, "down.%d", m->n_levels);
             zn_bind_conv(b, &l->up, up, "up.%d", m->n_levels);
         }
@@ -188,18 +154,6 @@ static void crop(zn_ctx *c, int l, zn_tensor *x, zn_tensor *spare, margin has, m
     *x = y;
 }
 
-/* *x through n blocks.  *spare has the same shape; after an odd number of blocks the two are swapped. */
-static void run_blocks(zn_ctx *c, const zn_gated *k, int n, zn_tensor *x, zn_tensor *spare)
-{
-    for (int i = 0; i < n; i++) {
-        zn_tensor y = *spare;
-
-        zn_gated_block(c, y, *x, &k[i]);
-        *spare = *x;
-        *x = y;
-    }
-}
-
 /* *x of level l, with the halo `has`: its encoder blocks, the levels below, its decoder blocks.  The result has a halo
  * of at[l].after at most. */
 static void run_level(zn_ctx *c, const denoise *m, int l, zn_tensor *x, zn_tensor *spare, margin has)
@@ -207,7 +161,7 @@ static void run_level(zn_ctx *c, const denoise *m, int l, zn_tensor *x, zn_tenso
     const level *at = &m->at[l];
     size_t mark = zn_mark(c->arena);
 
-    run_blocks(c, at->enc, at->n_enc, x, spare);
+    zn_run_gated(c, at->enc, at->n_enc, x, spare);
     if (l + 1 < m->n_levels) {
         const level *below = &m->at[l + 1];
         zn_tensor low = zn_new(c, 1, x->h / 2, x->w / 2, below->c);
@@ -222,7 +176,7 @@ static void run_level(zn_ctx *c, const denoise *m, int l, zn_tensor *x, zn_tenso
         zn_conv2d(c, up, low, &at->up, (zn_tail){ 0 });
         zn_shuffle(c, *x, up, 2, (zn_tail){ .residual = x });
         zn_reset(c->arena, mark);
-        run_blocks(c, at->dec, at->n_dec, x, spare);
+        zn_run_gated(c, at->dec, at->n_dec, x, spare);
     }
     crop(c, l, x, spare, has, at_most(has, at->after));
 }
@@ -265,19 +219,6 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
 
 /* ---- training ------------------------------------------------------------------------------------------- */
 
-static int graph_blocks(zn_net *g, int x, int n, const char *prefix)
-{
-    for (int i = 0; i < n; i++) {
-        int y = zn_net_conv(g, zn_net_layer_norm(g, x), "%s%d.pw1", prefix, i);
-
-        y = zn_net_halves(g, zn_net_conv(g, y, "%s%d.dw", prefix, i));
-        x = zn_net_add(g, x, zn_net_conv(g, y, "%s%d.pw2", prefix, i));
-        y = zn_net_halves(g, zn_net_conv(g, zn_net_layer_norm(g, x), "%s%d.pw3", prefix, i));
-        x = zn_net_add(g, x, zn_net_conv(g, y, "%s%d.pw4", prefix, i));
-    }
-    return x;
-}
-
 static int graph_level(zn_net *g, const denoise *m, int l, int x)
 {
     const level *at = &m->at[l];
@@ -285,13 +226,13 @@ static int graph_level(zn_net *g, const denoise *m, int l, int x)
     int low;
 
     if (l == m->n_levels - 1)
-        return graph_blocks(g, x, at->n_enc, "mid.");
+        return zn_net_gated(g, x, at->n_enc, "mid.");
     snprintf(prefix, sizeof prefix, "enc.%d.", l);
-    x = graph_blocks(g, x, at->n_enc, prefix);
+    x = zn_net_gated(g, x, at->n_enc, prefix);
     low = graph_level(g, m, l + 1, zn_net_conv(g, x, "down.%d", l));
     x = zn_net_add(g, x, zn_net_shuffle(g, zn_net_conv(g, low, "up.%d", l), 2));
     snprintf(prefix, sizeof prefix, "dec.%d.", l);
-    return graph_blocks(g, x, at->n_dec, prefix);
+    return zn_net_gated(g, x, at->n_dec, prefix);
 }
 
 static int graph(zn_net *g, const void *net, const int in[2])

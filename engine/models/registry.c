@@ -16,6 +16,8 @@
     X(zenith_spectral_decode)                                                                                          \
     X(vanilla_taesd_encode)                                                                                            \
     X(vanilla_taesd_decode)                                                                                            \
+    X(zenith_encode)                                                                                                   \
+    X(zenith_decode)                                                                                                   \
     X(zenith_ae)                                                                                                       \
     X(zenith_prune)                                                                                                    \
     X(conv_baseline)                                                                                                   \

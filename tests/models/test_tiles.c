@@ -24,6 +24,10 @@ static const struct {
     { "denoise-balanced", ZN_SOURCE_ROOT "/models/denoise-balanced.safetensors", 421, 293 }, /* many blocks a level */
     { "taesd-encode", GOLDEN "taesd_encoder.pth", ENC_W, ENC_H },
     { "taesd-decode", GOLDEN "taesd_decoder.pth", 61, 47 },
+    { "zenith-encode", GOLDEN "latent-gated.safetensors", 331, 203 },
+    { "zenith-decode", GOLDEN "latent-gated.safetensors", 61, 47 },
+    { "zenith-encode", GOLDEN "latent-plain.safetensors", 331, 203 },
+    { "zenith-decode", GOLDEN "latent-plain.safetensors", 61, 47 },
     { "conv-baseline-ae", GOLDEN "zenith-conv-baseline.safetensors", 394, 389 }, /* few pixels of a tile's last patch */
     { "template", ZN_RANDOM_WEIGHTS, 131, 83 },
     { "identity", NULL, 37, 1 },

@@ -25,6 +25,7 @@
  * and inside the blocks; blockN.norm.* (layer norm before a block); a gate [n][c] per channel; metadata
  * "window" (plain or shifted): the transforms run in windows of the gates' lengths, so that any picture fits,
  * and in every other block of "shifted" they begin half a window earlier. */
+#include "mixing.h"
 #include "zenith_fold.h"
 
 #include <math.h>
@@ -32,7 +33,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = ZN_FOLD, GROUPS = 4, DEPTH = 4, MAX_C = 4096 };
+enum { STEPS = ZN_FOLD, GROUPS = ZN_MIX_GROUPS, DEPTH = 4, MAX_C = 4096 };
 
 typedef enum family { ZENITH, LITE, SPECTRAL, VANILLA } family;
 
@@ -269,9 +270,7 @@ static void bind_step(zn_binder *b, zenith *m, int i, int width)
     zn_bind_conv(b, &s->conv, conv, "%s", name);
 }
 
-/* gate: [n] or [n][c]; divided by n, so that two transforms cancel.  half: the shift of a shifted window.  side: n
- * without a file. */
-static void bind_gate(zn_binder *b, zn_fwht *lines, zn_axis axis, int width, int side, bool half, const char *name)
+void zn_bind_lines(zn_binder *b, zn_fwht *lines, zn_axis axis, int width, int side, bool half, const char *name)
 {
     int n = b->w ? zn_bind_dim(b, 0, "%s", name) : side, per = zn_bind_dim(b, 1, "%s", name);
     size_t len = (size_t)n * (size_t)(per ? per : 1);
@@ -318,9 +317,9 @@ static void bind_block(zn_binder *b, zenith *m, int i, int width, int side)
     zn_bind_init(b, ZN_INIT_NORMAL, 0.05);
     zn_bind_conv(b, &k->out, out, "%s.expand", name);
     snprintf(gate, sizeof gate, "%s.gate_h", name);
-    bind_gate(b, &k->rows, ZN_ALONG_W, width / GROUPS, side, half, gate);
+    zn_bind_lines(b, &k->rows, ZN_ALONG_W, width / GROUPS, side, half, gate);
     snprintf(gate, sizeof gate, "%s.gate_v", name);
-    bind_gate(b, &k->cols, ZN_ALONG_H, width / GROUPS, side, half, gate);
+    zn_bind_lines(b, &k->cols, ZN_ALONG_H, width / GROUPS, side, half, gate);
 }
 
 /* The matrix [cout][cin] of a step of lite or spectral. */
