@@ -47,6 +47,14 @@ def autoencoder_scores(net, x, batch=6):
     return psnr(y, x), z.mean().item(), z.std().item(), z.abs().max().item()
 
 
+@torch.no_grad()
+def student_scores(net, teacher, x, batch=6):
+    """PSNR of: the teacher's round trip; its latents through our decoder; our latents through its decoder; our round trip."""
+    halves = [(teacher.encode, teacher.decode), (teacher.encode, net.decode), (net.encode, teacher.decode), (net.encode, net.decode)]
+    h, w = x.shape[-2:]
+    return [psnr(torch.cat([decode(encode(nets.pad8(a)))[..., :h, :w] for a in x.split(batch)]), x) for encode, decode in halves]
+
+
 def load(path):
     """The network of a shipped file, float32."""
     with safe_open(path, "pt") as f:

@@ -110,7 +110,7 @@ class Matrices:
     def __init__(self, net):
         self.groups, at = {}, 0
         for name, p in net.named_parameters():
-            if p.dim() == 4 and p.shape[1] > 1 and not name.startswith(("intro", "outro")):
+            if p.dim() == 4 and p.shape[1] > 1 and "intro" not in name and "outro" not in name:
                 self.groups.setdefault((p.shape[0], p[0].numel()), []).append(at)
             at += p.numel()
 
@@ -208,9 +208,12 @@ class Trainer:
 
 # ---- the run -------------------------------------------------------------------------------------
 
-def score(net, name, test, pairs=None):
+def score(net, name, test, pairs=None, teacher=None):
     x, unit = test
     batch = 6 if x.is_cuda else 1
+    if teacher:
+        return ("Kodak24: teacher %.3f, its latents through our decoder %.3f, ours through its %.3f, both ours %.3f dB"
+                % tuple(evaluate.student_scores(net, copy.deepcopy(teacher).float(), x, batch)))
     if name in nets.DENOISERS:
         real = ", ".join(f"{k} {v:.2f}" for k, v in evaluate.real_scores(net, pairs, batch).items()) if pairs else ""
         return ("Kodak24 " + "/".join(f"{v:.3f}" for v in evaluate.denoiser_scores(net, x, unit, batch=batch)) + " dB"
@@ -247,6 +250,7 @@ def set_up(a):
             print(f"# {len(grown)} blocks begin as the identity: {', '.join(grown)}", flush=True)
     denoiser = a.name in nets.DENOISERS
     loss = functools.partial(denoiser_loss, pool=a.pool) if denoiser else autoencoder_loss
+    teacher = None
     if getattr(net, "teacher", None):
         teacher = latent_nets.Teacher(*(Path(a.teacher) / f"{net.teacher}_{half}.pth" for half in ("encoder", "decoder")))
         teacher = teacher.to(device, torch.bfloat16 if device == "cuda" else torch.float32, memory_format=torch.channels_last)
@@ -256,7 +260,7 @@ def set_up(a):
         for m in trainer.work.modules():
             if isinstance(m, (nets.TinyBlock, latent_nets.Mix, latent_nets.Plain)):
                 m.compile(dynamic=False)
-    return device, trainer
+    return device, trainer, teacher
 
 
 def main():
@@ -292,7 +296,7 @@ def main():
         print(text, file=log, flush=True)
 
     began = time.time()
-    device, trainer = set_up(a)
+    device, trainer, teacher = set_up(a)
     if a.resume:
         trainer.restore(export.read_checkpoint(out, a.name))
     crops = data.Crops(a.photos, device, limit=a.limit)
@@ -329,7 +333,7 @@ def main():
             t = time.time() - start
             rate = (trainer.steps - first) / t
             say(f"step {trainer.steps} {t:.0f} s {rate:.1f} steps/s loss {loss:.4f} "
-                f"scale {trainer.scale.item():.0f} {score(trainer.shown, a.name, test, pairs)}")
+                f"scale {trainer.scale.item():.0f} {score(trainer.shown, a.name, test, pairs, teacher)}")
             if not math.isfinite(loss):
                 raise SystemExit("loss is not finite")
             export.write_checkpoint(out, a.name, trainer.state())
@@ -337,9 +341,9 @@ def main():
             shown = time.time()
     export.write_checkpoint(out, a.name, trainer.state())
     path = export.write(out, a.name, trainer.shown, steps=trainer.steps)
-    say(f"end step {trainer.steps} loss {loss:.4f} {score(trainer.shown, a.name, test, pairs)}")
+    say(f"end step {trainer.steps} loss {loss:.4f} {score(trainer.shown, a.name, test, pairs, teacher)}")
     name, net = evaluate.load(path)
-    say(f"fp16 file: {score(net.to(device), a.name, test, pairs)}; {time.time() - began:.0f} s in all")
+    say(f"fp16 file: {score(net.to(device), a.name, test, pairs, teacher)}; {time.time() - began:.0f} s in all")
 
 
 if __name__ == "__main__":
