@@ -130,6 +130,7 @@ typedef struct zn_model_info {
     const char *out[ZN_MAX_PORTS + 1];
     const char *weights;        /* the file stem that is looked for when none is given */
     const zn_setting *settings; /* NULL: none */
+    int narrow; /* of a large network: the width with which the self-test makes it up; 0: the usual one */
 } zn_model_info;
 
 /* The i-th registered model, or NULL past the end; the model with that id, or NULL. */
@@ -151,7 +152,7 @@ typedef struct zn_geometry {
 
 typedef struct zn_open { /* a zeroed one, or NULL, is the default */
     /* Weight files.  None: the model's own file is looked for (zn_weights_find).  ZN_RANDOM_WEIGHTS as the only one makes
-     * weights up, for benchmarks. */
+     * weights up, for benchmarks; a number after it is the width of the network where that can be chosen. */
     const char *const *files;
     int n_files;
     /* What the model computes with, for as long as it is open: fp32, tf32, fp16, bf16, fp8, int8 or int4, where the engine

@@ -16,7 +16,8 @@ static float draw(uint64_t *seed)
 void zn_make_up(float *x, const char *name, const int *shape, int n_dims)
 {
     const size_t end = strlen(name);
-    const bool gain = n_dims == 1 && end > 7 && !strcmp(name + end - 7, ".weight");
+    const bool gain = n_dims == 1 &&
+        ((end > 7 && !strcmp(name + end - 7, ".weight")) || (end > 6 && !strcmp(name + end - 6, ".gamma")));
     uint64_t seed = 1469598103934665603u; /* FNV-1a of the name */
     size_t fan_in = 1;
     float scale;

@@ -23,6 +23,8 @@
     X(conv_baseline)                                                                                                   \
     X(diffae_encode)                                                                                                   \
     X(diffae_unet)                                                                                                     \
+    X(flux_ae_encode)                                                                                                  \
+    X(flux_ae_decode)                                                                                                  \
     X(diffae_latent_net)                                                                                               \
     X(template)                                                                                                        \
     X(identity)

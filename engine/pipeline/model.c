@@ -34,6 +34,11 @@ const zn_arch *zn_arch_named(const char *id)
     return a;
 }
 
+static bool made_up(const char *file)
+{
+    return !strncmp(file, ZN_RANDOM_WEIGHTS, strlen(ZN_RANDOM_WEIGHTS));
+}
+
 static zn_status open_weights(zn_weights **w, const zn_arch *a, const char *const *files, int n_files, zn_error *err)
 {
     char path[4096];
@@ -41,7 +46,7 @@ static zn_status open_weights(zn_weights **w, const zn_arch *a, const char *cons
     zn_status s;
 
     if (n_files > 0) {
-        if (n_files == 1 && !strcmp(files[0], ZN_RANDOM_WEIGHTS))
+        if (n_files == 1 && made_up(files[0]))
             return ZN_OK; /* bind makes them up */
         return zn_weights_open(w, files, n_files, err);
     }
@@ -78,9 +83,16 @@ zn_model *zn_model_new(zn_engine *engine, const zn_arch *a, const zn_open *open,
 
 static zn_binder binder_of(zn_model *m, const zn_weights *w, zn_error *err)
 {
-    return (zn_binder){
-        .w = w, .be = m->engine->be, .dev = m->engine->dev, .precision = m->precision, .err = err, .part = m->part
-    };
+    const long base =
+        !w && m->n_files && made_up(m->files[0]) ? strtol(m->files[0] + strlen(ZN_RANDOM_WEIGHTS), NULL, 10) : 0;
+
+    return (zn_binder){ .w = w,
+                        .base = base > 0 && base <= 1024 ? (int)base : 0,
+                        .be = m->engine->be,
+                        .dev = m->engine->dev,
+                        .precision = m->precision,
+                        .err = err,
+                        .part = m->part };
 }
 
 /* Refuses weights that do not fit beside those that the composite `whole` has already, before anything is read.  Packed

@@ -14,14 +14,17 @@ enum { W = 29, H = 21 };
 
 /* An untrained network amplifies rounding errors at every layer, a trained one does not.  Tests of low precision take the
  * shipped weights if they are found; all others take made-up weights. */
-static zn_status open_model(zn_model **m, zn_engine *e, const char *id, const char *precision, bool shipped,
+static zn_status open_model(zn_model **m, zn_engine *e, const zn_model_info *info, const char *precision, bool shipped,
                             zn_error *err)
 {
-    static const char *const made_up = ZN_RANDOM_WEIGHTS;
+    char name[32] = ZN_RANDOM_WEIGHTS;
+    const char *const made_up = name;
 
-    if (shipped && !zn_model_open(m, e, id, &(zn_open){ .precision = precision }, err))
+    if (info->narrow)
+        snprintf(name, sizeof name, "%s%d", ZN_RANDOM_WEIGHTS, info->narrow);
+    else if (shipped && !zn_model_open(m, e, info->id, &(zn_open){ .precision = precision }, err))
         return ZN_OK;
-    return zn_model_open(m, e, id, &(zn_open){ .files = &made_up, .n_files = 1, .precision = precision }, err);
+    return zn_model_open(m, e, info->id, &(zn_open){ .files = &made_up, .n_files = 1, .precision = precision }, err);
 }
 
 /* The model's output on the fixed picture, malloced; NULL and the sentence. */
@@ -38,7 +41,7 @@ static float *run_model(zn_array *y, const char *engine, int n_threads, const ch
     bool ok = false;
 
     *y = (zn_array){ 0 };
-    if (zn_engine_open(&e, engine, n_threads, err) || open_model(&m, e, info->id, precision, shipped, err))
+    if (zn_engine_open(&e, engine, n_threads, err) || open_model(&m, e, info, precision, shipped, err))
         goto end;
     n = zn_model_example(m, W, H, x);
     for (int i = 0; i < n; i++) {

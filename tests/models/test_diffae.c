@@ -2,49 +2,13 @@
 /* test_diffae.c - the diffusion autoencoder against its reference implementation (tools/golden_diffae.py): every block of
  * one U-Net call, the encoder, the latent network, ten steps of sampling and of reverse; on every engine of this machine.
  * The weight file is a Lightning checkpoint as published, with random weights. */
-#include "../unit/test.h"
+#include "golden.h"
 
-#include "core/weights.h"
 #include "pipeline/forward.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define GOLDEN ZN_SOURCE_ROOT "/tests/data/golden/"
-
 static zn_engine *engine;
-static zn_weights *golden;
-
-static zn_array load(const char *name)
-{
-    const zn_entry *e = zn_weights_get(golden, name);
-    zn_array a = { 0 };
-
-    if (!e || e->n_dims != 3) {
-        test_note(false, "no golden '%s'", name);
-    } else {
-        a = (zn_array){ malloc(zn_entry_len(e) * sizeof(float)), (int32_t)e->shape[0], (int32_t)e->shape[1],
-                        (int32_t)e->shape[2] };
-        zn_entry_read(e, a.data, NULL);
-    }
-    return a;
-}
-
-/* |got - want| / |want|; NaN and other sizes are far. */
-static double relative(const float *got, size_t ld, const zn_array *want)
-{
-    double errors = 0, all = 0;
-
-    for (size_t i = 0; i < (size_t)want->h * (size_t)want->w; i++)
-        for (int c = 0; c < want->c; c++) {
-            const double w = (double)want->data[i * (size_t)want->c + (size_t)c];
-
-            errors += pow((double)got[i * ld + (size_t)c] - w, 2);
-            all += w * w;
-        }
-    return errors >= 0 ? sqrt(errors / all) : 1;
-}
 
 /* One run of a model on golden inputs, against a golden output. */
 static void compare(const char *id, const char *const *inputs, const char *set, const char *output, double most)

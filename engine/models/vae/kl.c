@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/* kl.c - AutoencoderKL, the autoencoder of FLUX.1, Z-Image, Stable Diffusion and SDXL.
+ *
+ *   flux-ae-encode   picture -1..1 ── latent: the mean of the posterior
+ *   flux-ae-decode   latent ── picture, not clamped
+ *
+ * Widths, levels, blocks a level and latent channels are read from the file: FLUX.1 has 16 latent channels and no quant
+ * convolutions, Stable Diffusion and SDXL have 4 and both.  Latents are those of the network itself: a diffusion model's
+ * own are (z - shift) * scale, with 0.1159 and 0.3611 in FLUX.1, 0 and 0.18215 in Stable Diffusion, 0 and 0.13025 in SDXL.
+ *
+ * Three ways to name the same tensors are known: diffusers', its older one, and the original one (FLUX.1's
+ * ae.safetensors; first_stage_model in a checkpoint of Stable Diffusion), where the levels of the decoder are counted
+ * from the full resolution on.
+ * Reference: diffusers' AutoencoderKL; Rombach et al. 2022. */
+#include "vae.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Without a file: FLUX.1's. */
+enum { USUAL_LEVELS = 4, USUAL_BLOCKS = 2, USUAL_Z = 16, USUAL_BASE = 128 };
+static const int usual_mult[USUAL_LEVELS] = { 1, 2, 4, 4 };
+
+typedef struct naming {
+    const char *prefix;
+    const char *down, *up, *block, *half, *twice;
+    const char *middle[3], *last_norm;
+    bool reversed; /* decoder.up.0 is the last level */
+    zn_vae_names in;
+} naming;
+
+#define RES "norm1", "conv1", "norm2", "conv2"
+#define DIFFUSERS                                                                                                      \
+    "down_blocks", "up_blocks", "resnets", "downsamplers.0.conv", "upsamplers.0.conv",                                 \
+        { "mid_block.resnets.0", "mid_block.attentions.0", "mid_block.resnets.1" }, "conv_norm_out", false
+#define ORIGINAL                                                                                                       \
+    "down", "up", "block", "downsample.conv", "upsample.conv", { "mid.block_1", "mid.attn_1", "mid.block_2" },         \
+        "norm_out", true
+#define ORIGINAL_PARTS                                                                                                 \
+    {                                                                                                                  \
+        RES, "nin_shortcut", "norm", "q", "k", "v", "proj_out", ZN_GROUP_NORM                                          \
+    }
+
+static const naming namings[] = {
+    { "", DIFFUSERS, { RES, "conv_shortcut", "group_norm", "to_q", "to_k", "to_v", "to_out.0", ZN_GROUP_NORM } },
+    { "", DIFFUSERS, { RES, "conv_shortcut", "group_norm", "query", "key", "value", "proj_attn", ZN_GROUP_NORM } },
+    { "", ORIGINAL, ORIGINAL_PARTS },
+    { "first_stage_model.", ORIGINAL, ORIGINAL_PARTS },
+    { "vae.", ORIGINAL, ORIGINAL_PARTS },
+};
+
+/* ---- recognise ------------------------------------------------------------------------------------------ */
+
+static const char *side(bool decoder)
+{
+    return decoder ? "decoder" : "encoder";
+}
+
+/* SIDE.MODULE.weight, or SIDE.MODULE.LEAF.weight */
+static const zn_entry *get(const zn_weights *w, const naming *n, bool decoder, const char *module, const char *leaf)
+{
+    char name[ZN_VAE_NAME];
+
+    snprintf(name, sizeof name, "%s%s.%s%s%s.weight", n->prefix, side(decoder), module, leaf ? "." : "",
+             leaf ? leaf : "");
+    return zn_weights_get(w, name);
+}
+
+/* How this file names that side; NULL: it does not hold it.  A network without attention has neither its norm nor its
+ * queries, and then the first naming that fits is right. */
+static const naming *find_naming(const zn_weights *w, bool decoder)
+{
+    for (size_t i = 0; i < sizeof namings / sizeof *namings; i++) {
+        const naming *n = &namings[i];
+
+        if (get(w, n, decoder, "conv_in", NULL) && get(w, n, decoder, n->middle[0], "conv1") &&
+            get(w, n, decoder, n->last_norm, NULL) &&
+            (get(w, n, decoder, n->middle[1], n->in.q) || !get(w, n, decoder, n->middle[1], n->in.norm)))
+            return n;
+    }
+    return NULL;
+}
+
+static bool recognise(const zn_weights *w, bool decoder, char *what, size_t size)
+{
+    const naming *n = find_naming(w, decoder);
+    const zn_entry *first = n ? get(w, n, decoder, "conv_in", NULL) : NULL,
+                   *last = n ? get(w, n, decoder, "conv_out", NULL) : NULL;
+    int z;
+
+    if (!last || first->n_dims != 4 || last->n_dims != 4)
+        return false;
+    z = (int)(decoder ? first->shape[1] : last->shape[0] / 2);
+    snprintf(what, size, "AutoencoderKL %s, %d latent channels%s", side(decoder), z,
+             z == 16      ? " (FLUX.1, Z-Image)"
+                 : z == 4 ? " (Stable Diffusion, SDXL)"
+                          : "");
+    return true;
+}
+
+static bool recognise_encoder(const zn_weights *w, char *what, size_t size)
+{
+    return recognise(w, false, what, size);
+}
+
+static bool recognise_decoder(const zn_weights *w, char *what, size_t size)
+{
+    return recognise(w, true, what, size);
+}
+
+/* ---- bind ----------------------------------------------------------------------------------------------- */
+
+/* The name of level i, in the order of the forward. */
+static void level_name(char *name, const zn_binder *b, const naming *n, const zn_vae *m, int i)
+{
+    snprintf(name, ZN_VAE_NAME, "%s%s.%s.%d", n->prefix, side(m->decoder), m->decoder ? n->up : n->down,
+             m->decoder && n->reversed && b->w ? m->n_levels - 1 - i : i);
+}
+
+static void count_levels(zn_binder *b, zn_vae *m, const naming *n)
+{
+    if (!b->w)
+        m->n_levels = USUAL_LEVELS;
+    while (b->w && m->n_levels <= ZN_VAE_LEVELS &&
+           zn_bind_has(b, "%s%s.%s.%d.%s.0.conv1.weight", n->prefix, side(m->decoder), m->decoder ? n->up : n->down,
+                       m->n_levels, n->block))
+        m->n_levels++;
+    if (m->n_levels < 1 || m->n_levels > ZN_VAE_LEVELS)
+        zn_bind_fail(b, "the %s has not from 1 to %d levels", side(m->decoder), ZN_VAE_LEVELS);
+}
+
+/* Without a file: the width of level i in the order of the forward. */
+static int usual_width(const zn_binder *b, const zn_vae *m, int i)
+{
+    return (b->base ? b->base : USUAL_BASE) * usual_mult[m->decoder ? USUAL_LEVELS - 1 - i : i];
+}
+
+static int bind_level(zn_binder *b, zn_vae *m, const naming *n, int i, int c)
+{
+    zn_vae_level *l = &m->level[i];
+    char level[ZN_VAE_NAME], name[ZN_VAE_NAME + 32];
+    const char *resample = m->decoder ? n->twice : n->half;
+
+    level_name(level, b, n, m, i);
+    while (!b->status &&
+           (b->w ? zn_bind_has(b, "%s.%s.%d.conv1.weight", level, n->block, l->n_res)
+                 : l->n_res < USUAL_BLOCKS + m->decoder)) {
+        int cout;
+
+        if (l->n_res == ZN_VAE_BLOCKS) {
+            zn_bind_fail(b, "'%s' has more than %d blocks", level, ZN_VAE_BLOCKS);
+            return c;
+        }
+        snprintf(name, sizeof name, "%s.%s.%d.conv1", level, n->block, l->n_res);
+        cout = b->w ? zn_vae_width(b, name) : usual_width(b, m, i);
+        zn_vae_bind_res(b, &l->res[l->n_res++], &n->in, c, cout, "%.*s", (int)strlen(name) - 6, name);
+        c = cout;
+    }
+    l->resamples = i + 1 < m->n_levels;
+    if (l->resamples)
+        zn_vae_bind_conv(b, &l->resample, m->decoder ? zn_vae_twice(c, c) : zn_vae_half(c, c), "%s.%s", level,
+                         resample);
+    return c;
+}
+
+static void bind_middle(zn_binder *b, zn_vae *m, const naming *n, int c)
+{
+    char name[ZN_VAE_NAME];
+
+    m->width = c;
+    for (int i = 0; i < 2; i++)
+        zn_vae_bind_res(b, &m->middle[i], &n->in, c, c, "%s%s.%s", n->prefix, side(m->decoder), n->middle[2 * i]);
+    snprintf(name, sizeof name, "%s%s.%s", n->prefix, side(m->decoder), n->middle[1]);
+    m->has_attend = !b->w || zn_bind_has(b, "%s.%s.weight", name, n->in.norm);
+    if (m->has_attend && !b->status)
+        zn_vae_bind_attention(b, &m->attention, &n->in, c, name);
+}
+
+static void bind_ends(zn_binder *b, zn_vae *m, const naming *n, int c)
+{
+    const char *p = n->prefix, *s = side(m->decoder);
+
+    zn_vae_bind_norm(b, &m->last_norm, &n->in, c, "%s%s.%s", p, s, n->last_norm);
+    if (m->decoder) {
+        zn_vae_bind_conv(b, &m->last, zn_conv_same(3, c, 3), "%s%s.conv_out", p, s);
+        if (m->has_quant)
+            zn_vae_bind_conv(b, &m->quant, zn_conv_same(1, m->z, m->z), "%spost_quant_conv", p);
+    } else { /* of the last convolution, the variance is not wanted, but by a quant convolution */
+        zn_vae_bind_conv(b, &m->last, zn_conv_same(3, c, m->has_quant ? 2 * m->z : m->z), "%s%s.conv_out", p, s);
+        if (m->has_quant)
+            zn_vae_bind_conv(b, &m->quant, zn_conv_same(1, 2 * m->z, m->z), "%squant_conv", p);
+    }
+}
+
+static void bind(zn_binder *b, zn_vae *m, bool decoder)
+{
+    const naming *n = b->w ? find_naming(b->w, decoder) : &namings[0];
+    char name[ZN_VAE_NAME];
+    int c;
+
+    m->decoder = decoder;
+    m->patch = 1;
+    if (!n || (b->w && !recognise(b->w, decoder, b->variant, sizeof b->variant))) {
+        zn_bind_fail(b, "these are not the weights of an AutoencoderKL's %s", side(decoder));
+        return;
+    }
+    count_levels(b, m, n);
+    snprintf(name, sizeof name, "%s%s.conv_in", n->prefix, side(decoder));
+    c = b->w ? zn_vae_width(b, name) : usual_width(b, m, 0);
+    m->z = decoder ? zn_bind_dim(b, 1, "%s.weight", name)
+                   : zn_bind_dim(b, 0, "%s%s.conv_out.weight", n->prefix, side(decoder)) / 2;
+    m->z = b->w ? m->z : USUAL_Z;
+    if (!b->status && (m->z < 1 || m->z > 256))
+        zn_bind_fail(b, "%d latent channels are not from 1 to 256", m->z);
+    m->has_quant = zn_bind_has(b, "%s%squant_conv.weight", n->prefix, decoder ? "post_" : "");
+    zn_vae_bind_conv(b, &m->first, zn_conv_same(3, decoder ? m->z : 3, c), "%s", name);
+    if (decoder)
+        bind_middle(b, m, n, c);
+    for (int i = 0; i < m->n_levels && !b->status; i++)
+        c = bind_level(b, m, n, i, c);
+    if (!decoder)
+        bind_middle(b, m, n, c);
+    bind_ends(b, m, n, c);
+    zn_vae_set_geometry(b, m);
+}
+
+static void bind_encoder(zn_binder *b, void *net)
+{
+    bind(b, net, false);
+}
+
+static void bind_decoder(zn_binder *b, void *net)
+{
+    bind(b, net, true);
+}
+
+/* ---- descriptors ---------------------------------------------------------------------------------------- */
+
+const zn_arch zn_arch_flux_ae_encode = {
+    .info = { .id = "flux-ae-encode",
+              .summary = "picture (-1..1) to latent: AutoencoderKL of FLUX.1, Stable Diffusion, SDXL",
+              .in = { "x" },
+              .out = { "z" },
+              .weights = "flux-ae",
+              .narrow = 32 },
+    .size = sizeof(zn_vae),
+    .recognise = recognise_encoder,
+    .bind = bind_encoder,
+    .forward = zn_vae_forward,
+    .in_c = 3,
+};
+
+const zn_arch zn_arch_flux_ae_decode = {
+    .info = { .id = "flux-ae-decode",
+              .summary = "latent to picture: the other half",
+              .in = { "z" },
+              .out = { "x" },
+              .weights = "flux-ae",
+              .narrow = 32 },
+    .size = sizeof(zn_vae),
+    .recognise = recognise_decoder,
+    .bind = bind_decoder,
+    .forward = zn_vae_forward,
+    .out_c = 3,
+};

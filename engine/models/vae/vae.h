@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* vae.h - the autoencoders of image and video generators, and the blocks that they share.
+ *
+ *   encoder   picture ── first ── levels: residual blocks, half the size ── middle ── norm, SiLU, last ── latent
+ *   decoder   latent ── first ── middle ── levels: residual blocks, twice the size ── norm, SiLU, last ── picture
+ *   middle    residual block, attention over all pixels, residual block
+ *
+ *   kl.c      AutoencoderKL: FLUX.1, Stable Diffusion, SDXL       group norm
+ *   wan.c     Wan 2.1 and 2.2                                     RMS norm over the channels of a pixel
+ *   wan2d.c   the document's own 2-D network: other blocks, its own forward
+ *
+ * kl.c and wan.c read a file into the one struct below: what differs are names, norms and what goes beside a level. */
+#ifndef ZN_VAE_H
+#define ZN_VAE_H
+
+#include "../arch.h"
+
+enum {
+    ZN_VAE_LEVELS = 6, /* resolutions */
+    ZN_VAE_BLOCKS = 6, /* residual blocks of a level */
+    ZN_VAE_MAX_C = 4096,
+    ZN_VAE_NAME = 160,
+};
+
+/* y = skip(x) + conv2(SiLU(norm2(conv1(SiLU(norm1(x)))))); skip is 1x1 where the width changes */
+typedef struct zn_vae_res {
+    int cin, cout;
+    zn_norm norm1, norm2;
+    zn_conv conv1, conv2, skip;
+} zn_vae_res;
+
+/* y = x + out(attention(qkv(norm(x)))) over all pixels of an image */
+typedef struct zn_vae_attention {
+    zn_norm norm;
+    zn_conv qkv, out; /* 1x1: c to 3c, c to c */
+    int heads;
+} zn_vae_attention;
+
+/* What is added to the result of a level (Wan 2.2): its input, through no or constant weights. */
+typedef enum zn_vae_beside {
+    ZN_VAE_NOTHING,
+    ZN_VAE_INPUT,  /* as it is */
+    ZN_VAE_MEAN,   /* 2x2 mean */
+    ZN_VAE_SPREAD, /* 2x2 mean, then `mix`, 1x1 */
+    ZN_VAE_REPEAT, /* each pixel four times */
+    ZN_VAE_DEAL,   /* `mix`, 1x1, to four times the width, then shuffled to twice the size */
+} zn_vae_beside;
+
+typedef struct zn_vae_level {
+    int n_res;
+    zn_vae_res res[ZN_VAE_BLOCKS];
+    bool resamples;
+    zn_conv resample; /* stride 2, or up2 */
+    zn_vae_beside beside;
+    zn_conv mix;
+} zn_vae_level;
+
+typedef struct zn_vae {
+    bool decoder;
+    int z, width;    /* latent channels; of the middle */
+    int patch;       /* the picture is unshuffled by this: 1 or 2 */
+    bool has_quant;  /* a 1x1 convolution between `last` and the latent, or the latent and `first` */
+    bool has_attend; /* in the middle */
+    zn_conv quant, first, last;
+    zn_norm last_norm;
+    zn_vae_res middle[2];
+    zn_vae_attention attention;
+    int n_levels;
+    zn_vae_level level[ZN_VAE_LEVELS];
+    zn_act end; /* of the output */
+} zn_vae;
+
+/* How a file names the parts of a block, and which norm it has. */
+typedef struct zn_vae_names {
+    const char *norm1, *conv1, *norm2, *conv2, *skip;
+    const char *norm, *q, *k, *v, *out; /* attention; k NULL: q is all three */
+    zn_norm_kind kind;
+} zn_vae_names;
+
+/* ---- bind ---------------------------------------------------------------------------------------------- */
+
+/* The output channels of NAME.weight, checked; 0: the status says what is wrong. */
+int zn_vae_width(zn_binder *b, const char *name);
+/* RMS norm: NAME.gamma.  Group norm of 32 groups, eps 1e-6: NAME.weight, NAME.bias. */
+void zn_vae_bind_norm(zn_binder *b, zn_norm *out, const zn_vae_names *n, int c, const char *fmt, ...) ZN_PRINTF(5, 6);
+/* A convolution; of a file's 3-D convolution only the last tap in time, which is all that one picture sees.  The first
+ * spec.cout output channels are taken. */
+void zn_vae_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...) ZN_PRINTF(4, 5);
+/* The same in host memory, [rows of the file][cin][kh][kw]; *bias likewise.  Both are freed by the caller. */
+float *zn_vae_read_conv(zn_binder *b, float **bias, zn_conv spec, const char *name);
+void zn_vae_bind_res(zn_binder *b, zn_vae_res *r, const zn_vae_names *n, int cin, int cout, const char *fmt, ...)
+    ZN_PRINTF(6, 7);
+void zn_vae_bind_attention(zn_binder *b, zn_vae_attention *a, const zn_vae_names *n, int c, const char *name);
+/* How sizes map, from what was bound; halo -1. */
+void zn_vae_set_geometry(zn_binder *b, const zn_vae *m);
+
+/* Stride 2 with a zero row below and a zero column to the right. */
+static inline zn_conv zn_vae_half(int cin, int cout)
+{
+    return (zn_conv){ .kh = 3, .kw = 3, .stride = 2, .groups = 1, .cin = cin, .cout = cout, .has_bias = true };
+}
+
+static inline zn_conv zn_vae_twice(int cin, int cout)
+{
+    zn_conv conv = zn_conv_same(3, cin, cout);
+
+    conv.up2 = true;
+    return conv;
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------- */
+
+enum { ZN_VAE_SLOTS = 4 };
+
+/* A forward whose tensors lie in a few slots.  It is walked twice: first on a context that only counts, which gives the
+ * size of each slot. */
+typedef struct zn_vae_run {
+    zn_ctx *c;
+    zn_tensor x; /* the result so far: in slot 0, or the input */
+    void *data[ZN_VAE_SLOTS];
+    size_t size[ZN_VAE_SLOTS]; /* bytes */
+    bool sizing;
+} zn_vae_run;
+
+typedef void zn_vae_walk(zn_vae_run *r, const void *net, const zn_call *call);
+
+void zn_vae_forward_slots(zn_ctx *c, const void *net, const zn_call *call, zn_vae_walk *walk);
+
+/* A tensor in slot i, of the run's type; what was there is gone. */
+zn_tensor zn_vae_slot(zn_vae_run *r, int i, int n, int h, int w, int c);
+/* x = y, which is in slot i: slots 0 and i change places. */
+void zn_vae_take(zn_vae_run *r, zn_tensor y, int i);
+
+/* Each replaces r->x and uses slots 1 and 2.  In all but zn_vae_conv, x is in slot 0. */
+void zn_vae_conv(zn_vae_run *r, const zn_conv *w, zn_tail t);
+void zn_vae_res_block(zn_vae_run *r, const zn_vae_res *k);
+void zn_vae_attend(zn_vae_run *r, const zn_vae_attention *a);
+
+/* The zn_arch.forward of a zn_vae. */
+void zn_vae_forward(zn_ctx *c, const void *net, const zn_call *call);
+
+#endif

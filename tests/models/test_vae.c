@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* test_vae.c - the autoencoders of image and video generators against their reference implementations
+ * (tools/golden_vae.py): small networks with random weights, every naming of their files, odd sizes; on every engine of
+ * this machine. */
+#include "golden.h"
+
+#include <string.h>
+
+static zn_engine *engine;
+
+static const struct {
+    const char *model; /* -encode and -decode */
+    const char *file, *golden, *what;
+} cases[] = {
+    { "flux-ae", GOLDEN "kl-flux.pth", "kl-flux", "AutoencoderKL encoder, 6 latent channels" },
+    { "flux-ae", GOLDEN "kl-flux-original.pth", "kl-flux", "AutoencoderKL encoder, 6 latent channels" },
+    { "flux-ae", GOLDEN "kl-sd.ckpt", "kl-sd", "AutoencoderKL encoder, 4 latent channels (Stable Diffusion, SDXL)" },
+};
+
+enum { N_CASES = sizeof cases / sizeof *cases };
+static int current;
+
+static void run_side(bool decoder)
+{
+    const char *const file = cases[current].file;
+    const zn_open open = { .files = &file, .n_files = 1, .precision = "fp32" };
+    char id[64], name[64];
+    zn_array in, want, out = { 0 };
+    zn_error err = { "" };
+    zn_model *m = NULL;
+    double d;
+
+    snprintf(id, sizeof id, "%s-%s", cases[current].model, decoder ? "decode" : "encode");
+    snprintf(name, sizeof name, "%s.%s", cases[current].golden, decoder ? "z" : "x");
+    in = load(name);
+    snprintf(name, sizeof name, "%s.%s", cases[current].golden, decoder ? "decoded" : "encoded");
+    want = load(name);
+    CHECK(!zn_model_open(&m, engine, id, &open, &err), "%s", err.text);
+    if (m && !zn_model_shape(m, &in, 1, &out, &err) && out.h == want.h && out.w == want.w && out.c == want.c) {
+        out.data = malloc(zn_array_len(&out) * sizeof(float));
+        CHECK(!zn_model_run(m, &in, 1, &out, NULL, &err), "%s", err.text);
+        d = relative(out.data, (size_t)out.c, &want);
+        CHECK(d <= 1e-4, "%s is off by %g", name, d);
+    } else {
+        CHECK(0, "%s: %dx%dx%d, or %s", id, out.h, out.w, out.c, err.text);
+    }
+    free(in.data);
+    free(want.data);
+    free(out.data);
+    zn_model_close(&m);
+}
+
+static void both_sides(void)
+{
+    run_side(false);
+    run_side(true);
+}
+
+/* `zenith info` says what a file is. */
+static void recognised(void)
+{
+    for (int i = 0; i < N_CASES; i++) {
+        zn_weights *w = NULL;
+        char what[96] = "", id[64];
+        zn_error err = { "" };
+        const char *found;
+
+        CHECK(!zn_weights_open(&w, &cases[i].file, 1, &err), "%s", err.text);
+        found = w ? zn_weights_recognise(w, what, sizeof what) : NULL;
+        snprintf(id, sizeof id, "%s-encode", cases[i].model);
+        CHECK(found && !strcmp(found, id) && !strcmp(what, cases[i].what), "%s is %s, %s", cases[i].file,
+              found ? found : "unknown", what);
+        zn_weights_close(&w);
+    }
+}
+
+/* Wrong files and wrong channels are sentences; odd sizes are mirrored up to whole latent pixels. */
+static void refusals(void)
+{
+    static const char *const files[] = { GOLDEN "kl-flux.pth" };
+    static const struct {
+        const char *id, *file, *says;
+    } bad[] = {
+        { "flux-ae-encode", GOLDEN "denoise.safetensors", "AutoencoderKL's encoder" },
+        { "flux-ae-decode", GOLDEN "denoise.safetensors", "AutoencoderKL's decoder" },
+    };
+    zn_array x = { NULL, 21, 26, 3 }, z = { NULL, 4, 4, 5 }, out = { 0 };
+    zn_error err = { "" };
+    zn_model *m = NULL;
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(zn_model_open(&m, engine, bad[i].id, &(zn_open){ .files = &bad[i].file, .n_files = 1 }, &err) ==
+                      ZN_E_FILE &&
+                  strstr(err.text, bad[i].says),
+              "%s: %s", bad[i].id, err.text);
+    CHECK(!zn_model_open(&m, engine, "flux-ae-encode", &(zn_open){ .files = files, .n_files = 1 }, &err), "%s",
+          err.text);
+    CHECK(m && !zn_model_shape(m, &x, 1, &out, &err) && out.h == 6 && out.w == 7 && out.c == 6, "%dx%dx%d, %s", out.h,
+          out.w, out.c, err.text);
+    x.data = calloc(zn_array_len(&x), sizeof(float));
+    out.data = calloc(zn_array_len(&out), sizeof(float));
+    CHECK(m && !zn_model_run(m, &x, 1, &out, NULL, &err), "%s", err.text);
+    zn_model_close(&m);
+    CHECK(!zn_model_open(&m, engine, "flux-ae-decode", &(zn_open){ .files = files, .n_files = 1 }, &err), "%s",
+          err.text);
+    CHECK(m && zn_model_shape(m, &z, 1, &out, &err) == ZN_E_USAGE && strstr(err.text, "6 channels"), "%s", err.text);
+    zn_model_close(&m);
+    free(x.data);
+    free(out.data);
+}
+
+int main(void)
+{
+    static const char *const file = GOLDEN "vae.golden.safetensors";
+    zn_engine_info list[16];
+    int n = zn_engine_list(list, 16);
+    zn_error err;
+
+    if (zn_weights_open(&golden, &file, 1, &err))
+        return fprintf(stderr, "%s\n", err.text), 1;
+    RUN(recognised);
+    for (int e = 0; e < n; e++) {
+        if (!list[e].usable || zn_engine_open(&engine, list[e].name, 0, NULL))
+            continue;
+        for (current = 0; current < N_CASES; current++) {
+            char name[128];
+
+            snprintf(name, sizeof name, "%s on %s", strrchr(cases[current].file, '/') + 1, list[e].name);
+            test_run(name, both_sides);
+        }
+        RUN(refusals);
+        zn_engine_close(&engine);
+    }
+    zn_weights_close(&golden);
+    return test_end();
+}
