@@ -107,12 +107,84 @@ def kl(out):
     return data
 
 
+# ---- Wan -----------------------------------------------------------------------------------------------------
+
+def wan_original(state, residual):
+    """diffusers' names as the published .pth files have them."""
+    out = {}
+    for k, v in state.items():
+        k = {"quant_conv": "conv1", "post_quant_conv": "conv2"}.get(k.rpartition(".")[0], "") + "." + k.rpartition(".")[2] \
+            if k.startswith(("quant", "post")) else k
+        k = k.replace("mid_block.resnets.0", "middle.0").replace("mid_block.resnets.1", "middle.2")
+        k = k.replace("mid_block.attentions.0", "middle.1").replace("norm_out", "head.0").replace("conv_out", "head.2")
+        k = k.replace("encoder.conv_in", "encoder.conv1").replace("decoder.conv_in", "decoder.conv1")
+        p = k.split(".")
+        if p[1] in ("down_blocks", "up_blocks"):
+            inner = "downsamples" if p[1] == "down_blocks" else "upsamples"
+            last = "2" if inner == "downsamples" else "3"
+            if residual:
+                j, rest = (last, p[3:]) if p[3] in ("downsampler", "upsampler") else (p[4], p[4:])
+                p = [p[0], inner, p[2], inner, j] + rest[1:]
+            elif inner == "upsamples":
+                j = "3" if p[3] == "upsamplers" else p[4]
+                p = [p[0], inner, str(4 * int(p[2]) + int(j))] + p[5:]
+            else:
+                p[1] = inner
+            k = ".".join(p)
+        if any(s in k for s in ("samples.", "middle.0", "middle.2")):
+            for a, b in ((".norm1.", ".residual.0."), (".conv1.", ".residual.2."), (".norm2.", ".residual.3."),
+                         (".conv2.", ".residual.6."), (".conv_shortcut.", ".shortcut.")):
+                k = k.replace(a, b)
+        out[k] = v
+    return out
+
+
+WAN22 = {  # of the published configuration
+    "latents_mean": [
+        -0.2289, -0.0052, -0.1323, -0.2339, -0.2799, 0.0174, 0.1838, 0.1557, -0.1382, 0.0542,
+        0.2813, 0.0891, 0.1570, -0.0098, 0.0375, -0.1825, -0.2246, -0.1207, -0.0698, 0.5109, 0.2665,
+        -0.2108, -0.2158, 0.2502, -0.2055, -0.0322, 0.1109, 0.1567, -0.0729, 0.0899, -0.2799,
+        -0.1230, -0.0313, -0.1649, 0.0117, 0.0723, -0.2839, -0.2083, -0.0520, 0.3748, 0.0152,
+        0.1957, 0.1433, -0.2944, 0.3573, -0.0548, -0.1681, -0.0667],
+    "latents_std": [
+        0.4765, 1.0364, 0.4514, 1.1677, 0.5313, 0.4990, 0.4818, 0.5013, 0.8158, 1.0344, 0.5894,
+        1.0901, 0.6885, 0.6165, 0.8454, 0.4978, 0.5759, 0.3523, 0.7135, 0.6804, 0.5833, 1.4146,
+        0.8986, 0.5659, 0.7069, 0.5338, 0.4889, 0.4917, 0.4069, 0.4999, 0.6866, 0.4093, 0.5709,
+        0.6065, 0.6415, 0.4944, 0.5726, 1.2042, 0.5458, 1.6887, 0.3971, 1.0600, 0.3943, 0.5537,
+        0.5444, 0.4089, 0.7468, 0.7744]}
+
+
+def wan(out):
+    from diffusers import AutoencoderKLWan
+
+    data = {}
+    for name, dim, dec, z, residual, size in (("wan21", 6, None, 16, False, (3, 5)), ("wan22", 4, 8, 48, True, (5, 3))):
+        model = AutoencoderKLWan(base_dim=dim, decoder_base_dim=dec, z_dim=z, is_residual=residual,
+                                 in_channels=12 if residual else 3, out_channels=12 if residual else 3,
+                                 patch_size=2 if residual else None, scale_factor_spatial=16 if residual else 8)
+        state = randomise(model, 5)
+        g = torch.Generator().manual_seed(6)
+        f = 16 if residual else 8
+        x = torch.rand(1, 3, 1, size[0] * f, size[1] * f, generator=g) * 2 - 1
+        latent = torch.randn(1, z, 1, *size, generator=g)
+        mean, deviation = (torch.tensor(getattr(model.config, k) if not residual else WAN22[k]).view(1, z, 1, 1, 1)
+                           for k in ("latents_mean", "latents_std"))
+        with torch.no_grad():
+            data[f"{name}.x"] = hwc(x[:, :, 0])
+            data[f"{name}.encoded"] = hwc(((model.encode(x).latent_dist.mode() - mean) / deviation)[:, :, 0])
+            data[f"{name}.z"] = hwc(latent[:, :, 0])
+            data[f"{name}.decoded"] = hwc(model.decode(latent * deviation + mean).sample[:, :, 0])
+        torch.save(state, out / f"{name}-diffusers.pth")
+        torch.save(wan_original(state, residual), out / f"{name}.pth")
+    return data
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("out")
     out = Path(p.parse_args().out)
     data = {}
-    for part in (kl,):
+    for part in (kl, wan):
         data.update(part(out))
     show(data)
     save_file({k: v.float().contiguous() for k, v in data.items()}, out / "vae.golden.safetensors")

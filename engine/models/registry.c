@@ -24,6 +24,8 @@
     X(diffae_encode)                                                                                                   \
     X(diffae_unet)                                                                                                     \
     X(flux_ae_encode)                                                                                                  \
+    X(wan_vae_encode)                                                                                                  \
+    X(wan_vae_decode)                                                                                                  \
     X(flux_ae_decode)                                                                                                  \
     X(diffae_latent_net)                                                                                               \
     X(template)                                                                                                        \

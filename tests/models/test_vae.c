@@ -15,6 +15,10 @@ static const struct {
     { "flux-ae", GOLDEN "kl-flux.pth", "kl-flux", "AutoencoderKL encoder, 6 latent channels" },
     { "flux-ae", GOLDEN "kl-flux-original.pth", "kl-flux", "AutoencoderKL encoder, 6 latent channels" },
     { "flux-ae", GOLDEN "kl-sd.ckpt", "kl-sd", "AutoencoderKL encoder, 4 latent channels (Stable Diffusion, SDXL)" },
+    { "wan-vae", GOLDEN "wan21.pth", "wan21", "Wan 2.1 VAE encoder, 16 latent channels" },
+    { "wan-vae", GOLDEN "wan21-diffusers.pth", "wan21", "Wan 2.1 VAE encoder, 16 latent channels" },
+    { "wan-vae", GOLDEN "wan22.pth", "wan22", "Wan 2.2 VAE encoder, 48 latent channels" },
+    { "wan-vae", GOLDEN "wan22-diffusers.pth", "wan22", "Wan 2.2 VAE encoder, 48 latent channels" },
 };
 
 enum { N_CASES = sizeof cases / sizeof *cases };
@@ -83,6 +87,9 @@ static void refusals(void)
     } bad[] = {
         { "flux-ae-encode", GOLDEN "denoise.safetensors", "AutoencoderKL's encoder" },
         { "flux-ae-decode", GOLDEN "denoise.safetensors", "AutoencoderKL's decoder" },
+        { "flux-ae-decode", GOLDEN "wan21.pth", "AutoencoderKL's decoder" },
+        { "wan-vae-encode", GOLDEN "kl-flux.pth", "Wan VAE's encoder" },
+        { "wan-vae-decode", GOLDEN "kl-sd.ckpt", "Wan VAE's decoder" },
     };
     zn_array x = { NULL, 21, 26, 3 }, z = { NULL, 4, 4, 5 }, out = { 0 };
     zn_error err = { "" };
