@@ -26,6 +26,8 @@
     X(flux_ae_encode)                                                                                                  \
     X(wan_vae_encode)                                                                                                  \
     X(wan_vae_decode)                                                                                                  \
+    X(wan2d_vae_encode)                                                                                                \
+    X(wan2d_vae_decode)                                                                                                \
     X(flux_ae_decode)                                                                                                  \
     X(diffae_latent_net)                                                                                               \
     X(template)                                                                                                        \

@@ -10,15 +10,19 @@ static zn_engine *engine;
 
 static const struct {
     const char *model; /* -encode and -decode */
-    const char *file, *golden, *what;
+    const char *file, *golden, *what, *set;
 } cases[] = {
-    { "flux-ae", GOLDEN "kl-flux.pth", "kl-flux", "AutoencoderKL encoder, 6 latent channels" },
-    { "flux-ae", GOLDEN "kl-flux-original.pth", "kl-flux", "AutoencoderKL encoder, 6 latent channels" },
-    { "flux-ae", GOLDEN "kl-sd.ckpt", "kl-sd", "AutoencoderKL encoder, 4 latent channels (Stable Diffusion, SDXL)" },
-    { "wan-vae", GOLDEN "wan21.pth", "wan21", "Wan 2.1 VAE encoder, 16 latent channels" },
-    { "wan-vae", GOLDEN "wan21-diffusers.pth", "wan21", "Wan 2.1 VAE encoder, 16 latent channels" },
-    { "wan-vae", GOLDEN "wan22.pth", "wan22", "Wan 2.2 VAE encoder, 48 latent channels" },
-    { "wan-vae", GOLDEN "wan22-diffusers.pth", "wan22", "Wan 2.2 VAE encoder, 48 latent channels" },
+    { "flux-ae", GOLDEN "kl-flux.pth", "kl-flux", "AutoencoderKL encoder, 6 latent channels", NULL },
+    { "flux-ae", GOLDEN "kl-flux-original.pth", "kl-flux", "AutoencoderKL encoder, 6 latent channels", NULL },
+    { "flux-ae", GOLDEN "kl-sd.ckpt", "kl-sd", "AutoencoderKL encoder, 4 latent channels (Stable Diffusion, SDXL)",
+      NULL },
+    { "wan-vae", GOLDEN "wan21.pth", "wan21", "Wan 2.1 VAE encoder, 16 latent channels", NULL },
+    { "wan-vae", GOLDEN "wan21-diffusers.pth", "wan21", "Wan 2.1 VAE encoder, 16 latent channels", NULL },
+    { "wan-vae", GOLDEN "wan22.pth", "wan22", "Wan 2.2 VAE encoder, 48 latent channels", NULL },
+    { "wan-vae", GOLDEN "wan22-diffusers.pth", "wan22", "Wan 2.2 VAE encoder, 48 latent channels", NULL },
+    { "wan2d-vae", GOLDEN "wan2d.pth", "wan2d", "2-D Wan VAE encoder of the document, 4 latent channels", NULL },
+    { "wan2d-vae", GOLDEN "wan2d.pth", "wan2d-before", "2-D Wan VAE encoder of the document, 4 latent channels",
+      "relu=1" },
 };
 
 enum { N_CASES = sizeof cases / sizeof *cases };
@@ -28,6 +32,7 @@ static void run_side(bool decoder)
 {
     const char *const file = cases[current].file;
     const zn_open open = { .files = &file, .n_files = 1, .precision = "fp32" };
+    const zn_job job = { .set = &cases[current].set, .n_set = cases[current].set != NULL };
     char id[64], name[64];
     zn_array in, want, out = { 0 };
     zn_error err = { "" };
@@ -42,7 +47,7 @@ static void run_side(bool decoder)
     CHECK(!zn_model_open(&m, engine, id, &open, &err), "%s", err.text);
     if (m && !zn_model_shape(m, &in, 1, &out, &err) && out.h == want.h && out.w == want.w && out.c == want.c) {
         out.data = malloc(zn_array_len(&out) * sizeof(float));
-        CHECK(!zn_model_run(m, &in, 1, &out, NULL, &err), "%s", err.text);
+        CHECK(!zn_model_run(m, &in, 1, &out, &job, &err), "%s", err.text);
         d = relative(out.data, (size_t)out.c, &want);
         CHECK(d <= 1e-4, "%s is off by %g", name, d);
     } else {
@@ -90,6 +95,7 @@ static void refusals(void)
         { "flux-ae-decode", GOLDEN "wan21.pth", "AutoencoderKL's decoder" },
         { "wan-vae-encode", GOLDEN "kl-flux.pth", "Wan VAE's encoder" },
         { "wan-vae-decode", GOLDEN "kl-sd.ckpt", "Wan VAE's decoder" },
+        { "wan2d-vae-decode", GOLDEN "wan21.pth", "2-D Wan VAE, decoder" },
     };
     zn_array x = { NULL, 21, 26, 3 }, z = { NULL, 4, 4, 5 }, out = { 0 };
     zn_error err = { "" };
@@ -132,7 +138,8 @@ int main(void)
         for (current = 0; current < N_CASES; current++) {
             char name[128];
 
-            snprintf(name, sizeof name, "%s on %s", strrchr(cases[current].file, '/') + 1, list[e].name);
+            snprintf(name, sizeof name, "%s%s%s on %s", strrchr(cases[current].file, '/') + 1,
+                     cases[current].set ? " " : "", cases[current].set ? cases[current].set : "", list[e].name);
             test_run(name, both_sides);
         }
         RUN(refusals);

@@ -39,12 +39,14 @@ typedef struct naming {
         "norm_out", true
 #define ORIGINAL_PARTS                                                                                                 \
     {                                                                                                                  \
-        RES, "nin_shortcut", "norm", "q", "k", "v", "proj_out", ZN_GROUP_NORM                                          \
+        RES, "nin_shortcut", "norm", "q", "k", "v", "proj_out", ZN_GROUP_NORM, 1e-6f                                   \
     }
 
 static const naming namings[] = {
-    { "", DIFFUSERS, { RES, "conv_shortcut", "group_norm", "to_q", "to_k", "to_v", "to_out.0", ZN_GROUP_NORM } },
-    { "", DIFFUSERS, { RES, "conv_shortcut", "group_norm", "query", "key", "value", "proj_attn", ZN_GROUP_NORM } },
+    { "", DIFFUSERS, { RES, "conv_shortcut", "group_norm", "to_q", "to_k", "to_v", "to_out.0", ZN_GROUP_NORM, 1e-6f } },
+    { "",
+      DIFFUSERS,
+      { RES, "conv_shortcut", "group_norm", "query", "key", "value", "proj_attn", ZN_GROUP_NORM, 1e-6f } },
     { "", ORIGINAL, ORIGINAL_PARTS },
     { "first_stage_model.", ORIGINAL, ORIGINAL_PARTS },
     { "vae.", ORIGINAL, ORIGINAL_PARTS },

@@ -41,7 +41,7 @@ void zn_vae_bind_norm(zn_binder *b, zn_norm *out, const zn_vae_names *n, int c, 
     } else if (c % 32) {
         zn_bind_fail(b, "the %d channels of '%s' are not a multiple of 32", c, name);
     } else {
-        zn_bind_norm(b, out, (zn_norm){ .kind = ZN_GROUP_NORM, .c = c, .groups = 32, .eps = 1e-6f }, "%s", name);
+        zn_bind_norm(b, out, (zn_norm){ .kind = ZN_GROUP_NORM, .c = c, .groups = 32, .eps = n->eps }, "%s", name);
     }
 }
 

@@ -75,13 +75,14 @@ typedef struct zn_vae_names {
     const char *norm1, *conv1, *norm2, *conv2, *skip;
     const char *norm, *q, *k, *v, *out; /* attention; k NULL: q is all three */
     zn_norm_kind kind;
+    float eps; /* of a group norm */
 } zn_vae_names;
 
 /* ---- bind ---------------------------------------------------------------------------------------------- */
 
 /* The output channels of NAME.weight, checked; 0: the status says what is wrong. */
 int zn_vae_width(zn_binder *b, const char *name);
-/* RMS norm: NAME.gamma.  Group norm of 32 groups, eps 1e-6: NAME.weight, NAME.bias. */
+/* RMS norm: NAME.gamma.  Group norm of 32 groups: NAME.weight, NAME.bias. */
 void zn_vae_bind_norm(zn_binder *b, zn_norm *out, const zn_vae_names *n, int c, const char *fmt, ...) ZN_PRINTF(5, 6);
 /* A convolution; of a file's 3-D convolution only the last tap in time, which is all that one picture sees.  The first
  * spec.cout output channels are taken. */

@@ -65,7 +65,7 @@ typedef struct naming {
     {                                                                                                                  \
         "mid_block.resnets.0", "mid_block.attentions.0", "mid_block.resnets.1"                                         \
     }
-#define ATTENTION "norm", "to_qkv", NULL, NULL, "proj", ZN_RMS_NORM
+#define ATTENTION "norm", "to_qkv", NULL, NULL, "proj", ZN_RMS_NORM, 0
 #define ORIGINAL_PARTS                                                                                                 \
     {                                                                                                                  \
         "residual.0", "residual.2", "residual.3", "residual.6", "shortcut", ATTENTION                                  \
