@@ -245,6 +245,23 @@ ZN_API zn_status zn_noise_estimate(float sigma[3], const zn_source *in, zn_error
 /* Normal noise of mean 0 and variance 1: values 0 .. n-1 of a stream of a seed, the same on every machine and for ever. */
 ZN_API void zn_noise_fill(float *dst, size_t n, uint64_t seed, uint64_t stream);
 
+/* ---- text -------------------------------------------------------------------------------------- */
+
+typedef struct zn_tokenizer zn_tokenizer;
+
+enum { ZN_MAX_TEXT = 1 << 16 }; /* bytes */
+
+/* Opens a tokenizer.json of Qwen2 or Qwen3: byte-level BPE, their split rules, normalisation form C. */
+ZN_API zn_status zn_tokenizer_open(zn_tokenizer **out, const char *path, zn_error *err);
+ZN_API void zn_tokenizer_close(zn_tokenizer **tokenizer);
+
+/* The tokens of a text in UTF-8, of at most ZN_MAX_TEXT bytes.  At most max are written; *n is how many it has. */
+ZN_API zn_status zn_tokenizer_encode(int32_t *ids, int max, int *n, const zn_tokenizer *tokenizer, const char *text,
+                                     zn_error *err);
+/* The same for a prompt as the only turn of a chat, with what asks for the answer: as Z-Image takes it. */
+ZN_API zn_status zn_tokenizer_chat(int32_t *ids, int max, int *n, const zn_tokenizer *tokenizer, const char *prompt,
+                                   zn_error *err);
+
 /* ---- self-test --------------------------------------------------------------------------------- */
 
 /* Runs every operation of the engine on odd sizes, and a tiny model of each kind with made-up

@@ -32,6 +32,7 @@ const char *precision_of(const options *o);
 int job_settings(const char **set, const options *o);
 
 int cmd_run(const options *o);
+int run_tokens(const options *o); /* `zenith run z-image-tokens` */
 int cmd_bench(const options *o);
 bool bench_zenith_has(const options *o); /* are these the tables of the Zenith documents */
 int bench_zenith(const options *o);

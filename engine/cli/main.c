@@ -15,6 +15,7 @@ static const char help[] =
     "  zenith models                  the models and where their weights are\n"
     "  zenith info FILE...            tensors of weight files, and the model they belong to\n"
     "  zenith run MODEL [--weights FILE]... [--set KEY=VALUE]... --in NAME=FILE.npy... --out NAME=FILE.npy...\n"
+    "  zenith run z-image-tokens --weights tokenizer.json --in prompt=FILE.txt --out tokens=FILE.npy [--set chat=0]\n"
     "  zenith bench [MODEL...] [--size WxH] [--layers] [--json]\n"
     "  zenith train MODEL --out FILE  training on the CPU; `zenith train --help` has its options\n"
     "  zenith selftest [--only NAME]  every kernel and a tiny model of each kind against the reference; or the cases\n"

@@ -73,6 +73,8 @@ int cmd_run(const options *o)
 
     if (o->n_words != 1)
         return usage("run takes one model: zenith run MODEL --in NAME=FILE.npy --out NAME=FILE.npy");
+    if (!strcmp(o->word[0], "z-image-tokens")) /* no model of the engine: it takes a text */
+        return run_tokens(o);
     info = zn_model_named(o->word[0]);
     if (!info)
         return usage("there is no model '%s'; `zenith models` lists them", o->word[0]);

@@ -275,24 +275,27 @@ static void skip_number(zn_json *j)
         zn_json_fail(j, "a value is missing");
 }
 
+bool zn_json_word(zn_json *j, const char *word)
+{
+    size_t len = strlen(word);
+
+    if (!peek(j) || (size_t)(j->end - j->p) < len || memcmp(j->p, word, len) != 0)
+        return false;
+    j->p += len;
+    return true;
+}
+
+bool zn_json_begins(zn_json *j, char c)
+{
+    return peek(j) == c;
+}
+
 static void skip_scalar(zn_json *j)
 {
-    static const char *const word[] = { "true", "false", "null" };
-    int c = peek(j);
-
-    if (c == '"') {
+    if (peek(j) == '"')
         zn_json_string(j);
-        return;
-    }
-    for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
-        size_t len = strlen(word[i]);
-
-        if ((size_t)(j->end - j->p) >= len && !memcmp(j->p, word[i], len)) {
-            j->p += len;
-            return;
-        }
-    }
-    skip_number(j);
+    else if (!zn_json_word(j, "true") && !zn_json_word(j, "false") && !zn_json_word(j, "null"))
+        skip_number(j);
 }
 
 void zn_json_skip(zn_json *j)

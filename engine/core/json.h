@@ -35,9 +35,11 @@ void zn_json_enter(zn_json *j, char open);           /* '{' or '[' */
 bool zn_json_more(zn_json *j, char close, size_t n); /* is there an n-th member? */
 const char *zn_json_key(zn_json *j);                 /* with its colon */
 const char *zn_json_string(zn_json *j);
-int64_t zn_json_int(zn_json *j); /* a fraction, an exponent or an overflow is an error */
-void zn_json_skip(zn_json *j);   /* any value */
-bool zn_json_end(zn_json *j);    /* true: no error, and nothing but white space is left */
+int64_t zn_json_int(zn_json *j);                 /* a fraction, an exponent or an overflow is an error */
+void zn_json_skip(zn_json *j);                   /* any value */
+bool zn_json_word(zn_json *j, const char *word); /* is the next value this: true, false, null?  It is then consumed */
+bool zn_json_begins(zn_json *j, char c);         /* does the next value begin so: '"', '[', '{'?  Nothing is consumed */
+bool zn_json_end(zn_json *j);                    /* true: no error, and nothing but white space is left */
 
 void zn_json_fail(zn_json *j, const char *wrong); /* for the caller's own rules */
 size_t zn_json_at(const zn_json *j);              /* the byte where reading stopped */

@@ -66,6 +66,20 @@ expect 2 'needs --in x=' "no input" "$zenith" run taesd-encode --weights "$enc" 
 expect 2 'needs --out z=' "no output" "$zenith" run taesd-encode --weights "$enc" --in "x=$tmp/x.npy"
 expect 2 "no input 'q=" "an input that is none" "$zenith" run taesd-encode --weights "$enc" --in "q=$tmp/x.npy" --out "z=$tmp/z.npy"
 expect 2 'makes no sense' "threads=0" "$zenith" bench --threads 0
+# A prompt to tokens: <|im_start|> is token 557 of this vocabulary, 198 a line end.
+tokens_run() { "$zenith" run z-image-tokens --weights "${2:-$here/tests/data/text/tokenizer.json}" --in "prompt=$1" --out "tokens=$tmp/t.npy" "${@:3}"; }
+echo "a cat" >"$tmp/prompt.txt"
+printf 'a\0b' >"$tmp/zero.txt"
+printf 'a\377b' >"$tmp/latin1.txt"
+expect 0 '' "tokens of a prompt" tokens_run "$tmp/prompt.txt"
+expect 0 '00 40 0b 44 00 00 a8 42' "the first of them" od -An -tx1 -j128 -N8 "$tmp/t.npy"
+expect 0 'the first 4 of 21' "no more tokens than asked for" tokens_run "$tmp/prompt.txt" "" --set limit=4
+expect 2 'no setting' "a setting that tokens lack" tokens_run "$tmp/prompt.txt" "" --set steps=3
+expect 1 'zero byte' "a prompt with a zero byte" tokens_run "$tmp/zero.txt"
+expect 1 'not UTF-8' "a prompt in Latin-1" tokens_run "$tmp/latin1.txt"
+expect 1 'prompt.txt: not a tokenizer.json' "a text as tokenizer" tokens_run "$tmp/prompt.txt" "$tmp/prompt.txt"
+expect 2 'takes --weights tokenizer.json' "tokens without an input" "$zenith" run z-image-tokens --out "tokens=$tmp/t.npy"
+
 enc_run() { "$zenith" run taesd-encode --weights "${2:-$enc}" --in "x=$1" --out "z=$tmp/z.npy"; }
 expect 0 '' "run" enc_run "$tmp/x.npy"
 expect 0 '' "run on one pixel" enc_run "$tmp/one.npy"

@@ -26,6 +26,7 @@ inc='^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]'
 engine=$(find engine -name '*.[ch]' -o -name '*.cu')
 rule "the engine knows nothing of GLib, GEGL and GIMP" "${inc}(glib|gio|gobject|gegl|babl|libgimp|gtk)" $engine
 rule "core includes core and zenith.h alone" "${inc}\.\./(\.\./)?(backend|ops|handle|models|autograd|train|pipeline|cpu|cuda)" $(find engine/core -name '*.[ch]')
+rule "text includes core and zenith.h alone" "${inc}\.\./(backend|ops|handle|models|autograd|train|pipeline|cpu|cuda)" $(find engine/text -name '*.[ch]')
 rule "models never include a device or a pipeline" "${inc}.*(cpu/|cuda/|pipeline/|handle\.h)" $(find engine/models -name '*.[ch]')
 # A model states its training graph with autograd/graph.h, as it states its forward with ops.h; net.h knows the CPU.
 rule "models see of training the graph alone" "${inc}.*(train/|autograd/[^g])" $(find engine/models -name '*.[ch]')
@@ -34,8 +35,8 @@ rule "a device never names a model" "${inc}.*(models/|autograd/|train/|pipeline/
 rule "the pipeline never includes a device" "${inc}.*(cpu/|cuda/)" $(find engine/pipeline -name '*.[ch]')
 # What can be trained, and the network itself, come from the models' descriptions: arch.h, never one model.
 rule "training sees of models arch.h alone, no pipeline and no instruction set" "${inc}.*(models/[^a]|pipeline/|cpu/simd|cpu/arm|cpu/x86|cuda/)" $(find engine/train -name '*.[ch]')
-rule "the command line sees zenith.h alone" "${inc}.*(core/|models/|autograd/|train/|pipeline/|cpu/|cuda/|backend\.h|ops\.h|handle\.h)" $(find engine/cli -name '*.[ch]')
-rule "the operations see zenith.h alone" "${inc}.*(core/|models/|autograd/|train/|pipeline/|cpu/|cuda/|backend\.h|ops\.h|handle\.h)" $(find gegl-ops -name '*.[ch]')
+rule "the command line sees zenith.h alone" "${inc}.*(core/|text/|models/|autograd/|train/|pipeline/|cpu/|cuda/|backend\.h|ops\.h|handle\.h)" $(find engine/cli -name '*.[ch]')
+rule "the operations see zenith.h alone" "${inc}.*(core/|text/|models/|autograd/|train/|pipeline/|cpu/|cuda/|backend\.h|ops\.h|handle\.h)" $(find gegl-ops -name '*.[ch]')
 rule "plug-in, filters, pictures and batch never include the engine" "${inc}.*(zenith\.h|core/|engine/)" $(find plugin filters pictures batch -name '*.[ch]')
 rule "filters, pictures and batch know nothing of GIMP" "${inc}(libgimp|gtk)" $(find filters pictures batch -name '*.[ch]')
 # The thread pool's pause instruction is the one exception.
@@ -46,7 +47,7 @@ rule "presets name operations, not models' files" '\.(safetensors|pth|npy)' $(fi
 
 # Calls: a symbol that a higher layer defines may not be referenced from a lower one.  Devices are one layer and do not
 # know each other.
-layers='core=0 cpu=1 cuda=1 ops=2 autograd=3 models=4 train=5 pipeline=6 lib=7 selftest=8 cli=9'
+layers='core=0 text=1 cpu=1 cuda=1 ops=2 autograd=3 models=4 train=5 pipeline=6 lib=7 selftest=8 cli=9'
 
 # calls OBJECT...: prints "OBJECT: SYMBOL of OBJECT" for every reference that goes up, or from device to device, and
 # symbols that are defined twice (an archive links without a word).
