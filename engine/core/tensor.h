@@ -55,6 +55,15 @@ static inline zn_tensor zn_slice(zn_tensor t, int from, int c)
     return t;
 }
 
+/* Pixels from .. from+n-1 of a tensor [1][1][w][c]: a sequence cut in parts. */
+static inline zn_tensor zn_rows(zn_tensor t, int from, int n)
+{
+    assert(t.n == 1 && t.h == 1 && from >= 0 && n > 0 && from + n <= t.w);
+    t.data = (float *)((char *)t.data + (size_t)from * (size_t)t.ld * zn_type_size(t.type));
+    t.w = n;
+    return t;
+}
+
 /* The same elements as n x h x w pixels of c channels.  A tensor with gaps between its pixels has no such view. */
 static inline zn_tensor zn_reshape(zn_tensor t, int n, int h, int w, int c)
 {

@@ -35,13 +35,6 @@ static zn_tensor upload_steps(zn_ctx *c, const zn_schedule *s)
     return table;
 }
 
-static zn_tensor row_of(zn_tensor table, int k)
-{
-    table.data += (size_t)k * ROW;
-    table.w = 1;
-    return table;
-}
-
 /* Columns of the row that the current step uses. */
 static zn_tensor columns(zn_tensor now, int from, int n)
 {
@@ -106,7 +99,7 @@ void zn_sample(zn_ctx *c, zn_tensor x, const zn_sampler *s)
         zn_map(c, x0[i], x, (zn_tail){ 0 }); /* the first step multiplies it by 0 */
     }
     for (int k = 0; k < n && !c->status; k++) {
-        zn_map(c, now, row_of(table, k), (zn_tail){ 0 });
+        zn_map(c, now, zn_rows(table, k, 1), (zn_tail){ 0 });
         s->predict(c, s->cookie, p, x, columns(now, 0, 1));
         if (c->preview && c->preview_every > 0 && (k + 1) % c->preview_every == 0 && k + 1 < n)
             preview(c, s, x, p, columns(now, ESTIMATE, ZN_STEP_COEFS), k);

@@ -2,56 +2,24 @@
 /* test_diffae.c - the diffusion autoencoder against its reference implementation (tools/golden_diffae.py): every block of
  * one U-Net call, the encoder, the latent network, ten steps of sampling and of reverse; on every engine of this machine.
  * The weight file is a Lightning checkpoint as published, with random weights. */
-#include "golden.h"
+#include "compare.h"
 
 #include "pipeline/forward.h"
 
-#include <string.h>
-
-static zn_engine *engine;
-
-/* One run of a model on golden inputs, against a golden output. */
-static void compare(const char *id, const char *const *inputs, const char *set, const char *output, double most)
-{
-    static const char *const file = GOLDEN "diffae.ckpt";
-    zn_array in[ZN_MAX_PORTS] = { { 0 } }, want = load(output), out = { 0 };
-    const zn_open open = { .files = &file, .n_files = 1, .precision = "fp32" };
-    const zn_job job = { .set = &set, .n_set = set != NULL };
-    zn_error err = { "" };
-    zn_model *m = NULL;
-    int n = 0;
-
-    for (; inputs[n]; n++)
-        in[n] = load(inputs[n]);
-    CHECK(!zn_model_open(&m, engine, id, &open, &err), "%s", err.text);
-    if (m && !zn_model_shape(m, in, n, &out, &err) && out.h == want.h && out.w == want.w && out.c == want.c) {
-        double d;
-
-        out.data = malloc(zn_array_len(&out) * sizeof(float));
-        CHECK(!zn_model_run(m, in, n, &out, &job, &err), "%s", err.text);
-        d = relative(out.data, (size_t)out.c, &want);
-        CHECK(d <= most, "%s is off by %g, not %g", output, d, most);
-    } else {
-        CHECK(0, "%s: another shape, or %s", id, err.text);
-    }
-    for (int i = 0; i < n; i++)
-        free(in[i].data);
-    free(out.data);
-    free(want.data);
-    zn_model_close(&m);
-}
+static const char checkpoint[] = GOLDEN "diffae.ckpt";
 
 static void networks(void)
 {
-    compare("diffae-encode", (const char *const[]){ "picture", NULL }, NULL, "cond", 1e-4);
-    compare("diffae-unet", (const char *const[]){ "x", "t", "cond", NULL }, NULL, "eps", 1e-4);
-    compare("diffae-latent-net", (const char *const[]){ "z", "t", NULL }, NULL, "latent_eps", 1e-4);
+    compare(checkpoint, "diffae-encode", (const char *const[]){ "picture", NULL }, NULL, "cond", 1e-4);
+    compare(checkpoint, "diffae-unet", (const char *const[]){ "x", "t", "cond", NULL }, NULL, "eps", 1e-4);
+    compare(checkpoint, "diffae-latent-net", (const char *const[]){ "z", "t", NULL }, NULL, "latent_eps", 1e-4);
 }
 
 static void loops(void)
 {
-    compare("diffae-sample", (const char *const[]){ "x", "cond", NULL }, "steps=10", "sample10", 1e-3);
-    compare("diffae-reverse", (const char *const[]){ "picture", "cond", NULL }, "steps=10", "reverse10", 1e-3);
+    compare(checkpoint, "diffae-sample", (const char *const[]){ "x", "cond", NULL }, "steps=10", "sample10", 1e-3);
+    compare(checkpoint, "diffae-reverse", (const char *const[]){ "picture", "cond", NULL }, "steps=10", "reverse10",
+            1e-3);
 }
 
 static int seen;
