@@ -31,6 +31,8 @@
     X(flux_ae_decode)                                                                                                  \
     X(diffae_latent_net)                                                                                               \
     X(z_image_text)                                                                                                    \
+    X(z_image_caption)                                                                                                 \
+    X(z_image_step)                                                                                                    \
     X(template)                                                                                                        \
     X(identity)
 

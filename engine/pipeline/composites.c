@@ -4,6 +4,8 @@
 #include "model.h"
 
 extern const zn_arch zn_arch_diffae_reverse, zn_arch_diffae_sample, zn_arch_diffae_latent_sample;
+extern const zn_arch zn_arch_z_image_dit, zn_arch_z_image_sample;
 
-const zn_arch *const zn_composites[] = { &zn_arch_diffae_reverse, &zn_arch_diffae_sample, &zn_arch_diffae_latent_sample,
-                                         NULL };
+const zn_arch *const zn_composites[] = { &zn_arch_diffae_reverse,       &zn_arch_diffae_sample,
+                                         &zn_arch_diffae_latent_sample, &zn_arch_z_image_dit,
+                                         &zn_arch_z_image_sample,       NULL };

@@ -54,6 +54,9 @@ typedef struct zn_zimage_sizes {
 
 extern const zn_arch zn_arch_z_image_caption, zn_arch_z_image_step;
 
+/* Is this the transformer? */
+bool zn_zimage_recognise(const zn_weights *w, char *what, size_t size);
+
 zn_zimage_sizes zn_zimage_step_sizes(const void *net);
 
 /* A sequence's length with its padding. */

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/* z_image.c - Z-Image's transformer, once (z-image-dit) and in the loop of its sampler (z-image-sample).
+ *
+ *   features ── caption network ── caption tokens ─┐       once a picture, as are the rotary positions
+ *   latent, time ───────────────── step network ───┴── -velocity
+ *
+ * The text encoder is a model of its own and is closed before these are opened: the two never share memory. */
+#include "sampler.h"
+
+#include "../models/zimage/zimage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SET_STEPS, SET_SHIFT };
+
+typedef struct z_image {
+    zn_model *caption, *step;
+    zn_zimage_sizes sizes;
+} z_image;
+
+typedef struct loop { /* what stays the same from step to step */
+    const z_image *m;
+    zn_tensor tokens; /* [1][1][padded caption][width] */
+    zn_tensor rope;   /* [1][1][padded picture + padded caption][head] */
+    zn_tensor times;  /* [1][1][steps][time]: the sampler's t is an index of it */
+} loop;
+
+static void bind(zn_binder *b, void *net)
+{
+    z_image *m = net;
+
+    m->caption = b->part[0];
+    m->step = b->part[1];
+    m->sizes = zn_zimage_step_sizes(m->step->net);
+    snprintf(b->variant, sizeof b->variant, "%s", m->step->variant);
+}
+
+/* ---- once a picture ------------------------------------------------------------------------------------ */
+
+/* Host memory of len floats to fill and upload; NULL in a dry run, and when there is none. */
+static float *scratch(zn_ctx *c, size_t len)
+{
+    float *host = c->dry || c->status ? NULL : malloc(len * sizeof *host);
+
+    if (!c->dry && !host)
+        zn_ctx_fail(c, ZN_E_MEMORY, "out of memory for the tables of Z-Image");
+    return host;
+}
+
+/* Positions and caption tokens for a latent x. */
+static loop prepare(zn_ctx *c, const z_image *m, zn_tensor x, zn_tensor cap)
+{
+    const int h = x.h / 2, w = x.w / 2, padded = zn_zimage_padded(h * w), n_cap = zn_zimage_padded(cap.h * cap.w);
+    loop l = { .m = m };
+    float *host = scratch(c, (size_t)(padded + n_cap) * (size_t)m->sizes.head);
+
+    l.rope = zn_new_of(c, ZN_F32, 1, 1, padded + n_cap, m->sizes.head);
+    l.tokens = zn_new_of(c, ZN_F32, 1, 1, n_cap, m->sizes.width);
+    if (host)
+        zn_zimage_rope(host, m->sizes.head, h, w, n_cap);
+    zn_upload(c, l.rope, host);
+    free(host);
+    zn_call_net(
+        c, m->caption,
+        &(zn_call){ .in = { cap, zn_rows(l.rope, padded, n_cap) }, .out = { l.tokens }, .n_in = 2, .n_out = 1 });
+    return l;
+}
+
+static void run_step(zn_ctx *c, const loop *l, zn_tensor y, zn_tensor x, zn_tensor time)
+{
+    zn_call_net(c, l->m->step,
+                &(zn_call){ .in = { x, time, l->tokens, l->rope }, .out = { y }, .n_in = 4, .n_out = 1 });
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------- */
+
+static void forward_once(zn_ctx *c, const void *net, const zn_call *call)
+{
+    const z_image *m = net;
+    const loop l = prepare(c, m, call->in[0], call->in[2]);
+    const zn_tensor time = zn_new_of(c, ZN_F32, 1, 1, 1, m->sizes.time);
+    float *host = scratch(c, (size_t)m->sizes.time), t = 0;
+
+    zn_download(c, &t, call->in[1]);
+    if (!c->dry && !c->status)
+        c->status = c->be->sync(c->dev, c->err);
+    if (host)
+        zn_zimage_time(host, m->sizes.time, (double)t);
+    zn_upload(c, time, host);
+    free(host);
+    run_step(c, &l, call->out[0], call->in[0], time);
+}
+
+/* t is the number of the step. */
+static void predict(zn_ctx *c, void *cookie, zn_tensor p, zn_tensor x, zn_tensor t)
+{
+    const loop *l = cookie;
+    const size_t mark = zn_mark(c->arena);
+    const zn_tensor time = zn_new_of(c, ZN_F32, 1, 1, 1, l->m->sizes.time);
+
+    zn_lookup(c, time, l->times, t);
+    run_step(c, l, p, x, time);
+    zn_reset(c->arena, mark);
+}
+
+static void sample(zn_ctx *c, const void *net, const zn_call *call)
+{
+    const z_image *m = net;
+    const int n = m->sizes.time;
+    zn_schedule s;
+    loop l;
+    float *host;
+
+    if (!zn_schedule_flow(&s, (int)call->set[SET_STEPS], (double)call->set[SET_SHIFT], -1)) {
+        zn_ctx_fail(c, ZN_E_USAGE, "there is no schedule of %g steps", (double)call->set[SET_STEPS]);
+        return;
+    }
+    l = prepare(c, m, call->in[0], call->in[1]);
+    l.times = zn_new_of(c, ZN_F32, 1, 1, s.n, n);
+    host = scratch(c, (size_t)s.n * (size_t)n);
+    for (int k = 0; k < s.n; k++) { /* the network is told 1 - sigma */
+        if (host)
+            zn_zimage_time(host + (size_t)k * (size_t)n, n, 1 - (double)s.t[k]);
+        s.t[k] = (float)k;
+    }
+    zn_upload(c, l.times, host);
+    free(host);
+    zn_map(c, call->out[0], call->in[0], (zn_tail){ 0 });
+    zn_sample(c, call->out[0], &(zn_sampler){ .schedule = &s, .predict = predict, .cookie = &l });
+}
+
+/* ---- sizes --------------------------------------------------------------------------------------------- */
+
+static bool shape_of(const z_image *m, zn_tensor x, zn_tensor cap, zn_tensor *out)
+{
+    const int most = ZN_ZIMAGE_MAX_SIDE * 2;
+
+    if (x.h % 2 || x.w % 2 || x.h > most || x.w > most || x.c != m->sizes.latent || cap.c != m->sizes.caption ||
+        cap.h > ZN_ZIMAGE_MAX_CAP || cap.w > ZN_ZIMAGE_MAX_CAP || cap.h * cap.w > ZN_ZIMAGE_MAX_CAP)
+        return false;
+    out[0] = (zn_tensor){ .n = 1, .h = x.h, .w = x.w, .c = x.c };
+    return true;
+}
+
+static bool shape_once(const void *net, const zn_tensor *in, int n_in, zn_tensor *out)
+{
+    return n_in == 3 && in[1].h == 1 && in[1].w == 1 && in[1].c == 1 && shape_of(net, in[0], in[2], out);
+}
+
+static bool shape_sample(const void *net, const zn_tensor *in, int n_in, zn_tensor *out)
+{
+    return n_in == 2 && shape_of(net, in[0], in[1], out);
+}
+
+static int example_sample(const void *net, int w, int h, zn_tensor *in)
+{
+    const z_image *m = net;
+    zn_tensor of_step[ZN_MAX_PORTS];
+
+    m->step->arch->example(m->step->net, w, h, of_step);
+    in[0] = of_step[0];
+    in[1] = (zn_tensor){ .n = 1, .h = 61, .w = 1, .c = m->sizes.caption };
+    return 2;
+}
+
+static int example_once(const void *net, int w, int h, zn_tensor *in)
+{
+    example_sample(net, w, h, in);
+    in[2] = in[1];
+    in[1] = (zn_tensor){ .n = 1, .h = 1, .w = 1, .c = 1 };
+    return 3;
+}
+
+/* ---- descriptors --------------------------------------------------------------------------------------- */
+
+static const zn_part parts[] = { { &zn_arch_z_image_caption, "transformer" },
+                                 { &zn_arch_z_image_step, "transformer" },
+                                 { NULL, NULL } };
+
+static const zn_setting settings[] = { [SET_STEPS] = { "steps", 8, 1, 100, "evaluations of the network" },
+                                       [SET_SHIFT] = { "shift", 3, 0.1f, 20, "more: longer at high noise" },
+                                       { 0 } };
+
+const zn_arch zn_arch_z_image_dit = {
+    .info = { .id = "z-image-dit",
+              .summary = "a noisy latent, its time (0: noise, 1: picture) and features of a prompt to the velocity",
+              .in = { "x", "t", "cap" },
+              .out = { "y" },
+              .weights = "z-image" },
+    .size = sizeof(z_image),
+    .recognise = zn_zimage_recognise,
+    .bind = bind,
+    .forward = forward_once,
+    .shape = shape_once,
+    .example = example_once,
+    .parts = parts,
+};
+
+const zn_arch zn_arch_z_image_sample = {
+    .info = { .id = "z-image-sample",
+              .summary = "noise and features of a prompt to the latent of a picture",
+              .in = { "x", "cap" },
+              .out = { "z" },
+              .weights = "z-image",
+              .settings = settings },
+    .size = sizeof(z_image),
+    .bind = bind,
+    .forward = sample,
+    .shape = shape_sample,
+    .example = example_sample,
+    .parts = parts,
+};
