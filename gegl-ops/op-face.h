@@ -15,13 +15,7 @@
 #define __ZENITH_OP_FACE_H__
 
 #include "op-common.h"
-
-typedef struct
-{
-  gdouble x, y;  /* its centre, from the picture's upper left corner */
-  gdouble size;  /* side in pixels; 0: the largest square in the middle */
-  gdouble angle; /* degrees, clockwise */
-} ZnOpFrame;
+#include "op-face-frame.h"
 
 /* What all operations on a face have. */
 typedef struct

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* op-face-codes.h - the codes of a face and the pictures drawn from codes.  Codes and the
+ * reconstruction are kept (op-cache.c), found by a hash of what the model sees. */
+
+#ifndef __ZENITH_OP_FACE_CODES_H__
+#define __ZENITH_OP_FACE_CODES_H__
+
+#include "op-face.h"
+
+enum /* places in task->model */
+{
+  ZN_OP_FACE_ENCODE,
+  ZN_OP_FACE_REVERSE,
+  ZN_OP_FACE_SAMPLE
+};
+
+/* One run of an operation. */
+typedef struct
+{
+  const ZnOpFaceRun *run;
+  ZnOpSquare         square;
+  gint               side, code;
+  gsize              len;         /* side * side * 3 */
+  gdouble            done, total; /* evaluations of the U-Net */
+} ZnOpFaceWork;
+
+/* A picture of the work, in memory of its own. */
+typedef struct
+{
+  ZnOpPart part;
+  gfloat  *low;   /* [side][side][3], 0..1: what the model sees */
+  GBytes  *codes; /* cond [code], then xT [side][side][3] */
+} ZnOpFacePicture;
+
+/* The frame of run->in; run->out is 0. */
+zn_status zn_op_face_work_begin (ZnOpFaceWork *work, const ZnOpFaceRun *run);
+
+/* The next job is so many evaluations. */
+void zn_op_face_work_part (ZnOpFaceWork *work, gint evaluations);
+
+/* The picture in the frame, as the model sees it; zn_op_face_clear() frees what it holds. */
+zn_status zn_op_face_read (ZnOpFacePicture *face, ZnOpFaceWork *work, const ZnOpPicture *picture);
+void      zn_op_face_clear (ZnOpFacePicture *face);
+
+/* cond and xT, kept or made now; the evaluations that this will take. */
+zn_status     zn_op_face_encode (ZnOpFacePicture *face, ZnOpFaceWork *work);
+gint          zn_op_face_codes_cost (const ZnOpFacePicture *face, const ZnOpFaceWork *work);
+const gfloat *zn_op_face_cond (const ZnOpFacePicture *face);
+const gfloat *zn_op_face_noise (const ZnOpFacePicture *face, const ZnOpFaceWork *work);
+
+/* dst [side][side][3], 0..1 but not cut; cond0: NULL, or what the edit is guided away from. */
+zn_status zn_op_face_draw (gfloat       *dst,
+                           ZnOpFaceWork *work,
+                           ZnOpModel    *model,
+                           const gfloat *noise,
+                           const gfloat *cond,
+                           const gfloat *cond0,
+                           gdouble       guide);
+
+/* What the model makes of the codes as they are, kept or made now; its evaluations. */
+zn_status zn_op_face_draw_kept (GBytes **made, const ZnOpFacePicture *face, ZnOpFaceWork *work);
+gint      zn_op_face_kept_cost (const ZnOpFacePicture *face, const ZnOpFaceWork *work);
+
+#endif
