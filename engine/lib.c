@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* lib.c - the calls of zenith.h about models: argument checks, then inward. */
+#include "pipeline/convert.h"
 #include "pipeline/model.h"
 #include "pipeline/request.h"
 #include "zenith_bench.h"
@@ -30,6 +31,16 @@ const char *zn_weights_recognise(const zn_weights *weights, char *what, size_t s
         if (a->recognise && a->recognise(weights, what, size))
             return a->info.id;
     return NULL;
+}
+
+zn_status zn_weights_convert(const char *out, const char *const *files, int n_files, const char *type, zn_error *what,
+                             zn_error *err)
+{
+    if (err)
+        err->text[0] = 0;
+    if (!out || !*out || !files || n_files < 1)
+        return zn_fail(err, ZN_E_USAGE, "No weight file is named");
+    return zn_convert(out, files, n_files, type, what, err);
 }
 
 /* ---- open and close --------------------------------------------------------------------------------- */

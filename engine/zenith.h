@@ -111,6 +111,16 @@ ZN_API zn_status zn_weights_find(char *path, size_t size, const char *stem, zn_e
 /* The i-th of these folders in the order in which they are looked at; "": there is none.  False past the last. */
 ZN_API bool zn_weights_folder(char *path, size_t size, int i);
 
+/* Writes one safetensors file from weight files.  type: "fp32", "fp16" or "bf16", for matrices and kernels; vectors stay
+ * float32, integers what they are.
+ *
+ * The published files of the diffusion autoencoder (autoencoder, latent network, classifier, latent.pkl; any of them, in any
+ * order) become what its models need: the averaged weights and the statistics of codes, each once.  A classifier becomes
+ * attributes: alone, `out`, which ends in .attributes.safetensors; with networks, a second file of that ending beside it.
+ * Everything else is converted tensor by tensor.  what: NULL, or gets one line on what was written. */
+ZN_API zn_status zn_weights_convert(const char *out, const char *const *files, int n_files, const char *type,
+                                    zn_error *what, zn_error *err);
+
 /* ---- models ----------------------------------------------------------------------------------- */
 
 typedef struct zn_model zn_model;

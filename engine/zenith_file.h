@@ -13,8 +13,10 @@ extern "C" {
 
 /* Writes a file whole or not at all: write() fills a new file beside `path`, which takes its place only when everything
  * is on the disk.  Killed at any moment, it leaves `path` as it was.  A link stays one and its target is replaced; what is
- * no file (a pipe, /dev/null) is written to.  write() returns false where a call failed. */
-ZN_API zn_status zn_write_file(const char *path, bool (*write)(void *cookie, FILE *f), void *cookie, zn_error *err);
+ * no file (a pipe, /dev/null) is written to.  A call that
+ * fails on the stream need not be looked at: its error flag is.  write() returns other failures, with their sentence. */
+ZN_API zn_status zn_write_file(const char *path, zn_status (*write)(void *cookie, FILE *f, zn_error *err), void *cookie,
+                               zn_error *err);
 
 #ifdef __cplusplus
 }

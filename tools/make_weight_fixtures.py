@@ -74,6 +74,26 @@ def lightning():
     }
 
 
+def diffae(golden):
+    """The published files of the diffusion autoencoder as its training writes them, of the size of diffae.ckpt: a latent
+    network without statistics, the classifier of codes, and the codes of a data set.  Random numbers."""
+    full = torch.load(golden, weights_only=False)["state_dict"]
+    g = torch.Generator().manual_seed(5)
+    code = full["conds_mean"].shape[1]
+    latent = {k: v.float() for k, v in full.items() if k.startswith("ema_model.latent_net.")}
+    for k in list(latent):  # in the published files a layer's linear_emb is there under two names
+        if ".linear_emb." in k:
+            latent[k.replace("linear_emb", "cond_layers.1")] = latent[k]
+    weight, bias = torch.randn(40, code, generator=g), torch.randn(40, generator=g)
+    classifier = {"classifier.weight": weight, "classifier.bias": bias, "ema_classifier.weight": weight * 0 + 9,
+                  "ema_classifier.bias": bias * 0 + 9, "conds_mean": full["conds_mean"], "conds_std": full["conds_std"]}
+    wrap = {"epoch": 3, "global_step": 17, "pytorch-lightning_version": "1.4.5",
+            "callbacks": {torch.nn.Linear: {"best": None}}, "optimizer_states": [{"state": {0: {"step": 1}}}]}
+    return {"diffae-latent.ckpt": {**wrap, "state_dict": latent}, "diffae-cls.ckpt": {**wrap, "state_dict": classifier},
+            "diffae-latent.pkl": {"conds": torch.randn(6, code, generator=g), "conds_mean": full["conds_mean"][0].clone(),
+                                  "conds_std": full["conds_std"][0].clone()}}
+
+
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "tests", "data", "weights")
@@ -94,6 +114,8 @@ def main():
         safetensors.torch.save_file(part, os.path.join(shards, name))
     index = {"metadata": {"total_size": 84},
              "weight_map": {key: name for name, part in parts.items() for key in part}}
+    for name, data in diffae(os.path.join(here, "..", "tests", "data", "golden", "diffae.ckpt")).items():
+        torch.save(data, os.path.join(folder, name))
     with open(os.path.join(shards, "s.safetensors.index.json"), "w") as f:
         json.dump(index, f, indent=2, sort_keys=True)
         f.write("\n")

@@ -14,7 +14,7 @@ typedef struct options {
     int n_words;
     const char *weights[MAX_LIST], *set[MAX_LIST], *in[MAX_LIST], *out[MAX_LIST];
     int n_weights, n_set, n_in, n_out;
-    const char *engine, *only;
+    const char *engine, *only, *type;
     int threads;
     int width, height; /* --size; 0: not given */
     bool json, layers, progress;
@@ -33,6 +33,7 @@ int job_settings(const char **set, const options *o);
 
 int cmd_run(const options *o);
 int run_tokens(const options *o); /* `zenith run z-image-tokens` */
+int cmd_convert(const options *o);
 int cmd_bench(const options *o);
 bool bench_zenith_has(const options *o); /* are these the tables of the Zenith documents */
 int bench_zenith(const options *o);

@@ -17,6 +17,8 @@ static const char help[] =
     "  zenith run MODEL [--weights FILE]... [--set KEY=VALUE]... --in NAME=FILE.npy... --out NAME=FILE.npy...\n"
     "  zenith run z-image-tokens --weights tokenizer.json --in prompt=FILE.txt --out tokens=FILE.npy [--set chat=0]\n"
     "  zenith bench [MODEL...] [--size WxH] [--layers] [--json]\n"
+    "  zenith convert FILE... OUT [--type fp16|bf16|fp32]   weight files, published checkpoints too, to one "
+    ".safetensors\n"
     "  zenith train MODEL --out FILE  training on the CPU; `zenith train --help` has its options\n"
     "  zenith selftest [--only NAME]  every kernel and a tiny model of each kind against the reference; or the cases\n"
     "                                 whose names begin so: conv, \"fp16 fwht\", \"model zenith\"\n"
@@ -246,6 +248,8 @@ static int parse(options *o, int argc, char **argv)
             ok = push(o->out, &o->n_out, value);
         else if (!strcmp(a, "--only"))
             o->only = value;
+        else if (!strcmp(a, "--type"))
+            o->type = value;
         else
             return usage("unknown option %s; see `zenith help`", a);
         if (!ok)
@@ -260,8 +264,8 @@ int main(int argc, char **argv)
         const char *name;
         int (*run)(const options *o);
     } commands[] = {
-        { "engines", cmd_engines }, { "models", cmd_models }, { "info", cmd_info },
-        { "run", cmd_run },         { "bench", cmd_bench },   { "selftest", cmd_selftest },
+        { "engines", cmd_engines }, { "models", cmd_models },     { "info", cmd_info },       { "run", cmd_run },
+        { "bench", cmd_bench },     { "selftest", cmd_selftest }, { "convert", cmd_convert },
     };
     options o = { 0 };
     int status;

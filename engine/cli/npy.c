@@ -152,19 +152,20 @@ end:
 
 /* ---- writing ------------------------------------------------------------------------------------------------ */
 
-typedef struct written {
-    const zn_array *array;
+typedef struct job {
+    const zn_array *a;
     int rank;
-} written;
+} job;
 
-static bool put_array(void *cookie, FILE *f)
+static zn_status put_array(void *cookie, FILE *f, zn_error *err)
 {
-    const written *w = cookie;
-    const zn_array *a = w->array;
+    const job *j = cookie;
+    const zn_array *a = j->a;
     char head[128];
     int n;
 
-    if (w->rank == 1)
+    (void)err;
+    if (j->rank == 1)
         n = snprintf(head + 10, sizeof head - 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }", a->c);
     else
         n = snprintf(head + 10, sizeof head - 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d, %d), }",
@@ -174,13 +175,12 @@ static bool put_array(void *cookie, FILE *f)
     head[8] = sizeof head - 10;
     head[9] = 0;
     head[sizeof head - 1] = '\n';
-    return fwrite(head, 1, sizeof head, f) == sizeof head &&
-        fwrite(a->data, sizeof(float), zn_array_len(a), f) == zn_array_len(a);
+    fwrite(head, 1, sizeof head, f);
+    fwrite(a->data, sizeof(float), zn_array_len(a), f);
+    return ZN_OK;
 }
 
 bool npy_write(const char *path, const zn_array *a, int rank, zn_error *err)
 {
-    written w = { a, rank };
-
-    return !zn_write_file(path, put_array, &w, err);
+    return !zn_write_file(path, put_array, &(job){ a, rank }, err);
 }

@@ -32,12 +32,14 @@ static FILE *open_beside(char **temp, const char *path)
     return f;
 }
 
-zn_status zn_write_file(const char *path, bool (*write)(void *cookie, FILE *f), void *cookie, zn_error *err)
+zn_status zn_write_file(const char *path, zn_status (*write)(void *cookie, FILE *f, zn_error *err), void *cookie,
+                        zn_error *err)
 {
     struct stat st;
     const bool exists = !stat(path, &st), direct = exists && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
     char *real = exists && !direct ? realpath(path, NULL) : NULL, *temp = NULL; /* a link stays one */
     const char *to = real ? real : path;
+    zn_status status;
     FILE *f;
     bool ok;
 
@@ -55,7 +57,8 @@ zn_status zn_write_file(const char *path, bool (*write)(void *cookie, FILE *f), 
         return s;
     }
     errno = 0;
-    ok = write(cookie, f) && !fflush(f) && (direct || !fsync(fileno(f)));
+    status = write(cookie, f, err);
+    ok = !status && !fflush(f) && !ferror(f) && (direct || !fsync(fileno(f)));
     int why = errno;
 
     if (fclose(f) && ok) {
@@ -70,5 +73,5 @@ zn_status zn_write_file(const char *path, bool (*write)(void *cookie, FILE *f), 
         remove(temp);
     free(real);
     free(temp);
-    return ok ? ZN_OK : zn_fail(err, ZN_E_FILE, "%s could not be written whole: %s", path, strerror(why));
+    return status ? status : ok ? ZN_OK : zn_fail(err, ZN_E_FILE, "%s could not be written whole: %s", path, strerror(why));
 }

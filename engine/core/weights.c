@@ -215,6 +215,15 @@ const char *zn_weights_meta(const zn_weights *w, const char *key)
     return NULL;
 }
 
+bool zn_weights_meta_at(const zn_weights *w, int i, const char **key, const char **value)
+{
+    if (i < 0 || (size_t)i >= w->n_meta)
+        return false;
+    *key = w->meta[i].key;
+    *value = w->meta[i].value;
+    return true;
+}
+
 zn_status zn_weights_read(float *dst, size_t n, const zn_weights *w, const char *name, zn_error *err)
 {
     const zn_entry *e = zn_weights_get(w, name);

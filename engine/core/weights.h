@@ -31,6 +31,9 @@ const zn_entry *zn_weights_at(const zn_weights *w, int i);
 const zn_entry *zn_weights_get(const zn_weights *w, const char *name); /* NULL: none */
 const char *zn_weights_path(const zn_weights *w);                      /* the first file, for messages */
 
+/* The i-th pair of the metadata; false past the last. */
+bool zn_weights_meta_at(const zn_weights *w, int i, const char **key, const char **value);
+
 /* The number of elements; it fits in size_t (checked on open). */
 size_t zn_entry_len(const zn_entry *e);
 

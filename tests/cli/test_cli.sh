@@ -55,6 +55,20 @@ expect 0 '^\* (neon|avx2|avx512|scalar|cuda)' "engines" "$zenith" engines
 expect 0 'scalar +usable' "engines names the reference" "$zenith" engines
 expect 0 '^taesd-encode ' "models" "$zenith" models
 expect 0 'taesd or taesdxl encoder, 4 latent channels' "info" "$zenith" info "$enc"
+weights=$here/tests/data/weights
+expect 0 'classifier .*: 40 attributes, code of 24 numbers' "info of a classifier" "$zenith" info "$weights/diffae-cls.ckpt"
+expect 0 'latent network of 4 layers, code of 24 numbers' "info of a latent network" "$zenith" info "$weights/diffae-latent.ckpt"
+expect 0 'statistics of the codes' "info of latent.pkl" "$zenith" info "$weights/diffae-latent.pkl"
+expect 0 'diffusion autoencoder, latent network of 4 layers, statistics of codes.*averaged weights' "info of a checkpoint" \
+  "$zenith" info "$golden/diffae.ckpt"
+expect 0 'face.safetensors: 422 tensors; .*face.attributes.safetensors: 40 attributes' "convert" \
+  "$zenith" convert "$golden/diffae.ckpt" "$weights/diffae-cls.ckpt" "$tmp/face.safetensors"
+expect 0 'diffusion autoencoder, latent network of 4 layers, statistics of codes' "what it wrote" "$zenith" info "$tmp/face.safetensors"
+expect 0 'taesd or taesdxl encoder' "convert any model" sh -c "'$zenith' convert '$enc' '$tmp/t.safetensors' --type bf16 && '$zenith' info '$tmp/t.safetensors'"
+expect 2 'int4 is made when a model is opened' "convert to int4" "$zenith" convert "$enc" "$tmp/t.safetensors" --type int4
+expect 2 'wants fp16, bf16 or fp32' "convert to nonsense" "$zenith" convert "$enc" "$tmp/t.safetensors" --type fp7
+expect 2 'takes weight files and a new one' "convert one file" "$zenith" convert "$enc"
+expect 1 'must end in' "convert to another kind of file" "$zenith" convert "$enc" "$tmp/t.pth"
 expect 0 'Usage|zenith run MODEL' "help" "$zenith" help
 expect 2 'zenith engines' "no command" "$zenith"
 expect 0 '^scalar: [1-9][0-9]* passed, 0 failed' "part of the self-test" "$zenith" selftest --engine scalar --only rope

@@ -84,6 +84,32 @@ typedef struct zn_diffae_times {
 void zn_diffae_bind_times(zn_binder *b, zn_diffae_times *m, int dim, int embed, const char *name);
 void zn_diffae_run_times(zn_ctx *c, const zn_diffae_times *m, zn_tensor rows, zn_tensor t);
 
+/* ---- official.c: what a weight file holds ----------------------------------------------------------------- */
+
+typedef struct zn_diffae_file {
+    const char *prefix; /* of the networks' names */
+    bool averaged;      /* they are running means of training's weights */
+    /* the size of the code, by the U-Net, the encoder, ...; 0: it is not in the file.  code: of any of them */
+    int unet, encoder, latent, classifier, attributes, statistics, code;
+    int layers, classes; /* of the latent network; of the classifier or the attributes */
+} zn_diffae_file;
+
+bool zn_diffae_look(zn_diffae_file *f, const zn_weights *w); /* false: there is nothing of a diffusion autoencoder */
+void zn_diffae_say(const zn_diffae_file *f, char *what, size_t size);
+
+/* For the recognise functions: each file belongs to one model. */
+typedef enum zn_diffae_role {
+    ZN_DIFFAE_IS_UNET,
+    ZN_DIFFAE_IS_LATENT, /* no U-Net, but a latent network or its statistics */
+    ZN_DIFFAE_IS_CODES,  /* neither, but something about codes */
+} zn_diffae_role;
+bool zn_diffae_tells(zn_diffae_role role, const zn_weights *w, char *what, size_t size);
+
+/* The name in a converted file of this tensor of f; NULL: it is left out, or taken by its name (conds_mean, ...). */
+const char *zn_diffae_kept_name(const zn_diffae_file *f, const char *name);
+/* The names of a classifier's rows, with commas between them. */
+void zn_diffae_class_names(char *names, size_t size, int n);
+
 /* ---- for pipeline/diffae.c ------------------------------------------------------------------------------- */
 
 extern const zn_arch zn_arch_diffae_unet, zn_arch_diffae_latent_net;

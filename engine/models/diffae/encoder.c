@@ -24,6 +24,11 @@ typedef struct encoder {
     zn_diffae_res middle[2];
 } encoder;
 
+static bool recognise(const zn_weights *w, char *what, size_t size)
+{
+    return zn_diffae_tells(ZN_DIFFAE_IS_CODES, w, what, size);
+}
+
 /* ---- bind ---------------------------------------------------------------------------------------------- */
 
 static void bind(zn_binder *b, void *net)
@@ -142,6 +147,7 @@ const zn_arch zn_arch_diffae_encode = {
               .out = { "cond" },
               .weights = "zenith-face" },
     .size = sizeof(encoder),
+    .recognise = recognise,
     .bind = bind,
     .forward = forward,
     .shape = shape,

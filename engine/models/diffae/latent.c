@@ -34,6 +34,11 @@ typedef struct latent {
     layer layer[MAX_LAYERS];
 } latent;
 
+static bool recognise(const zn_weights *w, char *what, size_t size)
+{
+    return zn_diffae_tells(ZN_DIFFAE_IS_LATENT, w, what, size);
+}
+
 /* ---- bind ---------------------------------------------------------------------------------------------- */
 
 static void bind_scales(zn_binder *b, latent *m, const char *prefix)
@@ -203,6 +208,7 @@ const zn_arch zn_arch_diffae_latent_net = {
               .out = { "eps" },
               .weights = "zenith-face" },
     .size = sizeof(latent),
+    .recognise = recognise,
     .bind = bind,
     .forward = forward,
     .shape = shape,

@@ -44,19 +44,7 @@ typedef struct unet {
 
 static bool recognise(const zn_weights *w, char *what, size_t size)
 {
-    const char *prefix = zn_diffae_prefix(w);
-    char name[96];
-    const zn_entry *e;
-
-    snprintf(name, sizeof name, "%stime_embed.time_embed.0.weight", prefix);
-    if (!zn_weights_get(w, name))
-        return false;
-    snprintf(name, sizeof name, "%sinput_blocks.1.0.cond_emb_layers.1.weight", prefix);
-    e = zn_weights_get(w, name);
-    if (!e || e->n_dims != 2)
-        return false;
-    snprintf(what, size, "diffusion autoencoder, code of %d numbers", (int)e->shape[1]);
-    return true;
+    return zn_diffae_tells(ZN_DIFFAE_IS_UNET, w, what, size);
 }
 
 /* Going up, a level ends where the file has a block that doubles the size: sub-module 1, or 2 after an attention. */
