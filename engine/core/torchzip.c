@@ -18,6 +18,7 @@
 #include <string.h>
 
 enum {
+    REPEATED = 32,
     MAX_DEPTH = 8,           /* dictionaries in dictionaries; deeper ones hold settings, not weights */
     MAX_DIRECTORY = 1 << 28, /* bytes of the archive's directory, and of the pickle */
 };
@@ -303,9 +304,9 @@ static zn_status add_tensor(reader *r, const zn_ptensor *t, zn_error *err)
         if (!furthest(&last, t) || last >= bytes / size)
             return zn_fail(err, ZN_E_FILE, "%s is damaged: the tensor '%s' lies outside its data", label, r->name);
         /* Elements that are stored once and read many times, by a stride of 0 or by tensors that share a storage, cost
-         * nothing in the file: all tensors together may have twice as many elements as the file has bytes. */
-        r->elements += zn_entry_len(&e) < 2 * r->a.f->size ? zn_entry_len(&e) : 2 * r->a.f->size + 1;
-        if (r->elements > 2 * r->a.f->size)
+         * nothing in the file: all tensors together may have REPEATED elements for each byte of the file. */
+        r->elements += zn_entry_len(&e) < REPEATED * r->a.f->size ? zn_entry_len(&e) : REPEATED * r->a.f->size + 1;
+        if (r->elements > REPEATED * r->a.f->size)
             return zn_fail(err, ZN_E_FILE, "%s holds the tensor '%s', which repeats its data beyond measure", label,
                            r->name);
         e.at += (uint64_t)(t->offset * size);

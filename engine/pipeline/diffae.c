@@ -11,7 +11,7 @@
 
 #include "../models/diffae/diffae.h"
 
-enum { SET_STEPS, SET_ORDER, SET_GUIDE };
+enum { SET_STEPS, SET_ORDER, SET_GUIDE, SET_REVERSE };
 
 typedef struct diffae {
     zn_model *net;
@@ -21,8 +21,11 @@ typedef struct diffae {
 
 typedef struct loop { /* what the sampler's predict is given */
     zn_model *net;
-    zn_tensor cond, cond0; /* cond0.c 0: no guidance */
+    zn_tensor rows;        /* [1][1][steps][row]: what the network makes of all time steps */
+    zn_tensor now;         /* [n][1][1][row]: of this one, at one address */
+    zn_tensor gate, gate0; /* [n][1][1][gate]: of the codes; c 0: there are none */
     float guide;
+    int k; /* the step */
 } loop;
 
 /* ---- bind ---------------------------------------------------------------------------------------------- */
@@ -53,29 +56,67 @@ static zn_tensor batch(zn_tensor x, int n)
     return (zn_tensor){ x.data, x.n * n, x.h / n, x.w, x.c, x.ld, x.type };
 }
 
-/* One prediction.  The latent network has no code: cond.c is 0. */
-static void run_net(zn_ctx *c, zn_model *net, zn_tensor p, zn_tensor x, zn_tensor t, zn_tensor cond)
+/* The loop's rows and gates, computed once: for all steps, and for the codes in cond (and cond0). */
+static void prepare(zn_ctx *c, loop *l, const zn_schedule *s, int n, int row, int gate, zn_tensor cond, zn_tensor cond0)
 {
-    const zn_call call = { .in = { x, t, cond }, .out = { p }, .n_in = cond.c ? 3 : 2, .n_out = 1 };
+    const zn_type type = c->be->tensor_type[l->net->precision];
+    const zn_tensor times = zn_new_of(c, ZN_F32, 1, 1, s->n, 1);
 
-    zn_call_net(c, net, &call);
+    zn_upload(c, times, s->t);
+    l->rows = zn_new_of(c, type, 1, 1, s->n, row);
+    l->now = zn_new_of(c, type, n, 1, 1, row);
+    l->gate = gate ? zn_new_of(c, type, n, 1, 1, gate) : (zn_tensor){ 0 };
+    l->gate0 = cond0.c ? zn_new_of(c, type, n, 1, 1, gate) : (zn_tensor){ 0 };
+    if (cond0.c)
+        zn_call_net(c, l->net,
+                    &(zn_call){ .in = { times, cond0 }, .out = { l->rows, l->gate0 }, .n_in = 2, .n_out = 2 });
+    if (gate)
+        zn_call_net(c, l->net, &(zn_call){ .in = { times, cond }, .out = { l->rows, l->gate }, .n_in = 2, .n_out = 2 });
+    else
+        zn_call_net(c, l->net, &(zn_call){ .in = { times }, .out = { l->rows }, .n_in = 1, .n_out = 1 });
+}
+
+/* One prediction.  The latent network has no gates. */
+static void run_net(zn_ctx *c, const loop *l, zn_tensor p, zn_tensor x, zn_tensor gate)
+{
+    const zn_call call = { .in = { x, l->now, gate }, .out = { p }, .n_in = gate.c ? 3 : 2, .n_out = 1 };
+
+    zn_call_net(c, l->net, &call);
+}
+
+/* now = the row of this step, for each of the pictures. */
+static void next_row(zn_ctx *c, loop *l)
+{
+    zn_tensor row = l->rows;
+
+    row.data = (float *)((char *)row.data + (size_t)l->k++ * (size_t)row.c * zn_type_size(row.type));
+    row.w = 1;
+    for (int i = 0; i < l->now.n; i++) {
+        zn_tensor to = l->now;
+
+        to.data = (float *)((char *)to.data + (size_t)i * (size_t)to.c * zn_type_size(to.type));
+        to.n = 1;
+        zn_map(c, to, row, (zn_tail){ 0 });
+    }
 }
 
 static void predict(zn_ctx *c, void *cookie, zn_tensor p, zn_tensor x, zn_tensor t)
 {
-    const loop *l = cookie;
+    loop *l = cookie;
     const size_t mark = zn_mark(c->arena);
 
-    if (l->cond0.c && l->guide != 1) {
+    (void)t;
+    next_row(c, l);
+    if (l->gate0.c && l->guide != 1) {
         zn_tensor q = zn_new_of(c, ZN_F32, x.n, x.h, x.w, x.c);
 
-        run_net(c, l->net, p, x, t, l->cond0);
-        run_net(c, l->net, q, x, t, l->cond);
+        run_net(c, l, p, x, l->gate0);
+        run_net(c, l, q, x, l->gate);
         zn_map(c, q, q, (zn_tail){ .gain = l->guide });
         if (l->guide != 0) /* as a gain, 0 would mean 1 */
             zn_map(c, p, p, (zn_tail){ .gain = 1 - l->guide, .residual = &q });
     } else {
-        run_net(c, l->net, p, x, t, l->cond);
+        run_net(c, l, p, x, l->gate);
     }
     zn_reset(c->arena, mark);
 }
@@ -96,7 +137,8 @@ static void run_pictures(zn_ctx *c, const diffae *m, const zn_call *call, bool r
     const zn_tensor cond = call->in[1];
     const int n = cond.h;
     const zn_tensor y = batch(call->out[0], n);
-    loop l = { .net = m->net, .cond = batch(cond, n), .guide = 1 };
+    const bool guided = call->n_in > 2 && call->set[SET_GUIDE] != 1;
+    loop l = { .net = m->net, .guide = guided ? call->set[SET_GUIDE] : 1 };
     zn_schedule s;
 
     if (!picture_schedule(&s, m, call->set, reverse)) {
@@ -104,17 +146,15 @@ static void run_pictures(zn_ctx *c, const diffae *m, const zn_call *call, bool r
                     ZN_DIFFAE_STEPS);
         return;
     }
-    if (call->n_in > 2) {
-        l.cond0 = batch(call->in[2], n);
-        l.guide = call->set[SET_GUIDE];
-    }
+    prepare(c, &l, &s, n, zn_diffae_row(m->net->net), zn_diffae_gate(m->net->net), batch(cond, n),
+            guided ? batch(call->in[2], n) : (zn_tensor){ 0 });
     zn_map(c, y, batch(call->in[0], n), (zn_tail){ 0 });
     zn_sample(c, y, &(zn_sampler){ .schedule = &s, .clip = 1, .predict = predict, .cookie = &l });
 }
 
 static void sample(zn_ctx *c, const void *net, const zn_call *call)
 {
-    run_pictures(c, net, call, false);
+    run_pictures(c, net, call, call->set[SET_REVERSE] != 0);
 }
 
 static void reverse(zn_ctx *c, const void *net, const zn_call *call)
@@ -137,6 +177,7 @@ static void sample_latent(zn_ctx *c, const void *net, const zn_call *call)
                     ZN_DIFFAE_STEPS);
         return;
     }
+    prepare(c, &l, &s, 1, zn_diffae_latent_row(m->net->net), 0, (zn_tensor){ 0 }, (zn_tensor){ 0 });
     zn_map(c, y, call->in[0], (zn_tail){ 0 });
     zn_sample(c, y, &(zn_sampler){ .schedule = &s, .predict = predict, .cookie = &l });
     if (m->mean.data) {
@@ -206,6 +247,8 @@ static const zn_part latent_part[] = { { &zn_arch_diffae_latent_net, NULL }, { N
 static const zn_setting sample_settings[] = { [SET_STEPS] = { "steps", 20, 1, 1000, "evaluations of the network" },
                                               [SET_ORDER] = ORDER,
                                               [SET_GUIDE] = { "guide", 1, 0, 20, "how far an edit is guided; 1: not" },
+                                              [SET_REVERSE] = { "reverse", 0, 0, 1,
+                                                                "1: from a picture to noise, as diffae-reverse does" },
                                               { 0 } };
 static const zn_setting reverse_settings[] = {
     [SET_STEPS] = { "steps", 250, 1, 1000, "steps from the picture to noise" }, [SET_ORDER] = ORDER, { 0 }

@@ -20,6 +20,38 @@ static void loops(void)
     compare(checkpoint, "diffae-sample", (const char *const[]){ "x", "cond", NULL }, "steps=10", "sample10", 1e-3);
     compare(checkpoint, "diffae-reverse", (const char *const[]){ "picture", "cond", NULL }, "steps=10", "reverse10",
             1e-3);
+    /* one model does both */
+    compare(checkpoint, "diffae-sample", (const char *const[]){ "picture", "cond", NULL }, "steps=10 reverse=1",
+            "reverse10", 1e-3);
+}
+
+/* Codes out of noise: the reference's, times the deviations, plus the means. */
+static void codes(void)
+{
+    static const char *const file = GOLDEN "diffae.ckpt", *const set = "steps=10";
+    zn_array z = load("z"), want = load("latent10"), out = { 0 };
+    float mean[64], std[64], got[64];
+    zn_weights *w = NULL;
+    zn_error err = { "" };
+    zn_model *m = NULL;
+    double d;
+
+    CHECK(z.c <= 64 && want.c == z.c && !zn_weights_open(&w, &file, 1, &err), "%s", err.text);
+    CHECK(!zn_weights_read(mean, (size_t)z.c, w, "conds_mean", &err) &&
+              !zn_weights_read(std, (size_t)z.c, w, "conds_std", &err) &&
+              !zn_model_open(&m, engine, "diffae-latent-sample",
+                             &(zn_open){ .files = &file, .n_files = 1, .precision = "fp32" }, &err),
+          "%s", err.text);
+    for (int i = 0; i < z.c; i++)
+        want.data[i] = want.data[i] * std[i] + mean[i];
+    out = (zn_array){ got, 1, 1, z.c };
+    CHECK(!zn_model_run(m, &z, 1, &out, &(zn_job){ .set = &set, .n_set = 1 }, &err), "%s", err.text);
+    d = relative(got, (size_t)z.c, &want);
+    CHECK(d <= 1e-3, "codes are off by %g", d);
+    free(z.data);
+    free(want.data);
+    zn_weights_close(&w);
+    zn_model_close(&m);
 }
 
 static int seen;
@@ -142,6 +174,7 @@ int main(void)
         RUN(networks);
         RUN(blocks);
         RUN(loops);
+        RUN(codes);
         RUN(batches);
         RUN(refusals);
         zn_engine_close(&engine);

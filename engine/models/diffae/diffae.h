@@ -114,6 +114,15 @@ void zn_diffae_class_names(char *names, size_t size, int n);
 
 extern const zn_arch zn_arch_diffae_unet, zn_arch_diffae_latent_net;
 
+/* Both networks can be called in two parts, so that what does not depend on the noisy input is computed once a run:
+ *     in { times [1][1][n][1], code [k][1][1][code] }, out { rows [1][1][n][zn_diffae_row], gates [k][1][1][zn_diffae_gate] }
+ *     in { x, a row [k][1][1][..], gates }, out { prediction }
+ * instead of in { x, t, code }.  The latent network has neither code nor gates.  Rows and gates have the type of the
+ * network's tensors.  */
+int zn_diffae_row(const void *unet);
+int zn_diffae_gate(const void *unet);
+int zn_diffae_latent_row(const void *latent_net);
+
 bool zn_diffae_predicts_v(const void *unet);
 bool zn_diffae_latent_predicts_v(const void *latent_net);
 /* Of the codes that the latent network was trained on, [1][1][1][code]; false: the file does not say. */

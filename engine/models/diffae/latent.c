@@ -182,12 +182,24 @@ static bool shape(const void *net, const zn_tensor *in, int n_in, zn_tensor *out
     return true;
 }
 
+int zn_diffae_latent_row(const void *net)
+{
+    return ((const latent *)net)->sum;
+}
+
 static void forward(zn_ctx *c, const void *net, const zn_call *call)
 {
     const latent *m = net;
-    zn_tensor scales = zn_new(c, 1, 1, 1, m->sum);
+    zn_tensor scales = call->in[1];
 
-    zn_diffae_run_times(c, &m->times, scales, call->in[1]);
+    if (call->n_in == 1) { /* what the time steps give, for later calls */
+        zn_diffae_run_times(c, &m->times, call->out[0], call->in[0]);
+        return;
+    }
+    if (scales.c == 1) {
+        scales = zn_new(c, 1, 1, 1, m->sum);
+        zn_diffae_run_times(c, &m->times, scales, call->in[1]);
+    }
     predict(c, m, call->out[0], call->in[0], scales);
 }
 

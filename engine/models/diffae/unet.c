@@ -346,22 +346,41 @@ static bool shape(const void *net, const zn_tensor *in, int n_in, zn_tensor *out
     return true;
 }
 
+int zn_diffae_row(const void *net)
+{
+    return 2 * ((const unet *)net)->sum;
+}
+
+int zn_diffae_gate(const void *net)
+{
+    return ((const unet *)net)->sum;
+}
+
 static void forward(zn_ctx *c, const void *net, const zn_call *call)
 {
     const unet *m = net;
     const zn_tensor x = call->in[0];
-    zn_diffae_modulation mod = { .time = zn_new(c, x.n, 1, 1, 2 * m->sum), .gate = zn_new(c, x.n, 1, 1, m->sum) };
+    zn_diffae_modulation mod = { .time = call->in[1], .gate = call->in[2] };
     zn_tensor t = call->in[1];
 
-    if (x.n > 1) { /* one time step for all */
-        zn_tensor each = zn_new_of(c, ZN_F32, x.n, 1, 1, 1);
-
-        zn_fill(c, each, &(float){ 0 });
-        zn_combine(c, each, each, t, ZN_ADD, (zn_tail){ 0 });
-        t = each;
+    if (call->n_out == 2) { /* what the time steps and the codes give, for later calls */
+        zn_diffae_run_times(c, &m->times, call->out[0], x);
+        gates_of(c, m, call->out[1], t);
+        return;
     }
-    zn_diffae_run_times(c, &m->times, mod.time, t);
-    gates_of(c, m, mod.gate, call->in[2]);
+    if (t.c == 1) {
+        mod.time = zn_new(c, x.n, 1, 1, 2 * m->sum);
+        mod.gate = zn_new(c, x.n, 1, 1, m->sum);
+        if (x.n > 1) { /* one time step for all */
+            zn_tensor each = zn_new_of(c, ZN_F32, x.n, 1, 1, 1);
+
+            zn_fill(c, each, &(float){ 0 });
+            zn_combine(c, each, each, t, ZN_ADD, (zn_tail){ 0 });
+            t = each;
+        }
+        zn_diffae_run_times(c, &m->times, mod.time, t);
+        gates_of(c, m, mod.gate, call->in[2]);
+    }
     predict(c, m, call->out[0], x, &mod);
 }
 
