@@ -409,6 +409,32 @@ is_cancelled (GeglOperation *operation)
   return operation->node && g_object_get_data (G_OBJECT (operation->node), "zenith-cancel");
 }
 
+/* A host that wants to see a result grow puts this struct on the node; it must stay there
+ * while the graph is processed:
+ *
+ *   struct { void (*show) (gpointer data, GeglBuffer *estimate); gpointer data; } hook;
+ *   g_object_set_data (G_OBJECT (node), "zenith-estimate", &hook);
+ *
+ * show() is called in the main thread, with the whole result as it would be by now; the
+ * buffer is gone afterwards.  Such a host also gets an estimate of few steps first. */
+ZnOpShowEstimate
+zn_op_request_host (const ZnOpRequest *request, gpointer *data)
+{
+  const struct
+  {
+    ZnOpShowEstimate show;
+    gpointer         data;
+  } *hook = NULL;
+
+  if (request->operation->node && gegl_is_main_thread ())
+    hook = g_object_get_data (G_OBJECT (request->operation->node), "zenith-estimate");
+  if (! hook)
+    return NULL;
+  *data = hook->data;
+
+  return hook->show;
+}
+
 /* Hosts open their bar at exactly 0.0 and close it at 1.0; main thread only. */
 static void
 show (ZnOpRequest *request, gdouble value)
@@ -596,6 +622,23 @@ zn_op_set_measured (GeglOperation *operation, const ZnOpTiled *task, const gfloa
       print_once (operation, text);
       g_free (text);
     }
+}
+
+void
+zn_op_set_memory (GeglOperation *operation, gchar **field, gsize weights, gsize beside)
+{
+  gchar *text = g_strdup_printf ("%u MiB, and %u MiB of weights", (guint) ((beside >> 20) + 1),
+                                 (guint) ((weights >> 20) + 1));
+
+  set_text (operation, "memory", field, text);
+  if (g_getenv ("ZENITH_VERBOSE"))
+    {
+      gchar *line = g_strdup_printf ("takes %s", text);
+
+      print_once (operation, line);
+      g_free (line);
+    }
+  g_free (text);
 }
 
 static void

@@ -135,6 +135,11 @@ const gchar *zn_op_nick (GType type, gint value);
       description (_ ("What went otherwise than asked, though the result is good"))                \
           ui_meta ("sensitive", "0")
 
+/* Written by the operation, never read. */
+#define zenith_property_memory                                                                     \
+  property_string (memory, _ ("Memory"), "")                                                       \
+      description (_ ("What the run takes, known before it starts")) ui_meta ("sensitive", "0")
+
 /* ---- tasks: what an operation's properties ask for ------------------------- */
 
 /* Every task begins with this one. */
@@ -304,6 +309,12 @@ struct _ZnOpRequest
   gdouble start, span;
   gdouble shown;    /* < 0: nothing yet */
   gint64  shown_at; /* microseconds */
+
+  /* Shows what run() would make so far; NULL: nobody looks (see op-common.c) */
+  void (*estimate) (ZnOpRequest *request, const gfloat *made);
+  gpointer estimate_data;
+
+  const struct _ZnOpJob *job; /* the one that runs */
 };
 
 void zn_op_request_init (ZnOpRequest *request, GeglOperation *operation, const ZnOpBase *base);
@@ -321,6 +332,11 @@ bool zn_op_request_progress (void *request, double done);
 /* The same without news, for work that is not a job's. */
 bool zn_op_request_tick (ZnOpRequest *request);
 
+/* How a host that looks at estimates is told of one; *data is for it.  NULL: there is none,
+ * or this is not the main thread. */
+typedef void (*ZnOpShowEstimate) (gpointer data, GeglBuffer *estimate);
+ZnOpShowEstimate zn_op_request_host (const ZnOpRequest *request, gpointer *data);
+
 /* Fails with this sentence. */
 zn_status zn_op_request_refuse (ZnOpRequest *request, zn_status status, const gchar *format, ...)
     G_GNUC_PRINTF (3, 4);
@@ -333,6 +349,10 @@ void zn_op_set_status (GeglOperation *operation, const ZnOpBase *base, const gch
 /* Shows the noise that was measured, of 255 for each channel, or NULL: it was
  * not.  With $ZENITH_VERBOSE stderr gets it too. */
 void zn_op_set_measured (GeglOperation *operation, const ZnOpTiled *task, const gfloat sigma[3]);
+
+/* Shows in `field`, the property "memory", what a run takes: bytes of weights, and beside
+ * them.  With $ZENITH_VERBOSE stderr gets it too. */
+void zn_op_set_memory (GeglOperation *operation, gchar **field, gsize weights, gsize beside);
 
 /* How process() ends: returns TRUE.  After a failure the output is the input, whatever
  * was written before; where there is none, it is empty. */

@@ -279,16 +279,31 @@ zn_op_model_geometry (const ZnOpModel *model)
   return zn_model_geometry (model->handle);
 }
 
+static void
+on_preview (void *cookie, const zn_array *picture, int step, int n_steps)
+{
+  const ZnOpRequest *request = cookie;
+
+  request->job->preview (request->job->preview_data, picture, step, n_steps);
+}
+
 /* The engine's job: the settings, the request's progress, where a note goes. */
 static zn_job
 make_job (const ZnOpJob *job, ZnOpRequest *request, zn_error *note)
 {
-  return (zn_job){ .set      = job ? job->set : NULL,
-                   .n_set    = job ? job->n_set : 0,
-                   .tile     = job ? job->tile : 0,
-                   .note     = note,
-                   .progress = request ? zn_op_request_progress : NULL,
-                   .cookie   = request };
+  const gboolean previews = job && job->preview && request;
+
+  if (request)
+    request->job = job;
+
+  return (zn_job){ .set           = job ? job->set : NULL,
+                   .n_set         = job ? job->n_set : 0,
+                   .tile          = job ? job->tile : 0,
+                   .note          = note,
+                   .progress      = request ? zn_op_request_progress : NULL,
+                   .preview       = previews ? on_preview : NULL,
+                   .preview_every = previews,
+                   .cookie        = request };
 }
 
 gint
@@ -300,6 +315,25 @@ zn_op_model_tile (ZnOpModel *model, gint width, gint height, gint side)
   zn_plan        plan;
 
   return zn_model_plan (model->handle, &in, 1, &run, &plan, NULL) ? side : plan.tile_w;
+}
+
+gboolean
+zn_op_model_plan (ZnOpModel      *model,
+                  const zn_array *in,
+                  gint            n_in,
+                  const ZnOpJob  *job,
+                  gsize          *beside,
+                  gsize          *weights)
+{
+  const zn_job run = make_job (job, NULL, NULL);
+  zn_plan      plan;
+
+  if (zn_model_plan (model->handle, in, n_in, &run, &plan, NULL))
+    return FALSE;
+  *beside  = plan.peak_bytes;
+  *weights = plan.weight_bytes;
+
+  return TRUE;
 }
 
 const gchar *

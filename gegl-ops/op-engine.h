@@ -50,11 +50,15 @@ gboolean zn_op_engine_enter (zn_error *err);
 void     zn_op_engine_leave (void);
 
 /* A run's settings beside the request's progress.  set: "sigma=20", n_set of them. */
-typedef struct
+typedef struct _ZnOpJob
 {
   const gchar *const *set;
   gint                n_set;
   gint                tile; /* 0: as large as memory allows */
+
+  /* A sampler's estimate after each step but the last; NULL: not wanted. */
+  void (*preview) (gpointer data, const zn_array *picture, gint step, gint n_steps);
+  gpointer preview_data;
 } ZnOpJob;
 
 /* zn_model_run_region() for one input, and zn_model_run(), which sets the sizes of out[]
@@ -71,6 +75,15 @@ zn_status zn_op_model_run_arrays (ZnOpModel      *model,
                                   gint            n_in,
                                   const ZnOpJob  *job,
                                   ZnOpRequest    *request);
+
+/* What such a run takes beside the weights, and the weights; FALSE: it cannot be run, and a
+ * run will say why.  in[].data is not read. */
+gboolean zn_op_model_plan (ZnOpModel      *model,
+                           const zn_array *in,
+                           gint            n_in,
+                           const ZnOpJob  *job,
+                           gsize          *beside,
+                           gsize          *weights);
 
 /* How often a network ran in this process, and how many pixels it was asked for; for
  * tests, found by their names. */

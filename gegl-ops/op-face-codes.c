@@ -10,7 +10,8 @@
 #include "op-engine.h"
 #include "op-face-codes.h"
 
-#define MAX_SIDE 4096 /* of the model's picture */
+#define MAX_SIDE 4096         /* of the model's picture */
+#define ESTIMATE_PAUSE 150000 /* microseconds between two that are shown */
 
 /* ---- the networks --------------------------------------------------------- */
 
@@ -46,8 +47,42 @@ zn_op_face_work_part (ZnOpFaceWork *work, gint evaluations)
 {
   const gdouble total = MAX (work->total, work->done + evaluations);
 
-  zn_op_request_part (work->run->request, work->done / total, evaluations / total);
+  zn_op_request_part (work->run->request,
+                      work->run->bar_start + work->run->bar_span * work->done / total,
+                      work->run->bar_span * evaluations / total);
   work->done += evaluations;
+}
+
+void
+zn_op_face_state_memory (const ZnOpFaceWork *work, ZnOpModel *const *model, gint n_models, gint n)
+{
+  const ZnOpFaceRun *run   = work->run;
+  const zn_array     in[3] = { { NULL, n * work->side, work->side, 3 },
+                               { NULL, n, 1, work->code },
+                               { NULL, n, 1, work->code } };
+  const zn_array     code  = { NULL, 1, 1, work->code };
+  gchar              steps[32];
+  const gchar       *set[]   = { steps, "guide=2" }; /* an edit takes most */
+  const ZnOpJob      job     = { .set = set, .n_set = 2 };
+  gsize              weights = 0, beside = 0;
+
+  g_snprintf (steps, sizeof (steps), "steps=%d", MAX (run->face->steps, run->all_steps));
+  for (gint i = 0; i < n_models; i++)
+    {
+      /* the encoder takes one picture, the sampler pictures and codes, the latent network a code */
+      const gchar   *id      = run->task->model[i];
+      const gboolean draw    = ! strcmp (id, "diffae-sample");
+      const gboolean is_code = ! strcmp (id, "diffae-latent-sample");
+      gsize          b, w;
+
+      if (zn_op_model_plan (model[i], is_code ? &code : in, draw ? 3 : 1, draw ? &job : NULL, &b,
+                            &w))
+        {
+          beside += b;
+          weights += w;
+        }
+    }
+  zn_op_set_memory (run->request->operation, run->face->memory, weights, beside);
 }
 
 zn_status
@@ -65,21 +100,7 @@ zn_op_face_work_begin (ZnOpFaceWork *work, const ZnOpFaceRun *run)
                           &run->request->err))
     return ZN_E_USAGE;
   memset (run->out->data, 0, zn_array_len (run->out) * sizeof (gfloat));
-
-  return ZN_OK;
-}
-
-zn_status
-zn_op_face_read (ZnOpFacePicture *face, ZnOpFaceWork *work, const ZnOpPicture *picture)
-{
-  const GeglRectangle rect = zn_op_square_bounds (&work->square, picture->box.width,
-                                                  picture->box.height);
-
-  *face = (ZnOpFacePicture){ .part = zn_op_part_read (picture, &rect),
-                             .low  = g_new (gfloat, work->len) };
-  if (! face->part.pixels)
-    return no_memory (work);
-  zn_op_square_shrink (face->low, work->side, &work->square, &face->part);
+  zn_op_face_state_memory (work, run->model, 2, 1);
 
   return ZN_OK;
 }
@@ -91,8 +112,8 @@ codes_key (const ZnOpFacePicture *face, const ZnOpFaceWork *work)
 
   zn_op_key_add_string (&key, "diffae codes");
   zn_op_key_add_string (&key, zn_op_model_name (work->run->model[ZN_OP_FACE_ENCODE]));
-  zn_op_key_add_string (&key, zn_op_model_name (work->run->model[ZN_OP_FACE_REVERSE]));
-  zn_op_key_add (&key, &work->run->face->stochastic_steps, sizeof (gint));
+  zn_op_key_add_string (&key, zn_op_model_name (work->run->model[ZN_OP_FACE_SAMPLE]));
+  zn_op_key_add (&key, &face->steps, sizeof (gint));
   zn_op_key_add (&key, face->low, work->len * sizeof (gfloat));
 
   return key;
@@ -119,10 +140,30 @@ is_kept (ZnOpKey key)
   return kept;
 }
 
+zn_status
+zn_op_face_read (ZnOpFacePicture *face, ZnOpFaceWork *work, const ZnOpPicture *picture)
+{
+  const GeglRectangle rect = zn_op_square_bounds (&work->square, picture->box.width,
+                                                  picture->box.height);
+
+  *face = (ZnOpFacePicture){ .part = zn_op_part_read (picture, &rect),
+                             .low  = g_new (gfloat, work->len) };
+  if (! face->part.pixels)
+    return no_memory (work);
+  zn_op_square_shrink (face->low, work->side, &work->square, &face->part);
+
+  /* a quick run takes codes of all steps, if there are any */
+  face->steps = work->run->all_steps;
+  if (! is_kept (codes_key (face, work)))
+    face->steps = work->run->face->stochastic_steps;
+
+  return ZN_OK;
+}
+
 gint
 zn_op_face_codes_cost (const ZnOpFacePicture *face, const ZnOpFaceWork *work)
 {
-  return is_kept (codes_key (face, work)) ? 0 : 1 + work->run->face->stochastic_steps;
+  return is_kept (codes_key (face, work)) ? 0 : 1 + face->steps;
 }
 
 zn_status
@@ -133,8 +174,8 @@ zn_op_face_encode (ZnOpFacePicture *face, ZnOpFaceWork *work)
   const ZnOpKey     key     = codes_key (face, work);
   const gsize       size    = (work->code + work->len) * sizeof (gfloat);
   gchar             steps[32];
-  const gchar      *set[] = { steps };
-  const ZnOpJob     job   = { .set = set, .n_set = 1 };
+  const gchar      *set[] = { steps, "reverse=1" };
+  const ZnOpJob     job   = { .set = set, .n_set = 2 };
   zn_array          in[2] = { { NULL, work->side, work->side, 3 }, { NULL, 1, 1, work->code } };
   zn_array          cond  = { NULL, 1, 1, work->code };
   zn_array          noise = in[0];
@@ -152,13 +193,13 @@ zn_op_face_encode (ZnOpFacePicture *face, ZnOpFaceWork *work)
   for (gsize i = 0; i < work->len; i++)
     in[0].data[i] = 2.0f * face->low[i] - 1.0f;
 
-  g_snprintf (steps, sizeof (steps), "steps=%d", work->run->face->stochastic_steps);
+  g_snprintf (steps, sizeof (steps), "steps=%d", face->steps);
   zn_op_face_work_part (work, 1);
   status = zn_op_model_run_arrays (model[ZN_OP_FACE_ENCODE], &cond, in, 1, NULL, request);
   if (! status)
     {
-      zn_op_face_work_part (work, work->run->face->stochastic_steps);
-      status = zn_op_model_run_arrays (model[ZN_OP_FACE_REVERSE], &noise, in, 2, &job, request);
+      zn_op_face_work_part (work, face->steps);
+      status = zn_op_model_run_arrays (model[ZN_OP_FACE_SAMPLE], &noise, in, 2, &job, request);
     }
   g_free (in[0].data);
 
@@ -173,10 +214,38 @@ zn_op_face_encode (ZnOpFacePicture *face, ZnOpFaceWork *work)
   return ZN_OK;
 }
 
+/* A sampler's estimate of its (first) picture, in -1..1. */
+static void
+show_estimate (gpointer data, const zn_array *picture, gint step, gint n_steps)
+{
+  ZnOpFaceWork      *work = data;
+  const ZnOpFaceRun *run  = work->run;
+  const gint64       now  = g_get_monotonic_time ();
+  zn_array           out  = *run->out;
+  gfloat            *drawn;
+
+  if (now - work->shown_at < ESTIMATE_PAUSE || (run->quick_shown && 2 * step < n_steps))
+    return;
+  out.data = g_try_malloc0 (zn_array_len (&out) * sizeof (gfloat));
+  if (! out.data)
+    return;
+
+  drawn = g_new (gfloat, work->len);
+  for (gsize i = 0; i < work->len; i++)
+    drawn[i] = isfinite (picture->data[i]) ? 0.5f * picture->data[i] + 0.5f : 0.5f;
+  work->paste (&out, work, drawn);
+  run->request->estimate (run->request, out.data);
+  g_free (drawn);
+  g_free (out.data);
+  work->shown_at = g_get_monotonic_time ();
+}
+
 zn_status
 zn_op_face_draw (gfloat       *dst,
+                 gint          n,
                  ZnOpFaceWork *work,
                  ZnOpModel    *model,
+                 gboolean      shows,
                  const gfloat *noise,
                  const gfloat *cond,
                  const gfloat *cond0,
@@ -185,19 +254,22 @@ zn_op_face_draw (gfloat       *dst,
   const gint     steps = work->run->face->steps;
   gchar          step_text[32], guide_text[64], number[G_ASCII_DTOSTR_BUF_SIZE];
   const gchar   *set[] = { step_text, guide_text };
-  const ZnOpJob  job   = { .set = set, .n_set = cond0 ? 2 : 1 };
-  const zn_array in[3] = { { (gfloat *) noise, work->side, work->side, 3 },
-                           { (gfloat *) cond, 1, 1, work->code },
-                           { (gfloat *) cond0, 1, 1, work->code } };
-  zn_array       out   = { dst, work->side, work->side, 3 };
+  const ZnOpJob  job   = { .set     = set,
+                           .n_set   = cond0 ? 2 : 1,
+                           .preview = shows && work->run->request->estimate ? show_estimate : NULL,
+                           .preview_data = work };
+  const zn_array in[3] = { { (gfloat *) noise, n * work->side, work->side, 3 },
+                           { (gfloat *) cond, n, 1, work->code },
+                           { (gfloat *) cond0, n, 1, work->code } };
+  zn_array       out   = { dst, n * work->side, work->side, 3 };
   zn_status      status;
 
   g_snprintf (step_text, sizeof (step_text), "steps=%d", steps);
   g_snprintf (guide_text, sizeof (guide_text), "guide=%s",
               g_ascii_formatd (number, sizeof (number), "%.6f", guide));
-  zn_op_face_work_part (work, cond0 ? 2 * steps : steps);
+  zn_op_face_work_part (work, (cond0 ? 2 : 1) * n * steps);
   status = zn_op_model_run_arrays (model, &out, in, cond0 ? 3 : 2, &job, work->run->request);
-  for (gsize i = 0; ! status && i < work->len; i++)
+  for (gsize i = 0; ! status && i < n * work->len; i++)
     {
       if (! isfinite (dst[i]))
         return zn_op_request_refuse (work->run->request, ZN_E_USAGE,
@@ -209,7 +281,10 @@ zn_op_face_draw (gfloat       *dst,
 }
 
 zn_status
-zn_op_face_draw_kept (GBytes **made, const ZnOpFacePicture *face, ZnOpFaceWork *work)
+zn_op_face_draw_kept (GBytes               **made,
+                      const ZnOpFacePicture *face,
+                      ZnOpFaceWork          *work,
+                      gboolean               shows)
 {
   const ZnOpKey key  = reconstruction_key (face, work);
   const gsize   size = work->len * sizeof (gfloat);
@@ -221,7 +296,7 @@ zn_op_face_draw_kept (GBytes **made, const ZnOpFacePicture *face, ZnOpFaceWork *
     return ZN_OK;
 
   dst    = g_malloc (size);
-  status = zn_op_face_draw (dst, work, work->run->model[ZN_OP_FACE_SAMPLE],
+  status = zn_op_face_draw (dst, 1, work, work->run->model[ZN_OP_FACE_SAMPLE], shows,
                             zn_op_face_noise (face, work), zn_op_face_cond (face), NULL, 1.0);
   if (status)
     {

@@ -10,19 +10,26 @@
 enum /* places in task->model */
 {
   ZN_OP_FACE_ENCODE,
-  ZN_OP_FACE_REVERSE,
-  ZN_OP_FACE_SAMPLE
+  ZN_OP_FACE_SAMPLE /* in both directions */
 };
 
 /* One run of an operation. */
-typedef struct
+typedef struct _ZnOpFaceWork ZnOpFaceWork;
+
+struct _ZnOpFaceWork
 {
   const ZnOpFaceRun *run;
   ZnOpSquare         square;
   gint               side, code;
   gsize              len;         /* side * side * 3 */
   gdouble            done, total; /* evaluations of the U-Net */
-} ZnOpFaceWork;
+
+  /* What the operation adds for a drawn face, [side][side][3]: called with the result and,
+   * if somebody looks, with estimates of it */
+  void (*paste) (zn_array *out, const ZnOpFaceWork *work, const gfloat *drawn);
+  gconstpointer paste_data;
+  gint64        shown_at; /* when an estimate was, in microseconds */
+};
 
 /* A picture of the work, in memory of its own. */
 typedef struct
@@ -30,10 +37,17 @@ typedef struct
   ZnOpPart part;
   gfloat  *low;   /* [side][side][3], 0..1: what the model sees */
   GBytes  *codes; /* cond [code], then xT [side][side][3] */
+  gint     steps; /* from the picture to xT */
 } ZnOpFacePicture;
 
 /* The frame of run->in; run->out is 0. */
 zn_status zn_op_face_work_begin (ZnOpFaceWork *work, const ZnOpFaceRun *run);
+
+/* States what the run takes: the models of the task, n pictures drawn at once. */
+void zn_op_face_state_memory (const ZnOpFaceWork *work,
+                              ZnOpModel *const   *model,
+                              gint                n_models,
+                              gint                n);
 
 /* The next job is so many evaluations. */
 void zn_op_face_work_part (ZnOpFaceWork *work, gint evaluations);
@@ -48,17 +62,24 @@ gint          zn_op_face_codes_cost (const ZnOpFacePicture *face, const ZnOpFace
 const gfloat *zn_op_face_cond (const ZnOpFacePicture *face);
 const gfloat *zn_op_face_noise (const ZnOpFacePicture *face, const ZnOpFaceWork *work);
 
-/* dst [side][side][3], 0..1 but not cut; cond0: NULL, or what the edit is guided away from. */
+/* dst [n][side][side][3], 0..1 but not cut: n faces, from noise [n][side][side][3] and cond
+ * [n][code]; cond0 [n][code]: NULL, or what the edit is guided away from.  shows: estimates
+ * of the first are shown. */
 zn_status zn_op_face_draw (gfloat       *dst,
+                           gint          n,
                            ZnOpFaceWork *work,
                            ZnOpModel    *model,
+                           gboolean      shows,
                            const gfloat *noise,
                            const gfloat *cond,
                            const gfloat *cond0,
                            gdouble       guide);
 
 /* What the model makes of the codes as they are, kept or made now; its evaluations. */
-zn_status zn_op_face_draw_kept (GBytes **made, const ZnOpFacePicture *face, ZnOpFaceWork *work);
+zn_status zn_op_face_draw_kept (GBytes               **made,
+                                const ZnOpFacePicture *face,
+                                ZnOpFaceWork          *work,
+                                gboolean               shows);
 gint      zn_op_face_kept_cost (const ZnOpFacePicture *face, const ZnOpFaceWork *work);
 
 #endif

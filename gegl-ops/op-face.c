@@ -15,6 +15,12 @@
 #include "op-face.h"
 
 #define OWN_MODEL "zenith-face"
+
+enum
+{
+  QUICK_STEPS = 4, /* of a first estimate */
+  BATCH       = 4  /* faces of a strip that are drawn at once */
+};
 enum /* places in task->model */
 {
   LATENT,
@@ -73,9 +79,8 @@ zn_op_face_describe (ZnOpWhole *task, const ZnOpFace *face)
   ZnOpSquare          square;
   zn_error            err;
 
-  task->model[ZN_OP_FACE_ENCODE]  = "diffae-encode";
-  task->model[ZN_OP_FACE_REVERSE] = "diffae-reverse";
-  task->model[ZN_OP_FACE_SAMPLE]  = "diffae-sample";
+  task->model[ZN_OP_FACE_ENCODE] = "diffae-encode";
+  task->model[ZN_OP_FACE_SAMPLE] = "diffae-sample";
   set_weights (task, face->model);
   zn_op_face_add_setting (task, "%.17g %.17g %.17g %.17g %d %d", face->frame.x, face->frame.y,
                           face->frame.size, face->frame.angle, face->steps, face->stochastic_steps);
@@ -94,38 +99,116 @@ zn_op_face_describe (ZnOpWhole *task, const ZnOpFace *face)
 
 /* ---- what the operations do ----------------------------------------------- */
 
-zn_status
-zn_op_face_reconstruct (const ZnOpFaceRun *run)
+/* Makes run->out. */
+typedef zn_status (*Make) (const ZnOpFaceRun *run, gconstpointer how);
+
+/* A host that looks at estimates gets one of few steps first. */
+static zn_status
+make_face (const ZnOpFaceRun *run, Make make, gconstpointer how)
 {
-  ZnOpFacePicture face;
+  ZnOpRequest *request = run->request;
+  ZnOpFace     few     = *run->face;
+  ZnOpFaceRun  full    = *run, quick;
+  zn_array     out     = *run->out;
+  zn_status    status;
+
+  void (*show) (ZnOpRequest * request, const gfloat *made) = request->estimate;
+
+  full.bar_span  = 1.0;
+  full.all_steps = run->face->stochastic_steps;
+  if (! show || run->face->steps < 2 * QUICK_STEPS)
+    return make (&full, how);
+
+  few.steps            = QUICK_STEPS;
+  few.stochastic_steps = MIN (few.stochastic_steps, QUICK_STEPS);
+  quick                = full;
+  quick.face           = &few;
+  quick.out            = &out;
+  quick.bar_span       = (gdouble) QUICK_STEPS / (run->face->steps + QUICK_STEPS);
+  full.bar_start       = quick.bar_span;
+  full.bar_span        = 1.0 - quick.bar_span;
+  full.quick_shown     = TRUE;
+
+  out.data = g_try_malloc (zn_array_len (&out) * sizeof (gfloat));
+  if (! out.data)
+    return zn_op_request_refuse (request, ZN_E_MEMORY, "There is not enough memory for a preview.");
+  request->estimate = NULL; /* its own estimates are not worth a look */
+  status            = make (&quick, how);
+  request->estimate = show;
+  if (! status)
+    show (request, out.data);
+  g_free (out.data);
+
+  return status ? status : make (&full, how);
+}
+
+static void
+paste_reconstruction (zn_array *out, const ZnOpFaceWork *work, const gfloat *drawn)
+{
+  const ZnOpFacePicture *face  = work->paste_data;
+  ZnOpField             *field = zn_op_field_new (work, drawn, face->low, face->low, -1.0f);
+
+  zn_op_field_paste (out, (const ZnOpField *) field, work->side, &work->square, &face->part);
+  g_free (field);
+}
+
+static zn_status
+reconstruct (const ZnOpFaceRun *run, gconstpointer how)
+{
+  ZnOpFacePicture face = { 0 };
   ZnOpFaceWork    work;
   GBytes         *made = NULL;
   zn_status       status;
 
   status = zn_op_face_work_begin (&work, run);
-  if (status)
-    return status;
-
-  status = zn_op_face_read (&face, &work, run->in);
+  if (! status)
+    status = zn_op_face_read (&face, &work, run->in);
   if (! status)
     {
-      work.total = zn_op_face_codes_cost (&face, &work) + zn_op_face_kept_cost (&face, &work);
-      status     = zn_op_face_encode (&face, &work);
+      work.paste      = paste_reconstruction;
+      work.paste_data = &face;
+      work.total      = zn_op_face_codes_cost (&face, &work) + zn_op_face_kept_cost (&face, &work);
+      status          = zn_op_face_encode (&face, &work);
     }
   if (! status)
-    status = zn_op_face_draw_kept (&made, &face, &work);
+    status = zn_op_face_draw_kept (&made, &face, &work, TRUE);
   if (! status)
-    {
-      ZnOpField *field = zn_op_field_new (&work, g_bytes_get_data (made, NULL), face.low, face.low,
-                                          -1.0f);
-
-      zn_op_field_paste (run->out, (const ZnOpField *) field, work.side, &work.square, &face.part);
-      g_free (field);
-    }
+    work.paste (run->out, &work, g_bytes_get_data (made, NULL));
   g_clear_pointer (&made, g_bytes_unref);
   zn_op_face_clear (&face);
 
   return status;
+}
+
+zn_status
+zn_op_face_reconstruct (const ZnOpFaceRun *run)
+{
+  return make_face (run, reconstruct, NULL);
+}
+
+typedef struct
+{
+  const gchar *attribute;
+  gdouble      amount, detail;
+} Edit;
+
+typedef struct
+{
+  const Edit     *edit;
+  ZnOpFacePicture face;
+  GBytes         *made; /* what the model makes of the codes as they are */
+} Edited;
+
+static void
+paste_edit (zn_array *out, const ZnOpFaceWork *work, const gfloat *drawn)
+{
+  const Edited *e     = work->paste_data;
+  ZnOpField    *field = zn_op_field_new (work, drawn, g_bytes_get_data (e->made, NULL), e->face.low,
+                                         0.0f);
+
+  zn_op_field_cut_fine (field, work->side, (gfloat) (1.0 - e->edit->detail));
+  zn_op_field_paste (out, (const ZnOpField *) field, work->side, &work->square, &e->face.part);
+  g_free (field);
 }
 
 /* dst [side][side][3]: the face with another code. */
@@ -142,7 +225,7 @@ face_edit (gfloat                *dst,
 
   for (gint i = 0; i < work->code; i++)
     cond[i] = cond0[i] + (gfloat) amount * attribute->shift[i];
-  status = zn_op_face_draw (dst, work, work->run->model[ZN_OP_FACE_SAMPLE],
+  status = zn_op_face_draw (dst, 1, work, work->run->model[ZN_OP_FACE_SAMPLE], TRUE,
                             zn_op_face_noise (face, work), cond, cond0,
                             1.0 + (attribute->guide - 1.0) * fabs (amount));
   g_free (cond);
@@ -150,53 +233,68 @@ face_edit (gfloat                *dst,
   return status;
 }
 
-zn_status
-zn_op_face_manipulate (const ZnOpFaceRun *run, const gchar *name, gdouble amount, gdouble detail)
+static zn_status
+manipulate (const ZnOpFaceRun *run, gconstpointer how)
 {
-  gchar          *stem      = model_stem (run->face->model);
-  ZnOpAttribute   attribute = { NULL, 1.0 };
-  GBytes         *made      = NULL;
-  gfloat         *edit      = NULL;
-  ZnOpFacePicture face      = { 0 };
-  ZnOpFaceWork    work;
-  zn_status       status;
+  Edited        e         = { .edit = how };
+  gchar        *stem      = model_stem (run->face->model);
+  const gchar  *name      = e.edit->attribute ? e.edit->attribute : "";
+  ZnOpAttribute attribute = { NULL, 1.0 };
+  gfloat       *edit      = NULL;
+  ZnOpFaceWork  work;
+  zn_status     status;
 
   status = zn_op_face_work_begin (&work, run);
-  if (! status &&
-      ! zn_op_attribute_find (&attribute, name ? name : "", stem, work.code, &run->request->err))
+  if (! status && ! zn_op_attribute_find (&attribute, name, stem, work.code, &run->request->err))
     status = ZN_E_USAGE;
   if (! status)
-    status = zn_op_face_read (&face, &work, run->in);
+    status = zn_op_face_read (&e.face, &work, run->in);
   if (! status)
     {
-      work.total = zn_op_face_codes_cost (&face, &work) + zn_op_face_kept_cost (&face, &work) +
+      work.paste      = paste_edit;
+      work.paste_data = &e;
+      work.total = zn_op_face_codes_cost (&e.face, &work) + zn_op_face_kept_cost (&e.face, &work) +
                    2 * run->face->steps;
-      status = zn_op_face_encode (&face, &work);
+      status = zn_op_face_encode (&e.face, &work);
     }
   if (! status)
-    status = zn_op_face_draw_kept (&made, &face, &work);
+    status = zn_op_face_draw_kept (&e.made, &e.face, &work, FALSE);
   if (! status)
     {
       edit   = g_new (gfloat, work.len);
-      status = face_edit (edit, &face, &work, &attribute, amount);
+      status = face_edit (edit, &e.face, &work, &attribute, e.edit->amount);
     }
   if (! status)
-    {
-      ZnOpField *field = zn_op_field_new (&work, edit, g_bytes_get_data (made, NULL), face.low,
-                                          0.0f);
-
-      zn_op_field_cut_fine (field, work.side, (gfloat) (1.0 - detail));
-      zn_op_field_paste (run->out, (const ZnOpField *) field, work.side, &work.square, &face.part);
-      g_free (field);
-    }
+    work.paste (run->out, &work, edit);
   g_free (edit);
   g_free (stem);
   gegl_free (attribute.shift);
-  g_clear_pointer (&made, g_bytes_unref);
-  zn_op_face_clear (&face);
+  g_clear_pointer (&e.made, g_bytes_unref);
+  zn_op_face_clear (&e.face);
 
   return status;
 }
+
+zn_status
+zn_op_face_manipulate (const ZnOpFaceRun *run, const gchar *name, gdouble amount, gdouble detail)
+{
+  return make_face (run, manipulate, &(Edit){ name, amount, detail });
+}
+
+/* ---- between two faces ----------------------------------------------------- */
+
+typedef struct
+{
+  const ZnOpPicture *second;
+  gdouble            position;
+  gint               strip; /* pictures side by side, position 0 to 1; 0: one, at `position` */
+} Between;
+
+typedef struct
+{
+  ZnOpFacePicture face[2];
+  gdouble         position;
+} Pair;
 
 /* a becomes (sin((1 - t) theta) a + sin(t theta) b) / sin(theta), theta being the angle
  * between them: noise between two noises is as strong as they are. */
@@ -222,34 +320,162 @@ slerp (gfloat *a, const gfloat *b, gsize n, gdouble t)
     a[i] = (gfloat) (p * a[i] + q * b[i]);
 }
 
-/* dst [side][side][3]: the face between two. */
+/* dst [n][side][side][3]: the faces at these positions between two. */
 static zn_status
-faces_between (gfloat *dst, ZnOpFaceWork *work, const ZnOpFacePicture face[2], gdouble position)
+faces_between (gfloat                *dst,
+               gint                   n,
+               ZnOpFaceWork          *work,
+               const ZnOpFacePicture *face,
+               const gdouble         *position)
 {
   const gfloat *a     = zn_op_face_cond (&face[0]);
   const gfloat *b     = zn_op_face_cond (&face[1]);
-  gfloat       *codes = g_new (gfloat, work->code + work->len);
+  gfloat       *cond  = g_new (gfloat, (gsize) n * work->code);
+  gfloat       *noise = g_new (gfloat, n * work->len);
   zn_status     status;
 
-  for (gint i = 0; i < work->code; i++)
-    codes[i] = (gfloat) ((1.0 - position) * a[i] + position * b[i]);
-  memcpy (codes + work->code, a + work->code, work->len * sizeof (gfloat));
-  slerp (codes + work->code, b + work->code, work->len, position);
-  status = zn_op_face_draw (dst, work, work->run->model[ZN_OP_FACE_SAMPLE], codes + work->code,
-                            codes, NULL, 1.0);
-  g_free (codes);
+  for (gint k = 0; k < n; k++)
+    {
+      for (gint i = 0; i < work->code; i++)
+        cond[k * work->code + i] = (gfloat) ((1.0 - position[k]) * a[i] + position[k] * b[i]);
+      memcpy (noise + k * work->len, a + work->code, work->len * sizeof (gfloat));
+      slerp (noise + k * work->len, b + work->code, work->len, position[k]);
+    }
+  status = zn_op_face_draw (dst, n, work, work->run->model[ZN_OP_FACE_SAMPLE], n == 1, noise, cond,
+                            NULL, 1.0);
+  g_free (noise);
+  g_free (cond);
+
+  return status;
+}
+
+static void
+paste_between (zn_array *out, const ZnOpFaceWork *work, const gfloat *drawn)
+{
+  const Pair            *pair  = work->paste_data;
+  const ZnOpFacePicture *face  = pair->face;
+  ZnOpField             *field = zn_op_field_new (work, drawn, face[0].low, face[0].low,
+                                                  (gfloat) -pair->position);
+
+  zn_op_field_paste (out, (const ZnOpField *) field, work->side, &work->square, &face[0].part);
+  g_free (field);
+  field = zn_op_field_new (work, face[1].low, face[1].low, face[1].low, (gfloat) pair->position);
+  zn_op_field_paste (out, (const ZnOpField *) field, work->side, &work->square, &face[1].part);
+  g_free (field);
+}
+
+/* Picture k of the strip: the input, and the change in its frame.  Alpha does not count. */
+static void
+put_in_strip (const ZnOpFaceRun *run, const ZnOpFaceWork *work, gint k, const gfloat *drawn)
+{
+  const ZnOpPicture *in     = run->in;
+  const gint         n      = babl_format_get_n_components (in->format);
+  const gint         width  = in->box.width;
+  const zn_rect      rect   = ((const Pair *) work->paste_data)->face[0].part.rect;
+  zn_array           change = { NULL, rect.h, rect.w, 3 };
+  gfloat            *row    = g_new (gfloat, (gsize) width * n);
+
+  change.data = g_new0 (gfloat, zn_array_len (&change));
+  if (drawn)
+    work->paste (&change, work, drawn);
+  for (gint y = 0; y < in->box.height; y++)
+    {
+      gfloat        *dst = run->out->data + ((gsize) y * run->out->w + (gsize) k * width) * 3;
+      const gboolean has = y >= rect.y && y < rect.y + rect.h;
+      const gfloat  *add = change.data + (has ? (gsize) (y - rect.y) * rect.w * 3 : 0);
+
+      zn_op_picture_get (in, (zn_rect){ 0, y, width, 1 }, row);
+      for (gint x = 0; x < width; x++)
+        for (gint c = 0; c < 3; c++)
+          {
+            const gboolean inside = has && x >= rect.x && x < rect.x + rect.w &&
+                                    ! zn_op_is_hidden (row + (gsize) x * n, n);
+
+            dst[x * 3 + c] = zn_op_clean (row[(gsize) x * n + c] +
+                                          (inside ? add[(x - rect.x) * 3 + c] : 0.0f));
+          }
+    }
+  g_free (change.data);
+  g_free (row);
+}
+
+/* All pictures of a strip but the first, BATCH at a time; that is the input. */
+static zn_status
+draw_strip (const ZnOpFaceRun *run, ZnOpFaceWork *work, Pair *pair, gint n)
+{
+  gfloat   *drawn  = g_new (gfloat, BATCH * work->len);
+  zn_status status = ZN_OK;
+
+  put_in_strip (run, work, 0, NULL);
+  for (gint from = 1, count; ! status && from < n; from += count)
+    {
+      gdouble position[BATCH];
+
+      count = MIN (BATCH, n - from);
+      for (gint k = 0; k < count; k++)
+        position[k] = (gdouble) (from + k) / (n - 1);
+      status = faces_between (drawn, count, work, pair->face, position);
+      for (gint k = 0; ! status && k < count; k++)
+        {
+          pair->position = position[k];
+          put_in_strip (run, work, from + k, drawn + k * work->len);
+        }
+    }
+  g_free (drawn);
+
+  return status;
+}
+
+static zn_status
+interpolate (const ZnOpFaceRun *run, gconstpointer how)
+{
+  const Between     *between    = how;
+  const ZnOpPicture *picture[2] = { run->in, between->second };
+  const gint         n_drawn    = between->strip ? between->strip - 1 : 1;
+  Pair               pair       = { .position = between->position };
+  gfloat            *drawn      = NULL;
+  ZnOpFaceWork       work;
+  zn_status          status;
+
+  status = zn_op_face_work_begin (&work, run);
+  for (gint i = 0; ! status && i < 2; i++)
+    status = zn_op_face_read (&pair.face[i], &work, picture[i]);
+  if (! status)
+    {
+      zn_op_face_state_memory (&work, run->model, 2, MIN (n_drawn, BATCH));
+      work.paste      = paste_between;
+      work.paste_data = &pair;
+      work.total      = zn_op_face_codes_cost (&pair.face[0], &work) +
+                   zn_op_face_codes_cost (&pair.face[1], &work) + n_drawn * run->face->steps;
+    }
+  for (gint i = 0; ! status && i < 2; i++)
+    status = zn_op_face_encode (&pair.face[i], &work);
+  if (! status && between->strip)
+    {
+      status = draw_strip (run, &work, &pair, between->strip);
+    }
+  else if (! status)
+    {
+      drawn  = g_new (gfloat, work.len);
+      status = faces_between (drawn, 1, &work, pair.face, &pair.position);
+      if (! status)
+        work.paste (run->out, &work, drawn);
+    }
+  g_free (drawn);
+  zn_op_face_clear (&pair.face[0]);
+  zn_op_face_clear (&pair.face[1]);
 
   return status;
 }
 
 zn_status
-zn_op_face_interpolate (const ZnOpFaceRun *run, const ZnOpPicture *second, gdouble position)
+zn_op_face_interpolate (const ZnOpFaceRun *run,
+                        const ZnOpPicture *second,
+                        gdouble            position,
+                        gint               strip)
 {
-  const ZnOpPicture *picture[2] = { run->in, second };
-  gfloat            *between    = NULL;
-  ZnOpFacePicture    face[2]    = { { { { 0 } } } };
-  ZnOpFaceWork       work;
-  zn_status          status;
+  const Between between = { second, position, strip };
+  ZnOpFaceRun   whole   = *run;
 
   if (second->box.width != run->in->box.width || second->box.height != run->in->box.height)
     return zn_op_request_refuse (run->request, ZN_E_USAGE,
@@ -257,38 +483,24 @@ zn_op_face_interpolate (const ZnOpFaceRun *run, const ZnOpPicture *second, gdoub
                                  "scale one of them.",
                                  run->in->box.width, run->in->box.height, second->box.width,
                                  second->box.height);
+  if (! strip)
+    return make_face (run, interpolate, &between);
 
-  status = zn_op_face_work_begin (&work, run);
-  for (gint i = 0; ! status && i < 2; i++)
-    status = zn_op_face_read (&face[i], &work, picture[i]);
-  if (! status)
-    work.total = zn_op_face_codes_cost (&face[0], &work) + zn_op_face_codes_cost (&face[1], &work) +
-                 run->face->steps;
-  for (gint i = 0; ! status && i < 2; i++)
-    status = zn_op_face_encode (&face[i], &work);
-  if (! status)
-    {
-      between = g_new (gfloat, work.len);
-      status  = faces_between (between, &work, face, position);
-    }
-  if (! status)
-    {
-      ZnOpField *field = zn_op_field_new (&work, between, face[0].low, face[0].low,
-                                          (gfloat) -position);
+  whole.bar_span  = 1.0; /* a strip is not shown before it is done */
+  whole.all_steps = run->face->stochastic_steps;
 
-      zn_op_field_paste (run->out, (const ZnOpField *) field, work.side, &work.square,
-                         &face[0].part);
-      g_free (field);
-      field = zn_op_field_new (&work, face[1].low, face[1].low, face[1].low, (gfloat) position);
-      zn_op_field_paste (run->out, (const ZnOpField *) field, work.side, &work.square,
-                         &face[1].part);
-      g_free (field);
-    }
-  g_free (between);
-  zn_op_face_clear (&face[0]);
-  zn_op_face_clear (&face[1]);
+  return interpolate (&whole, &between);
+}
 
-  return status;
+void
+zn_op_face_describe_strip (ZnOpWhole *task, gint strip)
+{
+  zn_op_face_add_setting (task, "strip %d", strip);
+  task->change = *GEGL_RECTANGLE (0, 0, 0, 0);
+  if ((gint64) task->result.width * strip <= G_MAXINT)
+    task->result.width *= strip;
+  else
+    g_strlcpy (task->refusal.text, "The strip would be too wide.", sizeof (task->refusal.text));
 }
 
 /* ---- the second picture from a file --------------------------------------- */
@@ -369,37 +581,63 @@ zn_op_face_describe_sample (ZnOpWhole   *task,
   zn_op_model_release (encoder);
 }
 
-zn_status
-zn_op_face_sample (const ZnOpFaceRun *run, guint seed, gint latent_steps)
+typedef struct
 {
+  guint seed;
+  gint  latent_steps;
+} New;
+
+static void
+paste_new (zn_array *out, const ZnOpFaceWork *work, const gfloat *drawn)
+{
+  for (gsize i = 0; i < work->len; i++)
+    out->data[i] = zn_op_clean (drawn[i]);
+}
+
+static zn_status
+make_new (const ZnOpFaceRun *run, gconstpointer how)
+{
+  const New         *from     = how;
   const zn_geometry *geometry = zn_op_model_geometry (run->model[LATENT_ENCODE]);
-  ZnOpFaceWork       work     = {
-              .run = run, .side = geometry->side, .code = geometry->out_c, .len = zn_array_len (run->out)
-  };
-  gchar         steps[32];
-  const gchar  *set[] = { steps };
-  const ZnOpJob job   = { .set = set, .n_set = 1 };
-  zn_array      z     = { g_new (gfloat, work.code), 1, 1, work.code };
-  zn_array      cond  = { g_new (gfloat, work.code), 1, 1, work.code };
-  gfloat       *noise = g_new (gfloat, work.len);
-  zn_status     status;
+  ZnOpFaceWork       work     = { .run   = run,
+                                  .side  = geometry->side,
+                                  .code  = geometry->out_c,
+                                  .len   = zn_array_len (run->out),
+                                  .paste = paste_new };
+  gchar              steps[32];
+  const gchar       *set[] = { steps };
+  const ZnOpJob      job   = { .set = set, .n_set = 1 };
+  zn_array           z     = { g_new (gfloat, work.code), 1, 1, work.code };
+  zn_array           cond  = { g_new (gfloat, work.code), 1, 1, work.code };
+  gfloat            *noise = g_new (gfloat, work.len);
+  gfloat            *drawn = g_new (gfloat, work.len);
+  zn_status          status;
+
+  zn_op_face_state_memory (&work, run->model, 3, 1);
 
   /* streams of the seed: 0 the picture's noise, 1 the code's */
-  zn_noise_fill (noise, work.len, seed, 0);
-  zn_noise_fill (z.data, work.code, seed, 1);
+  zn_noise_fill (noise, work.len, from->seed, 0);
+  zn_noise_fill (z.data, work.code, from->seed, 1);
 
-  g_snprintf (steps, sizeof (steps), "steps=%d", latent_steps);
+  g_snprintf (steps, sizeof (steps), "steps=%d", from->latent_steps);
   work.total = 1 + run->face->steps;
   zn_op_face_work_part (&work, 1);
   status = zn_op_model_run_arrays (run->model[LATENT], &cond, &z, 1, &job, run->request);
   if (! status)
-    status = zn_op_face_draw (run->out->data, &work, run->model[LATENT_SAMPLE], noise, cond.data,
+    status = zn_op_face_draw (drawn, 1, &work, run->model[LATENT_SAMPLE], TRUE, noise, cond.data,
                               NULL, 1.0);
-  for (gsize i = 0; ! status && i < work.len; i++)
-    run->out->data[i] = zn_op_clean (run->out->data[i]);
+  if (! status)
+    work.paste (run->out, &work, drawn);
+  g_free (drawn);
   g_free (noise);
   g_free (cond.data);
   g_free (z.data);
 
   return status;
+}
+
+zn_status
+zn_op_face_sample (const ZnOpFaceRun *run, guint seed, gint latent_steps)
+{
+  return make_face (run, make_new, &(New){ seed, latent_steps });
 }

@@ -23,13 +23,15 @@ typedef struct
   const gchar *model; /* a weight file, or its stem */
   ZnOpFrame    frame;
   gint         steps, stochastic_steps;
+  gchar      **memory; /* the field of the property */
 } ZnOpFace;
 
 #define ZN_OP_FACE(o)                                                                              \
   ((ZnOpFace){ (o)->model,                                                                         \
                { (o)->frame_x, (o)->frame_y, (o)->frame_size, (o)->frame_angle },                  \
                (o)->steps,                                                                         \
-               (o)->stochastic_steps })
+               (o)->stochastic_steps,                                                              \
+               &(o)->memory })
 
 /* The properties of a ZnOpFace; an operation lists them where its users expect them.  An
  * edit needs fewer steps than a reconstruction: what they get wrong cancels in the change. */
@@ -79,6 +81,11 @@ typedef struct
   zn_array          *out;
   ZnOpRequest       *request;
   const ZnOpFace    *face;
+
+  /* set by the functions below */
+  gdouble  bar_start, bar_span; /* its part of the progress bar */
+  gint     all_steps;           /* stochastic ones, of the run that is not quick */
+  gboolean quick_shown;         /* an estimate of few steps was */
 } ZnOpFaceRun;
 
 zn_status zn_op_face_reconstruct (const ZnOpFaceRun *run);
@@ -90,10 +97,14 @@ zn_status zn_op_face_manipulate (const ZnOpFaceRun *run,
                                  gdouble            amount,
                                  gdouble            detail);
 
-/* Both pictures have one size; position 0: the first, 1: the second. */
+/* Both pictures have one size; position 0: the first, 1: the second.  strip 0; or, with
+ * zn_op_face_describe_strip() called too, the number of pictures side by side, from the
+ * first one to the second. */
 zn_status zn_op_face_interpolate (const ZnOpFaceRun *run,
                                   const ZnOpPicture *second,
-                                  gdouble            position);
+                                  gdouble            position,
+                                  gint               strip);
+void      zn_op_face_describe_strip (ZnOpWhole *task, gint strip);
 
 /* The second picture of a file, for describe() and run(); its buffer is the caller's. */
 void      zn_op_face_add_file (ZnOpWhole *task, const gchar *path);

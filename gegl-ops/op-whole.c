@@ -308,7 +308,7 @@ make_result (GBytes           **result,
 
 static void
 write_result (const ZnOpWhole   *task,
-              GBytes            *result,
+              const gfloat      *result,
               const ZnOpPicture *in,
               gint               n_in,
               GeglBuffer        *output)
@@ -328,11 +328,34 @@ write_result (const ZnOpWhole   *task,
       zn_op_picture_add (
           &in[0], output,
           (zn_rect){ place.x - in[0].box.x, place.y - in[0].box.y, place.width, place.height },
-          g_bytes_get_data (result, NULL));
+          result);
       return;
     }
 
-  zn_op_target_write (&target, g_bytes_get_data (result, NULL));
+  zn_op_target_write (&target, result);
+}
+
+/* What an estimate is shown with. */
+typedef struct
+{
+  const ZnOpWhole   *task;
+  const ZnOpPicture *in;
+  gint               n_in;
+} Shown;
+
+static void
+show_estimate (ZnOpRequest *request, const gfloat *made)
+{
+  const Shown     *shown = request->estimate_data;
+  gpointer         data;
+  ZnOpShowEstimate show   = zn_op_request_host (request, &data);
+  GeglBuffer      *buffer = gegl_buffer_new (&shown->task->result,
+                                             gegl_operation_get_format (request->operation, "output"));
+
+  write_result (shown->task, made, shown->in, shown->n_in, buffer);
+  if (show)
+    show (data, buffer);
+  g_object_unref (buffer);
 }
 
 static gboolean
@@ -363,10 +386,17 @@ process (GeglOperation        *operation,
     }
   else if (ok && models_acquire (model, &task, &request.err))
     {
-      n_in   = get_inputs (in, operation, context);
+      const Shown shown = { &task, in, n_in = get_inputs (in, operation, context) };
+      gpointer    ignored;
+
+      if (zn_op_request_host (&request, &ignored))
+        {
+          request.estimate      = show_estimate;
+          request.estimate_data = (gpointer) &shown;
+        }
       status = make_result (&result, &task, model, in, n_in, &request);
       if (! status)
-        write_result (&task, result, in, n_in,
+        write_result (&task, g_bytes_get_data (result, NULL), in, n_in,
                       gegl_operation_context_get_target (context, "output"));
       models_release (model);
     }

@@ -25,6 +25,11 @@ zenith_property_engine
 zenith_property_status
 zenith_property_precision
 zenith_property_note
+zenith_property_memory
+
+property_int (strip, _("Strip"), 0)
+  description (_("Pictures side by side, from the first face to the second; 0: one picture, at the position"))
+  value_range (0, 100) ui_range (0, 12)
 
 #else
 
@@ -47,15 +52,16 @@ run (const ZnOpWhole   *task,
   const ZnOpFace    face = ZN_OP_FACE (o);
   const ZnOpFaceRun how  = { task, model, in, out, request, &face };
 
-  ZnOpPicture file = { 0 };
+  const gint  strip = o->strip > 1 ? o->strip : 0;
+  ZnOpPicture file  = { 0 };
   zn_status   status;
 
   if (n_in > 1)
-    return zn_op_face_interpolate (&how, &in[1], o->position);
+    return zn_op_face_interpolate (&how, &in[1], o->position, strip);
 
   status = zn_op_face_load (&file, o->path, request);
   if (! status)
-    status = zn_op_face_interpolate (&how, &file, o->position);
+    status = zn_op_face_interpolate (&how, &file, o->position, strip);
   g_clear_object (&file.buffer);
 
   return status;
@@ -69,12 +75,14 @@ describe (GeglOperation *operation, gpointer data)
   const ZnOpFace  face = ZN_OP_FACE (o);
 
   task->base = ZN_OP_BASE (o);
-  if (o->position == 0.0)
+  if (o->position == 0.0 && o->strip < 2)
     return; /* without run() the input is the result */
 
   zn_op_face_describe (task, &face);
   zn_op_face_add_setting (task, "%.17g", o->position);
   zn_op_face_add_file (task, o->path);
+  if (o->strip > 1)
+    zn_op_face_describe_strip (task, o->strip);
   task->run = run;
 }
 

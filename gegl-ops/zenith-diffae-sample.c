@@ -24,6 +24,7 @@ zenith_property_engine
 zenith_property_status
 zenith_property_precision
 zenith_property_note
+zenith_property_memory
 
 #else
 
@@ -43,7 +44,7 @@ run (const ZnOpWhole   *task,
      ZnOpRequest       *request)
 {
   GeglProperties   *o    = GEGL_PROPERTIES (request->operation);
-  const ZnOpFace    face = { .steps = o->steps };
+  const ZnOpFace    face = { .steps = o->steps, .memory = &o->memory };
   const ZnOpFaceRun how  = { task, model, in, out, request, &face };
 
   return zn_op_face_sample (&how, o->seed, o->latent_steps);

@@ -404,6 +404,123 @@ test_interpolate (void)
   g_object_unref (odd);
 }
 
+/* A strip has the pictures that the positions give one by one. */
+static void
+test_strip (void)
+{
+  GeglBuffer   *first  = picture ("R'G'B'A u8", 3, -5, 120, 100, 114);
+  GeglBuffer   *second = picture ("R'G'B'A u8", 3, -5, 120, 100, 115);
+  gfloat       *want   = pixels_of (first, gegl_buffer_get_extent (first), "R'G'B'A float");
+  Run           run    = pair_new ("strip=6 " QUICK " " FRAME, first, second);
+  gfloat       *strip  = run_pixels (&run, &run.box);
+  gchar        *status = run_status (&run);
+  GeglRectangle box    = run.box;
+
+  CHECK (! *status, "%s", status);
+  CHECK (box.x == 3 && box.y == -5 && box.width == 6 * 120 && box.height == 100,
+         "the strip is %d x %d at %d, %d", box.width, box.height, box.x, box.y);
+  g_free (status);
+  run_free (&run);
+
+  for (gint k = 0; k < 6; k++)
+    {
+      gchar  *settings = g_strdup_printf ("position=%g " QUICK " " FRAME, k / 5.0);
+      gfloat *one;
+      gdouble most = 0.0;
+
+      run = pair_new (settings, first, second);
+      one = run_pixels (&run, &run.box);
+      for (gint i = 0; i < 120 * 100; i++)
+        for (gint c = 0; c < 3; c++)
+          most = MAX (most,
+                      fabs (one[i * 4 + c] - strip[((i / 120) * 720 + k * 120 + i % 120) * 4 + c]));
+      CHECK (most < 1e-3, "picture %d is off by %g", k, most);
+      if (k)
+        CHECK (difference (one, want, 120 * 100 * 4) > 0.0, "picture %d is the input", k);
+      g_free (one);
+      run_free (&run);
+      g_free (settings);
+    }
+  g_free (want);
+  g_free (strip);
+  g_object_unref (first);
+  g_object_unref (second);
+}
+
+/* ---- while it runs ---------------------------------------------------------- */
+
+typedef struct
+{
+  GeglRectangle box;
+  gint          n;
+  gboolean      outside; /* something changed there */
+  gfloat       *before, *first;
+} Seen;
+
+static void
+see (gpointer data, GeglBuffer *estimate)
+{
+  Seen   *seen   = data;
+  gfloat *pixels = pixels_of (estimate, &seen->box, "R'G'B'A float");
+
+  for (gint i = 0; i < seen->box.width * seen->box.height; i++)
+    if (! in_frame (i % seen->box.width, i / seen->box.width))
+      seen->outside = seen->outside || memcmp (pixels + i * 4, seen->before + i * 4, 16);
+  if (seen->n++)
+    g_free (pixels);
+  else
+    seen->first = pixels;
+}
+
+/* A host that asks for them sees estimates, first of few steps; the result is the same. */
+static void
+test_estimates (void)
+{
+  static const gchar settings[] = "attribute=smile amount=1 steps=20 stochastic-steps=10 " FRAME;
+  GeglBuffer        *in         = picture ("R'G'B'A float", 0, 0, 120, 100, 120);
+  Seen               seen       = { .box = *gegl_buffer_get_extent (in) };
+  struct
+  {
+    void (*show) (gpointer data, GeglBuffer *estimate);
+    gpointer data;
+  } hook = { see, &seen };
+  Run     run;
+  gfloat *shown, *plain, *few;
+  gchar  *memory;
+
+  seen.before = pixels_of (in, &seen.box, "R'G'B'A float");
+  run         = run_new ("zenith:diffae-manipulate", settings, in);
+  g_object_set_data (G_OBJECT (run.op), "zenith-estimate", &hook);
+  shown  = run_pixels (&run, &run.box);
+  memory = run_text (&run, "memory");
+  CHECK (seen.n > 0, "no estimate");
+  CHECK (! seen.outside, "an estimate changed the picture outside the frame");
+  few = apply ("zenith:diffae-manipulate",
+               "attribute=smile amount=1 steps=4 stochastic-steps=4 " FRAME, in, NULL, NULL);
+  CHECK (! memcmp (seen.first, few, 120 * 100 * 16), "the first estimate is not that of few steps");
+  CHECK (memcmp (seen.first, shown, 120 * 100 * 16), "the first estimate is the result");
+  CHECK (g_regex_match_simple ("^[1-9][0-9]* MiB, and [1-9][0-9]* MiB of weights$", memory, 0, 0),
+         "memory: '%s'", memory);
+  run_free (&run);
+
+  /* without a host that looks; another pixel in the corner of what is read, so that the
+   * result is not the kept one */
+  gegl_buffer_set (in, GEGL_RECTANGLE (33, 18, 1, 1), 0, babl_format ("R'G'B'A float"),
+                   (gfloat[]){ 0.5f, 0.25f, 0.125f, 1.0f }, GEGL_AUTO_ROWSTRIDE);
+  plain = apply ("zenith:diffae-manipulate", settings, in, NULL, NULL);
+  for (gint i = 0; i < 120 * 100; i++)
+    if (in_frame (i % 120, i / 120))
+      CHECK (! memcmp (plain + i * 4, shown + i * 4, 16), "estimates change pixel %d", i);
+  CHECK (plain[(18 * 120 + 33) * 4] == 0.5f, "the other pixel is not there");
+  g_free (memory);
+  g_free (plain);
+  g_free (shown);
+  g_free (seen.before);
+  g_free (seen.first);
+  g_free (few);
+  g_object_unref (in);
+}
+
 static void
 test_sample (void)
 {
@@ -598,6 +715,8 @@ main (int argc, char **argv)
   RUN (test_amount_and_detail);
   RUN (test_progress_and_cancelling);
   RUN (test_interpolate);
+  RUN (test_strip);
+  RUN (test_estimates);
   RUN (test_sample);
   RUN (test_what_fails);
   RUN (test_bad_attribute_files);
