@@ -42,6 +42,16 @@ static bool show_progress(void *cookie, double done)
     return true;
 }
 
+/* What the run will take, before it starts. */
+static void show_plan(zn_model *model, const zn_array *in, int n_in, const zn_job *job)
+{
+    zn_plan plan;
+
+    if (!zn_model_plan(model, in, n_in, job, &plan, NULL)) /* otherwise the run says why */
+        fprintf(stderr, "%.0f MiB, and %.0f MiB of weights; %.3g billion multiply-adds\n",
+                (double)plan.peak_bytes / 1048576, (double)plan.weight_bytes / 1048576, plan.macs / 1e9);
+}
+
 /* One value that is not finite would reach every pixel that a network computes from it. */
 static void clean(zn_array *a, const char *port)
 {
@@ -110,6 +120,8 @@ int cmd_run(const options *o)
             goto end;
         }
     }
+    if (o->progress)
+        show_plan(model, in, n_in, &job);
     if (zn_model_run(model, in, n_in, out, &job, &err)) {
         fail("%s", err.text);
         goto end;

@@ -153,6 +153,8 @@ expect 0 '' "a result may go to a device" finite "$tmp/x.npy" /dev/null
 ln -s keep.npy "$tmp/link.npy"
 expect 0 '' "or through a link" finite "$tmp/x.npy" "$tmp/link.npy"
 expect 0 '' "which stays one" test -L "$tmp/link.npy"
+expect 0 '^[0-9]+ MiB, and [0-9]+ MiB of weights; [0-9.e+]+ billion' "--progress says first what the run takes" \
+  "$zenith" run taesd-encode --weights "$enc" --progress --in "x=$tmp/x.npy" --out "z=$tmp/z.npy"
 expect 0 '' "denoise with an estimated sigma" \
   "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
 den() { "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --engine scalar --set sigma=5 --in "x=$tmp/x.npy" --out "y=$tmp/y.npy" "$@"; }
