@@ -272,6 +272,32 @@ ZN_API zn_status zn_tokenizer_encode(int32_t *ids, int max, int *n, const zn_tok
 ZN_API zn_status zn_tokenizer_chat(int32_t *ids, int max, int *n, const zn_tokenizer *tokenizer, const char *prompt,
                                    zn_error *err);
 
+/* ---- faces ------------------------------------------------------------------------------------- */
+
+/* The frame of a face: a square in which the eyes lie at (31 %, 30 %) and (69 %, 30 %) of its side and the mouth at
+ * (50 %, 69 %), least squared error of the three.  The properties frame-* of the operations on faces are the same. */
+typedef struct zn_face {
+    float x, y;  /* its centre, in pixels from the corner of the picture */
+    float size;  /* its side */
+    float angle; /* degrees, clockwise */
+    float score; /* 0..1: how sure it is that there is a face */
+} zn_face;
+
+typedef struct zn_finder zn_finder;
+
+/* The networks of zenith-find; open->files names another weight file.  The engine must outlive the finder. */
+ZN_API zn_status zn_finder_open(zn_finder **out, zn_engine *engine, const zn_open *open, zn_error *err);
+ZN_API void zn_finder_close(zn_finder **finder);
+
+/* Finds at most max faces in a picture of any size (R'G'B', 0..1), the largest first.  No face is no failure: *n is 0.
+ * Looks at a megapixel at most: a face must have 48 pixels there, and in a larger picture as many more.  The result does not
+ * depend on the number of threads. */
+ZN_API zn_status zn_find_faces(zn_face *list, int max, int *n, zn_finder *finder, const zn_source *in, zn_error *err);
+
+/* Fills the square out (its sizes and data are the caller's, 3 channels) with what the picture has in the frame; outside of
+ * the picture, with the nearest pixel inside. */
+ZN_API void zn_face_cut(zn_array *out, const zn_array *picture, const zn_face *face);
+
 /* ---- self-test --------------------------------------------------------------------------------- */
 
 /* Runs every operation of the engine on odd sizes, and a tiny model of each kind with made-up

@@ -35,6 +35,7 @@ int cmd_run(const options *o);
 int run_tokens(const options *o); /* `zenith run z-image-tokens` */
 int cmd_convert(const options *o);
 int cmd_bench(const options *o);
+int cmd_find(const options *o);
 bool bench_zenith_has(const options *o); /* are these the tables of the Zenith documents */
 int bench_zenith(const options *o);
 int cmd_train(int argc, char **argv); /* has options of its own */

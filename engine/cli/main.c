@@ -19,6 +19,7 @@ static const char help[] =
     "  zenith bench [MODEL...] [--size WxH] [--layers] [--json]\n"
     "  zenith convert FILE... OUT [--type fp16|bf16|fp32]   weight files, published checkpoints too, to one "
     ".safetensors\n"
+    "  zenith find PICTURE...         the frames of the faces in pictures (.npy, PNG, JPEG), the largest first\n"
     "  zenith train MODEL --out FILE  training on the CPU; `zenith train --help` has its options\n"
     "  zenith selftest [--only NAME]  every kernel and a tiny model of each kind against the reference; or the cases\n"
     "                                 whose names begin so: conv, \"fp16 fwht\", \"model zenith\"\n"
@@ -265,7 +266,7 @@ int main(int argc, char **argv)
         int (*run)(const options *o);
     } commands[] = {
         { "engines", cmd_engines }, { "models", cmd_models },     { "info", cmd_info },       { "run", cmd_run },
-        { "bench", cmd_bench },     { "selftest", cmd_selftest }, { "convert", cmd_convert },
+        { "bench", cmd_bench },     { "selftest", cmd_selftest }, { "convert", cmd_convert }, { "find", cmd_find },
     };
     options o = { 0 };
     int status;

@@ -24,8 +24,6 @@ enum { MAX_SIDE = 16384, FREE_PIXELS = 4 << 20, PIXELS_PER_BYTE = 32 };
 /* Each pass of a progressive JPEG goes over all pixels, and takes 16 bytes.  Encoders make about ten. */
 enum { MAX_PASSES = 100 };
 
-enum { WHY_SIZE = 160 };
-
 bool pictures_supported(void)
 {
 #if defined(ZN_HAVE_PNG) && defined(ZN_HAVE_JPEG)
@@ -145,10 +143,7 @@ static bool read_jpeg(zn_array *out, const char *path, char why[WHY_SIZE])
 }
 #endif
 
-typedef enum found { NO_PICTURE, UNREADABLE, NO_MEMORY, READ } found;
-
-/* What a file is, by its name, and what it holds; why: of UNREADABLE. */
-static found read_picture(zn_array *out, const char *path, char why[WHY_SIZE])
+zn_status picture_read(zn_array *out, const char *path, char why[WHY_SIZE])
 {
     const char *dot = strrchr(path, '.');
     bool is_png = dot && !strcasecmp(dot, ".png");
@@ -170,15 +165,15 @@ static found read_picture(zn_array *out, const char *path, char why[WHY_SIZE])
 #endif
     (void)out;
     if (!is_png && !is_jpeg)
-        return NO_PICTURE;
-    return ok ? READ : errno == ENOMEM ? NO_MEMORY : UNREADABLE;
+        return ZN_E_USAGE;
+    return ok ? ZN_OK : errno == ENOMEM ? ZN_E_MEMORY : ZN_E_FILE;
 }
 
 zn_status pictures_read(const char *folder, pictures_each *each, void *cookie)
 {
     struct dirent **list = NULL;
     int n = scandir(folder, &list, NULL, alphasort);
-    found f = n < 0 && errno == ENOMEM ? NO_MEMORY : NO_PICTURE;
+    zn_status s = n >= 0 ? ZN_OK : errno == ENOMEM ? ZN_E_MEMORY : ZN_E_FILE;
     bool more = true;
 
     for (int i = 0; i < n; i++) {
@@ -186,13 +181,13 @@ zn_status pictures_read(const char *folder, pictures_each *each, void *cookie)
         zn_array a = { 0 };
 
         snprintf(path, sizeof path, "%s/%s", folder, list[i]->d_name);
-        if (more && f != NO_MEMORY)
-            f = read_picture(&a, path, why);
-        if (more && (f == READ || f == UNREADABLE))
-            more = each(cookie, list[i]->d_name, f == READ ? &a : NULL, why);
+        if (more && s != ZN_E_MEMORY)
+            s = picture_read(&a, path, why);
+        if (more && (!s || s == ZN_E_FILE))
+            more = each(cookie, list[i]->d_name, s ? NULL : &a, why);
         free(a.data);
         free(list[i]);
     }
     free(list);
-    return f == NO_MEMORY ? ZN_E_MEMORY : n < 0 ? ZN_E_FILE : ZN_OK;
+    return s == ZN_E_MEMORY || n < 0 ? s : ZN_OK;
 }

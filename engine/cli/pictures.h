@@ -7,6 +7,12 @@
 
 bool pictures_supported(void);
 
+enum { WHY_SIZE = 160 };
+
+/* One file; the caller frees out->data.  ZN_E_FILE, and why says the reason; ZN_E_MEMORY; ZN_E_USAGE: it is no PNG or JPEG
+ * file by its name. */
+zn_status picture_read(zn_array *out, const char *path, char why[WHY_SIZE]);
+
 /* Takes a picture; its data are freed afterwards.  picture NULL: it cannot be read, and why says the reason.
  * False: no more pictures. */
 typedef bool pictures_each(void *cookie, const char *name, const zn_array *picture, const char *why);

@@ -33,6 +33,8 @@
     X(z_image_text)                                                                                                    \
     X(z_image_caption)                                                                                                 \
     X(z_image_step)                                                                                                    \
+    X(face_detect)                                                                                                     \
+    X(face_points)                                                                                                     \
     X(template)                                                                                                        \
     X(identity)
 

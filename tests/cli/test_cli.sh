@@ -171,5 +171,25 @@ expect 0 '"model":"taesd-decode".*"ms":.*"gmac":.*"gflops":.*"peak_gflops":.*"pe
   "$zenith" bench taesd-decode --weights "$golden/taesd_decoder.pth" --json --size 64x64
 expect 0 'conv 3x3/1 8>8' "bench --layers" \
   "$zenith" bench taesd-decode --weights "$golden/taesd_decoder.pth" --layers --size 64x64
+# Faces: a detector made by hand, for which a white spot of 15 pixels is one.
+npy "$tmp/black.npy" 128 128 3
+cp "$tmp/black.npy" "$tmp/spot.npy"
+ones=$(printf '\\x00\\x00\\x80\\x3f%.0s' $(seq 45))
+for row in $(seq 49 63); do
+  printf "$ones" | dd of="$tmp/spot.npy" bs=1 seek=$((128 + (row * 128 + 57) * 12)) conv=notrunc status=none
+done
+find_face() { "$zenith" find --weights "$golden/find-spot.safetensors" "$@"; }
+expect 0 '^x=7[0-9.]+ y=6[0-9.]+ size=64.00 angle=20.00 score=0.99' "find" find_face "$tmp/spot.npy"
+expect 0 'spot.npy: x=7' "find in several pictures" find_face "$tmp/spot.npy" "$tmp/spot.npy"
+expect 1 'black.npy: no face was found' "no face" find_face "$tmp/black.npy"
+expect 1 'three channels' "a face in four channels" find_face "$tmp/four.npy"
+expect 1 'no .npy file' "a face in a text" find_face "$tmp/text.safetensors"
+expect 1 'zenith-find' "find with weights of something else" "$zenith" find --weights "$enc" "$tmp/spot.npy"
+expect 2 'find takes pictures' "find without a picture" "$zenith" find
+# Weight files of the finder that are wrong: sentences.
+hostile() { sed "$1" "$golden/find-spot.safetensors" >"$tmp/hostile.safetensors"; "$zenith" find --weights "$tmp/hostile.safetensors" "$tmp/spot.npy"; }
+expect 1 'threshold of zenith-find' "a threshold that is no number" hostile 's/"threshold":"0.5"/"threshold":"nan"/'
+expect 1 'do not form blocks' "a convolution too few" hostile 's/detect.conv2/detect.conv9/g'
+expect 1 'points.conv3 is missing' "a hole in the second network" hostile 's/points.conv3/points.con_3/g'
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

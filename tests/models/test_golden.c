@@ -44,6 +44,8 @@ static const struct {
     { "zenith-decode", GOLDEN "latent-mix.safetensors", "latent-mix-decoder", NULL },
     { "zenith-encode", GOLDEN "latent-plain.safetensors", "latent-plain-encoder", NULL },
     { "zenith-decode", GOLDEN "latent-plain.safetensors", "latent-plain-decoder", NULL },
+    { "face-detect", GOLDEN "find.safetensors", "face-detect", NULL },
+    { "face-points", GOLDEN "find.safetensors", "face-points", NULL },
     { "denoise-fast", MODELS "denoise-fast.safetensors", "shipped-denoise-fast", "sigma=25" },
     { "denoise-balanced", MODELS "denoise-balanced.safetensors", "shipped-denoise-balanced", "sigma=25" },
     { "denoise-best", MODELS "denoise-best.safetensors", "shipped-denoise-best", "sigma=25" },

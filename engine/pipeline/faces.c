@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: MIT */
+/* faces.c - finding faces: a pyramid, a detector on each of its levels, and a second network that corrects what it found.
+ *
+ *   picture ── at most a megapixel ── halves ── face-detect ── peaks ── the best of neighbours
+ *                                       └── crop of each ── face-points, twice ── the best of neighbours ── frames
+ *
+ * Coordinates are continuous: the middle of the first pixel is at 0.5. */
+#include "../core/ints.h"
+#include "../core/status.h"
+#include "../models/face_find.h"
+#include "model.h"
+#include "request.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_PIXELS = 1 << 20, /* of the largest level */
+    MAX_LEVELS = 16,
+    MAX_PEAKS = 256,  /* of the whole pyramid */
+    MAX_CHECKED = 64, /* of them, that the second network sees */
+    PASSES = 2,
+    STRIP = 1 << 20, /* numbers that are read at once, or one row */
+};
+
+#define MIN_PEAK 0.1f /* of the detector's score: the second network has the last word */
+
+static const double PI = 3.14159265358979323846;
+
+/* Eyes and mouth from the middle of a frame of side 1: the picture's left eye first. */
+static const double mark[3][2] = { { -24 / 128., -25 / 128. }, { 24 / 128., -25 / 128. }, { 0, 24 / 128. } };
+
+struct zn_finder {
+    zn_model *detect, *points;
+};
+
+typedef struct level {
+    float *data; /* [h][w][3] in -1..1; h and w are multiples of a cell, the rest is 0: mid-grey */
+    int h, w;
+    int rows, columns; /* of the picture */
+} level;
+
+typedef struct pyramid {
+    level level[MAX_LEVELS];
+    int n;
+    double scale_x, scale_y; /* pixels of the picture in one of level 0 */
+} pyramid;
+
+typedef struct frame { /* in pixels of level 0 */
+    double x, y, side, angle;
+    float score;
+} frame;
+
+/* ---- the pyramid ----------------------------------------------------------------------------------------- */
+
+static bool new_level(level *l, int rows, int columns)
+{
+    *l = (level){
+        .h = zn_round_up(rows, ZN_FIND_CELL), .w = zn_round_up(columns, ZN_FIND_CELL), .rows = rows, .columns = columns
+    };
+    l->data = calloc((size_t)l->h * (size_t)l->w * 3, sizeof *l->data);
+    return l->data != NULL;
+}
+
+static void free_pyramid(pyramid *p)
+{
+    for (int i = 0; i < p->n; i++)
+        free(p->level[i].data);
+}
+
+/* y[j] += weight * the mean of the pixels of x that fall on j */
+static void shrink_row(float *y, int columns, const float *x, int w, float weight)
+{
+    const double step = (double)w / columns;
+
+    for (int j = 0; j < columns; j++) {
+        const double from = j * step, to = fmin(w, (j + 1) * step);
+        double sum[3] = { 0, 0, 0 };
+
+        for (int i = (int)from; i < to; i++) {
+            const double part = fmin(to, i + 1) - fmax(from, i);
+
+            for (int c = 0; c < 3; c++)
+                sum[c] += part * (double)x[3 * (size_t)i + (size_t)c];
+        }
+        for (int c = 0; c < 3; c++)
+            y[3 * (size_t)j + (size_t)c] += weight * (float)(sum[c] / (to - from));
+    }
+}
+
+/* Level 0: the picture, or its area means where it is larger than a megapixel.  Read in strips. */
+static zn_status read_picture(level *l, const zn_source *in, zn_error *err)
+{
+    const int strip = zn_imax(1, STRIP / 3 / in->w);
+    const double step = (double)in->h / l->rows;
+    float *buffer = malloc((size_t)zn_imin(strip, in->h) * (size_t)in->w * 3 * sizeof *buffer);
+
+    if (!buffer)
+        return zn_fail(err, ZN_E_MEMORY, "there is not enough memory to look for faces");
+    for (int top = 0; top < in->h; top += strip) {
+        const zn_rect r = { 0, top, in->w, zn_imin(strip, in->h - top) };
+
+        if (!in->read(in->cookie, r, buffer)) {
+            free(buffer);
+            return zn_fail(err, ZN_E_FILE, "the picture cannot be read");
+        }
+        for (size_t i = 0; i < (size_t)r.h * (size_t)r.w * 3; i++) /* false for what is not a number */
+            buffer[i] = buffer[i] >= 0 ? fminf(2 * buffer[i] - 1, 1) : -1;
+        for (int i = 0; i < r.h; i++) {
+            const int y = top + i, last = zn_imin(l->rows - 1, (int)((y + 1) / step));
+
+            for (int k = (int)(y / step); k <= last; k++) {
+                const double part = fmin((k + 1) * step, y + 1) - fmax(k * step, y);
+
+                if (part > 0)
+                    shrink_row(l->data + (size_t)k * (size_t)l->w * 3, l->columns, buffer + (size_t)i * (size_t)r.w * 3,
+                               r.w, (float)(part / step));
+            }
+        }
+    }
+    free(buffer);
+    return ZN_OK;
+}
+
+static void halve(level *y, const level *x)
+{
+    const size_t row = (size_t)x->w * 3;
+
+    for (int i = 0; i < y->rows; i++)
+        for (int j = 0; j < 3 * y->columns; j++) {
+            const float *at = x->data + 2 * (size_t)i * row + (size_t)(j / 3 * 6 + j % 3);
+
+            y->data[(size_t)i * (size_t)y->w * 3 + (size_t)j] = 0.25f * (at[0] + at[3] + at[row] + at[row + 3]);
+        }
+}
+
+static zn_status build(pyramid *p, const zn_source *in, zn_error *err)
+{
+    const double pixels = (double)in->w * in->h, by = pixels > MAX_PIXELS ? sqrt(MAX_PIXELS / pixels) : 1;
+    int rows = zn_imax(1, (int)(in->h * by)), columns = zn_imax(1, (int)(in->w * by));
+    zn_status s = ZN_OK;
+
+    /* A picture that is one line: level 0 keeps its bound. */
+    rows = zn_imin(rows, MAX_PIXELS);
+    columns = zn_imin(columns, MAX_PIXELS / rows);
+    *p = (pyramid){ .scale_x = (double)in->w / columns, .scale_y = (double)in->h / rows };
+    while (!s && p->n < MAX_LEVELS && zn_imin(rows, columns) >= ZN_FIND_SMALLEST / 2) {
+        if (!new_level(&p->level[p->n], rows, columns))
+            return zn_fail(err, ZN_E_MEMORY, "there is not enough memory to look for faces");
+        p->n++;
+        if (p->n == 1)
+            s = read_picture(&p->level[0], in, err);
+        else
+            halve(&p->level[p->n - 1], &p->level[p->n - 2]);
+        rows /= 2;
+        columns /= 2;
+    }
+    return s;
+}
+
+/* ---- frames ---------------------------------------------------------------------------------------------- */
+
+/* The similarity that takes the marks to these points with the least squared error. */
+static frame fit(const double p[3][2])
+{
+    double mx = 0, my = 0, px = 0, py = 0, re = 0, im = 0, n = 0;
+
+    for (int k = 0; k < 3; k++) {
+        mx += mark[k][0] / 3;
+        my += mark[k][1] / 3;
+        px += p[k][0] / 3;
+        py += p[k][1] / 3;
+    }
+    for (int k = 0; k < 3; k++) {
+        const double ax = mark[k][0] - mx, ay = mark[k][1] - my, bx = p[k][0] - px, by = p[k][1] - py;
+
+        re += ax * bx + ay * by;
+        im += ax * by - ay * bx;
+        n += ax * ax + ay * ay;
+    }
+    re /= n;
+    im /= n;
+    return (frame){ px - (re * mx - im * my), py - (im * mx + re * my), hypot(re, im), atan2(im, re), 0 };
+}
+
+static float sigmoid(float x)
+{
+    return 1 / (1 + expf(-x));
+}
+
+static int by_score(const void *a, const void *b)
+{
+    const frame *x = a, *y = b;
+
+    if (x->score != y->score)
+        return x->score > y->score ? -1 : 1;
+    return x->y != y->y ? (x->y < y->y ? -1 : 1) : (x->x > y->x) - (x->x < y->x);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const frame *x = a, *y = b;
+
+    return x->side != y->side ? (x->side > y->side ? -1 : 1) : by_score(a, b);
+}
+
+/* Of frames whose middles are near each other the best stays; returns how many do, best first. */
+static int suppress(frame *f, int n)
+{
+    int kept = 0;
+
+    qsort(f, (size_t)n, sizeof *f, by_score);
+    for (int i = 0; i < n; i++) {
+        bool alone = true;
+
+        for (int k = 0; k < kept; k++)
+            alone = alone && hypot(f[i].x - f[k].x, f[i].y - f[k].y) > 0.5 * fmin(f[i].side, f[k].side) &&
+                hypot(f[i].x - f[k].x, f[i].y - f[k].y) > 0.3 * fmax(f[i].side, f[k].side);
+        if (alone)
+            f[kept++] = f[i];
+    }
+    return kept;
+}
+
+/* The cells that score more than their neighbours; keeps the best MAX_PEAKS. */
+static int add_peaks(frame *peak, int n, const zn_array *y, int at)
+{
+    const double scale = ldexp(1, at);
+
+    for (int i = 0; i < y->h; i++)
+        for (int j = 0; j < y->w; j++) {
+            const float *cell = y->data + ((size_t)i * (size_t)y->w + (size_t)j) * 7;
+            bool highest = sigmoid(cell[0]) >= MIN_PEAK;
+            double p[3][2];
+            frame f;
+
+            for (int u = zn_imax(0, i - 1); highest && u <= zn_imin(y->h - 1, i + 1); u++)
+                for (int v = zn_imax(0, j - 1); v <= zn_imin(y->w - 1, j + 1); v++) {
+                    const float other = y->data[((size_t)u * (size_t)y->w + (size_t)v) * 7];
+                    const bool before = u < i || (u == i && v < j);
+
+                    if (other > cell[0] || (before && other == cell[0]))
+                        highest = false;
+                }
+            if (!highest)
+                continue;
+            for (int k = 0; k < 3; k++) {
+                p[k][0] = (j + 0.5) * ZN_FIND_CELL + (double)cell[1 + 2 * k] * ZN_FIND_REACH;
+                p[k][1] = (i + 0.5) * ZN_FIND_CELL + (double)cell[2 + 2 * k] * ZN_FIND_REACH;
+            }
+            f = fit(p);
+            if (!(f.side >= 0.6 * ZN_FIND_SMALLEST && f.side <= 1.5 * ZN_FIND_LARGEST))
+                continue;
+            f = (frame){ f.x * scale, f.y * scale, f.side * scale, f.angle, sigmoid(cell[0]) };
+            if (n == MAX_PEAKS) { /* make room: the worst goes */
+                qsort(peak, (size_t)n, sizeof *peak, by_score);
+                if (by_score(&f, &peak[n - 1]) >= 0)
+                    continue;
+                n--;
+            }
+            peak[n++] = f;
+        }
+    return n;
+}
+
+/* ---- crops ----------------------------------------------------------------------------------------------- */
+
+/* One pixel between four; outside, the nearest one inside. */
+static void sample(float out[3], const float *data, int rows, int columns, int w, double x, double y)
+{
+    const double cx = fmin(fmax(x - 0.5, 0), columns - 1), cy = fmin(fmax(y - 0.5, 0), rows - 1);
+    const int j = (int)cx, i = (int)cy, right = zn_imin(j + 1, columns - 1) - j, below = zn_imin(i + 1, rows - 1) - i;
+    const float u = (float)(cx - j), v = (float)(cy - i);
+    const float *a = data + ((size_t)i * (size_t)w + (size_t)j) * 3, *b = a + (size_t)below * (size_t)w * 3;
+
+    for (int c = 0; c < 3; c++)
+        out[c] = (1 - v) * ((1 - u) * a[c] + u * a[3 * right + c]) + v * ((1 - u) * b[c] + u * b[3 * right + c]);
+}
+
+/* The neighbourhood of a frame, from the level where it has about the detail of the crop. */
+static void cut(float *crop, const pyramid *p, const frame *f)
+{
+    const double usual = ZN_FIND_CROP / ZN_FIND_ROOM;
+    int k = 0;
+    double scale, step, c, s;
+
+    while (k + 1 < p->n && ldexp(f->side, -k) >= 2 * usual)
+        k++;
+    scale = ldexp(1, -k);
+    step = f->side * scale * ZN_FIND_ROOM / ZN_FIND_CROP;
+    c = cos(f->angle) * step;
+    s = sin(f->angle) * step;
+    for (int i = 0; i < ZN_FIND_CROP; i++)
+        for (int j = 0; j < ZN_FIND_CROP; j++) {
+            const double u = j + 0.5 - ZN_FIND_CROP / 2., v = i + 0.5 - ZN_FIND_CROP / 2.;
+            const level *l = &p->level[k];
+
+            sample(crop + 3 * (size_t)(i * ZN_FIND_CROP + j), l->data, l->rows, l->columns, l->w,
+                   f->x * scale + c * u - s * v, f->y * scale + s * u + c * v);
+        }
+}
+
+/* Moves the frame to where the second network sees the marks; its score becomes that of both networks. */
+static zn_status correct(frame *f, zn_finder *finder, const pyramid *p, float *crop, zn_error *err)
+{
+    const zn_array x = { crop, ZN_FIND_CROP, ZN_FIND_CROP, 3 };
+    const float first = f->score;
+
+    for (int pass = 0; pass < PASSES; pass++) {
+        float out[7];
+        zn_array y = { out, 1, 1, 7 };
+        const zn_request q = { .arrays = &x, .results = &y, .n_in = 1 };
+        const double c = cos(f->angle), s = sin(f->angle), unit = f->side * ZN_FIND_ROOM / 4;
+        double at[3][2];
+        zn_status status;
+        frame next;
+
+        cut(crop, p, f);
+        if ((status = zn_request_run(finder->points, &q, err)))
+            return status;
+        for (int k = 0; k < 3; k++) {
+            const double u = mark[k][0] * f->side + (double)out[1 + 2 * k] * unit;
+            const double v = mark[k][1] * f->side + (double)out[2 + 2 * k] * unit;
+
+            at[k][0] = f->x + c * u - s * v;
+            at[k][1] = f->y + s * u + c * v;
+        }
+        next = fit(at);
+        next.score = sqrtf(first * sigmoid(out[0]));
+        if (!(next.side > 0.3 * f->side && next.side < 3 * f->side) || !isfinite(next.x + next.y)) {
+            f->score = 0;
+            return ZN_OK;
+        }
+        *f = next;
+    }
+    return ZN_OK;
+}
+
+/* ---- calls of zenith.h ------------------------------------------------------------------------------------- */
+
+zn_status zn_finder_open(zn_finder **out, zn_engine *engine, const zn_open *open, zn_error *err)
+{
+    static const zn_open none;
+    zn_finder *f = calloc(1, sizeof *f);
+    zn_status s = f ? ZN_OK : zn_fail(err, ZN_E_MEMORY, "out of memory");
+
+    *out = NULL;
+    if (err && f)
+        err->text[0] = 0;
+    if (!s)
+        s = zn_standin_open(&f->detect, engine, &zn_arch_face_detect, open ? open : &none, err);
+    if (!s)
+        s = zn_standin_open(&f->points, engine, &zn_arch_face_points, open ? open : &none, err);
+    if (s)
+        zn_finder_close(&f);
+    *out = f;
+    return s;
+}
+
+void zn_finder_close(zn_finder **finder)
+{
+    if (!finder || !*finder)
+        return;
+    zn_model_free(&(*finder)->detect);
+    zn_model_free(&(*finder)->points);
+    free(*finder);
+    *finder = NULL;
+}
+
+/* Runs the detector on every level. */
+static zn_status detect(frame *peak, int *n, zn_finder *finder, const pyramid *p, zn_error *err)
+{
+    zn_status s = ZN_OK;
+
+    *n = 0;
+    for (int i = 0; !s && i < p->n; i++) {
+        const level *l = &p->level[i];
+        const zn_array x = { l->data, l->h, l->w, 3 };
+        zn_array y = { NULL, l->h / ZN_FIND_CELL, l->w / ZN_FIND_CELL, 7 };
+        const zn_request q = { .arrays = &x, .results = &y, .n_in = 1 };
+
+        y.data = malloc(zn_array_len(&y) * sizeof(float));
+        s = y.data ? zn_request_run(finder->detect, &q, err)
+                   : zn_fail(err, ZN_E_MEMORY, "there is not enough memory to look for faces");
+        if (!s)
+            *n = add_peaks(peak, *n, &y, i);
+        free(y.data);
+    }
+    return s;
+}
+
+zn_status zn_find_faces(zn_face *list, int max, int *n, zn_finder *finder, const zn_source *in, zn_error *err)
+{
+    const zn_model *m = *finder->detect->failed.text ? finder->detect->stand_in : finder->detect;
+    const float threshold = zn_find_threshold(m->net);
+    frame *peak = malloc(MAX_PEAKS * sizeof *peak);
+    float *crop = malloc((size_t)ZN_FIND_CROP * ZN_FIND_CROP * 3 * sizeof *crop);
+    pyramid p = { 0 };
+    int n_peaks = 0, kept = 0;
+    zn_status s = ZN_OK;
+
+    *n = 0;
+    if (err)
+        err->text[0] = 0;
+    if (!peak || !crop)
+        s = zn_fail(err, ZN_E_MEMORY, "there is not enough memory to look for faces");
+    else if (in->c != 3 || in->w < 1 || in->h < 1)
+        s = zn_fail(err, ZN_E_USAGE, "faces are looked for in pictures of three channels, not in %dx%dx%d", in->w,
+                    in->h, in->c);
+    if (!s)
+        s = build(&p, in, err);
+    if (!s)
+        s = detect(peak, &n_peaks, finder, &p, err);
+    if (!s)
+        n_peaks = zn_imin(suppress(peak, n_peaks), MAX_CHECKED);
+    for (int i = 0; !s && i < n_peaks; i++) {
+        s = correct(&peak[i], finder, &p, crop, err);
+        if (!s && peak[i].score >= threshold)
+            peak[kept++] = peak[i];
+    }
+    if (!s) {
+        kept = suppress(peak, kept);
+        qsort(peak, (size_t)kept, sizeof *peak, by_size);
+        for (int i = 0; i < kept && i < max; i++)
+            list[i] = (zn_face){ (float)(peak[i].x * p.scale_x), (float)(peak[i].y * p.scale_y),
+                                 (float)(peak[i].side * sqrt(p.scale_x * p.scale_y)), (float)(peak[i].angle * 180 / PI),
+                                 peak[i].score };
+        *n = zn_imin(kept, max);
+    }
+    free_pyramid(&p);
+    free(peak);
+    free(crop);
+    return s;
+}
+
+void zn_face_cut(zn_array *out, const zn_array *picture, const zn_face *face)
+{
+    const int side = out->h, more = zn_imin(16, zn_imax(1, (int)ceil((double)face->size / side)));
+    const double angle = (double)face->angle * PI / 180, step = (double)face->size / side;
+    const double c = cos(angle) * step, s = sin(angle) * step;
+
+    for (int i = 0; i < side; i++)
+        for (int j = 0; j < side; j++) {
+            float sum[3] = { 0, 0, 0 }, one[3];
+
+            for (int k = 0; k < more * more; k++) {
+                const double u = j - side / 2. + (k % more + 0.5) / more, v = i - side / 2. + (k / more + 0.5) / more;
+
+                sample(one, picture->data, picture->h, picture->w, picture->w, (double)face->x + c * u - s * v,
+                       (double)face->y + s * u + c * v);
+                for (int a = 0; a < 3; a++)
+                    sum[a] += one[a];
+            }
+            for (int a = 0; a < 3; a++)
+                out->data[3 * (size_t)(i * side + j) + (size_t)a] = sum[a] / (float)(more * more);
+        }
+}
