@@ -85,6 +85,30 @@ ZN_API zn_status zn_trainer_test(zn_trainer *t, int kind, double *before, double
 ZN_API zn_status zn_trainer_save(const zn_trainer *t, const char *path, zn_error *err);
 ZN_API zn_status zn_trainer_checkpoint(const zn_trainer *t, const char *path, zn_error *err);
 
+/* ---- attributes -------------------------------------------------------------------------------------- */
+
+/* What is needed to learn a direction in codes from two sets of them; see docs/diffae.md. */
+typedef struct zn_lesson {
+    const char *name;            /* of the attribute: small letters, digits and '-', at most 40 */
+    const char *model;           /* the stem of the weight file whose codes these are */
+    const float *with, *without; /* [n_with][d], [n_without][d] */
+    int n_with, n_without;       /* at least ZN_TEACH_MIN each */
+    int d;
+    const float *mean, *deviation; /* [d]: of the codes of the model's training set */
+} zn_lesson;
+
+typedef struct zn_teach_report {
+    double auroc; /* of codes that the fit did not see: the share of pairs (with, without) in the right order */
+    double error; /* its standard error */
+    int parts;    /* of the cross-validation */
+} zn_teach_report;
+
+enum { ZN_TEACH_MIN = 5, ZN_TEACH_MAX = 4000 };
+
+/* Fits a logistic regression and writes its direction as an attribute file: amount 1 moves a code as far as with the
+ * attributes that the model came with.  The file appears whole or not at all. */
+ZN_API zn_status zn_teach(const char *path, zn_teach_report *report, const zn_lesson *lesson, zn_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -292,7 +292,7 @@ TEXT
 # What runs on any build of the engine alone.
 engine_tests() {
   local label=$1 dir=$2 t
-  for t in weights weight_files quantise conv_size text precision ops engine sampler golden diffae find convert zimage vae tiles zenith train; do
+  for t in weights weight_files quantise conv_size text precision ops engine sampler logistic golden diffae find convert zimage vae tiles zenith train; do
     suite "$t, $label" "$dir/tests/test_$t"
   done
   if [ "$label" = sanitizers ] && [ -z "${CI:-}" ]; then # what is slow with instruments is left to CI
@@ -311,6 +311,7 @@ lane_engine() {
   engine_tests gcc "$build"
   suite "command line" "$root/tests/cli/test_cli.sh" "$build/engine/zenith"
   suite "training, command line" "$root/tests/cli/test_train.sh" "$build/engine/zenith"
+  suite "teach, command line" "$root/tests/cli/test_teach.sh" "$build/engine/zenith" "$build/tests"
   suite "cuda, without a GPU" "$root/tests/cli/test_cuda.sh" "$build/engine/zenith" "$build/tests"
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
   engine_tests sanitizers "$root/build-asan"

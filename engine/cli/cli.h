@@ -15,9 +15,10 @@ typedef struct options {
     const char *weights[MAX_LIST], *set[MAX_LIST], *in[MAX_LIST], *out[MAX_LIST];
     int n_weights, n_set, n_in, n_out;
     const char *engine, *only, *type;
+    const char *with, *without; /* folders of teach */
     int threads;
     int width, height; /* --size; 0: not given */
-    bool json, layers, progress;
+    bool json, layers, progress, whole;
 } options;
 
 /* Each prints one line on stderr and returns the exit status. */
@@ -36,6 +37,7 @@ int run_tokens(const options *o); /* `zenith run z-image-tokens` */
 int cmd_convert(const options *o);
 int cmd_bench(const options *o);
 int cmd_find(const options *o);
+int cmd_teach(const options *o);
 bool bench_zenith_has(const options *o); /* are these the tables of the Zenith documents */
 int bench_zenith(const options *o);
 int cmd_train(int argc, char **argv); /* has options of its own */

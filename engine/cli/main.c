@@ -20,6 +20,9 @@ static const char help[] =
     "  zenith convert FILE... OUT [--type fp16|bf16|fp32]   weight files, published checkpoints too, to one "
     ".safetensors\n"
     "  zenith find PICTURE...         the frames of the faces in pictures (.npy, PNG, JPEG), the largest first\n"
+    "  zenith teach NAME --with DIR --without DIR   an attribute for zenith:diffae-manipulate from two folders of "
+    "pictures;\n"
+    "                                 --whole: they are faces already; --out FILE: not into your own folder\n"
     "  zenith train MODEL --out FILE  training on the CPU; `zenith train --help` has its options\n"
     "  zenith selftest [--only NAME]  every kernel and a tiny model of each kind against the reference; or the cases\n"
     "                                 whose names begin so: conv, \"fp16 fwht\", \"model zenith\"\n"
@@ -223,10 +226,11 @@ static int parse(options *o, int argc, char **argv)
                 return usage("too many arguments");
             continue;
         }
-        if (!strcmp(a, "--json") || !strcmp(a, "--layers") || !strcmp(a, "--progress")) {
+        if (!strcmp(a, "--json") || !strcmp(a, "--layers") || !strcmp(a, "--progress") || !strcmp(a, "--whole")) {
             o->json = o->json || a[2] == 'j';
             o->layers = o->layers || a[2] == 'l';
             o->progress = o->progress || a[2] == 'p';
+            o->whole = o->whole || a[2] == 'w';
             continue;
         }
         if (!value)
@@ -251,6 +255,10 @@ static int parse(options *o, int argc, char **argv)
             o->only = value;
         else if (!strcmp(a, "--type"))
             o->type = value;
+        else if (!strcmp(a, "--with"))
+            o->with = value;
+        else if (!strcmp(a, "--without"))
+            o->without = value;
         else
             return usage("unknown option %s; see `zenith help`", a);
         if (!ok)
@@ -267,6 +275,7 @@ int main(int argc, char **argv)
     } commands[] = {
         { "engines", cmd_engines }, { "models", cmd_models },     { "info", cmd_info },       { "run", cmd_run },
         { "bench", cmd_bench },     { "selftest", cmd_selftest }, { "convert", cmd_convert }, { "find", cmd_find },
+        { "teach", cmd_teach },
     };
     options o = { 0 };
     int status;
