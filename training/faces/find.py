@@ -1,8 +1,8 @@
 """Train the face finder: a detector at 1/8 of the resolution, and a network that corrects three points on an aligned crop.
 
-    python find.py FACES_DIR PHOTOS_DIR OUT [--minutes 8] [--batch 256] [--threads N] [--export FILE]
+    python find.py FACES_DIR PHOTOS_DIR OUT [--minutes 8] [--batch 256] [--threads N] [--export FILE] [--threshold T]
 
-FACES_DIR holds faces.npy and faces.json (data.py decode) and faces128.csv; PHOTOS_DIR holds photographs without faces. Faces are pasted
+FACES_DIR holds parts of the faces (NAME.npy and NAME.json, data.py decode) and faces128.csv; PHOTOS_DIR holds the free photographs. Faces are pasted
 into photographs while training, with soft random borders, so nothing can be learned from the edge of a crop. OUT/find.pt is the checkpoint: the same
 command goes on from there. OUT/zenith-find.safetensors is the weight file (float16, batch norms folded); --export writes it without training.
 """
@@ -20,7 +20,13 @@ import torch.nn.functional as F
 
 # Photographs with people or statues in them: neither for training nor for counting false alarms.
 PEOPLE = ["budgie-" + n for n in ("010", "013", "044", "050", "052", "055", "062", "090", "103", "114", "124", "137", "138", "145", "152")] + ["debian-335"]
-HELD_OUT = 100                       # photographs for find_eval.py
+# Photographs for find_eval.py, by the number that their names end with: 100 without people, evenly spread.
+HELD_OUT = """
+003 007 012 017 021 025 029 033 037 040 045 049 056 060 065 069 073 077 081 084 088 093 097 101 106 110 115 119 123 127
+131 135 141 146 150 155 326 330 334 338 342 346 350 354 358 362 366 370 374 377 381 385 389 393 397 401 405 159 163 166
+170 174 178 182 186 190 194 198 202 205 209 213 217 221 225 229 233 237 241 244 248 252 256 260 264 268 272 276 280 283
+287 291 295 299 303 307 311 315 319 322
+""".split()
 
 POINTS = torch.tensor([[40., 39.], [88., 39.], [64., 88.]])      # in a frame of 128: eyes, mouth
 SIDE, TILE, PASTES = 192, 256, 2     # of a canvas; of the pieces of photographs; of things pasted into a canvas
@@ -30,10 +36,21 @@ REACH = 32                           # pixels: the detector's unit of length; th
 
 
 def photographs(folder):
-    """(for training, held out): 100 of the photographs without people, evenly spread over the sorted list, are held out."""
+    """(for training, held out) of the photographs that are there."""
     files = [f for f in sorted(Path(folder).glob("*.jpg")) if f.stem not in PEOPLE]
-    held = [f for i, f in enumerate(files) if (i + 1) * HELD_OUT // len(files) > i * HELD_OUT // len(files)]
-    return [f for f in files if f not in set(held)], held
+    held = set(HELD_OUT)
+    return [f for f in files if f.stem[-3:] not in held], [f for f in files if f.stem[-3:] in held]
+
+
+def faces_of(folder, split, outliers=1.0):
+    """The aligned faces [n,3,128,128] of all parts NAME.npy, NAME.json in the folder (data.py decode) that belong to a split."""
+    folder = Path(folder)
+    table = {r["file"]: r for r in csv.DictReader(open(folder / "faces128.csv"))}
+    found = []
+    for part in sorted(folder.glob("*.json")):
+        rows = [table[n] for n in json.loads(part.read_text())]
+        found.append(np.load(part.with_suffix(".npy"), mmap_mode="r")[[r["split"] == split and float(r["outlier"]) < outliers for r in rows]])
+    return np.concatenate(found)
 
 
 # ---- networks --------------------------------------------------------------------------------------------
@@ -134,11 +151,8 @@ def crop(canvas, which, f):
 class Maker:
     def __init__(self, faces_dir, photos_dir, device):
         from PIL import Image
-        faces_dir, self.device = Path(faces_dir), device
-        names = json.loads((faces_dir / "faces.json").read_text())
-        table = {r["file"]: r for r in csv.DictReader(open(faces_dir / "faces128.csv"))}
-        rows = [i for i, n in enumerate(names) if table[n]["split"] == "train" and float(table[n]["outlier"]) < 0.5]
-        self.faces = torch.from_numpy(np.load(faces_dir / "faces.npy", mmap_mode="r")[rows]).to(device)
+        self.device = device
+        self.faces = torch.from_numpy(faces_of(faces_dir, "train", 0.5)).to(device)
         rng, tiles = np.random.default_rng(0), []
         for f in photographs(photos_dir)[0]:
             p = Image.open(f).convert("RGB")
@@ -298,15 +312,17 @@ def main():
     a.add_argument("--batch", type=int, default=256)
     a.add_argument("--lr", type=float, default=2e-3)
     a.add_argument("--threads", type=int, default=0)
-    a.add_argument("--export", default=None)
+    a.add_argument("--export", help="write this weight file and do nothing else")
+    a.add_argument("--threshold", type=float, default=0.5, help="of the weight file: the score of a face; find_eval.py shows what each costs")
     a = a.parse_args()
     if a.threads:
         torch.set_num_threads(a.threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(time.time_ns() & 0xffffffff)
     detector, corrector = Detector().to(device), Corrector().to(device)
-    if device == "cpu":
-        detector, corrector = (net.to(memory_format=torch.channels_last) for net in (detector, corrector))
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = True
+    detector, corrector = (net.to(memory_format=torch.channels_last) for net in (detector, corrector))
     params = list(detector.parameters()) + list(corrector.parameters())
     opt = torch.optim.AdamW(params, a.lr, weight_decay=0.01)
     out = Path(a.out)
@@ -319,14 +335,14 @@ def main():
         opt.load_state_dict(c["opt"])
         step, spent = c["step"], c["spent"]
     if a.export:
-        export(a.export, detector, corrector, steps=step)
+        export(a.export, detector, corrector, steps=step, threshold=a.threshold)
         return
 
     def save():
         torch.save({"detector": detector.state_dict(), "corrector": corrector.state_dict(), "opt": opt.state_dict(), "step": step, "spent": spent},
                    out / "find.tmp")
         (out / "find.tmp").rename(file)
-        export(out / "zenith-find.safetensors", detector, corrector, steps=step, pictures=step * a.batch)
+        export(out / "zenith-find.safetensors", detector, corrector, steps=step, threshold=a.threshold)
 
     maker = Maker(a.faces, a.photos, device)
     print(f"{len(maker.faces)} faces, {len(maker.tiles)} pieces of photographs, {sum(p.numel() for p in params)} weights, from step {step}", flush=True)

@@ -1,13 +1,13 @@
 """Measure the face finder: held-out faces in held-out photographs, and false alarms.
 
-    python find_eval.py ZENITH FACES_DIR PHOTOS_DIR OUT.json [--weights FILE] [--pictures 200] [--alarms 100]
+    python find_eval.py ZENITH FACES_DIR PHOTOS_DIR OUT.json [--weights FILE] [--pictures 200] [--alarms 100] [--tune]
 
 ZENITH: the built program, so what is measured is what ships. FACES_DIR, PHOTOS_DIR: as for find.py. In each picture one to three of the 673 test faces lie
 in a photograph that the training has not seen: frames of 48 to 500 pixels (evenly by their logarithm), turned by up to 30 degrees, with soft borders. A
-face is found if a frame's eyes and mouth are off by at most 5 % of the distance of the eyes, in the mean of the three. Needs numpy and pillow.
+face is found if a frame's eyes and mouth are off by at most 5 % of the distance of the eyes, in the mean of the three. Weights whose threshold is
+low (find.py --export --threshold 0.05) show what each threshold costs; --tune does so without touching what is held out.
 """
 import argparse
-import csv
 import json
 import math
 import subprocess
@@ -70,17 +70,14 @@ def main():
     a.add_argument("out")
     a.add_argument("--weights")
     a.add_argument("--pictures", type=int, default=200)
+    a.add_argument("--tune", action="store_true", help="on faces and photographs of the training, to choose the threshold")
     a.add_argument("--alarms", type=int, default=100, help="held-out photographs to count false alarms in")
     a = a.parse_args()
     weights = ["--weights", a.weights] if a.weights else []
-    folder = Path(a.faces)
-    split = {r["file"]: r["split"] for r in csv.DictReader(open(folder / "faces128.csv"))}
-    names = json.loads((folder / "faces.json").read_text())
-    test = [i for i, n in enumerate(names) if split[n] == "test"]
-    pictures = np.load(folder / "faces.npy", mmap_mode="r")
-    held = find.photographs(a.photos)[1]
+    pictures = find.faces_of(a.faces, "train" if a.tune else "test")
+    held = find.photographs(a.photos)[0 if a.tune else 1]
     rng = np.random.default_rng(11)
-    rng.shuffle(test)
+    order = rng.permutation(len(pictures))
     rows, extra, next_face = [], 0, 0
     with tempfile.TemporaryDirectory() as tmp:
         alarms = {}
@@ -96,13 +93,14 @@ def main():
                 f = {"x": rng.uniform(0.5 * size, w - 0.5 * size), "y": rng.uniform(0.5 * size, h - 0.5 * size), "size": size,
                      "angle": math.radians(rng.uniform(-30, 30))}
                 if all(math.hypot(f["x"] - g["x"], f["y"] - g["y"]) > 0.75 * (f["size"] + g["size"]) for g in truth):
-                    photo = paste(photo, pictures[test[next_face % len(test)]].transpose(1, 2, 0), f, rng)
+                    photo = paste(photo, pictures[order[next_face % len(order)]].transpose(1, 2, 0), f, rng)
                     truth.append(f)
                     next_face += 1
             found = frames(a.zenith, np.clip(photo, 0, 255).round(), Path(tmp), weights)
             for f in truth:
-                off = [np.linalg.norm(marks(f) - marks(g), axis=1).mean() / (EYES * f["size"]) for g in found]
-                rows.append({"size": f["size"], "angle": math.degrees(f["angle"]), "off": min(off, default=9.0)})
+                off = [(np.linalg.norm(marks(f) - marks(g), axis=1).mean() / (EYES * f["size"]), g["score"]) for g in found]
+                best = min(off, default=(9.0, 0.0))
+                rows.append({"size": f["size"], "angle": math.degrees(f["angle"]), "off": best[0], "score": best[1]})
             extra += sum(all(np.linalg.norm(marks(f) - marks(g), axis=1).mean() > 0.3 * EYES * f["size"] for f in truth) for g in found)
     off, size = np.array([r["off"] for r in rows]), np.array([r["size"] for r in rows])
     share = lambda sel, at: round(float((off[sel] <= at).mean()), 4) if sel.any() else None
@@ -112,6 +110,9 @@ def main():
                "within 5 % by size": {f"{p}-{q}": [share((size >= p) & (size < q), 0.05), int(((size >= p) & (size < q)).sum())] for p, q in bins},
                "frames beside the faces": extra, "photographs without people": len(held[:a.alarms]),
                "photographs with a false alarm": len(alarms), "false alarms": sum(map(len, alarms.values()))}
+    score = np.array([r["score"] for r in rows])
+    summary["thresholds: within 5 %, photographs with a false alarm"] = {
+        f"{t:.2f}": [round(float(((off <= 0.05) & (score >= t)).mean()), 4), sum(bool(max(v) >= t) for v in alarms.values())] for t in np.arange(0.1, 1, 0.1)}
     Path(a.out).write_text(json.dumps({"summary": summary, "alarms": alarms, "faces": rows}))
     print(json.dumps(summary, indent=1))
 
