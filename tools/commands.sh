@@ -105,35 +105,6 @@ cmd_gimp() {
   exec "$gimp" "--system-gimprc=$dir/gimprc-$version" "$@"
 }
 
-cmd_install() {
-  local prefix=${1:-} data=${XDG_DATA_HOME:-$HOME/.local/share} dir=$root/build-install
-  if [ -n "$prefix" ]; then
-    main_build "${pkg_gegl[@]}" "${pkg_gimp[@]}" "${pkg_batch[@]}"
-    case $prefix in /*) ;; *) prefix=$PWD/$prefix ;; esac
-    compile "$dir" gcc --prefix "$prefix" && meson configure "$dir" --prefix "$prefix" && ninja -C "$dir" >/dev/null || die "the build failed"
-    meson install -C "$dir" --no-rebuild >"$root/.cache/install.log"
-    echo "installed into $prefix; see .cache/install.log for the files"
-    return
-  fi
-  main_build "${pkg_gegl[@]}" "${pkg_gimp[@]}" "${pkg_batch[@]}"
-  if grep -q gpu_archs "$build/set-up-with"; then # the tests' build has kernels for two GPUs only
-    compile "$build" gcc "$gpu_archs_all" || die "the build failed; see .cache/build.log"
-  fi
-  install -D -m 755 "$build/gegl-ops/zenith-ops.so" "$data/gegl-0.4/plug-ins/zenith-ops.so"
-  install -D -m 755 "$build/engine/zenith" "$HOME/.local/bin/zenith"
-  install -D -m 755 "$build/batch/zenith-batch" "$HOME/.local/bin/zenith-batch"
-  mkdir -p "$data/zenith/models" "$data/zenith/presets"
-  cp "$root"/models/*.safetensors "$data/zenith/models/"
-  cp "$root"/presets/*.preset "$data/zenith/presets/"
-  if [ -x "$build/plugin/zenith-gimp2" ]; then
-    install -D -m 755 "$build/plugin/zenith-gimp2" "${XDG_CONFIG_HOME:-$HOME/.config}/GIMP/2.10/plug-ins/zenith-gimp2/zenith-gimp2"
-  fi
-  if [ -x "$build/plugin/zenith-gimp3" ]; then
-    install -D -m 755 "$build/plugin/zenith-gimp3" "${XDG_CONFIG_HOME:-$HOME/.config}/GIMP/3.0/plug-ins/zenith-gimp3/zenith-gimp3"
-  fi
-  echo "installed for ${USER:-$(id -un)}: GEGL operations, models and presets in $data, zenith and zenith-batch in ~/.local/bin"
-}
-
 # ---- tests ---------------------------------------------------------------------------------------------------
 
 # suite NAME COMMAND...: runs it, shows what is not ok, and notes its last line in $tallies.
@@ -385,6 +356,9 @@ cmd_test() {
   lane_dialog "$([ -n "${CI:-}" ] && echo 60 || echo 10)" &
   lane_gimp
   wait
+  if [ -n "${CI:-}" ]; then # alone: it sets the prefix of the build, and parts of it are compiled again
+    suite "install, uninstall" "$root/tests/plugin/install.sh"
+  fi
   echo "took $((SECONDS - start)) s"
   total
 }

@@ -19,7 +19,7 @@ set -u
 
 packages='ca-certificates gimp libgimp-3.0-dev libgegl-dev gegl meson ninja-build
   pkg-config gcc g++ libc6-dev imagemagick xvfb xauth xdotool openbox x11-utils
-  libgexiv2-dev libpng-dev libjpeg-dev libtiff-dev libwebp-dev libimage-exiftool-perl xxd file'
+  gettext libgexiv2-dev libpng-dev libjpeg-dev libtiff-dev libwebp-dev libimage-exiftool-perl xxd file'
 
 dir=${1:?usage: trixie-root.sh DIR [--pack]}
 case $dir in /*) ;; *) dir=$PWD/$dir ;; esac

@@ -1,0 +1,75 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# install.sh - `./run install` and `./run uninstall` for a user who never started GIMP.
+#
+# Needs:  what ./run install needs, all of it there already; gimp (2.10 or 3).
+# Skips:  everything, if there is no GIMP; the other user, if this is not root or there is no `setpriv`.
+# Time:   a minute; it sets the build's prefix twice.
+
+set -u
+. "$(dirname "$0")/lib.sh"
+
+console=$(command -v gimp-console-2.10 || command -v gimp-console-3.0) ||
+  { skip install "there is no GIMP"; finish; }
+work=$(mktemp -d) && temporary=$work
+chmod 755 "$work"
+export HOME="$work/home" LC_ALL=C.UTF-8
+unset XDG_DATA_HOME XDG_CONFIG_HOME XDG_CACHE_HOME GIMP2_DIRECTORY GIMP3_DIRECTORY ZENITH_MODELS ZENITH_PRESETS GEGL_PATH DISPLAY
+mkdir "$HOME"
+run=$source_dir/run
+data=$HOME/.local/share
+
+# what GIMP makes when it is started for the first time
+mkdir "$work/fresh"
+HOME=$work/fresh timeout 300 "$console" -i -d -f -b '(gimp-quit 0)' >"$work/fresh.log" 2>&1 </dev/null
+into () { log=$1; shift; "$@" >"$log" 2>&1 || { tail -3 "$log"; false; }; }
+folders () { (cd "$1/.config/GIMP" && find . -type d ! -path '*zenith*' | sort); }
+
+check install into "$work/install.log" "$run" install
+check profile-whole test "$(folders "$HOME")" = "$(folders "$work/fresh")"
+check profile-has-brushes test -d "$(echo "$HOME"/.config/GIMP/*/brushes)"
+check listed-plug-in grep -q 'plug-ins/zenith-gimp[23]/zenith-gimp[23]$' "$work/install.log"
+find "$HOME/.local" "$HOME"/.config/GIMP/*/plug-ins ! -type d | sort >"$work/there"
+sed -n 's/^  //p' "$work/install.log" | sort >"$work/listed"
+check all-listed cmp "$work/there" "$work/listed"
+check quick-again into "$work/again.log" "$run" install
+sed -n 's/^  //p' "$work/again.log" | sort >"$work/listed-again"
+check same-list cmp "$work/listed" "$work/listed-again"
+
+# GIMP and GEGL find everything by themselves
+image -size 96x64 gradient:orange-navy -seed 7 -attenuate 0.7 +noise Gaussian -depth 8 $plain "PNG24:$work/in.png"
+gegl "$work/in.png" -o "$work/out.png" -- zenith:denoise model=fast >"$work/gegl.log" 2>&1
+check gegl-finds-it changed "$work/in.png" "$work/out.png"
+mkdir -p "$data/zenith/presets"
+printf 'name=My own\noperation=zenith:denoise\nstrength=0.7\n' >"$data/zenith/presets/mine.preset"
+check batch-finds-it into "$work/batch.log" "$HOME/.local/bin/zenith-batch" --preset 'High ISO photo' "$work/in.png" "$work/batch.png"
+case $console in
+  *2.10) timeout 300 "$console" -i -d -f -b '(gimp-message (if (= 1 (car (gimp-procedural-db-proc-exists "plug-in-zenith-denoise"))) "zenith there" "zenith absent"))' -b '(gimp-quit 0)' ;;
+  *) timeout 300 "$console" -i -d -f --quit --batch-interpreter plug-in-script-fu-eval -b '(script-fu-use-v3) (gimp-message (if (defined? (quote plug-in-zenith-denoise)) "zenith there" "zenith absent"))' ;;
+esac >"$work/gimp.log" 2>&1 </dev/null
+check gimp-finds-it grep -q 'zenith there' "$work/gimp.log"
+
+check uninstall into "$work/uninstall.log" "$run" uninstall
+check nothing-left test -z "$(find "$HOME/.local" "$HOME"/.config/GIMP/*/plug-ins -name '*zenith*' ! -path "$data/zenith")"
+check own-preset-stays test -f "$data/zenith/presets/mine.preset"
+"$run" uninstall >"$work/twice.log" 2>&1 && not_ok uninstall-twice "no error"
+check uninstall-twice grep -q 'nothing to take away' "$work/twice.log"
+
+# into a prefix, and all of it out again
+check prefix into "$work/prefix.log" "$run" install "$work/prefix"
+check prefix-plug-in test -n "$(find "$work/prefix/lib" -path '*/gimp/[23].0/plug-ins/zenith-gimp[23]/zenith-gimp[23]')"
+check prefix-uninstall into /dev/null "$run" uninstall "$work/prefix"
+check prefix-gone test ! -e "$work/prefix"
+
+# somebody else in this checkout
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+  mkdir "$work/nobody" && chown 65534 "$work/nobody"
+  HOME=$work/nobody setpriv --reuid 65534 --clear-groups "$run" install >"$work/other.log" 2>&1
+  check other-user-status test "$?" = 1
+  if grep -q 'git clone' "$work/other.log"; then ok other-user-told; else not_ok other-user-told "$(head -c 300 "$work/other.log")"; fi
+else
+  skip other-user "needs root and setpriv"
+fi
+
+finish
