@@ -12,12 +12,15 @@
  * node tells it to stop at its next tile.  (GIMP's own Cancel ends the process.)
  */
 #include <gegl.h>
+#include <glib/gi18n-lib.h>
 
 #include "zenith-apply.h"
 
 #define CANCEL_KEY "zenith-cancel"
 #define TILE_KEY "zenith-tile"
-#define LATTICE 64 /* of pieces cut for a preview */
+#define MEASURE_KEY "zenith-measure"
+#define MEASURE_MIN 128 /* pixels a side whose noise is measured, if there are so many */
+#define LATTICE 64      /* of pieces cut for a preview */
 
 typedef struct
 {
@@ -30,6 +33,8 @@ typedef struct
   gdouble    share; /* of the work, in the present chunk            */
   gdouble    shown; /* the bar never goes back                      */
   gboolean   cancelled;
+
+  GeglRectangle noisy; /* the part whose noise is measured */
 } Run;
 
 static void
@@ -65,11 +70,29 @@ fit (GeglNode *graph, GeglNode *node, const GeglRectangle *place)
   return move;
 }
 
+/* The noise of a selection is measured in it, or a little around it if it is small. */
+static GeglRectangle
+noisy_part (GeglBuffer *source, const GeglRectangle *selected)
+{
+  GeglRectangle part   = *selected;
+  gint          more_x = MAX (0, MEASURE_MIN - part.width + 1) / 2;
+  gint          more_y = MAX (0, MEASURE_MIN - part.height + 1) / 2;
+
+  part.x -= more_x;
+  part.y -= more_y;
+  part.width += 2 * more_x;
+  part.height += 2 * more_y;
+  gegl_rectangle_intersect (&part, &part, gegl_buffer_get_extent (source));
+
+  return part;
+}
+
 static void
 run_begin (Run                 *run,
            const ZnSettings    *settings,
            GeglBuffer          *source,
            const GeglRectangle *piece,
+           const GeglRectangle *selected,
            ZnProgress           progress,
            gpointer             data)
 {
@@ -91,6 +114,8 @@ run_begin (Run                 *run,
                             &settings->property[i].value);
 
   g_object_set_data (G_OBJECT (run->op), TILE_KEY, g_object_get_data (G_OBJECT (source), TILE_KEY));
+  run->noisy = noisy_part (source, selected);
+  g_object_set_data (G_OBJECT (run->op), MEASURE_KEY, &run->noisy);
   run->result = run->op;
   if (gegl_node_has_pad (run->op, "input"))
     gegl_node_link_many (input, crop, run->op, NULL);
@@ -111,8 +136,8 @@ run_check (Run *run, const ZnSettings *settings, GError **error)
 
   if (run->cancelled)
     {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED, "%s was cancelled",
-                   settings->filter->title);
+      g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED, _ ("%s was cancelled"),
+                   _ (settings->filter->title));
       return FALSE;
     }
 
@@ -121,7 +146,7 @@ run_check (Run *run, const ZnSettings *settings, GError **error)
 
   if (status && *status)
     {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s: %s", settings->filter->title, status);
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s: %s", _ (settings->filter->title), status);
       g_free (status);
       return FALSE;
     }
@@ -140,7 +165,7 @@ run_note (Run *run, const ZnSettings *settings)
   if (gegl_node_find_property (run->op, "note"))
     gegl_node_get (run->op, "note", &note, NULL);
   if (note && *note)
-    g_message ("%s: %s", settings->filter->title, note);
+    g_message ("%s: %s", _ (settings->filter->title), note);
   g_free (note);
 }
 
@@ -167,8 +192,8 @@ zn_apply_to_buffer (const ZnSettings    *settings,
   gboolean       ok = TRUE;
 
   run_begin (&run, settings, source,
-             settings->filter->takes_selection ? roi : gegl_buffer_get_extent (source), progress,
-             data);
+             settings->filter->takes_selection ? roi : gegl_buffer_get_extent (source), roi,
+             progress, data);
   output = gegl_node_new_child (run.graph, "operation", "gegl:write-buffer", "buffer", dest, NULL);
   gegl_node_link (run.result, output);
   processor = gegl_node_new_processor (output, roi);
@@ -225,6 +250,74 @@ piece_around (GeglBuffer *source, const GeglRectangle *roi, gint margin)
   return piece;
 }
 
+static void
+be_silent (const gchar *text)
+{
+}
+
+/* The smallest operation says whether an engine works. */
+gchar *
+zn_engine_missing (const gchar *nick)
+{
+  GPrintFunc  print  = g_set_printerr_handler (be_silent);
+  GeglBuffer *buffer = gegl_buffer_new (GEGL_RECTANGLE (0, 0, 8, 8), babl_format ("R'G'B' float"));
+  GeglNode   *graph  = gegl_node_new ();
+  GeglNode *input = gegl_node_new_child (graph, "operation", "gegl:buffer-source", "buffer", buffer,
+                                         NULL);
+  GeglNode *op    = gegl_node_new_child (graph, "operation", "zenith:identity", NULL);
+  GParamSpec *spec   = gegl_node_find_property (op, "engine");
+  GEnumValue *value  = spec ? g_enum_get_value_by_nick (G_PARAM_SPEC_ENUM (spec)->enum_class, nick)
+                            : NULL;
+  gchar      *status = NULL;
+  guchar      rgba[4];
+
+  if (value)
+    {
+      gegl_node_set (op, "engine", value->value, NULL);
+      gegl_node_link (input, op);
+      gegl_node_blit (op, 1.0, GEGL_RECTANGLE (0, 0, 1, 1), babl_format ("R'G'B'A u8"), rgba,
+                      GEGL_AUTO_ROWSTRIDE, GEGL_BLIT_DEFAULT);
+      gegl_node_get (op, "status", &status, NULL);
+    }
+  if (status && ! *status)
+    g_clear_pointer (&status, g_free);
+
+  g_object_unref (graph);
+  g_object_unref (buffer);
+  g_set_printerr_handler (print);
+
+  return status;
+}
+
+gboolean
+zn_apply_measure (const ZnSettings    *settings,
+                  GeglBuffer          *source,
+                  const GeglRectangle *selected,
+                  gchar              **measured,
+                  ZnProgress           progress,
+                  gpointer             data)
+{
+  const GeglRectangle pixel = { selected->x, selected->y, 1, 1 };
+  guchar              rgba[4];
+  Run                 run;
+  gboolean            ok = FALSE;
+
+  *measured = NULL;
+  run_begin (&run, settings, source, gegl_buffer_get_extent (source), selected, progress, data);
+  if (gegl_node_find_property (run.op, "measured"))
+    {
+      gegl_node_set (run.op, "strength", 0.0, "sigma", 0.0, NULL);
+      gegl_node_blit (run.op, 1.0, &pixel, babl_format ("R'G'B'A u8"), rgba, GEGL_AUTO_ROWSTRIDE,
+                      GEGL_BLIT_DEFAULT);
+      ok = run_check (&run, settings, NULL);
+      if (ok)
+        gegl_node_get (run.op, "measured", measured, NULL);
+    }
+  g_object_unref (run.graph);
+
+  return ok;
+}
+
 gboolean
 zn_apply_to_pixels (const ZnSettings    *settings,
                     GeglBuffer          *source,
@@ -242,7 +335,7 @@ zn_apply_to_pixels (const ZnSettings    *settings,
 
   if (settings->filter->takes_selection)
     piece = *selected;
-  run_begin (&run, settings, source, &piece, progress, data);
+  run_begin (&run, settings, source, &piece, selected, progress, data);
   gegl_node_blit (run.result, 1.0, roi, babl_format ("R'G'B'A u8"), rgba, GEGL_AUTO_ROWSTRIDE,
                   GEGL_BLIT_DEFAULT);
   ok = run_check (&run, settings, error);

@@ -47,7 +47,8 @@ gboolean zn_apply_to_buffer (const ZnSettings    *settings,
  * is a multiple of every network's stride: what is shown is the true result as
  * far as the network's view does not reach beyond the margin.
  *
- * selected: the part of the source that is selected, for filters that take just it.
+ * selected: the part of the source that is selected, for filters that take just it, and
+ * where noise is measured.
  *
  * *measured is what the operation found out about the picture, or NULL; free it.
  */
@@ -60,5 +61,18 @@ gboolean zn_apply_to_pixels (const ZnSettings    *settings,
                              ZnProgress           progress,
                              gpointer             data,
                              GError             **error);
+
+/* Why this machine does not have an engine ("avx2"), or NULL: it does.  Free it. */
+gchar *zn_engine_missing (const gchar *nick);
+
+/* The noise of the picture, or of the part that is selected, whatever level the settings give:
+ * *measured as above.  FALSE: the filter measures none, or was stopped.
+ */
+gboolean zn_apply_measure (const ZnSettings    *settings,
+                           GeglBuffer          *source,
+                           const GeglRectangle *selected,
+                           gchar              **measured,
+                           ZnProgress           progress,
+                           gpointer             data);
 
 #endif /* __ZENITH_APPLY_H__ */

@@ -3,6 +3,7 @@
  * zenith-filters.c - the table of filters; see the header for how to add one.
  */
 #include <gegl.h>
+#include <glib/gi18n-lib.h>
 
 #include "zenith-filters.h"
 #include "zenith-settings.h"
@@ -11,8 +12,10 @@ const ZnFilter zn_filters[] = {
   {
       .procedure  = "plug-in-zenith-denoise",
       .operation  = "zenith:denoise",
-      .title      = "Denoise",
-      .blurb      = "Remove noise with a neural network",
+      .title      = N_ ("Denoise"),
+      .label      = N_ ("_Denoise..."),
+      .page       = "denoise",
+      .blurb      = N_ ("Remove noise with a neural network"),
       .help       = "Removes camera, film and compression noise.  'strength' says how "
                     "much of it goes (0 leaves the picture as it is), 'luma' and "
                     "'chroma' weigh brightness and colour noise, 'detail' gives fine "
@@ -23,20 +26,26 @@ const ZnFilter zn_filters[] = {
   {
       .procedure      = "plug-in-zenith-latent-preview",
       .operation      = "zenith:latent-preview",
-      .title          = "Latent Preview",
-      .blurb          = "Show what an autoencoder keeps of the picture",
+      .title          = N_ ("Latent Preview"),
+      .label          = N_ ("_Latent Preview..."),
+      .page           = "latent",
+      .blurb          = N_ ("Show what an image generator's autoencoder keeps of the picture: "
+                                     "whether faces and small print would survive there"),
       .help           = "Sends the picture through a small autoencoder and shows what comes "
                         "back ('reconstruct'), the latent itself ('latent') or what was lost "
                         "('difference').  'weights' is a weight file; an empty string looks "
-                        "for one by the model's name.",
+                        "for one by the model's name.  Weights of the TAESD family are published "
+                        "at https://github.com/madebyollin/taesd.",
       .preview_margin = 128,
       .properties     = { "model", "mode", "weights", "engine" },
   },
   {
       .procedure       = "plug-in-zenith-diffae-reconstruct",
       .operation       = "zenith:diffae-reconstruct",
-      .title           = "Reconstruct a Face",
-      .blurb           = "Show what the face model keeps of a face",
+      .title           = N_ ("Reconstruct a Face"),
+      .label           = N_ ("_Reconstruct a Face..."),
+      .page            = "diffae",
+      .blurb           = N_ ("Show what the face model keeps of a face"),
       .help            = "Brings the face in the frame to the model's size, encodes it and makes a "
                          "picture of the codes.  The frame is the largest square in the middle of "
                          "the selection, or the one that 'frame-x', 'frame-y' (its centre), "
@@ -48,8 +57,10 @@ const ZnFilter zn_filters[] = {
   {
       .procedure       = "plug-in-zenith-diffae-manipulate",
       .operation       = "zenith:diffae-manipulate",
-      .title           = "Change a Face",
-      .blurb           = "More or less of a smile, of age and other attributes",
+      .title           = N_ ("Change a Face"),
+      .label           = N_ ("_Change a Face..."),
+      .page            = "diffae",
+      .blurb           = N_ ("More or less of a smile, of age and other attributes"),
       .help            = "Select a face first, from the middle of the forehead to just below the "
                          "chin and about as wide: the frame is the largest square in the middle of the "
                          "selection.  "
@@ -63,8 +74,10 @@ const ZnFilter zn_filters[] = {
   {
       .procedure       = "plug-in-zenith-diffae-interpolate",
       .operation       = "zenith:diffae-interpolate",
-      .title           = "Blend Two Faces",
-      .blurb           = "Make a face between that of the picture and that of a file",
+      .title           = N_ ("Blend Two Faces"),
+      .label           = N_ ("_Blend Two Faces..."),
+      .page            = "diffae",
+      .blurb           = N_ ("Make a face between that of the picture and that of a file"),
       .help            = "'path' is a picture of the selection's size, with the face at the same "
                          "place.  'position' goes from the picture's face (0) to the file's (1).",
       .takes_selection = TRUE,
@@ -74,8 +87,10 @@ const ZnFilter zn_filters[] = {
   {
       .procedure       = "plug-in-zenith-diffae-sample",
       .operation       = "zenith:diffae-sample",
-      .title           = "New Face",
-      .blurb           = "Make up a face of nobody",
+      .title           = N_ ("New Face"),
+      .label           = N_ ("_New Face..."),
+      .page            = "diffae",
+      .blurb           = N_ ("Make up a face of nobody"),
       .help            = "Fills the selection with a face that 'seed' decides: equal seeds give "
                          "equal faces.  It is made as large as the model's pictures are and scaled "
                          "to the selection.",
@@ -83,6 +98,37 @@ const ZnFilter zn_filters[] = {
       .properties      = { "seed", "steps", "latent-steps", "model", "engine" },
   },
 };
+
+void
+zn_translate (void)
+{
+  const gchar *locale = zn_locale_folder ();
+
+  bindtextdomain (GETTEXT_PACKAGE, locale);
+  bind_textdomain_codeset (GETTEXT_PACKAGE, "UTF-8");
+}
+
+gchar *
+zn_help_uri (const gchar *page)
+{
+  const gchar *help = g_getenv ("ZENITH_HELP");
+  gchar       *base = g_strconcat (page, ".html", NULL);
+  gchar       *file = g_build_filename (help && *help ? help : ZENITH_HELP_DIR, base, NULL);
+  gchar *uri = g_file_test (file, G_FILE_TEST_EXISTS) ? g_filename_to_uri (file, NULL, NULL) : NULL;
+
+  g_free (base);
+  g_free (file);
+
+  return uri;
+}
+
+const gchar *
+zn_locale_folder (void)
+{
+  const gchar *locale = g_getenv ("ZENITH_LOCALE");
+
+  return locale && *locale ? locale : ZENITH_LOCALEDIR;
+}
 
 const guint zn_n_filters = G_N_ELEMENTS (zn_filters);
 

@@ -15,6 +15,12 @@
 #define ZN_PROPERTIES_MAX 16
 
 #define ZN_PRESET_PROCEDURE "plug-in-zenith-apply-preset"
+#define ZN_PRESET_LABEL N_ ("_Apply Preset...")
+#define ZN_PRESET_BLURB N_ ("Apply a Zenith preset")
+#define ZN_PRESET_HELP                                                                             \
+  "Runs the filter that the preset names, with the preset's values. "                              \
+  "Presets are looked for in $ZENITH_PRESETS, in zenith/presets of "                               \
+  "the user's data folder and in the installation's folder."
 #define ZN_CHECK_PROCEDURE "plug-in-zenith-check-file"
 #define ZN_CHECK_HELP                                                                              \
   "GIMP opens a file that is cut, with a message, as if it were whole. "                           \
@@ -28,8 +34,10 @@ typedef struct
 {
   const gchar *procedure;                         /* PDB name                      */
   const gchar *operation;                         /* GEGL operation                */
-  const gchar *title;                             /* menu and dialog title         */
-  const gchar *blurb;                             /* one line                      */
+  const gchar *title;                             /* dialog's title, to be translated */
+  const gchar *label;                             /* in the menu, to be translated */
+  const gchar *page;                              /* of the help: page.html        */
+  const gchar *blurb;                             /* one line, to be translated    */
   const gchar *help;                              /* a few sentences               */
   gint         preview_margin;                    /* see zn_apply_to_pixels()      */
   gboolean     takes_selection;                   /* its input is the selection's
@@ -39,6 +47,15 @@ typedef struct
 
 extern const ZnFilter zn_filters[];
 extern const guint    zn_n_filters;
+
+/* Our translations, in the folder that $ZENITH_LOCALE names or in that of the installation;
+ * to be called once, at the start. */
+void         zn_translate (void);
+const gchar *zn_locale_folder (void);
+
+/* The address of an installed page of help, NULL if it is not there ($ZENITH_HELP names
+ * another folder).  Free it. */
+gchar *zn_help_uri (const gchar *page);
 
 /* The filter of a procedure or of an operation, NULL if there is none. */
 const ZnFilter *zn_filter_by_procedure (const gchar *procedure);

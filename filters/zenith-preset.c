@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <glib.h>
+#include <glib/gi18n-lib.h>
 
 #include "zenith-preset.h"
 
@@ -59,11 +60,11 @@ read_text (const gchar *file, gchar **why)
 
   if (fstat (fd, &info) || ! S_ISREG (info.st_mode))
     {
-      *why = g_strdup ("not a regular file");
+      *why = g_strdup (_ ("not a regular file"));
     }
   else if (info.st_size > FILE_MAX)
     {
-      *why = g_strdup_printf ("larger than %d bytes", FILE_MAX);
+      *why = g_strdup_printf (_ ("larger than %d bytes"), FILE_MAX);
     }
   else
     {
@@ -72,7 +73,7 @@ read_text (const gchar *file, gchar **why)
 
       if (size < 0 || ! g_utf8_validate (text, size, NULL))
         {
-          *why = g_strdup (size < 0 ? g_strerror (errno) : "not a text in UTF-8");
+          *why = g_strdup (size < 0 ? g_strerror (errno) : _ ("not a text in UTF-8"));
           g_clear_pointer (&text, g_free);
         }
       else
@@ -96,7 +97,7 @@ parse_line (ZnPreset *preset, gchar *line)
   gchar  *value;
 
   if (! equals)
-    return g_strdup ("a line is 'key=value' or begins with '#'");
+    return g_strdup (_ ("a line is 'key=value' or begins with '#'"));
 
   *equals = '\0';
   key     = g_strstrip (line);
@@ -105,7 +106,7 @@ parse_line (ZnPreset *preset, gchar *line)
   if (! strcmp (key, "name"))
     {
       if (! *value || strlen (value) > NAME_BYTES)
-        return g_strdup_printf ("a name has 1 to %d bytes", NAME_BYTES);
+        return g_strdup_printf (_ ("a name has 1 to %d bytes"), NAME_BYTES);
       field = &preset->name;
     }
   else if (! strcmp (key, "description"))
@@ -115,27 +116,27 @@ parse_line (ZnPreset *preset, gchar *line)
   else if (! strcmp (key, "operation"))
     {
       if (! zn_filter_by_operation (value))
-        return g_strdup_printf ("the operation '%.80s' is not one of Zenith's filters", value);
+        return g_strdup_printf (_ ("the operation '%.80s' is not one of Zenith's filters"), value);
       field = &preset->operation;
     }
 
   if (field)
     {
       if (*field)
-        return g_strdup_printf ("'%s' is given twice", key);
+        return g_strdup_printf (_ ("'%s' is given twice"), key);
       *field = g_strdup (value);
       return NULL;
     }
 
   if (! preset->operation)
-    return g_strdup_printf ("'%.80s' comes before 'operation'", key);
+    return g_strdup_printf (_ ("'%.80s' comes before 'operation'"), key);
 
   for (guint i = 0; i < preset->n; i++)
     if (! strcmp (preset->key[i], key))
-      return g_strdup_printf ("'%.80s' is given twice", key);
+      return g_strdup_printf (_ ("'%.80s' is given twice"), key);
 
   if (preset->n == ZN_PRESET_VALUES_MAX)
-    return g_strdup_printf ("more than %d values", ZN_PRESET_VALUES_MAX);
+    return g_strdup_printf (_ ("more than %d values"), ZN_PRESET_VALUES_MAX);
 
   preset->key[preset->n]   = g_strdup (key);
   preset->value[preset->n] = g_strdup (value);
@@ -179,11 +180,12 @@ preset_read (const gchar *file)
     }
 
   if (why && text)
-    preset->broken = g_strdup_printf ("The preset file %s is wrong in line %u: %s", file, i, why);
+    preset->broken = g_strdup_printf (_ ("The preset file %s is wrong in line %u: %s"), file, i,
+                                      why);
   else if (why)
-    preset->broken = g_strdup_printf ("The preset file %s cannot be read: %s", file, why);
+    preset->broken = g_strdup_printf (_ ("The preset file %s cannot be read: %s"), file, why);
   else if (! preset->name || ! preset->operation)
-    preset->broken = g_strdup_printf ("The preset file %s has no '%s'", file,
+    preset->broken = g_strdup_printf (_ ("The preset file %s has no '%s'"), file,
                                       preset->name ? "operation" : "name");
 
   /* Without a name the file's own is what a user would look for. */
@@ -253,7 +255,7 @@ compare_text (gconstpointer a, gconstpointer b)
 }
 
 static void
-add_folder (GPtrArray *presets, const gchar *folder)
+add_folder (GPtrArray *presets, const gchar *folder, gboolean own)
 {
   GDir        *dir   = *folder ? g_dir_open (folder, 0, NULL) : NULL;
   GPtrArray   *names = g_ptr_array_new_with_free_func (g_free);
@@ -270,6 +272,7 @@ add_folder (GPtrArray *presets, const gchar *folder)
       gchar    *file   = g_build_filename (folder, g_ptr_array_index (names, i), NULL);
       ZnPreset *preset = preset_read (file);
 
+      preset->own = own;
       if (lookup (presets, preset->name))
         preset_free (preset);
       else
@@ -290,19 +293,25 @@ compare_names (gconstpointer a, gconstpointer b)
   return g_utf8_collate ((*(ZnPreset *const *) a)->name, (*(ZnPreset *const *) b)->name);
 }
 
+static gchar *
+own_folder (void)
+{
+  return g_build_filename (g_get_user_data_dir (), "zenith", "presets", NULL);
+}
+
 GPtrArray *
 zn_presets_load (void)
 {
   GPtrArray   *presets = g_ptr_array_new_with_free_func (preset_free);
   const gchar *path    = g_getenv ("ZENITH_PRESETS");
-  gchar       *user    = g_build_filename (g_get_user_data_dir (), "zenith", "presets", NULL);
+  gchar       *user    = own_folder ();
   gchar      **folders = g_strsplit (path ? path : "", G_SEARCHPATH_SEPARATOR_S, 16);
 
   for (guint i = 0; folders[i]; i++)
-    add_folder (presets, folders[i]);
+    add_folder (presets, folders[i], FALSE);
 
-  add_folder (presets, user);
-  add_folder (presets, ZENITH_PRESETS_DIR);
+  add_folder (presets, user, TRUE);
+  add_folder (presets, ZENITH_PRESETS_DIR, FALSE);
 
   g_ptr_array_sort (presets, compare_names);
   g_strfreev (folders);
@@ -332,8 +341,8 @@ zn_presets_find (GPtrArray *presets, const gchar *name, GError **error)
             g_string_append_printf (list, "%s'%s'", list->len ? ", " : "", other->name);
         }
 
-      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "There is no preset '%s'; there are: %s", shown,
-                   list->len ? list->str : "none (is ZENITH_PRESETS right?)");
+      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, _ ("There is no preset '%s'; there are: %s"),
+                   shown, list->len ? list->str : _ ("none (is ZENITH_PRESETS right?)"));
       g_string_free (list, TRUE);
     }
   else if (preset->broken)
@@ -355,9 +364,239 @@ zn_preset_settings (const ZnPreset *preset, GError **error)
   for (guint i = 0; settings && i < preset->n; i++)
     if (! zn_settings_set_text (settings, preset->key[i], preset->value[i], error))
       {
-        g_prefix_error (error, "The preset file %s is wrong: ", preset->file);
+        g_prefix_error (error, _ ("The preset file %s is wrong: "), preset->file);
         g_clear_pointer (&settings, zn_settings_free);
       }
 
   return settings;
+}
+
+const gchar *
+zn_preset_title (const ZnPreset *preset)
+{
+  return preset->own ? preset->name : _ (preset->name);
+}
+
+const gchar *
+zn_preset_about (const ZnPreset *preset)
+{
+  return preset->own || ! *preset->description ? preset->description : _ (preset->description);
+}
+
+/* What says how to compute, not what. */
+static gboolean
+is_how (const gchar *property)
+{
+  static const gchar *const how[] = { "model", "weights", "engine", NULL };
+
+  return g_strv_contains (how, property);
+}
+
+gboolean
+zn_preset_leaves (const ZnPreset *preset, const gchar *property)
+{
+  for (guint i = 0; i < preset->n; i++)
+    if (! strcmp (preset->key[i], property))
+      return FALSE;
+
+  return is_how (property);
+}
+
+gboolean
+zn_preset_apply (const ZnPreset *preset, ZnSettings *settings, GError **error)
+{
+  ZnSettings *wanted = zn_preset_settings (preset, error);
+
+  if (! wanted)
+    return FALSE;
+
+  for (guint i = 0; i < wanted->n; i++)
+    if (! zn_preset_leaves (preset, wanted->property[i].spec->name))
+      g_value_copy (&wanted->property[i].value, &settings->property[i].value);
+  zn_settings_free (wanted);
+
+  return TRUE;
+}
+
+/*  presets of one's own  */
+
+static gboolean
+good_name (const gchar *name, GError **error)
+{
+  if (*name && strlen (name) <= NAME_BYTES && g_utf8_validate (name, -1, NULL) &&
+      ! strpbrk (name, "\n\r") && ! g_ascii_isspace (name[0]) &&
+      ! g_ascii_isspace (name[strlen (name) - 1]))
+    return TRUE;
+
+  g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, _ ("A preset's name is one line of 1 to %d bytes"),
+               NAME_BYTES);
+
+  return FALSE;
+}
+
+/* The file of a new preset: the name's letters and digits, and a number if there is one. */
+static gchar *
+new_file (const gchar *name)
+{
+  gchar   *folder = own_folder ();
+  GString *stem   = g_string_new (NULL);
+  gchar   *file   = NULL;
+
+  for (const gchar *c = name; *c; c++)
+    if (g_ascii_isalnum (*c))
+      g_string_append_c (stem, g_ascii_tolower (*c));
+    else if (stem->len && stem->str[stem->len - 1] != '-')
+      g_string_append_c (stem, '-');
+  while (stem->len && stem->str[stem->len - 1] == '-')
+    g_string_truncate (stem, stem->len - 1);
+  if (! stem->len)
+    g_string_append (stem, "preset");
+
+  for (guint i = 1; ! file; i++)
+    {
+      gchar *base = i > 1 ? g_strdup_printf ("%s-%u" SUFFIX, stem->str, i)
+                          : g_strdup_printf ("%s" SUFFIX, stem->str);
+
+      file = g_build_filename (folder, base, NULL);
+      if (g_file_test (file, G_FILE_TEST_EXISTS))
+        g_clear_pointer (&file, g_free);
+      g_free (base);
+    }
+
+  g_string_free (stem, TRUE);
+  g_free (folder);
+
+  return file;
+}
+
+static gboolean
+write_file (const gchar *file, const gchar *text, GError **error)
+{
+  gchar   *folder = g_path_get_dirname (file);
+  GError  *why    = NULL;
+  gboolean ok     = FALSE;
+
+  if (g_mkdir_with_parents (folder, 0755))
+    g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, _ ("The folder %s cannot be made: %s"), folder,
+                 g_strerror (errno));
+  else if (! g_file_set_contents (file, text, -1, &why))
+    g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, _ ("The preset cannot be saved: %s"),
+                 why->message);
+  else
+    ok = TRUE;
+
+  g_clear_error (&why);
+  g_free (folder);
+
+  return ok;
+}
+
+/* FALSE, and a sentence, if somebody else than `own` has the name. */
+static gboolean
+is_free (GPtrArray *presets, const gchar *name, const ZnPreset *own, GError **error)
+{
+  const ZnPreset *other = lookup (presets, name);
+
+  if (! other || other == own)
+    return TRUE;
+
+  g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, _ ("There is a preset '%s' already"), name);
+
+  return FALSE;
+}
+
+gboolean
+zn_preset_save (GPtrArray        *presets,
+                const ZnSettings *settings,
+                const gchar      *name,
+                gboolean          with_model,
+                gboolean          replace,
+                GError          **error)
+{
+  const ZnPreset *old = lookup (presets, name);
+  GString        *text;
+  gchar          *file;
+  gboolean        ok;
+
+  if (old && ! (old->own && replace))
+    old = NULL;
+  if (! good_name (name, error) || ! is_free (presets, name, old, error))
+    return FALSE;
+
+  text = g_string_new (NULL);
+  g_string_append_printf (text, "name=%s\noperation=%s\n", name, settings->filter->operation);
+  for (guint i = 0; i < settings->n; i++)
+    {
+      const ZnProperty *p     = &settings->property[i];
+      gchar            *value = zn_settings_get_text (settings, i);
+      gchar             number[G_ASCII_DTOSTR_BUF_SIZE];
+
+      if (g_str_has_prefix (p->spec->name, "frame-") || strpbrk (value, "\n\r"))
+        {
+          /* the place of a face is no habit */
+        }
+      else if (p->kind == ZN_KIND_DOUBLE) /* 0.15, not 0.14999999999999999 */
+        g_string_append_printf (
+            text, "%s=%s\n", p->spec->name,
+            g_ascii_formatd (number, sizeof number, "%.10g", zn_settings_get_number (settings, i)));
+      else if ((with_model && ! strcmp (p->spec->name, "model")) || ! is_how (p->spec->name))
+        g_string_append_printf (text, "%s=%s\n", p->spec->name, value);
+      g_free (value);
+    }
+
+  file = old ? g_strdup (old->file) : new_file (name);
+  ok   = write_file (file, text->str, error);
+  g_free (file);
+  g_string_free (text, TRUE);
+
+  return ok;
+}
+
+/* Always FALSE, so that callers can return it. */
+static gboolean
+not_own (const ZnPreset *preset, GError **error)
+{
+  g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, _ ("The preset '%s' is not one of your own"),
+               preset->name);
+
+  return FALSE;
+}
+
+gboolean
+zn_preset_rename (GPtrArray *presets, const ZnPreset *preset, const gchar *name, GError **error)
+{
+  GString *text;
+  gboolean ok;
+
+  if (! preset->own)
+    return not_own (preset, error);
+  if (! good_name (name, error) || ! is_free (presets, name, preset, error))
+    return FALSE;
+
+  text = g_string_new (NULL);
+  g_string_append_printf (text, "name=%s\n", name);
+  if (*preset->description)
+    g_string_append_printf (text, "description=%s\n", preset->description);
+  g_string_append_printf (text, "operation=%s\n", preset->operation);
+  for (guint i = 0; i < preset->n; i++)
+    g_string_append_printf (text, "%s=%s\n", preset->key[i], preset->value[i]);
+  ok = write_file (preset->file, text->str, error);
+  g_string_free (text, TRUE);
+
+  return ok;
+}
+
+gboolean
+zn_preset_delete (const ZnPreset *preset, GError **error)
+{
+  if (! preset->own)
+    return not_own (preset, error);
+  if (unlink (preset->file))
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, _ ("%s cannot be deleted: %s"), preset->file,
+                   g_strerror (errno));
+      return FALSE;
+    }
+
+  return TRUE;
 }

@@ -31,14 +31,15 @@
 
 typedef struct
 {
-  gchar *name;
-  gchar *description; /* may be empty                      */
-  gchar *operation;
-  gchar *file;
-  guint  n;
-  gchar *key[ZN_PRESET_VALUES_MAX];
-  gchar *value[ZN_PRESET_VALUES_MAX];
-  gchar *broken; /* a sentence; NULL if all is well   */
+  gchar   *name;
+  gchar   *description; /* may be empty                      */
+  gchar   *operation;
+  gchar   *file;
+  guint    n;
+  gchar   *key[ZN_PRESET_VALUES_MAX];
+  gchar   *value[ZN_PRESET_VALUES_MAX];
+  gchar   *broken; /* a sentence; NULL if all is well   */
+  gboolean own;    /* the user's: it can be renamed and deleted */
 } ZnPreset;
 
 /* All presets, sorted by name, broken ones too.  The array frees its elements;
@@ -53,5 +54,31 @@ const ZnPreset *zn_presets_find (GPtrArray *presets, const gchar *name, GError *
 
 /* Settings of the preset's operation, the preset's values in it. */
 ZnSettings *zn_preset_settings (const ZnPreset *preset, GError **error);
+
+/* The name as a dialog shows it: that of a shipped preset is translated. */
+const gchar *zn_preset_title (const ZnPreset *preset);
+const gchar *zn_preset_about (const ZnPreset *preset);
+
+/* Puts the preset's values into settings of its operation.  What it does not name gets its
+ * default, except how it is computed (model, weights, engine): that stays. */
+gboolean zn_preset_apply (const ZnPreset *preset, ZnSettings *settings, GError **error);
+
+/* Whether choosing the preset leaves this property alone. */
+gboolean zn_preset_leaves (const ZnPreset *preset, const gchar *property);
+
+/* A preset of the user's own, in zenith/presets of the user's data folder.  with_model: it
+ * names the model too.  Refuses a name that a preset has already, unless that is the
+ * user's own and replace is TRUE.  The three change files only: load the presets again. */
+gboolean zn_preset_save (GPtrArray        *presets,
+                         const ZnSettings *settings,
+                         const gchar      *name,
+                         gboolean          with_model,
+                         gboolean          replace,
+                         GError          **error);
+gboolean zn_preset_rename (GPtrArray      *presets,
+                           const ZnPreset *preset,
+                           const gchar    *name,
+                           GError        **error);
+gboolean zn_preset_delete (const ZnPreset *preset, GError **error);
 
 #endif /* __ZENITH_PRESET_H__ */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <gegl.h>
+#include <glib/gi18n-lib.h>
 #include <gegl-paramspecs.h>
 
 #include "zenith-settings.h"
@@ -93,8 +94,8 @@ zn_settings_new (const ZnFilter *filter, GError **error)
   if (! gegl_has_operation (filter->operation))
     {
       g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
-                   "The GEGL operation '%s' is not installed; put Zenith's GEGL "
-                   "module where GEGL finds it and start this program again",
+                   _ ("The GEGL operation '%s' is not installed; put Zenith's GEGL "
+                      "module where GEGL finds it and start this program again"),
                    filter->operation);
       return NULL;
     }
@@ -114,8 +115,8 @@ zn_settings_new (const ZnFilter *filter, GError **error)
       if (! p->spec || ! classify (p))
         {
           g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
-                       "The GEGL operation '%s' has no usable property '%s': the "
-                       "program and the GEGL module are of different versions",
+                       _ ("The GEGL operation '%s' has no usable property '%s': the "
+                          "program and the GEGL module are of different versions"),
                        filter->operation, filter->properties[i]);
           zn_settings_free (settings);
           g_free (specs);
@@ -187,7 +188,7 @@ zn_property_allowed (const ZnProperty *p)
 
         g_ascii_formatd (min, sizeof min, "%.10g", p->min);
         g_ascii_formatd (max, sizeof max, "%.10g", p->max);
-        return g_strdup_printf ("%s to %s", min, max);
+        return g_strdup_printf (_ ("%s to %s"), min, max);
       }
 
     default:
@@ -202,9 +203,9 @@ refuse (const ZnSettings *settings, const ZnProperty *p, const gchar *text, GErr
   gchar *allowed = zn_property_allowed (p);
   gchar *shown   = g_utf8_make_valid (text, strnlen (text, 80));
 
-  g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "%s: '%s' cannot be '%s'; allowed: %s",
-               settings->filter->title, p->spec->name, shown,
-               allowed ? allowed : "a shorter text in UTF-8");
+  g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, _ ("%s: '%s' cannot be '%s'; allowed: %s"),
+               _ (settings->filter->title), p->spec->name, shown,
+               allowed ? allowed : _ ("a shorter text in UTF-8"));
   g_free (shown);
   g_free (allowed);
 
@@ -310,8 +311,8 @@ zn_settings_set_text (ZnSettings *settings, const gchar *name, const gchar *text
     gchar *shown = g_utf8_make_valid (name, strnlen (name, 80));
     gchar *list  = g_strjoinv (", ", (gchar **) settings->filter->properties);
 
-    g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "%s has no property '%s'; it has: %s",
-                 settings->filter->title, shown, list);
+    g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, _ ("%s has no property '%s'; it has: %s"),
+                 _ (settings->filter->title), shown, list);
     g_free (shown);
     g_free (list);
   }

@@ -3,6 +3,8 @@
 
 #include "config.h"
 
+#include <glib/gi18n-lib.h>
+
 #include <gegl-plugin.h>
 
 #define OPERATIONS                                                                                 \
@@ -36,6 +38,11 @@ gegl_module_query (GTypeModule *module)
 gboolean
 gegl_module_register (GTypeModule *module)
 {
+  const gchar *locale = g_getenv ("ZENITH_LOCALE");
+
+  bindtextdomain (GETTEXT_PACKAGE, locale && *locale ? locale : ZENITH_LOCALEDIR);
+  bind_textdomain_codeset (GETTEXT_PACKAGE, "UTF-8");
+
 #define X(name) gegl_op_##name##_register_type (module);
   OPERATIONS
 #undef X

@@ -3,6 +3,8 @@
 
 #include "config.h"
 
+#include <glib/gi18n-lib.h>
+
 #include <math.h>
 #include <string.h>
 
@@ -105,7 +107,7 @@ read_row (ZnOpAttribute *attribute, const zn_weights *w, gint row, gint n, gint 
   for (gint i = 0; ok && i < code; i++)
     if (! isfinite (shift[i]) || ! (number[row] >= 0.0f && number[row] <= 20.0f))
       {
-        g_strlcpy (err->text, "The attribute file holds numbers that are none.",
+        g_strlcpy (err->text, _ ("The attribute file holds numbers that are none."),
                    sizeof (err->text));
         ok = FALSE;
       }
@@ -152,7 +154,7 @@ look_in (ZnOpAttribute *attribute,
           g_strv_length (list) != (guint) shape[0])
         {
           g_snprintf (err->text, sizeof (err->text),
-                      "%s has %d directions but names %u attributes.", path, (gint) shape[0],
+                      _ ("%s has %d directions but names %u attributes."), path, (gint) shape[0],
                       g_strv_length (list));
           result = -1;
         }
@@ -184,13 +186,14 @@ zn_op_attribute_find (ZnOpAttribute *attribute,
   for (guint i = 0; ! result && i < files->len; i++)
     result = look_in (attribute, files->pdata[i], name, model, code, known, err);
   if (! result && known->len)
-    g_snprintf (err->text, sizeof (err->text), "There is no attribute '%.60s'; there are: %s.",
+    g_snprintf (err->text, sizeof (err->text), _ ("There is no attribute '%.60s'; there are: %s."),
                 name, known->str);
   else if (! result)
-    g_snprintf (err->text, sizeof (err->text),
-                "There is no attribute '%.60s': no file *%s for the model '%s' lies in the folders "
-                "of weights ($ZENITH_MODELS and others).",
-                name, ENDING, model);
+    g_snprintf (
+        err->text, sizeof (err->text),
+        _ ("There is no attribute '%.60s': no file *%s for the model '%s' lies in the folders "
+           "of weights ($ZENITH_MODELS and others)."),
+        name, ENDING, model);
   g_string_free (known, TRUE);
   g_ptr_array_unref (files);
 

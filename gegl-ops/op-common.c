@@ -18,11 +18,16 @@
 
 /* ---- types ---------------------------------------------------------------- */
 
+/* The names of the values are what a user sees. */
 static GType
-enum_register (gsize *type, const gchar *name, const GEnumValue *values)
+enum_register (gsize *type, const gchar *name, GEnumValue *values)
 {
   if (g_once_init_enter (type))
-    g_once_init_leave (type, g_enum_register_static (name, values));
+    {
+      for (GEnumValue *v = values; v->value_name; v++)
+        v->value_name = _ (v->value_name);
+      g_once_init_leave (type, g_enum_register_static (name, values));
+    }
 
   return *type;
 }
@@ -30,14 +35,14 @@ enum_register (gsize *type, const gchar *name, const GEnumValue *values)
 GType
 zenith_engine_get_type (void)
 {
-  static gsize            type;
-  static const GEnumValue values[] = { { ZENITH_ENGINE_AUTO, N_ ("Automatic"), "auto" },
-                                       { ZENITH_ENGINE_SCALAR, N_ ("Plain C"), "scalar" },
-                                       { ZENITH_ENGINE_AVX2, N_ ("AVX2"), "avx2" },
-                                       { ZENITH_ENGINE_AVX512, N_ ("AVX-512"), "avx512" },
-                                       { ZENITH_ENGINE_NEON, N_ ("NEON"), "neon" },
-                                       { ZENITH_ENGINE_CUDA, N_ ("CUDA (GPU)"), "cuda" },
-                                       { 0, NULL, NULL } };
+  static gsize      type;
+  static GEnumValue values[] = { { ZENITH_ENGINE_AUTO, N_ ("Automatic"), "auto" },
+                                 { ZENITH_ENGINE_SCALAR, N_ ("Plain C"), "scalar" },
+                                 { ZENITH_ENGINE_AVX2, N_ ("AVX2"), "avx2" },
+                                 { ZENITH_ENGINE_AVX512, N_ ("AVX-512"), "avx512" },
+                                 { ZENITH_ENGINE_NEON, N_ ("NEON"), "neon" },
+                                 { ZENITH_ENGINE_CUDA, N_ ("CUDA (GPU)"), "cuda" },
+                                 { 0, NULL, NULL } };
 
   return enum_register (&type, "ZenithEngine", values);
 }
@@ -45,16 +50,16 @@ zenith_engine_get_type (void)
 GType
 zenith_precision_get_type (void)
 {
-  static gsize            type;
-  static const GEnumValue values[] = { { ZENITH_PRECISION_AUTO, N_ ("Automatic"), "auto" },
-                                       { ZENITH_PRECISION_FP32, N_ ("32-bit float"), "fp32" },
-                                       { ZENITH_PRECISION_TF32, N_ ("TensorFloat-32"), "tf32" },
-                                       { ZENITH_PRECISION_BF16, N_ ("bfloat16"), "bf16" },
-                                       { ZENITH_PRECISION_FP16, N_ ("16-bit float"), "fp16" },
-                                       { ZENITH_PRECISION_FP8, N_ ("8-bit float"), "fp8" },
-                                       { ZENITH_PRECISION_INT8, N_ ("8-bit integer"), "int8" },
-                                       { ZENITH_PRECISION_INT4, N_ ("4-bit integer"), "int4" },
-                                       { 0, NULL, NULL } };
+  static gsize      type;
+  static GEnumValue values[] = { { ZENITH_PRECISION_AUTO, N_ ("Automatic"), "auto" },
+                                 { ZENITH_PRECISION_FP32, N_ ("32-bit float"), "fp32" },
+                                 { ZENITH_PRECISION_TF32, N_ ("TensorFloat-32"), "tf32" },
+                                 { ZENITH_PRECISION_BF16, N_ ("bfloat16"), "bf16" },
+                                 { ZENITH_PRECISION_FP16, N_ ("16-bit float"), "fp16" },
+                                 { ZENITH_PRECISION_FP8, N_ ("8-bit float"), "fp8" },
+                                 { ZENITH_PRECISION_INT8, N_ ("8-bit integer"), "int8" },
+                                 { ZENITH_PRECISION_INT4, N_ ("4-bit integer"), "int4" },
+                                 { 0, NULL, NULL } };
 
   return enum_register (&type, "ZenithPrecision", values);
 }
@@ -62,17 +67,16 @@ zenith_precision_get_type (void)
 GType
 zenith_autoencoder_get_type (void)
 {
-  static gsize            type;
-  static const GEnumValue values[] = {
-    { ZENITH_AUTOENCODER_ZENITH, N_ ("Zenith"), "zenith" },
-    { ZENITH_AUTOENCODER_TAESD, N_ ("TAESD (SD 1, SD 2)"), "taesd" },
-    { ZENITH_AUTOENCODER_TAESDXL, N_ ("TAESDXL (SDXL)"), "taesdxl" },
-    { ZENITH_AUTOENCODER_TAESD3, N_ ("TAESD3 (SD 3)"), "taesd3" },
-    { ZENITH_AUTOENCODER_TAEF1, N_ ("TAEF1 (FLUX.1, Z-Image)"), "taef1" },
-    { ZENITH_AUTOENCODER_TAEF2, N_ ("TAEF2 (FLUX.2)"), "taef2" },
-    { ZENITH_AUTOENCODER_TAESANA, N_ ("TAESANA (Sana)"), "taesana" },
-    { 0, NULL, NULL }
-  };
+  static gsize      type;
+  static GEnumValue values[] = { { ZENITH_AUTOENCODER_ZENITH, N_ ("Zenith"), "zenith" },
+                                 { ZENITH_AUTOENCODER_TAESD, N_ ("TAESD (SD 1, SD 2)"), "taesd" },
+                                 { ZENITH_AUTOENCODER_TAESDXL, N_ ("TAESDXL (SDXL)"), "taesdxl" },
+                                 { ZENITH_AUTOENCODER_TAESD3, N_ ("TAESD3 (SD 3)"), "taesd3" },
+                                 { ZENITH_AUTOENCODER_TAEF1, N_ ("TAEF1 (FLUX.1, Z-Image)"),
+                                   "taef1" },
+                                 { ZENITH_AUTOENCODER_TAEF2, N_ ("TAEF2 (FLUX.2)"), "taef2" },
+                                 { ZENITH_AUTOENCODER_TAESANA, N_ ("TAESANA (Sana)"), "taesana" },
+                                 { 0, NULL, NULL } };
 
   return enum_register (&type, "ZenithAutoencoder", values);
 }
@@ -80,13 +84,12 @@ zenith_autoencoder_get_type (void)
 GType
 zenith_latent_mode_get_type (void)
 {
-  static gsize            type;
-  static const GEnumValue values[] = {
-    { ZENITH_LATENT_MODE_RECONSTRUCT, N_ ("Reconstruct"), "reconstruct" },
-    { ZENITH_LATENT_MODE_LATENT, N_ ("Latent"), "latent" },
-    { ZENITH_LATENT_MODE_DIFFERENCE, N_ ("Difference"), "difference" },
-    { 0, NULL, NULL }
-  };
+  static gsize      type;
+  static GEnumValue values[] = { { ZENITH_LATENT_MODE_RECONSTRUCT, N_ ("Reconstruct"),
+                                   "reconstruct" },
+                                 { ZENITH_LATENT_MODE_LATENT, N_ ("Latent"), "latent" },
+                                 { ZENITH_LATENT_MODE_DIFFERENCE, N_ ("Difference"), "difference" },
+                                 { 0, NULL, NULL } };
 
   return enum_register (&type, "ZenithLatentMode", values);
 }
@@ -94,12 +97,11 @@ zenith_latent_mode_get_type (void)
 GType
 zenith_denoise_model_get_type (void)
 {
-  static gsize            type;
-  static const GEnumValue values[] = { { ZENITH_DENOISE_MODEL_FAST, N_ ("Fast"), "fast" },
-                                       { ZENITH_DENOISE_MODEL_BALANCED, N_ ("Balanced"),
-                                         "balanced" },
-                                       { ZENITH_DENOISE_MODEL_BEST, N_ ("Best"), "best" },
-                                       { 0, NULL, NULL } };
+  static gsize      type;
+  static GEnumValue values[] = { { ZENITH_DENOISE_MODEL_FAST, N_ ("Fast"), "fast" },
+                                 { ZENITH_DENOISE_MODEL_BALANCED, N_ ("Balanced"), "balanced" },
+                                 { ZENITH_DENOISE_MODEL_BEST, N_ ("Best"), "best" },
+                                 { 0, NULL, NULL } };
 
   return enum_register (&type, "ZenithDenoiseModel", values);
 }
@@ -145,13 +147,13 @@ gboolean
 zn_op_check_box (const GeglRectangle *box, zn_error *err)
 {
   if (box->width <= 0 || box->height <= 0)
-    g_strlcpy (err->text, "There is no picture to work on.", sizeof (err->text));
+    g_strlcpy (err->text, _ ("There is no picture to work on."), sizeof (err->text));
   else if (gegl_rectangle_is_infinite_plane (box))
-    g_strlcpy (err->text, "The picture has no end: crop it first.", sizeof (err->text));
+    g_strlcpy (err->text, _ ("The picture has no end: crop it first."), sizeof (err->text));
   else if (box->width > MAX_SIDE || box->height > MAX_SIDE ||
            (gint64) box->width * box->height > MAX_AREA)
-    g_snprintf (err->text, sizeof (err->text), "A picture of %d x %d is too large: crop it first.",
-                box->width, box->height);
+    g_snprintf (err->text, sizeof (err->text),
+                _ ("A picture of %d x %d is too large: crop it first."), box->width, box->height);
   else
     return TRUE;
 
@@ -491,7 +493,7 @@ zn_op_request_refuse (ZnOpRequest *request, zn_status status, const gchar *forma
   va_list args;
 
   va_start (args, format);
-  g_vsnprintf (request->err.text, sizeof (request->err.text), format, args);
+  g_vsnprintf (request->err.text, sizeof (request->err.text), _ (format), args);
   va_end (args);
 
   return status;
@@ -545,10 +547,19 @@ as_line (const gchar *sentence)
 /* Setting the property here would deadlock: GEGL holds the node's mutex, and
  * the node invalidates itself when it hears of a change. */
 static void
+notify_later (GeglOperation *operation, const gchar *property)
+{
+  Notice *notice = g_new0 (Notice, 1);
+
+  notice->property = property;
+  g_weak_ref_init (&notice->operation, operation);
+  g_idle_add_full (G_PRIORITY_DEFAULT_IDLE, notify, notice, notice_free);
+}
+
+static void
 set_text (GeglOperation *operation, const gchar *property, gchar **field, const gchar *sentence)
 {
-  gchar  *text = as_line (sentence);
-  Notice *notice;
+  gchar *text = as_line (sentence);
 
   if (! field || ! g_strcmp0 (*field, text) || (! *field && ! *text))
     {
@@ -558,17 +569,18 @@ set_text (GeglOperation *operation, const gchar *property, gchar **field, const 
 
   g_free (*field);
   *field = text;
-
-  notice           = g_new0 (Notice, 1);
-  notice->property = property;
-  g_weak_ref_init (&notice->operation, operation);
-  g_idle_add_full (G_PRIORITY_DEFAULT_IDLE, notify, notice, notice_free);
+  notify_later (operation, property);
 }
 
 void
 zn_op_set_status (GeglOperation *operation, const ZnOpBase *base, const gchar *sentence)
 {
   set_text (operation, "status", base->status, sentence);
+  if (base->failed && *base->failed != (*sentence != '\0'))
+    {
+      *base->failed = *sentence != '\0';
+      notify_later (operation, "failed");
+    }
 }
 
 /* stderr gets each sentence of an operation once. */
@@ -611,7 +623,7 @@ zn_op_set_measured (GeglOperation *operation, const ZnOpTiled *task, const gfloa
   for (gint c = 0; c < 3; c++)
     g_ascii_formatd (number[c], sizeof (number[c]), "%.1f", sigma[c]);
 
-  text = g_strdup_printf ("red %s, green %s, blue %s", number[0], number[1], number[2]);
+  text = g_strdup_printf (_ ("red %s, green %s, blue %s"), number[0], number[1], number[2]);
   set_text (operation, "measured", task->measured, text);
   g_free (text);
 
@@ -648,7 +660,7 @@ fail (ZnOpRequest *request, GeglOperationContext *context, zn_status status)
   const gchar *sentence = request->err.text;
 
   if (! *sentence)
-    sentence = status == ZN_E_CANCELLED ? "Cancelled." : "The engine failed.";
+    sentence = status == ZN_E_CANCELLED ? _ ("Cancelled.") : _ ("The engine failed.");
 
   zn_op_set_status (request->operation, request->base, sentence);
   if (status != ZN_E_CANCELLED)

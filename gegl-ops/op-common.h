@@ -107,7 +107,8 @@ const gchar *zn_op_nick (GType type, gint value);
 
 #define zenith_property_weights                                                                    \
   property_file_path (weights, _ ("Weights"), "")                                                  \
-      description (_ ("Weight file or folder; empty: found by the model's name"))
+      description (_ ("Weight file or folder; empty: found by the model's name. TAESD's are "      \
+                      "published at https://github.com/madebyollin/taesd"))
 
 #define zenith_property_engine                                                                     \
   property_enum (engine, _ ("Engine"), ZenithEngine, zenith_engine, ZENITH_ENGINE_AUTO)            \
@@ -116,13 +117,18 @@ const gchar *zn_op_nick (GType type, gint value);
 #define zenith_property_status                                                                     \
   property_string (status, _ ("Status"), "")                                                       \
       description (_ ("Why the picture is unchanged; empty when all is well"))                     \
-          ui_meta ("error", "true")
+          ui_meta ("error", "true") ui_meta ("visible", "failed")
 
-/* Written by the operation, never read: hosts show it, greyed. */
+/* Written by the operation, never read: hosts show the status only where there is one. */
+#define zenith_property_failed                                                                     \
+  property_boolean (failed, _ ("Failed"), FALSE)                                                   \
+      description (_ ("Whether the picture is unchanged; the status says why"))                    \
+          ui_meta ("visible", "0")
+
+/* Written by the operation, never read.  Not greyed: it is there to be read. */
 #define zenith_property_measured                                                                   \
   property_string (measured, _ ("Measured noise"), "")                                             \
-      description (_ ("The noise that was found, of 255; empty when it was given"))                \
-          ui_meta ("sensitive", "0")
+      description (_ ("The noise that was found, of 255; empty when it was given"))
 
 #define zenith_property_precision                                                                  \
   property_enum (precision, _ ("Precision"), ZenithPrecision, zenith_precision,                    \
@@ -149,10 +155,12 @@ typedef struct
   ZenithPrecision precision;
   gchar         **status; /* the fields of the properties */
   gchar         **note;
+  gboolean       *failed;
 } ZnOpBase;
 
 /* Every operation has these properties under these names. */
-#define ZN_OP_BASE(o) ((ZnOpBase){ (o)->engine, (o)->precision, &(o)->status, &(o)->note })
+#define ZN_OP_BASE(o)                                                                              \
+  ((ZnOpBase){ (o)->engine, (o)->precision, &(o)->status, &(o)->note, &(o)->failed })
 
 typedef struct
 {

@@ -3,6 +3,8 @@
 
 #include "config.h"
 
+#include <glib/gi18n-lib.h>
+
 #include <string.h>
 
 #include <glib/gstdio.h>
@@ -35,7 +37,7 @@ static GPrivate entered; /* of the thread that holds it: not NULL */
 static gint     n_runs;
 static guint64  n_pixels; /* written between enter and leave */
 
-static const gchar busy[] = "The engine is busy with another picture.";
+static const gchar busy[] = N_ ("The engine is busy with another picture.");
 
 /* ---- engines -------------------------------------------------------------- */
 
@@ -141,7 +143,7 @@ model_open (gchar       *name,
 
   if (g_private_get (&entered))
     {
-      g_strlcpy (err->text, busy, sizeof (err->text));
+      g_strlcpy (err->text, _ (busy), sizeof (err->text));
       g_free (name);
       return NULL;
     }
@@ -235,7 +237,7 @@ zn_op_model_acquire (const gchar *id, const gchar *weights, const ZnOpBase *base
   if (! info)
     {
       g_snprintf (err->text, sizeof (err->text),
-                  "There is no model '%s' in this version of Zenith.", id);
+                  _ ("There is no model '%s' in this version of Zenith."), id);
       return NULL;
     }
 
@@ -434,7 +436,15 @@ zn_op_model_acquire_autoencoder (ZnOpHalf          half,
           ? zn_weights_find (found, sizeof (found), stem[1], err)
           : (zn_weights_find (found, sizeof (found), stem[0], err) &&
              zn_weights_find (found, sizeof (found), stem[1], &ignored)))
-    return NULL;
+    {
+      if (which != ZENITH_AUTOENCODER_ZENITH)
+        {
+          g_strlcat (err->text, " ", sizeof (err->text));
+          g_strlcat (err->text, _ ("They are published at https://github.com/madebyollin/taesd."),
+                     sizeof (err->text));
+        }
+      return NULL;
+    }
 
   return model_acquire (id, found, base, err);
 }
@@ -446,7 +456,7 @@ zn_op_engine_enter (zn_error *err)
 {
   if (g_private_get (&entered))
     {
-      g_strlcpy (err->text, busy, sizeof (err->text));
+      g_strlcpy (err->text, _ (busy), sizeof (err->text));
       return FALSE;
     }
 

@@ -3,6 +3,8 @@
 
 #include "config.h"
 
+#include <glib/gi18n-lib.h>
+
 #include <math.h>
 
 #include "op-face-frame.h"
@@ -27,11 +29,11 @@ zn_op_square_get (ZnOpSquare      *square,
 
   if (! (square->size >= MIN_FRAME))
     g_snprintf (err->text, sizeof (err->text),
-                "A frame of %g x %g pixels is too small: a face needs at least %d.", square->size,
-                square->size, MIN_FRAME);
+                _ ("A frame of %g x %g pixels is too small: a face needs at least %d."),
+                square->size, square->size, MIN_FRAME);
   else if (! (square->x >= 0.0 && square->x <= width && square->y >= 0.0 && square->y <= height))
     g_snprintf (err->text, sizeof (err->text),
-                "The frame's centre at %g, %g is outside the picture of %d x %d.", square->x,
+                _ ("The frame's centre at %g, %g is outside the picture of %d x %d."), square->x,
                 square->y, width, height);
   else
     return TRUE;

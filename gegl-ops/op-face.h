@@ -51,11 +51,11 @@ typedef struct
 
 #define zenith_property_face_frame                                                                 \
   property_double (frame_x, _ ("Frame X"), 0.0) description (                                      \
-      _ ("Centre of the face's frame, from the left edge")) value_range (-1e6, 1e6)                \
+      _ ("Center of the face's frame, from the left edge")) value_range (-1e6, 1e6)                \
       ui_range (0.0, 4096.0) ui_meta ("unit", "pixel-coordinate") ui_meta ("axis", "x")            \
                                                                                                    \
           property_double (frame_y, _ ("Frame Y"), 0.0) description (                              \
-              _ ("Centre of the face's frame, from the upper edge")) value_range (-1e6, 1e6)       \
+              _ ("Center of the face's frame, from the upper edge")) value_range (-1e6, 1e6)       \
               ui_range (0.0, 4096.0) ui_meta ("unit", "pixel-coordinate") ui_meta ("axis", "y")    \
                                                                                                    \
                   property_double (frame_size, _ ("Frame size"), 0.0) description (                \

@@ -14,6 +14,8 @@
 
 #include "config.h"
 
+#include <glib/gi18n-lib.h>
+
 #include "op-common.h"
 #include "op-engine.h"
 #include "op-latent.h"
@@ -82,10 +84,11 @@ halves_acquire (Halves *halves, const ZnOpLatentTask *task, zn_error *err)
   if (halves->kind.channels == kind.channels && halves->kind.factor == kind.factor)
     return TRUE;
 
-  g_snprintf (err->text, sizeof (err->text),
-              "The encoder makes %d channels at 1/%d, the decoder wants %d at 1/%d: these weights "
-              "do not belong together.",
-              halves->kind.channels, halves->kind.factor, kind.channels, kind.factor);
+  g_snprintf (
+      err->text, sizeof (err->text),
+      _ ("The encoder makes %d channels at 1/%d, the decoder wants %d at 1/%d: these weights "
+         "do not belong together."),
+      halves->kind.channels, halves->kind.factor, kind.channels, kind.factor);
 
   return FALSE;
 }
@@ -106,7 +109,8 @@ is_prepared (GeglOperation *operation, const ZnOpLatentKind *now, zn_error *err)
   if (kind->channels == now->channels && kind->factor == now->factor)
     return TRUE;
 
-  g_strlcpy (err->text, "The weights have just changed: run the filter again.", sizeof (err->text));
+  g_strlcpy (err->text, _ ("The weights have just changed: run the filter again."),
+             sizeof (err->text));
 
   return FALSE;
 }

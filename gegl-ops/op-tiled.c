@@ -24,6 +24,8 @@
 
 #include "config.h"
 
+#include <glib/gi18n-lib.h>
+
 #include <math.h>
 #include <string.h>
 
@@ -44,6 +46,7 @@ typedef struct
   ZnOpModel       *model;
   ZnOpPicture      input;  /* the whole of it */
   zn_rect          bounds; /* ... from 0,0 */
+  zn_rect          noisy;  /* the part of it whose noise is measured */
   zn_rect          area;   /* whole cells: all that the request needs, widened */
   gint             tile;   /* side of a tile: whole cells */
   gint             cell;   /* ... of a cell, and of the blocks that are hashed */
@@ -122,7 +125,7 @@ tiling_init (Tiling *tiling, GeglOperation *operation, const ZnOpTiled *task, zn
   if (g->in_c != 3 || g->out_c != 3 || g->shrink != g->grow)
     {
       g_snprintf (err->text, sizeof (err->text),
-                  "The model '%s' does not make one picture of another.", task->model);
+                  _ ("The model '%s' does not make one picture of another."), task->model);
       return FALSE;
     }
 
@@ -268,11 +271,37 @@ sample_place (gint *start, gint *length, gint side, gint i, gint n)
   *start  = n > 1 ? (gint) ((gint64) (side - *length) * i / (n - 1)) : 0;
 }
 
+/* A host that runs the graph itself (our plug-in) may say by object data of the node where
+ * the picture's noise is measured: "zenith-measure", a GeglRectangle of the input.  Where the
+ * network has nothing to do, the noise is measured for such a host alone. */
+static const GeglRectangle *
+asked_to_measure (GeglOperation *operation)
+{
+  return operation->node ? g_object_get_data (G_OBJECT (operation->node), "zenith-measure") : NULL;
+}
+
+static zn_rect
+noisy_part (const Tiling *tiling)
+{
+  const GeglRectangle *asked = asked_to_measure (tiling->request->operation);
+  zn_rect              part  = tiling->bounds;
+
+  if (asked)
+    part = rect_meet ((zn_rect){ asked->x - tiling->input.box.x, asked->y - tiling->input.box.y,
+                                 asked->width, asked->height },
+                      tiling->bounds);
+
+  return part.w > 0 && part.h > 0 ? part : tiling->bounds;
+}
+
 /* Reads the picture, and lets the host breathe. */
 static bool
 noise_read (void *data, zn_rect rect, float *dst)
 {
   Tiling *tiling = data;
+
+  rect.x += tiling->noisy.x;
+  rect.y += tiling->noisy.y;
 
   return zn_op_request_tick (tiling->request) && zn_op_picture_read (&tiling->input, rect, dst);
 }
@@ -284,14 +313,16 @@ static zn_status
 measure_noise (Tiling *tiling, gfloat sigma[3])
 {
   const GeglRectangle *box    = &tiling->input.box;
-  const gint           nx     = MIN (GRID, (box->width - 1) / SAMPLE + 1);
-  const gint           ny     = MIN (GRID, (box->height - 1) / SAMPLE + 1);
-  const gint           size[] = { box->width, box->height };
-  const zn_source      source = { tiling->bounds.w, tiling->bounds.h, 3, noise_read, tiling };
+  const zn_rect        part   = noisy_part (tiling);
+  const gint           nx     = MIN (GRID, (part.w - 1) / SAMPLE + 1);
+  const gint           ny     = MIN (GRID, (part.h - 1) / SAMPLE + 1);
+  const gint           size[] = { part.w, part.h };
+  const zn_source      source = { part.w, part.h, 3, noise_read, tiling };
   ZnOpKey              key    = { 0, 0 };
   GBytes              *kept;
   zn_status            status;
 
+  tiling->noisy = part;
   zn_op_key_add_string (&key, "noise");
   zn_op_key_add_string (&key, babl_get_name (tiling->input.format));
   zn_op_key_add (&key, size, sizeof (size));
@@ -299,10 +330,10 @@ measure_noise (Tiling *tiling, gfloat sigma[3])
     {
       GeglRectangle r;
 
-      sample_place (&r.x, &r.width, box->width, i % nx, nx);
-      sample_place (&r.y, &r.height, box->height, i / nx, ny);
-      r.x += box->x;
-      r.y += box->y;
+      sample_place (&r.x, &r.width, part.w, i % nx, nx);
+      sample_place (&r.y, &r.height, part.h, i / nx, ny);
+      r.x += box->x + part.x;
+      r.y += box->y + part.y;
       zn_op_key_add_buffer (&key, tiling->input.buffer, &r, box);
     }
 
@@ -825,19 +856,19 @@ process (GeglOperation        *operation,
   zn_op_request_init (&request, operation, &task.base);
   if (tiling_init (&tiling, operation, &task, &request.err))
     {
-      roi = (zn_rect){ result->x - tiling.input.box.x, result->y - tiling.input.box.y,
-                       result->width, result->height };
-      roi = rect_meet (roi, tiling.bounds);
+      roi            = (zn_rect){ result->x - tiling.input.box.x, result->y - tiling.input.box.y,
+                                  result->width, result->height };
+      roi            = rect_meet (roi, tiling.bounds);
+      tiling.request = &request;
+      tiling.input.buffer = GEGL_BUFFER (input);
+      tiling.input.format = zn_op_picture_format (operation, "input");
       if (task.strength == 0.0 || (task.luma == 0.0 && task.chroma == 0.0) || roi.w <= 0)
         {
           gegl_operation_context_set_object (context, "output", input);
-          status = ZN_OK;
+          status = asked_to_measure (operation) ? tiling_set (&tiling) : ZN_OK;
         }
       else
         {
-          tiling.request      = &request;
-          tiling.input.buffer = GEGL_BUFFER (input);
-          tiling.input.format = zn_op_picture_format (operation, "input");
           status = process_pieces (&tiling, gegl_operation_context_get_target (context, "output"),
                                    roi);
         }

@@ -15,6 +15,8 @@
 
 #include "config.h"
 
+#include <glib/gi18n-lib.h>
+
 #include "op-cache.h"
 #include "op-common.h"
 #include "op-engine.h"
@@ -81,8 +83,8 @@ task_init (ZnOpWhole *task, GeglOperation *operation, zn_error *err)
     return TRUE;
 
   g_snprintf (err->text, sizeof (err->text),
-              "A result of %d x %d is too large: at most %d megapixels can be made.", made->width,
-              made->height, MAX_PIXELS >> 20);
+              _ ("A result of %d x %d is too large: at most %d megapixels can be made."),
+              made->width, made->height, MAX_PIXELS >> 20);
 
   return FALSE;
 }

@@ -42,6 +42,7 @@ zenith_property_status
 zenith_property_measured
 zenith_property_precision
 zenith_property_note
+zenith_property_failed
 
 #else
 
@@ -78,11 +79,11 @@ gegl_op_class_init (GeglOpClass *klass)
 
   zn_op_tiled_class_init (operation_class, describe);
 
-  gegl_operation_class_set_keys (
-      operation_class, "name", "zenith:denoise", "title", _ ("Neural Denoise"), "categories",
-      "enhance:noise-reduction", "description",
-      _ ("Removes noise with a neural network and keeps detail"), "gimp:menu-path",
-      "<Image>/Filters/Zenith/", "gimp:menu-label", _ ("Neural _Denoise..."), NULL);
+  gegl_operation_class_set_keys (operation_class, "name", "zenith:denoise", "title", _ ("Denoise"),
+                                 "categories", "enhance:noise-reduction", "description",
+                                 _ ("Removes noise with a neural network and keeps detail"),
+                                 "gimp:menu-path", "<Image>/Filters/Zenith/", "gimp:menu-label",
+                                 _ ("_Denoise..."), NULL);
 }
 
 #endif

@@ -26,6 +26,7 @@ zenith_property_status
 zenith_property_precision
 zenith_property_note
 zenith_property_memory
+zenith_property_failed
 
 property_int (strip, _("Strip"), 0)
   description (_("Pictures side by side, from the first face to the second; 0: one picture, at the position"))

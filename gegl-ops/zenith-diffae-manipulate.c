@@ -31,6 +31,7 @@ zenith_property_status
 zenith_property_precision
 zenith_property_note
 zenith_property_memory
+zenith_property_failed
 
 #else
 

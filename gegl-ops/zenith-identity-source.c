@@ -22,6 +22,7 @@ zenith_property_engine
 zenith_property_status
 zenith_property_precision
 zenith_property_note
+zenith_property_failed
 
 #else
 

@@ -22,6 +22,7 @@ zenith_property_engine
 zenith_property_status
 zenith_property_precision
 zenith_property_note
+zenith_property_failed
 
 #else
 
@@ -53,12 +54,13 @@ gegl_op_class_init (GeglOpClass *klass)
 
   zn_op_latent_class_init (operation_class, describe);
 
-  gegl_operation_class_set_keys (operation_class, "name", "zenith:latent-preview", "title",
-                                 _ ("Latent Preview"), "categories", "artistic", "description",
-                                 _ ("Shows what the autoencoder of an image generator keeps "
-                                    "of the picture"),
-                                 "gimp:menu-path", "<Image>/Filters/Zenith/", "gimp:menu-label",
-                                 _ ("_Latent Preview..."), NULL);
+  gegl_operation_class_set_keys (
+      operation_class, "name", "zenith:latent-preview", "title", _ ("Latent Preview"), "categories",
+      "artistic", "description",
+      _ ("Shows what an image generator's autoencoder keeps of the picture: "
+         "whether faces and small print would survive there"),
+      "gimp:menu-path", "<Image>/Filters/Zenith/", "gimp:menu-label", _ ("_Latent Preview..."),
+      NULL);
 }
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <gegl.h>
+#include <glib/gi18n-lib.h>
 #include <libgimp/gimp.h>
 #include <libgimp/gimpui.h>
 
@@ -73,7 +74,6 @@ install_filter (const ZnSettings *settings)
   const ZnFilter *filter = settings->filter;
   GimpParamDef    args[N_FIXED + ZN_PROPERTIES_MAX];
   gchar          *texts[ZN_PROPERTIES_MAX];
-  gchar          *label = g_strdup_printf ("_%s...", filter->title);
 
   memcpy (args, fixed_args, sizeof fixed_args);
 
@@ -92,11 +92,11 @@ install_filter (const ZnSettings *settings)
       args[N_FIXED + i].description = texts[i];
     }
 
-  install (filter->procedure, filter->blurb, filter->help, label, args, N_FIXED + settings->n);
+  install (filter->procedure, filter->blurb, filter->help, filter->label, args,
+           N_FIXED + settings->n);
 
   for (guint i = 0; i < settings->n; i++)
     g_free (texts[i]);
-  g_free (label);
 }
 
 static void
@@ -104,6 +104,8 @@ query (void)
 {
   gboolean any = FALSE;
 
+  /* GIMP translates labels and blurbs when it shows them. */
+  gimp_plugin_domain_register (GETTEXT_PACKAGE, zn_locale_folder ());
   gegl_init (NULL, NULL);
 
   for (guint i = 0; i < zn_n_filters; i++)
@@ -127,11 +129,8 @@ query (void)
       args[N_FIXED].name        = "preset";
       args[N_FIXED].description = "The preset's name";
 
-      install (ZN_PRESET_PROCEDURE, "Apply a Zenith preset",
-               "Runs the filter that the preset names, with the preset's values. "
-               "Presets are looked for in $ZENITH_PRESETS, in zenith/presets of "
-               "the user's data folder and in the installation's folder.",
-               "_Apply Preset...", args, N_FIXED + 1);
+      install (ZN_PRESET_PROCEDURE, ZN_PRESET_BLURB, ZN_PRESET_HELP, ZN_PRESET_LABEL, args,
+               N_FIXED + 1);
 #ifdef HAVE_PICTURES
       gimp_install_procedure (ZN_CHECK_PROCEDURE, "Fail if a picture file is cut or damaged",
                               ZN_CHECK_HELP, ZN_AUTHOR, ZN_AUTHOR, ZN_YEAR, NULL, NULL, GIMP_PLUGIN,
@@ -151,8 +150,8 @@ usable (gint32 drawable, GError **error)
     return TRUE;
 
   g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
-               "A layer group has no pixels of its own in GIMP 2.10; choose one of "
-               "its layers, or merge the group");
+               _ ("A layer group has no pixels of its own in GIMP 2.10; choose one of "
+                  "its layers, or merge the group"));
 
   return FALSE;
 }
@@ -200,7 +199,7 @@ apply (const ZnSettings *settings,
   if (! gimp_drawable_mask_intersect (drawable, &roi.x, &roi.y, &roi.width, &roi.height))
     return TRUE; /* nothing is selected here: nothing to do */
 
-  gimp_progress_init (settings->filter->title);
+  gimp_progress_init (_ (settings->filter->title));
 
   source = gimp_drawable_get_buffer (drawable);
   shadow = gimp_drawable_get_shadow_buffer (drawable);
@@ -254,6 +253,7 @@ remember (const ZnSettings *settings)
 
 static gboolean
 run_dialog (ZnSettings **settings,
+            gchar      **preset,
             const gchar *procedure,
             const gchar *title,
             gint32       image,
@@ -261,26 +261,26 @@ run_dialog (ZnSettings **settings,
             GError     **error)
 {
   ZnDialogHost host = { .help_id = procedure, .apply = apply, .data = GINT_TO_POINTER (drawable) };
-  gboolean     done;
+  ZnViewPicture *picture = &host.picture;
+  gboolean       done;
 
   gimp_ui_init ("zenith", FALSE);
 
-  host.preview = gimp_drawable_preview_new_from_drawable_id (drawable);
-  host.source  = gimp_drawable_get_buffer (drawable);
-  gimp_drawable_offsets (drawable, &host.offset_x, &host.offset_y);
-  gimp_drawable_mask_intersect (drawable, &host.selected.x, &host.selected.y, &host.selected.width,
-                                &host.selected.height);
+  picture->source = gimp_drawable_get_buffer (drawable);
+  gimp_drawable_offsets (drawable, &picture->offset_x, &picture->offset_y);
+  gimp_drawable_mask_intersect (drawable, &picture->selected.x, &picture->selected.y,
+                                &picture->selected.width, &picture->selected.height);
 
   if (! gimp_selection_is_empty (image))
-    host.selection = gimp_drawable_get_buffer (gimp_image_get_selection (image));
+    picture->selection = gimp_drawable_get_buffer (gimp_image_get_selection (image));
 
-  done = zn_dialog_run (settings, title, &host);
+  done = zn_dialog_run (settings, preset, title, &host);
 
   if (! done)
-    g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED, "%s was cancelled", title);
+    g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED, _ ("%s was cancelled"), title);
 
-  g_clear_object (&host.selection);
-  g_object_unref (host.source);
+  g_clear_object (&picture->selection);
+  g_object_unref (picture->source);
 
   return done;
 }
@@ -291,7 +291,7 @@ read_arguments (ZnSettings *settings, const GimpParam *param, gint n_params, GEr
 {
   if (n_params != N_FIXED + (gint) settings->n)
     {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "%s takes %u arguments, not %d",
+      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, _ ("%s takes %u arguments, not %d"),
                    settings->filter->procedure, N_FIXED + settings->n, n_params);
       return FALSE;
     }
@@ -340,7 +340,8 @@ run_filter (const ZnFilter *filter, const GimpParam *param, gint n_params, GErro
     {
     case GIMP_RUN_INTERACTIVE:
       recall (settings);
-      done = run_dialog (&settings, filter->procedure, filter->title, image, drawable, error);
+      done = run_dialog (&settings, NULL, filter->procedure, _ (filter->title), image, drawable,
+                         error);
       break;
 
     case GIMP_RUN_WITH_LAST_VALS:
@@ -367,23 +368,37 @@ run_preset (const GimpParam *param, gint n_params, GError **error)
   GimpRunMode mode     = param[0].data.d_int32;
   gint32      drawable = param[2].data.d_drawable;
   ZnSettings *settings = NULL;
+  gchar      *name     = NULL;
   gboolean    done     = FALSE;
 
   if (mode == GIMP_RUN_INTERACTIVE)
     {
-      done = run_dialog (&settings, ZN_PRESET_PROCEDURE, "Apply Preset", param[1].data.d_image,
-                         drawable, error);
+      done = run_dialog (&settings, &name, ZN_PRESET_PROCEDURE, _ ("Apply Preset"),
+                         param[1].data.d_image, drawable, error);
+      if (done && name)
+        gimp_set_data (ZN_PRESET_PROCEDURE, name, strlen (name));
     }
-  else if (n_params != N_FIXED + 1)
+  else if (mode == GIMP_RUN_NONINTERACTIVE && n_params != N_FIXED + 1)
     {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
-                   ZN_PRESET_PROCEDURE " takes %d arguments, not %d", N_FIXED + 1, n_params);
+      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, _ ("%s takes %u arguments, not %d"),
+                   ZN_PRESET_PROCEDURE, N_FIXED + 1, n_params);
     }
   else
     {
-      const gchar    *name    = param[N_FIXED].data.d_string;
       GPtrArray      *presets = zn_presets_load ();
-      const ZnPreset *preset  = zn_presets_find (presets, name ? name : "", error);
+      const ZnPreset *preset;
+
+      /* Repeat brings no name along: the one of the dialog is taken. */
+      if (mode == GIMP_RUN_WITH_LAST_VALS)
+        {
+          name = g_malloc0 (gimp_get_data_size (ZN_PRESET_PROCEDURE) + 1);
+          gimp_get_data (ZN_PRESET_PROCEDURE, name);
+        }
+      else
+        {
+          name = g_strdup (param[N_FIXED].data.d_string ? param[N_FIXED].data.d_string : "");
+        }
+      preset = zn_presets_find (presets, name, error);
 
       if (preset)
         settings = zn_preset_settings (preset, error);
@@ -394,6 +409,7 @@ run_preset (const GimpParam *param, gint n_params, GError **error)
     }
 
   zn_settings_free (settings);
+  g_free (name);
 
   return done;
 }
@@ -426,6 +442,7 @@ run (const gchar     *name,
 
   /* Buffers in the image's own precision, not 8 bits. */
   gimp_plugin_enable_precision ();
+  zn_translate ();
   gegl_init (NULL, NULL);
 
 #ifdef HAVE_PICTURES
@@ -435,7 +452,7 @@ run (const gchar     *name,
   else
 #endif
       if (n_params < N_FIXED)
-    g_set_error (&error, ZN_ERROR, ZN_ERROR_USAGE, "%s needs an image and a drawable", name);
+    g_set_error (&error, ZN_ERROR, ZN_ERROR_USAGE, _ ("%s needs an image and a drawable"), name);
   else if (usable (param[2].data.d_drawable, &error))
     done = filter ? run_filter (filter, param, n_params, &error)
                   : run_preset (param, n_params, &error);

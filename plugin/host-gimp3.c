@@ -9,9 +9,10 @@
  *      and moved to the origin; a network then lacks the surroundings;
  *   2. a filter runs inside GIMP and blocks it until done; a plug-in is a
  *      process of its own, has a progress bar and can be cancelled.
- * Who wants the filter to stay editable takes the operation from the menu;
- * hence the plug-in's entries are called "... with Presets".
+ * There is one menu entry for each filter.  Where the operation has its own (key
+ * gimp:menu-path), that is the one; the procedure is then for scripts.
  */
+#include <glib/gi18n-lib.h>
 #include <libgimp/gimp.h>
 #include <libgimp/gimpui.h>
 
@@ -42,7 +43,7 @@ usable (GimpDrawable **drawables, GError **error)
 {
   if (! drawables || ! drawables[0])
     {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "No layer is chosen");
+      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, _ ("No layer is chosen"));
       return FALSE;
     }
 
@@ -50,8 +51,8 @@ usable (GimpDrawable **drawables, GError **error)
     if (gimp_item_is_group (GIMP_ITEM (drawables[i])))
       {
         g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
-                     "A layer group has no pixels of its own; choose one of its "
-                     "layers, or add the filter itself from Filters > Zenith");
+                     _ ("A layer group has no pixels of its own; choose one of its "
+                        "layers, or add the filter itself from Filters > Zenith"));
         return FALSE;
       }
 
@@ -129,7 +130,7 @@ apply (const ZnSettings *settings,
   while (drawables[bars.n])
     bars.n++;
 
-  gimp_progress_init (settings->filter->title);
+  gimp_progress_init (_ (settings->filter->title));
 
   for (; done && bars.done < bars.n; bars.done++)
     done = compute (settings, drawables[bars.done], &bars, error);
@@ -155,33 +156,35 @@ apply (const ZnSettings *settings,
 
 static gboolean
 run_dialog (ZnSettings   **settings,
+            gchar        **preset,
             const gchar   *procedure,
             const gchar   *title,
             GimpImage     *image,
             GimpDrawable **drawables,
             GError       **error)
 {
-  ZnDialogHost host = { .help_id = procedure, .apply = apply, .data = drawables };
-  gboolean     done;
+  ZnDialogHost   host    = { .help_id = procedure, .apply = apply, .data = drawables };
+  ZnViewPicture *picture = &host.picture;
+  gboolean       done;
 
   gimp_ui_init ("zenith");
 
-  host.preview = gimp_drawable_preview_new_from_drawable (drawables[0]);
-  host.source  = gimp_drawable_get_buffer (drawables[0]);
-  gimp_drawable_get_offsets (drawables[0], &host.offset_x, &host.offset_y);
-  gimp_drawable_mask_intersect (drawables[0], &host.selected.x, &host.selected.y,
-                                &host.selected.width, &host.selected.height);
+  picture->source = gimp_drawable_get_buffer (drawables[0]);
+  gimp_drawable_get_offsets (drawables[0], &picture->offset_x, &picture->offset_y);
+  gimp_drawable_mask_intersect (drawables[0], &picture->selected.x, &picture->selected.y,
+                                &picture->selected.width, &picture->selected.height);
 
   if (! gimp_selection_is_empty (image))
-    host.selection = gimp_drawable_get_buffer (GIMP_DRAWABLE (gimp_image_get_selection (image)));
+    picture->selection = gimp_drawable_get_buffer (
+        GIMP_DRAWABLE (gimp_image_get_selection (image)));
 
-  done = zn_dialog_run (settings, title, &host);
+  done = zn_dialog_run (settings, preset, title, &host);
 
   if (! done)
-    g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED, "%s was cancelled", title);
+    g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED, _ ("%s was cancelled"), title);
 
-  g_clear_object (&host.selection);
-  g_object_unref (host.source);
+  g_clear_object (&picture->selection);
+  g_object_unref (picture->source);
 
   return done;
 }
@@ -295,7 +298,8 @@ run_filter (GimpProcedure       *procedure,
   if (settings && settings_from_config (settings, config, &error))
     {
       if (mode == GIMP_RUN_INTERACTIVE)
-        done = run_dialog (&settings, filter->procedure, filter->title, image, drawables, &error);
+        done = run_dialog (&settings, NULL, filter->procedure, _ (filter->title), image, drawables,
+                           &error);
       else
         done = apply (settings, NULL, NULL, drawables, &error);
     }
@@ -328,7 +332,13 @@ run_preset (GimpProcedure       *procedure,
     }
   else if (mode == GIMP_RUN_INTERACTIVE)
     {
-      done = run_dialog (&settings, ZN_PRESET_PROCEDURE, "Apply Preset", image, drawables, &error);
+      gchar *name = NULL;
+
+      done = run_dialog (&settings, &name, ZN_PRESET_PROCEDURE, _ ("Apply Preset"), image,
+                         drawables, &error);
+      if (done && name) /* GIMP remembers it for Repeat */
+        g_object_set (config, "preset", name, NULL);
+      g_free (name);
     }
   else
     {
@@ -431,8 +441,11 @@ procedure_new (GimpPlugIn      *plug_in,
   gimp_procedure_set_image_types (procedure, "*");
   gimp_procedure_set_sensitivity_mask (procedure, GIMP_PROCEDURE_SENSITIVE_DRAWABLE |
                                                       GIMP_PROCEDURE_SENSITIVE_DRAWABLES);
-  gimp_procedure_set_menu_label (procedure, label);
-  gimp_procedure_add_menu_path (procedure, ZN_MENU_PATH);
+  if (label)
+    {
+      gimp_procedure_set_menu_label (procedure, label);
+      gimp_procedure_add_menu_path (procedure, ZN_MENU_PATH);
+    }
   gimp_procedure_set_documentation (procedure, blurb, help, name);
   gimp_procedure_set_attribution (procedure, ZN_AUTHOR, ZN_AUTHOR, ZN_YEAR);
 
@@ -445,7 +458,6 @@ zenith_plug_in_create_procedure (GimpPlugIn *plug_in, const gchar *name)
   const ZnFilter *filter = zn_filter_by_procedure (name);
   ZnSettings     *settings;
   GimpProcedure  *procedure;
-  gchar          *label;
 
   gegl_init (NULL, NULL);
 
@@ -465,12 +477,8 @@ zenith_plug_in_create_procedure (GimpPlugIn *plug_in, const gchar *name)
 
   if (! filter)
     {
-      procedure = procedure_new (plug_in, name, run_preset, NULL, "_Apply Preset...",
-                                 "Apply a Zenith preset",
-                                 "Runs the filter that the preset names, with the "
-                                 "preset's values. Presets are looked for in "
-                                 "$ZENITH_PRESETS, in zenith/presets of the user's "
-                                 "data folder and in the installation's folder.");
+      procedure = procedure_new (plug_in, name, run_preset, NULL, _ (ZN_PRESET_LABEL),
+                                 _ (ZN_PRESET_BLURB), ZN_PRESET_HELP);
       gimp_procedure_add_string_argument (procedure, "preset", "_Preset", "The preset's name", "",
                                           G_PARAM_READWRITE);
       return procedure;
@@ -480,13 +488,14 @@ zenith_plug_in_create_procedure (GimpPlugIn *plug_in, const gchar *name)
   if (! settings)
     return NULL;
 
-  label     = g_strdup_printf ("%s with Presets...", filter->title);
-  procedure = procedure_new (plug_in, name, run_filter, filter, label, filter->blurb, filter->help);
+  procedure = procedure_new (
+      plug_in, name, run_filter, filter,
+      gegl_operation_get_key (filter->operation, "gimp:menu-path") ? NULL : _ (filter->label),
+      _ (filter->blurb), filter->help);
 
   for (guint i = 0; i < settings->n; i++)
     add_argument (procedure, settings, i);
 
-  g_free (label);
   zn_settings_free (settings);
 
   return procedure;
@@ -514,7 +523,7 @@ zenith_plug_in_query_procedures (GimpPlugIn *plug_in)
   return names;
 }
 
-/* There are no translations yet; saying so silences a warning. */
+/* GIMP 3 looks for translations in the plug-in's own folder; ours are where all are. */
 static gboolean
 zenith_plug_in_set_i18n (GimpPlugIn  *plug_in,
                          const gchar *procedure,
@@ -537,4 +546,5 @@ zenith_plug_in_class_init (ZenithPlugInClass *klass)
 static void
 zenith_plug_in_init (ZenithPlugIn *plug_in)
 {
+  zn_translate ();
 }

@@ -15,6 +15,7 @@
  */
 #include <string.h>
 
+#include <glib/gi18n-lib.h>
 #include <libgimp/gimp.h>
 #include <libgimp/gimpui.h>
 
@@ -22,8 +23,10 @@
 #include "zenith-preset.h"
 
 #define RESPONSE_RESET 1
-#define PREVIEW_SIZE 360
-#define CONTROLS_WIDTH 340
+#define PREVIEW_SIZE 420
+#define CONTROLS_WIDTH 360
+#define PREVIEW_DELAY 60  /* milliseconds from a change to its preview               */
+#define LITTLE_NOISE 0.75 /* of 255: less than what 8 bits alone leave of real noise */
 
 typedef struct _Dialog Dialog;
 
@@ -44,10 +47,18 @@ struct _Dialog
   GtkWidget          *window;
   GtkWidget          *controls;
   GtkWidget          *preset;
+  GtkWidget          *save; /* of presets                      */
+  GtkWidget          *rename;
+  GtkWidget          *remove;
   GtkWidget          *about; /* the preset's description        */
   GtkWidget          *status;
-  GtkWidget          *measured; /* the noise that was found        */
+  GtkWidget          *level;   /* the noise level that was found, or NULL */
+  GtkWidget          *warning; /* hardly any was                  */
   GtkWidget          *bar;
+  ZnView             *view;
+  gchar              *found; /* what was measured, or NULL      */
+  guint               later; /* the source that makes a preview */
+  gint64              began; /* the work under way              */
   Row                 row[ZN_PROPERTIES_MAX];
   guint               n_rows;
   gboolean            any_filter; /* chooses presets of every filter */
@@ -59,27 +70,82 @@ struct _Dialog
   gboolean            cannot;     /* the last preview failed         */
 };
 
+/* Texts keep their place when they are empty: the dialog never jumps. */
 static void
 set_status (Dialog *d, const gchar *text)
 {
   gtk_label_set_text (GTK_LABEL (d->status), text);
-  gtk_widget_set_visible (d->status, *text != '\0');
 }
 
-/* measured: what the operation found, "red 4.2, green 3.9, blue 5.1", or NULL. */
+/* The mean of the numbers in "red 4.2, green 3.9, blue 5.1"; < 0: there are none. */
+static gdouble
+mean_level (const gchar *measured)
+{
+  gdouble sum = 0.0;
+  gint    n   = 0;
+
+  for (const gchar *c = measured ? measured : ""; *c;)
+    {
+      gchar *end = (gchar *) c + 1;
+
+      if (g_ascii_isdigit (*c))
+        {
+          sum += g_ascii_strtod (c, &end);
+          n++;
+        }
+      c = end;
+    }
+
+  return n ? sum / n : -1.0;
+}
+
+static gdouble
+given_level (Dialog *d)
+{
+  for (guint i = 0; d->settings && i < d->settings->n; i++)
+    if (! strcmp (d->settings->property[i].spec->name, "sigma"))
+      return zn_settings_get_number (d->settings, i);
+
+  return 0.0;
+}
+
+/* What was found, beside the slider, whether it is used or not. */
+static void
+show_level (Dialog *d)
+{
+  const gdouble level = mean_level (d->found);
+  gchar        *text  = NULL;
+
+  if (! d->level)
+    return;
+
+  if (level >= 0.0 && given_level (d) > 0.0)
+    text = g_strdup_printf (_ ("by hand; automatic would be %.1f"), level);
+  else if (level >= 0.0)
+    text = g_strdup_printf (_ ("automatic (%.1f)"), level);
+  else
+    text = g_strdup (given_level (d) > 0.0 ? _ ("by hand") : _ ("automatic"));
+  gtk_label_set_text (GTK_LABEL (d->level), text);
+  gtk_widget_set_tooltip_text (d->level, d->found);
+  g_free (text);
+
+  gtk_label_set_text (
+      GTK_LABEL (d->warning),
+      level >= 0.0 && level < LITTLE_NOISE && given_level (d) == 0.0
+          ? _ ("Hardly any noise was found, so hardly anything changes.  If you see "
+               "noise, set the level by hand or select a noisy part.")
+          : "");
+}
+
 static void
 set_measured (Dialog *d, const gchar *measured)
 {
-  gchar *text = NULL;
-
   if (measured && *measured)
-    text = g_strdup_printf ("Noise found in the picture: %s of 255.  A noise level above 0 "
-                            "takes its place.",
-                            measured);
-
-  gtk_label_set_text (GTK_LABEL (d->measured), text ? text : "");
-  gtk_widget_set_visible (d->measured, text != NULL);
-  g_free (text);
+    {
+      g_free (d->found);
+      d->found = g_strdup (measured);
+    }
+  show_level (d);
 }
 
 static void
@@ -91,12 +157,37 @@ set_error (Dialog *d, GError **error)
   g_clear_error (error);
 }
 
+/* "40 %, 12 s left"; nothing before it is worth telling. */
+static void
+show_progress (Dialog *d, gdouble fraction)
+{
+  const gdouble seconds = (g_get_monotonic_time () - d->began) / 1e6;
+  gchar        *text    = NULL;
+
+  gtk_progress_bar_set_fraction (GTK_PROGRESS_BAR (d->bar), CLAMP (fraction, 0.0, 1.0));
+
+  if (fraction > 0.0 && seconds >= 1.0)
+    {
+      const gint left    = (gint) (seconds * (1.0 - fraction) / fraction + 0.5);
+      const gint percent = (gint) (fraction * 100.0);
+
+      if (seconds < 3.0 && fraction < 0.1)
+        text = g_strdup_printf (_ ("%d %%"), percent);
+      else if (left >= 120)
+        text = g_strdup_printf (_ ("%d %%, about %d minutes left"), percent, (left + 30) / 60);
+      else
+        text = g_strdup_printf (_ ("%d %%, %d s left"), percent, left);
+    }
+  gtk_progress_bar_set_text (GTK_PROGRESS_BAR (d->bar), text ? text : " ");
+  g_free (text);
+}
+
 static gboolean
 keep_alive (gdouble fraction, gpointer data)
 {
   Dialog *d = data;
 
-  gtk_progress_bar_set_fraction (GTK_PROGRESS_BAR (d->bar), fraction);
+  show_progress (d, fraction);
 
   while (gtk_events_pending ())
     gtk_main_iteration ();
@@ -106,83 +197,79 @@ keep_alive (gdouble fraction, gpointer data)
 
 /*  preview  */
 
-/* Shows the result where the selection is, the picture as it was elsewhere. */
-static void
-show_pixels (Dialog *d, const GeglRectangle *roi, const guchar *result)
+/* Progress over the parts of the view. */
+typedef struct
 {
-  GtkWidget *area   = gimp_preview_get_area (GIMP_PREVIEW (d->host->preview));
-  gint       stride = roi->width * 4;
+  Dialog *dialog;
+  guint   done;
+  guint   n;
+} Parts;
 
-  if (! d->host->selection)
+static gboolean
+keep_alive_part (gdouble fraction, gpointer data)
+{
+  Parts *parts = data;
+
+  return keep_alive ((parts->done + fraction) / parts->n, parts->dialog);
+}
+
+static gboolean
+draw_part (Dialog *d, const GeglRectangle *part, Parts *parts, GError **error)
+{
+  gchar   *measured = NULL;
+  guchar  *rgba     = g_malloc ((gsize) part->width * part->height * 4);
+  gboolean ok;
+
+  ok = zn_apply_to_pixels (d->settings, d->host->picture.source, &d->host->picture.selected, part,
+                           rgba, &measured, keep_alive_part, parts, error);
+  if (ok && ! d->again)
     {
-      gimp_preview_area_draw (GIMP_PREVIEW_AREA (area), 0, 0, roi->width, roi->height,
-                              GIMP_RGBA_IMAGE, result, stride);
+      zn_view_show (d->view, part, rgba);
+      if (d->cannot) /* what apply() said stays */
+        set_status (d, "");
+      set_measured (d, measured);
     }
-  else
-    {
-      GeglRectangle in_image = *roi;
-      gsize         len      = (gsize) roi->width * roi->height;
-      guchar       *before   = g_malloc (len * 4);
-      guchar       *mask     = g_malloc (len);
+  g_free (measured);
+  g_free (rgba);
 
-      in_image.x += d->host->offset_x;
-      in_image.y += d->host->offset_y;
-
-      gegl_buffer_get (d->host->source, roi, 1.0, babl_format ("R'G'B'A u8"), before,
-                       GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
-      gegl_buffer_get (d->host->selection, &in_image, 1.0, babl_format ("Y u8"), mask,
-                       GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
-      gimp_preview_area_mask (GIMP_PREVIEW_AREA (area), 0, 0, roi->width, roi->height,
-                              GIMP_RGBA_IMAGE, before, stride, result, stride, mask, roi->width);
-      g_free (before);
-      g_free (mask);
-    }
+  return ok;
 }
 
 static void
 draw_preview (Dialog *d)
 {
-  GimpPreview  *preview = GIMP_PREVIEW (d->host->preview);
-  GeglRectangle roi;
-  GError       *error    = NULL;
+  Parts         parts = { d, 0, 0 };
+  GError       *error = NULL;
+  GeglRectangle part;
   gchar        *measured = NULL;
-  guchar       *rgba;
 
-  gimp_preview_get_position (preview, &roi.x, &roi.y);
-  gimp_preview_get_size (preview, &roi.width, &roi.height);
-
-  if (! d->settings ||
-      ! gegl_rectangle_intersect (&roi, &roi, gegl_buffer_get_extent (d->host->source)))
+  if (! d->settings)
     return;
 
-  rgba = g_malloc ((gsize) roi.width * roi.height * 4);
+  while (zn_view_part (d->view, parts.n, &part))
+    parts.n++;
 
-  if (zn_apply_to_pixels (d->settings, d->host->source, &d->host->selected, &roi, rgba, &measured,
-                          keep_alive, d, &error))
-    {
-      show_pixels (d, &roi, rgba);
-
-      if (d->cannot) /* what apply() said stays */
-        set_status (d, "");
-      set_measured (d, measured);
-    }
+  d->began = g_get_monotonic_time ();
+  for (; ! error && ! d->again && zn_view_part (d->view, parts.done, &part); parts.done++)
+    draw_part (d, &part, &parts, &error);
 
   d->cannot = error && ! g_error_matches (error, ZN_ERROR, ZN_ERROR_CANCELLED);
+  if (! error && ! d->again && ! d->found && d->level &&
+      zn_apply_measure (d->settings, d->host->picture.source, &d->host->picture.selected, &measured,
+                        keep_alive, d))
+    set_measured (d, measured);
   set_error (d, &error);
-  gtk_progress_bar_set_fraction (GTK_PROGRESS_BAR (d->bar), 0.0);
+  show_progress (d, 0.0);
   g_free (measured);
-  g_free (rgba);
 }
 
-static void
-on_invalidated (GimpPreview *preview, Dialog *d)
+static gboolean
+on_later (gpointer data)
 {
-  d->again = TRUE;
+  Dialog *d = data;
 
-  if (d->busy || d->applying)
-    return;
-
-  d->busy = TRUE;
+  d->later = 0;
+  d->busy  = TRUE;
 
   while (d->again && ! d->stop)
     {
@@ -191,6 +278,20 @@ on_invalidated (GimpPreview *preview, Dialog *d)
     }
 
   d->busy = FALSE;
+
+  return G_SOURCE_REMOVE;
+}
+
+/* What is shown is out of date. */
+static void
+invalidate (gpointer data)
+{
+  Dialog *d = data;
+
+  d->again = TRUE;
+
+  if (! d->busy && ! d->applying && ! d->later)
+    d->later = g_timeout_add (PREVIEW_DELAY, on_later, d);
 }
 
 /*  property rows  */
@@ -238,6 +339,39 @@ refresh (Dialog *d)
     }
 
   d->updating = FALSE;
+  show_level (d);
+}
+
+static const ZnPreset *
+chosen_preset (Dialog *d)
+{
+  const gint active = gtk_combo_box_get_active (GTK_COMBO_BOX (d->preset));
+
+  return active > 0 && active <= (gint) d->presets->len ? g_ptr_array_index (d->presets, active - 1)
+                                                        : NULL;
+}
+
+static void
+update_preset_buttons (Dialog *d)
+{
+  const ZnPreset *preset = chosen_preset (d);
+
+  if (d->any_filter)
+    return;
+
+  gtk_widget_set_sensitive (d->rename, preset && preset->own);
+  gtk_widget_set_sensitive (d->remove, preset && preset->own);
+}
+
+/* The values are no preset's any more. */
+static void
+choose_none (Dialog *d)
+{
+  d->updating = TRUE;
+  gtk_combo_box_set_active (GTK_COMBO_BOX (d->preset), 0);
+  gtk_label_set_text (GTK_LABEL (d->about), "");
+  d->updating = FALSE;
+  update_preset_buttons (d);
 }
 
 /* The user moved something: widget to settings, then a new preview. */
@@ -284,12 +418,10 @@ on_row_changed (GObject *object, Row *row)
   set_status (d, "");
   set_error (d, &error);
 
-  d->updating = TRUE;
-  gtk_combo_box_set_active (GTK_COMBO_BOX (d->preset), 0);
-  gtk_label_set_text (GTK_LABEL (d->about), "");
-  d->updating = FALSE;
-
-  gimp_preview_invalidate (GIMP_PREVIEW (d->host->preview));
+  if (! chosen_preset (d) || ! zn_preset_leaves (chosen_preset (d), p->spec->name))
+    choose_none (d);
+  show_level (d);
+  invalidate (d);
 }
 
 static void
@@ -299,8 +431,8 @@ on_browse (GtkWidget *button, Row *row)
 
   chooser = gtk_file_chooser_dialog_new (
       g_param_spec_get_nick (row->dialog->settings->property[row->index].spec),
-      GTK_WINDOW (row->dialog->window), GTK_FILE_CHOOSER_ACTION_OPEN, "_Cancel",
-      GTK_RESPONSE_CANCEL, "_Open", GTK_RESPONSE_OK, NULL);
+      GTK_WINDOW (row->dialog->window), GTK_FILE_CHOOSER_ACTION_OPEN, _ ("_Cancel"),
+      GTK_RESPONSE_CANCEL, _ ("_Open"), GTK_RESPONSE_OK, NULL);
 
   if (gtk_dialog_run (GTK_DIALOG (chooser)) == GTK_RESPONSE_OK)
     {
@@ -336,6 +468,45 @@ number_row (Row *row, ZnProperty *p)
   return box;
 }
 
+enum
+{
+  COLUMN_TEXT,
+  COLUMN_USABLE,
+  N_COLUMNS
+};
+
+/* The values of an enumeration; of the engines, those that this machine lacks are greyed
+ * and say why. */
+static GtkWidget *
+enum_combo_new (GEnumClass *klass, gboolean engines)
+{
+  GtkListStore    *store = gtk_list_store_new (N_COLUMNS, G_TYPE_STRING, G_TYPE_BOOLEAN);
+  GtkWidget       *combo;
+  GtkCellRenderer *cell = gtk_cell_renderer_text_new ();
+
+  for (guint i = 0; i < klass->n_values; i++)
+    {
+      gchar *why = engines ? zn_engine_missing (klass->values[i].value_nick) : NULL;
+      gchar *text;
+
+      text = why ? g_strdup_printf ("%s: %s", klass->values[i].value_name, why)
+                 : g_strdup (klass->values[i].value_name);
+      gtk_list_store_insert_with_values (store, NULL, -1, COLUMN_TEXT, text, COLUMN_USABLE, ! why,
+                                         -1);
+      g_free (text);
+      g_free (why);
+    }
+
+  combo = gtk_combo_box_new_with_model (GTK_TREE_MODEL (store));
+  g_object_set (cell, "ellipsize", PANGO_ELLIPSIZE_END, "width-chars", 24, NULL);
+  gtk_cell_layout_pack_start (GTK_CELL_LAYOUT (combo), cell, TRUE);
+  gtk_cell_layout_set_attributes (GTK_CELL_LAYOUT (combo), cell, "text", COLUMN_TEXT, "sensitive",
+                                  COLUMN_USABLE, NULL);
+  g_object_unref (store);
+
+  return combo;
+}
+
 static GtkWidget *
 row_new (Row *row, ZnProperty *p)
 {
@@ -347,10 +518,7 @@ row_new (Row *row, ZnProperty *p)
       {
         GEnumClass *klass = G_PARAM_SPEC_ENUM (p->spec)->enum_class;
 
-        row->widget = gtk_combo_box_text_new ();
-        for (guint i = 0; i < klass->n_values; i++)
-          gtk_combo_box_text_append_text (GTK_COMBO_BOX_TEXT (row->widget),
-                                          klass->values[i].value_name);
+        row->widget = enum_combo_new (klass, ! strcmp (p->spec->name, "engine"));
       }
       break;
 
@@ -365,7 +533,7 @@ row_new (Row *row, ZnProperty *p)
       gtk_entry_set_activates_default (GTK_ENTRY (row->widget), TRUE);
       if (p->kind == ZN_KIND_FILE)
         {
-          GtkWidget *button = gtk_button_new_with_mnemonic ("_Browse...");
+          GtkWidget *button = gtk_button_new_with_mnemonic (_ ("_Browse..."));
 
           box = gtk_hbox_new (FALSE, 6);
           gtk_box_pack_start (GTK_BOX (box), row->widget, TRUE, TRUE, 0);
@@ -403,43 +571,53 @@ attach (GtkWidget *table, guint line, const gchar *text, GtkWidget *widget, cons
 static void
 on_preset_changed (GtkComboBox *combo, Dialog *d)
 {
-  gint            active = gtk_combo_box_get_active (combo);
+  const ZnPreset *preset = chosen_preset (d);
   GError         *error  = NULL;
-  const ZnPreset *preset;
-  ZnSettings     *settings;
+  gboolean        ok;
 
-  if (d->updating || active < 1)
+  if (d->updating)
     return;
 
-  preset   = g_ptr_array_index (d->presets, active - 1);
-  settings = zn_preset_settings (preset, &error);
+  update_preset_buttons (d);
+  if (! preset)
+    return;
 
-  if (settings)
+  if (d->any_filter)
     {
-      if (d->any_filter)
+      ZnSettings *settings = zn_preset_settings (preset, &error);
+
+      ok = settings != NULL;
+      if (ok)
         {
           zn_settings_free (d->settings);
           d->settings = settings;
         }
-      else
-        {
-          zn_settings_copy (d->settings, settings);
-          zn_settings_free (settings);
-          refresh (d);
-        }
+    }
+  else
+    {
+      ok = zn_preset_apply (preset, d->settings, &error);
+      refresh (d);
+    }
 
-      gtk_label_set_text (GTK_LABEL (d->about), preset->description);
+  if (ok)
+    {
+      gtk_label_set_text (GTK_LABEL (d->about), zn_preset_about (preset));
       set_status (d, "");
       gtk_dialog_set_response_sensitive (GTK_DIALOG (d->window), GTK_RESPONSE_OK, TRUE);
-      gimp_preview_invalidate (GIMP_PREVIEW (d->host->preview));
+      invalidate (d);
     }
 
   set_error (d, &error);
 }
 
+/* Reads the presets, again if need be, and chooses the one of this name. */
 static void
-load_presets (Dialog *d)
+load_presets (Dialog *d, const gchar *name)
 {
+  gint chosen = 0;
+
+  g_clear_pointer (&d->presets, g_ptr_array_unref);
+  g_clear_pointer (&d->all_presets, g_ptr_array_unref);
   d->all_presets = zn_presets_load ();
   d->presets     = g_ptr_array_new ();
 
@@ -453,29 +631,175 @@ load_presets (Dialog *d)
         g_ptr_array_add (d->presets, preset);
     }
 
-  d->preset = gtk_combo_box_text_new ();
+  d->updating = TRUE;
+  gtk_list_store_clear (GTK_LIST_STORE (gtk_combo_box_get_model (GTK_COMBO_BOX (d->preset))));
   gtk_combo_box_text_append_text (GTK_COMBO_BOX_TEXT (d->preset),
-                                  d->presets->len ? "(choose one)" : "(none found)");
+                                  d->presets->len ? _ ("(choose one)") : _ ("(none found)"));
 
   for (guint i = 0; i < d->presets->len; i++)
-    gtk_combo_box_text_append_text (GTK_COMBO_BOX_TEXT (d->preset),
-                                    ((ZnPreset *) g_ptr_array_index (d->presets, i))->name);
+    {
+      const ZnPreset *preset = g_ptr_array_index (d->presets, i);
 
-  gtk_combo_box_set_active (GTK_COMBO_BOX (d->preset), 0);
-  g_signal_connect (d->preset, "changed", G_CALLBACK (on_preset_changed), d);
+      gtk_combo_box_text_append_text (GTK_COMBO_BOX_TEXT (d->preset), zn_preset_title (preset));
+      if (! g_strcmp0 (preset->name, name))
+        chosen = i + 1;
+    }
+
+  gtk_combo_box_set_active (GTK_COMBO_BOX (d->preset), chosen);
+  d->updating = FALSE;
+  update_preset_buttons (d);
+}
+
+/* Asks for a name; NULL: none was given.  with_model is asked for where it is not NULL. */
+static gchar *
+ask_name (Dialog      *d,
+          const gchar *title,
+          const gchar *button,
+          const gchar *name,
+          gboolean    *with_model)
+{
+  GtkWidget *window;
+  GtkWidget *box   = gtk_vbox_new (FALSE, 12);
+  GtkWidget *entry = gtk_entry_new ();
+  GtkWidget *check = NULL;
+  gchar     *text  = NULL;
+
+  window = gtk_dialog_new_with_buttons (title, GTK_WINDOW (d->window), GTK_DIALOG_MODAL,
+                                        _ ("_Cancel"), GTK_RESPONSE_CANCEL, button, GTK_RESPONSE_OK,
+                                        NULL);
+  gtk_dialog_set_default_response (GTK_DIALOG (window), GTK_RESPONSE_OK);
+  gtk_container_set_border_width (GTK_CONTAINER (box), 12);
+  gtk_entry_set_text (GTK_ENTRY (entry), name);
+  gtk_entry_set_width_chars (GTK_ENTRY (entry), 32);
+  gtk_entry_set_activates_default (GTK_ENTRY (entry), TRUE);
+  gtk_box_pack_start (GTK_BOX (box), entry, FALSE, FALSE, 0);
+  if (with_model)
+    {
+      check = gtk_check_button_new_with_mnemonic (_ ("The preset also sets the _model"));
+      gtk_box_pack_start (GTK_BOX (box), check, FALSE, FALSE, 0);
+    }
+  gtk_box_pack_start (GTK_BOX (gtk_dialog_get_content_area (GTK_DIALOG (window))), box, TRUE, TRUE,
+                      0);
+  gtk_widget_show_all (box);
+
+  if (gtk_dialog_run (GTK_DIALOG (window)) == GTK_RESPONSE_OK)
+    {
+      text = g_strstrip (g_strdup (gtk_entry_get_text (GTK_ENTRY (entry))));
+      if (check)
+        *with_model = gtk_toggle_button_get_active (GTK_TOGGLE_BUTTON (check));
+    }
+  gtk_widget_destroy (window);
+
+  return text;
+}
+
+static void
+on_save_preset (GtkWidget *button, Dialog *d)
+{
+  const ZnPreset *preset     = chosen_preset (d);
+  gboolean        with_model = FALSE;
+  GError         *error      = NULL;
+  gchar          *name;
+
+  name = ask_name (d, _ ("Save Preset"), _ ("_Save"), preset && preset->own ? preset->name : "",
+                   &with_model);
+  if (name && zn_preset_save (d->all_presets, d->settings, name, with_model, TRUE, &error))
+    load_presets (d, name);
+  set_error (d, &error);
+  g_free (name);
+}
+
+static void
+on_rename_preset (GtkWidget *button, Dialog *d)
+{
+  const ZnPreset *preset = chosen_preset (d);
+  GError         *error  = NULL;
+  gchar          *name;
+
+  if (! preset)
+    return;
+
+  name = ask_name (d, _ ("Rename Preset"), _ ("_Rename"), preset->name, NULL);
+  if (name && zn_preset_rename (d->all_presets, preset, name, &error))
+    load_presets (d, name);
+  set_error (d, &error);
+  g_free (name);
+}
+
+static void
+on_delete_preset (GtkWidget *button, Dialog *d)
+{
+  const ZnPreset *preset = chosen_preset (d);
+  GError         *error  = NULL;
+  GtkWidget      *question;
+  gint            answer;
+
+  if (! preset)
+    return;
+
+  question = gtk_message_dialog_new (GTK_WINDOW (d->window), GTK_DIALOG_MODAL, GTK_MESSAGE_QUESTION,
+                                     GTK_BUTTONS_NONE, _ ("Delete the preset '%s'?"), preset->name);
+  gtk_dialog_add_buttons (GTK_DIALOG (question), _ ("_Cancel"), GTK_RESPONSE_CANCEL, _ ("_Delete"),
+                          GTK_RESPONSE_OK, NULL);
+  gtk_dialog_set_default_response (GTK_DIALOG (question), GTK_RESPONSE_OK);
+  answer = gtk_dialog_run (GTK_DIALOG (question));
+  gtk_widget_destroy (question);
+
+  if (answer == GTK_RESPONSE_OK && zn_preset_delete (preset, &error))
+    {
+      load_presets (d, NULL);
+      gtk_label_set_text (GTK_LABEL (d->about), "");
+    }
+  set_error (d, &error);
+}
+
+static GtkWidget *
+preset_button (const gchar *label, const gchar *tooltip, GCallback callback, Dialog *d)
+{
+  GtkWidget *button = gtk_button_new_with_mnemonic (label);
+
+  gtk_widget_set_tooltip_text (button, tooltip);
+  g_signal_connect (button, "clicked", callback, d);
+
+  return button;
+}
+
+/* The buttons under the list. */
+static GtkWidget *
+preset_buttons_new (Dialog *d)
+{
+  GtkWidget *row = gtk_hbox_new (TRUE, 6);
+
+  d->save   = preset_button (_ ("Sa_ve..."), _ ("Keep these values as a preset of your own"),
+                             G_CALLBACK (on_save_preset), d);
+  d->rename = preset_button (_ ("Re_name..."), _ ("Only presets of your own can be renamed"),
+                             G_CALLBACK (on_rename_preset), d);
+  d->remove = preset_button (_ ("_Delete..."), _ ("Only presets of your own can be deleted"),
+                             G_CALLBACK (on_delete_preset), d);
+  gtk_box_pack_start (GTK_BOX (row), d->save, TRUE, TRUE, 0);
+  gtk_box_pack_start (GTK_BOX (row), d->rename, TRUE, TRUE, 0);
+  gtk_box_pack_start (GTK_BOX (row), d->remove, TRUE, TRUE, 0);
+
+  return row;
 }
 
 /*  the window  */
 
-/* A label for sentences; without a width GTK 2 wraps them far too early. */
+/* A label for sentences, with room for some lines whether they are there or not; without a
+ * width GTK 2 wraps them far too early. */
 static GtkWidget *
-text_new (gint width)
+text_new (gint width, gint lines)
 {
-  GtkWidget *label = gtk_label_new ("");
+  GtkWidget   *label  = gtk_label_new ("");
+  PangoLayout *layout = gtk_widget_create_pango_layout (label, lines > 1 ? "X\nX" : "X");
+  gint         height;
+
+  pango_layout_get_pixel_size (layout, NULL, &height);
+  g_object_unref (layout);
 
   gtk_label_set_line_wrap (GTK_LABEL (label), TRUE);
   gtk_label_set_selectable (GTK_LABEL (label), TRUE);
-  gtk_widget_set_size_request (label, width, -1);
+  gtk_widget_set_size_request (label, width, height + 2);
   gtk_misc_set_alignment (GTK_MISC (label), 0.0, 0.0);
   g_object_set (label, "can-focus", FALSE, NULL);
 
@@ -487,12 +811,15 @@ controls_new (Dialog *d)
 {
   GtkWidget *box     = gtk_vbox_new (FALSE, 12);
   guint      n_props = d->any_filter ? 0 : d->settings->n;
-  GtkWidget *table   = gtk_table_new (1 + n_props, 2, FALSE);
+  GtkWidget *table   = gtk_table_new (3 + n_props, 2, FALSE);
+  guint      line    = 0;
 
   gtk_table_set_row_spacings (GTK_TABLE (table), 6);
   gtk_table_set_col_spacings (GTK_TABLE (table), 12);
   gtk_box_pack_start (GTK_BOX (box), table, FALSE, FALSE, 0);
-  attach (table, 0, "Pr_eset", d->preset, "Values that suit a need");
+  attach (table, line++, _ ("Pr_eset"), d->preset, _ ("Values that suit a need"));
+  if (! d->any_filter)
+    attach (table, line++, "", preset_buttons_new (d), NULL);
 
   for (guint i = 0; i < n_props; i++)
     {
@@ -501,14 +828,48 @@ controls_new (Dialog *d)
 
       row->dialog = d;
       row->index  = i;
-      attach (table, 1 + i, g_param_spec_get_nick (p->spec), row_new (row, p),
+      attach (table, line++, g_param_spec_get_nick (p->spec), row_new (row, p),
               g_param_spec_get_blurb (p->spec));
+      if (! strcmp (p->spec->name, "sigma"))
+        {
+          d->level = gtk_label_new ("");
+          gtk_misc_set_alignment (GTK_MISC (d->level), 0.0, 0.5);
+          attach (table, line++, "", d->level, NULL);
+        }
     }
 
-  d->about = text_new (CONTROLS_WIDTH);
+  d->about = text_new (CONTROLS_WIDTH, 2);
   gtk_box_pack_start (GTK_BOX (box), d->about, FALSE, FALSE, 0);
+  if (d->level)
+    {
+      d->warning = text_new (CONTROLS_WIDTH, 2);
+      gtk_box_pack_start (GTK_BOX (box), d->warning, FALSE, FALSE, 0);
+    }
 
   return box;
+}
+
+/* Opens the page about the filter that is installed with it. */
+static void
+help (const gchar *help_id, gpointer data)
+{
+  Dialog      *d     = data;
+  const gchar *page  = d->settings ? d->settings->filter->page : "presets";
+  gchar       *uri   = zn_help_uri (page);
+  GError      *error = NULL;
+
+  if (! uri)
+    set_status (d, _ ("The help page is not installed."));
+  else if (! g_app_info_launch_default_for_uri (uri, NULL, &error))
+    {
+      gchar *text = g_strdup_printf (_ ("No program opens the help page %s"), uri);
+
+      set_status (d, text);
+      g_free (text);
+    }
+
+  g_clear_error (&error);
+  g_free (uri);
 }
 
 static void
@@ -525,9 +886,10 @@ build (Dialog *d, const gchar *title)
   GtkWidget *columns;
   GtkWidget *box;
 
-  d->window = gimp_dialog_new (title, "zenith", NULL, 0, gimp_standard_help_func, d->host->help_id,
-                               "_Reset", RESPONSE_RESET, "_Cancel", GTK_RESPONSE_CANCEL, "_OK",
-                               GTK_RESPONSE_OK, NULL);
+  d->window = gimp_dialog_new (title, "zenith", NULL, 0, NULL, d->host->help_id, _ ("_Help"),
+                               GTK_RESPONSE_HELP, _ ("_Reset"), RESPONSE_RESET, _ ("_Cancel"),
+                               GTK_RESPONSE_CANCEL, _ ("_OK"), GTK_RESPONSE_OK, NULL);
+  gimp_help_connect (d->window, help, d->host->help_id, d);
   gtk_dialog_set_default_response (GTK_DIALOG (d->window), GTK_RESPONSE_OK);
   gtk_dialog_set_response_sensitive (GTK_DIALOG (d->window), GTK_RESPONSE_OK, d->settings != NULL);
   gtk_dialog_set_response_sensitive (GTK_DIALOG (d->window), RESPONSE_RESET, d->settings != NULL);
@@ -544,24 +906,25 @@ build (Dialog *d, const gchar *title)
   gtk_box_pack_start (GTK_BOX (content), box, TRUE, TRUE, 0);
   gtk_box_pack_start (GTK_BOX (box), columns, TRUE, TRUE, 0);
 
-  gtk_widget_set_size_request (d->host->preview, PREVIEW_SIZE, PREVIEW_SIZE);
-  gtk_box_pack_start (GTK_BOX (columns), d->host->preview, TRUE, TRUE, 0);
-  g_signal_connect (d->host->preview, "invalidated", G_CALLBACK (on_invalidated), d);
+  d->view = zn_view_new (&d->host->picture, PREVIEW_SIZE, invalidate, d);
+  gtk_box_pack_start (GTK_BOX (columns), zn_view_widget (d->view), TRUE, TRUE, 0);
 
-  load_presets (d);
+  d->preset   = gtk_combo_box_text_new ();
   d->controls = controls_new (d);
+  load_presets (d, NULL);
+  g_signal_connect (d->preset, "changed", G_CALLBACK (on_preset_changed), d);
   gtk_box_pack_start (GTK_BOX (columns), d->controls, FALSE, FALSE, 0);
 
-  d->status = text_new (PREVIEW_SIZE + CONTROLS_WIDTH);
+  d->status = text_new (PREVIEW_SIZE + CONTROLS_WIDTH, 2);
   gtk_box_pack_start (GTK_BOX (box), d->status, FALSE, FALSE, 0);
-  d->measured = text_new (PREVIEW_SIZE + CONTROLS_WIDTH);
-  gtk_box_pack_start (GTK_BOX (box), d->measured, FALSE, FALSE, 0);
   d->bar = gtk_progress_bar_new ();
+#if GTK_CHECK_VERSION(3, 0, 0)
+  gtk_progress_bar_set_show_text (GTK_PROGRESS_BAR (d->bar), TRUE);
+#endif
+  gtk_progress_bar_set_text (GTK_PROGRESS_BAR (d->bar), " ");
   gtk_box_pack_start (GTK_BOX (box), d->bar, FALSE, FALSE, 0);
 
   gtk_widget_show_all (box);
-  set_status (d, "");
-  set_measured (d, NULL);
   refresh (d);
 
   /* Return accepts; where there is nothing to accept yet, a preset is chosen. */
@@ -580,10 +943,11 @@ apply (Dialog *d)
   d->stop     = FALSE;
   d->applying = TRUE;
   gtk_widget_set_sensitive (d->controls, FALSE);
-  gtk_widget_set_sensitive (d->host->preview, FALSE);
+  gtk_widget_set_sensitive (zn_view_widget (d->view), FALSE);
   gtk_dialog_set_response_sensitive (GTK_DIALOG (d->window), GTK_RESPONSE_OK, FALSE);
   gtk_dialog_set_response_sensitive (GTK_DIALOG (d->window), RESPONSE_RESET, FALSE);
   set_status (d, "");
+  d->began = g_get_monotonic_time ();
 
   /* Shows the greyed window before the first, perhaps long, piece of work. */
   keep_alive (0.0, d);
@@ -591,15 +955,15 @@ apply (Dialog *d)
   d->applying = FALSE;
 
   gtk_widget_set_sensitive (d->controls, TRUE);
-  gtk_widget_set_sensitive (d->host->preview, TRUE);
+  gtk_widget_set_sensitive (zn_view_widget (d->view), TRUE);
   gtk_dialog_set_response_sensitive (GTK_DIALOG (d->window), GTK_RESPONSE_OK, TRUE);
   gtk_dialog_set_response_sensitive (GTK_DIALOG (d->window), RESPONSE_RESET, ! d->any_filter);
-  gtk_progress_bar_set_fraction (GTK_PROGRESS_BAR (d->bar), 0.0);
+  show_progress (d, 0.0);
 
   if (error)
     {
       set_status (d, error->message);
-      gimp_preview_invalidate (GIMP_PREVIEW (d->host->preview));
+      invalidate (d);
     }
   g_clear_error (&error);
 
@@ -607,7 +971,7 @@ apply (Dialog *d)
 }
 
 gboolean
-zn_dialog_run (ZnSettings **settings, const gchar *title, const ZnDialogHost *host)
+zn_dialog_run (ZnSettings **settings, gchar **preset, const gchar *title, const ZnDialogHost *host)
 {
   Dialog   d     = { .host = host, .settings = *settings, .any_filter = ! *settings };
   gboolean done  = FALSE;
@@ -626,10 +990,13 @@ zn_dialog_run (ZnSettings **settings, const gchar *title, const ZnDialogHost *ho
         {
         case RESPONSE_RESET:
           zn_settings_reset (d.settings);
-          gtk_combo_box_set_active (GTK_COMBO_BOX (d.preset), 0);
-          gtk_label_set_text (GTK_LABEL (d.about), "");
+          choose_none (&d);
           refresh (&d);
-          gimp_preview_invalidate (GIMP_PREVIEW (host->preview));
+          invalidate (&d);
+          break;
+
+        case GTK_RESPONSE_HELP:
+          help (host->help_id, &d);
           break;
 
         case GTK_RESPONSE_OK:
@@ -641,8 +1008,13 @@ zn_dialog_run (ZnSettings **settings, const gchar *title, const ZnDialogHost *ho
         }
     }
 
-  /* The preview may have a redraw pending; the window takes it along. */
+  if (preset)
+    *preset = chosen_preset (&d) ? g_strdup (chosen_preset (&d)->name) : NULL;
+  if (d.later)
+    g_source_remove (d.later);
   gtk_widget_destroy (d.window);
+  zn_view_free (d.view);
+  g_free (d.found);
   g_ptr_array_unref (d.presets);
   g_ptr_array_unref (d.all_presets);
   *settings = d.settings;

@@ -2,12 +2,14 @@
  *
  * zenith-dialog.h - the dialog, the same for GIMP 2.10 (GTK 2) and 3 (GTK 3).
  *
- *   +-----------+  Preset   [ choose          v ]
- *   |  preview  |  Model    [ balanced        v ]
- *   |           |  Strength ----o------- [ 1.00 ]
- *   +-----------+  ...
+ *   +-----------+  Preset      [ choose          v ]
+ *   |  view,    |              [Save] [Rename] [Delete]
+ *   |  see      |  Model       [ balanced        v ]
+ *   |  zenith-  |  Strength    ----o------- [ 1.00 ]
+ *   |  view.h   |  Noise level o----------- [ 0.00 ]
+ *   +-----------+              automatic (15.0)
  *   why the last run failed, if it did
- *   [progress        ]   [Reset] [Cancel] [OK]
+ *   [progress: 40 %, 12 s left] [Help] [Reset] [Cancel] [OK]
  *
  * The rows are made from the operation's properties.  OK applies the filter
  * while the dialog stays, with a progress bar and a working Cancel; after a
@@ -19,16 +21,12 @@
 #include <gtk/gtk.h>
 
 #include "zenith-apply.h"
+#include "zenith-view.h"
 
 typedef struct
 {
-  const gchar  *help_id;   /* the procedure's name                            */
-  GtkWidget    *preview;   /* a GimpDrawablePreview, not yet in a container   */
-  GeglBuffer   *source;    /* the drawable                                    */
-  GeglBuffer   *selection; /* the image's selection mask, NULL if all         */
-  GeglRectangle selected;  /* its extent in the drawable                      */
-  gint          offset_x;  /* of the drawable in the image                    */
-  gint          offset_y;
+  const gchar  *help_id; /* the procedure's name */
+  ZnViewPicture picture;
 
   /* Do it: into the drawable, with undo. */
   gboolean (*apply) (const ZnSettings *settings,
@@ -42,8 +40,12 @@ typedef struct
 /* Shows a filter's dialog with the values of *settings in it, or, where
  * *settings is NULL, the one that chooses a preset of any filter.  TRUE: the
  * filter has been applied, and *settings (the caller's to free) holds what was
- * used.  FALSE: the user cancelled.
+ * used; *preset, unless it is NULL, the name of the preset that was chosen, or NULL.  FALSE: the
+ * user cancelled.
  */
-gboolean zn_dialog_run (ZnSettings **settings, const gchar *title, const ZnDialogHost *host);
+gboolean zn_dialog_run (ZnSettings        **settings,
+                        gchar             **preset,
+                        const gchar        *title,
+                        const ZnDialogHost *host);
 
 #endif /* __ZENITH_DIALOG_H__ */

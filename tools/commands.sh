@@ -314,6 +314,7 @@ foreign_names() {
 lane_dialog() {
   local arch engine deb
   [ ! -x "$build/plugin/zenith-gimp2" ] || suite "gimp 2.10, dialog" "$root/tests/plugin/dialog.sh"
+  suite "translations" "$root/tests/plugin/po.sh"
   suite "batch, cluster" "$root/tests/batch/test_cluster.sh" "$build"
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
   suite "fuzz, $1 s" fuzz "$1"
