@@ -25,6 +25,10 @@ sums "$tmp/in" >"$tmp/before"
 go 0 "dry run of a good file" $fast --dry-run a.png "$tmp/dry/out"
 says "what would be done" '^would do: a.png'
 check "a dry run makes no folder" "there is one" test ! -e "$tmp/dry"
+case $(uname -m) in aarch64 | arm*) foreign=avx2 ;; *) foreign=neon ;; esac
+ZENITH_ENGINE=$foreign go 2 "an engine that this machine lacks" $fast a.png "$tmp/dry/none.png"
+says "which engine" "$foreign"
+check "nothing is written then" "there is a file" test ! -e "$tmp/dry/none.png"
 go 1 "a folder with broken files" $fast "$tmp/in" "$tmp/out"
 says "count" '^4 done, 0 done before, 2 skipped, in [0-9:]+ \('
 says "what is left out" '6 pictures, 0 of them done before; 1 subfolders are not entered; 1 other files are left out'

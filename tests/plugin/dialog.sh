@@ -100,14 +100,44 @@ if open_dialog latent plug-in-zenith-latent-preview 'Latent Preview'; then
   check latent-applied changed in/big.png out/latent.png
 fi
 
-# Presets of every filter: the first in the list is chosen with the keyboard.
-if open_dialog preset plug-in-zenith-apply-preset 'Apply Preset'; then
+# Fit, 200 %, split view; then Help, which opens our own page with whatever opens pages here.
+mkdir -p "$XDG_DATA_HOME/applications"
+cat >"$XDG_DATA_HOME/applications/page.desktop" <<END
+[Desktop Entry]
+Type=Application
+Name=page
+Exec=sh -c "echo %u >$work/page-opened"
+MimeType=text/html;
+END
+printf '[Default Applications]\ntext/html=page.desktop\n' >"$XDG_DATA_HOME/applications/mimeapps.list"
+export ZENITH_HELP="$ZENITH_BUILD/docs"
+image -size 1600x1200 xc:navy -fill orange -draw 'rectangle 700,500 900,700' $plain "PNG24:$work/in/centre.png"
+if open_dialog view plug-in-zenith-denoise Denoise centre; then
+  import -window root "$work/out/view-dialog.png"
+  # the middle of the picture is orange, its upper left corner navy
+  orange=$(image "$work/out/view-dialog.png" -fuzz 3% -fill black +opaque '#ffa500' -fill white -opaque '#ffa500' -format '%[fx:int(mean*w*h)]' info:)
+  check view-opens-in-the-middle test "$orange" -gt 20000
+  size=$(xdotool getwindowgeometry "$(visible Denoise | tail -1)" | grep Geometry)
+  for key in alt+f alt+2 alt+s alt+1; do xdotool key "$key"; sleep 1; done
+  sleep 2
+  import -window root "$work/out/view-split.png"
+  check view-never-jumps test "$(xdotool getwindowgeometry "$(visible Denoise | tail -1)" | grep Geometry)" = "$size"
+  xdotool key alt+h
+  wait_for 20 test -s page-opened
+  check help-is-ours grep -q 'docs/denoise.html' page-opened
+  press Escape
+fi
+
+# Presets of every filter: the first in the list is chosen with the keyboard; Repeat takes it again.
+last="((go RUN-WITH-LAST-VALS \"$work/out/preset-again.png\"))"
+if open_dialog preset plug-in-zenith-apply-preset 'Apply Preset' big "$last"; then
   import -window root "$work/out/preset-dialog.png"
   xdotool key Down
   sleep 2
   import -window root "$work/out/preset-chosen.png"
   press alt+o
   check preset-applied changed in/big.png out/preset.png
+  check preset-repeated same out/preset.png out/preset-again.png
 fi
 
 # Cancel stops the work within a tile; the dialog stays, and ends at the second.
