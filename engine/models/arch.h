@@ -18,6 +18,14 @@
  * Sizes come from the file if there is one.  Without one they are what was asked for (base, size, meta), or usual.
  *
  * The status is sticky: a wrong name or shape is kept, and the calls after it do nothing. */
+/* A network that works on whole pictures only by a part at low resolution: it can be run in two stages, that part on the
+ * whole picture and the other one in tiles.  Stage 1 comes first. */
+typedef struct zn_split {
+    int c;            /* channels of what lies between the stages; 0: the network cannot be split */
+    int halo;         /* of the stage in tiles, in pixels of its input */
+    bool whole_first; /* stage 1 is the whole one; it keeps the size.  Else stage 2 is, and stage 1 changes the size */
+} zn_split;
+
 typedef struct zn_binder {
     const zn_weights *w;     /* NULL: no file */
     int base, size;          /* without a file: width of the network, side of its input; 0: the usual one */
@@ -38,6 +46,7 @@ typedef struct zn_binder {
     int64_t parameters;
     zn_model *const *part; /* a composite's networks, opened */
     zn_geometry geometry;  /* set by bind */
+    zn_split split;        /* set by bind, or zero */
     char variant[96];      /* set by bind: "taef2, 32 latent channels" */
 } zn_binder;
 
@@ -94,6 +103,7 @@ typedef struct zn_call {
     int n_in, n_out;
     const float *set; /* one number per setting of the info, in its order */
     int left, top;    /* a model that crops: out[0] is the part of in[0] that begins here */
+    int stage;        /* of a split network: 1 or 2; 0: all of it.  Stage 2 of one with whole_first crops */
 } zn_call;
 
 enum { ZN_TASK_RESTORE = 1, ZN_TASK_RECONSTRUCT = 2, ZN_TASK_DENOISE = 4 };

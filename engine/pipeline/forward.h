@@ -26,6 +26,9 @@ typedef struct zn_run { /* a job, resolved */
     int tile;                            /* 0: to be chosen */
     double *time;                        /* not NULL: forwards are repeated, and the time of one is put here */
     bool shared;                         /* several threads may read the sources and write to the sink at once */
+    int stage;                           /* of a split network; 0: all of it */
+    zn_geometry geometry;                /* of that stage, or the model's */
+    bool crops;                          /* likewise */
     zn_ctx ctx;                          /* carries progress, trace and the sticky status from tile to tile */
     zn_measure measure[ZN_MAX_MEASURES]; /* tiles come in few shapes: each is measured once */
     int n_measures, next_measure;

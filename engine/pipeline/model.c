@@ -151,6 +151,7 @@ static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
     m->scratch_bytes = b.scratch > m->scratch_bytes ? b.scratch : m->scratch_bytes;
     m->parameters += b.parameters;
     m->geometry = b.geometry;
+    m->split = b.split;
     memcpy(m->variant, b.variant, sizeof m->variant);
     if (!b.status && m->arch->in_c && m->geometry.in_c != m->arch->in_c)
         return wrong_channels(m, w, m->geometry.in_c, m->arch->in_c, err);

@@ -2,40 +2,7 @@
 /* request.c - a request on one engine: its arguments are checked, then tiles or whole arrays are run. */
 #include "request.h"
 
-#include "tile.h"
-
-#include <string.h>
-
-/* ---- arrays as pictures -------------------------------------------------------------------------------------- */
-
-typedef struct memory { /* an array as a source or a sink */
-    float *data;
-    int32_t w, c;
-} memory;
-
-static void copy_rect(float *dst, size_t dst_w, const float *src, size_t src_w, zn_rect r, size_t c)
-{
-    for (int32_t i = 0; i < r.h; i++)
-        memcpy(dst + (size_t)i * dst_w * c, src + (size_t)i * src_w * c, (size_t)r.w * c * sizeof *dst);
-}
-
-static bool read_memory(void *cookie, zn_rect r, float *dst)
-{
-    const memory *m = cookie;
-    size_t at = ((size_t)r.y * (size_t)m->w + (size_t)r.x) * (size_t)m->c;
-
-    copy_rect(dst, (size_t)r.w, m->data + at, (size_t)m->w, r, (size_t)m->c);
-    return true;
-}
-
-static bool write_memory(void *cookie, zn_rect r, const float *src)
-{
-    const memory *m = cookie;
-    size_t at = ((size_t)r.y * (size_t)m->w + (size_t)r.x) * (size_t)m->c;
-
-    copy_rect(m->data + at, (size_t)m->w, src, (size_t)r.w, r, (size_t)m->c);
-    return true;
-}
+#include "stages.h"
 
 static zn_tensor as_tensor(const zn_array *a)
 {
@@ -96,11 +63,11 @@ static zn_call whole_call(const zn_run *r, const zn_array *in, int n_in, const z
     return call;
 }
 
-static void as_sources(zn_source *src, memory *mem, const zn_array *in, int n_in)
+static void as_sources(zn_source *src, zn_memory *mem, const zn_array *in, int n_in)
 {
     for (int i = 0; i < n_in; i++) {
-        mem[i] = (memory){ in[i].data, in[i].w, in[i].c };
-        src[i] = (zn_source){ in[i].w, in[i].h, in[i].c, read_memory, &mem[i] };
+        mem[i] = (zn_memory){ in[i].data, in[i].w, in[i].c };
+        src[i] = (zn_source){ in[i].w, in[i].h, in[i].c, zn_memory_read, &mem[i] };
     }
 }
 
@@ -124,7 +91,7 @@ zn_status zn_request_plan(zn_model *m, const zn_array *in, int n_in, const zn_jo
 {
     zn_array out[ZN_MAX_PORTS] = { { 0 } };
     zn_source src[ZN_MAX_PORTS];
-    memory mem[ZN_MAX_PORTS];
+    zn_memory mem[ZN_MAX_PORTS];
     const zn_measure *measured;
     zn_run r;
     zn_call call;
@@ -142,7 +109,7 @@ zn_status zn_request_plan(zn_model *m, const zn_array *in, int n_in, const zn_jo
                            .n_tiles = 1 };
     } else {
         as_sources(src, mem, in, n_in);
-        if ((s = zn_tile_plan(&r, plan, src, n_in, err)))
+        if ((s = zn_stages_plan(&r, plan, src, n_in, err)))
             return s;
     }
     plan->weight_bytes = m->weight_bytes;
@@ -152,8 +119,8 @@ zn_status zn_request_plan(zn_model *m, const zn_array *in, int n_in, const zn_jo
 static zn_status run_arrays(zn_run *r, const zn_array *in, int n_in, zn_array *out, zn_error *err)
 {
     zn_source src[ZN_MAX_PORTS];
-    memory mem[ZN_MAX_PORTS], to = { out[0].data, out[0].w, out[0].c };
-    zn_sink sink = { write_memory, &to };
+    zn_memory mem[ZN_MAX_PORTS], to = { out[0].data, out[0].w, out[0].c };
+    zn_sink sink = { zn_memory_write, &to };
 
     if (r->model->arch->shape) {
         const float *from[ZN_MAX_PORTS];
@@ -175,7 +142,7 @@ static zn_status run_arrays(zn_run *r, const zn_array *in, int n_in, zn_array *o
     }
     as_sources(src, mem, in, n_in);
     r->shared = true; /* arrays, that is */
-    return zn_tile_run(r, &sink, src, n_in, (zn_rect){ 0, 0, out[0].w, out[0].h }, err);
+    return zn_stages_run(r, &sink, src, n_in, (zn_rect){ 0, 0, out[0].w, out[0].h }, err);
 }
 
 zn_status zn_request_run_on(zn_model *m, const zn_request *q, zn_error *err)
@@ -190,7 +157,7 @@ zn_status zn_request_run_on(zn_model *m, const zn_request *q, zn_error *err)
     r.time = q->time;
     pthread_mutex_lock(&m->engine->lock);
     s = q->arrays ? run_arrays(&r, q->arrays, q->n_in, q->results, err)
-                  : zn_tile_run(&r, q->sink, q->sources, q->n_in, q->roi, err);
+                  : zn_stages_run(&r, q->sink, q->sources, q->n_in, q->roi, err);
     pthread_mutex_unlock(&m->engine->lock);
     if (!s && r.ctx.progress)
         r.ctx.progress(r.ctx.cookie, 1);

@@ -106,7 +106,7 @@ zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err)
     zn_status s;
 
     job = job ? job : &none;
-    *r = (zn_run){ .model = m, .tile = job->tile };
+    *r = (zn_run){ .model = m, .tile = job->tile, .geometry = m->geometry, .crops = m->arch->crops };
     r->ctx = (zn_ctx){ .be = e->be,
                        .dev = e->dev,
                        .err = err,

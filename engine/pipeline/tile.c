@@ -38,24 +38,24 @@ typedef struct axis { /* one tile along x or y, in pixels */
 /* len: the picture's length along the axis, padded if the model needs that. */
 static axis make_axis(const zn_run *r, int core0, int core1, int len)
 {
-    const zn_geometry *g = &r->model->geometry;
+    const zn_geometry *g = &r->geometry;
     int halo = g->halo < 0 ? 0 : zn_round_up(g->halo, g->multiple);
     axis a = { core0, zn_imin(core1, len), 0, 0, 0, 0 };
 
     a.in0 = g->halo < 0 ? 0 : zn_imax(0, core0 - halo);
     a.in1 = g->halo < 0 ? len : zn_imin(len, a.core1 + halo);
-    a.out0 = (r->model->arch->crops ? a.core0 : a.in0) / g->shrink * g->grow; /* multiples of shrink */
-    a.out1 = zn_ceil_div(r->model->arch->crops ? a.core1 : a.in1, g->shrink) * g->grow;
+    a.out0 = (r->crops ? a.core0 : a.in0) / g->shrink * g->grow; /* multiples of shrink */
+    a.out1 = zn_ceil_div(r->crops ? a.core1 : a.in1, g->shrink) * g->grow;
     return a;
 }
 
 /* The axis of the largest tile of this side: with a halo before and after it, as far as the picture goes. */
 static axis worst_axis(const zn_run *r, int side, int halo, int len)
 {
-    const zn_geometry *g = &r->model->geometry;
+    const zn_geometry *g = &r->geometry;
     axis a = { 0, 0, 0, zn_imin(len, side + 2 * halo), 0, 0 };
 
-    a.core0 = r->model->arch->crops && a.in1 == side + 2 * halo ? halo : 0;
+    a.core0 = r->crops && a.in1 == side + 2 * halo ? halo : 0;
     a.core1 = a.in1 - a.core0;
     a.out0 = a.core0 / g->shrink * g->grow;
     a.out1 = zn_ceil_div(a.core1, g->shrink) * g->grow;
@@ -70,10 +70,11 @@ static int padded_len(const zn_geometry *g, int len)
 /* The shapes of one tile's forward. */
 static zn_call make_call(const zn_run *r, axis x, axis y, const zn_source *in, int n_in)
 {
-    const zn_geometry *g = &r->model->geometry;
+    const zn_geometry *g = &r->geometry;
     zn_call call = { .n_in = n_in,
                      .n_out = 1,
                      .set = r->set,
+                     .stage = r->stage,
                      .left = x.out0 / g->grow * g->shrink - x.in0,
                      .top = y.out0 / g->grow * g->shrink - y.in0 };
 
@@ -130,10 +131,9 @@ static zn_status check_sources(const zn_run *r, const zn_source *in, int n_in, z
         return zn_fail(err, ZN_E_USAGE, "%s does not work on regions of a picture", a->info.id);
     if (in[0].w < 1 || in[0].h < 1 || in[0].w > (1 << 24) || in[0].h > (1 << 24))
         return zn_fail(err, ZN_E_USAGE, "a picture of %d x %d cannot be processed", in[0].w, in[0].h);
-    if ((int64_t)in[0].w * r->model->geometry.grow > (1 << 26) ||
-        (int64_t)in[0].h * r->model->geometry.grow > (1 << 26))
+    if ((int64_t)in[0].w * r->geometry.grow > (1 << 26) || (int64_t)in[0].h * r->geometry.grow > (1 << 26))
         return zn_fail(err, ZN_E_USAGE, "the result of %d x %d would be too large", in[0].w, in[0].h);
-    for (int i = 0; i < n_in; i++)
+    for (int i = 0; i < n_in && !r->stage; i++) /* what lies between stages is ours */
         if ((s = zn_tile_check_port(r->model, i, in[i].w, in[i].h, in[i].c, in[0].w, in[0].h, err)))
             return s;
     return ZN_OK;
@@ -142,8 +142,9 @@ static zn_status check_sources(const zn_run *r, const zn_source *in, int n_in, z
 /* The largest square tile (in whole lattice steps), or the one asked for, whose forward stays under the bound. */
 static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err)
 {
-    const zn_geometry *g = &r->model->geometry;
+    const zn_geometry *g = &r->geometry;
     const int step = LATTICE * g->multiple;
+    const size_t allowed = g->halo < 0 ? r->most : r->max_memory;
     int w, h, side, halo;
     zn_status s = check_sources(r, in, n_in, err);
 
@@ -161,7 +162,7 @@ static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int 
 
         plan->n_tiles = zn_ceil_div(w, side) * zn_ceil_div(h, side);
         s = tile_memory(r, &call, count_sets(r, plan->n_tiles), &plan->peak_bytes, err);
-        if (s == ZN_OK && plan->peak_bytes <= r->max_memory)
+        if (s == ZN_OK && plan->peak_bytes <= allowed)
             break;
         if (s && s != ZN_E_MEMORY)
             return s;
@@ -170,20 +171,45 @@ static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int 
                            "%s (%s) cannot work in tiles, and %d x %d needs %zu MiB where %zu are allowed; "
                            "use a smaller picture or set %s to more",
                            r->model->arch->info.id, r->model->variant, in[0].w, in[0].h, plan->peak_bytes >> 20,
-                           r->max_memory >> 20, r->model->engine->be->memory_variable);
+                           allowed >> 20, r->model->engine->be->memory_variable);
         smaller = zn_imin(side - step, zn_round_up(side * 7 / 8, step));
         if (smaller < step) {
             if (s)
                 return s;
-            return zn_fail(err, ZN_E_MEMORY,
-                           "%s needs %zu MiB for its smallest tile where %zu are allowed; set %s to more",
-                           r->model->arch->info.id, plan->peak_bytes >> 20, r->max_memory >> 20,
-                           r->model->engine->be->memory_variable);
+            return zn_fail(
+                err, ZN_E_MEMORY, "%s needs %zu MiB for its smallest tile where %zu are allowed; set %s to more",
+                r->model->arch->info.id, plan->peak_bytes >> 20, allowed >> 20, r->model->engine->be->memory_variable);
         }
         side = smaller;
     }
     plan->tile_w = plan->tile_h = side;
     return ZN_OK;
+}
+
+/* ---- arrays as pictures -------------------------------------------------------------------------------- */
+
+static void copy_rect(float *dst, size_t dst_w, const float *src, size_t src_w, zn_rect r, size_t c)
+{
+    for (int32_t i = 0; i < r.h; i++)
+        memcpy(dst + (size_t)i * dst_w * c, src + (size_t)i * src_w * c, (size_t)r.w * c * sizeof *dst);
+}
+
+bool zn_memory_read(void *cookie, zn_rect r, float *dst)
+{
+    const zn_memory *m = cookie;
+    size_t at = ((size_t)r.y * (size_t)m->w + (size_t)r.x) * (size_t)m->c;
+
+    copy_rect(dst, (size_t)r.w, m->data + at, (size_t)m->w, r, (size_t)m->c);
+    return true;
+}
+
+bool zn_memory_write(void *cookie, zn_rect r, const float *src)
+{
+    const zn_memory *m = cookie;
+    size_t at = ((size_t)r.y * (size_t)m->w + (size_t)r.x) * (size_t)m->c;
+
+    copy_rect(m->data + at, (size_t)m->w, src, (size_t)r.w, r, (size_t)m->c);
+    return true;
 }
 
 /* ---- between the picture and a tile's buffers --------------------------------------------------------- */
@@ -283,7 +309,7 @@ static int mirror_from(const zn_geometry *g, int len)
 /* Reads the tile's input; beyond the picture, where the model wants whole multiples, it is mirrored. */
 static bool read_tile(zn_run *r, const zn_source *in, axis x, axis y, float *dst)
 {
-    const zn_geometry *g = &r->model->geometry;
+    const zn_geometry *g = &r->geometry;
     copying cp = { .in = in,
                    .x = x.in0,
                    .y = y.in0,
@@ -307,7 +333,7 @@ static bool read_tile(zn_run *r, const zn_source *in, axis x, axis y, float *dst
 /* Writes the part of the tile's output that lies in both the core and the roi. */
 static bool write_tile(zn_run *r, const zn_sink *out, axis x, axis y, zn_rect roi, float *src)
 {
-    const zn_geometry *g = &r->model->geometry;
+    const zn_geometry *g = &r->geometry;
     int x0 = zn_imax(roi.x, x.core0 / g->shrink * g->grow);
     int y0 = zn_imax(roi.y, y.core0 / g->shrink * g->grow);
     int x1 = zn_imin(roi.x + roi.w, zn_ceil_div(x.core1, g->shrink) * g->grow);
@@ -325,7 +351,7 @@ static bool write_tile(zn_run *r, const zn_sink *out, axis x, axis y, zn_rect ro
 /* The part of lattice tile [core0, core1) that output pixels [from, to) need, on whole lattice steps. */
 static axis needed(const zn_run *r, int core0, int core1, int from, int to, int len)
 {
-    const zn_geometry *g = &r->model->geometry;
+    const zn_geometry *g = &r->geometry;
     const int step = LATTICE * g->multiple;
     int lo = from / g->grow * g->shrink, hi = zn_ceil_div(to, g->grow) * g->shrink;
 
@@ -355,7 +381,7 @@ typedef zn_status visit(walk *k, axis x, axis y, const zn_call *call);
 
 static zn_status each_tile(walk *k, const zn_plan *plan, visit *visit_tile)
 {
-    const zn_geometry *g = &k->r->model->geometry;
+    const zn_geometry *g = &k->r->geometry;
     const zn_rect roi = k->roi;
     int w = padded_len(g, k->in[0].w), h = padded_len(g, k->in[0].h);
     int tx0 = roi.x / g->grow * g->shrink / plan->tile_w;
@@ -449,7 +475,7 @@ static float *buffer(zn_model *m, int i, size_t len)
 
 zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_in, zn_rect roi, zn_error *err)
 {
-    const zn_geometry *g = &r->model->geometry;
+    const zn_geometry *g = &r->geometry;
     walk k = { .r = r, .in = in, .n_in = n_in, .out = out, .roi = roi, .err = err };
     zn_plan plan;
     zn_status s = choose_tile(r, &plan, in, n_in, err);
@@ -465,7 +491,8 @@ zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_
         return s;
     if ((s = each_tile(&k, &plan, measure)))
         return s;
-    r->ctx.total = k.work;
+    if (!r->stage) /* else it is the work of all stages */
+        r->ctx.total = k.work;
     k.n_sets = count_sets(r, plan.n_tiles);
     for (int set = 0; set < k.n_sets; set++) {
         k.dst[set] = buffer(r->model, set * (ZN_MAX_PORTS + 1) + ZN_MAX_PORTS, k.dst_len);
@@ -488,7 +515,7 @@ zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_
 
 zn_status zn_tile_plan(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err)
 {
-    const zn_geometry *g = &r->model->geometry;
+    const zn_geometry *g = &r->geometry;
     walk k = { .r = r, .in = in, .n_in = n_in, .err = err };
     zn_status s = choose_tile(r, plan, in, n_in, err);
 
@@ -498,5 +525,6 @@ zn_status zn_tile_plan(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, 
     k.roi.h = zn_ceil_div(in[0].h, g->shrink) * g->grow;
     s = each_tile(&k, plan, measure);
     plan->macs = k.macs;
+    r->ctx.total = k.work;
     return s;
 }

@@ -9,7 +9,16 @@
 zn_status zn_tile_check_port(const zn_model *m, int i, int w, int h, int c, int picture_w, int picture_h,
                              zn_error *err);
 
-/* What a run over the whole picture takes; the run itself.  roi is in output pixels. */
+typedef struct zn_memory { /* an array as a source or a sink */
+    float *data;
+    int32_t w, c;
+} zn_memory;
+
+bool zn_memory_read(void *cookie, zn_rect r, float *dst);
+bool zn_memory_write(void *cookie, zn_rect r, const float *src);
+
+/* What a run over the whole picture takes (its work is put into r->ctx.total); the run itself.  roi is in output
+ * pixels. */
 zn_status zn_tile_plan(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err);
 zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_in, zn_rect roi, zn_error *err);
 

@@ -65,6 +65,62 @@ static void both_sides(void)
     run_side(true);
 }
 
+/* A picture in tiles, with the middle over all of it, is what it is in one piece. */
+static void tiles_of(const char *id, const char *file, zn_array in)
+{
+    const zn_job whole = { .max_memory = (size_t)1 << 30 }, tiled = { .tile = 1, .max_memory = (size_t)1 << 30 };
+    zn_array want = { 0 }, got;
+    zn_error err = { "" };
+    zn_model *m = NULL;
+    zn_plan plan[2];
+
+    in.data = malloc(zn_array_len(&in) * sizeof(float));
+    zn_noise_fill(in.data, zn_array_len(&in), 5, 0);
+    CHECK(!zn_model_open(&m, engine, id, &(zn_open){ .files = &file, .n_files = 1, .precision = "fp32" }, &err) &&
+              !zn_model_shape(m, &in, 1, &want, &err) && !zn_model_plan(m, &in, 1, &whole, &plan[0], &err) &&
+              !zn_model_plan(m, &in, 1, &tiled, &plan[1], &err),
+          "%s", err.text);
+    got = want;
+    want.data = calloc(zn_array_len(&want) + 1, sizeof(float));
+    got.data = calloc(zn_array_len(&got) + 1, sizeof(float));
+    if (!*err.text) {
+        CHECK(plan[0].n_tiles == 1 && plan[1].n_tiles > 3, "%d and %d tiles", plan[0].n_tiles, plan[1].n_tiles);
+        CHECK(!zn_model_run(m, &in, 1, &want, &whole, &err) && !zn_model_run(m, &in, 1, &got, &tiled, &err), "%s",
+              err.text);
+        CHECK(relative(got.data, (size_t)got.c, &want) <= 1e-5, "%s in tiles is off by %g", id,
+              relative(got.data, (size_t)got.c, &want));
+    }
+    free(in.data);
+    free(want.data);
+    free(got.data);
+    zn_model_close(&m);
+}
+
+/* Of a picture of 10 megapixels, no more than the bound: 957 MiB in one piece. */
+static void memory(void)
+{
+    static const char *const file = GOLDEN "wan21.pth";
+    const zn_job job = { .max_memory = (size_t)192 << 20 };
+    const zn_array z = { NULL, 400, 400, 16 };
+    zn_error err = { "" };
+    zn_model *m = NULL;
+    zn_plan plan = { 0 };
+
+    CHECK(!zn_model_open(&m, engine, "wan-vae-decode", &(zn_open){ .files = &file, .n_files = 1, .precision = "fp32" },
+                         &err) &&
+              !zn_model_plan(m, &z, 1, &job, &plan, &err) && plan.n_tiles > 4 && plan.peak_bytes <= job.max_memory,
+          "%d tiles of %d, %zu bytes, %s", plan.n_tiles, plan.tile_w, plan.peak_bytes, err.text);
+    zn_model_close(&m);
+}
+
+static void tiles(void)
+{
+    tiles_of("wan-vae-decode", GOLDEN "wan21.pth", (zn_array){ NULL, 26, 31, 16 });
+    tiles_of("wan-vae-encode", GOLDEN "wan21.pth", (zn_array){ NULL, 235, 333, 3 });
+    tiles_of("wan-vae-decode", GOLDEN "wan22.pth", (zn_array){ NULL, 25, 26, 48 });
+    tiles_of("wan-vae-encode", GOLDEN "wan22.pth", (zn_array){ NULL, 417, 390, 3 });
+}
+
 /* `zenith info` says what a file is. */
 static void recognised(void)
 {
@@ -142,6 +198,8 @@ int main(void)
                      cases[current].set ? " " : "", cases[current].set ? cases[current].set : "", list[e].name);
             test_run(name, both_sides);
         }
+        RUN(tiles);
+        RUN(memory);
         RUN(refusals);
         zn_engine_close(&engine);
     }

@@ -2,6 +2,8 @@
 /* vae.c - blocks, bind and forward of the autoencoders: see vae.h. */
 #include "vae.h"
 
+#include "../../core/ints.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,12 +142,41 @@ void zn_vae_bind_attention(zn_binder *b, zn_vae_attention *a, const zn_vae_names
     free(offsets);
 }
 
-void zn_vae_set_geometry(zn_binder *b, const zn_vae *m)
+/* How much smaller the latent is than what the first level of an encoder, or the last of a decoder, sees. */
+static int levels_scale(const zn_vae *m)
 {
-    int scale = m->patch;
+    int scale = 1;
 
     for (int i = 0; i < m->n_levels; i++)
         scale *= m->level[i].resamples ? 2 : 1;
+    return scale;
+}
+
+/* Full-size pixels on either side that the levels from `from` on and the last convolution of a decoder see; of an
+ * encoder, the first convolution and all levels. */
+static int reach_from(const zn_vae *m, int from)
+{
+    int scale = 1, reach = 1;
+
+    for (int i = m->n_levels - 1; i >= from; i--) {
+        const zn_vae_level *l = &m->level[m->decoder ? i : m->n_levels - 1 - i];
+
+        reach += m->decoder ? 0 : 2 * l->n_res * scale;
+        reach += l->resamples ? scale : 0; /* that convolution reads or writes the finer resolution */
+        scale *= l->resamples ? 2 : 1;
+        reach += m->decoder ? 2 * l->n_res * scale : 0;
+    }
+    return reach;
+}
+
+void zn_vae_set_geometry(zn_binder *b, const zn_vae *m)
+{
+    const int scale = m->patch * levels_scale(m), reach = m->patch * reach_from(m, 0);
+
+    if (m->last_norm.kind == ZN_RMS_NORM)
+        b->split = (zn_split){ .c = m->width,
+                               .halo = m->decoder ? (reach + scale - 1) / scale : reach,
+                               .whole_first = m->decoder };
     b->geometry = (zn_geometry){
         .in_c = m->decoder ? m->z : 3,
         .out_c = m->decoder ? 3 : m->z,
@@ -300,35 +331,115 @@ static void run_middle(zn_vae_run *r, const zn_vae *m)
     zn_watch(r->c, r->x, "middle");
 }
 
-static void walk(zn_vae_run *r, const void *net, const zn_call *call)
+/* Stage 2 begins with what stage 1 left; blocks write to it. */
+static void copy_input(zn_vae_run *r)
 {
-    const zn_vae *m = net;
-    zn_tensor y = call->out[0], t;
+    zn_tensor y = zn_vae_slot(r, 1, r->x.n, r->x.h, r->x.w, r->x.c);
 
-    if (m->decoder && m->has_quant)
-        zn_vae_conv(r, &m->quant, (zn_tail){ 0 });
-    if (!m->decoder && m->patch > 1) {
-        t = zn_vae_slot(r, 1, r->x.n, r->x.h / m->patch, r->x.w / m->patch, r->x.c * m->patch * m->patch);
-        zn_unshuffle(r->c, t, r->x, m->patch);
-        zn_vae_take(r, t, 1);
-    }
-    zn_vae_conv(r, &m->first, (zn_tail){ 0 });
-    if (m->decoder)
-        run_middle(r, m);
-    for (int i = 0; i < m->n_levels; i++)
-        run_level(r, m, i);
-    if (!m->decoder)
-        run_middle(r, m);
+    zn_map(r->c, y, r->x, (zn_tail){ 0 });
+    zn_vae_take(r, y, 1);
+}
+
+/* Of a tile, only what its core needs from here on is kept: level i comes next, x has `scale` pixels for each of the
+ * tile's input and begins at (*left, *top). */
+static void drop_halo(zn_vae_run *r, const zn_vae *m, const zn_call *call, int i, int scale, int *left, int *top)
+{
+    const int fine = levels_scale(m) / scale, reach = (reach_from(m, i) + fine - 1) / fine;
+    const int w = call->out[0].w / m->patch / fine, h = call->out[0].h / m->patch / fine;
+    const int x0 = zn_imax(*left, call->left * scale - reach), y0 = zn_imax(*top, call->top * scale - reach);
+    const int x1 = zn_imin(*left + r->x.w, call->left * scale + w + reach),
+              y1 = zn_imin(*top + r->x.h, call->top * scale + h + reach);
+    zn_tensor y;
+
+    if (x1 - x0 == r->x.w && y1 - y0 == r->x.h)
+        return;
+    y = zn_vae_slot(r, 1, 1, y1 - y0, x1 - x0, r->x.c);
+    zn_window(r->c, y, r->x, x0 - *left, y0 - *top);
+    zn_vae_take(r, y, 1);
+    *left = x0, *top = y0;
+}
+
+/* The last norm and convolution of a decoder; the result begins at (left, top), at or before y's first pixel. */
+static void end_decoder(zn_vae_run *r, const zn_vae *m, const zn_call *call, int left, int top)
+{
+    const int grow = m->patch * levels_scale(m), h = r->x.h * m->patch, w = r->x.w * m->patch;
+    const bool crops = h != call->out[0].h || w != call->out[0].w;
+    zn_tensor y = crops ? zn_new_of(r->c, ZN_F32, 1, h, w, call->out[0].c) : call->out[0];
+
     zn_normalise(r->c, r->x, r->x, &m->last_norm, (zn_tail){ .pre = ZN_SILU });
-    if (m->decoder && m->patch > 1) {
+    if (m->patch > 1) {
         zn_vae_conv(r, &m->last, (zn_tail){ .pre = m->end });
         zn_shuffle(r->c, y, r->x, m->patch, (zn_tail){ 0 });
-    } else if (!m->decoder && m->has_quant) {
-        zn_vae_conv(r, &m->last, (zn_tail){ 0 });
-        zn_conv2d(r->c, y, r->x, &m->quant, (zn_tail){ 0 });
     } else {
         zn_conv2d(r->c, y, r->x, &m->last, (zn_tail){ .pre = m->end });
     }
+    if (crops)
+        zn_window(r->c, call->out[0], y, call->left * grow - left * m->patch, call->top * grow - top * m->patch);
+}
+
+static void walk_decoder(zn_vae_run *r, const zn_vae *m, const zn_call *call)
+{
+    int scale = 1, left = 0, top = 0;
+
+    if (call->stage != 2) {
+        if (m->has_quant)
+            zn_vae_conv(r, &m->quant, (zn_tail){ 0 });
+        zn_vae_conv(r, &m->first, (zn_tail){ 0 });
+        run_middle(r, m);
+    } else {
+        copy_input(r);
+    }
+    if (call->stage == 1) {
+        zn_map(r->c, call->out[0], r->x, (zn_tail){ 0 });
+        return;
+    }
+    for (int i = 0; i < m->n_levels; i++) {
+        if (call->stage)
+            drop_halo(r, m, call, i, scale, &left, &top);
+        run_level(r, m, i);
+        if (m->level[i].resamples)
+            scale *= 2, left *= 2, top *= 2;
+    }
+    if (call->stage)
+        drop_halo(r, m, call, m->n_levels, scale, &left, &top);
+    end_decoder(r, m, call, left, top);
+}
+
+static void walk_encoder(zn_vae_run *r, const zn_vae *m, const zn_call *call)
+{
+    if (call->stage != 2) {
+        if (m->patch > 1) {
+            const zn_tensor x = r->x;
+            zn_tensor t = zn_vae_slot(r, 1, x.n, x.h / m->patch, x.w / m->patch, x.c * m->patch * m->patch);
+
+            zn_unshuffle(r->c, t, x, m->patch);
+            zn_vae_take(r, t, 1);
+        }
+        zn_vae_conv(r, &m->first, (zn_tail){ 0 });
+        for (int i = 0; i < m->n_levels; i++)
+            run_level(r, m, i);
+    } else {
+        copy_input(r);
+    }
+    if (call->stage == 1) {
+        zn_map(r->c, call->out[0], r->x, (zn_tail){ 0 });
+        return;
+    }
+    run_middle(r, m);
+    zn_normalise(r->c, r->x, r->x, &m->last_norm, (zn_tail){ .pre = ZN_SILU });
+    if (m->has_quant) {
+        zn_vae_conv(r, &m->last, (zn_tail){ 0 });
+        zn_conv2d(r->c, call->out[0], r->x, &m->quant, (zn_tail){ 0 });
+    } else {
+        zn_conv2d(r->c, call->out[0], r->x, &m->last, (zn_tail){ 0 });
+    }
+}
+
+static void walk(zn_vae_run *r, const void *net, const zn_call *call)
+{
+    const zn_vae *m = net;
+
+    (m->decoder ? walk_decoder : walk_encoder)(r, m, call);
 }
 
 void zn_vae_forward(zn_ctx *c, const void *net, const zn_call *call)

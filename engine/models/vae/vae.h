@@ -92,7 +92,7 @@ float *zn_vae_read_conv(zn_binder *b, float **bias, zn_conv spec, const char *na
 void zn_vae_bind_res(zn_binder *b, zn_vae_res *r, const zn_vae_names *n, int cin, int cout, const char *fmt, ...)
     ZN_PRINTF(6, 7);
 void zn_vae_bind_attention(zn_binder *b, zn_vae_attention *a, const zn_vae_names *n, int c, const char *name);
-/* How sizes map, from what was bound; halo -1. */
+/* How sizes map, from what was bound; halo -1.  A network whose norms do not see other pixels can be split. */
 void zn_vae_set_geometry(zn_binder *b, const zn_vae *m);
 
 /* Stride 2 with a zero row below and a zero column to the right. */

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/* stages.c - networks that see the whole picture only in a part of low resolution (zn_split).
+ *
+ *   decoder   latent ── stage 1, whole: attention ── array in memory ── stage 2, in tiles ── picture
+ *   encoder   picture ── stage 1, in tiles ── array in memory ── stage 2, whole: attention ── latent
+ *
+ * What lies between is as large as the latent, with more channels.  The result is that of the network on the whole
+ * picture: tiles have the halo of the layers in them.  A picture that takes little memory runs in one piece. */
+#include "stages.h"
+
+#include "../core/ints.h"
+
+#include <stdlib.h>
+
+/* The geometry of stage 1 or 2. */
+static zn_geometry stage_geometry(const zn_model *m, int stage)
+{
+    const zn_split *s = &m->split;
+    zn_geometry g = m->geometry;
+
+    if ((stage == 1) == s->whole_first)
+        g = (zn_geometry){ .in_c = g.in_c, .out_c = g.out_c, .shrink = 1, .grow = 1, .multiple = 1, .halo = -1 };
+    else
+        g.halo = s->halo;
+    *(stage == 1 ? &g.out_c : &g.in_c) = s->c;
+    return g;
+}
+
+static void begin_stage(zn_run *r, int stage)
+{
+    const zn_model *m = r->model;
+
+    r->stage = stage;
+    r->geometry = stage ? stage_geometry(m, stage) : m->geometry;
+    r->crops = stage ? stage == 2 && m->split.whole_first : m->arch->crops;
+    r->n_measures = 0;
+}
+
+typedef struct between { /* the array between the stages, as the result of one and the input of the other */
+    zn_memory memory;
+    zn_source source;
+    size_t bytes;
+} between;
+
+static between make_between(const zn_run *r, const zn_source *in)
+{
+    const zn_geometry *g = &r->model->geometry;
+    const int w = zn_ceil_div(in->w, g->shrink), h = zn_ceil_div(in->h, g->shrink), c = r->model->split.c;
+
+    return (between){ { NULL, w, c },
+                      { w, h, c, zn_memory_read, NULL },
+                      (size_t)w * (size_t)h * (size_t)c * sizeof(float) };
+}
+
+/* Both stages; the array between them is the caller's memory, so that what a run may take is less. */
+static zn_status plan_split(zn_run *r, zn_plan *plan, const zn_source *in, zn_error *err)
+{
+    const between mid = make_between(r, in);
+    zn_plan part[2];
+    double total = 0;
+    zn_status s = ZN_OK;
+
+    if (mid.bytes > r->most)
+        return zn_fail(err, ZN_E_MEMORY, "%s needs %zu MiB between its stages where %zu are allowed; set %s to more",
+                       r->model->arch->info.id, mid.bytes >> 20, r->most >> 20, r->model->engine->be->memory_variable);
+    r->most -= mid.bytes;
+    for (int i = 0; i < 2 && !s; i++) {
+        begin_stage(r, i + 1);
+        s = zn_tile_plan(r, &part[i], i ? &mid.source : in, 1, err);
+        total += r->ctx.total;
+    }
+    r->most += mid.bytes;
+    begin_stage(r, 0);
+    if (s)
+        return s;
+    r->ctx.total = total;
+    *plan = part[r->model->split.whole_first];
+    plan->macs = part[0].macs + part[1].macs;
+    plan->peak_bytes = (part[0].peak_bytes > part[1].peak_bytes ? part[0] : part[1]).peak_bytes + mid.bytes;
+    return ZN_OK;
+}
+
+static zn_status run_split(zn_run *r, const zn_sink *out, const zn_source *in, zn_rect roi, zn_error *err)
+{
+    between mid = make_between(r, in);
+    const zn_sink sink = { zn_memory_write, &mid.memory };
+    zn_status s;
+
+    mid.source.cookie = &mid.memory;
+    mid.memory.data = malloc(mid.bytes);
+    if (!mid.memory.data)
+        return zn_fail(err, ZN_E_MEMORY, "out of memory for what lies between the two stages of %s",
+                       r->model->arch->info.id);
+    r->most -= mid.bytes;
+    begin_stage(r, 1);
+    s = zn_tile_run(r, &sink, in, 1, (zn_rect){ 0, 0, mid.source.w, mid.source.h }, err);
+    begin_stage(r, 2);
+    if (!s)
+        s = zn_tile_run(r, out, &mid.source, 1, roi, err);
+    begin_stage(r, 0);
+    r->most += mid.bytes;
+    free(mid.memory.data);
+    return s;
+}
+
+/* One piece if that takes little: no more than a tile may, or a quarter of what there is. */
+static zn_status plan_whole(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err)
+{
+    const size_t most = r->most;
+    zn_status s;
+
+    r->most = most / 4 > r->max_memory ? most / 4 : r->max_memory;
+    s = zn_tile_plan(r, plan, in, n_in, err);
+    r->most = most;
+    return s;
+}
+
+/* Whether it is to run in two stages; *s: what is wrong otherwise. */
+static bool splits(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_status *s, zn_error *err)
+{
+    if (!r->model->split.c) {
+        *s = zn_tile_plan(r, plan, in, n_in, err);
+        return false;
+    }
+    *s = plan_whole(r, plan, in, n_in, err);
+    return *s == ZN_E_MEMORY || (*s == ZN_OK && r->tile);
+}
+
+zn_status zn_stages_plan(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err)
+{
+    zn_status s;
+
+    return splits(r, plan, in, n_in, &s, err) ? plan_split(r, plan, in, err) : s;
+}
+
+zn_status zn_stages_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_in, zn_rect roi, zn_error *err)
+{
+    zn_plan plan;
+    zn_status s;
+
+    if (!r->model->split.c || !splits(r, &plan, in, n_in, &s, err))
+        return zn_tile_run(r, out, in, n_in, roi, err);
+    s = plan_split(r, &plan, in, err);
+    if (err && !s)
+        err->text[0] = 0;
+    return s ? s : run_split(r, out, in, roi, err);
+}
