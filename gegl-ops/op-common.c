@@ -68,15 +68,19 @@ GType
 zenith_autoencoder_get_type (void)
 {
   static gsize      type;
-  static GEnumValue values[] = { { ZENITH_AUTOENCODER_ZENITH, N_ ("Zenith"), "zenith" },
-                                 { ZENITH_AUTOENCODER_TAESD, N_ ("TAESD (SD 1, SD 2)"), "taesd" },
-                                 { ZENITH_AUTOENCODER_TAESDXL, N_ ("TAESDXL (SDXL)"), "taesdxl" },
-                                 { ZENITH_AUTOENCODER_TAESD3, N_ ("TAESD3 (SD 3)"), "taesd3" },
-                                 { ZENITH_AUTOENCODER_TAEF1, N_ ("TAEF1 (FLUX.1, Z-Image)"),
-                                   "taef1" },
-                                 { ZENITH_AUTOENCODER_TAEF2, N_ ("TAEF2 (FLUX.2)"), "taef2" },
-                                 { ZENITH_AUTOENCODER_TAESANA, N_ ("TAESANA (Sana)"), "taesana" },
-                                 { 0, NULL, NULL } };
+  static GEnumValue values[] = {
+    { ZENITH_AUTOENCODER_ZENITH, N_ ("Zenith"), "zenith" },
+    { ZENITH_AUTOENCODER_TAESD, N_ ("TAESD (SD 1, SD 2)"), "taesd" },
+    { ZENITH_AUTOENCODER_TAESDXL, N_ ("TAESDXL (SDXL)"), "taesdxl" },
+    { ZENITH_AUTOENCODER_TAESD3, N_ ("TAESD3 (SD 3)"), "taesd3" },
+    { ZENITH_AUTOENCODER_TAEF1, N_ ("TAEF1 (FLUX.1, Z-Image)"), "taef1" },
+    { ZENITH_AUTOENCODER_TAEF2, N_ ("TAEF2 (FLUX.2)"), "taef2" },
+    { ZENITH_AUTOENCODER_TAESANA, N_ ("TAESANA (Sana)"), "taesana" },
+    { ZENITH_AUTOENCODER_FLUX, N_ ("AutoencoderKL (FLUX.1, Z-Image, SD, SDXL)"), "flux-ae" },
+    { ZENITH_AUTOENCODER_WAN, N_ ("Wan VAE (Wan 2.1, Wan 2.2)"), "wan-vae" },
+    { ZENITH_AUTOENCODER_WAN2D, N_ ("2-D Wan VAE"), "wan2d-vae" },
+    { 0, NULL, NULL }
+  };
 
   return enum_register (&type, "ZenithAutoencoder", values);
 }

@@ -407,6 +407,31 @@ autoencoder_given (ZnOpHalf half, ZenithAutoencoder which, const gchar *weights)
   return g_strdup (weights);
 }
 
+/* The id of a half: that of the networks whose weights the file holds, or else the
+ * one that belongs to the name.  All but the large ones are of the TAESD family. */
+static void
+autoencoder_id (gchar id[64], ZnOpHalf half, ZenithAutoencoder which, const gchar *path)
+{
+  static const ZenithAutoencoder large[] = { ZENITH_AUTOENCODER_FLUX, ZENITH_AUTOENCODER_WAN,
+                                             ZENITH_AUTOENCODER_WAN2D };
+  const gchar                   *family  = "taesd";
+  zn_weights                    *weights = NULL;
+  const gchar                   *found   = NULL;
+  gchar                          what[96];
+
+  if (path && ! zn_weights_open (&weights, &path, 1, NULL))
+    found = zn_weights_recognise (weights, what, sizeof (what));
+  for (guint i = 0; i < G_N_ELEMENTS (large); i++)
+    {
+      const gchar *nick = zn_op_nick (zenith_autoencoder_get_type (), large[i]);
+
+      if (found ? g_str_has_prefix (found, nick) : which == large[i])
+        family = nick;
+    }
+  g_snprintf (id, 64, "%s-%s", family, half == ZN_OP_ENCODER ? "encode" : "decode");
+  zn_weights_close (&weights);
+}
+
 ZnOpModel *
 zn_op_model_acquire_autoencoder (ZnOpHalf          half,
                                  ZenithAutoencoder which,
@@ -414,25 +439,27 @@ zn_op_model_acquire_autoencoder (ZnOpHalf          half,
                                  const ZnOpBase   *base,
                                  zn_error         *err)
 {
-  const gchar *id = half == ZN_OP_ENCODER ? "taesd-encode" : "taesd-decode";
-  ZnOpModel   *model;
-  gchar       *path;
-  gchar        stem[2][64];
-  gchar        found[4096];
-  zn_error     ignored;
+  ZnOpModel *model;
+  gchar     *path;
+  gchar      id[64];
+  gchar      stem[2][64];
+  gchar      found[4096];
+  zn_error   ignored;
 
   if (weights && *weights)
     {
-      path  = autoencoder_given (half, which, weights);
+      path = autoencoder_given (half, which, weights);
+      autoencoder_id (id, half, which, path);
       model = model_acquire (id, path, base, err);
       g_free (path);
       return model;
     }
 
-  /* The shipped model is one file, the others come in halves: the sentence is
-   * about the name that the user is likely to have. */
+  /* The shipped model and the large ones are one file, the others come in halves:
+   * the sentence is about the name that the user is likely to have. */
   autoencoder_stems (stem, half, which);
-  if (which == ZENITH_AUTOENCODER_ZENITH
+  autoencoder_id (id, half, which, NULL);
+  if (which == ZENITH_AUTOENCODER_ZENITH || which >= ZENITH_AUTOENCODER_FLUX
           ? zn_weights_find (found, sizeof (found), stem[1], err)
           : (zn_weights_find (found, sizeof (found), stem[0], err) &&
              zn_weights_find (found, sizeof (found), stem[1], &ignored)))

@@ -53,6 +53,7 @@ acquire (ZnOpHalf half, const ZnOpLatentTask *task, ZnOpLatentKind *kind, zn_err
   g              = zn_op_model_geometry (model);
   kind->channels = half == ZN_OP_ENCODER ? g->out_c : g->in_c;
   kind->factor   = half == ZN_OP_ENCODER ? g->shrink : g->grow;
+  kind->centred  = ! g_str_has_prefix (zn_op_model_name (model), "taesd");
 
   return model;
 }
@@ -68,9 +69,9 @@ static gboolean
 halves_acquire (Halves *halves, const ZnOpLatentTask *task, zn_error *err)
 {
   const gboolean shows = task->encodes && task->mode == ZENITH_LATENT_MODE_LATENT;
-  ZnOpLatentKind kind  = { 0, 0 };
+  ZnOpLatentKind kind  = { 0, 0, FALSE };
 
-  *halves = (Halves){ NULL, NULL, { 0, 0 } };
+  *halves = (Halves){ NULL, NULL, { 0, 0, FALSE } };
   if (task->encodes && ! (halves->encoder = acquire (ZN_OP_ENCODER, task, &halves->kind, err)))
     return FALSE;
   if (! task->decodes || shows)
@@ -203,7 +204,7 @@ prepare (GeglOperation *operation)
   Halves          halves;
 
   zn_op_describe (operation, &task);
-  *kind = (ZnOpLatentKind){ 0, 0 };
+  *kind = (ZnOpLatentKind){ 0, 0, FALSE };
   if (! halves_acquire (&halves, &task, &err))
     zn_op_set_status (operation, &task.base, err.text);
   else if (task.encodes || may_fit (operation, source, halves.kind.channels))
@@ -262,11 +263,12 @@ put_latent (ZnOpLatent           *latent,
             GeglBuffer           *output,
             ZnOpRequest          *request)
 {
-  ZnOpTarget target = { .input  = task->encodes ? input : NULL,
-                        .output = output,
-                        .box    = get_bounding_box (request->operation),
-                        .format = gegl_operation_get_format (request->operation, "output"),
-                        .differ = task->mode == ZENITH_LATENT_MODE_DIFFERENCE };
+  ZnOpTarget target = { .input   = task->encodes ? input : NULL,
+                        .output  = output,
+                        .box     = get_bounding_box (request->operation),
+                        .format  = gegl_operation_get_format (request->operation, "output"),
+                        .differ  = task->mode == ZENITH_LATENT_MODE_DIFFERENCE,
+                        .centred = halves->decoder && halves->kind.centred };
 
   if (halves->decoder)
     return zn_op_latent_decode (&target, halves->decoder, latent, request);
@@ -289,7 +291,7 @@ process (GeglOperation        *operation,
 {
   GObject       *buffer = gegl_operation_context_get_object (context, "input");
   ZnOpLatentTask task   = { .mode = ZENITH_LATENT_MODE_RECONSTRUCT };
-  Halves         halves = { NULL, NULL, { 0, 0 } };
+  Halves         halves = { NULL, NULL, { 0, 0, FALSE } };
   ZnOpLatent     latent = { .bytes = NULL };
   ZnOpPicture    input  = { .format = zn_op_picture_format (operation, "input") };
   zn_status      status = ZN_E_USAGE;
@@ -323,6 +325,7 @@ zn_op_latent_class_init (GeglOperationClass *klass, ZnOpDescribe describe)
    * it has not been made yet. */
   babl_format_n (babl_type ("float"), 16);
   babl_format_n (babl_type ("float"), 32);
+  babl_format_n (babl_type ("float"), 48);
 
   klass->prepare                   = prepare;
   klass->process                   = process;

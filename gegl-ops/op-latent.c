@@ -50,6 +50,26 @@ latent_write (void *cookie, zn_rect r, const float *src)
   return true;
 }
 
+/* The picture as the network sees it. */
+typedef struct
+{
+  ZnOpPicture *picture;
+  gboolean     centred;
+} PictureSource;
+
+static bool
+picture_read (void *cookie, zn_rect r, float *dst)
+{
+  const PictureSource *source = cookie;
+
+  if (! zn_op_picture_read (source->picture, r, dst))
+    return false;
+  for (gsize i = 0; source->centred && i < (gsize) r.w * r.h * 3; i++)
+    dst[i] = 2.0f * dst[i] - 1.0f;
+
+  return true;
+}
+
 static zn_status
 no_memory (ZnOpRequest *request)
 {
@@ -64,7 +84,8 @@ zn_op_latent_encode (ZnOpLatent           *latent,
                      ZnOpPicture          *picture,
                      ZnOpRequest          *request)
 {
-  zn_source     source = { 0, 0, 3, zn_op_picture_read, picture };
+  PictureSource from   = { picture, kind->centred };
+  zn_source     source = { 0, 0, 3, picture_read, &from };
   LatentSink    to     = { latent, NULL };
   const zn_sink sink   = { latent_write, &to };
   zn_status     status = ZN_OK;
@@ -170,6 +191,14 @@ static bool
 target_write (void *cookie, zn_rect r, const float *src)
 {
   ZnOpTarget *target = cookie;
+  const gsize len    = (gsize) r.w * r.h * 3;
+  gfloat     *own    = target->centred ? g_try_malloc (len * sizeof (gfloat)) : NULL;
+
+  if (target->centred && ! own)
+    return false;
+  for (gsize i = 0; own && i < len; i++)
+    own[i] = 0.5f * src[i] + 0.5f;
+  src = own ? own : src;
 
   target->rect = r;
   target->rgb  = src;
@@ -185,6 +214,7 @@ target_write (void *cookie, zn_rect r, const float *src)
     gegl_buffer_set (target->output,
                      GEGL_RECTANGLE (target->box.x + r.x, target->box.y + r.y, r.w, r.h), 0,
                      target->format, src, GEGL_AUTO_ROWSTRIDE);
+  g_free (own);
 
   return true;
 }
@@ -251,6 +281,7 @@ zn_op_latent_decode (ZnOpTarget *target, ZnOpModel *model, ZnOpLatent *latent, Z
       zn_op_engine_leave ();
     }
 
+  target->centred = FALSE; /* what is kept is as it was written */
   if (kept)
     {
       zn_op_target_write (target, g_bytes_get_data (kept, NULL));

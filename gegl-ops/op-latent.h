@@ -13,6 +13,8 @@ typedef struct
 {
   gint channels;
   gint factor; /* pixels of the picture a side, for one of the latent */
+
+  gboolean centred; /* the network's picture is -1..1, not 0..1 */
 } ZnOpLatentKind;
 
 typedef struct
@@ -27,9 +29,10 @@ typedef struct
 {
   const ZnOpPicture *input; /* whose alpha is kept; NULL: there is none */
   GeglBuffer        *output;
-  GeglRectangle      box;    /* in the output, and of the input */
-  const Babl        *format; /* of the output; not used with an input */
-  gboolean           differ; /* four times the difference to the input instead */
+  GeglRectangle      box;     /* in the output, and of the input */
+  const Babl        *format;  /* of the output; not used with an input */
+  gboolean           differ;  /* four times the difference to the input instead */
+  gboolean           centred; /* what is written is -1..1 */
 
   /* used inside */
   gfloat       *keep; /* the whole picture, for the cache, or NULL */

@@ -238,6 +238,9 @@ make_folder (void)
     { "taef2_decoder.pth", "taef2_decoder.pth" },
     { "taesana_encoder.pth", "taesana_encoder.pth" },
     { "taesana_decoder.pth", "taesana_decoder.pth" },
+    { "kl-flux.pth", "flux-ae.pth" },
+    { "wan22.pth", "wan-vae.pth" },
+    { "wan2d.pth", "wan2d-vae.pth" },
     { "diffae.ckpt", "zenith-face.ckpt" },
   };
 

@@ -2,6 +2,7 @@
 /* test_latents.c - latents: made of pictures, made into pictures, and shown. */
 
 #include "ops.h"
+#include "zenith.h"
 
 static void
 test_size_and_format_of_latents (void)
@@ -11,10 +12,8 @@ test_size_and_format_of_latents (void)
     const gchar *model;
     gint         factor, channels;
   } cases[] = {
-    { "taesd", 8, 4 },
-    { "taef1", 8, 16 },
-    { "taef2", 8, 32 },
-    { "taesana", 32, 32 },
+    { "taesd", 8, 4 },   { "taef1", 8, 16 },    { "taef2", 8, 32 },    { "taesana", 32, 32 },
+    { "flux-ae", 4, 6 }, { "wan-vae", 16, 48 }, { "wan2d-vae", 4, 4 },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
@@ -30,7 +29,7 @@ test_size_and_format_of_latents (void)
       GeglRectangle box;
       const Babl   *format;
 
-      CHECK (run.box.x == (f == 8 ? -2 : -1) && run.box.y == (f == 8 ? 4 : 1) &&
+      CHECK (run.box.x == -((9 + f - 1) / f) && run.box.y == 35 / f &&
                  run.box.width == (67 + f - 1) / f && run.box.height == (41 + f - 1) / f,
              "%s: the latent is at %d,%d of %dx%d", cases[i].model, run.box.x, run.box.y,
              run.box.width, run.box.height);
@@ -59,8 +58,9 @@ test_size_and_format_of_latents (void)
 static void
 test_encode_then_decode_is_preview (void)
 {
-  static const gchar *const models[] = { "model=taesd", "model=taef1", "model=taef2",
-                                         "model=taesana" };
+  static const gchar *const models[] = { "model=taesd",    "model=taef1",   "model=taef2",
+                                         "model=taesana",  "model=flux-ae", "model=wan-vae",
+                                         "model=wan2d-vae" };
 
   for (guint i = 0; i < G_N_ELEMENTS (models); i++)
     {
@@ -115,6 +115,7 @@ test_ways_to_name_weights (void)
     "model=taef1 weights=" DATA_DIR,
     "weights=" DATA_DIR "/taef1_encoder.safetensors",
     "model=taesd weights=" DATA_DIR "/taef1_decoder.safetensors",
+    "model=wan-vae weights=" DATA_DIR "/taef1_decoder.safetensors",
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (ways); i++)
@@ -130,6 +131,48 @@ test_ways_to_name_weights (void)
   g_object_unref (in);
 }
 
+/* The large autoencoders see pictures of -1..1: what the operation makes of a picture is
+ * what the engine makes of 2 x - 1, and back. */
+static void
+test_large_autoencoders_are_centred (void)
+{
+  static const gchar *const file = DATA_DIR "/wan21.pth";
+  const GeglRectangle       box  = { 0, 0, 40, 24 };
+  const zn_open             open = { .files = &file, .n_files = 1 };
+  GeglBuffer               *in   = picture ("R'G'B' float", 0, 0, 40, 24, 16);
+  gfloat  *got = apply ("zenith:latent-preview", "weights=" DATA_DIR "/wan21.pth", in, NULL, NULL);
+  gfloat  *x   = pixels_of (in, &box, "R'G'B' float");
+  zn_array a = { x, 24, 40, 3 }, z = { 0 }, y = { 0 };
+  zn_engine *engine = NULL;
+  zn_model  *m[2]   = { NULL, NULL };
+  gdouble    worst  = 0;
+
+  for (gint i = 0; i < 40 * 24 * 3; i++)
+    x[i] = 2 * x[i] - 1;
+  g_assert (! zn_engine_open (&engine, "auto", 0, NULL));
+  g_assert (! zn_model_open (&m[0], engine, "wan-vae-encode", &open, NULL));
+  g_assert (! zn_model_open (&m[1], engine, "wan-vae-decode", &open, NULL));
+  g_assert (! zn_model_shape (m[0], &a, 1, &z, NULL));
+  z.data = g_new (gfloat, zn_array_len (&z));
+  g_assert (! zn_model_run (m[0], &a, 1, &z, NULL, NULL) &&
+            ! zn_model_shape (m[1], &z, 1, &y, NULL));
+  y.data = g_new (gfloat, zn_array_len (&y));
+  g_assert (! zn_model_run (m[1], &z, 1, &y, NULL, NULL));
+  for (gint i = 0; i < 40 * 24; i++)
+    for (gint c = 0; c < 3; c++)
+      worst = MAX (worst, fabs (got[4 * i + c] - (0.5 * y.data[3 * i + c] + 0.5)));
+  CHECK (worst < 1e-4, "%g off", worst);
+
+  for (gint i = 0; i < 2; i++)
+    zn_model_close (&m[i]);
+  zn_engine_close (&engine);
+  g_free (z.data);
+  g_free (y.data);
+  g_free (x);
+  g_free (got);
+  g_object_unref (in);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -138,6 +181,7 @@ main (int argc, char **argv)
 
   RUN (test_size_and_format_of_latents);
   RUN (test_encode_then_decode_is_preview);
+  RUN (test_large_autoencoders_are_centred);
   RUN (test_difference_is_four_times_what_differs);
   RUN (test_ways_to_name_weights);
 
