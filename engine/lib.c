@@ -3,6 +3,7 @@
 #include "pipeline/convert.h"
 #include "pipeline/model.h"
 #include "pipeline/request.h"
+#include "pipeline/video.h"
 #include "zenith_bench.h"
 
 #include <string.h>
@@ -131,6 +132,16 @@ zn_status zn_model_time(zn_model *m, const zn_array *in, int n_in, zn_array *out
 zn_status zn_model_run(zn_model *m, const zn_array *in, int n_in, zn_array *out, const zn_job *job, zn_error *err)
 {
     return zn_model_profile(m, in, n_in, out, job, NULL, NULL, err);
+}
+
+zn_status zn_model_video_shape(const zn_model *m, const zn_frames *in, zn_frames *out, zn_error *err)
+{
+    return zn_video_shape(m, in, out, err);
+}
+
+zn_status zn_model_run_video(zn_model *m, const zn_frames *out, const zn_frames *in, const zn_job *job, zn_error *err)
+{
+    return zn_video_run(m, out, in, job, err);
 }
 
 zn_status zn_model_run_region(zn_model *m, const zn_sink *out, const zn_source *in, int n_in, zn_rect roi,

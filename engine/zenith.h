@@ -140,6 +140,7 @@ typedef struct zn_model_info {
     const char *out[ZN_MAX_PORTS + 1];
     const char *weights;        /* the file stem that is looked for when none is given */
     const zn_setting *settings; /* NULL: none */
+    const char *video;          /* the id of the model that takes videos with the same weights; NULL: none */
     int narrow; /* of a large network: the width with which the self-test makes it up; 0: the usual one */
 } zn_model_info;
 
@@ -247,6 +248,19 @@ typedef struct zn_sink {
 /* roi is in output pixels.  Only models of one output whose inputs are images of one size. */
 ZN_API zn_status zn_model_run_region(zn_model *model, const zn_sink *out, const zn_source *in, int n_in, zn_rect roi,
                                      const zn_job *job, zn_error *err);
+
+/* A video, for models that are causal in time (zn_model_info.video).  move() reads a frame of an input, or writes one of a
+ * result; each frame once, in order; false: failed.  Memory does not depend on the number of frames. */
+typedef struct zn_frames {
+    int32_t n, h, w, c;
+    bool (*move)(void *cookie, int32_t i, float *frame);
+    void *cookie;
+} zn_frames;
+
+/* Fills in the sizes of out. */
+ZN_API zn_status zn_model_video_shape(const zn_model *model, const zn_frames *in, zn_frames *out, zn_error *err);
+ZN_API zn_status zn_model_run_video(zn_model *model, const zn_frames *out, const zn_frames *in, const zn_job *job,
+                                    zn_error *err);
 
 /* The noise of a picture (R'G'B', 0..1), per channel, as the standard deviation in units of 1/255.  Reads a
  * bounded sample of the picture that does not depend on any roi. */

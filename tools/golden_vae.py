@@ -52,6 +52,11 @@ def hwc(x):
     return x[0].permute(1, 2, 0).contiguous()
 
 
+def stacked(x):
+    """Frames one below the other."""
+    return x[0].permute(1, 2, 3, 0).flatten(0, 1).contiguous()
+
+
 def show(data):
     for k, v in data.items():
         print(f"{k:28} {tuple(v.shape)!s:18} rms {v.square().mean().sqrt():.3f}")
@@ -176,6 +181,12 @@ def wan(out):
             data[f"{name}.encoded"] = hwc(((model.encode(x).latent_dist.mode() - mean) / deviation)[:, :, 0])
             data[f"{name}.z"] = hwc(latent[:, :, 0])
             data[f"{name}.decoded"] = hwc(model.decode(latent * deviation + mean).sample[:, :, 0])
+            video = torch.rand(1, 3, 9, 2 * f, 16 if residual else 24, generator=g) * 2 - 1
+            latents = torch.randn(1, z, 3, 2, video.shape[-1] // f, generator=g)
+            data[f"video.{name}.x"] = stacked(video)
+            data[f"video.{name}.encoded"] = stacked((model.encode(video).latent_dist.mode() - mean) / deviation)
+            data[f"video.{name}.z"] = stacked(latents)
+            data[f"video.{name}.decoded"] = stacked(model.decode(latents * deviation + mean).sample)
         torch.save(state, out / f"{name}-diffusers.pth")
         torch.save(wan_original(state, residual), out / f"{name}.pth")
     return data
@@ -289,7 +300,9 @@ def main():
     for part in (kl, wan, wan2d):
         data.update(part(out))
     show(data)
-    save_file({k: v.float().contiguous() for k, v in data.items()}, out / "vae.golden.safetensors")
+    for name, video in (("vae", False), ("vae-video", True)):
+        part = {k: v.float().contiguous() for k, v in data.items() if k.startswith("video.") == video}
+        save_file(part, out / f"{name}.golden.safetensors")
 
 
 main()

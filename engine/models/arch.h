@@ -103,8 +103,18 @@ typedef struct zn_call {
     int n_in, n_out;
     const float *set; /* one number per setting of the info, in its order */
     int left, top;    /* a model that crops: out[0] is the part of in[0] that begins here */
+    void *state;      /* NULL, or device memory that goes from chunk to chunk of a video; see zn_stream */
+    bool first;       /* the first chunk: the state has nothing in it */
     int stage;        /* of a split network: 1 or 2; 0: all of it.  Stage 2 of one with whole_first crops */
 } zn_call;
+
+/* A network that is causal in time takes a video in chunks: the first frame, which gives one frame, then frames_in frames
+ * at a time, which give frames_out.  The frames of a chunk are the images of its tensors.  What it needs of the frames
+ * before is in call->state, of as many bytes as state() says for the chunks after the first. */
+typedef struct zn_stream {
+    int frames_in, frames_out;
+    size_t (*state)(const void *net, const zn_call *call, zn_type type);
+} zn_stream;
 
 enum { ZN_TASK_RESTORE = 1, ZN_TASK_RECONSTRUCT = 2, ZN_TASK_DENOISE = 4 };
 
@@ -137,6 +147,7 @@ typedef struct zn_arch {
     /* With shape: sizes of inputs that fit, for a picture of about w x h; returns how many.  For the self-test and
      * benchmarks. */
     int (*example)(const void *net, int w, int h, zn_tensor *in);
+    const zn_stream *stream;  /* NULL: no video */
     const zn_training *train; /* NULL: cannot be trained */
     /* The first three settings are the noise of red, green and blue.  The pipeline fills in those that are 0, from
      * the whole picture, before the first tile. */

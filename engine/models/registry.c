@@ -28,6 +28,8 @@
     X(wan_vae_decode)                                                                                                  \
     X(wan2d_vae_encode)                                                                                                \
     X(wan2d_vae_decode)                                                                                                \
+    X(wan_video_encode)                                                                                                \
+    X(wan_video_decode)                                                                                                \
     X(flux_ae_decode)                                                                                                  \
     X(diffae_latent_net)                                                                                               \
     X(z_image_text)                                                                                                    \

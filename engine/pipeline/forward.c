@@ -26,6 +26,8 @@ static uint64_t key_of(const zn_ctx *c, const zn_model *m, const zn_call *call)
         { &call->left, sizeof call->left },
         { &call->top, sizeof call->top },
         { &call->stage, sizeof call->stage },
+        { &call->state, sizeof call->state },
+        { &call->first, sizeof call->first },
     };
 
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
@@ -152,7 +154,8 @@ static bool same_sizes(const zn_tensor *a, const zn_tensor *b, int n)
 static bool same_shape(const zn_call *a, const zn_call *b)
 {
     return a->n_in == b->n_in && a->n_out == b->n_out && a->left == b->left && a->top == b->top &&
-        a->stage == b->stage && same_sizes(a->in, b->in, a->n_in) && same_sizes(a->out, b->out, a->n_out);
+        a->stage == b->stage && a->first == b->first && !a->state == !b->state && same_sizes(a->in, b->in, a->n_in) &&
+        same_sizes(a->out, b->out, a->n_out);
 }
 
 zn_status zn_run_measure(zn_run *r, const zn_call *call, const zn_measure **out, zn_error *err)

@@ -121,6 +121,74 @@ static void tiles(void)
     tiles_of("wan-vae-encode", GOLDEN "wan22.pth", (zn_array){ NULL, 417, 390, 3 });
 }
 
+/* Frames of an array in which they lie one below the other. */
+typedef struct stack {
+    zn_array *a;
+    size_t len; /* of a frame */
+} stack;
+
+static bool read_frame(void *cookie, int32_t i, float *frame)
+{
+    const stack *s = cookie;
+
+    memcpy(frame, s->a->data + (size_t)i * s->len, s->len * sizeof *frame);
+    return true;
+}
+
+static bool write_frame(void *cookie, int32_t i, float *frame)
+{
+    const stack *s = cookie;
+
+    memcpy(s->a->data + (size_t)i * s->len, frame, s->len * sizeof *frame);
+    return true;
+}
+
+static void run_video(const char *id, const char *file, const char *in_name, const char *out_name, int n)
+{
+    const zn_open open = { .files = &file, .n_files = 1, .precision = "fp32" };
+    zn_array in = load(in_name), want = load(out_name), got = want;
+    stack from = { &in, zn_array_len(&in) / (size_t)n }, to = { &got, 0 };
+    zn_frames source = { n, in.h / n, in.w, in.c, read_frame, &from }, sink = { .move = write_frame, .cookie = &to };
+    zn_error err = { "" };
+    zn_model *m = NULL;
+
+    CHECK(!zn_model_open(&m, engine, id, &open, &err) && !zn_model_video_shape(m, &source, &sink, &err), "%s",
+          err.text);
+    CHECK(sink.n * sink.h == want.h && sink.w == want.w && sink.c == want.c, "%d frames of %d x %d", sink.n, sink.w,
+          sink.h);
+    got.data = calloc(zn_array_len(&got) + 1, sizeof(float));
+    to.len = (size_t)sink.h * (size_t)sink.w * (size_t)sink.c;
+    if (m && sink.n * sink.h == want.h) {
+        CHECK(!zn_model_run_video(m, &sink, &source, NULL, &err), "%s", err.text);
+        CHECK(relative(got.data, (size_t)got.c, &want) <= 1e-4, "%s is off by %g", out_name,
+              relative(got.data, (size_t)got.c, &want));
+    }
+    source.n++;
+    if (m && !strcmp(id, "wan-video-encode"))
+        CHECK(zn_model_video_shape(m, &source, &sink, &err) == ZN_E_USAGE && strstr(err.text, "multiple of 4"), "%s",
+              err.text);
+    free(in.data);
+    free(want.data);
+    free(got.data);
+    zn_model_close(&m);
+}
+
+/* Chunks of frames with their state, against the reference on the whole video. */
+static void video(void)
+{
+    static const char *const file = GOLDEN "vae-video.golden.safetensors";
+    zn_weights *pictures = golden;
+
+    golden = NULL;
+    CHECK(!zn_weights_open(&golden, &file, 1, NULL), "no %s", file);
+    run_video("wan-video-encode", GOLDEN "wan21.pth", "video.wan21.x", "video.wan21.encoded", 9);
+    run_video("wan-video-decode", GOLDEN "wan21.pth", "video.wan21.z", "video.wan21.decoded", 3);
+    run_video("wan-video-encode", GOLDEN "wan22.pth", "video.wan22.x", "video.wan22.encoded", 9);
+    run_video("wan-video-decode", GOLDEN "wan22-diffusers.pth", "video.wan22.z", "video.wan22.decoded", 3);
+    zn_weights_close(&golden);
+    golden = pictures;
+}
+
 /* `zenith info` says what a file is. */
 static void recognised(void)
 {
@@ -198,6 +266,7 @@ int main(void)
                      cases[current].set ? " " : "", cases[current].set ? cases[current].set : "", list[e].name);
             test_run(name, both_sides);
         }
+        RUN(video);
         RUN(tiles);
         RUN(memory);
         RUN(refusals);

@@ -156,7 +156,7 @@ static int bind_level(zn_binder *b, zn_vae *m, const naming *n, int i, int c)
         }
         snprintf(name, sizeof name, "%s.%s.%d.conv1", level, n->block, l->n_res);
         cout = b->w ? zn_vae_width(b, name) : usual_width(b, m, i);
-        zn_vae_bind_res(b, &l->res[l->n_res++], &n->in, c, cout, "%.*s", (int)strlen(name) - 6, name);
+        zn_vae_bind_res(b, &l->res[l->n_res++], &n->in, false, c, cout, "%.*s", (int)strlen(name) - 6, name);
         c = cout;
     }
     l->resamples = i + 1 < m->n_levels;
@@ -172,7 +172,8 @@ static void bind_middle(zn_binder *b, zn_vae *m, const naming *n, int c)
 
     m->width = c;
     for (int i = 0; i < 2; i++)
-        zn_vae_bind_res(b, &m->middle[i], &n->in, c, c, "%s%s.%s", n->prefix, side(m->decoder), n->middle[2 * i]);
+        zn_vae_bind_res(b, &m->middle[i], &n->in, false, c, c, "%s%s.%s", n->prefix, side(m->decoder),
+                        n->middle[2 * i]);
     snprintf(name, sizeof name, "%s%s.%s", n->prefix, side(m->decoder), n->middle[1]);
     m->has_attend = !b->w || zn_bind_has(b, "%s.%s.weight", name, n->in.norm);
     if (m->has_attend && !b->status)

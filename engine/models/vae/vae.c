@@ -47,7 +47,8 @@ void zn_vae_bind_norm(zn_binder *b, zn_norm *out, const zn_vae_names *n, int c, 
     }
 }
 
-float *zn_vae_read_conv(zn_binder *b, float **bias, zn_conv spec, const char *name)
+/* [rows][cin][kh][kw] of one tap in time; the last one if tap is -1. */
+static float *read_tap(zn_binder *b, zn_conv spec, int tap, const char *name)
 {
     const int taps = zn_bind_dim(b, 4, "%s.weight", name) ? zn_bind_dim(b, 2, "%s.weight", name) : 0;
     int rows = zn_bind_dim(b, 0, "%s.weight", name);
@@ -55,17 +56,42 @@ float *zn_vae_read_conv(zn_binder *b, float **bias, zn_conv spec, const char *na
     float *w;
 
     rows = rows > spec.cout && rows <= ZN_VAE_MAX_C ? rows : spec.cout;
-    *bias = NULL;
-    if (taps > 3) {
+    if (taps > 3 || tap >= (taps ? taps : 3)) {
         zn_bind_fail(b, "'%s' has %d taps in time where 1 or 3 are known", name, taps);
         return NULL;
     }
     w = taps ? zn_bind_read5(b, (int[]){ rows, spec.cin, taps, spec.kh, spec.kw }, "%s.weight", name)
              : zn_bind_read(b, (int[]){ rows, spec.cin, spec.kh, spec.kw }, "%s.weight", name);
-    *bias = zn_bind_read(b, (int[4]){ rows }, "%s.bias", name);
+    tap = tap < 0 ? taps - 1 : tap;
     for (size_t i = 0; taps > 1 && !b->status && i < (size_t)rows * (size_t)spec.cin; i++)
-        memmove(w + i * each, w + ((i + 1) * (size_t)taps - 1) * each, each * sizeof *w);
+        memmove(w + i * each, w + (i * (size_t)taps + (size_t)tap) * each, each * sizeof *w);
     return w;
+}
+
+float *zn_vae_read_tap(zn_binder *b, float **bias, zn_conv spec, int tap, const char *name)
+{
+    const int rows = zn_bind_dim(b, 0, "%s.weight", name);
+    float *w = read_tap(b, spec, tap, name);
+
+    if (bias)
+        *bias =
+            zn_bind_read(b, (int[4]){ rows > spec.cout && rows <= ZN_VAE_MAX_C ? rows : spec.cout }, "%s.bias", name);
+    return w;
+}
+
+float *zn_vae_read_conv(zn_binder *b, float **bias, zn_conv spec, const char *name)
+{
+    return zn_vae_read_tap(b, bias, spec, -1, name);
+}
+
+void zn_vae_bind_tap(zn_binder *b, zn_conv *out, zn_conv spec, int tap, const char *name)
+{
+    float *w = b->status ? NULL : zn_vae_read_tap(b, NULL, spec, tap, name);
+
+    spec.has_bias = false;
+    if (!b->status)
+        zn_bind_pack(b, out, spec, w, NULL);
+    free(w);
 }
 
 void zn_vae_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...)
@@ -86,9 +112,10 @@ void zn_vae_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt,
     free(bias);
 }
 
-void zn_vae_bind_res(zn_binder *b, zn_vae_res *r, const zn_vae_names *n, int cin, int cout, const char *fmt, ...)
+void zn_vae_bind_res(zn_binder *b, zn_vae_res *r, const zn_vae_names *n, bool video, int cin, int cout, const char *fmt,
+                     ...)
 {
-    char name[ZN_VAE_NAME];
+    char name[ZN_VAE_NAME], conv[ZN_VAE_NAME + 16];
     va_list ap;
 
     va_start(ap, fmt);
@@ -104,6 +131,12 @@ void zn_vae_bind_res(zn_binder *b, zn_vae_res *r, const zn_vae_names *n, int cin
     zn_vae_bind_conv(b, &r->conv2, zn_conv_same(3, cout, cout), "%s.%s", name, n->conv2);
     if (cin != cout)
         zn_vae_bind_conv(b, &r->skip, zn_conv_same(1, cin, cout), "%s.%s", name, n->skip);
+    for (int i = 0; video && i < 2; i++) {
+        snprintf(conv, sizeof conv, "%s.%s", name, n->conv1);
+        zn_vae_bind_tap(b, &r->past1[i], zn_conv_same(3, cin, cout), i, conv);
+        snprintf(conv, sizeof conv, "%s.%s", name, n->conv2);
+        zn_vae_bind_tap(b, &r->past2[i], zn_conv_same(3, cout, cout), i, conv);
+    }
 }
 
 void zn_vae_bind_attention(zn_binder *b, zn_vae_attention *a, const zn_vae_names *n, int c, const char *name)
@@ -224,7 +257,7 @@ void zn_vae_forward_slots(zn_ctx *c, const void *net, const zn_call *call, zn_va
     walk(&r, net, call);
     for (int i = 0; i < ZN_VAE_SLOTS; i++)
         *(size_t *)r.data[i] = r.size[i];
-    r = (zn_vae_run){ .c = c, .x = call->in[0] };
+    r = (zn_vae_run){ .c = c, .x = call->in[0], .state = call->state };
     for (int i = 0; i < ZN_VAE_SLOTS; i++) {
         r.size[i] = size[i];
         if (size[i])
@@ -405,16 +438,22 @@ static void walk_decoder(zn_vae_run *r, const zn_vae *m, const zn_call *call)
     end_decoder(r, m, call, left, top);
 }
 
+void zn_vae_patch(zn_vae_run *r, const zn_vae *m)
+{
+    const zn_tensor x = r->x;
+    zn_tensor t;
+
+    if (m->patch == 1)
+        return;
+    t = zn_vae_slot(r, 1, x.n, x.h / m->patch, x.w / m->patch, x.c * m->patch * m->patch);
+    zn_unshuffle(r->c, t, x, m->patch);
+    zn_vae_take(r, t, 1);
+}
+
 static void walk_encoder(zn_vae_run *r, const zn_vae *m, const zn_call *call)
 {
     if (call->stage != 2) {
-        if (m->patch > 1) {
-            const zn_tensor x = r->x;
-            zn_tensor t = zn_vae_slot(r, 1, x.n, x.h / m->patch, x.w / m->patch, x.c * m->patch * m->patch);
-
-            zn_unshuffle(r->c, t, x, m->patch);
-            zn_vae_take(r, t, 1);
-        }
+        zn_vae_patch(r, m);
         zn_vae_conv(r, &m->first, (zn_tail){ 0 });
         for (int i = 0; i < m->n_levels; i++)
             run_level(r, m, i);
@@ -439,7 +478,20 @@ static void walk(zn_vae_run *r, const void *net, const zn_call *call)
 {
     const zn_vae *m = net;
 
-    (m->decoder ? walk_decoder : walk_encoder)(r, m, call);
+    if (call->state)
+        zn_vae_video_walk(r, m, call);
+    else
+        (m->decoder ? walk_decoder : walk_encoder)(r, m, call);
+}
+
+size_t zn_vae_state(const void *net, const zn_call *call, zn_type type)
+{
+    zn_arena nowhere = { .size = SIZE_MAX / 2 };
+    zn_ctx dry = { .arena = &nowhere, .type = type, .dry = true };
+    zn_vae_run r = { .c = &dry, .x = call->in[0], .sizing = true };
+
+    zn_vae_video_walk(&r, net, call);
+    return r.kept;
 }
 
 void zn_vae_forward(zn_ctx *c, const void *net, const zn_call *call)

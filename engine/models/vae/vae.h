@@ -27,6 +27,7 @@ typedef struct zn_vae_res {
     int cin, cout;
     zn_norm norm1, norm2;
     zn_conv conv1, conv2, skip;
+    zn_conv past1[2], past2[2]; /* video: the taps of conv1 and conv2 for the frame before the last and the last one */
 } zn_vae_res;
 
 /* y = x + out(attention(qkv(norm(x)))) over all pixels of an image */
@@ -53,6 +54,9 @@ typedef struct zn_vae_level {
     zn_conv resample; /* stride 2, or up2 */
     zn_vae_beside beside;
     zn_conv mix;
+    bool in_time;     /* video: it halves or doubles the number of frames too, */
+    zn_conv time[3];  /* by these taps, 1x1: c to c, or c to 2c; */
+    zn_conv mix_past; /* ZN_VAE_SPREAD: of the first of two frames, where mix is of the second */
 } zn_vae_level;
 
 typedef struct zn_vae {
@@ -68,6 +72,8 @@ typedef struct zn_vae {
     int n_levels;
     zn_vae_level level[ZN_VAE_LEVELS];
     zn_act end; /* of the output */
+    bool video; /* all taps in time are bound */
+    zn_conv past_first[2], past_last[2];
 } zn_vae;
 
 /* How a file names the parts of a block, and which norm it has. */
@@ -87,10 +93,14 @@ void zn_vae_bind_norm(zn_binder *b, zn_norm *out, const zn_vae_names *n, int c, 
 /* A convolution; of a file's 3-D convolution only the last tap in time, which is all that one picture sees.  The first
  * spec.cout output channels are taken. */
 void zn_vae_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...) ZN_PRINTF(4, 5);
+/* Tap number `tap` in time, without a bias; without a file: made-up values. */
+void zn_vae_bind_tap(zn_binder *b, zn_conv *out, zn_conv spec, int tap, const char *name);
 /* The same in host memory, [rows of the file][cin][kh][kw]; *bias likewise.  Both are freed by the caller. */
 float *zn_vae_read_conv(zn_binder *b, float **bias, zn_conv spec, const char *name);
-void zn_vae_bind_res(zn_binder *b, zn_vae_res *r, const zn_vae_names *n, int cin, int cout, const char *fmt, ...)
-    ZN_PRINTF(6, 7);
+float *zn_vae_read_tap(zn_binder *b, float **bias, zn_conv spec, int tap, const char *name); /* bias may be NULL */
+/* video: with all taps in time. */
+void zn_vae_bind_res(zn_binder *b, zn_vae_res *r, const zn_vae_names *n, bool video, int cin, int cout, const char *fmt,
+                     ...) ZN_PRINTF(7, 8);
 void zn_vae_bind_attention(zn_binder *b, zn_vae_attention *a, const zn_vae_names *n, int c, const char *name);
 /* How sizes map, from what was bound; halo -1.  A network whose norms do not see other pixels can be split. */
 void zn_vae_set_geometry(zn_binder *b, const zn_vae *m);
@@ -121,6 +131,8 @@ typedef struct zn_vae_run {
     void *data[ZN_VAE_SLOTS];
     size_t size[ZN_VAE_SLOTS]; /* bytes */
     bool sizing;
+    char *state; /* video: what the next causal layer keeps of the frames before */
+    size_t kept; /* bytes of all of them so far */
 } zn_vae_run;
 
 typedef void zn_vae_walk(zn_vae_run *r, const void *net, const zn_call *call);
@@ -137,7 +149,15 @@ void zn_vae_conv(zn_vae_run *r, const zn_conv *w, zn_tail t);
 void zn_vae_res_block(zn_vae_run *r, const zn_vae_res *k);
 void zn_vae_attend(zn_vae_run *r, const zn_vae_attention *a);
 
-/* The zn_arch.forward of a zn_vae. */
+/* The same as a zn_arch's steps: its forward, and bytes of state for frames of the call's size.  With a state, the call's
+ * frames follow those that made it (video.c). */
 void zn_vae_forward(zn_ctx *c, const void *net, const zn_call *call);
+size_t zn_vae_state(const void *net, const zn_call *call, zn_type type);
+
+/* ---- for video.c and vae.c ------------------------------------------------------------------------------ */
+
+void zn_vae_video_walk(zn_vae_run *r, const zn_vae *m, const zn_call *call);
+/* The network's picture of r->x, and the picture of it. */
+void zn_vae_patch(zn_vae_run *r, const zn_vae *m);
 
 #endif

@@ -179,7 +179,7 @@ static void bind_constant(zn_binder *b, zn_conv *out, int cin, int cout, const f
 static void bind_means(zn_binder *b, zn_vae_level *l, int cin, int cout, int ft)
 {
     const int each = cin * ft / cout;
-    float *mix;
+    float *mix, *past;
 
     if (each < 1 || each * cout != cin * ft) {
         zn_bind_fail(b, "a level from %d to %d channels has no shortcut", cin, cout);
@@ -189,13 +189,16 @@ static void bind_means(zn_binder *b, zn_vae_level *l, int cin, int cout, int ft)
     if (l->beside == ZN_VAE_MEAN)
         return;
     mix = calloc((size_t)cin * (size_t)cout, sizeof *mix);
-    for (int u = ft - 1; mix && u < cin * ft; u += ft)
-        mix[(size_t)(u / each) * (size_t)cin + (size_t)(u / ft)] = 1 / (float)each;
-    if (mix)
-        bind_constant(b, &l->mix, cin, cout, mix);
-    else
+    past = calloc((size_t)cin * (size_t)cout, sizeof *past);
+    if (!mix || !past)
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for a shortcut");
+    for (int u = 0; mix && past && u < cin * ft; u++)
+        (u % ft == ft - 1 ? mix : past)[(size_t)(u / each) * (size_t)cin + (size_t)(u / ft)] += 1 / (float)each;
+    bind_constant(b, &l->mix, cin, cout, mix);
+    if (ft > 1)
+        bind_constant(b, &l->mix_past, cin, cout, past);
     free(mix);
+    free(past);
 }
 
 /* The same in the decoder: number k = ((o * ft + t) * 2 + row) * 2 + column of the output is channel k / repeats. */
@@ -228,12 +231,28 @@ static void bind_beside(zn_binder *b, zn_vae *m, zn_vae_level *l, int cin, int c
 {
     if (b->status)
         return;
-    if (l->resamples)
+    if (m->video && m->decoder && in_time && cin != cout)
+        zn_bind_fail(b, "a level from %d to %d channels that doubles the frames is not known", cin, cout);
+    else if (l->resamples)
         (m->decoder ? bind_repeats : bind_means)(b, l, cin, cout, in_time ? 2 : 1);
     else if (!m->decoder && cin == cout)
         l->beside = ZN_VAE_INPUT;
     else if (!m->decoder)
         zn_bind_fail(b, "a level from %d to %d channels has no shortcut", cin, cout);
+}
+
+/* The convolution in time of a level that changes the number of frames; it comes after the one that halves the size, and
+ * before the one that doubles it.  The bias is added with the last tap. */
+static void bind_time(zn_binder *b, const zn_vae *m, zn_vae_level *l, const char *resampler)
+{
+    const int c = l->resample.cin;
+    const zn_conv spec = zn_conv_same(1, c, m->decoder ? 2 * c : c);
+    char name[ZN_VAE_NAME + 16];
+
+    snprintf(name, sizeof name, "%s.time_conv", resampler);
+    for (int i = 0; i < 2; i++)
+        zn_vae_bind_tap(b, &l->time[i], spec, i, name);
+    zn_vae_bind_conv(b, &l->time[2], spec, "%s", name);
 }
 
 static int usual_width(const zn_binder *b, const zn_vae *m, int i)
@@ -260,7 +279,7 @@ static int bind_level(zn_binder *b, zn_vae *m, const naming *n, int i, int *k, i
             return c;
         }
         cout = b->w ? zn_vae_width(b, conv) : usual_width(b, m, i);
-        zn_vae_bind_res(b, &l->res[l->n_res++], &n->in, c, cout, "%s", name);
+        zn_vae_bind_res(b, &l->res[l->n_res++], &n->in, m->video, c, cout, "%s", name);
         ++*k;
         c = cout;
     }
@@ -276,8 +295,11 @@ static int bind_level(zn_binder *b, zn_vae *m, const naming *n, int i, int *k, i
         ++*k;
         c = cout;
     }
+    l->in_time = l->resamples && zn_bind_has(b, "%s.time_conv.weight", name);
+    if (m->video && l->in_time)
+        bind_time(b, m, l, name);
     if (n->beside)
-        bind_beside(b, m, l, cin, c, zn_bind_has(b, "%s.time_conv.weight", name));
+        bind_beside(b, m, l, cin, c, l->in_time);
     return c;
 }
 
@@ -304,7 +326,7 @@ static void bind_middle(zn_binder *b, zn_vae *m, const naming *n, int c)
     m->width = c;
     m->has_attend = true;
     for (int i = 0; i < 2; i++)
-        zn_vae_bind_res(b, &m->middle[i], &n->in, c, c, "%s.%s", side_name(m->decoder), n->middle[2 * i]);
+        zn_vae_bind_res(b, &m->middle[i], &n->in, m->video, c, c, "%s.%s", side_name(m->decoder), n->middle[2 * i]);
     snprintf(name, sizeof name, "%s.%s", side_name(m->decoder), n->middle[1]);
     if (!b->status)
         zn_vae_bind_attention(b, &m->attention, &n->in, c, name);
@@ -316,11 +338,11 @@ static int patch_channel(int i)
     return i / 4 * 4 + i % 2 * 2 + i / 2 % 2;
 }
 
-/* A 3x3 convolution from or to an unshuffled picture, its channels permuted. */
-static void bind_patched(zn_binder *b, zn_conv *out, zn_conv spec, bool outputs, const char *name)
+/* A 3x3 convolution from or to an unshuffled picture, its channels permuted; tap -1: the last one, with the bias. */
+static void bind_patched(zn_binder *b, zn_conv *out, zn_conv spec, bool outputs, int tap, const char *name)
 {
     const size_t rows = (size_t)spec.cout, cols = (size_t)spec.cin, taps = 9;
-    float *bias = NULL, *weight = b->status ? NULL : zn_vae_read_conv(b, &bias, spec, name);
+    float *bias = NULL, *weight = b->status ? NULL : zn_vae_read_tap(b, tap < 0 ? &bias : NULL, spec, tap, name);
     float *w = malloc(rows * cols * taps * sizeof *w), *v = malloc(rows * sizeof *v);
 
     if (!b->status && (!w || !v))
@@ -328,7 +350,7 @@ static void bind_patched(zn_binder *b, zn_conv *out, zn_conv spec, bool outputs,
     for (size_t o = 0; !b->status && o < rows; o++) {
         const size_t from = outputs ? (size_t)patch_channel((int)o) : o;
 
-        v[o] = bias[from];
+        v[o] = bias ? bias[from] : 0;
         for (size_t i = 0; i < cols; i++)
             memcpy(w + (o * cols + i) * taps,
                    weight + (from * cols + (outputs ? i : (size_t)patch_channel((int)i))) * taps, taps * sizeof *w);
@@ -339,6 +361,23 @@ static void bind_patched(zn_binder *b, zn_conv *out, zn_conv spec, bool outputs,
     free(bias);
     free(w);
     free(v);
+}
+
+/* The first or last convolution, at the picture or at the latent. */
+static void bind_end(zn_binder *b, const zn_vae *m, zn_conv *out, zn_conv past[2], zn_conv spec, bool at_picture,
+                     const char *name)
+{
+    const bool patched = at_picture && m->patch > 1;
+
+    if (patched)
+        bind_patched(b, out, spec, m->decoder, -1, name);
+    else
+        zn_vae_bind_conv(b, out, spec, "%s", name);
+    for (int i = 0; m->video && i < 2; i++)
+        if (patched)
+            bind_patched(b, &past[i], spec, m->decoder, i, name);
+        else
+            zn_vae_bind_tap(b, &past[i], spec, i, name);
 }
 
 /* The 1x1 convolution at the latent, with the normalisation of its channels:
@@ -377,7 +416,7 @@ static void find_patch(zn_binder *b, zn_vae *m, int channels)
         zn_bind_fail(b, "the network sees pictures of %d channels where 3 or 12 are known", channels);
 }
 
-static void bind(zn_binder *b, zn_vae *m, bool decoder)
+static void bind(zn_binder *b, zn_vae *m, bool decoder, bool video)
 {
     const naming *n = b->w ? find_naming(b->w, decoder) : &namings[0];
     const char *s = side_name(decoder);
@@ -385,6 +424,7 @@ static void bind(zn_binder *b, zn_vae *m, bool decoder)
     int c, seen;
 
     m->decoder = decoder;
+    m->video = video;
     m->end = decoder ? ZN_CLAMP : ZN_NONE;
     if (!n || (b->w && !recognise(b->w, decoder, b->variant, sizeof b->variant))) {
         zn_bind_fail(b, "these are not the weights of a Wan VAE's %s", s);
@@ -398,35 +438,71 @@ static void bind(zn_binder *b, zn_vae *m, bool decoder)
         zn_bind_fail(b, "%d latent channels are not from 1 to 256", m->z);
     seen = 3 * m->patch * m->patch;
     c = b->w ? zn_vae_width(b, first) : usual_width(b, m, 0);
-    if (!decoder && m->patch > 1)
-        bind_patched(b, &m->first, zn_conv_same(3, seen, c), false, first);
-    else
-        zn_vae_bind_conv(b, &m->first, zn_conv_same(3, decoder ? m->z : seen, c), "%s", first);
+    bind_end(b, m, &m->first, m->past_first, zn_conv_same(3, decoder ? m->z : seen, c), !decoder, first);
     if (decoder)
         bind_middle(b, m, n, c);
     bind_levels(b, m, n, &c);
     if (!decoder)
         bind_middle(b, m, n, c);
     zn_vae_bind_norm(b, &m->last_norm, &n->in, c, "%s.%s", s, n->last_norm);
-    if (decoder && m->patch > 1)
-        bind_patched(b, &m->last, zn_conv_same(3, c, seen), true, last);
-    else
-        zn_vae_bind_conv(b, &m->last, zn_conv_same(3, c, decoder ? seen : 2 * m->z), "%s", last);
+    bind_end(b, m, &m->last, m->past_last, zn_conv_same(3, c, decoder ? seen : 2 * m->z), decoder, last);
     bind_quant(b, m, n->quant[decoder]);
     zn_vae_set_geometry(b, m);
 }
 
 static void bind_encoder(zn_binder *b, void *net)
 {
-    bind(b, net, false);
+    bind(b, net, false, false);
 }
 
 static void bind_decoder(zn_binder *b, void *net)
 {
-    bind(b, net, true);
+    bind(b, net, true, false);
+}
+
+static void bind_video_encoder(zn_binder *b, void *net)
+{
+    bind(b, net, false, true);
+}
+
+static void bind_video_decoder(zn_binder *b, void *net)
+{
+    bind(b, net, true, true);
 }
 
 /* ---- descriptors ---------------------------------------------------------------------------------------- */
+
+/* Frames of a chunk: the first one alone, then four of the video for one of the latent. */
+static const zn_stream encoder_stream = { .frames_in = 4, .frames_out = 1, .state = zn_vae_state };
+static const zn_stream decoder_stream = { .frames_in = 1, .frames_out = 4, .state = zn_vae_state };
+
+const zn_arch zn_arch_wan_video_encode = {
+    .info = { .id = "wan-video-encode",
+              .summary = "video (-1..1) to normalised latents of Wan 2.1 or 2.2; wan-vae-encode is for one picture",
+              .in = { "x" },
+              .out = { "z" },
+              .weights = "wan-vae",
+              .narrow = 8 },
+    .size = sizeof(zn_vae),
+    .bind = bind_video_encoder,
+    .forward = zn_vae_forward,
+    .in_c = 3,
+    .stream = &encoder_stream,
+};
+
+const zn_arch zn_arch_wan_video_decode = {
+    .info = { .id = "wan-video-decode",
+              .summary = "normalised latents of Wan 2.1 or 2.2 to video; wan-vae-decode is for one picture",
+              .in = { "z" },
+              .out = { "x" },
+              .weights = "wan-vae",
+              .narrow = 8 },
+    .size = sizeof(zn_vae),
+    .bind = bind_video_decoder,
+    .forward = zn_vae_forward,
+    .out_c = 3,
+    .stream = &decoder_stream,
+};
 
 const zn_arch zn_arch_wan_vae_encode = {
     .info = { .id = "wan-vae-encode",
@@ -434,7 +510,8 @@ const zn_arch zn_arch_wan_vae_encode = {
               .in = { "x" },
               .out = { "z" },
               .weights = "wan-vae",
-              .narrow = 8 },
+              .narrow = 8,
+              .video = "wan-video-encode" },
     .size = sizeof(zn_vae),
     .recognise = recognise_encoder,
     .bind = bind_encoder,
@@ -448,7 +525,8 @@ const zn_arch zn_arch_wan_vae_decode = {
               .in = { "z" },
               .out = { "x" },
               .weights = "wan-vae",
-              .narrow = 8 },
+              .narrow = 8,
+              .video = "wan-video-decode" },
     .size = sizeof(zn_vae),
     .recognise = recognise_decoder,
     .bind = bind_decoder,

@@ -107,7 +107,7 @@ static void bind_blocks(zn_binder *b, level *l, int c, const char *name)
             zn_bind_fail(b, "'%s' has more than %d blocks", name, ZN_VAE_BLOCKS);
             return;
         }
-        zn_vae_bind_res(b, &l->res[l->n_res], &names, c, c, "%s.%d", name, l->n_res);
+        zn_vae_bind_res(b, &l->res[l->n_res], &names, false, c, c, "%s.%d", name, l->n_res);
         l->n_res++;
     }
 }
