@@ -11,10 +11,19 @@
 extern "C" {
 #endif
 
-/* Writes a file whole or not at all: write() fills a new file beside `path`, which takes its place only when everything
- * is on the disk.  Killed at any moment, it leaves `path` as it was.  A link stays one and its target is replaced; what is
- * no file (a pipe, /dev/null) is written to.  A call that
- * fails on the stream need not be looked at: its error flag is.  write() returns other failures, with their sentence. */
+/* A file that appears whole or not at all: f is a new file beside `path`, which takes its place only when everything is on
+ * the disk.  Killed at any moment, it leaves `path` as it was.  A link stays one and its target is replaced; what is no
+ * file (a pipe, /dev/null) is written to. */
+typedef struct zn_output {
+    FILE *f;         /* to be written; a call that fails need not be looked at, its error flag is */
+    char *temp, *to; /* the names of the new file and of what it will be; temp NULL: it is written to directly */
+} zn_output;
+
+ZN_API zn_status zn_output_begin(zn_output *o, const char *path, zn_error *err);
+/* status: that of the work; if it is a failure, it is returned, and nothing has changed. */
+ZN_API zn_status zn_output_end(zn_output *o, zn_status status, zn_error *err);
+
+/* The same around one function. */
 ZN_API zn_status zn_write_file(const char *path, zn_status (*write)(void *cookie, FILE *f, zn_error *err), void *cookie,
                                zn_error *err);
 

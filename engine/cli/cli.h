@@ -5,6 +5,9 @@
 #define ZN_CLI_H
 
 #include "../zenith.h"
+#include "../zenith_file.h"
+
+#include <stdio.h>
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, MAX_LIST = 64 };
 
@@ -46,5 +49,19 @@ int cmd_train(int argc, char **argv); /* has options of its own */
  * npy_read allocates data; both return false and the sentence in err. */
 bool npy_read(zn_array *out, int *rank, const char *path, zn_error *err);
 bool npy_write(const char *path, const zn_array *a, int rank, zn_error *err);
+/* The number of axes; 0: it cannot be read. */
+int npy_rank(const char *path);
+
+/* Videos have four axes, and are read and written frame by frame.  To write one: its sizes are in frames.  Closing with ok
+ * false leaves no file. */
+typedef struct npy_video {
+    zn_frames frames;
+    FILE *f;
+    zn_output out; /* of one that is written */
+} npy_video;
+
+bool npy_open_video(npy_video *v, const char *path, zn_error *err);
+bool npy_create_video(npy_video *v, const char *path, zn_error *err);
+bool npy_close_video(npy_video *v, bool ok, zn_error *err);
 
 #endif

@@ -31,11 +31,11 @@ static const char *find_key(const char *head, const char *key)
     return p;
 }
 
-static bool parse_shape(const char *p, int64_t shape[3], int *rank)
+static bool parse_shape(const char *p, int64_t shape[4], int *rank)
 {
     if (!p || *p++ != '(')
         return false;
-    for (*rank = 0; *rank < 3;) {
+    for (*rank = 0; *rank < 4;) {
         char *end;
         long long v;
 
@@ -74,18 +74,18 @@ static bool read_header(FILE *f, char *head, size_t *len)
     return strlen(head) == n;
 }
 
-bool npy_read(zn_array *out, int *rank, const char *path, zn_error *err)
+/* Opens the file at its first number.  NULL: failed. */
+static FILE *open_array(const char *path, int64_t shape[4], int *rank, bool *wide, zn_error *err)
 {
     static const char *const kinds = "float32 ('<f4') or int64 ('<i8') numbers are read";
     char *head = malloc(MAX_HEADER);
     FILE *f = fopen(path, "rb");
-    int64_t shape[3] = { 1, 1, 1 };
     const char *descr, *order;
-    bool ok = false, wide;
-    size_t n, len, size;
+    double n = 1;
+    bool ok = false;
+    size_t len, size;
     long begin, end;
 
-    out->data = NULL;
     if (!f || !head) {
         bad(err, path, f ? "out of memory" : "cannot be opened");
         goto end;
@@ -100,24 +100,22 @@ bool npy_read(zn_array *out, int *rank, const char *path, zn_error *err)
         bad(err, path, kinds);
         goto end;
     }
-    wide = descr[2] == 'i';
+    *wide = descr[2] == 'i';
     if (!order || strncmp(order, "False", 5)) {
         bad(err, path, "is in Fortran order; save it with numpy.ascontiguousarray");
         goto end;
     }
     if (!parse_shape(find_key(head, "'shape'"), shape, rank)) {
-        bad(err, path, "must have one to three axes of at least 1");
+        bad(err, path, "must have one to four axes of at least 1");
         goto end;
     }
-    if (*rank == 1) /* a vector: 1 x 1 x D */
-        shape[2] = shape[0], shape[0] = 1;
-    if ((double)shape[0] * (double)shape[1] * (double)shape[2] > 1e11) {
+    for (int i = 0; i < *rank; i++)
+        n *= (double)shape[i];
+    if (n > 1e11) {
         bad(err, path, "is too large");
         goto end;
     }
-    *out = (zn_array){ NULL, (int32_t)shape[0], (int32_t)shape[1], (int32_t)shape[2] };
-    n = zn_array_len(out);
-    size = n * (wide ? 8 : 4);
+    size = (size_t)n * (*wide ? 8 : 4);
     /* The file says how much to allocate only as far as it holds that much. */
     begin = ftell(f);
     if (begin < 0 || fseek(f, 0, SEEK_END) || (end = ftell(f)) < begin || (size_t)(end - begin) < size) {
@@ -128,59 +126,164 @@ bool npy_read(zn_array *out, int *rank, const char *path, zn_error *err)
         bad(err, path, "goes on after its numbers");
         goto end;
     }
-    fseek(f, begin, SEEK_SET);
-    out->data = malloc(n * (wide ? 8 : 4));
-    if (!out->data || fread(out->data, wide ? 8 : 4, n, f) != n) {
-        bad(err, path, out->data ? "ends before its numbers do" : "does not fit in memory");
-        goto end;
-    }
+    ok = !fseek(f, begin, SEEK_SET);
+end:
+    free(head);
+    if (f && !ok)
+        fclose(f);
+    return ok ? f : NULL;
+}
+
+/* The next n numbers as floats; data has room for them as they are in the file. */
+static bool read_numbers(FILE *f, float *data, size_t n, bool wide)
+{
+    if (fread(data, wide ? 8 : 4, n, f) != n)
+        return false;
     for (size_t i = 0; wide && i < n; i++) { /* in place: the writer never overtakes the reader */
         int64_t v;
 
-        memcpy(&v, (char *)out->data + 8 * i, 8);
-        out->data[i] = (float)v;
+        memcpy(&v, (char *)data + 8 * i, 8);
+        data[i] = (float)v;
     }
-    ok = true;
+    return true;
+}
+
+bool npy_read(zn_array *out, int *rank, const char *path, zn_error *err)
+{
+    int64_t shape[4] = { 1, 1, 1, 1 };
+    bool wide = false, ok = false;
+    FILE *f = open_array(path, shape, rank, &wide, err);
+    size_t n;
+
+    out->data = NULL;
+    if (!f)
+        return false;
+    if (*rank == 4) {
+        bad(err, path, "has four axes: this model takes no video");
+        goto end;
+    }
+    if (*rank == 1) /* a vector: 1 x 1 x D */
+        shape[2] = shape[0], shape[0] = 1;
+    *out = (zn_array){ NULL, (int32_t)shape[0], (int32_t)shape[1], (int32_t)shape[2] };
+    n = zn_array_len(out);
+    out->data = malloc(n * (wide ? 8 : 4));
+    ok = out->data && read_numbers(f, out->data, n, wide);
+    if (!ok)
+        bad(err, path, out->data ? "ends before its numbers do" : "does not fit in memory");
 end:
     if (!ok)
         free(out->data), out->data = NULL;
+    fclose(f);
+    return ok;
+}
+
+int npy_rank(const char *path)
+{
+    int64_t shape[4];
+    zn_error err;
+    bool wide;
+    int rank = 0;
+    FILE *f = open_array(path, shape, &rank, &wide, &err);
+
     if (f)
         fclose(f);
-    free(head);
-    return ok;
+    return f ? rank : 0;
+}
+
+/* ---- video, frame by frame ---------------------------------------------------------------------------------- */
+
+static size_t frame_len(const zn_frames *v)
+{
+    return (size_t)v->h * (size_t)v->w * (size_t)v->c;
+}
+
+static bool read_frame(void *cookie, int32_t i, float *frame)
+{
+    npy_video *v = cookie;
+
+    (void)i; /* they come in order */
+    return read_numbers(v->f, frame, frame_len(&v->frames), false);
+}
+
+bool npy_open_video(npy_video *v, const char *path, zn_error *err)
+{
+    int64_t shape[4];
+    bool wide = false;
+    int rank = 0;
+
+    *v = (npy_video){ .f = open_array(path, shape, &rank, &wide, err) };
+    if (!v->f)
+        return false;
+    if (rank != 4 || wide) {
+        fclose(v->f);
+        v->f = NULL;
+        return bad(err, path, "is no video of float32 numbers");
+    }
+    v->frames =
+        (zn_frames){ (int32_t)shape[0], (int32_t)shape[1], (int32_t)shape[2], (int32_t)shape[3], read_frame, v };
+    return true;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------------ */
 
-typedef struct job {
-    const zn_array *a;
-    int rank;
-} job;
-
-static zn_status put_array(void *cookie, FILE *f, zn_error *err)
+static void put_header(FILE *f, const int32_t *shape, int rank)
 {
-    const job *j = cookie;
-    const zn_array *a = j->a;
     char head[128];
-    int n;
+    int n = snprintf(head + 10, sizeof head - 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (");
 
-    (void)err;
-    if (j->rank == 1)
-        n = snprintf(head + 10, sizeof head - 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }", a->c);
-    else
-        n = snprintf(head + 10, sizeof head - 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d, %d), }",
-                     a->h, a->w, a->c);
+    for (int i = 0; i < rank; i++)
+        n += snprintf(head + 10 + n, sizeof head - 10 - (size_t)n, "%d%s", shape[i],
+                      rank == 1          ? ","
+                          : i < rank - 1 ? ", "
+                                         : "");
+    n += snprintf(head + 10 + n, sizeof head - 10 - (size_t)n, "), }");
     memset(head + 10 + n, ' ', sizeof head - 10 - (size_t)n);
     memcpy(head, "\x93NUMPY\x01", 8); /* with the second version byte, 0 */
     head[8] = sizeof head - 10;
     head[9] = 0;
     head[sizeof head - 1] = '\n';
     fwrite(head, 1, sizeof head, f);
-    fwrite(a->data, sizeof(float), zn_array_len(a), f);
-    return ZN_OK;
 }
 
 bool npy_write(const char *path, const zn_array *a, int rank, zn_error *err)
 {
-    return !zn_write_file(path, put_array, &(job){ a, rank }, err);
+    const int32_t shape[3] = { a->h, a->w, a->c };
+    zn_output out;
+
+    if (zn_output_begin(&out, path, err))
+        return false;
+    put_header(out.f, rank == 1 ? shape + 2 : shape, rank);
+    fwrite(a->data, sizeof(float), zn_array_len(a), out.f);
+    return !zn_output_end(&out, ZN_OK, err);
+}
+
+static bool write_frame(void *cookie, int32_t i, float *frame)
+{
+    npy_video *v = cookie;
+
+    (void)i;
+    return fwrite(frame, sizeof *frame, frame_len(&v->frames), v->f) == frame_len(&v->frames);
+}
+
+bool npy_create_video(npy_video *v, const char *path, zn_error *err)
+{
+    const int32_t shape[4] = { v->frames.n, v->frames.h, v->frames.w, v->frames.c };
+
+    v->frames.move = write_frame;
+    v->frames.cookie = v;
+    if (zn_output_begin(&v->out, path, err))
+        return false;
+    v->f = v->out.f;
+    put_header(v->f, shape, 4);
+    return true;
+}
+
+bool npy_close_video(npy_video *v, bool ok, zn_error *err)
+{
+    if (v->out.f)
+        ok = !zn_output_end(&v->out, ok ? ZN_OK : ZN_E_FILE, err) && ok;
+    else if (v->f)
+        fclose(v->f);
+    v->f = NULL;
+    return ok;
 }

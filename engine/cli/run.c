@@ -66,6 +66,30 @@ static void clean(zn_array *a, const char *port)
         fprintf(stderr, "zenith: %zu values of %s are infinite or not a number: taken as 0\n", n, port);
 }
 
+/* A video through the model that takes one. */
+static int run_video(const options *o, const zn_model_info *info, const char *from, const char *to)
+{
+    const zn_open open = { .files = o->weights, .n_files = o->n_weights, .precision = precision_of(o) };
+    const char *set[MAX_LIST];
+    const zn_job job = { .set = set, .n_set = job_settings(set, o), .progress = o->progress ? show_progress : NULL };
+    npy_video in = { 0 }, out = { 0 };
+    zn_engine *engine = NULL;
+    zn_model *model = NULL;
+    zn_error err = { "" }, ignored;
+    bool ok = npy_open_video(&in, from, &err) && !zn_engine_open(&engine, o->engine, o->threads, &err) &&
+        !zn_model_open(&model, engine, info->id, &open, &err) &&
+        !zn_model_video_shape(model, &in.frames, &out.frames, &err) && npy_create_video(&out, to, &err);
+
+    if (ok) {
+        ok = !zn_model_run_video(model, &out.frames, &in.frames, &job, &err);
+        ok = npy_close_video(&out, ok, ok ? &err : &ignored);
+    }
+    npy_close_video(&in, true, &ignored);
+    zn_model_close(&model);
+    zn_engine_close(&engine);
+    return ok ? EXIT_DONE : fail("%s", err.text);
+}
+
 int cmd_run(const options *o)
 {
     const zn_model_info *info;
@@ -97,6 +121,9 @@ int cmd_run(const options *o)
             return usage("%s needs --in %s=FILE.npy", info->id, info->in[i]);
     if (!o->n_out)
         return usage("%s needs --out %s=FILE.npy", info->id, info->out[0]);
+    if (info->video && npy_rank(file_of(o->in, o->n_in, info->in[0])) == 4)
+        return run_video(o, zn_model_named(info->video), file_of(o->in, o->n_in, info->in[0]),
+                         file_of(o->out, o->n_out, info->out[0]));
 
     if (zn_engine_open(&engine, o->engine, o->threads, &err) || zn_model_open(&model, engine, info->id, &open, &err)) {
         fail("%s", err.text);

@@ -32,46 +32,61 @@ static FILE *open_beside(char **temp, const char *path)
     return f;
 }
 
+zn_status zn_output_begin(zn_output *o, const char *path, zn_error *err)
+{
+    struct stat st;
+    const bool exists = !stat(path, &st), direct = exists && !S_ISREG(st.st_mode);
+    zn_status s = ZN_OK;
+
+    *o = (zn_output){ 0 };
+    if (exists && S_ISDIR(st.st_mode))
+        return zn_fail(err, ZN_E_FILE, "%s cannot be written: it is a folder", path);
+    o->to = exists && !direct ? realpath(path, NULL) : NULL; /* a link stays one */
+    o->to = o->to ? o->to : strdup(path);
+    if (o->to)
+        o->f = direct ? fopen(path, "wb") : open_beside(&o->temp, o->to);
+    if (!o->f) {
+        s = errno == ENOMEM ? ZN_E_MEMORY : ZN_E_FILE;
+        zn_fail(err, s, "%s cannot be written: %s", path, strerror(errno));
+        free(o->to);
+        free(o->temp);
+        *o = (zn_output){ 0 };
+    }
+    errno = 0; /* zn_output_end says why a write failed */
+    return s;
+}
+
+zn_status zn_output_end(zn_output *o, zn_status status, zn_error *err)
+{
+    bool ok = !status;
+    int why;
+
+    ok = ok && !fflush(o->f) && !ferror(o->f) && (!o->temp || !fsync(fileno(o->f)));
+    why = errno;
+    if (fclose(o->f) && ok) {
+        ok = false;
+        why = errno;
+    }
+    if (o->temp && ok && rename(o->temp, o->to)) {
+        ok = false;
+        why = errno;
+    }
+    if (o->temp && !ok)
+        remove(o->temp);
+    if (!status && !ok)
+        status = zn_fail(err, ZN_E_FILE, "%s could not be written whole: %s", o->to,
+                         why ? strerror(why) : "is the disk full?");
+    free(o->to);
+    free(o->temp);
+    *o = (zn_output){ 0 };
+    return status;
+}
+
 zn_status zn_write_file(const char *path, zn_status (*write)(void *cookie, FILE *f, zn_error *err), void *cookie,
                         zn_error *err)
 {
-    struct stat st;
-    const bool exists = !stat(path, &st), direct = exists && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
-    char *real = exists && !direct ? realpath(path, NULL) : NULL, *temp = NULL; /* a link stays one */
-    const char *to = real ? real : path;
-    zn_status status;
-    FILE *f;
-    bool ok;
+    zn_output o;
+    zn_status s = zn_output_begin(&o, path, err);
 
-    if (exists && S_ISDIR(st.st_mode)) {
-        free(real);
-        return zn_fail(err, ZN_E_FILE, "%s cannot be written: it is a folder", path);
-    }
-    f = direct ? fopen(path, "wb") : open_beside(&temp, to);
-    if (!f) {
-        const zn_status s = errno == ENOMEM ? ZN_E_MEMORY : ZN_E_FILE;
-
-        zn_fail(err, s, "%s cannot be written: %s", path, strerror(errno));
-        free(real);
-        free(temp);
-        return s;
-    }
-    errno = 0;
-    status = write(cookie, f, err);
-    ok = !status && !fflush(f) && !ferror(f) && (direct || !fsync(fileno(f)));
-    int why = errno;
-
-    if (fclose(f) && ok) {
-        ok = false;
-        why = errno;
-    }
-    if (!direct && ok && rename(temp, to)) {
-        ok = false;
-        why = errno;
-    }
-    if (!direct && !ok)
-        remove(temp);
-    free(real);
-    free(temp);
-    return status ? status : ok ? ZN_OK : zn_fail(err, ZN_E_FILE, "%s could not be written whole: %s", path, strerror(why));
+    return s ? s : zn_output_end(&o, write(cookie, o.f, err), err);
 }

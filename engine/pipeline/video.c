@@ -91,7 +91,7 @@ static zn_status measure(zn_run *r, const zn_frames *out, const zn_frames *in, s
     work = one->work;
     if ((s = zn_run_measure(r, &call, &one, err)))
         return s;
-    *state = m->arch->stream->state(m->net, &call, zn_precision_type(m->precision));
+    *state = m->arch->stream->state(m->net, &call, r->ctx.be->tensor_type[m->precision]);
     r->ctx.total = work + one->work * ((in->n - 1) / m->arch->stream->frames_in);
     if (one->peak + *state > r->most)
         return zn_fail(err, ZN_E_MEMORY,

@@ -114,6 +114,18 @@ expect 1 'empty.pth' "an empty file as weights" enc_run "$tmp/x.npy" "$tmp/empty
 expect 1 'cut.pth' "half a file as weights" enc_run "$tmp/x.npy" "$tmp/cut.pth"
 expect 1 'not the weights of a TAESD encoder' "wrong weights" enc_run "$tmp/x.npy" "$golden/taesd_decoder.pth"
 expect 1 'nowhere' "no such weights" enc_run "$tmp/x.npy" /nowhere/at/all.pth
+# A video has four axes: 5 frames of 16 x 24 make 2 of the latent.
+npy "$tmp/video.npy" 80 24 3
+sed "s/(80, 24, 3), }   /(5, 16, 24, 3), }/" "$tmp/video.npy" >"$tmp/5frames.npy"
+sed "s/(80, 24, 3), }   /(10, 8, 24, 3), }/" "$tmp/video.npy" >"$tmp/10frames.npy"
+video_run() { "$zenith" run wan-vae-encode --weights "$golden/wan21.pth" --in "x=$1" --out "z=$tmp/video-z.npy"; }
+expect 1 'are not 1 and a multiple of 4' "a video of 10 frames" video_run "$tmp/10frames.npy"
+expect 1 'No such file' "no file is left of it" head -c 1 "$tmp/video-z.npy"
+expect 0 '' "a video" video_run "$tmp/5frames.npy"
+expect 0 '' "its latent has two frames" grep -aq "(2, 2, 3, 16)" "$tmp/video-z.npy"
+expect 1 'takes no video' "a video for a model of pictures" enc_run "$tmp/5frames.npy"
+expect 1 'not the weights of a Wan VAE' "wrong weights for a video" \
+  "$zenith" run wan-vae-encode --weights "$enc" --in "x=$tmp/5frames.npy" --out "z=$tmp/video-z.npy"
 expect 1 'cannot be written' "an output that cannot be written" \
   "$zenith" run taesd-encode --weights "$enc" --in "x=$tmp/x.npy" --out z=/nowhere/z.npy
 expect 1 'no weights .denoise-best' "weights that are nowhere" env ZENITH_MODELS=/nowhere HOME=/nowhere XDG_DATA_HOME= \
