@@ -2,11 +2,20 @@
 """Golden files of the autoencoders: small networks with random weights, run by their reference implementations.
 
     python3 tools/golden_vae.py tests/data/golden          the files that tests/models/test_vae.c reads
+    python3 tools/golden_vae.py --full flux [--size 256] [--precision fp32 fp16 bf16] [--zenith build/engine/zenith]
+                                                           networks of the published sizes, compared, nothing written;
+                                                           wan21, wan22 and wan2d likewise
 
 It needs PyTorch and diffusers.  Weights are stored as fp16; the reference computes with the same values in fp32."""
 import argparse
+import math
+import resource
+import subprocess
+import tempfile
+import time
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -189,6 +198,8 @@ def wan(out):
             data[f"video.{name}.decoded"] = stacked(model.decode(latents * deviation + mean).sample)
         torch.save(state, out / f"{name}-diffusers.pth")
         torch.save(wan_original(state, residual), out / f"{name}.pth")
+    g = torch.Generator().manual_seed(9)
+    torch.save(torch.randn(1, 16, 2, 2, 3, generator=g).bfloat16(), out / "wan-latent.pth")
     return data
 
 
@@ -292,10 +303,7 @@ def wan2d(out):
     return data
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("out")
-    out = Path(p.parse_args().out)
+def golden(out):
     data = {}
     for part in (kl, wan, wan2d):
         data.update(part(out))
@@ -303,6 +311,82 @@ def main():
     for name, video in (("vae", False), ("vae-video", True)):
         part = {k: v.float().contiguous() for k, v in data.items() if k.startswith("video.") == video}
         save_file(part, out / f"{name}.golden.safetensors")
+
+
+# ---- full size -------------------------------------------------------------------------------------------------
+
+def full_model(name):
+    """The network of the published size, its id, and its two halves on tensors [1, c, h, w]."""
+    torch.manual_seed(1)
+    if name == "flux":
+        from diffusers import AutoencoderKL
+
+        m = AutoencoderKL(block_out_channels=(128, 256, 512, 512), down_block_types=("DownEncoderBlock2D",) * 4,
+                          up_block_types=("UpDecoderBlock2D",) * 4, layers_per_block=2, latent_channels=16,
+                          use_quant_conv=False, use_post_quant_conv=False).eval()
+        return m, "flux-ae", 16, 8, lambda x: m.encode(x).latent_dist.mode(), lambda z: m.decode(z).sample
+    if name == "wan2d":
+        m = Wan2d().eval()
+        return m, "wan2d-vae", 4, 16, m.encoder, m.decoder
+    from diffusers import AutoencoderKLWan
+
+    if name == "wan22":
+        m = AutoencoderKLWan(base_dim=160, decoder_base_dim=256, z_dim=48, is_residual=True, in_channels=12,
+                             out_channels=12, patch_size=2, scale_factor_spatial=16, latents_mean=WAN22["latents_mean"],
+                             latents_std=WAN22["latents_std"]).eval()
+    else:
+        m = AutoencoderKLWan().eval()
+    z, f = (48, 16) if name == "wan22" else (16, 8)
+    mean, deviation = (torch.tensor(v).view(1, z, 1, 1, 1) for v in (m.config.latents_mean, m.config.latents_std))
+    return (m, "wan-vae", z, f,
+            lambda x: ((m.encode(x[:, :, None]).latent_dist.mode() - mean) / deviation)[:, :, 0],
+            lambda v: m.decode(v[:, :, None] * deviation + mean).sample[:, :, 0])
+
+
+def full(name, size, program, precisions, rounds):
+    model, id, z, f, encode, decode = full_model(name)
+    with tempfile.TemporaryDirectory() as d, torch.no_grad():
+        d = Path(d)
+        for k, p in model.named_parameters():
+            if k.endswith("gamma"):
+                p.copy_(1 + 0.1 * torch.randn_like(p))
+            elif p.abs().max() == 0:  # starts as 0 in the reference
+                p.copy_(0.02 * torch.randn_like(p))
+        save_file({k: v.contiguous().clone() for k, v in model.state_dict().items()}, d / "w.safetensors")
+        x = torch.rand(1, 3, size, size) * 2 - 1
+        latent = torch.randn(1, z, size // f, size // f)
+        for what, run, value, a, b in (("encode", encode, x, "x", "z"), ("decode", decode, latent, "z", "x")):
+            np.save(d / "in.npy", hwc(value).numpy())
+            theirs = []
+            for i in range(rounds):
+                start = time.process_time()
+                want = hwc(run(value))
+                theirs.append(time.process_time() - start)
+                for p in precisions if i == 0 else ["fp32"]:
+                    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                    subprocess.run([program, "run", f"{id}-{what}", "--weights", str(d / "w.safetensors"), "--set",
+                                    f"precision={p}", "--in", f"{a}={d}/in.npy", "--out", f"{b}={d}/out.npy"], check=True)
+                    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+                    error = torch.from_numpy(np.load(d / "out.npy")) - want
+                    e = (error.norm() / want.norm()).item()
+                    print(f"{id}-{what} ({name}) {size}x{size} {p}: relative error {e:.1e}, {-20 * math.log10(e):.1f} dB; "
+                          f"CPU seconds {cpu:.1f} with loading, PyTorch {theirs[-1]:.1f}", flush=True)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--full", choices=("flux", "wan21", "wan22", "wan2d"))
+    p.add_argument("--size", type=int, default=256)
+    p.add_argument("--precision", nargs="*", default=["fp32"])
+    p.add_argument("--rounds", type=int, default=1)
+    p.add_argument("--zenith", default="build/engine/zenith")
+    p.add_argument("out", nargs="?")
+    a = p.parse_args()
+    if a.full:
+        full(a.full, a.size, a.zenith, a.precision, a.rounds)
+    else:
+        golden(Path(a.out))
 
 
 main()

@@ -49,6 +49,9 @@ int cmd_train(int argc, char **argv); /* has options of its own */
  * npy_read allocates data; both return false and the sentence in err. */
 bool npy_read(zn_array *out, int *rank, const char *path, zn_error *err);
 bool npy_write(const char *path, const zn_array *a, int rank, zn_error *err);
+/* A latent that is the only tensor of a weight file, [1][c][n][h][w] or without the n: its n frames one below the other. */
+bool latent_is_file(const char *path);
+bool latent_read(zn_array *out, int *n, const char *path, zn_error *err);
 /* The number of axes; 0: it cannot be read. */
 int npy_rank(const char *path);
 

@@ -66,6 +66,40 @@ static void clean(zn_array *a, const char *port)
         fprintf(stderr, "zenith: %zu values of %s are infinite or not a number: taken as 0\n", n, port);
 }
 
+static bool read_input(zn_array *in, int *rank, const char *path, zn_error *err)
+{
+    int n;
+
+    return latent_is_file(path) ? latent_read(in, &n, path, err) : npy_read(in, rank, path, err);
+}
+
+typedef struct memory_video { /* frames that lie one below the other */
+    zn_array all;
+    size_t len; /* of one */
+} memory_video;
+
+static bool memory_frame(void *cookie, int32_t i, float *frame)
+{
+    const memory_video *v = cookie;
+
+    memcpy(frame, v->all.data + (size_t)i * v->len, v->len * sizeof *frame);
+    return true;
+}
+
+/* The frames of a file: of numbers, or of one latent, which is read into *memory. */
+static bool open_frames(npy_video *in, memory_video *memory, const char *path, zn_error *err)
+{
+    int n = 1;
+
+    if (!latent_is_file(path))
+        return npy_open_video(in, path, err);
+    if (!latent_read(&memory->all, &n, path, err))
+        return false;
+    memory->len = zn_array_len(&memory->all) / (size_t)n;
+    in->frames = (zn_frames){ n, memory->all.h / n, memory->all.w, memory->all.c, memory_frame, memory };
+    return true;
+}
+
 /* A video through the model that takes one. */
 static int run_video(const options *o, const zn_model_info *info, const char *from, const char *to)
 {
@@ -73,10 +107,11 @@ static int run_video(const options *o, const zn_model_info *info, const char *fr
     const char *set[MAX_LIST];
     const zn_job job = { .set = set, .n_set = job_settings(set, o), .progress = o->progress ? show_progress : NULL };
     npy_video in = { 0 }, out = { 0 };
+    memory_video memory = { 0 };
     zn_engine *engine = NULL;
     zn_model *model = NULL;
     zn_error err = { "" }, ignored;
-    bool ok = npy_open_video(&in, from, &err) && !zn_engine_open(&engine, o->engine, o->threads, &err) &&
+    bool ok = open_frames(&in, &memory, from, &err) && !zn_engine_open(&engine, o->engine, o->threads, &err) &&
         !zn_model_open(&model, engine, info->id, &open, &err) &&
         !zn_model_video_shape(model, &in.frames, &out.frames, &err) && npy_create_video(&out, to, &err);
 
@@ -85,6 +120,7 @@ static int run_video(const options *o, const zn_model_info *info, const char *fr
         ok = npy_close_video(&out, ok, ok ? &err : &ignored);
     }
     npy_close_video(&in, true, &ignored);
+    free(memory.all.data);
     zn_model_close(&model);
     zn_engine_close(&engine);
     return ok ? EXIT_DONE : fail("%s", err.text);
@@ -121,7 +157,8 @@ int cmd_run(const options *o)
             return usage("%s needs --in %s=FILE.npy", info->id, info->in[i]);
     if (!o->n_out)
         return usage("%s needs --out %s=FILE.npy", info->id, info->out[0]);
-    if (info->video && npy_rank(file_of(o->in, o->n_in, info->in[0])) == 4)
+    if (info->video &&
+        (latent_is_file(file_of(o->in, o->n_in, info->in[0])) || npy_rank(file_of(o->in, o->n_in, info->in[0])) == 4))
         return run_video(o, zn_model_named(info->video), file_of(o->in, o->n_in, info->in[0]),
                          file_of(o->out, o->n_out, info->out[0]));
 
@@ -130,7 +167,7 @@ int cmd_run(const options *o)
         goto end;
     }
     for (; info->in[n_in] && file_of(o->in, o->n_in, info->in[n_in]); n_in++)
-        if (!npy_read(&in[n_in], &rank, file_of(o->in, o->n_in, info->in[n_in]), &err)) {
+        if (!read_input(&in[n_in], &rank, file_of(o->in, o->n_in, info->in[n_in]), &err)) {
             fail("%s", err.text);
             goto end;
         }

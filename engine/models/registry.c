@@ -30,6 +30,7 @@
     X(wan2d_vae_decode)                                                                                                \
     X(wan_video_encode)                                                                                                \
     X(wan_video_decode)                                                                                                \
+    X(wan_latent_rgb)                                                                                                  \
     X(flux_ae_decode)                                                                                                  \
     X(diffae_latent_net)                                                                                               \
     X(z_image_text)                                                                                                    \

@@ -123,6 +123,13 @@ expect 1 'are not 1 and a multiple of 4' "a video of 10 frames" video_run "$tmp/
 expect 1 'No such file' "no file is left of it" head -c 1 "$tmp/video-z.npy"
 expect 0 '' "a video" video_run "$tmp/5frames.npy"
 expect 0 '' "its latent has two frames" grep -aq "(2, 2, 3, 16)" "$tmp/video-z.npy"
+# The only tensor of a PyTorch file is a latent: 2 frames of 3 x 2, at 8 times the size one below the other.
+expect 0 'latent video of Wan 2.1, 2 frames of 3 x 2 .wan-latent-rgb' "info on a latent" "$zenith" info "$golden/wan-latent.pth"
+expect 0 '' "a latent as colours" "$zenith" run wan-latent-rgb --in "z=$golden/wan-latent.pth" --out "x=$tmp/rgb.npy"
+expect 0 '' "their size" grep -aq "(32, 24, 3)" "$tmp/rgb.npy"
+expect 0 '' "a latent decoded" "$zenith" run wan-vae-decode --weights "$golden/wan21.pth" --in "z=$golden/wan-latent.pth" --out "x=$tmp/rgb.npy"
+expect 0 '' "its frames" grep -aq "(5, 16, 24, 3)" "$tmp/rgb.npy"
+expect 1 'is no latent' "weights as a latent" "$zenith" run wan-latent-rgb --in "z=$golden/wan21.pth" --out "x=$tmp/rgb.npy"
 expect 1 'takes no video' "a video for a model of pictures" enc_run "$tmp/5frames.npy"
 expect 1 'not the weights of a Wan VAE' "wrong weights for a video" \
   "$zenith" run wan-vae-encode --weights "$enc" --in "x=$tmp/5frames.npy" --out "z=$tmp/video-z.npy"
