@@ -464,7 +464,11 @@ zn_op_model_acquire_autoencoder (ZnOpHalf          half,
           : (zn_weights_find (found, sizeof (found), stem[0], err) &&
              zn_weights_find (found, sizeof (found), stem[1], &ignored)))
     {
-      if (which != ZENITH_AUTOENCODER_ZENITH)
+      /* a latent of Wan has colours without a decoder, too */
+      if (which == ZENITH_AUTOENCODER_WAN && half == ZN_OP_DECODER)
+        return model_acquire (ZN_OP_WAN_COLOURS, NULL, base, err);
+
+      if (which > ZENITH_AUTOENCODER_ZENITH && which < ZENITH_AUTOENCODER_FLUX)
         {
           g_strlcat (err->text, " ", sizeof (err->text));
           g_strlcat (err->text, _ ("They are published at https://github.com/madebyollin/taesd."),

@@ -15,6 +15,9 @@ typedef enum
   ZN_OP_DECODER
 } ZnOpHalf;
 
+/* The model that stands in for a decoder of Wan where there are no weights of one. */
+#define ZN_OP_WAN_COLOURS "wan-latent-rgb"
+
 /* The model with this id, with its own weights or the file or folder `weights` (NULL or
  * "": its own), or the wanted half of an autoencoder; on failure NULL and a sentence.
  * Cheap when called again.  To be given back with zn_op_model_release(), which accepts

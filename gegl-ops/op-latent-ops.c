@@ -270,6 +270,10 @@ put_latent (ZnOpLatent           *latent,
                         .differ  = task->mode == ZENITH_LATENT_MODE_DIFFERENCE,
                         .centred = halves->decoder && halves->kind.centred };
 
+  if (halves->decoder && g_str_has_prefix (zn_op_model_name (halves->decoder), ZN_OP_WAN_COLOURS))
+    g_strlcpy (request->note,
+               "There is no file wan-vae: the latent is shown by its colors, without detail.",
+               sizeof (request->note));
   if (halves->decoder)
     return zn_op_latent_decode (&target, halves->decoder, latent, request);
 

@@ -173,6 +173,47 @@ test_large_autoencoders_are_centred (void)
   g_object_unref (in);
 }
 
+/* Without a decoder, a latent of Wan is shown by its colours, and the note says so. */
+static void
+test_wan_latent_without_decoder (void)
+{
+  gchar              *old   = g_strdup (g_getenv ("ZENITH_MODELS"));
+  gchar              *home  = g_strdup (g_getenv ("XDG_DATA_HOME"));
+  const GeglRectangle small = { 0, 0, 5, 3 }, box = { 0, 0, 40, 24 };
+  const Babl         *format = babl_format_n (babl_type ("float"), 16);
+  GeglBuffer         *in     = gegl_buffer_new (&small, format);
+  gfloat              z[5 * 3 * 16];
+  gfloat             *got;
+  gchar              *note = NULL, *status = NULL;
+  Run                 run;
+
+  for (gint i = 0; i < 5 * 3 * 16; i++)
+    z[i] = i % 16 == 6 ? -1.0f : 0.0f;
+  gegl_buffer_set (in, &small, 0, format, z, GEGL_AUTO_ROWSTRIDE);
+  g_setenv ("ZENITH_MODELS", "/nowhere", TRUE);
+  g_setenv ("XDG_DATA_HOME", "/nowhere", TRUE);
+  run = run_new ("zenith:latent-decode", "model=wan-vae", in);
+  CHECK (run.box.width == 40 && run.box.height == 24, "%dx%d", run.box.width, run.box.height);
+  got = run_pixels (&run, &box);
+  gegl_node_get (run.op, "note", &note, "status", &status, NULL);
+  CHECK (! *status && strstr (note, "wan-vae"), "status '%s', note '%s'", status, note);
+  /* channel 6 is -0.3477, -0.4059, -0.2925 of the colours, which begin at -0.1835, -0.0868, -0.3360 */
+  for (gint i = 0; i < 40 * 24; i++)
+    CHECK (fabsf (got[4 * i] - (0.3477f - 0.1835f + 1) / 2) < 1e-3f &&
+               fabsf (got[4 * i + 1] - (0.4059f - 0.0868f + 1) / 2) < 1e-3f &&
+               fabsf (got[4 * i + 2] - (0.2925f - 0.3360f + 1) / 2) < 1e-3f,
+           "pixel %d is %g %g %g", i, got[4 * i], got[4 * i + 1], got[4 * i + 2]);
+  g_setenv ("ZENITH_MODELS", old, TRUE);
+  g_setenv ("XDG_DATA_HOME", home, TRUE);
+  run_free (&run);
+  g_free (got);
+  g_free (note);
+  g_free (status);
+  g_free (old);
+  g_free (home);
+  g_object_unref (in);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -182,6 +223,7 @@ main (int argc, char **argv)
   RUN (test_size_and_format_of_latents);
   RUN (test_encode_then_decode_is_preview);
   RUN (test_large_autoencoders_are_centred);
+  RUN (test_wan_latent_without_decoder);
   RUN (test_difference_is_four_times_what_differs);
   RUN (test_ways_to_name_weights);
 
