@@ -91,7 +91,7 @@ typedef struct zn_weight_info {
     int64_t shape[8];
 } zn_weight_info;
 
-/* Opens .safetensors, .pth/.pt/.ckpt (PyTorch zip) files, or folders of shards, as one set. */
+/* Opens .safetensors, .gguf, .pth/.pt/.ckpt (PyTorch zip) files, or folders of shards, as one set. */
 ZN_API zn_status zn_weights_open(zn_weights **out, const char *const *paths, int n_paths, zn_error *err);
 ZN_API void zn_weights_close(zn_weights **weights);
 ZN_API int zn_weights_count(const zn_weights *weights);
@@ -104,7 +104,7 @@ ZN_API zn_status zn_weights_read(float *dst, size_t n, const zn_weights *weights
 /* The id of the model these weights belong to and, in `what`, a description; NULL if unknown. */
 ZN_API const char *zn_weights_recognise(const zn_weights *weights, char *what, size_t size);
 
-/* Looks for stem.safetensors, .pth, .pt, .ckpt in each folder of $ZENITH_MODELS, in the user's data
+/* Looks for stem.safetensors, .gguf, .pth, .pt, .ckpt in each folder of $ZENITH_MODELS, in the user's data
  * folder (zenith/models) and in the folder it was installed with. */
 ZN_API zn_status zn_weights_find(char *path, size_t size, const char *stem, zn_error *err);
 

@@ -153,7 +153,7 @@ only_our_symbols() {
 # The readers of weight files alone, instrumented.
 compile_fuzz() {
   local exe=$root/.cache/fuzz_weights src=() f
-  for f in weights safetensors torchzip pickle json convert status; do
+  for f in weights safetensors torchzip gguf blocks pickle json convert status; do
     src+=("$root/engine/core/$f.c")
   done
   src+=("$root/tests/fuzz/fuzz_weights.c" "$root/tests/attack/bytes.c")

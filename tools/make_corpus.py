@@ -364,6 +364,56 @@ def torch_bad():
     files.update({"bad-pt-" + k: v for k, v in bad.items()})
 
 
+# ---- GGUF -----------------------------------------------------------------------------------------
+
+def gs(text):
+    b = text if isinstance(text, bytes) else text.encode()
+    return struct.pack("<Q", len(b)) + b
+
+
+def kv(key, kind, value):
+    return gs(key) + struct.pack("<I", kind) + value
+
+
+def gt(name="w", dims=(32, 2), kind=8, offset=0):
+    return gs(name) + struct.pack("<I", len(dims)) + struct.pack(f"<{len(dims)}Q", *dims) + struct.pack("<IQ", kind, offset)
+
+
+def gguf(tensors, pairs=(), data=bytes(68), version=3, align=32, n_tensors=None, n_pairs=None):
+    head = b"GGUF" + struct.pack("<IQQ", version, len(tensors) if n_tensors is None else n_tensors,
+                                 len(pairs) if n_pairs is None else n_pairs) + b"".join(pairs) + b"".join(tensors)
+    return head + bytes(-len(head) % align) + data
+
+
+def ggufs():
+    block = b"\0\x3c" + bytes(range(32))  # Q8_0 with scale 1: 0 .. 31
+    every = [kv("general.architecture", 8, gs("qwen3")), kv("list", 9, struct.pack("<IQ", 8, 2) + gs("a") + gs("bc")),
+             kv("numbers", 9, struct.pack("<IQ", 5, 3) + bytes(12)), kv("f", 12, bytes(8)), kv("yes", 7, b"\1"),
+             kv("general.alignment", 4, struct.pack("<I", 64)), kv("long", 8, gs("x" * 5000))]
+    files["gguf"] = gguf([gt("w"), gt("v", (4,), 0, 128)], every, block + bytes(94) + struct.pack("<4f", 0, 1, 2, 3), align=64)
+    files["gguf-v2"] = gguf([gt("w", (32,))], data=block, version=2)
+    huge = 1 << 63
+    bad = {
+        "version": gguf([gt()], version=1), "big-endian": gguf([gt()], version=3 << 24),
+        "many": gguf([gt()], n_tensors=1 << 40), "many-pairs": gguf([gt()], n_pairs=1 << 60),
+        "more": gguf([gt()], n_tensors=2), "key-long": gguf([gt()], [struct.pack("<Q", huge)]),
+        "key-cut": gguf([], [struct.pack("<Q", 1000) + b"key"], data=b"", n_tensors=1),
+        "value-type": gguf([gt()], [kv("k", 13, b"")]), "array-type": gguf([gt()], [kv("k", 9, struct.pack("<IQ", 9, 1))]),
+        "array-long": gguf([gt()], [kv("k", 9, struct.pack("<IQ", 10, huge))]),
+        "array-wraps": gguf([gt()], [kv("k", 9, struct.pack("<IQ", 10, 1 << 61))]),
+        "array-strings": gguf([gt()], [kv("k", 9, struct.pack("<IQ", 8, huge))]),
+        "alignment": gguf([gt()], [kv("general.alignment", 4, bytes(4))]),
+        "name-empty": gguf([gt("")]), "name-long": gguf([gt("n" * 1025)]), "name-zero": gguf([gt("a\0b")]),
+        "name-utf8": gguf([gt(b"\xff")]), "dims-none": gguf([gt(dims=())]), "dims": gguf([gt(dims=(32, 1, 1, 1, 1))]),
+        "dims-many": gguf([gs("w") + struct.pack("<I", 1 << 31)]), "shape-zero": gguf([gt(dims=(32, 0))]),
+        "shape-huge": gguf([gt(dims=(32, huge))]), "shape-overflow": gguf([gt(dims=(1 << 31, 1 << 31, 1 << 31))]),
+        "shape-block": gguf([gt(dims=(33, 2))]), "type": gguf([gt(kind=10)]), "type-far": gguf([gt(kind=1 << 31)]),
+        "offset": gguf([gt(offset=32)]), "offset-odd": gguf([gt(dims=(32,), offset=8)]), "offset-huge": gguf([gt(offset=-32 % 2**64)]),
+        "cut": gguf([gt()], data=bytes(67)), "cut-header": gguf([gt()])[:40], "twice": gguf([gt(), gt()]), "nothing": gguf([]),
+    }
+    files.update({"bad-gguf-" + k: v for k, v in bad.items()})
+
+
 # ---- others -------------------------------------------------------------------------------------
 
 def pickle_of(file):
@@ -380,7 +430,6 @@ def others():
     files["bad-index-json"] = b'{"weight_map": {"a": 1}}'
     files["bad-legacy"] = (b"\x80\2\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\2M\xe9\3.\x80\2}q\0X\x10\0\0\0"
                            b"protocol_versionq\1M\xe9\3s.")
-    files["bad-gguf"] = b"GGUF\3\0\0\0" + bytes(16)
     files["bad-hdf5"] = b"\x89HDF\r\n\x1a\n" + bytes(8)
     files["bad-lfs"] = (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n")
     files["bad-text"] = b"<html>Not found</html>\n"
@@ -403,6 +452,7 @@ def main():
     safetensors()
     torch_good()
     torch_bad()
+    ggufs()
     others()
     os.makedirs(folder, exist_ok=True)
     for name, data in files.items():

@@ -28,7 +28,8 @@ static const char help[] =
     "                                 whose names begin so: conv, \"fp16 fwht\", \"model zenith\"\n"
     "\n"
     "  everywhere: --engine NAME (or ZENITH_ENGINE), --threads N (or ZENITH_THREADS)\n"
-    "  run: --progress (and what it takes).  Weights: .safetensors, .pth, .pt, .ckpt, or a folder; \"random:\" makes them up.\n"
+    "  run: --progress (and what it takes).  Weights: .safetensors, .gguf, .pth, .pt, .ckpt, or a folder; \"random:\" makes "
+    "them up.\n"
     "  Exit status: 0 done, 1 failed (one line on stderr says why), 2 wrong usage.\n";
 
 static void complain(const char *fmt, va_list ap)

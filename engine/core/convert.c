@@ -18,12 +18,12 @@ static const struct {
 
 size_t zn_dtype_size(zn_type t)
 {
-    return dtypes[t].size;
+    return zn_block_of(t) ? 0 : dtypes[t].size;
 }
 
 const char *zn_dtype_name(zn_type t)
 {
-    return dtypes[t].name;
+    return zn_block_of(t) ? zn_block_of(t)->name : dtypes[t].name;
 }
 
 bool zn_shape_ok(const int64_t *shape, int n_dims, zn_type t)
@@ -161,7 +161,7 @@ static void read_row(float *dst, const unsigned char *src, size_t n, size_t step
     case ZN_F64: ROW(double, (float)v); break;
     case ZN_F8_E4M3: ROW(uint8_t, from_e4m3(v)); break;
     case ZN_F8_E5M2: ROW(uint8_t, from_f16((uint16_t)(v << 8))); break; /* the upper half of an f16 */
-    case ZN_N_TYPES: break;
+    default: break; /* no type, or one that comes in blocks */
     }
     /* clang-format on */
 }
@@ -193,13 +193,13 @@ static int merge_dims(const zn_entry *e, size_t *shape, size_t *step)
 }
 
 /* Elements that lie one after the other: piece by piece. */
-static zn_status read_dense(const zn_entry *e, float *dst, zn_error *err)
+zn_status zn_entry_read_part(const zn_entry *e, float *dst, size_t first, size_t left, zn_error *err)
 {
     const size_t size = zn_dtype_size(e->dtype);
     unsigned char piece[1 << 14];
-    size_t left = zn_entry_len(e), n;
+    size_t n;
 
-    for (uint64_t at = e->at; left; left -= n, dst += n, at += n * size) {
+    for (uint64_t at = e->at + first * size; left; left -= n, dst += n, at += n * size) {
         zn_status s;
 
         n = left < sizeof piece / size ? left : sizeof piece / size;
@@ -242,9 +242,11 @@ zn_status zn_entry_read(const zn_entry *e, float *dst, zn_error *err)
 
     if (!zn_entry_len(e))
         return ZN_OK;
+    if (zn_block_of(e->dtype))
+        return zn_blocks_read(e, dst, err);
     n = merge_dims(e, shape, step);
     if (n == 1 && step[0] == zn_dtype_size(e->dtype))
-        return read_dense(e, dst, err);
+        return zn_entry_read_part(e, dst, 0, zn_entry_len(e), err);
     for (int i = 0; i < n; i++)
         span += (shape[i] - 1) * step[i];
     if ((s = zn_file_copy(&bytes, e->file, e->at, span, err)))

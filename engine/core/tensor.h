@@ -25,7 +25,16 @@ typedef enum zn_type {
     ZN_U32,
     ZN_I64,
     ZN_U64,
-    ZN_N_TYPES
+    ZN_N_TYPES, /* of elements; those below are for weight files alone and come in blocks (blocks.c) */
+    ZN_Q4_0,
+    ZN_Q4_1,
+    ZN_Q5_0,
+    ZN_Q5_1,
+    ZN_Q8_0,
+    ZN_Q4_K,
+    ZN_Q5_K,
+    ZN_Q6_K,
+    ZN_MLX4,
 } zn_type;
 
 /* Of a tensor's type. */

@@ -2,7 +2,8 @@
 /* weightfile.h - what the readers of weight files share; only they and their tests include it.
  *
  *     paths ── weights.c ── open, look at the first bytes ─┬── safetensors.c ── json.c
- *                 ▲                                        └── torchzip.c ── pickle.c
+ *                 ▲                                        ├── torchzip.c ── pickle.c
+ *                 │                                        └── gguf.c
  *                 └───────── zn_weights_add, once per tensor ─────────┘ */
 #ifndef ZN_WEIGHTFILE_H
 #define ZN_WEIGHTFILE_H
@@ -42,6 +43,22 @@ zn_status zn_weights_open_memory(zn_weights **out, const void *data, size_t size
 /* Each adds all the tensors of one file, after checking that every one is inside it. */
 zn_status zn_safetensors_read(zn_weights *w, const zn_file *f, zn_error *err);
 zn_status zn_torchzip_read(zn_weights *w, const zn_file *f, zn_error *err);
+zn_status zn_gguf_read(zn_weights *w, const zn_file *f, zn_error *err);
+
+/* A type whose elements come in blocks: `len` of them in `size` bytes, which read() makes floats.  NULL: a plain type. */
+typedef struct zn_block {
+    const char *name;
+    size_t len, size;
+    void (*read)(float *y, const unsigned char *p);
+} zn_block;
+
+const zn_block *zn_block_of(zn_type t);
+
+enum { ZN_MLX_GROUP = 32 };
+
+/* zn_entry_read for such a type, and for n elements from `first` on of a dense tensor of a plain type. */
+zn_status zn_blocks_read(const zn_entry *e, float *dst, zn_error *err);
+zn_status zn_entry_read_part(const zn_entry *e, float *dst, size_t first, size_t n, zn_error *err);
 
 /* False if the shape has a negative size, or if a product of its non-zero sizes and of the element's
  * size overflows int64_t: a shape that passes can be multiplied in any order. */

@@ -3,7 +3,7 @@
  *
  *     path ──┬── folder ──┬── *.safetensors.index.json ──> its shards
  *            │            └── *.safetensors, sorted
- *            └── file ── open ── first bytes ──┬── safetensors, PyTorch zip: read
+ *            └── file ── open ── first bytes ──┬── safetensors, GGUF, PyTorch zip: read
  *                                             ├── index: its shards, from the same folder
  *                                             └── anything else: one sentence saying what it is */
 #define _POSIX_C_SOURCE 200809L
@@ -116,6 +116,43 @@ static int by_name(const void *a, const void *b)
     return c ? c : (x > y) - (x < y);
 }
 
+/* The tensor NAME followed by `end`, if it is dense, of floats, and [rows][cols]; or NULL. */
+static const zn_entry *beside(const zn_weights *w, const char *name, size_t len, const char *end, int64_t rows,
+                              int64_t cols)
+{
+    char full[ZN_MAX_NAME + 16];
+    const zn_entry *e;
+
+    if (len >= ZN_MAX_NAME)
+        return NULL;
+    snprintf(full, sizeof full, "%.*s%s", (int)len, name, end);
+    e = zn_weights_get(w, full);
+    return e && e->n_dims == 2 && e->shape[0] == rows && e->shape[1] == cols && e->stride[1] == 1 &&
+            e->stride[0] == cols && (e->dtype == ZN_F16 || e->dtype == ZN_BF16 || e->dtype == ZN_F32)
+        ? e
+        : NULL;
+}
+
+/* MLX's 4-bit matrices: P.weight of 32-bit words with P.scales and P.biases beside it is one tensor of weights. */
+static void join_mlx(zn_weights *w)
+{
+    for (size_t i = 0; i < w->n_records; i++) {
+        zn_entry *e = &w->records[i].entry;
+        const size_t len = strlen(e->name);
+
+        if (e->dtype != ZN_U32 || e->n_dims != 2 || len < 8 || strcmp(e->name + len - 7, ".weight") ||
+            e->shape[1] % (ZN_MLX_GROUP / 8) || e->shape[1] > INT64_MAX / 8 || e->stride[1] != 1 ||
+            e->stride[0] != e->shape[1])
+            continue;
+        e->scales = beside(w, e->name, len - 7, ".scales", e->shape[0], e->shape[1] * 8 / ZN_MLX_GROUP);
+        e->offsets = beside(w, e->name, len - 7, ".biases", e->shape[0], e->shape[1] * 8 / ZN_MLX_GROUP);
+        if (e->scales && e->offsets && zn_shape_ok((int64_t[]){ e->shape[0], e->shape[1], 8 }, 3, ZN_F32)) {
+            e->dtype = ZN_MLX4;
+            e->stride[0] = e->shape[1] *= 8;
+        }
+    }
+}
+
 /* Sorts the names, and refuses a set in which a name stands for two tensors or for none. */
 static zn_status finish(zn_weights *w, zn_error *err)
 {
@@ -144,6 +181,7 @@ static zn_status finish(zn_weights *w, zn_error *err)
                            "The tensor '%s' is not in %s, where the index says it is; download both "
                            "again",
                            w->promised[i].key, w->promised[i].value);
+    join_mlx(w);
     return ZN_OK;
 }
 
@@ -333,7 +371,7 @@ static bool begins(const zn_file *f, const char *magic, size_t len)
 /* What a file is that holds no weights we can read, and what to do about it. */
 static zn_status refuse(const zn_file *f, zn_error *err)
 {
-    static const char reads[] = "Zenith reads .safetensors and PyTorch .pth/.pt/.ckpt files";
+    static const char reads[] = "Zenith reads .safetensors, .gguf and PyTorch .pth/.pt/.ckpt files";
     static const struct {
         const char *magic;
         size_t len;
@@ -341,7 +379,6 @@ static zn_status refuse(const zn_file *f, zn_error *err)
     } known[] = {
         { "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14,
           "is in the format of PyTorch before 1.6: load it and save it again with a newer PyTorch" },
-        { "GGUF", 4, "is a GGUF file" },
         { "\x89HDF", 4, "is an HDF5 file" },
         { "version https://git-lfs", 23,
           "is a pointer of Git LFS in place of the weights: run git lfs "
@@ -371,6 +408,8 @@ static zn_status read_file(zn_weights *w, const zn_file *f, zn_error *err)
 {
     if (!f->size)
         return zn_fail(err, ZN_E_FILE, "%s is empty; download it again", f->label);
+    if (begins(f, "GGUF", 4))
+        return zn_gguf_read(w, f, err);
     if (begins(f, "PK\3\4", 4) || begins(f, "PK\5\6", 4))
         return zn_torchzip_read(w, f, err);
     if (!is_text(f) && f->size > 8 && f->first[8] == '{') /* as text, no length would be below 2^61 */

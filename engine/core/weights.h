@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* weights.h - a set of named tensors out of weight files.
  *
- * weights.c opens paths and keeps the set; safetensors.c and torchzip.c (with pickle.c) each add the tensors of one file
+ * weights.c opens paths and keeps the set; safetensors.c, torchzip.c (with pickle.c) and gguf.c each add the tensors of one file
  * to it.  An entry says where its elements are; zn_entry_read reads and converts them.  Files are read, not mapped: one that
  * shrinks meanwhile is a failure with a sentence, not a signal, and no more than one tensor is in memory at a time. */
 #ifndef ZN_WEIGHTS_H
@@ -22,9 +22,10 @@ typedef struct zn_entry {
     int64_t stride[ZN_MAX_DIMS]; /* elements; C order unless a pickle says otherwise */
     const struct zn_file *file;  /* owned by the set */
     uint64_t at; /* its first byte; when the file was opened, every index that shape and stride allow was inside */
+    const struct zn_entry *scales, *offsets; /* of ZN_MLX4: one of each per group; dense; owned by the set */
 } zn_entry;
 
-size_t zn_dtype_size(zn_type t);
+size_t zn_dtype_size(zn_type t); /* of an element; 0: it comes in blocks */
 const char *zn_dtype_name(zn_type t);
 
 const zn_entry *zn_weights_at(const zn_weights *w, int i);

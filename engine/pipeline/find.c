@@ -13,10 +13,10 @@
 
 static bool try_folder(char *path, size_t size, const char *dir, const char *stem)
 {
-    static const char *const ends[] = { ".safetensors", ".pth", ".pt", ".ckpt" };
+    static const char *const ends[] = { ".safetensors", ".gguf", ".pth", ".pt", ".ckpt" };
     struct stat st;
 
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         int n = snprintf(path, size, "%s/%s%s", dir, stem, ends[i]);
 
         if (n > 0 && (size_t)n < size && !stat(path, &st) && S_ISREG(st.st_mode))
@@ -69,7 +69,7 @@ zn_status zn_weights_find(char *path, size_t size, const char *stem, zn_error *e
         *path = 0;
     user_folder(dir, sizeof dir);
     return zn_fail(err, ZN_E_FILE,
-                   "no weights '%s' (.safetensors, .pth, .pt or .ckpt) in $ZENITH_MODELS, %s or %s; put the "
+                   "no weights '%s' (.safetensors, .gguf, .pth, .pt or .ckpt) in $ZENITH_MODELS, %s or %s; put the "
                    "file there or name it",
                    stem, *dir ? dir : "the user's data folder", ZN_MODELS_DIR);
 }

@@ -6,7 +6,100 @@
 #include "compare.h"
 #include "pipeline/forward.h"
 
+#include <unistd.h>
+
 static const char text_file[] = GOLDEN "zimage_text.safetensors";
+
+/* A copy of a safetensors file with parts of its tensors' names replaced: pairs of strings, NULL ends.  Returns its path. */
+static const char *renamed(const char *file, const char *const *pairs)
+{
+    static char path[64];
+    FILE *f = fopen(file, "rb"), *out;
+    static char head[1 << 16], next[1 << 17];
+    uint64_t n = 0;
+    int c;
+
+    snprintf(path, sizeof path, "/tmp/zenith-names-%d.safetensors", (int)getpid());
+    out = fopen(path, "wb");
+    if (!f || !out || fread(&n, 8, 1, f) != 1 || n >= sizeof head || fread(head, 1, n, f) != n)
+        return "";
+    head[n] = 0;
+    for (; pairs[0]; pairs += 2) {
+        char *from = head, *to = next, *at;
+
+        for (; (at = strstr(from, pairs[0])); from = at + strlen(pairs[0]))
+            to += sprintf(to, "%.*s%s", (int)(at - from), from, pairs[1]);
+        strcpy(to, from);
+        if (strlen(next) >= sizeof head)
+            return "";
+        strcpy(head, next);
+    }
+    n = strlen(head);
+    fwrite(&n, 8, 1, out);
+    fwrite(head, 1, n, out);
+    while ((c = getc(f)) != EOF)
+        putc(c, out);
+    fclose(f);
+    return fclose(out) ? "" : path;
+}
+
+static void names(void)
+{
+    static const char *const mlx[] = { "all_x_embedder.2-1",
+                                       "x_embedder",
+                                       "all_final_layer.2-1.linear",
+                                       "final_layer.linear",
+                                       "all_final_layer.2-1.adaLN_modulation.1",
+                                       "final_layer.adaLN_modulation.layers.1",
+                                       "t_embedder.mlp.0",
+                                       "t_embedder.linear1",
+                                       "t_embedder.mlp.2",
+                                       "t_embedder.linear2",
+                                       "cap_embedder.",
+                                       "cap_embedder.layers.",
+                                       "to_out.0",
+                                       "to_out",
+                                       "adaLN_modulation.0",
+                                       "adaLN_modulation",
+                                       NULL };
+    static const char *const gguf[] = { "model.embed_tokens",
+                                        "token_embd",
+                                        "model.layers.",
+                                        "blk.",
+                                        "input_layernorm",
+                                        "attn_norm",
+                                        "post_attention_layernorm",
+                                        "ffn_norm",
+                                        "self_attn.q_proj",
+                                        "attn_q",
+                                        "self_attn.k_proj",
+                                        "attn_k",
+                                        "self_attn.v_proj",
+                                        "attn_v",
+                                        "self_attn.o_proj",
+                                        "attn_output",
+                                        "self_attn.q_norm",
+                                        "attn_q_norm",
+                                        "self_attn.k_norm",
+                                        "attn_k_norm",
+                                        "mlp.gate_proj",
+                                        "ffn_gate",
+                                        "mlp.up_proj",
+                                        "ffn_up",
+                                        "mlp.down_proj",
+                                        "ffn_down",
+                                        "model.norm",
+                                        "output_norm",
+                                        NULL };
+    static const char *const bare[] = { "model.", "", NULL };
+
+    const char *path = renamed(GOLDEN "zimage_dit.safetensors", mlx);
+
+    compare(path, "z-image-dit", (const char *const[]){ "odd.x", "odd.t", "odd.cap", NULL }, NULL, "odd.y", 1e-4);
+    compare(renamed(text_file, gguf), "z-image-text", (const char *const[]){ "tokens13", NULL }, NULL, "cap13", 1e-4);
+    compare(renamed(text_file, bare), "z-image-text", (const char *const[]){ "tokens13", NULL }, NULL, "cap13", 1e-4);
+    remove(path);
+}
 
 static void text(void)
 {
@@ -139,6 +232,7 @@ int main(void)
         if (!list[e].usable || zn_engine_open(&engine, list[e].name, 0, NULL))
             continue;
         RUN(text);
+        RUN(names);
         RUN(transformer);
         RUN(blocks);
         RUN(sampler);

@@ -66,7 +66,39 @@ static const struct {
     const char *file, *says; /* NULL: it opens */
 } cases[] = {
     { "bad-empty", "is empty" },
-    { "bad-gguf", "is a GGUF file" },
+    { "bad-gguf-alignment", "alignment makes no sense" },
+    { "bad-gguf-array-long", "it ends too early" },
+    { "bad-gguf-array-strings", "it ends too early" },
+    { "bad-gguf-array-type", "values of an unknown type" },
+    { "bad-gguf-array-wraps", "it ends too early" },
+    { "bad-gguf-big-endian", "big-endian" },
+    { "bad-gguf-cut", "'w' lies outside the file" },
+    { "bad-gguf-cut-header", "it ends too early" },
+    { "bad-gguf-dims", "no or more than 4 dimensions" },
+    { "bad-gguf-dims-many", "no or more than 4 dimensions" },
+    { "bad-gguf-dims-none", "no or more than 4 dimensions" },
+    { "bad-gguf-key-cut", "it ends too early" },
+    { "bad-gguf-key-long", "it ends too early" },
+    { "bad-gguf-many", "too many tensors or values" },
+    { "bad-gguf-many-pairs", "too many tensors or values" },
+    { "bad-gguf-more", "is damaged: " },
+    { "bad-gguf-name-empty", "too long or no text" },
+    { "bad-gguf-name-long", "too long or no text" },
+    { "bad-gguf-name-utf8", "too long or no text" },
+    { "bad-gguf-name-zero", "too long or no text" },
+    { "bad-gguf-nothing", "holds no tensors" },
+    { "bad-gguf-offset", "'w' lies outside the file" },
+    { "bad-gguf-offset-huge", "'w' lies outside the file" },
+    { "bad-gguf-offset-odd", "'w' lies outside the file" },
+    { "bad-gguf-shape-block", "shape of a tensor is impossible" },
+    { "bad-gguf-shape-huge", "shape of a tensor is impossible" },
+    { "bad-gguf-shape-overflow", "shape of a tensor is impossible" },
+    { "bad-gguf-shape-zero", "shape of a tensor is impossible" },
+    { "bad-gguf-twice", "names the tensor 'w' twice" },
+    { "bad-gguf-type", "'w' of GGUF's type 10" },
+    { "bad-gguf-type-far", "'w' of GGUF's type 2147483648" },
+    { "bad-gguf-value-type", "a value has an unknown type" },
+    { "bad-gguf-version", "is of version 1 of GGUF" },
     { "bad-hdf5", "is an HDF5 file" },
     { "bad-index-header", "there is no weight_map" },
     { "bad-index-json", "is no index of weight files: a string is missing" },
@@ -81,7 +113,7 @@ static const struct {
     { "bad-pickle-plain", "is a bare Python pickle" },
     { "bad-pickle-state", "is a bare Python pickle" },
     { "bad-short", "is no weight file" },
-    { "bad-text", "is a text file, not weights; Zenith reads .safetensors and PyTorch" },
+    { "bad-text", "is a text file, not weights; Zenith reads .safetensors, .gguf and PyTorch" },
     { "bad-pt-big-endian", "big-endian" },
     { "bad-pt-bomb", "dictionaries hold each other" },
     { "bad-pt-call", "a call has no arguments" },
@@ -193,6 +225,8 @@ static const struct {
     { "bad-st-utf8-cut", "a string is not UTF-8" },
     { "bad-st-utf8-surrogate", "a string is not UTF-8" },
     { "bad-st-zero", "a string holds a zero byte" },
+    { "gguf", NULL },
+    { "gguf-v2", NULL },
     { "index", "holds no tensors" }, /* its files are not in memory */
     { "pt-again", NULL },
     { "pt-bare", NULL },
@@ -393,6 +427,20 @@ static void check_parameter(const zn_weights *w)
     HOLDS(w, "o", 0, 1, 2, 3);
 }
 
+static void check_gguf(const zn_weights *w)
+{
+    const zn_entry *e = zn_weights_get(w, "w");
+    const char *name = zn_weights_meta(w, "general.architecture");
+    float x[64];
+
+    CHECK(e && e->n_dims == 2 && e->shape[0] == 2 && e->shape[1] == 32 && !zn_entry_read(e, x, NULL),
+          "w is not 2 x 32");
+    for (int i = 0; i < 64; i++)
+        CHECK(x[i] == (i < 32 ? (float)i : 0.0f), "element %d is %g", i, (double)x[i]);
+    HOLDS(w, "v", 0, 1, 2, 3);
+    CHECK(name && !strcmp(name, "qwen3") && !zn_weights_meta(w, "long"), "the metadata is wrong");
+}
+
 static void test_values(void)
 {
     static const struct {
@@ -403,6 +451,7 @@ static void test_values(void)
         { "st-order", check_order },
         { "st-names", check_names },
         { "st-utf8", check_utf8 },
+        { "gguf", check_gguf },
         { "pt-plain", check_plain },
         { "pt-zip64", check_plain },
         { "pt-old", check_plain },
@@ -510,12 +559,55 @@ static void test_folders(void)
     CHECK(zn_weights_folder(path, 4, 0) && !*path, "a folder that does not fit is '%s'", path);
 }
 
+/* Every tensor of a file that GGUF's or MLX's own program has quantised is what that program makes of it again. */
+static void check_blocks(const char *file, int n)
+{
+    zn_error err;
+    zn_weights *w = open_one(join(data, file), &err),
+               *golden = w ? open_one(join(data, "blocks.safetensors"), &err) : NULL;
+    char wrong[200] = "";
+    int found = 0;
+
+    for (int i = 0; golden && i < zn_weights_count(golden); i++) {
+        const zn_entry *g = zn_weights_at(golden, i), *e = zn_weights_get(w, g->name);
+        float got[2048], want[2048];
+        double worst = 0;
+
+        if (!e)
+            continue;
+        found++;
+        if (e->n_dims != g->n_dims || zn_entry_len(e) != zn_entry_len(g) || zn_entry_len(e) > 2048 ||
+            zn_entry_read(e, got, NULL) || zn_entry_read(g, want, NULL)) {
+            snprintf(wrong, sizeof wrong, "%s has another shape", g->name);
+            break;
+        }
+        for (size_t k = 0; k < zn_entry_len(e); k++) {
+            const double d = fabs((double)got[k] - (double)want[k]);
+
+            worst = d <= worst ? worst : d; /* NaN sticks */
+        }
+        if (!(worst <= 1e-6))
+            snprintf(wrong, sizeof wrong, "%s is off by %g", g->name, worst);
+    }
+    zn_weights_close(&w);
+    zn_weights_close(&golden);
+    CHECK(!wrong[0], "%s: %s", file, wrong);
+    CHECK(found == n, "%s: %d tensors, not %d; %s", file, found, n, err.text);
+}
+
+static void test_blocks(void)
+{
+    TRY(check_blocks("blocks.gguf", 10));
+    TRY(check_blocks("mlx.safetensors", 1));
+}
+
 int main(void)
 {
     RUN(test_corpus);
     RUN(test_corpus_is_listed);
     RUN(test_values);
     RUN(test_fixtures);
+    RUN(test_blocks);
     RUN(test_legacy_fixture);
     RUN(test_read);
     RUN(test_folders);

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* blocks.c - quantised types of weight files: elements come in blocks that share scales.
+ *
+ * q4_0 to q6_K are those of GGUF (llama.cpp); a block is a run of 32 or 256 elements of a row.  mlx4 is that of MLX: nibbles in
+ * 32-bit words, the first element in the low one, with a scale and an offset per group of 32 in two tensors beside it. */
+#include "weightfile.h"
+
+#include <string.h>
+
+static float half_at(const unsigned char *p)
+{
+    return zn_from_f16(zn_le16(p));
+}
+
+/* d [m] nibbles: of elements 0 .. 15 the low ones, of 16 .. 31 the high ones; high: their fifth bits, or 0. */
+static void small_block(float *y, const unsigned char *q, uint32_t high, float d, float m, int zero)
+{
+    for (int i = 0; i < 16; i++) {
+        y[i] = d * (float)((int)((q[i] & 15) | (high >> i & 1) << 4) - zero) + m;
+        y[i + 16] = d * (float)((int)(q[i] >> 4 | (high >> (i + 16) & 1) << 4) - zero) + m;
+    }
+}
+
+static void read_q4_0(float *y, const unsigned char *p)
+{
+    small_block(y, p + 2, 0, half_at(p), 0, 8);
+}
+
+static void read_q4_1(float *y, const unsigned char *p)
+{
+    small_block(y, p + 4, 0, half_at(p), half_at(p + 2), 0);
+}
+
+static void read_q5_0(float *y, const unsigned char *p)
+{
+    small_block(y, p + 6, zn_le32(p + 2), half_at(p), 0, 16);
+}
+
+static void read_q5_1(float *y, const unsigned char *p)
+{
+    small_block(y, p + 8, zn_le32(p + 4), half_at(p), half_at(p + 2), 0);
+}
+
+static void read_q8_0(float *y, const unsigned char *p)
+{
+    const float d = half_at(p);
+
+    for (int i = 0; i < 32; i++)
+        y[i] = d * (float)(int8_t)p[2 + i];
+}
+
+/* The j-th of 8 pairs of 6 bits in 12 bytes: a scale and an offset. */
+static void pair_at(int *scale, int *offset, const unsigned char *s, int j)
+{
+    if (j < 4) {
+        *scale = s[j] & 63;
+        *offset = s[j + 4] & 63;
+    } else {
+        *scale = (s[j + 4] & 15) | (s[j - 4] >> 6) << 4;
+        *offset = s[j + 4] >> 4 | (s[j] >> 6) << 4;
+    }
+}
+
+/* d, d of offsets, pairs, and nibbles; high: fifth bits, or NULL. */
+static void large_block(float *y, const unsigned char *p, const unsigned char *high, const unsigned char *q)
+{
+    const float d = half_at(p), m = half_at(p + 2);
+
+    for (int j = 0; j < 8; j++, y += 32) {
+        int scale, offset;
+
+        pair_at(&scale, &offset, p + 4, j);
+        for (int i = 0; i < 32; i++) {
+            const int low = j % 2 ? q[i] >> 4 : q[i] & 15, fifth = high ? (high[i] >> j & 1) << 4 : 0;
+
+            y[i] = d * (float)scale * (float)(low | fifth) - m * (float)offset;
+        }
+        q += j % 2 ? 32 : 0;
+    }
+}
+
+static void read_q4_k(float *y, const unsigned char *p)
+{
+    large_block(y, p, NULL, p + 16);
+}
+
+static void read_q5_k(float *y, const unsigned char *p)
+{
+    large_block(y, p, p + 16, p + 48);
+}
+
+/* 128 bytes of low nibbles, 64 of two more bits each, 16 scales, d. */
+static void read_q6_k(float *y, const unsigned char *p)
+{
+    const unsigned char *low = p, *high = p + 128, *scale = p + 192;
+    const float d = half_at(p + 208);
+
+    for (int half = 0; half < 2; half++, low += 64, high += 32, scale += 8, y += 128)
+        for (int i = 0; i < 128; i++) {
+            const int nibble = i < 64 ? low[i] & 15 : low[i - 64] >> 4, two = high[i % 32] >> 2 * (i / 32) & 3;
+
+            y[i] = d * (float)(int8_t)scale[i / 16] * (float)((nibble | two << 4) - 32);
+        }
+}
+
+/* A block of mlx4 without its scales: 8 elements of one word. */
+static void read_mlx4(float *y, const unsigned char *p)
+{
+    const uint32_t word = zn_le32(p);
+
+    for (int i = 0; i < 8; i++)
+        y[i] = (float)(word >> 4 * i & 15);
+}
+
+static const zn_block blocks[] = {
+    [ZN_Q4_0 - ZN_Q4_0] = { "Q4_0", 32, 18, read_q4_0 },   [ZN_Q4_1 - ZN_Q4_0] = { "Q4_1", 32, 20, read_q4_1 },
+    [ZN_Q5_0 - ZN_Q4_0] = { "Q5_0", 32, 22, read_q5_0 },   [ZN_Q5_1 - ZN_Q4_0] = { "Q5_1", 32, 24, read_q5_1 },
+    [ZN_Q8_0 - ZN_Q4_0] = { "Q8_0", 32, 34, read_q8_0 },   [ZN_Q4_K - ZN_Q4_0] = { "Q4_K", 256, 144, read_q4_k },
+    [ZN_Q5_K - ZN_Q4_0] = { "Q5_K", 256, 176, read_q5_k }, [ZN_Q6_K - ZN_Q4_0] = { "Q6_K", 256, 210, read_q6_k },
+    [ZN_MLX4 - ZN_Q4_0] = { "MLX4", 8, 4, read_mlx4 },
+};
+
+const zn_block *zn_block_of(zn_type t)
+{
+    return t >= ZN_Q4_0 ? &blocks[t - ZN_Q4_0] : NULL;
+}
+
+/* The scales and offsets of MLX, one per group of 32 elements: y = scale * y + offset. */
+static zn_status scale_groups(const zn_entry *e, float *y, zn_error *err)
+{
+    enum { PIECE = 1024 };
+    float scale[PIECE], offset[PIECE];
+    size_t left = zn_entry_len(e) / ZN_MLX_GROUP;
+
+    for (size_t at = 0, n; left; left -= n, at += n) {
+        zn_status s;
+
+        n = left < PIECE ? left : PIECE;
+        if ((s = zn_entry_read_part(e->scales, scale, at, n, err)) ||
+            (s = zn_entry_read_part(e->offsets, offset, at, n, err)))
+            return s;
+        for (size_t i = 0; i < n * ZN_MLX_GROUP; i++, y++)
+            *y = scale[i / ZN_MLX_GROUP] * *y + offset[i / ZN_MLX_GROUP];
+    }
+    return ZN_OK;
+}
+
+zn_status zn_blocks_read(const zn_entry *e, float *dst, zn_error *err)
+{
+    const zn_block *b = zn_block_of(e->dtype);
+    unsigned char piece[1 << 14];
+    const size_t most = sizeof piece / b->size;
+    size_t left = zn_entry_len(e) / b->len, n;
+    uint64_t at = e->at;
+    float *y = dst;
+
+    for (; left; left -= n, at += n * b->size) {
+        zn_status s;
+
+        n = left < most ? left : most;
+        if ((s = zn_file_read(e->file, at, piece, n * b->size, err)))
+            return s;
+        for (size_t i = 0; i < n; i++, y += b->len)
+            b->read(y, piece + i * b->size);
+    }
+    return e->dtype == ZN_MLX4 ? scale_groups(e, dst, err) : ZN_OK;
+}
