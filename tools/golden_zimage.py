@@ -3,17 +3,23 @@
 """Golden files of Z-Image's networks, made by transformers' Qwen3 and diffusers' ZImageTransformer2DModel.
 
     python3 tools/golden_zimage.py tests/data/golden
+    python3 tools/golden_zimage.py --wide build/engine/zenith
 
 Writes small networks with random weights under the names of the published files (zimage_text.safetensors,
 zimage_dit.safetensors), the transformer once more as single files have it (zimage_single.safetensors: q, k and v in one
 tensor, a prefix) and zimage.golden.safetensors: inputs, every block's output, predictions for a latent of odd size with
 padding on both sides and for one without, and the result of the scheduler's eight steps.
 
+The second form compares the engine with diffusers on one layer of each kind with the published widths (3840 channels, 30 heads).
+
 Weights are rounded to fp16 before the reference runs; what training initialises with zeros gets random values.
 """
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+import numpy as np
 import torch
 from diffusers import FlowMatchEulerDiscreteScheduler, ZImageTransformer2DModel
 from diffusers.models.transformers.transformer_z_image import TimestepEmbedder
@@ -73,7 +79,26 @@ def single(state):
     return out
 
 
+def wide(program):
+    m = randomise(ZImageTransformer2DModel(n_layers=1, n_refiner_layers=1, axes_lens=[1536, 512, 512]))
+    g = torch.Generator().manual_seed(2)
+    x, t, cap = torch.randn(16, 1, 14, 18, generator=g), torch.tensor([0.37]), torch.randn(21, 2560, generator=g)
+    with tempfile.TemporaryDirectory() as d, torch.no_grad():
+        want = hwc(m([x], t, [cap], return_dict=False)[0][0])
+        save_file({k: v.half().contiguous() for k, v in m.state_dict().items()}, f"{d}/w.safetensors")
+        del m
+        for name, v in (("x", hwc(x)), ("t", t), ("cap", rows(cap))):
+            np.save(f"{d}/{name}.npy", v.numpy())
+        subprocess.run([program, "run", "z-image-dit", "--weights", f"{d}/w.safetensors", "--in", f"x={d}/x.npy", "--in", f"t={d}/t.npy",
+                        "--in", f"cap={d}/cap.npy", "--out", f"y={d}/y.npy", "--set", "precision=fp32"], check=True)
+        got = torch.from_numpy(np.load(f"{d}/y.npy"))
+    print(f"relative error {((got - want).norm() / want.norm()).item():.2e}")
+
+
 def main():
+    if sys.argv[1] == "--wide":
+        wide(sys.argv[2])
+        return
     out = Path(sys.argv[1])
     g = torch.Generator().manual_seed(2)
     data = {}

@@ -94,6 +94,15 @@ expect 1 'not UTF-8' "a prompt in Latin-1" tokens_run "$tmp/latin1.txt"
 expect 1 'prompt.txt: not a tokenizer.json' "a text as tokenizer" tokens_run "$tmp/prompt.txt" "$tmp/prompt.txt"
 expect 2 'takes --weights tokenizer.json' "tokens without an input" "$zenith" run z-image-tokens --out "tokens=$tmp/t.npy"
 
+# From a prompt to a latent with made-up weights: the three parts take each other's files.
+tokens_run "$tmp/prompt.txt"
+npy "$tmp/latent.npy" 6 10 16
+expect 0 '' "features of a prompt" "$zenith" run z-image-text --weights random: --in "tokens=$tmp/t.npy" --out "cap=$tmp/cap.npy"
+expect 0 '\(21, 1, 64\)' "one row a token" head -c 128 "$tmp/cap.npy"
+expect 0 '' "a latent from a prompt" "$zenith" run z-image-sample --weights random: --set steps=2 --in "x=$tmp/latent.npy" --in "cap=$tmp/cap.npy" --out "z=$tmp/z.npy"
+expect 0 '\(6, 10, 16\)' "of the size of its noise" head -c 128 "$tmp/z.npy"
+expect 1 'z-image-sample' "a latent of half a patch" "$zenith" run z-image-sample --weights random: --in "x=$tmp/odd.npy" --in "cap=$tmp/cap.npy" --out "z=$tmp/z.npy"
+
 enc_run() { "$zenith" run taesd-encode --weights "${2:-$enc}" --in "x=$1" --out "z=$tmp/z.npy"; }
 expect 0 '' "run" enc_run "$tmp/x.npy"
 expect 0 '' "run on one pixel" enc_run "$tmp/one.npy"
