@@ -150,22 +150,29 @@ only_our_symbols() {
   ! nm -g --defined-only "$build/engine/libzenith.a" 2>/dev/null | awk 'NF == 3 && $3 !~ /^zn_/ { print; bad = 1 } END { exit !bad }'
 }
 
-# The readers of weight files alone, instrumented.
+# The readers of files alone, instrumented.
+# compile_fuzz TARGET SOURCE...: tests/fuzz/fuzz_TARGET.c with these files.
 compile_fuzz() {
-  local exe=$root/.cache/fuzz_weights src=() f
-  for f in weights safetensors torchzip gguf blocks pickle json convert status; do
-    src+=("$root/engine/core/$f.c")
+  local exe=$root/.cache/fuzz_$1 src=("$root/tests/fuzz/fuzz_$1.c") f
+  for f in "${@:2}"; do
+    src+=("$root/$f.c")
   done
-  src+=("$root/tests/fuzz/fuzz_weights.c" "$root/tests/attack/bytes.c")
-  [ -x "$exe" ] && [ -z "$(find "$root/engine/core" "${src[@]}" -newer "$exe")" ] && return 0
-  clang -std=c11 -g -O1 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined "${src[@]}" -o "$exe"
+  [ -x "$exe" ] && [ -z "$(find "$root/engine/core" "$root/engine/text" "${src[@]}" -newer "$exe")" ] && return 0
+  clang -std=c11 -g -O1 -D_GNU_SOURCE -DZN_SOURCE_ROOT="\"$root\"" -fsanitize=fuzzer,address,undefined \
+    -fno-sanitize-recover=undefined "${src[@]}" -o "$exe"
 }
 
+compile_fuzzers() {
+  compile_fuzz weights engine/core/{weights,safetensors,torchzip,gguf,blocks,pickle,json,convert,status} tests/attack/bytes &&
+    compile_fuzz text engine/text/{bpe,split,tokenizer,unicode} engine/core/{json,status}
+}
+
+# fuzz TARGET SECONDS SEEDS [OPTION...]
 fuzz() {
-  local work=$root/.cache/fuzz-corpus
+  local work=$root/.cache/fuzz-corpus-$1
   mkdir -p "$work"
-  ASAN_OPTIONS=allocator_may_return_null=1 "$root/.cache/fuzz_weights" -max_total_time="$1" -timeout=10 -rss_limit_mb=2048 \
-    -print_final_stats=1 "$work" "$root/tests/fuzz/corpus" && echo "1 passed, 0 failed, 0 skipped"
+  ASAN_OPTIONS=allocator_may_return_null=1 "$root/.cache/fuzz_$1" -max_total_time="$2" -timeout=10 -rss_limit_mb=2048 \
+    -print_final_stats=1 "${@:4}" "$work" "$3" && echo "1 passed, 0 failed, 0 skipped"
 }
 
 # ---- attack --------------------------------------------------------------------------------------------------
@@ -317,7 +324,8 @@ lane_dialog() {
   suite "translations" "$root/tests/plugin/po.sh"
   suite "batch, cluster" "$root/tests/batch/test_cluster.sh" "$build"
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-  suite "fuzz, $1 s" fuzz "$1"
+  suite "fuzz, $1 s" fuzz weights "$1" "$root/tests/fuzz/corpus"
+  suite "fuzz text, $1 s" fuzz text "$1" "$root/tests/data/text" -max_len=12000
   attack_lane files 20 0
   attack_lane programs 40 6
   suite "kernels, clang" "$root/build-clang/tests/test_check"
@@ -350,7 +358,7 @@ cmd_test() {
   suite "build, clang" one "clang -Werror" compile "$root/build-clang" clang -Dwerror=true -Dcuda=disabled
   suite "build, sanitizers" one "ASan and UBSan" build_asan
   suite "build, TSan" one "TSan" build_tsan
-  suite "build, fuzz target" one "libFuzzer" compile_fuzz
+  suite "build, fuzz target" one "libFuzzer" compile_fuzzers
   total >/dev/null || { total; exit 1; }
 
   lane_engine &

@@ -9,6 +9,9 @@
 
 #include "../core/status.h"
 
+/* zn_tokenizer_open on a file in memory; label is for messages. */
+zn_status zn_tokenizer_read(zn_tokenizer **out, const char *text, size_t size, const char *label, zn_error *err);
+
 /* The end of the word that begins at x[at], at < n, by the split rules of Qwen2 and Qwen3:
  *     (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
  * Every code point belongs to a word. */

@@ -375,7 +375,7 @@ static int longest_first(const void *a, const void *b)
     return (x->len < y->len) - (x->len > y->len);
 }
 
-/* The whole file and a pool as large behind it. */
+/* A whole file; the caller frees it. */
 static zn_status load_text(char **out, size_t *size, const char *path, zn_error *err)
 {
     FILE *f = fopen(path, "rb");
@@ -397,19 +397,18 @@ static zn_status load_text(char **out, size_t *size, const char *path, zn_error 
     return s;
 }
 
-zn_status zn_tokenizer_open(zn_tokenizer **out, const char *path, zn_error *err)
+zn_status zn_tokenizer_read(zn_tokenizer **out, const char *text, size_t size, const char *label, zn_error *err)
 {
     zn_tokenizer *t = calloc(1, sizeof *t);
     model m = { .t = t };
-    char *text = NULL, *whole = NULL;
-    size_t size = 0;
+    char *whole = malloc(size + 1); /* of a merge: no longer than its parts in the file */
+    zn_status s = ZN_OK;
     zn_json j;
-    zn_status s = load_text(&text, &size, path, err);
 
     *out = NULL;
-    if (!s && (!t || !(t->pool = malloc(size + 1)) || !(whole = malloc(size + 1))))
-        s = zn_fail(err, ZN_E_MEMORY, "out of memory while reading %s", path);
-    if (!s) {
+    if (!t || !whole || !(t->pool = malloc(size + 1))) {
+        s = zn_fail(err, ZN_E_MEMORY, "out of memory while reading %s", label);
+    } else {
         j = zn_json_begin(text, size, t->pool);
         read_file(&j, &m);
         if (!j.wrong)
@@ -421,16 +420,28 @@ zn_status zn_tokenizer_open(zn_tokenizer **out, const char *path, zn_error *err)
             read_merges(&j, t, whole);
         }
         if (j.wrong)
-            s = zn_fail(err, ZN_E_FILE, "%s: not a tokenizer.json that can be used: %s (byte %zu)", path, j.wrong,
+            s = zn_fail(err, ZN_E_FILE, "%s: not a tokenizer.json that can be used: %s (byte %zu)", label, j.wrong,
                         zn_json_at(&j));
+        else
+            qsort(t->added, (size_t)t->n_added, sizeof *t->added, longest_first);
     }
-    if (!s)
-        qsort(t->added, (size_t)t->n_added, sizeof *t->added, longest_first);
-    free(text);
     free(whole);
     if (s)
         zn_tokenizer_close(&t);
     *out = t;
+    return s;
+}
+
+zn_status zn_tokenizer_open(zn_tokenizer **out, const char *path, zn_error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    zn_status s = load_text(&text, &size, path, err);
+
+    *out = NULL;
+    if (!s)
+        s = zn_tokenizer_read(out, text, size, path, err);
+    free(text);
     return s;
 }
 

@@ -114,29 +114,31 @@ static size_t decompose(uint32_t *out, uint32_t c)
     return n;
 }
 
-/* Sorts each run of marks by combining class; marks of one class keep their order. */
+/* Sorts a run of marks by combining class; those of one class keep their order. */
+static void order_run(uint32_t *x, size_t n, uint32_t *scratch)
+{
+    size_t place[256] = { 0 }, at = 0;
+
+    for (size_t i = 0; i < n; i++)
+        place[class_of(x[i])]++;
+    for (int c = 0; c < 256; c++) {
+        const size_t of_class = place[c];
+
+        place[c] = at;
+        at += of_class;
+    }
+    for (size_t i = 0; i < n; i++)
+        scratch[place[class_of(x[i])]++] = x[i];
+    memcpy(x, scratch, n * sizeof *x);
+}
+
 static void order_marks(uint32_t *x, size_t n, uint32_t *scratch)
 {
-    for (size_t i = 0; i < n;) {
-        size_t count[256] = { 0 }, end = i, at = 0;
-        unsigned class;
-
-        while (end < n && (class = class_of(x[end]))) {
-            count[class]++;
-            end++;
-        }
-        if (end - i > 1) {
-            for (int k = 0; k < 256; k++) {
-                const size_t of_class = count[k];
-
-                count[k] = at;
-                at += of_class;
-            }
-            for (size_t k = i; k < end; k++)
-                scratch[count[class_of(x[k])]++] = x[k];
-            memcpy(x + i, scratch, (end - i) * sizeof *x);
-        }
-        i = end + 1;
+    for (size_t begin = 0, end; begin < n; begin = end + 1) {
+        for (end = begin; end < n && class_of(x[end]); end++)
+            ;
+        if (end - begin > 1)
+            order_run(x + begin, end - begin, scratch);
     }
 }
 
