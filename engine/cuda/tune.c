@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../zenith_file.h"
 #include "cuda.h"
 
 enum { MAX_CHOICES = 1024, KEY_SIZE = 160, TRIES = 3, MAX_SIZE = 1 << 20 };
@@ -127,30 +128,16 @@ static bool is_taken(const char *path)
     return !lstat(path, &st) && !S_ISREG(st.st_mode);
 }
 
-/* Writes all choices to a file beside, then renames it.  On failure the layer is measured again next time. */
+/* Writes all choices.  On failure the layer is measured again next time. */
 static void write_file(const struct zn_cuda_choices *c)
 {
-    char beside[sizeof c->path + 8];
-    FILE *f = NULL;
-    bool good;
-    int fd;
+    zn_output out;
 
-    if (!c->path[0] || is_taken(c->path))
+    if (!c->path[0] || is_taken(c->path) || zn_output_begin(&out, c->path, NULL))
         return;
-    snprintf(beside, sizeof beside, "%s.XXXXXX", c->path);
-    fd = mkstemp(beside);
-    if (fd < 0 || !(f = fdopen(fd, "w"))) {
-        if (fd >= 0) {
-            close(fd);
-            unlink(beside);
-        }
-        return;
-    }
     for (int i = 0; i < c->n; i++)
-        fprintf(f, "%s\t%d\n", c->at[i].key, c->at[i].candidate);
-    good = !ferror(f);
-    if (fclose(f) || !good || rename(beside, c->path))
-        unlink(beside);
+        fprintf(out.f, "%s\t%d\n", c->at[i].key, c->at[i].candidate);
+    zn_output_end(&out, ZN_OK, NULL);
 }
 
 /* The caller has just read the file, so what other processes have measured is kept. */

@@ -146,5 +146,7 @@ const zn_arch zn_arch_template = {
     .recognise = recognise,
     .bind = bind,
     .forward = forward,
+    .in_c = 3, /* of every variant: other weights are refused */
+    .out_c = 3,
     .train = &training,
 };

@@ -2,9 +2,13 @@
 /* test_engine.c - what handles promise apart from pixels: channels, messages, notes. */
 #include "test.h"
 
+#include "core/outfile.h"
 #include "pipeline/request.h"
 
+#include <dirent.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static zn_engine *engine;
 
@@ -39,6 +43,19 @@ static void channels_are_stated(void)
           "opened, or: %s", err.text);
     CHECK(!zn_model_load(&m, engine, &any, &(zn_open){ 0 }, &err), "%s", err.text);
     zn_model_free(&m);
+}
+
+/* Of networks between pictures and latents: pictures are named x and y, and have 3 channels. */
+static void pictures_have_three_channels(void)
+{
+    for (int i = 0; zn_archs[i]; i++) {
+        const zn_arch *a = zn_archs[i];
+
+        if (!a->info.weights || a->shape)
+            continue;
+        CHECK(strcmp(a->info.in[0], "x") || a->in_c == 3, "%s does not state its input", a->info.id);
+        CHECK(!strcmp(a->info.out[0], "z") || a->out_c == 3, "%s does not state its output", a->info.id);
+    }
 }
 
 /* ---- messages ------------------------------------------------------------------------------------------------------- */
@@ -109,6 +126,65 @@ static void a_slower_engine_is_noted(void)
     zn_engine_close(&slow);
 }
 
+/* ---- files ---------------------------------------------------------------------------------------------------------- */
+
+static char file[sizeof "/tmp/zenith-engine-XXXXXX/file"], alias[sizeof file + 8],
+    folder[] = "/tmp/zenith-engine-XXXXXX";
+
+static bool write_file(const char *path, const char *text, bool keep)
+{
+    zn_outfile out;
+
+    return zn_outfile_open(&out, path) && fputs(text, out.f) >= 0 && zn_outfile_close(&out, keep) == keep;
+}
+
+static bool holds(const char *text)
+{
+    char have[16] = "";
+    FILE *f = fopen(file, "r");
+    bool ok = f && fgets(have, sizeof have, f) && !strcmp(have, text);
+
+    if (f)
+        fclose(f);
+    return ok;
+}
+
+static int count_files(void)
+{
+    DIR *d = opendir(folder);
+    int n = 0;
+
+    for (struct dirent *e; d && (e = readdir(d));)
+        n += e->d_name[0] != '.';
+    if (d)
+        closedir(d);
+    return n;
+}
+
+static void check_files(void)
+{
+    zn_outfile out;
+    struct stat st;
+
+    CHECK(write_file(file, "one", true) && holds("one"), "not written");
+    CHECK(write_file(file, "two", false) && holds("one"), "dropped, but the old one is gone");
+    CHECK(!symlink(file, alias) && write_file(alias, "three", true) && holds("three"), "not written through a link");
+    CHECK(!lstat(alias, &st) && S_ISLNK(st.st_mode), "the link was replaced");
+    CHECK(count_files() == 2, "%d files are left", count_files());
+    CHECK(!zn_outfile_open(&out, folder) && !zn_outfile_open(&out, "/dev/null"), "what is no file was opened");
+}
+
+static void a_file_is_whole_or_unchanged(void)
+{
+    CHECK(mkdtemp(folder), "no folder");
+    snprintf(file, sizeof file, "%s/file", folder);
+    snprintf(alias, sizeof alias, "%s.link", file);
+    check_files();
+    unlink(alias);
+    unlink(file);
+    rmdir(folder);
+}
+
 int main(void)
 {
     zn_error err = { "" };
@@ -118,8 +194,10 @@ int main(void)
         return 1;
     }
     RUN(channels_are_stated);
+    RUN(pictures_have_three_channels);
     RUN(cut_between_characters);
     RUN(a_slower_engine_is_noted);
+    RUN(a_file_is_whole_or_unchanged);
     zn_engine_close(&engine);
     return test_end();
 }

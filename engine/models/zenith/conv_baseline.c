@@ -112,5 +112,7 @@ const zn_arch zn_arch_conv_baseline = {
     .recognise = recognise,
     .bind = bind,
     .forward = forward,
+    .in_c = 3,
+    .out_c = 3,
     .train = &training,
 };

@@ -270,6 +270,8 @@ static const zn_training training = { .tasks = ZN_TASK_RESTORE | ZN_TASK_RECONST
         .recognise = recognise_##name_,                                                                                \
         .bind = bind_##name_,                                                                                          \
         .forward = forward,                                                                                            \
+        .in_c = 3,                                                                                                     \
+        .out_c = 3,                                                                                                    \
         .train = &training,                                                                                            \
     }
 

@@ -603,6 +603,8 @@ static const zn_training training = { .tasks = ZN_TASK_RESTORE | ZN_TASK_RECONST
         .recognise = recognise_##name_##_##half_,                                                                      \
         .bind = bind_##name_##_##half_,                                                                                \
         .forward = forward,                                                                                            \
+        .in_c = decoder_ ? 0 : 3,                                                                                      \
+        .out_c = decoder_ ? 3 : 0,                                                                                     \
         .train = &training,                                                                                            \
     }
 
