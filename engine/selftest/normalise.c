@@ -11,17 +11,23 @@
 /* Mean and variance of channels c0 .. c0+c of rows*cols pixels. */
 static void moments(zn_tensor x, int n, int i, int j, int rows, int cols, int c0, int c, double *mean, double *var)
 {
-    double count = (double)rows * cols * c;
+    const double count = (double)rows * cols * c;
+    double sum = 0, squares = 0;
 
-    *mean = *var = 0;
     for (int u = 0; u < rows; u++)
         for (int v = 0; v < cols; v++)
             for (int o = 0; o < c; o++)
-                *mean += at(x, n, i + u, j + v, c0 + o) / count;
+                sum += at(x, n, i + u, j + v, c0 + o);
+    sum /= count;
     for (int u = 0; u < rows; u++)
         for (int v = 0; v < cols; v++)
-            for (int o = 0; o < c; o++)
-                *var += pow(at(x, n, i + u, j + v, c0 + o) - *mean, 2) / count;
+            for (int o = 0; o < c; o++) {
+                const double d = at(x, n, i + u, j + v, c0 + o) - sum;
+
+                squares += d * d;
+            }
+    *mean = sum;
+    *var = squares / count;
 }
 
 static void formula_norm(zn_case *k, const zn_norm *w)
