@@ -113,7 +113,7 @@ static void leave(zn_ctx *c, double macs, double start, const char *fmt, ...)
     c->trace(c->trace_cookie, &t);
 }
 
-static double numbers(zn_tensor t)
+static double elements(zn_tensor t)
 {
     return (double)zn_pixels(t) * t.c;
 }
@@ -133,7 +133,7 @@ static void check_tail(zn_tensor y, zn_tail t)
 void zn_conv2d(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
 {
     int scale = w->up2 ? 2 : 1;
-    double macs = numbers(y) * w->kh * w->kw * (w->cin / w->groups), start = 0;
+    double macs = elements(y) * w->kh * w->kw * (w->cin / w->groups), start = 0;
 
     assert(x.c == w->cin && y.c == w->cout && x.n == y.n);
     assert((y.h - 1) * w->stride - w->pad_t < x.h * scale);
@@ -141,7 +141,7 @@ void zn_conv2d(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
     assert(!w->up2 || w->stride == 1);
     (void)scale;
     check_tail(y, t);
-    if (!enter(c, macs, numbers(x) + numbers(y), &start))
+    if (!enter(c, macs, elements(x) + elements(y), &start))
         return;
     c->be->conv2d(c->dev, y, x, w, t);
     leave(c, macs, start, "%sconv %dx%d/%d %d>%d%s @%dx%d", w->up2 ? "up+" : "", w->kh, w->kw, w->stride, w->cin,
@@ -165,7 +165,7 @@ void zn_modulate(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *w, const zn
     assert(!m || !m->shift.data || is_vector_of(m->shift, y));
     assert(!m || !m->gate.data || is_vector_of(m->gate, y));
     check_tail(y, t);
-    if (!enter(c, 0, 3 * numbers(x), &start))
+    if (!enter(c, 0, 3 * elements(x), &start))
         return;
     c->be->norm(c->dev, y, x, w, m, t);
     leave(c, 0, start, "%s%s %d @%dx%d", m ? "adaptive " : "", name[w->kind], x.c, x.w, x.h);
@@ -188,7 +188,7 @@ void zn_attend(zn_ctx *c, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, co
     assert(!full.causal || n_q <= n_k);
     full.scale = a->scale != 0 ? a->scale : 1 / sqrtf((float)(q.c / full.heads));
     macs = q.n * n_q * (full.causal ? n_k - (n_q - 1) / 2 : n_k) * (q.c + y.c);
-    if (!enter(c, macs, numbers(q) + numbers(k) + numbers(v) + numbers(y), &start))
+    if (!enter(c, macs, elements(q) + elements(k) + elements(v) + elements(y), &start))
         return;
     c->be->attention(c->dev, y, q, k, v, &full);
     leave(c, macs, start, "attention %d tokens x %d", q.h * q.w, q.c);
@@ -201,7 +201,7 @@ void zn_rotate(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_rope *r)
     assert(same_shape(x, y) && x.type == y.type && r->heads > 0 && x.c % (2 * r->heads) == 0);
     assert(r->cos.c == x.c / r->heads / 2 && same_shape(r->cos, r->sin) && r->cos.n == 1 && r->cos.h == 1);
     assert(r->cos.w >= x.h * x.w && r->cos.type == ZN_F32 && r->sin.type == ZN_F32);
-    if (!enter(c, 0, 2 * numbers(x), &start))
+    if (!enter(c, 0, 2 * elements(x), &start))
         return;
     c->be->rope(c->dev, y, x, r);
     leave(c, 0, start, "rope %d @%dx%d", x.c, x.w, x.h);
@@ -213,7 +213,7 @@ void zn_lookup(zn_ctx *c, zn_tensor y, zn_tensor table, zn_tensor index)
 
     assert(table.n == 1 && table.h == 1 && table.c == y.c && index.type == ZN_F32);
     assert(index.n == y.n && index.h == y.h && index.w == y.w && index.c == 1);
-    if (!enter(c, 0, 2 * numbers(y), &start))
+    if (!enter(c, 0, 2 * elements(y), &start))
         return;
     c->be->lookup(c->dev, y, table, index);
     leave(c, 0, start, "lookup %d @%dx%d", y.c, y.w, y.h);
@@ -225,7 +225,7 @@ void zn_resize(zn_ctx *c, zn_tensor y, zn_tensor x, zn_filter f)
 
     assert(x.n == y.n && x.c == y.c);
     assert(f != ZN_AVERAGE || (x.h % y.h == 0 && x.w % y.w == 0));
-    if (!enter(c, 0, numbers(x) + numbers(y), &start))
+    if (!enter(c, 0, elements(x) + elements(y), &start))
         return;
     c->be->resize(c->dev, y, x, f);
     leave(c, 0, start, "resize %d @%dx%d", y.c, y.w, y.h);
@@ -236,7 +236,7 @@ void zn_unshuffle(zn_ctx *c, zn_tensor y, zn_tensor x, int r)
     double start = 0;
 
     assert(y.h * r == x.h && y.w * r == x.w && y.c == x.c * r * r && x.n == y.n);
-    if (!enter(c, 0, 2 * numbers(x), &start))
+    if (!enter(c, 0, 2 * elements(x), &start))
         return;
     c->be->unshuffle(c->dev, y, x, r);
     leave(c, 0, start, "unshuffle %d @%dx%d", y.c, y.w, y.h);
@@ -248,7 +248,7 @@ void zn_shuffle(zn_ctx *c, zn_tensor y, zn_tensor x, int r, zn_tail t)
 
     assert(x.h * r == y.h && x.w * r == y.w && x.c == y.c * r * r && x.n == y.n);
     check_tail(y, t);
-    if (!enter(c, 0, 2 * numbers(x), &start))
+    if (!enter(c, 0, 2 * elements(x), &start))
         return;
     c->be->shuffle(c->dev, y, x, r, t);
     leave(c, 0, start, "shuffle %d @%dx%d", y.c, y.w, y.h);
@@ -260,7 +260,7 @@ void zn_map(zn_ctx *c, zn_tensor y, zn_tensor x, zn_tail t)
 
     assert(same_shape(x, y));
     check_tail(y, t);
-    if (!enter(c, 0, 2 * numbers(x), &start))
+    if (!enter(c, 0, 2 * elements(x), &start))
         return;
     c->be->map(c->dev, y, x, t);
     leave(c, 0, start, "map %d @%dx%d", y.c, y.w, y.h);
@@ -289,7 +289,7 @@ void zn_combine(zn_ctx *c, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, 
     assert(same_shape(b, y) || is_vector_of(b, y) || zn_pixels(b) * (size_t)b.c == 1 ||
            (b.n == y.n && b.h == y.h && b.w == y.w && b.c == 1));
     check_tail(y, t);
-    if (!enter(c, 0, 3 * numbers(y), &start))
+    if (!enter(c, 0, 3 * elements(y), &start))
         return;
     c->be->binary(c->dev, y, a, b, op, t);
     leave(c, 0, start, "%s %d @%dx%d", op == ZN_MUL ? "multiply" : "add", y.c, y.w, y.h);
@@ -301,7 +301,7 @@ void zn_step(zn_ctx *c, zn_tensor y, zn_tensor x, zn_tensor p, zn_tensor coefs, 
 
     assert(same_shape(x, y) && same_shape(p, y) && clip >= 0);
     assert(zn_pixels(coefs) == 1 && coefs.c == ZN_STEP_COEFS && coefs.type == ZN_F32);
-    if (!enter(c, 0, 3 * numbers(y), &start))
+    if (!enter(c, 0, 3 * elements(y), &start))
         return;
     c->be->step(c->dev, y, x, p, coefs, clip);
     leave(c, 0, start, "step %d @%dx%d", y.c, y.w, y.h);
@@ -311,7 +311,7 @@ void zn_fill(zn_ctx *c, zn_tensor y, const float *value)
 {
     double start = 0;
 
-    if (!enter(c, 0, numbers(y), &start))
+    if (!enter(c, 0, elements(y), &start))
         return;
     c->be->fill(c->dev, y, value);
     leave(c, 0, start, "fill %d @%dx%d", y.c, y.w, y.h);
@@ -328,10 +328,10 @@ void zn_transform(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_fwht *w)
     assert(w->shift >= 0 && w->shift < w->n);
     assert(along_c ? x.n == y.n && x.h == y.h && x.w == y.w && x.c <= w->n && y.c <= w->n : same_shape(x, y));
     assert(along_c ? !w->shift && !w->per_channel : !w->pre && !w->perm && !w->slm && !w->mix && !w->bias);
-    lines = along_c ? (double)zn_pixels(x) * w->n : numbers(x);
+    lines = along_c ? (double)zn_pixels(x) * w->n : elements(x);
     for (int len = 1; len < w->n; len *= 2)
         macs += 0.5 * rounds * lines; /* an addition is half a multiply-add */
-    if (!enter(c, macs, numbers(x) + numbers(y), &start))
+    if (!enter(c, macs, elements(x) + elements(y), &start))
         return;
     c->be->fwht(c->dev, y, x, w);
     leave(c, macs, start, "%s%d fwht %s %d @%dx%d", w->slm ? "slm " : "", rounds, name[w->axis], w->n, y.w, y.h);
@@ -339,11 +339,11 @@ void zn_transform(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_fwht *w)
 
 void zn_gated_block(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_gated *w)
 {
-    double macs = numbers(x) * (6.0 * x.c + 18), start = 0;
+    double macs = elements(x) * (6.0 * x.c + 18), start = 0;
 
     assert(same_shape(x, y) && x.c <= ZN_GATED_MAX_C && (c->status || x.data != y.data));
     assert(w->pw1.cin == x.c && w->pw1.cout == 2 * x.c && w->dw.groups == 2 * x.c && w->pw2.cin == x.c);
-    if (!enter(c, macs, 2 * numbers(x), &start))
+    if (!enter(c, macs, 2 * elements(x), &start))
         return;
     c->be->gated(c->dev, y, x, w);
     leave(c, macs, start, "gated block %d @%dx%d", x.c, x.w, x.h);
@@ -351,20 +351,20 @@ void zn_gated_block(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_gated *w)
 
 void zn_prune(zn_ctx *c, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w)
 {
-    double macs = 9 * numbers(y), start = 0;
+    double macs = 9 * elements(y), start = 0;
     zn_pruned gate = *w, eyes = *w;
 
     assert(same_shape(x, y) && w->c == x.c && x.c % 8 == 0);
     assert(mask.n == x.n && mask.h == x.h && mask.w == x.w && mask.c == x.c / 8);
     gate.weight = NULL; /* two steps, so that a profile shows what pruning saves */
     eyes.scale = NULL;
-    if (!enter(c, 0, numbers(x), &start)) {
-        enter(c, macs, numbers(x) + numbers(y), &start);
+    if (!enter(c, 0, elements(x), &start)) {
+        enter(c, macs, elements(x) + elements(y), &start);
         return;
     }
     c->be->pruned(c->dev, y, mask, x, &gate);
     leave(c, 0, start, "gate %d @%dx%d", y.c, y.w, y.h);
-    if (!enter(c, macs, numbers(x) + numbers(y), &start))
+    if (!enter(c, macs, elements(x) + elements(y), &start))
         return;
     c->be->pruned(c->dev, y, mask, x, &eyes);
     leave(c, macs, start, "pruned 3x3 %d @%dx%d", y.c, y.w, y.h);
@@ -375,7 +375,7 @@ void zn_upload(zn_ctx *c, zn_tensor y, const float *x)
     double start = 0;
 
     assert(y.ld == y.c);
-    if (!enter(c, 0, numbers(y), &start))
+    if (!enter(c, 0, elements(y), &start))
         return;
     c->be->load(c->dev, y, x);
     leave(c, 0, start, "upload %d @%dx%d", y.c, y.w, y.h);
@@ -386,7 +386,7 @@ void zn_download(zn_ctx *c, float *y, zn_tensor x)
     double start = 0;
 
     assert(x.ld == x.c);
-    if (!enter(c, 0, numbers(x), &start))
+    if (!enter(c, 0, elements(x), &start))
         return;
     c->be->store(c->dev, y, x);
     leave(c, 0, start, "download %d @%dx%d", x.c, x.w, x.h);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tensor.h - what flows between operations: a view of NHWC numbers in device memory. */
+/* tensor.h - what flows between operations: a view of NHWC elements in device memory. */
 #ifndef ZN_TENSOR_H
 #define ZN_TENSOR_H
 
@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How a number is stored: in weight files in any of these ways, in tensors in one of the first three (the
- * CPU backends know float32 alone; see zn_precision in backend.h). */
+/* The type of an element: any of these in weight files, one of the first three in tensors (on a CPU float32 alone; see
+ * zn_precision in backend.h). */
 typedef enum zn_type {
     ZN_F32,
     ZN_F16,
@@ -81,7 +81,7 @@ static inline zn_tensor zn_reshape(zn_tensor t, int n, int h, int w, int c)
     return t;
 }
 
-/* To the nearest, ties to even; what is too large for f16 becomes its largest number.  convert.c */
+/* To the nearest, ties to even; what is too large for f16 becomes its largest value.  convert.c */
 uint16_t zn_to_f16(float x);
 uint16_t zn_to_bf16(float x);
 float zn_from_f16(uint16_t x);

@@ -46,7 +46,7 @@ static void pack_keys(const zn_kernels *k, float *to, const float *from, size_t 
 {
     if (n < width)
         memset(to, 0, (size_t)dim * (size_t)width * sizeof *to);
-    k->turn(to, (size_t)width, from, ld, n, dim);
+    k->transpose(to, (size_t)width, from, ld, n, dim);
 }
 
 static void pack_values(float *to, const float *from, size_t ld, int n, int width, int keys)
@@ -80,7 +80,7 @@ static void multiply(const attention_job *job, const state *st, const float *w, 
     job->d->k->gemm(&g);
 }
 
-/* Turns the scores of query r into weights: `seen` of n_keys are used, the others become 0. */
+/* The scores of query r become weights: `seen` of n_keys are used, the others become 0. */
 static void soften(const attention_job *job, const state *st, int r, int seen, int n_keys, int vdim)
 {
     const zn_kernels *k = job->d->k;

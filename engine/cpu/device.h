@@ -17,7 +17,7 @@ typedef struct zn_cpu {
     const zn_kernels *k;
     zn_pool *pool;
     char *scratch;   /* ZN_SCRATCH bytes for each worker, then those of the device, the zeros, and `expanded` */
-    void *shared;    /* ZN_SCRATCH bytes; belongs to the operation, not to a worker */
+    void *shared;    /* ZN_SCRATCH bytes; of the operation, not of a worker */
     float *expanded; /* ZN_EXPANDED bytes likewise */
     const float *zeros;
 } zn_cpu;

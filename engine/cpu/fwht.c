@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* fwht.c - Walsh-Hadamard transforms along channels, rows and columns; the pruned depthwise convolution.
  *
- * Along c a pixel is one row of numbers, and everything between its transforms happens in scratch memory.
- * Where there are only rounds, some pixels are turned so that their channels are lines, which then go through
- * all rounds side by side: a permutation costs nothing, it is another order of reading lines. Along w and h
- * the lines of a transform are pixels, and many channels go through it side by side: w: a row of the image is
- * in cache as it lies; it is transformed in place where its channels are whole vectors; h: a strip of some
- * columns is read into scratch memory by the first pass, and left by the last: lines that lie a power of two
- * apart would all fall into the same few sets of the cache. */
+ * Along c, a pixel is a row of elements.  Gates, mixing and bias are applied to it in scratch memory, between transforms.
+ *   If there are only rounds, a block of pixels is transposed: channels become lines, and a vector holds several
+ *   pixels.  A permutation then costs nothing: lines are read in another order.
+ * Along w and h, the lines of a transform are pixels, and a vector holds several channels.
+ *   w: a row of the image fits in the cache; it is transformed in place if its channels are whole vectors.
+ *   h: the first pass reads a strip of columns into scratch memory, the last pass writes it back.  In the image, lines a
+ *   power of two apart would share a few sets of the cache. */
 #include <string.h>
 
 #include "../core/ints.h"
@@ -32,7 +32,7 @@ typedef struct fwht_job {
     const zn_fwht *w;
     size_t per_item; /* pixels along c, rows along w */
     int width, n_strips;
-    bool runs; /* along h: a row of the image is one run of numbers */
+    bool runs; /* along h: a row of the image is one run of elements */
 } fwht_job;
 
 /* ---- along c ------------------------------------------------------------------------------------------ */
@@ -42,7 +42,7 @@ static float *row_of(zn_cpu *d, int worker, int i)
     return (float *)zn_cpu_scratch(d, worker) + (size_t)i * ROW + GAP;
 }
 
-/* to[j] = from[perm[j]], the numbers from c on being 0 */
+/* to[j] = from[perm[j]], the elements from c on being 0 */
 static void gather(float *to, const float *from, int c, const int32_t *perm, int n)
 {
     if (!perm) {
@@ -117,7 +117,7 @@ static void lines_item(void *cookie, int item, int worker)
 
         if ((size_t)pixels < width)
             memset(v, 0, used * sizeof *v);
-        k->turn(v, width, job->x.data + p * (size_t)job->x.ld, (size_t)job->x.ld, pixels, job->x.c);
+        k->transpose(v, width, job->x.data + p * (size_t)job->x.ld, (size_t)job->x.ld, pixels, job->x.c);
         memset(v + used, 0, (len - used) * sizeof *v);
         for (int r = 0; r < w->rounds; r++, t = v, v = u, u = t) {
             size_t at = (size_t)r * (size_t)w->n;
@@ -125,7 +125,7 @@ static void lines_item(void *cookie, int item, int worker)
             k->fwht(&(zn_lines){ u, u, v, width, width, width, w->n, job->width, w->pre ? w->pre + at : NULL, 0,
                                  w->perm ? w->perm + at : NULL });
         }
-        k->turn(y, (size_t)job->y.ld, v, width, job->y.c, pixels);
+        k->transpose(y, (size_t)job->y.ld, v, width, job->y.c, pixels);
         for (int i = 0; i < pixels && (w->bias || w->act); i++, y += job->y.ld) {
             if (w->bias)
                 k->binary(y, y, w->bias, NULL, (size_t)job->y.c, ZN_ADD, &tail);
@@ -140,7 +140,7 @@ static void channels_item(void *cookie, int item, int worker)
     const fwht_job *job = cookie;
     size_t first = (size_t)item * job->per_item, end = first + job->per_item, all = zn_pixels(job->y);
 
-    for (int i = 2; i < 5 && job->w->slm; i++) { /* the neighbours of the first and last numbers */
+    for (int i = 2; i < 5 && job->w->slm; i++) { /* the neighbours of the first and last elements */
         float *e = row_of(job->d, worker, i);
 
         e[-2] = e[-1] = e[job->w->n] = e[job->w->n + 1] = 0;
@@ -166,7 +166,7 @@ static void transform_lines(const fwht_job *job, float *y, size_t y_step, const 
     k->fwht(&g);
 }
 
-/* One strip of `width` numbers, through all windows: lines of x are ldx floats apart, those of y ldy, and
+/* One strip of `width` elements, through all windows: lines of x are ldx floats apart, those of y ldy, and
  * there are `len` of them.  c: the strip's first channel, for gates per channel. */
 static void run_strip(const fwht_job *job, float *y, size_t ldy, const float *x, size_t ldx, int len, int width, int c,
                       int worker)

@@ -10,8 +10,8 @@
  * item is a piece of a strip: two rows of wide more than it has rows of y.  No result depends on the piece, or
  * on the place in it.
  *
- * The weights are laid out anew for each block, in the device's scratch memory (which costs less than a
- * thousandth of the work on a picture): channels are filled up with zeros to whole vectors, and a panel of pw1,
+ * Each call packs the weights again, in the device's scratch memory (which costs less than a thousandth of the
+ * work on a picture): channels are padded with zeros to whole vectors, and a panel of pw1,
  * dw or pw3 holds some channels and, behind them, those of the second half that they are multiplied with. */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* grouped.c - 1x1 convolutions in groups.  Their sums are short, so that memory and tables would take the time.
+/* grouped.c - 1x1 convolutions in groups.  Their sums are short, so memory accesses and pointer tables would dominate.
  *
  * Pixels lie at constant strides: there is no table.  Groups of fewer outputs than a vector are merged, with
  * zeros between them.  An item is some blocks of pixels; a block stays in L1 while all groups are computed.

@@ -3,8 +3,8 @@
  *
  * One macro per kernel declares the slot and every variant.  The scalar versions (scalar.c) are the
  * specification; the vector ones are written once, in simd/, over a small layer of vector operations.
- * Rows are n consecutive floats; y may be x or res, never overlap them otherwise.  In a kernel the gain
- * of a tail is taken as it is: the operations have already turned 0 into 1.
+ * Rows are n consecutive floats; y may be x or res, never overlap them otherwise.  Kernels use the gain
+ * of a tail as it is: the operations have replaced 0 by 1.
  *
  * Limits of error, against exact arithmetic on the same float input: exp and sigmoid 4e-7 relative,
  * silu, gelu and gelu_tanh 1e-6 of max(|x|, tiny), tanh and softclamp 4e-7 absolute.  The self-test
@@ -98,7 +98,7 @@ typedef ZN_DECL_FEW(zn_few_fn);
  *     y[r][o] = q[r][o], plus res[r][o] if there is a res, for o < n
  *     gate: y[r][o] = q[r][o] * q[r][o + n/2], for o < n/2
  * w has rows of n rounded up to whole vectors, NR at most; k is a multiple of 4, and n/2 of a gate is whole vectors.
- * A gate brings the pixels `ahead` nearer meanwhile, a cache line of each.
+ * gate also prefetches the pixels `ahead`, a cache line of each.
  * gate3, a row of a depthwise 3x3: with q[p][c] = w[0][c] + sum x[u][p + v][c] * w[1 + 3u + v][c], u, v < 3
  *     y[p][c] = q[p][c] * q[p][c + width/2], for c < width/2
  * whose pixels p of x and rows of w are `width` floats, panel_nr or 2 vectors.
@@ -181,8 +181,8 @@ typedef ZN_DECL_ROPE(zn_rope_fn);
 typedef ZN_DECL_STEP(zn_step_fn);
 
 /* Walsh-Hadamard transforms H (backend.h) of lines: y = H diag(gate) P x in each of `width` columns, whole vectors.
- * Line i of x, v, y is `step` floats after line i-1; P is the permutation (P x)[i] = x[perm[i]].  v, of n lines, is
- * where the sums stay meanwhile: it may be y, and so may x if there is no perm. */
+ * Line i of x, v, y is `step` floats after line i-1; P is the permutation (P x)[i] = x[perm[i]].  v has
+ * room for n lines of intermediate sums: it may be y, and so may x if there is no perm. */
 typedef struct zn_lines {
     float *y, *v;
     const float *x;
@@ -196,15 +196,15 @@ typedef struct zn_lines {
 #define ZN_DECL_FWHT(name) void name(const zn_lines *g)
 typedef ZN_DECL_FWHT(zn_fwht_fn);
 
-/* v = H diag(gate) v for n consecutive numbers; gate may be NULL. */
+/* v = H diag(gate) v for n consecutive elements; gate may be NULL. */
 #define ZN_DECL_FWHT_ROW(name) void name(float *v, int n, const float *gate)
 typedef ZN_DECL_FWHT_ROW(zn_fwht_row_fn);
 
 /* y[j * y_ld + i] = x[i * x_ld + j], i < rows, j < n */
-#define ZN_DECL_TURN(name) void name(float *y, size_t y_ld, const float *x, size_t x_ld, int rows, int n)
-typedef ZN_DECL_TURN(zn_turn_fn);
+#define ZN_DECL_TRANSPOSE(name) void name(float *y, size_t y_ld, const float *x, size_t x_ld, int rows, int n)
+typedef ZN_DECL_TRANSPOSE(zn_transpose_fn);
 
-/* A row of pixels of 4 c numbers, and the two rows of twice as many pixels of c that they are shuffled into:
+/* A row of pixels of 4 c channels, and the two rows of twice as many pixels of c channels that it is shuffled into:
  *     fine[u][(2 j + v) * fine_ld + k] = coarse[j * coarse_ld + 4 k + 2 u + v],  j < pixels, k < c;  u, v < 2
  * back: the other way round. */
 #define ZN_DECL_SHUFFLE2(name)                                                                                         \
@@ -243,7 +243,7 @@ typedef struct zn_prune_tile {
 #define ZN_DECL_PRUNED(name) void name(const zn_prune_tile *g)
 typedef ZN_DECL_PRUNED(zn_pruned_fn);
 
-/* Training a dense layer of few pixels; k and n are whole vectors of every kind, multiples of ZN_DENSE_UNIT.
+/* Training a dense layer of few pixels; k and n are whole vectors of every instruction set, multiples of ZN_DENSE_UNIT.
  * dots: y[p][o] += sum over i < k of x[p][i] * w[o][i], p < m, o < n, n a multiple of 4
  * dense_back, for ZN_DENSE_ROWS rows o of weights w, j < n columns of them; x, dx are [m][n], dy is [m][rows]:
  *     g[o][j] = sum over p of dy[p][o] * x[p][j];   dx[p][j] += sum over o of dy[p][o] * w[o][j] */
@@ -255,14 +255,14 @@ typedef ZN_DECL_DOTS(zn_dots_fn);
     void name(float *g, float *dx, const float *w, size_t w_ld, const float *x, const float *dy, int m, int n)
 typedef ZN_DECL_DENSE_BACK(zn_dense_back_fn);
 
-/* Runs n rounds of independent multiply-adds on numbers from sink; returns the operations done. */
+/* Runs n rounds of independent multiply-adds on the values in sink; returns the operations done. */
 #define ZN_DECL_PEAK(name) double name(float sink[ZN_MAX_NR], size_t n)
 typedef ZN_DECL_PEAK(zn_peak_fn);
 
 typedef struct zn_kernels {
     int vl, mr, nr;             /* vector length; the tile of gemm */
     int panel_nr;               /* outputs of a panel in a gated block: 2 vectors or more, NR at most ... */
-    int panel_step;             /* ... and what the pixels of a row had better be a multiple of */
+    int panel_step;             /* ... and the preferred multiple of the pixels in a row */
     zn_gemm_fn *gemm;           /* NULL: convolution and attention run as their plain formulas (formula.c) */
     zn_depthwise_fn *depthwise; /* NULL likewise, as are all up to wino_out6 but expand */
     zn_depthwise3_fn *depthwise3;
@@ -286,13 +286,13 @@ typedef struct zn_kernels {
     zn_step_fn *step;
     zn_fwht_fn *fwht;
     zn_fwht_row_fn *fwht_row;
-    zn_turn_fn *turn;
+    zn_transpose_fn *transpose;
     zn_shuffle2_fn *shuffle2;
     zn_mix_row_fn *mix_row;
     zn_slm_row_fn *slm_row;
     zn_mask_row_fn *mask_row;
     zn_pruned_fn *pruned;
-    zn_dots_fn *dots; /* NULL, and the next, in plain C: matrix products will do */
+    zn_dots_fn *dots; /* NULL in the scalar table, and so is the next: training then uses zn_cpu_matmul */
     zn_dense_back_fn *dense_back;
     zn_peak_fn *peak;
 } zn_kernels;

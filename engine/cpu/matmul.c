@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* matmul.c - matrix products on the register tile of the convolutions.
+/* matmul.c - matrix products, with the GEMM kernel of the convolutions.
  *
  * An item is a block of rows times some panels of NR columns.  For each cut of k, the item's part of b is packed
- * into scratch memory, panel by panel, and used at once for all rows of the block; rows of a that are not
- * consecutive in memory are copied there too. */
+ * into scratch memory, panel by panel, and used for all rows of the block; rows of a that are not contiguous
+ * are packed there too. */
 #include <string.h>
 
 #include "matmul.h"
@@ -11,9 +11,9 @@
 enum {
     ROWS = 480,         /* of a block: a multiple of every MR */
     CUT = 256,          /* of k */
-    COLUMNS = 256,      /* of an item at most: long enough runs of a row of b */
-    FEW_ROWS = 64,      /* with so few the time goes into reading b */
-    ITEM_MACS = 2 << 20 /* worth handing to a thread */
+    COLUMNS = 256,      /* of an item at most: long contiguous reads from a row of b */
+    FEW_ROWS = 64,      /* below this the time is spent reading b */
+    ITEM_MACS = 2 << 20 /* of an item, at least */
 };
 
 typedef struct matmul_job {
@@ -72,7 +72,7 @@ static zn_matrix part(zn_matrix a, size_t i, size_t j)
     return a;
 }
 
-/* The panels of columns from .. end of one cut, one after the other; the last may be narrower. */
+/* The panels of columns from .. end of one cut, one after the other; the last may have fewer columns. */
 static void pack_panels(float *to, zn_matrix b, int cut, int from, int end, int nr, int vl)
 {
     const int whole = (end - from) / nr * nr;

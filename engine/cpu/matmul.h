@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* matmul.h - products of matrices in host memory, for training: what a network's backward pass needs, where
- * weights change at every step and packing them once is no use. */
+/* matmul.h - products of matrices in host memory, for training: weights change at every step, so they are
+ * packed inside the product. */
 #ifndef ZN_MATMUL_H
 #define ZN_MATMUL_H
 

@@ -2,9 +2,9 @@
 /* norm.c - group, layer and RMS norm, with or without run-time scale, shift and gate.
  *
  * Group norm reads an image twice: once for mean and variance, once for the result.  An image is split into at most
- * CHUNKS chunks, whatever the number of threads.  A worker goes through its chunk in steps that stay in the cache for
- * a second look: sums, then squared differences from the step's mean.  Steps and chunks are merged in order, in double
- * precision (Chan et al. 1979), so that nothing cancels.
+ * CHUNKS chunks, whatever the number of threads.  A worker processes its chunk in steps that fit in the cache, because
+ * it reads each step twice: for the sum, then for the squared differences from the step's mean.  Steps and chunks are
+ * merged in order, in double precision (Chan et al. 1979), so that nothing cancels.
  *
  *     mean = mean_a + d n_b / n,  m2 = m2_a + m2_b + d^2 n_a n_b / n,  d = mean_b - mean_a,  n = n_a + n_b */
 #include <math.h>

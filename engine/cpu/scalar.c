@@ -176,7 +176,7 @@ static ZN_DECL_FWHT_ROW(fwht_row_c)
     hadamard(v, 1, n);
 }
 
-static ZN_DECL_TURN(turn_c)
+static ZN_DECL_TRANSPOSE(transpose_c)
 {
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < n; j++)
@@ -286,7 +286,7 @@ const zn_kernels zn_kernels_scalar = {
     .step = step_c,
     .fwht = fwht_c,
     .fwht_row = fwht_row_c,
-    .turn = turn_c,
+    .transpose = transpose_c,
     .shuffle2 = shuffle2_c,
     .mix_row = mix_row_c,
     .slm_row = slm_row_c,

@@ -50,7 +50,7 @@ typedef enum fold { EVEN, ODD, OUTER, MIDDLE } fold;
 
 typedef struct scheme {
     int p, m, taps;
-    int in, out;     /* parities of x and y that are apart: 1 or 4 */
+    int in, out;     /* parities of x and y that are separate convolutions: 1 or 4 */
     const double *g; /* [p][taps]: U = G w G^T */
     zn_wino_in_fn *transform_in;
     zn_wino_out_fn *transform_out;
@@ -223,7 +223,7 @@ static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, con
 
 /* ---- weights transformed in each run ------------------------------------------------------------------ */
 
-/* A unit is a pass of a phase: the outputs whose products go through M together. */
+/* A unit is a pass of a phase: the outputs whose products M holds at a time. */
 static int n_passes(const zn_kernels *k, const zn_conv *w)
 {
     return zn_ceil_div(w->cout, pass_len(k));
@@ -441,7 +441,7 @@ static void winograd_item(void *cookie, int item, int worker)
 }
 
 /* Tiles per item: at most what L2 holds, or what scratch memory does up to MIN_TILES; of that, what lets the
- * threads finish together.  The bits of a tile do not depend on it. */
+ * threads finish at the same time.  The bits of a tile do not depend on it. */
 static int tiles_per_item(const winograd_job *job)
 {
     const zn_kernels *k = job->c.d->k;

@@ -21,7 +21,7 @@ typedef struct zn_cuda_tail {
  * with cin_pad = cin/groups up to a multiple of 8, cout_pad = cout up to a multiple of 64 (groups are not padded
  * separately: row o is output o), k_pad = kh*kw*cin_pad up to a multiple of 32; padding is zeros.  The layer's precision
  * and the device decide T, the one type in which weights are stored (storage_of in conv.c).
- * int8 and int4 (core/quantise.h) keep the order of the file instead, so that a file's groups stay groups:
+ * int8 and int4 (core/quantise.h) keep the order of the file instead, so that the groups of a file are kept:
  *     T      weight[cout_pad][k_row]        k = c * kh*kw + tap; k_row = cin*kh*kw up to a multiple of ZN_W_GROUP
  *     fp16   scale[cout_pad][k_row / ZN_W_GROUP]
  * Depthwise (groups == cin == cout) instead:
@@ -103,20 +103,21 @@ typedef struct zn_args_lookup {
 } zn_args_lookup;
 
 /* big[i*r+u][j*r+v][c] <-> small[i][j][c*r*r + u*r + v].  A block moves `pixels` pixels of a row of small, and
- * of them the `channels` channels of big; it keeps them as [u*r+v][pixel][c], `pitch` numbers from one u*r+v to the
- * next.  A magic m stands for a divisor d of numbers below 2^16: ceil(2^32 / d), 0 for 1. */
+ * of them the `channels` channels of big; it keeps them in shared memory as [u*r+v][pixel][c], `pitch` elements from
+ * one u*r+v to the next.  Integers below 2^16 are divided by d with a multiplication by its magic, ceil(2^32 / d); 0 for
+ * d = 1. */
 typedef struct zn_args_shuffle {
     zn_tensor small, big;
-    zn_cuda_tail tail; /* of the way from small to big */
+    zn_cuda_tail tail; /* only from small to big */
     int32_t r, pixels, channels, pitch;
     uint32_t n_tiles;                /* of a row */
     bool small_vectors, big_vectors; /* read and written in vectors of 8 */
     uint32_t magic_r, magic_rr;
-    uint32_t magic_row, magic_channels; /* numbers or vectors of big in a row, in a pixel of the tile */
+    uint32_t magic_row, magic_channels; /* elements or vectors of big in a row, in a pixel of the tile */
     uint32_t magic_vectors;             /* of small, in a pixel */
 } zn_args_shuffle;
 
-/* From small to big where neither has vectors, for rows of big without gaps: a thread makes 8 numbers of such a row. */
+/* From small to big if neither has vectors, for rows of big without gaps: a thread writes 8 elements of such a row. */
 typedef struct zn_args_shuffle_rows {
     zn_tensor small, big;
     zn_cuda_tail tail;

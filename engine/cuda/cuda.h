@@ -27,7 +27,7 @@ typedef struct zn_cuda {
 enum { ZN_CUDA_SCRATCH = 64 << 20 };
 
 /* Launches `kernel` (its extern "C" name) on the device's stream; args is its one parameter.  After a failure
- * nothing is launched any more; sync reports it. */
+ * nothing more is launched; sync reports it. */
 void zn_cuda_launch(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned threads,
                     unsigned shared_bytes, const void *args);
 /* Programmatic dependent launch, for a kernel that calls after_previous(): it may start before the kernel ahead ends. */
@@ -49,7 +49,7 @@ zn_cuda_name zn_cuda_kernel(const char *fmt, ...) __attribute__((format(printf, 
 char *zn_cuda_expanded(zn_cuda *d, size_t size);
 
 void zn_cuda_fail(zn_cuda *d, zn_status status, const char *text);
-/* A forward is being recorded: nothing may synchronise with the device now. */
+/* Whether a forward is being recorded: nothing may synchronise with the device then. */
 bool zn_cuda_recording(const zn_cuda *d);
 /* Milliseconds of device time that work's launches take. */
 double zn_cuda_time(zn_cuda *d, void (*work)(void *cookie), void *cookie);
@@ -81,7 +81,7 @@ static inline zn_tensor zn_cuda_from(zn_tensor t, size_t pixel)
     return t;
 }
 
-/* Does a pixel of y depend on the same pixel of x alone? */
+/* Whether a pixel of y depends on the same pixel of x alone. */
 static inline bool zn_cuda_is_point(const zn_cuda_conv *c)
 {
     return c->kh == 1 && c->kw == 1 && c->stride == 1 && !c->pad_t && !c->pad_l && !c->up2 && c->y.h == c->x.h &&

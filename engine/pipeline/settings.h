@@ -11,7 +11,7 @@ bool zn_precision_asked(const char *name);
 /* The precision of that name, or for NULL and "auto" the one of $ZENITH_PRECISION, or else the model's best there. */
 zn_status zn_precision_choose(zn_precision *out, const zn_engine *e, const zn_arch *a, const char *name, zn_error *err);
 
-/* Bytes that a model on this engine may take: weights and a run together, and a tile of a run alone.
+/* Bytes that a model on this engine may take: the sum of weights and a run, and a tile of a run alone.
  *   $ZENITH_MEMORY, or the engine's own variable, is set: it bounds both
  *   else: what the machine or device has, and 448 MiB or what the device suggests */
 typedef struct zn_limits {

@@ -70,7 +70,7 @@ typedef struct conv_row {
 } conv_row;
 
 /* weights: the precision that says how they are stored. */
-static void check_conv_in(zn_test *t, const conv_row *r, int turn, zn_precision weights)
+static void check_conv_in(zn_test *t, const conv_row *r, int variant, zn_precision weights)
 {
     int up = r->up2 ? 2 : 1;
     int ho = r->ho ? r->ho : (r->h * up + 2 * r->pad_t - r->kh) / r->stride + 1;
@@ -86,7 +86,7 @@ static void check_conv_in(zn_test *t, const conv_row *r, int turn, zn_precision 
                   .up2 = r->up2,
                   .has_bias = r->bias,
                   .precision = weights };
-    zn_case k = zn_case_begin(call_conv, shape(r->n, ho, wo, r->cout, turn % 8 == 1 ? 5 : turn % 8 == 5 ? 8 : 0));
+    zn_case k = zn_case_begin(call_conv, shape(r->n, ho, wo, r->cout, variant % 8 == 1 ? 5 : variant % 8 == 5 ? 8 : 0));
     size_t sum = (size_t)(r->cin / r->groups * r->kh * r->kw);
     float *weight = zn_random_floats(t, (size_t)r->cout * sum, 0.5f);
     float *bias = zn_random_floats(t, (size_t)r->cout, 1);
@@ -95,8 +95,8 @@ static void check_conv_in(zn_test *t, const conv_row *r, int turn, zn_precision 
     k.arg = &w;
     k.weight = weight;
     k.bias = r->bias ? bias : NULL;
-    zn_case_input(t, &k, shape(r->n, r->h, r->w, r->cin, turn % 8 == 2 ? 3 : turn % 8 == 6 ? 8 : 0), 1);
-    zn_case_tail(t, &k, turn);
+    zn_case_input(t, &k, shape(r->n, r->h, r->w, r->cin, variant % 8 == 2 ? 3 : variant % 8 == 6 ? 8 : 0), 1);
+    zn_case_tail(t, &k, variant);
     snprintf(k.name, sizeof k.name, "conv %dx%d%s%s %d>%d, %dx%dx%d%s%s%s%s", r->kh, r->kw,
              r->stride > 1 ? " strided" : "", r->up2 ? " up2" : "", r->cin, r->cout, r->n, r->h, r->w,
              r->groups > 1 ? ", grouped" : "", weights != t->precision ? ", weights in " : "",
@@ -109,9 +109,9 @@ static void check_conv_in(zn_test *t, const conv_row *r, int turn, zn_precision 
     free(bias);
 }
 
-static void check_one_conv(zn_test *t, const conv_row *r, int turn)
+static void check_one_conv(zn_test *t, const conv_row *r, int variant)
 {
-    check_conv_in(t, r, turn, t->precision);
+    check_conv_in(t, r, variant, t->precision);
 }
 
 /* Weights in every storage type, for backends whose tensors are float32; int8 and int4 with fp16 tensors. */
@@ -265,7 +265,7 @@ void zn_check_conv(zn_test *t)
         { 1, 10, 10, 1024, 320, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
         { 1, 2, 3, 1024, 320, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
     };
-    static const int turns[] = { 15, 7, 4 }; /* that leave it to the matrix units: one with a residual */
+    static const int variants[] = { 15, 7, 4 }; /* that leave it to the matrix units: one with a residual */
     int n = (int)(sizeof rows / sizeof rows[0]);
 
     for (int i = 0; i < n; i++)
@@ -274,7 +274,7 @@ void zn_check_conv(zn_test *t)
     for (size_t i = 0; i < sizeof once / sizeof *once; i++)
         check_one_conv(t, &once[i], 2 + (int)i);
     for (size_t i = 0; i < sizeof large / sizeof *large && t->precision == ZN_FP8_MATH; i++)
-        check_one_conv(t, &large[i], turns[i]);
+        check_one_conv(t, &large[i], variants[i]);
     for (int c = 1; c <= 37; c += 3) { /* every remainder of a vector, in and out */
         conv_row in = { 1, 3, 5, c, 8, 3, 3, 1, 1, 1, 1, 0, 0, false, true };
         conv_row out = { 1, 4, 7, 9, c, 1, 1, 1, 0, 0, 1, 0, 0, false, true };

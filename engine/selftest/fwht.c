@@ -9,7 +9,7 @@
 
 /* ---- transforms ---------------------------------------------------------------------------------------- */
 
-/* One transform of n numbers `step` apart, in place; mag likewise, with sums only. */
+/* One transform of n elements `step` apart, in place; mag likewise, with sums only. */
 static void hadamard(double *v, double *mag, int n, size_t step)
 {
     for (int len = 1; len < n; len *= 2)
@@ -179,10 +179,10 @@ typedef struct fwht_row {
     int rounds, cout;
 } fwht_row;
 
-static void check_one_fwht(zn_test *t, const fwht_row *r, int turn)
+static void check_one_fwht(zn_test *t, const fwht_row *r, int variant)
 {
     bool along_c = r->axis == ZN_ALONG_C;
-    zn_tensor s = shape(r->n, r->h, r->w, along_c && r->cout ? r->cout : r->c, turn % 3 == 1 ? 3 : 0);
+    zn_tensor s = shape(r->n, r->h, r->w, along_c && r->cout ? r->cout : r->c, variant % 3 == 1 ? 3 : 0);
     zn_case k = zn_case_begin(call_fwht, s);
     size_t n = (size_t)r->len, rounds = (size_t)(r->rounds ? r->rounds : 1);
     fwht_arg a = { .w = { .axis = r->axis, .n = r->len, .shift = r->shift, .rounds = r->rounds } };
@@ -212,8 +212,8 @@ static void check_one_fwht(zn_test *t, const fwht_row *r, int turn)
     if (strchr(r->parts, 'b'))
         a.bias = zn_random_floats(t, (size_t)k.y.c, 1);
     k.arg = &a;
-    k.alias = turn % 3 == 2 && k.y.c == r->c ? 0 : -1;
-    zn_case_input(t, &k, k.alias < 0 ? shape(r->n, r->h, r->w, r->c, turn % 2) : s, 1);
+    k.alias = variant % 3 == 2 && k.y.c == r->c ? 0 : -1;
+    zn_case_input(t, &k, k.alias < 0 ? shape(r->n, r->h, r->w, r->c, variant % 2) : s, 1);
     k.terms = 12 + 3 * log2(r->len) * (double)(rounds + 1) + (a.slm ? 60 : 0);
     snprintf(k.name, sizeof k.name, "fwht %s %d%s%s of %dx%dx%dx%d%s%s",
              along_c                     ? "c"
@@ -264,8 +264,8 @@ void zn_check_fwht(zn_test *t)
     int n = (int)(sizeof rows / sizeof rows[0]);
 
     for (int i = 0; i < n; i++)
-        for (int turn = 0; turn < 3; turn++) /* dense, with gaps, in place */
-            check_one_fwht(t, &rows[i], turn);
+        for (int variant = 0; variant < 3; variant++) /* dense, with gaps, in place */
+            check_one_fwht(t, &rows[i], variant);
     for (int len = 2; len <= 4096; len *= 2) { /* every length */
         fwht_row c = { ZN_ALONG_C, 1, 1, 2, len, len, 0, "g", 0, 0 };
         fwht_row w = { ZN_ALONG_W, 1, 1, len, 4, len, 0, "g", 0, 0 };

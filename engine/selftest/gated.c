@@ -169,9 +169,9 @@ static void call_gated(const zn_case *k, const zn_backend *b, void *dev, zn_tens
         b->free(dev, part(&w, i)->packed);
 }
 
-static void check_gated_in(zn_test *t, int n, int h, int w, int c, int turn, zn_precision weights)
+static void check_gated_in(zn_test *t, int n, int h, int w, int c, int variant, zn_precision weights)
 {
-    zn_case k = zn_case_begin(call_gated, shape(n, h, w, c, turn % 3 == 1 ? 5 : 0));
+    zn_case k = zn_case_begin(call_gated, shape(n, h, w, c, variant % 3 == 1 ? 5 : 0));
     gated_arg a = { .w = { .eps = 1e-6f } };
 
     for (int i = 0; i < N_PARTS; i++) {
@@ -193,8 +193,8 @@ static void check_gated_in(zn_test *t, int n, int h, int w, int c, int turn, zn_
         zn_round_weights(a.weight[i], (size_t)cout, (size_t)sum, weights);
     }
     k.arg = &a;
-    zn_case_input(t, &k, shape(n, h, w, c, turn % 3 == 2 ? 3 : 0), 1);
-    snprintf(k.name, sizeof k.name, "gated block %d, %dx%dx%d%s%s%s", c, n, h, w, turn % 3 ? ", with gaps" : "",
+    zn_case_input(t, &k, shape(n, h, w, c, variant % 3 == 2 ? 3 : 0), 1);
+    snprintf(k.name, sizeof k.name, "gated block %d, %dx%dx%d%s%s%s", c, n, h, w, variant % 3 ? ", with gaps" : "",
              weights != t->precision ? ", weights in " : "",
              weights != t->precision ? zn_precision_names[weights] : "");
     for (int i = 0; i < n && zn_case_wanted(t, &k); i++)
@@ -207,9 +207,9 @@ static void check_gated_in(zn_test *t, int n, int h, int w, int c, int turn, zn_
     }
 }
 
-static void check_one_gated(zn_test *t, int n, int h, int w, int c, int turn)
+static void check_one_gated(zn_test *t, int n, int h, int w, int c, int variant)
 {
-    check_gated_in(t, n, h, w, c, turn, t->precision);
+    check_gated_in(t, n, h, w, c, variant, t->precision);
 }
 
 void zn_check_gated(zn_test *t)

@@ -84,35 +84,35 @@ static zn_tensor random_tensor(zn_test *t, zn_tensor s, float scale)
 /* n floats as the device stores them, and back. */
 static void upload_as(const zn_test *t, void *dev, void *dst, zn_type type, const float *x, size_t n)
 {
-    uint16_t *narrow;
+    uint16_t *half;
 
     if (type == ZN_F32) {
         t->b->upload(dev, dst, x, n * sizeof *x);
         return;
     }
-    narrow = zn_take(n, sizeof *narrow);
+    half = zn_take(n, sizeof *half);
     for (size_t i = 0; i < n; i++)
-        narrow[i] = type == ZN_F16 ? zn_to_f16(x[i]) : zn_to_bf16(x[i]);
-    t->b->upload(dev, dst, narrow, n * sizeof *narrow);
+        half[i] = type == ZN_F16 ? zn_to_f16(x[i]) : zn_to_bf16(x[i]);
+    t->b->upload(dev, dst, half, n * sizeof *half);
     t->b->sync(dev, NULL);
-    free(narrow);
+    free(half);
 }
 
 static void download_as(const zn_test *t, void *dev, float *x, const void *src, size_t n)
 {
-    uint16_t *narrow;
+    uint16_t *half;
 
     if (t->type == ZN_F32) {
         t->b->download(dev, x, src, n * sizeof *x);
         t->b->sync(dev, NULL);
         return;
     }
-    narrow = zn_take(n, sizeof *narrow);
-    t->b->download(dev, narrow, src, n * sizeof *narrow);
+    half = zn_take(n, sizeof *half);
+    t->b->download(dev, half, src, n * sizeof *half);
     t->b->sync(dev, NULL);
     for (size_t i = 0; i < n; i++)
-        x[i] = t->type == ZN_F16 ? zn_from_f16(narrow[i]) : zn_from_bf16(narrow[i]);
-    free(narrow);
+        x[i] = t->type == ZN_F16 ? zn_from_f16(half[i]) : zn_from_bf16(half[i]);
+    free(half);
 }
 
 /* A device copy at the end of its memory block: ASan sees a read past it. */

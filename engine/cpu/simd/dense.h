@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* dense.h - the two kernels of a dense layer with few pixels and many weights, as training meets them: weights are
- * read where they lie, once, in the order in which they lie. */
+/* dense.h - the two kernels of a dense layer with few pixels and many weights, for training: weights are read in
+ * place, once, in the order of memory. */
 
 enum { DOT_P = 4, DOT_O = ZN_MANY_REGISTERS ? 4 : 2, BACK_O = ZN_DENSE_ROWS };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* fwht.h - Walsh-Hadamard transforms in registers and cache, and the kernels that stand between them.
+/* fwht.h - Walsh-Hadamard transforms in registers and cache, and the kernels between them.
  *
  * A pass takes R = 8, 4 or 2 lines `len` apart through log2 R stages in registers, so that a transform of
  * n lines reads and writes them ceil(log2 n / 3) times.  The order of stages does not matter (they commute);
- * the transform of consecutive numbers does those inside a vector first, and the others as lines of one
+ * the transform of consecutive elements does the stages inside a vector first, and the others as lines of one
  * vector each. */
 
 #define BUTTERFLY(i, j)                                                                                                \
@@ -129,7 +129,7 @@ static ZN_DECL_FWHT(ZN_FN(fwht))
     fwht_lines(g);
 }
 
-static ZN_DECL_TURN(ZN_FN(turn))
+static ZN_DECL_TRANSPOSE(ZN_FN(transpose))
 {
     int i = 0;
 
@@ -154,7 +154,7 @@ static ZN_DECL_TURN(ZN_FN(turn))
             y[(size_t)j * y_ld + (size_t)i] = x[(size_t)i * x_ld + (size_t)j];
 }
 
-/* VL / 4 pixels and VL channels at a time are a square of numbers. */
+/* VL / 4 pixels and VL channels at a time are a square of elements. */
 static ZN_DECL_SHUFFLE2(ZN_FN(shuffle2))
 {
     enum { AT_ONCE = VL / 4 };
@@ -302,7 +302,7 @@ INLINE void prune_block(float *near, const zn_prune_tile *g, uint64_t open, size
 
 enum { PRUNE_LIST = 128, PRUNE_BITS = 22 /* that a float holds, in whole groups */ };
 
-/* open[b] = the pixels in which block from + b is open.  A mask is 0 or 1: they are the digits of a number. */
+/* open[b] = the pixels in which block from + b is open.  A mask is 0 or 1: they become its bits. */
 static void prune_open(uint64_t *open, const zn_prune_tile *g, int from, int blocks)
 {
     enum { AT_ONCE = 4 };

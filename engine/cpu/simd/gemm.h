@@ -4,9 +4,9 @@
  * Loops over rows and vectors have constant bounds and are unrolled, so that acc stays in registers;
  * the lane of va_fma must be a literal, hence the macro for one step in k. */
 
-/* Adds the products of channel `lane` of all rows to sum; w points to its nv vectors of weights.  Where lanes
- * multiply, a vector of weights is loaded right before its use: multipliers are faster on numbers that have just
- * come from memory (the bare loop on Neoverse V1: 77 -> 92 % of peak).  Where lanes are spread from memory, that is done once. */
+/* Adds the products of channel `lane` of all rows to sum; w points to its nv vectors of weights.  If
+ * the instruction set multiplies by a lane, a vector of weights is loaded right before its use, which is faster (the bare
+ * loop on Neoverse V1: 77 -> 92 % of peak).  If lanes are broadcast from memory, they are broadcast once. */
 #define GEMM_STEP(sum, lane)                                                                                           \
     do {                                                                                                               \
         vf b[NV];                                                                                                      \

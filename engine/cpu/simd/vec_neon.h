@@ -4,12 +4,11 @@
  * Every vec_*.h defines the same things, and the kernels of this folder use nothing else:
  *   VL, MR, NV    vector length; the register tile of gemm: MR pixels x NV vectors
  *   PANEL_MR(nv)  pixels of a tile of `panel` that is nv vectors wide
- *   PANEL_NV      how wide a gated block makes its panels: narrow ones let the weights stay in L1
- *   PANEL_STEP    what its rows had better be a multiple of
+ *   PANEL_NV      vectors of a panel in a gated block: with few of them the weights fit in L1
+ *   PANEL_STEP    the preferred multiple of the pixels in its rows
  *   vf            VL floats;  *_n: only the first n of them, 0 < n < VL, the others read as 0
  *   va            multipliers of one pixel; va_fma(acc, b, a, lane) = acc + b * a[lane]
- *   PAIR          how many vectors scattered stores should take at a time: vf_store2 of two neighbours where one
- *                 alone does not fill the path to memory
+ *   PAIR          vectors that a scattered store takes: vf_store2 of two neighbours where the stores of one are slower
  *   VK            how many of them a step of gemm takes: 4 where a lane of a register can multiply a
  *                 vector, 1 where it has to be broadcast from memory first
  *   vf_from_*     16 stored weights (core/quantise.h) as 16 / VL vectors, scales not applied; i4: two rows of 16 */
@@ -87,7 +86,7 @@ static inline void vf_store_n(float *p, vf x, size_t n)
 
 static inline vf vf_sqrt(vf a) { return vsqrtq_f32(a); }
 
-/* The Walsh-Hadamard transform of the VL numbers of a vector. */
+/* The Walsh-Hadamard transform of the VL elements of a vector. */
 static inline vf vf_hadamard(vf a)
 {
     const vf odd = { 1, -1, 1, -1 }, high = { 1, 1, -1, -1 };
@@ -107,7 +106,7 @@ static inline void vf_transpose(vf a[VL])
     a[3] = vcombine_f32(vget_high_f32(p.val[1]), vget_high_f32(q.val[1]));
 }
 
-/* For pairs of neighbours (a0, a1): y[0] and y[1] together are each element of x twice; -a1, a0 instead of a0, a1. */
+/* For pairs of neighbours (a0, a1): y[0] and y[1] hold each element of x twice, in order; -a1, a0 instead of a0, a1. */
 static inline void vf_double(vf y[2], vf x) { y[0] = vzip1q_f32(x, x), y[1] = vzip2q_f32(x, x); }
 static inline vf vf_swap_negate(vf a)
 {

@@ -76,10 +76,9 @@ INLINE void wino_a6(vf o[6], const vf m[8])
     o[5] = vf_add(vf_fma(vf_set(32), d2, vf_fma(vf_set(0.03125f), d3, d1)), m[7]);
 }
 
-/* Both go through memory between rows and columns, which is no loss: the numbers of a tile do not fit in registers.
- * So they take a whole cache line of channels at a time, and read and write each line of a picture once; where its
- * width is a power of two, the rows of a tile push each other out of the cache.  `step` vectors are stored
- * together. */
+/* Both store a tile between its rows and its columns: its elements do not fit in registers anyway.  They process a whole
+ * cache line of channels at a time, and so read and write each line of a picture once; if its width is a power of two,
+ * the rows of a tile evict each other from the cache.  `step` vectors are stored at a time. */
 enum { LINE = 16, LINE_NV = LINE / VL };
 
 INLINE void wino_store(float *p, const vf *v, const int apart, const int step)

@@ -10,7 +10,7 @@ enum { THREADS = 256 };
 
 extern __shared__ __align__(16) float shared_row[];
 
-/* What a thread has of a column in each register: one element, or those of two neighbouring channels. */
+/* A register of a thread holds one element of a column, or those of two neighbouring channels. */
 struct __align__(8) two { float a, b; };
 __device__ __forceinline__ two operator+(two x, two y) { return { x.a + y.a, x.b + y.b }; }
 __device__ __forceinline__ two operator-(two x, two y) { return { x.a - y.a, x.b - y.b }; }
@@ -41,7 +41,7 @@ __device__ __forceinline__ int again(int x)
 
 /* ---- along c ----------------------------------------------------------------------------------------------
  *
- * A team of n/E threads has a pixel, and a row of n elements of shared memory in natural order; thread t holds the
+ * A team of n/E threads computes a pixel in a row of n elements of shared memory, in natural order; thread t holds the
  * elements t, t + team, t + 2 team ...: neighbouring threads load neighbouring elements of x and of the weights.  For
  * the low bits of a transform it holds t E .. t E + E - 1 instead. */
 
@@ -249,8 +249,8 @@ CHANNELS(32)
 /* ---- along c, in vectors ------------------------------------------------------------------------------------
  *
  * y = act(H gate H pre x + bias) of up to 1024 channels: thread l of a pixel's n / 8K has the vectors of 8 channels
- * l, l + lanes, ...; K of them.  The lowest 3 bits and the highest ones are in its registers, the others
- * distinguish the threads, which are neighbours in a warp. */
+ * l, l + lanes, ...; K of them.  The lowest 3 bits and the highest ones of an index distinguish the elements in its
+ * registers, the others the threads, which are neighbours in a warp. */
 
 /* v *= the n elements at w, if there are any */
 template <int K> __device__ __forceinline__ void scale_vectors(float (&v)[8 * K], const float *w, int lane, int lanes)
@@ -354,8 +354,8 @@ ALL_VECTORS(bf16, ZN_BF16)
 /* ---- along w and h ------------------------------------------------------------------------------------------
  *
  * A column is one channel of one line of pixels, or two neighbouring ones (type N: float or two); neighbouring threads
- * have neighbouring columns, so that memory is read and written in whole segments whatever the step along the column.
- * A block has a span of each of its columns: one window, or, if that is shorter, as many elements as a thread holds,
+ * have neighbouring columns, so that accesses are coalesced whatever the step along the column.
+ * A block processes a span of each of its columns: one window, or, if that is shorter, as many elements as a thread holds,
  * OWN = 2^L.  t is the thread's index among the span/OWN of a column.  It holds the elements k of a span:
  *     far   k = t + i * span/OWN                  the upper L bits are in registers
  *     mid   k = t / 8 * 256 + i * 8 + t % 8       bits 3 to 7; only if span > 1024, L = 5
@@ -522,7 +522,7 @@ __device__ __forceinline__ void gate_line(float (&v)[OWN], const zn_args_fwht_li
         if (i % 8 == 7)
             asm volatile(
                 "" ::
-                    : "memory"); /* keeps the compiler from loading all at once, which would double the registers */
+                    : "memory"); /* without it the compiler loads all elements first, which doubles the registers */
     }
 }
 
@@ -675,7 +675,7 @@ ALL_PAIRS(f16, ZN_F16)
 ALL_PAIRS(bf16, ZN_BF16)
 
 /* The same for long windows of 16-bit elements, where the block's columns are neighbours in each pixel: a persistent grid
- * computes one group of columns after another, and the next group is copied to shared memory meanwhile. */
+ * computes one group of columns after another, and copies the next group to shared memory at the same time. */
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 
 template <class T, int LOG_SPAN, int LOG_COLS> __device__ __forceinline__ void fwht_ahead(const zn_args_fwht_line &g)
@@ -791,7 +791,7 @@ __device__ __forceinline__ unsigned open_blocks(const zn_args_pruned &g, size_t 
     return open;
 }
 
-/* A thread has one block of channels and goes along STRIP pixels of a row. */
+/* A thread computes one block of channels of STRIP pixels in a row. */
 template <int V> __device__ __forceinline__ void pruned_conv(const zn_args_pruned &g)
 {
     unsigned blocks = (unsigned)g.x.c / 8, strips = ((unsigned)g.x.w + STRIP - 1) / STRIP;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* diffae.h - the networks of the diffusion autoencoder (Preechakul et al. 2022), and what they share.
  *
- *   picture ── encoder ── code (512 numbers) ─────────┐
+ *   picture ── encoder ── code (512 elements) ────────┐
  *   noisy picture, time step ── U-Net ── prediction ──┴── repeated by pipeline/diffae.c
  *   noise, time step ── latent network ── prediction: draws new codes
  *
