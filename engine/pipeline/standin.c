@@ -18,9 +18,8 @@ static bool may_stand_in(const zn_engine *e, zn_status s)
     return (s == ZN_E_DEVICE || s == ZN_E_MEMORY) && e->be->remote;
 }
 
-/* m's stand-in, with the same files and, if one was asked for that the CPU has, the same
- * precision.  `why` m itself cannot be used is put into
- * the sentence if the stand-in cannot be opened either. */
+/* m's stand-in, with the same files and, if one was asked for that the CPU has, the same precision.  `why` m itself
+ * cannot be used is put into the sentence if the stand-in cannot be opened either. */
 static zn_status open_stand_in(zn_model *m, const char *why, zn_error *err)
 {
     zn_open open = { .files = (const char *const *)m->files, .n_files = m->n_files };

@@ -265,7 +265,8 @@ void zn_check_fwht(zn_test *t)
 
     for (int i = 0; i < n; i++)
         for (int variant = 0; variant < 3; variant++) /* dense, with gaps, in place */
-            check_one_fwht(t, &rows[i], variant);
+            if (!zn_case_skipped(t))
+                check_one_fwht(t, &rows[i], variant);
     for (int len = 2; len <= 4096; len *= 2) { /* every length */
         fwht_row c = { ZN_ALONG_C, 1, 1, 2, len, len, 0, "g", 0, 0 };
         fwht_row w = { ZN_ALONG_W, 1, 1, len, 4, len, 0, "g", 0, 0 };

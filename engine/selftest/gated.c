@@ -209,7 +209,8 @@ static void check_gated_in(zn_test *t, int n, int h, int w, int c, int variant, 
 
 static void check_one_gated(zn_test *t, int n, int h, int w, int c, int variant)
 {
-    check_gated_in(t, n, h, w, c, variant, t->precision);
+    if (!zn_case_skipped(t))
+        check_gated_in(t, n, h, w, c, variant, t->precision);
 }
 
 void zn_check_gated(zn_test *t)

@@ -28,6 +28,8 @@ typedef struct zn_test {
     int failures;
     uint32_t seed;
     const char *only; /* see zn_selftest */
+    bool stop;        /* at the first failure */
+    int every, at;    /* of the groups that take long, only every n-th case; 0: all */
     zn_precision
         precision; /* of the runs; all but fp32 may be off by 1e-2 of the largest result, or element of a sum */
     zn_type type;  /* of tensors on the device */
@@ -52,6 +54,12 @@ struct zn_case {
     const void *arg; /* of the operation */
     const float *weight, *bias;
 };
+
+/* Called at the start of each case of a group that takes long: whether to leave it out. */
+static inline bool zn_case_skipped(zn_test *t)
+{
+    return (t->stop && t->failures) || (t->every > 1 && t->at++ % t->every);
+}
 
 /* A case from begin to end; begin's want and mag are zeros, end frees what the harness has allocated. */
 zn_case zn_case_begin(zn_case_fn *call, zn_tensor y);

@@ -20,8 +20,8 @@ bool zn_selftest_has(const zn_backend *b, void *dev, zn_precision p)
     return b->has_precision(dev, p) && (b->tensor_type[p] != ZN_F32 || zn_precision_weights(p) == ZN_W_F32);
 }
 
-static int run(const zn_backend *backend, int n_threads, const char *group, const char *only, zn_report *report,
-               void *cookie)
+/* t: backend, report, and which cases. */
+static int run(zn_test t, int n_threads, const char *group)
 {
     static const struct {
         const char *name;
@@ -33,13 +33,14 @@ static int run(const zn_backend *backend, int n_threads, const char *group, cons
         { "move", zn_check_move }, { "elementwise", zn_check_elementwise },
         { "fwht", zn_check_fwht }, { "pruned", zn_check_pruned },
     };
-    zn_test t = { .b = backend, .report = report, .cookie = cookie, .seed = 20240601u, .only = only };
+    const zn_backend *backend = t.b;
     zn_error err = { "" };
 
+    t.seed = 20240601u;
     t.one = backend->open(1, &err);
     t.many = t.one ? backend->open(n_threads, &err) : NULL;
     if (!t.many) {
-        report(cookie, "open", false, err.text);
+        t.report(t.cookie, "open", false, err.text);
         t.failures = -1;
     }
     for (int p = 0; t.many && p < ZN_N_PRECISIONS; p++) {
@@ -58,12 +59,17 @@ static int run(const zn_backend *backend, int n_threads, const char *group, cons
     return t.failures;
 }
 
-int zn_selftest_group(const zn_backend *backend, int n_threads, const char *group, zn_report *report, void *cookie)
+int zn_selftest_fails(const zn_backend *backend, int n_threads, const char *group, zn_report *report, void *cookie)
 {
-    return run(backend, n_threads, group, NULL, report, cookie);
+    return run((zn_test){ .b = backend, .report = report, .cookie = cookie, .stop = true }, n_threads, group);
+}
+
+int zn_selftest_sample(const zn_backend *backend, int n_threads, int every, zn_report *report, void *cookie)
+{
+    return run((zn_test){ .b = backend, .report = report, .cookie = cookie, .every = every }, n_threads, NULL);
 }
 
 int zn_selftest_backend(const zn_backend *backend, int n_threads, const char *only, zn_report *report, void *cookie)
 {
-    return run(backend, n_threads, NULL, only, report, cookie);
+    return run((zn_test){ .b = backend, .report = report, .cookie = cookie, .only = only }, n_threads, NULL);
 }

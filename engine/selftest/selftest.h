@@ -11,8 +11,11 @@ typedef void zn_report(void *cookie, const char *name, bool ok, const char *deta
 int zn_selftest_backend(const zn_backend *backend, int n_threads, const char *only, zn_report *report, void *cookie);
 
 /* Only the operations of one group: "conv", "norm", "attention", "move", "elementwise", ...
- * (the list is in selftest.c); NULL: all.  A name that is not in the list runs nothing. */
-int zn_selftest_group(const zn_backend *backend, int n_threads, const char *group, zn_report *report, void *cookie);
+ * (the list is in selftest.c), until a case fails.  A name that is not in the list runs nothing. */
+int zn_selftest_fails(const zn_backend *backend, int n_threads, const char *group, zn_report *report, void *cookie);
+
+/* Of convolutions, gated blocks, norms, attention and transforms only every n-th case, all of the others: for emulators. */
+int zn_selftest_sample(const zn_backend *backend, int n_threads, int every, zn_report *report, void *cookie);
 
 /* Whether a precision has cases of its own.  One that stores weights in another type and changes nothing else is covered
  * by cases of fp32 (check_stored). */
