@@ -370,7 +370,7 @@ static int once(const attack_target *t, bool file, const char *arg, void (*begin
     bytes_free(&b);
     if (*folder)
         empty_folder(folder);
-    printf("%s%s\n", ok ? "good" : "wrong: ", why);
+    printf("%s%s\n", ok ? "good" : "wrong: ", ok ? "" : why);
     return !ok;
 }
 
