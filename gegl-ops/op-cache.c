@@ -211,6 +211,12 @@ file_limit (void)
   return g_getenv ("ZENITH_CACHE") ? 0 : (gint64) FILE_MIB << 20;
 }
 
+gsize
+zn_op_cache_limit (void)
+{
+  return memory_limit ();
+}
+
 gboolean
 zn_op_cache_takes (gsize size)
 {

@@ -32,6 +32,9 @@ void zn_op_keys_add_pixels (ZnOpKey *keys, GeglBuffer *buffer, const GeglRectang
 /* A new reference, or NULL. */
 GBytes *zn_op_cache_get (const ZnOpKey *key);
 
+/* Bytes that are kept in memory: $ZENITH_CACHE. */
+gsize zn_op_cache_limit (void);
+
 /* Keeps a reference of its own.  256 MiB are held in memory; what was not used for
  * longest moves to a file beside GEGL's swap, up to 1 GiB, and after that goes.  With
  * $ZENITH_CACHE (MiB) so much is held in memory, and there is no file.  Nothing larger

@@ -280,8 +280,7 @@ put_latent (ZnOpLatent           *latent,
   if (task->decodes)
     zn_op_latent_show (&target, latent, halves->kind.factor);
   else
-    gegl_buffer_set (output, &target.box, 0, target.format, g_bytes_get_data (latent->bytes, NULL),
-                     GEGL_AUTO_ROWSTRIDE);
+    zn_op_latent_put (latent, output, &target.box, target.format);
 
   return ZN_OK;
 }
@@ -314,7 +313,7 @@ process (GeglOperation        *operation,
         status = put_latent (&latent, &task, &halves, &input,
                              gegl_operation_context_get_target (context, "output"), &request);
     }
-  g_clear_pointer (&latent.bytes, g_bytes_unref);
+  zn_op_latent_clear (&latent);
   halves_release (&halves);
 
   return zn_op_request_end (&request, context, status);

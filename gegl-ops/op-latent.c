@@ -2,7 +2,7 @@
 /* op-latent.c - latents: made of pictures, made into pictures, and shown.
  *
  * Pictures pass through in tiles and may be larger than memory; a latent, a
- * small part of a picture, is held in memory. */
+ * small part of a picture, is held in memory, or in a GeglBuffer if it is large. */
 
 #include "config.h"
 
@@ -16,13 +16,35 @@
 
 /* ---- latents -------------------------------------------------------------- */
 
+void
+zn_op_latent_clear (ZnOpLatent *latent)
+{
+  g_clear_pointer (&latent->bytes, g_bytes_unref);
+  g_clear_object (&latent->buffer);
+}
+
+/* Its own format: values are never converted as colours. */
+static const Babl *
+latent_babl (const ZnOpLatent *latent)
+{
+  return babl_format_n (babl_type ("float"), latent->c);
+}
+
 static bool
 latent_read (void *cookie, zn_rect r, float *dst)
 {
   const ZnOpLatent *latent = cookie;
-  const gfloat     *src    = g_bytes_get_data (latent->bytes, NULL);
   const gsize       row    = (gsize) r.w * latent->c;
+  const gfloat     *src;
 
+  if (latent->buffer)
+    {
+      gegl_buffer_get (latent->buffer, GEGL_RECTANGLE (r.x, r.y, r.w, r.h), 1.0,
+                       latent_babl (latent), dst, GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
+      return true;
+    }
+
+  src = g_bytes_get_data (latent->bytes, NULL);
   for (gint y = 0; y < r.h; y++)
     memcpy (dst + y * row, src + ((gsize) (r.y + y) * latent->w + r.x) * latent->c,
             row * sizeof (gfloat));
@@ -42,6 +64,13 @@ latent_write (void *cookie, zn_rect r, const float *src)
   const LatentSink *sink = cookie;
   const ZnOpLatent *to   = sink->latent;
   const gsize       row  = (gsize) r.w * to->c;
+
+  if (to->buffer)
+    {
+      gegl_buffer_set (to->buffer, GEGL_RECTANGLE (r.x, r.y, r.w, r.h), 0, latent_babl (to), src,
+                       GEGL_AUTO_ROWSTRIDE);
+      return true;
+    }
 
   for (gint y = 0; y < r.h; y++)
     memcpy (sink->data + ((gsize) (r.y + y) * to->w + r.x) * to->c, src + y * row,
@@ -112,12 +141,17 @@ zn_op_latent_encode (ZnOpLatent           *latent,
   latent->bytes = zn_op_cache_get (&latent->key);
   if (! latent->bytes) /* nor did another thread make it meanwhile */
     {
-      size    = (gsize) latent->w * latent->h * latent->c * sizeof (gfloat);
-      to.data = g_try_malloc (size);
-      status  = to.data ? zn_op_model_run (model, &sink, &source,
-                                           (zn_rect){ 0, 0, latent->w, latent->h }, NULL, request)
-                        : no_memory (request);
-      if (status == ZN_OK)
+      size = (gsize) latent->w * latent->h * latent->c * sizeof (gfloat);
+      if (size > zn_op_cache_limit () / 4)
+        latent->buffer = gegl_buffer_new (GEGL_RECTANGLE (0, 0, latent->w, latent->h),
+                                          latent_babl (latent));
+      else
+        to.data = g_try_malloc (size);
+      status = latent->buffer || to.data
+                   ? zn_op_model_run (model, &sink, &source,
+                                      (zn_rect){ 0, 0, latent->w, latent->h }, NULL, request)
+                   : no_memory (request);
+      if (status == ZN_OK && to.data)
         {
           latent->bytes = g_bytes_new_take (to.data, size);
           zn_op_cache_put (&latent->key, latent->bytes);
@@ -170,6 +204,23 @@ zn_op_latent_get (ZnOpLatent           *latent,
   latent->bytes = g_bytes_new_take (data, size);
 
   return ZN_OK;
+}
+
+void
+zn_op_latent_put (const ZnOpLatent    *latent,
+                  GeglBuffer          *buffer,
+                  const GeglRectangle *box,
+                  const Babl          *format)
+{
+  gfloat *row = gegl_malloc ((gsize) latent->w * latent->c * sizeof (gfloat));
+
+  for (gint y = 0; y < latent->h; y++)
+    {
+      latent_read ((gpointer) latent, (zn_rect){ 0, y, latent->w, 1 }, row);
+      gegl_buffer_set (buffer, GEGL_RECTANGLE (box->x, box->y + y, latent->w, 1), 0, format, row,
+                       GEGL_AUTO_ROWSTRIDE);
+    }
+  gegl_free (row);
 }
 
 /* ---- pictures made of latents --------------------------------------------- */
@@ -294,24 +345,22 @@ zn_op_latent_decode (ZnOpTarget *target, ZnOpModel *model, ZnOpLatent *latent, Z
 void
 zn_op_latent_show (ZnOpTarget *target, const ZnOpLatent *latent, gint factor)
 {
-  const gfloat *z   = g_bytes_get_data (latent->bytes, NULL);
-  gfloat       *row = gegl_malloc ((gsize) target->box.width * factor * 3 * sizeof (gfloat));
+  gfloat *z   = gegl_malloc ((gsize) latent->w * latent->c * sizeof (gfloat));
+  gfloat *row = gegl_malloc ((gsize) target->box.width * factor * 3 * sizeof (gfloat));
 
   for (gint y = 0; y < target->box.height; y += factor)
     {
       zn_rect r   = { 0, y, target->box.width, MIN (factor, target->box.height - y) };
       gfloat *dst = row;
 
+      latent_read ((gpointer) latent, (zn_rect){ 0, y / factor, latent->w, 1 }, z);
       for (gint i = 0; i < r.h; i++)
         for (gint x = 0; x < r.w; x++, dst += 3)
           for (gint c = 0; c < 3; c++)
-            {
-              const gsize at = (gsize) (y / factor) * latent->w + x / factor;
-
-              dst[c] = zn_op_clean (z[at * latent->c + c % latent->c] / 6 + 0.5f);
-            }
+            dst[c] = zn_op_clean (z[(gsize) (x / factor) * latent->c + c % latent->c] / 6 + 0.5f);
       target_write (target, r, row);
     }
 
   gegl_free (row);
+  gegl_free (z);
 }

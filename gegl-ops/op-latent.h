@@ -19,10 +19,13 @@ typedef struct
 
 typedef struct
 {
-  gint    w, h, c;
-  GBytes *bytes; /* w * h * c floats; the owner of the struct unrefs them */
-  ZnOpKey key;   /* of what made them */
+  gint        w, h, c;
+  GBytes     *bytes;  /* w * h * c floats, or NULL: they are in the buffer */
+  GeglBuffer *buffer; /* at 0,0: of a large one, that GEGL may swap out */
+  ZnOpKey     key;    /* of what made them */
 } ZnOpLatent;
+
+void zn_op_latent_clear (ZnOpLatent *latent);
 
 /* Where a picture goes. */
 typedef struct
@@ -54,6 +57,12 @@ zn_status zn_op_latent_get (ZnOpLatent           *latent,
                             const GeglRectangle  *box,
                             const ZnOpLatentKind *kind,
                             ZnOpRequest          *request);
+
+/* Writes it to a buffer of its size. */
+void zn_op_latent_put (const ZnOpLatent    *latent,
+                       GeglBuffer          *buffer,
+                       const GeglRectangle *box,
+                       const Babl          *format);
 
 /* Into a picture, kept or by running the decoder. */
 zn_status zn_op_latent_decode (ZnOpTarget  *target,

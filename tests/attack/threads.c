@@ -3,12 +3,12 @@
  * The engine is the CPU's or a stand-in for a GPU, which fails at a random moment.  For a build with -fsanitize=thread. */
 #include "attack.h"
 
+#include "core/status.h"
 #include "handle.h"
 #include "pipeline/engines.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,10 +23,8 @@ static atomic_int syncs_left;
 
 static zn_status failing_sync(void *dev, zn_error *err)
 {
-    if (atomic_fetch_sub(&syncs_left, 1) <= 0) {
-        snprintf(err->text, sizeof err->text, "the GPU is gone");
-        return ZN_E_DEVICE;
-    }
+    if (atomic_fetch_sub(&syncs_left, 1) <= 0)
+        return zn_fail(err, ZN_E_DEVICE, "the GPU is gone");
     return zn_backend_scalar.sync(dev, err);
 }
 

@@ -214,9 +214,18 @@ test_wan_latent_without_decoder (void)
   g_object_unref (in);
 }
 
+/* A latent that is large beside the cache is a buffer of GEGL's: the same pixels. */
+static void
+test_large_latents (void)
+{
+  CHECK_SELF ("--large", "ZENITH_CACHE", "0");
+}
+
 int
 main (int argc, char **argv)
 {
+  const gboolean large = argc > 1 && ! strcmp (argv[1], "--large");
+
   if (! ops_begin (&argc, &argv))
     return 1;
 
@@ -226,6 +235,8 @@ main (int argc, char **argv)
   RUN (test_wan_latent_without_decoder);
   RUN (test_difference_is_four_times_what_differs);
   RUN (test_ways_to_name_weights);
+  if (! large)
+    RUN (test_large_latents);
 
   return ops_end ();
 }
