@@ -27,6 +27,9 @@ ZN_API zn_status zn_output_end(zn_output *o, zn_status status, zn_error *err);
 ZN_API zn_status zn_write_file(const char *path, zn_status (*write)(void *cookie, FILE *f, zn_error *err), void *cookie,
                                zn_error *err);
 
+/* Whether the file could be written now, before work that takes hours; nothing has its name afterwards. */
+ZN_API zn_status zn_write_check(const char *path, zn_error *err);
+
 #ifdef __cplusplus
 }
 #endif

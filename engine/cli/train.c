@@ -2,6 +2,7 @@
 /* train.c - `zenith train`: options, a line of progress, files. */
 #include "cli.h"
 
+#include "../zenith_file.h"
 #include "../zenith_train.h"
 #include "pictures.h"
 
@@ -241,20 +242,6 @@ static int train(zn_trainer *t, const settings *s)
     return EXIT_DONE;
 }
 
-/* Checked before hours of training, not after. */
-static bool can_write(const char *path)
-{
-    bool there = !access(path, F_OK);
-    FILE *f = fopen(path, "ab");
-
-    if (!f)
-        return false;
-    fclose(f);
-    if (!there)
-        remove(path);
-    return true;
-}
-
 static int show_test(zn_trainer *t)
 {
     static const char *const restore[] = { "Gaussian noise 0.3", "shot noise 5 %", "box blur 3x3" };
@@ -289,8 +276,9 @@ int cmd_train(int argc, char **argv)
     }
     if ((status = parse(&s, argc, argv)))
         return status;
-    if (!can_write(s.out) || (s.checkpoint && !can_write(s.checkpoint)))
-        return fail("%s cannot be written; is the folder there?", can_write(s.out) ? s.checkpoint : s.out);
+    /* before hours of training, not after */
+    if (zn_write_check(s.out, &err) || (s.checkpoint && zn_write_check(s.checkpoint, &err)))
+        return fail("%s", err.text);
     if (zn_engine_open(&engine, s.engine, s.threads, &err) || zn_trainer_open(&t, engine, &s.o, &err)) {
         zn_engine_close(&engine);
         return fail("%s", err.text);

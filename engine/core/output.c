@@ -90,3 +90,16 @@ zn_status zn_write_file(const char *path, zn_status (*write)(void *cookie, FILE 
 
     return s ? s : zn_output_end(&o, write(cookie, o.f, err), err);
 }
+
+zn_status zn_write_check(const char *path, zn_error *err)
+{
+    struct stat st;
+    zn_output o;
+
+    if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) /* opening a pipe would wait for its reader */
+        return access(path, W_OK) ? zn_fail(err, ZN_E_FILE, "%s cannot be written: %s", path, strerror(errno)) : ZN_OK;
+    if (zn_output_begin(&o, path, err))
+        return ZN_E_FILE;
+    zn_output_end(&o, ZN_E_CANCELLED, NULL); /* drops it */
+    return ZN_OK;
+}

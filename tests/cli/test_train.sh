@@ -156,6 +156,17 @@ result $? "a link named like a part file is left alone" "it was written through"
 mkdir folder.safetensors
 refused 1 'folder.safetensors cannot be written: it is a folder' "a folder as output" "$zenith" train zenith-ae --base 4 --size 32 --batch 1 --steps 1 --out folder.safetensors
 
+# Killed around each of its first writes: whether the output can be written is tried without its name.
+io=$(dirname "$zenith")/../tests/libfail_io.so
+if [ -f "$io" ] && ! nm "$zenith" 2>/dev/null | grep -q __asan_init; then
+  for n in 1 2 3 4 5 6; do
+    LD_PRELOAD=$io ZN_IO_DOES=kill ZN_IO_AT=$n "$zenith" train zenith-ae --base 4 --size 32 --batch 1 --steps 1 \
+      --checkpoint killed.ckpt --out killed.safetensors >/dev/null 2>&1
+  done 2>/dev/null
+  [ ! -e killed.safetensors ] && [ ! -e killed.ckpt ]
+  result $? "killed at once: nothing has the result's name" "$(ls killed.*)"
+fi
+
 # Each allocation fails once.  Where it was needed, the exit status is 1, with a sentence and no file; elsewhere (a buffer
 # of the C library) the result is the same.
 shim=$(dirname "$zenith")/../tests/libfail_alloc.so
