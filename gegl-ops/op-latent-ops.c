@@ -227,7 +227,13 @@ prepare (GeglOperation *operation)
 
 /* ---- process -------------------------------------------------------------- */
 
-#define LARGE (1 << 22) /* pixels of a picture for which two networks' memory is too much */
+#define LARGE (1 << 22) /* pixels of a picture beside which the memory of networks is not kept */
+
+static gboolean
+is_large (const ZnOpPicture *input)
+{
+  return (gint64) input->box.width * input->box.height >= LARGE;
+}
 
 /* The latent, of the picture or from the buffer on the input pad. */
 static zn_status
@@ -245,7 +251,7 @@ get_latent (ZnOpLatent           *latent,
   zn_op_request_part (request, 0.0, task->decodes ? 0.4 : 1.0);
   status = zn_op_latent_encode (latent, halves->encoder, &halves->kind, input, request);
   zn_op_request_part (request, 0.4, 0.6);
-  if (halves->decoder && (gint64) input->box.width * input->box.height >= LARGE)
+  if (is_large (input))
     {
       zn_op_model_retire (halves->encoder);
       halves->encoder = NULL;
@@ -314,6 +320,11 @@ process (GeglOperation        *operation,
                              gegl_operation_context_get_target (context, "output"), &request);
     }
   zn_op_latent_clear (&latent);
+  if (task.encodes && halves.decoder && is_large (&input))
+    {
+      zn_op_model_retire (halves.decoder);
+      halves.decoder = NULL;
+    }
   halves_release (&halves);
 
   return zn_op_request_end (&request, context, status);
