@@ -12,6 +12,7 @@ mkdir -p "$state"
 program() {
   local name=$1 module=$2 count n i got bad="" file=$state/${1// /-}.next env=()
   shift 2
+  wanted "$name" || return 0
   [ -z "$module" ] || env=("ZN_FAIL_IN=$module")
   rm -rf "$out" && mkdir "$out"
   env "${env[@]}" LD_PRELOAD="$build/tests/libfail_alloc.so" ZN_COUNT_ALLOC="$tmp/count" "$@" >"$tmp/want-said" 2>"$tmp/err" ||

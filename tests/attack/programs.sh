@@ -40,6 +40,8 @@ if command -v pkg-config >/dev/null && pkg-config --exists gegl-0.4; then
   ln -s "$(pkg-config --variable=pluginsdir gegl-0.4)"/gegl-co*.so "$tmp/gegl" # it starts twice as fast with these alone
   export GEGL_PATH=$build/gegl-ops:$tmp/gegl
 fi
+# wanted NAME: all, or with $ONLY that one.
+wanted() { [ -z "${ONLY:-}" ] || [ "$ONLY" = "$1" ]; }
 has() { "$zenith" help 2>&1 | grep -q "zenith $1 "; }
 
 programs() {

@@ -32,6 +32,7 @@ begin() {
 program() {
   local name=$1 start took calls bad="" hit=0 got n i moment
   shift 2
+  wanted "$name" || return 0
   case $name in "zenith info" | gegl*) return 0 ;; esac # they write nothing, or not by our hand
   rm -rf "$out" && mkdir "$out"
   start=$(date +%s%N)
@@ -81,7 +82,7 @@ program() {
 
 # The check itself must be able to fail: tar writes under the final name.
 head -c 600k /dev/zero >"$tmp/zeros"
-probe=$(kills=6 && program "probe" "" tar -C "$tmp" -cf "$out/copy" zeros)
+probe=$(kills=6 && ONLY= && program "probe" "" tar -C "$tmp" -cf "$out/copy" zeros)
 if grep -q '^not ok probe.* is half' <<<"$probe"; then ok "half a result is seen"; else not_ok "half a result is seen" "$probe"; fi
 programs
 finish
