@@ -7,11 +7,9 @@
 
 #include <gexiv2/gexiv2.h>
 
-#include "config.h"
+#include "history.h"
 #include "metadata.h"
 #include "zenith-settings.h"
-
-#define HISTORY "Xmp.xmpMM.History"
 
 /* Exiv2's XMP toolkit has globals that nothing protects. */
 static GMutex lock;
@@ -65,48 +63,6 @@ path_of (gchar path[64], gint fd)
   g_snprintf (path, 64, "/proc/self/fd/%d", fd);
 }
 
-/* The number of entries that the history has. */
-static gint
-history_length (GExiv2Metadata *metadata)
-{
-  gchar **tags = gexiv2_metadata_get_xmp_tags (metadata);
-  gint    n    = 0;
-
-  for (guint i = 0; tags && tags[i]; i++)
-    if (g_str_has_prefix (tags[i], HISTORY "["))
-      n = MAX (n, atoi (tags[i] + strlen (HISTORY "[")));
-  g_strfreev (tags);
-
-  return n;
-}
-
-static gboolean
-add_entry (GExiv2Metadata *metadata, const gchar *settings, GError **error)
-{
-  const gchar *const entry[][2] = {
-    { "action", "filtered" },
-    { "softwareAgent", "Zenith " PACKAGE_VERSION },
-    { "parameters", settings },
-  };
-  const gint n = history_length (metadata) + 1;
-
-  if (n == 1 &&
-      ! gexiv2_metadata_try_set_xmp_tag_struct (metadata, HISTORY, GEXIV2_STRUCTURE_XA_SEQ, error))
-    return FALSE;
-
-  for (guint i = 0; i < G_N_ELEMENTS (entry); i++)
-    {
-      gchar   *tag = g_strdup_printf (HISTORY "[%d]/stEvt:%s", n, entry[i][0]);
-      gboolean ok  = gexiv2_metadata_try_set_tag_string (metadata, tag, entry[i][1], error);
-
-      g_free (tag);
-      if (! ok)
-        return FALSE;
-    }
-
-  return TRUE;
-}
-
 void
 zn_metadata_mark (ZnPicture *picture, gint fd, const gchar *settings)
 {
@@ -128,7 +84,7 @@ zn_metadata_mark (ZnPicture *picture, gint fd, const gchar *settings)
           g_object_unref (metadata);
           metadata = gexiv2_metadata_new ();
         }
-      if (add_entry (metadata, settings, NULL))
+      if (zn_history_add (metadata, settings, NULL))
         packet = gexiv2_metadata_try_generate_xmp_packet (metadata, GEXIV2_USE_COMPACT_FORMAT, 0,
                                                           NULL);
     }
@@ -163,7 +119,7 @@ transfer (GExiv2Metadata *metadata, gint from, gint to, const gchar *settings, G
       gexiv2_metadata_try_clear_tag (metadata, tags[i], NULL);
   g_strfreev (tags);
 
-  if (! add_entry (metadata, settings, error))
+  if (! zn_history_add (metadata, settings, error))
     return FALSE;
   path_of (path, to);
 

@@ -19,6 +19,7 @@
 #define CANCEL_KEY "zenith-cancel"
 #define TILE_KEY "zenith-tile"
 #define MEASURE_KEY "zenith-measure"
+#define ESTIMATE_KEY "zenith-estimate"
 #define MEASURE_MIN 128 /* pixels a side whose noise is measured, if there are so many */
 #define LATTICE 64      /* of pieces cut for a preview */
 
@@ -110,15 +111,20 @@ run_begin (Run                 *run,
   run->op = gegl_node_new_child (run->graph, "operation", settings->filter->operation, NULL);
 
   for (guint i = 0; i < settings->n; i++)
-    gegl_node_set_property (run->op, settings->property[i].spec->name,
-                            &settings->property[i].value);
+    if (g_strcmp0 (settings->property[i].spec->name, ZN_STRIP)) /* one picture here */
+      gegl_node_set_property (run->op, settings->property[i].spec->name,
+                              &settings->property[i].value);
 
   g_object_set_data (G_OBJECT (run->op), TILE_KEY, g_object_get_data (G_OBJECT (source), TILE_KEY));
   run->noisy = noisy_part (source, selected);
   g_object_set_data (G_OBJECT (run->op), MEASURE_KEY, &run->noisy);
   run->result = run->op;
   if (gegl_node_has_pad (run->op, "input"))
-    gegl_node_link_many (input, crop, run->op, NULL);
+    {
+      gegl_node_link_many (input, crop, run->op, NULL);
+      g_object_set_data (G_OBJECT (run->op), ESTIMATE_KEY,
+                         g_object_get_data (G_OBJECT (source), ESTIMATE_KEY));
+    }
   else
     run->result = fit (run->graph, run->op, piece);
   g_signal_connect (run->op, "progress", G_CALLBACK (on_progress), run);
@@ -175,6 +181,12 @@ zn_apply_set_tile (GeglBuffer *source, gint side)
   g_object_set_data (G_OBJECT (source), TILE_KEY, GINT_TO_POINTER (side));
 }
 
+void
+zn_apply_set_estimate (GeglBuffer *source, ZnEstimate *estimate)
+{
+  g_object_set_data (G_OBJECT (source), ESTIMATE_KEY, estimate);
+}
+
 gboolean
 zn_apply_to_buffer (const ZnSettings    *settings,
                     GeglBuffer          *source,
@@ -226,6 +238,55 @@ zn_apply_to_buffer (const ZnSettings    *settings,
   gegl_buffer_flush (dest);
 
   return ok;
+}
+
+/* Progress of one of several runs. */
+typedef struct
+{
+  ZnProgress progress;
+  gpointer   data;
+  gint       done, n;
+} Share;
+
+static gboolean
+show_share (gdouble fraction, gpointer data)
+{
+  const Share *share = data;
+
+  return ! share->progress || share->progress ((share->done + fraction) / share->n, share->data);
+}
+
+gboolean
+zn_apply_strip (const ZnSettings    *settings,
+                gint                 n,
+                GeglBuffer          *source,
+                const GeglRectangle *roi,
+                GeglBuffer         **dest,
+                ZnProgress           progress,
+                gpointer             data,
+                GError             **error)
+{
+  ZnSettings *one   = zn_settings_new (settings->filter, error);
+  Share       share = { progress, data, 0, n - 1 };
+  gboolean    done  = one != NULL;
+
+  for (; done && share.done < n - 1; share.done++)
+    {
+      gchar number[G_ASCII_DTOSTR_BUF_SIZE];
+
+      g_ascii_formatd (number, sizeof (number), "%.6f", (share.done + 1.0) / (n - 1));
+      zn_settings_copy (one, settings);
+      dest[share.done] = gegl_buffer_new (roi, gegl_buffer_get_format (source));
+      done             = zn_settings_set_text (one, "position", number, error) &&
+             zn_apply_to_buffer (one, source, roi, dest[share.done], show_share, &share, error);
+      if (! done)
+        share.done++; /* the one that failed goes too */
+    }
+  while (! done && share.done > 0)
+    g_clear_object (&dest[--share.done]);
+  zn_settings_free (one);
+
+  return done;
 }
 
 /* The region and its margin, on the lattice that starts at the source's corner. */

@@ -26,6 +26,18 @@ typedef gboolean (*ZnProgress) (gdouble fraction, gpointer data);
  */
 void zn_apply_set_tile (GeglBuffer *source, gint side);
 
+/* For all runs with this source of an operation that samples step by step: show() is called
+ * now and then with what the result would be by now, of the source's size, gone after the
+ * call.  The first one comes after a few steps.  NULL: no more.
+ */
+typedef struct
+{
+  void (*show) (gpointer data, GeglBuffer *estimate);
+  gpointer data;
+} ZnEstimate;
+
+void zn_apply_set_estimate (GeglBuffer *source, ZnEstimate *estimate);
+
 /* The region roi of the result, written to the same place of dest.  On failure
  * (the sentence is the operation's own) or cancellation what dest holds there
  * is of no use.  What worked, but not as asked (the CPU stood in for a lost GPU),
@@ -38,6 +50,18 @@ gboolean zn_apply_to_buffer (const ZnSettings    *settings,
                              ZnProgress           progress,
                              gpointer             data,
                              GError             **error);
+
+/* The region roi of n results between position 0, which is the source, and 1: dest[0] to
+ * dest[n - 2], to be unreferenced by the caller.  All of them, or none.
+ */
+gboolean zn_apply_strip (const ZnSettings    *settings,
+                         gint                 n,
+                         GeglBuffer          *source,
+                         const GeglRectangle *roi,
+                         GeglBuffer         **dest,
+                         ZnProgress           progress,
+                         gpointer             data,
+                         GError             **error);
 
 /* The same into memory, for a preview: width * height pixels of R'G'B'A u8.
  *

@@ -51,6 +51,7 @@ const ZnFilter zn_filters[] = {
                          "the selection, or the one that 'frame-x', 'frame-y' (its centre), "
                          "'frame-size' and 'frame-angle' say, from the selection's corner.",
       .takes_selection = TRUE,
+      .mark            = "face edited",
       .properties      = { "model", "steps", "stochastic-steps", "frame-x", "frame-y", "frame-size",
                            "frame-angle", "engine" },
   },
@@ -68,6 +69,7 @@ const ZnFilter zn_filters[] = {
                          "says how much fine structure stays where the face changes.  Not for "
                          "deception: say that a picture was edited.",
       .takes_selection = TRUE,
+      .mark            = "face edited",
       .properties      = { "attribute", "amount", "steps", "stochastic-steps", "detail", "model",
                            "frame-x", "frame-y", "frame-size", "frame-angle", "engine" },
   },
@@ -79,10 +81,13 @@ const ZnFilter zn_filters[] = {
       .page            = "diffae",
       .blurb           = N_ ("Make a face between that of the picture and that of a file"),
       .help            = "'path' is a picture of the selection's size, with the face at the same "
-                         "place.  'position' goes from the picture's face (0) to the file's (1).",
+                         "place.  'position' goes from the picture's face (0) to the file's (1).  With "
+                         "'strip' 2 or more there are so many layers instead, from one face to the "
+                         "other: export them as an animation.",
       .takes_selection = TRUE,
+      .mark            = "face edited",
       .properties      = { "position", "path", "steps", "stochastic-steps", "model", "frame-x",
-                           "frame-y", "frame-size", "frame-angle", "engine" },
+                           "frame-y", "frame-size", "frame-angle", "engine", ZN_STRIP },
   },
   {
       .procedure       = "plug-in-zenith-diffae-sample",
@@ -95,6 +100,7 @@ const ZnFilter zn_filters[] = {
                          "equal faces.  It is made as large as the model's pictures are and scaled "
                          "to the selection.",
       .takes_selection = TRUE,
+      .mark            = "made-up face",
       .properties      = { "seed", "steps", "latent-steps", "model", "engine" },
   },
 };
@@ -150,6 +156,17 @@ zn_filter_by_operation (const gchar *operation)
       return &zn_filters[i];
 
   return NULL;
+}
+
+gchar *
+zn_filter_mark_name (const ZnFilter *filter, const gchar *name)
+{
+  gchar *end    = filter->mark ? g_strdup_printf (" (%s)", filter->mark) : NULL;
+  gchar *marked = end && ! g_str_has_suffix (name, end) ? g_strconcat (name, end, NULL) : NULL;
+
+  g_free (end);
+
+  return marked;
 }
 
 gboolean

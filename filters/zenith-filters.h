@@ -14,6 +14,11 @@
 
 #define ZN_PROPERTIES_MAX 16
 
+/* A property that hosts with layers see to: the operation itself puts its pictures side by
+ * side.
+ */
+#define ZN_STRIP "strip"
+
 #define ZN_PRESET_PROCEDURE "plug-in-zenith-apply-preset"
 #define ZN_PRESET_LABEL N_ ("_Apply Preset...")
 #define ZN_PRESET_BLURB N_ ("Apply a Zenith preset")
@@ -42,6 +47,8 @@ typedef struct
   gint         preview_margin;                    /* see zn_apply_to_pixels()      */
   gboolean     takes_selection;                   /* its input is the selection's
                                                    * extent, not the whole drawable */
+  const gchar *mark;                              /* what a result's layer is called
+                                                   * beside its name, or NULL      */
   const gchar *properties[ZN_PROPERTIES_MAX + 1]; /* argument order, NULL at the end */
 } ZnFilter;
 
@@ -60,6 +67,11 @@ gchar *zn_help_uri (const gchar *page);
 /* The filter of a procedure or of an operation, NULL if there is none. */
 const ZnFilter *zn_filter_by_procedure (const gchar *procedure);
 const ZnFilter *zn_filter_by_operation (const gchar *operation);
+
+/* "Background (face edited)", to be freed; NULL if the filter does not mark its results or
+ * the name has it already.
+ */
+gchar *zn_filter_mark_name (const ZnFilter *filter, const gchar *name);
 
 /* Whether this filter can be offered: its operation is installed and has the
  * properties that the entry names.

@@ -367,6 +367,55 @@ zn_settings_get_text (const ZnSettings *settings, guint index)
     }
 }
 
+gint
+zn_settings_strip (const ZnSettings *settings)
+{
+  for (guint i = 0; i < settings->n; i++)
+    if (! g_strcmp0 (settings->property[i].spec->name, ZN_STRIP))
+      {
+        const gint strip = (gint) zn_settings_get_number (settings, i);
+
+        return strip > 1 ? strip : 0;
+      }
+
+  return 0;
+}
+
+gboolean
+zn_settings_mark (const ZnSettings *settings)
+{
+  if (! settings->filter->mark)
+    return FALSE;
+
+  for (guint i = 0; i < settings->n; i++)
+    {
+      const gchar *name = settings->property[i].spec->name;
+
+      if ((! g_strcmp0 (name, "amount") || ! g_strcmp0 (name, "position")) &&
+          zn_settings_get_number (settings, i) == 0.0)
+        return zn_settings_strip (settings) > 0;
+    }
+
+  return TRUE;
+}
+
+gchar *
+zn_settings_words (const ZnSettings *settings)
+{
+  GString *words = g_string_new (settings->filter->operation);
+
+  for (guint i = 0; i < settings->n; i++)
+    if (settings->property[i].kind != ZN_KIND_FILE)
+      {
+        gchar *text = zn_settings_get_text (settings, i);
+
+        g_string_append_printf (words, " %s=%s", settings->property[i].spec->name, text);
+        g_free (text);
+      }
+
+  return g_string_free (words, FALSE);
+}
+
 gchar *
 zn_settings_to_lines (const ZnSettings *settings)
 {

@@ -77,6 +77,19 @@ gdouble zn_settings_get_number (const ZnSettings *settings, guint index);
 /* "fast, balanced, best" or "0 to 1.5"; NULL where everything goes. */
 gchar *zn_property_allowed (const ZnProperty *property);
 
+/* How many layers are wanted from position 0 to 1; 0: the filter's usual result. */
+gint zn_settings_strip (const ZnSettings *settings);
+
+/* Whether a result of these settings is marked (ZnFilter.mark): an amount or a position of 0
+ * leaves the picture as it is.
+ */
+gboolean zn_settings_mark (const ZnSettings *settings);
+
+/* "zenith:diffae-manipulate attribute=smile amount=0.5 ...", without file names: for a
+ * picture's history.
+ */
+gchar *zn_settings_words (const ZnSettings *settings);
+
 /* All of them, one "name=value" a line, for GIMP to remember.  Lines that do
  * not fit (an older version wrote them) are ignored when read.
  */

@@ -13,6 +13,9 @@
 #include <libgimp/gimp.h>
 #include <libgimp/gimpui.h>
 
+#ifdef HAVE_HISTORY
+#include "history.h"
+#endif
 #include "zenith-apply.h"
 #include "zenith-dialog.h"
 #include "zenith-filters.h"
@@ -183,11 +186,11 @@ show_both (gdouble fraction, gpointer data)
  * through the selection: one undo step, and none if anything fails.
  */
 static gboolean
-apply (const ZnSettings *settings,
-       ZnProgress        progress,
-       gpointer          progress_data,
-       gpointer          data,
-       GError          **error)
+apply_to (const ZnSettings *settings,
+          ZnProgress        progress,
+          gpointer          progress_data,
+          gpointer          data,
+          GError          **error)
 {
   gint32        drawable = GPOINTER_TO_INT (data);
   Both          both     = { progress, progress_data };
@@ -219,6 +222,131 @@ apply (const ZnSettings *settings,
     }
 
   gimp_progress_end ();
+
+  return done;
+}
+
+/* A result that must be called edited is: by its layer's name (NULL: the layer's own and the
+ * mark), and in the picture's XMP history.
+ */
+static void
+mark_layer (const ZnSettings *settings, gint32 drawable, const gchar *name)
+{
+  gchar *now    = gimp_item_get_name (drawable);
+  gchar *marked = zn_filter_mark_name (settings->filter, name ? name : now);
+
+  if (marked)
+    gimp_item_set_name (drawable, marked);
+  g_free (marked);
+  g_free (now);
+}
+
+static void
+mark_image (const ZnSettings *settings, gint32 image)
+{
+#ifdef HAVE_HISTORY
+  GimpMetadata *metadata = gimp_image_get_metadata (image);
+  gchar        *words    = zn_settings_words (settings);
+
+  if (! metadata)
+    metadata = gimp_metadata_new ();
+  if (metadata && zn_history_add (GEXIV2_METADATA (metadata), words, NULL))
+    gimp_image_set_metadata (image, metadata);
+  g_clear_object (&metadata);
+  g_free (words);
+#endif
+}
+
+/* Copies of the layer above it, the last one on top, with the faces from the first position
+ * after 0 to 1.  They are computed before anything changes.
+ */
+static gboolean
+apply_strip (const ZnSettings *settings,
+             gint              n,
+             ZnProgress        progress,
+             gpointer          progress_data,
+             gint32            layer,
+             GError          **error)
+{
+  Both          both   = { progress, progress_data };
+  gint32        image  = gimp_item_get_image (layer);
+  GeglBuffer   *source = gimp_drawable_get_buffer (layer);
+  GeglBuffer  **made   = g_new0 (GeglBuffer *, n);
+  gchar        *name   = gimp_item_get_name (layer);
+  gint32        below  = layer;
+  GeglRectangle roi;
+  gboolean      done;
+
+  gimp_drawable_mask_intersect (layer, &roi.x, &roi.y, &roi.width, &roi.height);
+  gimp_progress_init (settings->filter->title);
+  done = zn_apply_strip (settings, n, source, &roi, made, progress ? show_both : show_progress,
+                         &both, error);
+  if (done)
+    gimp_image_undo_group_start (image);
+  for (gint k = 1; done && k < n; k++)
+    {
+      gint32      copy  = gimp_layer_copy (layer);
+      gchar      *title = g_strdup_printf ("%s %d/%d", name, k + 1, n);
+      GeglBuffer *shadow;
+
+      gimp_image_insert_layer (image, copy, gimp_item_get_parent (layer),
+                               gimp_image_get_item_position (image, below));
+      shadow = gimp_drawable_get_shadow_buffer (copy);
+      gegl_buffer_copy (made[k - 1], &roi, GEGL_ABYSS_NONE, shadow, &roi);
+      g_object_unref (shadow);
+      g_object_unref (made[k - 1]);
+      gimp_drawable_merge_shadow (copy, TRUE);
+      gimp_drawable_update (copy, roi.x, roi.y, roi.width, roi.height);
+      mark_layer (settings, copy, title);
+      g_free (title);
+      below = copy;
+    }
+  if (done)
+    {
+      mark_image (settings, image);
+      gimp_image_undo_group_end (image);
+    }
+  gimp_progress_end ();
+  g_object_unref (source);
+  g_free (made);
+  g_free (name);
+
+  return done;
+}
+
+/* The filter as the user knows it: one undo step. */
+static gboolean
+apply (const ZnSettings *settings,
+       ZnProgress        progress,
+       gpointer          progress_data,
+       gpointer          data,
+       GError          **error)
+{
+  const gint32 drawable = GPOINTER_TO_INT (data);
+  const gint32 image    = gimp_item_get_image (drawable);
+  const gint   strip    = zn_settings_strip (settings);
+  gint         x, y, w, h;
+  gboolean     done;
+
+  if (! zn_settings_mark (settings) || ! gimp_drawable_mask_intersect (drawable, &x, &y, &w, &h))
+    return apply_to (settings, progress, progress_data, data, error);
+
+  if (strip && ! gimp_item_is_layer (drawable))
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "A strip is made of layers: choose one");
+      return FALSE;
+    }
+  if (strip)
+    return apply_strip (settings, strip, progress, progress_data, drawable, error);
+
+  gimp_image_undo_group_start (image);
+  done = apply_to (settings, progress, progress_data, data, error);
+  if (done)
+    {
+      mark_layer (settings, drawable, NULL);
+      mark_image (settings, image);
+    }
+  gimp_image_undo_group_end (image);
 
   return done;
 }

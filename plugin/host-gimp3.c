@@ -16,6 +16,9 @@
 #include <libgimp/gimp.h>
 #include <libgimp/gimpui.h>
 
+#ifdef HAVE_HISTORY
+#include "history.h"
+#endif
 #include "zenith-apply.h"
 #include "zenith-dialog.h"
 #include "zenith-filters.h"
@@ -116,11 +119,11 @@ merge (GimpDrawable *drawable)
  * none changes.
  */
 static gboolean
-apply (const ZnSettings *settings,
-       ZnProgress        progress,
-       gpointer          progress_data,
-       gpointer          data,
-       GError          **error)
+apply_to (const ZnSettings *settings,
+          ZnProgress        progress,
+          gpointer          progress_data,
+          gpointer          data,
+          GError          **error)
 {
   GimpDrawable **drawables = data;
   Bars           bars      = { progress, progress_data, 0, 0 };
@@ -150,6 +153,131 @@ apply (const ZnSettings *settings,
     gimp_image_undo_group_end (image);
 
   gimp_progress_end ();
+
+  return done;
+}
+
+/* A result that must be called edited is: by its layer's name (NULL: the layer's own and the
+ * mark), and in the picture's XMP history.
+ */
+static void
+mark_layer (const ZnSettings *settings, GimpDrawable *drawable, const gchar *name)
+{
+  gchar *now    = gimp_item_get_name (GIMP_ITEM (drawable));
+  gchar *marked = zn_filter_mark_name (settings->filter, name ? name : now);
+
+  if (marked)
+    gimp_item_set_name (GIMP_ITEM (drawable), marked);
+  g_free (marked);
+  g_free (now);
+}
+
+static void
+mark_image (const ZnSettings *settings, GimpImage *image)
+{
+#ifdef HAVE_HISTORY
+  GimpMetadata *metadata = gimp_image_get_metadata (image);
+  gchar        *words    = zn_settings_words (settings);
+
+  if (! metadata)
+    metadata = gimp_metadata_new ();
+  if (metadata && zn_history_add (GEXIV2_METADATA (metadata), words, NULL))
+    gimp_image_set_metadata (image, metadata);
+  g_clear_object (&metadata);
+  g_free (words);
+#endif
+}
+
+/* Copies of the layer above it, the last one on top, with the faces from the first position
+ * after 0 to 1.  They are computed before anything changes.
+ */
+static gboolean
+apply_strip (const ZnSettings *settings,
+             gint              n,
+             ZnProgress        progress,
+             gpointer          progress_data,
+             GimpLayer        *layer,
+             GError          **error)
+{
+  Bars          bars   = { progress, progress_data, 0, 1 };
+  GimpImage    *image  = gimp_item_get_image (GIMP_ITEM (layer));
+  GeglBuffer   *source = gimp_drawable_get_buffer (GIMP_DRAWABLE (layer));
+  GeglBuffer  **made   = g_new0 (GeglBuffer *, n);
+  gchar        *name   = gimp_item_get_name (GIMP_ITEM (layer));
+  GimpItem     *parent = gimp_item_get_parent (GIMP_ITEM (layer));
+  GimpItem     *below  = GIMP_ITEM (layer);
+  GeglRectangle roi;
+  gboolean      done;
+
+  gimp_drawable_mask_intersect (GIMP_DRAWABLE (layer), &roi.x, &roi.y, &roi.width, &roi.height);
+  gimp_progress_init (settings->filter->title);
+  done = zn_apply_strip (settings, n, source, &roi, made, show_progress, &bars, error);
+  if (done)
+    gimp_image_undo_group_start (image);
+  for (gint k = 1; done && k < n; k++)
+    {
+      GimpLayer    *copy     = gimp_layer_copy (layer);
+      GimpDrawable *drawable = GIMP_DRAWABLE (copy);
+      gchar        *title    = g_strdup_printf ("%s %d/%d", name, k + 1, n);
+      GeglBuffer   *shadow;
+
+      gimp_image_insert_layer (image, copy, (GimpLayer *) parent,
+                               gimp_image_get_item_position (image, below));
+      shadow = gimp_drawable_get_shadow_buffer (drawable);
+      gegl_buffer_copy (made[k - 1], &roi, GEGL_ABYSS_NONE, shadow, &roi);
+      g_object_unref (shadow);
+      g_object_unref (made[k - 1]);
+      merge (drawable);
+      mark_layer (settings, drawable, title);
+      g_free (title);
+      below = GIMP_ITEM (copy);
+    }
+  if (done)
+    {
+      mark_image (settings, image);
+      gimp_image_undo_group_end (image);
+    }
+  gimp_progress_end ();
+  g_object_unref (source);
+  g_free (made);
+  g_free (name);
+
+  return done;
+}
+
+/* The filter as the user knows it: one undo step. */
+static gboolean
+apply (const ZnSettings *settings,
+       ZnProgress        progress,
+       gpointer          progress_data,
+       gpointer          data,
+       GError          **error)
+{
+  GimpDrawable **drawables = data;
+  GimpImage     *image     = gimp_item_get_image (GIMP_ITEM (drawables[0]));
+  const gint     strip     = zn_settings_strip (settings);
+  gboolean       done;
+  gint           x, y, w, h;
+
+  if (! zn_settings_mark (settings) ||
+      ! gimp_drawable_mask_intersect (drawables[0], &x, &y, &w, &h))
+    return apply_to (settings, progress, progress_data, data, error);
+
+  if (strip && (drawables[1] || ! GIMP_IS_LAYER (drawables[0])))
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "A strip is made of one layer: choose it");
+      return FALSE;
+    }
+  if (strip)
+    return apply_strip (settings, strip, progress, progress_data, GIMP_LAYER (drawables[0]), error);
+
+  gimp_image_undo_group_start (image);
+  done = apply_to (settings, progress, progress_data, data, error);
+  for (guint i = 0; done && drawables[i]; i++)
+    mark_layer (settings, drawables[i], NULL);
+  if (done)
+    mark_image (settings, image);
+  gimp_image_undo_group_end (image);
 
   return done;
 }

@@ -235,11 +235,30 @@ draw_part (Dialog *d, const GeglRectangle *part, Parts *parts, GError **error)
   return ok;
 }
 
+/* What the sampler has so far. */
+static void
+show_estimate (gpointer data, GeglBuffer *estimate)
+{
+  Dialog       *d = data;
+  GeglRectangle part;
+
+  for (guint i = 0; ! d->again && zn_view_part (d->view, i, &part); i++)
+    {
+      guchar *rgba = g_malloc ((gsize) part.width * part.height * 4);
+
+      gegl_buffer_get (estimate, &part, 1.0, babl_format ("R'G'B'A u8"), rgba, GEGL_AUTO_ROWSTRIDE,
+                       GEGL_ABYSS_NONE);
+      zn_view_show (d->view, &part, rgba);
+      g_free (rgba);
+    }
+}
+
 static void
 draw_preview (Dialog *d)
 {
-  Parts         parts = { d, 0, 0 };
-  GError       *error = NULL;
+  ZnEstimate    estimate = { show_estimate, d };
+  Parts         parts    = { d, 0, 0 };
+  GError       *error    = NULL;
   GeglRectangle part;
   gchar        *measured = NULL;
 
@@ -250,8 +269,10 @@ draw_preview (Dialog *d)
     parts.n++;
 
   d->began = g_get_monotonic_time ();
+  zn_apply_set_estimate (d->host->picture.source, &estimate);
   for (; ! error && ! d->again && zn_view_part (d->view, parts.done, &part); parts.done++)
     draw_part (d, &part, &parts, &error);
+  zn_apply_set_estimate (d->host->picture.source, NULL);
 
   d->cannot = error && ! g_error_matches (error, ZN_ERROR, ZN_ERROR_CANCELLED);
   if (! error && ! d->again && ! d->found && d->level &&

@@ -70,6 +70,23 @@
 
 (zn-case "face-0" "rgb16"
   (lambda (image drawable) (zn-face drawable "smile" 0 "zenith-face")))
+; what the layers are called afterwards, and what the picture's history says
+(define (zn-tell image)
+  (set! zn-sentence (apply string-append
+                           (append (map (lambda (name) (string-append name ";")) (zn-layer-names image))
+                                   (list " " (zn-metadata image))))))
+(zn-case "face-strip" "rgb"
+  (lambda (image drawable)
+    (zn-strip drawable (string-append zn-in "/rgb.png") 4 zn-face-model)
+    (zn-tell image)))
+(zn-case "face-blend" "rgb"
+  (lambda (image drawable)
+    (zn-strip drawable (string-append zn-in "/rgb.png") 0 zn-face-model)
+    (zn-tell image)))
+(zn-case "face-strip-fails" "rgb"
+  (lambda (image drawable)
+    (catch #f (zn-strip drawable "/nowhere.png" 4 zn-face-model))
+    (zn-tell image)))
 (zn-case "face-new" "rgb"
   (lambda (image drawable)
     (zn-select image 30 20 40 40)

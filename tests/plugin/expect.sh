@@ -80,6 +80,14 @@ expect_pictures () {
   check strength-0-exact same "$work/in/rgb16.png" "$work/out/strength-0.png"
   check face-0 done_ok face-0
   check face-0-exact same "$work/in/rgb16.png" "$work/out/face-0.png"
+  check face-strip done_ok face-strip
+  check face-strip-layers grep -q '^face-strip|.*|[^;]* 4/4 (face edited);[^;]* 3/4 (face edited);[^;]* 2/4 (face edited);[^;()]*; ' "$work/results"
+  check face-strip-history grep -q '^face-strip|.*filtered.*zenith:diffae-interpolate' "$work/results"
+  check face-blend done_ok face-blend
+  check face-blend-name grep -q '^face-blend|.*|[^;]* (face edited); ' "$work/results"
+  check face-blend-history grep -q '^face-blend|.*zenith:diffae-interpolate position=0.5' "$work/results"
+  check face-strip-fails grep -q '^face-strip-fails|done|clean|[^;()]*; ' "$work/results"
+  check face-strip-fails-alone sh -c "! grep '^face-strip-fails|' '$work/results' | grep -q zenith:diffae"
   check face-new done_ok face-new
   check face-new-selection changed "$work/in/rgb.png" "$work/out/face-new.png" 40x40+30+20
   check face-new-elsewhere same "$work/in/rgb.png" "$work/out/face-new.png" 96x20+0+0

@@ -44,6 +44,15 @@
 (define (zn-new-face d model)
   (plug-in-zenith-diffae-sample RUN-NONINTERACTIVE (zn-of d) d 1 4 4 model "auto"))
 
+(define (zn-strip d path n model)
+  (plug-in-zenith-diffae-interpolate RUN-NONINTERACTIVE (zn-of d) d
+                                     0.5 path 4 4 model 0 0 0 0 "auto" n))
+
+(define (zn-layer-names image)
+  (map (lambda (layer) (car (gimp-item-get-name layer)))
+       (vector->list (cadr (gimp-image-get-layers image)))))
+(define (zn-metadata image) (car (gimp-image-get-metadata image)))
+
 (define (zn-preset d name)
   (plug-in-zenith-apply-preset RUN-NONINTERACTIVE (zn-of d) d name))
 

@@ -56,6 +56,17 @@
                                 #:drawables (vector d)
                                 #:seed 1 #:steps 4 #:latent-steps 4 #:model model))
 
+(define (zn-strip d path n model)
+  (plug-in-zenith-diffae-interpolate #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
+                                     #:drawables (vector d)
+                                     #:position 0.5 #:path path #:steps 4
+                                     #:stochastic-steps 4 #:model model #:strip n))
+
+(define (zn-layer-names image)
+  (map (lambda (layer) (gimp-item-get-name layer))
+       (vector->list (gimp-image-get-layers image))))
+(define (zn-metadata image) (gimp-image-get-metadata image))
+
 (define (zn-preset d name)
   (plug-in-zenith-apply-preset #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
                                #:drawables (vector d) #:preset name))
