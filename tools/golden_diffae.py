@@ -4,15 +4,20 @@
 
     python3 tools/golden_diffae.py --reference DIFFAE tests/data/golden
     python3 tools/golden_diffae.py --reference DIFFAE --full ffhq128 --zenith build/engine/zenith
+    python3 tools/golden_diffae.py --reference DIFFAE --speed ffhq128 --threads 1 --rounds 3
 
 DIFFAE is a checkout of the authors' repository (github.com/phizaz/diffae).  The first form writes a small network with
 random weights in the layout of a Lightning checkpoint (diffae.ckpt), and diffae.golden.safetensors with inputs, the
 output of every block of one U-Net call, and ten steps of sampling and of reverse.  The second builds a published
-configuration with random weights, runs it in PyTorch and in the engine, and prints relative errors and times.
+configuration with random weights, runs it in PyTorch and in the engine, and prints relative errors and times.  The third
+measures a call of the U-Net beside PyTorch (oneDNN, channels last), the two by turns: CPU time of all threads, which other
+programs on the machine disturb less than the clock, and time by the clock.
 
 Layers that training initialises with zeros get random weights: zeros would hide errors.
 """
 import argparse
+import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -172,15 +177,54 @@ def full(name, program):
                   f"PyTorch took {time.time() - start:.2f} s in all")
 
 
+def cpu_of(command):
+    """CPU and wall seconds of a program."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
+    subprocess.run(command, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, time.time() - start
+
+
+def speed(name, program, threads, rounds):
+    model = make_model(name, (2048, 10)).to(memory_format=torch.channels_last)
+    size, code = CONFIGS[name][0], CONFIGS[name][5]
+    torch.set_num_threads(threads)
+    x = torch.randn(1, 3, size, size).to(memory_format=torch.channels_last)
+    z, t, ours, theirs = torch.randn(1, code), torch.tensor([430]), [], []
+    with tempfile.TemporaryDirectory() as d, torch.inference_mode():
+        d = Path(d)
+        save_file({k: v.contiguous().clone() for k, v in model.state_dict().items()}, d / "w.safetensors")
+        np.save(d / "x.npy", hwc(x).numpy())
+        np.save(d / "cond.npy", z[0].numpy())
+        model(x=x, t=t, cond=z)
+        for _ in range(rounds):
+            cpu, wall = time.process_time(), time.time()
+            model(x=x, t=t, cond=z)
+            theirs.append((time.process_time() - cpu, time.time() - wall))
+            few, many = (cpu_of([program, "run", "diffae-sample", "--weights", str(d / "w.safetensors"), "--threads",
+                                 str(threads), "--set", f"steps={n}", "--set", "order=1", "--in", f"xT={d}/x.npy", "--in",
+                                 f"cond={d}/cond.npy", "--out", f"x={d}/y.npy"]) for n in (2, 5))
+            ours.append(((many[0] - few[0]) / 3, (many[1] - few[1]) / 3))
+            print(f"  PyTorch {theirs[-1][0]:.2f} s CPU, {theirs[-1][1]:.2f} s; Zenith {ours[-1][0]:.2f} s CPU, "
+                  f"{ours[-1][1]:.2f} s", flush=True)
+    a, b = (statistics.median(v[0] for v in r) for r in (ours, theirs))
+    print(f"{name}, {threads} threads, median CPU time of a U-Net call: Zenith {a:.2f} s, PyTorch {b:.2f} s: {b / a:.2f} times")
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--reference", required=True)
     p.add_argument("--full", choices=CONFIGS)
+    p.add_argument("--speed", choices=CONFIGS)
+    p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--zenith", default="build/engine/zenith")
     p.add_argument("out", nargs="?")
     a = p.parse_args()
     sys.path.insert(0, a.reference)
-    if a.full:
+    if a.speed:
+        speed(a.speed, a.zenith, a.threads, a.rounds)
+    elif a.full:
         full(a.full, a.zenith)
     else:
         golden(Path(a.out))

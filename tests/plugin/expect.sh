@@ -47,6 +47,10 @@ start_scm () {
 END
 }
 
+# history CASE TEXT: the picture's XMP history says so, in the results (GIMP 2.10) or in the saved file.
+history () { grep -q "^$1|.*$2" "$work/results" || grep -aq "$2" "$work/out/$1.png"; }
+without_history () { ! history "$1" zenith:diffae; }
+
 expect_pictures () {
   for filter in denoise latent; do
     for picture in rgb grey rgb16; do
@@ -82,12 +86,12 @@ expect_pictures () {
   check face-0-exact same "$work/in/rgb16.png" "$work/out/face-0.png"
   check face-strip done_ok face-strip
   check face-strip-layers grep -q '^face-strip|.*|[^;]* 4/4 (face edited);[^;]* 3/4 (face edited);[^;]* 2/4 (face edited);[^;()]*; ' "$work/results"
-  check face-strip-history grep -q '^face-strip|.*filtered.*zenith:diffae-interpolate' "$work/results"
+  check face-strip-history history face-strip 'zenith:diffae-interpolate'
   check face-blend done_ok face-blend
   check face-blend-name grep -q '^face-blend|.*|[^;]* (face edited); ' "$work/results"
-  check face-blend-history grep -q '^face-blend|.*zenith:diffae-interpolate position=0.5' "$work/results"
+  check face-blend-history history face-blend 'zenith:diffae-interpolate position=0.5'
   check face-strip-fails grep -q '^face-strip-fails|done|clean|[^;()]*; ' "$work/results"
-  check face-strip-fails-alone sh -c "! grep '^face-strip-fails|' '$work/results' | grep -q zenith:diffae"
+  check face-strip-fails-alone without_history face-strip-fails
   check face-new done_ok face-new
   check face-new-selection changed "$work/in/rgb.png" "$work/out/face-new.png" 40x40+30+20
   check face-new-elsewhere same "$work/in/rgb.png" "$work/out/face-new.png" 96x20+0+0

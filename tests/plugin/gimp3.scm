@@ -16,12 +16,14 @@
 (define (zn-clean image)  (gimp-image-clean-all image))
 (define (zn-dirty? image) (gimp-image-is-dirty image))
 
+(define zn-xmp #f)
 (define (zn-save image file)
   (gimp-image-resize-to-layers image)
   (file-png-export #:run-mode RUN-NONINTERACTIVE #:image image #:file file
                    #:options -1 #:include-color-profile #f #:include-thumbnail #f
-                   #:include-exif #f #:include-xmp #f #:include-iptc #f
-                   #:save-transparent #t))
+                   #:include-exif #f #:include-xmp zn-xmp #:include-iptc #f
+                   #:save-transparent #t)
+  (set! zn-xmp #f))
 
 (define (zn-select image x y width height)
   (gimp-image-select-rectangle image CHANNEL-OP-REPLACE x y width height))
@@ -65,7 +67,8 @@
 (define (zn-layer-names image)
   (map (lambda (layer) (gimp-item-get-name layer))
        (vector->list (gimp-image-get-layers image))))
-(define (zn-metadata image) (gimp-image-get-metadata image))
+; scripts cannot read it here: it goes into the next file that is saved
+(define (zn-metadata image) (set! zn-xmp #t) "")
 
 (define (zn-preset d name)
   (plug-in-zenith-apply-preset #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
