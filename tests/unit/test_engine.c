@@ -2,8 +2,8 @@
 /* test_engine.c - what handles promise apart from pixels: channels, messages, notes. */
 #include "test.h"
 
-#include "core/outfile.h"
 #include "pipeline/request.h"
+#include "zenith_file.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -133,9 +133,10 @@ static char file[sizeof "/tmp/zenith-engine-XXXXXX/file"], alias[sizeof file + 8
 
 static bool write_file(const char *path, const char *text, bool keep)
 {
-    zn_outfile out;
+    zn_output out;
 
-    return zn_outfile_open(&out, path) && fputs(text, out.f) >= 0 && zn_outfile_close(&out, keep) == keep;
+    return !zn_output_begin(&out, path, NULL) && fputs(text, out.f) >= 0 &&
+        !zn_output_end(&out, keep ? ZN_OK : ZN_E_CANCELLED, NULL) == keep;
 }
 
 static bool holds(const char *text)
@@ -163,7 +164,7 @@ static int count_files(void)
 
 static void check_files(void)
 {
-    zn_outfile out;
+    zn_output out;
     struct stat st;
 
     CHECK(write_file(file, "one", true) && holds("one"), "not written");
@@ -171,7 +172,9 @@ static void check_files(void)
     CHECK(!symlink(file, alias) && write_file(alias, "three", true) && holds("three"), "not written through a link");
     CHECK(!lstat(alias, &st) && S_ISLNK(st.st_mode), "the link was replaced");
     CHECK(count_files() == 2, "%d files are left", count_files());
-    CHECK(!zn_outfile_open(&out, folder) && !zn_outfile_open(&out, "/dev/null"), "what is no file was opened");
+    CHECK(zn_output_begin(&out, folder, NULL), "a folder was opened");
+    CHECK(!zn_output_begin(&out, "/dev/null", NULL) && !zn_output_end(&out, ZN_OK, NULL),
+          "a device was not written to");
 }
 
 static void a_file_is_whole_or_unchanged(void)
