@@ -182,50 +182,6 @@ show_both (gdouble fraction, gpointer data)
   return show_progress (fraction, NULL) && both->progress (fraction, both->data);
 }
 
-/* Reads the whole drawable, writes the shadow buffer, and lets GIMP merge that
- * through the selection: one undo step, and none if anything fails.
- */
-static gboolean
-apply_to (const ZnSettings *settings,
-          ZnProgress        progress,
-          gpointer          progress_data,
-          gpointer          data,
-          GError          **error)
-{
-  gint32        drawable = GPOINTER_TO_INT (data);
-  Both          both     = { progress, progress_data };
-  GeglRectangle roi;
-  GeglBuffer   *source;
-  GeglBuffer   *shadow;
-  gboolean      done;
-
-  if (! gimp_drawable_mask_intersect (drawable, &roi.x, &roi.y, &roi.width, &roi.height))
-    return TRUE; /* nothing is selected here: nothing to do */
-
-  gimp_progress_init (_ (settings->filter->title));
-
-  source = gimp_drawable_get_buffer (drawable);
-  shadow = gimp_drawable_get_shadow_buffer (drawable);
-  done   = zn_apply_to_buffer (settings, source, &roi, shadow, progress ? show_both : show_progress,
-                               &both, error);
-  g_object_unref (source);
-  g_object_unref (shadow);
-
-  if (done)
-    {
-      gimp_drawable_merge_shadow (drawable, TRUE);
-      gimp_drawable_update (drawable, roi.x, roi.y, roi.width, roi.height);
-    }
-  else
-    {
-      gimp_drawable_free_shadow (drawable);
-    }
-
-  gimp_progress_end ();
-
-  return done;
-}
-
 /* A result that must be called edited is: by its layer's name (NULL: the layer's own and the
  * mark), and in the picture's XMP history.
  */
@@ -257,6 +213,61 @@ mark_image (const ZnSettings *settings, gint32 image)
 #endif
 }
 
+/* Reads the whole drawable, writes the shadow buffer, and lets GIMP merge that
+ * through the selection: one undo step, and none if anything fails.
+ */
+static gboolean
+apply_to (const ZnSettings *settings,
+          ZnProgress        progress,
+          gpointer          progress_data,
+          gpointer          data,
+          GError          **error)
+{
+  gint32        drawable = GPOINTER_TO_INT (data);
+  Both          both     = { progress, progress_data };
+  GeglRectangle roi;
+  GeglBuffer   *source;
+  GeglBuffer   *shadow;
+  gboolean      done;
+
+  if (! gimp_drawable_mask_intersect (drawable, &roi.x, &roi.y, &roi.width, &roi.height))
+    return TRUE; /* nothing is selected here: nothing to do */
+
+  gimp_progress_init (_ (settings->filter->title));
+
+  source = gimp_drawable_get_buffer (drawable);
+  shadow = gimp_drawable_get_shadow_buffer (drawable);
+  done   = zn_apply_to_buffer (settings, source, &roi, shadow, progress ? show_both : show_progress,
+                               &both, error);
+  g_object_unref (source);
+  g_object_unref (shadow);
+
+  if (done)
+    {
+      const gint32   image  = gimp_item_get_image (drawable);
+      const gboolean marked = zn_settings_mark (settings);
+
+      if (marked) /* still one undo step */
+        gimp_image_undo_group_start (image);
+      gimp_drawable_merge_shadow (drawable, TRUE);
+      gimp_drawable_update (drawable, roi.x, roi.y, roi.width, roi.height);
+      if (marked)
+        {
+          mark_layer (settings, drawable, NULL);
+          mark_image (settings, image);
+          gimp_image_undo_group_end (image);
+        }
+    }
+  else
+    {
+      gimp_drawable_free_shadow (drawable);
+    }
+
+  gimp_progress_end ();
+
+  return done;
+}
+
 /* Copies of the layer above it, the last one on top, with the faces from the first position
  * after 0 to 1.  They are computed before anything changes.
  */
@@ -278,7 +289,7 @@ apply_strip (const ZnSettings *settings,
   gboolean      done;
 
   gimp_drawable_mask_intersect (layer, &roi.x, &roi.y, &roi.width, &roi.height);
-  gimp_progress_init (settings->filter->title);
+  gimp_progress_init (_ (settings->filter->title));
   done = zn_apply_strip (settings, n, source, &roi, made, progress ? show_both : show_progress,
                          &both, error);
   if (done)
@@ -314,7 +325,7 @@ apply_strip (const ZnSettings *settings,
   return done;
 }
 
-/* The filter as the user knows it: one undo step. */
+/* The filter as the user knows it. */
 static gboolean
 apply (const ZnSettings *settings,
        ZnProgress        progress,
@@ -323,32 +334,18 @@ apply (const ZnSettings *settings,
        GError          **error)
 {
   const gint32 drawable = GPOINTER_TO_INT (data);
-  const gint32 image    = gimp_item_get_image (drawable);
   const gint   strip    = zn_settings_strip (settings);
   gint         x, y, w, h;
-  gboolean     done;
 
-  if (! zn_settings_mark (settings) || ! gimp_drawable_mask_intersect (drawable, &x, &y, &w, &h))
+  if (! strip || ! gimp_drawable_mask_intersect (drawable, &x, &y, &w, &h))
     return apply_to (settings, progress, progress_data, data, error);
 
-  if (strip && ! gimp_item_is_layer (drawable))
-    {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "A strip is made of layers: choose one");
-      return FALSE;
-    }
-  if (strip)
+  if (gimp_item_is_layer (drawable))
     return apply_strip (settings, strip, progress, progress_data, drawable, error);
 
-  gimp_image_undo_group_start (image);
-  done = apply_to (settings, progress, progress_data, data, error);
-  if (done)
-    {
-      mark_layer (settings, drawable, NULL);
-      mark_image (settings, image);
-    }
-  gimp_image_undo_group_end (image);
+  g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "A strip is made of layers: choose one");
 
-  return done;
+  return FALSE;
 }
 
 /*  running  */

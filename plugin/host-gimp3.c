@@ -115,48 +115,6 @@ merge (GimpDrawable *drawable)
     }
 }
 
-/* First all are computed, then all are merged, as one undo step: if one fails,
- * none changes.
- */
-static gboolean
-apply_to (const ZnSettings *settings,
-          ZnProgress        progress,
-          gpointer          progress_data,
-          gpointer          data,
-          GError          **error)
-{
-  GimpDrawable **drawables = data;
-  Bars           bars      = { progress, progress_data, 0, 0 };
-  GimpImage     *image     = gimp_item_get_image (GIMP_ITEM (drawables[0]));
-  gboolean       done      = TRUE;
-
-  while (drawables[bars.n])
-    bars.n++;
-
-  gimp_progress_init (_ (settings->filter->title));
-
-  for (; done && bars.done < bars.n; bars.done++)
-    done = compute (settings, drawables[bars.done], &bars, error);
-
-  if (done && bars.n > 1)
-    gimp_image_undo_group_start (image);
-
-  for (guint i = 0; i < bars.n; i++)
-    {
-      if (done)
-        merge (drawables[i]);
-      else
-        gimp_drawable_free_shadow (drawables[i]);
-    }
-
-  if (done && bars.n > 1)
-    gimp_image_undo_group_end (image);
-
-  gimp_progress_end ();
-
-  return done;
-}
-
 /* A result that must be called edited is: by its layer's name (NULL: the layer's own and the
  * mark), and in the picture's XMP history.
  */
@@ -188,6 +146,55 @@ mark_image (const ZnSettings *settings, GimpImage *image)
 #endif
 }
 
+/* First all are computed, then all are merged, as one undo step: if one fails,
+ * none changes.
+ */
+static gboolean
+apply_to (const ZnSettings *settings,
+          ZnProgress        progress,
+          gpointer          progress_data,
+          gpointer          data,
+          GError          **error)
+{
+  GimpDrawable **drawables = data;
+  Bars           bars      = { progress, progress_data, 0, 0 };
+  GimpImage     *image     = gimp_item_get_image (GIMP_ITEM (drawables[0]));
+  gboolean       marked    = zn_settings_mark (settings);
+  gboolean       done      = TRUE;
+  gint           x, y, w, h;
+
+  while (drawables[bars.n])
+    bars.n++;
+  marked = marked && gimp_drawable_mask_intersect (drawables[0], &x, &y, &w, &h);
+
+  gimp_progress_init (_ (settings->filter->title));
+
+  for (; done && bars.done < bars.n; bars.done++)
+    done = compute (settings, drawables[bars.done], &bars, error);
+
+  if (done && (bars.n > 1 || marked))
+    gimp_image_undo_group_start (image);
+
+  for (guint i = 0; i < bars.n; i++)
+    {
+      if (done)
+        merge (drawables[i]);
+      if (done && marked)
+        mark_layer (settings, drawables[i], NULL);
+      if (! done)
+        gimp_drawable_free_shadow (drawables[i]);
+    }
+
+  if (done && marked)
+    mark_image (settings, image);
+  if (done && (bars.n > 1 || marked))
+    gimp_image_undo_group_end (image);
+
+  gimp_progress_end ();
+
+  return done;
+}
+
 /* Copies of the layer above it, the last one on top, with the faces from the first position
  * after 0 to 1.  They are computed before anything changes.
  */
@@ -210,7 +217,7 @@ apply_strip (const ZnSettings *settings,
   gboolean      done;
 
   gimp_drawable_mask_intersect (GIMP_DRAWABLE (layer), &roi.x, &roi.y, &roi.width, &roi.height);
-  gimp_progress_init (settings->filter->title);
+  gimp_progress_init (_ (settings->filter->title));
   done = zn_apply_strip (settings, n, source, &roi, made, show_progress, &bars, error);
   if (done)
     gimp_image_undo_group_start (image);
@@ -245,7 +252,7 @@ apply_strip (const ZnSettings *settings,
   return done;
 }
 
-/* The filter as the user knows it: one undo step. */
+/* The filter as the user knows it. */
 static gboolean
 apply (const ZnSettings *settings,
        ZnProgress        progress,
@@ -254,32 +261,18 @@ apply (const ZnSettings *settings,
        GError          **error)
 {
   GimpDrawable **drawables = data;
-  GimpImage     *image     = gimp_item_get_image (GIMP_ITEM (drawables[0]));
   const gint     strip     = zn_settings_strip (settings);
-  gboolean       done;
   gint           x, y, w, h;
 
-  if (! zn_settings_mark (settings) ||
-      ! gimp_drawable_mask_intersect (drawables[0], &x, &y, &w, &h))
+  if (! strip || ! gimp_drawable_mask_intersect (drawables[0], &x, &y, &w, &h))
     return apply_to (settings, progress, progress_data, data, error);
 
-  if (strip && (drawables[1] || ! GIMP_IS_LAYER (drawables[0])))
-    {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "A strip is made of one layer: choose it");
-      return FALSE;
-    }
-  if (strip)
+  if (! drawables[1] && GIMP_IS_LAYER (drawables[0]))
     return apply_strip (settings, strip, progress, progress_data, GIMP_LAYER (drawables[0]), error);
 
-  gimp_image_undo_group_start (image);
-  done = apply_to (settings, progress, progress_data, data, error);
-  for (guint i = 0; done && drawables[i]; i++)
-    mark_layer (settings, drawables[i], NULL);
-  if (done)
-    mark_image (settings, image);
-  gimp_image_undo_group_end (image);
+  g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "A strip is made of one layer: choose it");
 
-  return done;
+  return FALSE;
 }
 
 static gboolean
