@@ -15,6 +15,7 @@
  */
 #include <string.h>
 
+#include <gdk/gdkkeysyms.h>
 #include <glib/gi18n-lib.h>
 #include <libgimp/gimp.h>
 #include <libgimp/gimpui.h>
@@ -872,9 +873,8 @@ controls_new (Dialog *d)
 
 /* Opens the page about the filter that is installed with it. */
 static void
-help (const gchar *help_id, gpointer data)
+help (Dialog *d)
 {
-  Dialog      *d     = data;
   const gchar *page  = d->settings ? d->settings->filter->page : "presets";
   gchar       *uri   = zn_help_uri (page);
   GError      *error = NULL;
@@ -891,6 +891,17 @@ help (const gchar *help_id, gpointer data)
 
   g_clear_error (&error);
   g_free (uri);
+}
+
+static gboolean
+on_key (GtkWidget *window, GdkEventKey *event, Dialog *d)
+{
+  if (event->keyval != GDK_KEY_F1)
+    return FALSE;
+
+  help (d);
+
+  return TRUE;
 }
 
 static void
@@ -910,7 +921,7 @@ build (Dialog *d, const gchar *title)
   d->window = gimp_dialog_new (title, "zenith", NULL, 0, NULL, d->host->help_id, _ ("_Help"),
                                GTK_RESPONSE_HELP, _ ("_Reset"), RESPONSE_RESET, _ ("_Cancel"),
                                GTK_RESPONSE_CANCEL, _ ("_OK"), GTK_RESPONSE_OK, NULL);
-  gimp_help_connect (d->window, help, d->host->help_id, d);
+  g_signal_connect (d->window, "key-press-event", G_CALLBACK (on_key), d);
   gtk_dialog_set_default_response (GTK_DIALOG (d->window), GTK_RESPONSE_OK);
   gtk_dialog_set_response_sensitive (GTK_DIALOG (d->window), GTK_RESPONSE_OK, d->settings != NULL);
   gtk_dialog_set_response_sensitive (GTK_DIALOG (d->window), RESPONSE_RESET, d->settings != NULL);
@@ -1017,7 +1028,7 @@ zn_dialog_run (ZnSettings **settings, gchar **preset, const gchar *title, const 
           break;
 
         case GTK_RESPONSE_HELP:
-          help (host->help_id, &d);
+          help (&d);
           break;
 
         case GTK_RESPONSE_OK:
