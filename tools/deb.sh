@@ -38,7 +38,8 @@ package() {
   find "$dir" -type d -exec chmod 755 {} +
   find "$dir" -type f ! -perm -u+x -exec chmod 644 {} +
   find "$dir" -exec touch -h -d "@$stamp" {} +
-  dpkg-deb --root-owner-group --build "$dir" "$root/out/${name}_${version}_$arch.deb" >>"$root/.cache/deb.log"
+  # weights hardly shrink, however long xz tries
+  dpkg-deb --root-owner-group -Zxz "-z$([ "$name" = zenith-models ] && echo 0 || echo 6)" --build "$dir" "$root/out/${name}_${version}_$arch.deb" >>"$root/.cache/deb.log"
   echo "out/${name}_${version}_$arch.deb"
 }
 
@@ -61,16 +62,15 @@ manual() {
 }
 
 cmd_deb() {
-  local stage=$root/.cache/deb dir=$root/build-deb arch lib gimp version stamp cuda=disabled left
-  need "${pkg_build[@]}" "${pkg_gegl[@]}" "${pkg_gimp[@]}" "${pkg_batch[@]}" dpkg-dev binutils
-  own_checkout
+  local stage=$root/.cache/deb dir=$build arch lib gimp version stamp left
+  need dpkg-dev binutils
+  main_build "${pkg_gegl[@]}" "${pkg_gimp[@]}" "${pkg_batch[@]}"
   command -v dpkg-deb >/dev/null || die "Debian packages are made on Debian: there is no dpkg-deb"
   arch=$(dpkg --print-architecture) lib=usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)
   version=$(deb_version) stamp=$(git -C "$root" log -1 --format=%ct 2>/dev/null || date +%s)
-  [ ! -x "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)" ] || cuda=auto
   mkdir -p "$root/.cache" "$root/out"
   : >"$root/.cache/deb.log"
-  compile "$dir" gcc --prefix=/usr "--libdir=${lib#usr/}" "-Dcuda=${ZENITH_DEB_CUDA:-$cuda}" "$gpu_archs_all" || die "the build failed; see .cache/build-deb.log"
+  build_for -Dprefix=/usr "-Dlibdir=${lib#usr/}" -Ddatadir=share -Dgegl_ops_dir= -Dgimp2_plugin_dir= -Dgimp3_plugin_dir= -Dpresets_dir=
   rm -rf "$stage"
   mkdir -p "$stage"
   DESTDIR=$stage/all meson install -C "$dir" --no-rebuild >>"$root/.cache/deb.log" 2>&1 || die "see .cache/deb.log"

@@ -58,12 +58,18 @@ take_away() {
   done < <(sort -r <<<"$list")
 }
 
-cmd_install() {
-  local prefix=${1:-} list old now options
-  main_build "${pkg_gegl[@]}" "${pkg_gimp[@]}" "${pkg_batch[@]}"
+# build_for OPTION...: the build with these of meson's options; what depends on the prefix is compiled again.
+build_for() {
   if grep -q gpu_archs "$build/set-up-with"; then # the tests' build has kernels for two GPUs only
     compile "$build" gcc "$gpu_archs_all" || die "the build failed; see .cache/build.log"
   fi
+  { meson configure "$build" "$@" && ninja -C "$build"; } >"$root/.cache/install.log" 2>&1 ||
+    { tail -n 20 "$root/.cache/install.log"; die "the build failed; see .cache/install.log"; }
+}
+
+cmd_install() {
+  local prefix=${1:-} list old now options
+  main_build "${pkg_gegl[@]}" "${pkg_gimp[@]}" "${pkg_batch[@]}"
   if [ -n "$prefix" ]; then
     prefix=$(absolute "$prefix")
     options=("-Dprefix=$prefix" -Ddatadir=share -Dgegl_ops_dir= -Dgimp2_plugin_dir= -Dgimp3_plugin_dir= -Dpresets_dir=)
@@ -75,8 +81,7 @@ cmd_install() {
     [ ! -x "$build/plugin/zenith-gimp2" ] || make_profile "$(profile 2)" gimp-console-2.10
     [ ! -x "$build/plugin/zenith-gimp3" ] || make_profile "$(profile 3)" gimp-console-3.0
   fi
-  { meson configure "$build" "${options[@]}" && ninja -C "$build"; } >"$root/.cache/install.log" 2>&1 ||
-    { tail -n 20 "$root/.cache/install.log"; die "the build failed; see .cache/install.log"; }
+  build_for "${options[@]}"
 
   list=$(manifest "$prefix")
   old=$(cat "$list" 2>/dev/null || true)
@@ -90,7 +95,8 @@ cmd_install() {
   comm -23 <(grep -v '/$' <<<"$old" | sort) <(sort "$root/.cache/installed") | take_away
   install -D -m 644 "$root/.cache/installed" "$list"
   if [ "$(id -u)" -eq 0 ] && [ "$(stat -c %u "$root")" -ne 0 ]; then # with sudo: the owner goes on building here
-    find "$build" "$root/.cache" -xdev -user root -not -path "$root/.cache/trixie*" -exec chown -h --reference="$root" {} +
+    find "$build" -xdev -user root -exec chown -h --reference="$root" {} +
+    find "$root/.cache" -maxdepth 1 -user root -exec chown -h --reference="$root" {} +
   fi
 
   echo "installed${prefix:+ into $prefix}:"

@@ -3,7 +3,7 @@
 #
 # deb.sh FOLDER VERSION - the packages of ./run deb in a fresh root: installed, used, removed, nothing left.
 #
-# Needs:  root; mmdebstrap and the network the first time (fresh-root.sh); lintian and appstreamcli for their checks.
+# Needs:  root; mmdebstrap and the network the first time (debian-root.sh); lintian and appstreamcli for their checks.
 #         ZENITH_ROOT: the root's folder (default: .cache/fresh of the source).
 # Skips:  the root's tests if it cannot be made; lintian and AppStream where they are not installed.
 # Time:   half a minute; the first time two minutes more.
@@ -41,7 +41,7 @@ else
 fi
 
 root=${ZENITH_ROOT:-$source_dir/.cache/fresh}
-why=$("$here/fresh-root.sh" "$root")
+why=$(ZENITH_ROOT_RELEASE=$(. /etc/os-release && echo "$VERSION_CODENAME") ZENITH_ROOT_PACKAGES="gegl gimp libgexiv2-2" "$here/debian-root.sh" "$root")
 case $? in
   0) ;;
   77) skip root "$why"; finish ;;

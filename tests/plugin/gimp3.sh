@@ -9,7 +9,7 @@
 # copied in, built there, and this script runs again inside.
 #
 # Needs:  in place: gimp (3.0), imagemagick, pkg-config, ZENITH_BUILD;
-#         else: root, apt and, the first time, the network (trixie-root.sh).
+#         else: root, apt and, the first time, the network (debian-root.sh).
 #         Environment as lib.sh says, and
 #           ZENITH_TRIXIE  the root's folder (default: .cache/trixie of the source);
 #         inside it, models/ and presets/ of the source are used.
@@ -23,7 +23,7 @@ set -u
 # Builds in the Debian 13 root and runs this script there.
 run_inside () {
   root=${ZENITH_TRIXIE:-$source_dir/.cache/trixie}
-  why=$("$here/trixie-root.sh" "$root")
+  why=$("$here/debian-root.sh" "$root")
   case $? in
     0) ;;
     77) skip gimp3 "$why"; finish ;;

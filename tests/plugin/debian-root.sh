@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# trixie-root.sh DIR [--pack] - a Debian 13 root with GIMP 3, for tests on a
-# machine that has another Debian.
+# debian-root.sh DIR [--pack] - a Debian 13 root with GIMP 3, for tests on a
+# machine that has another Debian; or, for the test of the packages,
+#   ZENITH_ROOT_RELEASE   another release
+#   ZENITH_ROOT_PACKAGES  other packages than what building Zenith needs
 #
 # Needs:  root, the network, apt, about 1.7 GB of disk, three to four minutes.
 # Makes:  DIR, a directory for chroot.  Nothing is mounted into it.
@@ -15,20 +17,25 @@
 # Where packages come from is the host's own apt configuration, its release
 # name replaced by trixie: mirrors and proxies of the machine stay in use.
 
-set -u
+set -uf # no word here is a pattern of files
 
+release=${ZENITH_ROOT_RELEASE:-trixie}
 packages='ca-certificates gimp libgimp-3.0-dev libgegl-dev gegl meson ninja-build
   pkg-config gcc g++ libc6-dev imagemagick xvfb xauth xdotool openbox x11-utils
   gettext libgexiv2-dev libpng-dev libjpeg-dev libtiff-dev libwebp-dev libimage-exiftool-perl xxd file'
+packages=${ZENITH_ROOT_PACKAGES:-$packages}
+# documents and translations only take room, unless they are what is tested
+without=${ZENITH_ROOT_PACKAGES:+--dpkgopt=path-include=/usr/*}
+without=${without:---dpkgopt=path-exclude=/usr/share/man/* --dpkgopt=path-exclude=/usr/share/doc/* --dpkgopt=path-exclude=/usr/share/locale/*}
 
-dir=${1:?usage: trixie-root.sh DIR [--pack]}
+dir=${1:?usage: debian-root.sh DIR [--pack]}
 case $dir in /*) ;; *) dir=$PWD/$dir ;; esac
 pack=${2:-}
 stamp=$dir/.zenith-root
 log=$dir.log
-want=$(echo $packages)
+want=$(echo $release $packages)
 
-cannot () { echo "cannot make a Debian 13 root: $*"; exit 77; }
+cannot () { echo "cannot make a Debian root: $*"; exit 77; }
 
 ready () { [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; }
 
@@ -68,31 +75,29 @@ host=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 [ -n "$host" ] || cannot "/etc/os-release names no release"
 sources=$(mktemp) && trap 'rm -f "$sources" "$sources.opt"' EXIT
 apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 2>/dev/null |
-  awk -v host="$host" -v key="$keyring" '
+  awk -v host="$host" -v release="$release" -v key="$keyring" '
     index ($2, host) == 1 && !seen[$0]++ {
-      sub ("^" host, "trixie", $2)
+      sub ("^" host, release, $2)
       print "deb [signed-by=" key "] " $1 " " $2 " " $3
     }' >"$sources"
-grep -q ' trixie main$' "$sources" ||
-  cannot "apt on this machine has no source for '$host main' to derive trixie from"
+grep -q " $release main\$" "$sources" ||
+  cannot "apt on this machine has no source for '$host main' to derive $release from"
 apt-config dump 2>/dev/null | grep -iE '^Acquire::(http|https|ftp)::.*Proxy' >"$sources.opt"
 
-echo "making a Debian 13 root in $dir (three to four minutes, log $log)" >&2
+echo "making a root of $release in $dir (three to four minutes, log $log)" >&2
 if ! mmdebstrap --mode=root --variant=apt --include="$(echo $packages | tr ' ' ,)" \
-       --aptopt='Apt::Install-Recommends "false"' --aptopt="$sources.opt" \
-       --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
-       --dpkgopt='path-exclude=/usr/share/locale/*' \
-       trixie "$dir" "$sources" >"$log" 2>&1; then
+       --aptopt='Apt::Install-Recommends "false"' --aptopt="$sources.opt" $without \
+       "$release" "$dir" "$sources" >"$log" 2>&1; then
   if grep -qiE 'could not resolve|failed to fetch|unable to (connect|fetch)|connection (refused|timed out)' "$log"; then
     rm -rf "$dir"
     cannot "the package archive cannot be reached (see $log)"
   fi
-  echo "trixie-root.sh: failed, see $log" >&2
+  echo "debian-root.sh: failed, see $log" >&2
   tail -5 "$log" >&2
   exit 1
 fi
-chroot "$dir" gimp-console-3.0 --version >>"$log" 2>&1 ||
-  { echo "trixie-root.sh: GIMP 3 does not start in $dir, see $log" >&2; exit 1; }
+chroot "$dir" gegl --version >>"$log" 2>&1 ||
+  { echo "debian-root.sh: gegl does not start in $dir, see $log" >&2; exit 1; }
 echo "$want" >"$stamp"
 pack_it
 exit 0
