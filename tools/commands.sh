@@ -397,6 +397,10 @@ cmd_bench() {
     shift
     exec "$root/tools/bench_peers.sh" "$@"
   fi
+  if [ "${1:-}" = quality ]; then
+    shift
+    exec "${PYTHON:-python3}" "$root/tools/quality_peers.py" --zenith "$build/engine/zenith" "$@"
+  fi
   "$build/engine/zenith" bench --threads 1
   "$build/engine/zenith" bench
   "$build/tests/test_check" --bench

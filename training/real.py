@@ -199,6 +199,19 @@ def ffdnet(path):
     return "FFDNet", run
 
 
+def dncnn(path):
+    """Blind: it takes no level."""
+    w = list(torch.load(path).values())
+
+    @torch.no_grad()
+    def run(picture, level=None):
+        f = x = planes(picture)
+        for i in range(0, len(w), 2):
+            f = F.conv2d(f if i == 0 else F.relu(f), w[i], w[i + 1], padding=1)
+        return picture_of(x - f)
+    return "DnCNN", run
+
+
 def psnr(a, b):
     return float(-10 * np.log10(np.mean((np.clip(a, 0, 1) - b) ** 2)))
 
