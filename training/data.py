@@ -213,6 +213,40 @@ def noise(x, pool=1):
     return real(x, x + true * white, told)
 
 
+class Pairs:
+    """Clean and noisy patches that cameras.py has made, on the device, and how strong the noise is around each pixel."""
+
+    def __init__(self, path, device):
+        from safetensors.torch import load_file
+        import estimate
+        d = load_file(path)
+        level = estimate.local_level(d["clean"], d["noisy"])
+        self.grid = estimate.cells(level.square()).sqrt().half().to(device)
+        self.clean, self.noisy, self.cell = d["clean"].to(device), d["noisy"].to(device), estimate.CELL
+
+    def sample(self, n, side):
+        """(clean, noisy, map): [n,3,side,side], flipped and turned. The map is as an estimator says it: smooth, and off by a factor
+        that varies over the patch and a little between the channels, of deviation about 0.25."""
+        dev, cell = self.clean.device, self.cell
+        r = torch.rand(5, n, device=dev)
+        room = (self.clean.shape[-1] - side) // cell + 1
+        k = (torch.rand(n, device=dev) * len(self.clean)).long().clamp_(max=len(self.clean) - 1)
+
+        def cut(v, step):
+            u = torch.arange(side // step, device=dev)
+            line = lambda start, flip: ((start * room).long().clamp_(max=room - 1) * (cell // step))[:, None] + torch.where(
+                (flip < 0.5)[:, None], u, side // step - 1 - u)
+            rgb = torch.arange(3, device=dev)
+            v = v[k[:, None, None, None], rgb[:, None, None], line(r[0], r[2])[:, None, :, None], line(r[1], r[3])[:, None, None]]
+            return torch.where((r[4] < 0.5)[:, None, None, None], v.transpose(2, 3), v).float() / 255
+
+        resized = lambda v, size: F.interpolate(v, size=size, mode="bilinear", align_corners=False)
+        off = 0.2 * resized(torch.randn(n, 1, 3, 3, device=dev), side // cell) + 0.1 * torch.randn(n, 3, 1, 1, device=dev)
+        off = off + 0.1 * torch.randn(n, 1, 1, 1, device=dev)
+        told = resized(cut(self.grid, cell) * off.exp(), side)
+        return cut(self.clean, 1), cut(self.noisy, 1), told
+
+
 def test_set(folder, device):
     """Pictures of one size as [N,3,H,W] in 0..1, and unit noise with a fixed seed per picture."""
     x = torch.stack([read(p).permute(2, 0, 1) for p in pictures([folder])]).float() / 255

@@ -14,7 +14,9 @@ def write(folder, name, net, **about):
         if not torch.isfinite(v).all():
             raise ValueError(f"{k} does not fit float16")
     facts = {"model": name, "licence": "CC BY-SA 4.0", "project": "Zenith", **{k: str(v) for k, v in about.items()}}
-    if name.startswith("denoise"):
+    if name == "denoise-level":
+        facts["input"] = "x[3] in 0..1 (sRGB); level of 255 for each denoiser at 1/8: sqrt((16 h)^2 + 0.35^2)"
+    elif name.startswith("denoise"):
         facts["input"] = "x[3] in 0..1 (sRGB), sigma[3] in the same units; pixel-unshuffle 2"
     else:
         facts["input"] = "x[3] in 0..1 (sRGB); 8x smaller latent of about unit variance, clamped 3*tanh(z/3)"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from safetensors.torch import save_file
 
 import evaluate
@@ -48,9 +49,14 @@ def main(models, out):
     def write(name, x, y):
         save_file({"in": torch.from_numpy(x), "out": torch.from_numpy(y)}, out / f"{name}.golden.safetensors")
 
-    for path in sorted(Path(models).glob("*.safetensors")):
+    for path in [p for p in sorted(Path(models).glob("*.safetensors")) if not p.name.startswith("zenith-face")]:
         name, net = evaluate.load(path)
         with torch.no_grad():
+            if name == "denoise-level":
+                x = to_nchw(noisy)[..., :H - 3, :W - 3]
+                y = to_hwc(net(F.pad(x, (0, -x.shape[3] % 16, 0, -x.shape[2] % 16), mode="reflect")))
+                write(f"shipped-{name}", to_hwc(x), np.ascontiguousarray(y[:-(-(H - 3) // 8), :-(-(W - 3) // 8)]))
+                continue
             if name in nets.DENOISERS:
                 x = to_nchw(noisy)[..., :H - 3, :W - 3]
                 y = to_hwc(nets.denoise(net, x, torch.full_like(x, SIGMA / 255)))

@@ -15,6 +15,7 @@ DENOISERS = {
     "denoise-best": dict(widths=(96, 192, 384), enc=(7, 7), mid=8, dec=(12, 10)),
     "tiny-denoise": dict(widths=(16, 32, 48), enc=(1, 1), mid=1, dec=(1, 1)),   # for trying the code
 }
+LEVEL_FOR = ("denoise-fast", "denoise-balanced", "denoise-best")    # whom the estimator tells a level, in this order
 AUTOENCODERS = {"zenith-tae": dict(z=16), "tiny-tae": dict(z=4)}
 
 
@@ -147,7 +148,87 @@ class Autoencoder(nn.Module):
         return self.decode(self.encode(x))
 
 
+def noise_filters():
+    """[32,12,3,3]: 30 band-pass filters of one channel and 2 of their sum, on the 2x pixel-unshuffled picture, of unit norm: from the
+    finest detail, which white noise has and scaled noise lacks, to differences of three pixels' sums."""
+    unit = lambda *v: torch.tensor(v, dtype=torch.float32) / torch.tensor(v, dtype=torch.float32).norm()
+    one, two, three, pair = unit(1), unit(1, -2, 1), unit(1, -3, 3, -1), unit(1, -1)
+    four, six, d, e = unit(1, 1, 1, 1), unit(1, 1, 1, 1, 1, 1), unit(1, 1, -1, -1), unit(1, 1, 1, -1, -1, -1)
+    bands = [(three, three), (two, two), (pair, pair), (two, one), (one, two), (d, d), (d, four), (four, d), (e, six), (six, e)]
+    out = torch.zeros(32, 3, 6, 6)
+
+    def put(k, channel, a, b, gain=1.0):
+        y, x = (6 - len(a)) // 2, (6 - len(b)) // 2
+        out[k, channel, y:y + len(a), x:x + len(b)] = gain * a[:, None] * b
+
+    for k, (a, b) in enumerate(bands):
+        for channel in range(3):
+            put(3 * k + channel, channel, a, b)
+    for channel in range(3):
+        put(30, channel, pair, pair, 3 ** -0.5)
+        put(31, channel, d, d, 3 ** -0.5)
+    # pixel 2i + u of the 6 is phase u of tap i; unshuffled channels are c * 4 + u * 2 + v
+    return out.view(32, 3, 3, 2, 3, 2).permute(0, 1, 3, 5, 2, 4).reshape(32, 12, 3, 3)
+
+
+class Level(nn.Module):
+    """How strong the noise is, for the denoisers: x [N,3,H,W] in 0..1 -> [N,3*len(LEVEL_FOR),H/8,W/8], for red, green and blue of each
+    denoiser a number h; level() says what it means. H and W are multiples of 16.
+
+    The mean of the rectified response of band-pass filters grows with the noise in proportion, and so does the output of a network
+    of convolutions and ReLU, but for its biases: what is learnt at one level holds at others."""
+
+    SCALE, FLOOR = 16.0, 0.35                                       # of 255
+
+    def __init__(self, width=32, wide=48, heads=len(LEVEL_FOR)):
+        super().__init__()
+        self.first = conv3(12, 32)                                  # at 1/2, then averages of 4x4
+        self.eighth = nn.ModuleList([conv3(32 + 3, width), conv3(width, width)])
+        self.down = nn.Conv2d(width, wide, 2, stride=2)
+        self.wide = nn.ModuleList(conv3(wide, wide) for _ in range(3))      # at 1/16
+        self.up = nn.Conv2d(wide, width, 1)
+        self.join = conv3(width, width)                             # at 1/8
+        self.head = nn.Conv2d(width, 3 * heads, 1)
+        for m in self.modules():
+            if isinstance(m, nn.Conv2d):
+                nn.init.kaiming_normal_(m.weight, nonlinearity="relu")
+                nn.init.zeros_(m.bias)
+        with torch.no_grad():
+            self.first.weight.copy_(32 * noise_filters())
+            # begin with the finest band of each channel, handed through: exact for white noise without a picture
+            self.up.weight[:3] = 0
+            for conv in (*self.eighth, self.join):
+                conv.weight *= 0.5
+                conv.weight[:3] = 0
+                for c in range(3):
+                    conv.weight[c, c, 1, 1] = 1
+            self.head.weight *= 0.05
+            for k in range(3 * heads):
+                self.head.weight[k, k % 3] = 255 / (self.SCALE * 32 * (2 * torch.pi) ** -0.5)
+
+    def features(self, x):
+        return torch.cat([F.avg_pool2d(F.relu(self.first(F.pixel_unshuffle(x, 2))), 4), F.avg_pool2d(x, 8)], 1)
+
+    def rest(self, f):
+        for conv in self.eighth:
+            f = F.relu(conv(f))
+        skip, f = f, F.relu(self.down(f))
+        for conv in self.wide:
+            f = F.relu(conv(f))
+        return self.head(F.relu(self.join(F.interpolate(self.up(f), scale_factor=2) + skip)))
+
+    def forward(self, x):
+        return self.rest(self.features(x))
+
+    @classmethod
+    def level(cls, h):
+        """Of 255; never 0, and the same for h and -h."""
+        return ((cls.SCALE * h).square() + cls.FLOOR ** 2).sqrt()
+
+
 def build(name):
+    if name == "denoise-level":
+        return Level()
     if name in DENOISERS:
         return Denoiser(**DENOISERS[name])
     if name in AUTOENCODERS:

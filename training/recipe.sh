@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # recipe.sh NAME KODAK OUT PHOTOS... - one shipped network from random weights, in all the runs that its card tells of.
+# recipe.sh next KODAK OUT PHOTOS... - the three denoisers once more, from the shipped weights, with pairs of cameras.py; then their estimator.
 #
 # KODAK: the folder of the 24 test pictures.  PHOTOS: folders of photographs.  The minutes are those of an H200;
 # SLOWER=4 takes four times as many.  What OUT has already is continued: a run that is done is not done again.
 set -euo pipefail
-[ $# -ge 4 ] || { sed -n '3,6s/^# //p' "$0"; exit 2; }
+[ $# -ge 4 ] || { sed -n '3,7s/^# //p' "$0"; exit 2; }
 name=$1 kodak=$2 out=$3
 shift 3
 photos=("$@")
@@ -24,6 +25,17 @@ train() { # MINUTES OPTION...: the next run
   python3 "$here/train.py" "$name" --photos "${photos[@]}" --test "$kodak" --out "$out" --minutes "$minutes" "$@" "${init[@]}"
   cp "$out/$name.safetensors" "$result.part"
   mv "$result.part" "$result"
+}
+
+level() { # MODELS: the estimator for the denoisers of this folder
+  local patches=$out/cameras128.safetensors kept=$out/validation128.safetensors net
+  [ -e "$patches" ] || python3 "$here/cameras.py" "$patches" --photos "${photos[@]}" --count 8000 --jobs "$(nproc)"
+  [ -e "$kept" ] || python3 "$here/cameras.py" "$kept" --photos "${photos[@]}" --count 400 --seed 77 --validation --jobs "$(nproc)"
+  for net in denoise-fast denoise-balanced denoise-best; do
+    [ -e "${patches%.*}.$net.tables" ] || python3 "$here/estimate.py" tables "$patches" --models "$1" --network "$net" --count 4000
+    [ -e "${kept%.*}.$net.tables" ] || python3 "$here/estimate.py" tables "$kept" --models "$1" --network "$net"
+  done
+  python3 "$here/estimate.py" train "$patches" --check "$kept" --out "$out" --batch 64 --minutes "$(awk "BEGIN { print 8 * ${SLOWER:-1} }")"
 }
 
 mkdir -p "$out"
@@ -45,6 +57,24 @@ denoise-best)
   train 22.6 --lr 1.2e-3 --hold 0.6 --pool 4 --muon --phases 128x32:0.5,192x16:0.5
   train 19.5 --lr 1.2e-3 --hold 0.55 --pool 4 --muon --phases 128x32:0.4,192x16:0.6
   train 10.6 --lr 8e-4 --hold 0.4 --part 0:0.573 --pool 4 --muon --phases 128x32:0.4,192x16:0.6
+  ;;
+denoise-level)
+  level "$here/../models"
+  ;;
+next)
+  pairs=$out/cameras192.safetensors
+  [ -e "$pairs" ] || python3 "$here/cameras.py" "$pairs" --photos "${photos[@]}" --count 20000 --side 192 --jobs "$(nproc)"
+  for name in denoise-fast denoise-balanced denoise-best; do
+    run=0 result=$here/../models/$name.safetensors
+    case $name in # minutes of an H200: about 100,000, 90,000 and 60,000 steps
+    denoise-fast) minutes=20 ;;
+    denoise-balanced) minutes=28 ;;
+    denoise-best) minutes=45 ;;
+    esac
+    train $minutes --lr 1e-3 --hold 0.4 --pool 4 --muon --phases 128x32:0.5,192x16:0.5 --cameras "$pairs" --share 0.25
+  done
+  level "$out"
+  name=denoise-level
   ;;
 *)
   echo "there is no recipe for $name" >&2

@@ -30,10 +30,16 @@ import nets
 
 # ---- losses --------------------------------------------------------------------------------------
 
-def denoiser_loss(work, x, pool=1):
+def denoiser_loss(work, x, pool=1, pairs=None, share=0.0):
     """Minus PSNR of each crop, or of `pool` crops of one photograph together, as a picture is measured: then its
-    texture counts as much as its sky. The floor keeps almost clean crops from ruling the gradient."""
+    texture counts as much as its sky. The floor keeps almost clean crops from ruling the gradient. Of the crops, or groups of them,
+    a share are pairs of cameras.py instead."""
     noisy, sigma = data.noise(x, pool)
+    k = round(share * len(x) / pool) if pairs else 0
+    if k:
+        own = [v.view(pool, -1, *v.shape[1:])[:, k:] for v in (x, noisy, sigma)]
+        new = [v.view(pool, k, *v.shape[1:]) for v in pairs.sample(pool * k, x.shape[-1])]
+        x, noisy, sigma = (torch.cat([b.to(a.dtype), a], 1).flatten(0, 1) for a, b in zip(own, new))
     if x.is_cuda:
         import kernels
         y = kernels.forward(work, noisy, sigma)
@@ -249,7 +255,8 @@ def set_up(a):
         if grown:
             print(f"# {len(grown)} blocks begin as the identity: {', '.join(grown)}", flush=True)
     denoiser = a.name in nets.DENOISERS
-    loss = functools.partial(denoiser_loss, pool=a.pool) if denoiser else autoencoder_loss
+    pairs = data.Pairs(a.cameras, device) if a.cameras else None
+    loss = functools.partial(denoiser_loss, pool=a.pool, pairs=pairs, share=a.share) if denoiser else autoencoder_loss
     teacher = None
     if getattr(net, "teacher", None):
         teacher = latent_nets.Teacher(*(Path(a.teacher) / f"{net.teacher}_{half}.pth" for half in ("encoder", "decoder")))
@@ -270,6 +277,8 @@ def main():
     p.add_argument("--test", required=True, help="folder of pictures kept out of training")
     p.add_argument("--teacher", help="folder with the teacher's published files (zenith-f2: taef2_encoder.pth, taef2_decoder.pth)")
     p.add_argument("--real", help="pairs of real.py --save, to see how a denoiser does on noise that is not white")
+    p.add_argument("--cameras", help="pairs of cameras.py, at least as large as the crops, for a share of each batch")
+    p.add_argument("--share", type=float, default=0.25, help="of the crops that are such pairs")
     p.add_argument("--out", required=True)
     p.add_argument("--minutes", type=float, default=7)
     p.add_argument("--lr", type=float, default=1e-3)

@@ -1,0 +1,332 @@
+"""The estimator of the noise level, denoise-level: a small network that says what the denoisers should be told.
+
+    python cameras.py TRAIN.safetensors --photos PHOTOS             clean and noisy patches (cameras.py)
+    python estimate.py tables TRAIN.safetensors --models ../models --network denoise-fast --count 400 [--zenith PROGRAM]
+    python estimate.py train TRAIN.safetensors... --out DIR --minutes 20 [--check VAL.safetensors]
+
+  tables  A denoiser is run on each noisy patch with FACTORS of the true level: its map is the local root mean square of the
+          error, smoothed, for each channel. What is kept is its squared error in blocks of 8x8, for each factor and channel. So
+          the error that a level leads to is read from a table, and training the estimator end to end costs no denoiser.
+  train   Loss: the denoisers' log-MSE by the tables, where there are any; and the logarithm of the local RMS itself for an
+          output of its own, which is not shipped, and, under white noise, for all outputs.
+"""
+import argparse
+import math
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+
+import evaluate
+import export
+import nets
+
+FACTORS = 0.5 * 1.6 ** torch.arange(5.0)        # 0.5 .. 3.3
+FLOOR = nets.Level.FLOOR
+SEEN = math.log(0.8)                            # it does not matter how far below this a level is
+CELL = 8
+
+
+def local_level(clean, noisy):
+    """[N,3,H,W] bytes -> the RMS of the error around each pixel, of 255."""
+    k = torch.exp(-torch.arange(-18, 19.0).square() / (2 * 6.0 ** 2))
+    k = (k / k.sum()).expand(3, 1, -1)
+    out = []
+    for a, b in zip(clean.split(16), noisy.split(16)):
+        e = F.pad((a.float() - b.float()).square(), (18, 18, 18, 18), mode="reflect")
+        e = F.conv2d(F.conv2d(e, k[:, :, None], groups=3), k[..., None], groups=3)
+        out.append(e.sqrt().clamp(min=FLOOR))
+    return torch.cat(out)
+
+
+def cells(v):
+    return F.avg_pool2d(v, CELL)
+
+
+# ---- tables ------------------------------------------------------------------------------------------------------
+
+def by_program(program, weights, network, folder):
+    """The engine's program on one patch and several maps, faster than PyTorch on a CPU."""
+    x, m, y = (Path(folder) / k for k in ("x.npy", "m.npy", "y.npy"))
+    pixels = lambda v: np.ascontiguousarray(v.permute(1, 2, 0).numpy(), dtype=np.float32)
+
+    def run(noisy, maps):
+        np.save(x, pixels(noisy))
+        out = []
+        for v in maps:
+            np.save(m, pixels(v))
+            subprocess.run([program, "run", network, "--weights", weights, "--threads", "1", "--in", f"x={x}", "--in", f"map={m}",
+                            "--out", f"y={y}"], check=True, stderr=subprocess.DEVNULL)
+            out.append(torch.from_numpy(np.load(y)).permute(2, 0, 1))
+        return torch.stack(out)
+    return run
+
+
+def by_torch(weights):
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    net = evaluate.load(weights)[1].to(device)
+
+    @torch.no_grad()
+    def run(noisy, maps):
+        return net(noisy.expand_as(maps).to(device), maps.to(device)).cpu()
+    return run
+
+
+def tables(a):
+    """FILE.safetensors -> FILE.NETWORK.tables: index [K], error [K,3,H/8,W/8,factors] in 0..1 squared."""
+    d = load_file(a.files[0])
+    n = min(a.count, len(d["clean"]))
+    weights = Path(a.models) / f"{a.network}.safetensors"
+    out = Path(a.files[0]).with_suffix(f".{a.network}.tables")
+    index, errors = [], []
+    began = shown = time.time()
+
+    def keep():
+        save_file(dict(index=torch.tensor(index), error=torch.stack(errors)), f"{out}.part")
+        Path(f"{out}.part").rename(out)
+
+    with tempfile.TemporaryDirectory() as folder:
+        run = by_program(a.zenith, weights, a.network, folder) if a.zenith else by_torch(weights)
+        for i in range(n):
+            clean, noisy = d["clean"][i], d["noisy"][i]
+            level = local_level(clean[None], noisy[None]) / 255
+            made = run(noisy / 255, level * FACTORS.view(-1, 1, 1, 1)).clamp(0, 1)
+            index.append(i)
+            errors.append(cells((made - clean / 255).square()).permute(1, 2, 3, 0).contiguous())
+            if time.time() - shown > 60:
+                keep()
+                shown = time.time()
+                print(f"{len(index)} of {n}, {shown - began:.0f} s", flush=True)
+    keep()
+    print(f"{len(index)} of {n}, end", flush=True)
+
+
+# ---- training ----------------------------------------------------------------------------------------------------
+
+class Patches:
+    def __init__(self, files, device):
+        d = [load_file(f) for f in files]
+        self.clean, self.noisy, self.kind = (torch.cat([v[k] for v in d]) for k in ("clean", "noisy", "kind"))
+        level = local_level(self.clean, self.noisy)
+        self.level = cells(level.square()).sqrt().log()
+        n, at = len(self.clean), 0
+        side = self.clean.shape[-1] // CELL
+        self.where = torch.full((len(nets.LEVEL_FOR), n), -1)
+        self.error = []
+        for f, v in zip(files, d):
+            for k, name in enumerate(nets.LEVEL_FOR):
+                t = Path(f).with_suffix(f".{name}.tables")
+                if not t.exists():
+                    continue
+                t = load_file(t)
+                start = sum(len(e) for e in self.error)
+                self.where[k, t["index"] + at] = torch.arange(len(t["index"])) + start
+                self.error.append(t["error"])
+            at += len(v["clean"])
+        self.error = torch.cat(self.error or [torch.zeros(1, 3, side, side, len(FACTORS))])
+        for k in ("level", "where", "error"):
+            setattr(self, k, getattr(self, k).to(device))
+        self.with_table = [(w >= 0).nonzero()[:, 0] for w in self.where]
+
+    @torch.no_grad()
+    def prepare(self, net, seed=1):
+        """The first layer is fixed, so its output is computed once: of the patches, and of their clean pictures with white noise,
+        whose level is known."""
+        dev = self.level.device
+        of = lambda v: torch.cat([net.features(x.to(dev)).half() for x in v])
+        self.features = of(x.float() / 255 for x in self.noisy.split(16))
+        g = torch.Generator().manual_seed(seed)
+        n = len(self.clean)
+        u = torch.rand(3, n, 1, 1, 1, generator=g)
+        sigma = torch.where(u[0] < 0.75, torch.exp(math.log(0.3) + u[1] * math.log(250)), 75 * u[1])
+        own = 0.5 + torch.rand(n, 3, 1, 1, generator=g)
+        self.sigma = sigma * torch.where(u[2] < 0.7, torch.ones_like(own), own)
+        self.white = of(x.float() / 255 + torch.randn(x.shape, generator=g) * s / 255
+                        for x, s in zip(self.clean.split(16), self.sigma.split(16)))
+        self.sigma = self.sigma.to(dev)
+
+
+def error_at(table, level, said):
+    """The squared error by the table [...,factors] for the true level and what was said, both logarithms; beyond the table's ends it
+    goes on growing."""
+    p = (said - level - math.log(FACTORS[0])) / math.log(FACTORS[1] / FACTORS[0])
+    q = p.clamp(0, len(FACTORS) - 1 - 1e-4)
+    i = q.detach().floor().long()
+    lo, hi = (table.gather(-1, (i + j)[..., None])[..., 0] for j in (0, 1))
+    return torch.lerp(lo, hi, q - i) * (1 + 0.3 * (p - q).abs())
+
+
+def table_loss(error, level, said):
+    """Mean of minus PSNR, the patches' channels and cells taken together."""
+    e = error_at(error, level, said)
+    return 10 * torch.log10(e.flatten(1).mean(1) + 1e-5).mean()
+
+
+def batch_loss(net, p, size, generator):
+    """Patches with tables, any patches, and white noise."""
+    heads = len(nets.LEVEL_FOR)
+    dev = p.level.device
+    r = lambda n, m: torch.randint(n, (m,), generator=generator).to(dev)
+    take = [r(len(p.level), size)]
+    for k in range(heads):
+        if len(p.with_table[k]):
+            take.append(p.with_table[k][r(len(p.with_table[k]), size // 2)])
+    take = torch.cat(take)
+    fresh = r(len(p.white), size // 2)
+    said = nets.Level.level(net.rest(torch.cat([p.features[take], p.white[fresh]]).float())).log()
+    said, white = said[:len(take)], said[len(take):]
+    level = p.level[take]
+    near = lambda a, b: F.smooth_l1_loss(a.clamp(min=SEEN), b.clamp(min=SEEN), beta=0.3)
+    loss = near(said[:, 3 * heads:], level)
+    true = p.sigma[fresh].clamp(min=FLOOR).log().expand(-1, 3, *white.shape[2:]).repeat(1, heads + 1, 1, 1)
+    loss = loss + near(white, true)
+    parts = {"log level": loss.item()}
+    for k, name in enumerate(nets.LEVEL_FOR):
+        mine = said[:, 3 * k:3 * k + 3]
+        have = p.where[k, take] >= 0
+        loss = loss + 0.05 * near(mine, level)          # a weak pull, for patches without a table
+        if have.any():
+            table = p.error[p.where[k, take[have]]].float()
+            t = table_loss(table, level[have], mine[have])
+            floor = 10 * torch.log10(table.flatten(1, 3).mean(1).amin(-1) + 1e-5).mean()
+            parts[name] = (t - floor).item()            # above the best single factor of each patch
+            loss = loss + 0.3 * (t - floor)
+    return loss, parts
+
+
+@torch.no_grad()
+def check(net, p):
+    """On patches kept out: error of the log level, and how much more, in dB, than with the best factor for each patch."""
+    net.eval()
+    out = {}
+    said = nets.Level.level(net.rest(p.features.float())).log()
+    heads = len(nets.LEVEL_FOR)
+    for k, name in enumerate(nets.LEVEL_FOR):
+        have = p.where[k] >= 0
+        if have.any():
+            table = p.error[p.where[k, have]]
+            t = table_loss(table, p.level[have], said[have][:, 3 * k:3 * k + 3])
+            by = table.flatten(1, 3).mean(1)
+            out[name] = (t - 10 * torch.log10(by.amin(-1) + 1e-5).mean()).item()
+            out[f"{name} at the RMS x 1.3"] = (10 * torch.log10(by[:, 2] + 1e-5) - 10 * torch.log10(by.amin(-1) + 1e-5)).mean().item()
+    if said.shape[1] > 3 * heads:
+        off = lambda a, b: (a.clamp(min=SEEN) - b.clamp(min=SEEN)).abs().mean().item()
+        out["log level"] = off(said[:, 3 * heads:], p.level)
+        white = nets.Level.level(net.rest(p.white.float())).log()
+        true = p.sigma.clamp(min=FLOOR).log()
+        out["white"] = off(white[:, 3 * heads:], true)
+    net.train()
+    return out
+
+
+def train(a):
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(a.seed)
+    generator = torch.Generator().manual_seed(a.seed)
+    out = Path(a.out)
+    out.mkdir(parents=True, exist_ok=True)
+    net = nets.Level(heads=len(nets.LEVEL_FOR) + 1).to(device)
+    average = nets.Level(heads=len(nets.LEVEL_FOR) + 1).to(device)
+    adam = torch.optim.Adam([p for k, p in net.named_parameters() if not k.startswith("first")], a.lr, betas=(0.9, 0.98))
+    steps, spent = 0, 0.0
+    state = out / "denoise-level.ckpt"
+    if a.resume and state.exists():
+        s = torch.load(state)
+        net.load_state_dict(s["net"]), average.load_state_dict(s["average"]), adam.load_state_dict(s["adam"])
+        steps, spent = s["steps"], (0.0 if a.again else s["spent"])
+    else:
+        average.load_state_dict(net.state_dict())
+    patches = Patches(a.files, device)
+    held = Patches([a.check], device) if a.check else None
+    for p in (patches, held):
+        if p:
+            p.prepare(net)
+    net.first.requires_grad_(False)
+    have = ", ".join(f"{len(patches.with_table[k])} tables of {n}" for k, n in enumerate(nets.LEVEL_FOR))
+    print(f"# {len(patches.clean)} patches, {have}; {nets.macs_per_pixel(net):.0f} multiply-adds a pixel", flush=True)
+    last = shown = time.time()
+    mean = {}
+
+    def keep():
+        torch.save(dict(net=net.state_dict(), average=average.state_dict(), adam=adam.state_dict(), steps=steps, spent=spent),
+                   f"{state}.part")
+        Path(f"{state}.part").rename(state)
+        write(out, average, steps)
+
+    while spent < 60 * a.minutes:
+        now = time.time()
+        spent, last = spent + min(now - last, 10), now
+        done = min(1, spent / (60 * a.minutes))
+        for g in adam.param_groups:
+            g["lr"] = a.lr * min(1, (steps + 1) / 100) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * max(0, done - 0.3) / 0.7)))
+        loss, parts = batch_loss(net, patches, a.batch, generator)
+        adam.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 2.0)
+        adam.step()
+        steps += 1
+        with torch.no_grad():
+            for p, q in zip(average.parameters(), net.parameters()):
+                p.lerp_(q, max(0.02, 1 / (steps + 1)))
+        for k, v in parts.items():
+            mean[k] = v if k not in mean else 0.97 * mean[k] + 0.03 * v
+        if time.time() - shown > a.every:
+            shown = time.time()
+            show = lambda d: ", ".join(f"{k} {v:.3f}" for k, v in d.items())
+            print(f"step {steps} {spent:.0f} s: {show(mean)}" + (f" | kept out: {show(check(average, held))}" if held else ""), flush=True)
+            keep()
+    keep()
+    if held:
+        print(f"end step {steps}: {check(average, held)}", flush=True)
+
+
+def write(folder, net, steps):
+    """What ships: without the output for the RMS."""
+    n = 3 * len(nets.LEVEL_FOR)
+    short = nets.Level()
+    w = dict(net.state_dict())
+    w["head.weight"], w["head.bias"] = w["head.weight"][:n], w["head.bias"][:n]
+    short.load_state_dict(w)
+    return export.write(folder, "denoise-level", short, steps=steps)
+
+
+# ---- use ---------------------------------------------------------------------------------------------------------
+
+@torch.no_grad()
+def level_map(net, x, network):
+    """[1,3,H,W] in 0..1 -> the map for this denoiser, in the same units, as the engine computes it."""
+    h, w = x.shape[-2:]
+    k = 3 * nets.LEVEL_FOR.index(network)
+    padded = F.pad(x, (0, -w % 16, 0, -h % 16), mode="reflect")
+    grid = net.level(net(padded)[:, k:k + 3, :-(-h // CELL), :-(-w // CELL)]).clamp(max=255) / 255
+    return F.interpolate(grid, scale_factor=CELL, mode="bilinear", align_corners=False)[..., :h, :w]
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("what", choices=["tables", "train"])
+    p.add_argument("files", nargs="+")
+    p.add_argument("--zenith", help="tables: the engine's program, instead of PyTorch")
+    p.add_argument("--models", help="tables: the folder of the denoisers")
+    p.add_argument("--network", choices=nets.LEVEL_FOR)
+    p.add_argument("--count", type=int, default=400, help="tables: of so many patches")
+    p.add_argument("--out", help="train: folder of the weights and the checkpoint")
+    p.add_argument("--check", help="train: patches kept out")
+    p.add_argument("--minutes", type=float, default=20)
+    p.add_argument("--lr", type=float, default=2e-3)
+    p.add_argument("--batch", type=int, default=16)
+    p.add_argument("--every", type=float, default=60, help="seconds between lines and checkpoints")
+    p.add_argument("--resume", action="store_true")
+    p.add_argument("--again", action="store_true", help="with --resume: a new schedule from these weights")
+    p.add_argument("--seed", type=int, default=1)
+    a = p.parse_args()
+    (tables if a.what == "tables" else train)(a)
+
+
+if __name__ == "__main__":
+    main()
