@@ -29,6 +29,7 @@ int zn_vae_width(zn_binder *b, const char *name)
  * that bound, so that a pixel of zeros stays one. */
 void zn_vae_bind_norm(zn_binder *b, zn_norm *out, const zn_vae_names *n, int c, const char *fmt, ...)
 {
+    const int groups = c < 32 ? c : 32;
     char name[ZN_VAE_NAME];
     va_list ap;
 
@@ -40,10 +41,10 @@ void zn_vae_bind_norm(zn_binder *b, zn_norm *out, const zn_vae_names *n, int c, 
     if (n->kind == ZN_RMS_NORM) {
         *out = (zn_norm){ .kind = ZN_RMS_NORM, .c = c, .no_bias = true, .eps = 1e-24f / (float)c };
         out->gamma = zn_bind_vector(b, c, "%s.gamma", name);
-    } else if (c % 32) {
+    } else if (c % groups) {
         zn_bind_fail(b, "the %d channels of '%s' are not a multiple of 32", c, name);
     } else {
-        zn_bind_norm(b, out, (zn_norm){ .kind = ZN_GROUP_NORM, .c = c, .groups = 32, .eps = n->eps }, "%s", name);
+        zn_bind_norm(b, out, (zn_norm){ .kind = ZN_GROUP_NORM, .c = c, .groups = groups, .eps = n->eps }, "%s", name);
     }
 }
 

@@ -88,7 +88,7 @@ typedef struct zn_vae_names {
 
 /* The output channels of NAME.weight, checked; 0: the status says what is wrong. */
 int zn_vae_width(zn_binder *b, const char *name);
-/* RMS norm: NAME.gamma.  Group norm of 32 groups: NAME.weight, NAME.bias. */
+/* RMS norm: NAME.gamma.  Group norm of 32 groups (c, if that is less): NAME.weight, NAME.bias. */
 void zn_vae_bind_norm(zn_binder *b, zn_norm *out, const zn_vae_names *n, int c, const char *fmt, ...) ZN_PRINTF(5, 6);
 /* A convolution; of a file's 3-D convolution only the last tap in time, which is all that one picture sees.  The first
  * spec.cout output channels are taken. */
