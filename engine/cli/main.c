@@ -28,7 +28,8 @@ static const char help[] =
     "                                 whose names begin so: conv, \"fp16 fwht\", \"model zenith\"\n"
     "\n"
     "  everywhere: --engine NAME (or ZENITH_ENGINE), --threads N (or ZENITH_THREADS)\n"
-    "  run: --progress (and what it takes).  Weights: .safetensors, .gguf, .pth, .pt, .ckpt, or a folder; \"random:\" makes "
+    "  run: --progress (and what it takes).  Weights: .safetensors, .gguf, .pth, .pt, .ckpt, or a folder; \"random:\" "
+    "makes "
     "them up.\n"
     "  Exit status: 0 done, 1 failed (one line on stderr says why), 2 wrong usage.\n";
 
@@ -274,9 +275,9 @@ int main(int argc, char **argv)
         const char *name;
         int (*run)(const options *o);
     } commands[] = {
-        { "engines", cmd_engines }, { "models", cmd_models },     { "info", cmd_info },       { "run", cmd_run },
-        { "bench", cmd_bench },     { "selftest", cmd_selftest }, { "convert", cmd_convert }, { "find", cmd_find },
-        { "teach", cmd_teach },
+        { "engines", cmd_engines }, { "models", cmd_models }, { "info", cmd_info },
+        { "run", cmd_run },         { "bench", cmd_bench },   { "selftest", cmd_selftest },
+        { "convert", cmd_convert }, { "find", cmd_find },     { "teach", cmd_teach },
     };
     options o = { 0 };
     int status;
