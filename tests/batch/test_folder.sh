@@ -27,7 +27,7 @@ says "what would be done" '^would do: a.png'
 check "a dry run makes no folder" "there is one" test ! -e "$tmp/dry"
 case $(uname -m) in aarch64 | arm*) foreign=avx2 ;; *) foreign=neon ;; esac
 ZENITH_ENGINE=$foreign go 2 "an engine that this machine lacks" $fast a.png "$tmp/dry/none.png"
-says "which engine" "$foreign"
+says "which engine" "$foreign" stderr
 check "nothing is written then" "there is a file" test ! -e "$tmp/dry/none.png"
 go 1 "a folder with broken files" $fast "$tmp/in" "$tmp/out"
 says "count" '^4 done, 0 done before, 2 skipped, in [0-9:]+ \('

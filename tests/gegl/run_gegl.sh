@@ -57,7 +57,7 @@ done
 "$gegl" --info zenith:denoise >"$tmp/info" 2>&1
 check "order of properties" "$(grep -o '^[a-z]* *\[' "$tmp/info" | tr -d ' [\n')" \
   test "$(grep -o '^[a-z]* *\[' "$tmp/info" | tr -d ' [' | tr '\n' ' ')" = \
-  "model strength luma chroma detail sigma engine status measured precision note "
+  "model strength luma chroma detail sigma engine status measured precision note failed "
 check "key for GIMP's menu" "gimp:menu-path is missing" grep -q '^gimp:menu-path *<Image>/Filters/Zenith/' "$tmp/info"
 
 run "$picture" -o "$tmp/plain.png" -- gegl:nop

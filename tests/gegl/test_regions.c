@@ -427,7 +427,9 @@ test_canvas_too_large_for_a_model_in_one_piece (void)
   Run         run = run_new ("zenith:latent-preview", "model=taef2", in);
   gchar      *status;
 
+  g_setenv ("ZENITH_MEMORY", "1024", TRUE);
   g_free (run_pixels (&run, GEGL_RECTANGLE (0, 0, 8, 8)));
+  g_unsetenv ("ZENITH_MEMORY");
   status = run_status (&run);
   CHECK (strstr (status, "MiB"), "the status is '%s'", status);
   CHECK (peak_mib () < 1536, "%ld MiB", peak_mib ());
