@@ -23,16 +23,16 @@
     X(conv_baseline)                                                                                                   \
     X(diffae_encode)                                                                                                   \
     X(diffae_unet)                                                                                                     \
+    X(diffae_latent_net)                                                                                               \
     X(flux_ae_encode)                                                                                                  \
+    X(flux_ae_decode)                                                                                                  \
     X(wan_vae_encode)                                                                                                  \
     X(wan_vae_decode)                                                                                                  \
-    X(wan2d_vae_encode)                                                                                                \
-    X(wan2d_vae_decode)                                                                                                \
     X(wan_video_encode)                                                                                                \
     X(wan_video_decode)                                                                                                \
     X(wan_latent_rgb)                                                                                                  \
-    X(flux_ae_decode)                                                                                                  \
-    X(diffae_latent_net)                                                                                               \
+    X(wan2d_vae_encode)                                                                                                \
+    X(wan2d_vae_decode)                                                                                                \
     X(z_image_text)                                                                                                    \
     X(z_image_caption)                                                                                                 \
     X(z_image_step)                                                                                                    \

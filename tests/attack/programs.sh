@@ -43,20 +43,17 @@ if command -v pkg-config >/dev/null && pkg-config --exists gegl-0.4; then
 fi
 # wanted NAME: all, or with $ONLY that one.
 wanted() { [ -z "${ONLY:-}" ] || [ "$ONLY" = "$1" ]; }
-has() { "$zenith" help 2>&1 | grep -q "zenith $1 "; }
 
 programs() {
   program "zenith run" "" "$zenith" run denoise-fast --set sigma=9 --threads 1 --in "x=$tmp/x.npy" --out "y=$out/y.npy"
   program "zenith info" "" "$zenith" info "$golden/taesd_encoder.pth"
   program "zenith train" "" "$zenith" train zenith-ae --base 4 --size 32 --batch 1 --steps 1 --threads 1 --seed 3 \
     --checkpoint "$out/c.ckpt" --every 1 --out "$out/w.safetensors"
-  if has convert; then
-    program "zenith convert" "" "$zenith" convert "$golden/taesd_encoder.pth" "$out/converted.safetensors"
-  fi
-  if has teach; then
-    cp "$root/samples/astronaut.png" "$tmp/with/" && cp "$root/samples/chelsea.png" "$tmp/without/"
-    program "zenith teach" "" env XDG_DATA_HOME="$out" "$zenith" teach thing --with "$tmp/with" --without "$tmp/without" \
-      --weights "$golden/diffae.ckpt"
+  program "zenith convert" "" "$zenith" convert "$golden/taesd_encoder.pth" "$out/converted.safetensors"
+  if [ -x "$build/tests/make_pictures" ]; then
+    "$build/tests/make_pictures" "$tmp/with" 6 170 16 16 && "$build/tests/make_pictures" "$tmp/without" 6 80 16 16
+    program "zenith teach" "" "$zenith" teach thing --with "$tmp/with" --without "$tmp/without" --whole --threads 1 \
+      --weights "$golden/diffae.ckpt" --out "$out/thing.attributes.safetensors"
   fi
   if [ -x "$batch" ] && command -v convert >/dev/null; then
     convert "$root/samples/chelsea.png" -resize '64x48!' -strip "PNG24:$tmp/in/a.png"
