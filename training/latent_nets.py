@@ -19,9 +19,10 @@ FINE, COARSE = 16, 8    # windows of the mixing blocks at 1/4 and at 1/8: 64 pix
 # name: kind of block, widths at 1/4 and 1/8, blocks (encoder 1/4, 1/8, decoder 1/8, 1/4), latent channels
 LATENTS = {
     "zenith-lite": dict(kind="gated", widths=(48, 128), blocks=(3, 6, 6, 5)),
-    "zenith": dict(kind="gated", widths=(64, 192), blocks=(4, 6, 6, 8)),
+    "zenith": dict(kind="gated", widths=(64, 176), blocks=(4, 6, 6, 8)),
     "zenith-lite-mix": dict(kind="mix", widths=(64, 176), blocks=(4, 6, 6, 6)),
     "zenith-lite-plain": dict(kind="plain", widths=(32, 64), blocks=(4, 7, 7, 6)),
+    "zenith-lite-plain-slow": dict(kind="plain", widths=(48, 96), blocks=(5, 6, 6, 6)),     # the time of zenith-lite
     "zenith-f2": dict(kind="gated", widths=(64, 192), blocks=(4, 6, 6, 6), z=32, teacher="taef2"),
     "tiny-latent": dict(kind="gated", widths=(16, 32), blocks=(1, 1, 1, 1), z=4),
     "tiny-latent-mix": dict(kind="mix", widths=(16, 32), blocks=(2, 2, 2, 2), z=4),
