@@ -343,7 +343,8 @@ apply (const ZnSettings *settings,
   if (gimp_item_is_layer (drawable))
     return apply_strip (settings, strip, progress, progress_data, drawable, error);
 
-  g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "A strip is made of layers: choose one");
+  g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s",
+               _ ("A strip is made of one layer: choose one."));
 
   return FALSE;
 }

@@ -270,7 +270,8 @@ apply (const ZnSettings *settings,
   if (! drawables[1] && GIMP_IS_LAYER (drawables[0]))
     return apply_strip (settings, strip, progress, progress_data, GIMP_LAYER (drawables[0]), error);
 
-  g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "A strip is made of one layer: choose it");
+  g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s",
+               _ ("A strip is made of one layer: choose one."));
 
   return FALSE;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * zenith-dialog.c - preview, property rows, presets, progress, status line.
+ * zenith-dialog.c - preview, property rows, progress, status line; the presets are in
+ * zenith-dialog-presets.c.
  *
  * One source for GTK 2 and GTK 3: only what both have is used, deprecated or
  * not in the newer one (GtkTable, gtk_hscale_new), which the build allows.
@@ -20,8 +21,7 @@
 #include <libgimp/gimp.h>
 #include <libgimp/gimpui.h>
 
-#include "zenith-dialog.h"
-#include "zenith-preset.h"
+#include "zenith-dialog-private.h"
 
 #define RESPONSE_RESET 1
 #define PREVIEW_SIZE 420
@@ -29,51 +29,9 @@
 #define PREVIEW_DELAY 60  /* milliseconds from a change to its preview               */
 #define LITTLE_NOISE 0.75 /* of 255: less than what 8 bits alone leave of real noise */
 
-typedef struct _Dialog Dialog;
-
-typedef struct
-{
-  Dialog        *dialog;
-  guint          index;      /* of the property                   */
-  GtkWidget     *widget;     /* combo, check button or entry, or  */
-  GtkAdjustment *adjustment; /* a number's                        */
-} Row;
-
-struct _Dialog
-{
-  const ZnDialogHost *host;
-  ZnSettings         *settings;    /* NULL: no preset chosen yet      */
-  GPtrArray          *presets;     /* those that the combo shows      */
-  GPtrArray          *all_presets; /* owns them                       */
-  GtkWidget          *window;
-  GtkWidget          *controls;
-  GtkWidget          *preset;
-  GtkWidget          *save; /* of presets                      */
-  GtkWidget          *rename;
-  GtkWidget          *remove;
-  GtkWidget          *about; /* the preset's description        */
-  GtkWidget          *status;
-  GtkWidget          *level;   /* the noise level that was found, or NULL */
-  GtkWidget          *warning; /* hardly any was                  */
-  GtkWidget          *bar;
-  ZnView             *view;
-  gchar              *found; /* what was measured, or NULL      */
-  guint               later; /* the source that makes a preview */
-  gint64              began; /* the work under way              */
-  Row                 row[ZN_PROPERTIES_MAX];
-  guint               n_rows;
-  gboolean            any_filter; /* chooses presets of every filter */
-  gboolean            updating;   /* we, not the user, set a widget  */
-  gboolean            busy;       /* a preview is being computed     */
-  gboolean            again;      /* and is out of date already      */
-  gboolean            stop;       /* the user has answered           */
-  gboolean            applying;   /* OK was pressed, the filter runs */
-  gboolean            cannot;     /* the last preview failed         */
-};
-
 /* Texts keep their place when they are empty: the dialog never jumps. */
-static void
-set_status (Dialog *d, const gchar *text)
+void
+zn_dialog_set_status (Dialog *d, const gchar *text)
 {
   gtk_label_set_text (GTK_LABEL (d->status), text);
 }
@@ -149,11 +107,11 @@ set_measured (Dialog *d, const gchar *measured)
   show_level (d);
 }
 
-static void
-set_error (Dialog *d, GError **error)
+void
+zn_dialog_set_error (Dialog *d, GError **error)
 {
   if (*error && ! g_error_matches (*error, ZN_ERROR, ZN_ERROR_CANCELLED))
-    set_status (d, (*error)->message);
+    zn_dialog_set_status (d, (*error)->message);
 
   g_clear_error (error);
 }
@@ -227,7 +185,7 @@ draw_part (Dialog *d, const GeglRectangle *part, Parts *parts, GError **error)
     {
       zn_view_show (d->view, part, rgba);
       if (d->cannot) /* what apply() said stays */
-        set_status (d, "");
+        zn_dialog_set_status (d, "");
       set_measured (d, measured);
     }
   g_free (measured);
@@ -280,7 +238,7 @@ draw_preview (Dialog *d)
       zn_apply_measure (d->settings, d->host->picture.source, &d->host->picture.selected, &measured,
                         keep_alive, d))
     set_measured (d, measured);
-  set_error (d, &error);
+  zn_dialog_set_error (d, &error);
   show_progress (d, 0.0);
   g_free (measured);
 }
@@ -305,8 +263,8 @@ on_later (gpointer data)
 }
 
 /* What is shown is out of date. */
-static void
-invalidate (gpointer data)
+void
+zn_dialog_invalidate (gpointer data)
 {
   Dialog *d = data;
 
@@ -319,8 +277,8 @@ invalidate (gpointer data)
 /*  property rows  */
 
 /* Puts the settings into the widgets. */
-static void
-refresh (Dialog *d)
+void
+zn_dialog_refresh (Dialog *d)
 {
   d->updating = TRUE;
 
@@ -364,38 +322,6 @@ refresh (Dialog *d)
   show_level (d);
 }
 
-static const ZnPreset *
-chosen_preset (Dialog *d)
-{
-  const gint active = gtk_combo_box_get_active (GTK_COMBO_BOX (d->preset));
-
-  return active > 0 && active <= (gint) d->presets->len ? g_ptr_array_index (d->presets, active - 1)
-                                                        : NULL;
-}
-
-static void
-update_preset_buttons (Dialog *d)
-{
-  const ZnPreset *preset = chosen_preset (d);
-
-  if (d->any_filter)
-    return;
-
-  gtk_widget_set_sensitive (d->rename, preset && preset->own);
-  gtk_widget_set_sensitive (d->remove, preset && preset->own);
-}
-
-/* The values are no preset's any more. */
-static void
-choose_none (Dialog *d)
-{
-  d->updating = TRUE;
-  gtk_combo_box_set_active (GTK_COMBO_BOX (d->preset), 0);
-  gtk_label_set_text (GTK_LABEL (d->about), "");
-  d->updating = FALSE;
-  update_preset_buttons (d);
-}
-
 /* The user moved something: widget to settings, then a new preview. */
 static void
 on_row_changed (GObject *object, Row *row)
@@ -437,13 +363,13 @@ on_row_changed (GObject *object, Row *row)
                               &error);
     }
 
-  set_status (d, "");
-  set_error (d, &error);
+  zn_dialog_set_status (d, "");
+  zn_dialog_set_error (d, &error);
 
-  if (! chosen_preset (d) || ! zn_preset_leaves (chosen_preset (d), p->spec->name))
-    choose_none (d);
+  if (! zn_dialog_preset (d) || ! zn_preset_leaves (zn_dialog_preset (d), p->spec->name))
+    zn_dialog_choose_none (d);
   show_level (d);
-  invalidate (d);
+  zn_dialog_invalidate (d);
 }
 
 static void
@@ -588,223 +514,6 @@ attach (GtkWidget *table, guint line, const gchar *text, GtkWidget *widget, cons
     gtk_widget_set_tooltip_text (widget, tooltip);
 }
 
-/*  presets  */
-
-static void
-on_preset_changed (GtkComboBox *combo, Dialog *d)
-{
-  const ZnPreset *preset = chosen_preset (d);
-  GError         *error  = NULL;
-  gboolean        ok;
-
-  if (d->updating)
-    return;
-
-  update_preset_buttons (d);
-  if (! preset)
-    return;
-
-  if (d->any_filter)
-    {
-      ZnSettings *settings = zn_preset_settings (preset, &error);
-
-      ok = settings != NULL;
-      if (ok)
-        {
-          zn_settings_free (d->settings);
-          d->settings = settings;
-        }
-    }
-  else
-    {
-      ok = zn_preset_apply (preset, d->settings, &error);
-      refresh (d);
-    }
-
-  if (ok)
-    {
-      gtk_label_set_text (GTK_LABEL (d->about), zn_preset_about (preset));
-      set_status (d, "");
-      gtk_dialog_set_response_sensitive (GTK_DIALOG (d->window), GTK_RESPONSE_OK, TRUE);
-      invalidate (d);
-    }
-
-  set_error (d, &error);
-}
-
-/* Reads the presets, again if need be, and chooses the one of this name. */
-static void
-load_presets (Dialog *d, const gchar *name)
-{
-  gint chosen = 0;
-
-  g_clear_pointer (&d->presets, g_ptr_array_unref);
-  g_clear_pointer (&d->all_presets, g_ptr_array_unref);
-  d->all_presets = zn_presets_load ();
-  d->presets     = g_ptr_array_new ();
-
-  for (guint i = 0; i < d->all_presets->len; i++)
-    {
-      ZnPreset *preset = g_ptr_array_index (d->all_presets, i);
-
-      if (preset->broken)
-        continue;
-      if (d->any_filter || ! strcmp (preset->operation, d->settings->filter->operation))
-        g_ptr_array_add (d->presets, preset);
-    }
-
-  d->updating = TRUE;
-  gtk_list_store_clear (GTK_LIST_STORE (gtk_combo_box_get_model (GTK_COMBO_BOX (d->preset))));
-  gtk_combo_box_text_append_text (GTK_COMBO_BOX_TEXT (d->preset),
-                                  d->presets->len ? _ ("(choose one)") : _ ("(none found)"));
-
-  for (guint i = 0; i < d->presets->len; i++)
-    {
-      const ZnPreset *preset = g_ptr_array_index (d->presets, i);
-
-      gtk_combo_box_text_append_text (GTK_COMBO_BOX_TEXT (d->preset), zn_preset_title (preset));
-      if (! g_strcmp0 (preset->name, name))
-        chosen = i + 1;
-    }
-
-  gtk_combo_box_set_active (GTK_COMBO_BOX (d->preset), chosen);
-  d->updating = FALSE;
-  update_preset_buttons (d);
-}
-
-/* Asks for a name; NULL: none was given.  with_model is asked for where it is not NULL. */
-static gchar *
-ask_name (Dialog      *d,
-          const gchar *title,
-          const gchar *button,
-          const gchar *name,
-          gboolean    *with_model)
-{
-  GtkWidget *window;
-  GtkWidget *box   = gtk_vbox_new (FALSE, 12);
-  GtkWidget *entry = gtk_entry_new ();
-  GtkWidget *check = NULL;
-  gchar     *text  = NULL;
-
-  window = gtk_dialog_new_with_buttons (title, GTK_WINDOW (d->window), GTK_DIALOG_MODAL,
-                                        _ ("_Cancel"), GTK_RESPONSE_CANCEL, button, GTK_RESPONSE_OK,
-                                        NULL);
-  gtk_dialog_set_default_response (GTK_DIALOG (window), GTK_RESPONSE_OK);
-  gtk_container_set_border_width (GTK_CONTAINER (box), 12);
-  gtk_entry_set_text (GTK_ENTRY (entry), name);
-  gtk_entry_set_width_chars (GTK_ENTRY (entry), 32);
-  gtk_entry_set_activates_default (GTK_ENTRY (entry), TRUE);
-  gtk_box_pack_start (GTK_BOX (box), entry, FALSE, FALSE, 0);
-  if (with_model)
-    {
-      check = gtk_check_button_new_with_mnemonic (_ ("The preset also sets the _model"));
-      gtk_box_pack_start (GTK_BOX (box), check, FALSE, FALSE, 0);
-    }
-  gtk_box_pack_start (GTK_BOX (gtk_dialog_get_content_area (GTK_DIALOG (window))), box, TRUE, TRUE,
-                      0);
-  gtk_widget_show_all (box);
-
-  if (gtk_dialog_run (GTK_DIALOG (window)) == GTK_RESPONSE_OK)
-    {
-      text = g_strstrip (g_strdup (gtk_entry_get_text (GTK_ENTRY (entry))));
-      if (check)
-        *with_model = gtk_toggle_button_get_active (GTK_TOGGLE_BUTTON (check));
-    }
-  gtk_widget_destroy (window);
-
-  return text;
-}
-
-static void
-on_save_preset (GtkWidget *button, Dialog *d)
-{
-  const ZnPreset *preset     = chosen_preset (d);
-  gboolean        with_model = FALSE;
-  GError         *error      = NULL;
-  gchar          *name;
-
-  name = ask_name (d, _ ("Save Preset"), _ ("_Save"), preset && preset->own ? preset->name : "",
-                   &with_model);
-  if (name && zn_preset_save (d->all_presets, d->settings, name, with_model, TRUE, &error))
-    load_presets (d, name);
-  set_error (d, &error);
-  g_free (name);
-}
-
-static void
-on_rename_preset (GtkWidget *button, Dialog *d)
-{
-  const ZnPreset *preset = chosen_preset (d);
-  GError         *error  = NULL;
-  gchar          *name;
-
-  if (! preset)
-    return;
-
-  name = ask_name (d, _ ("Rename Preset"), _ ("_Rename"), preset->name, NULL);
-  if (name && zn_preset_rename (d->all_presets, preset, name, &error))
-    load_presets (d, name);
-  set_error (d, &error);
-  g_free (name);
-}
-
-static void
-on_delete_preset (GtkWidget *button, Dialog *d)
-{
-  const ZnPreset *preset = chosen_preset (d);
-  GError         *error  = NULL;
-  GtkWidget      *question;
-  gint            answer;
-
-  if (! preset)
-    return;
-
-  question = gtk_message_dialog_new (GTK_WINDOW (d->window), GTK_DIALOG_MODAL, GTK_MESSAGE_QUESTION,
-                                     GTK_BUTTONS_NONE, _ ("Delete the preset '%s'?"), preset->name);
-  gtk_dialog_add_buttons (GTK_DIALOG (question), _ ("_Cancel"), GTK_RESPONSE_CANCEL, _ ("_Delete"),
-                          GTK_RESPONSE_OK, NULL);
-  gtk_dialog_set_default_response (GTK_DIALOG (question), GTK_RESPONSE_OK);
-  answer = gtk_dialog_run (GTK_DIALOG (question));
-  gtk_widget_destroy (question);
-
-  if (answer == GTK_RESPONSE_OK && zn_preset_delete (preset, &error))
-    {
-      load_presets (d, NULL);
-      gtk_label_set_text (GTK_LABEL (d->about), "");
-    }
-  set_error (d, &error);
-}
-
-static GtkWidget *
-preset_button (const gchar *label, const gchar *tooltip, GCallback callback, Dialog *d)
-{
-  GtkWidget *button = gtk_button_new_with_mnemonic (label);
-
-  gtk_widget_set_tooltip_text (button, tooltip);
-  g_signal_connect (button, "clicked", callback, d);
-
-  return button;
-}
-
-/* The buttons under the list. */
-static GtkWidget *
-preset_buttons_new (Dialog *d)
-{
-  GtkWidget *row = gtk_hbox_new (TRUE, 6);
-
-  d->save   = preset_button (_ ("Sa_ve..."), _ ("Keep these values as a preset of your own"),
-                             G_CALLBACK (on_save_preset), d);
-  d->rename = preset_button (_ ("Re_name..."), _ ("Only presets of your own can be renamed"),
-                             G_CALLBACK (on_rename_preset), d);
-  d->remove = preset_button (_ ("_Delete..."), _ ("Only presets of your own can be deleted"),
-                             G_CALLBACK (on_delete_preset), d);
-  gtk_box_pack_start (GTK_BOX (row), d->save, TRUE, TRUE, 0);
-  gtk_box_pack_start (GTK_BOX (row), d->rename, TRUE, TRUE, 0);
-  gtk_box_pack_start (GTK_BOX (row), d->remove, TRUE, TRUE, 0);
-
-  return row;
-}
-
 /*  the window  */
 
 /* A label for sentences, with room for some lines whether they are there or not; without a
@@ -841,7 +550,7 @@ controls_new (Dialog *d)
   gtk_box_pack_start (GTK_BOX (box), table, FALSE, FALSE, 0);
   attach (table, line++, _ ("Pr_eset"), d->preset, _ ("Values that suit a need"));
   if (! d->any_filter)
-    attach (table, line++, "", preset_buttons_new (d), NULL);
+    attach (table, line++, "", zn_dialog_preset_buttons (d), NULL);
 
   for (guint i = 0; i < n_props; i++)
     {
@@ -880,12 +589,12 @@ help (Dialog *d)
   GError      *error = NULL;
 
   if (! uri)
-    set_status (d, _ ("The help page is not installed."));
+    zn_dialog_set_status (d, _ ("The help page is not installed."));
   else if (! g_app_info_launch_default_for_uri (uri, NULL, &error))
     {
       gchar *text = g_strdup_printf (_ ("No program opens the help page %s"), uri);
 
-      set_status (d, text);
+      zn_dialog_set_status (d, text);
       g_free (text);
     }
 
@@ -938,13 +647,13 @@ build (Dialog *d, const gchar *title)
   gtk_box_pack_start (GTK_BOX (content), box, TRUE, TRUE, 0);
   gtk_box_pack_start (GTK_BOX (box), columns, TRUE, TRUE, 0);
 
-  d->view = zn_view_new (&d->host->picture, PREVIEW_SIZE, invalidate, d);
+  d->view = zn_view_new (&d->host->picture, PREVIEW_SIZE, zn_dialog_invalidate, d);
   gtk_box_pack_start (GTK_BOX (columns), zn_view_widget (d->view), TRUE, TRUE, 0);
 
   d->preset   = gtk_combo_box_text_new ();
   d->controls = controls_new (d);
-  load_presets (d, NULL);
-  g_signal_connect (d->preset, "changed", G_CALLBACK (on_preset_changed), d);
+  zn_dialog_load_presets (d, NULL);
+  g_signal_connect (d->preset, "changed", G_CALLBACK (zn_dialog_preset_changed), d);
   gtk_box_pack_start (GTK_BOX (columns), d->controls, FALSE, FALSE, 0);
 
   d->status = text_new (PREVIEW_SIZE + CONTROLS_WIDTH, 2);
@@ -957,7 +666,7 @@ build (Dialog *d, const gchar *title)
   gtk_box_pack_start (GTK_BOX (box), d->bar, FALSE, FALSE, 0);
 
   gtk_widget_show_all (box);
-  refresh (d);
+  zn_dialog_refresh (d);
 
   /* Return accepts; where there is nothing to accept yet, a preset is chosen. */
   gtk_widget_grab_focus (
@@ -978,7 +687,7 @@ apply (Dialog *d)
   gtk_widget_set_sensitive (zn_view_widget (d->view), FALSE);
   gtk_dialog_set_response_sensitive (GTK_DIALOG (d->window), GTK_RESPONSE_OK, FALSE);
   gtk_dialog_set_response_sensitive (GTK_DIALOG (d->window), RESPONSE_RESET, FALSE);
-  set_status (d, "");
+  zn_dialog_set_status (d, "");
   d->began = g_get_monotonic_time ();
 
   /* Shows the greyed window before the first, perhaps long, piece of work. */
@@ -994,8 +703,8 @@ apply (Dialog *d)
 
   if (error)
     {
-      set_status (d, error->message);
-      invalidate (d);
+      zn_dialog_set_status (d, error->message);
+      zn_dialog_invalidate (d);
     }
   g_clear_error (&error);
 
@@ -1022,9 +731,9 @@ zn_dialog_run (ZnSettings **settings, gchar **preset, const gchar *title, const 
         {
         case RESPONSE_RESET:
           zn_settings_reset (d.settings);
-          choose_none (&d);
-          refresh (&d);
-          invalidate (&d);
+          zn_dialog_choose_none (&d);
+          zn_dialog_refresh (&d);
+          zn_dialog_invalidate (&d);
           break;
 
         case GTK_RESPONSE_HELP:
@@ -1041,7 +750,7 @@ zn_dialog_run (ZnSettings **settings, gchar **preset, const gchar *title, const 
     }
 
   if (preset)
-    *preset = chosen_preset (&d) ? g_strdup (chosen_preset (&d)->name) : NULL;
+    *preset = zn_dialog_preset (&d) ? g_strdup (zn_dialog_preset (&d)->name) : NULL;
   if (d.later)
     g_source_remove (d.later);
   gtk_widget_destroy (d.window);

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * zenith-dialog-private.h - the dialog, for the two files that it is made of.
+ */
+#ifndef __ZENITH_DIALOG_PRIVATE_H__
+#define __ZENITH_DIALOG_PRIVATE_H__
+
+#include <libgimp/gimp.h>
+#include <libgimp/gimpui.h>
+
+#include "zenith-dialog.h"
+#include "zenith-preset.h"
+
+typedef struct _Dialog Dialog;
+
+typedef struct
+{
+  Dialog        *dialog;
+  guint          index;      /* of the property                   */
+  GtkWidget     *widget;     /* combo, check button or entry, or  */
+  GtkAdjustment *adjustment; /* a number's                        */
+} Row;
+
+struct _Dialog
+{
+  const ZnDialogHost *host;
+  ZnSettings         *settings;    /* NULL: no preset chosen yet      */
+  GPtrArray          *presets;     /* those that the combo shows      */
+  GPtrArray          *all_presets; /* owns them                       */
+  GtkWidget          *window;
+  GtkWidget          *controls;
+  GtkWidget          *preset;
+  GtkWidget          *save; /* of presets                      */
+  GtkWidget          *rename;
+  GtkWidget          *remove;
+  GtkWidget          *about; /* the preset's description        */
+  GtkWidget          *status;
+  GtkWidget          *level;   /* the noise level that was found, or NULL */
+  GtkWidget          *warning; /* hardly any was                  */
+  GtkWidget          *bar;
+  ZnView             *view;
+  gchar              *found; /* what was measured, or NULL      */
+  guint               later; /* the source that makes a preview */
+  gint64              began; /* the work under way              */
+  Row                 row[ZN_PROPERTIES_MAX];
+  guint               n_rows;
+  gboolean            any_filter; /* chooses presets of every filter */
+  gboolean            updating;   /* we, not the user, set a widget  */
+  gboolean            busy;       /* a preview is being computed     */
+  gboolean            again;      /* and is out of date already      */
+  gboolean            stop;       /* the user has answered           */
+  gboolean            applying;   /* OK was pressed, the filter runs */
+  gboolean            cannot;     /* the last preview failed         */
+};
+
+/* zenith-dialog.c */
+void zn_dialog_set_status (Dialog *d, const gchar *text);
+void zn_dialog_set_error (Dialog *d, GError **error);
+void zn_dialog_refresh (Dialog *d);
+void zn_dialog_invalidate (gpointer data);
+
+/* zenith-dialog-presets.c */
+const ZnPreset *zn_dialog_preset (Dialog *d); /* the chosen one, or NULL */
+void            zn_dialog_choose_none (Dialog *d);
+void            zn_dialog_load_presets (Dialog *d, const gchar *name);
+void            zn_dialog_preset_changed (GtkComboBox *combo, Dialog *d);
+GtkWidget      *zn_dialog_preset_buttons (Dialog *d);
+
+#endif /* __ZENITH_DIALOG_PRIVATE_H__ */
