@@ -2,11 +2,7 @@
 /* test_vae.c - the autoencoders of image and video generators against their reference implementations
  * (tools/golden_vae.py): small networks with random weights, every naming of their files, odd sizes; on every engine of
  * this machine. */
-#include "golden.h"
-
-#include <string.h>
-
-static zn_engine *engine;
+#include "compare.h"
 
 static const struct {
     const char *model; /* -encode and -decode */
@@ -30,33 +26,12 @@ static int current;
 
 static void run_side(bool decoder)
 {
-    const char *const file = cases[current].file;
-    const zn_open open = { .files = &file, .n_files = 1, .precision = "fp32" };
-    const zn_job job = { .set = &cases[current].set, .n_set = cases[current].set != NULL };
-    char id[64], name[64];
-    zn_array in, want, out = { 0 };
-    zn_error err = { "" };
-    zn_model *m = NULL;
-    double d;
+    char id[64], in[64], out[64];
 
     snprintf(id, sizeof id, "%s-%s", cases[current].model, decoder ? "decode" : "encode");
-    snprintf(name, sizeof name, "%s.%s", cases[current].golden, decoder ? "z" : "x");
-    in = load(name);
-    snprintf(name, sizeof name, "%s.%s", cases[current].golden, decoder ? "decoded" : "encoded");
-    want = load(name);
-    CHECK(!zn_model_open(&m, engine, id, &open, &err), "%s", err.text);
-    if (m && !zn_model_shape(m, &in, 1, &out, &err) && out.h == want.h && out.w == want.w && out.c == want.c) {
-        out.data = malloc(zn_array_len(&out) * sizeof(float));
-        CHECK(!zn_model_run(m, &in, 1, &out, &job, &err), "%s", err.text);
-        d = relative(out.data, (size_t)out.c, &want);
-        CHECK(d <= 1e-4, "%s is off by %g", name, d);
-    } else {
-        CHECK(0, "%s: %dx%dx%d, or %s", id, out.h, out.w, out.c, err.text);
-    }
-    free(in.data);
-    free(want.data);
-    free(out.data);
-    zn_model_close(&m);
+    snprintf(in, sizeof in, "%s.%s", cases[current].golden, decoder ? "z" : "x");
+    snprintf(out, sizeof out, "%s.%s", cases[current].golden, decoder ? "decoded" : "encoded");
+    compare(cases[current].file, id, (const char *const[]){ in, NULL }, cases[current].set, out, 1e-4);
 }
 
 static void both_sides(void)
