@@ -58,8 +58,7 @@ typedef enum zn_precision {
 
 extern const char *const zn_precision_names[ZN_N_PRECISIONS]; /* "fp32", ...; ops.c */
 
-/* How a backend that expands weights inside the product (the CPU) stores those of dense layers (core/quantise.h).
- * Layers where that saves little (depthwise, grouped, few channels) stay float32. */
+/* How the weights of dense layers are stored (core/quantise.h) by a backend that expands them before or inside the product. */
 static inline zn_wtype zn_precision_weights(zn_precision p)
 {
     return p == ZN_FP16_MATH ? ZN_W_F16
@@ -81,6 +80,15 @@ typedef struct zn_conv {
     zn_precision precision; /* of the model: how weights are stored and multiplied; set by zn_bind_pack */
     void *packed;           /* device memory: weights and bias in the layout the backend wants */
 } zn_conv;
+
+/* The same for a layer.  One where that saves little (depthwise, grouped, few channels) has float32 weights; on a GPU, which
+ * multiplies fp16, it may have fp16 weights. */
+static inline zn_wtype zn_conv_weights(const zn_conv *w)
+{
+    const bool dense = w->groups == 1 && w->cin >= ZN_W_GROUP && w->cout >= 16 && w->kh * w->kw <= 9;
+
+    return dense ? zn_precision_weights(w->precision) : ZN_W_F32;
+}
 
 typedef enum zn_norm_kind {
     ZN_GROUP_NORM, /* statistics over h, w and the channels of a group, per image */

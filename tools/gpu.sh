@@ -75,7 +75,7 @@ base_tree() {
 # The self-test, one process for each precision: most of its time is spent on formulas on one processor.
 self_test() {
   local p status=0 jobs=()
-  for p in fp32 tf32 fp16 bf16 fp8; do
+  for p in fp32 tf32 fp16 bf16 fp8 int8 int4; do
     "$build/engine/zenith" selftest --engine cuda --only "$p" >"$out/pieces/selftest-$p" 2>&1 &
     jobs+=($!)
   done
@@ -94,7 +94,7 @@ sanitize() {
   rm -rf "$dir"
   mkdir -p "$dir"
   awk '$1 == "ok" {
-      i = $2 ~ /^(tf32|fp16|bf16|fp8)$/ ? 3 : 2
+      i = $2 ~ /^(tf32|fp16|bf16|fp8|int8|int4)$/ ? 3 : 2
       key = (i == 3 ? $2 : "fp32") " " $i
       if ($i == "conv") key = key " " $(i + 1) ($(i + 1) ~ /3x3|1x1/ ? " " substr($(i + 2), 1, 1) : "")
       cases[key]++

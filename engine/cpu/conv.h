@@ -29,9 +29,6 @@ extern const zn_conv_algorithm zn_conv_grouped;   /* 1x1 in groups */
 extern const zn_conv_algorithm zn_conv_narrow;    /* at most ZN_NARROW outputs */
 extern const zn_conv_algorithm zn_conv_implicit;  /* implicit GEMM: any convolution */
 
-/* The storage type of a layer's weights: what its precision asks for, if it is dense and large enough. */
-zn_wtype zn_implicit_type(const zn_conv *w);
-
 /* n channels from `from` on (a multiple of ZN_W_GROUP) of a panel that zn_conv_implicit has packed, as floats:
  * [tap][channel][outputs, whole vectors], *tap floats from one tap to the next; and the panel's bias.  room: for as many
  * floats, used if the weights are stored in another type.  Dense layers only. */

@@ -15,7 +15,7 @@ static bool suits(const zn_kernels *k, const zn_conv *w)
 
 static size_t size(const zn_kernels *k, const zn_conv *w)
 {
-    if (zn_implicit_type(w) != ZN_W_F32)
+    if (zn_conv_weights(w) != ZN_W_F32)
         return zn_conv_implicit.size(k, w);
     return sizeof(float) * (size_t)w->cout * (1 + (size_t)w->kh * (size_t)w->kw * (size_t)(w->cin / w->groups));
 }
@@ -25,7 +25,7 @@ static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, con
     float *packed = w->packed;
     int cin = w->cin / w->groups, taps = w->kh * w->kw;
 
-    if (zn_implicit_type(w) != ZN_W_F32) {
+    if (zn_conv_weights(w) != ZN_W_F32) {
         zn_conv_implicit.pack(k, w, weight, bias);
         return;
     }
@@ -137,7 +137,7 @@ static void stored_row(void *cookie, int item, int worker)
 static void run(const zn_conv_job *c)
 {
     zn_conv_job job = *c;
-    bool stored = zn_implicit_type(c->w) != ZN_W_F32;
+    bool stored = zn_conv_weights(c->w) != ZN_W_F32;
 
     assert((size_t)c->w->cout * sizeof(float) <= ZN_SCRATCH);
     zn_pool_run(c->d->pool, stored ? stored_row : conv_row, &job, c->y.n * c->y.h);

@@ -59,13 +59,6 @@ static size_t group_len(const zn_kernels *k, const zn_conv *w) /* weights of a g
         (size_t)zn_round_up(w->cout / w->groups, k->vl);
 }
 
-zn_wtype zn_implicit_type(const zn_conv *w)
-{
-    bool dense = w->groups == 1 && w->cin >= ZN_W_GROUP && w->cout >= 16 && w->kh * w->kw <= 9;
-
-    return dense ? zn_precision_weights(w->precision) : ZN_W_F32;
-}
-
 /* Bytes of a stored panel of n outputs: scales, then elements. */
 static size_t scale_size(const zn_conv *w, zn_wtype t, int ld)
 {
@@ -95,7 +88,7 @@ static zn_stored stored_panel(const zn_kernels *k, const zn_conv *w, zn_wtype t,
 
 static size_t size(const zn_kernels *k, const zn_conv *w)
 {
-    zn_wtype t = zn_implicit_type(w);
+    zn_wtype t = zn_conv_weights(w);
     size_t bias = sizeof(float) * bias_len(k, w);
 
     if (t == ZN_W_F32)
@@ -140,7 +133,7 @@ static void pack_panel(float *to, const float *weight, int taps, int cin, int n,
 static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
 {
     int cin = w->cin / w->groups, cout = w->cout / w->groups, taps = w->kh * w->kw;
-    zn_wtype t = zn_implicit_type(w);
+    zn_wtype t = zn_conv_weights(w);
 
     if (t != ZN_W_F32)
         pack_stored(k, w, t, weight);
@@ -163,7 +156,7 @@ const float *zn_implicit_weights(float *room, size_t *tap, const float **bias, c
                                  int panel, int from, int n)
 {
     int taps = w->kh * w->kw, o = panel * k->nr, width = zn_round_up(zn_imin(w->cout - o, k->nr), k->vl);
-    zn_wtype t = zn_implicit_type(w);
+    zn_wtype t = zn_conv_weights(w);
 
     *bias = (const float *)w->packed + o;
     *tap = (size_t)(t == ZN_W_F32 ? w->cin : n) * (size_t)width;
@@ -182,7 +175,7 @@ const float *zn_implicit_weights(float *room, size_t *tap, const float **bias, c
 void zn_implicit_row(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n)
 {
     const float *packed = w->packed, *weights = packed + bias_len(k, w);
-    zn_wtype t = zn_implicit_type(w);
+    zn_wtype t = zn_conv_weights(w);
 
     if (row == 0) {
         memcpy(to, packed + o, (size_t)n * sizeof *to);
@@ -316,7 +309,7 @@ static void run(const zn_conv_job *c)
     const zn_conv *w = c->w;
     const zn_kernels *k = c->d->k;
     gemm_job job = { .c = *c,
-                     .type = zn_implicit_type(w),
+                     .type = zn_conv_weights(w),
                      .n_pixels = zn_pixels(c->y),
                      .taps = w->kh * w->kw,
                      .channels = w->cin / w->groups };

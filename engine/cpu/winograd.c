@@ -149,7 +149,7 @@ static size_t size(const zn_kernels *k, const zn_conv *w)
 
 static bool suits(const zn_kernels *k, const zn_conv *w)
 {
-    return fits(k, w) && zn_implicit_type(w) == ZN_W_F32 && size(k, w) <= MAX_PACKED;
+    return fits(k, w) && zn_conv_weights(w) == ZN_W_F32 && size(k, w) <= MAX_PACKED;
 }
 
 static void fold_taps(double to[2], const double w[3], fold f)

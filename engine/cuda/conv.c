@@ -62,9 +62,8 @@ static storage storage_of(const zn_cuda *d, const zn_conv *w)
     case ZN_FP8_MATH:
         return fp8_pays(w) ? S_E4M3 : S_F16;
     case ZN_INT8_MATH:
-        return S_I8;
     case ZN_INT4_MATH:
-        return S_I4;
+        return zn_conv_weights(w) == ZN_W_F32 ? S_F16 : w->precision == ZN_INT8_MATH ? S_I8 : S_I4;
     default:
         return S_F32;
     }
@@ -94,6 +93,15 @@ static layout layout_of(const zn_cuda *d, const zn_conv *w)
 size_t zn_cuda_conv_size(void *dev, const zn_conv *w)
 {
     return layout_of(dev, w).size;
+}
+
+/* Room for the weights that are expanded before a kernel.  What kernels use otherwise is allocated when the device is opened
+ * and is no part of `capacity`. */
+size_t zn_cuda_conv_scratch(void *dev, const zn_conv *w)
+{
+    const layout l = layout_of(dev, w);
+
+    return l.type >= S_I8 ? up(l.cout_pad * l.k_pad * sizeof(uint16_t), 256) : 0;
 }
 
 /* e4m3, rounded to nearest, ties to even: 4 bits of exponent (bias 7), 3 of mantissa, at most 448. */
@@ -202,7 +210,7 @@ void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const f
             pack_rows(host, w, &l, weight, row);
         zn_backend_cuda.upload(dev, w->packed, host, l.size);
         if (l.type >= S_I8)
-            zn_cuda_expanded(d, l.cout_pad * l.k_pad * 2); /* lack of memory shows now, not in the first run */
+            zn_cuda_expanded(d, zn_cuda_conv_scratch(dev, w)); /* lack of memory shows now, not in the first run */
     }
     free(host);
     free(row);

@@ -188,10 +188,6 @@ void zn_cuda_gated(void *dev, zn_tensor y, zn_tensor x, const zn_gated *w)
 
     if (fused(dev, y, x, w))
         return;
-    if (w->pw1.precision == ZN_INT8_MATH || w->pw1.precision == ZN_INT4_MATH) {
-        zn_cuda_fail(dev, ZN_E_USAGE, "a gated block of this width cannot have int8 or int4 weights on a GPU");
-        return;
-    }
     /* A part of th x tw pixels needs room for 2 (th + 2) (tw + 2) + th tw.  Make it as large as possible, but not more than 8
      * times as wide as high. */
     while (th = (room - 4 * (tw + 2)) / (3 * tw + 4), th < zn_imin(x.h, tw / 8) || th < 1)

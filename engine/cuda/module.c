@@ -585,16 +585,9 @@ static bool cuda_has_precision(void *dev, zn_precision p)
 {
     const zn_cuda *d = dev;
 
-    if (p == ZN_INT8_MATH || p == ZN_INT4_MATH || (p != ZN_FP32 && p != ZN_FP16_MATH && d->cc < 80))
+    if (p != ZN_FP32 && p != ZN_FP16_MATH && d->cc < 80)
         return false;
     return p != ZN_FP8_MATH || d->cc == 90; /* only hopper.cu has e4m3 */
-}
-
-/* What kernels use beside tensors and weights is allocated when the device is opened: it is no part of `capacity`. */
-static size_t cuda_conv_scratch(void *dev, const zn_conv *w)
-{
-    (void)dev, (void)w;
-    return 0;
 }
 
 /* ---- the peak ---------------------------------------------------------------------------------------------------- */
@@ -661,10 +654,16 @@ const zn_backend zn_backend_cuda = {
     .what = "NVIDIA GPU, through its driver alone",
     .memory_variable = "ZENITH_CUDA_MEMORY",
     .remote = true,
-    .tensor_type = { [ZN_FP16_MATH] = ZN_F16, [ZN_BF16_MATH] = ZN_BF16, [ZN_FP8_MATH] = ZN_F16 },
+    .tensor_type = { [ZN_FP16_MATH] = ZN_F16,
+                     [ZN_BF16_MATH] = ZN_BF16,
+                     [ZN_FP8_MATH] = ZN_F16,
+                     [ZN_INT8_MATH] = ZN_F16,
+                     [ZN_INT4_MATH] = ZN_F16 },
     .precision_needs = { [ZN_TF32] = "an NVIDIA GPU of compute capability 8.0 or later",
                          [ZN_BF16_MATH] = "an NVIDIA GPU of compute capability 8.0 or later",
-                         [ZN_FP8_MATH] = "an NVIDIA GPU of compute capability 9.0" },
+                         [ZN_FP8_MATH] = "an NVIDIA GPU of compute capability 9.0",
+                         [ZN_INT8_MATH] = "an NVIDIA GPU of compute capability 8.0 or later",
+                         [ZN_INT4_MATH] = "an NVIDIA GPU of compute capability 8.0 or later" },
     .open = cuda_open,
     .close = cuda_close,
     .threads = cuda_threads,
@@ -685,7 +684,7 @@ const zn_backend zn_backend_cuda = {
     .recorded = cuda_recorded,
     .conv_size = zn_cuda_conv_size,
     .conv_pack = zn_cuda_conv_pack,
-    .conv_scratch = cuda_conv_scratch,
+    .conv_scratch = zn_cuda_conv_scratch,
     .conv2d = zn_cuda_conv2d,
     .norm = zn_cuda_norm,
     .attention = zn_cuda_attention,

@@ -239,5 +239,6 @@ void zn_check_gated(zn_test *t)
             check_gated_in(t, 1, 4, 9, 36, p, (zn_precision)p);
     if (t->precision == ZN_FP16_MATH)
         for (int p = ZN_INT8_MATH; p <= ZN_INT4_MATH; p++)
-            check_gated_in(t, 1, 9, 20, 48, 0, (zn_precision)p); /* what a GPU has a fused kernel for */
+            for (int c = 36; c <= 48; c += 12) /* a GPU has a fused kernel for 48 channels */
+                check_gated_in(t, 1, 9, 20, c, 0, (zn_precision)p);
 }

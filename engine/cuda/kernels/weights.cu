@@ -82,7 +82,7 @@ template <class Q, class T> __device__ __forceinline__ void expand_groups(const 
     if (i >= g.n)
         return;
     to.type = type_of<T>::value;
-    if (g.taps == 1 && c + 8 <= g.cin) { /* the same order: 8 neighbours of one group */
+    if (g.taps == 1 && !tap && c + 8 <= g.cin) { /* the same order: 8 neighbours of one group */
         int q[8];
 
         Q::eight(q, g.from, row + c);
