@@ -5,17 +5,20 @@
     python3 tools/golden_diffae.py --reference DIFFAE tests/data/golden
     python3 tools/golden_diffae.py --reference DIFFAE --full ffhq128 --zenith build/engine/zenith
     python3 tools/golden_diffae.py --reference DIFFAE --speed ffhq128 --threads 1 --rounds 3
+    python3 tools/golden_diffae.py --reference DIFFAE --gpu celeba64 ffhq128 ffhq256
 
 DIFFAE is a checkout of the authors' repository (github.com/phizaz/diffae).  The first form writes a small network with
 random weights in the layout of a Lightning checkpoint (diffae.ckpt), and diffae.golden.safetensors with inputs, the
 output of every block of one U-Net call, and ten steps of sampling and of reverse.  The second builds a published
 configuration with random weights, runs it in PyTorch and in the engine, and prints relative errors and times.  The third
 measures a call of the U-Net beside PyTorch (oneDNN, channels last), the two by turns: CPU time of all threads, which other
-programs on the machine disturb less than the clock, and time by the clock.
+programs on the machine disturb less than the clock, and time by the clock.  The fourth does so on a GPU, with PyTorch's automatic mixed
+precision (eager, and compiled unless --eager is given), and times 20 steps of sampling from host to host.
 
 Layers that training initialises with zeros get random weights: zeros would hide errors.
 """
 import argparse
+import json
 import resource
 import statistics
 import subprocess
@@ -211,18 +214,72 @@ def speed(name, program, threads, rounds):
     print(f"{name}, {threads} threads, median CPU time of a U-Net call: Zenith {a:.2f} s, PyTorch {b:.2f} s: {b / a:.2f} times")
 
 
+def gpu_ms(f, n=40):
+    for _ in range(5):
+        f()
+    torch.cuda.synchronize()
+    times = []
+    for _ in range(n):
+        a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        a.record()
+        f()
+        b.record()
+        b.synchronize()
+        times.append(a.elapsed_time(b))
+    return statistics.median(times)
+
+
+def gpu(names, program, eager):
+    """Calls of the U-Net on a GPU: all networks are compiled first, then the two programs are timed one after the other."""
+    torch.backends.cudnn.benchmark = True
+    nets = {}
+    with tempfile.TemporaryDirectory() as d, torch.inference_mode(), torch.autocast("cuda", torch.float16):
+        d = Path(d)
+        for name in names:
+            model = make_model(name, (2048, 10))
+            save_file({k: v.contiguous().clone() for k, v in model.state_dict().items()}, d / f"{name}.safetensors")
+            size, code = CONFIGS[name][0], CONFIGS[name][5]
+            model = model.cuda().to(memory_format=torch.channels_last)
+            inputs = dict(x=torch.randn(1, 3, size, size).cuda().to(memory_format=torch.channels_last), t=torch.tensor([430]).cuda(),
+                          cond=torch.randn(1, code).cuda())
+            fast = None if eager else torch.compile(model, dynamic=False)
+            if fast:
+                fast(**inputs)
+            nets[name] = model, fast, inputs
+        for name, (model, fast, inputs) in nets.items():
+            times = {"eager": gpu_ms(lambda: model(**inputs))}
+            if fast:
+                times["compiled"] = gpu_ms(lambda: fast(**inputs))
+            side = CONFIGS[name][0]
+            for precision in ("fp16", "bf16", "tf32", "fp32"):
+                out = subprocess.run([program, "bench", "diffae-unet", "--engine", "cuda", "--weights", str(d / f"{name}.safetensors"), "--size",
+                                      f"{side}x{side}", "--set", f"precision={precision}", "--json"], capture_output=True, text=True)
+                if out.returncode:
+                    print(f"  {name} {precision}: {out.stderr.strip()}")
+                    continue
+                ms = json.loads(out.stdout)["device_ms"]
+                print(f"{name} {precision}: a call {ms:.3f} ms; PyTorch " + ", ".join(f"{k} {v:.2f} ms ({v / ms:.2f} times)" for k, v in times.items()), flush=True)
+            out = subprocess.run([program, "bench", "diffae-sample", "--engine", "cuda", "--weights", str(d / f"{name}.safetensors"), "--size",
+                                  f"{side}x{side}", "--set", "precision=fp16", "--set", "steps=20", "--json"], capture_output=True, text=True)
+            print(f"{name} fp16: 20 steps {json.loads(out.stdout)['ms']:.1f} ms" if not out.returncode else out.stderr.strip(), flush=True)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--reference", required=True)
     p.add_argument("--full", choices=CONFIGS)
     p.add_argument("--speed", choices=CONFIGS)
+    p.add_argument("--gpu", nargs="+", choices=CONFIGS)
+    p.add_argument("--eager", action="store_true", help="with --gpu: without torch.compile")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--zenith", default="build/engine/zenith")
     p.add_argument("out", nargs="?")
     a = p.parse_args()
     sys.path.insert(0, a.reference)
-    if a.speed:
+    if a.gpu:
+        gpu(a.gpu, a.zenith, a.eager)
+    elif a.speed:
         speed(a.speed, a.zenith, a.threads, a.rounds)
     elif a.full:
         full(a.full, a.zenith)
