@@ -25,6 +25,7 @@ typedef struct zn_ctx {
     bool (*progress)(void *cookie, double done);
     void (*preview)(void *cookie, const zn_array *picture, int step, int n_steps); /* NULL, or see zn_job */
     int preview_every;
+    struct zn_model *preview_with; /* likewise */
     void *cookie;
     void (*trace)(void *cookie, const zn_layer_time *t); /* NULL, or called after each op */
     void *trace_cookie;

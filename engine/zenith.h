@@ -208,6 +208,9 @@ typedef struct zn_job {     /* a zeroed one, or NULL, is the default */
      * is gone after the call. */
     void (*preview)(void *cookie, const zn_array *picture, int step, int n_steps);
     int preview_every;
+    /* NULL, or a model on the same engine, open until the run is over, that makes the picture to show of an estimate that is
+     * a latent: a small decoder.  Where it cannot be used (another engine stands in) the estimate itself is shown. */
+    zn_model *preview_with;
     zn_error *note; /* NULL, or gets a sentence about a run that worked, but not as asked ("...; done with the avx2
                      * engine instead"); "" otherwise */
 } zn_job;

@@ -167,7 +167,8 @@ zn_status zn_run_measure(zn_run *r, const zn_call *call, const zn_measure **out,
                    .dry = true,
                    .err = err,
                    .preview = r->ctx.preview,
-                   .preview_every = r->ctx.preview_every };
+                   .preview_every = r->ctx.preview_every,
+                   .preview_with = r->ctx.preview_with };
     int i = 0;
 
     while (i < r->n_measures && !same_shape(&r->measure[i].shape, call))

@@ -43,6 +43,16 @@ static zn_tensor columns(zn_tensor now, int from, int n)
     return now;
 }
 
+/* The picture that zn_job's preview_with makes of an estimate. */
+static zn_tensor decode(zn_ctx *c, zn_tensor x)
+{
+    const zn_geometry *g = &c->preview_with->geometry;
+    const zn_tensor y = zn_new_of(c, ZN_F32, 1, x.h * g->grow / g->shrink, x.w * g->grow / g->shrink, g->out_c);
+
+    zn_call_net(c, c->preview_with, &(zn_call){ .in = { x }, .out = { y }, .n_in = 1, .n_out = 1 });
+    return y;
+}
+
 /* Shows the estimate of x0 that the prediction p gives. */
 static void preview(zn_ctx *c, const zn_sampler *s, zn_tensor x, zn_tensor p, zn_tensor coefs, int k)
 {
@@ -51,8 +61,8 @@ static void preview(zn_ctx *c, const zn_sampler *s, zn_tensor x, zn_tensor p, zn
     float *host = NULL;
 
     zn_step(c, picture, x, p, coefs, s->clip);
-    if (s->picture)
-        picture = s->picture(c, s->cookie, picture);
+    if (c->preview_with && x.n == 1)
+        picture = decode(c, picture);
     if (!c->dry && !c->status && !(host = malloc(zn_pixels(picture) * (size_t)picture.c * sizeof *host)))
         zn_ctx_fail(c, ZN_E_MEMORY, "out of memory for a preview");
     zn_download(c, host, picture);
@@ -109,6 +119,8 @@ void zn_sample(zn_ctx *c, zn_tensor x, const zn_sampler *s)
         } else {
             zn_step(c, x, x, p, columns(now, UPDATE, ZN_STEP_COEFS), s->clip);
         }
+        if (s->updated)
+            s->updated(c, s->cookie, x, k);
         zn_report(c);
     }
     zn_reset(c->arena, mark);

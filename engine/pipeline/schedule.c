@@ -92,16 +92,16 @@ bool zn_schedule_squared(zn_schedule *s, const double *abar, int total, int step
     return true;
 }
 
-bool zn_schedule_flow(zn_schedule *s, int steps, double shift, int sign)
+bool zn_schedule_flow(zn_schedule *s, int steps, double shift, double from, int sign)
 {
-    if (steps < 1 || steps > ZN_MAX_STEPS || !(shift > 0))
+    if (steps < 1 || steps > ZN_MAX_STEPS || !(shift > 0) || !(from > 0 && from <= 1))
         return false;
-    s->n = steps;
+    s->n = (int)rint(steps * from);
+    s->n = s->n > 1 ? s->n : 1;
     s->second_order = false;
-    for (int i = 0; i < steps; i++) {
-        const double u = 1 - (double)i / steps, v = 1 - (double)(i + 1) / steps;
-        const double sigma = shift * u / (1 + (shift - 1) * u),
-                     to = i + 1 < steps ? shift * v / (1 + (shift - 1) * v) : 0;
+    for (int i = 0; i < s->n; i++) {
+        const double u = from * (s->n - i) / s->n, v = from * (s->n - i - 1) / s->n;
+        const double sigma = shift * u / (1 + (shift - 1) * u), to = shift * v / (1 + (shift - 1) * v);
 
         s->t[i] = (float)sigma;
         set_row(s->coefs[i], (const double[]){ 0, 1, 1, 0, sign * (to - sigma), 1 });

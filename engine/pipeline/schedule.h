@@ -42,7 +42,8 @@ bool zn_schedule_ddim(zn_schedule *s, const double *abar, int total, int steps, 
  * reversing takes one evaluation less.  At least 2 steps. */
 bool zn_schedule_squared(zn_schedule *s, const double *abar, int total, int steps, zn_prediction p, bool reverse);
 
-/* sigma = shift u / (1 + (shift - 1) u), u = 1, 1 - 1/steps, ... 1/steps, then 0.  sign -1: the network predicts -v. */
-bool zn_schedule_flow(zn_schedule *s, int steps, double shift, int sign);
+/* sigma = shift u / (1 + (shift - 1) u), u = from, from - from/n, ... from/n, then 0; n = steps * from, rounded, at least 1.
+ * from 1: of noise alone; less: of a picture with noise.  sign -1: the network predicts -v. */
+bool zn_schedule_flow(zn_schedule *s, int steps, double shift, double from, int sign);
 
 #endif

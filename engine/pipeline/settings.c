@@ -98,6 +98,14 @@ zn_status zn_limits_of(zn_limits *l, const zn_engine *e, zn_error *err)
     return ZN_OK;
 }
 
+/* A network of one input and one output on the same engine: a stand-in on the CPU has no use for a GPU's. */
+static zn_model *usable_preview(const zn_model *m, zn_model *with)
+{
+    return with && with->engine == m->engine && !*with->failed.text && !with->arch->shape && !with->arch->info.in[1]
+        ? with
+        : NULL;
+}
+
 zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err)
 {
     static const zn_job none;
@@ -113,6 +121,7 @@ zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err)
                        .progress = job->progress,
                        .preview = job->preview,
                        .preview_every = job->preview_every,
+                       .preview_with = usable_preview(m, job->preview_with),
                        .cookie = job->cookie };
     if (err)
         err->text[0] = 0;

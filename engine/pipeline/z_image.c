@@ -4,6 +4,9 @@
  *   features ── caption network ── caption tokens ─┐       once a picture, as are the rotary positions
  *   latent, time ───────────────── step network ───┴── -velocity
  *
+ * A picture that is changed begins as its latent with noise, s * noise + (1 - s) * start.  With a mask, after each step
+ * x = mask * x + (1 - mask) * (s * noise + (1 - s) * start): outside, the latent goes straight from noise to the start.
+ *
  * The text encoder is a model of its own and is closed before these are opened: the two never share memory. */
 #include "sampler.h"
 
@@ -11,8 +14,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { SET_STEPS, SET_SHIFT };
+enum { SET_STEPS, SET_SHIFT, SET_CHANGE };
+enum { IN_NOISE, IN_CAPTION, IN_START, IN_MASK }; /* of z-image-sample */
 
 typedef struct z_image {
     zn_model *caption, *step;
@@ -24,6 +29,10 @@ typedef struct loop { /* what stays the same from step to step */
     zn_tensor tokens; /* [1][1][padded caption][width] */
     zn_tensor rope;   /* [1][1][padded picture + padded caption][head] */
     zn_tensor times;  /* [1][1][steps][time]: the sampler's t is an index of it */
+
+    zn_tensor noise, start, mask; /* mask.data NULL: everything is painted */
+    zn_tensor keep, outside;      /* as the latent; 1 - mask */
+    const float *sigma;           /* [steps + 1] */
 } loop;
 
 static void bind(zn_binder *b, void *net)
@@ -104,19 +113,73 @@ static void predict(zn_ctx *c, void *cookie, zn_tensor p, zn_tensor x, zn_tensor
     zn_reset(c->arena, mark);
 }
 
+/* y = sigma * noise + (1 - sigma) * start */
+static void mix(zn_ctx *c, zn_tensor y, const loop *l, float sigma)
+{
+    if (sigma <= 0 || sigma >= 1) { /* a gain of 0 would be read as 1 */
+        zn_map(c, y, sigma <= 0 ? l->start : l->noise, (zn_tail){ 0 });
+        return;
+    }
+    zn_map(c, y, l->start, (zn_tail){ .gain = 1 - sigma });
+    zn_map(c, y, l->noise, (zn_tail){ .gain = sigma, .residual = &y });
+}
+
+/* What is outside of the mask goes on from the start. */
+static void updated(zn_ctx *c, void *cookie, zn_tensor x, int k)
+{
+    const loop *l = cookie;
+
+    if (!l->mask.c)
+        return;
+    mix(c, l->keep, l, l->sigma[k + 1]);
+    zn_combine(c, l->keep, l->keep, l->outside, ZN_MUL, (zn_tail){ 0 });
+    zn_combine(c, x, x, l->mask, ZN_MUL, (zn_tail){ .residual = &l->keep });
+}
+
+/* The latent that the first step takes. */
+static void begin(zn_ctx *c, loop *l, zn_tensor x, const zn_call *call)
+{
+    l->noise = call->in[IN_NOISE];
+    if (call->n_in > IN_START)
+        l->start = call->in[IN_START];
+    if (call->n_in > IN_MASK) {
+        static const float one = 1;
+
+        l->mask = call->in[IN_MASK];
+        l->keep = zn_new_of(c, ZN_F32, 1, x.h, x.w, x.c);
+        l->outside = zn_new_of(c, ZN_F32, 1, x.h, x.w, 1);
+        zn_fill(c, l->outside, &one);
+        zn_map(c, l->outside, l->mask, (zn_tail){ .gain = -1, .residual = &l->outside });
+    }
+    if (call->n_in > IN_START)
+        mix(c, x, l, l->sigma[0]);
+    else
+        zn_map(c, x, l->noise, (zn_tail){ 0 });
+}
+
 static void sample(zn_ctx *c, const void *net, const zn_call *call)
 {
     const z_image *m = net;
     const int n = m->sizes.time;
+    const float change = call->set[SET_CHANGE];
+    float sigma[ZN_MAX_STEPS + 1];
     zn_schedule s;
     loop l;
     float *host;
 
-    if (!zn_schedule_flow(&s, (int)call->set[SET_STEPS], (double)call->set[SET_SHIFT], -1)) {
-        zn_ctx_fail(c, ZN_E_USAGE, "there is no schedule of %g steps", (double)call->set[SET_STEPS]);
+    if (call->n_in <= IN_START && change != 1) {
+        zn_ctx_fail(c, ZN_E_USAGE, "there is no picture to change: without 'start', 'change' is 1");
         return;
     }
-    l = prepare(c, m, call->in[0], call->in[1]);
+    if (!zn_schedule_flow(&s, (int)call->set[SET_STEPS], (double)call->set[SET_SHIFT], (double)change, -1)) {
+        zn_ctx_fail(c, ZN_E_USAGE, "there is no schedule of %g steps from %g", (double)call->set[SET_STEPS],
+                    (double)change);
+        return;
+    }
+    memcpy(sigma, s.t, (size_t)s.n * sizeof *sigma);
+    sigma[s.n] = 0;
+    l = prepare(c, m, call->in[IN_NOISE], call->in[IN_CAPTION]);
+    l.sigma = sigma;
     l.times = zn_new_of(c, ZN_F32, 1, 1, s.n, n);
     host = scratch(c, (size_t)s.n * (size_t)n);
     for (int k = 0; k < s.n; k++) { /* the network is told 1 - sigma */
@@ -126,8 +189,8 @@ static void sample(zn_ctx *c, const void *net, const zn_call *call)
     }
     zn_upload(c, l.times, host);
     free(host);
-    zn_map(c, call->out[0], call->in[0], (zn_tail){ 0 });
-    zn_sample(c, call->out[0], &(zn_sampler){ .schedule = &s, .predict = predict, .cookie = &l });
+    begin(c, &l, call->out[0], call);
+    zn_sample(c, call->out[0], &(zn_sampler){ .schedule = &s, .predict = predict, .updated = updated, .cookie = &l });
 }
 
 /* ---- sizes --------------------------------------------------------------------------------------------- */
@@ -150,7 +213,11 @@ static bool shape_once(const void *net, const zn_tensor *in, int n_in, zn_tensor
 
 static bool shape_sample(const void *net, const zn_tensor *in, int n_in, zn_tensor *out)
 {
-    return n_in == 2 && shape_of(net, in[0], in[1], out);
+    if (n_in > IN_START && (in[IN_START].h != in[0].h || in[IN_START].w != in[0].w || in[IN_START].c != in[0].c))
+        return false;
+    if (n_in > IN_MASK && (in[IN_MASK].h != in[0].h || in[IN_MASK].w != in[0].w || in[IN_MASK].c != 1))
+        return false;
+    return n_in >= 2 && shape_of(net, in[IN_NOISE], in[IN_CAPTION], out);
 }
 
 static int example_sample(const void *net, int w, int h, zn_tensor *in)
@@ -180,6 +247,7 @@ static const zn_part parts[] = { { &zn_arch_z_image_caption, "transformer" },
 
 static const zn_setting settings[] = { [SET_STEPS] = { "steps", 8, 1, 100, "evaluations of the network" },
                                        [SET_SHIFT] = { "shift", 3, 0.1f, 20, "more: longer at high noise" },
+                                       [SET_CHANGE] = { "change", 1, 0.01f, 1, "how much of the start is noise" },
                                        { 0 } };
 
 const zn_arch zn_arch_z_image_dit = {
@@ -199,8 +267,9 @@ const zn_arch zn_arch_z_image_dit = {
 
 const zn_arch zn_arch_z_image_sample = {
     .info = { .id = "z-image-sample",
-              .summary = "noise and features of a prompt to the latent of a picture",
-              .in = { "x", "cap" },
+              .summary =
+                  "noise and features of a prompt to the latent of a picture; from another one, inside of a mask",
+              .in = { "x", "cap", "[start]", "[mask]" },
               .out = { "z" },
               .weights = "z-image",
               .settings = settings },

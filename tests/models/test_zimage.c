@@ -127,6 +127,122 @@ static void sampler(void)
             "sample8", 1e-4);
 }
 
+/* One evaluation of the transformer. */
+static void evaluate(zn_model *dit, float *y, const zn_array *x, const zn_array *cap, float time)
+{
+    const zn_array in[] = { *x, { &time, 1, 1, 1 }, *cap };
+    zn_array out = { y, x->h, x->w, x->c };
+    zn_error err = { "" };
+
+    CHECK(!zn_model_run(dit, in, 3, &out, NULL, &err), "%s", err.text);
+}
+
+/* From a picture's latent, inside of a mask: the formulas of pipeline/z_image.c, around single evaluations. */
+static void changes(void)
+{
+    enum { LEFT = 3 };
+    static const double sigma[LEFT + 1] = { .642857142857, .5, .3, 0 };
+    static const char *const file = GOLDEN "zimage_dit.safetensors", *const set[] = { "steps=8", "change=0.375" };
+    const zn_job job = { .set = set, .n_set = 2 };
+    zn_array in[4] = { load("noise"), load("odd.cap"), load("odd.x"), { NULL, 6, 10, 1 } }, out = in[0];
+    const size_t len = zn_array_len(&in[0]);
+    float *x = malloc(len * sizeof *x), *v = malloc(len * sizeof *v), mask[60];
+    zn_model *dit = NULL, *sample = NULL;
+    zn_error err = { "" };
+
+    for (int i = 0; i < 60; i++)
+        mask[i] = i % 10 < 3 ? 0 : i % 10 > 6 ? 1 : (float)(i % 10 - 2) / 5;
+    in[3].data = mask;
+    out.data = malloc(len * sizeof *out.data);
+    CHECK(!zn_model_open(&dit, engine, "z-image-dit", &(zn_open){ .files = &file, .n_files = 1 }, &err) &&
+              !zn_model_open(&sample, engine, "z-image-sample", &(zn_open){ .files = &file, .n_files = 1 }, &err),
+          "%s", err.text);
+    for (int masked = 0; masked < 2; masked++) {
+        double worst = 0, kept = 0;
+
+        for (size_t i = 0; i < len; i++)
+            x[i] = (float)(sigma[0] * (double)in[0].data[i] + (1 - sigma[0]) * (double)in[2].data[i]);
+        for (int k = 0; k < LEFT; k++) {
+            const double to = sigma[k + 1];
+
+            evaluate(dit, v, &(zn_array){ x, 6, 10, 16 }, &in[1], (float)(1 - sigma[k]));
+            for (size_t i = 0; i < len; i++) {
+                const double m = masked ? (double)mask[i / 16] : 1;
+                const double keep = to * (double)in[0].data[i] + (1 - to) * (double)in[2].data[i];
+
+                x[i] = (float)(m * ((double)x[i] - (to - sigma[k]) * (double)v[i]) + (1 - m) * keep);
+            }
+        }
+        CHECK(!zn_model_run(sample, in, 3 + masked, &out, &job, &err), "%s", err.text);
+        for (size_t i = 0; i < len; i++) {
+            worst = fmax(worst, fabs((double)out.data[i] - (double)x[i]));
+            if (masked && mask[i / 16] == 0)
+                kept = fmax(kept, fabs((double)out.data[i] - (double)in[2].data[i]));
+        }
+        CHECK(worst < 1e-4, "%s mask the latent is off by %g", masked ? "with a" : "without a", worst);
+        CHECK(kept == 0, "outside of the mask the latent changed by %g", kept);
+    }
+    CHECK(zn_model_run(sample, in, 2, &out, &job, &err) == ZN_E_USAGE && strstr(err.text, "start"), "%s", err.text);
+    for (int i = 0; i < 3; i++)
+        free(in[i].data);
+    free(out.data);
+    free(x);
+    free(v);
+    zn_model_close(&dit);
+    zn_model_close(&sample);
+}
+
+static struct {
+    int n, h, w, c;
+    bool finite;
+} shown;
+
+static void show(void *cookie, const zn_array *picture, int step, int n_steps)
+{
+    (void)cookie, (void)step, (void)n_steps;
+    shown.n++;
+    shown.h = picture->h;
+    shown.w = picture->w;
+    shown.c = picture->c;
+    shown.finite = true;
+    for (size_t i = 0; i < zn_array_len(picture); i++)
+        shown.finite = shown.finite && isfinite(picture->data[i]);
+}
+
+/* A sampler's estimates: as latents, and as what a small decoder makes of them; the result is the same. */
+static void previews(void)
+{
+    static const char *const file = GOLDEN "zimage_dit.safetensors", *const tiny = GOLDEN "taef1_decoder.safetensors";
+    zn_array in[] = { load("noise"), load("odd.cap") }, out[2] = { in[0], in[0] };
+    const size_t size = zn_array_len(&in[0]) * sizeof(float);
+    zn_model *sample = NULL, *decoder = NULL;
+    zn_plan plan[2];
+    zn_error err = { "" };
+
+    CHECK(!zn_model_open(&sample, engine, "z-image-sample", &(zn_open){ .files = &file, .n_files = 1 }, &err) &&
+              !zn_model_open(&decoder, engine, "taesd-decode", &(zn_open){ .files = &tiny, .n_files = 1 }, &err),
+          "%s", err.text);
+    for (int i = 0; i < 2; i++) {
+        const zn_job job = { .preview = show, .preview_every = 1, .preview_with = i ? decoder : NULL };
+
+        out[i].data = malloc(size);
+        memset(&shown, 0, sizeof shown);
+        CHECK(!zn_model_plan(sample, in, 2, &job, &plan[i], &err) && !zn_model_run(sample, in, 2, &out[i], &job, &err),
+              "%s", err.text);
+        CHECK(shown.n == 7 && shown.h == (i ? 48 : 6) && shown.w == (i ? 80 : 10) && shown.c == (i ? 3 : 16) &&
+                  shown.finite,
+              "%d estimates of %dx%dx%d", shown.n, shown.h, shown.w, shown.c);
+    }
+    CHECK(!memcmp(out[0].data, out[1].data, size), "the preview changed the result");
+    CHECK(plan[1].peak_bytes > plan[0].peak_bytes, "the decoder's memory was not counted");
+    for (int i = 0; i < 2; i++) {
+        free(in[i].data);
+        free(out[i].data);
+    }
+    zn_model_close(&decoder);
+    zn_model_close(&sample);
+}
+
 static int seen;
 
 static void watch(void *cookie, const char *name, zn_tensor x)
@@ -236,6 +352,8 @@ int main(void)
         RUN(transformer);
         RUN(blocks);
         RUN(sampler);
+        RUN(changes);
+        RUN(previews);
         RUN(refusals);
         zn_engine_close(&engine);
     }

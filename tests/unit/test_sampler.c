@@ -99,14 +99,26 @@ static void flow_steps(void)
 {
     static const double want[] = { 1, .954545, .9, .833333, .75, .642857, .5, .3, 0 };
 
-    CHECK(zn_schedule_flow(&schedule, 8, 3, -1) && schedule.n == 8, "refused");
+    CHECK(zn_schedule_flow(&schedule, 8, 3, 1, -1) && schedule.n == 8, "refused");
     for (int i = 0; i < 8; i++) {
         CHECK(fabs((double)schedule.t[i] - want[i]) < 1e-6, "sigma %d is %g", i, (double)schedule.t[i]);
         CHECK(fabs(step(0.3, 0.5, schedule.coefs[i], 0) - (0.3 - (want[i + 1] - want[i]) * 0.5)) < 1e-6, "step %d", i);
         CHECK(fabs(step(0.3, 0.5, schedule.preview[i], 0) - (0.3 + want[i] * 0.5)) < 1e-6, "the estimate at step %d",
               i);
     }
-    CHECK(!zn_schedule_flow(&schedule, 0, 3, 1) && !zn_schedule_flow(&schedule, 1001, 3, 1), "no steps");
+    CHECK(!zn_schedule_flow(&schedule, 0, 3, 1, 1) && !zn_schedule_flow(&schedule, 1001, 3, 1, 1), "no steps");
+    CHECK(!zn_schedule_flow(&schedule, 8, 3, 0, 1) && !zn_schedule_flow(&schedule, 8, 3, 1.01, 1), "no start");
+
+    /* From the middle: the last steps of the whole schedule; from between two steps, as many, a little shorter. */
+    CHECK(zn_schedule_flow(&schedule, 8, 3, 0.375, -1) && schedule.n == 3, "%d steps of 3", schedule.n);
+    for (int i = 0; i < 3; i++)
+        CHECK(fabs((double)schedule.t[i] - want[i + 5]) < 1e-6 &&
+                  fabs((double)schedule.coefs[i][4] + want[i + 6] - want[i + 5]) < 1e-6,
+              "step %d from the middle begins at %g", i, (double)schedule.t[i]);
+    CHECK(zn_schedule_flow(&schedule, 8, 3, 0.35, -1) && schedule.n == 3 &&
+              fabs((double)schedule.t[0] - 3 * 0.35 / 1.7) < 1e-6,
+          "%d steps from sigma %g", schedule.n, (double)schedule.t[0]);
+    CHECK(zn_schedule_flow(&schedule, 8, 3, 0.01, -1) && schedule.n == 1, "%d steps of 1", schedule.n);
 }
 
 /* ---- noise -------------------------------------------------------------------------------------------------------- */
@@ -282,7 +294,7 @@ static void composite_forward(zn_ctx *c, const void *net, const zn_call *k)
 
     if (k->set[2] > 0)
         zn_noise(c, k->in[0], (uint64_t)k->set[2]);
-    if (!zn_schedule_flow(&schedule, (int)k->set[0], (double)k->set[1], 1))
+    if (!zn_schedule_flow(&schedule, (int)k->set[0], (double)k->set[1], 1, 1))
         zn_ctx_fail(c, ZN_E_USAGE, "no such steps");
     zn_map(c, k->out[0], k->in[0], (zn_tail){ 0 });
     zn_sample(c, k->out[0], &s);
