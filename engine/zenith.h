@@ -170,6 +170,8 @@ typedef struct zn_open { /* a zeroed one, or NULL, is the default */
      * has it.  A CPU stores the weights of dense layers in fp16, bf16, int8 or int4 and computes in fp32.  NULL or "auto": $ZENITH_PRECISION, or else fp16 on a GPU for models whose result then stays within one
      * 8-bit level and 0.02 dB of fp32, and fp32 for all others. */
     const char *precision;
+    /* Weights are counted, not loaded: the model tells its sizes, parameters and plans, and cannot run. */
+    bool plan_only;
 } zn_open;
 
 /* The engine must outlive the model.
@@ -288,6 +290,30 @@ ZN_API zn_status zn_tokenizer_encode(int32_t *ids, int max, int *n, const zn_tok
 /* The same for a prompt as the only turn of a chat, with what asks for the answer: as Z-Image takes it. */
 ZN_API zn_status zn_tokenizer_chat(int32_t *ids, int max, int *n, const zn_tokenizer *tokenizer, const char *prompt,
                                    zn_error *err);
+
+/* ---- files of Z-Image --------------------------------------------------------------------------- */
+
+typedef enum zn_zimage_part {
+    ZN_ZIMAGE_TOKENIZER,
+    ZN_ZIMAGE_TEXT, /* z-image-text */
+    ZN_ZIMAGE_TRANSFORMER,
+    ZN_ZIMAGE_AUTOENCODER, /* flux-ae-* */
+    ZN_ZIMAGE_PREVIEW,     /* taesd-decode; not needed */
+    ZN_ZIMAGE_PARTS
+} zn_zimage_part;
+
+typedef struct zn_zimage_file {
+    const char *name;  /* what it is: "transformer" */
+    const char *size;  /* of the published one: "12.3 GB in 3 files" */
+    const char *place; /* where it is looked for first: "transformer/" */
+    char path[4096];   /* a file or a folder; "": not found */
+} zn_zimage_file;
+
+/* Where the parts of Z-Image are.  folder: the published folder, or one with files of these names: tokenizer.json,
+ * z-image-text.*, z-image.*, flux-ae.*, taef1_decoder.*.  NULL or "": a folder z-image in one of the model folders, or files
+ * of these names there.  ZN_E_FILE, and a sentence on what is missing, how large it is, where it is published and where it
+ * goes, if a part that is needed was not found; the others are in the list. */
+ZN_API zn_status zn_zimage_find(zn_zimage_file list[ZN_ZIMAGE_PARTS], const char *folder, zn_error *err);
 
 /* ---- faces ------------------------------------------------------------------------------------- */
 

@@ -18,7 +18,8 @@
   X (zenith_identity_source)                                                                       \
   X (zenith_latent_decode)                                                                         \
   X (zenith_latent_encode)                                                                         \
-  X (zenith_latent_preview)
+  X (zenith_latent_preview)                                                                        \
+  X (zenith_z_image)
 
 #define X(name) void gegl_op_##name##_register_type (GTypeModule *module);
 OPERATIONS

@@ -17,7 +17,8 @@
  *                 (latent-*); op-latent.c is the work
  *   op-whole.c    ZnOpWhole: one result held in memory, made of one picture, of
  *                 two or of none, of any size and place; op-face.c: the face
- *                 operations (diffae-*), which change a part of the input
+ *                 operations (diffae-*), which change a part of the input; op-zimage.c:
+ *                 a picture from a prompt
  *
  * Life of a request:
  *
@@ -233,6 +234,9 @@ typedef void (*ZnOpDescribe) (GeglOperation *operation, gpointer task);
 void zn_op_tiled_class_init (GeglOperationClass *klass, ZnOpDescribe describe);
 void zn_op_latent_class_init (GeglOperationClass *klass, ZnOpDescribe describe);
 void zn_op_whole_class_init (GeglOperationClass *klass, ZnOpDescribe describe);
+
+/* After zn_op_whole_class_init(): a composer that is a source where it has no input. */
+void zn_op_whole_input_optional (GeglOperationClass *klass);
 
 /* ---- the rest is for the op-*.c files and for ZnOpWholeRun ------------------ */
 

@@ -34,6 +34,7 @@ static GSList *models;   /* ZnOpModel, last used first */
 
 static GMutex   running; /* held from enter to leave */
 static GPrivate entered; /* of the thread that holds it: not NULL */
+static GPrivate within;  /* of a thread inside of a run: not NULL */
 static gint     n_runs;
 static guint64  n_pixels; /* written between enter and leave */
 
@@ -141,7 +142,7 @@ model_open (gchar       *name,
   zn_model     *handle = NULL;
   zn_status     status;
 
-  if (g_private_get (&entered))
+  if (g_private_get (&within)) /* opening would wait for the engine for ever */
     {
       g_strlcpy (err->text, _ (busy), sizeof (err->text));
       g_free (name);
@@ -275,6 +276,34 @@ zn_op_model_retire (ZnOpModel *model)
   g_mutex_unlock (&registry);
 }
 
+void
+zn_op_models_close_idle (void)
+{
+  g_mutex_lock (&registry);
+  for (GSList *l = models; l;)
+    {
+      ZnOpModel *model = l->data;
+
+      l = l->next;
+      if (! model->users)
+        model_free (model);
+    }
+  g_mutex_unlock (&registry);
+}
+
+gboolean
+zn_op_engine_is_remote (const ZnOpBase *base)
+{
+  zn_error err;
+  Engine  *engine;
+
+  g_mutex_lock (&registry);
+  engine = engine_get (base->engine, &err);
+  g_mutex_unlock (&registry);
+
+  return engine && zn_engine_is_remote (engine->handle);
+}
+
 const zn_geometry *
 zn_op_model_geometry (const ZnOpModel *model)
 {
@@ -293,7 +322,7 @@ on_preview (void *cookie, const zn_array *picture, int step, int n_steps)
 static zn_job
 make_job (const ZnOpJob *job, ZnOpRequest *request, zn_error *note)
 {
-  const gboolean previews = job && job->preview && request;
+  const gboolean previews = job && job->preview;
 
   if (request)
     request->job = job;
@@ -305,6 +334,7 @@ make_job (const ZnOpJob *job, ZnOpRequest *request, zn_error *note)
                    .progress      = request ? zn_op_request_progress : NULL,
                    .preview       = previews ? on_preview : NULL,
                    .preview_every = previews,
+                   .preview_with  = job && job->preview_with ? job->preview_with->handle : NULL,
                    .cookie        = request };
 }
 
@@ -336,6 +366,48 @@ zn_op_model_plan (ZnOpModel      *model,
   *weights = plan.weight_bytes;
 
   return TRUE;
+}
+
+gboolean
+zn_op_model_count (const gchar    *id,
+                   const gchar    *path,
+                   const ZnOpBase *base,
+                   const zn_array *in,
+                   gint            n_in,
+                   const ZnOpJob  *job,
+                   zn_array       *out,
+                   gsize          *beside,
+                   gsize          *weights,
+                   zn_error       *err)
+{
+  const zn_job run   = make_job (job, NULL, NULL);
+  zn_model    *model = NULL;
+  zn_plan      plan;
+  Engine      *engine;
+  gboolean     ok = FALSE;
+
+  g_mutex_lock (&registry);
+  engine = engine_get (base->engine, err);
+  if (engine)
+    {
+      const zn_open how = { .files     = &path,
+                            .n_files   = path ? 1 : 0,
+                            .precision = wanted_precision (engine, base),
+                            .plan_only = true };
+
+      ok = ! zn_model_open (&model, engine->handle, id, &how, err) &&
+           ! zn_model_plan (model, in, n_in, &run, &plan, err) &&
+           (! out || ! zn_model_shape (model, in, n_in, out, err));
+    }
+  if (ok)
+    {
+      *beside  = plan.peak_bytes;
+      *weights = plan.weight_bytes;
+    }
+  zn_model_close (&model);
+  g_mutex_unlock (&registry);
+
+  return ok;
 }
 
 const gchar *
@@ -525,12 +597,15 @@ zn_op_model_run (ZnOpModel       *model,
 {
   zn_error     note = { "" };
   const zn_job run  = make_job (job, request, &note);
+  zn_status    status;
 
   g_atomic_int_inc (&n_runs);
   n_pixels += (guint64) roi.w * roi.h;
+  g_private_set (&within, model);
+  status = zn_model_run_region (model->handle, out, in, 1, roi, &run, &request->err);
+  g_private_set (&within, NULL);
 
-  return run_end (zn_model_run_region (model->handle, out, in, 1, roi, &run, &request->err), &note,
-                  request);
+  return run_end (status, &note, request);
 }
 
 zn_status
@@ -543,10 +618,14 @@ zn_op_model_run_arrays (ZnOpModel      *model,
 {
   zn_error     note = { "" };
   const zn_job run  = make_job (job, request, &note);
+  zn_status    status;
 
   g_atomic_int_inc (&n_runs);
+  g_private_set (&within, model);
+  status = zn_model_run (model->handle, in, n_in, out, &run, &request->err);
+  g_private_set (&within, NULL);
 
-  return run_end (zn_model_run (model->handle, in, n_in, out, &run, &request->err), &note, request);
+  return run_end (status, &note, request);
 }
 
 guint

@@ -37,6 +37,12 @@ void       zn_op_model_release (ZnOpModel *model);
  * unless somebody else uses it.  The next one to acquire it reads its weights again. */
 void zn_op_model_retire (ZnOpModel *model);
 
+/* Closes all models that nobody uses: before one is opened that takes most of the memory. */
+void zn_op_models_close_idle (void);
+
+/* Whether the engine of a task is a GPU; FALSE also if it cannot be opened. */
+gboolean zn_op_engine_is_remote (const ZnOpBase *base);
+
 const zn_geometry *zn_op_model_geometry (const ZnOpModel *model);
 
 /* The side of the engine's own tiles for a picture of this size, at most `side`; or
@@ -61,7 +67,8 @@ typedef struct _ZnOpJob
 
   /* A sampler's estimate after each step but the last; NULL: not wanted. */
   void (*preview) (gpointer data, const zn_array *picture, gint step, gint n_steps);
-  gpointer preview_data;
+  gpointer   preview_data;
+  ZnOpModel *preview_with; /* a decoder that makes a picture of an estimate, or NULL */
 } ZnOpJob;
 
 /* zn_model_run_region() for one input, and zn_model_run(), which sets the sizes of out[]
@@ -87,6 +94,19 @@ gboolean zn_op_model_plan (ZnOpModel      *model,
                            const ZnOpJob  *job,
                            gsize          *beside,
                            gsize          *weights);
+
+/* The same for a model that is not open: nothing is loaded.  path: its file or folder, or
+ * NULL.  out: NULL, or gets the sizes of the result. */
+gboolean zn_op_model_count (const gchar    *id,
+                            const gchar    *path,
+                            const ZnOpBase *base,
+                            const zn_array *in,
+                            gint            n_in,
+                            const ZnOpJob  *job,
+                            zn_array       *out,
+                            gsize          *beside,
+                            gsize          *weights,
+                            zn_error       *err);
 
 /* How often a network ran in this process, and how many pixels it was asked for; for
  * tests, found by their names. */

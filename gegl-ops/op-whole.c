@@ -4,7 +4,8 @@
  *   pads                 result
  *   input                of the input's size, with its alpha (a filter)
  *   input, aux           the same, of two pictures (a composer); aux may be empty
- *   none                 of the size that the properties say (a source)
+ *   none                 of the size that the properties say (a source, or a composer that
+ *                        can do without an input)
  *
  * A task may also give its result another size or place than the input's; it has no
  * alpha then.  Or it changes a part of the input only: then that part's change is the
@@ -42,10 +43,25 @@ can_run (GeglOperation *operation)
   return can;
 }
 
+static GQuark
+optional_quark (void)
+{
+  return g_quark_from_static_string ("zenith-op-optional-input");
+}
+
+/* Whether there is no input, nor need be. */
 static gboolean
 is_source (GeglOperation *operation)
 {
-  return ! gegl_node_has_pad (operation->node, pads[0]);
+  const GeglRectangle *in;
+
+  if (! gegl_node_has_pad (operation->node, pads[0]))
+    return TRUE;
+  if (! g_type_get_qdata (G_OBJECT_TYPE (operation), optional_quark ()))
+    return FALSE;
+  in = gegl_operation_source_get_bounding_box (operation, pads[0]);
+
+  return ! in || in->width <= 0 || in->height <= 0; /* gegl:nop has an empty one */
 }
 
 /* ---- the task ------------------------------------------------------------- */
@@ -135,9 +151,15 @@ get_bounding_box (GeglOperation *operation)
   ZnOpWhole     task;
   zn_error      err;
 
-  if (task_init (&task, operation, &err) && (*can_run (operation) || is_source (operation)))
+  if (is_source (operation)) /* process() says why it is empty, if it is */
+    {
+      task_init (&task, operation, &err);
+      if (zn_op_check_box (&task.result, &err))
+        box = task.result;
+    }
+  else if (task_init (&task, operation, &err) && *can_run (operation))
     box = task.result;
-  else if (! is_source (operation))
+  else
     zn_op_input_box (operation, &box, &err);
   task_clear (&task);
 
@@ -420,4 +442,10 @@ zn_op_whole_class_init (GeglOperationClass *klass, ZnOpDescribe describe)
   klass->get_required_for_output   = get_required_for_output;
   klass->get_cached_region         = get_cached_region;
   klass->get_invalidated_by_change = get_invalidated_by_change;
+}
+
+void
+zn_op_whole_input_optional (GeglOperationClass *klass)
+{
+  g_type_set_qdata (G_TYPE_FROM_CLASS (klass), optional_quark (), klass);
 }

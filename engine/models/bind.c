@@ -82,7 +82,8 @@ static float *state_tensor(zn_binder *b, const char *name, const int *shape, int
         return NULL;
     }
     if (!b->outline) {
-        zn_make_up(x, name, shape, n_dims);
+        if (!b->counting)
+            zn_make_up(x, name, shape, n_dims);
         snprintf(b->variant, sizeof b->variant, "made-up weights");
     }
     b->parameters += (int64_t)len;

@@ -31,6 +31,7 @@
     X(wan_video_encode)                                                                                                \
     X(wan_video_decode)                                                                                                \
     X(wan_latent_rgb)                                                                                                  \
+    X(flux_latent_rgb)                                                                                                 \
     X(wan2d_vae_encode)                                                                                                \
     X(wan2d_vae_decode)                                                                                                \
     X(z_image_text)                                                                                                    \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* find.c - where weight files are looked for. */
-#include "../core/status.h"
+#include "find.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #define ZN_MODELS_DIR "/usr/share/zenith/models"
 #endif
 
-static bool try_folder(char *path, size_t size, const char *dir, const char *stem)
+bool zn_find_in(char *path, size_t size, const char *dir, const char *stem)
 {
     static const char *const ends[] = { ".safetensors", ".gguf", ".pth", ".pt", ".ckpt" };
     struct stat st;
@@ -25,8 +25,7 @@ static bool try_folder(char *path, size_t size, const char *dir, const char *ste
     return false;
 }
 
-/* "" if nothing says where the user's data is. */
-static int user_folder(char *path, size_t size)
+int zn_user_folder(char *path, size_t size)
 {
     const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
 
@@ -50,7 +49,7 @@ bool zn_weights_folder(char *path, size_t size, int i)
         env += len + (env[len] == ':');
     }
     if (n < 0 && i == 0)
-        n = user_folder(path, size);
+        n = zn_user_folder(path, size);
     else if (n < 0 && i == 1)
         n = snprintf(path, size, "%s", ZN_MODELS_DIR);
     if (size && (n < 0 || (size_t)n >= size))
@@ -63,11 +62,11 @@ zn_status zn_weights_find(char *path, size_t size, const char *stem, zn_error *e
     char dir[2048];
 
     for (int i = 0; zn_weights_folder(dir, sizeof dir, i); i++)
-        if (*dir && try_folder(path, size, dir, stem))
+        if (*dir && zn_find_in(path, size, dir, stem))
             return ZN_OK;
     if (size)
         *path = 0;
-    user_folder(dir, sizeof dir);
+    zn_user_folder(dir, sizeof dir);
     return zn_fail(err, ZN_E_FILE,
                    "no weights '%s' (.safetensors, .gguf, .pth, .pt or .ckpt) in $ZENITH_MODELS, %s or %s; put the "
                    "file there or name it",

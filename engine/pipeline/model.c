@@ -140,6 +140,7 @@ static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
     zn_binder b = binder_of(m, w, err);
     zn_error late;
 
+    b.counting = m->plan_only;
     pthread_mutex_lock(&e->lock);
     m->arch->bind(&b, m->net);
     if (!b.status) /* the weights may have failed to get there */
@@ -206,9 +207,10 @@ static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const
         s = ZN_E_MEMORY;
     if (!s) {
         m->precision = precision;
+        m->plan_only = open->plan_only;
         s = open_parts(m, open, err);
     }
-    if (!s)
+    if (!s && !m->plan_only)
         s = check_memory(m, w, whole, err);
     if (!s)
         s = bind(m, w, err);

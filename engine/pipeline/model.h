@@ -27,6 +27,7 @@ struct zn_model {
     int n_parts;
     int64_t parameters; /* the parts' included */
     zn_geometry geometry;
+    bool plan_only; /* its weights were counted, not loaded */
     zn_split split;
     char variant[96];
     /* The rest changes from run to run, under the engine's lock. */

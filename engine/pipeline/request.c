@@ -148,7 +148,9 @@ static zn_status run_arrays(zn_run *r, const zn_array *in, int n_in, zn_array *o
 zn_status zn_request_run_on(zn_model *m, const zn_request *q, zn_error *err)
 {
     zn_run r;
-    zn_status s = zn_run_begin(&r, m, q->job, err);
+    zn_status s = m->plan_only
+        ? zn_fail(err, ZN_E_USAGE, "%s was opened to be planned, not to be run", m->arch->info.id)
+        : zn_run_begin(&r, m, q->job, err);
 
     if (s || (q->arrays && (s = zn_request_shape(m, q->arrays, q->n_in, q->results, err))))
         return s;

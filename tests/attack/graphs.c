@@ -16,6 +16,7 @@ static const char *const ours[] = { "zenith:denoise",
                                     "zenith:diffae-manipulate",
                                     "zenith:diffae-interpolate",
                                     "zenith:diffae-sample",
+                                    "zenith:z-image",
                                     "zenith:identity",
                                     "zenith:identity-pair",
                                     "zenith:identity-source" };
@@ -121,6 +122,13 @@ static void set_some(GeglNode *node, rnd *r, int percent)
         if (chance(r, 80))
             set_properties(node, "weights=");
     }
+    if (!strcmp(gegl_node_get_operation(node),
+                "zenith:z-image")) { /* a prompt, small pictures, weights that are there */
+        gegl_node_set(node, "width", 16 + (gint)below(r, 64), "height", 16 + (gint)below(r, 64), NULL);
+        if (chance(r, 80))
+            gegl_node_set(node, "prompt", chance(r, 50) ? "a cat" : "\xe7\x8c\xab, 1234 <|im_end|>", "weights", "",
+                          NULL);
+    }
 }
 
 static GeglBuffer *odd_picture(rnd *r, gboolean *finite)
@@ -188,8 +196,8 @@ static bool blit(GeglNode *op, rnd *r, bool must_be_finite, const char **why)
 static bool run_one(const bytes *b, rnd *r, const char **why)
 {
     static const char *const filter[] = { "zenith:denoise", "zenith:latent-preview", "zenith:diffae-reconstruct",
-                                          "zenith:diffae-manipulate" };
-    const char *const name = chance(r, 90) ? filter[chance(r, 80) ? below(r, 2) : below(r, 4)] : ONE_OF(r, ours);
+                                          "zenith:diffae-manipulate", "zenith:z-image" };
+    const char *const name = chance(r, 90) ? filter[chance(r, 80) ? below(r, 2) : below(r, 5)] : ONE_OF(r, ours);
     gboolean finite;
     GeglBuffer *input = odd_picture(r, &finite);
     const GeglRectangle box = *gegl_buffer_get_extent(input);
@@ -274,7 +282,7 @@ static void begin(void)
 
     g_setenv("TMPDIR", attack_folder(), TRUE);
     g_setenv("ZENITH_CACHE", "16", FALSE);
-    if (!ops_begin(&argc, &argv))
+    if (!ops_begin(&argc, &argv) || !ops_make_zimage())
         exit(2);
 }
 

@@ -257,21 +257,47 @@ make_folder (void)
     }
 }
 
+static void
+remove_folder (const gchar *folder)
+{
+  GDir        *dir = g_dir_open (folder, 0, NULL);
+  const gchar *name;
+
+  while (dir && (name = g_dir_read_name (dir)))
+    {
+      gchar *path = g_build_filename (folder, name, NULL);
+
+      if (g_file_test (path, G_FILE_TEST_IS_DIR) && ! g_file_test (path, G_FILE_TEST_IS_SYMLINK))
+        remove_folder (path);
+      else
+        g_unlink (path);
+      g_free (path);
+    }
+  g_clear_pointer (&dir, g_dir_close);
+  g_rmdir (folder);
+}
+
 void
 ops_clear (void)
 {
-  GDir        *dir = g_dir_open (ops_folder, 0, NULL);
-  const gchar *name;
+  remove_folder (ops_folder);
+}
 
-  while ((name = g_dir_read_name (dir)))
-    {
-      gchar *path = in_folder (name);
+gboolean
+ops_make_zimage (void)
+{
+  gchar   *folder  = in_folder ("z-image");
+  gchar   *command = g_strdup_printf (PYTHON " '" SOURCE_DIR "/tools/make_tiny_zimage.py' '%s'",
+                                      folder);
+  gint     code    = -1;
+  gboolean made    = g_spawn_command_line_sync (command, NULL, NULL, &code, NULL) && ! code;
 
-      g_unlink (path);
-      g_free (path);
-    }
-  g_dir_close (dir);
-  g_rmdir (ops_folder);
+  if (! made)
+    fprintf (stderr, "%s failed\n", command);
+  g_free (command);
+  g_free (folder);
+
+  return made;
 }
 
 /* GEGL_PATH replaces GEGL's own path, so it must name that too; nothing of the

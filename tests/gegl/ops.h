@@ -36,6 +36,9 @@ extern guint64 (*ops_cache_filed) (void);
 gboolean ops_begin (int *argc, char ***argv);
 void     ops_clear (void);
 
+/* The tiny Z-Image of tools/make_tiny_zimage.py, where zenith:z-image finds it. */
+gboolean ops_make_zimage (void);
+
 static inline int
 ops_end (void)
 {

@@ -86,7 +86,9 @@ static zn_model *open_case(zn_engine *on, const char *precision)
 {
     zn_model *m = NULL;
     zn_error err;
-    const zn_open open = { &cases[current].weights, cases[current].weights != NULL, precision };
+    const zn_open open = { .files = &cases[current].weights,
+                           .n_files = cases[current].weights != NULL,
+                           .precision = precision };
 
     if (zn_model_open(&m, on, cases[current].model, &open, &err))
         test_note(strstr(err.text, "has no precision"), "%s", err.text);
