@@ -20,6 +20,7 @@
 #define TILE_KEY "zenith-tile"
 #define MEASURE_KEY "zenith-measure"
 #define ESTIMATE_KEY "zenith-estimate"
+#define MASK_KEY "zenith-mask"
 #define MEASURE_MIN 128 /* pixels a side whose noise is measured, if there are so many */
 #define LATTICE 64      /* of pieces cut for a preview */
 
@@ -88,6 +89,23 @@ noisy_part (GeglBuffer *source, const GeglRectangle *selected)
   return part;
 }
 
+/* The mask on the second input, where the source has its pixels. */
+static void
+link_mask (Run *run, GeglBuffer *source)
+{
+  const ZnMask *mask = g_object_get_data (G_OBJECT (source), MASK_KEY);
+  GeglNode     *input, *move;
+
+  if (! mask)
+    return;
+  input = gegl_node_new_child (run->graph, "operation", "gegl:buffer-source", "buffer",
+                               mask->selection, NULL);
+  move  = gegl_node_new_child (run->graph, "operation", "gegl:translate", "x",
+                               (gdouble) -mask->offset_x, "y", (gdouble) -mask->offset_y, NULL);
+  gegl_node_link (input, move);
+  gegl_node_connect_to (move, "output", run->op, "aux");
+}
+
 static void
 run_begin (Run                 *run,
            const ZnSettings    *settings,
@@ -121,7 +139,10 @@ run_begin (Run                 *run,
   run->result = run->op;
   if (gegl_node_has_pad (run->op, "input"))
     {
-      gegl_node_link_many (input, crop, run->op, NULL);
+      if (! zn_apply_is_new (settings, source))
+        gegl_node_link_many (input, crop, run->op, NULL);
+      if (settings->filter->makes_layer)
+        link_mask (run, source);
       g_object_set_data (G_OBJECT (run->op), ESTIMATE_KEY,
                          g_object_get_data (G_OBJECT (source), ESTIMATE_KEY));
     }
@@ -187,6 +208,68 @@ zn_apply_set_estimate (GeglBuffer *source, ZnEstimate *estimate)
   g_object_set_data (G_OBJECT (source), ESTIMATE_KEY, estimate);
 }
 
+void
+zn_apply_set_mask (GeglBuffer *source, ZnMask *mask)
+{
+  g_object_set_data (G_OBJECT (source), MASK_KEY, mask);
+}
+
+gboolean
+zn_apply_is_new (const ZnSettings *settings, GeglBuffer *source)
+{
+  return settings->filter->makes_layer && ! g_object_get_data (G_OBJECT (source), MASK_KEY) &&
+         zn_settings_find_number (settings, "change", 1.0) == 1.0;
+}
+
+/* Computes the region roi into dest and ends the run. */
+static gboolean
+run_process (Run                 *run,
+             const ZnSettings    *settings,
+             const GeglRectangle *roi,
+             GeglBuffer          *dest,
+             GError             **error)
+{
+  const ZnFilter *filter = settings->filter;
+  GeglNode *output = gegl_node_new_child (run->graph, "operation", "gegl:write-buffer", "buffer",
+                                          dest, NULL);
+  GeglProcessor *processor;
+  gint           chunk;
+  gboolean       more;
+  gboolean       ok = TRUE;
+
+  gegl_node_link (run->result, output);
+  processor = gegl_node_new_processor (output, roi);
+
+  /* An operation that computes the whole picture does so in the first chunk. */
+  g_object_get (gegl_config (), "chunk-size", &chunk, NULL);
+  if (! filter->preview_margin && ! filter->takes_selection && ! filter->makes_layer)
+    run->share = MIN (1.0, chunk / ((gdouble) roi->width * roi->height));
+
+  report (run, 0.0);
+
+  for (more = TRUE; ok && more;)
+    {
+      gdouble done = run->done;
+
+      if (! run->cancelled)
+        {
+          more      = gegl_processor_work (processor, &done);
+          run->done = done;
+          report (run, done);
+        }
+
+      ok = run_check (run, settings, error);
+    }
+  if (ok)
+    run_note (run, settings);
+
+  g_object_unref (processor);
+  g_object_unref (run->graph);
+  gegl_buffer_flush (dest);
+
+  return ok;
+}
+
 gboolean
 zn_apply_to_buffer (const ZnSettings    *settings,
                     GeglBuffer          *source,
@@ -196,48 +279,37 @@ zn_apply_to_buffer (const ZnSettings    *settings,
                     gpointer             data,
                     GError             **error)
 {
-  Run            run;
-  GeglNode      *output;
-  GeglProcessor *processor;
-  gint           chunk;
-  gboolean       more;
-  gboolean       ok = TRUE;
+  Run run;
 
   run_begin (&run, settings, source,
              settings->filter->takes_selection ? roi : gegl_buffer_get_extent (source), roi,
              progress, data);
-  output = gegl_node_new_child (run.graph, "operation", "gegl:write-buffer", "buffer", dest, NULL);
-  gegl_node_link (run.result, output);
-  processor = gegl_node_new_processor (output, roi);
 
-  /* An operation that computes the whole picture does so in the first chunk. */
-  g_object_get (gegl_config (), "chunk-size", &chunk, NULL);
-  if (! settings->filter->preview_margin && ! settings->filter->takes_selection)
-    run.share = MIN (1.0, chunk / ((gdouble) roi->width * roi->height));
+  return run_process (&run, settings, roi, dest, error);
+}
 
-  report (&run, 0.0);
+GeglBuffer *
+zn_apply_to_layer (const ZnSettings *settings,
+                   GeglBuffer       *source,
+                   ZnProgress        progress,
+                   gpointer          data,
+                   GError          **error)
+{
+  const GeglRectangle *all    = gegl_buffer_get_extent (source);
+  const gboolean       is_new = zn_apply_is_new (settings, source);
+  GeglRectangle        box    = *all;
+  GeglBuffer          *dest;
+  Run                  run;
 
-  for (more = TRUE; ok && more;)
-    {
-      gdouble done = run.done;
+  run_begin (&run, settings, source, all, all, progress, data);
+  if (is_new)
+    box = gegl_node_get_bounding_box (run.op);
+  dest = gegl_buffer_new (&box,
+                          is_new ? babl_format ("R'G'B'A float") : gegl_buffer_get_format (source));
+  if (! run_process (&run, settings, &box, dest, error))
+    g_clear_object (&dest);
 
-      if (! run.cancelled)
-        {
-          more     = gegl_processor_work (processor, &done);
-          run.done = done;
-          report (&run, done);
-        }
-
-      ok = run_check (&run, settings, error);
-    }
-  if (ok)
-    run_note (&run, settings);
-
-  g_object_unref (processor);
-  g_object_unref (run.graph);
-  gegl_buffer_flush (dest);
-
-  return ok;
+  return dest;
 }
 
 /* Progress of one of several runs. */

@@ -51,6 +51,32 @@ gboolean zn_apply_to_buffer (const ZnSettings    *settings,
                              gpointer             data,
                              GError             **error);
 
+/* What is selected, for filters that make a layer, for all runs with this source: selection
+ * is the image's mask, and the source lies at this offset in the image.  NULL: everything.
+ */
+typedef struct
+{
+  GeglBuffer *selection;
+  gint        offset_x, offset_y;
+} ZnMask;
+
+void zn_apply_set_mask (GeglBuffer *source, ZnMask *mask);
+
+/* Whether the filter makes its layer of nothing: there is no selection and the source may
+ * change altogether.
+ */
+gboolean zn_apply_is_new (const ZnSettings *settings, GeglBuffer *source);
+
+/* The layer that a filter makes: of the source's place and size, with its pixels where
+ * nothing is selected, or, if it is new, of its own size, at 0,0.  To be unreferenced; NULL:
+ * it failed or was cancelled.
+ */
+GeglBuffer *zn_apply_to_layer (const ZnSettings *settings,
+                               GeglBuffer       *source,
+                               ZnProgress        progress,
+                               gpointer          data,
+                               GError          **error);
+
 /* The region roi of n results between position 0, which is the source, and 1: dest[0] to
  * dest[n - 2], to be unreferenced by the caller.  All of them, or none.
  */

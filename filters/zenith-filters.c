@@ -103,6 +103,25 @@ const ZnFilter zn_filters[] = {
       .mark            = "made-up face",
       .properties      = { "seed", "steps", "latent-steps", "model", "engine" },
   },
+  {
+      .procedure   = "plug-in-zenith-z-image",
+      .operation   = "zenith:z-image",
+      .title       = N_ ("Generate"),
+      .label       = N_ ("_Generate..."),
+      .page        = "z-image",
+      .blurb       = N_ ("Make a picture from a prompt, change one, or paint in the selection"),
+      .help        = "Makes a new layer with the picture that 'prompt' describes, 'width' x "
+                     "'height'.  With 'change' below 1 it begins with the layer; with a selection "
+                     "it paints only there, and 'feather' is the width of the soft edge inside.  "
+                     "Equal seeds give equal pictures.  'weights' is a folder with the files of "
+                     "Z-Image-Turbo, an empty string looks for them among the models.  They are "
+                     "published under the Apache license 2.0 at "
+                     "https://huggingface.co/Tongyi-MAI/Z-Image-Turbo.",
+      .makes_layer = TRUE,
+      .mark        = "generated",
+      .properties  = { "prompt", "seed", "steps", "width", "height", "change", "feather", "weights",
+                       "engine" },
+  },
 };
 
 void

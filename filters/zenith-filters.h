@@ -47,6 +47,7 @@ typedef struct
   gint         preview_margin;                    /* see zn_apply_to_pixels()      */
   gboolean     takes_selection;                   /* its input is the selection's
                                                    * extent, not the whole drawable */
+  gboolean     makes_layer;                       /* see zn_apply_to_layer()       */
   const gchar *mark;                              /* what a result's layer is called
                                                    * beside its name, or NULL      */
   const gchar *properties[ZN_PROPERTIES_MAX + 1]; /* argument order, NULL at the end */

@@ -367,18 +367,41 @@ zn_settings_get_text (const ZnSettings *settings, guint index)
     }
 }
 
+gdouble
+zn_settings_find_number (const ZnSettings *settings, const gchar *name, gdouble missing)
+{
+  for (guint i = 0; i < settings->n; i++)
+    if (! g_strcmp0 (settings->property[i].spec->name, name))
+      return zn_settings_get_number (settings, i);
+
+  return missing;
+}
+
+gchar *
+zn_settings_layer_name (const ZnSettings *settings)
+{
+  gchar *prompt = NULL;
+  gchar *name;
+
+  for (guint i = 0; i < settings->n && ! prompt; i++)
+    if (! strcmp (settings->property[i].spec->name, "prompt"))
+      prompt = zn_settings_get_text (settings, i);
+  if (! prompt || g_utf8_strlen (prompt, -1) <= 40)
+    return prompt ? prompt : g_strdup (_ (settings->filter->title));
+
+  *g_utf8_offset_to_pointer (prompt, 40) = '\0';
+  name                                   = g_strconcat (prompt, "...", NULL);
+  g_free (prompt);
+
+  return name;
+}
+
 gint
 zn_settings_strip (const ZnSettings *settings)
 {
-  for (guint i = 0; i < settings->n; i++)
-    if (! g_strcmp0 (settings->property[i].spec->name, ZN_STRIP))
-      {
-        const gint strip = (gint) zn_settings_get_number (settings, i);
+  const gint strip = (gint) zn_settings_find_number (settings, ZN_STRIP, 0.0);
 
-        return strip > 1 ? strip : 0;
-      }
-
-  return 0;
+  return strip > 1 ? strip : 0;
 }
 
 gboolean
@@ -387,14 +410,10 @@ zn_settings_mark (const ZnSettings *settings)
   if (! settings->filter->mark)
     return FALSE;
 
-  for (guint i = 0; i < settings->n; i++)
-    {
-      const gchar *name = settings->property[i].spec->name;
-
-      if ((! g_strcmp0 (name, "amount") || ! g_strcmp0 (name, "position")) &&
-          zn_settings_get_number (settings, i) == 0.0)
-        return zn_settings_strip (settings) > 0;
-    }
+  if (zn_settings_find_number (settings, "amount", 1.0) == 0.0 ||
+      zn_settings_find_number (settings, "position", 1.0) == 0.0 ||
+      zn_settings_find_number (settings, "change", 1.0) == 0.0)
+    return zn_settings_strip (settings) > 0;
 
   return TRUE;
 }

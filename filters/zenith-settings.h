@@ -77,11 +77,17 @@ gdouble zn_settings_get_number (const ZnSettings *settings, guint index);
 /* "fast, balanced, best" or "0 to 1.5"; NULL where everything goes. */
 gchar *zn_property_allowed (const ZnProperty *property);
 
+/* The number of that name, or `missing` if the filter has none. */
+gdouble zn_settings_find_number (const ZnSettings *settings, const gchar *name, gdouble missing);
+
+/* What a layer that these settings make is called: the prompt, shortened.  Free it. */
+gchar *zn_settings_layer_name (const ZnSettings *settings);
+
 /* How many layers are wanted from position 0 to 1; 0: the filter's usual result. */
 gint zn_settings_strip (const ZnSettings *settings);
 
-/* Whether a result of these settings is marked (ZnFilter.mark): an amount or a position of 0
- * leaves the picture as it is.
+/* Whether a result of these settings is marked (ZnFilter.mark): an amount, a position or a
+ * change of 0 leaves the picture as it is.
  */
 gboolean zn_settings_mark (const ZnSettings *settings);
 

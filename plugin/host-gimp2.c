@@ -325,6 +325,73 @@ apply_strip (const ZnSettings *settings,
   return done;
 }
 
+/* The dialog's buffer of the drawable, which it hangs its estimates on; NULL: no dialog. */
+static GeglBuffer *host_source;
+
+/* A new layer above this one: see zn_apply_to_layer().  It is computed before anything
+ * changes.
+ */
+static gboolean
+apply_layer (const ZnSettings *settings,
+             ZnProgress        progress,
+             gpointer          progress_data,
+             gint32            layer,
+             GeglBuffer       *source,
+             GError          **error)
+{
+  static const GimpImageType types[] = { GIMP_RGBA_IMAGE, GIMP_GRAYA_IMAGE, GIMP_INDEXEDA_IMAGE };
+  Both                       both    = { progress, progress_data };
+  gint32                     image   = gimp_item_get_image (layer);
+  ZnMask                     mask    = { NULL, 0, 0 };
+  gchar                     *name    = zn_settings_layer_name (settings);
+  GeglBuffer                *made, *pixels;
+  gint32                     result;
+  gboolean                   is_new;
+
+  gimp_drawable_offsets (layer, &mask.offset_x, &mask.offset_y);
+  if (! gimp_selection_is_empty (image))
+    {
+      mask.selection = gimp_drawable_get_buffer (gimp_image_get_selection (image));
+      zn_apply_set_mask (source, &mask);
+    }
+  is_new = zn_apply_is_new (settings, source);
+  gimp_progress_init (_ (settings->filter->title));
+  made = zn_apply_to_layer (settings, source, progress ? show_both : show_progress, &both, error);
+  zn_apply_set_mask (source, NULL);
+  if (made)
+    {
+      const GeglRectangle *box = gegl_buffer_get_extent (made);
+
+      gimp_image_undo_group_start (image);
+      result = is_new ? gimp_layer_new (image, name, box->width, box->height,
+                                        types[gimp_image_base_type (image)], 100.0,
+                                        GIMP_LAYER_MODE_NORMAL)
+                      : gimp_layer_copy (layer);
+      gimp_image_insert_layer (image, result, gimp_item_get_parent (layer),
+                               gimp_image_get_item_position (image, layer));
+      if (is_new)
+        gimp_layer_set_offsets (result, mask.offset_x, mask.offset_y);
+      pixels = gimp_drawable_get_buffer (result);
+      gegl_buffer_copy (made, NULL, GEGL_ABYSS_NONE, pixels, NULL);
+      g_object_unref (pixels);
+      gimp_drawable_update (result, 0, 0, box->width, box->height);
+      if (zn_settings_mark (settings))
+        {
+          mark_layer (settings, result, name);
+          mark_image (settings, image);
+        }
+      gimp_image_undo_group_end (image);
+    }
+  gimp_progress_end ();
+  g_clear_object (&mask.selection);
+  g_free (name);
+  if (! made)
+    return FALSE;
+  g_object_unref (made);
+
+  return TRUE;
+}
+
 /* The filter as the user knows it. */
 static gboolean
 apply (const ZnSettings *settings,
@@ -336,6 +403,25 @@ apply (const ZnSettings *settings,
   const gint32 drawable = GPOINTER_TO_INT (data);
   const gint   strip    = zn_settings_strip (settings);
   gint         x, y, w, h;
+
+  if (settings->filter->makes_layer)
+    {
+      GeglBuffer *source;
+      gboolean    done;
+
+      if (! gimp_item_is_layer (drawable))
+        {
+          g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s",
+                       _ ("A picture is generated above a layer: choose one."));
+          return FALSE;
+        }
+      if (! gimp_drawable_mask_intersect (drawable, &x, &y, &w, &h))
+        return TRUE; /* nothing is selected here: nothing to do */
+      source = host_source ? g_object_ref (host_source) : gimp_drawable_get_buffer (drawable);
+      done   = apply_layer (settings, progress, progress_data, drawable, source, error);
+      g_object_unref (source);
+      return done;
+    }
 
   if (! strip || ! gimp_drawable_mask_intersect (drawable, &x, &y, &w, &h))
     return apply_to (settings, progress, progress_data, data, error);
@@ -400,7 +486,9 @@ run_dialog (ZnSettings **settings,
   if (! gimp_selection_is_empty (image))
     picture->selection = gimp_drawable_get_buffer (gimp_image_get_selection (image));
 
-  done = zn_dialog_run (settings, preset, title, &host);
+  host_source = picture->source;
+  done        = zn_dialog_run (settings, preset, title, &host);
+  host_source = NULL;
 
   if (! done)
     g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED, _ ("%s was cancelled"), title);

@@ -252,6 +252,74 @@ apply_strip (const ZnSettings *settings,
   return done;
 }
 
+/* The dialog's buffer of the drawable, which it hangs its estimates on; NULL: no dialog. */
+static GeglBuffer *host_source;
+
+/* A new layer above this one: see zn_apply_to_layer().  It is computed before anything
+ * changes.
+ */
+static gboolean
+apply_layer (const ZnSettings *settings,
+             ZnProgress        progress,
+             gpointer          progress_data,
+             GimpLayer        *layer,
+             GeglBuffer       *source,
+             GError          **error)
+{
+  static const GimpImageType types[] = { GIMP_RGBA_IMAGE, GIMP_GRAYA_IMAGE, GIMP_INDEXEDA_IMAGE };
+  Bars                       bars    = { progress, progress_data, 0, 1 };
+  GimpImage                 *image   = gimp_item_get_image (GIMP_ITEM (layer));
+  GimpItem                  *parent  = gimp_item_get_parent (GIMP_ITEM (layer));
+  ZnMask                     mask    = { NULL, 0, 0 };
+  gchar                     *name    = zn_settings_layer_name (settings);
+  GeglBuffer                *made, *pixels;
+  GimpLayer                 *result;
+  gboolean                   is_new;
+
+  gimp_drawable_get_offsets (GIMP_DRAWABLE (layer), &mask.offset_x, &mask.offset_y);
+  if (! gimp_selection_is_empty (image))
+    {
+      mask.selection = gimp_drawable_get_buffer (GIMP_DRAWABLE (gimp_image_get_selection (image)));
+      zn_apply_set_mask (source, &mask);
+    }
+  is_new = zn_apply_is_new (settings, source);
+  gimp_progress_init (_ (settings->filter->title));
+  made = zn_apply_to_layer (settings, source, show_progress, &bars, error);
+  zn_apply_set_mask (source, NULL);
+  if (made)
+    {
+      const GeglRectangle *box = gegl_buffer_get_extent (made);
+
+      gimp_image_undo_group_start (image);
+      result = is_new ? gimp_layer_new (image, name, box->width, box->height,
+                                        types[gimp_image_get_base_type (image)], 100.0,
+                                        GIMP_LAYER_MODE_NORMAL)
+                      : gimp_layer_copy (layer);
+      gimp_image_insert_layer (image, result, (GimpLayer *) parent,
+                               gimp_image_get_item_position (image, GIMP_ITEM (layer)));
+      if (is_new)
+        gimp_layer_set_offsets (result, mask.offset_x, mask.offset_y);
+      pixels = gimp_drawable_get_buffer (GIMP_DRAWABLE (result));
+      gegl_buffer_copy (made, NULL, GEGL_ABYSS_NONE, pixels, NULL);
+      g_object_unref (pixels);
+      gimp_drawable_update (GIMP_DRAWABLE (result), 0, 0, box->width, box->height);
+      if (zn_settings_mark (settings))
+        {
+          mark_layer (settings, GIMP_DRAWABLE (result), name);
+          mark_image (settings, image);
+        }
+      gimp_image_undo_group_end (image);
+    }
+  gimp_progress_end ();
+  g_clear_object (&mask.selection);
+  g_free (name);
+  if (! made)
+    return FALSE;
+  g_object_unref (made);
+
+  return TRUE;
+}
+
 /* The filter as the user knows it. */
 static gboolean
 apply (const ZnSettings *settings,
@@ -263,6 +331,26 @@ apply (const ZnSettings *settings,
   GimpDrawable **drawables = data;
   const gint     strip     = zn_settings_strip (settings);
   gint           x, y, w, h;
+
+  if (settings->filter->makes_layer)
+    {
+      GeglBuffer *source;
+      gboolean    done;
+
+      if (drawables[1] || ! GIMP_IS_LAYER (drawables[0]))
+        {
+          g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s",
+                       _ ("A picture is generated above a layer: choose one."));
+          return FALSE;
+        }
+      if (! gimp_drawable_mask_intersect (drawables[0], &x, &y, &w, &h))
+        return TRUE; /* nothing is selected here: nothing to do */
+      source = host_source ? g_object_ref (host_source) : gimp_drawable_get_buffer (drawables[0]);
+      done   = apply_layer (settings, progress, progress_data, GIMP_LAYER (drawables[0]), source,
+                            error);
+      g_object_unref (source);
+      return done;
+    }
 
   if (! strip || ! gimp_drawable_mask_intersect (drawables[0], &x, &y, &w, &h))
     return apply_to (settings, progress, progress_data, data, error);
@@ -300,7 +388,9 @@ run_dialog (ZnSettings   **settings,
     picture->selection = gimp_drawable_get_buffer (
         GIMP_DRAWABLE (gimp_image_get_selection (image)));
 
-  done = zn_dialog_run (settings, preset, title, &host);
+  host_source = picture->source;
+  done        = zn_dialog_run (settings, preset, title, &host);
+  host_source = NULL;
 
   if (! done)
     g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED, _ ("%s was cancelled"), title);

@@ -22,6 +22,7 @@
 #include <libgimp/gimpui.h>
 
 #include "zenith-dialog-private.h"
+#include "zenith-recent.h"
 
 #define RESPONSE_RESET 1
 #define PREVIEW_SIZE 420
@@ -194,19 +195,31 @@ draw_part (Dialog *d, const GeglRectangle *part, Parts *parts, GError **error)
   return ok;
 }
 
-/* What the sampler has so far. */
+static gboolean
+makes_layer (Dialog *d)
+{
+  return d->settings && d->settings->filter->makes_layer;
+}
+
+/* What the sampler has so far; a new picture is fitted into the place of the source. */
 static void
 show_estimate (gpointer data, GeglBuffer *estimate)
 {
-  Dialog       *d = data;
-  GeglRectangle part;
+  Dialog              *d     = data;
+  const GeglRectangle *all   = gegl_buffer_get_extent (d->host->picture.source);
+  const GeglRectangle *box   = gegl_buffer_get_extent (estimate);
+  gdouble              scale = 1.0;
+  GeglRectangle        part;
 
-  for (guint i = 0; ! d->again && zn_view_part (d->view, i, &part); i++)
+  if (makes_layer (d) && ! gegl_rectangle_equal (all, box))
+    scale = MIN ((gdouble) all->width / box->width, (gdouble) all->height / box->height);
+
+  for (guint i = 0; (d->applying || ! d->again) && zn_view_part (d->view, i, &part); i++)
     {
       guchar *rgba = g_malloc ((gsize) part.width * part.height * 4);
 
-      gegl_buffer_get (estimate, &part, 1.0, babl_format ("R'G'B'A u8"), rgba, GEGL_AUTO_ROWSTRIDE,
-                       GEGL_ABYSS_NONE);
+      gegl_buffer_get (estimate, &part, scale, babl_format ("R'G'B'A u8"), rgba,
+                       GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
       zn_view_show (d->view, &part, rgba);
       g_free (rgba);
     }
@@ -223,6 +236,11 @@ draw_preview (Dialog *d)
 
   if (! d->settings)
     return;
+  if (makes_layer (d)) /* takes too long for a preview: it is shown while OK is at work */
+    {
+      zn_view_clear (d->view);
+      return;
+    }
 
   while (zn_view_part (d->view, parts.n, &part))
     parts.n++;
@@ -416,6 +434,61 @@ number_row (Row *row, ZnProperty *p)
   return box;
 }
 
+/* A seed is drawn for each run, unless it is locked. */
+static void
+draw_seed (Dialog *d)
+{
+  for (guint i = 0; d->lock && i < d->settings->n; i++)
+    if (! strcmp (d->settings->property[i].spec->name, "seed") &&
+        ! gtk_toggle_button_get_active (GTK_TOGGLE_BUTTON (d->lock)))
+      zn_settings_set_number (d->settings, i, g_random_int_range (0, G_MAXINT), NULL);
+}
+
+static void
+on_lock (GtkToggleButton *button, Dialog *d)
+{
+  zn_recent_set_seed_locked (gtk_toggle_button_get_active (button));
+}
+
+static GtkWidget *
+seed_row (Row *row, ZnProperty *p)
+{
+  Dialog    *d   = row->dialog;
+  GtkWidget *box = gtk_hbox_new (FALSE, 6);
+  GtkWidget *spin;
+
+  row->adjustment = GTK_ADJUSTMENT (gtk_adjustment_new (p->min, p->min, p->max, 1.0, 10.0, 0.0));
+  spin            = gtk_spin_button_new (row->adjustment, 1.0, 0);
+  gtk_entry_set_activates_default (GTK_ENTRY (spin), TRUE);
+  d->lock = gtk_check_button_new_with_mnemonic (_ ("_Lock"));
+  gtk_widget_set_tooltip_text (d->lock, _ ("Keep this seed for the next picture"));
+  gtk_toggle_button_set_active (GTK_TOGGLE_BUTTON (d->lock), zn_recent_seed_locked ());
+  gtk_box_pack_start (GTK_BOX (box), spin, TRUE, TRUE, 0);
+  gtk_box_pack_start (GTK_BOX (box), d->lock, FALSE, FALSE, 0);
+  g_signal_connect (row->adjustment, "value-changed", G_CALLBACK (on_row_changed), row);
+  g_signal_connect (d->lock, "toggled", G_CALLBACK (on_lock), d);
+
+  return box;
+}
+
+/* An entry with the last prompts. */
+static GtkWidget *
+prompt_row (Row *row)
+{
+  GtkWidget *combo = gtk_combo_box_text_new_with_entry ();
+  gchar    **list  = zn_recent_prompts ();
+
+  for (guint i = 0; list[i]; i++)
+    gtk_combo_box_text_append_text (GTK_COMBO_BOX_TEXT (combo), list[i]);
+  g_strfreev (list);
+  row->widget         = gtk_bin_get_child (GTK_BIN (combo));
+  row->dialog->prompt = row->widget;
+  gtk_entry_set_activates_default (GTK_ENTRY (row->widget), TRUE);
+  g_signal_connect (row->widget, "changed", G_CALLBACK (on_row_changed), row);
+
+  return combo;
+}
+
 enum
 {
   COLUMN_TEXT,
@@ -477,6 +550,8 @@ row_new (Row *row, ZnProperty *p)
 
     case ZN_KIND_STRING:
     case ZN_KIND_FILE:
+      if (makes_layer (row->dialog) && ! strcmp (p->spec->name, "prompt"))
+        return prompt_row (row);
       row->widget = gtk_entry_new ();
       gtk_entry_set_activates_default (GTK_ENTRY (row->widget), TRUE);
       if (p->kind == ZN_KIND_FILE)
@@ -491,6 +566,8 @@ row_new (Row *row, ZnProperty *p)
       break;
 
     default:
+      if (makes_layer (row->dialog) && ! strcmp (p->spec->name, "seed"))
+        return seed_row (row, p);
       return number_row (row, p);
     }
 
@@ -666,11 +743,13 @@ build (Dialog *d, const gchar *title)
   gtk_box_pack_start (GTK_BOX (box), d->bar, FALSE, FALSE, 0);
 
   gtk_widget_show_all (box);
+  draw_seed (d);
   zn_dialog_refresh (d);
 
   /* Return accepts; where there is nothing to accept yet, a preset is chosen. */
   gtk_widget_grab_focus (
       d->any_filter ? d->preset
+      : d->prompt   ? d->prompt
                     : gtk_dialog_get_widget_for_response (GTK_DIALOG (d->window), GTK_RESPONSE_OK));
 }
 
@@ -678,8 +757,9 @@ build (Dialog *d, const gchar *title)
 static gboolean
 apply (Dialog *d)
 {
-  GError  *error = NULL;
-  gboolean done;
+  ZnEstimate estimate = { show_estimate, d };
+  GError    *error    = NULL;
+  gboolean   done;
 
   d->stop     = FALSE;
   d->applying = TRUE;
@@ -692,7 +772,12 @@ apply (Dialog *d)
 
   /* Shows the greyed window before the first, perhaps long, piece of work. */
   keep_alive (0.0, d);
-  done        = d->host->apply (d->settings, keep_alive, d, d->host->data, &error);
+  if (makes_layer (d))
+    zn_apply_set_estimate (d->host->picture.source, &estimate);
+  done = d->host->apply (d->settings, keep_alive, d, d->host->data, &error);
+  zn_apply_set_estimate (d->host->picture.source, NULL);
+  if (done && d->prompt)
+    zn_recent_add_prompt (gtk_entry_get_text (GTK_ENTRY (d->prompt)));
   d->applying = FALSE;
 
   gtk_widget_set_sensitive (d->controls, TRUE);

@@ -93,6 +93,28 @@
     (zn-new-face drawable zn-face-model)
     (gimp-selection-none image)))
 
+; a picture from a prompt is a layer of its own above the one that was chosen
+(zn-case "generate-new" "rgb"
+  (lambda (image drawable)
+    (zn-generate drawable "a red fox" 128 80 1 zn-zimage)
+    (zn-tell image)))
+(for-each
+  (lambda (picture)
+    (zn-case (string-append "generate-" picture) picture
+             (lambda (image drawable) (zn-generate drawable "a red fox" 64 64 0.5 zn-zimage)))
+    (zn-case (string-append "generate-in-" picture) picture
+             (lambda (image drawable)
+               (zn-select image 30 20 40 24)
+               (zn-generate drawable "a red fox" 64 64 1 zn-zimage)
+               (gimp-selection-none image))))
+  '("rgb" "rgb16" "grey" "alpha"))
+(zn-case "generate-moved" "layer"
+  (lambda (image drawable)
+    (gimp-image-resize image 200 150 70 33)
+    (zn-select image 80 40 12 10)
+    (zn-generate drawable "a red fox" 64 64 1 zn-zimage)
+    (gimp-selection-none image)))
+
 (zn-case "float" "rgb"
   (lambda (image drawable)
     (gimp-image-convert-precision image PRECISION-FLOAT-LINEAR)
@@ -158,6 +180,10 @@
   (lambda (d) (zn-face d "smile" 1 "none-such")))
 (zn-bad "face-attribute"
   (lambda (d) (zn-face d "beards" 1 zn-face-model)))
+(zn-bad "prompt"
+  (lambda (d) (zn-generate d "" 64 64 1 zn-zimage)))
+(zn-bad "generate-weights"
+  (lambda (d) (zn-generate d "a red fox" 64 64 1 zn-in)))
 (zn-bad "engine"
   (lambda (d) (zn-denoise d zn-model 1 1 1 0 25 zn-foreign-engine)))
 (zn-bad "model-word"

@@ -42,6 +42,7 @@ start_scm () {
 (define zn-model "$denoise")
 (define zn-latent-model "$latent")
 (define zn-face-model "$source_dir/tests/data/golden/diffae.ckpt")
+(define zn-zimage "$work/z-image")
 (define zn-foreign-engine "$(foreign_engine)")
 (define zn-presets '($(preset_names)))
 END
@@ -95,6 +96,24 @@ expect_pictures () {
   check face-new done_ok face-new
   check face-new-selection changed "$work/in/rgb.png" "$work/out/face-new.png" 40x40+30+20
   check face-new-elsewhere same "$work/in/rgb.png" "$work/out/face-new.png" 96x20+0+0
+  check generate-new done_ok generate-new
+  check generate-new-layers grep -q '^generate-new|.*|a red fox (generated);[^;()]*; ' "$work/results"
+  check generate-new-history history generate-new 'zenith:z-image prompt=a red fox seed=3'
+  check generate-new-size test "$(image identify -format %wx%h "$work/out/generate-new.png" 2>/dev/null ||
+    identify -format %wx%h "$work/out/generate-new.png")" = 128x80
+  for picture in rgb rgb16 grey alpha; do
+    check "generate-$picture" done_ok "generate-$picture"
+    check "generate-$picture-changed" changed "$work/in/$picture.png" "$work/out/generate-$picture.png" 32x64+64+0
+    check "generate-in-$picture" done_ok "generate-in-$picture"
+    check "generate-in-$picture-inside" changed "$work/in/$picture.png" "$work/out/generate-in-$picture.png" 40x24+30+20
+    for outside in 96x20+0+0 96x20+0+44 30x64+0+0 26x64+70+0; do
+      check "generate-in-$picture-$outside" same "$work/in/$picture.png" "$work/out/generate-in-$picture.png" "$outside"
+    done
+  done
+  check generate-moved done_ok generate-moved
+  check generate-moved-inside changed "$work/in/layer.png" "$work/out/generate-moved.png" 12x10+10+7
+  check generate-moved-above same "$work/in/layer.png" "$work/out/generate-moved.png" 40x7+0+0
+  check generate-moved-right same "$work/in/layer.png" "$work/out/generate-moved.png" 18x30+22+0
   check float done_ok float
   check float-changed changed "$work/in/rgb.png" "$work/out/float.png"
   for mode in latent difference; do
@@ -133,6 +152,8 @@ expect_refusals () {
   check bad-no-weights    refused bad-no-weights    'weights'
   check bad-face-weights  refused bad-face-weights  'none-such'
   check bad-face-attribute refused bad-face-attribute 'beards'
+  check bad-prompt        refused bad-prompt        'prompt'
+  check bad-generate-weights refused bad-generate-weights 'transformer/ .12\.3 GB.*Apache.*/in'
   check bad-model-word    refused bad-model-word    'fastest.*fast, balanced, best'
   check bad-mode-word     refused bad-mode-word     'reconstruct, latent, difference'
   check bad-engine-word   refused bad-engine-word   'auto, scalar'

@@ -48,6 +48,10 @@
   (plug-in-zenith-diffae-interpolate RUN-NONINTERACTIVE (zn-of d) d
                                      0.5 path 4 4 model 0 0 0 0 "auto" n))
 
+(define (zn-generate d prompt width height change weights)
+  (plug-in-zenith-z-image RUN-NONINTERACTIVE (zn-of d) d
+                          prompt 3 2 width height change 4 weights "auto"))
+
 (define (zn-layer-names image)
   (map (lambda (layer) (car (gimp-item-get-name layer)))
        (vector->list (cadr (gimp-image-get-layers image)))))

@@ -64,6 +64,12 @@
                                      #:position 0.5 #:path path #:steps 4
                                      #:stochastic-steps 4 #:model model #:strip n))
 
+(define (zn-generate d prompt width height change weights)
+  (plug-in-zenith-z-image #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
+                          #:drawables (vector d) #:prompt prompt #:seed 3 #:steps 2
+                          #:width width #:height height #:change change #:feather 4
+                          #:weights weights))
+
 (define (zn-layer-names image)
   (map (lambda (layer) (gimp-item-get-name layer))
        (vector->list (gimp-image-get-layers image))))

@@ -94,6 +94,8 @@ make_pictures () {
   image "$work/in/rgb.png" -crop 3x5+5+5 +repage $plain "PNG24:$work/in/small.png" &&
   image -size 40x30 gradient:white-black $noisy -depth 8 $plain "PNG24:$work/in/layer.png" ||
     { not_ok pictures "ImageMagick cannot make the test pictures"; finish; }
+  python3 "$source_dir/tools/make_tiny_zimage.py" "$work/z-image" ||
+    { not_ok pictures "the tiny Z-Image could not be made"; finish; }
   echo 'This is no weight file.' >"$work/in/text.safetensors"
   # A weight file, but of no model: an 8-byte length, a header, four bytes.
   { printf '\070\000\000\000\000\000\000\000'

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * zenith-recent.c - the last prompts; see the header.
+ */
+#include <string.h>
+
+#include "zenith-recent.h"
+
+#define GROUP "generate"
+#define PROMPTS "prompts"
+#define LOCKED "seed-locked"
+
+static gchar *
+file_name (void)
+{
+  return g_build_filename (g_get_user_data_dir (), "zenith", "generate.ini", NULL);
+}
+
+static GKeyFile *
+load (void)
+{
+  GKeyFile *keys = g_key_file_new ();
+  gchar    *file = file_name ();
+
+  g_key_file_load_from_file (keys, file, G_KEY_FILE_NONE, NULL);
+  g_free (file);
+
+  return keys;
+}
+
+static void
+save (GKeyFile *keys)
+{
+  gchar *file   = file_name ();
+  gchar *folder = g_path_get_dirname (file);
+
+  g_mkdir_with_parents (folder, 0700);
+  g_key_file_save_to_file (keys, file, NULL);
+  g_free (folder);
+  g_free (file);
+}
+
+gchar **
+zn_recent_prompts (void)
+{
+  GKeyFile *keys = load ();
+  gchar   **list = g_key_file_get_string_list (keys, GROUP, PROMPTS, NULL, NULL);
+
+  g_key_file_free (keys);
+  for (guint i = 0; list && list[i]; i++)
+    if (i == ZN_RECENT_MAX)
+      {
+        for (guint j = i; list[j]; j++)
+          g_free (list[j]);
+        list[i] = NULL;
+        break;
+      }
+
+  return list ? list : g_new0 (gchar *, 1);
+}
+
+void
+zn_recent_add_prompt (const gchar *prompt)
+{
+  GKeyFile    *keys = load ();
+  gchar      **old  = zn_recent_prompts ();
+  const gchar *list[ZN_RECENT_MAX];
+  guint        n = 0;
+
+  list[n++] = prompt;
+  for (guint i = 0; old[i] && n < ZN_RECENT_MAX; i++)
+    if (strcmp (old[i], prompt))
+      list[n++] = old[i];
+  g_key_file_set_string_list (keys, GROUP, PROMPTS, list, n);
+  save (keys);
+  g_strfreev (old);
+  g_key_file_free (keys);
+}
+
+gboolean
+zn_recent_seed_locked (void)
+{
+  GKeyFile *keys   = load ();
+  gboolean  locked = g_key_file_get_boolean (keys, GROUP, LOCKED, NULL);
+
+  g_key_file_free (keys);
+
+  return locked;
+}
+
+void
+zn_recent_set_seed_locked (gboolean locked)
+{
+  GKeyFile *keys = load ();
+
+  g_key_file_set_boolean (keys, GROUP, LOCKED, locked);
+  save (keys);
+  g_key_file_free (keys);
+}
