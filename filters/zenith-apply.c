@@ -265,7 +265,6 @@ run_process (Run                 *run,
 
   g_object_unref (processor);
   g_object_unref (run->graph);
-  gegl_buffer_flush (dest);
 
   return ok;
 }
@@ -279,13 +278,16 @@ zn_apply_to_buffer (const ZnSettings    *settings,
                     gpointer             data,
                     GError             **error)
 {
-  Run run;
+  gboolean ok;
+  Run      run;
 
   run_begin (&run, settings, source,
              settings->filter->takes_selection ? roi : gegl_buffer_get_extent (source), roi,
              progress, data);
+  ok = run_process (&run, settings, roi, dest, error);
+  gegl_buffer_flush (dest);
 
-  return run_process (&run, settings, roi, dest, error);
+  return ok;
 }
 
 GeglBuffer *
