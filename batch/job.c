@@ -13,9 +13,10 @@
 #include "picture.h"
 #include "zenith-apply.h"
 
-#define TRIAL 64      /* pixels a side of zn_job_try()'s picture                      */
-#define TILE_MAX 1664 /* pixels a side: beyond it there is little halo left to save    */
-#define CACHE 256     /* MiB of results that zenith:denoise keeps without $ZENITH_CACHE */
+#define PROMPT_MAX 4000 /* bytes */
+#define TRIAL 64        /* pixels a side of zn_job_try()'s picture                      */
+#define TILE_MAX 1664   /* pixels a side: beyond it there is little halo left to save    */
+#define CACHE 256       /* MiB of results that zenith:denoise keeps without $ZENITH_CACHE */
 
 /* The networks run one at a time.  So do the filters: the tiles that a picture needs again
  * would not be kept while others fill the cache. */
@@ -149,6 +150,65 @@ filter (ZnBatch *batch, ZnPicture *picture, GError **error)
   return TRUE;
 }
 
+/* The prompt in a file, without white space around it; NULL and a sentence. */
+static gchar *
+read_prompt (gint fd, GError **error)
+{
+  gchar *text = g_malloc0 (PROMPT_MAX + 2);
+  gsize  n    = 0;
+  gssize got;
+
+  while (n <= PROMPT_MAX && (got = read (fd, text + n, PROMPT_MAX + 1 - n)) > 0)
+    n += (gsize) got;
+  if (n > PROMPT_MAX)
+    g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "a prompt has at most %d bytes", PROMPT_MAX);
+  else if (! g_utf8_validate (text, (gssize) n, NULL))
+    g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "it is no text in UTF-8");
+  else if (! *g_strstrip (text))
+    g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "there is no prompt in it");
+  else
+    return text;
+  g_free (text);
+
+  return NULL;
+}
+
+/* A new picture from a prompt. */
+static ZnPicture *
+generate (ZnBatch *batch, gint fd, GError **error)
+{
+  ZnSettings *settings = zn_settings_new (batch->settings->filter, error);
+  gchar      *prompt   = settings ? read_prompt (fd, error) : NULL;
+  GeglBuffer *none     = gegl_buffer_new (GEGL_RECTANGLE (0, 0, 1, 1), babl_format ("R'G'B' u8"));
+  GeglBuffer *made     = NULL;
+  ZnPicture  *picture  = NULL;
+
+  if (prompt)
+    {
+      zn_settings_copy (settings, batch->settings);
+      if (zn_settings_set_text (settings, "prompt", prompt, error))
+        {
+          g_mutex_lock (&filtering);
+          made = zn_apply_to_layer (settings, none, go_on, batch, error);
+          g_mutex_unlock (&filtering);
+        }
+    }
+  if (made)
+    {
+      const GeglRectangle *all = gegl_buffer_get_extent (made);
+
+      picture = zn_picture_new (all->width, all->height, &batch->budget, error);
+      if (picture)
+        gegl_buffer_copy (made, all, GEGL_ABYSS_NONE, picture->buffer, all);
+      g_object_unref (made);
+    }
+  g_object_unref (none);
+  g_free (prompt);
+  zn_settings_free (settings);
+
+  return picture;
+}
+
 /* The finished file, in memory; -1 and a sentence. */
 static gint
 encode (ZnBatch *batch, ZnPicture *picture, gint input, const ZnFormat *format, GError **error)
@@ -181,7 +241,7 @@ encode (ZnBatch *batch, ZnPicture *picture, gint input, const ZnFormat *format, 
       ZnBudget none;
 
       zn_budget_init (&none); /* this picture has its share already */
-      ok    = zn_metadata_transfer (input, memory, batch->words, error);
+      ok    = zn_metadata_transfer (batch->prompts ? memory : input, memory, batch->words, error);
       again = ok ? zn_picture_load (memory, format, &none, error) : NULL;
       ok    = again != NULL;
       zn_picture_free (again);
@@ -226,7 +286,7 @@ put (ZnBatch *batch, const ZnInput *input, const struct stat *info, gint memory,
 static gboolean
 run (ZnBatch *batch, const ZnInput *input, gint fd, const struct stat *info, GError **error)
 {
-  const ZnFormat *format = zn_format_by_content (fd);
+  const ZnFormat *format = batch->prompts ? zn_format_by_name (".png") : zn_format_by_content (fd);
   const ZnFormat *wanted = batch->journal ? format : zn_format_by_name (input->name);
   ZnPicture      *picture;
   struct stat     now;
@@ -239,8 +299,16 @@ run (ZnBatch *batch, const ZnInput *input, gint fd, const struct stat *info, GEr
       return FALSE;
     }
 
-  picture = zn_picture_load (fd, format, &batch->budget, error);
-  ok      = picture && filter (batch, picture, error);
+  if (batch->prompts)
+    {
+      picture = generate (batch, fd, error);
+      ok      = picture != NULL;
+    }
+  else
+    {
+      picture = zn_picture_load (fd, format, &batch->budget, error);
+      ok      = picture && filter (batch, picture, error);
+    }
   if (ok)
     memory = encode (batch, picture, fd, wanted, error);
   ok = memory >= 0;
@@ -281,7 +349,8 @@ zn_job_try (const ZnBatch *batch, GError **error)
   GeglBuffer         *to   = gegl_buffer_new (&all, babl_format ("R'G'B' u8"));
   gboolean            ok;
 
-  ok = zn_apply_to_buffer (batch->settings, from, &all, to, NULL, NULL, error);
+  ok = batch->prompts ? zn_apply_check (batch->settings, from, error)
+                      : zn_apply_to_buffer (batch->settings, from, &all, to, NULL, NULL, error);
   g_object_unref (from);
   g_object_unref (to);
 

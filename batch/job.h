@@ -23,6 +23,7 @@ typedef struct
   ZnFolder          folder;
   ZnJournal        *journal; /* NULL: one picture with a name for its result */
   ZnBudget          budget;
+  gboolean          prompts;   /* inputs are texts, results are new */
   gboolean          overwrite; /* also what is not ours */
   gboolean          in_place;
   gint              stop; /* atomic: give up */

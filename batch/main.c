@@ -82,8 +82,8 @@ make_settings (const Options *options, GPtrArray *presets, GError **error)
         settings = zn_settings_new (filter, error);
       else
         g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
-                     "there is no operation '%s'; there are: %s, %s", options->operation,
-                     zn_filters[0].operation, zn_filters[1].operation);
+                     "there is no operation '%s'; there are: %s, %s, zenith:z-image",
+                     options->operation, zn_filters[0].operation, zn_filters[1].operation);
     }
   else
     {
@@ -200,7 +200,7 @@ parse (Options *options, gint *argc, gchar ***argv, GError **error)
       context,
       "A neural filter over pictures (PNG, JPEG, TIFF, WebP).  IN are folders and files, OUT is\n"
       "the folder of the results, or for one picture the name of its result.  Stop it and run it\n"
-      "again: what is done stays done.");
+      "again: what is done stays done.  With --operation zenith:z-image, IN are prompts (.txt).");
   g_option_context_set_description (
       context,
       "Exit status: 0 all done; 1 some were skipped, and the list says which and why; 2 wrong\n"
@@ -269,7 +269,7 @@ open_paths (ZnBatch *batch, const Options *options, const ZnRun *run, GError **e
       ZnInput    *input;
       struct stat from;
 
-      ok = zn_scan (&batch->scan, in, FALSE,
+      ok = zn_scan (&batch->scan, in, batch->prompts, FALSE,
                     &(struct stat){
                         0,
                     },
@@ -303,7 +303,7 @@ open_paths (ZnBatch *batch, const Options *options, const ZnRun *run, GError **e
       if (run->n_shards > 1)
         shard = g_strdup_printf ("%u-of-%u", run->shard, run->n_shards);
       ok = zn_folder_open (&batch->folder, out, FALSE, error) &&
-           zn_scan (&batch->scan, in, options->recursive, &info, error);
+           zn_scan (&batch->scan, in, batch->prompts, options->recursive, &info, error);
       if (ok)
         batch->journal = zn_journal_read (&batch->folder, shard);
       g_free (shard);
@@ -357,13 +357,15 @@ run (Options *options, GError **error)
           print_presets (presets);
           status = 0;
         }
-      else if ((settings = make_settings (options, presets, error)) &&
-               open_paths (&batch, options, &how, error))
+      else if ((settings = make_settings (options, presets, error)))
         {
-          batch.settings  = settings;
+          batch.settings = settings;
+          batch.prompts  = settings->filter->makes_layer &&
+                          zn_settings_find_number (settings, "change", 1.0) == 1.0;
           batch.words     = settings_words (settings);
           batch.overwrite = options->overwrite;
-          status          = zn_run (&batch, &how);
+          if (open_paths (&batch, options, &how, error))
+            status = zn_run (&batch, &how);
         }
       zn_journal_free (batch.journal);
       zn_folder_close (&batch.folder);

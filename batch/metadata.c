@@ -76,14 +76,10 @@ zn_metadata_mark (ZnPicture *picture, gint fd, const gchar *settings)
   path_of (path, fd);
   found = gexiv2_metadata_open_path (metadata, path, NULL);
 
-  /* Not where a packet is there that exiv2 does not see: it would be lost. */
-  if (! picture->xmp || (found && gexiv2_metadata_has_xmp (metadata)))
+  /* Not where a packet is there that exiv2 does not see: it would be lost; nor in a file that
+   * it cannot read, for it has no metadata without one. */
+  if (found && (! picture->xmp || gexiv2_metadata_has_xmp (metadata)))
     {
-      if (! found)
-        {
-          g_object_unref (metadata);
-          metadata = gexiv2_metadata_new ();
-        }
       if (zn_history_add (metadata, settings, NULL))
         packet = gexiv2_metadata_try_generate_xmp_packet (metadata, GEXIV2_USE_COMPACT_FORMAT, 0,
                                                           NULL);

@@ -10,6 +10,8 @@
 #include "writer.h"
 #include "zenith-settings.h"
 
+#define PROMPT_END ".txt"
+
 static gchar *
 identity (const struct stat *info)
 {
@@ -34,6 +36,12 @@ input_free (gpointer data)
   g_free (input);
 }
 
+static gboolean
+is_input (const ZnScan *scan, const gchar *base)
+{
+  return scan->prompts ? g_str_has_suffix (base, PROMPT_END) : zn_format_by_name (base) != NULL;
+}
+
 static void
 add (ZnScan *scan, const gchar *path, const gchar *name, const struct stat *info, const gchar *why)
 {
@@ -41,7 +49,13 @@ add (ZnScan *scan, const gchar *path, const gchar *name, const struct stat *info
 
   input->path = g_strdup (path);
   input->name = g_strdup (name);
-  input->why  = g_strdup (why);
+  if (scan->prompts && ! why)
+    {
+      g_free (input->name);
+      input->name = g_strdup_printf ("%.*s.png", (gint) (strlen (name) - strlen (PROMPT_END)),
+                                     name);
+    }
+  input->why = g_strdup (why);
   g_ptr_array_add (scan->inputs, input);
   if (info)
     g_hash_table_add (scan->files, identity (info));
@@ -96,7 +110,7 @@ scan_folder (ZnScan            *scan,
         {
           scan->n_folders++;
         }
-      else if (zn_format_by_name (base))
+      else if (is_input (scan, base))
         {
           add (scan, file, full, stat (file, &info) ? NULL : &info, NULL);
         }
@@ -121,10 +135,16 @@ compare (gconstpointer a, gconstpointer b)
 }
 
 gboolean
-zn_scan (ZnScan *scan, gchar **in, gboolean recursive, const struct stat *out, GError **error)
+zn_scan (ZnScan            *scan,
+         gchar            **in,
+         gboolean           prompts,
+         gboolean           recursive,
+         const struct stat *out,
+         GError           **error)
 {
-  *scan = (ZnScan){ .inputs = g_ptr_array_new_with_free_func (input_free),
-                    .files  = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
+  *scan = (ZnScan){ .prompts = prompts,
+                    .inputs  = g_ptr_array_new_with_free_func (input_free),
+                    .files   = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
 
   for (guint i = 0; in[i]; i++)
     {
@@ -142,7 +162,9 @@ zn_scan (ZnScan *scan, gchar **in, gboolean recursive, const struct stat *out, G
         scan_folder (scan, in[i], "", recursive, out);
       else
         add (scan, in[i], base, &info,
-             zn_format_by_name (base) ? NULL : "its name does not end like that of a picture");
+             is_input (scan, base) ? NULL
+             : prompts             ? "its name does not end in .txt, as that of a prompt"
+                                   : "its name does not end like that of a picture");
       g_free (base);
       g_free (shown);
       if (error && *error)

@@ -3,7 +3,7 @@
  *
  * A picture of a folder IN has a result of the same name, relative to OUT as it is
  * relative to IN; a file IN has its own name.  Pictures are known by the ends of their
- * names.  Names that begin with a dot are left out; links to files are followed, links
+ * names; prompts are text files (.txt), whose results are PNG files.  Names that begin with a dot are left out; links to files are followed, links
  * to folders below IN are not. */
 
 #ifndef __ZENITH_SCAN_H__
@@ -26,12 +26,14 @@ typedef struct
   GHashTable *files;     /* "device inode" of each */
   guint       n_others;  /* files that are no pictures */
   guint       n_folders; /* folders that were not entered */
+  gboolean    prompts;   /* not pictures */
 } ZnScan;
 
 /* out is OUT's, with st_mode 0 if it is not there: it is not entered, and must not be
  * one of the folders. */
 gboolean zn_scan (ZnScan            *scan,
                   gchar            **in,
+                  gboolean           prompts,
                   gboolean           recursive,
                   const struct stat *out,
                   GError           **error);

@@ -290,6 +290,22 @@ zn_apply_to_buffer (const ZnSettings    *settings,
   return ok;
 }
 
+gboolean
+zn_apply_check (const ZnSettings *settings, GeglBuffer *source, GError **error)
+{
+  const GeglRectangle *all = gegl_buffer_get_extent (source);
+  Run                  run;
+  gboolean             ok;
+
+  run_begin (&run, settings, source, all, all, NULL, NULL);
+  gegl_node_set (run.op, "prompt", "x", "status", "", NULL);
+  gegl_node_get_bounding_box (run.op); /* prepares it */
+  ok = run_check (&run, settings, error);
+  g_object_unref (run.graph);
+
+  return ok;
+}
+
 GeglBuffer *
 zn_apply_to_layer (const ZnSettings *settings,
                    GeglBuffer       *source,

@@ -77,6 +77,11 @@ GeglBuffer *zn_apply_to_layer (const ZnSettings *settings,
                                gpointer          data,
                                GError          **error);
 
+/* Whether a filter that makes a layer finds all it needs, with any prompt; nothing is
+ * computed.
+ */
+gboolean zn_apply_check (const ZnSettings *settings, GeglBuffer *source, GError **error);
+
 /* The region roi of n results between position 0, which is the source, and 1: dest[0] to
  * dest[n - 2], to be unreferenced by the caller.  All of them, or none.
  */

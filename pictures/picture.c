@@ -196,6 +196,20 @@ zn_picture_load (gint fd, const ZnFormat *format, ZnBudget *budget, GError **err
   return picture;
 }
 
+ZnPicture *
+zn_picture_new (gint width, gint height, ZnBudget *budget, GError **error)
+{
+  ZnPicture *picture = g_new0 (ZnPicture, 1);
+
+  picture->budget = budget;
+  picture->width  = width;
+  picture->height = height;
+  if (! zn_picture_begin (picture, error))
+    g_clear_pointer (&picture, zn_picture_free);
+
+  return picture;
+}
+
 void
 zn_picture_free (ZnPicture *picture)
 {

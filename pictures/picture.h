@@ -54,7 +54,7 @@ typedef struct
 
 struct _ZnPicture
 {
-  const ZnFormat *format; /* of the file that it came from                  */
+  const ZnFormat *format; /* of the file that it came from; NULL: of none   */
   gint            width, height;
   gboolean        grey, alpha;
   gboolean        premultiplied;
@@ -88,6 +88,9 @@ const ZnFormat *zn_format_by_content (gint fd);
 /* Waits for the budget where the picture is large.  On failure NULL and a sentence. */
 ZnPicture *zn_picture_load (gint fd, const ZnFormat *format, ZnBudget *budget, GError **error);
 void       zn_picture_free (ZnPicture *picture);
+
+/* A new one, of no file: R'G'B' u8 in sRGB. */
+ZnPicture *zn_picture_new (gint width, gint height, ZnBudget *budget, GError **error);
 
 /* Writes a file of that format from the descriptor's start.  What the format cannot
  * hold (transparency, float) is an error, but for a smaller depth. */
