@@ -48,6 +48,14 @@ def autoencoder_scores(net, x, batch=6):
 
 
 @torch.no_grad()
+def family_scores(family, x, batch=6):
+    """{(encoder, decoder): PSNR} of all pairs."""
+    h, w = x.shape[-2:]
+    return {(e, d): psnr(torch.cat([b.decode(a.encode(nets.pad8(i)))[..., :h, :w] for i in x.split(batch)]), x)
+            for e, a in family.members.items() for d, b in family.members.items()}
+
+
+@torch.no_grad()
 def student_scores(net, teacher, x, batch=6):
     """PSNR of: the teacher's round trip; its latents through our decoder; our latents through its decoder; our round trip."""
     halves = [(teacher.encode, teacher.decode), (teacher.encode, net.decode), (net.encode, teacher.decode), (net.encode, net.decode)]

@@ -18,16 +18,19 @@ FINE, COARSE = 16, 8    # windows of the mixing blocks at 1/4 and at 1/8: 64 pix
 
 # name: kind of block, widths at 1/4 and 1/8, blocks (encoder 1/4, 1/8, decoder 1/8, 1/4), latent channels
 LATENTS = {
-    "zenith-lite": dict(kind="gated", widths=(48, 128), blocks=(3, 6, 6, 5)),
-    "zenith": dict(kind="gated", widths=(64, 176), blocks=(4, 6, 6, 8)),
-    "zenith-lite-mix": dict(kind="mix", widths=(64, 176), blocks=(4, 6, 6, 6)),
-    "zenith-lite-plain": dict(kind="plain", widths=(32, 64), blocks=(4, 7, 7, 6)),
-    "zenith-lite-plain-slow": dict(kind="plain", widths=(48, 96), blocks=(5, 6, 6, 6)),     # the time of zenith-lite
-    "zenith-f2": dict(kind="gated", widths=(64, 192), blocks=(4, 6, 6, 6), z=32, teacher="taef2"),
+    "zenith": dict(kind="plain", widths=(64, 128), blocks=(5, 7, 8, 10)),
+    "zenith-lite": dict(kind="plain", widths=(48, 96), blocks=(4, 6, 7, 8)),
+    "zenith-f2": dict(kind="plain", widths=(64, 128), blocks=(5, 8, 8, 8), z=32, teacher="taef2"),
+    # to compare: equal multiply-adds; the first takes the time of zenith-lite, too
+    "latent-gated": dict(kind="gated", widths=(48, 128), blocks=(3, 6, 6, 5)),
+    "latent-mix": dict(kind="mix", widths=(64, 176), blocks=(4, 6, 6, 6)),
+    "latent-plain": dict(kind="plain", widths=(32, 64), blocks=(4, 7, 7, 6)),
     "tiny-latent": dict(kind="gated", widths=(16, 32), blocks=(1, 1, 1, 1), z=4),
     "tiny-latent-mix": dict(kind="mix", widths=(16, 32), blocks=(2, 2, 2, 2), z=4),
     "tiny-latent-plain": dict(kind="plain", widths=(16, 32), blocks=(1, 1, 1, 1), z=4),
 }
+# networks that learn one latent space together: each decodes what any of them has encoded
+FAMILIES = {"zenith-family": ("zenith", "zenith-lite"), "tiny-family": ("tiny-latent-plain", "tiny-latent")}
 
 
 def walsh(n):
@@ -79,6 +82,10 @@ class Plain(nn.Module):
     def __init__(self, c):
         super().__init__()
         self.conv1, self.conv2 = nets.conv3(c, c), nets.conv3(c, c)
+        nn.init.kaiming_normal_(self.conv1.weight, nonlinearity="relu")
+        nn.init.normal_(self.conv2.weight, std=0.1 * (9 * c) ** -0.5)       # begin near the identity
+        nn.init.zeros_(self.conv1.bias)
+        nn.init.zeros_(self.conv2.bias)
 
     def forward(self, x):
         return x + self.conv2(F.relu(self.conv1(F.relu(x))))
@@ -99,6 +106,20 @@ def run(blocks, f):
     return f
 
 
+def unshuffle(x, k):
+    """F.pixel_unshuffle whose result has its channels last in memory, as the convolutions like it on a GPU."""
+    n, c, h, w = x.shape
+    x = x.reshape(n, c, h // k, k, w // k, k).permute(0, 2, 4, 1, 3, 5)
+    return x.reshape(n, h // k, w // k, c * k * k).permute(0, 3, 1, 2)
+
+
+def shuffle(x, k):
+    """The inverse."""
+    n, c, h, w = x.shape
+    x = x.permute(0, 2, 3, 1).reshape(n, h, w, c // (k * k), k, k).permute(0, 1, 4, 2, 5, 3)
+    return x.reshape(n, h * k, w * k, c // (k * k)).permute(0, 3, 1, 2)
+
+
 class Encoder(nn.Module):
     def __init__(self, kind, c, n, z):
         super().__init__()
@@ -109,7 +130,7 @@ class Encoder(nn.Module):
         self.outro = nn.Conv2d(c[1], z, 1)
 
     def forward(self, x):
-        f = run(self.fine, self.intro(F.pixel_unshuffle(x, 4)))
+        f = run(self.fine, self.intro(unshuffle(x, 4)))
         return self.outro(run(self.coarse, self.down(f)))
 
 
@@ -126,8 +147,31 @@ class Decoder(nn.Module):
 
     def forward(self, z):
         f = run(self.coarse, self.intro(z))
-        f = run(self.fine, F.pixel_shuffle(self.up(f), 2))
-        return F.pixel_shuffle(self.outro(f), 4)
+        f = run(self.fine, shuffle(self.up(f), 2))
+        return shuffle(self.outro(f), 4)
+
+
+class View(nn.Module):
+    """How to look at a latent: sRGB = weight z + bias, its three principal components over photographs."""
+
+    def __init__(self, z):
+        super().__init__()
+        self.register_buffer("weight", torch.zeros(3, z))
+        self.register_buffer("bias", torch.full((3,), 0.5))
+
+    @torch.no_grad()
+    def fit(self, z, x):
+        """From latents z [N,C,h,w] of the pictures x; a component is positive where the picture is bright, and two deviations of it
+        are half the range."""
+        light = F.avg_pool2d(x.mean(1, keepdim=True), 8).flatten().double()
+        flat = z.permute(1, 0, 2, 3).flatten(1).double()
+        mean = flat.mean(1, keepdim=True)
+        values, vectors = torch.linalg.eigh((flat - mean) @ (flat - mean).T / flat.shape[1])
+        axes, deviation = vectors[:, -3:].flip(1).T, values[-3:].flip(0).sqrt()
+        sign = torch.sign((axes @ (flat - mean)) @ (light - light.mean()))
+        weight = axes * (torch.where(sign < 0, -1.0, 1.0) * 0.25 / deviation)[:, None]
+        self.weight.copy_(weight)
+        self.bias.copy_(0.5 - (weight @ mean).squeeze(1))
 
 
 class Latent(nn.Module):
@@ -138,6 +182,12 @@ class Latent(nn.Module):
         self.kind, self.teacher = kind, teacher
         self.encoder = Encoder(kind, widths, blocks[:2], z)
         self.decoder = Decoder(kind, widths, blocks[2:], z)
+        self.view = View(z)
+        for conv in (self.encoder.intro, self.encoder.down, self.encoder.outro, self.decoder.intro, self.decoder.up):
+            nn.init.normal_(conv.weight, std=conv.weight[0].numel() ** -0.5)
+            nn.init.zeros_(conv.bias)
+        nn.init.normal_(self.decoder.outro.weight, std=0.2 * self.decoder.outro.weight[0].numel() ** -0.5)
+        nn.init.constant_(self.decoder.outro.bias, 0.5)         # grey
 
     def encode(self, x):
         return self.encoder(x)
@@ -147,6 +197,14 @@ class Latent(nn.Module):
 
     def forward(self, x):
         return self.decode(self.encode(x))
+
+
+class Family(nn.Module):
+    """Several of them with one latent space; the first has the best encoder."""
+
+    def __init__(self, names):
+        super().__init__()
+        self.members = nn.ModuleDict({n: Latent(**LATENTS[n]) for n in names})
 
 
 # ---- the teacher of zenith-f2 --------------------------------------------------------------------

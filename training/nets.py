@@ -234,12 +234,15 @@ def build(name):
     if name in AUTOENCODERS:
         return Autoencoder(**AUTOENCODERS[name])
     import latent_nets
+    if name in latent_nets.FAMILIES:
+        return latent_nets.Family(latent_nets.FAMILIES[name])
     return latent_nets.Latent(**latent_nets.LATENTS[name])
 
 
 def begin_from(net, weights):
     """Load weights; blocks that they do not have begin as the identity, so that a network can grow."""
     missing, unexpected = net.load_state_dict({k: v.float() for k, v in weights.items()}, strict=False)
+    missing = [k for k in missing if not k.startswith("view.")]
     new = {k.rsplit(".", 2)[0] for k in missing}
     grown = {k: m for k, m in net.named_modules() if k in new and isinstance(m, Block)}
     if unexpected or len(grown) < len(new):

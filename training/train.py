@@ -70,30 +70,81 @@ def picture_loss(y, x):
     return loss
 
 
+def error_loss(y, x):
+    """Log of the mean squared error of each crop: what PSNR measures. A little of the first differences' L1 keeps edges."""
+    d = y - x
+    edges = (d[..., 1:] - d[..., :-1]).abs().mean() + (d[..., 1:, :] - d[..., :-1, :]).abs().mean()
+    return 0.1 * torch.log(d.square().flatten(1).mean(1) + 1e-5).mean() + 0.5 * edges
+
+
+def channels_last(work):
+    kind = next(work.parameters()).dtype
+    return lambda v: v.to(kind, memory_format=torch.channels_last)
+
+
+def held(z):
+    """What pulls each channel of z to mean 0, variance 1, and inside the clamp."""
+    mean, var = z.mean((0, 2, 3)), z.var((0, 2, 3))
+    return (mean.square() + (var - 1).square()).mean() + 10 * F.relu(z.abs() - 2.6).square().mean()
+
+
+def stored(z):
+    """z as a decoder gets it; the noise stands for 8-bit storage (which has a deviation of 0.007) and small edits."""
+    return 3 * torch.tanh((z + 0.015 * torch.randn_like(z)) / 3)
+
+
+def latent_loss(work, x):
+    to = channels_last(work)
+    z = work.encode(to(x)).float()
+    return error_loss(work.decoder(to(stored(z))).float(), x) + 0.01 * held(z)
+
+
+def family_loss(work, x, share=0.25):
+    """Every member decodes its own latents and, for a share of the crops, another's; all encoders follow the first."""
+    to = channels_last(work)
+    members = list(work.members.values())
+    latents = [m.encode(to(x)).float() for m in members]
+    own = round(len(x) * (1 - share))
+    loss = 0.0
+    for i, m in enumerate(members):
+        other = latents[(i + 1) % len(members)]
+        z = torch.cat([latents[i][:own], other[own:]])
+        loss = loss + error_loss(m.decoder(to(stored(z))).float(), x) + 0.01 * held(latents[i])
+        if i:
+            loss = loss + 0.05 * (latents[i] - latents[0].detach()).square().mean()
+    return loss
+
+
 def student_loss(work, x, teacher):
     """Both halves learn to stand in for the teacher's: the decoder turns the teacher's latents into the picture, the encoder
-    gives the teacher's latents, and the teacher's decoder makes the picture of them."""
-    kind = next(work.parameters()).dtype
-    to = lambda v: v.to(kind, memory_format=torch.channels_last)
+    gives the teacher's latents, of which our decoder, and for some of the crops the teacher's, makes the picture."""
+    to = channels_last(work)
     with torch.no_grad():
         goal = teacher.encode(to(x)).float()
-    y = work.decoder(to(3 * torch.tanh(goal / 3))).float()
     z = work.encode(to(x)).float()
-    back = teacher.decode(to(z)).float()
-    return picture_loss(y, x) + picture_loss(back, x) + 0.1 * (z - goal).square().mean()
+    k, quarter = len(x) // 2, max(1, len(x) // 4)
+    y = work.decoder(to(stored(torch.cat([goal[:k], z[k:]])))).float()
+    back = teacher.decode(to(z[:quarter])).float()
+    return error_loss(y, x) + 0.5 * error_loss(back, x[:quarter]) + 0.05 * torch.log((z - goal).square().mean() + 1e-4)
 
 
 # ---- flat state ----------------------------------------------------------------------------------
 
+def laid(p):
+    """A kernel [o,i,h,w] with its input channels last, as convolutions read it on a GPU: no copy for each of them in each step."""
+    return p.permute(0, 2, 3, 1) if p.dim() == 4 else p
+
+
 def flatten(net):
-    return torch.cat([p.detach().flatten() for p in net.parameters()])
+    return torch.cat([laid(p.detach()).flatten() for p in net.parameters()])
 
 
 def unflatten(net, flat):
     """Make the parameters of net views of flat."""
     at = 0
     for p in net.parameters():
-        p.data = flat[at:at + p.numel()].view(p.shape)
+        view = flat[at:at + p.numel()].view(laid(p).shape)
+        p.data = view.permute(0, 3, 1, 2) if p.dim() == 4 else view
         at += p.numel()
 
 
@@ -154,7 +205,7 @@ class Trainer:
 
     def step(self):
         loss = self.loss(self.work, self.sample())
-        g = torch.cat([i.reshape(-1) for i in torch.autograd.grad(loss * self.scale, self.params)]).float() / self.scale
+        g = torch.cat([laid(i).reshape(-1) for i in torch.autograd.grad(loss * self.scale, self.params)]).float() / self.scale
         with torch.no_grad():
             # clip at three times the usual norm; a step that is not finite is left out
             norm = g.norm()
@@ -217,6 +268,8 @@ class Trainer:
 def score(net, name, test, pairs=None, teacher=None):
     x, unit = test
     batch = 6 if x.is_cuda else 1
+    if name in latent_nets.FAMILIES:
+        return "Kodak24 " + ", ".join(f"{e} > {d} {v:.3f}" for (e, d), v in evaluate.family_scores(net, x, batch).items()) + " dB"
     if teacher:
         return ("Kodak24: teacher %.3f, its latents through our decoder %.3f, ours through its %.3f, both ours %.3f dB"
                 % tuple(evaluate.student_scores(net, copy.deepcopy(teacher).float(), x, batch)))
@@ -251,20 +304,27 @@ def set_up(a):
     torch.manual_seed(a.seed)
     net = nets.build(a.name)
     if a.init:
-        grown = nets.begin_from(net, load_file(a.init))
+        if a.name in latent_nets.FAMILIES:              # a folder with a file of each
+            for name, member in net.members.items():
+                nets.begin_from(member, load_file(Path(a.init) / f"{name}.safetensors"))
+        grown = () if a.name in latent_nets.FAMILIES else nets.begin_from(net, load_file(a.init))
         if grown:
             print(f"# {len(grown)} blocks begin as the identity: {', '.join(grown)}", flush=True)
     denoiser = a.name in nets.DENOISERS
     pairs = data.Pairs(a.cameras, device) if a.cameras else None
     loss = functools.partial(denoiser_loss, pool=a.pool, pairs=pairs, share=a.share) if denoiser else autoencoder_loss
+    latent = a.name in latent_nets.LATENTS or a.name in latent_nets.FAMILIES
+    if latent:
+        loss = family_loss if a.name in latent_nets.FAMILIES else latent_loss
     teacher = None
     if getattr(net, "teacher", None):
         teacher = latent_nets.Teacher(*(Path(a.teacher) / f"{net.teacher}_{half}.pth" for half in ("encoder", "decoder")))
-        teacher = teacher.to(device, torch.bfloat16 if device == "cuda" else torch.float32, memory_format=torch.channels_last)
+        teacher = teacher.to(device, torch.float16 if device == "cuda" else torch.float32, memory_format=torch.channels_last)
         loss = functools.partial(student_loss, teacher=teacher)
-    trainer = Trainer(net, loss, device, muon=a.muon, kind=torch.float16 if denoiser else torch.bfloat16)
+    trainer = Trainer(net, loss, device, muon=a.muon, kind=torch.float16 if denoiser or latent else torch.bfloat16)
     if not denoiser and device == "cuda" and not a.eager:
-        for m in trainer.work.modules():
+        torch._dynamo.config.cache_size_limit = 64      # of one block's code: widths, sizes of crops, with gradient and without
+        for m in (*trainer.work.modules(), *(teacher.modules() if teacher else ())):
             if isinstance(m, (nets.TinyBlock, latent_nets.Mix, latent_nets.Plain)):
                 m.compile(dynamic=False)
     return device, trainer, teacher
@@ -272,7 +332,7 @@ def set_up(a):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("name", choices=[*nets.DENOISERS, *nets.AUTOENCODERS, *latent_nets.LATENTS])
+    p.add_argument("name", choices=[*nets.DENOISERS, *nets.AUTOENCODERS, *latent_nets.LATENTS, *latent_nets.FAMILIES])
     p.add_argument("--photos", nargs="+", required=True)
     p.add_argument("--test", required=True, help="folder of pictures kept out of training")
     p.add_argument("--teacher", help="folder with the teacher's published files (zenith-f2: taef2_encoder.pth, taef2_decoder.pth)")
@@ -281,6 +341,8 @@ def main():
     p.add_argument("--share", type=float, default=0.25, help="of the crops that are such pairs")
     p.add_argument("--out", required=True)
     p.add_argument("--minutes", type=float, default=7)
+    p.add_argument("--steps", type=int, help="end after so many steps, if that is before --minutes")
+    p.add_argument("--wall", action="store_true", help="--minutes are those of the whole program, preparations included")
     p.add_argument("--lr", type=float, default=1e-3)
     p.add_argument("--hold", type=float, default=0, help="share of the schedule before the learning rate falls")
     p.add_argument("--phases", default="128x32:0.6,192x16:0.4", help="SIDExBATCH:SHARE,...")
@@ -318,14 +380,27 @@ def main():
     say(f"# {a.name}: {crops.count} photographs, {trainer.master.numel():,} parameters, {a.minutes} minutes, "
         f"part {a.part}, lr {a.lr}, hold {a.hold}, pool {a.pool}, phases {a.phases}, ready after {time.time() - began:.0f} s")
 
+    look = crops.sampler(16, 256 if int(crops.smallest.min()) >= 256 else 64)()
+
+    def save():
+        """A file for the network, or for each of its members."""
+        files = []
+        for name, net in trainer.shown.members.items() if a.name in latent_nets.FAMILIES else [(a.name, trainer.shown)]:
+            if hasattr(net, "view"):
+                with torch.no_grad():
+                    net.view.fit(net.encode(look), look)
+            files.append(export.write(out, name, net, steps=trainer.steps))
+        return files
+
     start = shown = last = time.time()
     first = trainer.steps
+    budget = max(1.0, 60 * a.minutes - (start - began) - 15) if a.wall else 60 * a.minutes      # 15 s for the last evaluation
     spent = 0.0
     while True:
         now = time.time()
-        spent += min(now - last, 2.0)               # a process that was stopped for a while loses nothing
+        spent += now - last if a.wall else min(now - last, 2.0)     # a process that was stopped for a while loses nothing
         last = now
-        done = first_done + (last_done - first_done) * spent / (60 * a.minutes)
+        done = first_done + (last_done - first_done) * max(spent / budget, (trainer.steps - first) / (a.steps or math.inf))
         if done >= last_done:
             break
         if done >= plan[phase][2] and phase + 1 < len(plan):
@@ -346,13 +421,14 @@ def main():
             if not math.isfinite(loss):
                 raise SystemExit("loss is not finite")
             export.write_checkpoint(out, a.name, trainer.state())
-            export.write(out, a.name, trainer.shown, steps=trainer.steps)
+            save()
             shown = time.time()
     export.write_checkpoint(out, a.name, trainer.state())
-    path = export.write(out, a.name, trainer.shown, steps=trainer.steps)
+    paths = save()
     say(f"end step {trainer.steps} loss {loss:.4f} {score(trainer.shown, a.name, test, pairs, teacher)}")
-    name, net = evaluate.load(path)
-    say(f"fp16 file: {score(net.to(device), a.name, test, pairs, teacher)}; {time.time() - began:.0f} s in all")
+    for path in paths:
+        name, net = evaluate.load(path)
+        say(f"fp16 file: {name} {score(net.to(device), name, test, pairs, teacher)}; {time.time() - began:.0f} s in all")
 
 
 if __name__ == "__main__":
