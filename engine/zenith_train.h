@@ -29,10 +29,10 @@ typedef struct zn_trainer zn_trainer;
 typedef struct zn_train_options { /* 0 or NULL is the default, in brackets */
     const char *model;   /* zenith-ae, zenith-prune, conv-baseline-ae; zenith-taesd, zenith-lite, zenith-spectral,
                  * vanilla-taesd: encoder and decoder in one file; denoise-fast, denoise-balanced, denoise-best;
-                 * template */
+                 * zenith, and zenith-lite from weights of the same layout; template */
     const char *task;    /* restore, or one damage alone: restore-gaussian, restore-shot, restore-blur; reconstruct
-                * (all of wavelets); denoise (pictures) [restore; of a denoiser: denoise] */
-    const char *weights; /* where to start from [the seed]; a denoiser needs it */
+                * (of wavelets, or of pictures); denoise (pictures) [restore; of a denoiser: denoise] */
+    const char *weights; /* where to start from [the seed]; a denoiser and zenith need it */
     const char *resume;  /* a checkpoint of a run with the same options */
     int base;            /* width of an autoencoder [16] */
     int size, batch;     /* side of the pictures in a batch [64]; how many [4] */
@@ -68,7 +68,7 @@ ZN_API zn_status zn_trainer_open(zn_trainer **out, zn_engine *engine, const zn_t
 ZN_API void zn_trainer_close(zn_trainer **t);
 ZN_API int64_t zn_trainer_parameters(const zn_trainer *t);
 
-/* A picture to learn from, for the task denoise: R'G'B', 0..1, copied as 8 bits.  At least as large as the
+/* A picture to learn from instead of wavelets: R'G'B', 0..1, copied as 8 bits.  At least as large as the
  * batch's. */
 ZN_API zn_status zn_trainer_add_picture(zn_trainer *t, const zn_array *picture, zn_error *err);
 

@@ -3,6 +3,7 @@
 
 #include "config.h"
 
+#include <math.h>
 #include <string.h>
 
 #include <glib/gi18n-lib.h>
@@ -79,6 +80,9 @@ zenith_autoencoder_get_type (void)
     { ZENITH_AUTOENCODER_FLUX, N_ ("AutoencoderKL (FLUX.1, Z-Image, SD, SDXL)"), "flux-ae" },
     { ZENITH_AUTOENCODER_WAN, N_ ("Wan VAE (Wan 2.1, Wan 2.2)"), "wan-vae" },
     { ZENITH_AUTOENCODER_WAN2D, N_ ("2-D Wan VAE"), "wan2d-vae" },
+    { ZENITH_AUTOENCODER_LITE, N_ ("Zenith Lite (same latents, faster)"), "zenith-lite" },
+    { ZENITH_AUTOENCODER_F2, N_ ("Zenith F2 (FLUX.2)"), "zenith-f2" },
+    { ZENITH_AUTOENCODER_TAE, N_ ("Zenith TAE (TAESD's layout)"), "zenith-tae" },
     { 0, NULL, NULL }
   };
 
@@ -638,6 +642,27 @@ zn_op_set_measured (GeglOperation *operation, const ZnOpTiled *task, const gfloa
       print_once (operation, text);
       g_free (text);
     }
+}
+
+void
+zn_op_set_loss (GeglOperation        *operation,
+                const ZnOpLatentTask *task,
+                gdouble               sum,
+                gdouble               squares,
+                gdouble               worst,
+                gdouble               n)
+{
+  gchar *text;
+
+  text = g_strdup_printf (
+      _ ("PSNR %.2f dB; mean difference %.2f, largest %.0f, white from %.0f on, "
+         "of 255"),
+      -10.0 * log10 (MAX (squares / n, 1e-12)), 255.0 * sum / n, 255.0 * worst,
+      255.0 / task->scale);
+  set_text (operation, "loss", task->loss, text);
+  if (g_getenv ("ZENITH_VERBOSE"))
+    print_once (operation, text);
+  g_free (text);
 }
 
 void

@@ -62,7 +62,10 @@ typedef enum
   ZENITH_AUTOENCODER_TAESANA,
   ZENITH_AUTOENCODER_FLUX,
   ZENITH_AUTOENCODER_WAN,
-  ZENITH_AUTOENCODER_WAN2D
+  ZENITH_AUTOENCODER_WAN2D,
+  ZENITH_AUTOENCODER_LITE,
+  ZENITH_AUTOENCODER_F2,
+  ZENITH_AUTOENCODER_TAE
 } ZenithAutoencoder;
 
 typedef enum
@@ -185,6 +188,8 @@ typedef struct
   ZenithAutoencoder autoencoder;
   const gchar      *weights; /* "" or NULL: found by name */
   ZenithLatentMode  mode;    /* of a preview */
+  gdouble           scale;   /* what a difference is multiplied by */
+  gchar           **loss;    /* the field of the property, or NULL */
 } ZnOpLatentTask;
 
 enum
@@ -364,6 +369,15 @@ void zn_op_set_status (GeglOperation *operation, const ZnOpBase *base, const gch
 /* Shows the noise that was measured, of 255 for each channel, or NULL: it was
  * not.  With $ZENITH_VERBOSE stderr gets it too. */
 void zn_op_set_measured (GeglOperation *operation, const ZnOpTiled *task, const gfloat sigma[3]);
+
+/* Says how far a picture differs from its original: sum and sum of squares of the
+ * differences of n values, and the largest. */
+void zn_op_set_loss (GeglOperation        *operation,
+                     const ZnOpLatentTask *task,
+                     gdouble               sum,
+                     gdouble               squares,
+                     gdouble               worst,
+                     gdouble               n);
 
 /* Shows in `field`, the property "memory", what a run takes: bytes of weights, and beside
  * them.  With $ZENITH_VERBOSE stderr gets it too. */

@@ -479,29 +479,87 @@ autoencoder_given (ZnOpHalf half, ZenithAutoencoder which, const gchar *weights)
   return g_strdup (weights);
 }
 
-/* The id of a half: that of the networks whose weights the file holds, or else the
- * one that belongs to the name.  All but the large ones are of the TAESD family. */
+/* The id of a half: that of the networks whose weights the file holds, or else TAESD's. */
 static void
-autoencoder_id (gchar id[64], ZnOpHalf half, ZenithAutoencoder which, const gchar *path)
+autoencoder_id (gchar id[64], ZnOpHalf half, const gchar *path)
 {
-  static const ZenithAutoencoder large[] = { ZENITH_AUTOENCODER_FLUX, ZENITH_AUTOENCODER_WAN,
-                                             ZENITH_AUTOENCODER_WAN2D };
-  const gchar                   *family  = "taesd";
-  zn_weights                    *weights = NULL;
-  const gchar                   *found   = NULL;
-  gchar                          what[96];
+  static const gchar *const families[] = { "zenith", "flux-ae", "wan-vae", "wan2d-vae" };
+  const gchar              *family     = "taesd";
+  zn_weights               *weights    = NULL;
+  const gchar              *found      = NULL;
+  gchar                     what[96];
 
-  if (path && ! zn_weights_open (&weights, &path, 1, NULL))
+  if (! zn_weights_open (&weights, &path, 1, NULL))
     found = zn_weights_recognise (weights, what, sizeof (what));
-  for (guint i = 0; i < G_N_ELEMENTS (large); i++)
+  for (guint i = 0; found && i < G_N_ELEMENTS (families); i++)
     {
-      const gchar *nick = zn_op_nick (zenith_autoencoder_get_type (), large[i]);
+      gchar *start = g_strdup_printf ("%s-", families[i]);
 
-      if (found ? g_str_has_prefix (found, nick) : which == large[i])
-        family = nick;
+      if (g_str_has_prefix (found, start) && strlen (found) == strlen (start) + strlen ("encode"))
+        family = families[i];
+      g_free (start);
     }
   g_snprintf (id, 64, "%s-%s", family, half == ZN_OP_ENCODER ? "encode" : "decode");
   zn_weights_close (&weights);
+}
+
+/* How a latent is shown without a decoder: the id of a known projection to colours, or NULL. */
+static const gchar *
+autoencoder_colours (ZenithAutoencoder which)
+{
+  switch (which)
+    {
+    case ZENITH_AUTOENCODER_TAESD:
+      return "sd" ZN_OP_COLOURS;
+    case ZENITH_AUTOENCODER_TAESDXL:
+      return "sdxl" ZN_OP_COLOURS;
+    case ZENITH_AUTOENCODER_TAESD3:
+      return "sd3" ZN_OP_COLOURS;
+    case ZENITH_AUTOENCODER_TAEF1:
+      return "flux" ZN_OP_COLOURS;
+    case ZENITH_AUTOENCODER_TAEF2:
+    case ZENITH_AUTOENCODER_F2:
+      return "flux2" ZN_OP_COLOURS;
+    case ZENITH_AUTOENCODER_WAN:
+      return "wan" ZN_OP_COLOURS;
+    default:
+      return NULL;
+    }
+}
+
+/* Whether the published files of a model are two, one for each half. */
+static gboolean
+comes_in_halves (ZenithAutoencoder which)
+{
+  return which >= ZENITH_AUTOENCODER_TAESD && which <= ZENITH_AUTOENCODER_TAESANA;
+}
+
+/* Where the file of a half is; NULL: a sentence. */
+static gchar *
+autoencoder_path (ZnOpHalf half, ZenithAutoencoder which, const gchar *weights, zn_error *err)
+{
+  gchar    stem[2][64];
+  gchar    found[4096];
+  zn_error ignored;
+
+  if (weights && *weights)
+    return autoencoder_given (half, which, weights);
+
+  /* The sentence is about the name that the user is likely to have. */
+  autoencoder_stems (stem, half, which);
+  if (comes_in_halves (which) ? ! zn_weights_find (found, sizeof (found), stem[0], err) ||
+                                    ! zn_weights_find (found, sizeof (found), stem[1], &ignored)
+                              : ! zn_weights_find (found, sizeof (found), stem[1], err))
+    return g_strdup (found);
+
+  if (comes_in_halves (which))
+    {
+      g_strlcat (err->text, " ", sizeof (err->text));
+      g_strlcat (err->text, _ ("They are published at https://github.com/madebyollin/taesd."),
+                 sizeof (err->text));
+    }
+
+  return NULL;
 }
 
 ZnOpModel *
@@ -511,45 +569,54 @@ zn_op_model_acquire_autoencoder (ZnOpHalf          half,
                                  const ZnOpBase   *base,
                                  zn_error         *err)
 {
+  gchar     *path = autoencoder_path (half, which, weights, err);
   ZnOpModel *model;
-  gchar     *path;
   gchar      id[64];
-  gchar      stem[2][64];
-  gchar      found[4096];
-  zn_error   ignored;
 
-  if (weights && *weights)
+  /* a latent has colours without a decoder, too */
+  if (! path)
+    return half == ZN_OP_DECODER && autoencoder_colours (which)
+               ? model_acquire (autoencoder_colours (which), NULL, base, err)
+               : NULL;
+
+  autoencoder_id (id, half, path);
+  model = model_acquire (id, path, base, err);
+  g_free (path);
+
+  return model;
+}
+
+ZnOpModel *
+zn_op_model_acquire_colours (ZenithAutoencoder which,
+                             const gchar      *weights,
+                             gint              channels,
+                             gint              factor,
+                             const ZnOpBase   *base)
+{
+  zn_error     ignored;
+  gchar       *path  = autoencoder_path (ZN_OP_ENCODER, which, weights, &ignored);
+  const gchar *files = path;
+  zn_weights  *file  = NULL;
+  const gchar *known = autoencoder_colours (which);
+  gboolean     own   = FALSE;
+  ZnOpModel   *model = NULL;
+
+  if (path && ! zn_weights_open (&file, &files, 1, NULL))
+    for (gint i = 0; i < zn_weights_count (file); i++)
+      own = own || ! strcmp (zn_weights_info (file, i).name, "view.weight");
+  zn_weights_close (&file);
+
+  if (own || known)
+    model = model_acquire (own ? "latent-rgb" : known, own ? path : NULL, base, &ignored);
+  if (model && (zn_op_model_geometry (model)->in_c != channels ||
+                zn_op_model_geometry (model)->grow != factor))
     {
-      path = autoencoder_given (half, which, weights);
-      autoencoder_id (id, half, which, path);
-      model = model_acquire (id, path, base, err);
-      g_free (path);
-      return model;
+      zn_op_model_release (model);
+      model = NULL;
     }
+  g_free (path);
 
-  /* The shipped model and the large ones are one file, the others come in halves:
-   * the sentence is about the name that the user is likely to have. */
-  autoencoder_stems (stem, half, which);
-  autoencoder_id (id, half, which, NULL);
-  if (which == ZENITH_AUTOENCODER_ZENITH || which >= ZENITH_AUTOENCODER_FLUX
-          ? zn_weights_find (found, sizeof (found), stem[1], err)
-          : (zn_weights_find (found, sizeof (found), stem[0], err) &&
-             zn_weights_find (found, sizeof (found), stem[1], &ignored)))
-    {
-      /* a latent of Wan has colours without a decoder, too */
-      if (which == ZENITH_AUTOENCODER_WAN && half == ZN_OP_DECODER)
-        return model_acquire (ZN_OP_WAN_COLOURS, NULL, base, err);
-
-      if (which > ZENITH_AUTOENCODER_ZENITH && which < ZENITH_AUTOENCODER_FLUX)
-        {
-          g_strlcat (err->text, " ", sizeof (err->text));
-          g_strlcat (err->text, _ ("They are published at https://github.com/madebyollin/taesd."),
-                     sizeof (err->text));
-        }
-      return NULL;
-    }
-
-  return model_acquire (id, found, base, err);
+  return model;
 }
 
 /* ---- running -------------------------------------------------------------- */

@@ -15,8 +15,8 @@ typedef enum
   ZN_OP_DECODER
 } ZnOpHalf;
 
-/* The model that stands in for a decoder of Wan where there are no weights of one. */
-#define ZN_OP_WAN_COLOURS "wan-latent-rgb"
+/* How the ids end of models that show a latent by its colours alone. */
+#define ZN_OP_COLOURS "-latent-rgb"
 
 /* The model with this id, with its own weights or the file or folder `weights` (NULL or
  * "": its own), or the wanted half of an autoencoder; on failure NULL and a sentence.
@@ -32,6 +32,14 @@ ZnOpModel *zn_op_model_acquire_autoencoder (ZnOpHalf          half,
                                             const ZnOpBase   *base,
                                             zn_error         *err);
 void       zn_op_model_release (ZnOpModel *model);
+
+/* What shows a latent of this autoencoder by its colours: a decoder that the weight file
+ * describes, or one that is known for its latents; NULL: there is none. */
+ZnOpModel *zn_op_model_acquire_colours (ZenithAutoencoder which,
+                                        const gchar      *weights,
+                                        gint              channels,
+                                        gint              factor,
+                                        const ZnOpBase   *base);
 
 /* The same, and what it holds for its tiles (up to $ZENITH_MEMORY) is given back now,
  * unless somebody else uses it.  The next one to acquire it reads its weights again. */

@@ -14,6 +14,8 @@
 
 #include "config.h"
 
+#include <string.h>
+
 #include <glib/gi18n-lib.h>
 
 #include "op-common.h"
@@ -37,6 +39,15 @@ prepared_kind (GeglOperation *operation)
   return kind;
 }
 
+/* Whether the network's picture is -1..1. */
+static gboolean
+is_centred (const ZnOpModel *model)
+{
+  const gchar *name = zn_op_model_name (model);
+
+  return ! g_str_has_prefix (name, "taesd-") && ! g_str_has_prefix (name, "zenith-");
+}
+
 /* A half of the autoencoder, or NULL and a sentence.  *kind becomes what it makes or
  * wants.  Its other end is a picture of 3 channels: the engine refuses all other files. */
 static ZnOpModel *
@@ -53,7 +64,7 @@ acquire (ZnOpHalf half, const ZnOpLatentTask *task, ZnOpLatentKind *kind, zn_err
   g              = zn_op_model_geometry (model);
   kind->channels = half == ZN_OP_ENCODER ? g->out_c : g->in_c;
   kind->factor   = half == ZN_OP_ENCODER ? g->shrink : g->grow;
-  kind->centred  = ! g_str_has_prefix (zn_op_model_name (model), "taesd");
+  kind->centred  = is_centred (model);
 
   return model;
 }
@@ -74,8 +85,15 @@ halves_acquire (Halves *halves, const ZnOpLatentTask *task, zn_error *err)
   *halves = (Halves){ NULL, NULL, { 0, 0, FALSE } };
   if (task->encodes && ! (halves->encoder = acquire (ZN_OP_ENCODER, task, &halves->kind, err)))
     return FALSE;
-  if (! task->decodes || shows)
+  if (! task->decodes)
     return TRUE;
+  if (shows)
+    {
+      halves->decoder = zn_op_model_acquire_colours (task->autoencoder, task->weights,
+                                                     halves->kind.channels, halves->kind.factor,
+                                                     &task->base);
+      return TRUE;
+    }
 
   halves->decoder = acquire (ZN_OP_DECODER, task, &kind, err);
   if (! halves->decoder)
@@ -269,19 +287,28 @@ put_latent (ZnOpLatent           *latent,
             GeglBuffer           *output,
             ZnOpRequest          *request)
 {
+  zn_status  status;
   ZnOpTarget target = { .input   = task->encodes ? input : NULL,
                         .output  = output,
                         .box     = get_bounding_box (request->operation),
                         .format  = gegl_operation_get_format (request->operation, "output"),
-                        .differ  = task->mode == ZENITH_LATENT_MODE_DIFFERENCE,
-                        .centred = halves->decoder && halves->kind.centred };
+                        .scale   = task->mode == ZENITH_LATENT_MODE_DIFFERENCE ? task->scale : 0,
+                        .centred = halves->decoder && is_centred (halves->decoder) };
 
-  if (halves->decoder && g_str_has_prefix (zn_op_model_name (halves->decoder), ZN_OP_WAN_COLOURS))
-    g_strlcpy (request->note,
-               "There is no file wan-vae: the latent is shown by its colors, without detail.",
-               sizeof (request->note));
+  if (halves->decoder && ! task->encodes &&
+      strstr (zn_op_model_name (halves->decoder), ZN_OP_COLOURS " "))
+    g_snprintf (request->note, sizeof (request->note),
+                _ ("There is no file of the decoder %s: the latent is shown by its colors, "
+                   "without detail."),
+                zn_op_nick (zenith_autoencoder_get_type (), task->autoencoder));
   if (halves->decoder)
-    return zn_op_latent_decode (&target, halves->decoder, latent, request);
+    {
+      status = zn_op_latent_decode (&target, halves->decoder, latent, request);
+      if (! status && target.scale > 0)
+        zn_op_set_loss (request->operation, task, target.sum, target.squares, target.worst,
+                        3.0 * target.box.width * target.box.height);
+      return status;
+    }
 
   if (task->decodes)
     zn_op_latent_show (&target, latent, halves->kind.factor);

@@ -11,8 +11,7 @@
 
 #include "op-latent.h"
 
-#define AMPLIFY 4.0f /* what a difference is multiplied by */
-#define STRIP 256    /* rows of a kept picture that are written at a time */
+#define STRIP 256 /* rows of a kept picture that are written at a time */
 
 /* ---- latents -------------------------------------------------------------- */
 
@@ -225,17 +224,40 @@ zn_op_latent_put (const ZnOpLatent    *latent,
 
 /* ---- pictures made of latents --------------------------------------------- */
 
-/* The picture in the place of the input's colours, or how far they differ. */
+/* The picture in the place of the input's colours, or how far they differ.  Strips come
+ * from several threads. */
 static void
 target_strip (gpointer data, zn_rect strip, zn_rect all, gfloat *pixels, gint components)
 {
-  const ZnOpTarget *target = data;
-  const gfloat     *rgb    = target->rgb + (gsize) (strip.y - target->rect.y) * target->rect.w * 3;
+  static GMutex adding;
+  ZnOpTarget   *target = data;
+  const gfloat *rgb    = target->rgb + (gsize) (strip.y - target->rect.y) * target->rect.w * 3;
+  gdouble       sum = 0.0, squares = 0.0;
+  gfloat        worst = 0.0f;
 
   for (gsize i = (gsize) strip.w * strip.h; i; i--, rgb += 3, pixels += components)
     for (gint c = 0; c < 3; c++)
-      pixels[c] = target->differ ? zn_op_clean (AMPLIFY * fabsf (rgb[c] - zn_op_clean (pixels[c])))
-                                 : rgb[c];
+      if (target->scale > 0.0f)
+        {
+          const gfloat d = fabsf (zn_op_clean (rgb[c]) - zn_op_clean (pixels[c]));
+
+          sum += d;
+          squares += d * d;
+          worst     = MAX (worst, d);
+          pixels[c] = zn_op_clean (target->scale * d);
+        }
+      else
+        {
+          pixels[c] = rgb[c];
+        }
+
+  if (target->scale <= 0.0f)
+    return;
+  g_mutex_lock (&adding);
+  target->sum += sum;
+  target->squares += squares;
+  target->worst = MAX (target->worst, worst);
+  g_mutex_unlock (&adding);
 }
 
 static bool

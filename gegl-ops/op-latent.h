@@ -34,8 +34,12 @@ typedef struct
   GeglBuffer        *output;
   GeglRectangle      box;     /* in the output, and of the input */
   const Babl        *format;  /* of the output; not used with an input */
-  gboolean           differ;  /* four times the difference to the input instead */
+  gfloat             scale;   /* > 0: so many times the difference to the input instead */
   gboolean           centred; /* what is written is -1..1 */
+
+  /* with a scale: of the differences, of all values */
+  gdouble sum, squares;
+  gfloat  worst;
 
   /* used inside */
   gfloat       *keep; /* the whole picture, for the cache, or NULL */

@@ -13,9 +13,8 @@ zenith_property_autoencoder
 property_enum (mode, _("Mode"),
                ZenithLatentMode, zenith_latent_mode,
                ZENITH_LATENT_MODE_RECONSTRUCT)
-  description (_("The picture after encoding and decoding, the latent's first "
-                 "three channels as colors (z / 6 + 0.5), or four times the "
-                 "difference to the picture"))
+  description (_("The picture after encoding and decoding, the latent as colors, "
+                 "or the difference to the picture times the scale"))
 
 zenith_property_weights
 zenith_property_engine
@@ -23,6 +22,15 @@ zenith_property_status
 zenith_property_precision
 zenith_property_note
 zenith_property_failed
+
+property_double (scale, _("Scale"), 4.0)
+  description (_("What a difference is multiplied by: 4 makes one of 64 of 255 white"))
+  value_range (1.0, 64.0)
+  ui_gamma (2.0)
+
+/* Written by the operation, never read. */
+property_string (loss, _("Loss"), "")
+  description (_("With the mode Difference: how far the decoded picture is from the picture"))
 
 #else
 
@@ -43,6 +51,8 @@ describe (GeglOperation *operation, gpointer data)
   task->autoencoder = o->model;
   task->mode        = o->mode;
   task->weights     = o->weights;
+  task->scale       = o->scale;
+  task->loss        = &o->loss;
   task->encodes     = TRUE;
   task->decodes     = TRUE;
 }

@@ -77,6 +77,6 @@ int zn_net_add(zn_net *g, int a, int b);
 int zn_net_concat(zn_net *g, int a, int b); /* a's channels, then b's */
 int zn_net_shuffle(zn_net *g, int x, int r);
 int zn_net_unshuffle(zn_net *g, int x, int r);
-int zn_net_act(zn_net *g, int x, zn_act act); /* none, ReLU, SiLU or GELU */
+int zn_net_act(zn_net *g, int x, zn_act act); /* none, ReLU, SiLU, GELU or the soft clamp */
 
 #endif

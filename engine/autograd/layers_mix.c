@@ -405,28 +405,34 @@ int zn_net_up2(zn_net *net, int x)
     return zn_net_add_node(net, &up2_op, x, 2 * in->h, 2 * in->w, in->c, 0);
 }
 
-/* ---- SiLU and GELU ------------------------------------------------------------------------------------- */
+/* ---- SiLU, GELU and the soft clamp ---------------------------------------------------------------------- */
 
-/* k: the activation.  y = x s(x), with s the sigmoid or the normal distribution; y' = s + x s'. */
+/* k: the activation.  y = x s(x), with s the sigmoid or the normal distribution; y' = s + x s'.  Or y = 3 tanh(x / 3). */
 static void act_range(zn_node *o, int item, bool back)
 {
     zn_node *in = zn_node_in(o, 0);
     size_t first, end = zn_node_range(o, item, zn_node_len(o), &first);
 
     for (size_t i = first; i < end; i++) {
-        double x = (double)in->y[i], s, slope;
+        double x = (double)in->y[i], s, y, slope;
 
-        if (o->k == ZN_SILU) {
+        if (o->k == ZN_SOFTCLAMP) {
+            s = tanh(x / 3);
+            y = 3 * s;
+            slope = 1 - s * s;
+        } else if (o->k == ZN_SILU) {
             s = 1 / (1 + exp(-x));
-            slope = s * (1 - s);
+            y = x * s;
+            slope = s + y * (1 - s);
         } else {
             s = 0.5 * erfc(-x * 0.70710678118654752);
-            slope = 0.39894228040143268 * exp(-0.5 * x * x);
+            y = x * s;
+            slope = s + x * 0.39894228040143268 * exp(-0.5 * x * x);
         }
         if (back)
-            in->dy[i] = (in->ready ? in->dy[i] : 0) + o->dy[i] * (real)(s + x * slope);
+            in->dy[i] = (in->ready ? in->dy[i] : 0) + o->dy[i] * (real)slope;
         else
-            o->y[i] = (real)(x * s);
+            o->y[i] = (real)y;
     }
 }
 

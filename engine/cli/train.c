@@ -6,6 +6,7 @@
 #include "../zenith_train.h"
 #include "pictures.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -18,10 +19,12 @@ static const char help[] =
     "\n"
     "  MODEL            zenith-ae, zenith-prune, conv-baseline-ae; zenith-taesd, zenith-lite, "
     "zenith-spectral,\n"
-    "                   vanilla-taesd (encoder and decoder); denoise-fast, -balanced, -best; template\n"
+    "                   vanilla-taesd (encoder and decoder); template.  On --pictures: denoise-fast, -balanced, "
+    "-best,\n"
+    "                   zenith, zenith-lite, from the weights of that name unless --weights says other ones\n"
     "  --task T         restore wavelets (or restore-gaussian, restore-shot, restore-blur: one damage), "
     "reconstruct\n"
-    "                   them; denoise (a denoiser on --pictures)\n"
+    "                   them, or --pictures; denoise (a denoiser on --pictures)\n"
     "  --pictures DIR   PNG and JPEG files to learn from\n"
     "  --weights FILE   start from these; --resume CKPT goes on where a run with the same options stopped\n"
     "  --checkpoint F   written every --every N steps [500] and when interrupted\n"
@@ -242,7 +245,8 @@ static int train(zn_trainer *t, const settings *s)
     return EXIT_DONE;
 }
 
-static int show_test(zn_trainer *t)
+/* was: the error before the run, or 0. */
+static int show_test(zn_trainer *t, double was)
 {
     static const char *const restore[] = { "Gaussian noise 0.3", "shot noise 5 %", "box blur 3x3" };
     const bool one = zn_trainer_tests(t) == 1;
@@ -253,7 +257,10 @@ static int show_test(zn_trainer *t)
 
         if (zn_trainer_test(t, i, &before, &after, &err))
             return fail("%s", err.text);
-        if (one && before == 0)
+        if (one && before == 0 && was > 0)
+            printf("error (MSE) on squares of these pictures: %.6f before, %.6f now (%+.2f dB)\n", was, after,
+                   10 * log10(was / after));
+        else if (one && before == 0)
             printf("error (MSE) on pictures not trained on: %.6f\n", after);
         else
             printf("%-20s MSE %.6f, restored %.6f: %.2fx less\n", one ? "noise" : restore[i], before, after,
@@ -268,6 +275,8 @@ int cmd_train(int argc, char **argv)
     zn_engine *engine = NULL;
     zn_trainer *t = NULL;
     zn_error err;
+    double damage, was = 0;
+    char own[4096];
     int status;
 
     if (argc && (!strcmp(argv[0], "--help") || !strcmp(argv[0], "help"))) {
@@ -279,6 +288,8 @@ int cmd_train(int argc, char **argv)
     /* before hours of training, not after */
     if (zn_write_check(s.out, &err) || (s.checkpoint && zn_write_check(s.checkpoint, &err)))
         return fail("%s", err.text);
+    if (s.pictures && !s.o.weights && !s.o.resume && !zn_weights_find(own, sizeof own, s.o.model, &err))
+        s.o.weights = own;
     if (zn_engine_open(&engine, s.engine, s.threads, &err) || zn_trainer_open(&t, engine, &s.o, &err)) {
         zn_engine_close(&engine);
         return fail("%s", err.text);
@@ -286,10 +297,12 @@ int cmd_train(int argc, char **argv)
     signal(SIGINT, interrupt);
     if (s.pictures)
         status = read_album(t, s.pictures);
+    if (!status && s.pictures && s.o.weights && zn_trainer_test(t, 0, &damage, &was, &err))
+        status = fail("%s", err.text);
     if (!status)
         status = train(t, &s);
     if (!status)
-        status = show_test(t);
+        status = show_test(t, was);
     zn_trainer_close(&t);
     zn_engine_close(&engine);
     return status;

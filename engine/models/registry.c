@@ -30,6 +30,12 @@
     X(wan_vae_decode)                                                                                                  \
     X(wan_video_encode)                                                                                                \
     X(wan_video_decode)                                                                                                \
+    X(latent_rgb)                                                                                                      \
+    X(sd_latent_rgb)                                                                                                   \
+    X(sdxl_latent_rgb)                                                                                                 \
+    X(sd3_latent_rgb)                                                                                                  \
+    X(flux_latent_rgb)                                                                                                 \
+    X(flux2_latent_rgb)                                                                                                \
     X(wan_latent_rgb)                                                                                                  \
     X(flux_latent_rgb)                                                                                                 \
     X(wan2d_vae_encode)                                                                                                \

@@ -199,10 +199,15 @@ static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const
     zn_model *m = NULL;
     zn_weights *w = NULL;
     zn_precision precision;
-    zn_status s = zn_precision_choose(&precision, engine, a, open->precision, err);
+    zn_status s = ZN_OK;
+    char what[96];
 
-    if (!s && a->info.weights && !a->parts)
+    if (a->info.weights && !a->parts)
         s = open_weights(&w, a, open->files, open->n_files, err);
+    if (!s && w && a->also && !a->recognise(w, what, sizeof what) && a->also->recognise(w, what, sizeof what))
+        a = a->also;
+    if (!s)
+        s = zn_precision_choose(&precision, engine, a, open->precision, err);
     if (!s && !(m = zn_model_new(engine, a, open, err)))
         s = ZN_E_MEMORY;
     if (!s) {

@@ -125,7 +125,7 @@ static zn_status save(const char *path, const double *direction, const zn_lesson
     memcpy(data + d + 1, l->mean, d * sizeof *data);
     memcpy(data + 2 * d + 1, l->deviation, d * sizeof *data);
     data[3 * d + 1] = (float)(SHIFT * sqrt(l->d));
-    s = zn_save_safetensors(path, &net, &(zn_save_part){ "", data }, 1, meta, err);
+    s = zn_save_safetensors(path, &net, &(zn_save_part){ "", data }, 1, NULL, 0, meta, err);
     free(data);
     return s;
 }

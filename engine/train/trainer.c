@@ -33,6 +33,10 @@ struct zn_trainer {
     int n_pictures;
     zn_act act;
     char model[32], activation[8];
+    const char *family; /* the name under which its architectures are found */
+    bool from_pictures; /* it cannot be trained on wavelets */
+    float *view;        /* NULL, or how its latents are shown: view.weight [3][view_z], view.bias [3]; not trained */
+    int view_z;
     const char *meta[9]; /* of the saved file: pairs, NULL ends */
 };
 
@@ -94,29 +98,49 @@ static zn_status choose_variant(zn_trainer *t, const zn_arch *a, zn_error *err)
     return ZN_OK;
 }
 
-static zn_status check_options(zn_trainer *t, const zn_train_options *o, zn_error *err)
+/* The weights of one name can be those of several networks: zenith-lite is one of the first document's, and a trained one.  The
+ * file decides. */
+static const char *family_of(const char *model, const zn_weights *w)
 {
-    const zn_arch *a = o->model ? zn_trained_at(o->model, 0) : NULL;
-    bool denoise;
+    char what[96];
+    const char *id = w ? zn_weights_recognise(w, what, sizeof what) : NULL;
+
+    for (int i = 0; id && model && zn_archs[i]; i++) {
+        const zn_arch *a = zn_archs[i];
+
+        if (!strcmp(a->info.id, id) && a->train && a->train->from_weights && a->train->tasks == ZN_TASK_RECONSTRUCT &&
+            !strncmp(model, a->info.weights, strlen(a->info.weights)))
+            return a->info.weights;
+    }
+    return model;
+}
+
+static zn_status check_options(zn_trainer *t, const zn_train_options *o, const zn_weights *w, zn_error *err)
+{
+    const char *family = family_of(o->model, w);
+    const zn_arch *a = family ? zn_trained_at(family, 0) : NULL;
+    bool tuned;
     zn_status s;
 
     if (!a)
         return refuse_model(o->model ? o->model : "", err);
     snprintf(t->model, sizeof t->model, "%s", o->model);
+    t->family = a->info.weights;
+    t->from_pictures = a->train->from_weights;
     t->o = *o;
     if ((s = choose_task(t, a, err)) || (s = choose_variant(t, a, err)))
         return s;
-    denoise = t->task == ZN_TASK_DENOISE;
+    tuned = a->train->from_weights;
     t->o.model = t->model;
     t->o.task = t->o.activation = NULL; /* the caller's memory */
     t->o.base = o->base ? o->base : 16;
     t->o.size = o->size ? o->size : 64;
     t->o.batch = o->batch ? o->batch : 4;
     t->o.steps = o->steps ? o->steps : 2000;
-    t->o.rate = o->rate > 0 ? o->rate : denoise ? 1e-4 : 1e-3;
+    t->o.rate = o->rate > 0 ? o->rate : tuned ? 1e-4 : 1e-3;
     if (!(o->sigma[1] > 0)) {
-        t->o.sigma[0] = denoise ? 0 : 0.2;
-        t->o.sigma[1] = denoise ? 55 : 0.2;
+        t->o.sigma[0] = tuned ? 0 : 0.2;
+        t->o.sigma[1] = tuned ? 55 : 0.2;
     }
     t->wavelets = (zn_wavelets){ { 0.05, 0.3 }, { 20, 80 } };
     if (o->wave[1] > 0)
@@ -139,7 +163,7 @@ static zn_status build(zn_trainer *t, const zn_weights *w, zn_error *err)
 {
     const zn_train_options *o = &t->o;
     const zn_build b = {
-        .model = t->model, .batch = o->batch, .size = o->size, .base = o->base, .meta = t->meta, .w = w
+        .model = t->family, .batch = o->batch, .size = o->size, .base = o->base, .meta = t->meta, .w = w
     };
     zn_status s;
 
@@ -205,6 +229,22 @@ static zn_status read_checkpoint(zn_trainer *t, const zn_weights *w, zn_error *e
     return ZN_OK;
 }
 
+static zn_status read_view(zn_trainer *t, const zn_weights *w, zn_error *err)
+{
+    const zn_entry *weight = zn_weights_get(w, "view.weight"), *bias = zn_weights_get(w, "view.bias");
+    zn_status s;
+
+    if (!weight || !bias || weight->n_dims != 2 || weight->shape[0] != 3 || weight->shape[1] > 256 ||
+        zn_entry_len(bias) != 3)
+        return ZN_OK;
+    t->view_z = (int)weight->shape[1];
+    t->view = malloc((size_t)(3 * t->view_z + 3) * sizeof *t->view);
+    if (!t->view)
+        return zn_fail(err, ZN_E_MEMORY, "out of memory");
+    s = zn_entry_read(weight, t->view, err);
+    return s ? s : zn_entry_read(bias, t->view + 3 * t->view_z, err);
+}
+
 zn_status zn_trainer_open(zn_trainer **out, zn_engine *engine, const zn_train_options *o, zn_error *err)
 {
     zn_trainer *t = calloc(1, sizeof *t);
@@ -216,15 +256,17 @@ zn_status zn_trainer_open(zn_trainer **out, zn_engine *engine, const zn_train_op
     if (!t)
         return zn_fail(err, ZN_E_MEMORY, "out of memory");
     t->engine = engine;
-    s = check_options(t, o, err);
+    s = file ? zn_weights_open(&w, &file, 1, err) : ZN_OK;
+    if (!s)
+        s = check_options(t, o, w, err);
     if (!s && !engine->be->trains)
         s = zn_fail(err, ZN_E_USAGE, "training runs on the CPU; the engine %s is none", engine->be->name);
-    if (!s && file)
-        s = zn_weights_open(&w, &file, 1, err);
     if (!s)
         s = build(t, w, err);
     if (!s && w)
         s = o->resume ? read_checkpoint(t, w, err) : zn_net_load(t->net, t->net->w, w, "", err);
+    if (!s && w)
+        s = read_view(t, w, err);
     zn_weights_close(&w);
     if (s)
         zn_trainer_close(&t);
@@ -242,6 +284,7 @@ void zn_trainer_close(zn_trainer **trainer)
     for (int i = 0; i < t->n_pictures; i++)
         free(t->pictures[i].data);
     free(t->pictures);
+    free(t->view);
     free(t->clean);
     free(t->adam.m);
     free(t->adam.v);
@@ -332,7 +375,7 @@ static void make_batch(zn_trainer *t, uint64_t number, int kind)
 {
     batch_job job = { t, number, kind };
 
-    if (t->task == ZN_TASK_DENOISE)
+    if (t->n_pictures)
         zn_cut_pictures(t->clean, t->o.batch, t->o.size, t->pictures, t->n_pictures, t->o.seed, number);
     else
         zn_draw_wavelets(t->net->dev->pool, t->clean, t->o.batch, t->o.size, &t->wavelets, t->o.seed, number);
@@ -362,7 +405,7 @@ zn_status zn_trainer_step(zn_trainer *t, zn_train_report *report, zn_error *err)
     double t0 = zn_now_ms(), t1, t2, t3;
     int64_t step = t->adam.step;
 
-    if (t->task == ZN_TASK_DENOISE && !t->n_pictures)
+    if (t->from_pictures && !t->n_pictures)
         return zn_fail(err, ZN_E_USAGE, "there are no pictures to learn from");
     if (step > MAX_STEPS)
         return zn_fail(err, ZN_E_USAGE, "a run has no more than %d steps", MAX_STEPS);
@@ -403,7 +446,7 @@ zn_status zn_trainer_test(zn_trainer *t, int kind, double *before, double *after
     const zn_node *x;
     size_t len = zn_node_len(zn_net_last(t->net));
 
-    if (t->task == ZN_TASK_DENOISE && !t->n_pictures)
+    if (t->from_pictures && !t->n_pictures)
         return zn_fail(err, ZN_E_USAGE, "there are no pictures to test with");
     pthread_mutex_lock(&t->engine->lock);
     t->net->training = false;
@@ -420,11 +463,21 @@ zn_status zn_trainer_test(zn_trainer *t, int kind, double *before, double *after
 
 /* ---- files --------------------------------------------------------------------------------------------- */
 
+/* The tensors of the view; how many. */
+static int view_tensors(zn_save_tensor list[2], const zn_trainer *t)
+{
+    list[0] = (zn_save_tensor){ "view.weight", ZN_F32, 2, { 3, t->view_z }, t->view, NULL };
+    list[1] = (zn_save_tensor){ "view.bias", ZN_F32, 1, { 3 }, t->view ? t->view + 3 * t->view_z : NULL, NULL };
+    return t->view ? 2 : 0;
+}
+
 zn_status zn_trainer_save(const zn_trainer *t, const char *path, zn_error *err)
 {
     const zn_save_part part = { "", t->net->w };
+    zn_save_tensor view[2];
+    int n = view_tensors(view, t);
 
-    return zn_save_safetensors(path, t->net, &part, 1, t->meta, err);
+    return zn_save_safetensors(path, t->net, &part, 1, view, n, t->meta, err);
 }
 
 zn_status zn_trainer_checkpoint(const zn_trainer *t, const char *path, zn_error *err)
@@ -432,8 +485,10 @@ zn_status zn_trainer_checkpoint(const zn_trainer *t, const char *path, zn_error 
     const zn_save_part parts[] = { { "", t->net->w }, { "adam_m.", t->adam.m }, { "adam_v.", t->adam.v } };
     char step[32], options[512];
     const char *meta[] = { "step", step, "options", options, NULL };
+    zn_save_tensor view[2];
+    int n = view_tensors(view, t);
 
     snprintf(step, sizeof step, "%lld", (long long)t->adam.step);
     describe(t, options, sizeof options);
-    return zn_save_safetensors(path, t->net, parts, 3, meta, err);
+    return zn_save_safetensors(path, t->net, parts, 3, view, n, meta, err);
 }

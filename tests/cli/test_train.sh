@@ -128,6 +128,14 @@ if [ -n "$(find album -name '*.png' ! -name broken.png ! -name bomb.png -o -name
     fi
     grep -qE '^[0-9]+ pictures from album' album.err
     result $? "the others are counted" "$(head -c 300 album.err)"
+    # An autoencoder, from weights whose layout says that they are not the first document's; its view stays.
+    tune=(--pictures album --weights "$here/tests/data/golden/latent-plain.safetensors" --batch 2 --size 32 --rate 1e-3 --cosine)
+    works "fine-tuning an autoencoder" "$zenith" train zenith-lite "${tune[@]}" --steps 60 --out tuned.safetensors
+    awk '/squares of these pictures/ { if ($12 < 0.5 * $10) found = 1 } END { exit !found }' FS='[ :,]+' "fine-tuning an autoencoder.out"
+    result $? "its error falls" "$(cat "fine-tuning an autoencoder.out")"
+    works "encode with it" "$zenith" run zenith-lite-encode --weights tuned.safetensors --in x=x.npy --out z=z.npy
+    works "look at that" "$zenith" run latent-rgb --weights tuned.safetensors --in z=z.npy --out x=y.npy
+    refused 1 'no pictures to learn from' "an autoencoder without pictures" "$zenith" train zenith --weights "$here/tests/data/golden/latent-plain.safetensors" --steps 1 --out out.safetensors
     works "run mine" "$zenith" run denoise-fast --weights mine.safetensors --in x=x.npy --out y=y.npy
     refused 1 'no PNG or JPEG' "an empty folder" "$zenith" train denoise-fast --pictures empty --weights "$here/models/denoise-fast.safetensors" --steps 1 --out out.safetensors
     refused 1 'cannot be read' "no such folder" "$zenith" train denoise-fast --pictures nowhere --weights "$here/models/denoise-fast.safetensors" --steps 1 --out out.safetensors

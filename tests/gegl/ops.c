@@ -242,6 +242,7 @@ make_folder (void)
     { "wan22.pth", "wan-vae.pth" },
     { "wan2d.pth", "wan2d-vae.pth" },
     { "diffae.ckpt", "zenith-face.ckpt" },
+    { "latent-plain.safetensors", "zenith-lite.safetensors" },
   };
 
   ops_folder = g_dir_make_tmp ("zenith-ops-XXXXXX", NULL);

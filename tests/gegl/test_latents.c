@@ -13,7 +13,7 @@ test_size_and_format_of_latents (void)
     gint         factor, channels;
   } cases[] = {
     { "taesd", 8, 4 },   { "taef1", 8, 16 },    { "taef2", 8, 32 },    { "taesana", 32, 32 },
-    { "flux-ae", 4, 6 }, { "wan-vae", 16, 48 }, { "wan2d-vae", 4, 4 },
+    { "flux-ae", 4, 6 }, { "wan-vae", 16, 48 }, { "wan2d-vae", 4, 4 }, { "zenith-lite", 8, 4 },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
@@ -58,9 +58,9 @@ test_size_and_format_of_latents (void)
 static void
 test_encode_then_decode_is_preview (void)
 {
-  static const gchar *const models[] = { "model=taesd",    "model=taef1",   "model=taef2",
-                                         "model=taesana",  "model=flux-ae", "model=wan-vae",
-                                         "model=wan2d-vae" };
+  static const gchar *const models[] = { "model=taesd",     "model=taef1",      "model=taef2",
+                                         "model=taesana",   "model=flux-ae",    "model=wan-vae",
+                                         "model=wan2d-vae", "model=zenith-lite" };
 
   for (guint i = 0; i < G_N_ELEMENTS (models); i++)
     {
@@ -84,25 +84,85 @@ test_encode_then_decode_is_preview (void)
     }
 }
 
+/* A difference times the scale, and how large it is in all. */
 static void
-test_difference_is_four_times_what_differs (void)
+test_difference_has_a_scale (void)
 {
   const GeglRectangle box = { 0, 0, 50, 40 };
   GeglBuffer         *in  = picture ("R'G'B' float", 0, 0, 50, 40, 12);
   gfloat             *x   = pixels_of (in, &box, "R'G'B'A float");
   gfloat             *a   = apply ("zenith:latent-preview", "model=taesd", in, NULL, NULL);
-  gfloat *b = apply ("zenith:latent-preview", "model=taesd mode=difference", in, NULL, NULL);
+  static const struct
+  {
+    const gchar *settings;
+    gfloat       scale;
+  } cases[] = { { "model=taesd mode=difference", 4 },
+                { "model=taesd mode=difference scale=1.5", 1.5f } };
 
-  for (gint i = 0; i < 50 * 40 * 4; i++)
-    if (i % 4 < 3)
-      {
-        gfloat want = MIN (4.0f * fabsf (a[i] - x[i]), 1.0f);
+  for (guint k = 0; k < G_N_ELEMENTS (cases); k++)
+    {
+      Run     run     = run_new ("zenith:latent-preview", cases[k].settings, in);
+      gfloat *b       = run_pixels (&run, &box);
+      gdouble squares = 0.0;
+      gchar  *loss    = NULL, *want;
 
-        CHECK (fabsf (b[i] - want) < 1e-5f, "%g, not %g", b[i], want);
-      }
+      for (gint i = 0; i < 50 * 40 * 4; i++)
+        if (i % 4 < 3)
+          {
+            const gfloat d = fabsf (CLAMP (a[i], 0.0f, 1.0f) - x[i]);
+
+            squares += d * d;
+            CHECK (fabsf (b[i] - MIN (cases[k].scale * d, 1.0f)) < 1e-5f, "%g, not %g", b[i],
+                   cases[k].scale * d);
+          }
+      gegl_node_get (run.op, "loss", &loss, NULL);
+      want = g_strdup_printf ("PSNR %.2f dB; ", -10 * log10 (squares / (50 * 40 * 3)));
+      CHECK (g_str_has_prefix (loss, want), "'%s', not '%s...'", loss, want);
+      g_free (want);
+      want = g_strdup_printf ("white from %.0f on", 255 / cases[k].scale);
+      CHECK (strstr (loss, want), "'%s', not '...%s...'", loss, want);
+      g_free (want);
+      g_free (loss);
+      g_free (b);
+      run_free (&run);
+    }
   g_free (x);
   g_free (a);
-  g_free (b);
+  g_object_unref (in);
+}
+
+/* A latent is shown by the projection in its weight file, the same for every picture. */
+static void
+test_view_of_a_latent (void)
+{
+  static const gchar *const file  = DATA_DIR "/latent-plain.safetensors";
+  const GeglRectangle       small = { 0, 0, 6, 4 };
+  GeglBuffer               *in    = picture ("R'G'B' u8", 0, 0, 48, 32, 13);
+  Run                       run   = run_new ("zenith:latent-encode", "model=zenith-lite", in);
+  gfloat *shown = apply ("zenith:latent-preview", "model=zenith-lite mode=latent", in, NULL, NULL);
+  zn_weights *weights = NULL;
+  gfloat      w[3 * 4], b[3], z[6 * 4 * 4];
+
+  g_assert (! zn_weights_open (&weights, &file, 1, NULL));
+  g_assert (! zn_weights_read (w, 12, weights, "view.weight", NULL) &&
+            ! zn_weights_read (b, 3, weights, "view.bias", NULL));
+  zn_weights_close (&weights);
+  gegl_node_blit (run.op, 1.0, &small, babl_format ("RGBA float"), z, GEGL_AUTO_ROWSTRIDE,
+                  GEGL_BLIT_DEFAULT);
+  for (gint i = 0; i < 48 * 32; i++)
+    for (gint c = 0; c < 3; c++)
+      {
+        const gfloat *at   = z + (i / 48 / 8 * 6 + i % 48 / 8) * 4;
+        gfloat        want = b[c];
+
+        for (gint k = 0; k < 4; k++)
+          want += w[4 * c + k] * at[k];
+        want = CLAMP (want, 0.0f, 1.0f);
+        CHECK (fabsf (shown[4 * i + c] - want) < 1e-4f, "pixel %d: %g, not %g", i, shown[4 * i + c],
+               want);
+      }
+  run_free (&run);
+  g_free (shown);
   g_object_unref (in);
 }
 
@@ -214,6 +274,51 @@ test_wan_latent_without_decoder (void)
   g_object_unref (in);
 }
 
+/* The same for the latents of other generators: a latent of zeros has the offset of the projection. */
+static void
+test_latents_without_decoders (void)
+{
+  static const struct
+  {
+    const gchar *settings;
+    gint         channels;
+    gfloat       red;
+  } cases[]  = { { "model=taesd", 4, 0.0f },      { "model=taesdxl", 4, 0.1084f },
+                 { "model=taesd3", 16, 0.2394f }, { "model=taef1", 16, -0.0329f },
+                 { "model=taef2", 32, -0.1248f }, { "model=zenith-f2", 32, -0.1248f } };
+  gchar *old = g_strdup (g_getenv ("ZENITH_MODELS")), *home = g_strdup (g_getenv ("XDG_DATA_HOME"));
+
+  g_setenv ("ZENITH_MODELS", "/nowhere", TRUE);
+  g_setenv ("XDG_DATA_HOME", "/nowhere", TRUE);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      const gint          w     = 2 + (gint) i; /* of one size they would be one result, kept */
+      const GeglRectangle small = { 0, 0, w, 3 }, box = { 0, 0, 8 * w, 24 };
+      const Babl         *format = cases[i].channels == 4
+                                       ? babl_format ("RGBA float")
+                                       : babl_format_n (babl_type ("float"), cases[i].channels);
+      GeglBuffer         *in     = gegl_buffer_new (&small, format);
+      Run                 run    = run_new ("zenith:latent-decode", cases[i].settings, in);
+      gfloat             *got    = run_pixels (&run, &box);
+      gchar              *note   = NULL;
+
+      gegl_node_get (run.op, "note", &note, NULL);
+      CHECK (strstr (note, cases[i].settings + strlen ("model=")), "%s: note '%s'",
+             cases[i].settings, note);
+      for (gint k = 0; k < 8 * w * 24; k++)
+        CHECK (fabsf (got[4 * k] - 0.5f * (cases[i].red + 1)) < 1e-4f, "%s: %g", cases[i].settings,
+               got[4 * k]);
+      g_free (note);
+      g_free (got);
+      run_free (&run);
+      g_object_unref (in);
+    }
+  g_setenv ("ZENITH_MODELS", old, TRUE);
+  g_setenv ("XDG_DATA_HOME", home, TRUE);
+  g_free (old);
+  g_free (home);
+}
+
 /* A latent that is large beside the cache is a buffer of GEGL's: the same pixels. */
 static void
 test_large_latents (void)
@@ -233,7 +338,9 @@ main (int argc, char **argv)
   RUN (test_encode_then_decode_is_preview);
   RUN (test_large_autoencoders_are_centred);
   RUN (test_wan_latent_without_decoder);
-  RUN (test_difference_is_four_times_what_differs);
+  RUN (test_latents_without_decoders);
+  RUN (test_difference_has_a_scale);
+  RUN (test_view_of_a_latent);
   RUN (test_ways_to_name_weights);
   if (! large)
     RUN (test_large_latents);

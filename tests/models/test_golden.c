@@ -44,6 +44,10 @@ static const struct {
     { "zenith-decode", GOLDEN "latent-mix.safetensors", "latent-mix-decoder", NULL },
     { "zenith-encode", GOLDEN "latent-plain.safetensors", "latent-plain-encoder", NULL },
     { "zenith-decode", GOLDEN "latent-plain.safetensors", "latent-plain-decoder", NULL },
+    /* weights of this name are of the first document's network, or of a trained one */
+    { "zenith-lite-encode", GOLDEN "latent-plain.safetensors", "latent-plain-encoder", NULL },
+    { "zenith-lite-decode", GOLDEN "latent-plain.safetensors", "latent-plain-decoder", NULL },
+    { "latent-rgb", GOLDEN "latent-plain.safetensors", "latent-plain-view", NULL },
     { "face-detect", GOLDEN "find.safetensors", "face-detect", NULL },
     { "face-points", GOLDEN "find.safetensors", "face-points", NULL },
     { "denoise-fast", MODELS "denoise-fast.safetensors", "shipped-denoise-fast", "sigma=25" },

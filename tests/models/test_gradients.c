@@ -366,6 +366,26 @@ static void test_denoiser(void)
     zn_weights_close(&w);
 }
 
+/* The trained autoencoders, encoder and decoder together, with the soft clamp between them. */
+static void test_latents(void)
+{
+    static const char *const path[] = { ZN_SOURCE_ROOT "/tests/data/golden/latent-gated.safetensors",
+                                        ZN_SOURCE_ROOT "/tests/data/golden/latent-plain.safetensors" };
+    zn_error err;
+
+    nudge = 0.03;
+    for (int i = 0; i < 2; i++) {
+        zn_weights *w = NULL;
+
+        if (zn_weights_open(&w, &path[i], 1, &err))
+            test_note(false, "%s", err.text);
+        else
+            check_model(&(zn_build){ "zenith", 1, 16, 0, NULL, w }, 4);
+        zn_weights_close(&w);
+    }
+    nudge = 0.3;
+}
+
 int main(void)
 {
     zn_error err;
@@ -394,6 +414,7 @@ int main(void)
     RUN(test_zenith_prune_residual);
     RUN(test_conv_baseline);
     RUN(test_denoiser);
+    RUN(test_latents);
     zn_backend_scalar.close(dev);
     return test_end();
 }

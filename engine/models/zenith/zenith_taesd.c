@@ -583,6 +583,8 @@ static const zn_training training = { .tasks = ZN_TASK_RESTORE | ZN_TASK_RECONST
 
 /* ---- the eight models ---------------------------------------------------------------------------------- */
 
+extern const zn_arch zn_arch_zenith_encode, zn_arch_zenith_decode; /* zenith_latent.c */
+
 #define HALF(name_, half_, kind_, decoder_, stem_, in_, out_, settings_, summary_)                                     \
     static bool recognise_##name_##_##half_(const zn_weights *w, char *what, size_t size)                              \
     {                                                                                                                  \
@@ -601,6 +603,7 @@ static const zn_training training = { .tasks = ZN_TASK_RESTORE | ZN_TASK_RECONST
                   .settings = settings_ },                                                                             \
         .size = sizeof(zenith),                                                                                        \
         .recognise = recognise_##name_##_##half_,                                                                      \
+        .also = &zn_arch_zenith_##half_,                                                                               \
         .bind = bind_##name_##_##half_,                                                                                \
         .forward = forward,                                                                                            \
         .in_c = decoder_ ? 0 : 3,                                                                                      \
