@@ -112,6 +112,11 @@ const gchar *zn_op_nick (GType type, gint value);
                  ZENITH_AUTOENCODER_ZENITH)                                                        \
       description (_ ("Autoencoder whose latent space is used"))
 
+#define zenith_property_planes                                                                     \
+  property_boolean (planes, _ ("Planes"), FALSE)                                                   \
+      description (_ ("The latent is grey pictures, one below the other: any operation and any "   \
+                      "file of floats takes them"))
+
 #define zenith_property_weights                                                                    \
   property_file_path (weights, _ ("Weights"), "")                                                  \
       description (_ ("Weight file or folder; empty: found by the model's name. TAESD's are "      \
@@ -188,6 +193,7 @@ typedef struct
   ZenithAutoencoder autoencoder;
   const gchar      *weights; /* "" or NULL: found by name */
   ZenithLatentMode  mode;    /* of a preview */
+  gboolean          planes;  /* a latent is grey pictures, one below the other */
   gdouble           scale;   /* what a difference is multiplied by */
   gchar           **loss;    /* the field of the property, or NULL */
 } ZnOpLatentTask;

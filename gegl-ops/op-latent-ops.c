@@ -156,9 +156,16 @@ get_bounding_box (GeglOperation *operation)
     return box;
 
   if (task.encodes)
-    return *GEGL_RECTANGLE (divide_down (box.x, f), divide_down (box.y, f), (box.width - 1) / f + 1,
-                            (box.height - 1) / f + 1);
+    {
+      box = *GEGL_RECTANGLE (divide_down (box.x, f), divide_down (box.y, f),
+                             (box.width - 1) / f + 1, (box.height - 1) / f + 1);
+      if (task.planes)
+        box.height = kind->channels * (box.height + 2 * ZN_OP_PLANE_MARGIN);
+      return box;
+    }
 
+  if (task.planes)
+    box.height = MAX (box.height / kind->channels - 2 * ZN_OP_PLANE_MARGIN, 1);
   if (MAX (ABS (box.x), ABS (box.y)) < G_MAXINT / 4 / f &&
       MAX (box.width, box.height) < G_MAXINT / 4 / f)
     return *GEGL_RECTANGLE (box.x * f, box.y * f, box.width * f, box.height * f);
@@ -225,15 +232,19 @@ prepare (GeglOperation *operation)
   *kind = (ZnOpLatentKind){ 0, 0, FALSE };
   if (! halves_acquire (&halves, &task, &err))
     zn_op_set_status (operation, &task.base, err.text);
-  else if (task.encodes || may_fit (operation, source, halves.kind.channels))
+  else if (task.encodes || task.planes || may_fit (operation, source, halves.kind.channels))
     *kind = halves.kind; /* the size of the output hangs on it: known now, or never */
   halves_release (&halves);
 
   in = task.encodes || ! source ? picture : source;
+  if (task.planes && ! task.encodes && kind->factor)
+    in = babl_format_with_space ("Y float", babl_format_get_space (in));
   if (task.encodes && task.decodes)
     out = picture;
   else if (! kind->factor)
     out = source ? source : picture;
+  else if (task.encodes && task.planes)
+    out = babl_format_with_space ("Y float", babl_format_get_space (picture));
   else if (task.encodes)
     out = latent_format (kind->channels, babl_format_get_space (picture));
   else
@@ -263,6 +274,8 @@ get_latent (ZnOpLatent           *latent,
 {
   zn_status status;
 
+  if (! task->encodes && task->planes)
+    return zn_op_latent_get_planes (latent, input->buffer, &input->box, &halves->kind, request);
   if (! task->encodes)
     return zn_op_latent_get (latent, input->buffer, &input->box, &halves->kind, request);
 
@@ -312,6 +325,8 @@ put_latent (ZnOpLatent           *latent,
 
   if (task->decodes)
     zn_op_latent_show (&target, latent, halves->kind.factor);
+  else if (task->planes)
+    zn_op_latent_put_planes (latent, output, &target.box, target.format);
   else
     zn_op_latent_put (latent, output, &target.box, target.format);
 

@@ -165,6 +165,31 @@ zn_op_latent_encode (ZnOpLatent           *latent,
   return status;
 }
 
+/* Memory for a latent of this size, or NULL and a sentence. */
+static gfloat *
+latent_begin (ZnOpLatent *latent, gint w, gint h, gint c, ZnOpRequest *request)
+{
+  gfloat *data = g_try_malloc ((gsize) w * h * c * sizeof (gfloat));
+
+  *latent = (ZnOpLatent){ w, h, c, NULL, NULL, { 0, 0 } };
+  if (! data)
+    no_memory (request);
+
+  return data;
+}
+
+/* Takes what has been written there. */
+static void
+latent_end (ZnOpLatent *latent, gfloat *data)
+{
+  const gsize len = (gsize) latent->w * latent->h * latent->c;
+
+  for (gsize i = 0; i < len; i++)
+    data[i] = isfinite (data[i]) ? data[i] : 0.0f;
+  zn_op_key_add (&latent->key, data, len * sizeof (gfloat));
+  latent->bytes = g_bytes_new_take (data, len * sizeof (gfloat));
+}
+
 zn_status
 zn_op_latent_get (ZnOpLatent           *latent,
                   GeglBuffer           *buffer,
@@ -173,7 +198,6 @@ zn_op_latent_get (ZnOpLatent           *latent,
                   ZnOpRequest          *request)
 {
   const Babl *format = gegl_buffer_get_format (buffer);
-  const gsize size   = (gsize) box->width * box->height * kind->channels * sizeof (gfloat);
   gfloat     *data;
 
   if (babl_format_get_n_components (format) != kind->channels)
@@ -182,25 +206,54 @@ zn_op_latent_get (ZnOpLatent           *latent,
                                  "the model that made it.",
                                  babl_format_get_n_components (format), kind->channels);
 
-  data = g_try_malloc (size);
+  data = latent_begin (latent, box->width, box->height, kind->channels, request);
   if (! data)
-    return no_memory (request);
-
-  latent->w   = box->width;
-  latent->h   = box->height;
-  latent->c   = kind->channels;
-  latent->key = (ZnOpKey){ 0, 0 };
+    return ZN_E_MEMORY;
 
   if (babl_format_get_type (format, 0) != babl_type ("float"))
     format = kind->channels == 4
                  ? babl_format_with_space ("RGBA float", babl_format_get_space (format))
                  : babl_format_n (babl_type ("float"), kind->channels);
   gegl_buffer_get (buffer, box, 1.0, format, data, GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
-  for (gsize i = 0; i < size / sizeof (gfloat); i++)
-    data[i] = isfinite (data[i]) ? data[i] : 0.0f;
+  latent_end (latent, data);
 
-  zn_op_key_add (&latent->key, data, size);
-  latent->bytes = g_bytes_new_take (data, size);
+  return ZN_OK;
+}
+
+zn_status
+zn_op_latent_get_planes (ZnOpLatent           *latent,
+                         GeglBuffer           *buffer,
+                         const GeglRectangle  *box,
+                         const ZnOpLatentKind *kind,
+                         ZnOpRequest          *request)
+{
+  const gint  c     = kind->channels;
+  const gint  pitch = box->height / c, h = pitch - 2 * ZN_OP_PLANE_MARGIN;
+  const Babl *grey = babl_format_with_space (
+      "Y float", babl_format_get_space (gegl_buffer_get_format (buffer)));
+  gfloat *data, *row;
+
+  if (box->height % c || h < 1)
+    return zn_op_request_refuse (request, ZN_E_USAGE,
+                                 "A picture of %d rows is not the %d planes of a latent.",
+                                 box->height, c);
+  data = latent_begin (latent, box->width, h, c, request);
+  if (! data)
+    return ZN_E_MEMORY;
+
+  row = gegl_malloc ((gsize) latent->w * sizeof (gfloat));
+  for (gint k = 0; k < c; k++)
+    for (gint y = 0; y < h; y++)
+      {
+        const gint at = box->y + k * pitch + ZN_OP_PLANE_MARGIN + y;
+
+        gegl_buffer_get (buffer, GEGL_RECTANGLE (box->x, at, latent->w, 1), 1.0, grey, row,
+                         GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
+        for (gint x = 0; x < latent->w; x++)
+          data[((gsize) y * latent->w + x) * c + k] = row[x];
+      }
+  gegl_free (row);
+  latent_end (latent, data);
 
   return ZN_OK;
 }
@@ -220,6 +273,36 @@ zn_op_latent_put (const ZnOpLatent    *latent,
                        GEGL_AUTO_ROWSTRIDE);
     }
   gegl_free (row);
+}
+
+void
+zn_op_latent_put_planes (const ZnOpLatent    *latent,
+                         GeglBuffer          *buffer,
+                         const GeglRectangle *box,
+                         const Babl          *format)
+{
+  const gint pitch = latent->h + 2 * ZN_OP_PLANE_MARGIN;
+  gfloat    *all   = gegl_malloc ((gsize) latent->w * latent->c * sizeof (gfloat));
+  gfloat    *row   = gegl_malloc ((gsize) latent->w * sizeof (gfloat));
+
+  for (gint y = 0; y < latent->h; y++)
+    {
+      /* the margins repeat the first and the last row */
+      const gint first = y ? y + ZN_OP_PLANE_MARGIN : 0;
+      const gint end   = y + 1 < latent->h ? y + ZN_OP_PLANE_MARGIN + 1 : pitch;
+
+      latent_read ((gpointer) latent, (zn_rect){ 0, y, latent->w, 1 }, all);
+      for (gint k = 0; k < latent->c; k++)
+        {
+          for (gint x = 0; x < latent->w; x++)
+            row[x] = all[(gsize) x * latent->c + k];
+          for (gint i = first; i < end; i++)
+            gegl_buffer_set (buffer, GEGL_RECTANGLE (box->x, box->y + k * pitch + i, latent->w, 1),
+                             0, format, row, GEGL_AUTO_ROWSTRIDE);
+        }
+    }
+  gegl_free (row);
+  gegl_free (all);
 }
 
 /* ---- pictures made of latents --------------------------------------------- */

@@ -68,6 +68,21 @@ void zn_op_latent_put (const ZnOpLatent    *latent,
                        const GeglRectangle *box,
                        const Babl          *format);
 
+/* The same as grey pictures, which every operation takes: the channels one below the other, each with
+ * ZN_OP_PLANE_MARGIN rows above and below that repeat its first and last one, so that what a blur brings from the
+ * neighbours is thrown away. */
+#define ZN_OP_PLANE_MARGIN 8
+
+zn_status zn_op_latent_get_planes (ZnOpLatent           *latent,
+                                   GeglBuffer           *buffer,
+                                   const GeglRectangle  *box,
+                                   const ZnOpLatentKind *kind,
+                                   ZnOpRequest          *request);
+void      zn_op_latent_put_planes (const ZnOpLatent    *latent,
+                                   GeglBuffer          *buffer,
+                                   const GeglRectangle *box,
+                                   const Babl          *format);
+
 /* Into a picture, kept or by running the decoder. */
 zn_status zn_op_latent_decode (ZnOpTarget  *target,
                                ZnOpModel   *decoder,

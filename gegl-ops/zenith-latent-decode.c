@@ -15,6 +15,7 @@ zenith_property_status
 zenith_property_precision
 zenith_property_note
 zenith_property_failed
+zenith_property_planes
 
 #else
 
@@ -34,6 +35,7 @@ describe (GeglOperation *operation, gpointer data)
   task->base        = ZN_OP_BASE (o);
   task->autoencoder = o->model;
   task->weights     = o->weights;
+  task->planes      = o->planes;
   task->decodes     = TRUE;
 }
 

@@ -16,6 +16,7 @@ zenith_property_status
 zenith_property_precision
 zenith_property_note
 zenith_property_failed
+zenith_property_planes
 
 #else
 
@@ -35,6 +36,7 @@ describe (GeglOperation *operation, gpointer data)
   task->base        = ZN_OP_BASE (o);
   task->autoencoder = o->model;
   task->weights     = o->weights;
+  task->planes      = o->planes;
   task->encodes     = TRUE;
 }
 

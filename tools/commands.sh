@@ -302,6 +302,7 @@ lane_gimp() {
     suite "operations, $t" "$build/tests/gegl/test_$t"
   done
   suite "operations, gegl" "$root/tests/gegl/run_gegl.sh" "$build"
+  suite "examples, gegl" "$root/tests/gegl/run_examples.sh" "$build"
   for t in formats folder kill; do
     suite "batch, $t" "$root/tests/batch/test_$t.sh" "$build"
   done
