@@ -5,8 +5,9 @@
   photograph  scaled to a size at which it is clean, or larger (soft, as a whole picture of a camera is)
   camera      exposure, lens, colour matrix and white balance to a sensor's own channels, a Bayer mosaic of electrons (Poisson)
               with read and row noise, black level and clipping, demosaicing (bilinear, gradient-corrected, edge-aware), white
-              balance, colour matrix, denoising in the camera (chroma blur, bilateral on lightness), tone curve, sharpening
-  after it    resizing, a JPEG file (chroma at full or half size), 8 bits
+              balance, colour matrix, denoising in the camera, tone curve, sharpening.  The denoising leaves noise that is coarse: of
+              up to 2.5 pixels in lightness and 7 in colours, with some of the fine noise, and more of it at edges.
+  after it    resizing to 0.4 .. 2.2 times the size, sharpening, a JPEG file (chroma at full or half size), 8 bits
   other kinds white noise, film grain, JPEG files without noise, clean pictures
   parts       one patch in four has a part that is clean, blurred, grey, or already denoised
 
@@ -78,6 +79,10 @@ def bilateral(v, width, radius=2):
     return total / weight
 
 
+def sharpened(v, amount, radius):
+    return v + amount * (v - gauss(v, radius)) if amount else v
+
+
 def spread(v, kernel):
     return real.filtered(v.astype(np.float64), kernel)
 
@@ -122,49 +127,70 @@ class Camera:
 
     def __init__(self, rng):
         u = rng.uniform
+        between = lambda a, b: np.exp(u(np.log(a), np.log(b)))
         m = u(-0.6, 0.15, (3, 3)) * (1 - np.eye(3))
         self.matrix = m + np.diag(1 - m.sum(1))
         self.inverse = np.linalg.inv(self.matrix)
         self.gains = np.array([u(1.2, 2.4), 1, u(1.2, 2.4)])
-        self.exposure = np.exp(u(np.log(0.35), np.log(1.3)))
+        self.exposure = between(0.35, 1.3)
         self.lens = u(0.3, 0.8)
-        self.electrons = np.exp(u(np.log(60), np.log(6000)))
+        self.how = rng.choice(["bilinear", "gradient-corrected", "edge-aware"])
+        # denoising: of lightness and colours, a blur's radius and what it leaves of the finest noise, how much colour noise is left at
+        # all; then a bilateral filter
+        self.blur, self.left = (0.0, 0.0), (1.0, 1.0)
+        if u() < 0.7:
+            self.blur = between(0.3, 2.5) if u() < 0.75 else 0, between(0.5, 7) if u() < 0.85 else 0
+            self.left = tuple(u(0, 0.6) if u() < 0.6 else 0 for _ in range(2))
+        self.colour = u(0.2, 1) if u() < 0.5 else 1
+        self.at_edges, self.edge = u(0, 1), between(0.5, 4)
+        self.smooth = u(0.1, 0.8) if u() < 0.35 else 0
+        self.width = u(0.02, 0.1)
+        # a camera denoises more where there is more noise
+        self.electrons = max(30, between(200, 40000) / (1 + 3 * self.blur[0] ** 2 * (1 - self.left[0]) ** 2))
         self.read = u(0.5, 5)
         self.row = u(0.1, 0.5) * self.read if u() < 0.15 else 0
         self.black = u() < 0.5
-        self.how = rng.choice(["bilinear", "gradient-corrected", "edge-aware"])
-        self.chroma = u(0.7, 2.5) if u() < 0.5 else 0
-        self.smooth = u(0.1, 0.8) if u() < 0.35 else 0
-        self.width = u(0.02, 0.1)
         self.curve = u(-0.15, 0.6)
-        self.sharpen = u(0.1, 1.2) if u() < 0.5 else 0
-        self.radius = u(0.6, 1.2)
+        self.sharpen = u(0.1, 1.6) if u() < 0.55 else 0
+        self.radius = between(0.5, 2)
 
-    def shoot(self, picture, rng):
-        """rng None leaves the noise out."""
+    def expose(self, picture, rng):
+        """(clean, noisy) in linear light, of white balance and colours as they shall be."""
         light = gauss(real.to_linear(np.clip(picture, 0, 1)) * self.exposure, self.lens).astype(np.float64)
         sensor = np.clip(light @ self.inverse.T, 0, None) / self.gains
         y, x = np.indices(sensor.shape[:2]) % 2
         place = y + x
         raw = np.take_along_axis(sensor, place[..., None], 2)[..., 0]
-        if rng is not None:
-            n = self.read * rng.standard_normal(raw.shape) + self.row * rng.standard_normal((len(raw), 1))
-            raw = (rng.poisson(raw * self.electrons) + n) / self.electrons
-        raw = np.minimum(np.maximum(raw, 0) if self.black else raw, 1) * self.gains[place]
-        v = demosaic(raw, self.how) @ self.matrix.T
-        if self.chroma or self.smooth:
-            ycc = v @ YCC.T
-            if self.chroma:
-                ycc[..., 1:] = gauss(ycc[..., 1:], self.chroma)
-            if self.smooth:
-                grey = np.sqrt(np.clip(ycc[..., 0], 0, None))       # the width of an edge in nearly perceptual units
-                ycc[..., 0] += self.smooth * (bilateral(grey, self.width) ** 2 - grey ** 2)
-            v = ycc @ np.linalg.inv(YCC).T
+        n = self.read * rng.standard_normal(raw.shape) + self.row * rng.standard_normal((len(raw), 1))
+        noisy = (rng.poisson(raw * self.electrons) + n) / self.electrons
+        noisy = np.maximum(noisy, 0) if self.black else noisy
+        return [demosaic(np.minimum(v, 1) * self.gains[place], self.how) @ self.matrix.T for v in (raw, noisy)]
+
+    def denoise(self, clean, noisy):
+        """A good filter keeps the picture and leaves coarse noise; at edges it leaves more of it."""
+        ycc, noise = clean @ YCC.T, (noisy - clean) @ YCC.T
+        if any(self.blur):
+            soft = np.concatenate([gauss(noise[..., :1], self.blur[0]), gauss(noise[..., 1:], self.blur[1])], 2)
+            soft += np.array([self.left[0], self.left[1], self.left[1]]) * (noise - soft)
+            soft[..., 1:] *= self.colour
+            detail = gauss(np.square(ycc[..., :1] - gauss(ycc[..., :1], 2)), 1.5)
+            strong = detail / (detail + self.edge * np.mean(np.square(noise[..., 0])) + 1e-12)
+            noise = soft + self.at_edges * strong * (noise - soft)
+        both = [ycc, ycc + noise]
+        if self.smooth:
+            for v in both:
+                grey = np.sqrt(np.clip(v[..., 0], 0, None))     # the width of an edge in nearly perceptual units
+                v[..., 0] += self.smooth * (bilateral(grey, self.width) ** 2 - grey ** 2)
+        return [v @ np.linalg.inv(YCC).T for v in both]
+
+    def finish(self, v):
         v = real.to_srgb(v)
         v = v + self.curve * v * (1 - v) * (2 * v - 1)
-        if self.sharpen:
-            v = v + self.sharpen * (v - gauss(v, self.radius))
-        return np.clip(v, 0, 1)
+        return np.clip(sharpened(v, self.sharpen, self.radius), 0, 1)
+
+    def shoot(self, picture, rng):
+        """(clean, noisy)"""
+        return [self.finish(v) for v in self.denoise(*self.expose(picture, rng))]
 
 
 # ---- other kinds -------------------------------------------------------------------------------------------------
@@ -177,9 +203,9 @@ def white(picture, rng):
 def grain(picture, rng):
     shared = rng.uniform(0, 0.9)
     n = np.sqrt(1 - shared) * rng.standard_normal(picture.shape) + np.sqrt(shared) * rng.standard_normal((*picture.shape[:2], 1))
-    n = gauss(n, rng.uniform(0.3, 1.2))
+    n = gauss(n, rng.uniform(0.3, 2))
     grey = picture @ [[0.2126], [0.7152], [0.0722]]
-    return picture + rng.uniform(2, 25) / 255 * n / n.std() * (0.3 + 0.7 * 4 * grey * (1 - grey))
+    return picture + rng.uniform(1, 25) / 255 * n / n.std() * (0.3 + 0.7 * 4 * grey * (1 - grey))
 
 
 def stored(v, quality, subsampling):
@@ -231,11 +257,10 @@ def source(photo, rng, side):
 def pair(photo, rng, side, kind=None):
     """(clean, noisy, kind) [side,side,3] in 0..1 from a photograph of bytes."""
     kind = kind or rng.choice(KINDS, p=SHARES)
-    resize = np.exp(rng.uniform(np.log(0.5), np.log(1.3))) if kind in ("camera", "white") and rng.uniform() < 0.3 else 1
+    resize = np.exp(rng.uniform(np.log(0.4), np.log(2.2))) if kind in ("camera", "white") and rng.uniform() < 0.35 else 1
     clean = source(photo, rng, int((side + 2 * MARGIN) / resize) + 2)
     if kind == "camera":
-        camera = Camera(rng)
-        clean, noisy = camera.shoot(clean, None), camera.shoot(clean, rng)
+        clean, noisy = Camera(rng).shoot(clean, rng)
     elif kind == "white":
         noisy = white(clean, rng)
     elif kind == "grain":
@@ -243,10 +268,11 @@ def pair(photo, rng, side, kind=None):
     else:
         noisy = clean
     if resize != 1:
-        clean, noisy = scaled(clean, resize), scaled(noisy, resize)
+        amount, radius = rng.uniform(0.1, 1) if rng.uniform() < 0.4 else 0, rng.uniform(0.5, 1.2)
+        clean, noisy = (np.clip(sharpened(scaled(v, resize), amount, radius), 0, 1) for v in (clean, noisy))
     y, x = rng.integers(MARGIN // 2, MARGIN, 2)     # any phase of the mosaic and of the file's blocks
-    if kind == "JPEG" or (kind in ("camera", "grain") and rng.uniform() < 0.55):
-        quality = int(rng.uniform(80, 98) if rng.uniform() < 0.7 and kind != "JPEG" else rng.uniform(30, 90))
+    if kind == "JPEG" or (kind in ("camera", "grain") and rng.uniform() < 0.6):
+        quality = int(rng.uniform(75, 98) if rng.uniform() < 0.7 and kind != "JPEG" else rng.uniform(30, 90))
         noisy = stored(noisy, quality, int(rng.choice([0, 2])))
     clean, noisy = (v[y:y + side, x:x + side] for v in (clean, noisy))
     if rng.uniform() < 0.25:

@@ -220,8 +220,7 @@ class Pairs:
         from safetensors.torch import load_file
         import estimate
         d = load_file(path)
-        level = estimate.local_level(d["clean"], d["noisy"])
-        self.grid = estimate.cells(level.square()).sqrt().half().to(device)
+        self.grid = estimate.grid(d["clean"], d["noisy"], device).half()
         self.clean, self.noisy, self.cell = d["clean"].to(device), d["noisy"].to(device), estimate.CELL
 
     def sample(self, n, side):

@@ -33,77 +33,66 @@ CELL = 8
 
 
 def local_level(clean, noisy):
-    """[N,3,H,W] bytes -> the RMS of the error around each pixel, of 255."""
-    k = torch.exp(-torch.arange(-18, 19.0).square() / (2 * 6.0 ** 2))
+    """[N,3,H,W] of 255 -> the RMS of the error around each pixel."""
+    k = torch.exp(-torch.arange(-18, 19.0, device=clean.device).square() / (2 * 6.0 ** 2))
     k = (k / k.sum()).expand(3, 1, -1)
-    out = []
-    for a, b in zip(clean.split(16), noisy.split(16)):
-        e = F.pad((a.float() - b.float()).square(), (18, 18, 18, 18), mode="reflect")
-        e = F.conv2d(F.conv2d(e, k[:, :, None], groups=3), k[..., None], groups=3)
-        out.append(e.sqrt().clamp(min=FLOOR))
-    return torch.cat(out)
+    e = F.pad((clean.float() - noisy.float()).square(), (18, 18, 18, 18), mode="reflect")
+    return F.conv2d(F.conv2d(e, k[:, :, None], groups=3), k[..., None], groups=3).sqrt().clamp(min=FLOOR)
 
 
 def cells(v):
     return F.avg_pool2d(v, CELL)
 
 
+def grid(clean, noisy, device):
+    """Of many patches: their local level in cells, [N,3,H/8,W/8]."""
+    return torch.cat([cells(local_level(a.to(device), b.to(device)).square()).sqrt() for a, b in zip(clean.split(64), noisy.split(64))])
+
+
 # ---- tables ------------------------------------------------------------------------------------------------------
 
 def by_program(program, weights, network, folder):
-    """The engine's program on one patch and several maps, faster than PyTorch on a CPU."""
+    """The engine's program, faster than PyTorch on a CPU."""
     x, m, y = (Path(folder) / k for k in ("x.npy", "m.npy", "y.npy"))
     pixels = lambda v: np.ascontiguousarray(v.permute(1, 2, 0).numpy(), dtype=np.float32)
 
-    def run(noisy, maps):
+    def one(noisy, level):
         np.save(x, pixels(noisy))
-        out = []
-        for v in maps:
-            np.save(m, pixels(v))
-            subprocess.run([program, "run", network, "--weights", weights, "--threads", "1", "--in", f"x={x}", "--in", f"map={m}",
-                            "--out", f"y={y}"], check=True, stderr=subprocess.DEVNULL)
-            out.append(torch.from_numpy(np.load(y)).permute(2, 0, 1))
-        return torch.stack(out)
-    return run
-
-
-def by_torch(weights):
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    net = evaluate.load(weights)[1].to(device)
-
-    @torch.no_grad()
-    def run(noisy, maps):
-        return net(noisy.expand_as(maps).to(device), maps.to(device)).cpu()
-    return run
+        np.save(m, pixels(level))
+        subprocess.run([program, "run", network, "--weights", weights, "--threads", "1", "--in", f"x={x}", "--in", f"map={m}",
+                        "--out", f"y={y}"], check=True, stderr=subprocess.DEVNULL)
+        return torch.from_numpy(np.load(y)).permute(2, 0, 1)
+    return lambda noisy, maps: torch.stack([one(*v) for v in zip(noisy, maps)])
 
 
 def tables(a):
     """FILE.safetensors -> FILE.NETWORK.tables: index [K], error [K,3,H/8,W/8,factors] in 0..1 squared."""
+    device = "cuda" if torch.cuda.is_available() and not a.zenith else "cpu"
     d = load_file(a.files[0])
     n = min(a.count, len(d["clean"]))
     weights = Path(a.models) / f"{a.network}.safetensors"
     out = Path(a.files[0]).with_suffix(f".{a.network}.tables")
-    index, errors = [], []
+    errors, done = [], 0
     began = shown = time.time()
 
     def keep():
-        save_file(dict(index=torch.tensor(index), error=torch.stack(errors)), f"{out}.part")
+        save_file(dict(index=torch.arange(done), error=torch.cat(errors)), f"{out}.part")
         Path(f"{out}.part").rename(out)
 
-    with tempfile.TemporaryDirectory() as folder:
-        run = by_program(a.zenith, weights, a.network, folder) if a.zenith else by_torch(weights)
-        for i in range(n):
-            clean, noisy = d["clean"][i], d["noisy"][i]
-            level = local_level(clean[None], noisy[None]) / 255
-            made = run(noisy / 255, level * FACTORS.view(-1, 1, 1, 1)).clamp(0, 1)
-            index.append(i)
-            errors.append(cells((made - clean / 255).square()).permute(1, 2, 3, 0).contiguous())
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        run = by_program(a.zenith, weights, a.network, folder) if a.zenith else evaluate.load(weights)[1].to(device)
+        while done < n:
+            clean, noisy = (d[k][done:min(done + (16 if device == "cuda" else 1), n)].to(device) / 255 for k in ("clean", "noisy"))
+            level = local_level(255 * clean, 255 * noisy) / 255
+            made = [run(noisy, level * f).clamp(0, 1) for f in FACTORS]
+            errors.append(torch.stack([cells((y - clean).square()) for y in made], 4).cpu())
+            done += len(clean)
             if time.time() - shown > 60:
                 keep()
                 shown = time.time()
-                print(f"{len(index)} of {n}, {shown - began:.0f} s", flush=True)
+                print(f"{done} of {n}, {shown - began:.0f} s", flush=True)
     keep()
-    print(f"{len(index)} of {n}, end", flush=True)
+    print(f"{done} of {n}, {time.time() - began:.0f} s, end", flush=True)
 
 
 # ---- training ----------------------------------------------------------------------------------------------------
@@ -112,8 +101,7 @@ class Patches:
     def __init__(self, files, device):
         d = [load_file(f) for f in files]
         self.clean, self.noisy, self.kind = (torch.cat([v[k] for v in d]) for k in ("clean", "noisy", "kind"))
-        level = local_level(self.clean, self.noisy)
-        self.level = cells(level.square()).sqrt().log()
+        self.level = grid(self.clean, self.noisy, device).log()
         n, at = len(self.clean), 0
         side = self.clean.shape[-1] // CELL
         self.where = torch.full((len(nets.LEVEL_FOR), n), -1)
@@ -129,7 +117,7 @@ class Patches:
                 self.error.append(t["error"])
             at += len(v["clean"])
         self.error = torch.cat(self.error or [torch.zeros(1, 3, side, side, len(FACTORS))])
-        for k in ("level", "where", "error"):
+        for k in ("where", "error"):
             setattr(self, k, getattr(self, k).to(device))
         self.with_table = [(w >= 0).nonzero()[:, 0] for w in self.where]
 

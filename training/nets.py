@@ -180,7 +180,7 @@ class Level(nn.Module):
 
     SCALE, FLOOR = 16.0, 0.35                                       # of 255
 
-    def __init__(self, width=32, wide=48, heads=len(LEVEL_FOR)):
+    def __init__(self, width=48, wide=80, heads=len(LEVEL_FOR)):
         super().__init__()
         self.first = conv3(12, 32)                                  # at 1/2, then averages of 4x4
         self.eighth = nn.ModuleList([conv3(32 + 3, width), conv3(width, width)])

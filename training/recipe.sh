@@ -29,10 +29,10 @@ train() { # MINUTES OPTION...: the next run
 
 level() { # MODELS: the estimator for the denoisers of this folder
   local patches=$out/cameras128.safetensors kept=$out/validation128.safetensors net
-  [ -e "$patches" ] || python3 "$here/cameras.py" "$patches" --photos "${photos[@]}" --count 8000 --jobs "$(nproc)"
+  [ -e "$patches" ] || python3 "$here/cameras.py" "$patches" --photos "${photos[@]}" --count 8000 --seed 5 --jobs "$(nproc)"
   [ -e "$kept" ] || python3 "$here/cameras.py" "$kept" --photos "${photos[@]}" --count 400 --seed 77 --validation --jobs "$(nproc)"
   for net in denoise-fast denoise-balanced denoise-best; do
-    [ -e "${patches%.*}.$net.tables" ] || python3 "$here/estimate.py" tables "$patches" --models "$1" --network "$net" --count 4000
+    [ -e "${patches%.*}.$net.tables" ] || python3 "$here/estimate.py" tables "$patches" --models "$1" --network "$net" --count 8000
     [ -e "${kept%.*}.$net.tables" ] || python3 "$here/estimate.py" tables "$kept" --models "$1" --network "$net"
   done
   python3 "$here/estimate.py" train "$patches" --check "$kept" --out "$out" --batch 64 --minutes "$(awk "BEGIN { print 8 * ${SLOWER:-1} }")"
@@ -63,7 +63,7 @@ denoise-level)
   ;;
 next)
   pairs=$out/cameras192.safetensors
-  [ -e "$pairs" ] || python3 "$here/cameras.py" "$pairs" --photos "${photos[@]}" --count 20000 --side 192 --jobs "$(nproc)"
+  [ -e "$pairs" ] || python3 "$here/cameras.py" "$pairs" --photos "${photos[@]}" --count 12000 --side 192 --jobs "$(nproc)"
   for name in denoise-fast denoise-balanced denoise-best; do
     run=0 result=$here/../models/$name.safetensors
     case $name in # minutes of an H200: about 100,000, 90,000 and 60,000 steps
@@ -71,7 +71,7 @@ next)
     denoise-balanced) minutes=28 ;;
     denoise-best) minutes=45 ;;
     esac
-    train $minutes --lr 1e-3 --hold 0.4 --pool 4 --muon --phases 128x32:0.5,192x16:0.5 --cameras "$pairs" --share 0.25
+    train $minutes --lr 1e-3 --hold 0.4 --pool 2 --muon --phases 128x32:0.6,192x16:0.4 --cameras "$pairs" --share 0.35
   done
   level "$out"
   name=denoise-level

@@ -45,7 +45,8 @@ def denoiser_loss(work, x, pool=1, pairs=None, share=0.0):
         y = kernels.forward(work, noisy, sigma)
     else:
         y = work(noisy, sigma)
-    mse = (y - x).square().flatten(1).mean(1).view(pool, -1).mean(0)
+    mse = (y - x).square().flatten(1).mean(1).view(pool, -1)
+    mse = torch.cat([mse[:, :k], mse[:, k:].mean(0).expand(pool, -1)], 1)      # pairs are of different photographs and levels
     return 10 * torch.log10(mse + 1e-5).mean()
 
 
