@@ -267,8 +267,17 @@ ZN_API zn_status zn_model_video_shape(const zn_model *model, const zn_frames *in
 ZN_API zn_status zn_model_run_video(zn_model *model, const zn_frames *out, const zn_frames *in, const zn_job *job,
                                     zn_error *err);
 
-/* The noise of a picture (R'G'B', 0..1), per channel, as the standard deviation in units of 1/255.  Reads a
- * bounded sample of the picture that does not depend on any roi. */
+/* Denoisers that are not told how strong the noise is (sigma 0, no map) measure it, for each pixel and channel, with the network
+ * denoise-level where its weights are found.  How far around a region it is looked for, in pixels: what a region needs beside
+ * the model's halo.  0: denoise-level is not installed, or the model is no denoiser; then the noise is zn_noise_estimate()'s,
+ * the same everywhere. */
+ZN_API int32_t zn_model_level_reach(const zn_model *model);
+/* The median of what the denoiser is told, per channel, as the standard deviation in units of 1/255; of a large picture, that of 16
+ * squares.  Does not depend on any roi. */
+ZN_API zn_status zn_noise_levels(float sigma[3], zn_model *model, const zn_source *in, zn_error *err);
+
+/* The noise of a picture (R'G'B', 0..1), per channel, in the same units, without a network.  Reads a bounded sample of the picture
+ * that does not depend on any roi. */
 ZN_API zn_status zn_noise_estimate(float sigma[3], const zn_source *in, zn_error *err);
 
 /* Normal noise of mean 0 and variance 1: values 0 .. n-1 of a stream of a seed, the same on every machine and for ever. */

@@ -180,6 +180,7 @@ typedef struct
   gchar      **measured; /* the field of the property, or NULL */
   const gchar *model;    /* the engine's model id */
   gdouble      sigma;    /* noise of 255; 0: estimated; < 0: unused */
+  gdouble      scale;    /* times what was estimated */
   gdouble      strength; /* how much of the network's change is used */
   gdouble      luma;     /* ... of its lightness part */
   gdouble      chroma;   /* ... of its colour part */

@@ -310,6 +310,26 @@ zn_op_model_geometry (const ZnOpModel *model)
   return zn_model_geometry (model->handle);
 }
 
+gint
+zn_op_model_level_reach (const ZnOpModel *model)
+{
+  return zn_model_level_reach (model->handle);
+}
+
+zn_status
+zn_op_model_levels (ZnOpModel *model, gfloat sigma[3], const zn_source *in, zn_error *err)
+{
+  zn_status status;
+
+  if (! zn_op_engine_enter (err))
+    return ZN_E_DEVICE;
+
+  status = zn_noise_levels (sigma, model->handle, in, err);
+  zn_op_engine_leave ();
+
+  return status;
+}
+
 static void
 on_preview (void *cookie, const zn_array *picture, int step, int n_steps)
 {

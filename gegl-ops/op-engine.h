@@ -53,6 +53,14 @@ gboolean zn_op_engine_is_remote (const ZnOpBase *base);
 
 const zn_geometry *zn_op_model_geometry (const ZnOpModel *model);
 
+/* How far around a region a denoiser looks for its noise, beside the halo; 0: it is one
+ * number for the whole picture.  The noise of a picture, as the engine shows it. */
+gint      zn_op_model_level_reach (const ZnOpModel *model);
+zn_status zn_op_model_levels (ZnOpModel       *model,
+                              gfloat           sigma[3],
+                              const zn_source *in,
+                              zn_error        *err);
+
 /* The side of the engine's own tiles for a picture of this size, at most `side`; or
  * just that where it has none: a run will say why, or be made on the CPU. */
 gint zn_op_model_tile (ZnOpModel *model, gint width, gint height, gint side);

@@ -138,6 +138,8 @@ tiling_init (Tiling *tiling, GeglOperation *operation, const ZnOpTiled *task, zn
       tiling->model, tiling->bounds.w, tiling->bounds.h,
       round_up (MAX (wanted_side (operation), 5 * tiling->halo), tiling->cell));
   tiling->tile = MAX (round_down (tiling->tile, tiling->cell), tiling->cell);
+  if (task->sigma == 0.0) /* the noise is measured around what the network sees */
+    tiling->halo += round_up (zn_op_model_level_reach (tiling->model), MAX (g->multiple, 1));
 
   return TRUE;
 }
@@ -306,8 +308,9 @@ noise_read (void *data, zn_rect rect, float *dst)
   return zn_op_request_tick (tiling->request) && zn_op_picture_read (&tiling->input, rect, dst);
 }
 
-/* The noise of the picture, one number per channel, all tiles the same.  Asked
- * for at each request: what was found for a picture is kept, and a picture is
+/* The noise of the picture, one number per channel.  Where the model measures it for
+ * each pixel, this is the median, and only shown; else it is what all tiles are told.
+ * Asked for at each request: what was found for a picture is kept, and a picture is
  * known by blocks that are spread over it, not by all of its pixels. */
 static zn_status
 measure_noise (Tiling *tiling, gfloat sigma[3])
@@ -324,6 +327,7 @@ measure_noise (Tiling *tiling, gfloat sigma[3])
 
   tiling->noisy = part;
   zn_op_key_add_string (&key, "noise");
+  zn_op_key_add_string (&key, zn_op_model_name (tiling->model));
   zn_op_key_add_string (&key, babl_get_name (tiling->input.format));
   zn_op_key_add (&key, size, sizeof (size));
   for (gint i = 0; i < nx * ny; i++)
@@ -345,7 +349,7 @@ measure_noise (Tiling *tiling, gfloat sigma[3])
       return ZN_OK;
     }
 
-  status = zn_noise_estimate (sigma, &source, &tiling->request->err);
+  status = zn_op_model_levels (tiling->model, sigma, &source, &tiling->request->err);
   if (status && ! zn_op_request_tick (tiling->request))
     return zn_op_request_refuse (tiling->request, ZN_E_CANCELLED, "Cancelled.");
   if (status == ZN_OK)
@@ -368,11 +372,11 @@ static zn_status
 tiling_set (Tiling *tiling)
 {
   const ZnOpTiled          *task     = tiling->task;
-  static const gchar *const key[3]   = { "sigma", "sigma-g", "sigma-b" };
-  gfloat                    sigma[3] = {
-                       task->sigma,
-  };
-  zn_status status = ZN_OK;
+  static const gchar *const key[2][3] = { { "sigma", "sigma-g", "sigma-b" },
+                                           { "sigma", "sigma-scale" } };
+  gfloat                    value[3]  = { task->sigma }, sigma[3];
+  gboolean                  map       = FALSE;
+  zn_status                 status    = ZN_OK;
 
   if (task->sigma < 0.0)
     return ZN_OK;
@@ -380,8 +384,12 @@ tiling_set (Tiling *tiling)
   tiling->n_set = 1;
   if (task->sigma == 0.0)
     {
-      tiling->n_set = 3;
-      status        = measure_noise (tiling, sigma);
+      map            = zn_op_model_level_reach (tiling->model) > 0; /* the engine measures it in each place */
+      status         = measure_noise (tiling, sigma);
+      tiling->n_set  = map ? 2 : 3;
+      value[1]       = task->scale;
+      for (gint i = 0; ! map && i < 3; i++)
+        value[i] = sigma[i] * task->scale;
     }
   if (! status)
     zn_op_set_measured (tiling->request->operation, task, task->sigma == 0.0 ? sigma : NULL);
@@ -390,8 +398,8 @@ tiling_set (Tiling *tiling)
     {
       gchar number[G_ASCII_DTOSTR_BUF_SIZE];
 
-      g_ascii_formatd (number, sizeof (number), "%.3f", sigma[i]);
-      g_snprintf (tiling->set[i], sizeof (tiling->set[i]), "%s=%s", key[i], number);
+      g_ascii_formatd (number, sizeof (number), "%.3f", value[i]);
+      g_snprintf (tiling->set[i], sizeof (tiling->set[i]), "%s=%s", key[map][i], number);
     }
 
   return status;

@@ -37,6 +37,12 @@ property_double (sigma, _("Noise level"), 0.0)
   ui_gamma    (2.0)
   ui_digits   (1)
 
+property_double (sigma_scale, _("Of the measured level"), 1.0)
+  description (_("Times the noise level that was measured: more if noise is left, less if texture goes"))
+  value_range (0.1, 10.0)
+  ui_range    (0.25, 4.0)
+  ui_gamma    (2.0)
+
 zenith_property_engine
 zenith_property_status
 zenith_property_measured
@@ -70,6 +76,7 @@ describe (GeglOperation *operation, gpointer data)
   task->chroma   = o->chroma;
   task->detail   = o->detail;
   task->sigma    = o->sigma;
+  task->scale    = o->sigma_scale;
 }
 
 static void

@@ -271,7 +271,7 @@ TEXT
 # What runs on any build of the engine alone.
 engine_tests() {
   local label=$1 dir=$2 t
-  for t in weights weight_files quantise conv_size text precision ops engine sampler logistic golden diffae find convert zimage vae tiles zenith train; do
+  for t in weights weight_files quantise conv_size text precision ops engine sampler logistic golden diffae find convert zimage vae tiles level zenith train; do
     suite "$t, $label" "$dir/tests/test_$t"
   done
   if [ "$label" = sanitizers ] && [ -z "${CI:-}" ]; then # what is slow with instruments is left to CI

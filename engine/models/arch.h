@@ -151,9 +151,12 @@ typedef struct zn_arch {
     int (*example)(const void *net, int w, int h, zn_tensor *in);
     const zn_stream *stream;  /* NULL: no video */
     const zn_training *train; /* NULL: cannot be trained */
-    /* The first three settings are the noise of red, green and blue.  The pipeline fills in those that are 0, from
-     * the whole picture, before the first tile. */
+    /* The first three settings are the noise of red, green and blue, and the second input is a map of it.  Where the first
+     * setting is 0 and no map is given, the pipeline measures one with denoise-level, whose channels from 3 * level on are for
+     * this network; where that is not installed it fills in the settings, from the whole picture, before the first tile.  The
+     * fourth setting is a factor of what was measured. */
     bool takes_sigma;
+    int level;
     int in_c, out_c; /* channels of the first input and output that every variant has; 0: the weights decide */
     /* NULL: a network.  Else a composite (pipeline/): it owns no weights but runs these networks, at most ZN_MAX_PARTS,
      * with zn_call_net; the first without an arch ends the list.  bind finds them in zn_binder.part. */

@@ -251,13 +251,14 @@ static int graph(zn_net *g, const void *net, const int in[2])
 static const zn_training training = { .tasks = ZN_TASK_DENOISE, .from_weights = true, .graph = graph };
 
 static const zn_setting settings[] = {
-    { "sigma", 0, 0, 255, "standard deviation of the noise, of 255; 0: estimated" },
+    { "sigma", 0, 0, 255, "standard deviation of the noise, of 255; 0: measured" },
     { "sigma-g", 0, 0, 255, "the same for green; 0: as sigma" },
     { "sigma-b", 0, 0, 255, "the same for blue; 0: as sigma" },
+    { "sigma-scale", 1, 0.1f, 10, "times what was measured" },
     { 0 },
 };
 
-#define DENOISE(name_, id_, summary_)                                                                                  \
+#define DENOISE(name_, level_, id_, summary_)                                                                          \
     const zn_arch zn_arch_denoise_##name_ = {                                                                          \
         .info = { .id = id_,                                                                                           \
                   .summary = summary_,                                                                                 \
@@ -270,6 +271,7 @@ static const zn_setting settings[] = {
         .bind = bind,                                                                                                  \
         .forward = forward,                                                                                            \
         .takes_sigma = true,                                                                                           \
+        .level = level_,                                                                                               \
         .train = &training,                                                                                            \
         .in_c = 3,                                                                                                     \
         .out_c = 3,                                                                                                    \
@@ -277,6 +279,6 @@ static const zn_setting settings[] = {
         .crops = true,                                                                                                 \
     }
 
-DENOISE(fast, "denoise-fast", "removes noise, quickly");
-DENOISE(balanced, "denoise-balanced", "removes noise, the usual choice");
-DENOISE(best, "denoise-best", "removes noise, as well as we can");
+DENOISE(fast, 0, "denoise-fast", "removes noise, quickly");
+DENOISE(balanced, 1, "denoise-balanced", "removes noise, the usual choice");
+DENOISE(best, 2, "denoise-best", "removes noise, as well as we can");

@@ -8,6 +8,7 @@
     X(denoise_fast)                                                                                                    \
     X(denoise_balanced)                                                                                                \
     X(denoise_best)                                                                                                    \
+    X(denoise_level)                                                                                                   \
     X(zenith_taesd_encode)                                                                                             \
     X(zenith_taesd_decode)                                                                                             \
     X(zenith_lite_encode)                                                                                              \

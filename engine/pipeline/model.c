@@ -192,6 +192,27 @@ static zn_status open_parts(zn_model *m, const zn_open *open, zn_error *err)
     return ZN_OK;
 }
 
+/* A denoiser's estimator, where it is installed.  Made-up weights are for benchmarks and tests of one network: they get none. */
+static zn_status open_level(zn_model *m, const zn_open *open, zn_error *err)
+{
+    char path[4096];
+    const char *found = path;
+    const zn_open own = { .files = &found, .n_files = 1, .precision = zn_precision_names[ZN_FP32] };
+    zn_status s;
+
+    if (!m->arch->takes_sigma || (open->n_files == 1 && !strcmp(open->files[0], ZN_RANDOM_WEIGHTS)) ||
+        zn_weights_find(path, sizeof path, "denoise-level", NULL))
+        return ZN_OK;
+    s = load(&m->level, m->engine, zn_arch_named("denoise-level"), &own, m, err);
+    if (!s) {
+        m->weight_bytes += m->level->weight_bytes;
+        if (m->scratch_bytes < m->level->scratch_bytes)
+            m->scratch_bytes = m->level->scratch_bytes;
+        m->parameters += m->level->parameters;
+    }
+    return s;
+}
+
 /* whole: NULL, or the composite that the network is a part of. */
 static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, const zn_model *whole,
                       zn_error *err)
@@ -219,6 +240,8 @@ static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const
         s = check_memory(m, w, whole, err);
     if (!s)
         s = bind(m, w, err);
+    if (!s)
+        s = open_level(m, open, err);
     zn_weights_close(&w);
     if (s)
         zn_model_free(&m);
@@ -250,6 +273,7 @@ void zn_model_free(zn_model **model)
     }
     for (int i = 0; i < m->n_parts; i++)
         zn_model_free(&m->part[i]);
+    zn_model_free(&m->level);
     zn_model_free(&m->stand_in);
     zn_engine_close(&m->cpu);
     for (int i = 0; i < m->n_files; i++)

@@ -502,10 +502,15 @@ zn_status zn_noise_estimate(float sigma[3], const zn_source *in, zn_error *err)
     return zn_noise_measure(sigma, in, NULL, err);
 }
 
-zn_status zn_noise_complete(float sigma[3], const zn_source *in, zn_pool *pool, zn_error *err)
+zn_status zn_noise_complete(float sigma[4], const zn_source *in, zn_pool *pool, zn_error *err)
 {
-    if (sigma[0] <= 0)
-        return zn_noise_measure(sigma, in, pool, err);
+    if (sigma[0] <= 0) {
+        zn_status s = zn_noise_measure(sigma, in, pool, err);
+
+        for (int i = 0; i < 3; i++)
+            sigma[i] *= sigma[3];
+        return s;
+    }
     for (int i = 1; i < 3; i++)
         if (sigma[i] <= 0)
             sigma[i] = sigma[0];

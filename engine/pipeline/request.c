@@ -145,8 +145,24 @@ static zn_status run_arrays(zn_run *r, const zn_array *in, int n_in, zn_array *o
     return zn_stages_run(r, &sink, src, n_in, (zn_rect){ 0, 0, out[0].w, out[0].h }, err);
 }
 
+/* The noise that a denoiser was not told, of the part of the picture that the request needs. */
+static zn_status measure_levels(zn_levels *levels, zn_run *r, const zn_request *q, zn_error *err)
+{
+    zn_source src = q->arrays ? (zn_source){ 0 } : q->sources[0];
+    zn_rect roi = q->roi;
+    zn_memory mem;
+
+    if (q->arrays) {
+        as_sources(&src, &mem, q->arrays, 1);
+        roi = (zn_rect){ 0, 0, src.w, src.h };
+    }
+    r->levels = levels;
+    return zn_levels_measure(levels, r->model, &src, zn_tile_reach(r, &src, roi), r->set[3], q->job, err);
+}
+
 zn_status zn_request_run_on(zn_model *m, const zn_request *q, zn_error *err)
 {
+    zn_levels levels = { .data = NULL };
     zn_run r;
     zn_status s = m->plan_only
         ? zn_fail(err, ZN_E_USAGE, "%s was opened to be planned, not to be run", m->arch->info.id)
@@ -157,10 +173,13 @@ zn_status zn_request_run_on(zn_model *m, const zn_request *q, zn_error *err)
     r.ctx.trace = q->trace;
     r.ctx.trace_cookie = q->trace_cookie;
     r.time = q->time;
+    if (zn_tile_wants_levels(&r, q->n_in) && (s = measure_levels(&levels, &r, q, err)))
+        return s;
     pthread_mutex_lock(&m->engine->lock);
     s = q->arrays ? run_arrays(&r, q->arrays, q->n_in, q->results, err)
                   : zn_stages_run(&r, q->sink, q->sources, q->n_in, q->roi, err);
     pthread_mutex_unlock(&m->engine->lock);
+    zn_levels_free(&levels);
     if (!s && r.ctx.progress)
         r.ctx.progress(r.ctx.cookie, 1);
     return s;

@@ -473,9 +473,37 @@ static float *buffer(zn_model *m, int i, size_t len)
     return m->tile[i];
 }
 
-zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_in, zn_rect roi, zn_error *err)
+bool zn_tile_wants_levels(const zn_run *r, int n_in)
+{
+    return r->model->level && r->set[0] <= 0 && n_in == 1;
+}
+
+/* The sources of a run: those that were given and, behind them, the noise map. */
+static int all_sources(zn_source *all, const zn_run *r, const zn_source *in, int n_in)
+{
+    memcpy(all, in, (size_t)zn_imin(n_in, ZN_MAX_PORTS) * sizeof *all);
+    if (!zn_tile_wants_levels(r, n_in))
+        return n_in;
+    all[1] = r->levels ? zn_levels_source(r->levels) : (zn_source){ in->w, in->h, 3, NULL, NULL }; /* only planned */
+    return 2;
+}
+
+zn_rect zn_tile_reach(const zn_run *r, const zn_source *in, zn_rect roi)
 {
     const zn_geometry *g = &r->geometry;
+    const int step = LATTICE * g->multiple, halo = zn_round_up(zn_imax(g->halo, 0), g->multiple);
+    const int x0 = zn_imax(roi.x / step * step - halo, 0), y0 = zn_imax(roi.y / step * step - halo, 0);
+    const int x1 = zn_imin(zn_round_up(roi.x + roi.w, step) + halo, in->w);
+    const int y1 = zn_imin(zn_round_up(roi.y + roi.h, step) + halo, in->h);
+
+    return g->halo < 0 ? (zn_rect){ 0, 0, in->w, in->h } : (zn_rect){ x0, y0, x1 - x0, y1 - y0 };
+}
+
+zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *given, int n_given, zn_rect roi, zn_error *err)
+{
+    const zn_geometry *g = &r->geometry;
+    zn_source in[ZN_MAX_PORTS];
+    const int n_in = all_sources(in, r, given, n_given);
     walk k = { .r = r, .in = in, .n_in = n_in, .out = out, .roi = roi, .err = err };
     zn_plan plan;
     zn_status s = choose_tile(r, &plan, in, n_in, err);
@@ -487,7 +515,8 @@ zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_
         (int64_t)roi.x + roi.w > zn_ceil_div(in[0].w, g->shrink) * (int64_t)g->grow ||
         (int64_t)roi.y + roi.h > zn_ceil_div(in[0].h, g->shrink) * (int64_t)g->grow)
         return zn_fail(err, ZN_E_USAGE, "the region %d,%d %dx%d is outside the picture", roi.x, roi.y, roi.w, roi.h);
-    if (r->model->arch->takes_sigma && (s = zn_noise_complete(r->set, in, zn_engine_helpers(r->model->engine), err)))
+    if (r->model->arch->takes_sigma && n_in == 1 &&
+        (s = zn_noise_complete(r->set, in, zn_engine_helpers(r->model->engine), err)))
         return s;
     if ((s = each_tile(&k, &plan, measure)))
         return s;
@@ -513,9 +542,11 @@ zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_
     return s;
 }
 
-zn_status zn_tile_plan(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err)
+zn_status zn_tile_plan(zn_run *r, zn_plan *plan, const zn_source *given, int n_given, zn_error *err)
 {
     const zn_geometry *g = &r->geometry;
+    zn_source in[ZN_MAX_PORTS];
+    const int n_in = all_sources(in, r, given, n_given);
     walk k = { .r = r, .in = in, .n_in = n_in, .err = err };
     zn_status s = choose_tile(r, plan, in, n_in, err);
 

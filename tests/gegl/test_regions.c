@@ -239,11 +239,11 @@ test_cancelling_answers_inside_a_tile (void)
 /* A preview of 310 pixels computes about that, wherever it lies; what was computed for it
  * is not computed again, and the picture is the same. */
 static void
-test_previews_compute_what_they_show (void)
+previews (const gchar *settings)
 {
   static const gint place[][2] = { { 20, 20 }, { 700, 690 }, { 1180, 100 } };
   GeglBuffer       *in         = picture ("R'G'B' u8", 0, 0, 1500, 1100, 51);
-  Run               run        = run_new ("zenith:denoise", "model=fast sigma=18", in);
+  Run               run        = run_new ("zenith:denoise", settings, in);
   gfloat           *part[3], *whole;
   guint64           before;
   gdouble           most = 0.0;
@@ -281,6 +281,19 @@ test_previews_compute_what_they_show (void)
   g_free (whole);
   run_free (&run);
   g_object_unref (in);
+}
+
+static void
+test_previews_compute_what_they_show (void)
+{
+  previews ("model=fast sigma=18");
+}
+
+/* The level is that of the place, whatever region is asked for. */
+static void
+test_previews_that_measure_the_noise (void)
+{
+  previews ("model=fast");
 }
 
 /* Ten tiles, cancelled after about three: no other one is begun. */
@@ -474,6 +487,7 @@ main (int argc, char **argv)
       RUN (test_cancelling_answers_within_a_tile);
       RUN (test_cancelling_answers_inside_a_tile);
       RUN (test_previews_compute_what_they_show);
+      RUN (test_previews_that_measure_the_noise);
       RUN (test_a_canvas_of_100_megapixels);
     }
 

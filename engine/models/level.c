@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* level.c - how strong the noise is, for the denoisers: a network of 1.6 thousand multiply-adds a pixel.
+ *
+ *   x ─┬─ unshuffle 2 ── first ── mean of 4x4 ─┐
+ *  (3) │     (12)     1/2 (32)                 ├─ eighth 0, 1 ──────────────────────────────(+)── join ── head ── h
+ *      └─ mean of 8x8 ─────────────────────────┘  1/8          └─ down ── wide 0 .. n ── up ┘
+ *            (3)                                                         1/16
+ * Each convolution but up and head is followed by ReLU; down is 2x2 with stride 2, up and head are 1x1, the others 3x3.  After up
+ * pixels are doubled.  The result, at 1/8 of the size, are three channels for each denoiser, in the order of zn_arch.level; what they
+ * mean pipeline/level.c says.  There are no statistics over the picture, so tiles are exact.  Widths are read from the file.
+ * Trained by training/estimate.py. */
+#include "../core/ints.h"
+#include "arch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PATCH = 2, SHRINK = 8, STEP = 16, N_EIGHTH = 2, MAX_WIDE = 4, HEADS = 3, N_OUT = 3 * HEADS };
+enum { USUAL_FIRST = 32, USUAL_WIDTH = 32, USUAL_WIDE = 48, USUAL_N_WIDE = 3 }; /* without a file */
+
+/* Kernels compute blocks of 4 or 6 pixels: halos are multiples of 12 pixels of most layers. */
+enum { HALO_UNIT = 6 * STEP };
+
+typedef struct network {
+    int n_wide;
+    zn_conv first, eighth[N_EIGHTH], down, wide[MAX_WIDE], up, join, head;
+} network;
+
+/* ---- bind ------------------------------------------------------------------------------------------- */
+
+static bool recognise(const zn_weights *w, char *what, size_t size)
+{
+    if (!zn_weights_get(w, "first.weight") || !zn_weights_get(w, "wide.0.weight") || !zn_weights_get(w, "join.weight"))
+        return false;
+    snprintf(what, size, "level of the noise");
+    return true;
+}
+
+/* The channels that a convolution of the file makes, or without a file the usual number. */
+static int width_of(zn_binder *b, const char *name, int usual)
+{
+    const int width = b->w ? zn_bind_dim(b, 0, "%s.weight", name) : usual;
+
+    if (width < 1 || width > 512)
+        zn_bind_fail(b, "%d channels are not from 1 to 512", width);
+    return width;
+}
+
+static void bind(zn_binder *b, void *net)
+{
+    network *m = net;
+    int first, width, wide, reach;
+
+    if (b->w && !recognise(b->w, b->variant, sizeof b->variant)) {
+        zn_bind_fail(b, "these are not the weights of denoise-level");
+        return;
+    }
+    first = width_of(b, "first", USUAL_FIRST);
+    width = width_of(b, "join", USUAL_WIDTH);
+    wide = width_of(b, "down", USUAL_WIDE);
+    if (b->status)
+        return;
+    zn_bind_conv(b, &m->first, zn_conv_same(3, PATCH * PATCH * 3, first), "first");
+    for (int i = 0; i < N_EIGHTH; i++)
+        zn_bind_conv(b, &m->eighth[i], zn_conv_same(3, i ? width : first + 3, width), "eighth.%d", i);
+    zn_bind_conv(b, &m->down, (zn_conv){ .kh = 2, .kw = 2, .stride = 2, .cin = width, .cout = wide, .has_bias = true },
+                 "down");
+    for (; !b->status && (b->w ? zn_bind_has(b, "wide.%d.weight", m->n_wide) : m->n_wide < USUAL_N_WIDE); m->n_wide++) {
+        if (m->n_wide == MAX_WIDE) {
+            zn_bind_fail(b, "there are more than %d convolutions 'wide'", MAX_WIDE);
+            return;
+        }
+        zn_bind_conv(b, &m->wide[m->n_wide], zn_conv_same(3, wide, wide), "wide.%d", m->n_wide);
+    }
+    zn_bind_conv(b, &m->up, zn_conv_same(1, wide, width), "up");
+    zn_bind_conv(b, &m->join, zn_conv_same(3, width, width), "join");
+    zn_bind_conv(b, &m->head, zn_conv_same(1, width, N_OUT), "head");
+    /* A 3x3 convolution adds a pixel of its layer on either side; those of 1/16 lie on its lattice. */
+    reach = PATCH + SHRINK * (N_EIGHTH + 1) + STEP * m->n_wide + STEP - 1;
+    b->geometry = (zn_geometry){ .in_c = 3,
+                                 .out_c = N_OUT,
+                                 .shrink = SHRINK,
+                                 .grow = 1,
+                                 .multiple = STEP,
+                                 .padded = true,
+                                 .halo = zn_round_up(reach, HALO_UNIT) };
+}
+
+/* ---- forward ---------------------------------------------------------------------------------------- */
+
+/* A new tensor: ReLU(conv(x)). */
+static zn_tensor conv(zn_ctx *c, zn_tensor x, const zn_conv *w)
+{
+    zn_tensor y = zn_new(c, 1, x.h / w->stride, x.w / w->stride, w->cout);
+
+    zn_conv2d(c, y, x, w, (zn_tail){ .pre = ZN_RELU });
+    return y;
+}
+
+static void forward(zn_ctx *c, const void *net, const zn_call *call)
+{
+    const network *m = net;
+    const zn_tensor in = call->in[0];
+    zn_tensor f = zn_new(c, 1, in.h / SHRINK, in.w / SHRINK, m->first.cout + 3), x, low, up;
+    size_t mark = zn_mark(c->arena);
+
+    x = zn_new(c, 1, in.h / PATCH, in.w / PATCH, m->first.cin);
+    zn_unshuffle(c, x, in, PATCH);
+    zn_resize(c, zn_slice(f, 0, m->first.cout), conv(c, x, &m->first), ZN_AVERAGE);
+    zn_resize(c, zn_slice(f, m->first.cout, 3), in, ZN_AVERAGE);
+    zn_reset(c->arena, mark);
+    for (int i = 0; i < N_EIGHTH; i++)
+        f = conv(c, f, &m->eighth[i]);
+    low = conv(c, f, &m->down);
+    for (int i = 0; i < m->n_wide; i++)
+        low = conv(c, low, &m->wide[i]);
+    up = zn_new(c, 1, low.h, low.w, m->up.cout);
+    zn_conv2d(c, up, low, &m->up, (zn_tail){ 0 });
+    x = zn_new(c, 1, f.h, f.w, f.c);
+    zn_resize(c, x, up, ZN_NEAREST);
+    zn_combine(c, x, x, f, ZN_ADD, (zn_tail){ 0 });
+    zn_conv2d(c, call->out[0], conv(c, x, &m->join), &m->head, (zn_tail){ 0 });
+}
+
+const zn_arch zn_arch_denoise_level = {
+    .info = { .id = "denoise-level",
+              .summary = "measures the noise that the denoisers are told",
+              .in = { "x" },
+              .out = { "h" },
+              .weights = "denoise-level" },
+    .size = sizeof(network),
+    .recognise = recognise,
+    .bind = bind,
+    .forward = forward,
+    .in_c = 3,
+    .out_c = N_OUT,
+};
