@@ -371,9 +371,9 @@ measure_noise (Tiling *tiling, gfloat sigma[3])
 static zn_status
 tiling_set (Tiling *tiling)
 {
-  const ZnOpTiled          *task     = tiling->task;
+  const ZnOpTiled          *task      = tiling->task;
   static const gchar *const key[2][3] = { { "sigma", "sigma-g", "sigma-b" },
-                                           { "sigma", "sigma-scale" } };
+                                          { "sigma", "sigma-scale" } };
   gfloat                    value[3]  = { task->sigma }, sigma[3];
   gboolean                  map       = FALSE;
   zn_status                 status    = ZN_OK;
@@ -384,10 +384,10 @@ tiling_set (Tiling *tiling)
   tiling->n_set = 1;
   if (task->sigma == 0.0)
     {
-      map            = zn_op_model_level_reach (tiling->model) > 0; /* the engine measures it in each place */
-      status         = measure_noise (tiling, sigma);
-      tiling->n_set  = map ? 2 : 3;
-      value[1]       = task->scale;
+      map = zn_op_model_level_reach (tiling->model) > 0; /* the engine measures it in each place */
+      status        = measure_noise (tiling, sigma);
+      tiling->n_set = map ? 2 : 3;
+      value[1]      = task->scale;
       for (gint i = 0; ! map && i < 3; i++)
         value[i] = sigma[i] * task->scale;
     }
