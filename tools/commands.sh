@@ -191,15 +191,15 @@ build_tsan() {
 # attack_lane FILES|PROGRAMS SECONDS KILLS: half of what there is; the seconds are shared out over the generators.  What
 # broke something, and where each generator is, stays in .cache/attack.
 attack_lane() {
-  local kept=$root/.cache/attack asan=$root/build-asan/tests
+  local kept=$root/.cache/attack asan=$root/build-asan/tests jobs=$((($(nproc) + 1) / 2)) # of each lane
   mkdir -p "$kept"
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
   if [ "$1" = files ]; then
-    suite "attack, readers" "$asan/attack_readers" "$kept" "$(($2 * 7 / 10 + 1))"
-    [ ! -x "$asan/attack_files" ] || suite "attack, readers beside GEGL" "$asan/attack_files" "$kept" "$(($2 * 3 / 10 + 1))"
+    suite "attack, readers" "$asan/attack_readers" -j "$jobs" "$kept" "$(($2 * 7 / 10 + 1))"
+    [ ! -x "$asan/attack_files" ] || suite "attack, readers beside GEGL" "$asan/attack_files" -j "$jobs" "$kept" "$(($2 * 3 / 10 + 1))"
     return
   fi
-  suite "attack, models" "$asan/attack_models" "$kept" "$(($2 / 2 + 1))"
+  suite "attack, models" "$asan/attack_models" -j "$jobs" "$kept" "$(($2 / 2 + 1))"
   [ ! -x "$asan/gegl/attack_graphs" ] || suite "attack, graphs" "$asan/gegl/attack_graphs" "$kept" "$(($2 * 4 / 10 + 1))"
   TSAN_OPTIONS=halt_on_error=1 suite "attack, threads" "$root/build-tsan/tests/attack_threads" "$kept" "$(($2 / 10 + 1))"
   suite "attack, allocations" "$root/tests/attack/alloc.sh" "$build" "$3" "$kept"

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* attack.h - runs generated cases by the million, and goes on after each that breaks something.
  *
- *     PROGRAM FOLDER SECONDS [TARGET...]    each target gets its part of the time
- *     PROGRAM --case TARGET SEED            one case in this process, for a debugger
- *     PROGRAM --file TARGET FILE            the same with a file's bytes
+ *     PROGRAM [-j JOBS] FOLDER SECONDS [TARGET...]    each target gets its part of the time
+ *     PROGRAM --case TARGET SEED                      one case in this process, for a debugger
+ *     PROGRAM --file TARGET FILE                      the same with a file's bytes
  *
  * A case is a number: the generator makes the same bytes of the same number.  FOLDER/TARGET.state holds the next one, so
- * a later call goes on there.  A child process runs the cases.  When it dies, hangs or finds a wrong result, the bytes
- * are kept as FOLDER/TARGET-SEED with what it said beside them, and the next child begins after that case. */
+ * a later call goes on there.  JOBS child processes run the cases: each takes the next number.  When one dies, hangs or
+ * finds a wrong result, the bytes are kept as FOLDER/TARGET-SEED with what it said beside them, and another child takes
+ * its place. */
 #ifndef ZN_ATTACK_H
 #define ZN_ATTACK_H
 
 #include "bytes.h"
+
+enum { ATTACK_COLUMNS = 3 };
 
 typedef struct attack_target {
     const char *name;
@@ -23,6 +26,11 @@ typedef struct attack_target {
     int in_child; /* cases that one child process does before another takes over; 0: no limit */
     bool keeps;   /* memory from case to case, as caches do: leaks cannot be told */
 } attack_target;
+
+/* The cases of a target are counted by parts, too, whose names part() gives (NULL: no more), each in three columns:
+ * FOLDER/TARGET.parts.  A part whose last column stays 0 is a failure.  To be called before attack_main(). */
+void attack_parts(const char *target, const char *(*part)(int i));
+void attack_count(int part, int column);
 
 /* begin, which may be NULL: called once in each child. */
 int attack_main(int argc, char **argv, const attack_target *list, int n, void (*begin)(void));

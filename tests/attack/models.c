@@ -67,15 +67,23 @@ static const struct base {
     { "z-image-sample", GOLDEN "zimage_dit.safetensors" },
     { "face-detect", GOLDEN "find.safetensors" },
     { "face-points", GOLDEN "find.safetensors" },
-    { "template", NULL }, /* made by begin() */
+    { "template", NULL },       /* made by begin() */
+    { "identity", NULL },       /* needs no weights, and may be given some */
+    { "wan-latent-rgb", NULL }, /* likewise */
 };
 enum { N_BASES = sizeof bases / sizeof *bases };
 
+/* What a case may cost.  Most faults show in a small run as well as in a large one: hundreds of those for one of these. */
+enum { USUAL_MACS = 2000000, MOST_MACS = 300000000 };
+
+enum { CASES, OPENED, RUN }; /* the counts of a model */
+
 /* Metadata that models read. */
-static const char *const keys[] = { "activation",        "window",     "residual",       "prediction",   "patch",
-                                    "latent_prediction", "image_size", "encoder_blocks", "head_channels" };
-static const char *const values[] = { "relu", "gelu", "silu",        "v",    "eps", "0",   "1", "2",  "3",
-                                      "-1",   "4096", "99999999999", "true", "",    "nan", "8", "1e9" };
+static const char *const keys[] = { "activation",        "window",     "residual",       "prediction",    "patch",
+                                    "latent_prediction", "image_size", "encoder_blocks", "head_channels", "model",
+                                    "threshold" };
+static const char *const values[] = { "relu", "gelu", "silu",        "v",    "eps", "0",   "1", "2",   "3",
+                                      "-1",   "4096", "99999999999", "true", "",    "nan", "8", "1e9", "shifted" };
 
 typedef struct tensor {
     const char *name;
@@ -89,6 +97,7 @@ typedef struct tensor {
 static struct {
     tensor *list;
     int n;
+    bytes meta; /* ,"key":"value" of its own */
 } loaded[N_BASES];
 
 static zn_engine *engines[2];
@@ -103,6 +112,7 @@ static const char *file_of(int i)
 static void load(int which)
 {
     const char *path = file_of(which);
+    const char *key, *value;
     zn_weights *w = NULL;
     zn_error err;
 
@@ -122,6 +132,8 @@ static void load(int which)
         if (!t->name || !t->data || zn_entry_read(e, t->data, NULL))
             abort();
     }
+    for (int i = 0; zn_weights_meta_at(w, i, &key, &value); i++)
+        put_text(&loaded[which].meta, ",\"%s\":\"%s\"", key, value); /* those of bases[] need no quoting */
     zn_weights_close(&w);
 }
 
@@ -230,8 +242,13 @@ static void make(bytes *b, rnd *r)
         for (size_t i = 1 + below(r, 3); i; i--)
             change_one(list, n, r);
     put_text(&header, "{\"__metadata__\":{\"zenith_model\":\"%s\"", model);
-    for (size_t i = chance(r, 30) ? 1 + below(r, 3) : 0, k = below(r, 9); i; i--, k++)
-        put_text(&header, ",\"%s\":\"%s\"", keys[k % 9], ONE_OF(r, values));
+    if (chance(r, 95))
+        put(&header, loaded[which].meta.at, loaded[which].meta.len);
+    for (size_t i = chance(r, 30) ? 1 + below(r, 3) : 0; i; i--) {
+        const char *key = ONE_OF(r, keys);
+
+        put_text(&header, ",\"%s\":\"%s\"", key, ONE_OF(r, values));
+    }
     put(&header, "}", 1);
     for (int i = 0; i < n; i++) {
         const size_t len = len_of(&list[i]);
@@ -302,6 +319,41 @@ static void fill(zn_array *a, rnd *r)
         a->data[i] = percent && chance(r, percent) ? ONE_OF(r, odd) : (float)(rnd_next(r) & 1023) / 1023;
 }
 
+static int part_of(const char *id)
+{
+    int i = 0;
+
+    while (strcmp(zn_model_at(i)->id, id))
+        i++;
+    return i;
+}
+
+static double macs_of(zn_model *m, const zn_array *in, int n, const zn_job *job)
+{
+    zn_plan plan;
+
+    return zn_model_plan(m, in, n, job, &plan, NULL) ? INFINITY : plan.macs;
+}
+
+/* Inputs that the model takes, of an odd size; smaller ones while the run would cost more than it may.  Where a model takes
+ * pictures of one size alone, that one, mostly. */
+static int choose_inputs(zn_model *m, const zn_job *job, zn_array in[ZN_MAX_PORTS], rnd *r)
+{
+    const double most = chance(r, 1) ? MOST_MACS : USUAL_MACS;
+    int w = 1 + (int)below(r, 24), h = 1 + (int)below(r, 24), n = zn_model_example(m, w, h, in);
+
+    if (isinf(macs_of(m, in, n, job)) && chance(r, 80))
+        for (int i = 0; i < 25 && isinf(macs_of(m, in, n, job)); i++)
+            n = zn_model_example(m, 4 << i % 5, 4 << i / 5, in);
+    else
+        while (macs_of(m, in, n, job) > most && w + h > 2) {
+            w = (w + 1) / 2;
+            h = (h + 1) / 2;
+            n = zn_model_example(m, w, h, in);
+        }
+    return n;
+}
+
 static bool run_model(zn_model *m, const zn_model_info *info, rnd *r, const char **why)
 {
     zn_array in[ZN_MAX_PORTS] = { { 0 } }, out[ZN_MAX_PORTS] = { { 0 } };
@@ -310,11 +362,11 @@ static bool run_model(zn_model *m, const zn_model_info *info, rnd *r, const char
     stop s = { chance(r, 80) ? 2 : (double)below(r, 100) / 100, 0, false };
     zn_error err = { "" }, note = { "" };
     zn_job job = { .set = set, .progress = progress, .cookie = &s, .note = &note };
-    int n = zn_model_example(m, 1 + (int)below(r, 24), 1 + (int)below(r, 24), in), most = 0;
+    int n;
     zn_status status;
     zn_plan plan;
 
-    for (const zn_setting *p = info->settings; p && p->key && job.n_set < 2; p++, most++)
+    for (const zn_setting *p = info->settings; p && p->key && job.n_set < 2; p++)
         if (!strcmp(p->key, "steps") || chance(r, 40)) /* a sampler's own number would take long */
             snprintf(text[job.n_set++], sizeof *text, "%s=%lld", p->key,
                      (long long)(chance(r, 20) && strcmp(p->key, "steps") ? odd_number(r) : 1 + (int64_t)below(r, 4)));
@@ -322,6 +374,7 @@ static bool run_model(zn_model *m, const zn_model_info *info, rnd *r, const char
         job.tile = (int)below(r, 40);
     if (chance(r, 20))
         job.max_memory = (size_t)1 << below(r, 28);
+    n = choose_inputs(m, &job, in, r);
     for (int i = 0; i < n && chance(r, 15); i++) {
         in[i].c += chance(r, 50) ? 1 : -1;
         in[i].h += chance(r, 50) ? 1 : 0;
@@ -338,12 +391,15 @@ static bool run_model(zn_model *m, const zn_model_info *info, rnd *r, const char
     *why = "a failure without a sentence";
     if (status && !*err.text)
         return false;
-    if (!status && !zn_model_plan(m, in, n, &job, &plan, &err) && plan.peak_bytes < 1u << 29 && plan.macs < 3e8) {
+    if (!status && !zn_model_plan(m, in, n, &job, &plan, &err) && plan.peak_bytes < 1u << 29 &&
+        plan.macs <= MOST_MACS) {
         for (int i = 0; info->out[i]; i++)
             out[i].data = malloc(zn_array_len(&out[i]) * sizeof(float) + 1);
         status = zn_model_run(m, in, n, out, &job, &err);
         if (status && !*err.text)
             return false;
+        if (!status)
+            attack_count(part_of(info->id), RUN);
         *why = "progress fell";
         if (s.fell)
             return false;
@@ -366,11 +422,16 @@ static bool run_model(zn_model *m, const zn_model_info *info, rnd *r, const char
     return true;
 }
 
+static const char *part(int i)
+{
+    return zn_model_at(i) ? zn_model_at(i)->id : NULL;
+}
+
 static bool run(const bytes *b, rnd *r, const char **why)
 {
     static const char *const precisions[] = { "auto", "fp32", "bf16", "int8", "int4", "fp16", "nonsense" };
     const char *path = attack_path("model.safetensors");
-    const zn_open open = { .files = &path, .n_files = 1, .precision = chance(r, 70) ? NULL : ONE_OF(r, precisions) };
+    zn_open open = { .files = &path, .n_files = 1, .precision = chance(r, 70) ? NULL : ONE_OF(r, precisions) };
     const zn_model_info *info = NULL;
     char id[64] = "";
     zn_error err = { "" };
@@ -388,10 +449,14 @@ static bool run(const bytes *b, rnd *r, const char **why)
     if (!*id || chance(r, 3))
         snprintf(id, sizeof id, "%s", bases[below(r, N_BASES)].model);
     info = zn_model_named(id);
+    if (!info->weights && chance(r, 50))
+        open.n_files = 0;
+    attack_count(part_of(id), CASES);
     bytes_save(b, path);
     *why = "a failure without a sentence";
     if (zn_model_open(&m, engines[below(r, 2)], id, &open, &err))
         return !m && *err.text;
+    attack_count(part_of(id), OPENED);
     ok = run_model(m, info, r, why);
     zn_model_close(&m);
     return ok;
@@ -465,7 +530,7 @@ static void begin(void)
     for (int i = 0; i < N_BASES; i++)
         load(i);
     for (int i = 0; zn_model_at(i); i++) {
-        bool has = !zn_model_at(i)->weights;
+        bool has = false;
 
         for (int k = 0; k < N_BASES; k++)
             has |= !strcmp(bases[k].model, zn_model_at(i)->id);
@@ -481,5 +546,6 @@ int main(int argc, char **argv)
     static const attack_target list[] = { { "models", make, run, 60, 3000, false },
                                           { "checkpoint", make_checkpoint, run_checkpoint, 0, 0, false } };
 
+    attack_parts("models", part);
     return attack_main(argc, argv, list, sizeof list / sizeof *list, begin);
 }
