@@ -580,15 +580,21 @@ set_text (GeglOperation *operation, const gchar *property, gchar **field, const 
   notify_later (operation, property);
 }
 
+static void
+set_flag (GeglOperation *operation, const gchar *property, gboolean *field, gboolean value)
+{
+  if (! field || *field == value)
+    return;
+
+  *field = value;
+  notify_later (operation, property);
+}
+
 void
 zn_op_set_status (GeglOperation *operation, const ZnOpBase *base, const gchar *sentence)
 {
   set_text (operation, "status", base->status, sentence);
-  if (base->failed && *base->failed != (*sentence != '\0'))
-    {
-      *base->failed = *sentence != '\0';
-      notify_later (operation, "failed");
-    }
+  set_flag (operation, "failed", base->failed, *sentence != '\0');
 }
 
 /* stderr gets each sentence of an operation once. */
@@ -668,7 +674,7 @@ zn_op_set_loss (GeglOperation        *operation,
 void
 zn_op_set_memory (GeglOperation *operation, gchar **field, gsize weights, gsize beside)
 {
-  gchar *text = g_strdup_printf ("%u MiB, and %u MiB of weights", (guint) ((beside >> 20) + 1),
+  gchar *text = g_strdup_printf (_ ("%u MiB, and %u MiB of weights"), (guint) ((beside >> 20) + 1),
                                  (guint) ((weights >> 20) + 1));
 
   set_text (operation, "memory", field, text);
@@ -715,7 +721,10 @@ zn_op_request_end (ZnOpRequest *request, GeglOperationContext *context, zn_statu
 
   zn_op_set_status (request->operation, request->base, "");
   if (request->ran) /* a kept result says nothing about how it was made */
-    set_text (request->operation, "note", request->base->note, request->note);
+    {
+      set_text (request->operation, "note", request->base->note, request->note);
+      set_flag (request->operation, "noted", request->base->noted, *request->note != '\0');
+    }
   if (*request->note)
     print_once (request->operation, request->note);
 

@@ -131,11 +131,13 @@ const gchar *zn_op_nick (GType type, gint value);
       description (_ ("Why the picture is unchanged; empty when all is well"))                     \
           ui_meta ("error", "true") ui_meta ("visible", "failed")
 
-/* Written by the operation, never read: hosts show the status only where there is one. */
+/* Written by the operation, never read: hosts show the status and the note only where there is one. */
 #define zenith_property_failed                                                                     \
   property_boolean (failed, _ ("Failed"), FALSE)                                                   \
       description (_ ("Whether the picture is unchanged; the status says why"))                    \
-          ui_meta ("visible", "0")
+          ui_meta ("visible", "0")                                                                 \
+  property_boolean (noted, _ ("Noted"), FALSE)                                                     \
+      description (_ ("Whether there is a note")) ui_meta ("visible", "0")
 
 /* Written by the operation, never read.  Not greyed: it is there to be read. */
 #define zenith_property_measured                                                                   \
@@ -151,12 +153,12 @@ const gchar *zn_op_nick (GType type, gint value);
 #define zenith_property_note                                                                       \
   property_string (note, _ ("Note"), "")                                                           \
       description (_ ("What went otherwise than asked, though the result is good"))                \
-          ui_meta ("sensitive", "0")
+          ui_meta ("visible", "noted")
 
-/* Written by the operation, never read. */
+/* Written by the operation, never read; for programs, so an automatic dialog does not show it. */
 #define zenith_property_memory                                                                     \
   property_string (memory, _ ("Memory"), "")                                                       \
-      description (_ ("What the run takes, known before it starts")) ui_meta ("sensitive", "0")
+      description (_ ("What the run takes, known before it starts")) ui_meta ("visible", "0")
 
 /* ---- tasks: what an operation's properties ask for ------------------------- */
 
@@ -168,11 +170,12 @@ typedef struct
   gchar         **status; /* the fields of the properties */
   gchar         **note;
   gboolean       *failed;
+  gboolean       *noted;
 } ZnOpBase;
 
 /* Every operation has these properties under these names. */
 #define ZN_OP_BASE(o)                                                                              \
-  ((ZnOpBase){ (o)->engine, (o)->precision, &(o)->status, &(o)->note, &(o)->failed })
+  ((ZnOpBase){ (o)->engine, (o)->precision, &(o)->status, &(o)->note, &(o)->failed, &(o)->noted })
 
 typedef struct
 {

@@ -500,6 +500,38 @@ test_a_lost_gpu (void)
   CHECK_SELF ("--lost-gpu", "LD_LIBRARY_PATH", FAKE_DIR);
 }
 
+/* What an operation answers is not a setting: hosts show it where there is something to read, and not greyed. */
+static void
+test_answers_in_automatic_dialogs (void)
+{
+  static const struct
+  {
+    const gchar *property, *visible;
+  } answers[] = { { "status", "failed" }, { "note", "noted" }, { "failed", "0" },
+                  { "noted", "0" },       { "memory", "0" },   { "measured", NULL } };
+  guint   n_operations, n_seen = 0;
+  gchar **operations = gegl_list_operations (&n_operations);
+
+  for (guint i = 0; i < n_operations; i++)
+    for (gsize k = 0; g_str_has_prefix (operations[i], "zenith:") && k < G_N_ELEMENTS (answers); k++)
+      {
+        GParamSpec  *spec = gegl_operation_find_property (operations[i], answers[k].property);
+        const gchar *visible;
+
+        if (! spec && k >= 4) /* not every operation has these */
+          continue;
+        CHECK (spec, "%s has no %s", operations[i], answers[k].property);
+        visible = gegl_param_spec_get_property_key (spec, "visible");
+        CHECK (! g_strcmp0 (visible, answers[k].visible), "%s, %s: visible is '%s'", operations[i],
+               answers[k].property, visible);
+        CHECK (! gegl_param_spec_get_property_key (spec, "sensitive"), "%s, %s is greyed",
+               operations[i], answers[k].property);
+        n_seen++;
+      }
+  CHECK (n_seen >= 4 * 8, "%u answers", n_seen);
+  g_free (operations);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -527,6 +559,7 @@ main (int argc, char **argv)
   RUN (test_picture_that_is_too_large);
   RUN (test_nothing_connected);
   RUN (test_status_settles);
+  RUN (test_answers_in_automatic_dialogs);
   RUN (test_a_lost_gpu);
 
   return ops_end ();
