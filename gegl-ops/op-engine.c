@@ -574,7 +574,7 @@ autoencoder_path (ZnOpHalf half, ZenithAutoencoder which, const gchar *weights, 
 
   if (comes_in_halves (which))
     {
-      g_strlcat (err->text, " ", sizeof (err->text));
+      g_strlcat (err->text, ". ", sizeof (err->text)); /* the engine ends without a full stop */
       g_strlcat (err->text, _ ("They are published at https://github.com/madebyollin/taesd."),
                  sizeof (err->text));
     }

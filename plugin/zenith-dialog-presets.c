@@ -211,6 +211,7 @@ on_delete_preset (GtkWidget *button, Dialog *d)
 
   question = gtk_message_dialog_new (GTK_WINDOW (d->window), GTK_DIALOG_MODAL, GTK_MESSAGE_QUESTION,
                                      GTK_BUTTONS_NONE, _ ("Delete the preset '%s'?"), preset->name);
+  gtk_window_set_title (GTK_WINDOW (question), _ ("Delete Preset"));
   gtk_dialog_add_buttons (GTK_DIALOG (question), _ ("_Cancel"), GTK_RESPONSE_CANCEL, _ ("_Delete"),
                           GTK_RESPONSE_OK, NULL);
   gtk_dialog_set_default_response (GTK_DIALOG (question), GTK_RESPONSE_OK);

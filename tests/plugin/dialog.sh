@@ -140,6 +140,39 @@ if open_dialog preset plug-in-zenith-apply-preset 'Apply Preset' big "$last"; th
   check preset-repeated same out/preset.png out/preset-again.png
 fi
 
+# A preset of one's own: saved, renamed, deleted; each question can be cancelled.
+own=$XDG_DATA_HOME/zenith/presets
+n_own ()    { [ "$(ls "$own" 2>/dev/null | wc -l)" = "$1" ] || { echo "files: $(ls "$own" 2>&1 | tr '\n' ' ')"; false; }; }
+has_own ()  { grep -qsx "name *= *$1" "$own"/*; }
+# ask KEY TITLE: the question that the key brings.
+ask () {
+  xdotool key "$1"
+  wait_for 20 visible "$2" && sleep 0.5
+}
+if open_dialog own plug-in-zenith-denoise Denoise; then
+  ask alt+v 'Save Preset' && xdotool type 'Not kept' && xdotool key Escape
+  wait_for 10 gone 'Save Preset'
+  check own-save-cancelled n_own 0
+  ask alt+v 'Save Preset' && xdotool type 'First look' && xdotool key Return
+  wait_for 10 has_own 'First look'
+  check own-saved has_own 'First look'
+  import -window root "$work/out/own-saved.png"
+  ask alt+n 'Rename Preset' && xdotool key ctrl+a && xdotool type 'Second look' && xdotool key Escape
+  wait_for 10 gone 'Rename Preset'
+  check own-rename-cancelled has_own 'First look'
+  ask alt+n 'Rename Preset' && xdotool key ctrl+a && xdotool type 'Second look' && xdotool key Return
+  wait_for 10 has_own 'Second look'
+  check own-renamed has_own 'Second look'
+  check own-renamed-alone n_own 1
+  ask alt+d 'Delete Preset' && xdotool key Escape
+  wait_for 10 gone 'Delete Preset'
+  check own-delete-cancelled has_own 'Second look'
+  ask alt+d 'Delete Preset' && import -window root "$work/out/own-delete.png" && xdotool key Return
+  wait_for 10 n_own 0
+  check own-deleted n_own 0
+  press Escape
+fi
+
 # Cancel stops the work within a tile; the dialog stays, and ends at the second.
 image -size 4000x3000 gradient:orange-navy -seed 7 -attenuate 0.7 +noise Gaussian -depth 8 $plain "PNG24:$work/in/wide.png"
 if open_dialog cancel plug-in-zenith-denoise Denoise wide; then
