@@ -23,7 +23,7 @@ enum { DOWNS = 3, MAX_CONVS = DOWNS + 2 * 16, POINTS_CONVS = 7, MAX_C = 512, OUT
 static const int detect_width[DOWNS] = { 16, 24, 48 }; /* without a file */
 static const struct {
     int width, stride; /* width: without a file */
-} points_layer[POINTS_CONVS] = { { 24, 2 }, { 48, 2 }, { 48, 1 }, { 64, 2 }, { 64, 1 }, { 48, 2 }, { 64, 1 } };
+} points_layer[POINTS_CONVS] = { { 24, 2 }, { 48, 2 }, { 48, 1 }, { 80, 2 }, { 80, 1 }, { 48, 2 }, { 64, 1 } };
 
 typedef struct detector {
     int n_convs;

@@ -36,10 +36,11 @@ REACH = 32                           # pixels: the detector's unit of length; th
 
 
 def photographs(folder):
-    """(for training, held out) of the photographs that are there."""
+    """(for training, for choosing the threshold, held out) of the photographs that are there."""
     files = [f for f in sorted(Path(folder).glob("*.jpg")) if f.stem not in PEOPLE]
     held = set(HELD_OUT)
-    return [f for f in files if f.stem[-3:] not in held], [f for f in files if f.stem[-3:] in held]
+    rest = [f for f in files if f.stem[-3:] not in held]
+    return [f for i, f in enumerate(rest) if i % 6], rest[::6], [f for f in files if f.stem[-3:] in held]
 
 
 def faces_of(folder, split, outliers=1.0):
@@ -76,13 +77,14 @@ class Detector(nn.Module):
             x = F.relu(c(x))
         for a, b in zip(self.convs[self.downs::2], self.convs[self.downs + 1::2]):
             x = F.relu(x + b(F.relu(a(x))))
-        return self.head(x)
+        with torch.autocast(x.device.type, enabled=False):
+            return self.head(x.float())
 
 
 class Corrector(nn.Module):
     """[n,3,64,64], a crop around a supposed frame, to [n,7]: is it a face; by how much the three points are off, in CROP / 4 pixels."""
 
-    def __init__(self, widths=(24, 48, 48, 64, 64, 48, 64)):
+    def __init__(self, widths=(24, 48, 48, 80, 80, 48, 64)):
         super().__init__()
         w = (3,) + tuple(widths)
         strides = (2, 2, 1, 2, 1, 2)
@@ -92,7 +94,8 @@ class Corrector(nn.Module):
     def forward(self, x):
         for c in self.convs:
             x = F.relu(c(x))
-        return self.head(x).flatten(1)
+        with torch.autocast(x.device.type, enabled=False):
+            return self.head(x.float()).flatten(1)
 
 
 def folded(net, prefix):
@@ -154,15 +157,32 @@ class Maker:
         self.device = device
         self.faces = torch.from_numpy(faces_of(faces_dir, "train", 0.5)).to(device)
         rng, tiles = np.random.default_rng(0), []
-        for f in photographs(photos_dir)[0]:
-            p = Image.open(f).convert("RGB")
-            for level, n in ((1, 5), (2, 3), (3, 1)):
-                w, h = max(TILE, p.width // level), max(TILE, p.height // level)
-                q = np.asarray(p.resize((w, h), Image.LANCZOS) if (w, h) != p.size else p)
-                for _ in range(n):
-                    x, y = rng.integers(w - TILE + 1), rng.integers(h - TILE + 1)
-                    tiles.append(q[y:y + TILE, x:x + TILE].transpose(2, 0, 1))
+        photos = [Image.open(f).convert("RGB") for f in photographs(photos_dir)[0]]
+        for p in photos:                                 # the finer levels of a pyramid: all of the photograph
+            for level in (1, 2):
+                q = np.asarray(p.reduce(level))
+                q = np.pad(q, [(0, max(0, TILE - q.shape[0])), (0, max(0, TILE - q.shape[1])), (0, 0)], "symmetric")
+                h, w = q.shape[:2]
+                for y in np.linspace(0, h - TILE, -(-h // TILE)).astype(int):
+                    for x in np.linspace(0, w - TILE, -(-w // TILE)).astype(int):
+                        tiles.append(q[y:y + TILE, x:x + TILE].transpose(2, 0, 1))
+        for level in (4, 8, 16, 32):                     # the coarser ones: whole photographs side by side, with mid-grey between them
+            small = [np.asarray(p.reduce(level)) for p in photos]
+            for _ in range(2 * len(photos)):
+                tile, y = np.full((TILE, TILE, 3), 128, np.uint8), -rng.integers(128 // level + 1)
+                while y < TILE:
+                    x, tall = -rng.integers(256 // level + 1), 0
+                    while x < TILE:
+                        q = small[rng.integers(len(small))]
+                        y0, x0 = max(0, -y), max(0, -x)
+                        there = tile[y + y0:y + q.shape[0], x + x0:x + q.shape[1]]
+                        there[:] = q[y0:y0 + there.shape[0], x0:x0 + there.shape[1]]
+                        x, tall = x + q.shape[1] + rng.integers(24), max(tall, q.shape[0])
+                    y += tall + rng.integers(24)
+                tiles.append(tile.transpose(2, 0, 1))
         self.tiles = torch.from_numpy(np.stack(tiles)).to(device)
+        self.hard = torch.ones(len(tiles), device=device)      # how much of a face the networks see in each: these are drawn more often
+        self.drawn = None
 
     def u(self, n, a, b):
         return torch.rand(n, device=self.device) * (b - a) + a
@@ -187,10 +207,18 @@ class Maker:
                              torch.stack([sn * flip, c, room * self.u(n, -1, 1)], 1)], 1)
         return F.affine_grid(theta, (n, 3, side, side), align_corners=False)
 
+    def backgrounds(self, n):
+        self.drawn = torch.multinomial(self.hard + 0.1 * self.hard.mean() + 1e-4, n, replacement=True)
+        return self.tiles[self.drawn].float() / 127.5 - 1
+
+    def learn(self, mistake):
+        """What the networks saw in the backgrounds of the last batch: [n], 0 (nothing) to 1 (a face)."""
+        self.hard[self.drawn] += 0.3 * (mistake - self.hard[self.drawn])
+
     def batch(self, n):
         """Canvases [n,3,SIDE,SIDE]; frames [n,PASTES,4]; which pastes are faces, and which are there at all [n,PASTES]."""
         dev = self.device
-        canvas = F.grid_sample(self.take(self.tiles, n), self.similarity(n, SIDE, TILE), "bilinear", "reflection", align_corners=False)
+        canvas = F.grid_sample(self.backgrounds(n), self.similarity(n, SIDE, TILE), "bilinear", "reflection", align_corners=False)
         canvas = self.tint(canvas, 0.7)
         at = torch.arange(SIDE, device=dev) + 0.5
         yy, xx = torch.meshgrid(at, at, indexing="ij")
@@ -214,7 +242,7 @@ class Maker:
             c, s = torch.cos(f[:, 3])[:, None, None], torch.sin(f[:, 3])[:, None, None]
             u, v = 2 * (c * dx + s * dy), 2 * (c * dy - s * dx)                    # -1..1 in the frame
             # where the colours come from
-            extra = torch.where(turned, self.u(n, 1.3, 5.0), torch.zeros_like(side))[:, None, None]
+            extra = torch.where(turned, self.u(n, 1.6, 4.68), torch.zeros_like(side))[:, None, None]
             zoom = torch.where(part, self.u(n, 0.2, 0.42), torch.ones_like(side))[:, None, None]
             ox = torch.where(part, self.u(n, -0.6, 0.6), torch.zeros_like(side))[:, None, None]
             oy = torch.where(part, self.u(n, -0.6, 0.6), torch.zeros_like(side))[:, None, None]
@@ -246,7 +274,9 @@ class Maker:
 def losses(detector, corrector, made):
     canvas, frames, is_face, there = made
     n, dev = len(canvas), canvas.device
-    out = detector(canvas)
+    half = torch.autocast(dev.type, torch.bfloat16, enabled=dev.type == "cuda")
+    with half:
+        out = detector(canvas.contiguous(memory_format=torch.channels_last)).float()
     at = (torch.arange(SIDE // 8, device=dev) + 0.5) * 8
     cy, cx = torch.meshgrid(at, at, indexing="ij")
     score = out[:, 0]
@@ -295,12 +325,14 @@ def losses(detector, corrector, made):
         c, s = torch.cos(start[:m, 3])[:, None], torch.sin(start[:m, 3])[:, None]
         q = torch.stack([c * q[..., 0] + s * q[..., 1], c * q[..., 1] - s * q[..., 0]], 2) / start[:m, 2, None, None]
         off = (q - (POINTS.to(dev) - 64) / 128) / ROOM * 4
-    y = corrector(x)
+    with half:
+        y = corrector(x.contiguous(memory_format=torch.channels_last)).float()
     bce = F.binary_cross_entropy_with_logits(y[:, 0], label, reduction="none")
     face_loss = (bce * use).sum() / use.sum()
     gap = (y[:m, 1:].view(m, 3, 2) - off).abs().mean((1, 2))
     off_loss = (gap * is_face.flatten()).sum() / is_face.sum().clamp(min=1)
-    return score_loss, points_loss, face_loss, off_loss
+    mistake = torch.sigmoid(score.flatten(1)[rows, worst].detach()) * torch.sigmoid(y[m:, 0].detach())
+    return (score_loss, points_loss, face_loss, off_loss), mistake.sqrt()
 
 
 def main():
@@ -324,7 +356,7 @@ def main():
     torch.backends.cudnn.allow_tf32 = True
     detector, corrector = (net.to(memory_format=torch.channels_last) for net in (detector, corrector))
     params = list(detector.parameters()) + list(corrector.parameters())
-    opt = torch.optim.AdamW(params, a.lr, weight_decay=0.01)
+    opt = torch.optim.AdamW(params, a.lr, weight_decay=0.01, fused=device == "cuda")
     out = Path(a.out)
     out.mkdir(parents=True, exist_ok=True)
     file, step, spent = out / "find.pt", 0, 0.0
@@ -332,7 +364,8 @@ def main():
         c = torch.load(file, map_location=device)
         detector.load_state_dict(c["detector"])
         corrector.load_state_dict(c["corrector"])
-        opt.load_state_dict(c["opt"])
+        if not a.export:
+            opt.load_state_dict(c["opt"])
         step, spent = c["step"], c["spent"]
     if a.export:
         export(a.export, detector, corrector, steps=step, threshold=a.threshold)
@@ -346,15 +379,17 @@ def main():
 
     maker = Maker(a.faces, a.photos, device)
     print(f"{len(maker.faces)} faces, {len(maker.tiles)} pieces of photographs, {sum(p.numel() for p in params)} weights, from step {step}", flush=True)
-    total, mean, last, saved = 60 * a.minutes, None, time.time(), time.time()
+    last = saved = time.time()
+    total, mean = 60 * a.minutes, None
     while spent < total:
         lr = a.lr * min(1, (step + 1) / 100) * (0.5 + 0.5 * math.cos(math.pi * spent / total)) + 1e-6
         for g in opt.param_groups:
             g["lr"] = lr
         with torch.no_grad():
             made = maker.batch(a.batch)
-        parts = losses(detector, corrector, made)
-        loss = parts[0] + 4 * parts[1] + parts[2] + 4 * parts[3]
+        parts, mistake = losses(detector, corrector, made)
+        maker.learn(mistake)
+        loss = parts[0] + 4 * parts[1] + parts[2] + 10 * parts[3]
         opt.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(params, 5.0)
@@ -365,8 +400,9 @@ def main():
         with torch.no_grad():
             v = torch.stack([x.detach() for x in parts])
             mean = v if mean is None else mean + (v - mean) * max(0.02, 1 / step)
-        if step % 50 == 0:
-            print(f"{step} steps, {spent:.0f} s: score {mean[0]:.4f}, points {mean[1]:.4f}, face {mean[2]:.4f}, correction {mean[3]:.4f}", flush=True)
+        if step % 50 == 0 and (step < 1000 or step % 500 == 0):
+            print(f"{step} steps, {spent:.0f} s: score {mean[0]:.4f}, points {mean[1]:.4f}, face {mean[2]:.4f}, correction {mean[3]:.4f}, "
+                  f"backgrounds {maker.hard.mean():.4f}", flush=True)
         if now - saved > 60:
             save()
             saved = now

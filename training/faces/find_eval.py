@@ -5,7 +5,7 @@
 ZENITH: the built program, so what is measured is what ships. FACES_DIR, PHOTOS_DIR: as for find.py. In each picture one to three of the 673 test faces lie
 in a photograph that the training has not seen: frames of 48 to 500 pixels (evenly by their logarithm), turned by up to 30 degrees, with soft borders. A
 face is found if a frame's eyes and mouth are off by at most 5 % of the distance of the eyes, in the mean of the three. Weights whose threshold is
-low (find.py --export --threshold 0.05) show what each threshold costs; --tune does so without touching what is held out.
+low (find.py --export --threshold 0.05) show what each threshold costs; --tune does so with faces of the training in photographs that neither the training nor the test sees.
 """
 import argparse
 import json
@@ -70,12 +70,12 @@ def main():
     a.add_argument("out")
     a.add_argument("--weights")
     a.add_argument("--pictures", type=int, default=200)
-    a.add_argument("--tune", action="store_true", help="on faces and photographs of the training, to choose the threshold")
+    a.add_argument("--tune", action="store_true", help="to choose the threshold: faces of the training, photographs set aside for this")
     a.add_argument("--alarms", type=int, default=100, help="held-out photographs to count false alarms in")
     a = a.parse_args()
     weights = ["--weights", a.weights] if a.weights else []
     pictures = find.faces_of(a.faces, "train" if a.tune else "test")
-    held = find.photographs(a.photos)[0 if a.tune else 1]
+    held = find.photographs(a.photos)[1 if a.tune else 2]
     rng = np.random.default_rng(11)
     order = rng.permutation(len(pictures))
     rows, extra, next_face = [], 0, 0
