@@ -21,6 +21,7 @@
 #define MEASURE_KEY "zenith-measure"
 #define ESTIMATE_KEY "zenith-estimate"
 #define MASK_KEY "zenith-mask"
+#define SELECTED_KEY "zenith-selected"
 #define MEASURE_MIN 128 /* pixels a side whose noise is measured, if there are so many */
 #define LATTICE 64      /* of pieces cut for a preview */
 
@@ -136,6 +137,8 @@ run_begin (Run                 *run,
   g_object_set_data (G_OBJECT (run->op), TILE_KEY, g_object_get_data (G_OBJECT (source), TILE_KEY));
   run->noisy = noisy_part (source, selected);
   g_object_set_data (G_OBJECT (run->op), MEASURE_KEY, &run->noisy);
+  if (! gegl_rectangle_equal (selected, gegl_buffer_get_extent (source)))
+    g_object_set_data (G_OBJECT (run->op), SELECTED_KEY, GINT_TO_POINTER (TRUE));
   run->result = run->op;
   if (gegl_node_has_pad (run->op, "input"))
     {
@@ -469,13 +472,35 @@ zn_apply_measure (const ZnSettings    *settings,
   return ok;
 }
 
+/* The frame that the operation took, in pixels of the source; FALSE: it has none. */
+static gboolean
+run_frame (const Run *run, const GeglRectangle *piece, ZnFrame *frame)
+{
+  gchar  *text = NULL;
+  gchar **part;
+  guint   n;
+
+  if (gegl_node_find_property (run->op, "frame"))
+    gegl_node_get (run->op, "frame", &text, NULL);
+  part = g_strsplit (text ? text : "", " ", 5);
+  n    = g_strv_length (part);
+  if (n == 4)
+    *frame = (ZnFrame){ piece->x + g_ascii_strtod (part[0], NULL),
+                        piece->y + g_ascii_strtod (part[1], NULL), g_ascii_strtod (part[2], NULL),
+                        g_ascii_strtod (part[3], NULL) };
+  g_strfreev (part);
+  g_free (text);
+
+  return n == 4;
+}
+
 gboolean
 zn_apply_to_pixels (const ZnSettings    *settings,
                     GeglBuffer          *source,
                     const GeglRectangle *selected,
                     const GeglRectangle *roi,
                     guchar              *rgba,
-                    gchar              **measured,
+                    ZnFound             *found,
                     ZnProgress           progress,
                     gpointer             data,
                     GError             **error)
@@ -491,9 +516,10 @@ zn_apply_to_pixels (const ZnSettings    *settings,
                   GEGL_BLIT_DEFAULT);
   ok = run_check (&run, settings, error);
 
-  *measured = NULL;
+  *found = (ZnFound){ .noise = NULL };
   if (ok && gegl_node_find_property (run.op, "measured"))
-    gegl_node_get (run.op, "measured", measured, NULL);
+    gegl_node_get (run.op, "measured", &found->noise, NULL);
+  found->has_frame = run_frame (&run, &piece, &found->frame);
   g_object_unref (run.graph);
 
   return ok;

@@ -94,6 +94,20 @@ gboolean zn_apply_strip (const ZnSettings    *settings,
                          gpointer             data,
                          GError             **error);
 
+/* The frame of a face: its centre and its side in pixels, its turn in degrees, clockwise. */
+typedef struct
+{
+  gdouble x, y, size, angle;
+} ZnFrame;
+
+/* What an operation found out about the picture. */
+typedef struct
+{
+  gchar   *noise; /* or NULL; free it */
+  gboolean has_frame;
+  ZnFrame  frame; /* of the source */
+} ZnFound;
+
 /* The same into memory, for a preview: width * height pixels of R'G'B'A u8.
  *
  * An operation that answers any region by itself (preview_margin 0) is asked
@@ -105,14 +119,14 @@ gboolean zn_apply_strip (const ZnSettings    *settings,
  * selected: the part of the source that is selected, for filters that take just it, and
  * where noise is measured.
  *
- * *measured is what the operation found out about the picture, or NULL; free it.
+ * *found is there after a failure, too.
  */
 gboolean zn_apply_to_pixels (const ZnSettings    *settings,
                              GeglBuffer          *source,
                              const GeglRectangle *selected,
                              const GeglRectangle *roi,
                              guchar              *rgba,
-                             gchar              **measured,
+                             ZnFound             *found,
                              ZnProgress           progress,
                              gpointer             data,
                              GError             **error);
@@ -121,7 +135,7 @@ gboolean zn_apply_to_pixels (const ZnSettings    *settings,
 gchar *zn_engine_missing (const gchar *nick);
 
 /* The noise of the picture, or of the part that is selected, whatever level the settings give:
- * *measured as above.  FALSE: the filter measures none, or was stopped.
+ * *measured, or NULL; free it.  FALSE: the filter measures none, or was stopped.
  */
 gboolean zn_apply_measure (const ZnSettings    *settings,
                            GeglBuffer          *source,

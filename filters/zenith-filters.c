@@ -47,13 +47,15 @@ const ZnFilter zn_filters[] = {
       .page            = "diffae",
       .blurb           = N_ ("Show what the face model keeps of a face"),
       .help            = "Brings the face in the frame to the model's size, encodes it and makes a "
-                         "picture of the codes.  The frame is the largest square in the middle of "
-                         "the selection, or the one that 'frame-x', 'frame-y' (its centre), "
-                         "'frame-size' and 'frame-angle' say, from the selection's corner.",
+                         "picture of the codes.  The frame is that of the largest face in the "
+                         "selection, or the one that 'frame-x', 'frame-y' (its centre), "
+                         "'frame-size' and 'frame-angle' say, from the selection's corner.  Where "
+                         "no face is found in a selection, or 'find' is FALSE, it is the largest "
+                         "square in the middle.",
       .takes_selection = TRUE,
       .mark            = "face edited",
       .properties      = { "model", "steps", "stochastic-steps", "frame-x", "frame-y", "frame-size",
-                           "frame-angle", "engine" },
+                           "frame-angle", "engine", "find" },
   },
   {
       .procedure       = "plug-in-zenith-diffae-manipulate",
@@ -62,16 +64,16 @@ const ZnFilter zn_filters[] = {
       .label           = N_ ("_Change a Face..."),
       .page            = "diffae",
       .blurb           = N_ ("More or less of a smile, of age and other attributes"),
-      .help            = "Select a face first, from the middle of the forehead to just below the "
-                         "chin and about as wide: the frame is the largest square in the middle of the "
-                         "selection.  "
+      .help            = "Changes the largest face; of several, the one that you select.  If it is not "
+                         "found, select it from the middle of the forehead to just below the chin and "
+                         "about as wide, or give its frame.  "
                          "'amount' 0 leaves the picture as it is, 1 is a strong change.  'detail' "
                          "says how much fine structure stays where the face changes.  Not for "
                          "deception: say that a picture was edited.",
       .takes_selection = TRUE,
       .mark            = "face edited",
       .properties      = { "attribute", "amount", "steps", "stochastic-steps", "detail", "model",
-                           "frame-x", "frame-y", "frame-size", "frame-angle", "engine" },
+                           "frame-x", "frame-y", "frame-size", "frame-angle", "engine", "find" },
   },
   {
       .procedure       = "plug-in-zenith-diffae-interpolate",
@@ -80,14 +82,14 @@ const ZnFilter zn_filters[] = {
       .label           = N_ ("_Blend Two Faces..."),
       .page            = "diffae",
       .blurb           = N_ ("Make a face between that of the picture and that of a file"),
-      .help            = "'path' is a picture of the selection's size, with the face at the same "
-                         "place.  'position' goes from the picture's face (0) to the file's (1).  With "
+      .help            = "'path' is a picture with another face.  Where faces are not looked for, it has "
+                         "the selection's size and the face at the same place.  'position' goes from the picture's face (0) to the file's (1).  With "
                          "'strip' 2 or more there are so many layers instead, from one face to the "
                          "other: export them as an animation.",
       .takes_selection = TRUE,
       .mark            = "face edited",
       .properties      = { "position", "path", "steps", "stochastic-steps", "model", "frame-x",
-                           "frame-y", "frame-size", "frame-angle", "engine", ZN_STRIP },
+                           "frame-y", "frame-size", "frame-angle", "engine", ZN_STRIP, "find" },
   },
   {
       .procedure       = "plug-in-zenith-diffae-sample",

@@ -672,6 +672,29 @@ zn_op_set_loss (GeglOperation        *operation,
 }
 
 void
+zn_op_set_frame (GeglOperation *operation, gchar **field, const gdouble place[4])
+{
+  gchar  number[4][G_ASCII_DTOSTR_BUF_SIZE];
+  gchar *text;
+
+  for (gint i = 0; i < 4; i++)
+    g_ascii_formatd (number[i], sizeof (number[i]), "%.1f", place[i]);
+  text = g_strjoin (" ", number[0], number[1], number[2], number[3], NULL);
+  set_text (operation, "frame", field, text);
+  g_free (text);
+}
+
+/* How a host says so:
+ *
+ *   g_object_set_data (G_OBJECT (node), "zenith-selected", GINT_TO_POINTER (1));
+ */
+gboolean
+zn_op_is_selected (GeglOperation *operation)
+{
+  return operation->node && g_object_get_data (G_OBJECT (operation->node), "zenith-selected");
+}
+
+void
 zn_op_set_memory (GeglOperation *operation, gchar **field, gsize weights, gsize beside)
 {
   gchar *text = g_strdup_printf (_ ("%u MiB, and %u MiB of weights"), (guint) ((beside >> 20) + 1),

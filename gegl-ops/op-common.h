@@ -224,6 +224,13 @@ typedef zn_status (*ZnOpWholeRun) (const ZnOpWhole   *task,
                                    zn_array          *out,
                                    ZnOpRequest       *request);
 
+/* Says which part of the input changes, where that depends on its pixels: sets change,
+ * place and what of them is a setting.  model: NULL if only the place is of interest. */
+typedef zn_status (*ZnOpWholeLocate) (ZnOpWhole         *task,
+                                      ZnOpModel *const  *model,
+                                      const ZnOpPicture *in,
+                                      ZnOpRequest       *request);
+
 struct _ZnOpWhole
 {
   ZnOpBase      base;
@@ -236,7 +243,11 @@ struct _ZnOpWhole
   GeglRectangle change;   /* not empty: part of the input; run() makes what is added to its
                            * pixels.  All others, and those where that is 0, stay as they
                            * are, to the bit */
-  ZnOpWholeRun  run;      /* NULL: the result is the input itself */
+  gdouble       place[4]; /* of what changes, for run(): the frame of a face */
+  gboolean      found;    /* locate() looked for it */
+
+  ZnOpWholeLocate locate; /* NULL: describe() has set change */
+  ZnOpWholeRun    run;    /* NULL: the result is the input itself */
   zn_error      refusal;  /* describe()'s sentence if the properties make no sense, or "" */
 };
 
@@ -388,6 +399,13 @@ void zn_op_set_loss (GeglOperation        *operation,
                      gdouble               squares,
                      gdouble               worst,
                      gdouble               n);
+
+/* Shows in `field`, the property "frame", where a face is: its centre from the corner of
+ * the input, its side and its turn. */
+void zn_op_set_frame (GeglOperation *operation, gchar **field, const gdouble place[4]);
+
+/* Whether the input is what somebody has selected (see op-common.c). */
+gboolean zn_op_is_selected (GeglOperation *operation);
 
 /* Shows in `field`, the property "memory", what a run takes: bytes of weights, and beside
  * them.  With $ZENITH_VERBOSE stderr gets it too. */

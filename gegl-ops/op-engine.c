@@ -715,6 +715,37 @@ zn_op_model_run_arrays (ZnOpModel      *model,
   return run_end (status, &note, request);
 }
 
+zn_status
+zn_op_find_face (zn_face           *face,
+                 gint              *n,
+                 const ZnOpPicture *picture,
+                 const ZnOpBase    *base,
+                 zn_error          *err)
+{
+  ZnOpPicture     copy   = *picture;
+  const zn_source source = { copy.box.width, copy.box.height, 3, zn_op_picture_read, &copy };
+  zn_finder      *finder = NULL;
+  zn_status       status = ZN_E_DEVICE;
+  zn_open         open   = { 0 };
+  Engine         *engine;
+
+  g_mutex_lock (&registry);
+  engine = engine_get (base->engine, err);
+  g_mutex_unlock (&registry);
+  *n = 0;
+  if (! engine)
+    return status;
+
+  open.precision = wanted_precision (engine, base);
+  g_atomic_int_inc (&n_runs);
+  status = zn_finder_open (&finder, engine->handle, &open, err);
+  if (! status)
+    status = zn_find_faces (face, 1, n, finder, &source, err);
+  zn_finder_close (&finder);
+
+  return status;
+}
+
 guint
 zn_op_network_runs (void)
 {

@@ -124,6 +124,13 @@ gboolean zn_op_model_count (const gchar    *id,
                             gsize          *weights,
                             zn_error       *err);
 
+/* The largest face of a picture; *n 0: there is none.  Between enter and leave. */
+zn_status zn_op_find_face (zn_face           *face,
+                           gint              *n,
+                           const ZnOpPicture *picture,
+                           const ZnOpBase    *base,
+                           zn_error          *err);
+
 /* How often a network ran in this process, and how many pixels it was asked for; for
  * tests, found by their names. */
 G_MODULE_EXPORT

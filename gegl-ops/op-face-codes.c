@@ -90,13 +90,15 @@ zn_op_face_work_begin (ZnOpFaceWork *work, const ZnOpFaceRun *run)
 {
   const zn_geometry *geometry = zn_op_model_geometry (run->model[ZN_OP_FACE_ENCODE]);
   const ZnOpPicture *picture  = run->in;
+  const gdouble     *place    = run->task->place;
+  const ZnOpFrame    frame    = { place[0], place[1], place[2], place[3] };
 
   *work = (ZnOpFaceWork){ .run = run, .side = geometry->side, .code = geometry->out_c };
   if (work->side < 1 || work->side > MAX_SIDE || work->code < 1)
     return zn_op_request_refuse (run->request, ZN_E_FILE,
                                  "The model does not say how large its pictures are.");
   work->len = (gsize) work->side * work->side * 3;
-  if (! zn_op_square_get (&work->square, &run->face->frame, picture->box.width, picture->box.height,
+  if (! zn_op_square_get (&work->square, &frame, picture->box.width, picture->box.height,
                           &run->request->err))
     return ZN_E_USAGE;
   memset (run->out->data, 0, zn_array_len (run->out) * sizeof (gfloat));
@@ -141,16 +143,31 @@ is_kept (ZnOpKey key)
 }
 
 zn_status
-zn_op_face_read (ZnOpFacePicture *face, ZnOpFaceWork *work, const ZnOpPicture *picture)
+zn_op_face_read (ZnOpFacePicture   *face,
+                 ZnOpFaceWork      *work,
+                 const ZnOpPicture *picture,
+                 const ZnOpSquare  *own)
 {
-  const GeglRectangle rect = zn_op_square_bounds (&work->square, picture->box.width,
-                                                  picture->box.height);
+  const ZnOpSquare   *square = own ? own : &work->square;
+  const GeglRectangle rect   = zn_op_square_bounds (square, picture->box.width,
+                                                    picture->box.height);
 
   *face = (ZnOpFacePicture){ .part = zn_op_part_read (picture, &rect),
                              .low  = g_new (gfloat, work->len) };
   if (! face->part.pixels)
     return no_memory (work);
-  zn_op_square_shrink (face->low, work->side, &work->square, &face->part);
+  zn_op_square_shrink (face->low, work->side, square, &face->part);
+  if (own)
+    {
+      const GeglRectangle there = zn_op_square_bounds (&work->square, work->run->in->box.width,
+                                                       work->run->in->box.height);
+      const ZnOpPart      part  = zn_op_part_warp (&face->part, own, &work->square, &there);
+
+      g_free (face->part.pixels);
+      face->part = part;
+      if (! part.pixels)
+        return no_memory (work);
+    }
 
   /* a quick run takes codes of all steps, if there are any */
   face->steps = work->run->all_steps;

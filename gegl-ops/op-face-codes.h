@@ -52,8 +52,12 @@ void zn_op_face_state_memory (const ZnOpFaceWork *work,
 /* The next job is so many evaluations. */
 void zn_op_face_work_part (ZnOpFaceWork *work, gint evaluations);
 
-/* The picture in the frame, as the model sees it; zn_op_face_clear() frees what it holds. */
-zn_status zn_op_face_read (ZnOpFacePicture *face, ZnOpFaceWork *work, const ZnOpPicture *picture);
+/* The picture in the frame, as the model sees it; zn_op_face_clear() frees what it holds.
+ * own: NULL, or the picture's own frame; its part then lies where it is in the work's. */
+zn_status zn_op_face_read (ZnOpFacePicture   *face,
+                           ZnOpFaceWork      *work,
+                           const ZnOpPicture *picture,
+                           const ZnOpSquare  *own);
 void      zn_op_face_clear (ZnOpFacePicture *face);
 
 /* cond and xT, kept or made now; the evaluations that this will take. */

@@ -112,6 +112,80 @@ zn_op_part_read (const ZnOpPicture *picture, const GeglRectangle *rect)
   return part;
 }
 
+/* The mean of n x n places around x, y, `step` apart in the directions of cos and sin. */
+static void
+sample_mean (gfloat         dst[3],
+             const ZnOpPart *part,
+             gint            n,
+             gdouble         step,
+             gdouble         x,
+             gdouble         y,
+             gdouble         cos,
+             gdouble         sin)
+{
+  gdouble sum[3] = { 0.0, 0.0, 0.0 };
+
+  for (gint k = 0; k < n * n; k++)
+    {
+      const gdouble a = (k % n + 0.5 - 0.5 * n) * step;
+      const gdouble b = (k / n + 0.5 - 0.5 * n) * step;
+      gfloat        value[3];
+
+      zn_op_sample_cubic (value, part->pixels, part->rect.w, part->rect.h, 3,
+                          x + cos * a - sin * b - part->rect.x - 0.5,
+                          y + sin * a + cos * b - part->rect.y - 0.5);
+      for (gint c = 0; c < 3; c++)
+        sum[c] += value[c];
+    }
+  for (gint c = 0; c < 3; c++)
+    dst[c] = zn_op_clean ((gfloat) (sum[c] / (n * n)));
+}
+
+typedef struct
+{
+  ZnOpPart          to;
+  const ZnOpPart   *part;
+  const ZnOpSquare *from, *square;
+} Warp;
+
+static void
+warp_rows (gsize start, gsize count, gpointer data)
+{
+  const Warp       *w    = data;
+  const ZnOpSquare *f    = w->from;
+  const ZnOpSquare *q    = w->square;
+  const zn_rect     rect = w->to.rect;
+  const gdouble     zoom = f->size / q->size;
+  const gdouble     cos  = f->cos * q->cos + f->sin * q->sin; /* of the turn between them */
+  const gdouble     sin  = f->sin * q->cos - f->cos * q->sin;
+  const gint        n    = MAX (1, (gint) ceil (zoom));
+
+  for (gint y = (gint) start; y < (gint) (start + count); y++)
+    for (gint x = 0; x < rect.w; x++)
+      {
+        const gdouble a = (rect.x + x + 0.5 - q->x) * zoom;
+        const gdouble b = (rect.y + y + 0.5 - q->y) * zoom;
+
+        sample_mean (w->to.pixels + ((gsize) y * rect.w + x) * 3, w->part, n, zoom / n,
+                     f->x + cos * a - sin * b, f->y + sin * a + cos * b, cos, sin);
+      }
+}
+
+ZnOpPart
+zn_op_part_warp (const ZnOpPart      *part,
+                 const ZnOpSquare    *from,
+                 const ZnOpSquare    *to,
+                 const GeglRectangle *rect)
+{
+  Warp warp = { { { rect->x, rect->y, rect->width, rect->height }, NULL }, part, from, to };
+
+  warp.to.pixels = g_try_malloc ((gsize) rect->width * rect->height * 3 * sizeof (gfloat));
+  if (warp.to.pixels)
+    gegl_parallel_distribute_range (rect->height, 16, warp_rows, &warp);
+
+  return warp.to;
+}
+
 typedef struct
 {
   gfloat           *low; /* [side][side][3], 0..1 */
@@ -126,29 +200,18 @@ shrink_rows (gsize start, gsize count, gpointer data)
 {
   const Shrink     *s    = data;
   const ZnOpSquare *q    = s->square;
-  const zn_rect     rect = s->part->rect;
-  const gint        n    = MAX (1, (gint) ceil (q->size / s->side));
+  const gdouble     step = q->size / s->side;
+  const gint        n    = MAX (1, (gint) ceil (step));
 
   for (gint v = (gint) start; v < (gint) (start + count); v++)
     for (gint u = 0; u < s->side; u++)
       {
-        gfloat *dst    = s->low + ((gsize) v * s->side + u) * 3;
-        gdouble sum[3] = { 0.0, 0.0, 0.0 };
+        const gdouble a = (u + 0.5 - 0.5 * s->side) * step;
+        const gdouble b = (v + 0.5 - 0.5 * s->side) * step;
 
-        for (gint k = 0; k < n * n; k++)
-          {
-            const gdouble a = ((u + (k % n + 0.5) / n) / s->side - 0.5) * q->size;
-            const gdouble b = ((v + (k / n + 0.5) / n) / s->side - 0.5) * q->size;
-            gfloat        value[3];
-
-            zn_op_sample_cubic (value, s->part->pixels, rect.w, rect.h, 3,
-                                q->x + q->cos * a - q->sin * b - rect.x - 0.5,
-                                q->y + q->sin * a + q->cos * b - rect.y - 0.5);
-            for (gint c = 0; c < 3; c++)
-              sum[c] += value[c];
-          }
-        for (gint c = 0; c < 3; c++)
-          dst[c] = zn_op_clean ((gfloat) (sum[c] / (n * n)));
+        sample_mean (s->low + ((gsize) v * s->side + u) * 3, s->part, n, step / n,
+                     q->x + q->cos * a - q->sin * b, q->y + q->sin * a + q->cos * b, q->cos,
+                     q->sin);
       }
 }
 

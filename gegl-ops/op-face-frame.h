@@ -39,6 +39,12 @@ GeglRectangle zn_op_square_bounds (const ZnOpSquare *square, gint width, gint he
 /* The pixels are the caller's, to be freed with g_free(); NULL: no memory. */
 ZnOpPart zn_op_part_read (const ZnOpPicture *picture, const GeglRectangle *rect);
 
+/* The pixels of rect as they were if the part's frame `from` lay where `to` is. */
+ZnOpPart zn_op_part_warp (const ZnOpPart      *part,
+                          const ZnOpSquare    *from,
+                          const ZnOpSquare    *to,
+                          const GeglRectangle *rect);
+
 /* low [side][side][3], 0..1: the part in the frame. */
 void zn_op_square_shrink (gfloat *low, gint side, const ZnOpSquare *square, const ZnOpPart *part);
 

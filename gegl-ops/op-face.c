@@ -11,12 +11,14 @@
 
 #include <glib/gstdio.h>
 
+#include "op-cache.h"
 #include "op-engine.h"
 #include "op-face-blend.h"
 #include "op-face-codes.h"
 #include "op-face.h"
 
 #define OWN_MODEL "zenith-face"
+#define FINDER "zenith-find" /* weights that find faces */
 
 enum
 {
@@ -74,6 +76,16 @@ model_stem (const gchar *model)
   return base;
 }
 
+/* Whether a face is looked for in a picture of this size.  One of the model's own size is
+ * a frame already. */
+static gboolean
+looks (const ZnOpFace *face, const GeglRectangle *box, ZnOpModel *const *model)
+{
+  const gint side = model ? zn_op_model_geometry (model[ZN_OP_FACE_ENCODE])->side : 0;
+
+  return face->find && face->frame.size <= 0.0 && ! (box->width == side && box->height == side);
+}
+
 void
 zn_op_face_describe (ZnOpWhole *task, const ZnOpFace *face)
 {
@@ -84,19 +96,108 @@ zn_op_face_describe (ZnOpWhole *task, const ZnOpFace *face)
   task->model[ZN_OP_FACE_ENCODE] = "diffae-encode";
   task->model[ZN_OP_FACE_SAMPLE] = "diffae-sample";
   set_weights (task, face->model);
-  zn_op_face_add_setting (task, "%.17g %.17g %.17g %.17g %d %d", face->frame.x, face->frame.y,
-                          face->frame.size, face->frame.angle, face->steps, face->stochastic_steps);
+  zn_op_face_add_setting (task, "%d %d", face->steps, face->stochastic_steps);
 
-  if (! zn_op_check_box (&box, &err))
-    return; /* the family says so */
-  if (! zn_op_square_get (&square, &face->frame, box.width, box.height, &err))
+  /* a frame that makes no sense is refused before anything is read */
+  if (zn_op_check_box (&box, &err) && ! looks (face, &box, NULL) &&
+      ! zn_op_square_get (&square, &face->frame, box.width, box.height, &err))
+    task->refusal = err;
+}
+
+/* The largest face of the picture: *found, or none.  Kept: it is found once. */
+static zn_status
+find_face (ZnOpFrame         *frame,
+           gboolean          *found,
+           const ZnOpPicture *picture,
+           const gchar       *weights,
+           ZnOpRequest       *request)
+{
+  ZnOpKey   key = { 0, 0 };
+  GBytes   *kept;
+  zn_face   face   = { 0 };
+  gint      n      = 0;
+  zn_status status = ZN_OK;
+
+  zn_op_key_add_string (&key, "face");
+  zn_op_key_add_string (&key, weights);
+  zn_op_key_add_string (&key, babl_get_name (picture->format));
+  zn_op_key_add_buffer (&key, picture->buffer, &picture->box, &picture->box);
+  kept = zn_op_cache_get (&key);
+  if (kept)
     {
-      task->refusal = err;
-      return;
+      face = *(const zn_face *) g_bytes_get_data (kept, NULL);
     }
-  task->change = zn_op_square_bounds (&square, box.width, box.height);
-  task->change.x += box.x;
-  task->change.y += box.y;
+  else
+    {
+      status = zn_op_find_face (&face, &n, picture, request->base, &request->err);
+      if (status)
+        return status;
+      if (! n)
+        face.size = 0.0f;
+      kept = g_bytes_new (&face, sizeof (face));
+      zn_op_cache_put (&key, kept);
+    }
+  g_bytes_unref (kept);
+  *found = face.size > 0.0f;
+  if (*found)
+    *frame = (ZnOpFrame){ face.x, face.y, face.size, face.angle };
+
+  return ZN_OK;
+}
+
+zn_status
+zn_op_face_locate (ZnOpWhole         *task,
+                   const ZnOpFace    *face,
+                   ZnOpModel *const  *model,
+                   const ZnOpPicture *in,
+                   ZnOpRequest       *request)
+{
+  const GeglRectangle *box   = &in->box;
+  ZnOpFrame            frame = face->frame;
+  gboolean             found = FALSE;
+  zn_status            status;
+  gchar                weights[4096];
+  zn_error             err;
+  ZnOpSquare           square;
+
+  if (looks (face, box, model) && zn_weights_find (weights, sizeof (weights), FINDER, &err))
+    {
+      g_snprintf (request->note, sizeof (request->note),
+                  _ ("No face was looked for, the middle was taken: %s"), err.text);
+    }
+  else if (looks (face, box, model))
+    {
+      if (! zn_op_engine_enter (&request->err))
+        return ZN_E_DEVICE;
+      status = find_face (&frame, &found, in, weights, request);
+      zn_op_engine_leave ();
+      if (status)
+        return status;
+      if (! found && ! zn_op_is_selected (request->operation))
+        return zn_op_request_refuse (request, ZN_E_USAGE,
+                                     "No face was found: select one, or give its frame.");
+    }
+
+  if (! zn_op_square_get (&square, &frame, box->width, box->height, &request->err))
+    return ZN_E_USAGE;
+  task->found    = found;
+  task->place[0] = square.x;
+  task->place[1] = square.y;
+  task->place[2] = square.size;
+  task->place[3] = frame.angle;
+  zn_op_set_frame (request->operation, face->shown, task->place);
+  zn_op_face_add_setting (task, "%.17g %.17g %.17g %.17g", square.x, square.y, square.size,
+                          frame.angle);
+
+  /* a strip is not a change of the input */
+  if (gegl_rectangle_equal (box, &task->result))
+    {
+      task->change = zn_op_square_bounds (&square, box->width, box->height);
+      task->change.x += box->x;
+      task->change.y += box->y;
+    }
+
+  return ZN_OK;
 }
 
 /* ---- what the operations do ----------------------------------------------- */
@@ -164,7 +265,7 @@ reconstruct (const ZnOpFaceRun *run, gconstpointer how)
 
   status = zn_op_face_work_begin (&work, run);
   if (! status)
-    status = zn_op_face_read (&face, &work, run->in);
+    status = zn_op_face_read (&face, &work, run->in, NULL);
   if (! status)
     {
       work.paste      = paste_reconstruction;
@@ -250,7 +351,7 @@ manipulate (const ZnOpFaceRun *run, gconstpointer how)
   if (! status && ! zn_op_attribute_find (&attribute, name, stem, work.code, &run->request->err))
     status = ZN_E_USAGE;
   if (! status)
-    status = zn_op_face_read (&e.face, &work, run->in);
+    status = zn_op_face_read (&e.face, &work, run->in, NULL);
   if (! status)
     {
       work.paste      = paste_edit;
@@ -428,6 +529,40 @@ draw_strip (const ZnOpFaceRun *run, ZnOpFaceWork *work, Pair *pair, gint n)
   return status;
 }
 
+/* *second: NULL, the frame of the first picture is that of the second, too; or its own. */
+static zn_status
+second_frame (ZnOpSquare        *own,
+              const ZnOpSquare **second,
+              const ZnOpFaceRun *run,
+              const ZnOpPicture *picture)
+{
+  const GeglRectangle *box   = &picture->box;
+  ZnOpFrame            frame = { 0.0, 0.0, 0.0, 0.0 };
+  gboolean             found = TRUE;
+  zn_status            status;
+  gchar                weights[4096];
+
+  *second = NULL;
+  if (! run->task->found)
+    return ZN_OK;
+  if (looks (run->face, box, run->model))
+    {
+      status = zn_weights_find (weights, sizeof (weights), FINDER, &run->request->err);
+      if (! status)
+        status = find_face (&frame, &found, picture, weights, run->request);
+      if (status)
+        return status;
+    }
+  if (! found)
+    return zn_op_request_refuse (run->request, ZN_E_USAGE,
+                                 "No face was found in the second picture.");
+  if (! zn_op_square_get (own, &frame, box->width, box->height, &run->request->err))
+    return ZN_E_USAGE;
+  *second = own;
+
+  return ZN_OK;
+}
+
 static zn_status
 interpolate (const ZnOpFaceRun *run, gconstpointer how)
 {
@@ -436,12 +571,16 @@ interpolate (const ZnOpFaceRun *run, gconstpointer how)
   const gint         n_drawn    = between->strip ? between->strip - 1 : 1;
   Pair               pair       = { .position = between->position };
   gfloat            *drawn      = NULL;
+  const ZnOpSquare  *second     = NULL;
+  ZnOpSquare         own;
   ZnOpFaceWork       work;
   zn_status          status;
 
   status = zn_op_face_work_begin (&work, run);
+  if (! status)
+    status = second_frame (&own, &second, run, picture[1]);
   for (gint i = 0; ! status && i < 2; i++)
-    status = zn_op_face_read (&pair.face[i], &work, picture[i]);
+    status = zn_op_face_read (&pair.face[i], &work, picture[i], i ? second : NULL);
   if (! status)
     {
       zn_op_face_state_memory (&work, run->model, 2, MIN (n_drawn, BATCH));
@@ -479,7 +618,8 @@ zn_op_face_interpolate (const ZnOpFaceRun *run,
   const Between between = { second, position, strip };
   ZnOpFaceRun   whole   = *run;
 
-  if (second->box.width != run->in->box.width || second->box.height != run->in->box.height)
+  if (! run->task->found &&
+      (second->box.width != run->in->box.width || second->box.height != run->in->box.height))
     return zn_op_request_refuse (run->request, ZN_E_USAGE,
                                  "The pictures have different sizes, %d x %d and %d x %d: crop or "
                                  "scale one of them.",

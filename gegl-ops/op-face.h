@@ -23,6 +23,8 @@ typedef struct
   const gchar *model; /* a weight file, or its stem */
   ZnOpFrame    frame;
   gint         steps, stochastic_steps;
+  gboolean     find;   /* where the frame has no size, a face is looked for */
+  gchar      **shown;  /* the field of the property "frame" */
   gchar      **memory; /* the field of the property */
 } ZnOpFace;
 
@@ -31,6 +33,8 @@ typedef struct
                { (o)->frame_x, (o)->frame_y, (o)->frame_size, (o)->frame_angle },                  \
                (o)->steps,                                                                         \
                (o)->stochastic_steps,                                                              \
+               (o)->find,                                                                          \
+               &(o)->frame,                                                                        \
                &(o)->memory })
 
 /* The properties of a ZnOpFace; an operation lists them where its users expect them.  An
@@ -59,7 +63,7 @@ typedef struct
               ui_range (0.0, 4096.0) ui_meta ("unit", "pixel-coordinate") ui_meta ("axis", "y")    \
                                                                                                    \
                   property_double (frame_size, _ ("Frame size"), 0.0) description (                \
-                      _ ("Side of the frame; 0: the largest square in the middle"))                \
+                      _ ("Side of the frame; 0: that of the face that is found"))                  \
                       value_range (0.0, 65536.0) ui_range (0.0, 4096.0) ui_meta ("unit",           \
                                                                                  "pixel-distance") \
                                                                                                    \
@@ -67,10 +71,27 @@ typedef struct
                               "Turn of the frame, clockwise: that of the line through the eyes"))  \
                               value_range (-180.0, 180.0) ui_meta ("unit", "degree")
 
+/* "frame" is written by the operation, never read. */
+#define zenith_property_face_find                                                                  \
+  property_boolean (find, _ ("Find the face"), TRUE)                                               \
+      description (_ ("Whether the largest face is looked for where no frame is given; otherwise " \
+                      "the frame is the largest square in the middle"))                            \
+                                                                                                   \
+          property_string (frame, _ ("Frame"), "") description (                                   \
+              _ ("The frame that was taken: its center, its side and its turn"))                   \
+              ui_meta ("sensitive", "0")
+
 /* For describe(): models, weights, the pixels that change, settings and refusals.  After
  * it the caller adds to task->settings what else counts. */
 void zn_op_face_describe (ZnOpWhole *task, const ZnOpFace *face);
 void zn_op_face_add_setting (ZnOpWhole *task, const gchar *format, ...) G_GNUC_PRINTF (2, 3);
+
+/* For locate(): the frame of in[0], given or found. */
+zn_status zn_op_face_locate (ZnOpWhole         *task,
+                             const ZnOpFace    *face,
+                             ZnOpModel *const  *model,
+                             const ZnOpPicture *in,
+                             ZnOpRequest       *request);
 
 /* What run() has to give. */
 typedef struct
@@ -97,7 +118,8 @@ zn_status zn_op_face_manipulate (const ZnOpFaceRun *run,
                                  gdouble            amount,
                                  gdouble            detail);
 
-/* Both pictures have one size; position 0: the first, 1: the second.  strip 0; or, with
+/* Both pictures have one size, unless their faces are found; position 0: the first, 1: the
+ * second.  strip 0; or, with
  * zn_op_face_describe_strip() called too, the number of pictures side by side, from the
  * first one to the second. */
 zn_status zn_op_face_interpolate (const ZnOpFaceRun *run,

@@ -73,11 +73,26 @@ made_box (const ZnOpWhole *task)
   return task->change.width > 0 ? &task->change : &task->result;
 }
 
+/* What run() makes is held in memory. */
+static gboolean
+check_made (const ZnOpWhole *task, zn_error *err)
+{
+  const GeglRectangle *made = made_box (task);
+
+  if ((gint64) made->width * made->height <= MAX_PIXELS)
+    return TRUE;
+
+  g_snprintf (err->text, sizeof (err->text),
+              _ ("A result of %d x %d is too large: at most %d megapixels can be made."),
+              made->width, made->height, MAX_PIXELS >> 20);
+
+  return FALSE;
+}
+
 static gboolean
 task_init (ZnOpWhole *task, GeglOperation *operation, zn_error *err)
 {
-  gboolean             ok = TRUE;
-  const GeglRectangle *made;
+  gboolean ok = TRUE;
 
   *task = (ZnOpWhole){ .settings = NULL };
   if (! is_source (operation))
@@ -91,18 +106,8 @@ task_init (ZnOpWhole *task, GeglOperation *operation, zn_error *err)
       *err = task->refusal;
       return FALSE;
     }
-  if (! zn_op_check_box (&task->result, err))
-    return FALSE;
 
-  made = made_box (task);
-  if ((gint64) made->width * made->height <= MAX_PIXELS)
-    return TRUE;
-
-  g_snprintf (err->text, sizeof (err->text),
-              _ ("A result of %d x %d is too large: at most %d megapixels can be made."),
-              made->width, made->height, MAX_PIXELS >> 20);
-
-  return FALSE;
+  return zn_op_check_box (&task->result, err) && (task->locate || check_made (task, err));
 }
 
 static void
@@ -382,6 +387,19 @@ show_estimate (ZnOpRequest *request, const gfloat *made)
   g_object_unref (buffer);
 }
 
+/* Where a change would be: somebody who looks sees it before there is one. */
+static void
+show_place (ZnOpWhole *task, const ZnOpRequest *request, GeglOperationContext *context)
+{
+  ZnOpRequest own = *request;
+  ZnOpPicture in[ZN_OP_WHOLE_INPUTS];
+  gpointer    ignored;
+
+  if (task->locate && zn_op_request_host (request, &ignored) &&
+      get_inputs (in, request->operation, context))
+    task->locate (task, NULL, in, &own);
+}
+
 static gboolean
 process (GeglOperation        *operation,
          GeglOperationContext *context,
@@ -404,6 +422,7 @@ process (GeglOperation        *operation,
   request.err = err;
   if (ok && ! task.run)
     {
+      show_place (&task, &request, context);
       gegl_operation_context_set_object (context, "output",
                                          gegl_operation_context_get_object (context, "input"));
       status = ZN_OK;
@@ -418,7 +437,11 @@ process (GeglOperation        *operation,
           request.estimate      = show_estimate;
           request.estimate_data = (gpointer) &shown;
         }
-      status = make_result (&result, &task, model, in, n_in, &request);
+      status = task.locate ? task.locate (&task, model, in, &request) : ZN_OK;
+      if (! status && ! check_made (&task, &request.err))
+        status = ZN_E_USAGE;
+      if (! status)
+        status = make_result (&result, &task, model, in, n_in, &request);
       if (! status)
         write_result (&task, g_bytes_get_data (result, NULL), in, n_in,
                       gegl_operation_context_get_target (context, "output"));

@@ -32,6 +32,8 @@ property_int (strip, _("Strip"), 0)
   description (_("Pictures side by side, from the first face to the second; 0: one picture, at the position"))
   value_range (0, 100) ui_range (0, 12)
 
+zenith_property_face_find
+
 #else
 
 #define GEGL_OP_COMPOSER
@@ -68,6 +70,14 @@ run (const ZnOpWhole   *task,
   return status;
 }
 
+static zn_status
+locate (ZnOpWhole *task, ZnOpModel *const *model, const ZnOpPicture *in, ZnOpRequest *request)
+{
+  const ZnOpFace face = ZN_OP_FACE (GEGL_PROPERTIES (request->operation));
+
+  return zn_op_face_locate (task, &face, model, in, request);
+}
+
 static void
 describe (GeglOperation *operation, gpointer data)
 {
@@ -75,7 +85,8 @@ describe (GeglOperation *operation, gpointer data)
   ZnOpWhole      *task = data;
   const ZnOpFace  face = ZN_OP_FACE (o);
 
-  task->base = ZN_OP_BASE (o);
+  task->base   = ZN_OP_BASE (o);
+  task->locate = locate;
   if (o->position == 0.0 && o->strip < 2)
     return; /* without run() the input is the result */
 

@@ -32,6 +32,7 @@ zenith_property_precision
 zenith_property_note
 zenith_property_memory
 zenith_property_failed
+zenith_property_face_find
 
 #else
 
@@ -57,6 +58,14 @@ run (const ZnOpWhole   *task,
   return zn_op_face_manipulate (&how, o->attribute, o->amount, o->detail);
 }
 
+static zn_status
+locate (ZnOpWhole *task, ZnOpModel *const *model, const ZnOpPicture *in, ZnOpRequest *request)
+{
+  const ZnOpFace face = ZN_OP_FACE (GEGL_PROPERTIES (request->operation));
+
+  return zn_op_face_locate (task, &face, model, in, request);
+}
+
 static void
 describe (GeglOperation *operation, gpointer data)
 {
@@ -64,7 +73,8 @@ describe (GeglOperation *operation, gpointer data)
   ZnOpWhole      *task = data;
   const ZnOpFace  face = ZN_OP_FACE (o);
 
-  task->base = ZN_OP_BASE (o);
+  task->base   = ZN_OP_BASE (o);
+  task->locate = locate;
   if (o->amount == 0.0)
     return; /* without run() the input is the result */
 

@@ -20,6 +20,7 @@ zenith_property_precision
 zenith_property_note
 zenith_property_memory
 zenith_property_failed
+zenith_property_face_find
 
 #else
 
@@ -45,6 +46,14 @@ run (const ZnOpWhole   *task,
   return zn_op_face_reconstruct (&how);
 }
 
+static zn_status
+locate (ZnOpWhole *task, ZnOpModel *const *model, const ZnOpPicture *in, ZnOpRequest *request)
+{
+  const ZnOpFace face = ZN_OP_FACE (GEGL_PROPERTIES (request->operation));
+
+  return zn_op_face_locate (task, &face, model, in, request);
+}
+
 static void
 describe (GeglOperation *operation, gpointer data)
 {
@@ -52,7 +61,8 @@ describe (GeglOperation *operation, gpointer data)
   ZnOpWhole      *task = data;
   const ZnOpFace  face = ZN_OP_FACE (o);
 
-  task->base = ZN_OP_BASE (o);
+  task->base   = ZN_OP_BASE (o);
+  task->locate = locate;
   zn_op_face_describe (task, &face);
   task->run = run;
 }

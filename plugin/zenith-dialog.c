@@ -176,20 +176,22 @@ keep_alive_part (gdouble fraction, gpointer data)
 static gboolean
 draw_part (Dialog *d, const GeglRectangle *part, Parts *parts, GError **error)
 {
-  gchar   *measured = NULL;
-  guchar  *rgba     = g_malloc ((gsize) part->width * part->height * 4);
+  guchar  *rgba = g_malloc ((gsize) part->width * part->height * 4);
+  ZnFound  found;
   gboolean ok;
 
   ok = zn_apply_to_pixels (d->settings, d->host->picture.source, &d->host->picture.selected, part,
-                           rgba, &measured, keep_alive_part, parts, error);
+                           rgba, &found, keep_alive_part, parts, error);
+  if (! d->again)
+    zn_view_set_frame (d->view, found.has_frame ? &found.frame : NULL);
   if (ok && ! d->again)
     {
       zn_view_show (d->view, part, rgba);
       if (d->cannot) /* what apply() said stays */
         zn_dialog_set_status (d, "");
-      set_measured (d, measured);
+      set_measured (d, found.noise);
     }
-  g_free (measured);
+  g_free (found.noise);
   g_free (rgba);
 
   return ok;

@@ -5,6 +5,7 @@
  * Pixels of the screen are kept twice, before and after, and composed whenever the line or
  * the button moves: no filter runs for that.
  */
+#include <math.h>
 #include <string.h>
 
 #include <glib/gi18n-lib.h>
@@ -45,6 +46,9 @@ struct _ZnView
   guchar       *before; /* [place.height][place.width][4]                         */
   guchar       *after;  /* the same; the source where nothing was computed yet    */
   guchar       *mask;   /* [place.height][place.width], NULL: no selection        */
+
+  gboolean has_frame;
+  ZnFrame  frame; /* of a face, in the source */
 
   gboolean split;
   gdouble  split_at; /* of the view's width */
@@ -92,6 +96,39 @@ read_pixels (ZnView *v, GeglBuffer *buffer, gint dx, gint dy, const gchar *forma
   return out;
 }
 
+/* The sides of the frame, a dotted line of black and white as the one between before and
+ * after. */
+static void
+draw_frame (const ZnView *v, guchar *out, gint stride)
+{
+  static const gint   corner[5][2] = { { -1, -1 }, { 1, -1 }, { 1, 1 }, { -1, 1 }, { -1, -1 } };
+  const ZnFrame      *f            = &v->frame;
+  const gdouble       c            = cos (f->angle * G_PI / 180.0) * f->size / 2.0;
+  const gdouble       s            = sin (f->angle * G_PI / 180.0) * f->size / 2.0;
+  gdouble             x[5], y[5];
+
+  for (gint k = 0; k < 5; k++)
+    {
+      const gint *at = corner[k];
+
+      x[k] = (f->x + c * at[0] - s * at[1] - v->roi.x) * v->scale + v->place.x;
+      y[k] = (f->y + s * at[0] + c * at[1] - v->roi.y) * v->scale + v->place.y;
+    }
+  for (gint k = 0; k < 4; k++)
+    {
+      const gint n = (gint) MIN (hypot (x[k + 1] - x[k], y[k + 1] - y[k]), 1e5);
+
+      for (gint i = 0; i < n; i++)
+        {
+          const gint px = (gint) floor (x[k] + (x[k + 1] - x[k]) * i / n);
+          const gint py = (gint) floor (y[k] + (y[k + 1] - y[k]) * i / n);
+
+          if (px >= 0 && px < v->width && py >= 0 && py < v->height)
+            memset (out + (gsize) py * stride + px * 4, i & 4 ? 0xff : 0x00, 3);
+        }
+    }
+}
+
 static void
 draw (ZnView *v)
 {
@@ -124,6 +161,9 @@ draw (ZnView *v)
 
   for (gint y = 0; line >= 0 && line < v->width && y < v->height; y++)
     memset (out + (gsize) y * stride + line * 4, y & 4 ? 0xff : 0x00, 3);
+
+  if (v->has_frame && ! v->held)
+    draw_frame (v, out, stride);
 
   gimp_preview_area_draw (GIMP_PREVIEW_AREA (v->area), 0, 0, v->width, v->height, GIMP_RGBA_IMAGE,
                           out, stride);
@@ -188,6 +228,15 @@ zn_view_clear (ZnView *v)
 
   g_free (v->after);
   v->after = g_memdup2 (v->before, (gsize) v->place.width * v->place.height * 4);
+  draw (v);
+}
+
+void
+zn_view_set_frame (ZnView *v, const ZnFrame *frame)
+{
+  v->has_frame = frame != NULL;
+  if (frame)
+    v->frame = *frame;
   draw (v);
 }
 

@@ -16,6 +16,8 @@
 #include <gegl.h>
 #include <gtk/gtk.h>
 
+#include "zenith-apply.h"
+
 typedef struct _ZnView ZnView;
 
 typedef struct
@@ -43,6 +45,9 @@ gboolean zn_view_part (ZnView *view, guint index, GeglRectangle *part);
 
 /* The result there: R'G'B'A u8. */
 void zn_view_show (ZnView *view, const GeglRectangle *part, const guchar *rgba);
+
+/* The frame of a face, drawn over the picture; NULL: none. */
+void zn_view_set_frame (ZnView *view, const ZnFrame *frame);
 
 /* Shows the source again. */
 void zn_view_clear (ZnView *view);

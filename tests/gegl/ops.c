@@ -113,7 +113,8 @@ set_properties (GeglNode *op, const gchar *settings)
         {
           gegl_node_set (op, pair[0], g_ascii_strtod (pair[1], NULL), NULL);
         }
-      else if (spec->value_type == G_TYPE_INT || spec->value_type == G_TYPE_UINT)
+      else if (spec->value_type == G_TYPE_INT || spec->value_type == G_TYPE_UINT ||
+               spec->value_type == G_TYPE_BOOLEAN)
         {
           gegl_node_set (op, pair[0], atoi (pair[1]), NULL);
         }

@@ -192,6 +192,55 @@ test_frames (void)
   g_object_unref (away);
 }
 
+/* With weights that find faces, those of tests/data/golden, which never do: a sentence and
+ * no change, unless the part was selected or no face is wanted.  Without them: the middle,
+ * and a note.  The frame is told. */
+static void
+test_finding (void)
+{
+  static const gchar middle[] = "40.0 30.0 60.0 0.0";
+  GeglBuffer        *in       = picture ("R'G'B'A float", 0, 0, 80, 60, 121);
+  gfloat            *from     = pixels_of (in, gegl_buffer_get_extent (in), "R'G'B'A float");
+  gchar             *path     = in_folder ("zenith-find.safetensors");
+  gchar             *data     = NULL;
+  gsize              size     = 0;
+
+  g_assert (g_file_get_contents (SOURCE_DIR "/tests/data/golden/find.safetensors", &data, &size,
+                                 NULL));
+  for (gint i = 0; i < 4; i++) /* no weights; no face; the same, selected; none wanted */
+    {
+      const gboolean fails = i == 1;
+      Run            run;
+      gfloat        *got;
+      gchar         *status, *note, *frame;
+
+      if (i == 1)
+        g_assert (g_file_set_contents (path, data, size, NULL));
+      run = run_new ("zenith:diffae-reconstruct", i == 3 ? QUICK " find=0" : QUICK, in);
+      if (i == 2)
+        g_object_set_data (G_OBJECT (run.op), "zenith-selected", GINT_TO_POINTER (1));
+      got    = run_pixels (&run, &run.box);
+      status = run_status (&run);
+      note   = run_text (&run, "note");
+      frame  = run_text (&run, "frame");
+      CHECK (fails == (strstr (status, "No face was found") != NULL), "%d: the status is '%s'", i,
+             status);
+      CHECK (fails == ! memcmp (got, from, 80 * 60 * 16), "%d: pixels", i);
+      CHECK (! i == (strstr (note, "zenith-find") != NULL), "%d: the note is '%s'", i, note);
+      CHECK (fails || ! strcmp (frame, middle), "%d: the frame is '%s'", i, frame);
+      g_free (got);
+      g_free (status);
+      g_free (note);
+      g_free (frame);
+      run_free (&run);
+    }
+  g_unlink (path);
+  g_free (path);
+  g_free (data);
+  g_free (from);
+  g_object_unref (in);
+}
+
 /* G_MAXUINT: it failed. */
 static guint
 runs_of (const gchar *operation, const gchar *settings, GeglBuffer *in)
@@ -639,6 +688,101 @@ astronaut (void)
   return buffer;
 }
 
+/* The picture after an operation. */
+static GeglBuffer *
+changed (GeglBuffer *in, const gchar *operation, const gchar *property, gdouble value,
+         const gchar *second, gdouble other)
+{
+  GeglBuffer *buffer = NULL;
+  GeglNode   *graph  = gegl_node_new ();
+  GeglNode   *source = gegl_node_new_child (graph, "operation", "gegl:buffer-source", "buffer", in,
+                                            NULL);
+  GeglNode   *op     = gegl_node_new_child (graph, "operation", operation, property, value, second,
+                                            other, NULL);
+  GeglNode   *sink   = gegl_node_new_child (graph, "operation", "gegl:buffer-sink", "buffer",
+                                            &buffer, NULL);
+
+  gegl_node_link_many (source, op, sink, NULL);
+  gegl_node_process (sink);
+  g_object_unref (graph);
+
+  return buffer;
+}
+
+/* The frame that a face gets, of the picture's coordinates. */
+static void
+found_frame (gdouble frame[4], GeglBuffer *in, const gchar *threads)
+{
+  gchar  *text, **part, *status;
+  Run     run;
+  gfloat *pixels;
+
+  if (threads)
+    g_object_set (gegl_config (), "threads", atoi (threads), NULL);
+  run    = run_new ("zenith:diffae-reconstruct", "steps=2 stochastic-steps=2", in);
+  pixels = run_pixels (&run, GEGL_RECTANGLE (run.box.x, run.box.y, 1, 1));
+  status = run_status (&run);
+  text   = run_text (&run, "frame");
+  part   = g_strsplit (text, " ", 4);
+  CHECK (! *status && g_strv_length (part) == 4, "'%s', the frame is '%s'", status, text);
+  for (gint i = 0; i < 4; i++)
+    frame[i] = g_strv_length (part) == 4 ? g_ascii_strtod (part[i], NULL) : 0.0;
+  g_strfreev (part);
+  g_free (text);
+  g_free (status);
+  g_free (pixels);
+  run_free (&run);
+}
+
+/* The portrait's face is found, upright, turned and small; and two pictures of different
+ * sizes are blended face to face. */
+static void
+shipped_finder (void)
+{
+  GeglBuffer         *in     = astronaut ();
+  GeglBuffer         *turned = changed (in, "gegl:rotate", "degrees", -20.0, "origin-x", 0.0);
+  GeglBuffer         *small  = changed (in, "gegl:scale-ratio", "x", 0.7, "y", 0.7);
+  GeglBuffer         *none   = picture ("R'G'B' u8", 0, 0, 300, 200, 122);
+  const GeglRectangle face   = { 194, 94, 60, 60 };
+  gdouble             frame[4], other[4], sum = 0.0;
+  gfloat             *got, *from;
+  gchar              *status;
+  Run                 run;
+
+  found_frame (frame, in, "1");
+  CHECK (hypot (frame[0] - 224, frame[1] - 123) < 6 && fabs (frame[2] - 108) < 12 &&
+             fabs (frame[3] - 3.5) < 4,
+         "the face is at %g, %g, %g large, turned by %g", frame[0], frame[1], frame[2], frame[3]);
+  found_frame (other, turned, "2");
+  CHECK (fabs (other[2] - frame[2]) < 8 && fabs (other[3] - frame[3] - 20) < 4,
+         "turned by 20 degrees it is %g large, turned by %g", other[2], other[3]);
+  found_frame (other, small, NULL);
+  CHECK (hypot (other[0] - 0.7 * frame[0], other[1] - 0.7 * frame[1]) < 3,
+         "of 0.7 times the size it is at %g, %g", other[0], other[1]);
+
+  from   = pixels_of (in, &face, "R'G'B'A float");
+  run    = pair_new ("position=0.5", in, small);
+  got    = run_pixels (&run, &face);
+  status = run_status (&run);
+  for (gint i = 0; i < 60 * 60 * 4; i++)
+    sum += (got[i] - from[i]) * (got[i] - from[i]);
+  sum = -10.0 * log10 (sum / (60 * 60 * 3));
+  printf ("# a face and its smaller copy: %.1f dB\n", sum);
+  CHECK (! *status && sum > 25.0, "'%s'; blended with its smaller copy: %.1f dB", status, sum);
+  g_free (got);
+  g_free (from);
+  g_free (status);
+  run_free (&run);
+
+  g_free (apply ("zenith:diffae-reconstruct", QUICK, none, &status, NULL));
+  CHECK (strstr (status, "No face was found"), "the status is '%s'", status);
+  g_free (status);
+  g_object_unref (in);
+  g_object_unref (turned);
+  g_object_unref (small);
+  g_object_unref (none);
+}
+
 /* The part of this program that has the shipped models. */
 static void
 shipped (void)
@@ -702,6 +846,8 @@ main (int argc, char **argv)
     {
       g_setenv ("ZENITH_MODELS", g_getenv ("ZENITH_TEST_MODELS"), TRUE);
       RUN (shipped);
+      if (g_file_test (SOURCE_DIR "/models/zenith-find.safetensors", G_FILE_TEST_EXISTS))
+        RUN (shipped_finder);
       return ops_end ();
     }
 
@@ -710,6 +856,7 @@ main (int argc, char **argv)
   RUN (test_amount_0_is_the_input);
   RUN (test_outside_is_untouched);
   RUN (test_any_region);
+  RUN (test_finding);
   RUN (test_frames);
   RUN (test_codes_are_kept);
   RUN (test_amount_and_detail);
