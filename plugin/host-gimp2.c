@@ -24,6 +24,7 @@
 #include "picture.h"
 #endif
 #include "zenith-settings.h"
+#include "zenith-teach.h"
 
 #define N_FIXED 3 /* run-mode, image, drawable */
 
@@ -103,6 +104,24 @@ install_filter (const ZnSettings *settings)
 }
 
 static void
+install_teach (void)
+{
+  static const GimpParamDef result = { GIMP_PDB_STRING, (gchar *) "report",
+                                       (gchar *) ZN_TEACH_REPORT_HELP };
+  GimpParamDef              args[N_FIXED + ZN_TEACH_TEXTS];
+
+  memcpy (args, fixed_args, sizeof fixed_args);
+  args[N_FIXED + ZN_TEACH_NAME] = (GimpParamDef){ GIMP_PDB_STRING, "name", ZN_TEACH_NAME_HELP };
+  args[N_FIXED + ZN_TEACH_WITH] = (GimpParamDef){ GIMP_PDB_STRING, "with", ZN_TEACH_WITH_HELP };
+  args[N_FIXED + ZN_TEACH_WITHOUT] = (GimpParamDef){ GIMP_PDB_STRING, "without",
+                                                     ZN_TEACH_WITHOUT_HELP };
+  gimp_install_procedure (ZN_TEACH_PROCEDURE, ZN_TEACH_BLURB, ZN_TEACH_HELP, ZN_AUTHOR, ZN_AUTHOR,
+                          ZN_YEAR, ZN_TEACH_LABEL, "*", GIMP_PLUGIN, G_N_ELEMENTS (args), 1, args,
+                          &result);
+  gimp_plugin_menu_register (ZN_TEACH_PROCEDURE, ZN_MENU_PATH);
+}
+
+static void
 query (void)
 {
   gboolean any = FALSE;
@@ -132,6 +151,7 @@ query (void)
       args[N_FIXED].name        = "preset";
       args[N_FIXED].description = "The preset's name";
 
+      install_teach ();
       install (ZN_PRESET_PROCEDURE, ZN_PRESET_BLURB, ZN_PRESET_HELP, ZN_PRESET_LABEL, args,
                N_FIXED + 1);
 #ifdef HAVE_PICTURES
@@ -628,6 +648,86 @@ run_preset (const GimpParam *param, gint n_params, GError **error)
   return done;
 }
 
+/* The groups of the image, wherever they are. */
+static GList *
+group_names (GList *names, const gint *item, gint n)
+{
+  for (gint i = 0; i < n; i++)
+    if (gimp_item_is_group (item[i]))
+      {
+        gint  n_children;
+        gint *children = gimp_item_get_children (item[i], &n_children);
+
+        names = group_names (g_list_append (names, gimp_item_get_name (item[i])), children,
+                             n_children);
+        g_free (children);
+      }
+
+  return names;
+}
+
+static GeglBuffer *
+group_layer (gpointer data, const gchar *group, guint index)
+{
+  const gint32 item   = gimp_image_get_layer_by_name (GPOINTER_TO_INT (data), group);
+  GeglBuffer  *buffer = NULL;
+
+  if (item >= 0 && gimp_item_is_group (item))
+    {
+      gint  n;
+      gint *children = gimp_item_get_children (item, &n);
+
+      if (index < (guint) n)
+        buffer = gimp_drawable_get_buffer (children[index]);
+      g_free (children);
+    }
+
+  return buffer;
+}
+
+static gboolean
+run_teach (const GimpParam *param, gint n_params, gchar **report, GError **error)
+{
+  const gint32 image = param[1].data.d_image;
+  ZnTeachHost  host  = { group_layer, GINT_TO_POINTER (image), NULL };
+  gboolean     done  = FALSE;
+
+  *report = NULL;
+  gimp_progress_init (_ ("Teach an Attribute"));
+  if (param[0].data.d_int32 != GIMP_RUN_NONINTERACTIVE)
+    {
+      gint  n;
+      gint *layers = gimp_image_get_layers (image, &n);
+
+      gimp_ui_init ("zenith", FALSE);
+      host.groups = group_names (NULL, layers, n);
+      done        = zn_teach_dialog (&host, report, error);
+      if (done)
+        g_message ("%s", *report);
+      else if (! *error)
+        g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED, _ ("%s was cancelled"),
+                     _ ("Teach an Attribute"));
+      g_list_free_full (host.groups, g_free);
+      g_free (layers);
+    }
+  else if (n_params != N_FIXED + ZN_TEACH_TEXTS)
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, _ ("%s takes %u arguments, not %d"),
+                   ZN_TEACH_PROCEDURE, N_FIXED + ZN_TEACH_TEXTS, n_params);
+    }
+  else
+    {
+      const gchar *text[ZN_TEACH_TEXTS];
+
+      for (gint i = 0; i < ZN_TEACH_TEXTS; i++)
+        text[i] = param[N_FIXED + i].data.d_string ? param[N_FIXED + i].data.d_string : "";
+      done = zn_teach (text, &host, report, error);
+    }
+  gimp_progress_end ();
+
+  return done;
+}
+
 static GimpPDBStatusType
 error_status (const GError *error)
 {
@@ -649,6 +749,7 @@ run (const gchar     *name,
   static GimpParam values[2];
   const ZnFilter  *filter = zn_filter_by_procedure (name);
   GError          *error  = NULL;
+  gchar           *report = NULL;
   gboolean         done   = FALSE;
 
   *n_return    = 1;
@@ -667,6 +768,8 @@ run (const gchar     *name,
 #endif
       if (n_params < N_FIXED)
     g_set_error (&error, ZN_ERROR, ZN_ERROR_USAGE, _ ("%s needs an image and a drawable"), name);
+  else if (! strcmp (name, ZN_TEACH_PROCEDURE))
+    done = run_teach (param, n_params, &report, &error);
   else if (usable (param[2].data.d_drawable, &error))
     done = filter ? run_filter (filter, param, n_params, &error)
                   : run_preset (param, n_params, &error);
@@ -680,6 +783,12 @@ run (const gchar     *name,
       *n_return               = 2;
       values[1].type          = GIMP_PDB_STRING;
       values[1].data.d_string = g_strdup (error->message);
+    }
+  else if (report)
+    {
+      *n_return               = 2;
+      values[1].type          = GIMP_PDB_STRING;
+      values[1].data.d_string = report;
     }
 
   if (n_params >= N_FIXED && param[0].data.d_int32 != GIMP_RUN_NONINTERACTIVE)

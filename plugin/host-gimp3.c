@@ -27,6 +27,7 @@
 #include "picture.h"
 #endif
 #include "zenith-settings.h"
+#include "zenith-teach.h"
 
 #define ZENITH_TYPE_PLUG_IN (zenith_plug_in_get_type ())
 G_DECLARE_FINAL_TYPE (ZenithPlugIn, zenith_plug_in, ZENITH, PLUG_IN, GimpPlugIn)
@@ -575,6 +576,97 @@ run_preset (GimpProcedure       *procedure,
   return finish (procedure, mode, done, error);
 }
 
+/* The groups of the image, wherever they are. */
+static GList *
+group_names (GList *names, GimpItem **item)
+{
+  for (guint i = 0; item && item[i]; i++)
+    if (gimp_item_is_group (item[i]))
+      {
+        GimpItem **children = gimp_item_get_children (item[i]);
+
+        names = group_names (g_list_append (names, gimp_item_get_name (item[i])), children);
+        g_free (children);
+      }
+
+  return names;
+}
+
+static GeglBuffer *
+group_layer (gpointer data, const gchar *group, guint index)
+{
+  GimpLayer  *layer  = gimp_image_get_layer_by_name (data, group);
+  GeglBuffer *buffer = NULL;
+
+  if (layer && gimp_item_is_group (GIMP_ITEM (layer)))
+    {
+      GimpItem **children = gimp_item_get_children (GIMP_ITEM (layer));
+      guint      n        = 0;
+
+      while (children && children[n])
+        n++;
+      if (index < n)
+        buffer = gimp_drawable_get_buffer (GIMP_DRAWABLE (children[index]));
+      g_free (children);
+    }
+
+  return buffer;
+}
+
+static GimpValueArray *
+run_teach (GimpProcedure       *procedure,
+           GimpRunMode          mode,
+           GimpImage           *image,
+           GimpDrawable       **drawables,
+           GimpProcedureConfig *config,
+           gpointer             data)
+{
+  ZnTeachHost     host   = { group_layer, image, NULL };
+  GError         *error  = NULL;
+  gchar          *report = NULL;
+  gboolean        done   = FALSE;
+  GimpValueArray *values;
+
+  gegl_init (NULL, NULL);
+  gimp_progress_init (_ ("Teach an Attribute"));
+  if (mode != GIMP_RUN_NONINTERACTIVE)
+    {
+      GimpLayer **layers = gimp_image_get_layers (image);
+
+      gimp_ui_init ("zenith");
+      host.groups = group_names (NULL, (GimpItem **) layers);
+      done        = zn_teach_dialog (&host, &report, &error);
+      if (done)
+        g_message ("%s", report);
+      else if (! error)
+        g_set_error (&error, ZN_ERROR, ZN_ERROR_CANCELLED, _ ("%s was cancelled"),
+                     _ ("Teach an Attribute"));
+      g_list_free_full (host.groups, g_free);
+      g_free (layers);
+    }
+  else
+    {
+      gchar *text[ZN_TEACH_TEXTS] = { NULL };
+
+      g_object_get (config, "name", &text[ZN_TEACH_NAME], "with", &text[ZN_TEACH_WITH], "without",
+                    &text[ZN_TEACH_WITHOUT], NULL);
+      for (gint i = 0; i < ZN_TEACH_TEXTS; i++)
+        if (! text[i])
+          text[i] = g_strdup ("");
+      done = zn_teach ((const gchar *const *) text, &host, &report, &error);
+      for (gint i = 0; i < ZN_TEACH_TEXTS; i++)
+        g_free (text[i]);
+    }
+  gimp_progress_end ();
+
+  values = finish (procedure, mode, done, error);
+  if (done)
+    GIMP_VALUES_SET_STRING (values, 1, report);
+  g_free (report);
+
+  return values;
+}
+
 #ifdef HAVE_PICTURES
 static GimpValueArray *
 run_check (GimpProcedure *procedure, GimpProcedureConfig *config, gpointer data)
@@ -687,6 +779,24 @@ zenith_plug_in_create_procedure (GimpPlugIn *plug_in, const gchar *name)
     }
 #endif
 
+  if (! strcmp (name, ZN_TEACH_PROCEDURE))
+    {
+      procedure = procedure_new (plug_in, name, run_teach, NULL, _ (ZN_TEACH_LABEL),
+                                 _ (ZN_TEACH_BLURB), ZN_TEACH_HELP);
+      gimp_procedure_set_sensitivity_mask (procedure, GIMP_PROCEDURE_SENSITIVE_DRAWABLE |
+                                                          GIMP_PROCEDURE_SENSITIVE_DRAWABLES |
+                                                          GIMP_PROCEDURE_SENSITIVE_NO_DRAWABLES);
+      gimp_procedure_add_string_argument (procedure, "name", "_Name", ZN_TEACH_NAME_HELP, "",
+                                          G_PARAM_READWRITE);
+      gimp_procedure_add_string_argument (procedure, "with", "_With", ZN_TEACH_WITH_HELP, "",
+                                          G_PARAM_READWRITE);
+      gimp_procedure_add_string_argument (procedure, "without", "With_out", ZN_TEACH_WITHOUT_HELP,
+                                          "", G_PARAM_READWRITE);
+      gimp_procedure_add_string_return_value (procedure, "report", "Report", ZN_TEACH_REPORT_HELP,
+                                              "", G_PARAM_READWRITE);
+      return procedure;
+    }
+
   if (! filter)
     {
       procedure = procedure_new (plug_in, name, run_preset, NULL, _ (ZN_PRESET_LABEL),
@@ -727,6 +837,8 @@ zenith_plug_in_query_procedures (GimpPlugIn *plug_in)
 
   if (names)
     names = g_list_append (names, g_strdup (ZN_PRESET_PROCEDURE));
+  if (names)
+    names = g_list_append (names, g_strdup (ZN_TEACH_PROCEDURE));
 #ifdef HAVE_PICTURES
   if (names)
     names = g_list_append (names, g_strdup (ZN_CHECK_PROCEDURE));

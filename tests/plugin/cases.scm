@@ -69,7 +69,7 @@
   (lambda (image drawable) (zn-denoise drawable zn-model 0 1 1 0 25 "auto")))
 
 (zn-case "face-0" "rgb16"
-  (lambda (image drawable) (zn-face drawable "smile" 0 "zenith-face")))
+  (lambda (image drawable) (zn-face drawable "smile" 0 "zenith-face" #t)))
 ; what the layers are called afterwards, and what the picture's history says
 (define (zn-tell image)
   (set! zn-sentence (apply string-append
@@ -87,6 +87,30 @@
   (lambda (image drawable)
     (catch #f (zn-strip drawable "/nowhere.png" 4 zn-face-model))
     (zn-tell image)))
+; no face is there; what is selected is one
+(zn-case "face-none" "rgb"
+  (lambda (image drawable) (zn-face drawable "smile" 1 "zenith-face" #t)))
+(zn-case "face-selected" "rgb"
+  (lambda (image drawable)
+    (zn-select image 30 20 40 40)
+    (zn-face drawable "smile" 1 "zenith-face" #t)
+    (gimp-selection-none image)))
+; an attribute from two folders, and from two groups; both are attributes then
+(define (zn-set folder)
+  (map (lambda (n) (string-append zn-in "/" folder "/" n ".png")) '("1" "2" "3" "4" "5" "6")))
+(zn-case "teach-folders" "rgb"
+  (lambda (image drawable)
+    (set! zn-sentence (zn-teach drawable "shiny" (string-append zn-in "/bright") (string-append zn-in "/dark")))))
+(zn-case "teach-groups" "rgb"
+  (lambda (image drawable)
+    (zn-fill-group (zn-add-group image) "some are bright" (zn-set "bright"))
+    (zn-fill-group (zn-add-group image) "some are dark" (zn-set "dark"))
+    (set! zn-sentence (zn-teach drawable "shining" "some are bright" "some are dark"))))
+(for-each
+  (lambda (name)
+    (zn-case (string-append "taught-" name) "rgb"
+      (lambda (image drawable) (zn-face drawable name 1 "zenith-face" #f))))
+  '("shiny" "shining"))
 (zn-case "face-new" "rgb"
   (lambda (image drawable)
     (zn-select image 30 20 40 40)
@@ -177,9 +201,15 @@
 (zn-bad "no-weights"
   (lambda (d) (zn-latent d "taesana" "reconstruct" "" "auto")))
 (zn-bad "face-weights"
-  (lambda (d) (zn-face d "smile" 1 "none-such")))
+  (lambda (d) (zn-face d "smile" 1 "none-such" #t)))
 (zn-bad "face-attribute"
-  (lambda (d) (zn-face d "beards" 1 zn-face-model)))
+  (lambda (d) (zn-face d "beards" 1 zn-face-model #f)))
+(zn-bad "teach-set"
+  (lambda (d) (zn-teach d "shinier" "no such group" (string-append zn-in "/dark"))))
+(zn-bad "teach-name"
+  (lambda (d) (zn-teach d "" (string-append zn-in "/bright") (string-append zn-in "/dark"))))
+(zn-bad "teach-taken"
+  (lambda (d) (zn-teach d "smile" (string-append zn-in "/bright") (string-append zn-in "/dark"))))
 (zn-bad "prompt"
   (lambda (d) (zn-generate d "" 64 64 1 zn-zimage)))
 (zn-bad "generate-weights"

@@ -93,6 +93,22 @@ expect_pictures () {
   check face-blend-history history face-blend 'zenith:diffae-interpolate position=0.5'
   check face-strip-fails grep -q '^face-strip-fails|done|clean|[^;()]*; ' "$work/results"
   check face-strip-fails-alone without_history face-strip-fails
+  if [ -e "$source_dir/models/zenith-find.safetensors" ]; then
+    check face-none refused face-none 'No face was found' rgb
+  else
+    skip face-none "models/zenith-find.safetensors is not here"
+  fi
+  check face-selected done_ok face-selected
+  check face-selected-inside changed "$work/in/rgb.png" "$work/out/face-selected.png" 40x40+30+20
+  check face-selected-elsewhere same "$work/in/rgb.png" "$work/out/face-selected.png" 96x20+0+0
+  for case in folders groups; do
+    check "teach-$case" done_ok "teach-$case"
+    check "teach-$case-report" grep -q "^teach-$case|.*|shin[a-z]*: 6 faces with, 6 without; AUROC [01]\.[0-9]* +- .*attributes\.safetensors" "$work/results"
+  done
+  for name in shiny shining; do
+    check "taught-$name" done_ok "taught-$name"
+    check "taught-$name-changed" changed "$work/in/rgb.png" "$work/out/taught-$name.png"
+  done
   check face-new done_ok face-new
   check face-new-selection changed "$work/in/rgb.png" "$work/out/face-new.png" 40x40+30+20
   check face-new-elsewhere same "$work/in/rgb.png" "$work/out/face-new.png" 96x20+0+0
@@ -154,6 +170,9 @@ expect_refusals () {
   check bad-face-attribute refused bad-face-attribute 'beards'
   check bad-prompt        refused bad-prompt        'prompt'
   check bad-generate-weights refused bad-generate-weights 'transformer/ .12\.3 GB.*Apache.*/in'
+  check bad-teach-set     refused bad-teach-set     'no such group'
+  check bad-teach-name    refused bad-teach-name    'needs a name'
+  check bad-teach-taken   refused bad-teach-taken   "'smile' already"
   check bad-model-word    refused bad-model-word    'fastest.*fast, balanced, best'
   check bad-mode-word     refused bad-mode-word     'reconstruct, latent, difference'
   check bad-engine-word   refused bad-engine-word   'auto, scalar'

@@ -37,16 +37,20 @@
   (plug-in-zenith-latent-preview RUN-NONINTERACTIVE (zn-of d) d
                                  model mode weights engine))
 
-(define (zn-face d attribute amount model)
+(define (zn-face d attribute amount model find)
   (plug-in-zenith-diffae-manipulate RUN-NONINTERACTIVE (zn-of d) d
-                                    attribute amount 4 4 1 model 0 0 0 0 "auto"))
+                                    attribute amount 4 4 1 model 0 0 0 0 "auto" (if find TRUE FALSE)))
 
 (define (zn-new-face d model)
   (plug-in-zenith-diffae-sample RUN-NONINTERACTIVE (zn-of d) d 1 4 4 model "auto"))
 
 (define (zn-strip d path n model)
   (plug-in-zenith-diffae-interpolate RUN-NONINTERACTIVE (zn-of d) d
-                                     0.5 path 4 4 model 0 0 0 0 "auto" n))
+                                     0.5 path 4 4 model 0 0 0 0 "auto" n FALSE))
+
+; a string: how well it was learned
+(define (zn-teach d name with without)
+  (car (plug-in-zenith-diffae-teach RUN-NONINTERACTIVE (zn-of d) d name with without)))
 
 (define (zn-generate d prompt width height change weights)
   (plug-in-zenith-z-image RUN-NONINTERACTIVE (zn-of d) d
@@ -75,3 +79,11 @@
   (let ((group (car (gimp-layer-group-new image))))
     (gimp-image-insert-layer image group 0 1)
     group))
+(define (zn-fill-group group name files)
+  (gimp-item-set-name group name)
+  (for-each
+    (lambda (file)
+      (gimp-image-insert-layer (zn-of group)
+                               (car (gimp-file-load-layer RUN-NONINTERACTIVE (zn-of group) file))
+                               group 0))
+    files))

@@ -29,9 +29,9 @@ GEGL_PATH=$system_ops gimp_run absent.log \
   '(gimp-message (string-append "absent " (number->string (car (gimp-procedural-db-query "plug-in-zenith.*" "" "" "" "" "" "")))))'
 check no-module-no-procedures grep -q 'absent 0' absent.log
 
-exists='(for-each (lambda (name) (gimp-message (string-append name " " (number->string (car (gimp-procedural-db-proc-exists name)))))) (list "plug-in-zenith-denoise" "plug-in-zenith-latent-preview" "plug-in-zenith-apply-preset" "plug-in-zenith-diffae-reconstruct" "plug-in-zenith-diffae-manipulate" "plug-in-zenith-diffae-interpolate" "plug-in-zenith-diffae-sample" "plug-in-zenith-z-image"))'
+exists='(for-each (lambda (name) (gimp-message (string-append name " " (number->string (car (gimp-procedural-db-proc-exists name)))))) (list "plug-in-zenith-denoise" "plug-in-zenith-latent-preview" "plug-in-zenith-apply-preset" "plug-in-zenith-diffae-reconstruct" "plug-in-zenith-diffae-manipulate" "plug-in-zenith-diffae-interpolate" "plug-in-zenith-diffae-sample" "plug-in-zenith-diffae-teach" "plug-in-zenith-z-image"))'
 gimp_run exist.log "$exists"
-for procedure in denoise latent-preview apply-preset diffae-reconstruct diffae-manipulate diffae-interpolate diffae-sample z-image; do
+for procedure in denoise latent-preview apply-preset diffae-reconstruct diffae-manipulate diffae-interpolate diffae-sample diffae-teach z-image; do
   check "registered-$procedure" grep -q "plug-in-zenith-$procedure 1" exist.log
 done
 

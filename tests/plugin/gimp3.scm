@@ -47,11 +47,12 @@
                                  #:model model #:mode mode #:weights weights
                                  #:engine engine))
 
-(define (zn-face d attribute amount model)
+(define (zn-face d attribute amount model find)
   (plug-in-zenith-diffae-manipulate #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
                                     #:drawables (vector d)
                                     #:attribute attribute #:amount amount #:steps 4
-                                    #:stochastic-steps 4 #:detail 1 #:model model))
+                                    #:stochastic-steps 4 #:detail 1 #:model model
+                                    #:find find))
 
 (define (zn-new-face d model)
   (plug-in-zenith-diffae-sample #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
@@ -62,7 +63,12 @@
   (plug-in-zenith-diffae-interpolate #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
                                      #:drawables (vector d)
                                      #:position 0.5 #:path path #:steps 4
-                                     #:stochastic-steps 4 #:model model #:strip n))
+                                     #:stochastic-steps 4 #:model model #:strip n #:find #f))
+
+; a string: how well it was learned
+(define (zn-teach d name with without)
+  (plug-in-zenith-diffae-teach #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
+                               #:drawables (vector d) #:name name #:with with #:without without))
 
 (define (zn-generate d prompt width height change weights)
   (plug-in-zenith-z-image #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
@@ -95,3 +101,11 @@
   (let ((group (gimp-group-layer-new image "g")))
     (gimp-image-insert-layer image group -1 1)
     group))
+(define (zn-fill-group group name files)
+  (gimp-item-set-name group name)
+  (for-each
+    (lambda (file)
+      (gimp-image-insert-layer (zn-of group)
+                               (gimp-file-load-layer RUN-NONINTERACTIVE (zn-of group) file)
+                               group 0))
+    files))

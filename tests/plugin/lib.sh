@@ -47,6 +47,7 @@ set_up () {
   ops=${ZENITH_OPS:-$ZENITH_BUILD/gegl-ops}
   denoise=${ZENITH_DENOISE:-fast}
   latent=${ZENITH_LATENT:-zenith}
+  export ZENITH_PROGRAM="$ZENITH_BUILD/engine/zenith"
 
   if [ -z "${ZENITH_WORK:-}" ]; then
     temporary=$(mktemp -d) && ZENITH_WORK=$temporary
@@ -96,6 +97,13 @@ make_pictures () {
     { not_ok pictures "ImageMagick cannot make the test pictures"; finish; }
   python3 "$source_dir/tools/make_tiny_zimage.py" "$work/z-image" ||
     { not_ok pictures "the tiny Z-Image could not be made"; finish; }
+  # Pictures of the face model's size, to teach with.
+  mkdir -p "$work/in/bright" "$work/in/dark"
+  for n in 1 2 3 4 5 6; do
+    image -size 128x128 -seed "$n" plasma:white-gray60 $plain "PNG24:$work/in/bright/$n.png" &&
+    image -size 128x128 -seed "$n" plasma:gray40-black $plain "PNG24:$work/in/dark/$n.png" ||
+      { not_ok pictures "ImageMagick cannot make pictures to teach with"; finish; }
+  done
   echo 'This is no weight file.' >"$work/in/text.safetensors"
   # A weight file, but of no model: an 8-byte length, a header, four bytes.
   { printf '\070\000\000\000\000\000\000\000'
