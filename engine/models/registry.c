@@ -38,7 +38,6 @@
     X(flux_latent_rgb)                                                                                                 \
     X(flux2_latent_rgb)                                                                                                \
     X(wan_latent_rgb)                                                                                                  \
-    X(flux_latent_rgb)                                                                                                 \
     X(wan2d_vae_encode)                                                                                                \
     X(wan2d_vae_decode)                                                                                                \
     X(z_image_text)                                                                                                    \
