@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
 from safetensors.torch import save_file
+
+from vae_nets import Wan2d
 
 
 class Pools:
@@ -204,90 +205,6 @@ def wan(out):
 
 
 # ---- the document's 2-D network --------------------------------------------------------------------------------
-
-class Wan2dBlock(nn.Module):
-    def __init__(self, c, act):
-        super().__init__()
-        self.conv1, self.conv2 = nn.Conv2d(c, c, 3, padding=1), nn.Conv2d(c, c, 3, padding=1)
-        self.norm1, self.norm2 = nn.GroupNorm(min(32, c), c), nn.GroupNorm(min(32, c), c)
-        self.act = act
-
-    def forward(self, x):
-        return self.act(x + self.norm2(self.conv2(self.act(self.norm1(self.conv1(x))))))
-
-
-class Wan2dAttention(nn.Module):
-    def __init__(self, c):
-        super().__init__()
-        self.heads = min(4, c // 64)
-        self.norm, self.qkv, self.proj = nn.GroupNorm(min(32, c), c), nn.Linear(c, 3 * c), nn.Linear(c, c)
-
-    def forward(self, x):
-        n, c, h, w = x.shape
-        t = self.norm(x).flatten(2).transpose(1, 2)
-        q, k, v = self.qkv(t).view(n, h * w, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
-        t = self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, h * w, c))
-        return x + t.transpose(1, 2).view(n, c, h, w)
-
-
-class Wan2dLevel(nn.Module):
-    def __init__(self, cin, c, up, attention, blocks, act):
-        super().__init__()
-        self.up = up
-        self.conv_in = nn.Conv2d(cin, c, 3, stride=1 if up else 2, padding=1)
-        self.res_blocks = nn.ModuleList(Wan2dBlock(c, act) for _ in range(blocks))
-        if attention:
-            self.attention = Wan2dAttention(c)
-
-    def forward(self, x):
-        x = self.conv_in(F.interpolate(x, scale_factor=2, mode="nearest-exact") if self.up else x)
-        for b in self.res_blocks:
-            x = b(x)
-        return self.attention(x) if hasattr(self, "attention") else x
-
-
-class Wan2dHalf(nn.Module):
-    """The encoder, or the decoder."""
-
-    def __init__(self, decoder, z, base, mults, blocks, act):
-        super().__init__()
-        self.decoder = decoder
-        c = base * mults[-1] if decoder else base
-        if decoder:
-            self.z_to_h = nn.Conv2d(z, c, 1)
-        else:
-            self.conv_in = nn.Conv2d(3, c, 3, padding=1)
-        levels = nn.ModuleList()
-        for m in mults[::-1] if decoder else mults:
-            levels.append(Wan2dLevel(c, base * m, decoder, m >= 2, blocks, act))
-            c = base * m
-        setattr(self, "up_blocks" if decoder else "down_blocks", levels)
-        middle = base * mults[-1]
-        self.middle_res_blocks = nn.ModuleList(Wan2dBlock(middle, act) for _ in range(blocks))
-        self.middle_attention = Wan2dAttention(middle)
-        self.norm_out = nn.GroupNorm(min(32, c), c)
-        self.conv_out = nn.Conv2d(c, 3 if decoder else 2 * z, 3, padding=1)
-
-    def middle(self, x):
-        for b in self.middle_res_blocks:
-            x = b(x)
-        return self.middle_attention(x)
-
-    def forward(self, x):
-        x = self.middle(self.z_to_h(x)) if self.decoder else self.conv_in(x)
-        for level in self.up_blocks if self.decoder else self.down_blocks:
-            x = level(x)
-        x = x if self.decoder else self.middle(x)
-        x = self.conv_out(F.silu(self.norm_out(x)))
-        return torch.tanh(x) if self.decoder else x.chunk(2, dim=1)[0]
-
-
-class Wan2d(nn.Module):
-    def __init__(self, z=4, base=64, mults=(1, 2, 4, 8), blocks=2, act=F.silu):
-        super().__init__()
-        self.encoder = Wan2dHalf(False, z, base, mults, blocks, act)
-        self.decoder = Wan2dHalf(True, z, base, mults, blocks, act)
-
 
 def wan2d(out):
     data = {}

@@ -158,6 +158,9 @@ step build ninja -C "$build"
 if asked check; then
   step engines "$build/engine/zenith" engines
   step "golden networks" "$build/tests/test_golden"
+  step "golden autoencoders" "$build/tests/test_vae"
+  step "golden diffae" "$build/tests/test_diffae"
+  step "golden z-image" "$build/tests/test_zimage"
   step "tiles" "$build/tests/test_tiles"
   step "without a GPU" "$root/tests/cli/test_cuda.sh" "$build/engine/zenith" "$build/tests"
 fi
