@@ -24,6 +24,10 @@ typedef struct zn_split {
     int c;            /* channels of what lies between the stages; 0: the network cannot be split */
     int halo;         /* of the stage in tiles, in pixels of its input */
     bool whole_first; /* stage 1 is the whole one; it keeps the size.  Else stage 2 is, and stage 1 changes the size */
+    /* Norms of the stage in tiles that take the statistics of the whole picture, in the order of the forward (zn_call). */
+    const zn_norm *const *norms;
+    int n_norms;
+    int sample; /* of how many tiles one is looked at for them, at most: the number of this setting */
 } zn_split;
 
 typedef struct zn_binder {
@@ -106,6 +110,12 @@ typedef struct zn_call {
     void *state;      /* NULL, or device memory that goes from chunk to chunk of a video; see zn_stream */
     bool first;       /* the first chunk: the state has nothing in it */
     int stage;        /* of a split network: 1 or 2; 0: all of it.  Stage 2 of one with whole_first crops */
+    /* Of a split network with norms over the whole picture, in a tile: core are the tile's own pixels, in those of in[0].
+     * in[1] has two rows for each of them, of which c are used: minus
+     * the means of the channels, and 1 / deviations.  sought, from 1 on: out[0] has two rows: the means of the channels that
+     * this norm sees in the core, and the means of their squared differences from that; in[1] holds the norms before it. */
+    zn_rect core;
+    int sought;
 } zn_call;
 
 /* A network that is causal in time takes a video in chunks: the first frame, which gives one frame, then frames_in frames

@@ -19,6 +19,13 @@ typedef struct zn_measure { /* what one forward takes, by a dry run */
 
 enum { ZN_MAX_MEASURES = 16 };
 
+typedef struct zn_statistics { /* of the norms of a split network; see zn_call */
+    float *known;              /* NULL: none */
+    int rows, c;
+    int sought;
+    int every; /* of the tiles, one of so many is looked at */
+} zn_statistics;
+
 typedef struct zn_run { /* a job, resolved */
     zn_model *model;
     float set[ZN_MAX_SETTINGS];
@@ -31,6 +38,7 @@ typedef struct zn_run { /* a job, resolved */
     zn_geometry geometry;                /* of that stage, or the model's */
     bool crops;                          /* likewise */
     const zn_levels *levels;             /* not NULL: the noise map, which is one input more */
+    zn_statistics statistics;            /* likewise */
     zn_ctx ctx;                          /* carries progress, trace and the sticky status from tile to tile */
     zn_measure measure[ZN_MAX_MEASURES]; /* tiles come in few shapes: each is measured once */
     int n_measures, next_measure;

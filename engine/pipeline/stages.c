@@ -5,12 +5,23 @@
  *   encoder   picture ── stage 1, in tiles ── array in memory ── stage 2, whole: attention ── latent
  *
  * What lies between is as large as the latent, with more channels.  The result is that of the network on the whole
- * picture: tiles have the halo of the layers in them.  A picture that takes little memory runs in one piece. */
+ * picture: tiles have the halo of the layers in them.  A picture that takes little memory runs in one piece.
+ *
+ * Group norms in the tiles need the mean and the deviation of the whole picture (zn_split.norms).  They are found one
+ * after the other before the tiles are computed: for each norm, tiles are computed up to it, with those before it known,
+ * and their moments are merged.  Of all tiles, that is exact and takes many times the work; of a sample of small tiles,
+ * evenly spread, it is an estimate.  Either way all tiles take the same numbers, so that there are no seams. */
 #include "stages.h"
 
 #include "../core/ints.h"
 
+#include <math.h>
 #include <stdlib.h>
+
+enum {
+    SAMPLE_SIDE = 4,  /* of a tile of the sample, in steps of the lattice */
+    LEAST_SAMPLE = 24 /* tiles */
+};
 
 /* The geometry of stage 1 or 2. */
 static zn_geometry stage_geometry(const zn_model *m, int stage)
@@ -35,6 +46,137 @@ static void begin_stage(zn_run *r, int stage)
     r->crops = stage ? stage == 2 && m->split.whole_first : m->arch->crops;
     r->n_measures = 0;
 }
+
+/* ---- statistics of norms --------------------------------------------------------------------------------------- */
+
+typedef struct moments {
+    double n, mean, m2; /* m2: the sum of squared differences from the mean */
+} moments;
+
+static void merge(moments *a, moments b)
+{
+    const double n = a->n + b.n, d = b.mean - a->mean;
+
+    a->mean += d * b.n / n;
+    a->m2 += b.m2 + d * d * a->n * b.n / n;
+    a->n = n;
+}
+
+typedef struct gathering {
+    const zn_norm *norm;
+    int c;       /* of a row */
+    moments *of; /* [groups] */
+} gathering;
+
+/* A sink: the means of the channels in a tile's core, then those of their squared differences. */
+static bool add_tile(void *cookie, zn_rect core, const float *row)
+{
+    const gathering *g = cookie;
+    const double n = (double)core.w * core.h;
+    const int size = g->norm->c / g->norm->groups;
+
+    for (int i = 0; i < g->norm->c; i++)
+        merge(&g->of[i / size], (moments){ n, row[i], row[g->c + i] * n });
+    return true;
+}
+
+/* Rows of norm number k. */
+static void set_rows(const zn_statistics *s, int k, const gathering *g)
+{
+    float *mean = s->known + (size_t)(2 * k) * (size_t)s->c, *inverse = mean + s->c;
+    const int size = g->norm->c / g->norm->groups;
+
+    for (int i = 0; i < g->norm->c; i++) {
+        const moments *m = &g->of[i / size];
+
+        mean[i] = (float)-m->mean;
+        inverse[i] = (float)(1 / sqrt(fmax(m->m2 / m->n, 0) + g->norm->eps));
+    }
+}
+
+static zn_status begin_statistics(zn_run *r, zn_error *err)
+{
+    const zn_split *split = &r->model->split;
+    zn_statistics s = { .rows = 2 * split->n_norms };
+
+    for (int i = 0; i < split->n_norms; i++)
+        s.c = zn_imax(s.c, split->norms[i]->c);
+    if (s.rows && !(s.known = calloc((size_t)s.rows * (size_t)s.c, sizeof *s.known)))
+        return zn_fail(err, ZN_E_MEMORY, "out of memory for the statistics of %s", r->model->arch->info.id);
+    r->statistics = s;
+    return ZN_OK;
+}
+
+static void end_statistics(zn_run *r)
+{
+    free(r->statistics.known);
+    r->statistics = (zn_statistics){ 0 };
+}
+
+/* Sets the run up to look for norm number k in as many tiles as there are, or in a sample of small ones. */
+static void seek(zn_run *r, int k, const zn_source *in)
+{
+    const int side = zn_tile_step(r) * SAMPLE_SIDE;
+    const int n = zn_ceil_div(in->w, side) * zn_ceil_div(in->h, side);
+    const int every = zn_imin((int)r->set[r->model->split.sample], n / LEAST_SAMPLE);
+
+    r->n_measures = 0;
+    r->statistics.sought = k + 1;
+    r->statistics.every = every;
+    if (every > 1 && (!r->tile || r->tile > side))
+        r->tile = side;
+}
+
+static void end_seek(zn_run *r, int tile)
+{
+    r->tile = tile;
+    r->n_measures = 0;
+    r->statistics.sought = 0;
+}
+
+/* The statistics of all norms, from tiles of `in`, at the stage that the run is at. */
+static zn_status find_statistics(zn_run *r, const zn_source *in, zn_error *err)
+{
+    const zn_split *split = &r->model->split;
+    const zn_geometry *g = &r->geometry;
+    const zn_rect all = { 0, 0, zn_ceil_div(in->w, g->shrink) * g->grow, zn_ceil_div(in->h, g->shrink) * g->grow };
+    const int tile = r->tile;
+    gathering gather = { .c = r->statistics.c };
+    const zn_sink sink = { add_tile, &gather };
+    zn_status s = ZN_OK;
+
+    for (int k = 0; k < split->n_norms && !s; k++) {
+        gather.norm = split->norms[k];
+        gather.of = calloc((size_t)gather.norm->groups, sizeof *gather.of);
+        if (!gather.of)
+            return zn_fail(err, ZN_E_MEMORY, "out of memory for the statistics of %s", r->model->arch->info.id);
+        seek(r, k, in);
+        s = zn_tile_run(r, &sink, in, 1, all, err);
+        end_seek(r, tile);
+        if (!s)
+            set_rows(&r->statistics, k, &gather);
+        free(gather.of);
+    }
+    return s;
+}
+
+/* The work of that. */
+static zn_status plan_statistics(zn_run *r, const zn_source *in, double *work, zn_error *err)
+{
+    const int tile = r->tile;
+    zn_plan plan;
+    zn_status s = ZN_OK;
+
+    for (int k = 0; k < r->model->split.n_norms && !s; k++) {
+        seek(r, k, in);
+        s = zn_tile_plan(r, &plan, in, 1, err);
+        end_seek(r, tile);
+        *work += r->ctx.total;
+    }
+    return s;
+}
+
+/* ---- two stages ------------------------------------------------------------------------------------------------- */
 
 typedef struct between { /* the array between the stages, as the result of one and the input of the other */
     zn_memory memory;
@@ -65,8 +207,14 @@ static zn_status plan_split(zn_run *r, zn_plan *plan, const zn_source *in, zn_er
                        r->model->arch->info.id, mid.bytes >> 20, r->most >> 20, r->model->engine->be->memory_variable);
     r->most -= mid.bytes;
     for (int i = 0; i < 2 && !s; i++) {
+        const zn_source *from = i ? &mid.source : in;
+
         begin_stage(r, i + 1);
-        s = zn_tile_plan(r, &part[i], i ? &mid.source : in, 1, err);
+        if (i == r->model->split.whole_first && !(s = begin_statistics(r, err)))
+            s = plan_statistics(r, from, &total, err);
+        if (!s)
+            s = zn_tile_plan(r, &part[i], from, 1, err);
+        end_statistics(r);
         total += r->ctx.total;
     }
     r->most += mid.bytes;
@@ -78,6 +226,19 @@ static zn_status plan_split(zn_run *r, zn_plan *plan, const zn_source *in, zn_er
     plan->macs = part[0].macs + part[1].macs;
     plan->peak_bytes = (part[0].peak_bytes > part[1].peak_bytes ? part[0] : part[1]).peak_bytes + mid.bytes;
     return ZN_OK;
+}
+
+static zn_status run_stage(zn_run *r, int stage, const zn_sink *out, const zn_source *in, zn_rect roi, zn_error *err)
+{
+    zn_status s = ZN_OK;
+
+    begin_stage(r, stage);
+    if ((stage == 2) == r->model->split.whole_first && !(s = begin_statistics(r, err)))
+        s = find_statistics(r, in, err);
+    if (!s)
+        s = zn_tile_run(r, out, in, 1, roi, err);
+    end_statistics(r);
+    return s;
 }
 
 static zn_status run_split(zn_run *r, const zn_sink *out, const zn_source *in, zn_rect roi, zn_error *err)
@@ -92,24 +253,24 @@ static zn_status run_split(zn_run *r, const zn_sink *out, const zn_source *in, z
         return zn_fail(err, ZN_E_MEMORY, "out of memory for what lies between the two stages of %s",
                        r->model->arch->info.id);
     r->most -= mid.bytes;
-    begin_stage(r, 1);
-    s = zn_tile_run(r, &sink, in, 1, (zn_rect){ 0, 0, mid.source.w, mid.source.h }, err);
-    begin_stage(r, 2);
+    s = run_stage(r, 1, &sink, in, (zn_rect){ 0, 0, mid.source.w, mid.source.h }, err);
     if (!s)
-        s = zn_tile_run(r, out, &mid.source, 1, roi, err);
+        s = run_stage(r, 2, out, &mid.source, roi, err);
     begin_stage(r, 0);
     r->most += mid.bytes;
     free(mid.memory.data);
     return s;
 }
 
-/* One piece if that takes little: no more than a tile may, or a quarter of what there is. */
+/* One piece if that takes little: no more than a tile may, or a quarter of what there is; all of it if tiles would need
+ * statistics first. */
 static zn_status plan_whole(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err)
 {
     const size_t most = r->most;
     zn_status s;
 
-    r->most = most / 4 > r->max_memory ? most / 4 : r->max_memory;
+    if (!r->model->split.n_norms)
+        r->most = most / 4 > r->max_memory ? most / 4 : r->max_memory;
     s = zn_tile_plan(r, plan, in, n_in, err);
     r->most = most;
     return s;

@@ -76,11 +76,19 @@ static zn_call make_call(const zn_run *r, axis x, axis y, const zn_source *in, i
                      .set = r->set,
                      .stage = r->stage,
                      .left = x.out0 / g->grow * g->shrink - x.in0,
-                     .top = y.out0 / g->grow * g->shrink - y.in0 };
+                     .top = y.out0 / g->grow * g->shrink - y.in0,
+                     .sought = r->statistics.sought };
+    const zn_statistics *s = &r->statistics;
 
     for (int i = 0; i < n_in; i++)
         call.in[i] = (zn_tensor){ NULL, 1, y.in1 - y.in0, x.in1 - x.in0, in[i].c, in[i].c, ZN_F32 };
     call.out[0] = (zn_tensor){ NULL, 1, y.out1 - y.out0, x.out1 - x.out0, g->out_c, g->out_c, ZN_F32 };
+    if (s->known) {
+        call.in[call.n_in++] = (zn_tensor){ NULL, 1, 1, s->rows, s->c, s->c, ZN_F32 };
+        call.core = (zn_rect){ x.core0 - x.in0, y.core0 - y.in0, x.core1 - x.core0, y.core1 - y.core0 };
+    }
+    if (s->sought)
+        call.out[0] = (zn_tensor){ NULL, 1, 1, 2, s->c, s->c, ZN_F32 };
     return call;
 }
 
@@ -139,11 +147,16 @@ static zn_status check_sources(const zn_run *r, const zn_source *in, int n_in, z
     return ZN_OK;
 }
 
+int zn_tile_step(const zn_run *r)
+{
+    return LATTICE * r->geometry.multiple;
+}
+
 /* The largest square tile (in whole lattice steps), or the one asked for, whose forward stays under the bound. */
 static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err)
 {
     const zn_geometry *g = &r->geometry;
-    const int step = LATTICE * g->multiple;
+    const int step = zn_tile_step(r);
     const size_t allowed = g->halo < 0 ? r->most : r->max_memory;
     int w, h, side, halo;
     zn_status s = check_sources(r, in, n_in, err);
@@ -352,7 +365,7 @@ static bool write_tile(zn_run *r, const zn_sink *out, axis x, axis y, zn_rect ro
 static axis needed(const zn_run *r, int core0, int core1, int from, int to, int len)
 {
     const zn_geometry *g = &r->geometry;
-    const int step = LATTICE * g->multiple;
+    const int step = zn_tile_step(r);
     int lo = from / g->grow * g->shrink, hi = zn_ceil_div(to, g->grow) * g->shrink;
 
     core0 = zn_imax(core0, lo / step * step);
@@ -379,6 +392,14 @@ typedef struct walk {
 
 typedef zn_status visit(walk *k, axis x, axis y, const zn_call *call);
 
+/* Where statistics are sought in some of the tiles: those on a lattice, as even as it can be (1 - the golden ratio). */
+static bool looks_at(const zn_run *r, int tx, int ty)
+{
+    const zn_statistics *s = &r->statistics;
+
+    return !s->sought || s->every < 2 || (tx + ty * zn_imax(1, s->every * 382 / 1000)) % s->every == 0;
+}
+
 static zn_status each_tile(walk *k, const zn_plan *plan, visit *visit_tile)
 {
     const zn_geometry *g = &k->r->geometry;
@@ -394,7 +415,7 @@ static zn_status each_tile(walk *k, const zn_plan *plan, visit *visit_tile)
             axis x = needed(k->r, tx * plan->tile_w, (tx + 1) * plan->tile_w, roi.x, roi.x + roi.w, w);
             axis y = needed(k->r, ty * plan->tile_h, (ty + 1) * plan->tile_h, roi.y, roi.y + roi.h, h);
             zn_call call = make_call(k->r, x, y, k->in, k->n_in);
-            zn_status s = visit_tile(k, x, y, &call);
+            zn_status s = looks_at(k->r, tx, ty) ? visit_tile(k, x, y, &call) : ZN_OK;
 
             if (s)
                 return s;
@@ -423,9 +444,13 @@ static zn_status measure(walk *k, axis x, axis y, const zn_call *call)
 
 static zn_status write_from(walk *k, axis x, axis y, int set)
 {
+    const zn_rect core = { x.core0, y.core0, x.core1 - x.core0, y.core1 - y.core0 };
+
     if (k->r->ctx.status)
         return k->r->ctx.status;
-    if (!write_tile(k->r, k->out, x, y, k->roi, k->dst[set]))
+    if (k->r->statistics.sought)
+        k->out->write(k->out->cookie, core, k->dst[set]);
+    else if (!write_tile(k->r, k->out, x, y, k->roi, k->dst[set]))
         return zn_fail(k->err, ZN_E_FILE, "the result could not be written");
     return ZN_OK;
 }
@@ -530,6 +555,8 @@ zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *given, int
             k.src[set][i] = buffer(r->model, set * (ZN_MAX_PORTS + 1) + i, k.src_len[i]);
             got = got && k.src[set][i];
         }
+        if (r->statistics.known)
+            k.src[set][n_in] = r->statistics.known;
     }
     if (!got) {
         s = r->ctx.be->sync(r->ctx.dev, err); /* a lost device has its own sentence */

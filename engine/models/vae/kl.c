@@ -22,6 +22,8 @@
 enum { USUAL_LEVELS = 4, USUAL_BLOCKS = 2, USUAL_Z = 16, USUAL_BASE = 128 };
 static const int usual_mult[USUAL_LEVELS] = { 1, 2, 4, 4 };
 
+enum { SET_SAMPLE };
+
 typedef struct naming {
     const char *prefix;
     const char *down, *up, *block, *half, *twice;
@@ -225,7 +227,7 @@ static void bind(zn_binder *b, zn_vae *m, bool decoder)
     if (!decoder)
         bind_middle(b, m, n, c);
     bind_ends(b, m, n, c);
-    zn_vae_set_geometry(b, m);
+    zn_vae_set_geometry(b, m, SET_SAMPLE);
 }
 
 static void bind_encoder(zn_binder *b, void *net)
@@ -240,12 +242,19 @@ static void bind_decoder(zn_binder *b, void *net)
 
 /* ---- descriptors ---------------------------------------------------------------------------------------- */
 
+static const zn_setting settings[] = {
+    [SET_SAMPLE] = { "sample", 16, 1, 256,
+                     "in tiles, norms take the statistics of one of at most so many; 1: of all, exact and slow" },
+    { 0 }
+};
+
 const zn_arch zn_arch_flux_ae_encode = {
     .info = { .id = "flux-ae-encode",
               .summary = "picture (-1..1) to latent: AutoencoderKL of FLUX.1, Stable Diffusion, SDXL",
               .in = { "x" },
               .out = { "z" },
               .weights = "flux-ae",
+              .settings = settings,
               .narrow = 32 },
     .size = sizeof(zn_vae),
     .recognise = recognise_encoder,
@@ -260,6 +269,7 @@ const zn_arch zn_arch_flux_ae_decode = {
               .in = { "z" },
               .out = { "x" },
               .weights = "flux-ae",
+              .settings = settings,
               .narrow = 32 },
     .size = sizeof(zn_vae),
     .recognise = recognise_decoder,

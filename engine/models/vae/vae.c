@@ -203,14 +203,30 @@ static int reach_from(const zn_vae *m, int from)
     return reach;
 }
 
-void zn_vae_set_geometry(zn_binder *b, const zn_vae *m)
+/* The group norms that run in tiles, in their order. */
+static void list_norms(zn_vae *m)
+{
+    for (int i = 0; i < m->n_levels; i++)
+        for (int j = 0; j < m->level[i].n_res; j++) {
+            m->norms[m->n_norms++] = &m->level[i].res[j].norm1;
+            m->norms[m->n_norms++] = &m->level[i].res[j].norm2;
+        }
+    if (m->decoder)
+        m->norms[m->n_norms++] = &m->last_norm;
+}
+
+void zn_vae_set_geometry(zn_binder *b, zn_vae *m, int sample)
 {
     const int scale = m->patch * levels_scale(m), reach = m->patch * reach_from(m, 0);
 
-    if (m->last_norm.kind == ZN_RMS_NORM)
-        b->split = (zn_split){ .c = m->width,
-                               .halo = m->decoder ? (reach + scale - 1) / scale : reach,
-                               .whole_first = m->decoder };
+    if (m->last_norm.kind == ZN_GROUP_NORM)
+        list_norms(m);
+    b->split = (zn_split){ .c = m->width,
+                           .halo = m->decoder ? (reach + scale - 1) / scale : reach,
+                           .whole_first = m->decoder,
+                           .norms = m->norms,
+                           .n_norms = m->n_norms,
+                           .sample = sample };
     b->geometry = (zn_geometry){
         .in_c = m->decoder ? m->z : 3,
         .out_c = m->decoder ? 3 : m->z,
@@ -250,7 +266,7 @@ void zn_vae_forward_slots(zn_ctx *c, const void *net, const zn_call *call, zn_va
     enum { ROW = 1024 };
     zn_arena nowhere = { .size = SIZE_MAX / 2 };
     zn_ctx dry = { .be = c->be, .dev = c->dev, .arena = &nowhere, .type = c->type, .dry = true };
-    zn_vae_run r = { .c = &dry, .x = call->in[0], .sizing = true };
+    zn_vae_run r = { .c = &dry, .call = call, .x = call->in[0], .sizing = true, .up = 1, .down = 1 };
     size_t size[ZN_VAE_SLOTS];
 
     for (int i = 0; i < ZN_VAE_SLOTS; i++) /* says which slot is which after they changed places */
@@ -258,13 +274,79 @@ void zn_vae_forward_slots(zn_ctx *c, const void *net, const zn_call *call, zn_va
     walk(&r, net, call);
     for (int i = 0; i < ZN_VAE_SLOTS; i++)
         *(size_t *)r.data[i] = r.size[i];
-    r = (zn_vae_run){ .c = c, .x = call->in[0], .state = call->state };
+    r = (zn_vae_run){ .c = c, .call = call, .x = call->in[0], .up = 1, .down = 1, .state = call->state };
     for (int i = 0; i < ZN_VAE_SLOTS; i++) {
         r.size[i] = size[i];
         if (size[i])
             r.data[i] = zn_new(c, 1, (int)(size[i] / zn_type_size(c->type) / ROW) + 1, ROW, 1).data;
     }
     walk(&r, net, call);
+}
+
+/* ---- norms of tiles ------------------------------------------------------------------------------------ */
+
+/* The first c elements of a row. */
+static zn_tensor row_of(zn_tensor t, int row, int c)
+{
+    return (zn_tensor){ t.data ? t.data + (size_t)row * (size_t)t.ld : NULL, 1, 1, 1, c, c, t.type };
+}
+
+/* y = the mean over all pixels: first of rows, so that nothing is added to a sum of a million. */
+static void mean_of(zn_ctx *c, zn_tensor y, zn_tensor x)
+{
+    const zn_tensor rows = zn_new_of(c, ZN_F32, 1, x.h, 1, x.c);
+
+    zn_resize(c, rows, x, ZN_AVERAGE);
+    zn_resize(c, y, rows, ZN_AVERAGE);
+}
+
+/* Puts out the moments of x in the tile's core; d has its size. */
+static void put_moments(zn_vae_run *r, zn_tensor d, zn_tensor x)
+{
+    const zn_tensor out = r->call->out[0], mean = row_of(out, 0, x.c), less = zn_new_of(r->c, ZN_F32, 1, 1, 1, x.c);
+
+    zn_window(r->c, d, x, r->call->core.x * r->up / r->down - r->left, r->call->core.y * r->up / r->down - r->top);
+    mean_of(r->c, mean, d);
+    zn_map(r->c, less, mean, (zn_tail){ .gain = -1 });
+    zn_combine(r->c, d, d, less, ZN_ADD, (zn_tail){ 0 });
+    zn_combine(r->c, d, d, d, ZN_MUL, (zn_tail){ 0 });
+    mean_of(r->c, row_of(out, 1, x.c), d);
+}
+
+/* From here on the walk goes on and computes nothing. */
+static void end_search(zn_vae_run *r)
+{
+    r->found = true;
+    r->nowhere = (zn_arena){ .size = SIZE_MAX / 2 };
+    r->rest = (zn_ctx){ .be = r->c->be, .dev = r->c->dev, .arena = &r->nowhere, .type = r->c->type, .dry = true };
+    r->c = &r->rest;
+}
+
+void zn_vae_norm(zn_vae_run *r, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t)
+{
+    const zn_call *call = r->call;
+    const zn_tensor gamma = { w->gamma, 1, 1, 1, w->c, w->c, ZN_F32 }, beta = { w->beta, 1, 1, 1, w->c, w->c, ZN_F32 };
+    zn_tensor d, scale, shift;
+    const int row = 2 * r->n_norms;
+
+    if (call->n_in < 2) {
+        zn_normalise(r->c, y, x, w, t);
+        return;
+    }
+    d = zn_vae_slot(r, 3, (int)(sizeof(float) / zn_type_size(r->c->type)), call->core.h * r->up / r->down,
+                    call->core.w * r->up / r->down, x.c); /* in every pass, so that all take the same memory */
+    d.n = 1;
+    d.type = ZN_F32;
+    if (++r->n_norms == call->sought) {
+        put_moments(r, d, x);
+        end_search(r);
+    }
+    scale = zn_new_of(r->c, ZN_F32, 1, 1, 1, x.c);
+    shift = zn_new_of(r->c, ZN_F32, 1, 1, 1, x.c);
+    zn_combine(r->c, scale, row_of(call->in[1], row + 1, x.c), gamma, ZN_MUL, (zn_tail){ 0 });
+    zn_combine(r->c, shift, row_of(call->in[1], row, x.c), scale, ZN_MUL, (zn_tail){ .residual = &beta });
+    zn_combine(r->c, y, x, scale, ZN_MUL, (zn_tail){ 0 });
+    zn_combine(r->c, y, y, shift, ZN_ADD, t);
 }
 
 /* ---- blocks -------------------------------------------------------------------------------------------- */
@@ -283,9 +365,9 @@ void zn_vae_res_block(zn_vae_run *r, const zn_vae_res *k)
 {
     zn_tensor x = r->x, t = zn_vae_slot(r, 1, x.n, x.h, x.w, k->cin), h = zn_vae_slot(r, 2, x.n, x.h, x.w, k->cout), y;
 
-    zn_normalise(r->c, t, x, &k->norm1, (zn_tail){ .pre = ZN_SILU });
+    zn_vae_norm(r, t, x, &k->norm1, (zn_tail){ .pre = ZN_SILU });
     zn_conv2d(r->c, h, t, &k->conv1, (zn_tail){ 0 });
-    zn_normalise(r->c, h, h, &k->norm2, (zn_tail){ .pre = ZN_SILU });
+    zn_vae_norm(r, h, h, &k->norm2, (zn_tail){ .pre = ZN_SILU });
     if (k->cin == k->cout) {
         zn_conv2d(r->c, x, h, &k->conv2, (zn_tail){ .residual = &x });
         return;
@@ -374,33 +456,44 @@ static void copy_input(zn_vae_run *r)
     zn_vae_take(r, y, 1);
 }
 
-/* Of a tile, only what its core needs from here on is kept: level i comes next, x has `scale` pixels for each of the
- * tile's input and begins at (*left, *top). */
-static void drop_halo(zn_vae_run *r, const zn_vae *m, const zn_call *call, int i, int scale, int *left, int *top)
+/* The pixels of the input that a tile puts out. */
+static zn_rect core_of(const zn_vae *m, const zn_call *call)
 {
-    const int fine = levels_scale(m) / scale, reach = (reach_from(m, i) + fine - 1) / fine;
-    const int w = call->out[0].w / m->patch / fine, h = call->out[0].h / m->patch / fine;
-    const int x0 = zn_imax(*left, call->left * scale - reach), y0 = zn_imax(*top, call->top * scale - reach);
-    const int x1 = zn_imin(*left + r->x.w, call->left * scale + w + reach),
-              y1 = zn_imin(*top + r->x.h, call->top * scale + h + reach);
+    const int grow = m->patch * levels_scale(m);
+
+    return call->n_in > 1 ? call->core
+                          : (zn_rect){ call->left, call->top, call->out[0].w / grow, call->out[0].h / grow };
+}
+
+/* Of a tile of a decoder, only what its core needs from here on is kept; level i comes next. */
+static void drop_halo(zn_vae_run *r, const zn_vae *m, int i)
+{
+    const int scale = r->up, fine = levels_scale(m) / scale, reach = (reach_from(m, i) + fine - 1) / fine;
+    const zn_rect core = core_of(m, r->call);
+    const int x0 = zn_imax(r->left, core.x * scale - reach), y0 = zn_imax(r->top, core.y * scale - reach);
+    const int x1 = zn_imin(r->left + r->x.w, (core.x + core.w) * scale + reach),
+              y1 = zn_imin(r->top + r->x.h, (core.y + core.h) * scale + reach);
     zn_tensor y;
 
     if (x1 - x0 == r->x.w && y1 - y0 == r->x.h)
         return;
     y = zn_vae_slot(r, 1, 1, y1 - y0, x1 - x0, r->x.c);
-    zn_window(r->c, y, r->x, x0 - *left, y0 - *top);
+    zn_window(r->c, y, r->x, x0 - r->left, y0 - r->top);
     zn_vae_take(r, y, 1);
-    *left = x0, *top = y0;
+    r->left = x0, r->top = y0;
 }
 
-/* The last norm and convolution of a decoder; the result begins at (left, top), at or before y's first pixel. */
-static void end_decoder(zn_vae_run *r, const zn_vae *m, const zn_call *call, int left, int top)
+/* The last norm and convolution of a decoder; the result begins at or before y's first pixel. */
+static void end_decoder(zn_vae_run *r, const zn_vae *m, const zn_call *call)
 {
     const int grow = m->patch * levels_scale(m), h = r->x.h * m->patch, w = r->x.w * m->patch;
     const bool crops = h != call->out[0].h || w != call->out[0].w;
-    zn_tensor y = crops ? zn_new_of(r->c, ZN_F32, 1, h, w, call->out[0].c) : call->out[0];
+    zn_tensor y;
 
-    zn_normalise(r->c, r->x, r->x, &m->last_norm, (zn_tail){ .pre = ZN_SILU });
+    zn_vae_norm(r, r->x, r->x, &m->last_norm, (zn_tail){ .pre = ZN_SILU });
+    if (r->found)
+        return;
+    y = crops ? zn_new_of(r->c, ZN_F32, 1, h, w, call->out[0].c) : call->out[0];
     if (m->patch > 1) {
         zn_vae_conv(r, &m->last, (zn_tail){ .pre = m->end });
         zn_shuffle(r->c, y, r->x, m->patch, (zn_tail){ 0 });
@@ -408,13 +501,11 @@ static void end_decoder(zn_vae_run *r, const zn_vae *m, const zn_call *call, int
         zn_conv2d(r->c, y, r->x, &m->last, (zn_tail){ .pre = m->end });
     }
     if (crops)
-        zn_window(r->c, call->out[0], y, call->left * grow - left * m->patch, call->top * grow - top * m->patch);
+        zn_window(r->c, call->out[0], y, call->left * grow - r->left * m->patch, call->top * grow - r->top * m->patch);
 }
 
 static void walk_decoder(zn_vae_run *r, const zn_vae *m, const zn_call *call)
 {
-    int scale = 1, left = 0, top = 0;
-
     if (call->stage != 2) {
         if (m->has_quant)
             zn_vae_conv(r, &m->quant, (zn_tail){ 0 });
@@ -429,14 +520,14 @@ static void walk_decoder(zn_vae_run *r, const zn_vae *m, const zn_call *call)
     }
     for (int i = 0; i < m->n_levels; i++) {
         if (call->stage)
-            drop_halo(r, m, call, i, scale, &left, &top);
+            drop_halo(r, m, i);
         run_level(r, m, i);
         if (m->level[i].resamples)
-            scale *= 2, left *= 2, top *= 2;
+            r->up *= 2, r->left *= 2, r->top *= 2;
     }
     if (call->stage)
-        drop_halo(r, m, call, m->n_levels, scale, &left, &top);
-    end_decoder(r, m, call, left, top);
+        drop_halo(r, m, m->n_levels);
+    end_decoder(r, m, call);
 }
 
 void zn_vae_patch(zn_vae_run *r, const zn_vae *m)
@@ -456,11 +547,15 @@ static void walk_encoder(zn_vae_run *r, const zn_vae *m, const zn_call *call)
     if (call->stage != 2) {
         zn_vae_patch(r, m);
         zn_vae_conv(r, &m->first, (zn_tail){ 0 });
-        for (int i = 0; i < m->n_levels; i++)
+        for (int i = 0; i < m->n_levels; i++) {
             run_level(r, m, i);
+            r->down *= m->level[i].resamples ? 2 : 1;
+        }
     } else {
         copy_input(r);
     }
+    if (r->found)
+        return;
     if (call->stage == 1) {
         zn_map(r->c, call->out[0], r->x, (zn_tail){ 0 });
         return;
@@ -489,7 +584,7 @@ size_t zn_vae_state(const void *net, const zn_call *call, zn_type type)
 {
     zn_arena nowhere = { .size = SIZE_MAX / 2 };
     zn_ctx dry = { .arena = &nowhere, .type = type, .dry = true };
-    zn_vae_run r = { .c = &dry, .x = call->in[0], .sizing = true };
+    zn_vae_run r = { .c = &dry, .call = call, .x = call->in[0], .sizing = true };
 
     zn_vae_video_walk(&r, net, call);
     return r.kept;

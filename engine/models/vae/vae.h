@@ -18,6 +18,7 @@
 enum {
     ZN_VAE_LEVELS = 6, /* resolutions */
     ZN_VAE_BLOCKS = 6, /* residual blocks of a level */
+    ZN_VAE_NORMS = 2 * ZN_VAE_LEVELS * ZN_VAE_BLOCKS + 1,
     ZN_VAE_MAX_C = 4096,
     ZN_VAE_NAME = 160,
 };
@@ -71,7 +72,9 @@ typedef struct zn_vae {
     zn_vae_attention attention;
     int n_levels;
     zn_vae_level level[ZN_VAE_LEVELS];
-    zn_act end; /* of the output */
+    zn_act end;  /* of the output */
+    int n_norms; /* group norms of the levels, and the last one of a decoder: those of tiles */
+    const zn_norm *norms[ZN_VAE_NORMS];
     bool video; /* all taps in time are bound */
     zn_conv past_first[2], past_last[2];
 } zn_vae;
@@ -102,8 +105,8 @@ float *zn_vae_read_tap(zn_binder *b, float **bias, zn_conv spec, int tap, const 
 void zn_vae_bind_res(zn_binder *b, zn_vae_res *r, const zn_vae_names *n, bool video, int cin, int cout, const char *fmt,
                      ...) ZN_PRINTF(7, 8);
 void zn_vae_bind_attention(zn_binder *b, zn_vae_attention *a, const zn_vae_names *n, int c, const char *name);
-/* How sizes map, from what was bound; halo -1.  A network whose norms do not see other pixels can be split. */
-void zn_vae_set_geometry(zn_binder *b, const zn_vae *m);
+/* How sizes map, from what was bound; halo -1.  sample: the number of that setting, if there are group norms (zn_split). */
+void zn_vae_set_geometry(zn_binder *b, zn_vae *m, int sample);
 
 /* Stride 2 with a zero row below and a zero column to the right. */
 static inline zn_conv zn_vae_half(int cin, int cout)
@@ -127,10 +130,17 @@ enum { ZN_VAE_SLOTS = 4 };
  * size of each slot. */
 typedef struct zn_vae_run {
     zn_ctx *c;
+    const zn_call *call;
     zn_tensor x; /* the result so far: in slot 0, or the input */
     void *data[ZN_VAE_SLOTS];
     size_t size[ZN_VAE_SLOTS]; /* bytes */
     bool sizing;
+    int up, down;  /* of a tile: x has up / down pixels for each of the input, */
+    int left, top; /* from this pixel on */
+    int n_norms;   /* so far, of those that take the statistics of the whole picture */
+    bool found;    /* what is sought: nothing is computed any more, */
+    zn_ctx rest;   /* as on this context */
+    zn_arena nowhere;
     char *state; /* video: what the next causal layer keeps of the frames before */
     size_t kept; /* bytes of all of them so far */
 } zn_vae_run;
@@ -143,6 +153,9 @@ void zn_vae_forward_slots(zn_ctx *c, const void *net, const zn_call *call, zn_va
 zn_tensor zn_vae_slot(zn_vae_run *r, int i, int n, int h, int w, int c);
 /* x = y, which is in slot i: slots 0 and i change places. */
 void zn_vae_take(zn_vae_run *r, zn_tensor y, int i);
+
+/* y = tail(norm(x)); y may be x.  In a tile, a group norm takes the statistics of the whole picture. */
+void zn_vae_norm(zn_vae_run *r, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t);
 
 /* Each replaces r->x and uses slots 1 and 2.  In all but zn_vae_conv, x is in slot 0. */
 void zn_vae_conv(zn_vae_run *r, const zn_conv *w, zn_tail t);
