@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* blocks.c - quantised types of weight files: elements come in blocks that share scales.
  *
- * q4_0 to q6_K are those of GGUF (llama.cpp); a block is a run of 32 or 256 elements of a row.  mlx4 is that of MLX: nibbles in
- * 32-bit words, the first element in the low one, with a scale and an offset per group of 32 in two tensors beside it. */
+ * q4_0 to q6_K are those of GGUF (llama.cpp); a block is a run of 32 or 256 elements of a row.  mlx4 and mlx8 are those of MLX:
+ * nibbles or bytes in 32-bit words, the first element in the low one, with a scale and an offset per group of 32 in two
+ * tensors beside it. */
 #include "weightfile.h"
 
 #include <string.h>
@@ -112,12 +113,18 @@ static void read_mlx4(float *y, const unsigned char *p)
         y[i] = (float)(word >> 4 * i & 15);
 }
 
+static void read_mlx8(float *y, const unsigned char *p)
+{
+    for (int i = 0; i < 4; i++)
+        y[i] = (float)p[i];
+}
+
 static const zn_block blocks[] = {
     [ZN_Q4_0 - ZN_Q4_0] = { "Q4_0", 32, 18, read_q4_0 },   [ZN_Q4_1 - ZN_Q4_0] = { "Q4_1", 32, 20, read_q4_1 },
     [ZN_Q5_0 - ZN_Q4_0] = { "Q5_0", 32, 22, read_q5_0 },   [ZN_Q5_1 - ZN_Q4_0] = { "Q5_1", 32, 24, read_q5_1 },
     [ZN_Q8_0 - ZN_Q4_0] = { "Q8_0", 32, 34, read_q8_0 },   [ZN_Q4_K - ZN_Q4_0] = { "Q4_K", 256, 144, read_q4_k },
     [ZN_Q5_K - ZN_Q4_0] = { "Q5_K", 256, 176, read_q5_k }, [ZN_Q6_K - ZN_Q4_0] = { "Q6_K", 256, 210, read_q6_k },
-    [ZN_MLX4 - ZN_Q4_0] = { "MLX4", 8, 4, read_mlx4 },
+    [ZN_MLX4 - ZN_Q4_0] = { "MLX4", 8, 4, read_mlx4 },     [ZN_MLX8 - ZN_Q4_0] = { "MLX8", 4, 4, read_mlx8 },
 };
 
 const zn_block *zn_block_of(zn_type t)
@@ -125,14 +132,13 @@ const zn_block *zn_block_of(zn_type t)
     return t >= ZN_Q4_0 ? &blocks[t - ZN_Q4_0] : NULL;
 }
 
-/* The scales and offsets of MLX, one per group of 32 elements: y = scale * y + offset. */
-static zn_status scale_groups(const zn_entry *e, float *y, zn_error *err)
+/* The scales and offsets of MLX, one per group of 32 elements, from group `at` on: y = scale * y + offset. */
+static zn_status scale_groups(const zn_entry *e, float *y, size_t at, size_t left, zn_error *err)
 {
     enum { PIECE = 1024 };
     float scale[PIECE], offset[PIECE];
-    size_t left = zn_entry_len(e) / ZN_MLX_GROUP;
 
-    for (size_t at = 0, n; left; left -= n, at += n) {
+    for (size_t n; left; left -= n, at += n) {
         zn_status s;
 
         n = left < PIECE ? left : PIECE;
@@ -145,13 +151,13 @@ static zn_status scale_groups(const zn_entry *e, float *y, zn_error *err)
     return ZN_OK;
 }
 
-zn_status zn_blocks_read(const zn_entry *e, float *dst, zn_error *err)
+zn_status zn_blocks_read(const zn_entry *e, float *dst, size_t first, size_t len, zn_error *err)
 {
     const zn_block *b = zn_block_of(e->dtype);
     unsigned char piece[1 << 14];
     const size_t most = sizeof piece / b->size;
-    size_t left = zn_entry_len(e) / b->len, n;
-    uint64_t at = e->at;
+    size_t left = len / b->len, n;
+    uint64_t at = e->at + first / b->len * b->size;
     float *y = dst;
 
     for (; left; left -= n, at += n * b->size) {
@@ -163,5 +169,5 @@ zn_status zn_blocks_read(const zn_entry *e, float *dst, zn_error *err)
         for (size_t i = 0; i < n; i++, y += b->len)
             b->read(y, piece + i * b->size);
     }
-    return e->dtype == ZN_MLX4 ? scale_groups(e, dst, err) : ZN_OK;
+    return e->scales ? scale_groups(e, dst, first / ZN_MLX_GROUP, len / ZN_MLX_GROUP, err) : ZN_OK;
 }

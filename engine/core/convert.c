@@ -199,6 +199,8 @@ zn_status zn_entry_read_part(const zn_entry *e, float *dst, size_t first, size_t
     unsigned char piece[1 << 14];
     size_t n;
 
+    if (zn_block_of(e->dtype))
+        return zn_blocks_read(e, dst, first, left, err);
     for (uint64_t at = e->at + first * size; left; left -= n, dst += n, at += n * size) {
         zn_status s;
 
@@ -243,7 +245,7 @@ zn_status zn_entry_read(const zn_entry *e, float *dst, zn_error *err)
     if (!zn_entry_len(e))
         return ZN_OK;
     if (zn_block_of(e->dtype))
-        return zn_blocks_read(e, dst, err);
+        return zn_blocks_read(e, dst, 0, zn_entry_len(e), err);
     n = merge_dims(e, shape, step);
     if (n == 1 && step[0] == zn_dtype_size(e->dtype))
         return zn_entry_read_part(e, dst, 0, zn_entry_len(e), err);

@@ -102,24 +102,14 @@ static text make_header(const zn_save_tensor *tensors, size_t n, const char *con
 
 /* ---- the elements ---------------------------------------------------------------------------------- */
 
-enum { PIECE = 1 << 16 }; /* elements */
-
-/* Of a dense entry, n elements from the first on. */
-static zn_entry part_of(const zn_entry *e, size_t first, size_t n)
-{
-    zn_entry part = *e;
-
-    part.n_dims = 1;
-    part.shape[0] = (int64_t)n;
-    part.stride[0] = 1;
-    part.at += first * zn_dtype_size(e->dtype);
-    return part;
-}
+enum { PIECE = 1 << 16 }; /* elements, whole blocks */
 
 static bool is_dense(const zn_entry *e)
 {
     int64_t stride = 1;
 
+    if (zn_block_of(e->dtype))
+        return true;
     for (int d = e->n_dims - 1; d >= 0; d--) {
         if (e->shape[d] != 1 && e->stride[d] != stride)
             return false;
@@ -128,10 +118,33 @@ static bool is_dense(const zn_entry *e)
     return true;
 }
 
+/* n weights as a part of a quantised matrix.  MLX's q is not negative: w = scale * q + offset. */
+static void put_part(FILE *f, const zn_save_tensor *t, const float *x, size_t n)
+{
+    const bool four = t->wtype == ZN_W_I4;
+
+    for (size_t i = 0; i < n; i += ZN_W_GROUP) {
+        unsigned char q[ZN_W_GROUP];
+        const uint16_t scale = zn_quantise(t->wtype, q, x + i, ZN_W_GROUP);
+        const uint16_t offset = zn_to_f16(zn_from_f16(scale) * (four ? -8.0f : -128.0f));
+
+        for (int k = 0; !four && k < ZN_W_GROUP; k++)
+            q[k] = (unsigned char)(q[k] + 128);
+        if (t->part == ZN_SAVE_WORDS)
+            fwrite(q, 1, zn_wtype_size(t->wtype, ZN_W_GROUP), f);
+        else
+            fwrite(t->part == ZN_SAVE_SCALES ? &scale : &offset, sizeof scale, 1, f);
+    }
+}
+
 static zn_status put_floats(FILE *f, const zn_save_tensor *t, const float *x, size_t n, zn_error *err)
 {
     uint16_t half[1024];
 
+    if (t->part) {
+        put_part(f, t, x, n);
+        return ZN_OK;
+    }
     if (t->type == ZN_F32) {
         fwrite(x, sizeof *x, n, f); /* zn_write_file looks at ferror */
         return ZN_OK;
@@ -170,14 +183,14 @@ static zn_status copy_bytes(FILE *f, const zn_save_tensor *t, size_t n, zn_error
 
 static zn_status put_tensor(FILE *f, const zn_save_tensor *t, zn_error *err)
 {
-    const size_t n = length_of(t);
+    const size_t n = t->from ? zn_entry_len(t->from) : length_of(t);
     size_t piece = n;
     float *x;
     zn_status s = ZN_OK;
 
     if (t->data)
         return put_floats(f, t, t->data, n, err);
-    if (t->type == t->from->dtype &&
+    if (!t->part && t->type == t->from->dtype &&
         (is_dense(t->from) || !(t->type == ZN_F32 || t->type == ZN_F16 || t->type == ZN_BF16)))
         return copy_bytes(f, t, n, err);
     if (is_dense(t->from) && piece > PIECE)
@@ -186,9 +199,8 @@ static zn_status put_tensor(FILE *f, const zn_save_tensor *t, zn_error *err)
     if (n && !x)
         return zn_fail(err, ZN_E_MEMORY, "There is not enough memory to convert '%s'", t->name);
     for (size_t at = 0, m; at < n && !s; at += m) {
-        const zn_entry part = part_of(t->from, at, m = n - at < piece ? n - at : piece);
-
-        s = zn_entry_read(m < n || is_dense(t->from) ? &part : t->from, x, err);
+        m = n - at < piece ? n - at : piece;
+        s = is_dense(t->from) ? zn_entry_read_part(t->from, x, at, m, err) : zn_entry_read(t->from, x, err);
         if (!s)
             s = put_floats(f, t, x, m, err);
     }

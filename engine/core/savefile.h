@@ -6,15 +6,22 @@
 #ifndef ZN_SAVEFILE_H
 #define ZN_SAVEFILE_H
 
+#include "quantise.h"
 #include "weights.h"
+
+typedef enum zn_save_role { ZN_SAVE_ALL, ZN_SAVE_WORDS, ZN_SAVE_SCALES, ZN_SAVE_OFFSETS } zn_save_role;
 
 typedef struct zn_save_tensor {
     const char *name;
-    zn_type type; /* F32, F16 or BF16; or, for an entry, its own type: its bytes are copied */
+    zn_type type; /* F32, F16 or BF16; or, for an entry, its own type: its bytes are copied; or that of a part, below */
     int n_dims;
     int64_t shape[ZN_MAX_DIMS];
     const float *data;    /* in C order; or */
     const zn_entry *from; /* an entry with as many elements, whose set is open */
+    /* Not ZN_SAVE_ALL: one of the three tensors of a matrix of 4 or 8 bits in the layout of MLX, with the values that
+     * zn_quantise gives: words of ZN_U32, [rows][cols * bits / 32]; scales and offsets of ZN_F16, [rows][cols / 32]. */
+    zn_save_role part;
+    zn_wtype wtype; /* of a part: ZN_W_I4, ZN_W_I8 */
 } zn_save_tensor;
 
 /* meta: pairs of strings; NULL ends it; may be NULL.  A value that fp16 or bf16 cannot hold is a failure that names the

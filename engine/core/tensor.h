@@ -35,6 +35,7 @@ typedef enum zn_type {
     ZN_Q5_K,
     ZN_Q6_K,
     ZN_MLX4,
+    ZN_MLX8,
 } zn_type;
 
 /* Of a tensor's type. */

@@ -133,7 +133,8 @@ static const zn_entry *beside(const zn_weights *w, const char *name, size_t len,
         : NULL;
 }
 
-/* MLX's 4-bit matrices: P.weight of 32-bit words with P.scales and P.biases beside it is one tensor of weights. */
+/* MLX's matrices of 4 or 8 bits: P.weight of 32-bit words with P.scales and P.biases beside it is one tensor of weights.
+ * The number of scales tells how many weights are in a word. */
 static void join_mlx(zn_weights *w)
 {
     for (size_t i = 0; i < w->n_records; i++) {
@@ -144,11 +145,18 @@ static void join_mlx(zn_weights *w)
             e->shape[1] % (ZN_MLX_GROUP / 8) || e->shape[1] > INT64_MAX / 8 || e->stride[1] != 1 ||
             e->stride[0] != e->shape[1])
             continue;
-        e->scales = beside(w, e->name, len - 7, ".scales", e->shape[0], e->shape[1] * 8 / ZN_MLX_GROUP);
-        e->offsets = beside(w, e->name, len - 7, ".biases", e->shape[0], e->shape[1] * 8 / ZN_MLX_GROUP);
-        if (e->scales && e->offsets && zn_shape_ok((int64_t[]){ e->shape[0], e->shape[1], 8 }, 3, ZN_F32)) {
-            e->dtype = ZN_MLX4;
-            e->stride[0] = e->shape[1] *= 8;
+        for (int each = 8; each >= 4 && !e->scales; each -= 4) {
+            const int64_t groups = e->shape[1] * each / ZN_MLX_GROUP;
+            const zn_entry *scales = beside(w, e->name, len - 7, ".scales", e->shape[0], groups),
+                           *offsets = beside(w, e->name, len - 7, ".biases", e->shape[0], groups);
+
+            if (!scales || !offsets || e->shape[1] * each % ZN_MLX_GROUP ||
+                !zn_shape_ok((int64_t[]){ e->shape[0], e->shape[1], each }, 3, ZN_F32))
+                continue;
+            e->scales = scales;
+            e->offsets = offsets;
+            e->dtype = each == 8 ? ZN_MLX4 : ZN_MLX8;
+            e->stride[0] = e->shape[1] *= each;
         }
     }
 }

@@ -22,7 +22,7 @@ typedef struct zn_entry {
     int64_t stride[ZN_MAX_DIMS]; /* elements; C order unless a pickle says otherwise */
     const struct zn_file *file;  /* owned by the set */
     uint64_t at; /* its first byte; when the file was opened, every index that shape and stride allow was inside */
-    const struct zn_entry *scales, *offsets; /* of ZN_MLX4: one of each per group; dense; owned by the set */
+    const struct zn_entry *scales, *offsets; /* of ZN_MLX4, ZN_MLX8: one of each per group; dense; owned by the set */
 } zn_entry;
 
 size_t zn_dtype_size(zn_type t); /* of an element; 0: it comes in blocks */

@@ -17,7 +17,8 @@
 enum {
     MAX_FILES = 16,
     MAX_META = 256,
-    MAX_NAMES = 65536, /* bytes of all names of a classifier */
+    MAX_NAMES = 65536,  /* bytes of all names of a classifier */
+    MAX_PARTS = 100000, /* tensors of quantised matrices */
 };
 
 typedef struct plan { /* what will be written */
@@ -29,13 +30,26 @@ typedef struct plan { /* what will be written */
     const char *meta[2 * MAX_META + 1];
     int n_meta;
     zn_type type;
+    zn_wtype wtype; /* ZN_W_I8, ZN_W_I4: of matrices; else ZN_W_F32 */
+    char **names;   /* of parts */
+    int n_names;
 } plan;
 
 /* ---- lists ------------------------------------------------------------------------------------------------- */
 
 static bool is_float(zn_type t)
 {
-    return t == ZN_F32 || t == ZN_F16 || t == ZN_BF16 || t == ZN_F64;
+    return t == ZN_F32 || t == ZN_F16 || t == ZN_BF16 || t == ZN_F64 || t == ZN_F8_E4M3 || t == ZN_F8_E5M2 ||
+        !zn_dtype_size(t); /* quantised, in blocks */
+}
+
+/* The matrix of a linear layer with whole groups; a row of a few numbers is none. */
+static bool is_matrix(const char *name, const zn_entry *e)
+{
+    const size_t len = strlen(name);
+
+    return is_float(e->dtype) && e->n_dims == 2 && e->shape[0] >= ZN_W_GROUP && e->shape[1] > 0 &&
+        e->shape[1] % ZN_W_GROUP == 0 && len > 7 && !strcmp(name + len - 7, ".weight");
 }
 
 static bool has(const plan *p, const char *name)
@@ -64,6 +78,45 @@ static zn_status add(plan *p, const char *name, const zn_entry *e, zn_error *err
     if (is_float(e->dtype))
         t->type = e->n_dims > 1 ? p->type : ZN_F32;
     return ZN_OK;
+}
+
+/* The three tensors of a quantised matrix. */
+static zn_status add_parts(plan *p, const char *name, const zn_entry *e, zn_error *err)
+{
+    static const char *const ends[] = { ".weight", ".scales", ".biases" };
+    const int words = p->wtype == ZN_W_I4 ? 8 : 4;
+    zn_status s = ZN_OK;
+
+    for (int i = 0; i < 3 && !s; i++) {
+        const size_t len = strlen(name) + 1;
+        char *part = p->n_names < MAX_PARTS ? malloc(len) : NULL;
+        zn_save_tensor *t;
+
+        if (!part)
+            return zn_fail(err, ZN_E_MEMORY, "There is not enough memory for the list of tensors");
+        p->names[p->n_names++] = part;
+        snprintf(part, len, "%.*s%s", (int)len - 8, name, ends[i]);
+        if ((s = add(p, part, e, err)))
+            return s;
+        t = &p->list[p->n - 1];
+        t->part = (zn_save_role)(ZN_SAVE_WORDS + i);
+        t->wtype = p->wtype;
+        t->type = i ? ZN_F16 : ZN_U32;
+        t->shape[1] = i ? e->shape[1] / ZN_W_GROUP : e->shape[1] / words;
+    }
+    return s;
+}
+
+/* Whether the entry is the scales or offsets of another one. */
+static bool belongs(const zn_weights *w, const zn_entry *e)
+{
+    for (int i = 0; i < zn_weights_count(w); i++) {
+        const zn_entry *other = zn_weights_at(w, i);
+
+        if (other->scales == e || other->offsets == e)
+            return true;
+    }
+    return false;
 }
 
 /* The first one of a key counts. */
@@ -97,7 +150,9 @@ static zn_status plan_plain(plan *p, const char *const *files, int n_files, zn_e
     for (int i = 0; !s && i < zn_weights_count(p->set[0]); i++) {
         const zn_entry *e = zn_weights_at(p->set[0], i);
 
-        s = add(p, e->name, e, err);
+        if (belongs(p->set[0], e))
+            continue;
+        s = p->wtype != ZN_W_F32 && is_matrix(e->name, e) ? add_parts(p, e->name, e, err) : add(p, e->name, e, err);
     }
     if (!s)
         add_all_meta(p, p->set[0]);
@@ -298,19 +353,40 @@ static zn_status write_diffae(plan *p, const char *out, zn_error *what, zn_error
 zn_status zn_convert(const char *out, const char *const *files, int n_files, const char *type, zn_error *what,
                      zn_error *err)
 {
-    plan p = { .type = !type || !strcmp(type, "fp16") ? ZN_F16 : !strcmp(type, "bf16") ? ZN_BF16 : ZN_F32 };
+    static const struct {
+        const char *name;
+        zn_type type;
+        zn_wtype wtype;
+    } types[] = { { "fp16", ZN_F16, ZN_W_F32 },
+                  { "bf16", ZN_BF16, ZN_W_F32 },
+                  { "fp32", ZN_F32, ZN_W_F32 },
+                  { "int8", ZN_BF16, ZN_W_I8 },
+                  { "int4", ZN_BF16, ZN_W_I4 } };
+    const size_t n_types = sizeof types / sizeof *types;
+    plan p = { .names = calloc(MAX_PARTS, sizeof *p.names) };
+    size_t t = 0;
     int n_diffae = 0;
     zn_status s;
 
     if (what)
         what->text[0] = 0;
-    if (p.type == ZN_F32 && strcmp(type, "fp32"))
-        return zn_fail(err, ZN_E_USAGE, "weight files hold fp32, fp16 or bf16, not '%s'", type);
-    if (!ends(out, ENDING))
-        return zn_fail(err, ZN_E_USAGE, "The new file must end in %s, which %s does not", ENDING, out);
-    if (strlen(out) > 4000)
-        return zn_fail(err, ZN_E_USAGE, "The name of the new file is too long");
-    s = open_each(&p, files, n_files, &n_diffae, err);
+    while (type && t < n_types && strcmp(type, types[t].name))
+        t++;
+    if (!p.names)
+        s = zn_fail(err, ZN_E_MEMORY, "There is not enough memory for the list of tensors");
+    else if (t == n_types)
+        s = zn_fail(err, ZN_E_USAGE, "weight files hold fp32, fp16, bf16, int8 or int4, not '%s'", type);
+    else if (!ends(out, ENDING))
+        s = zn_fail(err, ZN_E_USAGE, "The new file must end in %s, which %s does not", ENDING, out);
+    else if (strlen(out) > 4000)
+        s = zn_fail(err, ZN_E_USAGE, "The name of the new file is too long");
+    else
+        s = ZN_OK;
+    if (!s) {
+        p.type = types[t].type;
+        p.wtype = types[t].wtype;
+        s = open_each(&p, files, n_files, &n_diffae, err);
+    }
     if (!s && n_diffae && FIND(&p, attributes) < 0) {
         s = write_diffae(&p, out, what, err);
     } else if (!s) {
@@ -325,6 +401,9 @@ zn_status zn_convert(const char *out, const char *const *files, int n_files, con
     }
     for (int i = 0; i < p.n_sets; i++)
         zn_weights_close(&p.set[i]);
+    for (int i = 0; i < p.n_names; i++)
+        free(p.names[i]);
+    free(p.names);
     free(p.list);
     return s;
 }

@@ -4,11 +4,13 @@
 
 #include "../unit/weights.h"
 
+#include "../../engine/core/quantise.h"
 #include "../../engine/zenith_bench.h"
 
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define GOLDEN ZN_SOURCE_ROOT "/tests/data/golden/"
@@ -240,6 +242,123 @@ static bool write_one(const char *path, float value)
     return f && !fclose(f) && ok;
 }
 
+/* ---- quantised files --------------------------------------------------------------------------------------- */
+
+enum { MOST = 8192 }; /* numbers of a tensor here */
+
+/* What a matrix of these numbers becomes; others are rounded to bf16 or, as vectors, left. */
+static void expect(float *x, const zn_entry *e, zn_wtype type)
+{
+    const size_t n = zn_entry_len(e);
+
+    for (size_t i = 0; i < n && e->n_dims > 1; i += ZN_W_GROUP) {
+        unsigned char q[ZN_W_GROUP];
+        const int group = (int)(n - i < ZN_W_GROUP ? n - i : ZN_W_GROUP);
+        const bool matrix = e->n_dims == 2 && e->shape[0] >= 32 && e->shape[1] % 32 == 0;
+        const uint16_t scale = matrix ? zn_quantise(type, q, x + i, group) : 0;
+
+        if (matrix)
+            zn_dequantise(type, x + i, q, scale, group);
+        for (int k = 0; !matrix && k < group; k++)
+            x[i + (size_t)k] = zn_from_bf16(zn_to_bf16(x[i + (size_t)k]));
+    }
+}
+
+static void quantised_files(void)
+{
+    static const struct {
+        const char *name, *stored;
+        zn_wtype type;
+    } types[] = { { "int4", "MLX4", ZN_W_I4 }, { "int8", "MLX8", ZN_W_I8 } };
+
+    for (size_t t = 0; t < 2; t++) {
+        zn_error err = { "" };
+        const char *path = CONVERT("q.safetensors", types[t].name, &err, GOLDEN "zimage_dit.safetensors");
+        zn_weights *old = open_one(GOLDEN "zimage_dit.safetensors", &err), *made = path ? open_one(path, &err) : NULL;
+        int matrices = 0;
+
+        CHECK(made && old, "%s", err.text);
+        for (int i = 0; i < zn_weights_count(old); i++) {
+            const zn_entry *e = zn_weights_at(old, i), *m = zn_weights_get(made, e->name);
+            float want[MOST], got[MOST];
+
+            CHECK(m && m->n_dims == e->n_dims && zn_entry_len(m) == zn_entry_len(e) && zn_entry_len(e) <= MOST,
+                  "%s: '%s' has another shape", types[t].name, e->name);
+            CHECK(!zn_entry_read(e, want, &err) && !zn_entry_read(m, got, &err), "%s", err.text);
+            expect(want, e, types[t].type);
+            matrices += !strcmp(zn_dtype_name(m->dtype), types[t].stored);
+            CHECK(!memcmp(want, got, zn_entry_len(e) * sizeof *got), "%s: '%s' has other values", types[t].name,
+                  e->name);
+        }
+        CHECK(matrices > 20, "%s: %d matrices", types[t].name, matrices);
+        zn_weights_close(&old);
+        zn_weights_close(&made);
+        CHECK(apart("z-image-dit", GOLDEN "zimage_dit.safetensors", path, 80, 48, NULL) < (t ? 0.05 : 0.5),
+              "%s: another network", types[t].name);
+    }
+}
+
+/* Blocks of GGUF and matrices of MLX become the floats that they stand for; scales go. */
+static void blocks_to_floats(void)
+{
+    static const char *const files[] = { WEIGHTS "blocks.gguf", WEIGHTS "mlx.safetensors" };
+
+    for (int f = 0; f < 2; f++) {
+        zn_error err = { "" };
+        const char *path = CONVERT("b.safetensors", "fp32", &err, files[f]);
+        zn_weights *old = open_one(files[f], &err), *made = path ? open_one(path, &err) : NULL;
+        int n = 0;
+
+        CHECK(made && old, "%s", err.text);
+        for (int i = 0; i < zn_weights_count(made); i++) {
+            const zn_entry *m = zn_weights_at(made, i), *e = zn_weights_get(old, m->name);
+            float want[MOST], got[MOST];
+
+            CHECK(e && zn_entry_len(m) == zn_entry_len(e) && zn_entry_len(e) <= MOST && m->dtype == ZN_F32,
+                  "'%s' has another shape", m->name);
+            CHECK(!zn_entry_read(e, want, &err) && !zn_entry_read(m, got, &err) &&
+                      !memcmp(want, got, zn_entry_len(e) * sizeof *got),
+                  "'%s' has other values %s", m->name, err.text);
+            n += !zn_dtype_size(e->dtype);
+        }
+        CHECK(n == (f ? 1 : 8) && zn_weights_count(made) == (f ? 1 : 10), "%d of %d tensors were in blocks", n,
+              zn_weights_count(made));
+        zn_weights_close(&old);
+        zn_weights_close(&made);
+    }
+}
+
+/* 64 MiB of bf16 to 4 bits in a process of its own: memory does not grow with the file. */
+static void bounded_memory(void)
+{
+    static const char head[] =
+        "{\"a.weight\":{\"dtype\":\"BF16\",\"shape\":[8192,4096],\"data_offsets\":[0,67108864]}}";
+    const uint64_t len = sizeof head - 1;
+    char file[1024];
+    FILE *f;
+    int status = 1;
+    pid_t pid;
+
+    snprintf(file, sizeof file, "%s", join(tmp, "huge.safetensors"));
+    f = fopen(file, "wb");
+    CHECK(f && fwrite(&len, 8, 1, f) == 1 && fwrite(head, len, 1, f) == 1 && !fflush(f) &&
+              !ftruncate(fileno(f), (off_t)(8 + len + 67108864)) && !fclose(f),
+          "cannot write");
+    pid = fork();
+    if (!pid) {
+        struct rusage before, after;
+        zn_error err;
+
+        getrusage(RUSAGE_SELF, &before);
+        if (!CONVERT("small.safetensors", "int4", &err, file))
+            _exit(2);
+        getrusage(RUSAGE_SELF, &after);
+        _exit(after.ru_maxrss - before.ru_maxrss > 24 << 10 ? 3 : 0);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status), "exit status %d",
+          WEXITSTATUS(status));
+}
+
 static void refusals(void)
 {
     const struct rlimit none = { 4096, RLIM_INFINITY };
@@ -250,8 +369,7 @@ static void refusals(void)
 
     CHECK(!CONVERT("x.bin", "fp16", &err, GOLDEN "diffae.ckpt") && says(&err, "must end in .safetensors"), "%s",
           err.text);
-    CHECK(!CONVERT("x.safetensors", "int8", &err, GOLDEN "diffae.ckpt") && says(&err, "fp32, fp16 or bf16"), "%s",
-          err.text);
+    CHECK(!CONVERT("x.safetensors", "int2", &err, GOLDEN "diffae.ckpt") && says(&err, "not 'int2'"), "%s", err.text);
     CHECK(!CONVERT("x.safetensors", "fp16", &err, "/nowhere.ckpt") && says(&err, "nowhere"), "%s", err.text);
     CHECK(!CONVERT("x.safetensors", "fp16", &err, WEIGHTS "diffae-cls.ckpt") && says(&err, ".attributes.safetensors"),
           "%s", err.text);
@@ -299,6 +417,9 @@ int main(void)
     RUN(attributes);
     RUN(other_models);
     RUN(every_tensor);
+    RUN(quantised_files);
+    RUN(blocks_to_floats);
+    RUN(bounded_memory);
     RUN(refusals);
     zn_engine_close(&engine);
     char command[64];
