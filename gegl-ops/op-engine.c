@@ -446,8 +446,6 @@ autoencoder_stems (gchar stem[2][64], ZnOpHalf half, ZenithAutoencoder which)
 {
   const gchar *nick = zn_op_nick (zenith_autoencoder_get_type (), which);
 
-  if (which == ZENITH_AUTOENCODER_ZENITH)
-    nick = "zenith-tae";
   g_snprintf (stem[0], sizeof (stem[0]), "%s_%s", nick, half_word[half]);
   g_snprintf (stem[1], sizeof (stem[1]), "%s", nick);
 }

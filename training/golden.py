@@ -1,7 +1,7 @@
 """Golden vectors of shipped files:  python golden.py ../models ../tests/data/golden
 
 Every network runs in float32 on one small picture given by a formula; each file holds "in" and "out", H x W x C.
-The denoisers get the noisy picture, of a size that is no multiple of 8, and sigma 25; the autoencoder's halves are two
+The denoisers get the noisy picture, of a size that is no multiple of 8, and sigma 25; an autoencoder's halves are two
 files, outputs not clamped.
 """
 import sys

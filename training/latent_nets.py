@@ -25,20 +25,29 @@ LATENTS = {
     "latent-gated": dict(kind="gated", widths=(48, 128), blocks=(3, 6, 6, 5)),
     "latent-mix": dict(kind="mix", widths=(64, 176), blocks=(4, 6, 6, 6)),
     "latent-plain": dict(kind="plain", widths=(32, 64), blocks=(4, 7, 7, 6)),
+    "zenith-gated": dict(kind="gated", widths=(64, 160), blocks=(4, 6, 6, 8)),
+    "zenith-lite-gated": dict(kind="gated", widths=(48, 128), blocks=(3, 6, 6, 5)),
     "tiny-latent": dict(kind="gated", widths=(16, 32), blocks=(1, 1, 1, 1), z=4),
     "tiny-latent-mix": dict(kind="mix", widths=(16, 32), blocks=(2, 2, 2, 2), z=4),
     "tiny-latent-plain": dict(kind="plain", widths=(16, 32), blocks=(1, 1, 1, 1), z=4),
 }
 # networks that learn one latent space together: each decodes what any of them has encoded
-FAMILIES = {"zenith-family": ("zenith", "zenith-lite"), "tiny-family": ("tiny-latent-plain", "tiny-latent")}
+FAMILIES = {"zenith-family": ("zenith", "zenith-lite"), "gated-family": ("zenith-gated", "zenith-lite-gated"),
+            "tiny-family": ("tiny-latent-plain", "tiny-latent")}
 
 
-def walsh(n):
-    """The Walsh-Hadamard matrix in its natural order, not scaled."""
-    h = torch.ones(1, 1)
-    while len(h) < n:
-        h = torch.cat([torch.cat([h, h], 1), torch.cat([h, -h], 1)])
-    return h
+_walsh = {}
+
+
+def walsh(n, like):
+    """The Walsh-Hadamard matrix in its natural order, not scaled; kept, since a CUDA graph cannot copy it from the CPU."""
+    key = n, like.device, like.dtype
+    if key not in _walsh:
+        h = torch.ones(1, 1)
+        while len(h) < n:
+            h = torch.cat([torch.cat([h, h], 1), torch.cat([h, -h], 1)])
+        _walsh[key] = h.to(like)
+    return _walsh[key]
 
 
 def along(x, gate, shifted):
@@ -46,7 +55,7 @@ def along(x, gate, shifted):
     n, size = len(gate), x.shape[-1]
     before = n // 2 if shifted else 0
     x = F.pad(x, (before, -(size + before) % n))
-    h = walsh(n).to(x)
+    h = walsh(n, x)
     matrix = torch.einsum("ik,kc,kj->cij", h, gate, h) / n
     y = torch.einsum("cij,nchwj->nchwi", matrix, x.unflatten(-1, (-1, n)))
     return y.flatten(-2)[..., before:before + size]

@@ -117,16 +117,17 @@ def family_loss(work, x, share=0.25):
 
 
 def student_loss(work, x, teacher):
-    """Both halves learn to stand in for the teacher's: the decoder turns the teacher's latents into the picture, the encoder
-    gives the teacher's latents, of which our decoder, and for some of the crops the teacher's, makes the picture."""
+    """Both halves learn to stand in for the teacher's: the decoder turns the teacher's latents, and for a quarter of the crops the
+    encoder's, into the picture; the encoder gives the teacher's latents, of which the teacher's decoder makes the picture for some
+    of the crops. The decoder does not teach the encoder: the two would agree on latents of their own."""
     to = channels_last(work)
     with torch.no_grad():
         goal = teacher.encode(to(x)).float()
     z = work.encode(to(x)).float()
-    k, quarter = len(x) // 2, max(1, len(x) // 4)
-    y = work.decoder(to(stored(torch.cat([goal[:k], z[k:]])))).float()
+    quarter = max(1, len(x) // 4)
+    y = work.decoder(to(stored(torch.cat([z[:quarter].detach(), goal[quarter:]])))).float()
     back = teacher.decode(to(z[:quarter])).float()
-    return error_loss(y, x) + 0.5 * error_loss(back, x[:quarter]) + 0.05 * torch.log((z - goal).square().mean() + 1e-4)
+    return error_loss(y, x) + 0.5 * error_loss(back, x[:quarter]) + 0.1 * torch.log((z - goal).square().mean() + 1e-4)
 
 
 # ---- flat state ----------------------------------------------------------------------------------

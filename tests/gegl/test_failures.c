@@ -45,7 +45,7 @@ test_no_weights (void)
     { "zenith:latent-preview", "model=taesd3", "taesd3_encoder" },
     { "zenith:latent-encode", "model=taesdxl", "taesdxl_encoder" },
     { "zenith:latent-decode", "model=taesdxl", "taesdxl_decoder" },
-    { "zenith:latent-preview", "", "zenith-tae" },
+    { "zenith:latent-preview", "", "'zenith'" },
     { "zenith:denoise", "model=best", "denoise-best" },
   };
   GeglBuffer *in = picture ("R'G'B'A u8", 5, 6, 40, 30, 13);

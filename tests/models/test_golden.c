@@ -56,6 +56,10 @@ static const struct {
     { "denoise-level", GOLDEN "denoise-level.safetensors", "denoise-level", NULL },
     { "taesd-encode", MODELS "zenith-tae.safetensors", "shipped-zenith-tae-encoder", NULL },
     { "taesd-decode", MODELS "zenith-tae.safetensors", "shipped-zenith-tae-decoder", NULL },
+    { "zenith-encode", MODELS "zenith.safetensors", "shipped-zenith-encoder", NULL },
+    { "zenith-decode", MODELS "zenith.safetensors", "shipped-zenith-decoder", NULL },
+    { "zenith-lite-encode", MODELS "zenith-lite.safetensors", "shipped-zenith-lite-encoder", NULL },
+    { "zenith-lite-decode", MODELS "zenith-lite.safetensors", "shipped-zenith-lite-decoder", NULL },
 };
 
 static bool load(zn_array *a, const zn_weights *w, const char *name)
