@@ -7,8 +7,9 @@
   tables  A denoiser is run on each noisy patch with FACTORS of the true level: its map is the local root mean square of the
           error, smoothed, for each channel. What is kept is its squared error in blocks of 8x8, for each factor and channel. So
           the error that a level leads to is read from a table, and training the estimator end to end costs no denoiser.
-  train   Loss: the denoisers' log-MSE by the tables, where there are any; and the logarithm of the local RMS itself for an
-          output of its own, which is not shipped, and, under white noise, for all outputs.
+  train   Loss: the denoisers' log-MSE by the tables, where there are any; the logarithm of the local RMS itself for an output of its
+          own, which is not shipped, and, under white noise, for all outputs; and for each denoiser that of a multiple of the local RMS, which a
+          line through the tables says: coarse noise wants a higher level than fine noise of the same deviation.
 """
 import argparse
 import math
@@ -116,8 +117,16 @@ class Patches:
                 self.where[k, t["index"] + at] = torch.arange(len(t["index"])) + start
                 self.error.append(t["error"])
             at += len(v["clean"])
+        self.coarse = torch.cat([coarseness(a, b) for a, b in zip(self.clean.split(64), self.noisy.split(64))])
         self.error = torch.cat(self.error or [torch.zeros(1, 3, side, side, len(FACTORS))])
-        for k in ("where", "error"):
+        self.factor = torch.zeros(len(nets.LEVEL_FOR), n)       # logarithm of the multiple of the RMS
+        for k in range(len(nets.LEVEL_FOR)):
+            have = self.where[k] >= 0
+            if have.sum() > 20:
+                line = wanted(self.error[self.where[k, have]].float(), self.coarse[have])
+                self.factor[k] = (self.coarse @ line).clamp(math.log(0.7), math.log(3))
+                print(f"# {nets.LEVEL_FOR[k]}: {line.tolist()}, multiples {self.factor[k].exp().quantile(torch.tensor([0.1, 0.5, 0.9])).tolist()}")
+        for k in ("where", "error", "factor"):
             setattr(self, k, getattr(self, k).to(device))
         self.with_table = [(w >= 0).nonzero()[:, 0] for w in self.where]
 
@@ -137,6 +146,29 @@ class Patches:
         self.white = of(x.float() / 255 + torch.randn(x.shape, generator=g) * s / 255
                         for x, s in zip(self.clean.split(16), self.sigma.split(16)))
         self.sigma = self.sigma.to(dev)
+
+
+def coarseness(clean, noisy):
+    """[N,K]: what may tell which multiple of its RMS a denoiser wants to be told: 1, how alike neighbouring errors are in lightness and in
+    colour, the logarithm of the RMS."""
+    e = noisy.float() - clean.float()
+    e = e - e.mean((2, 3), keepdim=True)
+    grey = e.mean(1, keepdim=True)
+    like = lambda v: ((v[..., 1:] * v[..., :-1]).flatten(1).mean(1) + (v[..., 1:, :] * v[..., :-1, :]).flatten(1).mean(1)) / (
+        2 * v.square().flatten(1).mean(1) + 1e-3)
+    a, b, r = like(grey), like(e - grey), e.square().flatten(1).mean(1).sqrt().clamp(min=FLOOR).log()
+    return torch.stack([torch.ones_like(a), a, b, a * a, r, a * r], 1)
+
+
+def wanted(tables, features):
+    """The line through the best multiples of the patches [K,3,h,w,factors], as logarithms. Who does not care counts little."""
+    at = torch.linspace(math.log(FACTORS[0]), math.log(FACTORS[-1]), 61)
+    by = tables.flatten(1, 3).mean(1)
+    curve = 10 * torch.log10(error_at(by[:, None].expand(-1, 61, -1), torch.zeros(1), at.expand(len(by), -1)) + 1e-5)
+    best = at[curve.argmin(1)]
+    weight = (curve.mean(1) - curve.amin(1)).clamp(max=3).sqrt()
+    a = features * weight[:, None]
+    return torch.linalg.solve(a.T @ a + 0.3 * torch.eye(a.shape[1]), a.T @ (best * weight))
 
 
 def error_at(table, level, said):
@@ -159,7 +191,7 @@ def table_loss(error, level, said):
     return 10 * torch.log10(e.flatten(1).mean(1) + 1e-5).mean()
 
 
-def batch_loss(net, p, size, generator):
+def batch_loss(net, p, size, generator, pull, told):
     """Patches with tables, any patches, and white noise."""
     heads = len(nets.LEVEL_FOR)
     dev = p.level.device
@@ -181,13 +213,13 @@ def batch_loss(net, p, size, generator):
     for k, name in enumerate(nets.LEVEL_FOR):
         mine = said[:, 3 * k:3 * k + 3]
         have = p.where[k, take] >= 0
-        loss = loss + 0.05 * near(mine, level)          # a weak pull, for patches without a table
+        loss = loss + pull * near(mine, level + p.factor[k, take][:, None, None, None])
         if have.any():
             table = p.error[p.where[k, take[have]]].float()
             t = table_loss(table, level[have], mine[have])
             floor = 10 * torch.log10(table.flatten(1, 3).mean(1).amin(-1) + 1e-5).mean()
             parts[name] = (t - floor).item()            # above the best single factor of each patch
-            loss = loss + 0.3 * (t - floor)
+            loss = loss + told * (t - floor)
     return loss, parts
 
 
@@ -222,8 +254,7 @@ def train(a):
     generator = torch.Generator().manual_seed(a.seed)
     out = Path(a.out)
     out.mkdir(parents=True, exist_ok=True)
-    net = nets.Level(heads=len(nets.LEVEL_FOR) + 1).to(device)
-    average = nets.Level(heads=len(nets.LEVEL_FOR) + 1).to(device)
+    net, average = (nets.Level(*a.width, heads=len(nets.LEVEL_FOR) + 1).to(device) for _ in range(2))
     adam = torch.optim.Adam([p for k, p in net.named_parameters() if not k.startswith("first")], a.lr, betas=(0.9, 0.98))
     steps, spent = 0, 0.0
     state = out / "denoise-level.ckpt"
@@ -256,7 +287,7 @@ def train(a):
         done = min(1, spent / (60 * a.minutes))
         for g in adam.param_groups:
             g["lr"] = a.lr * min(1, (steps + 1) / 100) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * max(0, done - 0.3) / 0.7)))
-        loss, parts = batch_loss(net, patches, a.batch, generator)
+        loss, parts = batch_loss(net, patches, a.batch, generator, a.pull, a.told)
         adam.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(net.parameters(), 2.0)
@@ -280,7 +311,7 @@ def train(a):
 def write(folder, net, steps):
     """What ships: without the output for the RMS."""
     n = 3 * len(nets.LEVEL_FOR)
-    short = nets.Level()
+    short = nets.Level(net.join.out_channels, net.down.out_channels)
     w = dict(net.state_dict())
     w["head.weight"], w["head.bias"] = w["head.weight"][:n], w["head.bias"][:n]
     short.load_state_dict(w)
@@ -313,6 +344,9 @@ def main():
     p.add_argument("--lr", type=float, default=2e-3)
     p.add_argument("--batch", type=int, default=16)
     p.add_argument("--every", type=float, default=60, help="seconds between lines and checkpoints")
+    p.add_argument("--pull", type=float, default=0.3, help="how much the line through the tables counts")
+    p.add_argument("--told", type=float, default=0.1, help="how much the tables themselves count")
+    p.add_argument("--width", type=int, nargs=2, default=(48, 80), help="channels at 1/8 and at 1/16")
     p.add_argument("--resume", action="store_true")
     p.add_argument("--again", action="store_true", help="with --resume: a new schedule from these weights")
     p.add_argument("--seed", type=int, default=1)

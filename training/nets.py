@@ -282,7 +282,7 @@ def macs_per_pixel(net):
     for m in net.modules():
         if isinstance(m, nn.Conv2d):
             hooks.append(m.register_forward_hook(count))
-    x = torch.zeros(1, 3, side, side)
+    x = torch.zeros(1, 3, side, side, device=next(net.parameters()).device)
     with torch.no_grad():
         net(x, x) if isinstance(net, Denoiser) else net(x)
     for h in hooks:

@@ -1,10 +1,12 @@
 """Make the photographs of photos.tsv from their originals: free ones from public repositories and Debian packages.
 
     python photos.py --clones DIR --packages DIR --out DIR
+    python photos.py --list validation.tsv --clones DIR --out ../../shared/data/testsets/validation
 
 --clones: git clones, bare or not (git clone https://github.com/OWNER/NAME DIR/OWNER/NAME);
 --packages: the packages unpacked (dpkg-deb -x FILE.deb DIR/PACKAGE).  photos.tsv says for each file where it comes from, its
 licence, and the size it is scaled down to, at most half of the original's.  What cannot be had is named at the end.
+validation.tsv lists photographs to measure on: facades, lines, print, fabric, foliage, a face, animals.  They are left out of the others.
 """
 import argparse
 import csv
@@ -14,6 +16,14 @@ import subprocess
 from pathlib import Path
 
 from PIL import Image, ImageOps
+
+
+VALIDATION = Path(__file__).with_name("validation.tsv")
+
+
+def rows(path):
+    with open(path, newline="") as f:
+        return list(csv.DictReader(f, delimiter="\t"))
 
 
 def original(origin, clones, packages):
@@ -31,15 +41,16 @@ def original(origin, clones, packages):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--list", type=Path, default=Path(__file__).with_name("photos.tsv"))
+    p.add_argument("--list", type=Path, default=VALIDATION.with_name("photos.tsv"))
     p.add_argument("--clones", type=Path)
     p.add_argument("--packages", type=Path)
     p.add_argument("--out", type=Path, required=True)
     a = p.parse_args()
     a.out.mkdir(parents=True, exist_ok=True)
     made, missing = 0, []
-    with open(a.list, newline="") as f:
-        for row in csv.DictReader(f, delimiter="\t"):
+    kept = {row["origin"] for row in rows(VALIDATION)} if a.list.name != VALIDATION.name else ()
+    for row in rows(a.list):
+        if row["origin"] not in kept:
             blob = original(row["origin"], a.clones, a.packages)
             if not blob:
                 missing.append(row["origin"])
