@@ -77,21 +77,32 @@ void zn_watch(zn_ctx *c, zn_tensor x, const char *fmt, ...)
     c->watch(c->watch_cookie, name, x);
 }
 
+/* The work that was done before this operation began is reported once more. */
+static bool poll(void *cookie)
+{
+    zn_ctx *c = cookie;
+
+    return report(c, c->entered);
+}
+
 /* Called first by each operation.  moved: floats read and written.  False: do nothing. */
 static bool enter(zn_ctx *c, double macs, double moved, double *start)
 {
     if (c->status)
         return false;
     c->macs += macs;
+    c->entered = c->work;
     c->work += macs + 4 * moved;
     if (c->dry)
         return false;
-    if (!report(c, c->work - macs - 4 * moved))
+    if (!report(c, c->entered))
         return false;
     if (c->trace) {
         c->be->sync(c->dev, NULL);
         *start = zn_now_ms();
     }
+    if (c->progress && c->total > 0)
+        zn_pool_watch(poll, c);
     return true;
 }
 
@@ -103,6 +114,7 @@ static void leave(zn_ctx *c, double macs, double start, const char *fmt, ...)
     zn_layer_time t = { op, 0, macs };
     va_list ap;
 
+    zn_pool_watch(NULL, NULL);
     if (!c->trace)
         return;
     c->be->sync(c->dev, NULL);

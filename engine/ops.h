@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* ops.h - what a model's forward is written with: the operations of backend.h behind one context.
  *
- * Each call checks shapes (a wrong one is a bug: assert), counts work, looks for cancellation, reports
- * progress and calls the backend.  The status is sticky: after the first failure every call returns at
+ * Each call checks shapes (a wrong one is a bug: assert), counts work, looks for cancellation (a CPU also
+ * inside an operation, between the items of its loops), reports progress and calls the backend.  The status is sticky: after the first failure every call returns at
  * once, so a forward has no error paths.  In a dry run the same calls only count. */
 #ifndef ZN_OPS_H
 #define ZN_OPS_H
@@ -21,6 +21,7 @@ typedef struct zn_ctx {
     zn_error *err;    /* may be NULL */
     double macs;      /* multiply-adds so far */
     double work;      /* macs and memory traffic so far, in units of a multiply-add */
+    double entered;   /* `work` when the operation that runs now began */
     double total;     /* work of the whole run, from dry runs; 0: no progress is reported */
     bool (*progress)(void *cookie, double done);
     void (*preview)(void *cookie, const zn_array *picture, int step, int n_steps); /* NULL, or see zn_job */

@@ -205,7 +205,9 @@ typedef struct zn_job {     /* a zeroed one, or NULL, is the default */
     int n_set;
     size_t max_memory; /* bytes a forward may take beside the weights; 0: see zn_model_open */
     int tile; /* tile side in input pixels, made smaller if it takes too much memory; 0: the largest that fits */
-    bool (*progress)(void *cookie, double done); /* 0..1, never falling; false cancels */
+    /* 0..1, never falling; false cancels.  Called by the thread that called zn_model_run*, between layers and, on a CPU,
+     * inside a layer that takes long (with the same number, so that a cancel is heard). */
+    bool (*progress)(void *cookie, double done);
     void *cookie;
     /* A sampler's estimate of its result after every preview_every-th step, but for the last; NULL, 0: none.  The picture
      * is gone after the call. */

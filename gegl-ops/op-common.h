@@ -135,9 +135,8 @@ const gchar *zn_op_nick (GType type, gint value);
 #define zenith_property_failed                                                                     \
   property_boolean (failed, _ ("Failed"), FALSE)                                                   \
       description (_ ("Whether the picture is unchanged; the status says why"))                    \
-          ui_meta ("visible", "0")                                                                 \
-  property_boolean (noted, _ ("Noted"), FALSE)                                                     \
-      description (_ ("Whether there is a note")) ui_meta ("visible", "0")
+          ui_meta ("visible", "0") property_boolean (noted, _ ("Noted"), FALSE)                    \
+              description (_ ("Whether there is a note")) ui_meta ("visible", "0")
 
 /* Written by the operation, never read.  Not greyed: it is there to be read. */
 #define zenith_property_measured                                                                   \

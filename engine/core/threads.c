@@ -44,6 +44,12 @@ struct zn_pool {
 /* The pool and the worker whose task this thread is executing: a loop inside a task runs inline. */
 static _Thread_local const struct member *here;
 
+static _Thread_local struct watch {
+    zn_poll *poll;
+    void *cookie;
+    double next_ms;
+} watch;
+
 enum { SPINS = 2000 }; /* some 20 us: longer than the gap between two operations */
 
 static inline void relax(void)
@@ -53,6 +59,34 @@ static inline void relax(void)
 #elif defined(__aarch64__)
     __asm__ volatile("isb");
 #endif
+}
+
+void zn_pool_watch(zn_poll *poll, void *cookie)
+{
+    watch = (struct watch){ poll, cookie, poll ? zn_now_ms() + ZN_POLL_MS : 0 };
+}
+
+/* Items that were never handed out are done, as far as `undone` goes (invariant 2). */
+static void drop_items(zn_pool *p)
+{
+    int left = atomic_exchange(&p->left, 0);
+
+    if (left > 0)
+        atomic_fetch_sub(&p->undone, left);
+}
+
+/* poll() may itself run a loop, which is inline, or a network with a watch of its own. */
+static void look(zn_pool *p)
+{
+    struct watch saved = watch;
+
+    if (zn_now_ms() < saved.next_ms)
+        return;
+    watch.poll = NULL;
+    if (!saved.poll(saved.cookie))
+        drop_items(p);
+    watch = saved;
+    watch.next_ms = zn_now_ms() + ZN_POLL_MS;
 }
 
 static void work(const struct member *self)
@@ -69,6 +103,8 @@ static void work(const struct member *self)
             pthread_cond_signal(&p->done);
             pthread_mutex_unlock(&p->lock);
         }
+        if (watch.poll) /* the caller's thread alone can have one */
+            look(p);
     }
     here = outer;
 }

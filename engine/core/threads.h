@@ -6,6 +6,8 @@
 #ifndef ZN_THREADS_H
 #define ZN_THREADS_H
 
+#include <stdbool.h>
+
 typedef struct zn_pool zn_pool;
 
 /* worker is 0 .. zn_pool_size-1, for per-thread scratch memory. */
@@ -15,6 +17,13 @@ zn_pool *zn_pool_open(int n_threads); /* >= 1, the caller counts as one; NULL: n
 void zn_pool_close(zn_pool **pool);
 int zn_pool_size(const zn_pool *pool);
 void zn_pool_run(zn_pool *pool, zn_task *task, void *cookie, int n_items); /* returns when all are done */
+
+/* From now on, while this thread runs a loop, it calls poll between two of its own items, every ZN_POLL_MS at most.
+ * False: the items that nobody has begun are dropped, and what the loop computes is of no use.  poll NULL ends it. */
+enum { ZN_POLL_MS = 40 };
+typedef bool zn_poll(void *cookie);
+void zn_pool_watch(zn_poll *poll, void *cookie);
+
 int zn_cpu_count(void);
 double zn_now_ms(void); /* a clock that only goes forward */
 

@@ -12,6 +12,7 @@
  *     -t N                         threads (default: one per core, at least 2) */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +131,56 @@ static void test_pool(void)
     passed += ok;
     failed += !ok;
     printf("%s pool\n", ok ? "ok" : "not ok");
+}
+
+typedef struct watched_job {
+    atomic_int done;
+    int polls, most; /* the poll that says no */
+} watched_job;
+
+static void slow_item(void *cookie, int item, int worker)
+{
+    watched_job *job = cookie;
+
+    (void)item, (void)worker;
+    nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    atomic_fetch_add(&job->done, 1);
+}
+
+static bool count_poll(void *cookie)
+{
+    watched_job *job = cookie;
+
+    return ++job->polls < job->most;
+}
+
+/* A loop of half a second is looked at several times; a poll that says no ends it, and the next one is whole again. */
+static void test_pool_watch(void)
+{
+    bool ok = true;
+
+    for (int n = 1; n <= 3; n++) {
+        zn_pool *pool = zn_pool_open(n);
+        watched_job all = { .most = 1000 }, some = { .most = 2 }, none = { .most = 1000 };
+
+        if (!pool) {
+            ok = false;
+            break;
+        }
+        zn_pool_watch(count_poll, &all);
+        zn_pool_run(pool, slow_item, &all, 100);
+        zn_pool_watch(count_poll, &some);
+        zn_pool_run(pool, slow_item, &some, 100);
+        zn_pool_watch(NULL, NULL);
+        zn_pool_run(pool, slow_item, &none, 20);
+        ok = ok && all.done == 100 && all.polls > 1 && all.polls < 100;
+        ok = ok && some.polls == 2 && some.done > 0 && some.done < 100;
+        ok = ok && none.done == 20 && !none.polls;
+        zn_pool_close(&pool);
+    }
+    passed += ok;
+    failed += !ok;
+    printf("%s pool, watched\n", ok ? "ok" : "not ok");
 }
 
 /* ---- the test of the test ------------------------------------------------------------------------------ */
@@ -680,6 +731,7 @@ int main(int argc, char **argv)
     if (o.bench)
         return 0;
     test_pool();
+    test_pool_watch();
     if (wanted(&o, &zn_backend_scalar))
         prove(&o, &zn_backend_scalar);
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);

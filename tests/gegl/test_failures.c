@@ -513,7 +513,8 @@ test_answers_in_automatic_dialogs (void)
   gchar **operations = gegl_list_operations (&n_operations);
 
   for (guint i = 0; i < n_operations; i++)
-    for (gsize k = 0; g_str_has_prefix (operations[i], "zenith:") && k < G_N_ELEMENTS (answers); k++)
+    for (gsize k = 0; g_str_has_prefix (operations[i], "zenith:") && k < G_N_ELEMENTS (answers);
+         k++)
       {
         GParamSpec  *spec = gegl_operation_find_property (operations[i], answers[k].property);
         const gchar *visible;

@@ -188,6 +188,51 @@ static void a_file_is_whole_or_unchanged(void)
     rmdir(folder);
 }
 
+/* ---- cancelling ----------------------------------------------------------------------------------------------------- */
+
+typedef struct inside {
+    double last;
+    int calls, same;
+} inside;
+
+static bool until_inside(void *cookie, double done)
+{
+    inside *s = cookie;
+
+    s->same += s->calls++ && done == s->last;
+    s->last = done;
+    return !s->same;
+}
+
+/* One thread, scalar code: every layer takes long enough to be looked at inside.  What was dropped leaves no trace. */
+static void cancel_inside_a_layer(void)
+{
+    static float in[96 * 96 * 3], out[96 * 96 * 3], before[16 * 16 * 3];
+    const char *made_up = ZN_RANDOM_WEIGHTS;
+    const zn_open open = { .files = &made_up, .n_files = 1 };
+    zn_array x = { in, 96, 96, 3 }, y = { out, 0, 0, 0 };
+    inside s = { 0 };
+    const zn_job job = { .progress = until_inside, .cookie = &s };
+    zn_error err = { "" };
+    zn_engine *slow = NULL;
+    zn_model *m = NULL;
+
+    for (size_t i = 0; i < sizeof in / sizeof *in; i++)
+        in[i] = (float)(i * 37 % 256) / 255;
+    CHECK(!zn_engine_open(&slow, "scalar", 1, &err) && !zn_model_open(&m, slow, "denoise-best", &open, &err), "%s",
+          err.text);
+    x.h = x.w = 16;
+    CHECK(!zn_model_run(m, &x, 1, &y, NULL, &err), "%s", err.text);
+    memcpy(before, out, sizeof before);
+    x.h = x.w = 96;
+    CHECK(zn_model_run(m, &x, 1, &y, &job, &err) == ZN_E_CANCELLED && s.same == 1, "%d calls, %d inside a layer: %s",
+          s.calls, s.same, err.text);
+    x.h = x.w = 16;
+    CHECK(!zn_model_run(m, &x, 1, &y, NULL, &err) && !memcmp(before, out, sizeof before), "the next result is another");
+    zn_model_close(&m);
+    zn_engine_close(&slow);
+}
+
 int main(void)
 {
     zn_error err = { "" };
@@ -197,6 +242,7 @@ int main(void)
         return 1;
     }
     RUN(channels_are_stated);
+    RUN(cancel_inside_a_layer);
     RUN(pictures_have_three_channels);
     RUN(cut_between_characters);
     RUN(a_slower_engine_is_noted);
