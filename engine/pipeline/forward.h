@@ -37,8 +37,8 @@ typedef struct zn_run { /* a job, resolved */
     int stage;                           /* of a split network; 0: all of it */
     zn_geometry geometry;                /* of that stage, or the model's */
     bool crops;                          /* likewise */
-    const zn_levels *levels;             /* not NULL: the noise map, which is one input more */
     zn_statistics statistics;            /* likewise */
+    const zn_levels *levels;             /* not NULL: the noise map, which is one input more */
     zn_ctx ctx;                          /* carries progress, trace and the sticky status from tile to tile */
     zn_measure measure[ZN_MAX_MEASURES]; /* tiles come in few shapes: each is measured once */
     int n_measures, next_measure;
