@@ -71,13 +71,15 @@ cmd_demo() {
     step "$name-difference.png" "difference x 4" "$root/samples/$name.png" zenith:latent-preview mode=difference
     step "$name-round-trip.png" "encode, decode" "$root/samples/$name.png" zenith:latent-encode zenith:latent-decode
   done
-  # The frame of the astronaut's face; docs/diffae.md says how it lies.
-  local face=(frame-x=224 frame-y=124 frame-size=113 frame-angle=3.7) crop=(gegl:crop x=124 y=24 width=200 height=200)
+  # The astronaut's face, which is found, and one that the latent network makes up.
+  local crop=(gegl:crop x=124 y=24 width=200 height=200)
   step "face.png" "a face" "$root/samples/astronaut.png" "${crop[@]}"
-  step "face-smile.png" "smile" "$root/samples/astronaut.png" zenith:diffae-manipulate attribute=smile amount=1 "${face[@]}" "${crop[@]}"
-  step "face-older.png" "age" "$root/samples/astronaut.png" zenith:diffae-manipulate attribute=age amount=1 "${face[@]}" "${crop[@]}"
-  step "face-younger.png" "age -1" "$root/samples/astronaut.png" zenith:diffae-manipulate attribute=age amount=-1 "${face[@]}" "${crop[@]}"
-  step "face-reconstruct.png" "what the model keeps" "$root/samples/astronaut.png" zenith:diffae-reconstruct "${face[@]}" "${crop[@]}"
+  step "face-smile.png" "smile" "$root/samples/astronaut.png" zenith:diffae-manipulate attribute=smile amount=1 "${crop[@]}"
+  step "face-older.png" "age" "$root/samples/astronaut.png" zenith:diffae-manipulate attribute=age amount=1 "${crop[@]}"
+  step "face-younger.png" "age -1" "$root/samples/astronaut.png" zenith:diffae-manipulate attribute=age amount=-1 "${crop[@]}"
+  step "face-reconstruct.png" "what the model keeps" "$root/samples/astronaut.png" zenith:diffae-reconstruct "${crop[@]}"
+  step "face-sample.png" "a face of nobody" "$root/samples/astronaut.png" zenith:diffae-sample seed=5
+  step "face-between.png" "between the two" "$root/samples/astronaut.png" zenith:diffae-interpolate position=0.35 "path=$out/face-sample.png" "${crop[@]}"
   montage -font "$font" "${tiles[@]}" -tile 8x -geometry 256x256+6+6 -background white "$out/contact-sheet.png"
   echo "wrote $wrote pictures and out/contact-sheet.png in $((SECONDS - start)) s"
   echo "next: ./run gimp PICTURE (Filters > Zenith), or ./run install"
