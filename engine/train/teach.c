@@ -107,10 +107,10 @@ static zn_status save(const char *path, const double *direction, const zn_lesson
     const size_t d = (size_t)l->d;
     zn_param param[5] = {
         { .name = "directions", .dims = { 1, l->d }, .len = d },
-        { .name = "guide", .dims = { 1 }, .len = 1 },
-        { .name = "mean", .dims = { l->d }, .len = d },
-        { .name = "std", .dims = { l->d }, .len = d },
-        { .name = "step", .dims = { 1 }, .len = 1 },
+        { .name = "guide", .dims = { 1 }, .at = d, .len = 1 },
+        { .name = "mean", .dims = { l->d }, .at = d + 1, .len = d },
+        { .name = "std", .dims = { l->d }, .at = 2 * d + 1, .len = d },
+        { .name = "step", .dims = { 1 }, .at = 3 * d + 1, .len = 1 },
     };
     const zn_net net = { .param = param, .n_params = 5, .len = 3 * d + 2 };
     const char *const meta[] = { "names", l->name, "model", l->model, "project", "Zenith", NULL };
