@@ -639,7 +639,7 @@ plan (Work           *work,
 {
   const zn_array x      = { NULL, work->h, work->w, 3 };
   const zn_array z      = { NULL, work->h / FACTOR, work->w / FACTOR, CHANNELS };
-  gsize          beside = 0, weights = 0, b, w;
+  gsize          beside = 0, weights = 0, b, w, stays;
   zn_status      status = ZN_OK;
 
   if (tokens)
@@ -653,6 +653,7 @@ plan (Work           *work,
                              &w);
   if (status)
     return status;
+  stays = w;
   if (b + w > beside + weights)
     beside = b, weights = w;
   for (gint i = 0; i < 2; i++) /* the halves of the autoencoder; the transformer stays open */
@@ -664,6 +665,8 @@ plan (Work           *work,
                                &work->base[ZN_ZIMAGE_AUTOENCODER], i ? &x : &z, 1, NULL, NULL, &b,
                                &w, &work->request->err))
         return ZN_E_MEMORY;
+      if (b + w + stays > beside + weights)
+        beside = b, weights = w + stays;
     }
   zn_op_set_memory (work->request->operation, work->how->memory, weights, beside);
 

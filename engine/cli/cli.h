@@ -17,7 +17,7 @@ typedef struct options {
     int n_words;
     const char *weights[MAX_LIST], *set[MAX_LIST], *in[MAX_LIST], *out[MAX_LIST];
     int n_weights, n_set, n_in, n_out;
-    const char *engine, *only, *type;
+    const char *engine, *only, *type, *manifest;
     const char *with, *without; /* folders of teach */
     int threads;
     int width, height; /* --size; 0: not given */
@@ -37,6 +37,8 @@ int job_settings(const char **set, const options *o);
 
 int cmd_run(const options *o);
 int run_tokens(const options *o); /* `zenith run z-image-tokens` */
+bool is_zimage(const options *o); /* is it a folder of Z-Image that `zenith info` is asked about */
+int info_zimage(const options *o);
 int cmd_convert(const options *o);
 int cmd_bench(const options *o);
 int cmd_find(const options *o);

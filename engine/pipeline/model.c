@@ -87,7 +87,7 @@ static zn_binder binder_of(zn_model *m, const zn_weights *w, zn_error *err)
         !w && m->n_files && made_up(m->files[0]) ? strtol(m->files[0] + strlen(ZN_RANDOM_WEIGHTS), NULL, 10) : 0;
 
     return (zn_binder){ .w = w,
-                        .base = base > 0 && base <= 1024 ? (int)base : 0,
+                        .base = base > 0 && base <= 8192 ? (int)base : 0,
                         .be = m->engine->be,
                         .dev = m->engine->dev,
                         .precision = m->precision,

@@ -66,7 +66,7 @@ expect 0 'face.safetensors: 422 tensors; .*face.attributes.safetensors: 40 attri
 expect 0 'diffusion autoencoder, latent network of 4 layers, statistics of codes' "what it wrote" "$zenith" info "$tmp/face.safetensors"
 expect 0 'taesd or taesdxl encoder' "convert any model" sh -c "'$zenith' convert '$enc' '$tmp/t.safetensors' --type bf16 && '$zenith' info '$tmp/t.safetensors'"
 expect 0 'tensors' "convert to int4" "$zenith" convert "$here/tests/data/golden/zimage_dit.safetensors" "$tmp/t.safetensors" --type int4
-expect 2 'wants fp16, bf16 or fp32' "convert to nonsense" "$zenith" convert "$enc" "$tmp/t.safetensors" --type fp7
+expect 2 'wants fp16, bf16, fp32, int8 or int4' "convert to nonsense" "$zenith" convert "$enc" "$tmp/t.safetensors" --type fp7
 expect 2 'takes weight files and a new one' "convert one file" "$zenith" convert "$enc"
 expect 1 'must end in' "convert to another kind of file" "$zenith" convert "$enc" "$tmp/t.pth"
 expect 0 'Usage|zenith run MODEL' "help" "$zenith" help
@@ -101,6 +101,31 @@ expect 0 '' "features of a prompt" "$zenith" run z-image-text --weights random: 
 expect 0 '\(21, 1, 64\)' "one row a token" head -c 128 "$tmp/cap.npy"
 expect 0 '' "a latent from a prompt" "$zenith" run z-image-sample --weights random: --set steps=2 --in "x=$tmp/latent.npy" --in "cap=$tmp/cap.npy" --out "z=$tmp/z.npy"
 expect 0 '\(6, 10, 16\)' "of the size of its noise" head -c 128 "$tmp/z.npy"
+tiny=$tmp/tiny-z-image
+expect 0 '' "a tiny Z-Image" python3 "$here/tools/make_tiny_zimage.py" "$tiny"
+expect 0 'text encoder *found at .*1024x1024 takes [0-9.]* GB' "info on its folder" sh -c "'$zenith' info '$tiny' | tr '\\n' ' '"
+(cd "$tiny" && find . -type f -exec sha256sum {} + >"$tmp/sha" && find . -type f -exec md5sum {} + >"$tmp/md5")
+expect 0 'verified *./vae/diff' "its files by SHA-256" "$zenith" info "$tiny" --manifest "$tmp/sha"
+expect 0 'verified *./vae/diff' "its files by MD5" "$zenith" info "$tiny" --manifest "$tmp/md5"
+expect 1 'there are no lines' "a manifest that is none" "$zenith" info "$tiny" --manifest "$zenith"
+printf x >>"$tiny/tokenizer/tokenizer.json"
+expect 1 '1 files are not what' "a file that changed" "$zenith" info "$tiny" --manifest "$tmp/sha"
+cp "$here/tests/data/text/tokenizer.json" "$tiny/tokenizer"
+mv "$tiny/transformer" "$tmp/away"
+expect 1 'transformer *missing .12.3 GB in 3 files., looked for as transformer/ in .*tiny-z-image' "a part that is missing" "$zenith" info "$tiny"
+expect 1 'lacks transformer/ .12.3 GB.*Apache licence 2.0.*tiny-z-image' "where to get it" "$zenith" info "$tiny"
+mv "$tmp/away" "$tiny/transformer"
+expect 0 'transformer .* 33[0-9][0-9] MiB of weights .int4.' "made-up weights of the published sizes" "$zenith" info z-image random: --set precision=int4 --size 1024x1024
+expect 0 '1024x1024 takes [1-9]\.[0-9] GB' "they fit into 10 GB" "$zenith" info z-image random: --set precision=int4 --size 1024x1024
+# text in, picture out, on each engine
+for engine in scalar auto; do
+  expect 0 '' "tokens of the tiny model" tokens_run "$tmp/prompt.txt" "$tiny/tokenizer/tokenizer.json"
+  expect 0 '' "$engine: features" "$zenith" run z-image-text --engine $engine --weights "$tiny/text_encoder" --in "tokens=$tmp/t.npy" --out "cap=$tmp/cap.npy"
+  expect 0 '' "$engine: latent" "$zenith" run z-image-sample --engine $engine --weights "$tiny/transformer" --set steps=3 --in "x=$tmp/latent.npy" --in "cap=$tmp/cap.npy" --out "z=$tmp/z.npy"
+  expect 0 '' "$engine: picture" "$zenith" run flux-ae-decode --engine $engine --weights "$tiny/vae" --in "z=$tmp/z.npy" --out "x=$tmp/picture-$engine.npy"
+done
+expect 0 '' "from its own latent, changed a little" "$zenith" run z-image-sample --weights "$tiny/transformer" --set change=0.5 --in "x=$tmp/latent.npy" --in "cap=$tmp/cap.npy" --in "start=$tmp/z.npy" --out "z=$tmp/z2.npy"
+expect 0 '' "features of a prompt again" "$zenith" run z-image-text --weights random: --in "tokens=$tmp/t.npy" --out "cap=$tmp/cap.npy"
 expect 1 'z-image-sample' "a latent of half a patch" "$zenith" run z-image-sample --weights random: --in "x=$tmp/odd.npy" --in "cap=$tmp/cap.npy" --out "z=$tmp/z.npy"
 
 enc_run() { "$zenith" run taesd-encode --weights "${2:-$enc}" --in "x=$1" --out "z=$tmp/z.npy"; }

@@ -33,6 +33,14 @@ enum {
     USUAL_TIME = 32,
     USUAL_MID = 48
 }; /* usual: without a file */
+enum {
+    PUBLISHED_HEAD = 128,
+    PUBLISHED_LAYERS = 30,
+    PUBLISHED_REFINERS = 2,
+    PUBLISHED_FEATURES = 2560,
+    PUBLISHED_TIME = 256,
+    PUBLISHED_MID = 1024
+}; /* without a file, if the width is given: 3840 is that of Z-Image */
 
 static const float rms_eps = 1e-5f, final_eps = 1e-6f;
 static const double rope_base = 256, time_base = 1e4, time_scale = 1000;
@@ -136,6 +144,12 @@ bool zn_zimage_recognise(const zn_weights *w, char *what, size_t size)
 
 /* ---- bind ---------------------------------------------------------------------------------------------- */
 
+/* A size without a file. */
+static int usual(const zn_binder *b, int small, int published)
+{
+    return b->base ? published : small;
+}
+
 static zn_norm rms(int c)
 {
     return (zn_norm){ .kind = ZN_RMS_NORM, .c = c, .no_bias = true, .eps = rms_eps };
@@ -212,7 +226,7 @@ static void bind_block(zn_binder *b, block *k, int width, int head, int cond, co
 
     snprintf(name, sizeof name, "%s%s.%d", l->prefix, kind, i);
     snprintf(modulation, sizeof modulation, "%s.%s", name, l->modulation);
-    feed = b->w ? zn_bind_dim(b, 0, "%s.feed_forward.w1.weight", name) : USUAL_FEED;
+    feed = b->w ? zn_bind_dim(b, 0, "%s.feed_forward.w1.weight", name) : usual(b, USUAL_FEED, width / 3 * 8);
     if (feed < 1 || feed > ZN_ZIMAGE_MAX_C) {
         zn_bind_fail(b, "the feed-forward layer of %s makes no sense", name);
         return;
@@ -241,8 +255,8 @@ static int count_blocks(const zn_binder *b, const layout *l, const char *kind, i
 /* Width and head of the tokens; false: not of such a network, and the status says so. */
 static bool bind_sizes(zn_binder *b, const layout *l, int *width, int *head)
 {
-    *width = USUAL_WIDTH;
-    *head = USUAL_HEAD;
+    *width = usual(b, USUAL_WIDTH, b->base);
+    *head = usual(b, USUAL_HEAD, PUBLISHED_HEAD);
     if (l && b->w) {
         *width = zn_bind_dim(b, 0, "%s%s.weight", l->prefix, l->embed);
         *head = zn_bind_dim(b, 0, "%slayers.0.%s.weight", l->prefix, l->q_norm);
@@ -261,8 +275,9 @@ static void bind_caption(zn_binder *b, void *net)
 
     if (!bind_sizes(b, l, &m->width, &m->head))
         return;
-    m->features = b->w ? zn_bind_dim(b, 1, "%s%s.weight", l->prefix, l->caption[1]) : USUAL_FEATURES;
-    m->n = count_blocks(b, l, "context_refiner", USUAL_REFINERS, MAX_REFINERS);
+    m->features = b->w ? zn_bind_dim(b, 1, "%s%s.weight", l->prefix, l->caption[1])
+                       : usual(b, USUAL_FEATURES, PUBLISHED_FEATURES);
+    m->n = count_blocks(b, l, "context_refiner", usual(b, USUAL_REFINERS, PUBLISHED_REFINERS), MAX_REFINERS);
     if (m->features < 1 || m->features > ZN_ZIMAGE_MAX_C || !m->n) {
         zn_bind_fail(b, "the sizes of the caption's layers make no sense");
         return;
@@ -327,12 +342,12 @@ static void bind_step(zn_binder *b, void *net)
     step *m = net;
     zn_zimage_sizes *z = &m->sizes;
     const layout *l = b->w ? layout_of(b->w) : &layouts[0];
-    int patch = USUAL_LATENT * PATCH * PATCH, mid = USUAL_MID;
+    int patch = USUAL_LATENT * PATCH * PATCH, mid = usual(b, USUAL_MID, PUBLISHED_MID);
 
     if (!bind_sizes(b, l, &z->width, &z->head))
         return;
-    z->time = m->cond = USUAL_TIME;
-    z->caption = USUAL_FEATURES;
+    z->time = m->cond = usual(b, USUAL_TIME, PUBLISHED_TIME);
+    z->caption = usual(b, USUAL_FEATURES, PUBLISHED_FEATURES);
     if (b->w) {
         patch = zn_bind_dim(b, 1, "%s%s.weight", l->prefix, l->embed);
         z->time = zn_bind_dim(b, 1, "%s%s.weight", l->prefix, l->time[0]);
@@ -341,8 +356,8 @@ static void bind_step(zn_binder *b, void *net)
         z->caption = zn_bind_dim(b, 1, "%s%s.weight", l->prefix, l->caption[1]);
     }
     z->latent = patch / (PATCH * PATCH);
-    m->n_refiners = count_blocks(b, l, "noise_refiner", USUAL_REFINERS, MAX_REFINERS);
-    m->n_layers = count_blocks(b, l, "layers", USUAL_LAYERS, ZN_ZIMAGE_MAX_LAYERS);
+    m->n_refiners = count_blocks(b, l, "noise_refiner", usual(b, USUAL_REFINERS, PUBLISHED_REFINERS), MAX_REFINERS);
+    m->n_layers = count_blocks(b, l, "layers", usual(b, USUAL_LAYERS, PUBLISHED_LAYERS), ZN_ZIMAGE_MAX_LAYERS);
     if (patch < PATCH * PATCH || patch % (PATCH * PATCH) || patch > ZN_ZIMAGE_MAX_C || z->time < 2 || z->time % 2 ||
         z->time > ZN_ZIMAGE_MAX_C || mid < 1 || mid > ZN_ZIMAGE_MAX_C || m->cond < 1 || m->cond > ZN_ZIMAGE_MAX_C ||
         !m->n_refiners || !m->n_layers) {

@@ -182,6 +182,15 @@ static void bind(zn_binder *b, void *net)
     m->vocab = USUAL_VOCAB;
     m->width = USUAL_WIDTH;
     m->head = USUAL_HEAD;
+    if (b->base) { /* made up as Qwen3-4B is, whose width is 2560 */
+        m->vocab = 151936;
+        m->width = b->base;
+        m->head = 128;
+        q = 32 * m->head;
+        kv = 8 * m->head;
+        feed = m->width / 5 * 19;
+        n = 36;
+    }
     if (!l) {
         zn_bind_fail(b, "these are not the weights of a Qwen3 text encoder");
         return;

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* z_image.c - `zenith info` on a folder of Z-Image: what is there, what is missing, what a run takes. */
+#include "cli.h"
+#include "digest.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+static const struct {
+    zn_zimage_part part;
+    const char *id, *made_up, *what; /* made_up: the published sizes */
+} steps[] = {
+    { ZN_ZIMAGE_TEXT, "z-image-text", "random:2560", "text encoder" },
+    { ZN_ZIMAGE_TRANSFORMER, "z-image-sample", "random:3840", "transformer" },
+    { ZN_ZIMAGE_AUTOENCODER, "flux-ae-decode", "random:", "decoder" },
+};
+
+bool is_zimage(const options *o)
+{
+    static const char *const inside[] = { "transformer", "text_encoder", "vae", "tokenizer" };
+    struct stat st;
+
+    if (!strcmp(o->word[0], "z-image") && stat(o->word[0], &st))
+        return true;
+    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
+        char path[4096];
+        const int n = snprintf(path, sizeof path, "%s/%s", o->word[0], inside[i]);
+
+        if (n > 0 && (size_t)n < sizeof path && !stat(path, &st) && S_ISDIR(st.st_mode))
+            return true;
+    }
+    return false;
+}
+
+/* ---- the manifest --------------------------------------------------------------------------------------- */
+
+/* Compares the files of a folder with lines "DIGEST  NAME", of SHA-256 or MD5; how many are not as they should be, or -1. */
+static int verify(const char *manifest, const char *folder)
+{
+    FILE *f = fopen(manifest, "r");
+    char line[4096];
+    int bad = 0, n = 0;
+
+    if (!f)
+        return fail("%s: cannot be opened", manifest), -1;
+    while (fgets(line, sizeof line, f)) {
+        char want[DIGEST_HEX + 1], name[2048], path[4200], got[DIGEST_HEX];
+        zn_error err;
+
+        if (sscanf(line, "%65s *%2047[^\r\n]", want, name) != 2 && sscanf(line, "%65s %2047[^\r\n]", want, name) != 2)
+            continue;
+        if ((strlen(want) != 64 && strlen(want) != 32) || strspn(want, "0123456789abcdefABCDEF") != strlen(want))
+            continue;
+        n++;
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        if (!digest_file(got, path, strlen(want) == 64, &err)) {
+            printf("missing   %s\n", name);
+            bad++;
+        } else if (strcasecmp(want, got)) {
+            printf("differs   %s\n", name);
+            bad++;
+        } else {
+            printf("verified  %s\n", name);
+        }
+    }
+    fclose(f);
+    return n ? bad : (fail("%s: there are no lines of a digest and a name in it", manifest), -1);
+}
+
+/* ---- memory --------------------------------------------------------------------------------------------- */
+
+/* What each step takes; nothing is loaded. */
+static int show_plans(const options *o, zn_engine *engine, const zn_zimage_file *list)
+{
+    const int w = o->width ? o->width : 1024, h = o->height ? o->height : 1024;
+    size_t most = 0;
+
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        const char *file = list ? list[steps[i].part].path : steps[i].made_up;
+        const bool quantised = steps[i].part != ZN_ZIMAGE_AUTOENCODER; /* convolutions stay floats */
+        const zn_open open = {
+            .files = &file, .n_files = 1, .precision = quantised ? precision_of(o) : NULL, .plan_only = true
+        };
+        const zn_array z = { NULL, (h + 15) / 16 * 2, (w + 15) / 16 * 2, 16 };
+        zn_array in[2] = { z, { NULL, 1, 1, 512 } }, cap = { 0 };
+        zn_model *model = NULL, *text = NULL;
+        zn_plan plan;
+        zn_error err;
+
+        if (i == 1) { /* a caption has the channels that the text encoder makes */
+            const char *first = list ? list[ZN_ZIMAGE_TEXT].path : steps[0].made_up;
+
+            if (zn_model_open(&text, engine, "z-image-text",
+                              &(zn_open){ .files = &first, .n_files = 1, .plan_only = true }, &err) ||
+                zn_model_shape(text, &in[1], 1, &cap, &err))
+                return zn_model_close(&text), fail("%s", err.text);
+            zn_model_close(&text);
+            in[1] = cap;
+        }
+        if (zn_model_open(&model, engine, steps[i].id, &open, &err) ||
+            zn_model_plan(model, i ? in : in + 1, i == 1 ? 2 : 1, NULL, &plan, &err)) {
+            zn_model_close(&model);
+            return fail("%s", err.text);
+        }
+        printf("%-13s %7.0f MiB, and %.0f MiB of weights (%s); %.4g billion multiply-adds%s\n", steps[i].what,
+               (double)plan.peak_bytes / 1048576, (double)plan.weight_bytes / 1048576, zn_model_precision(model),
+               plan.macs / 1e9, i == 1 ? " in 8 steps" : "");
+        if (plan.peak_bytes + plan.weight_bytes > most)
+            most = plan.peak_bytes + plan.weight_bytes;
+        zn_model_close(&model);
+    }
+    printf("%dx%d takes %.1f GB: one of these after the other, a prompt of 512 tokens\n", w, h, (double)most / 1e9);
+    return EXIT_DONE;
+}
+
+int info_zimage(const options *o)
+{
+    const char *folder = !strcmp(o->word[0], "z-image") && o->n_words > 1 ? o->word[1]
+        : !strcmp(o->word[0], "z-image")                                  ? ""
+                                                                          : o->word[0];
+    const bool made_up = !strcmp(folder, ZN_RANDOM_WEIGHTS);
+    static zn_zimage_file list[ZN_ZIMAGE_PARTS];
+    zn_error err = { "" };
+    zn_engine *engine = NULL;
+    zn_status missing = made_up ? ZN_OK : zn_zimage_find(list, folder, &err);
+    int status, bad = 0;
+
+    for (int i = 0; !made_up && i < ZN_ZIMAGE_PARTS; i++) {
+        char dir[2048];
+
+        if (*list[i].path) {
+            printf("%-16s found at %s\n", list[i].name, list[i].path);
+            continue;
+        }
+        printf("%-16s missing (%s%s), looked for as %s in", list[i].name, list[i].size,
+               i == ZN_ZIMAGE_PREVIEW ? ", not needed" : "", list[i].place);
+        if (*folder)
+            printf(" %s", folder);
+        for (int k = 0; !*folder && zn_weights_folder(dir, sizeof dir, k); k++)
+            if (*dir)
+                printf("%s %s/z-image", k ? "," : "", dir);
+        putchar('\n');
+    }
+    if (o->manifest && !made_up)
+        bad = verify(o->manifest, *folder ? folder : ".");
+    if (missing)
+        return fail("%s", err.text);
+    if (bad)
+        return bad < 0 ? EXIT_FAILED : fail("%d files are not what %s says: download them again", bad, o->manifest);
+    if (zn_engine_open(&engine, o->engine, o->threads, &err))
+        return fail("%s", err.text);
+    status = show_plans(o, engine, made_up ? NULL : list);
+    zn_engine_close(&engine);
+    return status;
+}
