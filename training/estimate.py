@@ -131,11 +131,10 @@ class Patches:
         self.with_table = [(w >= 0).nonzero()[:, 0] for w in self.where]
 
     @torch.no_grad()
-    def prepare(self, net, seed=1):
-        """The first layer is fixed, so its output is computed once: of the patches, and of their clean pictures with white noise,
-        whose level is known."""
+    def prepare(self, fixed, seed=1):
+        """What fixed layers make is computed once: of the patches, and of their clean pictures with white noise, whose level is known."""
         dev = self.level.device
-        of = lambda v: torch.cat([net.features(x.to(dev)).half() for x in v])
+        of = lambda v: torch.cat([fixed(x.to(dev)).half() for x in v])
         self.features = of(x.float() / 255 for x in self.noisy.split(16))
         g = torch.Generator().manual_seed(seed)
         n = len(self.clean)
@@ -202,7 +201,7 @@ def batch_loss(net, p, size, generator, pull, told):
             take.append(p.with_table[k][r(len(p.with_table[k]), size // 2)])
     take = torch.cat(take)
     fresh = r(len(p.white), size // 2)
-    said = nets.Level.level(net.rest(torch.cat([p.features[take], p.white[fresh]]).float())).log()
+    said = nets.Level.level(net.learnt(torch.cat([p.features[take], p.white[fresh]]).float())).log()
     said, white = said[:len(take)], said[len(take):]
     level = p.level[take]
     near = lambda a, b: F.smooth_l1_loss(a.clamp(min=SEEN), b.clamp(min=SEEN), beta=0.3)
@@ -228,7 +227,7 @@ def check(net, p):
     """On patches kept out: error of the log level, and how much more, in dB, than with the best factor for each patch."""
     net.eval()
     out = {}
-    said = nets.Level.level(net.rest(p.features.float())).log()
+    said = nets.Level.level(net.learnt(p.features.float())).log()
     heads = len(nets.LEVEL_FOR)
     for k, name in enumerate(nets.LEVEL_FOR):
         have = p.where[k] >= 0
@@ -241,7 +240,7 @@ def check(net, p):
     if said.shape[1] > 3 * heads:
         off = lambda a, b: (a.clamp(min=SEEN) - b.clamp(min=SEEN)).abs().mean().item()
         out["log level"] = off(said[:, 3 * heads:], p.level)
-        white = nets.Level.level(net.rest(p.white.float())).log()
+        white = nets.Level.level(net.learnt(p.white.float())).log()
         true = p.sigma.clamp(min=FLOOR).log()
         out["white"] = off(white[:, 3 * heads:], true)
     net.train()
@@ -255,12 +254,20 @@ def train(a):
     out = Path(a.out)
     out.mkdir(parents=True, exist_ok=True)
     net, average = (nets.Level(*a.width, heads=len(nets.LEVEL_FOR) + 1).to(device) for _ in range(2))
-    adam = torch.optim.Adam([p for k, p in net.named_parameters() if not k.startswith("first")], a.lr, betas=(0.9, 0.98))
+    learnt = ("join", "head") if a.last else ("eighth", "down", "wide", "up", "join", "head")
+    for k, p in net.named_parameters():
+        p.requires_grad_(k.split(".")[0] in learnt)
+    fixed = (lambda x: net.middle(net.features(x))) if a.last else net.features
+    for n in (net, average):
+        n.learnt = n.last if a.last else n.rest
+    adam = torch.optim.Adam([p for p in net.parameters() if p.requires_grad], a.lr, betas=(0.9, 0.98))
     steps, spent = 0, 0.0
     state = out / "denoise-level.ckpt"
     if a.resume and state.exists():
         s = torch.load(state)
-        net.load_state_dict(s["net"]), average.load_state_dict(s["average"]), adam.load_state_dict(s["adam"])
+        net.load_state_dict(s["average" if a.again else "net"]), average.load_state_dict(s["average"])
+        if not a.again:
+            adam.load_state_dict(s["adam"])
         steps, spent = s["steps"], (0.0 if a.again else s["spent"])
     else:
         average.load_state_dict(net.state_dict())
@@ -268,8 +275,7 @@ def train(a):
     held = Patches([a.check], device) if a.check else None
     for p in (patches, held):
         if p:
-            p.prepare(net)
-    net.first.requires_grad_(False)
+            p.prepare(fixed)
     have = ", ".join(f"{len(patches.with_table[k])} tables of {n}" for k, n in enumerate(nets.LEVEL_FOR))
     print(f"# {len(patches.clean)} patches, {have}; {nets.macs_per_pixel(net):.0f} multiply-adds a pixel", flush=True)
     last = shown = time.time()
@@ -349,6 +355,7 @@ def main():
     p.add_argument("--width", type=int, nargs=2, default=(48, 80), help="channels at 1/8 and at 1/16")
     p.add_argument("--resume", action="store_true")
     p.add_argument("--again", action="store_true", help="with --resume: a new schedule from these weights")
+    p.add_argument("--last", action="store_true", help="learn the last two layers alone, quickly on a CPU")
     p.add_argument("--seed", type=int, default=1)
     a = p.parse_args()
     (tables if a.what == "tables" else train)(a)

@@ -209,13 +209,19 @@ class Level(nn.Module):
     def features(self, x):
         return torch.cat([F.avg_pool2d(F.relu(self.first(F.pixel_unshuffle(x, 2))), 4), F.avg_pool2d(x, 8)], 1)
 
-    def rest(self, f):
+    def middle(self, f):
         for conv in self.eighth:
             f = F.relu(conv(f))
         skip, f = f, F.relu(self.down(f))
         for conv in self.wide:
             f = F.relu(conv(f))
-        return self.head(F.relu(self.join(F.interpolate(self.up(f), scale_factor=2) + skip)))
+        return F.interpolate(self.up(f), scale_factor=2) + skip
+
+    def last(self, f):
+        return self.head(F.relu(self.join(f)))
+
+    def rest(self, f):
+        return self.last(self.middle(f))
 
     def forward(self, x):
         return self.rest(self.features(x))
