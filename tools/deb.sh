@@ -116,11 +116,22 @@ gimp" "neural filters for GIMP" \
   rm -rf "$stage"
 }
 
+# cmd_test_deb [13]: of this release; or, on another, of Debian 13, built in the root that tests/plugin/gimp3.sh uses.
 cmd_test_deb() {
+  local folder=$root/out inside=${ZENITH_TRIXIE:-$root/.cache/trixie}
   need mmdebstrap lintian "${pkg_picture[@]}"
-  cmd_deb || exit 1
+  if [ "${1:-$debian}" = "$debian" ]; then
+    cmd_deb || exit 1
+  elif [ "$1" = 13 ]; then
+    "$root/tests/plugin/debian-root.sh" "$inside" --copy zenith/packages || die "there is no root with Debian 13"
+    chroot "$inside" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 /zenith/packages/run deb || exit 1
+    debian=13 folder=$inside/zenith/packages/out
+    export ZENITH_ROOT=${ZENITH_ROOT:-$root/.cache/fresh-13} ZENITH_ROOT_RELEASE=trixie
+  else
+    die "usage: ./run test-deb [13]"
+  fi
   tallies=$root/.cache/tallies
   : >"$tallies"
-  suite "packages in a fresh root" "$root/tests/plugin/deb.sh" "$root/out" "$(deb_version)"
+  suite "packages in a fresh root" "$root/tests/plugin/deb.sh" "$folder" "$(deb_version)"
   total
 }

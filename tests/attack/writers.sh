@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# writers.sh BUILD [KILLS] - every program that writes a file is killed, and meets a full disk: at random moments, and at
+# writers.sh BUILD [TIMES] - every program that writes a file is killed, and meets a full disk: at random moments, and at
 # random calls that write (fail_io.c).  What has a result's name is whole: the old result or the new one.  Then the same
-# command, undisturbed, completes it.
+# command, undisturbed, completes it.  Of the times, two thirds are kills.
 set -u
 . "$(dirname "$0")/programs.sh"
 shim fail_io
-kills=${2:-24}
+times=${2:-24}
 RANDOM=${SEED:-1}
 
 # results FOLDER: what counts as a result there, with its sum; the rest is temporary by its name.
@@ -44,7 +44,7 @@ program() {
   results "$tmp/new" >"$tmp/new-sums"
   [ -s "$tmp/new-sums" ] && [ "$calls" -gt 2 ] || { not_ok "$name" "it wrote nothing, in $calls calls"; return; }
 
-  for i in $(seq "$kills"); do
+  for i in $(seq "$times"); do
     begin $((i % 2))
     case $((i % 3)) in
       0) # any moment
@@ -77,7 +77,7 @@ program() {
     fi
   done 2>/dev/null # the shell's words about what was killed
   if [ -z "$bad" ] && [ $hit -gt 0 ]; then
-    ok "$name: $kills times killed or without room, in $took ms and $calls calls"
+    ok "$name: $((times - (times + 1) / 3)) kills and $(((times + 1) / 3)) full disks, in $took ms and $calls calls"
   else
     not_ok "$name" "$bad"
   fi
@@ -85,7 +85,7 @@ program() {
 
 # The check itself must be able to fail: tar writes under the final name.
 head -c 600k /dev/zero >"$tmp/zeros"
-probe=$(kills=6 && ONLY= && program "probe" "" tar -C "$tmp" -cf "$out/copy" zeros)
+probe=$(times=6 && ONLY= && program "probe" "" tar -C "$tmp" -cf "$out/copy" zeros)
 if grep -q '^not ok probe.* is half' <<<"$probe"; then ok "half a result is seen"; else not_ok "half a result is seen" "$probe"; fi
 programs
 finish

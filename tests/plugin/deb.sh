@@ -4,7 +4,8 @@
 # deb.sh FOLDER VERSION - the packages of ./run deb in a fresh root: installed, used, removed, nothing left.
 #
 # Needs:  root; mmdebstrap and the network the first time (debian-root.sh); lintian and appstreamcli for their checks.
-#         ZENITH_ROOT: the root's folder (default: .cache/fresh of the source).
+#         ZENITH_ROOT          the root's folder (default: .cache/fresh of the source)
+#         ZENITH_ROOT_RELEASE  the release they are for (default: this machine's)
 # Skips:  the root's tests if it cannot be made; lintian and AppStream where they are not installed.
 # Time:   half a minute; the first time two minutes more.
 
@@ -41,7 +42,7 @@ else
 fi
 
 root=${ZENITH_ROOT:-$source_dir/.cache/fresh}
-why=$(ZENITH_ROOT_RELEASE=$(. /etc/os-release && echo "$VERSION_CODENAME") ZENITH_ROOT_PACKAGES="gegl gimp libgexiv2-2" "$here/debian-root.sh" "$root")
+why=$(ZENITH_ROOT_RELEASE=${ZENITH_ROOT_RELEASE:-$(. /etc/os-release && echo "$VERSION_CODENAME")} ZENITH_ROOT_PACKAGES="gegl gimp libgexiv2-2" "$here/debian-root.sh" "$root")
 case $? in
   0) ;;
   77) skip root "$why"; finish ;;

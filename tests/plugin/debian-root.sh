@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# debian-root.sh DIR [--pack] - a Debian 13 root with GIMP 3, for tests on a
+# debian-root.sh DIR [--pack | --copy PATH] - a Debian 13 root with GIMP 3, for tests on a
 # machine that has another Debian; or, for the test of the packages,
 #   ZENITH_ROOT_RELEASE   another release
 #   ZENITH_ROOT_PACKAGES  other packages than what building Zenith needs
@@ -10,6 +10,7 @@
 # Makes:  DIR, a directory for chroot.  Nothing is mounted into it.
 #         With --pack also DIR.tar.zst (about 320 MB), which a later call
 #         unpacks in seconds if DIR is gone.
+#         With --copy the source as it is, in DIR/PATH; what lay there is deleted.
 # Keeps:  a DIR that is ready (and has today's package list) is left as it is.
 # Exit:   0 ready; 77 it cannot be made here, with one sentence on stdout why;
 #         1 it was begun and failed, with the log's name on stderr.
@@ -28,9 +29,10 @@ packages=${ZENITH_ROOT_PACKAGES:-$packages}
 without=${ZENITH_ROOT_PACKAGES:+--dpkgopt=path-include=/usr/*}
 without=${without:---dpkgopt=path-exclude=/usr/share/man/* --dpkgopt=path-exclude=/usr/share/doc/* --dpkgopt=path-exclude=/usr/share/locale/*}
 
-dir=${1:?usage: debian-root.sh DIR [--pack]}
+dir=${1:?usage: debian-root.sh DIR [--pack | --copy PATH]}
 case $dir in /*) ;; *) dir=$PWD/$dir ;; esac
-pack=${2:-}
+pack=${2:-} copy=${3:-}
+source_dir=$(cd "$(dirname "$0")/../.." && pwd)
 stamp=$dir/.zenith-root
 log=$dir.log
 want=$(echo $release $packages)
@@ -45,13 +47,20 @@ pack_it () {
     mv "$dir.tar.zst.part" "$dir.tar.zst"
 }
 
-if ready; then pack_it; exit 0; fi
+copy_it () {
+  [ "$pack" = --copy ] || return 0
+  mkdir -p "$dir/$copy" && find "$dir/$copy" -mindepth 1 -delete
+  tar -C "$source_dir" --exclude=./.git --exclude=./.cache --exclude=./.carry \
+    --exclude='./build*' --exclude=./out -cf - . | tar -C "$dir/$copy" -xf -
+}
+
+if ready; then pack_it && copy_it; exit; fi
 
 [ "$(id -u)" = 0 ] || cannot "chroot and package installation need root"
 command -v apt-get >/dev/null || cannot "this machine has no apt"
 
 if [ -e "$dir.tar.zst" ] && [ ! -e "$dir" ]; then
-  mkdir -p "$dir" && tar -C "$dir" -xf "$dir.tar.zst" -I zstd && ready && exit 0
+  mkdir -p "$dir" && tar -C "$dir" -xf "$dir.tar.zst" -I zstd && ready && copy_it && exit 0
   rm -rf "$dir"
 fi
 
@@ -99,5 +108,4 @@ fi
 chroot "$dir" gegl --version >>"$log" 2>&1 ||
   { echo "debian-root.sh: gegl does not start in $dir, see $log" >&2; exit 1; }
 echo "$want" >"$stamp"
-pack_it
-exit 0
+pack_it && copy_it

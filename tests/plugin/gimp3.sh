@@ -23,19 +23,13 @@ set -u
 # Builds in the Debian 13 root and runs this script there.
 run_inside () {
   root=${ZENITH_TRIXIE:-$source_dir/.cache/trixie}
-  why=$("$here/debian-root.sh" "$root")
+  why=$("$here/debian-root.sh" "$root" --copy zenith/source) # the build beside it is kept
   case $? in
     0) ;;
     77) skip gimp3 "$why"; finish ;;
     *) not_ok gimp3 "the Debian 13 root could not be made"; finish ;;
   esac
   inside=$root/zenith
-  mkdir -p "$inside/source"
-  # Old files would stay in the build otherwise; the build itself is kept.
-  find "$inside/source" -mindepth 1 -delete
-  tar -C "$source_dir" --exclude=./.git --exclude=./.cache --exclude=./.carry \
-    --exclude='./build*' --exclude=./out -cf - . | tar -C "$inside/source" -xf - ||
-    { not_ok gimp3-copy "the source could not be copied to $inside"; finish; }
   chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
     ZENITH_WORK=/zenith/work ZENITH_BUILD=/zenith/build \
     ${ZENITH_DENOISE:+ZENITH_DENOISE="$ZENITH_DENOISE"} \
