@@ -211,6 +211,11 @@ void zn_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...
     if (b->status)
         return;
     ZN_FORMAT(name, fmt);
+    if (spec.cin % groups || spec.cout % groups) {
+        zn_bind_fail(b, "'%s' has %d inputs and %d outputs, which %d groups cannot share", name, spec.cin, spec.cout,
+                     groups);
+        return;
+    }
     snprintf(full, sizeof full, "%s.weight", name);
     weight = read_tensor(b, full, (int[]){ spec.cout, spec.cin / groups, spec.kh, spec.kw }, 4);
     if (b->outline && weight)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* large.c - pictures of 100 megapixels through every operation, from file to file as `gegl` does it.
  *
- *     attack_large PICTURE [OPERATION...]    the picture's file, made large enough by its maker
+ *     attack_large PICTURE [OPERATION...] [KEY=VALUE...]    the picture's file, made large enough by its maker
+ *
+ * Settings go to each of the operations, after its own; $ZENITH_MODELS can name other networks than the shipped ones.
  *
  * Each operation runs in a process of its own, twice: to the end, and cancelled when a fifth is done.  Printed are the peak
  * of its resident memory (GEGL's own cache of 512 MiB counts; the output is PNG, for GEGL's JPEG writer holds half a
@@ -59,7 +61,7 @@ static void on_progress(GeglNode *node, gdouble value, gpointer data)
 }
 
 /* In a process of its own: a line on stdout; the exit status is 0 where all is well. */
-static int run_large(const char *path, const Filter *f, gboolean cancel)
+static int run_large(const char *path, const Filter *f, const char *more, gboolean cancel)
 {
     const gboolean zenith = g_str_has_prefix(f->name, "zenith:"), shrinks = !strcmp(f->name, "zenith:latent-encode");
     gchar *out = g_strdup_printf("%s/%s", ops_folder, shrinks ? "out.gegl" : "out.png"), *status = NULL;
@@ -76,6 +78,8 @@ static int run_large(const char *path, const Filter *f, gboolean cancel)
     if (!shrinks)
         gegl_node_set(save, "compression", 1, NULL);
     set_properties(op, f->settings);
+    if (*more)
+        set_properties(op, more);
     gegl_node_link_many(load, op, save, NULL);
     bar.node = op;
     bar.last = bar.began;
@@ -96,8 +100,8 @@ static int run_large(const char *path, const Filter *f, gboolean cancel)
         wrong = "the cancel was not heard";
     else if (!cancel && zenith && bar.calls < 3)
         wrong = "there is no bar";
-    printf("%s %s %s%s: %.0f MiB, %.0f s, the bar was silent for at most %.1f s%s%s\n", *wrong ? "not ok" : "ok",
-           f->name, f->settings, cancel ? ", cancelled" : "", mib, seconds, (gdouble)bar.silence / 1e6,
+    printf("%s %s %s %s%s: %.0f MiB, %.0f s, the bar was silent for at most %.1f s%s%s\n", *wrong ? "not ok" : "ok",
+           f->name, f->settings, more, cancel ? ", cancelled" : "", mib, seconds, (gdouble)bar.silence / 1e6,
            *wrong ? ": " : "", wrong);
     fflush(stdout);
     unlink(out);
@@ -107,7 +111,7 @@ static int run_large(const char *path, const Filter *f, gboolean cancel)
     return *wrong != 0;
 }
 
-static int in_child(int argc, char **argv, const Filter *f, gboolean cancel)
+static int in_child(int argc, char **argv, const Filter *f, const char *more, gboolean cancel)
 {
     const char *models = getenv("ZENITH_MODELS");
     pid_t pid;
@@ -121,7 +125,7 @@ static int in_child(int argc, char **argv, const Filter *f, gboolean cancel)
         if (!ops_begin(&argc, &argv))
             _exit(1);
         g_setenv("ZENITH_MODELS", saved, TRUE); /* the real networks */
-        status = run_large(argv[1], f, cancel);
+        status = run_large(argv[1], f, more, cancel);
         ops_clear();
         fflush(stdout);
         _exit(status);
@@ -134,24 +138,31 @@ static int in_child(int argc, char **argv, const Filter *f, gboolean cancel)
 
 int main(int argc, char **argv)
 {
-    int passed = 0, failed = 0;
+    int passed = 0, failed = 0, named = 0;
+    GString *more = g_string_new(NULL);
 
     if (argc < 2) {
-        fprintf(stderr, "usage: %s PICTURE [OPERATION...]\n", argv[0]);
+        fprintf(stderr, "usage: %s PICTURE [OPERATION...] [KEY=VALUE...]\n", argv[0]);
         return 2;
     }
+    for (int k = 2; k < argc; k++)
+        if (strchr(argv[k], '='))
+            g_string_append_printf(more, "%s%s", more->len ? " " : "", argv[k]);
+        else
+            named++;
     for (gsize i = 0; i < G_N_ELEMENTS(large); i++) {
-        gboolean wanted = argc == 2;
+        gboolean wanted = !named;
 
         for (int k = 2; k < argc; k++)
             wanted |= !strcmp(argv[k], large[i].name);
         for (int cancel = 0; wanted && cancel < (g_str_has_prefix(large[i].name, "zenith:") ? 2 : 1); cancel++) {
-            const int bad = in_child(argc, argv, &large[i], cancel);
+            const int bad = in_child(argc, argv, &large[i], more->str, cancel);
 
             failed += bad;
             passed += !bad;
         }
     }
+    g_string_free(more, TRUE);
     printf("%d passed, %d failed, 0 skipped\n", passed, failed);
     return failed > 0;
 }

@@ -45,6 +45,29 @@ static void channels_are_stated(void)
     zn_model_free(&m);
 }
 
+static void shared_bind(zn_binder *b, void *net)
+{
+    zn_conv spec = zn_conv_same(1, 8, 33);
+
+    spec.groups = 4;
+    b->geometry = (zn_geometry){ .in_c = 8, .out_c = 33, .shrink = 1, .grow = 1, .multiple = 1 };
+    zn_bind_conv(b, net, spec, "shared");
+}
+
+/* Widths out of a file decide how many channels a group has: what is left over would be written past the weights. */
+static void groups_share_evenly(void)
+{
+    const zn_arch odd = { .info = { .id = "odd", .in = { "x" }, .out = { "y" } },
+                          .size = sizeof(zn_conv),
+                          .bind = shared_bind,
+                          .forward = seven_forward };
+    zn_error err = { "" };
+    zn_model *m = NULL;
+
+    CHECK(zn_model_load(&m, engine, &odd, &(zn_open){ 0 }, &err) && !m && strstr(err.text, "groups"), "opened, or: %s",
+          err.text);
+}
+
 /* Of networks between pictures and latents: pictures are named x and y, and have 3 channels. */
 static void pictures_have_three_channels(void)
 {
@@ -242,6 +265,7 @@ int main(void)
         return 1;
     }
     RUN(channels_are_stated);
+    RUN(groups_share_evenly);
     RUN(cancel_inside_a_layer);
     RUN(pictures_have_three_channels);
     RUN(cut_between_characters);

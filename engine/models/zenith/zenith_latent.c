@@ -72,7 +72,7 @@ static void bind_mix(zn_binder *b, mixed *k, int width, int i, const char *name)
     zn_conv in = zn_conv_same(1, width, inner), out = zn_conv_same(1, inner, width);
     char gate[96];
 
-    if (inner % ZN_MIX_GROUPS) {
+    if (width % (ZN_MIX_GROUPS * ZN_MIX_GROUPS)) {
         zn_bind_fail(b, "the width %d of '%s' is not a multiple of %d", width, name, ZN_MIX_GROUPS * ZN_MIX_GROUPS);
         return;
     }
