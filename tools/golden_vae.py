@@ -282,7 +282,7 @@ def full(name, size, program, precisions, rounds):
                 for p in precisions if i == 0 else ["fp32"]:
                     before = resource.getrusage(resource.RUSAGE_CHILDREN)
                     subprocess.run([program, "run", f"{id}-{what}", "--weights", str(d / "w.safetensors"), "--set",
-                                    f"precision={p}", "--in", f"{a}={d}/in.npy", "--out", f"{b}={d}/out.npy"], check=True)
+                                    f"precision={p}", *(["--set", "scale=1"] if id == "flux-ae" else []), "--in", f"{a}={d}/in.npy", "--out", f"{b}={d}/out.npy"], check=True)
                     after = resource.getrusage(resource.RUSAGE_CHILDREN)
                     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
                     error = torch.from_numpy(np.load(d / "out.npy")) - want

@@ -89,7 +89,7 @@ def errors(a, path, id, half, value, want, net):
         np.save(f"{d}/in.npy", value[0].permute(1, 2, 0).contiguous().numpy())
         for p in a.precision:
             r = subprocess.run([a.zenith, "run", f"{id}-{half}", "--weights", path, "--engine", a.engine, "--set", f"precision={p}",
-                                "--in", f"{a_in}={d}/in.npy", "--out", f"{a_out}={d}/out.npy"], capture_output=True, text=True)
+                                *(["--set", "scale=1"] if id == "flux-ae" else []), "--in", f"{a_in}={d}/in.npy", "--out", f"{a_out}={d}/out.npy"], capture_output=True, text=True)
             if r.returncode:
                 print(f"  {p}: {r.stderr.strip()}")
                 good = False

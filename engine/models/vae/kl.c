@@ -5,8 +5,10 @@
  *   flux-ae-decode   latent ── picture, not clamped
  *
  * Widths, levels, blocks a level and latent channels are read from the file: FLUX.1 has 16 latent channels and no quant
- * convolutions, Stable Diffusion and SDXL have 4 and both.  Latents are those of the network itself: a diffusion model's
- * own are (z - shift) * scale, with 0.1159 and 0.3611 in FLUX.1, 0 and 0.18215 in Stable Diffusion, 0 and 0.13025 in SDXL.
+ * convolutions, Stable Diffusion and SDXL have 4 and both.  Latents are those of the diffusion model, (z - shift) * scale,
+ * as diffusers' pipelines make them and as TAESD's networks have them: with 16 channels FLUX.1's shift and scale, with 4
+ * Stable Diffusion's.  SDXL's files look the same: the setting `scale` takes its own.  Latents of other widths stay as they
+ * are.
  *
  * Three ways to name the same tensors are known: diffusers', its older one, and the original one (FLUX.1's
  * ae.safetensors; first_stage_model in a checkpoint of Stable Diffusion), where the levels of the decoder are counted
@@ -22,7 +24,12 @@
 enum { USUAL_LEVELS = 4, USUAL_BLOCKS = 2, USUAL_Z = 16, USUAL_BASE = 128 };
 static const int usual_mult[USUAL_LEVELS] = { 1, 2, 4, 4 };
 
-enum { SET_SAMPLE };
+enum { SET_SAMPLE, SET_SCALE };
+
+static const struct {
+    int z;
+    float shift, scale;
+} latents[] = { { 16, 0.1159f, 0.3611f }, { 4, 0, 0.18215f } };
 
 typedef struct naming {
     const char *prefix;
@@ -198,6 +205,22 @@ static void bind_ends(zn_binder *b, zn_vae *m, const naming *n, int c)
     }
 }
 
+/* See the top. */
+static void bind_scale(zn_binder *b, zn_vae *m)
+{
+    float shift[16];
+
+    m->scale_set = SET_SCALE;
+    for (size_t i = 0; i < sizeof latents / sizeof *latents; i++)
+        if (m->z == latents[i].z && !b->status) {
+            m->scale = latents[i].scale;
+            for (int j = 0; j < m->z; j++)
+                shift[j] = m->decoder ? latents[i].shift : -latents[i].shift * latents[i].scale;
+            if (latents[i].shift != 0)
+                m->shift = zn_bind_device(b, shift, (size_t)m->z * sizeof *shift);
+        }
+}
+
 static void bind(zn_binder *b, zn_vae *m, bool decoder)
 {
     const naming *n = b->w ? find_naming(b->w, decoder) : &namings[0];
@@ -227,6 +250,7 @@ static void bind(zn_binder *b, zn_vae *m, bool decoder)
     if (!decoder)
         bind_middle(b, m, n, c);
     bind_ends(b, m, n, c);
+    bind_scale(b, m);
     zn_vae_set_geometry(b, m, SET_SAMPLE);
 }
 
@@ -245,6 +269,8 @@ static void bind_decoder(zn_binder *b, void *net)
 static const zn_setting settings[] = {
     [SET_SAMPLE] = { "sample", 16, 1, 256,
                      "in tiles, norms take the statistics of one of at most so many; 1: of all, exact and slow" },
+    [SET_SCALE] = { "scale", 0, 0, 100,
+                    "latents are (z - shift) * this; 0: FLUX.1's or Stable Diffusion's; 0.13025: SDXL's; 1: z itself" },
     { 0 }
 };
 

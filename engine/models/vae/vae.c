@@ -447,6 +447,36 @@ static void run_middle(zn_vae_run *r, const zn_vae *m)
     zn_watch(r->c, r->x, "middle");
 }
 
+/* What the network's own latent is multiplied by. */
+static float latent_scale(const zn_vae *m, const zn_call *call)
+{
+    const float asked = m->scale != 0 ? call->set[m->scale_set] : 1;
+
+    return asked != 0 ? asked : m->scale;
+}
+
+/* latent += shift, unless another scale is asked for */
+static void add_shift(zn_ctx *c, const zn_vae *m, const zn_call *call, zn_tensor latent)
+{
+    const zn_tensor shift = { m->shift, latent.n, 1, 1, latent.c, latent.c, ZN_F32 };
+
+    if (m->shift && call->set[m->scale_set] == 0)
+        zn_combine(c, latent, latent, shift, ZN_ADD, (zn_tail){ 0 });
+}
+
+/* From a diffusion model's latent to the network's own. */
+static void unscale(zn_vae_run *r, const zn_vae *m)
+{
+    zn_tensor y;
+
+    if (m->scale == 0)
+        return;
+    y = zn_vae_slot(r, 1, r->x.n, r->x.h, r->x.w, r->x.c);
+    zn_map(r->c, y, r->x, (zn_tail){ .gain = 1 / latent_scale(m, r->call) });
+    add_shift(r->c, m, r->call, y);
+    zn_vae_take(r, y, 1);
+}
+
 /* Stage 2 begins with what stage 1 left; blocks write to it. */
 static void copy_input(zn_vae_run *r)
 {
@@ -507,6 +537,7 @@ static void end_decoder(zn_vae_run *r, const zn_vae *m, const zn_call *call)
 static void walk_decoder(zn_vae_run *r, const zn_vae *m, const zn_call *call)
 {
     if (call->stage != 2) {
+        unscale(r, m);
         if (m->has_quant)
             zn_vae_conv(r, &m->quant, (zn_tail){ 0 });
         zn_vae_conv(r, &m->first, (zn_tail){ 0 });
@@ -544,6 +575,8 @@ void zn_vae_patch(zn_vae_run *r, const zn_vae *m)
 
 static void walk_encoder(zn_vae_run *r, const zn_vae *m, const zn_call *call)
 {
+    const zn_tail scaled = { .gain = latent_scale(m, call) };
+
     if (call->stage != 2) {
         zn_vae_patch(r, m);
         zn_vae_conv(r, &m->first, (zn_tail){ 0 });
@@ -564,10 +597,11 @@ static void walk_encoder(zn_vae_run *r, const zn_vae *m, const zn_call *call)
     zn_normalise(r->c, r->x, r->x, &m->last_norm, (zn_tail){ .pre = ZN_SILU });
     if (m->has_quant) {
         zn_vae_conv(r, &m->last, (zn_tail){ 0 });
-        zn_conv2d(r->c, call->out[0], r->x, &m->quant, (zn_tail){ 0 });
+        zn_conv2d(r->c, call->out[0], r->x, &m->quant, scaled);
     } else {
-        zn_conv2d(r->c, call->out[0], r->x, &m->last, (zn_tail){ 0 });
+        zn_conv2d(r->c, call->out[0], r->x, &m->last, scaled);
     }
+    add_shift(r->c, m, call, call->out[0]);
 }
 
 static void walk(zn_vae_run *r, const void *net, const zn_call *call)

@@ -76,6 +76,10 @@ typedef struct zn_vae {
     int n_norms; /* group norms of the levels, and the last one of a decoder: those of tiles */
     const zn_norm *norms[ZN_VAE_NORMS];
     bool video; /* all taps in time are bound */
+    /* A diffusion model's latent is (z - shift) * scale.  A setting may ask for another scale, then without shift. */
+    float scale;   /* 0: latents stay as they are */
+    int scale_set; /* the number of that setting; its 0 asks for nothing */
+    float *shift;  /* [z]: what is added after (encoder) or before (decoder) the scale; NULL: nothing */
     zn_conv past_first[2], past_last[2];
 } zn_vae;
 
