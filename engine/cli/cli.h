@@ -57,6 +57,9 @@ bool latent_read(zn_array *out, int *n, const char *path, zn_error *err);
 /* The number of axes; 0: it cannot be read. */
 int npy_rank(const char *path);
 
+/* One value that is not finite would reach every pixel that a network computes from it: it becomes 0.  How many were. */
+size_t clean_numbers(float *x, size_t len);
+
 /* Videos have four axes, and are read and written frame by frame.  To write one: its sizes are in frames.  Closing with ok
  * false leaves no file. */
 typedef struct npy_video {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* run.c - `zenith run`: a model on .npy files. */
-#include "cli.h"
+#include "frames.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -52,16 +52,20 @@ static void show_plan(zn_model *model, const zn_array *in, int n_in, const zn_jo
                 (double)plan.peak_bytes / 1048576, (double)plan.weight_bytes / 1048576, plan.macs / 1e9);
 }
 
-/* One value that is not finite would reach every pixel that a network computes from it. */
-static void clean(zn_array *a, const char *port)
+size_t clean_numbers(float *x, size_t len)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < zn_array_len(a); i++)
-        if (!isfinite(a->data[i])) {
-            a->data[i] = 0;
+    for (size_t i = 0; i < len; i++)
+        if (!isfinite(x[i])) {
+            x[i] = 0;
             n++;
         }
+    return n;
+}
+
+static void say_cleaned(size_t n, const char *port)
+{
     if (n)
         fprintf(stderr, "zenith: %zu values of %s are infinite or not a number: taken as 0\n", n, port);
 }
@@ -73,45 +77,18 @@ static bool read_input(zn_array *in, int *rank, const char *path, zn_error *err)
     return latent_is_file(path) ? latent_read(in, &n, path, err) : npy_read(in, rank, path, err);
 }
 
-typedef struct memory_video { /* frames that lie one below the other */
-    zn_array all;
-    size_t len; /* of one */
-} memory_video;
-
-static bool memory_frame(void *cookie, int32_t i, float *frame)
-{
-    const memory_video *v = cookie;
-
-    memcpy(frame, v->all.data + (size_t)i * v->len, v->len * sizeof *frame);
-    return true;
-}
-
-/* The frames of a file: of numbers, or of one latent, which is read into *memory. */
-static bool open_frames(npy_video *in, memory_video *memory, const char *path, zn_error *err)
-{
-    int n = 1;
-
-    if (!latent_is_file(path))
-        return npy_open_video(in, path, err);
-    if (!latent_read(&memory->all, &n, path, err))
-        return false;
-    memory->len = zn_array_len(&memory->all) / (size_t)n;
-    in->frames = (zn_frames){ n, memory->all.h / n, memory->all.w, memory->all.c, memory_frame, memory };
-    return true;
-}
-
 /* A video through the model that takes one. */
 static int run_video(const options *o, const zn_model_info *info, const char *from, const char *to)
 {
     const zn_open open = { .files = o->weights, .n_files = o->n_weights, .precision = precision_of(o) };
     const char *set[MAX_LIST];
     const zn_job job = { .set = set, .n_set = job_settings(set, o), .progress = o->progress ? show_progress : NULL };
-    npy_video in = { 0 }, out = { 0 };
-    memory_video memory = { 0 };
+    npy_video out = { 0 };
+    video_input in;
     zn_engine *engine = NULL;
     zn_model *model = NULL;
     zn_error err = { "" }, ignored;
-    bool ok = open_frames(&in, &memory, from, &err) && !zn_engine_open(&engine, o->engine, o->threads, &err) &&
+    bool ok = video_open(&in, from, &err) && !zn_engine_open(&engine, o->engine, o->threads, &err) &&
         !zn_model_open(&model, engine, info->id, &open, &err) &&
         !zn_model_video_shape(model, &in.frames, &out.frames, &err) && npy_create_video(&out, to, &err);
 
@@ -119,8 +96,10 @@ static int run_video(const options *o, const zn_model_info *info, const char *fr
         ok = !zn_model_run_video(model, &out.frames, &in.frames, &job, &err);
         ok = npy_close_video(&out, ok, ok ? &err : &ignored);
     }
-    npy_close_video(&in, true, &ignored);
-    free(memory.all.data);
+    say_cleaned(in.n_cleaned, info->in[0]);
+    if (*in.err.text)
+        err = in.err;
+    video_close(&in);
     zn_model_close(&model);
     zn_engine_close(&engine);
     return ok ? EXIT_DONE : fail("%s", err.text);
@@ -157,8 +136,7 @@ int cmd_run(const options *o)
             return usage("%s needs --in %s=FILE.npy", info->id, info->in[i]);
     if (!o->n_out)
         return usage("%s needs --out %s=FILE.npy", info->id, info->out[0]);
-    if (info->video &&
-        (latent_is_file(file_of(o->in, o->n_in, info->in[0])) || npy_rank(file_of(o->in, o->n_in, info->in[0])) == 4))
+    if (info->video && video_is_input(file_of(o->in, o->n_in, info->in[0])))
         return run_video(o, zn_model_named(info->video), file_of(o->in, o->n_in, info->in[0]),
                          file_of(o->out, o->n_out, info->out[0]));
 
@@ -172,7 +150,7 @@ int cmd_run(const options *o)
             goto end;
         }
     for (int i = 0; i < n_in; i++)
-        clean(&in[i], info->in[i]);
+        say_cleaned(clean_numbers(in[i].data, zn_array_len(&in[i])), info->in[i]);
     if (zn_model_shape(model, in, n_in, out, &err)) {
         fail("%s", err.text);
         goto end;
