@@ -16,8 +16,8 @@ property_double (amount, _("Amount"), 0.0)
   description (_("How much more of it (to 1), or less (to -1); 0 leaves the picture as it is"))
   value_range (-1.0, 1.0)
 
-zenith_property_face_steps (12)
-zenith_property_face_stochastic_steps (12)
+zenith_property_face_steps (10)
+zenith_property_face_stochastic_steps (10)
 
 property_double (detail, _("Detail"), 0.7)
   description (_("How much fine structure of the original stays where the face changes"))
