@@ -44,6 +44,7 @@ interactive_scm () {
     case $1 in
       *denoise)      arguments='"fast" 1 1 1 0 0 "auto"' ;;
       *apply-preset) arguments='""' ;;
+      *manipulate)   arguments='"smile" 0 10 10 0.7 "zenith-face" 0 0 0 0 "auto" TRUE' ;;
       *)             arguments='"zenith" "reconstruct" "" "auto"' ;;
     esac
     cat <<END
