@@ -106,8 +106,8 @@ gegl_op_class_init (GeglOpClass *klass)
   zn_op_whole_class_init (operation_class, describe);
   zn_op_whole_input_optional (operation_class);
 
-  gegl_operation_class_set_keys (operation_class, "name", "zenith:z-image", "title",
-                                 _ ("Generate"), "categories", "render", "description",
+  gegl_operation_class_set_keys (operation_class, "name", "zenith:z-image", "title", _ ("Generate"),
+                                 "categories", "render", "description",
                                  _ ("Makes a picture from a prompt, changes one, or paints inside "
                                     "of a mask (the second input)"),
                                  NULL);

@@ -38,8 +38,8 @@ struct _Dialog
   GtkWidget          *level;   /* the noise level that was found, or NULL */
   GtkWidget          *warning; /* hardly any was                  */
   GtkWidget          *bar;
-  GtkWidget          *prompt;  /* the entry, or NULL              */
-  GtkWidget          *lock;    /* keeps the seed, or NULL         */
+  GtkWidget          *prompt; /* the entry, or NULL              */
+  GtkWidget          *lock;   /* keeps the seed, or NULL         */
   ZnView             *view;
   gchar              *found; /* what was measured, or NULL      */
   guint               later; /* the source that makes a preview */
