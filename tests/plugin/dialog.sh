@@ -249,4 +249,20 @@ else
   skip undo "GIMP's program with windows is not installed"
 fi
 
+# A prompt is typed, Return generates: a layer more, the prompt is remembered, the seed is a new one.
+count='(gimp-message (string-append "layers " (number->string (car (gimp-image-get-layers (aref (cadr (gimp-image-list)) 0))))))'
+[ "$gimp" = 2 ] ||
+  count='(gimp-message (string-append "layers " (number->string (vector-length (gimp-image-get-layers (vector-ref (gimp-get-images) 0))))))'
+export ZENITH_MODELS="$work:$models"
+if open_dialog generate plug-in-zenith-z-image Generate big "$count"; then
+  xdotool type --delay 60 'a red fox'
+  sleep 1
+  import -window root "$work/out/generate-dialog.png"
+  press Return
+  check generate-layer grep -q 'layers 2' generate.log
+  check generate-remembers grep -q 'prompts=a red fox;' "$XDG_DATA_HOME/zenith/generate.ini"
+  check generate-source-stays same in/big.png out/generate.png
+fi
+export ZENITH_MODELS="$models"
+
 finish

@@ -45,6 +45,7 @@ interactive_scm () {
       *denoise)      arguments='"fast" 1 1 1 0 0 "auto"' ;;
       *apply-preset) arguments='""' ;;
       *manipulate)   arguments='"smile" 0 10 10 0.7 "zenith-face" 0 0 0 0 "auto" TRUE' ;;
+      *z-image)      arguments='"" 0 2 64 64 1 4 "" "auto"' ;;
       *)             arguments='"zenith" "reconstruct" "" "auto"' ;;
     esac
     cat <<END
