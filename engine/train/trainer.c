@@ -466,8 +466,14 @@ zn_status zn_trainer_test(zn_trainer *t, int kind, double *before, double *after
 /* The tensors of the view; how many. */
 static int view_tensors(zn_save_tensor list[2], const zn_trainer *t)
 {
-    list[0] = (zn_save_tensor){ "view.weight", ZN_F32, 2, { 3, t->view_z }, t->view, NULL };
-    list[1] = (zn_save_tensor){ "view.bias", ZN_F32, 1, { 3 }, t->view ? t->view + 3 * t->view_z : NULL, NULL };
+    list[0] = (zn_save_tensor){
+        .name = "view.weight", .type = ZN_F32, .n_dims = 2, .shape = { 3, t->view_z }, .data = t->view
+    };
+    list[1] = (zn_save_tensor){ .name = "view.bias",
+                                .type = ZN_F32,
+                                .n_dims = 1,
+                                .shape = { 3 },
+                                .data = t->view ? t->view + 3 * t->view_z : NULL };
     return t->view ? 2 : 0;
 }
 
