@@ -6,6 +6,7 @@
 #include "pipeline/video.h"
 #include "zenith_bench.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- the registry ----------------------------------------------------------------------------------- */
@@ -85,6 +86,11 @@ int zn_model_example(const zn_model *m, int w, int h, zn_array in[ZN_MAX_PORTS])
     return n;
 }
 
+bool zn_model_is_centred(const zn_model *m)
+{
+    return m->arch->centred;
+}
+
 const char *zn_model_variant(const zn_model *m)
 {
     return m->variant;
@@ -132,6 +138,27 @@ zn_status zn_model_time(zn_model *m, const zn_array *in, int n_in, zn_array *out
 zn_status zn_model_run(zn_model *m, const zn_array *in, int n_in, zn_array *out, const zn_job *job, zn_error *err)
 {
     return zn_model_profile(m, in, n_in, out, job, NULL, NULL, err);
+}
+
+zn_status zn_latent_show(zn_model *decoder, const zn_array *z, unsigned char *rgb, zn_error *err)
+{
+    const float scale = decoder->arch->centred ? 127.5f : 255, offset = (decoder->arch->centred ? 127.5f : 0) + 0.5f;
+    zn_array x = { 0 };
+    zn_status s = zn_model_shape(decoder, z, 1, &x, err);
+
+    if (!s && x.c != 3)
+        s = zn_fail(err, ZN_E_USAGE, "%s makes no picture", decoder->arch->info.id);
+    if (!s && !(x.data = malloc(zn_array_len(&x) * sizeof *x.data)))
+        s = zn_fail(err, ZN_E_MEMORY, "out of memory for a preview");
+    if (!s)
+        s = zn_model_run(decoder, z, 1, &x, NULL, err);
+    for (size_t i = 0; !s && i < zn_array_len(&x); i++) {
+        float v = x.data[i] * scale + offset;
+
+        rgb[i] = v > 0 ? (unsigned char)(v < 255 ? v : 255) : 0; /* NaN gives 0 */
+    }
+    free(x.data);
+    return s;
 }
 
 zn_status zn_model_video_shape(const zn_model *m, const zn_frames *in, zn_frames *out, zn_error *err)

@@ -184,6 +184,8 @@ typedef struct zn_open { /* a zeroed one, or NULL, is the default */
 ZN_API zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const zn_open *open, zn_error *err);
 ZN_API void zn_model_close(zn_model **model);
 ZN_API const zn_geometry *zn_model_geometry(const zn_model *model);
+/* Of a half of an autoencoder: its picture is -1..1, not 0..1. */
+ZN_API bool zn_model_is_centred(const zn_model *model);
 ZN_API const char *zn_model_variant(const zn_model *model); /* "taef2, 32 latent channels" */
 ZN_API int64_t zn_model_parameters(const zn_model *model);
 ZN_API const char *zn_model_precision(const zn_model *model); /* "fp32" */
@@ -235,6 +237,10 @@ ZN_API zn_status zn_model_plan(zn_model *model, const zn_array *in, int n_in, co
 /* out[].data is the caller's, of the sizes that zn_model_shape gives. */
 ZN_API zn_status zn_model_run(zn_model *model, const zn_array *in, int n_in, zn_array *out, const zn_job *job,
                               zn_error *err);
+
+/* A latent as a picture of 8 bits, for a sampler that shows how far it is: its job's `preview` gets the estimate z.  decoder: of the
+ * latent's kind, open (zenith-decode, taesd-decode, flux-latent-rgb, ...).  rgb: z->h * z->w * grow^2 * 3 bytes, the caller's. */
+ZN_API zn_status zn_latent_show(zn_model *decoder, const zn_array *z, unsigned char *rgb, zn_error *err);
 
 /* The same for pictures that need not fit in memory: tiles are read and written through functions.
  * Tiles lie on one absolute lattice, so every roi gives the pixels that the whole image would. */

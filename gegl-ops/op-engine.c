@@ -430,6 +430,12 @@ zn_op_model_count (const gchar    *id,
   return ok;
 }
 
+gboolean
+zn_op_model_centred (const ZnOpModel *model)
+{
+  return zn_model_is_centred (model->handle);
+}
+
 const gchar *
 zn_op_model_name (const ZnOpModel *model)
 {
@@ -536,7 +542,6 @@ autoencoder_colours (ZenithAutoencoder which)
     case ZENITH_AUTOENCODER_TAEF1:
       return "flux" ZN_OP_COLOURS;
     case ZENITH_AUTOENCODER_TAEF2:
-    case ZENITH_AUTOENCODER_F2:
       return "flux2" ZN_OP_COLOURS;
     case ZENITH_AUTOENCODER_WAN:
       return "wan" ZN_OP_COLOURS;

@@ -61,6 +61,9 @@ zn_status zn_op_model_levels (ZnOpModel       *model,
                               const zn_source *in,
                               zn_error        *err);
 
+/* Whether the picture of a half of an autoencoder is -1..1. */
+gboolean zn_op_model_centred (const ZnOpModel *model);
+
 /* The side of the engine's own tiles for a picture of this size, at most `side`; or
  * just that where it has none: a run will say why, or be made on the CPU. */
 gint zn_op_model_tile (ZnOpModel *model, gint width, gint height, gint side);

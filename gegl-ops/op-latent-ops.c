@@ -39,15 +39,6 @@ prepared_kind (GeglOperation *operation)
   return kind;
 }
 
-/* Whether the network's picture is -1..1. */
-static gboolean
-is_centred (const ZnOpModel *model)
-{
-  const gchar *name = zn_op_model_name (model);
-
-  return ! g_str_has_prefix (name, "taesd-") && ! g_str_has_prefix (name, "zenith-");
-}
-
 /* A half of the autoencoder, or NULL and a sentence.  *kind becomes what it makes or
  * wants.  Its other end is a picture of 3 channels: the engine refuses all other files. */
 static ZnOpModel *
@@ -64,7 +55,7 @@ acquire (ZnOpHalf half, const ZnOpLatentTask *task, ZnOpLatentKind *kind, zn_err
   g              = zn_op_model_geometry (model);
   kind->channels = half == ZN_OP_ENCODER ? g->out_c : g->in_c;
   kind->factor   = half == ZN_OP_ENCODER ? g->shrink : g->grow;
-  kind->centred  = is_centred (model);
+  kind->centred  = zn_op_model_centred (model);
 
   return model;
 }
@@ -306,7 +297,7 @@ put_latent (ZnOpLatent           *latent,
                         .box     = get_bounding_box (request->operation),
                         .format  = gegl_operation_get_format (request->operation, "output"),
                         .scale   = task->mode == ZENITH_LATENT_MODE_DIFFERENCE ? task->scale : 0,
-                        .centred = halves->decoder && is_centred (halves->decoder) };
+                        .centred = halves->decoder && zn_op_model_centred (halves->decoder) };
 
   if (halves->decoder && ! task->encodes &&
       strstr (zn_op_model_name (halves->decoder), ZN_OP_COLOURS " "))

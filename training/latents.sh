@@ -2,7 +2,7 @@
 # Train the small autoencoders side by side on one GPU: latents.sh KODAK TEACHER OUT PHOTOS...
 # OUT gets zenith, zenith-lite (one latent space), zenith-f2 (TEACHER has taef2_encoder.pth and taef2_decoder.pth), the three networks
 # of the comparison, and log.txt; files appear after a minute and are renewed. MINUTES (9.3) is the time of all of it.
-# ONLY="zenith-family zenith-f2" trains some of them; INIT=FOLDER goes on from its files (SCHEDULE=0.5:1: the second half).
+# ONLY="gated-family zenith-f2" trains these alone (gated-family is zenith and zenith-lite of gated blocks, and never trained otherwise); INIT=FOLDER goes on from its files (SCHEDULE=0.5:1: the second half).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 kodak=$1 teacher=$2 out=$3
@@ -46,7 +46,9 @@ train() { # NAME OPTIONS
 
 photos=("$@") pids=()
 train zenith-family --lr 1.5e-3 --phases 128x64:0.7,256x16:0.3 --every 60
-train zenith-f2 --lr 1.5e-3 --phases 128x48:0.7,256x12:0.3 --every 60
+# taef2's norms see the whole picture: large crops
+train zenith-f2 --lr 1.5e-3 --phases 192x24:0.6,320x8:0.4 --every 60
+case " ${ONLY:-} " in *" gated-family "*) train gated-family --lr 1.5e-3 --phases 128x64:0.7,256x16:0.3 --every 60 ;; esac
 for name in latent-gated latent-mix latent-plain; do
   train $name --lr 1.5e-3 --phases 128x32:1 --steps 12000 --every 60 --minutes "$(awk "BEGIN { print $minutes - 0.1 }")"
 done

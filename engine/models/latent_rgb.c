@@ -157,6 +157,7 @@ static bool recognise_none(const zn_weights *w, char *what, size_t size)
         .bind = bind_##name,                                                                                           \
         .forward = forward,                                                                                            \
         .out_c = 3,                                                                                                    \
+        .centred = true,                                                                                               \
     };
 
 PROJECTION(sd, "latent of Stable Diffusion 1 or 2", recognise_none)
@@ -177,4 +178,5 @@ const zn_arch zn_arch_latent_rgb = {
     .bind = bind_view,
     .forward = forward,
     .out_c = 3,
+    .centred = true,
 };

@@ -127,6 +127,42 @@ static void one_case(void)
     CHECK(d <= 1e-4, "off by %g", d);
 }
 
+/* A latent as a picture of 8 bits in one call: of a network for 0..1, and of one for -1..1. */
+static void shows_latents(void)
+{
+    static const char *const file = GOLDEN "latent-plain.safetensors";
+    static const struct {
+        const char *model, *golden;
+    } half[] = { { "zenith-decode", GOLDEN "latent-plain-decoder.golden.safetensors" },
+                 { "latent-rgb", GOLDEN "latent-plain-view.golden.safetensors" } };
+    zn_error err = { "" };
+
+    for (int i = 0; i < 2; i++) {
+        zn_weights *w = NULL;
+        zn_model *m = NULL;
+        zn_array z = { 0 }, want = { 0 };
+        unsigned char *rgb = NULL;
+        int worst = 0;
+        bool ok = !zn_weights_open(&w, &half[i].golden, 1, &err) && load(&z, w, "in") && load(&want, w, "out") &&
+            !zn_model_open(&m, engine, half[i].model, &(zn_open){ .files = &file, .n_files = 1 }, &err) &&
+            (rgb = malloc(zn_array_len(&want))) && !zn_latent_show(m, &z, rgb, &err);
+
+        for (size_t k = 0; ok && k < zn_array_len(&want); k++) {
+            float v = i ? 0.5f * want.data[k] + 0.5f : want.data[k];
+            int is = (int)(255 * (v < 0 ? 0 : v > 1 ? 1 : v) + 0.5f), off = abs(is - rgb[k]);
+
+            worst = off > worst ? off : worst;
+        }
+        if (!ok || worst > 1)
+            test_note(false, "%s: %s, %d levels off", half[i].model, err.text, worst);
+        free(z.data);
+        free(want.data);
+        free(rgb);
+        zn_model_close(&m);
+        zn_weights_close(&w);
+    }
+}
+
 int main(void)
 {
     zn_engine_info list[16];
@@ -145,6 +181,7 @@ int main(void)
             snprintf(name, sizeof name, "golden %s on %s", cases[current].golden, list[e].name);
             test_run(name, one_case);
         }
+        RUN(shows_latents);
         zn_engine_close(&engine);
     }
     return test_end();

@@ -287,6 +287,7 @@ const zn_arch zn_arch_flux_ae_encode = {
     .bind = bind_encoder,
     .forward = zn_vae_forward,
     .in_c = 3,
+    .centred = true,
 };
 
 const zn_arch zn_arch_flux_ae_decode = {
@@ -302,4 +303,5 @@ const zn_arch zn_arch_flux_ae_decode = {
     .bind = bind_decoder,
     .forward = zn_vae_forward,
     .out_c = 3,
+    .centred = true,
 };

@@ -488,6 +488,7 @@ const zn_arch zn_arch_wan_video_encode = {
     .bind = bind_video_encoder,
     .forward = zn_vae_forward,
     .in_c = 3,
+    .centred = true,
     .stream = &encoder_stream,
 };
 
@@ -503,6 +504,7 @@ const zn_arch zn_arch_wan_video_decode = {
     .bind = bind_video_decoder,
     .forward = zn_vae_forward,
     .out_c = 3,
+    .centred = true,
     .stream = &decoder_stream,
 };
 
@@ -519,6 +521,7 @@ const zn_arch zn_arch_wan_vae_encode = {
     .bind = bind_encoder,
     .forward = zn_vae_forward,
     .in_c = 3,
+    .centred = true,
 };
 
 const zn_arch zn_arch_wan_vae_decode = {
@@ -534,4 +537,5 @@ const zn_arch zn_arch_wan_vae_decode = {
     .bind = bind_decoder,
     .forward = zn_vae_forward,
     .out_c = 3,
+    .centred = true,
 };

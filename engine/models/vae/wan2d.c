@@ -269,6 +269,7 @@ const zn_arch zn_arch_wan2d_vae_encode = {
     .bind = bind_encoder,
     .forward = forward,
     .in_c = 3,
+    .centred = true,
 };
 
 const zn_arch zn_arch_wan2d_vae_decode = {
@@ -284,4 +285,5 @@ const zn_arch zn_arch_wan2d_vae_decode = {
     .bind = bind_decoder,
     .forward = forward,
     .out_c = 3,
+    .centred = true,
 };
