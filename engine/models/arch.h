@@ -102,6 +102,8 @@ zn_act zn_act_named(const char *name);
 
 /* ---- the model ------------------------------------------------------------------------------------- */
 
+enum { ZN_EVERY_NORM = -1 };
+
 typedef struct zn_call {
     zn_tensor in[ZN_MAX_PORTS], out[ZN_MAX_PORTS]; /* in[i].data NULL: an optional input is absent */
     int n_in, n_out;
@@ -111,9 +113,9 @@ typedef struct zn_call {
     bool first;       /* the first chunk: the state has nothing in it */
     int stage;        /* of a split network: 1 or 2; 0: all of it.  Stage 2 of one with whole_first crops */
     /* Of a split network with norms over the whole picture, in a tile: core are the tile's own pixels, in those of in[0].
-     * in[1] has two rows for each of them, of which c are used: minus
-     * the means of the channels, and 1 / deviations.  sought, from 1 on: out[0] has two rows: the means of the channels that
-     * this norm sees in the core, and the means of their squared differences from that; in[1] holds the norms before it. */
+     * in[1] has two rows for each of these norms, of which c are used: minus the means of the channels, and 1 / deviations.
+     * sought, from 1 on: out[0] has two rows: the means of the channels that this norm sees in the core, and the means of
+     * their squared differences from that; in[1] holds the norms before it.  ZN_EVERY_NORM: two rows for each. */
     zn_rect core;
     int sought;
 } zn_call;

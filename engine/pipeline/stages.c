@@ -10,7 +10,8 @@
  * Group norms in the tiles need the mean and the deviation of the whole picture (zn_split.norms).  They are found one
  * after the other before the tiles are computed: for each norm, tiles are computed up to it, with those before it known,
  * and their moments are merged.  Of all tiles, that is exact and takes many times the work; of a sample of small tiles,
- * evenly spread, it is an estimate.  Either way all tiles take the same numbers, so that there are no seams. */
+ * evenly spread, it is an estimate, which is corrected once.  Either way all tiles take the same numbers, so that there are
+ * no seams. */
 #include "stages.h"
 
 #include "../core/ints.h"
@@ -19,8 +20,8 @@
 #include <stdlib.h>
 
 enum {
-    SAMPLE_SIDE = 4,  /* of a tile of the sample, in steps of the lattice */
-    LEAST_SAMPLE = 24 /* tiles */
+    SAMPLE_SIDE = 2,  /* of a tile of the sample, in steps of the lattice */
+    LEAST_SAMPLE = 32 /* tiles */
 };
 
 /* The geometry of stage 1 or 2. */
@@ -63,34 +64,50 @@ static void merge(moments *a, moments b)
 }
 
 typedef struct gathering {
-    const zn_norm *norm;
-    int c;       /* of a row */
-    moments *of; /* [groups] */
+    const zn_split *split;
+    int first, n; /* norms that are looked for */
+    int c;        /* of a row */
+    moments *of;  /* [n_norms][c], the groups of a norm from the first on */
 } gathering;
 
-/* A sink: the means of the channels in a tile's core, then those of their squared differences. */
+/* A sink: for each norm, the means of the channels in a tile's core, then those of their squared differences. */
 static bool add_tile(void *cookie, zn_rect core, const float *row)
 {
     const gathering *g = cookie;
     const double n = (double)core.w * core.h;
-    const int size = g->norm->c / g->norm->groups;
 
-    for (int i = 0; i < g->norm->c; i++)
-        merge(&g->of[i / size], (moments){ n, row[i], row[g->c + i] * n });
+    for (int k = g->first; k < g->first + g->n; k++, row += 2 * g->c) {
+        const zn_norm *norm = g->split->norms[k];
+        moments *of = g->of + (size_t)k * (size_t)g->c;
+
+        for (int i = 0; i < norm->c; i++)
+            merge(&of[i / (norm->c / norm->groups)], (moments){ n, row[i], row[g->c + i] * n });
+    }
     return true;
 }
 
-/* Rows of norm number k. */
-static void set_rows(const zn_statistics *s, int k, const gathering *g)
+static double variance(moments m)
+{
+    return fmax(m.m2 / m.n, 0);
+}
+
+/* Rows of norm number k, from what was found for it.  An estimate is corrected by what an estimate before it, under almost
+ * the same conditions, differed by from the whole picture; NULL: it is not. */
+static void set_rows(const zn_statistics *s, const zn_norm *norm, int k, const moments *found, const moments *before,
+                     const moments *whole)
 {
     float *mean = s->known + (size_t)(2 * k) * (size_t)s->c, *inverse = mean + s->c;
-    const int size = g->norm->c / g->norm->groups;
 
-    for (int i = 0; i < g->norm->c; i++) {
-        const moments *m = &g->of[i / size];
+    for (int i = 0; i < norm->c; i++) {
+        const size_t at = (size_t)k * (size_t)s->c + (size_t)(i / (norm->c / norm->groups));
+        double m = found[at].mean, v = variance(found[at]);
 
-        mean[i] = (float)-m->mean;
-        inverse[i] = (float)(1 / sqrt(fmax(m->m2 / m->n, 0) + g->norm->eps));
+        if (whole) {
+            m += whole[at].mean - before[at].mean;
+            v *= variance(before[at]) > 0 ? variance(whole[at]) / variance(before[at]) : 1;
+        }
+        mean[i] = (float)-m;
+        inverse[i] = (float)(1 / sqrt(v + norm->eps));
     }
 }
 
@@ -113,66 +130,65 @@ static void end_statistics(zn_run *r)
     r->statistics = (zn_statistics){ 0 };
 }
 
-/* Sets the run up to look for norm number k in as many tiles as there are, or in a sample of small ones. */
-static void seek(zn_run *r, int k, const zn_source *in)
+/* Of how many small tiles of the picture one is looked at. */
+static int sample_of(const zn_run *r, const zn_source *in)
 {
-    const int side = zn_tile_step(r) * SAMPLE_SIDE;
-    const int n = zn_ceil_div(in->w, side) * zn_ceil_div(in->h, side);
-    const int every = zn_imin((int)r->set[r->model->split.sample], n / LEAST_SAMPLE);
+    const int side = zn_tile_step(r) * SAMPLE_SIDE, n = zn_ceil_div(in->w, side) * zn_ceil_div(in->h, side);
 
-    r->n_measures = 0;
-    r->statistics.sought = k + 1;
-    r->statistics.every = every;
-    if (every > 1 && (!r->tile || r->tile > side))
-        r->tile = side;
+    return zn_imax(1, zn_imin((int)r->set[r->model->split.sample], n / LEAST_SAMPLE));
 }
 
-static void end_seek(zn_run *r, int tile)
+/* A pass over tiles up to norm number k, or over all of them for every norm (k -1).  work not NULL: only that is added up. */
+static zn_status seek(zn_run *r, gathering *g, int k, const zn_source *in, double *work, zn_error *err)
 {
+    const zn_geometry *shape = &r->geometry;
+    const zn_rect all = { 0, 0, zn_ceil_div(in->w, shape->shrink) * shape->grow,
+                          zn_ceil_div(in->h, shape->shrink) * shape->grow };
+    const int tile = r->tile, side = zn_tile_step(r) * SAMPLE_SIDE;
+    const zn_sink sink = { add_tile, g };
+    zn_plan plan;
+    zn_status s;
+
+    g->first = k < 0 ? 0 : k;
+    g->n = k < 0 ? g->split->n_norms : 1;
+    r->n_measures = 0;
+    r->statistics.sought = k < 0 ? ZN_EVERY_NORM : k + 1;
+    r->statistics.every = k < 0 ? 1 : sample_of(r, in);
+    if (r->statistics.every > 1 && (!tile || tile > side))
+        r->tile = side;
+    s = work ? zn_tile_plan(r, &plan, in, 1, err) : zn_tile_run(r, &sink, in, 1, all, err);
+    if (work)
+        *work += r->ctx.total;
     r->tile = tile;
     r->n_measures = 0;
     r->statistics.sought = 0;
-}
-
-/* The statistics of all norms, from tiles of `in`, at the stage that the run is at. */
-static zn_status find_statistics(zn_run *r, const zn_source *in, zn_error *err)
-{
-    const zn_split *split = &r->model->split;
-    const zn_geometry *g = &r->geometry;
-    const zn_rect all = { 0, 0, zn_ceil_div(in->w, g->shrink) * g->grow, zn_ceil_div(in->h, g->shrink) * g->grow };
-    const int tile = r->tile;
-    gathering gather = { .c = r->statistics.c };
-    const zn_sink sink = { add_tile, &gather };
-    zn_status s = ZN_OK;
-
-    for (int k = 0; k < split->n_norms && !s; k++) {
-        gather.norm = split->norms[k];
-        gather.of = calloc((size_t)gather.norm->groups, sizeof *gather.of);
-        if (!gather.of)
-            return zn_fail(err, ZN_E_MEMORY, "out of memory for the statistics of %s", r->model->arch->info.id);
-        seek(r, k, in);
-        s = zn_tile_run(r, &sink, in, 1, all, err);
-        end_seek(r, tile);
-        if (!s)
-            set_rows(&r->statistics, k, &gather);
-        free(gather.of);
-    }
     return s;
 }
 
-/* The work of that. */
-static zn_status plan_statistics(zn_run *r, const zn_source *in, double *work, zn_error *err)
+/* The statistics of all norms, from tiles of `in`, at the stage that the run is at; or only the work of that.  An estimate
+ * is followed by a pass over the whole picture, which shows where it is wrong, and by a second one with that correction. */
+static zn_status find_statistics(zn_run *r, const zn_source *in, double *work, zn_error *err)
 {
-    const int tile = r->tile;
-    zn_plan plan;
+    const zn_split *split = &r->model->split;
+    const size_t len = (size_t)split->n_norms * (size_t)r->statistics.c;
+    moments *of = split->n_norms ? calloc(3 * len, sizeof *of) : NULL; /* first estimate, whole, second */
+    gathering g = { .split = split, .c = r->statistics.c };
     zn_status s = ZN_OK;
 
-    for (int k = 0; k < r->model->split.n_norms && !s; k++) {
-        seek(r, k, in);
-        s = zn_tile_plan(r, &plan, in, 1, err);
-        end_seek(r, tile);
-        *work += r->ctx.total;
+    if (split->n_norms && !of)
+        return zn_fail(err, ZN_E_MEMORY, "out of memory for the statistics of %s", r->model->arch->info.id);
+    for (int round = 0; round < (sample_of(r, in) > 1 ? 2 : 1) && !s; round++) {
+        g.of = of + len;
+        if (round)
+            s = seek(r, &g, -1, in, work, err);
+        g.of = of + (round ? 2 * len : 0);
+        for (int k = 0; k < split->n_norms && !s; k++) {
+            s = seek(r, &g, k, in, work, err);
+            if (!s && !work)
+                set_rows(&r->statistics, split->norms[k], k, g.of, of, round ? of + len : NULL);
+        }
     }
+    free(of);
     return s;
 }
 
@@ -211,7 +227,7 @@ static zn_status plan_split(zn_run *r, zn_plan *plan, const zn_source *in, zn_er
 
         begin_stage(r, i + 1);
         if (i == r->model->split.whole_first && !(s = begin_statistics(r, err)))
-            s = plan_statistics(r, from, &total, err);
+            s = find_statistics(r, from, &total, err);
         if (!s)
             s = zn_tile_plan(r, &part[i], from, 1, err);
         end_statistics(r);
@@ -234,7 +250,7 @@ static zn_status run_stage(zn_run *r, int stage, const zn_sink *out, const zn_so
 
     begin_stage(r, stage);
     if ((stage == 2) == r->model->split.whole_first && !(s = begin_statistics(r, err)))
-        s = find_statistics(r, in, err);
+        s = find_statistics(r, in, NULL, err);
     if (!s)
         s = zn_tile_run(r, out, in, 1, roi, err);
     end_statistics(r);

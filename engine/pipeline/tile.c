@@ -88,7 +88,7 @@ static zn_call make_call(const zn_run *r, axis x, axis y, const zn_source *in, i
         call.core = (zn_rect){ x.core0 - x.in0, y.core0 - y.in0, x.core1 - x.core0, y.core1 - y.core0 };
     }
     if (s->sought)
-        call.out[0] = (zn_tensor){ NULL, 1, 1, 2, s->c, s->c, ZN_F32 };
+        call.out[0] = (zn_tensor){ NULL, 1, 1, s->sought == ZN_EVERY_NORM ? s->rows : 2, s->c, s->c, ZN_F32 };
     return call;
 }
 
@@ -397,7 +397,7 @@ static bool looks_at(const zn_run *r, int tx, int ty)
 {
     const zn_statistics *s = &r->statistics;
 
-    return !s->sought || s->every < 2 || (tx + ty * zn_imax(1, s->every * 382 / 1000)) % s->every == 0;
+    return s->every < 2 || !s->sought || (tx + ty * zn_imax(1, s->every * 382 / 1000)) % s->every == 0;
 }
 
 static zn_status each_tile(walk *k, const zn_plan *plan, visit *visit_tile)

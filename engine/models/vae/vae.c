@@ -300,23 +300,24 @@ static void mean_of(zn_ctx *c, zn_tensor y, zn_tensor x)
     zn_resize(c, y, rows, ZN_AVERAGE);
 }
 
-/* Puts out the moments of x in the tile's core; d has its size. */
-static void put_moments(zn_vae_run *r, zn_tensor d, zn_tensor x)
+/* Puts out the moments of x in the tile's core, from that row on; d has its size. */
+static void put_moments(zn_vae_run *r, zn_tensor d, zn_tensor x, int row)
 {
-    const zn_tensor out = r->call->out[0], mean = row_of(out, 0, x.c), less = zn_new_of(r->c, ZN_F32, 1, 1, 1, x.c);
+    const size_t mark = zn_mark(r->c->arena);
+    const zn_tensor out = r->call->out[0], mean = row_of(out, row, x.c), less = zn_new_of(r->c, ZN_F32, 1, 1, 1, x.c);
 
     zn_window(r->c, d, x, r->call->core.x * r->up / r->down - r->left, r->call->core.y * r->up / r->down - r->top);
     mean_of(r->c, mean, d);
     zn_map(r->c, less, mean, (zn_tail){ .gain = -1 });
     zn_combine(r->c, d, d, less, ZN_ADD, (zn_tail){ 0 });
     zn_combine(r->c, d, d, d, ZN_MUL, (zn_tail){ 0 });
-    mean_of(r->c, row_of(out, 1, x.c), d);
+    mean_of(r->c, row_of(out, row + 1, x.c), d);
+    zn_reset(r->c->arena, mark);
 }
 
 /* From here on the walk goes on and computes nothing. */
 static void end_search(zn_vae_run *r)
 {
-    r->found = true;
     r->nowhere = (zn_arena){ .size = SIZE_MAX / 2 };
     r->rest = (zn_ctx){ .be = r->c->be, .dev = r->c->dev, .arena = &r->nowhere, .type = r->c->type, .dry = true };
     r->c = &r->rest;
@@ -337,10 +338,11 @@ void zn_vae_norm(zn_vae_run *r, zn_tensor y, zn_tensor x, const zn_norm *w, zn_t
                     call->core.w * r->up / r->down, x.c); /* in every pass, so that all take the same memory */
     d.n = 1;
     d.type = ZN_F32;
-    if (++r->n_norms == call->sought) {
-        put_moments(r, d, x);
+    r->n_norms++;
+    if (call->sought == r->n_norms || call->sought == ZN_EVERY_NORM)
+        put_moments(r, d, x, call->sought == ZN_EVERY_NORM ? row : 0);
+    if (call->sought == r->n_norms)
         end_search(r);
-    }
     scale = zn_new_of(r->c, ZN_F32, 1, 1, 1, x.c);
     shift = zn_new_of(r->c, ZN_F32, 1, 1, 1, x.c);
     zn_combine(r->c, scale, row_of(call->in[1], row + 1, x.c), gamma, ZN_MUL, (zn_tail){ 0 });
@@ -521,7 +523,7 @@ static void end_decoder(zn_vae_run *r, const zn_vae *m, const zn_call *call)
     zn_tensor y;
 
     zn_vae_norm(r, r->x, r->x, &m->last_norm, (zn_tail){ .pre = ZN_SILU });
-    if (r->found)
+    if (call->sought)
         return;
     y = crops ? zn_new_of(r->c, ZN_F32, 1, h, w, call->out[0].c) : call->out[0];
     if (m->patch > 1) {
@@ -587,7 +589,7 @@ static void walk_encoder(zn_vae_run *r, const zn_vae *m, const zn_call *call)
     } else {
         copy_input(r);
     }
-    if (r->found)
+    if (call->sought)
         return;
     if (call->stage == 1) {
         zn_map(r->c, call->out[0], r->x, (zn_tail){ 0 });

@@ -142,8 +142,7 @@ typedef struct zn_vae_run {
     int up, down;  /* of a tile: x has up / down pixels for each of the input, */
     int left, top; /* from this pixel on */
     int n_norms;   /* so far, of those that take the statistics of the whole picture */
-    bool found;    /* what is sought: nothing is computed any more, */
-    zn_ctx rest;   /* as on this context */
+    zn_ctx rest;   /* what comes after a norm that is sought is walked on this context: nothing is computed */
     zn_arena nowhere;
     char *state; /* video: what the next causal layer keeps of the frames before */
     size_t kept; /* bytes of all of them so far */
