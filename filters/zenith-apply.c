@@ -443,6 +443,33 @@ zn_engine_missing (const gchar *nick)
   return status;
 }
 
+gchar **
+zn_attributes (const ZnSettings *settings)
+{
+  GeglBuffer *buffer = gegl_buffer_new (GEGL_RECTANGLE (0, 0, 8, 8), babl_format ("R'G'B' float"));
+  GeglNode   *graph  = gegl_node_new ();
+  GeglNode *input = gegl_node_new_child (graph, "operation", "gegl:buffer-source", "buffer", buffer,
+                                         NULL);
+  GeglNode *op = gegl_node_new_child (graph, "operation", settings->filter->operation, NULL);
+  gchar    *text = NULL;
+  gchar   **names;
+  guchar    rgba[4];
+
+  if (gegl_node_find_property (op, "attributes"))
+    {
+      gegl_node_link (input, op); /* amount 0: nothing is computed */
+      gegl_node_blit (op, 1.0, GEGL_RECTANGLE (0, 0, 1, 1), babl_format ("R'G'B'A u8"), rgba,
+                      GEGL_AUTO_ROWSTRIDE, GEGL_BLIT_DEFAULT);
+      gegl_node_get (op, "attributes", &text, NULL);
+    }
+  names = text ? g_strsplit (text, ",", -1) : NULL;
+  g_free (text);
+  g_object_unref (graph);
+  g_object_unref (buffer);
+
+  return names;
+}
+
 gboolean
 zn_apply_measure (const ZnSettings    *settings,
                   GeglBuffer          *source,

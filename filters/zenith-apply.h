@@ -134,6 +134,11 @@ gboolean zn_apply_to_pixels (const ZnSettings    *settings,
 /* Why this machine does not have an engine ("avx2"), or NULL: it does.  Free it. */
 gchar *zn_engine_missing (const gchar *nick);
 
+/* The names that a filter's property 'attribute' may have, NULL at the end, or NULL: it has no
+ * such property.  Free it with g_strfreev().
+ */
+gchar **zn_attributes (const ZnSettings *settings);
+
 /* The noise of the picture, or of the part that is selected, whatever level the settings give:
  * *measured, or NULL; free it.  FALSE: the filter measures none, or was stopped.
  */

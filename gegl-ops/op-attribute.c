@@ -71,6 +71,31 @@ zn_op_attributes_stamp (void)
   return stamp;
 }
 
+gchar *
+zn_op_attributes_list (const gchar *model)
+{
+  GPtrArray *files = list_files ();
+  GString   *known = g_string_new (NULL);
+
+  for (guint i = 0; i < files->len; i++)
+    {
+      const gchar *path = files->pdata[i];
+      zn_weights  *w    = NULL;
+      const gchar *names, *of;
+
+      if (zn_weights_open (&w, &path, 1, NULL))
+        continue;
+      names = zn_weights_meta (w, "names");
+      of    = zn_weights_meta (w, "model");
+      if (names && *names && (! of || ! strcmp (of, model)))
+        g_string_append_printf (known, "%s%s", known->len ? "," : "", names);
+      zn_weights_close (&w);
+    }
+  g_ptr_array_unref (files);
+
+  return g_string_free (known, FALSE);
+}
+
 /* The sizes of a tensor; FALSE: there is none with so many axes. */
 static gboolean
 get_shape (const zn_weights *w, const gchar *name, gint n_dims, gint64 *shape)

@@ -563,8 +563,8 @@ notify_later (GeglOperation *operation, const gchar *property)
   g_idle_add_full (G_PRIORITY_DEFAULT_IDLE, notify, notice, notice_free);
 }
 
-static void
-set_text (GeglOperation *operation, const gchar *property, gchar **field, const gchar *sentence)
+void
+zn_op_set_text (GeglOperation *operation, const gchar *property, gchar **field, const gchar *sentence)
 {
   gchar *text = as_line (sentence);
 
@@ -592,7 +592,7 @@ set_flag (GeglOperation *operation, const gchar *property, gboolean *field, gboo
 void
 zn_op_set_status (GeglOperation *operation, const ZnOpBase *base, const gchar *sentence)
 {
-  set_text (operation, "status", base->status, sentence);
+  zn_op_set_text (operation, "status", base->status, sentence);
   set_flag (operation, "failed", base->failed, *sentence != '\0');
 }
 
@@ -629,7 +629,7 @@ zn_op_set_measured (GeglOperation *operation, const ZnOpTiled *task, const gfloa
 
   if (! sigma)
     {
-      set_text (operation, "measured", task->measured, "");
+      zn_op_set_text (operation, "measured", task->measured, "");
       return;
     }
 
@@ -637,7 +637,7 @@ zn_op_set_measured (GeglOperation *operation, const ZnOpTiled *task, const gfloa
     g_ascii_formatd (number[c], sizeof (number[c]), "%.1f", sigma[c]);
 
   text = g_strdup_printf (_ ("red %s, green %s, blue %s"), number[0], number[1], number[2]);
-  set_text (operation, "measured", task->measured, text);
+  zn_op_set_text (operation, "measured", task->measured, text);
   g_free (text);
 
   if (g_getenv ("ZENITH_VERBOSE"))
@@ -664,7 +664,7 @@ zn_op_set_loss (GeglOperation        *operation,
          "of 255"),
       -10.0 * log10 (MAX (squares / n, 1e-12)), 255.0 * sum / n, 255.0 * worst,
       255.0 / task->scale);
-  set_text (operation, "loss", task->loss, text);
+  zn_op_set_text (operation, "loss", task->loss, text);
   if (g_getenv ("ZENITH_VERBOSE"))
     print_once (operation, text);
   g_free (text);
@@ -679,7 +679,7 @@ zn_op_set_frame (GeglOperation *operation, gchar **field, const gdouble place[4]
   for (gint i = 0; i < 4; i++)
     g_ascii_formatd (number[i], sizeof (number[i]), "%.1f", place[i]);
   text = g_strjoin (" ", number[0], number[1], number[2], number[3], NULL);
-  set_text (operation, "frame", field, text);
+  zn_op_set_text (operation, "frame", field, text);
   g_free (text);
 }
 
@@ -699,7 +699,7 @@ zn_op_set_memory (GeglOperation *operation, gchar **field, gsize weights, gsize 
   gchar *text = g_strdup_printf (_ ("%u MiB, and %u MiB of weights"), (guint) ((beside >> 20) + 1),
                                  (guint) ((weights >> 20) + 1));
 
-  set_text (operation, "memory", field, text);
+  zn_op_set_text (operation, "memory", field, text);
   if (g_getenv ("ZENITH_VERBOSE"))
     {
       gchar *line = g_strdup_printf ("takes %s", text);
@@ -744,7 +744,7 @@ zn_op_request_end (ZnOpRequest *request, GeglOperationContext *context, zn_statu
   zn_op_set_status (request->operation, request->base, "");
   if (request->ran) /* a kept result says nothing about how it was made */
     {
-      set_text (request->operation, "note", request->base->note, request->note);
+      zn_op_set_text (request->operation, "note", request->base->note, request->note);
       set_flag (request->operation, "noted", request->base->noted, *request->note != '\0');
     }
   if (*request->note)

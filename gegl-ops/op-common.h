@@ -398,6 +398,12 @@ void zn_op_set_loss (GeglOperation        *operation,
                      gdouble               worst,
                      gdouble               n);
 
+/* Writes a property that is never read, and tells hosts if it changed. */
+void zn_op_set_text (GeglOperation *operation,
+                     const gchar   *property,
+                     gchar        **field,
+                     const gchar   *sentence);
+
 /* Shows in `field`, the property "frame", where a face is: its centre from the corner of
  * the input, its side and its turn. */
 void zn_op_set_frame (GeglOperation *operation, gchar **field, const gdouble place[4]);

@@ -76,6 +76,17 @@ model_stem (const gchar *model)
   return base;
 }
 
+void
+zn_op_face_show_attributes (GeglOperation *operation, gchar **field, const gchar *model)
+{
+  gchar *stem  = model_stem (model);
+  gchar *names = zn_op_attributes_list (stem);
+
+  zn_op_set_text (operation, "attributes", field, names);
+  g_free (names);
+  g_free (stem);
+}
+
 /* Whether a face is looked for in a picture of this size.  One of the model's own size is
  * a frame already. */
 static gboolean

@@ -157,6 +157,12 @@ gboolean zn_op_attribute_find (ZnOpAttribute *attribute,
                                gint           code,
                                zn_error      *err);
 
+/* The names of those there are for this model, with commas between them; to be freed. */
+gchar *zn_op_attributes_list (const gchar *model);
+
+/* Shows them in the field of the property "attributes"; model: as in ZnOpFace. */
+void zn_op_face_show_attributes (GeglOperation *operation, gchar **field, const gchar *model);
+
 /* Changes when an attribute file does. */
 guint zn_op_attributes_stamp (void);
 

@@ -34,6 +34,10 @@ zenith_property_memory
 zenith_property_failed
 zenith_property_face_find
 
+property_string (attributes, _("Attributes"), "")
+  description (_("The attributes that there are for the model"))
+  ui_meta ("sensitive", "0")
+
 #else
 
 #define GEGL_OP_FILTER
@@ -75,6 +79,7 @@ describe (GeglOperation *operation, gpointer data)
 
   task->base   = ZN_OP_BASE (o);
   task->locate = locate;
+  zn_op_face_show_attributes (operation, &o->attributes, o->model);
   if (o->amount == 0.0)
     return; /* without run() the input is the result */
 

@@ -530,6 +530,20 @@ enum_combo_new (GEnumClass *klass, gboolean engines)
   return combo;
 }
 
+/* The attributes that there are, one's own too; others can be typed. */
+static GtkWidget *
+attribute_combo_new (Dialog *d)
+{
+  GtkWidget *combo = gtk_combo_box_text_new_with_entry ();
+  gchar    **names = zn_attributes (d->settings);
+
+  for (guint i = 0; names && names[i]; i++)
+    gtk_combo_box_text_append_text (GTK_COMBO_BOX_TEXT (combo), names[i]);
+  g_strfreev (names);
+
+  return combo;
+}
+
 static GtkWidget *
 row_new (Row *row, ZnProperty *p)
 {
@@ -554,7 +568,9 @@ row_new (Row *row, ZnProperty *p)
     case ZN_KIND_FILE:
       if (makes_layer (row->dialog) && ! strcmp (p->spec->name, "prompt"))
         return prompt_row (row);
-      row->widget = gtk_entry_new ();
+      if (! strcmp (p->spec->name, "attribute"))
+        box = attribute_combo_new (row->dialog);
+      row->widget = box ? gtk_bin_get_child (GTK_BIN (box)) : gtk_entry_new ();
       gtk_entry_set_activates_default (GTK_ENTRY (row->widget), TRUE);
       if (p->kind == ZN_KIND_FILE)
         {

@@ -241,6 +241,22 @@ test_finding (void)
   g_object_unref (in);
 }
 
+/* The attributes of all files are told, without a network. */
+static void
+test_attributes_are_listed (void)
+{
+  GeglBuffer *in  = picture ("R'G'B' float", 0, 0, 32, 32, 123);
+  Run         run = run_new ("zenith:diffae-manipulate", "amount=0", in);
+  gchar      *names;
+
+  g_free (run_pixels (&run, &run.box));
+  names = run_text (&run, "attributes");
+  CHECK (! strcmp (names, "mine,smile,age"), "the attributes are '%s'", names);
+  g_free (names);
+  run_free (&run);
+  g_object_unref (in);
+}
+
 /* G_MAXUINT: it failed. */
 static guint
 runs_of (const gchar *operation, const gchar *settings, GeglBuffer *in)
@@ -857,6 +873,7 @@ main (int argc, char **argv)
   RUN (test_outside_is_untouched);
   RUN (test_any_region);
   RUN (test_finding);
+  RUN (test_attributes_are_listed);
   RUN (test_frames);
   RUN (test_codes_are_kept);
   RUN (test_amount_and_detail);
