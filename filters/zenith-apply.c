@@ -450,8 +450,8 @@ zn_attributes (const ZnSettings *settings)
   GeglNode   *graph  = gegl_node_new ();
   GeglNode *input = gegl_node_new_child (graph, "operation", "gegl:buffer-source", "buffer", buffer,
                                          NULL);
-  GeglNode *op = gegl_node_new_child (graph, "operation", settings->filter->operation, NULL);
-  gchar    *text = NULL;
+  GeglNode *op    = gegl_node_new_child (graph, "operation", settings->filter->operation, NULL);
+  gchar    *text  = NULL;
   gchar   **names;
   guchar    rgba[4];
 

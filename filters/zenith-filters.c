@@ -58,34 +58,35 @@ const ZnFilter zn_filters[] = {
                            "frame-angle", "engine", "find" },
   },
   {
-      .procedure       = "plug-in-zenith-diffae-manipulate",
-      .operation       = "zenith:diffae-manipulate",
-      .title           = N_ ("Change a Face"),
-      .label           = N_ ("_Change a Face..."),
-      .page            = "diffae",
-      .blurb           = N_ ("More or less of a smile, of age and other attributes"),
-      .help            = "Changes the largest face; of several, the one that you select.  If it is not "
-                         "found, select it from the middle of the forehead to just below the chin and "
-                         "about as wide, or give its frame.  "
-                         "'amount' 0 leaves the picture as it is, 1 is a strong change.  'detail' "
-                         "says how much fine structure stays where the face changes.  Not for "
-                         "deception: say that a picture was edited.",
+      .procedure = "plug-in-zenith-diffae-manipulate",
+      .operation = "zenith:diffae-manipulate",
+      .title     = N_ ("Change a Face"),
+      .label     = N_ ("_Change a Face..."),
+      .page      = "diffae",
+      .blurb     = N_ ("More or less of a smile, of age and other attributes"),
+      .help      = "Changes the largest face; of several, the one that you select.  If it is not "
+                   "found, select it from the middle of the forehead to just below the chin and "
+                   "about as wide, or give its frame.  "
+                   "'amount' 0 leaves the picture as it is, 1 is a strong change.  'detail' "
+                   "says how much fine structure stays where the face changes.  Not for "
+                   "deception: say that a picture was edited.",
       .takes_selection = TRUE,
       .mark            = "face edited",
       .properties      = { "attribute", "amount", "steps", "stochastic-steps", "detail", "model",
                            "frame-x", "frame-y", "frame-size", "frame-angle", "engine", "find" },
   },
   {
-      .procedure       = "plug-in-zenith-diffae-interpolate",
-      .operation       = "zenith:diffae-interpolate",
-      .title           = N_ ("Blend Two Faces"),
-      .label           = N_ ("_Blend Two Faces..."),
-      .page            = "diffae",
-      .blurb           = N_ ("Make a face between that of the picture and that of a file"),
-      .help            = "'path' is a picture with another face.  Where faces are not looked for, it has "
-                         "the selection's size and the face at the same place.  'position' goes from the picture's face (0) to the file's (1).  With "
-                         "'strip' 2 or more there are so many layers instead, from one face to the "
-                         "other: export them as an animation.",
+      .procedure = "plug-in-zenith-diffae-interpolate",
+      .operation = "zenith:diffae-interpolate",
+      .title     = N_ ("Blend Two Faces"),
+      .label     = N_ ("_Blend Two Faces..."),
+      .page      = "diffae",
+      .blurb     = N_ ("Make a face between that of the picture and that of a file"),
+      .help      = "'path' is a picture with another face.  Where faces are not looked for, it has "
+                   "the selection's size and the face at the same place.  'position' goes from the "
+                   "picture's face (0) to the file's (1).  With "
+                   "'strip' 2 or more there are so many layers instead, from one face to the "
+                   "other: export them as an animation.",
       .takes_selection = TRUE,
       .mark            = "face edited",
       .properties      = { "position", "path", "steps", "stochastic-steps", "model", "frame-x",

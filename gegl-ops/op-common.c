@@ -564,7 +564,10 @@ notify_later (GeglOperation *operation, const gchar *property)
 }
 
 void
-zn_op_set_text (GeglOperation *operation, const gchar *property, gchar **field, const gchar *sentence)
+zn_op_set_text (GeglOperation *operation,
+                const gchar   *property,
+                gchar        **field,
+                const gchar   *sentence)
 {
   gchar *text = as_line (sentence);
 

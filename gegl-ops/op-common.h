@@ -244,9 +244,9 @@ struct _ZnOpWhole
   gdouble       place[4]; /* of what changes, for run(): the frame of a face */
   gboolean      found;    /* locate() looked for it */
 
-  ZnOpWholeLocate locate; /* NULL: describe() has set change */
-  ZnOpWholeRun    run;    /* NULL: the result is the input itself */
-  zn_error      refusal;  /* describe()'s sentence if the properties make no sense, or "" */
+  ZnOpWholeLocate locate;  /* NULL: describe() has set change */
+  ZnOpWholeRun    run;     /* NULL: the result is the input itself */
+  zn_error        refusal; /* describe()'s sentence if the properties make no sense, or "" */
 };
 
 /* Sets a task of the operation's family: what the properties say.  The defaults are

@@ -149,8 +149,7 @@ zn_op_face_read (ZnOpFacePicture   *face,
                  const ZnOpSquare  *own)
 {
   const ZnOpSquare   *square = own ? own : &work->square;
-  const GeglRectangle rect   = zn_op_square_bounds (square, picture->box.width,
-                                                    picture->box.height);
+  const GeglRectangle rect = zn_op_square_bounds (square, picture->box.width, picture->box.height);
 
   *face = (ZnOpFacePicture){ .part = zn_op_part_read (picture, &rect),
                              .low  = g_new (gfloat, work->len) };

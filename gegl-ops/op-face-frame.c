@@ -114,7 +114,7 @@ zn_op_part_read (const ZnOpPicture *picture, const GeglRectangle *rect)
 
 /* The mean of n x n places around x, y, `step` apart in the directions of cos and sin. */
 static void
-sample_mean (gfloat         dst[3],
+sample_mean (gfloat          dst[3],
              const ZnOpPart *part,
              gint            n,
              gdouble         step,

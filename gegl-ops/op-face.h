@@ -77,9 +77,9 @@ typedef struct
       description (_ ("Whether the largest face is looked for where no frame is given; otherwise " \
                       "the frame is the largest square in the middle"))                            \
                                                                                                    \
-          property_string (frame, _ ("Frame"), "") description (                                   \
-              _ ("The frame that was taken: its center, its side and its turn"))                   \
-              ui_meta ("sensitive", "0")
+          property_string (frame, _ ("Frame"), "")                                                 \
+              description (_ ("The frame that was taken: its center, its side and its turn"))      \
+                  ui_meta ("sensitive", "0")
 
 /* For describe(): models, weights, the pixels that change, settings and refusals.  After
  * it the caller adds to task->settings what else counts. */

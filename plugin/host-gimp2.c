@@ -111,8 +111,8 @@ install_teach (void)
   GimpParamDef              args[N_FIXED + ZN_TEACH_TEXTS];
 
   memcpy (args, fixed_args, sizeof fixed_args);
-  args[N_FIXED + ZN_TEACH_NAME] = (GimpParamDef){ GIMP_PDB_STRING, "name", ZN_TEACH_NAME_HELP };
-  args[N_FIXED + ZN_TEACH_WITH] = (GimpParamDef){ GIMP_PDB_STRING, "with", ZN_TEACH_WITH_HELP };
+  args[N_FIXED + ZN_TEACH_NAME]    = (GimpParamDef){ GIMP_PDB_STRING, "name", ZN_TEACH_NAME_HELP };
+  args[N_FIXED + ZN_TEACH_WITH]    = (GimpParamDef){ GIMP_PDB_STRING, "with", ZN_TEACH_WITH_HELP };
   args[N_FIXED + ZN_TEACH_WITHOUT] = (GimpParamDef){ GIMP_PDB_STRING, "without",
                                                      ZN_TEACH_WITHOUT_HELP };
   gimp_install_procedure (ZN_TEACH_PROCEDURE, ZN_TEACH_BLURB, ZN_TEACH_HELP, ZN_AUTHOR, ZN_AUTHOR,

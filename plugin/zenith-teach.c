@@ -173,10 +173,9 @@ zn_teach (const gchar *const text[ZN_TEACH_TEXTS],
   if (failed)
     g_propagate_error (error, failed);
   else
-    done = run_program (text[ZN_TEACH_NAME],
-                        made[ZN_TEACH_WITH] ? made[ZN_TEACH_WITH] : text[ZN_TEACH_WITH],
-                        made[ZN_TEACH_WITHOUT] ? made[ZN_TEACH_WITHOUT] : text[ZN_TEACH_WITHOUT],
-                        report, error);
+    done = run_program (
+        text[ZN_TEACH_NAME], made[ZN_TEACH_WITH] ? made[ZN_TEACH_WITH] : text[ZN_TEACH_WITH],
+        made[ZN_TEACH_WITHOUT] ? made[ZN_TEACH_WITHOUT] : text[ZN_TEACH_WITHOUT], report, error);
   for (gint i = 0; i < ZN_TEACH_TEXTS; i++)
     remove_folder (made[i]);
 

@@ -101,11 +101,11 @@ read_pixels (ZnView *v, GeglBuffer *buffer, gint dx, gint dy, const gchar *forma
 static void
 draw_frame (const ZnView *v, guchar *out, gint stride)
 {
-  static const gint   corner[5][2] = { { -1, -1 }, { 1, -1 }, { 1, 1 }, { -1, 1 }, { -1, -1 } };
-  const ZnFrame      *f            = &v->frame;
-  const gdouble       c            = cos (f->angle * G_PI / 180.0) * f->size / 2.0;
-  const gdouble       s            = sin (f->angle * G_PI / 180.0) * f->size / 2.0;
-  gdouble             x[5], y[5];
+  static const gint corner[5][2] = { { -1, -1 }, { 1, -1 }, { 1, 1 }, { -1, 1 }, { -1, -1 } };
+  const ZnFrame    *f            = &v->frame;
+  const gdouble     c            = cos (f->angle * G_PI / 180.0) * f->size / 2.0;
+  const gdouble     s            = sin (f->angle * G_PI / 180.0) * f->size / 2.0;
+  gdouble           x[5], y[5];
 
   for (gint k = 0; k < 5; k++)
     {

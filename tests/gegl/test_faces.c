@@ -205,8 +205,8 @@ test_finding (void)
   gchar             *data     = NULL;
   gsize              size     = 0;
 
-  g_assert (g_file_get_contents (SOURCE_DIR "/tests/data/golden/find.safetensors", &data, &size,
-                                 NULL));
+  g_assert (
+      g_file_get_contents (SOURCE_DIR "/tests/data/golden/find.safetensors", &data, &size, NULL));
   for (gint i = 0; i < 4; i++) /* no weights; no face; the same, selected; none wanted */
     {
       const gboolean fails = i == 1;
@@ -706,17 +706,21 @@ astronaut (void)
 
 /* The picture after an operation. */
 static GeglBuffer *
-changed (GeglBuffer *in, const gchar *operation, const gchar *property, gdouble value,
-         const gchar *second, gdouble other)
+changed (GeglBuffer  *in,
+         const gchar *operation,
+         const gchar *property,
+         gdouble      value,
+         const gchar *second,
+         gdouble      other)
 {
   GeglBuffer *buffer = NULL;
   GeglNode   *graph  = gegl_node_new ();
   GeglNode   *source = gegl_node_new_child (graph, "operation", "gegl:buffer-source", "buffer", in,
                                             NULL);
-  GeglNode   *op     = gegl_node_new_child (graph, "operation", operation, property, value, second,
-                                            other, NULL);
-  GeglNode   *sink   = gegl_node_new_child (graph, "operation", "gegl:buffer-sink", "buffer",
-                                            &buffer, NULL);
+  GeglNode *op = gegl_node_new_child (graph, "operation", operation, property, value, second, other,
+                                      NULL);
+  GeglNode *sink = gegl_node_new_child (graph, "operation", "gegl:buffer-sink", "buffer", &buffer,
+                                        NULL);
 
   gegl_node_link_many (source, op, sink, NULL);
   gegl_node_process (sink);
