@@ -51,7 +51,7 @@ run() {
 # Width and height of a PNG.
 size() { od -A n -t u1 -j 16 -N 8 "$1" 2>/dev/null | awk '{ print $3 * 256 + $4 "x" $7 * 256 + $8 }'; }
 
-for op in denoise identity latent-decode latent-encode latent-preview; do
+for op in denoise identity latent-decode latent-encode latent-preview z-image; do
   check "info of zenith:$op" "gegl --info fails" "$gegl" --info "zenith:$op"
 done
 "$gegl" --info zenith:denoise >"$tmp/info" 2>&1
@@ -78,6 +78,14 @@ filter() {
   fi
 }
 filter "identity" zenith:identity
+
+# A picture from a prompt: without an input, with one, and without weights.
+python3 "$root/tools/make_tiny_zimage.py" "$tmp/models/z-image"
+run -o "$tmp/fox.png" -- zenith:z-image prompt="a red fox" width=80 height=48 steps=2
+check "z-image: a new picture" "$(size "$tmp/fox.png") $(head -n 1 "$tmp/stderr")" test "$(size "$tmp/fox.png")" = 80x48 -a ! -s "$tmp/stderr"
+filter "z-image: from a picture" zenith:z-image prompt="a red fox" change=0.4 steps=2 width=128 height=96
+run -o "$tmp/none.png" -- zenith:z-image prompt="a red fox" width=80 height=48 weights=/nowhere
+check "z-image: what is missing" "$(head -n 1 "$tmp/stderr")" grep -q 'lacks .*transformer/ (12.3 GB.*Apache' "$tmp/stderr"
 check "identity changes nothing" "the pictures differ" cmp "$tmp/plain.png" "$tmp/out.png"
 filter "denoise" zenith:denoise model=fast
 check "denoise changes something" "the pictures are equal" test -n "$(cmp "$tmp/plain.png" "$tmp/out.png")"
