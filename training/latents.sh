@@ -2,7 +2,8 @@
 # Train the small autoencoders side by side on one GPU: latents.sh KODAK TEACHER OUT PHOTOS...
 # OUT gets zenith, zenith-lite (one latent space), zenith-f2 (TEACHER has taef2_encoder.pth and taef2_decoder.pth), the three networks
 # of the comparison, and log.txt; files appear after a minute and are renewed. MINUTES (9.3) is the time of all of it.
-# ONLY="gated-family zenith-f2" trains these alone (gated-family is zenith and zenith-lite of gated blocks, and never trained otherwise); INIT=FOLDER goes on from its files (SCHEDULE=0.5:1: the second half).
+# ONLY="gated-family zenith-f2" trains these alone (gated-family, zenith and zenith-lite of gated blocks, is trained only so);
+# INIT=FOLDER goes on from its files (SCHEDULE=0.5:1: the second half).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 kodak=$1 teacher=$2 out=$3
