@@ -81,4 +81,8 @@ gboolean zn_preset_rename (GPtrArray      *presets,
                            GError        **error);
 gboolean zn_preset_delete (const ZnPreset *preset, GError **error);
 
+/* Adds the presets to GIMP's own lists in the user's profile, where they lack one of that name (zenith-preset-gimp.c).
+ * For when GIMP asks what there is to register: what a user deletes there stays away until the plug-in is another. */
+void zn_presets_offer (const gchar *profile);
+
 #endif /* __ZENITH_PRESET_H__ */

@@ -159,6 +159,7 @@ query (void)
                               ZN_CHECK_HELP, ZN_AUTHOR, ZN_AUTHOR, ZN_YEAR, NULL, NULL, GIMP_PLUGIN,
                               1, 0, &check_arg, NULL);
 #endif
+      zn_presets_offer (gimp_directory ());
     }
 
   gegl_exit ();

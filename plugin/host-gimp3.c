@@ -843,6 +843,8 @@ zenith_plug_in_query_procedures (GimpPlugIn *plug_in)
   if (names)
     names = g_list_append (names, g_strdup (ZN_CHECK_PROCEDURE));
 #endif
+  if (names)
+    zn_presets_offer (gimp_directory ());
 
   return names;
 }

@@ -29,11 +29,20 @@ GEGL_PATH=$system_ops gimp_run absent.log \
   '(gimp-message (string-append "absent " (number->string (car (gimp-procedural-db-query "plug-in-zenith.*" "" "" "" "" "" "")))))'
 check no-module-no-procedures grep -q 'absent 0' absent.log
 
+# GIMP's own list of the operation's presets gets ours; what is there stays.
+list=$GIMP2_DIRECTORY/filters/GimpGegl-zenith-denoise-config.settings
+mkdir -p "${list%/*}"
+printf '# settings\n\n(GimpGegl-zenith-denoise-config "Mine"\n    (strength 0.25))\n' >"$list"
+
 exists='(for-each (lambda (name) (gimp-message (string-append name " " (number->string (car (gimp-procedural-db-proc-exists name)))))) (list "plug-in-zenith-denoise" "plug-in-zenith-latent-preview" "plug-in-zenith-apply-preset" "plug-in-zenith-diffae-reconstruct" "plug-in-zenith-diffae-manipulate" "plug-in-zenith-diffae-interpolate" "plug-in-zenith-diffae-sample" "plug-in-zenith-diffae-teach" "plug-in-zenith-z-image"))'
 gimp_run exist.log "$exists"
 for procedure in denoise latent-preview apply-preset diffae-reconstruct diffae-manipulate diffae-interpolate diffae-sample diffae-teach z-image; do
   check "registered-$procedure" grep -q "plug-in-zenith-$procedure 1" exist.log
 done
+check presets-in-gimps-list grep -q '^(GimpGegl-zenith-denoise-config "High ISO photo"$' "$list"
+check presets-in-gimps-list-once test "$(grep -c '^(GimpGegl-zenith-denoise-config' "$list")" = \
+  "$(($(cat "$source_dir"/presets/*.preset | grep -c '^operation=zenith:denoise') + 2))" # "Mine" and "My own"
+check presets-of-gimp-kept grep -q '"Mine"' "$list"
 
 start_scm >start.scm
 gimp_run cases.log "(begin (load \"$work/start.scm\") (load \"$here/gimp2.scm\") (load \"$here/cases.scm\"))"
