@@ -31,7 +31,8 @@ static const char help[] =
     "                                 whose names begin so: conv, \"fp16 fwht\", \"model zenith\"\n"
     "\n"
     "  everywhere: --engine NAME (or ZENITH_ENGINE), --threads N (or ZENITH_THREADS)\n"
-    "  run: --progress (and what it takes).  Weights: .safetensors, .gguf, .pth, .pt, .ckpt, or a folder; \"random:\" "
+    "  run: --progress (and what it takes).  A video is a .npy file of four axes, or a folder of PNG and JPEG files.\n"
+    "  Weights: .safetensors, .gguf, .pth, .pt, .ckpt, or a folder; \"random:\" "
     "makes "
     "them up.\n"
     "  Exit status: 0 done, 1 failed (one line on stderr says why), 2 wrong usage.\n";
