@@ -103,14 +103,16 @@ static zn_status choose_variant(zn_trainer *t, const zn_arch *a, zn_error *err)
 static const char *family_of(const char *model, const zn_weights *w)
 {
     char what[96];
-    const char *id = w ? zn_weights_recognise(w, what, sizeof what) : NULL;
 
-    for (int i = 0; id && model && zn_archs[i]; i++) {
+    for (int i = 0; w && model && zn_archs[i]; i++) {
         const zn_arch *a = zn_archs[i];
+        const zn_training *how = a->train;
 
-        if (!strcmp(a->info.id, id) && a->train && a->train->from_weights && a->train->tasks == ZN_TASK_RECONSTRUCT &&
-            !strncmp(model, a->info.weights, strlen(a->info.weights)))
-            return a->info.weights;
+        if (a->recognise && a->recognise(w, what, sizeof what))
+            return how && how->from_weights && how->tasks == ZN_TASK_RECONSTRUCT &&
+                    !strncmp(model, a->info.weights, strlen(a->info.weights))
+                ? a->info.weights
+                : model;
     }
     return model;
 }

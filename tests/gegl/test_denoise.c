@@ -19,7 +19,8 @@ test_kept_results (void)
     { "zenith:denoise", "model=fast", TRUE },
     { "zenith:denoise", "model=fast detail=0.5", FALSE },
     { "zenith:denoise", "model=fast sigma-scale=2", TRUE },
-    { "zenith:denoise", "model=fast sigma=20 sigma-scale=2", FALSE }, /* told: nothing was measured */
+    { "zenith:denoise", "model=fast sigma=20 sigma-scale=2",
+      FALSE }, /* told: nothing was measured */
     { "zenith:latent-preview", "model=taef1 mode=latent", TRUE },
     { "zenith:latent-encode", "model=taef1", FALSE },
     { "zenith:latent-preview", "model=taef1", TRUE },

@@ -329,8 +329,10 @@ test_latents_without_decoders (void)
     const gchar *settings;
     gint         channels;
     gfloat       red;
-  } cases[]  = { { "model=taesd", 4, 0.0f },      { "model=taesdxl", 4, 0.1084f },
-                 { "model=taesd3", 16, 0.2394f }, { "model=taef1", 16, -0.0329f },
+  } cases[]  = { { "model=taesd", 4, 0.0f },
+                 { "model=taesdxl", 4, 0.1084f },
+                 { "model=taesd3", 16, 0.2394f },
+                 { "model=taef1", 16, -0.0329f },
                  { "model=taef2", 32, -0.1248f } };
   gchar *old = g_strdup (g_getenv ("ZENITH_MODELS")), *home = g_strdup (g_getenv ("XDG_DATA_HOME"));
 
