@@ -21,9 +21,6 @@
 #define MAX_TOKENS 512
 #define MIN_CONTEXT 64 /* pixels around a mask that the networks see */
 
-#define LATENT_SHIFT 0.1159f /* the transformer's latent is (z - shift) * scale */
-#define LATENT_SCALE 0.3611f
-
 /* Parts of the progress bar. */
 #define BAR_TEXT 0.05
 #define BAR_START 0.10
@@ -515,8 +512,6 @@ encode_start (Work *work, zn_array *start)
     x.data[i] = 2.0f * x.data[i] - 1.0f;
   zn_op_request_part (work->request, BAR_TEXT, BAR_START - BAR_TEXT);
   status = run_half (work, "flux-ae-encode", &x, start);
-  for (gsize i = 0; ! status && i < zn_array_len (start); i++)
-    start->data[i] = (start->data[i] - LATENT_SHIFT) * LATENT_SCALE;
   g_free (x.data);
 
   return status;
@@ -603,13 +598,11 @@ sample (Work *work, zn_array *latent, const zn_array *in, gint n_in, const ZnOpJ
 }
 
 static zn_status
-decode (Work *work, zn_array *latent)
+decode (Work *work, const zn_array *latent)
 {
   zn_array  picture = { NULL, work->h, work->w, 3 };
   zn_status status;
 
-  for (gsize i = 0; i < zn_array_len (latent); i++)
-    latent->data[i] = latent->data[i] / LATENT_SCALE + LATENT_SHIFT;
   zn_op_request_part (work->request, BAR_SAMPLE, 1.0 - BAR_SAMPLE);
   status = run_half (work, "flux-ae-decode", latent, &picture);
   for (gsize i = 0; ! status && i < zn_array_len (&picture); i++)
