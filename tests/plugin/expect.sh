@@ -123,6 +123,8 @@ expect_pictures () {
     check "generate-in-$picture" done_ok "generate-in-$picture"
     check "generate-in-$picture-inside" changed "$work/in/$picture.png" "$work/out/generate-in-$picture.png" 40x24+30+20
     for outside in 96x20+0+0 96x20+0+44 30x64+0+0 26x64+70+0; do
+      # GIMP 3 saves all layers merged: where the two are half transparent, they add up
+      case $gimp$picture$outside in 3alpha96*) continue ;; esac
       check "generate-in-$picture-$outside" same "$work/in/$picture.png" "$work/out/generate-in-$picture.png" "$outside"
     done
   done
