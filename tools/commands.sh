@@ -300,12 +300,12 @@ lane_engine() {
 lane_gimp() {
   local t
   suite "real weights" "$build/tests/test_real"
-  for t in filters noise formats latents denoise whole faces failures regions; do
+  for t in filters noise formats latents denoise whole zimage faces failures regions; do
     suite "operations, $t" "$build/tests/gegl/test_$t"
   done
   suite "operations, gegl" "$root/tests/gegl/run_gegl.sh" "$build"
   suite "examples, gegl" "$root/tests/gegl/run_examples.sh" "$build"
-  for t in formats folder kill; do
+  for t in formats folder kill prompts; do
     suite "batch, $t" "$root/tests/batch/test_$t.sh" "$build"
   done
   if [ -x "$build/plugin/zenith-gimp2" ]; then
