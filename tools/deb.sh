@@ -20,8 +20,9 @@ package() {
   printf 'zenith (%s) unstable; urgency=low\n\n  * Packages made by ./run deb; NEWS.md says what is new.\n\n -- The Zenith authors <zenith@localhost>  %s\n' \
     "$version" "$(LC_ALL=C date -R -u -d "@$stamp")" | gzip -9n >"$doc/changelog.Debian.gz"
 
-  mapfile -t files < <(find "$dir/usr" -type f -exec sh -c 'head -c 4 "$1" | grep -q ELF' _ {} \; -print)
-  if [ ${#files[@]} -gt 0 ]; then
+  # no process substitution: a bare root has no /dev/fd
+  mapfile -t files <<<"$(find "$dir/usr" -type f -exec sh -c 'head -c 4 "$1" | grep -q ELF' _ {} \; -print)"
+  if [ -n "${files[0]}" ]; then
     strip --strip-unneeded --remove-section=.comment --remove-section=.note "${files[@]}"
     mkdir -p "$stage/shlibs/debian"
     printf 'Source: zenith\n\nPackage: %s\nArchitecture: any\n' "$name" >"$stage/shlibs/debian/control"
