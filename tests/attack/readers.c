@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* readers.c - generated files for every reader of the engine and its command line: safetensors, PyTorch archives and
- * their pickles, indexes of shards, .npy, and pictures to train with.
+/* readers.c - generated files for every reader of the engine and its command line: safetensors, GGUF, PyTorch archives and
+ * their pickles, indexes of shards, tokenizer.json, .npy, and pictures to train with.
  *
  * A generator writes a good file in which a few things are wrong: so the reader gets far enough to meet them. */
 #include "attack.h"
@@ -8,6 +8,7 @@
 
 #include "../../engine/cli/cli.h"
 #include "../../engine/cli/pictures.h"
+#include "../../engine/text/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,6 +139,105 @@ static bool run_index(const bytes *b, rnd *r, const char **why)
     return true;
 }
 
+/* ---- tokenizer.json ------------------------------------------------------------------------------------------------------- */
+
+/* What lies between `key` and the next `end` in a file; the place of its first byte. */
+static size_t inside(const bytes *file, const char *key, const char *end, size_t *len)
+{
+    const char *text = (const char *)file->at, *from = strstr(text, key) + strlen(key);
+
+    *len = (size_t)(strstr(from, end) - from);
+    return (size_t)(from - text);
+}
+
+static void put_merges(bytes *b, rnd *r, int wrong)
+{
+    static const char *const odd[] = { "a",         "a b c", " ",
+                                       "",          "ab cd", "\\u0120 a",
+                                       "a \\u0120", "q zz9", "\xc4\xa0 \xc4\xa0" };
+
+    for (size_t i = 0, n = below(r, chance(r, 2) ? 500 : 12); i < n; i++) {
+        char pair[8];
+
+        snprintf(pair, sizeof pair, "%c %c", (int)('a' + below(r, 26)), (int)('a' + below(r, 26)));
+        if (chance(r, wrong / 3))
+            put_value(b, r, 0);
+        else if (chance(r, 30))
+            put_text(b, "[\"%c\",\"%c\"]", pair[0], pair[2]);
+        else
+            put_string(b, r, chance(r, wrong) ? ONE_OF(r, odd) : pair);
+        put(b, ",", i + 1 < n);
+    }
+}
+
+/* The good file with another vocabulary, or other merges. */
+static void make_tokenizer(bytes *b, rnd *r)
+{
+    static attack_seeds real;
+    const int wrong = chance(r, 60) ? 8 : 0;
+    size_t len, at;
+
+    if (!real.list) {
+        attack_load(&real, ZN_SOURCE_ROOT "/tests/data/text", "tokenizer.json");
+        put_number(&real.list[0], 1, 0); /* ends it, for inside() */
+    }
+    put(b, real.list[0].at, real.list[0].len);
+    at = inside(b, "\"merges\":[", "]}}", &len);
+    if (chance(r, 50)) {
+        bytes merges = { 0 };
+
+        put_merges(&merges, r, wrong);
+        bytes_replace(b, at, len, merges.at, merges.len);
+        bytes_free(&merges);
+    }
+    at = inside(b, "\"vocab\":{\"!\":", ",", &len);
+    if (chance(r, 30)) { /* another id, and more tokens */
+        bytes more = { 0 };
+
+        put_text(&more, "%lld", (long long)maybe_odd(r, (int64_t)below(r, 600), 30));
+        for (size_t i = below(r, 4); i; i--) {
+            put(&more, ",", 1);
+            put_string(&more, r, chance(r, 50) ? "zz" : "ab");
+            put_text(&more, ":%lld", (long long)maybe_odd(r, (int64_t)(561 + below(r, 9)), 20));
+        }
+        bytes_replace(b, at, len, more.at, more.len);
+        bytes_free(&more);
+    }
+    at = inside(b, "\"added_tokens\":[{\"id\":", ",", &len);
+    if (chance(r, 30)) {
+        char id[24];
+
+        bytes_replace(b, at, len, id, (size_t)snprintf(id, sizeof id, "%lld", (long long)maybe_odd(r, 3, 60)));
+    }
+    b->len--;
+    if (chance(r, 30))
+        mutate(b, r, 3);
+}
+
+static bool run_tokenizer(const bytes *b, rnd *r, const char **why)
+{
+    static const char *const texts[] = { "a cat's 12 <|im_end|>\n", "  q\u0307\u0323\u1112\u1161\u11ab\u732b!!", "",
+                                         "zzabab" };
+    zn_tokenizer *t = NULL;
+    zn_error err = { "" };
+    char *exact = malloc(b->len ? b->len : 1); /* so that reading past the end is seen */
+    int32_t ids[64];
+    int n = 0;
+
+    memcpy(exact, b->at, b->len);
+    if (zn_tokenizer_read(&t, exact, b->len, "attack", &err)) {
+        *why = "no sentence";
+        free(exact);
+        return !t && *err.text;
+    }
+    *why = "more tokens than there is room for";
+    zn_tokenizer_encode(ids, 64, &n, t, ONE_OF(r, texts), NULL);
+    zn_tokenizer_chat(ids, 64, &n, t, ONE_OF(r, texts), NULL);
+    zn_tokenizer_close(&t);
+    free(exact);
+    return n >= 0;
+}
+
 /* ---- .npy ---------------------------------------------------------------------------------------------------------------- */
 
 static void make_npy(bytes *b, rnd *r)
@@ -246,8 +346,10 @@ int main(int argc, char **argv)
     static const attack_target list[] = {
         { "safetensors", make_safetensors, run_weights, 0, 0, false },
         { "torch", make_torch, run_weights, 0, 0, false },
+        { "gguf", make_gguf, run_weights, 0, 0, false },
         { "mutated", make_mutated, run_weights, 0, 0, false },
         { "index", make_index, run_index, 0, 0, false },
+        { "tokenizer", make_tokenizer, run_tokenizer, 0, 0, false },
         { "npy", make_npy, run_npy, 0, 0, false },
 #if defined(ZN_HAVE_PNG) && defined(ZN_HAVE_JPEG)
         { "png", make_png, run_png, 0, 0, false },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* weights.c - generated weight files: safetensors, and PyTorch archives with their pickles. */
+/* weights.c - generated weight files: safetensors, GGUF, and PyTorch archives with their pickles. */
 #include "generate.h"
 
 #include <stdio.h>
@@ -130,6 +130,87 @@ void make_safetensors(bytes *b, rnd *r)
         mutate(b, r, 2);
     bytes_free(&header);
     bytes_free(&data);
+}
+
+/* ---- GGUF -------------------------------------------------------------------------------------------------------------- */
+
+static void put_gguf_string(bytes *b, rnd *r, const char *text, int wrong)
+{
+    put_number(b, 8, (uint64_t)maybe_odd(r, (int64_t)strlen(text), wrong / 3));
+    put_text(b, "%s", text);
+}
+
+static void put_pair(bytes *b, rnd *r, int wrong)
+{
+    static const int size[] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 }; /* of a value, by its type */
+    static const char *const keys[] = { "general.architecture", "general.alignment", "tokenizer.ggml.tokens", "",
+                                        "a\xff" };
+    const size_t type = chance(r, wrong) ? below(r, 40) : below(r, 13);
+    const bool alignment = chance(r, 20);
+
+    put_gguf_string(b, r, alignment ? keys[1] : ONE_OF(r, keys), wrong);
+    put_number(b, 4, alignment ? 4 : type);
+    if (alignment) {
+        put_number(b, 4, chance(r, wrong) ? (uint64_t)odd_number(r) : 8u << below(r, 4));
+    } else if (type == 8) {
+        put_gguf_string(b, r, "llama", wrong);
+    } else if (type == 9) {
+        const size_t of = chance(r, wrong) ? below(r, 40) : below(r, 13), n = below(r, 5);
+
+        put_number(b, 4, of);
+        put_number(b, 8, (uint64_t)maybe_odd(r, (int64_t)n, wrong));
+        for (size_t i = 0; i < n; i++) {
+            if (of == 8)
+                put_gguf_string(b, r, "tok", wrong);
+            else
+                put_number(b, of < 13 ? size[of] : 4, rnd_next(r));
+        }
+    } else {
+        put_number(b, type < 13 ? size[type] : 4, rnd_next(r));
+    }
+}
+
+void make_gguf(bytes *b, rnd *r)
+{
+    static const struct {
+        unsigned number, len, size; /* of the type; elements and bytes of a block */
+    } types[] = { { 0, 1, 4 },      { 1, 1, 2 },      { 30, 1, 2 },  { 2, 32, 18 },
+                  { 3, 32, 20 },    { 6, 32, 22 },    { 8, 32, 34 }, { 12, 256, 144 },
+                  { 13, 256, 176 }, { 14, 256, 210 }, { 24, 1, 1 },  { 10, 256, 84 } /* not read */ };
+    const int wrong = chance(r, 60) ? 6 : 0;
+    const size_t n = below(r, 6), pairs = below(r, 5);
+    uint64_t at = 0;
+
+    put(b, "GGUF", 4);
+    put_number(b, 4, chance(r, wrong) ? below(r, 9) : 2 + below(r, 2));
+    put_number(b, 8, (uint64_t)maybe_odd(r, (int64_t)n, wrong / 2));
+    put_number(b, 8, (uint64_t)maybe_odd(r, (int64_t)pairs, wrong / 2));
+    for (size_t i = 0; i < pairs; i++)
+        put_pair(b, r, wrong);
+    for (size_t i = 0; i < n; i++) {
+        const size_t type = below(r, sizeof types / sizeof *types);
+        const int dims = chance(r, wrong) ? (int)below(r, 7) : 1 + (int)below(r, 4);
+        uint64_t len = 1;
+        char name[32];
+
+        snprintf(name, sizeof name, "blk.%zu.weight", chance(r, wrong) ? 0 : i);
+        put_gguf_string(b, r, name, wrong);
+        put_number(b, 4, (uint64_t)dims);
+        for (int d = 0; d < dims; d++) {
+            const uint64_t side = (1 + below(r, 3)) * (d || chance(r, wrong) ? 1 : types[type].len);
+
+            put_number(b, 8, (uint64_t)maybe_odd(r, (int64_t)side, wrong / 2));
+            len *= side;
+        }
+        put_number(b, 4, chance(r, wrong) ? below(r, 50) : types[type].number);
+        put_number(b, 8, (uint64_t)maybe_odd(r, (int64_t)at, wrong / 2));
+        at += (len / types[type].len * types[type].size + 63) / 64 * 64;
+    }
+    put_fill(b, 0, (64 - b->len % 64) % 64);
+    for (uint64_t i = maybe_odd(r, (int64_t)at, wrong) & 0xffff; i; i--)
+        put_number(b, 1, rnd_next(r));
+    if (chance(r, 10))
+        mutate(b, r, 3);
 }
 
 /* ---- PyTorch archives -------------------------------------------------------------------------------------------------- */
