@@ -69,7 +69,13 @@ static const struct base {
     { "face-points", GOLDEN "find.safetensors" },
     { "template", NULL },       /* made by begin() */
     { "identity", NULL },       /* needs no weights, and may be given some */
-    { "wan-latent-rgb", NULL }, /* likewise */
+    { "wan-latent-rgb", NULL }, /* likewise; and its like */
+    { "sd-latent-rgb", NULL },
+    { "sdxl-latent-rgb", NULL },
+    { "sd3-latent-rgb", NULL },
+    { "flux-latent-rgb", NULL },
+    { "flux2-latent-rgb", NULL },
+    { "latent-rgb", GOLDEN "latent-plain.safetensors" },
 };
 enum { N_BASES = sizeof bases / sizeof *bases };
 
