@@ -57,7 +57,7 @@ done
 "$gegl" --info zenith:denoise >"$tmp/info" 2>&1
 check "order of properties" "$(grep -o '^[a-z]* *\[' "$tmp/info" | tr -d ' [\n')" \
   test "$(grep -o '^[a-z]* *\[' "$tmp/info" | tr -d ' [' | tr '\n' ' ')" = \
-  "model strength luma chroma detail sigma engine status measured precision note failed "
+  "model strength luma chroma detail sigma engine status measured precision note failed noted "
 check "key for GIMP's menu" "gimp:menu-path is missing" grep -q '^gimp:menu-path *<Image>/Filters/Zenith/' "$tmp/info"
 
 run "$picture" -o "$tmp/plain.png" -- gegl:nop
@@ -78,6 +78,7 @@ filter() {
   fi
 }
 filter "identity" zenith:identity
+check "identity changes nothing" "the pictures differ" cmp "$tmp/plain.png" "$tmp/out.png"
 
 # A picture from a prompt: without an input, with one, and without weights.
 python3 "$root/tools/make_tiny_zimage.py" "$tmp/models/z-image"
@@ -86,7 +87,6 @@ check "z-image: a new picture" "$(size "$tmp/fox.png") $(head -n 1 "$tmp/stderr"
 filter "z-image: from a picture" zenith:z-image prompt="a red fox" change=0.4 steps=2 width=128 height=96
 run -o "$tmp/none.png" -- zenith:z-image prompt="a red fox" width=80 height=48 weights=/nowhere
 check "z-image: what is missing" "$(head -n 1 "$tmp/stderr")" grep -q 'lacks .*transformer/ (12.3 GB.*Apache' "$tmp/stderr"
-check "identity changes nothing" "the pictures differ" cmp "$tmp/plain.png" "$tmp/out.png"
 filter "denoise" zenith:denoise model=fast
 check "denoise changes something" "the pictures are equal" test -n "$(cmp "$tmp/plain.png" "$tmp/out.png")"
 filter "denoise with all properties" zenith:denoise model=fast strength=1.5 luma=0.5 chroma=0.5 detail=1 sigma=25 engine=scalar
