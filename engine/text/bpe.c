@@ -30,7 +30,8 @@ static int compare(const void *a, const void *b)
 
 bool zn_merge_sort(zn_merge *merge, size_t n)
 {
-    qsort(merge, n, sizeof *merge, compare);
+    if (n) /* merge may be NULL */
+        qsort(merge, n, sizeof *merge, compare);
     for (size_t i = 1; i < n; i++)
         if (!compare(&merge[i - 1], &merge[i]))
             return false;

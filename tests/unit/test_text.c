@@ -194,6 +194,14 @@ static void refusals(void)
     CHECK(zn_tokenizer_open(&t, DATA "nothing.json", &err) == ZN_E_FILE && !t, "%s", err.text);
 }
 
+/* A vocabulary of single bytes needs no merges. */
+static void no_merges(void)
+{
+    zn_error err = { "" };
+
+    CHECK(!open_changed("\"merges\":[", "\"merges\":[],\"others\":[", &err), "%s", err.text);
+}
+
 /* Cut anywhere, the file is refused. */
 static void cut_files(void)
 {
@@ -230,6 +238,7 @@ int main(int argc, char **argv)
     RUN(normal_form);
     RUN(long_texts);
     RUN(refusals);
+    RUN(no_merges);
     RUN(cut_files);
     zn_tokenizer_close(&tokenizer);
     return test_end();
