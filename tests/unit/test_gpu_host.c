@@ -234,6 +234,7 @@ static void one_copy_of_weights(void)
         CHECK(bytes_per_weight((zn_precision)p, 3, 64, 64, 64) == 4, "%s: depthwise", zn_precision_names[p]);
     }
     CHECK(bytes_per_weight(ZN_FP8_MATH, 3, 64, 64, 1) == 2, "fp8 does not pay there");
+    CHECK(bytes_per_weight(ZN_INT8_MATH, 3, 16, 64, 1) >= 2, "too few inputs for integers with a scale");
 }
 
 /* Layers of a model multiply what is stored; a tensor of another type has the weights expanded. */
@@ -255,7 +256,7 @@ static void weights_as_stored(void)
  * to whole groups.  The fake GPU's memory is ours. */
 static void quantised_weights(void)
 {
-    enum { OUT = 64, IN = 20, K = IN * 9, ROW = 192, N = OUT * K };
+    enum { OUT = 64, IN = 36, K = IN * 9, ROW = 352, N = OUT * K };
     static float w[N];
     zn_conv c = { .kh = 3, .kw = 3, .stride = 1, .groups = 1, .cin = IN, .cout = OUT, .pad_t = 1, .pad_l = 1 };
 
