@@ -151,11 +151,14 @@ static zn_status measure_levels(zn_levels *levels, zn_run *r, const zn_request *
     zn_source src = q->arrays ? (zn_source){ 0 } : q->sources[0];
     zn_rect roi = q->roi;
     zn_memory mem;
+    zn_status s;
 
     if (q->arrays) {
         as_sources(&src, &mem, q->arrays, 1);
         roi = (zn_rect){ 0, 0, src.w, src.h };
     }
+    if ((s = zn_tile_check(r, &src, 1, roi, err)))
+        return s;
     r->levels = levels;
     return zn_levels_measure(levels, r->model, &src, zn_tile_reach(r, &src, roi), r->set[3], q->job, err);
 }

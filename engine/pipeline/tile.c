@@ -513,6 +513,24 @@ static int all_sources(zn_source *all, const zn_run *r, const zn_source *in, int
     return 2;
 }
 
+static zn_status check_region(const zn_run *r, const zn_source *in, zn_rect roi, zn_error *err)
+{
+    const zn_geometry *g = &r->geometry;
+
+    if (roi.x < 0 || roi.y < 0 || roi.w < 1 || roi.h < 1 ||
+        (int64_t)roi.x + roi.w > zn_ceil_div(in->w, g->shrink) * (int64_t)g->grow ||
+        (int64_t)roi.y + roi.h > zn_ceil_div(in->h, g->shrink) * (int64_t)g->grow)
+        return zn_fail(err, ZN_E_USAGE, "the region %d,%d %dx%d is outside the picture", roi.x, roi.y, roi.w, roi.h);
+    return ZN_OK;
+}
+
+zn_status zn_tile_check(const zn_run *r, const zn_source *in, int n_in, zn_rect roi, zn_error *err)
+{
+    const zn_status s = check_sources(r, in, n_in, err);
+
+    return s ? s : check_region(r, in, roi, err);
+}
+
 zn_rect zn_tile_reach(const zn_run *r, const zn_source *in, zn_rect roi)
 {
     const zn_geometry *g = &r->geometry;
@@ -526,7 +544,6 @@ zn_rect zn_tile_reach(const zn_run *r, const zn_source *in, zn_rect roi)
 
 zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *given, int n_given, zn_rect roi, zn_error *err)
 {
-    const zn_geometry *g = &r->geometry;
     zn_source in[ZN_MAX_PORTS];
     const int n_in = all_sources(in, r, given, n_given);
     walk k = { .r = r, .in = in, .n_in = n_in, .out = out, .roi = roi, .err = err };
@@ -536,10 +553,8 @@ zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *given, int
 
     if (s)
         return s;
-    if (roi.x < 0 || roi.y < 0 || roi.w < 1 || roi.h < 1 ||
-        (int64_t)roi.x + roi.w > zn_ceil_div(in[0].w, g->shrink) * (int64_t)g->grow ||
-        (int64_t)roi.y + roi.h > zn_ceil_div(in[0].h, g->shrink) * (int64_t)g->grow)
-        return zn_fail(err, ZN_E_USAGE, "the region %d,%d %dx%d is outside the picture", roi.x, roi.y, roi.w, roi.h);
+    if ((s = check_region(r, in, roi, err)))
+        return s;
     if (r->model->arch->takes_sigma && n_in == 1 &&
         (s = zn_noise_complete(r->set, in, zn_engine_helpers(r->model->engine), err)))
         return s;

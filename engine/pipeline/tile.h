@@ -9,6 +9,9 @@
 zn_status zn_tile_check_port(const zn_model *m, int i, int w, int h, int c, int picture_w, int picture_h,
                              zn_error *err);
 
+/* Can these sources be read, and is the roi inside the result? */
+zn_status zn_tile_check(const zn_run *r, const zn_source *in, int n_in, zn_rect roi, zn_error *err);
+
 /* Whether the run needs zn_run.levels, and what part of the picture a roi needs, on whole lattice steps. */
 bool zn_tile_wants_levels(const zn_run *r, int n_in);
 zn_rect zn_tile_reach(const zn_run *r, const zn_source *in, zn_rect roi);
