@@ -289,7 +289,7 @@ zn_op_face_draw (gfloat       *dst,
     {
       if (! isfinite (dst[i]))
         return zn_op_request_refuse (work->run->request, ZN_E_USAGE,
-                                     "The network made numbers that are none.");
+                                     "The network's result is not finite.");
       dst[i] = 0.5f * dst[i] + 0.5f;
     }
 

@@ -402,7 +402,7 @@ choose_precision (Work           *work,
         continue;
       g_snprintf (
           request->note, sizeof (request->note),
-          _ ("The weights of the %s are rounded to %d bits: memory is too short for all of them."),
+          _ ("The weights of the %s are rounded to %d bits: they do not fit into memory otherwise."),
           work->file[part].name, fewer[i] == ZENITH_PRECISION_INT8 ? 8 : 4);
       request->err.text[0] = '\0';
       return ZN_OK;
@@ -609,7 +609,7 @@ decode (Work *work, const zn_array *latent)
     {
       if (! isfinite (picture.data[i]))
         status = zn_op_request_refuse (work->request, ZN_E_USAGE,
-                                       "The network made numbers that are none.");
+                                       "The network's result is not finite.");
       picture.data[i] = 0.5f * picture.data[i] + 0.5f;
     }
   if (! status)

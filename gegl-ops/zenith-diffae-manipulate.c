@@ -35,7 +35,7 @@ zenith_property_failed
 zenith_property_face_find
 
 property_string (attributes, _("Attributes"), "")
-  description (_("The attributes that there are for the model"))
+  description (_("The attributes available for the model"))
   ui_meta ("sensitive", "0")
 
 #else

@@ -24,7 +24,7 @@ zenith_property_note
 zenith_property_failed
 
 property_double (scale, _("Scale"), 4.0)
-  description (_("What a difference is multiplied by: 4 makes one of 64 of 255 white"))
+  description (_("Factor of the difference: with 4, a difference of 64 of 255 is white"))
   value_range (1.0, 64.0)
   ui_gamma (2.0)
 

@@ -98,7 +98,7 @@ static void bind_view(zn_binder *b, void *net)
     float *weight, *bias;
 
     if (z < 1 || z > MAX_Z) {
-        zn_bind_fail(b, "these weights say nothing on how their latents look: there is no tensor 'view.weight'");
+        zn_bind_fail(b, "these weights do not say how a latent is shown: there is no tensor 'view.weight'");
         return;
     }
     weight = zn_bind_read(b, weight_dims, "view.weight");
