@@ -112,10 +112,10 @@ typedef struct zn_call {
     void *state;      /* NULL, or device memory that goes from chunk to chunk of a video; see zn_stream */
     bool first;       /* the first chunk: the state has nothing in it */
     int stage;        /* of a split network: 1 or 2; 0: all of it.  Stage 2 of one with whole_first crops */
-    /* Of a split network with norms over the whole picture, in a tile: core are the tile's own pixels, in those of in[0].
-     * in[1] has two rows for each of these norms, of which c are used: minus the means of the channels, and 1 / deviations.
-     * sought, from 1 on: out[0] has two rows: the means of the channels that this norm sees in the core, and the means of
-     * their squared differences from that; in[1] holds the norms before it.  ZN_EVERY_NORM: two rows for each. */
+    /* A tile of a split network with norms over the whole picture.  core: the tile's own pixels, in coordinates of in[0].
+     * in[1] has two rows for each norm, of which c are used: minus the means of its channels, and 1 / their deviations.
+     * sought, from 1 on: the network stops at this norm, in[1] holds those before it, and out[0] gets two rows: the means of
+     * its channels in the core, and the means of the squared differences from them.  ZN_EVERY_NORM: two rows for each. */
     zn_rect core;
     int sought;
 } zn_call;

@@ -171,11 +171,13 @@ static zn_status find_statistics(zn_run *r, const zn_source *in, double *work, z
 {
     const zn_split *split = &r->model->split;
     const size_t len = (size_t)split->n_norms * (size_t)r->statistics.c;
-    moments *of = split->n_norms ? calloc(3 * len, sizeof *of) : NULL; /* first estimate, whole, second */
     gathering g = { .split = split, .c = r->statistics.c };
+    moments *of; /* first estimate, whole, second */
     zn_status s = ZN_OK;
 
-    if (split->n_norms && !of)
+    if (!split->n_norms)
+        return ZN_OK;
+    if (!(of = calloc(3 * len, sizeof *of)))
         return zn_fail(err, ZN_E_MEMORY, "out of memory for the statistics of %s", r->model->arch->info.id);
     for (int round = 0; round < (sample_of(r, in) > 1 ? 2 : 1) && !s; round++) {
         g.of = of + len;
