@@ -8,11 +8,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-#ifdef __SANITIZE_ADDRESS__ /* instrumented code is slow: the same cases, fewer draws */
-enum { TRIALS = 1, MOST_THREADS = 2, ENC_W = 317, ENC_H = 211 };
-#else
-enum { TRIALS = 12, MOST_THREADS = 5, ENC_W = 517, ENC_H = 411 };
-#endif
+enum {
+    TRIALS = INSTRUMENTED ? 1 : 12,
+    MOST_THREADS = INSTRUMENTED ? 2 : 5,
+    ENC_W = INSTRUMENTED ? 317 : 517,
+    ENC_H = INSTRUMENTED ? 211 : 411
+};
 
 #define GOLDEN ZN_SOURCE_ROOT "/tests/data/golden/"
 
@@ -341,11 +342,10 @@ int main(void)
 
             if (tests[t].run == cancel && !cases[current].weights)
                 continue; /* over before it is half done */
-#ifdef __SANITIZE_ADDRESS__
-            if (!strcmp(cases[current].model, "denoise-balanced") ||
-                (!strcmp(cases[current].model, "taesd-decode") && !getenv("CI")))
-                continue; /* the slowest; the small denoiser and the encoder go the same ways */
-#endif
+            if (INSTRUMENTED &&
+                (!strcmp(cases[current].model, "denoise-balanced") ||
+                 (!strcmp(cases[current].model, "taesd-decode") && !getenv("CI"))))
+                continue; /* the slowest; the small denoiser and the encoder take the same paths */
             snprintf(name, sizeof name, "%s: %s", cases[current].model, tests[t].name);
             test_run(name, tests[t].run);
         }

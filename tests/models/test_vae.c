@@ -101,19 +101,14 @@ static void tiles(void)
 static void norms_in_tiles(void)
 {
     const bool scalar = !strcmp(zn_engine_name(engine), "scalar");
-#ifdef __SANITIZE_ADDRESS__ /* instrumented code is slow: the same tiles by one engine */
-    const bool instruments = true;
-#else
-    const bool instruments = false;
-#endif
 
-    if (scalar && instruments)
+    if (scalar && INSTRUMENTED)
         return;
     tiles_of("flux-ae-decode", GOLDEN "kl-flux.pth", (zn_array){ NULL, 14, 25, 6 }, 1, "sample=1", 5e-5);
     tiles_of("flux-ae-encode", GOLDEN "kl-flux.pth", (zn_array){ NULL, 61, 101, 3 }, 1, "sample=1", 5e-5);
     tiles_of("flux-ae-decode", GOLDEN "kl-sd.ckpt", (zn_array){ NULL, 26, 13, 4 }, 1, "sample=1", 5e-5);
     tiles_of("flux-ae-encode", GOLDEN "kl-sd.ckpt", (zn_array){ NULL, 51, 26, 3 }, 1, "sample=1", 5e-5);
-    if (!scalar && !instruments) /* it would take minutes */
+    if (!scalar && !INSTRUMENTED) /* it would take minutes */
         tiles_of("flux-ae-decode", GOLDEN "kl-sd.ckpt", (zn_array){ NULL, 190, 192, 4 }, 24, "sample=2", 1e-2);
 }
 

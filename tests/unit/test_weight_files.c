@@ -417,9 +417,8 @@ static void test_large(void)
     const char *path = join(tmp, "large.safetensors");
     int mib;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    SKIP("instruments take memory of their own");
-#endif
+    if (INSTRUMENTED)
+        SKIP("instruments take memory of their own");
     if (!most_resident() || !put_large(path))
         SKIP("no room for a file of 200 MiB, or no /proc");
     mib = read_three(path);
