@@ -400,10 +400,10 @@ choose_precision (Work           *work,
       base->precision = fewer[i];
       if (! zn_op_model_count (id, path, base, in, n_in, job, out, beside, weights, &err))
         continue;
-      g_snprintf (
-          request->note, sizeof (request->note),
-          _ ("The weights of the %s are rounded to %d bits: they do not fit into memory otherwise."),
-          work->file[part].name, fewer[i] == ZENITH_PRECISION_INT8 ? 8 : 4);
+      g_snprintf (request->note, sizeof (request->note),
+                  _ ("The weights of the %s are rounded to %d bits: they do not fit into memory "
+                     "otherwise."),
+                  work->file[part].name, fewer[i] == ZENITH_PRECISION_INT8 ? 8 : 4);
       request->err.text[0] = '\0';
       return ZN_OK;
     }
