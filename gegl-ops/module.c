@@ -2,6 +2,7 @@
 /* module.c - one shared object with all operations: a new one is a line here. */
 
 #include "config.h"
+#include "locale-dir.h"
 
 #include <glib/gi18n-lib.h>
 

@@ -225,7 +225,7 @@ cmd_attack() {
   tallies=$root/.cache/tallies-attack
   mkdir -p "$root/.cache"
   : >"$tallies"
-  main_build
+  targets=all main_build
   use_build
   if [ "$minutes" = large ]; then
     shift
@@ -388,7 +388,7 @@ cmd_test_gimp3() {
 # ---- speed ---------------------------------------------------------------------------------------------------
 
 cmd_bench() {
-  main_build
+  targets=all main_build
   use_build
   if [ "${1:-}" = batch ]; then
     need "${pkg_picture[@]}" "${pkg_gegl[@]}" "${pkg_batch[@]}"
