@@ -249,7 +249,7 @@ for i in 1 2 3; do cp a.png "$tmp/vanish/$i.png"; done
 mkfifo "$tmp/vanish/gate.png"
 "$batch" $fast --jobs 1 --set sigma=0 "$tmp/vanish" "$tmp/vanish-out" >"$tmp/said" 2>&1 &
 pid=$!
-for _ in $(seq 200); do [ -e "$tmp/vanish-out/.zenith-batch" ] && break || sleep 0.02; done
+until [ -e "$tmp/vanish-out/.zenith-batch" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
 rm "$tmp/vanish/3.png"
 wait $pid
 check "a vanished file: exit status" "$?" test $? = 1

@@ -63,7 +63,7 @@ check "killed while it does all again: old or new, all are whole" "$n of 12" tes
 rm -r "$tmp/out"
 "$batch" $fast --jobs 1 --set sigma=0 "$tmp/in" "$tmp/out" >"$tmp/said" 2>"$tmp/stderr" &
 pid=$!
-for _ in $(seq 300); do [ -n "$(ls "$tmp/out" 2>/dev/null)" ] && break || sleep 0.02; done
+until [ -n "$(ls "$tmp/out" 2>/dev/null)" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
 kill -TERM $pid
 wait $pid
 check "stopped: by the signal" "$?" test $? = 143

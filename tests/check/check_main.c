@@ -134,16 +134,19 @@ static void test_pool(void)
 }
 
 typedef struct watched_job {
-    atomic_int done;
-    int polls, most; /* the poll that says no */
+    atomic_int done, polls;
+    int most; /* the poll that says no */
+    int wait; /* all but the caller, who polls, wait for so many polls, however busy the machine is */
 } watched_job;
 
 static void slow_item(void *cookie, int item, int worker)
 {
     watched_job *job = cookie;
 
-    (void)item, (void)worker;
-    nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    (void)item;
+    do
+        nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    while (worker && atomic_load(&job->polls) < job->wait);
     atomic_fetch_add(&job->done, 1);
 }
 
@@ -151,7 +154,7 @@ static bool count_poll(void *cookie)
 {
     watched_job *job = cookie;
 
-    return ++job->polls < job->most;
+    return atomic_fetch_add(&job->polls, 1) + 1 < job->most;
 }
 
 /* A loop of half a second is looked at several times; a poll that says no ends it, and the next one is whole again. */
@@ -161,7 +164,7 @@ static void test_pool_watch(void)
 
     for (int n = 1; n <= 3; n++) {
         zn_pool *pool = zn_pool_open(n);
-        watched_job all = { .most = 1000 }, some = { .most = 2 }, none = { .most = 1000 };
+        watched_job all = { .most = 1000, .wait = 2 }, some = { .most = 2, .wait = 2 }, none = { .most = 1000 };
 
         if (!pool) {
             ok = false;

@@ -65,10 +65,7 @@ works resumed "$zenith" train "${small[@]}" --steps 60 --rate 5e-3 --resume part
 same "resumed, same bits" long.safetensors whole.safetensors
 "$zenith" train "${small[@]}" --steps 1000000 --checkpoint stopped.ckpt --every 5 --out stopped.safetensors >/dev/null 2>stopped.err &
 pid=$!
-for _ in $(seq 100); do
-  sleep 0.1
-  [ -s stopped.ckpt ] && break
-done
+until [ -s stopped.ckpt ] || ! kill -0 $pid 2>/dev/null; do sleep 0.1; done
 kill -INT $pid
 wait $pid
 [ $? -eq 1 ] && grep -q 'interrupted at step .*--resume stopped.ckpt' stopped.err && [ -s stopped.ckpt ]
