@@ -109,11 +109,14 @@ cmd_gimp() {
 
 # ---- tests ---------------------------------------------------------------------------------------------------
 
-# suite NAME COMMAND...: runs it, shows what is not ok, and notes its last line in $tallies.
+# suite NAME COMMAND...: runs it, shows what is not ok, and notes its last line in $tallies.  The seconds of CPU are what a
+# suite costs; the others depend on what runs beside it.
 suite() {
-  local name=$1 log=$root/.cache/test-${1//[^a-z0-9]/-}.log status=0 tally t=$SECONDS p f k note=""
+  local name=$1 log=$root/.cache/test-${1//[^a-z0-9]/-}.log status=0 tally t=$SECONDS p f k cpu note="" TIMEFORMAT='%U %S'
   shift
-  "$@" >"$log" 2>&1 || status=$?
+  { time "$@" >"$log" 2>&1; } 2>"$log.cpu" || status=$?
+  cpu=$(awk 'END { printf "%.0f", $1 + $2 }' "$log.cpu")
+  rm -f "$log.cpu"
   tally=$(grep -E '^([a-z0-9]+: )?[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1 || true)
   p=$(sed -nE 's/.*\b([0-9]+) passed.*/\1/p' <<<"$tally") f=$(sed -nE 's/.* ([0-9]+) failed.*/\1/p' <<<"$tally")
   k=$(sed -nE 's/.* ([0-9]+) skipped.*/\1/p' <<<"$tally")
@@ -121,9 +124,9 @@ suite() {
     f=$((${f:-0} + 1))
     note=" (exit status $status; the end of $log)"
   fi
-  echo "${p:-0} $f ${k:-0}" >>"$tallies"
+  echo "${p:-0} $f ${k:-0} $cpu" >>"$tallies"
   { # in one piece: two lanes write here
-    printf '%-34s %s passed, %s failed, %s skipped, %d s%s\n' "$name" "${p:-0}" "$f" "${k:-0}" $((SECONDS - t)) "$note"
+    printf '%-34s %s passed, %s failed, %s skipped, CPU %d s, %d s%s\n' "$name" "${p:-0}" "$f" "${k:-0}" "$cpu" $((SECONDS - t)) "$note"
     grep -E '^(not ok|skip)' "$log" | sed 's/^/    /' || true
     [ -z "$note" ] || tail -n 15 "$log" | sed 's/^/    /'
   } | cat
@@ -372,7 +375,7 @@ cmd_test() {
   if [ -n "${CI:-}" ]; then # alone: it sets the prefix of the build, and parts of it are compiled again
     suite "install, uninstall" "$root/tests/plugin/install.sh"
   fi
-  echo "took $((SECONDS - start)) s"
+  echo "took $((SECONDS - start)) s, CPU $(awk '{ cpu += $4 } END { print cpu }' "$tallies") s"
   total
 }
 
