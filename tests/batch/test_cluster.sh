@@ -55,7 +55,7 @@ export ZENITH_OUT="$tmp/out"
 
 # ended JOB: waits until none of its tasks is left.
 ended() {
-  for _ in $(seq 600); do
+  for _ in $(seq 6000); do # ten minutes: a busy machine is no failure
     [ -n "$(squeue -h -r -j "$1" 2>/dev/null)" ] || return 0
     sleep 0.1
   done
@@ -63,17 +63,27 @@ ended() {
 }
 states() { scontrol -o show job "$1" 2>/dev/null | sed -nE 's/.*ArrayTaskId=([0-9]+).*JobState=([A-Z_]+).*ExitCode=([0-9:]+).*/\1 \2 \3/p' | sort -n | tr '\n' ','; }
 
-# The task with most pictures is killed when it has done its first.
+# The task with most pictures is killed when it has done its first.  It is stopped at once then, so that on a fast machine it
+# is not done before Slurm's signal comes.
+mkdir bin
+cat >bin/zenith-batch <<TEXT
+#!/bin/sh
+echo \$\$ >"$tmp/pid-\$SLURM_ARRAY_TASK_ID"
+exec "$batch" "\$@"
+TEXT
+chmod 755 bin/zenith-batch
+export PATH="$tmp/bin:$PATH"
 for i in 1 2 3 4 5 6; do
   n=$("$batch" --preset "High ISO photo" --dry-run --shard $i/6 in nowhere | grep -c '^would do')
   echo "$n $i"
 done | sort -rn | head -n 1 >most
 victim=$(cut -d' ' -f2 most)
 job=$(sbatch --parsable zenith.sbatch 2>sbatch.err) || not_ok "slurm: sbatch" "$(cat sbatch.err)"
-for _ in $(seq 600); do
+for _ in $(seq 60000); do
   [ -s "out/.zenith-batch.$victim-of-6" ] && break
-  sleep 0.05
+  sleep 0.01
 done
+kill -STOP "$(cat "pid-$victim")"
 scancel --full --signal=KILL "${job}_$victim"
 check "slurm: the job ends" "$(squeue -h -r -j "$job")" ended "$job"
 done_first=$(count out)
