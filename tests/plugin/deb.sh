@@ -49,7 +49,8 @@ case $? in
   *) not_ok root "it could not be made"; finish ;;
 esac
 
-inside () { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp/home LC_ALL=C.UTF-8 "$@"; }
+# GIMP 3's own plug-ins in Python would leave their compiled modules beside them
+inside () { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp/home LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 "$@"; }
 tree () { (cd "$root" && find . -xdev \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./tmp -o -path ./var/lib/dpkg -o -path ./var/log \
   -o -path ./var/cache \) -prune -o -print | sort); }
 into () { log=$1; shift; "$@" >"$log" 2>&1 || { tail -3 "$log"; false; }; }
