@@ -45,7 +45,7 @@ ZnOpModel *zn_op_model_acquire_colours (ZenithAutoencoder which,
  * unless somebody else uses it.  The next one to acquire it reads its weights again. */
 void zn_op_model_retire (ZnOpModel *model);
 
-/* Closes all models that nobody uses: before one is opened that takes most of the memory. */
+/* Closes all models that nobody uses: before something that takes most of the memory. */
 void zn_op_models_close_idle (void);
 
 /* Whether the engine of a task is a GPU; FALSE also if it cannot be opened. */

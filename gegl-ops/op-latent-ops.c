@@ -344,6 +344,9 @@ process (GeglOperation        *operation,
   if (zn_op_input_box (operation, &input.box, &request.err) &&
       halves_acquire (&halves, &task, &request.err))
     {
+      /* hosts set one property after the other, and prepare() opens what each of them names */
+      if (is_large (&input))
+        zn_op_models_close_idle ();
       input.buffer = GEGL_BUFFER (buffer);
       status       = get_latent (&latent, &task, &halves, &input, &request);
       if (! status && ! is_prepared (operation, &halves.kind, &request.err))

@@ -11,7 +11,8 @@
 
 #include "op-latent.h"
 
-#define STRIP 256 /* rows of a kept picture that are written at a time */
+#define STRIP 256     /* rows of a picture that are written at a time */
+#define SMALL_TILE 96 /* of a latent, a side */
 
 /* ---- latents -------------------------------------------------------------- */
 
@@ -343,12 +344,12 @@ target_strip (gpointer data, zn_rect strip, zn_rect all, gfloat *pixels, gint co
   g_mutex_unlock (&adding);
 }
 
+/* At most STRIP rows: what is converted on the way is never as large as a tile. */
 static bool
-target_write (void *cookie, zn_rect r, const float *src)
+target_band (ZnOpTarget *target, zn_rect r, const gfloat *src)
 {
-  ZnOpTarget *target = cookie;
-  const gsize len    = (gsize) r.w * r.h * 3;
-  gfloat     *own    = target->centred ? g_try_malloc (len * sizeof (gfloat)) : NULL;
+  const gsize len = (gsize) r.w * r.h * 3;
+  gfloat     *own = target->centred ? g_try_malloc (len * sizeof (gfloat)) : NULL;
 
   if (target->centred && ! own)
     return false;
@@ -375,15 +376,31 @@ target_write (void *cookie, zn_rect r, const float *src)
   return true;
 }
 
+static bool
+target_write (void *cookie, zn_rect r, const float *src)
+{
+  for (gint y = 0; y < r.h; y += STRIP)
+    {
+      const zn_rect band = { r.x, r.y + y, r.w, MIN (STRIP, r.h - y) };
+
+      if (! target_band (cookie, band, src + (gsize) y * r.w * 3))
+        return false;
+    }
+
+  return true;
+}
+
 void
 zn_op_target_write (ZnOpTarget *target, const gfloat *rgb)
 {
-  for (gint y = 0; y < target->box.height; y += STRIP)
-    {
-      zn_rect r = { 0, y, target->box.width, MIN (STRIP, target->box.height - y) };
+  target_write (target, (zn_rect){ 0, 0, target->box.width, target->box.height }, rgb);
+}
 
-      target_write (target, r, rgb + (gsize) y * target->box.width * 3);
-    }
+/* How a decoder runs: one without a halo loses nothing by small tiles, all others take the engine's. */
+static ZnOpJob
+decoder_job (const ZnOpModel *model)
+{
+  return (ZnOpJob){ .tile = zn_op_model_geometry (model)->halo ? 0 : SMALL_TILE };
 }
 
 /* Runs the decoder; a copy goes to the cache if it is not too large. */
@@ -398,11 +415,12 @@ decode_run (ZnOpTarget    *target,
   const zn_sink   sink   = { target_write, target };
   const zn_rect   all    = { 0, 0, target->box.width, target->box.height };
   const gsize     size   = (gsize) all.w * all.h * 3 * sizeof (gfloat);
+  const ZnOpJob   job    = decoder_job (model);
   GBytes         *whole;
   zn_status       status;
 
   target->keep = zn_op_cache_takes (size) ? g_try_malloc (size) : NULL;
-  status       = zn_op_model_run (model, &sink, &source, all, NULL, request);
+  status       = zn_op_model_run (model, &sink, &source, all, &job, request);
   if (target->keep)
     {
       whole = g_bytes_new_take (target->keep, size);

@@ -3,13 +3,15 @@
  *
  *     attack_large PICTURE [OPERATION...] [KEY=VALUE...]    the picture's file, made large enough by its maker
  *
- * Settings go to each of the operations, after its own; $ZENITH_MODELS can name other networks than the shipped ones.
+ * Settings go to each of the operations, after its own; one that has the same setting with another value is left out
+ * (`mode=latent` runs one of the three modes).  $ZENITH_MODELS can name other networks than the shipped ones.
  *
  * Each operation runs in a process of its own, twice: to the end, and cancelled when a fifth is done.  Printed are the peak
  * of its resident memory (GEGL's own cache of 512 MiB counts; the output is PNG, for GEGL's JPEG writer holds half a
  * gigabyte of its own), the time, and the longest silence of the progress bar.
  * Failed: more than 1.2 GiB, a picture that passed through unchanged, a bar that goes back, a cancel that is not heard. */
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -32,6 +34,7 @@ static const Filter large[] = {
     { "zenith:latent-preview", "mode=latent" },
     { "zenith:latent-preview", "mode=difference" },
     { "zenith:latent-encode", "" },
+    { "zenith:latent-decode", "model=zenith-lite" },
     { "zenith:diffae-reconstruct", "steps=4 stochastic-steps=4" FRAME },
     { "zenith:diffae-manipulate", "attribute=smile amount=1 steps=4 stochastic-steps=4" FRAME },
 };
@@ -60,10 +63,33 @@ static void on_progress(GeglNode *node, gdouble value, gpointer data)
     }
 }
 
+/* Made-up values, as many as zenith-lite makes of the picture: latents are not what is measured. */
+static GeglBuffer *make_latent(const char *path)
+{
+    enum { FACTOR = 8, CHANNELS = 16 };
+    const Babl *format = babl_format_n(babl_type("float"), CHANNELS);
+    GeglNode *load = gegl_node_new_child(NULL, "operation", "gegl:load", "path", path, NULL);
+    const GeglRectangle box = gegl_node_get_bounding_box(load);
+    const gint w = (box.width - 1) / FACTOR + 1, h = (box.height - 1) / FACTOR + 1;
+    GeglBuffer *latent = gegl_buffer_new(GEGL_RECTANGLE(0, 0, w, h), format);
+    gfloat *row = g_new(gfloat, (gsize)w * CHANNELS);
+
+    for (gint y = 0; y < h; y++) {
+        for (gint i = 0; i < w * CHANNELS; i++)
+            row[i] = sinf((gfloat)(i + 7 * y) * 0.05f);
+        gegl_buffer_set(latent, GEGL_RECTANGLE(0, y, w, 1), 0, format, row, GEGL_AUTO_ROWSTRIDE);
+    }
+    g_free(row);
+    g_object_unref(load);
+    return latent;
+}
+
 /* In a process of its own: a line on stdout; the exit status is 0 where all is well. */
 static int run_large(const char *path, const Filter *f, const char *more, gboolean cancel)
 {
-    const gboolean zenith = g_str_has_prefix(f->name, "zenith:"), shrinks = !strcmp(f->name, "zenith:latent-encode");
+    const gboolean zenith = g_str_has_prefix(f->name, "zenith:"), shrinks = !strcmp(f->name, "zenith:latent-encode"),
+                   grows = !strcmp(f->name, "zenith:latent-decode");
+    GeglBuffer *latent = NULL;
     gchar *out = g_strdup_printf("%s/%s", ops_folder, shrinks ? "out.gegl" : "out.png"), *status = NULL;
     GeglNode *graph = gegl_node_new(), *load, *op, *save;
     Bar bar = { .cancel_at = cancel ? 0.2 : 2, .began = g_get_monotonic_time() };
@@ -71,7 +97,11 @@ static int run_large(const char *path, const Filter *f, const char *more, gboole
     gdouble mib, seconds;
     const char *wrong = "";
 
-    load = gegl_node_new_child(graph, "operation", "gegl:load", "path", path, NULL);
+    if (grows)
+        load =
+            gegl_node_new_child(graph, "operation", "gegl:buffer-source", "buffer", latent = make_latent(path), NULL);
+    else
+        load = gegl_node_new_child(graph, "operation", "gegl:load", "path", path, NULL);
     op = gegl_node_new_child(graph, "operation", f->name, NULL);
     save =
         gegl_node_new_child(graph, "operation", shrinks ? "gegl:gegl-buffer-save" : "gegl:png-save", "path", out, NULL);
@@ -108,6 +138,7 @@ static int run_large(const char *path, const Filter *f, const char *more, gboole
     g_free(out);
     g_free(status);
     g_object_unref(graph);
+    g_clear_object(&latent);
     return *wrong != 0;
 }
 
@@ -136,6 +167,17 @@ static int in_child(int argc, char **argv, const Filter *f, const char *more, gb
     return !WIFEXITED(status) || WEXITSTATUS(status);
 }
 
+/* Whether a setting has another value than that of the list: the operation is then left out. */
+static gboolean contradicts(const char *list, const char *setting)
+{
+    const size_t key = strcspn(setting, "=") + 1;
+    const char *at = strchr(setting, '=') ? list : NULL;
+
+    while (at && strncmp(at, setting, key))
+        at = (at = strchr(at, ' ')) ? at + 1 : NULL;
+    return at && (strncmp(at, setting, strlen(setting)) || !strchr(" ", at[strlen(setting)]));
+}
+
 int main(int argc, char **argv)
 {
     int passed = 0, failed = 0, named = 0;
@@ -155,6 +197,8 @@ int main(int argc, char **argv)
 
         for (int k = 2; k < argc; k++)
             wanted |= !strcmp(argv[k], large[i].name);
+        for (int k = 2; k < argc; k++)
+            wanted &= !contradicts(large[i].settings, argv[k]);
         for (int cancel = 0; wanted && cancel < (g_str_has_prefix(large[i].name, "zenith:") ? 2 : 1); cancel++) {
             const int bad = in_child(argc, argv, &large[i], more->str, cancel);
 

@@ -433,6 +433,34 @@ test_canvas_whole (void)
   g_object_unref (in);
 }
 
+/* In a process of its own: latents of 2 and of 12 megapixels, shown as colours.  More than for the small one is taken by
+ * GEGL, which may keep 128 MiB of tiles, and by the kept result, 12 bytes a pixel; a tile of what is shown is small. */
+static void
+test_shown_latents_take_little (void)
+{
+  const GeglRectangle small = { 0, 0, 1600, 1200 }, large = { 0, 0, 4000, 3000 };
+  const gchar        *settings = "model=taef1 mode=latent";
+  glong               peak[2];
+
+  for (gint i = 0; i < 2; i++)
+    {
+      GeglBuffer *in  = gegl_buffer_new (i ? &large : &small, babl_format ("R'G'B' u8"));
+      Run         run = run_new ("zenith:latent-preview", settings, in);
+      GeglBuffer *out = gegl_buffer_new (&run.box, babl_format ("R'G'B' u8"));
+      gchar      *status;
+
+      gegl_node_blit_buffer (run.op, out, &run.box, 0, GEGL_ABYSS_NONE);
+      status = run_status (&run);
+      CHECK (! *status, "%s", status);
+      peak[i] = peak_mib ();
+      g_free (status);
+      run_free (&run);
+      g_object_unref (out);
+      g_object_unref (in);
+    }
+  CHECK (peak[1] - peak[0] < 240, "%ld MiB, after %ld for the small picture", peak[1], peak[0]);
+}
+
 static void
 test_canvas_too_large_for_a_model_in_one_piece (void)
 {
@@ -452,6 +480,12 @@ test_canvas_too_large_for_a_model_in_one_piece (void)
 }
 
 static void
+test_the_memory_of_shown_latents (void)
+{
+  CHECK_SELF ("--shown", "GEGL_CACHE_SIZE", "128");
+}
+
+static void
 test_a_canvas_of_100_megapixels (void)
 {
   CHECK_SELF ("--canvas", "GEGL_CACHE_SIZE", "128");
@@ -462,7 +496,7 @@ main (int argc, char **argv)
 {
   const gchar *part = argc > 1 ? argv[1] : "";
 
-  if (! strcmp (part, "--canvas"))
+  if (! strcmp (part, "--canvas") || ! strcmp (part, "--shown"))
     g_setenv ("GEGL_CACHE_SIZE", "128", FALSE);
   if (! ops_begin (&argc, &argv))
     return 1;
@@ -470,6 +504,10 @@ main (int argc, char **argv)
   if (! strcmp (part, "--regions"))
     {
       RUN (test_regions_without_a_cache);
+    }
+  else if (! strcmp (part, "--shown"))
+    {
+      RUN (test_shown_latents_take_little);
     }
   else if (! strcmp (part, "--canvas"))
     {
@@ -488,6 +526,7 @@ main (int argc, char **argv)
       RUN (test_cancelling_answers_inside_a_tile);
       RUN (test_previews_compute_what_they_show);
       RUN (test_previews_that_measure_the_noise);
+      RUN (test_the_memory_of_shown_latents);
       RUN (test_a_canvas_of_100_megapixels);
     }
 
