@@ -21,6 +21,7 @@
 #include "engines.h"
 #include "noise.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,6 +153,43 @@ int zn_tile_step(const zn_run *r)
     return LATTICE * r->geometry.multiple;
 }
 
+/* The side of the largest square input that runs in one piece under the bound: memory grows with it.  0: none. */
+static int largest_square(zn_run *r, const zn_source *in, int n_in, size_t allowed, int most)
+{
+    const int unit = r->geometry.multiple;
+    int fits = 0, fails = zn_ceil_div(most, unit);
+
+    while (fails - fits > 1) {
+        const int mid = fits + (fails - fits) / 2;
+        const axis a = worst_axis(r, mid * unit, 0, mid * unit);
+        const zn_call call = make_call(r, a, a, in, n_in);
+        zn_error ignored;
+        size_t bytes;
+
+        if (tile_memory(r, &call, 1, &bytes, &ignored) == ZN_OK && bytes <= allowed)
+            fits = mid;
+        else
+            fails = mid;
+    }
+    return fits * unit;
+}
+
+/* Refused: a network that sees the whole picture, and has no part that could run in tiles. */
+static zn_status too_large(zn_run *r, const zn_source *in, int n_in, size_t bytes, size_t allowed, zn_error *err)
+{
+    const zn_model *m = r->model;
+    const int side = m->split.c && !r->stage ? 0 : largest_square(r, in, n_in, allowed, zn_imax(in->w, in->h));
+    char fits[64] = "";
+
+    if (side)
+        snprintf(fits, sizeof fits, " (%d x %d would fit)", side, side);
+    return zn_fail(err, ZN_E_MEMORY,
+                   "%s (%s) cannot work in tiles, and %d x %d needs %zu MiB where %zu are allowed%s; "
+                   "use a smaller picture or set %s to more",
+                   m->arch->info.id, m->variant, in->w, in->h, bytes >> 20, allowed >> 20, fits,
+                   m->engine->be->memory_variable);
+}
+
 /* The largest square tile (in whole lattice steps), or the one asked for, whose forward stays under the bound. */
 static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err)
 {
@@ -180,11 +218,7 @@ static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int 
         if (s && s != ZN_E_MEMORY)
             return s;
         if (g->halo < 0)
-            return zn_fail(err, ZN_E_MEMORY,
-                           "%s (%s) cannot work in tiles, and %d x %d needs %zu MiB where %zu are allowed; "
-                           "use a smaller picture or set %s to more",
-                           r->model->arch->info.id, r->model->variant, in[0].w, in[0].h, plan->peak_bytes >> 20,
-                           allowed >> 20, r->model->engine->be->memory_variable);
+            return too_large(r, in, n_in, plan->peak_bytes, allowed, err);
         smaller = zn_imin(side - step, zn_round_up(side * 7 / 8, step));
         if (smaller < step) {
             if (s)

@@ -89,6 +89,32 @@ static void memory(void)
     zn_model_close(&m);
 }
 
+/* wan2d-vae runs in one piece: a larger latent is refused, and the sentence says which one is not. */
+static void refused_with_a_size(void)
+{
+    static const char *const file = GOLDEN "wan2d.pth";
+    const zn_job job = { .max_memory = (size_t)8 << 20 };
+    zn_array z = { NULL, 500, 700, 4 };
+    zn_error err = { "" };
+    zn_model *m = NULL;
+    zn_plan plan = { 0 };
+    const char *at;
+    int side = 0;
+
+    CHECK(!zn_model_open(&m, engine, "wan2d-vae-decode",
+                         &(zn_open){ .files = &file, .n_files = 1, .precision = "fp32" }, &err),
+          "%s", err.text);
+    CHECK(zn_model_plan(m, &z, 1, &job, &plan, &err) == ZN_E_MEMORY, "700 x 500 fits into 8 MiB");
+    at = strchr(err.text, '(') ? strrchr(err.text, '(') : "";
+    CHECK(sscanf(at, "(%d x ", &side) == 1 && side > 8 && strstr(at, "would fit"), "%s", err.text);
+    z.w = z.h = side;
+    CHECK(!zn_model_plan(m, &z, 1, &job, &plan, &err) && plan.peak_bytes <= job.max_memory, "%d: %zu bytes, %s", side,
+          plan.peak_bytes, err.text);
+    z.w = z.h = side + 1;
+    CHECK(zn_model_plan(m, &z, 1, &job, &plan, &err) == ZN_E_MEMORY, "%d fits, too", z.w);
+    zn_model_close(&m);
+}
+
 static void tiles(void)
 {
     tiles_of("wan-vae-decode", GOLDEN "wan21.pth", (zn_array){ NULL, 26, 31, 16 }, 1, NULL, 1e-5);
@@ -313,6 +339,7 @@ int main(void)
         RUN(tiles);
         RUN(norms_in_tiles);
         RUN(memory);
+        RUN(refused_with_a_size);
         RUN(refusals);
         zn_engine_close(&engine);
     }
