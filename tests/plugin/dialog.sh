@@ -8,7 +8,7 @@
 #         Environment as lib.sh says; ZENITH_BUILD is required.
 #         ZENITH_GIMP   2 or 3: which GIMP (default: the one whose plug-in is built)
 # Skips:  everything, if one of these is not there.
-# Time:   about a minute.
+# Time:   about a minute and a half.
 
 set -u
 . "$(dirname "$0")/lib.sh"
@@ -102,19 +102,72 @@ fi
 
 # The face is found and its frame drawn, before anything is asked of it: dots of pure white in a portrait that has none.
 frame_is_shown () {
-  import -window "$(visible 'Change a Face' | tail -1)" "$work/out/face-window.png" || return 1
-  dots=$(image "$work/out/face-window.png" -crop 380x380+30+30 +repage -fill black +opaque '#ffffff' -format '%[fx:int(mean*w*h)]' info:)
+  import -window "$window" out/face-window.png || return 1
+  dots=$(image out/face-window.png -crop 380x380+30+30 +repage -fill black +opaque '#ffffff' -format '%[fx:int(mean*w*h)]' info:)
   [ "$dots" -gt 100 ] && [ "$dots" -lt 1000 ]
+}
+
+# look NAME: the window as it is now, in out/NAME-window.png; the picture in its
+# view (all but the grey around it) in out/NAME.png; its progress bar and buttons
+# in out/NAME-bar.png.  The plug-in stands still meanwhile.
+look () {
+  kill -STOP "$program"
+  import -window "$window" "out/$1-window.png"
+  kill -CONT "$program"
+  image "out/$1-window.png" -crop 410x440+20+20 +repage -bordercolor '#707070' -border 1 -trim +repage $plain "PNG24:out/$1.png"
+  image "out/$1-window.png" -gravity south -crop x100+0+0 +repage $plain "PNG24:out/$1-bar.png"
+}
+
+# Looks until the preview has changed and the progress bar is empty again, or six minutes of work have passed; other previews
+# between the first and the last are estimates.  From one look to the next the work goes on for an eighth of the time it has
+# had: an estimate that is there for a third of the time is seen on any machine.
+watch_preview () {
+  n_estimates=0 pause=40   # milliseconds
+  cp out/face-before.png out/face-last.png
+  while [ "$pause" -lt 45000 ]; do
+    sleep "$((pause / 1000)).$(printf %03d $((pause % 1000)))"
+    pause=$((pause + pause / 8))
+    look face-now
+    if changed out/face-last.png out/face-now.png >/dev/null; then
+      n_estimates=$((n_estimates + 1))
+      cp out/face-now.png out/face-last.png
+      cp out/face-now-window.png "out/face-estimate-$n_estimates.png"
+    fi
+    [ "$n_estimates" = 0 ] || ! same out/face-before-bar.png out/face-now-bar.png >/dev/null || break
+  done
+  n_estimates=$((n_estimates - 1))   # the last is the result
+  [ "$pause" -lt 45000 ]
+}
+# The preview is the picture that OK gives, but for the dots of the frame.
+is_result () {
+  n=$(difference -metric AE -fuzz 1% "$1" "$2" null: 2>&1 | sed 's/ .*//')
+  [ "$n" -lt 1000 ] || { echo "$n pixels differ: $*"; false; }
 }
 if [ -e "$source_dir/models/zenith-find.safetensors" ]; then
   image "$source_dir/samples/astronaut.png" -crop 400x400+40+20 +repage +level 10%,90% $plain "PNG24:$work/in/portrait.png"
   if open_dialog face plug-in-zenith-diffae-manipulate 'Change a Face' portrait; then
+    window=$(visible "$title" | tail -1)
     check face-frame-is-shown wait_for 60 frame_is_shown
-    press Escape
-    check face-same same in/portrait.png out/face.png
+    # from the preset's list over Save, the attribute and its arrow to the amount's slider
+    xdotool key alt+e Tab Tab Tab Tab
+    sleep 0.5
+    program=$(xdotool getwindowpid "$window")
+    trap 'kill -CONT "$program" 2>/dev/null; clean_up' EXIT
+    look face-before
+    xdotool key End
+    if watch_preview; then
+      check face-estimates test "$n_estimates" -ge 1
+    else
+      not_ok face-estimates "$((n_estimates + 1)) changes, then no end, see out/face-now-window.png"
+    fi
+    trap clean_up EXIT
+    press alt+o
+    check face-preview-is-the-result is_result out/face-now.png out/face.png
+    check face-changed changed in/portrait.png out/face.png 200x200+100+20
+    check face-same-outside same in/portrait.png out/face.png 400x180+0+220
   fi
 else
-  skip face-frame-is-shown "models/zenith-find.safetensors is not here"
+  skip face-estimates "models/zenith-find.safetensors is not here"
 fi
 
 # Fit, 200 %, split view; then Help, which opens our own page with whatever opens pages here.
