@@ -9,15 +9,13 @@ const char *const zn_precision_names[ZN_N_PRECISIONS] = { "fp32", "tf32", "fp16"
 
 void zn_ctx_fail(zn_ctx *c, zn_status status, const char *fmt, ...)
 {
-    char text[sizeof((zn_error *)0)->text];
     va_list ap;
 
     if (c->status)
         return;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    c->status = zn_vfail(c->err, status, fmt, ap);
     va_end(ap);
-    c->status = zn_fail(c->err, status, "%s", text);
 }
 
 zn_tensor zn_new_of(zn_ctx *c, zn_type type, int n, int h, int w, int ch)

@@ -57,6 +57,11 @@ typedef struct zn_error {
 
 ZN_API const char *zn_version(void);
 
+/* Sentences in another language: translate() gets the English text, printf's format where there is one, and returns the
+ * text in its place, or the same.  What it returns must stay; a text with other conversions than the English one is not
+ * used.  Set it once, before anything else is called: worker threads call translate() too.  NULL: English. */
+ZN_API void zn_set_translator(const char *(*translate)(const char *english));
+
 /* ---- engines -------------------------------------------------------------------------------- */
 
 typedef struct zn_engine zn_engine;

@@ -8,6 +8,8 @@
 
 #include <gegl-plugin.h>
 
+#include "zenith.h"
+
 #define OPERATIONS                                                                                 \
   X (zenith_denoise)                                                                               \
   X (zenith_diffae_interpolate)                                                                    \
@@ -37,6 +39,13 @@ gegl_module_query (GTypeModule *module)
   return &info;
 }
 
+/* The engine's sentences, from its threads too. */
+static const char *
+translate (const char *english)
+{
+  return dgettext (GETTEXT_PACKAGE, english);
+}
+
 gboolean
 gegl_module_register (GTypeModule *module)
 {
@@ -44,6 +53,7 @@ gegl_module_register (GTypeModule *module)
 
   bindtextdomain (GETTEXT_PACKAGE, locale && *locale ? locale : ZENITH_LOCALEDIR);
   bind_textdomain_codeset (GETTEXT_PACKAGE, "UTF-8");
+  zn_set_translator (translate);
 
 #define X(name) gegl_op_##name##_register_type (module);
   OPERATIONS

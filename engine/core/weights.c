@@ -379,23 +379,21 @@ static bool begins(const zn_file *f, const char *magic, size_t len)
 /* What a file is that holds no weights we can read, and what to do about it. */
 static zn_status refuse(const zn_file *f, zn_error *err)
 {
-    static const char reads[] = "Zenith reads .safetensors, .gguf and PyTorch .pth/.pt/.ckpt files";
+    const char *const reads = zn_tr("Zenith reads .safetensors, .gguf and PyTorch .pth/.pt/.ckpt files");
     static const struct {
         const char *magic;
         size_t len;
         const char *is;
     } known[] = {
         { "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14,
-          "is in the format of PyTorch before 1.6: load it and save it again with a newer PyTorch" },
-        { "\x89HDF", 4, "is an HDF5 file" },
-        { "version https://git-lfs", 23,
-          "is a pointer of Git LFS in place of the weights: run git lfs "
-          "pull" },
+          ZN_TR("is in the format of PyTorch before 1.6: load it and save it again with a newer PyTorch") },
+        { "\x89HDF", 4, ZN_TR("is an HDF5 file") },
+        { "version https://git-lfs", 23, ZN_TR("is a pointer of Git LFS in place of the weights: run git lfs pull") },
     };
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (begins(f, known[i].magic, known[i].len))
-            return zn_fail(err, ZN_E_FILE, "%s %s; %s", f->label, known[i].is, reads);
+            return zn_fail(err, ZN_E_FILE, "%s %s; %s", f->label, zn_tr(known[i].is), reads);
     if (is_text(f))
         return zn_fail(err, ZN_E_FILE, "%s is a text file, not weights; %s", f->label, reads);
     if (f->first[0] == 0x80 && f->size > 1 && f->first[1] >= 2 && f->first[1] <= 5)

@@ -193,7 +193,7 @@ static double cpu_peak(void *dev, zn_precision p)
         .what = text,                                                                                                  \
         .memory_variable = "ZENITH_MEMORY",                                                                            \
         .trains = true,                                                                                                \
-        .precision_needs = { [ZN_TF32] = "a GPU that has it", [ZN_FP8_MATH] = "a GPU that has it" },                   \
+        .precision_needs = { [ZN_TF32] = ZN_TR("a GPU that has it"), [ZN_FP8_MATH] = ZN_TR("a GPU that has it") },     \
         .open = open_##isa_name,                                                                                       \
         .close = cpu_close,                                                                                            \
         .threads = cpu_threads,                                                                                        \

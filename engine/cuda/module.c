@@ -67,7 +67,7 @@ static bool ok(zn_cuda *d, CUresult r, const char *what)
         return false;
     d->api->cuGetErrorString(r, &text);
     d->status = r == CUDA_ERROR_OUT_OF_MEMORY ? ZN_E_MEMORY : ZN_E_DEVICE;
-    snprintf(d->text, sizeof d->text, "the GPU failed in %.60s: %.100s", what, text ? text : "unknown error");
+    snprintf(d->text, sizeof d->text, zn_tr("the GPU failed in %.60s: %.100s"), what, text ? text : "unknown error");
     return false;
 }
 
@@ -82,7 +82,7 @@ void zn_cuda_fail(zn_cuda *d, zn_status status, const char *text)
     if (d->status)
         return;
     d->status = status;
-    snprintf(d->text, sizeof d->text, "%.199s", text);
+    snprintf(d->text, sizeof d->text, "%.199s", zn_tr(text));
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------- */
@@ -127,7 +127,7 @@ static found *find_kernel(zn_cuda *d, const char *name)
             return NULL;
     }
     d->status = ZN_E_DEVICE;
-    snprintf(d->text, sizeof d->text, "there is no CUDA kernel '%.80s' for this GPU", name);
+    snprintf(d->text, sizeof d->text, zn_tr("there is no CUDA kernel '%.80s' for this GPU"), name);
     return NULL;
 }
 
@@ -659,11 +659,11 @@ const zn_backend zn_backend_cuda = {
                      [ZN_FP8_MATH] = ZN_F16,
                      [ZN_INT8_MATH] = ZN_F16,
                      [ZN_INT4_MATH] = ZN_F16 },
-    .precision_needs = { [ZN_TF32] = "an NVIDIA GPU of compute capability 8.0 or later",
-                         [ZN_BF16_MATH] = "an NVIDIA GPU of compute capability 8.0 or later",
-                         [ZN_FP8_MATH] = "an NVIDIA GPU of compute capability 9.0",
-                         [ZN_INT8_MATH] = "an NVIDIA GPU of compute capability 8.0 or later",
-                         [ZN_INT4_MATH] = "an NVIDIA GPU of compute capability 8.0 or later" },
+    .precision_needs = { [ZN_TF32] = ZN_TR("an NVIDIA GPU of compute capability 8.0 or later"),
+                         [ZN_BF16_MATH] = ZN_TR("an NVIDIA GPU of compute capability 8.0 or later"),
+                         [ZN_FP8_MATH] = ZN_TR("an NVIDIA GPU of compute capability 9.0"),
+                         [ZN_INT8_MATH] = ZN_TR("an NVIDIA GPU of compute capability 8.0 or later"),
+                         [ZN_INT4_MATH] = ZN_TR("an NVIDIA GPU of compute capability 8.0 or later") },
     .open = cuda_open,
     .close = cuda_close,
     .threads = cuda_threads,

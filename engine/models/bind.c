@@ -11,13 +11,16 @@ enum { NAME_SIZE = 256 };
 
 void zn_bind_fail(zn_binder *b, const char *fmt, ...)
 {
-    char text[NAME_SIZE * 2];
+    zn_error why;
+    va_list ap;
 
-    ZN_FORMAT(text, fmt);
+    va_start(ap, fmt);
+    zn_vfail(&why, ZN_E_USAGE, fmt, ap);
+    va_end(ap);
     if (!b->status && b->w)
-        b->status = zn_fail(b->err, ZN_E_FILE, "%s: %s", zn_weights_path(b->w), text);
+        b->status = zn_fail(b->err, ZN_E_FILE, "%s: %s", zn_weights_path(b->w), why.text);
     if (!b->status)
-        b->status = zn_fail(b->err, ZN_E_USAGE, "%s", text);
+        b->status = zn_fail(b->err, ZN_E_USAGE, "%s", why.text);
 }
 
 bool zn_bind_has(const zn_binder *b, const char *fmt, ...)

@@ -25,7 +25,7 @@ zn_status zn_precision_choose(zn_precision *out, const zn_engine *e, const zn_ar
 
     if (is_auto(name) && !is_auto(getenv("ZENITH_PRECISION"))) {
         name = getenv("ZENITH_PRECISION");
-        from = " (from ZENITH_PRECISION)";
+        from = zn_tr(" (from ZENITH_PRECISION)");
     }
     if (is_auto(name)) {
         *out = e->be->remote && a->half_ok && e->be->has_precision(e->dev, ZN_FP16_MATH) ? ZN_FP16_MATH : ZN_FP32;
@@ -38,8 +38,8 @@ zn_status zn_precision_choose(zn_precision *out, const zn_engine *e, const zn_ar
                        name, from);
     if (!e->be->has_precision(e->dev, (zn_precision)p))
         return zn_fail(err, ZN_E_USAGE, "the %s engine has no precision %s%s%s%s", e->be->name, name, from,
-                       e->be->precision_needs[p] ? ": that takes " : "",
-                       e->be->precision_needs[p] ? e->be->precision_needs[p] : "");
+                       e->be->precision_needs[p] ? zn_tr(": that takes ") : "",
+                       e->be->precision_needs[p] ? zn_tr(e->be->precision_needs[p]) : "");
     *out = (zn_precision)p;
     return ZN_OK;
 }

@@ -142,6 +142,6 @@ zn_status zn_zimage_find(zn_zimage_file list[ZN_ZIMAGE_PARTS], const char *folde
         missing,
         folder && *folder ? folder
             : *dir        ? dir
-                          : "zenith/models of the user's data folder",
+                          : zn_tr("zenith/models of the user's data folder"),
         folder && *folder ? "" : "/z-image");
 }

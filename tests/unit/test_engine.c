@@ -107,6 +107,49 @@ static void cut_between_characters(void)
     }
 }
 
+/* What translate() gives for the sentence "%s has %d of %zu". */
+static const char *translation;
+
+static const char *translate(const char *english)
+{
+    return strcmp(english, "%s has %d of %zu") ? english : translation;
+}
+
+static void translated(void)
+{
+    static const struct {
+        const char *text, *want; /* NULL: English */
+    } cases[] = {
+        { "%s hat %d von %zu", "a hat 1 von 2" },
+        { "%2$d von %3$zu: %1$s, 100 %%", "1 von 2: a, 100 %" },
+        { "%d hat %s von %zu", NULL },   /* another order */
+        { "%s hat %d von %u", NULL },    /* another size */
+        { "%s hat %d", NULL },           /* one less */
+        { "%s hat %d von %zu%s", NULL }, /* one more */
+        { "%1$s hat %3$zu", NULL },      /* one is never named */
+        { "%1$s hat %d von %zu", NULL }, /* some by position, some not */
+        { "%17$s", NULL },
+        { "%0$s hat %2$d von %3$zu", NULL },
+        { "%s hat %d von %", NULL },
+        { "%s hat %d von %z", NULL },
+        { "", NULL },
+        { NULL, NULL },
+    };
+    zn_error err;
+
+    zn_set_translator(translate);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *want = cases[i].want ? cases[i].want : "a has 1 of 2";
+
+        translation = cases[i].text;
+        zn_fail(&err, ZN_E_FILE, "%s has %d of %zu", "a", 1, (size_t)2);
+        CHECK(!strcmp(err.text, want), "'%s' made '%s'", translation ? translation : "NULL", err.text);
+    }
+    zn_set_translator(NULL);
+    zn_fail(&err, ZN_E_FILE, "%s has %d of %zu", "a", 1, (size_t)2);
+    CHECK(!strcmp(err.text, "a has 1 of 2"), "without a translator: '%s'", err.text);
+}
+
 /* ---- notes ---------------------------------------------------------------------------------------------------------- */
 
 static bool fail_next; /* the next large allocation of device memory fails */
@@ -272,6 +315,7 @@ int main(void)
     RUN(cancel_inside_a_layer);
     RUN(pictures_have_three_channels);
     RUN(cut_between_characters);
+    RUN(translated);
     RUN(a_slower_engine_is_noted);
     RUN(a_file_is_whole_or_unchanged);
     zn_engine_close(&engine);
