@@ -114,7 +114,9 @@ look () {
   kill -STOP "$program"
   import -window "$window" "out/$1-window.png"
   kill -CONT "$program"
-  image "out/$1-window.png" -crop 410x440+20+20 +repage -bordercolor '#707070' -border 1 -trim +repage $plain "PNG24:out/$1.png"
+  height=$(image "out/$1-window.png" -crop 1x0+20+0 +repage -fill black +opaque '#707070' -fill white -opaque '#707070' \
+    -format '%[fx:int(mean*h+0.5)]' info:)   # of the view: its left edge is grey
+  image "out/$1-window.png" -crop "410x$((height - 8))+20+20" +repage -bordercolor '#707070' -border 1 -trim +repage $plain "PNG24:out/$1.png"
   image "out/$1-window.png" -gravity south -crop x100+0+0 +repage $plain "PNG24:out/$1-bar.png"
 }
 
