@@ -281,7 +281,7 @@ zn_status zn_gguf_read(zn_weights *w, const zn_file *f, zn_error *err)
         s = read_tensors(w, &tensors, n_tensors, (c.at + alignment - 1) / alignment * alignment, alignment);
     if (s || !bad(&c))
         return s;
-    return c.status
-        ? c.status
-        : zn_fail(err, ZN_E_FILE, "%s is damaged: %s, at byte %llu", f->label, c.wrong, (unsigned long long)c.at);
+    return c.status ? c.status
+                    : zn_fail(err, ZN_E_FILE, "%s is damaged: %s, at byte %llu", f->label, zn_tr(c.wrong),
+                              (unsigned long long)c.at);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* json.c - a strict JSON reader (RFC 8259); see json.h. */
 #include "json.h"
+#include "status.h"
 
 #include <string.h>
 
@@ -45,7 +46,7 @@ static bool accept(zn_json *j, int c)
 void zn_json_enter(zn_json *j, char open)
 {
     if (!accept(j, open))
-        zn_json_fail(j, open == '{' ? "'{' is missing" : "'[' is missing");
+        zn_json_fail(j, open == '{' ? ZN_TR("'{' is missing") : ZN_TR("'[' is missing"));
 }
 
 bool zn_json_more(zn_json *j, char close, size_t n)
@@ -188,7 +189,7 @@ const char *zn_json_string(zn_json *j)
         if (c == '"')
             break;
         if (c < ' ') {
-            zn_json_fail(j, j->p < j->end ? "a string holds a control character" : "a string has no end");
+            zn_json_fail(j, j->p < j->end ? ZN_TR("a string holds a control character") : ZN_TR("a string has no end"));
         } else if (c == '\\') {
             j->p++;
             out = escape(j, out);

@@ -689,7 +689,7 @@ zn_status zn_pickle_open(zn_pickle **out, const void *data, size_t size, const c
         zn_status s = zn_fail(err, v->no_memory ? ZN_E_MEMORY : ZN_E_FILE,
                               "%s cannot be read: its pickle is damaged or unknown; %s (opcode "
                               "0x%02x before byte %zu)",
-                              label, v->wrong, v->op, (size_t)(v->p - begin));
+                              label, zn_tr(v->wrong), v->op, (size_t)(v->p - begin));
 
         zn_pickle_close(&v);
         return s;

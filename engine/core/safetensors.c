@@ -171,7 +171,7 @@ static zn_status check_cover(const zn_weights *w, area data, int first, zn_error
     for (size_t i = 0; i < n && !why; i++) {
         name = s[i].name;
         if (s[i].begin != at)
-            why = s[i].begin < at ? "overlaps another" : "follows a hole";
+            why = s[i].begin < at ? zn_tr("overlaps another") : zn_tr("follows a hole");
         at = s[i].end;
     }
     free(s);
@@ -214,7 +214,7 @@ static zn_status read_header(zn_weights *w, const unsigned char *text, size_t n,
             return s;
     }
     if (!zn_json_end(&j))
-        return zn_fail(err, ZN_E_FILE, "%s is damaged: %s, at byte %zu of its header", data.file->label, j.wrong,
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: %s, at byte %zu of its header", data.file->label, zn_tr(j.wrong),
                        zn_json_at(&j));
     return check_cover(w, data, first, err);
 }

@@ -57,7 +57,7 @@ static int by_name(const void *a, const void *b)
 
 static zn_status damaged(const zn_file *f, const char *what, zn_error *err)
 {
-    return zn_fail(err, ZN_E_FILE, "%s is damaged or cut short: %s; download it again", f->label, what);
+    return zn_fail(err, ZN_E_FILE, "%s is damaged or cut short: %s; download it again", f->label, zn_tr(what));
 }
 
 /* Is [at, at + size) inside the file? */
@@ -73,7 +73,7 @@ enum { END = 22, LOCATOR = 20, END64 = 56, COMMENT = 65535 };
 static zn_status search_tail(extent *dir, uint64_t *n, const zn_file *f, const unsigned char *tail, size_t len,
                              zn_error *err)
 {
-    static const char missing[] = "the directory at its end is missing";
+    static const char missing[] = ZN_TR("the directory at its end is missing");
     const unsigned char *e = NULL;
     unsigned char big[END64];
     zn_status s;

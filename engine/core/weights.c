@@ -469,7 +469,7 @@ static zn_status parse_index(zn_weights *w, const zn_file *f, const unsigned cha
         return s;
     if (!zn_json_end(&j) || w->n_promised == first)
         return zn_fail(err, ZN_E_FILE, "%s is no index of weight files: %s, at byte %zu", f->label,
-                       j.wrong ? j.wrong : "there is no weight_map", zn_json_at(&j));
+                       zn_tr(j.wrong ? j.wrong : ZN_TR("there is no weight_map")), zn_json_at(&j));
     qsort(w->promised + first, w->n_promised - first, sizeof *w->promised, by_value);
     return ZN_OK;
 }

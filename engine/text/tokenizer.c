@@ -105,7 +105,7 @@ static bool read_pattern(zn_json *j, const char *key, void *cookie)
 
 static bool read_splits(zn_json *j, const char *key, void *cookie)
 {
-    static const char wrong[] = "its words are not made as Qwen2's and Qwen3's";
+    static const char wrong[] = ZN_TR("its words are not made as Qwen2's and Qwen3's");
     static const rule split[] = { { "type", "=Split", true },
                                   { "behavior", "=Isolated", true },
                                   { "invert", "false", true } };
@@ -420,8 +420,8 @@ zn_status zn_tokenizer_read(zn_tokenizer **out, const char *text, size_t size, c
             read_merges(&j, t, whole);
         }
         if (j.wrong)
-            s = zn_fail(err, ZN_E_FILE, "%s: not a tokenizer.json that can be used: %s (byte %zu)", label, j.wrong,
-                        zn_json_at(&j));
+            s = zn_fail(err, ZN_E_FILE, "%s: not a tokenizer.json that can be used: %s (byte %zu)", label,
+                        zn_tr(j.wrong), zn_json_at(&j));
         else
             qsort(t->added, (size_t)t->n_added, sizeof *t->added, longest_first);
     }

@@ -16,7 +16,7 @@ temporary=$(mktemp -d) && tmp=$temporary
 cd "$source_dir" || exit 1
 
 # The texts of the source now, with the keywords of po/meson.build.
-keywords=$(grep -o "'z[n]_[a-z_]*:[0-9]'\|'ZN_TR:[0-9]'" po/meson.build | sed "s/'//g; s/^/--keyword=/")
+keywords=$(grep -o "'[A-Za-z_]*:[0-9]'" po/meson.build | sed "s/'//g; s/^/--keyword=/")
 xgettext --from-code=UTF-8 --keyword=_ --keyword=N_ $keywords -f po/POTFILES -o "$tmp/now.pot" 2>"$tmp/xgettext.log"
 check texts test "$(grep -c '^msgid ' "$tmp/now.pot")" -gt 400
 
@@ -25,7 +25,7 @@ listed () {
     grep -qx "$file" po/POTFILES || { echo "$file is not in po/POTFILES"; return 1; }
   done
   # The engine's sentences, but those of training, converting, video and experiments, which only the command line has.
-  for file in $(grep -rlE '(zn_fail|zn_ctx_fail|zn_bind_fail|zn_cuda_fail|zn_tr|ZN_TR) ?\(' engine --include='*.c' |
+  for file in $(grep -rlE '(zn_fail|zn_ctx_fail|zn_bind_fail|zn_cuda_fail|zn_json_fail|zn_tr|ZN_TR) ?\(' engine --include='*.c' |
     grep -vE '^engine/(cli|train|autograd)/|/(convert|video|savefile|output|status|template|conv_baseline|zenith_(ae|taesd|fold))\.c$'); do
     grep -qx "$file" po/POTFILES || { echo "$file is not in po/POTFILES"; return 1; }
   done
