@@ -11,6 +11,7 @@
 #include "op-face-codes.h"
 
 #define MAX_SIDE 4096         /* of the model's picture */
+#define GUIDED "guided=0.8"   /* the last steps, with little noise, hardly move an edit */
 #define ESTIMATE_PAUSE 150000 /* microseconds between two that are shown */
 
 /* ---- the networks --------------------------------------------------------- */
@@ -57,13 +58,14 @@ void
 zn_op_face_state_memory (const ZnOpFaceWork *work, ZnOpModel *const *model, gint n_models, gint n)
 {
   const ZnOpFaceRun *run   = work->run;
-  const zn_array     in[3] = { { NULL, n * work->side, work->side, 3 },
+  const gint         below = run->path ? run->all_steps : 0; /* xT */
+  const zn_array     in[3] = { { NULL, (n + below) * work->side, work->side, 3 },
                                { NULL, n, 1, work->code },
                                { NULL, n, 1, work->code } };
   const zn_array     code  = { NULL, 1, 1, work->code };
   gchar              steps[32];
-  const gchar       *set[]   = { steps, "guide=2" }; /* an edit takes most */
-  const ZnOpJob      job     = { .set = set, .n_set = 2 };
+  const gchar       *set[]   = { steps, "guide=2", "path=1", "reverse=1" }; /* what takes most */
+  const ZnOpJob      job     = { .set = set, .n_set = run->path ? 4 : 2 };
   gsize              weights = 0, beside = 0;
 
   g_snprintf (steps, sizeof (steps), "steps=%d", MAX (run->face->steps, run->all_steps));
@@ -116,6 +118,7 @@ codes_key (const ZnOpFacePicture *face, const ZnOpFaceWork *work)
   zn_op_key_add_string (&key, zn_op_model_name (work->run->model[ZN_OP_FACE_ENCODE]));
   zn_op_key_add_string (&key, zn_op_model_name (work->run->model[ZN_OP_FACE_SAMPLE]));
   zn_op_key_add (&key, &face->steps, sizeof (gint));
+  zn_op_key_add (&key, &face->path, sizeof (gboolean));
   zn_op_key_add (&key, face->low, work->len * sizeof (gfloat));
 
   return key;
@@ -168,8 +171,12 @@ zn_op_face_read (ZnOpFacePicture   *face,
         return no_memory (work);
     }
 
-  /* a quick run takes codes of all steps, if there are any */
+  /* those with a path serve all; a quick run takes codes of all steps, if there are any */
   face->steps = work->run->all_steps;
+  face->path  = TRUE;
+  if (is_kept (codes_key (face, work)))
+    return ZN_OK;
+  face->path = work->run->path;
   if (! is_kept (codes_key (face, work)))
     face->steps = work->run->face->stochastic_steps;
 
@@ -182,40 +189,61 @@ zn_op_face_codes_cost (const ZnOpFacePicture *face, const ZnOpFaceWork *work)
   return is_kept (codes_key (face, work)) ? 0 : 1 + face->steps;
 }
 
+/* The picture as the model takes it, [side][side][3] in -1..1. */
+static void
+centre (gfloat *dst, const ZnOpFacePicture *face, const ZnOpFaceWork *work)
+{
+  for (gsize i = 0; i < work->len; i++)
+    dst[i] = 2.0f * face->low[i] - 1.0f;
+}
+
+zn_status
+zn_op_face_code (gfloat *cond, const ZnOpFacePicture *face, ZnOpFaceWork *work)
+{
+  zn_array  in  = { g_new (gfloat, work->len), work->side, work->side, 3 };
+  zn_array  out = { cond, 1, 1, work->code };
+  zn_status status;
+
+  centre (in.data, face, work);
+  zn_op_face_work_part (work, 1);
+  status = zn_op_model_run_arrays (work->run->model[ZN_OP_FACE_ENCODE], &out, &in, 1, NULL,
+                                   work->run->request);
+  g_free (in.data);
+
+  return status;
+}
+
 zn_status
 zn_op_face_encode (ZnOpFacePicture *face, ZnOpFaceWork *work)
 {
-  ZnOpModel *const *model   = work->run->model;
-  ZnOpRequest      *request = work->run->request;
-  const ZnOpKey     key     = codes_key (face, work);
-  const gsize       size    = (work->code + work->len) * sizeof (gfloat);
-  gchar             steps[32];
-  const gchar      *set[] = { steps, "reverse=1" };
-  const ZnOpJob     job   = { .set = set, .n_set = 2 };
-  zn_array          in[2] = { { NULL, work->side, work->side, 3 }, { NULL, 1, 1, work->code } };
-  zn_array          cond  = { NULL, 1, 1, work->code };
-  zn_array          noise = in[0];
-  gfloat           *codes;
-  zn_status         status;
+  const ZnOpKey key  = codes_key (face, work);
+  const gint    n    = face->path ? 1 + face->steps : 1;
+  const gsize   size = (work->code + n * work->len) * sizeof (gfloat);
+  gchar         steps[32];
+  const gchar  *set[] = { steps, "reverse=1", "path=1" };
+  const ZnOpJob job   = { .set = set, .n_set = face->path ? 3 : 2 };
+  zn_array      in[2] = { { NULL, n * work->side, work->side, 3 }, { NULL, 1, 1, work->code } };
+  zn_array      noise = in[0];
+  gfloat       *codes;
+  zn_status     status;
 
   face->codes = zn_op_cache_get (&key);
   if (face->codes)
     return ZN_OK;
 
   codes      = g_malloc (size);
-  in[0].data = g_new (gfloat, work->len);
-  in[1].data = cond.data = codes;
-  noise.data             = codes + work->code;
-  for (gsize i = 0; i < work->len; i++)
-    in[0].data[i] = 2.0f * face->low[i] - 1.0f;
+  in[0].data = g_new0 (gfloat, n * work->len);
+  in[1].data = codes;
+  noise.data = codes + work->code;
+  centre (in[0].data, face, work);
 
   g_snprintf (steps, sizeof (steps), "steps=%d", face->steps);
-  zn_op_face_work_part (work, 1);
-  status = zn_op_model_run_arrays (model[ZN_OP_FACE_ENCODE], &cond, in, 1, NULL, request);
+  status = zn_op_face_code (codes, face, work);
   if (! status)
     {
       zn_op_face_work_part (work, face->steps);
-      status = zn_op_model_run_arrays (model[ZN_OP_FACE_SAMPLE], &noise, in, 2, &job, request);
+      status = zn_op_model_run_arrays (work->run->model[ZN_OP_FACE_SAMPLE], &noise, in, 2, &job,
+                                       work->run->request);
     }
   g_free (in[0].data);
 
@@ -257,41 +285,47 @@ show_estimate (gpointer data, const zn_array *picture, gint step, gint n_steps)
 }
 
 zn_status
-zn_op_face_draw (gfloat       *dst,
-                 gint          n,
-                 ZnOpFaceWork *work,
-                 ZnOpModel    *model,
-                 gboolean      shows,
-                 const gfloat *noise,
-                 const gfloat *cond,
-                 const gfloat *cond0,
-                 gdouble       guide)
+zn_op_face_draw (gfloat                *dst,
+                 ZnOpFaceWork          *work,
+                 ZnOpModel             *model,
+                 const ZnOpFaceDrawing *drawing)
 {
-  const gint     steps = work->run->face->steps;
-  gchar          step_text[32], guide_text[64], number[G_ASCII_DTOSTR_BUF_SIZE];
-  const gchar   *set[] = { step_text, guide_text };
-  const ZnOpJob  job   = { .set     = set,
-                           .n_set   = cond0 ? 2 : 1,
-                           .preview = shows && work->run->request->estimate ? show_estimate : NULL,
+  const gint     n     = drawing->n;
+  const gint     steps = drawing->from ? 1 : work->run->face->steps;
+  const gint     rows  = (drawing->path ? 1 + steps : n) * work->side;
+  gchar          text[3][64], number[G_ASCII_DTOSTR_BUF_SIZE];
+  const gchar   *set[] = { text[0], text[1], text[2], GUIDED };
+  const ZnOpJob  job   = { .set          = set,
+                           .n_set        = 4,
+                           .preview      = drawing->shows && work->run->request->estimate ? show_estimate
+                                                                                          : NULL,
                            .preview_data = work };
-  const zn_array in[3] = { { (gfloat *) noise, n * work->side, work->side, 3 },
-                           { (gfloat *) cond, n, 1, work->code },
-                           { (gfloat *) cond0, n, 1, work->code } };
-  zn_array       out   = { dst, n * work->side, work->side, 3 };
+  const zn_array in[3] = { { (gfloat *) drawing->noise, rows, work->side, 3 },
+                           { (gfloat *) drawing->cond, n, 1, work->code },
+                           { (gfloat *) drawing->cond0, n, 1, work->code } };
+  zn_array       out   = { dst, rows, work->side, 3 };
+  const gint     n_in  = drawing->cond0 ? 3 : 2;
   zn_status      status;
 
-  g_snprintf (step_text, sizeof (step_text), "steps=%d", steps);
-  g_snprintf (guide_text, sizeof (guide_text), "guide=%s",
-              g_ascii_formatd (number, sizeof (number), "%.6f", guide));
-  zn_op_face_work_part (work, (cond0 ? 2 : 1) * n * steps);
-  status = zn_op_model_run_arrays (model, &out, in, cond0 ? 3 : 2, &job, work->run->request);
+  g_snprintf (text[0], sizeof (text[0]), "steps=%d", steps);
+  g_snprintf (text[1], sizeof (text[1]), drawing->path ? "path=1" : "from=%d", drawing->from);
+  g_snprintf (text[2], sizeof (text[2]), "guide=%s",
+              g_ascii_formatd (number, sizeof (number), "%.6f",
+                               drawing->cond0 ? drawing->guide : 1.0));
+  zn_op_face_work_part (work, (n_in - 1) * n * steps);
+  if (drawing->path)
+    out.data = g_new (gfloat, zn_array_len (&out));
+  status = zn_op_model_run_arrays (model, &out, in, n_in, &job, work->run->request);
   for (gsize i = 0; ! status && i < n * work->len; i++)
     {
-      if (! isfinite (dst[i]))
-        return zn_op_request_refuse (work->run->request, ZN_E_USAGE,
-                                     "The network's result is not finite.");
-      dst[i] = 0.5f * dst[i] + 0.5f;
+      if (isfinite (out.data[i]))
+        dst[i] = 0.5f * out.data[i] + 0.5f;
+      else
+        status = zn_op_request_refuse (work->run->request, ZN_E_USAGE,
+                                       "The network's result is not finite.");
     }
+  if (drawing->path)
+    g_free (out.data);
 
   return status;
 }
@@ -312,8 +346,11 @@ zn_op_face_draw_kept (GBytes               **made,
     return ZN_OK;
 
   dst    = g_malloc (size);
-  status = zn_op_face_draw (dst, 1, work, work->run->model[ZN_OP_FACE_SAMPLE], shows,
-                            zn_op_face_noise (face, work), zn_op_face_cond (face), NULL, 1.0);
+  status = zn_op_face_draw (dst, work, work->run->model[ZN_OP_FACE_SAMPLE],
+                            &(ZnOpFaceDrawing){ .n     = 1,
+                                                .noise = zn_op_face_noise (face, work),
+                                                .cond  = zn_op_face_cond (face),
+                                                .shows = shows });
   if (status)
     {
       g_free (dst);

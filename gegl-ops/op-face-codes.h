@@ -37,6 +37,7 @@ typedef struct
   ZnOpPart part;
   gfloat  *low;   /* [side][side][3], 0..1: what the model sees */
   GBytes  *codes; /* cond [code], then xT [side][side][3] */
+  gboolean path;  /* ... and below xT what each step down needs to lead back */
   gint     steps; /* from the picture to xT */
 } ZnOpFacePicture;
 
@@ -66,18 +67,26 @@ gint          zn_op_face_codes_cost (const ZnOpFacePicture *face, const ZnOpFace
 const gfloat *zn_op_face_cond (const ZnOpFacePicture *face);
 const gfloat *zn_op_face_noise (const ZnOpFacePicture *face, const ZnOpFaceWork *work);
 
-/* dst [n][side][side][3], 0..1 but not cut: n faces, from noise [n][side][side][3] and cond
- * [n][code]; cond0 [n][code]: NULL, or what the edit is guided away from.  shows: estimates
- * of the first are shown. */
-zn_status zn_op_face_draw (gfloat       *dst,
-                           gint          n,
-                           ZnOpFaceWork *work,
-                           ZnOpModel    *model,
-                           gboolean      shows,
-                           const gfloat *noise,
-                           const gfloat *cond,
-                           const gfloat *cond0,
-                           gdouble       guide);
+/* cond alone, [code]. */
+zn_status zn_op_face_code (gfloat *cond, const ZnOpFacePicture *face, ZnOpFaceWork *work);
+
+/* What is drawn: n faces from noise [n][side][side][3] and cond [n][code]. */
+typedef struct
+{
+  gint          n;
+  const gfloat *noise, *cond;
+  const gfloat *cond0; /* NULL, or what the edit is guided away from, [n][code] */
+  gdouble       guide;
+  gboolean      path;  /* noise is that of codes with a path; n is 1 */
+  gint          from;  /* not 0: noise is pictures, -1..1, seen once with the noise of this time */
+  gboolean      shows; /* estimates of the first are shown */
+} ZnOpFaceDrawing;
+
+/* dst [n][side][side][3], 0..1 but not cut. */
+zn_status zn_op_face_draw (gfloat                *dst,
+                           ZnOpFaceWork          *work,
+                           ZnOpModel             *model,
+                           const ZnOpFaceDrawing *drawing);
 
 /* What the model makes of the codes as they are, kept or made now; its evaluations. */
 zn_status zn_op_face_draw_kept (GBytes               **made,

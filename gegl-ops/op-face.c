@@ -22,8 +22,10 @@
 
 enum
 {
-  QUICK_STEPS = 4, /* of a first estimate */
-  BATCH       = 4  /* faces of a strip that are drawn at once */
+  QUICK_STEPS = 4,   /* of a first estimate */
+  QUICK_TIME  = 400, /* of an edit: how much noise it is seen through, of 999 */
+  PATH_STEPS  = 50,  /* more would take too much memory for the way up */
+  BATCH       = 4    /* faces of a strip that are drawn at once */
 };
 enum /* places in task->model */
 {
@@ -238,7 +240,8 @@ make_face (const ZnOpFaceRun *run, Make make, gconstpointer how)
   quick                = full;
   quick.face           = &few;
   quick.out            = &out;
-  quick.bar_span       = (gdouble) QUICK_STEPS / (run->face->steps + QUICK_STEPS);
+  quick.quick          = TRUE;
+  quick.bar_span       = (run->edits ? 1.0 : QUICK_STEPS) / (run->face->steps + QUICK_STEPS);
   full.bar_start       = quick.bar_span;
   full.bar_span        = 1.0 - quick.bar_span;
   full.quick_shown     = TRUE;
@@ -310,38 +313,84 @@ typedef struct
 {
   const Edit     *edit;
   ZnOpFacePicture face;
-  GBytes         *made; /* what the model makes of the codes as they are */
+  GBytes         *made; /* NULL, or what the model makes of the codes as they are */
 } Edited;
 
 static void
 paste_edit (zn_array *out, const ZnOpFaceWork *work, const gfloat *drawn)
 {
   const Edited *e     = work->paste_data;
-  ZnOpField    *field = zn_op_field_new (work, drawn, g_bytes_get_data (e->made, NULL), e->face.low,
-                                         0.0f);
+  const gfloat *from  = e->made ? g_bytes_get_data (e->made, NULL) : e->face.low;
+  ZnOpField    *field = zn_op_field_new (work, drawn, from, e->face.low, 0.0f);
 
   zn_op_field_cut_fine (field, work->side, (gfloat) (1.0 - e->edit->detail));
   zn_op_field_paste (out, (const ZnOpField *) field, work->side, &work->square, &e->face.part);
   g_free (field);
 }
 
+/* 1 at amount 0, the attribute's at 1. */
+static gdouble
+guidance (const Edited *e, const ZnOpAttribute *attribute)
+{
+  return 1.0 + (attribute->guide - 1.0) * fabs (e->edit->amount);
+}
+
 /* dst [side][side][3]: the face with another code. */
 static zn_status
-face_edit (gfloat                *dst,
-           const ZnOpFacePicture *face,
-           ZnOpFaceWork          *work,
-           const ZnOpAttribute   *attribute,
-           gdouble                amount)
+face_edit (gfloat *dst, Edited *e, ZnOpFaceWork *work, const ZnOpAttribute *attribute)
 {
-  const gfloat *cond0 = zn_op_face_cond (face);
-  gfloat       *cond  = g_new (gfloat, work->code);
-  zn_status     status;
+  const gboolean path  = work->run->path;
+  const gfloat  *cond0 = NULL;
+  gfloat        *cond  = NULL;
+  zn_status      status;
 
+  status = zn_op_face_encode (&e->face, work);
+  if (! status && ! path)
+    status = zn_op_face_draw_kept (&e->made, &e->face, work, FALSE);
+  if (status)
+    return status;
+
+  cond  = g_new (gfloat, work->code);
+  cond0 = zn_op_face_cond (&e->face);
   for (gint i = 0; i < work->code; i++)
-    cond[i] = cond0[i] + (gfloat) amount * attribute->shift[i];
-  status = zn_op_face_draw (dst, 1, work, work->run->model[ZN_OP_FACE_SAMPLE], TRUE,
-                            zn_op_face_noise (face, work), cond, cond0,
-                            1.0 + (attribute->guide - 1.0) * fabs (amount));
+    cond[i] = cond0[i] + (gfloat) e->edit->amount * attribute->shift[i];
+  status = zn_op_face_draw (dst, work, work->run->model[ZN_OP_FACE_SAMPLE],
+                            &(ZnOpFaceDrawing){ .n     = 1,
+                                                .noise = zn_op_face_noise (&e->face, work),
+                                                .cond  = cond,
+                                                .cond0 = cond0,
+                                                .guide = guidance (e, attribute),
+                                                .path  = path,
+                                                .shows = TRUE });
+  g_free (cond);
+
+  return status;
+}
+
+/* The same at once: both codes see the picture through one noise, and what they see differently
+ * is the change. */
+static zn_status
+face_edit_quick (gfloat *dst, Edited *e, ZnOpFaceWork *work, const ZnOpAttribute *attribute)
+{
+  const gfloat guide = (gfloat) guidance (e, attribute);
+  gfloat      *cond  = g_new (gfloat, 2 * work->code);
+  gfloat      *both  = g_new (gfloat, 2 * work->len);
+  gfloat      *drawn = g_new (gfloat, 2 * work->len);
+  zn_status    status;
+
+  status = zn_op_face_code (cond + work->code, &e->face, work);
+  for (gint i = 0; ! status && i < work->code; i++)
+    cond[i] = cond[work->code + i] + (gfloat) e->edit->amount * attribute->shift[i];
+  for (gsize i = 0; i < work->len; i++)
+    both[i] = both[work->len + i] = 2.0f * e->face.low[i] - 1.0f;
+  if (! status)
+    status = zn_op_face_draw (
+        drawn, work, work->run->model[ZN_OP_FACE_SAMPLE],
+        &(ZnOpFaceDrawing){ .n = 2, .noise = both, .cond = cond, .from = QUICK_TIME });
+  for (gsize i = 0; ! status && i < work->len; i++)
+    dst[i] = e->face.low[i] + guide * (drawn[i] - drawn[work->len + i]);
+  g_free (drawn);
+  g_free (both);
   g_free (cond);
 
   return status;
@@ -367,16 +416,12 @@ manipulate (const ZnOpFaceRun *run, gconstpointer how)
     {
       work.paste      = paste_edit;
       work.paste_data = &e;
-      work.total = zn_op_face_codes_cost (&e.face, &work) + zn_op_face_kept_cost (&e.face, &work) +
-                   2 * run->face->steps;
-      status = zn_op_face_encode (&e.face, &work);
-    }
-  if (! status)
-    status = zn_op_face_draw_kept (&e.made, &e.face, &work, FALSE);
-  if (! status)
-    {
+      work.total      = run->quick ? 3
+                                   : zn_op_face_codes_cost (&e.face, &work) +
+                                    (run->path ? 0 : zn_op_face_kept_cost (&e.face, &work)) +
+                                    2 * run->face->steps;
       edit   = g_new (gfloat, work.len);
-      status = face_edit (edit, &e.face, &work, &attribute, e.edit->amount);
+      status = (run->quick ? face_edit_quick : face_edit) (edit, &e, &work, &attribute);
     }
   if (! status)
     work.paste (run->out, &work, edit);
@@ -392,7 +437,12 @@ manipulate (const ZnOpFaceRun *run, gconstpointer how)
 zn_status
 zn_op_face_manipulate (const ZnOpFaceRun *run, const gchar *name, gdouble amount, gdouble detail)
 {
-  return make_face (run, manipulate, &(Edit){ name, amount, detail });
+  ZnOpFaceRun edit = *run;
+
+  edit.edits = TRUE;
+  edit.path  = run->face->steps == run->face->stochastic_steps && run->face->steps <= PATH_STEPS;
+
+  return make_face (&edit, manipulate, &(Edit){ name, amount, detail });
 }
 
 /* ---- between two faces ----------------------------------------------------- */
@@ -455,8 +505,9 @@ faces_between (gfloat                *dst,
       memcpy (noise + k * work->len, a + work->code, work->len * sizeof (gfloat));
       slerp (noise + k * work->len, b + work->code, work->len, position[k]);
     }
-  status = zn_op_face_draw (dst, n, work, work->run->model[ZN_OP_FACE_SAMPLE], n == 1, noise, cond,
-                            NULL, 1.0);
+  status = zn_op_face_draw (
+      dst, work, work->run->model[ZN_OP_FACE_SAMPLE],
+      &(ZnOpFaceDrawing){ .n = n, .noise = noise, .cond = cond, .shows = n == 1 });
   g_free (noise);
   g_free (cond);
 
@@ -777,8 +828,9 @@ make_new (const ZnOpFaceRun *run, gconstpointer how)
   zn_op_face_work_part (&work, 1);
   status = zn_op_model_run_arrays (run->model[LATENT], &cond, &z, 1, &job, run->request);
   if (! status)
-    status = zn_op_face_draw (drawn, 1, &work, run->model[LATENT_SAMPLE], TRUE, noise, cond.data,
-                              NULL, 1.0);
+    status = zn_op_face_draw (
+        drawn, &work, run->model[LATENT_SAMPLE],
+        &(ZnOpFaceDrawing){ .n = 1, .noise = noise, .cond = cond.data, .shows = TRUE });
   if (! status)
     work.paste (run->out, &work, drawn);
   g_free (drawn);

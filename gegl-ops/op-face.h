@@ -6,7 +6,10 @@
  *                                 x, cond --diffae-reverse--> xT, the noise it comes from
  *   xT, cond --diffae-sample--> the reconstruction
  *   xT, cond + shift --diffae-sample, guided--> the edit
- *   (edit - reconstruction) --bicubic, feathered--> added to the picture
+ *   (edit - x) --bicubic, feathered--> added to the picture
+ *
+ * An edit has as many steps down as up, and the way down knows what the way up was (path=1 of
+ * diffae-sample): with cond it leads back to x.  Otherwise the change is edit - reconstruction.
  *
  * cond and xT are kept (op-cache.c), found by a hash of x, and so is the reconstruction:
  * another amount or attribute only samples the edit. */
@@ -106,6 +109,9 @@ typedef struct
   /* set by the functions below */
   gdouble  bar_start, bar_span; /* its part of the progress bar */
   gint     all_steps;           /* stochastic ones, of the run that is not quick */
+  gboolean edits;               /* a change of the input's own code */
+  gboolean path;                /* ... along the way up */
+  gboolean quick;               /* a first estimate of it */
   gboolean quick_shown;         /* an estimate of few steps was */
 } ZnOpFaceRun;
 

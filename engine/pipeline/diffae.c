@@ -6,12 +6,19 @@
  *   diffae-latent-sample   noise ── latent network, steps downwards ── a code
  *
  * Several pictures lie one below the other, x [n*S][S][3], with their codes, cond [n][1][code]: one batch.
- * With a second code, cond0, an edit is guided: p = p(cond0) + guide (p(cond) - p(cond0)). */
+ * With a second code, cond0, an edit is guided: p = p(cond0) + guide (p(cond) - p(cond0)).
+ *
+ * The way up and down again does not end at the picture exactly.  With path=1 an array is a stack instead of a batch,
+ * [(1 + steps)*S][S][3].  Going up, its first picture becomes xT, the others, one for each step down, what is missing
+ * there: the state of the way up minus what the step makes of the state before.  Going down adds them, so the code that
+ * led up leads back to the picture, and an edit needs no reconstruction to be compared with. */
 #include "sampler.h"
 
 #include "../models/diffae/diffae.h"
 
-enum { SET_STEPS, SET_ORDER, SET_GUIDE, SET_REVERSE };
+#include <math.h>
+
+enum { SET_STEPS, SET_ORDER, SET_GUIDE, SET_REVERSE, SET_PATH, SET_GUIDED, SET_FROM };
 
 typedef struct diffae {
     zn_model *net;
@@ -25,7 +32,10 @@ typedef struct loop { /* what the sampler's predict is given */
     zn_tensor now;         /* [n][1][1][row]: of this one, at one address */
     zn_tensor gate, gate0; /* [n][1][1][gate]: of the codes; c 0: there are none */
     float guide;
-    int k; /* the step */
+    int n_guided;            /* the first steps; the others take `gate` alone */
+    int k;                   /* the step */
+    zn_tensor stack;         /* of a path; c 0: there is none */
+    zn_tensor up, estimates; /* going up with a path: the states and what was seen in them, stacks */
 } loop;
 
 /* ---- bind ---------------------------------------------------------------------------------------------- */
@@ -107,7 +117,7 @@ static void predict(zn_ctx *c, void *cookie, zn_tensor p, zn_tensor x, zn_tensor
 
     (void)t;
     next_row(c, l);
-    if (l->gate0.c && l->guide != 1) {
+    if (l->gate0.c && l->k <= l->n_guided) {
         zn_tensor q = zn_new_of(c, ZN_F32, x.n, x.h, x.w, x.c);
 
         run_net(c, l, p, x, l->gate0);
@@ -121,15 +131,127 @@ static void predict(zn_ctx *c, void *cookie, zn_tensor p, zn_tensor x, zn_tensor
     zn_reset(c->arena, mark);
 }
 
-/* The schedule of the pictures; false: there is none of so many steps. */
-static bool picture_schedule(zn_schedule *s, const diffae *m, const float *set, bool reverse)
+/* The schedule of the pictures; false: there is none of so many steps.  from: the time of the noise end, 0: the last. */
+static bool picture_schedule(zn_schedule *s, const diffae *m, const float *set, bool reverse, int from)
 {
     const zn_prediction p = m->predicts_v ? ZN_PREDICTS_V : ZN_PREDICTS_NOISE;
-    const bool second = set[SET_ORDER] == 2 || (set[SET_ORDER] == 0 && m->predicts_v);
+    const bool second = from > 0 || set[SET_ORDER] == 2 || (set[SET_ORDER] == 0 && m->predicts_v);
+    const int total = from > 0 ? from + 1 : ZN_DIFFAE_STEPS;
     double abar[ZN_DIFFAE_STEPS];
 
     zn_abar(abar, ZN_DIFFAE_STEPS, 1e-4, 0.02);
-    return (second ? zn_schedule_squared : zn_schedule_ddim)(s, abar, ZN_DIFFAE_STEPS, (int)set[SET_STEPS], p, reverse);
+    return (second ? zn_schedule_squared : zn_schedule_ddim)(s, abar, total, (int)set[SET_STEPS], p, reverse);
+}
+
+/* ---- a path -------------------------------------------------------------------------------------------- */
+
+/* Picture k of a stack of square ones. */
+static zn_tensor picture(zn_tensor stack, int k)
+{
+    stack.data += (size_t)k * (size_t)stack.w * (size_t)stack.w * (size_t)stack.c;
+    stack.h = stack.w;
+    return stack;
+}
+
+static void copy(zn_ctx *c, zn_tensor y, zn_tensor x)
+{
+    zn_map(c, y, x, (zn_tail){ 0 });
+}
+
+static void keep_state(zn_ctx *c, void *cookie, zn_tensor x, zn_tensor x0, int k)
+{
+    const loop *l = cookie;
+
+    copy(c, picture(l->up, k), x);
+    copy(c, picture(l->estimates, k), x0);
+}
+
+static void add_missing(zn_ctx *c, void *cookie, zn_tensor x, int k)
+{
+    const loop *l = cookie;
+
+    zn_combine(c, x, x, picture(l->stack, 1 + k), ZN_ADD, (zn_tail){ 0 });
+}
+
+/* y -= gain * x */
+static void subtract(zn_ctx *c, zn_tensor y, zn_tensor x, float gain)
+{
+    if (gain != 0) /* in a tail, 0 would mean 1 */
+        zn_map(c, y, x, (zn_tail){ .gain = -gain, .residual = &y });
+}
+
+/* The stack's pictures but the first, after the way up; l has the rows of the way down. */
+static void state_missing(zn_ctx *c, loop *l, const zn_schedule *down)
+{
+    const zn_tensor xt = picture(l->stack, 0), p = zn_new_of(c, ZN_F32, 1, xt.h, xt.w, xt.c);
+    const zn_tensor first = zn_new_of(c, ZN_F32, 1, xt.h, xt.w, xt.c);
+    const zn_tensor coefs = zn_new_of(c, ZN_F32, 1, 1, 1, ZN_STEP_COEFS);
+    const int n = down->n;
+
+    zn_upload(c, coefs, down->preview[0]);
+    predict(c, l, p, xt, (zn_tensor){ 0 });
+    zn_step(c, first, xt, p, coefs, 1);
+    for (int i = 0; i < n; i++) {
+        const zn_tensor y = picture(l->stack, 1 + i);
+        const float *m = down->multistep[i];
+
+        copy(c, y, picture(l->up, i < n - 2 ? n - 2 - i : 0));
+        subtract(c, y, i ? picture(l->up, n - 1 - i) : xt, m[0]);
+        subtract(c, y, i ? picture(l->estimates, n - 1 - i) : first, m[1]);
+        if (i)
+            subtract(c, y, i > 1 ? picture(l->estimates, n - i) : first, m[2]);
+    }
+}
+
+/* y = x as it is at this time, with the same noise for all pictures; y, x [n][S][S][3] */
+static void add_noise(zn_ctx *c, zn_tensor y, zn_tensor x, int time)
+{
+    const zn_tensor noise = zn_new_of(c, ZN_F32, 1, x.h, x.w, x.c);
+    double abar[ZN_DIFFAE_STEPS];
+
+    zn_abar(abar, ZN_DIFFAE_STEPS, 1e-4, 0.02);
+    zn_noise(c, noise, 0);
+    zn_map(c, noise, noise, (zn_tail){ .gain = (float)sqrt(1 - abar[time]) });
+    zn_map(c, y, x, (zn_tail){ .gain = (float)sqrt(abar[time]) });
+    for (int i = 0; i < y.n; i++) {
+        zn_tensor one = y;
+
+        one.n = 1;
+        one.data += (size_t)i * (size_t)y.h * (size_t)y.w * (size_t)y.c;
+        zn_combine(c, one, one, noise, ZN_ADD, (zn_tail){ 0 });
+    }
+}
+
+/* ---- the loops ----------------------------------------------------------------------------------------- */
+
+static void run_path(zn_ctx *c, const diffae *m, const zn_call *call, bool reverse, loop *l, const zn_schedule *s)
+{
+    const zn_tensor in = call->in[0];
+    zn_schedule down;
+
+    l->stack = call->out[0];
+    if (in.h != in.w * (1 + (int)call->set[SET_STEPS]) || call->in[1].h != 1) {
+        zn_ctx_fail(c, ZN_E_USAGE, "a path of %g steps is a stack of %g square pictures with one code",
+                    (double)call->set[SET_STEPS], 1 + (double)call->set[SET_STEPS]);
+        return;
+    }
+    copy(c, l->stack, in);
+    if (reverse) {
+        l->up = zn_new_of(c, ZN_F32, 1, in.w * s->n, in.w, in.c);
+        l->estimates = zn_new_of(c, ZN_F32, 1, in.w * s->n, in.w, in.c);
+    }
+    zn_sample(c, picture(l->stack, 0),
+              &(zn_sampler){ .schedule = s,
+                             .clip = 1,
+                             .predict = predict,
+                             .estimated = reverse ? keep_state : NULL,
+                             .updated = reverse ? NULL : add_missing,
+                             .cookie = l });
+    if (reverse && picture_schedule(&down, m, call->set, false, 0)) {
+        prepare(c, l, &down, 1, zn_diffae_row(m->net->net), zn_diffae_gate(m->net->net), call->in[1], (zn_tensor){ 0 });
+        l->k = 0;
+        state_missing(c, l, &down);
+    }
 }
 
 static void run_pictures(zn_ctx *c, const diffae *m, const zn_call *call, bool reverse)
@@ -138,17 +260,26 @@ static void run_pictures(zn_ctx *c, const diffae *m, const zn_call *call, bool r
     const int n = cond.h;
     const zn_tensor y = batch(call->out[0], n);
     const bool guided = call->n_in > 2 && call->set[SET_GUIDE] != 1;
+    const int from = reverse || call->set[SET_PATH] != 0 ? 0 : (int)call->set[SET_FROM];
     loop l = { .net = m->net, .guide = guided ? call->set[SET_GUIDE] : 1 };
     zn_schedule s;
 
-    if (!picture_schedule(&s, m, call->set, reverse)) {
+    if (!picture_schedule(&s, m, call->set, reverse, from)) {
         zn_ctx_fail(c, ZN_E_USAGE, "%g steps do not divide the %d of training", (double)call->set[SET_STEPS],
                     ZN_DIFFAE_STEPS);
         return;
     }
     prepare(c, &l, &s, n, zn_diffae_row(m->net->net), zn_diffae_gate(m->net->net), batch(cond, n),
             guided ? batch(call->in[2], n) : (zn_tensor){ 0 });
-    zn_map(c, y, batch(call->in[0], n), (zn_tail){ 0 });
+    l.n_guided = guided ? (int)ceil((double)call->set[SET_GUIDED] * s.n - 1e-6) : 0;
+    if (call->set[SET_PATH] != 0) {
+        run_path(c, m, call, reverse, &l, &s);
+        return;
+    }
+    if (from)
+        add_noise(c, y, batch(call->in[0], n), from);
+    else
+        copy(c, y, batch(call->in[0], n));
     zn_sample(c, y, &(zn_sampler){ .schedule = &s, .clip = 1, .predict = predict, .cookie = &l });
 }
 
@@ -244,12 +375,16 @@ static const zn_part latent_part[] = { { &zn_arch_diffae_latent_net, NULL }, { N
             "1: DDIM in equal steps; 2: second order, denser steps near the picture; 0: as the file is for"            \
     }
 
-static const zn_setting sample_settings[] = { [SET_STEPS] = { "steps", 20, 1, 1000, "evaluations of the network" },
-                                              [SET_ORDER] = ORDER,
-                                              [SET_GUIDE] = { "guide", 1, 0, 20, "how far an edit is guided; 1: not" },
-                                              [SET_REVERSE] = { "reverse", 0, 0, 1,
-                                                                "1: from a picture to noise, as diffae-reverse does" },
-                                              { 0 } };
+static const zn_setting sample_settings[] = {
+    [SET_STEPS] = { "steps", 20, 1, 1000, "evaluations of the network" },
+    [SET_ORDER] = ORDER,
+    [SET_GUIDE] = { "guide", 1, 0, 20, "how far an edit is guided; 1: not" },
+    [SET_REVERSE] = { "reverse", 0, 0, 1, "1: from a picture to noise, as diffae-reverse does" },
+    [SET_PATH] = { "path", 0, 0, 1, "1: stacks that lead back to the picture" },
+    [SET_GUIDED] = { "guided", 1, 0, 1, "share of the steps that is guided" },
+    [SET_FROM] = { "from", 0, 0, 999, "from a picture with the noise of this time, in order 2; 0: from noise" },
+    { 0 }
+};
 static const zn_setting reverse_settings[] = {
     [SET_STEPS] = { "steps", 250, 1, 1000, "steps from the picture to noise" }, [SET_ORDER] = ORDER, { 0 }
 };

@@ -102,9 +102,10 @@ void zn_sample(zn_ctx *c, zn_tensor x, const zn_sampler *s)
     const zn_tensor table = upload_steps(c, s->schedule);
     const zn_tensor now = zn_new_of(c, ZN_F32, 1, 1, 1, ROW), p = zn_new_of(c, ZN_F32, x.n, x.h, x.w, x.c);
     const int n = s->schedule->n;
+    const bool estimates = s->schedule->second_order || s->estimated;
     zn_tensor x0[2] = { { 0 } }; /* the estimates of this step and of the one before */
 
-    for (int i = 0; i < 2 && s->schedule->second_order; i++) {
+    for (int i = 0; i < 2 && estimates; i++) {
         x0[i] = zn_new_of(c, ZN_F32, x.n, x.h, x.w, x.c);
         zn_map(c, x0[i], x, (zn_tail){ 0 }); /* the first step multiplies it by 0 */
     }
@@ -113,12 +114,14 @@ void zn_sample(zn_ctx *c, zn_tensor x, const zn_sampler *s)
         s->predict(c, s->cookie, p, x, columns(now, 0, 1));
         if (c->preview && c->preview_every > 0 && (k + 1) % c->preview_every == 0 && k + 1 < n)
             preview(c, s, x, p, columns(now, ESTIMATE, ZN_STEP_COEFS), k);
-        if (s->schedule->second_order) {
+        if (estimates)
             zn_step(c, x0[k % 2], x, p, columns(now, ESTIMATE, ZN_STEP_COEFS), s->clip);
+        if (s->estimated)
+            s->estimated(c, s->cookie, x, x0[k % 2], k);
+        if (s->schedule->second_order)
             update_multistep(c, x, x0[k % 2], x0[(k + 1) % 2], now);
-        } else {
+        else
             zn_step(c, x, x, p, columns(now, UPDATE, ZN_STEP_COEFS), s->clip);
-        }
         if (s->updated)
             s->updated(c, s->cookie, x, k);
         zn_report(c);

@@ -18,6 +18,8 @@ typedef struct zn_sampler {
     float clip; /* of the estimate of x0: to -clip .. clip; 0: none */
     /* p = the prediction for x at t; t is [1][1][1][1]; all are float32. */
     void (*predict)(zn_ctx *c, void *cookie, zn_tensor p, zn_tensor x, zn_tensor t);
+    /* Before the update of step k: its x, and the estimate of x0 in it.  NULL: nothing to do. */
+    void (*estimated)(zn_ctx *c, void *cookie, zn_tensor x, zn_tensor x0, int k);
     /* After step k: may change x.  NULL: nothing to do. */
     void (*updated)(zn_ctx *c, void *cookie, zn_tensor x, int k);
     void *cookie;

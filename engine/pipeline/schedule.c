@@ -32,11 +32,14 @@ static void set_row(float row[ZN_STEP_COEFS], const double c[ZN_STEP_COEFS])
 static void set_step(zn_schedule *s, int i, int t, double a, double to, zn_prediction p)
 {
     const double x = p == ZN_PREDICTS_V ? sqrt(a) : 1 / sqrt(a),
-                 e = p == ZN_PREDICTS_V ? -sqrt(1 - a) : -sqrt(1 / a - 1);
+                 e = p == ZN_PREDICTS_V ? -sqrt(1 - a) : -sqrt(1 / a - 1), r = sqrt((1 - to) / (1 - a));
 
     s->t[i] = (float)t;
     set_row(s->coefs[i], (const double[]){ x, e, 1 / sqrt(1 - a), -sqrt(a / (1 - a)), sqrt(to), sqrt(1 - to) });
     set_row(s->preview[i], (const double[]){ x, e, 0, 0, 1, 0 });
+    s->multistep[i][0] = (float)r;
+    s->multistep[i][1] = (float)(sqrt(to) - r * sqrt(a));
+    s->multistep[i][2] = 0;
 }
 
 bool zn_schedule_ddim(zn_schedule *s, const double *abar, int total, int steps, zn_prediction p, bool reverse)
@@ -66,10 +69,10 @@ bool zn_schedule_squared(zn_schedule *s, const double *abar, int total, int step
     int time[ZN_MAX_STEPS];
     double before = 0; /* the last step's difference of lambda; 0: there is none */
 
-    if (steps < 2 || steps > ZN_MAX_STEPS || steps > total)
+    if (steps < (reverse ? 2 : 1) || steps > ZN_MAX_STEPS || steps > total)
         return false;
     for (int k = 0; k < steps; k++) {
-        const double u = (double)k / (steps - 1);
+        const double u = steps > 1 ? (double)k / (steps - 1) : 1;
 
         time[k] = (int)rint((total - 1) * u * u);
         if (k && time[k] <= time[k - 1])
@@ -80,11 +83,10 @@ bool zn_schedule_squared(zn_schedule *s, const double *abar, int total, int step
     for (int i = 0; i < s->n; i++) {
         const int k = reverse ? i : steps - 1 - i, next = reverse ? k + 1 : k - 1;
         const double a = abar[time[k]], to = next < 0 ? 1 : abar[time[next]];
-        const double r = sqrt((1 - to) / (1 - a)), q = sqrt(to) - r * sqrt(a);
+        const double q = sqrt(to) - sqrt((1 - to) / (1 - a)) * sqrt(a);
         const double h = to < 1 ? lambda(to) - lambda(a) : 0, w = to < 1 && before != 0 ? h / (2 * before) : 0;
 
         set_step(s, i, time[k], a, to, p);
-        s->multistep[i][0] = (float)r;
         s->multistep[i][1] = (float)(q * (1 + w));
         s->multistep[i][2] = (float)(-q * w);
         before = h;

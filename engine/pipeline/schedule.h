@@ -20,11 +20,12 @@ typedef enum zn_prediction { /* what the network computes from x = sqrt(A) x0 + 
 
 typedef struct zn_schedule { /* in the order in which the steps are done */
     int n;
-    float t[ZN_MAX_STEPS];                       /* the original time step, or sigma */
-    float coefs[ZN_MAX_STEPS][ZN_STEP_COEFS];    /* of the update, as zn_step takes them */
-    float preview[ZN_MAX_STEPS][ZN_STEP_COEFS];  /* the same for the estimate of x0 alone */
-    bool second_order;                           /* the update is this one instead, x0' being the step before's: */
-    float multistep[ZN_MAX_STEPS][ZN_MULTISTEP]; /* x = m0 x + m1 x0 + m2 x0' */
+    float t[ZN_MAX_STEPS];                      /* the original time step, or sigma */
+    float coefs[ZN_MAX_STEPS][ZN_STEP_COEFS];   /* of the update, as zn_step takes them */
+    float preview[ZN_MAX_STEPS][ZN_STEP_COEFS]; /* the same for the estimate of x0 alone */
+    bool second_order;                          /* the update is the next one instead */
+    float multistep[ZN_MAX_STEPS]
+                   [ZN_MULTISTEP]; /* x = m0 x + m1 x0 + m2 x0', x0' being the step before's; not of a flow */
 } zn_schedule;
 
 /* abar of n steps with betas from first to last in equal distances; constant ones if both are the same.
@@ -39,7 +40,7 @@ bool zn_schedule_ddim(zn_schedule *s, const double *abar, int total, int steps, 
 
 /* Steps that are denser where there is little noise, t_k = round((total - 1) (k / (steps - 1))^2), with the multistep
  * correction of second order (DPM-Solver++ 2M; Lu et al. 2022).  The noise end is the state at the last time itself:
- * reversing takes one evaluation less.  At least 2 steps. */
+ * reversing takes one evaluation less, and at least 2 steps. */
 bool zn_schedule_squared(zn_schedule *s, const double *abar, int total, int steps, zn_prediction p, bool reverse);
 
 /* sigma = shift u / (1 + (shift - 1) u), u = from, from - from/n, ... from/n, then 0; n = steps * from, rounded, at least 1.

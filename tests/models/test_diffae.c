@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* test_diffae.c - the diffusion autoencoder against its reference implementation (tools/golden_diffae.py): every block of
- * one U-Net call, the encoder, the latent network, ten steps of sampling and of reverse; on every engine of this machine.
+ * one U-Net call, the encoder, the latent network, ten steps of sampling and of reverse; paths; on every engine of this machine.
  * The weight file is a Lightning checkpoint as published, with random weights. */
 #include "compare.h"
 
 #include "pipeline/forward.h"
+
+#include <math.h>
 
 static const char checkpoint[] = GOLDEN "diffae.ckpt";
 
@@ -134,6 +136,118 @@ static void batches(void)
     zn_model_close(&m);
 }
 
+enum { STEPS = 10, CODE = 64 };
+
+/* y = what diffae-sample makes of x, as large as it. */
+static void draw(zn_model *m, zn_array x, zn_array cond, const zn_array *cond0, const char *const *set, float *y)
+{
+    const zn_array in[3] = { x, cond, cond0 ? *cond0 : cond };
+    zn_array out = x;
+    zn_error err = { "" };
+    int n = 0;
+
+    while (set[n])
+        n++;
+    out.data = y;
+    CHECK(m && !zn_model_run(m, in, cond0 ? 3 : 2, &out, &(zn_job){ .set = set, .n_set = n }, &err), "%s", err.text);
+}
+
+/* The way up with a path ends where the one without does; down again the code leads back to the picture, another one
+ * elsewhere, in both orders. */
+static void paths(void)
+{
+    static const char *const file = GOLDEN "diffae.ckpt", *const order[] = { "order=1", "order=2" };
+    zn_array x = load("picture"), cond = load("cond"), want = load("reverse10"), stack = x, other = cond;
+    const size_t len = zn_array_len(&x);
+    float *up = calloc((1 + STEPS) * len, sizeof *up), *down = calloc((1 + STEPS) * len, sizeof *down), code[CODE];
+    zn_error err = { "" };
+    zn_model *m = NULL;
+
+    CHECK(!zn_model_open(&m, engine, "diffae-sample", &(zn_open){ .files = &file, .n_files = 1, .precision = "fp32" },
+                         &err),
+          "%s", err.text);
+    CHECK(cond.c <= CODE, "the code has %d values", cond.c);
+    stack.h *= 1 + STEPS;
+    other.data = code;
+    for (int i = 0; i < cond.c; i++)
+        code[i] = cond.data[i] + 0.5f;
+    for (int o = 0; o < 2; o++) {
+        memset(up, 0, (1 + STEPS) * len * sizeof *up);
+        memcpy(up, x.data, len * sizeof *up);
+        stack.data = up;
+        draw(m, stack, cond, NULL, (const char *const[]){ "steps=10", "reverse=1", "path=1", order[o], NULL }, up);
+        CHECK(o || relative(up, 3, &want) <= 1e-3, "xT is off by %g", relative(up, 3, &want));
+        draw(m, stack, cond, NULL, (const char *const[]){ "steps=10", "path=1", order[o], NULL }, down);
+        CHECK(relative(down, 3, &x) <= 1e-4, "%s leads to a picture that is off by %g", order[o],
+              relative(down, 3, &x));
+        draw(m, stack, other, NULL, (const char *const[]){ "steps=10", "path=1", order[o], NULL }, down);
+        CHECK(relative(down, 3, &x) > 1e-3, "another code leads back, too");
+    }
+    stack.h = x.h;
+    stack.data = x.data;
+    CHECK(m &&
+              zn_model_run(m, (const zn_array[]){ stack, cond }, 2, &(zn_array){ down, x.h, x.w, 3 },
+                           &(zn_job){ .set = (const char *const[]){ "path=1" }, .n_set = 1 }, &err) == ZN_E_USAGE &&
+              strstr(err.text, "stack"),
+          "a picture was taken for a path: %s", err.text);
+    free(up);
+    free(down);
+    free(x.data);
+    free(cond.data);
+    free(want.data);
+    zn_model_close(&m);
+}
+
+/* What two codes see in a picture through the noise of time 400: the network's estimate. */
+static void glance(void)
+{
+    static const char *const file = GOLDEN "diffae.ckpt";
+    const zn_open open = { .files = &file, .n_files = 1, .precision = "fp32" };
+    zn_array x = load("picture"), cond = load("cond"), both = x, codes = cond, looked = x,
+             t = { &(float){ 400 }, 1, 1, 1 };
+    const size_t len = zn_array_len(&x), code = zn_array_len(&cond);
+    float *noise = malloc(len * sizeof *noise), *y = malloc(2 * len * sizeof *y);
+    zn_model *m = NULL, *net = NULL;
+    zn_error err = { "" };
+    double a = 1;
+
+    for (int i = 0; i <= 400; i++)
+        a *= 1 - (1e-4 + (0.02 - 1e-4) * i / 999);
+    CHECK(!zn_model_open(&m, engine, "diffae-sample", &open, &err) &&
+              !zn_model_open(&net, engine, "diffae-unet", &open, &err),
+          "%s", err.text);
+    both.data = malloc(2 * len * sizeof(float));
+    codes.data = malloc(2 * code * sizeof(float));
+    looked.data = malloc(len * sizeof(float));
+    both.h *= 2;
+    codes.h = 2;
+    zn_noise_fill(noise, len, 0, 0);
+    for (size_t i = 0; i < len; i++) {
+        both.data[i] = both.data[len + i] = x.data[i];
+        noise[i] = (float)(sqrt(a) * x.data[i] + sqrt(1 - a) * noise[i]);
+    }
+    for (size_t i = 0; i < code; i++) {
+        codes.data[i] = cond.data[i] + 0.5f;
+        codes.data[code + i] = cond.data[i];
+    }
+    draw(m, both, codes, NULL, (const char *const[]){ "steps=1", "from=400", NULL }, y);
+    CHECK(net && !zn_model_run(net, (const zn_array[]){ { noise, x.h, x.w, 3 }, t, cond }, 3, &looked, NULL, &err),
+          "%s", err.text);
+    for (size_t i = 0; i < len; i++)
+        looked.data[i] = (float)fmin(fmax((noise[i] - sqrt(1 - a) * looked.data[i]) / sqrt(a), -1), 1);
+    CHECK(relative(y + len, 3, &looked) <= 1e-4, "the estimate is off by %g", relative(y + len, 3, &looked));
+    CHECK(relative(y, 3, &looked) > 1e-3, "the other code sees the same");
+    free(noise);
+    free(y);
+    free(both.data);
+    free(codes.data);
+    free(looked.data);
+    free(x.data);
+    free(cond.data);
+    zn_model_close(&m);
+    zn_model_close(&net);
+}
+
 /* A wrong file, a wrong size, an odd number of steps: sentences. */
 static void refusals(void)
 {
@@ -176,6 +290,8 @@ int main(void)
         RUN(loops);
         RUN(codes);
         RUN(batches);
+        RUN(paths);
+        RUN(glance);
         RUN(refusals);
         zn_engine_close(&engine);
     }
