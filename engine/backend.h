@@ -77,6 +77,7 @@ typedef struct zn_conv {
     int32_t pad_t, pad_l; /* zeros above and to the left; below and right: as y's size needs */
     bool up2;
     bool has_bias;
+    bool quantised_x; /* int8, int4: a CPU may quantise x, too, as zn_quantise_input does, and multiply integers */
     zn_precision precision; /* of the model: how weights are stored and multiplied; set by zn_bind_pack */
     void *packed;           /* device memory: weights and bias in the layout the backend wants */
 } zn_conv;
@@ -88,6 +89,13 @@ static inline zn_wtype zn_conv_weights(const zn_conv *w)
     const bool dense = w->groups == 1 && w->cin >= ZN_W_GROUP && w->cout >= 16 && w->kh * w->kw <= 9;
 
     return dense ? zn_precision_weights(w->precision) : ZN_W_F32;
+}
+
+/* Whether a product of integers can compute this layer. */
+static inline bool zn_conv_integers_fit(const zn_conv *w)
+{
+    return w->quantised_x && zn_wtype_scaled(zn_conv_weights(w)) && w->kh * w->kw == 1 && w->stride == 1 && !w->up2 &&
+        !w->pad_t && !w->pad_l;
 }
 
 typedef enum zn_norm_kind {
@@ -255,6 +263,7 @@ typedef struct zn_backend {
     /* Bytes that the device takes beside packed weights and tensors while it runs such a layer, until it is closed. */
     size_t (*conv_scratch)(void *dev, const zn_conv *w);
 
+    bool (*conv_of_integers)(void *dev, const zn_conv *w); /* whether x is quantised for it; NULL: never */
     void (*conv2d)(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
     /* m may be NULL; y may be x */
     void (*norm)(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t);

@@ -1,25 +1,122 @@
 /* SPDX-License-Identifier: MIT */
-/* bench_ggml.c - ggml's product of 4-bit weights (Q4_0) with floats, for tools/bench_ggml.sh.
+/* bench_ggml.c - products of 4-bit and 8-bit weights with floats: ours, or ggml's, for tools/bench_ggml.sh.
  *
- *     bench_ggml THREADS IN OUT ROWS...      a line for each ROWS: milliseconds, the best of several
+ *     bench_ggml zenith|ggml THREADS 4|8 IN OUT ROWS...
  *
- * Weights are in ggml's own layout for the CPU, where it has one for them: that is how its programs run. */
+ * A line for each ROWS: the rows, milliseconds and milliseconds of CPU time, each the best of several runs.  ggml's weights
+ * are Q4_0 or Q8_0 in its own layout for this CPU, where it has one for them: that is how its programs run. */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
 #include "ggml.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
-static double now_ms(void)
+#include "../engine/backend.h"
+
+enum { LEAST_RUNS = 3, MOST_MS = 1500 };
+
+typedef struct product {
+    int threads, bits, in, out;
+    const float *weight;
+    /* ours */
+    const zn_backend *be;
+    void *dev;
+    zn_conv conv;
+    zn_tensor x, y;
+    /* ggml's */
+    ggml_backend_t cpu;
+    struct ggml_context *weights;
+    struct ggml_tensor *w;
+    struct ggml_cgraph *graph;
+} product;
+
+static double ms(clockid_t clock)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
+
+static float *values(size_t n, unsigned seed)
+{
+    float *v = aligned_alloc(64, (n * sizeof *v + 63) / 64 * 64);
+
+    for (size_t i = 0; v && i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        v[i] = (float)(seed >> 8) / 8388608.0f - 1;
+    }
+    return v;
+}
+
+static void measure(product *p, void (*once)(product *), int rows)
+{
+    double best = 1e30, best_cpu = 1e30;
+    const double start = ms(CLOCK_MONOTONIC);
+
+    once(p);
+    for (int i = 0; i < LEAST_RUNS || ms(CLOCK_MONOTONIC) - start < MOST_MS; i++) {
+        const double from = ms(CLOCK_MONOTONIC), cpu = ms(CLOCK_PROCESS_CPUTIME_ID);
+
+        once(p);
+        const double t = ms(CLOCK_MONOTONIC) - from, c = ms(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+
+        best = t < best ? t : best;
+        best_cpu = c < best_cpu ? c : best_cpu;
+    }
+    printf("%d %.4f %.4f\n", rows, best, best_cpu);
+}
+
+/* ---- ours ------------------------------------------------------------------------------------------------------ */
+
+static void zenith_once(product *p)
+{
+    p->be->conv2d(p->dev, p->y, p->x, &p->conv, (zn_tail){ 0 });
+}
+
+static bool zenith_open(product *p)
+{
+    static const zn_backend *const list[] = { &zn_backend_avx512, &zn_backend_avx2, &zn_backend_neon };
+
+    for (size_t i = 0; i < sizeof list / sizeof *list && !p->dev; i++) {
+        p->be = list[i];
+        p->dev = p->be->open(p->threads, NULL);
+    }
+    if (!p->dev)
+        return false;
+    p->conv = (zn_conv){ .kh = 1,
+                         .kw = 1,
+                         .stride = 1,
+                         .groups = 1,
+                         .cin = p->in,
+                         .cout = p->out,
+                         .quantised_x = true,
+                         .precision = p->bits == 4 ? ZN_INT4_MATH : ZN_INT8_MATH };
+    p->conv.packed = p->be->alloc(p->dev, p->be->conv_size(p->dev, &p->conv));
+    if (p->conv.packed)
+        p->be->conv_pack(p->dev, &p->conv, p->weight, NULL);
+    return p->conv.packed;
+}
+
+static bool zenith_run(product *p, int rows)
+{
+    p->x = (zn_tensor){ values((size_t)rows * (size_t)p->in, 2), 1, 1, rows, p->in, p->in, ZN_F32 };
+    p->y = (zn_tensor){ values((size_t)rows * (size_t)p->out, 3), 1, 1, rows, p->out, p->out, ZN_F32 };
+    if (!p->x.data || !p->y.data)
+        return false;
+    measure(p, zenith_once, rows);
+    free(p->x.data);
+    free(p->y.data);
+    return true;
+}
+
+/* ---- ggml's ---------------------------------------------------------------------------------------------------- */
 
 static ggml_backend_buffer_type_t weight_buffers(ggml_backend_t cpu)
 {
@@ -31,59 +128,68 @@ static ggml_backend_buffer_type_t weight_buffers(ggml_backend_t cpu)
     return list && list[0] ? list[0] : ggml_backend_get_default_buffer_type(cpu);
 }
 
-static double measure(ggml_backend_t cpu, struct ggml_tensor *w, int in, int rows)
+static void ggml_once(product *p)
+{
+    ggml_backend_graph_compute(p->cpu, p->graph);
+}
+
+static bool ggml_start(product *p)
+{
+    const enum ggml_type type = p->bits == 4 ? GGML_TYPE_Q4_0 : GGML_TYPE_Q8_0;
+    ggml_backend_buffer_t buffer;
+    void *q;
+
+    p->cpu = ggml_backend_cpu_init();
+    p->weights = ggml_init((struct ggml_init_params){ .mem_size = 8 * ggml_tensor_overhead(), .no_alloc = true });
+    if (!p->cpu || !p->weights)
+        return false;
+    ggml_backend_cpu_set_n_threads(p->cpu, p->threads);
+    p->w = ggml_new_tensor_2d(p->weights, type, p->in, p->out);
+    q = malloc(ggml_nbytes(p->w));
+    buffer = ggml_backend_alloc_ctx_tensors_from_buft(p->weights, weight_buffers(p->cpu));
+    if (!q || !buffer)
+        return false;
+    ggml_quantize_chunk(type, p->weight, q, 0, p->out, p->in, NULL);
+    ggml_backend_tensor_set(p->w, q, 0, ggml_nbytes(p->w));
+    fprintf(stderr, "ggml %s, weights in %s\n", ggml_version(), ggml_backend_buffer_name(buffer));
+    free(q);
+    return true;
+}
+
+static bool ggml_run(product *p, int rows)
 {
     struct ggml_context *c = ggml_init(
         (struct ggml_init_params){ .mem_size = 8 * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true });
-    struct ggml_tensor *x = ggml_new_tensor_2d(c, GGML_TYPE_F32, in, rows), *y = ggml_mul_mat(c, w, x);
-    struct ggml_cgraph *graph = ggml_new_graph(c);
+    struct ggml_tensor *x = ggml_new_tensor_2d(c, GGML_TYPE_F32, p->in, rows), *y = ggml_mul_mat(c, p->w, x);
+    float *data = values((size_t)rows * (size_t)p->in, 2);
     ggml_backend_buffer_t buffer;
-    float *data = malloc((size_t)in * (size_t)rows * sizeof *data);
-    double best = 1e30, spent = 0;
 
-    ggml_build_forward_expand(graph, y);
-    buffer = ggml_backend_alloc_ctx_tensors(c, cpu);
-    for (size_t i = 0; i < (size_t)in * (size_t)rows; i++)
-        data[i] = (float)(i * 2654435761u % 2048) / 1024 - 1;
+    p->graph = ggml_new_graph(c);
+    ggml_build_forward_expand(p->graph, y);
+    buffer = ggml_backend_alloc_ctx_tensors(c, p->cpu);
+    if (!data || !buffer)
+        return false;
     ggml_backend_tensor_set(x, data, 0, ggml_nbytes(x));
-    for (int i = 0; i < 5 || (spent < 2000 && i < 1000); i++) {
-        const double start = now_ms();
-
-        ggml_backend_graph_compute(cpu, graph);
-        spent += now_ms() - start;
-        best = now_ms() - start < best ? now_ms() - start : best;
-    }
+    measure(p, ggml_once, rows);
     ggml_backend_buffer_free(buffer);
     ggml_free(c);
     free(data);
-    return best;
+    return true;
 }
 
 int main(int argc, char **argv)
 {
-    const int threads = argc > 4 ? atoi(argv[1]) : 0, in = argc > 4 ? atoi(argv[2]) : 0,
-              out = argc > 4 ? atoi(argv[3]) : 0;
-    const size_t len = (size_t)in * (size_t)out;
-    ggml_backend_t cpu = ggml_backend_cpu_init();
-    struct ggml_context *c =
-        ggml_init((struct ggml_init_params){ .mem_size = 8 * ggml_tensor_overhead(), .no_alloc = true });
-    struct ggml_tensor *w;
-    float *data;
-    void *q;
+    const bool theirs = argc > 1 && !strcmp(argv[1], "ggml");
+    product p = { 0 };
+    bool ok = argc > 6;
 
-    if (threads < 1 || in < 32 || in % 32 || out < 1 || !cpu || !c)
-        return fprintf(stderr, "usage: %s THREADS IN OUT ROWS...\n", argv[0]), 2;
-    ggml_backend_cpu_set_n_threads(cpu, threads);
-    w = ggml_new_tensor_2d(c, GGML_TYPE_Q4_0, in, out);
-    data = malloc(len * sizeof *data);
-    q = malloc(ggml_nbytes(w));
-    for (size_t i = 0; i < len; i++)
-        data[i] = (float)(i * 2246822519u % 2048) / 1024 - 1;
-    ggml_quantize_chunk(GGML_TYPE_Q4_0, data, q, 0, out, in, NULL);
-    if (!ggml_backend_alloc_ctx_tensors_from_buft(c, weight_buffers(cpu)))
-        return fprintf(stderr, "no memory\n"), 1;
-    ggml_backend_tensor_set(w, q, 0, ggml_nbytes(w));
-    for (int i = 4; i < argc; i++)
-        printf("%d %.3f\n", atoi(argv[i]), measure(cpu, w, in, atoi(argv[i])));
-    return 0;
+    if (ok)
+        p = (product){ .threads = atoi(argv[2]), .bits = atoi(argv[3]), .in = atoi(argv[4]), .out = atoi(argv[5]) };
+    if (!ok || p.threads < 1 || p.in < 32 || p.in % 32 || p.out < 16)
+        return fprintf(stderr, "usage: %s zenith|ggml THREADS 4|8 IN OUT ROWS...\n", argv[0]), 2;
+    p.weight = values((size_t)p.in * (size_t)p.out, 1);
+    ok = p.weight && (theirs ? ggml_start(&p) : zenith_open(&p));
+    for (int i = 6; i < argc && ok; i++)
+        ok = theirs ? ggml_run(&p, atoi(argv[i])) : zenith_run(&p, atoi(argv[i]));
+    return ok ? 0 : (fprintf(stderr, "no memory\n"), 1);
 }

@@ -93,3 +93,18 @@ void zn_dequantise(zn_wtype t, float *w, const void *q, uint16_t scale, int n)
         }
     }
 }
+
+float zn_quantise_input(int8_t *q, const float *x, int n)
+{
+    float max = 0, times;
+
+    for (int i = 0; i < n; i++)
+        max = fabsf(x[i]) <= max || max != max ? max : fabsf(x[i]); /* NaN sticks */
+    times = max > 1e-30f ? 127 / max : 0;
+    for (int i = 0; i < n; i++) {
+        const float v = x[i] * times;
+
+        q[i] = (int8_t)(v == v ? lrintf(v) : 0);
+    }
+    return max / 127;
+}

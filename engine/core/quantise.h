@@ -38,4 +38,9 @@ uint16_t zn_quantise(zn_wtype t, void *q, const float *w, int n);
 /* The inverse. */
 void zn_dequantise(zn_wtype t, float *w, const void *q, uint16_t scale, int n);
 
+/* Inputs of a product of int8 (zn_conv.quantised_x), a group of n <= ZN_W_GROUP of them: x = q * scale.  The scale, which is
+ * returned, is max |x| / 127, a float; q is x * (127 / max |x|), rounded to the nearest, ties to even, or 0 where that maximum
+ * is at most 1e-30.  If an x is not finite, neither is the scale. */
+float zn_quantise_input(int8_t *q, const float *x, int n);
+
 #endif

@@ -5,7 +5,8 @@
 static const zn_conv_algorithm *algorithm_of(const zn_kernels *k, const zn_conv *w)
 {
     static const zn_conv_algorithm *const list[] = {
-        &zn_conv_formula, &zn_conv_winograd, &zn_conv_depthwise, &zn_conv_grouped, &zn_conv_narrow, &zn_conv_implicit,
+        &zn_conv_integers, &zn_conv_formula, &zn_conv_winograd, &zn_conv_depthwise,
+        &zn_conv_grouped,  &zn_conv_narrow,  &zn_conv_implicit,
     };
     size_t i = 0;
 
@@ -32,7 +33,14 @@ size_t zn_cpu_conv_scratch(void *dev, const zn_conv *w)
 {
     const zn_kernels *k = ((zn_cpu *)dev)->k;
 
-    return algorithm_of(k, w) == &zn_conv_implicit ? zn_winograd_scratch(k, w) : 0;
+    return algorithm_of(k, w) == &zn_conv_integers ? zn_integers_scratch()
+        : algorithm_of(k, w) == &zn_conv_implicit  ? zn_winograd_scratch(k, w)
+                                                   : 0;
+}
+
+bool zn_cpu_conv_of_integers(void *dev, const zn_conv *w)
+{
+    return algorithm_of(((zn_cpu *)dev)->k, w) == &zn_conv_integers;
 }
 
 void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)

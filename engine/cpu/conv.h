@@ -22,6 +22,7 @@ typedef struct zn_conv_algorithm {
     void (*run)(const zn_conv_job *job);
 } zn_conv_algorithm;
 
+extern const zn_conv_algorithm zn_conv_integers;  /* linear layers whose inputs may be quantised */
 extern const zn_conv_algorithm zn_conv_formula;   /* the scalar backend */
 extern const zn_conv_algorithm zn_conv_winograd;  /* 3x3 */
 extern const zn_conv_algorithm zn_conv_depthwise; /* one channel per group */
@@ -39,6 +40,9 @@ const float *zn_implicit_weights(float *room, size_t *tap, const float **bias, c
 bool zn_winograd_run(const zn_conv_job *job);
 /* Bytes of zn_cpu.expanded that it uses for such a layer; 0: never this one. */
 size_t zn_winograd_scratch(const zn_kernels *k, const zn_conv *w);
+
+/* Bytes of zn_cpu.expanded that zn_conv_integers uses. */
+size_t zn_integers_scratch(void);
 
 /* n weights of a depthwise or dense 1x1 convolution, for the outputs from o on: the bias (row 0), or the weights of tap
  * or channel row - 1. */

@@ -53,3 +53,12 @@ bool zn_cpu_has(zn_isa isa)
     }
     return false;
 }
+
+bool zn_cpu_has_dotprod(void)
+{
+#if ZN_ARCH_ARM && defined(__linux__)
+    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#else
+    return false;
+#endif
+}

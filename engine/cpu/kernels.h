@@ -92,6 +92,46 @@ typedef ZN_DECL_EXPAND(zn_expand_fn);
 #define ZN_DECL_FEW(name) void name(const zn_product *g, const zn_stored *w)
 typedef ZN_DECL_FEW(zn_few_fn);
 
+/* Products of integers (integers.c): groups of ZN_W_GROUP inputs, of which four are a quad.  Rows of x are quantised in tiles
+ * of `of` rows, ZN_DOT8_TILE or 1: bytes [group][quad][row][4], then scales, floats [group][row].  A row takes zn_dot8_row bytes.
+ * to_i8 writes row `row` of such a tile from k floats; the rest of the last group is 0.
+ *
+ * A panel of weights is `vl` outputs: scales, f16 [group][output], then i8 [group][quad][output][4], or i4
+ * [group][pair of quads][output][4] with the first quad of a pair in the low nibbles; nibbles are two's complement.
+ * dot8, `rows` rows of x from a whole tile on and `panels` panels:
+ *     y[r][o] = sum over groups g of scale_x[r][g] * scale_w[g][o] * (sum over the group of x[r][k] * w[k][o], exact) */
+enum { ZN_DOT8_TILE = 4, ZN_DOT8_ROWS = 8 /* of the largest call */, ZN_QUADS = ZN_W_GROUP / 4 };
+
+static inline size_t zn_dot8_row(int groups)
+{
+    return (size_t)groups * (ZN_W_GROUP + sizeof(float));
+}
+
+static inline size_t zn_dot8_panel(zn_wtype t, int groups, int vl)
+{
+    return (size_t)groups * (size_t)vl * (sizeof(uint16_t) + zn_wtype_size(t, ZN_W_GROUP));
+}
+
+/* The tile that row `row` of `rows` is in: its rows. */
+static inline int zn_dot8_tile(int row, int rows)
+{
+    return row / ZN_DOT8_TILE * ZN_DOT8_TILE + ZN_DOT8_TILE <= rows ? ZN_DOT8_TILE : 1;
+}
+
+#define ZN_DECL_TO_I8(name) void name(void *tile, int row, int of, const float *x, int k)
+typedef ZN_DECL_TO_I8(zn_to_i8_fn);
+
+typedef struct zn_dot8 {
+    float *y;
+    const void *x, *w;
+    size_t y_ld;
+    zn_wtype type; /* i8 or i4 */
+    int rows, groups, panels;
+} zn_dot8;
+
+#define ZN_DECL_DOT8(name) void name(const zn_dot8 *g)
+typedef ZN_DECL_DOT8(zn_dot8_fn);
+
 /* The three kernels of a gated block (gated_strip.c); their rows are pixels at constant strides.
  *
  * panel, some outputs of a 1x1 convolution: with q[r][o] = w[0][o] + sum x[r][c] * w[1 + c][o], c < k
@@ -264,11 +304,13 @@ typedef struct zn_kernels {
     int panel_nr;               /* outputs of a panel in a gated block: 2 vectors or more, NR at most ... */
     int panel_step;             /* ... and the preferred multiple of the pixels in a row */
     zn_gemm_fn *gemm;           /* NULL: convolution and attention run as their plain formulas (formula.c) */
-    zn_depthwise_fn *depthwise; /* NULL likewise, as are all up to wino_out6 but expand */
+    zn_depthwise_fn *depthwise; /* NULL likewise, as are all up to wino_out6 but expand, to_i8 and dot8 */
     zn_depthwise3_fn *depthwise3;
     zn_narrow_fn *narrow;
     zn_expand_fn *expand;
     zn_few_fn *few;
+    zn_to_i8_fn *to_i8; /* in the scalar table, too */
+    zn_dot8_fn *dot8;
     zn_panel_fn *panel;
     zn_gate3_fn *gate3;
     zn_norm_rows_fn *norm_rows;

@@ -270,11 +270,64 @@ static ZN_DECL_EXPAND(expand_c)
                 zn_stored_weight(w, k, o);
 }
 
+static ZN_DECL_TO_I8(to_i8_c)
+{
+    const int groups = (k + ZN_W_GROUP - 1) / ZN_W_GROUP;
+    int8_t *q = tile;
+    float *scale = (float *)(void *)(q + (size_t)groups * ZN_W_GROUP * (size_t)of);
+
+    for (int g = 0; g < groups; g++, x += ZN_W_GROUP, k -= ZN_W_GROUP) {
+        int8_t group[ZN_W_GROUP] = { 0 };
+
+        scale[g * of + row] = zn_quantise_input(group, x, k < ZN_W_GROUP ? k : ZN_W_GROUP);
+        for (int i = 0; i < ZN_W_GROUP; i++)
+            q[((size_t)(g * ZN_QUADS + i / 4) * (size_t)of + (size_t)row) * 4 + (size_t)(i % 4)] = group[i];
+    }
+}
+
+/* Row k of output o of a panel; i4 and i8. */
+static int panel_weight(const uint8_t *q, zn_wtype t, int vl, int k, int o)
+{
+    const int quad = k / 4;
+    const uint8_t byte = q[((size_t)(t == ZN_W_I4 ? quad / 2 : quad) * (size_t)vl + (size_t)o) * 4 + (size_t)(k % 4)];
+
+    return t == ZN_W_I8 ? (int8_t)byte : ((byte >> 4 * (quad % 2) & 15) ^ 8) - 8;
+}
+
+static ZN_DECL_DOT8(dot8_c)
+{
+    const int n = g->groups;
+
+    for (int row = 0; row < g->rows; row++) {
+        const int of = zn_dot8_tile(row, g->rows), at = row % of;
+        const int8_t *x = (const int8_t *)g->x + (size_t)(row - at) * zn_dot8_row(n);
+        const float *scale_x = (const float *)(const void *)(x + (size_t)n * ZN_W_GROUP * (size_t)of);
+
+        for (int p = 0; p < g->panels; p++) {
+            const uint16_t *scale =
+                (const uint16_t *)(const void *)((const char *)g->w + (size_t)p * zn_dot8_panel(g->type, n, 1));
+            float acc = 0;
+
+            for (int i = 0; i < n; i++) {
+                int32_t sum = 0;
+
+                for (int k = i * ZN_W_GROUP; k < (i + 1) * ZN_W_GROUP; k++)
+                    sum +=
+                        x[(k / 4 * of + at) * 4 + k % 4] * panel_weight((const uint8_t *)(scale + n), g->type, 1, k, 0);
+                acc += (float)sum * (scale_x[i * of + at] * zn_from_f16(scale[i]));
+            }
+            g->y[(size_t)row * g->y_ld + (size_t)p] = acc;
+        }
+    }
+}
+
 const zn_kernels zn_kernels_scalar = {
     .vl = 1,
     .mr = 1,
     .nr = 16, /* a line of stored weights */
     .expand = expand_c,
+    .to_i8 = to_i8_c,
+    .dot8 = dot8_c,
     .map = map_c,
     .binary = binary_c,
     .moment = moment_c,

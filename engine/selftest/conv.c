@@ -10,9 +10,29 @@
  * of the tensor, and its transforms count for this many more terms. */
 enum { WINOGRAD_TERMS = 64 };
 
-static void formula_conv(zn_case *k, const zn_conv *w)
+/* x as a product of integers reads it. */
+static zn_tensor quantised(zn_tensor x)
 {
-    zn_tensor y = k->y, x = k->in[0];
+    const size_t len = zn_pixels(x) * (size_t)x.ld;
+    float *to = zn_take(len, sizeof *to);
+
+    for (size_t p = 0; p < zn_pixels(x); p++)
+        for (int c = 0; c < x.c; c += ZN_W_GROUP) {
+            const size_t at = p * (size_t)x.ld + (size_t)c;
+            const int n = x.c - c < ZN_W_GROUP ? x.c - c : ZN_W_GROUP;
+            int8_t q[ZN_W_GROUP];
+            const float scale = zn_quantise_input(q, x.data + at, n);
+
+            for (int i = 0; i < n; i++)
+                to[at + (size_t)i] = (float)q[i] * scale;
+        }
+    x.data = to;
+    return x;
+}
+
+static void formula_conv(zn_case *k, const zn_conv *w, bool integers)
+{
+    zn_tensor y = k->y, x = integers ? quantised(k->in[0]) : k->in[0];
     int cin = w->cin / w->groups, up = w->up2 ? 2 : 1;
     double top = 0;
 
@@ -42,6 +62,8 @@ static void formula_conv(zn_case *k, const zn_conv *w)
                     k->mag[dense_index(y, n, i, j, o)] = mag;
                     top = fmax(top, mag);
                 }
+    if (integers)
+        free(x.data);
     k->terms = 2 + w->kh * w->kw * cin;
     if (w->kh == 3 && w->kw == 3 && w->stride <= 2 && w->groups == 1) {
         k->terms += WINOGRAD_TERMS;
@@ -69,8 +91,8 @@ typedef struct conv_row {
     bool up2, bias;
 } conv_row;
 
-/* weights: the precision that says how they are stored. */
-static void check_conv_in(zn_test *t, const conv_row *r, int variant, zn_precision weights)
+/* weights: the precision that says how they are stored; quantised_x: with them, the inputs may be so, too. */
+static void check_conv_in(zn_test *t, const conv_row *r, int variant, zn_precision weights, bool quantised_x)
 {
     int up = r->up2 ? 2 : 1;
     int ho = r->ho ? r->ho : (r->h * up + 2 * r->pad_t - r->kh) / r->stride + 1;
@@ -85,7 +107,9 @@ static void check_conv_in(zn_test *t, const conv_row *r, int variant, zn_precisi
                   .pad_l = r->pad_l,
                   .up2 = r->up2,
                   .has_bias = r->bias,
+                  .quantised_x = quantised_x,
                   .precision = weights };
+    const bool integers = t->b->conv_of_integers && t->b->conv_of_integers(t->one, &w);
     zn_case k = zn_case_begin(call_conv, shape(r->n, ho, wo, r->cout, variant % 8 == 1 ? 5 : variant % 8 == 5 ? 8 : 0));
     size_t sum = (size_t)(r->cin / r->groups * r->kh * r->kw);
     float *weight = zn_random_floats(t, (size_t)r->cout * sum, 0.5f);
@@ -97,12 +121,13 @@ static void check_conv_in(zn_test *t, const conv_row *r, int variant, zn_precisi
     k.bias = r->bias ? bias : NULL;
     zn_case_input(t, &k, shape(r->n, r->h, r->w, r->cin, variant % 8 == 2 ? 3 : variant % 8 == 6 ? 8 : 0), 1);
     zn_case_tail(t, &k, variant);
-    snprintf(k.name, sizeof k.name, "conv %dx%d%s%s %d>%d, %dx%dx%d%s%s%s%s", r->kh, r->kw,
+    snprintf(k.name, sizeof k.name, "conv %dx%d%s%s %d>%d, %dx%dx%d%s%s%s%s%s", r->kh, r->kw,
              r->stride > 1 ? " strided" : "", r->up2 ? " up2" : "", r->cin, r->cout, r->n, r->h, r->w,
              r->groups > 1 ? ", grouped" : "", weights != t->precision ? ", weights in " : "",
-             weights != t->precision ? zn_precision_names[weights] : "", zn_case_tail_name(&k));
+             weights != t->precision ? zn_precision_names[weights] : "", integers ? ", integers" : "",
+             zn_case_tail_name(&k));
     if (zn_case_wanted(t, &k))
-        formula_conv(&k, &w);
+        formula_conv(&k, &w, integers);
     zn_case_run(t, &k);
     zn_case_end(&k);
     free(weight);
@@ -112,7 +137,7 @@ static void check_conv_in(zn_test *t, const conv_row *r, int variant, zn_precisi
 static void check_one_conv(zn_test *t, const conv_row *r, int variant)
 {
     if (!zn_case_skipped(t))
-        check_conv_in(t, r, variant, t->precision);
+        check_conv_in(t, r, variant, t->precision, false);
 }
 
 /* Weights in every storage type, for backends whose tensors are float32; int8 and int4 with fp16 tensors. */
@@ -127,6 +152,8 @@ static void check_stored(zn_test *t)
         { 1, 1, 5, 256, 16, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
         { 1, 2, 4, 64, 50, 1, 1, 1, 0, 0, 1, 0, 0, false, true }, /* more */
         { 1, 1, 101, 1300, 20, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 1, 23, 1000, 99, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 13, 11, 96, 300, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
         { 2, 20, 17, 40, 200, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
         { 1, 2, 2, 64, 32, 1, 1, 1, 1, 1, 1, 0, 0, false, true }, /* padding around 1x1 */
         { 1, 5, 7, 33, 20, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
@@ -145,8 +172,9 @@ static void check_stored(zn_test *t)
         return;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (size_t j = half ? 2 : 0; j < sizeof types / sizeof *types; j++)
-            if (!zn_case_skipped(t))
-                check_conv_in(t, &rows[i], (int)(i + 3 * j), types[j]);
+            for (int x = 0; x < (types[j] >= ZN_INT8_MATH ? 2 : 1); x++)
+                if (!zn_case_skipped(t))
+                    check_conv_in(t, &rows[i], (int)(i + 3 * j), types[j], x);
 }
 
 void zn_check_conv(zn_test *t)

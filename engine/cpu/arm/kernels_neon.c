@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "../kernels.h"
-#include "../simd/vec_neon.h"
+#include "dot8_neon.h"
 
 #define ZN_MANY_REGISTERS 1 /* NV is 4 */
 
@@ -13,6 +13,8 @@
 #include "../simd/gemm.h"
 #include "../simd/narrow.h"
 #include "../simd/stored.h"
+#include "../simd/to_i8.h"
+#include "../simd/dot8.h"
 #include "../simd/panel.h"
 #include "../simd/gated.h"
 #include "../simd/rows.h"
@@ -20,4 +22,11 @@
 #include "../simd/fwht.h"
 #include "../simd/dense.h"
 
+/* The best that this CPU has. */
+static ZN_DECL_DOT8(any_dot8)
+{
+    (zn_cpu_has_dotprod() ? zn_dot8_dotprod : dot8_neon)(g);
+}
+
+#define ZN_INTEGER_KERNELS .to_i8 = to_i8_neon, .dot8 = any_dot8,
 #include "../simd/table.h"

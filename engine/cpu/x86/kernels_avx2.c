@@ -20,4 +20,5 @@
 #include "../simd/fwht.h"
 #include "../simd/dense.h"
 
+#define ZN_INTEGER_KERNELS /* inputs stay floats */
 #include "../simd/table.h"

@@ -7,6 +7,7 @@ zn_conv zn_zimage_linear(int cin, int cout)
     zn_conv c = zn_conv_same(1, cin, cout);
 
     c.has_bias = false;
+    c.quantised_x = true;
     return c;
 }
 

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* integers.c - linear layers whose inputs may be quantised (zn_conv.quantised_x): products of int8 with int8 or int4.
+ *
+ *     rows of x --to_i8--> tiles in d->expanded --dot8, a strip of rows and some panels at a time--> sums --tail--> y
+ *
+ * An item of the product is a block of rows times a column of panels, whose weights stay in L2 while a strip of rows, which
+ * stays in L1, passes all of them.  A pixel's sums depend neither on the block nor on the strip.
+ *
+ * packed: the bias, padded to whole panels; then the panels (kernels.h). */
+#include <string.h>
+
+#include "../core/ints.h"
+#include "conv.h"
+
+enum {
+    ROOM = 8 << 20,           /* bytes of quantised rows; more rows are done in several passes */
+    BLOCK = 8 * ZN_DOT8_ROWS, /* rows of an item */
+    COLUMN_BYTES = 192 << 10, /* of an item's weights */
+    COLUMN_OUTPUTS = 256,     /* at most: what the sums of a strip have room for */
+    ITEM_ROWS = 8,            /* to quantise */
+    MOST_INPUTS = 1 << 16
+};
+
+_Static_assert((int)ROOM <= (int)ZN_EXPANDED, "quantised rows do not fit");
+
+typedef struct integers_job {
+    zn_conv_job c;
+    size_t first;               /* row of the pass */
+    int rows;                   /* of the pass */
+    int groups, panels, column; /* of all outputs; of an item */
+} integers_job;
+
+static bool suits(const zn_kernels *k, const zn_conv *w)
+{
+    return k->dot8 && zn_conv_integers_fit(w) && w->cin <= MOST_INPUTS;
+}
+
+static int groups_of(const zn_conv *w)
+{
+    return zn_ceil_div(w->cin, ZN_W_GROUP);
+}
+
+static size_t bias_len(const zn_kernels *k, const zn_conv *w)
+{
+    return (size_t)zn_round_up(w->cout, k->vl);
+}
+
+static char *panel_at(const zn_kernels *k, const zn_conv *w, int panel)
+{
+    return (char *)((float *)w->packed + bias_len(k, w)) +
+        (size_t)panel * zn_dot8_panel(zn_conv_weights(w), groups_of(w), k->vl);
+}
+
+static size_t size(const zn_kernels *k, const zn_conv *w)
+{
+    return sizeof(float) * bias_len(k, w) +
+        (size_t)zn_ceil_div(w->cout, k->vl) * zn_dot8_panel(zn_conv_weights(w), groups_of(w), k->vl);
+}
+
+/* A group of one output: n weights as the storage type has them, to the panel's order. */
+static void pack_group(uint8_t *to, zn_wtype t, int vl, const uint8_t *q, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const int quad = i / 4, two = t == ZN_W_I4 ? 2 : 1;
+        uint8_t *byte = to + (size_t)(quad / two * vl) * 4 + i % 4;
+
+        if (t == ZN_W_I8)
+            *byte = q[i];
+        else
+            *byte = (uint8_t)(*byte | ((q[i / 2] >> 4 * (i % 2) & 15) ^ 8) << 4 * (quad % 2));
+    }
+}
+
+static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
+{
+    const zn_wtype t = zn_conv_weights(w);
+    const int groups = groups_of(w);
+    float *b = w->packed;
+
+    memset(w->packed, 0, size(k, w));
+    for (int o = 0; o < w->cout; o++) {
+        uint16_t *scale = (uint16_t *)(void *)panel_at(k, w, o / k->vl);
+        uint8_t *q = (uint8_t *)(scale + groups * k->vl) + 4 * (o % k->vl);
+
+        if (bias)
+            b[o] = bias[o];
+        for (int g = 0; g < groups; g++, q += zn_wtype_size(t, ZN_W_GROUP) * (size_t)k->vl) {
+            const int n = zn_imin(w->cin - g * ZN_W_GROUP, ZN_W_GROUP);
+            uint8_t group[ZN_W_GROUP];
+
+            scale[g * k->vl + o % k->vl] =
+                zn_quantise(t, group, weight + (size_t)o * (size_t)w->cin + g * ZN_W_GROUP, n);
+            pack_group(q, t, k->vl, group, n);
+        }
+    }
+}
+
+static char *row_at(const integers_job *job, int row)
+{
+    return (char *)job->c.d->expanded + (size_t)row * zn_dot8_row(job->groups);
+}
+
+static void quantise_item(void *cookie, int item, int worker)
+{
+    const integers_job *job = cookie;
+    const zn_tensor x = job->c.x;
+
+    (void)worker;
+    for (int row = item * ITEM_ROWS; row < zn_imin((item + 1) * ITEM_ROWS, job->rows); row++) {
+        const int of = zn_dot8_tile(row, job->rows);
+
+        job->c.d->k->to_i8(row_at(job, row - row % of), row % of, of,
+                           x.data + (job->first + (size_t)row) * (size_t)x.ld, x.c);
+    }
+}
+
+static void product_item(void *cookie, int item, int worker)
+{
+    const integers_job *job = cookie;
+    const zn_kernels *k = job->c.d->k;
+    const zn_conv *w = job->c.w;
+    const int columns = zn_ceil_div(job->panels, job->column), panel = item % columns * job->column;
+    const int first = item / columns * BLOCK, end = zn_imin(first + BLOCK, job->rows);
+    const int o = panel * k->vl, n = zn_imin(job->column * k->vl, w->cout - o);
+    float *sums = zn_cpu_scratch(job->c.d, worker);
+    zn_dot8 g = { .y = sums,
+                  .w = panel_at(k, w, panel),
+                  .y_ld = (size_t)(job->column * k->vl),
+                  .type = zn_conv_weights(w),
+                  .groups = job->groups,
+                  .panels = zn_imin(job->column, job->panels - panel) };
+
+    for (int row = first; row < end; row += ZN_DOT8_ROWS) {
+        g.x = row_at(job, row);
+        g.rows = zn_imin(end - row, ZN_DOT8_ROWS);
+        k->dot8(&g);
+        for (int i = 0; i < g.rows; i++) {
+            const size_t p = job->first + (size_t)(row + i);
+            const float *res = zn_residual_at(&job->c.t, p);
+
+            k->binary(job->c.y.data + p * (size_t)job->c.y.ld + o, sums + (size_t)i * g.y_ld,
+                      (const float *)w->packed + o, res ? res + o : NULL, (size_t)n, ZN_ADD, &job->c.t);
+        }
+    }
+}
+
+static void run(const zn_conv_job *c)
+{
+    const zn_kernels *k = c->d->k;
+    const size_t all = zn_pixels(c->y);
+    const int groups = groups_of(c->w), pass = ROOM / (int)zn_dot8_row(groups) / BLOCK * BLOCK;
+    integers_job job = { .c = *c, .groups = groups, .panels = zn_ceil_div(c->w->cout, k->vl) };
+
+    assert(pass > 0);
+    job.column = zn_imin(COLUMN_BYTES / (int)zn_dot8_panel(zn_conv_weights(c->w), groups, k->vl) / 4 * 4,
+                         COLUMN_OUTPUTS / k->vl);
+    job.column = zn_imax(job.column, 4);
+    for (; job.first < all; job.first += (size_t)job.rows) {
+        job.rows = all - job.first < (size_t)pass ? (int)(all - job.first) : pass;
+        zn_pool_run(c->d->pool, quantise_item, &job, zn_ceil_div(job.rows, ITEM_ROWS));
+        zn_pool_run(c->d->pool, product_item, &job, zn_ceil_div(job.rows, BLOCK) * zn_ceil_div(job.panels, job.column));
+    }
+}
+
+size_t zn_integers_scratch(void)
+{
+    return ROOM;
+}
+
+const zn_conv_algorithm zn_conv_integers = { "integers", suits, size, pack, run };
