@@ -249,6 +249,40 @@ static void glance(void)
 }
 
 /* A wrong file, a wrong size, an odd number of steps: sentences. */
+/* guided=0 is sampling without a guide, guided=1 is the default; a share lies elsewhere. */
+static void guides(void)
+{
+    static const char *const file = GOLDEN "diffae.ckpt", *const share[] = { "guided=0", "guided=0.5", "guided=1" };
+    zn_array x = load("picture"), cond = load("cond"), other = cond, plain = x, all = x;
+    const size_t len = zn_array_len(&x);
+    float *y = malloc(3 * len * sizeof *y), code[CODE];
+    zn_error err = { "" };
+    zn_model *m = NULL;
+
+    plain.data = malloc(len * sizeof(float));
+    all.data = malloc(len * sizeof(float));
+    CHECK(!zn_model_open(&m, engine, "diffae-sample", &(zn_open){ .files = &file, .n_files = 1, .precision = "fp32" },
+                         &err),
+          "%s", err.text);
+    other.data = code;
+    for (int i = 0; i < cond.c; i++)
+        code[i] = cond.data[i] + 0.5f;
+    draw(m, x, other, NULL, (const char *const[]){ "steps=4", NULL }, plain.data);
+    draw(m, x, other, &cond, (const char *const[]){ "steps=4", "guide=3", NULL }, all.data);
+    for (int i = 0; i < 3; i++)
+        draw(m, x, other, &cond, (const char *const[]){ "steps=4", "guide=3", share[i], NULL }, y + (size_t)i * len);
+    CHECK(relative(y, 3, &plain) <= 1e-5, "guided=0 is off by %g", relative(y, 3, &plain));
+    CHECK(relative(y + 2 * len, 3, &all) <= 1e-5, "guided=1 is off by %g", relative(y + 2 * len, 3, &all));
+    CHECK(relative(y + len, 3, &plain) > 1e-3 && relative(y + len, 3, &all) > 1e-3, "guided=0.5: %g and %g",
+          relative(y + len, 3, &plain), relative(y + len, 3, &all));
+    free(y);
+    free(x.data);
+    free(cond.data);
+    free(plain.data);
+    free(all.data);
+    zn_model_close(&m);
+}
+
 static void refusals(void)
 {
     static const char *const wrong = GOLDEN "denoise.safetensors", *const file = GOLDEN "diffae.ckpt",
@@ -292,6 +326,7 @@ int main(void)
         RUN(batches);
         RUN(paths);
         RUN(glance);
+        RUN(guides);
         RUN(refusals);
         zn_engine_close(&engine);
     }

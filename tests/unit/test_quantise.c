@@ -132,6 +132,31 @@ static void test_extremes(void)
         }
 }
 
+/* Inputs of a product: within half a step, ties to even; a value that is not finite is not hidden. */
+static void test_inputs(void)
+{
+    float x[N] = { 0 }, scale;
+    int8_t q[N];
+
+    for (int round = 0; round < 100; round++) {
+        const float size = powf(10, 3 * random_float());
+
+        for (int i = 0; i < N; i++)
+            x[i] = size * random_float();
+        scale = zn_quantise_input(q, x, N);
+        for (int i = 0; i < N; i++)
+            CHECK(fabsf(x[i] - scale * q[i]) <= 0.5001f * scale, "%g became %g in steps of %g", (double)x[i],
+                  (double)(scale * q[i]), (double)scale);
+    }
+    scale = zn_quantise_input(q, (const float[]){ 127, -127, 0.5f, 1.5f, -2.5f }, 5);
+    CHECK(scale == 1 && q[0] == 127 && q[1] == -127 && q[2] == 0 && q[3] == 2 && q[4] == -2,
+          "%d %d %d %d %d in steps of %g", q[0], q[1], q[2], q[3], q[4], (double)scale);
+    scale = zn_quantise_input(q, (const float[]){ 0, -0.f }, 2);
+    CHECK(scale == 0 && !q[0] && !q[1], "zeros became %d, %d times %g", q[0], q[1], (double)scale);
+    CHECK(!isfinite(zn_quantise_input(q, (const float[]){ 1, NAN, 2 }, 3)), "NaN has a finite scale");
+    CHECK(!isfinite(zn_quantise_input(q, (const float[]){ 1, -INFINITY, 2 }, 3)), "infinity has a finite scale");
+}
+
 int main(void)
 {
     RUN(test_sizes);
@@ -139,5 +164,6 @@ int main(void)
     RUN(test_values);
     RUN(test_round_trip);
     RUN(test_extremes);
+    RUN(test_inputs);
     return test_end();
 }
