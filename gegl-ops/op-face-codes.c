@@ -285,20 +285,17 @@ show_estimate (gpointer data, const zn_array *picture, gint step, gint n_steps)
 }
 
 zn_status
-zn_op_face_draw (gfloat                *dst,
-                 ZnOpFaceWork          *work,
-                 ZnOpModel             *model,
-                 const ZnOpFaceDrawing *drawing)
+zn_op_face_draw (gfloat *dst, ZnOpFaceWork *work, ZnOpModel *model, const ZnOpFaceDrawing *drawing)
 {
   const gint     n     = drawing->n;
   const gint     steps = drawing->from ? 1 : work->run->face->steps;
   const gint     rows  = (drawing->path ? 1 + steps : n) * work->side;
   gchar          text[3][64], number[G_ASCII_DTOSTR_BUF_SIZE];
   const gchar   *set[] = { text[0], text[1], text[2], GUIDED };
-  const ZnOpJob  job   = { .set          = set,
-                           .n_set        = 4,
-                           .preview      = drawing->shows && work->run->request->estimate ? show_estimate
-                                                                                          : NULL,
+  const ZnOpJob  job   = { .set     = set,
+                           .n_set   = 4,
+                           .preview = drawing->shows && work->run->request->estimate ? show_estimate
+                                                                                     : NULL,
                            .preview_data = work };
   const zn_array in[3] = { { (gfloat *) drawing->noise, rows, work->side, 3 },
                            { (gfloat *) drawing->cond, n, 1, work->code },
@@ -309,9 +306,9 @@ zn_op_face_draw (gfloat                *dst,
 
   g_snprintf (text[0], sizeof (text[0]), "steps=%d", steps);
   g_snprintf (text[1], sizeof (text[1]), drawing->path ? "path=1" : "from=%d", drawing->from);
-  g_snprintf (text[2], sizeof (text[2]), "guide=%s",
-              g_ascii_formatd (number, sizeof (number), "%.6f",
-                               drawing->cond0 ? drawing->guide : 1.0));
+  g_snprintf (
+      text[2], sizeof (text[2]), "guide=%s",
+      g_ascii_formatd (number, sizeof (number), "%.6f", drawing->cond0 ? drawing->guide : 1.0));
   zn_op_face_work_part (work, (n_in - 1) * n * steps);
   if (drawing->path)
     out.data = g_new (gfloat, zn_array_len (&out));

@@ -420,8 +420,8 @@ manipulate (const ZnOpFaceRun *run, gconstpointer how)
                                    : zn_op_face_codes_cost (&e.face, &work) +
                                     (run->path ? 0 : zn_op_face_kept_cost (&e.face, &work)) +
                                     2 * run->face->steps;
-      edit   = g_new (gfloat, work.len);
-      status = (run->quick ? face_edit_quick : face_edit) (edit, &e, &work, &attribute);
+      edit            = g_new (gfloat, work.len);
+      status          = (run->quick ? face_edit_quick : face_edit) (edit, &e, &work, &attribute);
     }
   if (! status)
     work.paste (run->out, &work, edit);

@@ -555,9 +555,9 @@ test_estimates (void)
   GeglBuffer        *in         = picture ("R'G'B'A float", 0, 0, 120, 100, 120);
   Seen               seen       = { .box = *gegl_buffer_get_extent (in) };
   Hook               hook       = { see, &seen };
-  Run     run;
-  gfloat *shown, *plain;
-  gchar  *memory;
+  Run                run;
+  gfloat            *shown, *plain;
+  gchar             *memory;
 
   seen.before = pixels_of (in, &seen.box, "R'G'B'A float");
   run         = run_new ("zenith:diffae-manipulate", settings, in);
@@ -835,12 +835,12 @@ shipped (void)
   from = pixels_of (in, gegl_buffer_get_extent (in), "R'G'B'A float");
   for (gint k = 0; k < 2; k++)
     {
-      Seen   first    = { .box = *gegl_buffer_get_extent (in), .before = from };
-      Hook   hook     = { see, &first };
-      gchar *settings = g_strdup_printf ("attribute=smile amount=%s frame-x=224 "
-                                          "frame-y=124 frame-size=113 frame-angle=3.7",
-                                        k ? "-0.9" : "-1");
-      const gint64 start = g_get_monotonic_time ();
+      Seen         first    = { .box = *gegl_buffer_get_extent (in), .before = from };
+      Hook         hook     = { see, &first };
+      gchar       *settings = g_strdup_printf ("attribute=smile amount=%s frame-x=224 "
+                                                     "frame-y=124 frame-size=113 frame-angle=3.7",
+                                         k ? "-0.9" : "-1");
+      const gint64 start    = g_get_monotonic_time ();
       gdouble      along = 0.0, part = 0.0, whole = 0.0;
       gint64       end;
 
