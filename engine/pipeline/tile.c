@@ -179,10 +179,10 @@ static zn_status too_large(zn_run *r, const zn_source *in, int n_in, size_t byte
 {
     const zn_model *m = r->model;
     const int side = m->split.c && !r->stage ? 0 : largest_square(r, in, n_in, allowed, zn_imax(in->w, in->h));
-    char fits[64] = "";
+    char fits[96] = "";
 
     if (side)
-        snprintf(fits, sizeof fits, " (%d x %d would fit)", side, side);
+        snprintf(fits, sizeof fits, zn_tr(" (%d x %d would fit)"), side, side);
     return zn_fail(err, ZN_E_MEMORY,
                    "%s (%s) cannot work in tiles, and %d x %d needs %zu MiB where %zu are allowed%s; "
                    "use a smaller picture or set %s to more",
