@@ -31,6 +31,9 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from gpu_time import median_ms  # noqa: E402
+
 # image size, base channels, multipliers of the U-Net and of the encoder, attention, size of the code, of the embedding
 CONFIGS = {
     "tiny": (16, 8, (1, 1, 2), (1, 1, 2, 2), (8,), 24, 40),
@@ -214,21 +217,6 @@ def speed(name, program, threads, rounds):
     print(f"{name}, {threads} threads, median CPU time of a U-Net call: Zenith {a:.2f} s, PyTorch {b:.2f} s: {b / a:.2f} times")
 
 
-def gpu_ms(f, n=40):
-    for _ in range(5):
-        f()
-    torch.cuda.synchronize()
-    times = []
-    for _ in range(n):
-        a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        a.record()
-        f()
-        b.record()
-        b.synchronize()
-        times.append(a.elapsed_time(b))
-    return statistics.median(times)
-
-
 def gpu(names, program, eager):
     """Calls of the U-Net on a GPU: all networks are compiled first, then the two programs are timed one after the other."""
     torch.backends.cudnn.benchmark = True
@@ -247,9 +235,9 @@ def gpu(names, program, eager):
                 fast(**inputs)
             nets[name] = model, fast, inputs
         for name, (model, fast, inputs) in nets.items():
-            times = {"eager": gpu_ms(lambda: model(**inputs))}
+            times = {"eager": median_ms(lambda: model(**inputs), 40)}
             if fast:
-                times["compiled"] = gpu_ms(lambda: fast(**inputs))
+                times["compiled"] = median_ms(lambda: fast(**inputs), 40)
             side = CONFIGS[name][0]
             for precision in ("fp16", "bf16", "tf32", "fp32"):
                 out = subprocess.run([program, "bench", "diffae-unet", "--engine", "cuda", "--weights", str(d / f"{name}.safetensors"), "--size",

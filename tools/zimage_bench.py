@@ -10,7 +10,6 @@ times of `z-image-step`: the latent and 64 caption tokens in, the velocity out. 
 has about bf16's own.  --cpu tries the script on a processor: small width, no times."""
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from gpu_time import graph, median_ms  # noqa: E402
 
 CAPTION, LATENT, REFINERS, FEATURES = 64, 16, 2, 2560
 
@@ -98,34 +100,6 @@ def published(state):
     return {f"{names[k.split('.')[0]]}.{k.split('.', 1)[1]}": v for k, v in state.items()}
 
 
-def median_ms(f, n=12):
-    for _ in range(3):
-        f()
-    torch.cuda.synchronize()
-    times = []
-    for _ in range(n):
-        a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        a.record()
-        f()
-        b.record()
-        b.synchronize()
-        times.append(a.elapsed_time(b))
-    return statistics.median(times)
-
-
-def graph(f):
-    s = torch.cuda.Stream()
-    s.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(s):
-        for _ in range(2):
-            f()
-    torch.cuda.current_stream().wait_stream(s)
-    g = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(g):
-        f()
-    return g.replay
-
-
 @torch.no_grad()
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -155,13 +129,13 @@ def main():
     run = lambda: net(*x.values())
     y = run()
     if not a.cpu:
-        print(f"PyTorch {torch.__version__} bf16, {a.layers} layers, {a.size}x{a.size}: eager {median_ms(run):.2f} ms", flush=True)
+        print(f"PyTorch {torch.__version__} bf16, {a.layers} layers, {a.size}x{a.size}: eager {median_ms(run, 12):.2f} ms", flush=True)
         if not a.eager:
             began = time.time()
             for b in (*net.refiner, *net.layers):
                 b.compile(dynamic=False)
             run()
-            print(f"  compiled, as a CUDA graph {median_ms(graph(run)):.2f} ms ({time.time() - began:.0f} s to compile)", flush=True)
+            print(f"  compiled, as a CUDA graph {median_ms(graph(run), 12):.2f} ms ({time.time() - began:.0f} s to compile)", flush=True)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as d:
         d = Path(d)
         state = {k: v.cpu().contiguous() for k, v in published(net.state_dict()).items()}
