@@ -173,9 +173,9 @@ typedef struct zn_open { /* a zeroed one, or NULL, is the default */
     const char *const *files;
     int n_files;
     /* What the model computes with, for as long as it is open: fp32, tf32, fp16, bf16, fp8, int8 or int4, where the engine
-     * has it.  A CPU stores the weights of dense layers in fp16, bf16, int8 or int4 and computes in fp32; with int8 or int4 it may quantise
-     * the inputs of Z-Image's layers to int8 as well.  NULL or "auto": $ZENITH_PRECISION, or else fp16 on a GPU for models whose result then stays within one
-     * 8-bit level and 0.02 dB of fp32, and fp32 for all others. */
+     * has it.  A CPU stores the weights of dense layers in fp16, bf16, int8 or int4 and computes in fp32; with int8 or int4
+     * it may quantise the inputs of Z-Image's layers, too.  NULL or "auto": $ZENITH_PRECISION, or else fp16 on a GPU for
+     * models whose result then stays within one 8-bit level and 0.02 dB of fp32, and fp32 for all others. */
     const char *precision;
     /* Weights are counted, not loaded: the model tells its sizes, parameters and plans, and cannot run. */
     bool plan_only;

@@ -303,7 +303,7 @@ lane_engine() {
 lane_gimp() {
   local t
   suite "real weights" "$build/tests/test_real"
-  for t in filters noise formats latents denoise whole zimage faces failures regions; do
+  for t in filters noise formats latents denoise whole zimage faces face_model failures regions; do
     suite "operations, $t" "$build/tests/gegl/test_$t"
   done
   suite "operations, gegl" "$root/tests/gegl/run_gegl.sh" "$build"

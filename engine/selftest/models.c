@@ -69,9 +69,9 @@ end:
     return y->data;
 }
 
-/* With less than float32, in the mean: 1e-2; bf16 rounds 8 times as much as fp16, e4m3 by 3 % and a product by 4.  int8, int4:
- * beside the scalar engine with the same weights.  It quantises the inputs of layers that allow it, not every engine does; that is 0.5 % a
- * product (zn_conv.quantised_x). */
+/* With less than float32, in the mean: 1e-2; bf16 rounds 8 times as much as fp16, e4m3 by 3 % and a product by 4.  int8,
+ * int4: beside the scalar engine with the same weights.  It quantises inputs of layers that allow it, other engines may
+ * not; that is 0.5 % of a product (zn_conv.quantised_x). */
 static double most_rounding(zn_precision precision)
 {
     return precision == ZN_FP8_MATH ? 1e-1 : precision == ZN_FP16_MATH || precision == ZN_TF32 ? 1e-2 : 3e-2;
@@ -120,8 +120,8 @@ static double most_error(const zn_model_info *info)
     return info->settings && !strcmp(info->settings[0].key, "steps") ? 1e-3 : 1e-4;
 }
 
-/* With made-up weights norms may enlarge the smallest differences: the scalar engine's own output moves by so much, of the range, when its
- * input changes by 1e-6.  Every layer rounds, not the input alone: ten times that.  Never more than 1e-2. */
+/* With made-up weights, norms may enlarge the smallest differences.  Ten times as much, of the range, as the scalar engine's
+ * own output moves when its input changes by 1e-6: every layer rounds, not the input alone.  Never more than 1e-2. */
 static double most_sensitive(const zn_array *want, const zn_model_info *info)
 {
     zn_array moved;

@@ -144,6 +144,15 @@ run_new (const gchar *name, const gchar *settings, GeglBuffer *input)
   return run;
 }
 
+void
+run_add (Run *run, GeglBuffer *second)
+{
+  GeglNode *source = gegl_node_new_child (run->graph, "operation", "gegl:buffer-source", "buffer",
+                                          second, NULL);
+
+  gegl_node_connect_to (source, "output", run->op, "aux");
+}
+
 gfloat *
 run_pixels (Run *run, const GeglRectangle *rect)
 {

@@ -86,6 +86,7 @@ gfloat *run_pixels (Run *run, const GeglRectangle *rect); /* R'G'B'A float */
 gchar  *run_text (Run *run, const gchar *property);
 gchar  *run_status (Run *run);
 void    run_free (Run *run);
+void    run_add (Run *run, GeglBuffer *second); /* the picture at its other input */
 
 /* The whole result; *status and *box may be NULL. */
 gfloat *apply (const gchar   *name,
@@ -93,6 +94,13 @@ gfloat *apply (const gchar   *name,
                GeglBuffer    *input,
                gchar        **status,
                GeglRectangle *box);
+
+/* What a host leaves as "zenith-estimate" at an operation: it is shown estimates. */
+typedef struct
+{
+  void (*show) (gpointer data, GeglBuffer *estimate);
+  gpointer data;
+} Hook;
 
 typedef struct
 {

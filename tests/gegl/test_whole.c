@@ -17,9 +17,7 @@ pair_new (const gchar *settings, GeglBuffer *first, GeglBuffer *second)
   Run run = run_new ("zenith:identity-pair", settings, first);
 
   if (second)
-    gegl_node_connect_to (
-        gegl_node_new_child (run.graph, "operation", "gegl:buffer-source", "buffer", second, NULL),
-        "output", run.op, "aux");
+    run_add (&run, second);
   run.box = gegl_node_get_bounding_box (run.op);
 
   return run;

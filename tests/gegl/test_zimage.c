@@ -16,9 +16,7 @@ new_run (const gchar *prompt, const gchar *settings, GeglBuffer *input, GeglBuff
 
   gegl_node_set (run.op, "prompt", prompt, NULL);
   if (mask)
-    gegl_node_connect_to (
-        gegl_node_new_child (run.graph, "operation", "gegl:buffer-source", "buffer", mask, NULL),
-        "output", run.op, "aux");
+    run_add (&run, mask);
   run.box = gegl_node_get_bounding_box (run.op);
 
   return run;
@@ -269,12 +267,6 @@ test_other_masks_and_sizes (void)
 }
 
 /* ---- estimates and cancelling --------------------------------------------- */
-
-typedef struct
-{
-  void (*show) (gpointer data, GeglBuffer *estimate);
-  gpointer data;
-} Hook;
 
 typedef struct
 {

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* test_face_model.c - the operations of the diffusion autoencoder with the models that are
+ * shipped, on the portrait of samples/: its face is found, drawn again and edited. */
+
+#include "ops.h"
+
+static GeglBuffer *
+astronaut (void)
+{
+  GeglBuffer *buffer = NULL;
+  GeglNode   *graph  = gegl_node_new ();
+  GeglNode   *load   = gegl_node_new_child (graph, "operation", "gegl:load", "path",
+                                            SOURCE_DIR "/samples/astronaut.png", NULL);
+  GeglNode   *sink = gegl_node_new_child (graph, "operation", "gegl:buffer-sink", "buffer", &buffer,
+                                          NULL);
+
+  gegl_node_link (load, sink);
+  gegl_node_process (sink);
+  g_object_unref (graph);
+
+  return buffer;
+}
+
+/* The picture after an operation. */
+static GeglBuffer *
+changed (GeglBuffer  *in,
+         const gchar *operation,
+         const gchar *property,
+         gdouble      value,
+         const gchar *second,
+         gdouble      other)
+{
+  GeglBuffer *buffer = NULL;
+  GeglNode   *graph  = gegl_node_new ();
+  GeglNode   *source = gegl_node_new_child (graph, "operation", "gegl:buffer-source", "buffer", in,
+                                            NULL);
+  GeglNode *op = gegl_node_new_child (graph, "operation", operation, property, value, second, other,
+                                      NULL);
+  GeglNode *sink = gegl_node_new_child (graph, "operation", "gegl:buffer-sink", "buffer", &buffer,
+                                        NULL);
+
+  gegl_node_link_many (source, op, sink, NULL);
+  gegl_node_process (sink);
+  g_object_unref (graph);
+
+  return buffer;
+}
+
+/* The frame that a face gets, of the picture's coordinates. */
+static void
+found_frame (gdouble frame[4], GeglBuffer *in, const gchar *threads)
+{
+  gchar  *text, **part, *status;
+  Run     run;
+  gfloat *pixels;
+
+  if (threads)
+    g_object_set (gegl_config (), "threads", atoi (threads), NULL);
+  run    = run_new ("zenith:diffae-reconstruct", "steps=2 stochastic-steps=2", in);
+  pixels = run_pixels (&run, GEGL_RECTANGLE (run.box.x, run.box.y, 1, 1));
+  status = run_status (&run);
+  text   = run_text (&run, "frame");
+  part   = g_strsplit (text, " ", 4);
+  CHECK (! *status && g_strv_length (part) == 4, "'%s', the frame is '%s'", status, text);
+  for (gint i = 0; i < 4; i++)
+    frame[i] = g_strv_length (part) == 4 ? g_ascii_strtod (part[i], NULL) : 0.0;
+  g_strfreev (part);
+  g_free (text);
+  g_free (status);
+  g_free (pixels);
+  run_free (&run);
+}
+
+/* The portrait's face is found, upright, turned and small; and two pictures of different
+ * sizes are blended face to face. */
+static void
+test_finder (void)
+{
+  GeglBuffer         *in     = astronaut ();
+  GeglBuffer         *turned = changed (in, "gegl:rotate", "degrees", -20.0, "origin-x", 0.0);
+  GeglBuffer         *small  = changed (in, "gegl:scale-ratio", "x", 0.7, "y", 0.7);
+  GeglBuffer         *none   = picture ("R'G'B' u8", 0, 0, 300, 200, 122);
+  const GeglRectangle face   = { 194, 94, 60, 60 };
+  gdouble             frame[4], other[4], sum = 0.0;
+  gfloat             *got, *from;
+  gchar              *status;
+  Run                 run;
+
+  found_frame (frame, in, "1");
+  CHECK (hypot (frame[0] - 224, frame[1] - 123) < 6 && fabs (frame[2] - 108) < 12 &&
+             fabs (frame[3] - 3.5) < 4,
+         "the face is at %g, %g, %g large, turned by %g", frame[0], frame[1], frame[2], frame[3]);
+  found_frame (other, turned, "2");
+  CHECK (fabs (other[2] - frame[2]) < 8 && fabs (other[3] - frame[3] - 20) < 4,
+         "turned by 20 degrees it is %g large, turned by %g", other[2], other[3]);
+  found_frame (other, small, NULL);
+  CHECK (hypot (other[0] - 0.7 * frame[0], other[1] - 0.7 * frame[1]) < 3,
+         "of 0.7 times the size it is at %g, %g", other[0], other[1]);
+
+  from = pixels_of (in, &face, "R'G'B'A float");
+  run  = run_new ("zenith:diffae-interpolate", "position=0.5", in);
+  run_add (&run, small);
+  got    = run_pixels (&run, &face);
+  status = run_status (&run);
+  for (gint i = 0; i < 60 * 60 * 4; i++)
+    sum += (got[i] - from[i]) * (got[i] - from[i]);
+  sum = -10.0 * log10 (sum / (60 * 60 * 3));
+  printf ("# a face and its smaller copy: %.1f dB\n", sum);
+  CHECK (! *status && sum > 25.0, "'%s'; blended with its smaller copy: %.1f dB", status, sum);
+  g_free (got);
+  g_free (from);
+  g_free (status);
+  run_free (&run);
+
+  g_free (apply ("zenith:diffae-reconstruct", "steps=4 stochastic-steps=4", none, &status, NULL));
+  CHECK (strstr (status, "No face was found"), "the status is '%s'", status);
+  g_free (status);
+  g_object_unref (in);
+  g_object_unref (turned);
+  g_object_unref (small);
+  g_object_unref (none);
+}
+
+/* The first estimate that a run shows. */
+typedef struct
+{
+  GeglRectangle box;
+  gfloat       *pixels; /* NULL: none came */
+  gint64        at;     /* when it came */
+} First;
+
+static void
+see_first (gpointer data, GeglBuffer *estimate)
+{
+  First *first = data;
+
+  if (first->pixels)
+    return;
+  first->pixels = pixels_of (estimate, &first->box, "R'G'B'A float");
+  first->at     = g_get_monotonic_time ();
+}
+
+static void
+test_reconstruction (void)
+{
+  static const gchar  face[] = "frame-x=224 frame-y=124 frame-size=128";
+  GeglBuffer         *in     = astronaut ();
+  const GeglRectangle seen   = { 184, 84, 80, 80 }; /* where the mask is 1 */
+  gfloat             *from   = pixels_of (in, &seen, "R'G'B'A float");
+  Run                 run    = run_new ("zenith:diffae-reconstruct", face, in);
+  gfloat             *got    = run_pixels (&run, &seen);
+  gchar              *status = run_status (&run);
+  gdouble             sum    = 0.0, psnr;
+
+  CHECK (! *status, "%s", status);
+  for (gint i = 0; i < 80 * 80 * 4; i++)
+    sum += (got[i] - from[i]) * (got[i] - from[i]);
+  psnr = -10.0 * log10 (sum / (80 * 80 * 3));
+  printf ("# the reconstruction of a face has %.1f dB\n", psnr);
+  CHECK (psnr > 40.0, "the reconstruction of a face has %.1f dB", psnr);
+  g_free (got);
+  g_free (status);
+  run_free (&run);
+  g_free (from);
+  g_object_unref (in);
+}
+
+/* The first estimate is on the way to the result. */
+static void
+test_edits (void)
+{
+  GeglBuffer *in   = astronaut ();
+  gfloat     *from = pixels_of (in, gegl_buffer_get_extent (in), "R'G'B'A float");
+
+  for (gint k = 0; k < 2; k++)
+    {
+      First        first    = { .box = *gegl_buffer_get_extent (in) };
+      Hook         hook     = { see_first, &first };
+      gchar       *settings = g_strdup_printf ("attribute=smile amount=%s frame-x=224 "
+                                                     "frame-y=124 frame-size=113 frame-angle=3.7",
+                                         k ? "-0.9" : "-1");
+      const gint64 start    = g_get_monotonic_time ();
+      gdouble      along = 0.0, part = 0.0, whole = 0.0;
+      gint64       end;
+      gfloat      *got;
+      gchar       *status;
+      Run          run;
+
+      run = run_new ("zenith:diffae-manipulate", settings, in);
+      g_object_set_data (G_OBJECT (run.op), "zenith-estimate", &hook);
+      got    = run_pixels (&run, &first.box);
+      end    = g_get_monotonic_time ();
+      status = run_status (&run);
+      CHECK (! *status, "%s", status);
+      CHECK (first.pixels, "no estimate");
+      printf ("# %s: %.2f s, the first estimate after %.2f s\n",
+              k ? "the same face, another amount" : "an edit", (end - start) / 1e6,
+              (first.at - start) / 1e6);
+      for (gint i = 0; first.pixels && i < first.box.width * first.box.height * 4; i++)
+        {
+          const gdouble a = first.pixels[i] - from[i], b = got[i] - from[i];
+
+          along += a * b;
+          part += a * a;
+          whole += b * b;
+        }
+      CHECK (along > 0.7 * sqrt (part * whole) && part > 0.25 * whole,
+             "the first estimate changes by %g, the result by %g, correlation %g", sqrt (part),
+             sqrt (whole), along / sqrt (part * whole));
+      g_free (first.pixels);
+      g_free (got);
+      g_free (status);
+      g_free (settings);
+      run_free (&run);
+    }
+  g_free (from);
+  g_object_unref (in);
+}
+
+static void
+test_models_are_here (void)
+{
+  SKIP ("models/zenith-face.safetensors or zenith-find.safetensors is not here");
+}
+
+int
+main (int argc, char **argv)
+{
+  if (! ops_begin (&argc, &argv))
+    return 1;
+  if (! g_file_test (SOURCE_DIR "/models/zenith-face.safetensors", G_FILE_TEST_EXISTS) ||
+      ! g_file_test (SOURCE_DIR "/models/zenith-find.safetensors", G_FILE_TEST_EXISTS))
+    {
+      RUN (test_models_are_here);
+      return ops_end ();
+    }
+
+  g_setenv ("ZENITH_MODELS", SOURCE_DIR "/models", TRUE);
+  RUN (test_edits); /* the first: its time includes loading */
+  RUN (test_reconstruction);
+  RUN (test_finder);
+
+  return ops_end ();
+}
