@@ -27,6 +27,15 @@ train() { # MINUTES OPTION...: the next run
   mv "$result.part" "$result"
 }
 
+pairs() { # COUNT SEED: the pairs of cameras.py
+  pairs=$out/cameras192.$2.safetensors
+  [ -e "$pairs" ] || python3 "$here/cameras.py" "$pairs" --photos "${photos[@]}" --count "$1" --seed "$2" --side 192 --jobs "$(nproc)"
+}
+
+cameras() { # MINUTES OPTION...: a run with them
+  train "$@" --pool 2 --muon --phases 128x32:0.6,192x16:0.4 --cameras "$pairs" --share 0.35
+}
+
 level() { # MODELS: the estimator for the denoisers of this folder
   local patches=$out/cameras128.safetensors kept=$out/validation128.safetensors net
   [ -e "$patches" ] || python3 "$here/cameras.py" "$patches" --photos "${photos[@]}" --count 8000 --seed 5 --jobs "$(nproc)"
@@ -45,10 +54,18 @@ zenith-tae)
   ;;
 denoise-fast)
   train 8.5 --lr 2e-3 --muon
+  pairs 10000 1
+  cameras 5.5 --lr 1e-3 --hold 0.4 --part 0:0.78
+  pairs 10000 11
+  cameras 4.2 --lr 1e-3 --hold 0.4 --part 0.6:1 --seed 2
   ;;
 denoise-balanced)
   train 9.3
   train 14.5 --lr 2e-3 --muon --phases 128x32:0.5,192x16:0.5
+  pairs 10000 1
+  cameras 5.5 --lr 1e-3 --hold 0.4 --part 0:0.78
+  pairs 10000 11
+  cameras 4.2 --lr 1e-3 --hold 0.4 --part 0.6:1 --seed 2
   ;;
 denoise-best)
   train 15.5 --lr 2e-3 --muon --phases 128x32:0.55,192x16:0.45
@@ -57,13 +74,14 @@ denoise-best)
   train 22.6 --lr 1.2e-3 --hold 0.6 --pool 4 --muon --phases 128x32:0.5,192x16:0.5
   train 19.5 --lr 1.2e-3 --hold 0.55 --pool 4 --muon --phases 128x32:0.4,192x16:0.6
   train 10.6 --lr 8e-4 --hold 0.4 --part 0:0.573 --pool 4 --muon --phases 128x32:0.4,192x16:0.6
+  pairs 10000 11
+  cameras 5 --lr 5e-4 --hold 0.2 --seed 2
   ;;
 denoise-level)
   level "$here/../models"
   ;;
 next)
-  pairs=$out/cameras192.safetensors
-  [ -e "$pairs" ] || python3 "$here/cameras.py" "$pairs" --photos "${photos[@]}" --count 12000 --side 192 --jobs "$(nproc)"
+  pairs 12000 1
   for name in denoise-fast denoise-balanced denoise-best; do
     run=0 result=$here/../models/$name.safetensors
     case $name in # minutes of an H200: about 100,000, 90,000 and 60,000 steps
@@ -71,7 +89,7 @@ next)
     denoise-balanced) minutes=28 ;;
     denoise-best) minutes=45 ;;
     esac
-    train $minutes --lr 1e-3 --hold 0.4 --pool 2 --muon --phases 128x32:0.6,192x16:0.4 --cameras "$pairs" --share 0.35
+    cameras $minutes --lr 1e-3 --hold 0.4
   done
   level "$out"
   name=denoise-level
