@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* Code with a sanitizer's instruments is 10 to 30 times slower: long tests do less then. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -60,8 +61,12 @@ __attribute__((format(printf, 2, 3))) static inline void test_note(bool skip, co
 
 static inline void test_run(const char *name, void (*test)(void))
 {
+    const clock_t start = clock();
+
     test_state.why[0] = 0;
     test();
+    const double cpu = (double)(clock() - start) / CLOCKS_PER_SEC; /* of all threads */
+
     if (!strncmp(name, "test_", 5))
         name += 5;
     bool noted = test_state.why[0], skip = noted && test_state.skip;
@@ -69,7 +74,10 @@ static inline void test_run(const char *name, void (*test)(void))
     test_state.passed += !noted;
     test_state.skipped += skip;
     test_state.failed += noted && !skip;
-    printf("%s %s%s%s\n", skip ? "skip" : noted ? "not ok" : "ok", name, noted ? ": " : "", test_state.why);
+    printf("%s %s%s%s", skip ? "skip" : noted ? "not ok" : "ok", name, noted ? ": " : "", test_state.why);
+    if (cpu >= 2) /* what is worth a look when the tests take too long */
+        printf("  # CPU %.1f s", cpu);
+    printf("\n");
     fflush(stdout);
 }
 
