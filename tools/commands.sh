@@ -361,7 +361,7 @@ cmd_test() {
 
   exec 3>&1
   progress=3
-  suite "build, gcc" one "gcc -Werror" compile "$build" gcc -Dwerror=true -Dcuda=auto "$gpu_archs_test"
+  suite "build, gcc" one "gcc -Werror" compile "$build" gcc -Dwerror=true -Dcuda=auto "${gpu_test[@]}"
   suite "build, clang" one "clang -Werror" compile "$root/build-clang" clang -Dwerror=true -Dcuda=disabled
   suite "build, sanitizers" one "ASan and UBSan" build_asan
   suite "build, TSan" one "TSan" build_tsan

@@ -62,7 +62,7 @@ take_away() {
 build_for() {
   # the tests' build has kernels for two GPUs only, which is enough for the test of install
   if [ -z "${ZENITH_TEST_KERNELS:-}" ] && grep -q gpu_archs "$build/set-up-with"; then
-    targets=installed compile "$build" gcc "$gpu_archs_all" || die "the build failed; see .cache/build.log"
+    targets=installed compile "$build" gcc "${gpu_all[@]}" || die "the build failed; see .cache/build.log"
   fi
   { meson configure "$build" "$@" && ninja -C "$build" installed; } >"$root/.cache/install.log" 2>&1 ||
     { tail -n 20 "$root/.cache/install.log"; die "the build failed; see .cache/install.log"; }
