@@ -183,13 +183,13 @@ fuzz() {
 # ---- attack --------------------------------------------------------------------------------------------------
 
 # ASan and UBSan over everything; TSan over the one program that is for it.  -O1: with more, compilers take minutes over
-# the instrumented kernels.
+# the instrumented kernels; -g1: reports name lines, and nothing follows variables.
 build_asan() {
-  compile "$root/build-asan" gcc -Db_sanitize=address,undefined -Doptimization=1 -Db_lundef=false -Dgegl=auto \
-    -Dwerror=true -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled
+  targets=sanitized compile "$root/build-asan" gcc -Db_sanitize=address,undefined -Doptimization=1 -Dc_args=-g1 -Db_lundef=false \
+    -Dgegl=auto -Dwerror=true -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled
 }
 build_tsan() {
-  targets=tests/attack_threads compile "$root/build-tsan" gcc -Db_sanitize=thread -Doptimization=1 -Db_lundef=false \
+  targets=tests/attack_threads compile "$root/build-tsan" gcc -Db_sanitize=thread -Doptimization=1 -Dc_args=-g1 -Db_lundef=false \
     -Dwerror=true -Dgegl=disabled -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled
 }
 
