@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { N_STORED = 4, N_MODELS = 4 };
+enum { N_STORED = 4, N_MODELS = 4, LARGEST = 2 };
 
 /* The weights' rounding in the output: RMS of the difference from fp32, relative to the RMS of fp32. */
 static const struct {
@@ -173,8 +173,11 @@ static void test_results_are_near_fp32(void)
     for (int i = 0; i < N_MODELS; i++) {
         zn_error err = { "" };
         size_t n = 0;
-        float *want = compute(i, "fp32", &n, &err);
+        float *want;
 
+        if (INSTRUMENTED && i == LARGEST && !strcmp(engine_name, "scalar"))
+            continue; /* the small networks read stored weights with the same loops */
+        want = compute(i, "fp32", &n, &err);
         CHECK(want, "%s: %s", models[i].id, err.text);
         for (int p = 0; p < N_STORED && !test_state.why[0]; p++)
             check_close(i, p, want);
@@ -256,12 +259,12 @@ static void test_int8_fits_where_fp32_does_not(void)
     zn_plan plan;
     int64_t n;
 
-    CHECK(!plan_of(2, "fp32", &plan, &n, &err), "%s", err.text);
+    CHECK(!plan_of(LARGEST, "fp32", &plan, &n, &err), "%s", err.text);
     snprintf(mib, sizeof mib, "%zu", plan.weight_bytes >> 20);
     snprintf(want, sizeof want, "where %s are allowed", mib);
     setenv("ZENITH_MEMORY", mib, 1);
-    s = open_model(&m, 2, "fp32", &err);
-    t = open_model(&fits, 2, "int8", &small);
+    s = open_model(&m, LARGEST, "fp32", &err);
+    t = open_model(&fits, LARGEST, "int8", &small);
     unsetenv("ZENITH_MEMORY");
     zn_model_close(&m);
     zn_model_close(&fits);
