@@ -43,7 +43,7 @@ zn_tensor zn_new(zn_ctx *c, int n, int h, int w, int ch)
     return zn_new_of(c, c->type, n, h, w, ch);
 }
 
-/* work: that is done. */
+/* Reports the progress after this much work; false: cancelled. */
 static bool report(zn_ctx *c, double work)
 {
     const double done = c->total > 0 ? work / c->total : 0;

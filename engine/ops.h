@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* ops.h - what a model's forward is written with: the operations of backend.h behind one context.
  *
- * Each call checks shapes (a wrong one is a bug: assert), counts work, looks for cancellation (a CPU also
- * inside an operation, between the items of its loops), reports progress and calls the backend.  The status is sticky: after the first failure every call returns at
- * once, so a forward has no error paths.  In a dry run the same calls only count. */
+ * Each call checks shapes (a wrong one is a bug: assert), counts work, looks for cancellation (a CPU also inside an
+ * operation, between the items of its loops), reports progress and calls the backend.  The status is sticky: after the
+ * first failure every call returns at once, so a forward has no error paths.  In a dry run the same calls only count. */
 #ifndef ZN_OPS_H
 #define ZN_OPS_H
 

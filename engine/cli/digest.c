@@ -47,7 +47,7 @@ static void sha_block(state *s, const unsigned char *p)
 
 static void md5_block(state *s, const unsigned char *p)
 {
-    static const int turns[4][4] = { { 7, 12, 17, 22 }, { 5, 9, 14, 20 }, { 4, 11, 16, 23 }, { 6, 10, 15, 21 } };
+    static const int shifts[4][4] = { { 7, 12, 17, 22 }, { 5, 9, 14, 20 }, { 4, 11, 16, 23 }, { 6, 10, 15, 21 } };
     uint32_t a = s->h[0], b = s->h[1], c = s->h[2], d = s->h[3];
 
     for (int i = 0; i < 64; i++) {
@@ -63,7 +63,7 @@ static void md5_block(state *s, const unsigned char *p)
             : round == 2              ? b ^ c ^ d
                                       : c ^ (b | ~d);
         const uint32_t word = p[at] | (uint32_t)p[at + 1] << 8 | (uint32_t)p[at + 2] << 16 | (uint32_t)p[at + 3] << 24;
-        const uint32_t next = b + left(a + f + s->k[i] + word, turns[round][i % 4]);
+        const uint32_t next = b + left(a + f + s->k[i] + word, shifts[round][i % 4]);
 
         a = d;
         d = c;

@@ -17,7 +17,7 @@ bool latent_is_file(const char *path)
 }
 
 /* [c][n][h][w] to n frames [h][w][c], one below the other. */
-static void turn(float *to, const float *from, int c, size_t pixels)
+static void transpose(float *to, const float *from, int c, size_t pixels)
 {
     for (size_t p = 0; p < pixels; p++)
         for (int i = 0; i < c; i++)
@@ -63,7 +63,7 @@ bool latent_read(zn_array *out, int *n, const char *path, zn_error *err)
     }
     *n = (int)shape[1];
     *out = (zn_array){ out->data, (int32_t)(shape[1] * shape[2]), (int32_t)shape[3], (int32_t)shape[0] };
-    turn(out->data, data, (int)shape[0], len / (size_t)shape[0]);
+    transpose(out->data, data, (int)shape[0], len / (size_t)shape[0]);
 end:
     free(data);
     zn_weights_close(&w);

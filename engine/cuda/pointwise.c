@@ -181,10 +181,10 @@ static void move(zn_cuda *d, const char *kernel, zn_tensor small, zn_tensor big,
 {
     enum { TILE = 8192, LEAST = 2048 }; /* elements of a block; fewer if that occupies more multiprocessors */
     zn_args_shuffle g = { .small = small, .big = big, .tail = zn_cuda_tail_of(t), .r = r };
-    size_t tile = TILE, numbers = zn_pixels(small) * (size_t)small.c;
+    size_t tile = TILE, elements = zn_pixels(small) * (size_t)small.c;
     int rr = r * r, room, per_pixel, across;
 
-    while (tile > LEAST && numbers / tile < 4 * (size_t)d->sms)
+    while (tile > LEAST && elements / tile < 4 * (size_t)d->sms)
         tile /= 2;
     room = (int)tile / rr > 1 ? (int)tile / rr : 1;
 

@@ -15,11 +15,13 @@
  *     with a file                 the tensors are read from it, packed and put on the device
  *     without one, w NULL         they get made-up values: for the self-test, and benchmarks without weights
  *     with an outline             they are listed there and are 0; nothing reaches a device: for training
- * Sizes come from the file if there is one.  Without one they are what was asked for (base, size, meta), or usual.
+ * Sizes come from the file if there is one.  Without one they are what was asked for (base, size, meta), or the usual
+ * ones.
  *
  * The status is sticky: a wrong name or shape is kept, and the calls after it do nothing. */
-/* A network that works on whole pictures only by a part at low resolution: it can be run in two stages, that part on the
- * whole picture and the other one in tiles.  Stage 1 comes first. */
+
+/* For a network of which only a part, at low resolution, needs the whole picture: it can be run in two stages, that part
+ * on the whole picture and the other one in tiles.  Stage 1 comes first. */
 typedef struct zn_split {
     int c;            /* channels of what lies between the stages; 0: the network cannot be split */
     int halo;         /* of the stage in tiles, in pixels of its input */

@@ -5,10 +5,10 @@
  *  (3) │     (12)     1/2 (32)                 ├─ eighth 0, 1 ──────────────────────────────(+)── join ── head ── h
  *      └─ mean of 8x8 ─────────────────────────┘  1/8          └─ down ── wide 0 .. n ── up ┘
  *            (3)                                                         1/16
- * Each convolution but up and head is followed by ReLU; down is 2x2 with stride 2, up and head are 1x1, the others 3x3.  After up
- * pixels are doubled.  The result, at 1/8 of the size, are three channels for each denoiser, in the order of zn_arch.level; what they
- * mean pipeline/level.c says.  There are no statistics over the picture, so tiles are exact.  Widths are read from the file.
- * Trained by training/estimate.py. */
+ * Each convolution but up and head is followed by ReLU; down is 2x2 with stride 2, up and head are 1x1, the others 3x3.
+ * After up, pixels are doubled.  The result has 1/8 of the size and three channels for each denoiser, in the order of
+ * zn_arch.level; pipeline/level.c says what they mean.  There are no statistics over the picture, so tiles are exact.
+ * Widths are read from the file.  Trained by training/estimate.py. */
 #include "../core/ints.h"
 #include "arch.h"
 

@@ -134,19 +134,19 @@ template <int T> struct tiling {
     }
 
     /* All elements of this thread in a tile; in a partial tile some are undefined. */
-    __device__ __forceinline__ void read(uint4 (&numbers)[UNIT], int stage) const
+    __device__ __forceinline__ void read(uint4 (&packed)[UNIT], int stage) const
     {
 #pragma unroll
         for (int u = 0; u < UNIT; u++)
-            numbers[u] = *(const uint4 *)place(stage, u);
+            packed[u] = *(const uint4 *)place(stage, u);
     }
 };
 
-template <int T> __device__ __forceinline__ void widen_of(float (&v)[V], const uint4 &numbers)
+template <int T> __device__ __forceinline__ void widen_of(float (&v)[V], const uint4 &packed)
 {
     raw<V> r;
 
-    r.lo = numbers;
+    r.lo = packed;
     widen(v, r, (zn_type)T);
 }
 
@@ -160,11 +160,11 @@ struct groups {
 struct sums {
     float zero[V], s[V], q[V]; /* s, q: sums of differences from zero, and of their squares */
 
-    template <int T> __device__ __forceinline__ void add(const uint4 &numbers)
+    template <int T> __device__ __forceinline__ void add(const uint4 &packed)
     {
         float v[V];
 
-        widen_of<T>(v, numbers);
+        widen_of<T>(v, packed);
 #pragma unroll
         for (int k = 0; k < V; k++) {
             const float d = v[k] - zero[k];
@@ -175,17 +175,17 @@ struct sums {
     }
 
     /* The first `count` pixels; most tiles are whole. */
-    template <int T> __device__ __forceinline__ void add_first(const uint4 (&numbers)[UNIT], int count)
+    template <int T> __device__ __forceinline__ void add_first(const uint4 (&packed)[UNIT], int count)
     {
         if (count == UNIT) {
 #pragma unroll
             for (int u = 0; u < UNIT; u++)
-                add<T>(numbers[u]);
+                add<T>(packed[u]);
         } else {
 #pragma unroll
             for (int u = 0; u + 1 < UNIT; u++)
                 if (u < count)
-                    add<T>(numbers[u]);
+                    add<T>(packed[u]);
         }
     }
 };
@@ -205,7 +205,7 @@ __device__ __forceinline__ void join_threads(const tiling<T> &at, joint &j, cons
     const zn_args_group &g = at.g;
     const int t = (int)threadIdx.x, teams = max(g.rows / 4, 1), lane = t & (g.lanes - 1);
     const unsigned mates = (unsigned)((1ull << g.lanes) - 1) << (t & 31 & -g.lanes);
-    const float numbers = at.pixels_of((int)blockIdx.x) * g.size;
+    const float count = at.pixels_of((int)blockIdx.x) * g.size;
 
     __syncthreads(); /* all tiles of the ring have been read */
 #pragma unroll
@@ -246,7 +246,7 @@ __device__ __forceinline__ void join_threads(const tiling<T> &at, joint &j, cons
             q += __shfl_xor_sync(mates, q, o);
         }
         if (!lane) {
-            const float d = s / numbers;
+            const float d = s / count;
 
             at.partial(group)[blockIdx.x] = make_float2(all.zero[group] + d, fmaxf(q - s * d, 0));
         }
@@ -397,12 +397,12 @@ template <int T, int A> struct output {
     }
 
     /* Writes a thread's pixel u of a tile, if the tile has it. */
-    __device__ __forceinline__ void put(int tile, int u, const uint4 &numbers, bool there) const
+    __device__ __forceinline__ void put(int tile, int u, const uint4 &packed, bool there) const
     {
         const size_t step = (size_t)tile * UNIT + u;
         float v[V];
 
-        widen_of<T>(v, numbers);
+        widen_of<T>(v, packed);
 #pragma unroll
         for (int k = 0; k < V; k++)
             v[k] = v[k] * scale[k] + shift[k];
@@ -422,13 +422,13 @@ template <int T, int A> struct output {
         }
     }
 
-    __device__ __forceinline__ void put_all(int tile, const uint4 (&numbers)[UNIT]) const
+    __device__ __forceinline__ void put_all(int tile, const uint4 (&packed)[UNIT]) const
     {
         const int count = at.count(tile);
 
 #pragma unroll
         for (int u = 0; u < UNIT; u++)
-            put(tile, u, numbers[u], u < count);
+            put(tile, u, packed[u], u < count);
     }
 
     __device__ __forceinline__ void put_place(int tile, int stage) const
@@ -438,10 +438,10 @@ template <int T, int A> struct output {
             for (int u = 0; u < UNIT; u++)
                 put(tile, u, *(const uint4 *)at.place(stage, u), u < at.count(tile));
         } else {
-            uint4 numbers[UNIT];
+            uint4 packed[UNIT];
 
-            at.read(numbers, stage);
-            put_all(tile, numbers);
+            at.read(packed, stage);
+            put_all(tile, packed);
         }
     }
 };
@@ -507,12 +507,12 @@ template <int T, int HELD> struct block {
                 of.template add_first<T>(held[i], at.count(tile(i)));
             }
         for (int i = HELD; i < n; i++) {
-            uint4 numbers[UNIT];
+            uint4 packed[UNIT];
 
             copy_next(i + AHEAD, put);
             copy_async_wait<AHEAD>();
-            at.read(numbers, place_of(i, get));
-            of.template add_first<T>(numbers, at.count(tile(i)));
+            at.read(packed, place_of(i, get));
+            of.template add_first<T>(packed, at.count(tile(i)));
         }
         copy_async_wait<0>();
     }
@@ -525,7 +525,7 @@ template <int T, int HELD> struct block {
         int own = n - 1 - RING, taken = t ? 0 : (int)atomicAdd(&m.taken, 1);
         int stage = 0, now = 0, later = RING, tile_now;
 
-        for (int turn = 0; (tile_now = list[now]) >= 0; turn++) {
+        for (int done = 0; (tile_now = list[now]) >= 0; done++) {
             if (!t) {
                 list[later] = own >= low ? tile(own) : taken < rest ? low * blocks - 1 - taken : -1;
                 if (own >= low)
@@ -533,7 +533,7 @@ template <int T, int HELD> struct block {
                 else if (taken < rest)
                     taken = (int)atomicAdd(&m.taken, 1);
             }
-            if (turn >= RING - LOST) /* the others were in the ring */
+            if (done >= RING - LOST) /* the others were in the ring */
                 copy_async_wait<AHEAD>();
             y.put_place(tile_now, keep + stage);
             __syncthreads(); /* all have read the list, and thread 0 has extended it */

@@ -374,21 +374,21 @@ template <class N> struct line {
 };
 
 /* Which elements of the span a thread holds: first + i * step. */
-struct numbers {
+struct positions {
     int first, step;
 
     __device__ __forceinline__ int operator()(int i) const { return first + i * step; }
 };
 
-template <int L, class N> __device__ __forceinline__ numbers far_of(const line<N> &s)
+template <int L, class N> __device__ __forceinline__ positions far_of(const line<N> &s)
 {
     return { again(s.t), 1 << (s.log_span - L) };
 }
-template <class N> __device__ __forceinline__ numbers mid_of(const line<N> &s)
+template <class N> __device__ __forceinline__ positions mid_of(const line<N> &s)
 {
     return { again((s.t >> 3 << 8) + (s.t & 7)), 8 };
 }
-template <int L, class N> __device__ __forceinline__ numbers near_of(const line<N> &s)
+template <int L, class N> __device__ __forceinline__ positions near_of(const line<N> &s)
 {
     return { again(s.t << L), 1 };
 }
@@ -425,7 +425,7 @@ template <class N> __device__ __forceinline__ bool whole(const line<N> &s, int f
 
 /* Loads or stores the elements from + at(i) of a column that are inside the image. */
 template <class T, class N, int OWN>
-__device__ __forceinline__ void read_as(N (&v)[OWN], const T *x, const line<N> &s, int from, numbers at)
+__device__ __forceinline__ void read_as(N (&v)[OWN], const T *x, const line<N> &s, int from, positions at)
 {
     typedef memory<N, T> mem;
     size_t next = (size_t)at.step * s.dx;
@@ -451,7 +451,7 @@ __device__ __forceinline__ void read_as(N (&v)[OWN], const T *x, const line<N> &
 }
 
 template <class T, class N, int OWN>
-__device__ __forceinline__ void write_as(const N (&v)[OWN], T *y, const line<N> &s, int from, numbers at)
+__device__ __forceinline__ void write_as(const N (&v)[OWN], T *y, const line<N> &s, int from, positions at)
 {
     typedef memory<N, T> mem;
     size_t next = (size_t)at.step * s.dy;
@@ -466,7 +466,7 @@ __device__ __forceinline__ void write_as(const N (&v)[OWN], T *y, const line<N> 
 }
 
 template <class N, int OWN>
-__device__ __forceinline__ void read_line(N (&v)[OWN], const zn_tensor &x, const line<N> &s, int from, numbers at)
+__device__ __forceinline__ void read_line(N (&v)[OWN], const zn_tensor &x, const line<N> &s, int from, positions at)
 {
     if (x.type == ZN_F16)
         read_as(v, (const f16 *)x.data, s, from, at);
@@ -478,7 +478,7 @@ __device__ __forceinline__ void read_line(N (&v)[OWN], const zn_tensor &x, const
 
 template <class N, int OWN>
 __device__ __forceinline__ void write_line(const N (&v)[OWN], const zn_tensor &y, const line<N> &s, int from,
-                                           numbers at)
+                                           positions at)
 {
     if (y.type == ZN_F16)
         write_as(v, (f16 *)y.data, s, from, at);
@@ -494,7 +494,7 @@ template <int L> __device__ __forceinline__ int padded_by(int j) { return j + (j
 /* Exchanges elements.  Each thread writes where it read last, so it overwrites nothing that another still needs.  In all three
  * arrangements padded(first + i * step) is padded(first) + padded(i * step): no sum carries into bit L. */
 template <int L, class N>
-__device__ __forceinline__ void exchange(N (&v)[1 << L], const line<N> &s, numbers from, numbers to)
+__device__ __forceinline__ void exchange(N (&v)[1 << L], const line<N> &s, positions from, positions to)
 {
     N *p = s.col + (padded_by<L>(from.first) << s.log_cols);
     const N *q = s.col + (padded_by<L>(to.first) << s.log_cols);
@@ -511,7 +511,7 @@ __device__ __forceinline__ void exchange(N (&v)[1 << L], const line<N> &s, numbe
 /* v *= gate; v[i] is element at(i) & mask of a window */
 template <int OWN>
 __device__ __forceinline__ void gate_line(float (&v)[OWN], const zn_args_fwht_line &g, const line<float> &s, int mask,
-                                          numbers at)
+                                          positions at)
 {
     const float *gate = g.gate + (g.per_channel ? s.c : 0);
     unsigned each = g.per_channel ? (unsigned)g.x.c : 1;
@@ -529,7 +529,7 @@ __device__ __forceinline__ void gate_line(float (&v)[OWN], const zn_args_fwht_li
 /* For two channels; neighbouring elements (at.step is 1), and a gate aligned to 16 bytes. */
 template <int OWN>
 __device__ __forceinline__ void gate_line(two (&v)[OWN], const zn_args_fwht_line &g, const line<two> &s, int mask,
-                                          numbers at)
+                                          positions at)
 {
     if (!g.per_channel && (mask & (OWN - 1)) == OWN - 1) { /* in fours */
         const float4 *gate = (const float4 *)(g.gate + (at.first & mask));

@@ -300,7 +300,7 @@ static void mean_of(zn_ctx *c, zn_tensor y, zn_tensor x)
     zn_resize(c, y, rows, ZN_AVERAGE);
 }
 
-/* Puts out the moments of x in the tile's core, from that row on; d has its size. */
+/* Writes mean and variance of x in the tile's core to two rows of the output; d is scratch memory of the core's size. */
 static void put_moments(zn_vae_run *r, zn_tensor d, zn_tensor x, int row)
 {
     const size_t mark = zn_mark(r->c->arena);
@@ -315,7 +315,7 @@ static void put_moments(zn_vae_run *r, zn_tensor d, zn_tensor x, int row)
     zn_reset(r->c->arena, mark);
 }
 
-/* From here on the walk goes on and computes nothing. */
+/* The rest of the forward only counts. */
 static void end_search(zn_vae_run *r)
 {
     r->nowhere = (zn_arena){ .size = SIZE_MAX / 2 };

@@ -30,7 +30,7 @@ struct zn_folder {
     double *k[ZN_FOLD], *bias;       /* bias: one position in the encoder, those of source 0 in the decoder */
 };
 
-static double *numbers(zn_folder *f, size_t n)
+static double *zeros(zn_folder *f, size_t n)
 {
     double *p = calloc(n, sizeof *p);
 
@@ -49,8 +49,8 @@ zn_folder *zn_fold_begin(zn_binder *b, zn_fold *out, bool decoder, int c)
     }
     *f = (zn_folder){ .b = b, .out = out, .n = 1, .c = c, .width = { c }, .sq = { 1 } };
     out->decoder = decoder;
-    f->k[0] = numbers(f, (size_t)c * (size_t)c);
-    f->bias = numbers(f, (size_t)c);
+    f->k[0] = zeros(f, (size_t)c * (size_t)c);
+    f->bias = zeros(f, (size_t)c);
     for (int i = 0; i < c && !b->status; i++)
         f->k[0][i * c + i] = 1;
     return f;
@@ -65,17 +65,17 @@ static int bias_positions(const zn_folder *f)
 static double *times(zn_folder *f, const double *k, int sq, int width, const float *w, int cout, bool four, bool sum)
 {
     bool decoder = f->out->decoder;
-    int turns = four ? 4 : 1, to_c = decoder ? cout / turns : cout, side = 1;
-    int to_sq = sum ? 1 : sq * turns;
-    double *to = numbers(f, (size_t)to_c * (size_t)to_sq * (size_t)width);
+    int phases = four ? 4 : 1, to_c = decoder ? cout / phases : cout, side = 1;
+    int to_sq = sum ? 1 : sq * phases;
+    double *to = zeros(f, (size_t)to_c * (size_t)to_sq * (size_t)width);
 
     while (side * side < sq)
         side++;
     for (int o = 0; o < to_c && to; o++)
-        for (int uv = 0; uv < turns; uv++)
+        for (int uv = 0; uv < phases; uv++)
             for (int c = 0; c < f->c; c++) {
-                float weight = decoder ? w[(size_t)(o * turns + uv) * (size_t)f->c + (size_t)c]
-                                       : w[((size_t)o * (size_t)f->c + (size_t)c) * (size_t)turns + (size_t)uv];
+                float weight = decoder ? w[(size_t)(o * phases + uv) * (size_t)f->c + (size_t)c]
+                                       : w[((size_t)o * (size_t)f->c + (size_t)c) * (size_t)phases + (size_t)uv];
 
                 for (int p = 0; p < sq; p++) {
                     int fine = (uv / 2 * side + p / side) * 2 * side + uv % 2 * side + p % side;
@@ -93,7 +93,7 @@ static double *times(zn_folder *f, const double *k, int sq, int width, const flo
 void zn_fold_step(zn_folder *f, const float *weight, const float *bias, int cout, bool four)
 {
     bool decoder = f && f->out->decoder;
-    int turns = four && decoder ? 4 : 1;
+    int phases = four && decoder ? 4 : 1;
     double *next;
 
     if (!f || f->b->status)
@@ -107,9 +107,9 @@ void zn_fold_step(zn_folder *f, const float *weight, const float *bias, int cout
         f->k[s] = next;
         f->sq[s] *= four ? 4 : 1;
     }
-    f->c = cout / turns;
+    f->c = cout / phases;
     for (int o = 0; o < cout && !f->b->status; o++) {
-        int per = bias_positions(f) / turns;
+        int per = bias_positions(f) / phases;
 
         for (int p = 0; p < per; p++)
             f->bias[(size_t)o * (size_t)per + (size_t)p] += bias[o];
@@ -185,7 +185,7 @@ void zn_fold_block(zn_folder *f, const float *compress, const float *compress_bi
     for (int i = 0; i < f->c * per && !f->b->status; i++)
         f->bias[i] += expand_bias[i / per];
     if (!f->b->status)
-        f->k[f->n] = numbers(f, (size_t)f->c * (size_t)inner);
+        f->k[f->n] = zeros(f, (size_t)f->c * (size_t)inner);
     for (int i = 0; i < f->c * inner && !f->b->status; i++)
         f->k[f->n][i] = out[i];
     f->width[f->n] = inner;
