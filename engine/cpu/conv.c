@@ -24,9 +24,9 @@ size_t zn_cpu_conv_size(void *dev, const zn_conv *w)
 
 void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias)
 {
-    const zn_kernels *k = ((zn_cpu *)dev)->k;
+    const zn_cpu *d = dev;
 
-    algorithm_of(k, w)->pack(k, w, weight, bias);
+    algorithm_of(d->k, w)->pack(d, w, weight, bias);
 }
 
 size_t zn_cpu_conv_scratch(void *dev, const zn_conv *w)

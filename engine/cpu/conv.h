@@ -18,7 +18,7 @@ typedef struct zn_conv_algorithm {
     const char *name;
     bool (*suits)(const zn_kernels *k, const zn_conv *w);
     size_t (*size)(const zn_kernels *k, const zn_conv *w); /* bytes of w->packed */
-    void (*pack)(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias);
+    void (*pack)(const zn_cpu *d, const zn_conv *w, const float *weight, const float *bias);
     void (*run)(const zn_conv_job *job);
 } zn_conv_algorithm;
 

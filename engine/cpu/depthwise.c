@@ -20,12 +20,12 @@ static size_t size(const zn_kernels *k, const zn_conv *w)
     return sizeof(float) * (size_t)w->cout * (size_t)(1 + w->kh * w->kw);
 }
 
-static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
+static void pack(const zn_cpu *d, const zn_conv *w, const float *weight, const float *bias)
 {
     float *packed = w->packed;
     int taps = w->kh * w->kw;
 
-    (void)k;
+    (void)d;
     for (int c = 0; c < w->cout; c++) {
         packed[c] = bias ? bias[c] : 0;
         for (int t = 0; t < taps; t++)

@@ -20,13 +20,13 @@ static size_t size(const zn_kernels *k, const zn_conv *w)
     return sizeof(float) * (size_t)w->cout * (1 + (size_t)w->kh * (size_t)w->kw * (size_t)(w->cin / w->groups));
 }
 
-static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
+static void pack(const zn_cpu *d, const zn_conv *w, const float *weight, const float *bias)
 {
     float *packed = w->packed;
     int cin = w->cin / w->groups, taps = w->kh * w->kw;
 
     if (zn_conv_weights(w) != ZN_W_F32) {
-        zn_conv_implicit.pack(k, w, weight, bias);
+        zn_conv_implicit.pack(d, w, weight, bias);
         return;
     }
     for (int o = 0; o < w->cout; o++)

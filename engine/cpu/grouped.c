@@ -40,8 +40,9 @@ static size_t size(const zn_kernels *k, const zn_conv *w)
         (size_t)zn_round_up(m * w->cout / w->groups, k->vl);
 }
 
-static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
+static void pack(const zn_cpu *d, const zn_conv *w, const float *weight, const float *bias)
 {
+    const zn_kernels *k = d->k;
     int m = merged(k, w), cin = w->cin / w->groups, cout = w->cout / w->groups;
     float *to = w->packed;
 

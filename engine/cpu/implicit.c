@@ -130,8 +130,9 @@ static void pack_panel(float *to, const float *weight, int taps, int cin, int n,
                 *to++ = o < n ? weight[((size_t)o * (size_t)cin + (size_t)c) * (size_t)taps + (size_t)t] : 0;
 }
 
-static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
+static void pack(const zn_cpu *d, const zn_conv *w, const float *weight, const float *bias)
 {
+    const zn_kernels *k = d->k;
     int cin = w->cin / w->groups, cout = w->cout / w->groups, taps = w->kh * w->kw;
     zn_wtype t = zn_conv_weights(w);
 

@@ -71,8 +71,9 @@ static void pack_group(uint8_t *to, zn_wtype t, int vl, const uint8_t *q, int n)
     }
 }
 
-static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
+static void pack(const zn_cpu *d, const zn_conv *w, const float *weight, const float *bias)
 {
+    const zn_kernels *k = d->k;
     const zn_wtype t = zn_conv_weights(w);
     const int groups = groups_of(w);
     float *b = w->packed;

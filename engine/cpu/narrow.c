@@ -16,8 +16,9 @@ static size_t size(const zn_kernels *k, const zn_conv *w)
     return sizeof(float) * (ZN_MAX_VL + (size_t)(w->kh * w->kw * w->cout) * (size_t)zn_round_up(w->cin, k->vl));
 }
 
-static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
+static void pack(const zn_cpu *d, const zn_conv *w, const float *weight, const float *bias)
 {
+    const zn_kernels *k = d->k;
     float *to = w->packed;
     int taps = w->kh * w->kw;
 

@@ -40,6 +40,7 @@ enum {
     MAX_PACKED = 20 << 20, /* bytes of U that are packed ... */
     MIN_PIXELS = 100,      /* ... and of y per parity, from which on transforming the weights in each run pays */
     CHUNK = 64,            /* channels of a panel that are transformed at a time */
+    LANES = 4,             /* outputs whose kernels are transformed together when they are packed */
     MAX_P = 8,
     MAX_M = 6
 };
@@ -158,67 +159,116 @@ static void fold_taps(double to[2], const double w[3], fold f)
     to[1] = f == EVEN ? w[1] + w[2] : f == MIDDLE ? 0 : w[2];
 }
 
-/* u[i][j] = (G w G^T)[i][j] for the kernel of one pair of channels */
-static void transform_kernel(double u[MAX_P][MAX_P], const float *kernel, const scheme *s, fold down, fold across)
+/* The kernel of one pair of channels, in its lane. */
+static void read_kernel(double w[3][3][LANES], int lane, const float *kernel, const scheme *s, fold down, fold across)
 {
-    double w[3][3], half[MAX_P][3];
+    double part[3][3];
 
-    for (int i = 0; i < 3; i++)
-        for (int j = 0; j < 3; j++)
-            w[i][j] = kernel[i * 3 + j];
-    if (s->taps == 2) {
-        for (int i = 0; i < 3; i++) {
-            double row[3] = { w[i][0], w[i][1], w[i][2] };
+    for (int i = 0; i < 3; i++) {
+        const double row[3] = { kernel[3 * i], kernel[3 * i + 1], kernel[3 * i + 2] };
 
-            fold_taps(w[i], row, across);
-        }
-        for (int j = 0; j < 2; j++) {
-            double col[3] = { w[0][j], w[1][j], w[2][j] }, to[2];
-
-            fold_taps(to, col, down);
-            w[0][j] = to[0];
-            w[1][j] = to[1];
-        }
+        memcpy(part[i], row, sizeof row);
+        if (s->taps == 2)
+            fold_taps(part[i], row, across);
     }
-    for (int i = 0; i < s->p; i++)
-        for (int j = 0; j < s->taps; j++) {
-            half[i][j] = 0;
-            for (int t = 0; t < s->taps; t++)
-                half[i][j] += s->g[i * s->taps + t] * w[t][j];
-        }
-    for (int i = 0; i < s->p; i++)
-        for (int j = 0; j < s->p; j++) {
-            u[i][j] = 0;
-            for (int t = 0; t < s->taps; t++)
-                u[i][j] += half[i][t] * s->g[j * s->taps + t];
+    for (int j = 0; s->taps == 2 && j < 2; j++) {
+        const double col[3] = { part[0][j], part[1][j], part[2][j] };
+        double to[2];
+
+        fold_taps(to, col, down);
+        part[0][j] = to[0];
+        part[1][j] = to[1];
+    }
+    for (int i = 0; i < s->taps; i++)
+        for (int j = 0; j < s->taps; j++)
+            w[i][j][lane] = part[i][j];
+}
+
+/* y = g[0] a + g[1] b + g[2] c, of two taps without the last */
+static inline void combine_lanes(double *restrict y, const double *a, const double *b, const double *c, const double *g,
+                                 int taps)
+{
+    for (int l = 0; l < LANES; l++) {
+        const double two = 0 + g[0] * a[l] + g[1] * b[l];
+
+        y[l] = taps == 3 ? two + g[2] * c[l] : two;
+    }
+}
+
+/* LANES floats every pos floats: (G w G^T)[i][j] of the kernels of so many outputs.  p and taps: those of the scheme, as
+ * constants of the caller. */
+static inline void transform_lanes(float *to, size_t pos, int p, int taps, const double *g, double w[3][3][LANES])
+{
+    double half[MAX_P][3][LANES];
+
+    for (int i = 0; i < p; i++)
+        for (int j = 0; j < taps; j++)
+            combine_lanes(half[i][j], w[0][j], w[1][j], w[2][j], g + i * taps, taps);
+    for (int i = 0; i < p; i++)
+        for (int j = 0; j < p; j++, to += pos) {
+            double u[LANES];
+
+            combine_lanes(u, half[i][0], half[i][1], half[i][2], g + j * taps, taps);
+            for (int l = 0; l < LANES; l++)
+                to[l] = (float)u[l];
         }
 }
 
-static void pack(const zn_kernels *k, const zn_conv *w, const float *weight, const float *bias)
+static void transform_kernels(float *to, size_t pos, const scheme *s, double w[3][3][LANES])
 {
-    scheme s = scheme_of(k, w);
-    float *u = w->packed;
+    if (s->taps == 2)
+        transform_lanes(to, pos, 6, 2, s->g, w);
+    else if (s->p == 6)
+        transform_lanes(to, pos, 6, 3, s->g, w);
+    else
+        transform_lanes(to, pos, 8, 3, s->g, w);
+}
 
-    memset(u, 0, size(k, w));
-    for (int out = 0; out < s.out; out++, u += phase_len(k, w, &s))
-        for (int o = 0; o < w->cout; o++) {
-            size_t pos;
-            int width;
-            float *to = u + place(k, w, &s, o, &width, &pos);
+typedef struct packing {
+    const zn_kernels *k;
+    const zn_conv *w;
+    const float *weight, *bias;
+    scheme s;
+} packing;
 
-            to[(size_t)(s.p + 1) * pos] = bias ? bias[o] : 0;
-            for (int in = 0; in < s.in; in++)
-                for (int c = 0; c < w->cin; c++) {
-                    size_t row = 1 + (size_t)(in * zn_round_up(w->cin, k->vl) + c);
-                    double t[MAX_P][MAX_P];
+/* One panel of a phase. */
+static void pack_item(void *cookie, int item, int worker)
+{
+    const packing *job = cookie;
+    const zn_kernels *k = job->k;
+    const zn_conv *w = job->w;
+    const scheme *s = &job->s;
+    const int panels = zn_ceil_div(w->cout, k->nr), out = item / panels, o = item % panels * k->nr;
+    const int n = zn_imin(w->cout - o, k->nr);
+    size_t pos;
+    int width;
+    float *to = (float *)w->packed + (size_t)out * phase_len(k, w, s) + place(k, w, s, o, &width, &pos);
 
-                    transform_kernel(t, weight + ((size_t)o * (size_t)w->cin + (size_t)c) * 9, &s,
-                                     s.in > 1 ? fold_down[in] : (fold)(out / 2),
-                                     s.in > 1 ? fold_across[in] : (fold)(out % 2));
-                    for (int i = 0; i < s.p * s.p; i++)
-                        to[(size_t)i * pos + row * (size_t)width] = (float)t[i / s.p][i % s.p];
-                }
-        }
+    (void)worker;
+    for (int i = 0; i < s->p * s->p; i++)
+        memset(to + (size_t)i * pos, 0, sizeof *to * product_rows(k, w, s) * (size_t)width);
+    for (int j = 0; job->bias && j < n; j++)
+        to[(size_t)(s->p + 1) * pos + (size_t)j] = job->bias[o + j];
+    for (int in = 0; in < s->in; in++)
+        for (int c = 0; c < w->cin; c++)
+            for (int j = 0; j < n; j += LANES) {
+                const size_t row = 1 + (size_t)(in * zn_round_up(w->cin, k->vl) + c);
+                double kernel[3][3][LANES] = { { { 0 } } };
+
+                for (int l = 0; l < LANES && j + l < n; l++)
+                    read_kernel(kernel, l, job->weight + ((size_t)(o + j + l) * (size_t)w->cin + (size_t)c) * 9, s,
+                                s->in > 1 ? fold_down[in] : (fold)(out / 2),
+                                s->in > 1 ? fold_across[in] : (fold)(out % 2));
+                transform_kernels(to + row * (size_t)width + (size_t)j, pos, s, kernel);
+            }
+}
+
+static void pack(const zn_cpu *d, const zn_conv *w, const float *weight, const float *bias)
+{
+    packing job = { d->k, w, weight, bias, scheme_of(d->k, w) };
+
+    assert(d->k->vl % LANES == 0); /* a panel has room for whole ones */
+    zn_pool_run(d->pool, pack_item, &job, job.s.out * zn_ceil_div(w->cout, d->k->nr));
 }
 
 /* ---- weights transformed in each run ------------------------------------------------------------------ */
