@@ -157,6 +157,8 @@ int cmd_bench(const options *o)
 
     if (bench_zenith_has(o))
         return bench_zenith(o);
+    if (bench_faces_has(o))
+        return bench_faces(o);
     for (int i = 0; i < o->n_words; i++)
         if (!zn_model_named(o->word[i]))
             return usage("there is no model '%s'; `zenith models` lists them", o->word[i]);

@@ -45,6 +45,8 @@ int cmd_find(const options *o);
 int cmd_teach(const options *o);
 bool bench_zenith_has(const options *o); /* are these the tables of the Zenith documents */
 int bench_zenith(const options *o);
+bool bench_faces_has(const options *o); /* is it the edit of a face */
+int bench_faces(const options *o);
 int cmd_train(int argc, char **argv); /* has options of its own */
 
 /* .npy files: float32 and int64, little-endian, C order.  rank: the number of axes, 1 to 3.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* faces.h - what `zenith find` and `zenith teach` share. */
+/* faces.h - what `zenith find`, `zenith teach` and `zenith bench face-edit` share. */
 #ifndef ZN_CLI_FACES_H
 #define ZN_CLI_FACES_H
 
@@ -7,5 +7,8 @@
 
 /* zn_find_faces on an array. */
 zn_status faces_in(zn_face *list, int max, int *n, zn_finder *finder, const zn_array *picture, zn_error *err);
+
+/* A .npy file of H x W x 3 in 0..1, or a PNG or JPEG picture; the caller frees out->data. */
+bool faces_read(zn_array *out, const char *path, zn_error *err);
 
 #endif

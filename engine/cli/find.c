@@ -28,8 +28,7 @@ zn_status faces_in(zn_face *list, int max, int *n, zn_finder *finder, const zn_a
     return zn_find_faces(list, max, n, finder, &source, err);
 }
 
-/* A .npy file of H x W x 3 in 0..1, or a picture. */
-static bool read_file(zn_array *out, const char *path, zn_error *err)
+bool faces_read(zn_array *out, const char *path, zn_error *err)
 {
     const char *dot = strrchr(path, '.');
     char why[WHY_SIZE];
@@ -68,7 +67,7 @@ int cmd_find(const options *o)
         zn_face face[MAX_FACES];
         int n = 0;
 
-        if (!read_file(&picture, o->word[i], &err) || faces_in(face, MAX_FACES, &n, finder, &picture, &err))
+        if (!faces_read(&picture, o->word[i], &err) || faces_in(face, MAX_FACES, &n, finder, &picture, &err))
             status = fail("%s", err.text);
         else if (!n)
             status = fail("%s: no face was found", o->word[i]);

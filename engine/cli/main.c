@@ -20,6 +20,7 @@ static const char help[] =
     "  zenith run MODEL [--weights FILE]... [--set KEY=VALUE]... --in NAME=FILE.npy... --out NAME=FILE.npy...\n"
     "  zenith run z-image-tokens --weights tokenizer.json --in prompt=FILE.txt --out tokens=FILE.npy [--set chat=0]\n"
     "  zenith bench [MODEL...] [--size WxH] [--layers] [--json]\n"
+    "  zenith bench face-edit [PICTURE]   an edit of a face, loading included and not\n"
     "  zenith convert FILE... OUT [--type fp16|bf16|fp32|int8|int4]   weight files, published checkpoints too, to one "
     ".safetensors\n"
     "  zenith find PICTURE...         the frames of the faces in pictures (.npy, PNG, JPEG), the largest first\n"

@@ -271,5 +271,18 @@ hostile() { sed "$1" "$golden/find-spot.safetensors" >"$tmp/hostile.safetensors"
 expect 1 'threshold of zenith-find' "a threshold that is no number" hostile 's/"threshold":"0.5"/"threshold":"nan"/'
 expect 1 'do not form blocks' "a convolution too few" hostile 's/detect.conv2/detect.conv9/g'
 expect 1 'points.conv3 is missing' "a hole in the second network" hostile 's/points.conv3/points.con_3/g'
+# The time of an edit, with a tiny network.
+mkdir "$tmp/edit"
+cp "$golden/find-spot.safetensors" "$tmp/edit/zenith-find.safetensors"
+"$zenith" convert "$weights/diffae-cls.ckpt" "$tmp/edit/zenith-face.attributes.safetensors" >/dev/null
+face_edit() { ZENITH_MODELS=$tmp/edit "$zenith" bench face-edit --weights "$golden/diffae.ckpt" "$@"; }
+expect 0 'no face: its middle is edited' "bench face-edit" face_edit --size 200x160
+expect 0 '128x128, a face was found' "bench face-edit of a picture" face_edit "$tmp/spot.npy"
+expect 0 '^loaded, median of [0-9]+ .*shown after [0-9.]+, edited after [0-9.]+ ms' "bench face-edit tells both times" face_edit "$tmp/spot.npy"
+expect 1 'three channels' "bench face-edit of four channels" face_edit "$tmp/four.npy"
+expect 1 "no weights 'zenith-face'" "bench face-edit without weights" env ZENITH_MODELS="$tmp/edit" HOME="$tmp" "$zenith" bench face-edit
+expect 1 'no directions of 24 numbers' "bench face-edit with the attributes of another model" \
+  env ZENITH_MODELS="$here/models" "$zenith" bench face-edit --weights "$golden/diffae.ckpt" "$tmp/spot.npy"
+expect 2 'face-edit takes' "bench face-edit of two pictures" face_edit "$tmp/spot.npy" "$tmp/spot.npy"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

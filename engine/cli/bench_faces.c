@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/* bench_faces.c - `zenith bench face-edit`: the time of an edit as zenith:diffae-manipulate makes it by default.
+ *
+ *   zenith bench face-edit [PICTURE] [--size WxH] [--engine NAME] [--set precision=P]
+ *
+ * The first edit of a process opens the engine and loads the networks; the others find them loaded.  Of an edit: the face is
+ * found and cut out, encoded, led up to its noise and, with the code moved towards the first attribute of the file, down
+ * again.  Before that comes what a preview shows first.  Not measured: what GEGL does (reading and converting the picture,
+ * adding the change to it).  No PICTURE: noise of --size, two megapixels if that is not given either; where no face is found,
+ * the middle is edited, which takes as long. */
+#include "cli.h"
+#include "faces.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SIDE = 1448, /* of the usual picture */
+    STEPS = 10,  /* the operation's default */
+    STACK = 1 + STEPS,
+    RUNS = 25,      /* with the networks loaded, */
+    RUNS_MIN = 3,   /* fewer, */
+    LONG_MS = 10000 /* where they take longer */
+};
+
+typedef enum stage { LOAD, FIND, ESTIMATE, ENCODE, UP, DOWN, STAGES } stage;
+
+typedef struct edit {
+    const options *o;
+    zn_engine *engine;
+    zn_finder *finder;
+    zn_model *encoder, *sampler;
+    zn_array picture, face;    /* face: [side][side][3] in -1..1 */
+    float *code;               /* [2][d]: the edited one, then the face's own */
+    float *shift;              /* [d] */
+    float *stack, *up;         /* [STACK][side][side][3] */
+    char steps[32], guide[32]; /* "steps=10", "guide=3" */
+    bool found;
+    double ms[STAGES]; /* of the last edit */
+} edit;
+
+/* ---- opening --------------------------------------------------------------------------------------------- */
+
+static bool out_of_memory(zn_error *err)
+{
+    snprintf(err->text, sizeof err->text, "out of memory");
+    return false;
+}
+
+/* shift and guide of the first attribute beside the weights. */
+static bool read_attribute(edit *e, int d, zn_error *err)
+{
+    char path[4096];
+    const char *file = path;
+    zn_weights *w = NULL;
+    float *all = NULL, *number = NULL;
+    int64_t n = 0;
+    bool ok = false;
+
+    if (zn_weights_find(path, sizeof path, "zenith-face.attributes", err) || zn_weights_open(&w, &file, 1, err))
+        return false;
+    for (int i = 0; i < zn_weights_count(w); i++) {
+        const zn_weight_info info = zn_weights_info(w, i);
+
+        if (!strcmp(info.name, "directions") && info.n_dims == 2 && info.shape[1] == d && info.shape[0] < 1024)
+            n = info.shape[0];
+    }
+    all = malloc((size_t)(n + 1) * (size_t)d * sizeof *all);
+    number = malloc((size_t)(n + 1) * sizeof *number);
+    if (n < 1)
+        snprintf(err->text, sizeof err->text, "%.300s has no directions of %d numbers", path, d);
+    else if (!all || !number)
+        out_of_memory(err);
+    else
+        ok = !zn_weights_read(all, (size_t)n * (size_t)d, w, "directions", err) &&
+            !zn_weights_read(e->shift, (size_t)d, w, "std", err) && !zn_weights_read(number, (size_t)n, w, "step", err);
+    for (int i = 0; ok && i < d; i++)
+        e->shift[i] *= number[0] * all[i];
+    ok = ok && !zn_weights_read(number, (size_t)n, w, "guide", err);
+    if (ok)
+        snprintf(e->guide, sizeof e->guide, "guide=%.6f", (double)number[0]);
+    free(all);
+    free(number);
+    zn_weights_close(&w);
+    return ok;
+}
+
+static bool open_all(edit *e, zn_error *err)
+{
+    const options *o = e->o;
+    const zn_open own = { .files = o->weights, .n_files = o->n_weights, .precision = precision_of(o) };
+    const zn_open finder = { .precision = own.precision };
+    int side, d;
+    size_t len;
+
+    if (zn_engine_open(&e->engine, o->engine, o->threads, err) || zn_finder_open(&e->finder, e->engine, &finder, err) ||
+        zn_model_open(&e->encoder, e->engine, "diffae-encode", &own, err) ||
+        zn_model_open(&e->sampler, e->engine, "diffae-sample", &own, err))
+        return false;
+    side = zn_model_geometry(e->encoder)->side;
+    d = zn_model_geometry(e->encoder)->out_c;
+    if (side < 1 || side > 1024 || d < 1) {
+        snprintf(err->text, sizeof err->text, "the model does not say how large its pictures are");
+        return false;
+    }
+    len = (size_t)side * (size_t)side * 3;
+    e->face = (zn_array){ malloc(len * sizeof(float)), side, side, 3 };
+    e->stack = calloc(STACK * len, sizeof(float));
+    e->up = malloc(STACK * len * sizeof(float));
+    e->code = malloc(2 * (size_t)d * sizeof(float));
+    e->shift = malloc((size_t)d * sizeof(float));
+    if (!e->face.data || !e->stack || !e->up || !e->code || !e->shift)
+        return out_of_memory(err);
+    return read_attribute(e, d, err);
+}
+
+static void close_all(edit *e)
+{
+    zn_model_close(&e->sampler);
+    zn_model_close(&e->encoder);
+    zn_finder_close(&e->finder);
+    zn_engine_close(&e->engine);
+    free(e->face.data);
+    free(e->stack);
+    free(e->up);
+    free(e->code);
+    free(e->shift);
+}
+
+/* ---- an edit --------------------------------------------------------------------------------------------- */
+
+static bool find(edit *e, zn_error *err)
+{
+    const int32_t w = e->picture.w, h = e->picture.h;
+    zn_face face;
+    int n = 0;
+
+    if (faces_in(&face, 1, &n, e->finder, &e->picture, err))
+        return false;
+    e->found = n > 0;
+    if (!n)
+        face = (zn_face){ 0.5f * (float)w, 0.5f * (float)h, 0.2f * (float)(w < h ? w : h), 0, 0 };
+    zn_face_cut(&e->face, &e->picture, &face);
+    for (size_t i = 0; i < zn_array_len(&e->face); i++)
+        e->face.data[i] = 2 * e->face.data[i] - 1;
+    return true;
+}
+
+static bool encode(edit *e, zn_error *err)
+{
+    const int d = zn_model_geometry(e->encoder)->out_c;
+    zn_array code = { e->code + d, 1, 1, d };
+
+    if (zn_model_run(e->encoder, &e->face, 1, &code, NULL, err))
+        return false;
+    for (int i = 0; i < d; i++)
+        e->code[i] = e->code[d + i] + e->shift[i];
+    return true;
+}
+
+/* n pictures that lie one below the other, from x to y. */
+static bool sample(edit *e, float *y, const float *x, int n, const float *cond, int codes, bool guided,
+                   const char *const *set, zn_error *err)
+{
+    const int side = e->face.h, d = zn_model_geometry(e->encoder)->out_c;
+    const zn_array in[3] = { { (float *)x, n * side, side, 3 },
+                             { (float *)cond, codes, 1, d },
+                             { e->code + d, codes, 1, d } };
+    zn_array out = { y, n * side, side, 3 };
+    zn_job job = { .set = set };
+
+    while (set[job.n_set])
+        job.n_set++;
+    return !zn_model_run(e->sampler, in, guided ? 3 : 2, &out, &job, err);
+}
+
+static bool estimate(edit *e, zn_error *err)
+{
+    static const char *const set[] = { "steps=1", "from=400", NULL };
+    const size_t len = zn_array_len(&e->face);
+
+    memcpy(e->stack, e->face.data, len * sizeof(float));
+    memcpy(e->stack + len, e->face.data, len * sizeof(float));
+    return encode(e, err) && sample(e, e->up, e->stack, 2, e->code, 2, false, set, err);
+}
+
+static bool lead_up(edit *e, zn_error *err)
+{
+    const char *const set[] = { e->steps, "path=1", "reverse=1", NULL };
+    const size_t len = zn_array_len(&e->face);
+
+    memset(e->stack, 0, STACK * len * sizeof(float));
+    memcpy(e->stack, e->face.data, len * sizeof(float));
+    return sample(e, e->up, e->stack, STACK, e->code + zn_model_geometry(e->encoder)->out_c, 1, false, set, err);
+}
+
+static bool lead_down(edit *e, zn_error *err)
+{
+    const char *const set[] = { e->steps, "path=1", e->guide, "guided=0.8", NULL };
+
+    return sample(e, e->stack, e->up, STACK, e->code, 1, true, set, err);
+}
+
+/* A fresh edit fills e->ms; one that is not opened yet is. */
+static bool run_edit(edit *e, zn_error *err)
+{
+    static bool (*const run[STAGES])(edit *, zn_error *) = { open_all, find, estimate, encode, lead_up, lead_down };
+
+    for (int k = e->engine ? FIND : LOAD; k < STAGES; k++) {
+        const double start = now_ms();
+
+        if (!run[k](e, err))
+            return false;
+        e->ms[k] = now_ms() - start;
+    }
+    return true;
+}
+
+/* ---- what is printed ------------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void print_line(const char *what, const double ms[STAGES])
+{
+    const double edited = ms[FIND] + ms[ENCODE] + ms[UP] + ms[DOWN];
+
+    printf("%-22s load %7.1f  find %6.1f  first estimate %6.1f  encode %5.1f  up %7.1f  down %7.1f ms;  ", what,
+           ms[LOAD], ms[FIND], ms[ESTIMATE], ms[ENCODE], ms[UP], ms[DOWN]);
+    printf("shown after %.1f, edited after %.1f ms\n", ms[LOAD] + ms[FIND] + ms[ESTIMATE], ms[LOAD] + edited);
+}
+
+static bool make_picture(zn_array *out, const options *o, zn_error *err)
+{
+    *out = (zn_array){ NULL, o->height ? o->height : SIDE, o->width ? o->width : SIDE, 3 };
+    if (o->n_words > 1)
+        return faces_read(out, o->word[1], err);
+    out->data = malloc(zn_array_len(out) * sizeof(float));
+    if (!out->data)
+        return out_of_memory(err);
+    zn_noise_fill(out->data, zn_array_len(out), 1, 0);
+    for (size_t i = 0; i < zn_array_len(out); i++)
+        out->data[i] = fminf(fmaxf(0.5f + 0.2f * out->data[i], 0), 1);
+    return true;
+}
+
+bool bench_faces_has(const options *o)
+{
+    return o->n_words > 0 && !strcmp(o->word[0], "face-edit");
+}
+
+int bench_faces(const options *o)
+{
+    const char *set[MAX_LIST];
+    edit e = { .o = o };
+    char what[32];
+    int n = 0;
+    double all[STAGES][RUNS], median[STAGES] = { 0 }, least[STAGES] = { 0 };
+    zn_error err = { "" };
+    bool ok;
+
+    if (o->n_words > 2 || o->json || o->layers || job_settings(set, o) || (o->n_words > 1 && o->width))
+        return usage("face-edit takes a picture or --size, --weights and --set precision=P");
+    snprintf(e.steps, sizeof e.steps, "steps=%d", STEPS);
+    ok = make_picture(&e.picture, o, &err) && run_edit(&e, &err);
+    if (ok) {
+        printf("engine %s, %d threads, %s, a picture of %dx%d, %s\n", zn_engine_name(e.engine),
+               zn_engine_threads(e.engine), zn_model_precision(e.sampler), e.picture.w, e.picture.h,
+               e.found ? "a face was found" : "no face: its middle is edited");
+        print_line("first", e.ms);
+    }
+    for (const double begun = now_ms(); ok && n < RUNS && (n < RUNS_MIN || now_ms() - begun < LONG_MS); n++) {
+        ok = run_edit(&e, &err);
+        for (int k = 0; k < STAGES; k++)
+            all[k][n] = e.ms[k];
+    }
+    for (int k = FIND; ok && k < STAGES; k++) {
+        qsort(all[k], (size_t)n, sizeof all[k][0], by_value);
+        least[k] = all[k][0];
+        median[k] = all[k][n / 2];
+    }
+    if (ok) {
+        print_line("loaded, least", least);
+        snprintf(what, sizeof what, "loaded, median of %d", n);
+        print_line(what, median);
+    }
+    close_all(&e);
+    free(e.picture.data);
+    return ok ? EXIT_DONE : fail("%s", err.text);
+}
