@@ -64,6 +64,16 @@ def decode(tar, folder, name):
     (folder / f"{name}.tmp").rename(folder / f"{name}.json")
 
 
+def limits(table):
+    """Where a judge's readings become "yes", [A]: 0 for logits, the threshold for standardised numbers."""
+    rows = [r for r in csv.DictReader(open(table)) if r["split"] == "train"]
+    v = torch.tensor([[f(r) for _, f, _, _ in ATTRIBUTES.values()] for r in rows], dtype=torch.float32)
+    at = torch.tensor([float(v[:, i].median()) if a[2] is None else a[2] for i, a in enumerate(ATTRIBUTES.values())])
+    out = (at - v.mean(0)) / v.std(0)
+    out[:BINARY] = 0
+    return out
+
+
 class Faces:
     """Everything on the device: pictures [N,3,128,128] uint8, targets [N,A]; train[:count] are the rows to train on."""
 

@@ -1,15 +1,14 @@
 """Reconstruction and edits side by side for age groups and genders: does the model serve some people worse than others?
 
-    python groups.py ZENITH FACES_DIR JUDGE.safetensors OUT.json [--each 12] [--steps 12]
+    python groups.py ZENITH FACES_DIR JUDGE.safetensors OUT.json [--each 12]
 
-ZENITH, FACES_DIR: as for identity.py; JUDGE: the network that eval.py trained. The same number of held-out faces of each age group (50 and more are one) and
+ZENITH, FACES_DIR, JUDGE: as for edits.py. The same number of held-out faces of each age group (50 and more are one) and
 gender, in turn: OUT.json grows face by face, and a second call goes on. Edits are those of zenith:diffae-manipulate: amount 1 away from the side
 on which the judge sees the face. The groups are FairFace's labels.
 """
 import argparse
 import csv
 import json
-import os
 import tempfile
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import torch
 
 import data
 import diffusion
-import identity
+import edits
 import judge as judges
 
 ATTRIBUTES = {"smile": "smile", "age": "age"}                # of the attribute file: of data.py
@@ -42,7 +41,6 @@ def main():
     a.add_argument("judge")
     a.add_argument("out")
     a.add_argument("--each", type=int, default=12)
-    a.add_argument("--steps", type=int, default=12)
     a = a.parse_args()
     torch.set_num_threads(1)
     folder, out = Path(a.faces_dir), Path(a.out)
@@ -52,14 +50,14 @@ def main():
         r = faces.rows[i]
         groups.setdefault((AGES[r["age_group"]], r["gender"]), []).append(i)
     rows = [g[k * len(g) // a.each] for k in range(a.each) for g in groups.values() if k < len(g)]
-    table, _, _ = identity.attributes_of(Path(os.environ["ZENITH_MODELS"].split(":")[0]) / "zenith-face.attributes.safetensors")
+    table = edits.attributes_of(edits.shipped())[0]
     judge = judges.load(a.judge, "cpu")
-    limit = torch.zeros(len(data.NAMES))
-    limit[data.BINARY:] = ((faces.threshold - faces.mean) / faces.std)[data.BINARY:]
+    limit = data.limits(folder / "faces128.csv")
     tensor = lambda x: torch.from_numpy(np.ascontiguousarray(x.transpose(2, 0, 1)))[None]
     done = json.loads(out.read_text())["faces"] if out.exists() else {}
     with tempfile.TemporaryDirectory() as tmp:
-        engine = identity.Engine(a.zenith, tmp, a.steps)
+        engine = edits.Engine(a.zenith, tmp)
+        again = edits.Engine(a.zenith, tmp, edits.RECONSTRUCTION)
         for row in rows:
             r = faces.rows[row]
             if r["file"] in done:
@@ -67,14 +65,14 @@ def main():
             x = faces.get(torch.tensor([row]))
             picture = x[0].permute(1, 2, 0).numpy()
             code = engine.encode(picture)
-            noise = engine.noise(picture, code)
-            made = tensor(engine.draw(noise, code, code, 1)[0])
+            made = tensor(again.draw(again.noise(picture, code), code)[0])
+            up = engine.way_up(picture, code)
             was = judge(x)[0]
             f = {"years": AGES[r["age_group"]], "gender": r["gender"], "psnr": diffusion.psnr(made, x), "ssim": diffusion.ssim(made, x)}
             for name, ours in ATTRIBUTES.items():
                 i = data.NAMES.index(ours)
                 side = -1.0 if was[i] > limit[i] else 1.0
-                y = engine.draw(noise, code + side * table[name][1], code, table[name][2])[0]
+                y = engine.edit(up, code, code + side * table[name][1], table[name][2])
                 f[name] = bool((judge(tensor(y))[0, i] - limit[i]) * side > 0)
             done[r["file"]] = f
             tmp_file = out.with_suffix(".tmp")

@@ -2,7 +2,7 @@
 
     python strips.py ZENITH FACES_DIR OUT.jpg [--pairs 20] [--between 6] [--steps 10]
 
-ZENITH, FACES_DIR: as identity.py. Codes go along a line, noise along an arc, as zenith:diffae-interpolate does it. OUT.jpg gets a line for each pair, the
+ZENITH, FACES_DIR: as edits.py. Codes go along a line, noise along an arc, as zenith:diffae-interpolate does it. OUT.jpg gets a line for each pair, the
 photographs at both ends: it shows private people and is not to be published.
 
 Measured: gradient energy, the mean square of the differences of neighbouring pixels. A blend of pixels is half as sharp in the middle, two faces on top of
@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from identity import Engine
+from edits import Engine
 
 
 def slerp(a, b, t):
