@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # gpu.sh [STEP...] - everything about the CUDA engine on a machine with a GPU.  Without steps: check memcheck racecheck speed.
 #   check      self-test in all precisions, golden networks, tiles, and what happens without a GPU; about 5 minutes
-#   bench      milliseconds of TAESD, the denoisers and zenith-lite in fp16 and fp32; with BASE, beside an older version
+#   bench      milliseconds of TAESD, the denoisers and zenith-lite in fp16 and fp32; with BASE, beside an older version; and
+#              of an edit of a face, loading included and not
 #   memcheck   the self-test under compute-sanitizer, in all precisions; likewise racecheck
 #   speed      a table of speeds beside PyTorch, which must be installed; or quick, without the slow half of PyTorch's
 # It builds first, for this machine's GPU alone, and ends with a table.  Needs nvcc and meson.  A step whose tool is missing
@@ -146,6 +147,13 @@ bench() {
   [ "$(wc -l <"$out/bench-table")" -eq 14 ] && echo "14 models and precisions"
 }
 
+# face_edit PRECISION: an edit of a face, in a fresh process and with the networks loaded.  Kernels are tuned before.
+face_edit() {
+  local run=("$build/engine/zenith" bench face-edit --engine cuda --set "precision=$1")
+  "${run[@]}" && "${run[@]}" >"$out/face-edit-$1" && cat "$out/face-edit-$1" &&
+    sed -nE 's/^(first|loaded, median).*edited (after .*)/\1 \2/p' "$out/face-edit-$1" | paste -sd ';'
+}
+
 base=$(asked bench && base_tree)
 step configure configure "$build" "$root"
 if [ -n "$base" ]; then
@@ -168,6 +176,7 @@ if asked check || asked memcheck || asked racecheck; then
   step "self-test" self_test
 fi
 asked bench && step bench bench
+for p in fp16 fp32; do asked bench && step "face edit $p" face_edit $p; done
 for tool in memcheck racecheck; do
   if asked $tool && command -v compute-sanitizer >/dev/null; then
     step $tool sanitize $tool
