@@ -410,5 +410,7 @@ cmd_bench() {
   "$build/engine/zenith" bench --threads 1
   "$build/engine/zenith" bench
   "$build/tests/test_check" --bench
-  [ ! -x "$build/tests/gegl/bench_denoise" ] || "$build/tests/gegl/bench_denoise" 2>/dev/null
+  for name in denoise faces; do
+    [ ! -x "$build/tests/gegl/bench_$name" ] || "$build/tests/gegl/bench_$name" 2>/dev/null
+  done
 }

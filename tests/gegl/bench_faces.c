@@ -45,10 +45,10 @@ portrait (gint side)
   GeglNode   *graph  = gegl_node_new ();
   GeglNode   *load   = gegl_node_new_child (graph, "operation", "gegl:load", "path",
                                             SOURCE_DIR "/samples/astronaut.png", NULL);
-  GeglNode   *scale  = gegl_node_new_child (graph, "operation", "gegl:scale-size", "x",
-                                            (gdouble) side, "y", (gdouble) side, NULL);
-  GeglNode   *sink = gegl_node_new_child (graph, "operation", "gegl:buffer-sink", "buffer", &buffer,
-                                          NULL);
+  GeglNode *scale = gegl_node_new_child (graph, "operation", "gegl:scale-size", "x", (gdouble) side,
+                                         "y", (gdouble) side, NULL);
+  GeglNode *sink  = gegl_node_new_child (graph, "operation", "gegl:buffer-sink", "buffer", &buffer,
+                                         NULL);
 
   gegl_node_link_many (load, scale, sink, NULL);
   gegl_node_process (sink);
