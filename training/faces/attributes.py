@@ -9,9 +9,7 @@ import math
 import struct
 import sys
 
-# What users see: name, the row that it is made of, its sign, and the guidance at amount 1.  APART: the direction is made orthogonal to those of
-# all other sliders, so it holds their readings.
-APART = ["smile"]
+# What users see: name, the row that it is made of, its sign, and the guidance at amount 1.
 SLIDERS = [
     ("smile", "smile", 1, 3),
     ("mouth-open", "mouth_open", 1, 3),
@@ -54,32 +52,17 @@ def write(path, meta, tensors):
             f.write(struct.pack(f"<{len(values)}f", *values))
 
 
-def unit(v):
-    length = math.sqrt(sum(x * x for x in v))
-    return [x / length for x in v]
-
-
-def orthogonal(v, others):
-    """v without its part in the span of the others (Gram-Schmidt)."""
-    basis = []
-    for u in others + [v]:
-        for b in basis:
-            along = sum(x * y for x, y in zip(u, b))
-            u = [x - along * y for x, y in zip(u, b)]
-        basis.append(unit(u))
-    return basis[-1]
-
-
 def main(directions, autoencoder, out):
     header, tensor = read(directions)
     rows = read(autoencoder)[0]["__metadata__"]["attributes"].split(",")
     n, d = header["directions"]["shape"]
     assert n == len(rows), (n, rows)
     every = tensor("directions")
-    plain = {name: unit([sign * x for x in every[rows.index(row) * d:][:d]]) for name, row, sign, _ in SLIDERS}
     chosen = []
-    for name, v in plain.items():
-        chosen += orthogonal(v, [u for n, u in plain.items() if n != name]) if name in APART else v
+    for _, row, sign, _ in SLIDERS:
+        v = every[rows.index(row) * d:][:d]
+        length = math.sqrt(sum(x * x for x in v))
+        chosen += [sign * x / length for x in v]
     write(out, {"names": ",".join(s[0] for s in SLIDERS), "model": "zenith-face", "project": "Zenith"}, {
         "directions": ([len(SLIDERS), d], chosen),
         "guide": ([len(SLIDERS)], [float(s[3]) for s in SLIDERS]),
