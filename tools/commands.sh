@@ -403,6 +403,11 @@ cmd_bench() {
     shift
     exec "$root/tools/bench_peers.sh" "$@"
   fi
+  if [ "${1:-}" = latents ]; then
+    shift
+    "${PYTHON:-python3}" "$root/tools/quality_latents.py" "${1:-$root/../shared/data/testsets/Kodak24}" "${@:2}" --zenith "$build/engine/zenith"
+    exec "${PYTHON:-python3}" "$root/tools/bench_latents.py" "${@:2}" --zenith "$build/engine/zenith"
+  fi
   if [ "${1:-}" = quality ]; then
     shift
     exec "${PYTHON:-python3}" "$root/tools/quality_peers.py" --zenith "$build/engine/zenith" "$@"

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 """What autoencoders keep of pictures, through the C engine: PSNR, SSIM, 8-bit storage, statistics of the latents.
 
-    tools/quality_latents.py FOLDER ENCODER[:DECODER]... [--zenith PROGRAM] [--worst FILE.png] [--every N]
+    tools/quality_latents.py FOLDER [ENCODER[:DECODER]...] [--zenith PROGRAM] [--worst FILE.png] [--every N]
 
-FOLDER holds the pictures (Kodak24).  ENCODER and DECODER are weight files; without the second the first has both halves.  Output is
-clamped to 0..1.  SSIM: mean over windows of an 11x11 Gaussian of deviation 1.5 and over the channels, as Wang et al. 2004.
+`./run bench latents` calls it.  FOLDER holds the pictures (Kodak24).  ENCODER and DECODER are weight files; without the second the first
+has both halves; without any, those of models/ are taken.  Output is clamped to 0..1.  SSIM: mean over windows of an 11x11 Gaussian of deviation 1.5 and over the channels, as Wang et al. 2004.
 "8 bits": PSNR with the latent stored as round(255 (z / 6 + 0.5)), clamped.  --worst writes the picture that each loses most of, and
 what is left of it, side by side; --every N takes every N-th picture.
 """
@@ -18,6 +18,7 @@ import numpy as np
 from PIL import Image
 
 ROOT = Path(__file__).resolve().parent.parent
+SHIPPED = [str(ROOT / "models" / f"{name}.safetensors") for name in ("zenith", "zenith-lite", "zenith-tae")]
 
 
 def psnr(a, b):
@@ -39,6 +40,10 @@ def ssim(a, b):
     va, vb, cov = blur(a * a, taps) - ma ** 2, blur(b * b, taps) - mb ** 2, blur(a * b, taps) - ma * mb
     c1, c2 = 0.01 ** 2, 0.03 ** 2
     return np.mean((2 * ma * mb + c1) * (2 * cov + c2) / ((ma ** 2 + mb ** 2 + c1) * (va + vb + c2)))
+
+
+def pair_name(pair):
+    return " > ".join(Path(f).stem for f in pair.split(":"))
 
 
 class Engine:
@@ -78,7 +83,7 @@ def measure(engine, pair, pictures):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("folder")
-    p.add_argument("pairs", nargs="+", metavar="ENCODER[:DECODER]")
+    p.add_argument("pairs", nargs="*", metavar="ENCODER[:DECODER]")
     p.add_argument("--zenith", default=str(ROOT / "build" / "engine" / "zenith"))
     p.add_argument("--worst")
     p.add_argument("--every", type=int, default=1)
@@ -90,13 +95,12 @@ def main():
     print("| encoder > decoder | PSNR | SSIM | 8 bits | worst | latent mean, deviation, least and most of a channel | over 3 |\n|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as tmp:
         engine = Engine(a.zenith, Path(tmp))
-        for pair in a.pairs:
+        for pair in a.pairs or SHIPPED:
             rows, z = measure(engine, pair, pictures)
             mean = lambda k: np.mean([r[k] for r in rows])
             worst = min(rows, key=lambda r: r[0])
-            name = " > ".join(Path(f).stem for f in pair.split(":"))
             dev = z.std(0)
-            print(f"| {name} | {mean(0):.2f} | {mean(1):.4f} | {mean(2):.2f} | {worst[3].stem} {worst[0]:.2f} | "
+            print(f"| {pair_name(pair)} | {mean(0):.2f} | {mean(1):.4f} | {mean(2):.2f} | {worst[3].stem} {worst[0]:.2f} | "
                   f"{z.mean():.2f}, {z.std():.2f}, {dev.min():.2f}, {dev.max():.2f} | {100 * np.mean(abs(z) > 3):.2f} % |", flush=True)
             strips.append(np.concatenate([worst[4], worst[5]], 1))
     if a.worst:

@@ -29,6 +29,7 @@ int fail(const char *fmt, ...);  /* EXIT_FAILED */
 int usage(const char *fmt, ...); /* EXIT_USAGE */
 
 double now_ms(void); /* a clock that only goes forward */
+double cpu_ms(void); /* CPU time of this process, all threads */
 
 /* The value of "precision=" among the --set options; NULL: not given.  job_settings copies the others into set, which has
  * room for MAX_LIST, and returns their number. */

@@ -247,7 +247,7 @@ expect 1 'no precision tf32 .from ZENITH_PRECISION.' "ZENITH_PRECISION" env ZENI
 expect 1 "no engine 'nonsense'" "an engine that is none" "$zenith" bench identity --engine nonsense
 expect 1 '(needs|not)' "an engine of another CPU" "$zenith" bench identity --engine "$(uname -m | grep -q x86 && echo neon || echo avx2)"
 expect 0 'scalar' "ZENITH_ENGINE" env ZENITH_ENGINE=scalar "$zenith" bench identity --size 8x8
-expect 0 '"model":"taesd-decode".*"ms":.*"gmac":.*"gflops":.*"peak_gflops":.*"peak_bytes":' "bench --json" \
+expect 0 '"model":"taesd-decode".*"ms":.*"least_ms":[0-9.]+,"cpu_ms":[0-9.]+,"gmac":.*"gflops":.*"peak_gflops":.*"peak_bytes":' "bench --json" \
   "$zenith" bench taesd-decode --weights "$golden/taesd_decoder.pth" --json --size 64x64
 expect 0 'conv 3x3/1 8>8' "bench --layers" \
   "$zenith" bench taesd-decode --weights "$golden/taesd_decoder.pth" --layers --size 64x64
