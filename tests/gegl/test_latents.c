@@ -236,46 +236,90 @@ test_ways_to_name_weights (void)
   g_object_unref (in);
 }
 
-/* The large autoencoders see pictures of -1..1: what the operation makes of a picture is
- * what the engine makes of 2 x - 1, and back. */
-static void
-test_large_autoencoders_are_centred (void)
+/* Runs one half in one piece; or, with `tiles`, asks into how many tiles ZENITH_MEMORY makes it go. */
+static zn_array
+run_half (zn_engine *engine, const gchar *id, const gchar *file, const zn_array *in, gint *tiles)
 {
-  static const gchar *const file = DATA_DIR "/wan21.pth";
-  const GeglRectangle       box  = { 0, 0, 40, 24 };
-  const zn_open             open = { .files = &file, .n_files = 1 };
-  GeglBuffer               *in   = picture ("R'G'B' float", 0, 0, 40, 24, 16);
-  gfloat  *got = apply ("zenith:latent-preview", "weights=" DATA_DIR "/wan21.pth", in, NULL, NULL);
-  gfloat  *x   = pixels_of (in, &box, "R'G'B' float");
-  zn_array a = { x, 24, 40, 3 }, z = { 0 }, y = { 0 };
+  const zn_job job   = { .max_memory = (gsize) 1 << 30 };
+  zn_model    *model = NULL;
+  zn_plan      plan  = { 0 };
+  zn_array     out   = { 0 };
+
+  g_assert (! zn_model_open (&model, engine, id, &(zn_open){ .files = &file, .n_files = 1 }, NULL));
+  g_assert (! zn_model_shape (model, in, 1, &out, NULL));
+  if (tiles)
+    *tiles = zn_model_plan (model, in, 1, NULL, &plan, NULL) ? 0 : plan.n_tiles;
+  else
+    {
+      out.data = g_new (gfloat, zn_array_len (&out));
+      g_assert (! zn_model_run (model, in, 1, &out, &job, NULL));
+    }
+  zn_model_close (&model);
+  return out;
+}
+
+/* The large autoencoders see pictures of -1..1: what the operation makes of a picture, in tiles, too, is what the engine
+ * makes of 2 x - 1 in one piece, and back. */
+static void
+test_large_autoencoders (void)
+{
+  static const struct
+  {
+    const gchar *model, *file;
+    gint         w, h;
+    const gchar *memory; /* ZENITH_MEMORY; NULL: one piece */
+  } cases[] = {
+    { "wan-vae", DATA_DIR "/wan21.pth", 40, 24, NULL },
+    { "wan-vae", DATA_DIR "/wan21.pth", 1000, 704, "24" },
+    { "flux-ae", DATA_DIR "/kl-flux.pth", 180, 132, "31" },
+  };
   zn_engine *engine = NULL;
-  zn_model  *m[2]   = { NULL, NULL };
-  gdouble    worst  = 0;
 
-  for (gint i = 0; i < 40 * 24 * 3; i++)
-    x[i] = 2 * x[i] - 1;
   g_assert (! zn_engine_open (&engine, "auto", 0, NULL));
-  g_assert (! zn_model_open (&m[0], engine, "wan-vae-encode", &open, NULL));
-  g_assert (! zn_model_open (&m[1], engine, "wan-vae-decode", &open, NULL));
-  g_assert (! zn_model_shape (m[0], &a, 1, &z, NULL));
-  z.data = g_new (gfloat, zn_array_len (&z));
-  g_assert (! zn_model_run (m[0], &a, 1, &z, NULL, NULL) &&
-            ! zn_model_shape (m[1], &z, 1, &y, NULL));
-  y.data = g_new (gfloat, zn_array_len (&y));
-  g_assert (! zn_model_run (m[1], &z, 1, &y, NULL, NULL));
-  for (gint i = 0; i < 40 * 24; i++)
-    for (gint c = 0; c < 3; c++)
-      worst = MAX (worst, fabs (got[4 * i + c] - (0.5 * y.data[3 * i + c] + 0.5)));
-  CHECK (worst < 1e-4, "%g off", worst);
+  for (guint k = 0; k < G_N_ELEMENTS (cases); k++)
+    {
+      const GeglRectangle box      = { 0, 0, cases[k].w, cases[k].h };
+      GeglBuffer         *in       = picture ("R'G'B' float", 0, 0, box.width, box.height, 16);
+      gchar              *settings = g_strdup_printf ("weights=%s", cases[k].file);
+      gchar              *encode   = g_strdup_printf ("%s-encode", cases[k].model);
+      gchar              *decode   = g_strdup_printf ("%s-decode", cases[k].model);
+      gfloat             *x        = pixels_of (in, &box, "R'G'B' float"), *got;
+      zn_array            a        = { x, box.height, box.width, 3 }, z, y;
+      gchar              *status   = NULL;
+      gdouble             worst    = 0;
+      gint                tiles[2] = { 1, 1 };
 
-  for (gint i = 0; i < 2; i++)
-    zn_model_close (&m[i]);
+      for (gint i = 0; i < 3 * box.width * box.height; i++)
+        x[i] = 2 * x[i] - 1;
+      z = run_half (engine, encode, cases[k].file, &a, NULL);
+      y = run_half (engine, decode, cases[k].file, &z, NULL);
+      if (cases[k].memory)
+        g_setenv ("ZENITH_MEMORY", cases[k].memory, TRUE);
+      run_half (engine, encode, cases[k].file, &a, &tiles[0]);
+      run_half (engine, decode, cases[k].file, &z, &tiles[1]);
+      CHECK (! cases[k].memory || MAX (tiles[0], tiles[1]) > 3, "%s: %d and %d tiles",
+             cases[k].model, tiles[0], tiles[1]);
+      got = apply ("zenith:latent-preview", settings, in, &status, NULL);
+      g_unsetenv ("ZENITH_MEMORY");
+      CHECK (! *status, "%s: %s", cases[k].model, status);
+      for (gint i = 0; i < box.width * box.height; i++)
+        for (gint c = 0; c < 3; c++)
+          worst = MAX (
+              worst,
+              fabs (got[4 * i + c] -
+                    (0.5 * y.data[((gsize) (i / box.width) * y.w + i % box.width) * 3 + c] + 0.5)));
+      CHECK (worst < 1e-4, "%s of %dx%d: %g off", cases[k].model, box.width, box.height, worst);
+      g_free (settings);
+      g_free (encode);
+      g_free (decode);
+      g_free (status);
+      g_free (z.data);
+      g_free (y.data);
+      g_free (x);
+      g_free (got);
+      g_object_unref (in);
+    }
   zn_engine_close (&engine);
-  g_free (z.data);
-  g_free (y.data);
-  g_free (x);
-  g_free (got);
-  g_object_unref (in);
 }
 
 /* Without a decoder, a latent of Wan is shown by its colours, and the note says so. */
@@ -384,7 +428,7 @@ main (int argc, char **argv)
 
   RUN (test_size_and_format_of_latents);
   RUN (test_encode_then_decode_is_preview);
-  RUN (test_large_autoencoders_are_centred);
+  RUN (test_large_autoencoders);
   RUN (test_wan_latent_without_decoder);
   RUN (test_latents_without_decoders);
   RUN (test_difference_has_a_scale);
