@@ -64,15 +64,20 @@ class Engine:
         return np.load(self.folder / "out.npy").astype(float)
 
 
+def round_trip(engine, encoder, decoder, x):
+    """(latent, picture, function that decodes other latents) of a picture x, whose sides are mirrored to multiples of 8."""
+    h, w = x.shape[:2]
+    z = engine.run("encode", encoder, np.pad(x, ((0, -h % 8), (0, -w % 8), (0, 0)), mode="reflect"))
+    decode = lambda v: np.clip(engine.run("decode", decoder or encoder, v)[:h, :w], 0, 1)
+    return z, decode(z), decode
+
+
 def measure(engine, pair, pictures):
     encoder, _, decoder = pair.partition(":")
     rows, z_all = [], []
     for path in pictures:
         x = np.asarray(Image.open(path).convert("RGB"), float) / 255
-        h, w = x.shape[:2]
-        z = engine.run("encode", encoder, np.pad(x, ((0, -h % 8), (0, -w % 8), (0, 0)), mode="reflect"))
-        decode = lambda v: np.clip(engine.run("decode", decoder or encoder, v)[:h, :w], 0, 1)
-        y = decode(z)
+        z, y, decode = round_trip(engine, encoder, decoder, x)
         stored = (np.round(255 * np.clip(z / 6 + 0.5, 0, 1)) / 255 - 0.5) * 6
         rows.append((psnr(y, x), ssim(y, x), psnr(decode(stored), x), path, x, y))
         z_all.append(z.reshape(-1, z.shape[-1]))
