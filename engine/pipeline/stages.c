@@ -15,6 +15,7 @@
 #include "stages.h"
 
 #include "../core/ints.h"
+#include "settings.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -212,10 +213,27 @@ static between make_between(const zn_run *r, const zn_source *in)
                       (size_t)w * (size_t)h * (size_t)c * sizeof(float) };
 }
 
-/* Both stages; the array between them is the caller's memory, so that what a run may take is less. */
+/* The array between the stages counts, too: what a tile, and what a whole stage may take is less.  Returns the bounds before. */
+static zn_limits set_aside(zn_run *r, const between *mid)
+{
+    const zn_limits before = { .total = r->most, .run = r->max_memory };
+
+    r->most -= mid->bytes;
+    r->max_memory = r->max_memory < r->most ? r->max_memory : r->most;
+    return before;
+}
+
+static void give_back(zn_run *r, zn_limits before)
+{
+    r->most = before.total;
+    r->max_memory = before.run;
+}
+
+/* Both stages. */
 static zn_status plan_split(zn_run *r, zn_plan *plan, const zn_source *in, zn_error *err)
 {
     const between mid = make_between(r, in);
+    zn_limits bounds;
     zn_plan part[2];
     double total = 0;
     zn_status s = ZN_OK;
@@ -223,7 +241,7 @@ static zn_status plan_split(zn_run *r, zn_plan *plan, const zn_source *in, zn_er
     if (mid.bytes > r->most)
         return zn_fail(err, ZN_E_MEMORY, "%s needs %zu MiB between its stages where %zu are allowed; set %s to more",
                        r->model->arch->info.id, mid.bytes >> 20, r->most >> 20, r->model->engine->be->memory_variable);
-    r->most -= mid.bytes;
+    bounds = set_aside(r, &mid);
     for (int i = 0; i < 2 && !s; i++) {
         const zn_source *from = i ? &mid.source : in;
 
@@ -235,7 +253,7 @@ static zn_status plan_split(zn_run *r, zn_plan *plan, const zn_source *in, zn_er
         end_statistics(r);
         total += r->ctx.total;
     }
-    r->most += mid.bytes;
+    give_back(r, bounds);
     begin_stage(r, 0);
     if (s)
         return s;
@@ -263,6 +281,7 @@ static zn_status run_split(zn_run *r, const zn_sink *out, const zn_source *in, z
 {
     between mid = make_between(r, in);
     const zn_sink sink = { zn_memory_write, &mid.memory };
+    zn_limits bounds;
     zn_status s;
 
     mid.source.cookie = &mid.memory;
@@ -270,12 +289,12 @@ static zn_status run_split(zn_run *r, const zn_sink *out, const zn_source *in, z
     if (!mid.memory.data)
         return zn_fail(err, ZN_E_MEMORY, "out of memory for what lies between the two stages of %s",
                        r->model->arch->info.id);
-    r->most -= mid.bytes;
+    bounds = set_aside(r, &mid);
     s = run_stage(r, 1, &sink, in, (zn_rect){ 0, 0, mid.source.w, mid.source.h }, err);
     if (!s)
         s = run_stage(r, 2, out, &mid.source, roi, err);
     begin_stage(r, 0);
-    r->most += mid.bytes;
+    give_back(r, bounds);
     free(mid.memory.data);
     return s;
 }

@@ -4,6 +4,8 @@
  * this machine. */
 #include "compare.h"
 
+#include <math.h>
+
 static const struct {
     const char *model; /* -encode and -decode */
     const char *file, *golden, *what, *set;
@@ -41,6 +43,52 @@ static void both_sides(void)
     run_side(true);
 }
 
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* How visible a vertical line is in got - want: the largest mean step between neighbouring columns, over the median step. */
+static double line_in(const zn_array *got, const zn_array *want)
+{
+    const int n = got->w - 1;
+    const size_t c = (size_t)got->c;
+    double *step = calloc((size_t)n, sizeof *step), most = 0, median;
+
+    for (int y = 0; y < got->h; y++)
+        for (int x = 0; x < n; x++)
+            for (size_t i = 0; i < c; i++) {
+                const size_t at = ((size_t)y * (size_t)got->w + (size_t)x) * c + i;
+
+                step[x] += fabs((double)(got->data[at + c] - want->data[at + c]) - (got->data[at] - want->data[at]));
+            }
+    for (int x = 0; x < n; x++)
+        most = fmax(most, step[x]);
+    qsort(step, (size_t)n, sizeof *step, by_value);
+    median = step[n / 2];
+    free(step);
+    return most / median;
+}
+
+/* Tiles whose statistics are estimates differ from one piece, but without a seam: no line shows in the difference, while a step
+ * of a thousandth of the deviation, put there, does. */
+static void no_seam(zn_array *got, const zn_array *want)
+{
+    double square = 0, line = line_in(got, want);
+
+    CHECK(line < 2, "a line in the difference is %g times the median step", line);
+    for (size_t i = 0; i < zn_array_len(want); i++)
+        square += (double)want->data[i] * want->data[i];
+    for (int y = 0; y < got->h; y++)
+        for (int x = got->w / 2; x < got->w; x++)
+            got->data[((size_t)y * (size_t)got->w + (size_t)x) * (size_t)got->c] +=
+                (float)(1e-3 * sqrt(square / (double)zn_array_len(want)));
+    line = line_in(got, want);
+    CHECK(line > 2, "a step of a thousandth is %g times the median step", line);
+}
+
 /* A picture in tiles, with the middle over all of it, is what it is in one piece. */
 static void tiles_of(const char *id, const char *file, zn_array in, int tile, const char *set, double most)
 {
@@ -66,6 +114,8 @@ static void tiles_of(const char *id, const char *file, zn_array in, int tile, co
               err.text);
         CHECK(relative(got.data, (size_t)got.c, &want) <= most, "%s in tiles is off by %g", id,
               relative(got.data, (size_t)got.c, &want));
+        if (most > 1e-4)
+            no_seam(&got, &want);
     }
     free(in.data);
     free(want.data);
@@ -73,20 +123,24 @@ static void tiles_of(const char *id, const char *file, zn_array in, int tile, co
     zn_model_close(&m);
 }
 
-/* Of a picture of 10 megapixels, no more than the bound: 957 MiB in one piece. */
+/* Of a picture of 10 megapixels, no more than the bound, be it what it may: 957 MiB in one piece. */
 static void memory(void)
 {
     static const char *const file = GOLDEN "wan21.pth";
-    const zn_job job = { .max_memory = (size_t)192 << 20 };
     const zn_array z = { NULL, 400, 400, 16 };
     zn_error err = { "" };
     zn_model *m = NULL;
     zn_plan plan = { 0 };
 
     CHECK(!zn_model_open(&m, engine, "wan-vae-decode", &(zn_open){ .files = &file, .n_files = 1, .precision = "fp32" },
-                         &err) &&
-              !zn_model_plan(m, &z, 1, &job, &plan, &err) && plan.n_tiles > 4 && plan.peak_bytes <= job.max_memory,
-          "%d tiles of %d, %zu bytes, %s", plan.n_tiles, plan.tile_w, plan.peak_bytes, err.text);
+                         &err),
+          "%s", err.text);
+    for (size_t mib = 144; m && mib <= 240; mib += 8) {
+        const zn_job job = { .max_memory = mib << 20 };
+
+        CHECK(!zn_model_plan(m, &z, 1, &job, &plan, &err) && plan.n_tiles > 4 && plan.peak_bytes <= job.max_memory,
+              "%zu MiB: %d tiles of %d, %zu bytes, %s", mib, plan.n_tiles, plan.tile_w, plan.peak_bytes, err.text);
+    }
     zn_model_close(&m);
 }
 
