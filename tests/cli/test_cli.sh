@@ -190,6 +190,12 @@ expect 0 '' "its colours as FLUX.1 would have them" "$zenith" run flux-latent-rg
 expect 1 'view.weight' "no view in the weights" "$zenith" run latent-rgb --weights "$golden/wan21.pth" --in "z=$golden/wan-latent.pth" --out "x=$tmp/rgb.npy"
 expect 0 '' "a latent decoded" "$zenith" run wan-vae-decode --weights "$golden/wan21.pth" --in "z=$golden/wan-latent.pth" --out "x=$tmp/rgb.npy"
 expect 0 '' "its frames" grep -aq "(5, 16, 24, 3)" "$tmp/rgb.npy"
+real=$here/../shared/data/weights/test_latents_wan.pth
+if [ -r "$real" ]; then
+  expect 0 'latent video of Wan 2.1, 16 frames of 64 x 40' "info on a real latent" "$zenith" info "$real"
+  expect 0 '' "a real latent as colours" "$zenith" run wan-latent-rgb --in "z=$real" --out "x=$tmp/rgb.npy"
+  expect 0 '' "the size of its frames" grep -aq "(5120, 512, 3)" "$tmp/rgb.npy"
+fi
 expect 1 'is no latent' "weights as a latent" "$zenith" run wan-latent-rgb --in "z=$golden/wan21.pth" --out "x=$tmp/rgb.npy"
 expect 1 'takes no video' "a video for a model of pictures" enc_run "$tmp/5frames.npy"
 expect 1 'not the weights of a Wan VAE' "wrong weights for a video" \
