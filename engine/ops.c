@@ -75,12 +75,14 @@ void zn_watch(zn_ctx *c, zn_tensor x, const char *fmt, ...)
     c->watch(c->watch_cookie, name, x);
 }
 
-/* The work that was done before this operation began is reported once more. */
+bool zn_go_on(zn_ctx *c)
+{
+    return report(c, c->entered);
+}
+
 static bool poll(void *cookie)
 {
-    zn_ctx *c = cookie;
-
-    return report(c, c->entered);
+    return zn_go_on(cookie);
 }
 
 /* Called first by each operation.  moved: floats read and written.  False: do nothing. */
@@ -389,6 +391,16 @@ void zn_upload(zn_ctx *c, zn_tensor y, const float *x)
         return;
     c->be->load(c->dev, y, x);
     leave(c, 0, start, "upload %d @%dx%d", y.c, y.w, y.h);
+}
+
+void zn_layer(zn_ctx *c, int i)
+{
+    double start = 0;
+
+    if (!c->streamed || !enter(c, 0, 3 * c->streamed->weights, &start))
+        return;
+    c->streamed->fetch(c, c->streamed->cookie, i);
+    leave(c, 0, start, "layer %d from disk", i);
 }
 
 void zn_download(zn_ctx *c, float *y, zn_tensor x)

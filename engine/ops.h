@@ -11,18 +11,29 @@
 #include "core/arena.h"
 #include "zenith_bench.h"
 
+struct zn_ctx;
+
+/* How a network whose layers are not in memory all at once gets them.  fetch puts the weights of layer i in the place of
+ * those of the layer before; a failure is in the context's status. */
+typedef struct zn_streamed {
+    void (*fetch)(struct zn_ctx *c, const void *cookie, int i);
+    const void *cookie;
+    double weights; /* of a layer */
+} zn_streamed;
+
 typedef struct zn_ctx {
     const zn_backend *be;
     void *dev;
     zn_arena *arena;
-    zn_type type;     /* of the tensors between layers */
-    bool dry;         /* count macs, work and the arena's peak; touch nothing */
-    zn_status status; /* sticky */
-    zn_error *err;    /* may be NULL */
-    double macs;      /* multiply-adds so far */
-    double work;      /* macs and memory traffic so far, in units of a multiply-add */
-    double entered;   /* `work` when the operation that runs now began */
-    double total;     /* work of the whole run, from dry runs; 0: no progress is reported */
+    zn_type type;                /* of the tensors between layers */
+    const zn_streamed *streamed; /* NULL: the network's weights are in memory */
+    bool dry;                    /* count macs, work and the arena's peak; touch nothing */
+    zn_status status;            /* sticky */
+    zn_error *err;               /* may be NULL */
+    double macs;                 /* multiply-adds so far */
+    double work;                 /* macs and memory traffic so far, in units of a multiply-add */
+    double entered;              /* `work` when the operation that runs now began */
+    double total;                /* work of the whole run, from dry runs; 0: no progress is reported */
     bool (*progress)(void *cookie, double done);
     void (*preview)(void *cookie, const zn_array *picture, int step, int n_steps); /* NULL, or see zn_job */
     int preview_every;
@@ -64,6 +75,13 @@ void zn_prune(zn_ctx *c, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_prun
 /* Between the host and the device; x is dense in host memory. */
 void zn_upload(zn_ctx *c, zn_tensor y, const float *x);
 void zn_download(zn_ctx *c, float *y, zn_tensor x);
+
+/* Before the operations of layer i of those that a network has bound with zn_bind_layers: its weights are in memory from
+ * here to the next call.  Nothing happens where all of them are. */
+void zn_layer(zn_ctx *c, int i);
+
+/* For an operation that takes long: reports what was done before it once more; false if the run is cancelled. */
+bool zn_go_on(zn_ctx *c);
 
 /* If somebody watches the progress: waits for the device, then reports; false cancels.  For the end of a step. */
 void zn_report(zn_ctx *c);

@@ -186,6 +186,8 @@ typedef struct zn_open { /* a zeroed one, or NULL, is the default */
  * Memory: $ZENITH_MEMORY (on a GPU $ZENITH_CUDA_MEMORY; mebibytes, or 4G) bounds the packed weights of the model and what a
  * run takes beside them, together.  If it is not set, both together may take three quarters of the machine's memory (on a
  * GPU what was free when the engine was opened), and a tile of a picture 448 MiB (half of what was free, at most 6 GiB).
+ * Where that is too little for Z-Image's networks, their layers are streamed: read from the files, which stay open, as they are
+ * needed, in every step again; slower, and said in the run's note and plan.  The result is the same.
  * Weights that do not fit are refused before they are loaded. */
 ZN_API zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const zn_open *open, zn_error *err);
 ZN_API void zn_model_close(zn_model **model);
@@ -234,6 +236,7 @@ typedef struct zn_plan {    /* known before anything is allocated */
     int32_t tile_w, tile_h; /* input pixels, without halo */
     int32_t n_tiles;
     size_t weight_bytes; /* of the open model, packed */
+    bool streamed;       /* they do not fit: layers are read from disk as they are needed, which is slower */
 } zn_plan;
 
 /* Fills in the sizes of out[] (not the data) for these inputs (whose data is not read). */

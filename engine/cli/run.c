@@ -48,8 +48,9 @@ static void show_plan(zn_model *model, const zn_array *in, int n_in, const zn_jo
     zn_plan plan;
 
     if (!zn_model_plan(model, in, n_in, job, &plan, NULL)) /* otherwise the run says why */
-        fprintf(stderr, "%.0f MiB, and %.0f MiB of weights; %.3g billion multiply-adds\n",
-                (double)plan.peak_bytes / 1048576, (double)plan.weight_bytes / 1048576, plan.macs / 1e9);
+        fprintf(stderr, "%.0f MiB, and %.0f MiB of weights%s; %.3g billion multiply-adds\n",
+                (double)plan.peak_bytes / 1048576, (double)plan.weight_bytes / 1048576,
+                plan.streamed ? " (layers are read from disk as they are needed: slower)" : "", plan.macs / 1e9);
 }
 
 size_t clean_numbers(float *x, size_t len)

@@ -76,6 +76,7 @@ static int show_plans(const options *o, zn_engine *engine, const zn_zimage_file 
 {
     const int w = o->width ? o->width : 1024, h = o->height ? o->height : 1024;
     size_t most = 0;
+    bool streamed = false;
 
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         const char *file = list ? list[steps[i].part].path : steps[i].made_up;
@@ -104,14 +105,19 @@ static int show_plans(const options *o, zn_engine *engine, const zn_zimage_file 
             zn_model_close(&model);
             return fail("%s", err.text);
         }
-        printf("%-13s %7.0f MiB, and %.0f MiB of weights (%s); %.4g billion multiply-adds%s\n", steps[i].what,
+        printf("%-13s %7.0f MiB, and %.0f MiB of weights (%s%s); %.4g billion multiply-adds%s\n", steps[i].what,
                (double)plan.peak_bytes / 1048576, (double)plan.weight_bytes / 1048576, zn_model_precision(model),
-               plan.macs / 1e9, i == 1 ? " in 8 steps" : "");
+               plan.streamed ? ", streamed" : "", plan.macs / 1e9, i == 1 ? " in 8 steps" : "");
+        streamed = streamed || plan.streamed;
         if (plan.peak_bytes + plan.weight_bytes > most)
             most = plan.peak_bytes + plan.weight_bytes;
         zn_model_close(&model);
     }
     printf("%dx%d takes %.1f GB: one of these after the other, a prompt of 512 tokens\n", w, h, (double)most / 1e9);
+    if (streamed)
+        printf(
+            "streamed: not all weights fit into memory, so every step reads the layers from disk; that is slower, the "
+            "result is the same\n");
     return EXIT_DONE;
 }
 

@@ -32,6 +32,20 @@ typedef struct zn_split {
     int sample; /* of how many tiles one is looked at for them, at most: the number of this setting */
 } zn_split;
 
+struct zn_binder;
+typedef void zn_bind_layer(struct zn_binder *b, void *net, int i);
+
+typedef struct zn_layers { /* the repeated layers of a network; see zn_bind_layers */
+    zn_bind_layer *each;
+    void *net;
+    int n;
+    size_t bytes, most; /* packed weights of all of them, and of the largest one */
+    size_t reading;     /* host memory that reading one of them takes */
+    int64_t parameters; /* of all of them */
+    int first, n_owned; /* their places in zn_binder.owned */
+    char *slot;         /* of `most` bytes, if they are streamed */
+} zn_layers;
+
 typedef struct zn_binder {
     const zn_weights *w;     /* NULL: no file */
     int base, size;          /* without a file: width of the network, side of its input; 0: the usual one */
@@ -50,6 +64,12 @@ typedef struct zn_binder {
     size_t scratch; /* bytes that the device takes beside it for the largest layer (conv_scratch) */
     bool counting;  /* only names, shapes and bytes are wanted: tensors read as 0, and nothing reaches the device */
     int64_t parameters;
+    bool streams;     /* layers are streamed */
+    zn_layers layers; /* set by zn_bind_layers */
+    size_t reading;   /* bytes of the most floats that were in host memory at a time */
+    char *slot;       /* not NULL: device memory is taken from here on, slot_left bytes */
+    size_t slot_left;
+    zn_ctx *run;           /* NULL, or the run that reads a layer: reading ends when it is cancelled */
     zn_model *const *part; /* a composite's networks, opened */
     zn_geometry geometry;  /* set by bind */
     zn_split split;        /* set by bind, or zero */
@@ -81,6 +101,17 @@ float *zn_bind_vector(zn_binder *b, int c, const char *fmt, ...) ZN_PRINTF(3, 4)
 /* A copy in device memory that lives as long as the model; NULL: failed. */
 void *zn_bind_device(zn_binder *b, const void *host, size_t size);
 void zn_bind_fail(zn_binder *b, const char *fmt, ...) ZN_PRINTF(2, 3);
+
+/* Layers 0 .. n-1, which each(b, net, i) binds; once in a bind.  The forward calls zn_layer before it uses layer i, and
+ * uses no other one until the next call.
+ *
+ * Where memory is short they are streamed: all layers have the same device memory, a slot, and a forward reads each layer from
+ * the file when it gets there.  A layer's weights lie at the same addresses every time. */
+void zn_bind_layers(zn_binder *b, void *net, int n, zn_bind_layer *each);
+/* Frees the memory of layers that are bound, and gives them a slot.  b->w is open from here on. */
+void zn_bind_stream(zn_binder *b);
+/* Layer i into the slot; binder: a zn_binder whose layers are streamed.  For zn_streamed.fetch. */
+void zn_bind_fetch(zn_ctx *c, const void *binder, int i);
 
 /* k x k, same size out as in (for odd k), with bias. */
 static inline zn_conv zn_conv_same(int k, int cin, int cout)

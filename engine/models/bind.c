@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { NAME_SIZE = 256 };
+enum { ROOM = 2 * ZN_ALIGN }; /* weights take multiples of this: a GPU's memory is aligned to 256 bytes */
 
 void zn_bind_fail(zn_binder *b, const char *fmt, ...)
 {
@@ -103,6 +104,10 @@ static float *read_tensor(zn_binder *b, const char *name, const int *shape, int 
     bool fits;
     float *x;
 
+    if (b->run && !zn_go_on(b->run)) {
+        b->status = b->run->status;
+        return NULL;
+    }
     if (!b->w || b->outline)
         return state_tensor(b, name, shape, n_dims);
     if (!e) {
@@ -137,14 +142,31 @@ static float *read_tensor(zn_binder *b, const char *name, const int *shape, int 
     return x;
 }
 
+/* A part of a layer's slot. */
+static void *take_slot(zn_binder *b, size_t size)
+{
+    char *p = b->slot;
+
+    if (size > b->slot_left) {
+        zn_bind_fail(b, "a layer is larger than when it was first read");
+        return NULL;
+    }
+    b->slot += size;
+    b->slot_left -= size;
+    return p;
+}
+
 /* Device memory that lives as long as the model. */
 static void *take(zn_binder *b, size_t size)
 {
     static char nowhere;
-    void **owned = b->counting ? NULL : realloc(b->owned, (size_t)(b->n_owned + 1) * sizeof *owned);
+    void **owned = b->counting || b->slot ? NULL : realloc(b->owned, (size_t)(b->n_owned + 1) * sizeof *owned);
     void *p;
 
-    b->bytes += (size + ZN_ALIGN - 1) / ZN_ALIGN * ZN_ALIGN;
+    size = (size + ROOM - 1) / ROOM * ROOM;
+    b->bytes += size;
+    if (b->slot)
+        return take_slot(b, size);
     if (b->counting)
         return &nowhere;
     if (owned)
@@ -157,16 +179,26 @@ static void *take(zn_binder *b, size_t size)
     return p;
 }
 
+/* So many floats are in host memory at a time. */
+static void note_reading(zn_binder *b, size_t floats)
+{
+    const size_t bytes = floats * sizeof(float);
+
+    b->reading = bytes > b->reading ? bytes : b->reading;
+}
+
 float *zn_bind_read(zn_binder *b, const int dims[4], const char *fmt, ...)
 {
     char name[NAME_SIZE];
+    size_t len = 1;
     int rank = 0;
 
     if (b->status)
         return NULL;
     ZN_FORMAT(name, fmt);
-    while (rank < 4 && dims[rank])
-        rank++;
+    for (; rank < 4 && dims[rank]; rank++)
+        len *= (size_t)dims[rank];
+    note_reading(b, 2 * len); /* the caller may need a copy in another order */
     return read_tensor(b, name, dims, rank);
 }
 
@@ -219,6 +251,7 @@ void zn_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...
                      groups);
         return;
     }
+    note_reading(b, (size_t)spec.cout * ((size_t)(spec.cin / groups) * (size_t)(spec.kh * spec.kw) + 1));
     snprintf(full, sizeof full, "%s.weight", name);
     weight = read_tensor(b, full, (int[]){ spec.cout, spec.cin / groups, spec.kh, spec.kw }, 4);
     if (b->outline && weight)
@@ -263,6 +296,92 @@ void zn_bind_norm(zn_binder *b, zn_norm *out, zn_norm spec, const char *fmt, ...
     out->gamma = bind_vector(b, full, spec.c);
     snprintf(full, sizeof full, "%s.bias", name);
     out->beta = spec.no_bias ? NULL : bind_vector(b, full, spec.c);
+}
+
+/* ---- repeated layers --------------------------------------------------------------------------------- */
+
+/* A slot for b->layers, and every layer's addresses in it; nothing is read. */
+static void make_slot(zn_binder *b)
+{
+    zn_layers *l = &b->layers;
+    const bool counting = b->counting;
+    const size_t bytes = b->bytes;
+    const int64_t parameters = b->parameters;
+
+    l->slot = b->status ? NULL : take(b, l->most);
+    b->counting = true;
+    for (int i = 0; i < l->n && !b->status; i++) {
+        b->slot = l->slot;
+        b->slot_left = l->most;
+        l->each(b, l->net, i);
+    }
+    b->slot = NULL;
+    b->counting = counting;
+    b->parameters = parameters;
+    b->bytes = bytes + l->most;
+}
+
+void zn_bind_layers(zn_binder *b, void *net, int n, zn_bind_layer *each)
+{
+    zn_layers *l = &b->layers;
+    const bool counting = b->counting;
+    const size_t bytes = b->bytes, reading = b->reading;
+    const int64_t parameters = b->parameters;
+
+    if (n < 2) { /* streaming would save nothing */
+        for (int i = 0; i < n; i++)
+            each(b, net, i);
+        return;
+    }
+    *l = (zn_layers){ .each = each, .net = net, .n = n, .first = b->n_owned };
+    b->reading = 0;
+    b->counting = counting || b->streams;
+    for (int i = 0; i < n && !b->status; i++) {
+        const size_t before = b->bytes;
+
+        each(b, net, i);
+        l->most = b->bytes - before > l->most ? b->bytes - before : l->most;
+    }
+    b->counting = counting;
+    l->bytes = b->bytes - bytes;
+    l->n_owned = b->n_owned - l->first;
+    l->parameters = b->parameters - parameters;
+    l->reading = b->reading;
+    b->reading = reading > b->reading ? reading : b->reading;
+    if (b->streams) {
+        b->bytes = bytes;
+        make_slot(b);
+    }
+}
+
+void zn_bind_stream(zn_binder *b)
+{
+    zn_layers *l = &b->layers;
+
+    for (int i = l->first; i < l->first + l->n_owned; i++) {
+        b->be->free(b->dev, b->owned[i]);
+        b->owned[i] = NULL;
+    }
+    l->n_owned = 0;
+    b->streams = true;
+    b->bytes -= l->bytes;
+    make_slot(b);
+}
+
+void zn_bind_fetch(zn_ctx *c, const void *binder, int i)
+{
+    zn_binder b = *(const zn_binder *)binder;
+
+    b.err = c->err;
+    b.run = c;
+    b.slot = b.layers.slot;
+    b.slot_left = b.layers.most;
+    if (!b.slot)
+        zn_ctx_fail(c, ZN_E_MEMORY, "out of memory for the weights");
+    else
+        b.layers.each(&b, b.layers.net, i);
+    if (!c->status)
+        c->status = b.status;
 }
 
 /* ---- describing: bind on a device that keeps nothing ------------------------------------------------- */

@@ -65,7 +65,10 @@ static void keep_work(zn_model *m, uint64_t key, double work)
 
 void zn_call_net(zn_ctx *c, zn_model *m, const zn_call *call)
 {
-    const bool keeps = !c->dry && !c->trace;
+    const zn_layers *l = &m->binder.layers;
+    const zn_streamed streamed = { zn_bind_fetch, &m->binder, l->n ? (double)l->parameters / l->n : 0 };
+    const bool streams = m->streams && l->n;
+    const bool keeps = !c->dry && !c->trace && !streams; /* a recorded forward cannot read a file */
     const size_t mark = zn_mark(c->arena);
     const double before = c->work;
     const zn_type outside = c->type;
@@ -85,7 +88,9 @@ void zn_call_net(zn_ctx *c, zn_model *m, const zn_call *call)
     if (keeps)
         c->be->record(c->dev, key);
     c->type = c->be->tensor_type[m->precision];
+    c->streamed = streams ? &streamed : NULL;
     m->arch->forward(c, m->net, call);
+    c->streamed = NULL;
     c->type = outside;
     if (keeps) {
         c->be->recorded(c->dev, !c->status);

@@ -31,6 +31,8 @@ typedef struct zn_run { /* a job, resolved */
     float set[ZN_MAX_SETTINGS];
     size_t max_memory;                   /* of a tile */
     size_t most;                         /* of a forward that cannot be cut into tiles */
+    size_t total;                        /* of it and the weights together */
+    bool bounded;                        /* the job bounds the forward alone */
     int tile;                            /* 0: to be chosen */
     double *time;                        /* not NULL: forwards are repeated, and the time of one is put here */
     bool shared;                         /* several threads may read the sources and write to the sink at once */

@@ -95,35 +95,119 @@ static zn_binder binder_of(zn_model *m, const zn_weights *w, zn_error *err)
                         .part = m->part };
 }
 
-/* Refuses weights that do not fit beside those that the composite `whole` has already, before anything is read.  Packed
+static zn_need both(zn_need a, zn_need b)
+{
+    return (zn_need){ a.weights + b.weights, a.scratch > b.scratch ? a.scratch : b.scratch };
+}
+
+/* What the network takes that was bound by b. */
+static zn_need need_of(const zn_binder *b, bool streamed)
+{
+    const zn_layers *l = &b->layers;
+    const size_t others = b->bytes - (b->streams ? l->most : l->bytes);
+    const size_t reading = streamed && !b->be->remote ? l->reading : 0; /* of the device's memory */
+
+    return (zn_need){ others + (streamed ? l->most : l->bytes), b->scratch + reading };
+}
+
+static void add_part(zn_model *m, const zn_model *part)
+{
+    m->need = both(m->need, part->need);
+    m->least = both(m->least, part->least);
+    m->streams = m->streams || part->streams;
+    m->parameters += part->parameters;
+}
+
+static size_t mib(size_t bytes)
+{
+    return (bytes + (1 << 20) - 1) >> 20;
+}
+
+/* Reading a layer needs a struct to write to. */
+static zn_status copy_net(zn_model *m, zn_error *err)
+{
+    m->read_net = malloc(m->arch->size);
+    if (!m->read_net)
+        return zn_fail(err, ZN_E_MEMORY, "out of memory while opening %s", m->arch->info.id);
+    memcpy(m->read_net, m->net, m->arch->size);
+    m->binder.layers.net = m->read_net;
+    return ZN_OK;
+}
+
+zn_status zn_model_stream(zn_model *m, zn_error *err)
+{
+    zn_binder *b = &m->binder;
+    zn_status s = ZN_OK;
+
+    for (int i = 0; i < m->n_parts && !s; i++)
+        s = zn_model_stream(m->part[i], err);
+    if (!s && b->layers.n && !m->streams)
+        s = open_weights(&m->weights, m->arch, (const char *const *)m->files, m->n_files, err);
+    if (s || m->streams)
+        return s;
+    m->streams = true;
+    if (!b->layers.n)
+        return ZN_OK;
+    b->w = m->weights;
+    b->err = err;
+    zn_bind_stream(b);
+    b->err = NULL;
+    return b->status ? b->status : copy_net(m, err);
+}
+
+static zn_status stream_locked(zn_model *m, zn_error *err)
+{
+    zn_status s;
+
+    pthread_mutex_lock(&m->engine->lock);
+    s = zn_model_stream(m, err);
+    pthread_mutex_unlock(&m->engine->lock);
+    return s;
+}
+
+/* Chooses whether layers are streamed, and refuses weights that do not fit even then, before anything is read; beside those
+ * that the composite `whole` has already, whose layers are streamed, too, if these are.  Packed
  * weights and the device's scratch memory take at most WORST times the room of floats; only where that is too much they are
  * counted exactly, by a bind that loads nothing. */
-static zn_status check_memory(zn_model *m, const zn_weights *w, const zn_model *whole, zn_error *err)
+static zn_status check_memory(zn_model *m, const zn_weights *w, zn_model *whole, zn_error *err)
 {
     enum { WORST = 17 };
-    const size_t already = whole ? whole->weight_bytes : 0;
-    size_t scratch = whole ? whole->scratch_bytes : 0, all;
+    const zn_need none = { 0, 0 };
+    zn_need all = whole ? whole->need : none, least = whole ? whole->least : none;
     zn_binder b = binder_of(m, w, NULL);
     double worst = 0;
     zn_limits limits;
     zn_status s = zn_limits_of(&limits, m->engine, err);
 
+    m->streams = whole && whole->streams;
     if (s || !w)
         return s;
     for (int i = 0; i < zn_weights_count(w); i++)
         worst += (double)WORST * sizeof(float) * (double)zn_entry_len(zn_weights_at(w, i));
-    if (worst + (double)(already + scratch) <= (double)limits.total)
+    if (worst + (double)(all.weights + all.scratch) <= (double)limits.total)
         return ZN_OK;
     b.counting = true;
     m->arch->bind(&b, m->net);
     memset(m->net, 0, m->arch->size);
-    scratch = b.scratch > scratch ? b.scratch : scratch;
-    all = b.bytes + already + scratch;
-    if (b.status || all <= limits.total) /* the bind that loads says what is wrong */
+    all = both(all, need_of(&b, false));
+    least = both(least, need_of(&b, true));
+    if (b.status ||
+        (!m->streams && all.weights + all.scratch <= limits.total)) /* the bind that loads says what is wrong */
         return ZN_OK;
+    if (least.weights < all.weights && least.weights + least.scratch <= limits.total) {
+        m->streams = true;
+        return whole ? stream_locked(whole, err) : ZN_OK;
+    }
+    if (least.weights < all.weights)
+        return zn_fail(
+            err, ZN_E_MEMORY,
+            "the weights of %s take %zu MiB on the %s engine, or %zu if layers are read from disk as they are "
+            "needed, where %zu are allowed; set %s to more",
+            m->arch->info.id, mib(all.weights + all.scratch), m->engine->be->name, mib(least.weights + least.scratch),
+            limits.total >> 20, m->engine->be->memory_variable);
     return zn_fail(err, ZN_E_MEMORY,
                    "the weights of %s take %zu MiB on the %s engine where %zu are allowed; set %s to more",
-                   m->arch->info.id, (all + (1 << 20) - 1) >> 20, m->engine->be->name, limits.total >> 20,
+                   m->arch->info.id, mib(all.weights + all.scratch), m->engine->be->name, limits.total >> 20,
                    m->engine->be->memory_variable);
 }
 
@@ -141,16 +225,17 @@ static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
     zn_error late;
 
     b.counting = m->plan_only;
+    b.streams = m->streams;
     pthread_mutex_lock(&e->lock);
     m->arch->bind(&b, m->net);
     if (!b.status) /* the weights may have failed to get there */
         b.status = e->be->sync(e->dev, err ? err : &late);
     pthread_mutex_unlock(&e->lock);
-    m->owned = b.owned;
-    m->n_owned = b.n_owned;
-    m->weight_bytes += b.bytes;
-    m->scratch_bytes = b.scratch > m->scratch_bytes ? b.scratch : m->scratch_bytes;
+    m->need = both(m->need, need_of(&b, false));
+    m->least = both(m->least, need_of(&b, true));
     m->parameters += b.parameters;
+    m->binder = b;
+    m->binder.err = NULL;
     m->geometry = b.geometry;
     m->split = b.split;
     memcpy(m->variant, b.variant, sizeof m->variant);
@@ -161,7 +246,7 @@ static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
     return b.status;
 }
 
-static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, const zn_model *whole,
+static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, zn_model *whole,
                       zn_error *err);
 
 /* The networks of a composite.  They share its files, unless it was opened with a folder that has one for each. */
@@ -180,14 +265,9 @@ static zn_status open_parts(zn_model *m, const zn_open *open, zn_error *err)
             one.files = &file;
             one.n_files = 1;
         }
-        const zn_model *part;
-
         if ((s = load(&m->part[m->n_parts], m->engine, p->arch, &one, m, err)))
             return s;
-        part = m->part[m->n_parts++];
-        m->weight_bytes += part->weight_bytes;
-        m->scratch_bytes = part->scratch_bytes > m->scratch_bytes ? part->scratch_bytes : m->scratch_bytes;
-        m->parameters += part->parameters;
+        add_part(m, m->part[m->n_parts++]);
     }
     return ZN_OK;
 }
@@ -204,17 +284,13 @@ static zn_status open_level(zn_model *m, const zn_open *open, zn_error *err)
         zn_weights_find(path, sizeof path, "denoise-level", NULL))
         return ZN_OK;
     s = load(&m->level, m->engine, zn_arch_named("denoise-level"), &own, m, err);
-    if (!s) {
-        m->weight_bytes += m->level->weight_bytes;
-        if (m->scratch_bytes < m->level->scratch_bytes)
-            m->scratch_bytes = m->level->scratch_bytes;
-        m->parameters += m->level->parameters;
-    }
+    if (!s)
+        add_part(m, m->level);
     return s;
 }
 
 /* whole: NULL, or the composite that the network is a part of. */
-static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, const zn_model *whole,
+static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, zn_model *whole,
                       zn_error *err)
 {
     zn_model *m = NULL;
@@ -236,10 +312,15 @@ static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const
         m->plan_only = open->plan_only;
         s = open_parts(m, open, err);
     }
-    if (!s && !m->plan_only)
+    if (!s && !m->plan_only && !a->parts)
         s = check_memory(m, w, whole, err);
     if (!s)
         s = bind(m, w, err);
+    if (!s && m->binder.layers.slot) {
+        m->weights = w;
+        w = NULL;
+        s = copy_net(m, err);
+    }
     if (!s)
         s = open_level(m, open, err);
     zn_weights_close(&w);
@@ -264,8 +345,8 @@ void zn_model_free(zn_model **model)
         const zn_backend *be = m->engine->be;
 
         pthread_mutex_lock(&m->engine->lock); /* another model may be running */
-        for (int i = 0; i < m->n_owned; i++)
-            be->free(m->engine->dev, m->owned[i]);
+        for (int i = 0; i < m->binder.n_owned; i++)
+            be->free(m->engine->dev, m->binder.owned[i]);
         be->free(m->engine->dev, m->block);
         for (int i = 0; i < 2 * (ZN_MAX_PORTS + 1); i++)
             be->host_free(m->engine->dev, m->tile[i]);
@@ -280,7 +361,9 @@ void zn_model_free(zn_model **model)
         free(m->files[i]);
     pthread_mutex_destroy(&m->lock);
     free(m->files);
-    free(m->owned);
+    zn_weights_close(&m->weights);
+    free(m->binder.owned);
+    free(m->read_net);
     free(m->net);
     free(m);
     *model = NULL;

@@ -13,16 +13,23 @@ typedef struct zn_kept { /* a forward that the backend may replay */
     double work; /* of it, for the progress of its repetitions */
 } zn_kept;
 
+typedef struct zn_need { /* bytes */
+    size_t weights;      /* packed, on the device */
+    size_t scratch;      /* that a run takes beside them and its tensors: the most of any layer */
+} zn_need;
+
 struct zn_model {
     const zn_arch *arch;
     zn_engine *engine;
     zn_precision precision;
-    bool asked;   /* the precision was asked for, not chosen */
-    void *net;    /* arch->size bytes, filled by bind */
-    void **owned; /* the weights' device memory */
-    int n_owned;
-    size_t weight_bytes;          /* of it, the parts' included */
-    size_t scratch_bytes;         /* that the device takes beside it in a run: the most of any layer */
+    bool asked;          /* the precision was asked for, not chosen */
+    void *net;           /* arch->size bytes, filled by bind */
+    zn_binder binder;    /* what bound it; it owns the weights' device memory */
+    zn_need need;        /* with all weights in memory; the parts' included */
+    zn_need least;       /* with layers streamed */
+    bool streams;        /* they are; of a composite: those of its parts.  Guarded by the engine's lock */
+    zn_weights *weights; /* then: the files that they are read from; NULL: they are made up */
+    void *read_net;      /* then: a copy of net that reading a layer writes to, as others may look at net meanwhile */
     zn_model *part[ZN_MAX_PARTS]; /* of a composite */
     int n_parts;
     int64_t parameters; /* the parts' included */
@@ -58,5 +65,7 @@ zn_status zn_model_load(zn_model **out, zn_engine *engine, const zn_arch *a, con
 /* A handle without weights. */
 zn_model *zn_model_new(zn_engine *engine, const zn_arch *a, const zn_open *open, zn_error *err);
 void zn_model_free(zn_model **model); /* accepts NULL */
+/* From now on layers are streamed; their memory is freed.  Under the engine's lock. */
+zn_status zn_model_stream(zn_model *m, zn_error *err);
 
 #endif

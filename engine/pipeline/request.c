@@ -71,18 +71,27 @@ static void as_sources(zn_source *src, zn_memory *mem, const zn_array *in, int n
     }
 }
 
-/* What one forward takes that cannot be cut into tiles; refused if that is too much. */
-static zn_status measure_whole(zn_run *r, const zn_call *call, const zn_measure **out, zn_error *err)
+/* What one forward takes that cannot be cut into tiles, and with which form of the weights: all of them in memory or, where
+ * only that fits, streamed.  Refused if that is too much. */
+static zn_status measure_whole(zn_run *r, const zn_call *call, const zn_measure **out, zn_need *need, zn_error *err)
 {
     const zn_model *m = r->model;
     zn_status s = zn_run_measure(r, call, out, err);
+    size_t most = r->most;
 
-    if (!s && (*out)->peak + m->scratch_bytes > r->most)
+    *need = m->need;
+    if (s || (!m->streams && (*out)->peak + need->scratch <= most))
+        return s;
+    if (m->streams || !r->bounded)
+        *need = m->least;
+    if (!r->bounded)
+        most = r->total > need->weights ? r->total - need->weights : 0;
+    if ((*out)->peak + need->scratch > most)
         return zn_fail(
             err, ZN_E_MEMORY,
             "%s needs %zu MiB for inputs of these sizes, beside %zu MiB of weights, where %zu are allowed; set %s "
             "to more",
-            m->arch->info.id, ((*out)->peak + m->scratch_bytes) >> 20, m->weight_bytes >> 20, r->most >> 20,
+            m->arch->info.id, ((*out)->peak + need->scratch) >> 20, need->weights >> 20, most >> 20,
             m->engine->be->memory_variable);
     return s;
 }
@@ -93,26 +102,36 @@ zn_status zn_request_plan(zn_model *m, const zn_array *in, int n_in, const zn_jo
     zn_source src[ZN_MAX_PORTS];
     zn_memory mem[ZN_MAX_PORTS];
     const zn_measure *measured;
+    bool may_change;
+    zn_need need;
     zn_run r;
     zn_call call;
     zn_status s;
 
     *plan = (zn_plan){ 0 };
     m = *m->failed.text ? m->stand_in : m;
+    may_change = m->least.weights < m->need.weights && !m->plan_only; /* a run may stream it */
     if ((s = zn_run_begin(&r, m, job, err)) || (s = zn_request_shape(m, in, n_in, out, err)))
         return s;
     call = whole_call(&r, in, n_in, out);
+    need = m->need;
     if (m->arch->shape) {
-        if ((s = measure_whole(&r, &call, &measured, err)))
+        if (may_change)
+            pthread_mutex_lock(&m->engine->lock);
+        s = measure_whole(&r, &call, &measured, &need, err);
+        if (may_change)
+            pthread_mutex_unlock(&m->engine->lock);
+        if (s)
             return s;
-        *plan = (zn_plan){ measured->peak + m->scratch_bytes, measured->macs, .tile_w = in[0].w, .tile_h = in[0].h,
+        *plan = (zn_plan){ measured->peak + need.scratch, measured->macs, .tile_w = in[0].w, .tile_h = in[0].h,
                            .n_tiles = 1 };
     } else {
         as_sources(src, mem, in, n_in);
         if ((s = zn_stages_plan(&r, plan, src, n_in, err)))
             return s;
     }
-    plan->weight_bytes = m->weight_bytes;
+    plan->weight_bytes = need.weights;
+    plan->streamed = need.weights < m->need.weights;
     return ZN_OK;
 }
 
@@ -127,8 +146,14 @@ static zn_status run_arrays(zn_run *r, const zn_array *in, int n_in, zn_array *o
         float *into[ZN_MAX_PORTS];
         zn_call call = whole_call(r, in, n_in, out);
         const zn_measure *measured;
-        zn_status s = measure_whole(r, &call, &measured, err);
+        zn_need need;
+        zn_status s = measure_whole(r, &call, &measured, &need, err);
 
+        if (!s && need.weights < r->model->need.weights && !r->model->streams) {
+            r->n_measures = 0; /* reading is work */
+            if (!(s = zn_model_stream(r->model, err)))
+                s = zn_run_measure(r, &call, &measured, err);
+        }
         if (s)
             return s;
         r->ctx.total = measured->work;
@@ -185,5 +210,11 @@ zn_status zn_request_run_on(zn_model *m, const zn_request *q, zn_error *err)
     zn_levels_free(&levels);
     if (!s && r.ctx.progress)
         r.ctx.progress(r.ctx.cookie, 1);
+    if (!s && m->streams && q->job && q->job->note)
+        zn_fail(q->job->note, ZN_OK,
+                "%s takes more than the %zu MiB that are allowed: its layers are read from disk as they are needed, "
+                "which is "
+                "slower; %s sets the bound",
+                m->arch->info.id, r.total >> 20, m->engine->be->memory_variable);
     return s;
 }

@@ -127,10 +127,13 @@ zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err)
         err->text[0] = 0;
     if ((s = zn_limits_of(&limits, e, err)))
         return s;
-    r->most = limits.total > m->weight_bytes ? limits.total - m->weight_bytes : 0;
+    r->total = limits.total;
+    r->most = limits.total > m->need.weights ? limits.total - m->need.weights : 0;
     r->max_memory = limits.run < r->most ? limits.run : r->most;
-    if (job->max_memory)
+    if (job->max_memory) {
         r->max_memory = r->most = job->max_memory;
+        r->bounded = true;
+    }
     for (int i = 0; m->arch->info.settings && m->arch->info.settings[i].key; i++)
         r->set[i] = m->arch->info.settings[i].initial;
     for (int i = 0; i < job->n_set; i++) {

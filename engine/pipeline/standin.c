@@ -9,6 +9,7 @@
 #include "engines.h"
 #include "settings.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_WHY = 240 }; /* bytes of one engine's sentence where another one follows it */
@@ -74,6 +75,15 @@ zn_status zn_standin_open(zn_model **out, zn_engine *engine, const zn_arch *a, c
     return s ? zn_fail(err, s, "%s", why.text) : ZN_OK;
 }
 
+/* As much of a second sentence as there is room for. */
+static void add_note(zn_error *note, const char *text)
+{
+    const size_t len = strlen(note->text);
+
+    snprintf(note->text + len, sizeof note->text - len, ". %s", text);
+    zn_cut(note->text, sizeof note->text - 1);
+}
+
 /* The request on the stand-in; `why` says what kept m from doing it. */
 static zn_status run_stand_in(zn_model *m, const zn_request *q, const char *why, zn_error *err)
 {
@@ -91,8 +101,13 @@ static zn_status run_stand_in(zn_model *m, const zn_request *q, const char *why,
         if (strncmp(q->job->set[i], "precision=", 10)) /* the stand-in's may be another one */
             set[job.n_set++] = q->job->set[i];
     s = zn_request_run_on(m->stand_in, &again, err);
-    if (!s && job.note)
+    if (!s && job.note) {
+        const zn_error own = *job.note;
+
         zn_fail(job.note, ZN_OK, "%s; done with the %s engine instead", why, m->cpu->be->name);
+        if (*own.text)
+            add_note(job.note, own.text);
+    }
     return s;
 }
 
@@ -106,8 +121,13 @@ zn_status zn_request_run(zn_model *m, const zn_request *q, zn_error *err)
     if (*m->failed.text)
         return run_stand_in(m, q, m->failed.text, err);
     s = zn_request_run_on(m, q, err ? err : &why);
-    if (!s && *m->engine->note.text && q->job && q->job->note)
+    if (!s && *m->engine->note.text && q->job && q->job->note) {
+        const zn_error own = *q->job->note;
+
         zn_fail(q->job->note, ZN_OK, "%s; done with the %s engine instead", m->engine->note.text, m->engine->be->name);
+        if (*own.text)
+            add_note(q->job->note, own.text);
+    }
     if (!may_stand_in(m->engine, s))
         return s;
     if (err)

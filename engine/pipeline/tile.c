@@ -110,7 +110,7 @@ static zn_status tile_memory(zn_run *r, const zn_call *call, int n_sets, size_t 
         return s;
     for (int i = 0; i < call->n_in; i++)
         len += zn_pixels(call->in[i]) * (size_t)call->in[i].c;
-    *bytes = m->peak + r->model->scratch_bytes + (size_t)n_sets * len * sizeof(float);
+    *bytes = m->peak + r->model->need.scratch + (size_t)n_sets * len * sizeof(float);
     return ZN_OK;
 }
 

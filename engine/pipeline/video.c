@@ -97,7 +97,7 @@ static zn_status measure(zn_run *r, const zn_frames *out, const zn_frames *in, s
         return zn_fail(err, ZN_E_MEMORY,
                        "%s needs %zu MiB for frames of %d x %d, beside %zu MiB of weights, where %zu are allowed; use "
                        "smaller frames or set %s to more",
-                       m->arch->info.id, (one->peak + *state) >> 20, in->w, in->h, m->weight_bytes >> 20, r->most >> 20,
+                       m->arch->info.id, (one->peak + *state) >> 20, in->w, in->h, m->need.weights >> 20, r->most >> 20,
                        m->engine->be->memory_variable);
     return ZN_OK;
 }

@@ -242,6 +242,29 @@ static void bind_block(zn_binder *b, block *k, int width, int head, int cond, co
         bind_modulation(b, k, width, cond, modulation);
 }
 
+static const layout *layout_bound(const zn_binder *b)
+{
+    return b->w ? layout_of(b->w) : &layouts[0];
+}
+
+static void bind_context_refiner(zn_binder *b, void *net, int i)
+{
+    caption *m = net;
+
+    bind_block(b, &m->refiner[i], m->width, m->head, 0, layout_bound(b), "context_refiner", i);
+}
+
+/* The refiners, then the layers. */
+static void bind_step_block(zn_binder *b, void *net, int i)
+{
+    step *m = net;
+    const zn_zimage_sizes *z = &m->sizes;
+    const bool refines = i < m->n_refiners;
+
+    bind_block(b, refines ? &m->refiner[i] : &m->layer[i - m->n_refiners], z->width, z->head, m->cond, layout_bound(b),
+               refines ? "noise_refiner" : "layers", refines ? i : i - m->n_refiners);
+}
+
 /* How many blocks of this kind the file has; 0 if that makes no sense. */
 static int count_blocks(const zn_binder *b, const layout *l, const char *kind, int usual, int most)
 {
@@ -271,7 +294,7 @@ static bool bind_sizes(zn_binder *b, const layout *l, int *width, int *head)
 static void bind_caption(zn_binder *b, void *net)
 {
     caption *m = net;
-    const layout *l = b->w ? layout_of(b->w) : &layouts[0];
+    const layout *l = layout_bound(b);
 
     if (!bind_sizes(b, l, &m->width, &m->head))
         return;
@@ -286,8 +309,7 @@ static void bind_caption(zn_binder *b, void *net)
     zn_bind_norm(b, &m->norm, rms(m->features), "%s%s", l->prefix, l->caption[0]);
     zn_bind_conv(b, &m->embed, zn_conv_same(1, m->features, m->width), "%s%s", l->prefix, l->caption[1]);
     m->pad = bind_row(b, m->width, l->prefix, "cap_pad_token");
-    for (int i = 0; i < m->n && !b->status; i++)
-        bind_block(b, &m->refiner[i], m->width, m->head, 0, l, "context_refiner", i);
+    zn_bind_layers(b, m, m->n, bind_context_refiner);
 }
 
 /* The first linear layer [width][row, column, channel] as a convolution. */
@@ -341,7 +363,7 @@ static void bind_step(zn_binder *b, void *net)
 {
     step *m = net;
     zn_zimage_sizes *z = &m->sizes;
-    const layout *l = b->w ? layout_of(b->w) : &layouts[0];
+    const layout *l = layout_bound(b);
     int patch = USUAL_LATENT * PATCH * PATCH, mid = usual(b, USUAL_MID, PUBLISHED_MID);
 
     if (!bind_sizes(b, l, &z->width, &z->head))
@@ -370,10 +392,7 @@ static void bind_step(zn_binder *b, void *net)
     zn_bind_conv(b, &m->time[1], zn_conv_same(1, mid, m->cond), "%s%s", l->prefix, l->time[1]);
     bind_embed(b, m, l);
     m->pad = bind_row(b, z->width, l->prefix, "x_pad_token");
-    for (int i = 0; i < m->n_refiners && !b->status; i++)
-        bind_block(b, &m->refiner[i], z->width, z->head, m->cond, l, "noise_refiner", i);
-    for (int i = 0; i < m->n_layers && !b->status; i++)
-        bind_block(b, &m->layer[i], z->width, z->head, m->cond, l, "layers", i);
+    zn_bind_layers(b, m, m->n_refiners + m->n_layers, bind_step_block);
     zn_bind_conv(b, &m->final_scale, zn_conv_same(1, m->cond, z->width), "%s%s", l->prefix, l->final_scale);
     bind_last(b, m, l);
 }
@@ -474,6 +493,7 @@ static void forward_caption(zn_ctx *c, const void *net, const zn_call *call)
     zn_conv2d(c, zn_rows(x, 0, n), normal, &m->embed, (zn_tail){ 0 });
     pad(c, x, n, m->pad);
     for (int i = 0; i < m->n; i++) {
+        zn_layer(c, i);
         run_block(c, &m->refiner[i], x, rope, (zn_tensor){ 0 });
         zn_watch(c, x, "context_refiner.%d", i);
     }
@@ -496,11 +516,13 @@ static void forward_step(zn_ctx *c, const void *net, const zn_call *call)
     zn_conv2d(c, zn_reshape(real, 1, h, w, width), in, &m->embed, (zn_tail){ 0 });
     pad(c, x, n, m->pad);
     for (int i = 0; i < m->n_refiners; i++) {
+        zn_layer(c, i);
         run_block(c, &m->refiner[i], x, zn_rows(rope, 0, padded), cond);
         zn_watch(c, x, "noise_refiner.%d", i);
     }
     zn_map(c, zn_rows(all, padded, cap.w), cap, (zn_tail){ 0 });
     for (int i = 0; i < m->n_layers; i++) {
+        zn_layer(c, m->n_refiners + i);
         run_block(c, &m->layer[i], all, rope, cond);
         zn_watch(c, all, "layers.%d", i);
     }

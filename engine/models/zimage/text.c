@@ -35,6 +35,7 @@ typedef struct layer {
 
 typedef struct text {
     int vocab, width, head, n_layers; /* n_layers: those that are used */
+    int q, kv, feed;                  /* channels of queries, of keys and values, of the feed-forward layer */
     zn_tensor table;                  /* [1][1][vocab][width] */
     zn_tensor rope;                   /* [1][1][MAX_TOKENS][head] */
     layer layer[ZN_ZIMAGE_MAX_LAYERS];
@@ -148,13 +149,17 @@ static void bind_rope(zn_binder *b, text *m)
     free(x);
 }
 
-static void bind_layer(zn_binder *b, const text *m, layer *y, const layout *l, int i, int feed)
+static void bind_layer(zn_binder *b, void *net, int i)
 {
+    const layout *l = b->w ? layout_of(b->w) : &layouts[0];
+    text *m = net;
+    layer *y = &m->layer[i];
     const zn_norm over = { .kind = ZN_RMS_NORM, .c = m->width, .no_bias = true, .eps = norm_eps };
     const zn_norm each = { .kind = ZN_RMS_NORM, .c = m->head, .no_bias = true, .eps = norm_eps };
     zn_zimage_attention *a = &y->attention;
-    const int q = a->how.heads * m->head, kv = a->how.kv_heads * m->head;
+    const int q = m->q, kv = m->kv, feed = m->feed;
 
+    a->how = (zn_attention){ .heads = q / m->head, .kv_heads = kv / m->head, .causal = true };
     zn_bind_norm(b, &y->norm[0], over, "%s.%d.%s", l->block, i, l->norm[0]);
     zn_bind_conv(b, &a->q, zn_zimage_linear(m->width, q), "%s.%d.%s", l->block, i, l->q);
     zn_bind_conv(b, &a->k, zn_zimage_linear(m->width, kv), "%s.%d.%s", l->block, i, l->k);
@@ -213,12 +218,12 @@ static void bind(zn_binder *b, void *net)
     }
     snprintf(b->variant, sizeof b->variant, "Qwen3 text encoder, %d of %d layers, width %d", n - 1, n, m->width);
     m->n_layers = n - 1;
+    m->q = q;
+    m->kv = kv;
+    m->feed = feed;
     bind_table(b, m, l);
     bind_rope(b, m);
-    for (int i = 0; i < m->n_layers && !b->status; i++) {
-        m->layer[i].attention.how = (zn_attention){ .heads = q / m->head, .kv_heads = kv / m->head, .causal = true };
-        bind_layer(b, m, &m->layer[i], l, i, feed);
-    }
+    zn_bind_layers(b, m, m->n_layers, bind_layer);
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
@@ -234,6 +239,7 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
     for (int i = 0; i < m->n_layers; i++) {
         const layer *l = &m->layer[i];
 
+        zn_layer(c, i);
         zn_normalise(c, normal, x, &l->norm[0], (zn_tail){ 0 });
         zn_zimage_attend(c, x, normal, &l->attention, m->rope, (zn_tail){ .residual = &x });
         zn_normalise(c, normal, x, &l->norm[1], (zn_tail){ 0 });
