@@ -10,6 +10,8 @@
 
 #include "weights.h"
 
+#include <time.h>
+
 enum {
     ZN_MAX_TENSORS = 1000000,
     ZN_MAX_NAME = 1024, /* bytes of a tensor's name */
@@ -17,9 +19,10 @@ enum {
 
 /* One file: a descriptor, or bytes in memory that outlive the set. */
 typedef struct zn_file {
-    const char *label; /* how messages call it */
-    uint64_t size;     /* when it was opened */
-    int fd;            /* -1: in memory */
+    const char *label;       /* how messages call it */
+    uint64_t size;           /* when it was opened */
+    struct timespec written; /* likewise: when its content was last changed */
+    int fd;                  /* -1: in memory */
     const unsigned char *data;
     unsigned char first[512]; /* its beginning; zeros after its end */
 } zn_file;

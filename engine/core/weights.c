@@ -282,6 +282,24 @@ zn_status zn_weights_read(float *dst, size_t n, const zn_weights *w, const char 
     return zn_entry_read(e, dst, err);
 }
 
+zn_status zn_weights_unchanged(const zn_weights *w, zn_error *err)
+{
+    for (size_t i = 0; i < w->n_files; i++) {
+        const zn_file *f = w->files[i];
+        struct stat st;
+
+        if (f->fd < 0)
+            continue;
+        if (fstat(f->fd, &st))
+            return zn_fail(err, ZN_E_FILE, "%s cannot be read: %s", f->label, strerror(errno));
+        if ((uint64_t)st.st_size != f->size || st.st_mtim.tv_sec != f->written.tv_sec ||
+            st.st_mtim.tv_nsec != f->written.tv_nsec)
+            return zn_fail(err, ZN_E_FILE, "%s was changed while it was in use; open it again when it is whole",
+                           f->label);
+    }
+    return ZN_OK;
+}
+
 const char *zn_weights_path(const zn_weights *w)
 {
     return w->n_files ? w->files[0]->label : "";
@@ -509,6 +527,7 @@ static zn_status open_file(zn_file *f, const char *path, zn_error *err)
     } else {
         f->fd = fd;
         f->size = (uint64_t)st.st_size;
+        f->written = st.st_mtim;
         s = zn_file_read(f, 0, f->first, f->size < sizeof f->first ? (size_t)f->size : sizeof f->first, err);
     }
     if (s && fd >= 0) {

@@ -32,6 +32,10 @@ const zn_entry *zn_weights_at(const zn_weights *w, int i);
 const zn_entry *zn_weights_get(const zn_weights *w, const char *name); /* NULL: none */
 const char *zn_weights_path(const zn_weights *w);                      /* the first file, for messages */
 
+/* ZN_E_FILE if a file of the set is not what it was when it was opened, by its size and the time of its last change.  One that
+ * was removed or replaced by another is still open, and is the same. */
+zn_status zn_weights_unchanged(const zn_weights *w, zn_error *err);
+
 /* The i-th pair of the metadata; false past the last. */
 bool zn_weights_meta_at(const zn_weights *w, int i, const char **key, const char **value);
 

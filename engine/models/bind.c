@@ -378,7 +378,7 @@ void zn_bind_fetch(zn_ctx *c, const void *binder, int i)
     b.slot_left = b.layers.most;
     if (!b.slot)
         zn_ctx_fail(c, ZN_E_MEMORY, "out of memory for the weights");
-    else
+    else if (!b.w || !(b.status = zn_weights_unchanged(b.w, c->err)))
         b.layers.each(&b, b.layers.net, i);
     if (!c->status)
         c->status = b.status;

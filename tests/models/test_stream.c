@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: MIT */
+/* test_stream.c - layers that are read from disk as they are needed, where memory is short: the same bits in less memory,
+ * said in plan and note; files that change meanwhile, cancelling, and what is refused.  On every engine of this machine.
+ *
+ * The files are written by the test: made-up weights, as many layers as Z-Image has, each of them small. */
+#include "../unit/test.h"
+
+#include "core/savefile.h"
+#include "models/zimage/zimage.h"
+#include "pipeline/model.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MIB = 1 << 20 };
+
+extern const zn_arch zn_arch_z_image_text;
+
+static zn_engine *engine; /* opened by main */
+static const char *program;
+static bool brief; /* of the slowest engine only what differs from engine to engine */
+static char folder[] = "/tmp/zenith-stream-XXXXXX", dit_file[64], text_file[64];
+
+/* ---- files ---------------------------------------------------------------------------------------------- */
+
+/* All tensors of these networks, of that width, as a file of fp32; NULL ends the list. */
+static bool write_file(char path[64], const char *name, int width, const zn_arch *const *archs)
+{
+    zn_outline o = { 0 };
+    zn_error err = { "" };
+    bool ok = true;
+
+    for (; *archs; archs++) {
+        zn_binder b = { .base = width, .outline = &o, .err = &err };
+        void *net = calloc(1, (*archs)->size);
+
+        ok = ok && net && !zn_arch_describe(*archs, net, &b);
+        free(net);
+    }
+    zn_save_tensor *t = calloc((size_t)o.n + 1, sizeof *t);
+
+    for (int i = 0; t && i < o.n; i++) {
+        size_t len = 1;
+        float *x;
+
+        t[i] = (zn_save_tensor){ .name = o.tensor[i].name, .type = ZN_F32 };
+        for (; t[i].n_dims < ZN_RANK && o.tensor[i].dims[t[i].n_dims]; t[i].n_dims++) {
+            t[i].shape[t[i].n_dims] = o.tensor[i].dims[t[i].n_dims];
+            len *= (size_t)o.tensor[i].dims[t[i].n_dims];
+        }
+        t[i].data = x = malloc(len * sizeof *x);
+        if (x)
+            zn_make_up(x, t[i].name, o.tensor[i].dims, t[i].n_dims);
+        ok = ok && x;
+    }
+    snprintf(path, 64, "%s/%s.safetensors", folder, name);
+    ok = ok && t && !zn_save_tensors(path, t, (size_t)o.n, NULL, &err);
+    for (int i = 0; t && i < o.n; i++)
+        free((void *)(uintptr_t)t[i].data);
+    free(t);
+    zn_outline_free(&o);
+    if (!ok)
+        fprintf(stderr, "%s\n", err.text);
+    return ok;
+}
+
+/* ---- runs ----------------------------------------------------------------------------------------------- */
+
+typedef struct work { /* a model and what it runs on */
+    const char *id, *file, *precision;
+    zn_array in[2], out;
+    int n_in;
+    zn_model *model;
+    zn_plan plan;
+    zn_error err, note;
+} work;
+
+static zn_job job_of(work *k)
+{
+    static const char *const steps[] = { "steps=2", "steps=1" };
+
+    return (zn_job){ .set = &steps[k->in[0].h > 12], .n_set = k->n_in > 1, .note = &k->note };
+}
+
+/* Opens the model; a failure is in err. */
+static zn_status begin(work *k, const char *id, const char *file, const char *precision, int side)
+{
+    const zn_open open = { .files = &file, .n_files = 1, .precision = precision };
+    zn_job job;
+    zn_status s;
+
+    *k = (work){ .id = id, .file = file, .precision = precision };
+    if ((s = zn_model_open(&k->model, engine, id, &open, &k->err)))
+        return s;
+    if (!strcmp(id, "z-image-text")) {
+        k->in[0] = (zn_array){ NULL, 1, 1, 19 };
+        k->n_in = 1;
+    } else {
+        k->in[0] = (zn_array){ NULL, side, side, 16 };
+        k->in[1] = (zn_array){ NULL, 9, 1, 2560 };
+        k->n_in = 2;
+    }
+    for (int i = 0; i < k->n_in; i++) {
+        k->in[i].data = malloc(zn_array_len(&k->in[i]) * sizeof(float));
+        zn_noise_fill(k->in[i].data, zn_array_len(&k->in[i]), 7, (uint64_t)i);
+    }
+    for (int i = 0; k->n_in == 1 && i < 19; i++) /* tokens */
+        k->in[0].data[i] = (float)(i * 7919 % 151936);
+    job = job_of(k);
+    if ((s = zn_model_shape(k->model, k->in, k->n_in, &k->out, &k->err)))
+        return s;
+    k->out.data = malloc(zn_array_len(&k->out) * sizeof(float));
+    return zn_model_plan(k->model, k->in, k->n_in, &job, &k->plan, &k->err);
+}
+
+static zn_status run(work *k)
+{
+    const zn_job job = job_of(k);
+
+    memset(k->out.data, 0, zn_array_len(&k->out) * sizeof(float));
+    return zn_model_run(k->model, k->in, k->n_in, &k->out, &job, &k->err);
+}
+
+static void end(work *k)
+{
+    zn_model_close(&k->model);
+    for (int i = 0; i < 2; i++)
+        free(k->in[i].data);
+    free(k->out.data);
+}
+
+static bool same(const work *a, const work *b)
+{
+    return !memcmp(a->out.data, b->out.data, zn_array_len(&a->out) * sizeof(float));
+}
+
+/* The engine's bound in bytes, rounded up to MiB, which is returned; 0: none. */
+static size_t bound(size_t bytes)
+{
+    const size_t mib = (bytes + MIB - 1) / MIB;
+    char text[32];
+
+    snprintf(text, sizeof text, "%zu", mib);
+    if (bytes)
+        setenv(engine->be->memory_variable, text, 1);
+    else
+        unsetenv(engine->be->memory_variable);
+    return mib * MIB;
+}
+
+/* What a run with streamed layers takes. */
+static size_t streamed_bytes(const work *k)
+{
+    return k->model->least.weights + k->model->least.scratch + k->plan.peak_bytes - k->model->need.scratch;
+}
+
+/* ---- an engine that counts its memory ------------------------------------------------------------------- */
+
+static struct {
+    const zn_backend *real;
+    zn_backend be;
+    struct {
+        void *ptr;
+        size_t size;
+    } piece[4096];
+    size_t now, most;
+} counted;
+
+static void *counting_alloc(void *dev, size_t size)
+{
+    void *p = counted.real->alloc(dev, size);
+    size_t i = 0;
+
+    while (counted.piece[i].ptr)
+        i++;
+    counted.piece[i].ptr = p;
+    counted.piece[i].size = size;
+    counted.now += size;
+    counted.most = counted.now > counted.most ? counted.now : counted.most;
+    return p;
+}
+
+static void counting_free(void *dev, void *ptr)
+{
+    for (size_t i = 0; ptr && i < sizeof counted.piece / sizeof *counted.piece; i++)
+        if (counted.piece[i].ptr == ptr) {
+            counted.now -= counted.piece[i].size;
+            counted.piece[i].ptr = NULL;
+            break;
+        }
+    counted.real->free(dev, ptr);
+}
+
+static void count_memory(void)
+{
+    counted.real = engine->be;
+    counted.be = *engine->be;
+    counted.be.alloc = counting_alloc;
+    counted.be.free = counting_free;
+    engine->be = &counted.be;
+}
+
+/* ---- tests ---------------------------------------------------------------------------------------------- */
+
+static bool has(void *dev, const char *precision)
+{
+    for (int p = 0; p < ZN_N_PRECISIONS; p++)
+        if (!strcmp(precision, zn_precision_names[p]))
+            return engine->be->has_precision(dev, (zn_precision)p);
+    return false;
+}
+
+/* In the least memory that will do: the same bits, and what was taken is what was planned. */
+static void compare_forms(const char *id, const char *file, const char *precision)
+{
+    work all, few;
+    size_t limit;
+
+    bound(0);
+    CHECK(!begin(&all, id, file, precision, 12) && !run(&all), "%s: %s", id, all.err.text);
+    CHECK(!all.plan.streamed && !*all.note.text && !all.model->streams, "%s: streamed without need", id);
+    limit = bound(streamed_bytes(&all));
+    CHECK(limit + 4 * MIB < all.plan.weight_bytes + all.plan.peak_bytes, "%s: %zu of %zu bytes", id, limit,
+          all.plan.weight_bytes + all.plan.peak_bytes);
+    counted.most = counted.now;
+    const size_t before = counted.now;
+
+    CHECK(!begin(&few, id, file, precision, 12) && few.model->streams && few.plan.streamed, "%s: %s", id, few.err.text);
+    CHECK(few.plan.weight_bytes + few.plan.peak_bytes <= limit, "%s: a plan of %zu bytes for %zu", id,
+          few.plan.weight_bytes + few.plan.peak_bytes, limit);
+    for (int i = 0; i < 2; i++) {
+        CHECK(!run(&few), "%s: %s", id, few.err.text);
+        CHECK(same(&all, &few), "%s, %s: run %d has other bits", id, precision, i);
+        CHECK(strstr(few.note.text, "read from disk") && strstr(few.note.text, engine->be->memory_variable),
+              "%s: the note is '%s'", id, few.note.text);
+    }
+    CHECK(counted.most - before <= few.plan.weight_bytes + few.plan.peak_bytes - few.model->least.scratch,
+          "%s: %zu bytes were taken", id, counted.most - before);
+    end(&few);
+    end(&all);
+}
+
+static void same_bits(void)
+{
+    static const char *const precisions[] = { "fp32", "bf16", "int8", "int4" };
+
+    for (int i = brief ? 3 : 0; i < 4; i++)
+        if (has(engine->dev, precisions[i])) {
+            TRY(compare_forms("z-image-sample", dit_file, precisions[i]));
+            TRY(compare_forms("z-image-text", text_file, precisions[i]));
+        }
+}
+
+/* All weights fit, but not beside a large picture: the first run that needs it streams, a plan does not. */
+static void a_run_may_begin_it(void)
+{
+    static const char *const files[] = { dit_file, "random:128" };
+
+    for (int i = 0; i < 2; i++) {
+        work all, few;
+
+        bound(0);
+        CHECK(!begin(&all, "z-image-sample", files[i], "fp32", 40) && !run(&all), "%s", all.err.text);
+        bound(all.model->need.weights + all.plan.peak_bytes / 2);
+        CHECK(!begin(&few, "z-image-sample", files[i], "fp32", 40), "%s", few.err.text);
+        CHECK(!few.model->streams && few.plan.streamed, "the plan began it, or does not say it");
+        const size_t before = counted.now;
+
+        CHECK(!run(&few) && few.model->streams && *few.note.text, "%s", few.err.text);
+        CHECK(counted.now < before, "no memory was freed: %zu bytes, %zu before", counted.now, before);
+        CHECK(same(&all, &few), "other bits");
+        CHECK(!run(&few) && same(&all, &few), "other bits in the second run");
+        end(&few);
+        end(&all);
+    }
+}
+
+static void refusals(void)
+{
+    work all, few;
+    char want[96];
+    size_t least, limit;
+
+    bound(0);
+    CHECK(!begin(&all, "z-image-sample", dit_file, "fp32", 40), "%s", all.err.text);
+    least = all.model->least.weights + all.model->least.scratch;
+    limit = bound(streamed_bytes(&all) - 2 * MIB);
+    CHECK(limit > least, "the picture is too small for this test");
+    CHECK(begin(&few, "z-image-sample", dit_file, "fp32", 40) == ZN_E_MEMORY, "taken");
+    snprintf(want, sizeof want, "beside %zu MiB of weights, where %zu are allowed", all.model->least.weights >> 20,
+             (limit - all.model->least.weights) >> 20);
+    CHECK(few.model && run(&few) == ZN_E_MEMORY && strstr(few.err.text, want) && strstr(few.err.text, "needs"), "'%s'",
+          few.err.text);
+    end(&few);
+    limit = bound(least - 2 * MIB);
+    if (engine->be->remote)
+        bound(least - 2 * MIB), setenv("ZENITH_MEMORY", "1", 1); /* nor can the CPU stand in */
+    CHECK(begin(&few, "z-image-sample", dit_file, "fp32", 40) == ZN_E_MEMORY && !few.model, "opened");
+    unsetenv("ZENITH_MEMORY");
+    snprintf(want, sizeof want, "read from disk as they are needed, where %zu are allowed", limit >> 20);
+    CHECK(strstr(few.err.text, want), "'%s'", few.err.text);
+    end(&all);
+}
+
+/* A file that becomes shorter, or is written to, is a sentence; one that is gone is still open. */
+static void files_that_change(void)
+{
+    char path[64], away[160];
+    work all, few;
+    FILE *f;
+    long size;
+
+    snprintf(path, sizeof path, "%s/changed.safetensors", folder);
+    snprintf(away, sizeof away, "cp %s %s", dit_file, path);
+    CHECK(!system(away), "cannot copy");
+    bound(0);
+    CHECK(!begin(&all, "z-image-sample", path, "int8", 12) && !run(&all), "%s", all.err.text);
+    bound(streamed_bytes(&all));
+    CHECK(!begin(&few, "z-image-sample", path, "int8", 12) && !run(&few), "%s", few.err.text);
+    CHECK(!remove(path) && !run(&few) && same(&all, &few), "a removed file: %s", few.err.text);
+    end(&few);
+
+    CHECK(!system(away) && !begin(&few, "z-image-sample", path, "int8", 12) && !run(&few), "%s", few.err.text);
+    CHECK((f = fopen(path, "r+b")) && !fseek(f, 0, SEEK_END) && (size = ftell(f)) > 0 &&
+              !ftruncate(fileno(f), size / 2) && !fclose(f),
+          "cannot truncate");
+    CHECK(run(&few) == ZN_E_FILE && strstr(few.err.text, "was changed while it was in use"), "'%s'", few.err.text);
+    end(&few);
+    CHECK(begin(&few, "z-image-sample", path, "int8", 12) == ZN_E_FILE, "half a file was opened");
+    end(&few);
+    end(&all);
+    remove(path);
+}
+
+static struct {
+    int calls, stop, stopped_at;
+    double last;
+    bool fell;
+} seen;
+
+static bool watch(void *cookie, double done)
+{
+    (void)cookie;
+    seen.fell = seen.fell || done < seen.last;
+    seen.last = done;
+    return ++seen.calls != seen.stop;
+}
+
+/* Progress is heard between the tensors of a layer that is read; after a cancelled run the next one is right. */
+static void cancelling(void)
+{
+    work all, few;
+    zn_job job;
+    int calls[2];
+
+    bound(0);
+    CHECK(!begin(&all, "z-image-text", text_file, "int4", 12), "%s", all.err.text);
+    job = job_of(&all);
+    job.progress = watch;
+    memset(&seen, 0, sizeof seen);
+    CHECK(!zn_model_run(all.model, all.in, 1, &all.out, &job, &all.err), "%s", all.err.text);
+    calls[0] = seen.calls;
+    bound(streamed_bytes(&all));
+    CHECK(!begin(&few, "z-image-text", text_file, "int4", 12), "%s", few.err.text);
+    job.note = &few.note;
+    memset(&seen, 0, sizeof seen);
+    CHECK(!zn_model_run(few.model, few.in, 1, &few.out, &job, &few.err) && same(&all, &few), "%s", few.err.text);
+    calls[1] = seen.calls;
+    CHECK(!seen.fell && seen.last == 1, "progress fell, or ended at %g", seen.last);
+    CHECK(calls[1] >= calls[0] + 35 * 11, "%d calls, %d without streaming", calls[1], calls[0]);
+    for (int stop = 1; stop < calls[1] && stop < 60; stop += 7) {
+        memset(&seen, 0, sizeof seen);
+        seen.stop = stop;
+        CHECK(zn_model_run(few.model, few.in, 1, &few.out, &job, &few.err) == ZN_E_CANCELLED && seen.calls == stop,
+              "call %d: %d calls, %s", stop, seen.calls, few.err.text);
+    }
+    CHECK(!run(&few) && same(&all, &few), "after cancelling: %s", few.err.text);
+    end(&few);
+    end(&all);
+}
+
+/* What the process has held at most, in KiB. */
+static long most_resident(void)
+{
+    FILE *f = fopen("/proc/self/status", "r");
+    char line[128];
+    long kib = 0;
+
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "VmHWM: %ld", &kib) == 1)
+            break;
+    if (f)
+        fclose(f);
+    return kib;
+}
+
+/* This program, called as test_stream ENGINE FILE: opens and runs once, and exits with the MiB that it took. */
+static int take(const char *name, const char *file)
+{
+    const long before = most_resident();
+    work k;
+
+    if (zn_engine_open(&engine, name, 1, NULL) || begin(&k, "z-image-sample", file, "fp32", 12) || run(&k))
+        return 255;
+    return (int)((most_resident() - before) / 1024);
+}
+
+/* The same in a process of its own; the bound is in the environment. */
+static int taken(const char *file)
+{
+    const pid_t child = fork();
+    int status = 0;
+
+    if (!child) {
+        execl(program, program, engine->be->name, file, (char *)NULL);
+        _exit(255);
+    }
+    return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+/* Not only what is counted: pages. */
+static void resident_memory(void)
+{
+    work all;
+    size_t limit;
+    int took[2];
+
+    if (engine->be->remote || INSTRUMENTED)
+        SKIP("the pages of the process are not the engine's alone");
+    bound(0);
+    CHECK(!begin(&all, "z-image-sample", dit_file, "fp32", 12), "%s", all.err.text);
+    limit = streamed_bytes(&all);
+    end(&all);
+    took[0] = taken(dit_file);
+    limit = bound(limit);
+    took[1] = taken(dit_file);
+    CHECK(took[0] >= 40 && took[0] < 255, "all weights took %d MiB", took[0]);
+    CHECK(took[1] <= (int)(limit / MIB) + 6, "%d MiB where %zu are allowed", took[1],
+          limit / MIB); /* 6: the engine's own */
+}
+
+int main(int argc, char **argv)
+{
+    static const zn_arch *const dit[] = { &zn_arch_z_image_caption, &zn_arch_z_image_step, NULL },
+                                *const text[] = { &zn_arch_z_image_text, NULL };
+    zn_engine_info list[16];
+    const int n = zn_engine_list(list, 16);
+
+    program = argv[0];
+    unsetenv("ZENITH_PRECISION");
+    if (argc == 3)
+        return take(argv[1], argv[2]);
+    if (!mkdtemp(folder) || !write_file(dit_file, "dit", 128, dit) || !write_file(text_file, "text", 32, text))
+        return fprintf(stderr, "the files cannot be written\n"), 1;
+    for (int e = 0; e < n; e++) {
+        if (!list[e].usable || zn_engine_open(&engine, list[e].name, 0, NULL))
+            continue;
+        count_memory();
+        brief = !strcmp(list[e].name, "scalar") && !list[e].automatic;
+        RUN(same_bits);
+        if (!brief) {
+            RUN(a_run_may_begin_it);
+            RUN(refusals);
+            RUN(files_that_change);
+            RUN(cancelling);
+            RUN(resident_memory);
+        }
+        engine->be = counted.real;
+        zn_engine_close(&engine);
+    }
+    remove(dit_file);
+    remove(text_file);
+    rmdir(folder);
+    return test_end();
+}
