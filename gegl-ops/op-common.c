@@ -697,10 +697,14 @@ zn_op_is_selected (GeglOperation *operation)
 }
 
 void
-zn_op_set_memory (GeglOperation *operation, gchar **field, gsize weights, gsize beside)
+zn_op_set_memory (GeglOperation *operation, gchar **field, const ZnOpNeed *need)
 {
-  gchar *text = g_strdup_printf (_ ("%u MiB, and %u MiB of weights"), (guint) ((beside >> 20) + 1),
-                                 (guint) ((weights >> 20) + 1));
+  const guint  beside  = (guint) (need->beside >> 20) + 1;
+  const guint  weights = (guint) (need->weights >> 20) + 1;
+  const gchar *format  = need->streamed ? _ ("%u MiB, and %u MiB of weights; not all of them fit: "
+                                              "layers are read from disk, which is slower")
+                                        : _ ("%u MiB, and %u MiB of weights");
+  gchar       *text    = g_strdup_printf (format, beside, weights);
 
   zn_op_set_text (operation, "memory", field, text);
   if (g_getenv ("ZENITH_VERBOSE"))

@@ -340,9 +340,9 @@ struct _ZnOpRequest
 {
   GeglOperation  *operation;
   const ZnOpBase *base;
-  zn_error        err;       /* why it failed */
-  gchar           note[256]; /* what went otherwise than asked, or "" */
-  gboolean        ran;       /* a network did */
+  zn_error        err;        /* why it failed */
+  gchar           note[1024]; /* what went otherwise than asked, or "" */
+  gboolean        ran;        /* a network did */
 
   /* what the job that runs now is of the whole: its 0..1 is shown as start..start + span */
   gdouble start, span;
@@ -411,9 +411,15 @@ void zn_op_set_frame (GeglOperation *operation, gchar **field, const gdouble pla
 /* Whether the input is what somebody has selected (see op-common.c). */
 gboolean zn_op_is_selected (GeglOperation *operation);
 
-/* Shows in `field`, the property "memory", what a run takes: bytes of weights, and beside
- * them.  With $ZENITH_VERBOSE stderr gets it too. */
-void zn_op_set_memory (GeglOperation *operation, gchar **field, gsize weights, gsize beside);
+/* What a run takes, in bytes. */
+typedef struct
+{
+  gsize    weights, beside;
+  gboolean streamed; /* not all weights are in memory: layers are read from disk, which is slower */
+} ZnOpNeed;
+
+/* Shows it in `field`, the property "memory".  With $ZENITH_VERBOSE stderr gets it too. */
+void zn_op_set_memory (GeglOperation *operation, gchar **field, const ZnOpNeed *need);
 
 /* How process() ends: returns TRUE.  After a failure the output is the input, whatever
  * was written before; where there is none, it is empty. */

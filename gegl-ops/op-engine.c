@@ -369,21 +369,25 @@ zn_op_model_tile (ZnOpModel *model, gint width, gint height, gint side)
   return zn_model_plan (model->handle, &in, 1, &run, &plan, NULL) ? side : plan.tile_w;
 }
 
+static ZnOpNeed
+need_of (const zn_plan *plan)
+{
+  return (ZnOpNeed){ plan->weight_bytes, plan->peak_bytes, plan->streamed };
+}
+
 gboolean
 zn_op_model_plan (ZnOpModel      *model,
                   const zn_array *in,
                   gint            n_in,
                   const ZnOpJob  *job,
-                  gsize          *beside,
-                  gsize          *weights)
+                  ZnOpNeed       *need)
 {
   const zn_job run = make_job (job, NULL, NULL);
   zn_plan      plan;
 
   if (zn_model_plan (model->handle, in, n_in, &run, &plan, NULL))
     return FALSE;
-  *beside  = plan.peak_bytes;
-  *weights = plan.weight_bytes;
+  *need = need_of (&plan);
 
   return TRUE;
 }
@@ -396,8 +400,7 @@ zn_op_model_count (const gchar    *id,
                    gint            n_in,
                    const ZnOpJob  *job,
                    zn_array       *out,
-                   gsize          *beside,
-                   gsize          *weights,
+                   ZnOpNeed       *need,
                    zn_error       *err)
 {
   const zn_job run   = make_job (job, NULL, NULL);
@@ -420,10 +423,7 @@ zn_op_model_count (const gchar    *id,
            (! out || ! zn_model_shape (model, in, n_in, out, err));
     }
   if (ok)
-    {
-      *beside  = plan.peak_bytes;
-      *weights = plan.weight_bytes;
-    }
+    *need = need_of (&plan);
   zn_model_close (&model);
   g_mutex_unlock (&registry);
 
@@ -671,8 +671,13 @@ static zn_status
 run_end (zn_status status, const zn_error *note, ZnOpRequest *request)
 {
   request->ran = TRUE;
-  if (status == ZN_OK && ! *request->note)
-    g_strlcpy (request->note, note->text, sizeof (request->note));
+  if (status == ZN_OK && *note->text && ! strstr (request->note, note->text))
+    {
+      if (*request->note)
+        g_strlcat (request->note, g_str_has_suffix (request->note, ".") ? " " : ". ",
+                   sizeof (request->note));
+      g_strlcat (request->note, note->text, sizeof (request->note));
+    }
 
   return status;
 }

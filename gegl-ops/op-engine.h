@@ -105,14 +105,13 @@ zn_status zn_op_model_run_arrays (ZnOpModel      *model,
                                   const ZnOpJob  *job,
                                   ZnOpRequest    *request);
 
-/* What such a run takes beside the weights, and the weights; FALSE: it cannot be run, and a
- * run will say why.  in[].data is not read. */
+/* What such a run takes; FALSE: it cannot be run, and a run will say why.  in[].data is not
+ * read. */
 gboolean zn_op_model_plan (ZnOpModel      *model,
                            const zn_array *in,
                            gint            n_in,
                            const ZnOpJob  *job,
-                           gsize          *beside,
-                           gsize          *weights);
+                           ZnOpNeed       *need);
 
 /* The same for a model that is not open: nothing is loaded.  path: its file or folder, or
  * NULL.  out: NULL, or gets the sizes of the result. */
@@ -123,8 +122,7 @@ gboolean zn_op_model_count (const gchar    *id,
                             gint            n_in,
                             const ZnOpJob  *job,
                             zn_array       *out,
-                            gsize          *beside,
-                            gsize          *weights,
+                            ZnOpNeed       *need,
                             zn_error       *err);
 
 /* The largest face of a picture; *n 0: there is none.  Between enter and leave. */

@@ -64,9 +64,9 @@ zn_op_face_state_memory (const ZnOpFaceWork *work, ZnOpModel *const *model, gint
                                { NULL, n, 1, work->code } };
   const zn_array     code  = { NULL, 1, 1, work->code };
   gchar              steps[32];
-  const gchar       *set[]   = { steps, "guide=2", "path=1", "reverse=1" }; /* what takes most */
-  const ZnOpJob      job     = { .set = set, .n_set = run->path ? 4 : 2 };
-  gsize              weights = 0, beside = 0;
+  const gchar       *set[] = { steps, "guide=2", "path=1", "reverse=1" }; /* what takes most */
+  const ZnOpJob      job   = { .set = set, .n_set = run->path ? 4 : 2 };
+  ZnOpNeed           need  = { 0 };
 
   g_snprintf (steps, sizeof (steps), "steps=%d", MAX (run->face->steps, run->all_steps));
   for (gint i = 0; i < n_models; i++)
@@ -75,16 +75,15 @@ zn_op_face_state_memory (const ZnOpFaceWork *work, ZnOpModel *const *model, gint
       const gchar   *id      = run->task->model[i];
       const gboolean draw    = ! strcmp (id, "diffae-sample");
       const gboolean is_code = ! strcmp (id, "diffae-latent-sample");
-      gsize          b, w;
+      ZnOpNeed       one;
 
-      if (zn_op_model_plan (model[i], is_code ? &code : in, draw ? 3 : 1, draw ? &job : NULL, &b,
-                            &w))
+      if (zn_op_model_plan (model[i], is_code ? &code : in, draw ? 3 : 1, draw ? &job : NULL, &one))
         {
-          beside += b;
-          weights += w;
+          need.beside += one.beside;
+          need.weights += one.weights;
         }
     }
-  zn_op_set_memory (run->request->operation, run->face->memory, weights, beside);
+  zn_op_set_memory (run->request->operation, run->face->memory, &need);
 }
 
 zn_status

@@ -366,8 +366,8 @@ stored_precision (const gchar *path)
   return best;
 }
 
-/* The weights of a part in what the file has or, where that takes too much memory, in fewer
- * bits; *beside and *weights: what the run takes then. */
+/* The weights of a part in what the file has; where that takes too much memory, in fewer bits; and
+ * where even that does, streamed.  *need: what the run takes then. */
 static zn_status
 choose_precision (Work           *work,
                   zn_zimage_part  part,
@@ -376,37 +376,39 @@ choose_precision (Work           *work,
                   gint            n_in,
                   const ZnOpJob  *job,
                   zn_array       *out,
-                  gsize          *beside,
-                  gsize          *weights)
+                  ZnOpNeed       *need)
 {
-  static const ZenithPrecision fewer[] = { ZENITH_PRECISION_INT8, ZENITH_PRECISION_INT4 };
-  ZnOpBase                    *base    = &work->base[part];
-  ZnOpRequest                 *request = work->request;
-  const gchar                 *path    = work->file[part].path;
+  ZenithPrecision may[]   = { ZENITH_PRECISION_AUTO, ZENITH_PRECISION_INT8, ZENITH_PRECISION_INT4 };
+  ZnOpBase       *base    = &work->base[part];
+  ZnOpRequest    *request = work->request;
+  const gchar    *path    = work->file[part].path;
 
   if (base->precision != ZENITH_PRECISION_AUTO || g_getenv ("ZENITH_PRECISION") ||
       zn_op_engine_is_remote (base))
-    return zn_op_model_count (id, path, base, in, n_in, job, out, beside, weights, &request->err)
+    return zn_op_model_count (id, path, base, in, n_in, job, out, need, &request->err)
                ? ZN_OK
                : ZN_E_MEMORY;
 
-  base->precision = stored_precision (path);
-  if (zn_op_model_count (id, path, base, in, n_in, job, out, beside, weights, &request->err))
-    return ZN_OK;
-  for (guint i = 0; i < G_N_ELEMENTS (fewer); i++)
-    {
-      zn_error err;
+  may[0] = stored_precision (path);
+  for (gint streams = 0; streams < 2; streams++)
+    for (guint i = 0; i < G_N_ELEMENTS (may); i++)
+      {
+        zn_error other;
 
-      base->precision = fewer[i];
-      if (! zn_op_model_count (id, path, base, in, n_in, job, out, beside, weights, &err))
-        continue;
-      g_snprintf (request->note, sizeof (request->note),
-                  _ ("The weights of the %s are rounded to %d bits: they do not fit into memory "
-                     "otherwise."),
-                  work->file[part].name, fewer[i] == ZENITH_PRECISION_INT8 ? 8 : 4);
-      request->err.text[0] = '\0';
-      return ZN_OK;
-    }
+        base->precision = may[i];
+        if (! zn_op_model_count (id, path, base, in, n_in, job, out, need,
+                                 streams || i ? &other : &request->err) ||
+            (need->streamed && ! streams))
+          continue;
+        if (may[i] != may[0])
+          g_snprintf (
+              request->note, sizeof (request->note),
+              _ ("The weights of the %s are rounded to %d bits: they do not fit into memory "
+                 "otherwise."),
+              work->file[part].name, may[i] == ZENITH_PRECISION_INT8 ? 8 : 4);
+        request->err.text[0] = '\0';
+        return ZN_OK;
+      }
 
   return ZN_E_MEMORY;
 }
@@ -621,6 +623,12 @@ decode (Work *work, const zn_array *latent)
 
 /* ---- all of it ------------------------------------------------------------ */
 
+static ZnOpNeed
+larger (ZnOpNeed a, ZnOpNeed b)
+{
+  return b.beside + b.weights > a.beside + a.weights ? b : a;
+}
+
 /* What the largest of the steps takes, in the property "memory"; precisions that fit. */
 static zn_status
 plan (Work           *work,
@@ -630,38 +638,41 @@ plan (Work           *work,
       const ZnOpJob  *job,
       gboolean        encodes)
 {
-  const zn_array x      = { NULL, work->h, work->w, 3 };
-  const zn_array z      = { NULL, work->h / FACTOR, work->w / FACTOR, CHANNELS };
-  gsize          beside = 0, weights = 0, b, w, stays;
+  const zn_array x    = { NULL, work->h, work->w, 3 };
+  const zn_array z    = { NULL, work->h / FACTOR, work->w / FACTOR, CHANNELS };
+  ZnOpNeed       most = { 0 }, one;
+  gboolean       streamed;
+  gsize          stays;
   zn_status      status = ZN_OK;
 
   if (tokens)
     {
       status = choose_precision (work, ZN_ZIMAGE_TEXT, "z-image-text", tokens, 1, NULL, &in[1],
-                                 &beside, &weights);
+                                 &most);
       if (status)
         return status;
     }
-  status = choose_precision (work, ZN_ZIMAGE_TRANSFORMER, "z-image-sample", in, n_in, job, NULL, &b,
-                             &w);
+  status = choose_precision (work, ZN_ZIMAGE_TRANSFORMER, "z-image-sample", in, n_in, job, NULL,
+                             &one);
   if (status)
     return status;
-  stays = w;
-  if (b + w > beside + weights)
-    beside = b, weights = w;
+  stays    = one.weights;
+  streamed = most.streamed || one.streamed;
+  most     = larger (most, one);
   for (gint i = 0; i < 2; i++) /* the halves of the autoencoder; the transformer stays open */
     {
       if (i && ! encodes)
         break;
       if (! zn_op_model_count (i ? "flux-ae-encode" : "flux-ae-decode",
                                work->file[ZN_ZIMAGE_AUTOENCODER].path,
-                               &work->base[ZN_ZIMAGE_AUTOENCODER], i ? &x : &z, 1, NULL, NULL, &b,
-                               &w, &work->request->err))
+                               &work->base[ZN_ZIMAGE_AUTOENCODER], i ? &x : &z, 1, NULL, NULL, &one,
+                               &work->request->err))
         return ZN_E_MEMORY;
-      if (b + w + stays > beside + weights)
-        beside = b, weights = w + stays;
+      one.weights += stays;
+      most = larger (most, one);
     }
-  zn_op_set_memory (work->request->operation, work->how->memory, weights, beside);
+  most.streamed = streamed;
+  zn_op_set_memory (work->request->operation, work->how->memory, &most);
 
   return ZN_OK;
 }

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: MIT
 """A tiny Z-Image with made-up weights, for tests: the folders and names of the published one, in less than a megabyte.
 
-    python3 tools/make_tiny_zimage.py DIR
+    python3 tools/make_tiny_zimage.py DIR [LAYERS [WIDTH]]
 
 Writes DIR/tokenizer, text_encoder, transformer (two shards and their index) and vae.  Prompts become pictures of no meaning;
-another prompt, seed or number of steps makes another one.  Nothing but Python is needed.
+another prompt, seed or number of steps makes another one.  LAYERS: of the text encoder, which has one more in its file, and of
+the transformer; from the third on they are copies of the first two.  WIDTH: of both; a multiple of 32.  Of a large tensor, values
+repeat.  Nothing but Python is needed.
 """
 import json
 import random
@@ -15,6 +17,7 @@ import sys
 from pathlib import Path
 
 VOCAB, FEATURES, WIDTH, HEAD, LATENT, VAE = 561, 32, 32, 16, 16, 32
+PATTERN = 1 << 16  # values of a tensor before they repeat
 SOURCE = Path(__file__).resolve().parent.parent
 
 
@@ -32,8 +35,9 @@ class Network:
         if deviation is None:
             deviation = fan_in**-0.5 if len(shape) > 1 else 0.1
         gauss = self.random.gauss
-        bits = (struct.unpack("<I", struct.pack("<f", gauss(mean, deviation)))[0] >> 16 for _ in range(n))
-        self.tensors[name] = (list(shape), b"".join(struct.pack("<H", b) for b in bits))
+        bits = (struct.unpack("<I", struct.pack("<f", gauss(mean, deviation)))[0] >> 16 for _ in range(min(n, PATTERN)))
+        data = b"".join(struct.pack("<H", b) for b in bits)
+        self.tensors[name] = (list(shape), n, data)
 
     def linear(self, name, cin, cout, bias=False):
         self.add(f"{name}.weight", cout, cin)
@@ -52,17 +56,28 @@ class Network:
 
 def save(path, tensors):
     head, at = {}, 0
-    for name, (shape, data) in tensors.items():
-        head[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + len(data)]}
-        at += len(data)
+    for name, (shape, n, _) in tensors.items():
+        head[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + 2 * n]}
+        at += 2 * n
     text = json.dumps(head).encode()
     text += b" " * (-len(text) % 8)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(d for _, d in tensors.values()))
+    with path.open("wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        for _, n, data in tensors.values():
+            f.write((data * (2 * n // len(data) + 1))[:2 * n])
 
 
-def text_encoder():
-    n = Network(1)
+def repeat(tensors, prefix, n):
+    """Layers 2 .. n-1: copies of layers 0 and 1."""
+    for i in range(2, n):
+        for name in [t for t in tensors if t.startswith(f"{prefix}{i % 2}.")]:
+            tensors[name.replace(f"{prefix}{i % 2}.", f"{prefix}{i}.", 1)] = tensors[name]
+    return tensors
+
+
+def text_encoder(layers):
+    n, feed = Network(1), FEATURES // 2 * 3
     n.add("model.embed_tokens.weight", VOCAB, FEATURES, deviation=1.0)
     for i in range(3):
         p = f"model.layers.{i}"
@@ -73,26 +88,27 @@ def text_encoder():
         n.linear(f"{p}.self_attn.o_proj", 4 * HEAD, FEATURES)
         n.norm(f"{p}.self_attn.q_norm", HEAD)
         n.norm(f"{p}.self_attn.k_norm", HEAD)
-        for part, cin, cout in (("gate", FEATURES, 48), ("up", FEATURES, 48), ("down", 48, FEATURES)):
+        for part, cin, cout in (("gate", FEATURES, feed), ("up", FEATURES, feed), ("down", feed, FEATURES)):
             n.linear(f"{p}.mlp.{part}_proj", cin, cout)
     n.norm("model.norm", FEATURES)
-    return n.tensors
+    return repeat(n.tensors, "model.layers.", layers + 1) if layers > 2 else n.tensors
 
 
 def block(n, p, modulated):
+    feed = WIDTH // 2 * 3
     for norm in ("attention_norm1", "attention_norm2", "ffn_norm1", "ffn_norm2"):
         n.norm(f"{p}.{norm}", WIDTH)
     for part in ("to_q", "to_k", "to_v", "to_out.0"):
         n.linear(f"{p}.attention.{part}", WIDTH, WIDTH)
     n.norm(f"{p}.attention.norm_q", HEAD)
     n.norm(f"{p}.attention.norm_k", HEAD)
-    for part, cin, cout in (("w1", WIDTH, 48), ("w2", 48, WIDTH), ("w3", WIDTH, 48)):
+    for part, cin, cout in (("w1", WIDTH, feed), ("w2", feed, WIDTH), ("w3", WIDTH, feed)):
         n.linear(f"{p}.feed_forward.{part}", cin, cout)
     if modulated:
         n.linear(f"{p}.adaLN_modulation.0", 32, 4 * WIDTH, bias=True)
 
 
-def transformer():
+def transformer(layers):
     n = Network(2)
     n.linear("t_embedder.mlp.0", 32, 24, bias=True)
     n.linear("t_embedder.mlp.2", 24, 32, bias=True)
@@ -107,7 +123,7 @@ def transformer():
         block(n, f"layers.{i}", True)
     n.linear("all_final_layer.2-1.adaLN_modulation.1", 32, WIDTH, bias=True)
     n.linear("all_final_layer.2-1.linear", WIDTH, 4 * LATENT, bias=True)
-    return n.tensors
+    return repeat(n.tensors, "layers.", layers)
 
 
 def residual(n, p):
@@ -140,14 +156,16 @@ def autoencoder():
 
 
 def main():
-    if len(sys.argv) != 2:
+    global FEATURES, WIDTH
+    if len(sys.argv) not in (2, 3, 4):
         sys.exit(__doc__)
-    out = Path(sys.argv[1])
+    out, layers = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 2
+    FEATURES = WIDTH = int(sys.argv[3]) if len(sys.argv) > 3 else 32
     (out / "tokenizer").mkdir(parents=True, exist_ok=True)
     shutil.copyfile(SOURCE / "tests/data/text/tokenizer.json", out / "tokenizer/tokenizer.json")
-    save(out / "text_encoder/model.safetensors", text_encoder())
+    save(out / "text_encoder/model.safetensors", text_encoder(layers))
     save(out / "vae/diffusion_pytorch_model.safetensors", autoencoder())
-    tensors = list(transformer().items())
+    tensors = list(transformer(layers).items())
     shards = (dict(tensors[:len(tensors) // 2]), dict(tensors[len(tensors) // 2:]))
     names = [f"diffusion_pytorch_model-0000{i}-of-00002.safetensors" for i in (1, 2)]
     for name, shard in zip(names, shards):

@@ -91,7 +91,7 @@ static zn_status measure_whole(zn_run *r, const zn_call *call, const zn_measure 
             err, ZN_E_MEMORY,
             "%s needs %zu MiB for inputs of these sizes, beside %zu MiB of weights, where %zu are allowed; set %s "
             "to more",
-            m->arch->info.id, ((*out)->peak + need->scratch) >> 20, need->weights >> 20, most >> 20,
+            m->arch->info.id, ((*out)->peak + need->scratch + (1 << 20) - 1) >> 20, need->weights >> 20, most >> 20,
             m->engine->be->memory_variable);
     return s;
 }

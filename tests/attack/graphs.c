@@ -282,7 +282,7 @@ static void begin(void)
 
     g_setenv("TMPDIR", attack_folder(), TRUE);
     g_setenv("ZENITH_CACHE", "16", FALSE);
-    if (!ops_begin(&argc, &argv) || !ops_make_zimage())
+    if (!ops_begin(&argc, &argv) || !ops_make_zimage("z-image", ""))
         exit(2);
 }
 

@@ -296,11 +296,11 @@ ops_clear (void)
 }
 
 gboolean
-ops_make_zimage (void)
+ops_make_zimage (const gchar *name, const gchar *sizes)
 {
-  gchar   *folder  = in_folder ("z-image");
-  gchar   *command = g_strdup_printf (PYTHON " '" SOURCE_DIR "/tools/make_tiny_zimage.py' '%s'",
-                                      folder);
+  gchar   *folder  = in_folder (name);
+  gchar   *command = g_strdup_printf (PYTHON " '" SOURCE_DIR "/tools/make_tiny_zimage.py' '%s' %s",
+                                      folder, sizes);
   gint     code    = -1;
   gboolean made    = g_spawn_command_line_sync (command, NULL, NULL, &code, NULL) && ! code;
 

@@ -36,8 +36,9 @@ extern guint64 (*ops_cache_filed) (void);
 gboolean ops_begin (int *argc, char ***argv);
 void     ops_clear (void);
 
-/* The tiny Z-Image of tools/make_tiny_zimage.py, where zenith:z-image finds it. */
-gboolean ops_make_zimage (void);
+/* The tiny Z-Image of tools/make_tiny_zimage.py in a folder of that name; zenith:z-image finds
+ * "z-image" by itself.  sizes: what the script takes after the folder. */
+gboolean ops_make_zimage (const gchar *name, const gchar *sizes);
 
 static inline int
 ops_end (void)

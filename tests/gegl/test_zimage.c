@@ -347,6 +347,67 @@ test_cancelling (void)
   run_free (&run);
 }
 
+/* ---- little memory -------------------------------------------------------- */
+
+/* Where not even 4-bit weights fit, layers are read from disk, in what the file has: the same
+ * picture, and it is said.  With less still it is refused. */
+static void
+test_little_memory (void)
+{
+  static const struct
+  {
+    const gchar *mib, *folder;
+    gint         side;
+  } step[]      = { { NULL, "large", 32 }, { "6", "large/.", 32 }, { "4", "large/.", 512 } };
+  gfloat *first = NULL;
+
+  if (! ops_make_zimage ("large", "60 96"))
+    CHECK (FALSE, "no model");
+  for (guint i = 0; i < G_N_ELEMENTS (step); i++)
+    {
+      gchar  *folder   = in_folder (step[i].folder);
+      gchar  *settings = g_strdup_printf ("width=%d height=%d steps=2 seed=1 weights=%s",
+                                          step[i].side, step[i].side, folder);
+      Run     run      = new_run ("little memory", settings, NULL, NULL);
+      gchar  *status, *memory, *note;
+      gfloat *got;
+
+      if (step[i].mib)
+        g_setenv ("ZENITH_MEMORY", step[i].mib, TRUE);
+      got = run_pixels (&run, &run.box);
+      g_unsetenv ("ZENITH_MEMORY");
+      status = run_status (&run);
+      memory = run_text (&run, "memory");
+      note   = run_text (&run, "note");
+      if (i == 2)
+        {
+          CHECK (g_regex_match_simple ("z-image-sample needs [0-9]+ MiB.* beside 0 MiB of weights, "
+                                       "where 3 are allowed; set ZENITH_MEMORY to more",
+                                       status, 0, 0),
+                 "the status is '%s'", status);
+        }
+      else
+        {
+          CHECK (! *status, "%s", status);
+          CHECK (! strstr (memory, "read from disk") == ! i, "the memory is '%s'", memory);
+          CHECK (! strstr (note, "z-image-text takes more than the 6 MiB") == ! i &&
+                     ! strstr (note, "z-image-sample takes more than the 6 MiB") == ! i,
+                 "the note is '%s'", note);
+        }
+      if (! i)
+        first = g_memdup2 (got, 32 * 32 * 4 * sizeof (gfloat));
+      CHECK (! memcmp (first, got, 32 * 32 * 4 * sizeof (gfloat)) == (i < 2), "picture %u", i);
+      g_free (got);
+      g_free (status);
+      g_free (memory);
+      g_free (note);
+      g_free (settings);
+      g_free (folder);
+      run_free (&run);
+    }
+  g_free (first);
+}
+
 /* ---- what is missing ------------------------------------------------------ */
 
 static void
@@ -388,7 +449,7 @@ test_what_is_missing (void)
 int
 main (int argc, char **argv)
 {
-  if (! ops_begin (&argc, &argv) || ! ops_make_zimage ())
+  if (! ops_begin (&argc, &argv) || ! ops_make_zimage ("z-image", ""))
     return 1;
 
   RUN (test_a_prompt_makes_a_picture);
@@ -399,6 +460,7 @@ main (int argc, char **argv)
   RUN (test_other_masks_and_sizes);
   RUN (test_estimates);
   RUN (test_cancelling);
+  RUN (test_little_memory);
   RUN (test_what_is_missing);
 
   return ops_end ();
