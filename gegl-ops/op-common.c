@@ -701,8 +701,9 @@ zn_op_set_memory (GeglOperation *operation, gchar **field, const ZnOpNeed *need)
 {
   const guint  beside  = (guint) (need->beside >> 20) + 1;
   const guint  weights = (guint) (need->weights >> 20) + 1;
-  const gchar *format  = need->streamed ? _ ("%u MiB, and %u MiB of weights; not all of them fit: "
-                                              "layers are read from disk, which is slower")
+  const gchar *format  = need->streamed ? _ ("%u MiB, and %u MiB of weights; not all of them fit, "
+                                              "so the network's layers are read "
+                                              "from disk, which is slower")
                                         : _ ("%u MiB, and %u MiB of weights");
   gchar       *text    = g_strdup_printf (format, beside, weights);
 
