@@ -192,6 +192,20 @@ static int merge_dims(const zn_entry *e, size_t *shape, size_t *step)
     return n;
 }
 
+bool zn_entry_is_dense(const zn_entry *e)
+{
+    int64_t stride = 1;
+
+    if (zn_block_of(e->dtype))
+        return true;
+    for (int d = e->n_dims - 1; d >= 0; d--) {
+        if (e->shape[d] != 1 && e->stride[d] != stride)
+            return false;
+        stride *= e->shape[d];
+    }
+    return true;
+}
+
 /* Elements that lie one after the other: piece by piece. */
 zn_status zn_entry_read_part(const zn_entry *e, float *dst, size_t first, size_t left, zn_error *err)
 {

@@ -104,20 +104,6 @@ static text make_header(const zn_save_tensor *tensors, size_t n, const char *con
 
 enum { PIECE = 1 << 16 }; /* elements, whole blocks */
 
-static bool is_dense(const zn_entry *e)
-{
-    int64_t stride = 1;
-
-    if (zn_block_of(e->dtype))
-        return true;
-    for (int d = e->n_dims - 1; d >= 0; d--) {
-        if (e->shape[d] != 1 && e->stride[d] != stride)
-            return false;
-        stride *= e->shape[d];
-    }
-    return true;
-}
-
 /* n weights as a part of a quantised matrix.  MLX's q is not negative: w = scale * q + offset. */
 static void put_part(FILE *f, const zn_save_tensor *t, const float *x, size_t n)
 {
@@ -169,7 +155,7 @@ static zn_status copy_bytes(FILE *f, const zn_save_tensor *t, size_t n, zn_error
     unsigned char bytes[1 << 14];
     zn_status s = ZN_OK;
 
-    if (!is_dense(t->from))
+    if (!zn_entry_is_dense(t->from))
         return zn_fail(err, ZN_E_FILE, "'%s' is transposed in its file and of the type %s, which is not converted",
                        t->name, zn_dtype_name(t->type));
     for (size_t at = 0, m; at < n * size && !s; at += m) {
@@ -191,16 +177,16 @@ static zn_status put_tensor(FILE *f, const zn_save_tensor *t, zn_error *err)
     if (t->data)
         return put_floats(f, t, t->data, n, err);
     if (!t->part && t->type == t->from->dtype &&
-        (is_dense(t->from) || !(t->type == ZN_F32 || t->type == ZN_F16 || t->type == ZN_BF16)))
+        (zn_entry_is_dense(t->from) || !(t->type == ZN_F32 || t->type == ZN_F16 || t->type == ZN_BF16)))
         return copy_bytes(f, t, n, err);
-    if (is_dense(t->from) && piece > PIECE)
+    if (zn_entry_is_dense(t->from) && piece > PIECE)
         piece = PIECE;
     x = n ? malloc(piece * sizeof *x) : NULL;
     if (n && !x)
         return zn_fail(err, ZN_E_MEMORY, "There is not enough memory to convert '%s'", t->name);
     for (size_t at = 0, m; at < n && !s; at += m) {
         m = n - at < piece ? n - at : piece;
-        s = is_dense(t->from) ? zn_entry_read_part(t->from, x, at, m, err) : zn_entry_read(t->from, x, err);
+        s = zn_entry_is_dense(t->from) ? zn_entry_read_part(t->from, x, at, m, err) : zn_entry_read(t->from, x, err);
         if (!s)
             s = put_floats(f, t, x, m, err);
     }

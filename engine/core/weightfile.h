@@ -59,11 +59,8 @@ const zn_block *zn_block_of(zn_type t);
 
 enum { ZN_MLX_GROUP = 32 };
 
-/* zn_entry_read for n elements from `first` on of a dense tensor; of one that comes in blocks, whole blocks and groups
- * (ZN_WHOLE_BLOCKS is a multiple of all). */
-enum { ZN_WHOLE_BLOCKS = 256 };
+/* zn_entry_read_part for a type that comes in blocks. */
 zn_status zn_blocks_read(const zn_entry *e, float *dst, size_t first, size_t n, zn_error *err);
-zn_status zn_entry_read_part(const zn_entry *e, float *dst, size_t first, size_t n, zn_error *err);
 
 /* False if the shape has a negative size, or if a product of its non-zero sizes and of the element's
  * size overflows int64_t: a shape that passes can be multiplied in any order. */

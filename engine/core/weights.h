@@ -45,4 +45,10 @@ size_t zn_entry_len(const zn_entry *e);
 /* Reads all elements as floats in C order; dst has zn_entry_len floats.  Fails if the file has shrunk or cannot be read. */
 zn_status zn_entry_read(const zn_entry *e, float *dst, zn_error *err);
 
+/* The same for n elements from `first` on of a dense tensor; of one that comes in blocks, whole blocks and groups
+ * (ZN_WHOLE_BLOCKS is a multiple of all). */
+enum { ZN_WHOLE_BLOCKS = 256 };
+bool zn_entry_is_dense(const zn_entry *e);
+zn_status zn_entry_read_part(const zn_entry *e, float *dst, size_t first, size_t n, zn_error *err);
+
 #endif

@@ -98,6 +98,8 @@ float *zn_bind_read(zn_binder *b, const int dims[4], const char *fmt, ...) ZN_PR
 float *zn_bind_read5(zn_binder *b, const int dims[5], const char *fmt, ...) ZN_PRINTF(3, 4);
 /* A tensor of c elements in device memory that lives as long as the model; NULL: failed. */
 float *zn_bind_vector(zn_binder *b, int c, const char *fmt, ...) ZN_PRINTF(3, 4);
+/* A table of dims[0] x dims[1] elements in device memory as ZN_F32 or ZN_BF16, read in pieces: it may be large. */
+void *zn_bind_table(zn_binder *b, const int dims[2], zn_type type, const char *fmt, ...) ZN_PRINTF(4, 5);
 /* A copy in device memory that lives as long as the model; NULL: failed. */
 void *zn_bind_device(zn_binder *b, const void *host, size_t size);
 void zn_bind_fail(zn_binder *b, const char *fmt, ...) ZN_PRINTF(2, 3);

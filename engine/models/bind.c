@@ -94,22 +94,14 @@ static float *state_tensor(zn_binder *b, const char *name, const int *shape, int
     return x;
 }
 
-/* The tensor's values as floats, malloced; NULL and the status set if it is not there or of another
- * shape.  Dimensions of 1 at the end may be missing, or be more, in the file: a 1x1 convolution may be stored as a
- * matrix, a vector as [c][1][1]. */
-static float *read_tensor(zn_binder *b, const char *name, const int *shape, int n_dims)
+/* The file's tensor; NULL and the status set if it is not there or of another shape.  Dimensions of 1 at the end may be
+ * missing, or be more, in the file: a 1x1 convolution may be stored as a matrix, a vector as [c][1][1]. */
+static const zn_entry *find_tensor(zn_binder *b, const char *name, const int *shape, int n_dims)
 {
-    const zn_entry *e = b->w ? zn_weights_get(b->w, name) : NULL;
+    const zn_entry *e = zn_weights_get(b->w, name);
     char want[64] = "", have[96] = "";
     bool fits;
-    float *x;
 
-    if (b->run && !zn_go_on(b->run)) {
-        b->status = b->run->status;
-        return NULL;
-    }
-    if (!b->w || b->outline)
-        return state_tensor(b, name, shape, n_dims);
     if (!e) {
         zn_bind_fail(b, "there is no tensor '%s': not the weights of this model", name);
         return NULL;
@@ -125,10 +117,25 @@ static float *read_tensor(zn_binder *b, const char *name, const int *shape, int 
     }
     for (int i = 0; i < e->n_dims; i++)
         snprintf(have + strlen(have), sizeof have - strlen(have), "%s%lld", i ? "x" : "", (long long)e->shape[i]);
-    if (!fits) {
+    if (!fits)
         zn_bind_fail(b, "tensor '%s' is %s where this model has %s", name, have, want);
+    return fits ? e : NULL;
+}
+
+/* The tensor's values as floats, malloced; NULL and the status set if it cannot be had. */
+static float *read_tensor(zn_binder *b, const char *name, const int *shape, int n_dims)
+{
+    const zn_entry *e;
+    float *x;
+
+    if (b->run && !zn_go_on(b->run)) {
+        b->status = b->run->status;
         return NULL;
     }
+    if (!b->w || b->outline)
+        return state_tensor(b, name, shape, n_dims);
+    if (!(e = find_tensor(b, name, shape, n_dims)))
+        return NULL;
     x = b->counting ? calloc(zn_entry_len(e) + 1, sizeof *x) : malloc((zn_entry_len(e) + 1) * sizeof *x);
     if (!x) {
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory while reading '%s'", name);
@@ -219,6 +226,52 @@ void *zn_bind_device(zn_binder *b, const void *host, size_t size)
     if (dev && !b->counting)
         b->be->upload(b->dev, dev, host, size);
     return dev;
+}
+
+/* n floats as bf16, in place: the writer never overtakes the reader. */
+static void round_bf16(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint16_t v = zn_to_bf16(x[i]);
+
+        memcpy((char *)x + sizeof v * i, &v, sizeof v);
+    }
+}
+
+void *zn_bind_table(zn_binder *b, const int dims[2], zn_type type, const char *fmt, ...)
+{
+    enum { PIECE = 4096 * ZN_WHOLE_BLOCKS };
+    const size_t len = (size_t)dims[0] * (size_t)dims[1], size = zn_type_size(type);
+    char name[NAME_SIZE], *to;
+    const zn_entry *e = NULL;
+    size_t piece = len, n;
+    float *x;
+
+    if (b->status)
+        return NULL;
+    ZN_FORMAT(name, fmt);
+    if (b->w && !b->outline && !(e = find_tensor(b, name, dims, 2)))
+        return NULL;
+    if (e && zn_entry_is_dense(e)) {
+        piece = len < PIECE ? len : PIECE;
+        b->parameters += (int64_t)len;
+        if (!(x = malloc((piece + 1) * sizeof *x)))
+            b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory while reading '%s'", name);
+    } else {
+        e = NULL;
+        x = read_tensor(b, name, dims, 2);
+    }
+    to = b->status ? NULL : take(b, len * size);
+    for (size_t at = 0; to && !b->status && !b->counting && at < len; at += n) {
+        n = len - at < piece ? len - at : piece;
+        if (e && (b->status = zn_entry_read_part(e, x, at, n, b->err)))
+            break;
+        if (type == ZN_BF16)
+            round_bf16(x, n);
+        b->be->upload(b->dev, to + at * size, x, n * size);
+    }
+    free(x);
+    return to;
 }
 
 void zn_bind_pack(zn_binder *b, zn_conv *out, zn_conv spec, const float *weight, const float *bias)

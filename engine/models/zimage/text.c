@@ -109,8 +109,6 @@ static bool recognise(const zn_weights *w, char *what, size_t size)
 /* The embedding, in 16 bits where that loses nothing that the model's precision keeps. */
 static void bind_table(zn_binder *b, text *m, const layout *l)
 {
-    const size_t len = (size_t)m->vocab * (size_t)m->width;
-    float *x = zn_bind_read(b, (int[5]){ m->vocab, m->width }, "%s.weight", l->table);
     char name[96];
     const zn_entry *e;
     bool half;
@@ -118,16 +116,9 @@ static void bind_table(zn_binder *b, text *m, const layout *l)
     snprintf(name, sizeof name, "%s.weight", l->table);
     e = b->w ? zn_weights_get(b->w, name) : NULL;
     half = (e && e->dtype == ZN_BF16) || (b->precision != ZN_FP32 && b->precision != ZN_TF32);
-    for (size_t i = 0; x && half && !b->counting && i < len;
-         i++) { /* in place: the writer never overtakes the reader */
-        const uint16_t v = zn_to_bf16(x[i]);
-
-        memcpy((char *)x + 2 * i, &v, sizeof v);
-    }
     m->table =
         (zn_tensor){ .n = 1, .h = 1, .w = m->vocab, .c = m->width, .ld = m->width, .type = half ? ZN_BF16 : ZN_F32 };
-    m->table.data = x ? zn_bind_device(b, x, len * zn_type_size(m->table.type)) : NULL;
-    free(x);
+    m->table.data = zn_bind_table(b, (int[]){ m->vocab, m->width }, m->table.type, "%s", name);
 }
 
 static void bind_rope(zn_binder *b, text *m)
