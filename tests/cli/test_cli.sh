@@ -117,6 +117,11 @@ expect 1 'lacks transformer/ .12.3 GB.*Apache licence 2.0.*tiny-z-image' "where 
 mv "$tmp/away" "$tiny/transformer"
 expect 0 'transformer .* 33[0-9][0-9] MiB of weights .int4.' "made-up weights of the published sizes" "$zenith" info z-image random: --set precision=int4 --size 1024x1024
 expect 0 '1024x1024 takes [1-9]\.[0-9] GB' "they fit into 10 GB" "$zenith" info z-image random: --set precision=int4 --size 1024x1024
+streamed () {
+  ZENITH_MEMORY=$1 "$zenith" info z-image random: --engine scalar --set precision=int4 --size 1024x1024 2>&1 | tr '\n' ' '
+}
+expect 0 'transformer .* 2[0-9][0-9] MiB of weights .int4, streamed.*reads the layers from disk; that is slower' "said before the start" streamed 2300
+expect 0 'z-image-text needs 15[0-9] MiB .*beside 79[0-9] MiB of weights, where 15[0-9] are allowed' "with less still, refused" streamed 950
 # text in, picture out, on each engine
 for engine in scalar auto; do
   expect 0 '' "tokens of the tiny model" tokens_run "$tmp/prompt.txt" "$tiny/tokenizer/tokenizer.json"
