@@ -169,6 +169,7 @@ if asked check; then
   step "golden autoencoders" "$build/tests/test_vae"
   step "golden diffae" "$build/tests/test_diffae"
   step "golden z-image" "$build/tests/test_zimage"
+  step "streamed layers" "$build/tests/test_stream"
   step "tiles" "$build/tests/test_tiles"
   step "without a GPU" "$root/tests/cli/test_cuda.sh" "$build/engine/zenith" "$build/tests"
 fi
