@@ -23,6 +23,7 @@ static void *open_isa(zn_isa isa, int n_threads, zn_error *err)
     if (!d)
         goto error;
     d->k = k;
+    d->dot8 = k->dot8_int8 && zn_cpu_has_int8(isa) ? k->dot8_int8 : k->dot8;
     d->pool = zn_pool_open(n_threads > 0 ? n_threads : zn_cpu_count());
     if (!d->pool)
         goto error;

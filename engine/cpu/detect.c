@@ -25,6 +25,18 @@ static bool x86_has(zn_isa isa)
         return false;
     return isa == ZN_ISA_AVX2 || ((b7 & avx512) == avx512 && (saved_registers() & ZMM) == ZMM);
 }
+
+static bool x86_has_int8(zn_isa isa)
+{
+    const uint32_t avx_vnni = 1u << 4; /* leaf 7, 1, EAX */
+    uint32_t most, a, b, c, d, c7;
+
+    if (!__get_cpuid_count(7, 0, &most, &b, &c7, &d))
+        return false;
+    if (isa == ZN_ISA_AVX512)
+        return (c7 & bit_AVX512VNNI) != 0;
+    return isa == ZN_ISA_AVX2 && most >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & avx_vnni) != 0;
+}
 #endif
 
 #if ZN_ARCH_ARM && defined(__linux__)
@@ -54,10 +66,14 @@ bool zn_cpu_has(zn_isa isa)
     return false;
 }
 
-bool zn_cpu_has_dotprod(void)
+bool zn_cpu_has_int8(zn_isa isa)
 {
-#if ZN_ARCH_ARM && defined(__linux__)
-    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+    if (!zn_cpu_has(isa))
+        return false;
+#if ZN_ARCH_X86
+    return x86_has_int8(isa);
+#elif ZN_ARCH_ARM && defined(__linux__)
+    return isa == ZN_ISA_NEON && (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
 #else
     return false;
 #endif

@@ -58,16 +58,18 @@ static size_t size(const zn_kernels *k, const zn_conv *w)
 }
 
 /* A group of one output: n weights as the storage type has them, to the panel's order. */
-static void pack_group(uint8_t *to, zn_wtype t, int vl, const uint8_t *q, int n)
+static void pack_group(uint8_t *to, zn_wtype t, const zn_kernels *k, const uint8_t *q, int n)
 {
+    const int flip = k->dot8_excess ? zn_dot8_excess(t) : 0;
+
     for (int i = 0; i < n; i++) {
         const int quad = i / 4, two = t == ZN_W_I4 ? 2 : 1;
-        uint8_t *byte = to + (size_t)(quad / two * vl) * 4 + i % 4;
+        uint8_t *byte = to + (size_t)(quad / two * k->vl) * 4 + i % 4;
 
         if (t == ZN_W_I8)
-            *byte = q[i];
+            *byte = (uint8_t)(q[i] ^ flip);
         else
-            *byte = (uint8_t)(*byte | ((q[i / 2] >> 4 * (i % 2) & 15) ^ 8) << 4 * (quad % 2));
+            *byte = (uint8_t)(*byte | ((q[i / 2] >> 4 * (i % 2) & 15) ^ 8 ^ flip) << 4 * (quad % 2));
     }
 }
 
@@ -91,7 +93,7 @@ static void pack(const zn_cpu *d, const zn_conv *w, const float *weight, const f
 
             scale[g * k->vl + o % k->vl] =
                 zn_quantise(t, group, weight + (size_t)o * (size_t)w->cin + g * ZN_W_GROUP, n);
-            pack_group(q, t, k->vl, group, n);
+            pack_group(q, t, k, group, n);
         }
     }
 }
@@ -111,7 +113,7 @@ static void quantise_item(void *cookie, int item, int worker)
         const int of = zn_dot8_tile(row, job->rows);
 
         job->c.d->k->to_i8(row_at(job, row - row % of), row % of, of,
-                           x.data + (job->first + (size_t)row) * (size_t)x.ld, x.c);
+                           x.data + (job->first + (size_t)row) * (size_t)x.ld, x.c, zn_conv_weights(job->c.w));
     }
 }
 
@@ -134,7 +136,7 @@ static void product_item(void *cookie, int item, int worker)
     for (int row = first; row < end; row += ZN_DOT8_ROWS) {
         g.x = row_at(job, row);
         g.rows = zn_imin(end - row, ZN_DOT8_ROWS);
-        k->dot8(&g);
+        job->c.d->dot8(&g);
         for (int i = 0; i < g.rows; i++) {
             const size_t p = job->first + (size_t)(row + i);
             const float *res = zn_residual_at(&job->c.t, p);

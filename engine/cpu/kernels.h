@@ -93,23 +93,30 @@ typedef ZN_DECL_EXPAND(zn_expand_fn);
 typedef ZN_DECL_FEW(zn_few_fn);
 
 /* Products of integers (integers.c): groups of ZN_W_GROUP inputs, of which four are a quad.  Rows of x are quantised in tiles
- * of `of` rows, ZN_DOT8_TILE or 1: bytes [group][quad][row][4], then scales, floats [group][row].  A row takes zn_dot8_row bytes.
- * to_i8 writes row `row` of such a tile from k floats; the rest of the last group is 0.
+ * of `of` rows, ZN_DOT8_TILE or 1: bytes [group][quad][row][4], then scales, floats [group][row], then int32 [group][row], which
+ * are the sums of a group times -zn_dot8_excess, if the kernels store weights so.  A row takes zn_dot8_row bytes.
+ * to_i8 writes row `row` of such a tile from k floats, for weights of a type; the rest of the last group is 0.
  *
  * A panel of weights is `vl` outputs: scales, f16 [group][output], then i8 [group][quad][output][4], or i4
  * [group][pair of quads][output][4] with the first quad of a pair in the low nibbles; nibbles are two's complement.
+ * dot8_excess: weights and nibbles are unsigned, larger by zn_dot8_excess, since x86 multiplies u8 with i8.
  * dot8, `rows` rows of x from a whole tile on and `panels` panels:
  *     y[r][o] = sum over groups g of scale_x[r][g] * scale_w[g][o] * (sum over the group of x[r][k] * w[k][o], exact) */
 enum { ZN_DOT8_TILE = 4, ZN_DOT8_ROWS = 8 /* of the largest call */, ZN_QUADS = ZN_W_GROUP / 4 };
 
 static inline size_t zn_dot8_row(int groups)
 {
-    return (size_t)groups * (ZN_W_GROUP + sizeof(float));
+    return (size_t)groups * (ZN_W_GROUP + sizeof(float) + sizeof(int32_t));
 }
 
 static inline size_t zn_dot8_panel(zn_wtype t, int groups, int vl)
 {
     return (size_t)groups * (size_t)vl * (sizeof(uint16_t) + zn_wtype_size(t, ZN_W_GROUP));
+}
+
+static inline int zn_dot8_excess(zn_wtype t)
+{
+    return t == ZN_W_I4 ? 8 : 128;
 }
 
 /* The tile that row `row` of `rows` is in: its rows. */
@@ -118,7 +125,7 @@ static inline int zn_dot8_tile(int row, int rows)
     return row / ZN_DOT8_TILE * ZN_DOT8_TILE + ZN_DOT8_TILE <= rows ? ZN_DOT8_TILE : 1;
 }
 
-#define ZN_DECL_TO_I8(name) void name(void *tile, int row, int of, const float *x, int k)
+#define ZN_DECL_TO_I8(name) void name(void *tile, int row, int of, const float *x, int k, zn_wtype type)
 typedef ZN_DECL_TO_I8(zn_to_i8_fn);
 
 typedef struct zn_dot8 {
@@ -309,8 +316,9 @@ typedef struct zn_kernels {
     zn_narrow_fn *narrow;
     zn_expand_fn *expand;
     zn_few_fn *few;
-    zn_to_i8_fn *to_i8; /* in the scalar table, too */
-    zn_dot8_fn *dot8;
+    zn_to_i8_fn *to_i8;           /* in the scalar table, too */
+    zn_dot8_fn *dot8, *dot8_int8; /* for CPUs with products of int8 (zn_cpu_has_int8): NULL if this build has none */
+    bool dot8_excess;
     zn_panel_fn *panel;
     zn_gate3_fn *gate3;
     zn_norm_rows_fn *norm_rows;

@@ -276,6 +276,7 @@ static ZN_DECL_TO_I8(to_i8_c)
     int8_t *q = tile;
     float *scale = (float *)(void *)(q + (size_t)groups * ZN_W_GROUP * (size_t)of);
 
+    (void)type;
     for (int g = 0; g < groups; g++, x += ZN_W_GROUP, k -= ZN_W_GROUP) {
         int8_t group[ZN_W_GROUP] = { 0 };
 

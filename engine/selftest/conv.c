@@ -91,8 +91,18 @@ typedef struct conv_row {
     bool up2, bias;
 } conv_row;
 
-/* weights: the precision that says how they are stored; quantised_x: with them, the inputs may be so, too. */
-static void check_conv_in(zn_test *t, const conv_row *r, int variant, zn_precision weights, bool quantised_x)
+/* Of a layer with quantised weights: they stay floats; may be quantised, too; likewise, all of the largest magnitude. */
+typedef enum conv_inputs { FLOATS, QUANTISED, LARGEST, N_INPUTS } conv_inputs;
+
+/* n numbers become 1 or -1: all of them, with an odd `line`, or in blocks.  A sum of integers is the largest there can be. */
+static void enlarge(float *v, size_t n, size_t line)
+{
+    for (size_t i = 0; i < n; i++)
+        v[i] = line % 2 ? (line % 4 == 1 ? 1.f : -1.f) : (i / (1 + line % 32) % 2 ? 1.f : -1.f);
+}
+
+/* weights: the precision that says how they are stored. */
+static void check_conv_in(zn_test *t, const conv_row *r, int variant, zn_precision weights, conv_inputs inputs)
 {
     int up = r->up2 ? 2 : 1;
     int ho = r->ho ? r->ho : (r->h * up + 2 * r->pad_t - r->kh) / r->stride + 1;
@@ -107,7 +117,7 @@ static void check_conv_in(zn_test *t, const conv_row *r, int variant, zn_precisi
                   .pad_l = r->pad_l,
                   .up2 = r->up2,
                   .has_bias = r->bias,
-                  .quantised_x = quantised_x,
+                  .quantised_x = inputs != FLOATS,
                   .precision = weights };
     const bool integers = t->b->conv_of_integers && t->b->conv_of_integers(t->one, &w);
     zn_case k = zn_case_begin(call_conv, shape(r->n, ho, wo, r->cout, variant % 8 == 1 ? 5 : variant % 8 == 5 ? 8 : 0));
@@ -115,17 +125,21 @@ static void check_conv_in(zn_test *t, const conv_row *r, int variant, zn_precisi
     float *weight = zn_random_floats(t, (size_t)r->cout * sum, 0.5f);
     float *bias = zn_random_floats(t, (size_t)r->cout, 1);
 
+    for (size_t o = 0; inputs == LARGEST && o < (size_t)r->cout; o++)
+        enlarge(weight + o * sum, sum, o);
     zn_round_weights(weight, (size_t)r->cout, sum, weights);
     k.arg = &w;
     k.weight = weight;
     k.bias = r->bias ? bias : NULL;
     zn_case_input(t, &k, shape(r->n, r->h, r->w, r->cin, variant % 8 == 2 ? 3 : variant % 8 == 6 ? 8 : 0), 1);
+    for (size_t p = 0; inputs == LARGEST && p < zn_pixels(k.in[0]); p++)
+        enlarge(k.in[0].data + p * (size_t)k.in[0].ld, (size_t)r->cin, p + 1);
     zn_case_tail(t, &k, variant);
-    snprintf(k.name, sizeof k.name, "conv %dx%d%s%s %d>%d, %dx%dx%d%s%s%s%s%s", r->kh, r->kw,
+    snprintf(k.name, sizeof k.name, "conv %dx%d%s%s %d>%d, %dx%dx%d%s%s%s%s%s%s", r->kh, r->kw,
              r->stride > 1 ? " strided" : "", r->up2 ? " up2" : "", r->cin, r->cout, r->n, r->h, r->w,
              r->groups > 1 ? ", grouped" : "", weights != t->precision ? ", weights in " : "",
              weights != t->precision ? zn_precision_names[weights] : "", integers ? ", integers" : "",
-             zn_case_tail_name(&k));
+             inputs == LARGEST ? ", largest" : "", zn_case_tail_name(&k));
     if (zn_case_wanted(t, &k))
         formula_conv(&k, &w, integers);
     zn_case_run(t, &k);
@@ -137,7 +151,7 @@ static void check_conv_in(zn_test *t, const conv_row *r, int variant, zn_precisi
 static void check_one_conv(zn_test *t, const conv_row *r, int variant)
 {
     if (!zn_case_skipped(t))
-        check_conv_in(t, r, variant, t->precision, false);
+        check_conv_in(t, r, variant, t->precision, FLOATS);
 }
 
 /* Weights in every storage type, for backends whose tensors are float32; int8 and int4 with fp16 tensors. */
@@ -164,6 +178,7 @@ static void check_stored(zn_test *t)
         { 2, 6, 11, 64, 64, 3, 3, 1, 1, 1, 1, 0, 0, true, false },
         { 1, 6, 6, 600, 33, 2, 2, 2, 0, 0, 1, 0, 0, false, true },
     };
+    enum { LARGEST_ROWS = 8 };
     static const zn_precision types[] = { ZN_FP16_MATH, ZN_BF16_MATH, ZN_INT8_MATH, ZN_INT4_MATH };
 
     const bool half = t->b->tensor_type[ZN_FP16_MATH] == ZN_F16;
@@ -172,9 +187,9 @@ static void check_stored(zn_test *t)
         return;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (size_t j = half ? 2 : 0; j < sizeof types / sizeof *types; j++)
-            for (int x = 0; x < (types[j] >= ZN_INT8_MATH ? 2 : 1); x++)
+            for (int x = 0; x < (types[j] < ZN_INT8_MATH ? 1 : i < LARGEST_ROWS ? N_INPUTS : LARGEST); x++)
                 if (!zn_case_skipped(t))
-                    check_conv_in(t, &rows[i], (int)(i + 3 * j), types[j], x);
+                    check_conv_in(t, &rows[i], (int)(i + 3 * j), types[j], (conv_inputs)x);
 }
 
 void zn_check_conv(zn_test *t)

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../../engine/cpu/device.h"
 #include "../../engine/selftest/selftest.h"
 
 static const zn_backend *const backends[] = { &zn_backend_scalar, &zn_backend_neon, &zn_backend_avx2,
@@ -76,6 +77,43 @@ static void test_backend(const options *o, const zn_backend *b)
     if ((o->every ? zn_selftest_sample(b, o->threads, o->every, print_case, &p)
                   : zn_selftest_backend(b, o->threads, NULL, print_case, &p)) == 0)
         printf("ok %s: %d cases\n", b->name, passed - before);
+}
+
+/* The products of integers that a CPU without products of int8 would use. */
+static const zn_backend *newest;
+
+static void *open_plain(int n_threads, zn_error *err)
+{
+    zn_cpu *d = newest->open(n_threads, err);
+
+    if (d)
+        d->dot8 = d->k->dot8;
+    return d;
+}
+
+static void test_plain_dot8(const options *o, const zn_backend *b)
+{
+    zn_cpu *d = b->conv_of_integers ? b->open(1, NULL) : NULL;
+    const bool two = d && d->k->dot8_int8, used = two && d->dot8 == d->k->dot8_int8;
+    zn_backend plain = *b;
+    char name[32];
+    printer p = { name, o->verbose };
+    int before = passed;
+
+    if (!d)
+        return;
+    b->close(d);
+    if (!used) {
+        skipped += two;
+        if (two)
+            printf("skip %s with int8: this CPU has no products of int8\n", b->name);
+        return;
+    }
+    newest = b;
+    plain.open = open_plain;
+    snprintf(name, sizeof name, "%s without int8", b->name);
+    if (zn_selftest_backend(&plain, o->threads, "conv 1x1", print_case, &p) == 0)
+        printf("ok %s: %d cases\n", name, passed - before);
 }
 
 /* ---- the pool ------------------------------------------------------------------------------------------ */
@@ -729,7 +767,7 @@ int main(int argc, char **argv)
                 continue;
             }
             o.threads = o.threads < 2 ? 2 : o.threads;
-            test_backend(&o, backends[b]);
+            test_backend(&o, backends[b]), test_plain_dot8(&o, backends[b]);
         }
     if (o.bench)
         return 0;

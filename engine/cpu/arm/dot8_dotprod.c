@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* dot8_dotprod.c - products of integers for CPUs with FEAT_DotProd; kernels_neon.c asks whether this one has it. */
+/* dot8_dotprod.c - products of integers for CPUs with FEAT_DotProd; backend.c asks whether this one has it. */
 #include "dot8_neon.h"
 
 #include "../simd/dot8.h"

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* dot8_neon.h - what simd/dot8.h needs of NEON, with and without the product of int8 (FEAT_DotProd). */
+/* dot8_neon.h - what simd/to_i8.h and simd/dot8.h need of NEON, with and without the product of int8 (FEAT_DotProd).
+ *
+ * Every dot8_*.h defines the same things:
+ *   DOT8_MR       rows of a tile of registers
+ *   DOT8_EXCESS   whether weights are stored with an offset (kernels.h)
+ *   vi            sums of VL outputs: vi_start, vi_dot for each quad, vi_scaled; start[0] is what the offset adds, negated
+ *   vi_scale      what the scales of a group and VL outputs become
+ *   vq, vx        weights and inputs */
 #ifndef ZN_DOT8_NEON_H
 #define ZN_DOT8_NEON_H
 
@@ -9,23 +16,27 @@
 ZN_DECL_DOT8(zn_dot8_dotprod); /* dot8_dotprod.c */
 
 /* clang-format off */
+enum { DOT8_MR = 8, VQ_NIBBLE = 16, DOT8_EXCESS = false };
 typedef int32x4_t vi;
 typedef int8x16_t vq; /* quads of VL outputs */
 typedef int8x16_t vx; /* four quads of inputs */
 
-static inline vq vq_load(const void *p) { return vld1q_s8(p); }
 static inline vx vx_load(const void *p) { return vld1q_s8(p); }
 
-/* Of a pair of quads, 16 times the nibbles of the first and of the second. */
-static inline vq vq_low(vq x) { return vshlq_n_s8(x, 4); }
-static inline vq vq_high(vq x) { return vandq_s8(x, vdupq_n_s8(-16)); }
-enum { VQ_NIBBLE = 16 };
+/* A pair of quads; VQ_NIBBLE times the nibbles of i4. */
+static inline void vq_pair(vq w[2], const char *p, zn_wtype type)
+{
+    const vq first = vld1q_s8((const int8_t *)p);
+
+    w[0] = type == ZN_W_I4 ? vshlq_n_s8(first, 4) : first;
+    w[1] = type == ZN_W_I4 ? vandq_s8(first, vdupq_n_s8(-16)) : vld1q_s8((const int8_t *)p + 16);
+}
 
 /* acc[o] + the product of w[o] and quad `lane` of x. */
 #ifdef __ARM_FEATURE_DOTPROD
-#define vi_dot(acc, w, x, lane) vdotq_laneq_s32(acc, w, x, lane)
+#define vi_dot(acc, w, x, lane, type) vdotq_laneq_s32(acc, w, x, lane)
 #else
-#define vi_dot(acc, w, x, lane) vi_dot_pairs(acc, w, vreinterpretq_s8_s32(vdupq_laneq_s32(vreinterpretq_s32_s8(x), lane)))
+#define vi_dot(acc, w, x, lane, type) vi_dot_pairs(acc, w, vreinterpretq_s8_s32(vdupq_laneq_s32(vreinterpretq_s32_s8(x), lane)))
 static inline vi vi_dot_pairs(vi acc, vq w, vq x)
 {
     const int16x8_t low = vmull_s8(vget_low_s8(w), vget_low_s8(x)), high = vmull_high_s8(w, x);
@@ -48,7 +59,7 @@ static inline vf vf_reload(const float *p)
 
 typedef struct vi_scale { vf s; float start[4], less[4]; } vi_scale;
 
-static inline vi vi_start(const vi_scale *c) { return vreinterpretq_s32_f32(vf_reload(c->start)); }
+static inline vi vi_start(const vi_scale *c, const int32_t *start) { return (void)start, vreinterpretq_s32_f32(vf_reload(c->start)); }
 static inline void vi_scale_init(vi_scale *c) { vst1q_f32(c->start, vdupq_n_f32(0x1.8p23f)); }
 static inline void vi_scale_set(vi_scale *c, const uint16_t *p)
 {
@@ -56,7 +67,10 @@ static inline void vi_scale_set(vi_scale *c, const uint16_t *p)
     vst1q_f32(c->less, vmulq_n_f32(c->s, -0x1.8p23f));
     __asm__ volatile("" : : "m"(c->less), "m"(c->start));
 }
-static inline vf vi_scaled(vi x, const vi_scale *c) { return vfmaq_f32(vf_reload(c->less), vreinterpretq_f32_s32(x), c->s); }
+static inline vf vi_scaled(vi x, const vi_scale *c, const int32_t *start, zn_wtype type)
+{
+    return (void)start, (void)type, vfmaq_f32(vf_reload(c->less), vreinterpretq_f32_s32(x), c->s);
+}
 
 /* max |x| of a group, NaN if there is one. */
 static inline float vf_largest(const float *x)

@@ -22,11 +22,5 @@
 #include "../simd/fwht.h"
 #include "../simd/dense.h"
 
-/* The best that this CPU has. */
-static ZN_DECL_DOT8(any_dot8)
-{
-    (zn_cpu_has_dotprod() ? zn_dot8_dotprod : dot8_neon)(g);
-}
-
-#define ZN_INTEGER_KERNELS .to_i8 = to_i8_neon, .dot8 = any_dot8,
+#define ZN_DOT8_INT8 zn_dot8_dotprod
 #include "../simd/table.h"

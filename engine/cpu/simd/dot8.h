@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* dot8.h - products of integers (kernels.h): ZN_DOT8_ROWS or 4 rows with a panel, or one row with several panels.
+/* dot8.h - products of integers (kernels.h): DOT8_MR or 4 rows with a panel, or one row with several panels.
  *
  * A group is summed in integers, exactly, and then scaled; the groups of a row are added in order, whatever the tile. */
 
 enum { ROW_PANELS = 4 };
+
+/* Bytes of a quad of VL outputs. */
+INLINE size_t vq_size(zn_wtype type)
+{
+    return (type == ZN_W_I4 ? 2 : 4) * VL;
+}
 
 /* Four rows of a tile, lane by lane. */
 #define DOT8_LANES(to, what)                                                                                           \
@@ -15,31 +21,43 @@ enum { ROW_PANELS = 4 };
     } while (0)
 
 /* A group of the rows of n tiles, `tile` bytes apart: products with its quads, scaled. */
-INLINE void dot8_group(vf *acc, const vq w[ZN_QUADS], const vi_scale *c, const char *x, const char *scale, size_t tile,
-                       const int n)
+INLINE void dot8_group(vf *acc, const char *q, const vi_scale *c, const char *x, const char *scale, const char *start,
+                       size_t tile, const int n, const zn_wtype type)
 {
-    vi sum[8];
+    vi sum[DOT8_MR];
 
-    UNROLL_FOR (int r = 0; r < 4 * n; r++)
-        sum[r] = vi_start(c);
-    UNROLL_FOR (int k = 0; k < ZN_QUADS; k++)
-        UNROLL_FOR (int t = 0; t < n; t++) {
-            const vx rows = vx_load(x + (size_t)t * tile + 4 * ZN_DOT8_TILE * k);
+    UNROLL_FOR (int t = 0; t < n; t++) {
+        const int32_t *s = (const int32_t *)(const void *)(start + (size_t)t * tile);
 
-#define PRODUCT(lane) vi_dot(sum[4 * t + (lane)], w[k], rows, lane)
-            DOT8_LANES(sum + 4 * t, PRODUCT);
+#define START(lane) vi_start(c, s + (lane))
+        DOT8_LANES(sum + 4 * t, START);
+#undef START
+    }
+    UNROLL_FOR (int k = 0; k < ZN_QUADS; k += 2) {
+        vq w[2];
+
+        vq_pair(w, q + (size_t)k * vq_size(type), type);
+        UNROLL_FOR (int i = 0; i < 2; i++)
+            UNROLL_FOR (int t = 0; t < n; t++) {
+                const vx rows = vx_load(x + (size_t)t * tile + 4 * ZN_DOT8_TILE * (k + i));
+
+#define PRODUCT(lane) vi_dot(sum[4 * t + (lane)], w[i], rows, lane, type)
+                DOT8_LANES(sum + 4 * t, PRODUCT);
 #undef PRODUCT
-        }
+            }
+    }
     UNROLL_FOR (int t = 0; t < n; t++) {
         const va sx = va_load((const float *)(const void *)(scale + (size_t)t * tile));
+        const int32_t *s = (const int32_t *)(const void *)(start + (size_t)t * tile);
 
-#define SCALED(lane) va_fma(acc[4 * t + (lane)], vi_scaled(sum[4 * t + (lane)], c), sx, lane)
+#define SCALED(lane) va_fma(acc[4 * t + (lane)], vi_scaled(sum[4 * t + (lane)], c, s + (lane), type), sx, lane)
         DOT8_LANES(acc + 4 * t, SCALED);
 #undef SCALED
+        (void)s;
     }
 }
 
-/* mr rows with all panels: the weights of a group stay in registers for all of them. */
+/* mr rows with all panels: the weights of a group are expanded once for all of them. */
 INLINE void dot8_tile(const zn_dot8 *g, int row, const int mr, const zn_wtype type)
 {
     const int groups = g->groups;
@@ -53,28 +71,18 @@ INLINE void dot8_tile(const zn_dot8 *g, int row, const int mr, const zn_wtype ty
         const uint16_t *scale_w = (const uint16_t *)(const void *)w;
         const char *q = (const char *)(scale_w + groups * VL), *x = first;
         const char *scale_x = x + (size_t)groups * ZN_W_GROUP * ZN_DOT8_TILE;
-        vf acc[ZN_DOT8_ROWS];
+        const char *start = scale_x + (size_t)groups * sizeof(float) * ZN_DOT8_TILE;
+        vf acc[DOT8_MR];
 
         UNROLL_FOR (int r = 0; r < mr; r++)
             acc[r] = vf_set(0);
         for (int i = 0; i < groups; i++, scale_w += VL) {
-            vq quads[ZN_QUADS];
-
-            UNROLL_FOR (int k = 0; k < ZN_QUADS; k += 2) {
-                if (type == ZN_W_I4) {
-                    const vq two = vq_load(q);
-
-                    quads[k] = vq_low(two), quads[k + 1] = vq_high(two);
-                    q += 4 * VL;
-                } else {
-                    quads[k] = vq_load(q), quads[k + 1] = vq_load(q + 4 * VL);
-                    q += 2 * 4 * VL;
-                }
-            }
             vi_scale_set(&c, scale_w);
-            dot8_group(acc, quads, &c, x, scale_x, tile, mr / ZN_DOT8_TILE);
+            dot8_group(acc, q, &c, x, scale_x, start, tile, mr / ZN_DOT8_TILE, type);
+            q += ZN_QUADS * vq_size(type);
             x += ZN_W_GROUP * ZN_DOT8_TILE;
             scale_x += sizeof(float) * ZN_DOT8_TILE;
+            start += sizeof(int32_t) * ZN_DOT8_TILE;
         }
         UNROLL_FOR (int r = 0; r < mr; r++)
             vf_store(g->y + (size_t)(row + r) * g->y_ld + (size_t)(p * VL), vf_mul(acc[r], unit));
@@ -85,9 +93,10 @@ INLINE void dot8_tile(const zn_dot8 *g, int row, const int mr, const zn_wtype ty
 INLINE void dot8_row(const zn_dot8 *g, int row, int first, const int np, const zn_wtype type)
 {
     const int groups = g->groups;
-    const size_t panel = zn_dot8_panel(type, groups, VL), each = type == ZN_W_I4 ? 2 : 4; /* quads of x: vectors of w */
+    const size_t panel = zn_dot8_panel(type, groups, VL);
     const char *x = (const char *)g->x + (size_t)row * zn_dot8_row(groups);
     const float *scale_x = (const float *)(const void *)(x + (size_t)groups * ZN_W_GROUP);
+    const int32_t *start = (const int32_t *)(const void *)(scale_x + groups);
     const char *w = (const char *)g->w + (size_t)first * panel, *q = w + sizeof(uint16_t) * (size_t)(groups * VL);
     const vf unit = vf_set(type == ZN_W_I4 ? 1.0f / VQ_NIBBLE : 1);
     vi_scale c[ROW_PANELS];
@@ -102,31 +111,24 @@ INLINE void dot8_row(const zn_dot8 *g, int row, int first, const int np, const z
         vi sum[ROW_PANELS];
 
         UNROLL_FOR (int p = 0; p < np; p++)
-            sum[p] = vi_start(&c[p]);
-        UNROLL_FOR (int k = 0; k < ZN_QUADS; k += 4, x += 16, q += each * 4 * VL) {
+            sum[p] = vi_start(&c[p], start + i);
+        UNROLL_FOR (int k = 0; k < ZN_QUADS; k += 4, x += 16, q += 4 * vq_size(type)) {
             const vx quads = vx_load(x);
 
             UNROLL_FOR (int p = 0; p < np; p++) {
-                const char *at = q + (size_t)p * panel;
                 vq v[4];
 
-                if (type == ZN_W_I4) {
-                    const vq a = vq_load(at), b = vq_load(at + 4 * VL);
-
-                    v[0] = vq_low(a), v[1] = vq_high(a), v[2] = vq_low(b), v[3] = vq_high(b);
-                } else {
-                    v[0] = vq_load(at), v[1] = vq_load(at + 4 * VL);
-                    v[2] = vq_load(at + 8 * VL), v[3] = vq_load(at + 12 * VL);
-                }
-                sum[p] = vi_dot(sum[p], v[0], quads, 0);
-                sum[p] = vi_dot(sum[p], v[1], quads, 1);
-                sum[p] = vi_dot(sum[p], v[2], quads, 2);
-                sum[p] = vi_dot(sum[p], v[3], quads, 3);
+                vq_pair(v, q + (size_t)p * panel, type);
+                vq_pair(v + 2, q + (size_t)p * panel + 2 * vq_size(type), type);
+                sum[p] = vi_dot(sum[p], v[0], quads, 0, type);
+                sum[p] = vi_dot(sum[p], v[1], quads, 1, type);
+                sum[p] = vi_dot(sum[p], v[2], quads, 2, type);
+                sum[p] = vi_dot(sum[p], v[3], quads, 3, type);
             }
         }
         UNROLL_FOR (int p = 0; p < np; p++) {
             vi_scale_set(&c[p], (const uint16_t *)(const void *)(w + (size_t)p * panel));
-            acc[p] = va_fma(acc[p], vi_scaled(sum[p], &c[p]), sx, 0);
+            acc[p] = va_fma(acc[p], vi_scaled(sum[p], &c[p], start + i, type), sx, 0);
         }
     }
     UNROLL_FOR (int p = 0; p < np; p++)
@@ -137,7 +139,7 @@ INLINE void dot8_row(const zn_dot8 *g, int row, int first, const int np, const z
 #define DOT8(name, type)                                                                                               \
     static __attribute__((noinline)) void dot8_##name##_most(const zn_dot8 *g, int row)                                \
     {                                                                                                                  \
-        dot8_tile(g, row, ZN_DOT8_ROWS, type);                                                                         \
+        dot8_tile(g, row, DOT8_MR, type);                                                                              \
     }                                                                                                                  \
     static __attribute__((noinline)) void dot8_##name##_4(const zn_dot8 *g, int row)                                   \
     {                                                                                                                  \
@@ -156,7 +158,7 @@ INLINE void dot8_row(const zn_dot8 *g, int row, int first, const int np, const z
     {                                                                                                                  \
         int row = 0;                                                                                                   \
                                                                                                                        \
-        for (; row + ZN_DOT8_ROWS <= g->rows; row += ZN_DOT8_ROWS)                                                     \
+        for (; row + DOT8_MR <= g->rows; row += DOT8_MR)                                                               \
             dot8_##name##_most(g, row);                                                                                \
         for (; row + ZN_DOT8_TILE <= g->rows; row += ZN_DOT8_TILE)                                                     \
             dot8_##name##_4(g, row);                                                                                   \

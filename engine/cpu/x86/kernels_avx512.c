@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "../kernels.h"
-#include "../simd/vec_avx512.h"
+#include "dot8_avx512.h"
 
 #define ZN_MANY_REGISTERS 1 /* NV is 4 */
 
@@ -13,6 +13,8 @@
 #include "../simd/gemm.h"
 #include "../simd/narrow.h"
 #include "../simd/stored.h"
+#include "../simd/to_i8.h"
+#include "../simd/dot8.h"
 #include "../simd/panel.h"
 #include "../simd/gated.h"
 #include "../simd/rows.h"
@@ -20,5 +22,5 @@
 #include "../simd/fwht.h"
 #include "../simd/dense.h"
 
-#define ZN_INTEGER_KERNELS /* inputs stay floats */
+#define ZN_DOT8_INT8 zn_dot8_avx512vnni
 #include "../simd/table.h"
