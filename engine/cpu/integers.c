@@ -133,9 +133,9 @@ static void product_item(void *cookie, int item, int worker)
                   .groups = job->groups,
                   .panels = zn_imin(job->column, job->panels - panel) };
 
-    for (int row = first; row < end; row += ZN_DOT8_ROWS) {
+    for (int row = first; row < end; row += g.rows) {
         g.x = row_at(job, row);
-        g.rows = zn_imin(end - row, ZN_DOT8_ROWS);
+        g.rows = zn_dot8_strip(end - row);
         job->c.d->dot8(&g);
         for (int i = 0; i < g.rows; i++) {
             const size_t p = job->first + (size_t)(row + i);

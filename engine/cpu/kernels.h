@@ -102,7 +102,7 @@ typedef ZN_DECL_FEW(zn_few_fn);
  * dot8_excess: weights and nibbles are unsigned, larger by zn_dot8_excess, since x86 multiplies u8 with i8.
  * dot8, `rows` rows of x from a whole tile on and `panels` panels:
  *     y[r][o] = sum over groups g of scale_x[r][g] * scale_w[g][o] * (sum over the group of x[r][k] * w[k][o], exact) */
-enum { ZN_DOT8_TILE = 4, ZN_DOT8_ROWS = 8 /* of the largest call */, ZN_QUADS = ZN_W_GROUP / 4 };
+enum { ZN_DOT8_TILE = 4, ZN_DOT8_ROWS = 12 /* of the largest call */, ZN_QUADS = ZN_W_GROUP / 4 };
 
 static inline size_t zn_dot8_row(int groups)
 {
@@ -123,6 +123,12 @@ static inline int zn_dot8_excess(zn_wtype t)
 static inline int zn_dot8_tile(int row, int rows)
 {
     return row / ZN_DOT8_TILE * ZN_DOT8_TILE + ZN_DOT8_TILE <= rows ? ZN_DOT8_TILE : 1;
+}
+
+/* Rows of the next call, if so many are left: no tile of 4 remains where two of 8 do. */
+static inline int zn_dot8_strip(int left)
+{
+    return left == ZN_DOT8_ROWS + ZN_DOT8_TILE ? 8 : left < ZN_DOT8_ROWS ? left : ZN_DOT8_ROWS;
 }
 
 #define ZN_DECL_TO_I8(name) void name(void *tile, int row, int of, const float *x, int k, zn_wtype type)

@@ -2,7 +2,8 @@
 /* dot8_neon.h - what simd/to_i8.h and simd/dot8.h need of NEON, with and without the product of int8 (FEAT_DotProd).
  *
  * Every dot8_*.h defines the same things:
- *   DOT8_MR       rows of a tile of registers
+ *   DOT8_MR       rows of a tile of registers, a multiple of 4
+ *   DOT8_AHEAD    quads of weights that are expanded before their products
  *   DOT8_EXCESS   whether weights are stored with an offset (kernels.h)
  *   vi            sums of VL outputs: vi_start, vi_dot for each quad, vi_scaled; start[0] is what the offset adds, negated
  *   vi_scale      what the scales of a group and VL outputs become
@@ -16,7 +17,7 @@
 ZN_DECL_DOT8(zn_dot8_dotprod); /* dot8_dotprod.c */
 
 /* clang-format off */
-enum { DOT8_MR = 8, VQ_NIBBLE = 16, DOT8_EXCESS = false };
+enum { DOT8_MR = 12, DOT8_AHEAD = 4, VQ_NIBBLE = 16, DOT8_EXCESS = false };
 typedef int32x4_t vi;
 typedef int8x16_t vq; /* quads of VL outputs */
 typedef int8x16_t vx; /* four quads of inputs */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* dot8.h - products of integers (kernels.h): DOT8_MR or 4 rows with a panel, or one row with several panels.
+/* dot8.h - products of integers (kernels.h): DOT8_MR rows, 8 or 4 with a panel, or one row with several panels.
  *
  * A group is summed in integers, exactly, and then scaled; the groups of a row are added in order, whatever the tile. */
 
@@ -33,11 +33,12 @@ INLINE void dot8_group(vf *acc, const char *q, const vi_scale *c, const char *x,
         DOT8_LANES(sum + 4 * t, START);
 #undef START
     }
-    UNROLL_FOR (int k = 0; k < ZN_QUADS; k += 2) {
-        vq w[2];
+    UNROLL_FOR (int k = 0; k < ZN_QUADS; k += DOT8_AHEAD) {
+        vq w[DOT8_AHEAD];
 
-        vq_pair(w, q + (size_t)k * vq_size(type), type);
-        UNROLL_FOR (int i = 0; i < 2; i++)
+        UNROLL_FOR (int i = 0; i < DOT8_AHEAD; i += 2)
+            vq_pair(w + i, q + (size_t)(k + i) * vq_size(type), type);
+        UNROLL_FOR (int i = 0; i < DOT8_AHEAD; i++)
             UNROLL_FOR (int t = 0; t < n; t++) {
                 const vx rows = vx_load(x + (size_t)t * tile + 4 * ZN_DOT8_TILE * (k + i));
 
@@ -141,6 +142,10 @@ INLINE void dot8_row(const zn_dot8 *g, int row, int first, const int np, const z
     {                                                                                                                  \
         dot8_tile(g, row, DOT8_MR, type);                                                                              \
     }                                                                                                                  \
+    static __attribute__((noinline)) void dot8_##name##_8(const zn_dot8 *g, int row)                                   \
+    {                                                                                                                  \
+        dot8_tile(g, row, DOT8_MR < 8 ? DOT8_MR : 8, type);                                                            \
+    }                                                                                                                  \
     static __attribute__((noinline)) void dot8_##name##_4(const zn_dot8 *g, int row)                                   \
     {                                                                                                                  \
         dot8_tile(g, row, 4, type);                                                                                    \
@@ -160,7 +165,9 @@ INLINE void dot8_row(const zn_dot8 *g, int row, int first, const int np, const z
                                                                                                                        \
         for (; row + DOT8_MR <= g->rows; row += DOT8_MR)                                                               \
             dot8_##name##_most(g, row);                                                                                \
-        for (; row + ZN_DOT8_TILE <= g->rows; row += ZN_DOT8_TILE)                                                     \
+        for (; DOT8_MR > 8 && row + 8 <= g->rows; row += 8)                                                            \
+            dot8_##name##_8(g, row);                                                                                   \
+        for (; DOT8_MR > 4 && row + 4 <= g->rows; row += 4)                                                            \
             dot8_##name##_4(g, row);                                                                                   \
         for (; row < g->rows; row++)                                                                                   \
             dot8_##name##_1(g, row);                                                                                   \
