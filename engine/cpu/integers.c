@@ -155,9 +155,9 @@ static void run(const zn_conv_job *c)
     integers_job job = { .c = *c, .groups = groups, .panels = zn_ceil_div(c->w->cout, k->vl) };
 
     assert(pass > 0);
-    job.column = zn_imin(COLUMN_BYTES / (int)zn_dot8_panel(zn_conv_weights(c->w), groups, k->vl) / 4 * 4,
-                         COLUMN_OUTPUTS / k->vl);
-    job.column = zn_imax(job.column, 4);
+    job.column =
+        zn_imin(COLUMN_BYTES / (int)zn_dot8_panel(zn_conv_weights(c->w), groups, k->vl), COLUMN_OUTPUTS / k->vl);
+    job.column = zn_imax(job.column / ZN_DOT8_PANELS, 1) * ZN_DOT8_PANELS;
     for (; job.first < all; job.first += (size_t)job.rows) {
         job.rows = all - job.first < (size_t)pass ? (int)(all - job.first) : pass;
         zn_pool_run(c->d->pool, quantise_item, &job, zn_ceil_div(job.rows, ITEM_ROWS));

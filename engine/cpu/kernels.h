@@ -102,7 +102,12 @@ typedef ZN_DECL_FEW(zn_few_fn);
  * dot8_excess: weights and nibbles are unsigned, larger by zn_dot8_excess, since x86 multiplies u8 with i8.
  * dot8, `rows` rows of x from a whole tile on and `panels` panels:
  *     y[r][o] = sum over groups g of scale_x[r][g] * scale_w[g][o] * (sum over the group of x[r][k] * w[k][o], exact) */
-enum { ZN_DOT8_TILE = 4, ZN_DOT8_ROWS = 12 /* of the largest call */, ZN_QUADS = ZN_W_GROUP / 4 };
+enum {
+    ZN_DOT8_TILE = 4,
+    ZN_DOT8_ROWS = 12 /* of the largest call */,
+    ZN_DOT8_PANELS = 3 /* at a time with one row */,
+    ZN_QUADS = ZN_W_GROUP / 4
+};
 
 static inline size_t zn_dot8_row(int groups)
 {

@@ -58,19 +58,28 @@ static inline vf vf_reload(const float *p)
     return x;
 }
 
-typedef struct vi_scale { vf s; float start[4], less[4]; } vi_scale;
+static const float vi_zero[4] = { 0x1.8p23f, 0x1.8p23f, 0x1.8p23f, 0x1.8p23f };
+typedef struct vi_scale { vf s; float less[4]; } vi_scale;
 
-static inline vi vi_start(const vi_scale *c, const int32_t *start) { return (void)start, vreinterpretq_s32_f32(vf_reload(c->start)); }
-static inline void vi_scale_init(vi_scale *c) { vst1q_f32(c->start, vdupq_n_f32(0x1.8p23f)); }
+static inline vi vi_start(const int32_t *start) { return (void)start, vreinterpretq_s32_f32(vf_reload(vi_zero)); }
+static inline vf scale_at(const uint16_t *p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
 static inline void vi_scale_set(vi_scale *c, const uint16_t *p)
 {
-    c->s = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
-    vst1q_f32(c->less, vmulq_n_f32(c->s, -0x1.8p23f));
-    __asm__ volatile("" : : "m"(c->less), "m"(c->start));
+    c->s = scale_at(p);
+    vst1q_f32(c->less, vmulq_n_f32(c->s, -vi_zero[0]));
+    __asm__ volatile("" : : "m"(c->less));
 }
 static inline vf vi_scaled(vi x, const vi_scale *c, const int32_t *start, zn_wtype type)
 {
     return (void)start, (void)type, vfmaq_f32(vf_reload(c->less), vreinterpretq_f32_s32(x), c->s);
+}
+
+/* For a scale that is used once: then memory is a detour. */
+static inline vf vi_scaled_once(vi x, const uint16_t *p, const int32_t *start, zn_wtype type)
+{
+    const vf s = scale_at(p);
+
+    return (void)start, (void)type, vfmaq_f32(vmulq_n_f32(s, -vi_zero[0]), vreinterpretq_f32_s32(x), s);
 }
 
 /* max |x| of a group, NaN if there is one. */

@@ -3,8 +3,6 @@
  *
  * A group is summed in integers, exactly, and then scaled; the groups of a row are added in order, whatever the tile. */
 
-enum { ROW_PANELS = 4 };
-
 /* Bytes of a quad of VL outputs. */
 INLINE size_t vq_size(zn_wtype type)
 {
@@ -29,7 +27,7 @@ INLINE void dot8_group(vf *acc, const char *q, const vi_scale *c, const char *x,
     UNROLL_FOR (int t = 0; t < n; t++) {
         const int32_t *s = (const int32_t *)(const void *)(start + (size_t)t * tile);
 
-#define START(lane) vi_start(c, s + (lane))
+#define START(lane) vi_start(s + (lane))
         DOT8_LANES(sum + 4 * t, START);
 #undef START
     }
@@ -67,7 +65,6 @@ INLINE void dot8_tile(const zn_dot8 *g, int row, const int mr, const zn_wtype ty
     const vf unit = vf_set(type == ZN_W_I4 ? 1.0f / VQ_NIBBLE : 1);
     vi_scale c;
 
-    vi_scale_init(&c);
     for (int p = 0; p < g->panels; p++, w += panel) {
         const uint16_t *scale_w = (const uint16_t *)(const void *)w;
         const char *q = (const char *)(scale_w + groups * VL), *x = first;
@@ -100,19 +97,16 @@ INLINE void dot8_row(const zn_dot8 *g, int row, int first, const int np, const z
     const int32_t *start = (const int32_t *)(const void *)(scale_x + groups);
     const char *w = (const char *)g->w + (size_t)first * panel, *q = w + sizeof(uint16_t) * (size_t)(groups * VL);
     const vf unit = vf_set(type == ZN_W_I4 ? 1.0f / VQ_NIBBLE : 1);
-    vi_scale c[ROW_PANELS];
-    vf acc[ROW_PANELS];
+    vf acc[ZN_DOT8_PANELS];
 
-    UNROLL_FOR (int p = 0; p < np; p++) {
-        vi_scale_init(&c[p]);
+    UNROLL_FOR (int p = 0; p < np; p++)
         acc[p] = vf_set(0);
-    }
     for (int i = 0; i < groups; i++, w += sizeof(uint16_t) * VL) {
         const va sx = va_load1(scale_x + i);
-        vi sum[ROW_PANELS];
+        vi sum[ZN_DOT8_PANELS];
 
         UNROLL_FOR (int p = 0; p < np; p++)
-            sum[p] = vi_start(&c[p], start + i);
+            sum[p] = vi_start(start + i);
         UNROLL_FOR (int k = 0; k < ZN_QUADS; k += 4, x += 16, q += 4 * vq_size(type)) {
             const vx quads = vx_load(x);
 
@@ -128,8 +122,9 @@ INLINE void dot8_row(const zn_dot8 *g, int row, int first, const int np, const z
             }
         }
         UNROLL_FOR (int p = 0; p < np; p++) {
-            vi_scale_set(&c[p], (const uint16_t *)(const void *)(w + (size_t)p * panel));
-            acc[p] = va_fma(acc[p], vi_scaled(sum[p], &c[p], start + i, type), sx, 0);
+            const uint16_t *scale_w = (const uint16_t *)(const void *)(w + (size_t)p * panel);
+
+            acc[p] = va_fma(acc[p], vi_scaled_once(sum[p], scale_w, start + i, type), sx, 0);
         }
     }
     UNROLL_FOR (int p = 0; p < np; p++)
@@ -154,8 +149,8 @@ INLINE void dot8_row(const zn_dot8 *g, int row, int first, const int np, const z
     {                                                                                                                  \
         int p = 0;                                                                                                     \
                                                                                                                        \
-        for (; p + ROW_PANELS <= g->panels; p += ROW_PANELS)                                                           \
-            dot8_row(g, row, p, ROW_PANELS, type);                                                                     \
+        for (; p + ZN_DOT8_PANELS <= g->panels; p += ZN_DOT8_PANELS)                                                   \
+            dot8_row(g, row, p, ZN_DOT8_PANELS, type);                                                                 \
         for (; p < g->panels; p++)                                                                                     \
             dot8_row(g, row, p, 1, type);                                                                              \
     }                                                                                                                  \

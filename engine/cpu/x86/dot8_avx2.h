@@ -25,7 +25,6 @@ typedef struct vi_scale { vf s; } vi_scale;
 
 static inline vx vx_load(const char *p) { return p; }
 static inline __m256i bytes_at(const char *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
-static inline void vi_scale_init(vi_scale *c) { c->s = _mm256_setzero_ps(); }
 
 static inline void vi_scale_set(vi_scale *c, const uint16_t *p)
 {
@@ -59,7 +58,7 @@ static inline void vq_pair(vq w[2], const char *p, zn_wtype type)
         w[0].u = bytes_at(p), w[1].u = bytes_at(p + 32);
 }
 
-static inline vi vi_start(const vi_scale *c, const int32_t *start) { return (void)c, _mm256_set1_epi32(*start); }
+static inline vi vi_start(const int32_t *start) { return _mm256_set1_epi32(*start); }
 static inline vi vi_dot_quads(vi acc, vq w, __m256i x, zn_wtype type)
 {
     return (void)type, _mm256_dpbusd_avx_epi32(acc, w.u, x);
@@ -82,7 +81,7 @@ static inline void vq_pair(vq w[2], const char *p, zn_wtype type)
     }
 }
 
-static inline vi vi_start(const vi_scale *c, const int32_t *start) { return (void)c, (void)start, _mm256_setzero_si256(); }
+static inline vi vi_start(const int32_t *start) { return (void)start, _mm256_setzero_si256(); }
 static inline vi vi_dot_quads(vi acc, vq w, __m256i x, zn_wtype type)
 {
     __m256i pairs;
@@ -100,6 +99,14 @@ static inline vf vi_scaled(vi x, const vi_scale *c, const int32_t *start, zn_wty
     return _mm256_mul_ps(_mm256_cvtepi32_ps(x), c->s);
 }
 #endif
+
+static inline vf vi_scaled_once(vi x, const uint16_t *p, const int32_t *start, zn_wtype type)
+{
+    vi_scale c;
+
+    vi_scale_set(&c, p);
+    return vi_scaled(x, &c, start, type);
+}
 
 static inline float vf_largest(const float *x)
 {

@@ -20,7 +20,6 @@ typedef struct vi_scale { vf s; } vi_scale;
 
 static inline vx vx_load(const char *p) { return p; }
 static inline __m512i bytes_at(const char *p) { return _mm512_loadu_si512(p); }
-static inline void vi_scale_init(vi_scale *c) { c->s = _mm512_setzero_ps(); }
 
 static inline void vi_scale_set(vi_scale *c, const uint16_t *p)
 {
@@ -54,7 +53,7 @@ static inline void vq_pair(vq w[2], const char *p, zn_wtype type)
         w[0].u = bytes_at(p), w[1].u = bytes_at(p + 64);
 }
 
-static inline vi vi_start(const vi_scale *c, const int32_t *start) { return (void)c, _mm512_set1_epi32(*start); }
+static inline vi vi_start(const int32_t *start) { return _mm512_set1_epi32(*start); }
 static inline vi vi_dot_quads(vi acc, vq w, __m512i x, zn_wtype type)
 {
     return (void)type, _mm512_dpbusd_epi32(acc, w.u, x);
@@ -79,7 +78,7 @@ static inline void vq_pair(vq w[2], const char *p, zn_wtype type)
     }
 }
 
-static inline vi vi_start(const vi_scale *c, const int32_t *start) { return (void)c, (void)start, _mm512_setzero_si512(); }
+static inline vi vi_start(const int32_t *start) { return (void)start, _mm512_setzero_si512(); }
 static inline vi vi_dot_quads(vi acc, vq w, __m512i x, zn_wtype type)
 {
     __m512i pairs;
@@ -97,6 +96,14 @@ static inline vf vi_scaled(vi x, const vi_scale *c, const int32_t *start, zn_wty
     return _mm512_mul_ps(_mm512_cvtepi32_ps(x), c->s);
 }
 #endif
+
+static inline vf vi_scaled_once(vi x, const uint16_t *p, const int32_t *start, zn_wtype type)
+{
+    vi_scale c;
+
+    vi_scale_set(&c, p);
+    return vi_scaled(x, &c, start, type);
+}
 
 static inline float vf_largest(const float *x)
 {
