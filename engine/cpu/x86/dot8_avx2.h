@@ -86,6 +86,7 @@ static inline vi vi_dot_quads(vi acc, vq w, __m256i x, zn_wtype type)
 {
     __m256i pairs;
 
+    __asm__("" : "+x"(acc)); /* in this order: gcc would add products in pairs, and spill them */
     if (type == ZN_W_I4)
         return _mm256_add_epi16(acc, _mm256_maddubs_epi16(w.u, x));
     pairs = _mm256_maddubs_epi16(w.u, _mm256_sign_epi8(x, w.sign));

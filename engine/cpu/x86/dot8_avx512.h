@@ -11,8 +11,14 @@
 
 ZN_DECL_DOT8(zn_dot8_avx512vnni); /* dot8_avx512vnni.c */
 
+#ifdef __AVX512VNNI__
+#define DOT8_AVX512_MR 12
+#else
+#define DOT8_AVX512_MR 8 /* intermediate sums of pairs take registers, too */
+#endif
+
 /* clang-format off */
-enum { DOT8_MR = 12, DOT8_AHEAD = 2, VQ_NIBBLE = 1, DOT8_EXCESS = true };
+enum { DOT8_MR = DOT8_AVX512_MR, DOT8_AHEAD = 2, VQ_NIBBLE = 1, DOT8_EXCESS = true };
 typedef __m512i vi;
 typedef const char *vx;
 typedef struct vq { __m512i u; __mmask64 negative; /* bytes without VNNI: |w|, and where w < 0 */ } vq;
@@ -83,6 +89,7 @@ static inline vi vi_dot_quads(vi acc, vq w, __m512i x, zn_wtype type)
 {
     __m512i pairs;
 
+    __asm__("" : "+v"(acc)); /* see dot8_avx2.h */
     if (type == ZN_W_I4)
         return _mm512_add_epi16(acc, _mm512_maddubs_epi16(w.u, x));
     pairs = _mm512_maddubs_epi16(w.u, _mm512_mask_sub_epi8(x, w.negative, _mm512_setzero_si512(), x));
