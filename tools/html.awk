@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # html.awk - the subset of Markdown that docs/ uses, as HTML: headings, paragraphs, lists, tables, code, links, images.
-# Usage: awk -v title=Denoise -f html.awk page.md >page.html
+# Usage: awk -v title=Denoise -v 'pages=denoise batch' -f html.awk page.md >page.html
+# Links lead to the web and to these pages; of others the text is left.
 
 function inline(s,   out, at, n) {
   gsub(/&/, "\\&amp;", s); gsub(/</, "\\&lt;", s); gsub(/>/, "\\&gt;", s)
@@ -12,12 +13,16 @@ function inline(s,   out, at, n) {
   }
   return out emphasis(s)
 }
-function emphasis(s,   m, text, url) {
+function emphasis(s,   m, text, url, page) {
   while (match(s, /!?\[[^\]]*\]\([^)]*\)/)) {
     m = substr(s, RSTART, RLENGTH)
     text = m; sub(/^!?\[/, "", text); sub(/\]\(.*/, "", text)
-    url = m; sub(/.*\]\(/, "", url); sub(/\)$/, "", url); sub(/\.md$/, ".html", url); sub(/\.md#/, ".html#", url)
-    s = substr(s, 1, RSTART - 1) (m ~ /^!/ ? "<em>" text "</em>" : "<a href=\"" url "\">" text "</a>") substr(s, RSTART + RLENGTH)
+    url = m; sub(/.*\]\(/, "", url); sub(/\)$/, "", url); page = url; sub(/\.md(#.*)?$/, "", page)
+    if (m ~ /^!/) m = "<em>" text "</em>"
+    else if (url ~ /^(https?:|#)/) m = "<a href=\"" url "\">" text "</a>"
+    else if (index(" " pages " ", " " page " ")) m = "<a href=\"" page ".html" (url ~ /#/ ? substr(url, index(url, "#")) : "") "\">" text "</a>"
+    else m = text # not installed
+    s = substr(s, 1, RSTART - 1) m substr(s, RSTART + RLENGTH)
   }
   while (match(s, /\*\*[^*]+\*\*/))
     s = substr(s, 1, RSTART - 1) "<b>" substr(s, RSTART + 2, RLENGTH - 4) "</b>" substr(s, RSTART + RLENGTH)

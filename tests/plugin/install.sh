@@ -26,6 +26,11 @@ mkdir "$work/fresh"
 HOME=$work/fresh timeout 300 "$console" -i -d -f -b '(gimp-quit 0)' >"$work/fresh.log" 2>&1 </dev/null
 into () { log=$1; shift; "$@" >"$log" 2>&1 || { tail -3 "$log"; false; }; }
 folders () { (cd "$1/.config/GIMP" && find . -type d ! -path '*zenith*' | sort); }
+dead_links () { # FOLDER: pages that others link to and that are not there
+  grep -ho 'href="[^":#]*\.html' "$1"/*.html | cut -d'"' -f2 | sort -u | while read -r page; do
+    [ -e "$1/$page" ] || echo "$page"
+  done
+}
 
 check install into "$work/install.log" "$run" install
 check profile-whole test "$(folders "$HOME")" = "$(folders "$work/fresh")"
@@ -60,6 +65,9 @@ check uninstall-twice grep -q 'nothing to take away' "$work/twice.log"
 # into a prefix, and all of it out again
 check prefix into "$work/prefix.log" "$run" install "$work/prefix"
 check prefix-plug-in test -n "$(find "$work/prefix/lib" -path '*/gimp/[23].0/plug-ins/zenith-gimp[23]/zenith-gimp[23]')"
+html=$work/prefix/share/doc/zenith/html
+check help-pages test -s "$html/latent.html"
+check help-links test -z "$(dead_links "$html")"
 check prefix-uninstall into /dev/null "$run" uninstall "$work/prefix"
 check prefix-gone test ! -e "$work/prefix"
 
