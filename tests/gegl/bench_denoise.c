@@ -5,19 +5,7 @@
  *
  * A benchmark, not a test: it prints CPU milliseconds (all threads) and those on the clock, the best of ten. */
 
-#include <time.h>
-
 #include "ops.h"
-
-static gdouble
-ms (clockid_t clock)
-{
-  struct timespec t;
-
-  clock_gettime (clock, &t);
-
-  return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
-}
 
 static void
 move (const gchar *what,
@@ -33,14 +21,14 @@ move (const gchar *what,
 
   for (gint i = 0; i < 10; i++)
     {
-      gdouble c = ms (CLOCK_PROCESS_CPUTIME_ID);
-      gdouble w = ms (CLOCK_MONOTONIC);
+      gdouble c = ops_ms (CLOCK_PROCESS_CPUTIME_ID);
+      gdouble w = ops_ms (CLOCK_MONOTONIC);
 
       gegl_node_set (run->op, property, from + (to - from) * (i + 1) / 10, NULL);
       gegl_node_blit (run->op, 1.0, &run->box, babl_format (format), pixels, GEGL_AUTO_ROWSTRIDE,
                       GEGL_BLIT_DEFAULT);
-      cpu  = MIN (cpu, ms (CLOCK_PROCESS_CPUTIME_ID) - c);
-      wall = MIN (wall, ms (CLOCK_MONOTONIC) - w);
+      cpu  = MIN (cpu, ops_ms (CLOCK_PROCESS_CPUTIME_ID) - c);
+      wall = MIN (wall, ops_ms (CLOCK_MONOTONIC) - w);
     }
   printf ("%-28s %-10s %7.1f ms CPU %7.1f ms wall, %u network runs\n", what, property, cpu, wall,
           ops_network_runs () - before);

@@ -7,19 +7,7 @@
  * is there, in milliseconds on the clock and (of all threads) of CPU.  The first line is what a fresh process takes:
  * weights are read and packed, the face is found. */
 
-#include <time.h>
-
 #include "ops.h"
-
-static gdouble
-ms (clockid_t clock)
-{
-  struct timespec t;
-
-  clock_gettime (clock, &t);
-
-  return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
-}
 
 typedef struct
 {
@@ -33,8 +21,8 @@ see_first (gpointer data, GeglBuffer *estimate G_GNUC_UNUSED)
 
   if (first->wall > 0.0)
     return;
-  first->wall = ms (CLOCK_MONOTONIC);
-  first->cpu  = ms (CLOCK_PROCESS_CPUTIME_ID);
+  first->wall = ops_ms (CLOCK_MONOTONIC);
+  first->cpu  = ops_ms (CLOCK_PROCESS_CPUTIME_ID);
 }
 
 /* The portrait of so many pixels a side. */
@@ -77,8 +65,8 @@ main (int argc, char **argv)
     {
       Shown         first = { 0.0, 0.0 };
       Hook          hook  = { see_first, &first };
-      const gdouble wall  = ms (CLOCK_MONOTONIC);
-      const gdouble cpu   = ms (CLOCK_PROCESS_CPUTIME_ID);
+      const gdouble wall  = ops_ms (CLOCK_MONOTONIC);
+      const gdouble cpu   = ops_ms (CLOCK_PROCESS_CPUTIME_ID);
       Run           run   = run_new ("zenith:diffae-manipulate", settings[i], in);
       gfloat       *pixels;
       gchar        *status, *frame;
@@ -93,8 +81,8 @@ main (int argc, char **argv)
           return 1;
         }
       printf ("%-27s first estimate %6.0f ms (CPU %6.0f), edit %6.0f ms (CPU %6.0f), frame %s\n",
-              settings[i], first.wall - wall, first.cpu - cpu, ms (CLOCK_MONOTONIC) - wall,
-              ms (CLOCK_PROCESS_CPUTIME_ID) - cpu, frame);
+              settings[i], first.wall - wall, first.cpu - cpu, ops_ms (CLOCK_MONOTONIC) - wall,
+              ops_ms (CLOCK_PROCESS_CPUTIME_ID) - cpu, frame);
       g_free (pixels);
       g_free (status);
       g_free (frame);

@@ -18,6 +18,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <gegl.h>
 
@@ -39,6 +40,17 @@ void     ops_clear (void);
 /* The tiny Z-Image of tools/make_tiny_zimage.py in a folder of that name; zenith:z-image finds
  * "z-image" by itself.  sizes: what the script takes after the folder. */
 gboolean ops_make_zimage (const gchar *name, const gchar *sizes);
+
+/* For benchmarks: what a clock shows, in milliseconds. */
+static inline gdouble
+ops_ms (clockid_t clock)
+{
+  struct timespec t;
+
+  clock_gettime (clock, &t);
+
+  return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
+}
 
 static inline int
 ops_end (void)

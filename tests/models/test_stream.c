@@ -381,21 +381,6 @@ static void cancelling(void)
     end(&all);
 }
 
-/* What the process has held at most, in KiB. */
-static long most_resident(void)
-{
-    FILE *f = fopen("/proc/self/status", "r");
-    char line[128];
-    long kib = 0;
-
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "VmHWM: %ld", &kib) == 1)
-            break;
-    if (f)
-        fclose(f);
-    return kib;
-}
-
 static const char *id_of(const char *file)
 {
     return strstr(file, "text") ? "z-image-text" : "z-image-sample";
@@ -404,12 +389,12 @@ static const char *id_of(const char *file)
 /* This program, called as test_stream ENGINE FILE: opens and runs once, and exits with the MiB that it took. */
 static int take(const char *name, const char *file)
 {
-    const long before = most_resident();
+    const long before = test_most_resident();
     work k;
 
     if (zn_engine_open(&engine, name, 1, NULL) || begin(&k, id_of(file), file, "fp32", 12) || run(&k))
         return 255;
-    return (int)((most_resident() - before) / 1024);
+    return (int)((test_most_resident() - before) / 1024);
 }
 
 /* The same in a process of its own; the bound is in the environment. */

@@ -81,6 +81,21 @@ static inline void test_run(const char *name, void (*test)(void))
     fflush(stdout);
 }
 
+/* What the process has held at most, in KiB; 0: unknown. */
+static inline long test_most_resident(void)
+{
+    FILE *f = fopen("/proc/self/status", "r");
+    char line[128];
+    long kib = 0;
+
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "VmHWM: %ld", &kib) == 1)
+            break;
+    if (f)
+        fclose(f);
+    return kib;
+}
+
 static inline int test_end(void)
 {
     printf("%d passed, %d failed, %d skipped\n", test_state.passed, test_state.failed, test_state.skipped);

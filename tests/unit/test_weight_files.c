@@ -376,21 +376,6 @@ static bool put_large(const char *path)
     return f && !fclose(f) && ok;
 }
 
-/* What the process has held at most, in KiB; 0: unknown. */
-static long most_resident(void)
-{
-    FILE *f = fopen("/proc/self/status", "r");
-    char line[128];
-    long kib = 0;
-
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "VmHWM: %ld", &kib) == 1)
-            break;
-    if (f)
-        fclose(f);
-    return kib;
-}
-
 /* In a process of its own, whose record begins anew: three tensors out of ten are kept; returns the MiB that it took. */
 static int read_three(const char *path)
 {
@@ -398,7 +383,7 @@ static int read_three(const char *path)
     int status = 0;
 
     if (!child) {
-        const long before = most_resident();
+        const long before = test_most_resident();
         zn_error err;
         zn_weights *w = open_one(path, &err);
         bool ok = w;
@@ -408,7 +393,7 @@ static int read_three(const char *path)
 
             ok = x && !zn_entry_read(zn_weights_at(w, 3 * i), x, &err) && x[LARGE - 1] == (float)(3 * i + 1);
         }
-        _exit(ok ? (int)((most_resident() - before) >> 10) : 255);
+        _exit(ok ? (int)((test_most_resident() - before) >> 10) : 255);
     }
     return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 255;
 }
@@ -420,7 +405,7 @@ static void test_large(void)
 
     if (INSTRUMENTED)
         SKIP("instruments take memory of their own");
-    if (!most_resident() || !put_large(path))
+    if (!test_most_resident() || !put_large(path))
         SKIP("no room for a file of 200 MiB, or no /proc");
     mib = read_three(path);
     CHECK(mib >= 60 && mib < 66, "%d MiB to read 60 out of 200", mib);
