@@ -34,8 +34,8 @@ PICTURES = {  # name: (file, licence, what is seen)
 }
 HEAD = """# What the small autoencoders lose
 
-`zenith`, `zenith-lite` and `zenith-tae` make 16 numbers of 192: of every square of 8x8 pixels in three channels. What is small and sharp does not fit:
-small text, fine texture, lattices of one pixel. Here are the squares that `zenith` keeps least of, of {count} pictures that none of the three was trained on, the worst first, at 100 %: the original,
+`zenith`, `zenith-lite` and `zenith-tae` store 16 values for every square of 8x8 pixels, which has 192. Small and sharp details do not fit:
+small text, fine texture, lattices of one pixel. These are the squares that `zenith` reproduces worst, of {count} pictures that none of the three was trained on, the worst first, at 100 %: the original,
 `zenith`, `zenith-lite`, `zenith-tae`. Made by `tools/latents_page.py`. The mean over the photographs of Kodak24 is in
 [zenith.md](zenith.md#the-trained-autoencoders).
 
