@@ -5,7 +5,8 @@
 
 Three kinds of block are compared at equal multiply-adds: `gated` (the denoisers' block: depthwise 3x3 and gates), `mix`
 (Walsh-Hadamard mixing of the Zenith documents with norm, activation, shifted windows and gates per channel, then the
-same channel half as `gated`), and `plain` (two 3x3 convolutions, as in TAESD).
+same channel half as `gated`), and `plain` (two 3x3 convolutions, as in TAESD). The first blocks of zenith-f2 at 1/8 begin
+with taef2's pool, whose norm sees the whole picture: taef2's latents say how bright a place is beside the rest of its picture.
 """
 import torch
 from torch import nn
@@ -16,11 +17,11 @@ import nets
 GROUPS = 4              # of a mixing block's 1x1 convolutions, as in the document
 FINE, COARSE = 16, 8    # windows of the mixing blocks at 1/4 and at 1/8: 64 pixels of the picture
 
-# name: kind of block, widths at 1/4 and 1/8, blocks (encoder 1/4, 1/8, decoder 1/8, 1/4), latent channels
+# name: kind of block, widths at 1/4 and 1/8, blocks (encoder 1/4, 1/8, decoder 1/8, 1/4), latent channels, blocks at 1/8 with a pool
 LATENTS = {
     "zenith": dict(kind="plain", widths=(64, 128), blocks=(5, 7, 8, 10)),
     "zenith-lite": dict(kind="plain", widths=(48, 96), blocks=(4, 6, 7, 8)),
-    "zenith-f2": dict(kind="plain", widths=(64, 128), blocks=(5, 8, 8, 8), z=32, teacher="taef2"),
+    "zenith-f2": dict(kind="plain", widths=(64, 128), blocks=(5, 8, 8, 8), z=32, pools=3, teacher="taef2"),
     # to compare: equal multiply-adds; the first takes the time of zenith-lite, too
     "latent-gated": dict(kind="gated", widths=(48, 128), blocks=(3, 6, 6, 5)),
     "latent-mix": dict(kind="mix", widths=(64, 176), blocks=(4, 6, 6, 6)),
@@ -30,6 +31,7 @@ LATENTS = {
     "tiny-latent": dict(kind="gated", widths=(16, 32), blocks=(1, 1, 1, 1), z=4),
     "tiny-latent-mix": dict(kind="mix", widths=(16, 32), blocks=(2, 2, 2, 2), z=4),
     "tiny-latent-plain": dict(kind="plain", widths=(16, 32), blocks=(1, 1, 1, 1), z=4),
+    "tiny-latent-pool": dict(kind="plain", widths=(16, 32), blocks=(1, 2, 2, 1), z=4, pools=1),
 }
 # networks that learn one latent space together: each decodes what any of them has encoded
 FAMILIES = {"zenith-family": ("zenith", "zenith-lite"), "gated-family": ("zenith-gated", "zenith-lite-gated"),
@@ -87,9 +89,23 @@ class Mix(nn.Module):
         return x + self.pw4(a * b)
 
 
+class Pool(nn.Sequential):
+    """taef2's branch P: its norm's statistics run over the whole picture."""
+
+    def __init__(self, c, wide):
+        super().__init__(nn.Conv2d(c, wide, 1, bias=False), nn.GroupNorm(4, wide), nn.ReLU(), nn.Conv2d(wide, c, 1, bias=False))
+
+    def be_identity(self):
+        """x + P(x) is x."""
+        nn.init.zeros_(self[3].weight)
+
+
 class Plain(nn.Module):
-    def __init__(self, c):
+    def __init__(self, c, pooled=False):
         super().__init__()
+        self.pool = Pool(c, 2 * c) if pooled else None
+        if pooled:
+            self.pool.be_identity()
         self.conv1, self.conv2 = nets.conv3(c, c), nets.conv3(c, c)
         nn.init.kaiming_normal_(self.conv1.weight, nonlinearity="relu")
         nn.init.normal_(self.conv2.weight, std=0.1 * (9 * c) ** -0.5)       # begin near the identity
@@ -97,11 +113,13 @@ class Plain(nn.Module):
         nn.init.zeros_(self.conv2.bias)
 
     def forward(self, x):
+        if self.pool is not None:
+            x = x + self.pool(x)
         return x + self.conv2(F.relu(self.conv1(F.relu(x))))
 
 
-def level(kind, n, c, window):
-    make = dict(gated=lambda i: nets.Block(c), mix=lambda i: Mix(c, window, i % 2 == 1), plain=lambda i: Plain(c))[kind]
+def level(kind, n, c, window, pools=0):
+    make = dict(gated=lambda i: nets.Block(c), mix=lambda i: Mix(c, window, i % 2 == 1), plain=lambda i: Plain(c, i < pools))[kind]
     return nn.ModuleList(make(i) for i in range(n))
 
 
@@ -130,12 +148,12 @@ def shuffle(x, k):
 
 
 class Encoder(nn.Module):
-    def __init__(self, kind, c, n, z):
+    def __init__(self, kind, c, n, z, pools):
         super().__init__()
         self.intro = nets.conv3(48, c[0])
         self.fine = level(kind, n[0], c[0], FINE)
         self.down = nn.Conv2d(c[0], c[1], 2, stride=2)
-        self.coarse = level(kind, n[1], c[1], COARSE)
+        self.coarse = level(kind, n[1], c[1], COARSE, pools)
         self.outro = nn.Conv2d(c[1], z, 1)
 
     def forward(self, x):
@@ -146,10 +164,10 @@ class Encoder(nn.Module):
 class Decoder(nn.Module):
     """z has gone through 3 tanh(z/3)."""
 
-    def __init__(self, kind, c, n, z):
+    def __init__(self, kind, c, n, z, pools):
         super().__init__()
         self.intro = nets.conv3(z, c[1])
-        self.coarse = level(kind, n[0], c[1], COARSE)
+        self.coarse = level(kind, n[0], c[1], COARSE, pools)
         self.up = nn.Conv2d(c[1], 4 * c[0], 1)
         self.fine = level(kind, n[1], c[0], FINE)
         self.outro = nets.conv3(c[0], 48)
@@ -186,11 +204,11 @@ class View(nn.Module):
 class Latent(nn.Module):
     """Picture [N,3,H,W] in 0..1, latent [N,z,H/8,W/8] of about unit variance; H and W multiples of 8."""
 
-    def __init__(self, kind, widths, blocks, z=16, teacher=None):
+    def __init__(self, kind, widths, blocks, z=16, pools=0, teacher=None):
         super().__init__()
         self.kind, self.teacher = kind, teacher
-        self.encoder = Encoder(kind, widths, blocks[:2], z)
-        self.decoder = Decoder(kind, widths, blocks[2:], z)
+        self.encoder = Encoder(kind, widths, blocks[:2], z, pools)
+        self.decoder = Decoder(kind, widths, blocks[2:], z, pools)
         self.view = View(z)
         for conv in (self.encoder.intro, self.encoder.down, self.encoder.outro, self.decoder.intro, self.decoder.up):
             nn.init.normal_(conv.weight, std=conv.weight[0].numel() ** -0.5)
@@ -223,8 +241,7 @@ class PoolBlock(nets.TinyBlock):
 
     def __init__(self, c=64, wide=256):
         super().__init__(c)
-        self.pool = nn.Sequential(nn.Conv2d(c, wide, 1, bias=False), nn.GroupNorm(4, wide), nn.ReLU(),
-                                  nn.Conv2d(wide, c, 1, bias=False))
+        self.pool = Pool(c, wide)
 
     def forward(self, x):
         return super().forward(x + self.pool(x))

@@ -246,11 +246,11 @@ def build(name):
 
 
 def begin_from(net, weights):
-    """Load weights; blocks that they do not have begin as the identity, so that a network can grow."""
+    """Load weights; blocks and branches that they do not have begin as the identity, so that a network can grow."""
     missing, unexpected = net.load_state_dict({k: v.float() for k, v in weights.items()}, strict=False)
     missing = [k for k in missing if not k.startswith("view.")]
     new = {k.rsplit(".", 2)[0] for k in missing}
-    grown = {k: m for k, m in net.named_modules() if k in new and isinstance(m, Block)}
+    grown = {k: m for k, m in net.named_modules() if k in new and hasattr(m, "be_identity")}
     if unexpected or len(grown) < len(new):
         raise SystemExit("these weights are not of this network")
     for m in grown.values():
