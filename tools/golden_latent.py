@@ -22,7 +22,7 @@ import nets
 torch.manual_seed(25)
 out = Path(sys.argv[1])
 hwc = lambda t: t[0].permute(1, 2, 0).float().contiguous()
-for kind, name in (("gated", "tiny-latent"), ("mix", "tiny-latent-mix"), ("plain", "tiny-latent-plain")):
+for kind, name in (("gated", "tiny-latent"), ("mix", "tiny-latent-mix"), ("plain", "tiny-latent-plain"), ("pool", "tiny-latent-pool")):
     net = nets.build(name).double()
     with torch.no_grad():
         for p in net.parameters():          # what begins at 0 would hide a mistake

@@ -12,7 +12,7 @@
  * x += conv1(ReLU(groupnorm(conv1(x)))), whose statistics run over the whole picture: no tiles there.
  *
  * Reference: madebyollin/taesd; diffusers' AutoencoderTiny has the same layers, without 'k'. */
-#include "arch.h"
+#include "pool.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,13 +22,11 @@ static const char decoder8[] = "kcrbbbunbbbunbbbunbc";
 static const char encoder32[] = "SrSrbsbbbsbbbsbbbc";
 static const char decoder32[] = "kcrbbbunbbbunbbbunbbbunbbbunbc";
 
-enum { MAX_LAYERS = 32, POOL = 4 }; /* the pool's width is POOL times the block's, in POOL groups */
+enum { MAX_LAYERS = 32, POOL = 4 }; /* a pool is POOL times as wide as its block */
 
 typedef struct block {
     zn_conv conv[3];
-    bool pooled;
-    zn_conv pool_in, pool_out;
-    zn_norm pool_norm;
+    zn_pool_branch pool;
 } block;
 
 typedef struct taesd {
@@ -137,17 +135,7 @@ static void bind_block(zn_binder *b, block *l, int width, const char *name)
 {
     for (int i = 0; i < 3; i++)
         zn_bind_conv(b, &l->conv[i], conv3(width, width, 1, true), "%s.conv.%d", name, 2 * i);
-    l->pooled = zn_bind_has(b, "%s.pool.0.weight", name);
-    if (l->pooled) {
-        zn_conv in = zn_conv_same(1, width, POOL * width), out = zn_conv_same(1, POOL * width, width);
-
-        in.has_bias = out.has_bias = false;
-        zn_bind_conv(b, &l->pool_in, in, "%s.pool.0", name);
-        zn_bind_norm(b, &l->pool_norm,
-                     (zn_norm){ .kind = ZN_GROUP_NORM, .c = POOL * width, .groups = POOL, .eps = 1e-5f }, "%s.pool.1",
-                     name);
-        zn_bind_conv(b, &l->pool_out, out, "%s.pool.3", name);
-    }
+    zn_bind_pool(b, &l->pool, width, POOL * width, name);
 }
 
 static void bind(zn_binder *b, taesd *m, bool decoder)
@@ -188,7 +176,7 @@ static void bind(zn_binder *b, taesd *m, bool decoder)
             width = cout;
         } else if (kind == 'b') {
             bind_block(b, l, width, name);
-            pooled = pooled || l->pooled;
+            pooled = pooled || l->pool.wide;
         }
         if (b->status)
             return;
@@ -242,13 +230,8 @@ static void run_block(zn_ctx *c, const block *l, zn_tensor x, zn_tensor slot1, z
 {
     zn_tensor first = in_slot(slot1, x.h, x.w, x.c), second = in_slot(slot2, x.h, x.w, x.c);
 
-    if (l->pooled) { /* first x += pool(x): the skip below uses the new x */
-        zn_tensor wide = in_slot(slot1, x.h, x.w, POOL * x.c);
-
-        zn_conv2d(c, wide, x, &l->pool_in, (zn_tail){ 0 });
-        zn_normalise(c, wide, wide, &l->pool_norm, (zn_tail){ .pre = ZN_RELU });
-        zn_conv2d(c, x, wide, &l->pool_out, (zn_tail){ .residual = &x });
-    }
+    if (l->pool.wide) /* the skip below uses the new x */
+        zn_run_pool(c, &l->pool, x, in_slot(slot1, x.h, x.w, l->pool.wide));
     zn_conv2d(c, first, x, &l->conv[0], (zn_tail){ .pre = ZN_RELU });
     zn_conv2d(c, second, first, &l->conv[1], (zn_tail){ .pre = ZN_RELU });
     zn_conv2d(c, x, second, &l->conv[2], (zn_tail){ .residual = &x, .post = ZN_RELU });
@@ -268,7 +251,7 @@ static size_t slot_len(const taesd *m, int h, int w, int width)
             w = (w * (l->conv[0].up2 ? 2 : 1) + l->conv[0].stride - 1) / l->conv[0].stride;
             width = l->conv[0].cout;
         }
-        len = (size_t)h * (size_t)w * (size_t)(l->pooled ? POOL * width : width);
+        len = (size_t)h * (size_t)w * (size_t)(l->pool.wide ? l->pool.wide : width);
         most = len > most ? len : most;
     }
     return most;

@@ -52,6 +52,7 @@ static const struct base {
     { "zenith-encode", GOLDEN "latent-mix.safetensors" },
     { "zenith-decode", GOLDEN "latent-plain.safetensors" },
     { "zenith-decode", GOLDEN "latent-mix.safetensors" },
+    { "zenith-decode", GOLDEN "latent-pool.safetensors" },
     { "flux-ae-encode", GOLDEN "kl-flux.pth" },
     { "flux-ae-decode", GOLDEN "kl-sd.ckpt" },
     { "wan-vae-encode", GOLDEN "wan21.pth" },

@@ -10,10 +10,12 @@
  *   gated   gated_blocks.h
  *   mix     x += expand(SiLU(columns(rows(compress(LN x)))));  x += pw4(a * b), a, b = the halves of pw3(LN x)
  *           with Walsh-Hadamard mixing in windows that every other block shifts by half: see zenith_taesd.c
- *   plain   x += conv2(ReLU(conv1(ReLU x)))
+ *   plain   x += conv2(ReLU(conv1(ReLU x))); first blocks of a level may begin with a pool (pool.h), as in zenith-f2: taef2's latents
+ *           say how bright a place is beside the rest of its picture
  * docs/zenith.md compares them.  Trained by training/ (latent_nets.py). */
 #include "../../core/ints.h"
 #include "../gated_blocks.h"
+#include "../pool.h"
 #include "mixing.h"
 
 #include <stdio.h>
@@ -21,6 +23,7 @@
 
 enum { FINE, COARSE, LEVELS };
 enum { PATCH = 4, SCALE = 8, MAX_BLOCKS = ZN_MAX_GATED };
+enum { POOL = 2 }; /* a pool is POOL times as wide as its block */
 enum { USUAL_Z = 16, USUAL_FINE = 48, USUAL_COARSE = 128, USUAL_BLOCKS = 4 }; /* without a file */
 
 typedef enum kind { GATED, MIX, PLAIN } kind;
@@ -29,6 +32,7 @@ typedef struct mixed { /* a block of `mix` or `plain` */
     zn_conv in, out;   /* compress and expand, or the two convolutions */
     zn_fwht rows, cols;
     zn_conv pw3, pw4;
+    zn_pool_branch pool;
 } mixed;
 
 typedef struct level {
@@ -39,6 +43,7 @@ typedef struct level {
 
 typedef struct latent {
     bool decoder;
+    bool pooled; /* a block has a pool: no tiles, no training here */
     kind kind;
     zn_conv intro, between, outro; /* between: down or up */
     level at[LEVELS];
@@ -110,6 +115,8 @@ static void bind_level(zn_binder *b, latent *m, int l, int width)
         if (m->kind == MIX) {
             bind_mix(b, k, width, at->n, name);
         } else {
+            zn_bind_pool(b, &k->pool, width, POOL * width, name);
+            m->pooled = m->pooled || k->pool.wide;
             zn_bind_conv(b, &k->in, zn_conv_same(3, width, width), "%s.conv1", name);
             zn_bind_conv(b, &k->out, zn_conv_same(3, width, width), "%s.conv2", name);
         }
@@ -167,15 +174,15 @@ static void bind(zn_binder *b, latent *m, bool decoder)
     }
     zn_bind_conv(b, &m->outro, decoder ? zn_conv_same(3, fine, patches) : zn_conv_same(1, coarse, z), "%s.outro", half);
     /* Kernels compute blocks of 4 or 6 pixels of 1/4 size, whose rounding depends on where they begin: the halo is a
-     * multiple of 12 of them, or of those of 1/8 size.  The windows of mixing blocks begin at the picture's corner: no tiles. */
+     * multiple of 12 of them, or of those of 1/8 size.  The windows of mixing blocks begin at the picture's corner, and a pool sees all of it: no tiles. */
     b->geometry = (zn_geometry){ .in_c = decoder ? z : 3,
                                  .out_c = decoder ? 3 : z,
                                  .shrink = decoder ? 1 : SCALE,
                                  .grow = decoder ? SCALE : 1,
                                  .multiple = decoder ? 1 : SCALE,
                                  .padded = !decoder,
-                                 .halo = m->kind == MIX ? -1
-                                     : decoder          ? zn_round_up(zn_ceil_div(reach(m), SCALE), 12)
+                                 .halo = m->kind == MIX || m->pooled ? -1
+                                     : decoder                       ? zn_round_up(zn_ceil_div(reach(m), SCALE), 12)
                                                : zn_round_up(reach(m), 12 * (m->kind == PLAIN ? SCALE : PATCH)) };
 }
 
@@ -207,8 +214,14 @@ static void run_mix(zn_ctx *c, const mixed *k, zn_tensor x)
 static void run_plain(zn_ctx *c, const mixed *k, zn_tensor x)
 {
     size_t mark = zn_mark(c->arena);
-    zn_tensor u = zn_new(c, 1, x.h, x.w, x.c), v = zn_new(c, 1, x.h, x.w, x.c);
+    zn_tensor u, v;
 
+    if (k->pool.wide) {
+        zn_run_pool(c, &k->pool, x, zn_new(c, 1, x.h, x.w, k->pool.wide));
+        zn_reset(c->arena, mark);
+    }
+    u = zn_new(c, 1, x.h, x.w, x.c);
+    v = zn_new(c, 1, x.h, x.w, x.c);
     zn_map(c, u, x, (zn_tail){ .pre = ZN_RELU });
     zn_conv2d(c, v, u, &k->in, (zn_tail){ .pre = ZN_RELU });
     zn_conv2d(c, x, v, &k->out, (zn_tail){ .residual = &x });
@@ -296,6 +309,8 @@ static int graph(zn_net *g, const void *net, const int in[2])
 
     if (m->kind == MIX)
         zn_net_fail(g, ZN_E_USAGE, "networks with mixing blocks of gates per channel are not trained here");
+    if (m->pooled)
+        zn_net_fail(g, ZN_E_USAGE, "networks with a norm over the whole picture are not trained here");
     if (m->decoder) {
         x = zn_net_conv(g, zn_net_act(g, x, ZN_SOFTCLAMP), "decoder.intro");
         x = zn_net_conv(g, graph_level(g, m, COARSE, x), "decoder.up");
