@@ -231,12 +231,12 @@ def gpu(names, program, eager):
             inputs = dict(x=torch.randn(1, 3, size, size).cuda().to(memory_format=torch.channels_last), t=torch.tensor([430]).cuda(),
                           cond=torch.randn(1, code).cuda())
             fast = None if eager else torch.compile(model, dynamic=False)
-            if fast:
+            if fast is not None:          # the truth of a compiled module is its length
                 fast(**inputs)
             nets[name] = model, fast, inputs
         for name, (model, fast, inputs) in nets.items():
             times = {"eager": median_ms(lambda: model(**inputs), 40)}
-            if fast:
+            if fast is not None:          # the truth of a compiled module is its length
                 times["compiled"] = median_ms(lambda: fast(**inputs), 40)
             side = CONFIGS[name][0]
             for precision in ("fp16", "bf16", "tf32", "fp32"):

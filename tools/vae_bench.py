@@ -41,10 +41,10 @@ class Half(torch.nn.Module):
 
     def __init__(self, net, half):
         super().__init__()
-        self.net, self.half = net, half
+        self.net, self.which = net, half      # a module has a method half()
 
     def forward(self, x):
-        return getattr(self.net, self.half)(x)
+        return getattr(self.net, self.which)(x)
 
 
 class FreeMemory:
