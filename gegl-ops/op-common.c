@@ -82,6 +82,7 @@ zenith_autoencoder_get_type (void)
     { ZENITH_AUTOENCODER_WAN2D, N_ ("2-D Wan VAE"), "wan2d-vae" },
     { ZENITH_AUTOENCODER_LITE, N_ ("Zenith Lite (same latents, faster)"), "zenith-lite" },
     { ZENITH_AUTOENCODER_TAE, N_ ("Zenith TAE (TAESD's layout)"), "zenith-tae" },
+    { ZENITH_AUTOENCODER_F2, N_ ("Zenith F2 (FLUX.2, as TAEF2)"), "zenith-f2" },
     { 0, NULL, NULL }
   };
 

@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image
 
 ROOT = Path(__file__).resolve().parent.parent
-SHIPPED = [str(ROOT / "models" / f"{name}.safetensors") for name in ("zenith", "zenith-lite", "zenith-tae")]
+SHIPPED = [str(ROOT / "models" / f"{name}.safetensors") for name in ("zenith", "zenith-lite", "zenith-tae", "zenith-f2")]
 
 
 def psnr(a, b):

@@ -254,6 +254,7 @@ make_folder (void)
     { "wan2d.pth", "wan2d-vae.pth" },
     { "diffae.ckpt", "zenith-face.ckpt" },
     { "latent-plain.safetensors", "zenith-lite.safetensors" },
+    { "latent-pool.safetensors", "zenith-f2.safetensors" },
   };
 
   ops_folder = g_dir_make_tmp ("zenith-ops-XXXXXX", NULL);

@@ -79,7 +79,7 @@ psnr() { # MODEL
   ZENITH_VERBOSE=1 run a.png -o out.png -- zenith:latent-preview model="$1" mode=difference
   sed -n 's/.*PSNR \([0-9.]*\) dB.*/\1/p' stderr
 }
-for model in zenith zenith-lite zenith-tae; do
+for model in zenith zenith-lite zenith-tae zenith-f2; do
   value=$(psnr $model)
   check "$model keeps the picture" "PSNR '$value'" awk "BEGIN { exit !(${value:-0} > 25) }"
 done

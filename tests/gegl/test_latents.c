@@ -12,8 +12,9 @@ test_size_and_format_of_latents (void)
     const gchar *model;
     gint         factor, channels;
   } cases[] = {
-    { "taesd", 8, 4 },   { "taef1", 8, 16 },    { "taef2", 8, 32 },    { "taesana", 32, 32 },
-    { "flux-ae", 4, 6 }, { "wan-vae", 16, 48 }, { "wan2d-vae", 4, 4 }, { "zenith-lite", 8, 4 },
+    { "taesd", 8, 4 },     { "taef1", 8, 16 },      { "taef2", 8, 32 },
+    { "taesana", 32, 32 }, { "flux-ae", 4, 6 },     { "wan-vae", 16, 48 },
+    { "wan2d-vae", 4, 4 }, { "zenith-lite", 8, 4 }, { "zenith-f2", 8, 4 },
   };
 
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
@@ -58,9 +59,10 @@ test_size_and_format_of_latents (void)
 static void
 test_encode_then_decode_is_preview (void)
 {
-  static const gchar *const models[] = { "model=taesd",     "model=taef1",      "model=taef2",
-                                         "model=taesana",   "model=flux-ae",    "model=wan-vae",
-                                         "model=wan2d-vae", "model=zenith-lite" };
+  static const gchar *const models[] = {
+    "model=taesd",   "model=taef1",     "model=taef2",       "model=taesana",  "model=flux-ae",
+    "model=wan-vae", "model=wan2d-vae", "model=zenith-lite", "model=zenith-f2"
+  };
 
   for (guint i = 0; i < G_N_ELEMENTS (models); i++)
     {

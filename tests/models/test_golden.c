@@ -44,6 +44,8 @@ static const struct {
     { "zenith-decode", GOLDEN "latent-mix.safetensors", "latent-mix-decoder", NULL },
     { "zenith-encode", GOLDEN "latent-plain.safetensors", "latent-plain-encoder", NULL },
     { "zenith-decode", GOLDEN "latent-plain.safetensors", "latent-plain-decoder", NULL },
+    { "zenith-encode", GOLDEN "latent-pool.safetensors", "latent-pool-encoder", NULL },
+    { "zenith-decode", GOLDEN "latent-pool.safetensors", "latent-pool-decoder", NULL },
     /* weights of this name are of the first document's network, or of a trained one */
     { "zenith-lite-encode", GOLDEN "latent-plain.safetensors", "latent-plain-encoder", NULL },
     { "zenith-lite-decode", GOLDEN "latent-plain.safetensors", "latent-plain-decoder", NULL },
@@ -58,6 +60,8 @@ static const struct {
     { "taesd-decode", MODELS "zenith-tae.safetensors", "shipped-zenith-tae-decoder", NULL },
     { "zenith-encode", MODELS "zenith.safetensors", "shipped-zenith-encoder", NULL },
     { "zenith-decode", MODELS "zenith.safetensors", "shipped-zenith-decoder", NULL },
+    { "zenith-encode", MODELS "zenith-f2.safetensors", "shipped-zenith-f2-encoder", NULL },
+    { "zenith-decode", MODELS "zenith-f2.safetensors", "shipped-zenith-f2-decoder", NULL },
     { "zenith-lite-encode", MODELS "zenith-lite.safetensors", "shipped-zenith-lite-encoder", NULL },
     { "zenith-lite-decode", MODELS "zenith-lite.safetensors", "shipped-zenith-lite-decoder", NULL },
 };
