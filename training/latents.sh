@@ -48,7 +48,7 @@ train() { # NAME OPTIONS
 photos=("$@") pids=()
 train zenith-family --lr 1.5e-3 --phases 128x64:0.7,256x16:0.3 --every 60
 # taef2's norms see the whole picture: large crops
-train zenith-f2 --lr 1.5e-3 --phases 192x24:0.6,320x8:0.4 --every 60
+train zenith-f2 --lr 2e-3 --phases 192x24:0.3,320x8:0.35,512x3:0.35 --every 60
 case " ${ONLY:-} " in *" gated-family "*) train gated-family --lr 1.5e-3 --phases 128x64:0.7,256x16:0.3 --every 60 ;; esac
 for name in latent-gated latent-mix latent-plain; do
   train $name --lr 1.5e-3 --phases 128x32:1 --steps 12000 --every 60 --minutes "$(awk "BEGIN { print $minutes - 0.1 }")"
