@@ -32,15 +32,14 @@ void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const fl
 size_t zn_cpu_conv_scratch(void *dev, const zn_conv *w)
 {
     const zn_kernels *k = ((zn_cpu *)dev)->k;
+    const zn_conv_algorithm *a = algorithm_of(k, w);
 
-    return algorithm_of(k, w) == &zn_conv_integers ? zn_integers_scratch()
-        : algorithm_of(k, w) == &zn_conv_implicit  ? zn_winograd_scratch(k, w)
-                                                   : 0;
+    return a->scratch ? a->scratch(k, w) : 0;
 }
 
 bool zn_cpu_conv_of_integers(void *dev, const zn_conv *w)
 {
-    return algorithm_of(((zn_cpu *)dev)->k, w) == &zn_conv_integers;
+    return algorithm_of(((zn_cpu *)dev)->k, w)->quantises_x;
 }
 
 void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
@@ -54,9 +53,6 @@ void zn_cpu_conv_row(float *to, const zn_kernels *k, const zn_conv *w, int row, 
 {
     const zn_conv_algorithm *a = algorithm_of(k, w);
 
-    assert(a == &zn_conv_depthwise || (a == &zn_conv_implicit && w->groups == 1 && w->kh * w->kw == 1));
-    if (a == &zn_conv_depthwise)
-        zn_depthwise_row(to, w, row, o, n);
-    else
-        zn_implicit_row(to, k, w, row, o, n);
+    assert(a->unpack_row);
+    a->unpack_row(to, k, w, row, o, n);
 }

@@ -20,6 +20,10 @@ typedef struct zn_conv_algorithm {
     size_t (*size)(const zn_kernels *k, const zn_conv *w); /* bytes of w->packed */
     void (*pack)(const zn_cpu *d, const zn_conv *w, const float *weight, const float *bias);
     void (*run)(const zn_conv_job *job);
+    size_t (*scratch)(const zn_kernels *k, const zn_conv *w); /* bytes of zn_cpu.expanded that run uses; NULL: 0 */
+    /* As zn_cpu_conv_row; NULL: packed weights cannot be read back. */
+    void (*unpack_row)(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n);
+    bool quantises_x;
 } zn_conv_algorithm;
 
 extern const zn_conv_algorithm zn_conv_integers;  /* linear layers whose inputs may be quantised */
@@ -41,13 +45,8 @@ bool zn_winograd_run(const zn_conv_job *job);
 /* Bytes of zn_cpu.expanded that it uses for such a layer; 0: never this one. */
 size_t zn_winograd_scratch(const zn_kernels *k, const zn_conv *w);
 
-/* Bytes of zn_cpu.expanded that zn_conv_integers uses. */
-size_t zn_integers_scratch(void);
-
 /* n weights of a depthwise or dense 1x1 convolution, for the outputs from o on: the bias (row 0), or the weights of tap
  * or channel row - 1. */
 void zn_cpu_conv_row(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n);
-void zn_depthwise_row(float *to, const zn_conv *w, int row, int o, int n);
-void zn_implicit_row(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n);
 
 #endif

@@ -33,8 +33,9 @@ static void pack(const zn_cpu *d, const zn_conv *w, const float *weight, const f
     }
 }
 
-void zn_depthwise_row(float *to, const zn_conv *w, int row, int o, int n)
+static void unpack_row(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n)
 {
+    (void)k;
     memcpy(to, (const float *)w->packed + row * w->cout + o, (size_t)n * sizeof *to);
 }
 
@@ -119,4 +120,6 @@ static void run(const zn_conv_job *job)
         zn_pool_run(job->d->pool, block_item, &copy, zn_items(zn_pixels(y), (size_t)(ZN_BLOCK_TILES * job->d->k->mr)));
 }
 
-const zn_conv_algorithm zn_conv_depthwise = { "depthwise", suits, size, pack, run };
+const zn_conv_algorithm zn_conv_depthwise = {
+    .name = "depthwise", .suits = suits, .size = size, .pack = pack, .run = run, .unpack_row = unpack_row
+};

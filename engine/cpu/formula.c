@@ -144,7 +144,7 @@ static void run(const zn_conv_job *c)
 }
 
 /* packed: the bias, then [kh][kw][cin][cout]; stored weights as implicit.c has them */
-const zn_conv_algorithm zn_conv_formula = { "formula", suits, size, pack, run };
+const zn_conv_algorithm zn_conv_formula = { .name = "formula", .suits = suits, .size = size, .pack = pack, .run = run };
 
 /* ---- attention ------------------------------------------------------------------------------------ */
 

@@ -120,4 +120,6 @@ static void run(const zn_conv_job *c)
     zn_pool_run(c->d->pool, grouped_item, &job, zn_items(zn_pixels(c->y), (size_t)job.block * BLOCKS));
 }
 
-const zn_conv_algorithm zn_conv_grouped = { "grouped 1x1", suits, size, pack, run };
+const zn_conv_algorithm zn_conv_grouped = {
+    .name = "grouped 1x1", .suits = suits, .size = size, .pack = pack, .run = run
+};

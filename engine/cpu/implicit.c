@@ -173,11 +173,12 @@ const float *zn_implicit_weights(float *room, size_t *tap, const float **bias, c
 }
 
 /* One group, one tap.  A row of a panel is contiguous; the next panel's is elsewhere. */
-void zn_implicit_row(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n)
+static void unpack_row(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n)
 {
     const float *packed = w->packed, *weights = packed + bias_len(k, w);
     zn_wtype t = zn_conv_weights(w);
 
+    assert(w->groups == 1 && w->kh * w->kw == 1);
     if (row == 0) {
         memcpy(to, packed + o, (size_t)n * sizeof *to);
         return;
@@ -339,4 +340,10 @@ static void run(const zn_conv_job *c)
     zn_pool_run(c->d->pool, run_item, &job, zn_items(job.n_pixels, block) * job.n_columns);
 }
 
-const zn_conv_algorithm zn_conv_implicit = { "implicit GEMM", suits, size, pack, run };
+const zn_conv_algorithm zn_conv_implicit = { .name = "implicit GEMM",
+                                             .suits = suits,
+                                             .size = size,
+                                             .pack = pack,
+                                             .run = run,
+                                             .scratch = zn_winograd_scratch,
+                                             .unpack_row = unpack_row };

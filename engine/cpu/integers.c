@@ -165,9 +165,12 @@ static void run(const zn_conv_job *c)
     }
 }
 
-size_t zn_integers_scratch(void)
+static size_t scratch(const zn_kernels *k, const zn_conv *w)
 {
+    (void)k, (void)w;
     return ROOM;
 }
 
-const zn_conv_algorithm zn_conv_integers = { "integers", suits, size, pack, run };
+const zn_conv_algorithm zn_conv_integers = {
+    .name = "integers", .suits = suits, .size = size, .pack = pack, .run = run, .scratch = scratch, .quantises_x = true
+};

@@ -60,4 +60,4 @@ static void run(const zn_conv_job *job)
     zn_pool_run(job->d->pool, run_item, &copy, zn_items(zn_pixels(job->y), (size_t)(ZN_BLOCK_TILES * job->d->k->mr)));
 }
 
-const zn_conv_algorithm zn_conv_narrow = { "narrow", suits, size, pack, run };
+const zn_conv_algorithm zn_conv_narrow = { .name = "narrow", .suits = suits, .size = size, .pack = pack, .run = run };

@@ -580,4 +580,6 @@ bool zn_winograd_run(const zn_conv_job *c)
     return true;
 }
 
-const zn_conv_algorithm zn_conv_winograd = { "Winograd", suits, size, pack, run };
+const zn_conv_algorithm zn_conv_winograd = {
+    .name = "Winograd", .suits = suits, .size = size, .pack = pack, .run = run
+};
