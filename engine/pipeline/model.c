@@ -166,26 +166,19 @@ static zn_status stream_locked(zn_model *m, zn_error *err)
 }
 
 /* Chooses whether layers are streamed, and refuses weights that do not fit even then, before anything is read; beside those
- * that the composite `whole` has already, whose layers are streamed, too, if these are.  Packed
- * weights and the device's scratch memory take at most WORST times the room of floats; only where that is too much they are
- * counted exactly, by a bind that loads nothing. */
+ * that the composite `whole` has already, whose layers are streamed, too, if these are.  A bind that loads nothing counts
+ * the packed weights and the device's scratch memory. */
 static zn_status check_memory(zn_model *m, const zn_weights *w, zn_model *whole, zn_error *err)
 {
-    enum { WORST = 17 };
     const zn_need none = { 0, 0 };
     zn_need all = whole ? whole->need : none, least = whole ? whole->least : none;
     zn_binder b = binder_of(m, w, NULL);
-    double worst = 0;
     zn_limits limits;
     zn_status s = zn_limits_of(&limits, m->engine, err);
 
     m->streams = whole && whole->streams;
-    if (s || !w)
+    if (s)
         return s;
-    for (int i = 0; i < zn_weights_count(w); i++)
-        worst += (double)WORST * sizeof(float) * (double)zn_entry_len(zn_weights_at(w, i));
-    if (worst + (double)(all.weights + all.scratch) <= (double)limits.total)
-        return ZN_OK;
     b.counting = true;
     m->arch->bind(&b, m->net);
     memset(m->net, 0, m->arch->size);

@@ -7,6 +7,8 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { N_STORED = 4, N_MODELS = 4, LARGEST = 2 };
 
@@ -34,7 +36,9 @@ static const struct {
     { "template", true, 0.95 },
 };
 
-static char folder[] = "/tmp/zenith-precision-XXXXXX", template_file[sizeof folder + 32];
+static char folder[] = "/tmp/zenith-precision-XXXXXX", template_file[sizeof folder + 32],
+            large_file[sizeof folder + 32];
+static const char *program;
 
 static const char *engine_name;
 static zn_engine *engine;
@@ -50,31 +54,40 @@ static void put_tensor(char *head, size_t room, size_t *at, const char *name, co
     *at += 4 * len;
 }
 
-static bool write_template(const char *path)
+/* A template of c channels and one block.  With `unused` floats in a tensor beside its own: all weights are 0. */
+static bool write_template(const char *path, size_t c, size_t unused)
 {
-    char head[1024] = "{\"__metadata__\":{\"model\":\"template\"}";
+    char head[1024] = "{\"__metadata__\":{\"model\":\"template\"}", name[32], shape[64];
     size_t at = 0, n;
     uint64_t size;
     FILE *f = fopen(path, "wb");
     bool ok = f;
 
-    put_tensor(head, sizeof head, &at, "first.weight", "64,3,3,3", 64 * 27);
-    put_tensor(head, sizeof head, &at, "first.bias", "64", 64);
+    snprintf(shape, sizeof shape, "%zu", unused);
+    if (unused)
+        put_tensor(head, sizeof head, &at, "optimizer", shape, unused);
+    snprintf(shape, sizeof shape, "%zu,3,3,3", c);
+    put_tensor(head, sizeof head, &at, "first.weight", shape, c * 27);
+    snprintf(shape, sizeof shape, "%zu", c);
+    put_tensor(head, sizeof head, &at, "first.bias", shape, c);
     for (int i = 1; i <= 2; i++) {
-        char name[32];
-
         snprintf(name, sizeof name, "block0.conv%d.weight", i);
-        put_tensor(head, sizeof head, &at, name, "64,64,3,3", 64 * 64 * 9);
+        snprintf(shape, sizeof shape, "%zu,%zu,3,3", c, c);
+        put_tensor(head, sizeof head, &at, name, shape, c * c * 9);
         snprintf(name, sizeof name, "block0.conv%d.bias", i);
-        put_tensor(head, sizeof head, &at, name, "64", 64);
+        snprintf(shape, sizeof shape, "%zu", c);
+        put_tensor(head, sizeof head, &at, name, shape, c);
     }
-    put_tensor(head, sizeof head, &at, "last.weight", "3,64,3,3", 3 * 64 * 9);
+    snprintf(shape, sizeof shape, "3,%zu,3,3", c);
+    put_tensor(head, sizeof head, &at, "last.weight", shape, 3 * c * 9);
     put_tensor(head, sizeof head, &at, "last.bias", "3", 3);
     n = strlen(head);
     head[n] = '}';
     size = n + 1;
     ok = ok && fwrite(&size, 8, 1, f) == 1 && fwrite(head, n + 1, 1, f) == 1;
-    for (size_t i = 0; ok && i < at / 4; i++) {
+    if (unused)
+        ok = ok && !fflush(f) && !ftruncate(fileno(f), (off_t)(8 + size + at));
+    for (size_t i = 0; ok && !unused && i < at / 4; i++) {
         float x = (float)((i * 2654435761u >> 8) % 2001) / 2e4f - 0.05f;
 
         ok = fwrite(&x, sizeof x, 1, f) == 1;
@@ -272,6 +285,68 @@ static void test_int8_fits_where_fp32_does_not(void)
     CHECK(!t, "int8: %s", small.text);
 }
 
+/* Whether a model of this file does not fit in so many MiB, which the sentence names. */
+static bool refuses(const char *id, const char *file, const char *precision, const char *mib, zn_error *err)
+{
+    const zn_open open = { .files = &file, .n_files = 1, .precision = precision };
+    zn_model *m = NULL;
+    char want[64];
+    zn_status s;
+
+    snprintf(want, sizeof want, "where %s are allowed", mib);
+    setenv("ZENITH_MEMORY", mib, 1);
+    s = zn_model_open(&m, engine, id, &open, err);
+    unsetenv("ZENITH_MEMORY");
+    zn_model_close(&m);
+    return s == ZN_E_MEMORY && strstr(err->text, want);
+}
+
+/* A bound holds for made-up weights, too, and for scratch memory that is larger than the weights: products of integers
+ * quantise their inputs there. */
+static void test_all_of_it_is_refused(void)
+{
+    zn_error err = { "opened" };
+
+    CHECK(refuses("taesd-encode", ZN_RANDOM_WEIGHTS, "fp32", "2", &err), "made-up weights: %s", err.text);
+    CHECK(refuses("z-image-dit", ZN_SOURCE_ROOT "/tests/data/golden/zimage_dit.safetensors", "int8", "4", &err),
+          "scratch memory: %s", err.text);
+}
+
+/* This program, called as test_precision ENGINE FILE: opens the template in FILE and exits with the MiB that it took. */
+static int open_large(const char *name, const char *file)
+{
+    const zn_open open = { .files = &file, .n_files = 1, .precision = "fp32" };
+    zn_model *m = NULL;
+    long before;
+
+    if (zn_engine_open(&engine, name, 1, NULL))
+        return 255;
+    before = test_most_resident();
+    if (zn_model_open(&m, engine, "template", &open, NULL))
+        return 255;
+    return (int)((test_most_resident() - before) / 1024);
+}
+
+/* 27 MiB of a file of 227: the two large tensors of 9 are kept, and one of them is there once more while it is packed. */
+static void test_open_holds_what_it_uses_and_one_tensor(void)
+{
+    enum { C = 512, UNUSED = 50 << 20 };
+    const pid_t child = INSTRUMENTED || !test_most_resident() ? -1 : fork();
+    int status = 0;
+
+    if (child < 0)
+        SKIP("needs /proc, and a build without instruments, which take memory of their own");
+    if (!child) {
+        if (write_template(large_file, C, UNUSED))
+            execl(program, program, engine_name, large_file, (char *)NULL);
+        _exit(255);
+    }
+    waitpid(child, &status, 0);
+    remove(large_file);
+    status = WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+    CHECK(status >= 18 && status <= 31, "%d MiB, not 27", status);
+}
+
 /* Transformed weights of a run are in its plan: Winograd's, where they are not packed so. */
 static void test_scratch_is_planned(void)
 {
@@ -287,16 +362,21 @@ static void test_scratch_is_planned(void)
           packed.peak_bytes, stored_plan.peak_bytes);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const char *const engines[] = { "scalar", "neon", "avx2", "avx512" };
 
     setenv("ZENITH_MODELS", ZN_SOURCE_ROOT "/models", 1);
     unsetenv("ZENITH_PRECISION");
     unsetenv("ZENITH_MEMORY");
-    if (mkdtemp(folder))
+    program = argv[0];
+    if (argc == 3)
+        return open_large(argv[1], argv[2]);
+    if (mkdtemp(folder)) {
         snprintf(template_file, sizeof template_file, "%s/template.safetensors", folder);
-    if (!write_template(template_file)) {
+        snprintf(large_file, sizeof large_file, "%s/large.safetensors", folder);
+    }
+    if (!write_template(template_file, 64, 0)) {
         printf("not ok %s cannot be written\n0 passed, 1 failed, 0 skipped\n", template_file);
         return 1;
     }
@@ -313,6 +393,8 @@ int main(void)
         RUN(test_environment);
         RUN(test_what_a_cpu_lacks_is_a_sentence);
         RUN(test_int8_fits_where_fp32_does_not);
+        RUN(test_all_of_it_is_refused);
+        RUN(test_open_holds_what_it_uses_and_one_tensor);
         RUN(test_scratch_is_planned);
         zn_engine_close(&engine);
     }

@@ -64,7 +64,7 @@ static float *read_tap(zn_binder *b, zn_conv spec, int tap, const char *name)
     w = taps ? zn_bind_read5(b, (int[]){ rows, spec.cin, taps, spec.kh, spec.kw }, "%s.weight", name)
              : zn_bind_read(b, (int[]){ rows, spec.cin, spec.kh, spec.kw }, "%s.weight", name);
     tap = tap < 0 ? taps - 1 : tap;
-    for (size_t i = 0; taps > 1 && !b->status && i < (size_t)rows * (size_t)spec.cin; i++)
+    for (size_t i = 0; taps > 1 && !b->status && !b->counting && i < (size_t)rows * (size_t)spec.cin; i++)
         memmove(w + i * each, w + (i * (size_t)taps + (size_t)tap) * each, each * sizeof *w);
     return w;
 }
