@@ -2,7 +2,7 @@
 /* backend.h - the seam between networks and devices: one vtable.
  *
  * Operations run in order; there is no graph.  The model states which operations are fused, in the tail of an
- * operation or in the fields of its descriptor; a backend never guesses.  Every slot is required.  A backend never
+ * operation or in the fields of its descriptor; a backend never guesses.  Every slot is required unless it says what NULL means.  A backend never
  * names a model and trusts its arguments: ops.c checks the shapes.
  *
  * y never overlaps an input, except where a slot says so; a tail's residual may be y itself.
@@ -16,7 +16,7 @@
 #include "core/tensor.h"
 #include "core/threads.h"
 
-enum { ZN_BACKEND_ABI = 5 };
+enum { ZN_BACKEND_ABI = 6 };
 
 typedef enum zn_act {
     ZN_NONE,
@@ -229,8 +229,8 @@ typedef struct zn_backend {
     zn_type tensor_type[ZN_N_PRECISIONS];         /* of a network's tensors between its layers */
     const char *precision_needs[ZN_N_PRECISIONS]; /* what a precision that the device lacks would take; NULL: unknown */
 
-    /* Opens the device.  NULL and a sentence if it cannot be used. */
-    void *(*open)(int n_threads, zn_error *err);
+    /* Opens the device; *dev is NULL if it cannot be used.  ZN_E_MEMORY: this machine has it, but too little memory now. */
+    zn_status (*open)(void **dev, int n_threads, zn_error *err);
     void (*close)(void *dev);
     int (*threads)(void *dev);
 

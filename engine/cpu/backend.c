@@ -11,14 +11,15 @@
 
 #include "device.h"
 
-static void *open_isa(zn_isa isa, int n_threads, zn_error *err)
+static zn_status open_isa(void **dev, zn_isa isa, int n_threads, zn_error *err)
 {
     const zn_kernels *k = zn_kernels_for(isa, err);
     zn_cpu *d;
     size_t n;
 
+    *dev = NULL;
     if (!k)
-        return NULL;
+        return ZN_E_DEVICE;
     d = calloc(1, sizeof *d);
     if (!d)
         goto error;
@@ -34,14 +35,15 @@ static void *open_isa(zn_isa isa, int n_threads, zn_error *err)
     d->shared = d->scratch + (n - 1) * ZN_SCRATCH;
     d->zeros = memset(d->scratch + n * ZN_SCRATCH, 0, ZN_ZEROS * sizeof(float));
     d->expanded = (float *)(void *)(d->scratch + n * ZN_SCRATCH) + ZN_ZEROS;
-    return d;
+    *dev = d;
+    return ZN_OK;
 
 error:
-    zn_fail(err, ZN_E_MEMORY, "not enough memory to start %d threads", n_threads > 0 ? n_threads : zn_cpu_count());
     if (d)
         zn_pool_close(&d->pool);
     free(d);
-    return NULL;
+    return zn_fail(err, ZN_E_MEMORY, "not enough memory to start %d threads",
+                   n_threads > 0 ? n_threads : zn_cpu_count());
 }
 
 static void cpu_close(void *dev)
@@ -184,9 +186,9 @@ static double cpu_peak(void *dev, zn_precision p)
 }
 
 #define ZN_CPU_BACKEND(isa_name, isa, text)                                                                            \
-    static void *open_##isa_name(int n_threads, zn_error *err)                                                         \
+    static zn_status open_##isa_name(void **dev, int n_threads, zn_error *err)                                         \
     {                                                                                                                  \
-        return open_isa(isa, n_threads, err);                                                                          \
+        return open_isa(dev, isa, n_threads, err);                                                                     \
     }                                                                                                                  \
     const zn_backend zn_backend_##isa_name = {                                                                         \
         .abi = ZN_BACKEND_ABI,                                                                                         \

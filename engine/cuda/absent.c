@@ -2,12 +2,12 @@
 /* absent.c - in place of the CUDA backend where it was not built: says so. */
 #include "../backend.h"
 
-static void *absent_open(int n_threads, zn_error *err)
+static zn_status absent_open(void **dev, int n_threads, zn_error *err)
 {
     (void)n_threads;
-    zn_fail(err, ZN_E_DEVICE,
-            "this build has no CUDA kernels: no nvcc, or no NVIDIA driver, was there when it was made");
-    return NULL;
+    *dev = NULL;
+    return zn_fail(err, ZN_E_DEVICE,
+                   "this build has no CUDA kernels: no nvcc, or no NVIDIA driver, was there when it was made");
 }
 
 const zn_backend zn_backend_cuda = { .abi = ZN_BACKEND_ABI, .name = "cuda", .remote = true, .open = absent_open };

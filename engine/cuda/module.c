@@ -547,32 +547,34 @@ static void open_rest(zn_cuda *d)
     d->choices = zn_cuda_choices_open(d->name);
 }
 
-static void *cuda_open(int n_threads, zn_error *err)
+static zn_status cuda_open(void **dev, int n_threads, zn_error *err)
 {
     const zn_driver *api = zn_driver_load(err);
+    zn_status s;
     zn_cuda *d;
 
     (void)n_threads;
+    *dev = NULL;
     if (!api)
-        return NULL;
+        return ZN_E_DEVICE;
     d = calloc(1, sizeof *d);
     if (!d || !(d->p = calloc(1, sizeof *d->p))) {
         free(d);
-        zn_fail(err, ZN_E_MEMORY, "out of memory");
-        return NULL;
+        return zn_fail(err, ZN_E_MEMORY, "out of memory");
     }
     d->api = api;
     if (!open_device(d, err)) {
         cuda_close(d);
-        return NULL;
+        return ZN_E_DEVICE;
     }
     open_rest(d);
-    if (d->status) {
-        zn_fail(err, ZN_E_DEVICE, "%s", d->text);
+    if ((s = d->status)) {
+        zn_fail(err, s, "%s", d->text);
         cuda_close(d);
-        return NULL;
+        return s;
     }
-    return d;
+    *dev = d;
+    return ZN_OK;
 }
 
 static int cuda_threads(void *dev)

@@ -27,6 +27,7 @@ static void *open_named(const zn_backend **be, const char *name, bool remote, in
                         zn_error *err)
 {
     for (int i = N_ENGINES - 1; i >= 0; i--) {
+        zn_status s;
         void *dev;
 
         if ((name && strcmp(name, engines[i]->name)) || (!remote && engines[i]->remote))
@@ -35,12 +36,12 @@ static void *open_named(const zn_backend **be, const char *name, bool remote, in
             zn_fail(err, ZN_E_DEVICE, "the %s engine is of another version", engines[i]->name);
             continue;
         }
-        dev = engines[i]->open(n_threads, err);
-        if (dev || name) {
+        s = engines[i]->open(&dev, n_threads, err);
+        if (!s || name) {
             *be = engines[i];
             return dev;
         }
-        if (err && strstr(err->text, "memory")) /* the machine has the engine */
+        if (s == ZN_E_MEMORY) /* the machine has the engine */
             zn_fail(note, ZN_OK, "%s: %s", engines[i]->name, err->text);
     }
     if (name)
@@ -54,8 +55,9 @@ int zn_engine_list(zn_engine_info *list, int max)
 
     for (int i = 0; i < N_ENGINES && i < max; i++) {
         zn_error err = { "" };
-        void *dev = engines[i]->open(1, &err);
+        void *dev;
 
+        engines[i]->open(&dev, 1, &err);
         list[i] = (zn_engine_info){ .name = engines[i]->name, .usable = dev != NULL };
         snprintf(list[i].note, sizeof list[i].note, "%.199s", dev ? engines[i]->what : err.text);
         if (dev) {

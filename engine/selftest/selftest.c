@@ -37,9 +37,7 @@ static int run(zn_test t, int n_threads, const char *group)
     zn_error err = { "" };
 
     t.seed = 20240601u;
-    t.one = backend->open(1, &err);
-    t.many = t.one ? backend->open(n_threads, &err) : NULL;
-    if (!t.many) {
+    if (backend->open(&t.one, 1, &err) || backend->open(&t.many, n_threads, &err)) {
         t.report(t.cookie, "open", false, err.text);
         t.failures = -1;
     }

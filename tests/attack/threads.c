@@ -36,7 +36,8 @@ static zn_engine *open_gpu(int lives)
     gpu.remote = true;
     gpu.sync = failing_sync;
     atomic_store(&syncs_left, lives);
-    *e = (zn_engine){ .be = &gpu, .dev = gpu.open(1, NULL), .n_threads = 2 };
+    *e = (zn_engine){ .be = &gpu, .n_threads = 2 };
+    gpu.open(&e->dev, 1, NULL);
     pthread_mutex_init(&e->lock, NULL);
     return e;
 }

@@ -66,9 +66,9 @@ static void test_backend(const options *o, const zn_backend *b)
     printer p = { b->name, o->verbose };
     int before = passed;
     zn_error err;
-    void *dev = b->open(1, &err);
+    void *dev;
 
-    if (!dev) {
+    if (b->open(&dev, 1, &err)) {
         printf("skip %s: %s\n", b->name, err.text);
         skipped++;
         return;
@@ -82,18 +82,20 @@ static void test_backend(const options *o, const zn_backend *b)
 /* The products of integers that a CPU without products of int8 would use. */
 static const zn_backend *newest;
 
-static void *open_plain(int n_threads, zn_error *err)
+static zn_status open_plain(void **dev, int n_threads, zn_error *err)
 {
-    zn_cpu *d = newest->open(n_threads, err);
+    const zn_status s = newest->open(dev, n_threads, err);
+    zn_cpu *d = *dev;
 
     if (d)
         d->dot8 = d->k->dot8;
-    return d;
+    return s;
 }
 
 static void test_plain_dot8(const options *o, const zn_backend *b)
 {
-    zn_cpu *d = b->conv_of_integers ? b->open(1, NULL) : NULL;
+    void *dev = NULL;
+    const zn_cpu *d = b->conv_of_integers && !b->open(&dev, 1, NULL) ? dev : NULL;
     const bool two = d && d->k->dot8_int8, used = two && d->dot8 == d->k->dot8_int8;
     zn_backend plain = *b;
     char name[32];
@@ -102,7 +104,7 @@ static void test_plain_dot8(const options *o, const zn_backend *b)
 
     if (!d)
         return;
-    b->close(d);
+    b->close(dev);
     if (!used) {
         skipped += two;
         if (two)
@@ -707,9 +709,9 @@ static void bench_rows(const options *o, const zn_backend *b, void *dev, zn_prec
 static void bench_backend(const options *o, const zn_backend *b)
 {
     zn_error err;
-    void *dev = b->open(o->threads, &err);
+    void *dev;
 
-    if (!dev) {
+    if (b->open(&dev, o->threads, &err)) {
         printf("skip %s: %s\n", b->name, err.text);
         return;
     }

@@ -388,11 +388,12 @@ static void test_latents(void)
 
 int main(void)
 {
+    void *opened;
     zn_error err;
 
-    dev = zn_backend_scalar.open(2, &err);
-    if (!dev)
+    if (zn_backend_scalar.open(&opened, 2, &err))
         return 1;
+    dev = opened;
     RUN(test_conv);
     RUN(test_depthwise);
     RUN(test_shuffles);

@@ -87,8 +87,7 @@ int main(void)
         zn_error err;
 
         be = list[i];
-        dev = be->open(1, &err);
-        if (!dev)
+        if (be->open(&dev, 1, &err))
             continue;
         printf("# %s\n", be->name);
         RUN(test_storage_types);

@@ -166,7 +166,13 @@ void *aligned_alloc(size_t align, size_t size)
     return posix_memalign(&p, align, size) ? NULL : p;
 }
 
-/* "auto" may take a slower engine for lack of memory, but says so. */
+static const char *in_german(const char *english)
+{
+    return strcmp(english, "not enough memory to start %d threads") ? english
+                                                                    : "nicht genug Speicher, um %d Threads zu starten";
+}
+
+/* "auto" may take a slower engine for lack of memory, but says so, in any language. */
 static void a_slower_engine_is_noted(void)
 {
     zn_engine *slow = NULL;
@@ -175,16 +181,20 @@ static void a_slower_engine_is_noted(void)
     float pixel[3] = { 0 };
     zn_array x = { pixel, 1, 1, 3 }, y = x;
     const zn_job job = { .note = &note };
+    zn_status s;
 
     if (!strcmp(zn_engine_name(engine), "scalar"))
         SKIP("this machine has the scalar engine alone");
     if (zn_engine_threads(engine) && engine->be->remote)
         SKIP("a GPU is first");
     fail_next = true;
-    CHECK(!zn_engine_open(&slow, NULL, 2, &err), "%s", err.text);
+    zn_set_translator(in_german);
+    s = zn_engine_open(&slow, NULL, 2, &err);
+    zn_set_translator(NULL);
+    CHECK(!s, "%s", err.text);
     CHECK(!fail_next && strcmp(zn_engine_name(slow), zn_engine_name(engine)), "%s was taken", zn_engine_name(slow));
     CHECK(!zn_model_open(&m, slow, "identity", NULL, &err) && !zn_model_run(m, &x, 1, &y, &job, &err), "%s", err.text);
-    CHECK(strstr(note.text, "not enough memory") && strstr(note.text, "engine instead"), "noted: '%s'", note.text);
+    CHECK(strstr(note.text, "nicht genug Speicher") && strstr(note.text, "engine instead"), "noted: '%s'", note.text);
     zn_model_close(&m);
     CHECK(!zn_model_open(&m, engine, "identity", NULL, &err) && !zn_model_run(m, &x, 1, &y, &job, &err), "%s",
           err.text);

@@ -474,8 +474,7 @@ static int on_hopper(void)
 {
     zn_error err = { "" };
 
-    dev = gpu->open(0, &err);
-    if (!dev || !gpu->has_precision(dev, ZN_FP8_MATH)) {
+    if (gpu->open(&dev, 0, &err) || !gpu->has_precision(dev, ZN_FP8_MATH)) {
         printf("not ok hopper: %s\n", dev ? "it has no fp8" : err.text);
         return 1;
     }

@@ -238,8 +238,7 @@ int main(void)
 {
     zn_error err = { "" };
 
-    dev = be->open(1, &err);
-    if (!dev) {
+    if (be->open(&dev, 1, &err)) {
         printf("not ok scalar: %s\n", err.text);
         return 1;
     }

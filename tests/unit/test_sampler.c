@@ -481,7 +481,7 @@ int main(void)
     table.recorded = rec_recorded;
     table.sync = rec_sync;
     table.load = rec_load;
-    engine = (zn_engine){ .be = &table, .dev = table.open(1, &err), .n_threads = 1 };
+    engine = (zn_engine){ .be = &table, .n_threads = 1 };
     pthread_mutex_init(&engine.lock, NULL);
     for (int i = 0; i < LEN; i++)
         input[i] = sinf((float)i);
@@ -490,7 +490,7 @@ int main(void)
     RUN(diffusion_steps);
     RUN(flow_steps);
     RUN(noise_from_a_seed);
-    if (!engine.dev || zn_model_load(&model, &engine, &sampling, &open, &err)) {
+    if (table.open(&engine.dev, 1, &err) || zn_model_load(&model, &engine, &sampling, &open, &err)) {
         printf("not ok open: %s\n0 passed, 1 failed, 0 skipped\n", err.text);
         return 1;
     }
