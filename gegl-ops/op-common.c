@@ -151,6 +151,20 @@ zn_op_describe (GeglOperation *operation, gpointer task)
   describe (operation, task);
 }
 
+gpointer
+zn_op_data (GeglOperation *operation, const gchar *key, gsize size)
+{
+  gpointer data = g_object_get_data (G_OBJECT (operation), key);
+
+  if (! data)
+    {
+      data = g_malloc0 (size);
+      g_object_set_data_full (G_OBJECT (operation), key, data, g_free);
+    }
+
+  return data;
+}
+
 gboolean
 zn_op_check_box (const GeglRectangle *box, zn_error *err)
 {

@@ -268,6 +268,9 @@ void zn_op_whole_input_optional (GeglOperationClass *klass);
 void zn_op_set_describe (GeglOperationClass *klass, ZnOpDescribe describe);
 void zn_op_describe (GeglOperation *operation, gpointer task);
 
+/* Memory of the operation under this key: zeroed by the first call, freed with the operation. */
+gpointer zn_op_data (GeglOperation *operation, const gchar *key, gsize size);
+
 /* FALSE, and a sentence, if nothing is connected or the input has no end or is
  * too large; *box is then what it is. */
 gboolean zn_op_input_box (GeglOperation *operation, GeglRectangle *box, zn_error *err);

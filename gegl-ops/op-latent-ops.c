@@ -27,16 +27,7 @@
 static ZnOpLatentKind *
 prepared_kind (GeglOperation *operation)
 {
-  static const gchar key[] = "zenith-op-latent";
-  ZnOpLatentKind    *kind  = g_object_get_data (G_OBJECT (operation), key);
-
-  if (! kind)
-    {
-      kind = g_new0 (ZnOpLatentKind, 1);
-      g_object_set_data_full (G_OBJECT (operation), key, kind, g_free);
-    }
-
-  return kind;
+  return zn_op_data (operation, "zenith-op-latent", sizeof (ZnOpLatentKind));
 }
 
 /* A half of the autoencoder, or NULL and a sentence.  *kind becomes what it makes or

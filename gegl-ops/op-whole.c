@@ -31,16 +31,7 @@ static const gchar *const pads[ZN_OP_WHOLE_INPUTS] = { "input", "aux" };
 static gboolean *
 can_run (GeglOperation *operation)
 {
-  static const gchar key[] = "zenith-op-whole";
-  gboolean          *can   = g_object_get_data (G_OBJECT (operation), key);
-
-  if (! can)
-    {
-      can = g_new0 (gboolean, 1);
-      g_object_set_data_full (G_OBJECT (operation), key, can, g_free);
-    }
-
-  return can;
+  return zn_op_data (operation, "zenith-op-whole", sizeof (gboolean));
 }
 
 static GQuark
