@@ -2,8 +2,8 @@
 /* backend.h - the seam between networks and devices: one vtable.
  *
  * Operations run in order; there is no graph.  The model states which operations are fused, in the tail of an
- * operation or in the fields of its descriptor; a backend never guesses.  Every slot is required unless it says what NULL means.  A backend never
- * names a model and trusts its arguments: ops.c checks the shapes.
+ * operation or in the fields of its descriptor; a backend never guesses.  Every slot is required unless it says what
+ * NULL means.  A backend never names a model and trusts its arguments: ops.c checks the shapes.
  *
  * y never overlaps an input, except where a slot says so; a tail's residual may be y itself.
  * Pointers and tensors of a descriptor are device memory.  Whatever changes between two runs of the same forward (a
@@ -224,8 +224,8 @@ typedef struct zn_backend {
     const char *name;
     const char *what;            /* one line for a person who chooses an engine: "ARM NEON" */
     const char *memory_variable; /* the environment variable that bounds its memory */
-    bool remote; /* has memory of its own and works while the host goes on; where it fails, a CPU can do its work */
-    bool trains; /* autograd/ runs on its device, a zn_cpu */
+    bool remote;                 /* has its own memory and runs asynchronously; if it fails, a CPU can do its work */
+    bool trains;                 /* autograd/ runs on its device, a zn_cpu */
     zn_type tensor_type[ZN_N_PRECISIONS];         /* of a network's tensors between its layers */
     const char *precision_needs[ZN_N_PRECISIONS]; /* what a precision that the device lacks would take; NULL: unknown */
 
@@ -243,13 +243,13 @@ typedef struct zn_backend {
     void (*download)(void *dev, void *dst, const void *src, size_t size);
     /* A tensor's values from and to a dense array of floats in host memory, converted if need be. */
     void (*load)(void *dev, zn_tensor y, const float *x);
-    void (*store)(void *dev, float *y, zn_tensor x); /* y is there after sync */
+    void (*store)(void *dev, float *y, zn_tensor x); /* y is valid after sync */
     /* Waits for the device and returns the first failure since the last call; with err NULL it is kept for the next one. */
     zn_status (*sync)(void *dev, zn_error *err);
 
     bool (*has_precision)(void *dev, zn_precision p);
     size_t (*memory)(void *dev);   /* bytes a run should stay below; 0: no suggestion */
-    size_t (*capacity)(void *dev); /* bytes that weights and a run may take together, if nobody bounds them */
+    size_t (*capacity)(void *dev); /* bytes for weights and a run in all, if memory_variable is not set */
     /* A forward may be recorded and replayed under a key: network, sizes, settings, addresses.  replay: true if it has
      * been started again; else the caller computes it between record and recorded.  whole: it was computed to its end. */
     bool (*replay)(void *dev, uint64_t key);
@@ -271,7 +271,7 @@ typedef struct zn_backend {
     void (*rope)(void *dev, zn_tensor y, zn_tensor x, const zn_rope *r); /* y may be x */
     /* y[p] = table[index[p]]: the embedding of a token, the embedding of a time step, a row of a schedule.
      * table is [1][1][rows][c] of any type; index is [n][h][w][1] in float32, whole numbers (exact up to 2^24).
-     * A row that is not there is zeros. */
+     * An index outside the table gives zeros. */
     void (*lookup)(void *dev, zn_tensor y, zn_tensor table, zn_tensor index);
     void (*resize)(void *dev, zn_tensor y, zn_tensor x, zn_filter f);
     /* Channel order of PyTorch: unshuffle y[i][j][c*r*r + u*r + v] = x[i*r+u][j*r+v][c]. */

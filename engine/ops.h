@@ -80,14 +80,14 @@ void zn_download(zn_ctx *c, float *y, zn_tensor x);
  * here to the next call.  Nothing happens where all of them are. */
 void zn_layer(zn_ctx *c, int i);
 
-/* For an operation that takes long: reports what was done before it once more; false if the run is cancelled. */
+/* For an operation that takes long: reports the progress before it again; false if the run is cancelled. */
 bool zn_go_on(zn_ctx *c);
 
-/* If somebody watches the progress: waits for the device, then reports; false cancels.  For the end of a step. */
+/* If there is a progress function: waits for the device, then calls it; false cancels.  For the end of a step. */
 void zn_report(zn_ctx *c);
 
-/* A block's result under its name in the weight file: for tests that compare block by block.  Nothing happens if nobody
- * watches. */
+/* A block's result under its name in the weight file: for tests that compare block by block.  Nothing happens without
+ * a watch function. */
 void zn_watch(zn_ctx *c, zn_tensor x, const char *fmt, ...) ZN_PRINTF(3, 4);
 
 /* The first failure stays. */

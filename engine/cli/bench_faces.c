@@ -3,11 +3,11 @@
  *
  *   zenith bench face-edit [PICTURE] [--size WxH] [--engine NAME] [--set precision=P]
  *
- * The first edit of a process opens the engine and loads the networks; the others find them loaded.  Of an edit: the face is
- * found and cut out, encoded, led up to its noise and, with the code moved towards the first attribute of the file, down
- * again.  Before that comes what a preview shows first.  Not measured: what GEGL does (reading and converting the picture,
- * adding the change to it).  No PICTURE: noise of --size, two megapixels if that is not given either; where no face is found,
- * the middle is edited, which takes as long. */
+ * The first edit of a process opens the engine and loads the networks; the others find them loaded.  An edit
+ * finds and crops the face, encodes it, inverts it to noise, shifts its code along the first attribute of the file, and
+ * samples.  The first estimate of a preview is timed before that.  Not measured: what GEGL does (reading and converting the
+ * picture, adding the change to it).  No PICTURE: noise of --size, by default two megapixels.  If no face is found, the
+ * middle is edited, which takes as long. */
 #include "cli.h"
 #include "faces.h"
 

@@ -23,7 +23,7 @@ enum {
     STEPS = 8000    /* of the restoration */
 };
 
-/* Of times of the same work the least: what is above it is somebody else's. */
+/* The minimum of several times of the same work: other processes only add to it. */
 static double least(const double *x, int n)
 {
     double min = x[0];

@@ -18,7 +18,7 @@ typedef struct codes {
     int n;
 } codes;
 
-typedef struct school { /* what turns a picture into a code */
+typedef struct face_encoder { /* makes codes of pictures */
     zn_engine *engine;
     zn_model *encoder;
     zn_finder *finder; /* NULL: the middle of a picture is its face */
@@ -26,13 +26,13 @@ typedef struct school { /* what turns a picture into a code */
     float *face; /* [side][side][3] */
     codes *into;
     zn_error err; /* not empty: a failure that ends the reading */
-} school;
+} face_encoder;
 
 /* ---- pictures to codes ------------------------------------------------------------------------------------- */
 
 /* The frame of the largest face.  A picture of the encoder's own size is a frame already; without a finder the largest
  * square in the middle is taken.  0: no face. */
-static int frame_of(zn_face *frame, school *s, const zn_array *picture)
+static int frame_of(zn_face *frame, face_encoder *s, const zn_array *picture)
 {
     const int32_t shorter = picture->w < picture->h ? picture->w : picture->h;
     int n = 1;
@@ -45,7 +45,7 @@ static int frame_of(zn_face *frame, school *s, const zn_array *picture)
 
 static bool add_picture(void *cookie, const char *name, const zn_array *picture, const char *why)
 {
-    school *s = cookie;
+    face_encoder *s = cookie;
     codes *to = s->into;
     zn_array x = { s->face, s->side, s->side, 3 }, y = { NULL, 1, 1, s->d };
     float *more;
@@ -81,7 +81,7 @@ static bool add_picture(void *cookie, const char *name, const zn_array *picture,
     return true;
 }
 
-static int read_folder(school *s, codes *into, const char *folder)
+static int read_folder(face_encoder *s, codes *into, const char *folder)
 {
     zn_status status;
 
@@ -185,7 +185,7 @@ static bool user_folder(char *path, size_t size, zn_error *err)
 
 /* ---- the command ------------------------------------------------------------------------------------------------ */
 
-static void leave(school *s, codes *with, codes *without, float *mean)
+static void leave(face_encoder *s, codes *with, codes *without, float *mean)
 {
     free(with->data);
     free(without->data);
@@ -197,7 +197,7 @@ static void leave(school *s, codes *with, codes *without, float *mean)
 }
 
 /* Engine, encoder and, unless the pictures are faces already, the finder. */
-static bool enter(school *s, const options *o, const char *const *files, int n_files)
+static bool enter(face_encoder *s, const options *o, const char *const *files, int n_files)
 {
     const zn_open open = { .files = files, .n_files = n_files, .precision = precision_of(o) };
 
@@ -220,7 +220,7 @@ static bool enter(school *s, const options *o, const char *const *files, int n_f
 
 int cmd_teach(const options *o)
 {
-    school s = { 0 };
+    face_encoder s = { 0 };
     codes with = { 0 }, without = { 0 };
     zn_lesson lesson = { 0 };
     zn_teach_report report;

@@ -9,7 +9,7 @@
  * Bounds: every length is checked against the bytes left; the stack, the marks and the memo are
  * limited in number and all values together in bytes; an opcode makes at most one value, except that
  * tuples, lists and dictionaries take what lies on the stack.  Values may be nested as deep as the
- * pickle is long, and may form cycles: whoever walks them must bound the walk. */
+ * pickle is long, and may form cycles: code that traverses them must bound the traversal. */
 #include "pickle.h"
 
 #include "weightfile.h"

@@ -9,7 +9,7 @@ void zn_cut(char *text, size_t max)
 {
     if (strlen(text) <= max)
         return;
-    while (max && ((unsigned char)text[max] & 0xc0) == 0x80) /* the first byte that goes continues a character */
+    while (max && ((unsigned char)text[max] & 0xc0) == 0x80) /* the first byte to be cut is a continuation byte */
         max--;
     text[max] = 0;
 }
@@ -105,7 +105,8 @@ zn_status zn_fail(zn_error *err, zn_status status, const char *fmt, ...)
 zn_status zn_vfail(zn_error *err, zn_status status, const char *fmt, va_list ap)
 {
     if (err) {
-        char whole[sizeof err->text + 4]; /* a character more than fits: the cut is seen */
+        char
+            whole[sizeof err->text + 4]; /* one character more than fits, so that zn_cut sees a text that is too long */
 
         vsnprintf(whole, sizeof whole, zn_tr(fmt), ap);
         zn_cut(whole, sizeof err->text - 1);

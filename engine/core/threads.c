@@ -2,16 +2,14 @@
 /* threads.c - the pool: n - 1 threads that sleep between loops, and the caller.
  *
  * Invariants:
- *  1. `left` counts the items not yet handed out.  Taking one is a single fetch_sub: whoever gets a
- *     positive number owns item n_items - number.  A latecomer that finds nothing only makes `left`
+ *  1. `left` counts the items not yet handed out.  Taking one is a single fetch_sub: a thread that
+ *     gets a positive value v owns item n_items - v.  A thread that comes too late only makes `left`
  *     more negative, and the next run overwrites it.
- *  2. `undone` counts the items not yet finished; a run ends at 0.  So task, cookie and n_items stand
- *     still as long as somebody owns an item, and only owners read them.
+ *  2. `undone` counts the items not yet finished; a run ends at 0.  So task, cookie and n_items do not
+ *     change while any thread owns an item, and only owners read them.
  *  3. Sleeping and waking happen under `lock`, so no wake-up is lost. */
 #ifndef _GNU_SOURCE
-#ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* sched_getaffinity, CPU_COUNT */
-#endif
 #endif
 #include "threads.h"
 

@@ -19,7 +19,7 @@ int zn_pool_size(const zn_pool *pool);
 void zn_pool_run(zn_pool *pool, zn_task *task, void *cookie, int n_items); /* returns when all are done */
 
 /* From now on, while this thread runs a loop, it calls poll between two of its own items, every ZN_POLL_MS at most.
- * False: the items that nobody has begun are dropped, and what the loop computes is of no use.  poll NULL ends it. */
+ * False: items that have not started are dropped, and the result of the loop must not be used.  poll NULL ends it. */
 enum { ZN_POLL_MS = 40 };
 typedef bool zn_poll(void *cookie);
 void zn_pool_watch(zn_poll *poll, void *cookie);

@@ -68,7 +68,7 @@ static bool inside(const zn_file *f, uint64_t at, uint64_t size)
 
 enum { END = 22, LOCATOR = 20, END64 = 56, COMMENT = 65535 };
 
-/* Finds the end-of-central-directory record in the last `len` bytes of the file, or its 64-bit twin, and from it the
+/* Finds the end-of-central-directory record in the last `len` bytes of the file, or the ZIP64 one, and from it the
  * directory. */
 static zn_status search_tail(extent *dir, uint64_t *n, const zn_file *f, const unsigned char *tail, size_t len,
                              zn_error *err)
@@ -418,7 +418,7 @@ static const zn_pvalue *find_dict(const zn_pvalue *dict, const char *key)
     return NULL;
 }
 
-/* Training frameworks put the dictionary of tensors inside another, next to their own affairs. */
+/* Training frameworks put the dictionary of tensors inside another one, next to their own state. */
 static const zn_pvalue *state_dict(const zn_pvalue *root)
 {
     static const char *const keys[] = { "state_dict", "model_state_dict", "params_ema", "params" };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* depthwise.c - depthwise convolution: one weight per tap and channel.
  *
- * 3x3 with stride 1 walks along rows at constant strides; the first and last pixel of a row, and all other kernels, go
+ * 3x3 with stride 1 reads rows at constant strides; the first and last pixel of a row, and all other kernels, go
  * through a table of pointers.
  *
  * packed: [1 + tap][channel], the bias first. */

@@ -29,7 +29,7 @@ typedef enum zn_isa { ZN_ISA_SCALAR, ZN_ISA_NEON, ZN_ISA_AVX2, ZN_ISA_AVX512 } z
 /* True if the CPU and the operating system support it (ZN_ISA_SCALAR: always). */
 bool zn_cpu_has(zn_isa isa);
 
-/* Whether a CPU with `isa` also has products of int8 for it: FEAT_DotProd for NEON, AVX-VNNI for AVX2, AVX-512 VNNI. */
+/* Whether a CPU with `isa` also has dot products of int8: FEAT_DotProd for NEON, AVX-VNNI for AVX2, AVX-512 VNNI. */
 bool zn_cpu_has_int8(zn_isa isa);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* gated_strip.c - a gated residual block, in strips that are walked down row by row.
+/* gated_strip.c - a gated residual block, in strips that are computed row by row, from the top.
  *
  *   x, row i+1 --norm--> u --pw1--> wide, the last three rows of it
  *   wide, rows i-1, i, i+1 --dw, halves multiplied--> g --pw2--(+x)--> v --norm--> u

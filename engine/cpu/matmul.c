@@ -27,15 +27,15 @@ typedef struct matmul_job {
     int n_columns, panels; /* items per block; panels per item */
 } matmul_job;
 
-typedef struct room { /* of a worker, in scratch memory */
-    const float **x;  /* [ROWS] */
-    float **y;        /* [ROWS] */
+typedef struct buffers { /* of a worker, in scratch memory */
+    const float **x;     /* [ROWS] */
+    float **y;           /* [ROWS] */
     float *a, *b, *acc, *bias;
-} room;
+} buffers;
 
-static room make_room(const matmul_job *job, int worker)
+static buffers make_buffers(const matmul_job *job, int worker)
 {
-    room r;
+    buffers r;
 
     r.x = zn_cpu_scratch(job->d, worker);
     r.y = (float **)(void *)(r.x + ROWS + ZN_MAX_MR);
@@ -97,7 +97,7 @@ static void run_item(void *cookie, int item, int worker)
 {
     const matmul_job *job = cookie;
     const zn_kernels *k = job->d->k;
-    room r = make_room(job, worker);
+    buffers r = make_buffers(job, worker);
     int first = item / job->n_columns * ROWS, rows = job->m - first < ROWS ? job->m - first : ROWS;
     int from = item % job->n_columns * job->panels * k->nr, end = from + job->panels * k->nr;
     zn_tail t = { .gain = 1 };

@@ -24,7 +24,7 @@
  *
  * packed: [phase of y][pass][position][panel][1 + k][outputs of the panel]; k: the channels as whole
  * vectors, for stride 2 those of each parity.  The first row is what a product starts from: zeros and, at
- * the position that counts once in every pixel of y, the bias.  A pass: the panels M has room for. */
+ * the position that counts once in every pixel of y, the bias.  A pass: the panels that fit in M. */
 #include <string.h>
 
 #include "../core/ints.h"
@@ -40,7 +40,7 @@ enum {
     MAX_PACKED = 20 << 20, /* bytes of U that are packed ... */
     MIN_PIXELS = 100,      /* ... and of y per parity, from which on transforming the weights in each run pays */
     CHUNK = 64,            /* channels of a panel that are transformed at a time */
-    LANES = 4,             /* outputs whose kernels are transformed together when they are packed */
+    LANES = 4,             /* outputs whose kernels are transformed at once when they are packed */
     MAX_P = 8,
     MAX_M = 6
 };
@@ -267,7 +267,7 @@ static void pack(const zn_cpu *d, const zn_conv *w, const float *weight, const f
 {
     packing job = { d->k, w, weight, bias, scheme_of(d->k, w) };
 
-    assert(d->k->vl % LANES == 0); /* a panel has room for whole ones */
+    assert(d->k->vl % LANES == 0); /* a panel holds whole ones */
     zn_pool_run(d->pool, pack_item, &job, job.s.out * zn_ceil_div(w->cout, d->k->nr));
 }
 

@@ -29,7 +29,7 @@ typedef struct zn_split {
     /* Norms of the stage in tiles that take the statistics of the whole picture, in the order of the forward (zn_call). */
     const zn_norm *const *norms;
     int n_norms;
-    int sample; /* of how many tiles one is looked at for them, at most: the number of this setting */
+    int sample; /* the index of the setting: their statistics come from one of at most so many tiles */
 } zn_split;
 
 struct zn_binder;

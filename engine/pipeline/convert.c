@@ -43,7 +43,7 @@ static bool is_float(zn_type t)
         !zn_dtype_size(t); /* quantised, in blocks */
 }
 
-/* The matrix of a linear layer with whole groups; a row of a few numbers is none. */
+/* Whether it is the matrix of a linear layer with whole groups, and not a short vector. */
 static bool is_matrix(const char *name, const zn_entry *e)
 {
     const size_t len = strlen(name);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* diffae.c - the loops of the diffusion autoencoder: which of its networks run in which order.
  *
- *   diffae-reverse         picture, its code ── U-Net, steps upwards ── the noise that it comes from
- *   diffae-sample          noise, a code ── U-Net, steps downwards ── picture
- *   diffae-latent-sample   noise ── latent network, steps downwards ── a code
+ *   diffae-reverse         picture, its code ── U-Net, t increasing ── xT, the noise that it comes from (DDIM inversion)
+ *   diffae-sample          noise, a code ── U-Net, t decreasing ── picture
+ *   diffae-latent-sample   noise ── latent network, t decreasing ── a code
  *
  * Several pictures lie one below the other, x [n*S][S][3], with their codes, cond [n][1][code]: one batch.
  * With a second code, cond0, an edit is guided: p = p(cond0) + guide (p(cond) - p(cond0)).
  *
- * The way up and down again does not end at the picture exactly.  With path=1 an array is a stack instead of a batch,
- * [(1 + steps)*S][S][3].  Going up, its first picture becomes xT, the others, one for each step down, what is missing
- * there: the state of the way up minus what the step makes of the state before.  Going down adds them, so the code that
- * led up leads back to the picture, and an edit needs no reconstruction to be compared with. */
+ * Inversion (diffae-reverse) followed by sampling does not return exactly to the picture.  With path=1 an array is a stack
+ * instead of a batch, [(1 + steps)*S][S][3].  Inversion writes xT to the first picture of the stack, and a correction for
+ * each sampling step to the others: the state of the inversion minus what that step makes of the state before it.
+ * Sampling adds the corrections, so the code of the inversion leads back to the picture itself, and an edit can be
+ * compared with that instead of with a reconstruction. */
 #include "sampler.h"
 
 #include "../models/diffae/diffae.h"
@@ -35,7 +36,7 @@ typedef struct loop { /* what the sampler's predict is given */
     int n_guided;            /* the first steps; the others take `gate` alone */
     int k;                   /* the step */
     zn_tensor stack;         /* of a path; c 0: there is none */
-    zn_tensor up, estimates; /* going up with a path: the states and what was seen in them, stacks */
+    zn_tensor up, estimates; /* inversion with a path: states and estimates of x0, stacks */
 } loop;
 
 /* ---- bind ---------------------------------------------------------------------------------------------- */
@@ -131,7 +132,7 @@ static void predict(zn_ctx *c, void *cookie, zn_tensor p, zn_tensor x, zn_tensor
     zn_reset(c->arena, mark);
 }
 
-/* The schedule of the pictures; false: there is none of so many steps.  from: the time of the noise end, 0: the last. */
+/* The schedule of the pictures; false: there is none of so many steps.  from: the time step at which sampling starts, 0: the last. */
 static bool picture_schedule(zn_schedule *s, const diffae *m, const float *set, bool reverse, int from)
 {
     const zn_prediction p = m->predicts_v ? ZN_PREDICTS_V : ZN_PREDICTS_NOISE;
@@ -180,7 +181,7 @@ static void subtract(zn_ctx *c, zn_tensor y, zn_tensor x, float gain)
         zn_map(c, y, x, (zn_tail){ .gain = -gain, .residual = &y });
 }
 
-/* The stack's pictures but the first, after the way up; l has the rows of the way down. */
+/* The corrections of a stack, after its inversion; l has the rows of sampling. */
 static void state_missing(zn_ctx *c, loop *l, const zn_schedule *down)
 {
     const zn_tensor xt = picture(l->stack, 0), p = zn_new_of(c, ZN_F32, 1, xt.h, xt.w, xt.c);
@@ -203,7 +204,7 @@ static void state_missing(zn_ctx *c, loop *l, const zn_schedule *down)
     }
 }
 
-/* y = x as it is at this time, with the same noise for all pictures; y, x [n][S][S][3] */
+/* y = x with the noise of this time step, the same noise for all pictures; y, x [n][S][S][3] */
 static void add_noise(zn_ctx *c, zn_tensor y, zn_tensor x, int time)
 {
     const zn_tensor noise = zn_new_of(c, ZN_F32, 1, x.h, x.w, x.c);

@@ -21,10 +21,10 @@ enum {
     MAX_PEAKS = 256,  /* of the whole pyramid */
     MAX_CHECKED = 64, /* of them, that the second network sees */
     PASSES = 2,
-    STRIP = 1 << 20, /* numbers that are read at once, or one row */
+    STRIP = 1 << 20, /* floats that are read at once, or one row */
 };
 
-#define MIN_PEAK 0.1f /* of the detector's score: the second network has the last word */
+#define MIN_PEAK 0.1f /* of the detector's score: the second network decides */
 
 static const double PI = 3.14159265358979323846;
 
@@ -253,7 +253,7 @@ static int add_peaks(frame *peak, int n, const zn_array *y, int at)
             if (!(f.side >= 0.6 * ZN_FIND_SMALLEST && f.side <= 1.5 * ZN_FIND_LARGEST))
                 continue;
             f = (frame){ f.x * scale, f.y * scale, f.side * scale, f.angle, sigmoid(cell[0]) };
-            if (n == MAX_PEAKS) { /* make room: the worst goes */
+            if (n == MAX_PEAKS) { /* full: the worst one is replaced */
                 qsort(peak, (size_t)n, sizeof *peak, by_score);
                 if (by_score(&f, &peak[n - 1]) >= 0)
                     continue;

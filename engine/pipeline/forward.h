@@ -23,7 +23,7 @@ typedef struct zn_statistics { /* of the norms of a split network; see zn_call *
     float *known;              /* NULL: none */
     int rows, c;
     int sought;
-    int every; /* of the tiles, one of so many is looked at */
+    int every; /* one of so many tiles is sampled */
 } zn_statistics;
 
 typedef struct zn_run { /* a job, resolved */
@@ -34,7 +34,7 @@ typedef struct zn_run { /* a job, resolved */
     size_t total;                        /* of it and the weights together */
     bool bounded;                        /* the job bounds the forward alone */
     int tile;                            /* 0: to be chosen */
-    double *time;                        /* not NULL: forwards are repeated, and the time of one is put here */
+    double *time;                        /* not NULL: forwards are repeated, and this gets the time of one */
     bool shared;                         /* several threads may read the sources and write to the sink at once */
     int stage;                           /* of a split network; 0: all of it */
     zn_geometry geometry;                /* of that stage, or the model's */

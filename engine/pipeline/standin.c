@@ -75,7 +75,7 @@ zn_status zn_standin_open(zn_model **out, zn_engine *engine, const zn_arch *a, c
     return s ? zn_fail(err, s, "%s", why.text) : ZN_OK;
 }
 
-/* As much of a second sentence as there is room for. */
+/* As much of a second sentence as fits. */
 static void add_note(zn_error *note, const char *text)
 {
     const size_t len = strlen(note->text);

@@ -342,14 +342,14 @@ static ZN_DECL_PRUNED(ZN_FN(pruned))
         int blocks = g->n - from < PRUNE_LIST ? g->n - from : PRUNE_LIST, n_open = 0;
 
         prune_open(open, g, from, blocks);
-        for (int b = 0; b < blocks; b++) { /* without a branch: there is no telling which way it would go */
+        for (int b = 0; b < blocks; b++) { /* no branch: it would be mispredicted half of the time */
             list[n_open] = (uint8_t)b;
             n_open += (open[b] & g->inner) != 0;
         }
         for (uint64_t left = g->inner; left; left &= left - 1)
             memset(g->y[__builtin_ctzll(left)] + 8 * from, 0, (size_t)blocks * 8 * sizeof(float));
         for (int i = 0; i < n_open; i++) {
-            if (2 * n_open < blocks && i + 1 < n_open) { /* too far apart for the CPU to see it coming */
+            if (2 * n_open < blocks && i + 1 < n_open) { /* too far apart for the hardware prefetcher */
                 size_t c = 8 * (size_t)(from + list[i + 1]);
 
                 for (int t = 0; t < 9; t++)

@@ -53,7 +53,7 @@ INLINE void gemm_tile(const zn_product *g, const int row, const int mr, const in
             acc[r][j] = g->first ? vf_set(0) : vf_load(partial + (r * nv + j) * VL);
     UNROLL_FOR (int r = 0; r < mr; r++)
         odd[r][0] = vf_set(0);
-    UNROLL_FOR (int r = 0; r < mr && VK == 1; r++) /* y is on its way while the sums are made */
+    UNROLL_FOR (int r = 0; r < mr && VK == 1; r++) /* prefetch y while the sums are computed */
         for (int j = 0; j < nv * VL && r < left && g->last; j += 16)
             __builtin_prefetch(g->y[row + r] + g->y_off + j, 1);
 

@@ -55,7 +55,7 @@ static inline float vf_top(vf a) { return vmaxvq_f32(a); }
 /* Lane i: the sum of a[i]. */
 static inline vf vf_sums(const vf a[VL]) { return vpaddq_f32(vpaddq_f32(a[0], a[1]), vpaddq_f32(a[2], a[3])); }
 
-/* x in a register, for those who would rather load it again for each use (x86). */
+/* Keeps x in a register: x86 compilers would load it again for each use. */
 static inline vf vf_keep(vf x) { return x; }
 
 /* 2^n for whole n from -126 to 127. */

@@ -135,7 +135,7 @@ INLINE void wino_store(float *p, const vf *v, const int apart, const int step)
 WINO_IN(wino_in6, 6, wino_b6)
 WINO_IN(wino_in8, 8, wino_b8)
 
-/* The tails that a network is full of have a loop of their own. */
+/* The most frequent tails have loops of their own. */
 enum wino_end { WINO_RELU, WINO_ADD, WINO_QUICK, WINO_SLOW };
 
 static enum wino_end wino_end_of(const zn_tail *t, const quick_tail *q)

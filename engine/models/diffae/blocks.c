@@ -218,7 +218,7 @@ void zn_diffae_run_res(zn_ctx *c, const zn_diffae_res *r, zn_tensor y, zn_tensor
     zn_tensor u = zn_new(c, x.n, x.h, x.w, x.c);
 
     zn_normalise(c, u, x, &r->in_norm, (zn_tail){ .pre = ZN_SILU });
-    if (r->resample == ZN_HALF_SIZE) /* twice the size is conv1's own affair */
+    if (r->resample == ZN_HALF_SIZE) /* doubling the size is fused into conv1 */
         u = resampled(c, r, u);
     skip = resampled(c, r, x);
     if (r->has_skip) {

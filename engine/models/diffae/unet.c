@@ -6,9 +6,9 @@
  *                  └── half ── level 1 ── cat ── level 1 ── double ┘
  *                                └ ... middle: block, attention, block ... ┘
  *
- * Going down, a level is R blocks (R + 1 results with the one it began with), going up R + 1 blocks, each of which takes
- * one of those results beside its input, the last one first.  The results are written straight into the tensors that
- * the way up will read ("cat"), so that no concatenation is computed.
+ * Going down, a level is R blocks (R + 1 results with the one it began with), going up R + 1 blocks.  Each block going up
+ * also reads one of those results, the last one first (skip connections).  The results are written directly into the
+ * concatenated tensors ("cat") that the blocks going up will read, so that no concatenation is computed.
  *
  * The layers that make scales, shifts and gates of the blocks from the time step and the code are two matrices, each
  * for all blocks. */

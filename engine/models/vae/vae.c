@@ -393,12 +393,12 @@ void zn_vae_attend(zn_vae_run *r, const zn_vae_attention *a)
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-/* x += what goes beside the level, of its input `in`. */
-static void add_beside(zn_vae_run *r, const zn_vae_level *l, zn_tensor in)
+/* x += the shortcut of the level, from its input `in`. */
+static void add_shortcut(zn_vae_run *r, const zn_vae_level *l, zn_tensor in)
 {
     zn_tensor x = r->x, t, u;
 
-    switch (l->beside) {
+    switch (l->shortcut) {
     case ZN_VAE_NOTHING:
         return;
     case ZN_VAE_INPUT:
@@ -407,7 +407,7 @@ static void add_beside(zn_vae_run *r, const zn_vae_level *l, zn_tensor in)
     case ZN_VAE_MEAN:
     case ZN_VAE_REPEAT:
         t = zn_vae_slot(r, 1, x.n, x.h, x.w, in.c);
-        zn_resize(r->c, t, in, l->beside == ZN_VAE_MEAN ? ZN_AVERAGE : ZN_NEAREST);
+        zn_resize(r->c, t, in, l->shortcut == ZN_VAE_MEAN ? ZN_AVERAGE : ZN_NEAREST);
         zn_combine(r->c, x, x, t, ZN_ADD, (zn_tail){ 0 });
         return;
     case ZN_VAE_SPREAD:
@@ -428,7 +428,7 @@ static void run_level(zn_vae_run *r, const zn_vae *m, int i)
     const zn_vae_level *l = &m->level[i];
     zn_tensor in = r->x;
 
-    if (l->beside) { /* the blocks overwrite it */
+    if (l->shortcut) { /* the blocks overwrite it */
         in = zn_vae_slot(r, 3, in.n, in.h, in.w, in.c);
         zn_map(r->c, in, r->x, (zn_tail){ 0 });
     }
@@ -436,7 +436,7 @@ static void run_level(zn_vae_run *r, const zn_vae *m, int i)
         zn_vae_res_block(r, &l->res[j]);
     if (l->resamples)
         zn_vae_conv(r, &l->resample, (zn_tail){ 0 });
-    add_beside(r, l, in);
+    add_shortcut(r, l, in);
     zn_watch(r->c, r->x, "level.%d", i);
 }
 

@@ -9,7 +9,7 @@
  *   wan.c     Wan 2.1 and 2.2                                     RMS norm over the channels of a pixel
  *   wan2d.c   the document's own 2-D network: other blocks, its own forward
  *
- * kl.c and wan.c read a file into the one struct below: what differs are names, norms and what goes beside a level. */
+ * kl.c and wan.c read a file into the one struct below: what differs are names, norms and the shortcut around a level. */
 #ifndef ZN_VAE_H
 #define ZN_VAE_H
 
@@ -38,22 +38,22 @@ typedef struct zn_vae_attention {
     int heads;
 } zn_vae_attention;
 
-/* What is added to the result of a level (Wan 2.2): its input, through no or constant weights. */
-typedef enum zn_vae_beside {
+/* The shortcut around a level (Wan 2.2): its input, with constant weights or none, is added to its result. */
+typedef enum zn_vae_shortcut {
     ZN_VAE_NOTHING,
     ZN_VAE_INPUT,  /* as it is */
     ZN_VAE_MEAN,   /* 2x2 mean */
     ZN_VAE_SPREAD, /* 2x2 mean, then `mix`, 1x1 */
     ZN_VAE_REPEAT, /* each pixel four times */
     ZN_VAE_DEAL,   /* `mix`, 1x1, to four times the width, then shuffled to twice the size */
-} zn_vae_beside;
+} zn_vae_shortcut;
 
 typedef struct zn_vae_level {
     int n_res;
     zn_vae_res res[ZN_VAE_BLOCKS];
     bool resamples;
     zn_conv resample; /* stride 2, or up2 */
-    zn_vae_beside beside;
+    zn_vae_shortcut shortcut;
     zn_conv mix;
     bool in_time;     /* video: it halves or doubles the number of frames too, */
     zn_conv time[3];  /* by these taps, 1x1: c to c, or c to 2c; */

@@ -138,15 +138,15 @@ static void double_frames(zn_vae_run *r, const zn_vae_level *l, bool first)
     zn_vae_take(r, y, 1);
 }
 
-/* x[t] += what goes beside the level, of its input `in`, whose frames may be half or twice as many. */
-static void add_beside(zn_vae_run *r, const zn_vae_level *l, zn_tensor in)
+/* x[t] += the shortcut of the level, from its input `in`, whose frames may be half or twice as many. */
+static void add_shortcut(zn_vae_run *r, const zn_vae_level *l, zn_tensor in)
 {
-    for (int t = 0; t < r->x.n && l->beside; t++) {
+    for (int t = 0; t < r->x.n && l->shortcut; t++) {
         const int each = in.n > r->x.n ? in.n / r->x.n : 1, from = in.n < r->x.n ? t / (r->x.n / in.n) : t * each;
         const zn_tensor x = frames(r->x, t, 1), last = frames(in, from + each - 1, 1);
         zn_tensor a;
 
-        switch (l->beside) {
+        switch (l->shortcut) {
         case ZN_VAE_INPUT:
             zn_combine(r->c, x, x, last, ZN_ADD, (zn_tail){ 0 });
             break;
@@ -166,7 +166,7 @@ static void add_beside(zn_vae_run *r, const zn_vae_level *l, zn_tensor in)
             break;
         default:
             a = zn_vae_slot(r, 1, 1, x.h, x.w, in.c);
-            zn_resize(r->c, a, last, l->beside == ZN_VAE_MEAN ? ZN_AVERAGE : ZN_NEAREST);
+            zn_resize(r->c, a, last, l->shortcut == ZN_VAE_MEAN ? ZN_AVERAGE : ZN_NEAREST);
             zn_combine(r->c, x, x, a, ZN_ADD, (zn_tail){ 0 });
         }
     }
@@ -176,7 +176,7 @@ static void run_level(zn_vae_run *r, const zn_vae *m, const zn_vae_level *l, boo
 {
     zn_tensor in = r->x;
 
-    if (l->beside) {
+    if (l->shortcut) {
         in = zn_vae_slot(r, 3, in.n, in.h, in.w, in.c);
         zn_map(r->c, in, r->x, (zn_tail){ 0 });
     }
@@ -188,7 +188,7 @@ static void run_level(zn_vae_run *r, const zn_vae *m, const zn_vae_level *l, boo
         zn_vae_conv(r, &l->resample, (zn_tail){ 0 });
     if (l->in_time && !m->decoder)
         halve_frames(r, l, first);
-    add_beside(r, l, in);
+    add_shortcut(r, l, in);
 }
 
 static void run_middle(zn_vae_run *r, const zn_vae *m, bool first)

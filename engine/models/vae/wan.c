@@ -50,8 +50,8 @@ typedef struct side {      /* names of one half, after "encoder." or "decoder." 
 
 typedef struct naming {
     const char *first, *last_norm, *last, *quant[2], *middle[3];
-    side half[2]; /* encoder, decoder */
-    bool beside;  /* Wan 2.2 */
+    side half[2];  /* encoder, decoder */
+    bool shortcut; /* Wan 2.2 */
     zn_vae_names in;
 } naming;
 
@@ -148,7 +148,7 @@ static bool recognise(const zn_weights *w, bool decoder, char *what, size_t size
 
     if (!e || e->n_dims < 2)
         return false;
-    snprintf(what, size, "Wan %s VAE %s, %d latent channels", n->beside ? "2.2" : "2.1", side_name(decoder),
+    snprintf(what, size, "Wan %s VAE %s, %d latent channels", n->shortcut ? "2.2" : "2.1", side_name(decoder),
              (int)(decoder ? e->shape[1] : e->shape[0] / 2));
     return true;
 }
@@ -174,7 +174,7 @@ static void bind_constant(zn_binder *b, zn_conv *out, int cin, int cout, const f
     zn_bind_pack(b, out, spec, weight, NULL);
 }
 
-/* What goes beside a level of the encoder, cin to cout channels.  Unit u = c * ft + t is channel c of frame t, averaged
+/* The shortcut around a level of the encoder, cin to cout channels.  Unit u = c * ft + t is channel c of frame t, averaged
  * over 2x2 pixels; output channel o is the mean of `each` units from o * each on. */
 static void bind_means(zn_binder *b, zn_vae_level *l, int cin, int cout, int ft)
 {
@@ -185,8 +185,8 @@ static void bind_means(zn_binder *b, zn_vae_level *l, int cin, int cout, int ft)
         zn_bind_fail(b, "a level from %d to %d channels has no shortcut", cin, cout);
         return;
     }
-    l->beside = cin == cout && ft == 1 ? ZN_VAE_MEAN : ZN_VAE_SPREAD;
-    if (l->beside == ZN_VAE_MEAN)
+    l->shortcut = cin == cout && ft == 1 ? ZN_VAE_MEAN : ZN_VAE_SPREAD;
+    if (l->shortcut == ZN_VAE_MEAN)
         return;
     mix = calloc((size_t)cin * (size_t)cout, sizeof *mix);
     past = calloc((size_t)cin * (size_t)cout, sizeof *past);
@@ -211,8 +211,8 @@ static void bind_repeats(zn_binder *b, zn_vae_level *l, int cin, int cout, int f
         zn_bind_fail(b, "a level from %d to %d channels has no shortcut", cin, cout);
         return;
     }
-    l->beside = repeats == 4 * ft ? ZN_VAE_REPEAT : ZN_VAE_DEAL;
-    if (l->beside == ZN_VAE_REPEAT)
+    l->shortcut = repeats == 4 * ft ? ZN_VAE_REPEAT : ZN_VAE_DEAL;
+    if (l->shortcut == ZN_VAE_REPEAT)
         return;
     mix = calloc(4 * (size_t)cin * (size_t)cout, sizeof *mix);
     for (int i = 0; mix && i < 4 * cout; i++) {
@@ -227,7 +227,7 @@ static void bind_repeats(zn_binder *b, zn_vae_level *l, int cin, int cout, int f
     free(mix);
 }
 
-static void bind_beside(zn_binder *b, zn_vae *m, zn_vae_level *l, int cin, int cout, bool in_time)
+static void bind_shortcut(zn_binder *b, zn_vae *m, zn_vae_level *l, int cin, int cout, bool in_time)
 {
     if (b->status)
         return;
@@ -236,7 +236,7 @@ static void bind_beside(zn_binder *b, zn_vae *m, zn_vae_level *l, int cin, int c
     else if (l->resamples)
         (m->decoder ? bind_repeats : bind_means)(b, l, cin, cout, in_time ? 2 : 1);
     else if (!m->decoder && cin == cout)
-        l->beside = ZN_VAE_INPUT;
+        l->shortcut = ZN_VAE_INPUT;
     else if (!m->decoder)
         zn_bind_fail(b, "a level from %d to %d channels has no shortcut", cin, cout);
 }
@@ -298,8 +298,8 @@ static int bind_level(zn_binder *b, zn_vae *m, const naming *n, int i, int *k, i
     l->in_time = l->resamples && zn_bind_has(b, "%s.time_conv.weight", name);
     if (m->video && l->in_time)
         bind_time(b, m, l, name);
-    if (n->beside)
-        bind_beside(b, m, l, cin, c, l->in_time);
+    if (n->shortcut)
+        bind_shortcut(b, m, l, cin, c, l->in_time);
     return c;
 }
 
