@@ -216,11 +216,11 @@ typedef struct zn_job {     /* a zeroed one, or NULL, is the default */
     size_t max_memory; /* bytes a forward may take beside the weights; 0: see zn_model_open */
     int tile; /* tile side in input pixels, made smaller if it takes too much memory; 0: the largest that fits */
     /* 0..1, never falling; false cancels.  Called by the thread that called zn_model_run*, between layers and, on a CPU,
-     * inside a layer that takes long (with the same number, so that a cancel is heard). */
+     * inside a layer that takes long (with the same value, so that it can cancel). */
     bool (*progress)(void *cookie, double done);
     void *cookie;
     /* A sampler's estimate of its result after every preview_every-th step, but for the last; NULL, 0: none.  The picture
-     * is gone after the call. */
+     * is valid during the call only. */
     void (*preview)(void *cookie, const zn_array *picture, int step, int n_steps);
     int preview_every;
     /* NULL, or a model on the same engine, open until the run is over, that makes the picture to show of an estimate that is
@@ -298,7 +298,7 @@ ZN_API zn_status zn_noise_levels(float sigma[3], zn_model *model, const zn_sourc
  * that does not depend on any roi. */
 ZN_API zn_status zn_noise_estimate(float sigma[3], const zn_source *in, zn_error *err);
 
-/* Normal noise of mean 0 and variance 1: values 0 .. n-1 of a stream of a seed, the same on every machine and for ever. */
+/* Normal noise of mean 0 and variance 1: values 0 .. n-1 of a stream of a seed, the same on every machine and in every version. */
 ZN_API void zn_noise_fill(float *dst, size_t n, uint64_t seed, uint64_t stream);
 
 /* ---- text -------------------------------------------------------------------------------------- */

@@ -93,7 +93,7 @@ static void begin(state *s, bool sha)
             prime = prime && p % q;
         if (!prime)
             continue;
-        /* floor(root * 2^32), corrected with whole numbers: the root is a double */
+        /* floor(root * 2^32), corrected with integers: the root is a double */
         __extension__ typedef unsigned __int128 wide;
         uint64_t cube = (uint64_t)(cbrt((double)p) * 4294967296.0), square = (uint64_t)(sqrt((double)p) * 4294967296.0);
 

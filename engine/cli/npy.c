@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* npy.c - NumPy's array files.
  *
- *   \x93NUMPY, version, header length (u16 or u32), a Python dict as text, then the numbers. */
+ *   \x93NUMPY, version, header length (u16 or u32), a Python dict as text, then the elements. */
 #include "cli.h"
 
 #include "../zenith_file.h"
@@ -74,7 +74,7 @@ static bool read_header(FILE *f, char *head, size_t *len)
     return strlen(head) == n;
 }
 
-/* Opens the file at its first number.  NULL: failed. */
+/* Opens the file at its first element.  NULL: failed. */
 static FILE *open_array(const char *path, int64_t shape[4], int *rank, bool *wide, zn_error *err)
 {
     static const char *const kinds = "float32 ('<f4') or int64 ('<i8') numbers are read";
@@ -134,7 +134,7 @@ end:
     return ok ? f : NULL;
 }
 
-/* The next n numbers as floats; data has room for them as they are in the file. */
+/* The next n elements as floats; data must hold them as they are in the file. */
 static bool read_numbers(FILE *f, float *data, size_t n, bool wide)
 {
     if (fread(data, wide ? 8 : 4, n, f) != n)

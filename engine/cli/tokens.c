@@ -35,7 +35,7 @@ static char *read_text(const char *path, zn_error *err)
     return text;
 }
 
-/* The whole number of "key=number" among the settings; -1: it makes no sense. */
+/* The integer of "key=number" among the settings; -1: it is none. */
 static int setting(const options *o, const char *key, int usual, int max)
 {
     const size_t len = strlen(key);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ints.h - whole numbers: the smaller, the larger, division and multiples upwards. */
+/* ints.h - integers: minimum, maximum, division and multiples, rounded up. */
 #ifndef ZN_INTS_H
 #define ZN_INTS_H
 
@@ -15,7 +15,7 @@ static inline int zn_imax(int a, int b)
     return a > b ? a : b;
 }
 
-/* Of numbers from 0 on. */
+/* For integers that are not negative. */
 static inline int zn_ceil_div(int a, int b)
 {
     return (int)(((int64_t)a + b - 1) / b);

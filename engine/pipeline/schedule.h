@@ -28,7 +28,7 @@ typedef struct zn_schedule { /* in the order in which the steps are done */
                    [ZN_MULTISTEP]; /* x = m0 x + m1 x0 + m2 x0', x0' being the step before's; not of a flow */
 } zn_schedule;
 
-/* abar of n steps with betas from first to last in equal distances; constant ones if both are the same.
+/* abar of n steps with equally spaced betas from first to last; constant ones if both are the same.
  * 0 < beta < 1. */
 void zn_abar(double *abar, int n, double first, double last);
 

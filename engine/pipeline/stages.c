@@ -9,9 +9,9 @@
  *
  * Group norms in the tiles need the mean and the deviation of the whole picture (zn_split.norms).  They are found one
  * after the other before the tiles are computed: for each norm, tiles are computed up to it, with those before it known,
- * and their moments are merged.  Of all tiles, that is exact and takes many times the work; of a sample of small tiles,
- * evenly spread, it is an estimate, which is corrected once.  Either way all tiles take the same numbers, so that there are
- * no seams. */
+ * and their moments are merged.  With all tiles, that is exact and takes many times the work; with an evenly spread sample
+ * of small tiles it is an estimate, which is corrected once.  In both cases all tiles use the same statistics, so that there
+ * are no seams. */
 #include "stages.h"
 
 #include "../core/ints.h"
@@ -131,7 +131,7 @@ static void end_statistics(zn_run *r)
     r->statistics = (zn_statistics){ 0 };
 }
 
-/* Of how many small tiles of the picture one is looked at. */
+/* One of how many small tiles of the picture is sampled. */
 static int sample_of(const zn_run *r, const zn_source *in)
 {
     const int side = zn_tile_step(r) * SAMPLE_SIDE, n = zn_ceil_div(in->w, side) * zn_ceil_div(in->h, side);
@@ -213,7 +213,7 @@ static between make_between(const zn_run *r, const zn_source *in)
                       (size_t)w * (size_t)h * (size_t)c * sizeof(float) };
 }
 
-/* The array between the stages counts, too: what a tile, and what a whole stage may take is less.  Returns the bounds before. */
+/* The array between the stages counts, too: it lowers the bounds of a tile and of a whole stage.  Returns the previous bounds. */
 static zn_limits set_aside(zn_run *r, const between *mid)
 {
     const zn_limits before = { .total = r->most, .run = r->max_memory };

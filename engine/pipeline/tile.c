@@ -28,7 +28,7 @@
 enum {
     LATTICE = 12
 }; /* cores begin at multiples of 12 * geometry.multiple: 4 and 6 divide it, so that
-                        * blocks inside the kernels fall the same way in every tile */
+                        * blocks inside the kernels are aligned alike in every tile */
 
 typedef struct axis { /* one tile along x or y, in pixels */
     int core0, core1; /* input, on the lattice; core1 may be the picture's end */

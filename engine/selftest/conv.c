@@ -94,7 +94,7 @@ typedef struct conv_row {
 /* Of a layer with quantised weights: they stay floats; may be quantised, too; likewise, all of the largest magnitude. */
 typedef enum conv_inputs { FLOATS, QUANTISED, LARGEST, N_INPUTS } conv_inputs;
 
-/* n numbers become 1 or -1: all of them, with an odd `line`, or in blocks.  A sum of integers is the largest there can be. */
+/* n elements become 1 or -1: all of them, with an odd `line`, or in blocks.  A sum of integers is the largest there can be. */
 static void enlarge(float *v, size_t n, size_t line)
 {
     for (size_t i = 0; i < n; i++)

@@ -4,7 +4,7 @@
  * A block is five convolutions and two norms in a row.  Worst cases multiplied five times say nothing (1e-2 where
  * the error is 1e-6), so roundings are taken as independent, and followed: beside each value v goes e2, the square
  * of its error in units of FLT_EPSILON, to first order:
- *     sum of n products   w^2 e2 summed, and n (w v)^2 summed for the sums on the way
+ *     sum of n products   w^2 e2 summed, and n (w v)^2 summed for the partial sums
  *     product a b         a^2 e2_b + b^2 e2_a + (a b)^2
  *     norm                inv^2 (e2 + mean e2 + v^2 mean v^2 e2), and what a norm adds of its own (normalise.c)
  * A result may be off by 8 times that. */

@@ -2,7 +2,7 @@
 /* bpe.c - byte-pair encoding (Sennrich et al. 2016): of all neighbours that can be merged, those of the lowest rank are, the
  * leftmost first, until none can.
  *
- * Tokens are a linked list; candidates wait in a binary heap.  One that is out of date when its turn comes is dropped. */
+ * Tokens are a linked list; candidates wait in a binary heap.  One that is out of date when it leaves the heap is dropped. */
 #include "text.h"
 
 #include <stdlib.h>

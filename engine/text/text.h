@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* text.h - from a text to numbers that a text encoder takes.
+/* text.h - from a text to the token ids that a text encoder takes.
  *
  *   text ── special tokens cut out ── normalised (unicode.c) ── words (split.c) ── tokens (bpe.c)
  *

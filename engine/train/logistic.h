@@ -24,7 +24,7 @@ double zn_auroc(const double *score, const bool *yes, int n);
 double zn_auroc_error(double auroc, int n_yes, int n_no);
 
 /* The score of each row by a fit to the other parts: each side is cut into `parts` runs of neighbours, so that pictures of
- * one series stay together. */
+ * one series stay in one part. */
 zn_status zn_logistic_cross(double *score, const double *x, const bool *yes, int n, int d, double penalty, int parts,
                             zn_error *err);
 

@@ -11,7 +11,7 @@
 
 enum { MAX_PARTS = 10, MAX_CODE = 8192, MAX_NAME = 40 };
 
-/* Of the mean loss, for normalised codes of 512 numbers: with 20 pictures a side of five attributes, held-out faces are
+/* Of the mean loss, for normalised codes of 512 elements: with 20 pictures a side of five attributes, held-out faces are
  * separated best by 1 (AUROC 0.945 to 0.990), and 0.1 or 10 lose 0.006 at most. */
 static const double PENALTY = 1;
 static const double SHIFT = 0.3; /* of sqrt(d), in normalised codes, at amount 1; as training/faces/attributes.py */
