@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* op-cache.c - results kept for the whole process: a hash, and two LRU lists.
  *
- * All entries are in `used`; those whose bytes are in memory are in `held` too.  One
- * that memory has no room for is written to the file, once: an entry's bytes never
+ * All entries are in `used`; those whose bytes are in memory are in `held` too.  An
+ * entry that does not fit in memory is written to the file, once: its bytes never
  * change. */
 
 #include "config.h"
@@ -44,8 +44,8 @@ static GHashTable *free_slots; /* GArray of gint64 places, by their size */
 /* ---- keys ----------------------------------------------------------------- */
 
 /* Two independent chains of xor, multiply, shift.  Each step is a bijection of
- * the state, so two inputs that differ in one word never meet; 128 bits make
- * a meeting of others a matter for astronomers. */
+ * the state, so two inputs that differ in one word never collide; with 128
+ * bits other collisions are negligible. */
 static inline void
 mix (ZnOpKey *key, guint64 word)
 {
@@ -422,9 +422,9 @@ entry_save (Entry *entry)
   return FALSE;
 }
 
-/* Makes room in memory. */
+/* Moves entries to the file until so many bytes more fit in memory. */
 static void
-make_room (gsize size)
+evict (gsize size)
 {
   while (held_size + size > memory_limit () && held.tail)
     {
@@ -468,7 +468,7 @@ zn_op_cache_get (const ZnOpKey *key)
       else if (! entry->bytes)
         {
           entry_hold (entry, bytes);
-          make_room (0); /* the entry may be gone after that */
+          evict (0); /* the entry may be gone after that */
         }
     }
 
@@ -492,7 +492,7 @@ zn_op_cache_put (const ZnOpKey *key, GBytes *bytes)
     entries = g_hash_table_new_full (key_hash, key_equal, NULL, entry_free);
 
   g_hash_table_remove (entries, key);
-  make_room (size);
+  evict (size);
 
   entry            = g_new0 (Entry, 1);
   entry->key       = *key;

@@ -36,7 +36,7 @@ GBytes *zn_op_cache_get (const ZnOpKey *key);
 gsize zn_op_cache_limit (void);
 
 /* Keeps a reference of its own.  256 MiB are held in memory; what was not used for
- * longest moves to a file beside GEGL's swap, up to 1 GiB, and after that goes.  With
+ * longest moves to a file beside GEGL's swap, up to 1 GiB, and is then dropped.  With
  * $ZENITH_CACHE (MiB) so much is held in memory, and there is no file.  Nothing larger
  * than three quarters of the memory is kept. */
 void     zn_op_cache_put (const ZnOpKey *key, GBytes *bytes);

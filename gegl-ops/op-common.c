@@ -278,7 +278,7 @@ zn_op_picture_read (void *data, zn_rect rect, float *dst)
   return true;
 }
 
-/* Puts back what func() did to the colours of pixels that nobody sees. */
+/* Puts back what func() did to the colours of fully transparent pixels. */
 static void
 restore_hidden (gfloat *pixels, const gfloat *before, gsize len)
 {

@@ -104,8 +104,8 @@ GType zenith_denoise_model_get_type (void);
 const gchar *zn_op_nick (GType type, gint value);
 
 /* Properties that several operations have; used in the GEGL_PROPERTIES part of
- * an operation's file.  A list that users have keeps its order for ever: what is
- * new goes to its end. */
+ * an operation's file.  The order of a list is in users' files: add to
+ * its end only. */
 
 #define zenith_property_autoencoder                                                                \
   property_enum (model, _ ("Model"), ZenithAutoencoder, zenith_autoencoder,                        \
@@ -214,8 +214,8 @@ typedef struct _ZnOpRequest ZnOpRequest;
 
 /* Makes the result: out has its size, 3 channels of R'G'B' in 0..1, and memory; for a
  * task with a change, out is that.  in: the pictures on the pads, in the order of the
- * pads, n_in of them (an aux pad may be empty); model: those of the task, open.  Runs the networks with zn_op_model_run() or
- * zn_op_model_run_arrays(). */
+ * pads, n_in of them (an aux pad may be empty); model: those of the task, open.  Runs
+ * the networks with zn_op_model_run() or zn_op_model_run_arrays(). */
 typedef zn_status (*ZnOpWholeRun) (const ZnOpWhole   *task,
                                    ZnOpModel *const  *model,
                                    const ZnOpPicture *in,
@@ -323,7 +323,7 @@ void zn_op_picture_add (const ZnOpPicture *picture,
                         zn_rect            rect,
                         const gfloat      *change);
 
-/* Whether nobody sees the colour of a pixel. */
+/* Whether a pixel is fully transparent. */
 static inline gboolean
 zn_op_is_hidden (const gfloat *pixel, gint components)
 {
@@ -353,7 +353,7 @@ struct _ZnOpRequest
   gdouble shown;    /* < 0: nothing yet */
   gint64  shown_at; /* microseconds */
 
-  /* Shows what run() would make so far; NULL: nobody looks (see op-common.c) */
+  /* Shows what run() would make so far; NULL: the host shows no estimates (see op-common.c) */
   void (*estimate) (ZnOpRequest *request, const gfloat *made);
   gpointer estimate_data;
 
@@ -367,12 +367,12 @@ void zn_op_request_part (ZnOpRequest *request, gdouble start, gdouble span);
 
 /* A zn_job's progress function; its cookie is the request.  FALSE: cancelled.
  *
- * Nothing is shown before a network runs, for kept results come at once.  From then on
- * hosts hear of it at least every 50 ms, whether the bar moves or not: a dialog that
- * runs the graph lets its main loop turn meanwhile. */
+ * Nothing is shown before a network runs, because kept results come at once.  From then
+ * on hosts are called at least every 50 ms, even if the bar does not move: a dialog that
+ * runs the graph iterates its main loop then. */
 bool zn_op_request_progress (void *request, double done);
 
-/* The same without news, for work that is not a job's. */
+/* The same with unchanged progress, for work that is not a job's. */
 bool zn_op_request_tick (ZnOpRequest *request);
 
 /* How a host that looks at estimates is told of one; *data is for it.  NULL: there is none,
@@ -386,7 +386,7 @@ zn_status zn_op_request_refuse (ZnOpRequest *request, zn_status status, const gc
 
 /* Shows the sentence in the status property only.  May be called in prepare(),
  * which never clears it: a status that came and went would make GIMP render
- * for ever. */
+ * endlessly. */
 void zn_op_set_status (GeglOperation *operation, const ZnOpBase *base, const gchar *sentence);
 
 /* Shows the noise that was measured, of 255 for each channel, or NULL: it was
@@ -409,10 +409,10 @@ void zn_op_set_text (GeglOperation *operation,
                      const gchar   *sentence);
 
 /* Shows in `field`, the property "frame", where a face is: its centre from the corner of
- * the input, its side and its turn. */
+ * the input, its side and its angle. */
 void zn_op_set_frame (GeglOperation *operation, gchar **field, const gdouble place[4]);
 
-/* Whether the input is what somebody has selected (see op-common.c). */
+/* Whether the input is a selection (see op-common.c). */
 gboolean zn_op_is_selected (GeglOperation *operation);
 
 /* What a run takes, in bytes. */

@@ -11,7 +11,7 @@
 
 #include "op-engine.h"
 
-#define MAX_IDLE 8 /* models kept open that nobody uses */
+#define MAX_IDLE 8 /* unused models that are kept open */
 
 typedef struct
 {
@@ -110,7 +110,7 @@ model_free (ZnOpModel *model)
   g_free (model);
 }
 
-/* Closes what nobody has used for longest.  Called with the registry locked. */
+/* Closes the least recently used models.  Called with the registry locked. */
 static void
 models_trim (void)
 {
@@ -142,7 +142,7 @@ model_open (gchar       *name,
   zn_model     *handle = NULL;
   zn_status     status;
 
-  if (g_private_get (&within)) /* opening would wait for the engine for ever */
+  if (g_private_get (&within)) /* opening would deadlock on the engine */
     {
       g_strlcpy (err->text, _ (busy), sizeof (err->text));
       g_free (name);

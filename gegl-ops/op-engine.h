@@ -42,10 +42,10 @@ ZnOpModel *zn_op_model_acquire_colours (ZenithAutoencoder which,
                                         const ZnOpBase   *base);
 
 /* The same, and what it holds for its tiles (up to $ZENITH_MEMORY) is given back now,
- * unless somebody else uses it.  The next one to acquire it reads its weights again. */
+ * unless another request uses it.  The next acquire reads its weights again. */
 void zn_op_model_retire (ZnOpModel *model);
 
-/* Closes all models that nobody uses: before something that takes most of the memory. */
+/* Closes all unused models: before something that takes most of the memory. */
 void zn_op_models_close_idle (void);
 
 /* Whether the engine of a task is a GPU; FALSE also if it cannot be opened. */
@@ -71,8 +71,8 @@ gint zn_op_model_tile (ZnOpModel *model, gint width, gint height, gint side);
 /* Names model, engine, precision and weights: what a result depends on. */
 const gchar *zn_op_model_name (const ZnOpModel *model);
 
-/* Runs are made between these two, by one thread at a time, so that who waited
- * finds the result of the one before.  Refuses, rather than waits for ever, when
+/* Runs are made between these two, by one thread at a time, so that a thread that
+ * waited finds the result of the one before.  Refuses, instead of deadlocking, when
  * this thread is in a run already (a progress bar that redraws the picture). */
 gboolean zn_op_engine_enter (zn_error *err);
 void     zn_op_engine_leave (void);

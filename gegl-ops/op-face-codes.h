@@ -25,7 +25,7 @@ struct _ZnOpFaceWork
   gdouble            done, total; /* evaluations of the U-Net */
 
   /* What the operation adds for a drawn face, [side][side][3]: called with the result and,
-   * if somebody looks, with estimates of it */
+   * if the host shows them, with estimates of it */
   void (*paste) (zn_array *out, const ZnOpFaceWork *work, const gfloat *drawn);
   gconstpointer paste_data;
   gint64        shown_at; /* when an estimate was, in microseconds */
@@ -37,7 +37,7 @@ typedef struct
   ZnOpPart part;
   gfloat  *low;   /* [side][side][3], 0..1: what the model sees */
   GBytes  *codes; /* cond [code], then xT [side][side][3] */
-  gboolean path;  /* ... and below xT what each step down needs to lead back */
+  gboolean path;  /* ... and below xT the correction of each sampling step */
   gint     steps; /* from the picture to xT */
 } ZnOpFacePicture;
 

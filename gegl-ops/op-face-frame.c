@@ -156,7 +156,7 @@ warp_rows (gsize start, gsize count, gpointer data)
   const ZnOpSquare *q    = w->square;
   const zn_rect     rect = w->to.rect;
   const gdouble     zoom = f->size / q->size;
-  const gdouble     cos  = f->cos * q->cos + f->sin * q->sin; /* of the turn between them */
+  const gdouble     cos  = f->cos * q->cos + f->sin * q->sin; /* of the angle between them */
   const gdouble     sin  = f->sin * q->cos - f->cos * q->sin;
   const gint        n    = MAX (1, (gint) ceil (zoom));
 

@@ -24,7 +24,7 @@ enum
 {
   QUICK_STEPS = 4,   /* of a first estimate */
   QUICK_TIME  = 400, /* of an edit: how much noise it is seen through, of 999 */
-  PATH_STEPS  = 50,  /* more would take too much memory for the way up */
+  PATH_STEPS  = 50,  /* more would take too much memory for the corrections */
   BATCH       = 4    /* faces of a strip that are drawn at once */
 };
 enum /* places in task->model */

@@ -8,8 +8,8 @@
  *   xT, cond + shift --diffae-sample, guided--> the edit
  *   (edit - x) --bicubic, feathered--> added to the picture
  *
- * An edit has as many steps down as up, and the way down knows what the way up was (path=1 of
- * diffae-sample): with cond it leads back to x.  Otherwise the change is edit - reconstruction.
+ * An edit has as many sampling steps as inversion steps, and sampling uses the corrections
+ * that the inversion stored (path=1 of diffae-sample): with cond it leads back to x.  Otherwise the change is edit - reconstruction.
  *
  * cond and xT are kept (op-cache.c), found by a hash of x, and so is the reconstruction:
  * another amount or attribute only samples the edit. */
@@ -110,7 +110,7 @@ typedef struct
   gdouble  bar_start, bar_span; /* its part of the progress bar */
   gint     all_steps;           /* stochastic ones, of the run that is not quick */
   gboolean edits;               /* a change of the input's own code */
-  gboolean path;                /* ... along the way up */
+  gboolean path;                /* ... with the corrections of the inversion */
   gboolean quick;               /* a first estimate of it */
   gboolean quick_shown;         /* an estimate of few steps was */
 } ZnOpFaceRun;
@@ -125,9 +125,8 @@ zn_status zn_op_face_manipulate (const ZnOpFaceRun *run,
                                  gdouble            detail);
 
 /* Both pictures have one size, unless their faces are found; position 0: the first, 1: the
- * second.  strip 0; or, with
- * zn_op_face_describe_strip() called too, the number of pictures side by side, from the
- * first one to the second. */
+ * second.  strip: 0, or, with zn_op_face_describe_strip() called too, the number of
+ * pictures side by side, from the first one to the second. */
 zn_status zn_op_face_interpolate (const ZnOpFaceRun *run,
                                   const ZnOpPicture *second,
                                   gdouble            position,

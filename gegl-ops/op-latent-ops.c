@@ -215,7 +215,7 @@ prepare (GeglOperation *operation)
   if (! halves_acquire (&halves, &task, &err))
     zn_op_set_status (operation, &task.base, err.text);
   else if (task.encodes || task.planes || may_fit (operation, source, halves.kind.channels))
-    *kind = halves.kind; /* the size of the output hangs on it: known now, or never */
+    *kind = halves.kind; /* the size of the output depends on it, and is needed now */
   halves_release (&halves);
 
   in = task.encodes || ! source ? picture : source;

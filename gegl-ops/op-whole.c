@@ -9,10 +9,10 @@
  *
  * A task may also give its result another size or place than the input's; it has no
  * alpha then.  Or it changes a part of the input only: then that part's change is the
- * result that is made and kept.  The result is made once and held in memory, so its size is bounded; it is
- * kept, found by a hash of the inputs, the models and the task's settings.  The bounding
- * box is what is required and what GEGL caches, so that one process() call serves all
- * reads. */
+ * result that is made and kept.  The result is made once and held in memory, so its size
+ * is bounded; it is kept, found by a hash of the inputs, the models and the task's
+ * settings.  The bounding box is what is required and what GEGL caches, so that one
+ * process() call serves all reads. */
 
 #include "config.h"
 
@@ -378,7 +378,7 @@ show_estimate (ZnOpRequest *request, const gfloat *made)
   g_object_unref (buffer);
 }
 
-/* Where a change would be: somebody who looks sees it before there is one. */
+/* Shows where the change will be before there is one, if the host shows estimates. */
 static void
 show_place (ZnOpWhole *task, const ZnOpRequest *request, GeglOperationContext *context)
 {

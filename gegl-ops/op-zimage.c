@@ -335,7 +335,7 @@ feather_mask (Work *work)
 
 /* ---- memory --------------------------------------------------------------- */
 
-/* What most numbers of the weight files are. */
+/* The type of most elements in the weight files. */
 static ZenithPrecision
 stored_precision (const gchar *path)
 {

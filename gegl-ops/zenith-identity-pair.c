@@ -38,7 +38,7 @@ zenith_property_failed
 /* clang-format on */
 #include "gegl-op.h"
 
-/* out = (1 - position) * first + position * second, each by way of the network. */
+/* out = (1 - position) * first + position * second, each through the network. */
 static zn_status
 run (const ZnOpWhole   *task,
      ZnOpModel *const  *model,
