@@ -94,7 +94,7 @@ gboolean zn_apply_strip (const ZnSettings    *settings,
                          gpointer             data,
                          GError             **error);
 
-/* The frame of a face: its centre and its side in pixels, its turn in degrees, clockwise. */
+/* The frame of a face: its centre and its side in pixels, its angle in degrees, clockwise. */
 typedef struct
 {
   gdouble x, y, size, angle;

@@ -203,8 +203,8 @@ show_both (gdouble fraction, gpointer data)
   return show_progress (fraction, NULL) && both->progress (fraction, both->data);
 }
 
-/* A result that must be called edited is: by its layer's name (NULL: the layer's own and the
- * mark), and in the picture's XMP history.
+/* A result that must be called edited is marked: in its layer's name (name NULL: the layer's
+ * own name and the mark), and in the picture's XMP history.
  */
 static void
 mark_layer (const ZnSettings *settings, gint32 drawable, const gchar *name)
@@ -346,7 +346,7 @@ apply_strip (const ZnSettings *settings,
   return done;
 }
 
-/* The dialog's buffer of the drawable, which it hangs its estimates on; NULL: no dialog. */
+/* The dialog's buffer of the drawable, to which its estimates are attached; NULL: no dialog. */
 static GeglBuffer *host_source;
 
 /* A new layer above this one: see zn_apply_to_layer().  It is computed before anything
@@ -623,7 +623,7 @@ run_preset (const GimpParam *param, gint n_params, GError **error)
       GPtrArray      *presets = zn_presets_load ();
       const ZnPreset *preset;
 
-      /* Repeat brings no name along: the one of the dialog is taken. */
+      /* Repeat passes no name: the last one of the dialog is used. */
       if (mode == GIMP_RUN_WITH_LAST_VALS)
         {
           name = g_malloc0 (gimp_get_data_size (ZN_PRESET_PROCEDURE) + 1);

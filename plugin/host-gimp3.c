@@ -116,8 +116,8 @@ merge (GimpDrawable *drawable)
     }
 }
 
-/* A result that must be called edited is: by its layer's name (NULL: the layer's own and the
- * mark), and in the picture's XMP history.
+/* A result that must be called edited is marked: in its layer's name (name NULL: the layer's
+ * own name and the mark), and in the picture's XMP history.
  */
 static void
 mark_layer (const ZnSettings *settings, GimpDrawable *drawable, const gchar *name)
@@ -253,7 +253,7 @@ apply_strip (const ZnSettings *settings,
   return done;
 }
 
-/* The dialog's buffer of the drawable, which it hangs its estimates on; NULL: no dialog. */
+/* The dialog's buffer of the drawable, to which its estimates are attached; NULL: no dialog. */
 static GeglBuffer *host_source;
 
 /* A new layer above this one: see zn_apply_to_layer().  It is computed before anything

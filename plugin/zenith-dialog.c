@@ -6,8 +6,8 @@
  * One source for GTK 2 and GTK 3: only what both have is used, deprecated or
  * not in the newer one (GtkTable, gtk_hscale_new), which the build allows.
  *
- * Long work runs on this thread; its progress callback lets the main loop
- * turn (keep_alive), so that the window is drawn and Cancel is heard.  Hence
+ * Long work runs on this thread; its progress callback iterates the main
+ * loop (keep_alive), so that the window is drawn and Cancel works.  Hence
  * three rules:
  *   1. a preview asked for while one is computed only sets 'again' and stops
  *      the one under way;

@@ -40,8 +40,8 @@ typedef struct
 /* Shows a filter's dialog with the values of *settings in it, or, where
  * *settings is NULL, the one that chooses a preset of any filter.  TRUE: the
  * filter has been applied, and *settings (the caller's to free) holds what was
- * used; *preset, unless it is NULL, the name of the preset that was chosen, or NULL.  FALSE: the
- * user cancelled.
+ * used; *preset, unless preset is NULL, the name of the chosen preset, or NULL.
+ * FALSE: the user cancelled.
  */
 gboolean zn_dialog_run (ZnSettings        **settings,
                         gchar             **preset,

@@ -7,8 +7,8 @@
  *   +----------------+
  *   Fit  100 %  200 %   [ ] Split view   (Before: while it is held)
  *
- * The view says which parts of the source it shows; whoever computes them hands the pixels
- * back, part by part.  Until then, and outside the selection, it shows the source.
+ * The view says which parts of the source it shows; the caller computes them and hands
+ * the pixels back, part by part.  Until then, and outside the selection, it shows the source.
  */
 #ifndef __ZENITH_VIEW_H__
 #define __ZENITH_VIEW_H__
