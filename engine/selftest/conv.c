@@ -30,38 +30,67 @@ static zn_tensor quantised(zn_tensor x)
     return x;
 }
 
+/* weight [cout][cin][kh][kw] as double [kh][kw][cin][cout], malloced; cin: of a group. */
+static double *taps_first(const zn_conv *w, const float *weight, int cin)
+{
+    const int taps = w->kh * w->kw;
+    double *to = zn_take((size_t)(taps * cin) * (size_t)w->cout, sizeof *to);
+
+    for (int o = 0; o < w->cout; o++)
+        for (int c = 0; c < cin; c++)
+            for (int t = 0; t < taps; t++)
+                to[((size_t)t * (size_t)cin + (size_t)c) * (size_t)w->cout + (size_t)o] =
+                    weight[(o * cin + c) * taps + t];
+    return to;
+}
+
+/* sum += x w and mag += |x w|, n outputs */
+ZN_UNCHECKED static void add_products(double *restrict sum, double *restrict mag, double x, const double *w, int n)
+{
+    for (int o = 0; o < n; o++) {
+        const double p = x * w[o];
+
+        sum[o] += p;
+        mag[o] += fabs(p);
+    }
+}
+
+/* Pixel (i, j) of y in image n.  weight: see taps_first. */
+static void formula_pixel(zn_case *k, const zn_conv *w, zn_tensor x, const double *weight, int n, int i, int j)
+{
+    const int cin = w->cin / w->groups, each = w->cout / w->groups, up = w->up2 ? 2 : 1;
+    const size_t first = dense_index(k->y, n, i, j, 0);
+
+    for (int o = 0; o < w->cout; o++) {
+        k->want[first + (size_t)o] = k->bias ? k->bias[o] : 0;
+        k->mag[first + (size_t)o] = fabs(k->want[first + (size_t)o]);
+    }
+    for (int t = 0; t < w->kh * w->kw; t++) {
+        const int yy = i * w->stride + t / w->kw - w->pad_t, xx = j * w->stride + t % w->kw - w->pad_l;
+
+        if (yy < 0 || xx < 0 || yy >= x.h * up || xx >= x.w * up)
+            continue;
+        for (int c = 0; c < cin; c++)
+            for (int g = 0; g < w->groups; g++)
+                add_products(k->want + first + g * each, k->mag + first + g * each,
+                             at(x, n, yy / up, xx / up, g * cin + c),
+                             weight + (size_t)(t * cin + c) * (size_t)w->cout + g * each, each);
+    }
+}
+
 static void formula_conv(zn_case *k, const zn_conv *w, bool integers)
 {
     zn_tensor y = k->y, x = integers ? quantised(k->in[0]) : k->in[0];
-    int cin = w->cin / w->groups, up = w->up2 ? 2 : 1;
-    double top = 0;
+    const int cin = w->cin / w->groups;
+    double *weight = taps_first(w, k->weight, cin), top = 0;
 
     for (int n = 0; n < y.n; n++)
         for (int i = 0; i < y.h; i++)
             for (int j = 0; j < y.w; j++)
-                for (int o = 0; o < y.c; o++) {
-                    double sum = k->bias ? k->bias[o] : 0, mag = fabs(sum);
-                    int from = o / (w->cout / w->groups) * cin;
-
-                    for (int u = 0; u < w->kh; u++)
-                        for (int v = 0; v < w->kw; v++) {
-                            int yy = i * w->stride + u - w->pad_t;
-                            int xx = j * w->stride + v - w->pad_l;
-
-                            if (yy < 0 || xx < 0 || yy >= x.h * up || xx >= x.w * up)
-                                continue;
-                            for (int c = 0; c < cin; c++) {
-                                double p = at(x, n, yy / up, xx / up, from + c) *
-                                    k->weight[((o * cin + c) * w->kh + u) * w->kw + v];
-
-                                sum += p;
-                                mag += fabs(p);
-                            }
-                        }
-                    k->want[dense_index(y, n, i, j, o)] = sum;
-                    k->mag[dense_index(y, n, i, j, o)] = mag;
-                    top = fmax(top, mag);
-                }
+                formula_pixel(k, w, x, weight, n, i, j);
+    for (size_t i = 0; i < zn_pixels(y) * (size_t)y.c; i++)
+        top = fmax(top, k->mag[i]);
+    free(weight);
     if (integers)
         free(x.data);
     k->terms = 2 + w->kh * w->kw * cin;

@@ -34,20 +34,20 @@ static zn_conv *part(zn_gated *w, int i)
 
 /* ---- the formula ---------------------------------------------------------------------------------------- */
 
-static double square(double x)
+ZN_UNCHECKED static double square(double x)
 {
     return x * x;
 }
 
 /* A summand of n. */
-static void add_product(inexact *sum, double w, inexact x, int n)
+ZN_UNCHECKED static void add_product(inexact *sum, double w, inexact x, int n)
 {
     sum->v += w * x.v;
     sum->e2 += square(w) * x.e2 + n * square(w * x.v);
 }
 
 /* y[o] = bias[o] + sum weight[o][c] * x[c], n outputs of n_in channels */
-static void product(inexact *y, const inexact *x, const float *weight, const float *bias, int n, int n_in)
+ZN_UNCHECKED static void product(inexact *y, const inexact *x, const float *weight, const float *bias, int n, int n_in)
 {
     for (int o = 0; o < n; o++) {
         y[o] = (inexact){ bias[o], n_in * square(bias[o]) };

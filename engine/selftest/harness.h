@@ -37,6 +37,10 @@ typedef struct zn_test {
 
 typedef struct zn_case zn_case;
 
+/* The innermost loops of formulas take most of the self-test's time.  Sanitizers, which look for mistakes of backends, leave
+ * them alone. */
+#define ZN_UNCHECKED __attribute__((no_sanitize("address", "undefined")))
+
 /* Runs the operation of a case, on device memory. */
 typedef void zn_case_fn(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t);
 
