@@ -87,7 +87,7 @@ cmd_demo() {
 
 # ---- GIMP ----------------------------------------------------------------------------------------------------
 
-# gimp_profile DIR: a private gimprc there that adds this build's plug-in.  Prints the GIMP to call.
+# cmd_gimp [-i] [ARGUMENT...]: the newest GIMP here, with a private gimprc that adds this build's plug-in.
 cmd_gimp() {
   local gimp plugins dir=$root/.cache/gimp version
   main_build "${pkg_gegl[@]}" "${pkg_gimp[@]}" >&2
@@ -250,7 +250,7 @@ cmd_attack() {
 
 # The other architecture's kernels, under emulation.
 foreign() {
-  local arch=$1 engine=$2 dir=$root/build-$1 wrap="qemu-$1 -L /usr/$1-linux-gnu"
+  local arch=$1 engine=$2 dir=$root/build-$1 wrap="qemu-$1 -L /usr/$1-linux-gnu" targets="tests/test_check tests/test_golden"
   if [ ! -f "$dir/build.ninja" ]; then
     mkdir -p "$root/.cache"
     cat >"$root/.cache/cross-$arch.ini" <<TEXT
