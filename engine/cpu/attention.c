@@ -58,8 +58,8 @@ static void pack_values(float *to, const float *from, size_t ld, int n, int widt
     }
 }
 
-/* Rows x (k long) times one panel, into y with the tail, or added to acc. */
-static void multiply(const attention_job *job, const state *st, const float *w, int k, int n, ptrdiff_t y_off,
+/* Rows x (depth long) times one panel, into y with the tail, or added to acc. */
+static void multiply(const attention_job *job, const state *st, const float *w, int depth, int n, ptrdiff_t y_off,
                      float *acc)
 {
     static const float bias[ZN_MAX_NR];
@@ -71,7 +71,7 @@ static void multiply(const attention_job *job, const state *st, const float *w, 
                      .t = &job->scores,
                      .y_off = y_off,
                      .taps = 1,
-                     .k = k,
+                     .k = depth,
                      .rows = st->n,
                      .n = n,
                      .first = !acc,

@@ -153,14 +153,15 @@ static bool suits(const zn_kernels *k, const zn_conv *w)
     return fits(k, w) && zn_conv_weights(w) == ZN_W_F32 && size(k, w) <= MAX_PACKED;
 }
 
-static void fold_taps(double to[2], const double w[3], fold f)
+static void fold_taps(double to[2], const double taps[3], fold f)
 {
-    to[0] = f == ODD ? w[0] + w[1] : f == MIDDLE ? w[1] : w[0];
-    to[1] = f == EVEN ? w[1] + w[2] : f == MIDDLE ? 0 : w[2];
+    to[0] = f == ODD ? taps[0] + taps[1] : f == MIDDLE ? taps[1] : taps[0];
+    to[1] = f == EVEN ? taps[1] + taps[2] : f == MIDDLE ? 0 : taps[2];
 }
 
 /* The kernel of one pair of channels, in its lane. */
-static void read_kernel(double w[3][3][LANES], int lane, const float *kernel, const scheme *s, fold down, fold across)
+static void read_kernel(double lanes[3][3][LANES], int lane, const float *kernel, const scheme *s, fold down,
+                        fold across)
 {
     double part[3][3];
 
@@ -181,7 +182,7 @@ static void read_kernel(double w[3][3][LANES], int lane, const float *kernel, co
     }
     for (int i = 0; i < s->taps; i++)
         for (int j = 0; j < s->taps; j++)
-            w[i][j][lane] = part[i][j];
+            lanes[i][j][lane] = part[i][j];
 }
 
 /* y = g[0] a + g[1] b + g[2] c, of two taps without the last */
@@ -197,13 +198,13 @@ static inline void combine_lanes(double *restrict y, const double *a, const doub
 
 /* LANES floats every pos floats: (G w G^T)[i][j] of the kernels of so many outputs.  p and taps: those of the scheme, as
  * constants of the caller. */
-static inline void transform_lanes(float *to, size_t pos, int p, int taps, const double *g, double w[3][3][LANES])
+static inline void transform_lanes(float *to, size_t pos, int p, int taps, const double *g, double lanes[3][3][LANES])
 {
     double half[MAX_P][3][LANES];
 
     for (int i = 0; i < p; i++)
         for (int j = 0; j < taps; j++)
-            combine_lanes(half[i][j], w[0][j], w[1][j], w[2][j], g + i * taps, taps);
+            combine_lanes(half[i][j], lanes[0][j], lanes[1][j], lanes[2][j], g + i * taps, taps);
     for (int i = 0; i < p; i++)
         for (int j = 0; j < p; j++, to += pos) {
             double u[LANES];
@@ -214,14 +215,14 @@ static inline void transform_lanes(float *to, size_t pos, int p, int taps, const
         }
 }
 
-static void transform_kernels(float *to, size_t pos, const scheme *s, double w[3][3][LANES])
+static void transform_kernels(float *to, size_t pos, const scheme *s, double lanes[3][3][LANES])
 {
     if (s->taps == 2)
-        transform_lanes(to, pos, 6, 2, s->g, w);
+        transform_lanes(to, pos, 6, 2, s->g, lanes);
     else if (s->p == 6)
-        transform_lanes(to, pos, 6, 3, s->g, w);
+        transform_lanes(to, pos, 6, 3, s->g, lanes);
     else
-        transform_lanes(to, pos, 8, 3, s->g, w);
+        transform_lanes(to, pos, 8, 3, s->g, lanes);
 }
 
 typedef struct packing {

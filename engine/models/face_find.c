@@ -77,7 +77,7 @@ static void bind_detect(zn_binder *b, void *net)
 {
     detector *m = net;
     const char *text = zn_bind_meta(b, "threshold");
-    int c = 3;
+    int width = 3;
 
     if (!ours(b))
         return;
@@ -94,13 +94,14 @@ static void bind_detect(zn_binder *b, void *net)
         return;
     }
     for (int i = 0; !b->status && i < m->n_convs; i++) {
-        const int before = c;
+        const int before = width;
 
-        c = bind_conv(b, &m->conv[i], "detect", i, c, detect_width[zn_imin(i, DOWNS - 1)], i < DOWNS ? 2 : 1, 3);
-        if (!b->status && i >= DOWNS && c != before)
+        width =
+            bind_conv(b, &m->conv[i], "detect", i, width, detect_width[zn_imin(i, DOWNS - 1)], i < DOWNS ? 2 : 1, 3);
+        if (!b->status && i >= DOWNS && width != before)
             zn_bind_fail(b, "the blocks of the detector change their width");
     }
-    zn_bind_conv(b, &m->head, zn_conv_same(1, c, OUT_C), "detect.head");
+    zn_bind_conv(b, &m->head, zn_conv_same(1, width, OUT_C), "detect.head");
     b->geometry.in_c = 3;
     b->geometry.out_c = OUT_C;
 }
@@ -108,14 +109,14 @@ static void bind_detect(zn_binder *b, void *net)
 static void bind_points(zn_binder *b, void *net)
 {
     corrector *m = net;
-    int c = 3;
+    int width = 3;
 
     if (!ours(b))
         return;
     for (int i = 0; !b->status && i < POINTS_CONVS; i++)
-        c = bind_conv(b, &m->conv[i], "points", i, c, points_layer[i].width, points_layer[i].stride,
-                      i == POINTS_CONVS - 1 ? 4 : 3);
-    zn_bind_conv(b, &m->head, zn_conv_same(1, c, OUT_C), "points.head");
+        width = bind_conv(b, &m->conv[i], "points", i, width, points_layer[i].width, points_layer[i].stride,
+                          i == POINTS_CONVS - 1 ? 4 : 3);
+    zn_bind_conv(b, &m->head, zn_conv_same(1, width, OUT_C), "points.head");
     b->geometry.in_c = 3;
     b->geometry.out_c = OUT_C;
     b->geometry.side = ZN_FIND_CROP;

@@ -342,19 +342,19 @@ static zn_status correct(frame *f, zn_finder *finder, const pyramid *p, float *c
 zn_status zn_finder_open(zn_finder **out, zn_engine *engine, const zn_open *open, zn_error *err)
 {
     static const zn_open none;
-    zn_finder *f = calloc(1, sizeof *f);
-    zn_status s = f ? ZN_OK : zn_fail(err, ZN_E_MEMORY, "out of memory");
+    zn_finder *finder = calloc(1, sizeof *finder);
+    zn_status s = finder ? ZN_OK : zn_fail(err, ZN_E_MEMORY, "out of memory");
 
     *out = NULL;
-    if (err && f)
+    if (err && finder)
         err->text[0] = 0;
     if (!s)
-        s = zn_standin_open(&f->detect, engine, &zn_arch_face_detect, open ? open : &none, err);
+        s = zn_standin_open(&finder->detect, engine, &zn_arch_face_detect, open ? open : &none, err);
     if (!s)
-        s = zn_standin_open(&f->points, engine, &zn_arch_face_points, open ? open : &none, err);
+        s = zn_standin_open(&finder->points, engine, &zn_arch_face_points, open ? open : &none, err);
     if (s)
-        zn_finder_close(&f);
-    *out = f;
+        zn_finder_close(&finder);
+    *out = finder;
     return s;
 }
 

@@ -95,9 +95,9 @@ static zn_binder binder_of(zn_model *m, const zn_weights *w, zn_error *err)
                         .part = m->part };
 }
 
-static zn_need both(zn_need a, zn_need b)
+static zn_need both(zn_need x, zn_need y)
 {
-    return (zn_need){ a.weights + b.weights, a.scratch > b.scratch ? a.scratch : b.scratch };
+    return (zn_need){ x.weights + y.weights, x.scratch > y.scratch ? x.scratch : y.scratch };
 }
 
 /* What the network takes that was bound by b. */

@@ -396,23 +396,23 @@ static slot *slot_new(int w)
 
 static void add_band(void *cookie, int item, int worker)
 {
-    const work *k = cookie;
-    slot *s = k->slot[item];
+    const work *job = cookie;
+    slot *s = job->slot[item];
     const columns *c = &s->columns;
-    const size_t n = (size_t)k->w * 3;
-    const size_t apart = k->step_x > N ? (size_t)k->step_x * 3 : CHUNK; /* no patch needs what lies between */
+    const size_t n = (size_t)job->w * 3;
+    const size_t apart = job->step_x > N ? (size_t)job->step_x * 3 : CHUNK; /* no patch needs what lies between */
 
     (void)worker;
     for (int y = 0; y < BAND_STEP && y + N <= s->h; y += STEP) {
         const float *row = s->band + (size_t)y * n;
 
         for (size_t x = 0; x < n; x += apart) {
-            transform(c->dct + x, row + x, n, &k->basis);
+            transform(c->dct + x, row + x, n, &job->basis);
             look(c->down + x, c->along + x, c->marks + x, row + x, n);
         }
-        for (int x = 0; x + N <= k->w; x += k->step_x)
+        for (int x = 0; x + N <= job->w; x += job->step_x)
             for (int i = 0; i < 3; i++)
-                add_patch(&s->of[i], c, (size_t)(x * 3 + i), &k->basis);
+                add_patch(&s->of[i], c, (size_t)(x * 3 + i), &job->basis);
     }
 }
 
@@ -433,23 +433,23 @@ static void collect(spectrum *all, part *p)
 }
 
 /* All bands, `step` rows apart. */
-static zn_status add_bands(spectrum s[3], work *k, int n_slots, const zn_source *in, int step, zn_pool *pool,
+static zn_status add_bands(spectrum s[3], work *job, int n_slots, const zn_source *in, int step, zn_pool *pool,
                            zn_error *err)
 {
     for (int y = 0; y + N <= in->h;) {
         int n = 0;
 
         for (; n < n_slots && y + N <= in->h; n++, y += step) {
-            k->slot[n]->h = in->h - y < BAND ? in->h - y : BAND;
-            if (!in->read(in->cookie, (zn_rect){ 0, y, in->w, k->slot[n]->h }, k->slot[n]->band))
+            job->slot[n]->h = in->h - y < BAND ? in->h - y : BAND;
+            if (!in->read(in->cookie, (zn_rect){ 0, y, in->w, job->slot[n]->h }, job->slot[n]->band))
                 return zn_fail(err, ZN_E_FILE, "the picture could not be read");
         }
         if (pool)
-            zn_pool_run(pool, add_band, k, n);
+            zn_pool_run(pool, add_band, job, n);
         else
-            add_band(k, 0, 0);
+            add_band(job, 0, 0);
         for (int i = 0; i < n * 3; i++)
-            collect(&s[i % 3], &k->slot[i / 3]->of[i % 3]);
+            collect(&s[i % 3], &job->slot[i / 3]->of[i % 3]);
     }
     return ZN_OK;
 }
@@ -473,7 +473,7 @@ zn_status zn_noise_measure(float sigma[3], const zn_source *in, zn_pool *pool, z
 {
     int step, n_slots = pool ? zn_pool_size(pool) : 1;
     spectrum *s;
-    work k = { .w = in->w };
+    work job = { .w = in->w };
     zn_status status;
     bool got;
 
@@ -481,18 +481,18 @@ zn_status zn_noise_measure(float sigma[3], const zn_source *in, zn_pool *pool, z
     if (in->c < 3 || in->w < SIDE_MIN || in->h < SIDE_MIN)
         return ZN_OK; /* too small to tell: no noise */
     n_slots = n_slots < SLOTS ? n_slots : SLOTS;
-    step = choose_steps(&k.step_x, in->w, in->h);
-    basis_init(&k.basis);
+    step = choose_steps(&job.step_x, in->w, in->h);
+    basis_init(&job.basis);
     s = calloc(3, sizeof *s);
     got = s;
     for (int i = 0; i < n_slots; i++)
-        got = (k.slot[i] = slot_new(in->w)) && got;
-    status = got ? add_bands(s, &k, n_slots, in, step, pool, err)
+        got = (job.slot[i] = slot_new(in->w)) && got;
+    status = got ? add_bands(s, &job, n_slots, in, step, pool, err)
                  : zn_fail(err, ZN_E_MEMORY, "out of memory while estimating the noise");
     if (!status)
         conclude(sigma, s);
     for (int i = 0; i < n_slots; i++)
-        slot_free(k.slot[i]);
+        slot_free(job.slot[i]);
     free(s);
     return status;
 }

@@ -15,20 +15,20 @@ enum { /* columns of a row: t, the coefficients of the update, those of the esti
 };
 
 /* All steps' values on the device: [1][1][n][ROW]. */
-static zn_tensor upload_steps(zn_ctx *c, const zn_schedule *s)
+static zn_tensor upload_steps(zn_ctx *c, const zn_schedule *schedule)
 {
-    zn_tensor table = zn_new_of(c, ZN_F32, 1, 1, s->n, ROW);
-    float *host = c->dry || c->status ? NULL : malloc((size_t)s->n * ROW * sizeof *host);
+    zn_tensor table = zn_new_of(c, ZN_F32, 1, 1, schedule->n, ROW);
+    float *host = c->dry || c->status ? NULL : malloc((size_t)schedule->n * ROW * sizeof *host);
 
     if (!c->dry && !host)
         zn_ctx_fail(c, ZN_E_MEMORY, "out of memory for the steps of a sampler");
-    for (int k = 0; host && k < s->n; k++) {
+    for (int k = 0; host && k < schedule->n; k++) {
         float *row = host + (size_t)k * ROW;
 
-        row[0] = s->t[k];
-        memcpy(row + UPDATE, s->coefs[k], sizeof s->coefs[k]);
-        memcpy(row + ESTIMATE, s->preview[k], sizeof s->preview[k]);
-        memcpy(row + MULTISTEP, s->multistep[k], sizeof s->multistep[k]);
+        row[0] = schedule->t[k];
+        memcpy(row + UPDATE, schedule->coefs[k], sizeof schedule->coefs[k]);
+        memcpy(row + ESTIMATE, schedule->preview[k], sizeof schedule->preview[k]);
+        memcpy(row + MULTISTEP, schedule->multistep[k], sizeof schedule->multistep[k]);
     }
     zn_upload(c, table, host);
     free(host);

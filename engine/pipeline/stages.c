@@ -28,14 +28,14 @@ enum {
 /* The geometry of stage 1 or 2. */
 static zn_geometry stage_geometry(const zn_model *m, int stage)
 {
-    const zn_split *s = &m->split;
+    const zn_split *split = &m->split;
     zn_geometry g = m->geometry;
 
-    if ((stage == 1) == s->whole_first)
+    if ((stage == 1) == split->whole_first)
         g = (zn_geometry){ .in_c = g.in_c, .out_c = g.out_c, .shrink = 1, .grow = 1, .multiple = 1, .halo = -1 };
     else
-        g.halo = s->halo;
-    *(stage == 1 ? &g.out_c : &g.in_c) = s->c;
+        g.halo = split->halo;
+    *(stage == 1 ? &g.out_c : &g.in_c) = split->c;
     return g;
 }
 
@@ -74,15 +74,15 @@ typedef struct gathering {
 /* A sink: for each norm, the means of the channels in a tile's core, then those of their squared differences. */
 static bool add_tile(void *cookie, zn_rect core, const float *row)
 {
-    const gathering *g = cookie;
+    const gathering *into = cookie;
     const double n = (double)core.w * core.h;
 
-    for (int k = g->first; k < g->first + g->n; k++, row += 2 * g->c) {
-        const zn_norm *norm = g->split->norms[k];
-        moments *of = g->of + (size_t)k * (size_t)g->c;
+    for (int k = into->first; k < into->first + into->n; k++, row += 2 * into->c) {
+        const zn_norm *norm = into->split->norms[k];
+        moments *of = into->of + (size_t)k * (size_t)into->c;
 
         for (int i = 0; i < norm->c; i++)
-            merge(&of[i / (norm->c / norm->groups)], (moments){ n, row[i], row[g->c + i] * n });
+            merge(&of[i / (norm->c / norm->groups)], (moments){ n, row[i], row[into->c + i] * n });
     }
     return true;
 }
@@ -94,13 +94,13 @@ static double variance(moments m)
 
 /* Rows of norm number k, from what was found for it.  An estimate is corrected by what an estimate before it, under almost
  * the same conditions, differed by from the whole picture; NULL: it is not. */
-static void set_rows(const zn_statistics *s, const zn_norm *norm, int k, const moments *found, const moments *before,
-                     const moments *whole)
+static void set_rows(const zn_statistics *stats, const zn_norm *norm, int k, const moments *found,
+                     const moments *before, const moments *whole)
 {
-    float *mean = s->known + (size_t)(2 * k) * (size_t)s->c, *inverse = mean + s->c;
+    float *mean = stats->known + (size_t)(2 * k) * (size_t)stats->c, *inverse = mean + stats->c;
 
     for (int i = 0; i < norm->c; i++) {
-        const size_t at = (size_t)k * (size_t)s->c + (size_t)(i / (norm->c / norm->groups));
+        const size_t at = (size_t)k * (size_t)stats->c + (size_t)(i / (norm->c / norm->groups));
         double m = found[at].mean, v = variance(found[at]);
 
         if (whole) {
@@ -115,13 +115,13 @@ static void set_rows(const zn_statistics *s, const zn_norm *norm, int k, const m
 static zn_status begin_statistics(zn_run *r, zn_error *err)
 {
     const zn_split *split = &r->model->split;
-    zn_statistics s = { .rows = 2 * split->n_norms };
+    zn_statistics stats = { .rows = 2 * split->n_norms };
 
     for (int i = 0; i < split->n_norms; i++)
-        s.c = zn_imax(s.c, split->norms[i]->c);
-    if (s.rows && !(s.known = calloc((size_t)s.rows * (size_t)s.c, sizeof *s.known)))
+        stats.c = zn_imax(stats.c, split->norms[i]->c);
+    if (stats.rows && !(stats.known = calloc((size_t)stats.rows * (size_t)stats.c, sizeof *stats.known)))
         return zn_fail(err, ZN_E_MEMORY, "out of memory for the statistics of %s", r->model->arch->info.id);
-    r->statistics = s;
+    r->statistics = stats;
     return ZN_OK;
 }
 
@@ -140,18 +140,18 @@ static int sample_of(const zn_run *r, const zn_source *in)
 }
 
 /* A pass over tiles up to norm number k, or over all of them for every norm (k -1).  work not NULL: only that is added up. */
-static zn_status seek(zn_run *r, gathering *g, int k, const zn_source *in, double *work, zn_error *err)
+static zn_status seek(zn_run *r, gathering *into, int k, const zn_source *in, double *work, zn_error *err)
 {
     const zn_geometry *shape = &r->geometry;
     const zn_rect all = { 0, 0, zn_ceil_div(in->w, shape->shrink) * shape->grow,
                           zn_ceil_div(in->h, shape->shrink) * shape->grow };
     const int tile = r->tile, side = zn_tile_step(r) * SAMPLE_SIDE;
-    const zn_sink sink = { add_tile, g };
+    const zn_sink sink = { add_tile, into };
     zn_plan plan;
     zn_status s;
 
-    g->first = k < 0 ? 0 : k;
-    g->n = k < 0 ? g->split->n_norms : 1;
+    into->first = k < 0 ? 0 : k;
+    into->n = k < 0 ? into->split->n_norms : 1;
     r->n_measures = 0;
     r->statistics.sought = k < 0 ? ZN_EVERY_NORM : k + 1;
     r->statistics.every = k < 0 ? 1 : sample_of(r, in);
@@ -172,7 +172,7 @@ static zn_status find_statistics(zn_run *r, const zn_source *in, double *work, z
 {
     const zn_split *split = &r->model->split;
     const size_t len = (size_t)split->n_norms * (size_t)r->statistics.c;
-    gathering g = { .split = split, .c = r->statistics.c };
+    gathering into = { .split = split, .c = r->statistics.c };
     moments *of; /* first estimate, whole, second */
     zn_status s = ZN_OK;
 
@@ -181,14 +181,14 @@ static zn_status find_statistics(zn_run *r, const zn_source *in, double *work, z
     if (!(of = calloc(3 * len, sizeof *of)))
         return zn_fail(err, ZN_E_MEMORY, "out of memory for the statistics of %s", r->model->arch->info.id);
     for (int round = 0; round < (sample_of(r, in) > 1 ? 2 : 1) && !s; round++) {
-        g.of = of + len;
+        into.of = of + len;
         if (round)
-            s = seek(r, &g, -1, in, work, err);
-        g.of = of + (round ? 2 * len : 0);
+            s = seek(r, &into, -1, in, work, err);
+        into.of = of + (round ? 2 * len : 0);
         for (int k = 0; k < split->n_norms && !s; k++) {
-            s = seek(r, &g, k, in, work, err);
+            s = seek(r, &into, k, in, work, err);
             if (!s && !work)
-                set_rows(&r->statistics, split->norms[k], k, g.of, of, round ? of + len : NULL);
+                set_rows(&r->statistics, split->norms[k], k, into.of, of, round ? of + len : NULL);
         }
     }
     free(of);

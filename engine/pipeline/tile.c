@@ -79,17 +79,18 @@ static zn_call make_call(const zn_run *r, axis x, axis y, const zn_source *in, i
                      .left = x.out0 / g->grow * g->shrink - x.in0,
                      .top = y.out0 / g->grow * g->shrink - y.in0,
                      .sought = r->statistics.sought };
-    const zn_statistics *s = &r->statistics;
+    const zn_statistics *stats = &r->statistics;
 
     for (int i = 0; i < n_in; i++)
         call.in[i] = (zn_tensor){ NULL, 1, y.in1 - y.in0, x.in1 - x.in0, in[i].c, in[i].c, ZN_F32 };
     call.out[0] = (zn_tensor){ NULL, 1, y.out1 - y.out0, x.out1 - x.out0, g->out_c, g->out_c, ZN_F32 };
-    if (s->known) {
-        call.in[call.n_in++] = (zn_tensor){ NULL, 1, 1, s->rows, s->c, s->c, ZN_F32 };
+    if (stats->known) {
+        call.in[call.n_in++] = (zn_tensor){ NULL, 1, 1, stats->rows, stats->c, stats->c, ZN_F32 };
         call.core = (zn_rect){ x.core0 - x.in0, y.core0 - y.in0, x.core1 - x.core0, y.core1 - y.core0 };
     }
-    if (s->sought)
-        call.out[0] = (zn_tensor){ NULL, 1, 1, s->sought == ZN_EVERY_NORM ? s->rows : 2, s->c, s->c, ZN_F32 };
+    if (stats->sought)
+        call.out[0] =
+            (zn_tensor){ NULL, 1, 1, stats->sought == ZN_EVERY_NORM ? stats->rows : 2, stats->c, stats->c, ZN_F32 };
     return call;
 }
 
@@ -102,15 +103,15 @@ static int count_sets(const zn_run *r, int n_tiles)
 /* Memory of a tile: activations and scratch on the device, and the host's buffers. */
 static zn_status tile_memory(zn_run *r, const zn_call *call, int n_sets, size_t *bytes, zn_error *err)
 {
-    const zn_measure *m;
-    zn_status s = zn_run_measure(r, call, &m, err);
+    const zn_measure *measured;
+    zn_status s = zn_run_measure(r, call, &measured, err);
     size_t len = zn_pixels(call->out[0]) * (size_t)call->out[0].c;
 
     if (s)
         return s;
     for (int i = 0; i < call->n_in; i++)
         len += zn_pixels(call->in[i]) * (size_t)call->in[i].c;
-    *bytes = m->peak + r->model->need.scratch + (size_t)n_sets * len * sizeof(float);
+    *bytes = measured->peak + r->model->need.scratch + (size_t)n_sets * len * sizeof(float);
     return ZN_OK;
 }
 
@@ -235,27 +236,27 @@ static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int 
 
 /* ---- arrays as pictures -------------------------------------------------------------------------------- */
 
-static void copy_rect(float *dst, size_t dst_w, const float *src, size_t src_w, zn_rect r, size_t c)
+static void copy_rect(float *dst, size_t dst_w, const float *src, size_t src_w, zn_rect rect, size_t c)
 {
-    for (int32_t i = 0; i < r.h; i++)
-        memcpy(dst + (size_t)i * dst_w * c, src + (size_t)i * src_w * c, (size_t)r.w * c * sizeof *dst);
+    for (int32_t i = 0; i < rect.h; i++)
+        memcpy(dst + (size_t)i * dst_w * c, src + (size_t)i * src_w * c, (size_t)rect.w * c * sizeof *dst);
 }
 
-bool zn_memory_read(void *cookie, zn_rect r, float *dst)
+bool zn_memory_read(void *cookie, zn_rect rect, float *dst)
 {
-    const zn_memory *m = cookie;
-    size_t at = ((size_t)r.y * (size_t)m->w + (size_t)r.x) * (size_t)m->c;
+    const zn_memory *mem = cookie;
+    size_t at = ((size_t)rect.y * (size_t)mem->w + (size_t)rect.x) * (size_t)mem->c;
 
-    copy_rect(dst, (size_t)r.w, m->data + at, (size_t)m->w, r, (size_t)m->c);
+    copy_rect(dst, (size_t)rect.w, mem->data + at, (size_t)mem->w, rect, (size_t)mem->c);
     return true;
 }
 
-bool zn_memory_write(void *cookie, zn_rect r, const float *src)
+bool zn_memory_write(void *cookie, zn_rect rect, const float *src)
 {
-    const zn_memory *m = cookie;
-    size_t at = ((size_t)r.y * (size_t)m->w + (size_t)r.x) * (size_t)m->c;
+    const zn_memory *mem = cookie;
+    size_t at = ((size_t)rect.y * (size_t)mem->w + (size_t)rect.x) * (size_t)mem->c;
 
-    copy_rect(m->data + at, (size_t)m->w, src, (size_t)r.w, r, (size_t)m->c);
+    copy_rect(mem->data + at, (size_t)mem->w, src, (size_t)rect.w, rect, (size_t)mem->c);
     return true;
 }
 
@@ -313,16 +314,16 @@ static void copy_block(void *cookie, int item, int worker)
 {
     const copying *cp = cookie;
     const int y = item * cp->rows, rows = zn_imin(cp->rows, cp->h - y);
-    const zn_rect r = { cp->x, cp->y + y, cp->w, rows };
+    const zn_rect rect = { cp->x, cp->y + y, cp->w, rows };
     float *block = cp->data + (size_t)y * (size_t)cp->full_w * cp->c;
 
     (void)worker;
     if (cp->in) {
-        cp->failed[item] = !cp->in->read(cp->in->cookie, r, block);
+        cp->failed[item] = !cp->in->read(cp->in->cookie, rect, block);
         spread_rows(cp, block, rows);
     } else {
         pack_rows(cp, block, rows);
-        cp->failed[item] = !cp->out->write(cp->out->cookie, r, block);
+        cp->failed[item] = !cp->out->write(cp->out->cookie, rect, block);
     }
 }
 
@@ -429,9 +430,9 @@ typedef zn_status visit(walk *k, axis x, axis y, const zn_call *call);
 /* Where statistics are sought in some of the tiles: those on a lattice, as even as it can be (1 - the golden ratio). */
 static bool looks_at(const zn_run *r, int tx, int ty)
 {
-    const zn_statistics *s = &r->statistics;
+    const zn_statistics *stats = &r->statistics;
 
-    return s->every < 2 || !s->sought || (tx + ty * zn_imax(1, s->every * 382 / 1000)) % s->every == 0;
+    return stats->every < 2 || !stats->sought || (tx + ty * zn_imax(1, stats->every * 382 / 1000)) % stats->every == 0;
 }
 
 static zn_status each_tile(walk *k, const zn_plan *plan, visit *visit_tile)
@@ -460,14 +461,14 @@ static zn_status each_tile(walk *k, const zn_plan *plan, visit *visit_tile)
 static zn_status measure(walk *k, axis x, axis y, const zn_call *call)
 {
     size_t len = zn_pixels(call->out[0]) * (size_t)call->out[0].c;
-    const zn_measure *m;
-    zn_status s = zn_run_measure(k->r, call, &m, k->err);
+    const zn_measure *measured;
+    zn_status s = zn_run_measure(k->r, call, &measured, k->err);
 
     (void)x, (void)y;
     if (s)
         return s;
-    k->macs += m->macs;
-    k->work += m->work;
+    k->macs += measured->macs;
+    k->work += measured->work;
     k->dst_len = len > k->dst_len ? len : k->dst_len;
     for (int i = 0; i < k->n_in; i++) {
         len = zn_pixels(call->in[i]) * (size_t)call->in[i].c;

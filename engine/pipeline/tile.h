@@ -21,8 +21,8 @@ typedef struct zn_memory { /* an array as a source or a sink */
     int32_t w, c;
 } zn_memory;
 
-bool zn_memory_read(void *cookie, zn_rect r, float *dst);
-bool zn_memory_write(void *cookie, zn_rect r, const float *src);
+bool zn_memory_read(void *cookie, zn_rect rect, float *dst);
+bool zn_memory_write(void *cookie, zn_rect rect, const float *src);
 
 /* Pixels of the input from one possible beginning of a tile to the next. */
 int zn_tile_step(const zn_run *r);

@@ -52,9 +52,9 @@ static void formula_attention(zn_case *k, const zn_attention *a)
 }
 
 static void call_attention(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in,
-                           zn_tail t)
+                           zn_tail tail)
 {
-    (void)t;
+    (void)tail;
     b->attention(dev, y, in[0], in[1], in[2], k->arg);
 }
 
@@ -141,11 +141,11 @@ static void formula_rope(zn_case *k, const zn_rope *r)
     k->terms = 2;
 }
 
-static void call_rope(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
+static void call_rope(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail tail)
 {
     zn_rope r = *(const zn_rope *)k->arg;
 
-    (void)t;
+    (void)tail;
     r.cos = in[1];
     r.sin = in[2];
     b->rope(dev, y, in[0], &r);

@@ -101,7 +101,7 @@ static void formula_conv(zn_case *k, const zn_conv *w, bool integers)
     }
 }
 
-static void call_conv(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
+static void call_conv(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail tail)
 {
     zn_conv w = *(const zn_conv *)k->arg;
 
@@ -109,7 +109,7 @@ static void call_conv(const zn_case *k, const zn_backend *b, void *dev, zn_tenso
     if (!w.packed)
         abort();
     b->conv_pack(dev, &w, k->weight, k->bias);
-    b->conv2d(dev, y, in[0], &w, t);
+    b->conv2d(dev, y, in[0], &w, tail);
     b->sync(dev, NULL);
     b->free(dev, w.packed);
 }

@@ -41,9 +41,10 @@ static void formula_resize(zn_case *k, zn_filter f)
     k->terms = f == ZN_NEAREST ? 0 : 3 + x.h / y.h + x.w / y.w;
 }
 
-static void call_resize(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
+static void call_resize(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in,
+                        zn_tail tail)
 {
-    (void)t;
+    (void)tail;
     b->resize(dev, y, in[0], *(const zn_filter *)k->arg);
 }
 
@@ -66,15 +67,16 @@ static void formula_shuffle(zn_case *k, int r, bool back)
 }
 
 static void call_unshuffle(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in,
-                           zn_tail t)
+                           zn_tail tail)
 {
-    (void)t;
+    (void)tail;
     b->unshuffle(dev, y, in[0], *(const int *)k->arg);
 }
 
-static void call_shuffle(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
+static void call_shuffle(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in,
+                         zn_tail tail)
 {
-    b->shuffle(dev, y, in[0], *(const int *)k->arg, t);
+    b->shuffle(dev, y, in[0], *(const int *)k->arg, tail);
 }
 
 void zn_check_move(zn_test *t)
@@ -150,20 +152,21 @@ static void formula_binary(zn_case *k, zn_binary op)
     k->terms = 1;
 }
 
-static void call_map(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
+static void call_map(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail tail)
 {
     (void)k;
-    b->map(dev, y, in[0], t);
+    b->map(dev, y, in[0], tail);
 }
 
-static void call_binary(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
+static void call_binary(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in,
+                        zn_tail tail)
 {
-    b->binary(dev, y, in[0], in[1], *(const zn_binary *)k->arg, t);
+    b->binary(dev, y, in[0], in[1], *(const zn_binary *)k->arg, tail);
 }
 
-static void call_fill(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
+static void call_fill(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail tail)
 {
-    (void)in, (void)t;
+    (void)in, (void)tail;
     b->fill(dev, y, k->weight);
 }
 
@@ -184,9 +187,9 @@ static void formula_step(zn_case *k, double clip)
     k->terms = 5;
 }
 
-static void call_step(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
+static void call_step(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail tail)
 {
-    (void)t;
+    (void)tail;
     b->step(dev, y, in[0], in[1], in[2], *(const float *)k->arg);
 }
 
@@ -285,9 +288,10 @@ void zn_check_elementwise(zn_test *t)
 
 /* ---- look-up ------------------------------------------------------------------------------------------- */
 
-static void call_lookup(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
+static void call_lookup(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in,
+                        zn_tail tail)
 {
-    (void)k, (void)t;
+    (void)k, (void)tail;
     b->lookup(dev, y, in[0], in[1]);
 }
 

@@ -150,7 +150,7 @@ static void formula_lines(zn_case *k, const fwht_arg *a)
     free(v);
 }
 
-static void call_fwht(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
+static void call_fwht(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail tail)
 {
     const fwht_arg *a = k->arg;
     zn_fwht w = a->w;
@@ -160,7 +160,7 @@ static void call_fwht(const zn_case *k, const zn_backend *b, void *dev, zn_tenso
     float *bias = zn_upload_row(b, dev, a->bias, y.c);
     void *perm = zn_upload_row(b, dev, (const void *)a->perm, rounds * w.n);
 
-    (void)t;
+    (void)tail;
     w.pre = pre, w.gate = gate, w.slm = slm, w.mix = mix, w.bias = bias, w.perm = perm;
     b->fwht(dev, y, in[0], &w);
     b->sync(dev, NULL);
@@ -311,13 +311,14 @@ static void formula_pruned(zn_case *k, const float *scale, const float *bias, co
     free(mask);
 }
 
-static void call_pruned(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
+static void call_pruned(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in,
+                        zn_tail tail)
 {
     zn_pruned w = { .c = y.c };
     float *weight = zn_upload_row(b, dev, k->weight, 9 * y.c), *gate = zn_upload_row(b, dev, k->bias, y.c / 4);
     zn_tensor mask = shape(y.n, y.h, y.w, y.c / 8, 0);
 
-    (void)t;
+    (void)tail;
     mask.data = b->alloc(dev, span(mask) * sizeof(float));
     if (!mask.data)
         abort();

@@ -151,12 +151,12 @@ static void formula_gated(zn_case *k, const gated_arg *a, int n)
 
 /* ---- the cases ------------------------------------------------------------------------------------------ */
 
-static void call_gated(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
+static void call_gated(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail tail)
 {
     const gated_arg *a = k->arg;
     zn_gated w = a->w;
 
-    (void)t;
+    (void)tail;
     for (int i = 0; i < N_PARTS; i++) {
         part(&w, i)->packed = b->alloc(dev, b->conv_size(dev, part(&w, i)));
         if (!part(&w, i)->packed)

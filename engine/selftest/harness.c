@@ -179,7 +179,7 @@ static float *run_on(const zn_test *test, const zn_case *k, void *dev)
     const zn_tensor *before = k->alias >= 0 ? &k->in[k->alias] : k->res_is_y ? &k->res : NULL;
     zn_tensor in[ZN_CASE_INPUTS], y = k->y, res = k->res;
     void *block[ZN_CASE_INPUTS] = { NULL }, *res_block = NULL, *y_block;
-    zn_tail t = k->t;
+    zn_tail tail = k->t;
 
     for (size_t i = 0; i < len; i++) {
         size_t d = i - MARGIN;
@@ -197,11 +197,11 @@ static float *run_on(const zn_test *test, const zn_case *k, void *dev)
     y.type = test->type;
     for (int i = 0; i < k->n_in; i++)
         in[i] = i == k->alias ? y : to_device(test, dev, k->in[i], &block[i]);
-    if (t.residual) {
+    if (tail.residual) {
         res = k->res_is_y ? y : to_device(test, dev, k->res, &res_block);
-        t.residual = &res;
+        tail.residual = &res;
     }
-    k->call(k, b, dev, y, in, t);
+    k->call(k, b, dev, y, in, tail);
     b->sync(dev, NULL);
     download_as(test, dev, host, y_block, len);
     for (int i = 0; i < k->n_in; i++)

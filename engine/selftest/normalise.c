@@ -87,7 +87,7 @@ static void formula_modulation(zn_case *k, unsigned absent)
     k->terms += 6;
 }
 
-static void call_norm(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
+static void call_norm(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail tail)
 {
     const norm_arg *a = k->arg;
     zn_norm w = a->w;
@@ -101,7 +101,7 @@ static void call_norm(const zn_case *k, const zn_backend *b, void *dev, zn_tenso
         m.shift.data = a->absent & 2 ? NULL : m.shift.data;
         m.gate.data = a->absent & 4 ? NULL : m.gate.data;
     }
-    b->norm(dev, y, in[0], &w, a->adaptive ? &m : NULL, t);
+    b->norm(dev, y, in[0], &w, a->adaptive ? &m : NULL, tail);
     b->sync(dev, NULL);
     b->free(dev, w.gamma);
     b->free(dev, w.beta);

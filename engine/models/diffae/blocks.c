@@ -39,57 +39,58 @@ int zn_diffae_number(const zn_binder *b, const char *key, int lo, int hi, int ot
     return end == text || *end || n < lo || n > hi ? 0 : (int)n;
 }
 
-static bool width_ok(zn_binder *b, int c, const char *name)
+static bool width_ok(zn_binder *b, int width, const char *name)
 {
-    if (!b->status && (c < 1 || c > ZN_DIFFAE_MAX_C))
+    if (!b->status && (width < 1 || width > ZN_DIFFAE_MAX_C))
         zn_bind_fail(b, "the width of '%s' is missing or not from 1 to %d", name, ZN_DIFFAE_MAX_C);
     return !b->status;
 }
 
-zn_norm zn_diffae_group_norm(zn_binder *b, int c, const char *fmt, ...)
+zn_norm zn_diffae_group_norm(zn_binder *b, int width, const char *fmt, ...)
 {
-    zn_norm spec = { .kind = ZN_GROUP_NORM, .c = c, .groups = c < 32 ? c : 32, .eps = 1e-5f }, norm = { 0 };
+    zn_norm spec = { .kind = ZN_GROUP_NORM, .c = width, .groups = width < 32 ? width : 32, .eps = 1e-5f }, norm = { 0 };
     char name[160];
     va_list ap;
 
     va_start(ap, fmt);
     vsnprintf(name, sizeof name, fmt, ap);
     va_end(ap);
-    if (!b->status && c % spec.groups)
-        zn_bind_fail(b, "the %d channels of '%s' are not a multiple of %d", c, name, spec.groups);
+    if (!b->status && width % spec.groups)
+        zn_bind_fail(b, "the %d channels of '%s' are not a multiple of %d", width, name, spec.groups);
     zn_bind_norm(b, &norm, spec, "%s", name);
     return norm;
 }
 
 /* The published rows are head-major, q, k and v of a head together; here all q come first, then all k, then all v. */
-void zn_diffae_bind_attention(zn_binder *b, zn_diffae_attention *a, int c, const char *name)
+void zn_diffae_bind_attention(zn_binder *b, zn_diffae_attention *a, int width, const char *name)
 {
-    const int dim = zn_diffae_number(b, "head_channels", 1, ZN_DIFFAE_MAX_C, b->w ? c : 64), heads = dim ? c / dim : 0;
+    const int dim = zn_diffae_number(b, "head_channels", 1, ZN_DIFFAE_MAX_C, b->w ? width : 64),
+              heads = dim ? width / dim : 0;
     float *weight, *bias, *rows, *offsets;
 
     if (b->status)
         return;
-    if (!heads || c % dim) {
-        zn_bind_fail(b, "heads of %d channels do not divide %d channels", dim, c);
+    if (!heads || width % dim) {
+        zn_bind_fail(b, "heads of %d channels do not divide %d channels", dim, width);
         return;
     }
     a->heads = heads;
-    a->norm = zn_diffae_group_norm(b, c, "%s.norm", name);
-    weight = zn_bind_read(b, (int[5]){ 3 * c, c, 1 }, "%s.qkv.weight", name);
-    bias = zn_bind_read(b, (int[5]){ 3 * c }, "%s.qkv.bias", name);
-    rows = malloc((size_t)(3 * c) * (size_t)c * sizeof *rows);
-    offsets = malloc((size_t)(3 * c) * sizeof *offsets);
+    a->norm = zn_diffae_group_norm(b, width, "%s.norm", name);
+    weight = zn_bind_read(b, (int[5]){ 3 * width, width, 1 }, "%s.qkv.weight", name);
+    bias = zn_bind_read(b, (int[5]){ 3 * width }, "%s.qkv.bias", name);
+    rows = malloc((size_t)(3 * width) * (size_t)width * sizeof *rows);
+    offsets = malloc((size_t)(3 * width) * sizeof *offsets);
     if (!b->status && (!rows || !offsets))
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory while reading '%s'", name);
-    for (int i = 0; !b->status && i < 3 * c; i++) {
-        const int part = i / c, head = i % c / dim, from = (head * 3 + part) * dim + i % dim;
+    for (int i = 0; !b->status && i < 3 * width; i++) {
+        const int part = i / width, head = i % width / dim, from = (head * 3 + part) * dim + i % dim;
 
-        memcpy(rows + (size_t)i * (size_t)c, weight + (size_t)from * (size_t)c, (size_t)c * sizeof *rows);
+        memcpy(rows + (size_t)i * (size_t)width, weight + (size_t)from * (size_t)width, (size_t)width * sizeof *rows);
         offsets[i] = bias[from];
     }
     if (!b->status)
-        zn_bind_pack(b, &a->qkv, zn_conv_same(1, c, 3 * c), rows, offsets);
-    zn_bind_conv(b, &a->out, zn_conv_same(1, c, c), "%s.proj_out", name);
+        zn_bind_pack(b, &a->qkv, zn_conv_same(1, width, 3 * width), rows, offsets);
+    zn_bind_conv(b, &a->out, zn_conv_same(1, width, width), "%s.proj_out", name);
     free(weight);
     free(bias);
     free(rows);

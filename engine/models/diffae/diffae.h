@@ -66,8 +66,8 @@ int zn_diffae_number(const zn_binder *b, const char *key, int lo, int hi, int ot
 /* Binds NAME.in_layers.0 and so on.  The width and whether attention follows are read from the file; without one they
  * are spec's.  attention: the name of that sub-module, or NULL: there cannot be one. */
 void zn_diffae_bind_res(zn_binder *b, zn_diffae_res *r, zn_diffae_res spec, const char *name, const char *attention);
-void zn_diffae_bind_attention(zn_binder *b, zn_diffae_attention *a, int c, const char *name);
-zn_norm zn_diffae_group_norm(zn_binder *b, int c, const char *fmt, ...) ZN_PRINTF(3, 4);
+void zn_diffae_bind_attention(zn_binder *b, zn_diffae_attention *a, int width, const char *name);
+zn_norm zn_diffae_group_norm(zn_binder *b, int width, const char *fmt, ...) ZN_PRINTF(3, 4);
 
 /* y may not overlap x; m may be NULL for a block that is not conditioned.  Attention is included. */
 void zn_diffae_run_res(zn_ctx *c, const zn_diffae_res *r, zn_tensor y, zn_tensor x, const zn_diffae_modulation *m);

@@ -38,11 +38,11 @@ static void bind(zn_binder *b, void *net)
     const int per_level = zn_diffae_number(b, "encoder_blocks", 1, 8, 2);
     char name[96], attention[96];
     int multiple;
-    int c = b->w ? zn_bind_dim(b, 0, "%sencoder.input_blocks.0.0.weight", prefix) : usual_width[0];
+    int width = b->w ? zn_bind_dim(b, 0, "%sencoder.input_blocks.0.0.weight", prefix) : usual_width[0];
 
     m->code = b->w ? zn_bind_dim(b, 0, "%sencoder.out.3.weight", prefix) : USUAL_CODE;
     m->patch = zn_diffae_number(b, "patch", 1, 8, b->w ? 1 : USUAL_PATCH);
-    if (!m->code || c < 1 || c > ZN_DIFFAE_MAX_C || m->code > ZN_DIFFAE_MAX_C) {
+    if (!m->code || width < 1 || width > ZN_DIFFAE_MAX_C || m->code > ZN_DIFFAE_MAX_C) {
         zn_bind_fail(b, "these are not the weights of a diffusion autoencoder's encoder");
         return;
     }
@@ -65,30 +65,30 @@ static void bind(zn_binder *b, void *net)
         return;
     }
     snprintf(b->variant, sizeof b->variant, "encoder of a diffusion autoencoder, code of %d numbers", m->code);
-    zn_bind_conv(b, &m->first, zn_conv_same(3, 3 * m->patch * m->patch, c), "%sencoder.input_blocks.0.0", prefix);
+    zn_bind_conv(b, &m->first, zn_conv_same(3, 3 * m->patch * m->patch, width), "%sencoder.input_blocks.0.0", prefix);
     for (int i = 1; !b->status && i < m->n_blocks; i++) {
         const int level = i / (per_level + 1);
         const bool half = i % (per_level + 1) == 0;
-        const zn_diffae_res spec = { .cin = c,
-                                     .cout = half ? c : usual_width[level],
+        const zn_diffae_res spec = { .cin = width,
+                                     .cout = half ? width : usual_width[level],
                                      .resample = half ? ZN_HALF_SIZE : ZN_SAME_SIZE,
                                      .has_attention = !half && level == 2 };
 
         snprintf(name, sizeof name, "%sencoder.input_blocks.%d.0", prefix, i);
         snprintf(attention, sizeof attention, "%sencoder.input_blocks.%d.1", prefix, i);
         zn_diffae_bind_res(b, &m->block[i], spec, name, half ? NULL : attention);
-        c = m->block[i].cout;
+        width = m->block[i].cout;
     }
     for (int i = 0; i < 2; i++) {
         snprintf(name, sizeof name, "%sencoder.middle_block.%d", prefix, 2 * i);
         snprintf(attention, sizeof attention, "%sencoder.middle_block.1", prefix);
-        zn_diffae_bind_res(b, &m->middle[i], (zn_diffae_res){ .cin = c, .cout = c, .has_attention = !i }, name,
+        zn_diffae_bind_res(b, &m->middle[i], (zn_diffae_res){ .cin = width, .cout = width, .has_attention = !i }, name,
                            i ? NULL : attention);
-        if (!b->status && m->middle[i].cout != c)
+        if (!b->status && m->middle[i].cout != width)
             zn_bind_fail(b, "the middle of the encoder changes its width");
     }
-    m->last_norm = zn_diffae_group_norm(b, c, "%sencoder.out.0", prefix);
-    zn_bind_conv(b, &m->last, zn_conv_same(1, c, m->code), "%sencoder.out.3", prefix);
+    m->last_norm = zn_diffae_group_norm(b, width, "%sencoder.out.0", prefix);
+    zn_bind_conv(b, &m->last, zn_conv_same(1, width, m->code), "%sencoder.out.3", prefix);
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------- */

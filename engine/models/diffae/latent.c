@@ -50,13 +50,13 @@ static void bind_scales(zn_binder *b, latent *m, const char *prefix)
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the layers of the time step");
     for (int i = 0; !b->status && i < m->n_layers - 1; i++) {
         const layer *l = &m->layer[i];
-        const int c = l->linear.cout;
-        float *w = zn_bind_read(b, (int[5]){ c, m->embed }, "%slatent_net.layers.%d.linear_emb.weight", prefix, i);
-        float *v = zn_bind_read(b, (int[5]){ c }, "%slatent_net.layers.%d.linear_emb.bias", prefix, i);
+        const int width = l->linear.cout;
+        float *w = zn_bind_read(b, (int[5]){ width, m->embed }, "%slatent_net.layers.%d.linear_emb.weight", prefix, i);
+        float *v = zn_bind_read(b, (int[5]){ width }, "%slatent_net.layers.%d.linear_emb.bias", prefix, i);
 
         if (!b->status)
-            memcpy(weight + (size_t)l->at * embed, w, (size_t)c * embed * sizeof *w);
-        for (int j = 0; !b->status && j < c; j++)
+            memcpy(weight + (size_t)l->at * embed, w, (size_t)width * embed * sizeof *w);
+        for (int j = 0; !b->status && j < width; j++)
             bias[l->at + j] = v[j] + 1;
         free(w);
         free(v);
@@ -83,7 +83,7 @@ static void bind(zn_binder *b, void *net)
     latent *m = net;
     const char *prefix = zn_diffae_prefix(b->w), *prediction = zn_bind_meta(b, "latent_prediction");
     char name[96];
-    int c;
+    int width;
 
     m->predicts_v = prediction && !strcmp(prediction, "v");
     if (prediction && !m->predicts_v && strcmp(prediction, "eps")) {
@@ -104,7 +104,7 @@ static void bind(zn_binder *b, void *net)
     snprintf(b->variant, sizeof b->variant, "latent network of %d layers, code of %d numbers", m->n_layers, m->code);
     snprintf(name, sizeof name, "%slatent_net.time_embed", prefix);
     zn_diffae_bind_times(b, &m->times, m->dim, m->embed, name);
-    c = 0;
+    width = 0;
     for (int i = 0; !b->status && i < m->n_layers; i++) {
         layer *l = &m->layer[i];
         const bool last = i + 1 == m->n_layers;
@@ -116,13 +116,13 @@ static void bind(zn_binder *b, void *net)
             zn_bind_fail(b, "the widths of the latent network make no sense");
             return;
         }
-        zn_bind_conv(b, &l->linear, zn_conv_same(1, c + m->code, cout), "%slatent_net.layers.%d.linear", prefix, i);
+        zn_bind_conv(b, &l->linear, zn_conv_same(1, width + m->code, cout), "%slatent_net.layers.%d.linear", prefix, i);
         if (!last)
             zn_bind_norm(b, &l->norm, (zn_norm){ .kind = ZN_LAYER_NORM, .c = cout, .eps = 1e-5f },
                          "%slatent_net.layers.%d.norm", prefix, i);
         l->at = m->sum;
         m->sum += last ? 0 : cout;
-        c = cout;
+        width = cout;
     }
     bind_scales(b, m, prefix);
     if (zn_bind_has(b, "conds_mean") && zn_bind_has(b, "conds_std")) {

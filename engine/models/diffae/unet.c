@@ -94,25 +94,25 @@ static int bind_block(zn_binder *b, unet *m, zn_diffae_res *r, int level, int ci
     return r->cout;
 }
 
-static int bind_down(zn_binder *b, unet *m, const char *prefix, int c)
+static int bind_down(zn_binder *b, unet *m, const char *prefix, int width)
 {
     m->n_down = m->n_up;
-    m->down[0].cout = c;
+    m->down[0].cout = width;
     for (int i = 1; !b->status && i < m->n_down; i++) {
         const bool half = i % (m->per_level + 1) == 0;
         char name[96], attention[96];
 
         snprintf(name, sizeof name, "%sinput_blocks.%d.0", prefix, i);
         snprintf(attention, sizeof attention, "%sinput_blocks.%d.1", prefix, i);
-        c = bind_block(b, m, &m->down[i], i / (m->per_level + 1), c, half ? ZN_HALF_SIZE : ZN_SAME_SIZE, name,
-                       half ? NULL : attention);
+        width = bind_block(b, m, &m->down[i], i / (m->per_level + 1), width, half ? ZN_HALF_SIZE : ZN_SAME_SIZE, name,
+                           half ? NULL : attention);
     }
     if (zn_bind_has(b, "%sinput_blocks.%d.0.in_layers.2.weight", prefix, m->n_down))
         zn_bind_fail(b, "there are more blocks going down than going up");
-    return c;
+    return width;
 }
 
-static int bind_up(zn_binder *b, unet *m, const char *prefix, int c)
+static int bind_up(zn_binder *b, unet *m, const char *prefix, int width)
 {
     for (int i = 0; !b->status && i < m->n_up; i++) {
         const int level = m->levels - 1 - i / (m->per_level + 1);
@@ -122,19 +122,20 @@ static int bind_up(zn_binder *b, unet *m, const char *prefix, int c)
 
         if (b->w && (last != 0) != ends) {
             zn_bind_fail(b, "the blocks of the U-Net do not form levels");
-            return c;
+            return width;
         }
         snprintf(name, sizeof name, "%soutput_blocks.%d.0", prefix, i);
         snprintf(attention, sizeof attention, "%soutput_blocks.%d.1", prefix, i);
-        c = bind_block(b, m, &m->up[i], level, c + m->down[m->n_down - 1 - i].cout, ZN_SAME_SIZE, name, attention);
+        width =
+            bind_block(b, m, &m->up[i], level, width + m->down[m->n_down - 1 - i].cout, ZN_SAME_SIZE, name, attention);
         m->doubles[i] = ends;
         if (ends) {
             last = last ? last : 2;
             snprintf(name, sizeof name, "%soutput_blocks.%d.%d", prefix, i, last);
-            c = bind_block(b, m, &m->twice[i], level, c, ZN_DOUBLE_SIZE, name, NULL);
+            width = bind_block(b, m, &m->twice[i], level, width, ZN_DOUBLE_SIZE, name, NULL);
         }
     }
-    return c;
+    return width;
 }
 
 typedef struct merged { /* the two matrices of all blocks, in host memory */
@@ -213,7 +214,7 @@ static void bind(zn_binder *b, void *net)
     unet *m = net;
     const char *prefix = zn_diffae_prefix(b->w), *prediction = zn_bind_meta(b, "prediction");
     char name[96], attention[96];
-    int c = usual_width[0];
+    int width = usual_width[0];
 
     if (b->w && !recognise(b->w, b->variant, sizeof b->variant)) {
         zn_bind_fail(b, "these are not the weights of a diffusion autoencoder's U-Net");
@@ -226,12 +227,12 @@ static void bind(zn_binder *b, void *net)
         m->dim = zn_bind_dim(b, 1, "%stime_embed.time_embed.0.weight", prefix);
         m->embed = zn_bind_dim(b, 0, "%stime_embed.time_embed.0.weight", prefix);
         m->code = zn_bind_dim(b, 1, "%sinput_blocks.1.0.cond_emb_layers.1.weight", prefix);
-        c = zn_bind_dim(b, 0, "%sinput_blocks.0.0.weight", prefix);
+        width = zn_bind_dim(b, 0, "%sinput_blocks.0.0.weight", prefix);
     }
     if (!m->patch || (prediction && !m->predicts_v && strcmp(prediction, "eps")))
         zn_bind_fail(b, "the metadata's patch or prediction makes no sense");
     else if (m->dim < 2 || m->dim > ZN_DIFFAE_MAX_C || m->embed < 1 || m->embed > ZN_DIFFAE_MAX_C || m->code < 1 ||
-             m->code > ZN_DIFFAE_MAX_C || c < 1 || c > ZN_DIFFAE_MAX_C)
+             m->code > ZN_DIFFAE_MAX_C || width < 1 || width > ZN_DIFFAE_MAX_C)
         zn_bind_fail(b, "the widths of the U-Net make no sense");
     else
         find_levels(b, m, prefix);
@@ -240,18 +241,18 @@ static void bind(zn_binder *b, void *net)
 
     snprintf(name, sizeof name, "%stime_embed.time_embed", prefix);
     zn_diffae_bind_times(b, &m->times, m->dim, m->embed, name);
-    zn_bind_conv(b, &m->first, zn_conv_same(3, 3 * m->patch * m->patch, c), "%sinput_blocks.0.0", prefix);
-    c = bind_down(b, m, prefix, c);
+    zn_bind_conv(b, &m->first, zn_conv_same(3, 3 * m->patch * m->patch, width), "%sinput_blocks.0.0", prefix);
+    width = bind_down(b, m, prefix, width);
     for (int i = 0; i < 2; i++) {
         snprintf(name, sizeof name, "%smiddle_block.%d", prefix, 2 * i);
         snprintf(attention, sizeof attention, "%smiddle_block.1", prefix);
-        bind_block(b, m, &m->middle[i], m->levels - 1, c, ZN_SAME_SIZE, name, i ? NULL : attention);
-        if (!b->status && m->middle[i].cout != c)
+        bind_block(b, m, &m->middle[i], m->levels - 1, width, ZN_SAME_SIZE, name, i ? NULL : attention);
+        if (!b->status && m->middle[i].cout != width)
             zn_bind_fail(b, "the middle of the U-Net changes its width");
     }
-    c = bind_up(b, m, prefix, c);
-    m->last_norm = zn_diffae_group_norm(b, c, "%sout.0", prefix);
-    zn_bind_conv(b, &m->last, zn_conv_same(3, c, 3 * m->patch * m->patch), "%sout.2", prefix);
+    width = bind_up(b, m, prefix, width);
+    m->last_norm = zn_diffae_group_norm(b, width, "%sout.0", prefix);
+    zn_bind_conv(b, &m->last, zn_conv_same(3, width, 3 * m->patch * m->patch), "%sout.2", prefix);
     bind_modulation(b, m, prefix);
 }
 

@@ -13,23 +13,23 @@
 
 int zn_vae_width(zn_binder *b, const char *name)
 {
-    const int c = zn_bind_dim(b, 0, "%s.weight", name);
+    const int width = zn_bind_dim(b, 0, "%s.weight", name);
 
     if (b->status)
         return 0;
-    if (c < 1 || c > ZN_VAE_MAX_C) {
+    if (width < 1 || width > ZN_VAE_MAX_C) {
         zn_bind_fail(b, "the width of '%s' is missing or not from 1 to %d: not the weights of this model", name,
                      ZN_VAE_MAX_C);
         return 0;
     }
-    return c;
+    return width;
 }
 
-/* RMS norm is x / max(|x|, 1e-12) * sqrt(c) * gamma in the reference: a mean of squares and an eps that is the square of
+/* RMS norm is x / max(|x|, 1e-12) * sqrt(width) * gamma in the reference: a mean of squares and an eps that is the square of
  * that bound, so that a pixel of zeros stays one. */
-void zn_vae_bind_norm(zn_binder *b, zn_norm *out, const zn_vae_names *n, int c, const char *fmt, ...)
+void zn_vae_bind_norm(zn_binder *b, zn_norm *out, const zn_vae_names *n, int width, const char *fmt, ...)
 {
-    const int groups = c < 32 ? c : 32;
+    const int groups = width < 32 ? width : 32;
     char name[ZN_VAE_NAME];
     va_list ap;
 
@@ -39,12 +39,13 @@ void zn_vae_bind_norm(zn_binder *b, zn_norm *out, const zn_vae_names *n, int c, 
     if (b->status)
         return;
     if (n->kind == ZN_RMS_NORM) {
-        *out = (zn_norm){ .kind = ZN_RMS_NORM, .c = c, .no_bias = true, .eps = 1e-24f / (float)c };
-        out->gamma = zn_bind_vector(b, c, "%s.gamma", name);
-    } else if (c % groups) {
-        zn_bind_fail(b, "the %d channels of '%s' are not a multiple of 32", c, name);
+        *out = (zn_norm){ .kind = ZN_RMS_NORM, .c = width, .no_bias = true, .eps = 1e-24f / (float)width };
+        out->gamma = zn_bind_vector(b, width, "%s.gamma", name);
+    } else if (width % groups) {
+        zn_bind_fail(b, "the %d channels of '%s' are not a multiple of 32", width, name);
     } else {
-        zn_bind_norm(b, out, (zn_norm){ .kind = ZN_GROUP_NORM, .c = c, .groups = groups, .eps = n->eps }, "%s", name);
+        zn_bind_norm(b, out, (zn_norm){ .kind = ZN_GROUP_NORM, .c = width, .groups = groups, .eps = n->eps }, "%s",
+                     name);
     }
 }
 
@@ -140,21 +141,21 @@ void zn_vae_bind_res(zn_binder *b, zn_vae_res *r, const zn_vae_names *n, bool vi
     }
 }
 
-void zn_vae_bind_attention(zn_binder *b, zn_vae_attention *a, const zn_vae_names *n, int c, const char *name)
+void zn_vae_bind_attention(zn_binder *b, zn_vae_attention *a, const zn_vae_names *n, int width, const char *name)
 {
     const char *const part[] = { n->q, n->k, n->v };
-    const size_t square = (size_t)c * (size_t)c;
+    const size_t square = (size_t)width * (size_t)width;
     float *rows, *offsets;
 
     a->heads = 1;
-    zn_vae_bind_norm(b, &a->norm, n, c, "%s.%s", name, n->norm);
-    zn_vae_bind_conv(b, &a->out, zn_conv_same(1, c, c), "%s.%s", name, n->out);
+    zn_vae_bind_norm(b, &a->norm, n, width, "%s.%s", name, n->norm);
+    zn_vae_bind_conv(b, &a->out, zn_conv_same(1, width, width), "%s.%s", name, n->out);
     if (!n->k) {
-        zn_vae_bind_conv(b, &a->qkv, zn_conv_same(1, c, 3 * c), "%s.%s", name, n->q);
+        zn_vae_bind_conv(b, &a->qkv, zn_conv_same(1, width, 3 * width), "%s.%s", name, n->q);
         return;
     }
     rows = malloc(3 * square * sizeof *rows);
-    offsets = malloc(3 * (size_t)c * sizeof *offsets);
+    offsets = malloc(3 * (size_t)width * sizeof *offsets);
     if (!b->status && (!rows || !offsets))
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory while reading '%s'", name);
     for (int i = 0; i < 3 && !b->status; i++) {
@@ -162,16 +163,16 @@ void zn_vae_bind_attention(zn_binder *b, zn_vae_attention *a, const zn_vae_names
         float *weight, *bias;
 
         snprintf(full, sizeof full, "%s.%s", name, part[i]);
-        weight = zn_vae_read_conv(b, &bias, zn_conv_same(1, c, c), full);
+        weight = zn_vae_read_conv(b, &bias, zn_conv_same(1, width, width), full);
         if (!b->status) {
             memcpy(rows + (size_t)i * square, weight, square * sizeof *rows);
-            memcpy(offsets + i * c, bias, (size_t)c * sizeof *offsets);
+            memcpy(offsets + i * width, bias, (size_t)width * sizeof *offsets);
         }
         free(weight);
         free(bias);
     }
     if (!b->status)
-        zn_bind_pack(b, &a->qkv, zn_conv_same(1, c, 3 * c), rows, offsets);
+        zn_bind_pack(b, &a->qkv, zn_conv_same(1, width, 3 * width), rows, offsets);
     free(rows);
     free(offsets);
 }
@@ -240,15 +241,15 @@ void zn_vae_set_geometry(zn_binder *b, zn_vae *m, int sample)
 
 /* ---- slots --------------------------------------------------------------------------------------------- */
 
-zn_tensor zn_vae_slot(zn_vae_run *r, int i, int n, int h, int w, int c)
+zn_tensor zn_vae_slot(zn_vae_run *r, int i, int n, int h, int w, int ch)
 {
     const zn_type type = r->c->type;
-    const size_t size = (size_t)n * (size_t)h * (size_t)w * (size_t)c * zn_type_size(type);
+    const size_t size = (size_t)n * (size_t)h * (size_t)w * (size_t)ch * zn_type_size(type);
 
     if (r->sizing && size > r->size[i])
         r->size[i] = size;
     assert(size <= r->size[i]);
-    return (zn_tensor){ r->data[i], n, h, w, c, c, type };
+    return (zn_tensor){ r->data[i], n, h, w, ch, ch, type };
 }
 
 void zn_vae_take(zn_vae_run *r, zn_tensor y, int i)
@@ -285,10 +286,10 @@ void zn_vae_forward_slots(zn_ctx *c, const void *net, const zn_call *call, zn_va
 
 /* ---- norms of tiles ------------------------------------------------------------------------------------ */
 
-/* The first c elements of a row. */
-static zn_tensor row_of(zn_tensor t, int row, int c)
+/* The first ch elements of a row. */
+static zn_tensor row_of(zn_tensor t, int row, int ch)
 {
-    return (zn_tensor){ t.data ? t.data + (size_t)row * (size_t)t.ld : NULL, 1, 1, 1, c, c, t.type };
+    return (zn_tensor){ t.data ? t.data + (size_t)row * (size_t)t.ld : NULL, 1, 1, 1, ch, ch, t.type };
 }
 
 /* y = the mean over all pixels: first of rows, so that nothing is added to a sum of a million. */

@@ -95,8 +95,9 @@ typedef struct zn_vae_names {
 
 /* The output channels of NAME.weight, checked; 0: the status says what is wrong. */
 int zn_vae_width(zn_binder *b, const char *name);
-/* RMS norm: NAME.gamma.  Group norm of 32 groups (c, if that is less): NAME.weight, NAME.bias. */
-void zn_vae_bind_norm(zn_binder *b, zn_norm *out, const zn_vae_names *n, int c, const char *fmt, ...) ZN_PRINTF(5, 6);
+/* RMS norm: NAME.gamma.  Group norm of 32 groups (width, if that is less): NAME.weight, NAME.bias. */
+void zn_vae_bind_norm(zn_binder *b, zn_norm *out, const zn_vae_names *n, int width, const char *fmt, ...)
+    ZN_PRINTF(5, 6);
 /* A convolution; of a file's 3-D convolution only the last tap in time, which is all that one picture sees.  The first
  * spec.cout output channels are taken. */
 void zn_vae_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...) ZN_PRINTF(4, 5);
@@ -108,7 +109,7 @@ float *zn_vae_read_tap(zn_binder *b, float **bias, zn_conv spec, int tap, const 
 /* video: with all taps in time. */
 void zn_vae_bind_res(zn_binder *b, zn_vae_res *r, const zn_vae_names *n, bool video, int cin, int cout, const char *fmt,
                      ...) ZN_PRINTF(7, 8);
-void zn_vae_bind_attention(zn_binder *b, zn_vae_attention *a, const zn_vae_names *n, int c, const char *name);
+void zn_vae_bind_attention(zn_binder *b, zn_vae_attention *a, const zn_vae_names *n, int width, const char *name);
 /* How sizes map, from what was bound; halo -1.  sample: the number of that setting, if there are group norms (zn_split). */
 void zn_vae_set_geometry(zn_binder *b, zn_vae *m, int sample);
 
@@ -153,7 +154,7 @@ typedef void zn_vae_walk(zn_vae_run *r, const void *net, const zn_call *call);
 void zn_vae_forward_slots(zn_ctx *c, const void *net, const zn_call *call, zn_vae_walk *walk);
 
 /* A tensor in slot i, of the run's type; what was there is gone. */
-zn_tensor zn_vae_slot(zn_vae_run *r, int i, int n, int h, int w, int c);
+zn_tensor zn_vae_slot(zn_vae_run *r, int i, int n, int h, int w, int ch);
 /* x = y, which is in slot i: slots 0 and i change places. */
 void zn_vae_take(zn_vae_run *r, zn_tensor y, int i);
 

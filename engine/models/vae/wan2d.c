@@ -89,38 +89,38 @@ static bool recognise_decoder(const zn_weights *w, char *what, size_t size)
     return recognise(w, true, what, size);
 }
 
-static void bind_attention(zn_binder *b, zn_vae_attention *a, int c, const char *name)
+static void bind_attention(zn_binder *b, zn_vae_attention *a, int width, const char *name)
 {
     if (b->status)
         return;
-    zn_vae_bind_attention(b, a, &names, c, name);
-    a->heads = zn_imax(1, zn_imin(MOST_HEADS, c / HEAD));
-    if (!b->status && c % a->heads)
-        zn_bind_fail(b, "the %d channels of '%s' do not divide into %d heads", c, name, a->heads);
+    zn_vae_bind_attention(b, a, &names, width, name);
+    a->heads = zn_imax(1, zn_imin(MOST_HEADS, width / HEAD));
+    if (!b->status && width % a->heads)
+        zn_bind_fail(b, "the %d channels of '%s' do not divide into %d heads", width, name, a->heads);
 }
 
 /* NAME.J, as many as there are. */
-static void bind_blocks(zn_binder *b, level *l, int c, const char *name)
+static void bind_blocks(zn_binder *b, level *l, int width, const char *name)
 {
     while (!b->status && (b->w ? zn_bind_has(b, "%s.%d.conv1.weight", name, l->n_res) : l->n_res < USUAL_BLOCKS)) {
         if (l->n_res == ZN_VAE_BLOCKS) {
             zn_bind_fail(b, "'%s' has more than %d blocks", name, ZN_VAE_BLOCKS);
             return;
         }
-        zn_vae_bind_res(b, &l->res[l->n_res], &names, false, c, c, "%s.%d", name, l->n_res);
+        zn_vae_bind_res(b, &l->res[l->n_res], &names, false, width, width, "%s.%d", name, l->n_res);
         l->n_res++;
     }
 }
 
-static void bind_middle(zn_binder *b, wan2d *m, int c)
+static void bind_middle(zn_binder *b, wan2d *m, int width)
 {
     char name[ZN_VAE_NAME];
 
     snprintf(name, sizeof name, "%s.middle_res_blocks", side(m->decoder));
-    bind_blocks(b, &m->middle, c, name);
+    bind_blocks(b, &m->middle, width, name);
     m->middle.has_attend = true;
     snprintf(name, sizeof name, "%s.middle_attention", side(m->decoder));
-    bind_attention(b, &m->middle.attention, c, name);
+    bind_attention(b, &m->middle.attention, width, name);
 }
 
 /* Without a file: the width of level i in the order of the forward. */
@@ -129,7 +129,7 @@ static int usual_width(const zn_binder *b, const wan2d *m, int i)
     return (b->base ? b->base : USUAL_BASE) << (m->decoder ? USUAL_LEVELS - 1 - i : i);
 }
 
-static int bind_level(zn_binder *b, wan2d *m, int i, int c)
+static int bind_level(zn_binder *b, wan2d *m, int i, int width)
 {
     level *l = &m->level[i];
     char base[ZN_VAE_NAME], name[ZN_VAE_NAME + 16];
@@ -139,7 +139,7 @@ static int bind_level(zn_binder *b, wan2d *m, int i, int c)
     snprintf(base, sizeof base, "%s.%s_blocks.%d", side(m->decoder), m->decoder ? "up" : "down", i);
     snprintf(name, sizeof name, "%s.conv_in", base);
     cout = b->w ? zn_vae_width(b, name) : usual_width(b, m, i);
-    conv = m->decoder ? zn_vae_twice(c, cout) : zn_conv_same(3, c, cout);
+    conv = m->decoder ? zn_vae_twice(width, cout) : zn_conv_same(3, width, cout);
     conv.stride = m->decoder ? 1 : 2;
     zn_vae_bind_conv(b, &l->conv, conv, "%s", name);
     snprintf(name, sizeof name, "%s.res_blocks", base);
@@ -155,7 +155,7 @@ static void bind(zn_binder *b, wan2d *m, bool decoder)
 {
     const char *s = side(decoder);
     char name[ZN_VAE_NAME];
-    int c, z, scale;
+    int width, z, scale;
 
     m->decoder = decoder;
     if (b->w && !recognise(b->w, decoder, b->variant, sizeof b->variant)) {
@@ -163,15 +163,15 @@ static void bind(zn_binder *b, wan2d *m, bool decoder)
         return;
     }
     snprintf(name, sizeof name, "%s.%s", s, decoder ? "z_to_h" : "conv_in");
-    c = b->w ? zn_vae_width(b, name) : usual_width(b, m, 0);
+    width = b->w ? zn_vae_width(b, name) : usual_width(b, m, 0);
     z = !b->w     ? USUAL_Z
         : decoder ? zn_bind_dim(b, 1, "%s.weight", name)
                   : zn_bind_dim(b, 0, "%s.conv_out.weight", s) / 2;
     if (!b->status && (z < 1 || z > 256))
         zn_bind_fail(b, "%d latent channels are not from 1 to 256", z);
-    zn_vae_bind_conv(b, &m->first, zn_conv_same(decoder ? 1 : 3, decoder ? z : 3, c), "%s", name);
+    zn_vae_bind_conv(b, &m->first, zn_conv_same(decoder ? 1 : 3, decoder ? z : 3, width), "%s", name);
     if (decoder)
-        bind_middle(b, m, c);
+        bind_middle(b, m, width);
     while (!b->status &&
            (b->w ? zn_bind_has(b, "%s.%s_blocks.%d.conv_in.weight", s, decoder ? "up" : "down", m->n_levels)
                  : m->n_levels < USUAL_LEVELS)) {
@@ -179,13 +179,13 @@ static void bind(zn_binder *b, wan2d *m, bool decoder)
             zn_bind_fail(b, "the %s has more than %d levels", s, ZN_VAE_LEVELS);
             return;
         }
-        c = bind_level(b, m, m->n_levels, c);
+        width = bind_level(b, m, m->n_levels, width);
         m->n_levels++;
     }
     if (!decoder)
-        bind_middle(b, m, c);
-    zn_vae_bind_norm(b, &m->last_norm, &names, c, "%s.norm_out", s);
-    zn_vae_bind_conv(b, &m->last, zn_conv_same(3, c, decoder ? 3 : z), "%s.conv_out", s);
+        bind_middle(b, m, width);
+    zn_vae_bind_norm(b, &m->last_norm, &names, width, "%s.norm_out", s);
+    zn_vae_bind_conv(b, &m->last, zn_conv_same(3, width, decoder ? 3 : z), "%s.conv_out", s);
     scale = 1 << m->n_levels;
     b->geometry = (zn_geometry){ .in_c = decoder ? z : 3,
                                  .out_c = decoder ? 3 : z,
