@@ -5,7 +5,7 @@
     tools/bench_latents.py [ENCODER[:DECODER]...] [--size 512x512] [--rounds 5] [--threads 1,all] [--zenith PROGRAM]
 
 ENCODER and DECODER are weight files; without one, those of models/.  TAESD (4 channels, made-up weights) is measured with them.
-They take turns, and of all rounds the least counts: of the same work, what is above it is somebody else's.  On a busy machine CPU
+They take turns, and the minimum of all rounds counts: other processes only add to a time.  On a busy machine CPU
 time is what to read; with several threads it is the sum of all, which wait for each other, so that wall time is shown, too.
 """
 import argparse
