@@ -87,7 +87,7 @@ static double difference(const zn_array *got, const zn_array *want, double *wors
     for (size_t k = 0; k < zn_array_len(want); k++) {
         const double d = fabs((double)got->data[k] - (double)want->data[k]);
 
-        *worst = d <= *worst ? *worst : d; /* NaN sticks */
+        *worst = isnan(*worst) || d <= *worst ? *worst : d;
         *top = fmax(*top, fabs((double)want->data[k]));
         errors += d * d;
         all += (double)want->data[k] * (double)want->data[k];

@@ -108,7 +108,7 @@ static double difference(zn_engine *on, int i, zn_error *err)
     for (size_t k = 0; k < zn_array_len(&y); k++) {
         double d = fabs((double)y.data[k] - (double)want.data[k]);
 
-        worst = d <= worst ? worst : d; /* NaN sticks */
+        worst = test_larger(worst, d);
     }
 end:
     free(x.data);
@@ -167,11 +167,19 @@ static void shows_latents(void)
     }
 }
 
+/* One value that is not a number is off, wherever it is. */
+static void no_number_is_missed(void)
+{
+    CHECK(test_larger(1, 2) == 2 && test_larger(2, 1) == 2, "not the larger one");
+    CHECK(isnan(test_larger(1, NAN)) && isnan(test_larger(test_larger(1, NAN), 2)), "dropped");
+}
+
 int main(void)
 {
     zn_engine_info list[16];
     int n = zn_engine_list(list, 16);
 
+    RUN(no_number_is_missed);
     for (int e = 0; e < n; e++) {
         if (!list[e].usable || zn_engine_open(&engine, list[e].name, 0, NULL))
             continue;

@@ -55,7 +55,7 @@ static void check_product(int m, int n, int k, bool turn_a, bool turn_b, bool ad
                 mag += fabs(p);
             }
             d = fabs(y[i * (size_t)n + j] - want) / mag;
-            worst = d <= worst ? worst : d;
+            worst = test_larger(worst, d);
         }
     free(a);
     free(b);

@@ -50,7 +50,7 @@ static double distance(zn_tensor a, zn_tensor b, double scale)
     for (size_t i = 0; i < n; i++) {
         double d = fabs((double)x[i] - scale * (double)y[i]);
 
-        worst = d <= worst ? worst : d;
+        worst = test_larger(worst, d);
     }
     free(x);
     free(y);
@@ -297,7 +297,7 @@ static void test_folded_is_layered(void)
         if (!s)
             s = zn_model_run(m, &x, 1, &z, &job, &err);
         for (size_t j = 0; j < zn_array_len(&y) && !s; j++) {
-            worst = fmax(worst, fabs((double)y.data[j] - (double)z.data[j]));
+            worst = test_larger(worst, fabs((double)y.data[j] - (double)z.data[j]));
             top = fmax(top, fabs((double)z.data[j]));
         }
         zn_model_close(&m);

@@ -175,7 +175,7 @@ static void changes(void)
         }
         CHECK(!zn_model_run(sample, in, 3 + masked, &out, &job, &err), "%s", err.text);
         for (size_t i = 0; i < len; i++) {
-            worst = fmax(worst, fabs((double)out.data[i] - (double)x[i]));
+            worst = test_larger(worst, fabs((double)out.data[i] - (double)x[i]));
             if (masked && mask[i / 16] == 0)
                 kept = fmax(kept, fabs((double)out.data[i] - (double)in[2].data[i]));
         }

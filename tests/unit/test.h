@@ -8,6 +8,7 @@
 #ifndef ZN_TEST_H
 #define ZN_TEST_H
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -79,6 +80,12 @@ static inline void test_run(const char *name, void (*test)(void))
         printf("  # CPU %.1f s", cpu);
     printf("\n");
     fflush(stdout);
+}
+
+/* For a running maximum of differences: once one of them is not a number, neither is the result.  (fmax would drop it.) */
+static inline double test_larger(double worst, double d)
+{
+    return isnan(worst) || d <= worst ? worst : d;
 }
 
 /* What the process has held at most, in KiB; 0: unknown. */

@@ -279,7 +279,7 @@ static void quantised_weights(void)
                 const int i = o * ROW + k, v = bits == 8 ? (int8_t)q[i] : (q[i / 2] >> i % 2 * 4 & 15) - 8;
                 const double s = zn_from_f16(scale[i / 32]);
 
-                worst = fmax(worst, fabs(v * s - w[o * K + k]) / s);
+                worst = test_larger(worst, fabs(v * s - w[o * K + k]) / s);
             }
         CHECK(worst <= 0.5 + top * 0x1p-11, "int%d: off by %g steps", bits, worst); /* the scale is rounded, too */
         gpu->free(dev, c.packed);

@@ -364,7 +364,7 @@ static double worst(const float *got, const double *want)
     double most = 0;
 
     for (int i = 0; i < LEN; i++)
-        most = fmax(most, fabs(got[i] - want[i]));
+        most = test_larger(most, fabs(got[i] - want[i]));
     return most;
 }
 

@@ -584,7 +584,7 @@ static void check_blocks(const char *file, int n)
         for (size_t k = 0; k < zn_entry_len(e); k++) {
             const double d = fabs((double)got[k] - (double)want[k]);
 
-            worst = d <= worst ? worst : d; /* NaN sticks */
+            worst = test_larger(worst, d);
         }
         if (!(worst <= 1e-6))
             snprintf(wrong, sizeof wrong, "%s is off by %g", g->name, worst);
