@@ -170,6 +170,7 @@ if asked check; then
   step "golden diffae" "$build/tests/test_diffae"
   step "golden z-image" "$build/tests/test_zimage"
   step "streamed layers" "$build/tests/test_stream"
+  step "fp16 beside fp32" "$build/tests/test_half"
   step "tiles" "$build/tests/test_tiles"
   step "without a GPU" "$root/tests/cli/test_cuda.sh" "$build/engine/zenith" "$build/tests"
 fi
