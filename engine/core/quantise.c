@@ -7,42 +7,53 @@
 
 #include "tensor.h"
 
-/* The scale of a group whose largest magnitude becomes `top`. */
-static uint16_t scale_of(const float *w, int n, int top)
+/* A group's numbers, rounded, and its scale, an f16; n is constant for a whole group.  Magnitudes are compared as their bits,
+ * which have the same order, so that compilers make vectors of the loops; a NaN counts as 0.  Adding and subtracting 1.5 * 2^23
+ * rounds to the nearest, ties to even. */
+static inline uint16_t round_group(int8_t *q, const float *w, const int n, const float top)
 {
-    float max = 0;
+    const uint32_t sign = 0x80000000, infinite = 0x7f800000;
+    const float magic = 0x1.8p23f;
+    uint32_t bits[ZN_W_GROUP], limit, most = 0;
+    float v[ZN_W_GROUP], max, s;
+    uint16_t scale;
 
+    memcpy(bits, w, (size_t)n * sizeof *w);
     for (int i = 0; i < n; i++)
-        max = fabsf(w[i]) > max ? fabsf(w[i]) : max;
-    return zn_to_f16(max / (float)top);
-}
-
-static int quantise_one(float w, float scale, int top)
-{
-    float v = scale > 0 ? w / scale : 0;
-
-    return v >= (float)top ? top : v <= (float)-top ? -top : v == v ? (int)lrintf(v) : 0;
-}
-
-static uint16_t quantise_i8(uint8_t *q, const float *w, int n)
-{
-    const uint16_t scale = scale_of(w, n, 127);
-
+        bits[i] = (bits[i] & ~sign) > infinite ? 0 : bits[i] & ~sign;
     for (int i = 0; i < n; i++)
-        q[i] = (uint8_t)quantise_one(w[i], zn_from_f16(scale), 127);
+        most = bits[i] > most ? bits[i] : most;
+    memcpy(&max, &most, sizeof max);
+    scale = zn_to_f16(max / top);
+    s = zn_from_f16(scale) > 0 ? zn_from_f16(scale) : INFINITY; /* all become 0 */
+    for (int i = 0; i < n; i++)
+        v[i] = w[i] / s;
+    memcpy(bits, v, (size_t)n * sizeof *v);
+    memcpy(&limit, &top, sizeof limit);
+    for (int i = 0; i < n; i++) {
+        uint32_t mag = (bits[i] & ~sign) > infinite ? 0 : bits[i] & ~sign;
+
+        mag = mag < limit ? mag : limit;
+        bits[i] = mag | (bits[i] & sign);
+    }
+    memcpy(v, bits, (size_t)n * sizeof *v);
+    for (int i = 0; i < n; i++)
+        q[i] = (int8_t)(int32_t)(v[i] + magic - magic);
     return scale;
 }
 
-static uint16_t quantise_i4(uint8_t *q, const float *w, int n)
+static uint16_t quantise_i8(uint8_t *to, const float *w, int n)
 {
-    const uint16_t scale = scale_of(w, n, 7);
+    return n == ZN_W_GROUP ? round_group((int8_t *)to, w, ZN_W_GROUP, 127) : round_group((int8_t *)to, w, n, 127);
+}
 
-    for (int i = 0; i < n; i += 2) {
-        int low = quantise_one(w[i], zn_from_f16(scale), 7) + 8;
-        int high = i + 1 < n ? quantise_one(w[i + 1], zn_from_f16(scale), 7) + 8 : 8;
+static uint16_t quantise_i4(uint8_t *to, const float *w, int n)
+{
+    int8_t q[ZN_W_GROUP] = { 0 };
+    const uint16_t scale = n == ZN_W_GROUP ? round_group(q, w, ZN_W_GROUP, 7) : round_group(q, w, n, 7);
 
-        q[i / 2] = (uint8_t)(low | high << 4);
-    }
+    for (int i = 0; i < n; i += 2)
+        to[i / 2] = (uint8_t)((q[i] + 8) | (q[i + 1] + 8) << 4);
     return scale;
 }
 
