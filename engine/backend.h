@@ -98,6 +98,13 @@ static inline bool zn_conv_integers_fit(const zn_conv *w)
         !w->pad_t && !w->pad_l;
 }
 
+/* Where the weights of a linear layer come from, quantised as quantise.h says: n rows from `first` on, to q and scale.  Several
+ * threads may call it at once.  Whoever made it knows whether it failed; what it left in q is of no use then. */
+typedef struct zn_row_source {
+    void (*read)(void *cookie, int first, int n, void *q, uint16_t *scale);
+    void *cookie;
+} zn_row_source;
+
 typedef enum zn_norm_kind {
     ZN_GROUP_NORM, /* statistics over h, w and the channels of a group, per image */
     ZN_LAYER_NORM, /* over the channels of a pixel */
@@ -260,6 +267,9 @@ typedef struct zn_backend {
      * [cout][cin/groups][kh][kw] in host memory, bias has cout (NULL: none). */
     size_t (*conv_size)(void *dev, const zn_conv *w);
     void (*conv_pack)(void *dev, const zn_conv *w, const float *weight, const float *bias);
+    /* The same for a linear layer of whole groups whose weights are int8 or int4: rows are read as they are needed.  False: not
+     * this layer, and nothing was read.  rows NULL: only says so. */
+    bool (*conv_pack_rows)(void *dev, const zn_conv *w, const zn_row_source *rows, const float *bias);
     /* Bytes that the device takes beside packed weights and tensors while it runs such a layer, until it is closed. */
     size_t (*conv_scratch)(void *dev, const zn_conv *w);
 

@@ -3,7 +3,10 @@
  *
  * q4_0 to q6_K are those of GGUF (llama.cpp); a block is a run of 32 or 256 elements of a row.  mlx4 and mlx8 are those of MLX:
  * nibbles or bytes in 32-bit words, the first element in the low one, with a scale and an offset per group of 32 in two
- * tensors beside it. */
+ * tensors beside it.
+ *
+ * q8_0, q4_0 and those groups of mlx8 and mlx4 whose offset is minus the middle of their range hold what zn_quantise makes, in
+ * another order: zn_entry_read_quantised rounds none of them again. */
 #include "weightfile.h"
 
 #include <string.h>
@@ -170,4 +173,97 @@ zn_status zn_blocks_read(const zn_entry *e, float *dst, size_t first, size_t len
             b->read(y, piece + i * b->size);
     }
     return e->scales ? scale_groups(e, dst, first / ZN_MLX_GROUP, len / ZN_MLX_GROUP, err) : ZN_OK;
+}
+
+/* ---- as zn_quantise stores them ------------------------------------------------------------------------------- */
+
+static void copy_q8_0(uint8_t *q, const unsigned char *p)
+{
+    memcpy(q, p, ZN_W_GROUP);
+}
+
+/* Elements 0 .. 15 are low nibbles, 16 .. 31 high ones; here neighbours share a byte. */
+static void copy_q4_0(uint8_t *q, const unsigned char *p)
+{
+    for (int i = 0; i < ZN_W_GROUP / 4; i++) {
+        q[i] = (uint8_t)((p[2 * i] & 15) | p[2 * i + 1] << 4);
+        q[i + ZN_W_GROUP / 4] = (uint8_t)(p[2 * i] >> 4 | (p[2 * i + 1] & 0xf0));
+    }
+}
+
+/* Blocks of 32 elements after an f16. */
+static zn_status copy_blocks(const zn_entry *e, zn_wtype t, uint8_t *q, uint16_t *scale, size_t first, size_t n,
+                             zn_error *err)
+{
+    const size_t size = zn_block_of(e->dtype)->size, each = zn_wtype_size(t, ZN_W_GROUP);
+    unsigned char piece[1 << 14];
+    size_t left = n / ZN_W_GROUP, some;
+
+    for (uint64_t at = e->at + first / ZN_W_GROUP * size; left; left -= some, at += some * size) {
+        zn_status s;
+
+        some = left < sizeof piece / size ? left : sizeof piece / size;
+        if ((s = zn_file_read(e->file, at, piece, some * size, err)))
+            return s;
+        for (size_t i = 0; i < some; i++, q += each) {
+            *scale++ = zn_le16(piece + i * size);
+            (t == ZN_W_I8 ? copy_q8_0 : copy_q4_0)(q, piece + i * size + 2);
+        }
+    }
+    return ZN_OK;
+}
+
+/* Words, scales and offsets of MLX.  *same: what was copied is the tensor. */
+static zn_status copy_mlx(const zn_entry *e, zn_wtype t, uint8_t *q, uint16_t *scale, size_t first, size_t n,
+                          bool *same, zn_error *err)
+{
+    const float middle = t == ZN_W_I4 ? 8 : 128;
+    const size_t size = zn_wtype_size(t, n), groups = n / ZN_W_GROUP, group = first / ZN_W_GROUP;
+    uint16_t offset[1024];
+    size_t some;
+    zn_status s =
+        zn_file_read(e->scales->file, e->scales->at + group * sizeof *scale, scale, groups * sizeof *scale, err);
+
+    *same = true;
+    for (size_t i = 0; i < groups && *same && !s; i += some) {
+        some = groups - i < sizeof offset / sizeof *offset ? groups - i : sizeof offset / sizeof *offset;
+        s = zn_file_read(e->offsets->file, e->offsets->at + (group + i) * sizeof *offset, offset, some * sizeof *offset,
+                         err);
+        for (size_t j = 0; j < some && !s; j++) {
+            const float v = zn_from_f16(scale[i + j]);
+
+            *same = *same && v - v == 0 && zn_from_f16(offset[j]) == -middle * v; /* finite */
+        }
+    }
+    if (*same && !s)
+        s = zn_file_read(e->file, e->at + zn_wtype_size(t, first), q, size, err);
+    for (size_t i = 0; t == ZN_W_I8 && i < size && *same && !s; i++)
+        q[i] ^= 0x80;
+    return s;
+}
+
+zn_status zn_entry_read_quantised(const zn_entry *e, zn_wtype t, void *q, uint16_t *scale, size_t first, size_t n,
+                                  zn_error *err)
+{
+    enum { PIECE = 8 * ZN_WHOLE_BLOCKS };
+    const bool halves = e->scales && e->scales->dtype == ZN_F16 && e->offsets->dtype == ZN_F16;
+    uint8_t *to = q;
+    float x[PIECE];
+    zn_status s = ZN_OK;
+
+    if (e->dtype == (t == ZN_W_I8 ? ZN_Q8_0 : ZN_Q4_0))
+        return copy_blocks(e, t, to, scale, first, n, err);
+    if (e->dtype == (t == ZN_W_I8 ? ZN_MLX8 : ZN_MLX4) && halves) {
+        bool same;
+
+        if ((s = copy_mlx(e, t, to, scale, first, n, &same, err)) || same)
+            return s;
+    }
+    for (size_t some; n && !s; n -= some, first += some) {
+        some = n < PIECE ? n : PIECE;
+        s = zn_entry_read_part(e, x, first, some, err);
+        for (size_t i = 0; i < some && !s; i += ZN_W_GROUP, to += zn_wtype_size(t, ZN_W_GROUP))
+            *scale++ = zn_quantise(t, to, x + i, ZN_W_GROUP);
+    }
+    return s;
 }

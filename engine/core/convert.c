@@ -45,6 +45,20 @@ size_t zn_entry_len(const zn_entry *e)
     return len;
 }
 
+size_t zn_entry_span(const zn_entry *e)
+{
+    const zn_block *b = zn_block_of(e->dtype);
+    size_t last = 0;
+
+    if (!zn_entry_len(e))
+        return 0;
+    if (b)
+        return zn_entry_len(e) / b->len * b->size;
+    for (int i = 0; i < e->n_dims; i++)
+        last += ((size_t)e->shape[i] - 1) * (size_t)e->stride[i];
+    return (last + 1) * zn_dtype_size(e->dtype);
+}
+
 /* ---- one element -------------------------------------------------------------------------------- */
 
 static float from_bits(uint32_t bits)
@@ -251,7 +265,7 @@ static void read_rows(float *dst, const unsigned char *src, const size_t *shape,
 
 zn_status zn_entry_read(const zn_entry *e, float *dst, zn_error *err)
 {
-    size_t shape[ZN_MAX_DIMS], step[ZN_MAX_DIMS], span = zn_dtype_size(e->dtype);
+    size_t shape[ZN_MAX_DIMS], step[ZN_MAX_DIMS];
     unsigned char *bytes;
     zn_status s;
     int n;
@@ -263,9 +277,7 @@ zn_status zn_entry_read(const zn_entry *e, float *dst, zn_error *err)
     n = merge_dims(e, shape, step);
     if (n == 1 && step[0] == zn_dtype_size(e->dtype))
         return zn_entry_read_part(e, dst, 0, zn_entry_len(e), err);
-    for (int i = 0; i < n; i++)
-        span += (shape[i] - 1) * step[i];
-    if ((s = zn_file_copy(&bytes, e->file, e->at, span, err)))
+    if ((s = zn_file_copy(&bytes, e->file, e->at, zn_entry_span(e), err)))
         return s;
     read_rows(dst, bytes, shape, step, n, e->dtype);
     free(bytes);

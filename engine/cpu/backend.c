@@ -217,6 +217,7 @@ static double cpu_peak(void *dev, zn_precision p)
         .recorded = cpu_recorded,                                                                                      \
         .conv_size = zn_cpu_conv_size,                                                                                 \
         .conv_pack = zn_cpu_conv_pack,                                                                                 \
+        .conv_pack_rows = zn_cpu_conv_pack_rows,                                                                       \
         .conv_scratch = zn_cpu_conv_scratch,                                                                           \
         .conv_of_integers = zn_cpu_conv_of_integers,                                                                   \
         .conv2d = zn_cpu_conv2d,                                                                                       \

@@ -29,6 +29,16 @@ void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const fl
     algorithm_of(d->k, w)->pack(d, w, weight, bias);
 }
 
+bool zn_cpu_conv_pack_rows(void *dev, const zn_conv *w, const zn_row_source *rows, const float *bias)
+{
+    const zn_cpu *d = dev;
+    const bool takes = algorithm_of(d->k, w) == &zn_conv_integers && w->cin % ZN_W_GROUP == 0;
+
+    if (takes && rows)
+        zn_integers_pack_rows(d, w, rows, bias);
+    return takes;
+}
+
 size_t zn_cpu_conv_scratch(void *dev, const zn_conv *w)
 {
     const zn_kernels *k = ((zn_cpu *)dev)->k;

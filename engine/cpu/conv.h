@@ -45,6 +45,9 @@ bool zn_winograd_run(const zn_conv_job *job);
 /* Bytes of zn_cpu.expanded that it uses for such a layer; 0: never this one. */
 size_t zn_winograd_scratch(const zn_kernels *k, const zn_conv *w);
 
+/* The pack of zn_conv_integers, of rows that are read while they are packed. */
+void zn_integers_pack_rows(const zn_cpu *d, const zn_conv *w, const zn_row_source *rows, const float *bias);
+
 /* n weights of a depthwise or dense 1x1 convolution, for the outputs from o on: the bias (row 0), or the weights of tap
  * or channel row - 1. */
 void zn_cpu_conv_row(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n);

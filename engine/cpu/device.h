@@ -51,6 +51,7 @@ static inline int zn_items(size_t n, size_t each)
 /* The operations, as in backend.h. */
 size_t zn_cpu_conv_size(void *dev, const zn_conv *w);
 void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias);
+bool zn_cpu_conv_pack_rows(void *dev, const zn_conv *w, const zn_row_source *rows, const float *bias);
 size_t zn_cpu_conv_scratch(void *dev, const zn_conv *w);
 bool zn_cpu_conv_of_integers(void *dev, const zn_conv *w);
 void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);

@@ -97,28 +97,31 @@ static size_t size(const zn_kernels *k, const zn_conv *w)
         (w->cout % k->nr ? stored_size(w, t, w->cout % k->nr) : 0);
 }
 
-static void pack_stored(const zn_kernels *k, const zn_conv *w, zn_wtype t, const float *weight)
+typedef struct packing {
+    const zn_kernels *k;
+    const zn_conv *w;
+    const float *weight;
+} packing;
+
+/* One panel in another type (zn_stored). */
+static void pack_stored(const zn_kernels *k, const zn_conv *w, zn_wtype t, const float *weight, int panel)
 {
-    int len = w->kh * w->kw * w->cin, pairs = t == ZN_W_I4 ? 2 : 1; /* rows of k in an element */
-    size_t each = zn_wtype_size(t, (size_t)pairs);
+    const int len = w->kh * w->kw * w->cin, pairs = t == ZN_W_I4 ? 2 : 1; /* rows of k in an element */
+    const int first = panel * k->nr, n = zn_imin(w->cout - first, k->nr);
+    const size_t each = zn_wtype_size(t, (size_t)pairs), ld = (size_t)stored_panel(k, w, t, panel).ld;
+    char *scale = memset(stored_at(k, w, t, panel), 0, stored_size(w, t, n)), *q = scale + scale_size(w, t, (int)ld);
 
-    memset(stored_at(k, w, t, 0), 0, size(k, w) - sizeof(float) * bias_len(k, w));
-    for (int o = 0; o < w->cout; o++) {
-        char *scale = stored_at(k, w, t, o / k->nr);
-        size_t ld = (size_t)stored_panel(k, w, t, o / k->nr).ld, at = (size_t)(o % k->nr);
-        char *q = scale + scale_size(w, t, (int)ld);
-
-        for (int first = 0; first < len; first += ZN_W_GROUP) {
-            int n = zn_imin(len - first, ZN_W_GROUP);
+    for (int o = 0; o < n; o++)
+        for (int from = 0; from < len; from += ZN_W_GROUP) {
+            const int some = zn_imin(len - from, ZN_W_GROUP);
             char group[4 * ZN_W_GROUP];
-            uint16_t s = zn_quantise(t, group, weight + (size_t)o * (size_t)len + first, n);
+            const uint16_t s = zn_quantise(t, group, weight + (size_t)(first + o) * (size_t)len + from, some);
 
             if (zn_wtype_scaled(t))
-                memcpy(scale + sizeof s * ((size_t)(first / ZN_W_GROUP) * ld + at), &s, sizeof s);
-            for (int i = 0; i < zn_ceil_div(n, pairs); i++)
-                memcpy(q + each * ((size_t)(first / pairs + i) * ld + at), group + each * (size_t)i, each);
+                memcpy(scale + sizeof s * ((size_t)(from / ZN_W_GROUP) * ld + (size_t)o), &s, sizeof s);
+            for (int i = 0; i < zn_ceil_div(some, pairs); i++)
+                memcpy(q + each * ((size_t)(from / pairs + i) * ld + (size_t)o), group + each * (size_t)i, each);
         }
-    }
 }
 
 /* One panel: [tap][channel][width] from weight[o][channel][tap]; outputs past n are zero. */
@@ -130,27 +133,38 @@ static void pack_panel(float *to, const float *weight, int taps, int cin, int n,
                 *to++ = o < n ? weight[((size_t)o * (size_t)cin + (size_t)c) * (size_t)taps + (size_t)t] : 0;
 }
 
+/* A panel of a group. */
+static void pack_item(void *cookie, int item, int worker)
+{
+    const packing *job = cookie;
+    const zn_kernels *k = job->k;
+    const zn_conv *w = job->w;
+    const int cin = w->cin / w->groups, cout = w->cout / w->groups, taps = w->kh * w->kw;
+    const int panels = zn_ceil_div(cout, k->nr), g = item / panels, o = item % panels * k->nr;
+    const int n = zn_imin(cout - o, k->nr), width = zn_round_up(n, k->vl);
+    const zn_wtype t = zn_conv_weights(w);
+
+    (void)worker;
+    if (t != ZN_W_F32)
+        pack_stored(k, w, t, job->weight, item);
+    else
+        pack_panel((float *)w->packed + bias_len(k, w) + (size_t)g * group_len(k, w) + (size_t)(taps * cin) * (size_t)o,
+                   job->weight + (size_t)(g * cout + o) * (size_t)(cin * taps), taps, cin, n, width);
+}
+
 static void pack(const zn_cpu *d, const zn_conv *w, const float *weight, const float *bias)
 {
     const zn_kernels *k = d->k;
-    int cin = w->cin / w->groups, cout = w->cout / w->groups, taps = w->kh * w->kw;
-    zn_wtype t = zn_conv_weights(w);
+    const int cout = w->cout / w->groups;
+    packing job = { k, w, weight };
 
-    if (t != ZN_W_F32)
-        pack_stored(k, w, t, weight);
     for (int g = 0; g < w->groups; g++) {
         float *b = (float *)w->packed + (size_t)(g * zn_round_up(cout, k->nr));
-        float *to = (float *)w->packed + bias_len(k, w) + (size_t)g * group_len(k, w);
 
         for (int o = 0; o < zn_round_up(cout, k->nr); o++)
             b[o] = bias && o < cout ? bias[g * cout + o] : 0;
-        for (int o = 0; o < cout && t == ZN_W_F32; o += k->nr) {
-            int n = cout - o < k->nr ? cout - o : k->nr, width = zn_round_up(n, k->vl);
-
-            pack_panel(to, weight + (size_t)(g * cout + o) * (size_t)(cin * taps), taps, cin, n, width);
-            to += (size_t)(taps * cin) * (size_t)width;
-        }
     }
+    zn_pool_run(d->pool, pack_item, &job, w->groups * zn_ceil_div(cout, k->nr));
 }
 
 const float *zn_implicit_weights(float *room, size_t *tap, const float **bias, const zn_kernels *k, const zn_conv *w,

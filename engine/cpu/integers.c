@@ -18,10 +18,13 @@ enum {
     COLUMN_BYTES = 192 << 10, /* of an item's weights */
     COLUMN_OUTPUTS = 256,     /* at most: what the sums of a strip have room for */
     ITEM_ROWS = 8,            /* to quantise */
+    ITEM_OUTPUTS = 16,        /* to pack */
     MOST_INPUTS = 1 << 16
 };
 
 _Static_assert((int)ROOM <= (int)ZN_EXPANDED, "quantised rows do not fit");
+_Static_assert(ITEM_OUTPUTS *(MOST_INPUTS + MOST_INPUTS / ZN_W_GROUP * 2) <= (int)ZN_SCRATCH,
+               "the outputs of an item do not fit");
 
 typedef struct integers_job {
     zn_conv_job c;
@@ -57,46 +60,109 @@ static size_t size(const zn_kernels *k, const zn_conv *w)
         (size_t)zn_ceil_div(w->cout, k->vl) * zn_dot8_panel(zn_conv_weights(w), groups_of(w), k->vl);
 }
 
-/* A group of one output: n weights as the storage type has them, to the panel's order. */
-static void pack_group(uint8_t *to, zn_wtype t, const zn_kernels *k, const uint8_t *q, int n)
+/* ---- weights --------------------------------------------------------------------------------------------- */
+
+typedef struct packing {
+    const zn_cpu *d;
+    const zn_conv *w;
+    const float *weight; /* or */
+    const zn_row_source *rows;
+} packing;
+
+/* Nibbles 0 1 2 3 4 5 6 7 of a word to 0 4 1 5 2 6 3 7: a pair of quads, element by element. */
+static uint32_t pair_of_quads(uint32_t v)
 {
-    const int flip = k->dot8_excess ? zn_dot8_excess(t) : 0;
+    uint32_t t = (v ^ v >> 8) & 0x0000ff00;
 
-    for (int i = 0; i < n; i++) {
-        const int quad = i / 4, two = t == ZN_W_I4 ? 2 : 1;
-        uint8_t *byte = to + (size_t)(quad / two * k->vl) * 4 + i % 4;
+    v ^= t ^ t << 8;
+    t = (v ^ v >> 4) & 0x00f000f0;
+    return v ^ t ^ t << 4;
+}
 
-        if (t == ZN_W_I8)
-            *byte = (uint8_t)(q[i] ^ flip);
-        else
-            *byte = (uint8_t)(*byte | ((q[i / 2] >> 4 * (i % 2) & 15) ^ 8 ^ flip) << 4 * (quad % 2));
-    }
+/* n outputs, as quantise.h stores them, `row` bytes apart, to a panel; the panel's others are 0. */
+static void pack_panel(char *panel, const zn_kernels *k, const zn_conv *w, const uint8_t *from, const uint16_t *scale,
+                       int n)
+{
+    const zn_wtype t = zn_conv_weights(w);
+    const int groups = groups_of(w), words = (int)zn_wtype_size(t, ZN_W_GROUP) / 4;
+    const size_t row = (size_t)(4 * words * groups);
+    const uint32_t flip = t == ZN_W_I4 ? (k->dot8_excess ? 0 : 0x88888888) : k->dot8_excess ? 0x80808080 : 0;
+    uint16_t *to_scale = (uint16_t *)(void *)panel;
+    char *to = (char *)(to_scale + groups * k->vl);
+
+    if (n < k->vl)
+        memset(panel, 0, zn_dot8_panel(t, groups, k->vl));
+    for (int g = 0; g < groups; g++)
+        for (int o = 0; o < n; o++)
+            to_scale[g * k->vl + o] = scale[o * groups + g];
+    for (int i = 0; i < groups * words; i++, to += 4 * k->vl)
+        for (int o = 0; o < n; o++) {
+            uint32_t v;
+
+            memcpy(&v, from + (size_t)o * row + 4 * (size_t)i, sizeof v);
+            v = (t == ZN_W_I4 ? pair_of_quads(v) : v) ^ flip;
+            memcpy(to + 4 * o, &v, sizeof v);
+        }
+}
+
+/* Outputs from o on, quantised as quantise.h stores them; the rest of a last group is 0. */
+static void quantise_rows(uint8_t *q, uint16_t *scale, const packing *job, int o, int n)
+{
+    const zn_wtype t = zn_conv_weights(job->w);
+    const int cin = job->w->cin;
+
+    for (int r = 0; r < n; r++)
+        for (int i = 0; i < cin; i += ZN_W_GROUP, q += zn_wtype_size(t, ZN_W_GROUP)) {
+            const int some = zn_imin(cin - i, ZN_W_GROUP);
+
+            if (some < ZN_W_GROUP)
+                memset(q, t == ZN_W_I4 ? 0x88 : 0, zn_wtype_size(t, ZN_W_GROUP));
+            *scale++ = zn_quantise(t, q, job->weight + (size_t)(o + r) * (size_t)cin + i, some);
+        }
+}
+
+static void pack_item(void *cookie, int item, int worker)
+{
+    const packing *job = cookie;
+    const zn_kernels *k = job->d->k;
+    const zn_wtype t = zn_conv_weights(job->w);
+    const int groups = groups_of(job->w), first = item * ITEM_OUTPUTS;
+    const int n = zn_imin(job->w->cout - first, ITEM_OUTPUTS);
+    const size_t row = zn_wtype_size(t, (size_t)(groups * ZN_W_GROUP));
+    uint16_t *scale = zn_cpu_scratch(job->d, worker);
+    uint8_t *q = (uint8_t *)(scale + ITEM_OUTPUTS * groups);
+
+    if (job->rows)
+        job->rows->read(job->rows->cookie, first, n, q, scale);
+    else
+        quantise_rows(q, scale, job, first, n);
+    for (int o = 0; o < n; o += k->vl)
+        pack_panel(panel_at(k, job->w, (first + o) / k->vl), k, job->w, q + (size_t)o * row, scale + o * groups,
+                   zn_imin(n - o, k->vl));
+}
+
+static void pack_all(packing job, const float *bias)
+{
+    const zn_conv *w = job.w;
+    float *b = w->packed;
+
+    assert(ITEM_OUTPUTS % job.d->k->vl == 0);
+    for (int o = 0; o < (int)bias_len(job.d->k, w); o++)
+        b[o] = bias && o < w->cout ? bias[o] : 0;
+    zn_pool_run(job.d->pool, pack_item, &job, zn_ceil_div(w->cout, ITEM_OUTPUTS));
 }
 
 static void pack(const zn_cpu *d, const zn_conv *w, const float *weight, const float *bias)
 {
-    const zn_kernels *k = d->k;
-    const zn_wtype t = zn_conv_weights(w);
-    const int groups = groups_of(w);
-    float *b = w->packed;
-
-    memset(w->packed, 0, size(k, w));
-    for (int o = 0; o < w->cout; o++) {
-        uint16_t *scale = (uint16_t *)(void *)panel_at(k, w, o / k->vl);
-        uint8_t *q = (uint8_t *)(scale + groups * k->vl) + 4 * (o % k->vl);
-
-        if (bias)
-            b[o] = bias[o];
-        for (int g = 0; g < groups; g++, q += zn_wtype_size(t, ZN_W_GROUP) * (size_t)k->vl) {
-            const int n = zn_imin(w->cin - g * ZN_W_GROUP, ZN_W_GROUP);
-            uint8_t group[ZN_W_GROUP];
-
-            scale[g * k->vl + o % k->vl] =
-                zn_quantise(t, group, weight + (size_t)o * (size_t)w->cin + g * ZN_W_GROUP, n);
-            pack_group(q, t, k, group, n);
-        }
-    }
+    pack_all((packing){ .d = d, .w = w, .weight = weight }, bias);
 }
+
+void zn_integers_pack_rows(const zn_cpu *d, const zn_conv *w, const zn_row_source *rows, const float *bias)
+{
+    pack_all((packing){ .d = d, .w = w, .rows = rows }, bias);
+}
+
+/* ---- products -------------------------------------------------------------------------------------------- */
 
 static char *row_at(const integers_job *job, int row)
 {

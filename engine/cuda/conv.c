@@ -188,18 +188,35 @@ static void pack_rows(char *host, const zn_conv *w, const layout *l, const float
         *(float *)(void *)(host + l->scale) = ldexpf(1, -e);
 }
 
+/* One layer at a time is in host memory: the bias, and room for the rest.  NULL: the device has failed. */
+static char *host_layer(zn_cuda *d, const zn_conv *w, const layout *l, const float *bias)
+{
+    char *host = calloc(1, l->size);
+
+    if (!host)
+        zn_cuda_fail(d, ZN_E_MEMORY, "out of memory while packing weights");
+    else if (bias)
+        memcpy(host, bias, (size_t)w->cout * sizeof *bias);
+    return host;
+}
+
+static void send_layer(zn_cuda *d, const zn_conv *w, const layout *l, const char *host)
+{
+    zn_backend_cuda.upload(d, w->packed, host, l->size);
+    if (l->type >= S_I8)
+        zn_cuda_expanded(d, zn_cuda_conv_scratch(d, w)); /* lack of memory shows now, not in the first run */
+}
+
 void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias)
 {
     zn_cuda *d = dev;
     const layout l = layout_of(d, w);
-    char *host = calloc(1, l.size); /* one layer at a time is in host memory */
+    char *host = host_layer(d, w, &l, bias);
     float *row = calloc(l.k_pad, sizeof *row);
 
-    if (!host || !row) {
+    if (!row)
         zn_cuda_fail(d, ZN_E_MEMORY, "out of memory while packing weights");
-    } else {
-        if (bias)
-            memcpy(host, bias, (size_t)w->cout * sizeof *bias);
+    if (host && row) {
         if (l.depthwise)
             for (size_t t = 0; t < l.k_pad; t++)
                 for (size_t c = 0; c < (size_t)w->cout; c++)
@@ -208,12 +225,26 @@ void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const f
             pack_groups(host, w, &l, weight);
         else
             pack_rows(host, w, &l, weight, row);
-        zn_backend_cuda.upload(dev, w->packed, host, l.size);
-        if (l.type >= S_I8)
-            zn_cuda_expanded(d, zn_cuda_conv_scratch(dev, w)); /* lack of memory shows now, not in the first run */
+        send_layer(d, w, &l, host);
     }
     free(host);
     free(row);
+}
+
+/* The packed rows are those of quantise.h. */
+bool zn_cuda_conv_pack_rows(void *dev, const zn_conv *w, const zn_row_source *rows, const float *bias)
+{
+    zn_cuda *d = dev;
+    const layout l = layout_of(d, w);
+    const bool takes = l.type >= S_I8 && w->kh * w->kw == 1 && l.k_row == (size_t)w->cin;
+    char *host = takes && rows ? host_layer(d, w, &l, bias) : NULL;
+
+    if (host) {
+        rows->read(rows->cookie, 0, w->cout, host + l.weight, (uint16_t *)(void *)(host + l.scale));
+        send_layer(d, w, &l, host);
+    }
+    free(host);
+    return takes;
 }
 
 /* ---- arguments -------------------------------------------------------------------------------------------------- */

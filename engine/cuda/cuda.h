@@ -97,6 +97,7 @@ static inline bool zn_cuda_is_3x3(const zn_cuda_conv *c) /* with a pixel of padd
 size_t zn_cuda_conv_size(void *dev, const zn_conv *w);
 size_t zn_cuda_conv_scratch(void *dev, const zn_conv *w);
 void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias);
+bool zn_cuda_conv_pack_rows(void *dev, const zn_conv *w, const zn_row_source *rows, const float *bias);
 void zn_cuda_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
 /* Fills in all but x, y, the tail and, unless the layer is depthwise, the weight. */
 zn_cuda_conv zn_cuda_conv_args(const zn_cuda *d, const zn_conv *w);

@@ -686,6 +686,7 @@ const zn_backend zn_backend_cuda = {
     .recorded = cuda_recorded,
     .conv_size = zn_cuda_conv_size,
     .conv_pack = zn_cuda_conv_pack,
+    .conv_pack_rows = zn_cuda_conv_pack_rows,
     .conv_scratch = zn_cuda_conv_scratch,
     .conv2d = zn_cuda_conv2d,
     .norm = zn_cuda_norm,

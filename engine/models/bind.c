@@ -2,6 +2,7 @@
 /* bind.c - named tensors of a file become packed weights of a model. */
 #include "arch.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,16 +123,22 @@ static const zn_entry *find_tensor(zn_binder *b, const char *name, const int *sh
     return fits ? e : NULL;
 }
 
+/* False: the run that reads is cancelled. */
+static bool may_go_on(zn_binder *b)
+{
+    if (b->run && !zn_go_on(b->run))
+        b->status = b->run->status;
+    return !b->status;
+}
+
 /* The tensor's values as floats, malloced; NULL and the status set if it cannot be had. */
 static float *read_tensor(zn_binder *b, const char *name, const int *shape, int n_dims)
 {
     const zn_entry *e;
     float *x;
 
-    if (b->run && !zn_go_on(b->run)) {
-        b->status = b->run->status;
+    if (!may_go_on(b))
         return NULL;
-    }
     if (!b->w || b->outline)
         return state_tensor(b, name, shape, n_dims);
     if (!(e = find_tensor(b, name, shape, n_dims)))
@@ -274,11 +281,9 @@ void *zn_bind_table(zn_binder *b, const int dims[2], zn_type type, const char *f
     return to;
 }
 
-void zn_bind_pack(zn_binder *b, zn_conv *out, zn_conv spec, const float *weight, const float *bias)
+/* Device memory for a layer whose spec is complete; and what it takes beside. */
+static void take_conv(zn_binder *b, zn_conv *out, zn_conv spec)
 {
-    spec.stride = spec.stride ? spec.stride : 1;
-    spec.groups = spec.groups ? spec.groups : 1;
-    spec.precision = b->precision;
     *out = spec;
     if (!b->status) {
         size_t scratch = b->be->conv_scratch(b->dev, out);
@@ -286,34 +291,100 @@ void zn_bind_pack(zn_binder *b, zn_conv *out, zn_conv spec, const float *weight,
         b->scratch = scratch > b->scratch ? scratch : b->scratch;
         out->packed = take(b, b->be->conv_size(b->dev, out));
     }
+}
+
+static zn_conv complete(const zn_binder *b, zn_conv spec)
+{
+    spec.stride = spec.stride ? spec.stride : 1;
+    spec.groups = spec.groups ? spec.groups : 1;
+    spec.precision = b->precision;
+    return spec;
+}
+
+void zn_bind_pack(zn_binder *b, zn_conv *out, zn_conv spec, const float *weight, const float *bias)
+{
+    take_conv(b, out, complete(b, spec));
     if (!b->status && !b->counting)
         b->be->conv_pack(b->dev, out, weight, bias);
+}
+
+typedef struct file_rows { /* of zn_row_source */
+    const zn_entry *e;
+    zn_wtype type;
+    size_t cin;
+    pthread_mutex_t lock; /* guards the rest: the first failure */
+    zn_status status;
+    zn_error err;
+} file_rows;
+
+static void read_rows(void *cookie, int first, int n, void *q, uint16_t *scale)
+{
+    file_rows *r = cookie;
+    zn_error err;
+    const zn_status s =
+        zn_entry_read_quantised(r->e, r->type, q, scale, (size_t)first * r->cin, (size_t)n * r->cin, &err);
+
+    if (!s)
+        return;
+    pthread_mutex_lock(&r->lock);
+    if (!r->status) {
+        r->status = s;
+        r->err = err;
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* A matrix that the device reads row by row, without ever being floats as a whole. */
+static void bind_rows(zn_binder *b, zn_conv *out, zn_conv spec, const zn_entry *e, const float *bias)
+{
+    file_rows source = {
+        .e = e, .type = zn_conv_weights(&spec), .cin = (size_t)spec.cin, .lock = PTHREAD_MUTEX_INITIALIZER
+    };
+
+    b->parameters += (int64_t)zn_entry_len(e);
+    take_conv(b, out, spec);
+    if (!b->status && !b->counting)
+        b->be->conv_pack_rows(b->dev, out, &(zn_row_source){ read_rows, &source }, bias);
+    if (source.status && !b->status)
+        b->status = zn_fail(b->err, source.status, "%s", source.err.text);
 }
 
 void zn_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...)
 {
     char name[NAME_SIZE], full[NAME_SIZE + 8];
     float *weight = NULL, *bias = NULL;
-    int groups = spec.groups ? spec.groups : 1;
+    const zn_entry *e = NULL; /* not NULL: read row by row */
+    const zn_conv whole = complete(b, spec);
+    const int cin = whole.cin / whole.groups;
 
     if (b->status)
         return;
     ZN_FORMAT(name, fmt);
-    if (spec.cin % groups || spec.cout % groups) {
+    if (spec.cin % whole.groups || spec.cout % whole.groups) {
         zn_bind_fail(b, "'%s' has %d inputs and %d outputs, which %d groups cannot share", name, spec.cin, spec.cout,
-                     groups);
+                     whole.groups);
         return;
     }
-    note_reading(b, (size_t)spec.cout * ((size_t)(spec.cin / groups) * (size_t)(spec.kh * spec.kw) + 1));
     snprintf(full, sizeof full, "%s.weight", name);
-    weight = read_tensor(b, full, (int[]){ spec.cout, spec.cin / groups, spec.kh, spec.kw }, 4);
+    if (b->w && !b->outline && b->be->conv_pack_rows(b->dev, &whole, NULL, NULL)) {
+        if (!may_go_on(b) || !(e = find_tensor(b, full, (int[]){ spec.cout, cin }, 2)))
+            return;
+        e = zn_entry_is_dense(e) ? e : NULL;
+    }
+    if (!e) {
+        note_reading(b, (size_t)spec.cout * ((size_t)cin * (size_t)(spec.kh * spec.kw) + 1));
+        weight = read_tensor(b, full, (int[]){ spec.cout, cin, spec.kh, spec.kw }, 4);
+    }
     if (b->outline && weight)
         b->outline->tensor[b->outline->n - 1].conv = spec;
-    if (spec.has_bias && weight) {
+    if (spec.has_bias && (weight || e)) {
         snprintf(full, sizeof full, "%s.bias", name);
         bias = read_tensor(b, full, (int[]){ spec.cout }, 1);
     }
-    zn_bind_pack(b, out, spec, weight, bias);
+    if (e)
+        bind_rows(b, out, whole, e, bias);
+    else
+        zn_bind_pack(b, out, spec, weight, bias);
     free(weight);
     free(bias);
 }
@@ -469,6 +540,12 @@ static void nowhere_conv_pack(void *dev, const zn_conv *w, const float *weight, 
     (void)dev, (void)w, (void)weight, (void)bias;
 }
 
+static bool nowhere_conv_pack_rows(void *dev, const zn_conv *w, const zn_row_source *rows, const float *bias)
+{
+    (void)dev, (void)w, (void)rows, (void)bias;
+    return false;
+}
+
 static const zn_backend nowhere = {
     .abi = ZN_BACKEND_ABI,
     .name = "nowhere",
@@ -478,6 +555,7 @@ static const zn_backend nowhere = {
     .conv_size = nowhere_bytes,
     .conv_scratch = nowhere_bytes,
     .conv_pack = nowhere_conv_pack,
+    .conv_pack_rows = nowhere_conv_pack_rows,
 };
 
 zn_status zn_arch_describe(const zn_arch *a, void *net, zn_binder *b)

@@ -4,6 +4,7 @@
 
 #include "core/quantise.h"
 #include "core/tensor.h"
+#include "core/weightfile.h"
 #include "test.h"
 
 enum { N = ZN_W_GROUP };
@@ -157,6 +158,103 @@ static void test_inputs(void)
     CHECK(!isfinite(zn_quantise_input(q, (const float[]){ 1, -INFINITY, 2 }, 3)), "infinity has a finite scale");
 }
 
+/* ---- from files ------------------------------------------------------------------------------------------ */
+
+enum { GROUPS = 70 }; /* of a tensor: more than one piece of Q4_0 */
+
+static unsigned char file_bytes[3][GROUPS * 64];
+
+/* A tensor of that type whose bytes are file_bytes[which]. */
+static zn_entry entry_of(zn_file *file, zn_type type, int which, int cols)
+{
+    *file = (zn_file){ .label = "a file", .size = sizeof file_bytes[which], .fd = -1, .data = file_bytes[which] };
+    return (zn_entry){ .dtype = type, .n_dims = 2, .shape = { GROUPS, cols }, .stride = { cols, 1 }, .file = file };
+}
+
+static void random_bytes(unsigned char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        random_float();
+        p[i] = (unsigned char)(seed >> 16);
+    }
+}
+
+/* What is read quantised, dequantised: the very floats that are read otherwise.  In two parts. */
+static void same_as_floats(const zn_entry *e, zn_wtype t, const char *what)
+{
+    static float want[GROUPS * N], got[GROUPS * N];
+    static uint8_t q[GROUPS * N];
+    uint16_t scale[GROUPS];
+    const int cut = 17;
+    zn_error err = { "" };
+
+    CHECK(!zn_entry_read(e, want, &err), "%s", err.text);
+    CHECK(!zn_entry_read_quantised(e, t, q, scale, 0, cut * N, &err) &&
+              !zn_entry_read_quantised(e, t, q + zn_wtype_size(t, cut * N), scale + cut, cut * N, (GROUPS - cut) * N,
+                                       &err),
+          "%s: %s", what, err.text);
+    for (size_t g = 0; g < GROUPS; g++)
+        zn_dequantise(t, got + g * N, q + zn_wtype_size(t, g * N), scale[g], N);
+    for (int i = 0; i < GROUPS * N; i++)
+        CHECK(want[i] == got[i], "%s: element %d is %g, not %g", what, i, (double)got[i], (double)want[i]);
+}
+
+/* GGUF's blocks, the lowest number and negative scales among them, are copied. */
+static void test_blocks(void)
+{
+    static const struct {
+        zn_type type;
+        zn_wtype wtype;
+        size_t size;
+    } types[] = { { ZN_Q8_0, ZN_W_I8, 34 }, { ZN_Q4_0, ZN_W_I4, 18 } };
+
+    for (int t = 0; t < 2; t++) {
+        zn_file file;
+        const zn_entry e = entry_of(&file, types[t].type, 0, N);
+
+        random_bytes(file_bytes[0], sizeof file_bytes[0]);
+        for (int g = 0; g < GROUPS; g++) {
+            const uint16_t scale = zn_to_f16(random_float() * (g % 3 ? 0.01f : 0x1p-19f));
+
+            memcpy(file_bytes[0] + (size_t)g * types[t].size, &scale, sizeof scale);
+        }
+        TRY(same_as_floats(&e, types[t].wtype, zn_dtype_name(e.dtype)));
+    }
+}
+
+/* MLX's matrices are copied where the offset is minus 8 or 128 scales, as our files have it; else rounded. */
+static void test_mlx(void)
+{
+    for (int t = 0; t < 2; t++) {
+        const zn_wtype wtype = t ? ZN_W_I4 : ZN_W_I8;
+        zn_file file[3];
+        zn_entry e = entry_of(&file[0], t ? ZN_MLX4 : ZN_MLX8, 0, N);
+        const zn_entry scales = entry_of(&file[1], ZN_F16, 1, 1), offsets = entry_of(&file[2], ZN_F16, 2, 1);
+        static float x[GROUPS * N];
+        uint8_t got[N], want[N];
+        uint16_t scale[2];
+        zn_error err;
+
+        e.scales = &scales;
+        e.offsets = &offsets;
+        random_bytes(file_bytes[0], sizeof file_bytes[0]);
+        for (size_t g = 0; g < GROUPS; g++) {
+            const uint16_t s = zn_to_f16(fabsf(random_float()) * (g % 3 ? 0.01f : 0x1p-19f));
+            const uint16_t o = zn_to_f16(zn_from_f16(s) * (t ? -8.f : -128.f));
+
+            memcpy(file_bytes[1] + 2 * g, &s, sizeof s);
+            memcpy(file_bytes[2] + 2 * g, &o, sizeof o);
+        }
+        TRY(same_as_floats(&e, wtype, zn_dtype_name(e.dtype)));
+        file_bytes[2][9 * 2] ^= 1; /* group 9 is off the middle */
+        CHECK(!zn_entry_read(&e, x, &err) && !zn_entry_read_quantised(&e, wtype, got, scale, 9 * N, N, &err), "%s",
+              err.text);
+        scale[1] = zn_quantise(wtype, want, x + 9 * N, N);
+        CHECK(scale[0] == scale[1] && !memcmp(got, want, zn_wtype_size(wtype, N)), "%s: not rounded",
+              zn_dtype_name(e.dtype));
+    }
+}
+
 int main(void)
 {
     RUN(test_sizes);
@@ -165,5 +263,7 @@ int main(void)
     RUN(test_round_trip);
     RUN(test_extremes);
     RUN(test_inputs);
+    RUN(test_blocks);
+    RUN(test_mlx);
     return test_end();
 }
