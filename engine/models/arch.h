@@ -6,6 +6,7 @@
 #define ZN_ARCH_H
 
 #include "../autograd/graph.h"
+#include "../core/ahead.h"
 #include "../core/weights.h"
 #include "../ops.h"
 
@@ -41,9 +42,11 @@ typedef struct zn_layers { /* the repeated layers of a network; see zn_bind_laye
     int n;
     size_t bytes, most; /* packed weights of all of them, and of the largest one */
     size_t reading;     /* host memory that reading one of them takes */
+    size_t ahead;       /* likewise, that reading the next one ahead takes; 0: it is not worth it */
     int64_t parameters; /* of all of them */
     int first, n_owned; /* their places in zn_binder.owned */
     char *slot;         /* of `most` bytes, if they are streamed */
+    zn_ahead *reader;   /* reads the next layer meanwhile; NULL: layers are read when they are needed */
 } zn_layers;
 
 typedef struct zn_binder {
@@ -67,6 +70,7 @@ typedef struct zn_binder {
     bool streams;     /* layers are streamed */
     zn_layers layers; /* set by zn_bind_layers */
     size_t reading;   /* bytes of the most floats that were in host memory at a time */
+    size_t stored;    /* bytes of the tensors in their files */
     char *slot;       /* not NULL: device memory is taken from here on, slot_left bytes */
     size_t slot_left;
     zn_ctx *run;           /* NULL, or the run that reads a layer: reading ends when it is cancelled */
@@ -107,11 +111,14 @@ void zn_bind_fail(zn_binder *b, const char *fmt, ...) ZN_PRINTF(2, 3);
 /* Layers 0 .. n-1, which each(b, net, i) binds; once in a bind.  The forward calls zn_layer before it uses layer i, and
  * uses no other one until the next call.
  *
- * Where memory is short they are streamed: all layers have the same device memory, a slot, and a forward reads each layer from
- * the file when it gets there.  A layer's weights lie at the same addresses every time. */
+ * Where memory is short they are streamed: all layers have the same device memory, a slot, and a forward packs each layer into it
+ * when it gets there.  A thread has read it from the file before, while the layer before was computed (ahead.h), unless that
+ * would take as much memory as streaming saves.  A layer's weights lie at the same addresses every time. */
 void zn_bind_layers(zn_binder *b, void *net, int n, zn_bind_layer *each);
 /* Frees the memory of layers that are bound, and gives them a slot.  b->w is open from here on. */
 void zn_bind_stream(zn_binder *b);
+/* Ends the thread; for a binder whose layers are streamed, or not. */
+void zn_bind_end(zn_binder *b);
 /* Layer i into the slot; binder: a zn_binder whose layers are streamed.  For zn_streamed.fetch. */
 void zn_bind_fetch(zn_ctx *c, const void *binder, int i);
 

@@ -95,6 +95,17 @@ static float *state_tensor(zn_binder *b, const char *name, const int *shape, int
     return x;
 }
 
+/* A tensor of a streamed layer: listed for the reader or, when the layer is fetched, as the reader has it. */
+static const zn_entry *through_reader(zn_binder *b, const zn_entry *e)
+{
+    zn_ahead *reader = b->slot ? b->layers.reader : NULL;
+    const zn_entry *read = reader && !b->counting ? zn_ahead_entry(reader, e) : NULL;
+
+    if (reader && b->counting && !zn_ahead_add(reader, e))
+        b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the weights");
+    return read ? read : e;
+}
+
 /* The file's tensor; NULL and the status set if it is not there or of another shape.  Dimensions of 1 at the end may be
  * missing, or be more, in the file: a 1x1 convolution may be stored as a matrix, a vector as [c][1][1]. */
 static const zn_entry *find_tensor(zn_binder *b, const char *name, const int *shape, int n_dims)
@@ -118,9 +129,12 @@ static const zn_entry *find_tensor(zn_binder *b, const char *name, const int *sh
     }
     for (int i = 0; i < e->n_dims; i++)
         snprintf(have + strlen(have), sizeof have - strlen(have), "%s%lld", i ? "x" : "", (long long)e->shape[i]);
-    if (!fits)
+    if (!fits) {
         zn_bind_fail(b, "tensor '%s' is %s where this model has %s", name, have, want);
-    return fits ? e : NULL;
+        return NULL;
+    }
+    b->stored += zn_ahead_room(e);
+    return through_reader(b, e);
 }
 
 /* False: the run that reads is cancelled. */
@@ -431,14 +445,21 @@ static void make_slot(zn_binder *b)
     const bool counting = b->counting;
     const size_t bytes = b->bytes;
     const int64_t parameters = b->parameters;
+    const bool ahead = b->w && l->ahead;
 
     l->slot = b->status ? NULL : take(b, l->most);
+    l->reader = b->status || !ahead ? NULL : zn_ahead_new();
     b->counting = true;
     for (int i = 0; i < l->n && !b->status; i++) {
         b->slot = l->slot;
         b->slot_left = l->most;
-        l->each(b, l->net, i);
+        if (ahead && (!l->reader || !zn_ahead_next_set(l->reader)))
+            b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the weights");
+        else
+            l->each(b, l->net, i);
     }
+    if (l->reader && !b->status)
+        b->status = zn_ahead_open(l->reader, b->err);
     b->slot = NULL;
     b->counting = counting;
     b->parameters = parameters;
@@ -461,13 +482,15 @@ void zn_bind_layers(zn_binder *b, void *net, int n, zn_bind_layer *each)
     b->reading = 0;
     b->counting = counting || b->streams;
     for (int i = 0; i < n && !b->status; i++) {
-        const size_t before = b->bytes;
+        const size_t before = b->bytes, stored = b->stored;
 
         each(b, net, i);
         l->most = b->bytes - before > l->most ? b->bytes - before : l->most;
+        l->ahead = b->stored - stored > l->ahead ? b->stored - stored : l->ahead;
     }
     b->counting = counting;
     l->bytes = b->bytes - bytes;
+    l->ahead = l->most + l->ahead < l->bytes ? l->ahead : 0;
     l->n_owned = b->n_owned - l->first;
     l->parameters = b->parameters - parameters;
     l->reading = b->reading;
@@ -492,6 +515,26 @@ void zn_bind_stream(zn_binder *b)
     make_slot(b);
 }
 
+void zn_bind_end(zn_binder *b)
+{
+    zn_ahead_close(&b->layers.reader);
+}
+
+static bool go_on(void *cookie)
+{
+    return zn_go_on(cookie);
+}
+
+/* The files as they were when they were opened, and layer i read from them if there is a reader. */
+static zn_status wait_for(const zn_binder *b, zn_ctx *c, int i)
+{
+    zn_ahead *reader = b->layers.reader;
+    const zn_status read = reader ? zn_ahead_wait(reader, i, go_on, c, c->err) : ZN_OK;
+    const zn_status changed = b->w && read != ZN_E_CANCELLED ? zn_weights_unchanged(b->w, c->err) : ZN_OK;
+
+    return changed ? changed : read; /* a change has the better sentence */
+}
+
 void zn_bind_fetch(zn_ctx *c, const void *binder, int i)
 {
     zn_binder b = *(const zn_binder *)binder;
@@ -502,8 +545,10 @@ void zn_bind_fetch(zn_ctx *c, const void *binder, int i)
     b.slot_left = b.layers.most;
     if (!b.slot)
         zn_ctx_fail(c, ZN_E_MEMORY, "out of memory for the weights");
-    else if (!b.w || !(b.status = zn_weights_unchanged(b.w, c->err)))
+    else if (!(b.status = wait_for(&b, c, i)))
         b.layers.each(&b, b.layers.net, i);
+    if (!b.status && b.layers.reader)
+        zn_ahead_start(b.layers.reader, (i + 1) % b.layers.n);
     if (!c->status)
         c->status = b.status;
 }

@@ -105,9 +105,10 @@ static zn_need need_of(const zn_binder *b, bool streamed)
 {
     const zn_layers *l = &b->layers;
     const size_t others = b->bytes - (b->streams ? l->most : l->bytes);
-    const size_t reading = streamed && !b->be->remote ? l->reading : 0; /* of the device's memory */
+    const bool counts = streamed && !b->be->remote; /* what is in host memory */
+    const size_t ahead = counts ? l->ahead : 0, reading = counts ? l->reading : 0;
 
-    return (zn_need){ others + (streamed ? l->most : l->bytes), b->scratch + reading };
+    return (zn_need){ others + (streamed ? l->most + ahead : l->bytes), b->scratch + reading };
 }
 
 static void add_part(zn_model *m, const zn_model *part)
@@ -334,6 +335,7 @@ void zn_model_free(zn_model **model)
 
     if (!m)
         return;
+    zn_bind_end(&m->binder);
     if (m->engine) {
         const zn_backend *be = m->engine->be;
 
