@@ -75,7 +75,7 @@ static int verify(const char *manifest, const char *folder)
 static int show_plans(const options *o, zn_engine *engine, const zn_zimage_file *list)
 {
     const int w = o->width ? o->width : 1024, h = o->height ? o->height : 1024;
-    size_t most = 0;
+    size_t most = 0, stays = 0;
     bool streamed = false;
 
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
@@ -109,11 +109,15 @@ static int show_plans(const options *o, zn_engine *engine, const zn_zimage_file 
                (double)plan.peak_bytes / 1048576, (double)plan.weight_bytes / 1048576, zn_model_precision(model),
                plan.streamed ? ", streamed" : "", plan.macs / 1e9, i == 1 ? " in 8 steps" : "");
         streamed = streamed || plan.streamed;
-        if (plan.peak_bytes + plan.weight_bytes > most)
-            most = plan.peak_bytes + plan.weight_bytes;
+        if (plan.peak_bytes + plan.weight_bytes + stays > most)
+            most = plan.peak_bytes + plan.weight_bytes + stays;
+        stays = i == 1 ? plan.weight_bytes : 0;
         zn_model_close(&model);
     }
-    printf("%dx%d takes %.1f GB: one of these after the other, a prompt of 512 tokens\n", w, h, (double)most / 1e9);
+    printf("%dx%d takes %.1f GB: one of these after the other, the transformer stays in memory for the decoder; a "
+           "prompt of 512 "
+           "tokens\n",
+           w, h, (double)most / 1e9);
     if (streamed)
         printf(
             "streamed: not all weights fit into memory, so every step reads the layers from disk; that is slower, the "

@@ -3,7 +3,8 @@
  *
  * weights.c opens paths and keeps the set; safetensors.c, torchzip.c (with pickle.c) and gguf.c each add the tensors of one file
  * to it.  An entry says where its elements are; zn_entry_read reads and converts them.  Files are read, not mapped: one that
- * shrinks meanwhile is a failure with a sentence, not a signal, and no more than one tensor is in memory at a time. */
+ * shrinks meanwhile is a failure with a sentence, not a signal.  No more than one tensor is in memory at a time, or one layer
+ * (ahead.h). */
 #ifndef ZN_WEIGHTS_H
 #define ZN_WEIGHTS_H
 
