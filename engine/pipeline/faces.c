@@ -8,8 +8,10 @@
 #include "../core/ints.h"
 #include "../core/status.h"
 #include "../models/face_find.h"
+#include "engines.h"
 #include "model.h"
 #include "request.h"
+#include "shrink.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +23,8 @@ enum {
     MAX_PEAKS = 256,  /* of the whole pyramid */
     MAX_CHECKED = 64, /* of them, that the second network sees */
     PASSES = 2,
-    STRIP = 1 << 20, /* floats that are read at once, or one row */
+    STRIP = 1 << 20,  /* floats that are read at once, or one row */
+    MAX_SAMPLES = 16, /* of a pixel that is cut out, in x and in y */
 };
 
 #define MIN_PEAK 0.1f /* of the detector's score: the second network decides */
@@ -69,73 +72,43 @@ static void free_pyramid(pyramid *p)
         free(p->level[i].data);
 }
 
-/* y[j] += weight * the mean of the pixels of x that fall on j */
-static void shrink_row(float *y, int columns, const float *x, int w, float weight)
-{
-    const double step = (double)w / columns;
-
-    for (int j = 0; j < columns; j++) {
-        const double from = j * step, to = fmin(w, (j + 1) * step);
-        double sum[3] = { 0, 0, 0 };
-
-        for (int i = (int)from; i < to; i++) {
-            const double part = fmin(to, i + 1) - fmax(from, i);
-
-            for (int c = 0; c < 3; c++)
-                sum[c] += part * (double)x[3 * (size_t)i + (size_t)c];
-        }
-        for (int c = 0; c < 3; c++)
-            y[3 * (size_t)j + (size_t)c] += weight * (float)(sum[c] / (to - from));
-    }
-}
-
 /* Level 0: the picture, or its area means where it is larger than a megapixel.  Read in strips. */
-static zn_status read_picture(level *l, const zn_source *in, zn_error *err)
+static zn_status read_picture(level *l, const zn_source *in, zn_engine *e, zn_error *err)
 {
     const int strip = zn_imax(1, STRIP / 3 / in->w);
-    const double step = (double)in->h / l->rows;
     float *buffer = malloc((size_t)zn_imin(strip, in->h) * (size_t)in->w * 3 * sizeof *buffer);
+    zn_status s = ZN_OK;
+    zn_shrink *shrink;
+    zn_pool *pool;
 
-    if (!buffer)
-        return zn_fail(err, ZN_E_MEMORY, "there is not enough memory to look for faces");
-    for (int top = 0; top < in->h; top += strip) {
+    pthread_mutex_lock(&e->lock);
+    pool = zn_engine_helpers(e);
+    pthread_mutex_unlock(&e->lock);
+    shrink = zn_shrink_new(l->rows, l->columns, in->h, in->w, pool);
+    if (!buffer || !shrink)
+        s = zn_fail(err, ZN_E_MEMORY, "there is not enough memory to look for faces");
+    for (int top = 0; !s && top < in->h; top += strip) {
         const zn_rect r = { 0, top, in->w, zn_imin(strip, in->h - top) };
 
         if (!in->read(in->cookie, r, buffer)) {
-            free(buffer);
-            return zn_fail(err, ZN_E_FILE, "the picture cannot be read");
-        }
-        for (size_t i = 0; i < (size_t)r.h * (size_t)r.w * 3; i++) /* false for what is not a number */
-            buffer[i] = buffer[i] >= 0 ? fminf(2 * buffer[i] - 1, 1) : -1;
-        for (int i = 0; i < r.h; i++) {
-            const int y = top + i, last = zn_imin(l->rows - 1, (int)((y + 1) / step));
-
-            for (int k = (int)(y / step); k <= last; k++) {
-                const double part = fmin((k + 1) * step, y + 1) - fmax(k * step, y);
-
-                if (part > 0)
-                    shrink_row(l->data + (size_t)k * (size_t)l->w * 3, l->columns, buffer + (size_t)i * (size_t)r.w * 3,
-                               r.w, (float)(part / step));
-            }
+            s = zn_fail(err, ZN_E_FILE, "the picture cannot be read");
+        } else {
+            pthread_mutex_lock(&e->lock); /* of the pool, too */
+            zn_shrink_rows(shrink, l->data, (size_t)l->w * 3, buffer, r.h, pool);
+            pthread_mutex_unlock(&e->lock);
         }
     }
+    zn_shrink_free(&shrink);
     free(buffer);
-    return ZN_OK;
+    return s;
 }
 
 static void halve(level *y, const level *x)
 {
-    const size_t row = (size_t)x->w * 3;
-
-    for (int i = 0; i < y->rows; i++)
-        for (int j = 0; j < 3 * y->columns; j++) {
-            const float *at = x->data + 2 * (size_t)i * row + (size_t)(j / 3 * 6 + j % 3);
-
-            y->data[(size_t)i * (size_t)y->w * 3 + (size_t)j] = 0.25f * (at[0] + at[3] + at[row] + at[row + 3]);
-        }
+    zn_shrink_half(y->data, (size_t)y->w * 3, x->data, (size_t)x->w * 3, y->rows, y->columns);
 }
 
-static zn_status build(pyramid *p, const zn_source *in, zn_error *err)
+static zn_status build(pyramid *p, const zn_source *in, zn_engine *e, zn_error *err)
 {
     const double pixels = (double)in->w * in->h, by = pixels > MAX_PIXELS ? sqrt(MAX_PIXELS / pixels) : 1;
     int rows = zn_imax(1, (int)(in->h * by)), columns = zn_imax(1, (int)(in->w * by));
@@ -150,7 +123,7 @@ static zn_status build(pyramid *p, const zn_source *in, zn_error *err)
             return zn_fail(err, ZN_E_MEMORY, "there is not enough memory to look for faces");
         p->n++;
         if (p->n == 1)
-            s = read_picture(&p->level[0], in, err);
+            s = read_picture(&p->level[0], in, e, err);
         else
             halve(&p->level[p->n - 1], &p->level[p->n - 2]);
         rows /= 2;
@@ -409,7 +382,7 @@ zn_status zn_find_faces(zn_face *list, int max, int *n, zn_finder *finder, const
         s = zn_fail(err, ZN_E_USAGE, "faces are looked for in pictures of three channels, not in %dx%dx%d", in->w,
                     in->h, in->c);
     if (!s)
-        s = build(&p, in, err);
+        s = build(&p, in, finder->detect->engine, err);
     if (!s)
         s = detect(peak, &n_peaks, finder, &p, err);
     if (!s)
@@ -436,22 +409,26 @@ zn_status zn_find_faces(zn_face *list, int max, int *n, zn_finder *finder, const
 
 void zn_face_cut(zn_array *out, const zn_array *picture, const zn_face *face)
 {
-    const int side = out->h, more = zn_imin(16, zn_imax(1, (int)ceil((double)face->size / side)));
+    const int side = out->h, more = zn_imin(MAX_SAMPLES, zn_imax(1, (int)ceil((double)face->size / side)));
     const double angle = (double)face->angle * PI / 180, step = (double)face->size / side;
     const double c = cos(angle) * step, s = sin(angle) * step;
+    double within[MAX_SAMPLES]; /* a pixel of out, where its samples lie */
 
+    for (int k = 0; k < more; k++)
+        within[k] = (k + 0.5) / more - side / 2.;
     for (int i = 0; i < side; i++)
         for (int j = 0; j < side; j++) {
             float sum[3] = { 0, 0, 0 }, one[3];
 
-            for (int k = 0; k < more * more; k++) {
-                const double u = j - side / 2. + (k % more + 0.5) / more, v = i - side / 2. + (k / more + 0.5) / more;
+            for (int k = 0; k < more; k++)
+                for (int l = 0; l < more; l++) {
+                    const double u = j + within[l], v = i + within[k];
 
-                sample(one, picture->data, picture->h, picture->w, picture->w, (double)face->x + c * u - s * v,
-                       (double)face->y + s * u + c * v);
-                for (int a = 0; a < 3; a++)
-                    sum[a] += one[a];
-            }
+                    sample(one, picture->data, picture->h, picture->w, picture->w, (double)face->x + c * u - s * v,
+                           (double)face->y + s * u + c * v);
+                    for (int a = 0; a < 3; a++)
+                        sum[a] += one[a];
+                }
             for (int a = 0; a < 3; a++)
                 out->data[3 * (size_t)(i * side + j) + (size_t)a] = sum[a] / (float)(more * more);
         }

@@ -4,6 +4,7 @@
 #include "../unit/test.h"
 
 #include "core/weights.h"
+#include "pipeline/shrink.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -189,6 +190,71 @@ static void cuts(void)
     }
 }
 
+/* The area mean of the pixels that fall on a pixel of the smaller picture, from the definition. */
+static double mean_at(const float *x, int h, int w, int rows, int columns, int i, int j, int c)
+{
+    const double dy = (double)h / rows, dx = (double)w / columns;
+    double sum = 0;
+
+    for (int y = 0; y < h; y++)
+        for (int u = 0; u < w; u++) {
+            const double high = fmin((i + 1) * dy, y + 1) - fmax(i * dy, y),
+                         wide = fmin((j + 1) * dx, u + 1) - fmax(j * dx, u);
+            const float v = x[3 * (y * w + u) + c];
+
+            if (high > 0 && wide > 0)
+                sum += high * wide * (v >= 0 ? fmin(2 * (double)v - 1, 1) : -1);
+        }
+    return sum / (dx * dy);
+}
+
+/* Sizes that are no multiples, rows in pieces of any size, several threads; values outside 0..1 are clamped. */
+static void means(void)
+{
+    static const int sizes[][4] = { { 37, 29, 37, 29 }, { 37, 29, 26, 20 }, { 40, 31, 10, 31 },
+                                    { 23, 50, 23, 7 },  { 9, 61, 1, 1 },    { 45, 45, 44, 44 } };
+    enum { MOST = 64 * 64 * 3 };
+    static float x[MOST], y[3][MOST];
+    const int threads[3] = { 1, 3, 8 }, piece[3] = { 64, 1, 5 };
+
+    for (int i = 0; i < MOST; i++)
+        x[i] = i % 101 == 7 ? NAN : (float)(i * 37 % 256) / 200 - 0.1f;
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        const int h = sizes[k][0], w = sizes[k][1], rows = sizes[k][2], columns = sizes[k][3], ld = 3 * columns + 6;
+
+        for (int t = 0; t < 3; t++) {
+            zn_pool *pool = zn_pool_open(threads[t]);
+            zn_shrink *s = zn_shrink_new(rows, columns, h, w, pool);
+
+            for (int i = 0; i < MOST; i++)
+                y[t][i] = -9;
+            for (int at = 0; s && at < h; at += piece[t])
+                zn_shrink_rows(s, y[t], (size_t)ld, x + 3 * at * w, h - at < piece[t] ? h - at : piece[t], pool);
+            zn_shrink_free(&s);
+            zn_pool_close(&pool);
+            CHECK(!memcmp(y[t], y[0], sizeof y[0]), "%dx%d to %dx%d: %d threads change bits", w, h, columns, rows,
+                  threads[t]);
+        }
+        for (int i = 0; i < rows; i++)
+            for (int j = 0; j < ld; j++) {
+                const double want = j < 3 * columns ? mean_at(x, h, w, rows, columns, i, j / 3, j % 3) : -9;
+
+                CHECK(fabs((double)y[0][i * ld + j] - want) < 1e-5, "%dx%d to %dx%d, row %d, number %d: %g, not %g", w,
+                      h, columns, rows, i, j, (double)y[0][i * ld + j], want);
+            }
+    }
+    for (int i = 0; i < MOST; i++)
+        x[i] = (float)(i * i % 97);
+    zn_shrink_half(y[0], 36, x, 75, 9, 11);
+    for (int i = 0; i < 9; i++)
+        for (int j = 0; j < 33; j++) {
+            const float *a = x + 2 * i * 75 + j / 3 * 6 + j % 3;
+            const double want = 0.25 * (double)(a[0] + a[3] + a[75] + a[78]);
+
+            CHECK(fabs((double)y[0][i * 36 + j] - want) < 1e-5, "half, row %d, number %d", i, j);
+        }
+}
+
 int main(void)
 {
     zn_engine_info list[16];
@@ -206,5 +272,6 @@ int main(void)
         RUN(failures_are_sentences);
     }
     RUN(cuts);
+    RUN(means);
     return test_end();
 }
