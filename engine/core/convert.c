@@ -77,16 +77,17 @@ static uint32_t to_bits(float f)
     return bits;
 }
 
-/* These two choose between values instead of branching, so that compilers can make vector code.
+/* Without a branch, so that compilers can make vector code.
  * A subnormal is a whole multiple of the smallest one, which a float holds exactly. */
 static float from_f16(uint16_t h)
 {
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
-    uint32_t normal = (rest << 13) + (112u << 23); /* bias 15 becomes 127 */
-    uint32_t special = 0x7f800000 | rest << 13;    /* infinite, or not a number */
-    uint32_t small = to_bits((float)(int32_t)rest * 0x1p-24f);
+    const uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff, rebias = 112u << 23; /* from 15 to 127 */
+    const uint32_t special = 0u - (uint32_t)(rest >= 0x7c00); /* infinite, or not a number: the exponent is 255 */
+    const uint32_t tiny = 0u - (uint32_t)(rest < 0x0400);
+    const uint32_t normal = (rest << 13) + rebias + (special & rebias);
+    const uint32_t small = to_bits((float)(int32_t)rest * 0x1p-24f);
 
-    return from_bits(sign | (rest < 0x0400 ? small : rest < 0x7c00 ? normal : special));
+    return from_bits(sign | (small & tiny) | (normal & ~tiny));
 }
 
 float zn_from_f16(uint16_t x)

@@ -47,6 +47,20 @@ static void test_layout(void)
     CHECK(f32[0] == 0 && f32[1] == 0 && f32[2] == 0xc0 && f32[3] == 0x3f, "f32 is not itself");
 }
 
+/* All values of fp16, and back. */
+static void test_halves(void)
+{
+    for (uint32_t h = 0; h < 0x10000; h++) {
+        const int e = h >> 10 & 31, m = h & 1023;
+        const double mag = e == 31 ? (m ? NAN : INFINITY) : ldexp(e ? 1024 + m : m, (e ? e : 1) - 25);
+        const float got = zn_from_f16((uint16_t)h);
+
+        CHECK(isnan(mag) ? isnan(got) : fabs((double)got) == mag, "%04x is %g, not %g", h, (double)got, mag);
+        CHECK(isnan(mag) || !signbit(got) == (h < 0x8000), "the sign of %04x", h);
+        CHECK(e == 31 || zn_to_f16(got) == h, "%04x becomes %04x", h, zn_to_f16(got));
+    }
+}
+
 /* Every nibble and every byte means what the header says, those that quantising never makes included. */
 static void test_values(void)
 {
@@ -259,6 +273,7 @@ int main(void)
 {
     RUN(test_sizes);
     RUN(test_layout);
+    RUN(test_halves);
     RUN(test_values);
     RUN(test_round_trip);
     RUN(test_extremes);
