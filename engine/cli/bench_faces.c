@@ -27,6 +27,9 @@ enum {
 
 typedef enum stage { LOAD, FIND, ESTIMATE, ENCODE, UP, DOWN, STAGES } stage;
 
+/* What LOAD is made of.  That of a GPU's engine is its context and its kernels. */
+typedef enum opening { OPEN_ENGINE, OPEN_FINDER, OPEN_ENCODER, OPEN_SAMPLER, OPENINGS } opening;
+
 typedef struct edit {
     const options *o;
     zn_engine *engine;
@@ -38,7 +41,8 @@ typedef struct edit {
     float *stack, *up;         /* [STACK][side][side][3] */
     char steps[32], guide[32]; /* "steps=10", "guide=3" */
     bool found;
-    double ms[STAGES]; /* of the last edit */
+    double ms[STAGES];       /* of the last edit */
+    double opened[OPENINGS]; /* ms of LOAD */
 } edit;
 
 /* ---- opening --------------------------------------------------------------------------------------------- */
@@ -87,18 +91,37 @@ static bool read_attribute(edit *e, int d, zn_error *err)
     return ok;
 }
 
-static bool open_all(edit *e, zn_error *err)
+/* One of LOAD's parts. */
+static bool open_one(edit *e, opening k, zn_error *err)
 {
     const options *o = e->o;
     const zn_open own = { .files = o->weights, .n_files = o->n_weights, .precision = precision_of(o) };
     const zn_open finder = { .precision = own.precision };
+
+    switch (k) {
+    case OPEN_ENGINE:
+        return !zn_engine_open(&e->engine, o->engine, o->threads, err);
+    case OPEN_FINDER:
+        return !zn_finder_open(&e->finder, e->engine, &finder, err);
+    case OPEN_ENCODER:
+        return !zn_model_open(&e->encoder, e->engine, "diffae-encode", &own, err);
+    default:
+        return !zn_model_open(&e->sampler, e->engine, "diffae-sample", &own, err);
+    }
+}
+
+static bool open_all(edit *e, zn_error *err)
+{
     int side, d;
     size_t len;
 
-    if (zn_engine_open(&e->engine, o->engine, o->threads, err) || zn_finder_open(&e->finder, e->engine, &finder, err) ||
-        zn_model_open(&e->encoder, e->engine, "diffae-encode", &own, err) ||
-        zn_model_open(&e->sampler, e->engine, "diffae-sample", &own, err))
-        return false;
+    for (int k = 0; k < OPENINGS; k++) {
+        const double start = now_ms();
+
+        if (!open_one(e, (opening)k, err))
+            return false;
+        e->opened[k] = now_ms() - start;
+    }
     side = zn_model_geometry(e->encoder)->side;
     d = zn_model_geometry(e->encoder)->out_c;
     if (side < 1 || side > 1024 || d < 1) {
@@ -127,6 +150,35 @@ static void close_all(edit *e)
     free(e->up);
     free(e->code);
     free(e->shift);
+}
+
+/* Milliseconds that it takes to read the tensors of the model's file as floats: what of LOAD is neither packing nor upload. */
+static bool time_reading(double *ms, const options *o, zn_error *err)
+{
+    const double start = now_ms();
+    char path[4096];
+    const char *file = path;
+    zn_weights *w = NULL;
+    bool ok = true;
+
+    if (!o->n_weights && zn_weights_find(path, sizeof path, "zenith-face", err))
+        return false;
+    if (zn_weights_open(&w, o->n_weights ? o->weights : &file, o->n_weights ? o->n_weights : 1, err))
+        return false;
+    for (int i = 0; ok && i < zn_weights_count(w); i++) {
+        const zn_weight_info info = zn_weights_info(w, i);
+        size_t n = 1;
+        float *x;
+
+        for (int k = 0; k < info.n_dims; k++)
+            n *= (size_t)info.shape[k];
+        x = malloc((n + 1) * sizeof *x);
+        ok = x ? !zn_weights_read(x, n, w, info.name, err) : out_of_memory(err);
+        free(x);
+    }
+    zn_weights_close(&w);
+    *ms = now_ms() - start;
+    return ok;
 }
 
 /* ---- an edit --------------------------------------------------------------------------------------------- */
@@ -236,6 +288,16 @@ static void print_line(const char *what, const double ms[STAGES])
     printf("shown after %.1f, edited after %.1f ms\n", ms[LOAD] + ms[FIND] + ms[ESTIMATE], ms[LOAD] + edited);
 }
 
+static void print_load(const edit *e, double reading)
+{
+    const double *ms = e->opened;
+
+    printf(
+        "of load: engine %.1f  finder %.1f  encoder %.1f  sampler %.1f ms;  reading the face model's file alone takes "
+        "%.1f ms\n",
+        ms[OPEN_ENGINE], ms[OPEN_FINDER], ms[OPEN_ENCODER], ms[OPEN_SAMPLER], reading);
+}
+
 static bool make_picture(zn_array *out, const options *o, zn_error *err)
 {
     *out = (zn_array){ NULL, o->height ? o->height : SIDE, o->width ? o->width : SIDE, 3 };
@@ -261,7 +323,7 @@ int bench_faces(const options *o)
     edit e = { .o = o };
     char what[32];
     int n = 0;
-    double all[STAGES][RUNS], median[STAGES] = { 0 }, least[STAGES] = { 0 };
+    double all[STAGES][RUNS], median[STAGES] = { 0 }, least[STAGES] = { 0 }, reading = 0;
     zn_error err = { "" };
     bool ok;
 
@@ -274,6 +336,8 @@ int bench_faces(const options *o)
                zn_engine_threads(e.engine), zn_model_precision(e.sampler), e.picture.w, e.picture.h,
                e.found ? "a face was found" : "no face: its middle is edited");
         print_line("first", e.ms);
+        if ((ok = time_reading(&reading, o, &err)))
+            print_load(&e, reading);
     }
     for (const double begun = now_ms(); ok && n < RUNS && (n < RUNS_MIN || now_ms() - begun < LONG_MS); n++) {
         ok = run_edit(&e, &err);

@@ -293,6 +293,7 @@ face_edit() { ZENITH_MODELS=$tmp/edit "$zenith" bench face-edit --weights "$gold
 expect 0 'no face: its middle is edited' "bench face-edit" face_edit --size 200x160
 expect 0 '128x128, a face was found' "bench face-edit of a picture" face_edit "$tmp/spot.npy"
 expect 0 '^loaded, median of [0-9]+ .*shown after [0-9.]+, edited after [0-9.]+ ms' "bench face-edit tells both times" face_edit "$tmp/spot.npy"
+expect 0 '^of load: engine [0-9.]+  finder [0-9.]+  encoder [0-9.]+  sampler [0-9.]+ ms; .* alone takes [0-9.]+ ms' "bench face-edit says what loading is made of" face_edit "$tmp/spot.npy"
 expect 1 'three channels' "bench face-edit of four channels" face_edit "$tmp/four.npy"
 expect 1 "no weights 'zenith-face'" "bench face-edit without weights" env ZENITH_MODELS="$tmp/edit" HOME="$tmp" "$zenith" bench face-edit
 expect 1 'no directions of 24 numbers' "bench face-edit with the attributes of another model" \
