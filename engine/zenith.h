@@ -210,6 +210,14 @@ static inline size_t zn_array_len(const zn_array *a)
     return (size_t)a->h * (size_t)a->w * (size_t)a->c;
 }
 
+enum { ZN_NOISE_BINS = 16 };
+
+typedef struct zn_noise_table { /* of a whole picture, as the standard deviation in units of 1/255, per channel */
+    float median[3];            /* of what was found in its places */
+    /* What it is told at least, in places whose mean of 8x8 pixels is (i + 0.5) / ZN_NOISE_BINS; linear between these. */
+    float least[3][ZN_NOISE_BINS];
+} zn_noise_table;
+
 typedef struct zn_job {     /* a zeroed one, or NULL, is the default */
     const char *const *set; /* "key=value", n_set of them */
     int n_set;
@@ -228,6 +236,9 @@ typedef struct zn_job {     /* a zeroed one, or NULL, is the default */
     zn_model *preview_with;
     zn_error *note; /* NULL, or gets a sentence about a run that worked, but not as asked ("...; done with the avx2
                      * engine instead"); "" otherwise */
+    /* For denoisers that measure the noise: that of the picture (zn_noise_levels), where the input is a part of one, or where many
+     * regions of one are run.  NULL: it is measured, in all of the input. */
+    const zn_noise_table *noise;
 } zn_job;
 
 typedef struct zn_plan {    /* known before anything is allocated */
@@ -290,9 +301,9 @@ ZN_API zn_status zn_model_run_video(zn_model *model, const zn_frames *out, const
  * the model's halo.  0: denoise-level is not installed, or the model is no denoiser; then the noise is zn_noise_estimate()'s,
  * the same everywhere. */
 ZN_API int32_t zn_model_level_reach(const zn_model *model);
-/* The median of what the denoiser is told, per channel, as the standard deviation in units of 1/255; of a large picture, that of 16
- * squares.  Does not depend on any roi. */
-ZN_API zn_status zn_noise_levels(float sigma[3], zn_model *model, const zn_source *in, zn_error *err);
+/* What is measured once for a picture: of a large one, in 16 squares.  Does not depend on any roi.  Where denoise-level is not
+ * installed, median is zn_noise_estimate()'s and least is 0. */
+ZN_API zn_status zn_noise_levels(zn_noise_table *noise, zn_model *model, const zn_source *in, zn_error *err);
 
 /* The noise of a picture (R'G'B', 0..1), per channel, in the same units, without a network.  Reads a bounded sample of the picture
  * that does not depend on any roi. */

@@ -317,14 +317,14 @@ zn_op_model_level_reach (const ZnOpModel *model)
 }
 
 zn_status
-zn_op_model_levels (ZnOpModel *model, gfloat sigma[3], const zn_source *in, zn_error *err)
+zn_op_model_levels (ZnOpModel *model, zn_noise_table *noise, const zn_source *in, zn_error *err)
 {
   zn_status status;
 
   if (! zn_op_engine_enter (err))
     return ZN_E_DEVICE;
 
-  status = zn_noise_levels (sigma, model->handle, in, err);
+  status = zn_noise_levels (noise, model->handle, in, err);
   zn_op_engine_leave ();
 
   return status;
@@ -350,6 +350,7 @@ make_job (const ZnOpJob *job, ZnOpRequest *request, zn_error *note)
   return (zn_job){ .set           = job ? job->set : NULL,
                    .n_set         = job ? job->n_set : 0,
                    .tile          = job ? job->tile : 0,
+                   .noise         = job ? job->noise : NULL,
                    .note          = note,
                    .progress      = request ? zn_op_request_progress : NULL,
                    .preview       = previews ? on_preview : NULL,

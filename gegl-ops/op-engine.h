@@ -54,10 +54,10 @@ gboolean zn_op_engine_is_remote (const ZnOpBase *base);
 const zn_geometry *zn_op_model_geometry (const ZnOpModel *model);
 
 /* How far around a region a denoiser looks for its noise, beside the halo; 0: it is one
- * number for the whole picture.  The noise of a picture, as the engine shows it. */
+ * number for the whole picture.  What is measured once for a picture. */
 gint      zn_op_model_level_reach (const ZnOpModel *model);
 zn_status zn_op_model_levels (ZnOpModel       *model,
-                              gfloat           sigma[3],
+                              zn_noise_table  *noise,
                               const zn_source *in,
                               zn_error        *err);
 
@@ -80,9 +80,10 @@ void     zn_op_engine_leave (void);
 /* A run's settings beside the request's progress.  set: "sigma=20", n_set of them. */
 typedef struct _ZnOpJob
 {
-  const gchar *const *set;
-  gint                n_set;
-  gint                tile; /* 0: as large as memory allows */
+  const gchar *const   *set;
+  gint                  n_set;
+  gint                  tile;  /* 0: as large as memory allows */
+  const zn_noise_table *noise; /* of a picture whose parts are denoised; NULL: of the input */
 
   /* A sampler's estimate after each step but the last; NULL: not wanted. */
   void (*preview) (gpointer data, const zn_array *picture, gint step, gint n_steps);

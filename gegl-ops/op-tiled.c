@@ -38,6 +38,7 @@
 #define CELL 96     /* pixels a side, or more: */
 #define LATTICE 12  /* the engine computes whole multiples of this times the model's multiple */
 #define STEPS 32767 /* of a kept change, either way */
+#define OCTAVE 8.0f /* steps of the measured noise to each factor of two */
 
 typedef struct
 {
@@ -53,6 +54,8 @@ typedef struct
   gint             halo;
   gchar            set[3][32]; /* "sigma=12.5", ... */
   gint             n_set;
+  gboolean         map;    /* the network measures the noise in each place, against */
+  zn_noise_table   noise;  /* ... that of the picture */
   ZnOpKey         *blocks; /* hashes of the pixels of blocks, 0 if not known yet, in rows of */
   gint             block_x, block_y, block_w; /* block_w, from this one on */
 } Tiling;
@@ -308,12 +311,26 @@ noise_read (void *data, zn_rect rect, float *dst)
   return zn_op_request_tick (tiling->request) && zn_op_picture_read (&tiling->input, rect, dst);
 }
 
-/* The noise of the picture, one number per channel.  Where the model measures it for
- * each pixel, this is the median, and only shown; else it is what all tiles are told.
+/* In steps, or each brush stroke would make all tiles anew. */
+static void
+round_noise (zn_noise_table *noise)
+{
+  for (gint c = 0; c < 3; c++)
+    {
+      /* not 0, which would ask the engine to measure once more */
+      noise->median[c] = MAX (roundf (noise->median[c] * 4.0f) / 4.0f, 0.25f);
+      for (gint i = 0; i < ZN_NOISE_BINS; i++)
+        if (noise->least[c][i] > 0.0f)
+          noise->least[c][i] = exp2f (roundf (log2f (noise->least[c][i]) * OCTAVE) / OCTAVE);
+    }
+}
+
+/* The noise of the picture.  Where the model measures it for each pixel, its median is
+ * only shown; else that is what all tiles are told.
  * Asked for at each request: what was found for a picture is kept, and a picture is
  * known by blocks that are spread over it, not by all of its pixels. */
 static zn_status
-measure_noise (Tiling *tiling, gfloat sigma[3])
+measure_noise (Tiling *tiling)
 {
   const GeglRectangle *box    = &tiling->input.box;
   const zn_rect        part   = noisy_part (tiling);
@@ -344,22 +361,18 @@ measure_noise (Tiling *tiling, gfloat sigma[3])
   kept = zn_op_cache_get (&key);
   if (kept)
     {
-      memcpy (sigma, g_bytes_get_data (kept, NULL), 3 * sizeof (gfloat));
+      memcpy (&tiling->noise, g_bytes_get_data (kept, NULL), sizeof (zn_noise_table));
       g_bytes_unref (kept);
       return ZN_OK;
     }
 
-  status = zn_op_model_levels (tiling->model, sigma, &source, &tiling->request->err);
+  status = zn_op_model_levels (tiling->model, &tiling->noise, &source, &tiling->request->err);
   if (status && ! zn_op_request_tick (tiling->request))
     return zn_op_request_refuse (tiling->request, ZN_E_CANCELLED, "Cancelled.");
   if (status == ZN_OK)
     {
-      /* In steps, or each brush stroke would make all tiles anew; not 0, which
-       * would ask the engine to measure once more. */
-      for (gint c = 0; c < 3; c++)
-        sigma[c] = MAX (roundf (sigma[c] * 4.0f) / 4.0f, 0.25f);
-
-      kept = g_bytes_new (sigma, 3 * sizeof (gfloat));
+      round_noise (&tiling->noise);
+      kept = g_bytes_new (&tiling->noise, sizeof (zn_noise_table));
       zn_op_cache_put (&key, kept);
       g_bytes_unref (kept);
     }
@@ -374,8 +387,8 @@ tiling_set (Tiling *tiling)
   const ZnOpTiled          *task      = tiling->task;
   static const gchar *const key[2][3] = { { "sigma", "sigma-g", "sigma-b" },
                                           { "sigma", "sigma-scale" } };
-  gfloat                    value[3]  = { task->sigma }, sigma[3];
-  gboolean                  map       = FALSE;
+  const gfloat             *sigma     = tiling->noise.median;
+  gfloat                    value[3]  = { task->sigma };
   zn_status                 status    = ZN_OK;
 
   if (task->sigma < 0.0)
@@ -384,11 +397,11 @@ tiling_set (Tiling *tiling)
   tiling->n_set = 1;
   if (task->sigma == 0.0)
     {
-      map = zn_op_model_level_reach (tiling->model) > 0; /* the engine measures it in each place */
-      status        = measure_noise (tiling, sigma);
-      tiling->n_set = map ? 2 : 3;
+      status        = measure_noise (tiling);
+      tiling->map   = zn_op_model_level_reach (tiling->model) > 0;
+      tiling->n_set = tiling->map ? 2 : 3;
       value[1]      = task->scale;
-      for (gint i = 0; ! map && i < 3; i++)
+      for (gint i = 0; ! tiling->map && i < 3; i++)
         value[i] = sigma[i] * task->scale;
     }
   if (! status)
@@ -399,7 +412,7 @@ tiling_set (Tiling *tiling)
       gchar number[G_ASCII_DTOSTR_BUF_SIZE];
 
       g_ascii_formatd (number, sizeof (number), "%.3f", value[i]);
-      g_snprintf (tiling->set[i], sizeof (tiling->set[i]), "%s=%s", key[map][i], number);
+      g_snprintf (tiling->set[i], sizeof (tiling->set[i]), "%s=%s", key[tiling->map][i], number);
     }
 
   return status;
@@ -469,6 +482,8 @@ cell_key (const Tiling *tiling, zn_rect cell)
   zn_op_key_add_string (&key, zn_op_model_name (tiling->model));
   for (gint i = 0; i < tiling->n_set; i++)
     zn_op_key_add_string (&key, tiling->set[i]);
+  if (tiling->map)
+    zn_op_key_add (&key, tiling->noise.least, sizeof (tiling->noise.least));
   zn_op_key_add_string (&key, babl_get_name (tiling->input.format));
   zn_op_key_add_string (&key, babl_get_name (gegl_buffer_get_format (tiling->input.buffer)));
   zn_op_key_add (&key, at, sizeof (at));
@@ -596,7 +611,8 @@ part_run (Tiling *tiling, const Plane *plane)
                         picture.box.width == tiling->bounds.w &&
                                 picture.box.height == tiling->bounds.h
                                   ? tiling->tile
-                                  : end };
+                                  : end,
+                        tiling->map ? &tiling->noise : NULL };
 
   return zn_op_model_run (tiling->model, &sink, &source, part, &job, tiling->request);
 }

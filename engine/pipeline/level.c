@@ -10,10 +10,14 @@
 #include <string.h>
 
 enum {
-    WHOLE = 1500000, /* pixels: of a picture of more, the median is that of */
+    WHOLE = 1500000, /* pixels: of a picture of more, the noise is that of */
     SQUARES = 4,     /* ... so many squares a side, */
     SQUARE = 192,    /* ... of so many pixels a side, on the tiles' lattice */
 };
+
+/* Cells are about as bright as a bin if they lie within WIDTH of its centre: the standard deviation of their weight.  Of them the
+ * QUANTILE of levels, times FACTOR, is the least that others get; where they are fewer than ENOUGH, nothing is known. */
+static const float WIDTH = 0.75f / ZN_NOISE_BINS, QUANTILE = 0.5f, FACTOR = 1, ENOUGH = 8;
 
 /* A number h of the network is a level of sqrt((SCALE h)^2 + LEAST^2), of 255, at most MOST: never 0, and smooth. */
 static const float SCALE = 16, LEAST = 0.35f, MOST = 255;
@@ -25,6 +29,81 @@ static float level_of(float h)
     return v * v < MOST * MOST ? sqrtf(v * v + LEAST * LEAST) : isnan(v) ? LEAST : MOST;
 }
 
+/* ---- what cells say about the picture ------------------------------------------------------------------- */
+
+static int by_level(const void *a, const void *b)
+{
+    const zn_cell *x = a, *y = b;
+
+    return (x->level > y->level) - (x->level < y->level);
+}
+
+/* Whether the cell says anything: numbers from a picture may be anything. */
+static bool counts(const zn_cell *c)
+{
+    return !c->plain && isfinite(c->bright);
+}
+
+static float weight_in(int bin, float bright)
+{
+    const float d = (bright - ((float)bin + 0.5f) / ZN_NOISE_BINS) / WIDTH;
+
+    return expf(-d * d / 2);
+}
+
+/* The QUANTILE of n cells, sorted by level, that are about as bright as the bin; 0: there are too few. */
+static float level_in(int bin, const zn_cell *cells, size_t n)
+{
+    double all = 0, sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        all += (double)weight_in(bin, cells[i].bright);
+    if (all <= (double)ENOUGH)
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += (double)weight_in(bin, cells[i].bright);
+        if (sum >= (double)QUANTILE * all)
+            return cells[i].level;
+    }
+    return cells[n - 1].level;
+}
+
+float zn_noise_least(const float least[ZN_NOISE_BINS], float bright)
+{
+    const float p = bright * ZN_NOISE_BINS - 0.5f;
+    int i;
+
+    if (!(p > 0)) /* or not a number */
+        return least[0];
+    if (p >= ZN_NOISE_BINS - 1)
+        return least[ZN_NOISE_BINS - 1];
+    i = (int)p;
+    return least[i] + (p - (float)i) * (least[i + 1] - least[i]);
+}
+
+bool zn_noise_of(zn_noise_table *out, const zn_cell *cells, size_t n)
+{
+    zn_cell *mine = malloc((n ? n : 1) * sizeof *mine);
+
+    memset(out, 0, sizeof *out);
+    for (int c = 0; mine && c < 3; c++) {
+        size_t len = 0;
+
+        for (size_t i = 0; i < n; i++)
+            if (counts(&cells[3 * i + (size_t)c]))
+                mine[len++] = cells[3 * i + (size_t)c];
+        qsort(mine, len, sizeof *mine, by_level);
+        for (int i = 0; i < ZN_NOISE_BINS; i++)
+            out->least[c][i] = FACTOR * level_in(i, mine, len);
+        for (size_t i = 0; i < n; i++)
+            mine[i] = cells[3 * i + (size_t)c];
+        qsort(mine, n, sizeof *mine, by_level);
+        out->median[c] = n ? mine[n / 2].level : 0;
+    }
+    free(mine);
+    return mine;
+}
+
 /* ---- measuring ------------------------------------------------------------------------------------------ */
 
 /* Other networks' channels are dropped. */
@@ -33,13 +112,57 @@ static bool write_levels(void *cookie, zn_rect r, const float *src)
     const zn_levels *l = cookie;
 
     for (int y = 0; y < r.h; y++) {
-        float *dst = l->data + ((size_t)(r.y + y - l->at.y) * (size_t)l->at.w + (size_t)(r.x - l->at.x)) * 3;
+        zn_cell *dst = l->cell + ((size_t)(r.y + y - l->at.y) * (size_t)l->at.w + (size_t)(r.x - l->at.x)) * 3;
 
         for (int x = 0; x < r.w; x++, src += l->c)
             for (int i = 0; i < 3; i++)
-                *dst++ = level_of(src[l->first + i]) / 255 * l->scale;
+                dst++->level = level_of(src[l->first + i]);
     }
     return true;
+}
+
+/* One row of cells from its pixels, r of the picture. */
+static void look_at_row(zn_cell *dst, const float *src, zn_rect r, int step)
+{
+    for (int x = 0; x < r.w; x += step)
+        for (int c = 0; c < 3; c++, dst++) {
+            const float *first = src + (size_t)x * 3 + c;
+            const int w = zn_imin(step, r.w - x);
+            float sum = 0;
+
+            dst->plain = true;
+            for (int i = 0; i < r.h * w; i++) {
+                const float v = first[((size_t)(i / w) * (size_t)r.w + (size_t)(i % w)) * 3];
+
+                sum += v;
+                dst->plain = dst->plain && v == *first;
+            }
+            dst->bright = sum / (float)(r.h * w);
+        }
+}
+
+/* How bright the cells are. */
+static zn_status look_at_cells(const zn_levels *l, zn_error *err)
+{
+    const zn_source *p = &l->picture;
+    zn_rect r = { l->at.x * l->step, 0, 0, 0 };
+    float *rows;
+    zn_status s = ZN_OK;
+
+    r.w = zn_imin(l->at.w * l->step, p->w - r.x);
+    rows = malloc((size_t)r.w * (size_t)l->step * 3 * sizeof *rows);
+    if (!rows)
+        return zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
+    for (int y = 0; !s && y < l->at.h; y++) {
+        r.y = (l->at.y + y) * l->step;
+        r.h = zn_imin(l->step, p->h - r.y);
+        if (!p->read(p->cookie, r, rows))
+            s = zn_fail(err, ZN_E_FILE, "the picture could not be read");
+        else
+            look_at_row(l->cell + (size_t)y * (size_t)l->at.w * 3, rows, r, l->step);
+    }
+    free(rows);
+    return s;
 }
 
 /* The levels are a small part of the work: only cancellation is passed on. */
@@ -51,8 +174,9 @@ static bool only_cancel(void *cookie, double done)
     return job->progress(job->cookie, 0);
 }
 
-zn_status zn_levels_measure(zn_levels *out, zn_model *m, const zn_source *picture, zn_rect region, float scale,
-                            const zn_job *job, zn_error *err)
+/* The cells of a region, as the network sees them. */
+static zn_status measure_cells(zn_levels *out, zn_model *m, const zn_source *picture, zn_rect region, const zn_job *job,
+                               zn_error *err)
 {
     const zn_geometry *g = &m->level->geometry;
     const zn_sink sink = { write_levels, out };
@@ -63,28 +187,109 @@ zn_status zn_levels_measure(zn_levels *out, zn_model *m, const zn_source *pictur
     int x0, y0, x1, y1;
     zn_status s;
 
-    *out = (zn_levels){
-        .picture = *picture, .step = g->shrink, .first = 3 * m->arch->level, .c = g->out_c, .scale = scale
-    };
+    *out = (zn_levels){ .picture = *picture, .step = g->shrink, .first = 3 * m->arch->level, .c = g->out_c };
     /* A pixel lies between two levels in each direction: of its own cell and of a neighbour. */
     x0 = zn_imax(region.x / g->shrink - 1, 0);
     y0 = zn_imax(region.y / g->shrink - 1, 0);
     x1 = zn_imin(zn_ceil_div(region.x + region.w, g->shrink) + 1, zn_ceil_div(picture->w, g->shrink));
     y1 = zn_imin(zn_ceil_div(region.y + region.h, g->shrink) + 1, zn_ceil_div(picture->h, g->shrink));
     q.roi = out->at = (zn_rect){ x0, y0, x1 - x0, y1 - y0 };
-    out->data = calloc((size_t)out->at.w * (size_t)out->at.h, 3 * sizeof *out->data);
-    if (!out->data)
+    out->cell = calloc((size_t)out->at.w * (size_t)out->at.h, 3 * sizeof *out->cell);
+    if (!out->cell)
         return zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
-    s = zn_request_run(m->level, &q, err);
-    if (s)
+    if ((s = zn_request_run(m->level, &q, err)) || (s = look_at_cells(out, err)))
         zn_levels_free(out);
     return s;
 }
 
+static size_t n_cells(const zn_levels *l)
+{
+    return (size_t)l->at.w * (size_t)l->at.h;
+}
+
+static bool is_small(const zn_source *picture)
+{
+    return (int64_t)picture->w * picture->h <= WHOLE;
+}
+
+/* Where square i of n begins along a side: on a multiple of SQUARE. */
+static int square_at(int side, int i, int n)
+{
+    const int last = zn_imax(0, (side - SQUARE) / SQUARE);
+
+    return n > 1 ? (int)((int64_t)last * i / (n - 1)) * SQUARE : 0;
+}
+
+/* The cells of a picture that say what its noise is: all, or those of squares. */
+static zn_status measure_sample(zn_noise_table *out, zn_model *m, const zn_source *in, const zn_job *job, zn_error *err)
+{
+    const bool small = is_small(in);
+    const int nx = small ? 1 : zn_imin(SQUARES, zn_ceil_div(in->w, SQUARE));
+    const int ny = small ? 1 : zn_imin(SQUARES, zn_ceil_div(in->h, SQUARE));
+    zn_cell *all = NULL;
+    size_t n = 0;
+    zn_status s = ZN_OK;
+
+    for (int k = 0; !s && k < nx * ny; k++) {
+        zn_rect r = { 0, 0, in->w, in->h };
+        zn_levels l;
+        zn_cell *more;
+
+        if (!small) {
+            r.x = square_at(in->w, k % nx, nx);
+            r.y = square_at(in->h, k / nx, ny);
+            r.w = zn_imin(SQUARE, in->w - r.x);
+            r.h = zn_imin(SQUARE, in->h - r.y);
+        }
+        if ((s = measure_cells(&l, m, in, r, job, err)))
+            break;
+        more = realloc(all, (n + n_cells(&l)) * 3 * sizeof *more);
+        if (more) {
+            all = more;
+            memcpy(all + 3 * n, l.cell, n_cells(&l) * 3 * sizeof *all);
+            n += n_cells(&l);
+        } else {
+            s = zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
+        }
+        zn_levels_free(&l);
+    }
+    if (!s && !zn_noise_of(out, all, n))
+        s = zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
+    free(all);
+    return s;
+}
+
+zn_status zn_levels_measure(zn_levels *out, zn_model *m, const zn_source *picture, zn_rect region, float scale,
+                            const zn_job *job, zn_error *err)
+{
+    zn_status s = measure_cells(out, m, picture, region, job, err);
+    zn_noise_table noise;
+
+    if (s)
+        return s;
+    if (job && job->noise)
+        noise = *job->noise;
+    else if (!is_small(picture) || out->at.w < zn_ceil_div(picture->w, out->step) ||
+             out->at.h < zn_ceil_div(picture->h, out->step))
+        s = measure_sample(&noise, m, picture, job, err);
+    else if (!zn_noise_of(&noise, out->cell, n_cells(out)))
+        s = zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
+    if (s) {
+        zn_levels_free(out);
+        return s;
+    }
+    for (size_t i = 0; i < 3 * n_cells(out); i++) {
+        zn_cell *c = &out->cell[i];
+
+        c->level = fminf(fmaxf(c->level, zn_noise_least(noise.least[i % 3], c->bright)), MOST) * scale / 255;
+    }
+    return ZN_OK;
+}
+
 void zn_levels_free(zn_levels *l)
 {
-    free(l->data);
-    l->data = NULL;
+    free(l->cell);
+    l->cell = NULL;
 }
 
 /* ---- the map -------------------------------------------------------------------------------------------- */
@@ -108,16 +313,16 @@ static bool read_map(void *cookie, zn_rect r, float *dst)
     for (int y = 0; y < r.h; y++) {
         int top, bottom;
         const float down = between(r.y + y, l->step, l->at.y, l->at.h, &top, &bottom);
-        const float *above = l->data + (size_t)top * (size_t)l->at.w * 3;
-        const float *below = l->data + (size_t)bottom * (size_t)l->at.w * 3;
+        const zn_cell *above = l->cell + (size_t)top * (size_t)l->at.w * 3;
+        const zn_cell *below = l->cell + (size_t)bottom * (size_t)l->at.w * 3;
 
         for (int x = 0; x < r.w; x++) {
             int a, b;
             const float right = between(r.x + x, l->step, l->at.x, l->at.w, &a, &b);
 
             for (int i = 0; i < 3; i++) {
-                const float p = above[3 * a + i] + right * (above[3 * b + i] - above[3 * a + i]);
-                const float q = below[3 * a + i] + right * (below[3 * b + i] - below[3 * a + i]);
+                const float p = above[3 * a + i].level + right * (above[3 * b + i].level - above[3 * a + i].level);
+                const float q = below[3 * a + i].level + right * (below[3 * b + i].level - below[3 * a + i].level);
 
                 *dst++ = p + down * (q - p);
             }
@@ -131,22 +336,7 @@ zn_source zn_levels_source(const zn_levels *l)
     return (zn_source){ l->picture.w, l->picture.h, 3, read_map, (void *)l };
 }
 
-/* ---- the median ----------------------------------------------------------------------------------------- */
-
-static int by_value(const void *a, const void *b)
-{
-    const float x = *(const float *)a, y = *(const float *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Where square i of n begins along a side: on a multiple of SQUARE. */
-static int square_at(int side, int i, int n)
-{
-    const int last = zn_imax(0, (side - SQUARE) / SQUARE);
-
-    return n > 1 ? (int)((int64_t)last * i / (n - 1)) * SQUARE : 0;
-}
+/* ---- for front ends ------------------------------------------------------------------------------------- */
 
 int32_t zn_model_level_reach(const zn_model *m)
 {
@@ -154,52 +344,9 @@ int32_t zn_model_level_reach(const zn_model *m)
     return m->level ? zn_round_up(m->level->geometry.halo + m->level->geometry.shrink, m->level->geometry.multiple) : 0;
 }
 
-zn_status zn_noise_levels(float sigma[3], zn_model *m, const zn_source *in, zn_error *err)
+zn_status zn_noise_levels(zn_noise_table *noise, zn_model *m, const zn_source *in, zn_error *err)
 {
-    const bool whole = (int64_t)in->w * in->h <= WHOLE;
-    const int nx = whole ? 1 : zn_imin(SQUARES, zn_ceil_div(in->w, SQUARE));
-    const int ny = whole ? 1 : zn_imin(SQUARES, zn_ceil_div(in->h, SQUARE));
-    float *all[3] = { NULL, NULL, NULL };
-    size_t n = 0, room = 0;
-    zn_status s = ZN_OK;
-
-    sigma[0] = sigma[1] = sigma[2] = 0;
+    memset(noise, 0, sizeof *noise);
     m = *m->failed.text ? m->stand_in : m;
-    if (!m->level)
-        return zn_noise_estimate(sigma, in, err);
-    for (int k = 0; !s && k < nx * ny; k++) {
-        zn_rect r = { 0, 0, in->w, in->h };
-        zn_levels l;
-        size_t more;
-
-        if (!whole) {
-            r.x = square_at(in->w, k % nx, nx);
-            r.y = square_at(in->h, k / nx, ny);
-            r.w = zn_imin(SQUARE, in->w - r.x);
-            r.h = zn_imin(SQUARE, in->h - r.y);
-        }
-        if ((s = zn_levels_measure(&l, m, in, r, 1, NULL, err)))
-            break;
-        more = (size_t)l.at.w * (size_t)l.at.h;
-        for (int i = 0; i < 3 && !s; i++) {
-            float *p = n + more > room ? realloc(all[i], (n + more) * sizeof *p) : all[i];
-
-            if (!p)
-                s = zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
-            else
-                all[i] = p;
-            for (size_t j = 0; !s && j < more; j++)
-                p[n + j] = l.data[3 * j + (size_t)i];
-        }
-        n += more;
-        zn_levels_free(&l);
-    }
-    for (int i = 0; i < 3; i++) {
-        if (!s && n) {
-            qsort(all[i], n, sizeof *all[i], by_value);
-            sigma[i] = all[i][n / 2] * 255;
-        }
-        free(all[i]);
-    }
-    return s;
+    return m->level ? measure_sample(noise, m, in, NULL, err) : zn_noise_estimate(noise->median, in, err);
 }

@@ -1,31 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 /* level.h - the noise of a picture as a map, for denoisers that are not told how strong it is.
  *
- *     picture ── denoise-level ── levels at 1/8 of its size ── bilinear ── the denoiser's input `map`
+ *     picture ── denoise-level ── cells of 8x8 pixels ── at least zn_noise_table.least ── bilinear ── the denoiser's input `map`
  *
- * A level depends on the pixels around it alone: what is measured for a part of a picture is what is measured for all of it. */
+ * The network sees a part of the picture and takes weak noise for none where the picture is smooth.  But places of the same
+ * brightness usually have the same noise: so a cell is told at least the median of the cells that are about as bright.  These
+ * medians are measured once for a picture, on a sample that does not depend on any region.  All else depends on the pixels around
+ * a cell alone: what is measured for a part of a picture is what is measured for all of it. */
 #ifndef ZN_LEVEL_H
 #define ZN_LEVEL_H
 
 #include "model.h"
+
+typedef struct zn_cell { /* of one channel */
+    float level;         /* standard deviation, of 255; in zn_levels, after zn_levels_measure, in the picture's units */
+    float bright;        /* mean of its pixels */
+    bool plain;          /* they are all the same: it says nothing about the noise */
+} zn_cell;
 
 typedef struct zn_levels {
     zn_source picture; /* whose noise it is; as a source of the map: see zn_levels_source */
     int step;          /* pixels between two levels */
     int first;         /* channel of the network's output that is red's */
     int c;             /* ... of how many */
-    float scale;       /* factor of what was found */
-    zn_rect at;        /* what was measured, of the levels of the whole picture */
-    float *data;       /* at.h * at.w * 3, in the picture's units */
+    zn_rect at;        /* what was measured, of the cells of the whole picture */
+    zn_cell *cell;     /* at.h * at.w * 3 */
 } zn_levels;
 
-/* Measures what the denoiser m, which has denoise-level, is told in a region of the picture, times scale.  The job's memory bound,
- * progress and cancellation hold. */
+/* Measures what the denoiser m, which has denoise-level, is told in a region of the picture, times scale.  The job's noise, memory
+ * bound, progress and cancellation hold. */
 zn_status zn_levels_measure(zn_levels *out, zn_model *m, const zn_source *picture, zn_rect region, float scale,
                             const zn_job *job, zn_error *err);
 void zn_levels_free(zn_levels *l);
 
 /* The map; it can be read inside the region. */
 zn_source zn_levels_source(const zn_levels *l);
+
+/* What n cells, of three channels each, say about a picture.  Sorts the cells of each channel: returns false if memory is short. */
+bool zn_noise_of(zn_noise_table *out, const zn_cell *cells, size_t n);
+
+/* What a cell is told at least, of 255. */
+float zn_noise_least(const float least[ZN_NOISE_BINS], float bright);
 
 #endif

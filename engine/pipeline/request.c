@@ -190,7 +190,7 @@ static zn_status measure_levels(zn_levels *levels, zn_run *r, const zn_request *
 
 zn_status zn_request_run_on(zn_model *m, const zn_request *q, zn_error *err)
 {
-    zn_levels levels = { .data = NULL };
+    zn_levels levels = { .cell = NULL };
     zn_run r;
     zn_status s = m->plan_only
         ? zn_fail(err, ZN_E_USAGE, "%s was opened to be planned, not to be run", m->arch->info.id)

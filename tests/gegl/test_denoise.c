@@ -126,6 +126,43 @@ test_measured_noise_is_shown (void)
   g_object_unref (in);
 }
 
+/* What is kept of a part is for the noise of the picture, which the rest of it has a say in. */
+static void
+test_noise_of_the_rest_counts (void)
+{
+  const GeglRectangle left = { 0, 0, 96, 96 }, right = { 450, 0, 750, 300 };
+  GeglBuffer         *in    = picture ("R'G'B' float", 0, 0, 1200, 300, 43);
+  GeglBuffer         *other = gegl_buffer_dup (in);
+  gfloat             *rgb   = pixels_of (in, &right, "R'G'B' float"), *part[3];
+  Run                 run   = run_new ("zenith:denoise", "model=fast", in);
+  Run                 again = run_new ("zenith:denoise", "model=fast", other);
+  const gint          n     = right.width * right.height * 3;
+  guint               before;
+
+  if (! ops_network_runs)
+    SKIP ("the module does not count its runs");
+
+  for (gint i = 0; i < n; i++) /* far more noise, further away than the networks see */
+    rgb[i] += (i / 3 % 2 + i / 3 / right.width % 2 == 1) * 0.4f - 0.2f;
+  gegl_buffer_set (other, &right, 0, babl_format ("R'G'B' float"), rgb, GEGL_AUTO_ROWSTRIDE);
+  part[0] = run_pixels (&run, &left);
+  before  = ops_network_runs ();
+  part[1] = run_pixels (&again, &left);
+  CHECK (ops_network_runs () > before, "the result of another picture was taken");
+  CHECK (difference (part[0], part[1], 96 * 96 * 4) > 1e-4, "the rest has no say");
+  before  = ops_network_runs ();
+  part[2] = run_pixels (&run, &left);
+  CHECK (ops_network_runs () == before, "the network ran again");
+  CHECK (! memcmp (part[0], part[2], 96 * 96 * 16), "not what was kept");
+  for (gint i = 0; i < 3; i++)
+    g_free (part[i]);
+  g_free (rgb);
+  run_free (&run);
+  run_free (&again);
+  g_object_unref (in);
+  g_object_unref (other);
+}
+
 static void
 test_strength_luma_chroma_detail (void)
 {
@@ -292,6 +329,7 @@ main (int argc, char **argv)
   RUN (test_precision_of_weights);
   RUN (test_sliders_do_not_run_the_network);
   RUN (test_measured_noise_is_shown);
+  RUN (test_noise_of_the_rest_counts);
   RUN (test_strength_luma_chroma_detail);
   RUN (test_strength_above_one_smooths);
   RUN (test_engines_agree);
