@@ -214,7 +214,8 @@ enum { ZN_NOISE_BINS = 16 };
 
 typedef struct zn_noise_table { /* of a whole picture, as the standard deviation in units of 1/255, per channel */
     float median[3];            /* of what was found in its places */
-    /* What it is told at least, in places whose mean of 8x8 pixels is (i + 0.5) / ZN_NOISE_BINS; linear between these. */
+    /* What the denoiser is told at least, unless it finds far less, in places whose mean of 8x8 pixels is
+     * (i + 0.5) / ZN_NOISE_BINS; linear between these. */
     float least[3][ZN_NOISE_BINS];
 } zn_noise_table;
 

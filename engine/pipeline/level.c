@@ -19,6 +19,10 @@ enum {
  * QUANTILE of levels, times FACTOR, is the least that others get; where they are fewer than ENOUGH, nothing is known. */
 static const float WIDTH = 0.75f / ZN_NOISE_BINS, QUANTILE = 0.5f, FACTOR = 1, ENOUGH = 8;
 
+/* The network may take noise for RATIO times less than it is, and does not tell levels below SEEN apart.  What it finds to have even
+ * less noise than that is clean: a part that was pasted, or denoised before. */
+static const float RATIO = 4, SEEN = 0.8f;
+
 /* A number h of the network is a level of sqrt((SCALE h)^2 + LEAST^2), of 255, at most MOST: never 0, and smooth. */
 static const float SCALE = 16, LEAST = 0.35f, MOST = 255;
 
@@ -79,6 +83,13 @@ float zn_noise_least(const float least[ZN_NOISE_BINS], float bright)
         return least[ZN_NOISE_BINS - 1];
     i = (int)p;
     return least[i] + (p - (float)i) * (least[i + 1] - least[i]);
+}
+
+float zn_noise_told(const float least[ZN_NOISE_BINS], const zn_cell *c)
+{
+    const float most = fminf(RATIO * fmaxf(c->level, SEEN), MOST);
+
+    return fmaxf(c->level, fminf(zn_noise_least(least, c->bright), most));
 }
 
 bool zn_noise_of(zn_noise_table *out, const zn_cell *cells, size_t n)
@@ -281,7 +292,7 @@ zn_status zn_levels_measure(zn_levels *out, zn_model *m, const zn_source *pictur
     for (size_t i = 0; i < 3 * n_cells(out); i++) {
         zn_cell *c = &out->cell[i];
 
-        c->level = fminf(fmaxf(c->level, zn_noise_least(noise.least[i % 3], c->bright)), MOST) * scale / 255;
+        c->level = zn_noise_told(noise.least[i % 3], c) * scale / 255;
     }
     return ZN_OK;
 }

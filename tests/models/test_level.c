@@ -238,10 +238,10 @@ static void a_part_does_not_change_the_rest(void)
     free(before.rgb), free(a), free(b), free(own);
 }
 
-/* Told that the picture has noise, the network removes more of it where it found less; told of less than it found, nothing changes. */
+/* Told that the picture has more noise than it found in any place, the network is told that everywhere; told of less, nothing changes. */
 static void the_picture_is_the_least(void)
 {
-    picture p = scene(4);
+    picture p = scene(15);
     float *a = malloc(LEN * sizeof(float)), *b = malloc(LEN * sizeof(float));
     zn_noise_table low = { { 0 }, { { 0 } } }, high;
     zn_error err = { "" };
@@ -251,9 +251,9 @@ static void the_picture_is_the_least(void)
         high.least[i / ZN_NOISE_BINS][i % ZN_NOISE_BINS] = 40;
     }
     CHECK(!run_with(&p, NULL, &high, a, &err) && !run(&p, "sigma=40", b, &err), "%s", err.text);
-    CHECK(psnr(a, b) > 100, "at least 40 is not 40: %.1f dB", psnr(a, b));
+    CHECK(psnr(a, b) > 80, "at least 40 is not 40: %.1f dB", psnr(a, b));
     CHECK(!run_with(&p, "sigma-scale=2", &high, a, &err) && !run(&p, "sigma=80", b, &err), "%s", err.text);
-    CHECK(psnr(a, b) > 100, "twice at least 40 is not 80: %.1f dB", psnr(a, b));
+    CHECK(psnr(a, b) > 80, "twice at least 40 is not 80: %.1f dB", psnr(a, b));
     for (int i = 0; i < 3 * ZN_NOISE_BINS; i++)
         high.least[i / ZN_NOISE_BINS][i % ZN_NOISE_BINS] = 0;
     CHECK(!run_with(&p, NULL, &low, a, &err) && !run_with(&p, NULL, &high, b, &err), "%s", err.text);

@@ -100,6 +100,29 @@ static void between_bins(void)
     CHECK(zn_noise_least(least, NAN) == 0 && zn_noise_least(least, INFINITY) == 225, "not a number");
 }
 
+/* At least that of the picture, but at most four times its own; of a cell that looks clean, 3.2. */
+static void what_a_cell_is_told(void)
+{
+    static const struct {
+        float level, told;
+    } cases[] = { { 20, 20 }, { 12, 12 }, { 5, 12 }, { 3, 12 }, { 2, 8 }, { 1, 4 }, { 0.8f, 3.2f }, { 0.4f, 3.2f } };
+    float least[ZN_NOISE_BINS] = { 0 };
+    zn_cell c = { 100, 0.5f, true };
+
+    for (int i = 4; i < 12; i++)
+        least[i] = 12;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        c.level = cases[i].level;
+        CHECK(fabsf(zn_noise_told(least, &c) - cases[i].told) < 1e-5f, "%g: %g, not %g", (double)c.level,
+              (double)zn_noise_told(least, &c), (double)cases[i].told);
+    }
+    c.bright = 0.02f; /* nothing is known there */
+    CHECK(zn_noise_told(least, &c) == c.level, "raised to %g", (double)zn_noise_told(least, &c));
+    least[8] = least[7] = INFINITY;
+    c = (zn_cell){ 200, 0.5f, false };
+    CHECK(zn_noise_told(least, &c) <= 255, "raised to %g", (double)zn_noise_told(least, &c));
+}
+
 /* The largest change of the least level of any bin, as a share of it. */
 static double change(const zn_noise_table *a, const zn_noise_table *b)
 {
@@ -168,6 +191,7 @@ int main(void)
 {
     test_run("as the slow version", as_the_slow_version);
     test_run("between bins", between_bins);
+    test_run("what a cell is told", what_a_cell_is_told);
     test_run("parts without noise", parts_without_noise);
     test_run("clean pictures", clean_pictures);
     test_run("too little to tell", too_little_to_tell);
