@@ -17,7 +17,7 @@ enum {
 
 /* Cells are about as bright as a bin if they lie within WIDTH of its centre: the standard deviation of their weight.  Of them the
  * QUANTILE of levels, times FACTOR, is the least that others get; where they are fewer than ENOUGH, nothing is known. */
-static const float WIDTH = 0.75f / ZN_NOISE_BINS, QUANTILE = 0.5f, FACTOR = 1, ENOUGH = 8;
+static const float WIDTH = 0.75f / ZN_NOISE_BINS, QUANTILE = 0.5f, FACTOR = 1.15f, ENOUGH = 8;
 
 /* The network may take noise for RATIO times less than it is, and does not tell levels below SEEN apart.  What it finds to have even
  * less noise than that is clean: a part that was pasted, or denoised before. */

@@ -28,7 +28,7 @@ static const struct base {
     { "denoise-fast", GOLDEN "denoise.safetensors" },
     { "denoise-balanced", GOLDEN "denoise.safetensors" },
     { "denoise-best", GOLDEN "denoise.safetensors" },
-    { "denoise-level", GOLDEN "denoise-level.safetensors" },
+    { "denoise-level", ZN_SOURCE_ROOT "/models/denoise-level.safetensors" },
     { "zenith-taesd-encode", GOLDEN "zenith-taesd-encode.safetensors" },
     { "zenith-taesd-decode", GOLDEN "zenith-taesd-decode.safetensors" },
     { "zenith-lite-encode", GOLDEN "zenith-lite-encode.safetensors" },

@@ -240,7 +240,7 @@ make_folder (void)
 {
   static const gchar *const names[][2] = {
     { "denoise.safetensors", "denoise-fast.safetensors" },
-    { "denoise-level.safetensors", "denoise-level.safetensors" },
+    { "../../../models/denoise-level.safetensors", "denoise-level.safetensors" },
     { "taesd_encoder.pth", "taesd_encoder.pth" },
     { "taesd_decoder.pth", "taesd_decoder.pth" },
     { "taef1_encoder.safetensors", "taef1_encoder.safetensors" },

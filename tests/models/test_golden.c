@@ -55,7 +55,7 @@ static const struct {
     { "denoise-fast", MODELS "denoise-fast.safetensors", "shipped-denoise-fast", "sigma=25" },
     { "denoise-balanced", MODELS "denoise-balanced.safetensors", "shipped-denoise-balanced", "sigma=25" },
     { "denoise-best", MODELS "denoise-best.safetensors", "shipped-denoise-best", "sigma=25" },
-    { "denoise-level", GOLDEN "denoise-level.safetensors", "denoise-level", NULL },
+    { "denoise-level", MODELS "denoise-level.safetensors", "shipped-denoise-level", NULL },
     { "taesd-encode", MODELS "zenith-tae.safetensors", "shipped-zenith-tae-encoder", NULL },
     { "taesd-decode", MODELS "zenith-tae.safetensors", "shipped-zenith-tae-decoder", NULL },
     { "zenith-encode", MODELS "zenith.safetensors", "shipped-zenith-encoder", NULL },

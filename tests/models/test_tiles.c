@@ -17,6 +17,7 @@ enum {
 };
 
 #define GOLDEN ZN_SOURCE_ROOT "/tests/data/golden/"
+#define MODELS ZN_SOURCE_ROOT "/models/"
 
 static const struct {
     const char *model, *weights, *set;
@@ -24,9 +25,8 @@ static const struct {
 } cases[] = {
     { "denoise-fast", GOLDEN "denoise.safetensors", "sigma=20", 331, 203 },
     { "denoise-fast", GOLDEN "denoise.safetensors", "sigma=0", 531, 403 }, /* denoise-level measures the noise */
-    { "denoise-level", GOLDEN "denoise-level.safetensors", NULL, 531, 403 },
-    { "denoise-balanced", ZN_SOURCE_ROOT "/models/denoise-balanced.safetensors", "sigma=20", 421,
-      293 }, /* many blocks a level */
+    { "denoise-level", MODELS "denoise-level.safetensors", NULL, 531, 403 },
+    { "denoise-balanced", MODELS "denoise-balanced.safetensors", "sigma=20", 421, 293 }, /* many blocks a level */
     { "taesd-encode", GOLDEN "taesd_encoder.pth", NULL, ENC_W, ENC_H },
     { "taesd-decode", GOLDEN "taesd_decoder.pth", NULL, 61, 47 },
     { "zenith-encode", GOLDEN "latent-gated.safetensors", NULL, 331, 203 },
@@ -336,7 +336,7 @@ int main(void)
         { "wrong arguments", wrong_arguments },
     };
 
-    setenv("ZENITH_MODELS", GOLDEN, 1); /* denoise-level */
+    setenv("ZENITH_MODELS", MODELS, 1); /* denoise-level */
     if (zn_engine_open(&engine, NULL, 0, NULL))
         return 1;
     for (current = 0; current < (int)(sizeof cases / sizeof *cases); current++)

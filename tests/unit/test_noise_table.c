@@ -31,7 +31,7 @@ static zn_cell *scene(void)
     return cells;
 }
 
-/* The level up to which the weights of cells are half of all, found without sorting. */
+/* 1.15 times the level up to which the weights of cells are half of all, found without sorting. */
 static double slow_least(const zn_cell *cells, int n, int c, int bin)
 {
     const double centre = (bin + 0.5) / 16, width = 0.75 / 16;
@@ -52,7 +52,7 @@ static double slow_least(const zn_cell *cells, int n, int c, int bin)
         if (below >= 0.5 * all)
             best = (double)cells[i].level;
     }
-    return best;
+    return 1.15 * best;
 }
 
 static void as_the_slow_version(void)
@@ -165,7 +165,7 @@ static void clean_pictures(void)
         cells[i].level = i % 10 < 4 ? cells[i].level : 0.4f;
     CHECK(zn_noise_of(&t, cells, N), "out of memory");
     for (int i = 0; i < 48; i++)
-        CHECK(t.least[i / 16][i % 16] <= 0.4f, "bin %d: %g", i, (double)t.least[i / 16][i % 16]);
+        CHECK(t.least[i / 16][i % 16] <= 0.47f, "bin %d: %g", i, (double)t.least[i / 16][i % 16]);
     CHECK(t.median[0] == 0.4f, "median %g", (double)t.median[0]);
     free(cells);
 }
