@@ -78,6 +78,8 @@ static void denoisers(void)
     zn_error err = { "" };
     const zn_arch *arch;
 
+    if (INSTRUMENTED)
+        SKIP("takes a minute; test_precision runs the same code");
     for (int i = 0; (arch = zn_arch_at(i)); i++) {
         if (!arch->half_ok || !arch->takes_sigma)
             continue;
@@ -94,6 +96,8 @@ static void autoencoder(void)
     zn_array in = of(clean);
     zn_error err = { "" };
 
+    if (INSTRUMENTED)
+        SKIP("takes a minute; test_precision runs the same code");
     for (int i = 0; i < 2; i++) {
         zn_array z = { NULL, 0, 0, 0 }, y = of(there[i]);
         const bool ok =
