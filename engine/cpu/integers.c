@@ -87,22 +87,23 @@ static void pack_panel(char *panel, const zn_kernels *k, const zn_conv *w, const
     const int groups = groups_of(w), words = (int)zn_wtype_size(t, ZN_W_GROUP) / 4;
     const size_t row = (size_t)(4 * words * groups);
     const uint32_t flip = t == ZN_W_I4 ? (k->dot8_excess ? 0 : 0x88888888) : k->dot8_excess ? 0x80808080 : 0;
-    uint16_t *to_scale = (uint16_t *)(void *)panel;
-    char *to = (char *)(to_scale + groups * k->vl);
+    char *to = panel;
 
     if (n < k->vl)
         memset(panel, 0, zn_dot8_panel(t, groups, k->vl));
-    for (int g = 0; g < groups; g++)
+    for (int g = 0; g < groups; g++, from += 4 * words) {
         for (int o = 0; o < n; o++)
-            to_scale[g * k->vl + o] = scale[o * groups + g];
-    for (int i = 0; i < groups * words; i++, to += 4 * k->vl)
-        for (int o = 0; o < n; o++) {
-            uint32_t v;
+            memcpy(to + sizeof *scale * (size_t)o, scale + o * groups + g, sizeof *scale);
+        to += sizeof *scale * (size_t)k->vl;
+        for (int i = 0; i < words; i++, to += 4 * k->vl)
+            for (int o = 0; o < n; o++) {
+                uint32_t v;
 
-            memcpy(&v, from + (size_t)o * row + 4 * (size_t)i, sizeof v);
-            v = (t == ZN_W_I4 ? pair_of_quads(v) : v) ^ flip;
-            memcpy(to + 4 * o, &v, sizeof v);
-        }
+                memcpy(&v, from + (size_t)o * row + 4 * (size_t)i, sizeof v);
+                v = (t == ZN_W_I4 ? pair_of_quads(v) : v) ^ flip;
+                memcpy(to + 4 * o, &v, sizeof v);
+            }
+    }
 }
 
 /* Outputs from o on, quantised as quantise.h stores them; the rest of a last group is 0. */

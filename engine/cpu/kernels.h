@@ -97,8 +97,8 @@ typedef ZN_DECL_FEW(zn_few_fn);
  * are the sums of a group times -zn_dot8_excess, if the kernels store weights so.  A row takes zn_dot8_row bytes.
  * to_i8 writes row `row` of such a tile from k floats, for weights of a type; the rest of the last group is 0.
  *
- * A panel of weights is `vl` outputs: scales, f16 [group][output], then i8 [group][quad][output][4], or i4
- * [group][pair of quads][output][4] with the first quad of a pair in the low nibbles; nibbles are two's complement.
+ * A panel of weights is `vl` outputs, group after group: scales, f16 [output], then i8 [quad][output][4], or i4
+ * [pair of quads][output][4] with the first quad of a pair in the low nibbles; nibbles are two's complement.
  * dot8_excess: weights and nibbles are unsigned, larger by zn_dot8_excess, since x86 multiplies u8 with i8.
  * dot8, `rows` rows of x from a whole tile on and `panels` panels:
  *     y[r][o] = sum over groups g of scale_x[r][g] * scale_w[g][o] * (sum over the group of x[r][k] * w[k][o], exact) */

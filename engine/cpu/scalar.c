@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* scalar.c - the kernels in plain C: the specification of the vector ones. */
 #include <math.h>
+#include <string.h>
 
 #include "kernels.h"
 
@@ -305,17 +306,18 @@ static ZN_DECL_DOT8(dot8_c)
         const float *scale_x = (const float *)(const void *)(x + (size_t)n * ZN_W_GROUP * (size_t)of);
 
         for (int p = 0; p < g->panels; p++) {
-            const uint16_t *scale =
-                (const uint16_t *)(const void *)((const char *)g->w + (size_t)p * zn_dot8_panel(g->type, n, 1));
+            const uint8_t *group = (const uint8_t *)g->w + (size_t)p * zn_dot8_panel(g->type, n, 1);
             float acc = 0;
 
-            for (int i = 0; i < n; i++) {
+            for (int i = 0; i < n; i++, group += zn_dot8_panel(g->type, 1, 1)) {
+                const int8_t *xg = x + (size_t)i * ZN_W_GROUP * (size_t)of;
+                uint16_t scale;
                 int32_t sum = 0;
 
-                for (int k = i * ZN_W_GROUP; k < (i + 1) * ZN_W_GROUP; k++)
-                    sum +=
-                        x[(k / 4 * of + at) * 4 + k % 4] * panel_weight((const uint8_t *)(scale + n), g->type, 1, k, 0);
-                acc += (float)sum * (scale_x[i * of + at] * zn_from_f16(scale[i]));
+                memcpy(&scale, group, sizeof scale);
+                for (int k = 0; k < ZN_W_GROUP; k++)
+                    sum += xg[(k / 4 * of + at) * 4 + k % 4] * panel_weight(group + sizeof scale, g->type, 1, k, 0);
+                acc += (float)sum * (scale_x[i * of + at] * zn_from_f16(scale));
             }
             g->y[(size_t)row * g->y_ld + (size_t)p] = acc;
         }

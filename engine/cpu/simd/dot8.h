@@ -3,6 +3,8 @@
  *
  * A group is summed in integers, exactly, and then scaled; the groups of a row are added in order, whatever the tile. */
 
+enum { DOT8_PREFETCH = 1024 }; /* bytes ahead in a panel, with one row: weights beyond L3 are waited for */
+
 /* Bytes of a quad of VL outputs. */
 INLINE size_t vq_size(zn_wtype type)
 {
@@ -66,16 +68,16 @@ INLINE void dot8_tile(const zn_dot8 *g, int row, const int mr, const zn_wtype ty
     vi_scale c;
 
     for (int p = 0; p < g->panels; p++, w += panel) {
-        const uint16_t *scale_w = (const uint16_t *)(const void *)w;
-        const char *q = (const char *)(scale_w + groups * VL), *x = first;
+        const char *q = w, *x = first;
         const char *scale_x = x + (size_t)groups * ZN_W_GROUP * ZN_DOT8_TILE;
         const char *start = scale_x + (size_t)groups * sizeof(float) * ZN_DOT8_TILE;
         vf acc[DOT8_MR];
 
         UNROLL_FOR (int r = 0; r < mr; r++)
             acc[r] = vf_set(0);
-        for (int i = 0; i < groups; i++, scale_w += VL) {
-            vi_scale_set(&c, scale_w);
+        for (int i = 0; i < groups; i++) {
+            vi_scale_set(&c, (const uint16_t *)(const void *)q);
+            q += sizeof(uint16_t) * VL;
             dot8_group(acc, q, &c, x, scale_x, start, tile, mr / ZN_DOT8_TILE, type);
             q += ZN_QUADS * vq_size(type);
             x += ZN_W_GROUP * ZN_DOT8_TILE;
@@ -91,20 +93,25 @@ INLINE void dot8_tile(const zn_dot8 *g, int row, const int mr, const zn_wtype ty
 INLINE void dot8_row(const zn_dot8 *g, int row, int first, const int np, const zn_wtype type)
 {
     const int groups = g->groups;
-    const size_t panel = zn_dot8_panel(type, groups, VL);
+    const size_t panel = zn_dot8_panel(type, groups, VL), group = zn_dot8_panel(type, 1, VL);
     const char *x = (const char *)g->x + (size_t)row * zn_dot8_row(groups);
     const float *scale_x = (const float *)(const void *)(x + (size_t)groups * ZN_W_GROUP);
     const int32_t *start = (const int32_t *)(const void *)(scale_x + groups);
-    const char *w = (const char *)g->w + (size_t)first * panel, *q = w + sizeof(uint16_t) * (size_t)(groups * VL);
+    const char *q = (const char *)g->w + (size_t)first * panel;
     const vf unit = vf_set(type == ZN_W_I4 ? 1.0f / VQ_NIBBLE : 1);
     vf acc[ZN_DOT8_PANELS];
 
     UNROLL_FOR (int p = 0; p < np; p++)
         acc[p] = vf_set(0);
-    for (int i = 0; i < groups; i++, w += sizeof(uint16_t) * VL) {
+    for (int i = 0; i < groups; i++) {
+        const char *w = q;
         const va sx = va_load1(scale_x + i);
         vi sum[ZN_DOT8_PANELS];
 
+        q += sizeof(uint16_t) * VL;
+        UNROLL_FOR (int p = 0; p < np; p++)
+            UNROLL_FOR (size_t at = 64; at <= group; at += 64)
+                __builtin_prefetch(w + (size_t)p * panel + DOT8_PREFETCH - 64 + at);
         UNROLL_FOR (int p = 0; p < np; p++)
             sum[p] = vi_start(start + i);
         UNROLL_FOR (int k = 0; k < ZN_QUADS; k += 4, x += 16, q += 4 * vq_size(type)) {
