@@ -140,7 +140,7 @@ static const zn_entry *find_tensor(zn_binder *b, const char *name, const int *sh
 /* False: the run that reads is cancelled. */
 static bool may_go_on(zn_binder *b)
 {
-    if (b->run && !zn_go_on(b->run))
+    if (b->run && (b->run->status || !zn_go_on(b->run))) /* packing may have been cancelled between two items */
         b->status = b->run->status;
     return !b->status;
 }
