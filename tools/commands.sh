@@ -168,7 +168,7 @@ compile_fuzz() {
 }
 
 compile_fuzzers() {
-  compile_fuzz weights engine/core/{weights,safetensors,torchzip,gguf,blocks,pickle,json,convert,status} tests/attack/bytes &&
+  compile_fuzz weights engine/core/{weights,safetensors,torchzip,gguf,blocks,pickle,json,convert,quantise,status} tests/attack/bytes &&
     compile_fuzz text engine/text/{bpe,split,tokenizer,unicode} engine/core/{json,status}
 }
 
