@@ -33,12 +33,12 @@
 #include "op-cache.h"
 #include "op-common.h"
 #include "op-engine.h"
+#include "op-noise.h"
 
 #define TILE 768    /* pixels a side: more where the halo is wide, less where memory is short */
 #define CELL 96     /* pixels a side, or more: */
 #define LATTICE 12  /* the engine computes whole multiples of this times the model's multiple */
 #define STEPS 32767 /* of a kept change, either way */
-#define OCTAVE 8.0f /* steps of the measured noise to each factor of two */
 
 typedef struct
 {
@@ -47,7 +47,6 @@ typedef struct
   ZnOpModel       *model;
   ZnOpPicture      input;  /* the whole of it */
   zn_rect          bounds; /* ... from 0,0 */
-  zn_rect          noisy;  /* the part of it whose noise is measured */
   zn_rect          area;   /* whole cells: all that the request needs, widened */
   gint             tile;   /* side of a tile: whole cells */
   gint             cell;   /* ... of a cell, and of the blocks that are hashed */
@@ -263,122 +262,7 @@ changes_of (const Tiling *tiling, zn_rect roi)
   return rect_meet (rect_grow (r, ZN_OP_BLEND_REACH), tiling->bounds);
 }
 
-/* ---- noise ---------------------------------------------------------------- */
-
-#define SAMPLE 64 /* side of the blocks that tell whether a picture is the same */
-#define GRID 12   /* ... of which there are so many a side, at most */
-
-/* Where block i of n lies along a side. */
-static void
-sample_place (gint *start, gint *length, gint side, gint i, gint n)
-{
-  *length = MIN (side, SAMPLE);
-  *start  = n > 1 ? (gint) ((gint64) (side - *length) * i / (n - 1)) : 0;
-}
-
-/* A host that runs the graph itself (our plug-in) may say by object data of the node where
- * the picture's noise is measured: "zenith-measure", a GeglRectangle of the input.  Where the
- * network has nothing to do, the noise is measured for such a host alone. */
-static const GeglRectangle *
-asked_to_measure (GeglOperation *operation)
-{
-  return operation->node ? g_object_get_data (G_OBJECT (operation->node), "zenith-measure") : NULL;
-}
-
-static zn_rect
-noisy_part (const Tiling *tiling)
-{
-  const GeglRectangle *asked = asked_to_measure (tiling->request->operation);
-  zn_rect              part  = tiling->bounds;
-
-  if (asked)
-    part = rect_meet ((zn_rect){ asked->x - tiling->input.box.x, asked->y - tiling->input.box.y,
-                                 asked->width, asked->height },
-                      tiling->bounds);
-
-  return part.w > 0 && part.h > 0 ? part : tiling->bounds;
-}
-
-/* Reads the picture, and lets the host breathe. */
-static bool
-noise_read (void *data, zn_rect rect, float *dst)
-{
-  Tiling *tiling = data;
-
-  rect.x += tiling->noisy.x;
-  rect.y += tiling->noisy.y;
-
-  return zn_op_request_tick (tiling->request) && zn_op_picture_read (&tiling->input, rect, dst);
-}
-
-/* In steps, or each brush stroke would make all tiles anew. */
-static void
-round_noise (zn_noise_table *noise)
-{
-  for (gint c = 0; c < 3; c++)
-    {
-      /* not 0, which would ask the engine to measure once more */
-      noise->median[c] = MAX (roundf (noise->median[c] * 4.0f) / 4.0f, 0.25f);
-      for (gint i = 0; i < ZN_NOISE_BINS; i++)
-        if (noise->least[c][i] > 0.0f)
-          noise->least[c][i] = exp2f (roundf (log2f (noise->least[c][i]) * OCTAVE) / OCTAVE);
-    }
-}
-
-/* The noise of the picture.  Where the model measures it for each pixel, its median is
- * only shown; else that is what all tiles are told.
- * Asked for at each request: what was found for a picture is kept, and a picture is
- * known by blocks that are spread over it, not by all of its pixels. */
-static zn_status
-measure_noise (Tiling *tiling)
-{
-  const GeglRectangle *box    = &tiling->input.box;
-  const zn_rect        part   = noisy_part (tiling);
-  const gint           nx     = MIN (GRID, (part.w - 1) / SAMPLE + 1);
-  const gint           ny     = MIN (GRID, (part.h - 1) / SAMPLE + 1);
-  const gint           size[] = { part.w, part.h };
-  const zn_source      source = { part.w, part.h, 3, noise_read, tiling };
-  ZnOpKey              key    = { 0, 0 };
-  GBytes              *kept;
-  zn_status            status;
-
-  tiling->noisy = part;
-  zn_op_key_add_string (&key, "noise");
-  zn_op_key_add_string (&key, zn_op_model_name (tiling->model));
-  zn_op_key_add_string (&key, babl_get_name (tiling->input.format));
-  zn_op_key_add (&key, size, sizeof (size));
-  for (gint i = 0; i < nx * ny; i++)
-    {
-      GeglRectangle r;
-
-      sample_place (&r.x, &r.width, part.w, i % nx, nx);
-      sample_place (&r.y, &r.height, part.h, i / nx, ny);
-      r.x += box->x + part.x;
-      r.y += box->y + part.y;
-      zn_op_key_add_buffer (&key, tiling->input.buffer, &r, box);
-    }
-
-  kept = zn_op_cache_get (&key);
-  if (kept)
-    {
-      memcpy (&tiling->noise, g_bytes_get_data (kept, NULL), sizeof (zn_noise_table));
-      g_bytes_unref (kept);
-      return ZN_OK;
-    }
-
-  status = zn_op_model_levels (tiling->model, &tiling->noise, &source, &tiling->request->err);
-  if (status && ! zn_op_request_tick (tiling->request))
-    return zn_op_request_refuse (tiling->request, ZN_E_CANCELLED, "Cancelled.");
-  if (status == ZN_OK)
-    {
-      round_noise (&tiling->noise);
-      kept = g_bytes_new (&tiling->noise, sizeof (zn_noise_table));
-      zn_op_cache_put (&key, kept);
-      g_bytes_unref (kept);
-    }
-
-  return status;
-}
+/* ---- settings ------------------------------------------------------------- */
 
 /* The settings of the network: the noise that the user gave, or measured. */
 static zn_status
@@ -397,7 +281,7 @@ tiling_set (Tiling *tiling)
   tiling->n_set = 1;
   if (task->sigma == 0.0)
     {
-      status        = measure_noise (tiling);
+      status = zn_op_noise_measure (tiling->request, tiling->model, &tiling->input, &tiling->noise);
       tiling->map   = zn_op_model_level_reach (tiling->model) > 0;
       tiling->n_set = tiling->map ? 2 : 3;
       value[1]      = task->scale;
@@ -889,7 +773,7 @@ process (GeglOperation        *operation,
       if (task.strength == 0.0 || (task.luma == 0.0 && task.chroma == 0.0) || roi.w <= 0)
         {
           gegl_operation_context_set_object (context, "output", input);
-          status = asked_to_measure (operation) ? tiling_set (&tiling) : ZN_OK;
+          status = zn_op_noise_asked (operation) ? tiling_set (&tiling) : ZN_OK;
         }
       else
         {

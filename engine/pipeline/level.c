@@ -95,9 +95,10 @@ float zn_noise_told(const float least[ZN_NOISE_BINS], const zn_cell *c)
 bool zn_noise_of(zn_noise_table *out, const zn_cell *cells, size_t n)
 {
     zn_cell *mine = malloc((n ? n : 1) * sizeof *mine);
+    const bool ok = mine != NULL;
 
     memset(out, 0, sizeof *out);
-    for (int c = 0; mine && c < 3; c++) {
+    for (int c = 0; ok && c < 3; c++) {
         size_t len = 0;
 
         for (size_t i = 0; i < n; i++)
@@ -112,7 +113,7 @@ bool zn_noise_of(zn_noise_table *out, const zn_cell *cells, size_t n)
         out->median[c] = n ? mine[n / 2].level : 0;
     }
     free(mine);
-    return mine;
+    return ok;
 }
 
 /* ---- measuring ------------------------------------------------------------------------------------------ */

@@ -36,7 +36,7 @@ void zn_levels_free(zn_levels *l);
 /* The map; it can be read inside the region. */
 zn_source zn_levels_source(const zn_levels *l);
 
-/* What n cells, of three channels each, say about a picture.  Sorts the cells of each channel: returns false if memory is short. */
+/* What n cells, of three channels each, say about a picture.  False: no memory. */
 bool zn_noise_of(zn_noise_table *out, const zn_cell *cells, size_t n);
 
 /* The median of cells that are about as bright, and what a cell is told: that at least, but no more than a few times its own. */

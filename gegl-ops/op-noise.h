@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* op-noise.h - the noise of a picture, measured once and kept. */
+
+#ifndef __ZENITH_OP_NOISE_H__
+#define __ZENITH_OP_NOISE_H__
+
+#include "op-common.h"
+
+/* A host that runs the graph itself (our plug-in) may say by object data of the node where
+ * the picture's noise is measured: "zenith-measure", a GeglRectangle of the input.  NULL: it
+ * does not.  Where the network has nothing to do, the noise is measured for such a host alone. */
+const GeglRectangle *zn_op_noise_asked (GeglOperation *operation);
+
+/* The noise of the picture, or of the part that the host asked for.  Where the model measures
+ * it for each pixel, its median is only shown; else that is what all tiles are told.
+ * Asked for at each request: what was found for a picture is kept, and a picture is
+ * known by blocks that are spread over it, not by all of its pixels. */
+zn_status zn_op_noise_measure (ZnOpRequest    *request,
+                               ZnOpModel      *model,
+                               ZnOpPicture    *picture,
+                               zn_noise_table *noise);
+
+#endif
