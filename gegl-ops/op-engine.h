@@ -53,8 +53,8 @@ gboolean zn_op_engine_is_remote (const ZnOpBase *base);
 
 const zn_geometry *zn_op_model_geometry (const ZnOpModel *model);
 
-/* How far around a region a denoiser looks for its noise, beside the halo; 0: it is one
- * number for the whole picture.  What is measured once for a picture. */
+/* How far around a region a denoiser looks for its noise, beside the halo; 0: the
+ * whole picture has one level.  zn_op_model_levels: what is measured once for a picture. */
 gint      zn_op_model_level_reach (const ZnOpModel *model);
 zn_status zn_op_model_levels (ZnOpModel       *model,
                               zn_noise_table  *noise,

@@ -50,7 +50,7 @@ part_of (ZnOpRequest *request, const GeglRectangle *box)
   return part;
 }
 
-/* Reads the picture, and lets the host breathe. */
+/* Reads the picture; the host handles its events before each part. */
 static bool
 part_read (void *data, zn_rect rect, float *dst)
 {

@@ -7,7 +7,7 @@
 
 #include "tensor.h"
 
-/* A group's numbers, rounded, and its scale, an f16; n is constant for a whole group.  Magnitudes are compared as their bits,
+/* A group's integers and its scale, an f16; n is constant for a whole group.  Magnitudes are compared as their bits,
  * which have the same order, so that compilers make vectors of the loops; a NaN counts as 0.  Adding and subtracting 1.5 * 2^23
  * rounds to the nearest, ties to even. */
 static inline uint16_t round_group(int8_t *q, const float *w, const int n, const float top)

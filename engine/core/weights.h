@@ -54,7 +54,7 @@ bool zn_entry_is_dense(const zn_entry *e);
 zn_status zn_entry_read_part(const zn_entry *e, float *dst, size_t first, size_t n, zn_error *err);
 
 /* The same as zn_quantise stores them, t being ZN_W_I8 or ZN_W_I4; first and n are whole groups.  q has zn_wtype_size(t, n) bytes,
- * scale one number a group.  What the file has in this form (matrices that zn_save_tensors wrote, Q8_0, Q4_0) is copied as it
+ * scale one value a group.  What the file has in this form (matrices that zn_save_tensors wrote, Q8_0, Q4_0) is copied as it
  * is, down to -128 and -8; anything else is quantised. */
 zn_status zn_entry_read_quantised(const zn_entry *e, zn_wtype t, void *q, uint16_t *scale, size_t first, size_t n,
                                   zn_error *err);

@@ -42,7 +42,7 @@ static int by_level(const void *a, const void *b)
     return (x->level > y->level) - (x->level < y->level);
 }
 
-/* Whether the cell says anything: numbers from a picture may be anything. */
+/* Whether the cell is taken into account: a picture may hold infinities and NaN. */
 static bool counts(const zn_cell *c)
 {
     return !c->plain && isfinite(c->bright);

@@ -4,7 +4,7 @@
  *     picture ── denoise-level ── cells of 8x8 pixels ── at least zn_noise_table.least ── bilinear ── the denoiser's input `map`
  *
  * The network sees a part of the picture and takes weak noise for none where the picture is smooth.  But places of the same
- * brightness usually have the same noise: so a cell is told at least the median of the cells that are about as bright, unless it
+ * brightness usually have the same noise: so a cell gets at least the median of the cells that are about as bright, unless it
  * has far less noise than they.  These medians are measured once for a picture, on a sample that does not depend on any region.  All
  * else depends on the pixels around a cell alone: what is measured for a part of a picture is what is measured for all of it. */
 #ifndef ZN_LEVEL_H
@@ -39,7 +39,8 @@ zn_source zn_levels_source(const zn_levels *l);
 /* What n cells, of three channels each, say about a picture.  False: no memory. */
 bool zn_noise_of(zn_noise_table *out, const zn_cell *cells, size_t n);
 
-/* The median of cells that are about as bright, and what a cell is told: that at least, but no more than a few times its own. */
+/* The median level of cells that are about as bright; and the level of a cell in the map: at least that median, but at most a few
+ * times its own. */
 float zn_noise_least(const float least[ZN_NOISE_BINS], float bright);
 float zn_noise_told(const float least[ZN_NOISE_BINS], const zn_cell *c);
 

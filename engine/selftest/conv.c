@@ -120,7 +120,7 @@ static void call_conv(const zn_case *k, const zn_backend *b, void *dev, zn_tenso
     w.packed = b->alloc(dev, b->conv_size(dev, &w));
     if (!w.packed)
         abort();
-    /* Both ways to pack are tested: of the layers that take rows, every second number of groups comes as rows. */
+    /* Both ways to pack are tested: layers with an even number of groups are packed from rows, if the backend can. */
     if (w.cin / ZN_W_GROUP % 2 ||
         !b->conv_pack_rows(dev, &w, &(zn_row_source){ read_rows, (void *)(uintptr_t)k }, k->bias))
         b->conv_pack(dev, &w, k->weight, k->bias);
