@@ -130,20 +130,36 @@ static int e4m3_exponent(const float *weight, size_t n)
     return 8 - ilogbf(top) - (ldexpf(top, 8 - ilogbf(top)) > 448);
 }
 
-/* int8, int4: rows of outputs, in groups that have a scale. */
-static void pack_groups(char *host, const zn_conv *w, const layout *l, const float *weight)
+/* What the threads that pack a layer share. */
+typedef struct packing {
+    const zn_conv *w;
+    const layout *l;
+    const float *weight;
+    char *host;
+    float *rows;  /* [workers][k_pad], padding 0 */
+    float factor; /* e4m3: of all weights */
+} packing;
+
+enum {
+    PACK_ROWS = 8,       /* outputs that a thread packs at a time */
+    PACK_ALONE = 1 << 15 /* weights of a layer that are not worth a second thread */
+};
+
+/* int8, int4: the weights of output o, in groups that have a scale. */
+static void pack_groups(const packing *p, size_t o)
 {
+    const zn_conv *w = p->w;
+    const layout *l = p->l;
     const zn_wtype type = l->type == S_I8 ? ZN_W_I8 : ZN_W_I4;
     const size_t k = (size_t)w->cin * (size_t)w->kh * (size_t)w->kw;
-    uint16_t *scale = (uint16_t *)(void *)(host + l->scale);
+    uint16_t *scale = (uint16_t *)(void *)(p->host + l->scale);
 
-    for (size_t o = 0; o < (size_t)w->cout; o++)
-        for (size_t i = 0; i < k; i += ZN_W_GROUP) {
-            const size_t at = o * l->k_row + i, n = k - i < ZN_W_GROUP ? k - i : ZN_W_GROUP;
+    for (size_t i = 0; i < k; i += ZN_W_GROUP) {
+        const size_t at = o * l->k_row + i, n = k - i < ZN_W_GROUP ? k - i : ZN_W_GROUP;
 
-            scale[at / ZN_W_GROUP] =
-                zn_quantise(type, host + l->weight + zn_wtype_size(type, at), weight + o * k + i, (int)n);
-        }
+        scale[at / ZN_W_GROUP] =
+            zn_quantise(type, p->host + l->weight + zn_wtype_size(type, at), p->weight + o * k + i, (int)n);
+    }
 }
 
 /* Output o's weights in the packed order, k = tap * cin_pad + c.  Padding stays as it is. */
@@ -156,36 +172,49 @@ static void gather_row(float *row, const zn_conv *w, const layout *l, const floa
             row[t * l->cin_pad + c] = weight[(o * in + c) * taps + t];
 }
 
-/* All other types: rows of outputs.  row: k_pad zeros. */
-static void pack_rows(char *host, const zn_conv *w, const layout *l, const float *weight, float *row)
+/* All other types: the weights of output o.  row: k_pad floats, padding 0. */
+static void pack_row(const packing *p, size_t o, float *row)
 {
-    const size_t k = l->k_pad, taps = (size_t)w->kh * (size_t)w->kw;
-    const int e = l->type == S_E4M3 ? e4m3_exponent(weight, (size_t)w->cout * (size_t)(w->cin / w->groups) * taps) : 0;
-    const float factor = ldexpf(1, e);
-    char *to = host + l->weight;
+    const size_t k = p->l->k_pad;
+    char *to = p->host + p->l->weight;
 
-    for (size_t o = 0; o < (size_t)w->cout; o++) {
-        gather_row(row, w, l, weight, o);
-        for (size_t i = 0; i < k; i++) {
-            const size_t at = o * k + i;
+    gather_row(row, p->w, p->l, p->weight, o);
+    for (size_t i = 0; i < k; i++) {
+        const size_t at = o * k + i;
 
-            switch (l->type) {
-            case S_F16:
-                ((uint16_t *)(void *)to)[at] = zn_to_f16(row[i]);
-                break;
-            case S_BF16:
-                ((uint16_t *)(void *)to)[at] = zn_to_bf16(row[i]);
-                break;
-            case S_E4M3:
-                ((uint8_t *)to)[at] = to_e4m3(row[i] * factor);
-                break;
-            default:
-                ((float *)(void *)to)[at] = row[i];
-            }
+        switch (p->l->type) {
+        case S_F16:
+            ((uint16_t *)(void *)to)[at] = zn_to_f16(row[i]);
+            break;
+        case S_BF16:
+            ((uint16_t *)(void *)to)[at] = zn_to_bf16(row[i]);
+            break;
+        case S_E4M3:
+            ((uint8_t *)to)[at] = to_e4m3(row[i] * p->factor);
+            break;
+        default:
+            ((float *)(void *)to)[at] = row[i];
         }
     }
-    if (l->type == S_E4M3)
-        *(float *)(void *)(host + l->scale) = ldexpf(1, -e);
+}
+
+static void pack_block(void *cookie, int item, int worker)
+{
+    const packing *p = cookie;
+    const int last = zn_imin(p->w->cout, (item + 1) * PACK_ROWS);
+
+    for (int o = item * PACK_ROWS; o < last; o++)
+        if (p->l->type >= S_I8)
+            pack_groups(p, (size_t)o);
+        else
+            pack_row(p, (size_t)o, p->rows + (size_t)worker * p->l->k_pad);
+}
+
+static void pack_depthwise(float *to, const zn_conv *w, const layout *l, const float *weight)
+{
+    for (size_t t = 0; t < l->k_pad; t++)
+        for (size_t c = 0; c < (size_t)w->cout; c++)
+            to[t * l->cout_pad + c] = weight[c * l->k_pad + t];
 }
 
 /* One layer at a time is in host memory: the bias, and room for the rest.  NULL: the device has failed. */
@@ -211,24 +240,33 @@ void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const f
 {
     zn_cuda *d = dev;
     const layout l = layout_of(d, w);
-    char *host = host_layer(d, w, &l, bias);
-    float *row = calloc(l.k_pad, sizeof *row);
+    const size_t len = (size_t)w->cout * (size_t)(w->cin / w->groups) * (size_t)w->kh * (size_t)w->kw;
+    zn_pool *pool = len > PACK_ALONE ? zn_cuda_packers(d) : NULL;
+    packing p = { .w = w, .l = &l, .weight = weight, .host = host_layer(d, w, &l, bias) };
 
-    if (!row)
+    p.rows = calloc((size_t)(pool ? zn_pool_size(pool) : 1) * l.k_pad, sizeof *p.rows);
+    if (!p.rows)
         zn_cuda_fail(d, ZN_E_MEMORY, "out of memory while packing weights");
-    if (host && row) {
+    if (p.host && p.rows) {
+        const int blocks = zn_ceil_div(w->cout, PACK_ROWS);
+
+        if (l.type == S_E4M3) {
+            const int e = e4m3_exponent(weight, len);
+
+            p.factor = ldexpf(1, e);
+            *(float *)(void *)(p.host + l.scale) = ldexpf(1, -e);
+        }
         if (l.depthwise)
-            for (size_t t = 0; t < l.k_pad; t++)
-                for (size_t c = 0; c < (size_t)w->cout; c++)
-                    ((float *)(void *)(host + l.weight))[t * l.cout_pad + c] = weight[c * l.k_pad + t];
-        else if (l.type >= S_I8)
-            pack_groups(host, w, &l, weight);
+            pack_depthwise((float *)(void *)(p.host + l.weight), w, &l, weight);
+        else if (pool)
+            zn_pool_run(pool, pack_block, &p, blocks);
         else
-            pack_rows(host, w, &l, weight, row);
-        send_layer(d, w, &l, host);
+            for (int i = 0; i < blocks; i++)
+                pack_block(&p, i, 0);
+        send_layer(d, w, &l, p.host);
     }
-    free(host);
-    free(row);
+    free(p.host);
+    free(p.rows);
 }
 
 /* The packed rows are those of quantise.h. */

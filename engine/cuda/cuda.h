@@ -4,6 +4,7 @@
 #define ZN_CUDA_H
 
 #include "../core/ints.h"
+#include "../core/threads.h"
 #include "args.h"
 #include "driver.h"
 
@@ -47,6 +48,9 @@ zn_cuda_name zn_cuda_kernel(const char *fmt, ...) __attribute__((format(printf, 
 /* The device's buffer for weights that are expanded before a kernel, of at least `size` bytes.  It grows on demand, and
  * then what was in it is lost.  NULL: no memory, or it would have to grow during a recording; the device's status says so. */
 char *zn_cuda_expanded(zn_cuda *d, size_t size);
+
+/* Threads that pack weights, opened by the first call; NULL: one is all there is. */
+zn_pool *zn_cuda_packers(zn_cuda *d);
 
 void zn_cuda_fail(zn_cuda *d, zn_status status, const char *text);
 /* Whether a forward is being recorded: nothing may synchronise with the device then. */

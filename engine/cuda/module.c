@@ -53,6 +53,8 @@ typedef struct zn_cuda_private {
     size_t at_first; /* free memory when the device was opened */
     char *expanded;  /* device memory: see zn_cuda_expanded */
     size_t expanded_size;
+    int n_threads;    /* of the host, that were asked for */
+    zn_pool *packers; /* see zn_cuda_packers */
 } zn_cuda_private;
 
 /* ---- errors ----------------------------------------------------------------------------------------------- */
@@ -299,6 +301,15 @@ char *zn_cuda_expanded(zn_cuda *d, size_t size)
     return p->expanded;
 }
 
+zn_pool *zn_cuda_packers(zn_cuda *d)
+{
+    enum { MOST = 8 };
+
+    if (!d->p->packers && d->p->n_threads > 1)
+        d->p->packers = zn_pool_open(zn_imin(d->p->n_threads, MOST));
+    return d->p->packers;
+}
+
 /* Half of the memory that was free when the device was opened, at most 6 GiB.  It must not change later, when models
  * hold some of it: the size of tiles depends on it. */
 static size_t cuda_memory(void *dev)
@@ -481,6 +492,7 @@ static void cuda_close(void *dev)
         d->api->cuDevicePrimaryCtxRelease_v2(d->device);
     }
     zn_cuda_choices_close(&d->choices);
+    zn_pool_close(&d->p->packers);
     free(d->p);
     free(d);
 }
@@ -553,7 +565,6 @@ static zn_status cuda_open(void **dev, int n_threads, zn_error *err)
     zn_status s;
     zn_cuda *d;
 
-    (void)n_threads;
     *dev = NULL;
     if (!api)
         return ZN_E_DEVICE;
@@ -563,6 +574,7 @@ static zn_status cuda_open(void **dev, int n_threads, zn_error *err)
         return zn_fail(err, ZN_E_MEMORY, "out of memory");
     }
     d->api = api;
+    d->p->n_threads = n_threads;
     if (!open_device(d, err)) {
         cuda_close(d);
         return ZN_E_DEVICE;
