@@ -39,6 +39,8 @@ typedef struct zn_tail {
     zn_act pre, post;
     float gain;
     const zn_tensor *residual; /* shape of y, may be y itself */
+    const zn_tensor *also; /* of zn_conv2d alone: a second result, also_act(y); shape and type of y, overlaps nothing */
+    zn_act also_act;
 } zn_tail;
 
 /* What a model computes with, fixed when it is opened.  Inputs and outputs of a model are float32 always, and so are sums.
@@ -232,6 +234,7 @@ typedef struct zn_backend {
     const char *what;            /* one line for a person who chooses an engine: "ARM NEON" */
     const char *memory_variable; /* the environment variable that bounds its memory */
     bool remote;                 /* has its own memory and runs asynchronously; if it fails, a CPU can do its work */
+    bool does_also;              /* conv2d computes tail.also; else ops.c does, with a map */
     bool trains;                 /* autograd/ runs on its device, a zn_cpu */
     zn_type tensor_type[ZN_N_PRECISIONS];         /* of a network's tensors between its layers */
     const char *precision_needs[ZN_N_PRECISIONS]; /* what a precision that the device lacks would take; NULL: unknown */

@@ -139,6 +139,7 @@ static bool same_shape(zn_tensor a, zn_tensor b)
 static void check_tail(zn_tensor y, zn_tail t)
 {
     assert(!t.residual || same_shape(*t.residual, y));
+    assert(!t.also || (same_shape(*t.also, y) && t.also->type == y.type));
     (void)y, (void)t, (void)same_shape;
 }
 
@@ -146,6 +147,7 @@ void zn_conv2d(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
 {
     int scale = w->up2 ? 2 : 1;
     double macs = elements(y) * w->kh * w->kw * (w->cin / w->groups), start = 0;
+    const zn_tensor *also = t.also;
 
     assert(x.c == w->cin && y.c == w->cout && x.n == y.n);
     assert((y.h - 1) * w->stride - w->pad_t < x.h * scale);
@@ -153,11 +155,15 @@ void zn_conv2d(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
     assert(!w->up2 || w->stride == 1);
     (void)scale;
     check_tail(y, t);
-    if (!enter(c, macs, elements(x) + elements(y), &start))
-        return;
-    c->be->conv2d(c->dev, y, x, w, t);
-    leave(c, macs, start, "%sconv %dx%d/%d %d>%d%s @%dx%d", w->up2 ? "up+" : "", w->kh, w->kw, w->stride, w->cin,
-          w->cout, w->groups > 1 ? " grouped" : "", y.w, y.h);
+    if (also && !c->be->does_also)
+        t.also = NULL;
+    if (enter(c, macs, elements(x) + elements(y) * (t.also ? 2 : 1), &start)) {
+        c->be->conv2d(c->dev, y, x, w, t);
+        leave(c, macs, start, "%sconv %dx%d/%d %d>%d%s @%dx%d", w->up2 ? "up+" : "", w->kh, w->kw, w->stride, w->cin,
+              w->cout, w->groups > 1 ? " grouped" : "", y.w, y.h);
+    }
+    if (also && !t.also)
+        zn_map(c, *also, y, (zn_tail){ .pre = t.also_act });
 }
 
 /* One vector for each image. */

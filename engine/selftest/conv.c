@@ -113,20 +113,60 @@ static void read_rows(void *cookie, int first, int n, void *q, uint16_t *scale)
         *scale++ = zn_quantise(t, to, k->weight + (size_t)first * (size_t)w->cin + (size_t)i, ZN_W_GROUP);
 }
 
+/* Both ways to pack are tested: layers with an even number of groups are packed from rows, if the backend can. */
+static void pack(zn_conv *w, const zn_case *k, const zn_backend *b, void *dev)
+{
+    w->packed = b->alloc(dev, b->conv_size(dev, w));
+    if (!w->packed)
+        abort();
+    if (w->cin / ZN_W_GROUP % 2 ||
+        !b->conv_pack_rows(dev, w, &(zn_row_source){ read_rows, (void *)(uintptr_t)k }, k->bias))
+        b->conv_pack(dev, w, k->weight, k->bias);
+}
+
 static void call_conv(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail tail)
 {
     zn_conv w = *(const zn_conv *)k->arg;
 
-    w.packed = b->alloc(dev, b->conv_size(dev, &w));
-    if (!w.packed)
-        abort();
-    /* Both ways to pack are tested: layers with an even number of groups are packed from rows, if the backend can. */
-    if (w.cin / ZN_W_GROUP % 2 ||
-        !b->conv_pack_rows(dev, &w, &(zn_row_source){ read_rows, (void *)(uintptr_t)k }, k->bias))
-        b->conv_pack(dev, &w, k->weight, k->bias);
+    pack(&w, k, b, dev);
     b->conv2d(dev, y, in[0], &w, tail);
     b->sync(dev, NULL);
     b->free(dev, w.packed);
+}
+
+/* A convolution with two results, tail.also being the second, as ops.c has it computed.  The one that is not y is dropped. */
+static void call_both(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, zn_tensor x, zn_tail t,
+                      bool second)
+{
+    zn_conv w = *(const zn_conv *)k->arg;
+    zn_tensor other = y, first;
+
+    pack(&w, k, b, dev);
+    other.ld = y.c;
+    other.data = b->alloc(dev, zn_pixels(y) * (size_t)y.c * zn_type_size(y.type));
+    if (!other.data)
+        abort();
+    first = second ? other : y;
+    t.also = b->does_also ? (second ? &y : &other) : NULL;
+    t.also_act = second ? t.post : ZN_RELU;
+    t.post = second ? ZN_NONE : t.post;
+    b->conv2d(dev, first, x, &w, t);
+    if (!b->does_also)
+        b->map(dev, second ? y : other, first, (zn_tail){ .pre = t.also_act });
+    b->sync(dev, NULL);
+    b->free(dev, other.data);
+    b->free(dev, w.packed);
+}
+
+static void call_first(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
+{
+    call_both(k, b, dev, y, in[0], t, false);
+}
+
+/* What the tail does last is what makes the second result of the first. */
+static void call_second(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
+{
+    call_both(k, b, dev, y, in[0], t, true);
 }
 
 typedef struct conv_row {
@@ -146,7 +186,8 @@ static void enlarge(float *v, size_t n, size_t line)
 }
 
 /* weights: the precision that says how they are stored. */
-static void check_conv_in(zn_test *t, const conv_row *r, int variant, zn_precision weights, conv_inputs inputs)
+static void check_conv_by(zn_test *t, zn_case_fn *call, const conv_row *r, int variant, zn_precision weights,
+                          conv_inputs inputs)
 {
     int up = r->up2 ? 2 : 1;
     int ho = r->ho ? r->ho : (r->h * up + 2 * r->pad_t - r->kh) / r->stride + 1;
@@ -164,7 +205,7 @@ static void check_conv_in(zn_test *t, const conv_row *r, int variant, zn_precisi
                   .quantised_x = inputs != FLOATS,
                   .precision = weights };
     const bool integers = t->b->conv_of_integers && t->b->conv_of_integers(t->one, &w);
-    zn_case k = zn_case_begin(call_conv, shape(r->n, ho, wo, r->cout, variant % 8 == 1 ? 5 : variant % 8 == 5 ? 8 : 0));
+    zn_case k = zn_case_begin(call, shape(r->n, ho, wo, r->cout, variant % 8 == 1 ? 5 : variant % 8 == 5 ? 8 : 0));
     size_t sum = (size_t)(r->cin / r->groups * r->kh * r->kw);
     float *weight = zn_random_floats(t, (size_t)r->cout * sum, 0.5f);
     float *bias = zn_random_floats(t, (size_t)r->cout, 1);
@@ -183,13 +224,22 @@ static void check_conv_in(zn_test *t, const conv_row *r, int variant, zn_precisi
              r->stride > 1 ? " strided" : "", r->up2 ? " up2" : "", r->cin, r->cout, r->n, r->h, r->w,
              r->groups > 1 ? ", grouped" : "", weights != t->precision ? ", weights in " : "",
              weights != t->precision ? zn_precision_names[weights] : "", integers ? ", integers" : "",
-             inputs == LARGEST ? ", largest" : "", zn_case_tail_name(&k));
+             inputs == LARGEST         ? ", largest"
+                 : call == call_first  ? ", first of two"
+                 : call == call_second ? ", second of two"
+                                       : "",
+             zn_case_tail_name(&k));
     if (zn_case_wanted(t, &k))
         formula_conv(&k, &w, integers);
     zn_case_run(t, &k);
     zn_case_end(&k);
     free(weight);
     free(bias);
+}
+
+static void check_conv_in(zn_test *t, const conv_row *r, int variant, zn_precision weights, conv_inputs inputs)
+{
+    check_conv_by(t, call_conv, r, variant, weights, inputs);
 }
 
 static void check_one_conv(zn_test *t, const conv_row *r, int variant)
@@ -234,6 +284,43 @@ static void check_stored(zn_test *t)
             for (int x = 0; x < (types[j] < ZN_INT8_MATH ? 1 : i < LARGEST_ROWS ? N_INPUTS : LARGEST); x++)
                 if (!zn_case_skipped(t))
                     check_conv_in(t, &rows[i], (int)(i + 3 * j), types[j], (conv_inputs)x);
+}
+
+/* Two results.  A GPU's kernel writes both if the second is a ReLU, with these sizes in every kind of tile. */
+static void check_also(zn_test *t)
+{
+    static const conv_row rows[] = {
+        /* n  h   w  cin  cout kh kw s pt pl g  ho wo up2    bias */
+        { 1, 1, 1, 64, 64, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 17, 18, 64, 64, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 2, 13, 11, 96, 96, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 9, 23, 128, 128, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 31, 7, 48, 48, 3, 3, 1, 1, 1, 1, 0, 0, false, false },
+        { 1, 9, 10, 32, 40, 3, 3, 2, 1, 1, 1, 0, 0, false, true },
+        { 2, 5, 7, 64, 72, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 7, 5, 17, 9, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 2, 6, 11, 64, 64, 3, 3, 1, 1, 1, 1, 0, 0, true, false },
+        { 1, 8, 9, 24, 24, 3, 3, 1, 1, 1, 24, 0, 0, false, true },
+    };
+    static const conv_row large[] = {
+        { 1, 191, 203, 16, 128, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
+        { 1, 161, 203, 16, 120, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 131, 267, 64, 64, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+    };
+    enum { PLAIN = 0, PLUS_RELU = 2, PLUS_Y = 10, CLAMP = 13 }; /* tails of zn_case_tail */
+    static const int first[] = { PLAIN, PLUS_Y }, second[] = { PLUS_RELU, CLAMP };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int j = 0; j < 2; j++) {
+            if (!zn_case_skipped(t))
+                check_conv_by(t, call_first, &rows[i], first[j], t->precision, FLOATS);
+            if (!zn_case_skipped(t))
+                check_conv_by(t, call_second, &rows[i], second[j], t->precision, FLOATS);
+        }
+    for (size_t i = 0; i < sizeof large / sizeof *large && t->type == ZN_F16 && t->precision == ZN_FP16_MATH; i++) {
+        check_conv_by(t, call_first, &large[i], PLUS_Y, t->precision, FLOATS);
+        check_conv_by(t, call_second, &large[i], PLUS_RELU, t->precision, FLOATS);
+    }
 }
 
 void zn_check_conv(zn_test *t)
@@ -379,4 +466,5 @@ void zn_check_conv(zn_test *t)
         check_one_conv(t, &half, w);
     }
     check_stored(t);
+    check_also(t);
 }

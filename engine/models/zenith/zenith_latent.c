@@ -211,20 +211,21 @@ static void run_mix(zn_ctx *c, const mixed *k, zn_tensor x)
     zn_reset(c->arena, mark);
 }
 
-static void run_plain(zn_ctx *c, const mixed *k, zn_tensor x)
+/* u = ReLU(x) if `ready`; afterwards, too, if `more`: the second convolution writes it for the next block. */
+static void run_plain(zn_ctx *c, const mixed *k, zn_tensor x, zn_tensor u, bool ready, bool more)
 {
     size_t mark = zn_mark(c->arena);
-    zn_tensor u, v;
+    zn_tensor v;
 
     if (k->pool.wide) {
         zn_run_pool(c, &k->pool, x, zn_new(c, 1, x.h, x.w, k->pool.wide));
         zn_reset(c->arena, mark);
     }
-    u = zn_new(c, 1, x.h, x.w, x.c);
     v = zn_new(c, 1, x.h, x.w, x.c);
-    zn_map(c, u, x, (zn_tail){ .pre = ZN_RELU });
+    if (!ready)
+        zn_map(c, u, x, (zn_tail){ .pre = ZN_RELU });
     zn_conv2d(c, v, u, &k->in, (zn_tail){ .pre = ZN_RELU });
-    zn_conv2d(c, x, v, &k->out, (zn_tail){ .residual = &x });
+    zn_conv2d(c, x, v, &k->out, (zn_tail){ .residual = &x, .also = more ? &u : NULL, .also_act = ZN_RELU });
     zn_reset(c->arena, mark);
 }
 
@@ -237,8 +238,9 @@ static void run_level(zn_ctx *c, const latent *m, int l, zn_tensor *x, zn_tensor
         zn_run_gated(c, at->gated, at->n, x, spare);
     for (int i = 0; i < at->n && m->kind == MIX; i++)
         run_mix(c, &at->mixed[i], *x);
-    for (int i = 0; i < at->n && m->kind == PLAIN; i++)
-        run_plain(c, &at->mixed[i], *x);
+    for (int i = 0; i < at->n && m->kind == PLAIN; i++) /* a pool branch changes x before the block's ReLU */
+        run_plain(c, &at->mixed[i], *x, *spare, i > 0 && !at->mixed[i].pool.wide,
+                  i + 1 < at->n && !at->mixed[i + 1].pool.wide);
 }
 
 static void forward_encode(zn_ctx *c, const void *net, const zn_call *call)
