@@ -555,18 +555,22 @@ static void try_candidate(void *cookie, int i)
     launch_candidate(t->d, &t->a, t->candidate[i]);
 }
 
-static void conv_tensor_cores(zn_cuda *d, const zn_conv *w, zn_cuda_conv *a)
+/* True: a->also was written, too. */
+static bool conv_tensor_cores(zn_cuda *d, const zn_conv *w, zn_cuda_conv *a)
 {
+    const zn_tensor also = a->also;
     char key[160];
     unsigned fitting = 0; /* the candidates that fit, as bits: a choice is an index into them */
     int best = 0;
 
     a->direct = is_direct(a);
+    a->also.data = NULL;
     if (zn_cuda_hopper_conv8(d, a))
-        return;
+        return false;
     a->weight = zn_cuda_conv_weight(d, w, weight_type(a), 0);
+    a->also = also;
     if (!too_small_for_hopper(a) && zn_cuda_hopper_conv(d, a))
-        return;
+        return also.data != NULL;
 
     trial t = { d, *a, { NULL }, 0 };
 
@@ -584,6 +588,7 @@ static void conv_tensor_cores(zn_cuda *d, const zn_conv *w, zn_cuda_conv *a)
     if (t.n > 1 && zn_pixels(a->y) * (size_t)a->y.c * zn_type_size(a->y.type) <= ZN_CUDA_SCRATCH)
         best = zn_cuda_tune(d, key, t.n, try_candidate, &t);
     launch_candidate(d, a, t.candidate[best]);
+    return false;
 }
 
 /* Can the depthwise kernels read and write it in vectors? */
@@ -612,18 +617,27 @@ static void conv_depthwise(zn_cuda *d, const zn_cuda_conv *a)
     }
 }
 
+/* Whether the epilogue of hopper.cu can write t.also. */
+static bool also_fits(zn_tensor y, const zn_conv *w, zn_tail t)
+{
+    return t.also && t.also_act == ZN_RELU && y.type != ZN_F32 && y.c % 8 == 0 && zn_cuda_aligned(*t.also) && !w->up2;
+}
+
 void zn_cuda_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
 {
     zn_cuda *d = dev;
     zn_cuda_conv a = zn_cuda_conv_args(d, w);
+    bool also = false;
 
     a.x = x;
     a.y = y;
     a.tail = zn_cuda_tail_of(t);
+    if (also_fits(y, w, t))
+        a.also = *t.also;
     if (a.weight) {
         conv_depthwise(d, &a);
     } else if (w->groups == 1 && d->cc >= 80 && (in_pieces(&a) || is_thin(&a))) {
-        conv_tensor_cores(d, w, &a);
+        also = conv_tensor_cores(d, w, &a);
     } else {
         a.weight = zn_cuda_conv_weight(d, w, ZN_F32, 0);
         if (w->groups > 1)
@@ -632,4 +646,6 @@ void zn_cuda_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_ta
             zn_cuda_launch(d, zn_cuda_kernel("conv_simt_%s", zn_cuda_type_name(x.type)).text,
                            zn_cuda_blocks(zn_pixels(y), 128), zn_cuda_blocks((size_t)w->cout, 64), 1, 256, 0, &a);
     }
+    if (t.also && !also)
+        zn_cuda_map(d, *t.also, y, (zn_tail){ .pre = t.also_act });
 }

@@ -64,10 +64,20 @@ static bool fits(zn_tensor t)
     return t.type != ZN_F32 && zn_cuda_aligned(t);
 }
 
-static zn_hopper_tail tail_of(const zn_cuda_conv *c)
+/* y: c's, or all its pixels as one row. */
+static zn_hopper_tail tail_of(const zn_cuda_conv *c, zn_tensor y)
 {
-    return (zn_hopper_tail){ c->bias,          c->scale8,         c->tail.gain,
-                             (int)c->tail.pre, (int)c->tail.post, c->tail.residual.data != NULL };
+    return (zn_hopper_tail){ .bias = c->bias,
+                             .scale = c->scale8,
+                             .gain = c->tail.gain,
+                             .pre = (int)c->tail.pre,
+                             .post = (int)c->tail.post,
+                             .residual = c->tail.residual.data != NULL,
+                             .also = (uint16_t *)(void *)c->also.data,
+                             .also_ld = c->also.ld,
+                             .h = y.h,
+                             .w = y.w,
+                             .c = y.c };
 }
 
 /* Stages that fit into shared memory beside `other` bytes, at most `useful`. */
@@ -103,7 +113,7 @@ static bool conv64(zn_cuda *d, const zn_cuda_conv *c)
     zn_hopper_conv64 a;
 
     memset(&a, 0, sizeof a);
-    a.tail = tail_of(c);
+    a.tail = tail_of(c, c->y);
     a.weight = c->weight;
     a.tiles_x = zn_ceil_div(c->x.w, 8);
     a.tiles_y = zn_ceil_div(c->x.h, rows);
@@ -227,7 +237,7 @@ static bool run(zn_cuda *d, const job *j, plan p)
     zn_hopper_conv a;
 
     memset(&a, 0, sizeof a);
-    a.tail = tail_of(c);
+    a.tail = tail_of(c, j->y);
     a.kw = c->kw;
     a.taps = c->kh * c->kw;
     a.chunks = j->chunks;

@@ -25,6 +25,8 @@ typedef struct zn_hopper_tail {
     float gain;
     int32_t pre, post; /* zn_act */
     int32_t residual;  /* not 0: there is one */
+    uint16_t *also;    /* NULL, or what gets ReLU(y), too: h x w x c, pixels also_ld elements apart */
+    int32_t also_ld, h, w, c;
 } zn_hopper_tail;
 
 /* 3x3, stride 1, padding 1, 64 to 64 channels: all weights stay in shared memory.  A tile is 8 pixels wide and

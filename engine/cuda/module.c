@@ -668,6 +668,7 @@ const zn_backend zn_backend_cuda = {
     .what = "NVIDIA GPU, through its driver alone",
     .memory_variable = "ZENITH_CUDA_MEMORY",
     .remote = true,
+    .does_also = true,
     .tensor_type = { [ZN_FP16_MATH] = ZN_F16,
                      [ZN_BF16_MATH] = ZN_BF16,
                      [ZN_FP8_MATH] = ZN_F16,

@@ -178,8 +178,8 @@ static zn_tensor halves(int n, int h, int w, int c)
     return (zn_tensor){ .data = gpu->alloc(dev, size), .n = n, .h = h, .w = w, .c = c, .ld = c, .type = ZN_F16 };
 }
 
-/* y of h x w pixels; stride 1 keeps the size, others have no padding. */
-static void convolve(zn_precision precision, int k, int stride, int cin, int cout, int h, int w)
+/* y of h x w pixels; stride 1 keeps the size, others have no padding.  also: of a second result; ZN_NONE: there is none. */
+static void convolve_also(zn_precision precision, int k, int stride, int cin, int cout, int h, int w, zn_act also)
 {
     const size_t n = (size_t)cin * (size_t)cout * (size_t)(k * k);
     const int pad = stride == 1 ? k / 2 : 0;
@@ -192,17 +192,65 @@ static void convolve(zn_precision precision, int k, int stride, int cin, int cou
                   .pad_t = pad,
                   .pad_l = pad,
                   .precision = precision };
-    zn_tensor x = halves(1, h * stride, w * stride, cin), y = halves(1, h, w, cout);
+    zn_tensor x = halves(1, h * stride, w * stride, cin), y = halves(1, h, w, cout), second = halves(1, h, w, cout);
     float *weight = calloc(n, sizeof *weight);
 
     c.packed = gpu->alloc(dev, gpu->conv_size(dev, &c));
-    CHECK(x.data && y.data && c.packed && weight, "no memory");
+    CHECK(x.data && y.data && second.data && c.packed && weight, "no memory");
     gpu->conv_pack(dev, &c, weight, NULL);
-    gpu->conv2d(dev, y, x, &c, (zn_tail){ 0 });
+    gpu->conv2d(dev, y, x, &c, (zn_tail){ .also = also ? &second : NULL, .also_act = also });
     gpu->free(dev, x.data);
     gpu->free(dev, y.data);
+    gpu->free(dev, second.data);
     gpu->free(dev, c.packed);
     free(weight);
+}
+
+static void convolve(zn_precision precision, int k, int stride, int cin, int cout, int h, int w)
+{
+    convolve_also(precision, k, stride, cin, cout, h, w, ZN_NONE);
+}
+
+/* The epilogue writes a second result that is a ReLU; any other, and where another kernel computes, takes a map. */
+static void second_results(void)
+{
+    const int maps = lines("map_");
+
+    convolve_also(ZN_FP16_MATH, 3, 1, 64, 64, 16, 16, ZN_RELU);
+    convolve_also(ZN_FP16_MATH, 3, 1, 96, 96, 9, 7, ZN_RELU);
+    convolve_also(ZN_FP16_MATH, 1, 1, 48, 40, 9, 7, ZN_RELU);
+    CHECK(lines("map_") == maps, "%d maps", lines("map_") - maps);
+    convolve_also(ZN_FP16_MATH, 3, 1, 64, 64, 16, 16, ZN_SILU);
+    convolve_also(ZN_FP16_MATH, 3, 1, 64, 20, 16, 16, ZN_RELU); /* pixels of y are no multiples of 16 bytes */
+    convolve_also(ZN_FP8_MATH, 3, 1, 128, 128, 16, 16, ZN_RELU);
+    CHECK(lines("map_") == maps + 3, "%d maps, not 3", lines("map_") - maps);
+}
+
+/* Several threads pack what one packs. */
+static void threads_pack_alike(void)
+{
+    enum { OUT = 100, IN = 72, N = OUT * IN * 9 };
+    static float w[N];
+    void *other = gpu->open(5, NULL);
+
+    CHECK(other != NULL, "no second device");
+    for (int i = 0; i < N; i++)
+        w[i] = (float)(i * 37 % 1009 - 500) / 77.f;
+    for (int p = 0; p < ZN_N_PRECISIONS; p++) {
+        zn_conv a = { .kh = 3, .kw = 3, .stride = 1, .groups = 1, .cin = IN, .cout = OUT, .pad_t = 1, .pad_l = 1 }, b;
+        const size_t size = gpu->conv_size(dev, (a.precision = (zn_precision)p, &a));
+
+        b = a;
+        a.packed = gpu->alloc(dev, size);
+        b.packed = gpu->alloc(other, size);
+        CHECK(a.packed && b.packed, "no memory");
+        gpu->conv_pack(dev, &a, w, w);
+        gpu->conv_pack(other, &b, w, w);
+        CHECK(!memcmp(a.packed, b.packed, size), "%s: threads pack something else", zn_precision_names[p]);
+        gpu->free(dev, a.packed);
+        gpu->free(other, b.packed);
+    }
+    gpu->close(other);
 }
 
 /* The bytes of a layer's weights, without its bias. */
@@ -481,6 +529,8 @@ static int on_hopper(void)
     RUN(one_copy_of_weights);
     RUN(weights_as_stored);
     RUN(quantised_weights);
+    RUN(threads_pack_alike);
+    RUN(second_results);
     RUN(fp8_at_any_size);
     RUN(one_order_at_any_size);
     RUN(attention_of_many_pictures);

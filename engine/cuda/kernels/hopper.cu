@@ -96,6 +96,32 @@ template <int N> __device__ __forceinline__ void residual_begin(const outlet &o,
     __syncwarp();
 }
 
+/* t.also = ReLU(y) for a chunk of y that is complete in shared memory, 16 bytes at a time. */
+template <class T>
+__device__ __forceinline__ void put_also(uint32_t buffer, const zn_hopper_tail &t, place p, int first, int chunk)
+{
+#pragma unroll 1
+    for (int k = threadIdx.x % 128; k < chunk * 8; k += 128) {
+        const int i = k / 8, piece = k % 8;
+        const int x = p.x + (first + i) % p.tw, y = p.y + (first + i) / p.tw, c = p.c + piece * 8;
+        uint32_t r[4];
+
+        if (x >= t.w || y >= t.h || c >= t.c)
+            continue;
+        asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                     : "r"(buffer + i * 128 + ((piece ^ i % 8) << 4))
+                     : "memory");
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const float2 f = unpack2<T>(r[j]);
+
+            r[j] = pack_pair<T>(f.x > 0 ? f.x : 0, f.y > 0 ? f.y : 0);
+        }
+        *(uint4 *)(t.also + (((size_t)p.n * t.h + y) * t.w + x) * t.also_ld + c) = make_uint4(r[0], r[1], r[2], r[3]);
+    }
+}
+
 /* y = post(residual + gain * pre(scale * v + bias)) for N pixels of 64 channels. */
 template <class T, int N>
 __device__ __forceinline__ void finish(float (&v)[N / 2], outlet &o, const zn_hopper_map *y,
@@ -178,6 +204,10 @@ __device__ __forceinline__ void finish(float (&v)[N / 2], outlet &o, const zn_ho
         if (leader)
             store_4d(y, buffer, p.c, p.x + first % p.tw, p.y + first / p.tw, p.n);
         __syncwarp();
+        if (t.also) {
+            put_also<T>(buffer, t, p, first, chunk);
+            warpgroup_sync(o.wg); /* all have read the buffer before a residual is loaded into it */
+        }
         o.count++;
     }
 }
