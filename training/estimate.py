@@ -9,7 +9,8 @@
           the error that a level leads to is read from a table, and training the estimator end to end costs no denoiser.
   train   Loss: the denoisers' log-MSE by the tables, where there are any; the logarithm of the local RMS itself for an output of its
           own, which is not shipped, and, under white noise, for all outputs; and for each denoiser that of a multiple of the local RMS, which a
-          line through the tables says: coarse noise wants a higher level than fine noise of the same deviation.
+          line through the tables says: coarse noise wants a higher level than fine noise of the same deviation. Each batch is seen in
+          another way (`View`), and its white noise is new: with the same patches over and over the estimator learns them by heart.
 """
 import argparse
 import math
@@ -130,21 +131,46 @@ class Patches:
             setattr(self, k, getattr(self, k).to(device))
         self.with_table = [(w >= 0).nonzero()[:, 0] for w in self.where]
 
-    @torch.no_grad()
-    def prepare(self, fixed, seed=1):
-        """What fixed layers make is computed once: of the patches, and of their clean pictures with white noise, whose level is known."""
-        dev = self.level.device
-        of = lambda v: torch.cat([fixed(x.to(dev)).half() for x in v])
-        self.features = of(x.float() / 255 for x in self.noisy.split(16))
-        g = torch.Generator().manual_seed(seed)
-        n = len(self.clean)
-        u = torch.rand(3, n, 1, 1, 1, generator=g)
-        sigma = torch.where(u[0] < 0.75, torch.exp(math.log(0.3) + u[1] * math.log(250)), 75 * u[1])
-        own = 0.5 + torch.rand(n, 3, 1, 1, generator=g)
-        self.sigma = sigma * torch.where(u[2] < 0.7, torch.ones_like(own), own)
-        self.white = of(x.float() / 255 + torch.randn(x.shape, generator=g) * s / 255
-                        for x, s in zip(self.clean.split(16), self.sigma.split(16)))
-        self.sigma = self.sigma.to(dev)
+    def views(self, device):
+        """Where the pictures lie while they are drawn from."""
+        self.clean, self.noisy = self.clean.to(device), self.noisy.to(device)
+
+
+def white_levels(n, generator):
+    """[n,3,1,1]: most of them small, most of them the same for the channels."""
+    u = torch.rand(3, n, 1, 1, 1, generator=generator)
+    sigma = torch.where(u[0] < 0.75, torch.exp(math.log(0.3) + u[1] * math.log(250)), 75 * u[1])
+    own = 0.5 + torch.rand(n, 3, 1, 1, generator=generator)
+    return sigma * torch.where(u[2] < 0.7, torch.ones_like(own), own)
+
+
+class View:
+    """Another way to see a batch: turned and mirrored, red and blue exchanged, with less contrast around some grey. The noise level and the
+    errors in tables go with it; a denoiser that is told the level does nearly the same at any contrast."""
+
+    def __init__(self, generator, n):
+        u = torch.rand(6, generator=generator)
+        self.turned, self.mirrored, self.exchanged = u[0] < 0.5, u[1:3] < 0.5, u[3] < 0.5
+        v = torch.rand(3, n, 1, 1, 1, generator=generator)
+        self.gain = torch.where(v[0] < 0.5, torch.ones_like(v[0]), 0.5 + 0.5 * v[1])
+        self.grey = v[2]
+
+    def place(self, v):
+        """[N,3,H,W,...] with the same pixels, channels and cells elsewhere."""
+        if self.turned:
+            v = v.transpose(2, 3)
+        flips = [d for d, m in zip((2, 3), self.mirrored) if m]
+        v = v.flip(flips) if flips else v
+        return v.flip(1) if self.exchanged else v
+
+    def picture(self, v):
+        """[N,3,H,W] of 255 -> in 0..1."""
+        gain, grey = self.gain.to(v.device), self.grey.to(v.device)
+        return grey + gain * (self.place(v.float()) / 255 - grey)
+
+    def level(self, v):
+        """Of a logarithm of the level, in cells."""
+        return self.place(v) + self.gain.log().to(v.device)
 
 
 def coarseness(clean, noisy):
@@ -200,13 +226,17 @@ def batch_loss(net, p, size, generator, pull, told):
         if len(p.with_table[k]):
             take.append(p.with_table[k][r(len(p.with_table[k]), size // 2)])
     take = torch.cat(take)
-    fresh = r(len(p.white), size // 2)
-    said = nets.Level.level(net.learnt(torch.cat([p.features[take], p.white[fresh]]).float())).log()
+    fresh = r(len(p.clean), size // 2)
+    view = View(generator, len(take))
+    sigma = white_levels(len(fresh), generator).to(dev)
+    clean = p.clean[fresh].float()
+    x = torch.cat([view.picture(p.noisy[take]), (clean + sigma * torch.randn_like(clean)) / 255])
+    said = nets.Level.level(net(x)).log()
     said, white = said[:len(take)], said[len(take):]
-    level = p.level[take]
+    level = view.level(p.level[take])
     near = lambda a, b: F.smooth_l1_loss(a.clamp(min=SEEN), b.clamp(min=SEEN), beta=0.3)
     loss = near(said[:, 3 * heads:], level)
-    true = p.sigma[fresh].clamp(min=FLOOR).log().expand(-1, 3, *white.shape[2:]).repeat(1, heads + 1, 1, 1)
+    true = sigma.clamp(min=FLOOR).log().expand(-1, 3, *white.shape[2:]).repeat(1, heads + 1, 1, 1)
     loss = loss + near(white, true)
     parts = {"log level": loss.item()}
     for k, name in enumerate(nets.LEVEL_FOR):
@@ -214,7 +244,7 @@ def batch_loss(net, p, size, generator, pull, told):
         have = p.where[k, take] >= 0
         loss = loss + pull * near(mine, level + p.factor[k, take][:, None, None, None])
         if have.any():
-            table = p.error[p.where[k, take[have]]].float()
+            table = view.place(p.error[p.where[k, take[have]]].float())
             t = table_loss(table, level[have], mine[have])
             floor = 10 * torch.log10(table.flatten(1, 3).mean(1).amin(-1) + 1e-5).mean()
             parts[name] = (t - floor).item()            # above the best single factor of each patch
@@ -227,7 +257,9 @@ def check(net, p):
     """On patches kept out: error of the log level, and how much more, in dB, than with the best factor for each patch."""
     net.eval()
     out = {}
-    said = nets.Level.level(net.learnt(p.features.float())).log()
+    dev = p.level.device
+    of = lambda pictures: torch.cat([nets.Level.level(net(x.to(dev).float() / 255)).log() for x in pictures.split(64)])
+    said = of(p.noisy)
     heads = len(nets.LEVEL_FOR)
     for k, name in enumerate(nets.LEVEL_FOR):
         have = p.where[k] >= 0
@@ -240,8 +272,10 @@ def check(net, p):
     if said.shape[1] > 3 * heads:
         off = lambda a, b: (a.clamp(min=SEEN) - b.clamp(min=SEEN)).abs().mean().item()
         out["log level"] = off(said[:, 3 * heads:], p.level)
-        white = nets.Level.level(net.learnt(p.white.float())).log()
-        true = p.sigma.clamp(min=FLOOR).log()
+        g = torch.Generator().manual_seed(1)
+        sigma = white_levels(len(p.clean), g)
+        white = of(p.clean.cpu().float() + sigma * torch.randn(p.clean.shape, generator=g))
+        true = sigma.to(dev).clamp(min=FLOOR).log()
         out["white"] = off(white[:, 3 * heads:], true)
     net.train()
     return out
@@ -254,13 +288,7 @@ def train(a):
     out = Path(a.out)
     out.mkdir(parents=True, exist_ok=True)
     net, average = (nets.Level(*a.width, heads=len(nets.LEVEL_FOR) + 1).to(device) for _ in range(2))
-    learnt = ("join", "head") if a.last else ("eighth", "down", "wide", "up", "join", "head")
-    for k, p in net.named_parameters():
-        p.requires_grad_(k.split(".")[0] in learnt)
-    fixed = (lambda x: net.middle(net.features(x))) if a.last else net.features
-    for n in (net, average):
-        n.learnt = n.last if a.last else n.rest
-    adam = torch.optim.Adam([p for p in net.parameters() if p.requires_grad], a.lr, betas=(0.9, 0.98))
+    adam = torch.optim.AdamW(net.parameters(), a.lr, betas=(0.9, 0.98), weight_decay=a.decay)
     steps, spent = 0, 0.0
     state = out / "denoise-level.ckpt"
     if a.resume and state.exists():
@@ -273,9 +301,7 @@ def train(a):
         average.load_state_dict(net.state_dict())
     patches = Patches(a.files, device)
     held = Patches([a.check], device) if a.check else None
-    for p in (patches, held):
-        if p:
-            p.prepare(fixed)
+    patches.views(device)
     have = ", ".join(f"{len(patches.with_table[k])} tables of {n}" for k, n in enumerate(nets.LEVEL_FOR))
     print(f"# {len(patches.clean)} patches, {have}; {nets.macs_per_pixel(net):.0f} multiply-adds a pixel", flush=True)
     last = shown = time.time()
@@ -355,7 +381,7 @@ def main():
     p.add_argument("--width", type=int, nargs=2, default=(48, 80), help="channels at 1/8 and at 1/16")
     p.add_argument("--resume", action="store_true")
     p.add_argument("--again", action="store_true", help="with --resume: a new schedule from these weights")
-    p.add_argument("--last", action="store_true", help="learn the last two layers alone, quickly on a CPU")
+    p.add_argument("--decay", type=float, default=0.02, help="of the weights")
     p.add_argument("--seed", type=int, default=1)
     a = p.parse_args()
     (tables if a.what == "tables" else train)(a)
