@@ -40,22 +40,25 @@ def ceilings():
     print(f"PyTorch conv 3x3 128>128 @256x256 fp16: {2 * 256 * 256 * 128 * 128 * 9 / ms / 1e9:.0f} TFLOP/s")
 
 
-def peers(net, x, quick):
-    net = net.cuda().half().to(memory_format=torch.channels_last).eval()
-    x = x.cuda().half().to(memory_format=torch.channels_last)
-    found = {}
+def to_gpu(net, type_=torch.float16):
+    return net.cuda().to(type_).to(memory_format=torch.channels_last)
+
+
+def eager(net, x):
+    """Milliseconds of a network and its input that are on the GPU: eager, and as a CUDA graph."""
     with torch.no_grad():
-        found["eager"] = median_ms(lambda: net(x))
-        found["graph"] = median_ms(graph(lambda: net(x)))
-        if not quick:
-            fast = torch.compile(net, mode="max-autotune")
-            found["compiled"] = median_ms(lambda: fast(x))
-    return found
+        return {"eager": median_ms(lambda: net(x)), "graph": median_ms(graph(lambda: net(x)))}
 
 
-def ours(zenith, model, size, precision, *more):
-    out = subprocess.run([zenith, "bench", model, "--engine", "cuda", "--size", size, "--set", f"precision={precision}",
-                          "--json", *more], capture_output=True, text=True)
+def compiled(net, x):
+    with torch.no_grad():
+        fast = torch.compile(net, mode="max-autotune")
+        return {"compiled": median_ms(lambda: fast(x))}
+
+
+def ours(zenith, model, size, precision, *more, engine="cuda", timeout=None):
+    out = subprocess.run([zenith, "bench", model, "--engine", engine, "--size", size, "--set", f"precision={precision}",
+                          "--json", *more], capture_output=True, text=True, timeout=timeout)
     if out.returncode:
         print(f"  {model} {precision}: {out.stderr.strip()}")
         return None
@@ -76,7 +79,8 @@ def main():
             path = os.path.join(d, "taesd.safetensors")
             save_file({k: v.contiguous() for k, v in net.state_dict().items()}, path)
             print(f"taesd-{half} 512x512")
-            found = peers(net, torch.rand(shape), a.quick)
+            net, x = to_gpu(net).eval(), to_gpu(torch.rand(shape))
+            found = {**eager(net, x), **({} if a.quick else compiled(net, x))}
             best = min(found.values())
             for k, v in found.items():
                 print(f"  PyTorch {k:10} fp16 {v:8.3f} ms")

@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
 from safetensors.torch import save_file
 
 import vae_nets
@@ -108,6 +107,8 @@ def main():
         run = [a.zenith, "run", f"{model}-{a.half}", "--weights", str(d / "w.safetensors"), "--in", f"{i}={d / 'in.npy'}"]
         tiled = [*run, *(s for v in a.set for s in ("--set", v)), "--out", f"{o}={d / 'tiled.npy'}"]
         if a.gegl:
+            from PIL import Image
+
             planes = np.pad(x, ((PLANE, PLANE), (0, 0), (0, 0)), mode="edge").transpose(2, 0, 1).reshape(-1, x.shape[1])
             Image.fromarray(srgb(planes)).save(d / "planes.tif")
             tiled = ["gegl", str(d / "planes.tif"), "-o", str(d / "tiled.npy"), "--", "zenith:latent-decode", "planes=true",
