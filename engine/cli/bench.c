@@ -133,7 +133,8 @@ static int bench_model(bench *b, const char *id)
                "\"device_ms\":%.4f,\"random_weights\":%s}\n",
                id, zn_engine_name(b->engine), b->precision, zn_engine_threads(b->engine),
                out.w > in[0].w ? out.w : in[0].w, out.h > in[0].h ? out.h : in[0].h, ms[0], least, cpu, plan.macs / 1e9,
-               gflops, b->peak, plan.peak_bytes, plan.weight_bytes, plan.n_tiles, inside > 0 ? inside : ms[0], random ? "true" : "false");
+               gflops, b->peak, plan.peak_bytes, plan.weight_bytes, plan.n_tiles, inside > 0 ? inside : ms[0],
+               random ? "true" : "false");
     else
         printf("%-20s %4dx%-4d %9.1f ms %8.2f GMAC %9.1f GFLOP/s %6.1f %% of peak %6zu MiB%s\n", id,
                out.w > in[0].w ? out.w : in[0].w, out.h > in[0].h ? out.h : in[0].h, ms[0], plan.macs / 1e9, gflops,
