@@ -215,9 +215,10 @@ typedef struct zn_arch {
     /* NULL: a network.  Else a composite (pipeline/): it owns no weights but runs these networks, at most ZN_MAX_PARTS,
      * with zn_call_net; the first without an arch ends the list.  bind finds them in zn_binder.part. */
     const zn_part *parts;
-    bool centred; /* an autoencoder's picture is -1..1, not 0..1 */
-    bool half_ok; /* fp16 stays within one 8-bit level and 0.02 dB of fp32 */
-    bool crops;   /* writes a tile's own pixels only, and drops its halo step by step */
+    bool centred;            /* an autoencoder's picture is -1..1, not 0..1 */
+    bool half_ok;            /* fp16 stays within one 8-bit level and 0.02 dB of fp32 */
+    const char *half_unless; /* NULL, or a tensor that only variants have for which half_ok does not hold */
+    bool crops;              /* writes a tile's own pixels only, and drops its halo step by step */
 } zn_arch;
 
 /* Fills b->outline, and net but for what would be on a device: such a network cannot run.  b holds w or the sizes,

@@ -298,7 +298,7 @@ static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const
     if (!s && w && a->also && !a->recognise(w, what, sizeof what) && a->also->recognise(w, what, sizeof what))
         a = a->also;
     if (!s)
-        s = zn_precision_choose(&precision, engine, a, open->precision, err);
+        s = zn_precision_choose(&precision, engine, a, w, open->precision, err);
     if (!s && !(m = zn_model_new(engine, a, open, err)))
         s = ZN_E_MEMORY;
     if (!s) {

@@ -18,7 +18,13 @@ bool zn_precision_asked(const char *name)
     return !is_auto(name) || !is_auto(getenv("ZENITH_PRECISION"));
 }
 
-zn_status zn_precision_choose(zn_precision *out, const zn_engine *e, const zn_arch *a, const char *name, zn_error *err)
+static bool half_ok(const zn_arch *a, const zn_weights *w)
+{
+    return a->half_ok && !(a->half_unless && w && zn_weights_get(w, a->half_unless));
+}
+
+zn_status zn_precision_choose(zn_precision *out, const zn_engine *e, const zn_arch *a, const zn_weights *w,
+                              const char *name, zn_error *err)
 {
     const char *from = "";
     int p = 0;
@@ -28,7 +34,7 @@ zn_status zn_precision_choose(zn_precision *out, const zn_engine *e, const zn_ar
         from = zn_tr(" (from ZENITH_PRECISION)");
     }
     if (is_auto(name)) {
-        *out = e->be->remote && a->half_ok && e->be->has_precision(e->dev, ZN_FP16_MATH) ? ZN_FP16_MATH : ZN_FP32;
+        *out = e->be->remote && half_ok(a, w) && e->be->has_precision(e->dev, ZN_FP16_MATH) ? ZN_FP16_MATH : ZN_FP32;
         return ZN_OK;
     }
     while (p < ZN_N_PRECISIONS && strcmp(name, zn_precision_names[p]))

@@ -9,7 +9,8 @@
 bool zn_precision_asked(const char *name);
 
 /* The precision of that name, or for NULL and "auto" the one of $ZENITH_PRECISION, or else the model's best there. */
-zn_status zn_precision_choose(zn_precision *out, const zn_engine *e, const zn_arch *a, const char *name, zn_error *err);
+zn_status zn_precision_choose(zn_precision *out, const zn_engine *e, const zn_arch *a, const zn_weights *w,
+                              const char *name, zn_error *err);
 
 /* Bytes that a model on this engine may take: the sum of weights and a run, and a tile of a run alone.
  *   $ZENITH_MEMORY, or the engine's own variable, is set: it bounds both

@@ -51,7 +51,7 @@ static zn_status open_failed(zn_model **out, zn_engine *engine, const zn_arch *a
         return ZN_E_MEMORY;
     m->failed = *why;
     zn_cut(m->failed.text, MAX_WHY);
-    if (zn_precision_choose(&m->precision, engine, a, open->precision, NULL))
+    if (zn_precision_choose(&m->precision, engine, a, NULL, open->precision, NULL))
         m->precision = ZN_FP32;
     if ((s = open_stand_in(m, m->failed.text, err))) {
         zn_model_free(&m);

@@ -89,24 +89,35 @@ static void denoisers(void)
     }
 }
 
-static void autoencoder(void)
+/* There and back, in both precisions. */
+static void autoencoder(const char *name)
 {
     static const char *const precisions[] = { "fp32", "fp16" };
     static float there[2][LEN];
     zn_array in = of(clean);
     zn_error err = { "" };
+    char encode[32], decode[32];
 
-    if (INSTRUMENTED)
-        SKIP("takes a minute; test_precision runs the same code");
+    snprintf(encode, sizeof encode, "%s-encode", name);
+    snprintf(decode, sizeof decode, "%s-decode", name);
     for (int i = 0; i < 2; i++) {
         zn_array z = { NULL, 0, 0, 0 }, y = of(there[i]);
-        const bool ok =
-            !run("taesd-encode", precisions[i], &in, &z, &err) && !run("taesd-decode", precisions[i], &z, &y, &err);
+        const bool ok = !run(encode, precisions[i], &in, &z, &err) && !run(decode, precisions[i], &z, &y, &err);
 
         free(z.data);
         CHECK(ok, "%s", err.text);
     }
-    compare("taesd-encode, taesd-decode", there[0], there[1]);
+    CHECK(psnr(there[0]) > 25, "%s: %.3f dB", name, psnr(there[0]));
+    compare(name, there[0], there[1]);
+}
+
+static void autoencoders(void)
+{
+    if (INSTRUMENTED)
+        SKIP("takes a minute; test_precision runs the same code");
+    TRY(autoencoder("taesd"));
+    TRY(autoencoder("zenith"));
+    TRY(autoencoder("zenith-lite"));
 }
 
 static void all_of_them(void)
@@ -114,7 +125,8 @@ static void all_of_them(void)
     const zn_arch *a;
 
     for (int i = 0; (a = zn_arch_at(i)); i++)
-        CHECK(!a->half_ok || a->takes_sigma || !strncmp(a->info.id, "taesd-", 6), "%s is not compared", a->info.id);
+        CHECK(!a->half_ok || a->takes_sigma || !strncmp(a->info.id, "taesd-", 6) || !strncmp(a->info.id, "zenith-", 7),
+              "%s is not compared", a->info.id);
 }
 
 int main(void)
@@ -130,7 +142,7 @@ int main(void)
     draw_picture();
     RUN(all_of_them);
     RUN(denoisers);
-    RUN(autoencoder);
+    RUN(autoencoders);
     zn_engine_close(&engine);
     return test_end();
 }

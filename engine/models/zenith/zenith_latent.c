@@ -362,6 +362,8 @@ const zn_arch zn_arch_zenith_encode = {
     .forward = forward_encode,
     .train = &training,
     .in_c = 3,
+    .half_ok = true,
+    .half_unless = "encoder.coarse.0.pool.0.weight",
 };
 
 const zn_arch zn_arch_zenith_decode = {
@@ -376,4 +378,6 @@ const zn_arch zn_arch_zenith_decode = {
     .forward = forward_decode,
     .train = &training,
     .out_c = 3,
+    .half_ok = true,
+    .half_unless = "decoder.coarse.0.pool.0.weight", /* zenith-f2: 1.4 levels at most, mean 0.06 */
 };
