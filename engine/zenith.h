@@ -179,12 +179,14 @@ typedef struct zn_open { /* a zeroed one, or NULL, is the default */
     const char *precision;
     /* Weights are counted, not loaded: the model tells its sizes, parameters and plans, and cannot run. */
     bool plan_only;
+    size_t
+        beside; /* bytes of the bound, see below, that are taken already: by other models that are open, for example */
 } zn_open;
 
 /* The engine must outlive the model.
  *
- * Memory: $ZENITH_MEMORY (on a GPU $ZENITH_CUDA_MEMORY; mebibytes, or 4G) bounds the packed weights of the model and what a
- * run takes beside them, together.  If it is not set, both together may take three quarters of the machine's memory (on a
+ * Memory: $ZENITH_MEMORY (on a GPU $ZENITH_CUDA_MEMORY; mebibytes, or 4G) bounds the packed weights of the model, what a
+ * run takes beside them, and what the caller says is taken already (zn_open, zn_job: beside), together.  If it is not set, together they may take three quarters of the machine's memory (on a
  * GPU what was free when the engine was opened), and a tile of a picture 448 MiB (half of what was free, at most 6 GiB).
  * Where that is too little for Z-Image's networks, their layers are streamed: read from the files, which stay open, as they are
  * needed, in every step again; slower, and said in the run's note and plan.  The result is the same.
@@ -223,7 +225,8 @@ typedef struct zn_job {     /* a zeroed one, or NULL, is the default */
     const char *const *set; /* "key=value", n_set of them */
     int n_set;
     size_t max_memory; /* bytes a forward may take beside the weights; 0: see zn_model_open */
-    int tile; /* tile side in input pixels, made smaller if it takes too much memory; 0: the largest that fits */
+    size_t beside; /* bytes of the bound that are taken already; the weights of preview_with are added by the engine */
+    int tile;      /* tile side in input pixels, made smaller if it takes too much memory; 0: the largest that fits */
     /* 0..1, never falling; false cancels.  Called by the thread that called zn_model_run*, between layers and, on a CPU,
      * inside a layer that takes long (with the same value, so that it can cancel). */
     bool (*progress)(void *cookie, double done);
@@ -242,9 +245,9 @@ typedef struct zn_job {     /* a zeroed one, or NULL, is the default */
     const zn_noise_table *noise;
 } zn_job;
 
-typedef struct zn_plan {    /* known before anything is allocated */
-    size_t peak_bytes;      /* activations of one tile, the host's buffers for it, scratch memory of the device */
-    double macs;            /* multiply-adds of the whole run, halos included */
+typedef struct zn_plan { /* known before anything is allocated */
+    size_t peak_bytes; /* activations of one tile, host buffers of it, scratch of the device, weights of preview_with */
+    double macs;       /* multiply-adds of the whole run, halos included */
     int32_t tile_w, tile_h; /* input pixels, without halo */
     int32_t n_tiles;
     size_t weight_bytes; /* of the open model, packed */

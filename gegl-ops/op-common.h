@@ -170,11 +170,16 @@ typedef struct
   gchar         **note;
   gboolean       *failed;
   gboolean       *noted;
+
+  /* Of a task that bounds all it has open at once, see op-zimage.c; else 0. */
+  gboolean alone;  /* models that nobody uses are closed before one is opened */
+  gsize    beside; /* bytes of the memory bound that are taken already */
 } ZnOpBase;
 
 /* Every operation has these properties under these names. */
 #define ZN_OP_BASE(o)                                                                              \
-  ((ZnOpBase){ (o)->engine, (o)->precision, &(o)->status, &(o)->note, &(o)->failed, &(o)->noted })
+  ((ZnOpBase){ (o)->engine, (o)->precision, &(o)->status, &(o)->note, &(o)->failed, &(o)->noted,   \
+               FALSE, 0 })
 
 typedef struct
 {

@@ -24,6 +24,7 @@ struct _ZnOpModel
 {
   gchar    *name; /* id, engine, threads, precision, weights, their age and size */
   gint      users;
+  gsize     beside; /* of the last that acquired it: see ZnOpBase */
   zn_model *handle; /* NULL: the weights are bad, and error says why */
   zn_error  error;
 };
@@ -128,6 +129,20 @@ models_trim (void)
     }
 }
 
+/* Closes unused models, except one.  Called with the registry locked. */
+static void
+models_close_idle (const ZnOpModel *keep)
+{
+  for (GSList *l = models; l;)
+    {
+      ZnOpModel *model = l->data;
+
+      l = l->next;
+      if (! model->users && model != keep)
+        model_free (model);
+    }
+}
+
 /* Called with the registry locked. */
 static ZnOpModel *
 model_open (gchar       *name,
@@ -135,12 +150,15 @@ model_open (gchar       *name,
             const gchar *path,
             Engine      *engine,
             const gchar *precision,
+            gsize        beside,
             zn_error    *err)
 {
-  const zn_open how    = { .files = &path, .n_files = path ? 1 : 0, .precision = precision };
-  ZnOpModel    *model  = NULL;
-  zn_model     *handle = NULL;
-  zn_status     status;
+  const zn_open how = {
+    .files = &path, .n_files = path ? 1 : 0, .precision = precision, .beside = beside
+  };
+  ZnOpModel *model  = NULL;
+  zn_model  *handle = NULL;
+  zn_status  status;
 
   if (g_private_get (&within)) /* opening would deadlock on the engine */
     {
@@ -204,16 +222,18 @@ model_acquire (const gchar *id, const gchar *path, const ZnOpBase *base, zn_erro
     if (! strcmp (((ZnOpModel *) l->data)->name, name))
       break;
 
+  if (base->alone)
+    models_close_idle (l ? l->data : NULL);
   if (l)
     {
       model  = l->data;
-      models = g_slist_delete_link (models, l);
+      models = g_slist_remove (models, model);
       models = g_slist_prepend (models, model);
       g_free (name);
     }
   else
     {
-      model = model_open (name, id, path, engine, precision, err);
+      model = model_open (name, id, path, engine, precision, base->beside, err);
     }
 
   if (model && ! model->handle)
@@ -222,7 +242,10 @@ model_acquire (const gchar *id, const gchar *path, const ZnOpBase *base, zn_erro
       model = NULL;
     }
   if (model)
-    model->users++;
+    {
+      model->users++;
+      model->beside = base->beside;
+    }
 
   g_mutex_unlock (&registry);
 
@@ -280,14 +303,7 @@ void
 zn_op_models_close_idle (void)
 {
   g_mutex_lock (&registry);
-  for (GSList *l = models; l;)
-    {
-      ZnOpModel *model = l->data;
-
-      l = l->next;
-      if (! model->users)
-        model_free (model);
-    }
+  models_close_idle (NULL);
   g_mutex_unlock (&registry);
 }
 
@@ -340,7 +356,7 @@ on_preview (void *cookie, const zn_array *picture, int step, int n_steps)
 
 /* The engine's job: the settings, the request's progress, where a note goes. */
 static zn_job
-make_job (const ZnOpJob *job, ZnOpRequest *request, zn_error *note)
+make_job (const ZnOpJob *job, gsize beside, ZnOpRequest *request, zn_error *note)
 {
   const gboolean previews = job && job->preview;
 
@@ -352,6 +368,7 @@ make_job (const ZnOpJob *job, ZnOpRequest *request, zn_error *note)
                    .tile          = job ? job->tile : 0,
                    .noise         = job ? job->noise : NULL,
                    .note          = note,
+                   .beside        = beside,
                    .progress      = request ? zn_op_request_progress : NULL,
                    .preview       = previews ? on_preview : NULL,
                    .preview_every = previews,
@@ -364,7 +381,7 @@ zn_op_model_tile (ZnOpModel *model, gint width, gint height, gint side)
 {
   const zn_array in  = { NULL, height, width, zn_op_model_geometry (model)->in_c };
   const ZnOpJob  job = { .tile = side };
-  const zn_job   run = make_job (&job, NULL, NULL);
+  const zn_job   run = make_job (&job, model->beside, NULL, NULL);
   zn_plan        plan;
 
   return zn_model_plan (model->handle, &in, 1, &run, &plan, NULL) ? side : plan.tile_w;
@@ -383,7 +400,7 @@ zn_op_model_plan (ZnOpModel      *model,
                   const ZnOpJob  *job,
                   ZnOpNeed       *need)
 {
-  const zn_job run = make_job (job, NULL, NULL);
+  const zn_job run = make_job (job, model->beside, NULL, NULL);
   zn_plan      plan;
 
   if (zn_model_plan (model->handle, in, n_in, &run, &plan, NULL))
@@ -404,7 +421,7 @@ zn_op_model_count (const gchar    *id,
                    ZnOpNeed       *need,
                    zn_error       *err)
 {
-  const zn_job run   = make_job (job, NULL, NULL);
+  const zn_job run   = make_job (job, base->beside, NULL, NULL);
   zn_model    *model = NULL;
   zn_plan      plan;
   Engine      *engine;
@@ -692,7 +709,7 @@ zn_op_model_run (ZnOpModel       *model,
                  ZnOpRequest     *request)
 {
   zn_error     note = { "" };
-  const zn_job run  = make_job (job, request, &note);
+  const zn_job run  = make_job (job, model->beside, request, &note);
   zn_status    status;
 
   g_atomic_int_inc (&n_runs);
@@ -713,7 +730,7 @@ zn_op_model_run_arrays (ZnOpModel      *model,
                         ZnOpRequest    *request)
 {
   zn_error     note = { "" };
-  const zn_job run  = make_job (job, request, &note);
+  const zn_job run  = make_job (job, model->beside, request, &note);
   zn_status    status;
 
   g_atomic_int_inc (&n_runs);

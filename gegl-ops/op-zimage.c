@@ -43,6 +43,8 @@ typedef struct
 
   ZnOpModel *preview;
   gboolean   preview_centred; /* its pictures are -1..1 */
+  ZnOpModel *transformer;     /* NULL: not open */
+  gboolean   keeps; /* it stays open beside the halves of the autoencoder: they fit together */
 } Work;
 
 /* ---- describe ------------------------------------------------------------- */
@@ -457,7 +459,7 @@ features_key (const Work *work)
   return key;
 }
 
-/* The text encoder, by itself in memory. */
+/* The text encoder; no other large network is open meanwhile. */
 static zn_status
 run_text (GBytes **features, Work *work, const zn_array *tokens, zn_array *cap)
 {
@@ -466,7 +468,6 @@ run_text (GBytes **features, Work *work, const zn_array *tokens, zn_array *cap)
   ZnOpModel   *model;
   zn_status    status;
 
-  zn_op_models_close_idle ();
   model = zn_op_model_acquire ("z-image-text", work->file[ZN_ZIMAGE_TEXT].path,
                                &work->base[ZN_ZIMAGE_TEXT], &request->err);
   if (! model)
@@ -582,19 +583,32 @@ open_preview (Work *work)
     }
 }
 
+static zn_status
+open_transformer (Work *work)
+{
+  if (! work->transformer)
+    work->transformer = zn_op_model_acquire (
+        "z-image-sample", work->file[ZN_ZIMAGE_TRANSFORMER].path,
+        &work->base[ZN_ZIMAGE_TRANSFORMER], &work->request->err);
+
+  return work->transformer ? ZN_OK : ZN_E_FILE;
+}
+
 /* in[]: noise, caption, start, mask, as the sampler takes them. */
 static zn_status
 sample (Work *work, zn_array *latent, const zn_array *in, gint n_in, const ZnOpJob *job)
 {
-  ZnOpModel *model = zn_op_model_acquire ("z-image-sample", work->file[ZN_ZIMAGE_TRANSFORMER].path,
-                                          &work->base[ZN_ZIMAGE_TRANSFORMER], &work->request->err);
-  zn_status  status;
+  zn_status status = open_transformer (work);
 
-  if (! model)
-    return ZN_E_FILE;
+  if (status)
+    return status;
   zn_op_request_part (work->request, BAR_START, BAR_SAMPLE - BAR_START);
-  status = zn_op_model_run_arrays (model, latent, in, n_in, job, work->request);
-  zn_op_model_release (model);
+  status = zn_op_model_run_arrays (work->transformer, latent, in, n_in, job, work->request);
+  if (! work->keeps)
+    {
+      zn_op_model_retire (work->transformer);
+      work->transformer = NULL;
+    }
 
   return status;
 }
@@ -623,55 +637,122 @@ decode (Work *work, const zn_array *latent)
 
 /* ---- all of it ------------------------------------------------------------ */
 
+/* Bytes of this file's own arrays, at most. */
+static gsize
+arrays_of (const Work *work)
+{
+  const gsize out     = zn_array_len (work->out);
+  const gsize part    = (gsize) work->part.w * work->part.h * 3;
+  const gsize picture = (gsize) work->w * work->h * 3;
+  const gsize latent  = picture * CHANNELS / (3 * FACTOR * FACTOR);
+  gsize       n       = out + 2 * picture + 5 * latent;
+
+  if (work->old)
+    n += part;
+  if (work->mask)
+    n += out;
+  if (work->scaled)
+    n += 2 * part;
+  if (work->preview)
+    n += out;
+
+  return n * sizeof (gfloat);
+}
+
+/* Both at once. */
+static ZnOpNeed
+together (ZnOpNeed a, ZnOpNeed b)
+{
+  return (ZnOpNeed){ a.weights + b.weights, a.beside + b.beside, a.streamed || b.streamed };
+}
+
 static ZnOpNeed
 larger (ZnOpNeed a, ZnOpNeed b)
 {
-  return b.beside + b.weights > a.beside + a.weights ? b : a;
+  const gboolean streamed = a.streamed || b.streamed;
+
+  if (b.weights + b.beside > a.weights + a.beside)
+    a = b;
+  a.streamed = streamed;
+
+  return a;
 }
 
-/* What the largest of the steps takes, in the property "memory"; precisions that fit. */
+/* What a half of the autoencoder takes beside so much; FALSE: it cannot run. */
+static gboolean
+count_half (const Work *work, const gchar *id, const zn_array *in, gsize beside, ZnOpNeed *need)
+{
+  ZnOpBase base = work->base[ZN_ZIMAGE_AUTOENCODER];
+
+  base.beside += beside;
+
+  return zn_op_model_count (id, work->file[ZN_ZIMAGE_AUTOENCODER].path, &base, in, 1, NULL, NULL,
+                            need, &work->request->err);
+}
+
+/* What the halves of the autoencoder take.  The transformer stays open beside them if that costs
+ * them nothing: if they fit, in tiles as large as without it. */
+static zn_status
+plan_halves (Work *work, ZnOpNeed *most, ZnOpNeed transformer, gboolean encodes)
+{
+  static const gchar *const id[] = { "flux-ae-decode", "flux-ae-encode" };
+  const zn_array            in[] = { { NULL, work->h / FACTOR, work->w / FACTOR, CHANNELS },
+                                     { NULL, work->h, work->w, 3 } };
+  const gint                n    = encodes ? 2 : 1;
+  const gsize               held = transformer.weights + transformer.beside;
+  ZnOpNeed                  half[2], beside_it;
+
+  work->keeps = TRUE;
+  for (gint i = 0; i < n; i++)
+    {
+      if (! count_half (work, id[i], &in[i], 0, &half[i]))
+        return ZN_E_MEMORY;
+      if (! count_half (work, id[i], &in[i], held, &beside_it) ||
+          beside_it.beside != half[i].beside)
+        work->keeps = FALSE;
+    }
+  work->request->err.text[0] = '\0';
+  for (gint i = 0; i < n; i++)
+    *most = larger (*most, work->keeps ? together (half[i], transformer) : half[i]);
+  if (work->keeps)
+    work->base[ZN_ZIMAGE_AUTOENCODER].beside += held;
+
+  return ZN_OK;
+}
+
+/* What the largest of the steps takes, in the property "memory"; precisions that fit; what stays
+ * open.  The bound covers all that is open at once and, on a CPU, this file's arrays. */
 static zn_status
 plan (Work           *work,
-      const zn_array *tokens, /* NULL: features are kept */
+      const zn_array *tokens,
       zn_array       *in,
       gint            n_in,
       const ZnOpJob  *job,
       gboolean        encodes)
 {
-  const zn_array x    = { NULL, work->h, work->w, 3 };
-  const zn_array z    = { NULL, work->h / FACTOR, work->w / FACTOR, CHANNELS };
-  ZnOpNeed       most = { 0 }, one;
-  gboolean       streamed;
-  gsize          stays;
-  zn_status      status = ZN_OK;
+  const gsize arrays = zn_op_engine_is_remote (&work->base[0]) ? 0 : arrays_of (work);
+  ZnOpNeed    shows  = { 0 }, most, transformer;
+  zn_status   status;
 
-  if (tokens)
-    {
-      status = choose_precision (work, ZN_ZIMAGE_TEXT, "z-image-text", tokens, 1, NULL, &in[1],
-                                 &most);
-      if (status)
-        return status;
-    }
-  status = choose_precision (work, ZN_ZIMAGE_TRANSFORMER, "z-image-sample", in, n_in, job, NULL,
-                             &one);
+  if (work->preview && ! zn_op_model_plan (work->preview, in, 1, NULL, &shows))
+    shows.weights = 0;
+  for (gint i = 0; i < ZN_ZIMAGE_PARTS; i++)
+    work->base[i].beside = arrays + shows.weights;
+  work->base[ZN_ZIMAGE_TRANSFORMER].beside = arrays; /* the engine adds the preview's weights */
+
+  status = choose_precision (work, ZN_ZIMAGE_TEXT, "z-image-text", tokens, 1, NULL, &in[1], &most);
+  if (! status)
+    status = choose_precision (work, ZN_ZIMAGE_TRANSFORMER, "z-image-sample", in, n_in, job, NULL,
+                               &transformer);
   if (status)
     return status;
-  stays    = one.weights;
-  streamed = most.streamed || one.streamed;
-  most     = larger (most, one);
-  for (gint i = 0; i < 2; i++) /* the halves of the autoencoder; the transformer stays open */
-    {
-      if (i && ! encodes)
-        break;
-      if (! zn_op_model_count (i ? "flux-ae-encode" : "flux-ae-decode",
-                               work->file[ZN_ZIMAGE_AUTOENCODER].path,
-                               &work->base[ZN_ZIMAGE_AUTOENCODER], i ? &x : &z, 1, NULL, NULL, &one,
-                               &work->request->err))
-        return ZN_E_MEMORY;
-      one.weights += stays;
-      most = larger (most, one);
-    }
-  most.streamed = streamed;
+  transformer.beside -= shows.weights;
+  most   = larger (most, transformer);
+  status = plan_halves (work, &most, transformer, encodes);
+  if (status)
+    return status;
+  most.weights += shows.weights;
+  most.beside += arrays;
   zn_op_set_memory (work->request->operation, work->how->memory, &most);
 
   return ZN_OK;
@@ -725,6 +806,8 @@ generate (Work *work)
       zn_noise_fill (in[0].data, zn_array_len (&z), how->seed, 0);
       latent.data = g_new (gfloat, zn_array_len (&z));
     }
+  if (! status && work->keeps)
+    status = open_transformer (work);
   if (! status && encodes)
     status = encode_start (work, &in[2]);
   if (! status && encodes && work->mask)
@@ -734,6 +817,7 @@ generate (Work *work)
   if (! status)
     status = decode (work, &latent);
 
+  zn_op_model_release (work->transformer);
   zn_op_model_release (work->preview);
   g_clear_pointer (&features, g_bytes_unref);
   g_free (tokens.data);
@@ -762,7 +846,10 @@ zn_op_zimage_run (const ZnOpWhole   *task,
   zn_status     status = zn_zimage_find (work.file, how->folder, &request->err);
 
   for (gint i = 0; i < ZN_ZIMAGE_PARTS; i++)
-    work.base[i] = task->base;
+    {
+      work.base[i]       = task->base;
+      work.base[i].alone = i != ZN_ZIMAGE_PREVIEW; /* opened before the transformer is asked for */
+    }
   memset (out->data, 0, zn_array_len (out) * sizeof (gfloat));
   if (! status && n_in > 1)
     {

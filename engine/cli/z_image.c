@@ -71,53 +71,71 @@ static int verify(const char *manifest, const char *folder)
 
 /* ---- memory --------------------------------------------------------------------------------------------- */
 
-/* What each step takes; nothing is loaded. */
+/* What step i takes for these inputs beside so many bytes, and the sizes of its result; nothing is loaded.  The model's
+ * precision is in *precision. */
+static zn_status plan_step(const options *o, zn_engine *engine, const zn_zimage_file *list, size_t i,
+                           const zn_array *in, int n_in, size_t beside, zn_plan *plan, zn_array *out,
+                           const char **precision, zn_error *err)
+{
+    const char *file = list ? list[steps[i].part].path : steps[i].made_up;
+    const bool quantised = steps[i].part != ZN_ZIMAGE_AUTOENCODER; /* convolutions stay floats */
+    const zn_open open = {
+        .files = &file, .n_files = 1, .precision = quantised ? precision_of(o) : NULL, .plan_only = true
+    };
+    const zn_job job = { .beside = beside };
+    zn_model *model = NULL;
+    zn_status s = zn_model_open(&model, engine, steps[i].id, &open, err);
+
+    if (!s)
+        s = zn_model_plan(model, in, n_in, &job, plan, err);
+    if (!s)
+        s = zn_model_shape(model, in, n_in, out, err);
+    if (!s)
+        *precision = zn_model_precision(model); /* a name that stays */
+    zn_model_close(&model);
+    return s;
+}
+
+static size_t total_of(const zn_plan *plan)
+{
+    return plan->peak_bytes + plan->weight_bytes;
+}
+
+/* What each step takes, and the largest that is in memory at once. */
 static int show_plans(const options *o, zn_engine *engine, const zn_zimage_file *list)
 {
     const int w = o->width ? o->width : 1024, h = o->height ? o->height : 1024;
-    size_t most = 0, stays = 0;
-    bool streamed = false;
+    const zn_array tokens = { NULL, 1, 1, 512 }, z = { NULL, (h + 15) / 16 * 2, (w + 15) / 16 * 2, 16 };
+    zn_array in[2] = { tokens }, out = { 0 };
+    zn_plan plan[3], beside;
+    bool streamed = false, keeps;
+    size_t most = 0;
+    zn_error err;
 
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        const char *file = list ? list[steps[i].part].path : steps[i].made_up;
-        const bool quantised = steps[i].part != ZN_ZIMAGE_AUTOENCODER; /* convolutions stay floats */
-        const zn_open open = {
-            .files = &file, .n_files = 1, .precision = quantised ? precision_of(o) : NULL, .plan_only = true
-        };
-        const zn_array z = { NULL, (h + 15) / 16 * 2, (w + 15) / 16 * 2, 16 };
-        zn_array in[2] = { z, { NULL, 1, 1, 512 } }, cap = { 0 };
-        zn_model *model = NULL, *text = NULL;
-        zn_plan plan;
-        zn_error err;
+        const char *precision;
 
-        if (i == 1) { /* a caption has the channels that the text encoder makes */
-            const char *first = list ? list[ZN_ZIMAGE_TEXT].path : steps[0].made_up;
-
-            if (zn_model_open(&text, engine, "z-image-text",
-                              &(zn_open){ .files = &first, .n_files = 1, .plan_only = true }, &err) ||
-                zn_model_shape(text, &in[1], 1, &cap, &err))
-                return zn_model_close(&text), fail("%s", err.text);
-            zn_model_close(&text);
-            in[1] = cap;
-        }
-        if (zn_model_open(&model, engine, steps[i].id, &open, &err) ||
-            zn_model_plan(model, i ? in : in + 1, i == 1 ? 2 : 1, NULL, &plan, &err)) {
-            zn_model_close(&model);
+        if (plan_step(o, engine, list, i, in, i == 1 ? 2 : 1, 0, &plan[i], &out, &precision, &err))
             return fail("%s", err.text);
-        }
         printf("%-13s %7.0f MiB, and %.0f MiB of weights (%s%s); %.4g billion multiply-adds%s\n", steps[i].what,
-               (double)plan.peak_bytes / 1048576, (double)plan.weight_bytes / 1048576, zn_model_precision(model),
-               plan.streamed ? ", streamed" : "", plan.macs / 1e9, i == 1 ? " in 8 steps" : "");
-        streamed = streamed || plan.streamed;
-        if (plan.peak_bytes + plan.weight_bytes + stays > most)
-            most = plan.peak_bytes + plan.weight_bytes + stays;
-        stays = i == 1 ? plan.weight_bytes : 0;
-        zn_model_close(&model);
+               (double)plan[i].peak_bytes / 1048576, (double)plan[i].weight_bytes / 1048576, precision,
+               plan[i].streamed ? ", streamed" : "", plan[i].macs / 1e9, i == 1 ? " in 8 steps" : "");
+        streamed = streamed || plan[i].streamed;
+        most = total_of(&plan[i]) > most ? total_of(&plan[i]) : most;
+        if (!i) {
+            in[0] = z;
+            in[1] = out; /* the caption */
+        } else if (i == 1) {
+            in[0] = out;
+        }
     }
-    printf("%dx%d takes %.1f GB: one of these after the other, the transformer stays in memory for the decoder; a "
-           "prompt of 512 "
-           "tokens\n",
-           w, h, (double)most / 1e9);
+    /* gegl-ops keeps the transformer open where that does not make the decoder's tiles smaller */
+    keeps = !plan_step(o, engine, list, 2, in, 1, total_of(&plan[1]), &beside, &out, &(const char *){ NULL }, &err) &&
+        beside.peak_bytes == plan[2].peak_bytes;
+    if (keeps && total_of(&plan[1]) + total_of(&beside) > most)
+        most = total_of(&plan[1]) + total_of(&beside);
+    printf("%dx%d takes %.1f GB: one of these after the other%s; a prompt of 512 tokens\n", w, h, (double)most / 1e9,
+           keeps ? ", the transformer stays in memory for the decoder" : "");
     if (streamed)
         printf(
             "streamed: not all weights fit into memory, so every step reads the layers from disk; that is slower, the "

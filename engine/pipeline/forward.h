@@ -32,6 +32,7 @@ typedef struct zn_run { /* a job, resolved */
     size_t max_memory;                   /* of a tile */
     size_t most;                         /* of a forward that cannot be cut into tiles */
     size_t total;                        /* of it and the weights together */
+    size_t beside;                       /* that the bound covers, too, and are taken already */
     bool bounded;                        /* the job bounds the forward alone */
     int tile;                            /* 0: to be chosen */
     double *time;                        /* not NULL: forwards are repeated, and this gets the time of one */

@@ -10,6 +10,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+enum { MANY_BYTES = 16 << 20 }; /* of weights that were freed: the rest of the program may want them */
+
 const zn_arch *zn_arch_at(int i)
 {
     int n = 0;
@@ -124,6 +130,18 @@ static size_t mib(size_t bytes)
     return (bytes + (1 << 20) - 1) >> 20;
 }
 
+/* Freed weights go back to the system: glibc keeps blocks of less than 32 MiB for the next malloc, so that the memory of a
+ * closed model would count beside that of the next one. */
+static void trim(const zn_engine *e, size_t freed)
+{
+#ifdef __GLIBC__
+    if (e && !e->be->remote && freed >= MANY_BYTES)
+        malloc_trim(0);
+#else
+    (void)e, (void)freed;
+#endif
+}
+
 /* Reading a layer needs a struct to write to. */
 static zn_status copy_net(zn_model *m, zn_error *err)
 {
@@ -153,6 +171,7 @@ zn_status zn_model_stream(zn_model *m, zn_error *err)
     b->err = err;
     zn_bind_stream(b);
     b->err = NULL;
+    trim(m->engine, b->layers.bytes);
     return b->status ? b->status : copy_net(m, err);
 }
 
@@ -166,16 +185,16 @@ static zn_status stream_locked(zn_model *m, zn_error *err)
     return s;
 }
 
-/* Chooses whether layers are streamed, and refuses weights that do not fit even then, before anything is read; beside those
- * that the composite `whole` has already, whose layers are streamed, too, if these are.  A bind that loads nothing counts
- * the packed weights and the device's scratch memory. */
-static zn_status check_memory(zn_model *m, const zn_weights *w, zn_model *whole, zn_error *err)
+/* Chooses whether layers are streamed, and refuses weights that do not fit even then, before anything is read; beside so many
+ * bytes, and the weights that the composite `whole` has already, whose layers are streamed, too, if these are.  A bind that
+ * loads nothing counts the packed weights and the device's scratch memory. */
+static zn_status check_memory(zn_model *m, const zn_weights *w, zn_model *whole, size_t beside, zn_error *err)
 {
     const zn_need none = { 0, 0 };
     zn_need all = whole ? whole->need : none, least = whole ? whole->least : none;
     zn_binder b = binder_of(m, w, NULL);
     zn_limits limits;
-    zn_status s = zn_limits_of(&limits, m->engine, err);
+    zn_status s = zn_limits_of(&limits, m->engine, beside, err);
 
     m->streams = whole && whole->streams;
     if (s)
@@ -307,7 +326,7 @@ static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const
         s = open_parts(m, open, err);
     }
     if (!s && !m->plan_only && !a->parts)
-        s = check_memory(m, w, whole, err);
+        s = zn_say_beside(err, check_memory(m, w, whole, open->beside, err), open->beside);
     if (!s)
         s = bind(m, w, err);
     if (!s && m->binder.layers.slot) {
@@ -360,6 +379,8 @@ void zn_model_free(zn_model **model)
     free(m->binder.owned);
     free(m->read_net);
     free(m->net);
+    if (!m->plan_only)
+        trim(m->engine, m->need.weights);
     free(m);
     *model = NULL;
 }

@@ -2,6 +2,7 @@
 /* request.c - a request on one engine: its arguments are checked, then tiles or whole arrays are run. */
 #include "request.h"
 
+#include "settings.h"
 #include "stages.h"
 
 static zn_tensor as_tensor(const zn_array *a)
@@ -72,18 +73,23 @@ static void as_sources(zn_source *src, zn_memory *mem, const zn_array *in, int n
 }
 
 /* What one forward takes that cannot be cut into tiles, and with which form of the weights: all of them in memory or, where
- * only that fits, streamed.  Refused if that is too much. */
+ * only that fits, streamed.  The weights of the network that shows estimates count as scratch memory.  Refused if that is too
+ * much. */
 static zn_status measure_whole(zn_run *r, const zn_call *call, const zn_measure **out, zn_need *need, zn_error *err)
 {
     const zn_model *m = r->model;
+    const size_t shows = r->ctx.preview_with ? r->ctx.preview_with->need.weights : 0;
     zn_status s = zn_run_measure(r, call, out, err);
     size_t most = r->most;
 
     *need = m->need;
+    need->scratch += shows;
     if (s || (!m->streams && (*out)->peak + need->scratch <= most))
         return s;
-    if (m->streams || !r->bounded)
+    if (m->streams || !r->bounded) {
         *need = m->least;
+        need->scratch += shows;
+    }
     if (!r->bounded)
         most = r->total > need->weights ? r->total - need->weights : 0;
     if ((*out)->peak + need->scratch > most)
@@ -96,7 +102,8 @@ static zn_status measure_whole(zn_run *r, const zn_call *call, const zn_measure 
     return s;
 }
 
-zn_status zn_request_plan(zn_model *m, const zn_array *in, int n_in, const zn_job *job, zn_plan *plan, zn_error *err)
+static zn_status plan_request(zn_model *m, const zn_array *in, int n_in, const zn_job *job, zn_plan *plan,
+                              zn_error *err)
 {
     zn_array out[ZN_MAX_PORTS] = { { 0 } };
     zn_source src[ZN_MAX_PORTS];
@@ -133,6 +140,11 @@ zn_status zn_request_plan(zn_model *m, const zn_array *in, int n_in, const zn_jo
     plan->weight_bytes = need.weights;
     plan->streamed = need.weights < m->need.weights;
     return ZN_OK;
+}
+
+zn_status zn_request_plan(zn_model *m, const zn_array *in, int n_in, const zn_job *job, zn_plan *plan, zn_error *err)
+{
+    return zn_say_beside(err, plan_request(m, in, n_in, job, plan, err), job ? job->beside : 0);
 }
 
 static zn_status run_arrays(zn_run *r, const zn_array *in, int n_in, zn_array *out, zn_error *err)
@@ -208,6 +220,7 @@ zn_status zn_request_run_on(zn_model *m, const zn_request *q, zn_error *err)
                   : zn_stages_run(&r, q->sink, q->sources, q->n_in, q->roi, err);
     pthread_mutex_unlock(&m->engine->lock);
     zn_levels_free(&levels);
+    zn_say_beside(err, s, r.beside);
     if (!s && r.ctx.progress)
         r.ctx.progress(r.ctx.cookie, 1);
     if (!s && m->streams && q->job && q->job->note)
@@ -215,6 +228,6 @@ zn_status zn_request_run_on(zn_model *m, const zn_request *q, zn_error *err)
                 "%s takes more than the %zu MiB that are allowed: its layers are read from disk as they are needed, "
                 "which is "
                 "slower; %s sets the bound",
-                m->arch->info.id, r.total >> 20, m->engine->be->memory_variable);
+                m->arch->info.id, (r.total + r.beside) >> 20, m->engine->be->memory_variable);
     return s;
 }

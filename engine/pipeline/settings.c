@@ -5,6 +5,7 @@
 #include "forward.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,7 +83,13 @@ static zn_status read_setting(float *set, const zn_arch *a, const char *text, zn
     return zn_fail(err, ZN_E_USAGE, "%s has no setting '%.*s'", a->info.id, (int)len, text);
 }
 
-zn_status zn_limits_of(zn_limits *l, const zn_engine *e, zn_error *err)
+static size_t less(size_t bytes, size_t by)
+{
+    return bytes > by ? bytes - by : 0;
+}
+
+/* Without what is taken already. */
+static zn_status all_limits(zn_limits *l, const zn_engine *e, zn_error *err)
 {
     const char *name = e->be->memory_variable, *text = getenv(name);
     char *end = NULL;
@@ -102,6 +109,25 @@ zn_status zn_limits_of(zn_limits *l, const zn_engine *e, zn_error *err)
         return zn_fail(err, ZN_E_USAGE, "%s wants mebibytes, such as 512, or 4G, not '%s'", name, text);
     l->total = l->run = (size_t)(mib * 1048576);
     return ZN_OK;
+}
+
+zn_status zn_limits_of(zn_limits *l, const zn_engine *e, size_t beside, zn_error *err)
+{
+    const zn_status s = all_limits(l, e, err);
+
+    if (!s)
+        l->total = less(l->total, beside);
+    return s;
+}
+
+zn_status zn_say_beside(zn_error *err, zn_status s, size_t beside)
+{
+    const size_t len = err ? strlen(err->text) : 0;
+
+    if (s == ZN_E_MEMORY && err && beside)
+        snprintf(err->text + len, sizeof err->text - len, zn_tr(" (%zu MiB are taken by what is open beside it)"),
+                 (beside + (1 << 20) - 1) >> 20);
+    return s;
 }
 
 /* A network of one input and one output on the same engine: a stand-in on the CPU has no use for a GPU's. */
@@ -131,10 +157,11 @@ zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err)
                        .cookie = job->cookie };
     if (err)
         err->text[0] = 0;
-    if ((s = zn_limits_of(&limits, e, err)))
+    if ((s = zn_limits_of(&limits, e, job->beside, err)))
         return s;
+    r->beside = job->beside;
     r->total = limits.total;
-    r->most = limits.total > m->need.weights ? limits.total - m->need.weights : 0;
+    r->most = less(limits.total, m->need.weights);
     r->max_memory = limits.run < r->most ? limits.run : r->most;
     if (job->max_memory) {
         r->max_memory = r->most = job->max_memory;

@@ -14,11 +14,15 @@ zn_status zn_precision_choose(zn_precision *out, const zn_engine *e, const zn_ar
 
 /* Bytes that a model on this engine may take: the sum of weights and a run, and a tile of a run alone.
  *   $ZENITH_MEMORY, or the engine's own variable, is set: it bounds both
- *   else: what the machine or device has, and 448 MiB or what the device suggests */
+ *   else: what the machine or device has, and 448 MiB or what the device suggests
+ * beside: bytes of the sum that are taken already. */
 typedef struct zn_limits {
     size_t total, run;
 } zn_limits;
 
-zn_status zn_limits_of(zn_limits *l, const zn_engine *e, zn_error *err);
+zn_status zn_limits_of(zn_limits *l, const zn_engine *e, size_t beside, zn_error *err);
+
+/* Ends the sentence of a refusal with what is taken already: it may be what could be closed.  Returns s. */
+zn_status zn_say_beside(zn_error *err, zn_status s, size_t beside);
 
 #endif

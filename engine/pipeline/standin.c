@@ -95,6 +95,7 @@ static zn_status run_stand_in(zn_model *m, const zn_request *q, const char *why,
     if (s)
         return s;
     again.job = &job;
+    job.beside = 0; /* of the other engine's memory */
     job.set = set;
     job.n_set = 0;
     for (int i = 0; q->job && i < q->job->n_set && job.n_set <= ZN_MAX_SETTINGS; i++)

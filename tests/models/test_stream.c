@@ -322,6 +322,47 @@ static void a_run_may_begin_it(void)
     }
 }
 
+/* What the caller says is taken already counts: when a model is opened, planned and run. */
+static void beside_others(void)
+{
+    const zn_open open = { .files = &(const char *){ dit_file }, .n_files = 1, .precision = "fp32", .beside = 8 * MIB };
+    const char *const set[] = { "steps=2" };
+    zn_job job = { .set = set, .n_set = 1, .beside = 8 * MIB };
+    zn_model *model = NULL;
+    char want[160];
+    work all, few;
+    size_t limit;
+
+    bound(0);
+    CHECK(!begin(&all, "z-image-sample", dit_file, "fp32", 12) && !run(&all), "%s", all.err.text);
+    bound(all.plan.weight_bytes + all.plan.peak_bytes);
+    CHECK(!begin(&few, "z-image-sample", dit_file, "fp32", 12) && !few.plan.streamed, "streamed without need");
+    CHECK(!zn_model_plan(few.model, few.in, 2, &job, &few.plan, &few.err) && few.plan.streamed, "%s", few.err.text);
+    job.note = &few.note;
+    CHECK(!zn_model_run(few.model, few.in, 2, &few.out, &job, &few.err) && few.model->streams && same(&all, &few), "%s",
+          few.err.text);
+    CHECK(*few.note.text, "nothing was said");
+    CHECK(!zn_model_open(&model, engine, "z-image-sample", &open, &few.err) && model->streams, "opened in memory: %s",
+          few.err.text);
+    zn_model_close(&model);
+
+    limit = bound(streamed_bytes(&all));
+    job.note = NULL;
+    snprintf(want, sizeof want, "where %zu are allowed; set %s to more (8 MiB are taken by what is open beside it)",
+             (limit - 8 * MIB > all.model->least.weights ? limit - 8 * MIB - all.model->least.weights : 0) >> 20,
+             engine->be->memory_variable);
+    if (engine->be->remote)
+        setenv("ZENITH_MEMORY", "1", 1); /* nor can the CPU stand in */
+    CHECK(zn_model_run(few.model, few.in, 2, &few.out, &job, &few.err) == ZN_E_MEMORY && strstr(few.err.text, want),
+          "'%s', where %zu MiB are allowed", few.err.text, limit >> 20);
+    bound(all.model->least.weights + all.model->least.scratch + 6 * MIB);
+    CHECK(zn_model_open(&model, engine, "z-image-sample", &open, &few.err) == ZN_E_MEMORY, "opened");
+    if (engine->be->remote)
+        unsetenv("ZENITH_MEMORY");
+    end(&few);
+    end(&all);
+}
+
 static void refusals(void)
 {
     work all, few;
@@ -628,6 +669,7 @@ int main(int argc, char **argv)
         count_memory();
         RUN(same_bits);
         RUN(a_run_may_begin_it);
+        RUN(beside_others);
         RUN(refusals);
         RUN(other_threads);
         RUN(files_that_change);

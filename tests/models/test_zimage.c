@@ -234,7 +234,7 @@ static void previews(void)
               "%d estimates of %dx%dx%d", shown.n, shown.h, shown.w, shown.c);
     }
     CHECK(!memcmp(out[0].data, out[1].data, size), "the preview changed the result");
-    CHECK(plan[1].peak_bytes > plan[0].peak_bytes, "the decoder's memory was not counted");
+    CHECK(plan[1].peak_bytes > plan[0].peak_bytes + decoder->need.weights, "the decoder's memory was not counted");
     for (int i = 0; i < 2; i++) {
         free(in[i].data);
         free(out[i].data);
