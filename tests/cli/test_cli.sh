@@ -131,6 +131,45 @@ for engine in scalar auto; do
   expect 0 '' "$engine: latent" "$zenith" run z-image-sample --engine $engine --weights "$tiny/transformer" --set steps=3 --in "x=$tmp/latent.npy" --in "cap=$tmp/cap.npy" --out "z=$tmp/z.npy"
   expect 0 '' "$engine: picture" "$zenith" run flux-ae-decode --engine $engine --weights "$tiny/vae" --in "z=$tmp/z.npy" --out "x=$tmp/picture-$engine.npy"
 done
+# the same from the other forms of files: packed or as float32, the same numbers make the same picture, byte by byte
+chain() { # TEXT TRANSFORMER PICTURE ARGUMENT...
+  "$zenith" run z-image-text --weights "$1" --in "tokens=$tmp/t.npy" --out "cap=$tmp/cap-chain.npy" "${@:4}" &&
+    "$zenith" run z-image-sample --weights "$2" --set steps=3 --in "x=$tmp/noise.npy" --in "cap=$tmp/cap-chain.npy" --out "z=$tmp/z-chain.npy" "${@:4}" &&
+    "$zenith" run flux-ae-decode --weights "$tiny/vae" --in "z=$tmp/z-chain.npy" --out "x=$tmp/$3.npy"
+}
+nearer() { # DECIBELS PICTURE PICTURE: -1..1
+  python3 - "$@" <<'END'
+import array, math, sys
+a, b = (array.array("f", open(p, "rb").read()[128:]) for p in sys.argv[2:])
+error = sum((x - y) ** 2 for x, y in zip(a, b)) / len(a)
+db = 10 * math.log10(4 / error) if error else 999
+print(f"{db:.1f} dB", file=sys.stderr)
+sys.exit(len(a) != len(b) or not db >= float(sys.argv[1]))
+END
+}
+npy "$tmp/noise.npy" 8 12 16
+python3 -c 'import array, random, sys; r = random.Random(1); sys.stdout.buffer.write(array.array("f", (r.gauss(0, 1) for _ in range(8 * 12 * 16))).tobytes())' |
+  dd of="$tmp/noise.npy" bs=128 seek=1 conv=notrunc status=none
+tokens_run "$tmp/prompt.txt"
+expect 0 '' "a model of 256 channels" python3 "$here/tools/make_tiny_zimage.py" "$tmp/wide" 2 256
+expect 0 '' "its picture" chain "$tmp/wide/text_encoder" "$tmp/wide/transformer" wide
+for form in q8_0:48 q4_0:22 q4_k:24 mlx4:22; do
+  kind=${form%:*} packed=$tmp/${form%:*}
+  expect 0 '' "$kind: packed" python3 "$here/tools/pack_tiny_zimage.py" "$tmp/wide" "$packed" "$kind"
+  text=$packed/z-image-text.gguf dit=$packed/z-image.gguf
+  [ $kind = mlx4 ] && text=$packed/text_encoder dit=$packed/transformer
+  expect 0 'transformer *found at' "$kind: found" "$zenith" info "$packed"
+  expect 0 '' "$kind: picture" chain "$text" "$dit" "$kind"
+  expect 0 '' "$kind: picture of the same numbers" chain "$packed/plain/text_encoder" "$packed/plain/transformer" plain
+  expect 0 '' "$kind: it is the same" cmp "$tmp/$kind.npy" "$tmp/plain.npy"
+  expect 0 'dB' "$kind: near to that of bf16" nearer "${form#*:}" "$tmp/$kind.npy" "$tmp/wide.npy"
+done
+for form in int8:48 int4:20; do
+  kind=${form%:*}
+  expect 0 '' "$kind: converted" sh -c "'$zenith' convert '$tmp/wide/text_encoder' '$tmp/ct.safetensors' --type $kind && '$zenith' convert '$tmp/wide/transformer' '$tmp/cd.safetensors' --type $kind"
+  expect 0 '' "$kind: picture" chain "$tmp/ct.safetensors" "$tmp/cd.safetensors" "$kind" --set "precision=$kind"
+  expect 0 'dB' "$kind: near to that of bf16" nearer "${form#*:}" "$tmp/$kind.npy" "$tmp/wide.npy"
+done
 expect 0 '' "from its own latent, changed a little" "$zenith" run z-image-sample --weights "$tiny/transformer" --set change=0.5 --in "x=$tmp/latent.npy" --in "cap=$tmp/cap.npy" --in "start=$tmp/z.npy" --out "z=$tmp/z2.npy"
 expect 0 '' "features of a prompt again" "$zenith" run z-image-text --weights random: --in "tokens=$tmp/t.npy" --out "cap=$tmp/cap.npy"
 expect 1 'z-image-sample' "a latent of half a patch" "$zenith" run z-image-sample --weights random: --in "x=$tmp/odd.npy" --in "cap=$tmp/cap.npy" --out "z=$tmp/z.npy"
