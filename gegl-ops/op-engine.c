@@ -222,7 +222,7 @@ model_acquire (const gchar *id, const gchar *path, const ZnOpBase *base, zn_erro
     if (! strcmp (((ZnOpModel *) l->data)->name, name))
       break;
 
-  if (base->alone)
+  if (base->alone && ! g_private_get (&within)) /* closing would deadlock, too */
     models_close_idle (l ? l->data : NULL);
   if (l)
     {
