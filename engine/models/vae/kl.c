@@ -69,11 +69,11 @@ static const char *side(bool decoder)
 }
 
 /* SIDE.MODULE.weight, or SIDE.MODULE.LEAF.weight */
-static const zn_entry *get(const zn_weights *w, const naming *n, bool decoder, const char *module, const char *leaf)
+static const zn_entry *get(const zn_weights *w, const naming *names, bool decoder, const char *module, const char *leaf)
 {
     char name[ZN_VAE_NAME];
 
-    snprintf(name, sizeof name, "%s%s.%s%s%s.weight", n->prefix, side(decoder), module, leaf ? "." : "",
+    snprintf(name, sizeof name, "%s%s.%s%s%s.weight", names->prefix, side(decoder), module, leaf ? "." : "",
              leaf ? leaf : "");
     return zn_weights_get(w, name);
 }
@@ -83,21 +83,22 @@ static const zn_entry *get(const zn_weights *w, const naming *n, bool decoder, c
 static const naming *find_naming(const zn_weights *w, bool decoder)
 {
     for (size_t i = 0; i < sizeof namings / sizeof *namings; i++) {
-        const naming *n = &namings[i];
+        const naming *names = &namings[i];
 
-        if (get(w, n, decoder, "conv_in", NULL) && get(w, n, decoder, n->middle[0], "conv1") &&
-            get(w, n, decoder, n->last_norm, NULL) &&
-            (get(w, n, decoder, n->middle[1], n->in.q) || !get(w, n, decoder, n->middle[1], n->in.norm)))
-            return n;
+        if (get(w, names, decoder, "conv_in", NULL) && get(w, names, decoder, names->middle[0], "conv1") &&
+            get(w, names, decoder, names->last_norm, NULL) &&
+            (get(w, names, decoder, names->middle[1], names->in.q) ||
+             !get(w, names, decoder, names->middle[1], names->in.norm)))
+            return names;
     }
     return NULL;
 }
 
 static bool recognise(const zn_weights *w, bool decoder, char *what, size_t size)
 {
-    const naming *n = find_naming(w, decoder);
-    const zn_entry *first = n ? get(w, n, decoder, "conv_in", NULL) : NULL,
-                   *last = n ? get(w, n, decoder, "conv_out", NULL) : NULL;
+    const naming *names = find_naming(w, decoder);
+    const zn_entry *first = names ? get(w, names, decoder, "conv_in", NULL) : NULL,
+                   *last = names ? get(w, names, decoder, "conv_out", NULL) : NULL;
     int z;
 
     if (!last || first->n_dims != 4 || last->n_dims != 4)
@@ -123,19 +124,19 @@ static bool recognise_decoder(const zn_weights *w, char *what, size_t size)
 /* ---- bind ----------------------------------------------------------------------------------------------- */
 
 /* The name of level i, in the order of the forward. */
-static void level_name(char *name, const zn_binder *b, const naming *n, const zn_vae *m, int i)
+static void level_name(char *name, const zn_binder *b, const naming *names, const zn_vae *m, int i)
 {
-    snprintf(name, ZN_VAE_NAME, "%s%s.%s.%d", n->prefix, side(m->decoder), m->decoder ? n->up : n->down,
-             m->decoder && n->reversed && b->w ? m->n_levels - 1 - i : i);
+    snprintf(name, ZN_VAE_NAME, "%s%s.%s.%d", names->prefix, side(m->decoder), m->decoder ? names->up : names->down,
+             m->decoder && names->reversed && b->w ? m->n_levels - 1 - i : i);
 }
 
-static void count_levels(zn_binder *b, zn_vae *m, const naming *n)
+static void count_levels(zn_binder *b, zn_vae *m, const naming *names)
 {
     if (!b->w)
         m->n_levels = USUAL_LEVELS;
     while (b->w && m->n_levels <= ZN_VAE_LEVELS &&
-           zn_bind_has(b, "%s%s.%s.%d.%s.0.conv1.weight", n->prefix, side(m->decoder), m->decoder ? n->up : n->down,
-                       m->n_levels, n->block))
+           zn_bind_has(b, "%s%s.%s.%d.%s.0.conv1.weight", names->prefix, side(m->decoder),
+                       m->decoder ? names->up : names->down, m->n_levels, names->block))
         m->n_levels++;
     if (m->n_levels < 1 || m->n_levels > ZN_VAE_LEVELS)
         zn_bind_fail(b, "the %s has not from 1 to %d levels", side(m->decoder), ZN_VAE_LEVELS);
@@ -147,61 +148,63 @@ static int usual_width(const zn_binder *b, const zn_vae *m, int i)
     return (b->base ? b->base : USUAL_BASE) * usual_mult[m->decoder ? USUAL_LEVELS - 1 - i : i];
 }
 
-static int bind_level(zn_binder *b, zn_vae *m, const naming *n, int i, int c)
+static int bind_level(zn_binder *b, zn_vae *m, const naming *names, int number, int width)
 {
-    zn_vae_level *l = &m->level[i];
-    char level[ZN_VAE_NAME], name[ZN_VAE_NAME + 32];
-    const char *resample = m->decoder ? n->twice : n->half;
+    zn_vae_level *level = &m->level[number];
+    char path[ZN_VAE_NAME], name[ZN_VAE_NAME + 32];
+    const char *resample = m->decoder ? names->twice : names->half;
 
-    level_name(level, b, n, m, i);
+    level_name(path, b, names, m, number);
     while (!b->status &&
-           (b->w ? zn_bind_has(b, "%s.%s.%d.conv1.weight", level, n->block, l->n_res)
-                 : l->n_res < USUAL_BLOCKS + m->decoder)) {
+           (b->w ? zn_bind_has(b, "%s.%s.%d.conv1.weight", path, names->block, level->n_res)
+                 : level->n_res < USUAL_BLOCKS + m->decoder)) {
         int cout;
 
-        if (l->n_res == ZN_VAE_BLOCKS) {
-            zn_bind_fail(b, "'%s' has more than %d blocks", level, ZN_VAE_BLOCKS);
-            return c;
+        if (level->n_res == ZN_VAE_BLOCKS) {
+            zn_bind_fail(b, "'%s' has more than %d blocks", path, ZN_VAE_BLOCKS);
+            return width;
         }
-        snprintf(name, sizeof name, "%s.%s.%d.conv1", level, n->block, l->n_res);
-        cout = b->w ? zn_vae_width(b, name) : usual_width(b, m, i);
-        zn_vae_bind_res(b, &l->res[l->n_res++], &n->in, false, c, cout, "%.*s", (int)strlen(name) - 6, name);
-        c = cout;
+        snprintf(name, sizeof name, "%s.%s.%d.conv1", path, names->block, level->n_res);
+        cout = b->w ? zn_vae_width(b, name) : usual_width(b, m, number);
+        zn_vae_bind_res(b, &level->res[level->n_res++], &names->in, false, width, cout, "%.*s", (int)strlen(name) - 6,
+                        name);
+        width = cout;
     }
-    l->resamples = i + 1 < m->n_levels;
-    if (l->resamples)
-        zn_vae_bind_conv(b, &l->resample, m->decoder ? zn_vae_twice(c, c) : zn_vae_half(c, c), "%s.%s", level,
-                         resample);
-    return c;
+    level->resamples = number + 1 < m->n_levels;
+    if (level->resamples)
+        zn_vae_bind_conv(b, &level->resample, m->decoder ? zn_vae_twice(width, width) : zn_vae_half(width, width),
+                         "%s.%s", path, resample);
+    return width;
 }
 
-static void bind_middle(zn_binder *b, zn_vae *m, const naming *n, int c)
+static void bind_middle(zn_binder *b, zn_vae *m, const naming *names, int width)
 {
     char name[ZN_VAE_NAME];
 
-    m->width = c;
+    m->width = width;
     for (int i = 0; i < 2; i++)
-        zn_vae_bind_res(b, &m->middle[i], &n->in, false, c, c, "%s%s.%s", n->prefix, side(m->decoder),
-                        n->middle[2 * i]);
-    snprintf(name, sizeof name, "%s%s.%s", n->prefix, side(m->decoder), n->middle[1]);
-    m->has_attend = !b->w || zn_bind_has(b, "%s.%s.weight", name, n->in.norm);
+        zn_vae_bind_res(b, &m->middle[i], &names->in, false, width, width, "%s%s.%s", names->prefix, side(m->decoder),
+                        names->middle[2 * i]);
+    snprintf(name, sizeof name, "%s%s.%s", names->prefix, side(m->decoder), names->middle[1]);
+    m->has_attend = !b->w || zn_bind_has(b, "%s.%s.weight", name, names->in.norm);
     if (m->has_attend && !b->status)
-        zn_vae_bind_attention(b, &m->attention, &n->in, c, name);
+        zn_vae_bind_attention(b, &m->attention, &names->in, width, name);
 }
 
-static void bind_ends(zn_binder *b, zn_vae *m, const naming *n, int c)
+static void bind_ends(zn_binder *b, zn_vae *m, const naming *names, int width)
 {
-    const char *p = n->prefix, *s = side(m->decoder);
+    const char *prefix = names->prefix, *half = side(m->decoder);
 
-    zn_vae_bind_norm(b, &m->last_norm, &n->in, c, "%s%s.%s", p, s, n->last_norm);
+    zn_vae_bind_norm(b, &m->last_norm, &names->in, width, "%s%s.%s", prefix, half, names->last_norm);
     if (m->decoder) {
-        zn_vae_bind_conv(b, &m->last, zn_conv_same(3, c, 3), "%s%s.conv_out", p, s);
+        zn_vae_bind_conv(b, &m->last, zn_conv_same(3, width, 3), "%s%s.conv_out", prefix, half);
         if (m->has_quant)
-            zn_vae_bind_conv(b, &m->quant, zn_conv_same(1, m->z, m->z), "%spost_quant_conv", p);
+            zn_vae_bind_conv(b, &m->quant, zn_conv_same(1, m->z, m->z), "%spost_quant_conv", prefix);
     } else { /* of the last convolution, the variance is not wanted, but by a quant convolution */
-        zn_vae_bind_conv(b, &m->last, zn_conv_same(3, c, m->has_quant ? 2 * m->z : m->z), "%s%s.conv_out", p, s);
+        zn_vae_bind_conv(b, &m->last, zn_conv_same(3, width, m->has_quant ? 2 * m->z : m->z), "%s%s.conv_out", prefix,
+                         half);
         if (m->has_quant)
-            zn_vae_bind_conv(b, &m->quant, zn_conv_same(1, 2 * m->z, m->z), "%squant_conv", p);
+            zn_vae_bind_conv(b, &m->quant, zn_conv_same(1, 2 * m->z, m->z), "%squant_conv", prefix);
     }
 }
 
@@ -223,33 +226,33 @@ static void bind_scale(zn_binder *b, zn_vae *m)
 
 static void bind(zn_binder *b, zn_vae *m, bool decoder)
 {
-    const naming *n = b->w ? find_naming(b->w, decoder) : &namings[0];
+    const naming *names = b->w ? find_naming(b->w, decoder) : &namings[0];
     char name[ZN_VAE_NAME];
-    int c;
+    int width;
 
     m->decoder = decoder;
     m->patch = 1;
-    if (!n || (b->w && !recognise(b->w, decoder, b->variant, sizeof b->variant))) {
+    if (!names || (b->w && !recognise(b->w, decoder, b->variant, sizeof b->variant))) {
         zn_bind_fail(b, "these are not the weights of an AutoencoderKL's %s", side(decoder));
         return;
     }
-    count_levels(b, m, n);
-    snprintf(name, sizeof name, "%s%s.conv_in", n->prefix, side(decoder));
-    c = b->w ? zn_vae_width(b, name) : usual_width(b, m, 0);
+    count_levels(b, m, names);
+    snprintf(name, sizeof name, "%s%s.conv_in", names->prefix, side(decoder));
+    width = b->w ? zn_vae_width(b, name) : usual_width(b, m, 0);
     m->z = decoder ? zn_bind_dim(b, 1, "%s.weight", name)
-                   : zn_bind_dim(b, 0, "%s%s.conv_out.weight", n->prefix, side(decoder)) / 2;
+                   : zn_bind_dim(b, 0, "%s%s.conv_out.weight", names->prefix, side(decoder)) / 2;
     m->z = b->w ? m->z : USUAL_Z;
     if (!b->status && (m->z < 1 || m->z > 256))
         zn_bind_fail(b, "%d latent channels are not from 1 to 256", m->z);
-    m->has_quant = zn_bind_has(b, "%s%squant_conv.weight", n->prefix, decoder ? "post_" : "");
-    zn_vae_bind_conv(b, &m->first, zn_conv_same(3, decoder ? m->z : 3, c), "%s", name);
+    m->has_quant = zn_bind_has(b, "%s%squant_conv.weight", names->prefix, decoder ? "post_" : "");
+    zn_vae_bind_conv(b, &m->first, zn_conv_same(3, decoder ? m->z : 3, width), "%s", name);
     if (decoder)
-        bind_middle(b, m, n, c);
+        bind_middle(b, m, names, width);
     for (int i = 0; i < m->n_levels && !b->status; i++)
-        c = bind_level(b, m, n, i, c);
+        width = bind_level(b, m, names, i, width);
     if (!decoder)
-        bind_middle(b, m, n, c);
-    bind_ends(b, m, n, c);
+        bind_middle(b, m, names, width);
+    bind_ends(b, m, names, width);
     bind_scale(b, m);
     zn_vae_set_geometry(b, m, SET_SAMPLE);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* wan.c - the autoencoders of Wan 2.1 (16 latent channels, 1/8 of the size) and Wan 2.2 (48, 1/16), for one picture.
  *
- *   wan-vae-encode   picture -1..1 ── latent: the mean of the posterior, normalised: (mean - m) / s per channel
+ *   wan-vae-encode   picture -1..1 ── latent: the mean of the posterior, normalised per channel
  *   wan-vae-decode   normalised latent ── picture, clamped to -1..1
  *
  * They are networks for video whose convolutions are causal in time: a single picture, the first frame of a video, is
- * seen by the last tap in time alone, and only these weights are kept.  The constants m and s are known for 16 and 48
+ * seen by the last tap in time alone, and only these weights are kept.  The means and deviations are known for 16 and 48
  * latent channels; latents of other widths are not normalised.  They are folded into the 1x1 convolution at the latent.
  *
  * Wan 2.2 sees the picture unshuffled by 2, with the column as the slower index, and adds to the result of a level its
@@ -93,34 +93,34 @@ static const char *side_name(bool decoder)
     return decoder ? "decoder" : "encoder";
 }
 
-/* Of block j of level i, the k-th of all. */
-static void block_name(char *name, const naming *n, bool decoder, int i, int j, int k)
+/* Of a block of a level; count: how many blocks and resamplers come before it. */
+static void block_name(char *name, const naming *names, bool decoder, int level, int block, int count)
 {
-    const side *s = &n->half[decoder];
+    const side *half = &names->half[decoder];
 
-    if (s->inner)
-        snprintf(name, ZN_VAE_NAME, "%s.%s.%d.%s.%d", side_name(decoder), s->levels, i, s->inner, j);
+    if (half->inner)
+        snprintf(name, ZN_VAE_NAME, "%s.%s.%d.%s.%d", side_name(decoder), half->levels, level, half->inner, block);
     else
-        snprintf(name, ZN_VAE_NAME, "%s.%s.%d", side_name(decoder), s->levels, k);
+        snprintf(name, ZN_VAE_NAME, "%s.%s.%d", side_name(decoder), half->levels, count);
 }
 
-static void resampler_name(char *name, const naming *n, bool decoder, int i, int j, int k)
+static void resampler_name(char *name, const naming *names, bool decoder, int level, int block, int count)
 {
-    const side *s = &n->half[decoder];
+    const side *half = &names->half[decoder];
 
-    if (s->resampler)
-        snprintf(name, ZN_VAE_NAME, "%s.%s.%d.%s", side_name(decoder), s->levels, i, s->resampler);
+    if (half->resampler)
+        snprintf(name, ZN_VAE_NAME, "%s.%s.%d.%s", side_name(decoder), half->levels, level, half->resampler);
     else
-        block_name(name, n, decoder, i, j, k);
+        block_name(name, names, decoder, level, block, count);
 }
 
 /* ---- recognise ------------------------------------------------------------------------------------------ */
 
-static const zn_entry *get(const zn_weights *w, const char *a, const char *b)
+static const zn_entry *get(const zn_weights *w, const char *module, const char *leaf)
 {
     char name[2 * ZN_VAE_NAME];
 
-    snprintf(name, sizeof name, "%s.%s.weight", a, b);
+    snprintf(name, sizeof name, "%s.%s.weight", module, leaf);
     return zn_weights_get(w, name);
 }
 
@@ -128,27 +128,28 @@ static const zn_entry *get(const zn_weights *w, const char *a, const char *b)
 static const naming *find_naming(const zn_weights *w, bool decoder)
 {
     for (size_t i = 0; i < sizeof namings / sizeof *namings; i++) {
-        const naming *n = &namings[i];
+        const naming *names = &namings[i];
         char block[ZN_VAE_NAME], resampler[ZN_VAE_NAME], middle[ZN_VAE_NAME];
 
-        block_name(block, n, decoder, 0, 0, 0);
-        resampler_name(resampler, n, decoder, 0, 0, 0);
-        snprintf(middle, sizeof middle, "%s.%s", side_name(decoder), n->middle[1]);
-        if (get(w, side_name(decoder), n->first) && get(w, side_name(decoder), n->last) && get(w, block, n->in.conv1) &&
-            get(w, middle, n->in.q) && (!n->half[decoder].resampler || get(w, resampler, "resample.1")))
-            return n;
+        block_name(block, names, decoder, 0, 0, 0);
+        resampler_name(resampler, names, decoder, 0, 0, 0);
+        snprintf(middle, sizeof middle, "%s.%s", side_name(decoder), names->middle[1]);
+        if (get(w, side_name(decoder), names->first) && get(w, side_name(decoder), names->last) &&
+            get(w, block, names->in.conv1) && get(w, middle, names->in.q) &&
+            (!names->half[decoder].resampler || get(w, resampler, "resample.1")))
+            return names;
     }
     return NULL;
 }
 
 static bool recognise(const zn_weights *w, bool decoder, char *what, size_t size)
 {
-    const naming *n = find_naming(w, decoder);
-    const zn_entry *e = n ? get(w, side_name(decoder), decoder ? n->first : n->last) : NULL;
+    const naming *names = find_naming(w, decoder);
+    const zn_entry *e = names ? get(w, side_name(decoder), decoder ? names->first : names->last) : NULL;
 
     if (!e || e->n_dims < 2)
         return false;
-    snprintf(what, size, "Wan %s VAE %s, %d latent channels", n->shortcut ? "2.2" : "2.1", side_name(decoder),
+    snprintf(what, size, "Wan %s VAE %s, %d latent channels", names->shortcut ? "2.2" : "2.1", side_name(decoder),
              (int)(decoder ? e->shape[1] : e->shape[0] / 2));
     return true;
 }
@@ -176,7 +177,7 @@ static void bind_constant(zn_binder *b, zn_conv *out, int cin, int cout, const f
 
 /* The shortcut around a level of the encoder, cin to cout channels.  Unit u = c * ft + t is channel c of frame t, averaged
  * over 2x2 pixels; output channel o is the mean of `each` units from o * each on. */
-static void bind_means(zn_binder *b, zn_vae_level *l, int cin, int cout, int ft)
+static void bind_means(zn_binder *b, zn_vae_level *level, int cin, int cout, int ft)
 {
     const int each = cin * ft / cout;
     float *mix, *past;
@@ -185,8 +186,8 @@ static void bind_means(zn_binder *b, zn_vae_level *l, int cin, int cout, int ft)
         zn_bind_fail(b, "a level from %d to %d channels has no shortcut", cin, cout);
         return;
     }
-    l->shortcut = cin == cout && ft == 1 ? ZN_VAE_MEAN : ZN_VAE_SPREAD;
-    if (l->shortcut == ZN_VAE_MEAN)
+    level->shortcut = cin == cout && ft == 1 ? ZN_VAE_MEAN : ZN_VAE_SPREAD;
+    if (level->shortcut == ZN_VAE_MEAN)
         return;
     mix = calloc((size_t)cin * (size_t)cout, sizeof *mix);
     past = calloc((size_t)cin * (size_t)cout, sizeof *past);
@@ -194,15 +195,15 @@ static void bind_means(zn_binder *b, zn_vae_level *l, int cin, int cout, int ft)
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for a shortcut");
     for (int u = 0; mix && past && u < cin * ft; u++)
         (u % ft == ft - 1 ? mix : past)[(size_t)(u / each) * (size_t)cin + (size_t)(u / ft)] += 1 / (float)each;
-    bind_constant(b, &l->mix, cin, cout, mix);
+    bind_constant(b, &level->mix, cin, cout, mix);
     if (ft > 1)
-        bind_constant(b, &l->mix_past, cin, cout, past);
+        bind_constant(b, &level->mix_past, cin, cout, past);
     free(mix);
     free(past);
 }
 
-/* The same in the decoder: number k = ((o * ft + t) * 2 + row) * 2 + column of the output is channel k / repeats. */
-static void bind_repeats(zn_binder *b, zn_vae_level *l, int cin, int cout, int ft)
+/* The same in the decoder: number ((o * ft + t) * 2 + row) * 2 + column of the output is channel number / repeats. */
+static void bind_repeats(zn_binder *b, zn_vae_level *level, int cin, int cout, int ft)
 {
     const int repeats = cout * 4 * ft / cin;
     float *mix;
@@ -211,48 +212,48 @@ static void bind_repeats(zn_binder *b, zn_vae_level *l, int cin, int cout, int f
         zn_bind_fail(b, "a level from %d to %d channels has no shortcut", cin, cout);
         return;
     }
-    l->shortcut = repeats == 4 * ft ? ZN_VAE_REPEAT : ZN_VAE_DEAL;
-    if (l->shortcut == ZN_VAE_REPEAT)
+    level->shortcut = repeats == 4 * ft ? ZN_VAE_REPEAT : ZN_VAE_DEAL;
+    if (level->shortcut == ZN_VAE_REPEAT)
         return;
     mix = calloc(4 * (size_t)cin * (size_t)cout, sizeof *mix);
     for (int i = 0; mix && i < 4 * cout; i++) {
-        const int k = (i / 4 * ft + ft - 1) * 4 + i % 4;
+        const int number = (i / 4 * ft + ft - 1) * 4 + i % 4;
 
-        mix[(size_t)i * (size_t)cin + (size_t)(k / repeats)] = 1;
+        mix[(size_t)i * (size_t)cin + (size_t)(number / repeats)] = 1;
     }
     if (mix)
-        bind_constant(b, &l->mix, cin, 4 * cout, mix);
+        bind_constant(b, &level->mix, cin, 4 * cout, mix);
     else
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for a shortcut");
     free(mix);
 }
 
-static void bind_shortcut(zn_binder *b, zn_vae *m, zn_vae_level *l, int cin, int cout, bool in_time)
+static void bind_shortcut(zn_binder *b, zn_vae *m, zn_vae_level *level, int cin, int cout, bool in_time)
 {
     if (b->status)
         return;
     if (m->video && m->decoder && in_time && cin != cout)
         zn_bind_fail(b, "a level from %d to %d channels that doubles the frames is not known", cin, cout);
-    else if (l->resamples)
-        (m->decoder ? bind_repeats : bind_means)(b, l, cin, cout, in_time ? 2 : 1);
+    else if (level->resamples)
+        (m->decoder ? bind_repeats : bind_means)(b, level, cin, cout, in_time ? 2 : 1);
     else if (!m->decoder && cin == cout)
-        l->shortcut = ZN_VAE_INPUT;
+        level->shortcut = ZN_VAE_INPUT;
     else if (!m->decoder)
         zn_bind_fail(b, "a level from %d to %d channels has no shortcut", cin, cout);
 }
 
 /* The convolution in time of a level that changes the number of frames; it comes after the one that halves the size, and
  * before the one that doubles it.  The bias is added with the last tap. */
-static void bind_time(zn_binder *b, const zn_vae *m, zn_vae_level *l, const char *resampler)
+static void bind_time(zn_binder *b, const zn_vae *m, zn_vae_level *level, const char *resampler)
 {
-    const int c = l->resample.cin;
-    const zn_conv spec = zn_conv_same(1, c, m->decoder ? 2 * c : c);
+    const int width = level->resample.cin;
+    const zn_conv spec = zn_conv_same(1, width, m->decoder ? 2 * width : width);
     char name[ZN_VAE_NAME + 16];
 
     snprintf(name, sizeof name, "%s.time_conv", resampler);
     for (int i = 0; i < 2; i++)
-        zn_vae_bind_tap(b, &l->time[i], spec, i, name);
-    zn_vae_bind_conv(b, &l->time[2], spec, "%s", name);
+        zn_vae_bind_tap(b, &level->time[i], spec, i, name);
+    zn_vae_bind_conv(b, &level->time[2], spec, "%s", name);
 }
 
 static int usual_width(const zn_binder *b, const zn_vae *m, int i)
@@ -260,76 +261,78 @@ static int usual_width(const zn_binder *b, const zn_vae *m, int i)
     return (b->base ? b->base : USUAL_BASE) * usual_mult[m->decoder ? USUAL_LEVELS - 1 - i : i];
 }
 
-/* Level i; *k counts blocks and resamplers of all levels. */
-static int bind_level(zn_binder *b, zn_vae *m, const naming *n, int i, int *k, int c)
+/* A level; *count: the blocks and resamplers so far, of all levels. */
+static int bind_level(zn_binder *b, zn_vae *m, const naming *names, int number, int *count, int width)
 {
-    zn_vae_level *l = &m->level[i];
-    const int cin = c;
+    zn_vae_level *level = &m->level[number];
+    const int cin = width;
     char name[ZN_VAE_NAME], conv[ZN_VAE_NAME + 32];
 
     for (;;) {
         int cout;
 
-        block_name(name, n, m->decoder, i, l->n_res, *k);
-        snprintf(conv, sizeof conv, "%s.%s", name, n->in.conv1);
-        if (b->status || !(b->w ? zn_bind_has(b, "%s.weight", conv) : l->n_res < USUAL_BLOCKS + m->decoder))
+        block_name(name, names, m->decoder, number, level->n_res, *count);
+        snprintf(conv, sizeof conv, "%s.%s", name, names->in.conv1);
+        if (b->status || !(b->w ? zn_bind_has(b, "%s.weight", conv) : level->n_res < USUAL_BLOCKS + m->decoder))
             break;
-        if (l->n_res == ZN_VAE_BLOCKS) {
-            zn_bind_fail(b, "level %d has more than %d blocks", i, ZN_VAE_BLOCKS);
-            return c;
+        if (level->n_res == ZN_VAE_BLOCKS) {
+            zn_bind_fail(b, "level %d has more than %d blocks", number, ZN_VAE_BLOCKS);
+            return width;
         }
-        cout = b->w ? zn_vae_width(b, conv) : usual_width(b, m, i);
-        zn_vae_bind_res(b, &l->res[l->n_res++], &n->in, m->video, c, cout, "%s", name);
-        ++*k;
-        c = cout;
+        cout = b->w ? zn_vae_width(b, conv) : usual_width(b, m, number);
+        zn_vae_bind_res(b, &level->res[level->n_res++], &names->in, m->video, width, cout, "%s", name);
+        ++*count;
+        width = cout;
     }
-    resampler_name(name, n, m->decoder, i, l->n_res, *k);
-    l->resamples = b->w ? zn_bind_has(b, "%s.resample.1.weight", name) : i + 1 < USUAL_LEVELS;
-    if (l->resamples && !b->status) {
-        int cout = c;
+    resampler_name(name, names, m->decoder, number, level->n_res, *count);
+    level->resamples = b->w ? zn_bind_has(b, "%s.resample.1.weight", name) : number + 1 < USUAL_LEVELS;
+    if (level->resamples && !b->status) {
+        int cout = width;
 
         snprintf(conv, sizeof conv, "%s.resample.1", name);
         if (m->decoder)
-            cout = b->w ? zn_vae_width(b, conv) : c / 2;
-        zn_vae_bind_conv(b, &l->resample, m->decoder ? zn_vae_twice(c, cout) : zn_vae_half(c, cout), "%s", conv);
-        ++*k;
-        c = cout;
+            cout = b->w ? zn_vae_width(b, conv) : width / 2;
+        zn_vae_bind_conv(b, &level->resample, m->decoder ? zn_vae_twice(width, cout) : zn_vae_half(width, cout), "%s",
+                         conv);
+        ++*count;
+        width = cout;
     }
-    l->in_time = l->resamples && zn_bind_has(b, "%s.time_conv.weight", name);
-    if (m->video && l->in_time)
-        bind_time(b, m, l, name);
-    if (n->shortcut)
-        bind_shortcut(b, m, l, cin, c, l->in_time);
-    return c;
+    level->in_time = level->resamples && zn_bind_has(b, "%s.time_conv.weight", name);
+    if (m->video && level->in_time)
+        bind_time(b, m, level, name);
+    if (names->shortcut)
+        bind_shortcut(b, m, level, cin, width, level->in_time);
+    return width;
 }
 
-static void bind_levels(zn_binder *b, zn_vae *m, const naming *n, int *c)
+static void bind_levels(zn_binder *b, zn_vae *m, const naming *names, int *width)
 {
     bool more = true;
 
-    for (int k = 0; more && !b->status; m->n_levels++) {
+    for (int count = 0; more && !b->status; m->n_levels++) {
         if (m->n_levels == ZN_VAE_LEVELS) {
             zn_bind_fail(b, "the %s has more than %d levels", side_name(m->decoder), ZN_VAE_LEVELS);
             return;
         }
-        *c = bind_level(b, m, n, m->n_levels, &k, *c);
+        *width = bind_level(b, m, names, m->n_levels, &count, *width);
         more = m->level[m->n_levels].resamples;
         if (!b->status && !m->level[m->n_levels].n_res)
             zn_bind_fail(b, "level %d of the %s has no blocks", m->n_levels, side_name(m->decoder));
     }
 }
 
-static void bind_middle(zn_binder *b, zn_vae *m, const naming *n, int c)
+static void bind_middle(zn_binder *b, zn_vae *m, const naming *names, int width)
 {
     char name[ZN_VAE_NAME];
 
-    m->width = c;
+    m->width = width;
     m->has_attend = true;
     for (int i = 0; i < 2; i++)
-        zn_vae_bind_res(b, &m->middle[i], &n->in, m->video, c, c, "%s.%s", side_name(m->decoder), n->middle[2 * i]);
-    snprintf(name, sizeof name, "%s.%s", side_name(m->decoder), n->middle[1]);
+        zn_vae_bind_res(b, &m->middle[i], &names->in, m->video, width, width, "%s.%s", side_name(m->decoder),
+                        names->middle[2 * i]);
+    snprintf(name, sizeof name, "%s.%s", side_name(m->decoder), names->middle[1]);
     if (!b->status)
-        zn_vae_bind_attention(b, &m->attention, &n->in, c, name);
+        zn_vae_bind_attention(b, &m->attention, &names->in, width, name);
 }
 
 /* Channel c * 4 + row * 2 + column of an unshuffled picture is channel (c * 2 + column) * 2 + row of the file. */
@@ -343,24 +346,25 @@ static void bind_patched(zn_binder *b, zn_conv *out, zn_conv spec, bool outputs,
 {
     const size_t rows = (size_t)spec.cout, cols = (size_t)spec.cin, taps = 9;
     float *bias = NULL, *weight = b->status ? NULL : zn_vae_read_tap(b, tap < 0 ? &bias : NULL, spec, tap, name);
-    float *w = malloc(rows * cols * taps * sizeof *w), *v = malloc(rows * sizeof *v);
+    float *packed = malloc(rows * cols * taps * sizeof *packed), *offsets = malloc(rows * sizeof *offsets);
 
-    if (!b->status && (!w || !v))
+    if (!b->status && (!packed || !offsets))
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory while reading '%s'", name);
     for (size_t o = 0; !b->status && o < rows; o++) {
         const size_t from = outputs ? (size_t)patch_channel((int)o) : o;
 
-        v[o] = bias ? bias[from] : 0;
+        offsets[o] = bias ? bias[from] : 0;
         for (size_t i = 0; i < cols; i++)
-            memcpy(w + (o * cols + i) * taps,
-                   weight + (from * cols + (outputs ? i : (size_t)patch_channel((int)i))) * taps, taps * sizeof *w);
+            memcpy(packed + (o * cols + i) * taps,
+                   weight + (from * cols + (outputs ? i : (size_t)patch_channel((int)i))) * taps,
+                   taps * sizeof *packed);
     }
     if (!b->status)
-        zn_bind_pack(b, out, spec, w, v);
+        zn_bind_pack(b, out, spec, packed, offsets);
     free(weight);
     free(bias);
-    free(w);
-    free(v);
+    free(packed);
+    free(offsets);
 }
 
 /* The first or last convolution, at the picture or at the latent. */
@@ -381,19 +385,19 @@ static void bind_end(zn_binder *b, const zn_vae *m, zn_conv *out, zn_conv past[2
 }
 
 /* The 1x1 convolution at the latent, with the normalisation of its channels:
- *     encoder  z = (W y + v - m) / s        decoder  W (s z + m) + v */
+ *     encoder  z = (W y + bias - mean) / deviation        decoder  W (deviation z + mean) + bias */
 static void bind_quant(zn_binder *b, zn_vae *m, const char *name)
 {
     const float *mean = m->z == 16 ? mean16 : m->z == 48 ? mean48 : NULL;
     const float *deviation = m->z == 16 ? deviation16 : deviation48;
     const int cin = m->decoder ? m->z : 2 * m->z;
     const zn_conv spec = zn_conv_same(1, cin, m->z);
-    float *bias = NULL, *w = b->status ? NULL : zn_vae_read_conv(b, &bias, spec, name);
+    float *bias = NULL, *weight = b->status ? NULL : zn_vae_read_conv(b, &bias, spec, name);
 
     m->has_quant = true;
     for (int o = 0; mean && !b->status && o < m->z; o++) {
         for (int i = 0; i < cin; i++) {
-            float *at = &w[(size_t)o * (size_t)cin + (size_t)i];
+            float *at = &weight[(size_t)o * (size_t)cin + (size_t)i];
 
             if (m->decoder)
                 bias[o] += *at * mean[i];
@@ -403,8 +407,8 @@ static void bind_quant(zn_binder *b, zn_vae *m, const char *name)
             bias[o] = (bias[o] - mean[o]) / deviation[o];
     }
     if (!b->status)
-        zn_bind_pack(b, &m->quant, spec, w, bias);
-    free(w);
+        zn_bind_pack(b, &m->quant, spec, weight, bias);
+    free(weight);
     free(bias);
 }
 
@@ -418,35 +422,35 @@ static void find_patch(zn_binder *b, zn_vae *m, int channels)
 
 static void bind(zn_binder *b, zn_vae *m, bool decoder, bool video)
 {
-    const naming *n = b->w ? find_naming(b->w, decoder) : &namings[0];
-    const char *s = side_name(decoder);
+    const naming *names = b->w ? find_naming(b->w, decoder) : &namings[0];
+    const char *half = side_name(decoder);
     char first[ZN_VAE_NAME], last[ZN_VAE_NAME];
-    int c, seen;
+    int width, seen;
 
     m->decoder = decoder;
     m->video = video;
     m->end = decoder ? ZN_CLAMP : ZN_NONE;
-    if (!n || (b->w && !recognise(b->w, decoder, b->variant, sizeof b->variant))) {
-        zn_bind_fail(b, "these are not the weights of a Wan VAE's %s", s);
+    if (!names || (b->w && !recognise(b->w, decoder, b->variant, sizeof b->variant))) {
+        zn_bind_fail(b, "these are not the weights of a Wan VAE's %s", half);
         return;
     }
-    snprintf(first, sizeof first, "%s.%s", s, n->first);
-    snprintf(last, sizeof last, "%s.%s", s, n->last);
+    snprintf(first, sizeof first, "%s.%s", half, names->first);
+    snprintf(last, sizeof last, "%s.%s", half, names->last);
     m->z = !b->w ? USUAL_Z : decoder ? zn_bind_dim(b, 1, "%s.weight", first) : zn_bind_dim(b, 0, "%s.weight", last) / 2;
     find_patch(b, m, decoder ? zn_bind_dim(b, 0, "%s.weight", last) : zn_bind_dim(b, 1, "%s.weight", first));
     if (!b->status && (m->z < 1 || m->z > 256))
         zn_bind_fail(b, "%d latent channels are not from 1 to 256", m->z);
     seen = 3 * m->patch * m->patch;
-    c = b->w ? zn_vae_width(b, first) : usual_width(b, m, 0);
-    bind_end(b, m, &m->first, m->past_first, zn_conv_same(3, decoder ? m->z : seen, c), !decoder, first);
+    width = b->w ? zn_vae_width(b, first) : usual_width(b, m, 0);
+    bind_end(b, m, &m->first, m->past_first, zn_conv_same(3, decoder ? m->z : seen, width), !decoder, first);
     if (decoder)
-        bind_middle(b, m, n, c);
-    bind_levels(b, m, n, &c);
+        bind_middle(b, m, names, width);
+    bind_levels(b, m, names, &width);
     if (!decoder)
-        bind_middle(b, m, n, c);
-    zn_vae_bind_norm(b, &m->last_norm, &n->in, c, "%s.%s", s, n->last_norm);
-    bind_end(b, m, &m->last, m->past_last, zn_conv_same(3, c, decoder ? seen : 2 * m->z), decoder, last);
-    bind_quant(b, m, n->quant[decoder]);
+        bind_middle(b, m, names, width);
+    zn_vae_bind_norm(b, &m->last_norm, &names->in, width, "%s.%s", half, names->last_norm);
+    bind_end(b, m, &m->last, m->past_last, zn_conv_same(3, width, decoder ? seen : 2 * m->z), decoder, last);
+    bind_quant(b, m, names->quant[decoder]);
     zn_vae_set_geometry(b, m, 0);
 }
 
