@@ -53,7 +53,7 @@ NETS = {  # name: class, id, latent channels, scale
     "flux": (vae_nets.Kl, "flux-ae", 16, 8),
 }
 MOST = {"fp32": 1e-4, "tf32": 1e-2, "fp16": 1e-2, "bf16": 1e-2}
-TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
+TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 RUN_LIMIT = 60        # seconds of one run of ours at the usual sizes
 LARGE_LIMIT = 300     # and of a large one
 COMPILE_LEAST = 25    # seconds: with fewer left torch.compile is not begun
@@ -146,7 +146,7 @@ def reference(gpu, net, half, value):
 def rounded(gpu, net, half, value, precision, want):
     """The error of PyTorch itself with weights of that type, or with all of it on a GPU."""
     type_ = TYPES.get(precision)
-    if not type_:
+    if not type_ or type_ == torch.float32:
         return 0
     net = copy.deepcopy(net).to(type_)
     if gpu:
@@ -195,11 +195,12 @@ def our_time(a, path, id, half, size, precision):
     return None
 
 
-def their_times(net, half, value):
+def their_times(net, half, value, precision):
     """Eager and graph."""
-    found = bench_gpu.eager(bench_gpu.to_gpu(Half(net, half).eval()), bench_gpu.to_gpu(value))
+    type_ = TYPES[precision]
+    found = bench_gpu.eager(bench_gpu.to_gpu(Half(net, half).eval(), type_), bench_gpu.to_gpu(value, type_))
     for k, v in found.items():
-        say(f"  PyTorch fp16  {k:9} {v:9.3f} ms")
+        say(f"  PyTorch {precision:5} {k:9} {v:9.3f} ms")
     return found
 
 
@@ -224,11 +225,11 @@ def compiled_time(a, net, half, value):
     return found
 
 
-def sum_up(id, half, size, mine, theirs):
-    """The line that is looked for."""
+def sum_up(id, half, size, mine, theirs, type_="fp16"):
+    """The line that is looked for; type_ is that of PyTorch's times."""
     for precision, ms in mine.items():
         say(f"RESULT {id}-{half} {size}x{size} {precision}: Zenith {ms:.3f} ms" +
-            "".join(f"; PyTorch fp16 {k} {v:.3f} ms, {v / ms:.2f}x" for k, v in theirs.items()))
+            "".join(f"; PyTorch {type_} {k} {v:.3f} ms, {v / ms:.2f}x" for k, v in theirs.items()))
 
 
 def memory(a, path, id, size, net, value):
@@ -257,13 +258,13 @@ def memory(a, path, id, size, net, value):
                 f"{r['tiles']} tile(s), {r['device_ms']:.2f} ms")
 
 
-def times(a, path, id, half, size, net, value, precisions):
+def times(a, path, id, half, size, net, value, precisions, theirs="fp16"):
     """Ours and PyTorch's, but for torch.compile."""
     mine = {p: part(our_time, a, path, id, half, size, p) for p in precisions}
     mine = {k: v for k, v in mine.items() if v}
-    theirs = part(their_times, net, half, value) or {}
-    sum_up(id, half, size, mine, theirs)
-    return mine, theirs
+    found = part(their_times, net, half, value, theirs) or {}
+    sum_up(id, half, size, mine, found, theirs)
+    return mine, found
 
 
 def add_compiled(a, id, half, size, net, value, mine, theirs):
@@ -278,7 +279,7 @@ def on_gpu(a, path, id, z, scale, size, net):
     value, found = {h: example(h, size, z, scale) for h in halves}, {}
     say(f"{id}, {size}x{size}, PyTorch {torch.__version__}")
     for half in halves if not a.no_times else ():
-        found[half] = times(a, path, id, half, size, net, value[half], ("fp16", "fp8", "bf16") if half == "decode" else ("fp16",))
+        found[half] = times(a, path, id, half, size, net, value[half], ("fp16", "fp8", "bf16") if half == "decode" else ("fp16", "fp8"))
         if half == "decode":
             part(memory, a, path, id, 2 * size, net, example(half, 2 * size, z, scale))
     if not a.no_errors:
@@ -287,8 +288,8 @@ def on_gpu(a, path, id, z, scale, size, net):
         add_compiled(a, id, "decode", size, net, value["decode"], *found["decode"])
     if not a.no_errors:
         part(errors, a, path, id, "encode", value["encode"], net)
-    if found:
-        part(our_time, a, path, id, "decode", size, "fp32")
+    for half in halves if found else ():
+        times(a, path, id, half, size, net, value[half], ("fp32",), "fp32")
     if found and not a.quick:
         add_compiled(a, id, "encode", size, net, value["encode"], *found["encode"])
 
