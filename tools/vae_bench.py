@@ -310,31 +310,34 @@ def warm(a, z, scale, size, net):
 # ---- the CPU ----------------------------------------------------------------------------------------------------
 
 def cpu_times(a, path, id, half, size, net, value):
-    def median(f):
+    def measure_one(f):
+        """Milliseconds: the median of wall times, the least CPU time."""
         f()
-        times = []
-        while len(times) < 3 or (sum(times) < 3 and len(times) < 30):
-            start = time.perf_counter()
+        wall, cpu = [], []
+        while len(wall) < 3 or (sum(wall) < 3 and len(wall) < 30):
+            start, cpu_start = time.perf_counter(), time.process_time()
             f()
-            times.append(time.perf_counter() - start)
-        return 1e3 * sorted(times)[len(times) // 2]
+            wall.append(time.perf_counter() - start)
+            cpu.append(time.process_time() - cpu_start)
+        return 1e3 * sorted(wall)[len(wall) // 2], 1e3 * min(cpu)
 
     module = Half(net, half).eval()
     mine = ours(a, id, half, size, "fp32", path)
     if not mine:
         return
-    found = {"NCHW": median(lambda: module(value))}
+    found = {"NCHW": measure_one(lambda: module(value))}
     last = module.to(memory_format=torch.channels_last)
-    found["channels_last"] = median(lambda: last(value.to(memory_format=torch.channels_last)))
+    found["channels_last"] = measure_one(lambda: last(value.to(memory_format=torch.channels_last)))
     if not a.quick:
         try:
             fast = torch.compile(last)
-            found["compiled"] = median(lambda: fast(value.to(memory_format=torch.channels_last)))
+            found["compiled"] = measure_one(lambda: fast(value.to(memory_format=torch.channels_last)))
         except Exception as e:  # a machine without a compiler
             say(f"  PyTorch compiled: {str(e).splitlines()[0]}")
-    best = min(found.values())
-    say(f"  Zenith {mine['ms']:.0f} ms on {mine['threads']} threads, PyTorch on {torch.get_num_threads()}: "
-        + ", ".join(f"{k} {v:.0f} ms" for k, v in found.items()) + f": {best / mine['ms']:.2f}x")
+    wall, cpu = (min(v[i] for v in found.values()) for i in range(2))
+    say(f"  Zenith {mine['ms']:.0f} ms ({mine['cpu_ms']:.0f} of CPU time) on {mine['threads']} threads, PyTorch on {torch.get_num_threads()}: "
+        + ", ".join(f"{k} {v[0]:.0f} ms ({v[1]:.0f})" for k, v in found.items())
+        + f": {wall / mine['ms']:.2f}x, of CPU time {cpu / mine['cpu_ms']:.2f}x; load {os.getloadavg()[0]:.1f}")
 
 
 def on_cpu(a, path, id, z, scale, size, net):
