@@ -424,8 +424,9 @@ def beside_pytorch(a, net, value, got):
 
 
 def attend_in_parts(q, k, v, heads=1):
-    """vae_nets.attend, in parts that PyTorch can hold if it makes the matrix."""
-    return torch.cat([whole_attend(part_of_q, k, v, heads) for part_of_q in q.split(8192, dim=1)], dim=1)
+    """vae_nets.attend, in parts that PyTorch can hold if it makes the matrix; its kernels that do not want channels side by side."""
+    k, v = k.contiguous(), v.contiguous()
+    return torch.cat([whole_attend(some.contiguous(), k, v, heads) for some in q.split(8192, dim=1)], dim=1)
 
 
 def large(a, path, id, z, net):
