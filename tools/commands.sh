@@ -299,6 +299,7 @@ lane_engine() {
   suite "teach, command line" "$root/tests/cli/test_teach.sh" "$build/engine/zenith" "$build/tests"
   suite "cuda, without a GPU" "$root/tests/cli/test_cuda.sh" "$build/engine/zenith" "$build/tests"
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  suite "leaks, sanitizers" "$root/build-asan/tests/test_leaks"
   engine_tests sanitizers "$root/build-asan"
 }
 lane_gimp() {

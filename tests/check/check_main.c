@@ -20,6 +20,7 @@
 
 #include "../../engine/cpu/device.h"
 #include "../../engine/selftest/selftest.h"
+#include "../unit/leaks.h"
 
 static const zn_backend *const backends[] = { &zn_backend_scalar, &zn_backend_neon, &zn_backend_avx2,
                                               &zn_backend_avx512, &zn_backend_cuda };

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "leaks.h"
+
 /* Code with a sanitizer's instruments is 10 to 30 times slower: long tests do less then. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { INSTRUMENTED = 1 };
