@@ -12,7 +12,12 @@
 
 #define MODELS ZN_SOURCE_ROOT "/models"
 
-enum { W = 640, H = 480, LEN = W * H * 3 };
+enum {
+    W = 640,
+    H = 480,
+    LEN = W * H * 3,
+    ROWS = INSTRUMENTED ? H / 4 : H, /* that a denoiser runs on */
+};
 
 static zn_engine *engine;
 static zn_model *model; /* denoise-fast, which has denoise-level */
@@ -114,7 +119,7 @@ static zn_rect border(picture *p)
 /* noise: that of the picture, or NULL: measured. */
 static zn_status run_with(const picture *p, const char *set, const zn_noise_table *noise, float *out, zn_error *err)
 {
-    zn_array x = { p->rgb, H, W, 3 }, y = { out, H, W, 3 };
+    zn_array x = { p->rgb, ROWS, W, 3 }, y = { out, ROWS, W, 3 };
     zn_job job = { .set = &set, .n_set = set != NULL, .noise = noise };
 
     return zn_model_run(model, &x, 1, &y, &job, err);
@@ -127,11 +132,12 @@ static zn_status run(const picture *p, const char *set, float *out, zn_error *er
 
 static double psnr(const float *a, const float *b)
 {
+    const int len = ROWS * W * 3;
     double sum = 0;
 
-    for (int i = 0; i < LEN; i++)
+    for (int i = 0; i < len; i++)
         sum += (double)(a[i] - b[i]) * (double)(a[i] - b[i]);
-    return -10 * log10(sum / LEN);
+    return -10 * log10(sum / len);
 }
 
 /* ---- tests -------------------------------------------------------------------------------------------- */
