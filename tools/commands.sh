@@ -276,19 +276,35 @@ TEXT
 # What runs on any build of the engine alone: all of test_exes in tests/meson.build.
 engine_tests() {
   local label=$1 dir=$2 t
-  for t in $(sed -nE "s|^  '([a-z0-9_]+)': '(unit\|models)/.*|\1|p" "$root/tests/meson.build"); do
-    [ "$t, $label, ${CI:-}" != "stream, sanitizers, " ] || continue # what is slow with instruments is left to CI
-    suite "$t, $label" "$dir/tests/test_$t"
-  done
-  if [ "$label" = sanitizers ] && [ -z "${CI:-}" ]; then # likewise
-    suite "kernels, $label" "$dir/tests/test_check" neon avx2 avx512
-    return
+  if [ "$label" = sanitizers ] && [ -z "${CI:-}" ]; then # what is slow with instruments is left to CI
+    part "kernels, $label" "$dir/tests/test_check" neon avx2 avx512
+  else
+    part "kernels, $label" "$dir/tests/test_check"
+    part "gradients, $label" "$dir/tests/test_gradients"
   fi
-  suite "gradients, $label" "$dir/tests/test_gradients"
-  suite "kernels, $label" "$dir/tests/test_check"
+  for t in $(sed -nE "s|^  '([a-z0-9_]+)': '(unit\|models)/.*|\1|p" "$root/tests/meson.build"); do
+    [ "$t, $label, ${CI:-}" != "stream, sanitizers, " ] || continue # likewise
+    part "$t, $label" "$dir/tests/test_$t"
+  done
 }
 
-# Three lanes: what computes; what asks GEGL and GIMP; the dialog, which mostly waits, and what else there is time for.
+# part NAME COMMAND...: a suite, if no other lane has begun it.
+part() {
+  ! mkdir "$parts/${1//[^a-z0-9]/-}" 2>/dev/null || suite "$@"
+}
+
+# Three lanes: what computes; what asks GEGL and GIMP; the dialog, which mostly waits, and what else there is time for.  A
+# lane that is done takes what is left of the common part, so no core waits for the last lane.
+lanes() {
+  local lane pids=() p
+  for lane in engine dialog gimp; do
+    ("lane_$lane" "$1"; lane_common) &
+    pids+=($!)
+  done
+  for p in "${pids[@]}"; do
+    wait "$p" || echo "0 1 0 0" >>"$tallies" # it ended before its end
+  done
+}
 lane_engine() {
   suite "include rules" "$root/tests/unit/includes.sh" "$build"
   suite "layout" "$root/tests/unit/format.sh"
@@ -298,9 +314,6 @@ lane_engine() {
   suite "training, command line" "$root/tests/cli/test_train.sh" "$build/engine/zenith"
   suite "teach, command line" "$root/tests/cli/test_teach.sh" "$build/engine/zenith" "$build/tests"
   suite "cuda, without a GPU" "$root/tests/cli/test_cuda.sh" "$build/engine/zenith" "$build/tests"
-  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-  suite "leaks, sanitizers" "$root/build-asan/tests/test_leaks"
-  engine_tests sanitizers "$root/build-asan"
 }
 lane_gimp() {
   local t
@@ -328,7 +341,6 @@ foreign_names() {
 }
 
 lane_dialog() {
-  local arch engine deb
   [ ! -x "$build/plugin/zenith-gimp2" ] || suite "gimp 2.10, dialog" "$root/tests/plugin/dialog.sh"
   suite "translations" "$root/tests/plugin/po.sh"
   suite "batch, cluster" "$root/tests/batch/test_cluster.sh" "$build"
@@ -337,15 +349,23 @@ lane_dialog() {
   suite "fuzz text, $1 s" fuzz text "$1" "$root/tests/data/text" -max_len=12000
   attack_lane files 20 0
   attack_lane programs 40 6
-  suite "kernels, clang" "$root/build-clang/tests/test_check" neon avx2 avx512 # gcc's build has the scalar ones and the proofs
-  ASAN_OPTIONS=detect_leaks=0 suite "command line, sanitizers" "$root/tests/cli/test_cli.sh" "$root/build-asan/engine/zenith"
-  [ -n "${CI:-}" ] || return 0 # emulation takes minutes
-  foreign_names
-  if command -v "qemu-$arch" >/dev/null && command -v "$arch-linux-gnu-gcc" >/dev/null; then
-    suite "$engine, emulated" foreign "$arch" "$engine"
-  else
-    suite "$engine, emulated" printf 'skip %s: needs qemu-user and gcc-%s-linux-gnu\n0 passed, 0 failed, 1 skipped\n' "$engine" "${arch//_/-}"
+}
+# The longest first.
+lane_common() {
+  local arch engine deb
+  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  if [ -n "${CI:-}" ]; then # emulation takes minutes
+    foreign_names
+    if command -v "qemu-$arch" >/dev/null && command -v "$arch-linux-gnu-gcc" >/dev/null; then
+      part "$engine, emulated" foreign "$arch" "$engine"
+    else
+      part "$engine, emulated" printf 'skip %s: needs qemu-user and gcc-%s-linux-gnu\n0 passed, 0 failed, 1 skipped\n' "$engine" "${arch//_/-}"
+    fi
   fi
+  ASAN_OPTIONS=detect_leaks=0 part "command line, sanitizers" "$root/tests/cli/test_cli.sh" "$root/build-asan/engine/zenith"
+  engine_tests sanitizers "$root/build-asan"
+  part "kernels, clang" "$root/build-clang/tests/test_check" neon avx2 avx512 # gcc's build has the scalar ones and the proofs
+  part "leaks, sanitizers" "$root/build-asan/tests/test_leaks"
 }
 
 cmd_test() {
@@ -370,10 +390,10 @@ cmd_test() {
   suite "build, fuzz target" one "libFuzzer" compile_fuzzers
   total >/dev/null || { total; exit 1; }
 
-  lane_engine &
-  lane_dialog "$([ -n "${CI:-}" ] && echo 60 || echo 10)" &
-  lane_gimp
-  wait
+  parts=$root/.cache/parts
+  rm -rf "$parts"
+  mkdir "$parts"
+  lanes "$([ -n "${CI:-}" ] && echo 60 || echo 10)"
   if [ -n "${CI:-}" ]; then # alone: it sets the prefix of the build, and parts of it are compiled again
     suite "install, uninstall" "$root/tests/plugin/install.sh"
   fi
