@@ -144,9 +144,14 @@ const gchar *zn_op_nick (GType type, gint value);
       description (_ ("The noise that was found, of 255; empty when it was given"))
 
 #define zenith_property_precision                                                                  \
+  zenith_property_precision_as (                                                                   \
+      _ ("Number format that a GPU computes in, and a CPU stores weights in; automatic: fp16 on "  \
+         "a GPU where the result differs by at most one 8-bit level, else fp32"))
+
+#define zenith_property_precision_as(text)                                                         \
   property_enum (precision, _ ("Precision"), ZenithPrecision, zenith_precision,                    \
                  ZENITH_PRECISION_AUTO)                                                            \
-      description (_ ("Number format that a GPU computes in; automatic: fp16"))
+      description (text)
 
 /* Written by the operation, never read. */
 #define zenith_property_note                                                                       \

@@ -45,7 +45,7 @@ property_file_path (weights, _("Weights"), "")
 
 zenith_property_engine
 zenith_property_status
-zenith_property_precision
+zenith_property_precision_as (_("Number format that a GPU computes in, and a CPU stores weights in; automatic: fp32 on a GPU, on a CPU that of the files, or fewer bits where memory is short"))
 zenith_property_note
 zenith_property_memory
 zenith_property_failed
