@@ -74,22 +74,22 @@ static zn_status search_tail(extent *dir, uint64_t *n, const zn_file *f, const u
                              zn_error *err)
 {
     static const char missing[] = ZN_TR("the directory at its end is missing");
-    const unsigned char *e = NULL;
+    const unsigned char *record = NULL;
     unsigned char big[END64];
     zn_status s;
 
-    for (size_t back = END; back <= len && back <= END + COMMENT && !e; back++) {
+    for (size_t back = END; back <= len && back <= END + COMMENT && !record; back++) {
         const unsigned char *p = tail + len - back;
 
         if (*p == 'P' && !memcmp(p, "PK\5\6", 4) && zn_le16(p + 20) == back - END)
-            e = p;
+            record = p;
     }
-    if (!e)
+    if (!record)
         return damaged(f, missing, err);
-    *n = zn_le16(e + 10);
-    *dir = (extent){ zn_le32(e + 16), zn_le32(e + 12) };
-    if (e - tail >= LOCATOR && !memcmp(e - LOCATOR, "PK\6\7", 4)) {
-        uint64_t where = zn_le64(e - LOCATOR + 8);
+    *n = zn_le16(record + 10);
+    *dir = (extent){ zn_le32(record + 16), zn_le32(record + 12) };
+    if (record - tail >= LOCATOR && !memcmp(record - LOCATOR, "PK\6\7", 4)) {
+        uint64_t where = zn_le64(record - LOCATOR + 8);
 
         if (!inside(f, where, END64))
             return damaged(f, missing, err);
@@ -167,44 +167,44 @@ static const unsigned char *read_member(member *m, const unsigned char *p, const
     return p + RECORD + name + extra + comment;
 }
 
-static zn_status read_directory(archive *a, zn_error *err)
+static zn_status read_directory(archive *zip, zn_error *err)
 {
     extent dir = { 0 };
     uint64_t n = 0;
-    zn_status s = find_directory(&dir, &n, a->f, err);
+    zn_status s = find_directory(&dir, &n, zip->f, err);
 
     if (s)
         return s;
     if (n > dir.size / 46 || dir.size > MAX_DIRECTORY)
-        return damaged(a->f, "its directory is too short", err);
-    if ((s = zn_file_copy(&a->directory, a->f, dir.at, dir.size, err)))
+        return damaged(zip->f, "its directory is too short", err);
+    if ((s = zn_file_copy(&zip->directory, zip->f, dir.at, dir.size, err)))
         return s;
-    const unsigned char *p = a->directory, *end = p + dir.size;
+    const unsigned char *p = zip->directory, *end = p + dir.size;
 
-    a->members = malloc(((size_t)n + 1) * sizeof *a->members);
-    if (!a->members)
-        return zn_fail(err, ZN_E_MEMORY, "There is not enough memory to read %s", a->f->label);
-    for (; a->n < n; a->n++) {
-        p = read_member(&a->members[a->n], p, end);
+    zip->members = malloc(((size_t)n + 1) * sizeof *zip->members);
+    if (!zip->members)
+        return zn_fail(err, ZN_E_MEMORY, "There is not enough memory to read %s", zip->f->label);
+    for (; zip->n < n; zip->n++) {
+        p = read_member(&zip->members[zip->n], p, end);
         if (!p)
-            return damaged(a->f, "its directory cannot be read", err);
+            return damaged(zip->f, "its directory cannot be read", err);
     }
-    qsort(a->members, a->n, sizeof *a->members, by_name);
-    for (size_t i = 1; i < a->n; i++)
-        if (!by_name(&a->members[i - 1], &a->members[i]))
-            return damaged(a->f, "its directory names a member twice", err);
+    qsort(zip->members, zip->n, sizeof *zip->members, by_name);
+    for (size_t i = 1; i < zip->n; i++)
+        if (!by_name(&zip->members[i - 1], &zip->members[i]))
+            return damaged(zip->f, "its directory names a member twice", err);
     return ZN_OK;
 }
 
-static const member *find_member(const archive *a, zn_text name)
+static const member *find_member(const archive *zip, zn_text name)
 {
     member key = { .name = name };
 
-    return a->n ? bsearch(&key, a->members, a->n, sizeof key, by_name) : NULL;
+    return zip->n ? bsearch(&key, zip->members, zip->n, sizeof key, by_name) : NULL;
 }
 
 /* Where the bytes of a member are. */
-static zn_status locate(extent *out, const archive *a, const member *m, zn_error *err)
+static zn_status locate(extent *out, const archive *zip, const member *m, zn_error *err)
 {
     enum { LOCAL = 30 };
     unsigned char p[LOCAL];
@@ -215,17 +215,17 @@ static zn_status locate(extent *out, const archive *a, const member *m, zn_error
         return zn_fail(err, ZN_E_FILE,
                        "%s is a compressed or encrypted ZIP archive ('%.*s' is); PyTorch writes them "
                        "uncompressed, and Zenith reads only that",
-                       a->f->label, len, m->name.s);
-    if (!inside(a->f, m->local, LOCAL))
-        return damaged(a->f, "a member is not where its directory says", err);
-    if ((s = zn_file_read(a->f, m->local, p, LOCAL, err)))
+                       zip->f->label, len, m->name.s);
+    if (!inside(zip->f, m->local, LOCAL))
+        return damaged(zip->f, "a member is not where its directory says", err);
+    if ((s = zn_file_read(zip->f, m->local, p, LOCAL, err)))
         return s;
     if (memcmp(p, "PK\3\4", 4))
-        return damaged(a->f, "a member is not where its directory says", err);
+        return damaged(zip->f, "a member is not where its directory says", err);
     uint64_t begin = m->local + LOCAL + zn_le16(p + 26) + zn_le16(p + 28);
 
-    if (!inside(a->f, begin, m->size))
-        return damaged(a->f, "a member goes past its end", err);
+    if (!inside(zip->f, begin, m->size))
+        return damaged(zip->f, "a member goes past its end", err);
     *out = (extent){ begin, m->size };
     return ZN_OK;
 }
@@ -234,7 +234,7 @@ static zn_status locate(extent *out, const archive *a, const member *m, zn_error
 
 typedef struct {
     zn_weights *w;
-    archive a;
+    archive zip;
     zn_text root;               /* with its slash */
     uint64_t elements;          /* of all tensors so far */
     size_t work, max_work;      /* members looked at and bytes of names: dictionaries may be shared */
@@ -247,11 +247,12 @@ static zn_status find_storage(extent *out, const reader *r, zn_text key, zn_erro
     int len = key.len > 200 || r->root.len > 200
         ? 0
         : snprintf(name, sizeof name, "%.*sdata/%.*s", (int)r->root.len, r->root.s, (int)key.len, key.s);
-    const member *m = find_member(&r->a, (zn_text){ name, (size_t)len });
+    const member *m = find_member(&r->zip, (zn_text){ name, (size_t)len });
 
     if (!m)
-        return zn_fail(err, ZN_E_FILE, "%s is damaged: the data of the tensor '%s' is missing", r->a.f->label, r->name);
-    return locate(out, &r->a, m, err);
+        return zn_fail(err, ZN_E_FILE, "%s is damaged: the data of the tensor '%s' is missing", r->zip.f->label,
+                       r->name);
+    return locate(out, &r->zip, m, err);
 }
 
 /* Sets *last to offset + sum of (size - 1) * stride, the furthest element of a tensor that has any;
@@ -273,8 +274,8 @@ static bool furthest(int64_t *last, const zn_ptensor *t)
 
 static zn_status add_tensor(reader *r, const zn_ptensor *t, zn_error *err)
 {
-    const zn_pvalue *s = t->storage;
-    const char *label = r->a.f->label;
+    const zn_pvalue *storage = t->storage;
+    const char *label = r->zip.f->label;
     size_t len = strlen(r->name);
     int64_t bytes, last = 0;
     extent data;
@@ -286,27 +287,28 @@ static zn_status add_tensor(reader *r, const zn_ptensor *t, zn_error *err)
                        label, r->name, t->dtype_name.len < 40 ? (int)t->dtype_name.len : 40, t->dtype_name.s);
     zn_entry e = { .dtype = (zn_type)t->dtype, .n_dims = t->n_dims };
     int64_t size = (int64_t)zn_dtype_size(e.dtype);
-    int64_t unit = s->storage.dtype < 0 ? 1 : (int64_t)zn_dtype_size((zn_type)s->storage.dtype);
+    int64_t unit = storage->storage.dtype < 0 ? 1 : (int64_t)zn_dtype_size((zn_type)storage->storage.dtype);
 
     memcpy(e.shape, t->shape, sizeof e.shape);
     memcpy(e.stride, t->stride, sizeof e.stride);
     if (!zn_shape_ok(e.shape, e.n_dims, e.dtype))
         return zn_fail(err, ZN_E_FILE, "%s is damaged: the shape of the tensor '%s' is impossible", label, r->name);
-    zn_status status = find_storage(&data, r, s->storage.key, err);
+    zn_status s = find_storage(&data, r, storage->storage.key, err);
 
-    if (status)
-        return status;
-    if (s->storage.len < 0 || __builtin_mul_overflow(s->storage.len, unit, &bytes) || (uint64_t)bytes > data.size)
+    if (s)
+        return s;
+    if (storage->storage.len < 0 || __builtin_mul_overflow(storage->storage.len, unit, &bytes) ||
+        (uint64_t)bytes > data.size)
         return zn_fail(err, ZN_E_FILE, "%s is damaged: the data of the tensor '%s' is too short", label, r->name);
-    e.file = r->a.f;
+    e.file = r->zip.f;
     e.at = data.at;
     if (zn_entry_len(&e)) {
         if (!furthest(&last, t) || last >= bytes / size)
             return zn_fail(err, ZN_E_FILE, "%s is damaged: the tensor '%s' lies outside its data", label, r->name);
         /* Elements that are stored once and read many times, by a stride of 0 or by tensors that share a storage, cost
          * nothing in the file: all tensors together may have REPEATED elements for each byte of the file. */
-        r->elements += zn_entry_len(&e) < REPEATED * r->a.f->size ? zn_entry_len(&e) : REPEATED * r->a.f->size + 1;
-        if (r->elements > REPEATED * r->a.f->size)
+        r->elements += zn_entry_len(&e) < REPEATED * r->zip.f->size ? zn_entry_len(&e) : REPEATED * r->zip.f->size + 1;
+        if (r->elements > REPEATED * r->zip.f->size)
             return zn_fail(err, ZN_E_FILE, "%s holds the tensor '%s', which repeats its data beyond measure", label,
                            r->name);
         e.at += (uint64_t)(t->offset * size);
@@ -347,39 +349,39 @@ static int by_pair_place(const void *a, const void *b)
 /* The members under strings, in order, each key once with its last value; NULL: no memory. */
 static pair *list_pairs(const zn_pvalue *dict, size_t *n)
 {
-    pair *p = malloc((dict->list.n / 2 + 1) * sizeof *p);
+    pair *list = malloc((dict->list.n / 2 + 1) * sizeof *list);
     size_t all = 0;
 
     *n = 0;
-    if (!p)
+    if (!list)
         return NULL;
     for (size_t i = 0; i + 1 < dict->list.n; i += 2)
         if (dict->list.item[i]->kind == ZN_P_STR)
-            p[all++] = (pair){ dict->list.item[i]->text, i, dict->list.item[i + 1] };
-    qsort(p, all, sizeof *p, by_key);
+            list[all++] = (pair){ dict->list.item[i]->text, i, dict->list.item[i + 1] };
+    qsort(list, all, sizeof *list, by_key);
     for (size_t i = 0; i < all; i++)
-        if (i + 1 == all || compare_text(p[i].key, p[i + 1].key))
-            p[(*n)++] = p[i];
-    qsort(p, *n, sizeof *p, by_pair_place);
-    return p;
+        if (i + 1 == all || compare_text(list[i].key, list[i + 1].key))
+            list[(*n)++] = list[i];
+    qsort(list, *n, sizeof *list, by_pair_place);
+    return list;
 }
 
 /* Adds the tensors of a dictionary and of those inside it, names joined with dots, under the first
  * prefix_len bytes of r->name.  Anything else in it does not matter.  Recurses MAX_DEPTH deep. */
 static zn_status add_dict(reader *r, const zn_pvalue *dict, size_t prefix_len, int depth, zn_error *err)
 {
-    const char *label = r->a.f->label;
+    const char *label = r->zip.f->label;
     zn_status s = ZN_OK;
     size_t n;
 
     r->work += dict->list.n / 2;
-    pair *p = list_pairs(dict, &n);
+    pair *list = list_pairs(dict, &n);
 
-    if (!p)
+    if (!list)
         return zn_fail(err, ZN_E_MEMORY, "There is not enough memory to read %s", label);
     for (size_t i = 0; i < n && !s; i++) {
-        zn_text key = p[i].key;
-        const zn_pvalue *v = p[i].value;
+        zn_text key = list[i].key;
+        const zn_pvalue *v = list[i].value;
 
         if (v->kind != ZN_P_TENSOR && (v->kind != ZN_P_DICT || depth == MAX_DEPTH))
             continue;
@@ -402,7 +404,7 @@ static zn_status add_dict(reader *r, const zn_pvalue *dict, size_t prefix_len, i
             s = add_dict(r, v, prefix_len + key.len + 1, depth + 1, err);
         }
     }
-    free(p);
+    free(list);
     return s;
 }
 
@@ -445,24 +447,24 @@ static zn_status add_root(reader *r, const zn_pvalue *root, zn_error *err)
         return zn_fail(err, ZN_E_FILE,
                        "%s holds a Python object, not a dictionary of tensors; in PyTorch, save "
                        "model.state_dict() instead of the model",
-                       r->a.f->label);
+                       r->zip.f->label);
     return add_dict(r, state_dict(root), 0, 0, err);
 }
 
 /* ---- the file --------------------------------------------------------------------------------- */
 
 /* The root folder is whatever holds data.pkl; it has no slash of its own. */
-static const member *find_pickle(const archive *a, zn_text *root)
+static const member *find_pickle(const archive *zip, zn_text *root)
 {
     static const char tail[] = "/data.pkl";
     const size_t len = sizeof tail - 1;
 
-    for (size_t i = 0; i < a->n; i++) {
-        zn_text t = a->members[i].name;
+    for (size_t i = 0; i < zip->n; i++) {
+        zn_text name = zip->members[i].name;
 
-        if (t.len > len && !memcmp(t.s + t.len - len, tail, len) && !memchr(t.s, '/', t.len - len)) {
-            *root = (zn_text){ t.s, t.len - len + 1 };
-            return &a->members[i];
+        if (name.len > len && !memcmp(name.s + name.len - len, tail, len) && !memchr(name.s, '/', name.len - len)) {
+            *root = (zn_text){ name.s, name.len - len + 1 };
+            return &zip->members[i];
         }
     }
     return NULL;
@@ -472,18 +474,18 @@ static zn_status check_order(const reader *r, zn_error *err)
 {
     char name[256];
     int len = r->root.len > 200 ? 0 : snprintf(name, sizeof name, "%.*sbyteorder", (int)r->root.len, r->root.s);
-    const member *m = find_member(&r->a, (zn_text){ name, (size_t)len });
+    const member *m = find_member(&r->zip, (zn_text){ name, (size_t)len });
     char order[6] = "";
-    extent f = { 0 };
-    zn_status s = m ? locate(&f, &r->a, m, err) : ZN_OK;
+    extent data = { 0 };
+    zn_status s = m ? locate(&data, &r->zip, m, err) : ZN_OK;
 
-    if (m && !s && f.size == sizeof order)
-        s = zn_file_read(r->a.f, f.at, order, sizeof order, err);
+    if (m && !s && data.size == sizeof order)
+        s = zn_file_read(r->zip.f, data.at, order, sizeof order, err);
     if (m && !s && memcmp(order, "little", sizeof order))
         return zn_fail(err, ZN_E_FILE,
                        "%s was written by a big-endian machine, which Zenith does not read; save it "
                        "again on a common computer",
-                       r->a.f->label);
+                       r->zip.f->label);
     return s;
 }
 
@@ -491,17 +493,17 @@ static zn_status read_pickle(reader *r, const member *m, zn_error *err)
 {
     zn_pickle *pickle = NULL;
     unsigned char *bytes;
-    extent f;
-    zn_status s = locate(&f, &r->a, m, err);
+    extent data;
+    zn_status s = locate(&data, &r->zip, m, err);
 
     if (s)
         return s;
-    if (f.size > MAX_DIRECTORY)
-        return damaged(r->a.f, "its list of tensors is too long", err);
-    if ((s = zn_file_copy(&bytes, r->a.f, f.at, f.size, err)))
+    if (data.size > MAX_DIRECTORY)
+        return damaged(r->zip.f, "its list of tensors is too long", err);
+    if ((s = zn_file_copy(&bytes, r->zip.f, data.at, data.size, err)))
         return s;
-    s = zn_pickle_open(&pickle, bytes, (size_t)f.size, r->a.f->label, err);
-    r->max_work = 4 * (size_t)f.size + 100; /* without sharing it is less than the bytes of the pickle */
+    s = zn_pickle_open(&pickle, bytes, (size_t)data.size, r->zip.f->label, err);
+    r->max_work = 4 * (size_t)data.size + 100; /* without sharing it is less than the bytes of the pickle */
     if (!s)
         s = add_root(r, zn_pickle_root(pickle), err);
     zn_pickle_close(&pickle);
@@ -511,23 +513,23 @@ static zn_status read_pickle(reader *r, const member *m, zn_error *err)
 
 static zn_status read_archive(reader *r, zn_error *err)
 {
-    zn_status s = read_directory(&r->a, err);
-    const member *m = s ? NULL : find_pickle(&r->a, &r->root);
+    zn_status s = read_directory(&r->zip, err);
+    const member *m = s ? NULL : find_pickle(&r->zip, &r->root);
 
     if (s)
         return s;
     if (!m)
-        return zn_fail(err, ZN_E_FILE, "%s is a ZIP archive, but not one written by PyTorch", r->a.f->label);
+        return zn_fail(err, ZN_E_FILE, "%s is a ZIP archive, but not one written by PyTorch", r->zip.f->label);
     s = check_order(r, err);
     return s ? s : read_pickle(r, m, err);
 }
 
 zn_status zn_torchzip_read(zn_weights *w, const zn_file *f, zn_error *err)
 {
-    reader r = { .w = w, .a.f = f };
+    reader r = { .w = w, .zip.f = f };
     zn_status s = read_archive(&r, err);
 
-    free(r.a.members);
-    free(r.a.directory);
+    free(r.zip.members);
+    free(r.zip.directory);
     return s;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* winograd.c - 3x3 convolution with fewer multiplications.
  *
- *   tiles of P x P pixels of x --B^T x B--> V [position][tile][k] --times U--> M --A^T m A--> y
+ *   tiles of P x P pixels of x --B^T x B--> V [position][tile][channel] --times U--> M --A^T m A--> y
  *
- * Each of the P * P positions is a product of matrices of its own; M x M pixels of y come out of a tile.
+ * Each of the P * P positions is a product of matrices of its own; side x side pixels of y come out of a tile.
  *   F(4,3): P 6, 2.25 multiplications per pixel and pair of channels instead of 9
  *   F(6,3): P 8, 1.78; larger rounding errors
  *   F(5,2): P 6, for a convolution of x enlarged twice (up2).  That is four 2x2 convolutions of x, one
@@ -12,7 +12,7 @@
  *           nine taps each, added up in M.  One with a single tap needs no product at the last position.
  * An item is a block of tiles, as many as let V and M stay in L2; position by position, its rows of V and U
  * stay in L1.  Tiles start at the origin of the tensor: the rounding of a pixel depends on its position
- * modulo M (up2: 2 M), on nothing else.  (Lavin and Gray 2016.)
+ * modulo side (up2: 2 side), on nothing else.  (Lavin and Gray 2016.)
  *
  * U has 4 (F(4,3)), 7 (F(6,3)) or 16 (F(5,2)) times as many elements as the weights.  Which form a layer has is decided
  * when it is packed, by the layer alone:
@@ -22,7 +22,7 @@
  *       tiles; a smaller one is an implicit matrix product.
  * So a layer never takes more than MAX_PACKED bytes beyond its weights, and a device ZN_EXPANDED more in all.
  *
- * packed: [phase of y][pass][position][panel][1 + k][outputs of the panel]; k: the channels as whole
+ * packed: [phase of y][pass][position][panel][1 + channels][outputs of the panel]; the channels as whole
  * vectors, for stride 2 those of each parity.  The first row is what a product starts from: zeros and, at
  * the position that counts once in every pixel of y, the bias.  A pass: the panels that fit in M. */
 #include <string.h>
@@ -42,7 +42,7 @@ enum {
     CHUNK = 64,            /* channels of a panel that are transformed at a time */
     LANES = 4,             /* outputs whose kernels are transformed at once when they are packed */
     MAX_P = 8,
-    MAX_M = 6
+    MAX_SIDE = 6
 };
 
 /* What a dimension of the kernel shrinks to in F(5,2).  up2: an even pixel 2i of y sees x[i-1], x[i], x[i],
@@ -50,20 +50,20 @@ enum {
 typedef enum fold { EVEN, ODD, OUTER, MIDDLE } fold;
 
 typedef struct scheme {
-    int p, m, taps;
-    int in, out;     /* parities of x and y that are separate convolutions: 1 or 4 */
-    const double *g; /* [p][taps]: U = G w G^T */
+    int p, side, taps; /* side: pixels of y in a row of a tile */
+    int in, out;       /* parities of x and y that are separate convolutions: 1 or 4 */
+    const double *g;   /* [p][taps]: U = G w G^T */
     zn_wino_in_fn *transform_in;
     zn_wino_out_fn *transform_out;
 } scheme;
 
 typedef struct winograd_job {
-    zn_conv_job c;
+    zn_conv_job conv;
     scheme s;
     const float *u; /* of the units in use */
     int unit, end;  /* those units; a unit is a pass of a phase */
     int n_columns;  /* items for a block of tiles: each has some of the units */
-    int k;          /* channels as whole vectors */
+    int channels;   /* as whole vectors */
     int rows, cols; /* tiles of an image */
     int block;      /* tiles per item */
     size_t n_tiles;
@@ -185,14 +185,14 @@ static void read_kernel(double lanes[3][3][LANES], int lane, const float *kernel
             lanes[i][j][lane] = part[i][j];
 }
 
-/* y = g[0] a + g[1] b + g[2] c, of two taps without the last */
-static inline void combine_lanes(double *restrict y, const double *a, const double *b, const double *c, const double *g,
-                                 int taps)
+/* y = g[0] first + g[1] second + g[2] third, of two taps without the last */
+static inline void combine_lanes(double *restrict y, const double *first, const double *second, const double *third,
+                                 const double *g, int taps)
 {
     for (int l = 0; l < LANES; l++) {
-        const double two = 0 + g[0] * a[l] + g[1] * b[l];
+        const double two = 0 + g[0] * first[l] + g[1] * second[l];
 
-        y[l] = taps == 3 ? two + g[2] * c[l] : two;
+        y[l] = taps == 3 ? two + g[2] * third[l] : two;
     }
 }
 
@@ -283,8 +283,8 @@ static int n_passes(const zn_kernels *k, const zn_conv *w)
 /* Where a unit begins in U. */
 static size_t unit_at(const winograd_job *job, int unit)
 {
-    const zn_kernels *k = job->c.d->k;
-    const zn_conv *w = job->c.w;
+    const zn_kernels *k = job->conv.d->k;
+    const zn_conv *w = job->conv.w;
     int passes = n_passes(k, w), width;
     size_t pos, phase = (size_t)(unit / passes) * phase_len(k, w, &job->s);
 
@@ -295,11 +295,12 @@ static size_t unit_at(const winograd_job *job, int unit)
 static void kernel_matrix(float *to, const scheme *s, fold f)
 {
     for (int i = 0; i < s->p; i++)
-        for (int t = 0; t < 3; t++) {
-            double one[3] = { t == 0, t == 1, t == 2 }, two[2];
+        for (int tap = 0; tap < 3; tap++) {
+            double one[3] = { tap == 0, tap == 1, tap == 2 }, two[2];
 
             fold_taps(two, one, f);
-            to[3 * i + t] = (float)(s->taps == 3 ? s->g[3 * i + t] : s->g[2 * i] * two[0] + s->g[2 * i + 1] * two[1]);
+            to[3 * i + tap] =
+                (float)(s->taps == 3 ? s->g[3 * i + tap] : s->g[2 * i] * two[0] + s->g[2 * i + 1] * two[1]);
         }
 }
 
@@ -307,60 +308,60 @@ static void kernel_matrix(float *to, const scheme *s, fold f)
 static void expand_item(void *cookie, int item, int worker)
 {
     const winograd_job *job = cookie;
-    const zn_kernels *k = job->c.d->k;
-    const zn_conv *w = job->c.w;
+    const zn_kernels *k = job->conv.d->k;
+    const zn_conv *w = job->conv.w;
     const scheme *s = &job->s;
     int chunks = zn_ceil_div(w->cin, CHUNK), panels = pass_len(k) / k->nr, passes = n_passes(k, w);
     int unit = job->unit + item / (chunks * panels), phase = unit / passes, c = item % chunks * CHUNK;
-    int o = unit % passes * pass_len(k) + item / chunks % panels * k->nr, n = zn_imin(w->cin - c, CHUNK), width;
-    float *u = job->c.d->expanded + (unit_at(job, unit) - unit_at(job, job->unit));
+    int o = unit % passes * pass_len(k) + item / chunks % panels * k->nr, some = zn_imin(w->cin - c, CHUNK), width;
+    float *u = job->conv.d->expanded + (unit_at(job, unit) - unit_at(job, job->unit));
     float down[MAX_P * 3], across[MAX_P * 3];
     const float *weight, *bias;
     size_t pos, tap;
 
     if (o >= w->cout)
         return;
-    weight = zn_implicit_weights(zn_cpu_scratch(job->c.d, worker), &tap, &bias, k, w, o / k->nr, c, n);
+    weight = zn_implicit_weights(zn_cpu_scratch(job->conv.d, worker), &tap, &bias, k, w, o / k->nr, c, some);
     u += (size_t)(o % pass_len(k)) * product_rows(k, w, s);
     place(k, w, s, o, &width, &pos);
     for (int i = 0; i < s->p * s->p && c == 0; i++) /* what products start from */
         for (int j = 0; j < width; j++)
             u[(size_t)i * pos + (size_t)j] = i == s->p + 1 ? bias[j] : 0;
     for (int in = 0; in < s->in; in++) {
-        float *to = u + (size_t)((1 + in * job->k + c) * width);
+        float *to = u + (size_t)((1 + in * job->channels + c) * width);
 
         kernel_matrix(down, s, s->in > 1 ? fold_down[in] : (fold)(phase / 2));
         kernel_matrix(across, s, s->in > 1 ? fold_across[in] : (fold)(phase % 2));
-        k->wino_weights(to, pos, weight, tap, down, across, s->p, (size_t)(n * width));
-        for (int i = 0; i < s->p * s->p && c + n == w->cin; i++)
-            memset(to + (size_t)i * pos + n * width, 0, (size_t)((job->k - w->cin) * width) * sizeof *to);
+        k->wino_weights(to, pos, weight, tap, down, across, s->p, (size_t)(some * width));
+        for (int i = 0; i < s->p * s->p && c + some == w->cin; i++)
+            memset(to + (size_t)i * pos + some * width, 0, (size_t)((job->channels - w->cin) * width) * sizeof *to);
     }
 }
 
 /* ---- tiles -------------------------------------------------------------------------------------------- */
 
 typedef struct tile_at {
-    int n, i, j; /* image; row and column of the tile */
+    int image, i, j; /* row and column of the tile */
 } tile_at;
 
 static tile_at tile_of(const winograd_job *job, size_t index)
 {
-    size_t per_image = (size_t)job->rows * (size_t)job->cols, r = index % per_image;
+    size_t per_image = (size_t)job->rows * (size_t)job->cols, rest = index % per_image;
 
-    return (tile_at){ (int)(index / per_image), (int)(r / (size_t)job->cols), (int)(r % (size_t)job->cols) };
+    return (tile_at){ (int)(index / per_image), (int)(rest / (size_t)job->cols), (int)(rest % (size_t)job->cols) };
 }
 
 /* V of one tile: its pixels of x, for each parity, then their transform. */
 static void transform_input(const winograd_job *job, float *v, size_t v_pos, size_t index)
 {
-    const zn_conv *w = job->c.w;
+    const zn_conv *w = job->conv.w;
     tile_at at = tile_of(job, index);
-    zn_tensor x = job->c.x;
+    zn_tensor x = job->conv.x;
     int p = job->s.p, step = w->stride;
 
-    for (int in = 0; in < job->s.in; in++, v += job->k) {
+    for (int in = 0; in < job->s.in; in++, v += job->channels) {
         const float *pixel[MAX_P * MAX_P];
-        int top = at.i * job->s.m * step - w->pad_t, left = at.j * job->s.m * step - w->pad_l;
+        int top = at.i * job->s.side * step - w->pad_t, left = at.j * job->s.side * step - w->pad_l;
 
         if (job->s.in > 1) {
             top += fold_down[in] == MIDDLE;
@@ -368,7 +369,7 @@ static void transform_input(const winograd_job *job, float *v, size_t v_pos, siz
         }
         for (int i = 0; i < p; i++) {
             int yy = top + i * step;
-            const float *row = x.data + (((ptrdiff_t)at.n * x.h + yy) * x.w + left) * (ptrdiff_t)x.ld;
+            const float *row = x.data + (((ptrdiff_t)at.image * x.h + yy) * x.w + left) * (ptrdiff_t)x.ld;
 
             if (yy >= 0 && yy < x.h && left >= 0 && left + (p - 1) * step < x.w) {
                 for (int j = 0; j < p; j++)
@@ -378,8 +379,8 @@ static void transform_input(const winograd_job *job, float *v, size_t v_pos, siz
             for (int j = 0; j < p; j++) {
                 int xx = left + j * step;
 
-                pixel[i * p + j] =
-                    yy < 0 || yy >= x.h || xx < 0 || xx >= x.w ? job->c.d->zeros : row + (ptrdiff_t)(j * step) * x.ld;
+                pixel[i * p + j] = yy < 0 || yy >= x.h || xx < 0 || xx >= x.w ? job->conv.d->zeros
+                                                                              : row + (ptrdiff_t)(j * step) * x.ld;
             }
         }
         job->s.transform_in(v, v_pos, pixel, x.c);
@@ -390,63 +391,63 @@ static void transform_input(const winograd_job *job, float *v, size_t v_pos, siz
 static void point(const winograd_job *job, size_t index, int phase, float **pixel, const float **res)
 {
     tile_at at = tile_of(job, index);
-    zn_tensor y = job->c.y;
-    int size = job->s.m, step = job->s.out > 1 ? 2 : 1;
-    int top = step * at.i * size, left = step * at.j * size;
+    zn_tensor y = job->conv.y;
+    int side = job->s.side, step = job->s.out > 1 ? 2 : 1;
+    int top = step * at.i * side, left = step * at.j * side;
 
     if (step == 2) { /* an odd pixel's taps start one later, hence its tile one earlier */
         top -= phase / 2;
         left -= phase % 2;
     }
-    for (int i = 0; i < size; i++)
-        for (int j = 0; j < size; j++, pixel++, res++) {
+    for (int i = 0; i < side; i++)
+        for (int j = 0; j < side; j++, pixel++, res++) {
             int yy = top + step * i, xx = left + step * j;
 
             *pixel = NULL;
             *res = NULL;
             if (yy >= 0 && yy < y.h && xx >= 0 && xx < y.w) {
-                size_t p = ((size_t)at.n * (size_t)y.h + (size_t)yy) * (size_t)y.w + (size_t)xx;
+                size_t at_pixel = ((size_t)at.image * (size_t)y.h + (size_t)yy) * (size_t)y.w + (size_t)xx;
 
-                *pixel = y.data + p * (size_t)y.ld;
-                *res = zn_residual_at(&job->c.t, p);
+                *pixel = y.data + at_pixel * (size_t)y.ld;
+                *res = zn_residual_at(&job->conv.t, at_pixel);
             }
         }
 }
 
 typedef struct block {    /* of an item; in scratch memory */
-    float *v, *m;         /* [position][tile][k]; [panel][tile][position][outputs of the panel] */
+    float *v, *m;         /* [position][tile][channel]; [panel][tile][position][outputs of the panel] */
     size_t v_pos, m_tile; /* floats from one position of V, or tile of M, to the next */
     size_t first;         /* tile */
-    int n;                /* tiles */
+    int tiles;
 } block;
 
 /* M of the n outputs from o on, of one phase; u: their unit. */
 static void multiply(const winograd_job *job, const block *b, const float *u, int o, int n)
 {
-    const zn_kernels *k = job->c.d->k;
-    int p = job->s.p, rows = job->s.in * job->k, width;
+    const zn_kernels *k = job->conv.d->k;
+    int p = job->s.p, rows = job->s.in * job->channels, width;
     size_t pos;
 
-    place(k, job->c.w, &job->s, o, &width, &pos);
+    place(k, job->conv.w, &job->s, o, &width, &pos);
     for (int i = 0; i < p * p; i++, u += pos) {
         int from = 0, end = rows;
 
         if (job->s.in > 1) { /* only parities with a second tap; the row of U before them is zero */
             if (i / p == p - 1)
-                end -= 2 * job->k;
+                end -= 2 * job->channels;
             if (i % p == p - 1) {
-                from = job->k;
-                end = zn_imin(end, 3 * job->k);
+                from = job->channels;
+                end = zn_imin(end, 3 * job->channels);
             }
         }
         for (int q = 0; q < n; q += width) {
             width = zn_round_up(zn_imin(n - q, k->nr), k->vl);
-            k->panel(&(zn_panel){ .y = b->m + (size_t)(q / k->nr * b->n) * b->m_tile + (size_t)(i * width),
+            k->panel(&(zn_panel){ .y = b->m + (size_t)(q / k->nr * b->tiles) * b->m_tile + (size_t)(i * width),
                                   .x = b->v + (size_t)i * b->v_pos + from,
                                   .w = u + (size_t)(1 + rows) * (size_t)q + (size_t)from * (size_t)width,
                                   .y_ld = b->m_tile,
                                   .x_ld = (size_t)rows,
-                                  .rows = b->n,
+                                  .rows = b->tiles,
                                   .k = end - from,
                                   .n = width });
         }
@@ -456,36 +457,36 @@ static void multiply(const winograd_job *job, const block *b, const float *u, in
 static void winograd_item(void *cookie, int item, int worker)
 {
     const winograd_job *job = cookie;
-    const zn_kernels *k = job->c.d->k;
-    const zn_conv *w = job->c.w;
-    int positions = job->s.p * job->s.p, row = job->s.in * job->k, passes = n_passes(k, w);
+    const zn_kernels *k = job->conv.d->k;
+    const zn_conv *w = job->conv.w;
+    int positions = job->s.p * job->s.p, row = job->s.in * job->channels, passes = n_passes(k, w);
     int units = zn_ceil_div(job->end - job->unit, job->n_columns), unit = job->unit + item % job->n_columns * units;
     int end = zn_imin(unit + units, job->end);
     block b = { .first = (size_t)(item / job->n_columns) * (size_t)job->block };
 
-    b.n = job->n_tiles - b.first < (size_t)job->block ? (int)(job->n_tiles - b.first) : job->block;
+    b.tiles = job->n_tiles - b.first < (size_t)job->block ? (int)(job->n_tiles - b.first) : job->block;
     b.v_pos = spread((size_t)(job->block * row));
     b.m_tile = spread((size_t)(positions * panel_width(k, w)));
-    b.v = zn_cpu_scratch(job->c.d, worker);
+    b.v = zn_cpu_scratch(job->conv.d, worker);
     b.m = b.v + (size_t)positions * b.v_pos;
 
-    for (int r = 0; r < b.n && unit < end; r++)
-        transform_input(job, b.v + (size_t)(r * row), b.v_pos, b.first + (size_t)r);
+    for (int tile = 0; tile < b.tiles && unit < end; tile++)
+        transform_input(job, b.v + (size_t)(tile * row), b.v_pos, b.first + (size_t)tile);
     for (; unit < end; unit++) {
         int phase = unit / passes, o = unit % passes * pass_len(k), n = zn_imin(pass_len(k), w->cout - o);
 
         multiply(job, &b, job->u + (unit_at(job, unit) - unit_at(job, job->unit)), o, n);
-        for (int r = 0; r < b.n; r++) {
-            float *y[MAX_M * MAX_M];
-            const float *res[MAX_M * MAX_M];
+        for (int tile = 0; tile < b.tiles; tile++) {
+            float *y[MAX_SIDE * MAX_SIDE];
+            const float *res[MAX_SIDE * MAX_SIDE];
 
-            point(job, b.first + (size_t)r, phase, y, res);
+            point(job, b.first + (size_t)tile, phase, y, res);
             for (int q = 0; q < n; q += k->nr) {
                 int panel = zn_imin(n - q, k->nr);
 
-                job->s.transform_out(y, job->c.t.residual ? res : NULL, o + q,
-                                     b.m + (size_t)(q / k->nr * b.n + r) * b.m_tile, (size_t)zn_round_up(panel, k->vl),
-                                     panel, &job->c.t);
+                job->s.transform_out(y, job->conv.t.residual ? res : NULL, o + q,
+                                     b.m + (size_t)(q / k->nr * b.tiles + tile) * b.m_tile,
+                                     (size_t)zn_round_up(panel, k->vl), panel, &job->conv.t);
             }
         }
     }
@@ -495,13 +496,13 @@ static void winograd_item(void *cookie, int item, int worker)
  * threads finish at the same time.  The bits of a tile do not depend on it. */
 static int tiles_per_item(const winograd_job *job)
 {
-    const zn_kernels *k = job->c.d->k;
+    const zn_kernels *k = job->conv.d->k;
     size_t position = (size_t)(job->s.p * job->s.p) * sizeof(float);
-    int panels = zn_round_up(zn_imin(pass_len(k), job->c.w->cout), k->nr) / k->nr;
-    size_t row = (size_t)(job->s.in * job->k + panels * panel_width(k, job->c.w));
+    int panels = zn_round_up(zn_imin(pass_len(k), job->conv.w->cout), k->nr) / k->nr;
+    size_t row = (size_t)(job->s.in * job->channels + panels * panel_width(k, job->conv.w));
     size_t per_tile = position * row + (size_t)panels * SPREAD;
     size_t fit = (ZN_SCRATCH - (size_t)(job->s.p * job->s.p) * SPREAD) / per_tile;
-    size_t most = L2_BYTES / per_tile, threads = (size_t)zn_pool_size(job->c.d->pool), best = SIZE_MAX;
+    size_t most = L2_BYTES / per_tile, threads = (size_t)zn_pool_size(job->conv.d->pool), best = SIZE_MAX;
     int tiles;
 
     most = most > (size_t)(MIN_TILES * k->mr) ? most : (size_t)(MIN_TILES * k->mr);
@@ -519,14 +520,16 @@ static int tiles_per_item(const winograd_job *job)
     return tiles;
 }
 
-static winograd_job job_of(const zn_conv_job *c)
+static winograd_job job_of(const zn_conv_job *conv)
 {
-    const zn_conv *w = c->w;
-    winograd_job job = { .c = *c, .s = scheme_of(c->d->k, w), .k = zn_round_up(w->cin, c->d->k->vl) };
+    const zn_conv *w = conv->w;
+    winograd_job job = { .conv = *conv,
+                         .s = scheme_of(conv->d->k, w),
+                         .channels = zn_round_up(w->cin, conv->d->k->vl) };
 
-    job.rows = w->up2 ? c->x.h / job.s.m + 1 : (c->y.h + job.s.m - 1) / job.s.m;
-    job.cols = w->up2 ? c->x.w / job.s.m + 1 : (c->y.w + job.s.m - 1) / job.s.m;
-    job.n_tiles = (size_t)c->y.n * (size_t)job.rows * (size_t)job.cols;
+    job.rows = w->up2 ? conv->x.h / job.s.side + 1 : (conv->y.h + job.s.side - 1) / job.s.side;
+    job.cols = w->up2 ? conv->x.w / job.s.side + 1 : (conv->y.w + job.s.side - 1) / job.s.side;
+    job.n_tiles = (size_t)conv->y.n * (size_t)job.rows * (size_t)job.cols;
     job.block = tiles_per_item(&job);
     return job;
 }
@@ -534,18 +537,18 @@ static winograd_job job_of(const zn_conv_job *c)
 /* All tiles, the units that job names.  Few tiles leave threads without work: they share the units too. */
 static void run_units(winograd_job *job)
 {
-    int blocks = zn_items(job->n_tiles, (size_t)job->block), threads = zn_pool_size(job->c.d->pool);
+    int blocks = zn_items(job->n_tiles, (size_t)job->block), threads = zn_pool_size(job->conv.d->pool);
 
     job->n_columns = zn_imax(1, zn_imin(job->end - job->unit, threads / blocks));
-    zn_pool_run(job->c.d->pool, winograd_item, job, blocks * job->n_columns);
+    zn_pool_run(job->conv.d->pool, winograd_item, job, blocks * job->n_columns);
 }
 
-static void run(const zn_conv_job *c)
+static void run(const zn_conv_job *conv)
 {
-    winograd_job job = job_of(c);
+    winograd_job job = job_of(conv);
 
-    job.u = c->w->packed;
-    job.end = job.s.out * n_passes(c->d->k, c->w);
+    job.u = conv->w->packed;
+    job.end = job.s.out * n_passes(conv->d->k, conv->w);
     run_units(&job);
 }
 
@@ -556,26 +559,26 @@ size_t zn_winograd_scratch(const zn_kernels *k, const zn_conv *w)
     return whole < ZN_EXPANDED ? whole : ZN_EXPANDED;
 }
 
-bool zn_winograd_run(const zn_conv_job *c)
+bool zn_winograd_run(const zn_conv_job *conv)
 {
-    const zn_kernels *k = c->d->k;
-    const zn_conv *w = c->w;
+    const zn_kernels *k = conv->d->k;
+    const zn_conv *w = conv->w;
     winograd_job job;
     int units, each;
 
-    if (!fits(k, w) || zn_pixels(c->y) < (size_t)(MIN_PIXELS * (w->up2 || w->stride == 2 ? 4 : 1)))
+    if (!fits(k, w) || zn_pixels(conv->y) < (size_t)(MIN_PIXELS * (w->up2 || w->stride == 2 ? 4 : 1)))
         return false;
-    job = job_of(c);
+    job = job_of(conv);
     units = job.s.out * n_passes(k, w);
     each = zn_ceil_div(w->cin, CHUNK) * (pass_len(k) / k->nr); /* items of a unit */
-    job.u = c->d->expanded;
+    job.u = conv->d->expanded;
     for (int first = 0; first < units; first = job.end) {
         job.unit = first;
         for (job.end = first + 1; job.end < units; job.end++)
             if ((unit_at(&job, job.end + 1) - unit_at(&job, first)) * sizeof(float) > ZN_EXPANDED)
                 break;
         assert((unit_at(&job, job.end) - unit_at(&job, first)) * sizeof(float) <= ZN_EXPANDED);
-        zn_pool_run(c->d->pool, expand_item, &job, (job.end - first) * each);
+        zn_pool_run(conv->d->pool, expand_item, &job, (job.end - first) * each);
         run_units(&job);
     }
     return true;

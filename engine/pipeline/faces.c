@@ -103,9 +103,9 @@ static zn_status read_picture(level *l, const zn_source *in, zn_engine *e, zn_er
     return s;
 }
 
-static void halve(level *y, const level *x)
+static void halve(level *to, const level *from)
 {
-    zn_shrink_half(y->data, (size_t)y->w * 3, x->data, (size_t)x->w * 3, y->rows, y->columns);
+    zn_shrink_half(to->data, (size_t)to->w * 3, from->data, (size_t)from->w * 3, to->rows, to->columns);
 }
 
 static zn_status build(pyramid *p, const zn_source *in, zn_engine *e, zn_error *err)
@@ -135,25 +135,25 @@ static zn_status build(pyramid *p, const zn_source *in, zn_engine *e, zn_error *
 /* ---- frames ---------------------------------------------------------------------------------------------- */
 
 /* The similarity that takes the marks to these points with the least squared error. */
-static frame fit(const double p[3][2])
+static frame fit(const double point[3][2])
 {
-    double mx = 0, my = 0, px = 0, py = 0, re = 0, im = 0, n = 0;
+    double mx = 0, my = 0, px = 0, py = 0, re = 0, im = 0, square = 0;
 
     for (int k = 0; k < 3; k++) {
         mx += mark[k][0] / 3;
         my += mark[k][1] / 3;
-        px += p[k][0] / 3;
-        py += p[k][1] / 3;
+        px += point[k][0] / 3;
+        py += point[k][1] / 3;
     }
     for (int k = 0; k < 3; k++) {
-        const double ax = mark[k][0] - mx, ay = mark[k][1] - my, bx = p[k][0] - px, by = p[k][1] - py;
+        const double ax = mark[k][0] - mx, ay = mark[k][1] - my, bx = point[k][0] - px, by = point[k][1] - py;
 
         re += ax * bx + ay * by;
         im += ax * by - ay * bx;
-        n += ax * ax + ay * ay;
+        square += ax * ax + ay * ay;
     }
-    re /= n;
-    im /= n;
+    re /= square;
+    im /= square;
     return (frame){ px - (re * mx - im * my), py - (im * mx + re * my), hypot(re, im), atan2(im, re), 0 };
 }
 
@@ -164,18 +164,18 @@ static float sigmoid(float x)
 
 static int by_score(const void *a, const void *b)
 {
-    const frame *x = a, *y = b;
+    const frame *one = a, *other = b;
 
-    if (x->score != y->score)
-        return x->score > y->score ? -1 : 1;
-    return x->y != y->y ? (x->y < y->y ? -1 : 1) : (x->x > y->x) - (x->x < y->x);
+    if (one->score != other->score)
+        return one->score > other->score ? -1 : 1;
+    return one->y != other->y ? (one->y < other->y ? -1 : 1) : (one->x > other->x) - (one->x < other->x);
 }
 
 static int by_size(const void *a, const void *b)
 {
-    const frame *x = a, *y = b;
+    const frame *one = a, *other = b;
 
-    return x->side != y->side ? (x->side > y->side ? -1 : 1) : by_score(a, b);
+    return one->side != other->side ? (one->side > other->side ? -1 : 1) : by_score(a, b);
 }
 
 /* Of frames whose middles are near each other the best stays; returns how many do, best first. */
@@ -197,21 +197,21 @@ static int suppress(frame *f, int n)
 }
 
 /* The cells that score more than their neighbours; keeps the best MAX_PEAKS. */
-static int add_peaks(frame *peak, int n, const zn_array *y, int at)
+static int add_peaks(frame *peak, int n, const zn_array *cells, int at)
 {
     const double scale = ldexp(1, at);
 
-    for (int i = 0; i < y->h; i++)
-        for (int j = 0; j < y->w; j++) {
-            const float *cell = y->data + ((size_t)i * (size_t)y->w + (size_t)j) * 7;
+    for (int i = 0; i < cells->h; i++)
+        for (int j = 0; j < cells->w; j++) {
+            const float *cell = cells->data + ((size_t)i * (size_t)cells->w + (size_t)j) * 7;
             bool highest = sigmoid(cell[0]) >= MIN_PEAK;
-            double p[3][2];
+            double point[3][2];
             frame f;
 
-            for (int u = zn_imax(0, i - 1); highest && u <= zn_imin(y->h - 1, i + 1); u++)
-                for (int v = zn_imax(0, j - 1); v <= zn_imin(y->w - 1, j + 1); v++) {
-                    const float other = y->data[((size_t)u * (size_t)y->w + (size_t)v) * 7];
-                    const bool before = u < i || (u == i && v < j);
+            for (int row = zn_imax(0, i - 1); highest && row <= zn_imin(cells->h - 1, i + 1); row++)
+                for (int column = zn_imax(0, j - 1); column <= zn_imin(cells->w - 1, j + 1); column++) {
+                    const float other = cells->data[((size_t)row * (size_t)cells->w + (size_t)column) * 7];
+                    const bool before = row < i || (row == i && column < j);
 
                     if (other > cell[0] || (before && other == cell[0]))
                         highest = false;
@@ -219,10 +219,10 @@ static int add_peaks(frame *peak, int n, const zn_array *y, int at)
             if (!highest)
                 continue;
             for (int k = 0; k < 3; k++) {
-                p[k][0] = (j + 0.5) * ZN_FIND_CELL + (double)cell[1 + 2 * k] * ZN_FIND_REACH;
-                p[k][1] = (i + 0.5) * ZN_FIND_CELL + (double)cell[2 + 2 * k] * ZN_FIND_REACH;
+                point[k][0] = (j + 0.5) * ZN_FIND_CELL + (double)cell[1 + 2 * k] * ZN_FIND_REACH;
+                point[k][1] = (i + 0.5) * ZN_FIND_CELL + (double)cell[2 + 2 * k] * ZN_FIND_REACH;
             }
-            f = fit(p);
+            f = fit(point);
             if (!(f.side >= 0.6 * ZN_FIND_SMALLEST && f.side <= 1.5 * ZN_FIND_LARGEST))
                 continue;
             f = (frame){ f.x * scale, f.y * scale, f.side * scale, f.angle, sigmoid(cell[0]) };
@@ -244,60 +244,61 @@ static void sample(float out[3], const float *data, int rows, int columns, int w
 {
     const double cx = fmin(fmax(x - 0.5, 0), columns - 1), cy = fmin(fmax(y - 0.5, 0), rows - 1);
     const int j = (int)cx, i = (int)cy, right = zn_imin(j + 1, columns - 1) - j, below = zn_imin(i + 1, rows - 1) - i;
-    const float u = (float)(cx - j), v = (float)(cy - i);
-    const float *a = data + ((size_t)i * (size_t)w + (size_t)j) * 3, *b = a + (size_t)below * (size_t)w * 3;
+    const float right_share = (float)(cx - j), lower_share = (float)(cy - i);
+    const float *upper = data + ((size_t)i * (size_t)w + (size_t)j) * 3, *lower = upper + (size_t)below * (size_t)w * 3;
 
     for (int c = 0; c < 3; c++)
-        out[c] = (1 - v) * ((1 - u) * a[c] + u * a[3 * right + c]) + v * ((1 - u) * b[c] + u * b[3 * right + c]);
+        out[c] = (1 - lower_share) * ((1 - right_share) * upper[c] + right_share * upper[3 * right + c]) +
+            lower_share * ((1 - right_share) * lower[c] + right_share * lower[3 * right + c]);
 }
 
 /* The neighbourhood of a frame, from the level where it has about the detail of the crop. */
 static void cut(float *crop, const pyramid *p, const frame *f)
 {
     const double usual = ZN_FIND_CROP / ZN_FIND_ROOM;
-    int k = 0;
-    double scale, step, c, s;
+    int at = 0;
+    double scale, step, cosine, sine;
 
-    while (k + 1 < p->n && ldexp(f->side, -k) >= 2 * usual)
-        k++;
-    scale = ldexp(1, -k);
+    while (at + 1 < p->n && ldexp(f->side, -at) >= 2 * usual)
+        at++;
+    scale = ldexp(1, -at);
     step = f->side * scale * ZN_FIND_ROOM / ZN_FIND_CROP;
-    c = cos(f->angle) * step;
-    s = sin(f->angle) * step;
+    cosine = cos(f->angle) * step;
+    sine = sin(f->angle) * step;
     for (int i = 0; i < ZN_FIND_CROP; i++)
         for (int j = 0; j < ZN_FIND_CROP; j++) {
             const double u = j + 0.5 - ZN_FIND_CROP / 2., v = i + 0.5 - ZN_FIND_CROP / 2.;
-            const level *l = &p->level[k];
+            const level *l = &p->level[at];
 
             sample(crop + 3 * (size_t)(i * ZN_FIND_CROP + j), l->data, l->rows, l->columns, l->w,
-                   f->x * scale + c * u - s * v, f->y * scale + s * u + c * v);
+                   f->x * scale + cosine * u - sine * v, f->y * scale + sine * u + cosine * v);
         }
 }
 
 /* Moves the frame to where the second network sees the marks; its score becomes that of both networks. */
 static zn_status correct(frame *f, zn_finder *finder, const pyramid *p, float *crop, zn_error *err)
 {
-    const zn_array x = { crop, ZN_FIND_CROP, ZN_FIND_CROP, 3 };
+    const zn_array in = { crop, ZN_FIND_CROP, ZN_FIND_CROP, 3 };
     const float first = f->score;
 
     for (int pass = 0; pass < PASSES; pass++) {
         float out[7];
-        zn_array y = { out, 1, 1, 7 };
-        const zn_request q = { .arrays = &x, .results = &y, .n_in = 1 };
-        const double c = cos(f->angle), s = sin(f->angle), unit = f->side * ZN_FIND_ROOM / 4;
+        zn_array result = { out, 1, 1, 7 };
+        const zn_request q = { .arrays = &in, .results = &result, .n_in = 1 };
+        const double cosine = cos(f->angle), sine = sin(f->angle), unit = f->side * ZN_FIND_ROOM / 4;
         double at[3][2];
-        zn_status status;
+        zn_status s;
         frame next;
 
         cut(crop, p, f);
-        if ((status = zn_request_run(finder->points, &q, err)))
-            return status;
+        if ((s = zn_request_run(finder->points, &q, err)))
+            return s;
         for (int k = 0; k < 3; k++) {
             const double u = mark[k][0] * f->side + (double)out[1 + 2 * k] * unit;
             const double v = mark[k][1] * f->side + (double)out[2 + 2 * k] * unit;
 
-            at[k][0] = f->x + c * u - s * v;
-            at[k][1] = f->y + s * u + c * v;
+            at[k][0] = f->x + cosine * u - sine * v;
+            at[k][1] = f->y + sine * u + cosine * v;
         }
         next = fit(at);
         next.score = sqrtf(first * sigmoid(out[0]));
@@ -349,16 +350,16 @@ static zn_status detect(frame *peak, int *n, zn_finder *finder, const pyramid *p
     *n = 0;
     for (int i = 0; !s && i < p->n; i++) {
         const level *l = &p->level[i];
-        const zn_array x = { l->data, l->h, l->w, 3 };
-        zn_array y = { NULL, l->h / ZN_FIND_CELL, l->w / ZN_FIND_CELL, 7 };
-        const zn_request q = { .arrays = &x, .results = &y, .n_in = 1 };
+        const zn_array in = { l->data, l->h, l->w, 3 };
+        zn_array cells = { NULL, l->h / ZN_FIND_CELL, l->w / ZN_FIND_CELL, 7 };
+        const zn_request q = { .arrays = &in, .results = &cells, .n_in = 1 };
 
-        y.data = malloc(zn_array_len(&y) * sizeof(float));
-        s = y.data ? zn_request_run(finder->detect, &q, err)
-                   : zn_fail(err, ZN_E_MEMORY, "there is not enough memory to look for faces");
+        cells.data = malloc(zn_array_len(&cells) * sizeof(float));
+        s = cells.data ? zn_request_run(finder->detect, &q, err)
+                       : zn_fail(err, ZN_E_MEMORY, "there is not enough memory to look for faces");
         if (!s)
-            *n = add_peaks(peak, *n, &y, i);
-        free(y.data);
+            *n = add_peaks(peak, *n, &cells, i);
+        free(cells.data);
     }
     return s;
 }
@@ -411,7 +412,7 @@ void zn_face_cut(zn_array *out, const zn_array *picture, const zn_face *face)
 {
     const int side = out->h, more = zn_imin(MAX_SAMPLES, zn_imax(1, (int)ceil((double)face->size / side)));
     const double angle = (double)face->angle * PI / 180, step = (double)face->size / side;
-    const double c = cos(angle) * step, s = sin(angle) * step;
+    const double cosine = cos(angle) * step, sine = sin(angle) * step;
     double within[MAX_SAMPLES]; /* a pixel of out, where its samples lie */
 
     for (int k = 0; k < more; k++)
@@ -420,16 +421,16 @@ void zn_face_cut(zn_array *out, const zn_array *picture, const zn_face *face)
         for (int j = 0; j < side; j++) {
             float sum[3] = { 0, 0, 0 }, one[3];
 
-            for (int k = 0; k < more; k++)
-                for (int l = 0; l < more; l++) {
-                    const double u = j + within[l], v = i + within[k];
+            for (int down = 0; down < more; down++)
+                for (int right = 0; right < more; right++) {
+                    const double u = j + within[right], v = i + within[down];
 
-                    sample(one, picture->data, picture->h, picture->w, picture->w, (double)face->x + c * u - s * v,
-                           (double)face->y + s * u + c * v);
-                    for (int a = 0; a < 3; a++)
-                        sum[a] += one[a];
+                    sample(one, picture->data, picture->h, picture->w, picture->w,
+                           (double)face->x + cosine * u - sine * v, (double)face->y + sine * u + cosine * v);
+                    for (int c = 0; c < 3; c++)
+                        sum[c] += one[c];
                 }
-            for (int a = 0; a < 3; a++)
-                out->data[3 * (size_t)(i * side + j) + (size_t)a] = sum[a] / (float)(more * more);
+            for (int c = 0; c < 3; c++)
+                out->data[3 * (size_t)(i * side + j) + (size_t)c] = sum[c] / (float)(more * more);
         }
 }
