@@ -20,7 +20,7 @@ enum { ZN_MAX_MR = 8, ZN_MAX_NR = 64, ZN_MAX_VL = 16, ZN_NARROW = 4 };
 
 /* Some pixels of a convolution, n output channels, all taps.
  *
- *     y[r][o] = tail(bias[o] + sum x[t][r][off + c] * w[t][c][o])      over taps t, channels c < k
+ *     y[r][o] = tail(bias[o] + sum x[tap][r][off + c] * w[tap][c][o])      over taps, channels c < k
  *
  * x holds pointers to pixels, [rows / MR][taps][MR], whose last tile repeats pixels to be full; one equal
  * to `zeros` is padding, and gets no offset.  w is packed for n rounded up to whole vectors.  A long sum
@@ -43,13 +43,13 @@ typedef struct zn_product {
 #define ZN_DECL_GEMM(name) void name(const zn_product *g)
 typedef ZN_DECL_GEMM(zn_gemm_fn);
 
-/* The same with one weight per tap and channel: y[r][c] = tail(bias[c] + sum x[t][r][off + c] * w[t][c])
+/* The same with one weight per tap and channel: y[r][c] = tail(bias[c] + sum x[tap][r][off + c] * w[tap][c])
  * for c < n; k, acc, first and last are not used. */
 #define ZN_DECL_DEPTHWISE(name) void name(const zn_product *g)
 typedef ZN_DECL_DEPTHWISE(zn_depthwise_fn);
 
 /* Some pixels of a row, 3x3, rows at constant strides (0: a row of zeros), one pixel further left than y:
- *     y[p][c] = tail(w[0][c] + sum x[u][p + v][c] * w[1 + 3u + v][c])      over u, v < 3, for c < n */
+ *     y[p][c] = tail(w[0][c] + sum x[dy][p + dx][c] * w[1 + 3 dy + dx][c])      over dy, dx < 3, for c < n */
 typedef struct zn_depthwise3 {
     float *y;
     const float *x[3], *w, *res; /* res may be NULL */
@@ -85,7 +85,7 @@ typedef struct zn_expand {
     size_t tap; /* floats */
 } zn_expand;
 
-#define ZN_DECL_EXPAND(name) void name(float *to, const zn_stored *w, const zn_expand *e)
+#define ZN_DECL_EXPAND(name) void name(float *to, const zn_stored *w, const zn_expand *part)
 typedef ZN_DECL_EXPAND(zn_expand_fn);
 
 /* gemm with stored weights, for few rows and one tap: g->w, zeros, off, acc, first and last are not used. */
@@ -101,7 +101,7 @@ typedef ZN_DECL_FEW(zn_few_fn);
  * [pair of quads][output][4] with the first quad of a pair in the low nibbles; nibbles are two's complement.
  * dot8_excess: weights and nibbles are unsigned, larger by zn_dot8_excess, since x86 multiplies u8 with i8.
  * dot8, `rows` rows of x from a whole tile on and `panels` panels:
- *     y[r][o] = sum over groups g of scale_x[r][g] * scale_w[g][o] * (sum over the group of x[r][k] * w[k][o], exact) */
+ *     y[r][o] = sum over groups i of scale_x[r][i] * scale_w[i][o] * (sum over the group of x[r][k] * w[k][o], exact) */
 enum {
     ZN_DOT8_TILE = 4,
     ZN_DOT8_ROWS = 12 /* of the largest call */,
@@ -114,14 +114,14 @@ static inline size_t zn_dot8_row(int groups)
     return (size_t)groups * (ZN_W_GROUP + sizeof(float) + sizeof(int32_t));
 }
 
-static inline size_t zn_dot8_panel(zn_wtype t, int groups, int vl)
+static inline size_t zn_dot8_panel(zn_wtype type, int groups, int vl)
 {
-    return (size_t)groups * (size_t)vl * (sizeof(uint16_t) + zn_wtype_size(t, ZN_W_GROUP));
+    return (size_t)groups * (size_t)vl * (sizeof(uint16_t) + zn_wtype_size(type, ZN_W_GROUP));
 }
 
-static inline int zn_dot8_excess(zn_wtype t)
+static inline int zn_dot8_excess(zn_wtype type)
 {
-    return t == ZN_W_I4 ? 8 : 128;
+    return type == ZN_W_I4 ? 8 : 128;
 }
 
 /* The tile that row `row` of `rows` is in: its rows. */
@@ -152,15 +152,15 @@ typedef ZN_DECL_DOT8(zn_dot8_fn);
 
 /* The three kernels of a gated block (gated_strip.c); their rows are pixels at constant strides.
  *
- * panel, some outputs of a 1x1 convolution: with q[r][o] = w[0][o] + sum x[r][c] * w[1 + c][o], c < k
- *     y[r][o] = q[r][o], plus res[r][o] if there is a res, for o < n
- *     gate: y[r][o] = q[r][o] * q[r][o + n/2], for o < n/2
+ * panel, some outputs of a 1x1 convolution: with dot[r][o] = w[0][o] + sum x[r][c] * w[1 + c][o], c < k
+ *     y[r][o] = dot[r][o], plus res[r][o] if there is a res, for o < n
+ *     gate: y[r][o] = dot[r][o] * dot[r][o + n/2], for o < n/2
  * w has rows of n rounded up to whole vectors, NR at most; k is a multiple of 4, and n/2 of a gate is whole vectors.
  * gate also prefetches the pixels `ahead`, a cache line of each.
- * gate3, a row of a depthwise 3x3: with q[p][c] = w[0][c] + sum x[u][p + v][c] * w[1 + 3u + v][c], u, v < 3
- *     y[p][c] = q[p][c] * q[p][c + width/2], for c < width/2
+ * gate3, a row of a depthwise 3x3: with dot[p][c] = w[0][c] + sum x[dy][p + dx][c] * w[1 + 3 dy + dx][c], dy, dx < 3
+ *     y[p][c] = dot[p][c] * dot[p][c + width/2], for c < width/2
  * whose pixels p of x and rows of w are `width` floats, panel_nr or 2 vectors.
- * norm_rows, a layer norm: y[p] = (x[p] - mean) / sqrt(var + eps), filled up with zeros to whole vectors. */
+ * norm_rows, a layer norm of n channels: y[p] = (x[p] - mean) / sqrt(var + eps), filled up with zeros to whole vectors. */
 typedef struct zn_panel {
     float *y;
     const float *x, *w, *res, *ahead;
@@ -175,7 +175,7 @@ typedef ZN_DECL_PANEL(zn_panel_fn);
     void name(float *y, size_t y_ld, const float *const x[3], const float *w, int pixels, int width)
 typedef ZN_DECL_GATE3(zn_gate3_fn);
 #define ZN_DECL_NORM_ROWS(name)                                                                                        \
-    void name(float *y, size_t y_ld, const float *x, size_t x_ld, int pixels, int c, float eps)
+    void name(float *y, size_t y_ld, const float *x, size_t x_ld, int pixels, int n, float eps)
 typedef ZN_DECL_NORM_ROWS(zn_norm_rows_fn);
 
 /* Winograd's transforms (winograd.c) of one tile; x, y, res point to the pixels of the tile, row by row.
@@ -188,10 +188,12 @@ typedef ZN_DECL_WINO_IN(zn_wino_in_fn);
               const zn_tail *t)
 typedef ZN_DECL_WINO_OUT(zn_wino_out_fn);
 
-/* Winograd's transform of weights: u[i * u_pos + e] = sum over s, t < 3 of a[i / p][s] w[(3 s + t) * w_tap + e] b[i % p][t]
- * for the p * p positions i and e < n, whole vectors. */
+/* Winograd's transform of weights: u[i * u_pos + j] = sum over dy, dx < 3 of
+ *     down[i / side][dy] w[(3 dy + dx) * w_tap + j] across[i % side][dx]
+ * for the side * side positions i and j < n, whole vectors. */
 #define ZN_DECL_WINO_WEIGHTS(name)                                                                                     \
-    void name(float *u, size_t u_pos, const float *w, size_t w_tap, const float *a, const float *b, int p, size_t n)
+    void name(float *u, size_t u_pos, const float *w, size_t w_tap, const float *down, const float *across, int side,  \
+              size_t n)
 typedef ZN_DECL_WINO_WEIGHTS(zn_wino_weights_fn);
 
 /* y = tail(x * scale + shift); scale and shift: n each, or both NULL; res may be NULL. */
@@ -205,13 +207,13 @@ typedef ZN_DECL_MAP(zn_map_fn);
     void name(float *y, const float *a, const float *b, const float *res, size_t n, zn_binary op, const zn_tail *t)
 typedef ZN_DECL_BINARY(zn_binary_fn);
 
-/* sum[c] = sum over pixels of x, or of (x - mean[c])^2 if mean is not NULL; at most 256 pixels. */
-#define ZN_DECL_MOMENT(name) void name(float *sum, const float *x, size_t ld, int pixels, int c, const float *mean)
+/* sum[c] = sum over pixels of x[c], or of (x[c] - mean[c])^2 if mean is not NULL, c < n; at most 256 pixels. */
+#define ZN_DECL_MOMENT(name) void name(float *sum, const float *x, size_t ld, int pixels, int n, const float *mean)
 typedef ZN_DECL_MOMENT(zn_moment_fn);
 
-/* Layer or RMS norm of one pixel; gamma, beta, res may be NULL. */
+/* Layer or RMS norm of one pixel of n channels; gamma, beta, res may be NULL. */
 #define ZN_DECL_NORM_ROW(name)                                                                                         \
-    void name(float *y, const float *x, const float *gamma, const float *beta, const float *res, int c, float eps,     \
+    void name(float *y, const float *x, const float *gamma, const float *beta, const float *res, int n, float eps,     \
               bool rms, const zn_tail *t)
 typedef ZN_DECL_NORM_ROW(zn_norm_row_fn);
 
@@ -223,9 +225,9 @@ typedef ZN_DECL_MAXIMUM(zn_maximum_fn);
 #define ZN_DECL_EXP_SUM(name) float name(float *y, const float *x, float max, size_t n)
 typedef ZN_DECL_EXP_SUM(zn_exp_sum_fn);
 
-/* y = the mean over h rows of w pixels of x, per channel; `row` floats from one row to the next.  The sum of a row
- * comes first, so that rounding errors grow with h + w. */
-#define ZN_DECL_AVERAGE(name) void name(float *y, const float *x, size_t ld, size_t row, int h, int w, int c)
+/* y = the mean over rows and columns of x, for each of n channels; `row` floats from one row to the next.  The sum of a row
+ * comes first, so that rounding errors grow with rows + columns. */
+#define ZN_DECL_AVERAGE(name) void name(float *y, const float *x, size_t ld, size_t row, int rows, int columns, int n)
 typedef ZN_DECL_AVERAGE(zn_average_fn);
 
 /* Rotary position embedding of one head (zn_rope): `half` pairs. */
@@ -235,16 +237,16 @@ typedef ZN_DECL_ROPE(zn_rope_fn);
 
 /* A step of a sampler (ZN_STEP_COEFS); clip is infinite where nothing is clamped. */
 #define ZN_DECL_STEP(name)                                                                                             \
-    void name(float *y, const float *x, const float *p, const float c[ZN_STEP_COEFS], float clip, size_t n)
+    void name(float *y, const float *x, const float *predicted, const float coef[ZN_STEP_COEFS], float clip, size_t n)
 typedef ZN_DECL_STEP(zn_step_fn);
 
-/* Walsh-Hadamard transforms H (backend.h) of lines: y = H diag(gate) P x in each of `width` columns, whole vectors.
- * Line i of x, v, y is `step` floats after line i-1; P is the permutation (P x)[i] = x[perm[i]].  v has
- * room for n lines of intermediate sums: it may be y, and so may x if there is no perm. */
+/* Walsh-Hadamard transforms H (backend.h) of lines: y = H diag(gate) x in each of `width` columns, whole vectors; with
+ * perm, line perm[i] of x is taken for line i.  Line i of x, sums, y is `step` floats after line i-1.  sums has room for n
+ * lines of intermediate sums: it may be y, and so may x if there is no perm. */
 typedef struct zn_lines {
-    float *y, *v;
+    float *y, *sums;
     const float *x;
-    size_t y_step, v_step, x_step;
+    size_t y_step, sums_step, x_step;
     int n, width;
     const float *gate; /* [i], or [i * gate_step + column] if gate_step is not 0; may be NULL */
     size_t gate_step;
@@ -254,19 +256,19 @@ typedef struct zn_lines {
 #define ZN_DECL_FWHT(name) void name(const zn_lines *g)
 typedef ZN_DECL_FWHT(zn_fwht_fn);
 
-/* v = H diag(gate) v for n consecutive elements; gate may be NULL. */
-#define ZN_DECL_FWHT_ROW(name) void name(float *v, int n, const float *gate)
+/* y = H diag(gate) y for n consecutive elements; gate may be NULL. */
+#define ZN_DECL_FWHT_ROW(name) void name(float *y, int n, const float *gate)
 typedef ZN_DECL_FWHT_ROW(zn_fwht_row_fn);
 
 /* y[j * y_ld + i] = x[i * x_ld + j], i < rows, j < n */
 #define ZN_DECL_TRANSPOSE(name) void name(float *y, size_t y_ld, const float *x, size_t x_ld, int rows, int n)
 typedef ZN_DECL_TRANSPOSE(zn_transpose_fn);
 
-/* A row of pixels of 4 c channels, and the two rows of twice as many pixels of c channels that it is shuffled into:
- *     fine[u][(2 j + v) * fine_ld + k] = coarse[j * coarse_ld + 4 k + 2 u + v],  j < pixels, k < c;  u, v < 2
+/* A row of pixels of 4 n channels, and the two rows of twice as many pixels of n channels that it is shuffled into:
+ *     fine[dy][(2 p + dx) * fine_ld + c] = coarse[p * coarse_ld + 4 c + 2 dy + dx],  p < pixels, c < n;  dy, dx < 2
  * back: the other way round. */
 #define ZN_DECL_SHUFFLE2(name)                                                                                         \
-    void name(float *const fine[2], size_t fine_ld, float *coarse, size_t coarse_ld, int pixels, int c, bool back)
+    void name(float *const fine[2], size_t fine_ld, float *coarse, size_t coarse_ld, int pixels, int n, bool back)
 typedef ZN_DECL_SHUFFLE2(zn_shuffle2_fn);
 
 /* y[c] = w[0][c] x[c-1] + w[1][c] x[c] + w[2][c] x[c+1], c < n; x[-1] and x[n] are readable zeros. */
@@ -276,11 +278,11 @@ typedef ZN_DECL_MIX_ROW(zn_mix_row_fn);
 /* One round of the SLM gate: over the window e[c-2 .. c+2] (readable zeros outside 0 .. n-1)
  *     mag = sqrt(sum e^2 / 5 + 1e-10);   cos = (sum slm[j][c] e[c-2+j]) / (mag * slm[5][c] + 1e-6)
  *     y[c] = x[c] * sigmoid(max(0, cos * sqrt(mag + 1e-10) + slm[6][c]))
- * The gate is three rounds from e = |v|: twice x = |v| and y the next e, then x = y = v. */
+ * The gate of some values is three rounds, the first with e = |values|: twice x = |values| and y the next e, then x = y = values. */
 #define ZN_DECL_SLM_ROW(name) void name(float *y, const float *x, const float *e, const float *slm, int n)
 typedef ZN_DECL_SLM_ROW(zn_slm_row_fn);
 
-/* mask[b] = scale[b] * sum |x[8b .. 8b+7]| + bias[b] > 0, b < n */
+/* mask[i] = scale[i] * sum |x[8i .. 8i+7]| + bias[i] > 0, i < n */
 #define ZN_DECL_MASK_ROW(name) void name(float *mask, const float *x, const float *scale, const float *bias, int n)
 typedef ZN_DECL_MASK_ROW(zn_mask_row_fn);
 
@@ -302,15 +304,15 @@ typedef struct zn_prune_tile {
 typedef ZN_DECL_PRUNED(zn_pruned_fn);
 
 /* Training a dense layer of few pixels; k and n are whole vectors of every instruction set, multiples of ZN_DENSE_UNIT.
- * dots: y[p][o] += sum over i < k of x[p][i] * w[o][i], p < m, o < n, n a multiple of 4
- * dense_back, for ZN_DENSE_ROWS rows o of weights w, j < n columns of them; x, dx are [m][n], dy is [m][rows]:
- *     g[o][j] = sum over p of dy[p][o] * x[p][j];   dx[p][j] += sum over o of dy[p][o] * w[o][j] */
+ * dots: y[p][o] += sum over i < k of x[p][i] * w[o][i], p < pixels, o < n, n a multiple of 4
+ * dense_back, for ZN_DENSE_ROWS rows o of weights w, j < n columns of them; x, dx are [pixels][n], dy is [pixels][rows]:
+ *     dw[o][j] = sum over p of dy[p][o] * x[p][j];   dx[p][j] += sum over o of dy[p][o] * w[o][j] */
 enum { ZN_DENSE_UNIT = 16, ZN_DENSE_ROWS = 8 };
 #define ZN_DECL_DOTS(name)                                                                                             \
-    void name(float *y, size_t y_ld, const float *x, size_t x_ld, const float *w, size_t w_ld, int m, int n, int k)
+    void name(float *y, size_t y_ld, const float *x, size_t x_ld, const float *w, size_t w_ld, int pixels, int n, int k)
 typedef ZN_DECL_DOTS(zn_dots_fn);
 #define ZN_DECL_DENSE_BACK(name)                                                                                       \
-    void name(float *g, float *dx, const float *w, size_t w_ld, const float *x, const float *dy, int m, int n)
+    void name(float *dw, float *dx, const float *w, size_t w_ld, const float *x, const float *dy, int pixels, int n)
 typedef ZN_DECL_DENSE_BACK(zn_dense_back_fn);
 
 /* Runs n rounds of independent multiply-adds on the values in sink; returns the operations done. */

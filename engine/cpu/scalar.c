@@ -51,10 +51,10 @@ static ZN_DECL_BINARY(binary_c)
 
 static ZN_DECL_MOMENT(moment_c)
 {
-    for (int i = 0; i < c; i++)
+    for (int i = 0; i < n; i++)
         sum[i] = 0;
     for (int p = 0; p < pixels; p++, x += ld)
-        for (int i = 0; i < c; i++)
+        for (int i = 0; i < n; i++)
             sum[i] += mean ? (x[i] - mean[i]) * (x[i] - mean[i]) : x[i];
 }
 
@@ -63,13 +63,13 @@ static ZN_DECL_NORM_ROW(norm_row_c)
     double mean = 0, var = 0;
     float m, inv;
 
-    for (int i = 0; i < c && !rms; i++)
+    for (int i = 0; i < n && !rms; i++)
         mean += x[i];
-    m = (float)(mean / c);
-    for (int i = 0; i < c; i++)
+    m = (float)(mean / n);
+    for (int i = 0; i < n; i++)
         var += (x[i] - m) * (x[i] - m);
-    inv = (float)(1 / sqrt(var / c + eps));
-    for (int i = 0; i < c; i++)
+    inv = (float)(1 / sqrt(var / n + eps));
+    for (int i = 0; i < n; i++)
         y[i] = tail((x[i] - m) * inv * (gamma ? gamma[i] : 1) + (beta ? beta[i] : 0), res, (size_t)i, t);
 }
 
@@ -93,17 +93,17 @@ static ZN_DECL_EXP_SUM(exp_sum_c)
 
 static ZN_DECL_AVERAGE(average_c)
 {
-    for (int k = 0; k < c; k++) {
+    for (int c = 0; c < n; c++) {
         float sum = 0;
 
-        for (int i = 0; i < h; i++) {
+        for (int i = 0; i < rows; i++) {
             float of_row = 0;
 
-            for (int j = 0; j < w; j++)
-                of_row += x[(size_t)i * row + (size_t)j * ld + (size_t)k];
+            for (int j = 0; j < columns; j++)
+                of_row += x[(size_t)i * row + (size_t)j * ld + (size_t)c];
             sum += of_row;
         }
-        y[k] = sum / ((float)h * (float)w);
+        y[c] = sum / ((float)rows * (float)columns);
     }
 }
 
@@ -121,9 +121,9 @@ static ZN_DECL_ROPE(rope_c)
 static ZN_DECL_STEP(step_c)
 {
     for (size_t i = 0; i < n; i++) {
-        float x0 = fminf(fmaxf(c[0] * x[i] + c[1] * p[i], -clip), clip);
+        float x0 = fminf(fmaxf(coef[0] * x[i] + coef[1] * predicted[i], -clip), clip);
 
-        y[i] = c[4] * x0 + c[5] * (c[2] * x[i] + c[3] * x0);
+        y[i] = coef[4] * x0 + coef[5] * (coef[2] * x[i] + coef[3] * x0);
     }
 }
 
@@ -162,19 +162,19 @@ static ZN_DECL_FWHT(fwht_c)
 
             if (g->gate)
                 x *= g->gate_step ? g->gate[(size_t)i * g->gate_step + (size_t)c] : g->gate[i];
-            g->v[(size_t)i * g->v_step + (size_t)c] = x;
+            g->sums[(size_t)i * g->sums_step + (size_t)c] = x;
         }
-        hadamard(g->v + c, g->v_step, g->n);
+        hadamard(g->sums + c, g->sums_step, g->n);
         for (int i = 0; i < g->n; i++)
-            g->y[(size_t)i * g->y_step + (size_t)c] = g->v[(size_t)i * g->v_step + (size_t)c];
+            g->y[(size_t)i * g->y_step + (size_t)c] = g->sums[(size_t)i * g->sums_step + (size_t)c];
     }
 }
 
 static ZN_DECL_FWHT_ROW(fwht_row_c)
 {
     for (int i = 0; i < n && gate; i++)
-        v[i] *= gate[i];
-    hadamard(v, 1, n);
+        y[i] *= gate[i];
+    hadamard(y, 1, n);
 }
 
 static ZN_DECL_TRANSPOSE(transpose_c)
@@ -187,7 +187,7 @@ static ZN_DECL_TRANSPOSE(transpose_c)
 static ZN_DECL_SHUFFLE2(shuffle2_c)
 {
     for (int j = 0; j < pixels; j++)
-        for (int i = 0; i < 4 * c; i++) {
+        for (int i = 0; i < 4 * n; i++) {
             float *one = fine[i / 2 % 2] + (size_t)(2 * j + i % 2) * fine_ld + i / 4;
             float *four = coarse + (size_t)j * coarse_ld + i;
 
@@ -265,9 +265,9 @@ float zn_stored_weight(const zn_stored *w, int k, int o)
 
 static ZN_DECL_EXPAND(expand_c)
 {
-    for (int k = e->from; k < e->end; k++)
-        for (int o = 0; o < e->width; o++)
-            to[(size_t)(k % e->taps) * e->tap + (size_t)((k - e->from) / e->taps * e->width + o)] =
+    for (int k = part->from; k < part->end; k++)
+        for (int o = 0; o < part->width; o++)
+            to[(size_t)(k % part->taps) * part->tap + (size_t)((k - part->from) / part->taps * part->width + o)] =
                 zn_stored_weight(w, k, o);
 }
 

@@ -35,10 +35,10 @@ static ZN_DECL_DOTS(ZN_FN(dots))
     for (int o = 0; o < n; o += DOT_O) {
         int p = 0;
 
-        for (; p + DOT_P <= m; p += DOT_P)
+        for (; p + DOT_P <= pixels; p += DOT_P)
             dots_tile(y + (size_t)p * y_ld + o, y_ld, x + (size_t)p * x_ld, x_ld, w + (size_t)o * w_ld, w_ld, k, DOT_P,
                       DOT_O);
-        for (; p < m; p++)
+        for (; p < pixels; p++)
             dots_tile(y + (size_t)p * y_ld + o, y_ld, x + (size_t)p * x_ld, x_ld, w + (size_t)o * w_ld, w_ld, k, 1,
                       DOT_O);
     }
@@ -61,7 +61,7 @@ static ZN_DECL_DENSE_BACK(ZN_FN(dense_back))
             b[o] = vf_load(w + (size_t)o * w_ld + j);
             sum[o] = vf_set(0);
         }
-        for (int p = 0; p < m; p++) {
+        for (int p = 0; p < pixels; p++) {
             vf v = vf_load(x + p * n + j), d[Q];
             va a[Q];
 
@@ -76,6 +76,6 @@ static ZN_DECL_DENSE_BACK(ZN_FN(dense_back))
             vf_store(dx + p * n + j, Q > 1 ? vf_add(d[0], d[Q - 1]) : d[0]);
         }
         UNROLL_FOR (int o = 0; o < BACK_O; o++)
-            vf_store(g + (size_t)o * w_ld + j, sum[o]);
+            vf_store(dw + (size_t)o * w_ld + j, sum[o]);
     }
 }

@@ -110,8 +110,8 @@ static void fwht_lines(const zn_lines *g)
         int r = g->n / job.len >= 8 ? 8 : g->n / job.len;
         bool last = job.len * r == g->n, plain = !job.gate && !job.perm;
 
-        job.y = last ? g->y : g->v;
-        job.y_step = last ? g->y_step : g->v_step;
+        job.y = last ? g->y : g->sums;
+        job.y_step = last ? g->y_step : g->sums_step;
         if (r == 8 && plain)
             fwht_plain8(&job);
         else if (r == 8 && job.gate && !job.gate_step)
@@ -162,7 +162,7 @@ static ZN_DECL_SHUFFLE2(ZN_FN(shuffle2))
     for (int j = 0; j < pixels; j += AT_ONCE) {
         int k = 0, some = pixels - j < AT_ONCE ? pixels - j : AT_ONCE;
 
-        for (; k + VL <= c && some == AT_ONCE; k += VL) {
+        for (; k + VL <= n && some == AT_ONCE; k += VL) {
             vf a[VL];
 
             UNROLL_FOR (int i = 0; i < VL; i++)
@@ -178,7 +178,7 @@ static ZN_DECL_SHUFFLE2(ZN_FN(shuffle2))
         for (int p = j; p < j + some; p++) {
             float *upper = fine[0] + (size_t)(2 * p) * fine_ld, *lower = fine[1] + (size_t)(2 * p) * fine_ld;
 
-            for (int i = k; i < c; i++) {
+            for (int i = k; i < n; i++) {
                 float *four = coarse + (size_t)p * coarse_ld + 4 * i;
 
                 if (back) {
@@ -197,21 +197,21 @@ static ZN_DECL_FWHT_ROW(ZN_FN(fwht_row))
 {
     if (n < VL) {
         for (int i = 0; i < n && gate; i++)
-            v[i] *= gate[i];
+            y[i] *= gate[i];
         for (int len = 1; len < n; len *= 2)
             for (int i = 0; i < n; i++)
                 if (!(i & len)) {
-                    float a = v[i], b = v[i | len];
+                    float a = y[i], b = y[i | len];
 
-                    v[i] = a + b;
-                    v[i | len] = a - b;
+                    y[i] = a + b;
+                    y[i | len] = a - b;
                 }
         return;
     }
     for (int i = 0; i < n; i += VL)
-        vf_store(v + i, vf_hadamard(gate ? vf_mul(vf_load(v + i), vf_load(gate + i)) : vf_load(v + i)));
-    fwht_lines(
-        &(zn_lines){ .y = v, .v = v, .x = v, .y_step = VL, .v_step = VL, .x_step = VL, .n = n / VL, .width = VL });
+        vf_store(y + i, vf_hadamard(gate ? vf_mul(vf_load(y + i), vf_load(gate + i)) : vf_load(y + i)));
+    fwht_lines(&(zn_lines){
+        .y = y, .sums = y, .x = y, .y_step = VL, .sums_step = VL, .x_step = VL, .n = n / VL, .width = VL });
 }
 
 static ZN_DECL_MIX_ROW(ZN_FN(mix_row))

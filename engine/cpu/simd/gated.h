@@ -211,8 +211,8 @@ static ZN_DECL_NORM_ROWS(ZN_FN(norm_rows))
         int from = few || pixels - p >= VL ? p : pixels - VL;
 
         some = few ? VL : pixels - from < NORM_PIXELS ? (pixels - from) / VL * VL : NORM_PIXELS;
-        (c % VL ? norm_part : norm_whole)(y + (size_t)from * y_ld, few ? 0 : y_ld, x + (size_t)from * x_ld,
-                                          few ? 0 : x_ld, some, c, eps);
+        (n % VL ? norm_part : norm_whole)(y + (size_t)from * y_ld, few ? 0 : y_ld, x + (size_t)from * x_ld,
+                                          few ? 0 : x_ld, some, n, eps);
         some = few ? 1 : from + some - p;
     }
 }

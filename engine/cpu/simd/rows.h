@@ -82,10 +82,10 @@ static ZN_DECL_MOMENT(ZN_FN(moment))
 {
     size_t i = 0;
 
-    for (; i + 4 * VL <= (size_t)c; i += 4 * VL)
+    for (; i + 4 * VL <= (size_t)n; i += 4 * VL)
         moment_part(sum, x, ld, pixels, mean, i, 4, VL);
-    for (; i < (size_t)c; i += VL)
-        moment_part(sum, x, ld, pixels, mean, i, 1, row_step(i, (size_t)c));
+    for (; i < (size_t)n; i += VL)
+        moment_part(sum, x, ld, pixels, mean, i, 1, row_step(i, (size_t)n));
 }
 
 static ZN_DECL_NORM_ROW(ZN_FN(norm_row))
@@ -93,11 +93,11 @@ static ZN_DECL_NORM_ROW(ZN_FN(norm_row))
     vf sum = vf_set(0), sum2 = vf_set(0), mean = vf_set(0), inv;
 
     if (!rms) {
-        FOR_ROW(c)
+        FOR_ROW(n)
         sum = vf_add(sum, LOAD(x));
-        mean = vf_set(vf_sum(sum) / (float)c);
+        mean = vf_set(vf_sum(sum) / (float)n);
     }
-    FOR_ROW(c)
+    FOR_ROW(n)
     {
         vf v = vf_sub(LOAD(x), mean);
 
@@ -109,8 +109,8 @@ static ZN_DECL_NORM_ROW(ZN_FN(norm_row))
         }
         sum2 = vf_fma(v, v, sum2);
     }
-    inv = vf_set(1 / sqrtf(vf_sum(sum2) / (float)c + eps));
-    FOR_ROW(c)
+    inv = vf_set(1 / sqrtf(vf_sum(sum2) / (float)n + eps));
+    FOR_ROW(n)
     {
         vf v = vf_mul(vf_sub(LOAD(x), mean), inv);
         vf s = vf_set(0);
@@ -185,10 +185,10 @@ static ZN_DECL_AVERAGE(ZN_FN(average))
 {
     size_t i = 0;
 
-    for (; i + 4 * VL <= (size_t)c; i += 4 * VL)
-        average_part(y, x, ld, row, h, w, i, 4, VL);
-    for (; i < (size_t)c; i += VL)
-        average_part(y, x, ld, row, h, w, i, 1, row_step(i, (size_t)c));
+    for (; i + 4 * VL <= (size_t)n; i += 4 * VL)
+        average_part(y, x, ld, row, rows, columns, i, 4, VL);
+    for (; i < (size_t)n; i += VL)
+        average_part(y, x, ld, row, rows, columns, i, 1, row_step(i, (size_t)n));
 }
 
 static void rope_halves(float *y, const float *x, const float *cos, const float *sin, int half)
@@ -241,10 +241,10 @@ static ZN_DECL_STEP(ZN_FN(step))
     FOR_ROW(n)
     {
         vf a = LOAD(x);
-        vf b = LOAD(p);
-        vf x0 = vf_min(high, vf_max(low, vf_fma(a, vf_set(c[0]), vf_mul(b, vf_set(c[1])))));
-        vf noise = vf_fma(a, vf_set(c[2]), vf_mul(x0, vf_set(c[3])));
+        vf b = LOAD(predicted);
+        vf x0 = vf_min(high, vf_max(low, vf_fma(a, vf_set(coef[0]), vf_mul(b, vf_set(coef[1])))));
+        vf noise = vf_fma(a, vf_set(coef[2]), vf_mul(x0, vf_set(coef[3])));
 
-        STORE(y, vf_fma(x0, vf_set(c[4]), vf_mul(noise, vf_set(c[5]))));
+        STORE(y, vf_fma(x0, vf_set(coef[4]), vf_mul(noise, vf_set(coef[5]))));
     }
 }

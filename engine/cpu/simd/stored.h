@@ -192,16 +192,16 @@ static ZN_DECL_EXPAND(ZN_FN(expand))
 {
     switch (w->type) {
     case ZN_W_F16:
-        expand_f16(to, w, e);
+        expand_f16(to, w, part);
         break;
     case ZN_W_BF16:
-        expand_bf16(to, w, e);
+        expand_bf16(to, w, part);
         break;
     case ZN_W_I8:
-        expand_i8(to, w, e);
+        expand_i8(to, w, part);
         break;
     default:
-        expand_i4(to, w, e);
+        expand_i4(to, w, part);
     }
 }
 

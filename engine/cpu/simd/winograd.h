@@ -257,8 +257,8 @@ INLINE void wino_kernel(float *u, size_t u_pos, const float *w, size_t w_tap, co
 
 static ZN_DECL_WINO_WEIGHTS(ZN_FN(wino_weights))
 {
-    if (p == 6)
-        wino_kernel(u, u_pos, w, w_tap, a, b, n, 6);
+    if (side == 6)
+        wino_kernel(u, u_pos, w, w_tap, down, across, n, 6);
     else
-        wino_kernel(u, u_pos, w, w_tap, a, b, n, 8);
+        wino_kernel(u, u_pos, w, w_tap, down, across, n, 8);
 }
