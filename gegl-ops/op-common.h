@@ -150,8 +150,7 @@ const gchar *zn_op_nick (GType type, gint value);
 
 #define zenith_property_precision_as(text)                                                         \
   property_enum (precision, _ ("Precision"), ZenithPrecision, zenith_precision,                    \
-                 ZENITH_PRECISION_AUTO)                                                            \
-      description (text)
+                 ZENITH_PRECISION_AUTO) description (text)
 
 /* Written by the operation, never read. */
 #define zenith_property_note                                                                       \

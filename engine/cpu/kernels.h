@@ -278,7 +278,8 @@ typedef ZN_DECL_MIX_ROW(zn_mix_row_fn);
 /* One round of the SLM gate: over the window e[c-2 .. c+2] (readable zeros outside 0 .. n-1)
  *     mag = sqrt(sum e^2 / 5 + 1e-10);   cos = (sum slm[j][c] e[c-2+j]) / (mag * slm[5][c] + 1e-6)
  *     y[c] = x[c] * sigmoid(max(0, cos * sqrt(mag + 1e-10) + slm[6][c]))
- * The gate of some values is three rounds, the first with e = |values|: twice x = |values| and y the next e, then x = y = values. */
+ * The gate of some values is three rounds, the first with e = |values|: twice x = |values| and y the next e, then
+ * x = y = values. */
 #define ZN_DECL_SLM_ROW(name) void name(float *y, const float *x, const float *e, const float *slm, int n)
 typedef ZN_DECL_SLM_ROW(zn_slm_row_fn);
 
