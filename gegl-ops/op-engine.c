@@ -684,10 +684,18 @@ zn_op_engine_leave (void)
   g_mutex_unlock (&running);
 }
 
+static void
+run_begin (ZnOpModel *model)
+{
+  g_atomic_int_inc (&n_runs);
+  g_private_set (&within, model);
+}
+
 /* The end of a run: its note is the request's. */
 static zn_status
 run_end (zn_status status, const zn_error *note, ZnOpRequest *request)
 {
+  g_private_set (&within, NULL);
   request->ran = TRUE;
   if (status == ZN_OK && *note->text && ! strstr (request->note, note->text))
     {
@@ -712,11 +720,9 @@ zn_op_model_run (ZnOpModel       *model,
   const zn_job run  = make_job (job, model->beside, request, &note);
   zn_status    status;
 
-  g_atomic_int_inc (&n_runs);
   n_pixels += (guint64) roi.w * roi.h;
-  g_private_set (&within, model);
+  run_begin (model);
   status = zn_model_run_region (model->handle, out, in, 1, roi, &run, &request->err);
-  g_private_set (&within, NULL);
 
   return run_end (status, &note, request);
 }
@@ -733,10 +739,8 @@ zn_op_model_run_arrays (ZnOpModel      *model,
   const zn_job run  = make_job (job, model->beside, request, &note);
   zn_status    status;
 
-  g_atomic_int_inc (&n_runs);
-  g_private_set (&within, model);
+  run_begin (model);
   status = zn_model_run (model->handle, in, n_in, out, &run, &request->err);
-  g_private_set (&within, NULL);
 
   return run_end (status, &note, request);
 }

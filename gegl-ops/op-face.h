@@ -96,6 +96,16 @@ zn_status zn_op_face_locate (ZnOpWhole         *task,
                              const ZnOpPicture *in,
                              ZnOpRequest       *request);
 
+/* The same as a function of an operation with the properties of a ZnOpFace. */
+#define ZN_OP_FACE_LOCATE(name)                                                                    \
+  static zn_status name (ZnOpWhole *task, ZnOpModel *const *model, const ZnOpPicture *in,          \
+                         ZnOpRequest *request)                                                     \
+  {                                                                                                \
+    const ZnOpFace face = ZN_OP_FACE (GEGL_PROPERTIES (request->operation));                       \
+                                                                                                   \
+    return zn_op_face_locate (task, &face, model, in, request);                                    \
+  }
+
 /* What run() has to give. */
 typedef struct
 {

@@ -46,13 +46,7 @@ run (const ZnOpWhole   *task,
   return zn_op_face_reconstruct (&how);
 }
 
-static zn_status
-locate (ZnOpWhole *task, ZnOpModel *const *model, const ZnOpPicture *in, ZnOpRequest *request)
-{
-  const ZnOpFace face = ZN_OP_FACE (GEGL_PROPERTIES (request->operation));
-
-  return zn_op_face_locate (task, &face, model, in, request);
-}
+ZN_OP_FACE_LOCATE (locate)
 
 static void
 describe (GeglOperation *operation, gpointer data)
