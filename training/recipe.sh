@@ -38,13 +38,14 @@ cameras() { # MINUTES OPTION...: a run with them
 
 level() { # MODELS: the estimator for the denoisers of this folder
   local patches=$out/cameras128.safetensors kept=$out/validation128.safetensors net
-  [ -e "$patches" ] || python3 "$here/cameras.py" "$patches" --photos "${photos[@]}" --count 8000 --seed 5 --jobs "$(nproc)"
+  [ -e "$patches" ] || python3 "$here/cameras.py" "$patches" --photos "${photos[@]}" --count 40000 --seed 5 --jobs "$(nproc)"
   [ -e "$kept" ] || python3 "$here/cameras.py" "$kept" --photos "${photos[@]}" --count 400 --seed 77 --validation --jobs "$(nproc)"
   for net in denoise-fast denoise-balanced denoise-best; do
     [ -e "${patches%.*}.$net.tables" ] || python3 "$here/estimate.py" tables "$patches" --models "$1" --network "$net" --count 8000
     [ -e "${kept%.*}.$net.tables" ] || python3 "$here/estimate.py" tables "$kept" --models "$1" --network "$net"
   done
-  python3 "$here/estimate.py" train "$patches" --check "$kept" --out "$out" --batch 64 --minutes "$(awk "BEGIN { print 8 * ${SLOWER:-1} }")"
+  python3 "$here/estimate.py" train "$patches" --check "$kept" --out "$out" --batch 96 --width 32 56 --told 0.2 --pull 0.3 --seed 2 \
+    --minutes "$(awk "BEGIN { print 6 * ${SLOWER:-1} }")"
 }
 
 mkdir -p "$out"
