@@ -179,8 +179,8 @@ typedef struct zn_open { /* a zeroed one, or NULL, is the default */
     const char *precision;
     /* Weights are counted, not loaded: the model tells its sizes, parameters and plans, and cannot run. */
     bool plan_only;
-    size_t
-        beside; /* bytes of the bound, see below, that are taken already: by other models that are open, for example */
+    /* Bytes of the memory bound (see below) that are taken already, by other open models for example. */
+    size_t beside;
 } zn_open;
 
 /* The engine must outlive the model.

@@ -102,6 +102,12 @@ ZENITH_PRECISION=fp32 kernels run --engine cuda --out y="$tmp/ok.npy"
 check "or if the environment says so" test "$(grep -c '_f16' "$tmp/log5")" -eq 0
 kernels "$zenith" run zenith-lite-encode --weights random: --engine cuda --in x="$tmp/x.npy" --out z="$tmp/z.npy" 2>"$tmp/err"
 check "other models take float32" test "$(grep -c '_f16' "$tmp/log5")" -eq 0
+small() { kernels "$zenith" run zenith-encode --weights "$here/models/$1.safetensors" --engine cuda --in x="$tmp/x.npy" --out z="$tmp/z.npy" 2>"$tmp/err"; }
+small zenith
+check "zenith takes half precision by itself" has '_f16' "$tmp/log5"
+small zenith-f2
+check "zenith-f2 runs" test $? -eq 0
+check "zenith-f2 takes float32" test "$(grep -c '_f16' "$tmp/log5")" -eq 0
 run --engine cuda --set precision=fp64 --out y="$tmp/ok.npy"
 check "a precision that does not exist is refused" has 'precision wants' "$tmp/err"
 rm -f "$tmp/log"
