@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* bench_faces.c - `zenith bench face-edit`: the time of an edit as zenith:diffae-manipulate makes it by default.
  *
- *   zenith bench face-edit [PICTURE] [--size WxH] [--engine NAME] [--set precision=P]
+ *   zenith bench face-edit [PICTURE] [--size WxH] [--engine NAME] [--set precision=P] [--out x=FILE.npy]
  *
  * The first edit of a process opens the engine and loads the networks; the others find them loaded.  An edit
  * finds and crops the face, encodes it, inverts it to noise, shifts its code along the first attribute of the file, and
  * samples.  The first estimate of a preview is timed before that.  Not measured: what GEGL does (reading and converting the
  * picture, adding the change to it).  No PICTURE: noise of --size, by default two megapixels.  If no face is found, the
- * middle is edited, which takes as long. */
+ * middle is edited, which takes as long.  --out writes the edited face, in -1..1, to compare precisions. */
 #include "cli.h"
 #include "faces.h"
 
@@ -327,8 +327,9 @@ int bench_faces(const options *o)
     zn_error err = { "" };
     bool ok;
 
-    if (o->n_words > 2 || o->json || o->layers || job_settings(set, o) || (o->n_words > 1 && o->width))
-        return usage("face-edit takes a picture or --size, --weights and --set precision=P");
+    if (o->n_words > 2 || o->json || o->layers || job_settings(set, o) || (o->n_words > 1 && o->width) ||
+        o->n_out > 1 || (o->n_out && strncmp(o->out[0], "x=", 2)))
+        return usage("face-edit takes a picture or --size, --weights, --set precision=P and --out x=FILE.npy");
     snprintf(e.steps, sizeof e.steps, "steps=%d", STEPS);
     ok = make_picture(&e.picture, o, &err) && run_edit(&e, &err);
     if (ok) {
@@ -353,6 +354,11 @@ int bench_faces(const options *o)
         print_line("loaded, least", least);
         snprintf(what, sizeof what, "loaded, median of %d", n);
         print_line(what, median);
+    }
+    if (ok && o->n_out) {
+        const zn_array edited = { e.stack, e.face.h, e.face.w, 3 }; /* the path's end comes first */
+
+        ok = npy_write(o->out[0] + strlen("x="), &edited, 3, &err);
     }
     close_all(&e);
     free(e.picture.data);
