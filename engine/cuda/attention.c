@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "cuda.h"
+#include "hopper.h"
 
 enum { KEYS = 64, WARPS = 4, CUT = 128 }; /* as in kernels/attention.cu; CUT: outputs of a block, plain and wide */
 
@@ -66,7 +67,8 @@ static void attend(zn_cuda *d, const zn_args_attention *g, int heads)
 {
     enum { BQ = 64 }; /* of the plain kernel */
 
-    if (tensor_cores(d, g) && (attend_narrow(d, g, heads) || attend_wide(d, g, heads)))
+    if (tensor_cores(d, g) &&
+        (zn_cuda_hopper_attention(d, g, heads) || attend_narrow(d, g, heads) || attend_wide(d, g, heads)))
         return;
     zn_cuda_launch(d, "attention_plain", zn_cuda_blocks((size_t)g->n_q, BQ), (unsigned)(heads * g->cuts),
                    (unsigned)g->q.n, 256, 0, g);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hopper.c - which convolutions kernels/hopper.cu computes, and in which tiles.
+/* hopper.c - which convolutions kernels/hopper.cu computes, and in which tiles; likewise attention, hopper_attention.cu.
  *
  * All of them use TMA with tensor maps: elements of two bytes (e4m3 x: of one), pixels aligned to 16 bytes.  What is
  * outside an image, or beyond its channels, is read as zero and not written; so every size fits. */
@@ -241,6 +241,7 @@ static bool run(zn_cuda *d, const job *j, plan p)
     a.kw = c->kw;
     a.taps = c->kh * c->kw;
     a.chunks = j->chunks;
+    a.last = zn_ceil_div(c->cin * j->bytes - (j->chunks - 1) * 128, 32);
     a.cin_pad = c->cin_pad;
     a.stride = c->stride;
     a.pad_t = c->pad_t;
@@ -353,4 +354,65 @@ bool zn_cuda_hopper_conv8(zn_cuda *d, const zn_cuda_conv *c)
             return false; /* only the first part can fail: strides and alignment are the same for all */
     }
     return j.flat;
+}
+
+/* ---- attention ---------------------------------------------------------------------------------------------------- */
+
+/* The kernels: outputs of a block, and keys of a step. */
+static const struct form {
+    int outputs, keys;
+} forms[] = { { 64, 128 }, { 128, 128 }, { 256, 64 } };
+
+/* Parts of k in shared memory: two blocks of keys if there is room, at least one that is in use while the next comes. */
+static int attention_stages(const zn_cuda *d, int parts, struct form f)
+{
+    const int room = d->smem_max - zn_hopper_attention_shared(parts, 0, f.keys, f.outputs);
+    const int n = zn_imin(zn_imin(room / (f.keys * 128), ZN_HOPPER_MAX_STAGES), 2 * parts);
+
+    return n >= zn_imin(2 * parts, 4) ? n : 0;
+}
+
+/* The tokens of an image as one row. */
+static bool map_tokens(const zn_cuda *d, zn_hopper_map *map, zn_tensor t, int tokens, int box)
+{
+    t.h = 1;
+    t.w = tokens;
+    return map_pixels(d, map, t, 2, 0, 1, box, 1, 1);
+}
+
+bool zn_cuda_hopper_attention(zn_cuda *d, const zn_args_attention *g, int heads)
+{
+    enum { LEAST = 256 }; /* tokens: below, blocks of 128 queries are too few */
+    const int parts = g->dim / 64;
+    const struct form *best = NULL;
+    zn_hopper_attention a;
+    int64_t least = INT64_MAX;
+
+    if (d->cc != 90 || g->dim % 64 || g->dim_v % 64 || g->n_q < LEAST || g->n_k < LEAST)
+        return false;
+    memset(&a, 0, sizeof a);
+    a.g = *g;
+    a.heads = heads;
+    a.parts = parts;
+    a.tiles = zn_ceil_div(g->n_q, ZN_HOPPER_QUERIES);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        const int cuts = zn_ceil_div(g->dim_v, forms[i].outputs);
+        const int64_t blocks = (int64_t)a.tiles * heads * cuts * g->q.n, waves = (blocks + d->sms - 1) / d->sms;
+        const int64_t cost = waves * (g->dim + forms[i].outputs); /* scores are computed for each cut again */
+
+        if (cost < least && blocks < INT32_MAX && attention_stages(d, parts, forms[i])) {
+            least = cost;
+            best = &forms[i];
+            a.g.cuts = cuts;
+        }
+    }
+    if (!best || !map_tokens(d, &a.q, g->q, g->n_q, ZN_HOPPER_QUERIES) ||
+        !map_tokens(d, &a.k, g->k, g->n_k, best->keys) || !map_tokens(d, &a.v, g->v, g->n_k, best->keys))
+        return false;
+    a.stages = attention_stages(d, parts, *best);
+    zn_cuda_launch_dependent(d,
+                             zn_cuda_kernel("hopper_attention_%s_%d", zn_cuda_type_name(g->q.type), best->outputs).text,
+                             (unsigned)(a.tiles * heads * a.g.cuts * g->q.n), ZN_HOPPER_THREADS(256),
+                             (unsigned)zn_hopper_attention_shared(parts, a.stages, best->keys, best->outputs), &a);
+    return true;
 }

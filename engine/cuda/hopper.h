@@ -46,7 +46,7 @@ typedef struct zn_hopper_conv64 {
 typedef struct zn_hopper_conv {
     zn_hopper_map x, w, y[4], residual;
     zn_hopper_tail tail;
-    int32_t kw, taps, chunks; /* chunks: 128 bytes of channels */
+    int32_t kw, taps, chunks, last; /* chunks: 128 bytes of channels; last: how many times 32 of the last one */
     int32_t cin_pad, stride, pad_t, pad_l, up2;
     int32_t outputs;                            /* cout_pad */
     int32_t tiles_o, tiles_x, tiles_y, tiles_n; /* tiles_n: images, or 4 parities of them */
@@ -62,6 +62,14 @@ typedef struct zn_hopper_quantise {
     uint32_t ld, per_pixel, n; /* elements from pixel to pixel of x; vectors of a pixel, and in all */
 } zn_hopper_quantise;
 
+/* Attention: a block has 128 queries of a head, 64 a warpgroup, and reads blocks of keys and values.  q and k come in parts of 64
+ * channels, v in parts of 64 of the outputs that the block has. */
+typedef struct zn_hopper_attention {
+    zn_hopper_map q, k, v;
+    zn_args_attention g;                 /* cuts: parts of a head's outputs, one block each */
+    int32_t heads, tiles, parts, stages; /* tiles: of queries; parts: of dim; stages: parts of k in shared memory */
+} zn_hopper_attention;
+
 /* An input tile with its halo in shared memory.  A tap is a shifted start address, which the 128-byte swizzle allows at every
  * pixel.  PITCH: pixels of a row; COPY: bytes of the tile; HALO: the same, up to a multiple of 1024. */
 #define ZN_HOPPER_PITCH(w) ((w) + 2)
@@ -75,6 +83,8 @@ enum {
     ZN_HOPPER_MAX_STAGES = 8,
     ZN_HOPPER_BARRIERS = 512, /* bytes */
     ZN_HOPPER_QUANTISED = 4,
+    ZN_HOPPER_QUERIES = 128,
+    ZN_HOPPER_VALUES = 2, /* buffers for a block of values */
 };
 
 /* Two consumer warpgroups and a producer warp; with n = 256 pixels the producer is a warpgroup, for setmaxnreg. */
@@ -86,6 +96,13 @@ static inline int zn_hopper_shared(int rings, int n)
     return 1024 + rings + ZN_HOPPER_WARPGROUPS * 2 * (n < 64 ? n : 64) * 128 + ZN_HOPPER_BARRIERS;
 }
 
+/* The same for attention with blocks of `keys` keys and `outputs` outputs. */
+static inline int zn_hopper_attention_shared(int parts, int stages, int keys, int outputs)
+{
+    return 1024 + parts * ZN_HOPPER_QUERIES * 128 + stages * keys * 128 +
+        ZN_HOPPER_VALUES * (outputs / 64) * keys * 128 + ZN_HOPPER_BARRIERS;
+}
+
 #ifndef __cplusplus
 struct zn_cuda;
 /* True if it computes c: the device is of compute capability 9.0, and types, sizes and addresses fit. */
@@ -94,6 +111,8 @@ bool zn_cuda_hopper_conv(struct zn_cuda *d, const zn_cuda_conv *c);
  * pixel depend on its image or tile.  So x is clamped to +-448, with 3 bits of mantissa from 2^-6 on and multiples of 2^-9
  * below.  The kernel quantises it, or, where that is faster, another kernel does so before. */
 bool zn_cuda_hopper_conv8(struct zn_cuda *d, const zn_cuda_conv *c);
+/* True if it computes the attention of these heads. */
+bool zn_cuda_hopper_attention(struct zn_cuda *d, const zn_args_attention *g, int heads);
 #endif
 
 #endif

@@ -92,6 +92,13 @@ void zn_check_attention(zn_test *t)
         { 1, 65, 66, 160, 160, 2, 2, true, true, 1 },
         { 1, 300, 300, 256, 256, 2, 1, true, true, 1 },
         { 2, 70, 90, 320, 320, 1, 1, false, true, 2 },
+        /* tokens enough for blocks of 128 queries: each head size has its own layout of shared memory */
+        { 1, 257, 385, 64, 64, 2, 1, true, true, 3 },
+        { 2, 300, 270, 128, 128, 2, 2, false, true, 1 },
+        { 1, 513, 700, 128, 128, 1, 1, true, true, 9 },
+        { 1, 256, 261, 192, 192, 1, 1, false, true, 2 },
+        { 1, 290, 391, 384, 384, 1, 1, false, true, 1 },
+        { 1, 259, 260, 512, 512, 1, 1, false, true, 4 },
     };
 
     for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++) {

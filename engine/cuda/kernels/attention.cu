@@ -5,6 +5,7 @@
  *   attention_D  fp16 and bf16 on tensor cores (mma.sync, from compute capability 8.0 on): heads of a multiple of 8
  *                channels, padded with zeros to D
  *   wide         the same for longer heads: a block has 64 queries and 128 outputs, and reads q and k in parts of 128
+ * hopper_attention.cu has another, for compute capability 9.0.
  * All keep S = q k^T and the outputs in registers, and for each query the running maximum of the scores and the sum of
  * the weights; outputs and sum are rescaled when the maximum grows.
  * causal: query i reads the keys 0 .. i + n_k - n_q.  Blocks of keys after that are skipped, scores after it are
@@ -16,12 +17,6 @@ extern __shared__ __align__(16) char shared_bytes[];
 /* ---- plain ------------------------------------------------------------------------------------------------- */
 
 enum { BQ = 64, BK = 64, STEP = 32, CUT = 128, PITCH = BQ + 4 };
-
-/* How many keys the first so many queries read. */
-__device__ __forceinline__ int end_of_keys(const zn_args_attention &g, int queries)
-{
-    return g.causal ? min(g.n_k, queries + g.n_k - g.n_q) : g.n_k;
-}
 
 /* rows x STEP elements of a tensor, transposed: to[d][row]; zeros outside n and dim. */
 __device__ __forceinline__ void stage_transposed(float *to, const zn_tensor &t, size_t first, int n, int c, int dim)
@@ -292,18 +287,6 @@ __device__ __forceinline__ void soften(float (&s)[M][KEYS / 8][4], float (&o)[M]
                 sum[m][h] += s[m][j][2 * h] + s[m][j][2 * h + 1]; /* of this thread's columns, until the end */
             }
         }
-}
-
-/* pack2 for weights, which never overflow */
-template <class T> __device__ __forceinline__ unsigned pack_weights(float a, float b)
-{
-    if constexpr (type_of<T>::value == ZN_F16) {
-        __half2 pair = __floats2half2_rn(a, b);
-
-        return *(const unsigned *)&pair;
-    } else {
-        return pack2<T>(a, b);
-    }
 }
 
 /* o += s v */

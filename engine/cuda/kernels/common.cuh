@@ -406,4 +406,24 @@ __device__ __forceinline__ void barrier_some(int id, int threads)
 
 #endif
 
+/* ---- attention ------------------------------------------------------------------------------------------------- */
+
+/* How many keys the first so many queries read. */
+__device__ __forceinline__ int end_of_keys(const zn_args_attention &g, int queries)
+{
+    return g.causal ? min(g.n_k, queries + g.n_k - g.n_q) : g.n_k;
+}
+
+/* pack2 for weights, which never overflow */
+template <class T> __device__ __forceinline__ unsigned pack_weights(float a, float b)
+{
+    if constexpr (type_of<T>::value == ZN_F16) {
+        __half2 pair = __floats2half2_rn(a, b);
+
+        return *(const unsigned *)&pair;
+    } else {
+        return pack2<T>(a, b);
+    }
+}
+
 #endif

@@ -212,21 +212,6 @@ __device__ __forceinline__ void finish(float (&v)[N / 2], outlet &o, const zn_ho
     }
 }
 
-/* A ring of buffers, with a thread's position and phase in it. */
-struct ring {
-    uint32_t data, full, empty;
-    int stages, size, stage, phase;
-};
-
-__device__ __forceinline__ uint32_t ring_data(const ring &r) { return r.data + r.stage * r.size; }
-__device__ __forceinline__ uint32_t ring_full(const ring &r) { return r.full + r.stage * 8; }
-__device__ __forceinline__ uint32_t ring_empty(const ring &r) { return r.empty + r.stage * 8; }
-__device__ __forceinline__ void ring_next(ring &r, int by = 1)
-{
-    r.stage += by;
-    if (r.stage >= r.stages)
-        r.stage -= r.stages, r.phase ^= 1;
-}
 __device__ __forceinline__ void ring_skip(ring &r, int by)
 {
     for (r.stage += by; r.stage >= r.stages; r.phase ^= 1)
@@ -692,6 +677,10 @@ __device__ __forceinline__ void release_warpgroup(int wg)
     asm volatile("bar.arrive %0, 256;" ::"r"(wg + 4) : "memory");
 }
 
+template <int n> struct constant {
+    __device__ constexpr operator int() const { return n; }
+};
+
 /* 3x3, stride 1, padding 1: a tile of 8 (split: 16) x N / 8 pixels is read once for all nine taps.  `quantise`: x is
  * fp16, In is e4m3, and a buffer of weights belongs to one warpgroup, in the order in which they alternate: a warpgroup that
  * waits for a buffer knows that all before it have been filled, so it cannot mistake the phase. */
@@ -768,29 +757,36 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
             barrier_wait(ring_full(x), x.phase);
             if (quantise && (wg == 1 || c > 0 || tile != blockIdx.x))
                 await_warpgroup(wg);
+            const auto nine_taps = [&](auto parts) {
 #pragma unroll
-            for (int tap = 0; tap < 9; tap++) {
-                const int u = tap / 3, v = tap % 3;
-                const uint64_t weights = describe(ring_data(w) + (split || quantise ? 0 : wg * 8192), 1024);
-                const uint64_t pixel = pixels +
-                    tap_at(up ? (py + u + 1) >> 1 : u, (up ? (px + v + 1) >> 1 : v) + (split ? wg * 8 : 0), pitch);
+                for (int tap = 0; tap < 9; tap++) {
+                    const int u = tap / 3, v = tap % 3;
+                    const uint64_t weights = describe(ring_data(w) + (split || quantise ? 0 : wg * 8192), 1024);
+                    const uint64_t pixel = pixels +
+                        tap_at(up ? (py + u + 1) >> 1 : u, (up ? (px + v + 1) >> 1 : v) + (split ? wg * 8 : 0), pitch);
 
-                barrier_wait(ring_full(w), w.phase);
-                products_begin();
+                    barrier_wait(ring_full(w), w.phase);
+                    products_begin();
 #pragma unroll
-                for (int k = 0; k < 4; k++)
-                    product(In(), d, weights + k * 2, pixel + k * 2, c + tap + k > 0);
-                products_commit();
-                products_wait<1>(d);
-                if (lane == 0) {
-                    if (tap > 0 || (c > 0 && !quantise))
-                        barrier_arrive(used);
-                    if (tap == 0 && c > 0 && !quantise)
-                        barrier_arrive(used_x);
+                    for (int k = 0; k < parts; k++)
+                        product(In(), d, weights + k * 2, pixel + k * 2, c + tap + k > 0);
+                    products_commit();
+                    products_wait<1>(d);
+                    if (lane == 0) {
+                        if (tap > 0 || (c > 0 && !quantise))
+                            barrier_arrive(used);
+                        if (tap == 0 && c > 0 && !quantise)
+                            barrier_arrive(used_x);
+                    }
+                    used = ring_empty(w);
+                    ring_next(w);
                 }
-                used = ring_empty(w);
-                ring_next(w);
-            }
+            };
+
+            if (!quantise && sizeof(In) == 2 && a.last == 2 && c + 1 == a.chunks)
+                nine_taps(constant<2>());
+            else
+                nine_taps(constant<4>());
             used_x = ring_empty(x);
             ring_next(x);
             if (quantise) {

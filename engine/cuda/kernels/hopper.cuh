@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* hopper.cuh - the instructions of compute capability 9.0 that hopper.cu uses: mbarriers, TMA, wgmma.  Fields and rules: PTX ISA, "mbarrier", "cp.async.bulk.tensor", "Asynchronous Warpgroup Level Matrix
+/* hopper.cuh - the instructions of compute capability 9.0 that hopper.cu and hopper_attention.cu use: mbarriers, TMA, wgmma; rings of
+ * buffers in shared memory.  Fields and rules: PTX ISA, "mbarrier", "cp.async.bulk.tensor", "Asynchronous Warpgroup Level Matrix
  * Instructions". */
 #ifndef ZN_HOPPER_CUH
 #define ZN_HOPPER_CUH
@@ -118,6 +119,22 @@ __device__ __forceinline__ void stores_done() { asm volatile("cp.async.bulk.wait
 __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 __device__ __forceinline__ void warpgroup_sync(int wg) { asm volatile("bar.sync %0, 128;" ::"r"(wg + 1) : "memory"); }
+
+/* A ring of buffers, with a thread's position and phase in it. */
+struct ring {
+    uint32_t data, full, empty;
+    int stages, size, stage, phase;
+};
+
+__device__ __forceinline__ uint32_t ring_data(const ring &r) { return r.data + r.stage * r.size; }
+__device__ __forceinline__ uint32_t ring_full(const ring &r) { return r.full + r.stage * 8; }
+__device__ __forceinline__ uint32_t ring_empty(const ring &r) { return r.empty + r.stage * 8; }
+__device__ __forceinline__ void ring_next(ring &r, int by = 1)
+{
+    r.stage += by;
+    if (r.stage >= r.stages)
+        r.stage -= r.stages, r.phase ^= 1;
+}
 
 /* wgmma. */
 
