@@ -101,7 +101,7 @@ const ZnFilter zn_filters[] = {
       .title           = N_ ("New Face"),
       .label           = N_ ("_New Face..."),
       .page            = "diffae",
-      .blurb           = N_ ("Make up a face of nobody"),
+      .blurb           = N_ ("Make up the face of a person who does not exist"),
       .help            = "Fills the selection with a face that 'seed' decides: equal seeds give "
                          "equal faces.  It is made as large as the model's pictures are and scaled "
                          "to the selection.",

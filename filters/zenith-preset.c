@@ -180,7 +180,7 @@ preset_read (const gchar *file)
     }
 
   if (why && text)
-    preset->broken = g_strdup_printf (_ ("The preset file %s is wrong in line %u: %s"), file, i,
+    preset->broken = g_strdup_printf (_ ("The preset file %s has an error in line %u: %s"), file, i,
                                       why);
   else if (why)
     preset->broken = g_strdup_printf (_ ("The preset file %s cannot be read: %s"), file, why);
@@ -364,7 +364,7 @@ zn_preset_settings (const ZnPreset *preset, GError **error)
   for (guint i = 0; settings && i < preset->n; i++)
     if (! zn_settings_set_text (settings, preset->key[i], preset->value[i], error))
       {
-        g_prefix_error (error, _ ("The preset file %s is wrong: "), preset->file);
+        g_prefix_error (error, _ ("The preset file %s has an error: "), preset->file);
         g_clear_pointer (&settings, zn_settings_free);
       }
 

@@ -132,7 +132,7 @@ read_row (ZnOpAttribute *attribute, const zn_weights *w, gint row, gint n, gint 
   for (gint i = 0; ok && i < code; i++)
     if (! isfinite (shift[i]) || ! (number[row] >= 0.0f && number[row] <= 20.0f))
       {
-        g_strlcpy (err->text, _ ("The attribute file holds numbers that are none."),
+        g_strlcpy (err->text, _ ("The attribute file holds values that are not finite numbers."),
                    sizeof (err->text));
         ok = FALSE;
       }

@@ -171,7 +171,7 @@ zn_op_check_box (const GeglRectangle *box, zn_error *err)
   if (box->width <= 0 || box->height <= 0)
     g_strlcpy (err->text, _ ("There is no picture to work on."), sizeof (err->text));
   else if (gegl_rectangle_is_infinite_plane (box))
-    g_strlcpy (err->text, _ ("The picture has no end: crop it first."), sizeof (err->text));
+    g_strlcpy (err->text, _ ("The picture has no bounds: crop it first."), sizeof (err->text));
   else if (box->width > MAX_SIDE || box->height > MAX_SIDE ||
            (gint64) box->width * box->height > MAX_AREA)
     g_snprintf (err->text, sizeof (err->text),

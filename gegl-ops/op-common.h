@@ -155,7 +155,7 @@ const gchar *zn_op_nick (GType type, gint value);
 /* Written by the operation, never read. */
 #define zenith_property_note                                                                       \
   property_string (note, _ ("Note"), "")                                                           \
-      description (_ ("What went otherwise than asked, though the result is good"))                \
+      description (_ ("What was done differently from what was asked; the result is still good"))  \
           ui_meta ("visible", "noted")
 
 /* Written by the operation, never read; for programs, so an automatic dialog does not show it. */

@@ -176,7 +176,8 @@ zn_op_face_locate (ZnOpWhole         *task,
   if (looks (face, box, model) && zn_weights_find (weights, sizeof (weights), FINDER, &err))
     {
       g_snprintf (request->note, sizeof (request->note),
-                  _ ("No face was looked for, the middle was taken: %s"), err.text);
+                  _ ("The face was not searched for; the middle of the picture is used: %s"),
+                  err.text);
     }
   else if (looks (face, box, model))
     {
@@ -743,7 +744,8 @@ zn_op_face_load (ZnOpPicture *picture, const gchar *path, ZnOpRequest *request)
   g_object_unref (graph);
 
   if (! picture->buffer || ! zn_op_check_box (gegl_buffer_get_extent (picture->buffer), &err))
-    return zn_op_request_refuse (request, ZN_E_FILE, "'%s' is no picture that can be read.", path);
+    return zn_op_request_refuse (request, ZN_E_FILE, "'%s' is not a picture that can be read.",
+                                 path);
 
   format          = gegl_buffer_get_format (picture->buffer);
   picture->box    = *gegl_buffer_get_extent (picture->buffer);

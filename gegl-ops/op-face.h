@@ -65,14 +65,15 @@ typedef struct
               _ ("Center of the face's frame, from the upper edge")) value_range (-1e6, 1e6)       \
               ui_range (0.0, 4096.0) ui_meta ("unit", "pixel-coordinate") ui_meta ("axis", "y")    \
                                                                                                    \
-                  property_double (frame_size, _ ("Frame size"), 0.0) description (                \
-                      _ ("Side of the frame; 0: that of the face that is found"))                  \
-                      value_range (0.0, 65536.0) ui_range (0.0, 4096.0) ui_meta ("unit",           \
-                                                                                 "pixel-distance") \
+                  property_double (frame_size, _ ("Frame size"), 0.0)                              \
+                      description (_ ("Side of the frame; 0: that of the face that is found"))     \
+                          value_range (0.0, 65536.0) ui_range (0.0, 4096.0)                        \
+                              ui_meta ("unit", "pixel-distance")                                   \
                                                                                                    \
-                          property_double (frame_angle, _ ("Frame angle"), 0.0) description (_ (   \
-                              "Turn of the frame, clockwise: that of the line through the eyes"))  \
-                              value_range (-180.0, 180.0) ui_meta ("unit", "degree")
+                                  property_double (frame_angle, _ ("Frame angle"), 0.0)            \
+                                      description (_ ("Rotation of the frame, clockwise: that of " \
+                                                      "the line through the eyes"))                \
+                                          value_range (-180.0, 180.0) ui_meta ("unit", "degree")
 
 /* "frame" is written by the operation, never read. */
 #define zenith_property_face_find                                                                  \

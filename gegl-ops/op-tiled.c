@@ -127,7 +127,7 @@ tiling_init (Tiling *tiling, GeglOperation *operation, const ZnOpTiled *task, zn
   if (g->in_c != 3 || g->out_c != 3 || g->shrink != g->grow)
     {
       g_snprintf (err->text, sizeof (err->text),
-                  _ ("The model '%s' does not make one picture of another."), task->model);
+                  _ ("The model '%s' does not turn one picture into another."), task->model);
       return FALSE;
     }
 

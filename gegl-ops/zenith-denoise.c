@@ -38,7 +38,7 @@ property_double (sigma, _("Noise level"), 0.0)
   ui_digits   (1)
 
 property_double (sigma_scale, _("Of the measured level"), 1.0)
-  description (_("Times the noise level that was measured: more if noise is left, less if texture goes"))
+  description (_("Factor of the measured noise level: more if noise is left, less if texture is lost"))
   value_range (0.1, 10.0)
   ui_range    (0.25, 4.0)
   ui_gamma    (2.0)

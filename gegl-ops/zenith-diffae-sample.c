@@ -71,7 +71,7 @@ gegl_op_class_init (GeglOpClass *klass)
 
   gegl_operation_class_set_keys (operation_class, "name", "zenith:diffae-sample", "title",
                                  _ ("New Face"), "categories", "render", "description",
-                                 _ ("Makes up a face of nobody"), NULL);
+                                 _ ("Makes up the face of a person who does not exist"), NULL);
 }
 
 #endif

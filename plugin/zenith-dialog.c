@@ -643,7 +643,7 @@ controls_new (Dialog *d)
   gtk_table_set_row_spacings (GTK_TABLE (table), 6);
   gtk_table_set_col_spacings (GTK_TABLE (table), 12);
   gtk_box_pack_start (GTK_BOX (box), table, FALSE, FALSE, 0);
-  attach (table, line++, _ ("Pr_eset"), d->preset, _ ("Values that suit a need"));
+  attach (table, line++, _ ("Pr_eset"), d->preset, _ ("Settings for a purpose"));
   if (! d->any_filter)
     attach (table, line++, "", zn_dialog_preset_buttons (d), NULL);
 

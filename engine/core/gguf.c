@@ -196,10 +196,10 @@ static zn_status read_tensor(zn_weights *w, cursor *c, zn_entry *e)
     e->name = get_string(w, c, ZN_MAX_NAME);
     if (!bad(c) &&
         (!e->name || !*e->name || !zn_utf8_ok(e->name, strlen(e->name)) || strlen(e->name) + 8 != c->at - before))
-        fail(c, "the name of a tensor is too long or no text");
+        fail(c, "the name of a tensor is too long or not text");
     e->n_dims = (int)get32(c);
     if (!bad(c) && (e->n_dims < 1 || e->n_dims > MAX_GGUF_DIMS))
-        fail(c, "a tensor has no or more than 4 dimensions");
+        fail(c, "a tensor has no dimensions, or more than 4");
     for (int i = 0; i < e->n_dims && !bad(c); i++) {
         dims[i] = get64(c);
         if (!bad(c) && (!dims[i] || dims[i] > INT64_MAX))

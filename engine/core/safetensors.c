@@ -117,7 +117,8 @@ static zn_status add_tensor(zn_weights *w, area data, zn_entry *e, const int64_t
                        "it again",
                        data.file->label, e->name);
     if ((uint64_t)(range[1] - range[0]) != zn_entry_len(e) * zn_dtype_size(e->dtype))
-        return zn_fail(err, ZN_E_FILE, "%s is damaged: the tensor '%s' has not the number of bytes its shape needs",
+        return zn_fail(err, ZN_E_FILE,
+                       "%s is damaged: the tensor '%s' does not have the number of bytes that its shape needs",
                        data.file->label, e->name);
     int64_t stride = 1;
 

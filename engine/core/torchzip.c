@@ -309,7 +309,7 @@ static zn_status add_tensor(reader *r, const zn_ptensor *t, zn_error *err)
          * nothing in the file: all tensors together may have REPEATED elements for each byte of the file. */
         r->elements += zn_entry_len(&e) < REPEATED * r->zip.f->size ? zn_entry_len(&e) : REPEATED * r->zip.f->size + 1;
         if (r->elements > REPEATED * r->zip.f->size)
-            return zn_fail(err, ZN_E_FILE, "%s holds the tensor '%s', which repeats its data beyond measure", label,
+            return zn_fail(err, ZN_E_FILE, "%s holds the tensor '%s', which repeats its data too many times", label,
                            r->name);
         e.at += (uint64_t)(t->offset * size);
     } else {
@@ -386,7 +386,7 @@ static zn_status add_dict(reader *r, const zn_pvalue *dict, size_t prefix_len, i
         if (v->kind != ZN_P_TENSOR && (v->kind != ZN_P_DICT || depth == MAX_DEPTH))
             continue;
         if (key.len + 1 > ZN_MAX_NAME - prefix_len || !zn_utf8_ok(key.s, key.len)) {
-            s = zn_fail(err, ZN_E_FILE, "%s is damaged: the name of a tensor is too long or no text", label);
+            s = zn_fail(err, ZN_E_FILE, "%s is damaged: the name of a tensor is too long or not text", label);
             break;
         }
         r->work += prefix_len + key.len + 1;

@@ -416,7 +416,7 @@ static zn_status refuse(const zn_file *f, zn_error *err)
         return zn_fail(err, ZN_E_FILE, "%s is a text file, not weights; %s", f->label, reads);
     if (f->first[0] == 0x80 && f->size > 1 && f->first[1] >= 2 && f->first[1] <= 5)
         return zn_fail(err, ZN_E_FILE, "%s is a bare Python pickle; %s", f->label, reads);
-    return zn_fail(err, ZN_E_FILE, "%s is no weight file, or is damaged; %s", f->label, reads);
+    return zn_fail(err, ZN_E_FILE, "%s is not a weight file, or is damaged; %s", f->label, reads);
 }
 
 static bool is_index(const zn_file *f)
@@ -486,7 +486,7 @@ static zn_status parse_index(zn_weights *w, const zn_file *f, const unsigned cha
     if (s)
         return s;
     if (!zn_json_end(&j) || w->n_promised == first)
-        return zn_fail(err, ZN_E_FILE, "%s is no index of weight files: %s, at byte %zu", f->label,
+        return zn_fail(err, ZN_E_FILE, "%s is not an index of weight files: %s, at byte %zu", f->label,
                        zn_tr(j.wrong ? j.wrong : ZN_TR("there is no weight_map")), zn_json_at(&j));
     qsort(w->promised + first, w->n_promised - first, sizeof *w->promised, by_value);
     return ZN_OK;

@@ -209,7 +209,7 @@ static bool get_block(zn_run *r, size_t size)
     m->block_size = m->block ? size : 0;
     if (!m->block) { /* a lost device has its own sentence */
         r->ctx.status = r->ctx.be->sync(r->ctx.dev, r->ctx.err);
-        zn_ctx_fail(&r->ctx, ZN_E_MEMORY, "%s needs %zu MiB, which this machine does not give", m->arch->info.id,
+        zn_ctx_fail(&r->ctx, ZN_E_MEMORY, "%s needs %zu MiB, more than this machine can provide", m->arch->info.id,
                     size >> 20);
     }
     return m->block;

@@ -41,7 +41,7 @@ zn_status zn_precision_choose(zn_precision *out, const zn_engine *e, const zn_ar
     while (p < ZN_N_PRECISIONS && strcmp(name, zn_precision_names[p]))
         p++;
     if (p == ZN_N_PRECISIONS)
-        return zn_fail(err, ZN_E_USAGE, "precision wants auto, fp32, tf32, fp16, bf16, fp8, int8 or int4, not '%s'%s",
+        return zn_fail(err, ZN_E_USAGE, "precision must be auto, fp32, tf32, fp16, bf16, fp8, int8 or int4, not '%s'%s",
                        name, from);
     if (!e->be->has_precision(e->dev, (zn_precision)p))
         return zn_fail(err, ZN_E_USAGE, "the %s engine has no precision %s%s%s%s", e->be->name, name, from,
@@ -75,7 +75,7 @@ static zn_status read_setting(float *set, const zn_arch *a, const char *text, zn
             continue;
         v = eq ? strtod(eq + 1, &end) : NAN;
         if (!eq || end == eq + 1 || *end || !(v >= k->min && v <= k->max))
-            return zn_fail(err, ZN_E_USAGE, "%s wants a number from %g to %g, not '%s'", k->key, (double)k->min,
+            return zn_fail(err, ZN_E_USAGE, "%s must be a number from %g to %g, not '%s'", k->key, (double)k->min,
                            (double)k->max, eq ? eq + 1 : "");
         set[i] = (float)v;
         return ZN_OK;
@@ -106,7 +106,7 @@ static zn_status all_limits(zn_limits *l, const zn_engine *e, zn_error *err)
     else if (end != text && (*end == 'M' || *end == 'm'))
         end++;
     if (end == text || *end || !(mib >= 1 && mib <= 1e9))
-        return zn_fail(err, ZN_E_USAGE, "%s wants mebibytes, such as 512, or 4G, not '%s'", name, text);
+        return zn_fail(err, ZN_E_USAGE, "%s must be a size in mebibytes, such as 512, or 4G, not '%s'", name, text);
     l->total = l->run = (size_t)(mib * 1048576);
     return ZN_OK;
 }

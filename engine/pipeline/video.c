@@ -24,10 +24,10 @@ zn_status zn_video_shape(const zn_model *m, const zn_frames *in, zn_frames *out,
     if (in->c != g->in_c)
         return zn_fail(err, ZN_E_USAGE, "%s (%s) takes %d channels, not %d", id, m->variant, g->in_c, in->c);
     if (in->h % g->shrink || in->w % g->shrink)
-        return zn_fail(err, ZN_E_USAGE, "frames of %d x %d are no multiples of %d: cut or pad them", in->w, in->h,
-                       g->shrink);
+        return zn_fail(err, ZN_E_USAGE, "the sides of frames of %d x %d are not multiples of %d: crop or pad them",
+                       in->w, in->h, g->shrink);
     if ((in->n - 1) % s->frames_in)
-        return zn_fail(err, ZN_E_USAGE, "%d frames are not 1 and a multiple of %d: leave %d away, or repeat the last",
+        return zn_fail(err, ZN_E_USAGE, "%d frames are not 1 plus a multiple of %d: leave out %d, or repeat the last",
                        in->n, s->frames_in, (in->n - 1) % s->frames_in);
     out->n = 1 + (in->n - 1) / s->frames_in * s->frames_out;
     out->h = in->h / g->shrink * g->grow;

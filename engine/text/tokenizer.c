@@ -105,7 +105,7 @@ static bool read_pattern(zn_json *j, const char *key, void *cookie)
 
 static bool read_splits(zn_json *j, const char *key, void *cookie)
 {
-    static const char wrong[] = ZN_TR("its words are not made as Qwen2's and Qwen3's");
+    static const char wrong[] = ZN_TR("its words are not built as those of Qwen2 and Qwen3");
     static const rule split[] = { { "type", "=Split", true },
                                   { "behavior", "=Isolated", true },
                                   { "invert", "false", true } };
@@ -227,7 +227,8 @@ static void read_file(zn_json *j, model *m)
             read_object(j, RULES(normal), "texts are not normalised to form C", NULL, NULL);
             normalised = true;
         } else if (!strcmp(key, "pre_tokenizer")) {
-            read_object(j, RULES(sequence), "its words are not made as Qwen2's and Qwen3's", read_splits, &splits);
+            read_object(j, RULES(sequence), "its words are not built as those of Qwen2 and Qwen3", read_splits,
+                        &splits);
         } else if (!strcmp(key, "post_processor") && !zn_json_word(j, "null")) {
             read_object(j, RULES(post), "tokens are added to every text", NULL, NULL);
         } else if (!strcmp(key, "model")) {
@@ -261,7 +262,7 @@ static void sort_vocab(zn_json *j, zn_tokenizer *t)
     unsigned char *seen = calloc(MAX_TOKENS, 1);
 
     if (!seen) {
-        zn_json_fail(j, "there is no memory for the vocabulary");
+        zn_json_fail(j, "there is not enough memory for the vocabulary");
         return;
     }
     qsort(t->vocab, t->n_vocab, sizeof *t->vocab, by_text);

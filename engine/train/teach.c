@@ -41,7 +41,7 @@ static zn_status check(const zn_lesson *l, zn_error *err)
                        l->n_without, l->d, ZN_TEACH_MAX, MAX_CODE);
     for (int k = 0; k < l->d; k++)
         if (!(l->deviation[k] > 0) || !isfinite(l->deviation[k]) || !isfinite(l->mean[k]))
-            return zn_fail(err, ZN_E_FILE, "the statistics of codes hold numbers that are none");
+            return zn_fail(err, ZN_E_FILE, "the statistics of codes hold values that are not finite numbers");
     return ZN_OK;
 }
 
@@ -142,7 +142,7 @@ zn_status zn_teach(const char *path, zn_teach_report *report, const zn_lesson *l
     for (size_t i = 0; !s && i < n; i++)
         yes[i] = i < (size_t)l->n_with;
     if (!s && !normalise(x, l))
-        s = zn_fail(err, ZN_E_USAGE, "a code holds numbers that are none");
+        s = zn_fail(err, ZN_E_USAGE, "a code holds values that are not finite numbers");
     if (!s)
         s = fit(direction, report, x, yes, l, err);
     if (!s)

@@ -72,7 +72,7 @@ expect 0 'face.safetensors: 422 tensors; .*face.attributes.safetensors: 40 attri
 expect 0 'diffusion autoencoder, latent network of 4 layers, statistics of codes' "what it wrote" "$zenith" info "$tmp/face.safetensors"
 expect 0 'taesd or taesdxl encoder' "convert any model" sh -c "'$zenith' convert '$enc' '$tmp/t.safetensors' --type bf16 && '$zenith' info '$tmp/t.safetensors'"
 expect 0 'tensors' "convert to int4" "$zenith" convert "$here/tests/data/golden/zimage_dit.safetensors" "$tmp/t.safetensors" --type int4
-expect 2 'wants fp16, bf16, fp32, int8 or int4' "convert to nonsense" "$zenith" convert "$enc" "$tmp/t.safetensors" --type fp7
+expect 2 'must be fp16, bf16, fp32, int8 or int4' "convert to nonsense" "$zenith" convert "$enc" "$tmp/t.safetensors" --type fp7
 expect 2 'takes weight files and a new one' "convert one file" "$zenith" convert "$enc"
 expect 1 'must end in' "convert to another kind of file" "$zenith" convert "$enc" "$tmp/t.pth"
 expect 0 'Usage|zenith run MODEL' "help" "$zenith" help
@@ -205,7 +205,7 @@ npy "$tmp/video.npy" 80 24 3
 sed "s/(80, 24, 3), }   /(5, 16, 24, 3), }/" "$tmp/video.npy" >"$tmp/5frames.npy"
 sed "s/(80, 24, 3), }   /(10, 8, 24, 3), }/" "$tmp/video.npy" >"$tmp/10frames.npy"
 video_run() { "$zenith" run wan-vae-encode --weights "$golden/wan21.pth" --in "x=$1" --out "z=$tmp/video-z.npy"; }
-expect 1 'are not 1 and a multiple of 4' "a video of 10 frames" video_run "$tmp/10frames.npy"
+expect 1 'are not 1 plus a multiple of 4: leave out 1' "a video of 10 frames" video_run "$tmp/10frames.npy"
 expect 1 'No such file' "no file is left of it" head -c 1 "$tmp/video-z.npy"
 expect 0 '' "a video" video_run "$tmp/5frames.npy"
 expect 0 '' "its latent has two frames" grep -aq "(2, 2, 3, 16)" "$tmp/video-z.npy"
@@ -259,7 +259,7 @@ expect 1 'cannot be written' "an output that cannot be written" \
   "$zenith" run taesd-encode --weights "$enc" --in "x=$tmp/x.npy" --out z=/nowhere/z.npy
 expect 1 'no weights .denoise-best' "weights that are nowhere" env ZENITH_MODELS=/nowhere HOME=/nowhere XDG_DATA_HOME= \
   "$zenith" run denoise-best --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
-expect 1 'ZENITH_MEMORY wants mebibytes.*lots' "a bound of memory that is none" env ZENITH_MEMORY=lots \
+expect 1 'ZENITH_MEMORY must be a size in mebibytes.*lots' "a bound of memory that is none" env ZENITH_MEMORY=lots \
   "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --engine scalar --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
 # The bound counts weights and a run together; every shipped model works in 64 MiB.
 expect 1 'the weights of denoise-best take [0-9]+ MiB on the scalar engine where 8 are allowed; set ZENITH_MEMORY to more' \
@@ -302,7 +302,7 @@ den() { "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --eng
 expect 0 '' "float32 by name" den --set precision=fp32
 expect 0 '' "weights stored in 8 bits" den --set precision=int8
 expect 1 'scalar engine has no precision tf32: that takes a GPU' "a precision that the engine lacks" den --set precision=tf32
-expect 1 'precision wants auto, fp32' "a precision that is none" den --set precision=fp64
+expect 1 'precision must be auto, fp32' "a precision that is none" den --set precision=fp64
 expect 1 'no precision tf32 .from ZENITH_PRECISION.' "ZENITH_PRECISION" env ZENITH_PRECISION=tf32 \
   "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --engine scalar --in "x=$tmp/x.npy" --out "y=$tmp/y.npy"
 expect 1 "no engine 'nonsense'" "an engine that is none" "$zenith" bench identity --engine nonsense

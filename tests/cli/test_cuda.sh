@@ -109,7 +109,7 @@ small zenith-f2
 check "zenith-f2 runs" test $? -eq 0
 check "zenith-f2 takes float32" test "$(grep -c '_f16' "$tmp/log5")" -eq 0
 run --engine cuda --set precision=fp64 --out y="$tmp/ok.npy"
-check "a precision that does not exist is refused" has 'precision wants' "$tmp/err"
+check "a precision that does not exist is refused" has 'precision must be' "$tmp/err"
 rm -f "$tmp/log"
 FAKE_CUDA_LOG=$tmp/log "$zenith" bench taesd-decode --size 64x64 --engine cuda --weights random: >"$tmp/out" 2>"$tmp/err"
 check "a repeated forward becomes a graph" has '^replay' "$tmp/log"
@@ -122,7 +122,7 @@ check "and without it tiles are larger" test "$(mib "$tmp/large")" -gt 70
 ZENITH_CUDA_MEMORY=1G "$zenith" bench denoise-fast --size 1024x1024 --engine cuda >"$tmp/unit" 2>>"$tmp/err"
 check "in gibibytes, too" test "$(mib "$tmp/unit")" -gt 70
 ZENITH_CUDA_MEMORY=4X run --engine cuda --out y="$tmp/ok.npy"
-check "and what it does not understand it says" has 'ZENITH_CUDA_MEMORY wants mebibytes.*4X' "$tmp/err"
+check "and what it does not understand it says" has 'ZENITH_CUDA_MEMORY must be a size in mebibytes.*4X' "$tmp/err"
 
 # A model's weights are stored in the type that its layers multiply: nothing is expanded.
 for gpu in usual hopper turing; do

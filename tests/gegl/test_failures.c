@@ -294,7 +294,7 @@ test_picture_without_end (void)
       gegl_node_link (plane, run.op);
       data   = run_pixels (&run, &run.box);
       status = run_status (&run);
-      CHECK (*status && strstr (status, "no end"), "%s: the status is '%s'", ops[i], status);
+      CHECK (*status && strstr (status, "no bounds"), "%s: the status is '%s'", ops[i], status);
       CHECK (fabsf (data[0] - 1.0f) < 1e-4f && fabsf (data[2] - data[(9 * 7 - 1) * 4 + 2]) < 1e-6f,
              "%s: pixels were lost", ops[i]);
       g_free (status);

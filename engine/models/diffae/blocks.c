@@ -156,7 +156,7 @@ void zn_diffae_bind_times(zn_binder *b, zn_diffae_times *m, int dim, int embed, 
     m->dim = dim;
     m->embed = embed;
     if (!b->status && (dim < 2 || dim % 2))
-        zn_bind_fail(b, "the embedding of time has %d numbers, which is no even number", dim);
+        zn_bind_fail(b, "the time embedding has %d numbers, which is not an even number", dim);
     bind_table(b, m);
     zn_bind_conv(b, &m->first, zn_conv_same(1, dim, embed), "%s.0", name);
     zn_bind_conv(b, &m->second, zn_conv_same(1, embed, embed), "%s.2", name);

@@ -61,7 +61,7 @@ static void bind(zn_binder *b, void *net)
     /* All published encoders end at 4 x 4. */
     b->geometry.side = zn_diffae_number(b, "image_size", multiple, 4096, 4 * multiple);
     if (!b->geometry.side || b->geometry.side % multiple) {
-        zn_bind_fail(b, "image_size is no multiple of %d up to 4096", multiple);
+        zn_bind_fail(b, "image_size is not a multiple of %d up to 4096", multiple);
         return;
     }
     snprintf(b->variant, sizeof b->variant, "encoder of a diffusion autoencoder, code of %d numbers", m->code);

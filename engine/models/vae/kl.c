@@ -139,7 +139,7 @@ static void count_levels(zn_binder *b, zn_vae *m, const naming *names)
                        m->decoder ? names->up : names->down, m->n_levels, names->block))
         m->n_levels++;
     if (m->n_levels < 1 || m->n_levels > ZN_VAE_LEVELS)
-        zn_bind_fail(b, "the %s has not from 1 to %d levels", side(m->decoder), ZN_VAE_LEVELS);
+        zn_bind_fail(b, "the number of levels of the %s is not between 1 and %d", side(m->decoder), ZN_VAE_LEVELS);
 }
 
 /* Without a file: the width of level i in the order of the forward. */
