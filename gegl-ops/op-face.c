@@ -15,6 +15,7 @@
 #include "op-engine.h"
 #include "op-face-blend.h"
 #include "op-face-codes.h"
+#include "op-face-contrast.h"
 #include "op-face.h"
 
 #define OWN_MODEL "zenith-face"
@@ -520,9 +521,12 @@ paste_between (zn_array *out, const ZnOpFaceWork *work, const gfloat *drawn)
 {
   const Pair            *pair  = work->paste_data;
   const ZnOpFacePicture *face  = pair->face;
-  ZnOpField             *field = zn_op_field_new (work, drawn, face[0].low, face[0].low,
-                                                  (gfloat) -pair->position);
+  gfloat                *level = g_new (gfloat, work->len);
+  ZnOpField             *field;
 
+  zn_op_face_level_contrast (level, drawn, face[0].low, face[1].low, work->side, pair->position);
+  field = zn_op_field_new (work, level, face[0].low, face[0].low, (gfloat) -pair->position);
+  g_free (level);
   zn_op_field_paste (out, (const ZnOpField *) field, work->side, &work->square, &face[0].part);
   g_free (field);
   field = zn_op_field_new (work, face[1].low, face[1].low, face[1].low, (gfloat) pair->position);

@@ -165,6 +165,37 @@ test_reconstruction (void)
   g_object_unref (in);
 }
 
+/* The last picture between two faces is the second one as the model draws it. */
+static void
+test_blend_ends (void)
+{
+  static const gchar face[] = "steps=8 stochastic-steps=8 frame-x=224 frame-y=124 frame-size=128";
+  GeglBuffer        *first  = astronaut ();
+  GeglBuffer *second = changed (first, "gegl:gaussian-blur", "std-dev-x", 2.0, "std-dev-y", 1.0);
+  const GeglRectangle seen     = { 184, 84, 80, 80 }; /* where the mask is 1 */
+  gchar              *settings = g_strconcat ("position=1 ", face, NULL);
+  Run                 alone    = run_new ("zenith:diffae-reconstruct", face, second);
+  Run                 blend    = run_new ("zenith:diffae-interpolate", settings, first);
+  gfloat             *want     = run_pixels (&alone, &seen), *got;
+  gchar              *status;
+  gdouble             most = 0.0;
+
+  run_add (&blend, second);
+  got    = run_pixels (&blend, &seen);
+  status = run_status (&blend);
+  for (gint i = 0; i < 80 * 80 * 4; i++)
+    most = MAX (most, fabs (got[i] - want[i]));
+  CHECK (! *status && most < 1e-3, "'%s'; off by %g", status, most);
+  g_free (got);
+  g_free (want);
+  g_free (status);
+  g_free (settings);
+  run_free (&alone);
+  run_free (&blend);
+  g_object_unref (first);
+  g_object_unref (second);
+}
+
 /* The first estimate is on the way to the result. */
 static void
 test_edits (void)
@@ -239,6 +270,7 @@ main (int argc, char **argv)
   RUN (test_edits); /* the first: its time includes loading */
   RUN (test_reconstruction);
   RUN (test_finder);
+  RUN (test_blend_ends);
 
   return ops_end ();
 }
