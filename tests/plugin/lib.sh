@@ -195,23 +195,15 @@ doc_block () {
     inside       { print }' "$source_dir/docs/scripting.md"
 }
 
-# A display of our own, for dialogs.
+# A display of our own, for dialogs, with a window manager: both are waited for.
 start_display () {
-  for number in 90 91 92 93 94 95 96 97 98 99; do
-    [ -e "/tmp/.X$number-lock" ] && continue
-    Xvfb ":$number" -screen 0 "${screen:-1280x900}x24" -nolisten tcp >/dev/null 2>&1 &
-    display_process=$!
-    sleep 1
-    if kill -0 "$display_process" 2>/dev/null; then
-      processes="$processes $display_process"
-      export DISPLAY=":$number"
-      openbox >/dev/null 2>&1 &
-      processes="$! $processes"
-      sleep 0.5
-      return 0
-    fi
-  done
-  return 1
+  Xvfb -displayfd 3 -screen 0 "${screen:-1280x900}x24" -nolisten tcp 3>"$work/display" >/dev/null 2>&1 &
+  processes="$processes $!"
+  wait_for 60 test -s "$work/display" || return 1
+  export DISPLAY=":$(cat "$work/display")"
+  openbox >/dev/null 2>&1 &
+  processes="$! $processes"
+  wait_for 60 xdotool get_num_desktops
 }
 
 # wait_for SECONDS COMMAND...: until the command succeeds.
