@@ -2,7 +2,7 @@
 /* op-face-contrast.h - the contrast of a face that was drawn between two.
  *
  * A network draws more texture there than either face has, most of all where one of them is
- * plain: its noise is weak there, and what lies between weak and strong noise is texture. */
+ * plain and the other is not. */
 
 #ifndef __ZENITH_OP_FACE_CONTRAST_H__
 #define __ZENITH_OP_FACE_CONTRAST_H__
