@@ -49,7 +49,7 @@ def main(models, out):
     def write(name, x, y):
         save_file({"in": torch.from_numpy(x), "out": torch.from_numpy(y)}, out / f"{name}.golden.safetensors")
 
-    for path in [p for p in sorted(Path(models).glob("*.safetensors")) if not p.name.startswith("zenith-face")]:
+    for path in [p for p in sorted(Path(models).glob("*.safetensors")) if not p.name.startswith(("zenith-face", "zenith-find"))]:
         name, net = evaluate.load(path)
         with torch.no_grad():
             if name == "denoise-level":

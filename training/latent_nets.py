@@ -17,11 +17,12 @@ import nets
 GROUPS = 4              # of a mixing block's 1x1 convolutions, as in the document
 FINE, COARSE = 16, 8    # windows of the mixing blocks at 1/4 and at 1/8: 64 pixels of the picture
 
-# name: kind of block, widths at 1/4 and 1/8, blocks (encoder 1/4, 1/8, decoder 1/8, 1/4), latent channels, blocks at 1/8 with a pool
+# name: kind of block, widths at 1/4 and 1/8, blocks (encoder 1/4, 1/8, decoder 1/8, 1/4), latent channels, blocks at 1/8 with a pool,
+# decoder: its widths, where they are others
 LATENTS = {
-    "zenith": dict(kind="plain", widths=(64, 128), blocks=(5, 7, 8, 10)),
-    "zenith-lite": dict(kind="plain", widths=(48, 96), blocks=(4, 6, 7, 8)),
-    "zenith-f2": dict(kind="plain", widths=(64, 128), blocks=(5, 8, 8, 8), z=32, pools=3, teacher="taef2"),
+    "zenith": dict(kind="plain", widths=(64, 128), blocks=(5, 7, 3, 3), decoder=(112, 224)),
+    "zenith-lite": dict(kind="plain", widths=(48, 96), blocks=(4, 6, 4, 4), decoder=(64, 128)),
+    "zenith-f2": dict(kind="plain", widths=(64, 128), blocks=(5, 8, 6, 8), z=32, pools=3, teacher="taef2"),
     # to compare: equal multiply-adds; the first takes the time of zenith-lite, too
     "latent-gated": dict(kind="gated", widths=(48, 128), blocks=(3, 6, 6, 5)),
     "latent-mix": dict(kind="mix", widths=(64, 176), blocks=(4, 6, 6, 6)),
@@ -204,11 +205,11 @@ class View(nn.Module):
 class Latent(nn.Module):
     """Picture [N,3,H,W] in 0..1, latent [N,z,H/8,W/8] of about unit variance; H and W multiples of 8."""
 
-    def __init__(self, kind, widths, blocks, z=16, pools=0, teacher=None):
+    def __init__(self, kind, widths, blocks, z=16, pools=0, teacher=None, decoder=None):
         super().__init__()
         self.kind, self.teacher = kind, teacher
         self.encoder = Encoder(kind, widths, blocks[:2], z, pools)
-        self.decoder = Decoder(kind, widths, blocks[2:], z, pools)
+        self.decoder = Decoder(kind, decoder or widths, blocks[2:], z, pools)
         self.view = View(z)
         for conv in (self.encoder.intro, self.encoder.down, self.encoder.outro, self.decoder.intro, self.decoder.up):
             nn.init.normal_(conv.weight, std=conv.weight[0].numel() ** -0.5)

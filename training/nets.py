@@ -245,10 +245,12 @@ def build(name):
     return latent_nets.Latent(**latent_nets.LATENTS[name])
 
 
-def begin_from(net, weights):
-    """Load weights; blocks and branches that they do not have begin as the identity, so that a network can grow."""
-    missing, unexpected = net.load_state_dict({k: v.float() for k, v in weights.items()}, strict=False)
-    missing = [k for k in missing if not k.startswith("view.")]
+def begin_from(net, weights, anew=None):
+    """Load weights; blocks and branches that they do not have begin as the identity, so that a network can grow.  Tensors with `anew`
+    in their names are left at random."""
+    kept = lambda k: not (anew and anew in k)
+    missing, unexpected = net.load_state_dict({k: v.float() for k, v in weights.items() if kept(k)}, strict=False)
+    missing = [k for k in missing if not k.startswith("view.") and kept(k)]
     new = {k.rsplit(".", 2)[0] for k in missing}
     grown = {k: m for k, m in net.named_modules() if k in new and hasattr(m, "be_identity")}
     if unexpected or len(grown) < len(new):

@@ -137,14 +137,19 @@ def laid(p):
     return p.permute(0, 2, 3, 1) if p.dim() == 4 else p
 
 
+def trained(net):
+    """Names and parameters, without those that --freeze leaves as they are."""
+    return [(name, p) for name, p in net.named_parameters() if p.requires_grad]
+
+
 def flatten(net):
-    return torch.cat([laid(p.detach()).flatten() for p in net.parameters()])
+    return torch.cat([laid(p.detach()).flatten() for _, p in trained(net)])
 
 
 def unflatten(net, flat):
     """Make the parameters of net views of flat."""
     at = 0
-    for p in net.parameters():
+    for _, p in trained(net):
         view = flat[at:at + p.numel()].view(laid(p).shape)
         p.data = view.permute(0, 3, 1, 2) if p.dim() == 4 else view
         at += p.numel()
@@ -168,7 +173,7 @@ class Matrices:
 
     def __init__(self, net):
         self.groups, at = {}, 0
-        for name, p in net.named_parameters():
+        for name, p in trained(net):
             if p.dim() == 4 and p.shape[1] > 1 and "intro" not in name and "outro" not in name:
                 self.groups.setdefault((p.shape[0], p[0].numel()), []).append(at)
             at += p.numel()
@@ -194,10 +199,10 @@ class Trainer:
         self.ema = self.master.clone()
         self.m, self.v = torch.zeros_like(self.master), torch.zeros_like(self.master)
         self.mu = torch.zeros_like(self.master)
-        self.work = copy.deepcopy(net).to(kind if self.cuda else torch.float32)
+        self.work = copy.deepcopy(net).to(kind if self.cuda else torch.float32, memory_format=torch.channels_last)
         self.flat = flatten(self.work)
         unflatten(self.work, self.flat)
-        self.params = list(self.work.parameters())
+        self.params = [p for _, p in trained(self.work)]
         self.shown = net.eval()                     # float32, shows the average
         unflatten(self.shown, self.ema)
         scalar = lambda v: torch.tensor(v, device=device, dtype=torch.float32)
@@ -308,10 +313,12 @@ def set_up(a):
     if a.init:
         if a.name in latent_nets.FAMILIES:              # a folder with a file of each
             for name, member in net.members.items():
-                nets.begin_from(member, load_file(Path(a.init) / f"{name}.safetensors"))
-        grown = () if a.name in latent_nets.FAMILIES else nets.begin_from(net, load_file(a.init))
+                nets.begin_from(member, load_file(Path(a.init) / f"{name}.safetensors"), a.anew)
+        grown = () if a.name in latent_nets.FAMILIES else nets.begin_from(net, load_file(a.init), a.anew)
         if grown:
             print(f"# {len(grown)} blocks begin as the identity: {', '.join(grown)}", flush=True)
+    for name, p in net.named_parameters():
+        p.requires_grad_(not (a.freeze and a.freeze in name))
     denoiser = a.name in nets.DENOISERS
     pairs = data.Pairs(a.cameras, device) if a.cameras else None
     loss = functools.partial(denoiser_loss, pool=a.pool, pairs=pairs, share=a.share) if denoiser else autoencoder_loss
@@ -350,6 +357,8 @@ def main():
     p.add_argument("--phases", default="128x32:0.6,192x16:0.4", help="SIDExBATCH:SHARE,...")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--init", help="shipped .safetensors to start from; blocks it lacks begin as the identity")
+    p.add_argument("--anew", metavar="PART", help="with --init: tensors with PART in their names begin at random all the same")
+    p.add_argument("--freeze", metavar="PART", help="parameters with PART in their names stay as they are")
     p.add_argument("--pool", type=int, default=1, help="crops of one photograph whose errors are taken together")
     p.add_argument("--muon", action="store_true", help="orthogonalised steps for the matrices (Muon), Adam for the rest")
     p.add_argument("--part", default="0:1", help="which part of the schedule this run is (--minutes are this run's)")
@@ -388,7 +397,7 @@ def main():
         """A file for the network, or for each of its members."""
         files = []
         for name, net in trainer.shown.members.items() if a.name in latent_nets.FAMILIES else [(a.name, trainer.shown)]:
-            if hasattr(net, "view"):
+            if hasattr(net, "view") and net.encoder.outro.weight.requires_grad:
                 with torch.no_grad():
                     net.view.fit(net.encode(look), look)
             files.append(export.write(out, name, net, steps=trainer.steps))
