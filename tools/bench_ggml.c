@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* bench_ggml.c - products of 4-bit and 8-bit weights with floats: ours, or ggml's, for tools/bench_ggml.sh.
  *
- *     bench_ggml ggml|zenith|ENGINE|ENGINE-plain THREADS 4|8 IN OUT ROWS...
+ *     bench_ggml ggml|zenith|ENGINE|ENGINE-dots|ENGINE-plain THREADS 4|8 IN OUT ROWS...
  *
  * A line for each ROWS: the rows, milliseconds and milliseconds of CPU time, each the best of several runs.  ggml's weights
  * are Q4_0 or Q8_0 in its own layout for this CPU, where it has one for them: that is how its programs run. */
@@ -80,7 +80,8 @@ static void zenith_once(product *p)
     p->be->conv2d(p->dev, p->y, p->x, &p->conv, (zn_tail){ 0 });
 }
 
-/* zenith: the best engine of this CPU; NAME-plain: that one without the CPU's products of int8. */
+/* zenith: the best engine of this CPU; NAME-plain: that one without the CPU's products of int8; NAME-dots: with
+ * those of vectors only. */
 static bool zenith_open(product *p, const char *name)
 {
     static const zn_backend *const list[] = { &zn_backend_avx512, &zn_backend_avx2, &zn_backend_neon };
@@ -91,12 +92,12 @@ static bool zenith_open(product *p, const char *name)
     for (size_t i = 0; i < sizeof list / sizeof *list && !p->dev; i++) {
         p->be = list[i];
         if (!strcmp(name, "zenith") || (strlen(p->be->name) == len && !strncmp(name, p->be->name, len)))
-            p->dev = p->be->open(p->threads, &err);
+            p->be->open(&p->dev, p->threads, &err);
     }
     if (!p->dev)
         return fprintf(stderr, "%s\n", err.text), false;
     if (dash)
-        ((zn_cpu *)p->dev)->dot8 = ((zn_cpu *)p->dev)->k->dot8;
+        ((zn_cpu *)p->dev)->dot8 = ((zn_cpu *)p->dev)->k->dot8[strcmp(dash, "-dots") ? ZN_INT8_NONE : ZN_INT8_DOTS];
     p->conv = (zn_conv){ .kh = 1,
                          .kw = 1,
                          .stride = 1,
@@ -193,7 +194,9 @@ int main(int argc, char **argv)
     if (ok)
         p = (product){ .threads = atoi(argv[2]), .bits = atoi(argv[3]), .in = atoi(argv[4]), .out = atoi(argv[5]) };
     if (!ok || p.threads < 1 || p.in < 32 || p.in % 32 || p.out < 16)
-        return fprintf(stderr, "usage: %s ggml|zenith|ENGINE|ENGINE-plain THREADS 4|8 IN OUT ROWS...\n", argv[0]), 2;
+        return fprintf(stderr, "usage: %s ggml|zenith|ENGINE|ENGINE-dots|ENGINE-plain THREADS 4|8 IN OUT ROWS...\n",
+                       argv[0]),
+               2;
     p.weight = values((size_t)p.in * (size_t)p.out, 1);
     ok = p.weight && (theirs ? ggml_start(&p) : zenith_open(&p, argv[1]));
     for (int i = 6; i < argc && ok; i++)

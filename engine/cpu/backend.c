@@ -24,7 +24,8 @@ static zn_status open_isa(void **dev, zn_isa isa, int n_threads, zn_error *err)
     if (!d)
         goto error;
     d->k = k;
-    d->dot8 = k->dot8_int8 && zn_cpu_has_int8(isa) ? k->dot8_int8 : k->dot8;
+    for (int i = 0; i <= (int)zn_cpu_int8(isa); i++)
+        d->dot8 = k->dot8[i].run ? k->dot8[i] : d->dot8;
     d->pool = zn_pool_open(n_threads > 0 ? n_threads : zn_cpu_count());
     if (!d->pool)
         goto error;

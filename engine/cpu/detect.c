@@ -42,6 +42,17 @@ static bool x86_has_int8(zn_isa isa)
 #if ZN_ARCH_ARM && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+
+#ifndef HWCAP2_I8MM /* Linux 5.6 */
+#define HWCAP2_I8MM (1 << 13)
+#endif
+
+static zn_int8 arm_int8(void)
+{
+    if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) == 0)
+        return ZN_INT8_NONE;
+    return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0 ? ZN_INT8_MATRICES : ZN_INT8_DOTS;
+}
 #endif
 
 bool zn_cpu_has(zn_isa isa)
@@ -66,15 +77,15 @@ bool zn_cpu_has(zn_isa isa)
     return false;
 }
 
-bool zn_cpu_has_int8(zn_isa isa)
+zn_int8 zn_cpu_int8(zn_isa isa)
 {
     if (!zn_cpu_has(isa))
-        return false;
+        return ZN_INT8_NONE;
 #if ZN_ARCH_X86
-    return x86_has_int8(isa);
+    return x86_has_int8(isa) ? ZN_INT8_DOTS : ZN_INT8_NONE;
 #elif ZN_ARCH_ARM && defined(__linux__)
-    return isa == ZN_ISA_NEON && (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+    return isa == ZN_ISA_NEON ? arm_int8() : ZN_INT8_NONE;
 #else
-    return false;
+    return ZN_INT8_NONE;
 #endif
 }

@@ -29,7 +29,11 @@ typedef enum zn_isa { ZN_ISA_SCALAR, ZN_ISA_NEON, ZN_ISA_AVX2, ZN_ISA_AVX512 } z
 /* True if the CPU and the operating system support it (ZN_ISA_SCALAR: always). */
 bool zn_cpu_has(zn_isa isa);
 
-/* Whether a CPU with `isa` also has dot products of int8: FEAT_DotProd for NEON, AVX-VNNI for AVX2, AVX-512 VNNI. */
-bool zn_cpu_has_int8(zn_isa isa);
+/* What a CPU with `isa` also has for int8: dot products (FEAT_DotProd for NEON, AVX-VNNI for AVX2, AVX-512 VNNI), and products
+ * of small matrices (FEAT_I8MM for NEON). */
+typedef enum zn_int8 { ZN_INT8_NONE, ZN_INT8_DOTS, ZN_INT8_MATRICES } zn_int8;
+enum { ZN_N_INT8 = ZN_INT8_MATRICES + 1 };
+
+zn_int8 zn_cpu_int8(zn_isa isa);
 
 #endif

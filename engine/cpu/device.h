@@ -15,7 +15,7 @@ enum {
 
 typedef struct zn_cpu {
     const zn_kernels *k;
-    zn_dot8_fn *dot8; /* of k's two */
+    zn_dot8_form dot8; /* of k's */
     zn_pool *pool;
     char *scratch;   /* ZN_SCRATCH bytes for each worker, then those of the device, the zeros, and `expanded` */
     void *shared;    /* ZN_SCRATCH bytes; of the operation, not of a worker */

@@ -13,29 +13,34 @@
 #include "conv.h"
 
 enum {
-    ROOM = 8 << 20,           /* bytes of quantised rows; more rows are done in several passes */
-    BLOCK = 8 * ZN_DOT8_ROWS, /* rows of an item */
-    COLUMN_BYTES = 192 << 10, /* of an item's weights */
-    COLUMN_OUTPUTS = 256,     /* at most: what the sums of a strip have room for */
-    ITEM_ROWS = 8,            /* to quantise */
-    ITEM_OUTPUTS = 16,        /* to pack */
+    ROOM = 8 << 20,                 /* bytes of quantised rows; more rows are done in several passes */
+    BLOCK = 8 * ZN_DOT8_ROWS,       /* rows of an item, or those of a call if they are more ... */
+    MOST_BLOCK = 16 * ZN_DOT8_ROWS, /* ... and these at most */
+    COLUMN_BYTES = 192 << 10,       /* of an item's weights */
+    COLUMN_OUTPUTS = 256,           /* at most: what the sums of a strip have room for */
+    ITEM_ROWS = 8,                  /* to quantise */
+    ITEM_OUTPUTS = 16,              /* to pack */
     MOST_INPUTS = 1 << 16
 };
 
+_Static_assert(MOST_BLOCK *COLUMN_OUTPUTS *(int)sizeof(float) + COLUMN_OUTPUTS / 4 * ZN_DOT8_PART * ZN_DOT8_ROOM <=
+                   (int)ZN_SCRATCH,
+               "sums and prepared weights do not fit");
 _Static_assert((int)ROOM <= (int)ZN_EXPANDED, "quantised rows do not fit");
 _Static_assert(ITEM_OUTPUTS *(MOST_INPUTS + MOST_INPUTS / ZN_W_GROUP * 2) <= (int)ZN_SCRATCH,
                "the outputs of an item do not fit");
 
 typedef struct integers_job {
     zn_conv_job c;
-    size_t first;               /* row of the pass */
-    int rows;                   /* of the pass */
-    int groups, panels, column; /* of all outputs; of an item */
+    size_t first; /* row of the pass */
+    int rows;     /* of the pass */
+    int groups, panels;
+    int column, block; /* panels and rows of an item */
 } integers_job;
 
 static bool suits(const zn_kernels *k, const zn_conv *w)
 {
-    return k->dot8 && zn_conv_integers_fit(w) && w->cin <= MOST_INPUTS;
+    return k->dot8[0].run && zn_conv_integers_fit(w) && w->cin <= MOST_INPUTS;
 }
 
 static int groups_of(const zn_conv *w)
@@ -190,10 +195,11 @@ static void product_item(void *cookie, int item, int worker)
     const zn_kernels *k = job->c.d->k;
     const zn_conv *w = job->c.w;
     const int columns = zn_ceil_div(job->panels, job->column), panel = item % columns * job->column;
-    const int first = item / columns * BLOCK, end = zn_imin(first + BLOCK, job->rows);
+    const int first = item / columns * job->block, end = zn_imin(first + job->block, job->rows);
     const int o = panel * k->vl, n = zn_imin(job->column * k->vl, w->cout - o);
     float *sums = zn_cpu_scratch(job->c.d, worker);
     zn_dot8 g = { .y = sums,
+                  .room = sums + MOST_BLOCK * COLUMN_OUTPUTS,
                   .w = panel_at(k, w, panel),
                   .y_ld = (size_t)(job->column * k->vl),
                   .type = zn_conv_weights(w),
@@ -202,8 +208,8 @@ static void product_item(void *cookie, int item, int worker)
 
     for (int row = first; row < end; row += g.rows) {
         g.x = row_at(job, row);
-        g.rows = zn_dot8_strip(end - row);
-        job->c.d->dot8(&g);
+        g.rows = zn_dot8_strip(end - row, job->c.d->dot8.rows);
+        job->c.d->dot8.run(&g);
         for (int i = 0; i < g.rows; i++) {
             const size_t p = job->first + (size_t)(row + i);
             const float *res = zn_residual_at(&job->c.t, p);
@@ -219,16 +225,17 @@ static void run(const zn_conv_job *c)
     const zn_kernels *k = c->d->k;
     const size_t all = zn_pixels(c->y);
     const int groups = groups_of(c->w), pass = ROOM / (int)zn_dot8_row(groups) / BLOCK * BLOCK;
-    integers_job job = { .c = *c, .groups = groups, .panels = zn_ceil_div(c->w->cout, k->vl) };
+    const int block = zn_imax(BLOCK, c->d->dot8.rows);
+    integers_job job = { .c = *c, .groups = groups, .panels = zn_ceil_div(c->w->cout, k->vl), .block = block };
 
-    assert(pass > 0);
+    assert(pass > 0 && block <= MOST_BLOCK);
     job.column =
         zn_imin(COLUMN_BYTES / (int)zn_dot8_panel(zn_conv_weights(c->w), groups, k->vl), COLUMN_OUTPUTS / k->vl);
     job.column = zn_imax(job.column / ZN_DOT8_PANELS, 1) * ZN_DOT8_PANELS;
     for (; job.first < all; job.first += (size_t)job.rows) {
         job.rows = all - job.first < (size_t)pass ? (int)(all - job.first) : pass;
         zn_pool_run(c->d->pool, quantise_item, &job, zn_ceil_div(job.rows, ITEM_ROWS));
-        zn_pool_run(c->d->pool, product_item, &job, zn_ceil_div(job.rows, BLOCK) * zn_ceil_div(job.panels, job.column));
+        zn_pool_run(c->d->pool, product_item, &job, zn_ceil_div(job.rows, block) * zn_ceil_div(job.panels, job.column));
     }
 }
 

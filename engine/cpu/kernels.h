@@ -93,7 +93,7 @@ typedef ZN_DECL_EXPAND(zn_expand_fn);
 typedef ZN_DECL_FEW(zn_few_fn);
 
 /* Products of integers (integers.c): groups of ZN_W_GROUP inputs, of which four are a quad.  Rows of x are quantised in tiles
- * of `of` rows, ZN_DOT8_TILE or 1: bytes [group][quad][row][4], then scales, floats [group][row], then int32 [group][row], which
+ * of `of` rows, ZN_DOT8_TILE or 1: bytes [group][quad][row][4], or [group][pair of quads][row][8] (DOT8_DEPTH), then scales, floats [group][row], then int32 [group][row], which
  * are the sums of a group times -zn_dot8_excess, if the kernels store weights so.  A row takes zn_dot8_row bytes.
  * to_i8 writes row `row` of such a tile from k floats, for weights of a type; the rest of the last group is 0.
  *
@@ -104,9 +104,11 @@ typedef ZN_DECL_FEW(zn_few_fn);
  *     y[r][o] = sum over groups i of scale_x[r][i] * scale_w[i][o] * (sum over the group of x[r][k] * w[k][o], exact) */
 enum {
     ZN_DOT8_TILE = 4,
-    ZN_DOT8_ROWS = 12 /* of the largest call */,
+    ZN_DOT8_ROWS = 12 /* of a strip */,
     ZN_DOT8_PANELS = 3 /* at a time with one row */,
-    ZN_QUADS = ZN_W_GROUP / 4
+    ZN_QUADS = ZN_W_GROUP / 4,
+    ZN_DOT8_PART = 60, /* groups that are prepared at a time, where a form does that ... */
+    ZN_DOT8_ROOM = 192 /* ... and bytes of such a group of a panel */
 };
 
 static inline size_t zn_dot8_row(int groups)
@@ -130,10 +132,10 @@ static inline int zn_dot8_tile(int row, int rows)
     return row / ZN_DOT8_TILE * ZN_DOT8_TILE + ZN_DOT8_TILE <= rows ? ZN_DOT8_TILE : 1;
 }
 
-/* Rows of the next call, if so many are left: no tile of 4 remains where two of 8 do. */
-static inline int zn_dot8_strip(int left)
+/* Rows of the next call, if so many are left, `most` at most: no tile of 4 remains where two of 8 do. */
+static inline int zn_dot8_strip(int left, int most)
 {
-    return left == ZN_DOT8_ROWS + ZN_DOT8_TILE ? 8 : left < ZN_DOT8_ROWS ? left : ZN_DOT8_ROWS;
+    return left == most + ZN_DOT8_TILE ? most - ZN_DOT8_TILE : left < most ? left : most;
 }
 
 #define ZN_DECL_TO_I8(name) void name(void *tile, int row, int of, const float *x, int k, zn_wtype type)
@@ -141,6 +143,7 @@ typedef ZN_DECL_TO_I8(zn_to_i8_fn);
 
 typedef struct zn_dot8 {
     float *y;
+    void *room; /* panels * ZN_DOT8_PART * ZN_DOT8_ROOM bytes, for a form that prepares weights */
     const void *x, *w;
     size_t y_ld;
     zn_wtype type; /* i8 or i4 */
@@ -149,6 +152,10 @@ typedef struct zn_dot8 {
 
 #define ZN_DECL_DOT8(name) void name(const zn_dot8 *g)
 typedef ZN_DECL_DOT8(zn_dot8_fn);
+typedef struct zn_dot8_form {
+    zn_dot8_fn *run;
+    int rows; /* of the largest call, whole strips: more than one if weights are prepared for them */
+} zn_dot8_form;
 
 /* The three kernels of a gated block (gated_strip.c); their rows are pixels at constant strides.
  *
@@ -331,7 +338,7 @@ typedef struct zn_kernels {
     zn_expand_fn *expand;
     zn_few_fn *few;
     zn_to_i8_fn *to_i8;           /* in the scalar table, too */
-    zn_dot8_fn *dot8, *dot8_int8; /* for CPUs with products of int8 (zn_cpu_has_int8): NULL if this build has none */
+    zn_dot8_form dot8[ZN_N_INT8]; /* for what the CPU has (zn_cpu_int8); no run after the first: not in this build */
     bool dot8_excess;
     zn_panel_fn *panel;
     zn_gate3_fn *gate3;

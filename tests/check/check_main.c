@@ -80,8 +80,9 @@ static void test_backend(const options *o, const zn_backend *b)
         printf("ok %s: %d cases\n", b->name, passed - before);
 }
 
-/* The products of integers that a CPU without products of int8 would use. */
+/* The products of integers that a CPU with less for int8 would use. */
 static const zn_backend *newest;
+static zn_int8 form_of_dot8;
 
 static zn_status open_plain(void **dev, int n_threads, zn_error *err)
 {
@@ -89,34 +90,103 @@ static zn_status open_plain(void **dev, int n_threads, zn_error *err)
     zn_cpu *d = *dev;
 
     if (d)
-        d->dot8 = d->k->dot8;
+        d->dot8 = d->k->dot8[form_of_dot8];
     return s;
+}
+
+/* A product of more groups than are prepared at a time, odd in every direction, with one form of b; y has room for it. */
+enum { PRODUCT_IN = 4001, PRODUCT_OUT = 301, PRODUCT_ROWS = 211 };
+static bool product_of(const zn_backend *b, zn_precision precision, float *y)
+{
+    zn_conv w = { .kh = 1,
+                  .kw = 1,
+                  .stride = 1,
+                  .groups = 1,
+                  .cin = PRODUCT_IN,
+                  .cout = PRODUCT_OUT,
+                  .quantised_x = true,
+                  .precision = precision };
+    const size_t n = (size_t)PRODUCT_IN * (PRODUCT_OUT > PRODUCT_ROWS ? PRODUCT_OUT : PRODUCT_ROWS);
+    float *values = malloc(n * sizeof *values);
+    unsigned seed = 1;
+    void *dev = NULL;
+
+    newest = b;
+    if (values && !open_plain(&dev, 2, NULL))
+        w.packed = b->alloc(dev, b->conv_size(dev, &w));
+    for (size_t i = 0; values && i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        values[i] = (float)(seed >> 8) / 8388608.0f - 1;
+    }
+    if (w.packed) {
+        b->conv_pack(dev, &w, values, NULL);
+        b->conv2d(dev, (zn_tensor){ y, 1, 1, PRODUCT_ROWS, PRODUCT_OUT, PRODUCT_OUT, ZN_F32 },
+                  (zn_tensor){ values, 1, 1, PRODUCT_ROWS, PRODUCT_IN, PRODUCT_IN, ZN_F32 }, &w, (zn_tail){ 0 });
+        b->free(dev, w.packed);
+    }
+    if (dev)
+        b->close(dev);
+    free(values);
+    return w.packed;
+}
+
+/* Whether products of small matrices give what dot products give, in every bit. */
+static void test_same_bits(const zn_backend *b)
+{
+    static const zn_precision precisions[] = { ZN_INT4_MATH, ZN_INT8_MATH };
+    const size_t n = (size_t)PRODUCT_OUT * PRODUCT_ROWS;
+    float *y[2] = { malloc(n * sizeof(float)), malloc(n * sizeof(float)) };
+
+    for (int i = 0; i < 2; i++) {
+        bool ok = y[0] && y[1];
+
+        for (int form = 0; form < 2 && ok; form++) {
+            form_of_dot8 = form ? ZN_INT8_MATRICES : ZN_INT8_DOTS;
+            ok = product_of(b, precisions[i], y[form]);
+        }
+        ok = ok && !memcmp(y[0], y[1], n * sizeof(float));
+        passed += ok;
+        failed += !ok;
+        printf("%s %s: matrices of int%d are dot products in every bit\n", ok ? "ok" : "not ok", b->name, i ? 8 : 4);
+    }
+    free(y[0]);
+    free(y[1]);
 }
 
 static void test_plain_dot8(const options *o, const zn_backend *b)
 {
+    static const char *const with[ZN_N_INT8] = { "without int8", "with dot products of int8", "with matrices of int8" };
     void *dev = NULL;
     const zn_cpu *d = b->conv_of_integers && !b->open(&dev, 1, NULL) ? dev : NULL;
-    const bool two = d && d->k->dot8_int8, used = two && d->dot8 == d->k->dot8_int8;
+    const zn_kernels *k = d ? d->k : NULL;
+    zn_dot8_fn *used = d ? d->dot8.run : NULL;
     zn_backend plain = *b;
-    char name[32];
-    printer p = { name, o->verbose };
-    int before = passed;
+    bool have = true;
 
     if (!d)
         return;
     b->close(dev);
-    if (!used) {
-        skipped += two;
-        if (two)
-            printf("skip %s with int8: this CPU has no products of int8\n", b->name);
-        return;
+    for (int i = 0; i < ZN_N_INT8 && k->dot8[i].run; i++) {
+        char name[64];
+        printer p = { name, o->verbose };
+        const int before = passed;
+
+        snprintf(name, sizeof name, "%s %s", b->name, with[i]);
+        if (!have) {
+            printf("skip %s: this CPU has none\n", name);
+            skipped++;
+        } else if (k->dot8[i].run == used) {
+            have = false; /* the self-test has been there */
+        } else {
+            newest = b;
+            form_of_dot8 = (zn_int8)i;
+            plain.open = open_plain;
+            if (zn_selftest_backend(&plain, o->threads, "conv 1x1", print_case, &p) == 0)
+                printf("ok %s: %d cases\n", name, passed - before);
+        }
     }
-    newest = b;
-    plain.open = open_plain;
-    snprintf(name, sizeof name, "%s without int8", b->name);
-    if (zn_selftest_backend(&plain, o->threads, "conv 1x1", print_case, &p) == 0)
-        printf("ok %s: %d cases\n", name, passed - before);
+    if (used == k->dot8[ZN_INT8_MATRICES].run)
+        test_same_bits(b);
 }
 
 /* ---- the pool ------------------------------------------------------------------------------------------ */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* dot8_neon.h - what simd/to_i8.h and simd/dot8.h need of NEON, with and without the product of int8 (FEAT_DotProd).
+/* dot8_neon.h - what simd/to_i8.h and simd/dot8.h need of NEON, with and without the products of int8 (FEAT_DotProd, FEAT_I8MM).
  *
  * Every dot8_*.h defines the same things:
  *   DOT8_MR       rows of a tile of registers, a multiple of 4
+ *   DOT8_DEPTH    quads of a row that lie together in a tile of inputs: 1 or 2
  *   DOT8_AHEAD    quads of weights that are expanded before their products
  *   DOT8_EXCESS   whether weights are stored with an offset (kernels.h)
  *   vi            sums of VL outputs: vi_start, vi_dot for each quad, vi_scaled; start[0] is what the offset adds, negated
@@ -15,9 +16,17 @@
 #include "../simd/vec_neon.h"
 
 ZN_DECL_DOT8(zn_dot8_dotprod); /* dot8_dotprod.c */
+ZN_DECL_DOT8(zn_dot8_i8mm);    /* dot8_i8mm.c */
+
+#ifdef __ARM_FEATURE_MATMUL_INT8
+#define DOT8_NEON_AHEAD                                                                                                \
+    2 /* loaded right before their products: an operand that is under way needs no port of the registers */
+#else
+#define DOT8_NEON_AHEAD 4
+#endif
 
 /* clang-format off */
-enum { DOT8_MR = 12, DOT8_AHEAD = 4, VQ_NIBBLE = 16, DOT8_EXCESS = false };
+enum { DOT8_MR = 12, DOT8_DEPTH = 2, DOT8_AHEAD = DOT8_NEON_AHEAD, VQ_NIBBLE = 16, DOT8_EXCESS = false };
 typedef int32x4_t vi;
 typedef int8x16_t vq; /* quads of VL outputs */
 typedef int8x16_t vx; /* four quads of inputs */
@@ -54,7 +63,7 @@ static inline vf vf_reload(const float *p)
 {
     vf x;
 
-    __asm__ volatile("ldr %q0, %1" : "=w"(x) : "Q"(*(const float(*)[4])(const void *)p));
+    __asm__ volatile("ldr %q0, %1" : "=w"(x) : "m"(*(const float(*)[4])(const void *)p));
     return x;
 }
 

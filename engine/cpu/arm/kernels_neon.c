@@ -22,5 +22,16 @@
 #include "../simd/fwht.h"
 #include "../simd/dense.h"
 
-#define ZN_DOT8_INT8 zn_dot8_dotprod
+#ifdef ZN_I8MM
+#define ZN_DOT8_INT8                                                                                                   \
+    { zn_dot8_dotprod, ZN_DOT8_ROWS },                                                                                 \
+    {                                                                                                                  \
+        zn_dot8_i8mm, 16 * ZN_DOT8_ROWS                                                                                \
+    }
+#else
+#define ZN_DOT8_INT8                                                                                                   \
+    {                                                                                                                  \
+        zn_dot8_dotprod, ZN_DOT8_ROWS                                                                                  \
+    }
+#endif
 #include "../simd/table.h"

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* dot8.h - products of integers (kernels.h): DOT8_MR rows, 8 or 4 with a panel, or one row with several panels.
  *
- * A group is summed in integers, exactly, and then scaled; the groups of a row are added in order, whatever the tile. */
+ * A group is summed in integers, exactly, and then scaled; the groups of a row are added in order, whatever the tile and
+ * whatever the parts. */
+
+#include <limits.h>
 
 enum { DOT8_PREFETCH = 1024 }; /* bytes ahead in a panel, with one row: weights beyond L3 are waited for */
 
@@ -11,7 +14,13 @@ INLINE size_t vq_size(zn_wtype type)
     return (type == ZN_W_I4 ? 2 : 4) * VL;
 }
 
-/* Four rows of a tile, lane by lane. */
+/* Four rows of a tile with a panel: their sums start, take products with DOT8_DEPTH quads, are scaled, are stored.  A CPU
+ * that multiplies small matrices has its own (arm/dot8_i8mm.c). */
+#ifndef DOT8_FOUR
+enum { DOT8_PART = INT_MAX }; /* groups at a time */
+typedef vi_scale four_scale;
+
+/* Lane by lane. */
 #define DOT8_LANES(to, what)                                                                                           \
     do {                                                                                                               \
         (to)[0] = what(0);                                                                                             \
@@ -20,72 +29,132 @@ INLINE size_t vq_size(zn_wtype type)
         (to)[3] = what(3);                                                                                             \
     } while (0)
 
+/* Groups from .. end-1 of all panels, as products take them: here as they are packed. */
+INLINE void four_prepare(const zn_dot8 *g, int from, int end, const zn_wtype type)
+{
+    (void)g, (void)from, (void)end, (void)type;
+}
+
+/* The first group of a part of a panel, and from one to the next. */
+INLINE const char *four_panel(const zn_dot8 *g, int panel, int from, const zn_wtype type)
+{
+    return (const char *)g->w + zn_dot8_panel(type, panel * g->groups + from, VL);
+}
+
+INLINE size_t four_group(const zn_wtype type)
+{
+    return zn_dot8_panel(type, 1, VL);
+}
+
+INLINE void four_scale_set(four_scale *c, const char *group)
+{
+    vi_scale_set(c, (const uint16_t *)(const void *)group);
+}
+
+INLINE void four_pair(vq w[2], const char *group, int k, const zn_wtype type)
+{
+    vq_pair(w, group + sizeof(uint16_t) * VL + (size_t)k * vq_size(type), type);
+}
+
+INLINE void four_start(vi sum[4], const int32_t *start)
+{
+#define START(row) vi_start(start + (row))
+    DOT8_LANES(sum, START);
+#undef START
+}
+
+INLINE void four_dot(vi sum[4], const vq *w, const char *x, const zn_wtype type)
+{
+    vx rows[DOT8_DEPTH];
+
+    UNROLL_FOR (int i = 0; i < DOT8_DEPTH; i++)
+        rows[i] = vx_load(x + 16 * i);
+#define FIRST(row) vi_dot(sum[row], w[0], rows[(row)*DOT8_DEPTH / 4], (row)*DOT8_DEPTH % 4, type)
+#define SECOND(row) vi_dot(sum[row], w[1], rows[(row)*DOT8_DEPTH / 4], ((row)*DOT8_DEPTH + 1) % 4, type)
+    (void)type;
+    DOT8_LANES(sum, FIRST);
+    if (DOT8_DEPTH == 2)
+        DOT8_LANES(sum, SECOND);
+#undef SECOND
+#undef FIRST
+}
+
+INLINE void four_scaled(vf acc[4], const vi sum[4], const four_scale *c, const float *scale, const int32_t *start,
+                        const zn_wtype type)
+{
+    va sx[DOT8_DEPTH];
+
+    UNROLL_FOR (int i = 0; i < DOT8_DEPTH; i++)
+        sx[i] = va_load(scale + 4 * i);
+#define SCALED(row)                                                                                                    \
+    va_fma(acc[row], vi_scaled(sum[row], c, start + (row), type), sx[(row)*DOT8_DEPTH / 4], (row)*DOT8_DEPTH % 4)
+    DOT8_LANES(acc, SCALED);
+#undef SCALED
+    (void)start;
+}
+
+INLINE void four_store(float *y, size_t ld, const vf acc[4], vf times)
+{
+    UNROLL_FOR (int r = 0; r < 4; r++)
+        vf_store(y + (size_t)r * ld, vf_mul(acc[r], times));
+}
+#endif
+
 /* A group of the rows of n tiles, `tile` bytes apart: products with its quads, scaled. */
-INLINE void dot8_group(vf *acc, const char *q, const vi_scale *c, const char *x, const char *scale, const char *start,
-                       size_t tile, const int n, const zn_wtype type)
+INLINE void dot8_group(vf *acc, const char *group, const four_scale *c, const char *x, const char *scale,
+                       const char *start, size_t tile, const int n, const zn_wtype type)
 {
     vi sum[DOT8_MR];
 
-    UNROLL_FOR (int t = 0; t < n; t++) {
-        const int32_t *s = (const int32_t *)(const void *)(start + (size_t)t * tile);
-
-#define START(lane) vi_start(s + (lane))
-        DOT8_LANES(sum + 4 * t, START);
-#undef START
-    }
+    UNROLL_FOR (int t = 0; t < n; t++)
+        four_start(sum + 4 * t, (const int32_t *)(const void *)(start + (size_t)t * tile));
     UNROLL_FOR (int k = 0; k < ZN_QUADS; k += DOT8_AHEAD) {
         vq w[DOT8_AHEAD];
 
         UNROLL_FOR (int i = 0; i < DOT8_AHEAD; i += 2)
-            vq_pair(w + i, q + (size_t)(k + i) * vq_size(type), type);
-        UNROLL_FOR (int i = 0; i < DOT8_AHEAD; i++)
-            UNROLL_FOR (int t = 0; t < n; t++) {
-                const vx rows = vx_load(x + (size_t)t * tile + 4 * ZN_DOT8_TILE * (k + i));
-
-#define PRODUCT(lane) vi_dot(sum[4 * t + (lane)], w[i], rows, lane, type)
-                DOT8_LANES(sum + 4 * t, PRODUCT);
-#undef PRODUCT
-            }
+            four_pair(w + i, group, k + i, type);
+        UNROLL_FOR (int i = 0; i < DOT8_AHEAD; i += DOT8_DEPTH)
+            UNROLL_FOR (int t = 0; t < n; t++)
+                four_dot(sum + 4 * t, w + i, x + (size_t)t * tile + 4 * ZN_DOT8_TILE * (k + i), type);
     }
-    UNROLL_FOR (int t = 0; t < n; t++) {
-        const va sx = va_load((const float *)(const void *)(scale + (size_t)t * tile));
-        const int32_t *s = (const int32_t *)(const void *)(start + (size_t)t * tile);
-
-#define SCALED(lane) va_fma(acc[4 * t + (lane)], vi_scaled(sum[4 * t + (lane)], c, s + (lane), type), sx, lane)
-        DOT8_LANES(acc + 4 * t, SCALED);
-#undef SCALED
-        (void)s;
-    }
+    UNROLL_FOR (int t = 0; t < n; t++)
+        four_scaled(acc + 4 * t, sum + 4 * t, c, (const float *)(const void *)(scale + (size_t)t * tile),
+                    (const int32_t *)(const void *)(start + (size_t)t * tile), type);
 }
 
-/* mr rows with all panels: the weights of a group are expanded once for all of them. */
-INLINE void dot8_tile(const zn_dot8 *g, int row, const int mr, const zn_wtype type)
+/* mr rows with groups from .. end-1 of all panels: the weights of a group are expanded once for all of them.  Between parts y
+ * holds what is in registers. */
+INLINE void dot8_tile(const zn_dot8 *g, int row, int from, int end, const int mr, const zn_wtype type)
 {
     const int groups = g->groups;
-    const size_t tile = ZN_DOT8_TILE * zn_dot8_row(groups), panel = zn_dot8_panel(type, groups, VL);
-    const char *first = (const char *)g->x + (size_t)row * zn_dot8_row(groups), *w = g->w;
+    const size_t tile = ZN_DOT8_TILE * zn_dot8_row(groups), ahead = (size_t)from * ZN_DOT8_TILE;
+    const char *first = (const char *)g->x + (size_t)row * zn_dot8_row(groups);
     const vf unit = vf_set(type == ZN_W_I4 ? 1.0f / VQ_NIBBLE : 1);
-    vi_scale c;
+    float *y = g->y + (size_t)row * g->y_ld;
+    four_scale c;
 
-    for (int p = 0; p < g->panels; p++, w += panel) {
-        const char *q = w, *x = first;
-        const char *scale_x = x + (size_t)groups * ZN_W_GROUP * ZN_DOT8_TILE;
+    for (int p = 0; p < g->panels; p++, y += VL) {
+        const char *w = four_panel(g, p, from, type), *x = first + ahead * ZN_W_GROUP;
+        const char *scale_x = first + (size_t)groups * ZN_W_GROUP * ZN_DOT8_TILE + ahead * DOT8_DEPTH * sizeof(float);
         const char *start = scale_x + (size_t)groups * sizeof(float) * ZN_DOT8_TILE;
         vf acc[DOT8_MR];
 
         UNROLL_FOR (int r = 0; r < mr; r++)
-            acc[r] = vf_set(0);
-        for (int i = 0; i < groups; i++) {
-            vi_scale_set(&c, (const uint16_t *)(const void *)q);
-            q += sizeof(uint16_t) * VL;
-            dot8_group(acc, q, &c, x, scale_x, start, tile, mr / ZN_DOT8_TILE, type);
-            q += ZN_QUADS * vq_size(type);
+            acc[r] = from ? vf_load(y + (size_t)r * g->y_ld) : vf_set(0);
+        for (int i = from; i < end; i++) {
+            four_scale_set(&c, w);
+            dot8_group(acc, w, &c, x, scale_x, start, tile, mr / ZN_DOT8_TILE, type);
+            w += four_group(type);
             x += ZN_W_GROUP * ZN_DOT8_TILE;
-            scale_x += sizeof(float) * ZN_DOT8_TILE;
+            scale_x += DOT8_DEPTH * sizeof(float) * ZN_DOT8_TILE;
             start += sizeof(int32_t) * ZN_DOT8_TILE;
         }
-        UNROLL_FOR (int r = 0; r < mr; r++)
-            vf_store(g->y + (size_t)(row + r) * g->y_ld + (size_t)(p * VL), vf_mul(acc[r], unit));
+        if (end < groups)
+            UNROLL_FOR (int r = 0; r < mr; r++)
+                vf_store(y + (size_t)r * g->y_ld, acc[r]);
+        else
+            UNROLL_FOR (int r = 0; r < mr; r += 4)
+                four_store(y + (size_t)r * g->y_ld, g->y_ld, acc + r, unit);
     }
 }
 
@@ -105,7 +174,7 @@ INLINE void dot8_row(const zn_dot8 *g, int row, int first, const int np, const z
         acc[p] = vf_set(0);
     for (int i = 0; i < groups; i++) {
         const char *w = q;
-        const va sx = va_load1(scale_x + i);
+        const va sx = va_load1(scale_x + DOT8_DEPTH * i);
         vi sum[ZN_DOT8_PANELS];
 
         q += sizeof(uint16_t) * VL;
@@ -138,19 +207,19 @@ INLINE void dot8_row(const zn_dot8 *g, int row, int first, const int np, const z
         vf_store(g->y + (size_t)row * g->y_ld + (size_t)((first + p) * VL), vf_mul(acc[p], unit));
 }
 
-/* Each tile is a function of its own, as in gemm.h. */
+/* Each tile is a function of its own, as in gemm.h.  No tile of 4 remains where two of 8 do. */
 #define DOT8(name, type)                                                                                               \
-    static __attribute__((noinline)) void dot8_##name##_most(const zn_dot8 *g, int row)                                \
+    static __attribute__((noinline)) void dot8_##name##_most(const zn_dot8 *g, int row, int from, int end)             \
     {                                                                                                                  \
-        dot8_tile(g, row, DOT8_MR, type);                                                                              \
+        dot8_tile(g, row, from, end, DOT8_MR, type);                                                                   \
     }                                                                                                                  \
-    static __attribute__((noinline)) void dot8_##name##_8(const zn_dot8 *g, int row)                                   \
+    static __attribute__((noinline)) void dot8_##name##_8(const zn_dot8 *g, int row, int from, int end)                \
     {                                                                                                                  \
-        dot8_tile(g, row, DOT8_MR < 8 ? DOT8_MR : 8, type);                                                            \
+        dot8_tile(g, row, from, end, DOT8_MR < 8 ? DOT8_MR : 8, type);                                                 \
     }                                                                                                                  \
-    static __attribute__((noinline)) void dot8_##name##_4(const zn_dot8 *g, int row)                                   \
+    static __attribute__((noinline)) void dot8_##name##_4(const zn_dot8 *g, int row, int from, int end)                \
     {                                                                                                                  \
-        dot8_tile(g, row, 4, type);                                                                                    \
+        dot8_tile(g, row, from, end, 4, type);                                                                         \
     }                                                                                                                  \
     static __attribute__((noinline)) void dot8_##name##_1(const zn_dot8 *g, int row)                                   \
     {                                                                                                                  \
@@ -161,17 +230,27 @@ INLINE void dot8_row(const zn_dot8 *g, int row, int first, const int np, const z
         for (; p < g->panels; p++)                                                                                     \
             dot8_row(g, row, p, 1, type);                                                                              \
     }                                                                                                                  \
-    static void dot8_##name(const zn_dot8 *g)                                                                          \
+    static void dot8_##name##_tiles(const zn_dot8 *g, int rows, int from, int end)                                     \
     {                                                                                                                  \
         int row = 0;                                                                                                   \
                                                                                                                        \
-        for (; row + DOT8_MR <= g->rows; row += DOT8_MR)                                                               \
-            dot8_##name##_most(g, row);                                                                                \
-        for (; DOT8_MR > 8 && row + 8 <= g->rows; row += 8)                                                            \
-            dot8_##name##_8(g, row);                                                                                   \
-        for (; DOT8_MR > 4 && row + 4 <= g->rows; row += 4)                                                            \
-            dot8_##name##_4(g, row);                                                                                   \
-        for (; row < g->rows; row++)                                                                                   \
+        four_prepare(g, from, end, type);                                                                              \
+        for (; row + DOT8_MR <= rows && (DOT8_MR <= 8 || rows - row != DOT8_MR + 4); row += DOT8_MR)                   \
+            dot8_##name##_most(g, row, from, end);                                                                     \
+        for (; DOT8_MR > 8 && row + 8 <= rows; row += 8)                                                               \
+            dot8_##name##_8(g, row, from, end);                                                                        \
+        for (; DOT8_MR > 4 && row + 4 <= rows; row += 4)                                                               \
+            dot8_##name##_4(g, row, from, end);                                                                        \
+    }                                                                                                                  \
+    static void dot8_##name(const zn_dot8 *g)                                                                          \
+    {                                                                                                                  \
+        const int tiles = g->rows - g->rows % ZN_DOT8_TILE;                                                            \
+                                                                                                                       \
+        for (int from = 0, end; tiles && from < g->groups; from = end) {                                               \
+            end = g->groups - from < DOT8_PART ? g->groups : from + DOT8_PART;                                         \
+            dot8_##name##_tiles(g, tiles, from, end);                                                                  \
+        }                                                                                                              \
+        for (int row = tiles; row < g->rows; row++)                                                                    \
             dot8_##name##_1(g, row);                                                                                   \
     }
 

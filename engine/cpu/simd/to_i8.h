@@ -3,12 +3,13 @@
 
 static ZN_DECL_TO_I8(ZN_FN(to_i8))
 {
+    enum { UNIT = 4 * DOT8_DEPTH };
     const int groups = (k + ZN_W_GROUP - 1) / ZN_W_GROUP;
-    char *q = (char *)tile + 4 * row;
-    float *scale = (float *)(void *)((char *)tile + (size_t)groups * ZN_W_GROUP * (size_t)of) + row;
-    int32_t *start = (int32_t *)(void *)(scale - row + groups * of) + row;
+    char *q = (char *)tile + UNIT * row;
+    float *scale = (float *)(void *)((char *)tile + (size_t)groups * ZN_W_GROUP * (size_t)of) + DOT8_DEPTH * row;
+    int32_t *start = (int32_t *)(void *)(scale - DOT8_DEPTH * row + groups * of) + row;
 
-    for (; k > 0; k -= ZN_W_GROUP, x += ZN_W_GROUP, scale += of, start += of) {
+    for (; k > 0; k -= ZN_W_GROUP, x += ZN_W_GROUP, scale += DOT8_DEPTH * of, start += of) {
         float rest[ZN_W_GROUP] = { 0 };
         const float *from = x;
         int8_t bytes[ZN_W_GROUP];
@@ -20,7 +21,8 @@ static ZN_DECL_TO_I8(ZN_FN(to_i8))
         times = max > 1e-30f ? 127 / max : 0;
         for (int i = 0; i < ZN_W_GROUP; i += 16)
             vq_from(bytes + i, from + i, times);
-        *scale = max / 127;
+        for (int i = 0; i < DOT8_DEPTH; i++)
+            scale[i] = max / 127;
         if (DOT8_EXCESS) {
             int sum = 0;
 
@@ -28,7 +30,7 @@ static ZN_DECL_TO_I8(ZN_FN(to_i8))
                 sum += bytes[i];
             *start = -sum * zn_dot8_excess(type);
         }
-        for (int i = 0; i < ZN_QUADS; i++, q += 4 * of)
-            memcpy(q, bytes + 4 * i, 4);
+        for (int i = 0; i < ZN_W_GROUP; i += UNIT, q += UNIT * of)
+            memcpy(q, bytes + i, UNIT);
     }
 }

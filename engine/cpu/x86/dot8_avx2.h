@@ -17,7 +17,7 @@
 ZN_DECL_DOT8(zn_dot8_avxvnni); /* dot8_avxvnni.c */
 
 /* clang-format off */
-enum { DOT8_MR = 4, DOT8_AHEAD = 2, VQ_NIBBLE = 1, DOT8_EXCESS = true };
+enum { DOT8_MR = 4, DOT8_DEPTH = 1, DOT8_AHEAD = 2, VQ_NIBBLE = 1, DOT8_EXCESS = true };
 typedef __m256i vi;
 typedef const char *vx;
 typedef struct vq { __m256i u, sign; /* bytes without AVX-VNNI: |w| and w */ } vq;

@@ -18,7 +18,7 @@ ZN_DECL_DOT8(zn_dot8_avx512vnni); /* dot8_avx512vnni.c */
 #endif
 
 /* clang-format off */
-enum { DOT8_MR = DOT8_AVX512_MR, DOT8_AHEAD = 2, VQ_NIBBLE = 1, DOT8_EXCESS = true };
+enum { DOT8_MR = DOT8_AVX512_MR, DOT8_DEPTH = 1, DOT8_AHEAD = 2, VQ_NIBBLE = 1, DOT8_EXCESS = true };
 typedef __m512i vi;
 typedef const char *vx;
 typedef struct vq { __m512i u; __mmask64 negative; /* bytes without VNNI: |w|, and where w < 0 */ } vq;

@@ -23,8 +23,14 @@
 #include "../simd/dense.h"
 
 #ifdef ZN_AVXVNNI
-#define ZN_DOT8_INT8 zn_dot8_avxvnni
+#define ZN_DOT8_INT8                                                                                                   \
+    {                                                                                                                  \
+        zn_dot8_avxvnni, ZN_DOT8_ROWS                                                                                  \
+    }
 #else
-#define ZN_DOT8_INT8 NULL
+#define ZN_DOT8_INT8                                                                                                   \
+    {                                                                                                                  \
+        NULL, 0                                                                                                        \
+    }
 #endif
 #include "../simd/table.h"

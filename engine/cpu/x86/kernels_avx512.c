@@ -22,5 +22,8 @@
 #include "../simd/fwht.h"
 #include "../simd/dense.h"
 
-#define ZN_DOT8_INT8 zn_dot8_avx512vnni
+#define ZN_DOT8_INT8                                                                                                   \
+    {                                                                                                                  \
+        zn_dot8_avx512vnni, ZN_DOT8_ROWS                                                                               \
+    }
 #include "../simd/table.h"
