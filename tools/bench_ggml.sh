@@ -9,7 +9,7 @@
 # kept.  For a machine without network, --fetch brings the source only: 25 MB, which travel as they are.  The two take turns; the
 # best CPU time of each counts, since other programs may be running.
 #   ENGINES   whose table comes one after the other (zenith: the best of this CPU), such as "avx512 avx512-plain avx2 avx2-plain";
-#             -plain: without the CPU's products of int8 (VNNI, FEAT_DotProd).  One that the CPU lacks is left out, and that is said.
+#             -plain: without the CPU's products of int8 (VNNI, FEAT_DotProd), -dots: without those of matrices (FEAT_I8MM).  One that the CPU lacks is left out, and that is said.
 #   SHAPES    IN:OUT ...;  ROWS;  TURNS
 set -eu
 usage='usage: bench_ggml.sh BUILD_DIR WORK_DIR [THREADS], or --fetch WORK_DIR'
