@@ -122,11 +122,12 @@ INLINE void dot8_group(vf *acc, const char *group, const four_scale *c, const ch
                     (const int32_t *)(const void *)(start + (size_t)t * tile), type);
 }
 
-/* mr rows with groups from .. end-1 of all panels: the weights of a group are expanded once for all of them.  Between parts y
+/* mr rows with groups part .. part_end-1 of all panels: the weights of a group are expanded once for all of them.  Between parts y
  * holds what is in registers. */
-INLINE void dot8_tile(const zn_dot8 *g, int row, int from, int end, const int mr, const zn_wtype type)
+INLINE void dot8_tile(const zn_dot8 *g, int row, int part, int part_end, const int mr, const zn_wtype type)
 {
-    const int groups = g->groups;
+    const int groups = g->groups, from = DOT8_PART == INT_MAX ? 0 : part; /* known where there is one part */
+    const int end = DOT8_PART == INT_MAX ? groups : part_end;
     const size_t tile = ZN_DOT8_TILE * zn_dot8_row(groups), ahead = (size_t)from * ZN_DOT8_TILE;
     const char *first = (const char *)g->x + (size_t)row * zn_dot8_row(groups);
     const vf unit = vf_set(type == ZN_W_I4 ? 1.0f / VQ_NIBBLE : 1);
