@@ -16,7 +16,7 @@
 #include "core/tensor.h"
 #include "core/threads.h"
 
-enum { ZN_BACKEND_ABI = 6 };
+enum { ZN_BACKEND_ABI = 7 };
 
 typedef enum zn_act {
     ZN_NONE,
@@ -111,6 +111,7 @@ typedef enum zn_norm_kind {
     ZN_GROUP_NORM, /* statistics over h, w and the channels of a group, per image */
     ZN_LAYER_NORM, /* over the channels of a pixel */
     ZN_RMS_NORM,   /* the same without the mean: x / sqrt(mean(x^2) + eps) */
+    ZN_SCALED,     /* none: N(x) = x * gamma[c] + beta[c], both given; not adaptive */
 } zn_norm_kind;
 
 /* N(x) = (x - mean) / sqrt(var + eps) * gamma[c] + beta[c]
@@ -280,6 +281,9 @@ typedef struct zn_backend {
     void (*conv2d)(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
     /* m may be NULL; y may be x */
     void (*norm)(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t);
+    /* gamma and beta, y [1][1][2][c] in float32, of the ZN_SCALED that is the group norm w of x, one image: for a picture that
+     * is normalised in parts. */
+    void (*group_scales)(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w);
     void (*attention)(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a);
     void (*rope)(void *dev, zn_tensor y, zn_tensor x, const zn_rope *r); /* y may be x */
     /* y[p] = table[index[p]]: the embedding of a token, the embedding of a time step, a row of a schedule.

@@ -174,10 +174,11 @@ static bool is_vector_of(zn_tensor v, zn_tensor y)
 
 void zn_modulate(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t)
 {
-    static const char *const name[] = { "group norm", "layer norm", "rms norm" };
+    static const char *const name[] = { "group norm", "layer norm", "rms norm", "scaling" };
     double start = 0;
 
     assert(same_shape(x, y) && w->c == x.c);
+    assert(w->kind != ZN_SCALED || (!m && (c->status || (w->gamma && w->beta))));
     assert(w->kind != ZN_GROUP_NORM || (w->groups > 0 && w->c % w->groups == 0));
     assert(!m || !m->scale.data || is_vector_of(m->scale, y));
     assert(!m || !m->shift.data || is_vector_of(m->shift, y));
@@ -192,6 +193,18 @@ void zn_modulate(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *w, const zn
 void zn_normalise(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t)
 {
     zn_modulate(c, y, x, w, NULL, t);
+}
+
+void zn_group_scales(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *w)
+{
+    double start = 0;
+
+    assert(w->kind == ZN_GROUP_NORM && w->c == x.c && w->c % w->groups == 0 && x.n == 1);
+    assert(y.n == 1 && y.h == 1 && y.w == 2 && y.c == x.c && y.ld == y.c && y.type == ZN_F32);
+    if (!enter(c, 0, elements(x), &start))
+        return;
+    c->be->group_scales(c->dev, y, x, w);
+    leave(c, 0, start, "group scales %d @%dx%d", x.c, x.w, x.h);
 }
 
 void zn_attend(zn_ctx *c, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a)

@@ -53,6 +53,7 @@ zn_tensor zn_new_of(zn_ctx *c, zn_type type, int n, int h, int w, int ch);
 void zn_conv2d(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
 void zn_normalise(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t);
 void zn_modulate(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t);
+void zn_group_scales(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *w);
 void zn_attend(zn_ctx *c, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a);
 void zn_rotate(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_rope *r);
 /* Rows of a table.  Values of a sampler's steps come from here too: the host uploads a table [steps][..] of time

@@ -223,6 +223,7 @@ static double cpu_peak(void *dev, zn_precision p)
         .conv_of_integers = zn_cpu_conv_of_integers,                                                                   \
         .conv2d = zn_cpu_conv2d,                                                                                       \
         .norm = zn_cpu_norm,                                                                                           \
+        .group_scales = zn_cpu_group_scales,                                                                           \
         .attention = zn_cpu_attention,                                                                                 \
         .rope = zn_cpu_rope,                                                                                           \
         .lookup = zn_cpu_lookup,                                                                                       \

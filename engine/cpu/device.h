@@ -55,6 +55,7 @@ bool zn_cpu_conv_pack_rows(void *dev, const zn_conv *w, const zn_row_source *row
 size_t zn_cpu_conv_scratch(void *dev, const zn_conv *w);
 bool zn_cpu_conv_of_integers(void *dev, const zn_conv *w);
 void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
+void zn_cpu_group_scales(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w);
 void zn_cpu_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t);
 void zn_cpu_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a);
 void zn_cpu_rope(void *dev, zn_tensor y, zn_tensor x, const zn_rope *r);

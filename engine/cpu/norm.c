@@ -166,11 +166,11 @@ static void apply_item(void *cookie, int item, int worker)
                        zn_residual_at(&job->t, job->first + p), (size_t)job->x.c, &job->t);
 }
 
-/* Image n. */
-static void group_norm(norm_job *job, float *scale, float *shift, const zn_modulation *m, int n)
+/* gamma and beta of N(x) = x * gamma + beta for an image: what multiplies and what is added. */
+static void group_scale(norm_job *job, float *scale, float *shift)
 {
     const zn_norm *w = job->w;
-    const int c = job->x.c, size = c / w->groups, items = zn_items(job->n_pixels, job->chunk);
+    const int size = job->x.c / w->groups, items = zn_items(job->n_pixels, job->chunk);
 
     zn_pool_run(job->d->pool, moments_item, job, items);
     for (int g = 0; g < w->groups; g++) {
@@ -185,32 +185,55 @@ static void group_norm(norm_job *job, float *scale, float *shift, const zn_modul
             shift[i] = (w->beta ? w->beta[i] : 0) - (float)all.mean * scale[i];
         }
     }
-    if (m)
-        modulate(scale, shift, c, m, n);
-    zn_pool_run(job->d->pool, apply_item, job, items);
+}
+
+/* An image, or one of several, in chunks of pixels; for the moments of `groups` groups. */
+static norm_job group_job(zn_cpu *d, zn_tensor x, const zn_norm *w, int groups)
+{
+    const size_t vectors = 2 * (size_t)x.c * sizeof(float), step = 1 + STEP_LEN / (size_t)x.c;
+    const size_t room = (ZN_SCRATCH - vectors) / (sizeof(moments) * (size_t)groups),
+                 chunks = room < CHUNKS ? room : CHUNKS;
+    norm_job job = { .d = d,
+                     .x = x,
+                     .w = w,
+                     .n_pixels = (size_t)x.h * (size_t)x.w,
+                     .step = step < STEP ? step : STEP,
+                     .part = (moments *)(void *)((char *)d->shared + vectors) };
+
+    job.chunk = (job.n_pixels + chunks - 1) / chunks;
+    if (job.chunk < job.step)
+        job.chunk = job.step;
+    return job;
+}
+
+void zn_cpu_group_scales(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w)
+{
+    norm_job job = group_job(dev, x, w, w->groups);
+
+    assert(x.c <= ZN_CPU_MAX_C);
+    group_scale(&job, y.data, y.data + y.ld);
 }
 
 void zn_cpu_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t)
 {
-    norm_job job = { .d = dev, .y = y, .x = x, .w = w, .t = zn_cpu_tail(t) };
-    size_t vectors = 2 * (size_t)x.c * sizeof(float), room, chunks;
+    const bool scaled = w->kind == ZN_SCALED;
+    norm_job job = group_job(dev, x, w, w->kind == ZN_GROUP_NORM ? w->groups : 1);
     float *scale = job.d->shared, *shift = scale + x.c;
 
     assert(x.c <= ZN_CPU_MAX_C);
-    if (w->kind != ZN_GROUP_NORM) {
+    job.y = y;
+    job.t = zn_cpu_tail(t);
+    if (w->kind != ZN_GROUP_NORM && !scaled) {
         row_norm(&job, m);
         return;
     }
-    room = (ZN_SCRATCH - vectors) / (sizeof(moments) * (size_t)w->groups);
-    chunks = room < CHUNKS ? room : CHUNKS;
-    job.n_pixels = (size_t)x.h * (size_t)x.w;
-    job.step = 1 + STEP_LEN / (size_t)x.c < STEP ? 1 + STEP_LEN / (size_t)x.c : STEP;
-    job.chunk = (job.n_pixels + chunks - 1) / chunks;
-    if (job.chunk < job.step)
-        job.chunk = job.step;
-    job.part = (moments *)(void *)((char *)job.d->shared + vectors);
-    job.scale = scale;
-    job.shift = shift;
-    for (int n = 0; n < x.n; n++, job.first += job.n_pixels)
-        group_norm(&job, scale, shift, m, n);
+    job.scale = scaled ? w->gamma : scale;
+    job.shift = scaled ? w->beta : shift;
+    for (int n = 0; n < x.n; n++, job.first += job.n_pixels) {
+        if (!scaled)
+            group_scale(&job, scale, shift);
+        if (m)
+            modulate(scale, shift, x.c, m, n);
+        zn_pool_run(job.d->pool, apply_item, &job, zn_items(job.n_pixels, job.chunk));
+    }
 }

@@ -152,6 +152,7 @@ int zn_cuda_tune(zn_cuda *d, const char *key, int n, void (*try_one)(void *cooki
 struct zn_cuda_choices *zn_cuda_choices_open(const char *gpu);
 void zn_cuda_choices_close(struct zn_cuda_choices **c);
 /* norm.c: */
+void zn_cuda_group_scales(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w);
 void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t);
 /* pointwise.c: */
 void zn_cuda_resize(void *dev, zn_tensor y, zn_tensor x, zn_filter f);

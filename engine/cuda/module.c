@@ -703,6 +703,7 @@ const zn_backend zn_backend_cuda = {
     .conv_scratch = zn_cuda_conv_scratch,
     .conv2d = zn_cuda_conv2d,
     .norm = zn_cuda_norm,
+    .group_scales = zn_cuda_group_scales,
     .attention = zn_cuda_attention,
     .rope = zn_cuda_rope,
     .lookup = zn_cuda_lookup,

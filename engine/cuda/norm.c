@@ -128,23 +128,58 @@ static bool group_norm_16(zn_cuda *d, zn_args_group *g, const char *type)
     return true;
 }
 
+/* How the kernels of norm.cu cut an image: `tiles` of channels, rows of pixels in a block. */
+typedef struct cut {
+    int tiles, n_rows;
+    zn_cuda_name suffix; /* of the kernels' names */
+} cut;
+
+static cut cut_into_chunks(zn_args_group *g, bool wide)
+{
+    enum { COLS = 32 };
+    const zn_tensor t[] = { g->x, g->y, g->tail.residual };
+    const int n = wide ? g->x.c / VECTOR : g->x.c, most_cols = wide ? COLS : 8 * COLS;
+    cut k = { .tiles = (n + most_cols - 1) / most_cols };
+
+    k.suffix = wide ? zn_cuda_kernel("v8_%s", zn_cuda_common_type(t, 3)) : zn_cuda_kernel("v1");
+    g->cols = (n + k.tiles - 1) / k.tiles;
+    k.n_rows = THREADS / g->cols;
+    if (g->groups) {
+        g->chunk = chunk_of(g->x, g->groups, g->pixels, k.n_rows, k.tiles);
+        g->n_chunks = (int32_t)((g->pixels + g->chunk - 1) / g->chunk);
+    }
+    return k;
+}
+
+/* Of `images` images from g->first on: g->scale and g->shift. */
+static void find_scales(zn_cuda *d, const zn_args_group *g, cut k, int images)
+{
+    zn_cuda_launch(d, zn_cuda_kernel("group_sums_%s", k.suffix.text).text, (unsigned)g->n_chunks, (unsigned)images,
+                   (unsigned)k.tiles, THREADS, 0, g);
+    zn_cuda_launch(d, "group_finish", (unsigned)g->groups, (unsigned)images, 1, 4 * THREADS, 0, g);
+}
+
+/* y = tail(x * scale + shift) */
+static void apply_scales(zn_cuda *d, zn_args_group g, cut k, int images)
+{
+    enum { APPLIED = 16 };
+
+    g.chunk = (size_t)(k.n_rows * APPLIED);
+    zn_cuda_launch(d, zn_cuda_kernel("group_apply_%s", k.suffix.text).text, zn_cuda_blocks(g.pixels, g.chunk),
+                   (unsigned)images, (unsigned)k.tiles, THREADS, 0, &g);
+}
+
 static void group_norm(zn_cuda *d, zn_args_group *g, bool wide)
 {
-    enum { COLS = 32, APPLIED = 16 };
     const zn_tensor t[] = { g->x, g->y, g->tail.residual };
-    const char *type = zn_cuda_common_type(t, 3);
-    char sums[32] = "group_sums_v1", applies[32] = "group_apply_v1";
-    int n = wide ? g->x.c / VECTOR : g->x.c, most_cols = wide ? COLS : 8 * COLS;
-    int tiles = (n + most_cols - 1) / most_cols, n_rows, images, at_once;
     size_t c = (size_t)g->x.c, per_image;
+    int images, at_once;
+    cut k;
 
     g->pixels = (size_t)g->x.h * (size_t)g->x.w;
-    if (wide && group_norm_16(d, g, type))
+    if (wide && group_norm_16(d, g, zn_cuda_common_type(t, 3)))
         return;
-    g->cols = (n + tiles - 1) / tiles;
-    n_rows = THREADS / g->cols;
-    g->chunk = chunk_of(g->x, g->groups, g->pixels, n_rows, tiles);
-    g->n_chunks = (int32_t)((g->pixels + g->chunk - 1) / g->chunk);
+    k = cut_into_chunks(g, wide);
     per_image = c * sizeof(float) * (2 + 2 * (size_t)g->n_chunks);
     at_once = (int)least(most(ZN_CUDA_SCRATCH / per_image, 1), (size_t)g->x.n);
     assert(per_image <= ZN_CUDA_SCRATCH);
@@ -152,20 +187,40 @@ static void group_norm(zn_cuda *d, zn_args_group *g, bool wide)
     g->scale = (float *)(void *)d->scratch;
     g->shift = g->scale + (size_t)at_once * c;
     g->partial = g->shift + (size_t)at_once * c;
-    if (wide) {
-        snprintf(sums, sizeof sums, "group_sums_v8_%s", strcmp(type, "f32") ? "any" : "f32");
-        snprintf(applies, sizeof applies, "group_apply_v8_%s", strcmp(type, "f32") ? "any" : "f32");
-    }
     for (g->first = 0; g->first < g->x.n; g->first += images) {
-        zn_args_group apply = *g;
-
         images = at_once < g->x.n - g->first ? at_once : g->x.n - g->first;
-        apply.chunk = (size_t)(n_rows * APPLIED);
-        zn_cuda_launch(d, sums, (unsigned)g->n_chunks, (unsigned)images, (unsigned)tiles, THREADS, 0, g);
-        zn_cuda_launch(d, "group_finish", (unsigned)g->groups, (unsigned)images, 1, 4 * THREADS, 0, g);
-        zn_cuda_launch(d, applies, zn_cuda_blocks(g->pixels, apply.chunk), (unsigned)images, (unsigned)tiles, THREADS,
-                       0, &apply);
+        find_scales(d, g, k, images);
+        apply_scales(d, *g, k, images);
     }
+}
+
+/* All images have the same scale and shift. */
+static void scale_images(zn_cuda *d, zn_args_group *g, bool wide)
+{
+    const cut k = cut_into_chunks(g, wide);
+
+    g->pixels = (size_t)g->x.h * (size_t)g->x.w;
+    for (g->first = 0; g->first < g->x.n; g->first++)
+        apply_scales(d, *g, k, 1);
+}
+
+void zn_cuda_group_scales(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w)
+{
+    zn_cuda *d = dev;
+    zn_args_group g = { .y = x, /* of the same type; nothing is written */
+                        .x = x,
+                        .gamma = w->gamma,
+                        .beta = w->beta,
+                        .eps = w->eps,
+                        .groups = w->groups,
+                        .pixels = (size_t)x.h * (size_t)x.w,
+                        .partial = (float *)(void *)d->scratch,
+                        .scale = y.data,
+                        .shift = y.data + y.ld };
+    const cut k = cut_into_chunks(&g, zn_cuda_vectors(x) && zn_cuda_on_16(w->gamma) && zn_cuda_on_16(w->beta));
+
+    assert((size_t)x.c * sizeof(float) * 2 * (size_t)g.n_chunks <= ZN_CUDA_SCRATCH);
+    find_scales(d, &g, k, 1);
 }
 
 void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t)
@@ -187,6 +242,10 @@ void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const z
                             .groups = w->groups };
 
         group_norm(dev, &g, wide);
+    } else if (w->kind == ZN_SCALED) {
+        zn_args_group g = { .y = y, .x = x, .tail = tail, .scale = w->gamma, .shift = w->beta };
+
+        scale_images(dev, &g, wide);
     } else {
         zn_args_rows g = { .y = y,
                            .x = x,

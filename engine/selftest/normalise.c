@@ -64,6 +64,7 @@ static void formula_norm(zn_case *k, const zn_norm *w)
 
 typedef struct norm_arg {
     zn_norm w;
+    bool apart;      /* a group norm: its scales first, then rows in two parts */
     bool adaptive;   /* the inputs after x are scale, shift, gate ... */
     unsigned absent; /* ... without those of these bits */
 } norm_arg;
@@ -87,6 +88,42 @@ static void formula_modulation(zn_case *k, unsigned absent)
     k->terms += 6;
 }
 
+/* Rows from .. from+n-1. */
+static zn_tensor some_rows(zn_tensor t, int from, int n)
+{
+    t.data = (float *)((char *)t.data + (size_t)from * (size_t)t.w * (size_t)t.ld * zn_type_size(t.type));
+    t.h = n;
+    return t;
+}
+
+static void norm_apart(const zn_backend *b, void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail tail)
+{
+    const int half = x.h / 2;
+    zn_tensor s = { .n = 1, .h = 1, .w = 2, .c = w->c, .ld = w->c, .type = ZN_F32 }, res;
+    zn_norm known = { .kind = ZN_SCALED, .c = w->c };
+
+    s.data = b->alloc(dev, 2 * (size_t)w->c * sizeof(float));
+    if (!s.data)
+        abort();
+    b->group_scales(dev, s, x, w);
+    known.gamma = s.data;
+    known.beta = s.data + w->c;
+    for (int i = 0; i < 2; i++) {
+        const int from = i ? half : 0, n = i ? x.h - half : half;
+        zn_tail part = tail;
+
+        if (!n)
+            continue;
+        if (tail.residual) {
+            res = some_rows(*tail.residual, from, n);
+            part.residual = &res;
+        }
+        b->norm(dev, some_rows(y, from, n), some_rows(x, from, n), &known, NULL, part);
+    }
+    b->sync(dev, NULL);
+    b->free(dev, s.data);
+}
+
 static void call_norm(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail tail)
 {
     const norm_arg *a = k->arg;
@@ -101,15 +138,18 @@ static void call_norm(const zn_case *k, const zn_backend *b, void *dev, zn_tenso
         m.shift.data = a->absent & 2 ? NULL : m.shift.data;
         m.gate.data = a->absent & 4 ? NULL : m.gate.data;
     }
-    b->norm(dev, y, in[0], &w, a->adaptive ? &m : NULL, tail);
+    if (a->apart)
+        norm_apart(b, dev, y, in[0], &w, tail);
+    else
+        b->norm(dev, y, in[0], &w, a->adaptive ? &m : NULL, tail);
     b->sync(dev, NULL);
     b->free(dev, w.gamma);
     b->free(dev, w.beta);
 }
 
-/* Four variants of a row of the table: all of it; in place, without gamma; without beta, with a mean far from 0;
- * adaptive. */
-enum { PLAIN, IN_PLACE, FAR, ADAPTIVE, VARIANTS };
+/* Five variants of a row of the table: all of it; in place, without gamma; without beta, with a mean far from 0;
+ * adaptive; a group norm in two parts. */
+enum { PLAIN, IN_PLACE, FAR, ADAPTIVE, APART, VARIANTS };
 
 void zn_check_norm(zn_test *t)
 {
@@ -155,11 +195,14 @@ void zn_check_norm(zn_test *t)
         int c = large && !t->b->remote ? 264 : rows[row].c;
         int gap = !((i + row) % 2) ? 0 : rows[row].in_vectors ? 8 : 3;
         norm_arg a = { .w = { .kind = rows[row].kind, .c = c, .groups = rows[row].groups, .eps = 1e-5f },
+                       .apart = variant == APART,
                        .adaptive = variant == ADAPTIVE,
                        .absent = (unsigned)row % 8 };
         bool far = a.w.kind == ZN_GROUP_NORM && rows[row].in_vectors && variant == FAR;
 
-        if ((variant % ADAPTIVE && large) || zn_case_skipped(t))
+        if (a.apart && (a.w.kind != ZN_GROUP_NORM || rows[row].n > 1))
+            continue;
+        if ((variant != PLAIN && variant != ADAPTIVE && large) || zn_case_skipped(t))
             continue;
         zn_tensor s = shape(rows[row].n, rows[row].h, rows[row].w, c, gap);
         zn_case k = zn_case_begin(call_norm, s);
@@ -177,8 +220,8 @@ void zn_check_norm(zn_test *t)
         for (int j = 0; j < 3 && a.adaptive; j++)
             zn_case_input_of(t, &k, row % 4 == 1 ? ZN_F32 : t->type, shape(s.n, 1, 1, c, (row + j) % 3), 1);
         zn_case_tail(t, &k, i + row);
-        snprintf(k.name, sizeof k.name, "%s%s %d, %dx%dx%d, %d groups%s%s%s", a.adaptive ? "adaptive " : "",
-                 names[a.w.kind], c, s.n, s.h, s.w, a.w.groups, far ? ", far from 0" : "",
+        snprintf(k.name, sizeof k.name, "%s%s %d, %dx%dx%d, %d groups%s%s%s%s", a.adaptive ? "adaptive " : "",
+                 names[a.w.kind], c, s.n, s.h, s.w, a.w.groups, a.apart ? ", in parts" : "", far ? ", far from 0" : "",
                  k.alias < 0 ? "" : ", in place", zn_case_tail_name(&k));
         if (zn_case_wanted(t, &k)) {
             formula_norm(&k, &a.w);

@@ -328,6 +328,12 @@ static void bad_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, cons
     spoil(y);
 }
 
+static void bad_group_scales(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w)
+{
+    whole->group_scales(dev, y, x, w);
+    spoil(y);
+}
+
 /* A gate forgotten, causality forgotten. */
 static void bad_gate(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t)
 {
@@ -440,7 +446,7 @@ static void ignore(void *cookie, const char *name, bool ok, const char *detail)
 
 static void prove(const options *o, const zn_backend *b)
 {
-    zn_backend broken[19];
+    zn_backend broken[20];
     static const struct {
         const char *what, *group;
     } list[] = {
@@ -453,7 +459,7 @@ static void prove(const options *o, const zn_backend *b)
         { "gated block", "gated" },     { "tail", "conv" },
         { "end of a tensor", "conv" },  { "number of threads", "conv" },
         { "gate of a norm", "norm" },   { "causal attention", "attention" },
-        { "broadcast", "elementwise" },
+        { "broadcast", "elementwise" }, { "group norm in parts", "norm" },
     };
     int n = (int)(sizeof broken / sizeof broken[0]);
 
@@ -478,6 +484,7 @@ static void prove(const options *o, const zn_backend *b)
     broken[16].norm = bad_gate;
     broken[17].attention = bad_causal;
     broken[18].binary = bad_broadcast;
+    broken[19].group_scales = bad_group_scales;
     whole = b;
     for (int i = 0; i < n; i++) {
         bool ok = zn_selftest_fails(&broken[i], o->threads, list[i].group, ignore, NULL) > 0;

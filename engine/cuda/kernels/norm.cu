@@ -437,4 +437,6 @@ template <int T, int V> __device__ __forceinline__ void group_apply(const zn_arg
     }
 GROUP(v1, ANY_TYPE, 1, 4)
 GROUP(v8_any, ANY_TYPE, 8, 3)
+GROUP(v8_f16, ZN_F16, 8, 3)
+GROUP(v8_bf16, ZN_BF16, 8, 3)
 GROUP(v8_f32, ZN_F32, 8, 2)
