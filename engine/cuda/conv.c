@@ -37,7 +37,7 @@ static size_t up(size_t x, size_t to)
 static bool fp8_pays(const zn_conv *w)
 {
     const int cin = w->cin, products = w->cout * w->kh * w->kw * (w->up2 ? 4 : 1);
-    const bool any_size = (w->kh == 3 && w->kw == 3 && w->pad_t == 1 && w->pad_l == 1) ||
+    const bool any_size = (w->kh == 3 && w->kw == 3 && w->pad_l == 1) || /* pad_t: 0 in a strip (vae/strips.c) */
         (w->kh == 1 && w->kw == 1 && !w->pad_t && !w->pad_l && !w->up2); /* hopper.c takes these at any image size */
 
     return any_size && w->stride == 1 && w->groups == 1 && cin % 16 == 0 && cin >= 128 &&

@@ -429,6 +429,13 @@ void zn_check_conv(zn_test *t)
         { 1, 11, 10, 40, 40, 5, 5, 1, 2, 2, 40, 0, 0, false, true },
         { 1, 9, 8, 16, 16, 7, 7, 2, 3, 3, 16, 0, 0, false, true },
         { 1, 6, 5, 8, 8, 3, 3, 1, 1, 1, 8, 0, 0, true, true },
+        /* strips of a picture: rows above, and below or not, are there */
+        { 1, 14, 19, 64, 64, 3, 3, 1, 0, 1, 1, 12, 0, false, true },
+        { 1, 13, 21, 96, 96, 3, 3, 1, 0, 1, 1, 12, 0, false, true },
+        { 1, 38, 17, 128, 128, 3, 3, 1, 0, 1, 1, 36, 0, false, true },
+        { 1, 34, 40, 256, 136, 3, 3, 1, 0, 1, 1, 33, 0, false, true },
+        { 1, 33, 24, 128, 64, 3, 3, 1, 1, 1, 1, 32, 0, false, true },
+        { 1, 9, 11, 17, 13, 3, 3, 1, 0, 1, 1, 7, 0, false, true },
     };
     static const conv_row large[] = {
         /* fp8: more tiles than multiprocessors, two chunks of channels, up2 */

@@ -3,6 +3,7 @@
  * (tools/golden_vae.py): small networks with random weights, every naming of their files, odd sizes; on every engine of
  * this machine. */
 #include "compare.h"
+#include "models/vae/vae.h"
 #include "pipeline/model.h"
 
 #include <math.h>
@@ -207,6 +208,62 @@ static void tiles(void)
     tiles_of("wan-vae-encode", GOLDEN "wan21.pth", (zn_array){ NULL, full * 96 + 43, 333, 3 }, 1, NULL, 1e-5);
     tiles_of("wan-vae-decode", GOLDEN "wan22.pth", (zn_array){ NULL, full * 12 + 1, 26, 48 }, 1, NULL, 1e-5);
     tiles_of("wan-vae-encode", GOLDEN "wan22.pth", (zn_array){ NULL, full * 192 + 33, 390, 3 }, 1, NULL, 1e-5);
+}
+
+/* The result of a network with random weights, and the memory of its plan; with strips from so many elements on. */
+static void run_in_strips(const char *id, const char *file, zn_array in, size_t from, zn_array *out, size_t *peak)
+{
+    const zn_job job = { .max_memory = (size_t)2 << 30 };
+    zn_error err = { "" };
+    zn_model *m = NULL;
+    zn_plan plan = { 0 };
+
+    zn_vae_strips_from = from;
+    CHECK(!zn_model_open(&m, engine, id, &(zn_open){ .files = &file, .n_files = 1, .precision = "fp32" }, &err) &&
+              !zn_model_shape(m, &in, 1, out, &err) && !zn_model_plan(m, &in, 1, &job, &plan, &err),
+          "%s", err.text);
+    *peak = plan.peak_bytes;
+    out->data = calloc(zn_array_len(out) + 1, sizeof(float));
+    CHECK(!zn_model_run(m, &in, 1, out, &job, &err), "%s", err.text);
+    zn_model_close(&m);
+}
+
+/* Large tensors strip by strip: less memory, and on a CPU the same bits. */
+static void strips_of(const char *id, const char *file, zn_array in, double less)
+{
+    zn_array want = { 0 }, got = { 0 };
+    size_t whole = 0, strips = 0;
+
+    in.data = malloc(zn_array_len(&in) * sizeof(float));
+    zn_noise_fill(in.data, zn_array_len(&in), 6, 0);
+    run_in_strips(id, file, in, SIZE_MAX, &want, &whole);
+    if (!test_state.why[0])
+        run_in_strips(id, file, in, 4 << 10, &got, &strips);
+    zn_vae_strips_from = ZN_VAE_STRIPS_FROM;
+    if (!test_state.why[0] && engine->be->remote && !(relative(got.data, (size_t)got.c, &want) <= 1e-5))
+        test_note(false, "%s in strips is off by %g", id, relative(got.data, (size_t)got.c, &want));
+    else if (!test_state.why[0] && !engine->be->remote &&
+             memcmp(got.data, want.data, zn_array_len(&want) * sizeof(float)))
+        test_note(false, "%s has other bits in strips, off by %g", id, relative(got.data, (size_t)got.c, &want));
+    else if (!test_state.why[0] && (double)strips > less * (double)whole)
+        test_note(false, "%s: %zu bytes in strips, %zu without", id, strips, whole);
+    free(in.data);
+    free(want.data);
+    free(got.data);
+}
+
+static void strips(void)
+{
+    strips_of("wan-vae-decode", GOLDEN "wan21.pth", (zn_array){ NULL, 27, 5, 16 }, 0.8);
+    strips_of("flux-ae-decode", GOLDEN "kl-flux.pth", (zn_array){ NULL, 27, 6, 6 }, 0.9);
+    strips_of("wan2d-vae-decode", GOLDEN "wan2d.pth", (zn_array){ NULL, 13, 3, 4 }, 0.9);
+    if (slow)
+        return;
+    strips_of("wan-vae-encode", GOLDEN "wan21.pth", (zn_array){ NULL, 200, 40, 3 }, 0.8);
+    strips_of("wan-vae-decode", GOLDEN "wan22.pth", (zn_array){ NULL, 13, 5, 48 }, 1.1);
+    strips_of("wan-vae-encode", GOLDEN "wan22.pth", (zn_array){ NULL, 400, 64, 3 }, 1);
+    strips_of("flux-ae-encode", GOLDEN "kl-flux.pth", (zn_array){ NULL, 200, 40, 3 }, 0.9);
+    strips_of("wan2d-vae-encode", GOLDEN "wan2d.pth", (zn_array){ NULL, 208, 48, 3 }, 0.9);
 }
 
 /* Group norms take the statistics of all tiles, or of a sample. */
@@ -441,6 +498,7 @@ int main(void)
         RUN(taps_of_a_picture);
         RUN(latents_scaled);
         RUN(tiles);
+        RUN(strips);
         RUN(norms_in_tiles);
         RUN(memory);
         RUN(refused_with_a_size);

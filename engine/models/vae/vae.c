@@ -141,40 +141,50 @@ void zn_vae_bind_res(zn_binder *b, zn_vae_res *r, const zn_vae_names *n, bool vi
     }
 }
 
+/* Weights and biases [3 width] of q, k and v one after the other, from three tensors of a file. */
+static float *read_three(zn_binder *b, float **bias, const char *const part[3], int width, const char *name)
+{
+    const size_t square = (size_t)width * (size_t)width;
+    float *rows = malloc(3 * square * sizeof *rows);
+
+    *bias = malloc(3 * (size_t)width * sizeof **bias);
+    if (!b->status && (!rows || !*bias))
+        b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory while reading '%s'", name);
+    for (int i = 0; i < 3 && !b->status; i++) {
+        char full[ZN_VAE_NAME];
+        float *weight, *offsets;
+
+        snprintf(full, sizeof full, "%s.%s", name, part[i]);
+        weight = zn_vae_read_conv(b, &offsets, zn_conv_same(1, width, width), full);
+        if (!b->status) {
+            memcpy(rows + (size_t)i * square, weight, square * sizeof *rows);
+            memcpy(*bias + i * width, offsets, (size_t)width * sizeof *offsets);
+        }
+        free(weight);
+        free(offsets);
+    }
+    return rows;
+}
+
 void zn_vae_bind_attention(zn_binder *b, zn_vae_attention *a, const zn_vae_names *n, int width, const char *name)
 {
-    const char *const part[] = { n->q, n->k, n->v };
-    const size_t square = (size_t)width * (size_t)width;
-    float *rows, *offsets;
+    char full[ZN_VAE_NAME];
+    float *rows, *bias;
 
     a->heads = 1;
     zn_vae_bind_norm(b, &a->norm, n, width, "%s.%s", name, n->norm);
     zn_vae_bind_conv(b, &a->out, zn_conv_same(1, width, width), "%s.%s", name, n->out);
-    if (!n->k) {
-        zn_vae_bind_conv(b, &a->qkv, zn_conv_same(1, width, 3 * width), "%s.%s", name, n->q);
+    if (b->status)
         return;
+    snprintf(full, sizeof full, "%s.%s", name, n->q);
+    rows = n->k ? read_three(b, &bias, (const char *const[]){ n->q, n->k, n->v }, width, name)
+                : zn_vae_read_conv(b, &bias, zn_conv_same(1, width, 3 * width), full);
+    if (!b->status) {
+        zn_bind_pack(b, &a->q, zn_conv_same(1, width, width), rows, bias);
+        zn_bind_pack(b, &a->kv, zn_conv_same(1, width, 2 * width), rows + (size_t)width * (size_t)width, bias + width);
     }
-    rows = malloc(3 * square * sizeof *rows);
-    offsets = malloc(3 * (size_t)width * sizeof *offsets);
-    if (!b->status && (!rows || !offsets))
-        b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory while reading '%s'", name);
-    for (int i = 0; i < 3 && !b->status; i++) {
-        char full[ZN_VAE_NAME];
-        float *weight, *bias;
-
-        snprintf(full, sizeof full, "%s.%s", name, part[i]);
-        weight = zn_vae_read_conv(b, &bias, zn_conv_same(1, width, width), full);
-        if (!b->status) {
-            memcpy(rows + (size_t)i * square, weight, square * sizeof *rows);
-            memcpy(offsets + i * width, bias, (size_t)width * sizeof *offsets);
-        }
-        free(weight);
-        free(bias);
-    }
-    if (!b->status)
-        zn_bind_pack(b, &a->qkv, zn_conv_same(1, width, 3 * width), rows, offsets);
     free(rows);
-    free(offsets);
+    free(bias);
 }
 
 /* How much smaller the latent is than what the first level of an encoder, or the last of a decoder, sees. */
@@ -364,10 +374,30 @@ void zn_vae_conv(zn_vae_run *r, const zn_conv *w, zn_tail t)
     zn_vae_take(r, y, 1);
 }
 
+/* With group norms, of a large picture: h whole, beside x. */
+static void group_block(zn_vae_run *r, const zn_vae_res *k)
+{
+    zn_tensor x = r->x, h = zn_vae_slot(r, 1, 1, x.h, x.w, k->cout);
+
+    zn_vae_norm_conv(r, h, x, &k->norm1, ZN_SILU, &k->conv1, NULL, NULL, x);
+    if (k->cin == k->cout) {
+        zn_vae_norm_conv(r, x, h, &k->norm2, ZN_SILU, &k->conv2, &x, NULL, x);
+        return;
+    }
+    zn_vae_norm_conv(r, h, h, &k->norm2, ZN_SILU, &k->conv2, NULL, &k->skip, x);
+    zn_vae_take(r, h, 1);
+}
+
 void zn_vae_res_block(zn_vae_run *r, const zn_vae_res *k)
 {
-    zn_tensor x = r->x, t = zn_vae_slot(r, 1, x.n, x.h, x.w, k->cin), h = zn_vae_slot(r, 2, x.n, x.h, x.w, k->cout), y;
+    zn_tensor x = r->x, t, h, y;
 
+    if (zn_vae_in_strips(r, x, zn_imax(k->cin, k->cout))) {
+        (k->norm1.kind == ZN_GROUP_NORM ? group_block : zn_vae_row_block)(r, k);
+        return;
+    }
+    t = zn_vae_slot(r, 1, x.n, x.h, x.w, k->cin);
+    h = zn_vae_slot(r, 2, x.n, x.h, x.w, k->cout);
     zn_vae_norm(r, t, x, &k->norm1, (zn_tail){ .pre = ZN_SILU });
     zn_conv2d(r->c, h, t, &k->conv1, (zn_tail){ 0 });
     zn_vae_norm(r, h, h, &k->norm2, (zn_tail){ .pre = ZN_SILU });
@@ -383,10 +413,17 @@ void zn_vae_res_block(zn_vae_run *r, const zn_vae_res *k)
 
 void zn_vae_attend(zn_vae_run *r, const zn_vae_attention *a)
 {
-    zn_tensor x = r->x, t = zn_vae_slot(r, 1, x.n, x.h, x.w, x.c), qkv = zn_vae_slot(r, 2, x.n, x.h, x.w, 3 * x.c);
+    zn_tensor x = r->x, t, qkv;
 
+    if (zn_vae_in_strips(r, x, 3 * x.c)) {
+        zn_vae_attend_in_strips(r, a);
+        return;
+    }
+    t = zn_vae_slot(r, 1, x.n, x.h, x.w, x.c);
+    qkv = zn_vae_slot(r, 2, x.n, x.h, x.w, 3 * x.c);
     zn_normalise(r->c, t, x, &a->norm, (zn_tail){ 0 });
-    zn_conv2d(r->c, qkv, t, &a->qkv, (zn_tail){ 0 });
+    zn_conv2d(r->c, zn_slice(qkv, 0, x.c), t, &a->q, (zn_tail){ 0 });
+    zn_conv2d(r->c, zn_slice(qkv, x.c, 2 * x.c), t, &a->kv, (zn_tail){ 0 });
     zn_attend(r->c, t, zn_slice(qkv, 0, x.c), zn_slice(qkv, x.c, x.c), zn_slice(qkv, 2 * x.c, x.c),
               &(zn_attention){ .heads = a->heads });
     zn_conv2d(r->c, x, t, &a->out, (zn_tail){ .residual = &x });

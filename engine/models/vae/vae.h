@@ -31,10 +31,10 @@ typedef struct zn_vae_res {
     zn_conv past1[2], past2[2]; /* video: the taps of conv1 and conv2 for the frame before the last and the last one */
 } zn_vae_res;
 
-/* y = x + out(attention(qkv(norm(x)))) over all pixels of an image */
+/* y = x + out(attention(q, k, v)) over all pixels of an image, q and k, v being linear in norm(x) */
 typedef struct zn_vae_attention {
     zn_norm norm;
-    zn_conv qkv, out; /* 1x1: c to 3c, c to c */
+    zn_conv q, kv, out; /* 1x1: c to c, c to 2c, c to c */
     int heads;
 } zn_vae_attention;
 
@@ -165,6 +165,20 @@ void zn_vae_norm(zn_vae_run *r, zn_tensor y, zn_tensor x, const zn_norm *w, zn_t
 void zn_vae_conv(zn_vae_run *r, const zn_conv *w, zn_tail t);
 void zn_vae_res_block(zn_vae_run *r, const zn_vae_res *k);
 void zn_vae_attend(zn_vae_run *r, const zn_vae_attention *a);
+
+/* Of a large picture, a block is computed strip by strip of rows (strips.c), which uses slot 2 for strips. */
+enum { ZN_VAE_STRIPS_FROM = 16 << 20 };
+extern size_t zn_vae_strips_from; /* elements of a tensor that is worth strips; tests change it */
+
+/* Whether x's pixels, of ch channels, are that many. */
+bool zn_vae_in_strips(const zn_vae_run *r, zn_tensor x, int ch);
+/* y = conv(act(norm(x))) + skip(from_x), or + residual without a skip; y may be x, and be the residual. */
+void zn_vae_norm_conv(zn_vae_run *r, zn_tensor y, zn_tensor x, const zn_norm *norm, zn_act act, const zn_conv *w,
+                      const zn_tensor *residual, const zn_conv *skip, zn_tensor from_x);
+/* zn_vae_res_block with norms of a pixel. */
+void zn_vae_row_block(zn_vae_run *r, const zn_vae_res *k);
+/* zn_vae_attend with keys and values as a whole, and queries in strips. */
+void zn_vae_attend_in_strips(zn_vae_run *r, const zn_vae_attention *a);
 
 /* The same as a zn_arch's steps: its forward, and bytes of state for frames of the call's size.  With a state, the call's
  * frames follow those that made it (video.c). */

@@ -210,11 +210,16 @@ static void bind_decoder(zn_binder *b, void *net)
 
 static void run_block(zn_vae_run *r, const zn_vae_res *k, zn_act act)
 {
-    zn_tensor x = r->x, t = zn_vae_slot(r, 1, x.n, x.h, x.w, x.c), u = zn_vae_slot(r, 2, x.n, x.h, x.w, x.c);
+    zn_tensor x = r->x, t = zn_vae_slot(r, 1, x.n, x.h, x.w, x.c), u = t;
 
     zn_conv2d(r->c, t, x, &k->conv1, (zn_tail){ 0 });
-    zn_normalise(r->c, t, t, &k->norm1, (zn_tail){ .pre = act });
-    zn_conv2d(r->c, u, t, &k->conv2, (zn_tail){ 0 });
+    if (zn_vae_in_strips(r, x, x.c)) {
+        zn_vae_norm_conv(r, t, t, &k->norm1, act, &k->conv2, NULL, NULL, t);
+    } else {
+        u = zn_vae_slot(r, 2, x.n, x.h, x.w, x.c);
+        zn_normalise(r->c, t, t, &k->norm1, (zn_tail){ .pre = act });
+        zn_conv2d(r->c, u, t, &k->conv2, (zn_tail){ 0 });
+    }
     zn_normalise(r->c, x, u, &k->norm2, (zn_tail){ .residual = &x, .post = act });
 }
 
