@@ -156,12 +156,19 @@ typedef struct job {
     int bytes, chunks, h, w, n;
 } job;
 
+/* 3x3, stride 1, padding 1; above, a strip of a picture may have its neighbour's row instead. */
+static bool has_halo(const zn_cuda_conv *c)
+{
+    return zn_cuda_is_3x3(c) ||
+        (c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_l == 1 && c->pad_t == 0 && !c->up2);
+}
+
 static job job_of(const zn_cuda_conv *c, int bytes)
 {
     job j = { c, c->x, c->y, c->tail.residual, .bytes = bytes, .chunks = zn_ceil_div(c->cin * bytes, 128) };
 
     j.flat = zn_cuda_is_point(c);
-    j.halo = zn_cuda_is_3x3(c);
+    j.halo = has_halo(c);
     if (j.flat) {
         j.x.w = j.x.n * j.x.h * j.x.w, j.x.n = j.x.h = 1;
         j.y.w = j.residual.w = j.x.w, j.y.n = j.y.h = j.residual.n = j.residual.h = 1;
@@ -295,7 +302,7 @@ bool zn_cuda_hopper_conv(zn_cuda *d, const zn_cuda_conv *c)
 
     if (!takes(d, c))
         return false;
-    if (j.halo && c->cin == 64 && c->cout == 64 && c->y.h == up * c->x.h && c->y.w == up * c->x.w)
+    if (zn_cuda_is_3x3(c) && c->cin == 64 && c->cout == 64 && c->y.h == up * c->x.h && c->y.w == up * c->x.w)
         return conv64(d, c);
     return run(d, &j, best_plan(d, &j));
 }

@@ -41,7 +41,7 @@ typedef struct zn_hopper_conv64 {
 } zn_hopper_conv64;
 
 /* Any convolution without groups.  hopper_conv: a ring of [outputs][64] weights and [pixels][64] inputs, tap by tap.
- * hopper_conv3 (3x3, stride 1, padding 1): a ring of input tiles with their halo, and one of weights.  _quantise: x is fp16,
+ * hopper_conv3 (3x3, stride 1, padding 1, above perhaps 0): a ring of input tiles with their halo, and one of weights.  _quantise: x is fp16,
  * loaded in boxes of 64 channels and half the rows; weights come in boxes of a warpgroup's 64 outputs. */
 typedef struct zn_hopper_conv {
     zn_hopper_map x, w, y[4], residual;

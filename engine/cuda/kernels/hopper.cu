@@ -564,7 +564,7 @@ __device__ __forceinline__ void load_part(const zn_hopper_conv &a, uint32_t to, 
     const tile_at t = find_tile(a, blockIdx.x + part / 4 / a.chunks * gridDim.x, 128);
 
     barrier_expect(full, rows * ZN_HOPPER_PITCH(8) * 128);
-    load_4d(to, &a.x, full, c * 128 + part % 2 * 64, t.x - 1, t.y - 1 + part / 2 % 2 * rows, t.n);
+    load_4d(to, &a.x, full, c * 128 + part % 2 * 64, t.x - 1, t.y - a.pad_t + part / 2 % 2 * rows, t.n);
 }
 
 /* Thread t of `team` quantises its share of a part's pixels, 16 channels at a time: piece j (of 16 bytes) of a pixel comes from
@@ -681,7 +681,7 @@ template <int n> struct constant {
     __device__ constexpr operator int() const { return n; }
 };
 
-/* 3x3, stride 1, padding 1: a tile of 8 (split: 16) x N / 8 pixels is read once for all nine taps.  `quantise`: x is
+/* 3x3, stride 1, padding 1 (above: 1 or 0): a tile of 8 (split: 16) x N / 8 pixels is read once for all nine taps.  `quantise`: x is
  * fp16, In is e4m3, and a buffer of weights belongs to one warpgroup, in the order in which they alternate: a warpgroup that
  * waits for a buffer knows that all before it have been filled, so it cannot mistake the phase. */
 template <class In, class T, int N, bool split, bool quantise>
@@ -713,7 +713,7 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
                 if (!quantise) {
                     barrier_wait(ring_empty(x), x.phase);
                     barrier_expect(ring_full(x), copy);
-                    load_4d(ring_data(x), &a.x, ring_full(x), c * channels, t.x - 1, t.y - 1, t.n);
+                    load_4d(ring_data(x), &a.x, ring_full(x), c * channels, t.x - 1, t.y - a.pad_t, t.n);
                 }
                 for (int i = 0; i < 9 * owners; i++, ring_next(w)) {
                     barrier_wait(ring_empty(w), w.phase);

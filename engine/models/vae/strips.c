@@ -38,7 +38,9 @@ static zn_tensor view(rows of, int from, int end)
 
 bool zn_vae_in_strips(const zn_vae_run *r, zn_tensor x, int ch)
 {
-    return x.n == 1 && r->call->n_in < 2 && zn_pixels(x) * (size_t)ch >= zn_vae_strips_from;
+    if (x.n != 1 || r->call->n_in > 1 || r->call->state || !r->c->be) /* no video, nor the sizes of its state */
+        return false;
+    return zn_pixels(x) * (size_t)ch / (r->c->be->remote ? 4 : 1) >= zn_vae_strips_from; /* launches cost more there */
 }
 
 /* Rows of a strip of a tensor with so many channels. */

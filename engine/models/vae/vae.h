@@ -8,6 +8,7 @@
  *   kl.c      AutoencoderKL: FLUX.1, Stable Diffusion, SDXL       group norm
  *   wan.c     Wan 2.1 and 2.2                                     RMS norm over the channels of a pixel
  *   wan2d.c   the document's own 2-D network: other blocks, its own forward
+ *   strips.c  blocks of large pictures, strip by strip
  *
  * kl.c and wan.c read a file into the one struct below: what differs are names, norms and the shortcut around a level. */
 #ifndef ZN_VAE_H
