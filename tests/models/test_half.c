@@ -120,13 +120,49 @@ static void autoencoders(void)
     TRY(autoencoder("zenith-lite"));
 }
 
+/* A face from noise, and the code of a picture. */
+static void face(void)
+{
+    enum { FACE = 128, FACE_LEN = FACE * FACE * 3, STEPS = 3 };
+    static const char *const precisions[] = { "fp32", "fp16" };
+    static const char *const set[] = { "steps=3" };
+    static float x[FACE_LEN], noise[FACE_LEN], drawn[2][FACE_LEN];
+    const zn_job job = { .set = set, .n_set = 1 };
+    zn_error err = { "" };
+    double worst = 0;
+
+    if (INSTRUMENTED)
+        SKIP("takes a minute; test_precision runs the same code");
+    for (int i = 0; i < FACE_LEN; i++) {
+        x[i] = 2 * clean[i % LEN] - 1;
+        noise[i] = (float)zn_normal(12, 0, (uint64_t)i);
+    }
+    for (int i = 0; i < 2; i++) {
+        const zn_array picture = { x, FACE, FACE, 3 };
+        zn_array in[2] = { { noise, FACE, FACE, 3 }, { 0 } }, y = { drawn[i], FACE, FACE, 3 };
+        zn_model *m = NULL;
+        const bool ok = !run("diffae-encode", precisions[i], &picture, &in[1], &err) &&
+            !zn_model_open(&m, engine, "diffae-sample", &(zn_open){ .precision = precisions[i] }, &err) &&
+            !zn_model_run(m, in, 2, &y, &job, &err);
+
+        zn_model_close(&m);
+        free(in[1].data);
+        CHECK(ok, "%s", err.text);
+    }
+    for (int i = 0; i < FACE_LEN; i++)
+        worst = test_larger(worst, 127.5 * fabs((double)drawn[0][i] - (double)drawn[1][i]));
+    printf("# %s, a face: %.3f levels\n", zn_engine_name(engine), worst);
+    CHECK(worst > 0 && worst <= 1, "a face: %.3f levels", worst);
+}
+
 static void all_of_them(void)
 {
     const zn_arch *a;
 
     for (int i = 0; (a = zn_arch_at(i)); i++)
         CHECK(!a->half_ok || a->takes_sigma || !strncmp(a->info.id, "taesd-", 6) ||
-                  !strcmp(a->info.id, "zenith-encode") || !strcmp(a->info.id, "zenith-decode"),
+                  !strcmp(a->info.id, "zenith-encode") || !strcmp(a->info.id, "zenith-decode") ||
+                  !strcmp(a->info.id, "diffae-encode") || !strcmp(a->info.id, "diffae-sample"),
               "%s is not compared", a->info.id);
 }
 
@@ -144,6 +180,7 @@ int main(void)
     RUN(all_of_them);
     RUN(denoisers);
     RUN(autoencoders);
+    RUN(face);
     zn_engine_close(&engine);
     return test_end();
 }

@@ -58,6 +58,9 @@ typedef struct zn_diffae_modulation {
     zn_tensor gate; /* [n][1][1][sum]: from the code */
 } zn_diffae_modulation;
 
+/* A tensor that published files have, for which fp16 has not been compared, and ours have not. */
+#define ZN_DIFFAE_OFFICIAL "ema_model.time_embed.time_embed.0.weight"
+
 /* "" or "ema_model." or "model.": what the names of the networks begin with in this file. */
 const char *zn_diffae_prefix(const zn_weights *w); /* w may be NULL */
 /* A number of the metadata; `otherwise` if it is absent, 0 if it is not from lo to hi. */
