@@ -29,7 +29,7 @@ static const char help[] =
     "                                 --whole: they are faces already; --out FILE: not into your own folder\n"
     "  zenith train MODEL --out FILE  training on the CPU; `zenith train --help` has its options\n"
     "  zenith selftest [--only NAME]  every kernel and a tiny model of each kind against the reference; or the cases\n"
-    "                                 whose names begin so: conv, \"fp16 fwht\", \"model zenith\"\n"
+    "                                 whose names begin so: conv, \"fp16 fwht\", \"model zenith\"; \"conv 2/5\": a fifth of them\n"
     "\n"
     "  everywhere: --engine NAME (or ZENITH_ENGINE), --threads N (or ZENITH_THREADS)\n"
     "  run: --progress (and what it takes).  A video is a .npy file of four axes, or a folder of PNG and JPEG files.\n"

@@ -5,14 +5,41 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { NAME_SIZE = 200 };
+
+/* "fp16 conv 2/5" is part 2 of 5 of "fp16 conv".  Without such an end: 1 of 1. */
+static void split(char begin[NAME_SIZE], const char *only, int *part, int *parts)
+{
+    char *last, rest;
+
+    snprintf(begin, NAME_SIZE, "%s", only);
+    last = strrchr(begin, ' ');
+    if (last && sscanf(last, " %d/%d%c", part, parts, &rest) == 2 && *parts > 0)
+        *last = '\0';
+    else
+        *part = *parts = 1;
+}
+
+static unsigned hash_of(const char *name)
+{
+    unsigned hash = 0;
+
+    for (; *name; name++)
+        hash = hash * 31 + (unsigned char)*name;
+    return hash >> 4;
+}
+
 bool zn_selftest_wants(const char *only, zn_precision precision, const char *name)
 {
-    char whole[200];
+    char whole[NAME_SIZE], begin[NAME_SIZE];
+    int part, parts;
 
     if (!only)
         return true;
     snprintf(whole, sizeof whole, "%s %s", zn_precision_names[precision], name);
-    return !strncmp(name, only, strlen(only)) || !strncmp(whole, only, strlen(only));
+    split(begin, only, &part, &parts);
+    return (!strncmp(name, begin, strlen(begin)) || !strncmp(whole, begin, strlen(begin))) &&
+        hash_of(whole) % (unsigned)parts + 1 == (unsigned)part;
 }
 
 bool zn_selftest_has(const zn_backend *b, void *dev, zn_precision p)

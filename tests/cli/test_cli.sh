@@ -78,6 +78,13 @@ expect 1 'must end in' "convert to another kind of file" "$zenith" convert "$enc
 expect 0 'Usage|zenith run MODEL' "help" "$zenith" help
 expect 2 'zenith engines' "no command" "$zenith"
 expect 0 '^scalar: [1-9][0-9]* passed, 0 failed' "part of the self-test" "$zenith" selftest --engine scalar --only rope
+# parts_of NAME N: the cases of all parts are those of the whole, each once.
+parts_of() {
+  local i
+  diff <("$zenith" selftest --engine scalar --only "$1" | grep '^ok' | sort) \
+    <(for ((i = 1; i <= $2; i++)); do "$zenith" selftest --engine scalar --only "$1 $i/$2"; done | grep '^ok' | sort)
+}
+expect 0 '' "the self-test in parts" parts_of rope 3
 expect 1 "no case begins with 'nonsense'" "no such part" "$zenith" selftest --engine scalar --only nonsense
 expect 2 "unknown command 'nonsense'" "unknown command" "$zenith" nonsense
 expect 2 'unknown option --nonsense' "unknown option" "$zenith" run taesd-encode --nonsense 1
