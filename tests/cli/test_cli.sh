@@ -134,7 +134,7 @@ streamed () {
   ZENITH_MEMORY=$1 "$zenith" info z-image random: --engine scalar --set precision=int4 --size 1024x1024 2>&1 | tr '\n' ' '
 }
 expect 0 'transformer .* 2[0-9][0-9] MiB of weights .int4, streamed.*reads the layers from disk; that is slower' "said before the start" streamed 2300
-expect 0 'takes 7[.][0-9] GB: .*the transformer stays in memory for the decoder' "what is open at once" streamed 9000
+expect 0 'takes 6[.][0-9] GB: .*the transformer stays in memory for the decoder' "what is open at once" streamed 9000
 expect 0 'takes 4[.][0-9] GB: one of these after the other; a prompt' "what does not fit together is closed" streamed 5000
 expect 0 'z-image-text needs 15[0-9] MiB .*beside 79[0-9] MiB of weights, where 15[0-9] are allowed' "with less still, refused" streamed 950
 # text in, picture out, on each engine
