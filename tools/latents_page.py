@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from quality_latents import ROOT, SHIPPED, Engine, psnr, round_trip, ssim
+from quality_latents import ROOT, Engine, psnr, round_trip, ssim
 
 SIDE, STEP, GAP, SHOWN = 160, 16, 6, 7
 NAMES = ("zenith", "zenith-lite", "zenith-tae")
+FILES = [str(ROOT / "models" / f"{name}.safetensors") for name in NAMES]
 PICTURES = {  # name: (file, licence, what is seen)
     "text": ("text.png", "public domain", ""),
     "gravel": ("gravel.png", "CC0", "Stones keep their outlines; the grain of their surfaces goes."),
@@ -73,7 +74,7 @@ def main():
         for name, (file, _, _) in PICTURES.items():
             path = ROOT / "docs" / "images" / file if name == "screenshot" else a.skimage / file
             x = np.asarray(Image.open(path).convert("RGB"), float) / 255
-            made = [round_trip(engine, f, "", x)[1] for f in SHIPPED]
+            made = [round_trip(engine, f, "", x)[1] for f in FILES]
             rows.append((squares(x, made[0]), name, x, made))
             print(name, rows[-1][0], flush=True)
     rows.sort(key=lambda r: r[0])
