@@ -168,8 +168,8 @@ void zn_vae_res_block(zn_vae_run *r, const zn_vae_res *k);
 void zn_vae_attend(zn_vae_run *r, const zn_vae_attention *a);
 
 /* Of a large picture, a block is computed strip by strip of rows (strips.c), which uses slot 2 for strips. */
-enum { ZN_VAE_STRIPS_FROM = 16 << 20 };
-extern size_t zn_vae_strips_from; /* elements of a tensor that is worth strips; tests change it */
+extern size_t
+    zn_vae_strips_from; /* elements of a tensor that is computed in strips; 0: the usual number; tests set it */
 
 /* Whether x's pixels, of ch channels, are that many. */
 bool zn_vae_in_strips(const zn_vae_run *r, zn_tensor x, int ch);
