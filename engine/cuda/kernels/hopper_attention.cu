@@ -20,21 +20,21 @@ __device__ __forceinline__ uint64_t describe_values(uint32_t address, int part)
     return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)(part >> 4) << 16 | address >> 4;
 }
 
-/* d[64][n] (+)= a[64][16] b[16][n], a in registers. */
-#define WEIGHTED(type, name, n, list, d_all, a_at, b_at, on_at)                                                        \
-    __device__ __forceinline__ void weighted(type, float(&d)[n / 2], const uint32_t *a, uint64_t b, int on)            \
+/* d[64][n] += a[64][16] b[16][n], a in registers. */
+#define WEIGHTED(type, name, n, list, d_all, a_at, b_at)                                                               \
+    __device__ __forceinline__ void weighted(type, float(&d)[n / 2], const uint32_t *a, uint64_t b)                    \
     {                                                                                                                  \
-        asm volatile("{\n.reg .pred on;\nsetp.ne.b32 on, " on_at ", 0;\n"                                              \
+        asm volatile("{\n.reg .pred on;\nsetp.eq.b32 on, 0, 0;\n"                                                      \
                      "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." #name "." #name " {" list "}, {" a_at           \
                      "}, " b_at ", on, 1, 1, 1;\n}"                                                                    \
                      : d_all                                                                                           \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(on)                                     \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)                                              \
                      : "memory");                                                                                      \
     }
 #define WEIGHTED_SUMS(type, name)                                                                                      \
-    WEIGHTED(type, name, 64, LIST_32, D16(0) COMMA D16(16), "%32, %33, %34, %35", "%36", "%37")                        \
-    WEIGHTED(type, name, 128, LIST_64, D64(0), "%64, %65, %66, %67", "%68", "%69")                                     \
-    WEIGHTED(type, name, 256, LIST_128, D64(0) COMMA D64(64), "%128, %129, %130, %131", "%132", "%133")
+    WEIGHTED(type, name, 64, LIST_32, D16(0) COMMA D16(16), "%32, %33, %34, %35", "%36")                               \
+    WEIGHTED(type, name, 128, LIST_64, D64(0), "%64, %65, %66, %67", "%68")                                            \
+    WEIGHTED(type, name, 256, LIST_128, D64(0) COMMA D64(64), "%128, %129, %130, %131", "%132")
 WEIGHTED_SUMS(f16, f16)
 WEIGHTED_SUMS(bf16, bf16)
 
@@ -209,7 +209,7 @@ __device__ __forceinline__ void start_sums(float (&o)[OUTPUTS / 2], const uint32
     products_begin();
 #pragma unroll
     for (int i = 0; i < KEYS / 16; i++)
-        weighted(T(), o, p + 4 * i, describe_values(ring_data(v) + i * 2048, KEYS * 128), 1);
+        weighted(T(), o, p + 4 * i, describe_values(ring_data(v) + i * 2048, KEYS * 128));
     products_commit();
 }
 
