@@ -28,13 +28,20 @@ static int team_of(zn_args_rows *g, int n)
     return (n + g->lanes - 1) / g->lanes;
 }
 
+/* Whether it is at most a SiLU. */
+static bool is_plain(const zn_cuda_tail *t)
+{
+    return !t->residual.data && t->gain == 1 && t->post == ZN_NONE && (t->pre == ZN_NONE || t->pre == ZN_SILU);
+}
+
 static void row_norm(zn_cuda *d, zn_args_rows *g, bool wide, bool adaptive)
 {
     zn_tensor t[] = { g->x, g->y, g->tail.residual };
     const char *type = zn_cuda_common_type(t, 3);
     int each = team_of(g, wide ? g->x.c / VECTOR : g->x.c), kind = each > 2 ? 4 : each; /* vectors of a thread */
-    int at_once = kind == 1 ? 2 : 1;                                                    /* pixels of a team */
-    bool lean = kind < 4 && (!strcmp(type, "f16") || !strcmp(type, "bf16"));
+    bool lean = kind < 4 && (!strcmp(type, "f16") || !strcmp(type, "bf16")),
+         plain = lean && kind == 1 && is_plain(&g->tail);
+    int at_once = plain ? 3 : kind == 1 ? 2 : 1; /* pixels of a team */
     unsigned teams = (unsigned)(THREADS / g->lanes), needed, resident = (unsigned)d->sms * (lean ? 3 : 2);
     char name[32];
 
@@ -44,7 +51,10 @@ static void row_norm(zn_cuda *d, zn_args_rows *g, bool wide, bool adaptive)
         return;
     }
     needed = zn_cuda_blocks(g->pixels, teams * (unsigned)at_once);
-    snprintf(name, sizeof name, "norm_rows_%d_%s", kind, type);
+    if (plain)
+        snprintf(name, sizeof name, "norm_plain_%s", type);
+    else
+        snprintf(name, sizeof name, "norm_rows_%d_%s", kind, type);
     zn_cuda_launch(d, name, needed < resident ? needed : resident, 1, 1, THREADS, 0, g);
 }
 

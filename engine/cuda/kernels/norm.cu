@@ -148,7 +148,8 @@ __device__ __forceinline__ void moments(float (&mean)[P], float (&inv)[P], const
         inv[p] = rsqrtf(inv[p] * of_c + g.eps);
 }
 
-template <int T, int K, int P> __device__ __forceinline__ void norm_rows(const zn_args_rows &g)
+/* plain: the tail is at most a SiLU. */
+template <int T, int K, int P, bool plain> __device__ __forceinline__ void norm_rows(const zn_args_rows &g)
 {
     rows<K, P> x(g);
     size_t step = (size_t)gridDim.x * (THREADS / (unsigned)g.lanes) * P;
@@ -164,7 +165,7 @@ template <int T, int K, int P> __device__ __forceinline__ void norm_rows(const z
         x.first += step;
         x.fetch_all(x.r, g, g.x); /* the next pixels, which only this team writes */
         x.first -= step;
-        if (g.tail.residual.data)
+        if (!plain && g.tail.residual.data)
             x.fetch_all(res, g, g.tail.residual);
         moments(mean, inv, x, g);
 #pragma unroll
@@ -177,6 +178,12 @@ template <int T, int K, int P> __device__ __forceinline__ void norm_rows(const z
             for (int p = 0; p < P; p++)
                 if (x.first + p < g.pixels) {
                     w.apply(x.v[p][k], mean[p], inv[p]);
+                    if constexpr (plain) {
+                        if (g.tail.pre == ZN_SILU)
+                            activate_short(ZN_SILU, x.v[p][k]);
+                        put(g.y, (x.first + p) * g.y.ld + x.channel(g, k), x.v[p][k]);
+                        continue;
+                    }
                     put_tail_of<T>(g.y, (x.first + p) * g.y.ld + x.channel(g, k), g.tail, x.v[p][k], res[p][k]);
                 }
         }
@@ -224,13 +231,22 @@ template <int V> __device__ __forceinline__ void norm_long_rows(const zn_args_ro
 #define NORM(K, P, per_sm, name, T)                                                                                    \
     extern "C" __global__ void __launch_bounds__(THREADS, per_sm) norm_rows_##K##_##name(const zn_args_rows g)         \
     {                                                                                                                  \
-        norm_rows<T, K, P>(typed<T>(g));                                                                               \
+        norm_rows<T, K, P, false>(typed<T>(g));                                                                        \
     }
 #define NORMS(per_sm, name, T) NORM(1, 2, per_sm, name, T) NORM(2, 1, per_sm, name, T) NORM(4, 1, 2, name, T)
 NORMS(3, f16, ZN_F16)
 NORMS(3, bf16, ZN_BF16)
 NORMS(2, f32, ZN_F32)
 NORMS(2, any, ANY_TYPE)
+
+/* Without a residual there are registers for more pixels in flight. */
+#define PLAIN(name, T)                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(THREADS, 3) norm_plain_##name(const zn_args_rows g)                   \
+    {                                                                                                                  \
+        norm_rows<T, 1, 3, true>(typed<T>(g));                                                                         \
+    }
+PLAIN(f16, ZN_F16)
+PLAIN(bf16, ZN_BF16)
 
 /* For any types. */
 #define ROWS(name, body)                                                                                               \
