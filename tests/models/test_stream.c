@@ -12,6 +12,7 @@
 #include "pipeline/model.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -594,8 +595,27 @@ static const char *id_of(const char *file)
 
 enum { PROBE = 48 }; /* MiB */
 
-/* This program, called as test_stream ENGINE FILE: opens and runs once, and exits with the MiB that it took.  FILE "": writes
- * PROBE MiB instead. */
+/* Has PROBE MiB for a moment, half of them of a file that is mapped as weights are; false: there is no such file or memory. */
+static bool hold_pages(void)
+{
+    const size_t half = (size_t)PROBE / 2 * MIB;
+    FILE *f = tmpfile();
+    char *memory = malloc(half);
+    volatile const char *mapped = MAP_FAILED;
+    char sum = 0;
+
+    if (f && memory && memset(memory, 1, half) && fwrite(memory, 1, half, f) == half && !fflush(f))
+        mapped = mmap(NULL, half, PROT_READ, MAP_PRIVATE, fileno(f), 0);
+    for (size_t i = 0; mapped != MAP_FAILED && i < half; i += 512)
+        sum ^= mapped[i];
+    if (f)
+        fclose(f);
+    free(memory);
+    return mapped != MAP_FAILED && !sum && !munmap((void *)(uintptr_t)mapped, half);
+}
+
+/* This program, called as test_stream ENGINE FILE: opens and runs once, and exits with the MiB that it took.  FILE "": has PROBE
+ * MiB instead. */
 static int take(const char *name, const char *file)
 {
     FILE *f = fopen("/proc/self/clear_refs", "w");
@@ -607,13 +627,8 @@ static int take(const char *name, const char *file)
         fclose(f);
     }
     before = test_most_resident();
-    if (!*file) {
-        volatile char *memory = malloc((size_t)PROBE * MIB);
-
-        for (size_t i = 0; memory && i < (size_t)PROBE * MIB; i += 512)
-            memory[i] = 1;
-        return memory ? (int)((test_most_resident() - before) / 1024) : 255;
-    }
+    if (!*file)
+        return hold_pages() ? (int)((test_most_resident() - before) / 1024) : 255;
     if (zn_engine_open(&engine, name, 1, NULL) || begin(&k, id_of(file), file, "fp32", 12) || run(&k))
         return 255;
     return (int)((test_most_resident() - before) / 1024);
@@ -641,23 +656,26 @@ static void resident_memory(void)
     if (engine->be->remote || INSTRUMENTED || !test_most_resident())
         SKIP("the pages of the process are not the engine's alone");
     if ((probe = taken("")) < PROBE - 4 || probe > PROBE + 4)
-        SKIP("this system counts %d MiB where a process has written %d", probe, PROBE);
+        SKIP("this system counts %d MiB where a process has had %d", probe, PROBE);
     for (int i = 0; i < 2; i++) {
         int took[2];
-        size_t limit;
+        size_t limit, need;
         work all;
 
         bound(0);
         CHECK(!begin(&all, id_of(files[i]), files[i], "fp32", 12), "%s", all.err.text);
         limit = streamed_bytes(&all);
+        need = (all.plan.weight_bytes + all.plan.peak_bytes) / MIB;
         end(&all);
         took[0] = taken(files[i]);
         limit = bound(limit);
         took[1] = taken(files[i]);
-        CHECK(took[0] >= 40 && took[0] < 255, "all weights took %d MiB", took[0]);
+        CHECK(took[0] < 255, "it did not run");
+        if (took[0] + 4 < (int)need)
+            SKIP("this system counts %d MiB of the %zu that all weights and a run take", took[0], need);
         CHECK(took[1] <= (int)(limit / MIB) + 10, "%d MiB where %zu are allowed", took[1],
               limit / MIB); /* 10: the engine's own, and a piece of the table */
-        printf("# %s: %d MiB, streamed %d where %zu are allowed\n", id_of(files[i]), took[0], took[1], limit / MIB);
+        printf("# %s: %d MiB of %zu, streamed %d of %zu\n", id_of(files[i]), took[0], need, took[1], limit / MIB);
     }
 }
 
