@@ -12,11 +12,13 @@
 
 enum {
     FROM = 16 << 20,         /* elements of a tensor that is computed in strips */
-    STRIPS = 16,             /* of a tensor, at most ... */
-    STRIP_LEN = 4 << 20,     /* ... and none smaller, in elements: a tile for each multiprocessor of a large GPU */
+    STRIPS = 16,             /* of a tensor, at most, */
+    REMOTE_STRIPS = 8,       /* likewise on a GPU, where launches count */
+    STRIP_LEN = 4 << 20,     /* and none smaller, in elements: a tile for each multiprocessor of a large GPU */
     LEAST_ROWS = 2 * 12 + 2, /* what zn_vae_row_block moves does not overlap */
     CPU_UNIT = 12,           /* rows: Winograd's tiles have 4 or 6 */
-    REMOTE_UNIT = 32         /* rows of the largest tile on a GPU */
+    REMOTE_UNIT = 32,        /* rows of the largest tile on a GPU */
+    REMOTE_PIXELS = 1 << 20  /* of a picture that has strips there */
 };
 
 size_t zn_vae_strips_from;
@@ -37,10 +39,12 @@ static zn_tensor view(rows of, int from, int end)
     return t;
 }
 
-/* Strips are off on a GPU: their results there have not been compared with the reference yet. */
+/* On a GPU, whose kernels want many tiles, strips of smaller pictures would cost time. */
 static size_t strips_from(const zn_vae_run *r)
 {
-    return zn_vae_strips_from ? zn_vae_strips_from : r->c->be->remote ? SIZE_MAX : FROM;
+    const bool small = zn_pixels(r->call->in[0]) < REMOTE_PIXELS && zn_pixels(r->call->out[0]) < REMOTE_PIXELS;
+
+    return zn_vae_strips_from ? zn_vae_strips_from : r->c->be->remote && small ? SIZE_MAX : FROM;
 }
 
 bool zn_vae_in_strips(const zn_vae_run *r, zn_tensor x, int ch)
@@ -53,9 +57,10 @@ bool zn_vae_in_strips(const zn_vae_run *r, zn_tensor x, int ch)
 /* Rows of a strip of a tensor with so many channels. */
 static int strip_of(const zn_vae_run *r, zn_tensor x, int ch)
 {
-    const int unit = r->c->be->remote ? REMOTE_UNIT : CPU_UNIT;
+    const bool remote = r->c->be->remote;
+    const int unit = remote ? REMOTE_UNIT : CPU_UNIT, n = remote ? REMOTE_STRIPS : STRIPS;
     const size_t from = strips_from(r), len = from < STRIP_LEN ? from : STRIP_LEN;
-    const int least = zn_imax(zn_ceil_div(x.h, STRIPS), (int)(len / ((size_t)x.w * (size_t)ch)));
+    const int least = zn_imax(zn_ceil_div(x.h, n), (int)(len / ((size_t)x.w * (size_t)ch)));
 
     return zn_imin(zn_round_up(zn_imax(least, LEAST_ROWS), unit), x.h);
 }
