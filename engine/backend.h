@@ -16,7 +16,7 @@
 #include "core/tensor.h"
 #include "core/threads.h"
 
-enum { ZN_BACKEND_ABI = 7 };
+enum { ZN_BACKEND_ABI = 8 };
 
 typedef enum zn_act {
     ZN_NONE,
@@ -39,7 +39,10 @@ typedef struct zn_tail {
     zn_act pre, post;
     float gain;
     const zn_tensor *residual; /* shape of y, may be y itself */
-    const zn_tensor *also; /* of zn_conv2d alone: a second result, also_act(y); shape and type of y, overlaps nothing */
+    /* Of zn_conv2d alone: a second result, also_act(also_norm(y)), of y's shape and type.  It overlaps nothing, or is y itself:
+     * then y is this result. */
+    const zn_tensor *also;
+    const struct zn_norm *also_norm; /* NULL: none */
     zn_act also_act;
 } zn_tail;
 
@@ -79,6 +82,7 @@ typedef struct zn_conv {
     int32_t pad_t, pad_l; /* zeros above and to the left; below and right: as y's size needs */
     bool up2;
     bool has_bias;
+    bool many_pixels; /* a layer of large pictures: a GPU may take time for its weights in each run (zn_vae) */
     bool quantised_x; /* int8, int4: a CPU may quantise x, too, as zn_quantise_input does, and multiply integers */
     zn_precision precision; /* of the model: how weights are stored and multiplied; set by zn_bind_pack */
     void *packed;           /* device memory: weights and bias in the layout the backend wants */
@@ -235,7 +239,7 @@ typedef struct zn_backend {
     const char *what;            /* one line for a person who chooses an engine: "ARM NEON" */
     const char *memory_variable; /* the environment variable that bounds its memory */
     bool remote;                 /* has its own memory and runs asynchronously; if it fails, a CPU can do its work */
-    bool does_also;              /* conv2d computes tail.also; else ops.c does, with a map */
+    bool does_also;              /* conv2d computes tail.also; else ops.c does, with a map or a norm */
     bool trains;                 /* autograd/ runs on its device, a zn_cpu */
     zn_type tensor_type[ZN_N_PRECISIONS];         /* of a network's tensors between its layers */
     const char *precision_needs[ZN_N_PRECISIONS]; /* what a precision that the device lacks would take; NULL: unknown */

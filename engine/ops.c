@@ -162,7 +162,9 @@ void zn_conv2d(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
         leave(c, macs, start, "%sconv %dx%d/%d %d>%d%s @%dx%d", w->up2 ? "up+" : "", w->kh, w->kw, w->stride, w->cin,
               w->cout, w->groups > 1 ? " grouped" : "", y.w, y.h);
     }
-    if (also && !t.also)
+    if (also && !t.also && t.also_norm)
+        zn_normalise(c, *also, y, t.also_norm, (zn_tail){ .pre = t.also_act });
+    else if (also && !t.also)
         zn_map(c, *also, y, (zn_tail){ .pre = t.also_act });
 }
 

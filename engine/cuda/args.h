@@ -36,6 +36,8 @@ typedef struct zn_cuda_conv {
     zn_precision precision;
     int32_t kh, kw, stride, groups, cin, cout, pad_t, pad_l, up2;
     int32_t cin_pad, cout_pad, k_pad;
+    int32_t many_pixels; /* as zn_conv's */
+    void *merged;   /* hopper.cu: room for the merged taps of a 3x3 convolution with up2; NULL: they are not merged */
     zn_tensor also; /* hopper.cu: gets ReLU(y); data NULL: nothing does */
     int32_t direct; /* conv_mma, conv_thin: the epilogue writes from registers, 8 at once; activations RELU or none */
 } zn_cuda_conv;

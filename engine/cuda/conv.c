@@ -33,14 +33,14 @@ static size_t up(size_t x, size_t to)
 /* Does fp8 make this layer faster?  The layer alone decides: a pixel's value must not depend on the size of a tile.
  * TMA loads rows of 128 channels, so most of the last row must be used.  Converting an element of x beforehand moves 3
  * bytes, which takes 0.7 ps at 4.5 TB/s; each of its products saves 1.1 fs (570 against 830 TFLOP/s).  Layers of 64
- * channels gain nothing, and taef2 would lose 0.5 dB. */
+ * channels gain nothing, and taef2 would lose 0.5 dB.  Merged taps (many_pixels) have fewer products in fp16. */
 static bool fp8_pays(const zn_conv *w)
 {
     const int cin = w->cin, products = w->cout * w->kh * w->kw * (w->up2 ? 4 : 1);
     const bool any_size = (w->kh == 3 && w->kw == 3 && w->pad_l == 1) || /* pad_t: 0 in a strip (vae/strips.c) */
         (w->kh == 1 && w->kw == 1 && !w->pad_t && !w->pad_l && !w->up2); /* hopper.c takes these at any image size */
 
-    return any_size && w->stride == 1 && w->groups == 1 && cin % 16 == 0 && cin >= 128 &&
+    return any_size && !(w->up2 && w->many_pixels) && w->stride == 1 && w->groups == 1 && cin % 16 == 0 && cin >= 128 &&
         6 * cin >= 5 * (int)up((size_t)cin, 128) && w->cout >= 64 && products >= 1024;
 }
 
@@ -95,13 +95,21 @@ size_t zn_cuda_conv_size(void *dev, const zn_conv *w)
     return layout_of(dev, w).size;
 }
 
-/* Room for the weights that are expanded before a kernel.  What kernels use otherwise is allocated when the device is opened
- * and is no part of `capacity`. */
+/* Whether hopper.c merges the taps of this layer, if x is of 16 bits. */
+static bool merges(const zn_cuda *d, const zn_conv *w)
+{
+    return d->cc == 90 && w->many_pixels && w->up2 && w->kh == 3 && w->kw == 3 && w->stride == 1 && w->pad_t == 1 &&
+        w->pad_l == 1 && w->groups == 1;
+}
+
+/* Room for the weights that are expanded or merged before a kernel.  What kernels use otherwise is allocated when the device is
+ * opened and is no part of `capacity`. */
 size_t zn_cuda_conv_scratch(void *dev, const zn_conv *w)
 {
     const layout l = layout_of(dev, w);
+    const size_t expanded = l.type >= S_I8 ? up(l.cout_pad * l.k_pad * sizeof(uint16_t), 256) : 0;
 
-    return l.type >= S_I8 ? up(l.cout_pad * l.k_pad * sizeof(uint16_t), 256) : 0;
+    return expanded + (l.type != S_F32 && merges(dev, w) ? l.cout_pad * 16 * l.cin_pad * sizeof(uint16_t) : 0);
 }
 
 /* e4m3, rounded to nearest, ties to even: 4 bits of exponent (bias 7), 3 of mantissa, at most 448. */
@@ -232,7 +240,7 @@ static char *host_layer(zn_cuda *d, const zn_conv *w, const layout *l, const flo
 static void send_layer(zn_cuda *d, const zn_conv *w, const layout *l, const char *host)
 {
     zn_backend_cuda.upload(d, w->packed, host, l->size);
-    if (l->type >= S_I8)
+    if (zn_cuda_conv_scratch(d, w))
         zn_cuda_expanded(d, zn_cuda_conv_scratch(d, w)); /* lack of memory shows now, not in the first run */
 }
 
@@ -347,6 +355,7 @@ zn_cuda_conv zn_cuda_conv_args(const zn_cuda *d, const zn_conv *w)
                        .pad_t = w->pad_t,
                        .pad_l = w->pad_l,
                        .up2 = w->up2,
+                       .many_pixels = w->many_pixels,
                        .cin_pad = (int32_t)l.cin_pad,
                        .cout_pad = (int32_t)l.cout_pad,
                        .k_pad = (int32_t)l.k_pad };
@@ -555,19 +564,33 @@ static void try_candidate(void *cookie, int i)
     launch_candidate(t->d, &t->a, t->candidate[i]);
 }
 
+/* Room for merged taps, behind weights that are expanded; NULL: they are not merged. */
+static char *room_to_merge(zn_cuda *d, const zn_conv *w, const zn_cuda_conv *a)
+{
+    const zn_type type = weight_type(a);
+    const size_t at = zn_cuda_conv_stored_as(d, w, type) ? 0 : zn_cuda_conv_expanded_size(d, w, type);
+    char *room = type != ZN_F32 && merges(d, w) ? zn_cuda_expanded(d, at + zn_cuda_merged_size(a)) : NULL;
+
+    return room ? room + at : NULL;
+}
+
 /* True: a->also was written, too. */
-static bool conv_tensor_cores(zn_cuda *d, const zn_conv *w, zn_cuda_conv *a)
+static bool conv_tensor_cores(zn_cuda *d, const zn_conv *w, zn_cuda_conv *a, const zn_tail *tail)
 {
     const zn_tensor also = a->also;
     char key[160];
     unsigned fitting = 0; /* the candidates that fit, as bits: a choice is an index into them */
     int best = 0;
+    bool both;
 
     a->direct = is_direct(a);
     a->also.data = NULL;
     if (zn_cuda_hopper_conv8(d, a))
         return false;
+    a->merged = room_to_merge(d, w, a);
     a->weight = zn_cuda_conv_weight(d, w, weight_type(a), 0);
+    if (zn_cuda_hopper_pixels(d, a, tail, zn_cuda_conv_stored_as(d, w, weight_type(a)), &both))
+        return both;
     a->also = also;
     if (!too_small_for_hopper(a) && zn_cuda_hopper_conv(d, a))
         return also.data != NULL;
@@ -620,7 +643,8 @@ static void conv_depthwise(zn_cuda *d, const zn_cuda_conv *a)
 /* Whether the epilogue of hopper.cu can write t.also. */
 static bool also_fits(zn_tensor y, const zn_conv *w, zn_tail t)
 {
-    return t.also && t.also_act == ZN_RELU && y.type != ZN_F32 && y.c % 8 == 0 && zn_cuda_aligned(*t.also) && !w->up2;
+    return t.also && t.also->data != y.data && !t.also_norm && t.also_act == ZN_RELU && y.type != ZN_F32 &&
+        y.c % 8 == 0 && zn_cuda_aligned(*t.also) && !w->up2;
 }
 
 void zn_cuda_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
@@ -637,7 +661,7 @@ void zn_cuda_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_ta
     if (a.weight) {
         conv_depthwise(d, &a);
     } else if (w->groups == 1 && d->cc >= 80 && (in_pieces(&a) || is_thin(&a))) {
-        also = conv_tensor_cores(d, w, &a);
+        also = conv_tensor_cores(d, w, &a, &t);
     } else {
         a.weight = zn_cuda_conv_weight(d, w, ZN_F32, 0);
         if (w->groups > 1)
@@ -646,6 +670,8 @@ void zn_cuda_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_ta
             zn_cuda_launch(d, zn_cuda_kernel("conv_simt_%s", zn_cuda_type_name(x.type)).text,
                            zn_cuda_blocks(zn_pixels(y), 128), zn_cuda_blocks((size_t)w->cout, 64), 1, 256, 0, &a);
     }
-    if (t.also && !also)
+    if (t.also && !also && t.also_norm)
+        zn_cuda_norm(d, *t.also, y, t.also_norm, NULL, (zn_tail){ .pre = t.also_act });
+    else if (t.also && !also)
         zn_cuda_map(d, *t.also, y, (zn_tail){ .pre = t.also_act });
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* hopper.c - which convolutions kernels/hopper.cu computes, and in which tiles; likewise attention, hopper_attention.cu.
+/* hopper.c - which convolutions kernels/hopper.cu and hopper_pixels.cu compute, and in which tiles; likewise attention,
+ * hopper_attention.cu.
  *
  * All of them use TMA with tensor maps: elements of two bytes (e4m3 x: of one), pixels aligned to 16 bytes.  What is
  * outside an image, or beyond its channels, is read as zero and not written; so every size fits. */
@@ -12,6 +13,7 @@ enum {
     MAP_U8 = 0,
     MAP_F16 = 6,
     MAP_BF16 = 9,
+    MAP_SWIZZLE_64 = 2,
     MAP_SWIZZLE_128 = 3,
     MAP_PROMOTE_256 = 3
 }; /* CUtensorMapDataType and others */
@@ -37,15 +39,16 @@ static bool map_pixels(const zn_cuda *d, zn_hopper_map *map, zn_tensor t, int by
                                            size, pitch, box, every, 0, MAP_SWIZZLE_128, MAP_PROMOTE_256, 0);
 }
 
-/* A map of the weights' rows, in boxes of `rows` x 128 bytes. */
-static bool map_weights(const zn_cuda *d, zn_hopper_map *map, const zn_cuda_conv *c, int bytes, int rows)
+/* A map of the weights' rows, in boxes of `rows` x `width` bytes, 128 or 64. */
+static bool map_weights(const zn_cuda *d, zn_hopper_map *map, const zn_cuda_conv *c, int bytes, int rows, int width)
 {
     const uint64_t size[2] = { (uint64_t)c->k_pad, (uint64_t)c->cout_pad };
     const uint64_t pitch[1] = { (uint64_t)c->k_pad * (uint64_t)bytes };
-    const uint32_t box[2] = { (uint32_t)(128 / bytes), (uint32_t)rows }, every[2] = { 1, 1 };
+    const uint32_t box[2] = { (uint32_t)(width / bytes), (uint32_t)rows }, every[2] = { 1, 1 };
 
     return !d->api->cuTensorMapEncodeTiled(map, map_type(bytes, c->x.type), 2, (void *)(uintptr_t)c->weight, size,
-                                           pitch, box, every, 0, MAP_SWIZZLE_128, MAP_PROMOTE_256, 0);
+                                           pitch, box, every, 0, width == 64 ? MAP_SWIZZLE_64 : MAP_SWIZZLE_128,
+                                           MAP_PROMOTE_256, 0);
 }
 
 /* Maps of the four parities of y if up2, else of y itself. */
@@ -124,7 +127,7 @@ static bool conv64(zn_cuda *d, const zn_cuda_conv *c)
     const int shared = zn_hopper_shared(fixed + a.stages * halo, n);
 
     if (shared > d->smem_max || !map_pixels(d, &a.x, c->x, 2, 0, 1, ZN_HOPPER_PITCH(8), rows + 2, 1) ||
-        !map_weights(d, &a.w, c, 2, 64) || !map_out(d, a.y, c->y, c->up2, 8, out_rows) ||
+        !map_weights(d, &a.w, c, 2, 64, 128) || !map_out(d, a.y, c->y, c->up2, 8, out_rows) ||
         (a.tail.residual && !map_pixels(d, &a.residual, c->tail.residual, 2, 0, 1, 8, out_rows, 1)))
         return false;
     zn_cuda_launch_dependent(
@@ -153,7 +156,7 @@ typedef struct job {
     zn_tensor x, y, residual;
     bool flat; /* 1x1: all pixels are one row */
     bool halo; /* hopper_conv3, at every image size: hopper_conv sums in another order */
-    int bytes, chunks, h, w, n;
+    int bytes, chunks, taps, h, w, n;
 } job;
 
 /* 3x3, stride 1, padding 1; above, a strip of a picture may have its neighbour's row instead. */
@@ -169,6 +172,7 @@ static job job_of(const zn_cuda_conv *c, int bytes)
 
     j.flat = zn_cuda_is_point(c);
     j.halo = has_halo(c);
+    j.taps = j.halo && c->merged ? 4 : c->kh * c->kw;
     if (j.flat) {
         j.x.w = j.x.n * j.x.h * j.x.w, j.x.n = j.x.h = 1;
         j.y.w = j.residual.w = j.x.w, j.y.n = j.y.h = j.residual.n = j.residual.h = 1;
@@ -205,12 +209,12 @@ static plan plan_tiles(const zn_cuda *d, const job *j, const tile_kind *k)
     p.tiles_x = zn_ceil_div(j->w, p.tw);
     p.tiles_y = zn_ceil_div(j->h, p.th);
     if (j->halo)
-        bytes = k->outputs * 128 + ZN_HOPPER_HALO(p.tw, p.th) / 9;
+        bytes = k->outputs * 128 + ZN_HOPPER_HALO(p.tw, p.th) / j->taps;
     /* A wave takes as long as its products or its loads (about 36 bytes a cycle), then comes its epilogue. */
     const int64_t waves = zn_ceil_div(p.tiles_x * p.tiles_y * p.tiles_o * j->n, d->sms / k->blocks);
     const int step = k->cycles > bytes / 36 ? k->cycles : bytes / 36;
 
-    p.cost = waves * ((int64_t)step * j->c->kh * j->c->kw * j->chunks + k->n * 10);
+    p.cost = waves * ((int64_t)step * j->taps * j->chunks + k->n * 10);
     return p;
 }
 
@@ -246,7 +250,7 @@ static bool run(zn_cuda *d, const job *j, plan p)
     memset(&a, 0, sizeof a);
     a.tail = tail_of(c, j->y);
     a.kw = c->kw;
-    a.taps = c->kh * c->kw;
+    a.taps = j->taps;
     a.chunks = j->chunks;
     a.last = zn_ceil_div(c->cin * j->bytes - (j->chunks - 1) * 128, 32);
     a.cin_pad = c->cin_pad;
@@ -269,7 +273,7 @@ static bool run(zn_cuda *d, const job *j, plan p)
     const int chunk = zn_imin(k->n, 64), out_w = j->halo ? 8 : zn_imin(a.tw, chunk), out_h = chunk / out_w;
     const int rows = p.quantise ? (a.th + 2) / 2 : a.th + 2;
 
-    if (shared > d->smem_max || !map_weights(d, &a.w, c, j->bytes, outputs) ||
+    if (shared > d->smem_max || !map_weights(d, &a.w, c, j->bytes, outputs, 128) ||
         !map_out(d, a.y, j->y, c->up2, out_w, out_h) ||
         !(j->halo ? map_pixels(d, &a.x, j->x, p.quantise ? 2 : j->bytes, 0, 1, ZN_HOPPER_PITCH(a.tw), rows, 1)
                   : map_pixels(d, &a.x, j->x, j->bytes, 0, 1, box_w, box_h, c->stride)) ||
@@ -295,6 +299,22 @@ static bool takes(const zn_cuda *d, const zn_cuda_conv *c)
         c->cout >= 16 && c->stride <= 8;
 }
 
+/* Sums the taps that read the same pixel, then multiplies. */
+static bool merge_then_run(zn_cuda *d, zn_cuda_conv c)
+{
+    const size_t n = zn_cuda_merged_size(&c) / 16;
+    const zn_hopper_merge a = { c.weight, c.merged, (uint32_t)c.cin_pad, (uint32_t)c.k_pad, (uint32_t)n };
+
+    zn_cuda_launch_dependent(d, zn_cuda_kernel("hopper_merge_%s", zn_cuda_type_name(c.x.type)).text,
+                             zn_cuda_blocks(n, 256), 256, 0, &a);
+    c.weight = c.merged;
+    c.k_pad = 16 * c.cin_pad;
+
+    const job j = job_of(&c, 2);
+
+    return run(d, &j, best_plan(d, &j));
+}
+
 bool zn_cuda_hopper_conv(zn_cuda *d, const zn_cuda_conv *c)
 {
     const int up = c->up2 ? 2 : 1;
@@ -304,7 +324,52 @@ bool zn_cuda_hopper_conv(zn_cuda *d, const zn_cuda_conv *c)
         return false;
     if (zn_cuda_is_3x3(c) && c->cin == 64 && c->cout == 64 && c->y.h == up * c->x.h && c->y.w == up * c->x.w)
         return conv64(d, c);
+    if (j.halo && c->merged)
+        return merge_then_run(d, *c);
     return run(d, &j, best_plan(d, &j));
+}
+
+/* The layer decides: many pixels are worth the time in which each block loads all weights. */
+bool zn_cuda_hopper_pixels(zn_cuda *d, const zn_cuda_conv *c, const zn_tail *t, bool stored, bool *also)
+{
+    const zn_tensor *r = &c->tail.residual;
+    const zn_norm *norm = t->also ? t->also_norm : NULL;
+    zn_hopper_pixels a;
+
+    if (!c->many_pixels || !takes(d, c) || !has_halo(c) || c->up2 || c->cin != ZN_PIXELS_CHANNELS ||
+        c->cout != ZN_PIXELS_CHANNELS || c->tail.pre != ZN_NONE || c->tail.post != ZN_NONE || c->tail.gain != 1)
+        return false;
+    memset(&a, 0, sizeof a);
+    *also = norm && norm->kind == ZN_RMS_NORM && !norm->beta && fits(*t->also);
+    a.bias = c->bias;
+    a.residual = (const uint16_t *)(const void *)r->data;
+    a.residual_ld = r->ld;
+    a.y = (uint16_t *)(void *)c->y.data;
+    a.y_ld = c->y.ld;
+    if (*also) {
+        a.gamma = norm->gamma;
+        a.eps = norm->eps;
+        a.also_act = (int)t->also_act;
+        a.also = (uint16_t *)(void *)t->also->data;
+        a.also_ld = t->also->ld;
+        a.y = a.also == a.y ? NULL : a.y;
+    }
+    a.height = c->y.h;
+    a.width = c->y.w;
+    a.pad_t = c->pad_t;
+    a.tiles_x = zn_ceil_div(c->y.w, 8);
+    a.tiles_y = zn_ceil_div(c->y.h, ZN_PIXELS_ROWS);
+    a.tiles = a.tiles_x * a.tiles_y * c->y.n;
+    a.early = stored;
+    if (zn_hopper_pixels_shared() > d->smem_max ||
+        !map_pixels(d, &a.x, c->x, 2, 0, 1, ZN_HOPPER_PITCH(8), ZN_PIXELS_ROWS + 2, 1) ||
+        !map_weights(d, &a.w, c, 2, ZN_PIXELS_CHANNELS, 128) ||
+        !map_weights(d, &a.w_rest, c, 2, ZN_PIXELS_CHANNELS, 64))
+        return false;
+    zn_cuda_launch_dependent(d, zn_cuda_kernel("hopper_pixels_%s", zn_cuda_type_name(c->x.type)).text,
+                             (unsigned)zn_imin(a.tiles, d->sms), ZN_HOPPER_THREADS(256),
+                             (unsigned)zn_hopper_pixels_shared(), &a);
+    return true;
 }
 
 /* Quantises c's x to e4m3 in scratch memory, which must hold it, then multiplies. */

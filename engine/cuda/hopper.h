@@ -41,8 +41,9 @@ typedef struct zn_hopper_conv64 {
 } zn_hopper_conv64;
 
 /* Any convolution without groups.  hopper_conv: a ring of [outputs][64] weights and [pixels][64] inputs, tap by tap.
- * hopper_conv3 (3x3, stride 1, padding 1, above perhaps 0): a ring of input tiles with their halo, and one of weights.  _quantise: x is fp16,
- * loaded in boxes of 64 channels and half the rows; weights come in boxes of a warpgroup's 64 outputs. */
+ * hopper_conv3 (3x3, stride 1, padding 1, above perhaps 0): a ring of input tiles with their halo, and one of weights.
+ * With up2 it has nine taps, or the four of hopper_merge.  _quantise: x is fp16, loaded in boxes of 64 channels and half the rows;
+ * weights come in boxes of a warpgroup's 64 outputs. */
 typedef struct zn_hopper_conv {
     zn_hopper_map x, w, y[4], residual;
     zn_hopper_tail tail;
@@ -54,6 +55,38 @@ typedef struct zn_hopper_conv {
     int32_t tw, th;                             /* pixels of a tile */
     int32_t stages, weight_stages;
 } zn_hopper_conv;
+
+/* Weights [cout_pad][k_pad] of a 3x3 convolution with up2 to [cout_pad][16][cin_pad]: for each of four parities of an output, the
+ * four sums of the taps that read the same pixel. */
+typedef struct zn_hopper_merge {
+    const void *from;
+    void *to;
+    uint32_t cin_pad, k_pad, n; /* n: vectors of 8 elements of the result */
+} zn_hopper_merge;
+
+/* 3x3, stride 1, padding 1 (above perhaps 0), 96 to 96 channels: hopper_pixels.cu.  A tile is 8 pixels wide. */
+enum { ZN_PIXELS_CHANNELS = 96, ZN_PIXELS_ROWS = 16 };
+
+typedef struct zn_hopper_pixels {
+    zn_hopper_map x, w, w_rest; /* w: the first 64 inputs; w_rest: the other 32 */
+    const float *bias, *gamma;  /* gamma NULL: 1 */
+    const uint16_t *residual;   /* NULL: none */
+    uint16_t *y;                /* NULL: only `also` is stored */
+    uint16_t *also;             /* NULL, or act(norm(y)), an RMS norm */
+    float eps;
+    int32_t also_act; /* zn_act */
+    int32_t residual_ld, y_ld, also_ld;
+    int32_t height, width; /* of y */
+    int32_t pad_t, tiles_x, tiles_y, tiles;
+    int32_t early; /* weights may be read before the kernel before has ended */
+} zn_hopper_pixels;
+
+static inline int zn_hopper_pixels_shared(void)
+{
+    enum { TILE = ((ZN_PIXELS_ROWS + 2) * 10 * 128 + 1023) / 1024 * 1024 };
+
+    return 1024 + 9 * ZN_PIXELS_CHANNELS * ZN_PIXELS_CHANNELS * 2 + 2 * TILE + 128;
+}
 
 /* x from fp16 to dense e4m3, in vectors of 8 elements, ZN_HOPPER_QUANTISED a thread. */
 typedef struct zn_hopper_quantise {
@@ -107,6 +140,9 @@ static inline int zn_hopper_attention_shared(int parts, int stages, int keys, in
 struct zn_cuda;
 /* True if it computes c: the device is of compute capability 9.0, and types, sizes and addresses fit. */
 bool zn_cuda_hopper_conv(struct zn_cuda *d, const zn_cuda_conv *c);
+/* The same for 96 channels, with t's second result if that is an RMS norm; *also says so.  stored: the weights are those that were
+ * packed. */
+bool zn_cuda_hopper_pixels(struct zn_cuda *d, const zn_cuda_conv *c, const zn_tail *t, bool stored, bool *also);
 /* The same with products of e4m3, if the layer's weights are stored so.  x has no scale: one from its maximum would make a
  * pixel depend on its image or tile.  So x is clamped to +-448, with 3 bits of mantissa from 2^-6 on and multiples of 2^-9
  * below.  The kernel quantises it, or, where that is faster, another kernel does so before. */

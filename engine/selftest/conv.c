@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Winograd mixes the pixels of a tile, with factors: its error is measured against the largest `mag`
  * of the tensor, and its transforms count for this many more terms. */
@@ -134,19 +135,23 @@ static void call_conv(const zn_case *k, const zn_backend *b, void *dev, zn_tenso
     b->free(dev, w.packed);
 }
 
+static zn_tensor dense_like(const zn_backend *b, void *dev, zn_tensor y)
+{
+    y.ld = y.c;
+    y.data = b->alloc(dev, zn_pixels(y) * (size_t)y.c * zn_type_size(y.type));
+    if (!y.data)
+        abort();
+    return y;
+}
+
 /* A convolution with two results, tail.also being the second, as ops.c has it computed.  The one that is not y is dropped. */
 static void call_both(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, zn_tensor x, zn_tail t,
                       bool second)
 {
     zn_conv w = *(const zn_conv *)k->arg;
-    zn_tensor other = y, first;
+    const zn_tensor other = dense_like(b, dev, y), first = second ? other : y;
 
     pack(&w, k, b, dev);
-    other.ld = y.c;
-    other.data = b->alloc(dev, zn_pixels(y) * (size_t)y.c * zn_type_size(y.type));
-    if (!other.data)
-        abort();
-    first = second ? other : y;
     t.also = b->does_also ? (second ? &y : &other) : NULL;
     t.also_act = second ? t.post : ZN_RELU;
     t.post = second ? ZN_NONE : t.post;
@@ -167,6 +172,58 @@ static void call_first(const zn_case *k, const zn_backend *b, void *dev, zn_tens
 static void call_second(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
 {
     call_both(k, b, dev, y, in[0], t, true);
+}
+
+/* Whether two dense tensors have the same bits. */
+static bool alike(const zn_backend *b, void *dev, zn_tensor x, zn_tensor y)
+{
+    const size_t size = zn_pixels(x) * (size_t)x.c * zn_type_size(x.type);
+    char *v[2] = { zn_take(size, 1), zn_take(size, 1) };
+    bool same;
+
+    b->download(dev, v[0], x.data, size);
+    b->download(dev, v[1], y.data, size);
+    b->sync(dev, NULL);
+    same = !memcmp(v[0], v[1], size);
+    free(v[0]);
+    free(v[1]);
+    return same;
+}
+
+/* A second result that is a norm, beside y and in its place: it must have the bits that the norm of y has; else y
+ * is made wrong. */
+static void call_normed(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
+{
+    zn_conv w = *(const zn_conv *)k->arg;
+    zn_norm norm = { .kind = ZN_RMS_NORM, .c = y.c, .eps = 1e-6f };
+    const zn_tensor want = dense_like(b, dev, y), got = dense_like(b, dev, y), same = dense_like(b, dev, y);
+    float *gamma = zn_take((size_t)y.c, sizeof *gamma);
+    bool right;
+
+    for (int i = 0; i < y.c; i++)
+        gamma[i] = 0.5f + (float)(i % 7) / 4;
+    norm.gamma = b->alloc(dev, (size_t)y.c * sizeof *gamma);
+    if (!norm.gamma)
+        abort();
+    b->upload(dev, norm.gamma, gamma, (size_t)y.c * sizeof *gamma);
+    pack(&w, k, b, dev);
+    if (!t.residual)
+        b->conv2d(dev, same, in[0], &w, (zn_tail){ .also = &same, .also_norm = &norm, .also_act = ZN_SILU });
+    t.also = &got;
+    t.also_norm = &norm;
+    t.also_act = ZN_SILU;
+    b->conv2d(dev, y, in[0], &w, t);
+    b->norm(dev, want, y, &norm, NULL, (zn_tail){ .pre = ZN_SILU });
+    right = alike(b, dev, got, want) && (t.residual || alike(b, dev, same, want));
+    if (!right)
+        b->map(dev, y, y, (zn_tail){ .gain = 1000 });
+    b->sync(dev, NULL);
+    b->free(dev, want.data);
+    b->free(dev, got.data);
+    b->free(dev, same.data);
+    b->free(dev, norm.gamma);
+    b->free(dev, w.packed);
+    free(gamma);
 }
 
 typedef struct conv_row {
@@ -202,6 +259,7 @@ static void check_conv_by(zn_test *t, zn_case_fn *call, const conv_row *r, int v
                   .pad_l = r->pad_l,
                   .up2 = r->up2,
                   .has_bias = r->bias,
+                  .many_pixels = variant % 2 != 0 || call == call_normed,
                   .quantised_x = inputs != FLOATS,
                   .precision = weights };
     const bool integers = t->b->conv_of_integers && t->b->conv_of_integers(t->one, &w);
@@ -227,6 +285,8 @@ static void check_conv_by(zn_test *t, zn_case_fn *call, const conv_row *r, int v
              inputs == LARGEST         ? ", largest"
                  : call == call_first  ? ", first of two"
                  : call == call_second ? ", second of two"
+                 : call == call_normed ? ", and its norm"
+                 : w.many_pixels       ? ", many pixels"
                                        : "",
              zn_case_tail_name(&k));
     if (zn_case_wanted(t, &k))
@@ -307,6 +367,14 @@ static void check_also(zn_test *t)
         { 1, 161, 203, 16, 120, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
         { 1, 131, 267, 64, 64, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
     };
+    static const conv_row normed[] = {
+        { 1, 1, 1, 96, 96, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 37, 27, 96, 96, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 3, 17, 9, 96, 96, 3, 3, 1, 1, 1, 1, 0, 0, false, false },
+        { 1, 21, 13, 96, 96, 3, 3, 1, 0, 1, 1, 20, 0, false, true },
+        { 1, 9, 11, 128, 128, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+        { 1, 5, 7, 17, 9, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
+    };
     enum { PLAIN = 0, PLUS_RELU = 2, PLUS_Y = 10, CLAMP = 13 }; /* tails of zn_case_tail */
     static const int first[] = { PLAIN, PLUS_Y }, second[] = { PLUS_RELU, CLAMP };
 
@@ -321,6 +389,13 @@ static void check_also(zn_test *t)
         check_conv_by(t, call_first, &large[i], PLUS_Y, t->precision, FLOATS);
         check_conv_by(t, call_second, &large[i], PLUS_RELU, t->precision, FLOATS);
     }
+    for (size_t i = 0; i < sizeof normed / sizeof *normed && t->b->does_also; i++)
+        for (int j = 0; j < 2; j++)
+            if (!zn_case_skipped(t))
+                check_conv_by(t, call_normed, &normed[i], first[j], t->precision, FLOATS);
+    if (t->b->does_also && t->type == ZN_F16 && t->precision == ZN_FP16_MATH) /* several tiles for each warpgroup */
+        check_conv_by(t, call_normed, &(conv_row){ 1, 130, 280, 96, 96, 3, 3, 1, 1, 1, 1, 0, 0, false, true }, PLUS_Y,
+                      t->precision, FLOATS);
 }
 
 void zn_check_conv(zn_test *t)
@@ -404,6 +479,8 @@ void zn_check_conv(zn_test *t)
         { 2, 6, 11, 64, 64, 3, 3, 1, 1, 1, 1, 0, 0, true, false },
         { 1, 7, 3, 20, 36, 3, 3, 1, 1, 1, 1, 0, 0, true, true },
         { 1, 11, 10, 32, 16, 3, 3, 1, 1, 1, 1, 0, 0, true, true },
+        { 1, 13, 22, 192, 96, 3, 3, 1, 1, 1, 1, 0, 0, true, true },
+        { 2, 17, 9, 128, 136, 3, 3, 1, 1, 1, 1, 0, 0, true, true },
         { 1, 4, 5, 8, 8, 5, 5, 1, 2, 2, 1, 0, 0, true, true },
         { 1, 4, 5, 8, 8, 1, 1, 1, 0, 0, 1, 0, 0, true, true },
         /* groups */

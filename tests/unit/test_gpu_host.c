@@ -226,6 +226,36 @@ static void second_results(void)
     CHECK(lines("map_") == maps + 3, "%d maps, not 3", lines("map_") - maps);
 }
 
+/* Layers of many pixels: 96 channels have a kernel that also normalises; with up2, taps are merged. */
+static void many_pixels(void)
+{
+    const zn_norm norm = { .kind = ZN_RMS_NORM, .c = 96, .eps = 1e-6f };
+    const int norms = lines("norm_plain"), pixels = lines("hopper_pixels_f16"), merged = lines("hopper_merge_f16");
+    zn_conv c = { .kh = 3, .kw = 3, .stride = 1, .groups = 1, .cin = 96, .cout = 96, .pad_t = 1, .pad_l = 1 };
+    zn_tensor x = halves(1, 20, 30, 96), y = halves(1, 20, 30, 96), large = halves(1, 40, 60, 96);
+    float *weight = calloc(96 * 96 * 9, sizeof *weight);
+
+    c.precision = ZN_FP16_MATH;
+    for (int i = 0; i < 4; i++) {
+        c.many_pixels = i % 2;
+        c.up2 = i / 2;
+        c.packed = gpu->alloc(dev, gpu->conv_size(dev, &c));
+        CHECK(x.data && y.data && large.data && c.packed && weight, "no memory");
+        CHECK(gpu->conv_scratch(dev, &c) == (i == 3 ? 16 * 128 * 96 * 2 : 0), "%zu bytes beside it",
+              gpu->conv_scratch(dev, &c));
+        gpu->conv_pack(dev, &c, weight, NULL);
+        gpu->conv2d(dev, c.up2 ? large : y, x, &c, (zn_tail){ .also = c.up2 ? NULL : &y, .also_norm = &norm });
+        gpu->free(dev, c.packed);
+    }
+    CHECK(lines("hopper_pixels_f16") == pixels + 1 && lines("norm_plain") == norms + 1, "%d convolutions, %d norms",
+          lines("hopper_pixels_f16") - pixels, lines("norm_plain") - norms);
+    CHECK(lines("hopper_merge_f16") == merged + 1, "%d merged", lines("hopper_merge_f16") - merged);
+    gpu->free(dev, x.data);
+    gpu->free(dev, y.data);
+    gpu->free(dev, large.data);
+    free(weight);
+}
+
 /* Several threads pack what one packs. */
 static void threads_pack_alike(void)
 {
@@ -532,6 +562,7 @@ static int on_hopper(void)
     RUN(quantised_weights);
     RUN(threads_pack_alike);
     RUN(second_results);
+    RUN(many_pixels);
     RUN(fp8_at_any_size);
     RUN(one_order_at_any_size);
     RUN(attention_of_many_pictures);

@@ -259,52 +259,43 @@ __device__ __forceinline__ layout lay_out(int fixed, int fillers, int stages0, i
              { outs + wg * 2 * out, residual + wg * 16, 0, wg, out } };
 }
 
-/* 256 pixels a warpgroup are 128 accumulators a thread: the producers release registers to the consumers, and keep more if they
- * `work`. */
-template <int N, bool work = false> __device__ __forceinline__ void give_registers()
-{
-    if (N == 256)
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(work ? 56 : 40));
-}
-
-template <int N, bool work = false> __device__ __forceinline__ void take_registers()
-{
-    if (N == 256)
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(work ? 224 : 232));
-}
-
-/* The offset of pixel (u, v) of an input tile with its halo, to be added to the tile's descriptor. */
-__device__ __forceinline__ uint64_t tap_at(int u, int v, int pitch) { return (uint64_t)((u * pitch + v) * 8); }
-
 /* ---- 3x3, 64 to 64 channels, weights stay in shared memory -------------------------------------------------------- */
 
 /* With up2, the nine taps of an output fall on four pixels of x, and its parity decides on which:
- * slot [row parity][column parity][a][b] is the sum of the taps that fall on pixel (a, b) of those. */
+ * slot [row parity][column parity][a][b] is the sum of the taps that fall on pixel (a, b) of those.  Here: 8 inputs of a slot;
+ * weight is their first tap, taps are `pitch` elements apart. */
+template <class T> __device__ __forceinline__ uint4 sum_taps(const T *weight, int pitch, int slot)
+{
+    const int py = slot >> 3, px = slot >> 2 & 1, a = slot >> 1 & 1, b = slot & 1;
+    const int u0 = a ? 1 + py : 0, u1 = a ? 2 : py, v0 = b ? 1 + px : 0, v1 = b ? 2 : px;
+    float sum[8] = { 0 };
+
+    for (int u = u0; u <= u1; u++)
+        for (int v = v0; v <= v1; v++) {
+            const uint4 q = *(const uint4 *)(weight + (u * 3 + v) * pitch);
+            const uint32_t word[4] = { q.x, q.y, q.z, q.w };
+
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const float2 f = unpack2<T>(word[j]);
+
+                sum[2 * j] += f.x;
+                sum[2 * j + 1] += f.y;
+            }
+        }
+    return make_uint4(pack_pair<T>(sum[0], sum[1]), pack_pair<T>(sum[2], sum[3]), pack_pair<T>(sum[4], sum[5]),
+                      pack_pair<T>(sum[6], sum[7]));
+}
+
 template <class T> __device__ __forceinline__ void sum_weights(uint32_t to, const void *weight)
 {
     for (int i = threadIdx.x; i < 16 * 64 * 8; i += blockDim.x) {
         const int piece = i & 7, o = i >> 3 & 63, slot = i >> 9;
-        const int py = slot >> 3, px = slot >> 2 & 1, a = slot >> 1 & 1, b = slot & 1;
-        const int u0 = a ? 1 + py : 0, u1 = a ? 2 : py, v0 = b ? 1 + px : 0, v1 = b ? 2 : px;
-        float sum[8] = { 0 };
+        const uint4 sum = sum_taps((const T *)weight + o * 576 + piece * 8, 64, slot);
 
-        for (int u = u0; u <= u1; u++)
-            for (int v = v0; v <= v1; v++) {
-                const uint4 q = *(const uint4 *)((const T *)weight + o * 576 + (u * 3 + v) * 64 + piece * 8);
-                const uint32_t word[4] = { q.x, q.y, q.z, q.w };
-
-#pragma unroll
-                for (int j = 0; j < 4; j++) {
-                    const float2 f = unpack2<T>(word[j]);
-
-                    sum[2 * j] += f.x;
-                    sum[2 * j + 1] += f.y;
-                }
-            }
         asm volatile(
             "st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + slot * 8192 + o * 128 + ((piece ^ o & 7) << 4)),
-            "r"(pack_pair<T>(sum[0], sum[1])), "r"(pack_pair<T>(sum[2], sum[3])), "r"(pack_pair<T>(sum[4], sum[5])),
-            "r"(pack_pair<T>(sum[6], sum[7]))
+            "r"(sum.x), "r"(sum.y), "r"(sum.z), "r"(sum.w)
             : "memory");
     }
     fence_async();
@@ -681,8 +672,8 @@ template <int n> struct constant {
     __device__ constexpr operator int() const { return n; }
 };
 
-/* 3x3, stride 1, padding 1 (above: 1 or 0): a tile of 8 (split: 16) x N / 8 pixels is read once for all nine taps.  `quantise`: x is
- * fp16, In is e4m3, and a buffer of weights belongs to one warpgroup, in the order in which they alternate: a warpgroup that
+/* 3x3, stride 1, padding 1 (above: 1 or 0): a tile of 8 (split: 16) x N / 8 pixels is read once for all taps: nine, or with up2
+ * four, the sums of hopper_merge for an output's parity.  `quantise`: x is fp16, In is e4m3, and a buffer of weights belongs to one warpgroup, in the order in which they alternate: a warpgroup that
  * waits for a buffer knows that all before it have been filled, so it cannot mistake the phase. */
 template <class In, class T, int N, bool split, bool quantise>
 __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
@@ -705,6 +696,8 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
             quantise_all<part>(a, x, parts, threadIdx.x % 128 - 32);
         if (threadIdx.x % 128 != 0)
             return;
+        const int taps = a.taps;
+
         x.phase = w.phase = 1;
         for (int tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
             const tile_at t = find_tile(a, tile, outputs);
@@ -715,10 +708,12 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
                     barrier_expect(ring_full(x), copy);
                     load_4d(ring_data(x), &a.x, ring_full(x), c * channels, t.x - 1, t.y - a.pad_t, t.n);
                 }
-                for (int i = 0; i < 9 * owners; i++, ring_next(w)) {
+                for (int i = 0; i < taps * owners; i++, ring_next(w)) {
+                    const int slot = (taps == 4 ? t.parity * 4 : 0) + i % taps;
+
                     barrier_wait(ring_empty(w), w.phase);
                     barrier_expect(ring_full(w), weights_size);
-                    load_2d(ring_data(w), &a.w, ring_full(w), i % 9 * a.cin_pad + c * channels, t.o + i / 9 * 64);
+                    load_2d(ring_data(w), &a.w, ring_full(w), slot * a.cin_pad + c * channels, t.o + i / taps * 64);
                 }
             }
         }
@@ -757,13 +752,14 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
             barrier_wait(ring_full(x), x.phase);
             if (quantise && (wg == 1 || c > 0 || tile != blockIdx.x))
                 await_warpgroup(wg);
-            const auto nine_taps = [&](auto parts) {
+            const auto all_taps = [&](auto parts, auto merged) {
 #pragma unroll
-                for (int tap = 0; tap < 9; tap++) {
-                    const int u = tap / 3, v = tap % 3;
+                for (int tap = 0; tap < (merged ? 4 : 9); tap++) {
+                    const int i = tap / (merged ? 2 : 3), j = tap % (merged ? 2 : 3);
+                    const int u = merged ? py + i : up ? (py + i + 1) >> 1 : i;
+                    const int v = merged ? px + j : up ? (px + j + 1) >> 1 : j;
                     const uint64_t weights = describe(ring_data(w) + (split || quantise ? 0 : wg * 8192), 1024);
-                    const uint64_t pixel = pixels +
-                        tap_at(up ? (py + u + 1) >> 1 : u, (up ? (px + v + 1) >> 1 : v) + (split ? wg * 8 : 0), pitch);
+                    const uint64_t pixel = pixels + tap_at(u, v + (split ? wg * 8 : 0), pitch);
 
                     barrier_wait(ring_full(w), w.phase);
                     products_begin();
@@ -783,10 +779,12 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
                 }
             };
 
-            if (!quantise && sizeof(In) == 2 && a.last == 2 && c + 1 == a.chunks)
-                nine_taps(constant<2>());
+            if (sizeof(In) == 2 && a.taps == 4)
+                all_taps(constant<4>(), constant<true>());
+            else if (!quantise && sizeof(In) == 2 && a.last == 2 && c + 1 == a.chunks)
+                all_taps(constant<2>(), constant<false>());
             else
-                nine_taps(constant<4>());
+                all_taps(constant<4>(), constant<false>());
             used_x = ring_empty(x);
             ring_next(x);
             if (quantise) {
@@ -831,6 +829,21 @@ CONV(conv, f16_256_pair, __cluster_dims__(2), f16, f16, 256, false, true)
 CONV(conv, bf16_256_pair, __cluster_dims__(2), bf16, bf16, 256, false, true)
 CONV(conv, e4m3_256_pair, __cluster_dims__(2), e4m3, f16, 256, false, true)
 CONV(conv3, e4m3_256_quantise, , e4m3, f16, 256, false, true)
+
+/* ---- weights of hopper_conv3 with up2 ---------------------------------------------------------------------------------- */
+
+template <class T> __device__ __forceinline__ void merge(const zn_hopper_merge &a)
+{
+    const uint32_t i = blockIdx.x * 256 + threadIdx.x, per_slot = a.cin_pad / 8, row = i / per_slot;
+    const uint32_t piece = i - row * per_slot, o = row / 16, slot = row % 16;
+
+    after_previous();
+    if (i < a.n)
+        ((uint4 *)a.to)[i] = sum_taps((const T *)a.from + (size_t)o * a.k_pad + piece * 8, a.cin_pad, slot);
+}
+
+extern "C" __global__ void __launch_bounds__(256) hopper_merge_f16(const zn_hopper_merge a) { merge<f16>(a); }
+extern "C" __global__ void __launch_bounds__(256) hopper_merge_bf16(const zn_hopper_merge a) { merge<bf16>(a); }
 
 /* ---- x quantised beforehand, for the other e4m3 convolutions ------------------------------------------------------- */
 

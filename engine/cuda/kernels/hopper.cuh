@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* hopper.cuh - the instructions of compute capability 9.0 that hopper.cu and hopper_attention.cu use: mbarriers, TMA, wgmma; rings of
- * buffers in shared memory.  Fields and rules: PTX ISA, "mbarrier", "cp.async.bulk.tensor", "Asynchronous Warpgroup Level Matrix
+/* hopper.cuh - the instructions of compute capability 9.0 that hopper*.cu use: mbarriers, TMA, wgmma; rings of buffers in shared
+ * memory.  Fields and rules: PTX ISA, "mbarrier", "cp.async.bulk.tensor", "Asynchronous Warpgroup Level Matrix
  * Instructions". */
 #ifndef ZN_HOPPER_CUH
 #define ZN_HOPPER_CUH
@@ -120,6 +120,20 @@ __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.
 
 __device__ __forceinline__ void warpgroup_sync(int wg) { asm volatile("bar.sync %0, 128;" ::"r"(wg + 1) : "memory"); }
 
+/* 256 pixels a warpgroup are 128 accumulators a thread: the producers release registers to the consumers, and keep more if they
+ * `work`. */
+template <int N, bool work = false> __device__ __forceinline__ void give_registers()
+{
+    if (N == 256)
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(work ? 56 : 40));
+}
+
+template <int N, bool work = false> __device__ __forceinline__ void take_registers()
+{
+    if (N == 256)
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(work ? 224 : 232));
+}
+
 /* A ring of buffers, with a thread's position and phase in it. */
 struct ring {
     uint32_t data, full, empty;
@@ -158,6 +172,9 @@ __device__ __forceinline__ uint64_t describe(uint32_t address, int pitch)
     return (uint64_t)1 << 62 | (uint64_t)(pitch >> 4) << 32 | (uint64_t)1 << 16 | address >> 4;
 }
 
+/* The offset of pixel (u, v) of an input tile with its halo, to be added to the tile's descriptor. */
+__device__ __forceinline__ uint64_t tap_at(int u, int v, int pitch) { return (uint64_t)((u * pitch + v) * 8); }
+
 struct e4m3 { /* 4 bits of exponent, 3 of mantissa */
     uint8_t bits;
 };
@@ -167,9 +184,9 @@ struct e4m3 { /* 4 bits of exponent, 3 of mantissa */
 #define D64(i) D16(i), D16(i + 16), D16(i + 32), D16(i + 48)
 #define LIST_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define LIST_32 LIST_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define LIST_48 LIST_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define LIST_64                                                                                                        \
-    LIST_32                                                                                                            \
-    ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"                                 \
+    LIST_48                                                                                                            \
     ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define LIST_128                                                                                                       \
     LIST_64                                                                                                            \
@@ -195,6 +212,7 @@ struct e4m3 { /* 4 bits of exponent, 3 of mantissa */
 #define PRODUCTS(type, name, k)                                                                                        \
     PRODUCT(type, name, k, 32, LIST_16, D16(0), "%16", "%17", "%18")                                                   \
     PRODUCT(type, name, k, 64, LIST_32, D16(0) COMMA D16(16), "%32", "%33", "%34")                                     \
+    PRODUCT(type, name, k, 96, LIST_48, D16(0) COMMA D16(16) COMMA D16(32), "%48", "%49", "%50")                       \
     PRODUCT(type, name, k, 128, LIST_64, D64(0), "%64", "%65", "%66")                                                  \
     PRODUCT(type, name, k, 256, LIST_128, D64(0) COMMA D64(64), "%128", "%129", "%130")
 #define COMMA ,

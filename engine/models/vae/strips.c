@@ -65,18 +65,22 @@ static int strip_of(const zn_vae_run *r, zn_tensor x, int ch)
     return zn_imin(zn_round_up(zn_imax(least, LEAST_ROWS), unit), x.h);
 }
 
-/* Rows from .. end-1 of y = conv(x) + residual, of a picture of `height` rows; x has a row more on each side. */
+/* Rows from .. end-1 of y = conv(x) + residual, or of SiLU(norm(conv(x))), of a picture of `height` rows; x has a row more on each
+ * side. */
 static void conv_rows(zn_vae_run *r, rows y, rows x, int from, int end, int height, const zn_conv *w,
-                      const zn_tensor *residual)
+                      const zn_tensor *residual, const zn_norm *norm)
 {
+    const zn_tensor to = view(y, from, end);
     zn_conv part = *w;
     zn_tensor res = { 0 };
 
     part.pad_t = from ? 0 : w->pad_t;
     if (residual)
         res = view((rows){ *residual, 0 }, from, end);
-    zn_conv2d(r->c, view(y, from, end), view(x, zn_imax(from - 1, 0), zn_imin(end + 1, height)), &part,
-              (zn_tail){ .residual = residual ? &res : NULL });
+    zn_conv2d(
+        r->c, to, view(x, zn_imax(from - 1, 0), zn_imin(end + 1, height)), &part,
+        (zn_tail){
+            .residual = residual ? &res : NULL, .also = norm ? &to : NULL, .also_norm = norm, .also_act = ZN_SILU });
 }
 
 /* The rows from `from` on become the first ones. */
@@ -119,7 +123,7 @@ void zn_vae_norm_conv(zn_vae_run *r, zn_tensor y, zn_tensor x, const zn_norm *no
             zn_normalise(r->c, view(n, done, below), view(whole, done, below), &known, (zn_tail){ .pre = act });
         if (skip) /* these rows have been read, even if y is x */
             zn_conv2d(r->c, view(to, from, end), view((rows){ from_x, 0 }, from, end), skip, (zn_tail){ 0 });
-        conv_rows(r, to, n, from, end, x.h, w, skip ? &y : residual);
+        conv_rows(r, to, n, from, end, x.h, w, skip ? &y : residual, NULL);
     }
     zn_reset(r->c->arena, mark);
 }
@@ -143,11 +147,10 @@ void zn_vae_row_block(zn_vae_run *r, const zn_vae_res *k)
 
         n.first = above;
         zn_normalise(r->c, view(n, above, below), view(whole, above, below), &k->norm1, (zn_tail){ .pre = ZN_SILU });
-        conv_rows(r, h, n, done, next, x.h, &k->conv1, NULL);
-        zn_normalise(r->c, view(h, done, next), view(h, done, next), &k->norm2, (zn_tail){ .pre = ZN_SILU });
+        conv_rows(r, h, n, done, next, x.h, &k->conv1, NULL, &k->norm2);
         if (k->cin != k->cout)
             zn_conv2d(r->c, view(to, from, end), view(whole, from, end), &k->skip, (zn_tail){ 0 });
-        conv_rows(r, to, h, from, end, x.h, &k->conv2, &y);
+        conv_rows(r, to, h, from, end, x.h, &k->conv2, &y, NULL);
         if (end < x.h)
             keep_rows(r, &h, end - 1, next);
     }

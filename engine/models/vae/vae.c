@@ -91,6 +91,7 @@ void zn_vae_bind_tap(zn_binder *b, zn_conv *out, zn_conv spec, int tap, const ch
     float *w = b->status ? NULL : zn_vae_read_tap(b, NULL, spec, tap, name);
 
     spec.has_bias = false;
+    spec.many_pixels = true;
     if (!b->status)
         zn_bind_pack(b, out, spec, w, NULL);
     free(w);
@@ -108,6 +109,7 @@ void zn_vae_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt,
     if (b->status)
         return;
     weight = zn_vae_read_conv(b, &bias, spec, name);
+    spec.many_pixels = true;
     if (!b->status)
         zn_bind_pack(b, out, spec, weight, bias);
     free(weight);
@@ -388,21 +390,33 @@ static void group_block(zn_vae_run *r, const zn_vae_res *k)
     zn_vae_take(r, h, 1);
 }
 
-void zn_vae_res_block(zn_vae_run *r, const zn_vae_res *k)
+void zn_vae_res_block(zn_vae_run *r, const zn_vae_res *k, const zn_norm *next)
 {
     zn_tensor x = r->x, t, h, y;
 
     if (zn_vae_in_strips(r, x, zn_imax(k->cin, k->cout))) {
+        r->normed = false;
         (k->norm1.kind == ZN_GROUP_NORM ? group_block : zn_vae_row_block)(r, k);
         return;
     }
     t = zn_vae_slot(r, 1, x.n, x.h, x.w, k->cin);
     h = zn_vae_slot(r, 2, x.n, x.h, x.w, k->cout);
-    zn_vae_norm(r, t, x, &k->norm1, (zn_tail){ .pre = ZN_SILU });
-    zn_conv2d(r->c, h, t, &k->conv1, (zn_tail){ 0 });
-    zn_vae_norm(r, h, h, &k->norm2, (zn_tail){ .pre = ZN_SILU });
+    if (!r->normed)
+        zn_vae_norm(r, t, x, &k->norm1, (zn_tail){ .pre = ZN_SILU });
+    r->normed = false;
+    if (k->norm2.kind == ZN_GROUP_NORM) {
+        zn_conv2d(r->c, h, t, &k->conv1, (zn_tail){ 0 });
+        zn_vae_norm(r, h, h, &k->norm2, (zn_tail){ .pre = ZN_SILU });
+    } else {
+        zn_conv2d(r->c, h, t, &k->conv1, (zn_tail){ .also = &h, .also_norm = &k->norm2, .also_act = ZN_SILU });
+    }
     if (k->cin == k->cout) {
-        zn_conv2d(r->c, x, h, &k->conv2, (zn_tail){ .residual = &x });
+        r->normed = next && next->kind != ZN_GROUP_NORM;
+        zn_conv2d(r->c, x, h, &k->conv2,
+                  (zn_tail){ .residual = &x,
+                             .also = r->normed ? &t : NULL,
+                             .also_norm = r->normed ? next : NULL,
+                             .also_act = ZN_SILU });
         return;
     }
     y = zn_vae_slot(r, 1, x.n, x.h, x.w, k->cout);
@@ -464,6 +478,8 @@ static void add_shortcut(zn_vae_run *r, const zn_vae_level *l, zn_tensor in)
 static void run_level(zn_vae_run *r, const zn_vae *m, int i)
 {
     const zn_vae_level *l = &m->level[i];
+    const bool ends = m->decoder && i + 1 == m->n_levels && !l->resamples && !l->shortcut && !r->call->stage;
+    const zn_norm *last = ends ? &m->last_norm : NULL;
     zn_tensor in = r->x;
 
     if (l->shortcut) { /* the blocks overwrite it */
@@ -471,7 +487,7 @@ static void run_level(zn_vae_run *r, const zn_vae *m, int i)
         zn_map(r->c, in, r->x, (zn_tail){ 0 });
     }
     for (int j = 0; j < l->n_res; j++)
-        zn_vae_res_block(r, &l->res[j]);
+        zn_vae_res_block(r, &l->res[j], j + 1 < l->n_res ? &l->res[j + 1].norm1 : last);
     if (l->resamples)
         zn_vae_conv(r, &l->resample, (zn_tail){ 0 });
     add_shortcut(r, l, in);
@@ -480,10 +496,10 @@ static void run_level(zn_vae_run *r, const zn_vae *m, int i)
 
 static void run_middle(zn_vae_run *r, const zn_vae *m)
 {
-    zn_vae_res_block(r, &m->middle[0]);
+    zn_vae_res_block(r, &m->middle[0], NULL);
     if (m->has_attend)
         zn_vae_attend(r, &m->attention);
-    zn_vae_res_block(r, &m->middle[1]);
+    zn_vae_res_block(r, &m->middle[1], NULL);
     zn_watch(r->c, r->x, "middle");
 }
 
@@ -560,7 +576,11 @@ static void end_decoder(zn_vae_run *r, const zn_vae *m, const zn_call *call)
     const bool crops = h != call->out[0].h || w != call->out[0].w;
     zn_tensor y;
 
-    zn_vae_norm(r, r->x, r->x, &m->last_norm, (zn_tail){ .pre = ZN_SILU });
+    if (r->normed)
+        zn_vae_take(r, zn_vae_slot(r, 1, r->x.n, r->x.h, r->x.w, r->x.c), 1);
+    else
+        zn_vae_norm(r, r->x, r->x, &m->last_norm, (zn_tail){ .pre = ZN_SILU });
+    r->normed = false;
     if (call->sought)
         return;
     y = crops ? zn_new_of(r->c, ZN_F32, 1, h, w, call->out[0].c) : call->out[0];

@@ -146,6 +146,7 @@ typedef struct zn_vae_run {
     int n_norms;   /* so far, of those that take the statistics of the whole picture */
     zn_ctx rest;   /* what comes after a norm that is sought is walked on this context: nothing is computed */
     zn_arena nowhere;
+    bool normed; /* slot 1 has SiLU(norm(x)), for the norm that comes next */
     char *state; /* video: what the next causal layer keeps of the frames before */
     size_t kept; /* bytes of all of them so far */
 } zn_vae_run;
@@ -164,7 +165,8 @@ void zn_vae_norm(zn_vae_run *r, zn_tensor y, zn_tensor x, const zn_norm *w, zn_t
 
 /* Each replaces r->x and uses slots 1 and 2.  In all but zn_vae_conv, x is in slot 0. */
 void zn_vae_conv(zn_vae_run *r, const zn_conv *w, zn_tail t);
-void zn_vae_res_block(zn_vae_run *r, const zn_vae_res *k);
+/* next: the norm, with a SiLU, that x goes through next, which may be computed now (normed); NULL: none, or not known. */
+void zn_vae_res_block(zn_vae_run *r, const zn_vae_res *k, const zn_norm *next);
 void zn_vae_attend(zn_vae_run *r, const zn_vae_attention *a);
 
 /* Of a large picture, a block is computed strip by strip of rows (strips.c), which uses slot 2 for strips. */
