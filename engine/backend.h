@@ -46,10 +46,11 @@ typedef struct zn_tail {
     zn_act also_act;
 } zn_tail;
 
-/* What a model computes with, fixed when it is opened.  Inputs and outputs of a model are float32 always, and so are sums.
- * fp16, bf16: weights of dense layers are stored so, and tensors between layers where the backend says so (tensor_type).
- * tf32: float32 tensors, products of convolutions rounded to 10 bits of mantissa.  fp8: fp16, and the convolutions that
- * gain by it multiply e4m3.  int8, int4: weights of dense layers are quantised with one scale per group of 32 along k. */
+/* The precision of a model, fixed when it is opened.  Inputs, outputs and sums are always float32.
+ * fp16, bf16: the type of the weights of dense layers, and of tensors between layers where the backend says so
+ * (tensor_type).  tf32: float32 tensors, products of convolutions rounded to 10 bits of mantissa.  fp8: fp16, and e4m3
+ * products in the convolutions that are faster with it.  int8, int4: weights of dense layers are quantised with one
+ * scale per group of 32 along k. */
 typedef enum zn_precision {
     ZN_FP32,
     ZN_TF32,
@@ -196,8 +197,8 @@ enum { ZN_FWHT_MAX = 8192 };
  *     y[p][c] = mask[p][c/8] ? sum over taps t of weight[t][c] * mask[q][c/8] * x[q][c], q = p's neighbour t
  *                            : 0
  * A pruned block is neither computed nor read.  weight NULL: only the mask; scale NULL: the mask is given.
- * A slot of its own since skipping is the subject of zenith-prune: its two blocks of 8192 channels at 4x4 take 0.32 ms,
- * and 0.07 ms with 90 % pruned (SPEED.md): 0.8 % of a run at 128x128, most of which are transforms. */
+ * It has its own slot because skipping is the purpose of zenith-prune: its two blocks of 8192 channels at 4x4 take 0.32
+ * ms, and 0.07 ms with 90 % pruned (SPEED.md): 0.8 % of a run at 128x128, most of which are transforms. */
 typedef struct zn_pruned {
     int32_t c;                 /* a multiple of 8 */
     const float *scale, *bias; /* [c/8] */
@@ -208,8 +209,8 @@ typedef struct zn_pruned {
  *     v = x + pw2(a * b),  a, b the halves of dw(pw1(N x))
  *     y = v + pw4(a * b),  a, b the halves of pw3(N v)
  * pw1, pw3: 1x1, c to 2c; pw2, pw4: 1x1, c to c; dw: depthwise 3x3, padding 1.
- * A slot of its own since it is 82 % (denoise-fast) to 96 % (denoise-best) of a denoiser's multiply-adds, and the parts
- * of a block stay in the cache. */
+ * It has its own slot because it is 82 % (denoise-fast) to 96 % (denoise-best) of a denoiser's multiply-adds, and the
+ * parts of a block stay in the cache. */
 typedef struct zn_gated {
     zn_conv pw1, dw, pw2, pw3, pw4;
     float eps; /* of N */
@@ -236,13 +237,13 @@ enum { ZN_STEP_COEFS = 6 };
 typedef struct zn_backend {
     unsigned abi; /* ZN_BACKEND_ABI, checked before anything else */
     const char *name;
-    const char *what;            /* one line for a person who chooses an engine: "ARM NEON" */
-    const char *memory_variable; /* the environment variable that bounds its memory */
+    const char *what;            /* a description for users who choose an engine: "ARM NEON" */
+    const char *memory_variable; /* the environment variable that limits its memory */
     bool remote;                 /* has its own memory and runs asynchronously; if it fails, a CPU can do its work */
     bool does_also;              /* conv2d computes tail.also; else ops.c does, with a map or a norm */
     bool trains;                 /* autograd/ runs on its device, a zn_cpu */
     zn_type tensor_type[ZN_N_PRECISIONS];         /* of a network's tensors between its layers */
-    const char *precision_needs[ZN_N_PRECISIONS]; /* what a precision that the device lacks would take; NULL: unknown */
+    const char *precision_needs[ZN_N_PRECISIONS]; /* what hardware a missing precision would need; NULL: unknown */
 
     /* Opens the device; *dev is NULL if it cannot be used.  ZN_E_MEMORY: this machine has it, but too little memory now. */
     zn_status (*open)(void **dev, int n_threads, zn_error *err);
@@ -264,7 +265,7 @@ typedef struct zn_backend {
 
     bool (*has_precision)(void *dev, zn_precision p);
     size_t (*memory)(void *dev);   /* bytes a run should stay below; 0: no suggestion */
-    size_t (*capacity)(void *dev); /* bytes for weights and a run in all, if memory_variable is not set */
+    size_t (*capacity)(void *dev); /* bytes for weights and a run, if memory_variable is not set */
     /* A forward may be recorded and replayed under a key: network, sizes, settings, addresses.  replay: true if it has
      * been started again; else the caller computes it between record and recorded.  whole: it was computed to its end. */
     bool (*replay)(void *dev, uint64_t key);
@@ -278,7 +279,7 @@ typedef struct zn_backend {
     /* The same for a linear layer of whole groups whose weights are int8 or int4: rows are read as they are needed.  False: not
      * this layer, and nothing was read.  rows NULL: only says so. */
     bool (*conv_pack_rows)(void *dev, const zn_conv *w, const zn_row_source *rows, const float *bias);
-    /* Bytes that the device takes beside packed weights and tensors while it runs such a layer, until it is closed. */
+    /* Bytes that the device needs in addition to packed weights and tensors to run such a layer, until it is closed. */
     size_t (*conv_scratch)(void *dev, const zn_conv *w);
 
     bool (*conv_of_integers)(void *dev, const zn_conv *w); /* whether x is quantised for it; NULL: never */
@@ -317,7 +318,7 @@ typedef struct zn_backend {
 /* The CPU backends; each is one set of kernels behind the same code (cpu/backend.c). */
 extern const zn_backend zn_backend_scalar, zn_backend_neon, zn_backend_avx2, zn_backend_avx512;
 
-/* NVIDIA GPUs, through the driver alone (cuda/). */
+/* NVIDIA GPUs; needs only the driver (cuda/). */
 extern const zn_backend zn_backend_cuda;
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* handle.h - what an engine handle of zenith.h is.  pipeline/, train/ and selftest/ include it; pipeline/model.h has the
- * model handle. */
+/* handle.h - the definition of the engine handle of zenith.h.  pipeline/, train/ and selftest/ include it;
+ * pipeline/model.h has the model handle. */
 #ifndef ZN_HANDLE_H
 #define ZN_HANDLE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* lib.c - the calls of zenith.h about models: argument checks, then inward. */
+/* lib.c - the calls of zenith.h about models: argument checks, then calls into pipeline/. */
 #include "pipeline/convert.h"
 #include "pipeline/model.h"
 #include "pipeline/request.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ops.h - what a model's forward is written with: the operations of backend.h behind one context.
+/* ops.h - the operations with which a model's forward is written: those of backend.h behind one context.
  *
  * Each call checks shapes (a wrong one is a bug: assert), counts work, looks for cancellation (a CPU also inside an
  * operation, between the items of its loops), reports progress and calls the backend.  The status is sticky: after the

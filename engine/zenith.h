@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* zenith.h - the public face of the Zenith engine: the only header front ends see.
+/* zenith.h - the public interface of the Zenith engine.
  *
  *     zn_error   err;
  *     zn_engine *engine = NULL;
@@ -44,9 +44,9 @@ extern "C" {
 
 typedef enum zn_status {
     ZN_OK = 0,
-    ZN_E_USAGE = -1,     /* the caller asked for something that does not exist or does not fit */
+    ZN_E_USAGE = -1,     /* the caller requested something that does not exist or is not possible */
     ZN_E_FILE = -2,      /* a file is missing, unreadable, damaged, or of another model */
-    ZN_E_MEMORY = -3,    /* not enough memory, or more than the bound allows */
+    ZN_E_MEMORY = -3,    /* not enough memory, or more than the limit allows */
     ZN_E_DEVICE = -4,    /* the engine cannot be used or was lost */
     ZN_E_CANCELLED = -5, /* progress() returned false */
 } zn_status;
@@ -82,7 +82,7 @@ ZN_API zn_status zn_engine_open(zn_engine **out, const char *name, int n_threads
 ZN_API void zn_engine_close(zn_engine **engine); /* after the models opened on it */
 ZN_API const char *zn_engine_name(const zn_engine *engine);
 ZN_API int zn_engine_threads(const zn_engine *engine);
-/* True if pictures travel to the engine and back, as to a GPU. */
+/* True if pictures are transferred to the engine's own memory and back, as with a GPU. */
 ZN_API bool zn_engine_is_remote(const zn_engine *engine);
 
 /* ---- weight files ----------------------------------------------------------------------------- */
@@ -172,25 +172,26 @@ typedef struct zn_open { /* a zeroed one, or NULL, is the default */
      * weights up, for benchmarks; a number after it is the width of the network where that can be chosen. */
     const char *const *files;
     int n_files;
-    /* What the model computes with, for as long as it is open: fp32, tf32, fp16, bf16, fp8, int8 or int4, where the engine
+    /* The precision of the model, as long as it is open: fp32, tf32, fp16, bf16, fp8, int8 or int4, where the engine
      * has it.  A CPU stores the weights of dense layers in fp16, bf16, int8 or int4 and computes in fp32; with int8 or int4
      * it may quantise the inputs of Z-Image's layers, too.  NULL or "auto": $ZENITH_PRECISION, or else fp16 on a GPU for
      * models whose result then stays within one 8-bit level and 0.02 dB of fp32, and fp32 for all others. */
     const char *precision;
     /* Weights are counted, not loaded: the model tells its sizes, parameters and plans, and cannot run. */
     bool plan_only;
-    /* Bytes of the memory bound (see below) that are taken already, by other open models for example. */
+    /* Bytes of the memory limit (see below) that are already in use, for example by other open models. */
     size_t beside;
 } zn_open;
 
 /* The engine must outlive the model.
  *
- * Memory: $ZENITH_MEMORY (on a GPU $ZENITH_CUDA_MEMORY; mebibytes, or 4G) bounds the packed weights of the model, what a
- * run takes beside them, and what the caller says is taken already (zn_open, zn_job: beside), together.  If it is not set, together they may take three quarters of the machine's memory (on a
- * GPU what was free when the engine was opened), and a tile of a picture 448 MiB (half of what was free, at most 6 GiB).
- * Where that is too little for Z-Image's networks, their layers are streamed: read from the files, which stay open, as they are
- * needed, in every step again; slower, and said in the run's note and plan.  The result is the same.
- * Weights that do not fit are refused before they are loaded. */
+ * Memory: $ZENITH_MEMORY (on a GPU $ZENITH_CUDA_MEMORY; mebibytes, or 4G) limits the sum of the packed weights of the
+ * model, the memory of a run, and the memory that the caller declares as already in use (zn_open, zn_job: beside).  If
+ * it is not set, the sum may be three quarters of the machine's memory (on a GPU what was free when the engine was
+ * opened), and a tile of a picture 448 MiB (half of what was free, at most 6 GiB).  Where that is too little for
+ * Z-Image's networks, their layers are streamed: read from the files, which stay open, as they are needed, in every
+ * step again; slower, and reported in the run's note and plan.  The result is the same.  Weights that do not fit are
+ * refused before they are loaded. */
 ZN_API zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const zn_open *open, zn_error *err);
 ZN_API void zn_model_close(zn_model **model);
 ZN_API const zn_geometry *zn_model_geometry(const zn_model *model);
@@ -216,17 +217,17 @@ enum { ZN_NOISE_BINS = 16 };
 
 typedef struct zn_noise_table { /* of a whole picture, as the standard deviation in units of 1/255, per channel */
     float median[3];            /* of what was found in its places */
-    /* What the denoiser is told at least, unless it finds far less, in places whose mean of 8x8 pixels is
-     * (i + 0.5) / ZN_NOISE_BINS; linear between these. */
+    /* The minimum level for the denoiser, except where far less is measured.  Entry i is for places whose mean of 8x8
+     * pixels is (i + 0.5) / ZN_NOISE_BINS; linear between these. */
     float least[3][ZN_NOISE_BINS];
 } zn_noise_table;
 
 typedef struct zn_job {     /* a zeroed one, or NULL, is the default */
     const char *const *set; /* "key=value", n_set of them */
     int n_set;
-    size_t max_memory; /* bytes a forward may take beside the weights; 0: see zn_model_open */
-    size_t beside; /* bytes of the bound that are taken already; the weights of preview_with are added by the engine */
-    int tile;      /* tile side in input pixels, made smaller if it takes too much memory; 0: the largest that fits */
+    size_t max_memory; /* bytes a forward may take in addition to the weights; 0: see zn_model_open */
+    size_t beside;     /* bytes of the limit that are already in use; the engine adds the weights of preview_with */
+    int tile; /* tile side in input pixels, made smaller if it takes too much memory; 0: the largest that fits */
     /* 0..1, never falling; false cancels.  Called by the thread that called zn_model_run*, between layers and, on a CPU,
      * inside a layer that takes long (with the same value, so that it can cancel). */
     bool (*progress)(void *cookie, double done);
@@ -262,8 +263,9 @@ ZN_API zn_status zn_model_plan(zn_model *model, const zn_array *in, int n_in, co
 ZN_API zn_status zn_model_run(zn_model *model, const zn_array *in, int n_in, zn_array *out, const zn_job *job,
                               zn_error *err);
 
-/* A latent as a picture of 8 bits, for a sampler that shows how far it is: its job's `preview` gets the estimate z.  decoder: of the
- * latent's kind, open (zenith-decode, taesd-decode, flux-latent-rgb, ...).  rgb: z->h * z->w * grow^2 * 3 bytes, the caller's. */
+/* A latent as a picture of 8 bits, to show the progress of a sampler: its job's `preview` gets the estimate z.
+ * decoder: of the latent's kind, open (zenith-decode, taesd-decode, flux-latent-rgb, ...).  rgb: z->h * z->w * grow^2 *
+ * 3 bytes, the caller's. */
 ZN_API zn_status zn_latent_show(zn_model *decoder, const zn_array *z, unsigned char *rgb, zn_error *err);
 
 /* The same for pictures that need not fit in memory: tiles are read and written through functions.
@@ -300,10 +302,10 @@ ZN_API zn_status zn_model_video_shape(const zn_model *model, const zn_frames *in
 ZN_API zn_status zn_model_run_video(zn_model *model, const zn_frames *out, const zn_frames *in, const zn_job *job,
                                     zn_error *err);
 
-/* Denoisers that are not told how strong the noise is (sigma 0, no map) measure it, for each pixel and channel, with the network
- * denoise-level where its weights are found.  How far around a region it is looked for, in pixels: what a region needs beside
- * the model's halo.  0: denoise-level is not installed, or the model is no denoiser; then the noise is zn_noise_estimate()'s,
- * the same everywhere. */
+/* Denoisers without a given noise level (sigma 0, no map) measure it, for each pixel and channel, with the network
+ * denoise-level where its weights are found.  How far around a region it is measured, in pixels: what a region needs in
+ * addition to the model's halo.  0: denoise-level is not installed, or the model is no denoiser; then the noise is
+ * zn_noise_estimate()'s, the same everywhere. */
 ZN_API int32_t zn_model_level_reach(const zn_model *model);
 /* What is measured once for a picture: of a large one, in 16 squares.  Does not depend on any roi.  Where denoise-level is not
  * installed, median is zn_noise_estimate()'s and least is 0. */
@@ -329,7 +331,7 @@ ZN_API void zn_tokenizer_close(zn_tokenizer **tokenizer);
 /* The tokens of a text in UTF-8, of at most ZN_MAX_TEXT bytes.  At most max are written; *n is how many it has. */
 ZN_API zn_status zn_tokenizer_encode(int32_t *ids, int max, int *n, const zn_tokenizer *tokenizer, const char *text,
                                      zn_error *err);
-/* The same for a prompt as the only turn of a chat, with what asks for the answer: as Z-Image takes it. */
+/* The same for a prompt as the only message of a chat, followed by the start of the answer, as Z-Image expects it. */
 ZN_API zn_status zn_tokenizer_chat(int32_t *ids, int max, int *n, const zn_tokenizer *tokenizer, const char *prompt,
                                    zn_error *err);
 
@@ -365,7 +367,7 @@ typedef struct zn_face {
     float x, y;  /* its centre, in pixels from the corner of the picture */
     float size;  /* its side */
     float angle; /* degrees, clockwise */
-    float score; /* 0..1: how sure it is that there is a face */
+    float score; /* 0..1: the confidence that there is a face */
 } zn_face;
 
 typedef struct zn_finder zn_finder;
@@ -374,12 +376,12 @@ typedef struct zn_finder zn_finder;
 ZN_API zn_status zn_finder_open(zn_finder **out, zn_engine *engine, const zn_open *open, zn_error *err);
 ZN_API void zn_finder_close(zn_finder **finder);
 
-/* Finds at most max faces in a picture of any size (R'G'B', 0..1), the largest first.  No face is no failure: *n is 0.
- * Looks at a megapixel at most: a face must have 48 pixels there, and in a larger picture as many more.  The result does not
- * depend on the number of threads. */
+/* Finds at most max faces in a picture of any size (R'G'B', 0..1), the largest first.  If there is no face, the call
+ * succeeds and *n is 0.  The picture is reduced to at most a megapixel, in which a face must have 48 pixels; a larger
+ * picture needs a proportionally larger face.  The result does not depend on the number of threads. */
 ZN_API zn_status zn_find_faces(zn_face *list, int max, int *n, zn_finder *finder, const zn_source *in, zn_error *err);
 
-/* Fills the square out (its sizes and data are the caller's, 3 channels) with what the picture has in the frame; outside of
+/* Fills the square out (its sizes and data are the caller's, 3 channels) with the content of the frame; outside of
  * the picture, with the nearest pixel inside. */
 ZN_API void zn_face_cut(zn_array *out, const zn_array *picture, const zn_face *face);
 

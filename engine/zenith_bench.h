@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* zenith_bench.h - how fast models run, and where their time goes: for `zenith bench` and for people who work on kernels.
+/* zenith_bench.h - the speed of models and the time of their layers: for `zenith bench` and for kernel development.
  *
  * The rules of zenith.h hold here too. */
 #ifndef ZENITH_BENCH_H

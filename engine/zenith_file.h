@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* zenith_file.h - the one way in which the engine and its command line write a file. */
+/* zenith_file.h - how the engine and its command line write files. */
 #ifndef ZENITH_FILE_H
 #define ZENITH_FILE_H
 
@@ -11,9 +11,9 @@
 extern "C" {
 #endif
 
-/* A file that appears whole or not at all: f is a new file beside `path`, which takes its place only when everything is on
- * the disk.  Killed at any moment, it leaves `path` as it was.  A link stays one and its target is replaced; what is no
- * file (a pipe, /dev/null) is written to. */
+/* A file that is written completely or not at all: f is a new file in the folder of `path`, which replaces `path` only
+ * when everything is on the disk.  A kill at any time leaves `path` unchanged.  A link stays one and its target is
+ * replaced; what is no file (a pipe, /dev/null) is written to. */
 typedef struct zn_output {
     FILE *f;         /* to be written; a call that fails need not be looked at, its error flag is */
     char *temp, *to; /* the names of the new file and of what it will be; temp NULL: it is written to directly */

@@ -36,7 +36,7 @@ typedef struct zn_train_options { /* 0 or NULL is the default, in brackets */
     const char *resume;  /* a checkpoint of a run with the same options */
     int base;            /* width of an autoencoder [16] */
     int size, batch;     /* side of the pictures in a batch [64]; how many [4] */
-    int64_t steps;       /* of the whole run: schedules are laid over it [2000] */
+    int64_t steps;       /* of the whole run, for which the schedules are computed [2000] */
     double rate;         /* learning rate [1e-3; of a denoiser: 1e-4] */
     double decay;        /* AdamW's weight decay [0: Adam] */
     bool cosine;         /* the rate falls to 0 along a cosine, after 50 steps of rising [stays] */
@@ -81,7 +81,7 @@ ZN_API int zn_trainer_tests(const zn_trainer *t);
  * kind: of restore 0 Gaussian 0.3, 1 shot noise 5 %, 2 box blur 3x3; of reconstruct and denoise 0. */
 ZN_API zn_status zn_trainer_test(zn_trainer *t, int kind, double *before, double *after, zn_error *err);
 
-/* Weights for `zenith run`; all that is needed to go on. */
+/* Weights for `zenith run`; a checkpoint to continue from. */
 ZN_API zn_status zn_trainer_save(const zn_trainer *t, const char *path, zn_error *err);
 ZN_API zn_status zn_trainer_checkpoint(const zn_trainer *t, const char *path, zn_error *err);
 
@@ -106,7 +106,7 @@ typedef struct zn_teach_report {
 enum { ZN_TEACH_MIN = 5, ZN_TEACH_MAX = 4000 };
 
 /* Fits a logistic regression and writes its direction as an attribute file: amount 1 moves a code as far as with the
- * attributes that the model came with.  The file appears whole or not at all. */
+ * attributes that the model came with.  The file is written completely or not at all. */
 ZN_API zn_status zn_teach(const char *path, zn_teach_report *report, const zn_lesson *lesson, zn_error *err);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* graph.h - what a model's training graph is written with, and the outline that it refers to.
+/* graph.h - the functions with which a model's training graph is written, and the outline that it refers to.
  *
  * A model states each tensor once, in bind: name, shape, initial values.  When bind describes (models/arch.h), the
  * statements become a zn_outline.  The graph names its layers, and takes everything else from the outline:
@@ -57,7 +57,7 @@ int zn_net_channels(zn_net *g, int x);
 
 /* NAME.weight and, where it is stated, NAME.bias: dense, depthwise 3x3 or 1x1 in groups; enlarged before by `up2`. */
 int zn_net_conv(zn_net *g, int x, const char *fmt, ...) ZN_PRINTF(3, 4);
-/* A depthwise one that is 0 where the gate is shut; gate: the node of zn_net_gate that x comes from. */
+/* A depthwise convolution that is 0 where the gate is shut; gate: the node of zn_net_gate that x comes from. */
 int zn_net_pruned(zn_net *g, int x, int gate, const char *fmt, ...) ZN_PRINTF(4, 5);
 /* x * mask, one mask for 8 channels of a pixel; NAME.scale and NAME.bias. */
 int zn_net_gate(zn_net *g, int x, const char *fmt, ...) ZN_PRINTF(3, 4);

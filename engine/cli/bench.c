@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* bench.c - `zenith bench`: how fast models run here, beside the machine's own multiply-add peak.
+/* bench.c - `zenith bench`: the speed of models on this machine, compared with its multiply-add peak.
  *
  * GFLOP/s are direct-equivalent: two per multiply-add of the plain convolution, whatever is really computed.
- * --json: "ms" is the median of the runs; "least_ms" and "cpu_ms", the CPU time of all threads, are the least of them, for
+ * --json: "ms" is the median of the runs; "least_ms" and "cpu_ms", the CPU time of all threads, are the minimum, for
  * machines that do other work, too. */
 #include "../zenith_bench.h"
 #include "cli.h"
@@ -26,7 +26,7 @@ typedef struct bench {
     zn_engine *engine;
     char precision[16]; /* that the peak was measured with */
     double peak;        /* GFLOP/s */
-    bool remote;        /* pictures travel to the device and back */
+    bool remote;        /* pictures are transferred to the device and back */
 } bench;
 
 static void print_layer(void *cookie, const zn_layer_time *t)

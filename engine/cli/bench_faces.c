@@ -27,7 +27,7 @@ enum {
 
 typedef enum stage { LOAD, FIND, ESTIMATE, ENCODE, UP, DOWN, STAGES } stage;
 
-/* What LOAD is made of.  That of a GPU's engine is its context and its kernels. */
+/* The parts of LOAD. On a GPU, that of the engine is its context and its kernels. */
 typedef enum opening { OPEN_ENGINE, OPEN_FINDER, OPEN_ENCODER, OPEN_SAMPLER, OPENINGS } opening;
 
 typedef struct edit {
@@ -152,7 +152,8 @@ static void close_all(edit *e)
     free(e->shift);
 }
 
-/* Milliseconds that it takes to read the tensors of the model's file as floats: what of LOAD is neither packing nor upload. */
+/* Milliseconds that it takes to read the tensors of the model's file as floats: the part of LOAD that is neither
+ * packing nor upload. */
 static bool time_reading(double *ms, const options *o, zn_error *err)
 {
     const double start = now_ms();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* bench_zenith.c - the tables of the two Zenith documents, their figures beside those measured here.
+/* bench_zenith.c - the tables of the two Zenith documents, their figures next to those measured here.
  *
  *   zenith bench zenith-taesd    latency of the four autoencoders at 512x512, with the true number of operations
  *   zenith bench zenith-prune    speed, sparsity, restoration, convergence; --set table=2: one of them;
@@ -36,7 +36,7 @@ static double least(const double *x, int n)
 /* ---- running a model ----------------------------------------------------------------------------------- */
 
 typedef struct timing {
-    double ms, gflop, eyes_ms; /* eyes: the layers whose name begins with "pruned" */
+    double ms, gflop, eyes_ms; /* eyes: the layers whose name starts with "pruned" */
 } timing;
 
 static void add_eyes(void *cookie, const zn_layer_time *t)
@@ -332,7 +332,8 @@ static int sparsity_table(zn_engine *engine)
 
 /* ---- restoration --------------------------------------------------------------------------------------- */
 
-/* Wavelets that are small and fast enough for a blur of 3x3 to hurt, and errors weighed so that it counts. */
+/* Wavelets that are small and of high frequency, so that a 3x3 blur damages them, and weights so that this error
+ * counts. */
 static const zn_train_options restoration = { .model = "zenith-prune",
                                               .task = "restore",
                                               .residual = true,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cli.h - the parts of the `zenith` program.  Like any front end it sees the public headers alone: zenith.h,
+/* cli.h - the parts of the `zenith` program.  Like any front end it includes only the public headers: zenith.h,
  * zenith_bench.h, zenith_file.h and zenith_train.h. */
 #ifndef ZN_CLI_H
 #define ZN_CLI_H
@@ -38,15 +38,15 @@ int job_settings(const char **set, const options *o);
 
 int cmd_run(const options *o);
 int run_tokens(const options *o); /* `zenith run z-image-tokens` */
-bool is_zimage(const options *o); /* is it a folder of Z-Image that `zenith info` is asked about */
+bool is_zimage(const options *o); /* whether `zenith info` is asked about a folder of Z-Image */
 int info_zimage(const options *o);
 int cmd_convert(const options *o);
 int cmd_bench(const options *o);
 int cmd_find(const options *o);
 int cmd_teach(const options *o);
-bool bench_zenith_has(const options *o); /* are these the tables of the Zenith documents */
+bool bench_zenith_has(const options *o); /* whether these are the tables of the Zenith documents */
 int bench_zenith(const options *o);
-bool bench_faces_has(const options *o); /* is it the edit of a face */
+bool bench_faces_has(const options *o); /* whether it is the face edit */
 int bench_faces(const options *o);
 int cmd_train(int argc, char **argv); /* has options of its own */
 
@@ -60,7 +60,8 @@ bool latent_read(zn_array *out, int *n, const char *path, zn_error *err);
 /* The number of axes; 0: it cannot be read. */
 int npy_rank(const char *path);
 
-/* One value that is not finite would reach every pixel that a network computes from it: it becomes 0.  How many were. */
+/* Replaces values that are not finite by 0: one would spread to every pixel that a network computes from it.  Returns
+ * how many there were. */
 size_t clean_numbers(float *x, size_t len);
 
 /* Videos have four axes, and are read and written frame by frame.  To write one: its sizes are in frames.  Closing with ok

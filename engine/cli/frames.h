@@ -18,7 +18,7 @@ typedef struct video_input {
     int n_list;
 } video_input;
 
-/* A folder, a latent, or an array of four axes? */
+/* Whether it is a folder, a latent, or an array of four axes. */
 bool video_is_input(const char *path);
 bool video_open(video_input *v, const char *path, zn_error *err);
 void video_close(video_input *v); /* also after a failure of video_open */

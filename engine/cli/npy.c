@@ -116,7 +116,7 @@ static FILE *open_array(const char *path, int64_t shape[4], int *rank, bool *wid
         goto end;
     }
     size = (size_t)n * (*wide ? 8 : 4);
-    /* The file says how much to allocate only as far as it holds that much. */
+    /* Never allocates more than the file holds. */
     begin = ftell(f);
     if (begin < 0 || fseek(f, 0, SEEK_END) || (end = ftell(f)) < begin || (size_t)(end - begin) < size) {
         bad(err, path, "ends before its numbers do");

@@ -36,7 +36,7 @@ bool is_zimage(const options *o)
 
 /* ---- the manifest --------------------------------------------------------------------------------------- */
 
-/* Compares the files of a folder with lines "DIGEST  NAME", of SHA-256 or MD5; how many are not as they should be, or -1. */
+/* Compares the files of a folder with lines "DIGEST  NAME", of SHA-256 or MD5; returns how many differ, or -1. */
 static int verify(const char *manifest, const char *folder)
 {
     FILE *f = fopen(manifest, "r");

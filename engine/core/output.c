@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* output.c - the one way in which the engine writes a file. */
+/* output.c - how the engine writes files; see zenith_file.h. */
 #include "status.h"
 
 #include "../zenith_file.h"

@@ -8,7 +8,7 @@
  *                    (of an odd k, the last high nibble is 8)
  * i8 and i4 are symmetric and have one scale per group of 32 consecutive k: max |w| of the group / 127 or / 7, rounded to
  * f16; q is w / scale, rounded to the nearest and clamped to -127 .. 127 or -7 .. 7.  A NaN becomes 0.
- * Quantising what has been dequantised gives the same bytes again for scales from 2^-17 on; below, f16 is too coarse. */
+ * Quantising dequantised weights gives the same bytes again for scales from 2^-17 on; below, f16 is too coarse. */
 #ifndef ZN_QUANTISE_H
 #define ZN_QUANTISE_H
 

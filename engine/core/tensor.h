@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tensor.h - what flows between operations: a view of NHWC elements in device memory. */
+/* tensor.h - tensors, the inputs and outputs of operations: views of NHWC elements in device memory. */
 #ifndef ZN_TENSOR_H
 #define ZN_TENSOR_H
 

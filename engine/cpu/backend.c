@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* backend.c - the vtable of backend.h for every instruction set: they differ in the kernels alone.
  *
- * Everything an operation needs beside its arguments is allocated here, once: the pool, scratch memory
+ * Everything an operation needs in addition to its arguments is allocated here, once: the pool, scratch memory
  * for each worker and for the device, and a row of zeros. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include <stdlib.h>

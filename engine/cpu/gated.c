@@ -13,7 +13,7 @@
 #include "device.h"
 
 enum {
-    BUDGET = 480 << 10,      /* bytes of a tile's tensors: what an L2 cache holds beside the weights */
+    BUDGET = 480 << 10,      /* bytes of a tile's tensors: what fits in L2 together with the weights */
     OFFSET = ZN_SCRATCH / 2, /* the lower half of the scratch memory is for the steps themselves */
     STEP = 8,                /* tiles are multiples of this ... */
     SIDE = 32                /* ... up to this */

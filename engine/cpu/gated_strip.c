@@ -20,7 +20,7 @@
 
 enum {
     WIDEST = 130,       /* pixels of a row of wide ... */
-    BUDGET = 384 << 10, /* ... and bytes of a piece: what an L2 cache holds beside the weights */
+    BUDGET = 384 << 10, /* ... and bytes of a piece: what fits in L2 together with the weights */
     PIECES = 4,         /* for each worker, if there are several */
     LOWEST = 16         /* rows of a piece */
 };

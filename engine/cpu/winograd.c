@@ -36,7 +36,7 @@ enum {
     PASS = 64,             /* outputs, if a panel is not more */
     MIN_TILES = 4,         /* of MR tiles, where scratch memory allows: weights are read once per block */
     SPREAD = 128,          /* bytes, see spread() */
-    ITEM_TILES = 1,        /* what an item costs beside its tiles, in tiles */
+    ITEM_TILES = 1,        /* overhead of an item, in tiles */
     MAX_PACKED = 20 << 20, /* bytes of U that are packed ... */
     MIN_PIXELS = 100,      /* ... and of y per parity, from which on transforming the weights in each run pays */
     CHUNK = 64,            /* channels of a panel that are transformed at a time */

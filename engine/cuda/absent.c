@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* absent.c - in place of the CUDA backend where it was not built: says so. */
+/* absent.c - replaces the CUDA backend in a build without it, and reports that. */
 #include "../backend.h"
 
 static zn_status absent_open(void **dev, int n_threads, zn_error *err)

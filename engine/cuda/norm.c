@@ -70,8 +70,8 @@ static size_t most(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Pixels of a chunk: so many that the sums of chunks are little beside the image, and so few chunks that one block can
- * merge those of a group; a function of the shape alone. */
+/* Pixels of a chunk: so many that the sums of chunks are small compared with the image, and so few chunks that one
+ * block can merge those of a group; a function of the shape alone. */
 static size_t chunk_of(zn_tensor x, int groups, size_t pixels, int n_rows, int tiles)
 {
     enum { BLOCKS = 4096, EACH = 8, FEWEST = 16, JOINED = 1 << 14 };

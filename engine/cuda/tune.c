@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* tune.c - the fastest of several kernels for a layer: measured once, then remembered.
+/* tune.c - autotuning: finds the fastest of several kernels for a layer once, and saves the choice.
  *
  * Choices are kept in a text file in the user's cache folder, one line per layer: "KEY<tab>CHOICE<newline>".  The GPU and
  * this version are in the file's name.  It is read like any file from outside: only a regular file, no link, of at most
- * MAX_SIZE bytes; a line that makes no sense is skipped.  It is replaced by rename, so readers never see half a file. */
+ * MAX_SIZE bytes; an invalid line is skipped.  It is replaced by rename, so readers never see half a file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -120,7 +120,7 @@ void zn_cuda_choices_close(struct zn_cuda_choices **c)
     *c = NULL;
 }
 
-/* Something else than a file is at that path: a link, a FIFO, a folder.  It is not ours to replace. */
+/* Something other than a file is at that path: a link, a FIFO, a folder.  It must not be replaced. */
 static bool is_taken(const char *path)
 {
     struct stat st;

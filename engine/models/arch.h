@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* arch.h - what a model file provides, and what it is given to read its weights with.
+/* arch.h - what a model file provides, and the functions with which it reads its weights.
  *
  * A model is one .c file that ends in a zn_arch, and one line in registry.c.  template.c shows one. */
 #ifndef ZN_ARCH_H
@@ -12,7 +12,7 @@
 
 /* ---- stating weights ------------------------------------------------------------------------------- */
 
-/* A model's bind is the one description of its tensors.  It is run in three ways:
+/* A model's bind is the only description of its tensors.  It runs in three modes:
  *     with a file                 the tensors are read from it, packed and put on the device
  *     without one, w NULL         they get made-up values: for the self-test, and benchmarks without weights
  *     with an outline             they are listed there and are 0; nothing reaches a device: for training
@@ -24,7 +24,7 @@
 /* For a network of which only a part, at low resolution, needs the whole picture: it can be run in two stages, that part
  * on the whole picture and the other one in tiles.  Stage 1 comes first. */
 typedef struct zn_split {
-    int c;            /* channels of what lies between the stages; 0: the network cannot be split */
+    int c;            /* channels of the tensor between the stages; 0: the network cannot be split */
     int halo;         /* of the stage in tiles, in pixels of its input */
     bool whole_first; /* stage 1 is the whole one; it keeps the size.  Else stage 2 is, and stage 1 changes the size */
     /* Norms of the stage in tiles that take the statistics of the whole picture, in the order of the forward (zn_call). */
@@ -64,7 +64,7 @@ typedef struct zn_binder {
     void **owned; /* device memory handed to the model; freed with it */
     int n_owned;
     size_t bytes;   /* of it */
-    size_t scratch; /* bytes that the device takes beside it for the largest layer (conv_scratch) */
+    size_t scratch; /* bytes that the device needs in addition for the largest layer (conv_scratch) */
     bool counting;  /* only names, shapes and bytes are wanted: tensors read as 0, and nothing reaches the device */
     int64_t parameters;
     bool streams;     /* layers are streamed */
@@ -163,8 +163,8 @@ typedef struct zn_call {
 } zn_call;
 
 /* A network that is causal in time takes a video in chunks: the first frame, which gives one frame, then frames_in frames
- * at a time, which give frames_out.  The frames of a chunk are the images of its tensors.  What it needs of the frames
- * before is in call->state, of as many bytes as state() says for the chunks after the first. */
+ * at a time, which give frames_out.  The frames of a chunk are the images of its tensors.  What it needs of earlier
+ * frames is in call->state, of as many bytes as state() returns for the chunks after the first. */
 typedef struct zn_stream {
     int frames_in, frames_out;
     size_t (*state)(const void *net, const zn_call *call, zn_type type);

@@ -295,7 +295,7 @@ void *zn_bind_table(zn_binder *b, const int dims[2], zn_type type, const char *f
     return to;
 }
 
-/* Device memory for a layer whose spec is complete; and what it takes beside. */
+/* Device memory for a layer whose spec is complete; and the scratch memory it needs. */
 static void take_conv(zn_binder *b, zn_conv *out, zn_conv spec)
 {
     *out = spec;
@@ -532,7 +532,7 @@ static zn_status wait_for(const zn_binder *b, zn_ctx *c, int i)
     const zn_status read = reader ? zn_ahead_wait(reader, i, go_on, c, c->err) : ZN_OK;
     const zn_status changed = b->w && read != ZN_E_CANCELLED ? zn_weights_unchanged(b->w, c->err) : ZN_OK;
 
-    return changed ? changed : read; /* a change has the better sentence */
+    return changed ? changed : read; /* the message about a changed file is better */
 }
 
 void zn_bind_fetch(zn_ctx *c, const void *binder, int i)

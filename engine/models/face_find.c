@@ -3,8 +3,8 @@
  *
  *   face-detect   x [H][W][3] in -1..1 ── 3 convolutions of stride 2 ── n residual blocks ── 1x1 ── y [H/8][W/8][7]
  *                 a cell: the logit of a face around it; eyes and mouth from its middle, x and y, in units of 32 pixels
- *   face-points   x [64][64][3], a crop around a supposed face ── 6 convolutions ── 4x4 ── 1x1 ── y [1][1][7]
- *                 the logit of a face; how far eyes and mouth are off, in units of 16 pixels of the crop
+ *   face-points   x [64][64][3], a crop around a candidate ── 6 convolutions ── 4x4 ── 1x1 ── y [1][1][7]
+ *                 the logit of a face; the errors of eyes and mouth, in units of 16 pixels of the crop
  *   block:  x = ReLU(x + conv2(ReLU(conv1(x))))
  *
  * Batch norms are folded into the convolutions.  Widths and the number of blocks are read from the file.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* latent_rgb.c - what a latent shows, without a decoder: a linear projection of its channels to colours.
+/* latent_rgb.c - a preview of a latent without a decoder: a linear projection of its channels to colours.
  *
  *   z ── x = W z + v per pixel, clamped ── each pixel 8 x 8 times ── picture -1..1
  *
@@ -9,7 +9,7 @@
  *                latents (latent_rgb_factors of ComfyUI's latent formats), and for FLUX.2 our own, a least-squares fit of
  *                taef2's latents of 51 photographs to the means of their 8 x 8 pixels
  *
- * Blurred blocks, the right colours and composition. */
+ * The result is blurred blocks with the right colours and composition. */
 #include "arch.h"
 
 #include <stdio.h>

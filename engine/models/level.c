@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* level.c - how strong the noise is, for the denoisers: a network of 1.6 thousand multiply-adds a pixel.
+/* level.c - estimates the noise level for the denoisers: a network of 1.6 thousand multiply-adds a pixel.
  *
  *   x ─┬─ unshuffle 2 ── first ── mean of 4x4 ─┐
  *  (3) │     (12)     1/2 (32)                 ├─ eighth 0, 1 ──────────────────────────────(+)── join ── head ── h

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* template.c - a small residual network: the file to copy for a new model, and what tests train in a second.
+/* template.c - a small residual network: the file to copy for a new model; tests train it within a second.
  *
  *   x ── first ── block 0 ── ... ── block n-1 ── last ──(* strength)──(+)── y
  *   └───────────────────────────────────────────────────────────────┘
@@ -44,7 +44,7 @@ static bool recognise(const zn_weights *w, char *what, size_t size)
 }
 
 /* States every tensor once: its name, shape and, where it is not the usual one, its initialisation.  Reading a file,
- * making weights up and training all follow from this.  A wrong file becomes a sentence, without code here. */
+ * making weights up and training all follow from this.  A wrong file gives an error message, without code here. */
 static void bind(zn_binder *b, void *net)
 {
     network *m = net;
@@ -72,9 +72,9 @@ static void bind(zn_binder *b, void *net)
     }
     zn_bind_init(b, ZN_INIT_GAIN, 0); /* training begins with y = x */
     zn_bind_conv(b, &m->last, zn_conv_same(3, width, 3), "last");
-    /* How sizes map, and how far an output pixel sees: one pixel for each 3x3 convolution.  Kernels compute blocks of 4
-     * or 6 pixels, whose rounding depends on where they begin: with tiles and halos of multiples of 12, that is the
-     * same in every tile. */
+    /* The ratio of output to input size, and the receptive field: one pixel for each 3x3 convolution.  Kernels compute
+     * blocks of 4 or 6 pixels, whose rounding depends on where they begin: with tiles and halos of multiples of 12,
+     * that is the same in every tile. */
     b->geometry = (zn_geometry){
         .in_c = 3, .out_c = 3, .shrink = 1, .grow = 1, .multiple = 12, .halo = zn_round_up(2 + 2 * m->n_blocks, 12)
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* engines.h - what the pipeline asks of engines beside zenith.h. */
+/* engines.h - engine functions for the pipeline that are not in zenith.h. */
 #ifndef ZN_ENGINES_H
 #define ZN_ENGINES_H
 
@@ -7,7 +7,7 @@
 
 /* The fastest engine of the CPU, with one thread per core. */
 zn_status zn_engine_open_cpu(zn_engine **out, zn_error *err);
-/* Threads for the host's work beside a remote engine's run, opened by the first call; NULL: the engine is a CPU's, which
+/* Threads for the host's work while a remote engine runs, opened by the first call; NULL: the engine is a CPU's, which
  * has its own. */
 zn_pool *zn_engine_helpers(zn_engine *e);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* faces.c - finding faces: a pyramid, a detector on each of its levels, and a second network that corrects what it found.
+/* faces.c - finding faces: a pyramid, a detector on each of its levels, and a second network that corrects its results.
  *
  *   picture ── at most a megapixel ── halves ── face-detect ── peaks ── the best of neighbours
  *                                       └── crop of each ── face-points, twice ── the best of neighbours ── frames

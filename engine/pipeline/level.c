@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    WHOLE = 1500000, /* pixels: of a picture of more, the noise is that of */
+    WHOLE = 1500000, /* pixels: in a larger picture, the noise is measured in */
     SQUARES = 4,     /* ... so many squares a side, */
     SQUARE = 192,    /* ... of so many pixels a side, on the tiles' lattice */
 };
@@ -19,8 +19,8 @@ enum {
  * QUANTILE of levels, times FACTOR, is the least that others get; where they are fewer than ENOUGH, nothing is known. */
 static const float WIDTH = 0.75f / ZN_NOISE_BINS, QUANTILE = 0.5f, FACTOR = 1.15f, ENOUGH = 8;
 
-/* The network may take noise for RATIO times less than it is, and does not tell levels below SEEN apart.  What it finds to have even
- * less noise than that is clean: a part that was pasted, or denoised before. */
+/* The network may underestimate noise by a factor of RATIO, and does not distinguish levels below SEEN. A place with
+ * even less noise than that is clean: a part that was pasted, or denoised before. */
 static const float RATIO = 4, SEEN = 0.8f;
 
 /* A number h of the network is a level of sqrt((SCALE h)^2 + LEAST^2), of 255, at most MOST: never 0, and smooth. */
@@ -33,7 +33,7 @@ static float level_of(float h)
     return v * v < MOST * MOST ? sqrtf(v * v + LEAST * LEAST) : isnan(v) ? LEAST : MOST;
 }
 
-/* ---- what cells say about the picture ------------------------------------------------------------------- */
+/* ---- statistics of cells -------------------------------------------------------------------------------- */
 
 static int by_level(const void *a, const void *b)
 {
@@ -232,7 +232,7 @@ static int square_at(int side, int i, int n)
     return n > 1 ? (int)((int64_t)last * i / (n - 1)) * SQUARE : 0;
 }
 
-/* The cells of a picture that say what its noise is: all, or those of squares. */
+/* The cells from which the noise of a picture is measured: all, or those of squares. */
 static zn_status measure_sample(zn_noise_table *out, zn_model *m, const zn_source *in, const zn_job *job, zn_error *err)
 {
     const bool small = is_small(in);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* level.h - the noise of a picture as a map, for denoisers that are not told how strong it is.
+/* level.h - the noise of a picture as a map, for denoisers without a given level.
  *
  *     picture ── denoise-level ── cells of 8x8 pixels ── at least zn_noise_table.least ── bilinear ── the denoiser's input `map`
  *
  * The network sees a part of the picture and takes weak noise for none where the picture is smooth.  But places of the same
- * brightness usually have the same noise: so a cell gets at least the median of the cells that are about as bright, unless it
- * has far less noise than they.  These medians are measured once for a picture, on a sample that does not depend on any region.  All
- * else depends on the pixels around a cell alone: what is measured for a part of a picture is what is measured for all of it. */
+ * brightness usually have the same noise: so a cell gets at least the median of the cells that are about as bright,
+ * unless it has far less noise than those.  These medians are measured once for a picture, on a sample that does not
+ * depend on any region.  All else depends on the pixels around a cell alone: what is measured for a part of a picture
+ * is what is measured for all of it. */
 #ifndef ZN_LEVEL_H
 #define ZN_LEVEL_H
 
@@ -15,7 +16,7 @@
 typedef struct zn_cell { /* of one channel */
     float level;         /* standard deviation, of 255; in zn_levels, after zn_levels_measure, in the picture's units */
     float bright;        /* mean of its pixels */
-    bool plain;          /* they are all the same: it says nothing about the noise */
+    bool plain;          /* all its pixels are equal: it says nothing about the noise */
 } zn_cell;
 
 typedef struct zn_levels {
@@ -27,8 +28,8 @@ typedef struct zn_levels {
     zn_cell *cell;     /* at.h * at.w * 3 */
 } zn_levels;
 
-/* Measures what the denoiser m, which has denoise-level, is told in a region of the picture, times scale.  The job's noise, memory
- * bound, progress and cancellation hold. */
+/* Measures the levels for the denoiser m, which has denoise-level, in a region of the picture, times scale.  The job's
+ * noise, memory bound, progress and cancellation hold. */
 zn_status zn_levels_measure(zn_levels *out, zn_model *m, const zn_source *picture, zn_rect region, float scale,
                             const zn_job *job, zn_error *err);
 void zn_levels_free(zn_levels *l);
@@ -36,7 +37,7 @@ void zn_levels_free(zn_levels *l);
 /* The map; it can be read inside the region. */
 zn_source zn_levels_source(const zn_levels *l);
 
-/* What n cells, of three channels each, say about a picture.  False: no memory. */
+/* The statistics of a picture from n cells, of three channels each.  False: no memory. */
 bool zn_noise_of(zn_noise_table *out, const zn_cell *cells, size_t n);
 
 /* The median level of cells that are about as bright; and the level of a cell in the map: at least that median, but at most a few

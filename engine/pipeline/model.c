@@ -130,8 +130,8 @@ static size_t mib(size_t bytes)
     return (bytes + (1 << 20) - 1) >> 20;
 }
 
-/* Freed weights go back to the system: glibc keeps blocks of less than 32 MiB for the next malloc, so that the memory of a
- * closed model would count beside that of the next one. */
+/* Freed weights go back to the system: glibc keeps blocks of less than 32 MiB for the next malloc, so that the memory
+ * of a closed model would be added to that of the next one. */
 static void trim(const zn_engine *e, size_t freed)
 {
 #ifdef __GLIBC__
@@ -185,9 +185,9 @@ static zn_status stream_locked(zn_model *m, zn_error *err)
     return s;
 }
 
-/* Chooses whether layers are streamed, and refuses weights that do not fit even then, before anything is read; beside so many
- * bytes, and the weights that the composite `whole` has already, whose layers are streamed, too, if these are.  A bind that
- * loads nothing counts the packed weights and the device's scratch memory. */
+/* Chooses whether layers are streamed, and refuses weights that do not fit even then, before anything is read; in
+ * addition to so many bytes, and to the weights that the composite `whole` already has, whose layers are streamed, too,
+ * if these are.  A bind that loads nothing counts the packed weights and the device's scratch memory. */
 static zn_status check_memory(zn_model *m, const zn_weights *w, zn_model *whole, size_t beside, zn_error *err)
 {
     const zn_need none = { 0, 0 };
@@ -205,7 +205,7 @@ static zn_status check_memory(zn_model *m, const zn_weights *w, zn_model *whole,
     all = both(all, need_of(&b, false));
     least = both(least, need_of(&b, true));
     if (b.status ||
-        (!m->streams && all.weights + all.scratch <= limits.total)) /* the bind that loads says what is wrong */
+        (!m->streams && all.weights + all.scratch <= limits.total)) /* the bind that loads reports the error */
         return ZN_OK;
     if (least.weights < all.weights && least.weights + least.scratch <= limits.total) {
         m->streams = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* model.h - what a model handle is, and how one is opened and closed. */
+/* model.h - the definition of a model handle, and how one is opened and closed. */
 #ifndef ZN_MODEL_H
 #define ZN_MODEL_H
 
@@ -15,7 +15,7 @@ typedef struct zn_kept { /* a forward that the backend may replay */
 
 typedef struct zn_need { /* bytes */
     size_t weights;      /* packed, on the device */
-    size_t scratch;      /* that a run takes beside them and its tensors: the most of any layer */
+    size_t scratch;      /* that a run takes in addition to them and its tensors: the maximum of all layers */
 } zn_need;
 
 struct zn_model {

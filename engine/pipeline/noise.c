@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* noise.c - how noisy a picture is, from the picture alone.
+/* noise.c - estimates the noise level of a picture from the picture alone.
  *
  *   patches of 8 x 8 ──> texture (energy of gradients) ──> bin ─┐
  *          └──> DCT ──> squares of 64 coefficients ─────────────┴──> sums per bin

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* noise.h - the noise of a picture, for networks that are told how strong it is. */
+/* noise.h - the noise level of a picture, for networks that take it as an input. */
 #ifndef ZN_NOISE_H
 #define ZN_NOISE_H
 

@@ -72,8 +72,8 @@ static void as_sources(zn_source *src, zn_memory *mem, const zn_array *in, int n
     }
 }
 
-/* What one forward takes that cannot be cut into tiles, and with which form of the weights: all of them in memory or, where
- * only that fits, streamed.  The weights of the network that shows estimates count as scratch memory.  Refused if that is too
+/* The memory of one forward that cannot be cut into tiles, and whether all weights are in memory or, where only that
+ * fits, streamed.  The weights of the network that shows estimates count as scratch memory.  Refused if that is too
  * much. */
 static zn_status measure_whole(zn_run *r, const zn_call *call, const zn_measure **out, zn_need *need, zn_error *err)
 {
@@ -182,7 +182,7 @@ static zn_status run_arrays(zn_run *r, const zn_array *in, int n_in, zn_array *o
     return zn_stages_run(r, &sink, src, n_in, (zn_rect){ 0, 0, out[0].w, out[0].h }, err);
 }
 
-/* The noise that a denoiser was not told, of the part of the picture that the request needs. */
+/* Measures the noise for a denoiser without a given level, in the part of the picture that the request needs. */
 static zn_status measure_levels(zn_levels *levels, zn_run *r, const zn_request *q, zn_error *err)
 {
     zn_source src = q->arrays ? (zn_source){ 0 } : q->sources[0];

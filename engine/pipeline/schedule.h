@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* schedule.h - the steps of a sampler: what the network is told at each, and the coefficients of the update.
+/* schedule.h - the steps of a sampler: the network's time input of each, and the coefficients of the update.
  *
  * Diffusion (Ho et al. 2020; Song et al. 2021, DDIM with eta 0): abar[t] = product of 1 - beta over 0 .. t.
  *   sampling   k = n-1 .. 0   from A = abar[k * stride] to A' = abar[(k-1) * stride], and to A' = 1 at the end

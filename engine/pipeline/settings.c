@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* settings.c - what a job and the environment ask for, checked against what the model and its engine have. */
+/* settings.c - the settings of a job and of the environment, checked against the model and its engine. */
 #include "settings.h"
 
 #include "forward.h"

@@ -4,7 +4,7 @@
  *   decoder   latent ── stage 1, whole: attention ── array in memory ── stage 2, in tiles ── picture
  *   encoder   picture ── stage 1, in tiles ── array in memory ── stage 2, whole: attention ── latent
  *
- * What lies between is as large as the latent, with more channels.  The result is that of the network on the whole
+ * The array in memory is as large as the latent, with more channels.  The result is that of the network on the whole
  * picture: tiles have the halo of the layers in them.  A picture that takes little memory runs in one piece.
  *
  * Group norms in the tiles need the mean and the deviation of the whole picture (zn_split.norms).  They are found one
@@ -92,8 +92,8 @@ static double variance(moments m)
     return fmax(m.m2 / m.n, 0);
 }
 
-/* Rows of norm number k, from what was found for it.  An estimate is corrected by what an estimate before it, under almost
- * the same conditions, differed by from the whole picture; NULL: it is not. */
+/* Rows of norm number k, from what was found for it.  An estimate is corrected by the difference of an earlier
+ * estimate, under almost the same conditions, from the whole picture; NULL: it is not. */
 static void set_rows(const zn_statistics *stats, const zn_norm *norm, int k, const moments *found,
                      const moments *before, const moments *whole)
 {
@@ -299,8 +299,8 @@ static zn_status run_split(zn_run *r, const zn_sink *out, const zn_source *in, z
     return s;
 }
 
-/* One piece if that takes little: no more than a tile may, or a quarter of what there is; all of it if tiles would need
- * statistics first. */
+/* Plans one piece if that takes little memory: no more than a tile may, or a quarter of the memory limit; if tiles
+ * would need statistics first, up to the whole limit. */
 static zn_status plan_whole(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err)
 {
     const size_t most = r->most;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* standin.c - the CPU in place of a remote engine that failed or has too little memory: while a model is opened, or while a
- * request is done.
+/* standin.c - the CPU in place of a remote engine that failed or has too little memory: while a model is opened, or
+ * while a request runs.
  *
- * The stand-in is a second model on the best engine of the CPU, opened by the first request that needs it.  It has to fit
- * into the CPU's own bound.  Every request that it does says so in its note. */
+ * The stand-in is a second model on the best engine of the CPU, opened by the first request that needs it.  It has to
+ * fit into the CPU's own memory limit.  Every request that it runs says so in its note. */
 #include "request.h"
 
 #include "engines.h"
@@ -84,7 +84,7 @@ static void add_note(zn_error *note, const char *text)
     zn_cut(note->text, sizeof note->text - 1);
 }
 
-/* The request on the stand-in; `why` says what kept m from doing it. */
+/* The request on the stand-in; `why` says why m could not run it. */
 static zn_status run_stand_in(zn_model *m, const zn_request *q, const char *why, zn_error *err)
 {
     zn_job job = q->job ? *q->job : (zn_job){ 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tile.c - the one tiler: runs an image model over pictures of any size in bounded memory.
+/* tile.c - the tiler: runs an image model over pictures of any size in bounded memory.
  *
  *   lattice of tiles, from the picture's own origin      one tile
  *   +-----+-----+---                                      + - - - - - +   halo: input pixels that can
@@ -143,7 +143,7 @@ static zn_status check_sources(const zn_run *r, const zn_source *in, int n_in, z
         return zn_fail(err, ZN_E_USAGE, "a picture of %d x %d cannot be processed", in[0].w, in[0].h);
     if ((int64_t)in[0].w * r->geometry.grow > (1 << 26) || (int64_t)in[0].h * r->geometry.grow > (1 << 26))
         return zn_fail(err, ZN_E_USAGE, "the result of %d x %d would be too large", in[0].w, in[0].h);
-    for (int i = 0; i < n_in && !r->stage; i++) /* what lies between stages is ours */
+    for (int i = 0; i < n_in && !r->stage; i++) /* the array between stages is the engine's own */
         if ((s = zn_tile_check_port(r->model, i, in[i].w, in[i].h, in[i].c, in[0].w, in[0].h, err)))
             return s;
     return ZN_OK;
@@ -427,7 +427,8 @@ typedef struct walk {
 
 typedef zn_status visit(walk *k, axis x, axis y, const zn_call *call);
 
-/* Where statistics are sought in some of the tiles: those on a lattice, as even as it can be (1 - the golden ratio). */
+/* Where statistics are computed from some of the tiles: a lattice of them, as even as possible (1 - the golden
+ * ratio). */
 static bool looks_at(const zn_run *r, int tx, int ty)
 {
     const zn_statistics *stats = &r->statistics;

@@ -182,7 +182,7 @@ static void sample(zn_ctx *c, const void *net, const zn_call *call)
     l.sigma = sigma;
     l.times = zn_new_of(c, ZN_F32, 1, 1, s.n, n);
     host = scratch(c, (size_t)s.n * (size_t)n);
-    for (int k = 0; k < s.n; k++) { /* the network is told 1 - sigma */
+    for (int k = 0; k < s.n; k++) { /* the network's input is 1 - sigma */
         if (host)
             zn_zimage_time(host + (size_t)k * (size_t)n, n, 1 - (double)s.t[k]);
         s.t[k] = (float)k;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* gated.c - the self-test of gated residual blocks.
  *
- * A block is five convolutions and two norms in a row.  Worst cases multiplied five times say nothing (1e-2 where
- * the error is 1e-6), so roundings are taken as independent, and followed: beside each value v goes e2, the square
- * of its error in units of FLT_EPSILON, to first order:
+ * A block is five convolutions and two norms in a row.  The product of five worst cases is useless as a bound (1e-2
+ * where the error is 1e-6).  So rounding errors are taken as independent and propagated: each value v has an e2, the
+ * square of its error in units of FLT_EPSILON, to first order:
  *     sum of n products   w^2 e2 summed, and n (w v)^2 summed for the partial sums
  *     product a b         a^2 e2_b + b^2 e2_a + (a b)^2
- *     norm                inv^2 (e2 + mean e2 + v^2 mean v^2 e2), and what a norm adds of its own (normalise.c)
- * A result may be off by 8 times that. */
+ *     norm                inv^2 (e2 + mean e2 + v^2 mean v^2 e2), and the norm's own error (normalise.c)
+ * The error of a result may be 8 times that. */
 #include "harness.h"
 
 #include <math.h>

@@ -6,10 +6,10 @@
  *                                └──> formula in double ──> want, mag ─────────────┘ |y - want| <= tol?
  *
  * The formulas share no code with any backend, the scalar one included; data goes through upload and download,
- * so that a device is tested the same way.  Tolerances are derived, never tuned: a sum of n products is off by at
+ * so that a device is tested the same way.  Tolerances are derived, never tuned: the error of a sum of n products is at
  * most n * eps * sum |products|; the formulas return that sum as `mag` and its length as `terms`.  The tail then
- * multiplies the error by |gain| and by at most 1.13 per activation (the steepest slope of SiLU and GELU), and
- * adds a rounding of its own.
+ * multiplies the error by |gain| and by at most 1.13 per activation (the steepest slope of SiLU and GELU), and adds a
+ * rounding of its own.
  *
  * To add a case: a line in a table.  To add an operation: a formula, a call, a table, and a line in the list of
  * selftest.c. */
@@ -37,8 +37,8 @@ typedef struct zn_test {
 
 typedef struct zn_case zn_case;
 
-/* The innermost loops of formulas take most of the self-test's time.  Sanitizers, which look for mistakes of backends, leave
- * them alone. */
+/* The innermost loops of formulas take most of the self-test's time.  They are not instrumented by sanitizers, which
+ * are for the backends. */
 #define ZN_UNCHECKED __attribute__((no_sanitize("address", "undefined")))
 
 /* Runs the operation of a case, on device memory. */
@@ -69,7 +69,7 @@ static inline bool zn_case_skipped(zn_test *t)
 zn_case zn_case_begin(zn_case_fn *call, zn_tensor y);
 void zn_case_input(zn_test *t, zn_case *k, zn_tensor shape, float scale); /* random, of the run's type */
 void zn_case_input_of(zn_test *t, zn_case *k, zn_type type, zn_tensor shape, float scale);
-void zn_case_shift(zn_test *t, zn_case *k, float by); /* adds a mean, large beside the deviation, to the last input */
+void zn_case_shift(zn_test *t, zn_case *k, float by); /* adds a mean, large against the deviation, to the last input */
 void zn_case_tail(zn_test *t, zn_case *k, int i);     /* tail i of a list, modulo its length */
 const char *zn_case_tail_name(const zn_case *k);      /* until the next call */
 bool zn_case_wanted(const zn_test *t, const zn_case *k); /* by its name; if not, `want` need not be computed */

@@ -69,9 +69,9 @@ end:
     return y->data;
 }
 
-/* With less than float32, in the mean: 1e-2; bf16 rounds 8 times as much as fp16, e4m3 by 3 % and a product by 4.  int8,
- * int4: beside the scalar engine with the same weights.  It quantises inputs of layers that allow it, other engines may
- * not; that is 0.5 % of a product (zn_conv.quantised_x). */
+/* Tolerance of the mean with less than float32: 1e-2; bf16 rounds 8 times as much as fp16, e4m3 by 3 % and a product by
+ * 4.  int8, int4: against the scalar engine with the same weights.  It quantises inputs of layers that allow it, other
+ * engines may not; that is 0.5 % of a product (zn_conv.quantised_x). */
 static double most_rounding(zn_precision precision)
 {
     return precision == ZN_FP8_MATH ? 1e-1 : precision == ZN_FP16_MATH || precision == ZN_TF32 ? 1e-2 : 3e-2;
@@ -95,9 +95,10 @@ static double difference(const zn_array *got, const zn_array *want, double *wors
     return sqrt(errors / all);
 }
 
-/* What the scalar engine loses when it rounds nothing but the weights, to fp16 or bf16.  Made-up weights of a deep network
- * enlarge roundings, so that no engine holds a fixed bound.  An engine that rounds tensors, too, may lose three times as
- * much; e4m3 has a sixteenth of bf16's resolution.  Never more than 0.6, a correlation of 0.8: beyond is noise. */
+/* The error of the scalar engine when it rounds only the weights, to fp16 or bf16.  Random weights of a deep network
+ * amplify rounding errors, so that no fixed bound holds.  An engine that rounds tensors, too, may have three times that
+ * error; e4m3 has a sixteenth of bf16's resolution.  Never more than 0.6, a correlation of 0.8: beyond that it is
+ * noise. */
 static double most_enlarged(const zn_array *want, const zn_model_info *info, zn_precision precision)
 {
     const double times = precision == ZN_FP8_MATH ? 3 * 16 : 3;

@@ -11,8 +11,8 @@ typedef struct zn_save_part { /* all parameters of the network once, under a pre
     const float *data;
 } zn_save_part;
 
-/* more: tensors beside the parameters.  meta: pairs of strings without quotes or backslashes, NULL ends.  The file appears
- * whole or not at all. */
+/* more: tensors in addition to the parameters.  meta: pairs of strings without quotes or backslashes, NULL ends.  The
+ * file is written completely or not at all. */
 zn_status zn_save_safetensors(const char *path, const zn_net *net, const zn_save_part *parts, int n_parts,
                               const zn_save_tensor *more, int n_more, const char *const *meta, zn_error *err);
 

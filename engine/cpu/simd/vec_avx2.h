@@ -185,7 +185,7 @@ static inline void vf_from_i4(vf even[2], vf odd[2], const uint8_t *p)
 typedef const float *va;
 static inline va va_load(const float *p) { return p; }
 static inline va va_load1(const float *p) { return p; }
-/* acc + a * b, where acc is: gcc likes to put the sum elsewhere, and copies and spills the other sums for it. */
+/* acc + a * b, in the register of acc: gcc would put the sum elsewhere, and copy and spill the other sums for it. */
 static inline vf fma_in_place(vf acc, vf a, vf b)
 {
     __asm__("vfmadd231ps %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b));

@@ -52,7 +52,7 @@ typedef struct zn_diffae_res {
     zn_diffae_attention attention; /* after it, if it has one */
 } zn_diffae_res;
 
-/* What the time step and the code do to the blocks: out of all blocks, sum being the sum of their widths. */
+/* The effect of the time step and the code on all blocks; sum is the sum of their widths. */
 typedef struct zn_diffae_modulation {
     zn_tensor time; /* [n][1][1][2 * sum]: scales, then shifts */
     zn_tensor gate; /* [n][1][1][sum]: from the code */

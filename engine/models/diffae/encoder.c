@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* encoder.c - the semantic encoder of the diffusion autoencoder: a picture to a code that says what is in it.
+/* encoder.c - the semantic encoder of the diffusion autoencoder: a picture to a code that describes its content.
  *
  *   x ── conv ── level 0 ── half ── level 1 ── ... ── middle: block, attention, block ── norm, SiLU, mean ── 1x1 ── code
  *

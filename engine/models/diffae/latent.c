@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* latent.c - the latent network of the diffusion autoencoder: predicts the noise of a noisy code, to draw new codes.
  *
- *   x ── layer 0 ── layer 1 ── ... ── layer n-1 ── y       every layer but the first sees x beside its input
+ *   x ── layer 0 ── layer 1 ── ... ── layer n-1 ── y       every layer but the first also reads x
  *   layer:  SiLU(norm(linear(h) * (1 + linear_emb(SiLU(c))))),  c = second(SiLU(first(embedding of t)))
  *   the last layer is linear alone
  *

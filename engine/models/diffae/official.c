@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* official.c - what the files of a diffusion autoencoder hold, the published ones above all.
+/* official.c - the contents of the files of a diffusion autoencoder, especially the published ones.
  *
  *   last.ckpt of the autoencoder      ema_model.* (averaged; used), model.* (training's own), x_T
  *   last.ckpt of the latent network   the same with ema_model.latent_net.*, conds_mean, conds_std
@@ -130,7 +130,7 @@ const char *zn_diffae_kept_name(const zn_diffae_file *f, const char *name)
     const size_t len = strlen(f->prefix);
 
     if (!strncmp(name, "conds", 5) || !strncmp(name, "classifier.", 11) || !strncmp(name, "ema_classifier.", 15))
-        return NULL; /* what is wanted of these is taken by name */
+        return NULL; /* what is needed of these is copied by name */
     if (!f->unet && !f->encoder && !f->latent)
         return NULL;
     if (strncmp(name, f->prefix, len) || is_alias(name + len) || (!len && !strcmp(name, "x_T")))

@@ -278,7 +278,7 @@ static void gates_of(zn_ctx *c, const unet *m, zn_tensor gate, zn_tensor code)
 static void predict(zn_ctx *c, const unet *m, zn_tensor y, zn_tensor x, const zn_diffae_modulation *mod)
 {
     const size_t mark = zn_mark(c->arena);
-    zn_tensor cat[ZN_DIFFAE_BLOCKS]; /* cat[i] is what up[i] reads: what comes from below, what came from beside */
+    zn_tensor cat[ZN_DIFFAE_BLOCKS]; /* input of up[i]: the result of the level below, then the skip connection */
     zn_tensor h = { 0 }, in = x;
     int height = x.h / m->patch, width = x.w / m->patch;
 

@@ -10,8 +10,8 @@
  *   gated   gated_blocks.h
  *   mix     x += expand(SiLU(columns(rows(compress(LN x)))));  x += pw4(a * b), a, b = the halves of pw3(LN x)
  *           with Walsh-Hadamard mixing in windows that every other block shifts by half: see zenith_taesd.c
- *   plain   x += conv2(ReLU(conv1(ReLU x))); first blocks of a level may begin with a pool (pool.h), as in zenith-f2: taef2's latents
- *           say how bright a place is beside the rest of its picture
+ *   plain   x += conv2(ReLU(conv1(ReLU x))); first blocks of a level may begin with a pool (pool.h),
+ *             as in zenith-f2: taef2's latents encode the brightness of a place relative to the rest of its picture
  * docs/zenith.md compares them.  Trained by training/ (latent_nets.py). */
 #include "../../core/ints.h"
 #include "../gated_blocks.h"
