@@ -64,7 +64,7 @@ blend_light (const ZnOpBlend *blend, zn_rect all, gfloat *light)
     }
 }
 
-/* light -= detail * what a 5 x 5 binomial mean takes from it. */
+/* light -= detail * (light - its 5 x 5 binomial mean). */
 static void
 blend_detail (const ZnOpBlend *blend, zn_rect all, gfloat *light)
 {
@@ -79,11 +79,10 @@ blend_detail (const ZnOpBlend *blend, zn_rect all, gfloat *light)
   gegl_free (mean);
 }
 
-/* What a strength above 1 takes away beyond what the network did.  To go on along the
- * network's change would bring the noise back with the other sign.  Instead fine
- * differences in its output shrink, by as much as 2 (strength - 1) times the mean
- * change of lightness around them: what is as weak as the noise was goes, edges stay.
- * Three planes; light is the network's own change. */
+/* What a strength above 1 removes beyond the network's change.  Extrapolating that change would
+ * bring the noise back with the other sign.  Instead fine differences in its output shrink, by as
+ * much as 2 (strength - 1) times the mean change of lightness around them: texture as weak as the
+ * noise disappears, edges stay.  Three planes; light is the network's own change. */
 static gfloat *
 blend_beyond (const ZnOpBlend *blend,
               zn_rect          all,

@@ -3,11 +3,10 @@
  *
  *   out = in + luma * (l - detail * fine (l)) + chroma * (change - l)
  *
- * change is what the network did to what it saw, l the lightness of that, fine what a
- * 5 x 5 binomial mean takes from it; luma and chroma are the task's times its strength,
- * which counts as 1 above 1: there fine differences in the network's output shrink.
- * Values that the network could not see (below 0, above 1) thus keep what lies beyond;
- * NaN, which is no value, becomes the network's. */
+ * change is the network's output minus its input, l the lightness of that, fine (l) is l minus its
+ * 5 x 5 binomial mean; luma and chroma are the task's times its strength, which counts as 1 above
+ * 1: there fine differences in the network's output shrink.  Values that the network could not see
+ * (below 0, above 1) keep what is beyond; NaN becomes the network's output. */
 
 #ifndef __ZENITH_OP_BLEND_H__
 #define __ZENITH_OP_BLEND_H__

@@ -149,7 +149,7 @@ zn_op_keys_add_pixels (ZnOpKey *keys, GeglBuffer *buffer, const GeglRectangle *r
 {
   Rects all = { buffer, rects, gegl_buffer_get_format (buffer), keys };
 
-  /* An index says nothing: the colours of a palette can change. */
+  /* Palette indices are not enough: the colours of a palette can change. */
   if (babl_format_is_palette (all.format))
     all.format = babl_format ("R'G'B'A u8");
 

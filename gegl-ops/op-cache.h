@@ -16,7 +16,7 @@ typedef struct
   guint64 a, b;
 } ZnOpKey;
 
-/* A key is grown from a zeroed one; the order counts. */
+/* A key starts as zeros; the order of the calls counts. */
 void zn_op_key_add (ZnOpKey *key, gconstpointer data, gsize size);
 void zn_op_key_add_string (ZnOpKey *key, const gchar *string);
 

@@ -192,8 +192,8 @@ zn_op_input_box (GeglOperation *operation, GeglRectangle *box, zn_error *err)
   return zn_op_check_box (box, err);
 }
 
-/* What the space's curve makes of middle grey: 0.5 without a curve.  Networks saw
- * pictures with one only: there sRGB's takes its place. */
+/* The value of middle grey after the space's curve: 0.5 without a curve.  Networks were trained on
+ * pictures with a curve: where there is none, sRGB's is used. */
 static gfloat
 light_of_grey (const Babl *space)
 {
@@ -235,7 +235,7 @@ zn_op_picture_format (GeglOperation *operation, const gchar *pad)
 
 /* ---- pixels --------------------------------------------------------------- */
 
-/* The pixels as the format has them, be it linear. */
+/* The pixels in their own format, even if that is linear. */
 static void
 get_stored (const ZnOpPicture *picture, zn_rect rect, gfloat *pixels)
 {
@@ -433,7 +433,7 @@ is_cancelled (GeglOperation *operation)
   return operation->node && g_object_get_data (G_OBJECT (operation->node), "zenith-cancel");
 }
 
-/* A host that wants to see a result grow puts this struct on the node; it must stay there
+/* A host that shows estimates puts this struct on the node; it must stay there
  * while the graph is processed:
  *
  *   struct { void (*show) (gpointer data, GeglBuffer *estimate); gpointer data; } hook;
@@ -553,7 +553,7 @@ notice_free (gpointer data)
   g_free (notice);
 }
 
-/* A sentence can hold a file's name, which can hold anything: as one line of UTF-8. */
+/* A message can contain a file name with any bytes: it is made one line of UTF-8. */
 static gchar *
 as_line (const gchar *sentence)
 {

@@ -26,9 +26,9 @@
  *     --> hash of the input --> kept result? (op-cache) --no--> the network
  *     --> blend, alpha --> output
  *
- * Whatever fails, the output is the input buffer itself, the "status" property
- * holds one sentence, and stderr gets it once.  What worked, but not as asked (the
- * CPU stood in for a lost GPU), leaves "status" empty and a sentence in "note".
+ * After any failure the output is the input buffer itself, the "status" property holds one
+ * sentence, and stderr gets it once.  If a result differs from the request (the CPU replaced a lost
+ * GPU), "status" is empty and "note" has a sentence.
  */
 
 #ifndef __ZENITH_OP_COMMON_H__
@@ -138,7 +138,7 @@ const gchar *zn_op_nick (GType type, gint value);
           ui_meta ("visible", "0") property_boolean (noted, _ ("Noted"), FALSE)                    \
               description (_ ("Whether there is a note")) ui_meta ("visible", "0")
 
-/* Written by the operation, never read.  Not greyed: it is there to be read. */
+/* Written by the operation, never read.  Not greyed, so that it can be read. */
 #define zenith_property_measured                                                                   \
   property_string (measured, _ ("Measured noise"), "")                                             \
       description (_ ("The noise that was found, of 255; empty when it was given"))
@@ -195,7 +195,7 @@ typedef struct
   gdouble      strength; /* how much of the network's change is used */
   gdouble      luma;     /* ... of its lightness part */
   gdouble      chroma;   /* ... of its colour part */
-  gdouble      detail;   /* how much fine texture is given back */
+  gdouble      detail;   /* how much fine texture is restored */
 } ZnOpTiled;
 
 typedef struct
@@ -354,7 +354,7 @@ struct _ZnOpRequest
   GeglOperation  *operation;
   const ZnOpBase *base;
   zn_error        err;        /* why it failed */
-  gchar           note[1024]; /* what went otherwise than asked, or "" */
+  gchar           note[1024]; /* how the result differs from the request, or "" */
   gboolean        ran;        /* a network did */
 
   /* what the job that runs now is of the whole: its 0..1 is shown as start..start + span */
@@ -376,7 +376,7 @@ void zn_op_request_part (ZnOpRequest *request, gdouble start, gdouble span);
 
 /* A zn_job's progress function; its cookie is the request.  FALSE: cancelled.
  *
- * Nothing is shown before a network runs, because kept results come at once.  From then
+ * Nothing is shown before a network runs, because cached results are immediate.  From then
  * on hosts are called at least every 50 ms, even if the bar does not move: a dialog that
  * runs the graph iterates its main loop then. */
 bool zn_op_request_progress (void *request, double done);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* op-curve.h - sRGB's curve, for pictures that are linear in light.
  *
- * babl's takes most of the time of a slider's move on such a picture, and is only
- * rough above 8.  This one is right to 5e-7 of a value (of 1, for values below 1) for
- * all that a float can be: below 0 a straight line goes on, above 1 the curve itself;
- * infinity and NaN stay what they are.  A value's result does not depend on its place. */
+ * babl's takes most of the time of a slider's move on such a picture, and is inaccurate above 8.
+ * The error of this one is at most 5e-7 of a value (of 1, for values below 1) for all floats: below
+ * 0 it continues as a straight line, above 1 as the curve; infinity and NaN are unchanged.  A
+ * value's result does not depend on its position. */
 
 #ifndef __ZENITH_OP_CURVE_H__
 #define __ZENITH_OP_CURVE_H__

@@ -84,8 +84,8 @@ engine_get (ZenithEngine which, zn_error *err)
   return engine;
 }
 
-/* What a model on this engine computes in.  What only a GPU has must not fail on a CPU, be it the
- * property or $ZENITH_PRECISION. */
+/* The precision of a model on this engine.  One that only a GPU has must not fail on a CPU, neither
+ * from the property nor from $ZENITH_PRECISION. */
 static const gchar *
 wanted_precision (const Engine *engine, const ZnOpBase *base)
 {
@@ -169,7 +169,7 @@ model_open (gchar       *name,
 
   status = zn_model_open (&handle, engine->handle, id, &how, err);
 
-  /* A bad file stays bad until its age or size changes; all else may pass. */
+  /* An error of a file stays until its time or size changes; all other errors may be temporary. */
   if (status == ZN_OK || (status == ZN_E_FILE && path))
     {
       model         = g_new0 (ZnOpModel, 1);
@@ -586,7 +586,7 @@ autoencoder_path (ZnOpHalf half, ZenithAutoencoder which, const gchar *weights, 
   if (weights && *weights)
     return autoencoder_given (half, which, weights);
 
-  /* The sentence is about the name that the user is likely to have. */
+  /* The message names the file that the user most likely has. */
   autoencoder_stems (stem, half, which);
   if (comes_in_halves (which) ? ! zn_weights_find (found, sizeof (found), stem[0], err) ||
                                     ! zn_weights_find (found, sizeof (found), stem[1], &ignored)

@@ -88,7 +88,7 @@ zn_status zn_op_face_draw (gfloat                *dst,
                            ZnOpModel             *model,
                            const ZnOpFaceDrawing *drawing);
 
-/* What the model makes of the codes as they are, kept or made now; its evaluations. */
+/* The reconstruction from the unchanged codes, cached or computed now; its evaluations. */
 zn_status zn_op_face_draw_kept (GBytes               **made,
                                 const ZnOpFacePicture *face,
                                 ZnOpFaceWork          *work,

@@ -11,7 +11,7 @@
 #define MOST 1.5f
 #define FLAT 2.5e-6f /* a contrast that does not count, squared */
 
-/* Radii of means, taken twice: a band is what one has and the next one has not. */
+/* Radii of means, taken twice: a band is the difference of two neighbours. */
 static const gint bands[] = { 1, 4 };
 
 /* The mean of 2 radius + 1 values along an axis whose values are `step` apart; those of the

@@ -39,7 +39,7 @@ GeglRectangle zn_op_square_bounds (const ZnOpSquare *square, gint width, gint he
 /* The pixels are the caller's, to be freed with g_free(); NULL: no memory. */
 ZnOpPart zn_op_part_read (const ZnOpPicture *picture, const GeglRectangle *rect);
 
-/* The pixels of rect as they were if the part's frame `from` lay where `to` is. */
+/* The pixels of rect if the part's frame `from` were at `to`. */
 ZnOpPart zn_op_part_warp (const ZnOpPart      *part,
                           const ZnOpSquare    *from,
                           const ZnOpSquare    *to,

@@ -220,7 +220,7 @@ zn_op_face_locate (ZnOpWhole         *task,
 /* Makes run->out. */
 typedef zn_status (*Make) (const ZnOpFaceRun *run, gconstpointer how);
 
-/* A host that looks at estimates gets one of few steps first. */
+/* A host that shows estimates first gets one of few steps. */
 static zn_status
 make_face (const ZnOpFaceRun *run, Make make, gconstpointer how)
 {
@@ -251,7 +251,7 @@ make_face (const ZnOpFaceRun *run, Make make, gconstpointer how)
   out.data = g_try_malloc (zn_array_len (&out) * sizeof (gfloat));
   if (! out.data)
     return zn_op_request_refuse (request, ZN_E_MEMORY, "There is not enough memory for a preview.");
-  request->estimate = NULL; /* its own estimates are not worth a look */
+  request->estimate = NULL; /* its own estimates are not shown */
   status            = make (&quick, how);
   request->estimate = show;
   if (! status)
@@ -369,8 +369,8 @@ face_edit (gfloat *dst, Edited *e, ZnOpFaceWork *work, const ZnOpAttribute *attr
   return status;
 }
 
-/* The same at once: both codes see the picture through one noise, and what they see differently
- * is the change. */
+/* The same in one step: the change is the difference of the predictions with both codes, for the
+ * picture with one noise. */
 static zn_status
 face_edit_quick (gfloat *dst, Edited *e, ZnOpFaceWork *work, const ZnOpAttribute *attribute)
 {
@@ -760,7 +760,7 @@ zn_op_face_load (ZnOpPicture *picture, const gchar *path, ZnOpRequest *request)
   return ZN_OK;
 }
 
-/* ---- a face out of nothing ------------------------------------------------ */
+/* ---- a face from noise ---------------------------------------------------- */
 
 void
 zn_op_face_describe_sample (ZnOpWhole   *task,

@@ -148,7 +148,7 @@ void      zn_op_face_describe_strip (ZnOpWhole *task, gint strip);
 void      zn_op_face_add_file (ZnOpWhole *task, const gchar *path);
 zn_status zn_op_face_load (ZnOpPicture *picture, const gchar *path, ZnOpRequest *request);
 
-/* For describe() and run() of a face out of nothing. */
+/* For describe() and run() of a face from noise. */
 void      zn_op_face_describe_sample (ZnOpWhole   *task,
                                       const gchar *model,
                                       guint        seed,

@@ -238,7 +238,7 @@ prepare (GeglOperation *operation)
 
 /* ---- process -------------------------------------------------------------- */
 
-#define LARGE (1 << 22) /* pixels of a picture beside which the memory of networks is not kept */
+#define LARGE (1 << 22) /* pixels: for larger pictures the memory of networks is not kept */
 
 static gboolean
 is_large (const ZnOpPicture *input)
@@ -273,7 +273,7 @@ get_latent (ZnOpLatent           *latent,
   return status;
 }
 
-/* What becomes of it: the output of the task. */
+/* The output of the task from the latent. */
 static zn_status
 put_latent (ZnOpLatent           *latent,
             const ZnOpLatentTask *task,

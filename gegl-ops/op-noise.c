@@ -86,7 +86,7 @@ part_key (ZnOpKey *key, const Part *from, ZnOpModel *model)
     }
 }
 
-/* In steps, or each brush stroke would make all tiles anew. */
+/* In steps, or each brush stroke would compute all tiles again. */
 static void
 round_noise (zn_noise_table *noise)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* op-noise.h - the noise of a picture, measured once and kept. */
+/* op-noise.h - the noise of a picture, measured once and cached. */
 
 #ifndef __ZENITH_OP_NOISE_H__
 #define __ZENITH_OP_NOISE_H__
@@ -11,10 +11,10 @@
  * does not.  Where the network has nothing to do, the noise is measured for such a host alone. */
 const GeglRectangle *zn_op_noise_asked (GeglOperation *operation);
 
-/* The noise of the picture, or of the part that the host asked for.  Where the model measures
- * it for each pixel, its median is only shown; else that is what all tiles are told.
- * Asked for at each request: what was found for a picture is kept, and a picture is
- * known by blocks that are spread over it, not by all of its pixels. */
+/* The noise of the picture, or of the part that the host asked for.  Where the model measures it
+ * for each pixel, its median is only shown; otherwise all tiles get it.  Called at each request:
+ * the result for a picture is cached, and a picture is identified by blocks that are spread over
+ * it, not by all of its pixels. */
 zn_status zn_op_noise_measure (ZnOpRequest    *request,
                                ZnOpModel      *model,
                                ZnOpPicture    *picture,

@@ -108,7 +108,7 @@ wanted_side (GeglOperation *operation)
   return MAX (side, TILE);
 }
 
-/* Everything but the input; FALSE and a sentence if there is nothing to run. */
+/* Everything except the input; FALSE and a message if there is nothing to run. */
 static gboolean
 tiling_init (Tiling *tiling, GeglOperation *operation, const ZnOpTiled *task, zn_error *err)
 {
@@ -131,9 +131,9 @@ tiling_init (Tiling *tiling, GeglOperation *operation, const ZnOpTiled *task, zn
       return FALSE;
     }
 
-  /* A tile of five halos a side has twice its pixels with its halo: more than that
-   * shall not be computed for nothing.  Asked for what it would have taken itself,
-   * or less, the engine does not cut our tiles into its own. */
+  /* A tile of five halos a side has twice its pixels with its halo: that is the largest overhead
+   * allowed.  Asked for what it would have taken itself, or less, the engine does not cut our tiles
+   * into its own. */
   tiling->halo = round_up (MAX (g->halo, 0), MAX (g->multiple, 1));
   tiling->cell = round_up (CELL, LATTICE * MAX (g->multiple, 1));
   tiling->tile = zn_op_model_tile (

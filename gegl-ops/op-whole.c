@@ -27,7 +27,7 @@
 
 static const gchar *const pads[ZN_OP_WHOLE_INPUTS] = { "input", "aux" };
 
-/* Whether prepare() found all that the task needs; else the input passes. */
+/* Whether prepare() found everything that the task needs; otherwise the input passes through. */
 static gboolean *
 can_run (GeglOperation *operation)
 {

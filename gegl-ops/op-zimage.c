@@ -44,7 +44,7 @@ typedef struct
   ZnOpModel *preview;
   gboolean   preview_centred; /* its pictures are -1..1 */
   ZnOpModel *transformer;     /* NULL: not open */
-  gboolean   keeps; /* it stays open beside the halves of the autoencoder: they fit together */
+  gboolean   keeps; /* it stays open while the halves of the autoencoder run: all fit into memory */
 } Work;
 
 /* ---- describe ------------------------------------------------------------- */
@@ -123,8 +123,8 @@ zn_op_zimage_describe (ZnOpWhole *task, GeglOperation *operation, const ZnOpZIma
 
 /* ---- sizes ---------------------------------------------------------------- */
 
-/* One line of n values, `stride` apart, to m values: a triangle as wide as the larger
- * distance of two pixels, so that neither detail nor edges are made up. */
+/* One line of n values, `stride` apart, to m values: a triangle filter as wide as the larger
+ * distance of two pixels, so that it invents neither detail nor edges. */
 static void
 resample_line (gfloat *dst, gint m, gsize dst_stride, const gfloat *src, gint n, gsize src_stride)
 {
@@ -368,8 +368,8 @@ stored_precision (const gchar *path)
   return best;
 }
 
-/* The weights of a part in what the file has; where that takes too much memory, in fewer bits; and
- * where even that does, streamed.  *need: what the run takes then. */
+/* The weights of a part in the type of the file; where that takes too much memory, in fewer bits;
+ * and where even that does, streamed.  *need: the memory of the run then. */
 static zn_status
 choose_precision (Work           *work,
                   zn_zimage_part  part,
@@ -678,7 +678,7 @@ larger (ZnOpNeed a, ZnOpNeed b)
   return a;
 }
 
-/* What a half of the autoencoder takes beside so much; FALSE: it cannot run. */
+/* The memory of a half of the autoencoder if so much is in use; FALSE: it cannot run. */
 static gboolean
 count_half (const Work *work, const gchar *id, const zn_array *in, gsize beside, ZnOpNeed *need)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* zenith-diffae-sample.c - a face of nobody, from a seed. */
+/* zenith-diffae-sample.c - an invented face, from a seed. */
 
 #include "config.h"
 #include <glib/gi18n-lib.h>
