@@ -22,7 +22,7 @@
  * would not be kept while others fill the cache. */
 static GMutex filtering;
 
-/* Any file that is there but is no regular one is refused, and none is waited for. */
+/* A path that is not a regular file is refused; opening never blocks. */
 static gint
 open_input (const gchar *path, struct stat *info, GError **error)
 {
@@ -235,7 +235,7 @@ encode (ZnBatch *batch, ZnPicture *picture, gint input, const ZnFormat *format, 
     }
   ok = zn_picture_save (picture, format, memory, error);
 
-  /* exiv2 writes the file anew and does not tell all that goes wrong: it is read again. */
+  /* exiv2 rewrites the file and does not report all errors: it is read again. */
   if (ok && by_exiv2)
     {
       ZnBudget none;
@@ -259,7 +259,7 @@ encode (ZnBatch *batch, ZnPicture *picture, gint input, const ZnFormat *format, 
 static void
 keep_owner (const ZnPart *part, const struct stat *info)
 {
-  /* Only root can; for others it is theirs already. */
+  /* Only root can; other users own it already. */
   G_GNUC_UNUSED gint ignored = fchown (part->fd, info->st_uid, info->st_gid);
 
   fchmod (part->fd, info->st_mode & 0777);

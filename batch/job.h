@@ -35,7 +35,7 @@ gboolean zn_job_look (ZnBatch *batch, const ZnInput *input, ZnResult *state, GEr
 
 gboolean zn_job_run (ZnBatch *batch, const ZnInput *input, GError **error);
 
-/* Whether the filter works at all: its sentence, if not. */
+/* Whether the filter works at all; if not, why. */
 gboolean zn_job_try (const ZnBatch *batch, GError **error);
 
 #endif

@@ -9,9 +9,8 @@
  *
  * Times are in nanoseconds; names and settings have %XX for what is not printable; the
  * check is the start of a SHA-256 of the line before it.  A line is written, and is on
- * the disk, before its result gets its name: a line is true if the result is what the
- * line says, whatever was interrupted.  Lines that were cut, or that nobody understands,
- * count for nothing. */
+ * the disk, before its result gets its name: after any interruption, a line is valid if the result
+ * is what the line says.  Truncated or invalid lines are ignored. */
 
 #ifndef __ZENITH_JOURNAL_H__
 #define __ZENITH_JOURNAL_H__

@@ -6,7 +6,7 @@
  *   job.c       one of them, from its file to its result
  *   picture.c, format-*.c   reading and writing files
  *   metadata.c  EXIF, XMP, IPTC
- *   writer.c    how a file of the result folder comes to be
+ *   writer.c    writing files to the result folder
  *   journal.c   which settings made which result
  *   budget.c    memory
  *   progress.c  the bar
@@ -104,7 +104,7 @@ make_settings (const Options *options, GPtrArray *presets, GError **error)
   return settings;
 }
 
-/* What a result depends on, on one line.  Not the engine: all compute the same. */
+/* Everything a result depends on, in one line, except the engine: all engines compute the same. */
 static gchar *
 settings_words (const ZnSettings *settings)
 {
@@ -328,8 +328,8 @@ init_gegl (const ZnBatch *batch)
   gegl_init (NULL, NULL);
   if (! gegl_has_operation (zn_filters[0].operation))
     gegl_load_module_directory (ZENITH_OPS_DIR);
-  /* GEGL would write each finished picture to its swap file too, and where that cannot
-   * grow, lose pixels with nothing but a message. */
+  /* GEGL would write each finished picture to its swap file too, and if that cannot grow, lose
+   * pixels with only a message. */
   g_object_set (gegl_config (), "swap", NULL, /* memory */
                 "tile-cache-size", (guint64) batch->budget.limit, "use-opencl", FALSE, NULL);
   g_set_printerr_handler (be_silent); /* what operations say is in the report */

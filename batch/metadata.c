@@ -14,7 +14,8 @@
 /* Exiv2's XMP toolkit has globals that nothing protects. */
 static GMutex lock;
 
-/* What describes the old file's pixels, or pictures beside the first: wrong in the new one. */
+/* Tags that describe the old file's pixels, or pictures other than the first: wrong in the new
+ * file. */
 static const gchar *const stale[] = {
   "Exif.Image.NewSubfileType",
   "Exif.Image.SubfileType",
@@ -76,8 +77,8 @@ zn_metadata_mark (ZnPicture *picture, gint fd, const gchar *settings)
   path_of (path, fd);
   found = gexiv2_metadata_open_path (metadata, path, NULL);
 
-  /* Not where a packet is there that exiv2 does not see: it would be lost; nor in a file that
-   * it cannot read, for it has no metadata without one. */
+  /* Not if there is a packet that exiv2 does not see, which would be lost; nor in a file that it
+   * cannot read, because metadata belongs to a file. */
   if (found && (! picture->xmp || gexiv2_metadata_has_xmp (metadata)))
     {
       if (zn_history_add (metadata, settings, NULL))

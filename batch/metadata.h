@@ -2,9 +2,9 @@
 /* metadata.h - EXIF, XMP and IPTC, by gexiv2, the library that GIMP itself uses.
  *
  * PNG, JPEG and WebP files get the input's blocks byte by byte (the formats do that);
- * only the XMP packet is made anew, with an entry in its history that says what Zenith
- * did.  TIFF files, and a result of another format than its input, are given all of it
- * by exiv2 when the file is complete.
+ * only the XMP packet is written again, with an entry in its history that says what Zenith did.
+ * TIFF files, and a result of another format than its input, are given all of it by exiv2 when the
+ * file is complete.
  *
  * The entry has no time in it: the same picture gives the same bytes on every machine. */
 

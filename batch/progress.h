@@ -15,7 +15,7 @@ typedef struct
 
 void zn_progress_begin (ZnProgressBar *bar, guint total);
 
-/* Call often: it draws what is worth it.  done counts those that were skipped too. */
+/* Call often: it limits how often it draws.  done counts those that were skipped too. */
 void zn_progress_show (ZnProgressBar *bar, guint done, guint skipped);
 
 /* Clears the bar's line. */

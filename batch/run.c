@@ -123,7 +123,7 @@ plan (Run *run)
 
 /* ---- threads -------------------------------------------------------------- */
 
-/* What the next picture would meet as well: the run is given up. */
+/* An error that the next picture would have, too: the run is given up. */
 static gboolean
 is_final (const GError *error)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* writer.c - the one way in which a file of the result folder comes to be. */
+/* writer.c - writes files to the result folder; see the header. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -64,7 +64,7 @@ zn_folder_close (ZnFolder *folder)
   g_clear_pointer (&folder->swept, g_hash_table_unref);
 }
 
-/* What stands in the way of a result; always FALSE. */
+/* Sets the error for a path that a result cannot have; always FALSE. */
 static gboolean
 in_the_way (GError **error, const struct stat *info, gboolean below)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* writer.h - the one way in which a file of the result folder comes to be.
+/* writer.h - writes files to the result folder.
  *
  *   begin    a temporary file beside the result: new (O_EXCL), no link, a name of 128
  *            random bits, locked while it is in use

@@ -153,12 +153,12 @@ run_begin (Run                 *run,
     run->result = fit (run->graph, run->op, piece);
   g_signal_connect (run->op, "progress", G_CALLBACK (on_progress), run);
 
-  /* What it said before it had all properties and its input does not count. */
+  /* Messages from before it had all properties and its input do not count. */
   if (gegl_node_find_property (run->op, "status"))
     gegl_node_set (run->op, "status", "", NULL);
 }
 
-/* What the operation says; call after each piece of work.  TRUE: go on. */
+/* Checks the operation's status; call after each piece of work.  TRUE: go on. */
 static gboolean
 run_check (Run *run, const ZnSettings *settings, GError **error)
 {

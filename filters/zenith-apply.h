@@ -38,10 +38,9 @@ typedef struct
 
 void zn_apply_set_estimate (GeglBuffer *source, ZnEstimate *estimate);
 
-/* The region roi of the result, written to the same place of dest.  On failure
- * (the sentence is the operation's own) or cancellation what dest holds there
- * is of no use.  What worked, but not as asked (the CPU stood in for a lost GPU),
- * is a success; a message says so.
+/* The region roi of the result, written to the same place of dest.  On failure (with the
+ * operation's own message) or cancellation the content of dest there is undefined.  A result that
+ * differs from the request (the CPU replaced a lost GPU) is a success; a message says so.
  */
 gboolean zn_apply_to_buffer (const ZnSettings    *settings,
                              GeglBuffer          *source,
@@ -51,7 +50,7 @@ gboolean zn_apply_to_buffer (const ZnSettings    *settings,
                              gpointer             data,
                              GError             **error);
 
-/* What is selected, for filters that make a layer, for all runs with this source: selection
+/* The selection, for filters that make a layer, for all runs with this source: selection
  * is the image's mask, and the source lies at this offset in the image.  NULL: everything.
  */
 typedef struct
@@ -62,8 +61,8 @@ typedef struct
 
 void zn_apply_set_mask (GeglBuffer *source, ZnMask *mask);
 
-/* Whether the filter makes its layer of nothing: there is no selection and the source may
- * change altogether.
+/* Whether the filter makes its layer from nothing: there is no selection and the whole source may
+ * change.
  */
 gboolean zn_apply_is_new (const ZnSettings *settings, GeglBuffer *source);
 
@@ -100,7 +99,7 @@ typedef struct
   gdouble x, y, size, angle;
 } ZnFrame;
 
-/* What an operation found out about the picture. */
+/* What an operation measured in the picture. */
 typedef struct
 {
   gchar   *noise; /* or NULL; free it */
@@ -110,11 +109,10 @@ typedef struct
 
 /* The same into memory, for a preview: width * height pixels of R'G'B'A u8.
  *
- * An operation that answers any region by itself (preview_margin 0) is asked
- * for just this one.  One that always computes the whole picture gets a piece
- * of it, the region and preview_margin pixels around it, cut on a lattice that
- * is a multiple of every network's stride: what is shown is the true result as
- * far as the network's view does not reach beyond the margin.
+ * An operation that can compute any region (preview_margin 0) is asked for exactly this one.  One
+ * that always computes the whole picture gets a piece of it, the region and preview_margin pixels
+ * around it, cut on a lattice that is a multiple of every network's stride: what is shown is the
+ * true result as far as the network's view does not reach beyond the margin.
  *
  * selected: the part of the source that is selected, for filters that take just it, and
  * where noise is measured.

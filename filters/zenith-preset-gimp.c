@@ -12,8 +12,7 @@
 
 #include "zenith-preset.h"
 
-#define SETTINGS_BYTES_MAX                                                                         \
-  (1 << 20) /* a file that is larger was not written by a person's clicks */
+#define SETTINGS_BYTES_MAX (1 << 20) /* a larger file was not written by a user's clicks */
 
 static void
 append_quoted (GString *text, const gchar *value)

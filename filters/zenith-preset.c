@@ -383,7 +383,7 @@ zn_preset_about (const ZnPreset *preset)
   return preset->own || ! *preset->description ? preset->description : _ (preset->description);
 }
 
-/* What says how to compute, not what. */
+/* Properties that say how to compute, not what. */
 static gboolean
 is_how (const gchar *property)
 {
@@ -533,7 +533,7 @@ zn_preset_save (GPtrArray        *presets,
 
       if (g_str_has_prefix (p->spec->name, "frame-") || strpbrk (value, "\n\r"))
         {
-          /* the place of a face is no habit */
+          /* the place of a face is not a preference */
         }
       else if (p->kind == ZN_KIND_DOUBLE) /* 0.15, not 0.14999999999999999 */
         g_string_append_printf (

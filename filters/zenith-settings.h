@@ -20,8 +20,8 @@ typedef enum
 {
   ZN_ERROR_FAILED,    /* the work could not be done                     */
   ZN_ERROR_USAGE,     /* a value that is not allowed, an unknown name   */
-  ZN_ERROR_CANCELLED, /* the user did not want it any more              */
-  ZN_ERROR_DAMAGED    /* a picture file is cut or makes no sense        */
+  ZN_ERROR_CANCELLED, /* the user cancelled                             */
+  ZN_ERROR_DAMAGED    /* a picture file is truncated or invalid         */
 } ZnError;
 
 typedef enum

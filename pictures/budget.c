@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* budget.c - the memory that all pictures in flight take together. */
+/* budget.c - limits the memory of all pictures in flight. */
 
 #include "budget.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* budget.h - the memory that all pictures in flight take together.
+/* budget.h - limits the memory of all pictures in flight.
  *
- * A picture takes its share before its pixels are allocated and waits while others
- * have too much; a picture that is larger than the whole goes alone. */
+ * A picture reserves its share before its pixels are allocated, and waits while others use too
+ * much.  A picture that is larger than the limit is processed alone. */
 
 #ifndef __ZENITH_BUDGET_H__
 #define __ZENITH_BUDGET_H__

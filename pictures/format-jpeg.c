@@ -54,8 +54,8 @@ on_error (j_common_ptr jpeg)
   longjmp (trouble->jump, 1);
 }
 
-/* libjpeg goes on with grey where data is missing: for it a warning, here the end.
- * Bytes between two markers that belong to nothing harm nothing. */
+/* Where data is missing, libjpeg warns and continues with grey: here that is an error.  Extra bytes
+ * between two markers are harmless. */
 static void
 on_message (j_common_ptr jpeg, int level)
 {

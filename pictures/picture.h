@@ -99,8 +99,8 @@ gboolean zn_picture_save (const ZnPicture *picture,
                           gint             fd,
                           GError         **error);
 
-/* FALSE and a sentence if the file is cut or damaged.  Of what it does not read (another
- * format, CMYK) it knows nothing, and says TRUE. */
+/* FALSE and a message if the file is truncated or damaged; TRUE for files that it cannot read
+ * (another format, CMYK). */
 gboolean zn_picture_check (const gchar *path, GError **error);
 
 /* ---- for the formats ------------------------------------------------------ */

@@ -35,7 +35,7 @@ static const GimpParamDef fixed_args[N_FIXED] = {
   { GIMP_PDB_DRAWABLE, "drawable", "Input drawable" },
 };
 
-/*  what GIMP is told  */
+/*  registration with GIMP  */
 
 static GimpPDBArgType
 argument_type (const ZnProperty *p)

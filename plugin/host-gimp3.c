@@ -684,11 +684,11 @@ run_check (GimpProcedure *procedure, GimpProcedureConfig *config, gpointer data)
 }
 #endif
 
-/*  what GIMP is told  */
+/*  registration with GIMP  */
 
 /* Enumerations are strings, not GIMP's choice arguments: given a choice that
  * does not exist, Script-Fu of GIMP 3.0 prints a warning and goes on with the
- * default.  Ours refuse, and say which words there are.
+ * default.  Ours refuse, and list the valid names.
  */
 static void
 add_argument (GimpProcedure *procedure, const ZnSettings *settings, guint index)

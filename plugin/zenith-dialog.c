@@ -30,7 +30,7 @@
 #define PREVIEW_DELAY 60  /* milliseconds from a change to its preview               */
 #define LITTLE_NOISE 0.75 /* of 255: less than what 8 bits alone leave of real noise */
 
-/* Texts keep their place when they are empty: the dialog never jumps. */
+/* Empty texts keep their space, so that the dialog never jumps. */
 void
 zn_dialog_set_status (Dialog *d, const gchar *text)
 {
@@ -69,7 +69,7 @@ given_level (Dialog *d)
   return 0.0;
 }
 
-/* What was found, beside the slider, whether it is used or not. */
+/* The measured level, next to the slider, whether it is used or not. */
 static void
 show_level (Dialog *d)
 {
@@ -117,7 +117,7 @@ zn_dialog_set_error (Dialog *d, GError **error)
   g_clear_error (error);
 }
 
-/* "40 %, 12 s left"; nothing before it is worth telling. */
+/* "40 %, 12 s left"; nothing in the first second. */
 static void
 show_progress (Dialog *d, gdouble fraction)
 {
@@ -187,7 +187,7 @@ draw_part (Dialog *d, const GeglRectangle *part, Parts *parts, GError **error)
   if (ok && ! d->again)
     {
       zn_view_show (d->view, part, rgba);
-      if (d->cannot) /* what apply() said stays */
+      if (d->cannot) /* the message of apply() stays */
         zn_dialog_set_status (d, "");
       set_measured (d, found.noise);
     }
