@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # alloc.sh BUILD [TIMES [FOLDER]] - one allocation of a program fails (fail_alloc.c), TIMES different ones of each program.
-# The result is the same, or there is none and a sentence says so; in gegl the picture passes, with a sentence.  FOLDER keeps which allocation is next, so that later
-# calls try others.
+# The result is the same, or there is an error message and no result; in gegl the picture passes through, with a
+# message.  FOLDER keeps which allocation is next, so that later calls try others.
 set -u
 . "$(dirname "$0")/programs.sh"
 shim fail_alloc
@@ -33,7 +33,7 @@ program() {
         ;;
       1 | 2)
         cat "$tmp/said" "$tmp/err" | grep -q . || bad="$bad $n: no sentence;"
-        # what has a name is whole; of several results some may be there
+        # a file with a result's name is complete; of several results some may exist
         (cd "$out" && find . -type f ! -name '.zenith-*' -exec cmp -s {} "$tmp/want/{}" \; -o -type f ! -name '.zenith-*' -print) |
           grep -q . && bad="$bad $n: a result that is not whole;"
         ;;

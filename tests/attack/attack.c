@@ -144,7 +144,7 @@ static bool run_bytes(const attack_target *t, const bytes *b, rnd *r, const char
     return ok;
 }
 
-/* Leaks are counted case by case: at the end of a process nobody would know whose they are. */
+/* Leaks are counted case by case: at the end of a process their case would be unknown. */
 size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 const char *__asan_default_options(void);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* attack.h - runs generated cases by the million, and goes on after each that breaks something.
+/* attack.h - runs millions of generated cases, and continues after each failure.
  *
  *     PROGRAM [-j JOBS] FOLDER SECONDS [TARGET...]    each target gets its part of the time
  *     PROGRAM --case TARGET SEED                      one case in this process, for a debugger
  *     PROGRAM --file TARGET FILE                      the same with a file's bytes
  *
- * A case is a number: the generator makes the same bytes of the same number.  FOLDER/TARGET.state holds the next one, so
- * a later call goes on there.  JOBS child processes run the cases: each takes the next number.  When one dies, hangs or
- * finds a wrong result, the bytes are kept as FOLDER/TARGET-SEED with what it said beside them, and another child takes
- * its place. */
+ * A case is a number: the generator makes the same bytes from the same number.  FOLDER/TARGET.state holds the next one,
+ * so a later call goes on there.  JOBS child processes run the cases: each takes the next number.  When one dies, hangs
+ * or finds a wrong result, the bytes are stored as FOLDER/TARGET-SEED with its output next to them, and another child
+ * replaces it. */
 #ifndef ZN_ATTACK_H
 #define ZN_ATTACK_H
 
@@ -24,7 +24,7 @@ typedef struct attack_target {
     bool (*run)(const bytes *b, rnd *r, const char **why);
     int hang_s;   /* a case that takes longer hangs; 0: 20 */
     int in_child; /* cases that one child process does before another takes over; 0: no limit */
-    bool keeps;   /* memory from case to case, as caches do: leaks cannot be told */
+    bool keeps;   /* keeps memory from case to case, as caches do: leaks cannot be detected */
 } attack_target;
 
 /* The cases of a target are counted by parts, too, whose names part() gives (NULL: no more), each in three columns:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* generate.h - hostile files of each format: good ones in which a few things are wrong, so that a reader gets far enough
- * to meet them. */
+/* generate.h - hostile files of each format: valid ones with a few errors, so that a reader gets far enough to reach
+ * them. */
 #ifndef ZN_ATTACK_GENERATE_H
 #define ZN_ATTACK_GENERATE_H
 

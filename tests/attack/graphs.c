@@ -2,7 +2,7 @@
 /* graphs.c - random graphs of GEGL nodes around the operations, with random values of every property: odd numbers, odd
  * texts, odd rectangles.  The program itself is built with sanitizers, so the module may be, too.
  *
- * Seen as wrong, beside crashes: a status that is no line of UTF-8; pixels that are not finite, out of finite ones; pixels
+ * Failures, besides crashes: a status that is not a line of UTF-8; pixels that are not finite, from finite ones; pixels
  * that changed although the status says that they passed through. */
 #include "attack.h"
 
@@ -68,11 +68,11 @@ static double odd_double(rnd *r)
 static void set_property(GeglNode *node, GParamSpec *spec, rnd *r)
 {
     const GType type = G_PARAM_SPEC_VALUE_TYPE(spec);
-    /* what would take minutes, not what would break */
+    /* excludes what would take minutes, not what could fail */
     const gboolean long_loop = strstr(spec->name, "steps") != NULL;
 
     if (!(spec->flags & G_PARAM_WRITABLE) || spec->flags & G_PARAM_CONSTRUCT_ONLY || !strcmp(spec->name, "status") ||
-        !strcmp(spec->name, "note") || !strcmp(spec->name, "measured")) /* these are answers */
+        !strcmp(spec->name, "note") || !strcmp(spec->name, "measured")) /* written by the operation */
         return;
     if (type == G_TYPE_DOUBLE) {
         const GParamSpecDouble *d = G_PARAM_SPEC_DOUBLE(spec);

@@ -8,8 +8,8 @@
  *
  * Each operation runs in a process of its own, twice: to the end, and cancelled when a fifth is done.  Printed are the peak
  * of its resident memory (GEGL's own cache of 512 MiB counts; the output is PNG, for GEGL's JPEG writer holds half a
- * gigabyte of its own), the time, and the longest silence of the progress bar.
- * Failed: more than 1.2 GiB, a picture that passed through unchanged, a bar that goes back, a cancel that is not heard. */
+ * gigabyte of its own), the time, and the longest time without progress.  Failures: more than 1.2 GiB, a picture that
+ * passed through unchanged, a bar that goes back, a cancel without effect. */
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* models.c - every registered model with weight files whose shapes, types, values and metadata are changed, bound and
- * run on odd inputs: other sizes, other channels, numbers that are none, settings out of range, cancelled half-way.
+ * run on odd inputs: other sizes, other channels, NaN, settings out of range, cancelled half-way.
  * Also checkpoints of training with the same done to them. */
 #include "attack.h"
 
@@ -517,7 +517,7 @@ static bool run_checkpoint(const bytes *b, rnd *r, const char **why)
     *why = "no sentence";
     if (zn_trainer_open(&t, engines[0], &o, &err))
         return !t && *err.text;
-    zn_trainer_step(t, &report, &err); /* from numbers that are none it may go on to such */
+    zn_trainer_step(t, &report, &err); /* NaN may lead to more NaN */
     zn_trainer_close(&t);
     return true;
 }

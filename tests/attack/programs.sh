@@ -61,7 +61,7 @@ programs() {
     convert "$tmp/in/a.png" -depth 16 "$tmp/in/c.tif"
     program "zenith-batch" zenith- "$batch" --jobs 1 --model fast --set sigma=30 "$tmp/in" "$out"
     program "gegl-preset" zenith- "$batch" --preset="High ISO photo" --set model=fast -- "$tmp/in/a.png" "$out/a.png"
-    # what gegl writes is gegl's own affair; whatever the operation meets, the picture passes
+    # gegl writes its output itself; after any failure of the operation the picture passes through
     program "gegl" zenith- env GEGL_PATH="$build/gegl-ops:$(pkg-config --variable=pluginsdir gegl-0.4)" \
       gegl "$tmp/in/a.png" -o "$out/a.png" -- zenith:denoise model=fast sigma=20
     program "gegl, latent" zenith- env GEGL_PATH="$build/gegl-ops:$(pkg-config --variable=pluginsdir gegl-0.4)" \

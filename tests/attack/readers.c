@@ -2,7 +2,7 @@
 /* readers.c - generated files for every reader of the engine and its command line: safetensors, GGUF, PyTorch archives and
  * their pickles, indexes of shards, tokenizer.json, .npy, and pictures to train with.
  *
- * A generator writes a good file in which a few things are wrong: so the reader gets far enough to meet them. */
+ * A generator writes a valid file with a few errors, so that the reader gets far enough to reach them. */
 #include "attack.h"
 #include "generate.h"
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# writers.sh BUILD [TIMES] - every program that writes a file is killed, and meets a full disk: at random moments, and at
-# random calls that write (fail_io.c).  What has a result's name is whole: the old result or the new one.  Then the same
-# command, undisturbed, completes it.  Of the times, two thirds are kills.
+# writers.sh BUILD [TIMES] - every program that writes a file is killed, and gets a full disk: at random times, and at
+# random write calls (fail_io.c). A file with a result's name is complete: the old result or the new one. Then the same
+# command, undisturbed, completes the work.  Of the times, two thirds are kills.
 set -u
 . "$(dirname "$0")/programs.sh"
 shim fail_io
@@ -33,7 +33,7 @@ program() {
   local name=$1 start took calls bad="" hit=0 got n i moment
   shift 2
   wanted "$name" || return 0
-  case $name in "zenith info" | gegl | "gegl, "*) return 0 ;; esac # they write nothing, or not by our hand
+  case $name in "zenith info" | gegl | "gegl, "*) return 0 ;; esac # they write nothing, or not with our code
   rm -rf "$out" && mkdir "$out"
   start=$(date +%s%N)
   LD_PRELOAD=$build/tests/libfail_io.so ZN_COUNT_IO=$tmp/count "$@" >"$tmp/said" 2>&1 ||

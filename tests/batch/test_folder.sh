@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# zenith-batch on folders: report, resume, presets, shards; names, links and folders that are out to get it.
+# zenith-batch on folders: report, resume, presets, shards; hostile names, links and folders.
 #
 #   test_folder.sh BUILD_DIR
 . "$(dirname "$0")/lib.sh"
@@ -294,7 +294,7 @@ check "five shards at once do each picture once" "$total" test $total = 24
 check "with the same bytes" "they differ" test "$(sums "$tmp/seq")" = "$(sums "$tmp/shards")"
 go 0 "another number of shards" $fast --shard 2/3 "$tmp/many" "$tmp/shards"
 says "knows what the others did" '^0 done, [0-9]+ done before, 0 skipped'
-# Which shard a name belongs to is for ever: another version on another machine must not disagree.
+# The shard of a name never changes: another version on another machine must agree.
 second=$("$batch" $fast --dry-run --shard 2/5 "$tmp/many" "$tmp/x" | sed -n 's/would do: //p' | tr '\n' ' ')
 check "shards are stable" "$second" test "$second" = "1.png 23.png 7.png 8.png "
 

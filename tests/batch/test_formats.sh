@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Nothing is lost: pixels, depth, profiles and metadata of every format; what is cut or damaged is refused.
+# Pixels, depth, profiles and metadata of every format are kept; truncated or damaged files are refused.
 #
 #   test_formats.sh BUILD_DIR
 . "$(dirname "$0")/lib.sh"
@@ -9,7 +9,7 @@ webp=$("$batch" --help | grep -c WebP)
 
 # ---- fixtures ------------------------------------------------------------------------------------------------
 
-# A profile that is not sRGB, so that whoever drops or replaces it is seen.
+# A profile that is not sRGB, so that dropping or replacing it is noticed.
 icc=$(find /usr/share/color /usr/share/texmf /usr/share/ghostscript -name 'a98.icc' 2>/dev/null | head -n 1)
 exif="-Orientation#=6 -Artist=me -Make=Canon -Model=X -DateTimeOriginal=2020:01:02_03:04:05 -GPSLatitude=12.5
   -GPSLatitudeRef=N -ISO=3200 -XMP:Title=hello -XMP:CreatorTool=Camera -IPTC:Keywords=k1 -IPTC:City=Ulm"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# zenith-batch is killed, stopped and out of room: no result is ever half a file, and the next run goes on.
+# zenith-batch is killed, stopped and out of disk space: no result is ever incomplete, and the next run continues.
 #
 #   test_kill.sh BUILD_DIR [KILLS]
 . "$(dirname "$0")/lib.sh"

@@ -297,10 +297,10 @@ static void test_pool_watch(void)
     printf("%s pool, watched\n", ok ? "ok" : "not ok");
 }
 
-/* ---- the test of the test ------------------------------------------------------------------------------ */
+/* ---- tests of the self-test itself --------------------------------------------------------------------- */
 
-/* Wrappers that call the right operation and then spoil one number: the last channel of the last
- * pixel, where a wrong tail of a loop would show. */
+/* Wrappers that call the right operation and then change one element: the last channel of the last pixel, where a wrong
+ * remainder of a loop would show. */
 static const zn_backend *whole;
 
 static void spoil(zn_tensor y)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# test_cli.sh ZENITH - the `zenith` program as a user meets it: what it prints, and how it exits.
+# test_cli.sh ZENITH - the `zenith` program as a user runs it: what it prints, and its exit status.
 set -u
 zenith=$1
 here=$(cd "$(dirname "$0")/../.." && pwd)

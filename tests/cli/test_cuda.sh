@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# test_cuda.sh ZENITH FAKE_DIR - the CUDA engine where there is no GPU: what it says, and how the CPU steps in.
+# test_cuda.sh ZENITH FAKE_DIR - the CUDA engine without a GPU: its messages, and how the CPU replaces it.
 # FAKE_DIR holds a libcuda.so.1 that computes nothing and fails as told (tests/unit/fake_cuda.c).
 set -u
 zenith=$1 fake=$2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# test_teach.sh ZENITH BUILD_TESTS - `zenith teach` as a user meets it, with a tiny autoencoder of random weights.
+# test_teach.sh ZENITH BUILD_TESTS - `zenith teach` as a user runs it, with a tiny autoencoder of random weights.
 set -u
 zenith=$(realpath "$1")
 maker=$(realpath "$2")/make_pictures

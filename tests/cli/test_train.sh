@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# test_train.sh ZENITH - `zenith train` as a user meets it: it learns, repeats itself bit for bit, goes on where it was
-# stopped, and says what is wrong.
+# test_train.sh ZENITH - `zenith train` as a user runs it: it learns, is reproducible bit for bit, continues where it
+# was stopped, and reports errors.
 set -u
 zenith=$1
 here=$(cd "$(dirname "$0")/../.." && pwd)

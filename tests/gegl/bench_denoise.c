@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* bench_denoise.c - how long a slider's move takes when the network's output is kept.
+/* bench_denoise.c - the time of a slider's move when the network's output is cached.
  *
  *   bench_denoise [WIDTH HEIGHT]    default: 1632 x 1224, two megapixels
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* bench_faces.c - how long somebody waits who moves a slider of zenith:diffae-manipulate.
+/* bench_faces.c - the time that a user waits after moving a slider of zenith:diffae-manipulate.
  *
  *   bench_faces [SIDE [THREADS]]    default: 1448, two megapixels; GEGL's own number of threads
  *

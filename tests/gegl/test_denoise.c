@@ -46,7 +46,8 @@ test_kept_results (void)
   g_object_unref (in);
 }
 
-/* A slider of one node, on a picture of several tiles: blended anew, never run anew. */
+/* A slider of one node, on a picture of several tiles: blends again, never runs the network
+ * again. */
 static void
 test_sliders_do_not_run_the_network (void)
 {
@@ -80,7 +81,7 @@ test_sliders_do_not_run_the_network (void)
   g_object_unref (in);
 }
 
-/* The noise that was found can be read; one that is given takes its place. */
+/* The measured noise can be read; a given level replaces it. */
 static void
 test_measured_noise_is_shown (void)
 {
@@ -101,7 +102,7 @@ test_measured_noise_is_shown (void)
   for (gint c = 0; c < 3; c++)
     CHECK (fabsf (found[c] / (25.5f / sqrtf (3.0f)) - 1.0f) < 0.1f, "%s", text);
 
-  /* it settles: hosts that hear of a change render once more, not for ever */
+  /* it settles: hosts that are notified of a change render once more, not endlessly */
   before = ops_network_runs ? ops_network_runs () : 0;
   for (gint i = 0; i < 3; i++)
     {

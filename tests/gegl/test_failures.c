@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* test_failures.c - what cannot work: the picture passes, and the status says why.
+/* test_failures.c - failures: the picture passes through, and the status says why.
  *
  *   test_failures              all tests
  *   test_failures --lost-gpu   one part of them, run by the above with a libcuda.so.1 that
@@ -196,7 +196,7 @@ write_decoder (gint out)
   return path;
 }
 
-/* A decoder that makes no picture is refused; one that does, in the same form, works. */
+/* A decoder whose output is not a picture is refused; a correct one in the same form works. */
 static void
 test_channels_of_a_decoder (void)
 {
@@ -372,8 +372,8 @@ test_status_settles (void)
 #define CPU "scalar"
 #endif
 
-/* What the CPU did in the GPU's place is kept, and said; it is no failure.  Run with the
- * fake driver, whose kernels do nothing. */
+/* What the CPU computed in the GPU's place is cached, with a note; it is not a failure.  Run with
+ * the fake driver, whose kernels do nothing. */
 static void
 test_note_is_no_failure (void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* test_filters.c - what filters/ does beside running an operation: presets of one's own, the noise
- * of a selection, which engines there are. */
+/* test_filters.c - what filters/ does besides running an operation: the user's own presets, the
+ * noise of a selection, which engines there are. */
 
 #include <string.h>
 

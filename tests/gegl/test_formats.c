@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* test_formats.c - formats, colour spaces, alpha, values that are none, sizes, places. */
+/* test_formats.c - formats, colour spaces, alpha, NaN and infinity, sizes, places. */
 
 #include "ops.h"
 

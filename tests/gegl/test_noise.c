@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* test_noise.c - the measured noise level: properties on made-up pictures, and the truth on Kodak24.
+/* test_noise.c - the measured noise level: properties on synthetic pictures, and the error on
+ * Kodak24.
  *
  *   test_noise            all tests; Kodak24 is skipped where ../shared/data is absent
- *   test_noise --table    how far off it is on Kodak24, and how long it takes on two megapixels
+ *   test_noise --table    its error on Kodak24, and its time on two megapixels
  *
  * It is among GEGL's tests because GEGL reads the pictures. */
 
@@ -321,7 +322,8 @@ filtered (const Picture *p, gfloat (*filter) (const Picture *p, gint x, gint y, 
   return q;
 }
 
-/* Coarse noise has no high frequencies, but is found: networks want more than its deviation, and never twice that. */
+/* Coarse noise has no high frequencies, but is found: the best level for networks is more than its
+ * deviation, and less than twice that. */
 static void
 test_coarse_noise (void)
 {

@@ -13,7 +13,7 @@
 
 /* ---- regions ----------------------------------------------------------- */
 
-/* What two results of one picture may differ by.  The engine promises 1e-6 whatever region
+/* The tolerance between two results of one picture.  The engine promises 1e-6 whatever region
  * is computed; where it uses that, a kept change is rounded to another step. */
 static gdouble
 tolerance (const gfloat *result, GeglBuffer *in, const GeglRectangle *box)

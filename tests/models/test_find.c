@@ -76,7 +76,7 @@ static int look(zn_face *face, int max, spots *p, int threads, zn_error *err)
     return n;
 }
 
-/* Is it the frame that belongs to the spot k: the cell that sees all of it ends at the spot's middle.  tolerance: of pixels
+/* Whether it is the frame of spot k: the cell that sees all of it ends at the spot's middle.  tolerance: of pixels
  * before scaling. */
 static bool fits(const zn_face *f, const spots *p, int k, double tolerance)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* test_level.c - the noise that denoisers measure for themselves, with denoise-level and the shipped denoise-fast: what it is worth on
- * made-up pictures, that it is local, and what happens without it. */
+/* test_level.c - the noise that denoisers measure, with denoise-level and the shipped denoise-fast: its accuracy on
+ * synthetic pictures, that it is local, and what happens without it. */
 #include "../unit/test.h"
 
 #include "zenith.h"
@@ -243,7 +243,8 @@ static void a_part_does_not_change_the_rest(void)
     free(before.rgb), free(a), free(b), free(own);
 }
 
-/* Told that the picture has more noise than it found in any place, the network is told that everywhere; told of less, nothing changes. */
+/* If the given noise of the picture is more than measured in any place, the network gets it everywhere; if it is less,
+ * nothing changes. */
 static void the_picture_is_the_least(void)
 {
     picture p = scene(15);

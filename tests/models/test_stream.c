@@ -225,7 +225,7 @@ static bool has(void *dev, const char *precision)
     return false;
 }
 
-/* In the least memory that will do: the same bits, and what was taken is what was planned. */
+/* In the smallest sufficient memory: the same bits, and the memory used is the memory planned. */
 static void compare_forms(const char *id, const char *file, const char *precision)
 {
     work all, few;
@@ -323,7 +323,7 @@ static void a_run_may_begin_it(void)
     }
 }
 
-/* What the caller says is taken already counts: when a model is opened, planned and run. */
+/* Memory that the caller declares as in use counts: when a model is opened, planned and run. */
 static void beside_others(void)
 {
     const zn_open open = { .files = &(const char *){ dit_file }, .n_files = 1, .precision = "fp32", .beside = 8 * MIB };
@@ -392,7 +392,7 @@ static void refusals(void)
     end(&all);
 }
 
-/* A file that becomes shorter, or is written to, is a sentence; one that is gone is still open. */
+/* A file that is truncated, or written to, gives an error message; a deleted one is still open. */
 static void files_that_change(void)
 {
     char path[64], away[160];

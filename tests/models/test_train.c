@@ -85,7 +85,7 @@ static bool load(float *to, size_t len, const zn_weights *w, const char *name)
     return true;
 }
 
-/* Patches of 32x32 know nothing of each other: the golden picture of 64x32 is a batch of two. */
+/* Patches of 32x32 are independent: the golden picture of 64x32 is a batch of two. */
 static void test_baseline_is_the_model(void)
 {
     enum { H = 32, W = 64, LEN = H * W * 3 };

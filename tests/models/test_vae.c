@@ -414,7 +414,7 @@ static void latents_scaled(void)
     free(raw.data);
 }
 
-/* `zenith info` says what a file is. */
+/* `zenith info` recognises files. */
 static void recognised(void)
 {
     for (int i = 0; i < N_CASES; i++) {
@@ -432,7 +432,7 @@ static void recognised(void)
     }
 }
 
-/* Wrong files and wrong channels are sentences; odd sizes are mirrored up to whole latent pixels. */
+/* Wrong files and wrong channels give error messages; odd sizes are mirrored up to whole latent pixels. */
 static void refusals(void)
 {
     static const char *const files[] = { GOLDEN "kl-flux.pth" };

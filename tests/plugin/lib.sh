@@ -155,7 +155,7 @@ done_ok () {
   esac
 }
 
-# The case failed, with a sentence that matches, and left everything alone.  A
+# The case failed, with a message that matches, and changed nothing.  A
 # plug-in that crashed leaves no sentence, only GIMP's.
 refused () {
   r=$(result_of "$1")
@@ -169,7 +169,7 @@ refused () {
   [ -z "${3:-}" ] || same "$work/in/$3.png" "$work/out/$1.png"
 }
 
-# A result, or a sentence; pixels that are lost are neither.
+# A result, or an error message; lost pixels are neither.
 result_or_sentence () {
   case $(result_of "$1") in
     'done|'*) ;;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# po.sh - every text, the engine's too, is translated into every language, and is seen translated.
+# po.sh - every text, including the engine's, is translated into every language, and appears translated.
 #
 # Needs:  gettext, gegl; ZENITH_BUILD as lib.sh says.  For German in GIMP 2.10: the package locales.
 # Skips:  everything without gettext; German where it cannot be had.

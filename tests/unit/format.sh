@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Every C and CUDA source is laid out as clang-format lays it out.  Versions differ, so only Debian 12's decides.
+# Every C and CUDA source has the layout of clang-format. Versions differ, so only Debian 12's decides.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 

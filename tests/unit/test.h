@@ -78,7 +78,7 @@ static inline void test_run(const char *name, void (*test)(void))
     test_state.skipped += skip;
     test_state.failed += noted && !skip;
     printf("%s %s%s%s", skip ? "skip" : noted ? "not ok" : "ok", name, noted ? ": " : "", test_state.why);
-    if (cpu >= 2) /* what is worth a look when the tests take too long */
+    if (cpu >= 2) /* to be examined when the tests take too long */
         printf("  # CPU %.1f s", cpu);
     printf("\n");
     fflush(stdout);
@@ -90,7 +90,7 @@ static inline double test_larger(double worst, double d)
     return isnan(worst) || d <= worst ? worst : d;
 }
 
-/* What the process has held at most, in KiB; 0: unknown. */
+/* The peak memory of the process, in KiB; 0: unknown. */
 static inline long test_most_resident(void)
 {
     FILE *f = fopen("/proc/self/status", "r");

@@ -7,7 +7,7 @@ enum { EXPANDED = 20 << 20 /* bytes, up to which 3x3 weights may be packed in Wi
 
 static const zn_backend *be;
 static void *dev;
-static bool scratch; /* what size_of counts: not the weights but what a run takes beside them */
+static bool scratch; /* what size_of counts: not the weights but the additional memory of a run */
 
 static size_t size_of(int kernel, int cin, int cout, int stride, bool up2, zn_precision p)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* test_engine.c - what handles promise apart from pixels: channels, messages, notes. */
+/* test_engine.c - properties of handles other than pixels: channels, messages, notes. */
 #include "test.h"
 
 #include "pipeline/request.h"
@@ -172,7 +172,7 @@ static const char *in_german(const char *english)
                                                                     : "nicht genug Speicher, um %d Threads zu starten";
 }
 
-/* "auto" may take a slower engine for lack of memory, but says so, in any language. */
+/* "auto" may select a slower engine for lack of memory, with a note, in any language. */
 static void a_slower_engine_is_noted(void)
 {
     zn_engine *slow = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* test_gpu_host.c LOG - what the CUDA engine's host side keeps of a forward, and models that come and go beside one; with
- * FAKE_CUDA=hopper, which kernels take what is large.
+/* test_gpu_host.c LOG - what the CUDA engine's host side records of a forward, and models that are opened and closed
+ * meanwhile; with FAKE_CUDA=hopper, which kernels are chosen for large layers.
  *
  * For tests/cli/test_cuda.sh: the driver is fake_cuda.c, which writes LOG (FAKE_CUDA_LOG). */
 #define _POSIX_C_SOURCE 200809L
@@ -404,7 +404,7 @@ static void count_orders(int count[N_ORDERS])
     count[8] -= count[7];
 }
 
-/* Of all the ways that are tried for a layer, in pictures of many sizes, none adds up in another order. */
+/* All kernels that are tried for a layer, in pictures of many sizes, add up in the same order. */
 static void one_order_at_any_size(void)
 {
     static const struct {

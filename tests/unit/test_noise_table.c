@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* test_noise_table.c - what is measured once for a picture, against a slow version of it; what clean, plain and broken parts do. */
+/* test_noise_table.c - what is measured once for a picture, against a slow version of it; the effect of clean, plain
+ * and invalid parts. */
 #include "test.h"
 
 #include "pipeline/level.h"

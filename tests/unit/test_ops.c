@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* test_ops.c - operations as models and samplers put them together, and how their weights are bound.
+/* test_ops.c - operations as models and samplers combine them, and how their weights are bound.
  *
  * The operations themselves are tested in the self-test; here the scalar backend is enough. */
 #include "../../engine/core/weightfile.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* test_precision.c - models opened on CPUs with weights in every storage type: what they compute, and what they take. */
+/* test_precision.c - models opened on CPUs with weights in every storage type: what they compute, and their memory. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "test.h"
 #include "zenith.h"

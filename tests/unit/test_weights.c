@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* test_weights.c - what weight files hold, and what bad ones are told; test_weight_files.c: where they are,
- * and damage.
+/* test_weights.c - the contents of weight files, and the error messages for bad ones; test_weight_files.c: paths, and
+ * damage.
  *
  * Needs ZN_SOURCE_ROOT, the folder of the sources, for tests/fuzz/corpus (hand-made, every error) and
  * tests/data/weights (written by PyTorch and safetensors). */
