@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Products of 4-bit and 8-bit weights beside ggml's (Q4_0, Q8_0), in one run on one machine.
+# Products of 4-bit and 8-bit weights, compared with ggml's (Q4_0, Q8_0), in one run on one machine.
 #
 #   tools/bench_ggml.sh BUILD_DIR WORK_DIR [THREADS]
 #   tools/bench_ggml.sh --fetch WORK_DIR
 #
 # WORK_DIR is outside of the source: ggml is fetched there (the source of PyPI's llama-cpp-python has it), built for this CPU, and
-# kept.  For a machine without network, --fetch brings the source only: 25 MB, which travel as they are.  The two take turns; the
-# best CPU time of each counts, since other programs may be running.
+# kept.  For a machine without network, --fetch only downloads the source, 25 MB, to be copied there. The two programs
+# alternate; the best CPU time of each counts, since other programs may be running.
 #   ENGINES   whose table comes one after the other (zenith: the best of this CPU), such as "avx512 avx512-plain avx2 avx2-plain";
-#             -plain: without the CPU's products of int8 (VNNI, FEAT_DotProd), -dots: without those of matrices (FEAT_I8MM).  One that the CPU lacks is left out, and that is said.
+#             -plain: without the CPU's products of int8 (VNNI, FEAT_DotProd), -dots: without those of matrices (FEAT_I8MM).
+#             One that the CPU lacks is skipped with a message.
 #   SHAPES    IN:OUT ...;  ROWS;  TURNS
 set -eu
 usage='usage: bench_ggml.sh BUILD_DIR WORK_DIR [THREADS], or --fetch WORK_DIR'

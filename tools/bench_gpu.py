@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Zenith's CUDA engine beside PyTorch on one GPU, in one run.
+"""Zenith's CUDA engine compared with PyTorch on one GPU, in one run.
 
     tools/bench_gpu.py ZENITH [--quick]
 
 Prints a table: what the chip does at best (a copy, a large matrix product), TAESD with 4 latent channels at 512x512
 (random weights) in PyTorch (eager, CUDA graph, torch.compile; channels_last, fp16) and here in every precision,
-then our own networks.  Times are device times, without the way to the GPU and back, unless "in all" is said.
+then our own networks.  Times are device times, without transfers, unless "in all" is given.
 """
 import argparse
 import json

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""CPU time of the small autoencoders beside TAESD's, round trip of one picture: the table of docs/zenith.md.
+"""CPU time of the small autoencoders compared with TAESD's, round trip of one picture: the table of docs/zenith.md.
 
     tools/bench_latents.py [ENCODER[:DECODER]...] [--size 512x512] [--rounds 5] [--threads 1,all] [--zenith PROGRAM]
 
-ENCODER and DECODER are weight files; without one, those of models/.  TAESD (4 channels, made-up weights) is measured with them.
-They take turns, and the minimum of all rounds counts: other processes only add to a time.  On a busy machine CPU
-time is what to read; with several threads it is the sum of all, which wait for each other, so that wall time is shown, too.
+ENCODER and DECODER are weight files; without one, those of models/.  TAESD (4 channels, random weights) is measured
+with them. They alternate, and the minimum of all rounds counts: other processes only add to a time.  On a busy machine
+compare CPU time; with several threads it is the sum of all, which wait for each other, so that wall time is shown, too.
 """
 import argparse
 import json

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Zenith beside ONNX Runtime, ncnn and PyTorch, on the same networks, in one run.
+"""Zenith compared with ONNX Runtime, ncnn and PyTorch, on the same networks, in one run.
 
     tools/bench_peers.py ZENITH [--rounds N] [--threads 1,2] [--engines auto,avx2] [--only taesd-decode,...]
 
-The machines this runs on are noisy, so the programs take turns, round by round; the median of each is shown, and the
+The machines this runs on are noisy, so the programs alternate, round by round; the median of each is shown, and the
 ratio of the medians.  `./run bench peers` makes the virtual environment and calls this.
 Networks: TAESD with 4 latent channels (random weights; speed does not depend on them) at 512x512, and, where the
-published weights are at hand, FFDNet at one megapixel beside our denoisers.
+published weights are available, FFDNet at one megapixel against our denoisers.
 """
 import argparse
 import json
@@ -208,7 +208,7 @@ def make_ncnn(net, x, threads, fp16):
     return run
 
 
-# ---- taking turns --------------------------------------------------------------------------------------------------
+# ---- alternating ---------------------------------------------------------------------------------------------------
 
 def timed(run):
     start = time.perf_counter()

@@ -11,9 +11,10 @@ DIFFAE is a checkout of the authors' repository (github.com/phizaz/diffae).  The
 random weights in the layout of a Lightning checkpoint (diffae.ckpt), and diffae.golden.safetensors with inputs, the
 output of every block of one U-Net call, and ten steps of sampling and of reverse.  The second builds a published
 configuration with random weights, runs it in PyTorch and in the engine, and prints relative errors and times.  The third
-measures a call of the U-Net beside PyTorch (oneDNN, channels last), the two by turns: CPU time of all threads, which other
-programs on the machine disturb less than the clock, and time by the clock.  The fourth does so on a GPU, with PyTorch's automatic mixed
-precision (eager, and compiled unless --eager is given), and times 20 steps of sampling from host to host.
+measures a call of the U-Net against PyTorch (oneDNN, channels last), alternating: CPU time of all threads, which other
+programs on the machine disturb less than wall time, and wall time.  The fourth does so on a GPU, with PyTorch's
+automatic mixed precision (eager, and compiled unless --eager is given), and times 20 steps of sampling from host to
+host.
 
 Layers that training initialises with zeros get random weights: zeros would hide errors.
 """

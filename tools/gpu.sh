@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: MIT
 # gpu.sh [STEP...] - everything about the CUDA engine on a machine with a GPU.  Without steps: check memcheck racecheck speed.
 #   check      self-test in all precisions, golden networks, tiles, and what happens without a GPU; about 3 minutes
-#   bench      milliseconds of TAESD, the denoisers and zenith-lite in fp16 and fp32; with BASE, beside an older version; and
-#              of an edit of a face, loading included and not
+#   bench      milliseconds of TAESD, the denoisers and zenith-lite in fp16 and fp32; with BASE, also of an older
+#              version; and of a face edit, with and without loading
 #   memcheck   the self-test under compute-sanitizer, in all precisions; likewise racecheck
-#   speed      a table of speeds beside PyTorch, which must be installed; or quick, without the slow half of PyTorch's
-# It builds first, for this machine's GPU alone, and ends with a table.  Needs nvcc and meson.  A step whose tool is missing
-# is skipped, and that is said.
+#   speed      speeds compared with PyTorch, which must be installed; or quick, without the slow half of PyTorch's
+# It builds first, for this machine's GPU alone, and ends with a table.  Needs nvcc and meson.  A step whose tool is
+# missing is skipped with a message.
 #   BUILD   the build folder (build-gpu)
 #   LOGS    a folder that keeps what the steps print
 #   BASE    an older source tree, or a tar archive of one, for bench; else .carry/base or .carry/base.tar* if there is one:
@@ -167,7 +167,7 @@ base=$(asked bench && base_tree)
 step configure configure "$build" "$root"
 if [ -n "$base" ]; then
   step "configure, before" configure "$build-base" "$base"
-  ninja -C "$build-base" engine/zenith >"$out/build-base.log" 2>&1 & # beside the other: hopper.cu alone takes a minute
+  ninja -C "$build-base" engine/zenith >"$out/build-base.log" 2>&1 & # in parallel: hopper.cu alone takes a minute
   other=$!
 fi
 step build ninja -C "$build"
@@ -203,7 +203,7 @@ if asked speed || asked quick; then
   asked speed && slow=() || slow=(--quick)
   if ! python3 -c 'import torch' 2>/dev/null; then
     echo "beside PyTorch: skipped, it is not installed"
-  elif ! python3 "$root/tools/bench_gpu.py" "$build/engine/zenith" "${slow[@]}" 2>"$out/speed.log"; then # PyTorch says much
+  elif ! python3 "$root/tools/bench_gpu.py" "$build/engine/zenith" "${slow[@]}" 2>"$out/speed.log"; then # its messages
     tail -n 20 "$out/speed.log"
     bad=1
   fi

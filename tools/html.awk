@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # html.awk - the subset of Markdown that docs/ uses, as HTML: headings, paragraphs, lists, tables, code, links, images.
 # Usage: awk -v title=Denoise -v 'pages=denoise batch' -f html.awk page.md >page.html
-# Links lead to the web and to these pages; of others the text is left.
+# Links lead to the web and to these pages; other links become plain text.
 
 function inline(s,   out, at, n) {
   gsub(/&/, "\\&amp;", s); gsub(/</, "\\&lt;", s); gsub(/>/, "\\&gt;", s)

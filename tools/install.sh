@@ -2,7 +2,7 @@
 # install.sh - `./run install` and `./run uninstall`, sourced by ./run.
 #
 # What was installed is noted in zenith/installed of the data folder, one path a line; folders that were not there before end
-# in "/".  That list is what `uninstall` takes away.
+# in "/".  `uninstall` removes what is in that list.
 
 user_data=${XDG_DATA_HOME:-$HOME/.local/share}
 user_config=${XDG_CONFIG_HOME:-$HOME/.config}

@@ -4,9 +4,9 @@
 
     tools/latents_page.py --skimage FOLDER [--zenith PROGRAM] [--out docs]
 
-FOLDER is skimage/data of Debian's package python3-skimage (0.19.3): `apt-get download python3-skimage`, then `dpkg-deb -x`.  Of each
-picture below the square of SIDE pixels is shown that `zenith` keeps least of, in dB; the pictures come in that order.
-"""
+FOLDER is skimage/data of Debian's package python3-skimage (0.19.3): `apt-get download python3-skimage`, then `dpkg-deb
+-x`.  For each picture below, the page shows the square of SIDE pixels with the largest loss of `zenith`, in dB; the
+pictures come in that order. """
 import argparse
 import tempfile
 from pathlib import Path

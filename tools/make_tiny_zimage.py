@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A tiny Z-Image with made-up weights, for tests: the folders and names of the published one, in less than a megabyte.
+"""A tiny Z-Image with random weights, for tests: the folders and names of the published one, in less than a megabyte.
 
     python3 tools/make_tiny_zimage.py DIR [LAYERS [WIDTH]]
 
-Writes DIR/tokenizer, text_encoder, transformer (two shards and their index) and vae.  Prompts become pictures of no meaning;
+Writes DIR/tokenizer, text_encoder, transformer (two shards and their index) and vae.  Its pictures have no meaning;
 another prompt, seed or number of steps makes another one.  LAYERS: of the text encoder, which has one more in its file, and of
 the transformer; from the third on they are copies of the first two.  WIDTH: of both; a multiple of 32.  Of a large tensor, values
 repeat.  Nothing but Python is needed.

@@ -1,21 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""PSNR of the denoisers beside FFDNet, DnCNN and, with --gimp, what GIMP users have.  `./run bench quality` calls it.
+"""PSNR of the denoisers, FFDNet, DnCNN and, with --gimp, other filters for GIMP.  `./run bench quality` calls it.
 
     tools/quality_peers.py [FOLDER...] [--sigma 15,25,50] [--every 3] [--only fast] [--zenith PROGRAM] [--data FOLDER] [--gimp]
 
 A FOLDER holds test pictures, or pairs NAME_real.png (noisy) and NAME_mean.png (clean).  Without one, those of Kodak24, CBSD68,
 McMaster, Urban100, validation and CC that are found in ../shared/data/testsets are taken.
 
-  pictures   white Gaussian noise is added, not clipped; one seed for each picture.  Networks are told the true level; rows "measured"
-             are not told one, and the filter's own estimate is used.  DnCNN is never told.
-  pairs      are taken as they are: 8 bits, no level is told.  FFDNet, which needs one, gets the best of SIGMAS for each picture, which
-             nobody knows; so do our rows "best level".  The last column is the worst gain on a picture: below 0 it harmed one.
+  pictures   white Gaussian noise is added, not clipped; one seed for each picture.  Networks get the true level; rows
+             "measured" use the filter's own estimate.  DnCNN takes no level.
+  pairs      are used as they are: 8 bits, no given level.  FFDNet, which needs one, gets the best of SIGMAS for each
+             picture, which a user does not know; so do our rows "best level".  The last column is the smallest gain on
+             a picture: below 0 it got worse.
   --gimp     GEGL's own filters, through `./run gegl`, and G'MIC where `gmic` is installed, from PNG to PNG: noise is clipped in 8 bits
              then, for ours too, which run as zenith:denoise.  Of filters that are told no level, or take a strength, several settings
              are run, and the one that is best in the mean is shown: more than a user finds.
 
-FFDNet and DnCNN need PyTorch and their published weights in ../shared/data/weights.  What does not run is said in its row.
+FFDNet and DnCNN need PyTorch and their published weights in ../shared/data/weights.  If something does not run, its row
+says why.
 """
 import argparse
 import subprocess

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""One training step of conv-baseline-ae (base 32, one picture of 128x128, Adam), Zenith and PyTorch taking turns.
+"""One training step of conv-baseline-ae (base 32, one picture of 128x128, Adam), Zenith and PyTorch alternating.
 
     python3 tools/train_peers.py [--zenith PROGRAM] [--rounds N] [THREADS...]     by default 1, and all cores
 
 PyTorch runs two forms of the same network: matrix products on patches, and convolutions as one would write them
-(--convolutions), which some builds of PyTorch run far slower.  The least of all steps counts.
+(--convolutions), which some builds of PyTorch run far slower.  The minimum of all steps counts.
 """
 import argparse
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The autoencoders of docs/vae.md beside PyTorch, in one run: errors, times, memory.
+"""The autoencoders of docs/vae.md compared with PyTorch, in one run: errors, times, memory.
 
     tools/vae_bench.py ZENITH [--engine cuda] [--only NAME...] [--quick] [--size N] [--seconds N]
     tools/vae_bench.py ZENITH --warm [--only NAME...] [--seconds N]
@@ -19,11 +19,11 @@ tiles are compared with PyTorch, which has the attention over the whole latent a
 mean difference of neighbouring columns (rows) in what two results differ by, over the median (vae_tiles.py).
 
 --warm only compiles, into $TORCHINDUCTOR_CACHE_DIR: with the same folder, the run that measures compiles in less time.  Choices
-that were measured are forgotten, so that it may run beside other work.
+that were measured are forgotten, so that it may run while the GPU does other work.
 
-What fails says so in a line and the rest goes on.  torch.compile is stopped when --seconds have passed since the start.
-The exit status is 1 if a part failed or an error is larger than allowed: fp32 1e-4, fp16 and bf16 1e-2, or 1.5 times what
-PyTorch has in that precision (random weights amplify roundings); fp8 and int8 are stated in dB."""
+A part that fails prints a line, and the rest continues.  torch.compile is stopped when --seconds have passed since the
+start. The exit status is 1 if a part failed or an error is larger than allowed: fp32 1e-4, fp16 and bf16 1e-2, or 1.5
+times what PyTorch has in that precision (random weights amplify roundings); fp8 and int8 are stated in dB."""
 import argparse
 import copy
 import json

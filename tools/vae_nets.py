@@ -2,8 +2,8 @@
 """The autoencoders of docs/vae.md in PyTorch, for one picture, with the names of their files: what vae_bench.py and
 golden_vae.py compare with where diffusers is not installed.
 
-Wan's 3-D convolutions are 2-D here: of a picture they see the last tap in time alone.  That is also what favours PyTorch
-in a comparison of speed: the published code computes all three taps."""
+Wan's 3-D convolutions are 2-D here: for a picture only the last tap in time counts. This favours PyTorch in a
+comparison of speed: the published code computes all three taps."""
 import torch
 import torch.nn.functional as F
 from torch import nn

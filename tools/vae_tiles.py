@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What tiles change in the large autoencoders (docs/vae.md): the result in tiles beside that in one piece; seams, time, memory.
+"""What tiles change in the large autoencoders (docs/vae.md): the result in tiles compared with that in one piece;
+seams, time, memory.
 
     tools/vae_tiles.py NET HALF WxH [--width N] [--memory MIB] [--set KEY=VALUE] [--alone] [--gegl] [--zenith PROGRAM]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""One evaluation of Z-Image's transformer on a GPU, beside PyTorch, in one run.
+"""One evaluation of Z-Image's transformer on a GPU, compared with PyTorch, in one run.
 
     tools/zimage_bench.py ZENITH [--layers 30] [--size 1024] [--precision bf16 fp8 int4] [--cpu]
 
