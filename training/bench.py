@@ -1,4 +1,4 @@
-"""Is the fast path right, and how long does a step take?
+"""Checks the fast path and measures the time of a step.
 
     python bench.py --photos DIR...           on a GPU: check, timings, profiles
     TRITON_INTERPRET=1 python bench.py --cpu  the check alone, on a small network

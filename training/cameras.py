@@ -1,4 +1,5 @@
-"""Pairs of clean and noisy patches as cameras, scanners and files make them: for estimate.py and train.py --cameras.
+"""Simulated pairs of clean and noisy patches, as from cameras, scanners and files: for estimate.py and train.py
+--cameras.
 
     python cameras.py OUT.safetensors --photos DIR... --count 1500 [--side 128] [--seed 1] [--jobs 16] [--validation]
 
@@ -11,8 +12,9 @@
   other kinds white noise, film grain, JPEG files without noise, clean pictures
   parts       one patch in four has a part that is clean, blurred, grey, or already denoised
 
-The clean patch went the same way without noise and without the file.  real.py, which measures, has a camera of its own: numbers
-there are not those of what was learnt.  Every eighth photograph, by name, is kept for validation.
+The clean patch goes through the same steps without noise and without the file. real.py, which measures quality, has its
+own simulation of a camera: networks are not measured on the noise they were trained on.  Every eighth photograph, by
+name, is kept for validation.
 """
 import argparse
 import io

@@ -1,4 +1,4 @@
-"""The estimator of the noise level, denoise-level: a small network that says what the denoisers should be told.
+"""The estimator of the noise level, denoise-level: a small network that predicts the best level for the denoisers.
 
     python cameras.py TRAIN.safetensors --photos PHOTOS             clean and noisy patches (cameras.py)
     python estimate.py tables TRAIN.safetensors --models ../models --network denoise-fast --count 400 [--zenith PROGRAM]
@@ -9,8 +9,8 @@
           the error that a level leads to is read from a table, and training the estimator end to end costs no denoiser.
   train   Loss: the denoisers' log-MSE by the tables, where there are any; the logarithm of the local RMS itself for an output of its
           own, which is not shipped, and, under white noise, for all outputs; and for each denoiser that of a multiple of the local RMS, which a
-          line through the tables says: coarse noise wants a higher level than fine noise of the same deviation. Each batch is seen in
-          another way (`View`), and its white noise is new: with the same patches over and over the estimator learns them by heart.
+          line through the tables says: coarse noise needs a higher level than fine noise of the same deviation. Each
+          batch is augmented (`View`), and its white noise is new: without this the estimator overfits.
 """
 import argparse
 import math
@@ -145,8 +145,9 @@ def white_levels(n, generator):
 
 
 class View:
-    """Another way to see a batch: turned and mirrored, red and blue exchanged, with less contrast around some grey. The noise level and the
-    errors in tables go with it; a denoiser that is told the level does nearly the same at any contrast."""
+    """Augmentation of a batch: rotated and mirrored, red and blue exchanged, with less contrast around some grey. The
+    noise level and the errors in tables go with it; a denoiser with the right level does nearly the same at any
+    contrast."""
 
     def __init__(self, generator, n):
         u = torch.rand(6, generator=generator)
@@ -174,8 +175,8 @@ class View:
 
 
 def coarseness(clean, noisy):
-    """[N,K]: what may tell which multiple of its RMS a denoiser wants to be told: 1, how alike neighbouring errors are in lightness and in
-    colour, the logarithm of the RMS."""
+    """[N,K]: features that predict the best multiple of the RMS for a denoiser: 1, how alike neighbouring errors are in
+    lightness and in colour, the logarithm of the RMS."""
     e = noisy.float() - clean.float()
     e = e - e.mean((2, 3), keepdim=True)
     grey = e.mean(1, keepdim=True)
@@ -186,7 +187,8 @@ def coarseness(clean, noisy):
 
 
 def wanted(tables, features):
-    """The line through the best multiples of the patches [K,3,h,w,factors], as logarithms. Who does not care counts little."""
+    """The line through the best multiples of the patches [K,3,h,w,factors], as logarithms. Patches on which the level
+    has little effect count little."""
     at = torch.linspace(math.log(FACTORS[0]), math.log(FACTORS[-1]), 61)
     by = tables.flatten(1, 3).mean(1)
     curve = 10 * torch.log10(error_at(by[:, None].expand(-1, 61, -1), torch.zeros(1), at.expand(len(by), -1)) + 1e-5)
@@ -254,7 +256,7 @@ def batch_loss(net, p, size, generator, pull, told):
 
 @torch.no_grad()
 def check(net, p):
-    """On patches kept out: error of the log level, and how much more, in dB, than with the best factor for each patch."""
+    """On held-out patches: error of the log level, and the loss in dB against the best factor for each patch."""
     net.eval()
     out = {}
     dev = p.level.device

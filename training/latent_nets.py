@@ -6,7 +6,8 @@
 Three kinds of block are compared at equal multiply-adds: `gated` (the denoisers' block: depthwise 3x3 and gates), `mix`
 (Walsh-Hadamard mixing of the Zenith documents with norm, activation, shifted windows and gates per channel, then the
 same channel half as `gated`), and `plain` (two 3x3 convolutions, as in TAESD). The first blocks of zenith-f2 at 1/8 begin
-with taef2's pool, whose norm sees the whole picture: taef2's latents say how bright a place is beside the rest of its picture.
+with taef2's pool, whose norm sees the whole picture: taef2's latents encode the brightness of a place relative to the
+rest of its picture.
 """
 import torch
 from torch import nn

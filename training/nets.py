@@ -15,7 +15,7 @@ DENOISERS = {
     "denoise-best": dict(widths=(96, 192, 384), enc=(7, 7), mid=8, dec=(12, 10)),
     "tiny-denoise": dict(widths=(16, 32, 48), enc=(1, 1), mid=1, dec=(1, 1)),   # for trying the code
 }
-LEVEL_FOR = ("denoise-fast", "denoise-balanced", "denoise-best")    # whom the estimator tells a level, in this order
+LEVEL_FOR = ("denoise-fast", "denoise-balanced", "denoise-best")    # of the estimator's outputs, in this order
 AUTOENCODERS = {"zenith-tae": dict(z=16), "tiny-tae": dict(z=4)}
 
 
@@ -172,8 +172,8 @@ def noise_filters():
 
 
 class Level(nn.Module):
-    """How strong the noise is, for the denoisers: x [N,3,H,W] in 0..1 -> [N,3*len(LEVEL_FOR),H/8,W/8], for red, green and blue of each
-    denoiser a number h; level() says what it means. H and W are multiples of 16.
+    """Estimates the noise level for the denoisers: x [N,3,H,W] in 0..1 -> [N,3*len(LEVEL_FOR),H/8,W/8], for red, green
+    and blue of each denoiser a number h; level() says what it means. H and W are multiples of 16.
 
     The mean of the rectified response of band-pass filters grows with the noise in proportion, and so does the output of a network
     of convolutions and ReLU, but for its biases: what is learnt at one level holds at others."""

@@ -1,5 +1,5 @@
-"""Quality on noise as cameras, scalers and files leave it, by a simulation of its own: nothing of data.py's training
-noise is used, so that nobody is measured on what he has learnt by heart.
+"""Quality on noise of cameras, scalers and files, by its own simulation: it shares nothing with data.py's training
+noise, so that networks are not measured on the noise they were trained on.
 
     python real.py FILE.safetensors... --test KODAK24 [--ffdnet FFDNET.pth] [--zenith PROGRAM]
     python real.py --save PAIRS --test KODAK24 --zenith PROGRAM      what it measures on, for train.py --real PAIRS
@@ -12,11 +12,11 @@ noise is used, so that nobody is measured on what he has learnt by heart.
   JPEG        the clean picture through a JPEG file
   grain       film: coarse, most of it shared by the channels, strongest in the middle tones
 
-What a result is compared with went the same way without noise and without the file: a denoiser is not asked to undo
-demosaicing.  Noise is made on whole pictures, and its level measured on them, as the filter does it (by --zenith;
-without that program there are no columns for the measured level).  For coarse noise that is more than the RMS on
-purpose: what networks want.  Networks run on the middle 256x256, every third picture, and are measured there.  "best"
-is the best of LEVELS for each picture: what a slider can reach.
+The reference goes through the same steps without noise and without the file: a denoiser need not undo demosaicing.
+Noise is made on whole pictures, and its level measured on them, as the filter does it (by --zenith; without that
+program there are no columns for the measured level).  For coarse noise that is more than the RMS on purpose: the
+networks need it.  Networks run on the middle 256x256, every third picture, and are measured there.  "best" is the best
+of LEVELS for each picture: what a slider can reach.
 """
 import argparse
 import io
@@ -41,7 +41,7 @@ SIDE = 256
 
 GAINS = np.array([2.0, 1.0, 1.6])
 MATRIX = np.array([[1.6, -0.5, -0.1], [-0.2, 1.5, -0.3], [0.0, -0.6, 1.6]])     # white-balanced sensor to linear sRGB
-LENS = np.pad(np.outer([1, 2, 1], [1, 2, 1]) / 16, 1)        # and low-pass filter: without it every edge is a zipper
+LENS = np.pad(np.outer([1, 2, 1], [1, 2, 1]) / 16, 1)        # and low-pass: without it edges have zipper artefacts
 NOT_GREEN = np.array([[0, 0, -2, 0, 0], [0, 0, 4, 0, 0], [-2, 4, 8, 4, -2], [0, 0, 4, 0, 0], [0, 0, -2, 0, 0]]) / 16
 ALONG_ROW = np.array([[0, 0, 1, 0, 0], [0, -2, 0, -2, 0], [-2, 8, 10, 8, -2], [0, -2, 0, -2, 0], [0, 0, 1, 0, 0]]) / 16
 ACROSS = np.array([[0, 0, -3, 0, 0], [0, 4, 0, 4, 0], [-3, 0, 12, 0, -3], [0, 4, 0, 4, 0], [0, 0, -3, 0, 0]]) / 16

@@ -32,8 +32,8 @@ import nets
 
 def denoiser_loss(work, x, pool=1, pairs=None, share=0.0):
     """Minus PSNR of each crop, or of `pool` crops of one photograph together, as a picture is measured: then its
-    texture counts as much as its sky. The floor keeps almost clean crops from ruling the gradient. Of the crops, or groups of them,
-    a share are pairs of cameras.py instead."""
+    texture counts as much as its sky. The floor keeps almost clean crops from dominating the gradient. Of the crops, or
+    groups of them, a share are pairs of cameras.py instead."""
     noisy, sigma = data.noise(x, pool)
     k = round(share * len(x) / pool) if pairs else 0
     if k:
@@ -52,7 +52,7 @@ def denoiser_loss(work, x, pool=1, pairs=None, share=0.0):
 
 def autoencoder_loss(work, x):
     """L1, log-MSE and the L1 of gradients at three scales; latents are held near unit variance
-    inside the clamp, and a little noise makes them survive 8-bit storage."""
+    inside the clamp, and a little noise makes them robust to 8-bit storage."""
     kind = next(work.parameters()).dtype
     z = work.encode(x.to(kind, memory_format=torch.channels_last)).float()
     mean, var = z.mean((0, 2, 3)), z.var((0, 2, 3))

@@ -1,4 +1,5 @@
-"""Edits, and reconstruction, side by side for age groups and genders: does the model serve some people worse than others?
+"""Edits, and reconstruction, compared between age groups and genders: is the model worse for some people than for
+others?
 
     python groups.py EDITS_DIR FACES_DIR JUDGE.safetensors OUT.json
 

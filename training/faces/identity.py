@@ -1,4 +1,5 @@
-"""Does an edited face stay the same person? dlib's face recognition network is the judge: nobody here trained it, and it is never shipped.
+"""Does an edited face stay the same person? dlib's face recognition network is the judge: it was trained independently
+of this project, and is not shipped.
 
     pip install dlib-bin face_recognition_models numpy            # in an environment of its own; only for measuring
     python identity.py EDITS_DIR OUT.json

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Train the face autoencoder from nothing, or go on from a checkpoint, and measure it.
+# Train the face autoencoder from random weights, or continue from a checkpoint, and measure it.
 #   recipe.sh FACES_DIR OUT [MINUTES] [CHECKPOINT]      FACES_DIR: faces128.tar (or faces*.tar.gz) and faces128.csv
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

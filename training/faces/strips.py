@@ -1,4 +1,4 @@
-"""Strips from one held-out face to another, to be looked at, and how even they are beside blending pixels.
+"""Strips from one held-out face to another, for visual inspection, and how even they are compared with blending pixels.
 
     python strips.py ZENITH FACES_DIR OUT.jpg [--pairs 20] [--between 6] [--steps 20] [--plain] [--shuffle SEED]
 
