@@ -106,7 +106,7 @@ static inline bool zn_conv_integers_fit(const zn_conv *w)
 }
 
 /* Where the weights of a linear layer come from, quantised as quantise.h says: n rows from `first` on, to q and scale.  Several
- * threads may call it at once.  Whoever made it knows whether it failed; what it left in q is of no use then. */
+ * threads may call it at once.  Its creator knows whether it failed; the content of q is undefined then. */
 typedef struct zn_row_source {
     void (*read)(void *cookie, int first, int n, void *q, uint16_t *scale);
     void *cookie;

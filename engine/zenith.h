@@ -18,13 +18,13 @@
  *     zn_engine_close(&engine);
  *
  * Rules that hold everywhere:
- *  - Calls that can fail return a zn_status; `err`, which may be NULL, then holds one sentence that
- *    says what is wrong and what to do about it.
+ *  - Calls that can fail return a zn_status; `err`, which may be NULL, then holds one sentence for users: what
+ *    is wrong and what to do about it.
  *  - Output first, then inputs, then options.
  *  - zn_x_close() accepts NULL and a pointer to NULL, and sets the pointer to NULL.
  *  - The library never prints and never exits.  Any thread may call; runs on one engine are
  *    executed one after the other.
- *  - Every file is hostile: a bad one gives ZN_E_FILE and a sentence, never a crash. */
+ *  - Every file is hostile: a bad one gives ZN_E_FILE and a message, never a crash. */
 #ifndef ZENITH_H
 #define ZENITH_H
 
@@ -57,9 +57,9 @@ typedef struct zn_error {
 
 ZN_API const char *zn_version(void);
 
-/* Sentences in another language: translate() gets the English text, printf's format where there is one, and returns the
- * text in its place, or the same.  What it returns must stay; a text with other conversions than the English one is not
- * used.  Set it once, before anything else is called: worker threads call translate() too.  NULL: English. */
+/* Messages in another language: translate() gets the English text, printf's format where there is one, and returns the
+ * text in its place, or the same.  The returned text must stay valid; one with other conversions than the English one
+ * is not used.  Set it once, before anything else is called: worker threads call translate() too.  NULL: English. */
 ZN_API void zn_set_translator(const char *(*translate)(const char *english));
 
 /* ---- engines -------------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ typedef struct zn_engine zn_engine;
 typedef struct zn_engine_info {
     const char *name; /* "scalar", "avx2", "avx512", "neon", "cuda" */
     bool usable;      /* here and now */
-    bool automatic;   /* what "auto" picks */
+    bool automatic;   /* the one that "auto" picks */
     char note[200];   /* what it is, or why it cannot be used */
 } zn_engine_info;
 
@@ -216,7 +216,7 @@ static inline size_t zn_array_len(const zn_array *a)
 enum { ZN_NOISE_BINS = 16 };
 
 typedef struct zn_noise_table { /* of a whole picture, as the standard deviation in units of 1/255, per channel */
-    float median[3];            /* of what was found in its places */
+    float median[3];            /* of the levels of its places */
     /* The minimum level for the denoiser, except where far less is measured.  Entry i is for places whose mean of 8x8
      * pixels is (i + 0.5) / ZN_NOISE_BINS; linear between these. */
     float least[3][ZN_NOISE_BINS];
@@ -307,7 +307,7 @@ ZN_API zn_status zn_model_run_video(zn_model *model, const zn_frames *out, const
  * addition to the model's halo.  0: denoise-level is not installed, or the model is no denoiser; then the noise is
  * zn_noise_estimate()'s, the same everywhere. */
 ZN_API int32_t zn_model_level_reach(const zn_model *model);
-/* What is measured once for a picture: of a large one, in 16 squares.  Does not depend on any roi.  Where denoise-level is not
+/* Measured once per picture; in a large one, in 16 squares.  Does not depend on any roi.  Where denoise-level is not
  * installed, median is zn_noise_estimate()'s and least is 0. */
 ZN_API zn_status zn_noise_levels(zn_noise_table *noise, zn_model *model, const zn_source *in, zn_error *err);
 
@@ -355,8 +355,8 @@ typedef struct zn_zimage_file {
 
 /* Where the parts of Z-Image are.  folder: the published folder, or one with files of these names: tokenizer.json,
  * z-image-text.*, z-image.*, flux-ae.*, taef1_decoder.*.  NULL or "": a folder z-image in one of the model folders, or files
- * of these names there.  ZN_E_FILE, and a sentence on what is missing, how large it is, where it is published and where it
- * goes, if a part that is needed was not found; the others are in the list. */
+ * of these names there.  ZN_E_FILE, and a message that says what is missing, how large it is, where it is published and
+ * where to put it, if a part that is needed was not found; the others are in the list. */
 ZN_API zn_status zn_zimage_find(zn_zimage_file list[ZN_ZIMAGE_PARTS], const char *folder, zn_error *err);
 
 /* ---- faces ------------------------------------------------------------------------------------- */

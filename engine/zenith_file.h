@@ -13,10 +13,10 @@ extern "C" {
 
 /* A file that is written completely or not at all: f is a new file in the folder of `path`, which replaces `path` only
  * when everything is on the disk.  A kill at any time leaves `path` unchanged.  A link stays one and its target is
- * replaced; what is no file (a pipe, /dev/null) is written to. */
+ * replaced; anything other than a file (a pipe, /dev/null) is written to directly. */
 typedef struct zn_output {
-    FILE *f;         /* to be written; a call that fails need not be looked at, its error flag is */
-    char *temp, *to; /* the names of the new file and of what it will be; temp NULL: it is written to directly */
+    FILE *f;         /* to be written; write errors need not be checked: zn_output_end checks the error flag */
+    char *temp, *to; /* temporary and final name; temp NULL: the file is written to directly */
 } zn_output;
 
 ZN_API zn_status zn_output_begin(zn_output *o, const char *path, zn_error *err);

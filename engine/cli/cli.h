@@ -11,7 +11,7 @@
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, MAX_LIST = 64 };
 
-/* Options that the commands share; what a command does not use it refuses. */
+/* Options that the commands share; a command refuses those that it does not use. */
 typedef struct options {
     const char *word[MAX_LIST]; /* arguments that are not options */
     int n_words;
@@ -51,7 +51,7 @@ int bench_faces(const options *o);
 int cmd_train(int argc, char **argv); /* has options of its own */
 
 /* .npy files: float32 and int64, little-endian, C order.  rank: the number of axes, 1 to 3.
- * npy_read allocates data; both return false and the sentence in err. */
+ * npy_read allocates data; both return false and the error message in err. */
 bool npy_read(zn_array *out, int *rank, const char *path, zn_error *err);
 bool npy_write(const char *path, const zn_array *a, int rank, zn_error *err);
 /* A latent that is the only tensor of a weight file, [1][c][n][h][w] or without the n: its n frames one below the other. */

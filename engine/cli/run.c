@@ -42,7 +42,7 @@ static bool show_progress(void *cookie, double done)
     return true;
 }
 
-/* What the run will take, before it starts. */
+/* The memory of the run, before it starts. */
 static void show_plan(zn_model *model, const zn_array *in, int n_in, const zn_job *job)
 {
     zn_plan plan;

@@ -112,7 +112,7 @@ static void stem_of(char *stem, size_t size, const char *path)
         *dot = 0;
 }
 
-/* Mean and deviation of the training set's codes: from the weights, or from the attribute file beside them. */
+/* Mean and deviation of the training set's codes: from the weights, or from the attribute file in the same folder. */
 static bool statistics(float *mean, float *deviation, int d, const char *const *files, int n_files, const char *stem,
                        zn_error *err)
 {
@@ -138,7 +138,7 @@ static bool statistics(float *mean, float *deviation, int d, const char *const *
     return ok;
 }
 
-/* Does a file that this one would stand behind, or beside, already have an attribute of that name? */
+/* Whether the attribute file of the model already has an attribute of that name. */
 static bool is_taken(const char *name, const char *stem)
 {
     char attributes[PATH_SIZE], path[PATH_SIZE];
@@ -159,7 +159,7 @@ static bool is_taken(const char *name, const char *stem)
     return taken;
 }
 
-/* The user's own folder of weights, the last but one of those that are looked at; made if it is not there. */
+/* The user's own model folder, the last but one of the search path; created if it does not exist. */
 static bool user_folder(char *path, size_t size, zn_error *err)
 {
     struct stat st;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* z_image.c - `zenith info` on a folder of Z-Image: what is there, what is missing, what a run takes. */
+/* z_image.c - `zenith info` on a folder of Z-Image: which files exist, which are missing, the memory of a run. */
 #include "cli.h"
 #include "digest.h"
 
@@ -71,8 +71,8 @@ static int verify(const char *manifest, const char *folder)
 
 /* ---- memory --------------------------------------------------------------------------------------------- */
 
-/* What step i takes for these inputs beside so many bytes, and the sizes of its result; nothing is loaded.  The model's
- * precision is in *precision. */
+/* The memory of step i for these inputs in addition to so many bytes, and the sizes of its result; nothing is loaded.
+ * The model's precision is in *precision. */
 static zn_status plan_step(const options *o, zn_engine *engine, const zn_zimage_file *list, size_t i,
                            const zn_array *in, int n_in, size_t beside, zn_plan *plan, zn_array *out,
                            const char **precision, zn_error *err)
@@ -101,7 +101,7 @@ static size_t total_of(const zn_plan *plan)
     return plan->peak_bytes + plan->weight_bytes;
 }
 
-/* What each step takes, and the largest that is in memory at once. */
+/* The memory of each step, and the largest sum at any time. */
 static int show_plans(const options *o, zn_engine *engine, const zn_zimage_file *list)
 {
     const int w = o->width ? o->width : 1024, h = o->height ? o->height : 1024;

@@ -30,7 +30,7 @@ void zn_ahead_close(zn_ahead **a); /* stops the thread */
 void zn_ahead_start(zn_ahead *a, int set);
 
 /* Starts the set if need be, and waits for it.  poll, which may be NULL, is called every ZN_POLL_MS; false ends the wait with
- * ZN_E_CANCELLED and no sentence, and the thread goes on reading. */
+ * ZN_E_CANCELLED and no message, and the thread continues to read. */
 zn_status zn_ahead_wait(zn_ahead *a, int set, zn_poll *poll, void *cookie, zn_error *err);
 
 /* NULL: not a tensor of the set that was waited for. */

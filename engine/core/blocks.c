@@ -3,7 +3,7 @@
  *
  * q4_0 to q6_K are those of GGUF (llama.cpp); a block is a run of 32 or 256 elements of a row.  mlx4 and mlx8 are those of MLX:
  * nibbles or bytes in 32-bit words, the first element in the low one, with a scale and an offset per group of 32 in two
- * tensors beside it.
+ * other tensors.
  *
  * q8_0, q4_0 and those groups of mlx8 and mlx4 whose offset is minus the middle of their range hold what zn_quantise makes, in
  * another order: zn_entry_read_quantised rounds none of them again. */

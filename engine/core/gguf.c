@@ -24,7 +24,7 @@ typedef struct cursor {
     const zn_file *file;
     uint64_t at;       /* of the next byte */
     const char *wrong; /* the first error, a phrase; after it numbers read 0 */
-    zn_status status;  /* of reading the file; err has the sentence */
+    zn_status status;  /* of reading the file; err has the message */
     zn_error *err;
     unsigned char buffer[4096]; /* the bytes from `begin` on */
     uint64_t begin;

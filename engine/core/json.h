@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* json.h - a strict JSON reader that is told what to expect.
+/* json.h - a strict JSON reader; the caller states what it expects.
  *
  *     zn_json j = zn_json_begin(text, size, pool);
  *

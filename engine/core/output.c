@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A new file beside `path`, with an unpredictable name; the name, malloced, is put into *temp. */
+/* A new file in the folder of `path`, with an unpredictable name; the name, malloced, is put into *temp. */
 static FILE *open_beside(char **temp, const char *path)
 {
     const mode_t mask = umask(0);

@@ -42,7 +42,7 @@ struct zn_pickle {
     bool no_memory;
     unsigned char op;
     const zn_pvalue *root;
-    zn_pvalue none; /* stands for what is not there; never written */
+    zn_pvalue none; /* stands for a missing value; never written */
 };
 
 static void *fail(zn_pickle *v, const char *wrong)
@@ -289,7 +289,7 @@ static void push_float(zn_pickle *v) /* big-endian, unlike all the rest */
     push(v, x);
 }
 
-/* A two's complement number of any length; one that int64_t cannot hold is of no use to us. */
+/* A two's complement number of any length; one that int64_t cannot hold is ignored. */
 static void push_long(zn_pickle *v, uint64_t len)
 {
     const unsigned char *p = take(v, len);

@@ -90,7 +90,7 @@ const char *zn_tr(const char *english)
     return text && same_conversions(english, text) ? text : english;
 }
 
-/* ---- sentences ------------------------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------------------------------- */
 
 zn_status zn_fail(zn_error *err, zn_status status, const char *fmt, ...)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* status.h - how things fail: a status to branch on and a sentence for a person. */
+/* status.h - errors: a status to branch on and a message for users. */
 #ifndef ZN_STATUS_H
 #define ZN_STATUS_H
 
@@ -24,11 +24,11 @@
         va_end(ap_);                                                                                                   \
     } while (0)
 
-/* Writes the sentence, translated, into err (which may be NULL) and returns the status: `return zn_fail(...);` */
+/* Writes the message, translated, into err (which may be NULL) and returns the status: `return zn_fail(...);` */
 zn_status zn_fail(zn_error *err, zn_status status, const char *fmt, ...) ZN_PRINTF(3, 4);
 zn_status zn_vfail(zn_error *err, zn_status status, const char *fmt, va_list ap) ZN_PRINTF(3, 0);
 
-/* A phrase that becomes a part of a sentence, translated; see zn_set_translator(). */
+/* A phrase that becomes a part of a message, translated; see zn_set_translator(). */
 const char *zn_tr(const char *english) ZN_FORMAT_ARG(1);
 
 /* A phrase in a table that is translated later, by zn_tr(): po/ finds it by this. */

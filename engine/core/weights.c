@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* weights.c - opens weight files and keeps what they hold as one set; see weights.h.
+/* weights.c - opens weight files and keeps their contents as one set; see weights.h.
  *
  *     path ──┬── folder ──┬── *.safetensors.index.json ──> its shards
  *            │            └── *.safetensors, sorted
  *            └── file ── open ── first bytes ──┬── safetensors, GGUF, PyTorch zip: read
  *                                             ├── index: its shards, from the same folder
- *                                             └── anything else: one sentence saying what it is */
+ *                                             └── anything else: an error message that says what it is */
 #define _POSIX_C_SOURCE 200809L
 
 #include "json.h"
@@ -394,7 +394,7 @@ static bool begins(const zn_file *f, const char *magic, size_t len)
     return f->size >= len && !memcmp(f->first, magic, len);
 }
 
-/* What a file is that holds no weights we can read, and what to do about it. */
+/* Describes a file without readable weights, and what to do about it. */
 static zn_status refuse(const zn_file *f, zn_error *err)
 {
     const char *const reads = zn_tr("Zenith reads .safetensors, .gguf and PyTorch .pth/.pt/.ckpt files");

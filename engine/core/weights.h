@@ -2,8 +2,8 @@
 /* weights.h - a set of named tensors out of weight files.
  *
  * weights.c opens paths and keeps the set; safetensors.c, torchzip.c (with pickle.c) and gguf.c each add the tensors of one file
- * to it.  An entry says where its elements are; zn_entry_read reads and converts them.  Files are read, not mapped: one that
- * shrinks meanwhile is a failure with a sentence, not a signal.  No more than one tensor is in memory at a time, or one layer
+ * to it.  An entry says where its elements are; zn_entry_read reads and converts them.  Files are read, not mapped: one
+ * that shrinks meanwhile is an error, not a signal.  No more than one tensor is in memory at a time, or one layer
  * (ahead.h). */
 #ifndef ZN_WEIGHTS_H
 #define ZN_WEIGHTS_H
@@ -54,8 +54,8 @@ bool zn_entry_is_dense(const zn_entry *e);
 zn_status zn_entry_read_part(const zn_entry *e, float *dst, size_t first, size_t n, zn_error *err);
 
 /* The same as zn_quantise stores them, t being ZN_W_I8 or ZN_W_I4; first and n are whole groups.  q has zn_wtype_size(t, n) bytes,
- * scale one value a group.  What the file has in this form (matrices that zn_save_tensors wrote, Q8_0, Q4_0) is copied as it
- * is, down to -128 and -8; anything else is quantised. */
+ * scale one value a group.  Tensors in this form (matrices that zn_save_tensors wrote, Q8_0, Q4_0) are copied
+ * unchanged, even -128 and -8; all others are quantised. */
 zn_status zn_entry_read_quantised(const zn_entry *e, zn_wtype t, void *q, uint16_t *scale, size_t first, size_t n,
                                   zn_error *err);
 

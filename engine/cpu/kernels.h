@@ -376,7 +376,7 @@ extern const zn_kernels zn_kernels_neon;
 extern const zn_kernels zn_kernels_avx2, zn_kernels_avx512;
 #endif
 
-/* The table of an instruction set, or NULL and a sentence if this CPU or this build lacks it. */
+/* The table of an instruction set, or NULL and an error message if this CPU or this build lacks it. */
 const zn_kernels *zn_kernels_for(zn_isa isa, zn_error *err);
 
 #endif

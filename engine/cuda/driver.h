@@ -106,7 +106,7 @@ typedef struct zn_driver {
 #undef ZN_DRIVER_POINTER
 } zn_driver;
 
-/* This machine's driver, loaded once; NULL and a sentence if there is none or it cannot be used. */
+/* This machine's driver, loaded once; NULL and an error message if there is none or it cannot be used. */
 const zn_driver *zn_driver_load(zn_error *err);
 
 #endif

@@ -58,7 +58,7 @@ static FILE *open_choices(const char *path)
     return f;
 }
 
-/* Adds what the file has and c has not. */
+/* Adds the choices of the file that c lacks. */
 static void read_file(struct zn_cuda_choices *c)
 {
     char line[KEY_SIZE + 32], *tab, *end;

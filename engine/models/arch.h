@@ -16,7 +16,7 @@
  *     with a file                 the tensors are read from it, packed and put on the device
  *     without one, w NULL         they get made-up values: for the self-test, and benchmarks without weights
  *     with an outline             they are listed there and are 0; nothing reaches a device: for training
- * Sizes come from the file if there is one.  Without one they are what was asked for (base, size, meta), or the usual
+ * Sizes come from the file if there is one.  Without one they are the requested ones (base, size, meta), or the usual
  * ones.
  *
  * The status is sticky: a wrong name or shape is kept, and the calls after it do nothing. */
@@ -208,7 +208,7 @@ typedef struct zn_arch {
     /* The first three settings are the noise of red, green and blue, and the second input is a map of it.  Where the first
      * setting is 0 and no map is given, the pipeline measures one with denoise-level, whose channels from 3 * level on are for
      * this network; where that is not installed it fills in the settings, from the whole picture, before the first tile.  The
-     * fourth setting is a factor of what was measured. */
+     * fourth setting is a factor of the measured noise. */
     bool takes_sigma;
     int level;
     int in_c, out_c; /* channels of the first input and output that every variant has; 0: the weights decide */

@@ -202,7 +202,7 @@ static void *take(zn_binder *b, size_t size)
     p = owned ? b->be->alloc(b->dev, size) : NULL;
     if (p)
         b->owned[b->n_owned++] = p;
-    else if (!(b->status = b->be->sync(b->dev, b->err))) /* a lost device has its own sentence */
+    else if (!(b->status = b->be->sync(b->dev, b->err))) /* a lost device has its own message */
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the weights");
     return p;
 }

@@ -94,7 +94,7 @@ static zn_status open_engine(zn_engine **out, const char *name, bool remote, int
         return ZN_E_DEVICE;
     }
     if (err)
-        err->text[0] = 0; /* what the faster engines said when "auto" passed them over */
+        err->text[0] = 0; /* the messages of faster engines that "auto" has skipped */
     pthread_mutex_init(&e->lock, NULL);
     e->n_threads = n_threads;
     *out = e;

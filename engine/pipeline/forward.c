@@ -6,7 +6,7 @@
 
 /* ---- the network, computed or replayed ------------------------------------------------------------------------ */
 
-/* What a repeated forward must agree in: network, tensors, settings, and where its own tensors lie.  The values of the
+/* The key of a recorded forward: network, tensors, settings, and the addresses of its own tensors.  The values of the
  * inputs do not count: what changes from call to call is an input in device memory. */
 static uint64_t key_of(const zn_ctx *c, const zn_model *m, const zn_call *call)
 {
@@ -197,7 +197,7 @@ zn_status zn_run_measure(zn_run *r, const zn_call *call, const zn_measure **out,
     return ZN_OK;
 }
 
-/* Memory for the arena: what is there, or more. */
+/* Memory for the arena: the existing block, or a larger one. */
 static bool get_block(zn_run *r, size_t size)
 {
     zn_model *m = r->model;
@@ -207,7 +207,7 @@ static bool get_block(zn_run *r, size_t size)
     r->ctx.be->free(r->ctx.dev, m->block);
     m->block = r->ctx.be->alloc(r->ctx.dev, size);
     m->block_size = m->block ? size : 0;
-    if (!m->block) { /* a lost device has its own sentence */
+    if (!m->block) { /* a lost device has its own message */
         r->ctx.status = r->ctx.be->sync(r->ctx.dev, r->ctx.err);
         zn_ctx_fail(&r->ctx, ZN_E_MEMORY, "%s needs %zu MiB, more than this machine can provide", m->arch->info.id,
                     size >> 20);

@@ -11,7 +11,7 @@
 #include "level.h"
 #include "model.h"
 
-typedef struct zn_measure { /* what one forward takes, by a dry run */
+typedef struct zn_measure { /* the memory and work of one forward, by a dry run */
     zn_call shape;
     size_t peak; /* bytes of the arena */
     double macs, work;
@@ -32,7 +32,7 @@ typedef struct zn_run { /* a job, resolved */
     size_t max_memory;                   /* of a tile */
     size_t most;                         /* of a forward that cannot be cut into tiles */
     size_t total;                        /* of it and the weights together */
-    size_t beside;                       /* that the bound covers, too, and are taken already */
+    size_t beside;                       /* bytes that count against the limit and are already in use */
     bool bounded;                        /* the job bounds the forward alone */
     int tile;                            /* 0: to be chosen */
     double *time;                        /* not NULL: forwards are repeated, and this gets the time of one */
@@ -50,7 +50,7 @@ typedef struct zn_run { /* a job, resolved */
 /* Checks the job's settings against the model's (settings.c); job may be NULL. */
 zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err);
 
-/* What one forward on inputs of these sizes takes.  *out stays valid until the next call. */
+/* The memory and work of one forward on inputs of these sizes.  *out stays valid until the next call. */
 zn_status zn_run_measure(zn_run *r, const zn_call *call, const zn_measure **out, zn_error *err);
 
 /* One forward: in[] and out[] are dense host arrays of the call's sizes and stay as they are until zn_run_finish: a remote

@@ -106,7 +106,7 @@ static zn_need both(zn_need x, zn_need y)
     return (zn_need){ x.weights + y.weights, x.scratch > y.scratch ? x.scratch : y.scratch };
 }
 
-/* What the network takes that was bound by b. */
+/* The memory of the network that b has bound. */
 static zn_need need_of(const zn_binder *b, bool streamed)
 {
     const zn_layers *l = &b->layers;

@@ -88,7 +88,7 @@ static size_t less(size_t bytes, size_t by)
     return bytes > by ? bytes - by : 0;
 }
 
-/* Without what is taken already. */
+/* Without the memory that is already in use. */
 static zn_status all_limits(zn_limits *l, const zn_engine *e, zn_error *err)
 {
     const char *name = e->be->memory_variable, *text = getenv(name);

@@ -106,7 +106,7 @@ void zn_shrink_free(zn_shrink **s)
     *s = NULL;
 }
 
-/* sum += weight * (2 x - 1), within -1..1; -1 for what is not a number. */
+/* sum += weight * (2 x - 1), within -1..1; -1 for NaN. */
 static void add_row(float *restrict sum, const float *restrict x, size_t n, float weight)
 {
     for (size_t i = 0; i < n; i++) {

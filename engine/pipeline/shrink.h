@@ -14,7 +14,7 @@ zn_shrink *zn_shrink_new(int rows, int columns, int h, int w, const zn_pool *poo
 void zn_shrink_free(zn_shrink **s);
 
 /* The next n rows of the picture, x [n][w][3] in 0..1, as area means in -1..1 to y [rows][ld]; the rest of a row of y is left
- * alone.  What is not a number counts as 0.  On all threads of the pool that s was made for; the result does not depend on it. */
+ * alone.  NaN counts as 0.  On all threads of the pool that s was made for; the result does not depend on it. */
 void zn_shrink_rows(zn_shrink *s, float *y, size_t ld, const float *x, int n, zn_pool *pool);
 
 /* y [rows][y_ld] = the means of 2 x 2 pixels of x [2 * rows or more][x_ld] */

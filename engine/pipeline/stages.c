@@ -92,7 +92,7 @@ static double variance(moments m)
     return fmax(m.m2 / m.n, 0);
 }
 
-/* Rows of norm number k, from what was found for it.  An estimate is corrected by the difference of an earlier
+/* Rows of norm number k, from its measured statistics.  An estimate is corrected by the difference of an earlier
  * estimate, under almost the same conditions, from the whole picture; NULL: it is not. */
 static void set_rows(const zn_statistics *stats, const zn_norm *norm, int k, const moments *found,
                      const moments *before, const moments *whole)
@@ -313,7 +313,7 @@ static zn_status plan_whole(zn_run *r, zn_plan *plan, const zn_source *in, int n
     return s;
 }
 
-/* Whether it is to run in two stages; *s: what is wrong otherwise. */
+/* Whether it is to run in two stages; *s: the status otherwise. */
 static bool splits(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_status *s, zn_error *err)
 {
     if (!r->model->split.c) {

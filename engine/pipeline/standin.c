@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_WHY = 240 }; /* bytes of one engine's sentence where another one follows it */
+enum { MAX_WHY = 240 }; /* bytes of one engine's message if another one follows */
 
 static bool may_stand_in(const zn_engine *e, zn_status s)
 {
@@ -20,7 +20,7 @@ static bool may_stand_in(const zn_engine *e, zn_status s)
 }
 
 /* m's stand-in, with the same files and, if one was asked for that the CPU has, the same precision.  `why` m itself
- * cannot be used is put into the sentence if the stand-in cannot be opened either. */
+ * cannot be used is added to the message if the stand-in cannot be opened either. */
 static zn_status open_stand_in(zn_model *m, const char *why, zn_error *err)
 {
     zn_open open = { .files = (const char *const *)m->files, .n_files = m->n_files };
@@ -75,7 +75,7 @@ zn_status zn_standin_open(zn_model **out, zn_engine *engine, const zn_arch *a, c
     return s ? zn_fail(err, s, "%s", why.text) : ZN_OK;
 }
 
-/* As much of a second sentence as fits. */
+/* As much of a second message as fits. */
 static void add_note(zn_error *note, const char *text)
 {
     const size_t len = strlen(note->text);

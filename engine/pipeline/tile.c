@@ -610,7 +610,7 @@ zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *given, int
             k.src[set][n_in] = r->statistics.known;
     }
     if (!got) {
-        s = r->ctx.be->sync(r->ctx.dev, err); /* a lost device has its own sentence */
+        s = r->ctx.be->sync(r->ctx.dev, err); /* a lost device has its own message */
         return s ? s : zn_fail(err, ZN_E_MEMORY, "out of memory for a tile of the picture");
     }
     s = each_tile(&k, &plan, compute);

@@ -5,11 +5,11 @@
 
 #include "forward.h"
 
-/* Is this what input number i of an image model may be, in a picture of this size? */
+/* Whether this can be input number i of an image model, in a picture of this size. */
 zn_status zn_tile_check_port(const zn_model *m, int i, int w, int h, int c, int picture_w, int picture_h,
                              zn_error *err);
 
-/* Can these sources be read, and is the roi inside the result? */
+/* Whether these sources can be read, and the roi is inside the result. */
 zn_status zn_tile_check(const zn_run *r, const zn_source *in, int n_in, zn_rect roi, zn_error *err);
 
 /* Whether the run needs zn_run.levels, and what part of the picture a roi needs, on whole lattice steps. */
@@ -27,7 +27,7 @@ bool zn_memory_write(void *cookie, zn_rect rect, const float *src);
 /* Pixels of the input from one possible beginning of a tile to the next. */
 int zn_tile_step(const zn_run *r);
 
-/* What a run over the whole picture takes (its work is put into r->ctx.total); the run itself.  roi is in output
+/* Plans a run over the whole picture (its work is put into r->ctx.total); runs it.  roi is in output
  * pixels. */
 zn_status zn_tile_plan(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err);
 zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *in, int n_in, zn_rect roi, zn_error *err);

@@ -76,7 +76,7 @@ static zn_status run_chunk(zn_run *r, chunks *k, const zn_frames *out, const zn_
     return ZN_OK;
 }
 
-/* What a chunk and the state take; refused if that is too much. */
+/* The memory of a chunk and the state; refused if that is too much. */
 static zn_status measure(zn_run *r, const zn_frames *out, const zn_frames *in, size_t *state, zn_error *err)
 {
     static char nowhere;

@@ -124,7 +124,7 @@ static void mix(zn_ctx *c, zn_tensor y, const loop *l, float sigma)
     zn_map(c, y, l->noise, (zn_tail){ .gain = sigma, .residual = &y });
 }
 
-/* What is outside of the mask goes on from the start. */
+/* Outside of the mask the latent follows the start. */
 static void updated(zn_ctx *c, void *cookie, zn_tensor x, int k)
 {
     const loop *l = cookie;

@@ -168,7 +168,7 @@ static void call_first(const zn_case *k, const zn_backend *b, void *dev, zn_tens
     call_both(k, b, dev, y, in[0], t, false);
 }
 
-/* What the tail does last is what makes the second result of the first. */
+/* The last operation of the tail computes the second result from the first. */
 static void call_second(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in, zn_tail t)
 {
     call_both(k, b, dev, y, in[0], t, true);

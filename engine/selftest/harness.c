@@ -216,7 +216,7 @@ static bool slow(zn_act a)
     return a > ZN_LRELU;
 }
 
-/* What y[p][c] must be, and how far off it may be. */
+/* The expected y[p][c], and its tolerance. */
 static double expect(const zn_case *k, size_t p, size_t c, double *tol)
 {
     size_t d = p * (size_t)k->y.c + c;

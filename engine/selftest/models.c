@@ -27,7 +27,8 @@ static zn_status open_model(zn_model **m, zn_engine *e, const zn_model_info *inf
     return zn_model_open(m, e, info->id, &(zn_open){ .files = &made_up, .n_files = 1, .precision = precision }, err);
 }
 
-/* The model's output on the fixed picture, malloced; NULL and the sentence.  nudge: by how much of itself an input may change. */
+/* The model's output on the fixed picture, malloced; NULL and the error message.  nudge: relative change of the
+ * inputs. */
 static float *run_model(zn_array *y, const char *engine, int n_threads, const char *precision, bool shipped,
                         float nudge, const zn_model_info *info, zn_error *err)
 {

@@ -20,7 +20,7 @@ typedef struct zn_build {
 /* Node 0 is the picture; node 1, of a model with ZN_TASK_DENOISE, the noise map.  To be followed by zn_net_finish. */
 zn_status zn_net_build(zn_net *net, const zn_build *b, zn_error *err);
 
-/* Parameters from a file; prefix: before each name.  A sentence names what is missing. */
+/* Parameters from a file; prefix: before each name.  The error message names what is missing. */
 zn_status zn_net_load(zn_net *net, real *to, const zn_weights *w, const char *prefix, zn_error *err);
 
 #endif
