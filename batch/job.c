@@ -150,7 +150,7 @@ filter (ZnBatch *batch, ZnPicture *picture, GError **error)
   return TRUE;
 }
 
-/* The prompt in a file, without white space around it; NULL and a sentence. */
+/* The prompt in a file, without white space around it; NULL and an error message. */
 static gchar *
 read_prompt (gint fd, GError **error)
 {
@@ -209,7 +209,7 @@ generate (ZnBatch *batch, gint fd, GError **error)
   return picture;
 }
 
-/* The finished file, in memory; -1 and a sentence. */
+/* The finished file, in memory; -1 and an error message. */
 static gint
 encode (ZnBatch *batch, ZnPicture *picture, gint input, const ZnFormat *format, GError **error)
 {

@@ -24,13 +24,13 @@ typedef struct
   ZnJournal        *journal; /* NULL: one picture with a name for its result */
   ZnBudget          budget;
   gboolean          prompts;   /* inputs are texts, results are new */
-  gboolean          overwrite; /* also what is not ours */
+  gboolean          overwrite; /* also files that zenith-batch did not write */
   gboolean          in_place;
   gint              stop; /* atomic: give up */
 } ZnBatch;
 
-/* Whether the result is there.  FALSE and a sentence if it cannot be made, for a reason
- * that is seen without reading the picture. */
+/* Whether the result exists.  FALSE and an error message if it cannot be made, for a reason that is
+ * known without reading the picture. */
 gboolean zn_job_look (ZnBatch *batch, const ZnInput *input, ZnResult *state, GError **error);
 
 gboolean zn_job_run (ZnBatch *batch, const ZnInput *input, GError **error);

@@ -199,7 +199,7 @@ read_file (ZnJournal *journal, const gchar *name)
     }
   close (fd);
 
-  /* What has no end of line may be being written. */
+  /* A line without an end may still be written. */
   for (gchar *start = text, *end; start && (end = memchr (start, '\n', text + size - start));
        start        = end + 1)
     {
@@ -337,7 +337,7 @@ zn_journal_add (ZnJournal         *journal,
                           PACKAGE_VERSION, how);
   check_of (check, text);
 
-  /* One call: what is appended by others comes before or after it. */
+  /* One call: lines of other processes come before or after it. */
   g_mutex_lock (&journal->lock);
   line  = g_strdup_printf ("%s%s\t%s\n", journal->torn ? "\n" : "", text, check);
   size  = strlen (line);

@@ -17,7 +17,7 @@ typedef struct
 {
   gchar *path;
   gchar *name; /* of the result, relative to OUT; any bytes but NUL */
-  gchar *why;  /* a sentence, if it cannot be done; else NULL */
+  gchar *why;  /* why it cannot be done, or NULL */
 } ZnInput;
 
 typedef struct

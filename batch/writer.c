@@ -83,8 +83,8 @@ in_the_way (GError **error, const struct stat *info, gboolean below)
   return FALSE;
 }
 
-/* The folder that holds the name, and the name in it; -1 and a sentence, or without one
- * if it is not there and not to be made. */
+/* The folder that holds the name, and the name in it; -1 and an error message, or without one if it
+ * does not exist and is not to be made. */
 static gint
 enter (ZnFolder *folder, const gchar *name, gboolean create, gchar **base, GError **error)
 {

@@ -23,7 +23,7 @@
 typedef struct
 {
   gint        fd;   /* -1: there is no such folder yet */
-  gchar      *path; /* as it was given, for sentences */
+  gchar      *path; /* as it was given, for messages */
   GMutex      lock;
   GHashTable *swept; /* folders whose left-over temporary files are gone */
 } ZnFolder;
@@ -32,9 +32,8 @@ typedef struct
 gboolean zn_folder_open (ZnFolder *folder, const gchar *path, gboolean create, GError **error);
 void     zn_folder_close (ZnFolder *folder);
 
-/* What is under that name, relative to the folder.  FALSE and a sentence if a result
- * must not get it: it is a link, a folder, or behind a link.  info->st_mode is 0 if
- * there is nothing. */
+/* Looks up that name, relative to the folder.  FALSE and an error message if a result must not have
+ * it: it is a link, a folder, or behind a link.  info->st_mode is 0 if there is nothing. */
 gboolean zn_folder_look (ZnFolder *folder, const gchar *name, struct stat *info, GError **error);
 
 /* SHA-256 of a regular file in the folder; FALSE if it cannot be read. */
@@ -55,7 +54,7 @@ gboolean zn_part_copy (ZnPart *part, gint fd, GError **error);
 gboolean zn_part_finish (ZnPart *part, GError **error);
 void     zn_part_end (ZnPart *part);
 
-/* A sentence about errno; a full disk or quota is G_FILE_ERROR_NOSPC. */
+/* An error message for errno; a full disk or quota is G_FILE_ERROR_NOSPC. */
 void zn_set_errno (GError **error, gint number, const gchar *what);
 
 #endif

@@ -3,9 +3,8 @@
  * zenith-apply.c - the node graph, its progress, and what it says afterwards.
  *
  * GEGL has no errors: an operation of ours that cannot work hands its input
- * through and leaves a sentence in its property 'status'.  Here that sentence
- * becomes a GError again.  A sentence in 'note' is no failure: the result is good,
- * but was not made as asked.
+ * through and leaves a message in its property 'status'.  Here that message becomes a GError again.
+ * A message in 'note' is not a failure: the result is valid, but differs from the request.
  *
  * GEGL has no cancellation either.  Between chunks the processor is simply not
  * asked for more; inside a chunk the object data CANCEL_KEY on the operation's

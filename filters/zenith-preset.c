@@ -491,7 +491,7 @@ write_file (const gchar *file, const gchar *text, GError **error)
   return ok;
 }
 
-/* FALSE, and a sentence, if another preset than `own` has the name. */
+/* FALSE, and an error message, if another preset than `own` has the name. */
 static gboolean
 is_free (GPtrArray *presets, const gchar *name, const ZnPreset *own, GError **error)
 {

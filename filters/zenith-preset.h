@@ -38,7 +38,7 @@ typedef struct
   guint    n;
   gchar   *key[ZN_PRESET_VALUES_MAX];
   gchar   *value[ZN_PRESET_VALUES_MAX];
-  gchar   *broken; /* a sentence; NULL if all is well   */
+  gchar   *broken; /* why it is invalid, or NULL */
   gboolean own;    /* the user's: it can be renamed and deleted */
 } ZnPreset;
 
@@ -47,8 +47,8 @@ typedef struct
  */
 GPtrArray *zn_presets_load (void);
 
-/* The preset called name, or whose file is NAME.preset (case does not matter).  NULL and a sentence with the
- * names that exist, or with what is wrong with the file.
+/* The preset called name, or whose file is NAME.preset (case does not matter).  NULL and an error
+ * message with the existing names, or with what is wrong with the file.
  */
 const ZnPreset *zn_presets_find (GPtrArray *presets, const gchar *name, GError **error);
 
@@ -82,7 +82,8 @@ gboolean zn_preset_rename (GPtrArray      *presets,
 gboolean zn_preset_delete (const ZnPreset *preset, GError **error);
 
 /* Adds the presets to GIMP's own lists in the user's profile, where they lack one of that name (zenith-preset-gimp.c).
- * For when GIMP asks what there is to register: what a user deletes there stays away until the plug-in is another. */
+ * To be called when GIMP queries the plug-in: an entry that a user deletes there stays deleted
+ * until the plug-in changes. */
 void zn_presets_offer (const gchar *profile);
 
 #endif /* __ZENITH_PRESET_H__ */

@@ -3,7 +3,7 @@
  * zenith-settings.h - the values of one filter's properties.
  *
  * A ZnSettings starts with the operation's defaults and only ever holds values
- * that the operation allows: every setter checks, and refuses with a sentence
+ * that the operation allows: every setter checks, and refuses with a message
  * that names the allowed values.
  */
 #ifndef __ZENITH_SETTINGS_H__

@@ -39,7 +39,7 @@ gegl_module_query (GTypeModule *module)
   return &info;
 }
 
-/* The engine's sentences, from its threads too. */
+/* Translates the engine's messages, from its threads too. */
 static const char *
 translate (const char *english)
 {

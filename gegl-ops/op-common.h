@@ -176,8 +176,8 @@ typedef struct
   gboolean       *noted;
 
   /* Of a task that bounds all it has open at once, see op-zimage.c; else 0. */
-  gboolean alone;  /* models that nobody uses are closed before one is opened */
-  gsize    beside; /* bytes of the memory bound that are taken already */
+  gboolean alone;  /* unused models are closed before one is opened */
+  gsize    beside; /* bytes of the memory limit that are already in use */
 } ZnOpBase;
 
 /* Every operation has these properties under these names. */
@@ -212,7 +212,7 @@ typedef struct
 
 enum
 {
-  ZN_OP_WHOLE_MODELS = 4, /* at most, beside the NULL that ends the list */
+  ZN_OP_WHOLE_MODELS = 4, /* at most, not counting the NULL that ends the list */
   ZN_OP_WHOLE_INPUTS = 2  /* "input" and "aux" */
 };
 
@@ -256,7 +256,7 @@ struct _ZnOpWhole
 
   ZnOpWholeLocate locate;  /* NULL: describe() has set change */
   ZnOpWholeRun    run;     /* NULL: the result is the input itself */
-  zn_error        refusal; /* describe()'s sentence if the properties make no sense, or "" */
+  zn_error        refusal; /* describe()'s error message if the properties are invalid, or "" */
 };
 
 /* Sets a task of the operation's family: what the properties say.  The defaults are
@@ -280,11 +280,11 @@ void zn_op_describe (GeglOperation *operation, gpointer task);
 /* Memory of the operation under this key: zeroed by the first call, freed with the operation. */
 gpointer zn_op_data (GeglOperation *operation, const gchar *key, gsize size);
 
-/* FALSE, and a sentence, if nothing is connected or the input has no end or is
- * too large; *box is then what it is. */
+/* FALSE, and an error message, if nothing is connected or the input is infinite or too large; *box
+ * is its bounding box then. */
 gboolean zn_op_input_box (GeglOperation *operation, GeglRectangle *box, zn_error *err);
 
-/* The same for a box that is known, be it an input's or a result's. */
+/* The same for a known box, of an input or of a result. */
 gboolean zn_op_check_box (const GeglRectangle *box, zn_error *err);
 
 /* R'G'B'A float or, for an input without alpha, R'G'B' float, in its space.  RGBA
@@ -357,7 +357,7 @@ struct _ZnOpRequest
   gchar           note[1024]; /* how the result differs from the request, or "" */
   gboolean        ran;        /* a network did */
 
-  /* what the job that runs now is of the whole: its 0..1 is shown as start..start + span */
+  /* the part of the current job in the whole: its 0..1 is shown as start..start + span */
   gdouble start, span;
   gdouble shown;    /* < 0: nothing yet */
   gint64  shown_at; /* microseconds */
@@ -384,16 +384,16 @@ bool zn_op_request_progress (void *request, double done);
 /* The same with unchanged progress, for work that is not a job's. */
 bool zn_op_request_tick (ZnOpRequest *request);
 
-/* How a host that looks at estimates is told of one; *data is for it.  NULL: there is none,
+/* The function of a host that shows estimates; *data is for it.  NULL: there is none,
  * or this is not the main thread. */
 typedef void (*ZnOpShowEstimate) (gpointer data, GeglBuffer *estimate);
 ZnOpShowEstimate zn_op_request_host (const ZnOpRequest *request, gpointer *data);
 
-/* Fails with this sentence. */
+/* Fails with this message. */
 zn_status zn_op_request_refuse (ZnOpRequest *request, zn_status status, const gchar *format, ...)
     G_GNUC_PRINTF (3, 4);
 
-/* Shows the sentence in the status property only.  May be called in prepare(),
+/* Shows the message in the status property only.  May be called in prepare(),
  * which never clears it: a status that came and went would make GIMP render
  * endlessly. */
 void zn_op_set_status (GeglOperation *operation, const ZnOpBase *base, const gchar *sentence);

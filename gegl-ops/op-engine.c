@@ -575,7 +575,7 @@ comes_in_halves (ZenithAutoencoder which)
   return which >= ZENITH_AUTOENCODER_TAESD && which <= ZENITH_AUTOENCODER_TAESANA;
 }
 
-/* Where the file of a half is; NULL: a sentence. */
+/* Where the file of a half is; NULL and an error message if there is none. */
 static gchar *
 autoencoder_path (ZnOpHalf half, ZenithAutoencoder which, const gchar *weights, zn_error *err)
 {

@@ -19,7 +19,7 @@ typedef enum
 #define ZN_OP_COLOURS "-latent-rgb"
 
 /* The model with this id, with its own weights or the file or folder `weights` (NULL or
- * "": its own), or the wanted half of an autoencoder; on failure NULL and a sentence.
+ * "": its own), or the wanted half of an autoencoder; on failure NULL and an error message.
  * Cheap when called again.  To be given back with zn_op_model_release(), which accepts
  * NULL. */
 ZnOpModel *zn_op_model_acquire (const gchar    *id,
@@ -53,7 +53,7 @@ gboolean zn_op_engine_is_remote (const ZnOpBase *base);
 
 const zn_geometry *zn_op_model_geometry (const ZnOpModel *model);
 
-/* How far around a region a denoiser looks for its noise, beside the halo; 0: the
+/* How far around a region a denoiser measures its noise, in addition to the halo; 0: the
  * whole picture has one level.  zn_op_model_levels: what is measured once for a picture. */
 gint      zn_op_model_level_reach (const ZnOpModel *model);
 zn_status zn_op_model_levels (ZnOpModel       *model,
@@ -77,7 +77,7 @@ const gchar *zn_op_model_name (const ZnOpModel *model);
 gboolean zn_op_engine_enter (zn_error *err);
 void     zn_op_engine_leave (void);
 
-/* A run's settings beside the request's progress.  set: "sigma=20", n_set of them. */
+/* A run's settings other than the request's progress.  set: "sigma=20", n_set of them. */
 typedef struct _ZnOpJob
 {
   const gchar *const   *set;
@@ -92,7 +92,7 @@ typedef struct _ZnOpJob
 } ZnOpJob;
 
 /* zn_model_run_region() for one input, and zn_model_run(), which sets the sizes of out[]
- * but wants its memory.  Counted; the request gets the note or the sentence. */
+ * but wants its memory.  Counted; the request gets the note or the error message. */
 zn_status zn_op_model_run (ZnOpModel       *model,
                            const zn_sink   *out,
                            const zn_source *in,
@@ -106,7 +106,7 @@ zn_status zn_op_model_run_arrays (ZnOpModel      *model,
                                   const ZnOpJob  *job,
                                   ZnOpRequest    *request);
 
-/* What such a run takes; FALSE: it cannot be run, and a run will say why.  in[].data is not
+/* The memory of such a run; FALSE: it is not possible, and a run will say why.  in[].data is not
  * read. */
 gboolean zn_op_model_plan (ZnOpModel      *model,
                            const zn_array *in,

@@ -44,7 +44,7 @@ typedef struct
 /* The frame of run->in; run->out is 0. */
 zn_status zn_op_face_work_begin (ZnOpFaceWork *work, const ZnOpFaceRun *run);
 
-/* States what the run takes: the models of the task, n pictures drawn at once. */
+/* Shows the memory of the run: the models of the task, n pictures drawn at once. */
 void zn_op_face_state_memory (const ZnOpFaceWork *work,
                               ZnOpModel *const   *model,
                               gint                n_models,

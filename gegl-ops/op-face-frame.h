@@ -26,7 +26,7 @@ typedef struct
   gfloat *pixels;
 } ZnOpPart;
 
-/* The frame in a picture of this size, or a sentence. */
+/* The frame in a picture of this size, or an error message. */
 gboolean zn_op_square_get (ZnOpSquare      *square,
                            const ZnOpFrame *frame,
                            gint             width,

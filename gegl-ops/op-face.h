@@ -41,7 +41,7 @@ typedef struct
                &(o)->memory })
 
 /* The properties of a ZnOpFace; an operation lists them where its users expect them.  An
- * edit needs fewer steps than a reconstruction: what they get wrong cancels in the change. */
+ * edit needs fewer steps than a reconstruction: their error cancels in the change. */
 #define zenith_property_face_model                                                                 \
   property_string (model, _ ("Model"), "zenith-face")                                              \
       description (_ ("Name or path of the weight file of a diffusion autoencoder"))
@@ -166,7 +166,7 @@ typedef struct
 } ZnOpAttribute;
 
 /* Looks in all *.attributes.safetensors of the model folders for one whose codes have
- * this length and that is for this model.  FALSE: a sentence that lists those there are. */
+ * this length and that is for this model.  FALSE: an error message that lists the existing ones. */
 gboolean zn_op_attribute_find (ZnOpAttribute *attribute,
                                const gchar   *name,
                                const gchar   *model,

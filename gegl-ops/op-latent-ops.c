@@ -30,8 +30,8 @@ prepared_kind (GeglOperation *operation)
   return zn_op_data (operation, "zenith-op-latent", sizeof (ZnOpLatentKind));
 }
 
-/* A half of the autoencoder, or NULL and a sentence.  *kind becomes what it makes or
- * wants.  Its other end is a picture of 3 channels: the engine refuses all other files. */
+/* A half of the autoencoder, or NULL and an error message.  *kind becomes the latent that it makes
+ * or needs.  Its other end is a picture of 3 channels: the engine refuses all other files. */
 static ZnOpModel *
 acquire (ZnOpHalf half, const ZnOpLatentTask *task, ZnOpLatentKind *kind, zn_error *err)
 {

@@ -166,7 +166,7 @@ zn_op_latent_encode (ZnOpLatent           *latent,
   return status;
 }
 
-/* Memory for a latent of this size, or NULL and a sentence. */
+/* Memory for a latent of this size, or NULL and an error message. */
 static gfloat *
 latent_begin (ZnOpLatent *latent, gint w, gint h, gint c, ZnOpRequest *request)
 {

@@ -8,7 +8,7 @@
 #include "op-common.h"
 #include "op-engine.h"
 
-/* What a half of an autoencoder makes or wants. */
+/* The latent that a half of an autoencoder makes or needs. */
 typedef struct
 {
   gint channels;
@@ -69,8 +69,8 @@ void zn_op_latent_put (const ZnOpLatent    *latent,
                        const Babl          *format);
 
 /* The same as grey pictures, which every operation takes: the channels one below the other, each with
- * ZN_OP_PLANE_MARGIN rows above and below that repeat its first and last one, so that what a blur brings from the
- * neighbours is thrown away. */
+ * ZN_OP_PLANE_MARGIN rows above and below that repeat its first and last one, so that what a blur
+ * brings from the neighbours is ignored. */
 #define ZN_OP_PLANE_MARGIN 8
 
 zn_status zn_op_latent_get_planes (ZnOpLatent           *latent,

@@ -355,7 +355,7 @@ blocks_hash (Tiling *tiling, zn_rect area)
   g_free (rects);
 }
 
-/* Of all that the network's output for a cell depends on. */
+/* The hash of everything that the network's output for a cell depends on. */
 static ZnOpKey
 cell_key (const Tiling *tiling, zn_rect cell)
 {
@@ -403,7 +403,7 @@ plane_write (void *cookie, zn_rect r, const float *src)
 }
 
 /* What the network changed in a cell, in the form in which it is kept; plane holds what it
- * made.  What is not a number is no change. */
+ * made.  NaN is no change. */
 static GBytes *
 cell_pack (const Tiling *tiling, const Plane *plane, zn_rect cell)
 {

@@ -57,14 +57,14 @@ is_source (GeglOperation *operation)
 
 /* ---- the task ------------------------------------------------------------- */
 
-/* Where what run() makes lies. */
+/* The place of the result of run(). */
 static const GeglRectangle *
 made_box (const ZnOpWhole *task)
 {
   return task->change.width > 0 ? &task->change : &task->result;
 }
 
-/* What run() makes is held in memory. */
+/* The result of run() is held in memory. */
 static gboolean
 check_made (const ZnOpWhole *task, zn_error *err)
 {
@@ -107,7 +107,7 @@ task_clear (ZnOpWhole *task)
   g_clear_pointer (&task->settings, g_free);
 }
 
-/* All models of the task, or none and a sentence. */
+/* All models of the task, or none and an error message. */
 static gboolean
 models_acquire (ZnOpModel *model[ZN_OP_WHOLE_MODELS], const ZnOpWhole *task, zn_error *err)
 {

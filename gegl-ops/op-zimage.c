@@ -37,7 +37,7 @@ typedef struct
 
   gfloat  *mask; /* [out->h][out->w], feathered; NULL: everything is painted */
   zn_rect  part; /* of out: what the networks see */
-  gint     w, h; /* as what they see it */
+  gint     w, h; /* the size at which they see it */
   gboolean scaled;
   gfloat  *old; /* [part.h][part.w][3]: the input there, or NULL */
 
@@ -168,7 +168,7 @@ padded (gint side)
   return (side + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
 }
 
-/* As what the networks see work->part. */
+/* The size at which the networks see work->part. */
 static void
 set_size (Work *work)
 {
@@ -690,8 +690,8 @@ count_half (const Work *work, const gchar *id, const zn_array *in, gsize beside,
                             need, &work->request->err);
 }
 
-/* What the halves of the autoencoder take.  The transformer stays open beside them if that costs
- * them nothing: if they fit, in tiles as large as without it. */
+/* The memory of the halves of the autoencoder.  The transformer stays open with them if that costs
+ * nothing: if they fit, in tiles as large as without it. */
 static zn_status
 plan_halves (Work *work, ZnOpNeed *most, ZnOpNeed transformer, gboolean encodes)
 {
@@ -720,8 +720,9 @@ plan_halves (Work *work, ZnOpNeed *most, ZnOpNeed transformer, gboolean encodes)
   return ZN_OK;
 }
 
-/* What the largest of the steps takes, in the property "memory"; precisions that fit; what stays
- * open.  The bound covers all that is open at once and, on a CPU, this file's arrays. */
+/* Shows the memory of the largest step in the property "memory", and chooses precisions that fit
+ * and what stays open.  The limit covers everything that is open at once and, on a CPU, this file's
+ * arrays. */
 static zn_status
 plan (Work           *work,
       const zn_array *tokens,

@@ -257,7 +257,7 @@ png_load (ZnPicture *picture, FILE *file, GError **error)
 
 /* ---- writing -------------------------------------------------------------- */
 
-/* What libpng read beside the pixels, but for EXIF, XMP and resolution. */
+/* Everything that libpng read except pixels, EXIF, XMP and resolution. */
 static void
 copy_notes (Codec *to, Codec *from)
 {

@@ -20,8 +20,8 @@ typedef struct
 {
   guint16 compression;
   guint16 photometric;
-  guint16 extra;       /* what the alpha channel is said to be */
-  guint16 orientation; /* 0: not said */
+  guint16 extra;       /* the declared kind of the alpha channel */
+  guint16 orientation; /* 0: not given */
 
   /* Tags that exiv2 takes for the pixels' own, and leaves out. */
   gboolean has_white, has_primaries, has_page;
@@ -41,7 +41,7 @@ typedef struct
 
 /* ---- errors --------------------------------------------------------------- */
 
-/* libtiff has one handler for all threads, so each thread keeps its own sentence. */
+/* libtiff has one handler for all threads, so each thread keeps its own message. */
 static GPrivate said = G_PRIVATE_INIT (g_free);
 
 static void
@@ -128,7 +128,7 @@ number (const Bytes *bytes, guint64 at, gint width)
   return v;
 }
 
-/* Whether all that the entries of a directory refer to lies in the file.  libtiff only
+/* Whether everything that the entries of a directory refer to is inside the file.  libtiff only
  * warns of a description or a note of the camera that is cut. */
 static gboolean
 is_whole (const Bytes *bytes, guint64 at, gint depth)

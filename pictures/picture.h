@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* picture.h - a picture between two files: pixels, and all that must not be lost.
+/* picture.h - a picture between two files: pixels, and everything that must not be lost.
  *
  *   file --load--> ZnPicture --(the filter changes .buffer)--> save --> file
  *
@@ -85,7 +85,7 @@ extern const ZnFormat zn_format_webp;
 const ZnFormat *zn_format_by_name (const gchar *name);
 const ZnFormat *zn_format_by_content (gint fd);
 
-/* Waits for the budget where the picture is large.  On failure NULL and a sentence. */
+/* Waits for the budget where the picture is large.  On failure NULL and an error message. */
 ZnPicture *zn_picture_load (gint fd, const ZnFormat *format, ZnBudget *budget, GError **error);
 void       zn_picture_free (ZnPicture *picture);
 

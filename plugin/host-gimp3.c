@@ -541,7 +541,7 @@ run_preset (GimpProcedure       *procedure,
 
   if (! usable (drawables, &error))
     {
-      /* the sentence is there */
+      /* the message is set */
     }
   else if (mode == GIMP_RUN_INTERACTIVE)
     {

@@ -611,7 +611,7 @@ attach (GtkWidget *table, guint line, const gchar *text, GtkWidget *widget, cons
 
 /*  the window  */
 
-/* A label for sentences, with room for some lines whether they are there or not; without a
+/* A label for messages, with space for some lines even if it is empty; without a
  * width GTK 2 wraps them far too early. */
 static GtkWidget *
 text_new (gint width, gint lines)

@@ -13,7 +13,7 @@
  *
  * The rows are made from the operation's properties.  OK applies the filter
  * while the dialog stays, with a progress bar and a working Cancel; after a
- * failure the sentence is shown and the user can change something.
+ * failure the message is shown and the user can change something.
  */
 #ifndef __ZENITH_DIALOG_H__
 #define __ZENITH_DIALOG_H__

@@ -41,7 +41,7 @@ typedef struct
   GList   *groups; /* the names that there are */
 } ZnTeachHost;
 
-/* *report: sentences for the user; free it. */
+/* *report: a text for the user; free it. */
 gboolean zn_teach (const gchar *const text[ZN_TEACH_TEXTS],
                    const ZnTeachHost *host,
                    gchar            **report,
