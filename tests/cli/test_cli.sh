@@ -334,7 +334,7 @@ expect 1 'three channels' "a face in four channels" find_face "$tmp/four.npy"
 expect 1 'no .npy file' "a face in a text" find_face "$tmp/text.safetensors"
 expect 1 'zenith-find' "find with weights of something else" "$zenith" find --weights "$enc" "$tmp/spot.npy"
 expect 2 'find takes pictures' "find without a picture" "$zenith" find
-# Weight files of the finder that are wrong: sentences.
+# Wrong weight files of the finder: error messages.
 hostile() { sed "$1" "$golden/find-spot.safetensors" >"$tmp/hostile.safetensors"; "$zenith" find --weights "$tmp/hostile.safetensors" "$tmp/spot.npy"; }
 expect 1 'threshold of zenith-find' "a threshold that is no number" hostile 's/"threshold":"0.5"/"threshold":"nan"/'
 expect 1 'do not form blocks' "a convolution too few" hostile 's/detect.conv2/detect.conv9/g'

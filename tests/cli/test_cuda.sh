@@ -54,7 +54,7 @@ check "a driver without a GPU is passed over" has '^  cuda +no: .*no GPU' "$tmp/
 FAKE_CUDA=old "$zenith" engines >"$tmp/engines" 2>"$tmp/err"
 check "an old GPU is passed over" has '^  cuda +no: .*6\.1' "$tmp/engines"
 
-# A picture, by the CPU, then by a GPU that fails: the same picture and a sentence.
+# A picture, by the CPU, then by a GPU that fails: the same picture and a note.
 head="{'descr': '<f4', 'fortran_order': False, 'shape': (40, 56, 3), }"
 printf '\x93NUMPY\x01\x00\x76\x00%s%*s\n' "$head" $((117 - ${#head})) "" >"$tmp/x.npy"
 for i in $(seq 96); do printf "\\x00\\x00\\x$(printf %02x $((i * 53 % 256)))\\x3e"; done >"$tmp/floats"

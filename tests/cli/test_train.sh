@@ -172,8 +172,8 @@ if [ -f "$io" ] && ! nm "$zenith" 2>/dev/null | grep -q __asan_init; then
   result $? "killed at once: nothing has the result's name" "$(ls killed.*)"
 fi
 
-# Each allocation fails once.  Where it was needed, the exit status is 1, with a sentence and no file; elsewhere (a buffer
-# of the C library) the result is the same.
+# Each allocation fails once.  Where it was needed, the exit status is 1, with an error message and no file; elsewhere
+# (a buffer of the C library) the result is the same.
 shim=$(dirname "$zenith")/../tests/libfail_alloc.so
 every_allocation() { # every_allocation NAME ARGUMENT...
   local name=$1 n i got bad=""

@@ -144,7 +144,7 @@ case $(uname -m) in aarch64) absent=avx2 ;; *) absent=neon ;; esac
 ZENITH_ENGINE=$absent fails "an engine that is not here, by the environment" "$absent" zenith:denoise model=fast
 fails "a picture where a latent should be" "3 channels" zenith:latent-decode model=taesd
 
-# A GPU that goes away in the middle (tests/unit/fake_cuda.c): the CPU's picture, and a sentence.
+# A GPU that goes away in the middle (tests/unit/fake_cuda.c): the CPU's picture, and a note.
 if LD_LIBRARY_PATH="$build/tests" "$build/engine/zenith" engines | grep -q '^. cuda *usable'; then
   run "$picture" -o "$tmp/cpu.png" -- zenith:denoise model=fast sigma=20
   LD_LIBRARY_PATH="$build/tests" FAKE_CUDA=lost=3 run "$picture" -o "$tmp/gpu.png" -- \

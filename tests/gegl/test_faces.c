@@ -192,9 +192,9 @@ test_frames (void)
   g_object_unref (away);
 }
 
-/* With weights that find faces, those of tests/data/golden, which never do: a sentence and
- * no change, unless the part was selected or no face is wanted.  Without them: the middle,
- * and a note.  The frame is told. */
+/* With weights that find faces, those of tests/data/golden, which never do: an error message and no
+ * change, unless the part was selected or no face is wanted.  Without them: the middle, and a note.
+ * The frame is told. */
 static void
 test_finding (void)
 {

@@ -248,7 +248,7 @@ static void glance(void)
     zn_model_close(&net);
 }
 
-/* A wrong file, a wrong size, an odd number of steps: sentences. */
+/* A wrong file, a wrong size, an odd number of steps: error messages. */
 /* guided=0 is sampling without a guide, guided=1 is the default; a share lies elsewhere. */
 static void guides(void)
 {

@@ -78,7 +78,7 @@ static bool load(zn_array *a, const zn_weights *w, const char *name)
     return true;
 }
 
-/* The largest difference to the golden output, or -1 and the sentence. */
+/* The largest difference to the golden output, or -1 and the error message. */
 static double difference(zn_engine *on, int i, zn_error *err)
 {
     char golden[512];

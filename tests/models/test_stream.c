@@ -524,7 +524,7 @@ static bool right(const zn_ahead *a, const zn_weights *w, int set)
         !zn_entry_read(read, got, NULL) && !memcmp(want, got, zn_entry_len(e) * sizeof *want);
 }
 
-/* Sets in any order, given up and asked for again; a file that is cut is a sentence each time. */
+/* Sets in any order, given up and asked for again; a truncated file gives an error message each time. */
 static void reader(void)
 {
     enum { SETS = 20 };

@@ -171,7 +171,7 @@ static void memory(void)
     zn_model_close(&m);
 }
 
-/* wan2d-vae runs in one piece: a larger latent is refused, and the sentence says which one is not. */
+/* wan2d-vae runs in one piece: a larger latent is refused, and the message says which size fits. */
 static void refused_with_a_size(void)
 {
     static const char *const file = GOLDEN "wan2d.pth";

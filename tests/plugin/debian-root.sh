@@ -12,7 +12,7 @@
 #         unpacks in seconds if DIR is gone.
 #         With --copy the source as it is, in DIR/PATH; what lay there is deleted.
 # Keeps:  a DIR that is ready (and has today's package list) is left as it is.
-# Exit:   0 ready; 77 it cannot be made here, with one sentence on stdout why;
+# Exit:   0 ready; 77 it cannot be made here, with the reason on stdout;
 #         1 it was begun and failed, with the log's name on stderr.
 #
 # Where packages come from is the host's own apt configuration, its release

@@ -3,7 +3,7 @@
 # expect.sh - what must come out of cases.scm, for GIMP 2.10 and 3 alike;
 # sourced after lib.sh.
 
-# Presets that must be refused, each with its own sentence, and one of a user.
+# Presets that must be refused, each with its own message, and one of a user.
 make_presets () {
   export ZENITH_PRESETS="$ZENITH_PRESETS:$work/presets"
   mkdir -p "$work/presets" "$XDG_DATA_HOME/zenith/presets"

@@ -156,7 +156,7 @@ done_ok () {
 }
 
 # The case failed, with a message that matches, and changed nothing.  A
-# plug-in that crashed leaves no sentence, only GIMP's.
+# plug-in that crashed leaves no message, only GIMP's.
 refused () {
   r=$(result_of "$1")
   case $r in

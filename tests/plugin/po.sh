@@ -24,7 +24,7 @@ listed () {
   for file in $(grep -lE '(^|[^A-Za-z0-9_])N?_ ?\("|zn_op_request_refuse' filters/*.[ch] gegl-ops/*.[ch] plugin/*.[ch] | grep -v identity); do
     grep -qx "$file" po/POTFILES || { echo "$file is not in po/POTFILES"; return 1; }
   done
-  # The engine's sentences, but those of training, converting, video and experiments, which only the command line has.
+  # The engine's messages, but those of training, converting, video and experiments, which only the command line has.
   for file in $(grep -rlE '(zn_fail|zn_ctx_fail|zn_bind_fail|zn_cuda_fail|zn_json_fail|zn_tr|ZN_TR) ?\(' engine --include='*.c' |
     grep -vE '^engine/(cli|train|autograd)/|/(convert|video|savefile|output|status|template|conv_baseline|zenith_(ae|taesd|fold))\.c$'); do
     grep -qx "$file" po/POTFILES || { echo "$file is not in po/POTFILES"; return 1; }
@@ -44,7 +44,7 @@ cp "$tmp/now.pot" "$tmp/keep.pot"
 printf '\nmsgid "A text that nobody translated"\nmsgstr ""\n' >>"$tmp/now.pot"
 if complete de >/dev/null; then not_ok can-fail "an untranslated text passed"; else ok can-fail; fi
 cp "$tmp/keep.pot" "$tmp/now.pot"
-# So must a translation of a sentence of the engine that takes other arguments.
+# So must a translation of a message of the engine that takes other arguments.
 refused () {
   sed 's/^msgstr "%s enthält keine Tensoren"/msgstr "%d enthält keine Tensoren"/' po/de.po >"$tmp/wrong.po"
   ! cmp -s po/de.po "$tmp/wrong.po" || { echo "po/de.po has not the sentence"; return 1; }

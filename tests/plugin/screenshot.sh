@@ -9,7 +9,7 @@
 # PROCEDURE  default: plug-in-zenith-denoise
 # Needs:  gimp (2.10 or 3), xvfb, openbox, xdotool, imagemagick, pkg-config;
 #         environment as lib.sh says, ZENITH_BUILD is required.
-# Exit:   0 OUT.png is there; 1 with a sentence on stderr.
+# Exit:   0 OUT.png is there; 1 with a message on stderr.
 
 set -u
 . "$(dirname "$0")/lib.sh"

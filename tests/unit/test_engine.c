@@ -107,7 +107,7 @@ static void cut_between_characters(void)
     }
 }
 
-/* What translate() gives for the sentence "%s has %d of %zu". */
+/* The result of translate() for the message "%s has %d of %zu". */
 static const char *translation;
 
 static const char *translate(const char *english)

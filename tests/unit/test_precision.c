@@ -135,7 +135,7 @@ static zn_status plan_of(int i, const char *precision, zn_plan *plan, int64_t *p
     return s;
 }
 
-/* The output, malloced; NULL and the sentence. */
+/* The output, malloced; NULL and the error message. */
 static float *compute(int i, const char *precision, size_t *len, zn_error *err)
 {
     zn_array x[ZN_MAX_PORTS] = { { 0 } }, y[ZN_MAX_PORTS] = { { 0 } };
@@ -285,7 +285,7 @@ static void test_int8_fits_where_fp32_does_not(void)
     CHECK(!t, "int8: %s", small.text);
 }
 
-/* Whether a model of this file does not fit in so many MiB, which the sentence names. */
+/* Whether a model of this file does not fit in so many MiB, which the message names. */
 static bool refuses(const char *id, const char *file, const char *precision, const char *mib, zn_error *err)
 {
     const zn_open open = { .files = &file, .n_files = 1, .precision = precision };

@@ -420,7 +420,7 @@ static void *cut(void *path)
     return truncate(path, 4096) ? path : NULL;
 }
 
-/* A file that is cut while it is read, at the latest before its last tensor: a sentence, not a signal. */
+/* A file that is cut while it is read, at the latest before its last tensor: an error, not a signal. */
 static void test_shrinking(void)
 {
     const char *path = join(tmp, "large.safetensors");
