@@ -21,22 +21,22 @@ NAMES = ("zenith", "zenith-lite", "zenith-tae")
 FILES = [str(ROOT / "models" / f"{name}.safetensors") for name in NAMES]
 PICTURES = {  # name: (file, licence, what is seen)
     "text": ("text.png", "public domain", ""),
-    "gravel": ("gravel.png", "CC0", "Stones keep their outlines; the grain of their surfaces goes."),
-    "grass": ("grass.png", "CC0", "Thin blades that cross: the fine ones merge into broader ones."),
+    "gravel": ("gravel.png", "CC0", "Stones keep their outlines; the grain of their surfaces is lost."),
+    "grass": ("grass.png", "CC0", "Thin crossing blades: the fine ones merge into broader ones."),
     "brick": ("brick.png", "CC0", ""),
     "camera": ("camera.png", "CC0, by Lav Varshney", "Grass far away, almost noise: weaker, and with a wavy pattern that was not there. The tripod's leg stays sharp."),
-    "screenshot": ("gimp.png", "our screenshot", "Small symbols on white, brushes in a list of GIMP's: spots of one pixel fade, fine nets come back with other meshes, thin crosses are smeared and get coloured edges."),
+    "screenshot": ("gimp.png", "our screenshot", "Small symbols on white, a list of brushes in GIMP: spots of one pixel fade, fine grids change their pattern, thin crosses are smeared and get coloured edges."),
     "astronaut": ("astronaut.png", "public domain, NASA", "Small text: letters of 6 pixels on the badge can no longer be read."),
     "chelsea": ("chelsea.png", "CC0, by Stéfan van der Walt", ""),
     "coffee": ("coffee.png", "CC0, by Rachel Michetti", "The grain of wood: its lines stay, the finest of them are lost or joined."),
     "clock": ("clock_motion.png", "public domain, by Stéfan van der Walt", ""),
-    "rocket": ("rocket.jpg", "public domain, SpaceX", "A regular lattice: struts of one pixel become fainter and break up, thicker ones stay."),
+    "rocket": ("rocket.jpg", "public domain, SpaceX", "A regular grid: struts of one pixel become fainter and break up, thicker ones stay."),
     "hubble": ("hubble_deep_field.jpg", "public domain, NASA", ""),
 }
 HEAD = """# What the small autoencoders lose
 
 `zenith`, `zenith-lite` and `zenith-tae` store 16 values for every square of 8x8 pixels, which has 192. Small and sharp details do not fit:
-small text, fine texture, lattices of one pixel. These are the squares that `zenith` reproduces worst, of {count} pictures that none of the three was trained on, the worst first, at 100 %: the original,
+small text, fine texture, grids of one pixel. These are the squares that `zenith` reproduces worst, of {count} pictures that none of the three was trained on, the worst first, at 100 %: the original,
 `zenith`, `zenith-lite`, `zenith-tae`. Made by `tools/latents_page.py`. The mean over the photographs of Kodak24 is in
 [zenith.md](zenith.md#the-trained-autoencoders).
 

@@ -26,8 +26,8 @@ SIDE, MARGIN, GAP = 320, 160, 8
 HEAD = """# Real photographs
 
 Crops of {count} photographs at 100 %, before (left) and after (right) `zenith:denoise` with its default settings (denoise-{model}, level
-measured). They are JPEG files as their authors published them: what the camera or the developer smoothed, sharpened and compressed before is in
-them. Made by `tools/photos_page.py`; the originals are in the repositories that its list names. Crops have the licence of their original.
+measured). They are JPEG files as their authors published them, including any smoothing, sharpening and compression by the camera or the raw
+developer. Made by `tools/photos_page.py`; the originals are in the repositories that its list names. Crops have the licence of their original.
 """
 
 
