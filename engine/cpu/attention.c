@@ -29,6 +29,7 @@ typedef struct attention_job {
     zn_tail scores; /* gain: the scale */
     int n_max;      /* queries per block */
     int blocks;     /* of queries per image and head */
+    int panel;      /* keys per panel: NR at most, whole vectors */
 } attention_job;
 
 typedef struct state {
@@ -40,6 +41,18 @@ typedef struct state {
     float **y;            /* [query] rows of s */
     int n;                /* queries of this block */
 } state;
+
+/* Bytes of scratch memory per query of a block: rows of x and y, max, sum, S and O ... */
+static size_t query_size(const zn_kernels *k, int vdim)
+{
+    return 2 * sizeof(void *) + (size_t)(2 + MAX_KEYS + zn_round_up(vdim, k->vl)) * sizeof(float);
+}
+
+/* ... and of packed keys and values. */
+static size_t packed_size(const zn_kernels *k, int panel, int dim)
+{
+    return ((size_t)panel * (size_t)dim + (size_t)(k->nr * MAX_KEYS)) * sizeof(float);
+}
 
 /* A panel of keys: to[c][i] = key i's element c, i < n; zeros up to width. */
 static void pack_keys(const zn_kernels *k, float *to, const float *from, size_t ld, int n, int width, int dim)
@@ -116,8 +129,8 @@ static void add_keys(const attention_job *job, state *st, const float *q, const 
 
     for (int r = 0; r < zn_round_up(st->n, k->mr); r++)
         st->x[r] = q + (size_t)zn_imin(r, st->n - 1) * (size_t)job->q.ld;
-    for (int o = 0; o < n_keys; o += k->nr) {
-        int n = zn_imin(n_keys - o, k->nr);
+    for (int o = 0; o < n_keys; o += job->panel) {
+        int n = zn_imin(n_keys - o, job->panel);
 
         pack_keys(k, st->keys, key + (size_t)o * (size_t)job->k.ld, (size_t)job->k.ld, n, zn_round_up(n, k->vl), dim);
         multiply(job, st, st->keys, dim, n, o, NULL);
@@ -166,7 +179,7 @@ static state begin(const attention_job *job, int worker, int n, int dim, int vdi
     st.s = st.sum + n_max;
     st.out = st.s + n_max * MAX_KEYS;
     st.keys = st.out + n_max * zn_round_up(vdim, k->vl);
-    st.values = st.keys + (size_t)dim * (size_t)k->nr;
+    st.values = st.keys + (size_t)dim * (size_t)job->panel;
     for (int r = 0; r < n_max; r++) {
         st.max[r] = -INFINITY;
         st.sum[r] = 0;
@@ -206,6 +219,7 @@ void zn_cpu_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tenso
     attention_job job = { .d = dev, .y = y, .q = q, .k = k, .v = v, .a = a, .scores = { .gain = a->scale } };
     const zn_kernels *ks = job.d->k;
     const size_t n_q = (size_t)q.h * (size_t)q.w;
+    const int dim = q.c / a->heads, vdim = v.c / a->kv_heads;
     int tiles = TILES;
 
     if (!ks->gemm) {
@@ -214,10 +228,14 @@ void zn_cpu_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tenso
     }
     while (tiles > MIN_TILES && q.n * a->heads * zn_items(n_q, (size_t)(tiles * ks->mr)) < MIN_ITEMS)
         tiles /= 2;
+    /* A weight file may ask for heads of any width: half of the scratch memory for queries, half for keys and values. */
+    while (tiles > 1 && (size_t)(tiles * ks->mr) * query_size(ks, vdim) > ZN_SCRATCH / 2)
+        tiles /= 2;
+    job.panel = ks->nr;
+    while (job.panel > ks->vl && packed_size(ks, job.panel, dim) > ZN_SCRATCH / 2)
+        job.panel -= ks->vl;
     job.n_max = tiles * ks->mr;
     job.blocks = zn_items(n_q, (size_t)job.n_max);
-    assert((size_t)job.n_max * (32 + 4 * (size_t)(MAX_KEYS + zn_round_up(v.c / a->kv_heads, ks->vl))) +
-               4 * (size_t)ks->nr * (size_t)(q.c / a->heads + MAX_KEYS) <=
-           ZN_SCRATCH);
+    assert((size_t)job.n_max * query_size(ks, vdim) + packed_size(ks, job.panel, dim) <= ZN_SCRATCH);
     zn_pool_run(job.d->pool, attention_item, &job, q.n * a->heads * job.blocks);
 }

@@ -189,6 +189,58 @@ static void test_plain_dot8(const options *o, const zn_backend *b)
         test_same_bits(b);
 }
 
+/* ---- wide heads ---------------------------------------------------------------------------------------- */
+
+/* Attention of one head of so many channels, of as many queries as make the largest blocks; y has room for it. */
+enum { WIDE_QUERIES = 1601, WIDE_KEYS = 3 };
+static bool attend_wide(const zn_backend *b, const float *x, int width, float *y)
+{
+    const zn_tensor keys = { (float *)x, 1, 1, WIDE_KEYS, width, width, ZN_F32 };
+    zn_tensor queries = keys, to = keys;
+    void *dev = NULL;
+
+    if (b->open(&dev, 1, NULL))
+        return false;
+    queries.w = to.w = WIDE_QUERIES;
+    to.data = y;
+    b->attention(dev, to, queries, keys, keys, &(zn_attention){ 1, 1, 1 / sqrtf((float)width), false });
+    b->close(dev);
+    return true;
+}
+
+/* A weight file chooses the width of a head: scratch memory must do for the widest that a model binds. */
+static void test_wide_heads(const zn_backend *b)
+{
+    static const int widths[] = { 2048, 4096, 8192 };
+    void *dev = NULL;
+
+    if (b->remote || b == &zn_backend_scalar || b->open(&dev, 1, NULL))
+        return;
+    b->close(dev);
+    for (int i = 0; i < 3; i++) {
+        const size_t n = (size_t)WIDE_QUERIES * (size_t)widths[i];
+        float *x = malloc(n * sizeof *x), *y[2] = { malloc(n * sizeof *x), malloc(n * sizeof *x) };
+        bool ok = x && y[0] && y[1];
+        unsigned seed = 1;
+        double worst = 0;
+
+        for (size_t j = 0; ok && j < n; j++) {
+            seed = seed * 1664525u + 1013904223u;
+            x[j] = (float)(seed >> 8) / 8388608.0f - 1;
+        }
+        ok = ok && attend_wide(&zn_backend_scalar, x, widths[i], y[0]) && attend_wide(b, x, widths[i], y[1]);
+        for (size_t j = 0; ok && j < n; j++)
+            worst = fmax(worst, fabs((double)y[0][j] - y[1][j]));
+        ok = ok && worst < 1e-5;
+        passed += ok;
+        failed += !ok;
+        printf("%s %s: attention of a head of %d channels, %g off\n", ok ? "ok" : "not ok", b->name, widths[i], worst);
+        free(x);
+        free(y[0]);
+        free(y[1]);
+    }
+}
+
 /* ---- the pool ------------------------------------------------------------------------------------------ */
 
 enum { POOL_ITEMS = 100 };
@@ -847,7 +899,7 @@ int main(int argc, char **argv)
                 continue;
             }
             o.threads = o.threads < 2 ? 2 : o.threads;
-            test_backend(&o, backends[b]), test_plain_dot8(&o, backends[b]);
+            test_backend(&o, backends[b]), test_plain_dot8(&o, backends[b]), test_wide_heads(backends[b]);
         }
     if (o.bench)
         return 0;
