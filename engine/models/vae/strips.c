@@ -54,15 +54,17 @@ bool zn_vae_in_strips(const zn_vae_run *r, zn_tensor x, int ch)
     return zn_pixels(x) * (size_t)ch >= strips_from(r);
 }
 
-/* Rows of a strip of a tensor with so many channels. */
+/* Rows of a strip of a tensor with so many channels.  All strips are about as high: the CPU has another algorithm for very few
+ * pixels, and a last strip of a row or two would get other bits. */
 static int strip_of(const zn_vae_run *r, zn_tensor x, int ch)
 {
     const bool remote = r->c->be->remote;
-    const int unit = remote ? REMOTE_UNIT : CPU_UNIT, n = remote ? REMOTE_STRIPS : STRIPS;
+    const int unit = remote ? REMOTE_UNIT : CPU_UNIT, most = remote ? REMOTE_STRIPS : STRIPS;
     const size_t from = strips_from(r), len = from < STRIP_LEN ? from : STRIP_LEN;
-    const int least = zn_imax(zn_ceil_div(x.h, n), (int)(len / ((size_t)x.w * (size_t)ch)));
+    const int least = zn_imax(zn_ceil_div(x.h, most), (int)(len / ((size_t)x.w * (size_t)ch)));
+    const int n = zn_ceil_div(x.h, zn_round_up(zn_imax(least, LEAST_ROWS), unit));
 
-    return zn_imin(zn_round_up(zn_imax(least, LEAST_ROWS), unit), x.h);
+    return zn_imin(zn_round_up(zn_imax(zn_ceil_div(x.h, n), LEAST_ROWS), unit), x.h);
 }
 
 /* Rows from .. end-1 of y = conv(x) + residual, or of SiLU(norm(conv(x))), of a picture of `height` rows; x has a row more on each
