@@ -409,7 +409,9 @@ def ggufs():
         "shape-huge": gguf([gt(dims=(32, huge))]), "shape-overflow": gguf([gt(dims=(1 << 31, 1 << 31, 1 << 31))]),
         "shape-block": gguf([gt(dims=(33, 2))]), "type": gguf([gt(kind=10)]), "type-far": gguf([gt(kind=1 << 31)]),
         "offset": gguf([gt(offset=32)]), "offset-odd": gguf([gt(dims=(32,), offset=8)]), "offset-huge": gguf([gt(offset=-32 % 2**64)]),
-        "cut": gguf([gt()], data=bytes(67)), "cut-header": gguf([gt()])[:40], "twice": gguf([gt(), gt()]), "nothing": gguf([]),
+        "cut": gguf([gt()], data=bytes(67)), "cut-header": gguf([gt()])[:40], "nothing": gguf([]),
+        "twice": gguf([gt(dims=(32,)), gt(dims=(32,), offset=64)], data=bytes(98)),
+        "repeats": gguf([gt(), gt("v")]),
     }
     files.update({"bad-gguf-" + k: v for k, v in bad.items()})
 

@@ -7,7 +7,8 @@
  *     data, from the next multiple of general.alignment (32) on; offsets count from there
  *
  * The header is read through a small buffer: its length is known only at its end.  Of the pairs, short strings become metadata;
- * all others are passed over.  What holds after a successful read: each tensor's bytes are inside the file. */
+ * all others are passed over.  What holds after a successful read: each tensor's bytes are inside the file, and all tensors
+ * together have no more than are there. */
 #include "json.h"
 #include "weightfile.h"
 
@@ -232,6 +233,7 @@ static zn_status read_tensor(zn_weights *w, cursor *c, zn_entry *e)
 static zn_status read_tensors(zn_weights *w, cursor *c, uint64_t n, uint64_t data, uint32_t alignment)
 {
     const uint64_t whole = c->file->size;
+    uint64_t sum = 0;
 
     for (uint64_t i = 0; i < n && !bad(c); i++) {
         zn_entry e = { .file = c->file };
@@ -249,6 +251,10 @@ static zn_status read_tensors(zn_weights *w, cursor *c, uint64_t n, uint64_t dat
             return zn_fail(c->err, ZN_E_FILE,
                            "%s is damaged or cut short: the tensor '%s' lies outside the file; download it again",
                            c->file->label, e.name);
+        if (size > whole - data - sum) /* else a small file could hold any number of elements */
+            return zn_fail(c->err, ZN_E_FILE, "%s holds the tensor '%s', which repeats its data too many times",
+                           c->file->label, e.name);
+        sum += size;
         e.at += data;
         if ((s = zn_weights_add(w, &e, c->err)))
             return s;

@@ -346,18 +346,31 @@ static int by_pair_place(const void *a, const void *b)
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/* The members under strings, in order, each key once with its last value; NULL: no memory. */
-static pair *list_pairs(const zn_pvalue *dict, size_t *n)
+static bool may_name(const zn_pvalue *v)
+{
+    return v->kind == ZN_P_TENSOR || v->kind == ZN_P_DICT;
+}
+
+/* The members under strings, in order, each key once with its last value; NULL: no memory.  Keys that are too long for a
+ * name are left out (one string may be the key of any number of members, and comparing them takes its length each time);
+ * *too_long: one of them would be part of a tensor's name. */
+static pair *list_pairs(const zn_pvalue *dict, size_t *n, bool *too_long)
 {
     pair *list = malloc((dict->list.n / 2 + 1) * sizeof *list);
     size_t all = 0;
 
     *n = 0;
+    *too_long = false;
     if (!list)
         return NULL;
-    for (size_t i = 0; i + 1 < dict->list.n; i += 2)
-        if (dict->list.item[i]->kind == ZN_P_STR)
-            list[all++] = (pair){ dict->list.item[i]->text, i, dict->list.item[i + 1] };
+    for (size_t i = 0; i + 1 < dict->list.n; i += 2) {
+        const zn_pvalue *key = dict->list.item[i], *v = dict->list.item[i + 1];
+
+        if (key->kind == ZN_P_STR && key->text.len < ZN_MAX_NAME)
+            list[all++] = (pair){ key->text, i, v };
+        else if (key->kind == ZN_P_STR && may_name(v))
+            *too_long = true;
+    }
     qsort(list, all, sizeof *list, by_key);
     for (size_t i = 0; i < all; i++)
         if (i + 1 == all || compare_text(list[i].key, list[i + 1].key))
@@ -366,27 +379,35 @@ static pair *list_pairs(const zn_pvalue *dict, size_t *n)
     return list;
 }
 
+static zn_status bad_name(const reader *r, zn_error *err)
+{
+    return zn_fail(err, ZN_E_FILE, "%s is damaged: the name of a tensor is too long or not text", r->zip.f->label);
+}
+
 /* Adds the tensors of a dictionary and of those inside it, names joined with dots, under the first
  * prefix_len bytes of r->name.  Anything else in it does not matter.  Recurses MAX_DEPTH deep. */
 static zn_status add_dict(reader *r, const zn_pvalue *dict, size_t prefix_len, int depth, zn_error *err)
 {
     const char *label = r->zip.f->label;
     zn_status s = ZN_OK;
+    bool too_long;
     size_t n;
 
     r->work += dict->list.n / 2;
-    pair *list = list_pairs(dict, &n);
+    pair *list = list_pairs(dict, &n, &too_long);
 
     if (!list)
         return zn_fail(err, ZN_E_MEMORY, "There is not enough memory to read %s", label);
+    if (too_long)
+        s = bad_name(r, err);
     for (size_t i = 0; i < n && !s; i++) {
         zn_text key = list[i].key;
         const zn_pvalue *v = list[i].value;
 
-        if (v->kind != ZN_P_TENSOR && (v->kind != ZN_P_DICT || depth == MAX_DEPTH))
+        if (!may_name(v) || (v->kind == ZN_P_DICT && depth == MAX_DEPTH))
             continue;
         if (key.len + 1 > ZN_MAX_NAME - prefix_len || !zn_utf8_ok(key.s, key.len)) {
-            s = zn_fail(err, ZN_E_FILE, "%s is damaged: the name of a tensor is too long or not text", label);
+            s = bad_name(r, err);
             break;
         }
         r->work += prefix_len + key.len + 1;

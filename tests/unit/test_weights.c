@@ -90,6 +90,7 @@ static const struct {
     { "bad-gguf-offset", "'w' lies outside the file" },
     { "bad-gguf-offset-huge", "'w' lies outside the file" },
     { "bad-gguf-offset-odd", "'w' lies outside the file" },
+    { "bad-gguf-repeats", "'v', which repeats its data too many times" },
     { "bad-gguf-shape-block", "shape of a tensor is impossible" },
     { "bad-gguf-shape-huge", "shape of a tensor is impossible" },
     { "bad-gguf-shape-overflow", "shape of a tensor is impossible" },
@@ -291,6 +292,68 @@ static void test_corpus_is_listed(void)
         n += e->d_name[0] != '.';
     closedir(d);
     CHECK(n == N_CASES, "%d files in the corpus, %d in the table", n, N_CASES);
+}
+
+/* ---- time ------------------------------------------------------------------------------------- */
+
+static unsigned char *put(unsigned char *p, const void *bytes, size_t n)
+{
+    return (unsigned char *)memcpy(p, bytes, n) + n;
+}
+
+static unsigned char *put_number(unsigned char *p, uint64_t v, int n)
+{
+    for (int i = 0; i < n; i++)
+        *p++ = (unsigned char)(v >> (8 * i));
+    return p;
+}
+
+/* One string of 300,000 bytes as the key of 100,000 members: sorting them must not compare all of it each time. */
+static unsigned char *make_long_key(size_t *size)
+{
+    enum { LEN = 300000, MEMBERS = 100000 };
+    static const char name[] = "a/data.pkl";
+    unsigned char *begin = malloc(LEN + 4 * MEMBERS + 1000), *p = begin, *pickle, *directory;
+    uint32_t stored;
+
+    if (!begin)
+        return NULL;
+    p = put_number(put(p, "PK\3\4", 4), 0, 22);
+    p = put(put_number(p, sizeof name - 1, 4), name, sizeof name - 1);
+    pickle = p;
+    p = put_number(put(p, "\x80\2X", 3), LEN, 4);
+    memset(p, 'k', LEN);
+    p = put(p + LEN, "q\0000}(", 5); /* remembered as 0 and popped */
+    for (int i = 0; i < MEMBERS; i++)
+        p = put(p, "h\0K\1", 4);
+    p = put(p, "u.", 2);
+    stored = (uint32_t)(p - pickle);
+    directory = p;
+    p = put_number(put_number(put_number(put(p, "PK\1\2", 4), 0, 16), stored, 4), stored, 4);
+    p = put(put_number(put_number(p, sizeof name - 1, 2), 0, 16), name, sizeof name - 1);
+    stored = (uint32_t)(p - directory);
+    p = put_number(put_number(put_number(put(p, "PK\5\6", 4), 0, 4), 1, 2), 1, 2);
+    p = put_number(put_number(put_number(p, stored, 4), (uint64_t)(directory - begin), 4), 0, 2);
+    *size = (size_t)(p - begin);
+    return begin;
+}
+
+static void test_long_key(void)
+{
+    size_t size;
+    unsigned char *p = make_long_key(&size);
+    zn_weights *w = NULL;
+    zn_error err;
+    clock_t before = clock();
+
+    CHECK(p, "no memory");
+    zn_status s = zn_weights_open_memory(&w, p, size, "keys", &err);
+    double took = (double)(clock() - before) / CLOCKS_PER_SEC;
+
+    zn_weights_close(&w);
+    free(p);
+    CHECK(s == ZN_E_FILE && strstr(err.text, "holds no tensors"), "status %d, %s", s, err.text);
+    CHECK(took < 2, "a file of %zu bytes took %.1f s", size, took);
 }
 
 /* ---- values ----------------------------------------------------------------------------------- */
@@ -605,6 +668,7 @@ int main(void)
 {
     RUN(test_corpus);
     RUN(test_corpus_is_listed);
+    RUN(test_long_key);
     RUN(test_values);
     RUN(test_fixtures);
     RUN(test_blocks);
