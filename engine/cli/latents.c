@@ -45,7 +45,7 @@ bool latent_read(zn_array *out, int *n, const char *path, zn_error *err)
         shape[0] = t.shape[at], shape[2] = t.shape[at + 1], shape[3] = t.shape[at + 2];
     for (int i = 0; i < 4; i++) {
         if (t.n_dims - at < 3 || t.n_dims - at > 4 || (at && t.shape[0] != 1) || shape[i] < 1 || shape[i] > (1 << 20) ||
-            len > ((size_t)1 << 34) / (size_t)shape[i]) {
+            len > ((size_t)1 << 34) / (size_t)shape[i] || shape[1] * shape[2] > INT32_MAX) {
             snprintf(err->text, sizeof err->text,
                      "%s is no latent: one tensor [1, channels, (frames,) height, width] is read", path);
             goto end;

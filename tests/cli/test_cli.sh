@@ -187,6 +187,13 @@ expect 0 '' "from its own latent, changed a little" "$zenith" run z-image-sample
 expect 0 '' "features of a prompt again" "$zenith" run z-image-text --weights random: --in "tokens=$tmp/t.npy" --out "cap=$tmp/cap.npy"
 expect 1 'z-image-sample' "a latent of half a patch" "$zenith" run z-image-sample --weights random: --in "x=$tmp/odd.npy" --in "cap=$tmp/cap.npy" --out "z=$tmp/z.npy"
 
+# 65,536 frames of 32,769 rows: more rows than an array has.  The file has no blocks on the disk.
+head='{"z":{"dtype":"U8","shape":[1,1,65536,32769,1],"data_offsets":[0,2147549184]}}'
+{ printf "\\x$(printf %02x ${#head})\0\0\0\0\0\0\0"; printf %s "$head"; } >"$tmp/tall.safetensors"
+truncate -s $((8 + ${#head} + 2147549184)) "$tmp/tall.safetensors"
+expect 1 'is no latent' "a latent with too many rows" "$zenith" run zenith-decode --in "z=$tmp/tall.safetensors" --out "x=$tmp/x2.npy"
+rm "$tmp/tall.safetensors"
+
 enc_run() { "$zenith" run taesd-encode --weights "${2:-$enc}" --in "x=$1" --out "z=$tmp/z.npy"; }
 expect 0 '' "run" enc_run "$tmp/x.npy"
 expect 0 '' "run on one pixel" enc_run "$tmp/one.npy"
