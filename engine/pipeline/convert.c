@@ -52,12 +52,21 @@ static bool is_matrix(const char *name, const zn_entry *e)
         e->shape[1] % ZN_W_GROUP == 0 && len > 7 && !strcmp(name + len - 7, ".weight");
 }
 
-static bool has(const plan *p, const char *name)
+static int by_name(const void *a, const void *b)
 {
-    for (size_t i = 0; i < p->n; i++)
-        if (!strcmp(p->list[i].name, name))
-            return true;
-    return false;
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The names of the list so far, sorted; the caller frees them.  NULL: no memory. */
+static const char **sorted_names(const plan *p)
+{
+    const char **names = malloc((p->n + 1) * sizeof *names);
+
+    for (size_t i = 0; names && i < p->n; i++)
+        names[i] = p->list[i].name;
+    if (names)
+        qsort(names, p->n, sizeof *names, by_name);
+    return names;
 }
 
 static zn_status add(plan *p, const char *name, const zn_entry *e, zn_error *err)
@@ -107,16 +116,18 @@ static zn_status add_parts(plan *p, const char *name, const zn_entry *e, zn_erro
     return s;
 }
 
-/* Whether the entry is the scales or offsets of another one. */
+/* Whether the entry is the scales or offsets of another one: P.scales or P.biases of P.weight. */
 static bool belongs(const zn_weights *w, const zn_entry *e)
 {
-    for (int i = 0; i < zn_weights_count(w); i++) {
-        const zn_entry *other = zn_weights_at(w, i);
+    const size_t len = strlen(e->name);
+    char name[2048]; /* longer ones have none (core/weights.c) */
+    const zn_entry *of;
 
-        if (other->scales == e || other->offsets == e)
-            return true;
-    }
-    return false;
+    if (len < 8 || len >= sizeof name || (strcmp(e->name + len - 7, ".scales") && strcmp(e->name + len - 7, ".biases")))
+        return false;
+    snprintf(name, sizeof name, "%.*s.weight", (int)len - 7, e->name);
+    of = zn_weights_get(w, name);
+    return of && (of->scales == e || of->offsets == e);
 }
 
 /* The first one of a key counts. */
@@ -204,14 +215,18 @@ static zn_status plan_networks(plan *p, zn_error *err)
 
     for (int i = 0; i < p->n_sets; i++) {
         const size_t before = p->n;
+        const char **known = s ? NULL : sorted_names(p);
 
+        if (!s && !known)
+            s = zn_fail(err, ZN_E_MEMORY, "There is not enough memory for the list of tensors");
         for (int j = 0; !s && j < zn_weights_count(p->set[i]); j++) {
             const zn_entry *e = zn_weights_at(p->set[i], j);
             const char *name = zn_diffae_kept_name(&p->holds[i], e->name);
 
-            if (name && !(before && has(p, name)))
+            if (name && !bsearch(&name, known, before, sizeof *known, by_name))
                 s = add(p, name, e, err);
         }
+        free(known);
         add_all_meta(p, p->set[i]);
     }
     for (int i = 0; with >= 0 && i < 2 && !s; i++)
