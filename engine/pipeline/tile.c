@@ -210,9 +210,10 @@ static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int 
         side = zn_imin(side, zn_round_up(zn_imax(r->tile, 1), step));
     for (;;) {
         zn_call call = make_call(r, worst_axis(r, side, halo, w), worst_axis(r, side, halo, h), in, n_in);
+        const int64_t n_tiles = (int64_t)zn_ceil_div(w, side) * zn_ceil_div(h, side);
         int smaller;
 
-        plan->n_tiles = zn_ceil_div(w, side) * zn_ceil_div(h, side);
+        plan->n_tiles = n_tiles < INT32_MAX ? (int32_t)n_tiles : INT32_MAX;
         s = tile_memory(r, &call, count_sets(r, plan->n_tiles), &plan->peak_bytes, err);
         if (s == ZN_OK && plan->peak_bytes <= allowed)
             break;

@@ -269,6 +269,49 @@ static void decoder_needs_three_buffers(void)
     zn_model_close(&m);
 }
 
+static float far_value(int x, int y, int c)
+{
+    return (float)(x % 251 + y % 241 + c) / 512;
+}
+
+static bool read_far(void *cookie, zn_rect r, float *dst)
+{
+    (void)cookie;
+    for (int y = 0; y < r.h; y++)
+        for (int x = 0; x < r.w; x++)
+            for (int c = 0; c < 3; c++)
+                *dst++ = far_value(r.x + x, r.y + y, c);
+    return true;
+}
+
+static bool check_far(void *cookie, zn_rect r, const float *src)
+{
+    int *right = cookie;
+
+    for (int y = 0; y < r.h; y++)
+        for (int x = 0; x < r.w; x++)
+            for (int c = 0; c < 3; c++)
+                *right += *src++ == far_value(r.x + x, r.y + y, c);
+    return true;
+}
+
+/* The last pixels of the largest picture, which has more of the smallest tiles than an int counts. */
+static void far_corner(void)
+{
+    const int side = 1 << 24;
+    const zn_job job = { .tile = 1 };
+    const zn_source src = { side, side, 3, read_far, NULL };
+    int right = 0;
+    const zn_sink sink = { check_far, &right };
+    zn_model *m = NULL;
+    zn_error err = { "" };
+
+    CHECK(!zn_model_open(&m, engine, "identity", NULL, &err), "%s", err.text);
+    zn_status s = zn_model_run_region(m, &sink, &src, 1, (zn_rect){ side - 37, side - 25, 37, 25 }, &job, &err);
+    zn_model_close(&m);
+    CHECK(!s && right == 37 * 25 * 3, "%d of %d values, %s", right, 37 * 25 * 3, err.text);
+}
+
 static bool cancel_half_way(void *cookie, double done)
 {
     (void)cookie;
@@ -353,6 +396,7 @@ int main(void)
             test_run(name, tests[t].run);
         }
     test_run("taesd-decode needs three buffers", decoder_needs_three_buffers);
+    test_run("the far corner", far_corner);
     zn_engine_close(&engine);
     return test_end();
 }
