@@ -57,13 +57,14 @@ on_progress (GeglNode *node, gdouble fraction, Run *run)
   report (run, run->done + run->share * CLAMP (fraction, 0.0, 1.0));
 }
 
-/* The whole result of a node, scaled to a place. */
+/* The whole result of a node, scaled to a place.  Without the abyss policy the pixels at the
+ * edges would become transparent. */
 static GeglNode *
 fit (GeglNode *graph, GeglNode *node, const GeglRectangle *place)
 {
   GeglNode *scale = gegl_node_new_child (graph, "operation", "gegl:scale-size", "x",
                                          (gdouble) place->width, "y", (gdouble) place->height,
-                                         NULL);
+                                         "abyss-policy", GEGL_ABYSS_CLAMP, NULL);
   GeglNode *move  = gegl_node_new_child (graph, "operation", "gegl:translate", "x",
                                          (gdouble) place->x, "y", (gdouble) place->y, NULL);
 

@@ -116,6 +116,9 @@
     (zn-select image 30 20 40 40)
     (zn-new-face drawable zn-face-model)
     (gimp-selection-none image)))
+; it is opaque up to its edges
+(zn-case "face-new-opaque" "clear"
+  (lambda (image drawable) (zn-new-face drawable zn-face-model)))
 
 ; a picture from a prompt is a layer of its own above the one that was chosen
 (zn-case "generate-new" "rgb"

@@ -112,6 +112,7 @@ expect_pictures () {
   check face-new done_ok face-new
   check face-new-selection changed "$work/in/rgb.png" "$work/out/face-new.png" 40x40+30+20
   check face-new-elsewhere same "$work/in/rgb.png" "$work/out/face-new.png" 96x20+0+0
+  check face-new-opaque test "$(image "$work/out/face-new-opaque.png" -alpha extract -format '%[fx:minima]' info:)" = 1
   check generate-new done_ok generate-new
   check generate-new-layers grep -q '^generate-new|.*|a red fox (generated);[^;()]*; ' "$work/results"
   check generate-new-history history generate-new 'zenith:z-image prompt=a red fox seed=3'
