@@ -2,6 +2,7 @@
 /* test_zenith.c - what must be true of the Zenith networks whatever their weights are, on every engine. */
 #include "../unit/test.h"
 
+#include "core/savefile.h"
 #include "handle.h"
 
 #include <math.h>
@@ -309,6 +310,64 @@ static void test_folded_is_layered(void)
     }
 }
 
+/* A decoder of zenith-lite that is valid, and whose matrices took 16 s to multiply: it must open in a moment. */
+static void test_wide_file_opens_at_once(void)
+{
+    enum { C = 2048, W = C / 4, Z = 512, N = 26 };
+    static const struct {
+        const char *name;
+        int out, in;
+    } layer[] = { { "in", C, Z },
+                  { "up1", C, W },
+                  { "up2", C, W },
+                  { "out", 3, W },
+                  { "block1.compress", W / 4, W / 4 },
+                  { "block1.expand", W, W / 16 },
+                  { "block2.compress", W / 4, W / 4 },
+                  { "block2.expand", W, W / 16 },
+                  { "block3.compress", W / 4, W / 4 },
+                  { "block3.expand", W, W / 16 } };
+    zn_save_tensor list[N] = { { 0 } };
+    float *zeros = calloc((size_t)C * Z, sizeof *zeros);
+    char name[N][40], path[] = "/tmp/zenith-wide-XXXXXX.safetensors";
+    const char *file = path;
+    zn_engine *e = NULL;
+    zn_model *m = NULL;
+    zn_error err = { "" };
+    clock_t before;
+    double took;
+    int n = 0;
+
+    CHECK(zeros && mkstemps(path, 12) >= 0, "no file");
+    for (int i = 0; i < 10; i++) {
+        snprintf(name[n], sizeof *name, "dec.%s.weight", layer[i].name);
+        list[n] = (zn_save_tensor){ .name = name[n], .n_dims = 4, .shape = { layer[i].out, layer[i].in, 1, 1 } };
+        n++;
+        snprintf(name[n], sizeof *name, "dec.%s.bias", layer[i].name);
+        list[n] = (zn_save_tensor){ .name = name[n], .n_dims = 1, .shape = { layer[i].out } };
+        n++;
+    }
+    for (int i = 0; i < 6; i++, n++) {
+        snprintf(name[n], sizeof *name, "dec.block%d.gate_%c", i / 2 + 1, i % 2 ? 'v' : 'h');
+        list[n] = (zn_save_tensor){ .name = name[n], .n_dims = 1, .shape = { 8 } };
+    }
+    for (int i = 0; i < N; i++)
+        list[i].data = zeros;
+    zn_status s = zn_save_tensors(path, list, N, NULL, &err);
+    if (!s)
+        s = zn_engine_open(&e, "auto", 1, &err);
+    before = clock();
+    if (!s)
+        s = zn_model_open(&m, e, "zenith-lite-decode", &(zn_open){ .files = &file, .n_files = 1 }, &err);
+    took = (double)(clock() - before) / CLOCKS_PER_SEC;
+    zn_model_close(&m);
+    zn_engine_close(&e);
+    remove(path);
+    free(zeros);
+    CHECK(!s, "%s", err.text);
+    CHECK(took < (INSTRUMENTED ? 10 : 3), "it took %.1f s", took);
+}
+
 int main(void)
 {
     zn_engine_info list[16];
@@ -329,5 +388,6 @@ int main(void)
         RUN(test_folded_is_layered);
         zn_engine_close(&engine);
     }
+    RUN(test_wide_file_opens_at_once);
     return test_end();
 }

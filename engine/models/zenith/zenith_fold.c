@@ -61,7 +61,7 @@ static int bias_positions(const zn_folder *f)
     return f->out->decoder ? f->sq[0] : 1;
 }
 
-/* The k of y = W y, where y has `sq` positions of `width` elements: a source's, or the biases. */
+/* The k of y = W y, where y has `sq` positions of `width` elements: a source's, or the biases.  Zeros for a bind that counts. */
 static double *times(zn_folder *f, const double *k, int sq, int width, const float *w, int cout, bool four, bool sum)
 {
     bool decoder = f->out->decoder;
@@ -71,7 +71,7 @@ static double *times(zn_folder *f, const double *k, int sq, int width, const flo
 
     while (side * side < sq)
         side++;
-    for (int o = 0; o < to_c && to; o++)
+    for (int o = 0; o < to_c && to && !f->b->counting; o++)
         for (int uv = 0; uv < phases; uv++)
             for (int c = 0; c < f->c; c++) {
                 float weight = decoder ? w[(size_t)(o * phases + uv) * (size_t)f->c + (size_t)c]

@@ -35,6 +35,11 @@
 
 enum { STEPS = ZN_FOLD, GROUPS = ZN_MIX_GROUPS, DEPTH = 4, MAX_C = 4096 };
 
+/* What opening a file may cost beside reading it, in multiply-adds or additions: matrices that are multiplied (fold), and one that
+ * is made of a spectral layer.  The networks of the document take less at 4 times their width, which is the most that MAX_C
+ * allows; what takes more runs layer by layer. */
+static const double MOST_FOLDING = 4e9, MOST_MATRIX = 1e9;
+
 typedef enum family { ZENITH, LITE, SPECTRAL, VANILLA } family;
 
 typedef struct step {
@@ -137,13 +142,14 @@ static void read_perm(zn_binder *b, int32_t *perm, int p, const char *name)
     free(file);
 }
 
-/* The matrix [cout][cin] of a spectral layer of p elements: its columns are the images of the unit vectors. */
-static float *matrix_of(int p, int cin, int cout, const float *scale, const int32_t *perm)
+/* The matrix [cout][cin] of a spectral layer of p elements: its columns are the images of the unit vectors.  Zeros for a bind
+ * that counts. */
+static float *matrix_of(const zn_binder *b, int p, int cin, int cout, const float *scale, const int32_t *perm)
 {
-    float *matrix = malloc((size_t)cin * (size_t)cout * sizeof *matrix);
+    float *matrix = calloc((size_t)cin * (size_t)cout, sizeof *matrix);
     double *v = malloc(2 * (size_t)p * sizeof *v), *u = v + p;
 
-    for (int in = 0; in < cin && matrix && v; in++) {
+    for (int in = 0; in < cin && matrix && v && !b->counting; in++) {
         for (int j = 0; j < p; j++)
             v[j] = j == in;
         for (int round = 0; round < DEPTH; round++) {
@@ -152,10 +158,10 @@ static float *matrix_of(int p, int cin, int cout, const float *scale, const int3
             for (int len = 1; len < p; len *= 2)
                 for (int j = 0; j < p; j++)
                     if (!(j & len)) {
-                        double a = u[j], b = u[j | len];
+                        double first = u[j], second = u[j | len];
 
-                        u[j] = a + b;
-                        u[j | len] = a - b;
+                        u[j] = first + second;
+                        u[j | len] = first - second;
                     }
             memcpy(v, u, (size_t)p * sizeof *v);
         }
@@ -170,14 +176,20 @@ static float *matrix_of(int p, int cin, int cout, const float *scale, const int3
     return matrix;
 }
 
-/* Is the matrix less work than the transforms?  An addition is half a multiply-add. */
-static bool better_as_matrix(int p, int cin, int cout)
+/* Of the transforms of a pixel. */
+static int additions(int p)
 {
-    int additions = 0;
+    int n = 0;
 
     for (int len = 1; len < p; len *= 2)
-        additions += DEPTH * p;
-    return cin * cout < additions / 2;
+        n += DEPTH * p;
+    return n;
+}
+
+/* Is the matrix less work than the transforms, and little enough to make?  An addition is half a multiply-add. */
+static bool better_as_matrix(int p, int cin, int cout)
+{
+    return cin * cout < additions(p) / 2 && (double)cin * additions(p) <= MOST_MATRIX;
 }
 
 static void bind_spectral(zn_binder *b, step *s, bool gathers, const char *name)
@@ -204,7 +216,7 @@ static void bind_spectral(zn_binder *b, step *s, bool gathers, const char *name)
     if (!b->status)
         read_perm(b, perm, p, name);
     if (!b->status && better_as_matrix(p, s->cin, s->cout)) {
-        matrix = matrix_of(p, s->cin, s->cout, scale, perm);
+        matrix = matrix_of(b, p, s->cin, s->cout, scale, perm);
         if (!matrix)
             b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the weights");
         zn_bind_pack(b, &s->conv, linear(s, gathers), matrix, bias);
@@ -338,7 +350,7 @@ static float *read_matrix(zn_binder *b, const zenith *m, int i)
     if (perm && !b->status)
         read_perm(b, perm, p, name);
     if (perm && !b->status)
-        matrix = matrix_of(p, s->cin, s->cout, scale, perm);
+        matrix = matrix_of(b, p, s->cin, s->cout, scale, perm);
     if (!matrix && !b->status)
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the weights");
     free(scale);
@@ -364,6 +376,31 @@ static void fold_block(zn_binder *b, zn_folder *f, const zenith *m, int i)
     free(out_bias);
 }
 
+/* Whether step i gathers 2x2 pixels, or spreads to them. */
+static bool by_four(const zenith *m, int i)
+{
+    return gathered(m->kind, m->decoder, i, 1) == 4 || spread(m->kind, m->decoder, i, 4) == 1;
+}
+
+/* The work of bind_fold: a step or a block multiplies its matrix with those of all sources so far. */
+static double folding(const zenith *m, int first)
+{
+    double work = 0, elements = first; /* of a channel: those of its sources at all positions */
+
+    for (int i = 0; i < STEPS; i++) {
+        const step *s = &m->step[i];
+        const int width = spread(m->kind, m->decoder, i, s->cout), inner = width / GROUPS;
+
+        work += (double)s->cin * s->cout * elements + (m->kind == SPECTRAL ? (double)s->cin * additions(s->p) : 0);
+        elements *= by_four(m, i) ? 4 : 1;
+        if (i < STEPS - 1) {
+            work += (double)inner * width * elements;
+            elements += inner;
+        }
+    }
+    return work;
+}
+
 /* Reads the weights again, to multiply them. */
 static void bind_fold(zn_binder *b, zenith *m, int width)
 {
@@ -375,9 +412,8 @@ static void bind_fold(zn_binder *b, zenith *m, int width)
         const step *s = &m->step[i];
         float *matrix = read_matrix(b, m, i);
         float *bias = zn_bind_read(b, (int[4]){ s->cout }, "%s.bias", step_name[m->decoder][i]);
-        bool four = gathered(m->kind, m->decoder, i, 1) == 4 || spread(m->kind, m->decoder, i, 4) == 1;
 
-        zn_fold_step(f, matrix, bias, s->cout, four);
+        zn_fold_step(f, matrix, bias, s->cout, by_four(m, i));
         if (i < STEPS - 1)
             fold_block(b, f, m, i);
         free(matrix);
@@ -422,8 +458,8 @@ static void bind(zn_binder *b, zenith *m, family kind, bool decoder)
             bind_block(b, m, i, width, side);
     }
     affine = m->act == ZN_NONE && !m->block[0].normed && !m->block[1].normed && !m->block[2].normed;
-    if (!b->status && affine && shuffles(kind) && !b->outline) /* it reads the same tensors again */
-        bind_fold(b, m, first);
+    if (!b->status && affine && shuffles(kind) && !b->outline && folding(m, first) <= MOST_FOLDING)
+        bind_fold(b, m, first); /* it reads the same tensors again */
     b->geometry = (zn_geometry){ .in_c = first,
                                  .out_c = width,
                                  .shrink = decoder ? 1 : 8,
