@@ -304,7 +304,7 @@ static unsigned char *put(unsigned char *p, const void *bytes, size_t n)
 static unsigned char *put_number(unsigned char *p, uint64_t v, int n)
 {
     for (int i = 0; i < n; i++)
-        *p++ = (unsigned char)(v >> (8 * i));
+        *p++ = (unsigned char)(i < 8 ? v >> (8 * i) : 0);
     return p;
 }
 
