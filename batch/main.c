@@ -62,6 +62,18 @@ set_word (ZnSettings *settings, const gchar *word, GError **error)
   return ok;
 }
 
+/* The operations' names; free them. */
+static gchar *
+operation_names (void)
+{
+  GString *names = g_string_new (NULL);
+
+  for (guint i = 0; i < zn_n_filters; i++)
+    g_string_append_printf (names, "%s%s", i ? ", " : "", zn_filters[i].operation);
+
+  return g_string_free (names, FALSE);
+}
+
 /* The filter's values: its defaults or the preset's, then --model and --set. */
 static ZnSettings *
 make_settings (const Options *options, GPtrArray *presets, GError **error)
@@ -78,12 +90,14 @@ make_settings (const Options *options, GPtrArray *presets, GError **error)
     {
       const ZnFilter *filter = zn_filter_by_operation (options->operation);
 
+      gchar *names = operation_names ();
+
       if (filter)
         settings = zn_settings_new (filter, error);
       else
-        g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
-                     "there is no operation '%s'; there are: %s, %s, zenith:z-image",
-                     options->operation, zn_filters[0].operation, zn_filters[1].operation);
+        g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "there is no operation '%s'; there are: %s",
+                     options->operation, names);
+      g_free (names);
     }
   else
     {
@@ -169,7 +183,7 @@ parse (Options *options, gint *argc, gchar ***argv, GError **error)
 {
   const GOptionEntry entries[] = {
     { "preset", 'p', 0, G_OPTION_ARG_STRING, &options->preset,
-      "A preset by its name or its file's (\"" DEFAULT_PRESET "\")", "NAME" },
+      "A preset by its name or its file's; without it \"" DEFAULT_PRESET "\"", "NAME" },
     { "operation", 'o', 0, G_OPTION_ARG_STRING, &options->operation,
       "A GEGL operation of Zenith's instead, with its defaults", "OP" },
     { "model", 'm', 0, G_OPTION_ARG_STRING, &options->model, "The same as --set model=M", "M" },

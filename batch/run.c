@@ -107,14 +107,15 @@ plan (Run *run)
         }
     }
 
-  printf ("%u pictures", mine);
+  printf ("%u picture%s", mine, mine == 1 ? "" : "s");
   if (options->n_shards > 1)
     printf (" (of %u) in shard %u of %u", scan->inputs->len, options->shard, options->n_shards);
   printf (", %u of them done before", run->n_before);
   if (scan->n_folders)
-    printf ("; %u subfolders are not entered", scan->n_folders);
+    printf ("; %u subfolder%s not entered", scan->n_folders,
+            scan->n_folders == 1 ? " is" : "s are");
   if (scan->n_others)
-    printf ("; %u other files are left out", scan->n_others);
+    printf ("; %u other file%s left out", scan->n_others, scan->n_others == 1 ? " is" : "s are");
   printf ("\n");
   fflush (stdout);
 
@@ -258,7 +259,8 @@ finish (Run *run, gdouble seconds)
   print_skipped (run);
   if (left)
     {
-      gchar *text = g_strdup_printf ("%u pictures were not done: %s", left,
+      gchar *text = g_strdup_printf ("%u picture%s not done: %s", left,
+                                     left == 1 ? " was" : "s were",
                                      run->full ? run->full : "stopped; run it again to go on");
 
       printf ("%s\n", text);

@@ -31,7 +31,7 @@ says "which engine" "$foreign" stderr
 check "nothing is written then" "there is a file" test ! -e "$tmp/dry/none.png"
 go 1 "a folder with broken files" $fast "$tmp/in" "$tmp/out"
 says "count" '^4 done, 0 done before, 2 skipped, in [0-9:]+ \('
-says "what is left out" '6 pictures, 0 of them done before; 1 subfolders are not entered; 1 other files are left out'
+says "what is left out" '6 pictures, 0 of them done before; 1 subfolder is not entered; 1 other file is left out'
 says "cut.png is listed" '^  cut.png: the file is cut or damaged: .'
 says "text.jpg is listed" '^  text.jpg: it is no picture of a known format'
 check "nothing is left where it was started" "$(ls)" test ! -e RAM
@@ -107,7 +107,7 @@ bad() {
   says "$*: a sentence" "$pattern" stderr
 }
 bad "no preset 'Nowhere'; there are: .*High ISO photo" --preset Nowhere
-bad "no operation 'gegl:save'" --operation gegl:save
+bad "no operation 'gegl:save'; there are: zenith:denoise, .*zenith:diffae-manipulate, .*zenith:z-image" --operation gegl:save
 bad "cannot be given together" --operation zenith:denoise --preset Gentle
 bad "no property 'hardness'" --set hardness=1
 bad "cannot be '9'; allowed: 0 to 1.5" --set strength=9
@@ -118,6 +118,26 @@ bad "makes no sense" --shard 3/2
 bad "makes no sense" --shard 0/2
 bad "nknown option" --nonsense
 check "wrong usage makes no folder" "there is one" test ! -e "$tmp/bad"
+
+# ---- faces ---------------------------------------------------------------------------------------------------
+
+# The filter is tried on a picture without a face before it meets the pictures.
+mkdir "$tmp/faces"
+convert "$root/samples/astronaut.png" -crop 200x200+124+24 +repage $plain "$tmp/faces/face.png"
+convert -size 80x60 gradient: $plain "PNG24:$tmp/faces/none.png"
+smile="--operation zenith:diffae-manipulate --set amount=1 --set steps=2 --set stochastic-steps=2"
+face="--operation zenith:diffae-reconstruct --set steps=2 --set stochastic-steps=2"
+export ZENITH_MODELS="$root/models:$tmp/models"
+go 1 "a face and none" $smile "$tmp/faces" "$tmp/smile"
+says "where there is no face, it is said" '^  none.png: .*No face was found'
+check "the other has changed" "$(ls "$tmp/smile")" test "$(compare -metric AE "$tmp/faces/face.png" "$tmp/smile/face.png" null: 2>&1)" -gt 1000
+go 0 "a given frame" $face --set frame-x=40 --set frame-y=30 --set frame-size=40 "$tmp/faces/none.png" "$tmp/frame.png"
+GEGL_PATH="$build/gegl-ops:$(pkg-config --variable=pluginsdir gegl-0.4)" go 0 "two faces" \
+  --operation zenith:diffae-interpolate --set steps=2 --set stochastic-steps=2 --set find=no \
+  --set "path=$tmp/faces/face.png" "$tmp/faces/face.png" "$tmp/two.png"
+bad "no attribute 'nothing'; there are: smile" $smile --set attribute=nothing
+bad "no weights 'nothing'" $smile --model nothing
+export ZENITH_MODELS="$tmp/models"
 
 # ---- wrong usage ---------------------------------------------------------------------------------------------
 

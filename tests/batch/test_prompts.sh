@@ -24,7 +24,7 @@ says "prompts: the count" '^4 done, 0 done before, 3 skipped'
 says "prompts: not UTF-8" 'bytes.png: it is no text in UTF-8'
 says "prompts: empty" 'empty.png: there is no prompt in it'
 says "prompts: too long" 'long.png: a prompt has at most 4000 bytes'
-says "prompts: pictures are left out" '1 other files are left out'
+says "prompts: pictures are left out" '1 other file is left out'
 for name in fox owl same deep/whale; do
   check "prompts: $name" "$(identify "$tmp/out/$name.png" 2>&1)" test "$(identify -format %wx%h "$tmp/out/$name.png")" = 80x48
 done
