@@ -167,17 +167,76 @@ query (void)
 
 /*  the drawable  */
 
+/* A script may pass -1, or a layer that is in no image: then there is no extent to select in. */
+static gboolean
+is_there (gint32 drawable)
+{
+  gint x, y, w, h;
+
+  return gimp_item_is_valid (drawable) &&
+         (gimp_drawable_mask_intersect (drawable, &x, &y, &w, &h) ||
+          ! gimp_selection_is_empty (gimp_item_get_image (drawable)));
+}
+
 static gboolean
 usable (gint32 drawable, GError **error)
 {
-  if (! gimp_item_is_group (drawable))
+  if (! is_there (drawable))
+    g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, _ ("No layer is chosen"));
+  else if (gimp_item_is_group (drawable))
+    g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
+                 _ ("A layer group has no pixels of its own in GIMP 2.10; choose one of "
+                    "its layers, or merge the group"));
+  else
     return TRUE;
 
-  g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
-               _ ("A layer group has no pixels of its own in GIMP 2.10; choose one of "
-                  "its layers, or merge the group"));
+  return FALSE;
+}
+
+/* Where nothing of the layer is selected, a script has nothing to do; a user is told. */
+static gboolean
+is_selected (gint32 drawable, GimpRunMode mode, GError **error)
+{
+  gint x, y, w, h;
+
+  if (mode == GIMP_RUN_NONINTERACTIVE || gimp_drawable_mask_intersect (drawable, &x, &y, &w, &h))
+    return TRUE;
+  g_set_error (
+      error, ZN_ERROR, ZN_ERROR_FAILED, "%s",
+      _ ("Nothing of this layer is selected; change the selection, or choose another layer"));
 
   return FALSE;
+}
+
+/* GIMP drops what is written to locked pixels, and ends a plug-in that writes them itself.
+ * item: the drawable, or -1; a locked group locks all in it. */
+static gboolean
+check_lock (gint32 item, GError **error)
+{
+  if (item >= 0 && gimp_item_is_layer_mask (item))
+    item = gimp_layer_from_mask (item);
+  for (; item >= 0; item = gimp_item_get_parent (item))
+    if (gimp_item_get_lock_content (item))
+      {
+        g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s",
+                     _ ("The pixels are locked; unlock them in the Layers or Channels dialog"));
+        return FALSE;
+      }
+
+  return TRUE;
+}
+
+/* A copy of the layer above `below`, to be written. */
+static gint32
+copy_layer (gint32 image, gint32 layer, gint32 below)
+{
+  gint32 copy = gimp_layer_copy (layer);
+
+  gimp_item_set_lock_content (copy, FALSE);
+  gimp_image_insert_layer (image, copy, gimp_item_get_parent (layer),
+                           gimp_image_get_item_position (image, below));
+
+  return copy;
 }
 
 static gboolean
@@ -317,12 +376,10 @@ apply_strip (const ZnSettings *settings,
     gimp_image_undo_group_start (image);
   for (gint k = 1; done && k < n; k++)
     {
-      gint32      copy  = gimp_layer_copy (layer);
+      gint32      copy  = copy_layer (image, layer, below);
       gchar      *title = g_strdup_printf ("%s %d/%d", name, k + 1, n);
       GeglBuffer *shadow;
 
-      gimp_image_insert_layer (image, copy, gimp_item_get_parent (layer),
-                               gimp_image_get_item_position (image, below));
       shadow = gimp_drawable_get_shadow_buffer (copy);
       gegl_buffer_copy (made[k - 1], &roi, GEGL_ABYSS_NONE, shadow, &roi);
       g_object_unref (shadow);
@@ -384,14 +441,19 @@ apply_layer (const ZnSettings *settings,
       const GeglRectangle *box = gegl_buffer_get_extent (made);
 
       gimp_image_undo_group_start (image);
-      result = is_new ? gimp_layer_new (image, name, box->width, box->height,
-                                        types[gimp_image_base_type (image)], 100.0,
-                                        GIMP_LAYER_MODE_NORMAL)
-                      : gimp_layer_copy (layer);
-      gimp_image_insert_layer (image, result, gimp_item_get_parent (layer),
-                               gimp_image_get_item_position (image, layer));
       if (is_new)
-        gimp_layer_set_offsets (result, mask.offset_x, mask.offset_y);
+        {
+          result = gimp_layer_new (image, name, box->width, box->height,
+                                   types[gimp_image_base_type (image)], 100.0,
+                                   GIMP_LAYER_MODE_NORMAL);
+          gimp_image_insert_layer (image, result, gimp_item_get_parent (layer),
+                                   gimp_image_get_item_position (image, layer));
+          gimp_layer_set_offsets (result, mask.offset_x, mask.offset_y);
+        }
+      else
+        {
+          result = copy_layer (image, layer, layer);
+        }
       pixels = gimp_drawable_get_buffer (result);
       gegl_buffer_copy (made, NULL, GEGL_ABYSS_NONE, pixels, NULL);
       g_object_unref (pixels);
@@ -438,6 +500,8 @@ apply (const ZnSettings *settings,
         }
       if (! gimp_drawable_mask_intersect (drawable, &x, &y, &w, &h))
         return TRUE; /* nothing is selected here: nothing to do */
+      if (! check_lock (gimp_item_get_parent (drawable), error))
+        return FALSE;
       source = host_source ? g_object_ref (host_source) : gimp_drawable_get_buffer (drawable);
       done   = apply_layer (settings, progress, progress_data, drawable, source, error);
       g_object_unref (source);
@@ -445,10 +509,12 @@ apply (const ZnSettings *settings,
     }
 
   if (! strip || ! gimp_drawable_mask_intersect (drawable, &x, &y, &w, &h))
-    return apply_to (settings, progress, progress_data, data, error);
+    return check_lock (drawable, error) &&
+           apply_to (settings, progress, progress_data, data, error);
 
   if (gimp_item_is_layer (drawable))
-    return apply_strip (settings, strip, progress, progress_data, drawable, error);
+    return check_lock (gimp_item_get_parent (drawable), error) &&
+           apply_strip (settings, strip, progress, progress_data, drawable, error);
 
   g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s",
                _ ("A strip is made of one layer: choose one."));
@@ -771,7 +837,8 @@ run (const gchar     *name,
     g_set_error (&error, ZN_ERROR, ZN_ERROR_USAGE, _ ("%s needs an image and a drawable"), name);
   else if (! strcmp (name, ZN_TEACH_PROCEDURE))
     done = run_teach (param, n_params, &report, &error);
-  else if (usable (param[2].data.d_drawable, &error))
+  else if (usable (param[2].data.d_drawable, &error) &&
+           is_selected (param[2].data.d_drawable, param[0].data.d_int32, &error))
     done = filter ? run_filter (filter, param, n_params, &error)
                   : run_preset (param, n_params, &error);
 

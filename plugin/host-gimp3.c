@@ -43,8 +43,11 @@ GIMP_MAIN (ZENITH_TYPE_PLUG_IN)
 /*  the drawables  */
 
 static gboolean
-usable (GimpDrawable **drawables, GError **error)
+usable (GimpDrawable **drawables, GimpRunMode mode, GError **error)
 {
+  gboolean selected = mode == GIMP_RUN_NONINTERACTIVE; /* a script then has nothing to do */
+  gint     x, y, w, h;
+
   if (! drawables || ! drawables[0])
     {
       g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, _ ("No layer is chosen"));
@@ -60,7 +63,45 @@ usable (GimpDrawable **drawables, GError **error)
         return FALSE;
       }
 
+  for (guint i = 0; ! selected && drawables[i]; i++)
+    selected = gimp_drawable_mask_intersect (drawables[i], &x, &y, &w, &h);
+  if (! selected)
+    g_set_error (
+        error, ZN_ERROR, ZN_ERROR_FAILED, "%s",
+        _ ("Nothing of this layer is selected; change the selection, or choose another layer"));
+
+  return selected;
+}
+
+/* GIMP drops what is written to locked pixels.  item: the drawable, or NULL; a locked group locks
+ * all in it. */
+static gboolean
+check_lock (GimpItem *item, GError **error)
+{
+  if (item && gimp_item_is_layer_mask (item))
+    item = GIMP_ITEM (gimp_layer_from_mask (GIMP_LAYER_MASK (item)));
+  for (; item; item = gimp_item_get_parent (item))
+    if (gimp_item_get_lock_content (item))
+      {
+        g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s",
+                     _ ("The pixels are locked; unlock them in the Layers or Channels dialog"));
+        return FALSE;
+      }
+
   return TRUE;
+}
+
+/* A copy of the layer above `below`, to be written. */
+static GimpLayer *
+copy_layer (GimpImage *image, GimpLayer *layer, GimpItem *below)
+{
+  GimpLayer *copy = gimp_layer_copy (layer);
+
+  gimp_item_set_lock_content (GIMP_ITEM (copy), FALSE);
+  gimp_image_insert_layer (image, copy, (GimpLayer *) gimp_item_get_parent (GIMP_ITEM (layer)),
+                           gimp_image_get_item_position (image, below));
+
+  return copy;
 }
 
 /* Progress over all the drawables, to GIMP's bar and to the dialog if any. */
@@ -170,6 +211,8 @@ apply_to (const ZnSettings *settings,
 
   gimp_progress_init (_ (settings->filter->title));
 
+  for (guint i = 0; done && i < bars.n; i++)
+    done = check_lock (GIMP_ITEM (drawables[i]), error);
   for (; done && bars.done < bars.n; bars.done++)
     done = compute (settings, drawables[bars.done], &bars, error);
 
@@ -212,7 +255,6 @@ apply_strip (const ZnSettings *settings,
   GeglBuffer   *source = gimp_drawable_get_buffer (GIMP_DRAWABLE (layer));
   GeglBuffer  **made   = g_new0 (GeglBuffer *, n);
   gchar        *name   = gimp_item_get_name (GIMP_ITEM (layer));
-  GimpItem     *parent = gimp_item_get_parent (GIMP_ITEM (layer));
   GimpItem     *below  = GIMP_ITEM (layer);
   GeglRectangle roi;
   gboolean      done;
@@ -224,13 +266,11 @@ apply_strip (const ZnSettings *settings,
     gimp_image_undo_group_start (image);
   for (gint k = 1; done && k < n; k++)
     {
-      GimpLayer    *copy     = gimp_layer_copy (layer);
+      GimpLayer    *copy     = copy_layer (image, layer, below);
       GimpDrawable *drawable = GIMP_DRAWABLE (copy);
       gchar        *title    = g_strdup_printf ("%s %d/%d", name, k + 1, n);
       GeglBuffer   *shadow;
 
-      gimp_image_insert_layer (image, copy, (GimpLayer *) parent,
-                               gimp_image_get_item_position (image, below));
       shadow = gimp_drawable_get_shadow_buffer (drawable);
       gegl_buffer_copy (made[k - 1], &roi, GEGL_ABYSS_NONE, shadow, &roi);
       g_object_unref (shadow);
@@ -270,7 +310,6 @@ apply_layer (const ZnSettings *settings,
   static const GimpImageType types[] = { GIMP_RGBA_IMAGE, GIMP_GRAYA_IMAGE, GIMP_INDEXEDA_IMAGE };
   Bars                       bars    = { progress, progress_data, 0, 1 };
   GimpImage                 *image   = gimp_item_get_image (GIMP_ITEM (layer));
-  GimpItem                  *parent  = gimp_item_get_parent (GIMP_ITEM (layer));
   ZnMask                     mask    = { NULL, 0, 0 };
   gchar                     *name    = zn_settings_layer_name (settings);
   GeglBuffer                *made, *pixels;
@@ -292,14 +331,20 @@ apply_layer (const ZnSettings *settings,
       const GeglRectangle *box = gegl_buffer_get_extent (made);
 
       gimp_image_undo_group_start (image);
-      result = is_new ? gimp_layer_new (image, name, box->width, box->height,
-                                        types[gimp_image_get_base_type (image)], 100.0,
-                                        GIMP_LAYER_MODE_NORMAL)
-                      : gimp_layer_copy (layer);
-      gimp_image_insert_layer (image, result, (GimpLayer *) parent,
-                               gimp_image_get_item_position (image, GIMP_ITEM (layer)));
       if (is_new)
-        gimp_layer_set_offsets (result, mask.offset_x, mask.offset_y);
+        {
+          result = gimp_layer_new (image, name, box->width, box->height,
+                                   types[gimp_image_get_base_type (image)], 100.0,
+                                   GIMP_LAYER_MODE_NORMAL);
+          gimp_image_insert_layer (image, result,
+                                   (GimpLayer *) gimp_item_get_parent (GIMP_ITEM (layer)),
+                                   gimp_image_get_item_position (image, GIMP_ITEM (layer)));
+          gimp_layer_set_offsets (result, mask.offset_x, mask.offset_y);
+        }
+      else
+        {
+          result = copy_layer (image, layer, GIMP_ITEM (layer));
+        }
       pixels = gimp_drawable_get_buffer (GIMP_DRAWABLE (result));
       gegl_buffer_copy (made, NULL, GEGL_ABYSS_NONE, pixels, NULL);
       g_object_unref (pixels);
@@ -346,6 +391,8 @@ apply (const ZnSettings *settings,
         }
       if (! gimp_drawable_mask_intersect (drawables[0], &x, &y, &w, &h))
         return TRUE; /* nothing is selected here: nothing to do */
+      if (! check_lock (gimp_item_get_parent (GIMP_ITEM (drawables[0])), error))
+        return FALSE;
       source = host_source ? g_object_ref (host_source) : gimp_drawable_get_buffer (drawables[0]);
       done   = apply_layer (settings, progress, progress_data, GIMP_LAYER (drawables[0]), source,
                             error);
@@ -357,7 +404,8 @@ apply (const ZnSettings *settings,
     return apply_to (settings, progress, progress_data, data, error);
 
   if (! drawables[1] && GIMP_IS_LAYER (drawables[0]))
-    return apply_strip (settings, strip, progress, progress_data, GIMP_LAYER (drawables[0]), error);
+    return check_lock (gimp_item_get_parent (GIMP_ITEM (drawables[0])), error) &&
+           apply_strip (settings, strip, progress, progress_data, GIMP_LAYER (drawables[0]), error);
 
   g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s",
                _ ("A strip is made of one layer: choose one."));
@@ -505,7 +553,7 @@ run_filter (GimpProcedure       *procedure,
 
   gegl_init (NULL, NULL);
 
-  if (usable (drawables, &error))
+  if (usable (drawables, mode, &error))
     settings = zn_settings_new (filter, &error);
 
   if (settings && settings_from_config (settings, config, &error))
@@ -539,7 +587,7 @@ run_preset (GimpProcedure       *procedure,
 
   gegl_init (NULL, NULL);
 
-  if (! usable (drawables, &error))
+  if (! usable (drawables, mode, &error))
     {
       /* the message is set */
     }

@@ -71,10 +71,12 @@
 (zn-case "face-0" "rgb16"
   (lambda (image drawable) (zn-face drawable "smile" 0 "zenith-face" #t)))
 ; what the layers are called afterwards, and what the picture's history says
+(define (zn-names image)
+  (string-append (apply string-append
+                        (map (lambda (name) (string-append name ";")) (zn-layer-names image)))
+                 " "))
 (define (zn-tell image)
-  (set! zn-sentence (apply string-append
-                           (append (map (lambda (name) (string-append name ";")) (zn-layer-names image))
-                                   (list " " (zn-metadata image))))))
+  (set! zn-sentence (string-append (zn-names image) (zn-metadata image))))
 (zn-case "face-strip" "rgb"
   (lambda (image drawable)
     (zn-strip drawable (string-append zn-in "/rgb.png") 4 zn-face-model)
@@ -160,6 +162,14 @@
     (zn-smooth drawable)
     (gimp-selection-none image)))
 
+; a user who repeats the filter there is told
+(zn-case "no-overlap-again" "rgb"
+  (lambda (image drawable)
+    (gimp-image-resize image 300 200 0 0)
+    (zn-select image 200 150 50 40)
+    (zn-clean image)
+    (zn-denoise-again drawable)))
+
 (zn-case "layer-alone" "layer"
   (lambda (image drawable) (zn-smooth drawable)))
 (zn-case "layer-offset" "layer"
@@ -185,6 +195,35 @@
   (let ((group (zn-add-group image)))
     (zn-case-save "group" image "group" (lambda () (zn-smooth group))))
   (zn-delete image))
+
+; locked pixels: nothing is written, and no layer is called edited; what makes a layer needs only
+; the group around it to be unlocked
+(define (zn-locked name item-of action)
+  (zn-case name "rgb"
+    (lambda (image drawable)
+      (zn-lock (item-of image drawable))
+      (zn-clean image)
+      (let* ((failed (catch #t (action drawable) #f))
+             (said   zn-sentence)
+             (dirty  (zn-dirty? image)))
+        (set! zn-sentence (string-append (if failed "refused " "done ") (if dirty "dirty: " "clean: ")
+                                         (zn-names image) said))))))
+(define (zn-itself image drawable) drawable)
+(define (zn-around image drawable)
+  (let ((group (zn-add-group image)))
+    (zn-put-into image drawable group)
+    group))
+(zn-locked "locked-denoise" zn-itself zn-smooth)
+(zn-locked "locked-face" zn-itself (lambda (d) (zn-new-face d zn-face-model)))
+(zn-locked "locked-group" zn-around zn-smooth)
+(define zn-its-mask #f)
+(zn-locked "locked-mask"
+  (lambda (image drawable) (set! zn-its-mask (zn-add-mask drawable)) drawable)
+  (lambda (d) (zn-smooth zn-its-mask)))
+(zn-locked "locked-strip" zn-itself
+  (lambda (d) (zn-strip d (string-append zn-in "/rgb.png") 2 zn-face-model)))
+(zn-locked "locked-generate" zn-itself (lambda (d) (zn-generate d "a red fox" 64 64 0.5 zn-zimage)))
+(zn-locked "locked-generate-group" zn-around (lambda (d) (zn-generate d "a red fox" 64 64 1 zn-zimage)))
 
 ; What must be refused with a sentence.  All of them share one picture, which
 ; must be what it was after the last.
@@ -231,6 +270,7 @@
   (lambda (d) (zn-denoise d zn-model -0.1 1 1 0 25 "auto")))
 (zn-bad "sigma-high"
   (lambda (d) (zn-denoise d zn-model 1 1 1 0 101 "auto")))
+(zn-bad "no-layer" (lambda (d) (zn-denoise-nothing zn-bad-image zn-model)))
 (zn-bad "preset-unknown" (lambda (d) (zn-preset d "Nowhere")))
 (zn-bad "preset-empty"   (lambda (d) (zn-preset d "")))
 (zn-bad "preset-path"    (lambda (d) (zn-preset d "../../etc/passwd")))

@@ -151,6 +151,7 @@ expect_places () {
   check selection-right same "$work/in/rgb.png" "$work/out/selection.png" 26x64+70+0
   check no-overlap done_ok no-overlap
   check no-overlap-same same "$work/in/rgb.png" "$work/out/no-overlap.png"
+  check no-overlap-again refused no-overlap-again 'Nothing of this layer is selected'
   check layer-offset done_ok layer-offset
   check layer-changed changed "$work/in/layer.png" "$work/out/layer-alone.png"
   check layer-offset-same same "$work/out/layer-alone.png" "$work/out/layer-offset.png"
@@ -163,7 +164,26 @@ expect_places () {
   check group-layer-same same "$work/in/rgb.png" "$work/out/group.png"
 }
 
+# said CASE TEXT: what the case tells of itself.
+said () { result_of "$1" | grep -qE -e "$2" || { result_of "$1"; false; }; }
+
+expect_locks () {
+  for case in locked-denoise locked-face locked-mask; do
+    check "$case" said "$case" '\|refused clean: [^;()]*; .*pixels are locked'
+    check "$case-same" same "$work/in/rgb.png" "$work/out/$case.png"
+  done
+  check locked-group said locked-group '\|refused clean: .*pixels are locked'
+  check locked-generate-group said locked-generate-group '\|refused clean: .*pixels are locked'
+  check locked-strip said locked-strip '\|done dirty: [^;]* 2/2 \(face edited\);[^;()]*; '
+  check locked-generate said locked-generate '\|done dirty: a red fox \(generated\);[^;()]*; '
+  for case in locked-strip locked-generate; do
+    check "$case-changed" changed "$work/in/rgb.png" "$work/out/$case.png"
+  done
+}
+
 expect_refusals () {
+  check bad-no-layer      refused bad-no-layer      'No layer is chosen'
+
   check bad-no-file       refused bad-no-file       'absent\.safetensors'
   check bad-text-file     refused bad-text-file     'text\.safetensors'
   check bad-other-file    refused bad-other-file    'other\.safetensors'
@@ -211,6 +231,7 @@ expect_presets () {
 expect_all () {
   expect_pictures
   expect_places
+  expect_locks
   expect_refusals
   expect_presets
 }

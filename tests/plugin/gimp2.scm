@@ -30,6 +30,10 @@
   (plug-in-zenith-denoise RUN-NONINTERACTIVE (zn-of d) d
                           model strength luma chroma detail sigma engine))
 
+; where no layer is active, Script-Fu gets -1
+(define (zn-denoise-nothing image model)
+  (plug-in-zenith-denoise RUN-NONINTERACTIVE image -1 model 1 1 1 0 25 "auto"))
+
 (define (zn-denoise-again d)
   (plug-in-zenith-denoise RUN-WITH-LAST-VALS (zn-of d) d "" 0 0 0 0 0 ""))
 
@@ -79,6 +83,8 @@
   (let ((group (car (gimp-layer-group-new image))))
     (gimp-image-insert-layer image group 0 1)
     group))
+(define (zn-put-into image layer group) (gimp-image-reorder-item image layer group 0))
+(define (zn-lock item) (gimp-item-set-lock-content item TRUE))
 (define (zn-fill-group group name files)
   (gimp-item-set-name group name)
   (for-each

@@ -37,6 +37,10 @@
                           #:chroma chroma #:detail detail #:sigma sigma
                           #:engine engine))
 
+(define (zn-denoise-nothing image model)
+  (plug-in-zenith-denoise #:run-mode RUN-NONINTERACTIVE #:image image
+                          #:drawables (vector) #:model model #:sigma 25))
+
 (define (zn-denoise-again d)
   (plug-in-zenith-denoise #:run-mode RUN-WITH-LAST-VALS #:image (zn-of d)
                           #:drawables (vector d)))
@@ -101,6 +105,8 @@
   (let ((group (gimp-group-layer-new image "g")))
     (gimp-image-insert-layer image group -1 1)
     group))
+(define (zn-put-into image layer group) (gimp-image-reorder-item image layer group 0))
+(define (zn-lock item) (gimp-item-set-lock-content item TRUE))
 (define (zn-fill-group group name files)
   (gimp-item-set-name group name)
   (for-each
