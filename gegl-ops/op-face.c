@@ -190,7 +190,8 @@ zn_op_face_locate (ZnOpWhole         *task,
         return status;
       if (! found && ! zn_op_is_selected (request->operation))
         return zn_op_request_refuse (request, ZN_E_USAGE,
-                                     "No face was found: select one, or give its frame.");
+                                     "No face was found: select it, or give its frame: "
+                                     "frame-x, frame-y and frame-size.");
     }
 
   if (! zn_op_square_get (&square, &frame, box->width, box->height, &request->err))
@@ -735,7 +736,8 @@ zn_op_face_load (ZnOpPicture *picture, const gchar *path, ZnOpRequest *request)
 
   if (! path || ! *path)
     return zn_op_request_refuse (
-        request, ZN_E_USAGE, "There is no second picture: connect one to 'aux' or name a file.");
+        request, ZN_E_USAGE,
+        "There is no second picture: give its file (path), or connect one to 'aux'.");
   if (! g_file_test (path, G_FILE_TEST_IS_REGULAR))
     return zn_op_request_refuse (request, ZN_E_FILE, "There is no file '%s'.", path);
 
