@@ -259,7 +259,7 @@ zn_picture_check (const gchar *path, GError **error)
 
   if (fd < 0)
     {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s", g_strerror (errno));
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "'%s': %s", path, g_strerror (errno));
       return FALSE;
     }
 

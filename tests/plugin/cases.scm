@@ -270,6 +270,7 @@
   (lambda (d) (zn-denoise d zn-model -0.1 1 1 0 25 "auto")))
 (zn-bad "sigma-high"
   (lambda (d) (zn-denoise d zn-model 1 1 1 0 101 "auto")))
+(zn-bad "check-file" (lambda (d) (zn-check-file "/nowhere.png")))
 (zn-bad "no-layer" (lambda (d) (zn-denoise-nothing zn-bad-image zn-model)))
 (zn-bad "preset-unknown" (lambda (d) (zn-preset d "Nowhere")))
 (zn-bad "preset-empty"   (lambda (d) (zn-preset d "")))

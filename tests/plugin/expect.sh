@@ -182,6 +182,7 @@ expect_locks () {
 }
 
 expect_refusals () {
+  check bad-check-file    refused bad-check-file    '/nowhere\.png.*No such file'
   check bad-no-layer      refused bad-no-layer      'No layer is chosen'
 
   check bad-no-file       refused bad-no-file       'absent\.safetensors'

@@ -84,6 +84,7 @@
     (gimp-image-insert-layer image group 0 1)
     group))
 (define (zn-put-into image layer group) (gimp-image-reorder-item image layer group 0))
+(define (zn-check-file file) (plug-in-zenith-check-file file))
 (define (zn-lock item) (gimp-item-set-lock-content item TRUE))
 (define (zn-fill-group group name files)
   (gimp-item-set-name group name)
