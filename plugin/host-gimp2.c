@@ -239,6 +239,15 @@ copy_layer (gint32 image, gint32 layer, gint32 below)
   return copy;
 }
 
+/* In an indexed image a weak change may be none. */
+static void
+note_palette (gint32 drawable)
+{
+  if (gimp_drawable_is_indexed (drawable))
+    g_message ("%s", _ ("The image is indexed, so the result has only the colors of its palette; "
+                        "Image > Mode > RGB allows all colors"));
+}
+
 static gboolean
 show_progress (gdouble fraction, gpointer data)
 {
@@ -839,8 +848,12 @@ run (const gchar     *name,
     done = run_teach (param, n_params, &report, &error);
   else if (usable (param[2].data.d_drawable, &error) &&
            is_selected (param[2].data.d_drawable, param[0].data.d_int32, &error))
-    done = filter ? run_filter (filter, param, n_params, &error)
-                  : run_preset (param, n_params, &error);
+    {
+      done = filter ? run_filter (filter, param, n_params, &error)
+                    : run_preset (param, n_params, &error);
+      if (done)
+        note_palette (param[2].data.d_drawable);
+    }
 
   values[0].type          = GIMP_PDB_STATUS;
   values[0].data.d_status = done ? GIMP_PDB_SUCCESS : error_status (error);

@@ -104,6 +104,15 @@ copy_layer (GimpImage *image, GimpLayer *layer, GimpItem *below)
   return copy;
 }
 
+/* In an indexed image a weak change may be none. */
+static void
+note_palette (GimpDrawable *drawable)
+{
+  if (gimp_drawable_is_indexed (drawable))
+    g_message ("%s", _ ("The image is indexed, so the result has only the colors of its palette; "
+                        "Image > Mode > RGB allows all colors"));
+}
+
 /* Progress over all the drawables, to GIMP's bar and to the dialog if any. */
 typedef struct
 {
@@ -566,7 +575,10 @@ run_filter (GimpProcedure       *procedure,
     }
 
   if (done)
-    settings_to_config (settings, config);
+    {
+      settings_to_config (settings, config);
+      note_palette (drawables[0]);
+    }
 
   zn_settings_free (settings);
 
@@ -619,6 +631,8 @@ run_preset (GimpProcedure       *procedure,
       g_free (name);
     }
 
+  if (done)
+    note_palette (drawables[0]);
   zn_settings_free (settings);
 
   return finish (procedure, mode, done, error);

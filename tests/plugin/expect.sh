@@ -67,11 +67,13 @@ expect_pictures () {
       check "$filter-$picture-alpha-kept" same "$work/alpha-of-in.png" "$work/alpha-of-$filter-.png"
     done
     check "$filter-clear" result_or_sentence "$filter-clear"
-    check "$filter-indexed" result_or_sentence "$filter-indexed" indexed
+    check "$filter-indexed" done_ok "$filter-indexed"
+    check "$filter-indexed-changed" changed "$work/in/indexed.png" "$work/out/$filter-indexed.png"
     check "$filter-one" result_or_sentence "$filter-one" one
     check "$filter-small" result_or_sentence "$filter-small" small
   done
 
+  check indexed-note grep -q 'only the colors of its palette' "$work/cases.log"
   check denoise-is-cleaner cleaner "$work/in/clean.png" "$work/in/rgb.png" "$work/out/denoise-rgb.png"
   check denoise-float-is-cleaner cleaner "$work/in/clean.png" "$work/in/rgb.png" "$work/out/float.png"
   for picture in rgb grey rgb16; do
