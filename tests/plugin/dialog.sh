@@ -235,6 +235,7 @@ if open_dialog own plug-in-zenith-denoise Denoise; then
   ask alt+n 'Rename Preset' && xdotool key ctrl+a && xdotool type 'Second look' && xdotool key Return
   wait_for 10 has_own 'Second look'
   check own-renamed has_own 'Second look'
+  wait_for 10 n_own 1 # while it is replaced, there are two files
   check own-renamed-alone n_own 1
   ask alt+d 'Delete Preset' && xdotool key Escape
   wait_for 10 gone 'Delete Preset'
