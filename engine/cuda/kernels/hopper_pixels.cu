@@ -7,9 +7,10 @@
  *   two consumer warpgroups, each with every second tile: wgmma <─────────────────────────┘
  *                     └── epilogue in registers ── y, act(norm(y))
  *
- * The other kernels (hopper.cu) compute the transpose, in tiles of 64 outputs: 96 would fill three quarters of two.  Here the 64
- * rows of a wgmma are pixels and its 96 columns are all outputs of a pixel, so that their norm needs no other warpgroup.  One
- * warpgroup multiplies while the other runs its epilogue: a buffer is filled for one after the other has read it. */
+ * hopper.cu has outputs as the 64 rows of a wgmma: 96 outputs would fill only three quarters of two such tiles.  Here the rows are
+ * pixels and the 96 columns are the outputs of a pixel, so that one warpgroup has all that its norm needs.
+ * There is one buffer for each part of x.  It is filled for one warpgroup after the other has read it, so the two alternate: one
+ * multiplies while the other runs its epilogue. */
 #include "hopper.cuh"
 #include "typed.cuh"
 
@@ -18,7 +19,7 @@ enum {
     ROWS = ZN_PIXELS_ROWS, /* of a warpgroup's tile, 8 pixels wide */
     BLOCKS = ROWS / 8,     /* 8x8 pixels of it: one wgmma each */
     PITCH = ZN_HOPPER_PITCH(8),
-    VECTORS = N / 32 /* 8 channels each, of a pixel's that a lane of four has */
+    VECTORS = N / 32 /* of 8 channels: four lanes share a pixel, and each has so many of it */
 };
 
 /* The descriptor of rows of 64 bytes with TMA's 64-byte swizzle, in groups of 8 rows. */
@@ -27,7 +28,7 @@ __device__ __forceinline__ uint64_t describe_64(uint32_t address)
     return (uint64_t)2 << 62 | (uint64_t)(512 >> 4) << 32 | (uint64_t)1 << 16 | address >> 4;
 }
 
-/* Lane q of four has word i of row q: it gets word q of row i. */
+/* Transposes 4x4 words between the four lanes of a pixel: lane q has row q before and column q afterwards. */
 __device__ __forceinline__ void transpose_4(uint32_t (&w)[4], int q)
 {
 #pragma unroll
@@ -45,7 +46,7 @@ __device__ __forceinline__ void transpose_4(uint32_t (&w)[4], int q)
         }
 }
 
-/* 1 / the root mean square of a pixel of which lane q has vectors q, q + 4, ..: summed as norm.cu sums it, to the same bit. */
+/* 1 / the root mean square of a pixel; lane q has vectors q, q + 4 and q + 8.  The order of the sum is that of norm.cu: the same bits. */
 template <class T> __device__ __forceinline__ float inverse_rms(const uint32_t (&w)[VECTORS][4], float eps)
 {
     float sum[4] = { 0 };
@@ -64,7 +65,8 @@ template <class T> __device__ __forceinline__ float inverse_rms(const uint32_t (
     return rsqrtf(all * (1.f / N) + eps);
 }
 
-/* A lane's share of what all pixels have: the bias of channels 8 j + 2 q and the next one, gamma of vectors q, q + 4, .. */
+/* What a lane needs of the vectors that all pixels share: the bias of channels 8 j + 2 q and 8 j + 2 q + 1, where the products
+ * leave their sums, and gamma of vectors q, q + 4 and q + 8. */
 struct shared_by_pixels {
     float bias[N / 4], gamma[VECTORS][8];
 
@@ -83,7 +85,7 @@ struct shared_by_pixels {
     }
 };
 
-/* A pixel of y: of the two rows of 8 in which d has a quarter of a pixel's channels each, row h. */
+/* Where a pixel is in y, and whether it is there at all. */
 struct pixel {
     size_t at;
     bool in;
@@ -106,7 +108,8 @@ __device__ __forceinline__ void load_residual(uint32_t (&r)[VECTORS][4], const z
     }
 }
 
-/* Stores a pixel: channels 8 j + 2 q and the next one are in d[4 j + 2 h] and the next one. */
+/* Finishes and stores a pixel, the first or second (h) of two whose sums d has: channel 8 j + 2 q is in d[4 j + 2 h], the next one
+ * in the next element. */
 template <class T>
 __device__ __forceinline__ void put_pixel(const zn_hopper_pixels &a, const float (&d)[N / 2], int h,
                                           const shared_by_pixels &c, uint32_t (&r)[VECTORS][4], pixel p, int q)
@@ -226,11 +229,10 @@ template <class T> __device__ __forceinline__ void conv96(const zn_hopper_pixels
     const int q = lane % 4;
     const shared_by_pixels c(a, q);
     float d[BLOCKS][N / 2];
-    uint32_t r[2][VECTORS]
-              [4]; /* residuals of a pixel and the next: y may be the residual, so no load can move up by itself */
+    /* Residuals of a pixel and the next one: y may be the residual, so the compiler moves no load before a store. */
+    uint32_t r[2][VECTORS][4];
 
     after_previous();
-
     for (int tile = blockIdx.x + wg * gridDim.x, i = 0; tile < a.tiles; tile += 2 * gridDim.x, i++) {
         const int row = tile / a.tiles_x, n = row / a.tiles_y;
         const int x = tile % a.tiles_x * 8 + lane / 4, y = row % a.tiles_y * ROWS + warp * 2;
