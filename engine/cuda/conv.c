@@ -109,7 +109,7 @@ size_t zn_cuda_conv_scratch(void *dev, const zn_conv *w)
     const layout l = layout_of(dev, w);
     const size_t expanded = l.type >= S_I8 ? up(l.cout_pad * l.k_pad * sizeof(uint16_t), 256) : 0;
 
-    return expanded + (l.type != S_F32 && merges(dev, w) ? l.cout_pad * 16 * l.cin_pad * sizeof(uint16_t) : 0);
+    return expanded + (l.type != S_F32 && merges(dev, w) ? zn_cuda_merged_size(l.cout_pad, l.cin_pad) : 0);
 }
 
 /* e4m3, rounded to nearest, ties to even: 4 bits of exponent (bias 7), 3 of mantissa, at most 448. */
@@ -569,7 +569,8 @@ static char *room_to_merge(zn_cuda *d, const zn_conv *w, const zn_cuda_conv *a)
 {
     const zn_type type = weight_type(a);
     const size_t at = zn_cuda_conv_stored_as(d, w, type) ? 0 : zn_cuda_conv_expanded_size(d, w, type);
-    char *room = type != ZN_F32 && merges(d, w) ? zn_cuda_expanded(d, at + zn_cuda_merged_size(a)) : NULL;
+    const size_t size = zn_cuda_merged_size((size_t)a->cout_pad, (size_t)a->cin_pad);
+    char *room = type != ZN_F32 && merges(d, w) ? zn_cuda_expanded(d, at + size) : NULL;
 
     return room ? room + at : NULL;
 }

@@ -97,10 +97,10 @@ static inline bool zn_cuda_is_3x3(const zn_cuda_conv *c) /* with a pixel of padd
     return c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_t == 1 && c->pad_l == 1;
 }
 
-/* Bytes of c->merged. */
-static inline size_t zn_cuda_merged_size(const zn_cuda_conv *c)
+/* Bytes of zn_cuda_conv.merged. */
+static inline size_t zn_cuda_merged_size(size_t cout_pad, size_t cin_pad)
 {
-    return (size_t)c->cout_pad * 16 * (size_t)c->cin_pad * sizeof(uint16_t);
+    return cout_pad * 16 * cin_pad * sizeof(uint16_t);
 }
 
 /* The operations, as in backend.h.  conv.c: */

@@ -302,7 +302,7 @@ static bool takes(const zn_cuda *d, const zn_cuda_conv *c)
 /* Sums the taps that read the same pixel, then multiplies. */
 static bool merge_then_run(zn_cuda *d, zn_cuda_conv c)
 {
-    const size_t n = zn_cuda_merged_size(&c) / 16;
+    const size_t n = zn_cuda_merged_size((size_t)c.cout_pad, (size_t)c.cin_pad) / 16;
     const zn_hopper_merge a = { c.weight, c.merged, (uint32_t)c.cin_pad, (uint32_t)c.k_pad, (uint32_t)n };
 
     zn_cuda_launch_dependent(d, zn_cuda_kernel("hopper_merge_%s", zn_cuda_type_name(c.x.type)).text,

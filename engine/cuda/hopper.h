@@ -78,15 +78,8 @@ typedef struct zn_hopper_pixels {
     int32_t residual_ld, y_ld, also_ld;
     int32_t height, width; /* of y */
     int32_t pad_t, tiles_x, tiles_y, tiles;
-    int32_t early; /* weights may be read before the kernel before has ended */
+    int32_t early; /* weights may be loaded before the previous kernel has ended */
 } zn_hopper_pixels;
-
-static inline int zn_hopper_pixels_shared(void)
-{
-    enum { TILE = ((ZN_PIXELS_ROWS + 2) * 10 * 128 + 1023) / 1024 * 1024 };
-
-    return 1024 + 9 * ZN_PIXELS_CHANNELS * ZN_PIXELS_CHANNELS * 2 + 2 * TILE + 128;
-}
 
 /* x from fp16 to dense e4m3, in vectors of 8 elements, ZN_HOPPER_QUANTISED a thread. */
 typedef struct zn_hopper_quantise {
@@ -127,6 +120,12 @@ enum {
 static inline int zn_hopper_shared(int rings, int n)
 {
     return 1024 + rings + ZN_HOPPER_WARPGROUPS * 2 * (n < 64 ? n : 64) * 128 + ZN_HOPPER_BARRIERS;
+}
+
+/* The same for 96 channels: all weights, two tiles of x, barriers. */
+static inline int zn_hopper_pixels_shared(void)
+{
+    return 1024 + 9 * ZN_PIXELS_CHANNELS * ZN_PIXELS_CHANNELS * 2 + 2 * ZN_HOPPER_HALO(8, ZN_PIXELS_ROWS) + 128;
 }
 
 /* The same for attention with blocks of `keys` keys and `outputs` outputs. */

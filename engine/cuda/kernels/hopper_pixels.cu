@@ -207,7 +207,7 @@ template <class T> __device__ __forceinline__ void conv96(const zn_hopper_pixels
             load_2d(s.w0 + tap * W0, &a.w, s.once + 8 * tap, tap * N, 0);
             load_2d(s.w1 + tap * W1, &a.w_rest, s.once + 8 * tap, tap * N + 64, 0);
         }
-        if (a.early) /* only weights were read, which the kernel before does not write */
+        if (a.early) /* until now only weights are loaded, which the previous kernel does not write */
             after_previous();
         for (int tile = blockIdx.x, i = 0; tile < a.tiles; tile += gridDim.x, i++) {
             const int row = tile / a.tiles_x, x = tile % a.tiles_x * 8 - 1;

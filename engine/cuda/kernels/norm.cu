@@ -182,9 +182,9 @@ template <int T, int K, int P, bool plain> __device__ __forceinline__ void norm_
                         if (g.tail.pre == ZN_SILU)
                             activate_short(ZN_SILU, x.v[p][k]);
                         put(g.y, (x.first + p) * g.y.ld + x.channel(g, k), x.v[p][k]);
-                        continue;
+                    } else {
+                        put_tail_of<T>(g.y, (x.first + p) * g.y.ld + x.channel(g, k), g.tail, x.v[p][k], res[p][k]);
                     }
-                    put_tail_of<T>(g.y, (x.first + p) * g.y.ld + x.channel(g, k), g.tail, x.v[p][k], res[p][k]);
                 }
         }
     }

@@ -18,7 +18,7 @@ enum {
     LEAST_ROWS = 2 * 12 + 2, /* what zn_vae_row_block moves does not overlap */
     CPU_UNIT = 12,           /* rows: Winograd's tiles have 4 or 6 */
     REMOTE_UNIT = 32,        /* rows of the largest tile on a GPU */
-    REMOTE_PIXELS = 1 << 20  /* of a picture that has strips there */
+    REMOTE_PIXELS = 1 << 20  /* the smallest picture with strips there */
 };
 
 size_t zn_vae_strips_from;
@@ -39,7 +39,7 @@ static zn_tensor view(rows of, int from, int end)
     return t;
 }
 
-/* On a GPU, whose kernels want many tiles, strips of smaller pictures would cost time. */
+/* On a GPU a strip of a smaller picture would have too few tiles. */
 static size_t strips_from(const zn_vae_run *r)
 {
     const bool small = zn_pixels(r->call->in[0]) < REMOTE_PIXELS && zn_pixels(r->call->out[0]) < REMOTE_PIXELS;
@@ -54,8 +54,8 @@ bool zn_vae_in_strips(const zn_vae_run *r, zn_tensor x, int ch)
     return zn_pixels(x) * (size_t)ch >= strips_from(r);
 }
 
-/* Rows of a strip of a tensor with so many channels.  All strips are about as high: the CPU has another algorithm for very few
- * pixels, and a last strip of a row or two would get other bits. */
+/* Rows of a strip of a tensor with so many channels.  All strips have about the same height: the CPU has another algorithm
+ * for very few pixels, which would give a last strip of a row or two other bits. */
 static int strip_of(const zn_vae_run *r, zn_tensor x, int ch)
 {
     const bool remote = r->c->be->remote;

@@ -413,10 +413,7 @@ void zn_vae_res_block(zn_vae_run *r, const zn_vae_res *k, const zn_norm *next)
     if (k->cin == k->cout) {
         r->normed = next && next->kind != ZN_GROUP_NORM;
         zn_conv2d(r->c, x, h, &k->conv2,
-                  (zn_tail){ .residual = &x,
-                             .also = r->normed ? &t : NULL,
-                             .also_norm = r->normed ? next : NULL,
-                             .also_act = ZN_SILU });
+                  (zn_tail){ .residual = &x, .also = r->normed ? &t : NULL, .also_norm = next, .also_act = ZN_SILU });
         return;
     }
     y = zn_vae_slot(r, 1, x.n, x.h, x.w, k->cout);
