@@ -128,13 +128,8 @@ settings_words (const ZnSettings *settings)
     {
       const ZnProperty *p    = &settings->property[i];
       gchar            *text = zn_settings_get_text (settings, i);
-      gchar             number[G_ASCII_DTOSTR_BUF_SIZE];
 
-      if (p->kind == ZN_KIND_DOUBLE) /* 0.15, not 0.14999999999999999 */
-        g_string_append_printf (words, " %s=%s", p->spec->name,
-                                g_ascii_formatd (number, sizeof (number), "%.10g",
-                                                 zn_settings_get_number (settings, i)));
-      else if (strcmp (p->spec->name, "engine") && *text)
+      if (strcmp (p->spec->name, "engine") && *text)
         g_string_append_printf (words, " %s=%s", p->spec->name, text);
       g_free (text);
     }

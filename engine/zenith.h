@@ -222,8 +222,13 @@ typedef struct zn_noise_table { /* of a whole picture, as the standard deviation
     float least[3][ZN_NOISE_BINS];
 } zn_noise_table;
 
-typedef struct zn_job {     /* a zeroed one, or NULL, is the default */
-    const char *const *set; /* "key=value", n_set of them */
+typedef struct zn_value { /* of a setting: one of the model's zn_model_info.settings, in its range */
+    const char *key;
+    double value;
+} zn_value;
+
+typedef struct zn_job { /* a zeroed one, or NULL, is the default */
+    const zn_value *set;
     int n_set;
     size_t max_memory; /* bytes a forward may take in addition to the weights; 0: see zn_model_open */
     size_t beside;     /* bytes of the limit that are already in use; the engine adds the weights of preview_with */

@@ -365,12 +365,9 @@ zn_apply_strip (const ZnSettings    *settings,
 
   for (; done && share.done < n - 1; share.done++)
     {
-      gchar number[G_ASCII_DTOSTR_BUF_SIZE];
-
-      g_ascii_formatd (number, sizeof (number), "%.6f", (share.done + 1.0) / (n - 1));
       zn_settings_copy (one, settings);
       dest[share.done] = gegl_buffer_new (roi, gegl_buffer_get_format (source));
-      done             = zn_settings_set_text (one, "position", number, error) &&
+      done = zn_settings_set_named (one, "position", (share.done + 1.0) / (n - 1), error) &&
              zn_apply_to_buffer (one, source, roi, dest[share.done], show_share, &share, error);
       if (! done)
         share.done++; /* the one that failed goes too */
@@ -470,11 +467,28 @@ zn_attributes (const ZnSettings *settings)
   return names;
 }
 
+/* What the operation measured, if it measures any. */
+static ZnNoise
+run_noise (const Run *run)
+{
+  ZnNoise noise = { -1.0, NULL };
+  gdouble red, green, blue;
+
+  if (gegl_node_find_property (run->op, "measured-red"))
+    {
+      gegl_node_get (run->op, "measured-red", &red, "measured-green", &green, "measured-blue",
+                     &blue, "measured", &noise.text, NULL);
+      noise.mean = (red + green + blue) / 3.0;
+    }
+
+  return noise;
+}
+
 gboolean
 zn_apply_measure (const ZnSettings    *settings,
                   GeglBuffer          *source,
                   const GeglRectangle *selected,
-                  gchar              **measured,
+                  ZnNoise             *noise,
                   ZnProgress           progress,
                   gpointer             data)
 {
@@ -483,16 +497,16 @@ zn_apply_measure (const ZnSettings    *settings,
   Run                 run;
   gboolean            ok = FALSE;
 
-  *measured = NULL;
+  *noise = (ZnNoise){ -1.0, NULL };
   run_begin (&run, settings, source, gegl_buffer_get_extent (source), selected, progress, data);
-  if (gegl_node_find_property (run.op, "measured"))
+  if (gegl_node_find_property (run.op, "measured-red"))
     {
       gegl_node_set (run.op, "strength", 0.0, "sigma", 0.0, NULL);
       gegl_node_blit (run.op, 1.0, &pixel, babl_format ("R'G'B'A u8"), rgba, GEGL_AUTO_ROWSTRIDE,
                       GEGL_BLIT_DEFAULT);
       ok = run_check (&run, settings, NULL);
       if (ok)
-        gegl_node_get (run.op, "measured", measured, NULL);
+        *noise = run_noise (&run);
     }
   g_object_unref (run.graph);
 
@@ -503,22 +517,16 @@ zn_apply_measure (const ZnSettings    *settings,
 static gboolean
 run_frame (const Run *run, const GeglRectangle *piece, ZnFrame *frame)
 {
-  gchar  *text = NULL;
-  gchar **part;
-  guint   n;
+  ZnFrame taken;
 
-  if (gegl_node_find_property (run->op, "frame"))
-    gegl_node_get (run->op, "frame", &text, NULL);
-  part = g_strsplit (text ? text : "", " ", 5);
-  n    = g_strv_length (part);
-  if (n == 4)
-    *frame = (ZnFrame){ piece->x + g_ascii_strtod (part[0], NULL),
-                        piece->y + g_ascii_strtod (part[1], NULL), g_ascii_strtod (part[2], NULL),
-                        g_ascii_strtod (part[3], NULL) };
-  g_strfreev (part);
-  g_free (text);
+  if (! gegl_node_find_property (run->op, "taken-size"))
+    return FALSE;
 
-  return n == 4;
+  gegl_node_get (run->op, "taken-x", &taken.x, "taken-y", &taken.y, "taken-size", &taken.size,
+                 "taken-angle", &taken.angle, NULL);
+  *frame = (ZnFrame){ piece->x + taken.x, piece->y + taken.y, taken.size, taken.angle };
+
+  return taken.size > 0.0;
 }
 
 gboolean
@@ -543,9 +551,9 @@ zn_apply_to_pixels (const ZnSettings    *settings,
                   GEGL_BLIT_DEFAULT);
   ok = run_check (&run, settings, error);
 
-  *found = (ZnFound){ .noise = NULL };
-  if (ok && gegl_node_find_property (run.op, "measured"))
-    gegl_node_get (run.op, "measured", &found->noise, NULL);
+  *found = (ZnFound){ .noise = { -1.0, NULL } };
+  if (ok)
+    found->noise = run_noise (&run);
   found->has_frame = run_frame (&run, &piece, &found->frame);
   g_object_unref (run.graph);
 

@@ -99,10 +99,17 @@ typedef struct
   gdouble x, y, size, angle;
 } ZnFrame;
 
+/* The noise of a picture, of 255. */
+typedef struct
+{
+  gdouble mean; /* of red, green and blue; < 0: none was measured */
+  gchar  *text; /* for people: each of them, or NULL; free it */
+} ZnNoise;
+
 /* What an operation measured in the picture. */
 typedef struct
 {
-  gchar   *noise; /* or NULL; free it */
+  ZnNoise  noise;
   gboolean has_frame;
   ZnFrame  frame; /* of the source */
 } ZnFound;
@@ -138,12 +145,12 @@ gchar *zn_engine_missing (const gchar *nick);
 gchar **zn_attributes (const ZnSettings *settings);
 
 /* The noise of the picture, or of the part that is selected, whatever level the settings give:
- * *measured, or NULL; free it.  FALSE: the filter measures none, or was stopped.
+ * *noise.  FALSE: the filter measures none, or was stopped.
  */
 gboolean zn_apply_measure (const ZnSettings    *settings,
                            GeglBuffer          *source,
                            const GeglRectangle *selected,
-                           gchar              **measured,
+                           ZnNoise             *noise,
                            ZnProgress           progress,
                            gpointer             data);
 

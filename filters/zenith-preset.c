@@ -529,17 +529,13 @@ zn_preset_save (GPtrArray        *presets,
     {
       const ZnProperty *p     = &settings->property[i];
       gchar            *value = zn_settings_get_text (settings, i);
-      gchar             number[G_ASCII_DTOSTR_BUF_SIZE];
 
       if (g_str_has_prefix (p->spec->name, "frame-") || strpbrk (value, "\n\r"))
         {
           /* the place of a face is not a preference */
         }
-      else if (p->kind == ZN_KIND_DOUBLE) /* 0.15, not 0.14999999999999999 */
-        g_string_append_printf (
-            text, "%s=%s\n", p->spec->name,
-            g_ascii_formatd (number, sizeof number, "%.10g", zn_settings_get_number (settings, i)));
-      else if ((with_model && ! strcmp (p->spec->name, "model")) || ! is_how (p->spec->name))
+      else if (p->kind == ZN_KIND_DOUBLE || (with_model && ! strcmp (p->spec->name, "model")) ||
+               ! is_how (p->spec->name))
         g_string_append_printf (text, "%s=%s\n", p->spec->name, value);
       g_free (value);
     }

@@ -10,6 +10,7 @@
 #include <gegl-paramspecs.h>
 
 #include "zenith-settings.h"
+#include "zenith_number.h"
 
 #define TEXT_MAX 4096 /* bytes of a string or path, far above any real one */
 
@@ -183,12 +184,11 @@ zn_property_allowed (const ZnProperty *p)
     case ZN_KIND_DOUBLE:
     case ZN_KIND_INT:
       {
-        gchar min[G_ASCII_DTOSTR_BUF_SIZE];
-        gchar max[G_ASCII_DTOSTR_BUF_SIZE];
+        gchar min[ZN_NUMBER_SIZE];
+        gchar max[ZN_NUMBER_SIZE];
 
-        g_ascii_formatd (min, sizeof min, "%.10g", p->min);
-        g_ascii_formatd (max, sizeof max, "%.10g", p->max);
-        return g_strdup_printf (_ ("%s to %s"), min, max);
+        return g_strdup_printf (_ ("%s to %s"), zn_number_print (min, p->min),
+                                zn_number_print (max, p->max));
       }
 
     default:
@@ -212,6 +212,20 @@ refuse (const ZnSettings *settings, const ZnProperty *p, const gchar *text, GErr
   return FALSE;
 }
 
+static gboolean
+no_property (const ZnSettings *settings, const gchar *name, GError **error)
+{
+  gchar *shown = g_utf8_make_valid (name, strnlen (name, 80));
+  gchar *list  = g_strjoinv (", ", (gchar **) settings->filter->properties);
+
+  g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, _ ("%s has no property '%s'; it has: %s"),
+               _ (settings->filter->title), shown, list);
+  g_free (shown);
+  g_free (list);
+
+  return FALSE;
+}
+
 gboolean
 zn_settings_set_number (ZnSettings *settings, guint index, gdouble number, GError **error)
 {
@@ -221,10 +235,9 @@ zn_settings_set_number (ZnSettings *settings, guint index, gdouble number, GErro
   if (! (number >= p->min && number <= p->max) ||
       (p->kind != ZN_KIND_DOUBLE && number != floor (number)))
     {
-      gchar text[G_ASCII_DTOSTR_BUF_SIZE];
+      gchar text[ZN_NUMBER_SIZE];
 
-      g_ascii_formatd (text, sizeof text, "%.10g", number);
-      return refuse (settings, p, text, error);
+      return refuse (settings, p, zn_number_print (text, number), error);
     }
 
   if (p->kind == ZN_KIND_DOUBLE)
@@ -237,6 +250,16 @@ zn_settings_set_number (ZnSettings *settings, guint index, gdouble number, GErro
     g_value_set_int (&p->value, (gint) number);
 
   return TRUE;
+}
+
+gboolean
+zn_settings_set_named (ZnSettings *settings, const gchar *name, gdouble number, GError **error)
+{
+  for (guint i = 0; i < settings->n; i++)
+    if (! strcmp (settings->property[i].spec->name, name))
+      return zn_settings_set_number (settings, i, number, error);
+
+  return no_property (settings, name, error);
 }
 
 static gboolean
@@ -296,10 +319,9 @@ zn_settings_set_text (ZnSettings *settings, const gchar *name, const gchar *text
 
         default:
           {
-            gchar  *end;
-            gdouble number = g_ascii_strtod (text, &end);
+            gdouble number;
 
-            if (end == text || *end != '\0')
+            if (! zn_number_parse (&number, text, NULL))
               return refuse (settings, p, text, error);
 
             return zn_settings_set_number (settings, i, number, error);
@@ -307,17 +329,7 @@ zn_settings_set_text (ZnSettings *settings, const gchar *name, const gchar *text
         }
     }
 
-  {
-    gchar *shown = g_utf8_make_valid (name, strnlen (name, 80));
-    gchar *list  = g_strjoinv (", ", (gchar **) settings->filter->properties);
-
-    g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, _ ("%s has no property '%s'; it has: %s"),
-                 _ (settings->filter->title), shown, list);
-    g_free (shown);
-    g_free (list);
-  }
-
-  return FALSE;
+  return no_property (settings, name, error);
 }
 
 gdouble
@@ -359,10 +371,9 @@ zn_settings_get_text (const ZnSettings *settings, guint index)
 
     default:
       {
-        gchar text[G_ASCII_DTOSTR_BUF_SIZE];
+        gchar text[ZN_NUMBER_SIZE];
 
-        g_ascii_dtostr (text, sizeof text, zn_settings_get_number (settings, index));
-        return g_strdup (text);
+        return g_strdup (zn_number_print (text, zn_settings_get_number (settings, index)));
       }
     }
 }

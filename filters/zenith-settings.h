@@ -69,6 +69,10 @@ gboolean zn_settings_set_text (ZnSettings  *settings,
                                const gchar *text,
                                GError     **error);
 gboolean zn_settings_set_number (ZnSettings *settings, guint index, gdouble number, GError **error);
+gboolean zn_settings_set_named (ZnSettings  *settings,
+                                const gchar *name,
+                                gdouble      number,
+                                GError     **error);
 
 /* The text that set_text() would take; free it. */
 gchar  *zn_settings_get_text (const ZnSettings *settings, guint index);

@@ -109,6 +109,19 @@ zn_op_key_add_string (ZnOpKey *key, const gchar *string)
   zn_op_key_add (key, string, strlen (string));
 }
 
+void
+zn_op_key_add_file (ZnOpKey *key, const gchar *path)
+{
+  GStatBuf info = { 0 };
+  gint64   of[2];
+
+  g_stat (path, &info);
+  of[0] = info.st_mtime;
+  of[1] = info.st_size;
+  zn_op_key_add_string (key, path);
+  zn_op_key_add (key, of, sizeof (of));
+}
+
 typedef struct
 {
   GeglBuffer          *buffer;

@@ -19,6 +19,7 @@ typedef struct
 /* A key starts as zeros; the order of the calls counts. */
 void zn_op_key_add (ZnOpKey *key, gconstpointer data, gsize size);
 void zn_op_key_add_string (ZnOpKey *key, const gchar *string);
+void zn_op_key_add_file (ZnOpKey *key, const gchar *path); /* its path, age and size */
 
 /* The pixels, the format and the place of rect relative to origin. */
 void zn_op_key_add_buffer (ZnOpKey             *key,

@@ -15,6 +15,7 @@
 #define MAX_SIDE (1 << 20) /* of a picture: twice GIMP's */
 #define MAX_AREA ((gint64) 1 << 34)
 #define PROGRESS_STEP 0.02   /* of the bar that is shown at once, */
+#define TENTHS 32            /* bytes of a number in a text for people */
 #define PROGRESS_PAUSE 50000 /* or after so many microseconds */
 
 /* ---- types ---------------------------------------------------------------- */
@@ -607,6 +608,16 @@ set_flag (GeglOperation *operation, const gchar *property, gboolean *field, gboo
   notify_later (operation, property);
 }
 
+static void
+set_number (GeglOperation *operation, const gchar *property, gdouble *field, gdouble value)
+{
+  if (! field || *field == value)
+    return;
+
+  *field = value;
+  notify_later (operation, property);
+}
+
 void
 zn_op_set_status (GeglOperation *operation, const ZnOpBase *base, const gchar *sentence)
 {
@@ -639,12 +650,25 @@ print_once (GeglOperation *operation, const gchar *sentence)
   g_free (line);
 }
 
+/* A number in a text for people, with one digit after the point in every language. */
+static void
+tenths (gchar text[TENTHS], gdouble value)
+{
+  const gint64 n = llrint (10.0 * fabs (value));
+
+  g_snprintf (text, TENTHS, "%s%" G_GINT64_FORMAT ".%d", value < 0.0 && n ? "-" : "", n / 10,
+              (gint) (n % 10));
+}
+
 void
 zn_op_set_measured (GeglOperation *operation, const ZnOpTiled *task, const gfloat sigma[3])
 {
-  gchar  number[3][G_ASCII_DTOSTR_BUF_SIZE];
-  gchar *text;
+  static const gchar *const level[3] = { "measured-red", "measured-green", "measured-blue" };
+  gchar                     number[3][TENTHS];
+  gchar                    *text;
 
+  for (gint c = 0; c < 3; c++)
+    set_number (operation, level[c], task->level[c], sigma ? sigma[c] : -1.0);
   if (! sigma)
     {
       zn_op_set_text (operation, "measured", task->measured, "");
@@ -652,7 +676,7 @@ zn_op_set_measured (GeglOperation *operation, const ZnOpTiled *task, const gfloa
     }
 
   for (gint c = 0; c < 3; c++)
-    g_ascii_formatd (number[c], sizeof (number[c]), "%.1f", sigma[c]);
+    tenths (number[c], sigma[c]);
 
   text = g_strdup_printf (_ ("red %s, green %s, blue %s"), number[0], number[1], number[2]);
   zn_op_set_text (operation, "measured", task->measured, text);
@@ -689,13 +713,20 @@ zn_op_set_loss (GeglOperation        *operation,
 }
 
 void
-zn_op_set_frame (GeglOperation *operation, gchar **field, const gdouble place[4])
+zn_op_set_frame (GeglOperation *operation,
+                 gchar        **field,
+                 gdouble *const taken[4],
+                 const gdouble  place[4])
 {
-  gchar  number[4][G_ASCII_DTOSTR_BUF_SIZE];
-  gchar *text;
+  static const gchar *const property[4] = { "taken-x", "taken-y", "taken-size", "taken-angle" };
+  gchar                     number[4][TENTHS];
+  gchar                    *text;
 
   for (gint i = 0; i < 4; i++)
-    g_ascii_formatd (number[i], sizeof (number[i]), "%.1f", place[i]);
+    {
+      set_number (operation, property[i], taken[i], place[i]);
+      tenths (number[i], place[i]);
+    }
   text = g_strjoin (" ", number[0], number[1], number[2], number[3], NULL);
   zn_op_set_text (operation, "frame", field, text);
   g_free (text);

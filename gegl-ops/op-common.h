@@ -37,6 +37,7 @@
 #include <gegl.h>
 #include <gegl-plugin.h>
 
+#include "op-cache.h"
 #include "zenith.h"
 
 /* The names of these types and their nicks are in users' files: only add. */
@@ -143,6 +144,15 @@ const gchar *zn_op_nick (GType type, gint value);
   property_string (measured, _ ("Measured noise"), "")                                             \
       description (_ ("The noise that was found, of 255; empty when it was given"))
 
+/* The same as numbers, for programs, so an automatic dialog does not show them. */
+#define zenith_property_level(name)                                                                \
+  property_double (name, _ ("Measured noise"), -1.0)                                               \
+      description (_ ("The noise that was found, of 255, as a number; -1: none was measured"))     \
+          value_range (-1.0, 255.0) ui_meta ("visible", "0")
+#define zenith_property_levels                                                                     \
+  zenith_property_level (measured_red) zenith_property_level (measured_green)                      \
+      zenith_property_level (measured_blue)
+
 #define zenith_property_precision                                                                  \
   zenith_property_precision_as (                                                                   \
       _ ("Number format that a GPU computes in, and a CPU stores weights in; automatic: fp16 on "  \
@@ -189,6 +199,7 @@ typedef struct
 {
   ZnOpBase     base;
   gchar      **measured; /* the field of the property, or NULL */
+  gdouble     *level[3]; /* ... of measured-red, -green, -blue */
   const gchar *model;    /* the engine's model id */
   gdouble      sigma;    /* noise of 255; 0: estimated; < 0: unused */
   gdouble      scale;    /* times what was estimated */
@@ -244,14 +255,13 @@ struct _ZnOpWhole
   ZnOpBase      base;
   const gchar  *model[ZN_OP_WHOLE_MODELS + 1]; /* ids */
   const gchar  *weights;  /* a file or folder for all of them; "" or NULL: found by name */
-  gchar        *settings; /* all else that the result depends on, such as "seed=1 steps=20";
-                           * made by describe(), freed by the family */
+  ZnOpKey       settings; /* a hash of all else that the result depends on: seed, steps, ... */
   GeglRectangle result;   /* its place and size; describe() finds the input's here, or 0 x 0
                            * where there is no input, and changes it */
   GeglRectangle change;   /* not empty: part of the input; run() makes what is added to its
                            * pixels.  All others, and those where that is 0, stay as they
                            * are, to the bit */
-  gdouble       place[4]; /* of what changes, for run(): the frame of a face */
+  gdouble       place[4]; /* numbers for run(): the frame of a face, of what changes */
   gboolean      found;    /* locate() looked for it */
 
   ZnOpWholeLocate locate;  /* NULL: describe() has set change */
@@ -399,7 +409,7 @@ zn_status zn_op_request_refuse (ZnOpRequest *request, zn_status status, const gc
 void zn_op_set_status (GeglOperation *operation, const ZnOpBase *base, const gchar *sentence);
 
 /* Shows the noise that was measured, of 255 for each channel, or NULL: it was
- * not.  With $ZENITH_VERBOSE stderr gets it too. */
+ * not, as text and as numbers.  With $ZENITH_VERBOSE stderr gets it too. */
 void zn_op_set_measured (GeglOperation *operation, const ZnOpTiled *task, const gfloat sigma[3]);
 
 /* Says how far a picture differs from its original: sum and sum of squares of the
@@ -417,9 +427,12 @@ void zn_op_set_text (GeglOperation *operation,
                      gchar        **field,
                      const gchar   *sentence);
 
-/* Shows in `field`, the property "frame", where a face is: its centre from the corner of
- * the input, its side and its angle. */
-void zn_op_set_frame (GeglOperation *operation, gchar **field, const gdouble place[4]);
+/* Shows where a face is, its centre from the corner of the input, its side and its angle: in `field`, the
+ * property "frame", and as numbers in the fields of taken-x, -y, -size and -angle. */
+void zn_op_set_frame (GeglOperation *operation,
+                      gchar        **field,
+                      gdouble *const taken[4],
+                      const gdouble  place[4]);
 
 /* Whether the input is a selection (see op-common.c). */
 gboolean zn_op_is_selected (GeglOperation *operation);

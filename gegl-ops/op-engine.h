@@ -77,10 +77,10 @@ const gchar *zn_op_model_name (const ZnOpModel *model);
 gboolean zn_op_engine_enter (zn_error *err);
 void     zn_op_engine_leave (void);
 
-/* A run's settings other than the request's progress.  set: "sigma=20", n_set of them. */
+/* A run's settings other than the request's progress. */
 typedef struct _ZnOpJob
 {
-  const gchar *const   *set;
+  const zn_value       *set;
   gint                  n_set;
   gint                  tile;  /* 0: as large as memory allows */
   const zn_noise_table *noise; /* of a picture whose parts are denoised; NULL: of the input */

@@ -10,8 +10,8 @@
 #include "op-engine.h"
 #include "op-face-codes.h"
 
-#define MAX_SIDE 4096         /* of the model's picture */
-#define GUIDED "guided=0.8"   /* the last steps, with little noise, hardly move an edit */
+#define MAX_SIDE 4096 /* of the model's picture */
+#define GUIDED 0.8    /* of the steps: the last ones, with little noise, hardly move an edit */
 #define ESTIMATE_PAUSE 150000 /* microseconds between two that are shown */
 
 /* ---- the networks --------------------------------------------------------- */
@@ -63,12 +63,13 @@ zn_op_face_state_memory (const ZnOpFaceWork *work, ZnOpModel *const *model, gint
                                { NULL, n, 1, work->code },
                                { NULL, n, 1, work->code } };
   const zn_array     code  = { NULL, 1, 1, work->code };
-  gchar              steps[32];
-  const gchar       *set[] = { steps, "guide=2", "path=1", "reverse=1" }; /* what takes most */
+  const zn_value     set[] = { { "steps", MAX (run->face->steps, run->all_steps) },
+                               { "guide", 2 }, /* what takes most */
+                               { "path", 1 },
+                               { "reverse", 1 } };
   const ZnOpJob      job   = { .set = set, .n_set = run->path ? 4 : 2 };
   ZnOpNeed           need  = { 0 };
 
-  g_snprintf (steps, sizeof (steps), "steps=%d", MAX (run->face->steps, run->all_steps));
   for (gint i = 0; i < n_models; i++)
     {
       /* the encoder takes one picture, the sampler pictures and codes, the latent network a code */
@@ -215,16 +216,15 @@ zn_op_face_code (gfloat *cond, const ZnOpFacePicture *face, ZnOpFaceWork *work)
 zn_status
 zn_op_face_encode (ZnOpFacePicture *face, ZnOpFaceWork *work)
 {
-  const ZnOpKey key  = codes_key (face, work);
-  const gint    n    = face->path ? 1 + face->steps : 1;
-  const gsize   size = (work->code + n * work->len) * sizeof (gfloat);
-  gchar         steps[32];
-  const gchar  *set[] = { steps, "reverse=1", "path=1" };
-  const ZnOpJob job   = { .set = set, .n_set = face->path ? 3 : 2 };
-  zn_array      in[2] = { { NULL, n * work->side, work->side, 3 }, { NULL, 1, 1, work->code } };
-  zn_array      noise = in[0];
-  gfloat       *codes;
-  zn_status     status;
+  const ZnOpKey  key   = codes_key (face, work);
+  const gint     n     = face->path ? 1 + face->steps : 1;
+  const gsize    size  = (work->code + n * work->len) * sizeof (gfloat);
+  const zn_value set[] = { { "steps", face->steps }, { "reverse", 1 }, { "path", 1 } };
+  const ZnOpJob  job   = { .set = set, .n_set = face->path ? 3 : 2 };
+  zn_array       in[2] = { { NULL, n * work->side, work->side, 3 }, { NULL, 1, 1, work->code } };
+  zn_array       noise = in[0];
+  gfloat        *codes;
+  zn_status      status;
 
   face->codes = zn_op_cache_get (&key);
   if (face->codes)
@@ -236,7 +236,6 @@ zn_op_face_encode (ZnOpFacePicture *face, ZnOpFaceWork *work)
   noise.data = codes + work->code;
   centre (in[0].data, face, work);
 
-  g_snprintf (steps, sizeof (steps), "steps=%d", face->steps);
   status = zn_op_face_code (codes, face, work);
   if (! status)
     {
@@ -289,8 +288,10 @@ zn_op_face_draw (gfloat *dst, ZnOpFaceWork *work, ZnOpModel *model, const ZnOpFa
   const gint     n     = drawing->n;
   const gint     steps = drawing->from ? 1 : work->run->face->steps;
   const gint     rows  = (drawing->path ? 1 + steps : n) * work->side;
-  gchar          text[3][64], number[G_ASCII_DTOSTR_BUF_SIZE];
-  const gchar   *set[] = { text[0], text[1], text[2], GUIDED };
+  const zn_value set[] = { { "steps", steps },
+                           { drawing->path ? "path" : "from", drawing->path ? 1 : drawing->from },
+                           { "guide", drawing->cond0 ? drawing->guide : 1.0 },
+                           { "guided", GUIDED } };
   const ZnOpJob  job   = { .set     = set,
                            .n_set   = 4,
                            .preview = drawing->shows && work->run->request->estimate ? show_estimate
@@ -303,11 +304,6 @@ zn_op_face_draw (gfloat *dst, ZnOpFaceWork *work, ZnOpModel *model, const ZnOpFa
   const gint     n_in  = drawing->cond0 ? 3 : 2;
   zn_status      status;
 
-  g_snprintf (text[0], sizeof (text[0]), "steps=%d", steps);
-  g_snprintf (text[1], sizeof (text[1]), drawing->path ? "path=1" : "from=%d", drawing->from);
-  g_snprintf (
-      text[2], sizeof (text[2]), "guide=%s",
-      g_ascii_formatd (number, sizeof (number), "%.6f", drawing->cond0 ? drawing->guide : 1.0));
   zn_op_face_work_part (work, (n_in - 1) * n * steps);
   if (drawing->path)
     out.data = g_new (gfloat, zn_array_len (&out));

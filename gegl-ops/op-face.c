@@ -38,18 +38,9 @@ enum /* places in task->model */
 /* ---- describe ------------------------------------------------------------- */
 
 void
-zn_op_face_add_setting (ZnOpWhole *task, const gchar *format, ...)
+zn_op_face_add_number (ZnOpWhole *task, gdouble number)
 {
-  gchar  *all, *more;
-  va_list args;
-
-  va_start (args, format);
-  more = g_strdup_vprintf (format, args);
-  va_end (args);
-  all = g_strconcat (task->settings ? task->settings : "", " ", more, NULL);
-  g_free (more);
-  g_free (task->settings);
-  task->settings = all;
+  zn_op_key_add (&task->settings, &number, sizeof (number));
 }
 
 /* The file of a name that is not the engine's own. */
@@ -110,7 +101,8 @@ zn_op_face_describe (ZnOpWhole *task, const ZnOpFace *face)
   task->model[ZN_OP_FACE_ENCODE] = "diffae-encode";
   task->model[ZN_OP_FACE_SAMPLE] = "diffae-sample";
   set_weights (task, face->model);
-  zn_op_face_add_setting (task, "%d %d", face->steps, face->stochastic_steps);
+  zn_op_face_add_number (task, face->steps);
+  zn_op_face_add_number (task, face->stochastic_steps);
 
   /* a frame that makes no sense is refused before anything is read */
   if (zn_op_check_box (&box, &err) && ! looks (face, &box, NULL) &&
@@ -201,9 +193,8 @@ zn_op_face_locate (ZnOpWhole         *task,
   task->place[1] = square.y;
   task->place[2] = square.size;
   task->place[3] = frame.angle;
-  zn_op_set_frame (request->operation, face->shown, task->place);
-  zn_op_face_add_setting (task, "%.17g %.17g %.17g %.17g", square.x, square.y, square.size,
-                          frame.angle);
+  zn_op_set_frame (request->operation, face->shown, face->taken, task->place);
+  zn_op_key_add (&task->settings, task->place, sizeof (task->place));
 
   /* a strip is not a change of the input */
   if (gegl_rectangle_equal (box, &task->result))
@@ -705,7 +696,7 @@ zn_op_face_interpolate (const ZnOpFaceRun *run,
 void
 zn_op_face_describe_strip (ZnOpWhole *task, gint strip)
 {
-  zn_op_face_add_setting (task, "strip %d", strip);
+  zn_op_face_add_number (task, strip);
   task->change = *GEGL_RECTANGLE (0, 0, 0, 0);
   if ((gint64) task->result.width * strip <= G_MAXINT)
     task->result.width *= strip;
@@ -714,18 +705,6 @@ zn_op_face_describe_strip (ZnOpWhole *task, gint strip)
 }
 
 /* ---- the second picture from a file --------------------------------------- */
-
-void
-zn_op_face_add_file (ZnOpWhole *task, const gchar *path)
-{
-  GStatBuf info = {
-    0,
-  };
-
-  if (path && *path && ! g_stat (path, &info))
-    zn_op_face_add_setting (task, "%s %" G_GINT64_FORMAT " %" G_GINT64_FORMAT, path,
-                            (gint64) info.st_mtime, (gint64) info.st_size);
-}
 
 zn_status
 zn_op_face_load (ZnOpPicture *picture, const gchar *path, ZnOpRequest *request)
@@ -777,7 +756,9 @@ zn_op_face_describe_sample (ZnOpWhole   *task,
   task->model[LATENT_SAMPLE] = "diffae-sample";
   task->model[LATENT_ENCODE] = "diffae-encode";
   set_weights (task, model);
-  zn_op_face_add_setting (task, "%u %d %d", seed, steps, latent_steps);
+  zn_op_face_add_number (task, seed);
+  zn_op_face_add_number (task, steps);
+  zn_op_face_add_number (task, latent_steps);
   if (*task->refusal.text)
     return;
 
@@ -816,13 +797,12 @@ make_new (const ZnOpFaceRun *run, gconstpointer how)
                                   .code  = geometry->out_c,
                                   .len   = zn_array_len (run->out),
                                   .paste = paste_new };
-  gchar              steps[32];
-  const gchar       *set[] = { steps };
-  const ZnOpJob      job   = { .set = set, .n_set = 1 };
-  zn_array           z     = { g_new (gfloat, work.code), 1, 1, work.code };
-  zn_array           cond  = { g_new (gfloat, work.code), 1, 1, work.code };
-  gfloat            *noise = g_new (gfloat, work.len);
-  gfloat            *drawn = g_new (gfloat, work.len);
+  const zn_value     set      = { "steps", from->latent_steps };
+  const ZnOpJob      job      = { .set = &set, .n_set = 1 };
+  zn_array           z        = { g_new (gfloat, work.code), 1, 1, work.code };
+  zn_array           cond     = { g_new (gfloat, work.code), 1, 1, work.code };
+  gfloat            *noise    = g_new (gfloat, work.len);
+  gfloat            *drawn    = g_new (gfloat, work.len);
   zn_status          status;
 
   zn_op_face_state_memory (&work, run->model, 3, 1);
@@ -831,7 +811,6 @@ make_new (const ZnOpFaceRun *run, gconstpointer how)
   zn_noise_fill (noise, work.len, from->seed, 0);
   zn_noise_fill (z.data, work.code, from->seed, 1);
 
-  g_snprintf (steps, sizeof (steps), "steps=%d", from->latent_steps);
   work.total = 1 + run->face->steps;
   zn_op_face_work_part (&work, 1);
   status = zn_op_model_run_arrays (run->model[LATENT], &cond, &z, 1, &job, run->request);

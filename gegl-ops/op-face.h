@@ -26,9 +26,10 @@ typedef struct
   const gchar *model; /* a weight file, or its stem */
   ZnOpFrame    frame;
   gint         steps, stochastic_steps;
-  gboolean     find;   /* where the frame has no size, a face is looked for */
-  gchar      **shown;  /* the field of the property "frame" */
-  gchar      **memory; /* the field of the property */
+  gboolean     find;     /* where the frame has no size, a face is looked for */
+  gchar      **shown;    /* the field of the property "frame" */
+  gdouble     *taken[4]; /* ... of taken-x, -y, -size, -angle: the same as numbers */
+  gchar      **memory;   /* the field of the property */
 } ZnOpFace;
 
 #define ZN_OP_FACE(o)                                                                              \
@@ -38,6 +39,7 @@ typedef struct
                (o)->stochastic_steps,                                                              \
                (o)->find,                                                                          \
                &(o)->frame,                                                                        \
+               { &(o)->taken_x, &(o)->taken_y, &(o)->taken_size, &(o)->taken_angle },              \
                &(o)->memory })
 
 /* The properties of a ZnOpFace; an operation lists them where its users expect them.  An
@@ -85,10 +87,19 @@ typedef struct
               description (_ ("The frame that was taken: its center, its side and its turn"))      \
                   ui_meta ("sensitive", "0")
 
+/* Written by the operation, never read; for programs, so an automatic dialog does not show them. */
+#define zenith_property_taken(name, initial)                                                       \
+  property_double (name, _ ("Frame"), initial)                                                     \
+      description (_ ("The frame that was taken, as numbers; a side of 0: none"))                  \
+          value_range (-1e6, 1e6) ui_meta ("visible", "0")
+#define zenith_property_face_taken                                                                 \
+  zenith_property_taken (taken_x, 0.0) zenith_property_taken (taken_y, 0.0)                        \
+      zenith_property_taken (taken_size, 0.0) zenith_property_taken (taken_angle, 0.0)
+
 /* For describe(): models, weights, the pixels that change, settings and refusals.  After
  * it the caller adds to task->settings what else counts. */
 void zn_op_face_describe (ZnOpWhole *task, const ZnOpFace *face);
-void zn_op_face_add_setting (ZnOpWhole *task, const gchar *format, ...) G_GNUC_PRINTF (2, 3);
+void zn_op_face_add_number (ZnOpWhole *task, gdouble number);
 
 /* For locate(): the frame of in[0], given or found. */
 zn_status zn_op_face_locate (ZnOpWhole         *task,
@@ -145,7 +156,6 @@ zn_status zn_op_face_interpolate (const ZnOpFaceRun *run,
 void      zn_op_face_describe_strip (ZnOpWhole *task, gint strip);
 
 /* The second picture of a file, for describe() and run(); its buffer is the caller's. */
-void      zn_op_face_add_file (ZnOpWhole *task, const gchar *path);
 zn_status zn_op_face_load (ZnOpPicture *picture, const gchar *path, ZnOpRequest *request);
 
 /* For describe() and run() of a face from noise. */

@@ -51,7 +51,7 @@ typedef struct
   gint             tile;   /* side of a tile: whole cells */
   gint             cell;   /* ... of a cell, and of the blocks that are hashed */
   gint             halo;
-  gchar            set[3][32]; /* "sigma=12.5", ... */
+  zn_value         set[3];
   gint             n_set;
   gboolean         map;    /* the network measures the noise in each place, against */
   zn_noise_table   noise;  /* ... that of the picture */
@@ -272,7 +272,7 @@ tiling_set (Tiling *tiling)
   static const gchar *const key[2][3] = { { "sigma", "sigma-g", "sigma-b" },
                                           { "sigma", "sigma-scale" } };
   const gfloat             *sigma     = tiling->noise.median;
-  gfloat                    value[3]  = { task->sigma };
+  gdouble                   value[3]  = { task->sigma };
   zn_status                 status    = ZN_OK;
 
   if (task->sigma < 0.0)
@@ -292,12 +292,7 @@ tiling_set (Tiling *tiling)
     zn_op_set_measured (tiling->request->operation, task, task->sigma == 0.0 ? sigma : NULL);
 
   for (gint i = 0; i < tiling->n_set; i++)
-    {
-      gchar number[G_ASCII_DTOSTR_BUF_SIZE];
-
-      g_ascii_formatd (number, sizeof (number), "%.3f", value[i]);
-      g_snprintf (tiling->set[i], sizeof (tiling->set[i]), "%s=%s", key[tiling->map][i], number);
-    }
+    tiling->set[i] = (zn_value){ key[tiling->map][i], value[i] };
 
   return status;
 }
@@ -365,7 +360,10 @@ cell_key (const Tiling *tiling, zn_rect cell)
 
   zn_op_key_add_string (&key, zn_op_model_name (tiling->model));
   for (gint i = 0; i < tiling->n_set; i++)
-    zn_op_key_add_string (&key, tiling->set[i]);
+    {
+      zn_op_key_add_string (&key, tiling->set[i].key);
+      zn_op_key_add (&key, &tiling->set[i].value, sizeof (tiling->set[i].value));
+    }
   if (tiling->map)
     zn_op_key_add (&key, tiling->noise.least, sizeof (tiling->noise.least));
   zn_op_key_add_string (&key, babl_get_name (tiling->input.format));
@@ -490,8 +488,7 @@ part_run (Tiling *tiling, const Plane *plane)
   const zn_source source  = { picture.box.width, picture.box.height, 3, zn_op_picture_read,
                               &picture };
   const zn_sink   sink    = { plane_write, &to };
-  const gchar    *set[3]  = { tiling->set[0], tiling->set[1], tiling->set[2] };
-  const ZnOpJob   job     = { set, tiling->n_set,
+  const ZnOpJob   job     = { tiling->set, tiling->n_set,
                         picture.box.width == tiling->bounds.w &&
                                 picture.box.height == tiling->bounds.h
                                   ? tiling->tile

@@ -85,7 +85,7 @@ task_init (ZnOpWhole *task, GeglOperation *operation, zn_error *err)
 {
   gboolean ok = TRUE;
 
-  *task = (ZnOpWhole){ .settings = NULL };
+  *task = (ZnOpWhole){ .weights = NULL };
   if (! is_source (operation))
     ok = zn_op_input_box (operation, &task->result, err);
   zn_op_describe (operation, task);
@@ -99,12 +99,6 @@ task_init (ZnOpWhole *task, GeglOperation *operation, zn_error *err)
     }
 
   return zn_op_check_box (&task->result, err) && (task->locate || check_made (task, err));
-}
-
-static void
-task_clear (ZnOpWhole *task)
-{
-  g_clear_pointer (&task->settings, g_free);
 }
 
 /* All models of the task, or none and an error message. */
@@ -157,7 +151,6 @@ get_bounding_box (GeglOperation *operation)
     box = task.result;
   else
     zn_op_input_box (operation, &box, &err);
-  task_clear (&task);
 
   return box;
 }
@@ -222,7 +215,6 @@ prepare (GeglOperation *operation)
         out = zn_op_picture_format (operation, "input");
     }
   gegl_operation_set_format (operation, "output", out);
-  task_clear (&task);
 }
 
 /* ---- process -------------------------------------------------------------- */
@@ -266,7 +258,7 @@ result_key (const ZnOpWhole   *task,
   ZnOpKey        key    = { 0, 0 };
 
   zn_op_key_add_string (&key, operation);
-  zn_op_key_add_string (&key, task->settings ? task->settings : "");
+  zn_op_key_add (&key, &task->settings, sizeof (task->settings));
   zn_op_key_add (&key, size, sizeof (size));
   for (gint i = 0; i < ZN_OP_WHOLE_MODELS && model[i]; i++)
     zn_op_key_add_string (&key, zn_op_model_name (model[i]));
@@ -440,7 +432,6 @@ process (GeglOperation        *operation,
     }
   g_clear_pointer (&result, g_bytes_unref);
   zn_op_request_end (&request, context, status);
-  task_clear (&task);
 
   return TRUE;
 }

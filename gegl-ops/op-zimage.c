@@ -65,18 +65,26 @@ context_of (gint width, gint height)
   return MAX (MIN_CONTEXT, MAX (width, height) / 4);
 }
 
-/* The files, their ages and sizes. */
 static void
-add_files (GString *settings, const zn_zimage_file *file)
+add_files (ZnOpKey *key, const zn_zimage_file *file)
 {
   for (gint i = 0; i < ZN_ZIMAGE_PARTS; i++)
-    {
-      GStatBuf info = { 0 };
+    zn_op_key_add_file (key, file[i].path);
+}
 
-      g_stat (file[i].path, &info);
-      g_string_append_printf (settings, " %s %" G_GINT64_FORMAT " %" G_GINT64_FORMAT, file[i].path,
-                              (gint64) info.st_mtime, (gint64) info.st_size);
-    }
+/* What the result depends on: numbers, the prompt and the files. */
+static ZnOpKey
+settings_of (const ZnOpZImage *how, const zn_zimage_file *file, gint precision)
+{
+  const gdouble number[] = { how->seed,   how->steps,   how->width, how->height,
+                             how->change, how->feather, precision };
+  ZnOpKey       key      = { 0, 0 };
+
+  zn_op_key_add (&key, number, sizeof (number));
+  zn_op_key_add_string (&key, how->prompt);
+  add_files (&key, file);
+
+  return key;
 }
 
 gboolean
@@ -86,7 +94,6 @@ zn_op_zimage_describe (ZnOpWhole *task, GeglOperation *operation, const ZnOpZIma
   const GeglRectangle *aux = gegl_operation_source_get_bounding_box (operation, "aux");
   const gboolean       has = box.width > 0 && box.height > 0;
   zn_zimage_file       file[ZN_ZIMAGE_PARTS];
-  GString             *settings;
   zn_error             err;
 
   if (has && how->change == 0.0)
@@ -111,12 +118,7 @@ zn_op_zimage_describe (ZnOpWhole *task, GeglOperation *operation, const ZnOpZIma
   if (*task->refusal.text)
     return TRUE;
 
-  settings = g_string_new (NULL);
-  g_string_append_printf (settings, "%u %d %d %d %.17g %.17g %d", how->seed, how->steps, how->width,
-                          how->height, how->change, how->feather, task->base.precision);
-  add_files (settings, file);
-  g_string_append (settings, how->prompt);
-  task->settings = g_string_free (settings, FALSE);
+  task->settings = settings_of (how, file, task->base.precision);
 
   return TRUE;
 }
@@ -446,15 +448,12 @@ tokenise (Work *work, zn_array *tokens)
 static ZnOpKey
 features_key (const Work *work)
 {
-  GString *files = g_string_new (NULL);
-  ZnOpKey  key   = { 0, 0 };
+  ZnOpKey key = { 0, 0 };
 
-  add_files (files, work->file);
   zn_op_key_add_string (&key, "z-image features");
-  zn_op_key_add_string (&key, files->str);
+  add_files (&key, work->file);
   zn_op_key_add (&key, &work->base[ZN_ZIMAGE_TEXT].precision, sizeof (ZenithPrecision));
   zn_op_key_add_string (&key, work->how->prompt);
-  g_string_free (files, TRUE);
 
   return key;
 }
@@ -767,17 +766,13 @@ generate (Work *work)
   const zn_array    z       = { NULL, work->h / FACTOR, work->w / FACTOR, CHANNELS };
   zn_array          in[4]   = { z, { NULL, 1, 1, 1 }, z, { NULL, z.h, z.w, 1 } };
   zn_array          latent = z, tokens = { NULL, 1, 1, 0 };
-  const gint        n_in = ! encodes ? 2 : work->mask ? 4 : 3;
-  gchar             steps[32], change[64], number[G_ASCII_DTOSTR_BUF_SIZE];
-  const gchar      *set[]    = { steps, change };
+  const gint        n_in     = ! encodes ? 2 : work->mask ? 4 : 3;
+  const zn_value    set[]    = { { "steps", how->steps }, { "change", MAX (how->change, 0.01) } };
   ZnOpJob           job      = { .set = set, .n_set = encodes ? 2 : 1 };
   GBytes           *features = NULL;
   zn_status         status;
   ZnOpKey           key;
 
-  g_snprintf (steps, sizeof (steps), "steps=%d", how->steps);
-  g_snprintf (change, sizeof (change), "change=%s",
-              g_ascii_formatd (number, sizeof (number), "%.6f", MAX (how->change, 0.01)));
   open_preview (work);
   if (work->preview)
     {

@@ -49,6 +49,7 @@ zenith_property_measured
 zenith_property_precision
 zenith_property_note
 zenith_property_failed
+zenith_property_levels
 
 #else
 
@@ -70,6 +71,9 @@ describe (GeglOperation *operation, gpointer data)
 
   task->base     = ZN_OP_BASE (o);
   task->measured = &o->measured;
+  task->level[0] = &o->measured_red;
+  task->level[1] = &o->measured_green;
+  task->level[2] = &o->measured_blue;
   task->model    = model[o->model];
   task->strength = o->strength;
   task->luma     = o->luma;

@@ -34,6 +34,8 @@ property_int (strip, _("Strip"), 0)
 
 zenith_property_face_find
 
+zenith_property_face_taken
+
 #else
 
 #define GEGL_OP_COMPOSER
@@ -85,8 +87,9 @@ describe (GeglOperation *operation, gpointer data)
     return; /* without run() the input is the result */
 
   zn_op_face_describe (task, &face);
-  zn_op_face_add_setting (task, "%.17g", o->position);
-  zn_op_face_add_file (task, o->path);
+  zn_op_face_add_number (task, o->position);
+  if (o->path && *o->path)
+    zn_op_key_add_file (&task->settings, o->path);
   if (o->strip > 1)
     zn_op_face_describe_strip (task, o->strip);
   task->run = run;

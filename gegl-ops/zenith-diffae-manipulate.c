@@ -38,6 +38,8 @@ property_string (attributes, _("Attributes"), "")
   description (_("The attributes available for the model"))
   ui_meta ("sensitive", "0")
 
+zenith_property_face_taken
+
 #else
 
 #define GEGL_OP_FILTER
@@ -78,8 +80,10 @@ describe (GeglOperation *operation, gpointer data)
     return; /* without run() the input is the result */
 
   zn_op_face_describe (task, &face);
-  zn_op_face_add_setting (task, "%.17g %.17g %u %s", o->amount, o->detail,
-                          zn_op_attributes_stamp (), o->attribute ? o->attribute : "");
+  zn_op_face_add_number (task, o->amount);
+  zn_op_face_add_number (task, o->detail);
+  zn_op_face_add_number (task, zn_op_attributes_stamp ());
+  zn_op_key_add_string (&task->settings, o->attribute ? o->attribute : "");
   task->run = run;
 }
 

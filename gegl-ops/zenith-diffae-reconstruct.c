@@ -22,6 +22,8 @@ zenith_property_memory
 zenith_property_failed
 zenith_property_face_find
 
+zenith_property_face_taken
+
 #else
 
 #define GEGL_OP_FILTER

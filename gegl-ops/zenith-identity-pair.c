@@ -49,7 +49,7 @@ run (const ZnOpWhole   *task,
 {
   const zn_rect all    = { 0, 0, out->w, out->h };
   const gsize   len    = zn_array_len (out);
-  const gdouble share  = n_in > 1 ? g_ascii_strtod (task->settings, NULL) : 0.0;
+  const gdouble share  = n_in > 1 ? task->place[0] : 0.0;
   zn_array      seen   = *out;
   zn_array      made   = *out;
   zn_status     status = ZN_OK;
@@ -77,12 +77,12 @@ describe (GeglOperation *operation, gpointer data)
 {
   GeglProperties *o    = GEGL_PROPERTIES (operation);
   ZnOpWhole      *task = data;
-  gchar           number[G_ASCII_DTOSTR_BUF_SIZE];
 
   task->base     = ZN_OP_BASE (o);
   task->model[0] = "identity";
-  task->settings = g_strdup (g_ascii_dtostr (number, sizeof (number), o->position));
-  task->run      = run;
+  task->place[0] = o->position;
+  zn_op_key_add (&task->settings, &o->position, sizeof (o->position));
+  task->run = run;
   if (o->width)
     task->result.width = o->width;
   if (o->height)

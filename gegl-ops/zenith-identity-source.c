@@ -41,7 +41,7 @@ run (const ZnOpWhole   *task,
      zn_array          *out,
      ZnOpRequest       *request)
 {
-  GRand    *random = g_rand_new_with_seed ((guint32) g_ascii_strtoull (task->settings, NULL, 10));
+  GRand    *random = g_rand_new_with_seed ((guint32) task->place[0]);
   zn_array  noise  = *out;
   zn_status status;
 
@@ -63,9 +63,10 @@ describe (GeglOperation *operation, gpointer data)
 
   task->base     = ZN_OP_BASE (o);
   task->model[0] = "identity";
-  task->settings = g_strdup_printf ("%u", o->seed);
-  task->result   = *GEGL_RECTANGLE (0, 0, o->width, o->height);
-  task->run      = run;
+  task->place[0] = o->seed;
+  zn_op_key_add (&task->settings, &o->seed, sizeof (o->seed));
+  task->result = *GEGL_RECTANGLE (0, 0, o->width, o->height);
+  task->run    = run;
 }
 
 static void

@@ -8,6 +8,7 @@
 #include <libgimp/gimp.h>
 #include <libgimp/gimpui.h>
 
+#include "zenith-apply.h"
 #include "zenith-dialog.h"
 #include "zenith-preset.h"
 
@@ -41,7 +42,7 @@ struct _Dialog
   GtkWidget          *prompt; /* the entry, or NULL              */
   GtkWidget          *lock;   /* keeps the seed, or NULL         */
   ZnView             *view;
-  gchar              *found; /* what was measured, or NULL      */
+  ZnNoise             found; /* what was measured; mean < 0: nothing yet */
   guint               later; /* the source that makes a preview */
   gint64              began; /* the work under way              */
   Row                 row[ZN_PROPERTIES_MAX];

@@ -37,28 +37,6 @@ zn_dialog_set_status (Dialog *d, const gchar *text)
   gtk_label_set_text (GTK_LABEL (d->status), text);
 }
 
-/* The mean of the numbers in "red 4.2, green 3.9, blue 5.1"; < 0: there are none. */
-static gdouble
-mean_level (const gchar *measured)
-{
-  gdouble sum = 0.0;
-  gint    n   = 0;
-
-  for (const gchar *c = measured ? measured : ""; *c;)
-    {
-      gchar *end = (gchar *) c + 1;
-
-      if (g_ascii_isdigit (*c))
-        {
-          sum += g_ascii_strtod (c, &end);
-          n++;
-        }
-      c = end;
-    }
-
-  return n ? sum / n : -1.0;
-}
-
 static gdouble
 given_level (Dialog *d)
 {
@@ -73,7 +51,7 @@ given_level (Dialog *d)
 static void
 show_level (Dialog *d)
 {
-  const gdouble level = mean_level (d->found);
+  const gdouble level = d->found.mean;
   gchar        *text  = NULL;
 
   if (! d->level)
@@ -86,7 +64,7 @@ show_level (Dialog *d)
   else
     text = g_strdup (given_level (d) > 0.0 ? _ ("by hand") : _ ("automatic"));
   gtk_label_set_text (GTK_LABEL (d->level), text);
-  gtk_widget_set_tooltip_text (d->level, d->found);
+  gtk_widget_set_tooltip_text (d->level, d->found.text);
   g_free (text);
 
   gtk_label_set_text (
@@ -97,13 +75,18 @@ show_level (Dialog *d)
           : "");
 }
 
+/* Takes what was measured; if that is nothing, the last one is shown. */
 static void
-set_measured (Dialog *d, const gchar *measured)
+set_measured (Dialog *d, ZnNoise *noise)
 {
-  if (measured && *measured)
+  if (noise->mean >= 0.0)
     {
-      g_free (d->found);
-      d->found = g_strdup (measured);
+      g_free (d->found.text);
+      d->found = *noise;
+    }
+  else
+    {
+      g_free (noise->text);
     }
   show_level (d);
 }
@@ -189,9 +172,12 @@ draw_part (Dialog *d, const GeglRectangle *part, Parts *parts, GError **error)
       zn_view_show (d->view, part, rgba);
       if (d->cannot) /* the message of apply() stays */
         zn_dialog_set_status (d, "");
-      set_measured (d, found.noise);
+      set_measured (d, &found.noise);
     }
-  g_free (found.noise);
+  else
+    {
+      g_free (found.noise.text);
+    }
   g_free (rgba);
 
   return ok;
@@ -234,7 +220,7 @@ draw_preview (Dialog *d)
   Parts         parts    = { d, 0, 0 };
   GError       *error    = NULL;
   GeglRectangle part;
-  gchar        *measured = NULL;
+  ZnNoise       measured;
 
   if (! d->settings)
     return;
@@ -254,13 +240,12 @@ draw_preview (Dialog *d)
   zn_apply_set_estimate (d->host->picture.source, NULL);
 
   d->cannot = error && ! g_error_matches (error, ZN_ERROR, ZN_ERROR_CANCELLED);
-  if (! error && ! d->again && ! d->found && d->level &&
+  if (! error && ! d->again && d->found.mean < 0.0 && d->level &&
       zn_apply_measure (d->settings, d->host->picture.source, &d->host->picture.selected, &measured,
                         keep_alive, d))
-    set_measured (d, measured);
+    set_measured (d, &measured);
   zn_dialog_set_error (d, &error);
   show_progress (d, 0.0);
-  g_free (measured);
 }
 
 static gboolean
@@ -817,7 +802,9 @@ apply (Dialog *d)
 gboolean
 zn_dialog_run (ZnSettings **settings, gchar **preset, const gchar *title, const ZnDialogHost *host)
 {
-  Dialog   d     = { .host = host, .settings = *settings, .any_filter = ! *settings };
+  Dialog d = {
+    .host = host, .settings = *settings, .any_filter = ! *settings, .found = { -1.0, NULL }
+  };
   gboolean done  = FALSE;
   gboolean leave = FALSE;
 
@@ -858,7 +845,7 @@ zn_dialog_run (ZnSettings **settings, gchar **preset, const gchar *title, const 
     g_source_remove (d.later);
   gtk_widget_destroy (d.window);
   zn_view_free (d.view);
-  g_free (d.found);
+  g_free (d.found.text);
   g_ptr_array_unref (d.presets);
   g_ptr_array_unref (d.all_presets);
   *settings = d.settings;

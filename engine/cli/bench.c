@@ -79,13 +79,15 @@ static int bench_model(bench *b, const char *id)
     zn_array in[ZN_MAX_PORTS] = { { 0 } }, out = { 0 };
     zn_plan plan;
     zn_error err, note = { "" };
-    const char *set[MAX_LIST];
-    zn_job job = { .set = set, .n_set = job_settings(set, o), .note = &note };
+    job_set set;
+    zn_job job = { .set = set.value, .n_set = job_settings(&set, o, &err), .note = &note };
     zn_open open = { .files = o->weights, .n_files = o->n_weights, .precision = precision_of(o) };
     double ms[MAX_RUNS], total = 0, inside = 0, least = HUGE_VAL, cpu = HUGE_VAL, gflops;
     bool random = false;
     int n = 0, n_in = 0, status = EXIT_FAILED;
 
+    if (job.n_set < 0)
+        return usage("%s", err.text);
     if (zn_model_open(&m, b->engine, id, &open, &err)) {
         random = !o->n_weights;
         open.files = &made_up;

@@ -35,11 +35,11 @@ typedef struct edit {
     zn_engine *engine;
     zn_finder *finder;
     zn_model *encoder, *sampler;
-    zn_array picture, face;    /* face: [side][side][3] in -1..1 */
-    float *code;               /* [2][d]: the edited one, then the face's own */
-    float *shift;              /* [d] */
-    float *stack, *up;         /* [STACK][side][side][3] */
-    char steps[32], guide[32]; /* "steps=10", "guide=3" */
+    zn_array picture, face; /* face: [side][side][3] in -1..1 */
+    float *code;            /* [2][d]: the edited one, then the face's own */
+    float *shift;           /* [d] */
+    float *stack, *up;      /* [STACK][side][side][3] */
+    double guide;
     bool found;
     double ms[STAGES];       /* of the last edit */
     double opened[OPENINGS]; /* ms of LOAD */
@@ -84,7 +84,7 @@ static bool read_attribute(edit *e, int d, zn_error *err)
         e->shift[i] *= number[0] * all[i];
     ok = ok && !zn_weights_read(number, (size_t)n, w, "guide", err);
     if (ok)
-        snprintf(e->guide, sizeof e->guide, "guide=%.6f", (double)number[0]);
+        e->guide = number[0];
     free(all);
     free(number);
     zn_weights_close(&w);
@@ -215,45 +215,43 @@ static bool encode(edit *e, zn_error *err)
 
 /* n pictures that lie one below the other, from x to y. */
 static bool sample(edit *e, float *y, const float *x, int n, const float *cond, int codes, bool guided,
-                   const char *const *set, zn_error *err)
+                   const zn_value *set, int n_set, zn_error *err)
 {
     const int side = e->face.h, d = zn_model_geometry(e->encoder)->out_c;
     const zn_array in[3] = { { (float *)x, n * side, side, 3 },
                              { (float *)cond, codes, 1, d },
                              { e->code + d, codes, 1, d } };
     zn_array out = { y, n * side, side, 3 };
-    zn_job job = { .set = set };
+    const zn_job job = { .set = set, .n_set = n_set };
 
-    while (set[job.n_set])
-        job.n_set++;
     return !zn_model_run(e->sampler, in, guided ? 3 : 2, &out, &job, err);
 }
 
 static bool estimate(edit *e, zn_error *err)
 {
-    static const char *const set[] = { "steps=1", "from=400", NULL };
+    static const zn_value set[] = { { "steps", 1 }, { "from", 400 } };
     const size_t len = zn_array_len(&e->face);
 
     memcpy(e->stack, e->face.data, len * sizeof(float));
     memcpy(e->stack + len, e->face.data, len * sizeof(float));
-    return encode(e, err) && sample(e, e->up, e->stack, 2, e->code, 2, false, set, err);
+    return encode(e, err) && sample(e, e->up, e->stack, 2, e->code, 2, false, set, 2, err);
 }
 
 static bool lead_up(edit *e, zn_error *err)
 {
-    const char *const set[] = { e->steps, "path=1", "reverse=1", NULL };
+    static const zn_value set[] = { { "steps", STEPS }, { "path", 1 }, { "reverse", 1 } };
     const size_t len = zn_array_len(&e->face);
 
     memset(e->stack, 0, STACK * len * sizeof(float));
     memcpy(e->stack, e->face.data, len * sizeof(float));
-    return sample(e, e->up, e->stack, STACK, e->code + zn_model_geometry(e->encoder)->out_c, 1, false, set, err);
+    return sample(e, e->up, e->stack, STACK, e->code + zn_model_geometry(e->encoder)->out_c, 1, false, set, 3, err);
 }
 
 static bool lead_down(edit *e, zn_error *err)
 {
-    const char *const set[] = { e->steps, "path=1", e->guide, "guided=0.8", NULL };
+    const zn_value set[] = { { "steps", STEPS }, { "path", 1 }, { "guide", e->guide }, { "guided", 0.8 } };
 
-    return sample(e, e->stack, e->up, STACK, e->code, 1, true, set, err);
+    return sample(e, e->stack, e->up, STACK, e->code, 1, true, set, 4, err);
 }
 
 /* A fresh edit fills e->ms; one that is not opened yet is. */
@@ -320,7 +318,6 @@ bool bench_faces_has(const options *o)
 
 int bench_faces(const options *o)
 {
-    const char *set[MAX_LIST];
     edit e = { .o = o };
     char what[32];
     int n = 0;
@@ -328,10 +325,9 @@ int bench_faces(const options *o)
     zn_error err = { "" };
     bool ok;
 
-    if (o->n_words > 2 || o->json || o->layers || job_settings(set, o) || (o->n_words > 1 && o->width) ||
-        o->n_out > 1 || (o->n_out && strncmp(o->out[0], "x=", 2)))
+    if (o->n_words > 2 || o->json || o->layers || o->n_set > (precision_of(o) != NULL) ||
+        (o->n_words > 1 && o->width) || o->n_out > 1 || (o->n_out && strncmp(o->out[0], "x=", 2)))
         return usage("face-edit takes a picture or --size, --weights, --set precision=P and --out x=FILE.npy");
-    snprintf(e.steps, sizeof e.steps, "steps=%d", STEPS);
     ok = make_picture(&e.picture, o, &err) && run_edit(&e, &err);
     if (ok) {
         printf("engine %s, %d threads, %s, a picture of %dx%d, %s\n", zn_engine_name(e.engine),

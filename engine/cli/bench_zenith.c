@@ -46,10 +46,10 @@ static void add_eyes(void *cookie, const zn_layer_time *t)
 }
 
 /* set: a setting of the model, or NULL. */
-static bool time_model(timing *t, zn_engine *engine, const char *id, const char *file, int side, const char *set,
+static bool time_model(timing *t, zn_engine *engine, const char *id, const char *file, int side, const zn_value *set,
                        zn_error *err)
 {
-    zn_job job = { .set = &set, .n_set = set != NULL };
+    zn_job job = { .set = set, .n_set = set != NULL };
     zn_model *m = NULL;
     zn_array x = { 0 }, y = { 0 };
     zn_plan plan;
@@ -93,7 +93,7 @@ end:
 /* ---- the first document -------------------------------------------------------------------------------- */
 
 /* Encode and decode. */
-static bool time_both(timing *t, zn_engine *engine, const char *id, const char *set, zn_error *err)
+static bool time_both(timing *t, zn_engine *engine, const char *id, const zn_value *set, zn_error *err)
 {
     timing half;
     char name[64];
@@ -119,6 +119,7 @@ static int taesd_table(zn_engine *engine)
                  { "zenith-taesd", 2220, 48.6, false },
                  { "zenith-lite", 1455, 17.4, true },
                  { "zenith-spectral", 11785, 17.4, true } };
+    static const zn_value unfolded = { "fold", 0 };
     double first = 0;
     zn_error err;
 
@@ -129,7 +130,7 @@ static int taesd_table(zn_engine *engine)
     for (int i = 0; i < 4; i++) {
         timing t, folded = { 0 };
 
-        if (!time_both(&t, engine, rows[i].id, rows[i].folds ? "fold=0" : NULL, &err) ||
+        if (!time_both(&t, engine, rows[i].id, rows[i].folds ? &unfolded : NULL, &err) ||
             (rows[i].folds && !time_both(&folded, engine, rows[i].id, NULL, &err)))
             return fail("%s", err.text);
         first = first > 0 ? first : t.ms;
@@ -237,9 +238,10 @@ static int speed_table(zn_engine *engine)
  * safetensors file. */
 static bool shut(unsigned char *file, size_t size, const char *name, double share)
 {
+    static const char places[] = "data_offsets\":[";
     char *head = (char *)file + 8, *at, *end, last;
     uint64_t len = 0;
-    size_t from, to;
+    size_t from = 0, to = 0;
     bool found;
 
     for (int i = 7; i >= 0 && size > 8; i--)
@@ -249,8 +251,12 @@ static bool shut(unsigned char *file, size_t size, const char *name, double shar
     last = head[len - 1];
     head[len - 1] = 0;
     at = strstr(head, name);
-    end = at ? strstr(at, "data_offsets\":[") : NULL;
-    found = end && sscanf(end, "data_offsets\":[%zu,%zu", &from, &to) == 2 && to <= size - 8 - len && from <= to;
+    end = at ? strstr(at, places) : NULL;
+    if (end) {
+        from = strtoul(end + strlen(places), &end, 10);
+        to = *end == ',' ? strtoul(end + 1, NULL, 10) : 0;
+    }
+    found = end && to && to <= size - 8 - len && from <= to;
     head[len - 1] = last;
     if (!found)
         return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* cli.h - the parts of the `zenith` program.  Like any front end it includes only the public headers: zenith.h,
- * zenith_bench.h, zenith_file.h and zenith_train.h. */
+ * zenith_bench.h, zenith_file.h, zenith_number.h and zenith_train.h. */
 #ifndef ZN_CLI_H
 #define ZN_CLI_H
 
@@ -31,10 +31,15 @@ int usage(const char *fmt, ...); /* EXIT_USAGE */
 double now_ms(void); /* a clock that only goes forward */
 double cpu_ms(void); /* CPU time of this process, all threads */
 
-/* The value of "precision=" among the --set options; NULL: not given.  job_settings copies the others into set, which has
- * room for MAX_LIST, and returns their number. */
+/* The value of "precision=" among the --set options; NULL: not given.  job_settings reads the others: -1 and a message if one
+ * is no number, or their number.  set->value[i].key is in set. */
+typedef struct job_set {
+    zn_value value[MAX_LIST];
+    char key[MAX_LIST][32];
+} job_set;
+
 const char *precision_of(const options *o);
-int job_settings(const char **set, const options *o);
+int job_settings(job_set *set, const options *o, zn_error *err);
 
 int cmd_run(const options *o);
 int run_tokens(const options *o); /* `zenith run z-image-tokens` */

@@ -2,6 +2,8 @@
 /* main.c - the `zenith` program: options, and the commands that are a few lines each. */
 #include "cli.h"
 
+#include "../zenith_number.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,13 +96,24 @@ const char *precision_of(const options *o)
     return precision;
 }
 
-int job_settings(const char **set, const options *o)
+int job_settings(job_set *set, const options *o, zn_error *err)
 {
     int n = 0;
 
-    for (int i = 0; i < o->n_set; i++)
-        if (strncmp(o->set[i], "precision=", 10))
-            set[n++] = o->set[i];
+    for (int i = 0; i < o->n_set; i++) {
+        const char *value = strchr(o->set[i], '=');
+
+        if (!strncmp(o->set[i], "precision=", 10))
+            continue;
+        if (!value || !zn_number_parse(&set->value[n].value, value + 1, NULL)) {
+            snprintf(err->text, sizeof err->text,
+                     "--set takes KEY=NUMBER, such as steps=20 or sigma=12.5, not '%.200s'", o->set[i]);
+            return -1;
+        }
+        snprintf(set->key[n], sizeof set->key[n], "%.*s", (int)(value - o->set[i]), o->set[i]);
+        set->value[n].key = set->key[n];
+        n++;
+    }
     return n;
 }
 
@@ -235,6 +248,16 @@ static bool whole_number(int *out, const char *text, int min, int max)
     return end != text && !*end && v >= min && v <= max;
 }
 
+/* "640x480" */
+static bool two_sizes(options *o, const char *text)
+{
+    char width[8];
+    const size_t len = strcspn(text, "x");
+
+    snprintf(width, sizeof width, "%.*s", len < sizeof width ? (int)len : 0, text);
+    return whole_number(&o->width, width, 1, 65536) && text[len] && whole_number(&o->height, text + len + 1, 1, 65536);
+}
+
 static int parse(options *o, int argc, char **argv)
 {
     for (int i = 0; i < argc; i++) {
@@ -261,8 +284,7 @@ static int parse(options *o, int argc, char **argv)
         else if (!strcmp(a, "--threads"))
             ok = whole_number(&o->threads, value, 1, 256);
         else if (!strcmp(a, "--size"))
-            ok = sscanf(value, "%dx%d", &o->width, &o->height) == 2 && o->width > 0 && o->height > 0 &&
-                o->width <= 65536 && o->height <= 65536;
+            ok = two_sizes(o, value);
         else if (!strcmp(a, "--weights"))
             ok = push(o->weights, &o->n_weights, value);
         else if (!strcmp(a, "--set"))

@@ -79,11 +79,9 @@ static bool read_input(zn_array *in, int *rank, const char *path, zn_error *err)
 }
 
 /* A video through the model that takes one. */
-static int run_video(const options *o, const zn_model_info *info, const char *from, const char *to)
+static int run_video(const options *o, const zn_model_info *info, const char *from, const char *to, const zn_job *job)
 {
     const zn_open open = { .files = o->weights, .n_files = o->n_weights, .precision = precision_of(o) };
-    const char *set[MAX_LIST];
-    const zn_job job = { .set = set, .n_set = job_settings(set, o), .progress = o->progress ? show_progress : NULL };
     npy_video out = { 0 };
     video_input in;
     zn_engine *engine = NULL;
@@ -94,7 +92,7 @@ static int run_video(const options *o, const zn_model_info *info, const char *fr
         !zn_model_video_shape(model, &in.frames, &out.frames, &err) && npy_create_video(&out, to, &err);
 
     if (ok) {
-        ok = !zn_model_run_video(model, &out.frames, &in.frames, &job, &err);
+        ok = !zn_model_run_video(model, &out.frames, &in.frames, job, &err);
         ok = npy_close_video(&out, ok, ok ? &err : &ignored);
     }
     say_cleaned(in.n_cleaned, info->in[0]);
@@ -113,11 +111,9 @@ int cmd_run(const options *o)
     zn_model *model = NULL;
     zn_array in[ZN_MAX_PORTS] = { { 0 } }, out[ZN_MAX_PORTS] = { { 0 } };
     zn_error err = { "" };
-    const char *set[MAX_LIST];
+    job_set set;
     zn_error note = { "" };
-    zn_job job = {
-        .set = set, .n_set = job_settings(set, o), .progress = o->progress ? show_progress : NULL, .note = &note
-    };
+    zn_job job = { .set = set.value, .progress = o->progress ? show_progress : NULL, .note = &note };
     const zn_open open = { .files = o->weights, .n_files = o->n_weights, .precision = precision_of(o) };
     int n_in = 0, n_out = 0, rank = 3, status = EXIT_FAILED;
 
@@ -137,9 +133,11 @@ int cmd_run(const options *o)
             return usage("%s needs --in %s=FILE.npy", info->id, info->in[i]);
     if (!o->n_out)
         return usage("%s needs --out %s=FILE.npy", info->id, info->out[0]);
+    if ((job.n_set = job_settings(&set, o, &err)) < 0)
+        return usage("%s", err.text);
     if (info->video && video_is_input(file_of(o->in, o->n_in, info->in[0])))
         return run_video(o, zn_model_named(info->video), file_of(o->in, o->n_in, info->in[0]),
-                         file_of(o->out, o->n_out, info->out[0]));
+                         file_of(o->out, o->n_out, info->out[0]), &job);
 
     if (zn_engine_open(&engine, o->engine, o->threads, &err) || zn_model_open(&model, engine, info->id, &open, &err)) {
         fail("%s", err.text);

@@ -3,6 +3,7 @@
 #include "cli.h"
 
 #include "../zenith_file.h"
+#include "../zenith_number.h"
 #include "../zenith_train.h"
 #include "pictures.h"
 
@@ -94,9 +95,9 @@ static const struct {
 
 static bool set_value(void *to, kind k, const char *value)
 {
+    const char *comma;
     char *end = NULL;
     double *pair = to;
-    char rest;
 
     switch (k) {
     case TEXT:
@@ -112,10 +113,10 @@ static bool set_value(void *to, kind k, const char *value)
         *(uint64_t *)to = strtoull(value, &end, 10);
         return end != value && !*end;
     case NUMBER:
-        *(double *)to = strtod(value, &end);
-        return end != value && !*end && *(double *)to >= 0;
+        return zn_number_parse(to, value, NULL) && *(double *)to >= 0;
     default:
-        return sscanf(value, "%lf,%lf%c", &pair[0], &pair[1], &rest) == 2 && pair[0] >= 0 && pair[1] >= pair[0];
+        return zn_number_parse(&pair[0], value, &comma) && *comma == ',' &&
+            zn_number_parse(&pair[1], comma + 1, NULL) && pair[0] >= 0 && pair[1] >= pair[0];
     }
 }
 

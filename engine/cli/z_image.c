@@ -46,10 +46,16 @@ static int verify(const char *manifest, const char *folder)
     if (!f)
         return fail("%s: cannot be opened", manifest), -1;
     while (fgets(line, sizeof line, f)) {
-        char want[DIGEST_HEX + 1], name[2048], path[4200], got[DIGEST_HEX];
+        char *want = line + strspn(line, " \t"), *name = want + strcspn(want, " \t\r\n"), path[8300], got[DIGEST_HEX];
         zn_error err;
 
-        if (sscanf(line, "%65s *%2047[^\r\n]", want, name) != 2 && sscanf(line, "%65s %2047[^\r\n]", want, name) != 2)
+        if (!*name)
+            continue;
+        *name++ = 0;
+        name += strspn(name, " \t");
+        name += *name == '*'; /* of md5sum -b */
+        name[strcspn(name, "\r\n")] = 0;
+        if (!*name)
             continue;
         if ((strlen(want) != 64 && strlen(want) != 32) || strspn(want, "0123456789abcdefABCDEF") != strlen(want))
             continue;

@@ -12,6 +12,7 @@
 #include "face_find.h"
 
 #include "../core/ints.h"
+#include "../zenith_number.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -77,15 +78,16 @@ static void bind_detect(zn_binder *b, void *net)
 {
     detector *m = net;
     const char *text = zn_bind_meta(b, "threshold");
+    double threshold = 0.5;
     int width = 3;
 
     if (!ours(b))
         return;
-    m->threshold = text ? strtof(text, NULL) : 0.5f;
-    if (!(m->threshold > 0 && m->threshold < 1)) {
+    if ((text && !zn_number_parse(&threshold, text, NULL)) || !(threshold > 0 && threshold < 1)) {
         zn_bind_fail(b, "the threshold of zenith-find is not between 0 and 1");
         return;
     }
+    m->threshold = (float)threshold;
     m->n_convs = b->w ? 0 : DOWNS + 2 * USUAL_BLOCKS;
     while (b->w && m->n_convs <= MAX_CONVS && zn_bind_has(b, "detect.conv%d.weight", m->n_convs))
         m->n_convs++;

@@ -2,9 +2,9 @@
 /* settings.c - the settings of a job and of the environment, checked against the model and its engine. */
 #include "settings.h"
 
+#include "../zenith_number.h"
 #include "forward.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,36 +51,23 @@ zn_status zn_precision_choose(zn_precision *out, const zn_engine *e, const zn_ar
     return ZN_OK;
 }
 
-/* A job may repeat the precision that its model was opened with, no other. */
-static zn_status check_precision(const zn_model *m, const char *name, zn_error *err)
+/* A value into its place of set[]. */
+static zn_status take_setting(float *set, const zn_arch *a, const zn_value *v, zn_error *err)
 {
-    if (is_auto(name) || !strcmp(name, zn_precision_names[m->precision]))
-        return ZN_OK;
-    return zn_fail(err, ZN_E_USAGE, "%s was opened with precision %s; open it with %s to compute with that",
-                   m->arch->info.id, zn_precision_names[m->precision], name);
-}
-
-/* "sigma=25" into its place of set[]. */
-static zn_status read_setting(float *set, const zn_arch *a, const char *text, zn_error *err)
-{
-    const char *eq = strchr(text, '=');
-    size_t len = eq ? (size_t)(eq - text) : strlen(text);
-    char *end = NULL;
-    double v;
+    char text[ZN_NUMBER_SIZE];
 
     for (int i = 0; a->info.settings && a->info.settings[i].key; i++) {
         const zn_setting *k = &a->info.settings[i];
 
-        if (strlen(k->key) != len || strncmp(k->key, text, len))
+        if (strcmp(k->key, v->key))
             continue;
-        v = eq ? strtod(eq + 1, &end) : NAN;
-        if (!eq || end == eq + 1 || *end || !(v >= k->min && v <= k->max))
+        if (!(v->value >= k->min && v->value <= k->max)) /* so that NaN is refused */
             return zn_fail(err, ZN_E_USAGE, "%s must be a number from %g to %g, not '%s'", k->key, (double)k->min,
-                           (double)k->max, eq ? eq + 1 : "");
-        set[i] = (float)v;
+                           (double)k->max, zn_number_print(text, v->value));
+        set[i] = (float)v->value;
         return ZN_OK;
     }
-    return zn_fail(err, ZN_E_USAGE, "%s has no setting '%.*s'", a->info.id, (int)len, text);
+    return zn_fail(err, ZN_E_USAGE, "%s has no setting '%s'", a->info.id, v->key);
 }
 
 static size_t less(size_t bytes, size_t by)
@@ -92,8 +79,8 @@ static size_t less(size_t bytes, size_t by)
 static zn_status all_limits(zn_limits *l, const zn_engine *e, zn_error *err)
 {
     const char *name = e->be->memory_variable, *text = getenv(name);
-    char *end = NULL;
-    double mib = text ? strtod(text, &end) : 0;
+    const char *end = text;
+    double mib = 0;
 
     if (!text || !*text) {
         l->total = e->be->capacity(e->dev);
@@ -101,7 +88,7 @@ static zn_status all_limits(zn_limits *l, const zn_engine *e, zn_error *err)
         l->run = l->run ? l->run : (size_t)448 << 20;
         return ZN_OK;
     }
-    if (end != text && (*end == 'G' || *end == 'g'))
+    if (zn_number_parse(&mib, text, &end) && (*end == 'G' || *end == 'g'))
         mib *= 1024, end++;
     else if (end != text && (*end == 'M' || *end == 'm'))
         end++;
@@ -169,11 +156,8 @@ zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err)
     }
     for (int i = 0; m->arch->info.settings && m->arch->info.settings[i].key; i++)
         r->set[i] = m->arch->info.settings[i].initial;
-    for (int i = 0; i < job->n_set; i++) {
-        s = !strncmp(job->set[i], "precision=", 10) ? check_precision(m, job->set[i] + 10, err)
-                                                    : read_setting(r->set, m->arch, job->set[i], err);
-        if (s)
+    for (int i = 0; i < job->n_set; i++)
+        if ((s = take_setting(r->set, m->arch, &job->set[i], err)))
             return s;
-    }
     return ZN_OK;
 }

@@ -88,7 +88,6 @@ static void add_note(zn_error *note, const char *text)
 static zn_status run_stand_in(zn_model *m, const zn_request *q, const char *why, zn_error *err)
 {
     zn_job job = q->job ? *q->job : (zn_job){ 0 };
-    const char *set[ZN_MAX_SETTINGS + 1];
     zn_request again = *q;
     zn_status s = open_stand_in(m, why, err);
 
@@ -96,11 +95,6 @@ static zn_status run_stand_in(zn_model *m, const zn_request *q, const char *why,
         return s;
     again.job = &job;
     job.beside = 0; /* of the other engine's memory */
-    job.set = set;
-    job.n_set = 0;
-    for (int i = 0; q->job && i < q->job->n_set && job.n_set <= ZN_MAX_SETTINGS; i++)
-        if (strncmp(q->job->set[i], "precision=", 10)) /* the stand-in's may be another one */
-            set[job.n_set++] = q->job->set[i];
     s = zn_request_run_on(m->stand_in, &again, err);
     if (!s && job.note) {
         const zn_error own = *job.note;

@@ -32,7 +32,7 @@ static zn_status open_model(zn_model **m, zn_engine *e, const zn_model_info *inf
 static float *run_model(zn_array *y, const char *engine, int n_threads, const char *precision, bool shipped,
                         float nudge, const zn_model_info *info, zn_error *err)
 {
-    const char *set = "sigma=25";
+    const zn_value set = { "sigma", 25 };
     zn_engine *e = NULL;
     zn_model *m = NULL;
     zn_array x[ZN_MAX_PORTS] = { { 0 } };

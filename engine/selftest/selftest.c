@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NAME_SIZE = 200 };
@@ -10,11 +11,14 @@ enum { NAME_SIZE = 200 };
 /* "fp16 conv 2/5" is part 2 of 5 of "fp16 conv".  Without such an end: 1 of 1. */
 static void split(char begin[NAME_SIZE], const char *only, int *part, int *parts)
 {
-    char *last, rest;
+    char *last, *slash, *end;
 
     snprintf(begin, NAME_SIZE, "%s", only);
     last = strrchr(begin, ' ');
-    if (last && sscanf(last, " %d/%d%c", part, parts, &rest) == 2 && *parts > 0)
+    slash = last ? strchr(last, '/') : NULL;
+    *part = last ? (int)strtol(last, &end, 10) : 0;
+    *parts = slash && end == slash ? (int)strtol(slash + 1, &end, 10) : 0;
+    if (*parts > 0 && !*end)
         *last = '\0';
     else
         *part = *parts = 1;

@@ -6,6 +6,7 @@
 #include "save.h"
 
 #include "../handle.h"
+#include "../zenith_number.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -196,23 +197,35 @@ static int task_number(const zn_trainer *t)
 static void describe(const zn_trainer *t, char *text, size_t size)
 {
     const zn_train_options *o = &t->o;
+    const double number[] = { o->rate,
+                              o->decay,
+                              o->relative,
+                              o->temperature,
+                              o->dropout,
+                              o->penalty,
+                              t->wavelets.wave[0],
+                              t->wavelets.wave[1],
+                              t->wavelets.spread[0],
+                              t->wavelets.spread[1],
+                              o->sigma[0],
+                              o->sigma[1] };
+    char n[12][ZN_NUMBER_SIZE];
 
-    snprintf(text, size,
-             "%s task %d.%d base %d size %d batch %d steps %lld rate %.9g decay %.9g cosine %d l1 %d "
-             "relative %.9g seed %llu "
-             "temperature %.9g dropout %.9g penalty %.9g hard %d residual %d wave %.9g %.9g spread %.9g %.9g "
-             "sigma %.9g "
-             "%.9g activation %d",
-             t->model, task_number(t), t->damage, o->base, o->size, o->batch, (long long)o->steps, o->rate, o->decay,
-             o->cosine, o->absolute, o->relative, (unsigned long long)o->seed, o->temperature, o->dropout, o->penalty,
-             o->hard_gates, o->residual, t->wavelets.wave[0], t->wavelets.wave[1], t->wavelets.spread[0],
-             t->wavelets.spread[1], o->sigma[0], o->sigma[1], (int)t->act);
+    for (int i = 0; i < 12; i++)
+        zn_number_print(n[i], number[i]);
+    snprintf(
+        text, size,
+        "%s task %d.%d base %d size %d batch %d steps %lld rate %s decay %s cosine %d l1 %d relative %s seed %llu "
+        "temperature %s dropout %s penalty %s hard %d residual %d wave %s %s spread %s %s sigma %s %s activation %d",
+        t->model, task_number(t), t->damage, o->base, o->size, o->batch, (long long)o->steps, n[0], n[1], o->cosine,
+        o->absolute, n[2], (unsigned long long)o->seed, n[3], n[4], n[5], o->hard_gates, o->residual, n[6], n[7], n[8],
+        n[9], n[10], n[11], (int)t->act);
 }
 
 static zn_status read_checkpoint(zn_trainer *t, const zn_weights *w, zn_error *err)
 {
     const char *step = zn_weights_meta(w, "step"), *options = zn_weights_meta(w, "options");
-    char mine[512], *end = NULL;
+    char mine[700], *end = NULL;
     long long number;
     zn_status s;
 
@@ -491,7 +504,7 @@ zn_status zn_trainer_save(const zn_trainer *t, const char *path, zn_error *err)
 zn_status zn_trainer_checkpoint(const zn_trainer *t, const char *path, zn_error *err)
 {
     const zn_save_part parts[] = { { "", t->net->w }, { "adam_m.", t->adam.m }, { "adam_v.", t->adam.v } };
-    char step[32], options[512];
+    char step[32], options[700];
     const char *meta[] = { "step", step, "options", options, NULL };
     zn_save_tensor view[2];
     int n = view_tensors(view, t);

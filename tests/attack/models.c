@@ -364,8 +364,7 @@ static int choose_inputs(zn_model *m, const zn_job *job, zn_array in[ZN_MAX_PORT
 static bool run_model(zn_model *m, const zn_model_info *info, rnd *r, const char **why)
 {
     zn_array in[ZN_MAX_PORTS] = { { 0 } }, out[ZN_MAX_PORTS] = { { 0 } };
-    char text[2][64];
-    const char *set[2] = { text[0], text[1] };
+    zn_value set[2];
     stop s = { chance(r, 80) ? 2 : (double)below(r, 100) / 100, 0, false };
     zn_error err = { "" }, note = { "" };
     zn_job job = { .set = set, .progress = progress, .cookie = &s, .note = &note };
@@ -375,8 +374,9 @@ static bool run_model(zn_model *m, const zn_model_info *info, rnd *r, const char
 
     for (const zn_setting *p = info->settings; p && p->key && job.n_set < 2; p++)
         if (!strcmp(p->key, "steps") || chance(r, 40)) /* a sampler's own number would take long */
-            snprintf(text[job.n_set++], sizeof *text, "%s=%lld", p->key,
-                     (long long)(chance(r, 20) && strcmp(p->key, "steps") ? odd_number(r) : 1 + (int64_t)below(r, 4)));
+            set[job.n_set++] = (zn_value){
+                p->key, (double)(chance(r, 20) && strcmp(p->key, "steps") ? odd_number(r) : 1 + (int64_t)below(r, 4))
+            };
     if (chance(r, 20))
         job.tile = (int)below(r, 40);
     if (chance(r, 20))

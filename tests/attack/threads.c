@@ -74,7 +74,7 @@ static bool progress(void *cookie, double done)
 static void run_once(worker *w)
 {
     static const float grey[SIDE * SIDE * 3];
-    const char *set[] = { "sigma=20" };
+    const zn_value set[] = { { "sigma", 20 } };
     float out[SIDE * SIDE * 3];
     zn_error err = { "" }, note = { "?" };
     double stop = chance(&w->r, 80) ? 2 : 0.5;

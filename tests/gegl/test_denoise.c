@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* test_denoise.c - what is kept between requests, and what the sliders do to it. */
 
+#include <locale.h>
+
 #include "ops.h"
 
 static void
@@ -81,6 +83,13 @@ test_sliders_do_not_run_the_network (void)
   g_object_unref (in);
 }
 
+static void
+measured_levels (const Run *run, gdouble level[3])
+{
+  gegl_node_get (run->op, "measured-red", &level[0], "measured-green", &level[1], "measured-blue",
+                 &level[2], NULL);
+}
+
 /* The measured noise can be read; a given level replaces it. */
 static void
 test_measured_noise_is_shown (void)
@@ -88,19 +97,19 @@ test_measured_noise_is_shown (void)
   GeglBuffer *in   = picture ("R'G'B' float", 0, 0, 400, 300, 42); /* of deviation 0.1 / sqrt (3) */
   Run         run  = run_new ("zenith:denoise", "model=fast", in);
   gchar      *text = run_text (&run, "measured");
-  gfloat      found[3] = {
-         0,
-  };
-  guint before;
+  gdouble     found[3];
+  guint       before;
 
-  CHECK (! *text, "before anything ran: '%s'", text);
+  measured_levels (&run, found);
+  CHECK (! *text && found[0] == -1.0 && found[2] == -1.0, "before anything ran: '%s', %g", text,
+         found[0]);
   g_free (text);
   g_free (run_pixels (&run, &run.box));
   text = run_text (&run, "measured");
-  CHECK (sscanf (text, "red %f, green %f, blue %f", &found[0], &found[1], &found[2]) == 3, "'%s'",
-         text);
+  measured_levels (&run, found);
   for (gint c = 0; c < 3; c++)
-    CHECK (fabsf (found[c] / (25.5f / sqrtf (3.0f)) - 1.0f) < 0.1f, "%s", text);
+    CHECK (fabs (found[c] / (25.5 / sqrt (3.0)) - 1.0) < 0.1, "channel %d: %g", c, found[c]);
+  CHECK (g_str_has_prefix (text, "red 1"), "for people: '%s'", text);
 
   /* it settles: hosts that are notified of a change render once more, not endlessly */
   before = ops_network_runs ? ops_network_runs () : 0;
@@ -121,7 +130,8 @@ test_measured_noise_is_shown (void)
   set_properties (run.op, "sigma=20");
   g_free (run_pixels (&run, &run.box));
   text = run_text (&run, "measured");
-  CHECK (! *text, "with a given level: '%s'", text);
+  measured_levels (&run, found);
+  CHECK (! *text && found[1] == -1.0, "with a given level: '%s', %g", text, found[1]);
   g_free (text);
   run_free (&run);
   g_object_unref (in);
@@ -320,6 +330,43 @@ test_precision_of_weights (void)
   g_object_unref (in);
 }
 
+/* The same pixels in a language that writes 12,5: no number becomes text on its way to the network. */
+static void
+test_decimal_comma (void)
+{
+  static const gchar *const language[] = { "de_DE.UTF-8", "fr_FR.UTF-8", "es_ES.UTF-8",
+                                           "tr_TR.UTF-8" };
+  static const gchar *const settings[] = { "model=fast sigma=12.5", "model=fast sigma-scale=1.5" };
+  GeglBuffer               *in         = picture ("R'G'B' float", 0, 0, 60, 40, 52);
+  gchar                    *before     = g_strdup (setlocale (LC_ALL, NULL));
+  const gchar              *found      = NULL;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (language) && ! found; i++)
+    found = setlocale (LC_ALL, language[i]);
+  for (gint i = 0; found && i < 2; i++)
+    {
+      const guint runs = ops_network_runs ? ops_network_runs () : 0;
+      gchar      *status;
+      gfloat     *got  = apply ("zenith:denoise", settings[i], in, &status, NULL), *want;
+      const guint made = ops_network_runs ? ops_network_runs () : 1;
+
+      setlocale (LC_ALL, before);
+      want = apply ("zenith:denoise", settings[i], in, NULL, NULL);
+      CHECK (! *status && made > runs, "%s: '%s'", settings[i], status);
+      CHECK (! memcmp (got, want, 60 * 40 * 16), "%s: other pixels", settings[i]);
+      CHECK (! ops_network_runs || ops_network_runs () == made, "%s: another key", settings[i]);
+      setlocale (LC_ALL, found);
+      g_free (status);
+      g_free (got);
+      g_free (want);
+    }
+  setlocale (LC_ALL, before);
+  g_free (before);
+  g_object_unref (in);
+  if (! found)
+    SKIP ("no locale with a decimal comma is installed");
+}
+
 int
 main (int argc, char **argv)
 {
@@ -334,6 +381,7 @@ main (int argc, char **argv)
   RUN (test_strength_luma_chroma_detail);
   RUN (test_strength_above_one_smooths);
   RUN (test_engines_agree);
+  RUN (test_decimal_comma);
 
   return ops_end ();
 }

@@ -50,7 +50,7 @@ changed (GeglBuffer  *in,
 static void
 found_frame (gdouble frame[4], GeglBuffer *in, const gchar *threads)
 {
-  gchar  *text, **part, *status;
+  gchar  *status;
   Run     run;
   gfloat *pixels;
 
@@ -59,13 +59,9 @@ found_frame (gdouble frame[4], GeglBuffer *in, const gchar *threads)
   run    = run_new ("zenith:diffae-reconstruct", "steps=2 stochastic-steps=2", in);
   pixels = run_pixels (&run, GEGL_RECTANGLE (run.box.x, run.box.y, 1, 1));
   status = run_status (&run);
-  text   = run_text (&run, "frame");
-  part   = g_strsplit (text, " ", 4);
-  CHECK (! *status && g_strv_length (part) == 4, "'%s', the frame is '%s'", status, text);
-  for (gint i = 0; i < 4; i++)
-    frame[i] = g_strv_length (part) == 4 ? g_ascii_strtod (part[i], NULL) : 0.0;
-  g_strfreev (part);
-  g_free (text);
+  gegl_node_get (run.op, "taken-x", &frame[0], "taken-y", &frame[1], "taken-size", &frame[2],
+                 "taken-angle", &frame[3], NULL);
+  CHECK (! *status && frame[2] > 0.0, "'%s', a frame of %g", status, frame[2]);
   g_free (status);
   g_free (pixels);
   run_free (&run);

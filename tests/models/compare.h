@@ -9,23 +9,19 @@
 
 static zn_engine *engine; /* opened by main */
 
-/* One run of a model on golden inputs, against a golden output.  set: NULL, or settings with spaces between them. */
-static void compare(const char *file, const char *id, const char *const *inputs, const char *set, const char *output,
-                    double most)
+/* One run of a model on golden inputs, against a golden output.  set: NULL, or settings; one without a key ends them. */
+static void compare(const char *file, const char *id, const char *const *inputs, const zn_value *set,
+                    const char *output, double most)
 {
     zn_array in[ZN_MAX_PORTS] = { { 0 } }, want = load(output), out = { 0 };
     const zn_open open = { .files = &file, .n_files = 1, .precision = "fp32" };
-    char words[128] = "", *rest = NULL;
-    const char *sets[8] = { NULL };
-    zn_job job = { .set = sets };
+    zn_job job = { .set = set };
     zn_error err = { "" };
     zn_model *m = NULL;
     int n = 0;
 
-    if (set)
-        snprintf(words, sizeof words, "%s", set);
-    for (char *word = strtok_r(words, " ", &rest); word && job.n_set < 8; word = strtok_r(NULL, " ", &rest))
-        sets[job.n_set++] = word;
+    while (set && set[job.n_set].key)
+        job.n_set++;
     for (; inputs[n]; n++)
         in[n] = load(inputs[n]);
     CHECK(!zn_model_open(&m, engine, id, &open, &err), "%s", err.text);

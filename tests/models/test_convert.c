@@ -37,11 +37,11 @@ static bool says(const zn_error *err, const char *text)
 /* ---- runs ------------------------------------------------------------------------------------------------- */
 
 /* The result of a model with this weight file on inputs that follow from their sizes; the caller frees it. */
-static float *run(const char *id, const char *file, int w, int h, const char *set, size_t *len)
+static float *run(const char *id, const char *file, int w, int h, zn_value set, size_t *len)
 {
     zn_array in[ZN_MAX_PORTS] = { { 0 } }, out = { 0 };
     const zn_open open = { .files = &file, .n_files = 1, .precision = "fp32" };
-    const zn_job job = { .set = &set, .n_set = set != NULL };
+    const zn_job job = { .set = &set, .n_set = set.key != NULL };
     zn_error err = { "" };
     zn_model *m = NULL;
     int n = 0;
@@ -71,7 +71,7 @@ static float *run(const char *id, const char *file, int w, int h, const char *se
 }
 
 /* How far the two files' results are apart, relatively; 1: one of them has none. */
-static double apart(const char *id, const char *a, const char *b, int w, int h, const char *set)
+static double apart(const char *id, const char *a, const char *b, int w, int h, zn_value set)
 {
     size_t n, m;
     float *x = run(id, a, w, h, set, &n), *y = run(id, b, w, h, set, &m);
@@ -87,12 +87,13 @@ static double apart(const char *id, const char *a, const char *b, int w, int h, 
 }
 
 static const struct {
-    const char *id, *set;
-} diffae[] = { { "diffae-encode", NULL },
-               { "diffae-unet", NULL },
-               { "diffae-latent-net", NULL },
-               { "diffae-sample", "steps=4" },
-               { "diffae-latent-sample", "steps=4" } };
+    const char *id;
+    zn_value set;
+} diffae[] = { { "diffae-encode", { 0 } },
+               { "diffae-unet", { 0 } },
+               { "diffae-latent-net", { 0 } },
+               { "diffae-sample", { "steps", 4 } },
+               { "diffae-latent-sample", { "steps", 4 } } };
 
 /* The weights of the fixture are fp16 numbers: as fp16 nothing is lost, as bf16 8 bits are left. */
 static void autoencoder(void)
@@ -130,7 +131,7 @@ static void several_files(void)
     CHECK(says(&what, "without the statistics"), "%s", what.text);
     CHECK(!zn_weights_convert(path, files, 3, "fp32", &what, &err), "%s", err.text);
     CHECK(says(&what, "26 tensors") && says(&what, "parts.attributes.safetensors: 40 attributes"), "%s", what.text);
-    d = apart("diffae-latent-sample", GOLDEN "diffae.ckpt", path, 16, 16, "steps=4");
+    d = apart("diffae-latent-sample", GOLDEN "diffae.ckpt", path, 16, 16, (zn_value){ "steps", 4 });
     CHECK(d == 0, "the parts are off by %g from the whole", d);
 
     w = open_one(path, &err);
@@ -192,11 +193,11 @@ static void other_models(void)
     double d;
 
     CHECK(path, "%s", err.text);
-    d = apart("taesd-encode", GOLDEN "taesd_encoder.pth", path, 24, 16, NULL);
+    d = apart("taesd-encode", GOLDEN "taesd_encoder.pth", path, 24, 16, (zn_value){ 0 });
     CHECK(d < 2e-3, "taesd is off by %g", d);
     path = CONVERT("d.safetensors", "bf16", &err, GOLDEN "denoise.safetensors");
     CHECK(path, "%s", err.text);
-    d = apart("denoise-fast", GOLDEN "denoise.safetensors", path, 24, 16, "sigma=9");
+    d = apart("denoise-fast", GOLDEN "denoise.safetensors", path, 24, 16, (zn_value){ "sigma", 9 });
     CHECK(d > 0 && d < 2e-2, "denoise is off by %g", d);
 }
 
@@ -293,7 +294,7 @@ static void quantised_files(void)
         CHECK(matrices > 20, "%s: %d matrices", types[t].name, matrices);
         zn_weights_close(&old);
         zn_weights_close(&made);
-        CHECK(apart("z-image-dit", GOLDEN "zimage_dit.safetensors", path, 80, 48, NULL) < (t ? 0.05 : 0.5),
+        CHECK(apart("z-image-dit", GOLDEN "zimage_dit.safetensors", path, 80, 48, (zn_value){ 0 }) < (t ? 0.05 : 0.5),
               "%s: another network", types[t].name);
     }
 }

@@ -19,18 +19,20 @@ static void networks(void)
 
 static void loops(void)
 {
-    compare(checkpoint, "diffae-sample", (const char *const[]){ "x", "cond", NULL }, "steps=10", "sample10", 1e-3);
-    compare(checkpoint, "diffae-reverse", (const char *const[]){ "picture", "cond", NULL }, "steps=10", "reverse10",
-            1e-3);
+    compare(checkpoint, "diffae-sample", (const char *const[]){ "x", "cond", NULL },
+            (const zn_value[]){ { "steps", 10 }, { 0 } }, "sample10", 1e-3);
+    compare(checkpoint, "diffae-reverse", (const char *const[]){ "picture", "cond", NULL },
+            (const zn_value[]){ { "steps", 10 }, { 0 } }, "reverse10", 1e-3);
     /* one model does both */
-    compare(checkpoint, "diffae-sample", (const char *const[]){ "picture", "cond", NULL }, "steps=10 reverse=1",
-            "reverse10", 1e-3);
+    compare(checkpoint, "diffae-sample", (const char *const[]){ "picture", "cond", NULL },
+            (const zn_value[]){ { "steps", 10 }, { "reverse", 1 }, { 0 } }, "reverse10", 1e-3);
 }
 
 /* Codes out of noise: the reference's, times the deviations, plus the means. */
 static void codes(void)
 {
-    static const char *const file = GOLDEN "diffae.ckpt", *const set = "steps=10";
+    static const char *const file = GOLDEN "diffae.ckpt";
+    static const zn_value set = { "steps", 10 };
     zn_array z = load("z"), want = load("latent10"), out = { 0 };
     float mean[64], std[64], got[64];
     zn_weights *w = NULL;
@@ -108,7 +110,8 @@ end:
 /* Two pictures one below the other are what they are alone. */
 static void batches(void)
 {
-    static const char *const file = GOLDEN "diffae.ckpt", *const set = "steps=10";
+    static const char *const file = GOLDEN "diffae.ckpt";
+    static const zn_value set = { "steps", 10 };
     zn_array x = load("x"), cond = load("cond"), want = load("sample10"), two[2] = { x, cond }, out = { 0 };
     const zn_job job = { .set = &set, .n_set = 1 };
     const zn_open open = { .files = &file, .n_files = 1, .precision = "fp32" };
@@ -139,14 +142,14 @@ static void batches(void)
 enum { STEPS = 10, CODE = 64 };
 
 /* y = what diffae-sample makes of x, as large as it. */
-static void draw(zn_model *m, zn_array x, zn_array cond, const zn_array *cond0, const char *const *set, float *y)
+static void draw(zn_model *m, zn_array x, zn_array cond, const zn_array *cond0, const zn_value *set, float *y)
 {
     const zn_array in[3] = { x, cond, cond0 ? *cond0 : cond };
     zn_array out = x;
     zn_error err = { "" };
     int n = 0;
 
-    while (set[n])
+    while (set[n].key)
         n++;
     out.data = y;
     CHECK(m && !zn_model_run(m, in, cond0 ? 3 : 2, &out, &(zn_job){ .set = set, .n_set = n }, &err), "%s", err.text);
@@ -156,7 +159,8 @@ static void draw(zn_model *m, zn_array x, zn_array cond, const zn_array *cond0, 
  * elsewhere, in both orders. */
 static void paths(void)
 {
-    static const char *const file = GOLDEN "diffae.ckpt", *const order[] = { "order=1", "order=2" };
+    static const char *const file = GOLDEN "diffae.ckpt";
+    static const zn_value order[] = { { "order", 1 }, { "order", 2 } };
     zn_array x = load("picture"), cond = load("cond"), want = load("reverse10"), stack = x, other = cond;
     const size_t len = zn_array_len(&x);
     float *up = calloc((1 + STEPS) * len, sizeof *up), *down = calloc((1 + STEPS) * len, sizeof *down), code[CODE];
@@ -175,19 +179,20 @@ static void paths(void)
         memset(up, 0, (1 + STEPS) * len * sizeof *up);
         memcpy(up, x.data, len * sizeof *up);
         stack.data = up;
-        draw(m, stack, cond, NULL, (const char *const[]){ "steps=10", "reverse=1", "path=1", order[o], NULL }, up);
+        draw(m, stack, cond, NULL,
+             (const zn_value[]){ { "steps", 10 }, { "reverse", 1 }, { "path", 1 }, order[o], { 0 } }, up);
         CHECK(o || relative(up, 3, &want) <= 1e-3, "xT is off by %g", relative(up, 3, &want));
-        draw(m, stack, cond, NULL, (const char *const[]){ "steps=10", "path=1", order[o], NULL }, down);
-        CHECK(relative(down, 3, &x) <= 5e-4, "%s leads to a picture that is off by %g", order[o],
+        draw(m, stack, cond, NULL, (const zn_value[]){ { "steps", 10 }, { "path", 1 }, order[o], { 0 } }, down);
+        CHECK(relative(down, 3, &x) <= 5e-4, "order %g leads to a picture that is off by %g", order[o].value,
               relative(down, 3, &x));
-        draw(m, stack, other, NULL, (const char *const[]){ "steps=10", "path=1", order[o], NULL }, down);
+        draw(m, stack, other, NULL, (const zn_value[]){ { "steps", 10 }, { "path", 1 }, order[o], { 0 } }, down);
         CHECK(relative(down, 3, &x) > 1e-3, "another code leads back, too");
     }
     stack.h = x.h;
     stack.data = x.data;
     CHECK(m &&
               zn_model_run(m, (const zn_array[]){ stack, cond }, 2, &(zn_array){ down, x.h, x.w, 3 },
-                           &(zn_job){ .set = (const char *const[]){ "path=1" }, .n_set = 1 }, &err) == ZN_E_USAGE &&
+                           &(zn_job){ .set = (const zn_value[]){ { "path", 1 } }, .n_set = 1 }, &err) == ZN_E_USAGE &&
               strstr(err.text, "stack"),
           "a picture was taken for a path: %s", err.text);
     free(up);
@@ -230,7 +235,7 @@ static void glance(void)
         codes.data[i] = cond.data[i] + 0.5f;
         codes.data[code + i] = cond.data[i];
     }
-    draw(m, both, codes, NULL, (const char *const[]){ "steps=1", "from=400", NULL }, y);
+    draw(m, both, codes, NULL, (const zn_value[]){ { "steps", 1 }, { "from", 400 }, { 0 } }, y);
     CHECK(net && !zn_model_run(net, (const zn_array[]){ { noise, x.h, x.w, 3 }, t, cond }, 3, &looked, NULL, &err),
           "%s", err.text);
     for (size_t i = 0; i < len; i++)
@@ -252,7 +257,8 @@ static void glance(void)
 /* guided=0 is sampling without a guide, guided=1 is the default; a share lies elsewhere. */
 static void guides(void)
 {
-    static const char *const file = GOLDEN "diffae.ckpt", *const share[] = { "guided=0", "guided=0.5", "guided=1" };
+    static const char *const file = GOLDEN "diffae.ckpt";
+    static const zn_value share[] = { { "guided", 0 }, { "guided", 0.5 }, { "guided", 1 } };
     zn_array x = load("picture"), cond = load("cond"), other = cond, plain = x, all = x;
     const size_t len = zn_array_len(&x);
     float *y = malloc(3 * len * sizeof *y), code[CODE];
@@ -267,10 +273,11 @@ static void guides(void)
     other.data = code;
     for (int i = 0; i < cond.c; i++)
         code[i] = cond.data[i] + 0.5f;
-    draw(m, x, other, NULL, (const char *const[]){ "steps=4", NULL }, plain.data);
-    draw(m, x, other, &cond, (const char *const[]){ "steps=4", "guide=3", NULL }, all.data);
+    draw(m, x, other, NULL, (const zn_value[]){ { "steps", 4 }, { 0 } }, plain.data);
+    draw(m, x, other, &cond, (const zn_value[]){ { "steps", 4 }, { "guide", 3 }, { 0 } }, all.data);
     for (int i = 0; i < 3; i++)
-        draw(m, x, other, &cond, (const char *const[]){ "steps=4", "guide=3", share[i], NULL }, y + (size_t)i * len);
+        draw(m, x, other, &cond, (const zn_value[]){ { "steps", 4 }, { "guide", 3 }, share[i], { 0 } },
+             y + (size_t)i * len);
     CHECK(relative(y, 3, &plain) <= 1e-5, "guided=0 is off by %g", relative(y, 3, &plain));
     CHECK(relative(y + 2 * len, 3, &all) <= 1e-5, "guided=1 is off by %g", relative(y + 2 * len, 3, &all));
     CHECK(relative(y + len, 3, &plain) > 1e-3 && relative(y + len, 3, &all) > 1e-3, "guided=0.5: %g and %g",
@@ -285,8 +292,8 @@ static void guides(void)
 
 static void refusals(void)
 {
-    static const char *const wrong = GOLDEN "denoise.safetensors", *const file = GOLDEN "diffae.ckpt",
-                             *const set = "steps=300";
+    static const char *const wrong = GOLDEN "denoise.safetensors", *const file = GOLDEN "diffae.ckpt";
+    static const zn_value set = { "steps", 300 };
     zn_array in[2] = { load("x"), load("cond") }, out = { 0 };
     const zn_job job = { .set = &set, .n_set = 1 };
     zn_error err = { "" };

@@ -38,7 +38,7 @@ static zn_array of(float *data)
 static zn_status run(const char *id, const char *precision, const zn_array *in, zn_array *out, zn_error *err)
 {
     const zn_open open = { .precision = precision };
-    const char *set = "sigma=25";
+    const zn_value set = { "sigma", 25 };
     zn_job job = { .set = &set, .n_set = zn_arch_named(id)->takes_sigma };
     zn_model *m = NULL;
     zn_status s = zn_model_open(&m, engine, id, &open, err);
@@ -125,7 +125,7 @@ static void face(void)
 {
     enum { FACE = 128, FACE_LEN = FACE * FACE * 3, STEPS = 3 };
     static const char *const precisions[] = { "fp32", "fp16" };
-    static const char *const set[] = { "steps=3" };
+    static const zn_value set[] = { { "steps", 3 } };
     static float x[FACE_LEN], noise[FACE_LEN], drawn[2][FACE_LEN];
     const zn_job job = { .set = set, .n_set = 1 };
     zn_error err = { "" };

@@ -117,15 +117,15 @@ static zn_rect border(picture *p)
 }
 
 /* noise: that of the picture, or NULL: measured. */
-static zn_status run_with(const picture *p, const char *set, const zn_noise_table *noise, float *out, zn_error *err)
+static zn_status run_with(const picture *p, zn_value set, const zn_noise_table *noise, float *out, zn_error *err)
 {
     zn_array x = { p->rgb, ROWS, W, 3 }, y = { out, ROWS, W, 3 };
-    zn_job job = { .set = &set, .n_set = set != NULL, .noise = noise };
+    zn_job job = { .set = &set, .n_set = set.key != NULL, .noise = noise };
 
     return zn_model_run(model, &x, 1, &y, &job, err);
 }
 
-static zn_status run(const picture *p, const char *set, float *out, zn_error *err)
+static zn_status run(const picture *p, zn_value set, float *out, zn_error *err)
 {
     return run_with(p, set, NULL, out, err);
 }
@@ -178,7 +178,7 @@ static void clean_pictures_stay_clean(void)
         for (int i = 0; i < ZN_NOISE_BINS; i++)
             CHECK(t.least[c][i] < 3, "%g in channel %d, bin %d", (double)t.least[c][i], c, i);
     }
-    CHECK(!run(&p, NULL, out, &err), "%s", err.text);
+    CHECK(!run(&p, (zn_value){ 0 }, out, &err), "%s", err.text);
     CHECK(psnr(p.rgb, out) > 45, "changed to %.1f dB", psnr(p.rgb, out));
     free(p.rgb), free(out);
 }
@@ -211,7 +211,7 @@ static void a_part_does_not_change_the_rest(void)
     zn_error err = { "" };
     zn_noise_table s, t;
 
-    CHECK(!zn_noise_levels(&s, model, &src, &err) && !run(&before, NULL, a, &err), "%s", err.text);
+    CHECK(!zn_noise_levels(&s, model, &src, &err) && !run(&before, (zn_value){ 0 }, a, &err), "%s", err.text);
     for (int i = 0; i < 3; i++) {
         picture p = scene(20);
         const zn_rect r = parts[i](&p);
@@ -219,7 +219,8 @@ static void a_part_does_not_change_the_rest(void)
         int n = 0;
 
         src = source_of(&p);
-        CHECK(!zn_noise_levels(&t, model, &src, &err) && !run_with(&p, NULL, &s, b, &err) && !run(&p, NULL, own, &err),
+        CHECK(!zn_noise_levels(&t, model, &src, &err) && !run_with(&p, (zn_value){ 0 }, &s, b, &err) &&
+                  !run(&p, (zn_value){ 0 }, own, &err),
               "%s", err.text);
         for (int c = 0; c < 3; c++)
             CHECK(fabsf(t.median[c] / s.median[c] - 1) < 0.1f, "part %d: %g became %g", i, (double)s.median[c],
@@ -256,13 +257,16 @@ static void the_picture_is_the_least(void)
         low.least[i / ZN_NOISE_BINS][i % ZN_NOISE_BINS] = 0.1f;
         high.least[i / ZN_NOISE_BINS][i % ZN_NOISE_BINS] = 40;
     }
-    CHECK(!run_with(&p, NULL, &high, a, &err) && !run(&p, "sigma=40", b, &err), "%s", err.text);
+    CHECK(!run_with(&p, (zn_value){ 0 }, &high, a, &err) && !run(&p, (zn_value){ "sigma", 40 }, b, &err), "%s",
+          err.text);
     CHECK(psnr(a, b) > 80, "at least 40 is not 40: %.1f dB", psnr(a, b));
-    CHECK(!run_with(&p, "sigma-scale=2", &high, a, &err) && !run(&p, "sigma=80", b, &err), "%s", err.text);
+    CHECK(!run_with(&p, (zn_value){ "sigma-scale", 2 }, &high, a, &err) && !run(&p, (zn_value){ "sigma", 80 }, b, &err),
+          "%s", err.text);
     CHECK(psnr(a, b) > 80, "twice at least 40 is not 80: %.1f dB", psnr(a, b));
     for (int i = 0; i < 3 * ZN_NOISE_BINS; i++)
         high.least[i / ZN_NOISE_BINS][i % ZN_NOISE_BINS] = 0;
-    CHECK(!run_with(&p, NULL, &low, a, &err) && !run_with(&p, NULL, &high, b, &err), "%s", err.text);
+    CHECK(!run_with(&p, (zn_value){ 0 }, &low, a, &err) && !run_with(&p, (zn_value){ 0 }, &high, b, &err), "%s",
+          err.text);
     CHECK(!memcmp(a, b, LEN * sizeof(float)), "0.1 at least is not the same as nothing");
     free(p.rgb), free(a), free(b);
 }
@@ -328,10 +332,10 @@ static void a_given_level_counts(void)
 
     for (int i = 0; i < LEN; i++)
         map[i] = 40 / 255.0f;
-    CHECK(!run(&p, "sigma=40", a, &err), "%s", err.text);
+    CHECK(!run(&p, (zn_value){ "sigma", 40 }, a, &err), "%s", err.text);
     CHECK(!zn_model_run(model, in, 2, &out, NULL, &err), "%s", err.text);
     CHECK(psnr(a, b) > 100, "sigma and a map of it differ: %.1f dB", psnr(a, b));
-    CHECK(!run(&p, NULL, b, &err), "%s", err.text);
+    CHECK(!run(&p, (zn_value){ 0 }, b, &err), "%s", err.text);
     CHECK(psnr(a, b) < 60, "twice the level changes nothing: %.1f dB", psnr(a, b));
     free(p.rgb), free(a), free(b), free(map);
 }
@@ -343,10 +347,12 @@ static void a_factor_of_the_level(void)
     float *once = malloc(LEN * sizeof(float)), *other = malloc(LEN * sizeof(float));
     zn_error err = { "" };
 
-    CHECK(!run(&p, NULL, once, &err) && !run(&p, "sigma-scale=2", other, &err), "%s", err.text);
+    CHECK(!run(&p, (zn_value){ 0 }, once, &err) && !run(&p, (zn_value){ "sigma-scale", 2 }, other, &err), "%s",
+          err.text);
     CHECK(psnr(p.rgb, other) < psnr(p.rgb, once) - 0.1, "%.2f dB from the picture, %.2f without the factor",
           psnr(p.rgb, other), psnr(p.rgb, once));
-    CHECK(!run(&p, "sigma-scale=1", other, &err) && !memcmp(once, other, LEN * sizeof(float)), "a factor of 1 counts");
+    CHECK(!run(&p, (zn_value){ "sigma-scale", 1 }, other, &err) && !memcmp(once, other, LEN * sizeof(float)),
+          "a factor of 1 counts");
     free(p.rgb), free(once), free(other);
 }
 

@@ -92,7 +92,7 @@ typedef struct work { /* a model and what it runs on */
 
 static zn_job job_of(work *k)
 {
-    static const char *const steps[] = { "steps=2", "steps=1" };
+    static const zn_value steps[] = { { "steps", 2 }, { "steps", 1 } };
 
     return (zn_job){ .set = &steps[k->in[0].h > 12], .n_set = k->n_in > 1, .note = &k->note };
 }
@@ -327,7 +327,7 @@ static void a_run_may_begin_it(void)
 static void beside_others(void)
 {
     const zn_open open = { .files = &(const char *){ dit_file }, .n_files = 1, .precision = "fp32", .beside = 8 * MIB };
-    const char *const set[] = { "steps=2" };
+    const zn_value set[] = { { "steps", 2 } };
     zn_job job = { .set = set, .n_set = 1, .beside = 8 * MIB };
     zn_model *model = NULL;
     char want[160];

@@ -254,7 +254,7 @@ static void test_autoencoders_run(void)
 static void test_template(void)
 {
     enum { S = 24, LEN = S * S * 3 };
-    const char *const strengths[] = { "strength=0", "strength=0.5", "strength=1" };
+    const zn_value strengths[] = { { "strength", 0 }, { "strength", 0.5 }, { "strength", 1 } };
     const zn_build b = { .model = "template", .batch = 1, .size = S, .base = 6 };
     zn_train_options o = { .model = "template", .base = 6, .batch = 1, .size = S, .steps = 5, .rate = 1e-2 };
     char path[] = "/tmp/zenith-train-XXXXXX";

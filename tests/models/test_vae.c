@@ -10,19 +10,26 @@
 
 static const struct {
     const char *model; /* -encode and -decode */
-    const char *file, *golden, *what, *set;
+    const char *file, *golden, *what;
+    zn_value set;
 } cases[] = {
-    { "flux-ae", GOLDEN "kl-flux.pth", "kl-flux", "AutoencoderKL encoder, 6 latent channels", NULL },
-    { "flux-ae", GOLDEN "kl-flux-original.pth", "kl-flux", "AutoencoderKL encoder, 6 latent channels", NULL },
-    { "flux-ae", GOLDEN "kl-sd.ckpt", "kl-sd", "AutoencoderKL encoder, 4 latent channels (Stable Diffusion, SDXL)",
-      "scale=1" },
-    { "wan-vae", GOLDEN "wan21.pth", "wan21", "Wan 2.1 VAE encoder, 16 latent channels", NULL },
-    { "wan-vae", GOLDEN "wan21-diffusers.pth", "wan21", "Wan 2.1 VAE encoder, 16 latent channels", NULL },
-    { "wan-vae", GOLDEN "wan22.pth", "wan22", "Wan 2.2 VAE encoder, 48 latent channels", NULL },
-    { "wan-vae", GOLDEN "wan22-diffusers.pth", "wan22", "Wan 2.2 VAE encoder, 48 latent channels", NULL },
-    { "wan2d-vae", GOLDEN "wan2d.pth", "wan2d", "2-D Wan VAE encoder of the document, 4 latent channels", NULL },
-    { "wan2d-vae", GOLDEN "wan2d.pth", "wan2d-before", "2-D Wan VAE encoder of the document, 4 latent channels",
-      "relu=1" },
+    { "flux-ae", GOLDEN "kl-flux.pth", "kl-flux", "AutoencoderKL encoder, 6 latent channels", { 0 } },
+    { "flux-ae", GOLDEN "kl-flux-original.pth", "kl-flux", "AutoencoderKL encoder, 6 latent channels", { 0 } },
+    { "flux-ae",
+      GOLDEN "kl-sd.ckpt",
+      "kl-sd",
+      "AutoencoderKL encoder, 4 latent channels (Stable Diffusion, SDXL)",
+      { "scale", 1 } },
+    { "wan-vae", GOLDEN "wan21.pth", "wan21", "Wan 2.1 VAE encoder, 16 latent channels", { 0 } },
+    { "wan-vae", GOLDEN "wan21-diffusers.pth", "wan21", "Wan 2.1 VAE encoder, 16 latent channels", { 0 } },
+    { "wan-vae", GOLDEN "wan22.pth", "wan22", "Wan 2.2 VAE encoder, 48 latent channels", { 0 } },
+    { "wan-vae", GOLDEN "wan22-diffusers.pth", "wan22", "Wan 2.2 VAE encoder, 48 latent channels", { 0 } },
+    { "wan2d-vae", GOLDEN "wan2d.pth", "wan2d", "2-D Wan VAE encoder of the document, 4 latent channels", { 0 } },
+    { "wan2d-vae",
+      GOLDEN "wan2d.pth",
+      "wan2d-before",
+      "2-D Wan VAE encoder of the document, 4 latent channels",
+      { "relu", 1 } },
 };
 
 enum { N_CASES = sizeof cases / sizeof *cases };
@@ -36,7 +43,8 @@ static void run_side(bool decoder)
     snprintf(id, sizeof id, "%s-%s", cases[current].model, decoder ? "decode" : "encode");
     snprintf(in, sizeof in, "%s.%s", cases[current].golden, decoder ? "z" : "x");
     snprintf(out, sizeof out, "%s.%s", cases[current].golden, decoder ? "decoded" : "encoded");
-    compare(cases[current].file, id, (const char *const[]){ in, NULL }, cases[current].set, out, 1e-4);
+    compare(cases[current].file, id, (const char *const[]){ in, NULL }, (const zn_value[]){ cases[current].set, { 0 } },
+            out, 1e-4);
 }
 
 static void both_sides(void)
@@ -92,10 +100,10 @@ static void no_seam(zn_array *got, const zn_array *want)
 }
 
 /* A picture in tiles, with the middle over all of it, is what it is in one piece. */
-static void tiles_of(const char *id, const char *file, zn_array in, int tile, const char *set, double most)
+static void tiles_of(const char *id, const char *file, zn_array in, int tile, zn_value set, double most)
 {
     const zn_job whole = { .max_memory = (size_t)1 << 30 },
-                 tiled = { .tile = tile, .max_memory = (size_t)1 << 30, .set = &set, .n_set = set != NULL };
+                 tiled = { .tile = tile, .max_memory = (size_t)1 << 30, .set = &set, .n_set = set.key != NULL };
     zn_array want = { 0 }, got;
     zn_error err = { "" };
     zn_model *m = NULL;
@@ -202,12 +210,14 @@ static void tiles(void)
 {
     const int full = INSTRUMENTED ? 1 : 2; /* rows of tiles, and a part of one */
 
-    tiles_of("wan-vae-decode", GOLDEN "wan21.pth", (zn_array){ NULL, full * 12 + 2, 31, 16 }, 1, NULL, 1e-5);
+    tiles_of("wan-vae-decode", GOLDEN "wan21.pth", (zn_array){ NULL, full * 12 + 2, 31, 16 }, 1, (zn_value){ 0 }, 1e-5);
     if (slow)
         return;
-    tiles_of("wan-vae-encode", GOLDEN "wan21.pth", (zn_array){ NULL, full * 96 + 43, 333, 3 }, 1, NULL, 1e-5);
-    tiles_of("wan-vae-decode", GOLDEN "wan22.pth", (zn_array){ NULL, full * 12 + 1, 26, 48 }, 1, NULL, 1e-5);
-    tiles_of("wan-vae-encode", GOLDEN "wan22.pth", (zn_array){ NULL, full * 192 + 33, 390, 3 }, 1, NULL, 1e-5);
+    tiles_of("wan-vae-encode", GOLDEN "wan21.pth", (zn_array){ NULL, full * 96 + 43, 333, 3 }, 1, (zn_value){ 0 },
+             1e-5);
+    tiles_of("wan-vae-decode", GOLDEN "wan22.pth", (zn_array){ NULL, full * 12 + 1, 26, 48 }, 1, (zn_value){ 0 }, 1e-5);
+    tiles_of("wan-vae-encode", GOLDEN "wan22.pth", (zn_array){ NULL, full * 192 + 33, 390, 3 }, 1, (zn_value){ 0 },
+             1e-5);
 }
 
 /* The result of a network with random weights, and the memory of its plan; with strips from so many elements on. */
@@ -278,14 +288,16 @@ static void norms_in_tiles(void)
 
     if (scalar && INSTRUMENTED)
         return;
-    tiles_of("flux-ae-encode", GOLDEN "kl-flux.pth", (zn_array){ NULL, 61, 101, 3 }, 1, "sample=1", 5e-5);
+    tiles_of("flux-ae-encode", GOLDEN "kl-flux.pth", (zn_array){ NULL, 61, 101, 3 }, 1, (zn_value){ "sample", 1 },
+             5e-5);
     if (slow)
         return;
-    tiles_of("flux-ae-decode", GOLDEN "kl-flux.pth", (zn_array){ NULL, 14, 25, 6 }, 1, "sample=1", 5e-5);
-    tiles_of("flux-ae-decode", GOLDEN "kl-sd.ckpt", (zn_array){ NULL, 26, 13, 4 }, 1, "sample=1", 5e-5);
-    tiles_of("flux-ae-encode", GOLDEN "kl-sd.ckpt", (zn_array){ NULL, 51, 26, 3 }, 1, "sample=1", 5e-5);
+    tiles_of("flux-ae-decode", GOLDEN "kl-flux.pth", (zn_array){ NULL, 14, 25, 6 }, 1, (zn_value){ "sample", 1 }, 5e-5);
+    tiles_of("flux-ae-decode", GOLDEN "kl-sd.ckpt", (zn_array){ NULL, 26, 13, 4 }, 1, (zn_value){ "sample", 1 }, 5e-5);
+    tiles_of("flux-ae-encode", GOLDEN "kl-sd.ckpt", (zn_array){ NULL, 51, 26, 3 }, 1, (zn_value){ "sample", 1 }, 5e-5);
     if (!scalar && !INSTRUMENTED) /* it would take minutes */
-        tiles_of("flux-ae-decode", GOLDEN "kl-sd.ckpt", (zn_array){ NULL, 190, 192, 4 }, 24, "sample=2", 1e-2);
+        tiles_of("flux-ae-decode", GOLDEN "kl-sd.ckpt", (zn_array){ NULL, 190, 192, 4 }, 24, (zn_value){ "sample", 2 },
+                 1e-2);
 }
 
 /* Frames of an array in which they lie one below the other. */
@@ -369,10 +381,10 @@ static void video(void)
 }
 
 /* A narrow flux-ae with made-up weights; frees in. */
-static void run_flux(zn_array *result, const char *id, zn_array in, const char *set)
+static void run_flux(zn_array *result, const char *id, zn_array in, zn_value set)
 {
     static const char *const made_up = ZN_RANDOM_WEIGHTS "32";
-    const zn_job job = { .set = &set, .n_set = set != NULL };
+    const zn_job job = { .set = &set, .n_set = set.key != NULL };
     zn_array out = { 0 };
     zn_error err = { "" };
     zn_model *m = NULL;
@@ -403,16 +415,16 @@ static void latents_scaled(void)
 {
     zn_array z = { 0 }, raw = { 0 };
 
-    run_flux(&z, "flux-ae-encode", noise(16, 24, 3, 1, 0), NULL);
-    run_flux(&raw, "flux-ae-encode", noise(16, 24, 3, 1, 0), "scale=1");
+    run_flux(&z, "flux-ae-encode", noise(16, 24, 3, 1, 0), (zn_value){ 0 });
+    run_flux(&raw, "flux-ae-encode", noise(16, 24, 3, 1, 0), (zn_value){ "scale", 1 });
     CHECK(z.data && raw.data && z.h == 2 && z.w == 3 && z.c == 16, "a latent of %d x %d x %d", z.h, z.w, z.c);
     for (size_t i = 0; i < zn_array_len(&raw); i++)
         raw.data[i] = (raw.data[i] - 0.1159f) * 0.3611f;
     CHECK(relative(z.data, (size_t)z.c, &raw) <= 1e-5, "encoded, off by %g", relative(z.data, (size_t)z.c, &raw));
     free(z.data);
     free(raw.data);
-    run_flux(&z, "flux-ae-decode", noise(2, 3, 16, 1, 0), NULL);
-    run_flux(&raw, "flux-ae-decode", noise(2, 3, 16, 0.3611f, 0.1159f), "scale=1");
+    run_flux(&z, "flux-ae-decode", noise(2, 3, 16, 1, 0), (zn_value){ 0 });
+    run_flux(&raw, "flux-ae-decode", noise(2, 3, 16, 0.3611f, 0.1159f), (zn_value){ "scale", 1 });
     CHECK(z.data && raw.data && z.h == 16 && relative(z.data, (size_t)z.c, &raw) <= 1e-5, "decoded, off by %g",
           relative(z.data, (size_t)z.c, &raw));
     free(z.data);
@@ -496,7 +508,8 @@ int main(void)
             char name[128];
 
             snprintf(name, sizeof name, "%s%s%s on %s", strrchr(cases[current].file, '/') + 1,
-                     cases[current].set ? " " : "", cases[current].set ? cases[current].set : "", list[e].name);
+                     cases[current].set.key ? " with " : "", cases[current].set.key ? cases[current].set.key : "",
+                     list[e].name);
             test_run(name, both_sides);
         }
         RUN(video);

@@ -268,7 +268,7 @@ static void test_folded_is_layered(void)
 {
     static const char *const half[] = { "zenith-lite-encode", "zenith-lite-decode", "zenith-spectral-encode",
                                         "zenith-spectral-decode" };
-    const char *layered = "fold=0";
+    const zn_value layered = { "fold", 0 };
 
     for (int i = 0; i < 4; i++) {
         char path[256];

@@ -142,7 +142,8 @@ static void changes(void)
 {
     enum { LEFT = 3 };
     static const double sigma[LEFT + 1] = { .642857142857, .5, .3, 0 };
-    static const char *const file = GOLDEN "zimage_dit.safetensors", *const set[] = { "steps=8", "change=0.375" };
+    static const char *const file = GOLDEN "zimage_dit.safetensors";
+    static const zn_value set[] = { { "steps", 8 }, { "change", 0.375 } };
     const zn_job job = { .set = set, .n_set = 2 };
     zn_array in[4] = { load("noise"), load("odd.cap"), load("odd.x"), { NULL, 6, 10, 1 } }, out = in[0];
     const size_t len = zn_array_len(&in[0]);

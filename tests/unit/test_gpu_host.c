@@ -42,7 +42,7 @@ static bool stop_half_way(void *cookie, double done)
 
 static zn_status run(zn_model *m, int side, bool stop)
 {
-    const char *set = "sigma=20";
+    const zn_value set = { "sigma", 20 };
     zn_error note;
     zn_job job = { .set = &set, .n_set = 1, .progress = stop ? stop_half_way : NULL, .note = &note };
     zn_array x = { calloc((size_t)side * (size_t)side * 3, sizeof(float)), side, side, 3 };
@@ -129,7 +129,7 @@ static void *use(void *cookie)
     user *u = cookie;
 
     for (int i = 0; i < 4; i++) {
-        const char *set = "sigma=20";
+        const zn_value set = { "sigma", 20 };
         zn_error note = { "?" };
         const zn_job job = { .set = &set, .n_set = 1, .note = &note };
         static const float black[64 * 64 * 3];

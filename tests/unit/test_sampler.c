@@ -346,14 +346,12 @@ static void plain_loop(double *x, int steps, double shift, double *estimate, int
     }
 }
 
-static zn_status sample(float *result, const char *shift, const zn_job *also, zn_error *err)
+static zn_status sample(float *result, double shift, const zn_job *also, zn_error *err)
 {
-    char seed[16];
-    const char *set[] = { "steps=20", shift, seed };
+    const zn_value set[] = { { "steps", 20 }, { "shift", shift }, { "seed", noise_seed } };
     zn_job job = also ? *also : (zn_job){ 0 };
     zn_array x = { input, H, W, C }, y = { result, H, W, C };
 
-    snprintf(seed, sizeof seed, "seed=%d", noise_seed);
     job.set = set;
     job.n_set = 3;
     return zn_request_run(model, &(zn_request){ .arrays = &x, .results = &y, .n_in = 1, .job = &job }, err);
@@ -375,11 +373,11 @@ static void replays_see_the_changes(void)
     double want[LEN];
     zn_error err = { "" };
 
-    CHECK(!sample(result, "shift=3", NULL, &err), "%s", err.text);
+    CHECK(!sample(result, 3, NULL, &err), "%s", err.text);
     plain_loop(want, 20, 3, NULL, 0);
     CHECK(worst(result, want) < 1e-6, "the first run is off by %g", worst(result, want));
     CHECK(n_forwards == 2 && n_replays == 18, "%d forwards, %d replays", n_forwards, n_replays);
-    CHECK(!sample(result, "shift=1.5", NULL, &err), "%s", err.text);
+    CHECK(!sample(result, 1.5, NULL, &err), "%s", err.text);
     plain_loop(want, 20, 1.5, NULL, 0);
     CHECK(n_forwards == 2 && n_replays == 38, "%d forwards, %d replays after the second run", n_forwards, n_replays);
     CHECK(worst(result, want) < 1e-6, "the second run is off by %g", worst(result, want));
@@ -394,7 +392,7 @@ static void replays_see_the_seed(void)
     zn_error err = { "" };
 
     for (noise_seed = 1; noise_seed <= 2; noise_seed++) {
-        CHECK(!sample(noise_seed == 1 ? other : result, "shift=3", NULL, &err), "%s", err.text);
+        CHECK(!sample(noise_seed == 1 ? other : result, 3, NULL, &err), "%s", err.text);
         plain_loop(want, 20, 3, NULL, 0);
         CHECK(worst(noise_seed == 1 ? other : result, want) < 1e-6, "seed %d", noise_seed);
     }
@@ -409,7 +407,7 @@ static void the_loop_does_not_wait(void)
     const int syncs = n_syncs, loads = n_loads;
     zn_error err = { "" };
 
-    CHECK(!sample(result, "shift=3", NULL, &err), "%s", err.text);
+    CHECK(!sample(result, 3, NULL, &err), "%s", err.text);
     CHECK(n_syncs - syncs == 1 && n_loads - loads == 2, "%d waits, %d uploads", n_syncs - syncs, n_loads - loads);
 }
 
@@ -436,11 +434,11 @@ static void progress_and_cancel(void)
 
     last_done = n_reports = 0;
     stop_at = 2;
-    CHECK(!sample(result, "shift=3", &job, &err), "%s", err.text);
+    CHECK(!sample(result, 3, &job, &err), "%s", err.text);
     CHECK(last_done == 1 && n_reports >= 20, "%d reports, the last %g", n_reports, last_done);
     last_done = 0;
     stop_at = 0.5;
-    CHECK(sample(result, "shift=3", &job, &err) == ZN_E_CANCELLED, "it went on");
+    CHECK(sample(result, 3, &job, &err) == ZN_E_CANCELLED, "it went on");
     CHECK(n_replays - replays >= 29 && n_replays - replays <= 32, "%d steps were done", n_replays - replays);
 }
 
@@ -462,7 +460,7 @@ static void previews(void)
     double want[LEN], estimate[LEN];
     zn_error err = { "" };
 
-    CHECK(!sample(result, "shift=3", &job, &err), "%s", err.text);
+    CHECK(!sample(result, 3, &job, &err), "%s", err.text);
     plain_loop(want, 20, 3, estimate, 11);
     CHECK(n_previews == 3, "%d previews", n_previews);
     CHECK(worst(shown, estimate) < 1e-6 && worst(result, want) < 1e-6, "off by %g", worst(shown, estimate));
