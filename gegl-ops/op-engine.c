@@ -24,14 +24,19 @@ struct _ZnOpModel
 {
   gchar    *name; /* id, engine, threads, precision, weights, their age and size */
   gint      users;
-  gsize     beside; /* of the last that acquired it: see ZnOpBase */
-  zn_model *handle; /* NULL: the weights are bad, and error says why */
+  gboolean  opening; /* by one of the users: handle and error are not valid yet */
+  gsize     beside;  /* of the last that acquired it: see ZnOpBase */
+  zn_model *handle;  /* NULL: the weights are bad, and error says why */
   zn_error  error;
 };
 
-static GMutex  registry; /* guards the next two */
-static GSList *engines;  /* Engine; never closed */
-static GSList *models;   /* ZnOpModel, last used first */
+/* Guards the next two.  A model is opened, closed and run without it: each of these waits for the
+ * engine, which a run keeps while its progress function, called by the same thread, may need the
+ * registry. */
+static GMutex  registry;
+static GSList *engines; /* Engine; never closed */
+static GSList *models;  /* ZnOpModel, last used first */
+static GCond   opened;  /* a model was, or could not be */
 
 static GMutex   running; /* held from enter to leave */
 static GPrivate entered; /* of the thread that holds it: not NULL */
@@ -103,103 +108,121 @@ wanted_precision (const Engine *engine, const ZnOpBase *base)
 /* ---- models --------------------------------------------------------------- */
 
 static void
-model_free (ZnOpModel *model)
+model_free (gpointer data)
 {
-  models = g_slist_remove (models, model);
+  ZnOpModel *model = data;
+
   zn_model_close (&model->handle);
   g_free (model->name);
   g_free (model);
 }
 
-/* Closes the least recently used models.  Called with the registry locked. */
-static void
-models_trim (void)
+/* Takes the unused models except one from the list, but for the `most` that were used last.
+ * Called with the registry locked; the caller closes them when it is not. */
+static GSList *
+models_take (gint most, const ZnOpModel *keep)
 {
-  gint n_idle = 0;
+  GSList *taken  = NULL;
+  gint    n_idle = 0;
+
+  if (g_private_get (&within)) /* closing would wait for this thread's own run: done later */
+    return NULL;
 
   for (GSList *l = models; l;)
     {
       ZnOpModel *model = l->data;
 
       l = l->next;
-      if (model->users || ++n_idle <= MAX_IDLE)
+      if (model->users || model == keep || ++n_idle <= most)
         continue;
 
-      model_free (model);
+      models = g_slist_remove (models, model);
+      taken  = g_slist_prepend (taken, model);
     }
+
+  return taken;
 }
 
-/* Closes unused models, except one.  Called with the registry locked. */
 static void
-models_close_idle (const ZnOpModel *keep)
+models_close (GSList *taken)
+{
+  g_slist_free_full (taken, model_free);
+}
+
+/* The model of this name, when no other thread is opening it any more; NULL: there is none.
+ * Called with the registry locked. */
+static ZnOpModel *
+model_find (const gchar *name)
 {
   for (GSList *l = models; l;)
     {
       ZnOpModel *model = l->data;
 
-      l = l->next;
-      if (! model->users && model != keep)
-        model_free (model);
+      if (strcmp (model->name, name))
+        {
+          l = l->next;
+        }
+      else if (model->opening && ! g_private_get (&within))
+        {
+          g_cond_wait (&opened, &registry); /* afterwards it may be gone */
+          l = models;
+        }
+      else
+        {
+          return model;
+        }
     }
+
+  return NULL;
 }
 
-/* Called with the registry locked. */
-static ZnOpModel *
-model_open (gchar       *name,
-            const gchar *id,
-            const gchar *path,
-            Engine      *engine,
-            const gchar *precision,
-            gsize        beside,
-            zn_error    *err)
+/* Opens a model that is in the list, for its one user. */
+static void
+model_open (ZnOpModel *model, zn_engine *engine, const gchar *id, const zn_open *how, zn_error *err)
 {
-  const zn_open how = {
-    .files = &path, .n_files = path ? 1 : 0, .precision = precision, .beside = beside
-  };
-  ZnOpModel *model  = NULL;
-  zn_model  *handle = NULL;
-  zn_status  status;
+  zn_model       *handle = NULL;
+  const zn_status status = zn_model_open (&handle, engine, id, how, err);
 
-  if (g_private_get (&within)) /* opening would deadlock on the engine */
-    {
-      g_strlcpy (err->text, _ (busy), sizeof (err->text));
-      g_free (name);
-      return NULL;
-    }
-
-  status = zn_model_open (&handle, engine->handle, id, &how, err);
-
+  g_mutex_lock (&registry);
+  model->handle  = handle;
+  model->opening = FALSE;
+  if (status)
+    model->error = *err;
   /* An error of a file stays until its time or size changes; all other errors may be temporary. */
-  if (status == ZN_OK || (status == ZN_E_FILE && path))
-    {
-      model         = g_new0 (ZnOpModel, 1);
-      model->name   = name;
-      model->handle = handle;
-      if (status)
-        model->error = *err;
-      models = g_slist_prepend (models, model);
-      models_trim ();
-    }
-  else
-    {
-      g_free (name);
-    }
+  if (status && (status != ZN_E_FILE || ! how->n_files))
+    models = g_slist_remove (models, model);
+  g_cond_broadcast (&opened);
+  g_mutex_unlock (&registry);
+}
 
-  return model;
+/* The user does not want it any more.  A model that is not in the list has no other. */
+static void
+model_drop (ZnOpModel *model)
+{
+  GSList *taken;
+
+  g_mutex_lock (&registry);
+  model->users--;
+  taken = models_take (MAX_IDLE, NULL);
+  if (! g_slist_find (models, model) && ! g_slist_find (taken, model))
+    taken = g_slist_prepend (taken, model);
+  g_mutex_unlock (&registry);
+  models_close (taken);
 }
 
 /* path: NULL for a model without weights. */
 static ZnOpModel *
 model_acquire (const gchar *id, const gchar *path, const ZnOpBase *base, zn_error *err)
 {
-  ZnOpModel *model = NULL;
+  zn_open    how    = { .files = &path, .n_files = path ? 1 : 0, .beside = base->beside };
+  ZnOpModel *model  = NULL;
+  GSList    *taken  = NULL;
+  gboolean   is_new = FALSE;
   Engine    *engine;
   GStatBuf   info = {
       0,
   };
-  const gchar *precision;
-  gchar       *name;
-  GSList      *l;
+  gchar *name;
 
   if (path)
     g_stat (path, &info);
@@ -213,41 +236,44 @@ model_acquire (const gchar *id, const gchar *path, const ZnOpBase *base, zn_erro
       return NULL;
     }
 
-  precision = wanted_precision (engine, base);
-  name      = g_strdup_printf ("%s %s %d %s %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %s", id,
-                               zn_engine_name (engine->handle), engine->n_threads, precision,
-                               (gint64) info.st_mtime, (gint64) info.st_size, path ? path : "");
+  how.precision = wanted_precision (engine, base);
+  name          = g_strdup_printf ("%s %s %d %s %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %s", id,
+                                   zn_engine_name (engine->handle), engine->n_threads, how.precision,
+                                   (gint64) info.st_mtime, (gint64) info.st_size, path ? path : "");
+  model         = model_find (name);
+  if (base->alone)
+    taken = models_take (0, model);
 
-  for (l = models; l; l = l->next)
-    if (! strcmp (((ZnOpModel *) l->data)->name, name))
-      break;
-
-  if (base->alone && ! g_private_get (&within)) /* closing would deadlock, too */
-    models_close_idle (l ? l->data : NULL);
-  if (l)
+  if (g_private_get (&within) && (! model || model->opening)) /* it would wait for its own run */
     {
-      model  = l->data;
-      models = g_slist_remove (models, model);
-      models = g_slist_prepend (models, model);
+      g_strlcpy (err->text, _ (busy), sizeof (err->text));
+      g_mutex_unlock (&registry);
       g_free (name);
-    }
-  else
-    {
-      model = model_open (name, id, path, engine, precision, base->beside, err);
+      return NULL;
     }
 
-  if (model && ! model->handle)
+  is_new = ! model;
+  if (is_new)
     {
-      *err  = model->error;
-      model = NULL;
+      model          = g_new0 (ZnOpModel, 1);
+      model->name    = g_steal_pointer (&name);
+      model->opening = TRUE;
     }
-  if (model)
-    {
-      model->users++;
-      model->beside = base->beside;
-    }
-
+  models = g_slist_prepend (g_slist_remove (models, model), model);
+  model->users++;
+  model->beside = base->beside;
   g_mutex_unlock (&registry);
+  g_free (name);
+
+  models_close (taken);
+  if (is_new)
+    model_open (model, engine->handle, id, &how, err);
+  if (! model->handle)
+    {
+      *err = model->error;
+      model_drop (model);
+      return NULL;
+    }
 
   return model;
 }
@@ -278,33 +304,37 @@ zn_op_model_acquire (const gchar *id, const gchar *weights, const ZnOpBase *base
 void
 zn_op_model_release (ZnOpModel *model)
 {
-  if (! model)
-    return;
-
-  g_mutex_lock (&registry);
-  model->users--;
-  models_trim ();
-  g_mutex_unlock (&registry);
+  if (model)
+    model_drop (model);
 }
 
 void
 zn_op_model_retire (ZnOpModel *model)
 {
+  GSList *taken = NULL;
+
   if (! model)
     return;
 
   g_mutex_lock (&registry);
-  if (! --model->users)
-    model_free (model);
+  if (! --model->users && ! g_private_get (&within))
+    {
+      models = g_slist_remove (models, model);
+      taken  = g_slist_prepend (NULL, model);
+    }
   g_mutex_unlock (&registry);
+  models_close (taken);
 }
 
 void
 zn_op_models_close_idle (void)
 {
+  GSList *taken;
+
   g_mutex_lock (&registry);
-  models_close_idle (NULL);
+  taken = models_take (0, NULL);
   g_mutex_unlock (&registry);
+  models_close (taken);
 }
 
 gboolean
@@ -427,8 +457,15 @@ zn_op_model_count (const gchar    *id,
   Engine      *engine;
   gboolean     ok = FALSE;
 
+  if (g_private_get (&within))
+    {
+      g_strlcpy (err->text, _ (busy), sizeof (err->text));
+      return FALSE;
+    }
+
   g_mutex_lock (&registry);
   engine = engine_get (base->engine, err);
+  g_mutex_unlock (&registry);
   if (engine)
     {
       const zn_open how = { .files     = &path,
@@ -443,7 +480,6 @@ zn_op_model_count (const gchar    *id,
   if (ok)
     *need = need_of (&plan);
   zn_model_close (&model);
-  g_mutex_unlock (&registry);
 
   return ok;
 }
@@ -458,206 +494,6 @@ const gchar *
 zn_op_model_name (const ZnOpModel *model)
 {
   return model->name;
-}
-
-/* ---- where an autoencoder's weights are ----------------------------------- */
-
-static const gchar *const half_word[] = { "encoder", "decoder" };
-
-/* The stems that a half may have, best first. */
-static void
-autoencoder_stems (gchar stem[2][64], ZnOpHalf half, ZenithAutoencoder which)
-{
-  const gchar *nick = zn_op_nick (zenith_autoencoder_get_type (), which);
-
-  g_snprintf (stem[0], sizeof (stem[0]), "%s_%s", nick, half_word[half]);
-  g_snprintf (stem[1], sizeof (stem[1]), "%s", nick);
-}
-
-/* What the user gave: a folder with the files that would be found by name, a
- * file of both halves, or one half whose name tells how the other is called. */
-static gchar *
-autoencoder_given (ZnOpHalf half, ZenithAutoencoder which, const gchar *weights)
-{
-  static const gchar *const ends[] = { "safetensors", "pth", "pt", "ckpt" };
-  const gchar              *other  = half_word[! half];
-  gchar                    *base;
-  gchar                    *found;
-
-  if (g_file_test (weights, G_FILE_TEST_IS_DIR))
-    {
-      gchar stem[2][64];
-
-      autoencoder_stems (stem, half, which);
-      for (guint i = 0; i < G_N_ELEMENTS (stem); i++)
-        for (guint j = 0; j < G_N_ELEMENTS (ends); j++)
-          {
-            found = g_strdup_printf ("%s/%s.%s", weights, stem[i], ends[j]);
-            if (g_file_test (found, G_FILE_TEST_EXISTS))
-              return found;
-            g_free (found);
-          }
-      return g_strdup (weights);
-    }
-
-  base  = g_path_get_basename (weights);
-  found = strstr (base, other);
-  if (found)
-    {
-      gchar *dir  = g_path_get_dirname (weights);
-      gchar *path = g_strdup_printf ("%s/%.*s%s%s", dir, (int) (found - base), base,
-                                     half_word[half], found + strlen (other));
-
-      g_free (dir);
-      if (g_file_test (path, G_FILE_TEST_EXISTS))
-        {
-          g_free (base);
-          return path;
-        }
-      g_free (path);
-    }
-  g_free (base);
-
-  return g_strdup (weights);
-}
-
-/* The id of a half: that of the networks whose weights the file holds, or else TAESD's. */
-static void
-autoencoder_id (gchar id[64], ZnOpHalf half, const gchar *path)
-{
-  static const gchar *const families[] = { "zenith", "flux-ae", "wan-vae", "wan2d-vae" };
-  const gchar              *family     = "taesd";
-  zn_weights               *weights    = NULL;
-  const gchar              *found      = NULL;
-  gchar                     what[96];
-
-  if (! zn_weights_open (&weights, &path, 1, NULL))
-    found = zn_weights_recognise (weights, what, sizeof (what));
-  for (guint i = 0; found && i < G_N_ELEMENTS (families); i++)
-    {
-      gchar *start = g_strdup_printf ("%s-", families[i]);
-
-      if (g_str_has_prefix (found, start) && strlen (found) == strlen (start) + strlen ("encode"))
-        family = families[i];
-      g_free (start);
-    }
-  g_snprintf (id, 64, "%s-%s", family, half == ZN_OP_ENCODER ? "encode" : "decode");
-  zn_weights_close (&weights);
-}
-
-/* How a latent is shown without a decoder: the id of a known projection to colours, or NULL. */
-static const gchar *
-autoencoder_colours (ZenithAutoencoder which)
-{
-  switch (which)
-    {
-    case ZENITH_AUTOENCODER_TAESD:
-      return "sd" ZN_OP_COLOURS;
-    case ZENITH_AUTOENCODER_TAESDXL:
-      return "sdxl" ZN_OP_COLOURS;
-    case ZENITH_AUTOENCODER_TAESD3:
-      return "sd3" ZN_OP_COLOURS;
-    case ZENITH_AUTOENCODER_TAEF1:
-      return "flux" ZN_OP_COLOURS;
-    case ZENITH_AUTOENCODER_TAEF2:
-      return "flux2" ZN_OP_COLOURS;
-    case ZENITH_AUTOENCODER_WAN:
-      return "wan" ZN_OP_COLOURS;
-    default:
-      return NULL;
-    }
-}
-
-/* Whether the published files of a model are two, one for each half. */
-static gboolean
-comes_in_halves (ZenithAutoencoder which)
-{
-  return which >= ZENITH_AUTOENCODER_TAESD && which <= ZENITH_AUTOENCODER_TAESANA;
-}
-
-/* Where the file of a half is; NULL and an error message if there is none. */
-static gchar *
-autoencoder_path (ZnOpHalf half, ZenithAutoencoder which, const gchar *weights, zn_error *err)
-{
-  gchar    stem[2][64];
-  gchar    found[4096];
-  zn_error ignored;
-
-  if (weights && *weights)
-    return autoencoder_given (half, which, weights);
-
-  /* The message names the file that the user most likely has. */
-  autoencoder_stems (stem, half, which);
-  if (comes_in_halves (which) ? ! zn_weights_find (found, sizeof (found), stem[0], err) ||
-                                    ! zn_weights_find (found, sizeof (found), stem[1], &ignored)
-                              : ! zn_weights_find (found, sizeof (found), stem[1], err))
-    return g_strdup (found);
-
-  if (comes_in_halves (which))
-    {
-      g_strlcat (err->text, ". ", sizeof (err->text)); /* the engine ends without a full stop */
-      g_strlcat (err->text, _ ("They are published at https://github.com/madebyollin/taesd."),
-                 sizeof (err->text));
-    }
-
-  return NULL;
-}
-
-ZnOpModel *
-zn_op_model_acquire_autoencoder (ZnOpHalf          half,
-                                 ZenithAutoencoder which,
-                                 const gchar      *weights,
-                                 const ZnOpBase   *base,
-                                 zn_error         *err)
-{
-  gchar     *path = autoencoder_path (half, which, weights, err);
-  ZnOpModel *model;
-  gchar      id[64];
-
-  /* a latent has colours without a decoder, too */
-  if (! path)
-    return half == ZN_OP_DECODER && autoencoder_colours (which)
-               ? model_acquire (autoencoder_colours (which), NULL, base, err)
-               : NULL;
-
-  autoencoder_id (id, half, path);
-  model = model_acquire (id, path, base, err);
-  g_free (path);
-
-  return model;
-}
-
-ZnOpModel *
-zn_op_model_acquire_colours (ZenithAutoencoder which,
-                             const gchar      *weights,
-                             gint              channels,
-                             gint              factor,
-                             const ZnOpBase   *base)
-{
-  zn_error     ignored;
-  gchar       *path  = autoencoder_path (ZN_OP_ENCODER, which, weights, &ignored);
-  const gchar *files = path;
-  zn_weights  *file  = NULL;
-  const gchar *known = autoencoder_colours (which);
-  gboolean     own   = FALSE;
-  ZnOpModel   *model = NULL;
-
-  if (path && ! zn_weights_open (&file, &files, 1, NULL))
-    for (gint i = 0; i < zn_weights_count (file); i++)
-      own = own || ! strcmp (zn_weights_info (file, i).name, "view.weight");
-  zn_weights_close (&file);
-
-  if (own || known)
-    model = model_acquire (own ? "latent-rgb" : known, own ? path : NULL, base, &ignored);
-  if (model && (zn_op_model_geometry (model)->in_c != channels ||
-                zn_op_model_geometry (model)->grow != factor))
-    {
-      zn_op_model_release (model);
-      model = NULL;
-    }
-  g_free (path);
-
-  return model;
 }
 
 /* ---- running -------------------------------------------------------------- */
