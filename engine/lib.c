@@ -101,6 +101,17 @@ const char *zn_model_precision(const zn_model *m)
     return zn_precision_names[m->precision];
 }
 
+bool zn_model_part(zn_part_info *part, const zn_model *m, int i)
+{
+    const zn_model *p;
+
+    m = *m->failed.text ? m->stand_in : m;
+    p = i < m->n_parts ? m->part[i] : i == m->n_parts ? m->level : NULL;
+    if (p)
+        *part = (zn_part_info){ p->arch->info.id, zn_precision_names[p->precision] };
+    return p != NULL;
+}
+
 int64_t zn_model_parameters(const zn_model *m)
 {
     return m->parameters;

@@ -84,6 +84,8 @@ ZN_API const char *zn_engine_name(const zn_engine *engine);
 ZN_API int zn_engine_threads(const zn_engine *engine);
 /* True if pictures are transferred to the engine's own memory and back, as with a GPU. */
 ZN_API bool zn_engine_is_remote(const zn_engine *engine);
+/* Whether a model can have this precision there: "fp8".  False for a name that is none. */
+ZN_API bool zn_engine_has_precision(const zn_engine *engine, const char *precision);
 
 /* ---- weight files ----------------------------------------------------------------------------- */
 

@@ -28,6 +28,7 @@ struct _ZnOpModel
   gsize     beside;  /* of the last that acquired it: see ZnOpBase */
   zn_model *handle;  /* NULL: the weights are bad, and error says why */
   zn_error  error;
+  zn_error  note; /* what its runs do other than asked, or "" */
 };
 
 /* Guards the next two.  A model is opened, closed and run without it: each of these waits for the
@@ -89,20 +90,32 @@ engine_get (ZenithEngine which, zn_error *err)
   return engine;
 }
 
-/* The precision of a model on this engine.  One that only a GPU has must not fail on a CPU, neither
- * from the property nor from $ZENITH_PRECISION. */
+/* The precision that was asked for, by the property or by $ZENITH_PRECISION. */
 static const gchar *
-wanted_precision (const Engine *engine, const ZnOpBase *base)
+wanted_precision (const ZnOpBase *base)
 {
   const gchar *name = g_getenv ("ZENITH_PRECISION");
 
   if (base->precision != ZENITH_PRECISION_AUTO)
     name = zn_op_nick (zenith_precision_get_type (), base->precision);
-  if (name && ! zn_engine_is_remote (engine->handle) &&
-      (! strcmp (name, "tf32") || ! strcmp (name, "fp8")))
-    return "fp32";
 
   return name && *name ? name : "auto";
+}
+
+/* ... or fp32, if that is one which only GPUs have and the engine is a CPU's: a graph from another
+ * computer must not fail. */
+static const gchar *
+usable_precision (const zn_engine *engine, const gchar *wanted)
+{
+  GEnumClass    *klass = g_type_class_ref (zenith_precision_get_type ());
+  const gboolean known = g_enum_get_value_by_nick (klass, wanted) != NULL;
+
+  g_type_class_unref (klass);
+
+  return known && strcmp (wanted, "auto") && ! zn_engine_is_remote (engine) &&
+                 ! zn_engine_has_precision (engine, wanted)
+             ? "fp32"
+             : wanted;
 }
 
 /* ---- models --------------------------------------------------------------- */
@@ -180,8 +193,16 @@ model_find (const gchar *name)
 static void
 model_open (ZnOpModel *model, zn_engine *engine, const gchar *id, const zn_open *how, zn_error *err)
 {
-  zn_model       *handle = NULL;
-  const zn_status status = zn_model_open (&handle, engine, id, how, err);
+  zn_open   usable = *how;
+  zn_model *handle = NULL;
+  zn_status status;
+
+  usable.precision = usable_precision (engine, how->precision);
+  if (strcmp (usable.precision, how->precision))
+    g_snprintf (model->note.text, sizeof (model->note.text),
+                _ ("The engine %s has no precision %s and computes in %s instead."),
+                zn_engine_name (engine), how->precision, usable.precision);
+  status = zn_model_open (&handle, engine, id, &usable, err);
 
   g_mutex_lock (&registry);
   model->handle  = handle;
@@ -236,7 +257,7 @@ model_acquire (const gchar *id, const gchar *path, const ZnOpBase *base, zn_erro
       return NULL;
     }
 
-  how.precision = wanted_precision (engine, base);
+  how.precision = wanted_precision (base);
   name          = g_strdup_printf ("%s %s %d %s %" G_GINT64_FORMAT " %" G_GINT64_FORMAT " %s", id,
                                    zn_engine_name (engine->handle), engine->n_threads, how.precision,
                                    (gint64) info.st_mtime, (gint64) info.st_size, path ? path : "");
@@ -470,7 +491,7 @@ zn_op_model_count (const gchar    *id,
     {
       const zn_open how = { .files     = &path,
                             .n_files   = path ? 1 : 0,
-                            .precision = wanted_precision (engine, base),
+                            .precision = usable_precision (engine->handle, wanted_precision (base)),
                             .plan_only = true };
 
       ok = ! zn_model_open (&model, engine->handle, id, &how, err) &&
@@ -527,18 +548,28 @@ run_begin (ZnOpModel *model)
   g_private_set (&within, model);
 }
 
-/* The end of a run: its note is the request's. */
+static void
+add_note (ZnOpRequest *request, const gchar *note)
+{
+  if (! *note || strstr (request->note, note))
+    return;
+
+  if (*request->note)
+    g_strlcat (request->note, g_str_has_suffix (request->note, ".") ? " " : ". ",
+               sizeof (request->note));
+  g_strlcat (request->note, note, sizeof (request->note));
+}
+
+/* The end of a run: its notes are the request's. */
 static zn_status
-run_end (zn_status status, const zn_error *note, ZnOpRequest *request)
+run_end (const ZnOpModel *model, zn_status status, const zn_error *note, ZnOpRequest *request)
 {
   g_private_set (&within, NULL);
   request->ran = TRUE;
-  if (status == ZN_OK && *note->text && ! strstr (request->note, note->text))
+  if (status == ZN_OK)
     {
-      if (*request->note)
-        g_strlcat (request->note, g_str_has_suffix (request->note, ".") ? " " : ". ",
-                   sizeof (request->note));
-      g_strlcat (request->note, note->text, sizeof (request->note));
+      add_note (request, model->note.text);
+      add_note (request, note->text);
     }
 
   return status;
@@ -560,7 +591,7 @@ zn_op_model_run (ZnOpModel       *model,
   run_begin (model);
   status = zn_model_run_region (model->handle, out, in, 1, roi, &run, &request->err);
 
-  return run_end (status, &note, request);
+  return run_end (model, status, &note, request);
 }
 
 zn_status
@@ -578,7 +609,7 @@ zn_op_model_run_arrays (ZnOpModel      *model,
   run_begin (model);
   status = zn_model_run (model->handle, in, n_in, out, &run, &request->err);
 
-  return run_end (status, &note, request);
+  return run_end (model, status, &note, request);
 }
 
 zn_status
@@ -602,7 +633,7 @@ zn_op_find_face (zn_face           *face,
   if (! engine)
     return status;
 
-  open.precision = wanted_precision (engine, base);
+  open.precision = usable_precision (engine->handle, wanted_precision (base));
   g_atomic_int_inc (&n_runs);
   status = zn_finder_open (&finder, engine->handle, &open, err);
   if (! status)

@@ -71,6 +71,20 @@ static void measure_peak(bench *b, const char *precision)
                zn_engine_threads(b->engine), b->peak, precision);
 }
 
+/* What each network that the model runs really computes in. */
+static void print_parts(const zn_model *m, bool json)
+{
+    zn_part_info part;
+
+    for (int i = 0; zn_model_part(&part, m, i); i++)
+        if (json)
+            printf("%s\"%s\":\"%s\"", i ? "," : ",\"parts\":{", part.id, part.precision);
+        else
+            printf("%-20s runs %s in %s\n", "", part.id, part.precision);
+    if (json)
+        puts(zn_model_part(&part, m, 0) ? "}}" : "}");
+}
+
 static int bench_model(bench *b, const char *id)
 {
     const options *o = b->o;
@@ -132,7 +146,7 @@ static int bench_model(bench *b, const char *id)
         printf("{\"model\":\"%s\",\"engine\":\"%s\",\"precision\":\"%s\",\"threads\":%d,\"size\":\"%dx%d\",\"ms\":%.3f,"
                "\"least_ms\":%.3f,\"cpu_ms\":%.3f,\"gmac\":%.3f,"
                "\"gflops\":%.1f,\"peak_gflops\":%.1f,\"peak_bytes\":%zu,\"weight_bytes\":%zu,\"tiles\":%d,"
-               "\"device_ms\":%.4f,\"random_weights\":%s}\n",
+               "\"device_ms\":%.4f,\"random_weights\":%s",
                id, zn_engine_name(b->engine), b->precision, zn_engine_threads(b->engine),
                out.w > in[0].w ? out.w : in[0].w, out.h > in[0].h ? out.h : in[0].h, ms[0], least, cpu, plan.macs / 1e9,
                gflops, b->peak, plan.peak_bytes, plan.weight_bytes, plan.n_tiles, inside > 0 ? inside : ms[0],
@@ -141,6 +155,7 @@ static int bench_model(bench *b, const char *id)
         printf("%-20s %4dx%-4d %9.1f ms %8.2f GMAC %9.1f GFLOP/s %6.1f %% of peak %6zu MiB%s\n", id,
                out.w > in[0].w ? out.w : in[0].w, out.h > in[0].h ? out.h : in[0].h, ms[0], plan.macs / 1e9, gflops,
                100 * gflops / b->peak, plan.peak_bytes >> 20, random ? "  (made-up weights)" : "");
+    print_parts(m, o->json);
     if (!o->json && inside > 0)
         printf("%-20s on the device alone %8.3f ms\n", "", inside);
     if (*note.text)

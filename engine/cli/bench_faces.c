@@ -9,6 +9,8 @@
  * picture, adding the change to it).  No PICTURE: noise of --size, by default two megapixels.  If no face is found, the
  * middle is edited, which takes as long.  --out writes the edited face, in -1..1, to compare precisions. */
 #include "cli.h"
+
+#include "../zenith_bench.h"
 #include "faces.h"
 
 #include <math.h>
@@ -287,6 +289,19 @@ static void print_line(const char *what, const double ms[STAGES])
     printf("shown after %.1f, edited after %.1f ms\n", ms[LOAD] + ms[FIND] + ms[ESTIMATE], ms[LOAD] + edited);
 }
 
+/* "face-detect fp32, face-points fp32, diffae-encode fp16, diffae-unet fp16": what each network computes in. */
+static void print_precisions(const edit *e)
+{
+    zn_part_info part;
+
+    for (int i = 0; zn_finder_part(&part, e->finder, i); i++)
+        printf("%s %s, ", part.id, part.precision);
+    printf("diffae-encode %s", zn_model_precision(e->encoder));
+    for (int i = 0; zn_model_part(&part, e->sampler, i); i++)
+        printf(", %s %s", part.id, part.precision);
+    printf("\n");
+}
+
 static void print_load(const edit *e, double reading)
 {
     const double *ms = e->opened;
@@ -330,9 +345,9 @@ int bench_faces(const options *o)
         return usage("face-edit takes a picture or --size, --weights, --set precision=P and --out x=FILE.npy");
     ok = make_picture(&e.picture, o, &err) && run_edit(&e, &err);
     if (ok) {
-        printf("engine %s, %d threads, %s, a picture of %dx%d, %s\n", zn_engine_name(e.engine),
-               zn_engine_threads(e.engine), zn_model_precision(e.sampler), e.picture.w, e.picture.h,
-               e.found ? "a face was found" : "no face: its middle is edited");
+        printf("engine %s, %d threads, a picture of %dx%d, %s\n", zn_engine_name(e.engine), zn_engine_threads(e.engine),
+               e.picture.w, e.picture.h, e.found ? "a face was found" : "no face: its middle is edited");
+        print_precisions(&e);
         print_line("first", e.ms);
         if ((ok = time_reading(&reading, o, &err)))
             print_load(&e, reading);

@@ -139,16 +139,27 @@ bool zn_engine_is_remote(const zn_engine *e)
     return e->be->remote;
 }
 
+/* The number of a precision that the engine has; -1: it is none, or the engine lacks it. */
+static int precision_of(const zn_engine *e, const char *name)
+{
+    for (int i = 0; i < ZN_N_PRECISIONS; i++)
+        if (!strcmp(name, zn_precision_names[i]))
+            return e->be->has_precision(e->dev, (zn_precision)i) ? i : -1;
+    return -1;
+}
+
+bool zn_engine_has_precision(const zn_engine *e, const char *precision)
+{
+    return precision_of(e, precision) >= 0;
+}
+
 double zn_engine_peak(zn_engine *e, const char *precision)
 {
-    zn_precision p = ZN_FP32;
+    const int p = precision ? precision_of(e, precision) : -1;
     double peak;
 
     pthread_mutex_lock(&e->lock);
-    for (int i = 0; precision && i < ZN_N_PRECISIONS; i++)
-        if (!strcmp(precision, zn_precision_names[i]) && e->be->has_precision(e->dev, (zn_precision)i))
-            p = (zn_precision)i;
-    peak = e->be->peak(e->dev, p);
+    peak = e->be->peak(e->dev, p >= 0 ? (zn_precision)p : ZN_FP32);
     pthread_mutex_unlock(&e->lock);
     return peak;
 }

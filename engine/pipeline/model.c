@@ -262,7 +262,8 @@ static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
 static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, zn_model *whole,
                       zn_error *err);
 
-/* The networks of a composite.  They share its files, unless it was opened with a folder that has one for each. */
+/* The networks of a composite, in its precision.  They share its files, unless it was opened with a folder that has one for
+ * each. */
 static zn_status open_parts(zn_model *m, const zn_open *open, zn_error *err)
 {
     for (const zn_part *p = m->arch->parts; p && p->arch; p++) {
@@ -272,6 +273,7 @@ static zn_status open_parts(zn_model *m, const zn_open *open, zn_error *err)
         struct stat st;
         zn_status s;
 
+        one.precision = zn_precision_names[m->precision];
         assert(m->n_parts < ZN_MAX_PARTS);
         if (p->folder && open->n_files == 1 && snprintf(path, sizeof path, "%s/%s", open->files[0], p->folder) > 0 &&
             strlen(path) + 1 < sizeof path && !stat(path, &st)) {
@@ -312,12 +314,14 @@ static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const
     zn_status s = ZN_OK;
     char what[96];
 
-    if (a->info.weights && !a->parts)
+    if (a->info.weights && (!a->parts || a->half_unless)) /* a composite's own decide its precision alone */
         s = open_weights(&w, a, open->files, open->n_files, err);
     if (!s && w && a->also && !a->recognise(w, what, sizeof what) && a->also->recognise(w, what, sizeof what))
         a = a->also;
     if (!s)
         s = zn_precision_choose(&precision, engine, a, w, open->precision, err);
+    if (a->parts)
+        zn_weights_close(&w);
     if (!s && !(m = zn_model_new(engine, a, open, err)))
         s = ZN_E_MEMORY;
     if (!s) {

@@ -354,6 +354,7 @@ face_edit() { ZENITH_MODELS=$tmp/edit "$zenith" bench face-edit --weights "$gold
 expect 0 'no face: its middle is edited' "bench face-edit" face_edit --size 101x77
 expect 0 '128x128, a face was found' "bench face-edit of a picture" face_edit "$tmp/spot.npy"
 also '^loaded, median of [0-9]+ .*shown after [0-9.]+, edited after [0-9.]+ ms' "bench face-edit tells both times"
+also '^face-detect fp32, face-points fp32, diffae-encode fp32, diffae-unet fp32$' "bench face-edit says what each network computes in"
 also '^of load: engine [0-9.]+  finder [0-9.]+  encoder [0-9.]+  sampler [0-9.]+ ms; .* alone takes [0-9.]+ ms' "bench face-edit says what loading is made of"
 expect 1 'three channels' "bench face-edit of four channels" face_edit "$tmp/four.npy"
 expect 1 "no weights 'zenith-face'" "bench face-edit without weights" env ZENITH_MODELS="$tmp/edit" HOME="$tmp" "$zenith" bench face-edit

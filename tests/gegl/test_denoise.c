@@ -311,8 +311,9 @@ static void
 test_precision_of_weights (void)
 {
   GeglBuffer *in   = picture ("R'G'B' float", 0, 0, 100, 80, 51);
-  gchar      *tiny = g_strdup (g_getenv ("ZENITH_MODELS")), *status;
+  gchar      *tiny = g_strdup (g_getenv ("ZENITH_MODELS")), *status, *note;
   gfloat     *want, *got;
+  Run         gpu;
   gdouble     off;
 
   g_setenv ("ZENITH_MODELS", SOURCE_DIR "/models", TRUE);
@@ -320,7 +321,15 @@ test_precision_of_weights (void)
   got  = apply ("zenith:denoise", "model=fast sigma=20 engine=scalar precision=int8", in, &status,
                 NULL);
   off  = difference (got, want, 100 * 80 * 4);
+  gpu  = run_new ("zenith:denoise", "model=fast sigma=20 engine=scalar precision=fp8", in);
+  g_free (got);
+  got  = run_pixels (&gpu, &gpu.box);
+  note = run_text (&gpu, "note");
   g_setenv ("ZENITH_MODELS", tiny, TRUE);
+  CHECK (! memcmp (got, want, 100 * 80 * 16), "a CPU computes in fp8");
+  CHECK (strstr (note, "no precision fp8 and computes in fp32"), "the note is '%s'", note);
+  g_free (note);
+  run_free (&gpu);
   CHECK (! *status, "the status is '%s'", status);
   CHECK (off > 1e-6 && off < 2e-2, "int8 is off by %g", off);
   g_free (status);
