@@ -81,14 +81,11 @@ zn_op_face_show_attributes (GeglOperation *operation, gchar **field, const gchar
   g_free (stem);
 }
 
-/* Whether a face is looked for in a picture of this size.  One of the model's own size is
- * a frame already. */
+/* Whether a face is looked for. */
 static gboolean
-looks (const ZnOpFace *face, const GeglRectangle *box, ZnOpModel *const *model)
+looks (const ZnOpFace *face)
 {
-  const gint side = model ? zn_op_model_geometry (model[ZN_OP_FACE_ENCODE])->side : 0;
-
-  return face->find && face->frame.size <= 0.0 && ! (box->width == side && box->height == side);
+  return face->find && face->frame.size <= 0.0;
 }
 
 void
@@ -105,7 +102,7 @@ zn_op_face_describe (ZnOpWhole *task, const ZnOpFace *face)
   zn_op_face_add_number (task, face->stochastic_steps);
 
   /* a frame that makes no sense is refused before anything is read */
-  if (zn_op_check_box (&box, &err) && ! looks (face, &box, NULL) &&
+  if (zn_op_check_box (&box, &err) && ! looks (face) &&
       ! zn_op_square_get (&square, &face->frame, box.width, box.height, &err))
     task->refusal = err;
 }
@@ -166,13 +163,13 @@ zn_op_face_locate (ZnOpWhole         *task,
   zn_error             err;
   ZnOpSquare           square;
 
-  if (looks (face, box, model) && zn_weights_find (weights, sizeof (weights), FINDER, &err))
+  if (looks (face) && zn_weights_find (weights, sizeof (weights), FINDER, &err))
     {
       g_snprintf (request->note, sizeof (request->note),
                   _ ("The face was not searched for; the middle of the picture is used: %s"),
                   err.text);
     }
-  else if (looks (face, box, model))
+  else if (looks (face))
     {
       if (! zn_op_engine_enter (&request->err))
         return ZN_E_DEVICE;
@@ -597,21 +594,18 @@ second_frame (ZnOpSquare        *own,
 {
   const GeglRectangle *box   = &picture->box;
   ZnOpFrame            frame = { 0.0, 0.0, 0.0, 0.0 };
-  gboolean             found = TRUE;
+  gboolean             found = FALSE;
   zn_status            status;
   gchar                weights[4096];
 
   *second = NULL;
   if (! run->task->found)
     return ZN_OK;
-  if (looks (run->face, box, run->model))
-    {
-      status = zn_weights_find (weights, sizeof (weights), FINDER, &run->request->err);
-      if (! status)
-        status = find_face (&frame, &found, picture, weights, run->request);
-      if (status)
-        return status;
-    }
+  status = zn_weights_find (weights, sizeof (weights), FINDER, &run->request->err);
+  if (! status)
+    status = find_face (&frame, &found, picture, weights, run->request);
+  if (status)
+    return status;
   if (! found)
     return zn_op_request_refuse (run->request, ZN_E_USAGE,
                                  "No face was found in the second picture.");

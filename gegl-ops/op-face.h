@@ -79,13 +79,13 @@ typedef struct
 
 /* "frame" is written by the operation, never read. */
 #define zenith_property_face_find                                                                  \
-  property_boolean (find, _ ("Find the face"), TRUE)                                               \
-      description (_ ("Whether the largest face is looked for where no frame is given; otherwise " \
-                      "the frame is the largest square in the middle"))                            \
+  property_boolean (find, _ ("Find the face"), TRUE) description (                                 \
+      _ ("Whether the largest face is looked for where no frame is given; off for a picture "      \
+         "that is a face already: the frame is the largest square in the middle"))                 \
                                                                                                    \
-          property_string (frame, _ ("Frame"), "")                                                 \
-              description (_ ("The frame that was taken: its center, its side and its turn"))      \
-                  ui_meta ("sensitive", "0")
+      property_string (frame, _ ("Frame"), "")                                                     \
+          description (_ ("The frame that was taken: its center, its side and its turn"))          \
+              ui_meta ("sensitive", "0")
 
 /* Written by the operation, never read; for programs, so an automatic dialog does not show them. */
 #define zenith_property_taken(name, initial)                                                       \

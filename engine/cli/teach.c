@@ -30,15 +30,14 @@ typedef struct face_encoder { /* makes codes of pictures */
 
 /* ---- pictures to codes ------------------------------------------------------------------------------------- */
 
-/* The frame of the largest face.  A picture of the encoder's own size is a frame already; without a finder the largest
- * square in the middle is taken.  0: no face. */
+/* The frame of the largest face; without a finder, the largest square in the middle.  0: no face. */
 static int frame_of(zn_face *frame, face_encoder *s, const zn_array *picture)
 {
     const int32_t shorter = picture->w < picture->h ? picture->w : picture->h;
     int n = 1;
 
     *frame = (zn_face){ 0.5f * (float)picture->w, 0.5f * (float)picture->h, (float)shorter, 0, 1 };
-    if (s->finder && (picture->w != s->side || picture->h != s->side))
+    if (s->finder)
         faces_in(frame, 1, &n, s->finder, picture, &s->err);
     return n;
 }

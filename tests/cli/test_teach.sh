@@ -97,8 +97,11 @@ XDG_DATA_HOME=$tmp/tiny.ckpt refused 1 'cannot be made' "a folder that cannot be
 # The shipped encoder sees brightness, so codes and sides are not mixed up on the way.
 mkdir bright dim
 "$maker" bright 10 180 128 128 && "$maker" dim 10 70 128 128 || exit 1
-ZENITH_MODELS=$here/models "$zenith" teach bright --with bright --without dim --out bright.attributes.safetensors >out 2>err &&
+ZENITH_MODELS=$here/models "$zenith" teach bright --with bright --without dim --whole --out bright.attributes.safetensors >out 2>err &&
   grep -qE '^bright: 10 faces with, 10 without; AUROC (0\.9[5-9][0-9]|1\.000) ' out && [ -s bright.attributes.safetensors ]
 result $? "brightness with the shipped model" "$(cat out err)"
+ZENITH_MODELS=$here/models "$zenith" teach bright --with bright --without dim --out none.attributes.safetensors >out 2>err
+[ $? -eq 1 ] && grep -q '009.png is left out: no face was found' err && [ ! -e none.attributes.safetensors ]
+result $? "a picture of the model's size is not taken for a face" "$(cat out err)"
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

@@ -111,6 +111,17 @@ test_finder (void)
   g_free (apply ("zenith:diffae-reconstruct", "steps=4 stochastic-steps=4", none, &status, NULL));
   CHECK (strstr (status, "No face was found"), "the status is '%s'", status);
   g_free (status);
+  for (gint find = 0; find < 2; find++) /* of the model's size: that says nothing */
+    {
+      GeglBuffer *same     = picture ("R'G'B'A float", 0, 0, 128, 128, 11);
+      gchar      *settings = g_strdup_printf ("steps=2 stochastic-steps=2 find=%d", find);
+
+      g_free (apply ("zenith:diffae-reconstruct", settings, same, &status, NULL));
+      CHECK (find == (strstr (status, "No face was found") != NULL), "find %d: '%s'", find, status);
+      g_free (status);
+      g_free (settings);
+      g_object_unref (same);
+    }
   g_object_unref (in);
   g_object_unref (turned);
   g_object_unref (small);
