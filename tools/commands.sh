@@ -150,36 +150,6 @@ one() {
   fi
 }
 
-# Every symbol that the library exports has the prefix.
-only_our_symbols() {
-  ! nm -g --defined-only "$build/engine/libzenith.a" 2>/dev/null | awk 'NF == 3 && $3 !~ /^zn_/ { print; bad = 1 } END { exit !bad }'
-}
-
-# The readers of files alone, instrumented.
-# compile_fuzz TARGET SOURCE...: tests/fuzz/fuzz_TARGET.c with these files.
-compile_fuzz() {
-  local exe=$root/.cache/fuzz_$1 src=("$root/tests/fuzz/fuzz_$1.c") f
-  for f in "${@:2}"; do
-    src+=("$root/$f.c")
-  done
-  [ -x "$exe" ] && [ -z "$(find "$root/engine/core" "$root/engine/text" "${src[@]}" -newer "$exe")" ] && return 0
-  clang -std=c11 -g -O1 -D_GNU_SOURCE -DZN_SOURCE_ROOT="\"$root\"" -fsanitize=fuzzer,address,undefined \
-    -fno-sanitize-recover=undefined "${src[@]}" -o "$exe"
-}
-
-compile_fuzzers() {
-  compile_fuzz weights engine/core/{weights,safetensors,torchzip,gguf,blocks,pickle,json,convert,quantise,status} tests/attack/bytes &&
-    compile_fuzz text engine/text/{bpe,split,tokenizer,unicode} engine/core/{json,status}
-}
-
-# fuzz TARGET SECONDS SEEDS [OPTION...]
-fuzz() {
-  local work=$root/.cache/fuzz-corpus-$1
-  mkdir -p "$work"
-  ASAN_OPTIONS=allocator_may_return_null=1 "$root/.cache/fuzz_$1" -max_total_time="$2" -timeout=10 -rss_limit_mb=2048 \
-    -print_final_stats=1 "${@:4}" "$work" "$3" && echo "1 passed, 0 failed, 0 skipped"
-}
-
 # ---- attack --------------------------------------------------------------------------------------------------
 
 # ASan and UBSan over everything; TSan over the one program that is for it.  -O1: with more, compilers take minutes over
@@ -193,22 +163,19 @@ build_tsan() {
     -Dwerror=true -Dgegl=disabled -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled
 }
 
-# attack_lane FILES|PROGRAMS SECONDS KILLS: half of what there is; the seconds are shared out over the generators.  What
-# broke something, and where each generator is, stays in .cache/attack.
+# attack_lane NUMBER OF LANES SECONDS TIMES: each NUMBERth of the attacks in the registry.  Their last argument becomes the
+# share of the seconds that it is of the lane's sum, or, of those in this build, how often.
 attack_lane() {
-  local kept=$root/.cache/attack asan=$root/build-asan/tests jobs=$((($(nproc) + 1) / 2)) # of each lane
-  mkdir -p "$kept"
-  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-  if [ "$1" = files ]; then
-    suite "attack, readers" "$asan/attack_readers" -j "$jobs" "$kept" "$(($2 * 7 / 10 + 1))"
-    [ ! -x "$asan/attack_files" ] || suite "attack, readers beside GEGL" "$asan/attack_files" -j "$jobs" "$kept" "$(($2 * 3 / 10 + 1))"
-    return
-  fi
-  suite "attack, models" "$asan/attack_models" -j "$jobs" "$kept" "$(($2 / 2 + 1))"
-  [ ! -x "$asan/gegl/attack_graphs" ] || suite "attack, graphs" "$asan/gegl/attack_graphs" "$kept" "$(($2 * 4 / 10 + 1))"
-  TSAN_OPTIONS=halt_on_error=1 suite "attack, threads" "$root/build-tsan/tests/attack_threads" "$kept" "$(($2 / 10 + 1))"
-  suite "attack, allocations" "$root/tests/attack/alloc.sh" "$build" "$3" "$kept"
-  SEED=$(date +%s) suite "attack, writers" "$root/tests/attack/writers.sh" "$build" "$3"
+  local world _ name command n=0 all sum words
+  all=$(awk -v n="$1" -v of="$2" 'NR % of == n % of' "$registry")
+  sum=$(awk -F '\t' '$1 != "gcc" { n = split($5, w, " "); s += w[n] } END { print s + 0 }' <<<"$all")
+  while IFS=$'\t' read -r world _ _ name command; do
+    eval "words=($command)"
+    n=${words[-1]}
+    unset 'words[-1]'
+    [ "$world" = gcc ] && n=$4 || n=$(($3 * n / sum + 1))
+    suite "$name" "${words[@]}" "$n"
+  done <<<"$all"
 }
 
 # attack_table: what was run, all calls together.
@@ -241,20 +208,40 @@ cmd_attack() {
   suite "build, sanitizers" one "ASan and UBSan" build_asan
   suite "build, TSan" one "TSan" build_tsan
   total >/dev/null || { total; exit 1; }
-  attack_lane files $((minutes * 60)) 0 &
-  attack_lane programs $((minutes * 60)) 50
+  registry=$root/.cache/registry-attack
+  sanitizer_options
+  "$root/tools/registry.py" --attack "gcc=$build" "sanitizers=$root/build-asan" "threads=$root/build-tsan" >"$registry"
+  attack_lane 1 2 $((minutes * 60)) 50 &
+  attack_lane 2 2 $((minutes * 60)) 50
   wait
   attack_table
   total
 }
 
-# The other architecture's kernels, under emulation.
-foreign() {
-  local arch=$1 engine=$2 dir=$root/build-$1 wrap="qemu-$1 -L /usr/$1-linux-gnu" targets="tests/test_check tests/test_golden"
-  local said=$root/.cache/foreign.log status=0
-  if [ ! -f "$dir/build.ninja" ]; then
-    mkdir -p "$root/.cache"
-    cat >"$root/.cache/cross-$arch.ini" <<TEXT
+# sanitizer_options: a finding ends the program; every run draws other times to kill at.
+sanitizer_options() {
+  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1 SEED
+  SEED=$(date +%s)
+}
+
+# make_locales: those that tests run in, in .cache/locale, where $LOCPATH finds them; the system's stay as they are.
+make_locales() {
+  local dir=$root/.cache/locale name
+  mkdir -p "$dir"
+  for name in de_DE fr_FR tr_TR ja_JP zh_CN; do
+    [ -d "$dir/$name.UTF-8" ] || { rm -rf "$dir/new" && localedef -i $name -f UTF-8 "$dir/new" && mv "$dir/new" "$dir/$name.UTF-8"; } || return
+  done
+}
+
+# The other architecture, whose code runs here in emulation: `arch`, and Debian's name of it.
+foreign_names() {
+  arch=x86_64 deb=amd64
+  [ "$(uname -m)" != x86_64 ] || arch=aarch64 deb=arm64
+}
+build_foreign() {
+  local arch deb dir=$root/build-emulated cross=$root/.cache/cross.ini
+  foreign_names
+  cat >"$cross" <<TEXT
 [binaries]
 c = '$arch-linux-gnu-gcc'
 ar = '$arch-linux-gnu-ar'
@@ -265,120 +252,59 @@ cpu_family = '$arch'
 cpu = '$arch'
 endian = 'little'
 TEXT
-    compile "$dir" gcc --cross-file "$root/.cache/cross-$arch.ini" -Dgegl=disabled -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled || return 1
-  fi
-  compile "$dir" || return 1
-  [ "$arch" = x86_64 ] && wrap="$wrap -cpu max"
-  # Emulation is some 30 times slower: every third case of the groups that take long, so each size with one of its tails; and
-  # the shipped networks not in plain C, which is the same on every architecture.
-  { $wrap "$dir/tests/test_check" -e 3 "$engine" && $wrap "$dir/tests/test_golden" "$engine"; } >"$said" 2>&1 || status=1
-  grep -v ' passed, ' "$said"
-  awk '/^[0-9]+ passed, / { p += $1; f += $3; k += $5 } END { printf "%d passed, %d failed, %d skipped\n", p, f, k }' "$said"
-  return $status
+  targets="tests/test_check tests/test_golden" compile "$dir" gcc --cross-file "$cross" \
+    -Dgegl=disabled -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled
 }
 
-# What runs on any build of the engine alone: all of test_exes in tests/meson.build.
-engine_tests() {
-  local label=$1 dir=$2 t
-  if [ "$label" = sanitizers ] && [ -z "${CI:-}" ]; then # what is slow with instruments is left to CI
-    part "kernels, $label" "$dir/tests/test_check" neon avx2 avx512
-  else
-    part "kernels, $label" "$dir/tests/test_check"
-    part "gradients, $label" "$dir/tests/test_gradients"
-  fi
-  for t in $(sed -nE "s|^  '([a-z0-9_]+)': '(unit\|models)/.*|\1|p" "$root/tests/meson.build"); do
-    [ "$t, $label, ${CI:-}" != "stream, sanitizers, " ] || continue # likewise
-    part "$t, $label" "$dir/tests/test_$t"
-  done
-}
-
-# part NAME COMMAND...: a suite, if no other lane has begun it.
-part() {
-  ! mkdir "$parts/${1//[^a-z0-9]/-}" 2>/dev/null || suite "$@"
-}
-
-# Three lanes: what computes; what asks GEGL and GIMP; the dialog, which mostly waits, and what else there is time for.  A
-# lane that is done takes what is left of the common part, so no core waits for the last lane.
+# The tests that meson lists (tests/meson.build), as tools/registry.py prints them, are in the file $registry.  Three lanes
+# run them: what computes; what asks GEGL and GIMP; the dialog, which mostly waits.  A lane that is done takes what is left of
+# the common part, all other builds, so no core waits for the last lane.  Each claims what it begins with a folder in $claims.
 lanes() {
   local lane pids=() p
   for lane in engine dialog gimp; do
-    ("lane_$lane" "$1"; lane_common) &
+    (lane "$lane"; lane common) &
     pids+=($!)
   done
   for p in "${pids[@]}"; do
     wait "$p" || echo "0 1 0 0" >>"$tallies" # it ended before its end
   done
 }
-lane_engine() {
-  suite "include rules" "$root/tests/unit/includes.sh" "$build"
-  suite "layout" "$root/tests/unit/format.sh"
-  suite "symbols" one "only zn_ symbols are exported" only_our_symbols
-  engine_tests gcc "$build"
-  suite "command line" "$root/tests/cli/test_cli.sh" "$build/engine/zenith"
-  suite "training, command line" "$root/tests/cli/test_train.sh" "$build/engine/zenith"
-  suite "teach, command line" "$root/tests/cli/test_teach.sh" "$build/engine/zenith" "$build/tests"
-  suite "cuda, without a GPU" "$root/tests/cli/test_cuda.sh" "$build/engine/zenith" "$build/tests"
-}
-lane_gimp() {
-  local t
-  suite "real weights" "$build/tests/test_real"
-  for t in filters noise formats latents denoise whole zimage faces face_model failures regions; do
-    suite "operations, $t" "$build/tests/gegl/test_$t"
-  done
-  suite "operations, gegl" "$root/tests/gegl/run_gegl.sh" "$build"
-  suite "examples, gegl" "$root/tests/gegl/run_examples.sh" "$build"
-  for t in formats folder kill prompts; do
-    suite "batch, $t" "$root/tests/batch/test_$t.sh" "$build"
-  done
-  if [ -x "$build/plugin/zenith-gimp2" ]; then
-    suite "gimp 2.10" "$root/tests/plugin/gimp2.sh"
-  elif [ -x "$build/plugin/zenith-gimp3" ]; then
-    suite "gimp 3" "$root/tests/plugin/gimp3.sh"
-  else
-    suite "gimp" printf 'skip gimp: this build has no plug-in, for meson found no GIMP\n0 passed, 0 failed, 1 skipped\n'
-  fi
-}
-# The other architecture, whose code runs here in emulation: `arch`, the engine of it, and Debian's name.
-foreign_names() {
-  arch=x86_64 engine=avx2 deb=amd64
-  [ "$(uname -m)" != x86_64 ] || arch=aarch64 engine=neon deb=arm64
-}
-
-lane_dialog() {
-  [ ! -x "$build/plugin/zenith-gimp2" ] || suite "gimp 2.10, dialog" "$root/tests/plugin/dialog.sh"
-  suite "translations" "$root/tests/plugin/po.sh"
-  suite "batch, cluster" "$root/tests/batch/test_cluster.sh" "$build"
-  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-  suite "fuzz, $1 s" fuzz weights "$1" "$root/tests/fuzz/corpus"
-  suite "fuzz text, $1 s" fuzz text "$1" "$root/tests/data/text" -max_len=12000
-  attack_lane files 20 0
-  attack_lane programs 40 6
-}
-# The longest first.
-lane_common() {
-  local arch engine deb
-  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-  if [ -n "${CI:-}" ]; then # emulation takes minutes
-    foreign_names
-    if command -v "qemu-$arch" >/dev/null && command -v "$arch-linux-gnu-gcc" >/dev/null; then
-      part "$engine, emulated" foreign "$arch" "$engine"
-    else
-      part "$engine, emulated" printf 'skip %s: needs qemu-user and gcc-%s-linux-gnu\n0 passed, 0 failed, 1 skipped\n' "$engine" "${arch//_/-}"
+lane() {
+  local world of name command wrap line arch deb
+  foreign_names
+  while IFS= read -r line <&4; do
+    IFS=$'\t' read -r world of _ name command <<<"$line"
+    [ "$of" = "$1" ] && mkdir "$claims/${name//[^a-z0-9]/-}" 2>/dev/null || continue
+    wrap=()
+    if [ "$world" = emulated ]; then
+      wrap=("qemu-$arch" -L "/usr/$arch-linux-gnu")
+      [ "$arch" != x86_64 ] || wrap+=(-cpu max)
     fi
-  fi
-  ASAN_OPTIONS=detect_leaks=0 part "command line, sanitizers" "$root/tests/cli/test_cli.sh" "$root/build-asan/engine/zenith"
-  engine_tests sanitizers "$root/build-asan"
-  part "kernels, clang" "$root/build-clang/tests/test_check" neon avx2 avx512 # gcc's build has the scalar ones and the proofs
-  part "leaks, sanitizers" "$root/build-asan/tests/test_leaks"
+    eval "suite \"\$name\" \"\${wrap[@]}\" $command" </dev/null
+  done 4<"$registry"
+}
+# Every line of the registry was begun, and no file of tests/ is in none.
+all_ran() {
+  local name bad=0
+  while IFS=$'\t' read -r _ _ _ name _; do
+    [ -d "$claims/${name//[^a-z0-9]/-}" ] || { echo "not ok $name: nothing ran it" && bad=$((bad + 1)); }
+  done <"$registry"
+  [ "$(ls "$claims" | wc -l)" = "$(wc -l <"$registry")" ] || { echo "not ok registry: two tests have one name" && bad=$((bad + 1)); }
+  [ $bad = 0 ] && echo "ok every test of the registry ran"
+  echo "$((bad == 0)) passed, $bad failed, 0 skipped"
+  return $((bad > 0))
 }
 
 cmd_test() {
-  local start=$SECONDS
+  local start=$SECONDS ci=() worlds=("gcc=$build" "clang=$root/build-clang" "sanitizers=$root/build-asan" "threads=$root/build-tsan")
+  local arch deb
+  foreign_names
   need "${pkg_build[@]}" "${pkg_gegl[@]}" "${pkg_gimp[@]}" "${pkg_batch[@]}" "${pkg_picture[@]}" "${pkg_test[@]}"
-  if [ -n "${CI:-}" ] && [ "$(id -u)" -eq 0 ]; then
-    local arch engine deb
-    foreign_names
-    (need qemu-user "gcc-${arch//_/-}-linux-gnu" "libc6-dev-$deb-cross") || true # without them that test is skipped, and says so
+  if [ -n "${CI:-}" ]; then
+    ci=(--ci)
+    if [ "$(id -u)" -eq 0 ]; then
+      (need qemu-user "gcc-${arch//_/-}-linux-gnu" "libc6-dev-$deb-cross") || true # without them that test is skipped, and says so
+    fi
   fi
   mkdir -p "$root/.cache"
   tallies=$root/.cache/tallies
@@ -387,20 +313,30 @@ cmd_test() {
 
   exec 3>&1
   progress=3
+  suite "locales" one "localedef" make_locales
   suite "build, gcc" one "gcc -Werror" compile "$build" gcc -Dwerror=true -Dcuda=auto "${gpu_test[@]}"
   suite "build, clang" one "clang -Werror" compile "$root/build-clang" clang -Dwerror=true -Dcuda=disabled
   suite "build, sanitizers" one "ASan and UBSan" build_asan
   suite "build, TSan" one "TSan" build_tsan
-  suite "build, fuzz target" one "libFuzzer" compile_fuzzers
+  if [ -n "${CI:-}" ]; then # emulation takes minutes
+    if command -v "qemu-$arch" >/dev/null && command -v "$arch-linux-gnu-gcc" >/dev/null; then
+      suite "build, emulated" one "$arch" build_foreign
+      worlds+=("emulated=$root/build-emulated")
+    else
+      suite "build, emulated" printf 'skip emulated: needs qemu-user and gcc-%s-linux-gnu\n0 passed, 0 failed, 1 skipped\n' "${arch//_/-}"
+    fi
+  fi
   total >/dev/null || { total; exit 1; }
 
-  parts=$root/.cache/parts
-  rm -rf "$parts"
-  mkdir "$parts"
-  lanes "$([ -n "${CI:-}" ] && echo 60 || echo 10)"
-  if [ -n "${CI:-}" ]; then # alone: it sets the prefix of the build, and parts of it are compiled again
-    suite "install, uninstall" "$root/tests/plugin/install.sh"
-  fi
+  registry=$root/.cache/registry claims=$root/.cache/claims
+  "$root/tools/registry.py" "${ci[@]}" "${worlds[@]}" >"$registry" || die "the list of tests is not in order"
+  rm -rf "$claims"
+  mkdir "$claims"
+  sanitizer_options
+  suite "registry" "$root/tests/unit/registry.sh" "${worlds[@]}"
+  lanes
+  lane alone
+  suite "registry, what ran" all_ran
   echo "took $((SECONDS - start)) s, CPU $(awk '{ cpu += $4 } END { print cpu }' "$tallies") s"
   total
 }

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# alloc.sh BUILD [TIMES [FOLDER]] - one allocation of a program fails (fail_alloc.c), TIMES different ones of each program.
+# alloc.sh BUILD [FOLDER [TIMES]] - one allocation of a program fails (fail_alloc.c), TIMES different ones of each program.
 # The result is the same, or there is an error message and no result; in gegl the picture passes through, with a
 # message.  FOLDER keeps which allocation is next, so that later calls try others.
 set -u
 . "$(dirname "$0")/programs.sh"
 shim fail_alloc
-times=${2:-20} state=${3:-$tmp/state}
+state=${2:-$tmp/state} times=${3:-20}
 mkdir -p "$state"
 
 program() {
