@@ -115,8 +115,12 @@ ZN_API const char *zn_weights_recognise(const zn_weights *weights, char *what, s
  * folder (zenith/models) and in the folder it was installed with. */
 ZN_API zn_status zn_weights_find(char *path, size_t size, const char *stem, zn_error *err);
 
-/* The i-th of these folders in the order in which they are looked at; "": there is none.  False past the last. */
+/* The i-th of these folders in the order in which they are looked at; "": there is none, or it came before.  False past the
+ * last. */
 ZN_API bool zn_weights_folder(char *path, size_t size, int i);
+
+/* The user's own of these folders, or "" if nothing says where that is; the length of its name. */
+ZN_API int zn_user_folder(char *path, size_t size);
 
 /* Writes one safetensors file from weight files.  type: "fp32", "fp16" or "bf16", for matrices and kernels; vectors stay
  * float32, integers what they are.  "int8" or "int4": matrices of linear layers in groups of 32, as MLX stores them; the rest

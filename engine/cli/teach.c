@@ -158,15 +158,13 @@ static bool is_taken(const char *name, const char *stem)
     return taken;
 }
 
-/* The user's own model folder, the last but one of the search path; created if it does not exist. */
+/* The user's own model folder; created if it does not exist. */
 static bool user_folder(char *path, size_t size, zn_error *err)
 {
     struct stat st;
-    int n = 0;
+    const int n = zn_user_folder(path, size);
 
-    while (zn_weights_folder(path, size, n))
-        n++;
-    if (n < 2 || !zn_weights_folder(path, size, n - 2) || !*path) {
+    if (n <= 0 || (size_t)n >= size) {
         snprintf(err->text, sizeof err->text, "nothing says where your data is ($HOME); name a file with --out");
         return false;
     }

@@ -34,7 +34,8 @@ int zn_user_folder(char *path, size_t size)
     return snprintf(path, size, "%s%s", home ? home : "", home && *home ? "/.local/share/zenith/models" : "");
 }
 
-bool zn_weights_folder(char *path, size_t size, int i)
+/* The i-th folder as it is said, whether or not it is there twice. */
+static bool folder_at(char *path, size_t size, int i)
 {
     const char *env = getenv("ZENITH_MODELS");
     int n = -1;
@@ -57,6 +58,25 @@ bool zn_weights_folder(char *path, size_t size, int i)
     return n >= 0;
 }
 
+static bool same_folder(const char *a, const char *b)
+{
+    struct stat x, y;
+
+    return !strcmp(a, b) || (!stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+}
+
+bool zn_weights_folder(char *path, size_t size, int i)
+{
+    char other[2048];
+
+    if (!folder_at(path, size, i))
+        return false;
+    for (int k = 0; k < i && size && *path; k++)
+        if (folder_at(other, sizeof other, k) && *other && same_folder(other, path))
+            *path = 0;
+    return true;
+}
+
 zn_status zn_weights_find(char *path, size_t size, const char *stem, zn_error *err)
 {
     char dir[2048];
@@ -67,6 +87,11 @@ zn_status zn_weights_find(char *path, size_t size, const char *stem, zn_error *e
     if (size)
         *path = 0;
     zn_user_folder(dir, sizeof dir);
+    if (*dir && same_folder(dir, ZN_MODELS_DIR)) /* installed for one user */
+        return zn_fail(err, ZN_E_FILE,
+                       "no weights '%s' (.safetensors, .gguf, .pth, .pt or .ckpt) in $ZENITH_MODELS or %s; put the "
+                       "file there or name it",
+                       stem, dir);
     return zn_fail(err, ZN_E_FILE,
                    "no weights '%s' (.safetensors, .gguf, .pth, .pt or .ckpt) in $ZENITH_MODELS, %s or %s; put the "
                    "file there or name it",

@@ -8,7 +8,4 @@
 /* The weight file DIR/STEM.* ; false: there is none. */
 bool zn_find_in(char *path, size_t size, const char *dir, const char *stem);
 
-/* The user's own folder of models; "" if nothing says where that is. */
-int zn_user_folder(char *path, size_t size);
-
 #endif

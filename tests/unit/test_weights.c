@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <math.h>
+#include <unistd.h>
 
 static const char corpus[] = ZN_SOURCE_ROOT "/tests/fuzz/corpus";
 static const char data[] = ZN_TEST_DATA;
@@ -622,6 +623,31 @@ static void test_folders(void)
     CHECK(zn_weights_folder(path, 4, 0) && !*path, "a folder that does not fit is '%s'", path);
 }
 
+/* A folder that is there twice, by its name or by a link, is looked at once. */
+static void test_folders_once(void)
+{
+    char dir[] = "/tmp/zenith-folders-XXXXXX", list[256], link[64], path[64];
+
+    CHECK(mkdtemp(dir), "no folder %s", dir);
+    snprintf(link, sizeof link, "%s/link", dir);
+    CHECK(!symlink(dir, link), "no link %s", link);
+    snprintf(list, sizeof list, "/one:%s:/one:%s:/two", dir, link);
+    setenv("ZENITH_MODELS", list, 1);
+    setenv("XDG_DATA_HOME", "/data", 1);
+    for (int i = 0; i < 7; i++) {
+        const char *const want[] = { "/one", dir, "", "", "/two", "/data/zenith/models" };
+
+        CHECK(zn_weights_folder(path, sizeof path, i), "no folder %d", i);
+        CHECK(i == 6 ? *path : !strcmp(path, want[i]), "folder %d is '%s'", i, path);
+    }
+    CHECK(!zn_weights_folder(path, sizeof path, 7), "an eighth folder, %s", path);
+    setenv("ZENITH_MODELS", "/data/zenith/models", 1); /* the user's own is known by this name too */
+    CHECK(zn_weights_folder(path, sizeof path, 1) && !*path, "'%s'", path);
+    CHECK(zn_user_folder(path, sizeof path) > 0 && !strcmp(path, "/data/zenith/models"), "'%s'", path);
+    unlink(link);
+    rmdir(dir);
+}
+
 /* Every tensor of a file that GGUF's or MLX's own program has quantised is what that program makes of it again. */
 static void check_blocks(const char *file, int n)
 {
@@ -675,5 +701,6 @@ int main(void)
     RUN(test_legacy_fixture);
     RUN(test_read);
     RUN(test_folders);
+    RUN(test_folders_once);
     return test_end();
 }
