@@ -6,6 +6,7 @@
 #
 # Prints wall and CPU seconds of each, and the largest memory of zenith-batch.  Wants the environment of ./run.
 set -eu
+export LC_ALL=C.UTF-8 # numbers have a point
 n=${1:-24}
 ends=("${@:2}")
 [ ${#ends[@]} -gt 0 ] || ends=(jpg png)

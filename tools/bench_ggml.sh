@@ -13,6 +13,7 @@
 #             One that the CPU lacks is skipped with a message.
 #   SHAPES    IN:OUT ...;  ROWS;  TURNS
 set -eu
+export LC_ALL=C.UTF-8 # numbers have a point
 usage='usage: bench_ggml.sh BUILD_DIR WORK_DIR [THREADS], or --fetch WORK_DIR'
 build=${1:?$usage}
 mkdir -p "${2:?$usage}"

@@ -132,6 +132,12 @@ suite() {
   } | cat
 }
 
+# plain_language: what a program is asked and answers here is the same for every user; tests set a language of their own.
+plain_language() {
+  export LC_ALL=C.UTF-8
+  unset LANGUAGE
+}
+
 # total: adds up what the suites noted; the last line of every test command.
 total() {
   awk '{ p += $1; f += $2; k += $3 } END { printf "%d passed, %d failed, %d skipped\n", p, f, k; exit f > 0 }' "$tallies"
@@ -197,6 +203,7 @@ cmd_attack() {
   : >"$tallies"
   targets=all main_build
   use_build
+  plain_language
   if [ "$minutes" = large ]; then
     shift
     [ -s "$picture" ] || convert -size 12000x8400 "tile:$root/samples/chelsea.png" -quality 92 "$picture"
@@ -231,6 +238,7 @@ make_locales() {
   for name in de_DE fr_FR tr_TR ja_JP zh_CN; do
     [ -d "$dir/$name.UTF-8" ] || { rm -rf "$dir/new" && localedef -i $name -f UTF-8 "$dir/new" && mv "$dir/new" "$dir/$name.UTF-8"; } || return
   done
+  [ "$(LOCPATH=$dir LC_ALL=de_DE.UTF-8 locale decimal_point)" = , ] # an unknown locale is silently C
 }
 
 # The other architecture, whose code runs here in emulation: `arch`, and Debian's name of it.
@@ -310,6 +318,7 @@ cmd_test() {
   tallies=$root/.cache/tallies
   : >"$tallies"
   use_build
+  plain_language
 
   exec 3>&1
   progress=3
@@ -346,6 +355,7 @@ cmd_test_gimp3() {
   use_build
   tallies=$root/.cache/tallies
   : >"$tallies"
+  plain_language
   suite "gimp 3, in a Debian 13 root" "$root/tests/plugin/gimp3.sh"
   total
 }

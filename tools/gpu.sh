@@ -13,6 +13,7 @@
 #   BASE    an older source tree, or a tar archive of one, for bench; else .carry/base or .carry/base.tar* if there is one:
 #           git archive --prefix=base/ VERSION >.carry/base.tar
 set -uo pipefail
+export LC_ALL=C.UTF-8 # numbers have a point
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$root/build-gpu}
 wanted=" ${*:-check memcheck racecheck speed} "

@@ -9,6 +9,7 @@
 # Needs what `./run demo` and `./run test` install.  With GEGL_PATH set, that build's operations are used.  Every
 # picture comes from samples/, whose licences are in samples/LICENCES.md.
 set -euo pipefail
+export LC_ALL=C.UTF-8 # numbers have a point
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 font=/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf

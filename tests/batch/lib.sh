@@ -4,6 +4,7 @@
 # Results are lines "ok NAME", "not ok NAME: why", "skip NAME: why"; finish() prints
 # "N passed, M failed, K skipped" and exits with 1 if anything failed.
 set -u
+awk() { LC_ALL=C command awk "$@"; } # numbers have a point
 build=$(cd "${1:?usage: $0 BUILD_DIR}" && pwd) || exit 2
 root=$(cd "$(dirname "$0")/../.." && pwd)
 batch=$build/batch/zenith-batch
@@ -58,7 +59,7 @@ mkdir "$tmp/gegl"
 ln -s "$(pkg-config --variable=pluginsdir gegl-0.4)"/gegl-co*.so "$tmp/gegl"
 export GEGL_PATH="$build/gegl-ops:$tmp/gegl"
 export ZENITH_MODELS="$tmp/models" ZENITH_PRESETS="$root/presets" XDG_DATA_HOME="$tmp/data" XDG_CACHE_HOME="$tmp/cache"
-export GEGL_USE_OPENCL=no LC_ALL=C.UTF-8
+export GEGL_USE_OPENCL=no
 unset ZENITH_ENGINE ZENITH_MEMORY ZENITH_CACHE
 fast="--model fast --set sigma=30"
 plain="-strip -define png:exclude-chunks=all"

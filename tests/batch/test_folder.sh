@@ -35,7 +35,7 @@ says "what is left out" '6 pictures, 0 of them done before; 1 subfolder is not e
 says "cut.png is listed" '^  cut.png: the file is cut or damaged: .'
 says "text.jpg is listed" '^  text.jpg: it is no picture of a known format'
 check "nothing is left where it was started" "$(ls)" test ! -e RAM
-check "only results and the journal" "$(ls -A "$tmp/out" | tr '\n' ' ')" test "$(ls -A "$tmp/out" | tr '\n' ' ')" = ".zenith-batch a.png b.jpg c.tif d.PNG "
+check "only results and the journal" "$(ls -A "$tmp/out" | tr '\n' ' ')" test "$(ls -A "$tmp/out" | LC_ALL=C sort | tr '\n' ' ')" = ".zenith-batch a.png b.jpg c.tif d.PNG "
 sums "$tmp/in" >"$tmp/after"
 check "the first folder is as it was" "$(diff "$tmp/before" "$tmp/after")" cmp "$tmp/before" "$tmp/after"
 check "pixels changed" "they are equal" test "$(compare -metric AE a.png "$tmp/out/a.png" null: 2>&1)" != 0

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # test_teach.sh ZENITH BUILD_TESTS - `zenith teach` as a user runs it, with a tiny autoencoder of random weights.
 set -u
+awk() { LC_ALL=C command awk "$@"; } # numbers have a point
 zenith=$(realpath "$1")
 maker=$(realpath "$2")/make_pictures
 here=$(cd "$(dirname "$0")/../.." && pwd)

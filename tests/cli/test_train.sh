@@ -3,6 +3,7 @@
 # test_train.sh ZENITH - `zenith train` as a user runs it: it learns, is reproducible bit for bit, continues where it
 # was stopped, and reports errors.
 set -u
+awk() { LC_ALL=C command awk "$@"; } # numbers have a point
 zenith=$1
 here=$(cd "$(dirname "$0")/../.." && pwd)
 tmp=$(mktemp -d)

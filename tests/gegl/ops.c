@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ops.c - what the tests of the operations share; see the header. */
 
+#include <locale.h>
 #include <unistd.h>
 
 #include <glib/gstdio.h>
@@ -314,13 +315,16 @@ ops_make_zimage (const gchar *name, const gchar *sizes)
 }
 
 /* GEGL_PATH replaces GEGL's own path, so it must name that too; nothing of the
- * user's may be found. */
+ * user's may be found.  Numbers and all are those of the user's language, as in
+ * GIMP, but the messages, which tests compare. */
 gboolean
 ops_begin (int *argc, char ***argv)
 {
   GModule *module;
 
   ops_self = (*argv)[0];
+  g_setenv ("LANGUAGE", "en", TRUE);
+  setlocale (LC_ALL, "");
   make_folder ();
   g_setenv ("GEGL_PATH", OPS_DIR ":" GEGL_DIR, TRUE);
   g_setenv ("ZENITH_MODELS", ops_folder, TRUE);

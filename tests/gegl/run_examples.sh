@@ -4,6 +4,7 @@
 #
 #   run_examples.sh BUILD_DIR [GEGL]
 set -u
+awk() { LC_ALL=C command awk "$@"; } # numbers have a point
 build=$(cd "${1:?usage: run_examples.sh BUILD_DIR [GEGL]}" && pwd) || exit 2
 gegl=${2:-gegl}
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -26,7 +27,7 @@ command -v "$gegl" >/dev/null || { echo "skip examples: there is no gegl command
 tmp=$(mktemp -d) || exit 2
 trap 'rm -r "$tmp"' EXIT
 export GEGL_PATH="$build/gegl-ops:$(pkg-config --variable=pluginsdir gegl-0.4)"
-export ZENITH_MODELS="$root/models" XDG_DATA_HOME="$tmp/data" XDG_CACHE_HOME="$tmp/cache" GEGL_USE_OPENCL=no LC_ALL=C.UTF-8
+export ZENITH_MODELS="$root/models" XDG_DATA_HOME="$tmp/data" XDG_CACHE_HOME="$tmp/cache" GEGL_USE_OPENCL=no
 mkdir "$tmp/cache"
 cd "$tmp" || exit 2
 run() {

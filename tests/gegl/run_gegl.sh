@@ -38,7 +38,7 @@ done
 ln -s "$root/tests/data/golden/denoise.safetensors" "$tmp/models/denoise-fast.safetensors"
 # GEGL_PATH replaces GEGL's own path, so it must name that too.
 export GEGL_PATH="$build/gegl-ops:$(pkg-config --variable=pluginsdir gegl-0.4)"
-export ZENITH_MODELS="$tmp/models" XDG_DATA_HOME="$tmp/data" GEGL_USE_OPENCL=no LC_ALL=C.UTF-8
+export ZENITH_MODELS="$tmp/models" XDG_DATA_HOME="$tmp/data" GEGL_USE_OPENCL=no
 # babl measures which conversions are fast and keeps that here: one folder for all, or two runs may round differently.
 export XDG_CACHE_HOME="$tmp/cache"
 mkdir "$tmp/cache"

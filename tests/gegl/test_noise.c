@@ -7,6 +7,7 @@
  *
  * It is among GEGL's tests because GEGL reads the pictures. */
 
+#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
@@ -530,6 +531,7 @@ table (void)
 int
 main (int argc, char **argv)
 {
+  setlocale (LC_ALL, "");
   g_setenv ("GEGL_USE_OPENCL", "no", TRUE);
   gegl_init (NULL, NULL);
   if (argc > 1 && ! strcmp (argv[1], "--table"))

@@ -23,7 +23,7 @@ set -uf # no word here is a pattern of files
 release=${ZENITH_ROOT_RELEASE:-trixie}
 packages='ca-certificates gimp libgimp-3.0-dev libgegl-dev gegl meson ninja-build
   pkg-config gcc g++ libc6-dev imagemagick xvfb xauth xdotool openbox x11-utils
-  gettext libgexiv2-dev libpng-dev libjpeg-dev libtiff-dev libwebp-dev libimage-exiftool-perl xxd file'
+  gettext libgexiv2-dev libpng-dev libjpeg-dev libtiff-dev libwebp-dev libimage-exiftool-perl xxd file locales'
 packages=${ZENITH_ROOT_PACKAGES:-$packages}
 # documents and translations only take room, unless they are what is tested
 without=${ZENITH_ROOT_PACKAGES:+--dpkgopt=path-include=/usr/*}

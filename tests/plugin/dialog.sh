@@ -31,13 +31,17 @@ image "$work/in/rgb.png" -resize 400x300! $plain "PNG24:$work/in/big.png"
 models=$ZENITH_MODELS
 start_display || { skip dialog "no display could be started"; finish; }
 
+# alt LABEL: its key in the language of this run.
+alt () { echo "alt+$(ours "$1" | sed 's/.*_\(.\).*/\1/' | tr 'A-Z' 'a-z')"; }
+ok_key=$(alt _OK) presets_key=$(alt Pr_eset)
+
 visible () { xdotool search --onlyvisible --name "^$1\$" 2>/dev/null; }
 gone ()    { ! visible "$1"; }
 
 # open_dialog NAME PROCEDURE TITLE [PICTURE [MORE]]: GIMP with the picture, the
 # procedure's dialog, and when that is closed the picture saved as out/NAME.png.
 open_dialog () {
-  dialog=$1 title=$3
+  dialog=$1 title=$(ours "$3")
   interactive_scm "$2" "$work/in/${4:-big}.png" "$work/out/$1.png" "${5:-}" >"$1.scm"
   start_gimp "$1.log" "(load \"$work/$1.scm\")"
   if wait_for 150 visible "$title"; then
@@ -71,19 +75,19 @@ press () {
 
 if open_dialog ok plug-in-zenith-denoise Denoise; then
   import -window root "$work/out/dialog.png"
-  press alt+o
+  press "$ok_key"
   check ok-applied changed in/big.png out/ok.png
 fi
 
 # A preset chosen in the filter's own dialog; the values are remembered.
 last="((go RUN-WITH-LAST-VALS \"$work/out/last.png\"))"
 if open_dialog values plug-in-zenith-denoise Denoise big "$last"; then
-  xdotool key alt+e
+  xdotool key "$presets_key"
   sleep 0.3
   xdotool key Down
   sleep 2
   import -window root "$work/out/values-dialog.png"
-  press alt+o
+  press "$ok_key"
   check values-applied changed in/big.png out/values.png
   check values-not-defaults changed out/ok.png out/values.png
   check values-remembered same out/values.png out/last.png
@@ -151,7 +155,7 @@ if [ -e "$source_dir/models/zenith-find.safetensors" ]; then
     window=$(visible "$title" | tail -1)
     check face-frame-is-shown wait_for 60 frame_is_shown
     # from the preset's list over Save, the attribute and its arrow to the amount's slider
-    xdotool key alt+e Tab Tab Tab Tab
+    xdotool key "$presets_key" Tab Tab Tab Tab
     sleep 0.5
     program=$(xdotool getwindowpid "$window")
     trap 'kill -CONT "$program" 2>/dev/null; clean_up' EXIT
@@ -163,7 +167,7 @@ if [ -e "$source_dir/models/zenith-find.safetensors" ]; then
       not_ok face-estimates "$((n_estimates + 1)) changes, then no end, see out/face-now-window.png"
     fi
     trap clean_up EXIT
-    press alt+o
+    press "$ok_key"
     check face-preview-is-the-result is_result out/face-now.png out/face.png
     check face-changed changed in/portrait.png out/face.png 200x200+100+20
     check face-same-outside same in/portrait.png out/face.png 400x180+0+220
@@ -189,12 +193,12 @@ if open_dialog view plug-in-zenith-denoise Denoise centre; then
   # the middle of the picture is orange, its upper left corner navy
   orange=$(image "$work/out/view-dialog.png" -fuzz 3% -fill black +opaque '#ffa500' -fill white -opaque '#ffa500' -format '%[fx:int(mean*w*h)]' info:)
   check view-opens-in-the-middle test "$orange" -gt 20000
-  size=$(xdotool getwindowgeometry "$(visible Denoise | tail -1)" | grep Geometry)
-  for key in alt+f alt+2 alt+s alt+1; do xdotool key "$key"; sleep 1; done
+  size=$(xdotool getwindowgeometry "$(visible "$title" | tail -1)" | grep Geometry)
+  for key in $(alt _Fit) $(alt '_200 %') $(alt '_Split view') $(alt '_100 %'); do xdotool key "$key"; sleep 1; done
   sleep 2
   import -window root "$work/out/view-split.png"
-  check view-never-jumps test "$(xdotool getwindowgeometry "$(visible Denoise | tail -1)" | grep Geometry)" = "$size"
-  xdotool key alt+h
+  check view-never-jumps test "$(xdotool getwindowgeometry "$(visible "$title" | tail -1)" | grep Geometry)" = "$size"
+  xdotool key "$(alt _Help)"
   wait_for 20 test -s page-opened
   check help-is-ours grep -q 'docs/denoise.html' page-opened
   press Escape
@@ -207,7 +211,7 @@ if open_dialog preset plug-in-zenith-apply-preset 'Apply Preset' big "$last"; th
   xdotool key Down
   sleep 2
   import -window root "$work/out/preset-chosen.png"
-  press alt+o
+  press "$ok_key"
   check preset-applied changed in/big.png out/preset.png
   check preset-repeated same out/preset.png out/preset-again.png
 fi
@@ -216,31 +220,32 @@ fi
 own=$XDG_DATA_HOME/zenith/presets
 n_own ()    { [ "$(ls "$own" 2>/dev/null | wc -l)" = "$1" ] || { echo "files: $(ls "$own" 2>&1 | tr '\n' ' ')"; false; }; }
 has_own ()  { grep -qsx "name *= *$1" "$own"/*; }
-# ask KEY TITLE: the question that the key brings.
+# ask LABEL TITLE: the question that the button brings.
 ask () {
-  xdotool key "$1"
-  wait_for 20 visible "$2" && sleep 0.5
+  question=$(ours "$2")
+  xdotool key "$(alt "$1")"
+  wait_for 20 visible "$question" && sleep 0.5
 }
 if open_dialog own plug-in-zenith-denoise Denoise; then
-  ask alt+v 'Save Preset' && xdotool type 'Not kept' && xdotool key Escape
-  wait_for 10 gone 'Save Preset'
+  ask Sa_ve... 'Save Preset' && xdotool type 'Not kept' && xdotool key Escape
+  wait_for 10 gone "$question"
   check own-save-cancelled n_own 0
-  ask alt+v 'Save Preset' && xdotool type 'First look' && xdotool key Return
+  ask Sa_ve... 'Save Preset' && xdotool type 'First look' && xdotool key Return
   wait_for 10 has_own 'First look'
   check own-saved has_own 'First look'
   import -window root "$work/out/own-saved.png"
-  ask alt+n 'Rename Preset' && xdotool key ctrl+a && xdotool type 'Second look' && xdotool key Escape
-  wait_for 10 gone 'Rename Preset'
+  ask Re_name... 'Rename Preset' && xdotool key ctrl+a && xdotool type 'Second look' && xdotool key Escape
+  wait_for 10 gone "$question"
   check own-rename-cancelled has_own 'First look'
-  ask alt+n 'Rename Preset' && xdotool key ctrl+a && xdotool type 'Second look' && xdotool key Return
+  ask Re_name... 'Rename Preset' && xdotool key ctrl+a && xdotool type 'Second look' && xdotool key Return
   wait_for 10 has_own 'Second look'
   check own-renamed has_own 'Second look'
   wait_for 10 n_own 1 # while it is replaced, there are two files
   check own-renamed-alone n_own 1
-  ask alt+d 'Delete Preset' && xdotool key Escape
-  wait_for 10 gone 'Delete Preset'
+  ask _Delete... 'Delete Preset' && xdotool key Escape
+  wait_for 10 gone "$question"
   check own-delete-cancelled has_own 'Second look'
-  ask alt+d 'Delete Preset' && import -window root "$work/out/own-delete.png" && xdotool key Return
+  ask _Delete... 'Delete Preset' && import -window root "$work/out/own-delete.png" && xdotool key Return
   wait_for 10 n_own 0
   check own-deleted n_own 0
   press Escape
@@ -250,12 +255,12 @@ fi
 image -size 4000x3000 gradient:orange-navy -seed 7 -attenuate 0.7 +noise Gaussian -depth 8 $plain "PNG24:$work/in/wide.png"
 if open_dialog cancel plug-in-zenith-denoise Denoise wide; then
   sleep 8   # the noise of the whole picture is measured first
-  xdotool key alt+o
+  xdotool key "$ok_key"
   sleep 1.5
   xdotool key Escape
   sleep 3
   import -window root "$work/out/cancel-dialog.png"
-  if visible Denoise >/dev/null; then
+  if visible "$title" >/dev/null; then
     press Escape
     check cancel-same same in/wide.png out/cancel.png
   else
@@ -271,9 +276,9 @@ fi
 # A failure is shown, the dialog stays, and after Cancel nothing has happened.
 ZENITH_MODELS=$work/nowhere
 if open_dialog failure plug-in-zenith-denoise Denoise; then
-  xdotool key alt+o
+  xdotool key "$ok_key"
   sleep 2
-  check failure-stays visible Denoise
+  check failure-stays visible "$title"
   import -window root "$work/out/failure-dialog.png"
   press Escape
   check failure-same same in/big.png out/failure.png

@@ -184,7 +184,7 @@ expect_locks () {
 }
 
 expect_refusals () {
-  check bad-check-file    refused bad-check-file    '/nowhere\.png.*No such file'
+  check bad-check-file    refused bad-check-file    '/nowhere\.png.*(No such file|nicht gefunden)'
   check bad-no-layer      refused bad-no-layer      'No layer is chosen'
 
   check bad-no-file       refused bad-no-file       'absent\.safetensors'
@@ -231,7 +231,13 @@ expect_presets () {
   check last-values done_ok last-values
 }
 
+# changed_text FILE: it was not English.
+changed_text () { ! cmp -s "$1" "$1.said" || { echo "every message is English"; false; }; }
+
 expect_all () {
+  in_english "$work/results"
+  in_english "$work/cases.log"
+  case ${LC_ALL:-C} in C*) ;; *) check translated changed_text "$work/results" ;; esac
   expect_pictures
   expect_places
   expect_locks

@@ -41,6 +41,14 @@
   (plug-in-zenith-latent-preview RUN-NONINTERACTIVE (zn-of d) d
                                  model mode weights engine))
 
+; without last values these are the defaults
+(define (zn-latent-again d)
+  (plug-in-zenith-latent-preview RUN-WITH-LAST-VALS (zn-of d) d "" "" "" ""))
+(define (zn-reconstruct-again d)
+  (plug-in-zenith-diffae-reconstruct RUN-WITH-LAST-VALS (zn-of d) d "" 1 1 0 0 0 0 "" TRUE))
+(define (zn-new-face-again d)
+  (plug-in-zenith-diffae-sample RUN-WITH-LAST-VALS (zn-of d) d 0 1 1 "" ""))
+
 (define (zn-face d attribute amount model find)
   (plug-in-zenith-diffae-manipulate RUN-NONINTERACTIVE (zn-of d) d
                                     attribute amount 4 4 1 model 0 0 0 0 "auto" (if find TRUE FALSE)))

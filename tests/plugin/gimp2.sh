@@ -39,13 +39,13 @@ gimp_run exist.log "$exists"
 for procedure in denoise latent-preview apply-preset diffae-reconstruct diffae-manipulate diffae-interpolate diffae-sample diffae-teach z-image; do
   check "registered-$procedure" grep -q "plug-in-zenith-$procedure 1" exist.log
 done
-check presets-in-gimps-list grep -q '^(GimpGegl-zenith-denoise-config "High ISO photo"$' "$list"
+check presets-in-gimps-list grep -q "^(GimpGegl-zenith-denoise-config \"$(ours 'High ISO photo')\"\$" "$list"
 check presets-in-gimps-list-once test "$(grep -c '^(GimpGegl-zenith-denoise-config' "$list")" = \
   "$(($(cat "$source_dir"/presets/*.preset | grep -c '^operation=zenith:denoise') + 2))" # "Mine" and "My own"
 check presets-of-gimp-kept grep -q '"Mine"' "$list"
 
 start_scm >start.scm
-gimp_run cases.log "(begin (load \"$work/start.scm\") (load \"$here/gimp2.scm\") (load \"$here/cases.scm\"))"
+gimp_run cases.log "(begin (load \"$work/start.scm\") (load \"$here/gimp2.scm\") (load \"$here/case.scm\") (load \"$here/cases.scm\"))"
 expect_all
 check log-quiet quiet cases.log
 

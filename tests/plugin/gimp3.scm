@@ -51,6 +51,14 @@
                                  #:model model #:mode mode #:weights weights
                                  #:engine engine))
 
+; without last values these are the defaults
+(define (zn-latent-again d)
+  (plug-in-zenith-latent-preview #:run-mode RUN-WITH-LAST-VALS #:image (zn-of d) #:drawables (vector d)))
+(define (zn-reconstruct-again d)
+  (plug-in-zenith-diffae-reconstruct #:run-mode RUN-WITH-LAST-VALS #:image (zn-of d) #:drawables (vector d)))
+(define (zn-new-face-again d)
+  (plug-in-zenith-diffae-sample #:run-mode RUN-WITH-LAST-VALS #:image (zn-of d) #:drawables (vector d)))
+
 (define (zn-face d attribute amount model find)
   (plug-in-zenith-diffae-manipulate #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
                                     #:drawables (vector d)

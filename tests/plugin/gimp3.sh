@@ -29,16 +29,15 @@ run_inside () {
     77) skip gimp3 "$why"; finish ;;
     *) not_ok gimp3 "the Debian 13 root could not be made"; finish ;;
   esac
-  inside=$root/zenith
-  chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
-    ZENITH_WORK=/zenith/work ZENITH_BUILD=/zenith/build \
-    ${ZENITH_DENOISE:+ZENITH_DENOISE="$ZENITH_DENOISE"} \
-    ${ZENITH_LATENT:+ZENITH_LATENT="$ZENITH_LATENT"} \
+  inside=$root/zenith language=de_DE.UTF-8
+  chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 language="$language" \
     sh -c '
+      mkdir -p /zenith/locale
+      [ -e "/zenith/locale/$language" ] || localedef -i "${language%.*}" -f UTF-8 "/zenith/locale/$language" || exit 3
       [ -e /zenith/build/build.ninja ] || meson setup /zenith/build /zenith/source || exit 3
       ninja -C /zenith/build || exit 3' >"$inside/build.log" 2>&1 ||
     { not_ok gimp3-build "see $inside/build.log: $(grep -m1 -E 'error|ERROR' "$inside/build.log")"; finish; }
-  exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
+  exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL="$language" LOCPATH=/zenith/locale \
     ZENITH_WORK=/zenith/work ZENITH_BUILD=/zenith/build \
     ${ZENITH_DENOISE:+ZENITH_DENOISE="$ZENITH_DENOISE"} \
     ${ZENITH_LATENT:+ZENITH_LATENT="$ZENITH_LATENT"} \
@@ -64,7 +63,7 @@ check registered-denoise grep -q 'denoise there' exist.log
 check registered-presets grep -q 'presets there' exist.log
 
 start_scm >start.scm
-cat start.scm "$here/gimp3.scm" "$here/cases.scm" >all.scm
+cat start.scm "$here/gimp3.scm" "$here/case.scm" "$here/cases.scm" >all.scm
 gimp_run cases.log "(script-fu-use-v3) (load \"$work/all.scm\")"
 expect_all
 check log-quiet quiet cases.log

@@ -47,6 +47,7 @@ set_up () {
   ops=${ZENITH_OPS:-$ZENITH_BUILD/gegl-ops}
   denoise=${ZENITH_DENOISE:-fast}
   latent=${ZENITH_LATENT:-zenith}
+  export ZENITH_LOCALE="${ZENITH_LOCALE:-$ZENITH_BUILD/po}"
   export ZENITH_PROGRAM="$ZENITH_BUILD/engine/zenith"
 
   if [ -z "${ZENITH_WORK:-}" ]; then
@@ -62,18 +63,18 @@ set_up () {
   system_ops=$(pkg-config --variable=pluginsdir gegl-0.4)
   export GEGL_PATH="$ops:$system_ops"
   export XDG_DATA_HOME="$work/data" XDG_CONFIG_HOME="$work/config" XDG_CACHE_HOME="$work/cache"
-  export HOME="$work" LC_ALL=C.UTF-8 NO_AT_BRIDGE=1
+  export HOME="$work" NO_AT_BRIDGE=1
   export GIMP2_DIRECTORY="$work/gimp2" GIMP3_DIRECTORY="$work/gimp3"
   unset DBUS_SESSION_BUS_ADDRESS GEGL_SWAP DISPLAY WAYLAND_DISPLAY
 }
 
-# ImageMagick 6 or 7, whatever the locale of its names.
+# ImageMagick 6 or 7; it does not work in Turkish, and prints numbers with a comma in others.
 if command -v magick >/dev/null; then
-  image () { magick "$@"; }
-  difference () { magick compare "$@"; }
+  image () { LC_ALL=C.UTF-8 magick "$@"; }
+  difference () { LC_ALL=C.UTF-8 magick compare "$@"; }
 else
-  image () { convert "$@"; }
-  difference () { compare "$@"; }
+  image () { LC_ALL=C.UTF-8 convert "$@"; }
+  difference () { LC_ALL=C.UTF-8 compare "$@"; }
 fi
 
 # GIMP 3 makes a colour profile of these chunks, and then everything differs.
@@ -134,7 +135,7 @@ changed () { n=$(n_differ "$@"); case $n in 0) echo "nothing changed: $*"; false
 # near A B DECIBEL: PSNR in tenths of a decibel, so that the shell can compare.
 psnr () {
   difference -metric PSNR "$1" "$2" null: 2>&1 |
-    awk '{ print ($1 == "inf" || $1 == "0") ? 9999 : int ($1 * 10) }'
+    LC_ALL=C awk '{ print ($1 == "inf" || $1 == "0") ? 9999 : int ($1 * 10) }'
 }
 near () { n=$(psnr "$1" "$2"); [ "$n" -ge "$3"0 ] || { echo "PSNR $n/10 dB: $*"; false; }; }
 
@@ -142,6 +143,22 @@ near () { n=$(psnr "$1" "$2"); [ "$n" -ge "$3"0 ] || { echo "PSNR $n/10 dB: $*";
 cleaner () {
   before=$(psnr "$1" "$2") after=$(psnr "$1" "$3")
   [ "$after" -ge $((before + 30)) ] || { echo "PSNR $before/10 dB, then $after/10 dB"; false; }
+}
+
+# ours TEXT: in the language of this run.
+ours () { TEXTDOMAINDIR=$ZENITH_LOCALE gettext zenith "$1"; }
+
+# in_english FILE: its messages become those of the source, whatever the language
+# of this run; what was said is kept beside it.
+in_english () {
+  catalog=$ZENITH_LOCALE/$(locale_language)/LC_MESSAGES/zenith.mo
+  cp "$1" "$1.said"
+  [ ! -e "$catalog" ] || python3 "$source_dir/tools/english.py" "$catalog" <"$1.said" >"$1"
+}
+
+# The language of this run as po/LINGUAS names it.
+locale_language () {
+  case ${LC_ALL:-C} in zh_CN*) echo zh_CN ;; *) echo "${LC_ALL%%[_.]*}" ;; esac
 }
 
 # What a case of cases.scm did: lines "NAME|done or error|dirty or clean|text".
@@ -155,12 +172,14 @@ done_ok () {
   esac
 }
 
+no_values=$(gettext -d gimp20 "Procedure '%s' returned no return values" | sed 's/.*%s.//')
+
 # The case failed, with a message that matches, and changed nothing.  A
 # plug-in that crashed leaves no message, only GIMP's.
 refused () {
   r=$(result_of "$1")
   case $r in
-    *'no return values'*) echo "the plug-in crashed"; return 1 ;;
+    *'no return values'* | *"$no_values"*) echo "the plug-in crashed"; return 1 ;;
     'error|clean|'*) ;;
     'error|'*) echo "the image is dirty after: $r"; return 1 ;;
     *) echo "no error: ${r:-it did not run}"; return 1 ;;
