@@ -124,6 +124,17 @@ GIMP and GEGL of another prefix do not look there by themselves:
 TEXT
 }
 
+# left_behind: what is the user's own, or GIMP's, after uninstalling for one user.
+left_behind() {
+  local own settings
+  own=$(find "$user_data/zenith" ! -type d 2>/dev/null | sort)
+  [ -z "$own" ] || printf 'left, for it is yours:\n%s\n' "$(sed 's/^/  /' <<<"$own")"
+  settings=$(find "$(profile 2)/filters" "$user_config"/GIMP/*/filters -maxdepth 1 -name 'GimpGegl-zenith-*' 2>/dev/null | sort -u)
+  [ -z "$settings" ] ||
+    printf 'left, for they are GIMP'"'"'s settings of these filters, with presets that you may have saved there; rm deletes them:\n%s\n' \
+      "$(sed 's/^/  /' <<<"$settings")"
+}
+
 cmd_uninstall() {
   local prefix=${1:-} list
   [ -z "$prefix" ] || prefix=$(absolute "$prefix")
@@ -132,5 +143,12 @@ cmd_uninstall() {
   [ -w "$list" ] && [ -w "${list%/*}" ] || die "$list belongs to $(stat -c %U "$list"), who can uninstall it"
   echo "uninstalling:"
   grep -v '/$' "$list" | sed 's/^/  /'
-  take_away <"$list"
+  { # GEGL makes the folder of its plug-ins itself, but only looks into it; our own cache is tuned again
+    cat "$list"
+    if [ -z "$prefix" ]; then
+      printf '%s/\n' "$user_data/gegl-0.4/plug-ins" "$user_data/gegl-0.4" "${XDG_CACHE_HOME:-$HOME/.cache}/zenith"
+      find "${XDG_CACHE_HOME:-$HOME/.cache}/zenith" -maxdepth 1 -name 'cuda-*.txt' 2>/dev/null
+    fi
+  } | take_away
+  [ -n "$prefix" ] || left_behind
 }

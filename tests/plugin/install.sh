@@ -14,7 +14,7 @@ console=$(command -v gimp-console-2.10 || command -v gimp-console-3.0) ||
   { skip install "there is no GIMP"; finish; }
 work=$(mktemp -d) && temporary=$work
 chmod 755 "$work"
-export HOME="$work/home" LC_ALL=C.UTF-8
+export HOME="$work/home"
 unset XDG_DATA_HOME XDG_CONFIG_HOME XDG_CACHE_HOME GIMP2_DIRECTORY GIMP3_DIRECTORY ZENITH_MODELS ZENITH_PRESETS GEGL_PATH DISPLAY
 export ZENITH_TEST_KERNELS=1 # for all GPUs, nvcc would take ten minutes
 mkdir "$HOME"
@@ -49,6 +49,10 @@ gegl "$work/in.png" -o "$work/out.png" -- zenith:denoise model=fast >"$work/gegl
 check gegl-finds-it changed "$work/in.png" "$work/out.png"
 mkdir -p "$data/zenith/presets"
 printf 'name=My own\noperation=zenith:denoise\nstrength=0.7\n' >"$data/zenith/presets/mine.preset"
+# each attribute once, though the user's folder and the installed one are the same
+gegl "$work/in.png" -o "$work/face.png" -- zenith:diffae-manipulate attribute=nothing amount=1 find=false >"$work/attributes.log" 2>&1
+check attributes-once test "$(grep -o 'smile' "$work/attributes.log" | wc -l)" = 1
+check folders-once test "$(ZENITH_MODELS= "$HOME/.local/bin/zenith" models 2>&1 | grep -c "$data/zenith/models.*$data/zenith/models")" = 0
 check batch-finds-it into "$work/batch.log" "$HOME/.local/bin/zenith-batch" --preset 'High ISO photo' "$work/in.png" "$work/batch.png"
 case $console in
   *2.10) timeout 300 "$console" -i -d -f -b '(gimp-message (if (= 1 (car (gimp-procedural-db-proc-exists "plug-in-zenith-denoise"))) "zenith there" "zenith absent"))' -b '(gimp-quit 0)' ;;
@@ -56,9 +60,18 @@ case $console in
 esac >"$work/gimp.log" 2>&1 </dev/null
 check gimp-finds-it grep -q 'zenith there' "$work/gimp.log"
 
+# what GIMP and a GPU leave
+settings=$(echo "$HOME"/.config/GIMP/*)/filters/GimpGegl-zenith-denoise-config.settings
+mkdir -p "${settings%/*}" "$HOME/.cache/zenith"
+[ -e "$settings" ] || printf '# settings\n' >"$settings"
+echo tuned >"$HOME/.cache/zenith/cuda-any-1.txt"
 check uninstall into "$work/uninstall.log" "$run" uninstall
-check nothing-left test -z "$(find "$HOME/.local" "$HOME"/.config/GIMP/*/plug-ins -name '*zenith*' ! -path "$data/zenith")"
+left=$(find "$HOME" \( -name '*zenith*' -o -name 'gegl-0.4' -path "$data/*" \) ! -path "$data/zenith" | sort)
+check nothing-left test "$left" = "$settings"
+check settings-named grep -qxF "  $settings" "$work/uninstall.log"
 check own-preset-stays test -f "$data/zenith/presets/mine.preset"
+check own-preset-alone test "$(find "$data/zenith" ! -type d)" = "$data/zenith/presets/mine.preset"
+check own-preset-named grep -qxF "  $data/zenith/presets/mine.preset" "$work/uninstall.log"
 "$run" uninstall >"$work/twice.log" 2>&1 && not_ok uninstall-twice "no error"
 check uninstall-twice grep -q 'nothing to take away' "$work/twice.log"
 
