@@ -77,22 +77,24 @@ def files(builds):
 
 
 def table(builds):
-    """A line for each test: the lists of all builds together are the same tests."""
-    rows = {}
+    """A line for all tests that run in the same worlds.  The builds list the same tests, but for those of one compiler."""
+    rows, known = {}, set()
+    said = {"": "yes", "ci": "CI", "local": "not CI"}
     for _, build in builds:
         for test in introspect(build, "tests"):
-            rows.setdefault(test["name"], test)
-    said = {"": "yes", "ci": "CI", "local": "without CI"}
-    yield "| suite | language | " + " | ".join(WORLDS) + " | GIMP | weights of `models/` |"
+            if test["name"] in known:
+                continue
+            known.add(test["name"])
+            worlds = dict(w.partition("-")[::2] for w in check(test)[1])
+            words = tags(test)
+            gimp = " ".join(n for w, n in (("gimp2", "2.10"), ("gimp3", "3")) if w in words)
+            language = test["env"].get("LC_ALL", "C").partition(".")[0]
+            cells = [language, *(said[worlds[w]] if w in worlds else "" for w in WORLDS), gimp, "yes" if "data" in words else ""]
+            rows.setdefault(tuple(cells), []).append(test["name"])
+    yield "| suites | language | " + " | ".join(WORLDS) + " | GIMP | data |"
     yield "|---|---|" + "---|" * (len(WORLDS) + 2)
-    for name in sorted(rows):
-        worlds = dict(w.partition("-")[::2] for w in check(rows[name])[1])
-        words = tags(rows[name])
-        gimp = " ".join(n for w, n in (("gimp2", "2.10"), ("gimp3", "3")) if w in words)
-        language = rows[name]["env"].get("LC_ALL", "C").partition(".")[0]
-        cells = [said[worlds[w]] if w in worlds else "" for w in WORLDS]
-        cells = [name, language, *cells, gimp, "yes" if "data" in words else ""]
-        yield "| " + " | ".join(cells) + " |"
+    for cells, names in sorted(rows.items()):
+        yield "| " + " | ".join(["; ".join(sorted(names)), *cells]) + " |"
 
 
 def main():

@@ -487,7 +487,7 @@ test_strip (void)
 
   for (gint k = 0; k < 6; k++)
     {
-      gchar  *settings = g_strdup_printf ("position=%g " QUICK " " FRAME, k / 5.0);
+      gchar  *settings = g_strdup_printf ("position=%d.%d " QUICK " " FRAME, k / 5, k % 5 * 2);
       gfloat *one;
       gdouble most = 0.0;
 
