@@ -8,8 +8,10 @@
  *       (strength 1.0)
  *       (detail 0.15))
  */
+#include <errno.h>
 #include <string.h>
 
+#include "zenith-open.h"
 #include "zenith-preset.h"
 
 #define SETTINGS_BYTES_MAX (1 << 20) /* a larger file was not written by a user's clicks */
@@ -56,17 +58,18 @@ static void
 offer (GPtrArray *presets, const gchar *operation, const gchar *folder)
 {
   gchar   *type = g_strdup_printf ("GimpGegl-%s-config", operation);
-  gchar   *file, *old = NULL;
+  gchar   *file, *old;
   GString *text;
-  gsize    len  = 0;
+  gsize    len;
   gboolean more = FALSE;
 
   g_strcanon (type, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "-", '-');
   file = g_strdup_printf ("%s" G_DIR_SEPARATOR_S "%s.settings", folder, type);
-  if (! g_file_test (file, G_FILE_TEST_EXISTS) || g_file_get_contents (file, &old, &len, NULL))
+  old  = zn_read_regular (file, SETTINGS_BYTES_MAX, &len);
+  if (old || errno == ENOENT)
     {
       text = g_string_new (old ? old : "# settings\n");
-      for (guint i = 0; len <= SETTINGS_BYTES_MAX && i < presets->len; i++)
+      for (guint i = 0; i < presets->len; i++)
         {
           const ZnPreset *preset = g_ptr_array_index (presets, i);
           GString        *head   = g_string_new (NULL);

@@ -3,14 +3,12 @@
  * zenith-preset.c - reads presets; see the header for their format.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <glib.h>
 #include <glib/gi18n-lib.h>
 
+#include "zenith-open.h"
 #include "zenith-preset.h"
 
 #ifndef ZENITH_PRESETS_DIR
@@ -41,50 +39,25 @@ preset_free (gpointer data)
   g_free (preset);
 }
 
-/* The text of a file, or NULL and why not.  O_NONBLOCK keeps a FIFO of that
- * name from hanging us before fstat() can refuse it.
- */
+/* The text of a file, or NULL and why not. */
 static gchar *
 read_text (const gchar *file, gchar **why)
 {
-  gchar      *text = NULL;
-  gssize      size;
-  struct stat info;
-  gint        fd = open (file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  gsize  size;
+  gchar *text = zn_read_regular (file, FILE_MAX, &size);
 
-  if (fd < 0)
-    {
-      *why = g_strdup (g_strerror (errno));
-      return NULL;
-    }
+  if (text && g_utf8_validate (text, (gssize) size, NULL))
+    return text;
 
-  if (fstat (fd, &info) || ! S_ISREG (info.st_mode))
-    {
-      *why = g_strdup (_ ("not a regular file"));
-    }
-  else if (info.st_size > FILE_MAX)
-    {
-      *why = g_strdup_printf (_ ("larger than %d bytes"), FILE_MAX);
-    }
+  if (text)
+    *why = g_strdup (_ ("not a text in UTF-8"));
+  else if (errno == EFBIG)
+    *why = g_strdup_printf (_ ("larger than %d bytes"), FILE_MAX);
   else
-    {
-      text = g_malloc (FILE_MAX + 1);
-      size = read (fd, text, FILE_MAX);
+    *why = g_strdup (errno ? g_strerror (errno) : _ ("not a regular file"));
+  g_free (text);
 
-      if (size < 0 || ! g_utf8_validate (text, size, NULL))
-        {
-          *why = g_strdup (size < 0 ? g_strerror (errno) : _ ("not a text in UTF-8"));
-          g_clear_pointer (&text, g_free);
-        }
-      else
-        {
-          text[size] = '\0';
-        }
-    }
-
-  close (fd);
-
-  return text;
+  return NULL;
 }
 
 /* One line "key=value" into the preset.  NULL, or what is wrong with it. */

@@ -4,11 +4,13 @@
  */
 #include <string.h>
 
+#include "zenith-open.h"
 #include "zenith-recent.h"
 
 #define GROUP "generate"
 #define PROMPTS "prompts"
 #define LOCKED "seed-locked"
+#define BYTES_MAX (1 << 20)
 
 static gchar *
 file_name (void)
@@ -21,8 +23,12 @@ load (void)
 {
   GKeyFile *keys = g_key_file_new ();
   gchar    *file = file_name ();
+  gsize     size;
+  gchar    *text = zn_read_regular (file, BYTES_MAX, &size);
 
-  g_key_file_load_from_file (keys, file, G_KEY_FILE_NONE, NULL);
+  if (text)
+    g_key_file_load_from_data (keys, text, size, G_KEY_FILE_NONE, NULL);
+  g_free (text);
   g_free (file);
 
   return keys;
