@@ -2,7 +2,6 @@
 /* job.c - one picture, from its file to its result. */
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 #include "metadata.h"
 #include "picture.h"
 #include "zenith-apply.h"
+#include "zenith-open.h"
 
 #define PROMPT_MAX 4000 /* bytes */
 #define TRIAL 64        /* pixels a side of zn_job_try()'s picture                      */
@@ -22,28 +22,19 @@
  * would not be kept while others fill the cache. */
 static GMutex filtering;
 
-/* A path that is not a regular file is refused; opening never blocks. */
 static gint
 open_input (const gchar *path, struct stat *info, GError **error)
 {
-  gint fd = open (path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  gint fd = zn_open_regular (path, info);
 
-  if (fd < 0 || fstat (fd, info))
-    {
-      zn_set_errno (error, errno, "it cannot be opened");
-    }
-  else if (! S_ISREG (info->st_mode))
-    {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "it is not a regular file");
-    }
+  if (fd < 0 && errno)
+    zn_set_errno (error, errno, "it cannot be opened");
+  else if (fd < 0)
+    g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "it is not a regular file");
   else if (! info->st_size)
-    {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "the file is empty");
-    }
+    g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "the file is empty");
   else
-    {
-      return fd;
-    }
+    return fd;
   if (fd >= 0)
     close (fd);
 
@@ -104,7 +95,7 @@ zn_job_look (ZnBatch *batch, const ZnInput *input, ZnResult *state, GError **err
 static gboolean
 go_on (gdouble fraction, gpointer data)
 {
-  return ! g_atomic_int_get (&((ZnBatch *) data)->stop);
+  return ! zn_budget_stopped (&((ZnBatch *) data)->budget);
 }
 
 /* Tiles that are large and alike.  Two rows of them must stay in the operation's cache, 6
@@ -214,10 +205,12 @@ static gint
 encode (ZnBatch *batch, ZnPicture *picture, gint input, const ZnFormat *format, GError **error)
 {
   const gboolean by_exiv2 = format->by_exiv2 || format != picture->format;
-  gint           memory   = memfd_create ("zenith-batch", MFD_CLOEXEC);
-  ZnPicture     *again;
+  gint           memory;
   gboolean       ok;
 
+  if (by_exiv2 && ! zn_metadata_charge (picture, error))
+    return -1;
+  memory = memfd_create ("zenith-batch", MFD_CLOEXEC);
   if (memory < 0)
     {
       zn_set_errno (error, errno, "there is no memory for the result");
@@ -231,21 +224,15 @@ encode (ZnBatch *batch, ZnPicture *picture, gint input, const ZnFormat *format, 
     }
   else
     {
-      zn_metadata_mark (picture, input, batch->words);
+      zn_metadata_mark (picture, batch->words);
     }
   ok = zn_picture_save (picture, format, memory, error);
 
   /* exiv2 rewrites the file and does not report all errors: it is read again. */
   if (ok && by_exiv2)
-    {
-      ZnBudget none;
-
-      zn_budget_init (&none); /* this picture has its share already */
-      ok    = zn_metadata_transfer (batch->prompts ? memory : input, memory, batch->words, error);
-      again = ok ? zn_picture_load (memory, format, &none, error) : NULL;
-      ok    = again != NULL;
-      zn_picture_free (again);
-    }
+    ok = zn_metadata_transfer (picture, batch->prompts ? memory : input, memory, batch->words,
+                               error) &&
+         zn_picture_is_whole (memory, format, error);
   if (! ok)
     {
       close (memory);
@@ -271,6 +258,7 @@ put (ZnBatch *batch, const ZnInput *input, const struct stat *info, gint memory,
   ZnPart   part;
   gboolean ok;
 
+  g_rw_lock_reader_lock (&batch->writing);
   ok = zn_part_begin (&part, &batch->folder, input->name, error);
   if (ok && batch->in_place)
     keep_owner (&part, info);
@@ -279,6 +267,7 @@ put (ZnBatch *batch, const ZnInput *input, const struct stat *info, gint memory,
         zn_journal_add (batch->journal, input->name, info, &part, batch->words, error)) &&
        zn_part_finish (&part, error);
   zn_part_end (&part);
+  g_rw_lock_reader_unlock (&batch->writing);
 
   return ok;
 }

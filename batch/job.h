@@ -26,7 +26,7 @@ typedef struct
   gboolean          prompts;   /* inputs are texts, results are new */
   gboolean          overwrite; /* also files that zenith-batch did not write */
   gboolean          in_place;
-  gint              stop; /* atomic: give up */
+  GRWLock           writing; /* read: by who writes a result, write: by who must not cut one */
 } ZnBatch;
 
 /* Whether the result exists.  FALSE and an error message if it cannot be made, for a reason that is

@@ -356,6 +356,7 @@ run (Options *options, GError **error)
   gint        status   = 2;
 
   zn_budget_init (&batch.budget);
+  g_rw_lock_init (&batch.writing);
   if (options->presets || check (options, &how, error))
     {
       zn_metadata_init ();

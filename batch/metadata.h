@@ -16,11 +16,18 @@
 /* Call once, in the first thread, before all else. */
 void zn_metadata_init (void);
 
-/* Replaces picture->xmp by the packet of the file fd with the new entry.  A packet that
- * cannot be understood stays as it is, unmarked. */
-void zn_metadata_mark (ZnPicture *picture, gint fd, const gchar *settings);
+/* Adds the entry to picture->xmp.  A packet that cannot be understood, or is too costly to, stays as
+ * it is, unmarked. */
+void zn_metadata_mark (ZnPicture *picture, const gchar *settings);
 
-/* All of it, and the entry, from one file into another. */
-gboolean zn_metadata_transfer (gint from, gint to, const gchar *settings, GError **error);
+/* Charges for what zn_metadata_transfer() makes exiv2 do; picture->exif and xmp are the file's. */
+gboolean zn_metadata_charge (ZnPicture *picture, GError **error);
+
+/* All of it, and the entry, from the picture's file into another. */
+gboolean zn_metadata_transfer (ZnPicture   *picture,
+                               gint         from,
+                               gint         to,
+                               const gchar *settings,
+                               GError     **error);
 
 #endif

@@ -9,6 +9,8 @@
 #include "run.h"
 
 #define TICK (100 * G_TIME_SPAN_MILLISECOND)
+#define GRACE (500 * G_TIME_SPAN_MILLISECOND) /* for the threads to end by themselves */
+#define TRIES 20 /* of a fiftieth of a second, for a result to be written */
 
 typedef struct
 {
@@ -151,7 +153,7 @@ note (Run *run, const ZnInput *input, const GError *error, gdouble seconds)
       if (is_final (error) && ! run->full)
         {
           run->full = g_strdup (error->message);
-          g_atomic_int_set (&run->batch->stop, TRUE);
+          zn_budget_stop (&run->batch->budget);
         }
     }
   g_free (shown);
@@ -163,7 +165,7 @@ work (gpointer data)
   Run *run = data;
 
   g_mutex_lock (&run->lock);
-  while (run->next < run->todo->len && ! g_atomic_int_get (&run->batch->stop))
+  while (run->next < run->todo->len && ! zn_budget_stopped (&run->batch->budget))
     {
       const ZnInput *input = g_ptr_array_index (run->todo, run->next++);
       GError        *error = NULL;
@@ -184,35 +186,52 @@ work (gpointer data)
   return NULL;
 }
 
-static void
-work_all (Run *run)
+/* As many threads as there can be, at most one for each picture; 0 and an error message. */
+static guint
+start_threads (Run *run, GThread **threads, guint most, GError **error)
 {
-  const guint   n       = MIN (run->options->jobs, run->todo->len);
-  GThread     **threads = g_new0 (GThread *, n);
-  ZnProgressBar bar;
+  GError *failed = NULL;
 
-  zn_progress_begin (&bar, run->todo->len);
-  run->n_working = n;
-  for (guint i = 0; i < n; i++)
-    threads[i] = g_thread_new ("picture", work, run);
+  g_mutex_lock (&run->lock); /* they wait for it */
+  while (run->n_working < most &&
+         (threads[run->n_working] = g_thread_try_new ("picture", work, run, &failed)))
+    run->n_working++;
+  most = run->n_working;
+  g_mutex_unlock (&run->lock);
+
+  if (! most)
+    g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "no thread can be started: %s", failed->message);
+  g_clear_error (&failed);
+
+  return most;
+}
+
+/* Waits for all, or after a signal for a moment: what reads a file cannot always be interrupted.
+ * Returns whether all have ended; else with the lock, so that they change nothing any more. */
+static gboolean
+wait_for_all (Run *run, ZnProgressBar *bar)
+{
+  gint64 since = 0; /* when the signal came */
 
   g_mutex_lock (&run->lock);
   while (run->n_working)
     {
-      g_cond_wait_until (&run->changed, &run->lock, g_get_monotonic_time () + TICK);
-      if (caught)
-        g_atomic_int_set (&run->batch->stop, TRUE);
-      zn_progress_show (&bar, run->n_done + run->n_failed, run->n_failed);
+      const gint64 now = g_get_monotonic_time ();
+
+      if (caught && ! since)
+        {
+          since = now;
+          zn_budget_stop (&run->batch->budget);
+        }
+      if (since && now - since > GRACE)
+        return FALSE;
+      zn_progress_show (bar, run->n_done + run->n_failed, run->n_failed);
+      g_cond_wait_until (&run->changed, &run->lock, now + TICK);
     }
   g_mutex_unlock (&run->lock);
 
-  for (guint i = 0; i < n; i++)
-    g_thread_join (threads[i]);
-  g_free (threads);
-  zn_progress_end (&bar);
+  return TRUE;
 }
-
-/* ---- all of it ------------------------------------------------------------ */
 
 static void
 catch_signals (void)
@@ -222,31 +241,6 @@ catch_signals (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
     sigaction (numbers[i], &action, NULL);
-  signal (SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error of write() */
-}
-
-/* Makes OUT, opens the journal, tries the filter. */
-static gboolean
-prepare (Run *run, GError **error)
-{
-  ZnBatch *batch = run->batch;
-
-  if (batch->folder.fd < 0)
-    {
-      gchar *path = g_strdup (batch->folder.path);
-
-      zn_folder_close (&batch->folder);
-      if (! zn_folder_open (&batch->folder, path, TRUE, error))
-        {
-          g_free (path);
-          return FALSE;
-        }
-      g_free (path);
-    }
-  if (batch->journal && ! zn_journal_open (batch->journal, error))
-    return FALSE;
-
-  return zn_job_try (batch, error);
 }
 
 static gint
@@ -278,6 +272,64 @@ finish (Run *run, gdouble seconds)
   return run->skipped->len || left ? 1 : 0;
 }
 
+/* FALSE and an error message if nothing can be done. */
+static gboolean
+work_all (Run *run, gint64 start, GError **error)
+{
+  GThread     **threads = g_new0 (GThread *, run->options->jobs);
+  ZnProgressBar bar;
+  guint         n;
+
+  catch_signals ();
+  n = start_threads (run, threads, MIN (run->options->jobs, run->todo->len), error);
+  if (n)
+    {
+      zn_progress_begin (&bar, run->todo->len);
+      if (! wait_for_all (run, &bar))
+        {
+          /* A thread is busy with a file.  A result gets its name only when it is whole, so even one
+           * that cannot be waited for is not half. */
+          for (gint i = 0; i < TRIES && ! g_rw_lock_writer_trylock (&run->batch->writing); i++)
+            g_usleep (G_USEC_PER_SEC / 50);
+          zn_progress_end (&bar);
+          finish (run, (g_get_monotonic_time () - start) / 1e6);
+          raise (caught); /* whose handler is the default again */
+        }
+      for (guint i = 0; i < n; i++)
+        g_thread_join (threads[i]);
+      zn_progress_end (&bar);
+    }
+  g_free (threads);
+
+  return n > 0;
+}
+
+/* ---- all of it ------------------------------------------------------------ */
+
+/* Makes OUT, opens the journal, tries the filter. */
+static gboolean
+prepare (Run *run, GError **error)
+{
+  ZnBatch *batch = run->batch;
+
+  if (batch->folder.fd < 0)
+    {
+      gchar *path = g_strdup (batch->folder.path);
+
+      zn_folder_close (&batch->folder);
+      if (! zn_folder_open (&batch->folder, path, TRUE, error))
+        {
+          g_free (path);
+          return FALSE;
+        }
+      g_free (path);
+    }
+  if (batch->journal && ! zn_journal_open (batch->journal, error))
+    return FALSE;
+
+  return zn_job_try (batch, error);
+}
+
 gint
 zn_run (ZnBatch *batch, const ZnRun *options)
 {
@@ -291,7 +343,7 @@ zn_run (ZnBatch *batch, const ZnRun *options)
 
   g_mutex_init (&run.lock);
   g_cond_init (&run.changed);
-  catch_signals ();
+  signal (SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error of write() */
 
   if (! plan (&run))
     {
@@ -302,15 +354,13 @@ zn_run (ZnBatch *batch, const ZnRun *options)
       print_skipped (&run);
       status = run.skipped->len ? 1 : 0;
     }
-  else if (run.todo->len && ! prepare (&run, &error))
+  else if (run.todo->len && (! prepare (&run, &error) || ! work_all (&run, start, &error)))
     {
       fprintf (stderr, "zenith-batch: %s\n", error->message);
       g_clear_error (&error);
     }
   else
     {
-      if (run.todo->len)
-        work_all (&run);
       status = finish (&run, (g_get_monotonic_time () - start) / 1e6);
     }
   g_ptr_array_unref (run.todo);

@@ -19,6 +19,8 @@
 #define QUALITY 95
 #define STRIP_ROWS 16
 #define MARKER_MAX 65533 /* bytes that one holds */
+#define READ 4096        /* bytes at a time */
+#define STEP 64 /* bytes of work to go past one marker: libjpeg goes past all to add another */
 
 static const gchar exif_name[]     = "Exif\0"; /* two NULs with the end's */
 static const gchar xmp_name[]      = "http://ns.adobe.com/xap/1.0/";
@@ -29,6 +31,7 @@ typedef struct
   struct jpeg_error_mgr manager; /* first: libjpeg knows this one */
   jmp_buf               jump;
   gchar                 why[JMSG_LENGTH_MAX];
+  GError               *error; /* of ours: instead of why */
 } Trouble;
 
 typedef struct
@@ -36,6 +39,16 @@ typedef struct
   struct jpeg_decompress_struct jpeg;
   Trouble                       trouble;
   guchar                       *pixels;
+
+  struct jpeg_source_mgr source;
+  FILE                  *file;
+  guchar                 bytes[READ];
+
+  struct jpeg_progress_mgr progress;
+  ZnPicture               *picture;
+  gint                     scans; /* that were charged for */
+  jpeg_saved_marker_ptr    last;  /* the same */
+  guint                    n_markers;
 } Decoder;
 
 typedef struct
@@ -64,6 +77,12 @@ on_message (j_common_ptr jpeg, int level)
     on_error (jpeg);
 }
 
+static G_NORETURN void
+give_up (Trouble *trouble)
+{
+  longjmp (trouble->jump, 1);
+}
+
 static struct jpeg_error_mgr *
 trouble_init (Trouble *trouble)
 {
@@ -78,6 +97,104 @@ static gboolean
 jpeg_is (const guchar head[ZN_HEAD])
 {
   return head[0] == 0xff && head[1] == 0xd8 && head[2] == 0xff;
+}
+
+/* ---- where the bytes come from -------------------------------------------- */
+
+static void
+source_begin (j_decompress_ptr jpeg)
+{
+}
+
+/* Charges for the markers that were kept since the last call. */
+static void
+charge_markers (Decoder *decoder)
+{
+  ZnPicture            *picture = decoder->picture;
+  jpeg_saved_marker_ptr m       = decoder->last ? decoder->last->next : decoder->jpeg.marker_list;
+
+  for (; m; m = m->next)
+    {
+      decoder->last = m;
+      if (! zn_picture_note (picture, m->data_length, &decoder->trouble.error) ||
+          (m->marker == JPEG_APP0 + 13 &&
+           ! zn_picture_note_iptc (picture, m->data, m->data_length, &decoder->trouble.error)) ||
+          ! zn_share_work (&picture->share, (guint64) decoder->n_markers++ * STEP,
+                           &decoder->trouble.error))
+        give_up (&decoder->trouble);
+    }
+}
+
+static boolean
+source_fill (j_decompress_ptr jpeg)
+{
+  Decoder *decoder = jpeg->client_data;
+  gsize    n       = fread (decoder->bytes, 1, READ, decoder->file);
+
+  charge_markers (decoder);
+  if (! zn_share_work (&decoder->picture->share, n, &decoder->trouble.error))
+    give_up (&decoder->trouble);
+  if (! n)
+    {
+      jpeg->err->msg_code = JWRN_JPEG_EOF;
+      on_error ((j_common_ptr) jpeg);
+    }
+  jpeg->src->next_input_byte = decoder->bytes;
+  jpeg->src->bytes_in_buffer = n;
+
+  return TRUE;
+}
+
+static void
+source_skip (j_decompress_ptr jpeg, long n)
+{
+  while (n > (long) jpeg->src->bytes_in_buffer)
+    {
+      n -= (long) jpeg->src->bytes_in_buffer;
+      source_fill (jpeg);
+    }
+  if (n > 0)
+    {
+      jpeg->src->next_input_byte += n;
+      jpeg->src->bytes_in_buffer -= (size_t) n;
+    }
+}
+
+/* Called before each row of blocks of each pass of a file with several: a pass goes over all blocks
+ * of its components, however few bytes it has. */
+static void
+on_progress (j_common_ptr common)
+{
+  j_decompress_ptr jpeg    = (j_decompress_ptr) common;
+  Decoder         *decoder = jpeg->client_data;
+  guint64          samples = 0;
+
+  if (jpeg->input_scan_number > decoder->scans)
+    {
+      decoder->scans = jpeg->input_scan_number;
+      for (gint i = 0; i < jpeg->comps_in_scan; i++)
+        samples += (guint64) jpeg->cur_comp_info[i]->width_in_blocks *
+                   jpeg->cur_comp_info[i]->height_in_blocks * DCTSIZE2;
+    }
+  if (! zn_share_work (&decoder->picture->share, samples, &decoder->trouble.error))
+    give_up (&decoder->trouble);
+}
+
+static void
+source_init (Decoder *decoder, ZnPicture *picture, FILE *file)
+{
+  decoder->picture = picture;
+  decoder->file    = file;
+  decoder->source  = (struct jpeg_source_mgr){ .init_source       = source_begin,
+                                               .fill_input_buffer = source_fill,
+                                               .skip_input_data   = source_skip,
+                                               .resync_to_restart = jpeg_resync_to_restart,
+                                               .term_source       = source_begin };
+
+  decoder->progress.progress_monitor = on_progress;
+  decoder->jpeg.client_data          = decoder;
+  decoder->jpeg.src                  = &decoder->source;
+  decoder->jpeg.progress             = &decoder->progress;
 }
 
 /* ---- reading -------------------------------------------------------------- */
@@ -147,6 +264,18 @@ read_notes (Decoder *decoder, ZnPicture *picture)
     }
 }
 
+/* A file with several passes is decoded from all its coefficients, of two bytes each. */
+static gboolean
+charge_coefficients (const struct jpeg_decompress_struct *jpeg, ZnPicture *picture, GError **error)
+{
+  guint64 n = 0;
+
+  for (gint i = 0; i < jpeg->num_components; i++)
+    n += (guint64) jpeg->comp_info[i].width_in_blocks * jpeg->comp_info[i].height_in_blocks;
+
+  return zn_share_memory (&picture->share, n * DCTSIZE2 * sizeof (JCOEF), error);
+}
+
 static gboolean
 read_all (Decoder *decoder, ZnPicture *picture, GError **error)
 {
@@ -158,6 +287,7 @@ read_all (Decoder *decoder, ZnPicture *picture, GError **error)
   jpeg_save_markers (jpeg, JPEG_APP0 + 2, 0xffff);
   jpeg_save_markers (jpeg, JPEG_APP0 + 13, 0xffff);
   jpeg_read_header (jpeg, TRUE);
+  charge_markers (decoder);
 
   if (jpeg->out_color_space != JCS_GRAYSCALE && jpeg->out_color_space != JCS_RGB)
     {
@@ -169,6 +299,8 @@ read_all (Decoder *decoder, ZnPicture *picture, GError **error)
   picture->height = (gint) jpeg->image_height;
   picture->grey   = jpeg->out_color_space == JCS_GRAYSCALE;
   picture->depth  = ZN_DEPTH_U8;
+  if (jpeg_has_multiple_scans (jpeg) && ! charge_coefficients (jpeg, picture, error))
+    return FALSE;
   read_notes (decoder, picture);
   if (! zn_picture_begin (picture, error))
     return FALSE;
@@ -176,11 +308,15 @@ read_all (Decoder *decoder, ZnPicture *picture, GError **error)
   jpeg->dct_method = JDCT_ISLOW; /* the same bits everywhere */
   jpeg_start_decompress (jpeg);
   stride          = (gsize) jpeg->output_width * jpeg->output_components;
-  decoder->pixels = g_malloc (stride * STRIP_ROWS);
+  decoder->pixels = zn_picture_alloc (stride * STRIP_ROWS, error);
+  if (! decoder->pixels)
+    return FALSE;
   for (gint y = 0; y < picture->height;)
     {
       gint rows = MIN (STRIP_ROWS, picture->height - y);
 
+      if (! zn_share_work (&picture->share, 0, error))
+        return FALSE;
       for (gint i = 0; i < rows; i++)
         {
           JSAMPROW row = decoder->pixels + stride * i;
@@ -209,11 +345,14 @@ jpeg_load (ZnPicture *picture, FILE *file, GError **error)
   decoder->jpeg.err = trouble_init (&decoder->trouble);
   if (setjmp (decoder->trouble.jump))
     {
-      zn_picture_damaged (error, decoder->trouble.why);
+      if (decoder->trouble.error)
+        g_propagate_error (error, g_steal_pointer (&decoder->trouble.error));
+      else
+        zn_picture_damaged (error, decoder->trouble.why);
       return FALSE;
     }
   jpeg_create_decompress (&decoder->jpeg);
-  jpeg_stdio_src (&decoder->jpeg, file);
+  source_init (decoder, picture, file);
 
   return read_all (decoder, picture, error);
 }
@@ -229,6 +368,15 @@ table_sum (JQUANT_TBL *const *tables)
     sum += tables[0]->quantval[i];
 
   return sum;
+}
+
+/* The finer of both steps.  A 0, which a file must not have, is no step: dividing by it traps. */
+static void
+set_finer (JQUANT_TBL *to, const JQUANT_TBL *from)
+{
+  for (gint i = 0; i < DCTSIZE2; i++)
+    if (from->quantval[i])
+      to->quantval[i] = MIN (from->quantval[i], to->quantval[i]);
 }
 
 /* Quality, sampling and the rest, as the input had them. */
@@ -251,9 +399,7 @@ set_coding (struct jpeg_compress_struct *to, const struct jpeg_decompress_struct
       table_sum (from->quant_tbl_ptrs) < table_sum (to->quant_tbl_ptrs))
     for (gint i = 0; i < 2; i++)
       if (from->quant_tbl_ptrs[i])
-        for (gint j = 0; j < DCTSIZE2; j++)
-          to->quant_tbl_ptrs[i]->quantval[j] = MIN (from->quant_tbl_ptrs[i]->quantval[j],
-                                                    to->quant_tbl_ptrs[i]->quantval[j]);
+        set_finer (to->quant_tbl_ptrs[i], from->quant_tbl_ptrs[i]);
   if (from->progressive_mode)
     jpeg_simple_progression (to);
   to->write_JFIF_header = from->saw_JFIF_marker && from->jpeg_color_space != JCS_RGB;
@@ -285,7 +431,7 @@ write_named (struct jpeg_compress_struct *jpeg, const gchar *name, gsize name_si
     {
       g_snprintf (((Trouble *) jpeg->err)->why, JMSG_LENGTH_MAX,
                   "its metadata are larger than a JPEG file can hold");
-      longjmp (((Trouble *) jpeg->err)->jump, 1);
+      give_up ((Trouble *) jpeg->err);
     }
 
   jpeg_write_m_header (jpeg, JPEG_APP0 + 1, (unsigned int) (name_size + size));
@@ -338,7 +484,9 @@ write_all (Encoder *encoder, const ZnPicture *picture, FILE *file)
 
   jpeg_start_compress (jpeg, TRUE);
   write_notes (jpeg, from, picture);
-  encoder->pixels = g_malloc (stride * STRIP_ROWS);
+  encoder->pixels = zn_picture_alloc (stride * STRIP_ROWS, &encoder->trouble.error);
+  if (! encoder->pixels)
+    give_up (&encoder->trouble);
   for (gint y = 0; y < picture->height; y += STRIP_ROWS)
     {
       const gint rows = MIN (STRIP_ROWS, picture->height - y);
@@ -371,7 +519,8 @@ jpeg_save (const ZnPicture *picture, FILE *file, GError **error)
   if (setjmp (encoder->trouble.jump))
     {
       g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "the JPEG file could not be written: %s",
-                   encoder->trouble.why);
+                   encoder->trouble.error ? encoder->trouble.error->message : encoder->trouble.why);
+      g_clear_error (&encoder->trouble.error);
     }
   else
     {

@@ -7,8 +7,11 @@
  * made up. */
 
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <png.h>
+#include <zlib.h>
 
 #include "picture.h"
 #include "zenith-settings.h"
@@ -19,6 +22,9 @@
 
 #define XMP_KEY "XML:com.adobe.xmp"
 #define XMP_PROFILE "Raw profile type xmp"
+
+#define CHUNK_EMPTY 12 /* bytes: length, name, checksum */
+#define INFLATED 16384 /* bytes at a time */
 
 typedef struct
 {
@@ -85,6 +91,111 @@ png_is (const guchar head[ZN_HEAD])
   return ! png_sig_cmp (head, 0, 8);
 }
 
+/* ---- what the chunks cost ------------------------------------------------- */
+
+/* Where the compressed part of a chunk begins; NULL if it has none. */
+static const guchar *
+compressed (const gchar *type, const guchar *data, const guchar *end)
+{
+  const gboolean text = ! strcmp (type, "iTXt");
+  const guchar  *at;
+
+  if (! text && strcmp (type, "zTXt") && strcmp (type, "iCCP"))
+    return NULL;
+
+  at = memchr (data, 0, (gsize) (end - data)); /* of the keyword */
+  at = at && end - at > 2 ? at + (text ? 3 : 2) : NULL;
+  if (at && text && ! at[-2])
+    return NULL;
+  for (gint i = 0; text && at && i < 2; i++) /* language, the keyword in it */
+    {
+      at = memchr (at, 0, (gsize) (end - at));
+      at = at ? at + 1 : NULL;
+    }
+
+  return at;
+}
+
+/* libpng would hold all of it before it says how much it is. */
+static gboolean
+charge_inflated (ZnPicture *picture, const guchar *data, gsize size, GError **error)
+{
+  z_stream z = { .next_in = (Bytef *) data, .avail_in = (uInt) size };
+  guchar   room[INFLATED];
+  int      status;
+  gboolean ok = TRUE;
+
+  if (inflateInit (&z) != Z_OK)
+    return TRUE; /* then libpng cannot, either */
+  do
+    {
+      z.next_out  = room;
+      z.avail_out = INFLATED;
+      status      = inflate (&z, Z_NO_FLUSH);
+      ok          = zn_picture_note (picture, INFLATED - z.avail_out, error);
+    }
+  while (ok && status == Z_OK && z.avail_out < INFLATED);
+  inflateEnd (&z);
+
+  return ok;
+}
+
+/* One chunk, whose data begin there. */
+static gboolean
+charge_chunk (ZnPicture   *picture,
+              gint         fd,
+              const gchar *type,
+              guint64      at,
+              gsize        size,
+              GError     **error)
+{
+  const guchar *from;
+  guchar       *data;
+  gboolean      ok;
+
+  if (! zn_picture_note (picture, size, error))
+    return FALSE;
+  data = zn_picture_alloc (size, error);
+  if (! data)
+    return FALSE;
+  ok   = pread (fd, data, size, (off_t) at) == (gssize) size;
+  from = ok ? compressed (type, data, data + size) : NULL;
+  ok   = ! from || charge_inflated (picture, from, (gsize) (data + size - from), error);
+  g_free (data);
+
+  return ok;
+}
+
+/* All that are not pixels. */
+static gboolean
+charge_chunks (ZnPicture *picture, gint fd, GError **error)
+{
+  struct stat info;
+  guint64     at = 8, end, size;
+
+  if (fstat (fd, &info))
+    return TRUE; /* libpng will say that it is cut; likewise below */
+  end = (guint64) info.st_size;
+  while (at + CHUNK_EMPTY <= end)
+    {
+      guchar head[8];
+      gchar  type[5] = "";
+
+      if (pread (fd, head, sizeof (head), (off_t) at) != (gssize) sizeof (head))
+        break;
+      size = (guint64) head[0] << 24 | head[1] << 16 | head[2] << 8 | head[3];
+      memcpy (type, head + 4, 4);
+      if (size > end - at - CHUNK_EMPTY)
+        break;
+      if (strcmp (type, "IDAT") ? ! charge_chunk (picture, fd, type, at + 8, (gsize) size, error)
+                                : ! zn_share_work (&picture->share, ZN_ITEM, error))
+        return FALSE;
+      at += CHUNK_EMPTY + size;
+    }
+
+  return TRUE;
+}
+
 /* ---- reading -------------------------------------------------------------- */
 
 /* A gAMA that can be true. */
@@ -126,6 +237,33 @@ read_space (Codec *codec, ZnPicture *picture)
                                                      BABL_SPACE_FLAG_EQUALIZE);
 }
 
+/* A packet in ImageMagick's old way: a line "xmp", its length, digits.  NULL: it is none. */
+static GBytes *
+raw_profile (const gchar *text)
+{
+  const gchar *digits = strchr (g_str_has_prefix (text, "\n") ? text + 1 : text, '\n');
+  GByteArray  *bytes;
+  gint         high = -1;
+
+  digits = digits ? strchr (digits + 1, '\n') : NULL;
+  if (! digits)
+    return NULL;
+
+  bytes = g_byte_array_new ();
+  for (; *digits; digits++)
+    {
+      const gint   v    = g_ascii_xdigit_value (*digits);
+      const guint8 byte = (guint8) (high << 4 | v);
+
+      if (v >= 0 && high >= 0)
+        g_byte_array_append (bytes, &byte, 1);
+      if (v >= 0)
+        high = high < 0 ? v : -1;
+    }
+
+  return g_byte_array_free_to_bytes (bytes);
+}
+
 static void
 read_notes (Codec *codec, ZnPicture *picture)
 {
@@ -158,6 +296,9 @@ read_notes (Codec *codec, ZnPicture *picture)
       for (int j = 0; j < n; j++)
         if (! strcmp (text[j].key, XMP_KEY) && ! picture->xmp)
           picture->xmp = g_bytes_new (text[j].text, strlen (text[j].text));
+      for (int j = 0; j < n; j++)
+        if (! strcmp (text[j].key, XMP_PROFILE) && ! picture->xmp)
+          picture->xmp = raw_profile (text[j].text);
     }
 }
 
@@ -200,34 +341,41 @@ read_header (Codec *codec, ZnPicture *picture, GError **error)
 }
 
 /* An interlaced picture comes in passes over all of it. */
-static void
-read_pixels (Codec *codec, ZnPicture *picture)
+static gboolean
+read_pixels (Codec *codec, ZnPicture *picture, GError **error)
 {
   const gint  passes = png_set_interlace_handling (codec->png);
   const gint  strip  = passes > 1 ? picture->height : MIN (picture->height, STRIP_ROWS);
-  const gsize stride = (gsize) picture->width *
-                       babl_format_get_bytes_per_pixel (zn_picture_babl (picture, picture->depth));
+  const gsize stride = (gsize) picture->width * zn_picture_pixel (picture);
 
   png_read_update_info (codec->png, codec->info);
   if (png_get_rowbytes (codec->png, codec->info) != stride)
     png_error (codec->png, "its rows have an unexpected size");
 
-  codec->pixels = g_try_malloc0 (stride * strip);
-  codec->rows   = g_new0 (png_bytep, strip);
-  if (! codec->pixels)
-    png_error (codec->png, "there is not enough memory for it");
+  codec->pixels = zn_picture_alloc (stride * strip, error);
+  codec->rows   = codec->pixels ? zn_picture_alloc (sizeof (png_bytep) * strip, error) : NULL;
+  if (! codec->rows ||
+      ! zn_share_work (&picture->share, zn_picture_bytes (picture) * (guint) (passes - 1), error))
+    return FALSE;
   for (gint i = 0; i < strip; i++)
     codec->rows[i] = codec->pixels + stride * i;
 
-  for (gint y = 0; y < picture->height; y += strip)
-    {
-      const gint rows = MIN (strip, picture->height - y);
+  for (gint pass = 0; pass < passes; pass++)
+    for (gint y = 0; y < picture->height; y += STRIP_ROWS)
+      {
+        const gint rows = MIN (STRIP_ROWS, picture->height - y);
 
-      for (gint pass = 0; pass < passes; pass++)
-        png_read_rows (codec->png, codec->rows, NULL, rows);
-      zn_picture_put_rows (picture, y, rows, codec->pixels);
-    }
+        if (! zn_share_work (&picture->share, 0, error))
+          return FALSE;
+        png_read_rows (codec->png, codec->rows + (passes > 1 ? y : 0), NULL, rows);
+        if (passes == 1)
+          zn_picture_put_rows (picture, y, rows, codec->pixels);
+      }
+  if (passes > 1)
+    zn_picture_put_rows (picture, 0, picture->height, codec->pixels);
   png_read_end (codec->png, codec->end);
+
+  return TRUE;
 }
 
 static gboolean
@@ -244,10 +392,11 @@ png_load (ZnPicture *picture, FILE *file, GError **error)
       return FALSE;
     }
 
-  png_init_io (codec->png, file);
-  if (! read_header (codec, picture, error))
+  if (! charge_chunks (picture, fileno (file), error))
     return FALSE;
-  read_pixels (codec, picture);
+  png_init_io (codec->png, file);
+  if (! read_header (codec, picture, error) || ! read_pixels (codec, picture, error))
+    return FALSE;
   read_notes (codec, picture);
   g_clear_pointer (&codec->pixels, g_free);
   g_clear_pointer (&codec->rows, g_free);
@@ -314,7 +463,8 @@ write_notes (Codec *codec, const ZnPicture *picture, gboolean same)
       gdouble      x, y;
 
       zn_picture_resolution (picture, unit, &x, &y);
-      png_set_pHYs (codec->png, codec->info, (png_uint_32) (x + 0.5), (png_uint_32) (y + 0.5),
+      png_set_pHYs (codec->png, codec->info, (png_uint_32) CLAMP (x + 0.5, 0, G_MAXINT32),
+                    (png_uint_32) CLAMP (y + 0.5, 0, G_MAXINT32),
                     unit == ZN_UNIT_METRE ? PNG_RESOLUTION_METER : PNG_RESOLUTION_UNKNOWN);
     }
   if (picture->xmp)
@@ -362,7 +512,9 @@ png_save (const ZnPicture *picture, FILE *file, GError **error)
   if (depth == ZN_DEPTH_U16 && G_BYTE_ORDER == G_LITTLE_ENDIAN)
     png_set_swap (codec->png);
 
-  codec->pixels = g_malloc (stride * STRIP_ROWS);
+  codec->pixels = g_try_malloc (stride * STRIP_ROWS);
+  if (! codec->pixels)
+    png_error (codec->png, "there is not enough memory");
   for (gint y = 0; y < picture->height; y += STRIP_ROWS)
     {
       const gint rows = MIN (STRIP_ROWS, picture->height - y);

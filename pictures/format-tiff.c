@@ -11,7 +11,7 @@
 
 #include <tiffio.h>
 
-#include "picture.h"
+#include "directory.h"
 #include "zenith-settings.h"
 
 #define STRIP_ROWS 64
@@ -37,6 +37,13 @@ typedef struct
   gsize   stride; /* of the whole picture */
   guchar *all;    /* [height][stride], samples together */
   guchar *block;  /* a strip or tile */
+  gsize   block_size;
+
+  ZnPicture *picture;
+  gint       fd;
+  off_t      at;
+  gboolean   passes; /* JPEG data may have several */
+  GError    *error;  /* of ours: instead of libtiff's */
 } Decoder;
 
 /* ---- errors --------------------------------------------------------------- */
@@ -59,13 +66,10 @@ why (void)
   return text ? text : "it is not a TIFF file that libtiff reads";
 }
 
-/* A TIFF that reads or writes the same open file as the stream. */
-static TIFF *
-tiff_open (FILE *file, const gchar *mode)
+static void
+begin_errors (void)
 {
   static gsize once;
-  gint         fd;
-  TIFF        *tiff;
 
   if (g_once_init_enter (&once))
     {
@@ -74,14 +78,6 @@ tiff_open (FILE *file, const gchar *mode)
       g_once_init_leave (&once, 1);
     }
   g_private_replace (&said, NULL);
-
-  fd = dup (fileno (file));
-  lseek (fd, 0, SEEK_SET);
-  tiff = TIFFFdOpen (fd, "picture", mode);
-  if (! tiff)
-    close (fd);
-
-  return tiff;
 }
 
 static gboolean
@@ -99,85 +95,70 @@ refuse (GError **error, const gchar *what)
   return FALSE;
 }
 
-/* ---- completeness --------------------------------------------------------- */
+/* ---- where the bytes come from -------------------------------------------- */
 
-#define ENTRIES_MAX 4096
-#define DEPTH_MAX 3 /* the first directory, EXIF, interoperability */
-
-typedef struct
-{
-  gint     fd;
-  guint64  size;
-  gboolean swap, big;
-} Bytes;
-
-/* An unsigned number of that many bytes; 0 beyond the end. */
-static guint64
-number (const Bytes *bytes, guint64 at, gint width)
-{
-  guchar b[8] = {
-    0,
-  };
-  guint64 v = 0;
-
-  if (pread (bytes->fd, b, width, (off_t) at) != width)
-    return 0;
-  for (gint i = 0; i < width; i++)
-    v = v << 8 | b[bytes->swap ? i : width - 1 - i];
-
-  return v;
-}
-
-/* Whether everything that the entries of a directory refer to is inside the file.  libtiff only
- * warns of a description or a note of the camera that is cut. */
+/* Each pass of JPEG data inside goes over the whole block: one more than was charged for. */
 static gboolean
-is_whole (const Bytes *bytes, guint64 at, gint depth)
+charge_passes (Decoder *decoder, const guchar *data, gsize size)
 {
-  static const guchar sizes[] = { 0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8, 8, 8 };
-  const gint          head    = bytes->big ? 8 : 2;
-  const gint          entry   = bytes->big ? 20 : 12;
-  const gint          word    = bytes->big ? 8 : 4;
-  const guint64       n       = number (bytes, at, head);
+  const guchar *end = data + size;
 
-  if (n > ENTRIES_MAX || at > bytes->size || at + head + n * entry > bytes->size)
-    return FALSE;
-
-  for (guint64 i = 0; i < n; i++)
-    {
-      const guint64 here  = at + head + i * entry;
-      const guint64 tag   = number (bytes, here, 2);
-      const guint64 type  = number (bytes, here + 2, 2);
-      const guint64 count = number (bytes, here + 4, word);
-      const guint64 value = number (bytes, here + 4 + word, word);
-      const guint64 each  = type < G_N_ELEMENTS (sizes) ? sizes[type] : 0;
-
-      if (each && count > bytes->size)
-        return FALSE;
-      if (each * count > (guint64) word &&
-          (value > bytes->size || each * count > bytes->size - value))
-        return FALSE;
-      if ((tag == TIFFTAG_EXIFIFD || tag == TIFFTAG_GPSIFD) && depth < DEPTH_MAX &&
-          ! is_whole (bytes, value, depth + 1))
-        return FALSE;
-    }
+  for (; (data = memchr (data, 0xff, (gsize) (end - data))) && data + 1 < end; data++)
+    if (data[1] == 0xda &&
+        ! zn_share_work (&decoder->picture->share, decoder->block_size, &decoder->error))
+      return FALSE;
 
   return TRUE;
 }
 
-static gboolean
-file_is_whole (FILE *file)
+static tmsize_t
+on_read (thandle_t handle, void *to, tmsize_t size)
 {
-  Bytes       bytes = { .fd = fileno (file) };
+  Decoder *decoder = handle;
+  gssize   n;
+
+  if (decoder->error ||
+      ! zn_share_work (&decoder->picture->share, (guint64) size + ZN_ITEM, &decoder->error))
+    return -1;
+  n = pread (decoder->fd, to, (gsize) size, decoder->at);
+  if (n > 0)
+    decoder->at += n;
+  if (n > 0 && decoder->passes && ! charge_passes (decoder, to, (gsize) n))
+    return -1;
+
+  return n;
+}
+
+static tmsize_t
+on_write (thandle_t handle, void *from, tmsize_t size)
+{
+  return -1;
+}
+
+static toff_t
+on_size (thandle_t handle)
+{
   struct stat info;
-  guchar      head[4];
 
-  if (fstat (bytes.fd, &info) || pread (bytes.fd, head, 4, 0) != 4)
-    return FALSE;
-  bytes.size = (guint64) info.st_size;
-  bytes.swap = *head == 'M';
-  bytes.big  = head[bytes.swap ? 3 : 2] == '+';
+  return fstat (((Decoder *) handle)->fd, &info) ? 0 : (toff_t) info.st_size;
+}
 
-  return is_whole (&bytes, number (&bytes, bytes.big ? 8 : 4, bytes.big ? 8 : 4), 0);
+static toff_t
+on_seek (thandle_t handle, toff_t to, int whence)
+{
+  Decoder *decoder = handle;
+
+  decoder->at = (off_t) (whence == SEEK_SET   ? to
+                         : whence == SEEK_CUR ? (toff_t) decoder->at + to
+                                              : on_size (handle) + to);
+
+  return (toff_t) decoder->at;
+}
+
+static int
+on_close (thandle_t handle)
+{
+  return 0;
 }
 
 /* ---- reading -------------------------------------------------------------- */
@@ -257,6 +238,7 @@ read_notes (TIFF *tiff, ZnPicture *picture, Kept *kept)
   guint16 unit = tag16 (tiff, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
   guint32 size = 0;
   void   *icc  = NULL;
+  void   *xmp  = NULL;
   gfloat *list = NULL;
   float   x, y;
 
@@ -270,6 +252,8 @@ read_notes (TIFF *tiff, ZnPicture *picture, Kept *kept)
 
   if (TIFFGetField (tiff, TIFFTAG_ICCPROFILE, &size, &icc))
     zn_picture_set_icc (picture, icc, size);
+  if (TIFFGetField (tiff, TIFFTAG_XMLPACKET, &size, &xmp) && xmp)
+    picture->xmp = g_bytes_new (xmp, size);
   if (TIFFGetField (tiff, TIFFTAG_XRESOLUTION, &x) &&
       TIFFGetField (tiff, TIFFTAG_YRESOLUTION, &y) && x > 0.0f && y > 0.0f)
     {
@@ -309,8 +293,19 @@ place_block (Decoder         *decoder,
     }
 }
 
+/* The block, and what libtiff reads it from. */
 static gboolean
-read_strips (Decoder *decoder, const ZnPicture *picture, gint plane)
+make_block (Decoder *decoder, ZnPicture *picture, gsize size)
+{
+  decoder->block_size = size;
+  if (zn_share_memory (&picture->share, 2 * (guint64) size, &decoder->error))
+    decoder->block = zn_picture_alloc (size, &decoder->error);
+
+  return decoder->block != NULL;
+}
+
+static gboolean
+read_strips (Decoder *decoder, ZnPicture *picture, gint plane)
 {
   guint32 rows = (guint32) picture->height;
   gsize   step = plane < 0 ? decoder->pixel : decoder->bits / 8u;
@@ -320,7 +315,8 @@ read_strips (Decoder *decoder, const ZnPicture *picture, gint plane)
   if ((gsize) TIFFStripSize (decoder->tiff) != rows * step * picture->width)
     return FALSE;
 
-  decoder->block = g_malloc (rows * step * picture->width);
+  if (! make_block (decoder, picture, rows * step * picture->width))
+    return FALSE;
   for (gint y = 0; y < picture->height; y += rows)
     {
       const gint     h    = MIN ((gint) rows, picture->height - y);
@@ -336,10 +332,11 @@ read_strips (Decoder *decoder, const ZnPicture *picture, gint plane)
 }
 
 static gboolean
-read_tiles (Decoder *decoder, const ZnPicture *picture, gint plane)
+read_tiles (Decoder *decoder, ZnPicture *picture, gint plane)
 {
   const tmsize_t size = TIFFTileSize (decoder->tiff);
   guint32        w = 0, h = 0;
+  guint64        n;
   gsize          step = plane < 0 ? decoder->pixel : decoder->bits / 8u;
 
   TIFFGetField (decoder->tiff, TIFFTAG_TILEWIDTH, &w);
@@ -347,7 +344,10 @@ read_tiles (Decoder *decoder, const ZnPicture *picture, gint plane)
   if (! w || ! h || w > 65536 || h > 65536 || (gsize) size != w * step * h)
     return FALSE;
 
-  decoder->block = g_malloc (size);
+  n = (guint64) ((picture->width + w - 1) / w) * ((picture->height + h - 1) / h);
+  if (! zn_share_work (&picture->share, n * (guint64) size, &decoder->error) ||
+      ! make_block (decoder, picture, (gsize) size))
+    return FALSE;
   for (gint y = 0; y < picture->height; y += h)
     for (gint x = 0; x < picture->width; x += w)
       {
@@ -383,12 +383,10 @@ read_pixels (Decoder *decoder, ZnPicture *picture, GError **error)
 
   decoder->pixel  = decoder->samples * (decoder->bits / 8u);
   decoder->stride = decoder->pixel * picture->width;
-  decoder->all    = g_try_malloc0 (decoder->stride * picture->height);
+  decoder->passes = kept->compression == COMPRESSION_JPEG;
+  decoder->all    = zn_picture_alloc (decoder->stride * picture->height, error);
   if (! decoder->all)
-    {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "there is not enough memory for it");
-      return FALSE;
-    }
+    return FALSE;
 
   for (gint plane = apart ? 0 : -1; plane < (apart ? decoder->samples : 0); plane++)
     {
@@ -397,10 +395,7 @@ read_pixels (Decoder *decoder, ZnPicture *picture, GError **error)
 
       g_clear_pointer (&decoder->block, g_free);
       if (! ok)
-        {
-          zn_picture_damaged (error, why ());
-          return FALSE;
-        }
+        return FALSE;
     }
 
   if (kept->photometric == PHOTOMETRIC_MINISWHITE)
@@ -435,42 +430,58 @@ is_alone (TIFF *tiff, GError **error)
 }
 
 static gboolean
-tiff_load (ZnPicture *picture, FILE *file, GError **error)
+read_all (Decoder *decoder, ZnPicture *picture, GError **error)
 {
-  Decoder decoder = {
-    tiff_open (file, "r"),
-  };
-  Kept    *kept  = g_new0 (Kept, 1);
-  guint32  width = 0, height = 0;
-  gboolean ok;
+  Kept   *kept  = picture->kept;
+  guint32 width = 0, height = 0;
 
-  picture->kept      = kept;
-  picture->kept_free = g_free;
-  if (! decoder.tiff)
-    {
-      zn_picture_damaged (error, why ());
-      return FALSE;
-    }
-  if (! file_is_whole (file))
-    {
-      zn_picture_damaged (error, "a value lies beyond its end");
-      TIFFClose (decoder.tiff);
-      return FALSE;
-    }
+  /* m: the file is read, not mapped. */
+  decoder->tiff = TIFFClientOpen ("picture", "rm", decoder, on_read, on_write, on_seek, on_close,
+                                  on_size, NULL, NULL);
+  if (! decoder->tiff)
+    return FALSE;
 
-  TIFFGetField (decoder.tiff, TIFFTAG_IMAGEWIDTH, &width);
-  TIFFGetField (decoder.tiff, TIFFTAG_IMAGELENGTH, &height);
+  TIFFGetField (decoder->tiff, TIFFTAG_IMAGEWIDTH, &width);
+  TIFFGetField (decoder->tiff, TIFFTAG_IMAGELENGTH, &height);
   picture->width  = (gint) MIN (width, G_MAXINT);
   picture->height = (gint) MIN (height, G_MAXINT);
+  if (! read_layout (decoder, picture, kept, error))
+    return FALSE;
+  read_notes (decoder->tiff, picture, kept);
 
-  ok = read_layout (&decoder, picture, kept, error);
-  if (ok)
+  return zn_picture_begin (picture, error) && read_pixels (decoder, picture, error) &&
+         is_alone (decoder->tiff, error);
+}
+
+static gboolean
+tiff_load (ZnPicture *picture, FILE *file, GError **error)
+{
+  Decoder  decoder = { .picture = picture, .fd = fileno (file) };
+  GError  *failed  = NULL;
+  gboolean ok;
+
+  picture->kept      = g_new0 (Kept, 1);
+  picture->kept_free = g_free;
+  begin_errors ();
+
+  ok = zn_directories_of_file (picture, decoder.fd, &failed) &&
+       read_all (&decoder, picture, &failed);
+  if (decoder.error) /* libtiff takes it for a file that is cut */
     {
-      read_notes (decoder.tiff, picture, kept);
-      ok = zn_picture_begin (picture, error) && read_pixels (&decoder, picture, error) &&
-           is_alone (decoder.tiff, error);
+      ok = FALSE;
+      g_clear_error (&failed);
+      g_propagate_error (error, decoder.error);
     }
-  TIFFClose (decoder.tiff);
+  else if (failed)
+    {
+      g_propagate_error (error, failed);
+    }
+  else if (! ok)
+    {
+      zn_picture_damaged (error, why ());
+    }
+  if (decoder.tiff)
+    TIFFClose (decoder.tiff);
   g_free (decoder.all);
 
   return ok;
@@ -558,9 +569,22 @@ tiff_save (const ZnPicture *picture, FILE *file, GError **error)
   const Kept *kept   = picture->format == &zn_format_tiff ? picture->kept : &other;
   const gsize stride = (gsize) picture->width *
                        babl_format_get_bytes_per_pixel (zn_picture_babl (picture, picture->depth));
-  TIFF    *tiff   = tiff_open (file, "w");
-  guchar  *pixels = g_malloc (stride * STRIP_ROWS);
-  gboolean ok     = tiff != NULL;
+  gint     fd     = dup (fileno (file));
+  TIFF    *tiff   = NULL;
+  guchar  *pixels = zn_picture_alloc (stride * STRIP_ROWS, error);
+  gboolean ok;
+
+  if (! pixels)
+    {
+      close (fd);
+      return FALSE;
+    }
+  begin_errors ();
+  lseek (fd, 0, SEEK_SET);
+  tiff = TIFFFdOpen (fd, "picture", "w");
+  ok   = tiff != NULL;
+  if (! tiff)
+    close (fd);
 
   if (ok)
     write_tags (tiff, picture, kept);

@@ -32,20 +32,24 @@ webp_is (const guchar head[ZN_HEAD])
 /* ---- reading -------------------------------------------------------------- */
 
 static guchar *
-read_file (FILE *file, gsize *size, GError **error)
+read_file (ZnPicture *picture, FILE *file, gsize *size, GError **error)
 {
   struct stat info;
   guchar     *data = NULL;
 
-  if (! fstat (fileno (file), &info) && (gsize) info.st_size < FILE_MAX)
+  if (fstat (fileno (file), &info) || (gsize) info.st_size >= FILE_MAX)
     {
-      *size = (gsize) info.st_size;
-      data  = g_malloc (*size + 1);
-      if (fread (data, 1, *size, file) != *size)
-        g_clear_pointer (&data, g_free);
+      zn_picture_damaged (error, "it cannot be read whole");
+      return NULL;
     }
-  if (! data)
-    zn_picture_damaged (error, "it cannot be read whole");
+  *size = (gsize) info.st_size;
+  if (zn_picture_note (picture, *size, error))
+    data = zn_picture_alloc (*size, error);
+  if (data && fread (data, 1, *size, file) != *size)
+    {
+      zn_picture_damaged (error, "it cannot be read whole");
+      g_clear_pointer (&data, g_free);
+    }
 
   return data;
 }
@@ -89,15 +93,35 @@ read_notes (ZnPicture *picture, const guchar *file, gsize size)
 }
 
 static gboolean
+read_pixels (ZnPicture *picture, const guchar *data, gsize size, GError **error)
+{
+  const gsize stride = (gsize) picture->width * zn_picture_pixel (picture);
+  const gsize all    = stride * picture->height;
+  guchar     *pixels = zn_picture_alloc (all, error);
+  gboolean    ok;
+
+  if (! pixels)
+    return FALSE;
+
+  ok = (picture->alpha ? WebPDecodeRGBAInto (data, size, pixels, all, (int) stride)
+                       : WebPDecodeRGBInto (data, size, pixels, all, (int) stride)) != NULL;
+  if (ok)
+    zn_picture_put_rows (picture, 0, picture->height, pixels);
+  else
+    zn_picture_damaged (error, "its pixels end too early or make no sense");
+  g_free (pixels);
+
+  return ok;
+}
+
+static gboolean
 webp_load (ZnPicture *picture, FILE *file, GError **error)
 {
   WebPBitstreamFeatures features;
-  Kept                 *kept   = g_new0 (Kept, 1);
-  gsize                 size   = 0;
-  guchar               *data   = read_file (file, &size, error);
-  guchar               *pixels = NULL;
-  gsize                 stride;
-  gboolean              ok = FALSE;
+  Kept                 *kept = g_new0 (Kept, 1);
+  gsize                 size = 0;
+  guchar               *data = read_file (picture, file, &size, error);
+  gboolean              ok   = FALSE;
 
   picture->kept      = kept;
   picture->kept_free = g_free;
@@ -121,22 +145,8 @@ webp_load (ZnPicture *picture, FILE *file, GError **error)
       picture->alpha  = features.has_alpha;
       picture->depth  = ZN_DEPTH_U8;
       read_notes (picture, data, size);
-      stride = (gsize) picture->width * (picture->alpha ? 4 : 3);
-
-      if (zn_picture_begin (picture, error))
-        {
-          pixels = g_malloc (stride * picture->height);
-          ok = picture->alpha ? WebPDecodeRGBAInto (data, size, pixels, stride * picture->height,
-                                                    (int) stride) != NULL
-                              : WebPDecodeRGBInto (data, size, pixels, stride * picture->height,
-                                                   (int) stride) != NULL;
-          if (ok)
-            zn_picture_put_rows (picture, 0, picture->height, pixels);
-          else
-            zn_picture_damaged (error, "its pixels end too early or make no sense");
-        }
+      ok = zn_picture_begin (picture, error) && read_pixels (picture, data, size, error);
     }
-  g_free (pixels);
   g_free (data);
 
   return ok;
@@ -149,12 +159,14 @@ encode (const ZnPicture *picture, WebPMemoryWriter *writer)
 {
   const Kept *kept   = picture->format == &zn_format_webp ? picture->kept : NULL;
   const gsize stride = (gsize) picture->width * (picture->alpha ? 4 : 3);
-  guchar     *pixels = g_malloc (stride * picture->height);
+  guchar     *pixels = g_try_malloc (stride * picture->height);
   ZnPicture   colour = *picture;
   WebPConfig  config;
   WebPPicture webp;
   gboolean    ok;
 
+  if (! pixels)
+    return FALSE;
   colour.grey = FALSE;
   zn_picture_get_rows (&colour, ZN_DEPTH_U8, 0, picture->height, pixels);
 

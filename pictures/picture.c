@@ -2,19 +2,24 @@
 /* picture.c - what the formats share, and the table of them. */
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "picture.h"
 #include "pictures-config.h"
+#include "zenith-open.h"
 #include "zenith-settings.h"
 
 #define MAX_SIDE (1 << 20) /* pixels; as the operations have it   */
 #define MAX_AREA ((gint64) 1 << 30)
-#define COPIES                                                                                     \
-  4 /* of a picture's bytes: before and after the
-                                           filter, a decoder's, the encoded file */
+#define TILE_WIDTH 128 /* of GEGL's buffers: a narrow picture takes whole ones */
+#define TILE_HEIGHT 64
+
+#define IPTC_MARK 0x1c
+#define IPTC_COST 8
+#define XMP_COST 32
+#define SPACE_COST 512
 
 static const ZnFormat *const formats[] = {
   &zn_format_jpeg,
@@ -86,11 +91,78 @@ zn_picture_babl (const ZnPicture *picture, ZnDepth depth)
   return babl_format_with_space (name, picture->space);
 }
 
+gsize
+zn_picture_pixel (const ZnPicture *picture)
+{
+  return (gsize) babl_format_get_bytes_per_pixel (zn_picture_babl (picture, picture->depth));
+}
+
+guint64
+zn_picture_bytes (const ZnPicture *picture)
+{
+  return (guint64) picture->width * (guint64) picture->height * zn_picture_pixel (picture);
+}
+
+gpointer
+zn_picture_alloc (gsize size, GError **error)
+{
+  gpointer data = g_try_malloc0 (MAX (size, 1));
+
+  if (! data)
+    g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "there is not enough memory for it");
+
+  return data;
+}
+
+gboolean
+zn_picture_note (ZnPicture *picture, guint64 bytes, GError **error)
+{
+  return zn_share_memory (&picture->share, bytes * ZN_NOTES, error) &&
+         zn_share_work (&picture->share, bytes + ZN_ITEM, error);
+}
+
+/* n of them, each compared with each: the cost of a comparison, in nanoseconds, was measured. */
+static gboolean
+charge_pairs (ZnPicture *picture, guint64 n, guint cost, GError **error)
+{
+  return zn_share_work (&picture->share, MIN (n, G_MAXUINT32) * MIN (n, G_MAXUINT32) / 2 * cost,
+                        error);
+}
+
+gboolean
+zn_picture_note_iptc (ZnPicture *picture, const guchar *data, gsize size, GError **error)
+{
+  guint64 n = 0;
+
+  for (gsize i = 0; i < size; i++)
+    n += data[i] == IPTC_MARK;
+
+  return charge_pairs (picture, n, IPTC_COST, error);
+}
+
+gboolean
+zn_picture_note_xmp (ZnPicture *picture, GError **error)
+{
+  gsize         size       = 0;
+  const guchar *text       = picture->xmp ? g_bytes_get_data (picture->xmp, &size) : NULL;
+  guint64       properties = 0, spaces = 0;
+
+  for (gsize i = 0; i + 6 < size; i++)
+    if (text[i] == '=' ||
+        (text[i] == '<' && text[i + 1] != '/' && memcmp (text + i + 1, "rdf:", 4)))
+      properties++;
+    else if (text[i] == 'x' && ! memcmp (text + i, "xmlns", 5))
+      spaces++;
+
+  return charge_pairs (picture, properties, XMP_COST, error) &&
+         charge_pairs (picture, spaces, SPACE_COST, error);
+}
+
 gboolean
 zn_picture_begin (ZnPicture *picture, GError **error)
 {
   const gint64 area = (gint64) picture->width * picture->height;
-  const Babl  *format;
+  guint64      tiles;
 
   if (picture->width < 1 || picture->height < 1 || picture->width > MAX_SIDE ||
       picture->height > MAX_SIDE || area > MAX_AREA)
@@ -100,12 +172,19 @@ zn_picture_begin (ZnPicture *picture, GError **error)
       return FALSE;
     }
 
-  format          = zn_picture_babl (picture, picture->depth);
-  picture->charge = (gsize) area * babl_format_get_bytes_per_pixel (format) * COPIES;
-  zn_budget_take (picture->budget, picture->charge);
-
+  tiles = (guint64) ((picture->width + TILE_WIDTH - 1) / TILE_WIDTH) *
+          (guint64) ((picture->height + TILE_HEIGHT - 1) / TILE_HEIGHT);
+  if (! zn_share_memory (&picture->share,
+                         tiles * TILE_WIDTH * TILE_HEIGHT * zn_picture_pixel (picture) * ZN_COPIES,
+                         error) ||
+      ! zn_share_work (&picture->share, zn_picture_bytes (picture), error) ||
+      ! zn_share_wait (&picture->share, error))
+    {
+      g_prefix_error (error, "%d x %d pixels: ", picture->width, picture->height);
+      return FALSE;
+    }
   picture->buffer = gegl_buffer_new (GEGL_RECTANGLE (0, 0, picture->width, picture->height),
-                                     format);
+                                     zn_picture_babl (picture, picture->depth));
 
   return TRUE;
 }
@@ -176,8 +255,9 @@ open_stream (gint fd, const gchar *mode, GError **error)
   return file;
 }
 
-ZnPicture *
-zn_picture_load (gint fd, const ZnFormat *format, ZnBudget *budget, GError **error)
+/* size: of the file, as zn_share_begin() has it. */
+static ZnPicture *
+load (gint fd, const ZnFormat *format, ZnBudget *budget, guint64 size, GError **error)
 {
   FILE      *file = open_stream (fd, "rb", error);
   ZnPicture *picture;
@@ -187,7 +267,7 @@ zn_picture_load (gint fd, const ZnFormat *format, ZnBudget *budget, GError **err
 
   picture         = g_new0 (ZnPicture, 1);
   picture->format = format;
-  picture->budget = budget;
+  zn_share_begin (&picture->share, budget, size);
 
   if (! format->load (picture, file, error))
     g_clear_pointer (&picture, zn_picture_free);
@@ -197,11 +277,31 @@ zn_picture_load (gint fd, const ZnFormat *format, ZnBudget *budget, GError **err
 }
 
 ZnPicture *
+zn_picture_load (gint fd, const ZnFormat *format, ZnBudget *budget, GError **error)
+{
+  struct stat info;
+
+  return load (fd, format, budget, fstat (fd, &info) ? 0 : (guint64) info.st_size, error);
+}
+
+gboolean
+zn_picture_is_whole (gint fd, const ZnFormat *format, GError **error)
+{
+  ZnPicture *picture = load (fd, format, NULL, G_MAXUINT64, error);
+
+  if (! picture)
+    return FALSE;
+  zn_picture_free (picture);
+
+  return TRUE;
+}
+
+ZnPicture *
 zn_picture_new (gint width, gint height, ZnBudget *budget, GError **error)
 {
   ZnPicture *picture = g_new0 (ZnPicture, 1);
 
-  picture->budget = budget;
+  zn_share_begin (&picture->share, budget, G_MAXUINT64);
   picture->width  = width;
   picture->height = height;
   if (! zn_picture_begin (picture, error))
@@ -222,8 +322,7 @@ zn_picture_free (ZnPicture *picture)
   g_clear_pointer (&picture->xmp, g_bytes_unref);
   if (picture->kept)
     picture->kept_free (picture->kept);
-  if (picture->charge)
-    zn_budget_give (picture->budget, picture->charge);
+  zn_share_end (&picture->share);
   g_free (picture);
 }
 
@@ -252,14 +351,15 @@ zn_picture_save (const ZnPicture *picture, const ZnFormat *format, gint fd, GErr
 gboolean
 zn_picture_check (const gchar *path, GError **error)
 {
-  gint            fd     = open (path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  gint            fd     = zn_open_regular (path, NULL);
   const ZnFormat *format = fd < 0 ? NULL : zn_format_by_content (fd);
   GError         *failed = NULL;
   ZnBudget        budget;
 
   if (fd < 0)
     {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "'%s': %s", path, g_strerror (errno));
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "'%s': %s", path,
+                   errno ? g_strerror (errno) : "not a regular file");
       return FALSE;
     }
 

@@ -47,7 +47,8 @@ typedef struct
                                                            finished file by exiv2      */
   gboolean (*is) (const guchar head[ZN_HEAD]);
 
-  /* load() sets the fields below width, calls zn_picture_begin(), then fills buffer. */
+  /* load() sets the fields below width, calls zn_picture_begin(), then fills buffer.  It charges
+   * picture->share for all that the file makes it do, before it is done. */
   gboolean (*load) (ZnPicture *picture, FILE *file, GError **error);
   gboolean (*save) (const ZnPicture *picture, FILE *file, GError **error);
 } ZnFormat;
@@ -72,8 +73,7 @@ struct _ZnPicture
   gpointer       kept; /* what only its own format can store             */
   GDestroyNotify kept_free;
 
-  ZnBudget *budget;
-  gsize     charge;
+  ZnShare share; /* what the file may cost, and has cost */
 };
 
 extern const ZnFormat zn_format_jpeg;
@@ -88,6 +88,9 @@ const ZnFormat *zn_format_by_content (gint fd);
 /* Waits for the budget where the picture is large.  On failure NULL and an error message. */
 ZnPicture *zn_picture_load (gint fd, const ZnFormat *format, ZnBudget *budget, GError **error);
 void       zn_picture_free (ZnPicture *picture);
+
+/* Whether a file that we wrote can be read again. */
+gboolean zn_picture_is_whole (gint fd, const ZnFormat *format, GError **error);
 
 /* A new one, of no file: R'G'B' u8 in sRGB. */
 ZnPicture *zn_picture_new (gint width, gint height, ZnBudget *budget, GError **error);
@@ -105,8 +108,23 @@ gboolean zn_picture_check (const gchar *path, GError **error);
 
 /* ---- for the formats ------------------------------------------------------ */
 
-/* Checks the size, waits for the budget, makes the buffer. */
+/* Checks the size, charges for it, waits for the budget, makes the buffer. */
 gboolean zn_picture_begin (ZnPicture *picture, GError **error);
+
+/* Charges for that many bytes of metadata. */
+gboolean zn_picture_note (ZnPicture *picture, guint64 bytes, GError **error);
+
+/* Charges for exiv2, which compares each with each: the entries of IPTC, which all begin with one
+ * byte; the properties and the namespaces of an XMP packet. */
+gboolean zn_picture_note_iptc (ZnPicture *picture, const guchar *data, gsize size, GError **error);
+gboolean zn_picture_note_xmp (ZnPicture *picture, GError **error);
+
+/* Memory that was charged for; NULL and an error message if there is not enough. */
+gpointer zn_picture_alloc (gsize size, GError **error);
+
+/* The bytes of a pixel, and of all. */
+gsize   zn_picture_pixel (const ZnPicture *picture);
+guint64 zn_picture_bytes (const ZnPicture *picture);
 
 /* The picture's own pixel format, or the same with another depth. */
 const Babl *zn_picture_babl (const ZnPicture *picture, ZnDepth depth);
