@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* files.c - generated files for the readers around GEGL: presets, attribute files, the pictures that zenith-batch reads. */
 #include "attack.h"
+#include "costly.h"
 #include "generate.h"
 
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "metadata.h"
 #include "op-face.h"
 #include "picture.h"
 #include "zenith-preset.h"
@@ -187,6 +189,70 @@ static bool run_picture(const bytes *b, rnd *r, const char **why)
     return ok;
 }
 
+/* ---- small pictures that make a reader work ------------------------------------------------------------------------------- */
+
+size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
+
+/* The peak of resident memory since the last call, in bytes; 0 where the system or the sanitizer does not say. */
+static uint64_t peak_memory(void)
+{
+    unsigned long long kib = 0;
+    char line[128];
+    FILE *f = fopen("/proc/self/status", "r");
+
+    while (f && fgets(line, sizeof line, f))
+        sscanf(line, "VmHWM: %llu", &kib);
+    if (f)
+        fclose(f);
+    f = fopen("/proc/self/clear_refs", "w");
+    if (!f || fputs("5", f) < 0 || fclose(f) || __sanitizer_get_current_allocated_bytes)
+        return 0;
+    return kib << 10;
+}
+
+/* All that zenith-batch does with a picture beside the filter, for no more memory than was charged. */
+static bool run_costly(const bytes *b, rnd *r, const char **why)
+{
+    const char *path = attack_path("picture");
+    const ZnFormat *format;
+    ZnPicture *picture = NULL;
+    ZnShare share;
+    GError *error = NULL;
+    uint64_t before, peak;
+    bool ok = true;
+    int fd, to = open(attack_path("written"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+    bytes_save(b, path);
+    fd = open(path, O_RDONLY);
+    zn_share_begin(&share, &budget, b->len);
+    peak_memory();
+    before = peak_memory();
+    format = zn_format_by_content(fd);
+    if (format)
+        picture = zn_picture_load(fd, format, &budget, &error);
+    *why = "no picture and no sentence";
+    ok = !format || picture || (error && *error->message);
+    if (picture && chance(r, 50)) {
+        zn_metadata_mark(picture, "attack");
+        ok = zn_picture_save(picture, format, to, &error) || (error && *error->message);
+    } else if (picture) {
+        ok = zn_metadata_charge(picture, &error) && zn_picture_save(picture, &zn_format_tiff, to, &error) &&
+            zn_metadata_transfer(picture, fd, to, "attack", &error) && zn_picture_is_whole(to, &zn_format_tiff, &error);
+        ok = ok || (error && *error->message);
+    }
+    peak = peak_memory();
+    if (ok && peak > before + share.memory_max) {
+        *why = "more memory than a file of its size may take";
+        ok = false;
+    }
+    g_clear_error(&error);
+    if (picture)
+        zn_picture_free(picture);
+    close(fd);
+    close(to);
+    return ok;
+}
+
 static void begin(void)
 {
     attack_load(&presets, ZN_SOURCE_ROOT "/presets", "");
@@ -194,6 +260,7 @@ static void begin(void)
     g_setenv("ZENITH_MODELS", attack_folder(), TRUE);
     g_setenv("XDG_DATA_HOME", attack_folder(), TRUE);
     g_setenv("GEGL_PATH", "/nowhere", TRUE); /* babl is needed, no operation */
+    zn_metadata_init();
     gegl_init(NULL, NULL);
     zn_budget_init(&budget);
 }
@@ -207,6 +274,7 @@ int main(int argc, char **argv)
         { "batch-jpeg", make_jpeg, run_picture, 0, 50000, true },
         { "batch-tiff", make_tiff, run_picture, 0, 50000, true },
         { "batch-webp", make_webp, run_picture, 0, 50000, true },
+        { "batch-costly", make_costly, run_costly, 60, 2000, true },
     };
 
     return attack_main(argc, argv, list, sizeof list / sizeof *list, begin);

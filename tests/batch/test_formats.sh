@@ -182,4 +182,20 @@ check "is turned as the TIFF was" "$(exiftool -n -Orientation "$tmp/sixteen.jpg"
 go 1 "transparency to JPEG" $fast alpha.png "$tmp/alpha.jpg"
 says "is a sentence" 'cannot be transparent'
 check "and no file" "there is one" test ! -e "$tmp/alpha.jpg"
+
+# ---- what a file may cost ------------------------------------------------------------------------------------
+
+# Files of a few bytes that ask for much, through the reader itself (tests/batch/test_costs.c).
+if [ -x "$build/tests/test_costs" ]; then
+  "$build/tests/test_costs" >"$tmp/costs" 2>&1
+  while read -r line; do
+    case $line in
+      "ok "*) ok "${line#ok }" ;;
+      "not ok "*) not_ok "${line#not ok }" "see above" ;;
+    esac
+  done <"$tmp/costs"
+  check "costs: to the end" "$(tail -n 1 "$tmp/costs")" grep -q ' passed, 0 failed' "$tmp/costs"
+else
+  skip "costs" "this build has no test_costs"
+fi
 finish
