@@ -25,7 +25,7 @@ static GMutex filtering;
 static gint
 open_input (const gchar *path, struct stat *info, GError **error)
 {
-  gint fd = zn_open_regular (path, info);
+  gint fd = zn_open_input (path, info);
 
   if (fd < 0 && errno)
     zn_set_errno (error, errno, "it cannot be opened");

@@ -330,10 +330,42 @@ be_silent (const gchar *text)
 {
 }
 
+static gpointer
+pass_through (gpointer lock)
+{
+  g_mutex_lock (lock);
+  g_mutex_unlock (lock);
+
+  return NULL;
+}
+
+/* GEGL ends the process when it cannot have a thread for each processor.  Where they are not to be
+ * had it gets none. */
+static void
+spare_threads (void)
+{
+  const guint most = MIN (g_get_num_processors (), MAX_JOBS) - 1;
+  GThread    *thread[MAX_JOBS];
+  GMutex      lock;
+  guint       n = 0;
+
+  g_mutex_init (&lock);
+  g_mutex_lock (&lock); /* so that all are there at once */
+  while (n < most && (thread[n] = g_thread_try_new ("probe", pass_through, &lock, NULL)))
+    n++;
+  g_mutex_unlock (&lock);
+  for (guint i = 0; i < n; i++)
+    g_thread_join (thread[i]);
+  g_mutex_clear (&lock);
+  if (n < most)
+    g_setenv ("GEGL_THREADS", "1", TRUE);
+}
+
 /* GEGL, with the module of this installation where GEGL does not look for it. */
 static void
 init_gegl (const ZnBatch *batch)
 {
+  spare_threads ();
   gegl_init (NULL, NULL);
   if (! gegl_has_operation (zn_filters[0].operation))
     gegl_load_module_directory (ZENITH_OPS_DIR);

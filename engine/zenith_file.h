@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* zenith_file.h - how the engine and its command line write files. */
+/* zenith_file.h - how the engine and its command line open files to read, and write files. */
 #ifndef ZENITH_FILE_H
 #define ZENITH_FILE_H
 
@@ -10,6 +10,10 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* A regular file to read.  Anything else (a pipe, a device, a folder) is refused, and nothing blocks.  NULL: err says
+ * why. */
+ZN_API FILE *zn_input_open(const char *path, zn_error *err);
 
 /* A file that is written completely or not at all: f is a new file in the folder of `path`, which replaces `path` only
  * when everything is on the disk.  A kill at any time leaves `path` unchanged.  A link stays one and its target is

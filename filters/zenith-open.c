@@ -8,7 +8,7 @@
 #include "zenith-open.h"
 
 gint
-zn_open_regular (const gchar *path, struct stat *info)
+zn_open_input (const gchar *path, struct stat *info)
 {
   struct stat own;
   gint        fd  = open (path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -29,10 +29,10 @@ zn_open_regular (const gchar *path, struct stat *info)
 }
 
 gchar *
-zn_read_regular (const gchar *path, gsize max, gsize *size)
+zn_read_input (const gchar *path, gsize max, gsize *size)
 {
   struct stat info;
-  gint        fd   = zn_open_regular (path, &info);
+  gint        fd   = zn_open_input (path, &info);
   gchar      *text = NULL;
   gssize      got  = 0;
   gint        why  = 0;

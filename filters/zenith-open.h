@@ -10,10 +10,10 @@
 
 /* A descriptor to read a regular file with.  -1: errno says why, or is 0 for what is no regular file
  * (a pipe, a device, a folder).  Nothing blocks.  info may be NULL. */
-gint zn_open_regular (const gchar *path, struct stat *info);
+gint zn_open_input (const gchar *path, struct stat *info);
 
 /* Its whole text, which the caller frees, if it has at most max bytes; else NULL, and errno likewise
  * (EFBIG: it has more). */
-gchar *zn_read_regular (const gchar *path, gsize max, gsize *size);
+gchar *zn_read_input (const gchar *path, gsize max, gsize *size);
 
 #endif

@@ -65,7 +65,7 @@ offer (GPtrArray *presets, const gchar *operation, const gchar *folder)
 
   g_strcanon (type, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "-", '-');
   file = g_strdup_printf ("%s" G_DIR_SEPARATOR_S "%s.settings", folder, type);
-  old  = zn_read_regular (file, SETTINGS_BYTES_MAX, &len);
+  old  = zn_read_input (file, SETTINGS_BYTES_MAX, &len);
   if (old || errno == ENOENT)
     {
       text = g_string_new (old ? old : "# settings\n");

@@ -44,7 +44,7 @@ static gchar *
 read_text (const gchar *file, gchar **why)
 {
   gsize  size;
-  gchar *text = zn_read_regular (file, FILE_MAX, &size);
+  gchar *text = zn_read_input (file, FILE_MAX, &size);
 
   if (text && g_utf8_validate (text, (gssize) size, NULL))
     return text;

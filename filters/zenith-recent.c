@@ -24,7 +24,7 @@ load (void)
   GKeyFile *keys = g_key_file_new ();
   gchar    *file = file_name ();
   gsize     size;
-  gchar    *text = zn_read_regular (file, BYTES_MAX, &size);
+  gchar    *text = zn_read_input (file, BYTES_MAX, &size);
 
   if (text)
     g_key_file_load_from_data (keys, text, size, G_KEY_FILE_NONE, NULL);

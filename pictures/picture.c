@@ -351,7 +351,7 @@ zn_picture_save (const ZnPicture *picture, const ZnFormat *format, gint fd, GErr
 gboolean
 zn_picture_check (const gchar *path, GError **error)
 {
-  gint            fd     = zn_open_regular (path, NULL);
+  gint            fd     = zn_open_input (path, NULL);
   const ZnFormat *format = fd < 0 ? NULL : zn_format_by_content (fd);
   GError         *failed = NULL;
   ZnBudget        budget;

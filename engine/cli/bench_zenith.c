@@ -287,7 +287,7 @@ static unsigned char *fresh_weights(zn_engine *engine, const char *path, size_t 
     FILE *f = NULL;
 
     if (!zn_trainer_open(&t, engine, &o, err) && !zn_trainer_save(t, path, err))
-        f = fopen(path, "rb");
+        f = zn_input_open(path, err);
     if (f && !fseek(f, 0, SEEK_END)) {
         long len = ftell(f);
 

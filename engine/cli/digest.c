@@ -2,6 +2,8 @@
 /* digest.c - SHA-256 (FIPS 180-4) and MD5 (RFC 1321) of files, to compare with what a manifest says. */
 #include "digest.h"
 
+#include "../zenith_file.h"
+
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -112,17 +114,15 @@ static void begin(state *s, bool sha)
 bool digest_file(char hex[DIGEST_HEX], const char *path, bool sha, zn_error *err)
 {
     static const char digits[] = "0123456789abcdef";
-    FILE *f = fopen(path, "rb");
+    FILE *f = zn_input_open(path, err);
     unsigned char piece[1 << 16];
     uint64_t size = 0;
     size_t n = 0, kept = 0;
     bool bad;
     state s;
 
-    if (!f) {
-        snprintf(err->text, sizeof err->text, "%.400s: cannot be opened", path);
+    if (!f)
         return false;
-    }
     begin(&s, sha);
     while ((n = fread(piece + kept, 1, sizeof piece - 128 - kept, f)) > 0) {
         size_t at = 0;

@@ -79,15 +79,17 @@ static FILE *open_array(const char *path, int64_t shape[4], int *rank, bool *wid
 {
     static const char *const kinds = "float32 ('<f4') or int64 ('<i8') numbers are read";
     char *head = malloc(MAX_HEADER);
-    FILE *f = fopen(path, "rb");
+    FILE *f = zn_input_open(path, err);
     const char *descr, *order;
     double n = 1;
     bool ok = false;
     size_t len, size;
     long begin, end;
 
-    if (!f || !head) {
-        bad(err, path, f ? "out of memory" : "cannot be opened");
+    if (!f)
+        goto end;
+    if (!head) {
+        bad(err, path, "out of memory");
         goto end;
     }
     if (!read_header(f, head, &len)) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "pictures.h"
 
+#include "../zenith_file.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -34,10 +36,10 @@ bool pictures_supported(void)
 }
 
 #if defined(ZN_HAVE_PNG) || defined(ZN_HAVE_JPEG)
-static bool too_large(const char *path, long long w, long long h, char why[WHY_SIZE])
+static bool too_large(FILE *f, long long w, long long h, char why[WHY_SIZE])
 {
     struct stat st;
-    long long bytes = stat(path, &st) ? 0 : (long long)st.st_size;
+    long long bytes = fstat(fileno(f), &st) ? 0 : (long long)st.st_size;
 
     if (w <= MAX_SIDE && h <= MAX_SIDE && w * h <= FREE_PIXELS + bytes * PIXELS_PER_BYTE)
         return false;
@@ -56,21 +58,53 @@ static float *as_floats(const unsigned char *x, size_t len)
 #endif
 
 #ifdef ZN_HAVE_PNG
-static bool read_png(zn_array *out, const char *path, char why[WHY_SIZE])
+/* The file without its texts, of which libpng would inflate and keep each; the caller frees it. */
+static unsigned char *load_png(FILE *f, size_t *size)
+{
+    enum { SIGNATURE = 8, AROUND = 12 }; /* length, type and checksum of a chunk */
+    struct stat st;
+    size_t from = SIGNATURE, to = SIGNATURE, n;
+    unsigned char *data;
+
+    if (fstat(fileno(f), &st) || st.st_size < SIGNATURE || !(data = malloc((size_t)st.st_size)))
+        return NULL;
+    *size = fread(data, 1, (size_t)st.st_size, f);
+    for (; from + AROUND <= *size; from += n) {
+        const unsigned char *c = data + from;
+
+        n = ((size_t)c[0] << 24 | (size_t)c[1] << 16 | (size_t)c[2] << 8 | c[3]) + AROUND;
+        if (n > *size - from)
+            break;
+        if (memcmp(c + 5, "TXt", 3) && memcmp(c + 5, "EXt", 3)) {
+            memmove(data + to, c, n);
+            to += n;
+        }
+    }
+    memmove(data + to, data + from, *size - from); /* what is cut stays cut */
+    *size -= from - to;
+    return data;
+}
+
+static bool read_png(zn_array *out, FILE *f, char why[WHY_SIZE])
 {
     png_image image = { .version = PNG_IMAGE_VERSION };
-    unsigned char *bytes = NULL;
+    unsigned char *bytes = NULL, *file;
+    size_t size = 0;
 
-    if (!png_image_begin_read_from_file(&image, path))
+    if (!(file = load_png(f, &size)) || !png_image_begin_read_from_memory(&image, file, size)) {
+        free(file);
         return false;
+    }
     image.format = PNG_FORMAT_RGB;
-    if (!too_large(path, image.width, image.height, why))
+    if (!too_large(f, image.width, image.height, why))
         bytes = malloc(PNG_IMAGE_SIZE(image));
     if (!bytes || !png_image_finish_read(&image, NULL, bytes, 0, NULL)) {
         png_image_free(&image);
         free(bytes);
+        free(file);
         return false;
     }
+    free(file);
     *out = (zn_array){ NULL, (int32_t)image.height, (int32_t)image.width, 3 };
     out->data = as_floats(bytes, zn_array_len(out));
     free(bytes);
@@ -100,17 +134,14 @@ static void count_passes(j_common_ptr c)
         jpeg_leave(c);
 }
 
-static bool read_jpeg(zn_array *out, const char *path, char why[WHY_SIZE])
+static bool read_jpeg(zn_array *out, FILE *f, char why[WHY_SIZE])
 {
-    FILE *f = fopen(path, "rb");
     struct jpeg_decompress_struct c = { 0 };
     struct jpeg_progress_mgr passes = { .progress_monitor = count_passes };
     jpeg_trouble trouble;
     unsigned char *volatile bytes = NULL;
     volatile bool ok = false;
 
-    if (!f)
-        return false;
     c.err = jpeg_std_error(&trouble.base);
     trouble.base.error_exit = jpeg_leave;
     trouble.base.emit_message = jpeg_silent;
@@ -119,7 +150,7 @@ static bool read_jpeg(zn_array *out, const char *path, char why[WHY_SIZE])
         c.progress = &passes;
         jpeg_stdio_src(&c, f);
         jpeg_read_header(&c, TRUE);
-        if (too_large(path, c.image_width, c.image_height, why))
+        if (too_large(f, c.image_width, c.image_height, why))
             jpeg_leave((j_common_ptr)&c);
         c.out_color_space = JCS_RGB;
         jpeg_start_decompress(&c);
@@ -138,7 +169,6 @@ static bool read_jpeg(zn_array *out, const char *path, char why[WHY_SIZE])
     }
     jpeg_destroy_decompress(&c);
     free(bytes);
-    fclose(f);
     return ok;
 }
 #endif
@@ -148,24 +178,33 @@ zn_status picture_read(zn_array *out, const char *path, char why[WHY_SIZE])
     const char *dot = strrchr(path, '.');
     bool is_png = dot && !strcasecmp(dot, ".png");
     bool is_jpeg = dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg")), ok = false;
+    zn_error err = { "" };
+    FILE *f = NULL;
 
-    snprintf(why, WHY_SIZE, "it cannot be read as a picture");
-    errno = 0; /* neither library says why it failed, but malloc does */
-#ifdef ZN_HAVE_PNG
-    if (is_png)
-        ok = read_png(out, path, why);
-#else
+#ifndef ZN_HAVE_PNG
     is_png = false;
 #endif
-#ifdef ZN_HAVE_JPEG
-    if (is_jpeg)
-        ok = read_jpeg(out, path, why);
-#else
+#ifndef ZN_HAVE_JPEG
     is_jpeg = false;
 #endif
     (void)out;
     if (!is_png && !is_jpeg)
         return ZN_E_USAGE;
+    if (!(f = zn_input_open(path, &err))) {
+        snprintf(why, WHY_SIZE, "%s", err.text);
+        return ZN_E_FILE;
+    }
+    snprintf(why, WHY_SIZE, "it cannot be read as a picture");
+    errno = 0; /* neither library says why it failed, but malloc does */
+#ifdef ZN_HAVE_PNG
+    if (is_png)
+        ok = read_png(out, f, why);
+#endif
+#ifdef ZN_HAVE_JPEG
+    if (is_jpeg)
+        ok = read_jpeg(out, f, why);
+#endif
+    fclose(f);
     return ok ? ZN_OK : errno == ENOMEM ? ZN_E_MEMORY : ZN_E_FILE;
 }
 

@@ -11,17 +11,19 @@ enum { USUAL_LIMIT = 512, MOST = 1 << 20 };
 /* The text of a file without the line end at its end; the caller frees it. */
 static char *read_text(const char *path, zn_error *err)
 {
-    FILE *f = fopen(path, "rb");
+    FILE *f = zn_input_open(path, err);
     char *text = malloc(ZN_MAX_TEXT + 2);
     size_t n = f && text ? fread(text, 1, ZN_MAX_TEXT + 1, f) : 0;
-    const char *wrong = !f ? "cannot be opened"
-        : !text            ? "out of memory"
-        : ferror(f)        ? "cannot be read"
-        : n > ZN_MAX_TEXT  ? "is too long for a prompt"
-                           : NULL;
+    const char *wrong = !text ? "out of memory"
+        : f && ferror(f)      ? "cannot be read"
+        : n > ZN_MAX_TEXT     ? "is too long for a prompt"
+                              : NULL;
 
-    if (f)
-        fclose(f);
+    if (!f) {
+        free(text);
+        return NULL;
+    }
+    fclose(f);
     if (!wrong && memchr(text, 0, n))
         wrong = "is not a text: it holds a zero byte";
     if (wrong) {

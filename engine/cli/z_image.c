@@ -39,12 +39,13 @@ bool is_zimage(const options *o)
 /* Compares the files of a folder with lines "DIGEST  NAME", of SHA-256 or MD5; returns how many differ, or -1. */
 static int verify(const char *manifest, const char *folder)
 {
-    FILE *f = fopen(manifest, "r");
+    zn_error why = { "" };
+    FILE *f = zn_input_open(manifest, &why);
     char line[4096];
     int bad = 0, n = 0;
 
     if (!f)
-        return fail("%s: cannot be opened", manifest), -1;
+        return fail("%s", why.text), -1;
     while (fgets(line, sizeof line, f)) {
         char *want = line + strspn(line, " \t"), *name = want + strcspn(want, " \t\r\n"), path[8300], got[DIGEST_HEX];
         zn_error err;

@@ -8,6 +8,7 @@
  *                                             └── anything else: an error message that says what it is */
 #define _POSIX_C_SOURCE 200809L
 
+#include "input.h"
 #include "json.h"
 #include "weightfile.h"
 
@@ -511,17 +512,14 @@ static zn_status read_index(zn_weights *w, const zn_file *f, zn_error *err)
 /* Opens a file and reads its beginning; for a folder f->fd stays -1 and the status is good. */
 static zn_status open_file(zn_file *f, const char *path, zn_error *err)
 {
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe must not hold us up */
+    struct stat st = { 0 };
+    int fd = zn_open_regular(path, &st);
     zn_status s = ZN_OK;
 
-    if (fd < 0 || fstat(fd, &st)) {
-        s = zn_fail(err, ZN_E_FILE, "%s cannot be opened: %s", f->label, strerror(errno));
-    } else if (S_ISDIR(st.st_mode)) {
-        close(fd);
+    if (fd < 0 && S_ISDIR(st.st_mode))
         return ZN_OK;
-    } else if (!S_ISREG(st.st_mode)) {
-        s = zn_fail(err, ZN_E_FILE, "%s is not a file but a device, a pipe or the like", f->label);
+    if (fd < 0) {
+        s = zn_open_fail(f->label, err);
     } else if (!st.st_size) {
         s = zn_fail(err, ZN_E_FILE, "%s is empty; download it again", f->label);
     } else {

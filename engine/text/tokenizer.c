@@ -12,12 +12,14 @@
 
 #include "unicode.h"
 #include "../core/json.h"
+#include "../zenith_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FILE = 64 << 20, MAX_TOKENS = 1 << 20, MAX_ADDED = 1024 };
+/* At each byte of a text, all added tokens may have to be compared to their ends. */
+enum { MAX_FILE = 64 << 20, MAX_TOKENS = 1 << 20, MAX_ADDED = 1024, MAX_ADDED_LEN = 256 };
 
 typedef struct word {
     const char *text;
@@ -197,6 +199,10 @@ static void read_added(zn_json *j, zn_tokenizer *t)
         }
         if (!text[0] || id < 0 || id >= MAX_TOKENS || t->n_added == MAX_ADDED) {
             zn_json_fail(j, "an added token is empty or one too many, or its number is negative or too large");
+            return;
+        }
+        if (strlen(text) > MAX_ADDED_LEN) {
+            zn_json_fail(j, "an added token is too long");
             return;
         }
         t->added[t->n_added++] = (added){ text, strlen(text), (int32_t)id };
@@ -379,12 +385,14 @@ static int longest_first(const void *a, const void *b)
 /* A whole file; the caller frees it. */
 static zn_status load_text(char **out, size_t *size, const char *path, zn_error *err)
 {
-    FILE *f = fopen(path, "rb");
+    FILE *f = zn_input_open(path, err);
     long len = f && !fseek(f, 0, SEEK_END) ? ftell(f) : -1;
     zn_status s = ZN_OK;
 
     *out = NULL;
-    if (len < 0)
+    if (!f)
+        s = ZN_E_FILE;
+    else if (len < 0)
         s = zn_fail(err, ZN_E_FILE, "%s: cannot be read", path);
     else if (len > MAX_FILE)
         s = zn_fail(err, ZN_E_FILE, "%s: is larger than any tokenizer.json", path);
