@@ -347,6 +347,7 @@ int main(int argc, char **argv)
         { "safetensors", make_safetensors, run_weights, 0, 0, false },
         { "torch", make_torch, run_weights, 0, 0, false },
         { "gguf", make_gguf, run_weights, 0, 0, false },
+        { "mlx", make_mlx, run_weights, 0, 0, false },
         { "mutated", make_mutated, run_weights, 0, 0, false },
         { "index", make_index, run_index, 0, 0, false },
         { "tokenizer", make_tokenizer, run_tokenizer, 0, 0, false },

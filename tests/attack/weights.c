@@ -434,3 +434,42 @@ void make_torch(bytes *b, rnd *r)
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         bytes_free(&list[i].data);
 }
+
+/* MLX: matrices of 4 or 8 bits, words with scales and biases beside them, each of which may be missing, of another type, or
+ * of another shape. */
+void make_mlx(bytes *b, rnd *r)
+{
+    static const char *const parts[] = { "weight", "scales", "biases" };
+    static const char *const types[] = { "F16", "BF16", "F32", "U32", "I8" };
+    static const int sizes[] = { 2, 2, 4, 4, 1 };
+    const int wrong = chance(r, 60) ? 8 : 0;
+    bytes header = { 0 }, data = { 0 };
+
+    put_text(&header, "{");
+    for (size_t i = 0, n = 1 + below(r, 4); i < n; i++) {
+        const size_t rows = 1 + below(r, 5), words = (chance(r, 50) ? 4 : 8) * (1 + below(r, 3));
+        const size_t groups = words * (chance(r, 50) ? 8 : 4) / 32;
+        const size_t usual = chance(r, 70) ? 0 : 1 + below(r, 2);
+
+        for (int k = 0; k < 3; k++) {
+            const size_t type = chance(r, wrong) ? below(r, 5) : k ? usual : 3, from = data.len;
+            const int64_t h = maybe_odd(r, (int64_t)rows, wrong),
+                          w = maybe_odd(r, (int64_t)(k ? groups : words), wrong);
+
+            if (chance(r, wrong))
+                continue;
+            for (size_t m = (size_t)sizes[type] * rows * (k ? groups : words); m; m--)
+                put_number(&data, 1, rnd_next(r));
+            put_text(&header, "%s\"%s%zu.%s\":{\"dtype\":\"%s\",\"shape\":[%lld,%lld],\"data_offsets\":[%lld,%lld]}",
+                     header.len > 1 ? "," : "", chance(r, 20) ? "a.b." : "m", chance(r, wrong) ? 0 : i, parts[k],
+                     types[type], (long long)h, (long long)w, (long long)maybe_odd(r, (int64_t)from, wrong / 2),
+                     (long long)maybe_odd(r, (int64_t)data.len, wrong / 2));
+        }
+    }
+    put_text(&header, "}");
+    put_safetensors(b, &header, &data);
+    if (chance(r, 10))
+        mutate(b, r, 2);
+    bytes_free(&header);
+    bytes_free(&data);
+}
