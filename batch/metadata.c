@@ -64,6 +64,15 @@ zn_metadata_init (void)
   gexiv2_log_set_handler (ignore_log);
 }
 
+/* exiv2 keeps the namespaces of all packets it has read, and compares each new one with them. */
+static void
+end (GExiv2Metadata *metadata)
+{
+  g_object_unref (metadata);
+  gexiv2_metadata_try_unregister_all_xmp_namespaces (NULL);
+  g_mutex_unlock (&lock);
+}
+
 static void
 put_chunk (GByteArray *png, const gchar *type, gconstpointer data, gsize size)
 {
@@ -127,8 +136,7 @@ zn_metadata_mark (ZnPicture *picture, const gchar *settings)
       (! picture->xmp || gexiv2_metadata_has_xmp (metadata)) &&
       zn_history_add (metadata, settings, NULL))
     packet = gexiv2_metadata_try_generate_xmp_packet (metadata, GEXIV2_USE_COMPACT_FORMAT, 0, NULL);
-  g_object_unref (metadata);
-  g_mutex_unlock (&lock);
+  end (metadata);
   g_byte_array_unref (file);
 
   if (packet && *packet)
@@ -256,8 +264,7 @@ zn_metadata_transfer (ZnPicture *picture, gint from, gint to, const gchar *setti
       g_mutex_lock (&lock);
       metadata = gexiv2_metadata_new ();
       ok       = transfer (metadata, data, size, to, settings, error);
-      g_object_unref (metadata);
-      g_mutex_unlock (&lock);
+      end (metadata);
       g_free (data);
     }
   if (! ok)
