@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define DATA ZN_SOURCE_ROOT "/tests/data/text/"
@@ -202,6 +203,26 @@ static void no_merges(void)
     CHECK(!open_changed("\"merges\":[", "\"merges\":[],\"others\":[", &err), "%s", err.text);
 }
 
+/* An added token is compared with the text at each of its bytes: its length is bounded.  A pipe is no tokenizer. */
+static void long_added_token(void)
+{
+    static const char begin[] = "\"added_tokens\":[{\"id\":559,\"content\":\"";
+    char to[700], path[] = "/tmp/zenith-text-XXXXXX";
+    zn_tokenizer *t = NULL;
+    zn_error err = { "" };
+
+    for (int len = 256; len <= 257; len++) {
+        snprintf(to, sizeof to, "%s%0*d\"},{", begin, len, 7);
+        CHECK((open_changed("\"added_tokens\":[{", to, &err) == ZN_E_FILE && strstr(err.text, "too long")) ==
+                  (len == 257),
+              "%d bytes: %s", len, err.text);
+    }
+    CHECK(mkdtemp(path) && snprintf(to, sizeof to, "%s/pipe", path) > 0 && !mkfifo(to, 0600), "no pipe");
+    CHECK(zn_tokenizer_open(&t, to, &err) == ZN_E_FILE && strstr(err.text, "a pipe"), "%s", err.text);
+    remove(to);
+    remove(path);
+}
+
 /* Cut anywhere, the file is refused. */
 static void cut_files(void)
 {
@@ -239,6 +260,7 @@ int main(int argc, char **argv)
     RUN(long_texts);
     RUN(refusals);
     RUN(no_merges);
+    RUN(long_added_token);
     RUN(cut_files);
     zn_tokenizer_close(&tokenizer);
     return test_end();
