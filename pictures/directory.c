@@ -77,10 +77,10 @@ read_at (const Walk *walk, guint64 at, gpointer to, gsize size)
 static void
 add (Walk *walk, Place place)
 {
-  gchar *key = g_strdup_printf ("%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " %d", place.at,
-                                place.base, place.swap);
-
-  if (place.at && place.at < walk->size && g_hash_table_add (walk->seen, key))
+  if (place.at && place.at < walk->size &&
+      g_hash_table_add (walk->seen,
+                        g_strdup_printf ("%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " %d", place.at,
+                                         place.base, place.swap)))
     g_array_append_val (walk->todo, place);
 }
 

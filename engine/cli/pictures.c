@@ -191,7 +191,7 @@ zn_status picture_read(zn_array *out, const char *path, char why[WHY_SIZE])
     if (!is_png && !is_jpeg)
         return ZN_E_USAGE;
     if (!(f = zn_input_open(path, &err))) {
-        snprintf(why, WHY_SIZE, "%s", err.text);
+        snprintf(why, WHY_SIZE, "%.*s", WHY_SIZE - 1, err.text);
         return ZN_E_FILE;
     }
     snprintf(why, WHY_SIZE, "it cannot be read as a picture");
