@@ -96,7 +96,8 @@ if [ $? = 136 ]; then
 else
   echo "not ok x86-64: a division by zero ends no program" && failed=$((failed + 1))
 fi
-for part in "tests/test_costs" "tests/attack_files $kept $((seconds * 6 / 10 + 1))" "tests/attack_readers $kept $((seconds * 4 / 10 + 1))"; do
+for part in "tests/test_costs" \
+  "tests/attack_files $kept $((seconds * 6 / 10 + 1)) batch-png batch-jpeg batch-tiff batch-webp batch-costly" "tests/attack_readers $kept $((seconds * 4 / 10 + 1))"; do
   emulate "$build"/$part >"$log" 2>&1
   grep -vE ' passed, |^ok ' "$log"
   tally "$log"
