@@ -4,17 +4,16 @@
 #ifndef ZN_HANDLE_H
 #define ZN_HANDLE_H
 
-#include <pthread.h>
-
 #include "backend.h"
+#include "core/locks.h"
 
 struct zn_engine {
     const zn_backend *be;
     void *dev;
-    pthread_mutex_t lock; /* one run at a time */
-    int n_threads;        /* that were asked for */
-    zn_pool *helpers;     /* see zn_engine_helpers */
-    zn_error note;        /* why "auto" took a slower engine than this machine has; "" */
+    zn_turn turn;     /* one run at a time */
+    int n_threads;    /* that were asked for */
+    zn_pool *helpers; /* see zn_engine_helpers */
+    zn_error note;    /* why "auto" took a slower engine than this machine has; "" */
 };
 
 #endif

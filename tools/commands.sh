@@ -158,14 +158,14 @@ one() {
 
 # ---- attack --------------------------------------------------------------------------------------------------
 
-# ASan and UBSan over everything; TSan over the one program that is for it.  -O1: with more, compilers take minutes over
+# ASan and UBSan over everything; TSan over the programs that are for it.  -O1: with more, compilers take minutes over
 # the instrumented kernels; -g1: reports name lines, and nothing follows variables.
 build_asan() {
   targets=sanitized compile "$root/build-asan" gcc -Db_sanitize=address,undefined -Doptimization=1 -Dc_args=-g1 -Db_lundef=false \
     -Dgegl=auto -Dwerror=true -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled
 }
 build_tsan() {
-  targets=tests/attack_threads compile "$root/build-tsan" gcc -Db_sanitize=thread -Doptimization=1 -Dc_args=-g1 -Db_lundef=false \
+  targets="tests/attack_threads tests/test_session" compile "$root/build-tsan" gcc -Db_sanitize=thread -Doptimization=1 -Dc_args=-g1 -Db_lundef=false \
     -Dwerror=true -Dgegl=disabled -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled
 }
 

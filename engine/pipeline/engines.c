@@ -95,7 +95,7 @@ static zn_status open_engine(zn_engine **out, const char *name, bool remote, int
     }
     if (err)
         err->text[0] = 0; /* the messages of faster engines that "auto" has skipped */
-    pthread_mutex_init(&e->lock, NULL);
+    zn_turn_init(&e->turn, ZN_TURN_ENGINE);
     e->n_threads = n_threads;
     *out = e;
     return ZN_OK;
@@ -119,7 +119,7 @@ void zn_engine_close(zn_engine **engine)
         return;
     e->be->close(e->dev);
     zn_pool_close(&e->helpers);
-    pthread_mutex_destroy(&e->lock);
+    zn_turn_end(&e->turn);
     free(e);
     *engine = NULL;
 }
@@ -158,9 +158,10 @@ double zn_engine_peak(zn_engine *e, const char *precision)
     const int p = precision ? precision_of(e, precision) : -1;
     double peak;
 
-    pthread_mutex_lock(&e->lock);
+    if (zn_turn_take(&e->turn, NULL))
+        return 0;
     peak = e->be->peak(e->dev, p >= 0 ? (zn_precision)p : ZN_FP32);
-    pthread_mutex_unlock(&e->lock);
+    zn_turn_give(&e->turn);
     return peak;
 }
 

@@ -77,14 +77,16 @@ static void free_pyramid(pyramid *p)
 static zn_status read_picture(level *l, const zn_source *in, zn_engine *e, zn_error *err)
 {
     const int strip = zn_imax(1, STRIP / 3 / in->w);
-    float *buffer = malloc((size_t)zn_imin(strip, in->h) * (size_t)in->w * 3 * sizeof *buffer);
-    zn_status s = ZN_OK;
+    zn_status s = zn_turn_take(&e->turn, err);
     zn_shrink *shrink;
     zn_pool *pool;
+    float *buffer;
 
-    pthread_mutex_lock(&e->lock);
+    if (s)
+        return s;
     pool = zn_engine_helpers(e);
-    pthread_mutex_unlock(&e->lock);
+    zn_turn_give(&e->turn);
+    buffer = malloc((size_t)zn_imin(strip, in->h) * (size_t)in->w * 3 * sizeof *buffer);
     shrink = zn_shrink_new(l->rows, l->columns, in->h, in->w, pool);
     if (!buffer || !shrink)
         s = zn_fail(err, ZN_E_MEMORY, "there is not enough memory to look for faces");
@@ -93,10 +95,9 @@ static zn_status read_picture(level *l, const zn_source *in, zn_engine *e, zn_er
 
         if (!in->read(in->cookie, r, buffer)) {
             s = zn_fail(err, ZN_E_FILE, "the picture cannot be read");
-        } else {
-            pthread_mutex_lock(&e->lock); /* of the pool, too */
+        } else if (!(s = zn_turn_take(&e->turn, err))) { /* of the pool, too */
             zn_shrink_rows(shrink, l->data, (size_t)l->w * 3, buffer, r.h, pool);
-            pthread_mutex_unlock(&e->lock);
+            zn_turn_give(&e->turn);
         }
     }
     zn_shrink_free(&shrink);

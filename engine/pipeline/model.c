@@ -78,7 +78,7 @@ zn_model *zn_model_new(zn_engine *engine, const zn_arch *a, const zn_open *open,
         m->engine = engine;
         m->net = calloc(1, a->size);
         m->asked = zn_precision_asked(open->precision);
-        pthread_mutex_init(&m->lock, NULL);
+        zn_turn_init(&m->opening, ZN_TURN_STAND_IN);
     }
     if (!m || !m->net || !keep_files(m, open)) {
         zn_fail(err, ZN_E_MEMORY, "out of memory while opening %s", a->info.id);
@@ -177,11 +177,12 @@ zn_status zn_model_stream(zn_model *m, zn_error *err)
 
 static zn_status stream_locked(zn_model *m, zn_error *err)
 {
-    zn_status s;
+    zn_status s = zn_turn_take(&m->engine->turn, err);
 
-    pthread_mutex_lock(&m->engine->lock);
+    if (s)
+        return s;
     s = zn_model_stream(m, err);
-    pthread_mutex_unlock(&m->engine->lock);
+    zn_turn_give(&m->engine->turn);
     return s;
 }
 
@@ -239,11 +240,12 @@ static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
 
     b.counting = m->plan_only;
     b.streams = m->streams;
-    pthread_mutex_lock(&e->lock);
+    if (zn_turn_take(&e->turn, err))
+        return ZN_E_USAGE;
     m->arch->bind(&b, m->net);
     if (!b.status) /* the weights may have failed to get there */
         b.status = e->be->sync(e->dev, err ? err : &late);
-    pthread_mutex_unlock(&e->lock);
+    zn_turn_give(&e->turn);
     m->need = both(m->need, need_of(&b, false));
     m->least = both(m->least, need_of(&b, true));
     m->parameters += b.parameters;
@@ -362,13 +364,17 @@ void zn_model_free(zn_model **model)
     if (m->engine) {
         const zn_backend *be = m->engine->be;
 
-        pthread_mutex_lock(&m->engine->lock); /* another model may be running */
+        const bool mine = zn_turn_is_mine(&m->engine->turn); /* closed by what a run calls */
+
+        if (!mine) /* another model may be running */
+            zn_turn_take(&m->engine->turn, NULL);
         for (int i = 0; i < m->binder.n_owned; i++)
             be->free(m->engine->dev, m->binder.owned[i]);
         be->free(m->engine->dev, m->block);
         for (int i = 0; i < 2 * (ZN_MAX_PORTS + 1); i++)
             be->host_free(m->engine->dev, m->tile[i]);
-        pthread_mutex_unlock(&m->engine->lock);
+        if (!mine)
+            zn_turn_give(&m->engine->turn);
     }
     for (int i = 0; i < m->n_parts; i++)
         zn_model_free(&m->part[i]);
@@ -377,7 +383,7 @@ void zn_model_free(zn_model **model)
     zn_engine_close(&m->cpu);
     for (int i = 0; i < m->n_files; i++)
         free(m->files[i]);
-    pthread_mutex_destroy(&m->lock);
+    zn_turn_end(&m->opening);
     free(m->files);
     zn_weights_close(&m->weights);
     free(m->binder.owned);

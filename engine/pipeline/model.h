@@ -27,7 +27,7 @@ struct zn_model {
     zn_binder binder;    /* what bound it; it owns the weights' device memory */
     zn_need need;        /* with all weights in memory; the parts' included */
     zn_need least;       /* with layers streamed */
-    bool streams;        /* they are; of a composite: those of its parts.  Guarded by the engine's lock */
+    bool streams;        /* they are; of a composite: those of its parts.  Guarded by the engine's turn */
     zn_weights *weights; /* then: the files that they are read from; NULL: they are made up */
     void *read_net;      /* then: a copy of net that reading a layer writes to, as others may look at net meanwhile */
     zn_model *part[ZN_MAX_PARTS]; /* of a composite */
@@ -38,7 +38,7 @@ struct zn_model {
     zn_split split;
     char variant[96];
     zn_model *level; /* of a denoiser: denoise-level, or NULL: it is not installed */
-    /* The rest changes from run to run, under the engine's lock. */
+    /* The rest changes from run to run, in the engine's turn. */
     void *block; /* the arena's memory, kept between runs */
     size_t block_size;
     float *tile[2 * (ZN_MAX_PORTS + 1)]; /* a tile's inputs and its output, twice for a remote engine; kept likewise */
@@ -49,7 +49,7 @@ struct zn_model {
     char **files; /* what the model was opened with: its stand-in is opened with the same */
     int n_files;
     zn_error failed;      /* not empty: why the model could not be opened on its engine; the stand-in does all runs */
-    pthread_mutex_t lock; /* guards the next two */
+    zn_turn opening;      /* of the next two */
     zn_engine *cpu;
     zn_model *stand_in;
 };
@@ -65,7 +65,7 @@ zn_status zn_model_load(zn_model **out, zn_engine *engine, const zn_arch *a, con
 /* A handle without weights. */
 zn_model *zn_model_new(zn_engine *engine, const zn_arch *a, const zn_open *open, zn_error *err);
 void zn_model_free(zn_model **model); /* accepts NULL */
-/* From now on layers are streamed; their memory is freed.  Under the engine's lock. */
+/* From now on layers are streamed; their memory is freed.  In the engine's turn. */
 zn_status zn_model_stream(zn_model *m, zn_error *err);
 
 #endif

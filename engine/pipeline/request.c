@@ -123,11 +123,11 @@ static zn_status plan_request(zn_model *m, const zn_array *in, int n_in, const z
     call = whole_call(&r, in, n_in, out);
     need = m->need;
     if (m->arch->shape) {
-        if (may_change)
-            pthread_mutex_lock(&m->engine->lock);
+        if (may_change && (s = zn_turn_take(&m->engine->turn, err)))
+            return s;
         s = measure_whole(&r, &call, &measured, &need, err);
         if (may_change)
-            pthread_mutex_unlock(&m->engine->lock);
+            zn_turn_give(&m->engine->turn);
         if (s)
             return s;
         *plan = (zn_plan){ measured->peak + need.scratch, measured->macs, .tile_w = in[0].w, .tile_h = in[0].h,
@@ -215,10 +215,13 @@ zn_status zn_request_run_on(zn_model *m, const zn_request *q, zn_error *err)
     r.time = q->time;
     if (zn_tile_wants_levels(&r, q->n_in) && (s = measure_levels(&levels, &r, q, err)))
         return s;
-    pthread_mutex_lock(&m->engine->lock);
+    if ((s = zn_turn_take(&m->engine->turn, err))) {
+        zn_levels_free(&levels);
+        return s;
+    }
     s = q->arrays ? run_arrays(&r, q->arrays, q->n_in, q->results, err)
                   : zn_stages_run(&r, q->sink, q->sources, q->n_in, q->roi, err);
-    pthread_mutex_unlock(&m->engine->lock);
+    zn_turn_give(&m->engine->turn);
     zn_levels_free(&levels);
     zn_say_beside(err, s, r.beside);
     if (!s && r.ctx.progress)

@@ -25,9 +25,10 @@ static zn_status open_stand_in(zn_model *m, const char *why, zn_error *err)
 {
     zn_open open = { .files = (const char *const *)m->files, .n_files = m->n_files };
     zn_error other = { "" };
-    zn_status s = ZN_OK;
+    zn_status s = zn_turn_take(&m->opening, err);
 
-    pthread_mutex_lock(&m->lock);
+    if (s)
+        return s;
     if (!m->cpu)
         s = zn_engine_open_cpu(&m->cpu, &other);
     if (!s && !m->stand_in) {
@@ -36,7 +37,7 @@ static zn_status open_stand_in(zn_model *m, const char *why, zn_error *err)
         open.precision = zn_precision_names[same ? m->precision : ZN_FP32];
         s = zn_model_load(&m->stand_in, m->cpu, m->arch, &open, &other);
     }
-    pthread_mutex_unlock(&m->lock);
+    zn_turn_give(&m->opening);
     return s ? zn_fail(err, s, "%s; nor can the CPU do it: %s", why, other.text) : ZN_OK;
 }
 

@@ -117,7 +117,8 @@ zn_status zn_video_run(zn_model *m, const zn_frames *out, const zn_frames *in, c
         return zn_fail(err, ZN_E_USAGE, "the result is a video of %d frames of %d x %d", want.n, want.w, want.h);
     if ((s = measure(&r, out, in, &state, err)))
         return s;
-    pthread_mutex_lock(&m->engine->lock);
+    if ((s = zn_turn_take(&m->engine->turn, err)))
+        return s;
     k.in_len = (size_t)in->h * (size_t)in->w * (size_t)in->c;
     k.out_len = (size_t)out->h * (size_t)out->w * (size_t)out->c;
     k.in = be->host_alloc(m->engine->dev, (size_t)m->arch->stream->frames_in * k.in_len * sizeof(float));
@@ -131,7 +132,7 @@ zn_status zn_video_run(zn_model *m, const zn_frames *out, const zn_frames *in, c
     be->host_free(m->engine->dev, k.in);
     be->host_free(m->engine->dev, k.out);
     be->free(m->engine->dev, k.state);
-    pthread_mutex_unlock(&m->engine->lock);
+    zn_turn_give(&m->engine->turn);
     if (!s && r.ctx.progress)
         r.ctx.progress(r.ctx.cookie, 1);
     return s;

@@ -424,7 +424,8 @@ zn_status zn_trainer_step(zn_trainer *t, zn_train_report *report, zn_error *err)
         return zn_fail(err, ZN_E_USAGE, "there are no pictures to learn from");
     if (step > MAX_STEPS)
         return zn_fail(err, ZN_E_USAGE, "a run has no more than %d steps", MAX_STEPS);
-    pthread_mutex_lock(&t->engine->lock);
+    if (zn_turn_take(&t->engine->turn, err))
+        return ZN_E_USAGE;
     net->training = !t->o.hard_gates;
     net->temperature = (real)(t->o.temperature * cooled((double)step / (double)t->o.steps));
     net->step = (uint64_t)step;
@@ -438,7 +439,7 @@ zn_status zn_trainer_step(zn_trainer *t, zn_train_report *report, zn_error *err)
     t3 = zn_now_ms();
     t->adam.rate = rate_at(t, step);
     zn_adam_update(&t->adam, net);
-    pthread_mutex_unlock(&t->engine->lock);
+    zn_turn_give(&t->engine->turn);
     r.step = t->adam.step;
     r.data_ms = t1 - t0;
     r.forward_ms = t2 - t1;
@@ -463,7 +464,8 @@ zn_status zn_trainer_test(zn_trainer *t, int kind, double *before, double *after
 
     if (t->from_pictures && !t->n_pictures)
         return zn_fail(err, ZN_E_USAGE, "there are no pictures to test with");
-    pthread_mutex_lock(&t->engine->lock);
+    if (zn_turn_take(&t->engine->turn, err))
+        return ZN_E_USAGE;
     t->net->training = false;
     make_batch(t, TEST_NUMBER, kind);
     zn_net_forward(t->net);
@@ -472,7 +474,7 @@ zn_status zn_trainer_test(zn_trainer *t, int kind, double *before, double *after
     *before = 0;
     for (size_t i = 0; i < len; i++)
         *before += pow((double)(x->y[i] - t->clean[i]), 2) / (double)len;
-    pthread_mutex_unlock(&t->engine->lock);
+    zn_turn_give(&t->engine->turn);
     return ZN_OK;
 }
 

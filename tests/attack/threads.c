@@ -38,7 +38,7 @@ static zn_engine *open_gpu(int lives)
     atomic_store(&syncs_left, lives);
     *e = (zn_engine){ .be = &gpu, .n_threads = 2 };
     gpu.open(&e->dev, 1, NULL);
-    pthread_mutex_init(&e->lock, NULL);
+    zn_turn_init(&e->turn, ZN_TURN_ENGINE);
     return e;
 }
 

@@ -93,10 +93,10 @@ int main(void)
     remote.remote = true;
     remote.has_precision = any;
     gpu = (zn_engine){ .be = &remote, .dev = cpu->dev, .n_threads = 1 };
-    pthread_mutex_init(&gpu.lock, NULL);
+    zn_turn_init(&gpu.turn, ZN_TURN_ENGINE);
     RUN(test_given);
     RUN(test_chosen);
-    pthread_mutex_destroy(&gpu.lock);
+    zn_turn_end(&gpu.turn);
     zn_engine_close(&cpu);
     return test_end();
 }

@@ -480,7 +480,7 @@ int main(void)
     table.sync = rec_sync;
     table.load = rec_load;
     engine = (zn_engine){ .be = &table, .n_threads = 1 };
-    pthread_mutex_init(&engine.lock, NULL);
+    zn_turn_init(&engine.turn, ZN_TURN_ENGINE);
     for (int i = 0; i < LEN; i++)
         input[i] = sinf((float)i);
     RUN(betas);

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* session.h - what the composites need of a session beside zenith_composite.h.  core/locks.h has the order of its turn and
+ * its lock. */
+#ifndef ZN_SESSION_H
+#define ZN_SESSION_H
+
+#include "../zenith_composite.h"
+
+/* A task: takes the session's turn, unless the front end has entered.  Refused inside of another task of this thread. */
+typedef struct zn_task_turn {
+    zn_session *session;
+    bool entered; /* by the task itself */
+} zn_task_turn;
+
+zn_status zn_task_begin(zn_task_turn *t, zn_session *session, zn_error *err);
+void zn_task_end(zn_task_turn *t);
+
+/* The precision that the networks of a choice are opened with: what was asked for, $ZENITH_PRECISION, "auto", or, with a note,
+ * fp32 where a CPU lacks that.  note: NULL, or gets the sentence. */
+zn_status zn_session_precision(const char **precision, zn_session *session, const zn_choice *choice, zn_note *note,
+                               zn_error *err);
+
+#endif
