@@ -33,6 +33,12 @@ rule "models see of training the graph alone" "${inc}.*(train/|autograd/[^g])" $
 rule "autograd never includes a model, a pipeline or an instruction set" "${inc}.*(models/|pipeline/|train/|cpu/simd|cpu/arm|cpu/x86|cuda/)" $(find engine/autograd -name '*.[ch]')
 rule "a device never names a model" "${inc}.*(models/|autograd/|train/|pipeline/|handle\.h|ops\.h)" $(find engine/cpu engine/cuda -name '*.[ch]' -o -name '*.cu' 2>/dev/null)
 rule "the pipeline never includes a device" "${inc}.*(cpu/|cuda/)" $(find engine/pipeline -name '*.[ch]')
+# Of pipeline/, what runs several networks is a layer of its own, above lib.c: it uses zenith.h like a front end.
+composites='(session|fields|denoise|face|generate)(_[a-z]+)?'
+parts=$(find engine/pipeline -name '*.[ch]' | grep -vE "/$composites\.[ch]$")
+rule "what runs one model knows no session" "${inc}.*(zenith_composite\.h|session\.h)" $parts
+rule "composites see sessions, zenith.h and core alone" "${inc}.*(models/|backend\.h|handle\.h|ops\.h|model\.h|request\.h|tile\.h|forward\.h)" \
+  $(find engine/pipeline -name '*.[ch]' | grep -E "/$composites\.[ch]$" | grep -v /session)
 # What can be trained, and the network itself, come from the models' descriptions: arch.h, never one model.
 rule "training sees of models arch.h alone, no pipeline and no instruction set" "${inc}.*(models/[^a]|pipeline/|cpu/simd|cpu/arm|cpu/x86|cuda/)" $(find engine/train -name '*.[ch]')
 rule "the command line sees zenith.h alone" "${inc}.*(core/|text/|models/|autograd/|train/|pipeline/|cpu/|cuda/|backend\.h|ops\.h|handle\.h)" $(find engine/cli -name '*.[ch]')
@@ -47,12 +53,12 @@ rule "presets name operations, not models' files" '\.(safetensors|pth|npy)' $(fi
 
 # Calls: a symbol that a higher layer defines may not be referenced from a lower one.  Devices are one layer and do not
 # know each other.
-layers='core=0 text=1 cpu=1 cuda=1 ops=2 autograd=3 models=4 train=5 pipeline=6 lib=7 selftest=8 cli=9'
+layers='core=0 text=1 cpu=1 cuda=1 ops=2 autograd=3 models=4 train=5 pipeline=6 lib=7 composite=8 selftest=9 cli=10'
 
 # calls OBJECT...: prints "OBJECT: SYMBOL of OBJECT" for every reference that goes up, or from device to device, and
 # symbols that are defined twice (an archive links without a word).
 calls() {
-  nm -A -g "$@" 2>/dev/null | awk -v layers="$layers" '
+  nm -A -g "$@" 2>/dev/null | awk -v layers="$layers" -v composites="^pipeline_$composites\\.c\\.o$" '
     BEGIN { n = split(layers, list, " "); for (i = 1; i <= n; i++) { split(list[i], kv, "="); rank[kv[1]] = kv[2] } }
     # "path/cpu_conv.c.o: 0001 T zn_cpu_conv2d": the folder of a source is the first word of its object, but for those of
     # instruction sets, which are built apart.
@@ -60,6 +66,7 @@ calls() {
       name = object; sub(/.*\//, "", name)
       folder = name; sub(/[_.].*/, "", folder)
       if (folder == "arm" || folder == "x86") folder = "cpu"
+      if (name ~ composites) folder = "composite"
       if (!(folder in rank)) { print name ": a folder without a layer"; next }
       if (kind == "U") { uses[++m] = object; used[m] = symbol; from[m] = folder }
       else {
