@@ -16,7 +16,7 @@
  *
  * Every task has the same shape.  Its settings are a struct with defaults, and a table of its fields.  describe() fills a plan:
  * sizes, files, what the result depends on, or why it is refused; it reads no pixel, loads nothing and changes nothing.  run()
- * takes the plan, pictures and a zn_watch, and makes an array and a result with numbers and a note.  Pictures are R'G'B'
+ * takes the plan, pictures and a zn_watcher, and makes an array and a result with numbers and a note.  Pictures are R'G'B'
  * in 0..1; alpha and colour spaces are the front end's.  zenith.h has the rules about errors, ownership and files. */
 #ifndef ZENITH_COMPOSITE_H
 #define ZENITH_COMPOSITE_H
@@ -102,13 +102,145 @@ ZN_API zn_status zn_use_run_region(zn_use *use, const zn_sink *out, const zn_sou
 /* The memory of a run. */
 ZN_API zn_status zn_use_plan(zn_use *use, const zn_array *in, int n_in, const zn_job *job, zn_plan *plan,
                              zn_error *err);
-/* The same for a model that is not open: nothing is loaded.  out: NULL, or gets the sizes of the result. */
-ZN_API zn_status zn_session_plan(zn_plan *plan, zn_array *out, zn_session *session, const char *id, const char *weights,
+
+typedef struct zn_planned {
+    zn_plan plan;
+    zn_array out;          /* sizes of the first result */
+    const char *precision; /* "fp32"; a name that stays */
+} zn_planned;
+
+/* The same for a model that is not open: nothing is loaded. */
+ZN_API zn_status zn_session_plan(zn_planned *out, zn_session *session, const char *id, const char *weights,
                                  const zn_terms *terms, const zn_array *in, int n_in, const zn_job *job, zn_error *err);
+
+typedef enum zn_half { ZN_ENCODER, ZN_DECODER } zn_half;
+
+/* A half of an autoencoder.  name: "taesd", "flux-ae", "zenith", ...; weights: a folder, a file of both halves, or that of one; NULL or
+ * "": found by its name.  Where there is no decoder, the latent's colours are shown, if they are known: a model whose id
+ * ends in "-latent-rgb". */
+ZN_API zn_status zn_use_autoencoder(zn_use **out, zn_session *session, zn_half half, const char *name,
+                                    const char *weights, const zn_terms *terms, zn_error *err);
+/* What shows a latent of these channels, factor times smaller than its picture, by its colours: a decoder that the weight file
+ * describes, or one that is known for its latents. */
+ZN_API zn_status zn_use_colours(zn_use **out, zn_session *session, const char *name, const char *weights, int channels,
+                                int factor, const zn_terms *terms, zn_error *err);
 
 /* zn_find_faces() with the networks of zenith-find; counted. */
 ZN_API zn_status zn_session_find_faces(zn_face *list, int max, int *n, zn_session *session, const zn_choice *choice,
                                        const zn_source *in, zn_error *err);
+
+/* ---- what all tasks have ------------------------------------------------------------------------------------------ */
+
+/* A hash of all that something depends on; begins as zeros, and the order of the calls counts. */
+typedef struct zn_key {
+    uint64_t a, b;
+} zn_key;
+
+ZN_API void zn_key_add(zn_key *key, const void *data, size_t size);
+ZN_API void zn_key_add_text(zn_key *key, const char *text);
+ZN_API void zn_key_add_file(zn_key *key, const char *path); /* its name, time and size */
+
+typedef struct zn_keep {                                           /* a cache of the front end */
+    bool (*get)(void *cookie, zn_key key, void *dst, size_t size); /* false: it is not there */
+    void (*put)(void *cookie, zn_key key, const void *src, size_t size);
+    void *cookie;
+} zn_keep;
+
+typedef struct zn_watcher {                                  /* a zeroed one, or NULL: nobody watches */
+    bool (*progress)(void *cookie, double done);             /* 0..1, never falling; false cancels */
+    void (*planned)(void *cookie, const zn_footprint *need); /* what the task takes, before a network runs */
+    /* What the result would be by now; of its size, valid during the call. */
+    void (*estimate)(void *cookie, const zn_array *so_far);
+    void *cookie;
+    const zn_keep *keep; /* NULL: nothing is kept */
+} zn_watcher;
+
+/* The fields of a struct of settings, for front ends that get them as text. */
+typedef enum zn_kind {
+    ZN_REAL,  /* double */
+    ZN_WHOLE, /* int32_t */
+    ZN_COUNT, /* uint32_t */
+    ZN_TEXT,  /* const char *: the text itself, which must stay valid */
+} zn_kind;
+
+typedef struct zn_field {
+    const char *key; /* NULL ends a list */
+    zn_kind kind;
+    size_t at; /* offset in the struct */
+    double min, max;
+    const char *help;
+} zn_field;
+
+/* Sets what "key=value" says.  what: the name of the task, for messages. */
+ZN_API zn_status zn_field_set(void *how, const zn_field *fields, const char *what, const char *text, zn_error *err);
+
+/* Adds a change to n pixels of 3 or 4 components; a value may leave 0..1 only where it was outside before. */
+ZN_API void zn_change_add(float *pixels, int components, const float *change, size_t n);
+
+/* ---- generate: a picture from a prompt, with Z-Image ---------------------------------------------------------------- */
+
+/*   prompt --tokens, text encoder--> features, kept              the encoder is closed then
+ *   input --part, padded or scaled--> x --encoder--> start
+ *   noise of the seed, features, start, mask --sampler--> latent --decoder--> picture
+ *   mask, feathered * (picture - input) is the change of the input */
+typedef struct zn_generate {
+    const char *prompt; /* what the picture shows; NULL: a plan for any prompt, which cannot be run */
+    const char
+        *weights;  /* the folder of the model's files, as zn_zimage_find takes it; "random:": made up, of the published
+                            * sizes, for plans */
+    uint32_t seed; /* 0 */
+    int32_t steps; /* 1..100: 8 */
+    int32_t width, height; /* 16..4096: 1024; of a new picture; with an input, their product is the largest area that is
+                            * computed: more is scaled */
+    double change;         /* 0..1: 1; of an input: 0 leaves it as it is, 1 does not look at what was there */
+    double feather;        /* 0..1000: 16; pixels: the soft edge inside of a mask */
+} zn_generate;
+
+ZN_API zn_generate zn_generate_defaults(void);
+ZN_API extern const zn_field zn_generate_fields[];
+
+typedef struct zn_network { /* of a task */
+    const char *name;       /* "text encoder" */
+    const char *precision;  /* "bf16" */
+    zn_footprint need;
+    double macs; /* multiply-adds of all its runs */
+} zn_network;
+
+typedef struct zn_generate_plan {
+    zn_generate how; /* its texts, and those of the choice, must live as long */
+    zn_choice choice;
+    zn_session *session;
+    int32_t w, h;   /* of the result */
+    bool has_input; /* then run() makes the change of it */
+    bool nothing;   /* the result is the input itself: there is nothing to run */
+    bool masked;
+    zn_rect change; /* of the result: what run() makes, and may change */
+    zn_key key;     /* what it depends on, but for the pixels */
+    zn_zimage_file file[ZN_ZIMAGE_PARTS];
+    /* zn_generate_weigh() */
+    zn_footprint need;     /* of the largest step, with all that is open then */
+    bool keeps;            /* the transformer stays open while the autoencoder runs */
+    zn_network network[5]; /* name NULL ends */
+} zn_generate_plan;
+
+typedef struct zn_generate_result {
+    zn_footprint need;
+    int32_t n_tokens; /* of the prompt */
+    zn_note note;
+} zn_generate_result;
+
+/* w, h: of the input; 0: there is none.  mask: NULL, or where it lies in the input; it may reach beyond it. */
+ZN_API zn_status zn_generate_describe(zn_generate_plan *plan, zn_session *session, const zn_choice *choice,
+                                      const zn_generate *how, int32_t w, int32_t h, const zn_rect *mask, zn_error *err);
+
+/* The memory of a run, for all that may change; a run plans again for the pixels that the mask has.  Reads the beginnings of the
+ * weight files. */
+ZN_API zn_status zn_generate_weigh(zn_generate_plan *plan, zn_note *note, zn_error *err);
+
+/* in: NULL, or the input; mask: NULL, or of the input's size with one channel, 0 where nothing may change.  out: of the size of
+ * plan->change, three channels: the new picture or what is to be added to the input's pixels there. */
+ZN_API zn_status zn_generate_run(zn_generate_result *result, const zn_generate_plan *plan, const zn_source *in,
+                                 const zn_source *mask, zn_array *out, const zn_watcher *watch, zn_error *err);
 
 #ifdef __cplusplus
 }

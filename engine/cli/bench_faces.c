@@ -12,6 +12,7 @@
 
 #include "../zenith_bench.h"
 #include "faces.h"
+#include "pictures.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -316,7 +317,7 @@ static bool make_picture(zn_array *out, const options *o, zn_error *err)
 {
     *out = (zn_array){ NULL, o->height ? o->height : SIDE, o->width ? o->width : SIDE, 3 };
     if (o->n_words > 1)
-        return faces_read(out, o->word[1], err);
+        return picture_load(out, o->word[1], err);
     out->data = malloc(zn_array_len(out) * sizeof(float));
     if (!out->data)
         return out_of_memory(err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* cli.h - the parts of the `zenith` program.  Like any front end it includes only the public headers: zenith.h,
- * zenith_bench.h, zenith_file.h, zenith_number.h and zenith_train.h. */
+ * zenith_bench.h, zenith_composite.h, zenith_file.h, zenith_number.h and zenith_train.h. */
 #ifndef ZN_CLI_H
 #define ZN_CLI_H
 
@@ -30,6 +30,7 @@ int usage(const char *fmt, ...); /* EXIT_USAGE */
 
 double now_ms(void); /* a clock that only goes forward */
 double cpu_ms(void); /* CPU time of this process, all threads */
+bool show_progress(void *cookie, double done);
 
 /* The value of "precision=" among the --set options; NULL: not given.  job_settings reads the others: -1 and a message if one
  * is no number, or their number.  set->value[i].key is in set. */
@@ -48,6 +49,7 @@ int info_zimage(const options *o);
 int cmd_convert(const options *o);
 int cmd_bench(const options *o);
 int cmd_find(const options *o);
+int cmd_generate(const options *o);
 int cmd_teach(const options *o);
 bool bench_zenith_has(const options *o); /* whether these are the tables of the Zenith documents */
 int bench_zenith(const options *o);

@@ -8,7 +8,4 @@
 /* zn_find_faces on an array. */
 zn_status faces_in(zn_face *list, int max, int *n, zn_finder *finder, const zn_array *picture, zn_error *err);
 
-/* A .npy file of H x W x 3 in 0..1, or a PNG or JPEG picture; the caller frees out->data. */
-bool faces_read(zn_array *out, const char *path, zn_error *err);
-
 #endif

@@ -10,44 +10,12 @@
 
 enum { MAX_FACES = 64 };
 
-static bool read_array(void *cookie, zn_rect r, float *dst)
-{
-    const zn_array *a = cookie;
-
-    for (int32_t i = 0; i < r.h; i++)
-        memcpy(dst + (size_t)i * (size_t)r.w * 3, a->data + ((size_t)(r.y + i) * (size_t)a->w + (size_t)r.x) * 3,
-               (size_t)r.w * 3 * sizeof *dst);
-    return true;
-}
-
 zn_status faces_in(zn_face *list, int max, int *n, zn_finder *finder, const zn_array *picture, zn_error *err)
 {
     zn_array copy = *picture;
-    const zn_source source = { copy.w, copy.h, copy.c, read_array, &copy };
+    const zn_source source = array_source(&copy);
 
     return zn_find_faces(list, max, n, finder, &source, err);
-}
-
-bool faces_read(zn_array *out, const char *path, zn_error *err)
-{
-    const char *dot = strrchr(path, '.');
-    char why[WHY_SIZE];
-    int rank;
-
-    if (dot && !strcmp(dot, ".npy"))
-        return npy_read(out, &rank, path, err);
-    switch (picture_read(out, path, why)) {
-    case ZN_OK:
-        return true;
-    case ZN_E_USAGE:
-        snprintf(err->text, sizeof err->text, "%.300s is no .npy file%s", path,
-                 pictures_supported() ? " and no PNG or JPEG picture by its name"
-                                      : ", and this build lacks libpng or libjpeg");
-        return false;
-    default:
-        snprintf(err->text, sizeof err->text, "%.300s: %s", path, why);
-        return false;
-    }
 }
 
 int cmd_find(const options *o)
@@ -67,7 +35,7 @@ int cmd_find(const options *o)
         zn_face face[MAX_FACES];
         int n = 0;
 
-        if (!faces_read(&picture, o->word[i], &err) || faces_in(face, MAX_FACES, &n, finder, &picture, &err))
+        if (!picture_load(&picture, o->word[i], &err) || faces_in(face, MAX_FACES, &n, finder, &picture, &err))
             status = fail("%s", err.text);
         else if (!n)
             status = fail("%s: no face was found", o->word[i]);

@@ -21,6 +21,9 @@ static const char help[] =
     "                                 missing, what a run takes; FILE has lines of SHA-256 or MD5 and a name\n"
     "  zenith run MODEL [--weights FILE]... [--set KEY=VALUE]... --in NAME=FILE.npy... --out NAME=FILE.npy...\n"
     "  zenith run z-image-tokens --weights tokenizer.json --in prompt=FILE.txt --out tokens=FILE.npy [--set chat=0]\n"
+    "  zenith generate [IN] OUT --set prompt=TEXT [--set KEY=VALUE]... [--in mask=PICTURE]   a picture from a prompt, "
+    "with\n"
+    "                                 Z-Image; from IN, inside of a mask.  OUT is .png, .ppm or .npy\n"
     "  zenith bench [MODEL...] [--size WxH] [--layers] [--json]\n"
     "  zenith bench face-edit [PICTURE]   an edit of a face, loading included and not\n"
     "  zenith convert FILE... OUT [--type fp16|bf16|fp32|int8|int4]   weight files, published checkpoints too, to one "
@@ -35,7 +38,8 @@ static const char help[] =
     "fifth of them\n"
     "\n"
     "  everywhere: --engine NAME (or ZENITH_ENGINE), --threads N (or ZENITH_THREADS)\n"
-    "  run: --progress (and what it takes).  A video is a .npy file of four axes, or a folder of PNG and JPEG files.\n"
+    "  run, generate: --progress (and what it takes).  A video is a .npy file of four axes, or a folder of PNG and "
+    "JPEG files.\n"
     "  Weights: .safetensors, .gguf, .pth, .pt, .ckpt, or a folder; \"random:\" "
     "makes "
     "them up.\n"
@@ -84,6 +88,13 @@ int usage(const char *fmt, ...)
     complain(fmt, ap);
     va_end(ap);
     return EXIT_USAGE;
+}
+
+bool show_progress(void *cookie, double done)
+{
+    (void)cookie;
+    fprintf(stderr, "\r%3.0f %%%s", 100 * done, done >= 1 ? "\n" : "");
+    return true;
 }
 
 const char *precision_of(const options *o)
@@ -317,9 +328,9 @@ int main(int argc, char **argv)
         const char *name;
         int (*run)(const options *o);
     } commands[] = {
-        { "engines", cmd_engines }, { "models", cmd_models }, { "info", cmd_info },
-        { "run", cmd_run },         { "bench", cmd_bench },   { "selftest", cmd_selftest },
-        { "convert", cmd_convert }, { "find", cmd_find },     { "teach", cmd_teach },
+        { "engines", cmd_engines }, { "models", cmd_models },     { "info", cmd_info },       { "run", cmd_run },
+        { "bench", cmd_bench },     { "selftest", cmd_selftest }, { "convert", cmd_convert }, { "find", cmd_find },
+        { "teach", cmd_teach },     { "generate", cmd_generate },
     };
     options o = { 0 };
     int status;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "cli.h"
 #include "pictures.h"
 
 #include "../zenith_file.h"
@@ -208,6 +209,28 @@ zn_status picture_read(zn_array *out, const char *path, char why[WHY_SIZE])
     return ok ? ZN_OK : errno == ENOMEM ? ZN_E_MEMORY : ZN_E_FILE;
 }
 
+bool picture_load(zn_array *out, const char *path, zn_error *err)
+{
+    const char *dot = strrchr(path, '.');
+    char why[WHY_SIZE];
+    int rank;
+
+    if (dot && !strcmp(dot, ".npy"))
+        return npy_read(out, &rank, path, err);
+    switch (picture_read(out, path, why)) {
+    case ZN_OK:
+        return true;
+    case ZN_E_USAGE:
+        snprintf(err->text, sizeof err->text, "%.300s is no .npy file%s", path,
+                 pictures_supported() ? " and no PNG or JPEG picture by its name"
+                                      : ", and this build lacks libpng or libjpeg");
+        return false;
+    default:
+        snprintf(err->text, sizeof err->text, "%.300s: %s", path, why);
+        return false;
+    }
+}
+
 zn_status pictures_read(const char *folder, pictures_each *each, void *cookie)
 {
     struct dirent **list = NULL;
@@ -229,4 +252,80 @@ zn_status pictures_read(const char *folder, pictures_each *each, void *cookie)
     }
     free(list);
     return s == ZN_E_MEMORY || n < 0 ? s : ZN_OK;
+}
+
+/* ---- arrays, and writing -------------------------------------------------------------------------------------- */
+
+static bool read_array(void *cookie, zn_rect r, float *dst)
+{
+    const zn_array *a = cookie;
+    const size_t c = (size_t)a->c, row = (size_t)r.w * c;
+
+    for (int32_t i = 0; i < r.h; i++)
+        memcpy(dst + (size_t)i * row, a->data + ((size_t)(r.y + i) * (size_t)a->w + (size_t)r.x) * c,
+               row * sizeof *dst);
+    return true;
+}
+
+zn_source array_source(zn_array *a)
+{
+    return (zn_source){ a->w, a->h, a->c, read_array, a };
+}
+
+bool picture_writes_png(void)
+{
+#ifdef ZN_HAVE_PNG
+    return true;
+#else
+    return false;
+#endif
+}
+
+typedef struct bytes {
+    const zn_array *picture;
+    unsigned char *data;
+    bool png;
+} bytes;
+
+static zn_status write_bytes(void *cookie, FILE *f, zn_error *err)
+{
+    const bytes *b = cookie;
+    const zn_array *p = b->picture;
+
+#ifdef ZN_HAVE_PNG
+    if (b->png) {
+        png_image image = { .version = PNG_IMAGE_VERSION,
+                            .width = (png_uint_32)p->w,
+                            .height = (png_uint_32)p->h,
+                            .format = PNG_FORMAT_RGB };
+
+        if (png_image_write_to_stdio(&image, f, 0, b->data, 0, NULL))
+            return ZN_OK;
+        snprintf(err->text, sizeof err->text, "the picture cannot be written as PNG: %s", image.message);
+        return ZN_E_FILE;
+    }
+#endif
+    (void)err;
+    fprintf(f, "P6\n%d %d\n255\n", p->w, p->h);
+    fwrite(b->data, 1, zn_array_len(p), f); /* the end looks for errors */
+    return ZN_OK;
+}
+
+bool picture_write(const char *path, const zn_array *picture, bool png, zn_error *err)
+{
+    bytes b = { picture, malloc(zn_array_len(picture)), png };
+    zn_status s = ZN_OK;
+
+    if (!b.data) {
+        snprintf(err->text, sizeof err->text, "out of memory for the result");
+        return false;
+    }
+    for (size_t i = 0; i < zn_array_len(picture); i++) {
+        const float v = picture->data[i] * 255 + 0.5f;
+
+        b.data[i] = v > 0 ? (unsigned char)(v < 255 ? v : 255) : 0; /* NaN gives 0 */
+    }
+    s = zn_write_file(path, write_bytes, &b, err);
+    free(b.data);
+    return !s;
 }

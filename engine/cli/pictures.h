@@ -13,6 +13,16 @@ enum { WHY_SIZE = 160 };
  * file by its name. */
 zn_status picture_read(zn_array *out, const char *path, char why[WHY_SIZE]);
 
+/* The same, or a .npy file; the reason is a sentence with the name. */
+bool picture_load(zn_array *out, const char *path, zn_error *err);
+
+/* 8 bits for each of three channels, as PNG, where this build has libpng, or as PPM. */
+bool picture_writes_png(void);
+bool picture_write(const char *path, const zn_array *picture, bool png, zn_error *err);
+
+/* Reads from the array, which must stay where it is. */
+zn_source array_source(zn_array *a);
+
 /* Takes a picture; its data are freed afterwards.  picture NULL: it cannot be read, and why says the reason.
  * False: no more pictures. */
 typedef bool pictures_each(void *cookie, const char *name, const zn_array *picture, const char *why);

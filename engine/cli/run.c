@@ -35,13 +35,6 @@ static const char *stranger(const char *const *args, int n, const char *const *p
     return NULL;
 }
 
-static bool show_progress(void *cookie, double done)
-{
-    (void)cookie;
-    fprintf(stderr, "\r%3.0f %%%s", 100 * done, done >= 1 ? "\n" : "");
-    return true;
-}
-
 /* The memory of the run, before it starts. */
 static void show_plan(zn_model *model, const zn_array *in, int n_in, const zn_job *job)
 {

@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* z_image.c - `zenith info` on a folder of Z-Image: which files exist, which are missing, the memory of a run. */
-#include "cli.h"
+#include "composites.h"
 #include "digest.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-
-static const struct {
-    zn_zimage_part part;
-    const char *id, *made_up, *what; /* made_up: the published sizes */
-} steps[] = {
-    { ZN_ZIMAGE_TEXT, "z-image-text", "random:2560", "text encoder" },
-    { ZN_ZIMAGE_TRANSFORMER, "z-image-sample", "random:3840", "transformer" },
-    { ZN_ZIMAGE_AUTOENCODER, "flux-ae-decode", "random:", "decoder" },
-};
 
 bool is_zimage(const options *o)
 {
@@ -78,72 +69,30 @@ static int verify(const char *manifest, const char *folder)
 
 /* ---- memory --------------------------------------------------------------------------------------------- */
 
-/* The memory of step i for these inputs in addition to so many bytes, and the sizes of its result; nothing is loaded.
- * The model's precision is in *precision. */
-static zn_status plan_step(const options *o, zn_engine *engine, const zn_zimage_file *list, size_t i,
-                           const zn_array *in, int n_in, size_t beside, zn_plan *plan, zn_array *out,
-                           const char **precision, zn_error *err)
+/* The plan of a picture of this size, for the longest prompt. */
+static int show_plan(const options *o, zn_session *session, const char *folder)
 {
-    const char *file = list ? list[steps[i].part].path : steps[i].made_up;
-    const bool quantised = steps[i].part != ZN_ZIMAGE_AUTOENCODER; /* convolutions stay floats */
-    const zn_open open = {
-        .files = &file, .n_files = 1, .precision = quantised ? precision_of(o) : NULL, .plan_only = true
-    };
-    const zn_job job = { .beside = beside };
-    zn_model *model = NULL;
-    zn_status s = zn_model_open(&model, engine, steps[i].id, &open, err);
-
-    if (!s)
-        s = zn_model_plan(model, in, n_in, &job, plan, err);
-    if (!s)
-        s = zn_model_shape(model, in, n_in, out, err);
-    if (!s)
-        *precision = zn_model_precision(model); /* a name that stays */
-    zn_model_close(&model);
-    return s;
-}
-
-static size_t total_of(const zn_plan *plan)
-{
-    return plan->peak_bytes + plan->weight_bytes;
-}
-
-/* The memory of each step, and the largest sum at any time. */
-static int show_plans(const options *o, zn_engine *engine, const zn_zimage_file *list)
-{
-    const int w = o->width ? o->width : 1024, h = o->height ? o->height : 1024;
-    const zn_array tokens = { NULL, 1, 1, 512 }, z = { NULL, (h + 15) / 16 * 2, (w + 15) / 16 * 2, 16 };
-    zn_array in[2] = { tokens }, out = { 0 };
-    zn_plan plan[3], beside;
-    bool streamed = false, keeps;
-    size_t most = 0;
+    const zn_choice choice = choice_of(o);
+    zn_generate how = zn_generate_defaults();
+    zn_note note = { "" };
+    zn_generate_plan plan;
     zn_error err;
 
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        const char *precision;
-
-        if (plan_step(o, engine, list, i, in, i == 1 ? 2 : 1, 0, &plan[i], &out, &precision, &err))
-            return fail("%s", err.text);
-        printf("%-13s %7.0f MiB, and %.0f MiB of weights (%s%s); %.4g billion multiply-adds%s\n", steps[i].what,
-               (double)plan[i].peak_bytes / 1048576, (double)plan[i].weight_bytes / 1048576, precision,
-               plan[i].streamed ? ", streamed" : "", plan[i].macs / 1e9, i == 1 ? " in 8 steps" : "");
-        streamed = streamed || plan[i].streamed;
-        most = total_of(&plan[i]) > most ? total_of(&plan[i]) : most;
-        if (!i) {
-            in[0] = z;
-            in[1] = out; /* the caption */
-        } else if (i == 1) {
-            in[0] = out;
-        }
-    }
-    /* gegl-ops keeps the transformer open where that does not make the decoder's tiles smaller */
-    keeps = !plan_step(o, engine, list, 2, in, 1, total_of(&plan[1]), &beside, &out, &(const char *){ NULL }, &err) &&
-        beside.peak_bytes == plan[2].peak_bytes;
-    if (keeps && total_of(&plan[1]) + total_of(&beside) > most)
-        most = total_of(&plan[1]) + total_of(&beside);
-    printf("%dx%d takes %.1f GB: one of these after the other%s; a prompt of 512 tokens\n", w, h, (double)most / 1e9,
-           keeps ? ", the transformer stays in memory for the decoder" : "");
-    if (streamed)
+    how.weights = folder;
+    how.width = o->width ? o->width : how.width;
+    how.height = o->height ? o->height : how.height;
+    if (zn_generate_describe(&plan, session, &choice, &how, 0, 0, NULL, &err) || zn_generate_weigh(&plan, &note, &err))
+        return fail("%s", err.text);
+    for (const zn_network *n = plan.network; n->name; n++)
+        printf("%-13s %7.0f MiB, and %.0f MiB of weights (%s%s); %.4g billion multiply-adds\n", n->name,
+               (double)n->need.beside / 1048576, (double)n->need.weights / 1048576, n->precision,
+               n->need.streamed ? ", streamed" : "", n->macs / 1e9);
+    printf("%dx%d in %d steps takes %.1f GB: one of these after the other%s; a prompt of 512 tokens\n", plan.w, plan.h,
+           how.steps, (double)(plan.need.weights + plan.need.beside) / 1e9,
+           plan.keeps ? ", the transformer stays in memory for the decoder" : "");
+    if (*note.text)
+        printf("%s\n", note.text);
+    if (plan.need.streamed)
         printf(
             "streamed: not all weights fit into memory, so every step reads the layers from disk; that is slower, the "
             "result is the same\n");
@@ -158,7 +107,7 @@ int info_zimage(const options *o)
     const bool made_up = !strcmp(folder, ZN_RANDOM_WEIGHTS);
     static zn_zimage_file list[ZN_ZIMAGE_PARTS];
     zn_error err = { "" };
-    zn_engine *engine = NULL;
+    zn_session *session = NULL;
     zn_status missing = made_up ? ZN_OK : zn_zimage_find(list, folder, &err);
     int status, bad = 0;
 
@@ -184,9 +133,9 @@ int info_zimage(const options *o)
         return fail("%s", err.text);
     if (bad)
         return bad < 0 ? EXIT_FAILED : fail("%d files are not what %s says: download them again", bad, o->manifest);
-    if (zn_engine_open(&engine, o->engine, o->threads, &err))
+    if (zn_session_open(&session, &err))
         return fail("%s", err.text);
-    status = show_plans(o, engine, made_up ? NULL : list);
-    zn_engine_close(&engine);
+    status = show_plan(o, session, folder);
+    zn_session_close(&session);
     return status;
 }

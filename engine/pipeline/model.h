@@ -48,8 +48,8 @@ struct zn_model {
     /* The stand-in, see standin.c. */
     char **files; /* what the model was opened with: its stand-in is opened with the same */
     int n_files;
-    zn_error failed;      /* not empty: why the model could not be opened on its engine; the stand-in does all runs */
-    zn_turn opening;      /* of the next two */
+    zn_error failed; /* not empty: why the model could not be opened on its engine; the stand-in does all runs */
+    zn_turn opening; /* of the next two */
     zn_engine *cpu;
     zn_model *stand_in;
 };

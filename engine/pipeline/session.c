@@ -35,17 +35,21 @@ typedef struct computer { /* an engine; never closed before the session */
     struct computer *next;
 } computer;
 
-struct zn_use {
-    zn_session *session;
-    char *name; /* see name_of */
+typedef struct entry { /* a model */
+    char *name;        /* see name_of */
     state state;
     int users;
     bool retired;     /* to be closed as soon as nobody uses it */
-    size_t beside;    /* of the last that began */
     zn_model *handle; /* NULL: the weights are bad, and error says why */
     zn_error error;
+    struct entry *next;
+} entry;
+
+struct zn_use {
+    zn_session *session;
+    entry *entry;
+    size_t beside;
     zn_note replaced; /* a precision that the engine lacks, or "" */
-    zn_use *next;
 };
 
 struct zn_session {
@@ -54,7 +58,7 @@ struct zn_session {
     zn_lock lock;
     pthread_cond_t changed; /* the state of an entry */
     computer *computers;
-    zn_use *uses; /* last used first */
+    entry *entries; /* last used first */
     atomic_ullong n_runs;
 };
 
@@ -79,47 +83,45 @@ static bool inside_a_run(void)
     return zn_turn_held(ZN_TURN_ENGINE);
 }
 
-static void free_use(zn_use *u)
+static void free_entry(entry *e)
 {
-    zn_model_close(&u->handle);
-    free(u->name);
-    free(u);
+    zn_model_close(&e->handle);
+    free(e->name);
+    free(e);
 }
 
-static void unlink_use(zn_session *s, const zn_use *u)
+static void unlink_entry(zn_session *s, const entry *e)
 {
-    zn_use **at = &s->uses;
+    entry **at = &s->entries;
 
-    while (*at != u)
+    while (*at != e)
         at = &(*at)->next;
-    *at = u->next;
+    *at = e->next;
 }
 
 /* Closes models that nobody uses: those that are retired, and the least recently used beyond `most`; not `keep`. */
-static void close_idle(zn_session *s, int most, const zn_use *keep)
+static void close_idle(zn_session *s, int most, const entry *keep)
 {
-    zn_use *u;
+    entry *e;
     int n;
 
-    if (inside_a_run())
-        return;
-    do {
+    while (!inside_a_run()) {
         zn_lock_take(&s->lock);
-        for (n = 0, u = s->uses; u; u = u->next)
-            if (u->state == READY && !u->users && u != keep && (u->retired || ++n > most))
+        for (n = 0, e = s->entries; e; e = e->next)
+            if (e->state == READY && !e->users && e != keep && (e->retired || ++n > most))
                 break;
-        if (u)
-            u->state = CLOSING;
+        if (e)
+            e->state = CLOSING;
         zn_lock_give(&s->lock);
-        if (!u)
-            break;
-        zn_model_close(&u->handle);
+        if (!e)
+            return;
+        zn_model_close(&e->handle);
         zn_lock_take(&s->lock);
-        unlink_use(s, u);
+        unlink_entry(s, e);
         pthread_cond_broadcast(&s->changed);
         zn_lock_give(&s->lock);
-        free_use(u);
-    } while (true);
+        free_entry(e);
+    }
 }
 
 void zn_session_trim(zn_session *s)
@@ -133,11 +135,11 @@ void zn_session_close(zn_session **session)
 
     if (!s)
         return;
-    while (s->uses) {
-        zn_use *u = s->uses;
+    while (s->entries) {
+        entry *e = s->entries;
 
-        s->uses = u->next;
-        free_use(u);
+        s->entries = e->next;
+        free_entry(e);
     }
     while (s->computers) {
         computer *c = s->computers;
@@ -159,7 +161,7 @@ int zn_session_models(zn_session *s)
     int n = 0;
 
     zn_lock_take(&s->lock);
-    for (const zn_use *u = s->uses; u; u = u->next)
+    for (const entry *e = s->entries; e; e = e->next)
         n++;
     zn_lock_give(&s->lock);
     return n;
@@ -345,118 +347,126 @@ static char *name_of(const char *id, const char *path, const zn_engine *e, const
     return name;
 }
 
-static zn_use *find_use(zn_session *s, const char *name)
+static entry *find_entry(zn_session *s, const char *name)
 {
-    zn_use *u = s->uses;
+    entry *e = s->entries;
 
-    while (u && strcmp(u->name, name))
-        u = u->next;
-    return u;
+    while (e && strcmp(e->name, name))
+        e = e->next;
+    return e;
 }
 
 static bool any_closing(const zn_session *s)
 {
-    const zn_use *u = s->uses;
+    const entry *e = s->entries;
 
-    while (u && u->state != CLOSING)
-        u = u->next;
-    return u != NULL;
+    while (e && e->state != CLOSING)
+        e = e->next;
+    return e != NULL;
 }
 
-static void put_first(zn_session *s, zn_use *u)
+/* Finds the entry of that name, ready, or lists `mine` as opening; with one user more.  An `alone` one waits for the memory of
+ * those that are closing, too.  NULL: busy. */
+static entry *find_or_list(zn_session *s, entry *mine, bool alone)
 {
-    u->next = s->uses;
-    s->uses = u;
-}
-
-/* Finds the entry of that name, ready and with one user more, or lists `mine` as opening.  An `alone` one waits for the memory
- * of those that are closing, too.  NULL: busy. */
-static zn_use *find_or_list(zn_session *s, zn_use *mine, bool alone)
-{
-    zn_use *u;
+    entry *e;
 
     zn_lock_take(&s->lock);
-    while (((u = find_use(s, mine->name)) && u->state != READY) || (alone && any_closing(s))) {
+    while (((e = find_entry(s, mine->name)) && e->state != READY) || (alone && any_closing(s))) {
         if (inside_a_run()) {
             zn_lock_give(&s->lock);
             return NULL;
         }
         zn_lock_wait(&s->lock, &s->changed);
     }
-    if (u) {
-        unlink_use(s, u);
-        put_first(s, u);
-        u->users++;
-        u->retired = false;
-        u->beside = mine->beside;
-    } else if (!inside_a_run()) {
-        put_first(s, u = mine);
+    if (e)
+        unlink_entry(s, e);
+    else if (!inside_a_run())
+        e = mine;
+    if (e) {
+        e->next = s->entries;
+        s->entries = e;
+        e->users++;
+        e->retired = false;
     }
     zn_lock_give(&s->lock);
-    return u;
+    return e;
 }
 
-/* Opens what is listed as opening.  An error of a file stays until its time or size changes; all others may be temporary. */
-static zn_status open_listed(zn_use *u, zn_engine *e, const char *id, const char *path, const char *precision,
+/* One user less. */
+static void let_go(zn_session *s, entry *e, bool retired)
+{
+    zn_lock_take(&s->lock);
+    e->users--;
+    e->retired = e->retired || retired;
+    zn_lock_give(&s->lock);
+    close_idle(s, MAX_IDLE, NULL);
+}
+
+/* Opens what is listed as opening.  An error of a file stays until its time or size changes; all others may be temporary: *gone,
+ * and whoever waits tries again. */
+static zn_status open_listed(bool *gone, zn_session *s, entry *e, zn_engine *engine, const char *id, const zn_open *how,
                              zn_error *err)
 {
-    const zn_open how = { .files = &path, .n_files = path != NULL, .precision = precision, .beside = u->beside };
-    zn_session *s = u->session;
-    zn_status status = zn_model_open(&u->handle, e, id, &how, &u->error);
-    const bool stays = !status || (status == ZN_E_FILE && path);
+    const zn_status status = zn_model_open(&e->handle, engine, id, how, &e->error);
 
     if (err)
-        *err = u->error;
+        *err = e->error;
+    *gone = status && !(status == ZN_E_FILE && how->n_files);
     zn_lock_take(&s->lock);
-    u->users = !status;
-    u->state = READY;
-    if (!stays)
-        unlink_use(s, u);
+    e->state = READY;
+    if (*gone)
+        unlink_entry(s, e);
     pthread_cond_broadcast(&s->changed);
     zn_lock_give(&s->lock);
-    if (!stays)
-        free_use(u);
+    if (*gone)
+        free_entry(e);
     return status;
 }
 
-static zn_status begin(zn_use **out, zn_session *s, const char *id, const char *path, const zn_terms *terms,
-                       zn_error *err)
+/* The entry of that name, with one user more. */
+static zn_status get_entry(entry **out, zn_session *s, char *name, zn_engine *engine, const char *id,
+                           const zn_open *how, bool alone, zn_error *err)
 {
-    const char *precision;
-    zn_use *u, *mine = calloc(1, sizeof *mine);
-    zn_engine *engine;
-    zn_status status = mine ? get_engine(&engine, s, &terms->choice, err) : zn_fail(err, ZN_E_MEMORY, "out of memory");
+    entry *e = NULL, *mine = name ? calloc(1, sizeof *mine) : NULL;
+    bool gone = false;
+    zn_status status;
 
-    if (!status) {
-        mine->session = s;
-        mine->beside = terms->beside;
-        precision = precision_on(engine, &terms->choice, &mine->replaced);
-        if (!(mine->name = name_of(id, path, engine, precision)))
-            status = zn_fail(err, ZN_E_MEMORY, "out of memory");
+    if (!mine) {
+        free(name);
+        return zn_fail(err, ZN_E_MEMORY, "out of memory");
     }
-    if (status) {
-        free(mine);
-        return status;
-    }
-    if (terms->alone) { /* first of all, but for itself */
+    mine->name = name;
+    if (alone) { /* first of all, but for itself */
         zn_lock_take(&s->lock);
-        u = find_use(s, mine->name);
+        e = find_entry(s, name);
         zn_lock_give(&s->lock);
-        close_idle(s, 0, u);
+        close_idle(s, 0, e);
     }
-    u = find_or_list(s, mine, terms->alone);
-    if (u == mine) {
-        status = open_listed(u, engine, id, path, precision, err);
+    e = find_or_list(s, mine, alone);
+    if (e == mine) {
+        status = open_listed(&gone, s, e, engine, id, how, err);
     } else {
-        status = !u ? zn_busy(err) : u->handle ? ZN_OK : zn_fail(err, ZN_E_FILE, "%s", u->error.text);
-        free_use(mine);
-        if (status)
-            zn_use_end(&u);
+        status = !e ? zn_busy(err) : e->handle ? ZN_OK : zn_fail(err, ZN_E_FILE, "%s", e->error.text);
+        free_entry(mine);
     }
-    if (!status)
-        *out = u;
-    close_idle(s, MAX_IDLE, NULL);
+    if (status && e && !gone)
+        let_go(s, e, false);
+    *out = e;
     return status;
+}
+
+static zn_status begin(zn_use *u, const char *id, const char *path, const zn_terms *terms, zn_error *err)
+{
+    zn_open how = { .files = &path, .n_files = path != NULL, .beside = terms->beside };
+    zn_engine *engine;
+    const zn_status status = get_engine(&engine, u->session, &terms->choice, err);
+
+    if (status)
+        return status;
+    how.precision = precision_on(engine, &terms->choice, &u->replaced);
+    return get_entry(&u->entry, u->session, name_of(id, path, engine, how.precision), engine, id, &how, terms->alone,
+                     err);
 }
 
 zn_status zn_use_begin(zn_use **out, zn_session *s, const char *id, const char *weights, const zn_terms *terms,
@@ -466,6 +476,7 @@ zn_status zn_use_begin(zn_use **out, zn_session *s, const char *id, const char *
     const zn_model_info *info = zn_model_named(id);
     char path[4096];
     zn_status status = ZN_OK;
+    zn_use *u;
 
     *out = NULL;
     if (err)
@@ -476,23 +487,31 @@ zn_status zn_use_begin(zn_use **out, zn_session *s, const char *id, const char *
         weights = NULL;
     else if (!weights || !*weights)
         status = zn_weights_find(path, sizeof path, info->weights, err), weights = path;
-    return status ? status : begin(out, s, id, weights, terms ? terms : &none, err);
+    if (status)
+        return status;
+    terms = terms ? terms : &none;
+    if (!(u = calloc(1, sizeof *u)))
+        return zn_fail(err, ZN_E_MEMORY, "out of memory");
+    u->session = s;
+    u->beside = terms->beside;
+    if ((status = begin(u, id, weights, terms, err))) {
+        free(u);
+        return status;
+    }
+    close_idle(s, MAX_IDLE, NULL);
+    *out = u;
+    return ZN_OK;
 }
 
 static void end(zn_use **use, bool retired)
 {
     zn_use *u = use ? *use : NULL;
-    zn_session *s;
 
     if (!u)
         return;
-    s = u->session;
-    zn_lock_take(&s->lock);
-    u->users--;
-    u->retired = u->retired || retired;
-    zn_lock_give(&s->lock);
+    let_go(u->session, u->entry, retired);
+    free(u);
     *use = NULL;
-    close_idle(s, MAX_IDLE, NULL);
 }
 
 void zn_use_end(zn_use **use)
@@ -507,12 +526,12 @@ void zn_use_retire(zn_use **use)
 
 zn_model *zn_use_model(const zn_use *u)
 {
-    return u->handle;
+    return u->entry->handle;
 }
 
 const char *zn_use_name(const zn_use *u)
 {
-    return u->name;
+    return u->entry->name;
 }
 
 /* ---- running ------------------------------------------------------------------------------------------------- */
@@ -562,7 +581,7 @@ zn_status zn_use_run(zn_use *u, const zn_array *in, int n_in, zn_array *out, con
     bool entered;
     const zn_status status = run_begin(u, &entered, err);
 
-    return status ? status : run_end(u, entered, zn_model_run(u->handle, in, n_in, out, &own, err), &said, note);
+    return status ? status : run_end(u, entered, zn_model_run(u->entry->handle, in, n_in, out, &own, err), &said, note);
 }
 
 zn_status zn_use_run_region(zn_use *u, const zn_sink *out, const zn_source *in, zn_rect roi, const zn_job *job,
@@ -574,7 +593,7 @@ zn_status zn_use_run_region(zn_use *u, const zn_sink *out, const zn_source *in, 
     const zn_status status = run_begin(u, &entered, err);
 
     return status ? status
-                  : run_end(u, entered, zn_model_run_region(u->handle, out, in, 1, roi, &own, err), &said, note);
+                  : run_end(u, entered, zn_model_run_region(u->entry->handle, out, in, 1, roi, &own, err), &said, note);
 }
 
 zn_status zn_use_plan(zn_use *u, const zn_array *in, int n_in, const zn_job *job, zn_plan *plan, zn_error *err)
@@ -582,12 +601,13 @@ zn_status zn_use_plan(zn_use *u, const zn_array *in, int n_in, const zn_job *job
     zn_error said;
     const zn_job own = job_of(u, job, &said);
 
-    return zn_model_plan(u->handle, in, n_in, &own, plan, err);
+    return zn_model_plan(u->entry->handle, in, n_in, &own, plan, err);
 }
 
-zn_status zn_session_plan(zn_plan *plan, zn_array *out, zn_session *s, const char *id, const char *weights,
-                          const zn_terms *terms, const zn_array *in, int n_in, const zn_job *job, zn_error *err)
+zn_status zn_session_plan(zn_planned *out, zn_session *s, const char *id, const char *weights, const zn_terms *terms,
+                          const zn_array *in, int n_in, const zn_job *job, zn_error *err)
 {
+    zn_array results[ZN_MAX_PORTS] = { { 0 } };
     zn_job own = job ? *job : (zn_job){ 0 };
     zn_model *model = NULL;
     zn_engine *engine;
@@ -603,9 +623,13 @@ zn_status zn_session_plan(zn_plan *plan, zn_array *out, zn_session *s, const cha
         status = zn_model_open(&model, engine, id, &how, err);
     }
     if (!status)
-        status = zn_model_plan(model, in, n_in, &own, plan, err);
-    if (!status && out)
-        status = zn_model_shape(model, in, n_in, out, err);
+        status = zn_model_plan(model, in, n_in, &own, &out->plan, err);
+    if (!status)
+        status = zn_model_shape(model, in, n_in, results, err);
+    if (!status) {
+        out->out = results[0];
+        out->precision = zn_model_precision(model);
+    }
     zn_model_close(&model);
     return status;
 }

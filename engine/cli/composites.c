@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* composites.c - what the commands on picture files share. */
+#include "composites.h"
+#include "pictures.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_field(const zn_field *fields, const char *text)
+{
+    const size_t len = strcspn(text, "=");
+
+    while (fields->key && (strlen(fields->key) != len || strncmp(fields->key, text, len)))
+        fields++;
+    return fields->key;
+}
+
+int set_fields(void *how, const zn_field *fields, const char *what, const options *o)
+{
+    zn_error err;
+
+    for (int i = 0; i < o->n_set; i++) {
+        if (!strncmp(o->set[i], "precision=", 10) || !zn_field_set(how, fields, what, o->set[i], &err))
+            continue;
+        fprintf(stderr, "zenith: %s", err.text);
+        if (!is_field(fields, o->set[i])) {
+            fputs("; it has", stderr);
+            for (const zn_field *f = fields; f->key; f++)
+                fprintf(stderr, " %s,", f->key);
+            fputs(" precision", stderr);
+        }
+        fputc('\n', stderr);
+        return EXIT_USAGE;
+    }
+    return EXIT_DONE;
+}
+
+zn_choice choice_of(const options *o)
+{
+    return (zn_choice){ .engine = o->engine, .n_threads = o->threads, .precision = precision_of(o) };
+}
+
+/* ---- pictures ------------------------------------------------------------------------------------------------ */
+
+bool load_picture(zn_array *out, const char *path, zn_error *err)
+{
+    if (!picture_load(out, path, err))
+        return false;
+    if (out->c != 3) {
+        snprintf(err->text, sizeof err->text, "%.300s has %d channels, where a picture has 3", path, out->c);
+        free(out->data);
+        out->data = NULL;
+        return false;
+    }
+    clean_numbers(out->data, zn_array_len(out));
+    return true;
+}
+
+static bool ends(const char *path, const char *ending)
+{
+    const char *dot = strrchr(path, '.');
+
+    return dot && !strcmp(dot, ending);
+}
+
+bool can_save(const char *path, zn_error *err)
+{
+    if (!ends(path, ".npy") && !ends(path, ".ppm") && !(ends(path, ".png") && picture_writes_png())) {
+        snprintf(err->text, sizeof err->text, "%.300s: a result is written as %s.ppm or .npy", path,
+                 picture_writes_png() ? ".png, " : "");
+        return false;
+    }
+    return !zn_write_check(path, err);
+}
+
+bool save_picture(const char *path, const zn_array *picture, zn_error *err)
+{
+    return ends(path, ".npy") ? npy_write(path, picture, 3, err)
+                              : picture_write(path, picture, ends(path, ".png"), err);
+}
+
+/* ---- what is shown ------------------------------------------------------------------------------------------- */
+
+static void show_need(void *cookie, const zn_footprint *need)
+{
+    (void)cookie;
+    fprintf(stderr, "%.0f MiB, and %.0f MiB of weights%s\n", (double)need->beside / 1048576,
+            (double)need->weights / 1048576,
+            need->streamed ? " (layers are read from disk as they are needed: slower)" : "");
+}
+
+zn_watcher watch_of(const options *o)
+{
+    return o->progress ? (zn_watcher){ .progress = show_progress, .planned = show_need } : (zn_watcher){ 0 };
+}
+
+void say_note(const zn_note *note)
+{
+    if (*note->text)
+        fprintf(stderr, "zenith: %s\n", note->text);
+}

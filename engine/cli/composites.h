@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* composites.h - what the commands on picture files share: zenith denoise | face | generate IN OUT [--set K=V]... */
+#ifndef ZN_CLI_COMPOSITES_H
+#define ZN_CLI_COMPOSITES_H
+
+#include "cli.h"
+
+#include "../zenith_composite.h"
+
+/* Sets what the --set options say, but for precision.  EXIT_DONE, or EXIT_USAGE and a line on stderr. */
+int set_fields(void *how, const zn_field *fields, const char *what, const options *o);
+
+zn_choice choice_of(const options *o);
+
+/* A picture of three channels in 0..1; data is the caller's. */
+bool load_picture(zn_array *out, const char *path, zn_error *err);
+/* Its format is the ending: .png, .ppm, or .npy, which keeps all bits. */
+bool save_picture(const char *path, const zn_array *picture, zn_error *err);
+/* Whether save_picture() could: before work that takes long. */
+bool can_save(const char *path, zn_error *err);
+
+/* Shows progress and memory, if --progress is given. */
+zn_watcher watch_of(const options *o);
+void say_note(const zn_note *note);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* generate.c - `zenith generate [IN] OUT`: a picture from a prompt, or a changed one. */
+#include "composites.h"
+#include "pictures.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct work {
+    const options *o;
+    const char *in, *mask, *out; /* files; in, mask: NULL, there is none */
+    zn_array picture, weights;   /* the input and how far its pixels may change */
+} work;
+
+/* The mask is the mean of the channels, of the input's size. */
+static bool load_mask(work *k, zn_error *err)
+{
+    zn_array rgb = { 0 };
+
+    if (!load_picture(&rgb, k->mask, err))
+        return false;
+    k->weights = (zn_array){ rgb.data, rgb.h, rgb.w, 1 };
+    for (size_t i = 0; i < zn_array_len(&k->weights); i++)
+        rgb.data[i] = (rgb.data[3 * i] + rgb.data[3 * i + 1] + rgb.data[3 * i + 2]) / 3;
+    if (rgb.w == k->picture.w && rgb.h == k->picture.h)
+        return true;
+    snprintf(err->text, sizeof err->text, "the mask has %d x %d pixels, the picture %d x %d", rgb.w, rgb.h,
+             k->picture.w, k->picture.h);
+    return false;
+}
+
+/* Adds the change of a part to the picture. */
+static void add_change(zn_array *picture, const zn_array *change, zn_rect place)
+{
+    for (int32_t y = 0; y < place.h; y++)
+        zn_change_add(picture->data + ((size_t)(place.y + y) * (size_t)picture->w + (size_t)place.x) * 3, 3,
+                      change->data + (size_t)y * (size_t)place.w * 3, (size_t)place.w);
+}
+
+static bool generate(work *k, const zn_generate_plan *plan, zn_error *err)
+{
+    const zn_source in = array_source(&k->picture), mask = array_source(&k->weights);
+    const zn_watcher watch = watch_of(k->o);
+    zn_array out = { NULL, plan->change.h, plan->change.w, 3 };
+    zn_generate_result result;
+    bool ok;
+
+    out.data = malloc(zn_array_len(&out) * sizeof *out.data);
+    if (!out.data)
+        snprintf(err->text, sizeof err->text, "out of memory for the result");
+    ok = out.data && !zn_generate_run(&result, plan, k->in ? &in : NULL, k->mask ? &mask : NULL, &out, &watch, err);
+    if (ok)
+        say_note(&result.note);
+    if (ok && k->in)
+        add_change(&k->picture, &out, plan->change);
+    ok = ok && save_picture(k->out, k->in ? &k->picture : &out, err);
+    free(out.data);
+    return ok;
+}
+
+int cmd_generate(const options *o)
+{
+    work k = { .o = o, .in = o->n_words > 1 ? o->word[0] : NULL, .out = o->n_words ? o->word[o->n_words - 1] : NULL };
+    const zn_choice choice = choice_of(o);
+    zn_generate how = zn_generate_defaults();
+    zn_session *session = NULL;
+    zn_generate_plan plan;
+    zn_error err = { "" };
+    zn_rect all;
+    int status;
+    bool ok;
+
+    how.prompt = "";
+    if (o->n_words < 1 || o->n_words > 2 || o->n_in > 1 || (o->n_in && strncmp(o->in[0], "mask=", 5)) ||
+        (o->n_in && !k.in))
+        return usage("zenith generate [IN] OUT --set prompt=TEXT [--set KEY=VALUE]... [--in mask=PICTURE]");
+    if ((status = set_fields(&how, zn_generate_fields, "generate", o)))
+        return status;
+    k.mask = o->n_in ? o->in[0] + 5 : NULL;
+    ok = can_save(k.out, &err) && (!k.in || load_picture(&k.picture, k.in, &err)) && (!k.mask || load_mask(&k, &err)) &&
+        !zn_session_open(&session, &err);
+    all = (zn_rect){ 0, 0, k.picture.w, k.picture.h };
+    ok = ok &&
+        !zn_generate_describe(&plan, session, &choice, &how, k.picture.w, k.picture.h, k.mask ? &all : NULL, &err);
+    if (ok)
+        ok = plan.nothing ? save_picture(k.out, &k.picture, &err) : generate(&k, &plan, &err);
+    free(k.picture.data);
+    free(k.weights.data);
+    zn_session_close(&session);
+    return ok ? EXIT_DONE : fail("%s", err.text);
+}
