@@ -18,11 +18,10 @@
 #define DEFAULT_MIB 256 /* without $ZENITH_CACHE, which is in MiB */
 #define FILE_MIB 1024   /* ... on disk */
 #define STRIP_ROWS 64   /* rows of a buffer that are hashed at a time */
-#define LANES_FROM 256  /* bytes that are worth hashing side by side */
 
 typedef struct
 {
-  ZnOpKey key;
+  zn_key  key;
   gsize   size;
   GBytes *bytes; /* NULL: in the file only */
   gint64  at;    /* place in the file; < 0: not there */
@@ -43,91 +42,12 @@ static GHashTable *free_slots; /* GArray of gint64 places, by their size */
 
 /* ---- keys ----------------------------------------------------------------- */
 
-/* Two independent chains of xor, multiply, shift.  Each step is a bijection of
- * the state, so two inputs that differ in one word never collide; with 128
- * bits other collisions are negligible. */
-static inline void
-mix (ZnOpKey *key, guint64 word)
-{
-  key->a = (key->a ^ word) * G_GUINT64_CONSTANT (0x9e3779b97f4a7c15);
-  key->a ^= key->a >> 32;
-  key->b = (key->b + word) * G_GUINT64_CONSTANT (0xd6e8feb86659fd93);
-  key->b ^= key->b >> 29;
-}
-
-/* Most of p, in four pairs of chains that do not wait for each other; how much that
- * was.  Not arrays and loops: these would stay in memory. */
-static gsize
-mix_lanes (ZnOpKey *key, const guchar *p, gsize size)
-{
-  ZnOpKey lane0 = *key, lane1 = *key, lane2 = *key, lane3 = *key;
-  guint64 word[4];
-  gsize   i;
-
-  for (i = 0; i + sizeof (word) <= size; i += sizeof (word))
-    {
-      memcpy (word, p + i, sizeof (word));
-      mix (&lane0, word[0]);
-      mix (&lane1, word[1]);
-      mix (&lane2, word[2]);
-      mix (&lane3, word[3]);
-    }
-  mix (key, lane0.a), mix (key, lane0.b);
-  mix (key, lane1.a), mix (key, lane1.b);
-  mix (key, lane2.a), mix (key, lane2.b);
-  mix (key, lane3.a), mix (key, lane3.b);
-
-  return i;
-}
-
-void
-zn_op_key_add (ZnOpKey *key, gconstpointer data, gsize size)
-{
-  const guchar *p    = data;
-  guint64       word = 0;
-  gsize         i    = 0;
-
-  mix (key, size);
-  if (size >= LANES_FROM)
-    i = mix_lanes (key, p, size);
-  for (; i + 8 <= size; i += 8)
-    {
-      memcpy (&word, p + i, 8);
-      mix (key, word);
-    }
-  if (i < size)
-    {
-      word = 0;
-      memcpy (&word, p + i, size - i);
-      mix (key, word);
-    }
-}
-
-void
-zn_op_key_add_string (ZnOpKey *key, const gchar *string)
-{
-  zn_op_key_add (key, string, strlen (string));
-}
-
-void
-zn_op_key_add_file (ZnOpKey *key, const gchar *path)
-{
-  GStatBuf info = { 0 };
-  gint64   of[2];
-
-  g_stat (path, &info);
-  of[0] = info.st_mtime;
-  of[1] = info.st_size;
-  zn_op_key_add_string (key, path);
-  zn_op_key_add (key, of, sizeof (of));
-}
-
 typedef struct
 {
   GeglBuffer          *buffer;
   const GeglRectangle *rects;
   const Babl          *format;
-  ZnOpKey             *keys; /* one for each */
+  zn_key              *keys; /* one for each */
 } Rects;
 
 /* Rectangles from `start` on, `count` of them. */
@@ -151,14 +71,14 @@ add_rects (gsize start, gsize count, gpointer data)
         }
       gegl_buffer_get (r->buffer, &r->rects[i], 1.0, r->format, pixels, GEGL_AUTO_ROWSTRIDE,
                        GEGL_ABYSS_NONE);
-      zn_op_key_add (&r->keys[i], pixels, needed);
+      zn_key_add (&r->keys[i], pixels, needed);
     }
 
   gegl_free (pixels);
 }
 
 void
-zn_op_keys_add_pixels (ZnOpKey *keys, GeglBuffer *buffer, const GeglRectangle *rects, gsize n)
+zn_op_keys_add_pixels (zn_key *keys, GeglBuffer *buffer, const GeglRectangle *rects, gsize n)
 {
   Rects all = { buffer, rects, gegl_buffer_get_format (buffer), keys };
 
@@ -170,18 +90,18 @@ zn_op_keys_add_pixels (ZnOpKey *keys, GeglBuffer *buffer, const GeglRectangle *r
 }
 
 void
-zn_op_key_add_buffer (ZnOpKey             *key,
+zn_op_key_add_buffer (zn_key              *key,
                       GeglBuffer          *buffer,
                       const GeglRectangle *rect,
                       const GeglRectangle *origin)
 {
   const gint     place[4] = { rect->x - origin->x, rect->y - origin->y, rect->width, rect->height };
   const gsize    n        = (rect->height + STRIP_ROWS - 1) / STRIP_ROWS;
-  ZnOpKey       *keys     = g_new0 (ZnOpKey, n);
+  zn_key        *keys     = g_new0 (zn_key, n);
   GeglRectangle *strips   = g_new (GeglRectangle, n);
 
-  zn_op_key_add (key, place, sizeof (place));
-  zn_op_key_add_string (key, babl_get_name (gegl_buffer_get_format (buffer)));
+  zn_key_add (key, place, sizeof (place));
+  zn_key_add_text (key, babl_get_name (gegl_buffer_get_format (buffer)));
 
   for (gsize i = 0; i < n; i++)
     {
@@ -191,7 +111,7 @@ zn_op_key_add_buffer (ZnOpKey             *key,
                                    MIN (rect->height - y, STRIP_ROWS) };
     }
   zn_op_keys_add_pixels (keys, buffer, strips, n);
-  zn_op_key_add (key, keys, n * sizeof (ZnOpKey));
+  zn_key_add (key, keys, n * sizeof (zn_key));
 
   g_free (strips);
   g_free (keys);
@@ -362,14 +282,14 @@ file_read (gint64 at, gsize size)
 static guint
 key_hash (gconstpointer key)
 {
-  return (guint) ((const ZnOpKey *) key)->a;
+  return (guint) ((const zn_key *) key)->a;
 }
 
 static gboolean
 key_equal (gconstpointer left, gconstpointer right)
 {
-  const ZnOpKey *l = left;
-  const ZnOpKey *r = right;
+  const zn_key *l = left;
+  const zn_key *r = right;
 
   return l->a == r->a && l->b == r->b;
 }
@@ -451,7 +371,7 @@ evict (gsize size)
 }
 
 GBytes *
-zn_op_cache_get (const ZnOpKey *key)
+zn_op_cache_get (const zn_key *key)
 {
   GBytes *bytes = NULL;
   Entry  *entry;
@@ -491,7 +411,7 @@ zn_op_cache_get (const ZnOpKey *key)
 }
 
 void
-zn_op_cache_put (const ZnOpKey *key, GBytes *bytes)
+zn_op_cache_put (const zn_key *key, GBytes *bytes)
 {
   const gsize size = g_bytes_get_size (bytes);
   Entry      *entry;

@@ -11,27 +11,19 @@
 #include <gegl.h>
 #include <gegl-plugin.h>
 
-typedef struct
-{
-  guint64 a, b;
-} ZnOpKey;
-
-/* A key starts as zeros; the order of the calls counts. */
-void zn_op_key_add (ZnOpKey *key, gconstpointer data, gsize size);
-void zn_op_key_add_string (ZnOpKey *key, const gchar *string);
-void zn_op_key_add_file (ZnOpKey *key, const gchar *path); /* its path, age and size */
+#include "zenith_composite.h"
 
 /* The pixels, the format and the place of rect relative to origin. */
-void zn_op_key_add_buffer (ZnOpKey             *key,
+void zn_op_key_add_buffer (zn_key              *key,
                            GeglBuffer          *buffer,
                            const GeglRectangle *rect,
                            const GeglRectangle *origin);
 
 /* Adds the pixels of rects[i] alone to keys[i], for all n, in several threads. */
-void zn_op_keys_add_pixels (ZnOpKey *keys, GeglBuffer *buffer, const GeglRectangle *rects, gsize n);
+void zn_op_keys_add_pixels (zn_key *keys, GeglBuffer *buffer, const GeglRectangle *rects, gsize n);
 
 /* A new reference, or NULL. */
-GBytes *zn_op_cache_get (const ZnOpKey *key);
+GBytes *zn_op_cache_get (const zn_key *key);
 
 /* Bytes that are kept in memory: $ZENITH_CACHE. */
 gsize zn_op_cache_limit (void);
@@ -40,7 +32,7 @@ gsize zn_op_cache_limit (void);
  * longest moves to a file beside GEGL's swap, up to 1 GiB, and is then dropped.  With
  * $ZENITH_CACHE (MiB) so much is held in memory, and there is no file.  Nothing larger
  * than three quarters of the memory is kept. */
-void     zn_op_cache_put (const ZnOpKey *key, GBytes *bytes);
+void     zn_op_cache_put (const zn_key *key, GBytes *bytes);
 gboolean zn_op_cache_takes (gsize size);
 
 /* What is kept now, in memory and in the file; for tests, found by their names. */

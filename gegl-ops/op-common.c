@@ -370,18 +370,6 @@ zn_op_picture_write (const ZnOpPicture *picture,
   gegl_parallel_distribute_range (rect.h, STRIP_ROWS, write_rows, &write);
 }
 
-static void
-add_pixel (gfloat *pixel, const gfloat *change)
-{
-  for (gint c = 0; c < 3; c++)
-    {
-      const gfloat low  = MIN (pixel[c], 0.0f);
-      const gfloat high = MAX (pixel[c], 1.0f);
-
-      pixel[c] = CLAMP (pixel[c] + change[c], low, high);
-    }
-}
-
 void
 zn_op_picture_add (const ZnOpPicture *picture,
                    GeglBuffer        *output,
@@ -405,8 +393,7 @@ zn_op_picture_add (const ZnOpPicture *picture,
       memcpy (pixels, stored, count * n * sizeof (gfloat));
       if (is_linear (picture->format))
         zn_op_curve_encode (pixels, count, n);
-      for (gsize i = 0; i < count; i++)
-        add_pixel (pixels + i * n, d + i * 3);
+      zn_change_add (pixels, n, d, count);
       if (is_linear (picture->format))
         zn_op_curve_decode (pixels, count, n);
       for (gsize i = 0; i < count; i++)
@@ -743,7 +730,7 @@ zn_op_is_selected (GeglOperation *operation)
 }
 
 void
-zn_op_set_memory (GeglOperation *operation, gchar **field, const ZnOpNeed *need)
+zn_op_set_memory (GeglOperation *operation, gchar **field, const zn_footprint *need)
 {
   const guint  beside  = (guint) (need->beside >> 20) + 1;
   const guint  weights = (guint) (need->weights >> 20) + 1;
@@ -798,11 +785,11 @@ zn_op_request_end (ZnOpRequest *request, GeglOperationContext *context, zn_statu
   zn_op_set_status (request->operation, request->base, "");
   if (request->ran) /* a kept result says nothing about how it was made */
     {
-      zn_op_set_text (request->operation, "note", request->base->note, request->note);
-      set_flag (request->operation, "noted", request->base->noted, *request->note != '\0');
+      zn_op_set_text (request->operation, "note", request->base->note, request->note.text);
+      set_flag (request->operation, "noted", request->base->noted, *request->note.text != '\0');
     }
-  if (*request->note)
-    print_once (request->operation, request->note);
+  if (*request->note.text)
+    print_once (request->operation, request->note.text);
 
   return TRUE;
 }

@@ -5,7 +5,7 @@
  * function, which task these properties ask for.  Everything else is done once:
  *
  *   op-common.c   formats, alpha, bad values, progress, cancelling, status and note
- *   op-engine.c   engines and models, one of each for the whole process
+ *   op-engine.c   the process's session of the engine
  *   op-cache.c    results kept for the whole process
  *   op-curve.c    sRGB's curve, for linear pictures
  *
@@ -38,7 +38,7 @@
 #include <gegl-plugin.h>
 
 #include "op-cache.h"
-#include "zenith.h"
+#include "zenith_composite.h"
 
 /* The names of these types and their nicks are in users' files: only add. */
 
@@ -184,16 +184,11 @@ typedef struct
   gchar         **note;
   gboolean       *failed;
   gboolean       *noted;
-
-  /* Of a task that bounds all it has open at once, see op-zimage.c; else 0. */
-  gboolean alone;  /* unused models are closed before one is opened */
-  gsize    beside; /* bytes of the memory limit that are already in use */
 } ZnOpBase;
 
 /* Every operation has these properties under these names. */
 #define ZN_OP_BASE(o)                                                                              \
-  ((ZnOpBase){ (o)->engine, (o)->precision, &(o)->status, &(o)->note, &(o)->failed, &(o)->noted,   \
-               FALSE, 0 })
+  ((ZnOpBase){ (o)->engine, (o)->precision, &(o)->status, &(o)->note, &(o)->failed, &(o)->noted })
 
 typedef struct
 {
@@ -228,7 +223,7 @@ enum
 };
 
 typedef struct _ZnOpWhole   ZnOpWhole;
-typedef struct _ZnOpModel   ZnOpModel;
+typedef struct zn_use       ZnOpModel;
 typedef struct _ZnOpPicture ZnOpPicture;
 typedef struct _ZnOpRequest ZnOpRequest;
 
@@ -255,7 +250,7 @@ struct _ZnOpWhole
   ZnOpBase      base;
   const gchar  *model[ZN_OP_WHOLE_MODELS + 1]; /* ids */
   const gchar  *weights;  /* a file or folder for all of them; "" or NULL: found by name */
-  ZnOpKey       settings; /* a hash of all else that the result depends on: seed, steps, ... */
+  zn_key        settings; /* a hash of all else that the result depends on: seed, steps, ... */
   GeglRectangle result;   /* its place and size; describe() finds the input's here, or 0 x 0
                            * where there is no input, and changes it */
   GeglRectangle change;   /* not empty: part of the input; run() makes what is added to its
@@ -363,9 +358,9 @@ struct _ZnOpRequest
 {
   GeglOperation  *operation;
   const ZnOpBase *base;
-  zn_error        err;        /* why it failed */
-  gchar           note[1024]; /* how the result differs from the request, or "" */
-  gboolean        ran;        /* a network did */
+  zn_error        err;  /* why it failed */
+  zn_note         note; /* how the result differs from the request, or "" */
+  gboolean        ran;  /* a network did */
 
   /* the part of the current job in the whole: its 0..1 is shown as start..start + span */
   gdouble start, span;
@@ -437,15 +432,8 @@ void zn_op_set_frame (GeglOperation *operation,
 /* Whether the input is a selection (see op-common.c). */
 gboolean zn_op_is_selected (GeglOperation *operation);
 
-/* What a run takes, in bytes. */
-typedef struct
-{
-  gsize    weights, beside;
-  gboolean streamed; /* not all weights are in memory: layers are read from disk, which is slower */
-} ZnOpNeed;
-
-/* Shows it in `field`, the property "memory".  With $ZENITH_VERBOSE stderr gets it too. */
-void zn_op_set_memory (GeglOperation *operation, gchar **field, const ZnOpNeed *need);
+/* Shows what a run takes in `field`, the property "memory".  With $ZENITH_VERBOSE stderr gets it too. */
+void zn_op_set_memory (GeglOperation *operation, gchar **field, const zn_footprint *need);
 
 /* How process() ends: returns TRUE.  After a failure the output is the input, whatever
  * was written before; where there is none, it is empty. */

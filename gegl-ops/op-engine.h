@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* op-engine.h - engines and models, one of each for the whole process.
+/* op-engine.h - the process's session of the engine (zenith_composite.h), for requests.
  *
- * Any thread may call.  Models stay open after the last release, so that the
- * next node finds them, until others need their place. */
+ * Any thread may call. */
 
 #ifndef __ZENITH_OP_ENGINE_H__
 #define __ZENITH_OP_ENGINE_H__
 
 #include "op-common.h"
 
-typedef enum
-{
-  ZN_OP_ENCODER,
-  ZN_OP_DECODER
-} ZnOpHalf;
+zn_session *zn_op_session (void);
 
-/* How the ids end of models that show a latent by its colours alone. */
-#define ZN_OP_COLOURS "-latent-rgb"
+/* The engine, threads and precision that a task asks for. */
+zn_choice zn_op_choice (const ZnOpBase *base);
 
 /* The model with this id, with its own weights or the file or folder `weights` (NULL or
  * "": its own), or the wanted half of an autoencoder; on failure NULL and an error message.
@@ -26,12 +21,17 @@ ZnOpModel *zn_op_model_acquire (const gchar    *id,
                                 const gchar    *weights,
                                 const ZnOpBase *base,
                                 zn_error       *err);
-ZnOpModel *zn_op_model_acquire_autoencoder (ZnOpHalf          half,
+ZnOpModel *zn_op_model_acquire_autoencoder (zn_half           half,
                                             ZenithAutoencoder which,
                                             const gchar      *weights,
                                             const ZnOpBase   *base,
                                             zn_error         *err);
-void       zn_op_model_release (ZnOpModel *model);
+
+static inline void
+zn_op_model_release (ZnOpModel *model)
+{
+  zn_use_end (&model);
+}
 
 /* What shows a latent of this autoencoder by its colours: a decoder that the weight file
  * describes, or one that is known for its latents; NULL: there is none. */
@@ -43,33 +43,55 @@ ZnOpModel *zn_op_model_acquire_colours (ZenithAutoencoder which,
 
 /* The same, and what it holds for its tiles (up to $ZENITH_MEMORY) is given back now,
  * unless another request uses it.  The next acquire reads its weights again. */
-void zn_op_model_retire (ZnOpModel *model);
+static inline void
+zn_op_model_retire (ZnOpModel *model)
+{
+  zn_use_retire (&model);
+}
 
 /* Closes all unused models: before something that takes most of the memory. */
-void zn_op_models_close_idle (void);
+static inline void
+zn_op_models_close_idle (void)
+{
+  zn_session_trim (zn_op_session ());
+}
 
-/* Whether the engine of a task is a GPU; FALSE also if it cannot be opened. */
-gboolean zn_op_engine_is_remote (const ZnOpBase *base);
-
-const zn_geometry *zn_op_model_geometry (const ZnOpModel *model);
+static inline const zn_geometry *
+zn_op_model_geometry (const ZnOpModel *model)
+{
+  return zn_model_geometry (zn_use_model (model));
+}
 
 /* How far around a region a denoiser measures its noise, in addition to the halo; 0: the
  * whole picture has one level.  zn_op_model_levels: what is measured once for a picture. */
-gint      zn_op_model_level_reach (const ZnOpModel *model);
+static inline gint
+zn_op_model_level_reach (const ZnOpModel *model)
+{
+  return zn_model_level_reach (zn_use_model (model));
+}
+
 zn_status zn_op_model_levels (ZnOpModel       *model,
                               zn_noise_table  *noise,
                               const zn_source *in,
                               zn_error        *err);
 
 /* Whether the picture of a half of an autoencoder is -1..1. */
-gboolean zn_op_model_centred (const ZnOpModel *model);
+static inline gboolean
+zn_op_model_centred (const ZnOpModel *model)
+{
+  return zn_model_is_centred (zn_use_model (model));
+}
 
 /* The side of the engine's own tiles for a picture of this size, at most `side`; or
  * just that where it has none: a run will say why, or be made on the CPU. */
 gint zn_op_model_tile (ZnOpModel *model, gint width, gint height, gint side);
 
 /* Names model, engine, precision and weights: what a result depends on. */
-const gchar *zn_op_model_name (const ZnOpModel *model);
+static inline const gchar *
+zn_op_model_name (const ZnOpModel *model)
+{
+  return zn_use_name (model);
+}
 
 /* Runs are made between these two, by one thread at a time, so that a thread that
  * waited finds the result of the one before.  Refuses, instead of deadlocking, when
@@ -87,8 +109,7 @@ typedef struct _ZnOpJob
 
   /* A sampler's estimate after each step but the last; NULL: not wanted. */
   void (*preview) (gpointer data, const zn_array *picture, gint step, gint n_steps);
-  gpointer   preview_data;
-  ZnOpModel *preview_with; /* a decoder that makes a picture of an estimate, or NULL */
+  gpointer preview_data;
 } ZnOpJob;
 
 /* zn_model_run_region() for one input, and zn_model_run(), which sets the sizes of out[]
@@ -112,19 +133,7 @@ gboolean zn_op_model_plan (ZnOpModel      *model,
                            const zn_array *in,
                            gint            n_in,
                            const ZnOpJob  *job,
-                           ZnOpNeed       *need);
-
-/* The same for a model that is not open: nothing is loaded.  path: its file or folder, or
- * NULL.  out: NULL, or gets the sizes of the result. */
-gboolean zn_op_model_count (const gchar    *id,
-                            const gchar    *path,
-                            const ZnOpBase *base,
-                            const zn_array *in,
-                            gint            n_in,
-                            const ZnOpJob  *job,
-                            zn_array       *out,
-                            ZnOpNeed       *need,
-                            zn_error       *err);
+                           zn_footprint   *need);
 
 /* The largest face of a picture; *n 0: there is none.  Between enter and leave. */
 zn_status zn_op_find_face (zn_face           *face,

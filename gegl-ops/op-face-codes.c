@@ -68,7 +68,7 @@ zn_op_face_state_memory (const ZnOpFaceWork *work, ZnOpModel *const *model, gint
                                { "path", 1 },
                                { "reverse", 1 } };
   const ZnOpJob      job   = { .set = set, .n_set = run->path ? 4 : 2 };
-  ZnOpNeed           need  = { 0 };
+  zn_footprint       need  = { 0 };
 
   for (gint i = 0; i < n_models; i++)
     {
@@ -76,7 +76,7 @@ zn_op_face_state_memory (const ZnOpFaceWork *work, ZnOpModel *const *model, gint
       const gchar   *id      = run->task->model[i];
       const gboolean draw    = ! strcmp (id, "diffae-sample");
       const gboolean is_code = ! strcmp (id, "diffae-latent-sample");
-      ZnOpNeed       one;
+      zn_footprint   one;
 
       if (zn_op_model_plan (model[i], is_code ? &code : in, draw ? 3 : 1, draw ? &job : NULL, &one))
         {
@@ -109,33 +109,33 @@ zn_op_face_work_begin (ZnOpFaceWork *work, const ZnOpFaceRun *run)
   return ZN_OK;
 }
 
-static ZnOpKey
+static zn_key
 codes_key (const ZnOpFacePicture *face, const ZnOpFaceWork *work)
 {
-  ZnOpKey key = { 0, 0 };
+  zn_key key = { 0, 0 };
 
-  zn_op_key_add_string (&key, "diffae codes");
-  zn_op_key_add_string (&key, zn_op_model_name (work->run->model[ZN_OP_FACE_ENCODE]));
-  zn_op_key_add_string (&key, zn_op_model_name (work->run->model[ZN_OP_FACE_SAMPLE]));
-  zn_op_key_add (&key, &face->steps, sizeof (gint));
-  zn_op_key_add (&key, &face->path, sizeof (gboolean));
-  zn_op_key_add (&key, face->low, work->len * sizeof (gfloat));
+  zn_key_add_text (&key, "diffae codes");
+  zn_key_add_text (&key, zn_op_model_name (work->run->model[ZN_OP_FACE_ENCODE]));
+  zn_key_add_text (&key, zn_op_model_name (work->run->model[ZN_OP_FACE_SAMPLE]));
+  zn_key_add (&key, &face->steps, sizeof (gint));
+  zn_key_add (&key, &face->path, sizeof (gboolean));
+  zn_key_add (&key, face->low, work->len * sizeof (gfloat));
 
   return key;
 }
 
-static ZnOpKey
+static zn_key
 reconstruction_key (const ZnOpFacePicture *face, const ZnOpFaceWork *work)
 {
-  ZnOpKey key = codes_key (face, work);
+  zn_key key = codes_key (face, work);
 
-  zn_op_key_add (&key, &work->run->face->steps, sizeof (gint));
+  zn_key_add (&key, &work->run->face->steps, sizeof (gint));
 
   return key;
 }
 
 static gboolean
-is_kept (ZnOpKey key)
+is_kept (zn_key key)
 {
   GBytes        *bytes = zn_op_cache_get (&key);
   const gboolean kept  = bytes != NULL;
@@ -216,7 +216,7 @@ zn_op_face_code (gfloat *cond, const ZnOpFacePicture *face, ZnOpFaceWork *work)
 zn_status
 zn_op_face_encode (ZnOpFacePicture *face, ZnOpFaceWork *work)
 {
-  const ZnOpKey  key   = codes_key (face, work);
+  const zn_key   key   = codes_key (face, work);
   const gint     n     = face->path ? 1 + face->steps : 1;
   const gsize    size  = (work->code + n * work->len) * sizeof (gfloat);
   const zn_value set[] = { { "steps", face->steps }, { "reverse", 1 }, { "path", 1 } };
@@ -328,10 +328,10 @@ zn_op_face_draw_kept (GBytes               **made,
                       ZnOpFaceWork          *work,
                       gboolean               shows)
 {
-  const ZnOpKey key  = reconstruction_key (face, work);
-  const gsize   size = work->len * sizeof (gfloat);
-  gfloat       *dst;
-  zn_status     status;
+  const zn_key key  = reconstruction_key (face, work);
+  const gsize  size = work->len * sizeof (gfloat);
+  gfloat      *dst;
+  zn_status    status;
 
   *made = zn_op_cache_get (&key);
   if (*made)

@@ -40,7 +40,7 @@ enum /* places in task->model */
 void
 zn_op_face_add_number (ZnOpWhole *task, gdouble number)
 {
-  zn_op_key_add (&task->settings, &number, sizeof (number));
+  zn_key_add (&task->settings, &number, sizeof (number));
 }
 
 /* The file of a name that is not the engine's own. */
@@ -115,15 +115,15 @@ find_face (ZnOpFrame         *frame,
            const gchar       *weights,
            ZnOpRequest       *request)
 {
-  ZnOpKey   key = { 0, 0 };
+  zn_key    key = { 0, 0 };
   GBytes   *kept;
   zn_face   face   = { 0 };
   gint      n      = 0;
   zn_status status = ZN_OK;
 
-  zn_op_key_add_string (&key, "face");
-  zn_op_key_add_string (&key, weights);
-  zn_op_key_add_string (&key, babl_get_name (picture->format));
+  zn_key_add_text (&key, "face");
+  zn_key_add_text (&key, weights);
+  zn_key_add_text (&key, babl_get_name (picture->format));
   zn_op_key_add_buffer (&key, picture->buffer, &picture->box, &picture->box);
   kept = zn_op_cache_get (&key);
   if (kept)
@@ -165,7 +165,7 @@ zn_op_face_locate (ZnOpWhole         *task,
 
   if (looks (face) && zn_weights_find (weights, sizeof (weights), FINDER, &err))
     {
-      g_snprintf (request->note, sizeof (request->note),
+      g_snprintf (request->note.text, sizeof (request->note.text),
                   _ ("The face was not searched for; the middle of the picture is used: %s"),
                   err.text);
     }
@@ -191,7 +191,7 @@ zn_op_face_locate (ZnOpWhole         *task,
   task->place[2] = square.size;
   task->place[3] = frame.angle;
   zn_op_set_frame (request->operation, face->shown, face->taken, task->place);
-  zn_op_key_add (&task->settings, task->place, sizeof (task->place));
+  zn_key_add (&task->settings, task->place, sizeof (task->place));
 
   /* a strip is not a change of the input */
   if (gegl_rectangle_equal (box, &task->result))

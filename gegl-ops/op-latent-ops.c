@@ -33,7 +33,7 @@ prepared_kind (GeglOperation *operation)
 /* A half of the autoencoder, or NULL and an error message.  *kind becomes the latent that it makes
  * or needs.  Its other end is a picture of 3 channels: the engine refuses all other files. */
 static ZnOpModel *
-acquire (ZnOpHalf half, const ZnOpLatentTask *task, ZnOpLatentKind *kind, zn_error *err)
+acquire (zn_half half, const ZnOpLatentTask *task, ZnOpLatentKind *kind, zn_error *err)
 {
   ZnOpModel         *model;
   const zn_geometry *g;
@@ -44,8 +44,8 @@ acquire (ZnOpHalf half, const ZnOpLatentTask *task, ZnOpLatentKind *kind, zn_err
     return NULL;
 
   g              = zn_op_model_geometry (model);
-  kind->channels = half == ZN_OP_ENCODER ? g->out_c : g->in_c;
-  kind->factor   = half == ZN_OP_ENCODER ? g->shrink : g->grow;
+  kind->channels = half == ZN_ENCODER ? g->out_c : g->in_c;
+  kind->factor   = half == ZN_ENCODER ? g->shrink : g->grow;
   kind->centred  = zn_op_model_centred (model);
 
   return model;
@@ -65,7 +65,7 @@ halves_acquire (Halves *halves, const ZnOpLatentTask *task, zn_error *err)
   ZnOpLatentKind kind  = { 0, 0, FALSE };
 
   *halves = (Halves){ NULL, NULL, { 0, 0, FALSE } };
-  if (task->encodes && ! (halves->encoder = acquire (ZN_OP_ENCODER, task, &halves->kind, err)))
+  if (task->encodes && ! (halves->encoder = acquire (ZN_ENCODER, task, &halves->kind, err)))
     return FALSE;
   if (! task->decodes)
     return TRUE;
@@ -77,7 +77,7 @@ halves_acquire (Halves *halves, const ZnOpLatentTask *task, zn_error *err)
       return TRUE;
     }
 
-  halves->decoder = acquire (ZN_OP_DECODER, task, &kind, err);
+  halves->decoder = acquire (ZN_DECODER, task, &kind, err);
   if (! halves->decoder)
     return FALSE;
   if (! halves->encoder)
@@ -291,8 +291,8 @@ put_latent (ZnOpLatent           *latent,
                         .centred = halves->decoder && zn_op_model_centred (halves->decoder) };
 
   if (halves->decoder && ! task->encodes &&
-      strstr (zn_op_model_name (halves->decoder), ZN_OP_COLOURS " "))
-    g_snprintf (request->note, sizeof (request->note),
+      strstr (zn_op_model_name (halves->decoder), "-latent-rgb "))
+    g_snprintf (request->note.text, sizeof (request->note.text),
                 _ ("There is no file of the decoder %s: the latent is shown by its colors, "
                    "without detail."),
                 zn_op_nick (zenith_autoencoder_get_type (), task->autoencoder));

@@ -123,13 +123,13 @@ zn_op_latent_encode (ZnOpLatent           *latent,
   latent->w   = (picture->box.width - 1) / kind->factor + 1;
   latent->h   = (picture->box.height - 1) / kind->factor + 1;
   latent->c   = kind->channels;
-  latent->key = (ZnOpKey){ 0, 0 };
+  latent->key = (zn_key){ 0, 0 };
   /* whole latent pixels: reading repeats the last row and column up to there, or
    * the network's zero padding would darken them */
   source.w = latent->w * kind->factor;
   source.h = latent->h * kind->factor;
-  zn_op_key_add_string (&latent->key, zn_op_model_name (model));
-  zn_op_key_add_string (&latent->key, babl_get_name (picture->format));
+  zn_key_add_text (&latent->key, zn_op_model_name (model));
+  zn_key_add_text (&latent->key, babl_get_name (picture->format));
   zn_op_key_add_buffer (&latent->key, picture->buffer, &picture->box, &picture->box);
 
   latent->bytes = zn_op_cache_get (&latent->key);
@@ -187,7 +187,7 @@ latent_end (ZnOpLatent *latent, gfloat *data)
 
   for (gsize i = 0; i < len; i++)
     data[i] = isfinite (data[i]) ? data[i] : 0.0f;
-  zn_op_key_add (&latent->key, data, len * sizeof (gfloat));
+  zn_key_add (&latent->key, data, len * sizeof (gfloat));
   latent->bytes = g_bytes_new_take (data, len * sizeof (gfloat));
 }
 
@@ -405,11 +405,11 @@ decoder_job (const ZnOpModel *model)
 
 /* Runs the decoder; a copy goes to the cache if it is not too large. */
 static zn_status
-decode_run (ZnOpTarget    *target,
-            ZnOpModel     *model,
-            ZnOpLatent    *latent,
-            const ZnOpKey *key,
-            ZnOpRequest   *request)
+decode_run (ZnOpTarget   *target,
+            ZnOpModel    *model,
+            ZnOpLatent   *latent,
+            const zn_key *key,
+            ZnOpRequest  *request)
 {
   const zn_source source = { latent->w, latent->h, latent->c, latent_read, latent };
   const zn_sink   sink   = { target_write, target };
@@ -437,12 +437,12 @@ zn_status
 zn_op_latent_decode (ZnOpTarget *target, ZnOpModel *model, ZnOpLatent *latent, ZnOpRequest *request)
 {
   const gint size[] = { target->box.width, target->box.height };
-  ZnOpKey    key    = latent->key;
+  zn_key     key    = latent->key;
   zn_status  status = ZN_OK;
   GBytes    *kept;
 
-  zn_op_key_add_string (&key, zn_op_model_name (model));
-  zn_op_key_add (&key, size, sizeof (size));
+  zn_key_add_text (&key, zn_op_model_name (model));
+  zn_key_add (&key, size, sizeof (size));
 
   kept = zn_op_cache_get (&key);
   if (! kept)

@@ -22,7 +22,7 @@ typedef struct
   gint        w, h, c;
   GBytes     *bytes;  /* w * h * c floats, or NULL: they are in the buffer */
   GeglBuffer *buffer; /* at 0,0: of a large one, that GEGL may swap out */
-  ZnOpKey     key;    /* of what made them */
+  zn_key      key;    /* of what made them */
 } ZnOpLatent;
 
 void zn_op_latent_clear (ZnOpLatent *latent);

@@ -63,17 +63,17 @@ part_read (void *data, zn_rect rect, float *dst)
 }
 
 static void
-part_key (ZnOpKey *key, const Part *from, ZnOpModel *model)
+part_key (zn_key *key, const Part *from, ZnOpModel *model)
 {
   const GeglRectangle *box    = &from->picture->box;
   const gint           size[] = { from->part.width, from->part.height };
   const gint           nx     = MIN (GRID, (size[0] - 1) / SAMPLE + 1);
   const gint           ny     = MIN (GRID, (size[1] - 1) / SAMPLE + 1);
 
-  zn_op_key_add_string (key, "noise");
-  zn_op_key_add_string (key, zn_op_model_name (model));
-  zn_op_key_add_string (key, babl_get_name (from->picture->format));
-  zn_op_key_add (key, size, sizeof (size));
+  zn_key_add_text (key, "noise");
+  zn_key_add_text (key, zn_op_model_name (model));
+  zn_key_add_text (key, babl_get_name (from->picture->format));
+  zn_key_add (key, size, sizeof (size));
   for (gint i = 0; i < nx * ny; i++)
     {
       GeglRectangle r;
@@ -108,7 +108,7 @@ zn_op_noise_measure (ZnOpRequest    *request,
 {
   Part            from   = { request, picture, part_of (request, &picture->box) };
   const zn_source source = { from.part.width, from.part.height, 3, part_read, &from };
-  ZnOpKey         key    = { 0, 0 };
+  zn_key          key    = { 0, 0 };
   GBytes         *kept;
   zn_status       status;
 

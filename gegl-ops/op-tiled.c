@@ -55,7 +55,7 @@ typedef struct
   gint             n_set;
   gboolean         map;    /* the network measures the noise in each place, against */
   zn_noise_table   noise;  /* ... that of the picture */
-  ZnOpKey         *blocks; /* hashes of the pixels of blocks, 0 if not known yet, in rows of */
+  zn_key          *blocks; /* hashes of the pixels of blocks, 0 if not known yet, in rows of */
   gint             block_x, block_y, block_w; /* block_w, from this one on */
 } Tiling;
 
@@ -308,10 +308,10 @@ blocks_init (Tiling *tiling)
   tiling->block_x = all.x;
   tiling->block_y = all.y;
   tiling->block_w = all.w;
-  tiling->blocks  = g_new0 (ZnOpKey, (gsize) all.w * all.h);
+  tiling->blocks  = g_new0 (zn_key, (gsize) all.w * all.h);
 }
 
-static ZnOpKey *
+static zn_key *
 block_at (const Tiling *tiling, gint bx, gint by)
 {
   return tiling->blocks + (gsize) (by - tiling->block_y) * tiling->block_w + bx - tiling->block_x;
@@ -325,15 +325,15 @@ blocks_hash (Tiling *tiling, zn_rect area)
   const zn_rect        all   = blocks_around (tiling, area);
   const gint           side  = tiling->cell;
   GeglRectangle       *rects = g_new (GeglRectangle, (gsize) all.w * all.h);
-  ZnOpKey            **where = g_new (ZnOpKey *, (gsize) all.w * all.h);
-  ZnOpKey             *keys  = g_new0 (ZnOpKey, (gsize) all.w * all.h);
+  zn_key             **where = g_new (zn_key *, (gsize) all.w * all.h);
+  zn_key              *keys  = g_new0 (zn_key, (gsize) all.w * all.h);
   gsize                n     = 0;
 
   for (gint by = all.y; by < all.y + all.h; by++)
     for (gint bx = all.x; bx < all.x + all.w; bx++)
       {
         const zn_rect r = rect_meet ((zn_rect){ bx * side, by * side, side, side }, tiling->bounds);
-        ZnOpKey      *key = block_at (tiling, bx, by);
+        zn_key       *key = block_at (tiling, bx, by);
 
         if (key->a || key->b)
           continue;
@@ -351,26 +351,26 @@ blocks_hash (Tiling *tiling, zn_rect area)
 }
 
 /* The hash of everything that the network's output for a cell depends on. */
-static ZnOpKey
+static zn_key
 cell_key (const Tiling *tiling, zn_rect cell)
 {
   const zn_rect all  = blocks_around (tiling, cell);
   const gint    at[] = { cell.x, cell.y, cell.w, cell.h, tiling->bounds.w, tiling->bounds.h };
-  ZnOpKey       key  = { 0, 0 };
+  zn_key        key  = { 0, 0 };
 
-  zn_op_key_add_string (&key, zn_op_model_name (tiling->model));
+  zn_key_add_text (&key, zn_op_model_name (tiling->model));
   for (gint i = 0; i < tiling->n_set; i++)
     {
-      zn_op_key_add_string (&key, tiling->set[i].key);
-      zn_op_key_add (&key, &tiling->set[i].value, sizeof (tiling->set[i].value));
+      zn_key_add_text (&key, tiling->set[i].key);
+      zn_key_add (&key, &tiling->set[i].value, sizeof (tiling->set[i].value));
     }
   if (tiling->map)
-    zn_op_key_add (&key, tiling->noise.least, sizeof (tiling->noise.least));
-  zn_op_key_add_string (&key, babl_get_name (tiling->input.format));
-  zn_op_key_add_string (&key, babl_get_name (gegl_buffer_get_format (tiling->input.buffer)));
-  zn_op_key_add (&key, at, sizeof (at));
+    zn_key_add (&key, tiling->noise.least, sizeof (tiling->noise.least));
+  zn_key_add_text (&key, babl_get_name (tiling->input.format));
+  zn_key_add_text (&key, babl_get_name (gegl_buffer_get_format (tiling->input.buffer)));
+  zn_key_add (&key, at, sizeof (at));
   for (gint by = all.y; by < all.y + all.h; by++)
-    zn_op_key_add (&key, block_at (tiling, all.x, by), all.w * sizeof (ZnOpKey));
+    zn_key_add (&key, block_at (tiling, all.x, by), all.w * sizeof (zn_key));
 
   return key;
 }
@@ -528,7 +528,7 @@ cells_take (gsize start, gsize count, gpointer data)
   for (gsize i = start; i < start + count; i++)
     {
       const zn_rect cell = cells_nth (cells, i);
-      const ZnOpKey key  = cell_key (cells->tiling, cell);
+      const zn_key  key  = cell_key (cells->tiling, cell);
       GBytes       *bytes;
 
       if (cells->made)

@@ -246,7 +246,7 @@ get_inputs (ZnOpPicture           in[ZN_OP_WHOLE_INPUTS],
   return n;
 }
 
-static ZnOpKey
+static zn_key
 result_key (const ZnOpWhole   *task,
             ZnOpModel *const  *model,
             const ZnOpPicture *in,
@@ -255,16 +255,16 @@ result_key (const ZnOpWhole   *task,
 {
   const gint     size[] = { made_box (task)->width, made_box (task)->height, n_in };
   const gboolean part   = task->change.width > 0;
-  ZnOpKey        key    = { 0, 0 };
+  zn_key         key    = { 0, 0 };
 
-  zn_op_key_add_string (&key, operation);
-  zn_op_key_add (&key, &task->settings, sizeof (task->settings));
-  zn_op_key_add (&key, size, sizeof (size));
+  zn_key_add_text (&key, operation);
+  zn_key_add (&key, &task->settings, sizeof (task->settings));
+  zn_key_add (&key, size, sizeof (size));
   for (gint i = 0; i < ZN_OP_WHOLE_MODELS && model[i]; i++)
-    zn_op_key_add_string (&key, zn_op_model_name (model[i]));
+    zn_key_add_text (&key, zn_op_model_name (model[i]));
   for (gint i = 0; i < n_in; i++)
     {
-      zn_op_key_add_string (&key, babl_get_name (in[i].format));
+      zn_key_add_text (&key, babl_get_name (in[i].format));
       zn_op_key_add_buffer (&key, in[i].buffer, part && ! i ? &task->change : &in[i].box,
                             &in[i].box);
     }
@@ -281,7 +281,7 @@ make_result (GBytes           **result,
              gint               n_in,
              ZnOpRequest       *request)
 {
-  const ZnOpKey        key    = result_key (task, model, in, n_in,
+  const zn_key         key    = result_key (task, model, in, n_in,
                                             gegl_operation_get_name (request->operation));
   const GeglRectangle *made   = made_box (task);
   zn_array             out    = { NULL, made->height, made->width, 3 };

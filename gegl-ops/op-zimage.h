@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* op-zimage.h - the work of zenith:z-image.
- *
- *   prompt --tokens, text encoder--> features, kept              the encoder is closed then
- *   input --part, padded or scaled--> x --encoder--> start
- *   noise of the seed, features, start, mask --sampler--> latent --decoder--> picture
- *   mask, feathered * (picture - input) is added to the input
+/* op-zimage.h - zenith:z-image: the engine's composite `generate` (zenith_composite.h) on buffers.
  *
  * The mask is what the second input shows: its luminance times its alpha. */
 
@@ -15,21 +10,15 @@
 
 typedef struct
 {
-  const gchar *prompt;
-  guint        seed;
-  gint         steps;
-  gint         width, height; /* of a new picture; else its area is the most that is computed */
-  gdouble      change;
-  gdouble      feather; /* pixels */
-  const gchar *folder;  /* "" or NULL: found by name */
-  gchar      **memory;  /* the field of the property */
+  zn_generate how;
+  gchar     **memory; /* the field of the property */
 } ZnOpZImage;
 
 /* For describe(); FALSE: there is nothing to run. */
-gboolean zn_op_zimage_describe (ZnOpWhole *task, GeglOperation *operation, const ZnOpZImage *how);
+gboolean zn_op_zimage_describe (ZnOpWhole *task, GeglOperation *operation, const ZnOpZImage *image);
 
 zn_status zn_op_zimage_run (const ZnOpWhole   *task,
-                            const ZnOpZImage  *how,
+                            const ZnOpZImage  *image,
                             const ZnOpPicture *in,
                             gint               n_in,
                             zn_array          *out,

@@ -89,7 +89,7 @@ describe (GeglOperation *operation, gpointer data)
   zn_op_face_describe (task, &face);
   zn_op_face_add_number (task, o->position);
   if (o->path && *o->path)
-    zn_op_key_add_file (&task->settings, o->path);
+    zn_key_add_file (&task->settings, o->path);
   if (o->strip > 1)
     zn_op_face_describe_strip (task, o->strip);
   task->run = run;

@@ -83,7 +83,7 @@ describe (GeglOperation *operation, gpointer data)
   zn_op_face_add_number (task, o->amount);
   zn_op_face_add_number (task, o->detail);
   zn_op_face_add_number (task, zn_op_attributes_stamp ());
-  zn_op_key_add_string (&task->settings, o->attribute ? o->attribute : "");
+  zn_key_add_text (&task->settings, o->attribute ? o->attribute : "");
   task->run = run;
 }
 

@@ -81,7 +81,7 @@ describe (GeglOperation *operation, gpointer data)
   task->base     = ZN_OP_BASE (o);
   task->model[0] = "identity";
   task->place[0] = o->position;
-  zn_op_key_add (&task->settings, &o->position, sizeof (o->position));
+  zn_key_add (&task->settings, &o->position, sizeof (o->position));
   task->run = run;
   if (o->width)
     task->result.width = o->width;

@@ -64,7 +64,7 @@ describe (GeglOperation *operation, gpointer data)
   task->base     = ZN_OP_BASE (o);
   task->model[0] = "identity";
   task->place[0] = o->seed;
-  zn_op_key_add (&task->settings, &o->seed, sizeof (o->seed));
+  zn_key_add (&task->settings, &o->seed, sizeof (o->seed));
   task->result = *GEGL_RECTANGLE (0, 0, o->width, o->height);
   task->run    = run;
 }

@@ -62,15 +62,15 @@ zenith_property_failed
 static ZnOpZImage
 asked (GeglProperties *o)
 {
-  return (ZnOpZImage){ .prompt  = o->prompt ? o->prompt : "",
-                       .seed    = o->seed,
-                       .steps   = o->steps,
-                       .width   = o->width,
-                       .height  = o->height,
-                       .change  = o->change,
-                       .feather = o->feather,
-                       .folder  = o->weights,
-                       .memory  = &o->memory };
+  return (ZnOpZImage){ .how    = { .prompt  = o->prompt ? o->prompt : "",
+                                   .weights = o->weights,
+                                   .seed    = o->seed,
+                                   .steps   = o->steps,
+                                   .width   = o->width,
+                                   .height  = o->height,
+                                   .change  = o->change,
+                                   .feather = o->feather },
+                       .memory = &o->memory };
 }
 
 static zn_status
@@ -81,20 +81,20 @@ run (const ZnOpWhole   *task,
      zn_array          *out,
      ZnOpRequest       *request)
 {
-  const ZnOpZImage how = asked (GEGL_PROPERTIES (request->operation));
+  const ZnOpZImage image = asked (GEGL_PROPERTIES (request->operation));
 
-  return zn_op_zimage_run (task, &how, in, n_in, out, request);
+  return zn_op_zimage_run (task, &image, in, n_in, out, request);
 }
 
 static void
 describe (GeglOperation *operation, gpointer data)
 {
-  GeglProperties  *o    = GEGL_PROPERTIES (operation);
-  ZnOpWhole       *task = data;
-  const ZnOpZImage how  = asked (o);
+  GeglProperties  *o     = GEGL_PROPERTIES (operation);
+  ZnOpWhole       *task  = data;
+  const ZnOpZImage image = asked (o);
 
   task->base = ZN_OP_BASE (o);
-  if (zn_op_zimage_describe (task, operation, &how))
+  if (zn_op_zimage_describe (task, operation, &image))
     task->run = run;
 }
 
