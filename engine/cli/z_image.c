@@ -87,9 +87,9 @@ static int show_plan(const options *o, zn_session *session, const char *folder)
         printf("%-13s %7.0f MiB, and %.0f MiB of weights (%s%s); %.4g billion multiply-adds\n", n->name,
                (double)n->need.beside / 1048576, (double)n->need.weights / 1048576, n->precision,
                n->need.streamed ? ", streamed" : "", n->macs / 1e9);
-    printf("%dx%d in %d steps takes %.1f GB: one of these after the other%s; a prompt of 512 tokens\n", plan.w, plan.h,
-           how.steps, (double)(plan.need.weights + plan.need.beside) / 1e9,
-           plan.keeps ? ", the transformer stays in memory for the decoder" : "");
+    printf("%dx%d takes %.1f GB: one of these after the other%s; a prompt of 512 tokens, %d steps\n", plan.w, plan.h,
+           (double)(plan.need.weights + plan.need.beside) / 1e9,
+           plan.keeps ? ", the transformer stays in memory for the decoder" : "", how.steps);
     if (*note.text)
         printf("%s\n", note.text);
     if (plan.need.streamed)
