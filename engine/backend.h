@@ -242,6 +242,7 @@ typedef struct zn_backend {
     bool remote;                 /* has its own memory and runs asynchronously; if it fails, a CPU can do its work */
     bool does_also;              /* conv2d computes tail.also; else ops.c does, with a map or a norm */
     bool trains;                 /* autograd/ runs on its device, a zn_cpu */
+    size_t strips_from; /* elements of a tensor that models/vae/ computes in strips of rows; 0: the usual number */
     zn_type tensor_type[ZN_N_PRECISIONS];         /* of a network's tensors between its layers */
     const char *precision_needs[ZN_N_PRECISIONS]; /* what hardware a missing precision would need; NULL: unknown */
 

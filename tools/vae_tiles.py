@@ -3,11 +3,10 @@
 """What tiles change in the large autoencoders (docs/vae.md): the result in tiles compared with that in one piece;
 seams, time, memory.
 
-    tools/vae_tiles.py NET HALF WxH [--width N] [--memory MIB] [--set KEY=VALUE] [--alone] [--gegl] [--zenith PROGRAM]
+    tools/vae_tiles.py HALF WxH [--width N] [--memory MIB] [--alone] [--gegl] [--zenith PROGRAM]
 
-NET is wan21 or flux (vae_nets.py), HALF encode or decode, WxH the picture.  The weights are random, the layout is the published
-one; --width is the first level's width where it is not the published 96 or 128 (flux: at least 32, a multiple of 32).  --memory
-is ZENITH_MEMORY of the run in tiles.  Of the difference between the two, a line shows where steps between neighbouring columns
+HALF is encode or decode, of Wan 2.1 (vae_nets.py), WxH the picture.  The weights are random, the layout is the published one;
+--width is the first level's width where it is not the published 96.  --memory is ZENITH_MEMORY of the run in tiles.  Of the difference between the two, a line shows where steps between neighbouring columns
 (rows) have a mean over the whole height (width) that is larger than that of the other columns of the same place in a latent
 pixel: "step" is the largest such mean over their median (roundings that a norm has amplified in one pixel make one, too: look
 whether the column is a tile's edge).  --alone leaves the run in one piece out, and looks for steps in the
@@ -29,13 +28,6 @@ import vae_nets
 ROOT = Path(__file__).resolve().parent.parent
 CHANNELS, FACTOR = 16, 8  # of the latent
 PLANE = 8  # rows above and below a plane of a latent (docs/latent.md)
-
-
-def network(name, width):
-    if name == "wan21":
-        return vae_nets.Wan(dim=width or 96), "wan-vae"
-    w = width or 128
-    return vae_nets.Kl(widths=(w, 2 * w, 4 * w, 4 * w)), "flux-ae"
 
 
 def smooth(shape, seed):
@@ -79,19 +71,17 @@ def step(d, factor):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("net", choices=("wan21", "flux"))
     p.add_argument("half", choices=("encode", "decode"))
     p.add_argument("size")
     p.add_argument("--width", type=int)
     p.add_argument("--memory", type=int, default=1024)
-    p.add_argument("--set", action="append", default=[])
     p.add_argument("--alone", action="store_true")
     p.add_argument("--gegl", action="store_true")
     p.add_argument("--zenith", default=str(ROOT / "build" / "engine" / "zenith"))
     a = p.parse_args()
     w, h = map(int, a.size.split("x"))
     torch.manual_seed(1)
-    net, model = network(a.net, a.width)
+    net, model = vae_nets.Wan(dim=a.width or 96), "wan-vae"
     decode = a.half == "decode"
     if a.gegl and not decode:
         p.error("--gegl: only decode")
@@ -106,7 +96,7 @@ def main():
         save_file({k: v.contiguous() for k, v in net.state_dict().items()}, d / "w.safetensors")
         np.save(d / "in.npy", x)
         run = [a.zenith, "run", f"{model}-{a.half}", "--weights", str(d / "w.safetensors"), "--in", f"{i}={d / 'in.npy'}"]
-        tiled = [*run, *(s for v in a.set for s in ("--set", v)), "--out", f"{o}={d / 'tiled.npy'}"]
+        tiled = [*run, "--out", f"{o}={d / 'tiled.npy'}"]
         if a.gegl:
             from PIL import Image
 

@@ -27,10 +27,6 @@ typedef struct zn_split {
     int c;            /* channels of the tensor between the stages; 0: the network cannot be split */
     int halo;         /* of the stage in tiles, in pixels of its input */
     bool whole_first; /* stage 1 is the whole one; it keeps the size.  Else stage 2 is, and stage 1 changes the size */
-    /* Norms of the stage in tiles that take the statistics of the whole picture, in the order of the forward (zn_call). */
-    const zn_norm *const *norms;
-    int n_norms;
-    int sample; /* the index of the setting: their statistics come from one of at most so many tiles */
 } zn_split;
 
 struct zn_binder;
@@ -144,8 +140,6 @@ zn_act zn_act_named(const char *name);
 
 /* ---- the model ------------------------------------------------------------------------------------- */
 
-enum { ZN_EVERY_NORM = -1 };
-
 typedef struct zn_call {
     zn_tensor in[ZN_MAX_PORTS], out[ZN_MAX_PORTS]; /* in[i].data NULL: an optional input is absent */
     int n_in, n_out;
@@ -154,12 +148,6 @@ typedef struct zn_call {
     void *state;      /* NULL, or device memory that goes from chunk to chunk of a video; see zn_stream */
     bool first;       /* the first chunk: the state has nothing in it */
     int stage;        /* of a split network: 1 or 2; 0: all of it.  Stage 2 of one with whole_first crops */
-    /* A tile of a split network with norms over the whole picture.  core: the tile's own pixels, in coordinates of in[0].
-     * in[1] has two rows for each norm, of which c are used: minus the means of its channels, and 1 / their deviations.
-     * sought, from 1 on: the network stops at this norm, in[1] holds those before it, and out[0] gets two rows: the means of
-     * its channels in the core, and the means of the squared differences from them.  ZN_EVERY_NORM: two rows for each. */
-    zn_rect core;
-    int sought;
 } zn_call;
 
 /* A network that is causal in time takes a video in chunks: the first frame, which gives one frame, then frames_in frames

@@ -28,8 +28,6 @@ static uint64_t key_of(const zn_ctx *c, const zn_model *m, const zn_call *call)
         { &call->left, sizeof call->left },
         { &call->top, sizeof call->top },
         { &call->stage, sizeof call->stage },
-        { &call->core, sizeof call->core },
-        { &call->sought, sizeof call->sought },
         { &call->state, sizeof call->state },
         { &call->first, sizeof call->first },
     };
@@ -163,8 +161,7 @@ static bool same_sizes(const zn_tensor *a, const zn_tensor *b, int n)
 static bool same_shape(const zn_call *a, const zn_call *b)
 {
     return a->n_in == b->n_in && a->n_out == b->n_out && a->left == b->left && a->top == b->top &&
-        a->stage == b->stage && a->sought == b->sought && !memcmp(&a->core, &b->core, sizeof a->core) &&
-        a->first == b->first && !a->state == !b->state && same_sizes(a->in, b->in, a->n_in) &&
+        a->stage == b->stage && a->first == b->first && !a->state == !b->state && same_sizes(a->in, b->in, a->n_in) &&
         same_sizes(a->out, b->out, a->n_out);
 }
 

@@ -19,13 +19,6 @@ typedef struct zn_measure { /* the memory and work of one forward, by a dry run 
 
 enum { ZN_MAX_MEASURES = 16 };
 
-typedef struct zn_statistics { /* of the norms of a split network; see zn_call */
-    float *known;              /* NULL: none */
-    int rows, c;
-    int sought;
-    int every; /* one of so many tiles is sampled */
-} zn_statistics;
-
 typedef struct zn_run { /* a job, resolved */
     zn_model *model;
     float set[ZN_MAX_SETTINGS];
@@ -40,7 +33,6 @@ typedef struct zn_run { /* a job, resolved */
     int stage;                           /* of a split network; 0: all of it */
     zn_geometry geometry;                /* of that stage, or the model's */
     bool crops;                          /* likewise */
-    zn_statistics statistics;            /* likewise */
     const zn_levels *levels;             /* not NULL: the noise map, which is one input more */
     zn_ctx ctx;                          /* carries progress, trace and the sticky status from tile to tile */
     zn_measure measure[ZN_MAX_MEASURES]; /* tiles come in few shapes: each is measured once */

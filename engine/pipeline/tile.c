@@ -77,20 +77,11 @@ static zn_call make_call(const zn_run *r, axis x, axis y, const zn_source *in, i
                      .set = r->set,
                      .stage = r->stage,
                      .left = x.out0 / g->grow * g->shrink - x.in0,
-                     .top = y.out0 / g->grow * g->shrink - y.in0,
-                     .sought = r->statistics.sought };
-    const zn_statistics *stats = &r->statistics;
+                     .top = y.out0 / g->grow * g->shrink - y.in0 };
 
     for (int i = 0; i < n_in; i++)
         call.in[i] = (zn_tensor){ NULL, 1, y.in1 - y.in0, x.in1 - x.in0, in[i].c, in[i].c, ZN_F32 };
     call.out[0] = (zn_tensor){ NULL, 1, y.out1 - y.out0, x.out1 - x.out0, g->out_c, g->out_c, ZN_F32 };
-    if (stats->known) {
-        call.in[call.n_in++] = (zn_tensor){ NULL, 1, 1, stats->rows, stats->c, stats->c, ZN_F32 };
-        call.core = (zn_rect){ x.core0 - x.in0, y.core0 - y.in0, x.core1 - x.core0, y.core1 - y.core0 };
-    }
-    if (stats->sought)
-        call.out[0] =
-            (zn_tensor){ NULL, 1, 1, stats->sought == ZN_EVERY_NORM ? stats->rows : 2, stats->c, stats->c, ZN_F32 };
     return call;
 }
 
@@ -149,7 +140,8 @@ static zn_status check_sources(const zn_run *r, const zn_source *in, int n_in, z
     return ZN_OK;
 }
 
-int zn_tile_step(const zn_run *r)
+/* Pixels of the input from one possible beginning of a tile to the next. */
+static int tile_step(const zn_run *r)
 {
     return LATTICE * r->geometry.multiple;
 }
@@ -195,7 +187,7 @@ static zn_status too_large(zn_run *r, const zn_source *in, int n_in, size_t byte
 static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err)
 {
     const zn_geometry *g = &r->geometry;
-    const int step = zn_tile_step(r);
+    const int step = tile_step(r);
     const size_t allowed = g->halo < 0 ? r->most : r->max_memory;
     int w, h, side, halo;
     zn_status s = check_sources(r, in, n_in, err);
@@ -401,7 +393,7 @@ static bool write_tile(zn_run *r, const zn_sink *out, axis x, axis y, zn_rect ro
 static axis needed(const zn_run *r, int core0, int core1, int from, int to, int len)
 {
     const zn_geometry *g = &r->geometry;
-    const int step = zn_tile_step(r);
+    const int step = tile_step(r);
     int lo = from / g->grow * g->shrink, hi = zn_ceil_div(to, g->grow) * g->shrink;
 
     core0 = zn_imax(core0, lo / step * step);
@@ -428,15 +420,6 @@ typedef struct walk {
 
 typedef zn_status visit(walk *k, axis x, axis y, const zn_call *call);
 
-/* Where statistics are computed from some of the tiles: a lattice of them, as even as possible (1 - the golden
- * ratio). */
-static bool looks_at(const zn_run *r, int tx, int ty)
-{
-    const zn_statistics *stats = &r->statistics;
-
-    return stats->every < 2 || !stats->sought || (tx + ty * zn_imax(1, stats->every * 382 / 1000)) % stats->every == 0;
-}
-
 static zn_status each_tile(walk *k, const zn_plan *plan, visit *visit_tile)
 {
     const zn_geometry *g = &k->r->geometry;
@@ -452,7 +435,7 @@ static zn_status each_tile(walk *k, const zn_plan *plan, visit *visit_tile)
             axis x = needed(k->r, tx * plan->tile_w, (tx + 1) * plan->tile_w, roi.x, roi.x + roi.w, w);
             axis y = needed(k->r, ty * plan->tile_h, (ty + 1) * plan->tile_h, roi.y, roi.y + roi.h, h);
             zn_call call = make_call(k->r, x, y, k->in, k->n_in);
-            zn_status s = looks_at(k->r, tx, ty) ? visit_tile(k, x, y, &call) : ZN_OK;
+            zn_status s = visit_tile(k, x, y, &call);
 
             if (s)
                 return s;
@@ -481,13 +464,9 @@ static zn_status measure(walk *k, axis x, axis y, const zn_call *call)
 
 static zn_status write_from(walk *k, axis x, axis y, int set)
 {
-    const zn_rect core = { x.core0, y.core0, x.core1 - x.core0, y.core1 - y.core0 };
-
     if (k->r->ctx.status)
         return k->r->ctx.status;
-    if (k->r->statistics.sought)
-        k->out->write(k->out->cookie, core, k->dst[set]);
-    else if (!write_tile(k->r, k->out, x, y, k->roi, k->dst[set]))
+    if (!write_tile(k->r, k->out, x, y, k->roi, k->dst[set]))
         return zn_fail(k->err, ZN_E_FILE, "the result could not be written");
     return ZN_OK;
 }
@@ -571,7 +550,7 @@ zn_status zn_tile_check(const zn_run *r, const zn_source *in, int n_in, zn_rect 
 zn_rect zn_tile_reach(const zn_run *r, const zn_source *in, zn_rect roi)
 {
     const zn_geometry *g = &r->geometry;
-    const int step = LATTICE * g->multiple, halo = zn_round_up(zn_imax(g->halo, 0), g->multiple);
+    const int step = tile_step(r), halo = zn_round_up(zn_imax(g->halo, 0), g->multiple);
     const int x0 = zn_imax(roi.x / step * step - halo, 0), y0 = zn_imax(roi.y / step * step - halo, 0);
     const int x1 = zn_imin(zn_round_up(roi.x + roi.w, step) + halo, in->w);
     const int y1 = zn_imin(zn_round_up(roi.y + roi.h, step) + halo, in->h);
@@ -607,8 +586,6 @@ zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *given, int
             k.src[set][i] = buffer(r->model, set * (ZN_MAX_PORTS + 1) + i, k.src_len[i]);
             got = got && k.src[set][i];
         }
-        if (r->statistics.known)
-            k.src[set][n_in] = r->statistics.known;
     }
     if (!got) {
         s = r->ctx.be->sync(r->ctx.dev, err); /* a lost device has its own message */

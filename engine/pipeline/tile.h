@@ -24,9 +24,6 @@ typedef struct zn_memory { /* an array as a source or a sink */
 bool zn_memory_read(void *cookie, zn_rect rect, float *dst);
 bool zn_memory_write(void *cookie, zn_rect rect, const float *src);
 
-/* Pixels of the input from one possible beginning of a tile to the next. */
-int zn_tile_step(const zn_run *r);
-
 /* Plans a run over the whole picture (its work is put into r->ctx.total); runs it.  roi is in output
  * pixels. */
 zn_status zn_tile_plan(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err);

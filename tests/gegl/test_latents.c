@@ -273,7 +273,7 @@ test_large_autoencoders (void)
   } cases[] = {
     { "wan-vae", DATA_DIR "/wan21.pth", 40, 24, NULL },
     { "wan-vae", DATA_DIR "/wan21.pth", 1000, 704, "24" },
-    { "flux-ae", DATA_DIR "/kl-flux.pth", 180, 132, "31" },
+    { "flux-ae", DATA_DIR "/kl-flux.pth", 180, 132, NULL },
   };
   zn_engine *engine = NULL;
 
@@ -322,6 +322,27 @@ test_large_autoencoders (void)
       g_object_unref (in);
     }
   zn_engine_close (&engine);
+}
+
+/* The norms of flux-ae are of the whole picture, so that it has no tiles: what does not fit is refused, with the size that
+ * would, and the pixels pass through. */
+static void
+test_refused_in_little_memory (void)
+{
+  const GeglRectangle box    = { 0, 0, 180, 132 };
+  GeglBuffer         *in     = picture ("R'G'B' float", 0, 0, box.width, box.height, 17);
+  gfloat             *x      = pixels_of (in, &box, "R'G'B'A float"), *got;
+  gchar              *status = NULL;
+
+  g_setenv ("ZENITH_MEMORY", "31", TRUE);
+  got = apply ("zenith:latent-preview", "weights=" DATA_DIR "/kl-flux.pth", in, &status, NULL);
+  g_unsetenv ("ZENITH_MEMORY");
+  CHECK (strstr (status, "cannot work in tiles") && strstr (status, "would fit"), "'%s'", status);
+  CHECK (! difference (x, got, 4 * box.width * box.height), "other pixels");
+  g_free (status);
+  g_free (x);
+  g_free (got);
+  g_object_unref (in);
 }
 
 /* Without a decoder, a latent of Wan is shown by its colours, and the note says so. */
@@ -431,6 +452,7 @@ main (int argc, char **argv)
   RUN (test_size_and_format_of_latents);
   RUN (test_encode_then_decode_is_preview);
   RUN (test_large_autoencoders);
+  RUN (test_refused_in_little_memory);
   RUN (test_wan_latent_without_decoder);
   RUN (test_latents_without_decoders);
   RUN (test_difference_has_a_scale);

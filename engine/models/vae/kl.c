@@ -24,7 +24,7 @@
 enum { USUAL_LEVELS = 4, USUAL_BLOCKS = 2, USUAL_Z = 16, USUAL_BASE = 128 };
 static const int usual_mult[USUAL_LEVELS] = { 1, 2, 4, 4 };
 
-enum { SET_SAMPLE, SET_SCALE };
+enum { SET_SCALE };
 
 static const struct {
     int z;
@@ -254,7 +254,7 @@ static void bind(zn_binder *b, zn_vae *m, bool decoder)
         bind_middle(b, m, names, width);
     bind_ends(b, m, names, width);
     bind_scale(b, m);
-    zn_vae_set_geometry(b, m, SET_SAMPLE);
+    zn_vae_set_geometry(b, m);
 }
 
 static void bind_encoder(zn_binder *b, void *net)
@@ -270,8 +270,6 @@ static void bind_decoder(zn_binder *b, void *net)
 /* ---- descriptors ---------------------------------------------------------------------------------------- */
 
 static const zn_setting settings[] = {
-    [SET_SAMPLE] = { "sample", 16, 1, 256,
-                     "in tiles, norms take the statistics of one of at most so many; 1: of all, exact and slow" },
     [SET_SCALE] = { "scale", 0, 0, 100,
                     "latents are (z - shift) * this; 0: FLUX.1's or Stable Diffusion's; 0.13025: SDXL's; 1: z itself" },
     { 0 }

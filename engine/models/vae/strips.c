@@ -21,8 +21,6 @@ enum {
     REMOTE_PIXELS = 1 << 20  /* the smallest picture with strips there */
 };
 
-size_t zn_vae_strips_from;
-
 /* Some rows of a tensor, from row `first` on. */
 typedef struct rows {
     zn_tensor t;
@@ -44,12 +42,14 @@ static size_t strips_from(const zn_vae_run *r)
 {
     const bool small = zn_pixels(r->call->in[0]) < REMOTE_PIXELS && zn_pixels(r->call->out[0]) < REMOTE_PIXELS;
 
-    return zn_vae_strips_from ? zn_vae_strips_from : r->c->be->remote && small ? SIZE_MAX : FROM;
+    if (r->c->be->strips_from)
+        return r->c->be->strips_from;
+    return r->c->be->remote && small ? SIZE_MAX : FROM;
 }
 
 bool zn_vae_in_strips(const zn_vae_run *r, zn_tensor x, int ch)
 {
-    if (x.n != 1 || r->call->n_in > 1 || r->call->state || !r->c->be) /* no video, nor the sizes of its state */
+    if (x.n != 1 || r->call->state || !r->c->be) /* no video, nor the sizes of its state */
         return false;
     return zn_pixels(x) * (size_t)ch >= strips_from(r);
 }

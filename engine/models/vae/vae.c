@@ -216,30 +216,14 @@ static int reach_from(const zn_vae *m, int from)
     return reach;
 }
 
-/* The group norms that run in tiles, in their order. */
-static void list_norms(zn_vae *m)
-{
-    for (int i = 0; i < m->n_levels; i++)
-        for (int j = 0; j < m->level[i].n_res; j++) {
-            m->norms[m->n_norms++] = &m->level[i].res[j].norm1;
-            m->norms[m->n_norms++] = &m->level[i].res[j].norm2;
-        }
-    if (m->decoder)
-        m->norms[m->n_norms++] = &m->last_norm;
-}
-
-void zn_vae_set_geometry(zn_binder *b, zn_vae *m, int sample)
+void zn_vae_set_geometry(zn_binder *b, const zn_vae *m)
 {
     const int scale = m->patch * levels_scale(m), reach = m->patch * reach_from(m, 0);
 
-    if (m->last_norm.kind == ZN_GROUP_NORM)
-        list_norms(m);
-    b->split = (zn_split){ .c = m->width,
-                           .halo = m->decoder ? (reach + scale - 1) / scale : reach,
-                           .whole_first = m->decoder,
-                           .norms = m->norms,
-                           .n_norms = m->n_norms,
-                           .sample = sample };
+    if (m->last_norm.kind != ZN_GROUP_NORM) /* whose statistics are of the whole picture */
+        b->split = (zn_split){ .c = m->width,
+                               .halo = m->decoder ? (reach + scale - 1) / scale : reach,
+                               .whole_first = m->decoder };
     b->geometry = (zn_geometry){
         .in_c = m->decoder ? m->z : 3,
         .out_c = m->decoder ? 3 : m->z,
@@ -279,7 +263,7 @@ void zn_vae_forward_slots(zn_ctx *c, const void *net, const zn_call *call, zn_va
     enum { ROW = 1024 };
     zn_arena nowhere = { .size = SIZE_MAX / 2 };
     zn_ctx dry = { .be = c->be, .dev = c->dev, .arena = &nowhere, .type = c->type, .dry = true };
-    zn_vae_run r = { .c = &dry, .call = call, .x = call->in[0], .sizing = true, .up = 1, .down = 1 };
+    zn_vae_run r = { .c = &dry, .call = call, .x = call->in[0], .sizing = true, .up = 1 };
     size_t size[ZN_VAE_SLOTS];
 
     for (int i = 0; i < ZN_VAE_SLOTS; i++) /* says which slot is which after they changed places */
@@ -287,81 +271,13 @@ void zn_vae_forward_slots(zn_ctx *c, const void *net, const zn_call *call, zn_va
     walk(&r, net, call);
     for (int i = 0; i < ZN_VAE_SLOTS; i++)
         *(size_t *)r.data[i] = r.size[i];
-    r = (zn_vae_run){ .c = c, .call = call, .x = call->in[0], .up = 1, .down = 1, .state = call->state };
+    r = (zn_vae_run){ .c = c, .call = call, .x = call->in[0], .up = 1, .state = call->state };
     for (int i = 0; i < ZN_VAE_SLOTS; i++) {
         r.size[i] = size[i];
         if (size[i])
             r.data[i] = zn_new(c, 1, (int)(size[i] / zn_type_size(c->type) / ROW) + 1, ROW, 1).data;
     }
     walk(&r, net, call);
-}
-
-/* ---- norms of tiles ------------------------------------------------------------------------------------ */
-
-/* The first ch elements of a row. */
-static zn_tensor row_of(zn_tensor t, int row, int ch)
-{
-    return (zn_tensor){ t.data ? t.data + (size_t)row * (size_t)t.ld : NULL, 1, 1, 1, ch, ch, t.type };
-}
-
-/* y = the mean over all pixels: first of rows, so that nothing is added to a sum of a million. */
-static void mean_of(zn_ctx *c, zn_tensor y, zn_tensor x)
-{
-    const zn_tensor rows = zn_new_of(c, ZN_F32, 1, x.h, 1, x.c);
-
-    zn_resize(c, rows, x, ZN_AVERAGE);
-    zn_resize(c, y, rows, ZN_AVERAGE);
-}
-
-/* Writes mean and variance of x in the tile's core to two rows of the output; d is scratch memory of the core's size. */
-static void put_moments(zn_vae_run *r, zn_tensor d, zn_tensor x, int row)
-{
-    const size_t mark = zn_mark(r->c->arena);
-    const zn_tensor out = r->call->out[0], mean = row_of(out, row, x.c), less = zn_new_of(r->c, ZN_F32, 1, 1, 1, x.c);
-
-    zn_window(r->c, d, x, r->call->core.x * r->up / r->down - r->left, r->call->core.y * r->up / r->down - r->top);
-    mean_of(r->c, mean, d);
-    zn_map(r->c, less, mean, (zn_tail){ .gain = -1 });
-    zn_combine(r->c, d, d, less, ZN_ADD, (zn_tail){ 0 });
-    zn_combine(r->c, d, d, d, ZN_MUL, (zn_tail){ 0 });
-    mean_of(r->c, row_of(out, row + 1, x.c), d);
-    zn_reset(r->c->arena, mark);
-}
-
-/* The rest of the forward only counts. */
-static void end_search(zn_vae_run *r)
-{
-    r->nowhere = (zn_arena){ .size = SIZE_MAX / 2 };
-    r->rest = (zn_ctx){ .be = r->c->be, .dev = r->c->dev, .arena = &r->nowhere, .type = r->c->type, .dry = true };
-    r->c = &r->rest;
-}
-
-void zn_vae_norm(zn_vae_run *r, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t)
-{
-    const zn_call *call = r->call;
-    const zn_tensor gamma = { w->gamma, 1, 1, 1, w->c, w->c, ZN_F32 }, beta = { w->beta, 1, 1, 1, w->c, w->c, ZN_F32 };
-    zn_tensor d, scale, shift;
-    const int row = 2 * r->n_norms;
-
-    if (call->n_in < 2) {
-        zn_normalise(r->c, y, x, w, t);
-        return;
-    }
-    d = zn_vae_slot(r, 3, (int)(sizeof(float) / zn_type_size(r->c->type)), call->core.h * r->up / r->down,
-                    call->core.w * r->up / r->down, x.c); /* in every pass, so that all take the same memory */
-    d.n = 1;
-    d.type = ZN_F32;
-    r->n_norms++;
-    if (call->sought == r->n_norms || call->sought == ZN_EVERY_NORM)
-        put_moments(r, d, x, call->sought == ZN_EVERY_NORM ? row : 0);
-    if (call->sought == r->n_norms)
-        end_search(r);
-    scale = zn_new_of(r->c, ZN_F32, 1, 1, 1, x.c);
-    shift = zn_new_of(r->c, ZN_F32, 1, 1, 1, x.c);
-    zn_combine(r->c, scale, row_of(call->in[1], row + 1, x.c), gamma, ZN_MUL, (zn_tail){ 0 });
-    zn_combine(r->c, shift, row_of(call->in[1], row, x.c), scale, ZN_MUL, (zn_tail){ .residual = &beta });
-    zn_combine(r->c, y, x, scale, ZN_MUL, (zn_tail){ 0 });
-    zn_combine(r->c, y, y, shift, ZN_ADD, t);
 }
 
 /* ---- blocks -------------------------------------------------------------------------------------------- */
@@ -402,11 +318,11 @@ void zn_vae_res_block(zn_vae_run *r, const zn_vae_res *k, const zn_norm *next)
     t = zn_vae_slot(r, 1, x.n, x.h, x.w, k->cin);
     h = zn_vae_slot(r, 2, x.n, x.h, x.w, k->cout);
     if (!r->normed)
-        zn_vae_norm(r, t, x, &k->norm1, (zn_tail){ .pre = ZN_SILU });
+        zn_normalise(r->c, t, x, &k->norm1, (zn_tail){ .pre = ZN_SILU });
     r->normed = false;
     if (k->norm2.kind == ZN_GROUP_NORM) {
         zn_conv2d(r->c, h, t, &k->conv1, (zn_tail){ 0 });
-        zn_vae_norm(r, h, h, &k->norm2, (zn_tail){ .pre = ZN_SILU });
+        zn_normalise(r->c, h, h, &k->norm2, (zn_tail){ .pre = ZN_SILU });
     } else {
         zn_conv2d(r->c, h, t, &k->conv1, (zn_tail){ .also = &h, .also_norm = &k->norm2, .also_act = ZN_SILU });
     }
@@ -544,8 +460,7 @@ static zn_rect core_of(const zn_vae *m, const zn_call *call)
 {
     const int grow = m->patch * levels_scale(m);
 
-    return call->n_in > 1 ? call->core
-                          : (zn_rect){ call->left, call->top, call->out[0].w / grow, call->out[0].h / grow };
+    return (zn_rect){ call->left, call->top, call->out[0].w / grow, call->out[0].h / grow };
 }
 
 /* Of a tile of a decoder, only what its core needs from here on is kept; level i comes next. */
@@ -576,10 +491,8 @@ static void end_decoder(zn_vae_run *r, const zn_vae *m, const zn_call *call)
     if (r->normed)
         zn_vae_take(r, zn_vae_slot(r, 1, r->x.n, r->x.h, r->x.w, r->x.c), 1);
     else
-        zn_vae_norm(r, r->x, r->x, &m->last_norm, (zn_tail){ .pre = ZN_SILU });
+        zn_normalise(r->c, r->x, r->x, &m->last_norm, (zn_tail){ .pre = ZN_SILU });
     r->normed = false;
-    if (call->sought)
-        return;
     y = crops ? zn_new_of(r->c, ZN_F32, 1, h, w, call->out[0].c) : call->out[0];
     if (m->patch > 1) {
         zn_vae_conv(r, &m->last, (zn_tail){ .pre = m->end });
@@ -637,15 +550,11 @@ static void walk_encoder(zn_vae_run *r, const zn_vae *m, const zn_call *call)
     if (call->stage != 2) {
         zn_vae_patch(r, m);
         zn_vae_conv(r, &m->first, (zn_tail){ 0 });
-        for (int i = 0; i < m->n_levels; i++) {
+        for (int i = 0; i < m->n_levels; i++)
             run_level(r, m, i);
-            r->down *= m->level[i].resamples ? 2 : 1;
-        }
     } else {
         copy_input(r);
     }
-    if (call->sought)
-        return;
     if (call->stage == 1) {
         zn_map(r->c, call->out[0], r->x, (zn_tail){ 0 });
         return;

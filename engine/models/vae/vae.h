@@ -19,7 +19,6 @@
 enum {
     ZN_VAE_LEVELS = 6, /* resolutions */
     ZN_VAE_BLOCKS = 6, /* residual blocks of a level */
-    ZN_VAE_NORMS = 2 * ZN_VAE_LEVELS * ZN_VAE_BLOCKS + 1,
     ZN_VAE_MAX_C = 4096,
     ZN_VAE_NAME = 160,
 };
@@ -73,9 +72,7 @@ typedef struct zn_vae {
     zn_vae_attention attention;
     int n_levels;
     zn_vae_level level[ZN_VAE_LEVELS];
-    zn_act end;  /* of the output */
-    int n_norms; /* group norms of the levels, and the last one of a decoder: those of tiles */
-    const zn_norm *norms[ZN_VAE_NORMS];
+    zn_act end; /* of the output */
     bool video; /* all taps in time are bound */
     /* A diffusion model's latent is (z - shift) * scale.  A setting may ask for another scale, then without shift. */
     float scale;   /* 0: latents stay as they are */
@@ -111,8 +108,8 @@ float *zn_vae_read_tap(zn_binder *b, float **bias, zn_conv spec, int tap, const 
 void zn_vae_bind_res(zn_binder *b, zn_vae_res *r, const zn_vae_names *n, bool video, int cin, int cout, const char *fmt,
                      ...) ZN_PRINTF(7, 8);
 void zn_vae_bind_attention(zn_binder *b, zn_vae_attention *a, const zn_vae_names *n, int width, const char *name);
-/* How sizes map, from what was bound; halo -1.  sample: the number of that setting, if there are group norms (zn_split). */
-void zn_vae_set_geometry(zn_binder *b, zn_vae *m, int sample);
+/* How sizes map, from what was bound; halo -1.  Norms of a pixel: how it is split, too (zn_split). */
+void zn_vae_set_geometry(zn_binder *b, const zn_vae *m);
 
 /* Stride 2 with a zero row below and a zero column to the right. */
 static inline zn_conv zn_vae_half(int cin, int cout)
@@ -141,14 +138,11 @@ typedef struct zn_vae_run {
     void *data[ZN_VAE_SLOTS];
     size_t size[ZN_VAE_SLOTS]; /* bytes */
     bool sizing;
-    int up, down;  /* of a tile: x has up / down pixels for each of the input, */
+    int up;        /* of a decoder's tile: x has so many pixels for each of the input, */
     int left, top; /* from this pixel on */
-    int n_norms;   /* so far, of those that take the statistics of the whole picture */
-    zn_ctx rest;   /* what comes after a norm that is sought is walked on this context: nothing is computed */
-    zn_arena nowhere;
-    bool normed; /* slot 1 has SiLU(norm(x)), for the norm that comes next */
-    char *state; /* video: what the next causal layer keeps of the frames before */
-    size_t kept; /* bytes of all of them so far */
+    bool normed;   /* slot 1 has SiLU(norm(x)), for the norm that comes next */
+    char *state;   /* video: what the next causal layer keeps of the frames before */
+    size_t kept;   /* bytes of all of them so far */
 } zn_vae_run;
 
 typedef void zn_vae_walk(zn_vae_run *r, const void *net, const zn_call *call);
@@ -160,20 +154,14 @@ zn_tensor zn_vae_slot(zn_vae_run *r, int i, int n, int h, int w, int ch);
 /* x = y, which is in slot i: slots 0 and i change places. */
 void zn_vae_take(zn_vae_run *r, zn_tensor y, int i);
 
-/* y = tail(norm(x)); y may be x.  In a tile, a group norm takes the statistics of the whole picture. */
-void zn_vae_norm(zn_vae_run *r, zn_tensor y, zn_tensor x, const zn_norm *w, zn_tail t);
-
 /* Each replaces r->x and uses slots 1 and 2.  In all but zn_vae_conv, x is in slot 0. */
 void zn_vae_conv(zn_vae_run *r, const zn_conv *w, zn_tail t);
 /* next: the norm, with a SiLU, that x goes through next, which may be computed now (normed); NULL: none, or not known. */
 void zn_vae_res_block(zn_vae_run *r, const zn_vae_res *k, const zn_norm *next);
 void zn_vae_attend(zn_vae_run *r, const zn_vae_attention *a);
 
-/* Of a large picture, a block is computed strip by strip of rows (strips.c), which uses slot 2 for strips. */
-extern size_t
-    zn_vae_strips_from; /* elements of a tensor that is computed in strips; 0: the usual number; tests set it */
-
-/* Whether x's pixels, of ch channels, are that many. */
+/* Of a large picture, a block is computed strip by strip of rows (strips.c), which uses slot 2 for strips: whether x's pixels, of
+ * ch channels, are so many. */
 bool zn_vae_in_strips(const zn_vae_run *r, zn_tensor x, int ch);
 /* y = conv(act(norm(x))) + skip(from_x), or + residual without a skip; y may be x, and be the residual. */
 void zn_vae_norm_conv(zn_vae_run *r, zn_tensor y, zn_tensor x, const zn_norm *norm, zn_act act, const zn_conv *w,

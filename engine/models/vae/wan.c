@@ -451,7 +451,7 @@ static void bind(zn_binder *b, zn_vae *m, bool decoder, bool video)
     zn_vae_bind_norm(b, &m->last_norm, &names->in, width, "%s.%s", half, names->last_norm);
     bind_end(b, m, &m->last, m->past_last, zn_conv_same(3, width, decoder ? seen : 2 * m->z), decoder, last);
     bind_quant(b, m, names->quant[decoder]);
-    zn_vae_set_geometry(b, m, 0);
+    zn_vae_set_geometry(b, m);
 }
 
 static void bind_encoder(zn_binder *b, void *net)
