@@ -58,8 +58,8 @@ typedef struct zn_error {
 ZN_API const char *zn_version(void);
 
 /* Messages in another language: translate() gets the English text, printf's format where there is one, and returns the
- * text in its place, or the same.  The returned text must stay valid; one with other conversions than the English one
- * is not used.  Set it once, before anything else is called: worker threads call translate() too.  NULL: English. */
+ * text in its place, which takes the same arguments (msgfmt --check-format checks that), or the same.  The returned text
+ * must stay valid.  Set it once, before anything else is called: worker threads call translate() too.  NULL: English. */
 ZN_API void zn_set_translator(const char *(*translate)(const char *english));
 
 /* ---- engines -------------------------------------------------------------------------------- */

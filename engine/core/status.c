@@ -16,66 +16,6 @@ void zn_cut(char *text, size_t max)
 
 /* ---- translations ---------------------------------------------------------------------------------------------------- */
 
-enum { MAX_CONVERSIONS = 16 };
-
-/* A conversion of a format, without its position: "%s", "%.40s", "%zu". */
-typedef struct conversion {
-    const char *begin;
-    size_t len;
-} conversion;
-
-/* The conversions of the format by the arguments that they take: how many, or -1 if they are too many, some are named by
- * position and some not, or a position has none. */
-static int conversions(conversion list[MAX_CONVERSIONS], const char *fmt)
-{
-    int n = 0, n_placed = 0, n_plain = 0;
-
-    memset(list, 0, MAX_CONVERSIONS * sizeof *list);
-    for (const char *p = fmt; *p; p++) {
-        int at = 0;
-
-        if (*p != '%')
-            continue;
-        if (*++p == '%')
-            continue;
-        const size_t digits = strspn(p, "0123456789");
-
-        if (digits && digits < 3 && p[digits] == '$') {
-            at = p[0] - '0';
-            if (digits == 2)
-                at = at * 10 + p[1] - '0';
-            p += digits + 1;
-            n_placed++;
-        } else {
-            at = ++n_plain;
-        }
-        const size_t len = strcspn(p, "diouxXeEfFgGaAcspn%");
-
-        if (!p[len] || at < 1 || at > MAX_CONVERSIONS || (memchr(p, '*', len) && n_placed))
-            return -1;
-        list[at - 1] = (conversion){ p, len + 1 };
-        n = at > n ? at : n;
-        p += len;
-    }
-    for (int i = 0; i < n; i++)
-        if (!list[i].begin)
-            return -1;
-    return n_placed && n_plain ? -1 : n;
-}
-
-static bool same_conversions(const char *a, const char *b)
-{
-    conversion of_a[MAX_CONVERSIONS], of_b[MAX_CONVERSIONS];
-    int n = conversions(of_a, a);
-
-    if (n < 0 || conversions(of_b, b) != n)
-        return false;
-    for (int i = 0; i < n; i++)
-        if (of_a[i].len != of_b[i].len || memcmp(of_a[i].begin, of_b[i].begin, of_a[i].len) != 0)
-            return false;
-    return true;
-}
-
 static const char *(*translator)(const char *english);
 
 void zn_set_translator(const char *(*translate)(const char *english))
@@ -87,7 +27,7 @@ const char *zn_tr(const char *english)
 {
     const char *text = translator && *english ? translator(english) : NULL;
 
-    return text && same_conversions(english, text) ? text : english;
+    return text && *text ? text : english;
 }
 
 /* ---- messages -------------------------------------------------------------------------------------------------------- */

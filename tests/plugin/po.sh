@@ -53,6 +53,14 @@ refused () {
 }
 check conversions refused
 
+# msgfmt looks at texts that are marked as formats: all of them are.
+marked () {
+  awk 'BEGIN { RS = "" } /%[-0-9.$zl]*[cdefgiosuxX]/ && !/c-format/ { print; bad = 1 } END { exit bad }' "$@"
+}
+printf 'msgid "%%s is lost"\nmsgstr ""\n' >"$tmp/unmarked.pot"
+check formats-marked marked "$tmp/now.pot" po/*.po
+if marked "$tmp/unmarked.pot" >/dev/null; then not_ok formats-marked-can-fail "a text that is not marked passed"; else ok formats-marked-can-fail; fi
+
 presets_listed () {
   sed -n 's/^\(name\|description\)=\(.*\)/\2/p' presets/*.preset | while IFS= read -r text; do
     grep -qF "N_ (\"$text\")" po/presets.c || { echo "po/presets.c lacks: $text"; return 1; }

@@ -122,16 +122,6 @@ static void translated(void)
     } cases[] = {
         { "%s hat %d von %zu", "a hat 1 von 2" },
         { "%2$d von %3$zu: %1$s, 100 %%", "1 von 2: a, 100 %" },
-        { "%d hat %s von %zu", NULL },   /* another order */
-        { "%s hat %d von %u", NULL },    /* another size */
-        { "%s hat %d", NULL },           /* one less */
-        { "%s hat %d von %zu%s", NULL }, /* one more */
-        { "%1$s hat %3$zu", NULL },      /* one is never named */
-        { "%1$s hat %d von %zu", NULL }, /* some by position, some not */
-        { "%17$s", NULL },
-        { "%0$s hat %2$d von %3$zu", NULL },
-        { "%s hat %d von %", NULL },
-        { "%s hat %d von %z", NULL },
         { "", NULL },
         { NULL, NULL },
     };
