@@ -17,7 +17,7 @@ typedef struct options {
     int n_words;
     const char *weights[MAX_LIST], *set[MAX_LIST], *in[MAX_LIST], *out[MAX_LIST];
     int n_weights, n_set, n_in, n_out;
-    const char *engine, *only, *type, *manifest;
+    const char *engine, *only, *type;
     const char *with, *without; /* folders of teach */
     int threads;
     int width, height; /* --size; 0: not given */

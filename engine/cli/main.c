@@ -16,9 +16,9 @@ static const char help[] =
     "  zenith engines                 what can compute here; '*' marks what auto picks\n"
     "  zenith models                  the models and where their weights are\n"
     "  zenith info FILE...            tensors of weight files, and the model they belong to\n"
-    "  zenith info z-image [FOLDER] [--size WxH] [--set precision=int4] [--manifest FILE]   the files of Z-Image: what "
-    "is\n"
-    "                                 missing, what a run takes; FILE has lines of SHA-256 or MD5 and a name\n"
+    "  zenith info z-image [FOLDER] [--size WxH] [--set precision=int4]   the files of Z-Image: what is missing, what "
+    "a run "
+    "takes\n"
     "  zenith run MODEL [--weights FILE]... [--set KEY=VALUE]... --in NAME=FILE.npy... --out NAME=FILE.npy...\n"
     "  zenith run z-image-tokens --weights tokenizer.json --in prompt=FILE.txt --out tokens=FILE.npy [--set chat=0]\n"
     "  zenith generate [IN] OUT --set prompt=TEXT [--set KEY=VALUE]... [--in mask=PICTURE]   a picture from a prompt, "
@@ -308,8 +308,6 @@ static int parse(options *o, int argc, char **argv)
             o->only = value;
         else if (!strcmp(a, "--type"))
             o->type = value;
-        else if (!strcmp(a, "--manifest"))
-            o->manifest = value;
         else if (!strcmp(a, "--with"))
             o->with = value;
         else if (!strcmp(a, "--without"))

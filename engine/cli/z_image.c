@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* z_image.c - `zenith info` on a folder of Z-Image: which files exist, which are missing, the memory of a run. */
 #include "composites.h"
-#include "digest.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 bool is_zimage(const options *o)
@@ -23,48 +21,6 @@ bool is_zimage(const options *o)
             return true;
     }
     return false;
-}
-
-/* ---- the manifest --------------------------------------------------------------------------------------- */
-
-/* Compares the files of a folder with lines "DIGEST  NAME", of SHA-256 or MD5; returns how many differ, or -1. */
-static int verify(const char *manifest, const char *folder)
-{
-    zn_error why = { "" };
-    FILE *f = zn_input_open(manifest, &why);
-    char line[4096];
-    int bad = 0, n = 0;
-
-    if (!f)
-        return fail("%s", why.text), -1;
-    while (fgets(line, sizeof line, f)) {
-        char *want = line + strspn(line, " \t"), *name = want + strcspn(want, " \t\r\n"), path[8300], got[DIGEST_HEX];
-        zn_error err;
-
-        if (!*name)
-            continue;
-        *name++ = 0;
-        name += strspn(name, " \t");
-        name += *name == '*'; /* of md5sum -b */
-        name[strcspn(name, "\r\n")] = 0;
-        if (!*name)
-            continue;
-        if ((strlen(want) != 64 && strlen(want) != 32) || strspn(want, "0123456789abcdefABCDEF") != strlen(want))
-            continue;
-        n++;
-        snprintf(path, sizeof path, "%s/%s", folder, name);
-        if (!digest_file(got, path, strlen(want) == 64, &err)) {
-            printf("missing   %s\n", name);
-            bad++;
-        } else if (strcasecmp(want, got)) {
-            printf("differs   %s\n", name);
-            bad++;
-        } else {
-            printf("verified  %s\n", name);
-        }
-    }
-    fclose(f);
-    return n ? bad : (fail("%s: there are no lines of a digest and a name in it", manifest), -1);
 }
 
 /* ---- memory --------------------------------------------------------------------------------------------- */
@@ -109,7 +65,7 @@ int info_zimage(const options *o)
     zn_error err = { "" };
     zn_session *session = NULL;
     zn_status missing = made_up ? ZN_OK : zn_zimage_find(list, folder, &err);
-    int status, bad = 0;
+    int status;
 
     for (int i = 0; !made_up && i < ZN_ZIMAGE_PARTS; i++) {
         char dir[2048];
@@ -127,12 +83,8 @@ int info_zimage(const options *o)
                 printf("%s %s/z-image", k ? "," : "", dir);
         putchar('\n');
     }
-    if (o->manifest && !made_up)
-        bad = verify(o->manifest, *folder ? folder : ".");
     if (missing)
         return fail("%s", err.text);
-    if (bad)
-        return bad < 0 ? EXIT_FAILED : fail("%d files are not what %s says: download them again", bad, o->manifest);
     if (zn_session_open(&session, &err))
         return fail("%s", err.text);
     status = show_plan(o, session, folder);
