@@ -406,7 +406,20 @@ be_silent (const gchar *text)
 {
 }
 
-/* The smallest operation says whether an engine works. */
+static gboolean
+set_nick (GeglNode *op, const gchar *property, const gchar *nick)
+{
+  GParamSpec *spec  = gegl_node_find_property (op, property);
+  GEnumValue *value = spec ? g_enum_get_value_by_nick (G_PARAM_SPEC_ENUM (spec)->enum_class, nick)
+                           : NULL;
+
+  if (value)
+    gegl_node_set (op, property, value->value, NULL);
+
+  return value != NULL;
+}
+
+/* The smallest shipped network says whether an engine works. */
 gchar *
 zn_engine_missing (const gchar *nick)
 {
@@ -415,16 +428,12 @@ zn_engine_missing (const gchar *nick)
   GeglNode   *graph  = gegl_node_new ();
   GeglNode *input = gegl_node_new_child (graph, "operation", "gegl:buffer-source", "buffer", buffer,
                                          NULL);
-  GeglNode *op    = gegl_node_new_child (graph, "operation", "zenith:identity", NULL);
-  GParamSpec *spec   = gegl_node_find_property (op, "engine");
-  GEnumValue *value  = spec ? g_enum_get_value_by_nick (G_PARAM_SPEC_ENUM (spec)->enum_class, nick)
-                            : NULL;
-  gchar      *status = NULL;
-  guchar      rgba[4];
+  GeglNode *op    = gegl_node_new_child (graph, "operation", "zenith:denoise", "sigma", 1.0, NULL);
+  gchar    *status = NULL;
+  guchar    rgba[4];
 
-  if (value)
+  if (set_nick (op, "model", "fast") && set_nick (op, "engine", nick))
     {
-      gegl_node_set (op, "engine", value->value, NULL);
       gegl_node_link (input, op);
       gegl_node_blit (op, 1.0, GEGL_RECTANGLE (0, 0, 1, 1), babl_format ("R'G'B'A u8"), rgba,
                       GEGL_AUTO_ROWSTRIDE, GEGL_BLIT_DEFAULT);

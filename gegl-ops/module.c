@@ -10,19 +10,26 @@
 
 #include "zenith.h"
 
+#ifdef ZN_TEMPLATES /* the module of the tests */
+#define TEMPLATES                                                                                  \
+  X (zenith_identity)                                                                              \
+  X (zenith_identity_pair)                                                                         \
+  X (zenith_identity_source)
+#else
+#define TEMPLATES
+#endif
+
 #define OPERATIONS                                                                                 \
   X (zenith_denoise)                                                                               \
   X (zenith_diffae_interpolate)                                                                    \
   X (zenith_diffae_manipulate)                                                                     \
   X (zenith_diffae_reconstruct)                                                                    \
   X (zenith_diffae_sample)                                                                         \
-  X (zenith_identity)                                                                              \
-  X (zenith_identity_pair)                                                                         \
-  X (zenith_identity_source)                                                                       \
   X (zenith_latent_decode)                                                                         \
   X (zenith_latent_encode)                                                                         \
   X (zenith_latent_preview)                                                                        \
-  X (zenith_z_image)
+  X (zenith_z_image)                                                                               \
+  TEMPLATES
 
 #define X(name) void gegl_op_##name##_register_type (GTypeModule *module);
 OPERATIONS

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* identity.c - y = x, without weights: the operation zenith:identity, and tests of everything around a network. */
+/* identity.c - y = x, without weights: the templates of operations, and tests of everything around a network. */
 #include "arch.h"
 
 #include <stdio.h>
