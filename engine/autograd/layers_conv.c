@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* layers_conv.c - convolutions, shuffles and elementwise layers, forward and backward. */
+/* layers_conv.c - convolutions: dense, depthwise, in groups; forward and backward. */
 #include "net.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 14 /* elements of an item */, LANES = 64 /* channels of an item */ };
+enum {
+    CHUNK = 1 << 14,         /* elements of an item */
+    GROUPED_CHUNK = 1 << 13, /* likewise of a convolution in groups */
+    LANES = 64               /* channels of an item */
+};
 
 /* y = a b (+ y), on strided matrices as in cpu/matmul.h. */
 #ifdef ZN_TRAIN_DOUBLE
@@ -417,6 +421,102 @@ int zn_net_pruned(zn_net *g, int x, int gate, const char *fmt, ...)
     return depthwise(g, x, gate, name);
 }
 
+/* ---- 1x1 convolution in groups ------------------------------------------------------------------------- */
+
+/* k: groups.  weight [cout][cin / groups] */
+static void grouped_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie, *x = zn_node_in(o, 0);
+    size_t first, end = zn_node_range(o, item, zn_node_pixels(o), &first);
+    int in = x->c / o->k, out = o->c / o->k;
+
+    (void)worker;
+    for (size_t p = first; p < end; p++)
+        for (int c = 0; c < o->c; c++) {
+            const real *w = zn_node_w(o, 0) + c * in, *v = x->y + p * (size_t)x->c + c / out * in;
+            real sum = zn_node_w(o, 1)[c];
+
+            for (int i = 0; i < in; i++)
+                sum += w[i] * v[i];
+            o->y[p * (size_t)o->c + (size_t)c] = sum;
+        }
+}
+
+static void grouped_back_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie, *x = zn_node_in(o, 0);
+    size_t first, end = zn_node_range(o, item, zn_node_pixels(o), &first);
+    int in = x->c / o->k, out = o->c / o->k;
+    size_t len = (size_t)o->c * (size_t)(in + 1);
+    real *part = o->net->temp + (size_t)item * len, *bias = part + o->c * in;
+
+    (void)worker;
+    memset(part, 0, len * sizeof *part);
+    for (size_t p = first; p < end; p++) {
+        const real *dy = o->dy + p * (size_t)o->c;
+        real *dx = x->dy + p * (size_t)x->c;
+
+        if (!x->ready && x->wants)
+            memset(dx, 0, (size_t)x->c * sizeof *dx);
+        for (int c = 0; c < o->c; c++) {
+            const real *w = zn_node_w(o, 0) + c * in, *v = x->y + p * (size_t)x->c + c / out * in;
+
+            bias[c] += dy[c];
+            for (int i = 0; i < in; i++) {
+                part[c * in + i] += dy[c] * v[i];
+                if (x->wants)
+                    dx[c / out * in + i] += dy[c] * w[i];
+            }
+        }
+    }
+}
+
+static size_t grouped_chunk(const zn_node *o)
+{
+    return 1 + GROUPED_CHUNK / (size_t)o->c;
+}
+
+static void grouped_forward(zn_node *o)
+{
+    zn_node_run(o, grouped_item, zn_node_pixels(o), grouped_chunk(o));
+}
+
+static void grouped_backward(zn_node *o)
+{
+    size_t in = (size_t)(zn_node_in(o, 0)->c / o->k), c = (size_t)o->c;
+    int items = zn_items(zn_node_pixels(o), grouped_chunk(o));
+
+    zn_node_run(o, grouped_back_item, zn_node_pixels(o), grouped_chunk(o));
+    memset(zn_node_g(o, 0), 0, c * in * sizeof(real));
+    memset(zn_node_g(o, 1), 0, c * sizeof(real));
+    for (int item = 0; item < items; item++) {
+        const real *part = o->net->temp + (size_t)item * c * (in + 1);
+
+        for (size_t i = 0; i < c * in; i++)
+            zn_node_g(o, 0)[i] += part[i];
+        for (size_t i = 0; i < c; i++)
+            zn_node_g(o, 1)[i] += part[c * in + i];
+    }
+}
+
+static const zn_op grouped_op = { "grouped", grouped_forward, grouped_backward };
+
+static int grouped(zn_net *net, int x, int groups, const char *name)
+{
+    const zn_node *in = zn_net_at(net, x);
+    const int cout = zn_net_stated(net, name, "weight")->dims[0], each = in->c / groups;
+    int i = zn_net_add_node(net, &grouped_op, x, in->h, in->w, cout, 0);
+    zn_node *o = zn_net_at(net, i);
+
+    o->k = groups;
+    zn_net_add_param(o, 0, name, "weight", (int[ZN_RANK]){ cout, each, 1, 1 });
+    zn_net_add_param(o, 1, name, "bias", (int[ZN_RANK]){ cout });
+    zn_net_want_temp(net, (size_t)cout * (size_t)(each + 1) * (size_t)zn_items(zn_node_pixels(o), grouped_chunk(o)));
+    return i;
+}
+
+/* ---- any of them --------------------------------------------------------------------------------------- */
+
 int zn_net_conv(zn_net *g, int x, const char *fmt, ...)
 {
     char name[ZN_NAME_SIZE];
@@ -434,290 +534,5 @@ int zn_net_conv(zn_net *g, int x, const char *fmt, ...)
     groups = t->conv.groups > 1 ? t->conv.groups : 1;
     if (groups == 1)
         return dense_conv(g, x, t, name);
-    return t->dims[1] == 1 && t->dims[2] == 3 ? depthwise(g, x, ZN_NO_NODE, name) : zn_net_grouped(g, x, groups, name);
-}
-
-/* ---- shuffles ------------------------------------------------------------------------------------------ */
-
-/* One row of the larger tensor, copied from the smaller one (back) or to it; add: added to the destination. */
-static void shuffle_row(real *big, real *small, int w, int c, int row, int r, bool back, bool add)
-{
-    for (int j = 0; j < w; j++)
-        for (int i = 0; i < c; i++) {
-            real *a = big + (size_t)j * (size_t)c + i;
-            real *b = small + (size_t)(j / r) * (size_t)(c * r * r) + (size_t)(i * r * r + row % r * r + j % r);
-
-            if (back)
-                *a = add ? *a + *b : *b;
-            else
-                *b = add ? *b + *a : *a;
-        }
-}
-
-static void shuffle_item(void *cookie, int item, int worker)
-{
-    zn_node *o = cookie, *x = zn_node_in(o, 0);
-    bool up = o->h > x->h;
-    const zn_node *big = up ? o : x, *small = up ? x : o;
-    size_t row = (size_t)big->w * (size_t)big->c, low = (size_t)small->w * (size_t)small->c;
-
-    (void)worker;
-    shuffle_row(big->y + (size_t)item * row, small->y + (size_t)(item / o->stride) * low, big->w, big->c, item % big->h,
-                o->stride, up, false);
-}
-
-static void shuffle_dx_item(void *cookie, int item, int worker)
-{
-    zn_node *o = cookie, *x = zn_node_in(o, 0);
-    bool up = o->h > x->h;
-    const zn_node *big = up ? o : x, *small = up ? x : o;
-    size_t row = (size_t)big->w * (size_t)big->c, low = (size_t)small->w * (size_t)small->c;
-
-    (void)worker;
-    shuffle_row(big->dy + (size_t)item * row, small->dy + (size_t)(item / o->stride) * low, big->w, big->c,
-                item % big->h, o->stride, !up, x->ready);
-}
-
-static void shuffle_forward(zn_node *o)
-{
-    const zn_node *x = zn_node_in(o, 0);
-
-    zn_node_run(o, shuffle_item, (size_t)o->n * (size_t)(o->h > x->h ? o->h : x->h), 1);
-}
-
-static void shuffle_backward(zn_node *o)
-{
-    const zn_node *x = zn_node_in(o, 0);
-
-    if (x->wants)
-        zn_node_run(o, shuffle_dx_item, (size_t)o->n * (size_t)(o->h > x->h ? o->h : x->h), 1);
-}
-
-static const zn_op shuffle_op = { "shuffle", shuffle_forward, shuffle_backward };
-
-int zn_net_shuffle(zn_net *net, int x, int r)
-{
-    const zn_node *in = zn_net_at(net, x);
-    int i = zn_net_add_node(net, &shuffle_op, x, in->h * r, in->w * r, in->c / (r * r), 0);
-
-    zn_net_at(net, i)->stride = r;
-    return i;
-}
-
-int zn_net_unshuffle(zn_net *net, int x, int r)
-{
-    const zn_node *in = zn_net_at(net, x);
-    int i = zn_net_add_node(net, &shuffle_op, x, in->h / r, in->w / r, in->c * r * r, 0);
-
-    zn_net_at(net, i)->stride = r;
-    return i;
-}
-
-/* ---- elementwise --------------------------------------------------------------------------------------- */
-
-static void relu_item(void *cookie, int item, int worker)
-{
-    zn_node *o = cookie;
-    const real *restrict x = zn_node_in(o, 0)->y;
-    real *restrict y = o->y;
-    size_t first, end = zn_node_range(o, item, zn_node_len(o), &first);
-
-    (void)worker;
-    for (size_t i = first; i < end; i++)
-        y[i] = x[i] > 0 ? x[i] : 0;
-}
-
-static void relu_dx_item(void *cookie, int item, int worker)
-{
-    zn_node *o = cookie, *x = zn_node_in(o, 0);
-    size_t first, end = zn_node_range(o, item, zn_node_len(o), &first);
-    const real *restrict y = o->y, *restrict dy = o->dy;
-    real *restrict dx = x->dy;
-    bool add = x->ready;
-
-    (void)worker;
-    for (size_t i = first; i < end; i++) {
-        real d = y[i] > 0 ? dy[i] : 0;
-
-        dx[i] = add ? dx[i] + d : d;
-    }
-}
-
-static void relu_forward(zn_node *o)
-{
-    zn_node_run(o, relu_item, zn_node_len(o), CHUNK);
-}
-
-static void relu_backward(zn_node *o)
-{
-    if (zn_node_in(o, 0)->wants)
-        zn_node_run(o, relu_dx_item, zn_node_len(o), CHUNK);
-}
-
-static const zn_op relu_op = { "relu", relu_forward, relu_backward };
-
-int zn_net_relu(zn_net *net, int x)
-{
-    const zn_node *in = zn_net_at(net, x);
-
-    return zn_net_add_node(net, &relu_op, x, in->h, in->w, in->c, 0);
-}
-
-static void add_item(void *cookie, int item, int worker)
-{
-    zn_node *o = cookie;
-    const real *a = zn_node_in(o, 0)->y, *b = zn_node_in(o, 1)->y;
-    size_t first, end = zn_node_range(o, item, zn_node_len(o), &first);
-
-    (void)worker;
-    for (size_t i = first; i < end; i++)
-        o->y[i] = a[i] + b[i];
-}
-
-static void add_dx_item(void *cookie, int item, int worker)
-{
-    zn_node *o = cookie;
-    size_t first, end = zn_node_range(o, item, zn_node_len(o), &first);
-
-    (void)worker;
-    for (int j = 0; j < 2; j++) {
-        zn_node *x = zn_node_in(o, j);
-
-        for (size_t i = first; i < end && x->wants; i++)
-            x->dy[i] = x->ready ? x->dy[i] + o->dy[i] : o->dy[i];
-    }
-}
-
-static void add_forward(zn_node *o)
-{
-    zn_node_run(o, add_item, zn_node_len(o), CHUNK);
-}
-
-static void add_backward(zn_node *o)
-{
-    zn_node_run(o, add_dx_item, zn_node_len(o), CHUNK);
-}
-
-static const zn_op add_op = { "add", add_forward, add_backward };
-
-int zn_net_add(zn_net *net, int a, int b)
-{
-    const zn_node *in = zn_net_at(net, a), *other = zn_net_at(net, b);
-    int i = zn_net_add_node(net, &add_op, a, in->h, in->w, in->c, 0);
-    zn_node *o = zn_net_at(net, i);
-
-    if (other->n != in->n || other->h != in->h || other->w != in->w || other->c != in->c)
-        zn_net_fail(net, ZN_E_USAGE, "two layers that are added have different sizes");
-    o->in[1] = b;
-    o->wants = in->wants || other->wants;
-    return i;
-}
-
-/* y = a's channels, then b's */
-static void concat_item(void *cookie, int item, int worker)
-{
-    zn_node *o = cookie;
-    const zn_node *a = zn_node_in(o, 0), *b = zn_node_in(o, 1);
-    size_t first, end = zn_node_range(o, item, zn_node_pixels(o), &first), ca = (size_t)a->c, cb = (size_t)b->c;
-
-    (void)worker;
-    for (size_t p = first; p < end; p++) {
-        memcpy(o->y + p * (ca + cb), a->y + p * ca, ca * sizeof *o->y);
-        memcpy(o->y + p * (ca + cb) + ca, b->y + p * cb, cb * sizeof *o->y);
-    }
-}
-
-static void concat_dx_item(void *cookie, int item, int worker)
-{
-    zn_node *o = cookie;
-    size_t first, end = zn_node_range(o, item, zn_node_pixels(o), &first), from = 0;
-
-    (void)worker;
-    for (int j = 0; j < 2; j++) {
-        zn_node *x = zn_node_in(o, j);
-
-        for (size_t p = first; p < end && x->wants; p++)
-            for (size_t i = 0; i < (size_t)x->c; i++) {
-                real *dx = x->dy + p * (size_t)x->c + i, d = o->dy[p * (size_t)o->c + from + i];
-
-                *dx = x->ready ? *dx + d : d;
-            }
-        from += (size_t)x->c;
-    }
-}
-
-static void concat_forward(zn_node *o)
-{
-    zn_node_run(o, concat_item, zn_node_pixels(o), 1 + CHUNK / (size_t)o->c);
-}
-
-static void concat_backward(zn_node *o)
-{
-    zn_node_run(o, concat_dx_item, zn_node_pixels(o), 1 + CHUNK / (size_t)o->c);
-}
-
-static const zn_op concat_op = { "concat", concat_forward, concat_backward };
-
-int zn_net_concat(zn_net *net, int a, int b)
-{
-    const zn_node *in = zn_net_at(net, a), *other = zn_net_at(net, b);
-    int i = zn_net_add_node(net, &concat_op, a, in->h, in->w, in->c + other->c, 0);
-    zn_node *o = zn_net_at(net, i);
-
-    if (other->n != in->n || other->h != in->h || other->w != in->w)
-        zn_net_fail(net, ZN_E_USAGE, "two layers that are concatenated have different sizes");
-    o->in[1] = b;
-    o->wants = in->wants || other->wants;
-    return i;
-}
-
-static void halves_item(void *cookie, int item, int worker)
-{
-    zn_node *o = cookie;
-    size_t first, end = zn_node_range(o, item, zn_node_pixels(o), &first), c = (size_t)o->c;
-
-    (void)worker;
-    for (size_t p = first; p < end; p++) {
-        const real *a = zn_node_in(o, 0)->y + 2 * p * c, *b = a + c;
-
-        for (size_t i = 0; i < c; i++)
-            o->y[p * c + i] = a[i] * b[i];
-    }
-}
-
-static void halves_dx_item(void *cookie, int item, int worker)
-{
-    zn_node *o = cookie, *x = zn_node_in(o, 0);
-    size_t first, end = zn_node_range(o, item, zn_node_pixels(o), &first), c = (size_t)o->c;
-
-    (void)worker;
-    for (size_t p = first; p < end; p++) {
-        const real *a = x->y + 2 * p * c, *b = a + c, *dy = o->dy + p * c;
-        real *da = x->dy + 2 * p * c, *db = da + c;
-
-        for (size_t i = 0; i < c; i++) {
-            da[i] = (x->ready ? da[i] : 0) + dy[i] * b[i];
-            db[i] = (x->ready ? db[i] : 0) + dy[i] * a[i];
-        }
-    }
-}
-
-static void halves_forward(zn_node *o)
-{
-    zn_node_run(o, halves_item, zn_node_pixels(o), 1 + CHUNK / (size_t)o->c);
-}
-
-static void halves_backward(zn_node *o)
-{
-    if (zn_node_in(o, 0)->wants)
-        zn_node_run(o, halves_dx_item, zn_node_pixels(o), 1 + CHUNK / (size_t)o->c);
-}
-
-static const zn_op halves_op = { "halves", halves_forward, halves_backward };
-
-int zn_net_halves(zn_net *net, int x)
-{
-    const zn_node *in = zn_net_at(net, x);
-
-    return zn_net_add_node(net, &halves_op, x, in->h, in->w, in->c / 2, 0);
+    return t->dims[1] == 1 && t->dims[2] == 3 ? depthwise(g, x, ZN_NO_NODE, name) : grouped(g, x, groups, name);
 }

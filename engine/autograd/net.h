@@ -106,10 +106,7 @@ double zn_net_open_gates(const zn_net *net, double *all);
 
 /* ---- for the layers ------------------------------------------------------------------------------------ */
 
-/* Parts of zn_net_conv and zn_net_act. */
-int zn_net_grouped(zn_net *net, int x, int groups, const char *name); /* 1x1 in groups, with a bias */
-int zn_net_up2(zn_net *net, int x);                                   /* nearest neighbour */
-int zn_net_relu(zn_net *net, int x);
+int zn_net_up2(zn_net *net, int x); /* nearest neighbour; a part of zn_net_conv */
 
 /* A node with the inputs' batch size; save_len: elements of save.  ZN_NO_NODE: the graph failed. */
 int zn_net_add_node(zn_net *net, const zn_op *op, int x, int h, int w, int c, size_t save_len);

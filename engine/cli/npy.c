@@ -6,6 +6,7 @@
 
 #include "../zenith_file.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,4 +289,16 @@ bool npy_close_video(npy_video *v, bool ok, zn_error *err)
         fclose(v->f);
     v->f = NULL;
     return ok;
+}
+
+size_t clean_numbers(float *x, size_t len)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < len; i++)
+        if (!isfinite(x[i])) {
+            x[i] = 0;
+            n++;
+        }
+    return n;
 }

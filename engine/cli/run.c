@@ -2,7 +2,6 @@
 /* run.c - `zenith run`: a model on .npy files. */
 #include "frames.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,18 +43,6 @@ static void show_plan(zn_model *model, const zn_array *in, int n_in, const zn_jo
         fprintf(stderr, "%.0f MiB, and %.0f MiB of weights%s; %.3g billion multiply-adds\n",
                 (double)plan.peak_bytes / 1048576, (double)plan.weight_bytes / 1048576,
                 plan.streamed ? " (layers are read from disk as they are needed: slower)" : "", plan.macs / 1e9);
-}
-
-size_t clean_numbers(float *x, size_t len)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < len; i++)
-        if (!isfinite(x[i])) {
-            x[i] = 0;
-            n++;
-        }
-    return n;
 }
 
 static void say_cleaned(size_t n, const char *port)
