@@ -8,7 +8,8 @@
  *   kl.c      AutoencoderKL: FLUX.1, Stable Diffusion, SDXL       group norm
  *   wan.c     Wan 2.1 and 2.2                                     RMS norm over the channels of a pixel
  *   wan2d.c   the document's own 2-D network: other blocks, its own forward
- *   strips.c  blocks of large pictures, strip by strip
+ *   vae.c     their bind and forward; video.c: the forward over frames
+ *   blocks.c  the blocks; strips.c: those of large pictures, strip by strip; slots.c: the memory of their tensors
  *
  * kl.c and wan.c read a file into the one struct below: what differs are names, norms and the shortcut around a level. */
 #ifndef ZN_VAE_H
@@ -159,6 +160,8 @@ void zn_vae_conv(zn_vae_run *r, const zn_conv *w, zn_tail t);
 /* next: the norm, with a SiLU, that x goes through next, which may be computed now (normed); NULL: none, or not known. */
 void zn_vae_res_block(zn_vae_run *r, const zn_vae_res *k, const zn_norm *next);
 void zn_vae_attend(zn_vae_run *r, const zn_vae_attention *a);
+/* The network's picture of r->x. */
+void zn_vae_patch(zn_vae_run *r, const zn_vae *m);
 
 /* Of a large picture, a block is computed strip by strip of rows (strips.c), which uses slot 2 for strips: whether x's pixels, of
  * ch channels, are so many. */
@@ -176,10 +179,7 @@ void zn_vae_attend_in_strips(zn_vae_run *r, const zn_vae_attention *a);
 void zn_vae_forward(zn_ctx *c, const void *net, const zn_call *call);
 size_t zn_vae_state(const void *net, const zn_call *call, zn_type type);
 
-/* ---- for video.c and vae.c ------------------------------------------------------------------------------ */
-
+/* The forward of a call with a state (video.c). */
 void zn_vae_video_walk(zn_vae_run *r, const zn_vae *m, const zn_call *call);
-/* The network's picture of r->x, and the picture of it. */
-void zn_vae_patch(zn_vae_run *r, const zn_vae *m);
 
 #endif
