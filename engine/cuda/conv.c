@@ -239,7 +239,7 @@ static char *host_layer(zn_cuda *d, const zn_conv *w, const layout *l, const flo
 
 static void send_layer(zn_cuda *d, const zn_conv *w, const layout *l, const char *host)
 {
-    zn_backend_cuda.upload(d, w->packed, host, l->size);
+    zn_cuda_upload(d, w->packed, host, l->size);
     if (zn_cuda_conv_scratch(d, w))
         zn_cuda_expanded(d, zn_cuda_conv_scratch(d, w)); /* lack of memory shows now, not in the first run */
 }

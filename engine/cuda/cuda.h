@@ -103,7 +103,24 @@ static inline size_t zn_cuda_merged_size(size_t cout_pad, size_t cin_pad)
     return cout_pad * 16 * cin_pad * sizeof(uint16_t);
 }
 
-/* The operations, as in backend.h.  conv.c: */
+/* The functions of backend.h.  module.c: */
+zn_status zn_cuda_open(void **dev, int n_threads, zn_error *err); /* without choices */
+void zn_cuda_close(void *dev);
+void *zn_cuda_alloc(void *dev, size_t size);
+void zn_cuda_free(void *dev, void *ptr);
+void *zn_cuda_host_alloc(void *dev, size_t size);
+void zn_cuda_host_free(void *dev, void *ptr);
+void zn_cuda_upload(void *dev, void *dst, const void *src, size_t size);
+void zn_cuda_download(void *dev, void *dst, const void *src, size_t size);
+void zn_cuda_load(void *dev, zn_tensor y, const float *x);
+void zn_cuda_store(void *dev, float *y, zn_tensor x);
+zn_status zn_cuda_sync(void *dev, zn_error *err);
+size_t zn_cuda_memory(void *dev);
+size_t zn_cuda_capacity(void *dev);
+bool zn_cuda_replay(void *dev, uint64_t key);
+void zn_cuda_record(void *dev, uint64_t key);
+void zn_cuda_recorded(void *dev, bool whole);
+/* conv.c: */
 size_t zn_cuda_conv_size(void *dev, const zn_conv *w);
 size_t zn_cuda_conv_scratch(void *dev, const zn_conv *w);
 void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias);

@@ -192,7 +192,7 @@ static void drop_graphs(zn_cuda *d)
     d->p->n_graphs = d->p->next_graph = 0;
 }
 
-static bool cuda_replay(void *dev, uint64_t key)
+bool zn_cuda_replay(void *dev, uint64_t key)
 {
     zn_cuda *d = dev;
     zn_cuda_private *p = d->p;
@@ -205,7 +205,7 @@ static bool cuda_replay(void *dev, uint64_t key)
 }
 
 /* The first forward of a key runs without a graph: kernels are looked up and tuned then.  The second is captured. */
-static void cuda_record(void *dev, uint64_t key)
+void zn_cuda_record(void *dev, uint64_t key)
 {
     zn_cuda *d = dev;
     zn_cuda_private *p = d->p;
@@ -230,7 +230,7 @@ static void cuda_record(void *dev, uint64_t key)
         ok(d, d->api->cuStreamBeginCapture_v2(d->stream, CU_STREAM_CAPTURE_MODE_RELAXED), "capture");
 }
 
-static void cuda_recorded(void *dev, bool whole)
+void zn_cuda_recorded(void *dev, bool whole)
 {
     zn_cuda *d = dev;
     graph *g = d->p->now;
@@ -263,7 +263,7 @@ static bool given(zn_cuda *d, CUresult r)
     return r != CUDA_ERROR_OUT_OF_MEMORY && ok(d, r, "an allocation");
 }
 
-static void *cuda_alloc(void *dev, size_t size)
+void *zn_cuda_alloc(void *dev, size_t size)
 {
     zn_cuda *d = dev;
     CUdeviceptr ptr = 0;
@@ -271,7 +271,7 @@ static void *cuda_alloc(void *dev, size_t size)
     return enter(d) && given(d, d->api->cuMemAlloc_v2(&ptr, size ? size : 1)) ? (void *)(uintptr_t)ptr : NULL;
 }
 
-static void cuda_free(void *dev, void *ptr)
+void zn_cuda_free(void *dev, void *ptr)
 {
     zn_cuda *d = dev;
 
@@ -293,8 +293,8 @@ char *zn_cuda_expanded(zn_cuda *d, size_t size)
         zn_cuda_fail(d, ZN_E_DEVICE, "the buffer for expanded weights is too small to record a forward");
         return NULL;
     }
-    cuda_free(d, p->expanded);
-    p->expanded = cuda_alloc(d, size);
+    zn_cuda_free(d, p->expanded);
+    p->expanded = zn_cuda_alloc(d, size);
     p->expanded_size = p->expanded ? size : 0;
     if (!p->expanded)
         zn_cuda_fail(d, ZN_E_MEMORY, "out of GPU memory for expanded weights");
@@ -312,14 +312,14 @@ zn_pool *zn_cuda_packers(zn_cuda *d)
 
 /* Half of the memory that was free when the device was opened, at most 6 GiB.  It must not change later, when models
  * hold some of it: the size of tiles depends on it. */
-static size_t cuda_memory(void *dev)
+size_t zn_cuda_memory(void *dev)
 {
     const zn_cuda *d = dev;
 
     return d->p->memory;
 }
 
-static size_t cuda_capacity(void *dev)
+size_t zn_cuda_capacity(void *dev)
 {
     const zn_cuda *d = dev;
 
@@ -327,7 +327,7 @@ static size_t cuda_capacity(void *dev)
 }
 
 /* Pinned memory: DMA reads and writes it while the CPU does something else. */
-static void *cuda_host_alloc(void *dev, size_t size)
+void *zn_cuda_host_alloc(void *dev, size_t size)
 {
     zn_cuda *d = dev;
     zn_cuda_private *p = d->p;
@@ -340,7 +340,7 @@ static void *cuda_host_alloc(void *dev, size_t size)
     return ptr;
 }
 
-static void cuda_host_free(void *dev, void *ptr)
+void zn_cuda_host_free(void *dev, void *ptr)
 {
     zn_cuda *d = dev;
     zn_cuda_private *p = d->p;
@@ -366,7 +366,7 @@ static bool is_pinned(const zn_cuda_private *p, const void *ptr, size_t size)
     return false;
 }
 
-static void cuda_upload(void *dev, void *dst, const void *src, size_t size)
+void zn_cuda_upload(void *dev, void *dst, const void *src, size_t size)
 {
     zn_cuda *d = dev;
 
@@ -374,7 +374,7 @@ static void cuda_upload(void *dev, void *dst, const void *src, size_t size)
         ok(d, d->api->cuStreamSynchronize(d->stream), "upload"); /* the caller may free src now */
 }
 
-static void cuda_download(void *dev, void *dst, const void *src, size_t size)
+void zn_cuda_download(void *dev, void *dst, const void *src, size_t size)
 {
     zn_cuda *d = dev;
 
@@ -384,7 +384,7 @@ static void cuda_download(void *dev, void *dst, const void *src, size_t size)
 
 /* Arrays in pageable memory go through the pinned chunks: while one chunk is being transferred, the next is copied.
  * A network's input and output tensors are dense and of type float32. */
-static void cuda_load(void *dev, zn_tensor y, const float *x)
+void zn_cuda_load(void *dev, zn_tensor y, const float *x)
 {
     zn_cuda *d = dev;
     size_t size = zn_pixels(y) * (size_t)y.c * sizeof *x, n;
@@ -411,7 +411,7 @@ static void cuda_load(void *dev, zn_tensor y, const float *x)
     }
 }
 
-static void cuda_store(void *dev, float *y, zn_tensor x)
+void zn_cuda_store(void *dev, float *y, zn_tensor x)
 {
     zn_cuda *d = dev;
     size_t size = zn_pixels(x) * (size_t)x.c * sizeof *y, asked = 0, got = 0;
@@ -446,7 +446,7 @@ static void cuda_store(void *dev, float *y, zn_tensor x)
     }
 }
 
-static zn_status cuda_sync(void *dev, zn_error *err)
+zn_status zn_cuda_sync(void *dev, zn_error *err)
 {
     zn_cuda *d = dev;
     zn_status s;
@@ -464,7 +464,7 @@ static zn_status cuda_sync(void *dev, zn_error *err)
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
 
-static void cuda_close(void *dev)
+void zn_cuda_close(void *dev)
 {
     zn_cuda *d = dev;
 
@@ -491,7 +491,6 @@ static void cuda_close(void *dev)
         d->api->cuCtxSetCurrent(NULL);
         d->api->cuDevicePrimaryCtxRelease_v2(d->device);
     }
-    zn_cuda_choices_close(&d->choices);
     zn_pool_close(&d->p->packers);
     free(d->p);
     free(d);
@@ -556,10 +555,9 @@ static void open_rest(zn_cuda *d)
     p->at_first = available;
     ok(d, api->cuDriverGetVersion(&version), "cuDriverGetVersion");
     p->dependent = version >= 12030;
-    d->choices = zn_cuda_choices_open(d->name);
 }
 
-static zn_status cuda_open(void **dev, int n_threads, zn_error *err)
+zn_status zn_cuda_open(void **dev, int n_threads, zn_error *err)
 {
     const zn_driver *api = zn_driver_load(err);
     zn_status s;
@@ -576,35 +574,20 @@ static zn_status cuda_open(void **dev, int n_threads, zn_error *err)
     d->api = api;
     d->p->n_threads = n_threads;
     if (!open_device(d, err)) {
-        cuda_close(d);
+        zn_cuda_close(d);
         return ZN_E_DEVICE;
     }
     open_rest(d);
     if ((s = d->status)) {
         zn_fail(err, s, "%s", d->text);
-        cuda_close(d);
+        zn_cuda_close(d);
         return s;
     }
     *dev = d;
     return ZN_OK;
 }
 
-static int cuda_threads(void *dev)
-{
-    (void)dev;
-    return 1;
-}
-
-static bool cuda_has_precision(void *dev, zn_precision p)
-{
-    const zn_cuda *d = dev;
-
-    if (p != ZN_FP32 && p != ZN_FP16_MATH && d->cc < 80)
-        return false;
-    return p != ZN_FP8_MATH || d->cc == 90; /* only hopper.cu has e4m3 */
-}
-
-/* ---- the peak ---------------------------------------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------------------------------------------- */
 
 double zn_cuda_time(zn_cuda *d, void (*work)(void *cookie), void *cookie)
 {
@@ -628,94 +611,3 @@ double zn_cuda_time(zn_cuda *d, void (*work)(void *cookie), void *cookie)
         d->api->cuEventDestroy_v2(to);
     return ms;
 }
-
-typedef struct peak_job {
-    zn_cuda *d;
-    zn_precision p;
-} peak_job;
-
-static void peak_work(void *cookie)
-{
-    const peak_job *job = cookie;
-    zn_cuda *d = job->d;
-    zn_cuda_peak a = { (float *)(void *)d->scratch, 4096 };
-    static const char *const kernel[ZN_N_PRECISIONS] = { "peak_fma", "peak_tf32", "peak_f16", "peak_bf16",
-                                                         "peak_f16", "peak_f16",  "peak_f16" };
-
-    zn_cuda_launch(d, kernel[job->p], (unsigned)d->sms * 4, 1, 1, 256, 0, &a);
-}
-
-/* Multiply-adds of the unit that this precision's convolutions use: FMA, or mma.sync on tensor cores.  fp8, int8 and int4
- * are given as fp16.  Below 8.0 all convolutions use FMAs, whatever the precision. */
-static double cuda_peak(void *dev, zn_precision p)
-{
-    zn_cuda *d = dev;
-    peak_job job = { d, p = d->cc < 80 ? ZN_FP32 : p };
-    double best = 0, each = p == ZN_FP32 ? 16 * 32 : p == ZN_TF32 ? 4 * 16 * 8 * 8 : 4 * 16 * 8 * 16;
-
-    for (int i = 0; i < 6; i++) {
-        double ms = zn_cuda_time(d, peak_work, &job);
-        double rate = ms > 0 ? 2 * each * 4096 * 8 * 4 * d->sms / ms / 1e6 : 0;
-
-        best = rate > best ? rate : best;
-    }
-    return best;
-}
-
-const zn_backend zn_backend_cuda = {
-    .abi = ZN_BACKEND_ABI,
-    .name = "cuda",
-    .what = "NVIDIA GPU, through its driver alone",
-    .memory_variable = "ZENITH_CUDA_MEMORY",
-    .remote = true,
-    .does_also = true,
-    .tensor_type = { [ZN_FP16_MATH] = ZN_F16,
-                     [ZN_BF16_MATH] = ZN_BF16,
-                     [ZN_FP8_MATH] = ZN_F16,
-                     [ZN_INT8_MATH] = ZN_F16,
-                     [ZN_INT4_MATH] = ZN_F16 },
-    .precision_needs = { [ZN_TF32] = ZN_TR("an NVIDIA GPU of compute capability 8.0 or later"),
-                         [ZN_BF16_MATH] = ZN_TR("an NVIDIA GPU of compute capability 8.0 or later"),
-                         [ZN_FP8_MATH] = ZN_TR("an NVIDIA GPU of compute capability 9.0"),
-                         [ZN_INT8_MATH] = ZN_TR("an NVIDIA GPU of compute capability 8.0 or later"),
-                         [ZN_INT4_MATH] = ZN_TR("an NVIDIA GPU of compute capability 8.0 or later") },
-    .open = cuda_open,
-    .close = cuda_close,
-    .threads = cuda_threads,
-    .alloc = cuda_alloc,
-    .free = cuda_free,
-    .host_alloc = cuda_host_alloc,
-    .host_free = cuda_host_free,
-    .upload = cuda_upload,
-    .download = cuda_download,
-    .load = cuda_load,
-    .store = cuda_store,
-    .sync = cuda_sync,
-    .has_precision = cuda_has_precision,
-    .memory = cuda_memory,
-    .capacity = cuda_capacity,
-    .replay = cuda_replay,
-    .record = cuda_record,
-    .recorded = cuda_recorded,
-    .conv_size = zn_cuda_conv_size,
-    .conv_pack = zn_cuda_conv_pack,
-    .conv_pack_rows = zn_cuda_conv_pack_rows,
-    .conv_scratch = zn_cuda_conv_scratch,
-    .conv2d = zn_cuda_conv2d,
-    .norm = zn_cuda_norm,
-    .group_scales = zn_cuda_group_scales,
-    .attention = zn_cuda_attention,
-    .rope = zn_cuda_rope,
-    .lookup = zn_cuda_lookup,
-    .resize = zn_cuda_resize,
-    .unshuffle = zn_cuda_unshuffle,
-    .shuffle = zn_cuda_shuffle,
-    .map = zn_cuda_map,
-    .binary = zn_cuda_binary,
-    .step = zn_cuda_step,
-    .fill = zn_cuda_fill,
-    .gated = zn_cuda_gated,
-    .fwht = zn_cuda_fwht,
-    .pruned = zn_cuda_pruned,
-    .peak = cuda_peak,
-};
