@@ -44,6 +44,8 @@ size_t zn_cpu_conv_scratch(void *dev, const zn_conv *w)
     const zn_kernels *k = ((zn_cpu *)dev)->k;
     const zn_conv_algorithm *a = algorithm_of(k, w);
 
+    if (a == &zn_conv_implicit)
+        return zn_winograd_scratch(k, w);
     return a->scratch ? a->scratch(k, w) : 0;
 }
 
@@ -56,7 +58,10 @@ void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tai
 {
     zn_conv_job job = { .d = dev, .y = y, .x = x, .w = w, .t = zn_cpu_tail(t) };
 
-    algorithm_of(job.d->k, w)->run(&job);
+    const zn_conv_algorithm *a = algorithm_of(job.d->k, w);
+
+    if (a != &zn_conv_implicit || !zn_winograd_run(&job)) /* both read what implicit.c has packed */
+        a->run(&job);
 }
 
 void zn_cpu_conv_row(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n)

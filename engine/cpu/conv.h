@@ -13,7 +13,7 @@ typedef struct zn_conv_job {
 } zn_conv_job;
 
 /* A way to compute some convolutions.  `suits`, `size` and `pack` see the layer alone: the packed weights serve every
- * size of x.  `run` may choose by the size of x between algorithms that read the same packed form. */
+ * size of x. */
 typedef struct zn_conv_algorithm {
     const char *name;
     bool (*suits)(const zn_kernels *k, const zn_conv *w);

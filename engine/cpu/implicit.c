@@ -332,8 +332,6 @@ static void run(const zn_conv_job *c)
     size_t block, macs;
     int total = n_panels(k, w);
 
-    if (zn_winograd_run(c))
-        return;
     job.block = (job.type == ZN_W_F32 ? ZN_BLOCK_TILES : STORED_TILES) * k->mr;
     block = (size_t)job.block;
     if (is_few(&job)) {
@@ -354,10 +352,6 @@ static void run(const zn_conv_job *c)
     zn_pool_run(c->d->pool, run_item, &job, zn_items(job.n_pixels, block) * job.n_columns);
 }
 
-const zn_conv_algorithm zn_conv_implicit = { .name = "implicit GEMM",
-                                             .suits = suits,
-                                             .size = size,
-                                             .pack = pack,
-                                             .run = run,
-                                             .scratch = zn_winograd_scratch,
-                                             .unpack_row = unpack_row };
+const zn_conv_algorithm zn_conv_implicit = {
+    .name = "implicit GEMM", .suits = suits, .size = size, .pack = pack, .run = run, .unpack_row = unpack_row
+};
