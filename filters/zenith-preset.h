@@ -81,9 +81,4 @@ gboolean zn_preset_rename (GPtrArray      *presets,
                            GError        **error);
 gboolean zn_preset_delete (const ZnPreset *preset, GError **error);
 
-/* Adds the presets to GIMP's own lists in the user's profile, where they lack one of that name (zenith-preset-gimp.c).
- * To be called when GIMP queries the plug-in: an entry that a user deletes there stays deleted
- * until the plug-in changes. */
-void zn_presets_offer (const gchar *profile);
-
 #endif /* __ZENITH_PRESET_H__ */

@@ -13,10 +13,9 @@
 #include <libgimp/gimp.h>
 #include <libgimp/gimpui.h>
 
-#include "layers-gimp2.h"
-#include "zenith-apply.h"
-#include "zenith-dialog.h"
+#include "layers.h"
 #include "zenith-filters.h"
+#include "zenith-preset-gimp.h"
 #include "zenith-preset.h"
 #ifdef HAVE_PICTURES
 #include "picture.h"
@@ -191,44 +190,6 @@ remember (const ZnSettings *settings)
   g_free (lines);
 }
 
-static gboolean
-run_dialog (ZnSettings **settings,
-            gchar      **preset,
-            const gchar *procedure,
-            const gchar *title,
-            gint32       image,
-            gint32       drawable,
-            GError     **error)
-{
-  ZnDialogHost   host    = { .help_id = procedure,
-                             .apply   = zn_layers_apply,
-                             .data    = GINT_TO_POINTER (drawable) };
-  ZnViewPicture *picture = &host.picture;
-  gboolean       done;
-
-  gimp_ui_init ("zenith", FALSE);
-
-  picture->source = gimp_drawable_get_buffer (drawable);
-  gimp_drawable_offsets (drawable, &picture->offset_x, &picture->offset_y);
-  gimp_drawable_mask_intersect (drawable, &picture->selected.x, &picture->selected.y,
-                                &picture->selected.width, &picture->selected.height);
-
-  if (! gimp_selection_is_empty (image))
-    picture->selection = gimp_drawable_get_buffer (gimp_image_get_selection (image));
-
-  zn_layers_set_source (picture->source);
-  done = zn_dialog_run (settings, preset, title, &host);
-  zn_layers_set_source (NULL);
-
-  if (! done)
-    g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED, _ ("%s was cancelled"), title);
-
-  g_clear_object (&picture->selection);
-  g_object_unref (picture->source);
-
-  return done;
-}
-
 /* The arguments after the drawable into settings. */
 static gboolean
 read_arguments (ZnSettings *settings, const GimpParam *param, gint n_params, GError **error)
@@ -269,11 +230,13 @@ read_arguments (ZnSettings *settings, const GimpParam *param, gint n_params, GEr
 }
 
 static gboolean
-run_filter (const ZnFilter *filter, const GimpParam *param, gint n_params, GError **error)
+run_filter (const ZnFilter  *filter,
+            ZnLayers        *layers,
+            const GimpParam *param,
+            gint             n_params,
+            GError         **error)
 {
   GimpRunMode mode     = param[0].data.d_int32;
-  gint32      image    = param[1].data.d_image;
-  gint32      drawable = param[2].data.d_drawable;
   ZnSettings *settings = zn_settings_new (filter, error);
   gboolean    done;
 
@@ -284,18 +247,19 @@ run_filter (const ZnFilter *filter, const GimpParam *param, gint n_params, GErro
     {
     case GIMP_RUN_INTERACTIVE:
       recall (settings);
-      done = run_dialog (&settings, NULL, filter->procedure, _ (filter->title), image, drawable,
-                         error);
+      gimp_ui_init ("zenith", FALSE);
+      done = zn_layers_dialog (&settings, NULL, filter->procedure, _ (filter->title), layers,
+                               error);
       break;
 
     case GIMP_RUN_WITH_LAST_VALS:
       recall (settings);
-      done = zn_layers_apply (settings, NULL, NULL, GINT_TO_POINTER (drawable), error);
+      done = zn_layers_apply (settings, NULL, NULL, layers, error);
       break;
 
     default:
       done = read_arguments (settings, param, n_params, error) &&
-             zn_layers_apply (settings, NULL, NULL, GINT_TO_POINTER (drawable), error);
+             zn_layers_apply (settings, NULL, NULL, layers, error);
     }
 
   if (done && mode == GIMP_RUN_INTERACTIVE)
@@ -307,18 +271,18 @@ run_filter (const ZnFilter *filter, const GimpParam *param, gint n_params, GErro
 }
 
 static gboolean
-run_preset (const GimpParam *param, gint n_params, GError **error)
+run_preset (ZnLayers *layers, const GimpParam *param, gint n_params, GError **error)
 {
   GimpRunMode mode     = param[0].data.d_int32;
-  gint32      drawable = param[2].data.d_drawable;
   ZnSettings *settings = NULL;
   gchar      *name     = NULL;
   gboolean    done     = FALSE;
 
   if (mode == GIMP_RUN_INTERACTIVE)
     {
-      done = run_dialog (&settings, &name, ZN_PRESET_PROCEDURE, _ ("Apply Preset"),
-                         param[1].data.d_image, drawable, error);
+      gimp_ui_init ("zenith", FALSE);
+      done = zn_layers_dialog (&settings, &name, ZN_PRESET_PROCEDURE, _ ("Apply Preset"), layers,
+                               error);
       if (done && name)
         gimp_set_data (ZN_PRESET_PROCEDURE, name, strlen (name));
     }
@@ -347,7 +311,7 @@ run_preset (const GimpParam *param, gint n_params, GError **error)
       if (preset)
         settings = zn_preset_settings (preset, error);
       if (settings)
-        done = zn_layers_apply (settings, NULL, NULL, GINT_TO_POINTER (drawable), error);
+        done = zn_layers_apply (settings, NULL, NULL, layers, error);
 
       g_ptr_array_unref (presets);
     }
@@ -480,13 +444,16 @@ run (const gchar     *name,
     g_set_error (&error, ZN_ERROR, ZN_ERROR_USAGE, _ ("%s needs an image and a drawable"), name);
   else if (! strcmp (name, ZN_TEACH_PROCEDURE))
     done = run_teach (param, n_params, &report, &error);
-  else if (zn_layers_usable (param[2].data.d_drawable, &error) &&
-           zn_layers_selected (param[2].data.d_drawable, param[0].data.d_int32, &error))
+  else
     {
-      done = filter ? run_filter (filter, param, n_params, &error)
-                    : run_preset (param, n_params, &error);
+      const ZnItem drawable = param[2].data.d_drawable;
+      ZnLayers     layers   = { &drawable, 1, NULL };
+
+      if (zn_layers_usable (&layers, param[0].data.d_int32, &error))
+        done = filter ? run_filter (filter, &layers, param, n_params, &error)
+                      : run_preset (&layers, param, n_params, &error);
       if (done)
-        zn_layers_note_palette (param[2].data.d_drawable);
+        zn_layers_note_palette (&layers);
     }
 
   values[0].type          = GIMP_PDB_STATUS;

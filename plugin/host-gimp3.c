@@ -16,10 +16,9 @@
 #include <libgimp/gimp.h>
 #include <libgimp/gimpui.h>
 
-#include "layers-gimp3.h"
-#include "zenith-apply.h"
-#include "zenith-dialog.h"
+#include "layers.h"
 #include "zenith-filters.h"
+#include "zenith-preset-gimp.h"
 #include "zenith-preset.h"
 #ifdef HAVE_PICTURES
 #include "picture.h"
@@ -40,41 +39,21 @@ GIMP_MAIN (ZENITH_TYPE_PLUG_IN)
 
 /*  running  */
 
-static gboolean
-run_dialog (ZnSettings   **settings,
-            gchar        **preset,
-            const gchar   *procedure,
-            const gchar   *title,
-            GimpImage     *image,
-            GimpDrawable **drawables,
-            GError       **error)
+/* The drawables of a procedure; free with g_free. */
+static ZnItem *
+items_of (GimpDrawable **drawables, ZnLayers *layers)
 {
-  ZnDialogHost   host    = { .help_id = procedure, .apply = zn_layers_apply, .data = drawables };
-  ZnViewPicture *picture = &host.picture;
-  gboolean       done;
+  ZnItem *item;
+  guint   n = 0;
 
-  gimp_ui_init ("zenith");
+  while (drawables && drawables[n])
+    n++;
+  item = g_new (ZnItem, n + 1);
+  for (guint i = 0; i < n; i++)
+    item[i] = GIMP_ITEM (drawables[i]);
+  *layers = (ZnLayers){ item, n, NULL };
 
-  picture->source = gimp_drawable_get_buffer (drawables[0]);
-  gimp_drawable_get_offsets (drawables[0], &picture->offset_x, &picture->offset_y);
-  gimp_drawable_mask_intersect (drawables[0], &picture->selected.x, &picture->selected.y,
-                                &picture->selected.width, &picture->selected.height);
-
-  if (! gimp_selection_is_empty (image))
-    picture->selection = gimp_drawable_get_buffer (
-        GIMP_DRAWABLE (gimp_image_get_selection (image)));
-
-  zn_layers_set_source (picture->source);
-  done = zn_dialog_run (settings, preset, title, &host);
-  zn_layers_set_source (NULL);
-
-  if (! done)
-    g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED, _ ("%s was cancelled"), title);
-
-  g_clear_object (&picture->selection);
-  g_object_unref (picture->source);
-
-  return done;
+  return item;
 }
 
 /*  settings and GIMP's own record of them, which it remembers  */
@@ -173,32 +152,40 @@ run_filter (GimpProcedure       *procedure,
             GimpProcedureConfig *config,
             gpointer             data)
 {
-  const ZnFilter *filter   = data;
+  const ZnFilter *filter = data;
+  ZnLayers        layers;
+  ZnItem         *items    = items_of (drawables, &layers);
   ZnSettings     *settings = NULL;
   GError         *error    = NULL;
   gboolean        done     = FALSE;
 
   gegl_init (NULL, NULL);
 
-  if (zn_layers_usable (drawables, mode, &error))
+  if (zn_layers_usable (&layers, mode, &error))
     settings = zn_settings_new (filter, &error);
 
   if (settings && settings_from_config (settings, config, &error))
     {
       if (mode == GIMP_RUN_INTERACTIVE)
-        done = run_dialog (&settings, NULL, filter->procedure, _ (filter->title), image, drawables,
-                           &error);
+        {
+          gimp_ui_init ("zenith");
+          done = zn_layers_dialog (&settings, NULL, filter->procedure, _ (filter->title), &layers,
+                                   &error);
+        }
       else
-        done = zn_layers_apply (settings, NULL, NULL, drawables, &error);
+        {
+          done = zn_layers_apply (settings, NULL, NULL, &layers, &error);
+        }
     }
 
   if (done)
     {
       settings_to_config (settings, config);
-      zn_layers_note_palette (drawables[0]);
+      zn_layers_note_palette (&layers);
     }
 
   zn_settings_free (settings);
+  g_free (items);
 
   return finish (procedure, mode, done, error);
 }
@@ -211,13 +198,15 @@ run_preset (GimpProcedure       *procedure,
             GimpProcedureConfig *config,
             gpointer             data)
 {
+  ZnLayers    layers;
+  ZnItem     *items    = items_of (drawables, &layers);
   ZnSettings *settings = NULL;
   GError     *error    = NULL;
   gboolean    done     = FALSE;
 
   gegl_init (NULL, NULL);
 
-  if (! zn_layers_usable (drawables, mode, &error))
+  if (! zn_layers_usable (&layers, mode, &error))
     {
       /* the message is set */
     }
@@ -225,8 +214,9 @@ run_preset (GimpProcedure       *procedure,
     {
       gchar *name = NULL;
 
-      done = run_dialog (&settings, &name, ZN_PRESET_PROCEDURE, _ ("Apply Preset"), image,
-                         drawables, &error);
+      gimp_ui_init ("zenith");
+      done = zn_layers_dialog (&settings, &name, ZN_PRESET_PROCEDURE, _ ("Apply Preset"), &layers,
+                               &error);
       if (done && name) /* GIMP remembers it for Repeat */
         g_object_set (config, "preset", name, NULL);
       g_free (name);
@@ -243,15 +233,16 @@ run_preset (GimpProcedure       *procedure,
       if (preset)
         settings = zn_preset_settings (preset, &error);
       if (settings)
-        done = zn_layers_apply (settings, NULL, NULL, drawables, &error);
+        done = zn_layers_apply (settings, NULL, NULL, &layers, &error);
 
       g_ptr_array_unref (presets);
       g_free (name);
     }
 
   if (done)
-    zn_layers_note_palette (drawables[0]);
+    zn_layers_note_palette (&layers);
   zn_settings_free (settings);
+  g_free (items);
 
   return finish (procedure, mode, done, error);
 }

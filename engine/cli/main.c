@@ -2,8 +2,6 @@
 /* main.c - the `zenith` program: options, and the commands that are a few lines each. */
 #include "cli.h"
 
-#include "../zenith_number.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * zenith-preset-gimp.c - presets in the list that GIMP's own dialog of an operation has.
+ * zenith-preset-gimp.c - see the header.
  *
  * GIMP 2.10 and 3 keep that list in filters/GimpGegl-OPERATION-config.settings of the user's profile:
  *
@@ -8,6 +8,8 @@
  *       (strength 1.0)
  *       (detail 0.15))
  */
+#include "zenith-preset-gimp.h"
+
 #include <errno.h>
 #include <string.h>
 

@@ -1,41 +1,39 @@
 /* SPDX-License-Identifier: MIT
  *
- * layers-gimp3.c - a filter applied to layers of GIMP 3.
+ * layers.c - see layers.h.  What differs between versions of GIMP is in items-gimp2.h and items-gimp3.h.
  */
-#include "layers-gimp3.h"
+#include "layers.h"
 
-#include <gegl.h>
 #include <glib/gi18n-lib.h>
 
 #ifdef HAVE_HISTORY
 #include "history.h"
 #endif
+#include "zenith-dialog.h"
 #include "zenith-filters.h"
 #include "zenith-settings.h"
 
 gboolean
-zn_layers_usable (GimpDrawable **drawables, GimpRunMode mode, GError **error)
+zn_layers_usable (const ZnLayers *layers, GimpRunMode mode, GError **error)
 {
-  gboolean selected = mode == GIMP_RUN_NONINTERACTIVE; /* a script then has nothing to do */
-  gint     x, y, w, h;
+  gboolean      selected = mode == GIMP_RUN_NONINTERACTIVE; /* a script then has nothing to do */
+  GeglRectangle roi;
 
-  if (! drawables || ! drawables[0])
+  if (! layers->n || ! zn_item_is_there (layers->item[0]))
     {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, _ ("No layer is chosen"));
+      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "%s", _ ("No layer is chosen"));
       return FALSE;
     }
 
-  for (guint i = 0; drawables[i]; i++)
-    if (gimp_item_is_group (GIMP_ITEM (drawables[i])))
+  for (guint i = 0; i < layers->n; i++)
+    if (gimp_item_is_group (layers->item[i]))
       {
-        g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
-                     _ ("A layer group has no pixels of its own; choose one of its "
-                        "layers, or add the filter itself from Filters > Zenith"));
+        g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s", _ (ZN_GROUP_REFUSAL));
         return FALSE;
       }
 
-  for (guint i = 0; ! selected && drawables[i]; i++)
-    selected = gimp_drawable_mask_intersect (drawables[i], &x, &y, &w, &h);
+  for (guint i = 0; ! selected && i < layers->n; i++)
+    selected = zn_item_selected (layers->item[i], &roi);
   if (! selected)
     g_set_error (
         error, ZN_ERROR, ZN_ERROR_FAILED, "%s",
@@ -44,14 +42,14 @@ zn_layers_usable (GimpDrawable **drawables, GimpRunMode mode, GError **error)
   return selected;
 }
 
-/* GIMP drops what is written to locked pixels.  item: the drawable, or NULL; a locked group locks
- * all in it. */
+/* GIMP drops what is written to locked pixels, and 2.10 ends a plug-in that writes them itself.
+ * item: a layer, mask or channel, or ZN_NO_ITEM; a locked group locks all in it. */
 static gboolean
-check_lock (GimpItem *item, GError **error)
+check_lock (ZnItem item, GError **error)
 {
-  if (item && gimp_item_is_layer_mask (item))
-    item = GIMP_ITEM (gimp_layer_from_mask (GIMP_LAYER_MASK (item)));
-  for (; item; item = gimp_item_get_parent (item))
+  if (item != ZN_NO_ITEM && gimp_item_is_layer_mask (item))
+    item = zn_item_of_mask (item);
+  for (; item != ZN_NO_ITEM; item = gimp_item_get_parent (item))
     if (gimp_item_get_lock_content (item))
       {
         g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s",
@@ -63,28 +61,28 @@ check_lock (GimpItem *item, GError **error)
 }
 
 /* A copy of the layer above `below`, to be written. */
-static GimpLayer *
-copy_layer (GimpImage *image, GimpLayer *layer, GimpItem *below)
+static ZnItem
+copy_layer (ZnImage image, ZnItem layer, ZnItem below)
 {
-  GimpLayer *copy = gimp_layer_copy (layer);
+  ZnItem copy = zn_layer_copy (layer);
 
-  gimp_item_set_lock_content (GIMP_ITEM (copy), FALSE);
-  gimp_image_insert_layer (image, copy, (GimpLayer *) gimp_item_get_parent (GIMP_ITEM (layer)),
-                           gimp_image_get_item_position (image, below));
+  gimp_item_set_lock_content (copy, FALSE);
+  zn_layer_insert (image, copy, gimp_item_get_parent (layer),
+                   gimp_image_get_item_position (image, below));
 
   return copy;
 }
 
 /* In an indexed image a weak change may be none. */
 void
-zn_layers_note_palette (GimpDrawable *drawable)
+zn_layers_note_palette (const ZnLayers *layers)
 {
-  if (gimp_drawable_is_indexed (drawable))
+  if (zn_item_is_indexed (layers->item[0]))
     g_message ("%s", _ ("The image is indexed, so the result has only the colors of its palette; "
                         "Image > Mode > RGB allows all colors"));
 }
 
-/* Progress over all the drawables, to GIMP's bar and to the dialog if any. */
+/* Progress over all the layers, to GIMP's bar and to the dialog if any. */
 typedef struct
 {
   ZnProgress progress;
@@ -104,20 +102,20 @@ show_progress (gdouble fraction, gpointer data)
   return ! bars->progress || bars->progress (fraction, bars->data);
 }
 
-/* Reads the whole drawable, writes its shadow buffer where it is selected. */
+/* Reads the whole item, writes its shadow buffer where it is selected. */
 static gboolean
-compute (const ZnSettings *settings, GimpDrawable *drawable, Bars *bars, GError **error)
+compute (const ZnSettings *settings, ZnItem item, Bars *bars, GError **error)
 {
   GeglRectangle roi;
   GeglBuffer   *source;
   GeglBuffer   *shadow;
   gboolean      done;
 
-  if (! gimp_drawable_mask_intersect (drawable, &roi.x, &roi.y, &roi.width, &roi.height))
+  if (! zn_item_selected (item, &roi))
     return TRUE; /* nothing is selected here: nothing to do */
 
-  source = gimp_drawable_get_buffer (drawable);
-  shadow = gimp_drawable_get_shadow_buffer (drawable);
+  source = zn_item_buffer (item);
+  shadow = zn_item_shadow (item);
   done   = zn_apply_to_buffer (settings, source, &roi, shadow, show_progress, bars, error);
   g_object_unref (source);
   g_object_unref (shadow);
@@ -126,14 +124,14 @@ compute (const ZnSettings *settings, GimpDrawable *drawable, Bars *bars, GError 
 }
 
 static void
-merge (GimpDrawable *drawable)
+merge (ZnItem item)
 {
   GeglRectangle roi;
 
-  if (gimp_drawable_mask_intersect (drawable, &roi.x, &roi.y, &roi.width, &roi.height))
+  if (zn_item_selected (item, &roi))
     {
-      gimp_drawable_merge_shadow (drawable, TRUE);
-      gimp_drawable_update (drawable, roi.x, roi.y, roi.width, roi.height);
+      zn_item_merge_shadow (item);
+      zn_item_update (item, &roi);
     }
 }
 
@@ -141,19 +139,19 @@ merge (GimpDrawable *drawable)
  * own name and the mark), and in the picture's XMP history.
  */
 static void
-mark_layer (const ZnSettings *settings, GimpDrawable *drawable, const gchar *name)
+mark_layer (const ZnSettings *settings, ZnItem item, const gchar *name)
 {
-  gchar *now    = gimp_item_get_name (GIMP_ITEM (drawable));
+  gchar *now    = gimp_item_get_name (item);
   gchar *marked = zn_filter_mark_name (settings->filter, name ? name : now);
 
   if (marked)
-    gimp_item_set_name (GIMP_ITEM (drawable), marked);
+    gimp_item_set_name (item, marked);
   g_free (marked);
   g_free (now);
 }
 
 static void
-mark_image (const ZnSettings *settings, GimpImage *image)
+mark_image (const ZnSettings *settings, ZnImage image)
 {
 #ifdef HAVE_HISTORY
   GimpMetadata *metadata = gimp_image_get_metadata (image);
@@ -175,43 +173,40 @@ static gboolean
 apply_to (const ZnSettings *settings,
           ZnProgress        progress,
           gpointer          progress_data,
-          gpointer          data,
+          const ZnLayers   *layers,
           GError          **error)
 {
-  GimpDrawable **drawables = data;
-  Bars           bars      = { progress, progress_data, 0, 0 };
-  GimpImage     *image     = gimp_item_get_image (GIMP_ITEM (drawables[0]));
-  gboolean       marked    = zn_settings_mark (settings);
-  gboolean       done      = TRUE;
-  gint           x, y, w, h;
+  Bars          bars  = { progress, progress_data, 0, layers->n };
+  const ZnImage image = gimp_item_get_image (layers->item[0]);
+  gboolean      done  = TRUE;
+  GeglRectangle roi;
+  gboolean      marked = zn_settings_mark (settings) && zn_item_selected (layers->item[0], &roi);
 
-  while (drawables[bars.n])
-    bars.n++;
-  marked = marked && gimp_drawable_mask_intersect (drawables[0], &x, &y, &w, &h);
+  for (guint i = 0; done && i < layers->n; i++)
+    done = check_lock (layers->item[i], error);
+  if (! done)
+    return FALSE;
 
   gimp_progress_init (_ (settings->filter->title));
-
-  for (guint i = 0; done && i < bars.n; i++)
-    done = check_lock (GIMP_ITEM (drawables[i]), error);
   for (; done && bars.done < bars.n; bars.done++)
-    done = compute (settings, drawables[bars.done], &bars, error);
+    done = compute (settings, layers->item[bars.done], &bars, error);
 
-  if (done && (bars.n > 1 || marked))
+  if (done && (layers->n > 1 || marked))
     gimp_image_undo_group_start (image);
 
-  for (guint i = 0; i < bars.n; i++)
+  for (guint i = 0; i < layers->n; i++)
     {
       if (done)
-        merge (drawables[i]);
+        merge (layers->item[i]);
       if (done && marked)
-        mark_layer (settings, drawables[i], NULL);
+        mark_layer (settings, layers->item[i], NULL);
       if (! done)
-        gimp_drawable_free_shadow (drawables[i]);
+        zn_item_free_shadow (layers->item[i]);
     }
 
   if (done && marked)
     mark_image (settings, image);
-  if (done && (bars.n > 1 || marked))
+  if (done && (layers->n > 1 || marked))
     gimp_image_undo_group_end (image);
 
   gimp_progress_end ();
@@ -227,38 +222,36 @@ apply_strip (const ZnSettings *settings,
              gint              n,
              ZnProgress        progress,
              gpointer          progress_data,
-             GimpLayer        *layer,
+             ZnItem            layer,
              GError          **error)
 {
   Bars          bars   = { progress, progress_data, 0, 1 };
-  GimpImage    *image  = gimp_item_get_image (GIMP_ITEM (layer));
-  GeglBuffer   *source = gimp_drawable_get_buffer (GIMP_DRAWABLE (layer));
+  const ZnImage image  = gimp_item_get_image (layer);
+  GeglBuffer   *source = zn_item_buffer (layer);
   GeglBuffer  **made   = g_new0 (GeglBuffer *, n);
-  gchar        *name   = gimp_item_get_name (GIMP_ITEM (layer));
-  GimpItem     *below  = GIMP_ITEM (layer);
+  gchar        *name   = gimp_item_get_name (layer);
+  ZnItem        below  = layer;
   GeglRectangle roi;
   gboolean      done;
 
-  gimp_drawable_mask_intersect (GIMP_DRAWABLE (layer), &roi.x, &roi.y, &roi.width, &roi.height);
+  zn_item_selected (layer, &roi);
   gimp_progress_init (_ (settings->filter->title));
   done = zn_apply_strip (settings, n, source, &roi, made, show_progress, &bars, error);
   if (done)
     gimp_image_undo_group_start (image);
   for (gint k = 1; done && k < n; k++)
     {
-      GimpLayer    *copy     = copy_layer (image, layer, below);
-      GimpDrawable *drawable = GIMP_DRAWABLE (copy);
-      gchar        *title    = g_strdup_printf ("%s %d/%d", name, k + 1, n);
-      GeglBuffer   *shadow;
+      const ZnItem copy   = copy_layer (image, layer, below);
+      gchar       *title  = g_strdup_printf ("%s %d/%d", name, k + 1, n);
+      GeglBuffer  *shadow = zn_item_shadow (copy);
 
-      shadow = gimp_drawable_get_shadow_buffer (drawable);
       gegl_buffer_copy (made[k - 1], &roi, GEGL_ABYSS_NONE, shadow, &roi);
       g_object_unref (shadow);
       g_object_unref (made[k - 1]);
-      merge (drawable);
-      mark_layer (settings, drawable, title);
+      merge (copy);
+      mark_layer (settings, copy, title);
       g_free (title);
-      below = GIMP_ITEM (copy);
+      below = copy;
     }
   if (done)
     {
@@ -273,14 +266,6 @@ apply_strip (const ZnSettings *settings,
   return done;
 }
 
-static GeglBuffer *host_source;
-
-void
-zn_layers_set_source (GeglBuffer *source)
-{
-  host_source = source;
-}
-
 /* A new layer above this one: see zn_apply_to_layer().  It is computed before anything
  * changes.
  */
@@ -288,23 +273,23 @@ static gboolean
 apply_layer (const ZnSettings *settings,
              ZnProgress        progress,
              gpointer          progress_data,
-             GimpLayer        *layer,
+             ZnItem            layer,
              GeglBuffer       *source,
              GError          **error)
 {
   static const GimpImageType types[] = { GIMP_RGBA_IMAGE, GIMP_GRAYA_IMAGE, GIMP_INDEXEDA_IMAGE };
   Bars                       bars    = { progress, progress_data, 0, 1 };
-  GimpImage                 *image   = gimp_item_get_image (GIMP_ITEM (layer));
+  const ZnImage              image   = gimp_item_get_image (layer);
   ZnMask                     mask    = { NULL, 0, 0 };
   gchar                     *name    = zn_settings_layer_name (settings);
   GeglBuffer                *made, *pixels;
-  GimpLayer                 *result;
+  ZnItem                     result;
   gboolean                   is_new;
 
-  gimp_drawable_get_offsets (GIMP_DRAWABLE (layer), &mask.offset_x, &mask.offset_y);
+  zn_item_offsets (layer, &mask.offset_x, &mask.offset_y);
   if (! gimp_selection_is_empty (image))
     {
-      mask.selection = gimp_drawable_get_buffer (GIMP_DRAWABLE (gimp_image_get_selection (image)));
+      mask.selection = zn_image_selection (image);
       zn_apply_set_mask (source, &mask);
     }
   is_new = zn_apply_is_new (settings, source);
@@ -318,25 +303,23 @@ apply_layer (const ZnSettings *settings,
       gimp_image_undo_group_start (image);
       if (is_new)
         {
-          result = gimp_layer_new (image, name, box->width, box->height,
-                                   types[gimp_image_get_base_type (image)], 100.0,
-                                   GIMP_LAYER_MODE_NORMAL);
-          gimp_image_insert_layer (image, result,
-                                   (GimpLayer *) gimp_item_get_parent (GIMP_ITEM (layer)),
-                                   gimp_image_get_item_position (image, GIMP_ITEM (layer)));
-          gimp_layer_set_offsets (result, mask.offset_x, mask.offset_y);
+          result = zn_layer_new (image, name, box->width, box->height,
+                                 types[zn_image_base_type (image)]);
+          zn_layer_insert (image, result, gimp_item_get_parent (layer),
+                           gimp_image_get_item_position (image, layer));
+          zn_layer_set_offsets (result, mask.offset_x, mask.offset_y);
         }
       else
         {
-          result = copy_layer (image, layer, GIMP_ITEM (layer));
+          result = copy_layer (image, layer, layer);
         }
-      pixels = gimp_drawable_get_buffer (GIMP_DRAWABLE (result));
+      pixels = zn_item_buffer (result);
       gegl_buffer_copy (made, NULL, GEGL_ABYSS_NONE, pixels, NULL);
       g_object_unref (pixels);
-      gimp_drawable_update (GIMP_DRAWABLE (result), 0, 0, box->width, box->height);
+      zn_item_update (result, GEGL_RECTANGLE (0, 0, box->width, box->height));
       if (zn_settings_mark (settings))
         {
-          mark_layer (settings, GIMP_DRAWABLE (result), name);
+          mark_layer (settings, result, name);
           mark_image (settings, image);
         }
       gimp_image_undo_group_end (image);
@@ -359,41 +342,73 @@ zn_layers_apply (const ZnSettings *settings,
                  gpointer          data,
                  GError          **error)
 {
-  GimpDrawable **drawables = data;
-  const gint     strip     = zn_settings_strip (settings);
-  gint           x, y, w, h;
+  const ZnLayers *layers = data;
+  const ZnItem    first  = layers->item[0];
+  const gboolean  single = layers->n == 1 && gimp_item_is_layer (first);
+  const gint      strip  = zn_settings_strip (settings);
+  GeglRectangle   roi;
 
   if (settings->filter->makes_layer)
     {
       GeglBuffer *source;
       gboolean    done;
 
-      if (drawables[1] || ! GIMP_IS_LAYER (drawables[0]))
+      if (! single)
         {
           g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s",
                        _ ("A picture is generated above a layer: choose one."));
           return FALSE;
         }
-      if (! gimp_drawable_mask_intersect (drawables[0], &x, &y, &w, &h))
+      if (! zn_item_selected (first, &roi))
         return TRUE; /* nothing is selected here: nothing to do */
-      if (! check_lock (gimp_item_get_parent (GIMP_ITEM (drawables[0])), error))
+      if (! check_lock (gimp_item_get_parent (first), error))
         return FALSE;
-      source = host_source ? g_object_ref (host_source) : gimp_drawable_get_buffer (drawables[0]);
-      done   = apply_layer (settings, progress, progress_data, GIMP_LAYER (drawables[0]), source,
-                            error);
+      source = layers->source ? g_object_ref (layers->source) : zn_item_buffer (first);
+      done   = apply_layer (settings, progress, progress_data, first, source, error);
       g_object_unref (source);
       return done;
     }
 
-  if (! strip || ! gimp_drawable_mask_intersect (drawables[0], &x, &y, &w, &h))
-    return apply_to (settings, progress, progress_data, data, error);
+  if (! strip || ! zn_item_selected (first, &roi))
+    return apply_to (settings, progress, progress_data, layers, error);
 
-  if (! drawables[1] && GIMP_IS_LAYER (drawables[0]))
-    return check_lock (gimp_item_get_parent (GIMP_ITEM (drawables[0])), error) &&
-           apply_strip (settings, strip, progress, progress_data, GIMP_LAYER (drawables[0]), error);
+  if (single)
+    return check_lock (gimp_item_get_parent (first), error) &&
+           apply_strip (settings, strip, progress, progress_data, first, error);
 
   g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s",
                _ ("A strip is made of one layer: choose one."));
 
   return FALSE;
+}
+
+gboolean
+zn_layers_dialog (ZnSettings **settings,
+                  gchar      **preset,
+                  const gchar *procedure,
+                  const gchar *title,
+                  ZnLayers    *layers,
+                  GError     **error)
+{
+  ZnDialogHost   host    = { .help_id = procedure, .apply = zn_layers_apply, .data = layers };
+  ZnViewPicture *picture = &host.picture;
+  const ZnItem   first   = layers->item[0];
+  const ZnImage  image   = gimp_item_get_image (first);
+  gboolean       done;
+
+  picture->source = layers->source = zn_item_buffer (first);
+  zn_item_offsets (first, &picture->offset_x, &picture->offset_y);
+  zn_item_selected (first, &picture->selected);
+  if (! gimp_selection_is_empty (image))
+    picture->selection = zn_image_selection (image);
+
+  done = zn_dialog_run (settings, preset, title, &host);
+  if (! done)
+    g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED, _ ("%s was cancelled"), title);
+
+  layers->source = NULL;
+  g_clear_object (&picture->selection);
+  g_object_unref (picture->source);
+
+  return done;
 }

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * items-gimp3.h - images, layers, masks and channels of GIMP 3 in the names of layers.c.
+ */
+#ifndef __ZENITH_ITEMS_GIMP3_H__
+#define __ZENITH_ITEMS_GIMP3_H__
+
+#include <gegl.h>
+#include <libgimp/gimp.h>
+
+typedef GimpImage *ZnImage;
+typedef GimpItem  *ZnItem;
+
+#define ZN_NO_ITEM NULL
+
+/* Why a group is refused. */
+#define ZN_GROUP_REFUSAL                                                                           \
+  N_ ("A layer group has no pixels of its own; choose one of its "                                 \
+      "layers, or add the filter itself from Filters > Zenith")
+
+static inline gboolean
+zn_item_selected (ZnItem item, GeglRectangle *roi)
+{
+  return gimp_drawable_mask_intersect (GIMP_DRAWABLE (item), &roi->x, &roi->y, &roi->width,
+                                       &roi->height);
+}
+
+/* GIMP checks what a script passes. */
+static inline gboolean
+zn_item_is_there (ZnItem item)
+{
+  return item != NULL;
+}
+
+static inline ZnItem
+zn_item_of_mask (ZnItem mask)
+{
+  return GIMP_ITEM (gimp_layer_from_mask (GIMP_LAYER_MASK (mask)));
+}
+
+static inline gboolean
+zn_item_is_indexed (ZnItem item)
+{
+  return gimp_drawable_is_indexed (GIMP_DRAWABLE (item));
+}
+
+static inline void
+zn_item_offsets (ZnItem item, gint *x, gint *y)
+{
+  gimp_drawable_get_offsets (GIMP_DRAWABLE (item), x, y);
+}
+
+static inline GeglBuffer *
+zn_item_buffer (ZnItem item)
+{
+  return gimp_drawable_get_buffer (GIMP_DRAWABLE (item));
+}
+
+static inline GeglBuffer *
+zn_item_shadow (ZnItem item)
+{
+  return gimp_drawable_get_shadow_buffer (GIMP_DRAWABLE (item));
+}
+
+static inline void
+zn_item_free_shadow (ZnItem item)
+{
+  gimp_drawable_free_shadow (GIMP_DRAWABLE (item));
+}
+
+static inline void
+zn_item_merge_shadow (ZnItem item)
+{
+  gimp_drawable_merge_shadow (GIMP_DRAWABLE (item), TRUE);
+}
+
+static inline void
+zn_item_update (ZnItem item, const GeglRectangle *roi)
+{
+  gimp_drawable_update (GIMP_DRAWABLE (item), roi->x, roi->y, roi->width, roi->height);
+}
+
+static inline ZnItem
+zn_layer_copy (ZnItem layer)
+{
+  return GIMP_ITEM (gimp_layer_copy (GIMP_LAYER (layer)));
+}
+
+static inline ZnItem
+zn_layer_new (ZnImage image, const gchar *name, gint width, gint height, GimpImageType type)
+{
+  return GIMP_ITEM (
+      gimp_layer_new (image, name, width, height, type, 100.0, GIMP_LAYER_MODE_NORMAL));
+}
+
+/* parent: a group, or ZN_NO_ITEM. */
+static inline void
+zn_layer_insert (ZnImage image, ZnItem layer, ZnItem parent, gint position)
+{
+  gimp_image_insert_layer (image, GIMP_LAYER (layer), (GimpLayer *) parent, position);
+}
+
+static inline void
+zn_layer_set_offsets (ZnItem layer, gint x, gint y)
+{
+  gimp_layer_set_offsets (GIMP_LAYER (layer), x, y);
+}
+
+static inline GimpImageBaseType
+zn_image_base_type (ZnImage image)
+{
+  return gimp_image_get_base_type (image);
+}
+
+static inline GeglBuffer *
+zn_image_selection (ZnImage image)
+{
+  return gimp_drawable_get_buffer (GIMP_DRAWABLE (gimp_image_get_selection (image)));
+}
+
+#endif /* __ZENITH_ITEMS_GIMP3_H__ */
