@@ -11,7 +11,7 @@ n=${1:-24}
 ends=("${@:2}")
 [ ${#ends[@]} -gt 0 ] || ends=(jpg png)
 batch=$ZENITH_BUILD/batch/zenith-batch
-samples=$(cd "$(dirname "$0")/../samples" && pwd)
+samples=$(cd "$(dirname "$0")/../docs/samples" && pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"

@@ -61,25 +61,25 @@ cmd_demo() {
     wrote=$((wrote + 1))
   }
   for name in astronaut chelsea coffee; do
-    tiles+=(-label "$name" "$root/samples/$name.png")
-    step "$name-noisy.png" "$name, noise added" "$root/samples/$name.png" \
+    tiles+=(-label "$name" "$root/docs/samples/$name.png")
+    step "$name-noisy.png" "$name, noise added" "$root/docs/samples/$name.png" \
       gegl:noise-rgb independent=true gaussian=true linear=false correlated=false red=0.2 green=0.2 blue=0.2 seed=7
     step "$name-denoise-fast.png" "denoise, fast" "$out/$name-noisy.png" zenith:denoise model=fast
     step "$name-denoise-balanced.png" "denoise, balanced" "$out/$name-noisy.png" zenith:denoise model=balanced
-    step "$name-reconstruct.png" "latent preview" "$root/samples/$name.png" zenith:latent-preview mode=reconstruct
-    step "$name-latent.png" "the latent" "$root/samples/$name.png" zenith:latent-preview mode=latent
-    step "$name-difference.png" "difference x 4" "$root/samples/$name.png" zenith:latent-preview mode=difference
-    step "$name-round-trip.png" "encode, decode" "$root/samples/$name.png" zenith:latent-encode zenith:latent-decode
+    step "$name-reconstruct.png" "latent preview" "$root/docs/samples/$name.png" zenith:latent-preview mode=reconstruct
+    step "$name-latent.png" "the latent" "$root/docs/samples/$name.png" zenith:latent-preview mode=latent
+    step "$name-difference.png" "difference x 4" "$root/docs/samples/$name.png" zenith:latent-preview mode=difference
+    step "$name-round-trip.png" "encode, decode" "$root/docs/samples/$name.png" zenith:latent-encode zenith:latent-decode
   done
   # The astronaut's face, which is found, and one that the latent network makes up.
   local crop=(gegl:crop x=124 y=24 width=200 height=200)
-  step "face.png" "a face" "$root/samples/astronaut.png" "${crop[@]}"
-  step "face-smile.png" "smile" "$root/samples/astronaut.png" zenith:diffae-manipulate attribute=smile amount=1 "${crop[@]}"
-  step "face-older.png" "age" "$root/samples/astronaut.png" zenith:diffae-manipulate attribute=age amount=1 "${crop[@]}"
-  step "face-younger.png" "age -1" "$root/samples/astronaut.png" zenith:diffae-manipulate attribute=age amount=-1 "${crop[@]}"
-  step "face-reconstruct.png" "what the model keeps" "$root/samples/astronaut.png" zenith:diffae-reconstruct "${crop[@]}"
-  step "face-sample.png" "a face of nobody" "$root/samples/astronaut.png" zenith:diffae-sample seed=5
-  step "face-between.png" "between the two" "$root/samples/astronaut.png" zenith:diffae-interpolate position=0.35 "path=$out/face-sample.png" "${crop[@]}"
+  step "face.png" "a face" "$root/docs/samples/astronaut.png" "${crop[@]}"
+  step "face-smile.png" "smile" "$root/docs/samples/astronaut.png" zenith:diffae-manipulate attribute=smile amount=1 "${crop[@]}"
+  step "face-older.png" "age" "$root/docs/samples/astronaut.png" zenith:diffae-manipulate attribute=age amount=1 "${crop[@]}"
+  step "face-younger.png" "age -1" "$root/docs/samples/astronaut.png" zenith:diffae-manipulate attribute=age amount=-1 "${crop[@]}"
+  step "face-reconstruct.png" "what the model keeps" "$root/docs/samples/astronaut.png" zenith:diffae-reconstruct "${crop[@]}"
+  step "face-sample.png" "a face of nobody" "$root/docs/samples/astronaut.png" zenith:diffae-sample seed=5
+  step "face-between.png" "between the two" "$root/docs/samples/astronaut.png" zenith:diffae-interpolate position=0.35 "path=$out/face-sample.png" "${crop[@]}"
   montage -font "$font" "${tiles[@]}" -tile 8x -geometry 256x256+6+6 -background white "$out/contact-sheet.png"
   echo "wrote $wrote pictures and out/contact-sheet.png in $((SECONDS - start)) s"
   echo "next: ./run gimp PICTURE (Filters > Zenith), or ./run install"
@@ -207,7 +207,7 @@ cmd_attack() {
   plain_language
   if [ "$minutes" = large ]; then
     shift
-    [ -s "$picture" ] || convert -size 12000x8400 "tile:$root/samples/chelsea.png" -quality 92 "$picture"
+    [ -s "$picture" ] || convert -size 12000x8400 "tile:$root/docs/samples/chelsea.png" -quality 92 "$picture"
     exec "$build/tests/gegl/attack_large" "$picture" "$@"
   fi
   case $minutes in '' | *[!0-9]* | 0) die "usage: ./run attack [MINUTES | large]" ;; esac

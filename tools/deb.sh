@@ -16,7 +16,7 @@ package() {
   local name=$1 arch=$2 section=$3 depends=$4 short=$5 long=$6 dir=$stage/$1 doc files shlibs=
   doc=$dir/usr/share/doc/$name
   mkdir -p "$doc" "$dir/DEBIAN"
-  cp "$root/packaging/copyright" "$doc/copyright"
+  cp "$root/tools/deb-copyright" "$doc/copyright"
   printf 'zenith (%s) unstable; urgency=low\n\n  * Packages made by ./run deb; NEWS.md says what is new.\n\n -- The Zenith authors <zenith@localhost>  %s\n' \
     "$version" "$(LC_ALL=C date -R -u -d "@$stamp")" | gzip -9n >"$doc/changelog.Debian.gz"
 
@@ -59,7 +59,7 @@ take() {
 # manual PACKAGE PAGE
 manual() {
   mkdir -p "$stage/$1/usr/share/man/man1"
-  gzip -9nc "$root/packaging/$2" >"$stage/$1/usr/share/man/man1/$2.gz"
+  gzip -9nc "$root/docs/$2" >"$stage/$1/usr/share/man/man1/$2.gz"
 }
 
 cmd_deb() {

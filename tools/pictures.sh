@@ -7,7 +7,7 @@
 #   tools/pictures.sh denoise   docs/images/denoise-*.jpg and the tables of docs/denoise.md alone
 #
 # Needs what `./run demo` and `./run test` install.  With GEGL_PATH set, that build's operations are used.  Every
-# picture comes from samples/, whose licences are in samples/LICENCES.md.
+# picture comes from docs/samples/, whose licences are in docs/samples/LICENCES.md.
 set -euo pipefail
 export LC_ALL=C.UTF-8 # numbers have a point
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -33,7 +33,7 @@ g() {
 noisy() {
   local level
   level=$(awk -v s="$2" 'BEGIN { print s / 25.5 * 0.2 }')
-  g "samples/$1.png" -- gegl:noise-rgb independent=true gaussian=true linear=false correlated=false \
+  g "docs/samples/$1.png" -- gegl:noise-rgb independent=true gaussian=true linear=false correlated=false \
     red="$level" green="$level" blue="$level" seed=7 gegl:png-save path="$tmp/$1-noisy.png" bitdepth=8
 }
 # try NAME LABEL PLACE PROPERTY...: a crop of the noisy picture, denoised so.
@@ -52,7 +52,7 @@ denoise_pictures() {
     noisy "$name" 25
     crop "$tmp/$name-noisy.png" "$place" "noise of 25 added"
     for m in $models; do try "$name" "denoised, $m" "$place" "model=$m"; done
-    crop "samples/$name.png" "$place" "the original"
+    crop "docs/samples/$name.png" "$place" "the original"
   done
   sheet docs/images/denoise-networks.jpg $((2 + $(wc -w <<<"$models")))x
   name=chelsea place=288x216+80+30
@@ -99,7 +99,7 @@ readme_pictures() {
     crop "out/$name-noisy.png" "$place" "noise added"
     crop "out/$name-denoise-fast.png" "$place" "denoise, fast"
     crop "out/$name-denoise-balanced.png" "$place" "denoise, balanced"
-    crop "samples/$name.png" "$place" "the original"
+    crop "docs/samples/$name.png" "$place" "the original"
   done
   sheet docs/images/before-after.jpg 4x
   ZENITH_BUILD=$root/build ZENITH_MODELS=$root/models ZENITH_PRESETS=$root/presets tests/plugin/screenshot.sh docs/images/gimp.png

@@ -53,7 +53,7 @@ static const char *const texts[] = { "",
                                      DATA_DIR "/taesana_encoder.pth",
                                      DATA_DIR "/denoise.safetensors",
                                      DATA_DIR "/diffae.ckpt",
-                                     SOURCE_DIR "/samples/chelsea.png",
+                                     SOURCE_DIR "/docs/samples/chelsea.png",
                                      SOURCE_DIR "/tests/data/weights/bare.pt",
                                      SOURCE_DIR "/tests/fuzz/corpus/bad-pt-cycle",
                                      "a\nb" };

@@ -56,7 +56,7 @@ programs() {
       --weights "$golden/diffae.ckpt" --out "$out/thing.attributes.safetensors"
   fi
   if [ -x "$batch" ] && command -v convert >/dev/null; then
-    convert "$root/samples/chelsea.png" -resize '64x48!' -strip "PNG24:$tmp/in/a.png"
+    convert "$root/docs/samples/chelsea.png" -resize '64x48!' -strip "PNG24:$tmp/in/a.png"
     convert "$tmp/in/a.png" -quality 90 "$tmp/in/b.jpg"
     convert "$tmp/in/a.png" -depth 16 "$tmp/in/c.tif"
     program "zenith-batch" zenith- "$batch" --jobs 1 --model fast --set sigma=30 "$tmp/in" "$out"

@@ -123,7 +123,7 @@ check "wrong usage makes no folder" "there is one" test ! -e "$tmp/bad"
 
 # The filter is tried on a picture without a face before it meets the pictures.
 mkdir "$tmp/faces"
-convert "$root/samples/astronaut.png" -crop 200x200+124+24 +repage $plain "$tmp/faces/face.png"
+convert "$root/docs/samples/astronaut.png" -crop 200x200+124+24 +repage $plain "$tmp/faces/face.png"
 convert -size 80x60 gradient: $plain "PNG24:$tmp/faces/none.png"
 smile="--operation zenith:diffae-manipulate --set amount=1 --set steps=2 --set stochastic-steps=2"
 face="--operation zenith:diffae-reconstruct --set steps=2 --set stochastic-steps=2"

@@ -97,7 +97,7 @@ done
 
 # A denoiser on a folder with a file that is no picture in it.
 mkdir album empty
-cp "$here"/samples/*.png "$here"/samples/*.jpg album/ 2>/dev/null
+cp "$here"/docs/samples/*.png "$here"/docs/samples/*.jpg album/ 2>/dev/null
 find album -size +600k -delete
 echo "not a picture" >album/broken.png
 # The head of a PNG of 16384x16384: decoded, 41 bytes would become 3.8 GiB.
@@ -197,8 +197,8 @@ every_allocation() { # every_allocation NAME ARGUMENT...
 if [ -f "$shim" ] && ! nm "$zenith" 2>/dev/null | grep -q __asan_init; then
   quick=(--engine scalar --threads 2 --steps 1 --batch 1 --checkpoint part.ckpt --every 1)
   mkdir -p two
-  if ! convert "$here/samples/chelsea.png" -resize 48x32! two/a.jpg 2>/dev/null || ! convert two/a.jpg two/b.png; then
-    cp "$here/samples/chelsea.png" two/ # without ImageMagick, the JPEG reader is left out
+  if ! convert "$here/docs/samples/chelsea.png" -resize 48x32! two/a.jpg 2>/dev/null || ! convert two/a.jpg two/b.png; then
+    cp "$here/docs/samples/chelsea.png" two/ # without ImageMagick, the JPEG reader is left out
   fi
   every_allocation "template" template --base 4 --size 16 "${quick[@]}"
   every_allocation "zenith-prune" zenith-prune --base 4 --size 32 "${quick[@]}"

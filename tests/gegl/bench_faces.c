@@ -3,7 +3,7 @@
  *
  *   bench_faces [SIDE [THREADS]]    default: 1448, two megapixels; GEGL's own number of threads
  *
- * The portrait of samples/, enlarged, its face found.  Each line: until the first estimate is shown, and until the edit
+ * The portrait of docs/samples/, enlarged, its face found.  Each line: until the first estimate is shown, and until the edit
  * is there, in milliseconds on the clock and (of all threads) of CPU.  The first line is what a fresh process takes:
  * weights are read and packed, the face is found. */
 
@@ -32,7 +32,7 @@ portrait (gint side)
   GeglBuffer *buffer = NULL;
   GeglNode   *graph  = gegl_node_new ();
   GeglNode   *load   = gegl_node_new_child (graph, "operation", "gegl:load", "path",
-                                            SOURCE_DIR "/samples/astronaut.png", NULL);
+                                            SOURCE_DIR "/docs/samples/astronaut.png", NULL);
   GeglNode *scale = gegl_node_new_child (graph, "operation", "gegl:scale-size", "x", (gdouble) side,
                                          "y", (gdouble) side, NULL);
   GeglNode *sink  = gegl_node_new_child (graph, "operation", "gegl:buffer-sink", "buffer", &buffer,

@@ -34,8 +34,8 @@ run() {
   "$gegl" "$@" 2>&1 >/dev/null | grep -v -e 'GeglBuffers leaked' -e gegl_tile_cache_destroy -e '^$' >stderr
   true
 }
-run "$root/samples/astronaut.png" -o a.png -- gegl:crop x=100 width=256 height=256 gegl:translate x=-100
-run "$root/samples/coffee.png" -o b.png -- gegl:crop width=256 height=256
+run "$root/docs/samples/astronaut.png" -o a.png -- gegl:crop x=100 width=256 height=256 gegl:translate x=-100
+run "$root/docs/samples/coffee.png" -o b.png -- gegl:crop width=256 height=256
 run -o mask.png -- gegl:checkerboard x=128 y=128 color1=white color2=black gegl:crop width=256 height=256
 
 mapfile -t lines < <(grep '^gegl ' "$root/docs/latent.md")

@@ -9,7 +9,7 @@ set -u
 build=$(cd "${1:?usage: run_gegl.sh BUILD_DIR [GEGL]}" && pwd) || exit 2
 gegl=${2:-gegl}
 root=$(cd "$(dirname "$0")/../.." && pwd)
-picture=$root/samples/chelsea.png
+picture=$root/docs/samples/chelsea.png
 passed=0 failed=0 skipped=0
 
 finish() {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* test_face_model.c - the operations of the diffusion autoencoder with the models that are
- * shipped, on the portrait of samples/: its face is found, drawn again and edited. */
+ * shipped, on the portrait of docs/samples/: its face is found, drawn again and edited. */
 
 #include "ops.h"
 
@@ -10,7 +10,7 @@ astronaut (void)
   GeglBuffer *buffer = NULL;
   GeglNode   *graph  = gegl_node_new ();
   GeglNode   *load   = gegl_node_new_child (graph, "operation", "gegl:load", "path",
-                                            SOURCE_DIR "/samples/astronaut.png", NULL);
+                                            SOURCE_DIR "/docs/samples/astronaut.png", NULL);
   GeglNode   *sink = gegl_node_new_child (graph, "operation", "gegl:buffer-sink", "buffer", &buffer,
                                           NULL);
 

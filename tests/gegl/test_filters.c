@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* test_filters.c - what filters/ does besides running an operation: the user's own presets, the
+/* test_filters.c - what lib/filters/ does besides running an operation: the user's own presets, the
  * noise of a selection, which engines there are. */
 
 #include <string.h>

@@ -150,7 +150,7 @@ is_result () {
   [ "$n" -lt 1000 ] || { echo "$n pixels differ: $*"; false; }
 }
 if [ -e "$source_dir/models/zenith-find.safetensors" ]; then
-  image "$source_dir/samples/astronaut.png" -crop 400x400+40+20 +repage +level 10%,90% $plain "PNG24:$work/in/portrait.png"
+  image "$source_dir/docs/samples/astronaut.png" -crop 400x400+40+20 +repage +level 10%,90% $plain "PNG24:$work/in/portrait.png"
   if open_dialog face plug-in-zenith-diffae-manipulate 'Change a Face' portrait; then
     window=$(visible "$title" | tail -1)
     check face-frame-is-shown wait_for 60 frame_is_shown

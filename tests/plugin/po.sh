@@ -22,7 +22,7 @@ xgettext --from-code=UTF-8 --keyword=_ --keyword=N_ $keywords -f po/POTFILES -o 
 check texts test "$(grep -c '^msgid ' "$tmp/now.pot")" -gt 400
 
 listed () {
-  for file in $(grep -lE '(^|[^A-Za-z0-9_])N?_ ?\("|zn_op_request_refuse' filters/*.[ch] gegl-ops/*.[ch] plugin/*.[ch]); do
+  for file in $(grep -lE '(^|[^A-Za-z0-9_])N?_ ?\("|zn_op_request_refuse' lib/filters/*.[ch] gegl-ops/*.[ch] plugin/*.[ch]); do
     grep -qx "$file" po/POTFILES || { echo "$file is not in po/POTFILES"; return 1; }
   done
   # The engine's messages, but those of training, converting, video and experiments, which only the command line has.

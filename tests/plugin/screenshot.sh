@@ -45,9 +45,9 @@ END
 
 if [ -z "$picture" ]; then
   picture=$work/noisy.png
-  sample=$(ls "$source_dir"/samples/*.png | head -1)
+  sample=$(ls "$source_dir"/docs/samples/*.png | head -1)
   for name in chelsea coffee astronaut; do
-    [ -e "$source_dir/samples/$name.png" ] && sample=$source_dir/samples/$name.png && break
+    [ -e "$source_dir/docs/samples/$name.png" ] && sample=$source_dir/docs/samples/$name.png && break
   done
   [ -n "$sample" ] || complain "there is no sample picture"
   image "$sample" -seed 3 -attenuate 0.8 +noise Gaussian $plain "$picture" || complain "no noisy picture"

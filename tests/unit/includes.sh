@@ -43,11 +43,11 @@ rule "composites see sessions, zenith.h and core alone" "${inc}.*(models/|backen
 rule "training sees of models arch.h alone, no pipeline and no instruction set" "${inc}.*(models/[^a]|pipeline/|cpu/simd|cpu/arm|cpu/x86|cuda/)" $(find engine/train -name '*.[ch]')
 rule "the command line sees zenith.h alone" "${inc}.*(core/|text/|models/|autograd/|train/|pipeline/|cpu/|cuda/|backend\.h|ops\.h|handle\.h)" $(find engine/cli -name '*.[ch]')
 rule "the operations see zenith.h alone" "${inc}.*(core/|text/|models/|autograd/|train/|pipeline/|cpu/|cuda/|backend\.h|ops\.h|handle\.h)" $(find gegl-ops -name '*.[ch]')
-rule "plug-in, filters, pictures and batch see of the engine zenith_number.h alone" "${inc}.*(zenith\.h|zenith_[^n]|core/|engine/)" $(find plugin filters pictures batch -name '*.[ch]')
-rule "filters, pictures and batch know nothing of GIMP" "${inc}(libgimp|gtk)" $(find filters pictures batch -name '*.[ch]')
+rule "plug-in, filters, pictures and batch see of the engine zenith_number.h alone" "${inc}.*(zenith\.h|zenith_[^n]|core/|engine/)" $(find plugin lib batch -name '*.[ch]')
+rule "filters, pictures and batch know nothing of GIMP" "${inc}(libgimp|gtk)" $(find lib batch -name '*.[ch]')
 # The thread pool's pause instruction is the one exception.
 rule "no device #ifdef outside cpu, cuda" '#[[:space:]]*(if|ifdef|ifndef|elif).*(__x86_64__|__aarch64__|__ARM|__AVX|__SSE|CUDA|__CUDACC__)' \
-  $(find engine gegl-ops filters pictures plugin batch -name '*.[ch]' -not -path 'engine/cpu/*' -not -path 'engine/cuda/*' -not -name threads.c)
+  $(find engine gegl-ops lib plugin batch -name '*.[ch]' -not -path 'engine/cpu/*' -not -path 'engine/cuda/*' -not -name threads.c)
 rule "no Python outside tools and training" '.' $(git ls-files '*.py' 2>/dev/null | grep -vE '^(tools|training)/')
 rule "presets name operations, not models' files" '\.(safetensors|pth|npy)' $(find presets -name '*.preset' 2>/dev/null)
 

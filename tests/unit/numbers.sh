@@ -50,8 +50,8 @@ part() {
 
 part engine 100
 part gegl-ops 20
-part filters 5
-part pictures 5
+part lib/filters 5
+part lib/pictures 5
 part batch 7
 
 # The checks themselves must be able to fail.
