@@ -16,7 +16,7 @@
 #include "core/tensor.h"
 #include "core/threads.h"
 
-enum { ZN_BACKEND_ABI = 8 };
+enum { ZN_BACKEND_ABI = 9 };
 
 typedef enum zn_act {
     ZN_NONE,
@@ -246,6 +246,8 @@ typedef struct zn_backend {
     zn_type tensor_type[ZN_N_PRECISIONS];         /* of a network's tensors between its layers */
     const char *precision_needs[ZN_N_PRECISIONS]; /* what hardware a missing precision would need; NULL: unknown */
 
+    void (*describe)(void *dev, char *text, size_t size); /* this device, for users; NULL: `what` says it */
+    bool (*automatic)(void *dev); /* whether "auto" may choose this device; NULL: it may */
     /* Opens the device; *dev is NULL if it cannot be used.  ZN_E_MEMORY: this machine has it, but too little memory now. */
     zn_status (*open)(void **dev, int n_threads, zn_error *err);
     void (*close)(void *dev);
@@ -321,5 +323,8 @@ extern const zn_backend zn_backend_scalar, zn_backend_neon, zn_backend_avx2, zn_
 
 /* NVIDIA GPUs; needs only the driver (cuda/). */
 extern const zn_backend zn_backend_cuda;
+
+/* Any GPU with a Vulkan driver (vulkan/). */
+extern const zn_backend zn_backend_vulkan;
 
 #endif

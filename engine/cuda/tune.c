@@ -4,14 +4,11 @@
  * Choices are kept in a text file in the user's cache folder, one line per layer: "KEY<tab>CHOICE<newline>".  The GPU and
  * this version are in the file's name.  It is read like any file from outside: only a regular file, no link, of at most
  * MAX_SIZE bytes; an invalid line is skipped.  It is replaced by rename, so readers never see half a file. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "../core/cachefile.h"
 #include "../zenith_file.h"
 #include "cuda.h"
 
@@ -24,7 +21,7 @@ typedef struct choice {
 
 struct zn_cuda_choices {
     int n;
-    char path[1024]; /* "": not kept */
+    char path[ZN_CACHE_PATH]; /* "": not kept */
     choice at[MAX_CHOICES];
 };
 
@@ -44,25 +41,11 @@ static void add(struct zn_cuda_choices *c, const char *key, int candidate)
     c->at[c->n++].candidate = candidate;
 }
 
-/* NULL unless it is a regular file of a sensible size.  O_NONBLOCK: opening a FIFO does not wait for a writer. */
-static FILE *open_choices(const char *path)
-{
-    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    struct stat st;
-    FILE *f = NULL;
-
-    if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size <= MAX_SIZE)
-        f = fdopen(fd, "r");
-    if (fd >= 0 && !f)
-        close(fd);
-    return f;
-}
-
 /* Adds the choices of the file that c lacks. */
 static void read_file(struct zn_cuda_choices *c)
 {
     char line[KEY_SIZE + 32], *tab, *end;
-    FILE *f = c->path[0] ? open_choices(c->path) : NULL;
+    FILE *f = c->path[0] ? zn_cache_open(c->path, MAX_SIZE) : NULL;
 
     for (long size = 0; f && size <= MAX_SIZE && fgets(line, sizeof line, f); size += (long)strlen(line)) {
         long candidate;
@@ -79,37 +62,15 @@ static void read_file(struct zn_cuda_choices *c)
         fclose(f);
 }
 
-/* $XDG_CACHE_HOME/zenith/cuda-NAME-VERSION.txt; the folder is made if need be. */
-static void set_path(struct zn_cuda_choices *c, const char *gpu)
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    char folder[800];
-    size_t n;
-
-    if (cache && *cache)
-        snprintf(folder, sizeof folder, "%.700s", cache);
-    else if (home && *home)
-        snprintf(folder, sizeof folder, "%.700s/.cache", home);
-    else
-        return;
-    mkdir(folder, 0777);
-    n = strlen(folder);
-    snprintf(folder + n, sizeof folder - n, "/zenith");
-    if (mkdir(folder, 0777) && errno != EEXIST)
-        return;
-    snprintf(c->path, sizeof c->path, "%.760s/cuda-%.80s-%s.txt", folder, gpu, zn_version());
-    for (char *p = c->path + strlen(folder) + 1; *p; p++)
-        if (*p == ' ' || *p == '/')
-            *p = '_';
-}
-
 struct zn_cuda_choices *zn_cuda_choices_open(const char *gpu)
 {
     struct zn_cuda_choices *c = calloc(1, sizeof *c);
+    char name[200];
 
     if (!c)
         return NULL;
-    set_path(c, gpu);
+    snprintf(name, sizeof name, "cuda-%.80s-%s.txt", gpu, zn_version());
+    zn_cache_path(c->path, name);
     read_file(c);
     return c;
 }
@@ -120,20 +81,12 @@ void zn_cuda_choices_close(struct zn_cuda_choices **c)
     *c = NULL;
 }
 
-/* Something other than a file is at that path: a link, a FIFO, a folder.  It must not be replaced. */
-static bool is_taken(const char *path)
-{
-    struct stat st;
-
-    return !lstat(path, &st) && !S_ISREG(st.st_mode);
-}
-
 /* Writes all choices.  On failure the layer is measured again next time. */
 static void write_file(const struct zn_cuda_choices *c)
 {
     zn_output out;
 
-    if (!c->path[0] || is_taken(c->path) || zn_output_begin(&out, c->path, NULL))
+    if (!c->path[0] || zn_cache_taken(c->path) || zn_output_begin(&out, c->path, NULL))
         return;
     for (int i = 0; i < c->n; i++)
         fprintf(out.f, "%s\t%d\n", c->at[i].key, c->at[i].candidate);

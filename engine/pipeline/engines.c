@@ -10,7 +10,7 @@
 
 /* From the slowest to the fastest: "auto" takes the last one that opens. */
 static const zn_backend *const engines[] = {
-    &zn_backend_scalar, &zn_backend_neon, &zn_backend_avx2, &zn_backend_avx512, &zn_backend_cuda,
+    &zn_backend_scalar, &zn_backend_neon, &zn_backend_avx2, &zn_backend_avx512, &zn_backend_vulkan, &zn_backend_cuda,
 };
 
 enum { N_ENGINES = sizeof engines / sizeof *engines };
@@ -20,6 +20,11 @@ static const char *asked_for(const char *name)
     if (!name || !*name || !strcmp(name, "auto"))
         name = getenv("ZENITH_ENGINE");
     return name && *name && strcmp(name, "auto") ? name : NULL;
+}
+
+static bool may_choose(const zn_backend *b, void *dev)
+{
+    return !b->automatic || b->automatic(dev);
 }
 
 /* Opens the engine of that name, or for NULL the fastest that opens, of those that are not remote if `remote` is false. */
@@ -37,6 +42,10 @@ static void *open_named(const zn_backend **be, const char *name, bool remote, in
             continue;
         }
         s = engines[i]->open(&dev, n_threads, err);
+        if (!s && !name && !may_choose(engines[i], dev)) {
+            engines[i]->close(dev);
+            continue;
+        }
         if (!s || name) {
             *be = engines[i];
             return dev;
@@ -61,7 +70,10 @@ int zn_engine_list(zn_engine_info *list, int max)
         list[i] = (zn_engine_info){ .name = engines[i]->name, .usable = dev != NULL };
         snprintf(list[i].note, sizeof list[i].note, "%.199s", dev ? engines[i]->what : err.text);
         if (dev) {
-            best = i;
+            if (engines[i]->describe)
+                engines[i]->describe(dev, list[i].note, sizeof list[i].note);
+            if (may_choose(engines[i], dev))
+                best = i;
             engines[i]->close(dev);
         }
     }

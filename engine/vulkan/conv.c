@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* conv.c - convolutions: how weights are stored, and which kernel computes which layer.
+ *
+ * What is at zn_conv.packed, each part 256-byte aligned:
+ *     float  bias[cout_pad]          zeros if there is none
+ *     T      weight[k][cout_pad]     k = (u * kw + v) * cin + c, cin of a group
+ * with cout up to a multiple of 16; padding is zeros.  T is fp16 for dense layers of fp16 models, else float32. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "vulkan.h"
+
+enum { TILE = 64, ANY_THREADS = 128, ALIGN = 256, PAD = 16, FEW = 8 };
+
+/* ---- packing -------------------------------------------------------------------------------------------------- */
+
+typedef struct layout {
+    zn_type type;
+    size_t k, cout_pad;
+    size_t weight, size; /* offset and size in bytes */
+} layout;
+
+static size_t up(size_t x, size_t to)
+{
+    return (x + to - 1) / to * to;
+}
+
+static layout layout_of(const zn_conv *w)
+{
+    layout l = { .type = w->groups == 1 && w->precision >= ZN_FP16_MATH ? ZN_F16 : ZN_F32 };
+
+    l.k = (size_t)(w->cin / w->groups) * (size_t)w->kh * (size_t)w->kw;
+    l.cout_pad = up((size_t)w->cout, PAD);
+    l.weight = up(l.cout_pad * sizeof(float), ALIGN);
+    l.size = l.weight + up(l.k * l.cout_pad * zn_type_size(l.type), ALIGN);
+    return l;
+}
+
+size_t zn_vk_conv_size(void *dev, const zn_conv *w)
+{
+    (void)dev;
+    return layout_of(w).size;
+}
+
+size_t zn_vk_conv_scratch(void *dev, const zn_conv *w)
+{
+    (void)dev, (void)w;
+    return 0;
+}
+
+void zn_vk_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias)
+{
+    zn_vk *d = dev;
+    const layout l = layout_of(w);
+    const size_t cin = (size_t)(w->cin / w->groups), taps = (size_t)w->kh * (size_t)w->kw;
+    char *host = calloc(1, l.size);
+    float *single = (float *)(void *)(host + l.weight);
+    uint16_t *half = (uint16_t *)(void *)(host + l.weight);
+
+    if (!host) {
+        zn_vk_fail(d, ZN_E_MEMORY, "out of memory while packing weights");
+        return;
+    }
+    if (bias)
+        memcpy(host, bias, (size_t)w->cout * sizeof *bias);
+    for (size_t t = 0; t < taps; t++)
+        for (size_t c = 0; c < cin; c++)
+            for (size_t o = 0; o < (size_t)w->cout; o++) {
+                const float v = weight[(o * cin + c) * taps + t];
+                const size_t at = (t * cin + c) * l.cout_pad + o;
+
+                if (l.type == ZN_F16)
+                    half[at] = zn_to_f16(v);
+                else
+                    single[at] = v;
+            }
+    zn_vk_upload(d, w->packed, host, l.size);
+    free(host);
+}
+
+bool zn_vk_conv_pack_rows(void *dev, const zn_conv *w, const zn_row_source *rows, const float *bias)
+{
+    (void)dev, (void)w, (void)rows, (void)bias;
+    return false;
+}
+
+const float *zn_vk_conv_bias(const zn_conv *w)
+{
+    return w->packed;
+}
+
+const void *zn_vk_conv_weight(zn_vk *d, const zn_conv *w, zn_type *type, int *cout_pad)
+{
+    const layout l = layout_of(w);
+
+    (void)d;
+    *type = l.type;
+    *cout_pad = (int)l.cout_pad;
+    return (const char *)w->packed + l.weight;
+}
+
+/* ---- running ---------------------------------------------------------------------------------------------------- */
+
+/* As in shaders/conv.glsl. */
+typedef struct conv_args {
+    uint32_t pixels;
+    int32_t yh, yw, xh, xw;
+    uint32_t y_ld, x_ld, res_ld;
+    int32_t cin, cout, cout_pad, group_cout, kh, kw, stride, pad_t, pad_l, k;
+    float gain;
+} conv_args;
+
+void zn_vk_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
+{
+    zn_vk *d = dev;
+    zn_type type;
+    int cout_pad;
+    const void *weight = zn_vk_conv_weight(d, w, &type, &cout_pad);
+    const conv_args g = { (uint32_t)zn_pixels(y),
+                          y.h,
+                          y.w,
+                          x.h,
+                          x.w,
+                          (uint32_t)y.ld,
+                          (uint32_t)x.ld,
+                          t.residual ? (uint32_t)t.residual->ld : 0,
+                          w->cin / w->groups,
+                          w->cout,
+                          cout_pad,
+                          w->cout / w->groups,
+                          w->kh,
+                          w->kw,
+                          w->stride,
+                          w->pad_t,
+                          w->pad_l,
+                          w->cin / w->groups * w->kh * w->kw,
+                          zn_vk_gain(t) };
+    zn_vk_launch k = { .t = { y, x, t.residual ? *t.residual : (zn_tensor){ 0 }, zn_vk_array(weight, type),
+                              zn_vk_floats(zn_vk_conv_bias(w)) },
+                       .spec = { t.pre, t.post, w->up2 },
+                       .work = (double)zn_pixels(y) * w->cout * (g.k + 16.0),
+                       .args = &g,
+                       .args_size = sizeof g };
+
+    if (w->groups == 1 && w->cout > FEW) {
+        k.kernel = "conv_tile";
+        k.spec[3] = zn_vk_vectors(x, 4);
+        k.groups = zn_vk_blocks(g.pixels, TILE) * zn_vk_blocks((size_t)w->cout, TILE);
+    } else {
+        k.kernel = "conv_any";
+        k.groups = zn_vk_blocks((size_t)g.pixels * (size_t)w->cout, ANY_THREADS);
+    }
+    zn_vk_run(d, &k);
+}

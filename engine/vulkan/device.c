@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: MIT */
+/* device.c - the Vulkan device behind backend.h: which one, what it offers, errors, and the table of functions. */
+#include "vulkan.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEVICES = 16, MAX_FAMILIES = 16, THREADS = 256 };
+
+/* ---- errors --------------------------------------------------------------------------------------------------------- */
+
+static const char *name_of(VkResult r)
+{
+    switch (r) {
+    case VK_ERROR_OUT_OF_HOST_MEMORY:
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
+        return "out of memory";
+    case VK_ERROR_DEVICE_LOST:
+        return "the device was lost";
+    case VK_ERROR_INITIALIZATION_FAILED:
+        return "it does not start";
+    default:
+        return "unknown error";
+    }
+}
+
+bool zn_vk_ok(zn_vk *d, VkResult r, const char *what)
+{
+    if (r == VK_SUCCESS)
+        return true;
+    if (d->status)
+        return false;
+    d->status = r == VK_ERROR_OUT_OF_DEVICE_MEMORY || r == VK_ERROR_OUT_OF_HOST_MEMORY ? ZN_E_MEMORY : ZN_E_DEVICE;
+    snprintf(d->text, sizeof d->text, zn_tr("the GPU failed in %.60s: %.100s"), what, name_of(r));
+    return false;
+}
+
+void zn_vk_fail(zn_vk *d, zn_status status, const char *text)
+{
+    if (d->status)
+        return;
+    d->status = status;
+    snprintf(d->text, sizeof d->text, "%.199s", zn_tr(text));
+}
+
+static zn_status vulkan_sync(void *dev, zn_error *err)
+{
+    zn_vk *d = dev;
+    zn_status s;
+
+    zn_vk_wait(d, zn_vk_flush(d));
+    s = d->status;
+    if (!s)
+        return ZN_OK;
+    zn_fail(err, s, "%s", d->text);
+    if (s == ZN_E_MEMORY && err) /* the device can still be used */
+        d->status = ZN_OK;
+    return s;
+}
+
+/* ---- which device --------------------------------------------------------------------------------------------------- */
+
+static bool has_extension(const VkExtensionProperties *list, uint32_t n, const char *name)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(list[i].extensionName, name))
+            return true;
+    return false;
+}
+
+/* Whether `part` is in `name`, without regard to case. */
+static bool names(const char *name, const char *part)
+{
+    for (; *name; name++) {
+        size_t i = 0;
+
+        while (part[i] && tolower((unsigned char)name[i]) == tolower((unsigned char)part[i]))
+            i++;
+        if (!part[i])
+            return true;
+    }
+    return false;
+}
+
+/* Discrete, then integrated, then virtual; software last. */
+static int rank(VkPhysicalDeviceType t)
+{
+    switch (t) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+        return 4;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+        return 3;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
+        return 2;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+        return 0;
+    default:
+        return 1;
+    }
+}
+
+/* Storage buffers, invocations and push constants: desktop GPUs have more. */
+static bool suffices(const VkPhysicalDeviceProperties *p)
+{
+    return p->apiVersion >= VK_API_VERSION_1_1 && p->limits.maxPerStageDescriptorStorageBuffers >= ZN_VK_BINDINGS &&
+        p->limits.maxPerStageResources >= ZN_VK_BINDINGS && p->limits.maxComputeWorkGroupInvocations >= THREADS &&
+        p->limits.maxComputeWorkGroupSize[0] >= THREADS && p->limits.maxComputeSharedMemorySize >= 16384 &&
+        p->limits.maxPushConstantsSize >= ZN_VK_BINDINGS * 4 + ZN_VK_ARGS && p->limits.minStorageBufferOffsetAlignment <= 256;
+}
+
+/* ZENITH_VULKAN_DEVICE is a number of the list or a part of a name; without it the best device is taken. */
+static bool choose(zn_vk *d, zn_error *err)
+{
+    const char *asked = getenv("ZENITH_VULKAN_DEVICE");
+    VkPhysicalDevice list[MAX_DEVICES];
+    uint32_t n = MAX_DEVICES;
+    int best = -1;
+    char *end;
+    const long number = asked && *asked ? strtol(asked, &end, 10) : -1;
+    const bool by_number = asked && *asked && !*end;
+    VkResult r = d->api->vkEnumeratePhysicalDevices(d->api->instance, &n, list);
+
+    if ((r != VK_SUCCESS && r != VK_INCOMPLETE) || !n) {
+        zn_fail(err, ZN_E_DEVICE, "Vulkan finds no device");
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        VkPhysicalDeviceProperties2 p = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2 };
+
+        d->api->vkGetPhysicalDeviceProperties2(list[i], &p);
+        if (asked && *asked && (by_number ? (long)i != number : !names(p.properties.deviceName, asked)))
+            continue;
+        if (suffices(&p.properties) && rank(p.properties.deviceType) > best) {
+            best = rank(p.properties.deviceType);
+            d->gpu = list[i];
+        }
+    }
+    if (best < 0) {
+        zn_fail(err, ZN_E_DEVICE, "no Vulkan device here has what is needed%s%.60s",
+                asked && *asked ? ", or none is called " : "", asked ? asked : "");
+        return false;
+    }
+    return true;
+}
+
+/* ---- what it offers --------------------------------------------------------------------------------------------------- */
+
+/* The extensions that are used if they are there, with their features; `chain` is for vkCreateDevice. */
+typedef struct offers {
+    VkExtensionProperties *list;
+    uint32_t n;
+    const char *enable[8];
+    uint32_t n_enable;
+    VkPhysicalDeviceFeatures2 features;
+    VkPhysicalDevice16BitStorageFeatures half;
+    VkPhysicalDeviceShaderFloat16Int8FeaturesKHR math;
+    VkPhysicalDeviceSubgroupSizeControlFeaturesEXT subgroups;
+    VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrices;
+    VkPhysicalDeviceVulkanMemoryModelFeaturesKHR model;
+} offers;
+
+/* Adds a structure to the chain if the device has its extension. */
+static bool offer(offers *o, const char *extension, void *features)
+{
+    VkBaseOutStructure *s = features;
+
+    if (!has_extension(o->list, o->n, extension))
+        return false;
+    o->enable[o->n_enable++] = extension;
+    if (s) {
+        s->pNext = o->features.pNext;
+        o->features.pNext = s;
+    }
+    return true;
+}
+
+/* fp16 products of 16x16x16 with sums in fp32, in subgroups of 32. */
+static bool has_matrices(const zn_vk *d)
+{
+    enum { MOST = 128 };
+    VkCooperativeMatrixPropertiesKHR p[MOST];
+    uint32_t n = MOST;
+    VkResult r;
+
+    if (!d->api->matrices || d->has.subgroup != 32)
+        return false;
+    for (int i = 0; i < MOST; i++)
+        p[i] = (VkCooperativeMatrixPropertiesKHR){ .sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR };
+    r = d->api->matrices(d->gpu, &n, p);
+    for (uint32_t i = 0; i < n && (r == VK_SUCCESS || r == VK_INCOMPLETE); i++)
+        if (p[i].MSize == 16 && p[i].NSize == 16 && p[i].KSize == 16 && p[i].AType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
+            p[i].BType == VK_COMPONENT_TYPE_FLOAT16_KHR && p[i].CType == VK_COMPONENT_TYPE_FLOAT32_KHR &&
+            p[i].ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR && p[i].scope == VK_SCOPE_SUBGROUP_KHR)
+            return true;
+    return false;
+}
+
+static void find_features(zn_vk *d, offers *o)
+{
+    o->features = (VkPhysicalDeviceFeatures2){ .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &o->half };
+    o->half.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
+    o->math.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES_KHR;
+    o->subgroups.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES_EXT;
+    o->matrices.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR;
+    o->model.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES_KHR;
+    offer(o, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME, &o->math);
+    offer(o, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, &o->subgroups);
+    d->has.budget = offer(o, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME, NULL);
+    if (offer(o, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME, &o->matrices))
+        offer(o, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, &o->model);
+    d->api->vkGetPhysicalDeviceFeatures2(d->gpu, &o->features);
+    o->features.features = (VkPhysicalDeviceFeatures){ .shaderInt16 = VK_FALSE }; /* none of the first ones is used */
+    d->has.half = o->half.storageBuffer16BitAccess;
+    d->has.half_math = o->math.shaderFloat16;
+    d->has.full_subgroups = o->subgroups.subgroupSizeControl && o->subgroups.computeFullSubgroups;
+    d->has.matrices = d->has.half && d->has.half_math && o->matrices.cooperativeMatrix && has_matrices(d);
+}
+
+static void find_limits(zn_vk *d)
+{
+    VkPhysicalDeviceSubgroupProperties sub = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES };
+    VkPhysicalDeviceMaintenance3Properties m3 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES,
+                                                  .pNext = &sub };
+    VkPhysicalDeviceProperties2 p = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &m3 };
+
+    d->api->vkGetPhysicalDeviceProperties2(d->gpu, &p);
+    snprintf(d->name, sizeof d->name, "%.95s", p.properties.deviceName);
+    d->has.type = p.properties.deviceType;
+    d->has.subgroup = sub.subgroupSize;
+    d->has.shared = p.properties.limits.maxComputeSharedMemorySize;
+    d->has.align = (uint32_t)p.properties.limits.minStorageBufferOffsetAlignment;
+    if (d->has.align < 16)
+        d->has.align = 16;
+    d->has.range = p.properties.limits.maxStorageBufferRange;
+    d->has.block = (size_t)m3.maxMemoryAllocationSize;
+    d->has.tick_ns = (double)p.properties.limits.timestampPeriod;
+}
+
+/* A queue for computing alone, if there is one: it does not delay what draws the screen. */
+static bool find_queue(zn_vk *d, zn_error *err)
+{
+    VkQueueFamilyProperties list[MAX_FAMILIES];
+    uint32_t n = MAX_FAMILIES;
+    int best = -1;
+
+    d->api->vkGetPhysicalDeviceQueueFamilyProperties(d->gpu, &n, list);
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i].queueCount && list[i].queueFlags & VK_QUEUE_COMPUTE_BIT &&
+            (best < 0 || (list[best].queueFlags & VK_QUEUE_GRAPHICS_BIT && !(list[i].queueFlags & VK_QUEUE_GRAPHICS_BIT))))
+            best = (int)i;
+    if (best < 0) {
+        zn_fail(err, ZN_E_DEVICE, "the Vulkan device %.90s does not compute", d->name);
+        return false;
+    }
+    d->family = (uint32_t)best;
+    if (!list[best].timestampValidBits)
+        d->has.tick_ns = 0;
+    return true;
+}
+
+static bool open_device(zn_vk *d, zn_error *err)
+{
+    const float priority = 0;
+    VkDeviceQueueCreateInfo queue = { .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                      .queueCount = 1,
+                                      .pQueuePriorities = &priority };
+    VkDeviceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                .queueCreateInfoCount = 1,
+                                .pQueueCreateInfos = &queue };
+    offers o = { 0 };
+    VkResult r;
+
+    find_limits(d);
+    if (!find_queue(d, err))
+        return false;
+    d->api->vkEnumerateDeviceExtensionProperties(d->gpu, NULL, &o.n, NULL);
+    o.list = calloc(o.n + 1, sizeof *o.list);
+    if (o.list)
+        d->api->vkEnumerateDeviceExtensionProperties(d->gpu, NULL, &o.n, o.list);
+    else
+        o.n = 0;
+    find_features(d, &o);
+    queue.queueFamilyIndex = d->family;
+    info.pNext = &o.features;
+    info.enabledExtensionCount = o.n_enable;
+    info.ppEnabledExtensionNames = o.enable;
+    r = d->api->vkCreateDevice(d->gpu, &info, NULL, &d->device);
+    free(o.list);
+    if (r != VK_SUCCESS) {
+        d->device = VK_NULL_HANDLE;
+        zn_fail(err, r == VK_ERROR_OUT_OF_DEVICE_MEMORY ? ZN_E_MEMORY : ZN_E_DEVICE, "the GPU failed in %.60s: %.100s",
+                "vkCreateDevice", name_of(r));
+        return false;
+    }
+    d->api->vkGetDeviceQueue(d->device, d->family, 0, &d->queue);
+    return true;
+}
+
+/* ---- opening and closing ---------------------------------------------------------------------------------------------- */
+
+static void vulkan_close(void *dev)
+{
+    zn_vk *d = dev;
+
+    if (!d)
+        return;
+    if (d->device) {
+        zn_vk_recorder_close(d);
+        zn_vk_kernels_close(d);
+        zn_vk_memory_close(d);
+        d->api->vkDestroyDevice(d->device, NULL);
+    }
+    free(d);
+}
+
+static zn_status vulkan_open(void **dev, int n_threads, zn_error *err)
+{
+    const zn_vk_api *api = zn_vk_load(err);
+    zn_status s;
+    zn_vk *d;
+
+    (void)n_threads;
+    *dev = NULL;
+    if (!api)
+        return ZN_E_DEVICE;
+    d = calloc(1, sizeof *d);
+    if (!d)
+        return zn_fail(err, ZN_E_MEMORY, "out of memory");
+    d->api = api;
+    if (!choose(d, err) || !open_device(d, err)) {
+        free(d);
+        return ZN_E_DEVICE;
+    }
+    if (!zn_vk_memory_open(d) || !zn_vk_recorder_open(d) || !zn_vk_kernels_open(d))
+        zn_vk_fail(d, ZN_E_MEMORY, "out of memory");
+    if ((s = d->status)) {
+        zn_fail(err, s, "%s", d->text);
+        vulkan_close(d);
+        return s;
+    }
+    *dev = d;
+    return ZN_OK;
+}
+
+static int vulkan_threads(void *dev)
+{
+    (void)dev;
+    return 1;
+}
+
+static void vulkan_describe(void *dev, char *text, size_t size)
+{
+    static const char *const kind[] = { "software", "other", "virtual", "integrated", "discrete" };
+    const zn_vk *d = dev;
+
+    snprintf(text, size, "%s (%s; %s%s, %zu MiB)", d->name, kind[rank(d->has.type)],
+             d->has.half ? "fp16" : "fp32 only", d->has.matrices ? ", cooperative matrices" : "", d->capacity >> 20);
+}
+
+static bool vulkan_automatic(void *dev)
+{
+    const zn_vk *d = dev;
+
+    return rank(d->has.type) == 4;
+}
+
+static bool vulkan_has_precision(void *dev, zn_precision p)
+{
+    const zn_vk *d = dev;
+
+    return p == ZN_FP32 || (p == ZN_FP16_MATH && d->has.half);
+}
+
+static size_t vulkan_memory(void *dev)
+{
+    return ((const zn_vk *)dev)->memory;
+}
+
+static size_t vulkan_capacity(void *dev)
+{
+    return ((const zn_vk *)dev)->capacity;
+}
+
+/* ---- the peak ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct peak_job {
+    zn_vk *d;
+    zn_conv w;
+    zn_tensor x, y;
+} peak_job;
+
+static void peak_work(void *cookie)
+{
+    const peak_job *job = cookie;
+
+    zn_vk_conv2d(job->d, job->y, job->x, &job->w, (zn_tail){ 0 });
+}
+
+/* Of a convolution that is all products: 1x1, 512 to 512 channels. */
+static double vulkan_peak(void *dev, zn_precision p)
+{
+    enum { C = 512, SIDE = 128 };
+    zn_vk *d = dev;
+    peak_job job = { .d = d,
+                     .w = { .kh = 1, .kw = 1, .stride = 1, .groups = 1, .cin = C, .cout = C, .precision = p } };
+    const int side = d->has.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 16 : SIDE;
+    const zn_type type = zn_backend_vulkan.tensor_type[p];
+    float *zeros = calloc((size_t)C * C, sizeof *zeros);
+    double best = 0;
+
+    job.x = job.y = (zn_tensor){ NULL, 1, side, side, C, C, type };
+    job.x.data = zn_vk_alloc(d, zn_pixels(job.x) * C * sizeof(float));
+    job.y.data = zn_vk_alloc(d, zn_pixels(job.y) * C * sizeof(float));
+    job.w.packed = zn_vk_alloc(d, zn_vk_conv_size(d, &job.w));
+    if (zeros && job.x.data && job.y.data && job.w.packed) {
+        zn_vk_conv_pack(d, &job.w, zeros, NULL);
+        zn_vk_fill(d, job.x, zeros);
+        for (int i = 0; i < 6; i++) {
+            const double ms = zn_vk_time(d, peak_work, &job);
+            const double rate = 2.0 * C * C * side * side / ms / 1e6;
+
+            best = rate > best ? rate : best;
+        }
+    }
+    zn_vk_free(d, job.x.data);
+    zn_vk_free(d, job.y.data);
+    zn_vk_free(d, job.w.packed);
+    free(zeros);
+    return best;
+}
+
+const zn_backend zn_backend_vulkan = {
+    .abi = ZN_BACKEND_ABI,
+    .name = "vulkan",
+    .what = "any GPU with a Vulkan driver",
+    .memory_variable = "ZENITH_VULKAN_MEMORY",
+    .remote = true,
+    .tensor_type = { [ZN_FP16_MATH] = ZN_F16, [ZN_INT8_MATH] = ZN_F16, [ZN_INT4_MATH] = ZN_F16 },
+    .precision_needs = { [ZN_FP16_MATH] = ZN_TR("a GPU whose Vulkan driver has 16-bit storage") },
+    .describe = vulkan_describe,
+    .automatic = vulkan_automatic,
+    .open = vulkan_open,
+    .close = vulkan_close,
+    .threads = vulkan_threads,
+    .alloc = zn_vk_alloc,
+    .free = zn_vk_free,
+    .host_alloc = zn_vk_host_alloc,
+    .host_free = zn_vk_host_free,
+    .upload = zn_vk_upload,
+    .download = zn_vk_download,
+    .load = zn_vk_load_tensor,
+    .store = zn_vk_store_tensor,
+    .sync = vulkan_sync,
+    .has_precision = vulkan_has_precision,
+    .memory = vulkan_memory,
+    .capacity = vulkan_capacity,
+    .replay = zn_vk_replay,
+    .record = zn_vk_record,
+    .recorded = zn_vk_recorded,
+    .conv_size = zn_vk_conv_size,
+    .conv_pack = zn_vk_conv_pack,
+    .conv_pack_rows = zn_vk_conv_pack_rows,
+    .conv_scratch = zn_vk_conv_scratch,
+    .conv2d = zn_vk_conv2d,
+    .norm = zn_vk_norm,
+    .group_scales = zn_vk_group_scales,
+    .attention = zn_vk_attention,
+    .rope = zn_vk_rope,
+    .lookup = zn_vk_lookup,
+    .resize = zn_vk_resize,
+    .unshuffle = zn_vk_unshuffle,
+    .shuffle = zn_vk_shuffle,
+    .map = zn_vk_map,
+    .binary = zn_vk_binary,
+    .step = zn_vk_step,
+    .fill = zn_vk_fill,
+    .gated = zn_vk_gated,
+    .fwht = zn_vk_fwht,
+    .pruned = zn_vk_pruned,
+    .peak = vulkan_peak,
+};

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+// common.glsl - what all kernels share: tensors of either type, tails, the number of a workgroup.
+//
+// A kernel defines ARGS, the members of its push constants, before it includes this.  at[i] is the element of binding i at
+// which its tensor begins.  Constants 0 .. 7 are the types of the tensors: 0 float32, 1 fp16, 2 none.
+#ifdef HALF
+#extension GL_EXT_shader_16bit_storage : require
+#endif
+
+layout(constant_id = 0) const int T0 = 2;
+layout(constant_id = 1) const int T1 = 2;
+layout(constant_id = 2) const int T2 = 2;
+layout(constant_id = 3) const int T3 = 2;
+layout(constant_id = 4) const int T4 = 2;
+layout(constant_id = 5) const int T5 = 2;
+layout(constant_id = 6) const int T6 = 2;
+layout(constant_id = 7) const int T7 = 2;
+layout(constant_id = 8) const int PRE = 0;  // activations of the tail
+layout(constant_id = 9) const int POST = 0;
+
+layout(push_constant) uniform Args {
+    uint at[8];
+    ARGS
+} g;
+
+const int ABSENT = 2;
+
+#define FLOATS(n, name) layout(std430, binding = n) buffer Floats##n { float name[]; };
+
+// get_NAME(i) and put_NAME(i, v): element i of the tensor at binding n
+#ifdef HALF
+#define TENSOR(n, name)                                                                                                \
+    layout(std430, binding = n) buffer Single##n { float name##_f[]; };                                                \
+    layout(std430, binding = n) buffer Half##n { float16_t name##_h[]; };                                              \
+    float get_##name(uint i) { return T##n == 1 ? float(name##_h[g.at[n] + i]) : name##_f[g.at[n] + i]; }              \
+    void put_##name(uint i, float v)                                                                                   \
+    {                                                                                                                  \
+        if (T##n == 1)                                                                                                 \
+            name##_h[g.at[n] + i] = float16_t(v);                                                                      \
+        else                                                                                                           \
+            name##_f[g.at[n] + i] = v;                                                                                 \
+    }
+#else
+#define TENSOR(n, name)                                                                                                \
+    layout(std430, binding = n) buffer Single##n { float name##_f[]; };                                                \
+    float get_##name(uint i) { return name##_f[g.at[n] + i]; }                                                         \
+    void put_##name(uint i, float v) { name##_f[g.at[n] + i] = v; }
+#endif
+
+// The grid has rows of 2^15 workgroups (record.c).
+uint group_number()
+{
+    return gl_WorkGroupID.y * 32768u + gl_WorkGroupID.x;
+}
+
+float stable_tanh(float x)
+{
+    const float e = exp(-2 * abs(x));
+    const float t = abs(x) < 0.05 ? abs(x) * (1 - x * x * (1.0 / 3 - x * x * (2.0 / 15))) : (1 - e) / (1 + e);
+
+    return x < 0 ? -t : t;
+}
+
+// 1 - erf(x) for x >= 0, to 1.2e-7 of itself (Press et al., Numerical Recipes, 6.2).
+float erfc_positive(float x)
+{
+    const float t = 1 / (1 + 0.5 * x);
+    const float p = -1.26551223 + t * (1.00002368 + t * (0.37409196 + t * (0.09678418 + t * (-0.18628806 +
+        t * (0.27886807 + t * (-1.13520398 + t * (1.48851587 + t * (-0.82215223 + t * 0.17087277))))))));
+
+    return t * exp(-x * x + p);
+}
+
+float act(float x, int a)
+{
+    switch (a) {
+    case 1: // ReLU
+        return x < 0 ? 0 : x;
+    case 2: // leaky
+        return x < 0 ? x * 0.2 : x;
+    case 3: // SiLU
+        return x / (1 + exp(-x));
+    case 4: { // GELU
+        const float c = erfc_positive(abs(x) * 0.70710678);
+
+        return x * 0.5 * (x < 0 ? c : 2 - c);
+    }
+    case 5: // its tanh form
+        return x * 0.5 * (1 + stable_tanh(0.79788456 * (x + 0.044715 * x * x * x)));
+    case 6:
+        return 1 / (1 + exp(-x));
+    case 7:
+        return stable_tanh(x);
+    case 8:
+        return 3 * stable_tanh(x / 3);
+    case 9:
+        return x < -1 ? -1 : x > 1 ? 1 : x;
+    default:
+        return x;
+    }
+}
