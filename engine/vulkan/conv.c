@@ -110,6 +110,24 @@ typedef struct conv_args {
     float gain;
 } conv_args;
 
+/* On cooperative matrices.  False: not this layer, or not on this device. */
+static bool by_matrices(const zn_vk *d, zn_vk_launch *k, const conv_args *g)
+{
+    const zn_tensor y = k->t[0], x = k->t[1], res = k->t[2];
+    const int down = g->cout > 64 || d->has.shared < 40 << 10 ? 4 : 8, across = 8 / down;
+
+    if (!d->has.matrices || x.type != ZN_F16 || k->t[3].type != ZN_F16 || g->cout < PAD || !zn_vk_vectors(x, 8))
+        return false;
+    k->kernel = "conv_matrix";
+    k->matrices = true;
+    k->spec[3] = down;
+    k->spec[4] = across;
+    k->spec[5] = y.type == ZN_F16 && y.ld % 8 == 0 && (uintptr_t)y.data % 16 == 0 &&
+        (!res.data || (res.type == ZN_F16 && res.ld % 8 == 0 && (uintptr_t)res.data % 16 == 0));
+    k->groups = zn_vk_blocks(g->pixels, (size_t)(32 * down)) * zn_vk_blocks((size_t)g->cout, (size_t)(64 * across));
+    return true;
+}
+
 void zn_vk_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
 {
     zn_vk *d = dev;
@@ -142,7 +160,9 @@ void zn_vk_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail
                        .args = &g,
                        .args_size = sizeof g };
 
-    if (w->groups == 1 && w->cout > FEW) {
+    if (w->groups == 1 && by_matrices(d, &k, &g)) {
+        ; /* everything is set */
+    } else if (w->groups == 1 && w->cout > FEW) {
         k.kernel = "conv_tile";
         k.spec[3] = zn_vk_vectors(x, 4);
         k.groups = zn_vk_blocks(g.pixels, TILE) * zn_vk_blocks((size_t)w->cout, TILE);

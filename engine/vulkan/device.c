@@ -214,6 +214,7 @@ static void find_features(zn_vk *d, offers *o)
     o->features.features = (VkPhysicalDeviceFeatures){ .shaderInt16 = VK_FALSE }; /* none of the first ones is used */
     d->has.half = o->half.storageBuffer16BitAccess;
     d->has.half_math = o->math.shaderFloat16;
+    d->has.soft_half = !d->has.half_math && d->has.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
     d->has.full_subgroups = o->subgroups.subgroupSizeControl && o->subgroups.computeFullSubgroups;
     d->has.matrices = d->has.half && d->has.half_math && o->matrices.cooperativeMatrix && has_matrices(d);
 }

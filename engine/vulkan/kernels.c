@@ -8,7 +8,8 @@
 
 #include "cache.h"
 
-/* The shaders, as meson.build lists them: NAME reads and writes float32 alone, NAME_h fp16 also. */
+/* The shaders, as meson.build lists them: NAME reads and writes float32 alone, NAME_h fp16 also, NAME_s the
+ * same without the driver's conversions. */
 #include "shaders.h"
 
 typedef struct pipeline {
@@ -39,9 +40,9 @@ static const zn_vk_shader *find_shader(zn_vk *d, const char *name)
 {
     char whole[64];
 
-    snprintf(whole, sizeof whole, "%.60s%s", name, d->has.half ? "_h" : "");
+    snprintf(whole, sizeof whole, "%.60s%s", name, !d->has.half ? "" : d->has.soft_half ? "_s" : "_h");
     for (size_t i = 0; i < sizeof shaders / sizeof *shaders; i++)
-        if (!strcmp(shaders[i].name, whole) || (d->has.half && !strcmp(shaders[i].name, name)))
+        if (!strcmp(shaders[i].name, whole))
             return &shaders[i];
     d->status = ZN_E_DEVICE;
     snprintf(d->text, sizeof d->text, "there is no Vulkan kernel '%.80s'", name);

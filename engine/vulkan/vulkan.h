@@ -17,13 +17,14 @@ enum {
     ZN_VK_SPECS = 16,     /* specialisation constants of a kernel's own; ids from ZN_VK_FIRST_SPEC on */
     ZN_VK_FIRST_SPEC = 8, /* below: the types of the tensors that are bound */
     ZN_VK_ARGS = 96,      /* bytes of a kernel's own push constants, after at[] */
-    ZN_VK_ABSENT = 2,     /* "type" of a binding that is not used */
+    ZN_VK_ABSENT = 3,     /* "type" of a binding that is not used */
 };
 
 /* What a device can do. */
 typedef struct zn_vk_limits {
     VkPhysicalDeviceType type;
     bool half;             /* 16-bit storage: fp16 tensors */
+    bool soft_half;        /* its conversions from and to fp16 do not work */
     bool half_math;        /* fp16 arithmetic */
     bool matrices;         /* cooperative matrices, 16x16x16, fp16 to fp32, on subgroups of 32 */
     bool full_subgroups;   /* subgroups of a fixed size can be asked for */

@@ -2,19 +2,19 @@
 // common.glsl - what all kernels share: tensors of either type, tails, the number of a workgroup.
 //
 // A kernel defines ARGS, the members of its push constants, before it includes this.  at[i] is the element of binding i at
-// which its tensor begins.  Constants 0 .. 7 are the types of the tensors: 0 float32, 1 fp16, 2 none.
+// which its tensor begins.  Constants 0 .. 7 are the types of the tensors: 0 float32, 1 fp16, 2 bf16, 3 none.
 #ifdef HALF
 #extension GL_EXT_shader_16bit_storage : require
 #endif
 
-layout(constant_id = 0) const int T0 = 2;
-layout(constant_id = 1) const int T1 = 2;
-layout(constant_id = 2) const int T2 = 2;
-layout(constant_id = 3) const int T3 = 2;
-layout(constant_id = 4) const int T4 = 2;
-layout(constant_id = 5) const int T5 = 2;
-layout(constant_id = 6) const int T6 = 2;
-layout(constant_id = 7) const int T7 = 2;
+layout(constant_id = 0) const int T0 = 3;
+layout(constant_id = 1) const int T1 = 3;
+layout(constant_id = 2) const int T2 = 3;
+layout(constant_id = 3) const int T3 = 3;
+layout(constant_id = 4) const int T4 = 3;
+layout(constant_id = 5) const int T5 = 3;
+layout(constant_id = 6) const int T6 = 3;
+layout(constant_id = 7) const int T7 = 3;
 layout(constant_id = 8) const int PRE = 0;  // activations of the tail
 layout(constant_id = 9) const int POST = 0;
 
@@ -23,20 +23,61 @@ layout(push_constant) uniform Args {
     ARGS
 } g;
 
-const int ABSENT = 2;
+const int ABSENT = 3;
 
 #define FLOATS(n, name) layout(std430, binding = n) buffer Floats##n { float name[]; };
+
+// Two halves as floats, and a float as a half.  SOFT: in integers, for Mesa's software device on CPUs without F16C, which
+// has 16-bit storage and stops at any conversion from it.
+#ifdef SOFT
+float half_to_float(uint h)
+{
+    const uint e = h >> 10 & 31, m = h & 0x3ff;
+    const float v = e == 0 ? float(m) / 16777216 : uintBitsToFloat((e == 31 ? 0x7f800000 : (e + 112) << 23) | m << 13);
+
+    return (h & 0x8000) != 0 ? -v : v;
+}
+
+uint float_to_half(float v)
+{
+    const uint bits = floatBitsToUint(v), sign = bits >> 16 & 0x8000, mag = bits & 0x7fffffff, low = mag - (112 << 23);
+
+    if (mag > 0x7f800000)
+        return sign | 0x7e00;
+    if (mag >= 0x477ff000)
+        return sign | 0x7c00;
+    if (mag < 0x38800000)
+        return sign | uint(roundEven(uintBitsToFloat(mag) * 16777216));
+    return sign | low + 0xfff + (low >> 13 & 1) >> 13;
+}
+
+vec2 halves(uint u)
+{
+    return vec2(half_to_float(u & 0xffff), half_to_float(u >> 16));
+}
+#define STORED uint16_t
+#define FROM_HALF(h) half_to_float(uint(h))
+#define TO_HALF(v) uint16_t(float_to_half(v))
+#else
+vec2 halves(uint u)
+{
+    return unpackHalf2x16(u);
+}
+#define STORED float16_t
+#define FROM_HALF(h) float(h)
+#define TO_HALF(v) float16_t(v)
+#endif
 
 // get_NAME(i) and put_NAME(i, v): element i of the tensor at binding n
 #ifdef HALF
 #define TENSOR(n, name)                                                                                                \
     layout(std430, binding = n) buffer Single##n { float name##_f[]; };                                                \
-    layout(std430, binding = n) buffer Half##n { float16_t name##_h[]; };                                              \
-    float get_##name(uint i) { return T##n == 1 ? float(name##_h[g.at[n] + i]) : name##_f[g.at[n] + i]; }              \
+    layout(std430, binding = n) buffer Half##n { STORED name##_h[]; };                                                 \
+    float get_##name(uint i) { return T##n == 1 ? FROM_HALF(name##_h[g.at[n] + i]) : name##_f[g.at[n] + i]; }          \
     void put_##name(uint i, float v)                                                                                   \
     {                                                                                                                  \
         if (T##n == 1)                                                                                                 \
-            name##_h[g.at[n] + i] = float16_t(v);                                                                      \
+            name##_h[g.at[n] + i] = TO_HALF(v);                                                                        \
         else                                                                                                           \
             name##_f[g.at[n] + i] = v;                                                                                 \
     }

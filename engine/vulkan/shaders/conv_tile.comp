@@ -22,7 +22,7 @@ vec4 x_at(uint i)
     i = (g.at[1] + i) / 4;
 #ifdef HALF
     if (T1 == 1)
-        return vec4(unpackHalf2x16(x_h4[i].x), unpackHalf2x16(x_h4[i].y));
+        return vec4(halves(x_h4[i].x), halves(x_h4[i].y));
 #endif
     return x_f4[i];
 }
@@ -32,7 +32,7 @@ vec4 weight_at(uint i)
     i = (g.at[3] + i) / 4;
 #ifdef HALF
     if (T3 == 1)
-        return vec4(unpackHalf2x16(weight_h4[i].x), unpackHalf2x16(weight_h4[i].y));
+        return vec4(halves(weight_h4[i].x), halves(weight_h4[i].y));
 #endif
     return weight_f4[i];
 }

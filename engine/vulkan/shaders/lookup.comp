@@ -5,9 +5,22 @@
 #define ARGS uint n, c, y_ld, table_ld, index_ld, rows;
 #include "common.glsl"
 TENSOR(0, y)
-TENSOR(1, table)
+FLOATS(1, table)
+layout(std430, binding = 1) buffer Words { uint table_words[]; };
 FLOATS(2, index)
 layout(local_size_x = 256) in;
+
+// The table may be of bf16, too.
+float get_table(uint i)
+{
+    i += g.at[1];
+    if (T1 == 0)
+        return table[i];
+
+    const uint word = table_words[i / 2] >> 16 * (i % 2);
+
+    return T1 == 1 ? halves(word).x : uintBitsToFloat(word << 16);
+}
 
 void main()
 {
