@@ -110,13 +110,15 @@ static bool suffices(const VkPhysicalDeviceProperties *p)
         p->limits.maxPushConstantsSize >= ZN_VK_BINDINGS * 4 + ZN_VK_ARGS && p->limits.minStorageBufferOffsetAlignment <= 256;
 }
 
-/* ZENITH_VULKAN_DEVICE is a number of the list or a part of a name; without it the best device is taken. */
+/* ZENITH_VULKAN_DEVICE is a number of the list or a part of a name; without it the best device is taken, but none that is
+ * software: a CPU engine is faster. */
 static bool choose(zn_vk *d, zn_error *err)
 {
     const char *asked = getenv("ZENITH_VULKAN_DEVICE");
     VkPhysicalDevice list[MAX_DEVICES];
     uint32_t n = MAX_DEVICES;
-    int best = -1;
+    int best = 0;
+    bool software = false;
     char *end;
     const long number = asked && *asked ? strtol(asked, &end, 10) : -1;
     const bool by_number = asked && *asked && !*end;
@@ -132,17 +134,23 @@ static bool choose(zn_vk *d, zn_error *err)
         d->api->vkGetPhysicalDeviceProperties2(list[i], &p);
         if (asked && *asked && (by_number ? (long)i != number : !names(p.properties.deviceName, asked)))
             continue;
-        if (suffices(&p.properties) && rank(p.properties.deviceType) > best) {
-            best = rank(p.properties.deviceType);
+        const int score = rank(p.properties.deviceType) + (asked && *asked ? 1 : 0);
+
+        software = software || rank(p.properties.deviceType) == 0;
+        if (suffices(&p.properties) && score > best) {
+            best = score;
             d->gpu = list[i];
         }
     }
-    if (best < 0) {
-        zn_fail(err, ZN_E_DEVICE, "no Vulkan device here has what is needed%s%.60s",
-                asked && *asked ? ", or none is called " : "", asked ? asked : "");
-        return false;
-    }
-    return true;
+    if (best)
+        return true;
+    if (asked && *asked)
+        zn_fail(err, ZN_E_DEVICE, "no Vulkan device that can be used is called '%.60s'", asked);
+    else if (software)
+        zn_fail(err, ZN_E_DEVICE, "Vulkan finds no GPU, only a device in software");
+    else
+        zn_fail(err, ZN_E_DEVICE, "no GPU here has what is needed of Vulkan 1.1");
+    return false;
 }
 
 /* ---- what it offers --------------------------------------------------------------------------------------------------- */
@@ -180,11 +188,12 @@ static bool offer(offers *o, const char *extension, void *features)
 static bool has_matrices(const zn_vk *d)
 {
     enum { MOST = 128 };
+    const char *wanted = getenv("ZENITH_VULKAN_MATRICES"); /* 0: as if there were none */
     VkCooperativeMatrixPropertiesKHR p[MOST];
     uint32_t n = MOST;
     VkResult r;
 
-    if (!d->api->matrices || d->has.subgroup != 32)
+    if (!d->api->matrices || d->has.subgroup != 32 || (wanted && !strcmp(wanted, "0")))
         return false;
     for (int i = 0; i < MOST; i++)
         p[i] = (VkCooperativeMatrixPropertiesKHR){ .sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR };

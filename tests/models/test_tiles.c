@@ -71,7 +71,7 @@ static bool write_picture(void *cookie, zn_rect r, const float *src)
 
 static bool on_gpu(void)
 {
-    return !strcmp(zn_engine_name(engine), "cuda");
+    return zn_engine_is_remote(engine);
 }
 
 static unsigned seed;

@@ -436,7 +436,7 @@ int main(void)
     zn_error err;
 
     for (int e = 0; e < n; e++)
-        n_cpu += list[e].usable && strcmp(list[e].name, "cuda");
+        n_cpu += list[e].usable && strcmp(list[e].name, "cuda") && strcmp(list[e].name, "vulkan");
     if (zn_weights_open(&golden, &file, 1, &err))
         return fprintf(stderr, "%s\n", err.text), 1;
     RUN(recognised);
