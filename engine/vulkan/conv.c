@@ -110,59 +110,74 @@ typedef struct conv_args {
     float gain;
 } conv_args;
 
-/* On cooperative matrices.  False: not this layer, or not on this device. */
-static bool by_matrices(const zn_vk *d, zn_vk_launch *k, const conv_args *g)
+static bool in_eights(zn_tensor t)
 {
-    const zn_tensor y = k->t[0], x = k->t[1], res = k->t[2];
-    const int down = g->cout > 64 || d->has.shared < 40 << 10 ? 4 : 8, across = 8 / down;
+    return !t.data || (t.type == ZN_F16 && t.ld % 8 == 0 && (uintptr_t)t.data % 16 == 0);
+}
 
-    if (!d->has.matrices || x.type != ZN_F16 || k->t[3].type != ZN_F16 || g->cout < PAD || !zn_vk_vectors(x, 8))
+/* The kernel for fp16 inputs and weights.  False: not these tensors. */
+static bool in_half(const zn_vk *d, zn_vk_launch *k, const conv_args *g)
+{
+    const int down = g->cout > 64 ? 4 : 8, across = 8 / down;
+
+    if (k->t[1].type != ZN_F16 || k->t[3].type != ZN_F16 || g->cout < PAD || !zn_vk_vectors(k->t[1], 8) ||
+        d->has.shared < 32 << 10)
         return false;
-    k->kernel = "conv_matrix";
-    k->matrices = true;
+    k->kernel = "conv_half";
+    k->matrices = d->has.matrices;
     k->spec[3] = down;
     k->spec[4] = across;
-    k->spec[5] = y.type == ZN_F16 && y.ld % 8 == 0 && (uintptr_t)y.data % 16 == 0 &&
-        (!res.data || (res.type == ZN_F16 && res.ld % 8 == 0 && (uintptr_t)res.data % 16 == 0));
+    k->spec[5] = in_eights(k->t[0]) && in_eights(k->t[2]);
     k->groups = zn_vk_blocks(g->pixels, (size_t)(32 * down)) * zn_vk_blocks((size_t)g->cout, (size_t)(64 * across));
     return true;
+}
+
+/* k's arguments are in g. */
+static void prepare(zn_vk *d, zn_vk_launch *k, conv_args *g, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
+{
+    zn_type type;
+    int cout_pad;
+    const void *weight = zn_vk_conv_weight(d, w, &type, &cout_pad);
+
+    *g = (conv_args){ (uint32_t)zn_pixels(y),
+                      y.h,
+                      y.w,
+                      x.h,
+                      x.w,
+                      (uint32_t)y.ld,
+                      (uint32_t)x.ld,
+                      t.residual ? (uint32_t)t.residual->ld : 0,
+                      w->cin / w->groups,
+                      w->cout,
+                      cout_pad,
+                      w->cout / w->groups,
+                      w->kh,
+                      w->kw,
+                      w->stride,
+                      w->pad_t,
+                      w->pad_l,
+                      w->cin / w->groups * w->kh * w->kw,
+                      zn_vk_gain(t) };
+    *k = (zn_vk_launch){ .t = { y, x, t.residual ? *t.residual : (zn_tensor){ 0 }, zn_vk_array(weight, type),
+                                zn_vk_floats(zn_vk_conv_bias(w)) },
+                         .spec = { t.pre, t.post, w->up2 },
+                         .work = (double)zn_pixels(y) * w->cout * (g->k + 16.0),
+                         .args = g,
+                         .args_size = sizeof *g };
 }
 
 void zn_vk_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
 {
     zn_vk *d = dev;
-    zn_type type;
-    int cout_pad;
-    const void *weight = zn_vk_conv_weight(d, w, &type, &cout_pad);
-    const conv_args g = { (uint32_t)zn_pixels(y),
-                          y.h,
-                          y.w,
-                          x.h,
-                          x.w,
-                          (uint32_t)y.ld,
-                          (uint32_t)x.ld,
-                          t.residual ? (uint32_t)t.residual->ld : 0,
-                          w->cin / w->groups,
-                          w->cout,
-                          cout_pad,
-                          w->cout / w->groups,
-                          w->kh,
-                          w->kw,
-                          w->stride,
-                          w->pad_t,
-                          w->pad_l,
-                          w->cin / w->groups * w->kh * w->kw,
-                          zn_vk_gain(t) };
-    zn_vk_launch k = { .t = { y, x, t.residual ? *t.residual : (zn_tensor){ 0 }, zn_vk_array(weight, type),
-                              zn_vk_floats(zn_vk_conv_bias(w)) },
-                       .spec = { t.pre, t.post, w->up2 },
-                       .work = (double)zn_pixels(y) * w->cout * (g.k + 16.0),
-                       .args = &g,
-                       .args_size = sizeof g };
+    zn_vk_launch k;
+    conv_args g;
 
-    if (w->groups == 1 && by_matrices(d, &k, &g)) {
-        ; /* everything is set */
-    } else if (w->groups == 1 && w->cout > FEW) {
+    prepare(d, &k, &g, y, x, w, t);
+    if (w->groups == 1 && in_half(d, &k, &g)) {
+        zn_vk_run(d, &k);
+        return;
+    }
+    if (w->groups == 1 && w->cout > FEW) {
         k.kernel = "conv_tile";
         k.spec[3] = zn_vk_vectors(x, 4);
         k.groups = zn_vk_blocks(g.pixels, TILE) * zn_vk_blocks((size_t)w->cout, TILE);
@@ -171,4 +186,19 @@ void zn_vk_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail
         k.groups = zn_vk_blocks((size_t)g.pixels * (size_t)w->cout, ANY_THREADS);
     }
     zn_vk_run(d, &k);
+}
+
+bool zn_vk_conv_fused(zn_vk *d, zn_tensor y, zn_tensor x, const zn_conv *w, float eps, bool gate)
+{
+    zn_vk_launch k;
+    conv_args g;
+
+    prepare(d, &k, &g, y, x, w, (zn_tail){ 0 });
+    if (w->groups != 1 || (gate && w->cout % 16) || !in_half(d, &k, &g))
+        return false;
+    k.spec[6] = gate;
+    k.spec[7] = eps >= 0;
+    memcpy(&g.pad_t, &eps, sizeof eps); /* there is no padding */
+    zn_vk_run(d, &k);
+    return true;
 }

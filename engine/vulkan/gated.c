@@ -55,13 +55,17 @@ static void strip(zn_vk *d, zn_tensor y, zn_tensor x, const zn_gated *w, int n, 
     const zn_tensor u = place(&room, x, a1 - a0, x.c), v = place(&room, x, h, x.c), g = rows_of(u, 0, 0, h);
     const zn_tensor wide = place(&room, x, a1 - a0, 2 * x.c), wide2 = rows_of(wide, 0, 0, h);
 
-    zn_vk_norm(d, u, around, &norm, NULL, (zn_tail){ 0 });
-    zn_vk_conv2d(d, wide, u, &w->pw1, (zn_tail){ 0 });
+    if (!zn_vk_conv_fused(d, wide, around, &w->pw1, w->eps, false)) {
+        zn_vk_norm(d, u, around, &norm, NULL, (zn_tail){ 0 });
+        zn_vk_conv2d(d, wide, u, &w->pw1, (zn_tail){ 0 });
+    }
     depthwise(d, g, wide, i0 - a0, &w->dw);
     zn_vk_conv2d(d, v, g, &w->pw2, (zn_tail){ .residual = &in });
-    zn_vk_norm(d, g, v, &norm, NULL, (zn_tail){ 0 });
-    zn_vk_conv2d(d, wide2, g, &w->pw3, (zn_tail){ 0 });
-    zn_vk_binary(d, g, zn_slice(wide2, 0, x.c), zn_slice(wide2, x.c, x.c), ZN_MUL, (zn_tail){ 0 });
+    if (!zn_vk_conv_fused(d, g, v, &w->pw3, w->eps, true)) {
+        zn_vk_norm(d, g, v, &norm, NULL, (zn_tail){ 0 });
+        zn_vk_conv2d(d, wide2, g, &w->pw3, (zn_tail){ 0 });
+        zn_vk_binary(d, g, zn_slice(wide2, 0, x.c), zn_slice(wide2, x.c, x.c), ZN_MUL, (zn_tail){ 0 });
+    }
     zn_vk_conv2d(d, out, g, &w->pw4, (zn_tail){ .residual = &v });
 }
 

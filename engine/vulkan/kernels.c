@@ -9,7 +9,7 @@
 #include "cache.h"
 
 /* The shaders, as meson.build lists them: NAME reads and writes float32 alone, NAME_h fp16 also, NAME_s the
- * same without the driver's conversions. */
+ * same without the driver's conversions, NAME_m with cooperative matrices. */
 #include "shaders.h"
 
 typedef struct pipeline {
@@ -36,11 +36,14 @@ VkDescriptorSetLayout zn_vk_set_layout(const zn_vk *d)
     return d->kernels->set_layout;
 }
 
-static const zn_vk_shader *find_shader(zn_vk *d, const char *name)
+static const zn_vk_shader *find_shader(zn_vk *d, const char *name, bool matrices)
 {
     char whole[64];
 
-    snprintf(whole, sizeof whole, "%.60s%s", name, !d->has.half ? "" : d->has.soft_half ? "_s" : "_h");
+    snprintf(whole, sizeof whole, "%.60s%s", name, matrices                ? "_m"
+                 : !d->has.half   ? ""
+                 : d->has.soft_half ? "_s"
+                                    : "_h");
     for (size_t i = 0; i < sizeof shaders / sizeof *shaders; i++)
         if (!strcmp(shaders[i].name, whole))
             return &shaders[i];
@@ -87,7 +90,7 @@ static VkPipeline make(zn_vk *d, const zn_vk_shader *s, const int32_t *spec, boo
 VkPipeline zn_vk_pipeline(zn_vk *d, const zn_vk_launch *k)
 {
     struct zn_vk_kernels *all = d->kernels;
-    const zn_vk_shader *s = find_shader(d, k->kernel);
+    const zn_vk_shader *s = find_shader(d, k->kernel, k->matrices);
     pipeline p = { .shader = s };
 
     if (!s)

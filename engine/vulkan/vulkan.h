@@ -62,7 +62,7 @@ typedef struct zn_vk_launch {
     double work;      /* multiply-adds, or about as much time: a submission is no longer than the device can bear */
     const void *args; /* at most ZN_VK_ARGS bytes */
     size_t args_size;
-    bool matrices; /* needs whole subgroups of 32 */
+    bool matrices; /* the kernel with cooperative matrices; has whole subgroups of 32 */
 } zn_vk_launch;
 
 /* record.c: records the launch.  After a failure nothing more is launched; sync reports it. */
@@ -146,6 +146,9 @@ size_t zn_vk_conv_scratch(void *dev, const zn_conv *w);
 void zn_vk_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias);
 bool zn_vk_conv_pack_rows(void *dev, const zn_conv *w, const zn_row_source *rows, const float *bias);
 void zn_vk_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
+/* A 1x1 convolution of pixels that are normalised first (layer norm without gamma and beta), if eps >= 0, and the product of the
+ * halves of its outputs, if gate.  False: not these tensors, nothing was done. */
+bool zn_vk_conv_fused(zn_vk *d, zn_tensor y, zn_tensor x, const zn_conv *w, float eps, bool gate);
 /* Where a layer's bias is, and its weights [k][cout_pad], of *type.  int8 and int4: expanded, to fp16. */
 const float *zn_vk_conv_bias(const zn_conv *w);
 const void *zn_vk_conv_weight(zn_vk *d, const zn_conv *w, zn_type *type, int *cout_pad);
