@@ -2,7 +2,7 @@
 /* norm.c - layer and RMS norm in one kernel; group norm in three: statistics of chunks, scales of channels, the result. */
 #include "vulkan.h"
 
-enum { ROW_THREADS = 128, THREADS = 256, FINAL_THREADS = 64, CHUNK = 1 << 14, MAX_CHUNKS = 256 };
+enum { ROW_THREADS = 128, THREADS = 256, CHUNK = 1 << 12, MAX_CHUNKS = 512 };
 
 static uint32_t ld_of(const zn_tensor *t)
 {
@@ -12,6 +12,11 @@ static uint32_t ld_of(const zn_tensor *t)
 static zn_tensor or_none(const zn_tensor *t)
 {
     return t ? *t : (zn_tensor){ 0 };
+}
+
+static bool fours(zn_tensor t)
+{
+    return t.type == ZN_F16 && zn_vk_vectors(t, 4);
 }
 
 static void row_norm(zn_vk *d, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t)
@@ -55,10 +60,11 @@ static void find_scales(zn_vk *d, float *scale, float *shift, int to_ld, float *
     const struct {
         uint32_t pixels, groups, size, chunk, chunks, n, to_ld;
         float eps;
-    } second = { pixels, groups, size, chunk, chunks, (uint32_t)(x.n * x.c), (uint32_t)to_ld, w->eps };
+    } second = { pixels, groups, size, chunk, chunks, (uint32_t)x.n * groups, (uint32_t)to_ld, w->eps };
 
     zn_vk_run(d, &(zn_vk_launch){ .kernel = "group_partial",
                                   .t = { zn_vk_floats(partial), x },
+                                  .spec = { [2] = fours(x) && size % 4 == 0 },
                                   .groups = first.n,
                                   .work = 16 * (double)zn_pixels(x) * x.c,
                                   .args = &first,
@@ -66,7 +72,7 @@ static void find_scales(zn_vk *d, float *scale, float *shift, int to_ld, float *
     zn_vk_run(d, &(zn_vk_launch){ .kernel = "group_final",
                                   .t = { zn_vk_floats(scale), zn_vk_floats(partial), zn_vk_floats(shift),
                                          zn_vk_floats(w->gamma), zn_vk_floats(w->beta) },
-                                  .groups = zn_vk_blocks(second.n, FINAL_THREADS),
+                                  .groups = second.n,
                                   .work = 16 * (double)second.n * chunks,
                                   .args = &second,
                                   .args_size = sizeof second });
@@ -88,6 +94,7 @@ static void apply(zn_vk *d, zn_tensor y, zn_tensor x, const float *scale, const 
                   const zn_modulation *m, zn_tail t)
 {
     const size_t n = zn_pixels(x) * (size_t)x.c;
+    const bool vectors = fours(x) && fours(y);
     const struct {
         uint32_t n, c, image, of_ld, y_ld, x_ld, res_ld, scale_ld, shift_ld, gate_ld;
         float gain;
@@ -106,8 +113,8 @@ static void apply(zn_vk *d, zn_tensor y, zn_tensor x, const float *scale, const 
     zn_vk_run(d, &(zn_vk_launch){ .kernel = "scale",
                                   .t = { y, x, or_none(t.residual), zn_vk_floats(scale), zn_vk_floats(shift), m->scale,
                                          m->shift, m->gate },
-                                  .spec = { t.pre, t.post },
-                                  .groups = zn_vk_blocks(n, THREADS),
+                                  .spec = { t.pre, t.post, vectors },
+                                  .groups = zn_vk_blocks(n, vectors ? 4 * THREADS : THREADS),
                                   .work = 16 * (double)n,
                                   .args = &g,
                                   .args_size = sizeof g });

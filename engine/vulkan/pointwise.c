@@ -26,6 +26,35 @@ static zn_tensor or_none(const zn_tensor *t)
 enum { MAP, ADD, MULTIPLY, STEP };                                         /* OP in pointwise.comp */
 enum { SPREAD_NONE, SPREAD_VECTOR, SPREAD_PIXEL, SPREAD_ONE };             /* SPREAD */
 
+static bool eights(zn_tensor t)
+{
+    return !t.data || (t.type == ZN_F16 && zn_vk_vectors(t, 8));
+}
+
+/* fp16 in vectors of 8.  False: not these tensors. */
+static bool pointwise8(zn_vk *d, zn_tensor y, zn_tensor a, zn_tensor b, int op, zn_tail t)
+{
+    const zn_tensor res = or_none(t.residual);
+    const size_t n = elements(y) / 8;
+    const bool dense = y.ld == y.c && a.ld == a.c && b.ld == b.c && res.ld == res.c;
+    const struct {
+        uint32_t n, c, y_ld, a_ld, b_ld, res_ld;
+        float gain;
+    } g = { (uint32_t)n,    dense ? 0 : (uint32_t)y.c / 8, (uint32_t)y.ld, (uint32_t)a.ld,
+            (uint32_t)b.ld, ld_of(t.residual),             zn_vk_gain(t) };
+
+    if (!y.data || !eights(y) || !eights(a) || !eights(b) || !eights(res) || y.type != ZN_F16 || a.type != ZN_F16)
+        return false;
+    zn_vk_run(d, &(zn_vk_launch){ .kernel = "pointwise8",
+                                  .t = { y, a, res, b },
+                                  .spec = { t.pre, t.post, op },
+                                  .groups = zn_vk_blocks(n, THREADS),
+                                  .work = 8 * (double)elements(y),
+                                  .args = &g,
+                                  .args_size = sizeof g });
+    return true;
+}
+
 static void pointwise(zn_vk *d, zn_tensor y, zn_tensor a, zn_tensor b, int op, int spread, zn_tail t,
                       const float *coefs, float clip)
 {
@@ -42,6 +71,8 @@ static void pointwise(zn_vk *d, zn_tensor y, zn_tensor a, zn_tensor b, int op, i
             zn_vk_gain(t),
             clip };
 
+    if (spread == SPREAD_NONE && op != STEP && pointwise8(d, y, a, b, op, t))
+        return;
     zn_vk_run(d, &(zn_vk_launch){ .kernel = "pointwise",
                                   .t = { y, a, or_none(t.residual), b, zn_vk_floats(coefs) },
                                   .spec = { t.pre, t.post, op, spread },

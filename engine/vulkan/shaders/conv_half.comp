@@ -17,6 +17,7 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #endif
 #include "conv.glsl"
+#include "half.glsl"
 layout(std430, binding = 0) buffer Eight0 { uvec4 y_8[]; };
 layout(std430, binding = 1) buffer Eight1 { uvec4 x_8[]; };
 layout(std430, binding = 2) buffer Eight2 { uvec4 res_8[]; };
@@ -63,33 +64,6 @@ int output_of(int column)
     return GATE != 0 ? column / 16 * 8 + column / 8 % 2 * (g.cout / 2) : column;
 }
 
-float[8] eight(uvec4 u)
-{
-    float v[8];
-
-    for (int i = 0; i < 4; i++) {
-        const vec2 two = halves(u[i]);
-
-        v[2 * i] = two.x;
-        v[2 * i + 1] = two.y;
-    }
-    return v;
-}
-
-uint two_halves(float a, float b)
-{
-#ifdef SOFT
-    return float_to_half(a) | float_to_half(b) << 16;
-#else
-    return packHalf2x16(vec2(a, b));
-#endif
-}
-
-uvec4 as_halves(float v[8])
-{
-    return uvec4(two_halves(v[0], v[1]), two_halves(v[2], v[3]), two_halves(v[4], v[5]), two_halves(v[6], v[7]));
-}
-
 // The tail of outputs o .. o+7 of pixel p, of `outputs` in all.
 void put_eight(uint p, uint o, uint outputs, float v[8])
 {
@@ -105,7 +79,7 @@ void put_eight(uint p, uint o, uint outputs, float v[8])
         }
         for (int i = 0; i < 8; i++)
             v[i] = act(v[i], POST);
-        y_8[(g.at[0] + p * g.y_ld + o) / 8] = as_halves(v);
+        y_8[(g.at[0] + p * g.y_ld + o) / 8] = as_eight(v);
     } else {
         for (uint i = 0; i < 8; i++)
             if (o + i < outputs)
@@ -162,7 +136,7 @@ uvec4 normalised(uvec4 u, int row)
 
     for (int i = 0; i < 8; i++)
         v[i] = (v[i] - means[row]) * inverses[row];
-    return as_halves(v);
+    return as_eight(v);
 }
 
 #ifdef MATRICES

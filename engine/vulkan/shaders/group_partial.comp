@@ -5,8 +5,11 @@
 #extension GL_GOOGLE_include_directive : require
 #define ARGS uint pixels, x_ld, groups, size, chunk, chunks, n; // size: channels of a group; n: workgroups
 #include "common.glsl"
+#include "half.glsl"
 FLOATS(0, partial)
 TENSOR(1, x)
+layout(std430, binding = 1) buffer Four1 { uvec2 x_4[]; };
+layout(constant_id = 10) const int FOURS = 0; // groups are vectors of 4 elements of fp16
 
 const uint THREADS = 256;
 layout(local_size_x = 256) in;
@@ -40,14 +43,30 @@ void main()
     const uint base = (image * g.pixels + first) * g.x_ld + group * g.size;
     float sum = 0, mean;
 
-    for (uint i = gl_LocalInvocationID.x; i < len; i += THREADS)
-        sum += get_x(base + i / g.size * g.x_ld + i % g.size);
+    if (FOURS != 0) {
+        for (uint i = 4 * gl_LocalInvocationID.x; i < len; i += 4 * THREADS) {
+            const vec4 v = four(x_4[(g.at[1] + base + i / g.size * g.x_ld + i % g.size) / 4]);
+
+            sum += v.x + v.y + (v.z + v.w);
+        }
+    } else {
+        for (uint i = gl_LocalInvocationID.x; i < len; i += THREADS)
+            sum += get_x(base + i / g.size * g.x_ld + i % g.size);
+    }
     mean = sum_of_all(sum) / float(len);
     sum = 0;
-    for (uint i = gl_LocalInvocationID.x; i < len; i += THREADS) {
-        const float v = get_x(base + i / g.size * g.x_ld + i % g.size) - mean;
+    if (FOURS != 0) {
+        for (uint i = 4 * gl_LocalInvocationID.x; i < len; i += 4 * THREADS) {
+            const vec4 v = four(x_4[(g.at[1] + base + i / g.size * g.x_ld + i % g.size) / 4]) - mean;
 
-        sum += v * v;
+            sum += dot(v, v);
+        }
+    } else {
+        for (uint i = gl_LocalInvocationID.x; i < len; i += THREADS) {
+            const float v = get_x(base + i / g.size * g.x_ld + i % g.size) - mean;
+
+            sum += v * v;
+        }
     }
     sum = sum_of_all(sum);
     if (gl_LocalInvocationID.x == 0) {
