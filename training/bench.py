@@ -16,9 +16,23 @@ import nets
 import train
 
 
-def check(names=("denoise-fast", "denoise-balanced", "denoise-best"), device="cuda", kind=torch.bfloat16, side=128):
-    """The fast path against the float32 modules, forward and gradients."""
+def both(net, fast, side, device):
+    """What the plain and the fast path add to a picture."""
     import kernels
+    x, s = (torch.rand(2, 3, side, side, device=device) for _ in range(2))
+    if isinstance(net, nets.Denoiser):
+        return net(x, s) - x, kernels.forward(fast, x, s) - x
+    if isinstance(net, nets.Restorer):
+        told = torch.rand(2, net.TOLD, side // 2, side // 2, device=device)
+        return net(x, told) - x, kernels.restore(fast, x, told) - x
+    lows = {k: (torch.rand(k, 3, side, side, device=device), torch.rand(k, net.TOLD, side, side, device=device)) for k in net.SCALES}
+    made = kernels.upscale(fast, lows)
+    base = {k: torch.nn.functional.interpolate(v[0], scale_factor=k) for k, v in lows.items()}
+    return tuple(torch.cat([(f(k) - base[k]).flatten() for k in lows]) for f in (lambda k: net(*lows[k], k), made.get))
+
+
+def check(names=("denoise-fast", "denoise-balanced", "denoise-best", "restore", "upscale", "upscale-small"), device="cuda", kind=torch.bfloat16, side=128):
+    """The fast path against the float32 modules, forward and gradients."""
     for name in names:
         torch.manual_seed(0)
         net = nets.build(name).to(device)
@@ -26,8 +40,8 @@ def check(names=("denoise-fast", "denoise-balanced", "denoise-best"), device="cu
             for p in net.parameters():
                 p += 0.02 * torch.randn_like(p)
         fast = copy.deepcopy(net).to(kind)
-        x, s, t = (torch.rand(2, 3, side, side, device=device) for _ in range(3))
-        a, b = net(x, s) - x, kernels.forward(fast, x, s) - x
+        a, b = both(net, fast, side, device)
+        t = torch.rand_like(a)
         ga = torch.autograd.grad((a * t).sum(), list(net.parameters()))
         gb = torch.autograd.grad((b * t).sum(), list(fast.parameters()))
         far = [(float((p - q.float()).norm() / (p.norm() + 1e-9)), k) for (k, _), p, q in zip(net.named_parameters(), ga, gb)]
@@ -93,7 +107,7 @@ if __name__ == "__main__":
     p.add_argument("--cpu", action="store_true")
     a = p.parse_args()
     if a.cpu:
-        check(["tiny-denoise"], "cpu", torch.float32, 32)
+        check(["tiny-denoise", "tiny-restore", "tiny-upscale"], "cpu", torch.float32, 32)
         raise SystemExit
     if not a.photos:
         p.error("--photos is needed")

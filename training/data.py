@@ -23,11 +23,22 @@ def half(image):
 
 
 def pictures(folders):
-    files = [p for f in folders for p in Path(f).rglob("*") if p.suffix.lower() in (".jpg", ".jpeg", ".png")]
+    files = [p for f in folders for p in Path(f).rglob("*") if p.suffix.lower() in (".jpg", ".jpeg", ".png", ".webp")]
     files.sort(key=lambda p: p.name)
     if not files:
         raise SystemExit(f"no pictures under {', '.join(map(str, folders))}")
     return files
+
+
+CELL = 16       # pixels a side, of a map of detail
+
+
+def detail(image):
+    """How strong the differences of neighbouring pixels are around each cell of an image [H,W,3]."""
+    g = image[..., 1].float()
+    g = (g[1:, :-1] - g[:-1, :-1]).abs() + (g[:-1, 1:] - g[:-1, :-1]).abs()
+    g = F.avg_pool2d(F.pad(g, (0, 1, 0, 1))[None, None], CELL)
+    return F.avg_pool2d(g, 5, 1, 2, count_include_pad=False)[0, 0]
 
 
 class Crops:
@@ -37,7 +48,8 @@ class Crops:
         with ThreadPoolExecutor() as pool:
             full = list(pool.map(read, pictures(folders)[:limit]))
             small = list(pool.map(half, full))
-        images = full + small
+            images = full + small
+            maps = list(pool.map(detail, images))
         self.buffer = torch.cat([i.flatten() for i in images]).to(device)
         size = torch.tensor([i.shape[:2] for i in images])
         area = size.prod(1)
@@ -48,21 +60,39 @@ class Crops:
         weight[:n] *= (1 - half_share) / weight[:n].sum()
         weight[n:] *= half_share / weight[n:].sum()
         self.weight, self.smallest, self.device, self.count = weight, size.amin(1), device, n
+        self.detail = torch.cat([m.flatten() for m in maps]).to(device)
+        self.detail_start = F.pad(torch.cumsum(torch.tensor([m.numel() for m in maps]), 0), (1, 0))[:-1].to(device)
+        self.detail_w = torch.tensor([m.shape[1] for m in maps], device=device)
 
-    def sampler(self, batch, side, pool=1):
-        """A function that returns [batch,3,side,side] float in 0..1; crops i, i + batch/pool, ... are of one photograph."""
+    def sampler(self, batch, side, pool=1, picky=False):
+        """A function that returns [batch,3,side,side] float in 0..1; crops i, i + batch/pool, ... are of one photograph.  picky: of
+        two places, mostly the one with more detail."""
         dev = self.device
         edge = torch.cumsum(self.weight * (self.smallest >= side), 0)
         edge = (edge / edge[-1]).float().to(dev)
         u = torch.arange(side, device=dev)
         rgb = torch.arange(3, device=dev)
 
-        def sample():
-            r = torch.rand(6, batch, device=dev)
+        def place(r):
             k = torch.searchsorted(edge, r[0, :batch // pool]).clamp_(max=len(edge) - 1).repeat(pool)
             h, w = self.h[k], self.w[k]
             y0 = (r[1] * (h - side + 1)).long().clamp_(min=0).minimum(h - side)
             x0 = (r[2] * (w - side + 1)).long().clamp_(min=0).minimum(w - side)
+            return k, y0, x0
+
+        def found(k, y0, x0):
+            last_y, last_x = self.h[k] // CELL - 1, self.w[k] // CELL - 1
+            y, x = ((y0 + side // 2) // CELL).minimum(last_y), ((x0 + side // 2) // CELL).minimum(last_x)
+            return self.detail[self.detail_start[k] + y * self.detail_w[k] + x]
+
+        def sample():
+            r = torch.rand(6, batch, device=dev)
+            k, y0, x0 = place(r)
+            if picky:
+                other = place(torch.rand(3, batch, device=dev))
+                swap = (found(*other) > found(k, y0, x0)) & (torch.rand(batch, device=dev) < 0.85)
+                k, y0, x0 = (torch.where(swap, b, a) for a, b in zip((k, y0, x0), other))
+            w = self.w[k]
             a = torch.where((r[3] < 0.5)[:, None], u, side - 1 - u)
             b = torch.where((r[4] < 0.5)[:, None], u, side - 1 - u)
             turn = (r[5] < 0.5)                             # rows walk along y, or along x
@@ -95,33 +125,47 @@ def _constants(dev):
         grey = torch.tensor([128.0, 0, 0]).view(3, 1, 1)
         cross = torch.tensor([[0, 1, 0], [1, 4, 1], [0, 1, 0]]) / 4
         square = torch.tensor([[1, 2, 1], [2, 4, 2], [1, 2, 1]]) / 4
-        _consts[dev] = [t.to(dev) for t in (dct, table, ycc, ycc.inverse(), grey, cross, square)]
+        usual = torch.tensor([[5, 3]])
+        _consts[dev] = [t.to(dev) for t in (dct, table, ycc, ycc.inverse(), grey, cross, square, usual)]
     return _consts[dev]
 
 
 def _through_blocks(y, q):
-    """What 8x8 cosine blocks leave of the planes y [N,C,H,W] with the steps q [N,C,8,8]; the lattice begins anywhere."""
+    """What 8x8 cosine blocks leave of the planes y [N,C,H,W] with the steps q [N,C,8,8]; H and W are multiples of 8."""
     dct = _constants(y.device)[0]
     n, c, h, w = y.shape
-    y = F.pad(y, (3, -(w + 3) % 8, 5, -(h + 5) % 8), mode="replicate")
-    b = y.view(n, c, y.shape[2] // 8, 8, y.shape[3] // 8, 8).permute(0, 1, 2, 4, 3, 5)
+    b = y.view(n, c, h // 8, 8, w // 8, 8).permute(0, 1, 2, 4, 3, 5)
     q = q.view(n, c, 1, 1, 8, 8)
     b = dct.T @ ((dct @ b @ dct.T / q).round() * q) @ dct
-    return b.permute(0, 1, 2, 4, 3, 5).reshape(y.shape)[..., 5:5 + h, 3:3 + w]
+    return b.permute(0, 1, 2, 4, 3, 5).reshape(y.shape)
 
 
-def jpeg(x, quality, coarse=None):
+def _rows(x, index, dim):
+    """x [N,C,H,W] with the rows (dim 2) or columns (dim 3) that index [N,K] names, for each picture others."""
+    index = index[:, None, :, None] if dim == 2 else index[:, None, None, :]
+    shape = [*x.shape[:2], *(index.shape[d] if d == dim else x.shape[d] for d in (2, 3))]
+    return x.gather(dim, index.expand(shape))
+
+
+def jpeg(x, quality, coarse=None, phase=None):
     """What a JPEG file of this quality (1..100, [N,1,1,1]) leaves of x in 0..1; where `coarse` [N,1,1,1] is true its colours have
-    half the size, as most files have them."""
-    _, table, ycc, rgb, grey, _, _ = _constants(x.device)
+    half the size, as most files have them.  phase [N,2]: x begins at this row and column of the file's blocks; None: at (5, 3)."""
+    _, table, ycc, rgb, grey, _, _, usual = _constants(x.device)
+    n, _, *size = x.shape
+    phase = usual.expand(n, 2) if phase is None else phase
+    for d in (0, 1):
+        at = torch.arange((size[d] + 7 + 15) // 16 * 16, device=x.device) - phase[:, d:d + 1]
+        x = _rows(x, at.clamp(0, size[d] - 1), d + 2)
     scale = torch.where(quality < 50, 50 / quality, 2 - quality / 50)
     q = (table * scale).round().clamp(1, 255)
-    y = torch.einsum("ij,njhw->nihw", ycc, x.clamp(0, 1) * 255) - grey
+    y = torch.einsum("ij,njhw->nihw", ycc, (x.clamp(0, 1) * 255).round()) - grey
     whole = _through_blocks(y, q)
     if coarse is not None:
         colours = F.interpolate(_through_blocks(F.avg_pool2d(y[:, 1:], 2), q[:, 1:]), scale_factor=2, mode="bilinear")
         whole = torch.where(coarse, torch.cat([whole[:, :1], colours], 1), whole)
     y = torch.einsum("ij,njhw->nihw", rgb, whole + grey)
+    for d in (0, 1):
+        y = _rows(y, torch.arange(size[d], device=x.device) + phase[:, d:d + 1], d + 2)
     return (y.round() / 255).clamp(0, 1)
 
 
@@ -154,7 +198,7 @@ def camera(x):
     share = r[4]
     deviation = gain * torch.sqrt(share * linear / gain + (1 - share) * 0.05 + 1e-4)
     mosaic = (mine * deviation).sum(1, keepdim=True) * torch.randn(n, 1, h, w, device=dev)
-    *_, cross, square = _constants(dev)                                    # bilinear, of half the pixels and of a quarter
+    *_, cross, square, _ = _constants(dev)                                    # bilinear, of half the pixels and of a quarter
     spread = lambda v, k: F.conv2d(F.pad(v, (1, 1, 1, 1), mode="reflect"), k.expand(v.shape[1], 1, 3, 3), groups=v.shape[1])
     green = spread(mine[:, 1:2] * mosaic, cross)
     differing = r[5] * green                        # how much of it red and blue take along

@@ -374,10 +374,8 @@ def shuffle(f):
     return f.view(n, h, w, c // 4, 2, 2).permute(0, 1, 4, 2, 5, 3).reshape(n, 2 * h, 2 * w, c // 4)
 
 
-def forward(net, x, s):
-    """nets.Denoiser.forward for a copy of the network in 16 bits; x and s float32 NCHW."""
-    f = F.pixel_unshuffle(torch.cat([x, s], 1), 2).permute(0, 2, 3, 1).to(net.intro.weight.dtype)
-    f = conv(net.intro, f)
+def levels(net, f):
+    """nets.Levels.levels of NHWC."""
     skips = []
     for l, level in enumerate(net.enc):
         f = run_blocks(level, f)
@@ -387,5 +385,32 @@ def forward(net, x, s):
     f = run_blocks(net.mid, f)
     for l in reversed(range(len(net.dec))):
         f = run_blocks(net.dec[l], shuffle(F.linear(f, net.up[l].weight.flatten(1))) + skips[l])
-    f = conv(net.outro, f).float()
+    return f
+
+
+def nhwc(net, x):
+    return x.permute(0, 2, 3, 1).to(net.mid[0].pw1.weight.dtype)
+
+
+def forward(net, x, s):
+    """nets.Denoiser.forward for a copy of the network in 16 bits; x and s float32 NCHW."""
+    f = conv(net.intro, nhwc(net, F.pixel_unshuffle(torch.cat([x, s], 1), 2)))
+    f = conv(net.outro, levels(net, f)).float()
     return x + shuffle(f).permute(0, 3, 1, 2)
+
+
+def restore(net, x, told):
+    """nets.Restorer.forward likewise."""
+    f = conv(net.intro, nhwc(net, torch.cat([F.pixel_unshuffle(x, 2), told], 1)))
+    f = conv(net.outro, levels(net, f)).float()
+    return x + shuffle(f).permute(0, 3, 1, 2)
+
+
+def upscale(net, lows):
+    """nets.Upscaler.forward likewise, of several scales at once: {scale: (x, told)}, all of one size -> {scale: y}."""
+    f = levels(net, torch.cat([conv(net.intro[f"x{s}"], nhwc(net, torch.cat(v, 1))) for s, v in lows.items()]))
+    out = {}
+    for (s, (x, _)), g in zip(lows.items(), f.split([len(x) for x, _ in lows.values()])):
+        y = conv(net.outro[f"x{s}"], g).float().permute(0, 3, 1, 2)
+        out[s] = F.interpolate(x, scale_factor=s) + F.pixel_shuffle(y, s)
+    return out

@@ -15,6 +15,16 @@ DENOISERS = {
     "denoise-best": dict(widths=(96, 192, 384), enc=(7, 7), mid=8, dec=(12, 10)),
     "tiny-denoise": dict(widths=(16, 32, 48), enc=(1, 1), mid=1, dec=(1, 1)),   # for trying the code
 }
+# the same for two levels, at the picture's size and at 1/2
+UPSCALERS = {
+    "upscale": dict(widths=(64, 128), enc=(6,), mid=12, dec=(12,)),
+    "upscale-small": dict(widths=(32, 64), enc=(4,), mid=8, dec=(8,)),
+    "tiny-upscale": dict(widths=(16, 32), enc=(1,), mid=1, dec=(1,)),
+}
+RESTORERS = {
+    "restore": dict(widths=(48, 96, 192), enc=(5, 4), mid=4, dec=(8, 6)),
+    "tiny-restore": dict(widths=(16, 32, 48), enc=(1, 1), mid=1, dec=(1, 1)),
+}
 LEVEL_FOR = ("denoise-fast", "denoise-balanced", "denoise-best")    # of the estimator's outputs, in this order
 AUTOENCODERS = {"zenith-tae": dict(z=16), "tiny-tae": dict(z=4)}
 
@@ -60,31 +70,19 @@ def blocks(n, c):
     return nn.ModuleList(Block(c) for _ in range(n))
 
 
-class Denoiser(nn.Module):
-    """U-Net on the 2x pixel-unshuffled picture; levels at 1/2, 1/4 and 1/8 of its size.
-
-    x [N,3,H,W] in 0..1, s [N,3,H,W] the noise's standard deviation in the same units;
-    H and W are multiples of 8 (denoise() below pads)."""
+class Levels(nn.Module):
+    """A U-Net of blocks: what the denoisers, the restorers and the upscalers share."""
 
     def __init__(self, widths, enc, mid, dec):
         super().__init__()
         c, levels = widths, len(enc)
-        self.intro = nn.Conv2d(24, c[0], 3, padding=1)
         self.enc = nn.ModuleList(blocks(enc[l], c[l]) for l in range(levels))
         self.down = nn.ModuleList(nn.Conv2d(c[l], c[l + 1], 2, stride=2) for l in range(levels))
         self.mid = blocks(mid, c[-1])
         self.up = nn.ModuleList(nn.Conv2d(c[l + 1], 4 * c[l], 1, bias=False) for l in range(levels))
         self.dec = nn.ModuleList(blocks(dec[l], c[l]) for l in range(levels))
-        self.outro = nn.Conv2d(c[0], 12, 3, padding=1)
-        nn.init.zeros_(self.outro.bias)
-        with torch.no_grad():
-            self.outro.weight *= 0.1
 
-    def forward(self, x, s):
-        return x + self.change(x, s)
-
-    def change(self, x, s):
-        f = self.intro(F.pixel_unshuffle(torch.cat([x, s], 1), 2))
+    def levels(self, f):
         skips = []
         for l, level in enumerate(self.enc):
             for b in level:
@@ -97,7 +95,75 @@ class Denoiser(nn.Module):
             f = F.pixel_shuffle(self.up[l](f), 2) + skips[l]
             for b in self.dec[l]:
                 f = b(f)
-        return F.pixel_shuffle(self.outro(f), 2)
+        return f
+
+
+def last_conv(c, out):
+    """A 3x3 convolution that begins with small outputs."""
+    conv = conv3(c, out)
+    nn.init.zeros_(conv.bias)
+    with torch.no_grad():
+        conv.weight *= 0.1
+    return conv
+
+
+class Denoiser(Levels):
+    """On the 2x pixel-unshuffled picture; levels at 1/2, 1/4 and 1/8 of its size.
+
+    x [N,3,H,W] in 0..1, s [N,3,H,W] the noise's standard deviation in the same units;
+    H and W are multiples of 8 (denoise() below pads)."""
+
+    def __init__(self, widths, enc, mid, dec):
+        super().__init__(widths, enc, mid, dec)
+        self.intro = conv3(24, widths[0])
+        self.outro = last_conv(widths[0], 12)
+
+    def forward(self, x, s):
+        return x + self.change(x, s)
+
+    def change(self, x, s):
+        return F.pixel_shuffle(self.outro(self.levels(self.intro(F.pixel_unshuffle(torch.cat([x, s], 1), 2)))), 2)
+
+
+class Restorer(Levels):
+    """Undoes blur, JPEG compression and noise.  x [N,3,H,W] in 0..1; told [N,6,H/2,W/2]: how much noise (deviation in x's units),
+    artefacts (1 - quality/100) and blur (deviation of the kernel along an axis, in units of 4 pixels) there is, then for each of them
+    1 where that is known; where it is not, both are 0 and the network finds out.  H and W are multiples of 8."""
+
+    TOLD = 6
+
+    def __init__(self, widths, enc, mid, dec):
+        super().__init__(widths, enc, mid, dec)
+        self.intro = conv3(12 + self.TOLD, widths[0])
+        self.outro = last_conv(widths[0], 12)
+
+    def forward(self, x, told):
+        f = self.intro(torch.cat([F.pixel_unshuffle(x, 2), told], 1))
+        return x + F.pixel_shuffle(self.outro(self.levels(f)), 2)
+
+    def from_denoiser(self, weights):
+        """Begin with a denoiser's weights of the same widths: its noise map has three channels, this one's one for all."""
+        weights = {k: v.float() for k, v in weights.items()}
+        w = weights["intro.weight"]
+        new = torch.zeros_like(self.intro.weight)
+        new[:, :12], new[:, 12] = w[:, :12], w[:, 12:].sum(1)
+        self.load_state_dict({**weights, "intro.weight": new})
+
+
+class Upscaler(Levels):
+    """Enlarges by 2, 3 or 4: first and last layer for each, all else shared.  x [N,3,H,W] in 0..1; told [N,2,H,W]: the noise in
+    it (deviation in x's units) and its JPEG artefacts (1 - quality/100), 0 where there are none.  H and W are even."""
+
+    TOLD, SCALES = 2, (2, 3, 4)
+
+    def __init__(self, widths, enc, mid, dec):
+        super().__init__(widths, enc, mid, dec)
+        self.intro = nn.ModuleDict({f"x{s}": conv3(3 + self.TOLD, widths[0]) for s in self.SCALES})
+        self.outro = nn.ModuleDict({f"x{s}": last_conv(widths[0], 3 * s * s) for s in self.SCALES})
+
+    def forward(self, x, told, scale):
+        f = self.levels(self.intro[f"x{scale}"](torch.cat([x, told], 1)))
+        return F.interpolate(x, scale_factor=scale) + F.pixel_shuffle(self.outro[f"x{scale}"](f), scale)
 
 
 class TinyBlock(nn.Module):
@@ -237,6 +303,10 @@ def build(name):
         return Level()
     if name in DENOISERS:
         return Denoiser(**DENOISERS[name])
+    if name in UPSCALERS:
+        return Upscaler(**UPSCALERS[name])
+    if name in RESTORERS:
+        return Restorer(**RESTORERS[name])
     if name in AUTOENCODERS:
         return Autoencoder(**AUTOENCODERS[name])
     import latent_nets
@@ -260,16 +330,33 @@ def begin_from(net, weights, anew=None):
     return sorted(grown)
 
 
-def pad8(x):
-    """Mirror at the right and the lower edge up to multiples of 8."""
+def pad8(x, n=8):
+    """Mirror at the right and the lower edge up to multiples of n."""
     h, w = x.shape[-2:]
-    return F.pad(x, (0, -w % 8, 0, -h % 8), mode="reflect")
+    return F.pad(x, (0, -w % n, 0, -h % n), mode="reflect")
 
 
 @torch.no_grad()
 def denoise(net, x, s):
     h, w = x.shape[-2:]
     return net(pad8(x), pad8(s))[..., :h, :w]
+
+
+@torch.no_grad()
+def restore(net, x, told=None):
+    """told: of Restorer, six numbers; None: nothing is known."""
+    h, w = x.shape[-2:]
+    x = pad8(x)
+    told = torch.zeros(net.TOLD) if told is None else told
+    return net(x, told.to(x).view(1, -1, 1, 1).expand(len(x), -1, x.shape[-2] // 2, x.shape[-1] // 2))[..., :h, :w]
+
+
+@torch.no_grad()
+def upscale(net, x, scale, told=(0.0, 0.0)):
+    h, w = x.shape[-2:]
+    x = pad8(x, 2)
+    told = torch.tensor(told).to(x).view(1, -1, 1, 1).expand(len(x), -1, *x.shape[-2:])
+    return net(x, told, scale)[..., :h * scale, :w * scale]
 
 
 @torch.no_grad()
@@ -281,7 +368,7 @@ def round_trip(net, x):
 # ---- sizes, for the model cards -----------------------------------------------------------------
 
 def macs_per_pixel(net):
-    """Multiply-adds of all convolutions per pixel of the picture."""
+    """Multiply-adds of all convolutions per pixel of the picture; of an upscaler, of the picture that it makes, at x2."""
     total, hooks, side = [0], [], 64
 
     def count(m, _, out):
@@ -292,10 +379,17 @@ def macs_per_pixel(net):
             hooks.append(m.register_forward_hook(count))
     x = torch.zeros(1, 3, side, side, device=next(net.parameters()).device)
     with torch.no_grad():
-        net(x, x) if isinstance(net, Denoiser) else net(x)
+        if isinstance(net, Denoiser):
+            net(x, x)
+        elif isinstance(net, Restorer):
+            net(x, x[:, :1, ::2, ::2].expand(-1, net.TOLD, -1, -1))
+        elif isinstance(net, Upscaler):
+            net(x, x[:, :net.TOLD], 2)
+        else:
+            net(x)
     for h in hooks:
         h.remove()
-    return total[0] / side ** 2
+    return total[0] / (2 * side if isinstance(net, Upscaler) else side) ** 2
 
 
 def receptive_field(net, side=1536, period=8):

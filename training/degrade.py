@@ -1,0 +1,167 @@
+"""What restorers and upscalers have to undo: smaller pictures, blur, noise, JPEG files.  Nothing waits for the device, so that a
+training step can be captured in a CUDA graph; each kind of damage has its fixed share of a batch."""
+import functools
+
+import torch
+import torch.nn.functional as F
+
+import data
+
+
+# ---- scaling down ----------------------------------------------------------------------------------
+
+@functools.lru_cache(None)
+def cubic_matrix(size, scale, device="cpu"):
+    """[size/scale, size]: bicubic scaling down as Matlab's imresize does it (a = -0.5, widened kernel, mirrored edges)."""
+    n = size // scale
+    centre = (torch.arange(n, dtype=torch.float64)[:, None] + 0.5) * scale - 0.5
+    tap = torch.floor(centre - 2 * scale) + torch.arange(4 * scale + 2, dtype=torch.float64)
+    t = ((centre - tap) / scale).abs()
+    w = torch.where(t <= 1, 1.5 * t ** 3 - 2.5 * t ** 2 + 1, torch.where(t < 2, -0.5 * t ** 3 + 2.5 * t ** 2 - 4 * t + 2, 0.0))
+    w = w / w.sum(1, keepdim=True)
+    tap = tap.long() % (2 * size)
+    tap = torch.where(tap < size, tap, 2 * size - 1 - tap)
+    return torch.zeros(n, size, dtype=torch.float64).scatter_add_(1, tap, w).float().to(device)
+
+
+def smaller(x, scale):
+    """x [N,3,H,W] in 0..1, H and W multiples of scale, made smaller and rounded to 8 bits."""
+    rows, cols = (cubic_matrix(x.shape[d], scale, str(x.device)) for d in (2, 3))
+    return ((rows @ x @ cols.T).clamp(0, 1) * 255).round() / 255
+
+
+EDGE = 4        # pixels of the small picture around a patch that its scaling down sees
+
+
+def low(x, scale):
+    """(small picture, the large one without the edge) of a crop that is larger by EDGE."""
+    m = EDGE * scale
+    return smaller(x, scale)[..., EDGE:-EDGE, EDGE:-EDGE], x[..., m:-m, m:-m]
+
+
+def uniform(n, like, lo=0.0, hi=1.0):
+    return lo + (hi - lo) * torch.rand(n, 1, 1, 1, device=like.device)
+
+
+def flagged(n, like, share):
+    return torch.rand(n, 1, 1, 1, device=like.device) < share
+
+
+def worn(x, share):
+    """Of a batch of small pictures, a share with noise, JPEG artefacts or both, and what an upscaler is told of them: [N,2,H,W]."""
+    k = max(1, round(share * len(x)))
+    sigma = uniform(k, x, 0, 25 / 255) * flagged(k, x, 0.6)
+    quality = torch.where(flagged(k, x, 0.5), uniform(k, x, 20, 95), uniform(k, x, 60, 98))
+    noisy = x[:k] + sigma * torch.randn_like(x[:k])
+    stored = data.jpeg(noisy, quality, flagged(k, x, 0.7), phase(k, x, 0.0))
+    plain = (noisy.clamp(0, 1) * 255).round() / 255
+    in_file = flagged(k, x, 0.6)
+    told = torch.cat([sigma, torch.where(in_file, 1 - quality / 100, 0.0)], 1)
+    told = told * uniform(k, x, 0.8, 1.25)              # what is measured is never exact
+    seen = torch.cat([torch.where(in_file, stored, plain), x[k:]])
+    told = torch.cat([told, torch.zeros(len(x) - k, 2, 1, 1, device=x.device)])
+    return seen, told.expand(-1, -1, *x.shape[2:])
+
+
+# ---- blur ----------------------------------------------------------------------------------------------
+
+REACH = 8       # of a kernel
+
+
+def kernels(n, device):
+    """[n,1,17,17], sum 1: half of them Gaussian, most of these round, the others motion of up to 8 pixels and discs; and their
+    deviation along an axis in pixels, [n,1,1,1]."""
+    at = torch.arange(-REACH, REACH + 1, device=device, dtype=torch.float32)
+    y, x = at[:, None], at[None, :]
+    r = torch.rand(8, n, 1, 1, device=device)
+    angle = torch.pi * r[0]
+    u, v = x * torch.cos(angle) + y * torch.sin(angle), y * torch.cos(angle) - x * torch.sin(angle)
+    wide = 0.4 + 2.8 * r[1]
+    thin = torch.where(r[2] < 0.6, wide, wide * (0.35 + 0.65 * r[3]))
+    gauss = torch.exp(-0.5 * ((u / wide) ** 2 + (v / thin) ** 2))
+    half = 0.5 + 3.5 * r[4]
+    motion = torch.exp(-0.5 * (((u.abs() - half).clamp(min=0)) ** 2 + v ** 2) / (0.35 + 0.3 * r[5]) ** 2)
+    disc = torch.sigmoid((0.6 + 3.4 * r[6] - torch.sqrt(x * x + y * y)) / 0.25)
+    k = torch.where(r[7] < 0.55, gauss, torch.where(r[7] < 0.8, motion, disc))
+    k = k / k.sum((1, 2), keepdim=True)
+    spread = (0.5 * (k * (x * x + y * y)).sum((1, 2), keepdim=True)).sqrt()
+    return k[:, None], spread[:, None]
+
+
+def blurred(x, k):
+    """Each picture with its kernel; the result is smaller by REACH on every side."""
+    n, c, h, w = x.shape
+    y = F.conv2d(x.reshape(1, n * c, h, w), k.expand(-1, c, -1, -1).reshape(n * c, 1, *k.shape[2:]), groups=n * c)
+    return y.view(n, c, h - 2 * REACH, w - 2 * REACH)
+
+
+# ---- what a restorer gets --------------------------------------------------------------------------------
+
+def phase(n, like, aligned=0.7):
+    """Where the lattice of a JPEG file begins, [n,2] in 0..7: at the picture's corner for a share, else anywhere."""
+    at = torch.randint(0, 8, (n, 2), device=like.device)
+    return torch.where(torch.rand(n, 1, device=like.device) < aligned, torch.zeros_like(at), at)
+
+
+# shares of a batch; "mixed": blur, noise, then a file
+KINDS = (("clean", 0.10), ("file", 0.36), ("twice", 0.08), ("blur", 0.28), ("mixed", 0.12), ("noise", 0.06))
+
+
+def counts(n):
+    left, out = n, {}
+    for name, share in KINDS[:-1]:
+        out[name] = max(1, round(share * n))
+        left -= out[name]
+    return {**out, KINDS[-1][0]: left}
+
+
+def damaged(x):
+    """(damaged, clean, told) of crops that are larger by REACH on every side; told [N,6,H/2,W/2] as nets.Restorer wants it."""
+    n = counts(len(x))
+    c = dict(zip(n, x[..., REACH:-REACH, REACH:-REACH].split(list(n.values()))))
+    wide = dict(zip(n, x.split(list(n.values()))))
+    zero = lambda k: torch.zeros(n[k], 1, 1, 1, device=x.device)
+    seen, told = {"clean": c["clean"]}, {"clean": (zero("clean"),) * 3}         # noise, artefacts, blur
+
+    k = n["file"]
+    q = torch.where(flagged(k, x, 0.6), uniform(k, x, 5, 50), uniform(k, x, 30, 95))
+    seen["file"] = data.jpeg(c["file"], q, flagged(k, x, 0.75), phase(k, x))
+    told["file"] = (zero("file"), 1 - q / 100, zero("file"))
+
+    k = n["twice"]
+    q, q2 = uniform(k, x, 10, 90), uniform(k, x, 20, 95)
+    once = data.jpeg(c["twice"], q, flagged(k, x, 0.75), phase(k, x, 0.3))
+    seen["twice"] = data.jpeg(once, q2, flagged(k, x, 0.75), phase(k, x, 1.0))
+    told["twice"] = (zero("twice"), 1 - torch.minimum(q, q2) / 100, zero("twice"))
+
+    k = n["blur"]
+    kernel, spread = kernels(k, x.device)
+    sigma = uniform(k, x, 0, 4 / 255)
+    seen["blur"] = blurred(wide["blur"], kernel) + sigma * torch.randn_like(c["blur"])
+    told["blur"] = (sigma, zero("blur"), spread / 4)
+
+    k = n["mixed"]
+    kernel, spread = kernels(k, x.device)
+    soft = flagged(k, x, 0.6)
+    sigma = uniform(k, x, 0, 12 / 255)
+    q = uniform(k, x, 30, 95)
+    made = torch.where(soft, blurred(wide["mixed"], kernel), c["mixed"]) + sigma * torch.randn_like(c["mixed"])
+    seen["mixed"] = data.jpeg(made, q, flagged(k, x, 0.75), phase(k, x))
+    told["mixed"] = (sigma, 1 - q / 100, torch.where(soft, spread / 4, 0.0))
+
+    k = n["noise"]
+    sigma = uniform(k, x, 0, 30 / 255)
+    seen["noise"] = c["noise"] + sigma * torch.randn_like(c["noise"])
+    told["noise"] = (sigma, zero("noise"), zero("noise"))
+
+    value = torch.cat([torch.cat(told[k], 1) for k in n])
+    total = len(x)
+    known = (torch.rand(total, 3, 1, 1, device=x.device) < 0.75) & (torch.rand(total, 1, 1, 1, device=x.device) < 0.4)
+    value = value * (0.85 + 0.3 * torch.rand_like(value)) * known
+    told = torch.cat([value, known.float()], 1)
+    seen = torch.cat([seen[k] for k in n])
+    # stored in 8 bits, but for some: the sources of a filter may have more
+    stored = (seen.clamp(0, 1) * 255).round() / 255
+    seen = torch.where(flagged(total, x, 0.8), stored, seen)
+    h, w = seen.shape[2:]
+    return seen, x[..., REACH:-REACH, REACH:-REACH], told.expand(-1, -1, h // 2, w // 2)

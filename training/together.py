@@ -1,0 +1,271 @@
+"""Train restorers and upscalers side by side on one GPU, each on a stream of its own, for a given time.
+
+    python together.py upscale upscale-small restore --photos DIR... --test KODAK_DIR --state DIR --out DIR --seconds 560 --part 0:0.5
+
+--part: which part of the schedule this call is; a later one, with the same --state, goes on from there.  The learning rate is held, then
+falls to 0 by the clock, so that --part 0.5:1 ends annealed however fast the machine is.  --init NAME=FILE begins a network with weights:
+those of its own kind, or a restorer with a denoiser's.
+OUT gets NAME.safetensors (averaged weights, float16) and log.txt; STATE what the next call needs.
+"""
+import argparse
+import collections
+import contextlib
+import math
+import time
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+import data
+import degrade
+import export
+import nets
+from train import Trainer, share_of_rate
+
+# of each network: the learning rate, and phases (until this share of the schedule, side of a patch of its input, patches)
+PLANS = {
+    "upscale": dict(lr=2e-3, phases=((0.5, 48, 32), (0.85, 64, 32), (1.0, 96, 16))),
+    "upscale-small": dict(lr=2.5e-3, phases=((0.5, 48, 32), (1.0, 64, 32))),
+    "restore": dict(lr=1.5e-3, phases=((0.6, 128, 32), (1.0, 192, 16))),
+    "tiny-upscale": dict(lr=2e-3, phases=((0.5, 16, 8), (1.0, 24, 8))),
+    "tiny-restore": dict(lr=2e-3, phases=((0.5, 32, 12), (1.0, 48, 12))),
+}
+HOLD = 0.35
+SHARES = {2: 0.45, 3: 0.15, 4: 0.40}        # of an upscaler's batch
+WEIGHTS = {2: 1.5, 3: 1.1, 4: 0.85}         # of their errors, which grow with the scale
+LUMA = (0.299, 0.587, 0.114)
+
+
+# ---- losses ----------------------------------------------------------------------------------------------
+
+def upscale_loss(work, crops, worn=0.15):
+    """L1 of the colours and of the luma."""
+    lows, goals = {}, {}
+    for s, x in crops.items():
+        small, goals[s] = degrade.low(x, s)
+        lows[s] = degrade.worn(small, worn)
+    if next(iter(crops.values())).is_cuda:
+        import kernels
+        made = kernels.upscale(work, lows)
+    else:
+        made = {s: work(*v, s) for s, v in lows.items()}
+    total = sum(len(x) for x in crops.values())
+    loss = 0.0
+    for s, y in made.items():
+        d = y - goals[s]
+        luma = LUMA[0] * d[:, 0] + LUMA[1] * d[:, 1] + LUMA[2] * d[:, 2]
+        loss = loss + WEIGHTS[s] * len(y) / total * (d.abs().mean() + luma.abs().mean())
+    return 10 * loss
+
+
+def restore_loss(work, x):
+    """Root mean square error of each crop, between what a sum of squares and what PSNR weighs."""
+    seen, clean, told = degrade.damaged(x)
+    if x.is_cuda:
+        import kernels
+        y = kernels.restore(work, seen, told)
+    else:
+        y = work(seen, told)
+    return 10 * torch.sqrt((y - clean).square().flatten(1).mean(1) + 1e-7).mean()
+
+
+def upscale_batch(crops, side, batch):
+    n3, n4 = round(SHARES[3] * batch), round(SHARES[4] * batch)
+    samplers = {s: crops.sampler(n, s * (side + 2 * degrade.EDGE), picky=True) for s, n in ((2, batch - n3 - n4), (3, n3), (4, n4))}
+    return lambda: {s: sample() for s, sample in samplers.items()}
+
+
+def restore_batch(crops, side, batch):
+    return crops.sampler(batch, side + 2 * degrade.REACH, picky=True)
+
+
+# ---- what is measured meanwhile ----------------------------------------------------------------------------
+
+def psnr(y, x):
+    """Of each picture."""
+    return -10 * torch.log10((y.clamp(0, 1) - x).double().square().flatten(1).mean(1))
+
+
+def y_psnr(y, x, scale):
+    """Of the luma of 8-bit pictures without an edge of `scale` pixels, as papers measure it."""
+    d = ((y.clamp(0, 1) * 255).round() - (x * 255).round()) / 255
+    luma = (65.481 * d[:, 0] + 128.553 * d[:, 1] + 24.966 * d[:, 2])[..., scale:-scale, scale:-scale] / 255
+    return -10 * torch.log10(luma.double().square().flatten(1).mean(1))
+
+
+@torch.no_grad()
+def upscale_scores(net, x):
+    out = []
+    for s in (2, 3, 4):
+        x_s = x[..., :x.shape[-2] // s * s, :x.shape[-1] // s * s]
+        out.append(f"x{s} {y_psnr(nets.upscale(net, degrade.smaller(x_s, s), s), x_s, s).mean():.3f}")
+    return " ".join(out)
+
+
+@torch.no_grad()
+def restore_scores(net, x):
+    n, dev, out = len(x), x.device, []
+    one = lambda v: torch.full((n, 1, 1, 1), v, device=dev)
+
+    def gain(name, seen):
+        out.append(f"{name} {(psnr(nets.restore(net, seen), x) - psnr(seen, x)).mean():+.3f}")
+
+    for q in (10, 20, 40):
+        gain(f"q{q}", data.jpeg(x, one(float(q)), one(1.0) > 0, torch.zeros(n, 2, dtype=torch.long, device=dev)))
+    at = torch.arange(-degrade.REACH, degrade.REACH + 1, device=dev).float()
+    k = torch.exp(-0.5 * (at / 1.6) ** 2)
+    k = (k[:, None] * k / k.sum() ** 2).expand(n, 1, -1, -1)
+    m = degrade.REACH
+    soft = degrade.blurred(torch.nn.functional.pad(x, (m, m, m, m), mode="reflect"), k)
+    noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(1)).to(dev)
+    gain("blur", ((soft + noise * (2 / 255)).clamp(0, 1) * 255).round() / 255)
+    clean = psnr(nets.restore(net, x), x)
+    out.append(f"clean {clean.mean():.2f} (least {clean.min():.2f})")
+    return " ".join(out)
+
+
+# ---- the run -------------------------------------------------------------------------------------------
+
+class Run:
+    """A network in training on its own stream."""
+
+    def __init__(self, name, crops, device, init, state, first):
+        self.name, self.plan, self.crops, self.state = name, PLANS[name], crops, Path(state) / f"{name}.pt"
+        self.scores = upscale_scores if name in nets.UPSCALERS else restore_scores
+        self.batch = upscale_batch if name in nets.UPSCALERS else restore_batch
+        self.stream = torch.cuda.Stream() if device == "cuda" else None
+        self.flight = collections.deque()
+        net = nets.build(name)
+        if init:
+            weights = load_file(init)
+            if name in nets.RESTORERS and weights["intro.weight"].shape[1] == 24:
+                net.from_denoiser(weights)
+            else:
+                net.load_state_dict({k: v.float() for k, v in weights.items()})
+        loss = upscale_loss if name in nets.UPSCALERS else restore_loss
+        with self.on():
+            self.trainer = Trainer(net, loss, device, muon=True, kind=torch.float16)
+            if self.state.exists():
+                state = torch.load(self.state)
+                state["ema"] = state["master"] + state.pop("lag").float()
+                self.trainer.restore(state)
+        self.first, self.phase, self.ended = self.trainer.steps, -1, False
+        self.enter(first)
+
+    def on(self):
+        return torch.cuda.stream(self.stream) if self.stream else contextlib.nullcontext()
+
+    def enter(self, done):
+        """The phase that this share of the schedule is in; True: a new one."""
+        phases = self.plan["phases"]
+        phase = next((i for i, p in enumerate(phases) if done < p[0]), len(phases) - 1)
+        if phase == self.phase:
+            return False
+        self.phase = phase
+        if self.stream:
+            torch.cuda.synchronize()
+        self.flight.clear()
+        with self.on():
+            self.trainer.prepare(self.batch(self.crops, *phases[phase][1:]))
+        if self.stream:
+            torch.cuda.synchronize()
+        return True
+
+    def go(self, done, chunk):
+        """Enqueue some steps, unless enough are under way; True: it did."""
+        while self.flight and self.flight[0].query():
+            self.flight.popleft()
+        if len(self.flight) >= 2:
+            return False
+        with self.on():
+            warm = min(1.0, (self.trainer.steps - self.first + 20) / 400)
+            self.trainer.lr.fill_(self.plan["lr"] * warm * share_of_rate(done, HOLD) + 1e-7)
+            for _ in range(chunk):
+                self.trainer.go()
+                self.trainer.steps += 1
+            if self.stream:
+                event = torch.cuda.Event()
+                event.record()
+                self.flight.append(event)
+        return True
+
+    def report(self, test, since):
+        with self.on():
+            loss = self.trainer.mean_loss.item()
+            return (f"{self.name} step {self.trainer.steps} {since:.0f} s {(self.trainer.steps - self.first) / since:.1f}/s loss {loss:.4f} "
+                    f"scale {self.trainer.scale.item():.0f} {self.scores(self.trainer.shown, test)}")
+
+    def save(self, out):
+        with self.on():
+            state = self.trainer.state()
+            state["lag"] = (state.pop("ema") - state["master"]).bfloat16()
+            torch.save({k: v.cpu() for k, v in state.items()}, self.state)
+            return export.write(out, self.name, self.trainer.shown, steps=self.trainer.steps)
+
+
+def main():
+    began = time.time()
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("names", nargs="+", choices=PLANS)
+    p.add_argument("--photos", nargs="+", required=True)
+    p.add_argument("--test", required=True, help="folder of pictures of one size, kept out of training")
+    p.add_argument("--state", required=True)
+    p.add_argument("--out", required=True)
+    p.add_argument("--seconds", type=float, required=True, help="of the whole program")
+    p.add_argument("--part", default="0:1")
+    p.add_argument("--init", action="append", default=[], metavar="NAME=FILE")
+    p.add_argument("--every", type=float, default=100, help="seconds between reports")
+    p.add_argument("--limit", type=int, help="use only so many photographs")
+    p.add_argument("--seed", type=int, default=1)
+    a = p.parse_args()
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.backends.cudnn.benchmark = True
+    torch.manual_seed(a.seed + round(1000 * float(a.part.split(":")[0])))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    for folder in (a.out, a.state):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    log = open(Path(a.out) / "log.txt", "a")
+
+    def say(text):
+        print(text, flush=True)
+        print(text, file=log, flush=True)
+
+    first, last = map(float, a.part.split(":"))
+    crops = data.Crops(a.photos, device, half_share=0.3, limit=a.limit)
+    test, _ = data.test_set(a.test, device)
+    say(f"# {crops.count} photographs, {crops.buffer.numel() / 3e6:.0f} Mpixel with the halves, read after {time.time() - began:.0f} s")
+    init = dict(i.split("=", 1) for i in a.init)
+    runs = [Run(name, crops, device, init.get(name), a.state, first) for name in a.names]
+    for r in runs:
+        say(f"# {r.name}: {r.trainer.master.numel():,} parameters, {nets.macs_per_pixel(r.trainer.shown):,.0f} multiply-adds a pixel, part {a.part}, "
+            f"{r.plan}, from step {r.first}, before: {r.scores(r.trainer.shown, test)}, ready after {time.time() - began:.0f} s")
+
+    start = shown = time.time()
+    budget = max(1.0, a.seconds - (start - began) - (6 + 3 * len(runs)))      # the rest is for the last report
+    while True:
+        spent = (time.time() - start) / budget
+        if spent >= 1:
+            break
+        done = first + (last - first) * spent
+        for r in runs:
+            if r.enter(done):
+                say(f"# {r.name}: phase {r.plan['phases'][r.phase]} from step {r.trainer.steps}, {time.time() - start:.0f} s")
+        busy = [r.go(done, 5 if device == "cuda" else 1) for r in runs]
+        if not any(busy):
+            time.sleep(0.002)
+        if time.time() - shown > a.every:
+            for r in runs:
+                say(r.report(test, time.time() - start))
+                r.save(a.out)
+            shown = time.time()
+    for r in runs:
+        say("end " + r.report(test, time.time() - start))
+        r.save(a.out)
+    if device == "cuda":
+        say(f"# {torch.cuda.max_memory_reserved() / 2 ** 30:.1f} GiB reserved, {time.time() - began:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main()
