@@ -97,11 +97,13 @@ class Gated(nn.Module):
         return x + self.pw4(a * b)
 
 
-class Denoiser(nn.Module):
-    def __init__(self, widths=(8, 12, 16), enc=(1, 2), mid=2, dec=(2, 1)):
+class UNet(nn.Module):
+    """What is between intro and outro of the denoisers, of restore and of upscale."""
+
+    def __init__(self, intro, outro, widths=(8, 12, 16), enc=(1, 2), mid=2, dec=(2, 1)):
         super().__init__()
-        self.intro = conv(24, widths[0])
-        self.outro = conv(widths[0], 12)
+        self.intro = intro(widths[0])
+        self.outro = outro(widths[0])
         self.enc = nn.ModuleList(nn.Sequential(*[Gated(c) for _ in range(n)]) for c, n in zip(widths, enc))
         self.dec = nn.ModuleList(nn.Sequential(*[Gated(c) for _ in range(n)]) for c, n in zip(widths, dec))
         self.mid = nn.Sequential(*[Gated(widths[-1]) for _ in range(mid)])
@@ -109,17 +111,53 @@ class Denoiser(nn.Module):
         self.down = nn.ModuleList(nn.Conv2d(a, b, 2, stride=2) for a, b in pairs)
         self.up = nn.ModuleList(nn.Conv2d(b, 4 * a, 1, bias=False) for a, b in pairs)
 
-    def level(self, x, i):
+    def level(self, x, i=0):
         if i == len(self.enc):
             return self.mid(x)
         x = self.enc[i](x)
         low = self.level(self.down[i](x), i + 1)
         return self.dec[i](x + F.pixel_shuffle(self.up[i](low), 2))
 
+
+class Denoiser(UNet):
+    def __init__(self):
+        super().__init__(lambda c: conv(24, c), lambda c: conv(c, 12))
+
     def forward(self, x, sigma=25.0):
         s = torch.full_like(x, sigma / 255)
         h = self.intro(F.pixel_unshuffle(torch.cat([x, s], 1), 2))
-        return x + F.pixel_shuffle(self.outro(self.level(h, 0)), 2)
+        return x + F.pixel_shuffle(self.outro(self.level(h)), 2)
+
+
+class Restorer(UNet):
+    """told: noise, artefacts, blur, and whether each is known."""
+
+    def __init__(self, told):
+        super().__init__(lambda c: conv(18, c), lambda c: conv(c, 12))
+        self.told = torch.tensor(told).view(1, 6, 1, 1)
+
+    def forward(self, x):
+        h, w = x.shape[2:]
+        x = F.pad(x, (0, -w % 8, 0, -h % 8), mode="reflect")
+        f = F.pixel_unshuffle(x, 2)
+        f = self.intro(torch.cat([f, self.told.expand(-1, -1, *f.shape[2:])], 1))
+        return (x + F.pixel_shuffle(self.outro(self.level(f)), 2))[..., :h, :w]
+
+
+class Upscaler(UNet):
+    """told: noise and artefacts."""
+
+    def __init__(self, scale, told):
+        each = lambda make: nn.ModuleDict({f"x{s}": make(s) for s in (2, 3, 4)})
+        super().__init__(lambda c: each(lambda s: conv(5, c)), lambda c: each(lambda s: conv(c, 3 * s * s)), (8, 12), (2,), 2, (1,))
+        self.scale, self.told = scale, torch.tensor(told).view(1, 2, 1, 1)
+
+    def forward(self, x):
+        s, (h, w) = self.scale, x.shape[2:]
+        x = F.pad(x, (0, -w % 2, 0, -h % 2), mode="reflect")
+        f = self.intro[f"x{s}"](torch.cat([x, self.told.expand(-1, -1, *x.shape[2:])], 1))
+        y = F.interpolate(x, scale_factor=s) + F.pixel_shuffle(self.outro[f"x{s}"](self.level(f)), s)
+        return y[..., :h * s, :w * s]
 
 
 def write(out, name, net, x, suffix, prefix="", shift=0, meta=None, gain=1.3):
@@ -166,6 +204,10 @@ def main():
     write(out, "taesana_encoder", encoder32(32, 8), image(64, 40), ".pth")
     write(out, "taesana_decoder", decoder32(32, 4), torch.randn(1, 32, 2, 1), ".pth")
     write(out, "denoise", Denoiser(), image(24, 40), ".safetensors", meta={"model": "golden"}, gain=0.4)
+    write(out, "restore", Restorer([0.0, 0.0, 1.5 / 4, 0.0, 0.0, 1.0]), image(21, 37), ".safetensors", gain=0.4)
+    write(out, "restore-noise", Restorer([5 / 255, 0.0, 0.0, 1.0, 0.0, 0.0]), image(24, 16), ".safetensors", gain=0.4)
+    for scale, told in ((2, [0.0, 0.6]), (3, [9 / 255, 0.0]), (4, [0.0, 0.0])):
+        write(out, f"upscale-x{scale}", Upscaler(scale, told), image(13, 18), ".safetensors", gain=0.4)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,13 @@
     X(denoise_balanced)                                                                                                \
     X(denoise_best)                                                                                                    \
     X(denoise_level)                                                                                                   \
+    X(restore)                                                                                                         \
+    X(upscale_x2)                                                                                                      \
+    X(upscale_x3)                                                                                                      \
+    X(upscale_x4)                                                                                                      \
+    X(upscale_small_x2)                                                                                                \
+    X(upscale_small_x3)                                                                                                \
+    X(upscale_small_x4)                                                                                                \
     X(zenith_taesd_encode)                                                                                             \
     X(zenith_taesd_decode)                                                                                             \
     X(zenith_lite_encode)                                                                                              \

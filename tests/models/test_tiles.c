@@ -28,6 +28,10 @@ static const struct {
     { "denoise-fast", GOLDEN "denoise.safetensors", { "sigma", 0 }, 531, 403 }, /* denoise-level measures the noise */
     { "denoise-level", MODELS "denoise-level.safetensors", { 0 }, 531, 403 },
     { "denoise-balanced", MODELS "denoise-balanced.safetensors", { "sigma", 20 }, 421, 293 }, /* many blocks a level */
+    { "restore", GOLDEN "restore.safetensors", { 0 }, 331, 203 },
+    { "upscale-x2", GOLDEN "upscale-x2.safetensors", { 0 }, 231, 103 },
+    { "upscale-x3", GOLDEN "upscale-x3.safetensors", { 0 }, 131, 103 },
+    { "upscale-x4", GOLDEN "upscale-x4.safetensors", { "noise", 5 }, 131, 93 },
     { "taesd-encode", GOLDEN "taesd_encoder.pth", { 0 }, ENC_W, ENC_H },
     { "taesd-decode", GOLDEN "taesd_decoder.pth", { 0 }, 61, 47 },
     { "zenith-encode", GOLDEN "latent-gated.safetensors", { 0 }, 331, 203 },

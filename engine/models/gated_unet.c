@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+#include "gated_unet.h"
+
+#include "../core/ints.h"
+
+#include <stdio.h>
+
+enum { USUAL_LEVELS = 2, USUAL_BLOCKS = 2 }; /* without a file */
+
+/* ---- bind ------------------------------------------------------------------------------------------- */
+
+/* The unit of the first and the last convolution's halo.  Convolutions compute blocks of 4 or 6 pixels a side, whose rounding
+ * depends on where they begin.  So these halos are multiples of 12 of their pixels, and of one pixel of the last level. */
+static int blocks(const zn_unet *m)
+{
+    return 3 * zn_imax(m->multiple, 4 * m->patch);
+}
+
+/* Sets before and after of all levels, from the last layer to the first. */
+static void find_margins(zn_unet *m)
+{
+    int need = zn_round_up(m->patch, blocks(m)); /* the last convolution */
+
+    for (int l = 0; l < m->n_levels; l++) {
+        m->at[l].after = zn_round_up(need, m->multiple);
+        need = m->at[l].after + (m->patch << l) * m->at[l].n_dec;
+    }
+    need = m->at[m->n_levels - 1].after;
+    for (int l = m->n_levels - 1; l >= 0; l--)
+        need = m->at[l].before = zn_round_up(need + (m->patch << l) * m->at[l].n_enc, m->multiple);
+}
+
+void zn_bind_unet(zn_binder *b, zn_unet *m, int patch, int width)
+{
+    char prefix[32];
+    int reach = 2 * patch, step = patch; /* the convolutions before and after */
+
+    m->patch = patch;
+    while (!b->status) {
+        zn_unet_level *l = &m->at[m->n_levels];
+        bool middle = b->w ? !zn_bind_has(b, "down.%d.weight", m->n_levels) : m->n_levels == USUAL_LEVELS - 1;
+        int next = b->w ? zn_bind_dim(b, 0, "down.%d.weight", m->n_levels) : 2 * width;
+
+        if (width < 1 || width > 2048 || (!middle && (next < 1 || next > 2048 || m->n_levels == ZN_UNET_LEVELS - 1))) {
+            zn_bind_fail(b, "the widths or the number of levels make no sense");
+            return;
+        }
+        l->c = width;
+        if (middle)
+            snprintf(prefix, sizeof prefix, "mid.");
+        else
+            snprintf(prefix, sizeof prefix, "enc.%d.", m->n_levels);
+        l->n_enc = zn_bind_gated(b, l->enc, width, USUAL_BLOCKS, prefix);
+        if (!middle) {
+            zn_conv down = { .kh = 2, .kw = 2, .stride = 2, .cin = width, .cout = next, .has_bias = true };
+            zn_conv up = zn_conv_same(1, next, 4 * width);
+
+            up.has_bias = false;
+            snprintf(prefix, sizeof prefix, "dec.%d.", m->n_levels);
+            l->n_dec = zn_bind_gated(b, l->dec, width, USUAL_BLOCKS, prefix);
+            zn_bind_conv(b, &l->down, down, "down.%d", m->n_levels);
+            zn_bind_conv(b, &l->up, up, "up.%d", m->n_levels);
+        }
+        /* Each depthwise 3x3 adds one pixel of its level.  The patches of the level below add up to a patch less one
+         * pixel on either side. */
+        reach += step * (l->n_enc + l->n_dec) + step / 2;
+        m->n_levels++;
+        if (middle)
+            break;
+        width = next;
+        step *= 2;
+    }
+    if (b->status)
+        return;
+    m->multiple = step;
+    m->halo = zn_round_up(reach, blocks(m));
+    find_margins(m);
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------ */
+
+static zn_margin at_most(zn_margin m, int n)
+{
+    return (zn_margin){ zn_imin(m.left, n), zn_imin(m.top, n), zn_imin(m.right, n), zn_imin(m.bottom, n) };
+}
+
+/* Crops *x, whose pixels have `size` of the input's a side, from the halo `has` to the halo `keeps`.  *x and *spare are
+ * swapped. */
+static void crop(zn_ctx *c, int size, zn_tensor *x, zn_tensor *spare, zn_margin has, zn_margin keeps)
+{
+    zn_tensor y = *spare;
+
+    y.h -= (has.top - keeps.top + has.bottom - keeps.bottom) / size;
+    y.w -= (has.left - keeps.left + has.right - keeps.right) / size;
+    if (y.h == x->h && y.w == x->w)
+        return;
+    zn_window(c, y, *x, (has.left - keeps.left) / size, (has.top - keeps.top) / size);
+    spare->data = x->data;
+    spare->h = y.h, spare->w = y.w;
+    *x = y;
+}
+
+/* *x of level l, with the halo `has`: its encoder blocks, the levels below, its decoder blocks.  The result has a halo
+ * of at[l].after at most. */
+static void run_level(zn_ctx *c, const zn_unet *m, int l, zn_tensor *x, zn_tensor *spare, zn_margin has)
+{
+    const zn_unet_level *at = &m->at[l];
+    const int size = m->patch << l;
+    size_t mark = zn_mark(c->arena);
+
+    zn_run_gated(c, at->enc, at->n_enc, x, spare);
+    if (l + 1 < m->n_levels) {
+        const zn_unet_level *below = &m->at[l + 1];
+        zn_tensor low = zn_new(c, 1, x->h / 2, x->w / 2, below->c);
+        zn_tensor low_spare = zn_new(c, 1, x->h / 2, x->w / 2, below->c), up;
+
+        zn_conv2d(c, low, *x, &at->down, (zn_tail){ 0 });
+        crop(c, 2 * size, &low, &low_spare, has, at_most(has, below->before));
+        run_level(c, m, l + 1, &low, &low_spare, at_most(has, below->before));
+        crop(c, size, x, spare, has, at_most(has, below->after));
+        has = at_most(has, below->after);
+        up = zn_new(c, 1, low.h, low.w, 4 * x->c);
+        zn_conv2d(c, up, low, &at->up, (zn_tail){ 0 });
+        zn_shuffle(c, *x, up, 2, (zn_tail){ .residual = x });
+        zn_reset(c->arena, mark);
+        zn_run_gated(c, at->dec, at->n_dec, x, spare);
+    }
+    crop(c, size, x, spare, has, at_most(has, at->after));
+}
+
+zn_margin zn_run_unet(zn_ctx *c, const zn_unet *m, zn_tensor *x, zn_tensor *spare, zn_margin has)
+{
+    run_level(c, m, 0, x, spare, has);
+    return at_most(has, m->at[0].after);
+}
+
+void zn_crop_unet(zn_ctx *c, const zn_unet *m, zn_tensor *x, zn_tensor *spare, zn_margin has)
+{
+    crop(c, m->patch, x, spare, has, (zn_margin){ 0 });
+}
+
+zn_tensor zn_crop_picture(zn_ctx *c, zn_tensor x, int h, int w, zn_margin has)
+{
+    zn_tensor y = x;
+
+    if (h != x.h || w != x.w) {
+        y = zn_new_of(c, x.type, 1, h, w, x.c);
+        zn_window(c, y, x, has.left, has.top);
+    }
+    return y;
+}
+
+/* ---- training ------------------------------------------------------------------------------------------- */
+
+static int graph_level(zn_net *g, const zn_unet *m, int l, int x)
+{
+    const zn_unet_level *at = &m->at[l];
+    char prefix[32];
+    int low;
+
+    if (l == m->n_levels - 1)
+        return zn_net_gated(g, x, at->n_enc, "mid.");
+    snprintf(prefix, sizeof prefix, "enc.%d.", l);
+    x = zn_net_gated(g, x, at->n_enc, prefix);
+    low = graph_level(g, m, l + 1, zn_net_conv(g, x, "down.%d", l));
+    x = zn_net_add(g, x, zn_net_shuffle(g, zn_net_conv(g, low, "up.%d", l), 2));
+    snprintf(prefix, sizeof prefix, "dec.%d.", l);
+    return zn_net_gated(g, x, at->n_dec, prefix);
+}
+
+int zn_net_unet(zn_net *g, const zn_unet *m, int x)
+{
+    return graph_level(g, m, 0, x);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* gated_unet.h - a U-Net of gated depthwise blocks, what is between the first and the last convolution of the denoisers, of restore and
+ * of upscale.
+ *
+ *   x ── enc 0 ──────────────────────(+)── dec 0 ── y
+ *          │ down (2x2 stride 2)   up │
+ *          └── enc 1 ──────(+)── dec 1 ┘
+ *                └── mid ───┘
+ *
+ * There are no statistics over the picture, so tiles are exact.  Layer by layer the halo of a tile is cropped to what the layers that
+ * follow can still see.  Sizes in pixels are those of the network's input; `patch` of them, a side, make a pixel of the first level. */
+#ifndef ZN_GATED_UNET_H
+#define ZN_GATED_UNET_H
+
+#include "gated_blocks.h"
+
+enum { ZN_UNET_LEVELS = 4 };
+
+typedef struct zn_unet_level {
+    int c, n_enc, n_dec; /* the middle is the enc of the last level */
+    int before, after;   /* halo that its input must have, and that its output must have */
+    zn_gated enc[ZN_MAX_GATED], dec[ZN_MAX_GATED];
+    zn_conv down, up; /* to and from the next level */
+} zn_unet_level;
+
+typedef struct zn_unet {
+    int patch, n_levels;
+    int multiple; /* a pixel of the last level, a side */
+    int halo;     /* that the input needs, with a 3x3 convolution before and after */
+    zn_unet_level at[ZN_UNET_LEVELS];
+} zn_unet;
+
+/* The halo that a tensor has around the tile. */
+typedef struct zn_margin {
+    int left, top, right, bottom;
+} zn_margin;
+
+/* Levels of enc.N., down.N, mid., up.N and dec.N., as many as the file has; without one the usual ones, the first of `width`
+ * channels. */
+void zn_bind_unet(zn_binder *b, zn_unet *m, int patch, int width);
+/* *x, of the first level, with the halo `has`; *spare has its shape, and the two may be swapped.  Returns the halo of the result. */
+zn_margin zn_run_unet(zn_ctx *c, const zn_unet *m, zn_tensor *x, zn_tensor *spare, zn_margin has);
+/* *x, of the first level, without its halo; the two may be swapped. */
+void zn_crop_unet(zn_ctx *c, const zn_unet *m, zn_tensor *x, zn_tensor *spare, zn_margin has);
+/* The picture without its halo, h x w pixels; a new tensor, or x itself if it has none. */
+zn_tensor zn_crop_picture(zn_ctx *c, zn_tensor x, int h, int w, zn_margin has);
+/* The same in a training graph. */
+int zn_net_unet(zn_net *g, const zn_unet *m, int x);
+
+#endif

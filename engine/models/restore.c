@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* restore.c - undoes blur, JPEG compression and noise: the denoisers' U-Net, told what is known of the damage.
+ *
+ *   x ── unshuffle 2 ─┬─ intro ── U-Net ── outro ── shuffle 2 ──(* strength)──(+)── y
+ *  (3)     (12)       │                                                        x
+ *   what is known ────┘
+ *        (6)
+ * Of noise, artefacts and blur, in this order: how much of each there is, then for each 1 where that is known.  Where it is not,
+ * both are 0, and the network finds out.  Trained by training/together.py. */
+#include "gated_unet.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PATCH = 2, KINDS = 3, CIN = PATCH * PATCH * 3 + 2 * KINDS, USUAL_C = 16 };
+
+typedef struct network {
+    zn_unet body;
+    zn_conv intro, outro;
+} network;
+
+enum { SET_NOISE, SET_ARTEFACTS, SET_BLUR, SET_STRENGTH };
+
+/* What a setting of 1 is in the network's units. */
+static const float unit[KINDS] = { 1 / 255.0f, 1 / 100.0f, 1 / 4.0f };
+
+/* ---- bind ------------------------------------------------------------------------------------------- */
+
+static bool recognise(const zn_weights *w, char *what, size_t size)
+{
+    const zn_entry *intro = zn_weights_get(w, "intro.weight");
+
+    if (!intro || intro->n_dims != 4 || intro->shape[1] != CIN || !zn_weights_get(w, "mid.0.dw.weight"))
+        return false;
+    snprintf(what, size, "restore, gated depthwise U-Net");
+    return true;
+}
+
+static void bind(zn_binder *b, void *net)
+{
+    network *m = net;
+
+    if (b->w && !recognise(b->w, b->variant, sizeof b->variant)) {
+        zn_bind_fail(b, "these are not the weights of restore");
+        return;
+    }
+    zn_bind_unet(b, &m->body, PATCH, b->w ? zn_bind_dim(b, 0, "intro.weight") : USUAL_C);
+    if (b->status)
+        return;
+    zn_bind_conv(b, &m->intro, zn_conv_same(3, CIN, m->body.at[0].c), "intro");
+    zn_bind_conv(b, &m->outro, zn_conv_same(3, m->body.at[0].c, PATCH * PATCH * 3), "outro");
+    b->geometry = (zn_geometry){ .in_c = 3,
+                                 .out_c = 3,
+                                 .shrink = 1,
+                                 .grow = 1,
+                                 .multiple = m->body.multiple,
+                                 .padded = true,
+                                 .halo = m->body.halo };
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------ */
+
+static void forward(zn_ctx *c, const void *net, const zn_call *call)
+{
+    const network *m = net;
+    const zn_tensor in = call->in[0], out = call->out[0];
+    const zn_margin has = { call->left, call->top, in.w - out.w - call->left, in.h - out.h - call->top };
+    const float strength = call->set[SET_STRENGTH];
+    zn_margin left;
+    zn_tensor x, spare, both, res, rest, own;
+    float known[2 * KINDS];
+    size_t mark;
+
+    if (strength == 0) { /* as a tail's gain, 0 would mean 1 */
+        zn_map(c, out, zn_crop_picture(c, in, out.h, out.w, has), (zn_tail){ 0 });
+        return;
+    }
+    for (int i = 0; i < KINDS; i++) {
+        const float value = call->set[SET_NOISE + i];
+
+        known[i] = value > 0 ? value * unit[i] : 0;
+        known[KINDS + i] = value != 0;
+    }
+    x = zn_new(c, 1, in.h / PATCH, in.w / PATCH, m->body.at[0].c);
+    spare = zn_new(c, 1, x.h, x.w, x.c);
+    mark = zn_mark(c->arena);
+    both = zn_new(c, 1, x.h, x.w, CIN);
+    zn_unshuffle(c, zn_slice(both, 0, CIN - 2 * KINDS), in, PATCH);
+    zn_fill(c, zn_slice(both, CIN - 2 * KINDS, 2 * KINDS), known);
+    zn_conv2d(c, x, both, &m->intro, (zn_tail){ 0 });
+    zn_reset(c->arena, mark);
+    left = zn_run_unet(c, &m->body, &x, &spare, has);
+    res = zn_new(c, 1, x.h, x.w, m->outro.cout);
+    rest = zn_new(c, 1, x.h, x.w, m->outro.cout);
+    zn_conv2d(c, res, x, &m->outro, (zn_tail){ 0 });
+    zn_crop_unet(c, &m->body, &res, &rest, left);
+    own = zn_crop_picture(c, in, out.h, out.w, has);
+    zn_shuffle(c, out, res, PATCH, (zn_tail){ .gain = strength, .residual = &own });
+}
+
+/* ---- descriptor ------------------------------------------------------------------------------------- */
+
+static const zn_setting settings[] = {
+    { "noise", 0, -1, 100, "standard deviation of the noise, of 255; 0: found out, -1: none" },
+    { "artefacts", 0, -1, 100, "100 - the JPEG file's quality; 0: found out, -1: none" },
+    { "blur", 0, -1, 10, "standard deviation of the blur along an axis, in pixels; 0: found out, -1: none" },
+    { "strength", 1, 0, 2, "how much of the network's change is added" },
+    { 0 },
+};
+
+const zn_arch zn_arch_restore = {
+    .info = { .id = "restore",
+              .summary = "undoes blur, JPEG artefacts and noise",
+              .in = { "x" },
+              .out = { "y" },
+              .weights = "restore",
+              .settings = settings },
+    .size = sizeof(network),
+    .recognise = recognise,
+    .bind = bind,
+    .forward = forward,
+    .in_c = 3,
+    .out_c = 3,
+    .crops = true,
+};
