@@ -1,0 +1,107 @@
+"""Quality of upscalers and restorers on pictures to measure on.
+
+    python measure.py UPSCALE.safetensors --sets SELFEXSR/data [--only Urban100] [--scales 2 4] [--every 10]
+    python measure.py RESTORE.safetensors --kodak KODAK24
+
+--sets: the data folder of github.com/jbhuang0604/SelfExSR, with Set14, BSD100 and Urban100, for measuring only.  Pictures are scaled
+down as Matlab's imresize does it and rounded to 8 bits; PSNR is that of the luma (ITU-R BT.601, 16..235) of the 8-bit result, without
+an edge of `scale` pixels, mean over the pictures.  Urban100's pictures are those of 1024 pixels at every scale, as papers use them.
+Restorers: Kodak24, colour, mean over the pictures; JPEG files of Pillow (colours at half size) with nothing told, Gaussian blur of
+sigma 1.6 with noise of sigma 2, 8 bits, and the clean pictures.
+"""
+import argparse
+import io
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image
+
+import data
+import degrade
+import evaluate
+import nets
+from together import psnr, y_psnr
+
+SETS = ("Set14", "BSD100", "Urban100")
+
+
+def read(path):
+    return data.read(path).permute(2, 0, 1)[None].float() / 255
+
+
+def originals(folder, name, scale, every):
+    folder = Path(folder) / name / f"image_SRF_{4 if name == 'Urban100' else scale}"
+    for path in sorted(folder.glob("*_HR.png"))[::every]:
+        x = read(path)
+        yield x[..., :x.shape[2] // scale * scale, :x.shape[3] // scale * scale]
+
+
+def bicubic(x, scale):
+    return F.interpolate(x, scale_factor=scale, mode="bicubic", antialias=True)
+
+
+def of_sets(net, a):
+    print("| set | scale | bicubic | network |\n|---|---|---|---|")
+    for name in a.only or SETS:
+        for scale in a.scales:
+            both = []
+            for x in originals(a.sets, name, scale, a.every):
+                small = degrade.smaller(x, scale)
+                both.append([y_psnr(y, x, scale).item() for y in (bicubic(small, scale), nets.upscale(net, small, scale))])
+            if both:
+                print(f"| {name} | {scale} | " + " | ".join(f"{v:.3f}" for v in np.mean(both, 0)) + " |", flush=True)
+
+
+def in_file(x, quality):
+    out = io.BytesIO()
+    Image.fromarray((x[0].permute(1, 2, 0) * 255).round().byte().numpy()).save(out, "JPEG", quality=quality)
+    return read(out)
+
+
+def soft(x, k):
+    m = degrade.REACH
+    t = torch.arange(-m, m + 1).float()
+    g = torch.exp(-0.5 * (t / 1.6) ** 2)
+    y = degrade.blurred(F.pad(x, (m, m, m, m), mode="reflect"), (g[:, None] * g / g.sum() ** 2)[None, None])
+    y = y + 2 / 255 * torch.randn(x.shape, generator=torch.Generator().manual_seed(1000 + k))
+    return (y.clamp(0, 1) * 255).round() / 255
+
+
+def of_kodak(net, a):
+    kinds = {f"JPEG, quality {q}": lambda x, k, q=q: in_file(x, q) for q in (10, 20, 30, 40, 60, 80, 90)}
+    kinds["blur 1.6, noise 2"] = soft
+    kinds["clean"] = lambda x, k: x
+    pictures = [read(p) for p in data.pictures([a.kodak])[::a.every]]
+    print("| damage | before | after | gain | least |\n|---|---|---|---|---|")
+    for name, make in kinds.items():
+        both = []
+        for k, x in enumerate(pictures):
+            seen = make(x, k)
+            both.append([psnr(y, x).item() for y in (seen, nets.restore(net, seen))])
+        before, after = np.mean(both, 0)
+        print(f"| {name} | {before:.2f} | {after:.2f} | {after - before:+.2f} | {np.min(both, 0)[1]:.2f} |", flush=True)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("file")
+    p.add_argument("--sets")
+    p.add_argument("--kodak")
+    p.add_argument("--only", nargs="+", choices=SETS)
+    p.add_argument("--scales", nargs="+", type=int, default=[2, 3, 4], choices=[2, 3, 4])
+    p.add_argument("--every", type=int, default=1, help="use one of so many pictures")
+    a = p.parse_args()
+    name, net = evaluate.load(a.file)
+    print(f"{name}: {sum(p.numel() for p in net.parameters()):,} parameters, {nets.macs_per_pixel(net):,.0f} multiply-adds a pixel of the result")
+    if isinstance(net, nets.Upscaler) and a.sets:
+        of_sets(net, a)
+    elif isinstance(net, nets.Restorer) and a.kodak:
+        of_kodak(net, a)
+    else:
+        p.error("an upscaler needs --sets, a restorer --kodak")
+
+
+if __name__ == "__main__":
+    main()
