@@ -35,10 +35,10 @@ PICTURES = {  # name: (file, licence, what is seen)
 }
 HEAD = """# What the small autoencoders lose
 
-`zenith`, `zenith-lite` and `zenith-tae` store 16 values for every square of 8x8 pixels, which has 192. Small and sharp details do not fit:
-small text, fine texture, grids of one pixel. These are the squares that `zenith` reproduces worst, of {count} pictures that none of the three was trained on, the worst first, at 100 %: the original,
-`zenith`, `zenith-lite`, `zenith-tae`. Made by `tools/latents_page.py`. The mean over the photographs of Kodak24 is in
-[zenith.md](zenith.md#the-trained-autoencoders).
+`zenith`, `zenith-lite` and `zenith-tae` store 16 values for every square of 8x8 pixels, which has 192. Small text, fine
+texture and grids of one pixel do not fit. These are the squares that `zenith` reproduces worst, of {count} pictures that none of
+the three was trained on, at 100 %: the original, `zenith`, `zenith-lite`, `zenith-tae`. Made by `tools/latents_page.py`; the
+mean over Kodak24 is in [zenith.md](zenith.md#the-trained-autoencoders).
 
 | picture | zenith: dB, SSIM | zenith-lite | zenith-tae | its worst square, zenith: dB |
 |---|---|---|---|---|
@@ -88,7 +88,7 @@ def main():
             sheet += [v[cut], np.ones((SIDE, GAP, 3))]
         Image.fromarray(np.uint8(np.rint(255 * np.concatenate(sheet[:-1], 1)))).save(images / f"{name}.webp", quality=90, method=6)
         text.append(f"\n## {name.capitalize()}\n\n![original, zenith, zenith-lite, zenith-tae](images/latents/{name}.webp)\n\n"
-                    f"{PICTURES[name][2]} " + ", ".join(f"{n} {psnr(y[cut], x[cut]):.1f} dB" for n, y in zip(NAMES, made)) + ".\n")
+                    f"{PICTURES[name][2]}\n")
     text.append(SOURCES.format(list=", ".join(f"`{f}` {licence}" for n, (f, licence, _) in PICTURES.items() if n != "screenshot")))
     (a.out / "latent-limits.md").write_text("".join(text))
 
