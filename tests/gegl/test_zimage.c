@@ -432,7 +432,7 @@ test_bounded (void)
 {
   const gchar *bound  = g_getenv ("ZENITH_MEMORY");
   gchar       *folder = in_folder ("wide");
-  gchar  *settings    = g_strdup_printf ("width=384 height=384 steps=2 seed=1 weights=%s", folder);
+  gchar  *settings    = g_strdup_printf ("width=256 height=256 steps=2 seed=1 weights=%s", folder);
   gchar  *status, *memory;
   gdouble before, took;
   guint   beside = 0, weights = 0;
@@ -440,7 +440,7 @@ test_bounded (void)
   Hook    hook = { on_estimate, &seen };
   Run     run;
 
-  g_free (make ("engine and buffers", "width=384 height=384 steps=1", NULL, NULL));
+  g_free (make ("engine and buffers", "width=256 height=256 steps=1", NULL, NULL));
   before = resident_mib ();
   run    = new_run ("bounded", settings, NULL, NULL);
   g_object_set_data (G_OBJECT (run.op), "zenith-estimate", &hook);
@@ -465,7 +465,7 @@ test_bounded (void)
 static void
 test_all_that_is_open (void)
 {
-  static const gchar *const bounds[] = { "2000", "100", "60", "48" };
+  static const gchar *const bounds[] = { "2000", "130", "80", "44" };
 
   if (INSTRUMENTED || ! test_most_resident ())
     SKIP ("the pages of the process are not the engine's alone");
@@ -520,7 +520,7 @@ main (int argc, char **argv)
     return 1;
   if (bounded)
     {
-      if (! ops_make_zimage ("wide", "12 480"))
+      if (! ops_make_zimage ("wide", "24 480"))
         return 1;
       RUN (test_bounded);
       return ops_end ();
