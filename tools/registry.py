@@ -17,7 +17,7 @@ import shlex
 import subprocess
 import sys
 
-LANES = ("engine", "gimp", "dialog", "alone")
+LANES = ("engine", "gimp", "dialog", "common", "alone")
 WORLDS = ("gcc", "sanitizers", "clang", "threads", "emulated")
 LABELS = ("gimp2", "gimp3", "data", "attack")
 

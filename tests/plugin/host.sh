@@ -22,10 +22,10 @@ gimp_run () {
   cp "$work/gimprc" "$work/gimprc.used"
   for command; do set -- "$@" -b "$command"; shift; done
   if [ "$gimp" = 2 ]; then
-    $exec timeout 600 gimp-console-2.10 -d -f --gimprc="$work/gimprc.used" \
+    $exec timeout 1800 gimp-console-2.10 -d -f --gimprc="$work/gimprc.used" \
       "$@" -b '(gimp-quit 0)' >"$log" 2>&1
   else
-    $exec timeout 600 gimp-console-3.0 -d -f --system-gimprc="$work/gimprc.used" --quit \
+    $exec timeout 1800 gimp-console-3.0 -d -f --system-gimprc="$work/gimprc.used" --quit \
       --batch-interpreter plug-in-script-fu-eval "$@" >"$log" 2>&1
   fi
 }
