@@ -169,19 +169,21 @@ build_tsan() {
     -Dwerror=true -Dgegl=disabled -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled
 }
 
-# attack_lane NUMBER OF LANES SECONDS TIMES: each NUMBERth of the attacks in the registry.  Their last argument becomes the
-# share of the seconds that it is of the lane's sum, or, of those in this build, how often.
+# attack_lane NUMBER OF LANES SECONDS TIMES: each NUMBERth of the attacks in the registry.  The last number among the
+# arguments becomes how often, or the share of the seconds that it is of the lane's sum.
 attack_lane() {
-  local world _ name command n=0 all sum words
+  local what name command all sum words i
   all=$(awk -v n="$1" -v of="$2" 'NR % of == n % of' "$registry")
-  sum=$(awk -F '\t' '$1 != "gcc" { n = split($5, w, " "); s += w[n] } END { print s + 0 }' <<<"$all")
-  while IFS=$'\t' read -r world _ _ name command; do
+  sum=$(awk -F '\t' '$2 == "seconds" { for (n = split($5, w, " "); n && w[n] !~ /^[0-9]+$/; n--); s += w[n] } END { print s + 0 }' <<<"$all")
+  while IFS=$'\t' read -r _ what _ name command <&4; do
     eval "words=($command)"
-    n=${words[-1]}
-    unset 'words[-1]'
-    [ "$world" = gcc ] && n=$4 || n=$(($3 * n / sum + 1))
-    suite "$name" "${words[@]}" "$n"
-  done <<<"$all"
+    for ((i = ${#words[@]} - 1; i > 0; i--)); do
+      case ${words[i]} in '' | *[!0-9]*) continue ;; esac
+      [ "$what" = times ] && words[i]=$4 || words[i]=$(($3 * words[i] / sum + 1))
+      break
+    done
+    suite "$name" "${words[@]}"
+  done 4<<<"$all"
 }
 
 # attack_table: what was run, all calls together.
@@ -225,8 +227,6 @@ cmd_attack() {
   if [ "$(uname -m)" != x86_64 ] && [ "$(id -u)" -eq 0 ]; then
     (need qemu-user gcc-x86-64-linux-gnu libc6-dev-amd64-cross) || true # without them that part is skipped, and says so
   fi
-  # Without sanitizers the memory of a picture can be compared with what it may take.
-  suite "attack, costs" "$build/tests/attack_files" "$root/.cache/attack/plain" $((minutes * 6)) batch-costly
   suite "attack, x86-64" "$root/tests/attack/foreign.sh" "$root/.cache" $((minutes * 20)) "$root/.cache/attack/x86-64"
   attack_table
   total

@@ -4,7 +4,7 @@
 
     registry.py [--ci] WORLD=BUILD...      one line a test that ./run test runs:
                                            WORLD, lane, priority, name, command for a shell; tabs between them
-    registry.py --attack WORLD=BUILD...    the same of those for ./run attack
+    registry.py --attack WORLD=BUILD...    the same of those for ./run attack; the lane is what their number is: seconds, times
     registry.py --files WORLD=BUILD...     the files of tests/ that these tests consist of
     registry.py --table WORLD=BUILD...     the table of CONTRIBUTING.md
 
@@ -19,7 +19,7 @@ import sys
 
 LANES = ("engine", "gimp", "dialog", "common", "alone")
 WORLDS = ("gcc", "sanitizers", "clang", "threads", "emulated")
-LABELS = ("gimp2", "gimp3", "data", "attack")
+LABELS = ("gimp2", "gimp3", "data", "attack", "times")
 
 
 def introspect(build, what):
@@ -54,9 +54,11 @@ def lines(builds, ci, attack):
             lane, worlds = check(test)
             if attack and "attack" not in tags(test):
                 continue
+            if attack:
+                lane = "times" if "times" in tags(test) else "seconds"
             if world in worlds or world + ("-ci" if ci else "-local") in worlds:
                 name = test["name"] + ("" if world == "gcc" else ", " + world)
-                yield world, lane if world == "gcc" else "common", test["priority"], name, command(test)
+                yield world, lane if attack or world == "gcc" else "common", test["priority"], name, command(test)
 
 
 def files(builds):

@@ -202,9 +202,9 @@ expect_refusals () {
   check bad-model-word    refused bad-model-word    'fastest.*fast, balanced, best'
   check bad-mode-word     refused bad-mode-word     'reconstruct, latent, difference'
   check bad-engine-word   refused bad-engine-word   'auto, scalar'
-  check bad-strength-high refused bad-strength-high '1\.6.*0[.0]* to 1\.5'
-  check bad-strength-low  refused bad-strength-low  '-0\.1.*0[.0]* to 1\.5'
-  check bad-sigma-high    refused bad-sigma-high    '101.*0[.0]* to 100'
+  check bad-strength-high refused bad-strength-high '1[.,]6.*0[.,0]* to 1[.,]5'
+  check bad-strength-low  refused bad-strength-low  '-0[.,]1.*0[.,0]* to 1[.,]5'
+  check bad-sigma-high    refused bad-sigma-high    '101.*0[.,0]* to 100'
   check bad-engine        refused bad-engine        "$(foreign_engine)"
   check bad-preset-unknown   refused bad-preset-unknown   'Nowhere.*High ISO photo'
   check bad-preset-empty     refused bad-preset-empty     'High ISO photo'
