@@ -16,6 +16,8 @@
 #define TILE_WIDTH 128 /* of GEGL's buffers: a narrow picture takes whole ones */
 #define TILE_HEIGHT 64
 
+#define SPACES_MAX 24 /* beside sRGB, in a process */
+
 #define IPTC_MARK 0x1c
 #define IPTC_COST 8
 #define XMP_COST 32
@@ -158,6 +160,37 @@ zn_picture_note_xmp (ZnPicture *picture, GError **error)
          charge_pairs (picture, spaces, SPACE_COST, error);
 }
 
+/* babl converts between all spaces that it has seen, and its search for a conversion takes longer
+ * with each.  It forgets none, so a process reads pictures of so many. */
+static gboolean
+count_space (const ZnPicture *picture, GError **error)
+{
+  static const Babl *seen[SPACES_MAX];
+  static guint       n;
+  static GMutex      lock;
+  guint              i = 0;
+
+  if (! picture->space)
+    return TRUE;
+
+  g_mutex_lock (&lock);
+  while (i < n && seen[i] != picture->space)
+    i++;
+  if (i < SPACES_MAX)
+    {
+      seen[i] = picture->space;
+      n       = MAX (n, i + 1);
+    }
+  g_mutex_unlock (&lock);
+
+  if (i == SPACES_MAX)
+    g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
+                 "this run has %d other colour profiles already; run it again for this one",
+                 SPACES_MAX);
+
+  return i < SPACES_MAX;
+}
+
 gboolean
 zn_picture_begin (ZnPicture *picture, GError **error)
 {
@@ -171,6 +204,9 @@ zn_picture_begin (ZnPicture *picture, GError **error)
                    picture->width, picture->height);
       return FALSE;
     }
+
+  if (! count_space (picture, error))
+    return FALSE;
 
   tiles = (guint64) ((picture->width + TILE_WIDTH - 1) / TILE_WIDTH) *
           (guint64) ((picture->height + TILE_HEIGHT - 1) / TILE_HEIGHT);

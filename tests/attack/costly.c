@@ -228,6 +228,17 @@ void costly_png(bytes *b, size_t w, size_t h, int n, size_t each)
     bytes_free(&packed);
 }
 
+void costly_space(bytes *b, unsigned gamma)
+{
+    bytes d = { 0 };
+
+    begin_png(b, 1, 1);
+    put_big(&d, 4, gamma);
+    put_chunk(b, "gAMA", &d);
+    end_png(b, 1, 1);
+    bytes_free(&d);
+}
+
 /* ---- WebP ------------------------------------------------------------------------------------------------------------ */
 
 static void put_riff(bytes *b, const char *type, const bytes *data)
@@ -414,7 +425,7 @@ void make_costly(bytes *b, rnd *r)
     const bool large = chance(r, 3); /* pixels by the million take seconds to read: now and then */
     const size_t side = large ? 8000 : 400, w = any_size(r, side), h = any_size(r, side);
 
-    switch (below(r, 10)) {
+    switch (below(r, 11)) {
     case 0:
         costly_jpeg(b, w, h, (int)below(r, 65), 0, 0);
         break;
@@ -443,6 +454,9 @@ void make_costly(bytes *b, rnd *r)
         costly_packet(b, "pwt"[below(r, 3)], (int)any_size(r, large ? 20000 : 1500), chance(r, 40));
         break;
     case 9:
+        costly_space(b, 20000 + (unsigned)below(r, 50000));
+        break;
+    case 10:
         costly_iptc(b, (int)any_size(r, large ? 100000 : 3000));
         break;
     }

@@ -12,6 +12,9 @@ void costly_jpeg(bytes *b, size_t w, size_t h, int zeros, int comments, int pass
 /* A PNG in one colour with n chunks of text that inflate to `each` bytes. */
 void costly_png(bytes *b, size_t w, size_t h, int n, size_t each);
 
+/* A PNG of one pixel in a colour space of its own. */
+void costly_space(bytes *b, unsigned gamma);
+
 /* A WebP in one colour: always 38 bytes. */
 void costly_webp(bytes *b, size_t w, size_t h);
 
