@@ -50,6 +50,12 @@ programs() {
   program "zenith train" "" "$zenith" train zenith-ae --base 4 --size 32 --batch 1 --steps 1 --threads 1 --seed 3 \
     --checkpoint "$out/c.ckpt" --every 1 --out "$out/w.safetensors"
   program "zenith convert" "" "$zenith" convert "$golden/taesd_encoder.pth" "$out/converted.safetensors"
+  # with a precision: where weights do not fit, fewer bits would be another result
+  if python3 "$root/tools/make_tiny_zimage.py" "$tmp/z-image" 2>/dev/null; then
+    { head -c 128 "$tmp/x.npy"; head -c $((40 * 48 * 3 * 4)) /dev/zero | tr '\0' '?'; } >"$tmp/mask.npy"
+    program "zenith generate" "" "$zenith" generate "$tmp/x.npy" "$out/y.npy" --threads 1 --in "mask=$tmp/mask.npy" \
+      --set weights="$tmp/z-image" --set prompt=fox --set steps=1 --set width=32 --set height=32 --set precision=fp32
+  fi
   if [ -x "$build/tests/make_pictures" ]; then
     "$build/tests/make_pictures" "$tmp/with" 6 170 16 16 && "$build/tests/make_pictures" "$tmp/without" 6 80 16 16
     program "zenith teach" "" "$zenith" teach thing --with "$tmp/with" --without "$tmp/without" --whole --threads 1 \
