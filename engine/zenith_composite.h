@@ -38,12 +38,12 @@ ZN_API zn_status zn_session_open(zn_session **out, zn_error *err);
 ZN_API void zn_session_close(zn_session **session); /* when nothing of it is in use */
 ZN_API void zn_session_trim(zn_session *session);   /* closes the models that nobody uses */
 
-typedef struct zn_choice { /* what computes; NULL or a zeroed one: automatic */
+/* What computes; NULL or a zeroed one: automatic.  The precision is that of all networks of a task; a CPU that lacks it takes
+ * fp32, and the task's note says so. */
+typedef struct zn_choice {
     const char *engine;    /* as zn_engine_open takes it */
     int n_threads;         /* likewise */
-    const char
-        *precision; /* as zn_open takes it, for all networks of a task; a CPU that lacks it takes fp32, and the task's
-                            * note says so */
+    const char *precision; /* as zn_open takes it */
 } zn_choice;
 
 /* Whether the engine of that choice has a memory of its own; false also if it cannot be opened. */
@@ -185,11 +185,10 @@ ZN_API void zn_change_add(float *pixels, int components, const float *change, si
  *   mask, feathered * (picture - input) is the change of the input */
 typedef struct zn_generate {
     const char *prompt; /* what the picture shows; NULL: a plan for any prompt, which cannot be run */
-    const char
-        *weights;  /* the folder of the model's files, as zn_zimage_find takes it; "random:": made up, of the published
-                            * sizes, for plans */
-    uint32_t seed; /* 0 */
-    int32_t steps; /* 1..100: 8 */
+    /* The folder of the model's files, as zn_zimage_find takes it; "random:": made up, of the published sizes, for plans. */
+    const char *weights;
+    uint32_t seed;         /* 0 */
+    int32_t steps;         /* 1..100: 8 */
     int32_t width, height; /* 16..4096: 1024; of a new picture; with an input, their product is the largest area that is
                             * computed: more is scaled */
     double change;         /* 0..1: 1; of an input: 0 leaves it as it is, 1 does not look at what was there */

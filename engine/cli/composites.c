@@ -35,6 +35,18 @@ int set_fields(void *how, const zn_field *fields, const char *what, const option
     return EXIT_DONE;
 }
 
+int usage_of(const char *call, const zn_field *fields)
+{
+    fprintf(stderr, "zenith: %s\n", call);
+    for (const zn_field *f = fields; f->key; f++)
+        if (f->kind == ZN_TEXT)
+            fprintf(stderr, "  %-10s %s\n", f->key, f->help);
+        else
+            fprintf(stderr, "  %-10s %s, %.10g to %.10g\n", f->key, f->help, f->min, f->max);
+    fputs("  precision  auto, fp32, bf16, fp16, int8, int4, ...\n", stderr);
+    return EXIT_USAGE;
+}
+
 zn_choice choice_of(const options *o)
 {
     return (zn_choice){ .engine = o->engine, .n_threads = o->threads, .precision = precision_of(o) };

@@ -10,6 +10,9 @@
 /* Sets what the --set options say, but for precision.  EXIT_DONE, or EXIT_USAGE and a line on stderr. */
 int set_fields(void *how, const zn_field *fields, const char *what, const options *o);
 
+/* Says how a command is called, and which settings it has; returns EXIT_USAGE. */
+int usage_of(const char *call, const zn_field *fields);
+
 zn_choice choice_of(const options *o);
 
 /* A picture of three channels in 0..1; data is the caller's. */

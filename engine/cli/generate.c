@@ -73,7 +73,8 @@ int cmd_generate(const options *o)
     how.prompt = "";
     if (o->n_words < 1 || o->n_words > 2 || o->n_in > 1 || (o->n_in && strncmp(o->in[0], "mask=", 5)) ||
         (o->n_in && !k.in))
-        return usage("zenith generate [IN] OUT --set prompt=TEXT [--set KEY=VALUE]... [--in mask=PICTURE]");
+        return usage_of("zenith generate [IN] OUT --set prompt=TEXT [--set KEY=VALUE]... [--in mask=PICTURE]",
+                        zn_generate_fields);
     if ((status = set_fields(&how, zn_generate_fields, "generate", o)))
         return status;
     k.mask = o->n_in ? o->in[0] + 5 : NULL;
