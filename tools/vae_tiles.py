@@ -5,12 +5,13 @@ seams, time, memory.
 
     tools/vae_tiles.py HALF WxH [--width N] [--memory MIB] [--alone] [--gegl] [--zenith PROGRAM]
 
-HALF is encode or decode, of Wan 2.1 (vae_nets.py), WxH the picture.  The weights are random, the layout is the published one;
---width is the first level's width where it is not the published 96.  --memory is ZENITH_MEMORY of the run in tiles.  Of the difference between the two, a line shows where steps between neighbouring columns
-(rows) have a mean over the whole height (width) that is larger than that of the other columns of the same place in a latent
-pixel: "step" is the largest such mean over their median (roundings that a norm has amplified in one pixel make one, too: look
-whether the column is a tile's edge).  --alone leaves the run in one piece out, and looks for steps in the
-result itself.  --gegl runs the tiles as zenith:latent-decode (with GEGL_PATH and what else it needs set).
+HALF is encode or decode, of Wan 2.1 (vae_nets.py), WxH the picture. The weights are random, the layout is the published one;
+--width is the first level's width where it is not the published 96. --memory is ZENITH_MEMORY of the run in tiles. Of the
+difference between the two, a line shows where steps between neighbouring columns (rows) have a mean over the whole height
+(width) that is larger than that of the other columns of the same place in a latent pixel: "step" is the largest such mean
+over their median (roundings that a norm has amplified in one pixel make one, too: look whether the column is a tile's edge).
+--alone leaves the run in one piece out, and looks for steps in the result itself. --gegl runs the tiles as
+zenith:latent-decode (with GEGL_PATH and what else it needs set).
 """
 import argparse
 import os
