@@ -18,6 +18,11 @@ def write(folder, name, net, **about):
         facts["input"] = "x[3] in 0..1 (sRGB); level of 255 for each denoiser at 1/8: sqrt((16 h)^2 + 0.35^2)"
     elif name.startswith("denoise"):
         facts["input"] = "x[3] in 0..1 (sRGB), sigma[3] in the same units; pixel-unshuffle 2"
+    elif name.startswith("upscale"):
+        facts["input"] = "x[3] in 0..1 (sRGB), noise (deviation in the same units), artefacts (1 - JPEG quality/100)"
+    elif name == "restore":
+        facts["input"] = ("x[3] in 0..1 (sRGB), pixel-unshuffle 2; noise (deviation in the same units), artefacts (1 - JPEG quality/100), "
+                          "blur (deviation in units of 4 pixels); 1 for each of these that is known")
     else:
         facts["input"] = "x[3] in 0..1 (sRGB); 8x smaller latent of about unit variance, clamped 3*tanh(z/3)"
     path = Path(folder) / f"{name}.safetensors"

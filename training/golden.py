@@ -1,8 +1,8 @@
 """Golden vectors of shipped files:  python golden.py ../models ../tests/data/golden
 
 Every network runs in float32 on one small picture given by a formula; each file holds "in" and "out", H x W x C.
-The denoisers get the noisy picture, of a size that is no multiple of 8, and sigma 25; an autoencoder's halves are two
-files, outputs not clamped.
+The denoisers get the noisy picture, of a size that is no multiple of 8, and sigma 25; restorers, told nothing, and upscalers the clean
+one; an autoencoder's halves are two files, outputs not clamped.
 """
 import sys
 from pathlib import Path
@@ -16,6 +16,7 @@ import evaluate
 import nets
 
 H, W, SIGMA = 40, 56, 25
+SCALES = {"upscale": 2, "upscale-small": 4}
 
 
 def picture():
@@ -56,6 +57,11 @@ def main(models, out):
                 x = to_nchw(noisy)[..., :H - 3, :W - 3]
                 y = to_hwc(net(F.pad(x, (0, -x.shape[3] % 16, 0, -x.shape[2] % 16), mode="reflect")))
                 write(f"shipped-{name}", to_hwc(x), np.ascontiguousarray(y[:-(-(H - 3) // 8), :-(-(W - 3) // 8)]))
+                continue
+            if name in nets.UPSCALERS or name in nets.RESTORERS:
+                x = to_nchw(clean)[..., :H - 3, :W - 3]
+                y = to_hwc(nets.restore(net, x) if name in nets.RESTORERS else nets.upscale(net, x, SCALES[name]))
+                write(f"shipped-{name}", to_hwc(x), y)
                 continue
             if name in nets.DENOISERS:
                 x = to_nchw(noisy)[..., :H - 3, :W - 3]

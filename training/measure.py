@@ -11,6 +11,9 @@ sigma 1.6 with noise of sigma 2, 8 bits, and the clean pictures.
 """
 import argparse
 import io
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -42,14 +45,30 @@ def bicubic(x, scale):
     return F.interpolate(x, scale_factor=scale, mode="bicubic", antialias=True)
 
 
-def of_sets(net, a):
+def runner(a, name, net):
+    """A function of a picture and, of an upscaler, the scale: the engine's program where --zenith names it, else PyTorch."""
+    if not a.zenith:
+        return lambda x, scale=None: nets.upscale(net, x, scale) if scale else nets.restore(net, x)
+    folder = tempfile.mkdtemp()
+
+    def run(x, scale=None):
+        np.save(f"{folder}/x.npy", x[0].permute(1, 2, 0).numpy())
+        subprocess.run([a.zenith, "run", f"{name}-x{scale}" if scale else name, "--weights", a.file, "--set", "precision=fp32",
+                        "--in", f"x={folder}/x.npy", "--out", f"y={folder}/y.npy"], check=True, capture_output=True)
+        return torch.from_numpy(np.load(f"{folder}/y.npy")).permute(2, 0, 1)[None]
+
+    return run
+
+
+def of_sets(run, a):
     print("| set | scale | bicubic | network |\n|---|---|---|---|")
     for name in a.only or SETS:
         for scale in a.scales:
             both = []
             for x in originals(a.sets, name, scale, a.every):
                 small = degrade.smaller(x, scale)
-                both.append([y_psnr(y, x, scale).item() for y in (bicubic(small, scale), nets.upscale(net, small, scale))])
+                both.append([y_psnr(y, x, scale).item() for y in (bicubic(small, scale), run(small, scale))])
+                print(name, scale, len(both), *np.mean(both, 0).round(3), file=sys.stderr, flush=True)
             if both:
                 print(f"| {name} | {scale} | " + " | ".join(f"{v:.3f}" for v in np.mean(both, 0)) + " |", flush=True)
 
@@ -69,7 +88,7 @@ def soft(x, k):
     return (y.clamp(0, 1) * 255).round() / 255
 
 
-def of_kodak(net, a):
+def of_kodak(run, a):
     kinds = {f"JPEG, quality {q}": lambda x, k, q=q: in_file(x, q) for q in (10, 20, 30, 40, 60, 80, 90)}
     kinds["blur 1.6, noise 2"] = soft
     kinds["clean"] = lambda x, k: x
@@ -79,7 +98,7 @@ def of_kodak(net, a):
         both = []
         for k, x in enumerate(pictures):
             seen = make(x, k)
-            both.append([psnr(y, x).item() for y in (seen, nets.restore(net, seen))])
+            both.append([psnr(y, x).item() for y in (seen, run(seen))])
         before, after = np.mean(both, 0)
         print(f"| {name} | {before:.2f} | {after:.2f} | {after - before:+.2f} | {np.min(both, 0)[1]:.2f} |", flush=True)
 
@@ -91,14 +110,15 @@ def main():
     p.add_argument("--kodak")
     p.add_argument("--only", nargs="+", choices=SETS)
     p.add_argument("--scales", nargs="+", type=int, default=[2, 3, 4], choices=[2, 3, 4])
+    p.add_argument("--zenith", metavar="PROGRAM", help="compute with the engine (build/engine/zenith)")
     p.add_argument("--every", type=int, default=1, help="use one of so many pictures")
     a = p.parse_args()
     name, net = evaluate.load(a.file)
     print(f"{name}: {sum(p.numel() for p in net.parameters()):,} parameters, {nets.macs_per_pixel(net):,.0f} multiply-adds a pixel of the result")
     if isinstance(net, nets.Upscaler) and a.sets:
-        of_sets(net, a)
+        of_sets(runner(a, name, net), a)
     elif isinstance(net, nets.Restorer) and a.kodak:
-        of_kodak(net, a)
+        of_kodak(runner(a, name, net), a)
     else:
         p.error("an upscaler needs --sets, a restorer --kodak")
 

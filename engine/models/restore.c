@@ -121,5 +121,6 @@ const zn_arch zn_arch_restore = {
     .forward = forward,
     .in_c = 3,
     .out_c = 3,
+    .half_ok = true,
     .crops = true,
 };
