@@ -3,8 +3,8 @@ and the web (blurred, noisy, stored as JPEG, some of them twice).
 
     python crisp.py --from upscale.pt|upscale.safetensors --features zenith-tae.safetensors --photos DIR... --test KODAK --out DIR --seconds 240
 
-The loss: L1, the L1 of what our autoencoder's first layers see, and a little of what the discriminator says.  What it writes,
-upscale-crisp.safetensors, can be mixed with the weights it began with: mix.py.
+The loss: L1, the L1 of what our autoencoder's first layers see, and a little of what the discriminator says.  It
+writes upscale-crisp.safetensors.
 """
 import argparse
 import time

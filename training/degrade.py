@@ -115,9 +115,23 @@ def counts(n):
     return {**out, KINDS[-1][0]: left}
 
 
+def out_of_focus(x):
+    """Photographs with blurred places, as lenses leave them on purpose: to one side of a line through the crop."""
+    n, _, h, w = x.shape
+    m = REACH
+    kernel, _ = kernels(n, x.device)
+    soft = blurred(F.pad(x, (m, m, m, m), mode="reflect"), kernel)
+    angle, at = 2 * torch.pi * torch.rand(2, n, 1, 1, 1, device=x.device)
+    across = (torch.arange(w, device=x.device) / w - 0.5) * torch.cos(angle) + (torch.arange(h, device=x.device)[:, None] / h - 0.5) * torch.sin(angle)
+    return torch.lerp(x, soft, torch.sigmoid((across + 0.06 * (at - torch.pi)) * (h / 4)))
+
+
 def damaged(x):
-    """(damaged, clean, told) of crops that are larger by REACH on every side; told [N,6,H/2,W/2] as nets.Restorer wants it."""
+    """(damaged, clean, told) of crops that are larger by REACH on every side; told [N,6,H/2,W/2] as nets.Restorer wants it.  Half of
+    those without damage have blurred places that are to stay."""
     n = counts(len(x))
+    k = (n["clean"] + 1) // 2
+    x = torch.cat([out_of_focus(x[:k]), x[k:]])
     c = dict(zip(n, x[..., REACH:-REACH, REACH:-REACH].split(list(n.values()))))
     wide = dict(zip(n, x.split(list(n.values()))))
     zero = lambda k: torch.zeros(n[k], 1, 1, 1, device=x.device)

@@ -1,4 +1,4 @@
-"""Train restorers and upscalers side by side on one GPU, each on a stream of its own, for a given time.
+"""Train restorers and upscalers side by side on one GPU, in turns of a few steps, for a given time.
 
     python together.py upscale upscale-small restore --photos DIR... --test KODAK_DIR --state DIR --out DIR --seconds 560 --part 0:0.5
 
@@ -8,9 +8,6 @@ those of its own kind, or a restorer with a denoiser's.
 OUT gets NAME.safetensors (averaged weights, float16) and log.txt; STATE what the next call needs.
 """
 import argparse
-import collections
-import contextlib
-import math
 import time
 from pathlib import Path
 
@@ -128,14 +125,12 @@ def restore_scores(net, x):
 # ---- the run -------------------------------------------------------------------------------------------
 
 class Run:
-    """A network in training on its own stream."""
+    """A network in training."""
 
     def __init__(self, name, crops, device, init, state, first):
         self.name, self.plan, self.crops, self.state = name, PLANS[name], crops, Path(state) / f"{name}.pt"
         self.scores = upscale_scores if name in nets.UPSCALERS else restore_scores
         self.batch = upscale_batch if name in nets.UPSCALERS else restore_batch
-        self.stream = torch.cuda.Stream() if device == "cuda" else None
-        self.flight = collections.deque()
         net = nets.build(name)
         if init:
             weights = load_file(init)
@@ -144,17 +139,13 @@ class Run:
             else:
                 net.load_state_dict({k: v.float() for k, v in weights.items()})
         loss = upscale_loss if name in nets.UPSCALERS else restore_loss
-        with self.on():
-            self.trainer = Trainer(net, loss, device, muon=True, kind=torch.float16)
-            if self.state.exists():
-                state = torch.load(self.state)
-                state["ema"] = state["master"] + state.pop("lag").float()
-                self.trainer.restore(state)
-        self.first, self.phase, self.ended = self.trainer.steps, -1, False
+        self.trainer = Trainer(net, loss, device, muon=True, kind=torch.float16)
+        if self.state.exists():
+            state = torch.load(self.state)
+            state["ema"] = state["master"] + state.pop("lag").float()
+            self.trainer.restore(state)
+        self.first, self.phase = self.trainer.steps, -1
         self.enter(first)
-
-    def on(self):
-        return torch.cuda.stream(self.stream) if self.stream else contextlib.nullcontext()
 
     def enter(self, done):
         """The phase that this share of the schedule is in; True: a new one."""
@@ -163,45 +154,26 @@ class Run:
         if phase == self.phase:
             return False
         self.phase = phase
-        if self.stream:
-            torch.cuda.synchronize()
-        self.flight.clear()
-        with self.on():
-            self.trainer.prepare(self.batch(self.crops, *phases[phase][1:]))
-        if self.stream:
-            torch.cuda.synchronize()
+        self.trainer.prepare(self.batch(self.crops, *phases[phase][1:]))
         return True
 
-    def go(self, done, chunk):
-        """Enqueue some steps, unless enough are under way; True: it did."""
-        while self.flight and self.flight[0].query():
-            self.flight.popleft()
-        if len(self.flight) >= 2:
-            return False
-        with self.on():
-            warm = min(1.0, (self.trainer.steps - self.first + 20) / 400)
-            self.trainer.lr.fill_(self.plan["lr"] * warm * share_of_rate(done, HOLD) + 1e-7)
-            for _ in range(chunk):
-                self.trainer.go()
-                self.trainer.steps += 1
-            if self.stream:
-                event = torch.cuda.Event()
-                event.record()
-                self.flight.append(event)
-        return True
+    def go(self, done, steps):
+        """Enqueue some steps."""
+        warm = min(1.0, (self.trainer.steps - self.first + 20) / 400)
+        self.trainer.lr.fill_(self.plan["lr"] * warm * share_of_rate(done, HOLD) + 1e-7)
+        for _ in range(steps):
+            self.trainer.go()
+            self.trainer.steps += 1
 
     def report(self, test, since):
-        with self.on():
-            loss = self.trainer.mean_loss.item()
-            return (f"{self.name} step {self.trainer.steps} {since:.0f} s {(self.trainer.steps - self.first) / since:.1f}/s loss {loss:.4f} "
-                    f"scale {self.trainer.scale.item():.0f} {self.scores(self.trainer.shown, test)}")
+        return (f"{self.name} step {self.trainer.steps} {since:.0f} s {(self.trainer.steps - self.first) / since:.1f}/s "
+                f"loss {self.trainer.mean_loss.item():.4f} scale {self.trainer.scale.item():.0f} {self.scores(self.trainer.shown, test)}")
 
     def save(self, out):
-        with self.on():
-            state = self.trainer.state()
-            state["lag"] = (state.pop("ema") - state["master"]).bfloat16()
-            torch.save({k: v.cpu() for k, v in state.items()}, self.state)
-            return export.write(out, self.name, self.trainer.shown, steps=self.trainer.steps)
+        state = self.trainer.state()
+        state["lag"] = (state.pop("ema") - state["master"]).bfloat16()
+        torch.save({k: v.cpu() for k, v in state.items()}, self.state)
+        return export.write(out, self.name, self.trainer.shown, steps=self.trainer.steps)
 
 
 def main():
@@ -252,9 +224,9 @@ def main():
         for r in runs:
             if r.enter(done):
                 say(f"# {r.name}: phase {r.plan['phases'][r.phase]} from step {r.trainer.steps}, {time.time() - start:.0f} s")
-        busy = [r.go(done, 5 if device == "cuda" else 1) for r in runs]
-        if not any(busy):
-            time.sleep(0.002)
+        for r in runs:
+            r.go(done, 5 if device == "cuda" else 1)
+        runs[0].trainer.mean_loss.item()            # waits for the device
         if time.time() - shown > a.every:
             for r in runs:
                 say(r.report(test, time.time() - start))
