@@ -247,7 +247,7 @@ typedef struct zn_backend {
     const char *precision_needs[ZN_N_PRECISIONS]; /* what hardware a missing precision would need; NULL: unknown */
 
     void (*describe)(void *dev, char *text, size_t size); /* this device, for users; NULL: `what` says it */
-    bool (*automatic)(void *dev); /* whether "auto" may choose this device; NULL: it may */
+    bool (*automatic)(void *dev);                         /* whether "auto" may choose this device; NULL: it may */
     /* Opens the device; *dev is NULL if it cannot be used.  ZN_E_MEMORY: this machine has it, but too little memory now. */
     zn_status (*open)(void **dev, int n_threads, zn_error *err);
     void (*close)(void *dev);

@@ -44,6 +44,7 @@ zenith_engine_get_type (void)
                                  { ZENITH_ENGINE_AVX512, N_ ("AVX-512"), "avx512" },
                                  { ZENITH_ENGINE_NEON, N_ ("NEON"), "neon" },
                                  { ZENITH_ENGINE_CUDA, N_ ("CUDA (GPU)"), "cuda" },
+                                 { ZENITH_ENGINE_VULKAN, N_ ("Vulkan (GPU)"), "vulkan" },
                                  { 0, NULL, NULL } };
 
   return enum_register (&type, "ZenithEngine", values);

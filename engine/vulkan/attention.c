@@ -12,26 +12,18 @@ void zn_vk_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor
     const struct {
         uint32_t n, n_q, n_k, dim, dim_v, sharing, heads, blocks, cuts, y_ld, q_ld, k_ld, v_ld;
         float scale;
-    } g = { (uint32_t)groups,
-            (uint32_t)n_q,
-            (uint32_t)n_k,
-            (uint32_t)dim,
-            (uint32_t)dim_v,
-            (uint32_t)(a->heads / a->kv_heads),
-            (uint32_t)a->heads,
-            (uint32_t)blocks,
-            (uint32_t)cuts,
-            (uint32_t)y.ld,
-            (uint32_t)q.ld,
-            (uint32_t)k.ld,
-            (uint32_t)v.ld,
-            a->scale };
+    } g = { (uint32_t)groups,   (uint32_t)n_q,    (uint32_t)n_k,
+            (uint32_t)dim,      (uint32_t)dim_v,  (uint32_t)(a->heads / a->kv_heads),
+            (uint32_t)a->heads, (uint32_t)blocks, (uint32_t)cuts,
+            (uint32_t)y.ld,     (uint32_t)q.ld,   (uint32_t)k.ld,
+            (uint32_t)v.ld,     a->scale };
 
-    zn_vk_run(dev, &(zn_vk_launch){ .kernel = "attention",
-                                    .t = { y, q, k, v },
-                                    .spec = { [2] = a->causal },
-                                    .groups = groups,
-                                    .work = 2.0 * (double)q.n * n_q * n_k * a->heads * ((double)cuts * dim + dim_v),
-                                    .args = &g,
-                                    .args_size = sizeof g });
+    zn_vk_run(dev,
+              &(zn_vk_launch){ .kernel = "attention",
+                               .t = { y, q, k, v },
+                               .spec = { [2] = a->causal },
+                               .groups = groups,
+                               .work = 2.0 * (double)q.n * n_q * n_k * a->heads * ((double)cuts * dim + dim_v),
+                               .args = &g,
+                               .args_size = sizeof g });
 }

@@ -4,20 +4,24 @@
  * What is at zn_conv.packed, each part 256-byte aligned:
  *     float  bias[cout_pad]          zeros if there is none
  *     T      weight[k][cout_pad]     k = (u * kw + v) * cin + c, cin of a group
- * with cout up to a multiple of 16; padding is zeros.  T is fp16 for dense layers of fp16 models, else float32. */
+ * with cout up to a multiple of 16; padding is zeros.  T is fp16 for dense layers of fp16 models, else float32.
+ * int8 and int4 (core/quantise.h) keep the order of the file instead, and are expanded to fp16 before each product:
+ *     T      weight[cout][k_row]     k = c * kh*kw + tap; k_row = k up to a multiple of ZN_W_GROUP
+ *     fp16   scale[cout][k_row / ZN_W_GROUP] */
 #include <stdlib.h>
 #include <string.h>
 
 #include "vulkan.h"
 
-enum { TILE = 64, ANY_THREADS = 128, ALIGN = 256, PAD = 16, FEW = 8 };
+enum { TILE = 64, ANY_THREADS = 128, ALIGN = 256, PAD = 16, FEW = 8, EXPAND_THREADS = 256 };
 
 /* ---- packing -------------------------------------------------------------------------------------------------- */
 
 typedef struct layout {
-    zn_type type;
-    size_t k, cout_pad;
-    size_t weight, size; /* offset and size in bytes */
+    zn_type type;   /* that is multiplied */
+    zn_wtype wtype; /* int8 or int4: how weights are stored; else F32, which says nothing */
+    size_t k, k_row, cout_pad;
+    size_t weight, scale, size; /* offsets and size in bytes */
 } layout;
 
 static size_t up(size_t x, size_t to)
@@ -31,8 +35,15 @@ static layout layout_of(const zn_conv *w)
 
     l.k = (size_t)(w->cin / w->groups) * (size_t)w->kh * (size_t)w->kw;
     l.cout_pad = up((size_t)w->cout, PAD);
+    l.k_row = up(l.k, ZN_W_GROUP);
     l.weight = up(l.cout_pad * sizeof(float), ALIGN);
-    l.size = l.weight + up(l.k * l.cout_pad * zn_type_size(l.type), ALIGN);
+    if (zn_wtype_scaled(zn_conv_weights(w))) {
+        l.wtype = zn_conv_weights(w);
+        l.scale = l.weight + up(zn_wtype_size(l.wtype, (size_t)w->cout * l.k_row), ALIGN);
+        l.size = l.scale + up((size_t)w->cout * l.k_row / ZN_W_GROUP * sizeof(uint16_t), ALIGN);
+    } else {
+        l.size = l.weight + up(l.k * l.cout_pad * zn_type_size(l.type), ALIGN);
+    }
     return l;
 }
 
@@ -42,46 +53,112 @@ size_t zn_vk_conv_size(void *dev, const zn_conv *w)
     return layout_of(w).size;
 }
 
+/* Room for the weights that are expanded. */
 size_t zn_vk_conv_scratch(void *dev, const zn_conv *w)
 {
-    (void)dev, (void)w;
-    return 0;
+    const layout l = layout_of(w);
+
+    (void)dev;
+    return l.wtype ? up(l.k * l.cout_pad * sizeof(uint16_t), ALIGN) : 0;
+}
+
+/* int8, int4: output o's weights, in groups that have a scale. */
+static void pack_groups(char *host, const layout *l, const float *weight, size_t o)
+{
+    uint16_t *scale = (uint16_t *)(void *)(host + l->scale);
+
+    for (size_t i = 0; i < l->k; i += ZN_W_GROUP) {
+        const size_t at = o * l->k_row + i, n = l->k - i < ZN_W_GROUP ? l->k - i : ZN_W_GROUP;
+
+        scale[at / ZN_W_GROUP] =
+            zn_quantise(l->wtype, host + l->weight + zn_wtype_size(l->wtype, at), weight + o * l->k + i, (int)n);
+    }
+}
+
+/* All other types: output o's weights become a column. */
+static void pack_column(char *host, const layout *l, const zn_conv *w, const float *weight, size_t o)
+{
+    const size_t cin = (size_t)(w->cin / w->groups), taps = (size_t)w->kh * (size_t)w->kw;
+    float *single = (float *)(void *)(host + l->weight);
+    uint16_t *half = (uint16_t *)(void *)(host + l->weight);
+
+    for (size_t c = 0; c < cin; c++)
+        for (size_t t = 0; t < taps; t++) {
+            const float v = weight[(o * cin + c) * taps + t];
+            const size_t at = (t * cin + c) * l->cout_pad + o;
+
+            if (l->type == ZN_F16)
+                half[at] = zn_to_f16(v);
+            else
+                single[at] = v;
+        }
+}
+
+/* One layer at a time is in host memory: the bias, and room for the rest.  NULL: the device has failed. */
+static char *host_layer(zn_vk *d, const zn_conv *w, const layout *l, const float *bias)
+{
+    char *host = calloc(1, l->size);
+
+    if (!host)
+        zn_vk_fail(d, ZN_E_MEMORY, "out of memory while packing weights");
+    else if (bias)
+        memcpy(host, bias, (size_t)w->cout * sizeof *bias);
+    return host;
 }
 
 void zn_vk_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias)
 {
     zn_vk *d = dev;
     const layout l = layout_of(w);
-    const size_t cin = (size_t)(w->cin / w->groups), taps = (size_t)w->kh * (size_t)w->kw;
-    char *host = calloc(1, l.size);
-    float *single = (float *)(void *)(host + l.weight);
-    uint16_t *half = (uint16_t *)(void *)(host + l.weight);
+    char *host = host_layer(d, w, &l, bias);
 
-    if (!host) {
-        zn_vk_fail(d, ZN_E_MEMORY, "out of memory while packing weights");
-        return;
-    }
-    if (bias)
-        memcpy(host, bias, (size_t)w->cout * sizeof *bias);
-    for (size_t t = 0; t < taps; t++)
-        for (size_t c = 0; c < cin; c++)
-            for (size_t o = 0; o < (size_t)w->cout; o++) {
-                const float v = weight[(o * cin + c) * taps + t];
-                const size_t at = (t * cin + c) * l.cout_pad + o;
-
-                if (l.type == ZN_F16)
-                    half[at] = zn_to_f16(v);
-                else
-                    single[at] = v;
-            }
-    zn_vk_upload(d, w->packed, host, l.size);
+    for (size_t o = 0; host && o < (size_t)w->cout; o++)
+        if (l.wtype)
+            pack_groups(host, &l, weight, o);
+        else
+            pack_column(host, &l, w, weight, o);
+    if (host)
+        zn_vk_upload(d, w->packed, host, l.size);
     free(host);
 }
 
+/* The packed rows are those of quantise.h. */
 bool zn_vk_conv_pack_rows(void *dev, const zn_conv *w, const zn_row_source *rows, const float *bias)
 {
-    (void)dev, (void)w, (void)rows, (void)bias;
-    return false;
+    zn_vk *d = dev;
+    const layout l = layout_of(w);
+    const bool takes = l.wtype && w->kh * w->kw == 1 && l.k_row == (size_t)w->cin;
+    char *host = takes && rows ? host_layer(d, w, &l, bias) : NULL;
+
+    if (host) {
+        rows->read(rows->cookie, 0, w->cout, host + l.weight, (uint16_t *)(void *)(host + l.scale));
+        zn_vk_upload(d, w->packed, host, l.size);
+    }
+    free(host);
+    return takes;
+}
+
+/* int8, int4 to fp16 [k][cout_pad], in scratch memory: valid until the next call. */
+static const void *expand(zn_vk *d, const zn_conv *w, const layout *l)
+{
+    const size_t n = l->k * l->cout_pad;
+    char *packed = w->packed, *to = zn_vk_weights_room(d, n * sizeof(uint16_t));
+    const struct {
+        uint32_t n, cout, cout_pad, cin, taps, k_row;
+    } g = { (uint32_t)(n / 2), (uint32_t)w->cout,         (uint32_t)l->cout_pad,
+            (uint32_t)w->cin,  (uint32_t)(w->kh * w->kw), (uint32_t)l->k_row };
+
+    if (to)
+        zn_vk_run(d,
+                  &(zn_vk_launch){
+                      .kernel = "expand",
+                      .t = { zn_vk_floats(to), zn_vk_floats(packed + l->weight), zn_vk_floats(packed + l->scale) },
+                      .spec = { [2] = l->wtype == ZN_W_I4 },
+                      .groups = zn_vk_blocks(n / 2, EXPAND_THREADS),
+                      .work = 8 * (double)n,
+                      .args = &g,
+                      .args_size = sizeof g });
+    return to ? to : packed;
 }
 
 const float *zn_vk_conv_bias(const zn_conv *w)
@@ -93,10 +170,9 @@ const void *zn_vk_conv_weight(zn_vk *d, const zn_conv *w, zn_type *type, int *co
 {
     const layout l = layout_of(w);
 
-    (void)d;
     *type = l.type;
     *cout_pad = (int)l.cout_pad;
-    return (const char *)w->packed + l.weight;
+    return l.wtype ? expand(d, w, &l) : (const char *)w->packed + l.weight;
 }
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */

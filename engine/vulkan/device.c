@@ -107,7 +107,8 @@ static bool suffices(const VkPhysicalDeviceProperties *p)
     return p->apiVersion >= VK_API_VERSION_1_1 && p->limits.maxPerStageDescriptorStorageBuffers >= ZN_VK_BINDINGS &&
         p->limits.maxPerStageResources >= ZN_VK_BINDINGS && p->limits.maxComputeWorkGroupInvocations >= THREADS &&
         p->limits.maxComputeWorkGroupSize[0] >= THREADS && p->limits.maxComputeSharedMemorySize >= 16384 &&
-        p->limits.maxPushConstantsSize >= ZN_VK_BINDINGS * 4 + ZN_VK_ARGS && p->limits.minStorageBufferOffsetAlignment <= 256;
+        p->limits.maxPushConstantsSize >= ZN_VK_BINDINGS * 4 + ZN_VK_ARGS &&
+        p->limits.minStorageBufferOffsetAlignment <= 256;
 }
 
 /* ZENITH_VULKAN_DEVICE is a number of the list or a part of a name; without it the best device is taken, but none that is
@@ -125,7 +126,7 @@ static bool choose(zn_vk *d, zn_error *err)
     VkResult r = d->api->vkEnumeratePhysicalDevices(d->api->instance, &n, list);
 
     if ((r != VK_SUCCESS && r != VK_INCOMPLETE) || !n) {
-        zn_fail(err, ZN_E_DEVICE, "Vulkan finds no device");
+        zn_fail(err, ZN_E_DEVICE, "Vulkan finds no GPU");
         return false;
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -208,7 +209,8 @@ static bool has_matrices(const zn_vk *d)
 
 static void find_features(zn_vk *d, offers *o)
 {
-    o->features = (VkPhysicalDeviceFeatures2){ .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &o->half };
+    o->features =
+        (VkPhysicalDeviceFeatures2){ .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &o->half };
     o->half.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
     o->math.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES_KHR;
     o->subgroups.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES_EXT;
@@ -258,10 +260,11 @@ static bool find_queue(zn_vk *d, zn_error *err)
     d->api->vkGetPhysicalDeviceQueueFamilyProperties(d->gpu, &n, list);
     for (uint32_t i = 0; i < n; i++)
         if (list[i].queueCount && list[i].queueFlags & VK_QUEUE_COMPUTE_BIT &&
-            (best < 0 || (list[best].queueFlags & VK_QUEUE_GRAPHICS_BIT && !(list[i].queueFlags & VK_QUEUE_GRAPHICS_BIT))))
+            (best < 0 ||
+             (list[best].queueFlags & VK_QUEUE_GRAPHICS_BIT && !(list[i].queueFlags & VK_QUEUE_GRAPHICS_BIT))))
             best = (int)i;
     if (best < 0) {
-        zn_fail(err, ZN_E_DEVICE, "the Vulkan device %.90s does not compute", d->name);
+        zn_fail(err, ZN_E_DEVICE, "no GPU here has what is needed of Vulkan 1.1");
         return false;
     }
     d->family = (uint32_t)best;
@@ -365,8 +368,8 @@ static void vulkan_describe(void *dev, char *text, size_t size)
     static const char *const kind[] = { "software", "other", "virtual", "integrated", "discrete" };
     const zn_vk *d = dev;
 
-    snprintf(text, size, "%s (%s; %s%s, %zu MiB)", d->name, kind[rank(d->has.type)],
-             d->has.half ? "fp16" : "fp32 only", d->has.matrices ? ", cooperative matrices" : "", d->capacity >> 20);
+    snprintf(text, size, "%s (%s; %s%s, %zu MiB)", d->name, kind[rank(d->has.type)], d->has.half ? "fp16" : "fp32 only",
+             d->has.matrices ? ", cooperative matrices" : "", d->capacity >> 20);
 }
 
 static bool vulkan_automatic(void *dev)
@@ -380,7 +383,7 @@ static bool vulkan_has_precision(void *dev, zn_precision p)
 {
     const zn_vk *d = dev;
 
-    return p == ZN_FP32 || (p == ZN_FP16_MATH && d->has.half);
+    return p == ZN_FP32 || ((p == ZN_FP16_MATH || p == ZN_INT8_MATH || p == ZN_INT4_MATH) && d->has.half);
 }
 
 static size_t vulkan_memory(void *dev)
@@ -413,8 +416,7 @@ static double vulkan_peak(void *dev, zn_precision p)
 {
     enum { C = 512, SIDE = 128 };
     zn_vk *d = dev;
-    peak_job job = { .d = d,
-                     .w = { .kh = 1, .kw = 1, .stride = 1, .groups = 1, .cin = C, .cout = C, .precision = p } };
+    peak_job job = { .d = d, .w = { .kh = 1, .kw = 1, .stride = 1, .groups = 1, .cin = C, .cout = C, .precision = p } };
     const int side = d->has.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 16 : SIDE;
     const zn_type type = zn_backend_vulkan.tensor_type[p];
     float *zeros = calloc((size_t)C * C, sizeof *zeros);
@@ -448,7 +450,9 @@ const zn_backend zn_backend_vulkan = {
     .memory_variable = "ZENITH_VULKAN_MEMORY",
     .remote = true,
     .tensor_type = { [ZN_FP16_MATH] = ZN_F16, [ZN_INT8_MATH] = ZN_F16, [ZN_INT4_MATH] = ZN_F16 },
-    .precision_needs = { [ZN_FP16_MATH] = ZN_TR("a GPU whose Vulkan driver has 16-bit storage") },
+    .precision_needs = { [ZN_FP16_MATH] = ZN_TR("a GPU whose Vulkan driver has 16-bit storage"),
+                         [ZN_INT8_MATH] = ZN_TR("a GPU whose Vulkan driver has 16-bit storage"),
+                         [ZN_INT4_MATH] = ZN_TR("a GPU whose Vulkan driver has 16-bit storage") },
     .describe = vulkan_describe,
     .automatic = vulkan_automatic,
     .open = vulkan_open,

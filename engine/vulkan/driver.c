@@ -35,13 +35,12 @@ static bool make_instance(PFN_vkGetInstanceProcAddr get)
                                     .apiVersion = VK_API_VERSION_1_1 };
     const VkInstanceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app };
     PFN_vkCreateInstance create = (PFN_vkCreateInstance)get(NULL, "vkCreateInstance");
-    PFN_vkEnumerateInstanceVersion version =
-        (PFN_vkEnumerateInstanceVersion)get(NULL, "vkEnumerateInstanceVersion");
+    PFN_vkEnumerateInstanceVersion version = (PFN_vkEnumerateInstanceVersion)get(NULL, "vkEnumerateInstanceVersion");
     uint32_t has = 0;
     VkResult r;
 
     if (!create || !version || version(&has) != VK_SUCCESS || has < VK_API_VERSION_1_1) {
-        zn_fail(&why, ZN_E_DEVICE, "the Vulkan loader is too old: version 1.1 or later is needed");
+        zn_fail(&why, ZN_E_DEVICE, "the Vulkan loader is too old: it has no %s", "Vulkan 1.1");
         return false;
     }
     r = create(&info, NULL, &api.instance);

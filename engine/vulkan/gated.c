@@ -33,18 +33,20 @@ static void depthwise(zn_vk *d, zn_tensor y, zn_tensor wide, int above, const zn
     int pad;
     const void *weight = zn_vk_conv_weight(d, w, &type, &pad);
     const bool fours = y.type == ZN_F16 && zn_vk_vectors(y, 4) && zn_vk_vectors(wide, 4) && y.c % 4 == 0;
-    const size_t n = fours ? (size_t)y.h * zn_vk_blocks((size_t)y.w, 4) * (size_t)(y.c / 4) : zn_pixels(y) * (size_t)y.c;
+    const size_t n =
+        fours ? (size_t)y.h * zn_vk_blocks((size_t)y.w, 4) * (size_t)(y.c / 4) : zn_pixels(y) * (size_t)y.c;
     const struct {
         uint32_t n, c, w, xh, above, y_ld, x_ld, pad;
-    } g = { (uint32_t)n,        (uint32_t)y.c, (uint32_t)y.w,    (uint32_t)wide.h,
-            (uint32_t)above,    (uint32_t)y.ld, (uint32_t)wide.ld, (uint32_t)pad };
+    } g = { (uint32_t)n,     (uint32_t)y.c,  (uint32_t)y.w,     (uint32_t)wide.h,
+            (uint32_t)above, (uint32_t)y.ld, (uint32_t)wide.ld, (uint32_t)pad };
 
-    zn_vk_run(d, &(zn_vk_launch){ .kernel = fours ? "gated_dw4" : "gated_dw",
-                                  .t = { y, wide, zn_vk_array(weight, type), zn_vk_floats(zn_vk_conv_bias(w)) },
-                                  .groups = zn_vk_blocks(n, fours ? FOUR_THREADS : THREADS),
-                                  .work = 32 * (double)zn_pixels(y) * y.c,
-                                  .args = &g,
-                                  .args_size = sizeof g });
+    zn_vk_run(d,
+              &(zn_vk_launch){ .kernel = fours ? "gated_dw4" : "gated_dw",
+                               .t = { y, wide, zn_vk_array(weight, type), zn_vk_floats(zn_vk_conv_bias(w)) },
+                               .groups = zn_vk_blocks(n, fours ? FOUR_THREADS : THREADS),
+                               .work = 32 * (double)zn_pixels(y) * y.c,
+                               .args = &g,
+                               .args_size = sizeof g });
 }
 
 /* Rows i0 .. i1-1 of image n. */

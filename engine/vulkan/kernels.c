@@ -40,8 +40,9 @@ static const zn_vk_shader *find_shader(zn_vk *d, const char *name, bool matrices
 {
     char whole[64];
 
-    snprintf(whole, sizeof whole, "%.60s%s", name, matrices                ? "_m"
-                 : !d->has.half   ? ""
+    snprintf(whole, sizeof whole, "%.60s%s", name,
+             matrices               ? "_m"
+                 : !d->has.half     ? ""
                  : d->has.soft_half ? "_s"
                                     : "_h");
     for (size_t i = 0; i < sizeof shaders / sizeof *shaders; i++)
@@ -123,8 +124,7 @@ static bool make_layouts(zn_vk *d)
     const VkDescriptorSetLayoutCreateInfo set = { .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
                                                   .bindingCount = ZN_VK_BINDINGS,
                                                   .pBindings = binding };
-    const VkPushConstantRange push = { VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                                       ZN_VK_BINDINGS * sizeof(uint32_t) + ZN_VK_ARGS };
+    const VkPushConstantRange push = { VK_SHADER_STAGE_COMPUTE_BIT, 0, ZN_VK_BINDINGS * sizeof(uint32_t) + ZN_VK_ARGS };
     VkPipelineLayoutCreateInfo layout = { .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                           .setLayoutCount = 1,
                                           .pSetLayouts = &d->kernels->set_layout,

@@ -29,6 +29,11 @@ typedef struct list {
     int n, room;
 } list;
 
+typedef struct grows {
+    void *at;
+    size_t size;
+} grows;
+
 struct zn_vk_memory {
     list device; /* in the order of their addresses */
     list host;
@@ -37,8 +42,7 @@ struct zn_vk_memory {
     block staging[N_CHUNKS];
     uint64_t busy[N_CHUNKS]; /* the submission that uses it */
     int chunk;
-    void *scratch;
-    size_t scratch_size;
+    grows scratch, weights;
     VkPhysicalDeviceMemoryProperties types;
 };
 
@@ -219,21 +223,27 @@ void zn_vk_free(void *dev, void *ptr)
     drop(d, &d->memories->device, b);
 }
 
+/* A piece that grows on demand; recordings hold its address, so none outlives it. */
+static void *grown(zn_vk *d, grows *r, size_t size)
+{
+    if (size <= r->size)
+        return r->at;
+    zn_vk_free(d, r->at);
+    r->at = zn_vk_alloc(d, size);
+    r->size = r->at ? size : 0;
+    if (!r->at)
+        zn_vk_fail(d, ZN_E_MEMORY, "out of GPU memory for intermediate results");
+    return r->at;
+}
+
 void *zn_vk_scratch(zn_vk *d, size_t size)
 {
-    struct zn_vk_memory *m = d->memories;
+    return grown(d, &d->memories->scratch, size);
+}
 
-    if (size <= m->scratch_size)
-        return m->scratch;
-    if (m->scratch) { /* recordings hold its address: it is kept until no launch can use it */
-        zn_vk_wait(d, zn_vk_flush(d));
-        zn_vk_free(d, m->scratch);
-    }
-    m->scratch = zn_vk_alloc(d, size);
-    m->scratch_size = m->scratch ? size : 0;
-    if (!m->scratch)
-        zn_vk_fail(d, ZN_E_MEMORY, "out of GPU memory for intermediate results");
-    return m->scratch;
+void *zn_vk_weights_room(zn_vk *d, size_t size)
+{
+    return grown(d, &d->memories->weights, size);
 }
 
 VkBuffer zn_vk_nothing(const zn_vk *d)
@@ -304,7 +314,7 @@ static void send(zn_vk *d, void *dst, const void *src, size_t size)
     if (d->status || !size)
         return;
     if (!zn_vk_find(d, dst, &to) || to.size < size) {
-        zn_vk_fail(d, ZN_E_DEVICE, "a transfer to memory that is not the GPU's");
+        zn_vk_fail(d, ZN_E_DEVICE, "an address that is not in the GPU's memory");
         return;
     }
     if (from) {
@@ -336,7 +346,7 @@ static void receive(zn_vk *d, void *dst, const void *src, size_t size)
     if (d->status || !size)
         return;
     if (!zn_vk_find(d, src, &from) || from.size < size) {
-        zn_vk_fail(d, ZN_E_DEVICE, "a transfer from memory that is not the GPU's");
+        zn_vk_fail(d, ZN_E_DEVICE, "an address that is not in the GPU's memory");
         return;
     }
     if (to) {
@@ -415,7 +425,8 @@ static size_t available(const zn_vk *d)
         size_t size = (size_t)h->size;
 
         if (d->has.budget && budget.heapBudget[i] > 0)
-            size = budget.heapBudget[i] > budget.heapUsage[i] ? (size_t)(budget.heapBudget[i] - budget.heapUsage[i]) : 0;
+            size =
+                budget.heapBudget[i] > budget.heapUsage[i] ? (size_t)(budget.heapBudget[i] - budget.heapUsage[i]) : 0;
         if (h->flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT && size > best)
             best = size;
     }

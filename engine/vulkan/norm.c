@@ -39,14 +39,15 @@ static void row_norm(zn_vk *d, zn_tensor y, zn_tensor x, const zn_norm *w, const
 
     while (team < ROW_THREADS && team * 8 < x.c)
         team *= 2;
-    zn_vk_run(d, &(zn_vk_launch){ .kernel = "norm_rows",
-                                  .t = { y, x, or_none(t.residual), zn_vk_floats(w->gamma), zn_vk_floats(w->beta),
-                                         m->scale, m->shift, m->gate },
-                                  .spec = { t.pre, t.post, team, w->kind == ZN_RMS_NORM },
-                                  .groups = zn_vk_blocks(zn_pixels(x), (size_t)(ROW_THREADS / team)),
-                                  .work = 24 * (double)zn_pixels(x) * x.c,
-                                  .args = &g,
-                                  .args_size = sizeof g });
+    zn_vk_run(d,
+              &(zn_vk_launch){ .kernel = "norm_rows",
+                               .t = { y, x, or_none(t.residual), zn_vk_floats(w->gamma), zn_vk_floats(w->beta),
+                                      m->scale, m->shift, m->gate },
+                               .spec = { t.pre, t.post, team, w->kind == ZN_RMS_NORM },
+                               .groups = zn_vk_blocks(zn_pixels(x), (size_t)(ROW_THREADS / team)),
+                               .work = 24 * (double)zn_pixels(x) * x.c,
+                               .args = &g,
+                               .args_size = sizeof g });
 }
 
 /* scale and shift: [images][to_ld] each, of a group norm.  partial: [images][groups][chunks][2]. */
@@ -62,20 +63,22 @@ static void find_scales(zn_vk *d, float *scale, float *shift, int to_ld, float *
         float eps;
     } second = { pixels, groups, size, chunk, chunks, (uint32_t)x.n * groups, (uint32_t)to_ld, w->eps };
 
-    zn_vk_run(d, &(zn_vk_launch){ .kernel = "group_partial",
-                                  .t = { zn_vk_floats(partial), x },
-                                  .spec = { [2] = fours(x) && size % 4 == 0 },
-                                  .groups = first.n,
-                                  .work = 16 * (double)zn_pixels(x) * x.c,
-                                  .args = &first,
-                                  .args_size = sizeof first });
-    zn_vk_run(d, &(zn_vk_launch){ .kernel = "group_final",
-                                  .t = { zn_vk_floats(scale), zn_vk_floats(partial), zn_vk_floats(shift),
-                                         zn_vk_floats(w->gamma), zn_vk_floats(w->beta) },
-                                  .groups = second.n,
-                                  .work = 16 * (double)second.n * chunks,
-                                  .args = &second,
-                                  .args_size = sizeof second });
+    zn_vk_run(d,
+              &(zn_vk_launch){ .kernel = "group_partial",
+                               .t = { zn_vk_floats(partial), x },
+                               .spec = { [2] = fours(x) && size % 4 == 0 },
+                               .groups = first.n,
+                               .work = 16 * (double)zn_pixels(x) * x.c,
+                               .args = &first,
+                               .args_size = sizeof first });
+    zn_vk_run(d,
+              &(zn_vk_launch){ .kernel = "group_final",
+                               .t = { zn_vk_floats(scale), zn_vk_floats(partial), zn_vk_floats(shift),
+                                      zn_vk_floats(w->gamma), zn_vk_floats(w->beta) },
+                               .groups = second.n,
+                               .work = 16 * (double)second.n * chunks,
+                               .args = &second,
+                               .args_size = sizeof second });
 }
 
 static void cut(zn_tensor x, const zn_norm *w, uint32_t *chunk, uint32_t *chunks)
@@ -98,26 +101,19 @@ static void apply(zn_vk *d, zn_tensor y, zn_tensor x, const float *scale, const 
     const struct {
         uint32_t n, c, image, of_ld, y_ld, x_ld, res_ld, scale_ld, shift_ld, gate_ld;
         float gain;
-    } g = { (uint32_t)n,
-            (uint32_t)x.c,
-            (uint32_t)(x.h * x.w),
-            (uint32_t)of_ld,
-            (uint32_t)y.ld,
-            (uint32_t)x.ld,
-            ld_of(t.residual),
-            (uint32_t)m->scale.ld,
-            (uint32_t)m->shift.ld,
-            (uint32_t)m->gate.ld,
-            zn_vk_gain(t) };
+    } g = { (uint32_t)n,           (uint32_t)x.c,        (uint32_t)(x.h * x.w), (uint32_t)of_ld,
+            (uint32_t)y.ld,        (uint32_t)x.ld,       ld_of(t.residual),     (uint32_t)m->scale.ld,
+            (uint32_t)m->shift.ld, (uint32_t)m->gate.ld, zn_vk_gain(t) };
 
-    zn_vk_run(d, &(zn_vk_launch){ .kernel = "scale",
-                                  .t = { y, x, or_none(t.residual), zn_vk_floats(scale), zn_vk_floats(shift), m->scale,
-                                         m->shift, m->gate },
-                                  .spec = { t.pre, t.post, vectors },
-                                  .groups = zn_vk_blocks(n, vectors ? 4 * THREADS : THREADS),
-                                  .work = 16 * (double)n,
-                                  .args = &g,
-                                  .args_size = sizeof g });
+    zn_vk_run(d,
+              &(zn_vk_launch){ .kernel = "scale",
+                               .t = { y, x, or_none(t.residual), zn_vk_floats(scale), zn_vk_floats(shift), m->scale,
+                                      m->shift, m->gate },
+                               .spec = { t.pre, t.post, vectors },
+                               .groups = zn_vk_blocks(n, vectors ? 4 * THREADS : THREADS),
+                               .work = 16 * (double)n,
+                               .args = &g,
+                               .args_size = sizeof g });
 }
 
 static void group_norm(zn_vk *d, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t)

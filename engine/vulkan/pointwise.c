@@ -23,8 +23,8 @@ static zn_tensor or_none(const zn_tensor *t)
 
 /* ---- map, binary, step, fill -------------------------------------------------------------------------- */
 
-enum { MAP, ADD, MULTIPLY, STEP };                                         /* OP in pointwise.comp */
-enum { SPREAD_NONE, SPREAD_VECTOR, SPREAD_PIXEL, SPREAD_ONE };             /* SPREAD */
+enum { MAP, ADD, MULTIPLY, STEP };                             /* OP in pointwise.comp */
+enum { SPREAD_NONE, SPREAD_VECTOR, SPREAD_PIXEL, SPREAD_ONE }; /* SPREAD */
 
 static bool eights(zn_tensor t)
 {
@@ -40,18 +40,21 @@ static bool pointwise8(zn_vk *d, zn_tensor y, zn_tensor a, zn_tensor b, int op, 
     const struct {
         uint32_t n, c, y_ld, a_ld, b_ld, res_ld;
         float gain;
-    } g = { (uint32_t)n,    dense ? 0 : (uint32_t)y.c / 8, (uint32_t)y.ld, (uint32_t)a.ld,
-            (uint32_t)b.ld, ld_of(t.residual),             zn_vk_gain(t) };
+    } g = { (uint32_t)n,    dense ? 0 : (uint32_t)y.c / 8,
+            (uint32_t)y.ld, (uint32_t)a.ld,
+            (uint32_t)b.ld, ld_of(t.residual),
+            zn_vk_gain(t) };
 
     if (!y.data || !eights(y) || !eights(a) || !eights(b) || !eights(res) || y.type != ZN_F16 || a.type != ZN_F16)
         return false;
-    zn_vk_run(d, &(zn_vk_launch){ .kernel = "pointwise8",
-                                  .t = { y, a, res, b },
-                                  .spec = { t.pre, t.post, op },
-                                  .groups = zn_vk_blocks(n, THREADS),
-                                  .work = 8 * (double)elements(y),
-                                  .args = &g,
-                                  .args_size = sizeof g });
+    zn_vk_run(d,
+              &(zn_vk_launch){ .kernel = "pointwise8",
+                               .t = { y, a, res, b },
+                               .spec = { t.pre, t.post, op },
+                               .groups = zn_vk_blocks(n, THREADS),
+                               .work = 8 * (double)elements(y),
+                               .args = &g,
+                               .args_size = sizeof g });
     return true;
 }
 
@@ -61,25 +64,20 @@ static void pointwise(zn_vk *d, zn_tensor y, zn_tensor a, zn_tensor b, int op, i
     const struct {
         uint32_t n, c, y_ld, a_ld, b_ld, res_ld, image;
         float gain, clip;
-    } g = { (uint32_t)elements(y),
-            (uint32_t)y.c,
-            (uint32_t)y.ld,
-            (uint32_t)a.ld,
-            (uint32_t)b.ld,
-            ld_of(t.residual),
-            (uint32_t)(y.h * y.w),
-            zn_vk_gain(t),
-            clip };
+    } g = { (uint32_t)elements(y), (uint32_t)y.c,  (uint32_t)y.ld,
+            (uint32_t)a.ld,        (uint32_t)b.ld, ld_of(t.residual),
+            (uint32_t)(y.h * y.w), zn_vk_gain(t),  clip };
 
     if (spread == SPREAD_NONE && op != STEP && pointwise8(d, y, a, b, op, t))
         return;
-    zn_vk_run(d, &(zn_vk_launch){ .kernel = "pointwise",
-                                  .t = { y, a, or_none(t.residual), b, zn_vk_floats(coefs) },
-                                  .spec = { t.pre, t.post, op, spread },
-                                  .groups = zn_vk_blocks(elements(y), THREADS),
-                                  .work = 16 * (double)elements(y),
-                                  .args = &g,
-                                  .args_size = sizeof g });
+    zn_vk_run(d,
+              &(zn_vk_launch){ .kernel = "pointwise",
+                               .t = { y, a, or_none(t.residual), b, zn_vk_floats(coefs) },
+                               .spec = { t.pre, t.post, op, spread },
+                               .groups = zn_vk_blocks(elements(y), THREADS),
+                               .work = 16 * (double)elements(y),
+                               .args = &g,
+                               .args_size = sizeof g });
 }
 
 void zn_vk_map(void *dev, zn_tensor y, zn_tensor x, zn_tail t)
@@ -119,12 +117,13 @@ void zn_vk_fill(void *dev, zn_tensor y, const float *value)
         } g = { (uint32_t)total, (uint32_t)y.ld, (uint32_t)c, (uint32_t)n };
 
         zn_vk_inline(d, to, value + c, (size_t)n * sizeof *value);
-        zn_vk_run(d, &(zn_vk_launch){ .kernel = "fill",
-                                      .t = { y, zn_vk_floats(to) },
-                                      .groups = zn_vk_blocks(total, THREADS),
-                                      .work = 8 * (double)total,
-                                      .args = &g,
-                                      .args_size = sizeof g });
+        zn_vk_run(d,
+                  &(zn_vk_launch){ .kernel = "fill",
+                                   .t = { y, zn_vk_floats(to) },
+                                   .groups = zn_vk_blocks(total, THREADS),
+                                   .work = 8 * (double)total,
+                                   .args = &g,
+                                   .args_size = sizeof g });
     }
 }
 
@@ -135,22 +134,18 @@ void zn_vk_rope(void *dev, zn_tensor y, zn_tensor x, const zn_rope *r)
     const size_t n = elements(x) / 2;
     const struct {
         uint32_t n, y_ld, x_ld, cos_ld, sin_ld, half, pairs, image;
-    } g = { (uint32_t)n,
-            (uint32_t)y.ld,
-            (uint32_t)x.ld,
-            (uint32_t)r->cos.ld,
-            (uint32_t)r->sin.ld,
-            (uint32_t)(x.c / r->heads / 2),
-            (uint32_t)(x.c / 2),
-            (uint32_t)(x.h * x.w) };
+    } g = { (uint32_t)n,         (uint32_t)y.ld,       (uint32_t)x.ld,
+            (uint32_t)r->cos.ld, (uint32_t)r->sin.ld,  (uint32_t)(x.c / r->heads / 2),
+            (uint32_t)(x.c / 2), (uint32_t)(x.h * x.w) };
 
-    zn_vk_run(dev, &(zn_vk_launch){ .kernel = "rope",
-                                    .t = { y, x, r->cos, r->sin },
-                                    .spec = { [2] = r->interleaved },
-                                    .groups = zn_vk_blocks(n, THREADS),
-                                    .work = 32 * (double)n,
-                                    .args = &g,
-                                    .args_size = sizeof g });
+    zn_vk_run(dev,
+              &(zn_vk_launch){ .kernel = "rope",
+                               .t = { y, x, r->cos, r->sin },
+                               .spec = { [2] = r->interleaved },
+                               .groups = zn_vk_blocks(n, THREADS),
+                               .work = 32 * (double)n,
+                               .args = &g,
+                               .args_size = sizeof g });
 }
 
 void zn_vk_lookup(void *dev, zn_tensor y, zn_tensor table, zn_tensor index)
@@ -160,12 +155,13 @@ void zn_vk_lookup(void *dev, zn_tensor y, zn_tensor table, zn_tensor index)
     } g = { (uint32_t)elements(y), (uint32_t)y.c,      (uint32_t)y.ld,
             (uint32_t)table.ld,    (uint32_t)index.ld, (uint32_t)table.w };
 
-    zn_vk_run(dev, &(zn_vk_launch){ .kernel = "lookup",
-                                    .t = { y, table, index },
-                                    .groups = zn_vk_blocks(elements(y), THREADS),
-                                    .work = 16 * (double)elements(y),
-                                    .args = &g,
-                                    .args_size = sizeof g });
+    zn_vk_run(dev,
+              &(zn_vk_launch){ .kernel = "lookup",
+                               .t = { y, table, index },
+                               .groups = zn_vk_blocks(elements(y), THREADS),
+                               .work = 16 * (double)elements(y),
+                               .args = &g,
+                               .args_size = sizeof g });
 }
 
 /* ---- resize, unshuffle, shuffle ----------------------------------------------------------------------- */
@@ -177,13 +173,14 @@ void zn_vk_resize(void *dev, zn_tensor y, zn_tensor x, zn_filter f)
     } g = { (uint32_t)elements(y), (uint32_t)y.c, (uint32_t)y.ld, (uint32_t)x.ld,
             (uint32_t)y.h,         (uint32_t)y.w, (uint32_t)x.h,  (uint32_t)x.w };
 
-    zn_vk_run(dev, &(zn_vk_launch){ .kernel = "resize",
-                                    .t = { y, x },
-                                    .spec = { [2] = f == ZN_AVERAGE },
-                                    .groups = zn_vk_blocks(elements(y), THREADS),
-                                    .work = 8 * (double)(elements(y) + elements(x)),
-                                    .args = &g,
-                                    .args_size = sizeof g });
+    zn_vk_run(dev,
+              &(zn_vk_launch){ .kernel = "resize",
+                               .t = { y, x },
+                               .spec = { [2] = f == ZN_AVERAGE },
+                               .groups = zn_vk_blocks(elements(y), THREADS),
+                               .work = 8 * (double)(elements(y) + elements(x)),
+                               .args = &g,
+                               .args_size = sizeof g });
 }
 
 /* small: the tensor with more channels. */
@@ -192,16 +189,17 @@ static void move(zn_vk *d, zn_tensor y, zn_tensor x, zn_tensor small, int r, boo
     const struct {
         uint32_t n, c, y_ld, x_ld, h, w, r, res_ld;
         float gain;
-    } g = { (uint32_t)elements(y), (uint32_t)y.c,     (uint32_t)y.ld, (uint32_t)x.ld,    (uint32_t)small.h,
-            (uint32_t)small.w,     (uint32_t)r,       ld_of(t.residual), zn_vk_gain(t) };
+    } g = { (uint32_t)elements(y), (uint32_t)y.c, (uint32_t)y.ld,    (uint32_t)x.ld, (uint32_t)small.h,
+            (uint32_t)small.w,     (uint32_t)r,   ld_of(t.residual), zn_vk_gain(t) };
 
-    zn_vk_run(d, &(zn_vk_launch){ .kernel = "shuffle",
-                                  .t = { y, x, or_none(t.residual) },
-                                  .spec = { t.pre, t.post, to_big },
-                                  .groups = zn_vk_blocks(elements(y), THREADS),
-                                  .work = 16 * (double)elements(y),
-                                  .args = &g,
-                                  .args_size = sizeof g });
+    zn_vk_run(d,
+              &(zn_vk_launch){ .kernel = "shuffle",
+                               .t = { y, x, or_none(t.residual) },
+                               .spec = { t.pre, t.post, to_big },
+                               .groups = zn_vk_blocks(elements(y), THREADS),
+                               .work = 16 * (double)elements(y),
+                               .args = &g,
+                               .args_size = sizeof g });
 }
 
 void zn_vk_unshuffle(void *dev, zn_tensor y, zn_tensor x, int r)

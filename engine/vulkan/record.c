@@ -79,10 +79,9 @@ static bool make_commands(zn_vk *d, commands *c)
                                                  .commandPool = d->rec->pool,
                                                  .commandBufferCount = 1 };
     const VkDescriptorPoolSize size = { VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, SETS * ZN_VK_BINDINGS };
-    const VkDescriptorPoolCreateInfo pool = { .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
-                                              .maxSets = SETS,
-                                              .poolSizeCount = 1,
-                                              .pPoolSizes = &size };
+    const VkDescriptorPoolCreateInfo pool = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = SETS, .poolSizeCount = 1, .pPoolSizes = &size
+    };
     const VkQueryPoolCreateInfo times = { .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
                                           .queryType = VK_QUERY_TYPE_TIMESTAMP,
                                           .queryCount = 2 };
@@ -102,8 +101,8 @@ static void read_times(zn_vk *d, slot *s)
 
     if (!s->timed.cmd || !s->timed.times || s->timed.work <= 0)
         return;
-    if (d->api->vkGetQueryPoolResults(d->device, s->timed.times, 0, 2, sizeof t, t, sizeof *t, VK_QUERY_RESULT_64_BIT) !=
-            VK_SUCCESS ||
+    if (d->api->vkGetQueryPoolResults(d->device, s->timed.times, 0, 2, sizeof t, t, sizeof *t,
+                                      VK_QUERY_RESULT_64_BIT) != VK_SUCCESS ||
         t[1] <= t[0])
         return;
     ms = (double)(t[1] - t[0]) * d->has.tick_ns / 1e6;
@@ -253,7 +252,7 @@ static bool bind(zn_vk *d, const zn_tensor *t, VkDescriptorBufferInfo *info, uin
     if (!t->data)
         return true;
     if (!zn_vk_find(d, t->data, &p)) {
-        zn_vk_fail(d, ZN_E_DEVICE, "a tensor in memory that is not the GPU's");
+        zn_vk_fail(d, ZN_E_DEVICE, "an address that is not in the GPU's memory");
         return false;
     }
     before = p.offset % d->has.align;

@@ -18,18 +18,18 @@ static void along_c(zn_vk *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
     const int total = zn_imax(w->n, LEAST), rounds = w->rounds ? w->rounds : 1;
     const struct {
         uint32_t pixels, x_c, y_c, x_ld, y_ld, rounds;
-    } g = { (uint32_t)zn_pixels(x), (uint32_t)x.c,  (uint32_t)y.c,
-            (uint32_t)x.ld,         (uint32_t)y.ld, (uint32_t)rounds };
+    } g = { (uint32_t)zn_pixels(x), (uint32_t)x.c, (uint32_t)y.c, (uint32_t)x.ld, (uint32_t)y.ld, (uint32_t)rounds };
 
     if (fits(d, total))
-        zn_vk_run(d, &(zn_vk_launch){ .kernel = "fwht_c",
-                                      .t = { y, x, zn_vk_floats(w->pre), zn_vk_floats(w->perm), zn_vk_floats(w->slm),
-                                             zn_vk_floats(w->mix), zn_vk_floats(w->gate), zn_vk_floats(w->bias) },
-                                      .spec = { w->act, 0, w->n, total },
-                                      .groups = zn_vk_blocks(zn_pixels(x), (size_t)(total / w->n)),
-                                      .work = 64 * (double)zn_pixels(x) * w->n * (rounds + 1),
-                                      .args = &g,
-                                      .args_size = sizeof g });
+        zn_vk_run(d,
+                  &(zn_vk_launch){ .kernel = "fwht_c",
+                                   .t = { y, x, zn_vk_floats(w->pre), zn_vk_floats(w->perm), zn_vk_floats(w->slm),
+                                          zn_vk_floats(w->mix), zn_vk_floats(w->gate), zn_vk_floats(w->bias) },
+                                   .spec = { w->act, 0, w->n, total },
+                                   .groups = zn_vk_blocks(zn_pixels(x), (size_t)(total / w->n)),
+                                   .work = 64 * (double)zn_pixels(x) * w->n * (rounds + 1),
+                                   .args = &g,
+                                   .args_size = sizeof g });
 }
 
 static void along_line(zn_vk *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
@@ -61,13 +61,14 @@ static void along_line(zn_vk *d, zn_tensor y, zn_tensor x, const zn_fwht *w)
             (uint32_t)(x.h * x.w) * (uint32_t)x.ld };
 
     if (fits(d, cols * w->n))
-        zn_vk_run(d, &(zn_vk_launch){ .kernel = "fwht_line",
-                                      .t = { y, x, zn_vk_floats(w->gate) },
-                                      .spec = { 0, 0, w->n, cols, w->per_channel },
-                                      .groups = groups,
-                                      .work = 64 * (double)zn_pixels(x) * x.c,
-                                      .args = &g,
-                                      .args_size = sizeof g });
+        zn_vk_run(d,
+                  &(zn_vk_launch){ .kernel = "fwht_line",
+                                   .t = { y, x, zn_vk_floats(w->gate) },
+                                   .spec = { 0, 0, w->n, cols, w->per_channel },
+                                   .groups = groups,
+                                   .work = 64 * (double)zn_pixels(x) * x.c,
+                                   .args = &g,
+                                   .args_size = sizeof g });
 }
 
 void zn_vk_fwht(void *dev, zn_tensor y, zn_tensor x, const zn_fwht *w)
@@ -87,13 +88,14 @@ void zn_vk_pruned(void *dev, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_
         } g = { (uint32_t)n,    (uint32_t)x.c,     (uint32_t)x.h, (uint32_t)x.w,
                 (uint32_t)y.ld, (uint32_t)mask.ld, (uint32_t)x.ld };
 
-        zn_vk_run(dev, &(zn_vk_launch){ .kernel = "pruned",
-                                        .t = { gate ? (zn_tensor){ 0 } : y, mask, x, zn_vk_floats(w->scale),
-                                               zn_vk_floats(w->bias), zn_vk_floats(w->weight) },
-                                        .spec = { [2] = gate },
-                                        .groups = zn_vk_blocks(n, THREADS),
-                                        .work = 32 * (double)n,
-                                        .args = &g,
-                                        .args_size = sizeof g });
+        zn_vk_run(dev,
+                  &(zn_vk_launch){ .kernel = "pruned",
+                                   .t = { gate ? (zn_tensor){ 0 } : y, mask, x, zn_vk_floats(w->scale),
+                                          zn_vk_floats(w->bias), zn_vk_floats(w->weight) },
+                                   .spec = { [2] = gate },
+                                   .groups = zn_vk_blocks(n, THREADS),
+                                   .work = 32 * (double)n,
+                                   .args = &g,
+                                   .args_size = sizeof g });
     }
 }

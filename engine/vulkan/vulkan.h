@@ -23,18 +23,18 @@ enum {
 /* What a device can do. */
 typedef struct zn_vk_limits {
     VkPhysicalDeviceType type;
-    bool half;             /* 16-bit storage: fp16 tensors */
-    bool soft_half;        /* its conversions from and to fp16 do not work */
-    bool half_math;        /* fp16 arithmetic */
-    bool matrices;         /* cooperative matrices, 16x16x16, fp16 to fp32, on subgroups of 32 */
-    bool full_subgroups;   /* subgroups of a fixed size can be asked for */
-    bool budget;           /* VK_EXT_memory_budget */
-    uint32_t subgroup;     /* invocations */
-    uint32_t shared;       /* bytes of shared memory of a workgroup */
-    uint32_t align;        /* of the offset of a binding */
-    size_t range;          /* bytes of a binding */
-    size_t block;          /* bytes of an allocation */
-    double tick_ns;        /* of timestamps; 0: there are none */
+    bool half;           /* 16-bit storage: fp16 tensors */
+    bool soft_half;      /* its conversions from and to fp16 do not work */
+    bool half_math;      /* fp16 arithmetic */
+    bool matrices;       /* cooperative matrices, 16x16x16, fp16 to fp32, on subgroups of 32 */
+    bool full_subgroups; /* subgroups of a fixed size can be asked for */
+    bool budget;         /* VK_EXT_memory_budget */
+    uint32_t subgroup;   /* invocations */
+    uint32_t shared;     /* bytes of shared memory of a workgroup */
+    uint32_t align;      /* of the offset of a binding */
+    size_t range;        /* bytes of a binding */
+    size_t block;        /* bytes of an allocation */
+    double tick_ns;      /* of timestamps; 0: there are none */
 } zn_vk_limits;
 
 typedef struct zn_vk {
@@ -100,6 +100,7 @@ VkBuffer zn_vk_nothing(const zn_vk *d);                                /* a buff
 /* Device memory for an operation's own use, at least `size` bytes, kept until a larger piece is asked for.  NULL: no
  * memory; the device's status says so. */
 void *zn_vk_scratch(zn_vk *d, size_t size);
+void *zn_vk_weights_room(zn_vk *d, size_t size); /* another one, for expanded weights */
 void *zn_vk_alloc(void *dev, size_t size);
 void zn_vk_free(void *dev, void *ptr);
 void *zn_vk_host_alloc(void *dev, size_t size);

@@ -25,14 +25,14 @@ rule() {
 inc='^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]'
 engine=$(find engine -name '*.[ch]' -o -name '*.cu')
 rule "the engine knows nothing of GLib, GEGL and GIMP" "${inc}(glib|gio|gobject|gegl|babl|libgimp|gtk)" $engine
-rule "core includes core and zenith.h alone" "${inc}\.\./(\.\./)?(backend|ops|handle|models|autograd|train|pipeline|cpu|cuda)" $(find engine/core -name '*.[ch]')
-rule "text includes core and zenith.h alone" "${inc}\.\./(backend|ops|handle|models|autograd|train|pipeline|cpu|cuda)" $(find engine/text -name '*.[ch]')
-rule "models never include a device or a pipeline" "${inc}.*(cpu/|cuda/|pipeline/|handle\.h)" $(find engine/models -name '*.[ch]')
+rule "core includes core and zenith.h alone" "${inc}\.\./(\.\./)?(backend|ops|handle|models|autograd|train|pipeline|cpu|cuda|vulkan)" $(find engine/core -name '*.[ch]')
+rule "text includes core and zenith.h alone" "${inc}\.\./(backend|ops|handle|models|autograd|train|pipeline|cpu|cuda|vulkan)" $(find engine/text -name '*.[ch]')
+rule "models never include a device or a pipeline" "${inc}.*(cpu/|cuda/|vulkan/|pipeline/|handle\.h)" $(find engine/models -name '*.[ch]')
 # A model states its training graph with autograd/graph.h, as it states its forward with ops.h; net.h knows the CPU.
 rule "models see of training the graph alone" "${inc}.*(train/|autograd/[^g])" $(find engine/models -name '*.[ch]')
-rule "autograd never includes a model, a pipeline or an instruction set" "${inc}.*(models/|pipeline/|train/|cpu/simd|cpu/arm|cpu/x86|cuda/)" $(find engine/autograd -name '*.[ch]')
-rule "a device never names a model" "${inc}.*(models/|autograd/|train/|pipeline/|handle\.h|ops\.h)" $(find engine/cpu engine/cuda -name '*.[ch]' -o -name '*.cu' 2>/dev/null)
-rule "the pipeline never includes a device" "${inc}.*(cpu/|cuda/)" $(find engine/pipeline -name '*.[ch]')
+rule "autograd never includes a model, a pipeline or an instruction set" "${inc}.*(models/|pipeline/|train/|cpu/simd|cpu/arm|cpu/x86|cuda/|vulkan/)" $(find engine/autograd -name '*.[ch]')
+rule "a device never names a model" "${inc}.*(models/|autograd/|train/|pipeline/|handle\.h|ops\.h)" $(find engine/cpu engine/cuda engine/vulkan -name '*.[ch]' -o -name '*.cu' 2>/dev/null)
+rule "the pipeline never includes a device" "${inc}.*(cpu/|cuda/|vulkan/)" $(find engine/pipeline -name '*.[ch]')
 # Of pipeline/, what runs several networks is a layer of its own, above lib.c: it uses zenith.h like a front end.
 composites='(session|fields|autoencoder|denoise|face|generate)(_[a-z]+)?'
 parts=$(find engine/pipeline -name '*.[ch]' | grep -vE "/$composites\.[ch]$")
@@ -40,9 +40,9 @@ rule "what runs one model knows no session" "${inc}.*(zenith_composite\.h|sessio
 rule "composites see sessions, zenith.h and core alone" "${inc}.*(models/|backend\.h|handle\.h|ops\.h|model\.h|request\.h|tile\.h|forward\.h)" \
   $(find engine/pipeline -name '*.[ch]' | grep -E "/$composites\.[ch]$" | grep -v /session)
 # What can be trained, and the network itself, come from the models' descriptions: arch.h, never one model.
-rule "training sees of models arch.h alone, no pipeline and no instruction set" "${inc}.*(models/[^a]|pipeline/|cpu/simd|cpu/arm|cpu/x86|cuda/)" $(find engine/train -name '*.[ch]')
-rule "the command line sees zenith.h alone" "${inc}.*(core/|text/|models/|autograd/|train/|pipeline/|cpu/|cuda/|backend\.h|ops\.h|handle\.h)" $(find engine/cli -name '*.[ch]')
-rule "the operations see zenith.h alone" "${inc}.*(core/|text/|models/|autograd/|train/|pipeline/|cpu/|cuda/|backend\.h|ops\.h|handle\.h)" $(find gegl-ops -name '*.[ch]')
+rule "training sees of models arch.h alone, no pipeline and no instruction set" "${inc}.*(models/[^a]|pipeline/|cpu/simd|cpu/arm|cpu/x86|cuda/|vulkan/)" $(find engine/train -name '*.[ch]')
+rule "the command line sees zenith.h alone" "${inc}.*(core/|text/|models/|autograd/|train/|pipeline/|cpu/|cuda/|vulkan/|backend\.h|ops\.h|handle\.h)" $(find engine/cli -name '*.[ch]')
+rule "the operations see zenith.h alone" "${inc}.*(core/|text/|models/|autograd/|train/|pipeline/|cpu/|cuda/|vulkan/|backend\.h|ops\.h|handle\.h)" $(find gegl-ops -name '*.[ch]')
 rule "plug-in, filters, pictures and batch see of the engine zenith_number.h alone" "${inc}.*(zenith\.h|zenith_[^n]|core/|engine/)" $(find plugin lib batch -name '*.[ch]')
 rule "filters, pictures and batch know nothing of GIMP" "${inc}(libgimp|gtk)" $(find lib batch -name '*.[ch]')
 # The thread pool's pause instruction is the one exception.
@@ -53,7 +53,7 @@ rule "presets name operations, not models' files" '\.(safetensors|pth|npy)' $(fi
 
 # Calls: a symbol that a higher layer defines may not be referenced from a lower one.  Devices are one layer and do not
 # know each other.
-layers='core=0 text=1 cpu=1 cuda=1 ops=2 autograd=3 models=4 train=5 pipeline=6 lib=7 composite=8 selftest=9 cli=10'
+layers='core=0 text=1 cpu=1 cuda=1 vulkan=1 ops=2 autograd=3 models=4 train=5 pipeline=6 lib=7 composite=8 selftest=9 cli=10'
 
 # calls OBJECT...: prints "OBJECT: SYMBOL of OBJECT" for every reference that goes up, or from device to device, and
 # symbols that are defined twice (an archive links without a word).
@@ -148,7 +148,7 @@ else
   failed=$((failed + 1))
 fi
 echo '#include "../cpu/kernels.h"' >"$probe/bad.c"
-if grep -qE "${inc}.*(cpu/|cuda/|pipeline/|handle\.h)" "$probe/bad.c"; then
+if grep -qE "${inc}.*(cpu/|cuda/|vulkan/|pipeline/|handle\.h)" "$probe/bad.c"; then
   echo "ok a broken rule is seen"
   passed=$((passed + 1))
 else

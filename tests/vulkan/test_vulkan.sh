@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# test_vulkan.sh ZENITH DIR - the Vulkan engine on Mesa's software device (llvmpipe), with the validation layers where they are
+# installed: one case of each kind of operation, a tiny model of each kind, a lost device, the cache of pipelines.
+# DIR holds host_cpu.so and liblost_vulkan.so (tests/vulkan/*.c).
+#
+# Skips:  everything without a Vulkan engine in the build or without the device.
+# Time:   a minute.
+set -u
+zenith=$1 dir=$2
+here=$(cd "$(dirname "$0")/../.." && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0 skipped=0
+export ZENITH_MODELS=$here/models XDG_CACHE_HOME=$tmp/cache
+unset ZENITH_ENGINE ZENITH_VULKAN_DEVICE ZENITH_PRECISION
+
+check() { # NAME CONDITION...
+  local name=$1
+  shift
+  if "$@" >"$tmp/why" 2>&1; then
+    echo "ok $name"
+    passed=$((passed + 1))
+  else
+    echo "not ok $name: $(tail -n 2 "$tmp/why" "$tmp/err" 2>/dev/null | tr '\n' ' ' | head -c 400)"
+    failed=$((failed + 1))
+  fi
+}
+has() { grep -qE -- "$1" "$2"; }
+skip() { echo "skip $1"; skipped=$((skipped + 1)); }
+finish() {
+  echo "$passed passed, $failed failed, $skipped skipped"
+  exit $((failed > 0))
+}
+
+"$zenith" engines >"$tmp/engines" 2>"$tmp/err"
+check "engines lists vulkan" has '^[* ] vulkan +(usable|no): .{10,}' "$tmp/engines"
+if has 'this build has no Vulkan' "$tmp/engines"; then
+  skip "everything else: this build has no Vulkan engine"
+  finish
+fi
+
+# The name of the CPU may promise LLVM instructions that a virtual machine hides: host_cpu.c.
+[ ! -e "$dir/host_cpu.so" ] || export LD_PRELOAD=$dir/host_cpu.so
+export ZENITH_VULKAN_DEVICE=llvmpipe
+"$zenith" engines >"$tmp/named" 2>"$tmp/err"
+if ! has '^  vulkan +usable: llvmpipe' "$tmp/named"; then
+  skip "everything else: no llvmpipe (mesa-vulkan-drivers): $(sed -n 's/^..vulkan *//p' "$tmp/named" | head -c 120)"
+  finish
+fi
+check "auto never takes a software device" has '^\* (neon|avx2|avx512|scalar|cuda)' "$tmp/named"
+if has '^  vulkan +no: ' "$tmp/engines"; then
+  check "nor is it used unless it is named" has '^  vulkan +no: .*software' "$tmp/engines"
+else
+  skip "a software device alone: this machine has a GPU"
+fi
+ZENITH_VULKAN_DEVICE=no-such-card "$zenith" engines >"$tmp/other" 2>"$tmp/err"
+check "a name that no device has is said" has "^  vulkan +no: .*'no-such-card'" "$tmp/other"
+
+# With the validation layers: they write to stdout.
+layers=
+if ls /usr/share/vulkan/explicit_layer.d /etc/vulkan/explicit_layer.d 2>/dev/null | grep -q validation; then
+  layers=VK_LAYER_KHRONOS_validation
+else
+  skip "the validation layers are not installed (vulkan-validationlayers)"
+fi
+silent() { ! grep -E 'VUID|Validation (Error|Warning)|UNASSIGNED' "$1"; }
+self_test() { # CASES...
+  local c
+  for c in "$@"; do
+    VK_INSTANCE_LAYERS=$layers timeout 250 "$zenith" selftest --engine vulkan --only "$c" >"$tmp/log" 2>"$tmp/err"
+    check "$c" has '^vulkan: [1-9][0-9]* passed, 0 failed' "$tmp/log"
+    [ -z "$layers" ] || check "$c: validation is silent" silent "$tmp/log"
+  done
+}
+self_test "fp32 conv 3x3 16>16, 1x2x3" "fp16 conv 3x3 64>64, 1x1x1" "fp32 conv 3x3 12>18" "fp16 conv 3x3 up2 16>16, 1x1x1" \
+  "fp32 gated block 8, 1x1x1" "fp16 gated block 48, 2x3x5" "fp32 group norm 1/8" "fp16 layer norm 1/4" "fp16 attention 1/30" \
+  "fp32 rope 1/8" "fp32 lookup 1/4" "fp16 resize" "fp16 shuffle 1/6" "fp32 unshuffle" "fp16 map 1/40" "fp16 add 1/12" \
+  "fp32 step 1/4" "fp16 fill" "fp16 fwht 1/40" "fp32 pruned"
+
+# A picture: the same as the CPU's, within what fp16 rounds; twice, because the second forward is recorded.
+head="{'descr': '<f4', 'fortran_order': False, 'shape': (40, 56, 3), }"
+printf '\x93NUMPY\x01\x00\x76\x00%s%*s\n' "$head" $((117 - ${#head})) "" >"$tmp/x.npy"
+for i in $(seq 96); do printf "\\x00\\x00\\x$(printf %02x $((i * 53 % 256)))\\x3e"; done >"$tmp/floats"
+for i in $(seq 70); do cat "$tmp/floats"; done >>"$tmp/x.npy"
+run() { "$zenith" run denoise-fast --set sigma=20 --in x="$tmp/x.npy" "$@" >"$tmp/out" 2>"$tmp/err"; }
+ZENITH_VULKAN_DEVICE= run --out y="$tmp/cpu.npy"
+VK_INSTANCE_LAYERS=$layers run --engine vulkan --out y="$tmp/gpu.npy"
+check "a denoiser runs" test $? -eq 0
+check "without a note" test ! -s "$tmp/err"
+[ -z "$layers" ] || check "validation is silent about it" silent "$tmp/out"
+values() { od -An -v -tf4 -j128 "$1" | tr -s ' ' '\n' | grep .; }
+near() { paste <(values "$1") <(values "$2") | awk '{ d = $1 - $2; if (d < 0) d = -d; if (!(d <= 0.004)) bad++ } END { exit bad > 0 || NR != 6720 }'; }
+check "and gives the CPU's picture" near "$tmp/cpu.npy" "$tmp/gpu.npy"
+
+# Whole models, each against the scalar engine.
+for m in taesd-decode zenith-lite-encode; do
+  timeout 250 "$zenith" selftest --engine vulkan --only "model $m" >"$tmp/log" 2>"$tmp/err"
+  check "model $m" has '^vulkan: [1-9][0-9]* passed, 0 failed' "$tmp/log"
+done
+
+# Two processes at once.
+run --engine vulkan --out y="$tmp/one.npy" &
+first=$!
+"$zenith" run denoise-fast --set sigma=20 --in x="$tmp/x.npy" --engine vulkan --out y="$tmp/two.npy" 2>"$tmp/err2"
+check "two processes: the second" cmp "$tmp/gpu.npy" "$tmp/two.npy"
+wait $first
+check "two processes: the first" cmp "$tmp/gpu.npy" "$tmp/one.npy"
+
+# A lost device: the CPU finishes and says so.
+real=$(ldconfig -p 2>/dev/null | sed -n 's/.*libvulkan\.so\.1 .*=> //p' | head -n 1)
+if [ -e "$dir/liblost_vulkan.so" ] && [ -n "$real" ]; then
+  mkdir "$tmp/lost" && cp "$dir/liblost_vulkan.so" "$tmp/lost/libvulkan.so.1"
+  for at in 0 9; do
+    REAL_VULKAN=$real LOST_AT=$at LD_LIBRARY_PATH=$tmp/lost run --engine vulkan --out y="$tmp/lost.npy"
+    check "lost at submission $at: the CPU finishes" near "$tmp/cpu.npy" "$tmp/lost.npy"
+    check "lost at submission $at: and it is said" has 'the device was lost; done with the (neon|avx2|avx512|scalar) engine instead' "$tmp/err"
+  done
+else
+  skip "a lost device: no Vulkan loader to put one before"
+fi
+ZENITH_VULKAN_MEMORY=1 run --engine vulkan --out y="$tmp/small.npy"
+check "too little memory: the CPU finishes and it is said" has 'ZENITH_VULKAN_MEMORY.*; done with the (neon|avx2|avx512|scalar) engine instead' "$tmp/err"
+
+# The cache of pipelines: whole, or not used; never written through a link.
+cache=$(ls "$XDG_CACHE_HOME"/zenith/vulkan-*.bin 2>/dev/null | head -n 1)
+check "pipelines are kept" test -s "$cache"
+if [ -s "$cache" ]; then
+  printf 'zenithvk\xff\xff\xff\xff\xff\xff\xff\xff' >"$cache"
+  run --engine vulkan --out y="$tmp/again.npy"
+  check "a damaged cache is not used" cmp "$tmp/gpu.npy" "$tmp/again.npy"
+  rm -f "$cache"
+  echo precious >"$tmp/precious"
+  ln -s "$tmp/precious" "$cache"
+  run --engine vulkan --out y="$tmp/again.npy"
+  check "a link is not followed" has '^precious$' "$tmp/precious"
+fi
+finish
