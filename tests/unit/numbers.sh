@@ -36,7 +36,7 @@ rule() {
 part() {
   local folder=$1 least=$2
   local objects=()
-  mapfile -t objects < <(sed -nE 's/^ *"output": "('"$folder"'\/[^"]*\.o)".*/\1/p' "$build/compile_commands.json" |
+  mapfile -t objects < <(sed -nE 's|^ *"output": "('"$folder"'/[^"]*\.o)".*|\1|p' "$build/compile_commands.json" |
     while read -r object; do [ ! -f "$build/$object" ] || echo "$build/$object"; done)
   if [ "${#objects[@]}" -eq 0 ]; then
     echo "skip $folder: not in this build"
