@@ -23,6 +23,7 @@ enum {
 };
 
 static const double first_rate = 2e7; /* work per ms before anything was measured: a slow integrated GPU */
+static const double least_ms = 0.05;  /* launches alone take as long */
 
 /* A command buffer with what it needs. */
 typedef struct commands {
@@ -106,10 +107,9 @@ static void read_times(zn_vk *d, slot *s)
         t[1] <= t[0])
         return;
     ms = (double)(t[1] - t[0]) * d->has.tick_ns / 1e6;
-    if (ms < 0.05) /* launches alone take as long */
-        return;
-    rate = s->timed.work / ms;
-    d->rec->rate += (rate - d->rec->rate) / (rate < d->rec->rate ? 2 : 8); /* slower is believed sooner */
+    rate = s->timed.work / (ms > least_ms ? ms : least_ms);
+    if (ms > least_ms || rate > d->rec->rate) /* of a shorter time the rate is only known to be higher */
+        d->rec->rate += (rate - d->rec->rate) / 2;
 }
 
 /* The submissions up to that number are done. */
