@@ -206,7 +206,7 @@ void multiply()
 {
     const int t = int(gl_LocalInvocationID.x), tx = t % (BN / 16), ty = t / (BN / 16);
 
-    [[unroll]] for (int k8 = 0; k8 < BK / 8; k8++) {
+    [[dont_unroll]] for (int k8 = 0; k8 < BK / 8; k8++) {
         float a[4][8];
 
         [[unroll]] for (int i = 0; i < 4; i++)
