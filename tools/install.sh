@@ -127,9 +127,9 @@ TEXT
 # left_behind: what is the user's own, or GIMP's, after uninstalling for one user.
 left_behind() {
   local own settings
-  own=$(find "$user_data/zenith" ! -type d 2>/dev/null | sort)
+  own=$({ find "$user_data/zenith" ! -type d 2>/dev/null || true; } | sort)
   [ -z "$own" ] || printf 'left, for it is yours:\n%s\n' "$(sed 's/^/  /' <<<"$own")"
-  settings=$(find "$(profile 2)/filters" "$user_config"/GIMP/*/filters -maxdepth 1 -name 'GimpGegl-zenith-*' 2>/dev/null | sort -u)
+  settings=$({ find "$(profile 2)/filters" "$(profile 3)/filters" "$user_config"/GIMP/*/filters -maxdepth 1 -name 'GimpGegl-zenith-*' 2>/dev/null || true; } | sort -u)
   [ -z "$settings" ] ||
     printf 'left, for they are GIMP'"'"'s settings of these filters, with presets that you may have saved there; rm deletes them:\n%s\n' \
       "$(sed 's/^/  /' <<<"$settings")"
@@ -147,7 +147,7 @@ cmd_uninstall() {
     cat "$list"
     if [ -z "$prefix" ]; then
       printf '%s/\n' "$user_data/gegl-0.4/plug-ins" "$user_data/gegl-0.4" "${XDG_CACHE_HOME:-$HOME/.cache}/zenith"
-      find "${XDG_CACHE_HOME:-$HOME/.cache}/zenith" -maxdepth 1 -name 'cuda-*.txt' 2>/dev/null
+      find "${XDG_CACHE_HOME:-$HOME/.cache}/zenith" -maxdepth 1 -name 'cuda-*.txt' 2>/dev/null || true
     fi
   } | take_away
   [ -n "$prefix" ] || left_behind

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# run.sh - ./run where packages are missing and another program has apt's locks: it waits, and says for whom.  apt-get and all
-# others it would start are stand-ins; nothing is installed.
+# run.sh - ./run where packages are missing and another program has apt's locks: it waits, and says for whom; and the time that
+# it announces for a build.  apt-get and all others it would start are stand-ins; nothing is installed.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 tmp=$(mktemp -d) || exit 2
@@ -63,5 +63,20 @@ for i in $(seq 400); do echo "$frontend" >"$tmp/lock-$i"; done
 go
 check "half an hour is enough" grep -q 'was not free for half an hour' "$tmp/said"
 check "... and no more" test "$(wc -l <"$tmp/slept")" -lt 400
+rm "$tmp"/lock-*
+
+# The time of a build: half a second a file and processor.
+program meson <<<'mkdir -p "$2" && : >"$2/build.ninja"'
+program ninja <<<"case \"\$*\" in *' -n'*) cat $tmp/steps ;; *) exit 1 ;; esac"
+announced() { # FILES PROCESSORS
+  echo "[$1/$1] Linking target zenith" >"$tmp/steps"
+  program nproc <<<"echo $2"
+  rm -rf "$tmp/source/build"
+  go
+  sed -n 's/^building //p' "$tmp/said"
+}
+check "a build's time on four processors" test "$(announced 300 4)" = "300 files on 4 processors: about 40 s if nothing else runs, once"
+check "a build's time on one" test "$(announced 600 1)" = "600 files on one processor: about 5 minutes if nothing else runs, once"
+check "a few files are not announced" test -z "$(announced 12 2)"
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]
