@@ -1,49 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* memory.c - device memory, staging memory and transfers. */
-#include "vulkan.h"
+#include "addresses.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     CHUNK = 4 << 20, /* bytes of a staging buffer */
-    N_CHUNKS = 4,
     SLAB = 16 << 20, /* small pieces share an allocation of this size; a device may have few allocations */
     SMALL = 1 << 20,
     ALIGN = 256,
-};
-
-/* A buffer with its memory.  `used` and `pieces` are of slabs, which are freed as a whole. */
-typedef struct block {
-    uint64_t address; /* 0: host memory alone */
-    size_t size, used;
-    int pieces;
-    bool slab;
-    VkBuffer buffer;
-    VkDeviceMemory memory;
-    char *mapped; /* NULL: the host cannot see it */
-} block;
-
-typedef struct list {
-    block *at;
-    int n, room;
-} list;
-
-typedef struct grows {
-    void *at;
-    size_t size;
-} grows;
-
-struct zn_vk_memory {
-    list device; /* in the order of their addresses */
-    list host;
-    uint64_t next; /* address */
-    block nothing;
-    block staging[N_CHUNKS];
-    uint64_t busy[N_CHUNKS]; /* the submission that uses it */
-    int chunk;
-    grows scratch, weights;
-    VkPhysicalDeviceMemoryProperties types;
 };
 
 static int find_type(const zn_vk *d, uint32_t allowed, VkMemoryPropertyFlags want)
@@ -135,36 +101,6 @@ static void drop(zn_vk *d, list *l, block *b)
 
 /* ---- device memory -------------------------------------------------------------------------------------------- */
 
-/* The block that holds the address, or NULL. */
-static block *holder(const zn_vk *d, const void *address)
-{
-    const list *l = &d->memories->device;
-    const uint64_t a = (uint64_t)(uintptr_t)address;
-    int low = 0, high = l->n;
-
-    while (high - low > 1) {
-        const int mid = (low + high) / 2;
-
-        if (l->at[mid].address <= a)
-            low = mid;
-        else
-            high = mid;
-    }
-    return l->n && a >= l->at[low].address && a - l->at[low].address < l->at[low].size ? &l->at[low] : NULL;
-}
-
-bool zn_vk_find(const zn_vk *d, const void *address, zn_vk_place *at)
-{
-    const block *b = holder(d, address);
-
-    if (!b)
-        return false;
-    at->buffer = b->buffer;
-    at->offset = (size_t)((uint64_t)(uintptr_t)address - b->address);
-    at->size = b->size - at->offset;
-    return true;
-}
-
 static block *new_block(zn_vk *d, size_t size, bool slab)
 {
     struct zn_vk_memory *m = d->memories;
@@ -212,7 +148,7 @@ void *zn_vk_alloc(void *dev, size_t size)
 void zn_vk_free(void *dev, void *ptr)
 {
     zn_vk *d = dev;
-    block *b = ptr ? holder(d, ptr) : NULL;
+    block *b = ptr ? zn_vk_holder(d, ptr) : NULL;
 
     if (!b)
         return;
@@ -244,11 +180,6 @@ void *zn_vk_scratch(zn_vk *d, size_t size)
 void *zn_vk_weights_room(zn_vk *d, size_t size)
 {
     return grown(d, &d->memories->weights, size);
-}
-
-VkBuffer zn_vk_nothing(const zn_vk *d)
-{
-    return d->memories->nothing.buffer;
 }
 
 /* ---- host memory and transfers ---------------------------------------------------------------------------------- */

@@ -111,6 +111,13 @@ void zn_vk_load_tensor(void *dev, zn_tensor y, const float *x);
 void zn_vk_store_tensor(void *dev, float *y, zn_tensor x);
 
 /* device.c */
+/* 4: discrete, 3: integrated, 2: virtual, 1: another, 0: software. */
+int zn_vk_rank(VkPhysicalDeviceType t);
+
+/* Takes the best device, or the one of $ZENITH_VULKAN_DEVICE, finds what it offers, and opens it. */
+bool zn_vk_choose(zn_vk *d, zn_error *err);
+
+const char *zn_vk_failure(VkResult r); /* in words */
 bool zn_vk_ok(zn_vk *d, VkResult r, const char *what);
 void zn_vk_fail(zn_vk *d, zn_status status, const char *text);
 
