@@ -12,6 +12,25 @@
 
 enum { FACTOR = ZN_GENERATE_FACTOR, CHANNELS = ZN_GENERATE_CHANNELS };
 
+/* ---- settings ------------------------------------------------------------------------------------------------ */
+
+const zn_field zn_generate_fields[] = {
+    { "prompt", ZN_TEXT, offsetof(zn_generate, prompt), 0, 0, "what the picture shows" },
+    { "seed", ZN_COUNT, offsetof(zn_generate, seed), 0, UINT32_MAX, "another number makes another picture" },
+    { "steps", ZN_WHOLE, offsetof(zn_generate, steps), 1, 100, "from noise to the picture" },
+    { "width", ZN_WHOLE, offsetof(zn_generate, width), 16, 4096, "of a new picture" },
+    { "height", ZN_WHOLE, offsetof(zn_generate, height), 16, 4096, "of a new picture" },
+    { "change", ZN_REAL, offsetof(zn_generate, change), 0, 1, "how far an input may change" },
+    { "feather", ZN_REAL, offsetof(zn_generate, feather), 0, 1000, "the soft edge inside of a mask, in pixels" },
+    { "weights", ZN_TEXT, offsetof(zn_generate, weights), 0, 0, "the folder of the model's files" },
+    { 0 },
+};
+
+zn_generate zn_generate_defaults(void)
+{
+    return (zn_generate){ .steps = 8, .width = 1024, .height = 1024, .change = 1, .feather = 16 };
+}
+
 /* ---- describe ------------------------------------------------------------------------------------------------ */
 
 /* Weights of the published sizes that nobody has. */
