@@ -285,7 +285,9 @@ typedef struct zn_backend {
     /* Bytes that the device needs in addition to packed weights and tensors to run such a layer, until it is closed. */
     size_t (*conv_scratch)(void *dev, const zn_conv *w);
 
-    bool (*conv_of_integers)(void *dev, const zn_conv *w); /* whether x is quantised for it; NULL: never */
+    /* The type to which x is rounded before it is multiplied, in a convolution or in a gated block with this one: i8, as
+     * zn_quantise_input does; f16, in which short sums are made, too; bf16, with tf32 the sum of two.  NULL: f32 always. */
+    zn_wtype (*conv_inputs)(void *dev, const zn_conv *w);
     void (*conv2d)(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
     /* m may be NULL; y may be x */
     void (*norm)(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t);

@@ -26,6 +26,8 @@ static zn_status open_isa(void **dev, zn_isa isa, int n_threads, zn_error *err)
     d->k = k;
     for (int i = 0; i <= (int)zn_cpu_int8(isa); i++)
         d->dot8 = k->dot8[i].run ? k->dot8[i] : d->dot8;
+    d->half = (zn_cpu_half(isa) & ZN_HALF_FP16) != 0 ? k->half : NULL;
+    d->tiles = (zn_cpu_half(isa) & ZN_HALF_AMX) != 0 && k->tiles && k->tiles->ready() ? k->tiles : NULL;
     d->pool = zn_pool_open(n_threads > 0 ? n_threads : zn_cpu_count());
     if (!d->pool)
         goto error;
@@ -98,8 +100,7 @@ static void cpu_store(void *dev, float *y, zn_tensor x)
 
 static bool cpu_has_precision(void *dev, zn_precision p)
 {
-    (void)dev;
-    return p != ZN_TF32 && p != ZN_FP8_MATH;
+    return p == ZN_TF32 ? ((zn_cpu *)dev)->tiles != NULL : p != ZN_FP8_MATH;
 }
 
 static size_t cpu_memory(void *dev)
@@ -220,7 +221,7 @@ static double cpu_peak(void *dev, zn_precision p)
         .conv_pack = zn_cpu_conv_pack,                                                                                 \
         .conv_pack_rows = zn_cpu_conv_pack_rows,                                                                       \
         .conv_scratch = zn_cpu_conv_scratch,                                                                           \
-        .conv_of_integers = zn_cpu_conv_of_integers,                                                                   \
+        .conv_inputs = zn_cpu_conv_inputs,                                                                             \
         .conv2d = zn_cpu_conv2d,                                                                                       \
         .norm = zn_cpu_norm,                                                                                           \
         .group_scales = zn_cpu_group_scales,                                                                           \

@@ -2,37 +2,37 @@
 /* conv.c - convolution: chooses the algorithm of a layer.  The first one that suits it packs its weights and runs it. */
 #include "conv.h"
 
-static const zn_conv_algorithm *algorithm_of(const zn_kernels *k, const zn_conv *w)
+static const zn_conv_algorithm *algorithm_of(const zn_cpu *d, const zn_conv *w)
 {
     static const zn_conv_algorithm *const list[] = {
-        &zn_conv_integers, &zn_conv_formula, &zn_conv_winograd, &zn_conv_depthwise,
-        &zn_conv_grouped,  &zn_conv_narrow,  &zn_conv_implicit,
+        &zn_conv_integers,  &zn_conv_tiles,   &zn_conv_formula, &zn_conv_winograd, &zn_conv_rounded,
+        &zn_conv_depthwise, &zn_conv_grouped, &zn_conv_narrow,  &zn_conv_implicit,
     };
     size_t i = 0;
 
-    while (!list[i]->suits(k, w)) /* the last one suits all */
+    while (!list[i]->suits(d, w)) /* the last one suits all */
         i++;
     return list[i];
 }
 
 size_t zn_cpu_conv_size(void *dev, const zn_conv *w)
 {
-    const zn_kernels *k = ((zn_cpu *)dev)->k;
+    const zn_cpu *d = dev;
 
-    return algorithm_of(k, w)->size(k, w);
+    return algorithm_of(d, w)->size(d->k, w);
 }
 
 void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias)
 {
     const zn_cpu *d = dev;
 
-    algorithm_of(d->k, w)->pack(d, w, weight, bias);
+    algorithm_of(d, w)->pack(d, w, weight, bias);
 }
 
 bool zn_cpu_conv_pack_rows(void *dev, const zn_conv *w, const zn_row_source *rows, const float *bias)
 {
     const zn_cpu *d = dev;
-    const bool takes = algorithm_of(d->k, w) == &zn_conv_integers && w->cin % ZN_W_GROUP == 0;
+    const bool takes = algorithm_of(d, w) == &zn_conv_integers && w->cin % ZN_W_GROUP == 0;
 
     if (takes && rows)
         zn_integers_pack_rows(d, w, rows, bias);
@@ -41,33 +41,33 @@ bool zn_cpu_conv_pack_rows(void *dev, const zn_conv *w, const zn_row_source *row
 
 size_t zn_cpu_conv_scratch(void *dev, const zn_conv *w)
 {
-    const zn_kernels *k = ((zn_cpu *)dev)->k;
-    const zn_conv_algorithm *a = algorithm_of(k, w);
+    const zn_cpu *d = dev;
+    const zn_conv_algorithm *a = algorithm_of(d, w);
 
     if (a == &zn_conv_implicit)
-        return zn_winograd_scratch(k, w);
-    return a->scratch ? a->scratch(k, w) : 0;
+        return zn_winograd_scratch(d->k, w);
+    return a->scratch ? a->scratch(d->k, w) : 0;
 }
 
-bool zn_cpu_conv_of_integers(void *dev, const zn_conv *w)
+zn_wtype zn_cpu_conv_inputs(void *dev, const zn_conv *w)
 {
-    return algorithm_of(((zn_cpu *)dev)->k, w)->quantises_x;
+    return algorithm_of(dev, w)->inputs;
 }
 
 void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
 {
     zn_conv_job job = { .d = dev, .y = y, .x = x, .w = w, .t = zn_cpu_tail(t) };
 
-    const zn_conv_algorithm *a = algorithm_of(job.d->k, w);
+    const zn_conv_algorithm *a = algorithm_of(job.d, w);
 
     if (a != &zn_conv_implicit || !zn_winograd_run(&job)) /* both read what implicit.c has packed */
         a->run(&job);
 }
 
-void zn_cpu_conv_row(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n)
+void zn_cpu_conv_row(float *to, const zn_cpu *d, const zn_conv *w, int row, int o, int n)
 {
-    const zn_conv_algorithm *a = algorithm_of(k, w);
+    const zn_conv_algorithm *a = algorithm_of(d, w);
 
     assert(a->unpack_row);
-    a->unpack_row(to, k, w, row, o, n);
+    a->unpack_row(to, d->k, w, row, o, n);
 }

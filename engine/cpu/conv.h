@@ -16,17 +16,19 @@ typedef struct zn_conv_job {
  * size of x. */
 typedef struct zn_conv_algorithm {
     const char *name;
-    bool (*suits)(const zn_kernels *k, const zn_conv *w);
+    bool (*suits)(const zn_cpu *d, const zn_conv *w);
     size_t (*size)(const zn_kernels *k, const zn_conv *w); /* bytes of w->packed */
     void (*pack)(const zn_cpu *d, const zn_conv *w, const float *weight, const float *bias);
     void (*run)(const zn_conv_job *job);
     size_t (*scratch)(const zn_kernels *k, const zn_conv *w); /* bytes of zn_cpu.expanded that run uses; NULL: 0 */
     /* As zn_cpu_conv_row; NULL: packed weights cannot be read back. */
     void (*unpack_row)(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n);
-    bool quantises_x;
+    zn_wtype inputs; /* as conv_inputs of backend.h */
 } zn_conv_algorithm;
 
 extern const zn_conv_algorithm zn_conv_integers;  /* linear layers whose inputs may be quantised */
+extern const zn_conv_algorithm zn_conv_tiles;     /* products of bf16 */
+extern const zn_conv_algorithm zn_conv_rounded;   /* products of fp16 */
 extern const zn_conv_algorithm zn_conv_formula;   /* the scalar backend */
 extern const zn_conv_algorithm zn_conv_winograd;  /* 3x3 */
 extern const zn_conv_algorithm zn_conv_depthwise; /* one channel per group */
@@ -40,6 +42,8 @@ extern const zn_conv_algorithm zn_conv_implicit;  /* implicit GEMM: any convolut
 const float *zn_implicit_weights(float *room, size_t *tap, const float **bias, const zn_kernels *k, const zn_conv *w,
                                  int panel, int from, int n);
 
+/* Whether Winograd computes such a layer: its float32 is faster than the plain product in fp16. */
+bool zn_winograd_fits(const zn_kernels *k, const zn_conv *w);
 /* A convolution whose weights zn_conv_implicit has packed, through Winograd; false: not this one, or too few pixels. */
 bool zn_winograd_run(const zn_conv_job *job);
 /* Bytes of zn_cpu.expanded that it uses for such a layer; 0: never this one. */
@@ -50,6 +54,6 @@ void zn_integers_pack_rows(const zn_cpu *d, const zn_conv *w, const zn_row_sourc
 
 /* n weights of a depthwise or dense 1x1 convolution, for the outputs from o on: the bias (row 0), or the weights of tap
  * or channel row - 1. */
-void zn_cpu_conv_row(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n);
+void zn_cpu_conv_row(float *to, const zn_cpu *d, const zn_conv *w, int row, int o, int n);
 
 #endif

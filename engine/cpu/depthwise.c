@@ -9,8 +9,10 @@
 
 #include "pixels.h"
 
-static bool suits(const zn_kernels *k, const zn_conv *w)
+static bool suits(const zn_cpu *d, const zn_conv *w)
 {
+    const zn_kernels *k = d->k;
+
     return k->depthwise && w->groups > 1 && w->groups == w->cin && w->cin == w->cout;
 }
 

@@ -37,6 +37,24 @@ static bool x86_has_int8(zn_isa isa)
         return (c7 & bit_AVX512VNNI) != 0;
     return isa == ZN_ISA_AVX2 && most >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & avx_vnni) != 0;
 }
+
+/* AMX: the operating system saves its registers, too (bits 17 and 18). */
+static unsigned x86_half(void)
+{
+    enum { AMX_STATE = 3 << 17 };
+    const uint32_t avx512_bf16 = 1u << 5;     /* leaf 7, 1, EAX */
+    const uint32_t amx = 1u << 22 | 1u << 24; /* leaf 7, 0, EDX: AMX-BF16, AMX-TILE */
+    uint32_t most, a, b, c, d, d7;
+    unsigned has = 0;
+
+    if (!__get_cpuid_count(7, 0, &most, &b, &c, &d7))
+        return 0;
+    if (most >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & avx512_bf16))
+        has |= ZN_HALF_BF16;
+    if ((d7 & amx) == amx && (saved_registers() & AMX_STATE) == AMX_STATE)
+        has |= ZN_HALF_AMX;
+    return has;
+}
 #endif
 
 #if ZN_ARCH_ARM && defined(__linux__)
@@ -46,12 +64,21 @@ static bool x86_has_int8(zn_isa isa)
 #ifndef HWCAP2_I8MM /* Linux 5.6 */
 #define HWCAP2_I8MM (1 << 13)
 #endif
+#ifndef HWCAP2_BF16
+#define HWCAP2_BF16 (1 << 14)
+#endif
 
 static zn_int8 arm_int8(void)
 {
     if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) == 0)
         return ZN_INT8_NONE;
     return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0 ? ZN_INT8_MATRICES : ZN_INT8_DOTS;
+}
+
+static unsigned arm_half(void)
+{
+    return ((getauxval(AT_HWCAP) & HWCAP_ASIMDHP) != 0 ? ZN_HALF_FP16 : 0) |
+        ((getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0 ? ZN_HALF_BF16 : 0);
 }
 #endif
 
@@ -87,5 +114,18 @@ zn_int8 zn_cpu_int8(zn_isa isa)
     return isa == ZN_ISA_NEON ? arm_int8() : ZN_INT8_NONE;
 #else
     return ZN_INT8_NONE;
+#endif
+}
+
+unsigned zn_cpu_half(zn_isa isa)
+{
+    if (!zn_cpu_has(isa))
+        return 0;
+#if ZN_ARCH_X86
+    return isa == ZN_ISA_AVX512 ? x86_half() : 0;
+#elif ZN_ARCH_ARM && defined(__linux__)
+    return isa == ZN_ISA_NEON ? arm_half() : 0;
+#else
+    return 0;
 #endif
 }

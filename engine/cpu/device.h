@@ -15,7 +15,9 @@ enum {
 
 typedef struct zn_cpu {
     const zn_kernels *k;
-    zn_dot8_form dot8; /* of k's */
+    zn_dot8_form dot8;         /* of k's */
+    const zn_panel_form *half; /* products of halves; NULL: this CPU has none */
+    const zn_tile_form *tiles; /* of tiles likewise */
     zn_pool *pool;
     char *scratch;   /* ZN_SCRATCH bytes for each worker, then those of the device, the zeros, and `expanded` */
     void *shared;    /* ZN_SCRATCH bytes; of the operation, not of a worker */
@@ -53,7 +55,7 @@ size_t zn_cpu_conv_size(void *dev, const zn_conv *w);
 void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias);
 bool zn_cpu_conv_pack_rows(void *dev, const zn_conv *w, const zn_row_source *rows, const float *bias);
 size_t zn_cpu_conv_scratch(void *dev, const zn_conv *w);
-bool zn_cpu_conv_of_integers(void *dev, const zn_conv *w);
+zn_wtype zn_cpu_conv_inputs(void *dev, const zn_conv *w);
 void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
 void zn_cpu_group_scales(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w);
 void zn_cpu_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t);

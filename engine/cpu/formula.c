@@ -7,8 +7,10 @@
 
 /* ---- convolution -------------------------------------------------------------------------------- */
 
-static bool suits(const zn_kernels *k, const zn_conv *w)
+static bool suits(const zn_cpu *d, const zn_conv *w)
 {
+    const zn_kernels *k = d->k;
+
     (void)w;
     return !k->gemm;
 }

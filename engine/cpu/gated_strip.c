@@ -29,16 +29,19 @@ typedef struct strip_job {
     zn_cpu *d;
     zn_tensor y, x;
     const zn_gated *w;
-    const float *pw1, *dw, *pw2, *pw3, *pw4; /* [panel][bias, then channels or taps][outputs of the panel] */
-    int k;                                   /* channels as whole vectors */
-    int th, tw;                              /* pixels of a piece */
-    int down, across;                        /* pieces of an image */
+    const zn_panel_form *f;
+    size_t e;                               /* bytes of an element */
+    const char *pw1, *dw, *pw2, *pw3, *pw4; /* [panel][bias, then channels or taps][outputs of the panel] */
+    int k;                                  /* channels as whole vectors */
+    int th, tw;                             /* pixels of a piece */
+    int down, across;                       /* pieces of an image */
 } strip_job;
 
 typedef struct piece {
-    int n, i0, i1, j0, j1;           /* what to compute */
-    int a, b;                        /* the columns of wide that are in the picture: a .. b-1 */
-    float *wide, *zeros, *u, *g, *v; /* wide: [panel][row % 3][pixel][NR]; the others: [pixel][k] */
+    int n, i0, i1, j0, j1;      /* what to compute */
+    int a, b;                   /* the columns of wide that are in the picture: a .. b-1 */
+    char *wide, *zeros, *u, *g; /* elements; wide: [panel][row % 3][pixel][nr]; the others: [pixel][k] */
+    float *v, *normed;          /* [pixel][k]; normed: u before it is rounded, or u itself */
 } piece;
 
 static float *pixel(zn_tensor t, int n, int i, int j)
@@ -49,25 +52,32 @@ static float *pixel(zn_tensor t, int n, int i, int j)
 /* ---- weights ------------------------------------------------------------------------------------------ */
 
 /* Rows of a panel: the bias, then one for each tap, or for each channel as whole vectors. */
-static int panel_rows(const zn_kernels *k, const zn_conv *w)
+static int panel_rows(const zn_panel_form *f, const zn_conv *w)
 {
-    return 1 + (w->groups > 1 ? w->kh * w->kw : zn_round_up(w->cin, k->vl));
+    return 1 + (w->groups > 1 ? w->kh * w->kw : zn_round_up(w->cin, f->vl));
 }
 
 /* Writes the panels of w at *at, which moves behind them; halves: 2, or 1 for none. */
-static const float *pack(float **at, const zn_kernels *k, const zn_conv *w, int halves)
+static const char *pack(char **at, const strip_job *job, const zn_conv *w, int halves)
 {
-    const int c = w->cout / halves, whole = zn_round_up(c, k->vl), rows = panel_rows(k, w);
+    const zn_panel_form *f = job->f;
+    const int c = w->cout / halves, whole = zn_round_up(c, f->vl), rows = panel_rows(f, w);
     const int filled = w->groups > 1 ? rows : 1 + w->cin;
-    float *first = *at, *to = first;
+    char *first = *at, *to = first;
 
     for (int o = 0, width; o < whole; o += width) {
-        width = zn_imin(k->panel_nr / halves, whole - o);
-        memset(to, 0, (size_t)(rows * halves * width) * sizeof *to);
+        width = zn_imin(f->nr / halves, whole - o);
         for (int row = 0; row < rows; row++)
-            for (int h = 0; h < halves; h++, to += width)
+            for (int h = 0; h < halves; h++, to += (size_t)width * job->e) {
+                float some[ZN_MAX_NR] = { 0 };
+
                 if (row < filled)
-                    zn_cpu_conv_row(to, k, w, row, h * c + o, zn_imin(width, c - o));
+                    zn_cpu_conv_row(some, job->d, w, row, h * c + o, zn_imin(width, c - o));
+                if (f->round)
+                    f->round(to, some, (size_t)width);
+                else
+                    memcpy(to, some, (size_t)width * sizeof *some);
+            }
     }
     *at = to;
     return first;
@@ -76,29 +86,36 @@ static const float *pack(float **at, const zn_kernels *k, const zn_conv *w, int 
 /* ---- a row ---------------------------------------------------------------------------------------------- */
 
 /* Row i of wide in panel o / half: its first pixel, of 2 * width floats. */
-static float *wide_row(const strip_job *job, const piece *p, int i, int o)
+static char *wide_row(const strip_job *job, const piece *p, int i, int o)
 {
-    const zn_kernels *k = job->d->k;
+    const int nr = job->f->nr;
 
     if (i < 0 || i >= job->x.h)
         return p->zeros;
-    return p->wide + (size_t)(o / (k->panel_nr / 2) * 3 + i % 3) * (size_t)((job->tw + 2) * k->panel_nr);
+    return p->wide + (size_t)(o / (nr / 2) * 3 + i % 3) * (size_t)((job->tw + 2) * nr) * job->e;
+}
+
+/* u = the norm of some pixels */
+static void normalise(const strip_job *job, const piece *p, const float *x, size_t ld, int pixels)
+{
+    job->d->k->norm_rows(p->normed, (size_t)job->k, x, ld, pixels, job->x.c, job->w->eps);
+    if (job->f->round)
+        job->f->round(p->u, p->normed, (size_t)(pixels * job->k));
 }
 
 /* The row i of wide that is in the picture, and if `gate` the row above it of g. */
 static void widen(const strip_job *job, const piece *p, int i, bool gate)
 {
-    const zn_kernels *k = job->d->k;
-    const float *pw1 = job->pw1, *dw = job->dw;
+    const zn_panel_form *f = job->f;
+    const char *pw1 = job->pw1, *dw = job->dw;
     bool inside = i >= 0 && i < job->x.h;
 
     if (inside)
-        k->norm_rows(p->u, (size_t)job->k, pixel(job->x, p->n, i, p->a), (size_t)job->x.ld, p->b - p->a, job->x.c,
-                     job->w->eps);
+        normalise(job, p, pixel(job->x, p->n, i, p->a), (size_t)job->x.ld, p->b - p->a);
     for (int o = 0, width; o < job->k; o += width) {
-        width = zn_imin(k->panel_nr / 2, job->k - o);
+        width = zn_imin(f->nr / 2, job->k - o);
         if (inside)
-            k->panel(&(zn_panel){ .y = wide_row(job, p, i, o) + (p->a - (p->j0 - 1)) * 2 * width,
+            f->panel(&(zn_panel){ .y = wide_row(job, p, i, o) + (size_t)((p->a - (p->j0 - 1)) * 2 * width) * job->e,
                                   .x = p->u,
                                   .w = pw1,
                                   .y_ld = (size_t)(2 * width),
@@ -107,23 +124,23 @@ static void widen(const strip_job *job, const piece *p, int i, bool gate)
                                   .k = job->k,
                                   .n = 2 * width });
         if (gate) {
-            const float *rows[3] = { wide_row(job, p, i - 2, o), wide_row(job, p, i - 1, o), wide_row(job, p, i, o) };
+            const void *rows[3] = { wide_row(job, p, i - 2, o), wide_row(job, p, i - 1, o), wide_row(job, p, i, o) };
 
-            k->gate3(p->g + o, (size_t)job->k, rows, dw, p->j1 - p->j0, 2 * width);
+            f->gate3(p->g + (size_t)o * job->e, (size_t)job->k, rows, dw, p->j1 - p->j0, 2 * width);
         }
-        pw1 += (1 + job->k) * 2 * width;
-        dw += 10 * 2 * width;
+        pw1 += (size_t)((1 + job->k) * 2 * width) * job->e;
+        dw += (size_t)(10 * 2 * width) * job->e;
     }
 }
 
 /* y = res + w x, for the pixels of a row */
-static void add_product(const strip_job *job, const piece *p, float *y, size_t y_ld, const float *x, const float *w,
+static void add_product(const strip_job *job, const piece *p, float *y, size_t y_ld, const char *x, const char *w,
                         const float *res, size_t res_ld)
 {
-    const zn_kernels *k = job->d->k;
+    const zn_panel_form *f = job->f;
 
-    for (int o = 0; o < job->k; o += k->panel_nr, w += (1 + job->k) * k->panel_nr)
-        k->panel(&(zn_panel){ .y = y + o,
+    for (int o = 0; o < job->k; o += f->nr, w += (size_t)((1 + job->k) * f->nr) * job->e)
+        f->panel(&(zn_panel){ .y = y + o,
                               .x = x,
                               .w = w,
                               .res = res + o,
@@ -132,22 +149,22 @@ static void add_product(const strip_job *job, const piece *p, float *y, size_t y
                               .res_ld = res_ld,
                               .rows = p->j1 - p->j0,
                               .k = job->k,
-                              .n = zn_imin(k->panel_nr, job->x.c - o) });
+                              .n = zn_imin(f->nr, job->x.c - o) });
 }
 
 /* Row i of y, from g. */
 static void finish(const strip_job *job, const piece *p, int i)
 {
-    const zn_kernels *k = job->d->k;
+    const zn_panel_form *f = job->f;
     const size_t ld = (size_t)job->k;
-    const float *pw3 = job->pw3;
+    const char *pw3 = job->pw3;
     const float *ahead = pixel(job->x, p->n, zn_imin(i + 2, job->x.h - 1), p->j0); /* the next row to read */
 
     add_product(job, p, p->v, ld, p->g, job->pw2, pixel(job->x, p->n, i, p->j0), (size_t)job->x.ld);
-    k->norm_rows(p->u, ld, p->v, ld, p->j1 - p->j0, job->x.c, job->w->eps);
+    normalise(job, p, p->v, ld, p->j1 - p->j0);
     for (int o = 0, width; o < job->k; o += width) {
-        width = zn_imin(k->panel_nr / 2, job->k - o);
-        k->panel(&(zn_panel){ .y = p->g + o,
+        width = zn_imin(f->nr / 2, job->k - o);
+        f->panel(&(zn_panel){ .y = p->g + (size_t)o * job->e,
                               .x = p->u,
                               .w = pw3,
                               .y_ld = ld,
@@ -158,27 +175,31 @@ static void finish(const strip_job *job, const piece *p, int i)
                               .gate = true,
                               .ahead = ahead + o,
                               .ahead_ld = (size_t)job->x.ld });
-        pw3 += (1 + job->k) * 2 * width;
+        pw3 += (size_t)((1 + job->k) * 2 * width) * job->e;
     }
     add_product(job, p, pixel(job->y, p->n, i, p->j0), (size_t)job->y.ld, p->g, job->pw4, p->v, ld);
 }
 
 /* ---- pieces --------------------------------------------------------------------------------------------- */
 
-static size_t wide_len(const zn_kernels *k, int tw, int c)
+static size_t wide_len(const zn_panel_form *f, int tw, int c)
 {
-    return (size_t)(3 * (tw + 2)) * (size_t)(zn_round_up(c, k->panel_nr / 2) * 2);
+    return (size_t)(3 * (tw + 2)) * (size_t)(zn_round_up(c, f->nr / 2) * 2);
 }
 
-static size_t piece_bytes(const zn_kernels *k, int tw, int c)
+/* wide, zeros, u and g; v, and normed if it is not u. */
+static size_t piece_bytes(const zn_panel_form *f, int tw, int c)
 {
-    return (wide_len(k, tw, c) + (size_t)((tw + 2) * (k->panel_nr + 3 * zn_round_up(c, k->vl)))) * sizeof(float);
+    const size_t row = (size_t)(tw + 2) * (size_t)zn_round_up(c, f->vl);
+
+    return (wide_len(f, tw, c) + (size_t)((tw + 2) * f->nr) + 2 * row) * zn_type_size(f->type) +
+        (f->round ? 2 : 1) * row * sizeof(float);
 }
 
 static void strip_item(void *cookie, int item, int worker)
 {
     const strip_job *job = cookie;
-    const zn_kernels *k = job->d->k;
+    const zn_panel_form *f = job->f;
     const size_t len = (size_t)((job->tw + 2) * job->k);
     piece p = { .n = item / (job->down * job->across), .wide = zn_cpu_scratch(job->d, worker) };
 
@@ -188,11 +209,13 @@ static void strip_item(void *cookie, int item, int worker)
     p.j1 = zn_imin(p.j0 + job->tw, job->x.w);
     p.a = zn_imax(p.j0 - 1, 0);
     p.b = zn_imin(p.j1 + 1, job->x.w);
-    p.zeros = p.wide + wide_len(k, job->tw, job->x.c);
-    p.u = p.zeros + (job->tw + 2) * k->panel_nr;
-    p.g = p.u + len;
-    p.v = p.g + len;
-    memset(p.wide, 0, (size_t)((char *)p.u - (char *)p.wide)); /* the border stays */
+    p.zeros = p.wide + wide_len(f, job->tw, job->x.c) * job->e;
+    p.u = p.zeros + (size_t)((job->tw + 2) * f->nr) * job->e;
+    p.g = p.u + len * job->e;
+    p.v = (float *)(void *)(p.g + len * job->e);
+    p.normed = f->round ? p.v + len : (float *)(void *)p.u;
+    memset(p.wide, 0, (size_t)(p.u - p.wide));   /* the border stays ... */
+    memset(p.normed, 0, len * sizeof *p.normed); /* ... and so do the channels up to whole vectors */
     widen(job, &p, p.i0 - 1, false);
     widen(job, &p, p.i0, false);
     for (int i = p.i0; i < p.i1; i++) {
@@ -203,31 +226,32 @@ static void strip_item(void *cookie, int item, int worker)
 
 bool zn_cpu_gated_strips(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_gated *w)
 {
-    const zn_kernels *k = d->k;
-    strip_job job = { .d = d, .y = y, .x = x, .w = w };
-    float *at = d->shared;
+    const zn_wtype inputs = zn_cpu_conv_inputs(d, &w->pw1);
+    const zn_panel_form *f = inputs == ZN_W_F16 ? d->half : &d->k->panels;
+    strip_job job = { .d = d, .y = y, .x = x, .w = w, .f = f, .e = zn_type_size(f->type) };
+    char *at = d->shared;
     size_t whole;
     int strips, pieces;
 
-    if (!k->panel)
+    if (!f->panel || inputs == ZN_W_BF16)
         return false;
-    job.k = zn_round_up(x.c, k->vl);
+    job.k = zn_round_up(x.c, f->vl);
     whole = (size_t)job.k;
-    if ((6 * (whole + 1) * whole + 20 * whole) * sizeof(float) > ZN_SCRATCH)
+    if ((6 * (whole + 1) * whole + 20 * whole) * job.e > ZN_SCRATCH)
         return false;
-    job.pw1 = pack(&at, k, &w->pw1, 2);
-    job.dw = pack(&at, k, &w->dw, 2);
-    job.pw2 = pack(&at, k, &w->pw2, 1);
-    job.pw3 = pack(&at, k, &w->pw3, 2);
-    job.pw4 = pack(&at, k, &w->pw4, 1);
+    job.pw1 = pack(&at, &job, &w->pw1, 2);
+    job.dw = pack(&at, &job, &w->dw, 2);
+    job.pw2 = pack(&at, &job, &w->pw2, 1);
+    job.pw3 = pack(&at, &job, &w->pw3, 2);
+    job.pw4 = pack(&at, &job, &w->pw4, 1);
 
     /* With the pixel on either side, and without it, the width is as many tiles of a panel. */
-    job.tw = WIDEST / k->panel_step * k->panel_step - 2;
-    while (job.tw > 2 * k->mr && piece_bytes(k, job.tw, x.c) > BUDGET)
-        job.tw -= k->panel_step;
-    assert(piece_bytes(k, job.tw, x.c) <= ZN_SCRATCH);
+    job.tw = WIDEST / f->step * f->step - 2;
+    while (job.tw > 2 * d->k->mr && piece_bytes(f, job.tw, x.c) > BUDGET)
+        job.tw -= f->step;
+    assert(piece_bytes(f, job.tw, x.c) <= ZN_SCRATCH);
     job.across = (x.w + job.tw - 1) / job.tw;
-    job.tw = zn_imin(job.tw, zn_round_up((x.w + job.across - 1) / job.across + 2, k->panel_step) - 2);
+    job.tw = zn_imin(job.tw, zn_round_up((x.w + job.across - 1) / job.across + 2, f->step) - 2);
     strips = x.n * job.across;
     pieces = zn_pool_size(d->pool) > 1 ? PIECES * zn_pool_size(d->pool) : 1;
     job.th = zn_imin(zn_imax((int)((int64_t)x.h * strips / pieces), LOWEST), x.h);

@@ -26,9 +26,11 @@ static int merged(const zn_kernels *k, const zn_conv *w)
     return m;
 }
 
-static bool suits(const zn_kernels *k, const zn_conv *w)
+static bool suits(const zn_cpu *d, const zn_conv *w)
 {
-    return k->panel && w->groups > 1 && w->kh == 1 && w->kw == 1 && w->stride == 1 && !w->up2 && !w->pad_t &&
+    const zn_kernels *k = d->k;
+
+    return k->panels.panel && w->groups > 1 && w->kh == 1 && w->kw == 1 && w->stride == 1 && !w->up2 && !w->pad_t &&
         !w->pad_l && w->cin / w->groups > 1 && w->cin / w->groups * merged(k, w) % 4 == 0;
 }
 
@@ -88,7 +90,7 @@ static void run_block(const grouped_job *job, size_t first, int rows, int worker
                 p.res = res->data + first * (size_t)res->ld + at;
                 p.res_ld = (size_t)res->ld;
             }
-            k->panel(&p);
+            k->panels.panel(&p);
             packed += (size_t)(cin + 1) * (size_t)zn_round_up(n, k->vl);
         }
     for (int i = 0; i < rows && !job->quick; i++) {

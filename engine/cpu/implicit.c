@@ -40,9 +40,9 @@ typedef struct gemm_job {
     int taps, channels;    /* per group, as gemm sees them */
 } gemm_job;
 
-static bool suits(const zn_kernels *k, const zn_conv *w)
+static bool suits(const zn_cpu *d, const zn_conv *w)
 {
-    (void)k, (void)w;
+    (void)d, (void)w;
     return true;
 }
 

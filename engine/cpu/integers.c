@@ -38,8 +38,10 @@ typedef struct integers_job {
     int column, block; /* panels and rows of an item */
 } integers_job;
 
-static bool suits(const zn_kernels *k, const zn_conv *w)
+static bool suits(const zn_cpu *d, const zn_conv *w)
 {
+    const zn_kernels *k = d->k;
+
     return k->dot8[0].run && zn_conv_integers_fit(w) && w->cin <= MOST_INPUTS;
 }
 
@@ -246,5 +248,5 @@ static size_t scratch(const zn_kernels *k, const zn_conv *w)
 }
 
 const zn_conv_algorithm zn_conv_integers = {
-    .name = "integers", .suits = suits, .size = size, .pack = pack, .run = run, .scratch = scratch, .quantises_x = true
+    .name = "integers", .suits = suits, .size = size, .pack = pack, .run = run, .scratch = scratch, .inputs = ZN_W_I8
 };

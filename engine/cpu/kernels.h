@@ -157,20 +157,23 @@ typedef struct zn_dot8_form {
     int rows; /* of the largest call, whole strips: more than one if weights are prepared for them */
 } zn_dot8_form;
 
-/* The three kernels of a gated block (gated_strip.c); their rows are pixels at constant strides.
+/* The three kernels of a gated block (gated_strip.c); their rows are pixels at constant strides.  Elements are of the type
+ * of their zn_panel_form; strides count elements.
  *
  * panel, some outputs of a 1x1 convolution: with dot[r][o] = w[0][o] + sum x[r][c] * w[1 + c][o], c < k
- *     y[r][o] = dot[r][o], plus res[r][o] if there is a res, for o < n
+ *     y[r][o] = dot[r][o], for o < n
+ *     res: y[r][o] = res[r][o] + dot[r][o], where y and res are float in every form
  *     gate: y[r][o] = dot[r][o] * dot[r][o + n/2], for o < n/2
- * w has rows of n rounded up to whole vectors, NR at most; k is a multiple of 4, and n/2 of a gate is whole vectors.
- * gate also prefetches the pixels `ahead`, a cache line of each.
+ * w has rows of n rounded up to whole vectors, nr at most; k is a multiple of 4, and n/2 of a gate is whole vectors.
+ * gate also prefetches the pixels `ahead` (floats), a cache line of each.
  * gate3, a row of a depthwise 3x3: with dot[p][c] = w[0][c] + sum x[dy][p + dx][c] * w[1 + 3 dy + dx][c], dy, dx < 3
  *     y[p][c] = dot[p][c] * dot[p][c + width/2], for c < width/2
- * whose pixels p of x and rows of w are `width` floats, panel_nr or 2 vectors.
+ * whose pixels p of x and rows of w are `width` elements, nr or 2 vectors.
  * norm_rows, a layer norm of n channels: y[p] = (x[p] - mean) / sqrt(var + eps), filled up with zeros to whole vectors. */
 typedef struct zn_panel {
-    float *y;
-    const float *x, *w, *res, *ahead;
+    void *y;
+    const void *x, *w;
+    const float *res, *ahead;
     size_t y_ld, x_ld, res_ld, ahead_ld;
     int rows, k, n;
     bool gate;
@@ -179,11 +182,53 @@ typedef struct zn_panel {
 #define ZN_DECL_PANEL(name) void name(const zn_panel *g)
 typedef ZN_DECL_PANEL(zn_panel_fn);
 #define ZN_DECL_GATE3(name)                                                                                            \
-    void name(float *y, size_t y_ld, const float *const x[3], const float *w, int pixels, int width)
+    void name(void *y, size_t y_ld, const void *const x[3], const void *w, int pixels, int width)
 typedef ZN_DECL_GATE3(zn_gate3_fn);
 #define ZN_DECL_NORM_ROWS(name)                                                                                        \
     void name(float *y, size_t y_ld, const float *x, size_t x_ld, int pixels, int n, float eps)
 typedef ZN_DECL_NORM_ROWS(zn_norm_rows_fn);
+
+/* y = x, rounded to the type of a form. */
+#define ZN_DECL_ROUND(name) void name(void *y, const float *x, size_t n)
+typedef ZN_DECL_ROUND(zn_round_fn);
+
+/* Products at constant strides in one type of element.  Sums have that type, too: those of fp16 are rounded at each step, so
+ * that gated_strip.c and winograd.c bound their length. */
+typedef struct zn_panel_form {
+    zn_type type;
+    int vl, nr; /* elements of a vector; outputs of a panel in a gated block: 2 vectors or more */
+    int step;   /* the preferred multiple of the pixels in a row */
+    zn_panel_fn *panel;
+    zn_gate3_fn *gate3;
+    zn_round_fn *round; /* NULL: the type is float */
+} zn_panel_form;
+
+/* Products of tiles of bf16 (tiles.c), ZN_TILE pixels x ZN_TILE outputs, or 16 pixels if no more are wanted:
+ *     y[r][o] = bias[o] + sum over taps t and channels c of x[r][t][c] * w[t][c][o]
+ * x[r][t] begins r * x_ld + tap[t] bytes behind x: chunks * ZN_TILE bf16.  With `low`, elements are sums of two, the second is
+ * `low` bytes further, and the product of both second terms is left out.  w: see tiles.c.
+ * split writes n floats so, filled up with zeros to whole chunks. */
+enum { ZN_TILE = 32 };
+typedef struct zn_tiles {
+    float *y;
+    const char *x, *w;
+    const float *bias;
+    const ptrdiff_t *tap;
+    size_t y_ld, x_ld, low;
+    int taps, chunks, pixels;
+} zn_tiles;
+
+#define ZN_DECL_TILES(name) void name(const zn_tiles *g)
+typedef ZN_DECL_TILES(zn_tiles_fn);
+#define ZN_DECL_SPLIT(name) void name(void *to, size_t low, const float *x, int n)
+typedef ZN_DECL_SPLIT(zn_split_fn);
+
+typedef struct zn_tile_form {
+    bool (*ready)(void);               /* whether the system lets this process use them; asked once */
+    void (*begin)(void), (*end)(void); /* of a thread's use */
+    zn_split_fn *split;
+    zn_tiles_fn *product;
+} zn_tile_form;
 
 /* Winograd's transforms (winograd.c) of one tile; x, y, res point to the pixels of the tile, row by row.
  * in:  v[i * v_pos + c] = (B^T x B)[i] for the P * P positions i and n channels c, filled up with zeros to whole vectors
@@ -329,8 +374,6 @@ typedef ZN_DECL_PEAK(zn_peak_fn);
 
 typedef struct zn_kernels {
     int vl, mr, nr;             /* vector length; the tile of gemm */
-    int panel_nr;               /* outputs of a panel in a gated block: 2 vectors or more, NR at most ... */
-    int panel_step;             /* ... and the preferred multiple of the pixels in a row */
     zn_gemm_fn *gemm;           /* NULL: convolution and attention run as their plain formulas (formula.c) */
     zn_depthwise_fn *depthwise; /* NULL likewise, as are all up to wino_out6 but expand, to_i8 and dot8 */
     zn_depthwise3_fn *depthwise3;
@@ -340,8 +383,9 @@ typedef struct zn_kernels {
     zn_to_i8_fn *to_i8;           /* in the scalar table, too */
     zn_dot8_form dot8[ZN_N_INT8]; /* for what the CPU has (zn_cpu_int8); no run after the first: not in this build */
     bool dot8_excess;
-    zn_panel_fn *panel;
-    zn_gate3_fn *gate3;
+    zn_panel_form panels;      /* of floats; its nr is NR at most */
+    const zn_panel_form *half; /* of fp16, for CPUs that have it (zn_cpu_half); NULL: not in this build */
+    const zn_tile_form *tiles; /* likewise, of AMX */
     zn_norm_rows_fn *norm_rows;
     zn_wino_weights_fn *wino_weights;
     zn_wino_in_fn *wino_in6, *wino_in8;                /* tiles of 6x6 and 8x8 */
@@ -371,9 +415,11 @@ typedef struct zn_kernels {
 extern const zn_kernels zn_kernels_scalar;
 #if ZN_ARCH_ARM
 extern const zn_kernels zn_kernels_neon;
+extern const zn_panel_form zn_panels_fp16;
 #endif
 #if ZN_ARCH_X86
 extern const zn_kernels zn_kernels_avx2, zn_kernels_avx512;
+extern const zn_tile_form zn_tiles_amx;
 #endif
 
 /* The table of an instruction set, or NULL and an error message if this CPU or this build lacks it. */

@@ -6,8 +6,10 @@
 #include "../core/ints.h"
 #include "pixels.h"
 
-static bool suits(const zn_kernels *k, const zn_conv *w)
+static bool suits(const zn_cpu *d, const zn_conv *w)
 {
+    const zn_kernels *k = d->k;
+
     return k->narrow && w->groups == 1 && w->cout <= ZN_NARROW && w->cin >= 2 * k->vl && w->cin <= ZN_ZEROS;
 }
 

@@ -148,8 +148,10 @@ static size_t size(const zn_kernels *k, const zn_conv *w)
     return sizeof(float) * (size_t)s.out * phase_len(k, w, &s);
 }
 
-static bool suits(const zn_kernels *k, const zn_conv *w)
+static bool suits(const zn_cpu *d, const zn_conv *w)
 {
+    const zn_kernels *k = d->k;
+
     return fits(k, w) && zn_conv_weights(w) == ZN_W_F32 && size(k, w) <= MAX_PACKED;
 }
 
@@ -442,14 +444,14 @@ static void multiply(const winograd_job *job, const block *b, const float *u, in
         }
         for (int q = 0; q < n; q += width) {
             width = zn_round_up(zn_imin(n - q, k->nr), k->vl);
-            k->panel(&(zn_panel){ .y = b->m + (size_t)(q / k->nr * b->tiles) * b->m_tile + (size_t)(i * width),
-                                  .x = b->v + (size_t)i * b->v_pos + from,
-                                  .w = u + (size_t)(1 + rows) * (size_t)q + (size_t)from * (size_t)width,
-                                  .y_ld = b->m_tile,
-                                  .x_ld = (size_t)rows,
-                                  .rows = b->tiles,
-                                  .k = end - from,
-                                  .n = width });
+            k->panels.panel(&(zn_panel){ .y = b->m + (size_t)(q / k->nr * b->tiles) * b->m_tile + (size_t)(i * width),
+                                         .x = b->v + (size_t)i * b->v_pos + from,
+                                         .w = u + (size_t)(1 + rows) * (size_t)q + (size_t)from * (size_t)width,
+                                         .y_ld = b->m_tile,
+                                         .x_ld = (size_t)rows,
+                                         .rows = b->tiles,
+                                         .k = end - from,
+                                         .n = width });
         }
     }
 }
@@ -550,6 +552,11 @@ static void run(const zn_conv_job *conv)
     job.u = conv->w->packed;
     job.end = job.s.out * n_passes(conv->d->k, conv->w);
     run_units(&job);
+}
+
+bool zn_winograd_fits(const zn_kernels *k, const zn_conv *w)
+{
+    return fits(k, w);
 }
 
 size_t zn_winograd_scratch(const zn_kernels *k, const zn_conv *w)

@@ -262,7 +262,8 @@ static void check_conv_by(zn_test *t, zn_case_fn *call, const conv_row *r, int v
                   .many_pixels = variant % 2 != 0 || call == call_normed,
                   .quantised_x = inputs != FLOATS,
                   .precision = weights };
-    const bool integers = t->b->conv_of_integers && t->b->conv_of_integers(t->one, &w);
+    const zn_wtype x_type = t->b->conv_inputs ? t->b->conv_inputs(t->one, &w) : ZN_W_F32;
+    const bool integers = x_type == ZN_W_I8;
     zn_case k = zn_case_begin(call, shape(r->n, ho, wo, r->cout, variant % 8 == 1 ? 5 : variant % 8 == 5 ? 8 : 0));
     size_t sum = (size_t)(r->cin / r->groups * r->kh * r->kw);
     float *weight = zn_random_floats(t, (size_t)r->cout * sum, 0.5f);
@@ -291,6 +292,7 @@ static void check_conv_by(zn_test *t, zn_case_fn *call, const conv_row *r, int v
              zn_case_tail_name(&k));
     if (zn_case_wanted(t, &k))
         formula_conv(&k, &w, integers);
+    k.terms = zn_rounded_terms(k.terms, x_type, weights);
     zn_case_run(t, &k);
     zn_case_end(&k);
     free(weight);

@@ -199,6 +199,7 @@ static void check_gated_in(zn_test *t, int n, int h, int w, int c, int variant, 
              weights != t->precision ? zn_precision_names[weights] : "");
     for (int i = 0; i < n && zn_case_wanted(t, &k); i++)
         formula_gated(&k, &a, i);
+    k.terms = zn_rounded_terms(k.terms, t->b->conv_inputs ? t->b->conv_inputs(t->one, &a.w.pw1) : ZN_W_F32, weights);
     zn_case_run(t, &k);
     zn_case_end(&k);
     for (int i = 0; i < N_PARTS; i++) {

@@ -18,6 +18,8 @@
 
 #include "selftest.h"
 
+#include <math.h>
+
 enum { ZN_CASE_INPUTS = 4 };
 
 typedef struct zn_test {
@@ -31,7 +33,7 @@ typedef struct zn_test {
     bool stop;        /* at the first failure */
     int every, at;    /* of the groups that take long, only every n-th case; 0: all */
     zn_precision
-        precision; /* of the runs; all but fp32 may be off by 1e-2 of the largest result, or element of a sum */
+        precision; /* of the runs; a GPU's but fp32 may be off by 1e-2 of the largest result, or element of a sum */
     zn_type type;  /* of tensors on the device */
 } zn_test;
 
@@ -58,6 +60,15 @@ struct zn_case {
     const void *arg; /* of the operation */
     const float *weight, *bias;
 };
+
+/* The terms of a case whose inputs are rounded to a type before they are multiplied (backend.h, conv_inputs): the error of a
+ * product is added, in units of FLT_EPSILON.  Sums of f16 are bounded as if 48 products long. */
+static inline double zn_rounded_terms(double terms, zn_wtype inputs, zn_precision p)
+{
+    return inputs == ZN_W_F16 ? 0x1p13 * fmin(terms, 48)
+        : inputs == ZN_W_BF16 ? terms + (p == ZN_TF32 ? 0x1p9 : 0x1p16)
+                              : terms;
+}
 
 /* Called at the start of each case of a group that takes long: whether to leave it out. */
 static inline bool zn_case_skipped(zn_test *t)

@@ -18,4 +18,7 @@ typedef struct options {
 /* Prints the speed of each shape whose name has o->only in it. */
 void check_bench(const options *o, const zn_backend *b);
 
+/* What an x86 CPU does with AMX, in plain C. */
+extern const zn_tile_form check_tiles_plain;
+
 #endif

@@ -84,6 +84,36 @@ static zn_status open_plain(void **dev, int n_threads, zn_error *err)
     return s;
 }
 
+/* The products of tiles, as if this CPU had AMX. */
+static zn_status open_tiles(void **dev, int n_threads, zn_error *err)
+{
+    const zn_status s = newest->open(dev, n_threads, err);
+
+    if (!s)
+        ((zn_cpu *)*dev)->tiles = &check_tiles_plain;
+    return s;
+}
+
+static void test_plain_tiles(const options *o, const zn_backend *b)
+{
+    static const char *const only[] = { "tf32 conv 1/4", "tf32 gated 1/8", "conv 1/4" }; /* plain C is slow */
+    printer p = { "tiles in plain C", o->verbose };
+    zn_backend tiled = *b;
+    const int before = passed;
+    void *dev = NULL;
+    int fails = 0;
+
+    if (!b->conv_inputs || b->open(&dev, 1, NULL))
+        return;
+    b->close(dev);
+    newest = b;
+    tiled.open = open_tiles;
+    for (int i = 0; i < 3; i++)
+        fails += zn_selftest_backend(&tiled, o->threads, only[i], print_case, &p);
+    if (!fails)
+        printf("ok %s, tiles in plain C: %d cases\n", b->name, passed - before);
+}
+
 /* A product of more groups than are prepared at a time, odd in every direction, with one form of b; y has room for it. */
 enum { PRODUCT_IN = 4001, PRODUCT_OUT = 301, PRODUCT_ROWS = 211 };
 static bool product_of(const zn_backend *b, zn_precision precision, float *y)
@@ -147,7 +177,7 @@ static void test_plain_dot8(const options *o, const zn_backend *b)
 {
     static const char *const with[ZN_N_INT8] = { "without int8", "with dot products of int8", "with matrices of int8" };
     void *dev = NULL;
-    const zn_cpu *d = b->conv_of_integers && !b->open(&dev, 1, NULL) ? dev : NULL;
+    const zn_cpu *d = b->conv_inputs && !b->open(&dev, 1, NULL) ? dev : NULL;
     const zn_kernels *k = d ? d->k : NULL;
     zn_dot8_fn *used = d ? d->dot8.run : NULL;
     zn_backend plain = *b;
@@ -581,7 +611,8 @@ int main(int argc, char **argv)
                 continue;
             }
             o.threads = o.threads < 2 ? 2 : o.threads;
-            test_backend(&o, backends[b]), test_plain_dot8(&o, backends[b]), test_wide_heads(backends[b]);
+            test_backend(&o, backends[b]), test_plain_dot8(&o, backends[b]), test_plain_tiles(&o, backends[b]),
+                test_wide_heads(backends[b]);
         }
     if (o.bench)
         return 0;

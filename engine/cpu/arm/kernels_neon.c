@@ -10,12 +10,14 @@
 
 #include "../simd/math.h"
 
+#include "../simd/step.h"
 #include "../simd/gemm.h"
 #include "../simd/narrow.h"
 #include "../simd/stored.h"
 #include "../simd/to_i8.h"
 #include "../simd/dot8.h"
 #include "../simd/panel.h"
+#include "../simd/gate3.h"
 #include "../simd/gated.h"
 #include "../simd/rows.h"
 #include "../simd/winograd.h"
@@ -34,4 +36,10 @@
         zn_dot8_dotprod, ZN_DOT8_ROWS                                                                                  \
     }
 #endif
+#ifdef ZN_FP16
+#define ZN_HALF &zn_panels_fp16
+#else
+#define ZN_HALF NULL
+#endif
+#define ZN_TILES NULL
 #include "../simd/table.h"

@@ -1,24 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* gemm.h - the register tile of every dense convolution: MR pixels x NV vectors of outputs.
  *
- * Loops over rows and vectors have constant bounds and are unrolled, so that acc stays in registers;
- * the lane of va_fma must be a literal, hence the macro for one step in k. */
-
-/* Adds the products of channel `lane` of all rows to sum; w points to its nv vectors of weights.  If
- * the instruction set multiplies by a lane, a vector of weights is loaded right before its use, which is faster (the bare
- * loop on Neoverse V1: 77 -> 92 % of peak).  If lanes are broadcast from memory, they are broadcast once. */
-#define GEMM_STEP(sum, lane)                                                                                           \
-    do {                                                                                                               \
-        vf b[NV];                                                                                                      \
-        UNROLL_FOR (int j = 0; j < nv; j++) {                                                                          \
-            b[j] = vf_load(w + ((lane)*nv + j) * VL);                                                                  \
-            UNROLL_FOR (int r = 0; r < mr && VK == 4; r++)                                                             \
-                sum[r][j] = va_fma(sum[r][j], b[j], a[r], lane);                                                       \
-        }                                                                                                              \
-        UNROLL_FOR (int r = 0; r < mr && VK == 1; r++)                                                                 \
-            UNROLL_FOR (int j = 0; j < nv; j++)                                                                        \
-                sum[r][j] = va_fma(sum[r][j], b[j], a[r], lane);                                                       \
-    } while (0)
+ * Loops over rows and vectors have constant bounds and are unrolled, so that acc stays in registers. */
 
 /* Adds bias, applies the tail, and stores n channels of one pixel; the slow activations come here. */
 static __attribute__((noinline)) void finish_row(float *y, const float *x, const float *bias, const float *res, int n,

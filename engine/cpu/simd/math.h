@@ -1,5 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* math.h - exp and the activations on vectors, and the tail.  Errors: see kernels.h. */
+/* math.h - exp and the activations on vectors of floats, and the tail.  Errors: see kernels.h. */
+
+typedef float elem;       /* what a vector consists of in panel.h and gate3.h */
+enum { PANEL_CHAIN = 0 }; /* panel.h */
+
+/* y = res + x, the first m of them */
+static inline void vf_add_to(float *y, const float *res, vf x, const size_t m)
+{
+    if (m == VL)
+        vf_store(y, vf_add(x, vf_load(res)));
+    else
+        vf_store_n(y, vf_add(x, vf_load_n(res, m)), m);
+}
 
 /* e^x: x = n ln 2 + r, |r| <= ln 2 / 2, and the Taylor series of e^r up to r^7, whose rest is 6e-9.
  * Below -87.3 it stays at the smallest normal number, above 88.3 at 2.3e38. */

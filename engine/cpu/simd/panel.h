@@ -9,7 +9,7 @@ enum panel_end { PANEL_PLAIN, PANEL_GATE, PANEL_RES, PANEL_PART /* of the last v
 INLINE void panel_store(const vf *acc, const zn_panel *g, const int row, const int nv, const enum panel_end end)
 {
     const float *res = g->res ? g->res + (size_t)row * g->res_ld : NULL;
-    float *y = g->y + (size_t)row * g->y_ld;
+    elem *y = (elem *)g->y + (size_t)row * g->y_ld;
 
     if (end == PANEL_GATE) {
         UNROLL_FOR (int j = 0; j < nv / 2; j++)
@@ -18,19 +18,18 @@ INLINE void panel_store(const vf *acc, const zn_panel *g, const int row, const i
     }
     UNROLL_FOR (int j = 0; j < nv; j++) {
         const size_t m = end == PANEL_PART && j == nv - 1 ? (size_t)(g->n - j * VL) : VL;
-        vf s = acc[j];
 
         if (end == PANEL_RES || (end == PANEL_PART && res))
-            s = vf_add(s, m == VL ? vf_load(res + j * VL) : vf_load_n(res + j * VL, m));
-        if (m == VL)
-            vf_store(y + j * VL, s);
+            vf_add_to((float *)g->y + (size_t)row * g->y_ld + j * VL, res + j * VL, acc[j], m);
+        else if (m == VL)
+            vf_store(y + j * VL, acc[j]);
         else
-            vf_store_n(y + j * VL, s, m);
+            vf_store_n(y + j * VL, acc[j], m);
     }
 }
 
 /* Where lanes are broadcast from memory, three pixels share a pointer: there are too few registers for one each. */
-enum { PANEL_SHARE = VK == 1 ? 3 : 1, PANEL_MOST = 12 };
+enum { PANEL_SHARE = VK == 1 ? 3 : 1, PANEL_MOST = 12, PANEL_EACH = PANEL_CHAIN ? PANEL_CHAIN : 1 };
 
 /* A tile of mr pixels that ends with the last one: how many of its pixels an earlier tile has stored. */
 static inline int panel_skip(int left, int mr)
@@ -38,21 +37,38 @@ static inline int panel_skip(int left, int mr)
     return left < mr ? mr - left : 0;
 }
 
+/* After PANEL_CHAIN products, if it is not 0: acc is added to the sums before it.  An element that is short then never sums
+ * up more. */
+INLINE void panel_fold(vf acc[][NV], elem *sum, const int mr, const int nv)
+{
+    UNROLL_FOR (int r = 0; r < mr; r++)
+        UNROLL_FOR (int j = 0; j < nv; j++) {
+            elem *to = sum + (r * NV + j) * VL;
+
+            vf_store(to, vf_add(acc[r][j], vf_load(to)));
+            acc[r][j] = vf_set(0);
+        }
+}
+
 /* mr pixels from `row` on, of which the first `skip` are not stored. */
 INLINE void panel_tile(const zn_panel *g, const int row, const int skip, const int mr, const int nv,
                        const enum panel_end end)
 {
     const size_t ld = g->x_ld;
-    const float *x[PANEL_MOST], *w = g->w + nv * VL;
-    const float *ahead = end == PANEL_GATE ? g->ahead + (size_t)row * g->ahead_ld : g->x;
-    const float *y = g->y + (size_t)row * g->y_ld;
+    const elem *x[PANEL_MOST], *w = (const elem *)g->w + nv * VL;
+    const float *ahead = end == PANEL_GATE ? g->ahead + (size_t)row * g->ahead_ld : (const float *)g->x;
+    const elem *y = (const elem *)g->y + (size_t)row * g->y_ld;
+    elem sum[PANEL_CHAIN ? PANEL_MOST * NV * VL : 1];
     vf acc[PANEL_MOST][NV];
 
     UNROLL_FOR (int r = 0; r < mr; r++, ahead += g->ahead_ld, y += g->y_ld) {
         if (r % PANEL_SHARE == 0)
-            x[r / PANEL_SHARE] = g->x + (size_t)(row + r) * ld;
-        UNROLL_FOR (int j = 0; j < nv; j++)
-            acc[r][j] = vf_load(g->w + j * VL);
+            x[r / PANEL_SHARE] = (const elem *)g->x + (size_t)(row + r) * ld;
+        UNROLL_FOR (int j = 0; j < nv; j++) {
+            acc[r][j] = vf_load((const elem *)g->w + j * VL);
+            if (PANEL_CHAIN > 0)
+                vf_store(sum + (r * NV + j) * VL, vf_set(0));
+        }
         if (end == PANEL_GATE)
             __builtin_prefetch(ahead, 0, 2);
         UNROLL_FOR (int j = 0; j < nv && end == PANEL_RES && VK == 1; j++) /* prefetch while the sums are computed */
@@ -60,6 +76,9 @@ INLINE void panel_tile(const zn_panel *g, const int row, const int skip, const i
     }
     for (int c = 0; c < g->k; c += 4, w += 4 * nv * VL) {
         va a[PANEL_MOST];
+
+        if (PANEL_CHAIN > 0 && c > 0 && c % PANEL_EACH == 0)
+            panel_fold(acc, sum, mr, nv);
 
         UNROLL_FOR (int r = 0; r < mr; r++) {
             if (PANEL_SHARE > 1 && r % PANEL_SHARE == 0)
@@ -73,6 +92,10 @@ INLINE void panel_tile(const zn_panel *g, const int row, const int skip, const i
         UNROLL_FOR (int r = 0; r < mr; r += PANEL_SHARE)
             x[r / PANEL_SHARE] += 4;
     }
+    if (PANEL_CHAIN > 0 && g->k > PANEL_CHAIN)
+        UNROLL_FOR (int r = 0; r < mr; r++)
+            UNROLL_FOR (int j = 0; j < nv; j++)
+                acc[r][j] = vf_add(acc[r][j], vf_load(sum + (r * NV + j) * VL));
     UNROLL_FOR (int r = 0; r < mr; r++)
         if (r >= skip)
             panel_store(acc[r], g, row + r, nv, end);

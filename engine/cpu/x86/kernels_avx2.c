@@ -10,12 +10,14 @@
 
 #include "../simd/math.h"
 
+#include "../simd/step.h"
 #include "../simd/gemm.h"
 #include "../simd/narrow.h"
 #include "../simd/stored.h"
 #include "../simd/to_i8.h"
 #include "../simd/dot8.h"
 #include "../simd/panel.h"
+#include "../simd/gate3.h"
 #include "../simd/gated.h"
 #include "../simd/rows.h"
 #include "../simd/winograd.h"
@@ -33,4 +35,6 @@
         NULL, 0                                                                                                        \
     }
 #endif
+#define ZN_HALF NULL
+#define ZN_TILES NULL
 #include "../simd/table.h"

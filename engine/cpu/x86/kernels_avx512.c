@@ -10,12 +10,14 @@
 
 #include "../simd/math.h"
 
+#include "../simd/step.h"
 #include "../simd/gemm.h"
 #include "../simd/narrow.h"
 #include "../simd/stored.h"
 #include "../simd/to_i8.h"
 #include "../simd/dot8.h"
 #include "../simd/panel.h"
+#include "../simd/gate3.h"
 #include "../simd/gated.h"
 #include "../simd/rows.h"
 #include "../simd/winograd.h"
@@ -26,4 +28,10 @@
     {                                                                                                                  \
         zn_dot8_avx512vnni, ZN_DOT8_ROWS                                                                               \
     }
+#define ZN_HALF NULL
+#ifdef ZN_AMX
+#define ZN_TILES &zn_tiles_amx
+#else
+#define ZN_TILES NULL
+#endif
 #include "../simd/table.h"

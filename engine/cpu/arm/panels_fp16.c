@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* panels_fp16.c - products of halves, for CPUs with FEAT_FP16; backend.c asks whether this one has it. */
+#include "../kernels.h"
+#include "../simd/vec_neon_fp16.h"
+
+#include "../simd/step.h"
+
+#include "../simd/panel.h"
+#include "../simd/gate3.h"
+
+/* What is too large becomes the largest half, as in zn_to_f16. */
+static ZN_DECL_ROUND(round_fp16)
+{
+    const float32x4_t most = vdupq_n_f32(65504), least = vdupq_n_f32(-65504);
+    elem *to = y;
+    size_t i = 0;
+
+    for (; i + VL <= n; i += VL) {
+        float32x4_t a = vmaxq_f32(least, vminq_f32(most, vld1q_f32(x + i)));
+        float32x4_t b = vmaxq_f32(least, vminq_f32(most, vld1q_f32(x + i + 4)));
+
+        vf_store(to + i, vcvt_high_f16_f32(vcvt_f16_f32(a), b));
+    }
+    for (; i < n; i++)
+        to[i] = (elem)(x[i] > 65504 ? 65504 : x[i] < -65504 ? -65504 : x[i]);
+}
+
+const zn_panel_form zn_panels_fp16 = { ZN_F16, VL, PANEL_NV *VL, PANEL_STEP, panel_fp16, gate3_fp16, round_fp16 };
