@@ -13,6 +13,8 @@
 #endif
 #include "threads.h"
 
+#include "quota.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -211,7 +213,8 @@ int zn_pool_size(const zn_pool *p)
     return p->n;
 }
 
-int zn_cpu_count(void)
+/* Those that this process may run on. */
+static int allowed_cpus(void)
 {
 #if defined(__linux__)
     cpu_set_t set;
@@ -222,6 +225,15 @@ int zn_cpu_count(void)
     long n = sysconf(_SC_NPROCESSORS_ONLN);
 
     return n > 0 ? (int)n : 1;
+}
+
+/* A quota of a CPU and a half is one thread: of two, the waiting one would use up what the other needs. */
+int zn_cpu_count(void)
+{
+    const long quota = zn_cpu_quota("/sys/fs/cgroup", "/proc/self/cgroup"), whole = quota < 1000 ? 1 : quota / 1000;
+    const int n = allowed_cpus();
+
+    return quota && whole < n ? (int)whole : n;
 }
 
 double zn_now_ms(void)

@@ -116,7 +116,9 @@ static const zn_setting settings[] = {
     { 0 },
 };
 
-#define DENOISE(name_, level_, id_, summary_)                                                                          \
+/* sums_ok: 44 pictures with noise of 10, 25 and 50, fp16 on Neoverse V1: at most 0.74 levels and 0.005 dB with denoise-fast,
+ * 0.71 with denoise-balanced; denoise-best, whose sums are up to 384 products long, is off by 1.01 */
+#define DENOISE(name_, level_, sums_ok_, id_, summary_)                                                                \
     const zn_arch zn_arch_denoise_##name_ = {                                                                          \
         .info = { .id = id_,                                                                                           \
                   .summary = summary_,                                                                                 \
@@ -134,9 +136,10 @@ static const zn_setting settings[] = {
         .in_c = 3,                                                                                                     \
         .out_c = 3,                                                                                                    \
         .half_ok = true,                                                                                               \
+        .half_sums_ok = sums_ok_,                                                                                      \
         .crops = true,                                                                                                 \
     }
 
-DENOISE(fast, 0, "denoise-fast", "removes noise, quickly");
-DENOISE(balanced, 1, "denoise-balanced", "removes noise, the usual choice");
-DENOISE(best, 2, "denoise-best", "removes noise, as well as we can");
+DENOISE(fast, 0, true, "denoise-fast", "removes noise, quickly");
+DENOISE(balanced, 1, true, "denoise-balanced", "removes noise, the usual choice");
+DENOISE(best, 2, false, "denoise-best", "removes noise, as well as we can");

@@ -58,6 +58,36 @@ static void *open_named(const zn_backend **be, const char *name, bool remote, in
     return NULL;
 }
 
+/* "; multiplies fp16, int8": the short types that its layers compute with, by themselves or where a user asks for them. */
+static void add_types(char *to, size_t size, const zn_backend *be, void *dev)
+{
+    static const struct {
+        zn_precision precision;
+        zn_wtype type;
+        const char *name;
+    } types[] = { { ZN_FP16_MATH, ZN_W_F16, "fp16" },
+                  { ZN_BF16_MATH, ZN_W_BF16, "bf16" },
+                  { ZN_INT8_MATH, ZN_W_I8, "int8" } };
+    const char *between = "; multiplies ";
+
+    for (size_t i = 0; i < sizeof types / sizeof *types && be->conv_inputs; i++) {
+        const zn_conv linear = { .kh = 1,
+                                 .kw = 1,
+                                 .stride = 1,
+                                 .groups = 1,
+                                 .cin = 64,
+                                 .cout = 64,
+                                 .quantised_x = true,
+                                 .precision = types[i].precision };
+        const size_t len = strlen(to);
+
+        if (be->conv_inputs(dev, &linear) == types[i].type) {
+            snprintf(to + len, size - len, "%s%s", between, types[i].name);
+            between = ", ";
+        }
+    }
+}
+
 int zn_engine_list(zn_engine_info *list, int max)
 {
     int best = -1;
@@ -74,6 +104,7 @@ int zn_engine_list(zn_engine_info *list, int max)
                 engines[i]->describe(dev, list[i].note, sizeof list[i].note);
             if (may_choose(engines[i], dev))
                 best = i;
+            add_types(list[i].note, sizeof list[i].note, engines[i], dev);
             engines[i]->close(dev);
         }
     }

@@ -306,6 +306,17 @@ static zn_status open_level(zn_model *m, const zn_open *open, zn_error *err)
     return s;
 }
 
+/* What `auto` is on a CPU.  Two terms of bf16 (tf32) have more bits than any model needs. */
+static zn_precision cpu_precision(const zn_engine *e, const zn_arch *a)
+{
+    const zn_conv linear = {
+        .kh = 1, .kw = 1, .stride = 1, .groups = 1, .cin = 64, .cout = 64, .precision = ZN_FP16_MATH
+    };
+    const bool fp16 = e->be->conv_inputs && e->be->conv_inputs(e->dev, &linear) == ZN_W_F16;
+
+    return e->be->has_precision(e->dev, ZN_TF32) ? ZN_TF32 : fp16 && a->half_sums_ok ? ZN_FP16_MATH : ZN_FP32;
+}
+
 /* whole: NULL, or the composite that the network is a part of. */
 static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, zn_model *whole,
                       zn_error *err)
@@ -327,7 +338,7 @@ static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const
     if (!s && !(m = zn_model_new(engine, a, open, err)))
         s = ZN_E_MEMORY;
     if (!s) {
-        m->precision = precision;
+        m->precision = m->asked || engine->be->remote ? precision : cpu_precision(engine, a);
         m->plan_only = open->plan_only;
         s = open_parts(m, open, err);
     }

@@ -18,7 +18,7 @@ static const struct {
     double most_error;
     double bits; /* of a stored weight, scales included */
 } stored[N_STORED] = {
-    { "fp16", 1e-3, 16 }, /* shipped weights are fp16: nothing is rounded but sums */
+    { "fp16", 2e-3, 16 }, /* shipped weights are fp16; an ARM CPU rounds inputs and short sums */
     { "bf16", 1e-2, 16 },
     { "int8", 2e-2, 8.5 },
     { "int4", 3e-1, 4.5 },
@@ -225,16 +225,27 @@ static void test_weights_are_smaller(void)
     }
 }
 
+/* What auto is: tf32 where the CPU has AMX. */
+static const char *usual(void)
+{
+    zn_error err = { "" };
+    zn_model *m = NULL;
+    const char *name = open_model(&m, 0, "tf32", &err) ? "fp32" : "tf32";
+
+    zn_model_close(&m);
+    return name;
+}
+
 static void test_auto_is_fp32(void)
 {
     zn_error err = { "" };
     size_t n = 0;
-    float *a = compute(0, "auto", &n, &err), *b = a ? compute(0, "fp32", &n, &err) : NULL;
+    float *a = compute(0, "auto", &n, &err), *b = a ? compute(0, usual(), &n, &err) : NULL;
     bool same = b && !memcmp(a, b, n * sizeof *a);
 
     free(a);
     free(b);
-    CHECK(same, "auto is not fp32: %s", err.text);
+    CHECK(same, "auto is not %s: %s", usual(), err.text);
 }
 
 static void test_environment(void)
@@ -253,7 +264,7 @@ static void test_what_a_cpu_lacks_is_a_sentence(void)
 {
     static const char *const names[] = { "tf32", "fp8" };
 
-    for (int i = 0; i < 2; i++) {
+    for (int i = !strcmp(usual(), "tf32"); i < 2; i++) {
         zn_error err = { "" };
         zn_model *m = NULL;
         char want[128];
