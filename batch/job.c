@@ -51,11 +51,16 @@ same_time (const struct stat *a, const struct stat *b)
 /* ---- before --------------------------------------------------------------- */
 
 gboolean
-zn_job_look (ZnBatch *batch, const ZnInput *input, ZnResult *state, GError **error)
+zn_job_look (ZnBatch       *batch,
+             const ZnInput *input,
+             ZnResult      *state,
+             const gchar  **computed_by,
+             GError       **error)
 {
   struct stat info, result;
 
-  *state = ZN_RESULT_NONE;
+  *state       = ZN_RESULT_NONE;
+  *computed_by = "";
   if (input->why)
     {
       g_set_error_literal (error, ZN_ERROR, ZN_ERROR_FAILED, input->why);
@@ -70,7 +75,8 @@ zn_job_look (ZnBatch *batch, const ZnInput *input, ZnResult *state, GError **err
     return FALSE;
 
   if (batch->journal)
-    *state = zn_journal_state (batch->journal, input->name, &info, &result, batch->words);
+    *state = zn_journal_state (batch->journal, input->name, &info, &result, batch->words,
+                               batch->engine, computed_by);
   if (*state == ZN_RESULT_DONE)
     return TRUE;
 
@@ -119,7 +125,7 @@ tile_side (const GeglRectangle *all)
 
 /* Replaces the picture's pixels by the filter's. */
 static gboolean
-filter (ZnBatch *batch, ZnPicture *picture, GError **error)
+filter (ZnBatch *batch, ZnPicture *picture, gchar **computed_by, GError **error)
 {
   const GeglRectangle *all  = gegl_buffer_get_extent (picture->buffer);
   GeglBuffer          *made = gegl_buffer_new (all, gegl_buffer_get_format (picture->buffer));
@@ -135,6 +141,7 @@ filter (ZnBatch *batch, ZnPicture *picture, GError **error)
       g_object_unref (made);
       return FALSE;
     }
+  *computed_by = g_strdup (zn_apply_computed_by (made));
   g_object_unref (picture->buffer);
   picture->buffer = made;
 
@@ -166,7 +173,7 @@ read_prompt (gint fd, GError **error)
 
 /* A new picture from a prompt. */
 static ZnPicture *
-generate (ZnBatch *batch, gint fd, GError **error)
+generate (ZnBatch *batch, gint fd, gchar **computed_by, GError **error)
 {
   ZnSettings *settings = zn_settings_new (batch->settings->filter, error);
   gchar      *prompt   = settings ? read_prompt (fd, error) : NULL;
@@ -190,7 +197,10 @@ generate (ZnBatch *batch, gint fd, GError **error)
 
       picture = zn_picture_new (all->width, all->height, &batch->budget, error);
       if (picture)
-        gegl_buffer_copy (made, all, GEGL_ABYSS_NONE, picture->buffer, all);
+        {
+          gegl_buffer_copy (made, all, GEGL_ABYSS_NONE, picture->buffer, all);
+          *computed_by = g_strdup (zn_apply_computed_by (made));
+        }
       g_object_unref (made);
     }
   g_object_unref (none);
@@ -202,7 +212,12 @@ generate (ZnBatch *batch, gint fd, GError **error)
 
 /* The finished file, in memory; -1 and an error message. */
 static gint
-encode (ZnBatch *batch, ZnPicture *picture, gint input, const ZnFormat *format, GError **error)
+encode (ZnBatch        *batch,
+        ZnPicture      *picture,
+        gint            input,
+        const ZnFormat *format,
+        const gchar    *words,
+        GError        **error)
 {
   const gboolean by_exiv2 = format->by_exiv2 || format != picture->format;
   gint           memory;
@@ -224,14 +239,13 @@ encode (ZnBatch *batch, ZnPicture *picture, gint input, const ZnFormat *format, 
     }
   else
     {
-      zn_metadata_mark (picture, batch->words);
+      zn_metadata_mark (picture, words);
     }
   ok = zn_picture_save (picture, format, memory, error);
 
   /* exiv2 rewrites the file and does not report all errors: it is read again. */
   if (ok && by_exiv2)
-    ok = zn_metadata_transfer (picture, batch->prompts ? memory : input, memory, batch->words,
-                               error) &&
+    ok = zn_metadata_transfer (picture, batch->prompts ? memory : input, memory, words, error) &&
          zn_picture_is_whole (memory, format, error);
   if (! ok)
     {
@@ -253,7 +267,12 @@ keep_owner (const ZnPart *part, const struct stat *info)
 }
 
 static gboolean
-put (ZnBatch *batch, const ZnInput *input, const struct stat *info, gint memory, GError **error)
+put (ZnBatch           *batch,
+     const ZnInput     *input,
+     const struct stat *info,
+     gint               memory,
+     const gchar       *words,
+     GError           **error)
 {
   ZnPart   part;
   gboolean ok;
@@ -264,7 +283,7 @@ put (ZnBatch *batch, const ZnInput *input, const struct stat *info, gint memory,
     keep_owner (&part, info);
   ok = ok && zn_part_copy (&part, memory, error) &&
        (! batch->journal ||
-        zn_journal_add (batch->journal, input->name, info, &part, batch->words, error)) &&
+        zn_journal_add (batch->journal, input->name, info, &part, words, error)) &&
        zn_part_finish (&part, error);
   zn_part_end (&part);
   g_rw_lock_reader_unlock (&batch->writing);
@@ -273,13 +292,19 @@ put (ZnBatch *batch, const ZnInput *input, const struct stat *info, gint memory,
 }
 
 static gboolean
-run (ZnBatch *batch, const ZnInput *input, gint fd, const struct stat *info, GError **error)
+run (ZnBatch           *batch,
+     const ZnInput     *input,
+     gint               fd,
+     const struct stat *info,
+     gchar            **computed_by,
+     GError           **error)
 {
   const ZnFormat *format = batch->prompts ? zn_format_by_name (".png") : zn_format_by_content (fd);
   const ZnFormat *wanted = batch->journal ? format : zn_format_by_name (input->name);
   ZnPicture      *picture;
   struct stat     now;
   gint            memory = -1;
+  gchar          *words  = NULL;
   gboolean        ok;
 
   if (! format)
@@ -290,16 +315,19 @@ run (ZnBatch *batch, const ZnInput *input, gint fd, const struct stat *info, GEr
 
   if (batch->prompts)
     {
-      picture = generate (batch, fd, error);
+      picture = generate (batch, fd, computed_by, error);
       ok      = picture != NULL;
     }
   else
     {
       picture = zn_picture_load (fd, format, &batch->budget, error);
-      ok      = picture && filter (batch, picture, error);
+      ok      = picture && filter (batch, picture, computed_by, error);
     }
   if (ok)
-    memory = encode (batch, picture, fd, wanted, error);
+    {
+      words  = zn_journal_words (batch->words, *computed_by);
+      memory = encode (batch, picture, fd, wanted, words, error);
+    }
   ok = memory >= 0;
 
   if (ok && (fstat (fd, &now) || ! same_time (info, &now)))
@@ -307,24 +335,26 @@ run (ZnBatch *batch, const ZnInput *input, gint fd, const struct stat *info, GEr
       g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "the file changed while it was read");
       ok = FALSE;
     }
-  ok = ok && put (batch, input, info, memory, error);
+  ok = ok && put (batch, input, info, memory, words, error);
   if (memory >= 0)
     close (memory);
+  g_free (words);
   zn_picture_free (picture); /* last: its share of the memory counts until here */
 
   return ok;
 }
 
 gboolean
-zn_job_run (ZnBatch *batch, const ZnInput *input, GError **error)
+zn_job_run (ZnBatch *batch, const ZnInput *input, gchar **computed_by, GError **error)
 {
   struct stat info;
   gint        fd = open_input (input->path, &info, error);
   gboolean    ok;
 
+  *computed_by = NULL;
   if (fd < 0)
     return FALSE;
-  ok = run (batch, input, fd, &info, error);
+  ok = run (batch, input, fd, &info, computed_by, error);
   close (fd);
 
   return ok;

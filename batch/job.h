@@ -18,7 +18,8 @@
 typedef struct
 {
   const ZnSettings *settings;
-  gchar            *words; /* the settings as text: "zenith:denoise model=fast ..." */
+  gchar            *words;  /* the settings as text: "zenith:denoise model=fast ..." */
+  gchar            *engine; /* the one that was asked for, or NULL: any */
   ZnScan            scan;
   ZnFolder          folder;
   ZnJournal        *journal; /* NULL: one picture with a name for its result */
@@ -29,11 +30,16 @@ typedef struct
   GRWLock           writing; /* read: by who writes a result, write: by who must not cut one */
 } ZnBatch;
 
-/* Whether the result exists.  FALSE and an error message if it cannot be made, for a reason that is
+/* Whether the result exists, and what computed it ("": unknown).  FALSE and an error message if it cannot be made, for a reason that is
  * known without reading the picture. */
-gboolean zn_job_look (ZnBatch *batch, const ZnInput *input, ZnResult *state, GError **error);
+gboolean zn_job_look (ZnBatch       *batch,
+                      const ZnInput *input,
+                      ZnResult      *state,
+                      const gchar  **computed_by,
+                      GError       **error);
 
-gboolean zn_job_run (ZnBatch *batch, const ZnInput *input, GError **error);
+/* *computed_by: what made the result, "" where no network ran; free it. */
+gboolean zn_job_run (ZnBatch *batch, const ZnInput *input, gchar **computed_by, GError **error);
 
 /* Whether the filter works at all; if not, why. */
 gboolean zn_job_try (const ZnBatch *batch, GError **error);

@@ -14,6 +14,7 @@
 #define NAME ZN_OWN_PREFIX "batch"
 #define FIELDS 9
 #define CHECK_LEN 8
+#define COMPUTED_BY " computed-by="
 #define FILE_MAX ((gint64) 1 << 30)
 
 typedef struct
@@ -27,6 +28,7 @@ struct _Line
   Stamp  input, result;
   gchar  digest[ZN_DIGEST_SIZE];
   gchar *settings;
+  gchar *computed_by; /* in settings, after them; "": unknown */
   Line  *older;
 };
 
@@ -119,6 +121,32 @@ line_free (gpointer data)
     }
 }
 
+gchar *
+zn_journal_words (const gchar *settings, const gchar *computed_by)
+{
+  return *computed_by ? g_strconcat (settings, COMPUTED_BY, computed_by, NULL)
+                      : g_strdup (settings);
+}
+
+static void
+split_settings (Line *line)
+{
+  gchar *at = g_strrstr (line->settings, COMPUTED_BY);
+
+  line->computed_by = at ? at + strlen (COMPUTED_BY) : line->settings + strlen (line->settings);
+  if (at)
+    *at = '\0';
+}
+
+/* "avx2 fp32" is by avx2; what no network changed is by any. */
+static gboolean
+is_by (const gchar *computed_by, const gchar *engine)
+{
+  const gsize len = strlen (engine);
+
+  return ! *computed_by || (! strncmp (computed_by, engine, len) && computed_by[len] == ' ');
+}
+
 /* Two numbers with a blank between them. */
 static gboolean
 parse_stamp (const gchar *text, Stamp *stamp)
@@ -161,6 +189,7 @@ parse_line (ZnJournal *journal, gchar *text)
 
           g_strlcpy (line->digest, field[3], sizeof (line->digest));
           line->settings = g_strdup (field[5]);
+          split_settings (line);
           if (g_hash_table_steal_extended (journal->lines, field[0], &key, &older))
             line->older = older;
           g_hash_table_insert (journal->lines, key ? key : g_strdup (field[0]), line);
@@ -252,7 +281,9 @@ zn_journal_state (ZnJournal         *journal,
                   const gchar       *name,
                   const struct stat *input,
                   const struct stat *result,
-                  const gchar       *settings)
+                  const gchar       *settings,
+                  const gchar       *engine,
+                  const gchar      **computed_by)
 {
   gchar digest[ZN_DIGEST_SIZE] = "";
 
@@ -271,7 +302,9 @@ zn_journal_state (ZnJournal         *journal,
           if (strcmp (digest, line->digest))
             continue;
         }
-      return stamp_equal (line->input, stamp_of (input)) && ! strcmp (line->settings, settings)
+      *computed_by = line->computed_by;
+      return stamp_equal (line->input, stamp_of (input)) && ! strcmp (line->settings, settings) &&
+                     (! engine || is_by (line->computed_by, engine))
                  ? ZN_RESULT_DONE
                  : ZN_RESULT_OLD;
     }

@@ -7,6 +7,7 @@
  *
  *   name  input's size and time  result's size, time and SHA-256  version  settings  check
  *
+ * The settings end with what computed the result: " computed-by=avx2 fp32".
  * Times are in nanoseconds; names and settings have %XX for what is not printable; the
  * check is the start of a SHA-256 of the line before it.  A line is written, and is on
  * the disk, before its result gets its name: after any interruption, a line is valid if the result
@@ -34,12 +35,18 @@ void       zn_journal_free (ZnJournal *journal);
 /* Makes it ready for zn_journal_add(). */
 gboolean zn_journal_open (ZnJournal *journal, GError **error);
 
-/* result is as zn_folder_look() found it. */
+/* result is as zn_folder_look() found it.  engine: NULL, or a result of another one is OLD.
+ * *computed_by: what made a result that is DONE; "": unknown. */
 ZnResult zn_journal_state (ZnJournal         *journal,
                            const gchar       *name,
                            const struct stat *input,
                            const struct stat *result,
-                           const gchar       *settings);
+                           const gchar       *settings,
+                           const gchar       *engine,
+                           const gchar      **computed_by);
+
+/* The settings as they are written; free them. */
+gchar *zn_journal_words (const gchar *settings, const gchar *computed_by);
 
 /* Any thread may call. */
 gboolean zn_journal_add (ZnJournal         *journal,

@@ -118,7 +118,7 @@ make_settings (const Options *options, GPtrArray *presets, GError **error)
   return settings;
 }
 
-/* Everything a result depends on, in one line, except the engine: all engines compute the same. */
+/* What a result depends on, in one line, except for the engine, which the journal has apart. */
 static gchar *
 settings_words (const ZnSettings *settings)
 {
@@ -135,6 +135,23 @@ settings_words (const ZnSettings *settings)
     }
 
   return g_string_free (words, FALSE);
+}
+
+/* The engine that was given, or NULL. */
+static gchar *
+asked_engine (const ZnSettings *settings)
+{
+  for (guint i = 0; i < settings->n; i++)
+    if (! strcmp (settings->property[i].spec->name, "engine"))
+      {
+        gchar *text = zn_settings_get_text (settings, i);
+
+        if (strcmp (text, "auto"))
+          return text;
+        g_free (text);
+      }
+
+  return NULL;
 }
 
 static void
@@ -405,6 +422,7 @@ run (Options *options, GError **error)
           batch.prompts  = settings->filter->makes_layer &&
                           zn_settings_find_number (settings, "change", 1.0) == 1.0;
           batch.words     = settings_words (settings);
+          batch.engine    = asked_engine (settings);
           batch.overwrite = options->overwrite;
           if (open_paths (&batch, options, &how, error))
             status = zn_run (&batch, &how);
@@ -415,6 +433,7 @@ run (Options *options, GError **error)
       zn_settings_free (settings);
       g_ptr_array_unref (presets);
       g_free (batch.words);
+      g_free (batch.engine);
       gegl_exit ();
     }
 

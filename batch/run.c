@@ -19,6 +19,7 @@ typedef struct
   GPtrArray   *todo;     /* ZnInput, owned by the scan */
   GPtrArray   *skipped;  /* lines of the report */
   guint        n_before; /* done in an earlier run */
+  GHashTable  *by;       /* "avx2 fp32" to the number of results that it computed, now or before */
 
   GMutex lock; /* guards the rest, and skipped */
   GCond  changed;
@@ -66,6 +67,32 @@ print_skipped (Run *run)
     printf ("  %s\n", (const gchar *) g_ptr_array_index (run->skipped, i));
 }
 
+static void
+count_by (Run *run, const gchar *computed_by)
+{
+  const guint n = GPOINTER_TO_UINT (g_hash_table_lookup (run->by, computed_by));
+
+  if (*computed_by)
+    g_hash_table_insert (run->by, g_strdup (computed_by), GUINT_TO_POINTER (n + 1));
+}
+
+/* Engines and precisions round differently. */
+static void
+print_by (Run *run)
+{
+  GList *names = g_list_sort (g_hash_table_get_keys (run->by), (GCompareFunc) strcmp);
+
+  if (g_hash_table_size (run->by) > 1)
+    {
+      printf ("computed by different engines, which round differently:");
+      for (GList *l = names; l; l = l->next)
+        printf ("%s %u by %s", l == names ? "" : ",",
+                GPOINTER_TO_UINT (g_hash_table_lookup (run->by, l->data)), (gchar *) l->data);
+      printf ("; with --set engine=NAME those of another are computed again\n");
+    }
+  g_list_free (names);
+}
+
 /* ---- what is to be done --------------------------------------------------- */
 
 static gboolean
@@ -77,24 +104,30 @@ plan (Run *run)
 
   for (guint i = 0; i < scan->inputs->len; i++)
     {
-      ZnInput *input = g_ptr_array_index (scan->inputs, i);
-      GError  *error = NULL;
-      ZnResult state;
+      ZnInput     *input = g_ptr_array_index (scan->inputs, i);
+      GError      *error = NULL;
+      ZnResult     state;
+      const gchar *computed_by;
 
       if (zn_scan_shard (input->name, options->n_shards) != options->shard)
         continue;
       mine++;
 
-      if (! zn_job_look (run->batch, input, &state, &error))
+      if (! zn_job_look (run->batch, input, &state, &computed_by, &error))
         {
           skip (run, input->name, error->message);
           g_error_free (error);
           continue;
         }
       if (state == ZN_RESULT_DONE)
-        run->n_before++;
+        {
+          run->n_before++;
+          count_by (run, computed_by);
+        }
       else
-        g_ptr_array_add (run->todo, input);
+        {
+          g_ptr_array_add (run->todo, input);
+        }
 
       if (options->dry_run)
         {
@@ -170,11 +203,15 @@ work (gpointer data)
       const ZnInput *input = g_ptr_array_index (run->todo, run->next++);
       GError        *error = NULL;
       gint64         start = g_get_monotonic_time ();
+      gchar         *computed_by;
 
       g_mutex_unlock (&run->lock);
-      zn_job_run (run->batch, input, &error);
+      zn_job_run (run->batch, input, &computed_by, &error);
       g_mutex_lock (&run->lock);
 
+      if (! error)
+        count_by (run, computed_by);
+      g_free (computed_by);
       note (run, input, error, (g_get_monotonic_time () - start) / 1e6);
       g_clear_error (&error);
       g_cond_signal (&run->changed);
@@ -251,6 +288,7 @@ finish (Run *run, gdouble seconds)
   gchar      *took = zn_duration (seconds);
 
   print_skipped (run);
+  print_by (run);
   if (left)
     {
       gchar *text = g_strdup_printf ("%u picture%s not done: %s", left,
@@ -336,7 +374,8 @@ zn_run (ZnBatch *batch, const ZnRun *options)
   Run     run    = { .batch   = batch,
                      .options = options,
                      .todo    = g_ptr_array_new (),
-                     .skipped = g_ptr_array_new_with_free_func (g_free) };
+                     .skipped = g_ptr_array_new_with_free_func (g_free),
+                     .by      = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
   GError *error  = NULL;
   gint    status = 2;
   gint64  start  = g_get_monotonic_time ();
@@ -365,6 +404,7 @@ zn_run (ZnBatch *batch, const ZnRun *options)
     }
   g_ptr_array_unref (run.todo);
   g_ptr_array_unref (run.skipped);
+  g_hash_table_unref (run.by);
   g_free (run.full);
 
   if (caught)

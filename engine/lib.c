@@ -101,6 +101,12 @@ const char *zn_model_precision(const zn_model *m)
     return zn_precision_names[m->precision];
 }
 
+zn_maker zn_model_maker(const zn_model *m)
+{
+    m = m->stood_in ? m->stand_in : m;
+    return (zn_maker){ m->engine->be->name, zn_precision_names[m->precision] };
+}
+
 bool zn_model_part(zn_part_info *part, const zn_model *m, int i)
 {
     const zn_model *p;

@@ -207,6 +207,13 @@ ZN_API const char *zn_model_variant(const zn_model *model); /* "taef2, 32 latent
 ZN_API int64_t zn_model_parameters(const zn_model *model);
 ZN_API const char *zn_model_precision(const zn_model *model); /* "fp32" */
 
+/* What computed the model's last run: the engine, or the CPU's that replaced it.  Engines and precisions round
+ * differently: results of two of them need not be equal to the bit. */
+typedef struct zn_maker {
+    const char *engine, *precision; /* "avx2", "fp32" */
+} zn_maker;
+ZN_API zn_maker zn_model_maker(const zn_model *model);
+
 /* ---- running ---------------------------------------------------------------------------------- */
 
 typedef struct zn_array {

@@ -99,6 +99,13 @@ ZN_API zn_status zn_use_run(zn_use *use, const zn_array *in, int n_in, zn_array 
 ZN_API zn_status zn_use_run_region(zn_use *use, const zn_sink *out, const zn_source *in, zn_rect roi, const zn_job *job,
                                    zn_note *note, zn_error *err);
 
+typedef struct zn_makers { /* of a result: engines and precisions, which round differently */
+    char text[128];        /* "neon fp32", or "neon fp32, neon fp16"; "": none */
+} zn_makers;
+
+/* Adds what computed the last run of the model, unless it is there. */
+ZN_API void zn_makers_add(zn_makers *makers, const zn_use *use);
+
 /* The memory of a run. */
 ZN_API zn_status zn_use_plan(zn_use *use, const zn_array *in, int n_in, const zn_job *job, zn_plan *plan,
                              zn_error *err);
@@ -225,6 +232,7 @@ typedef struct zn_generate_plan {
 typedef struct zn_generate_result {
     zn_footprint need;
     int32_t n_tokens; /* of the prompt */
+    zn_makers computed_by;
     zn_note note;
 } zn_generate_result;
 

@@ -789,6 +789,9 @@ zn_op_request_end (ZnOpRequest *request, GeglOperationContext *context, zn_statu
       zn_op_set_text (request->operation, "note", request->base->note, request->note.text);
       set_flag (request->operation, "noted", request->base->noted, *request->note.text != '\0');
     }
+  if (*request->computed_by.text)
+    zn_op_set_text (request->operation, "computed-by", request->base->computed_by,
+                    request->computed_by.text);
   if (*request->note.text)
     print_once (request->operation, request->note.text);
 

@@ -170,6 +170,12 @@ const gchar *zn_op_nick (GType type, gint value);
           ui_meta ("visible", "noted")
 
 /* Written by the operation, never read; for programs, so an automatic dialog does not show it. */
+#define zenith_property_computed_by                                                                \
+  property_string (computed_by, _ ("Computed by"), "")                                             \
+      description (_ ("The engine and the precision of the result, such as avx2 fp32"))            \
+          ui_meta ("visible", "0")
+
+/* The same for what a run takes. */
 #define zenith_property_memory                                                                     \
   property_string (memory, _ ("Memory"), "")                                                       \
       description (_ ("What the run takes, known before it starts")) ui_meta ("visible", "0")
@@ -185,11 +191,13 @@ typedef struct
   gchar         **note;
   gboolean       *failed;
   gboolean       *noted;
+  gchar         **computed_by;
 } ZnOpBase;
 
 /* Every operation has these properties under these names. */
 #define ZN_OP_BASE(o)                                                                              \
-  ((ZnOpBase){ (o)->engine, (o)->precision, &(o)->status, &(o)->note, &(o)->failed, &(o)->noted })
+  ((ZnOpBase){ (o)->engine, (o)->precision, &(o)->status, &(o)->note, &(o)->failed, &(o)->noted,   \
+               &(o)->computed_by })
 
 typedef struct
 {
@@ -359,9 +367,10 @@ struct _ZnOpRequest
 {
   GeglOperation  *operation;
   const ZnOpBase *base;
-  zn_error        err;  /* why it failed */
-  zn_note         note; /* how the result differs from the request, or "" */
-  gboolean        ran;  /* a network did */
+  zn_error        err;         /* why it failed */
+  zn_note         note;        /* how the result differs from the request, or "" */
+  gboolean        ran;         /* a network did, */
+  zn_makers       computed_by; /* ... on this engine, in this precision */
 
   /* the part of the current job in the whole: its 0..1 is shown as start..start + span */
   gdouble start, span;

@@ -179,11 +179,15 @@ zn_op_model_run (ZnOpModel       *model,
                  ZnOpRequest     *request)
 {
   const zn_job run = make_job (job, request);
+  zn_status    status;
 
   n_pixels += (guint64) roi.w * roi.h;
   request->ran = TRUE;
+  status       = zn_use_run_region (model, out, in, roi, &run, &request->note, &request->err);
+  if (! status)
+    zn_makers_add (&request->computed_by, model);
 
-  return zn_use_run_region (model, out, in, roi, &run, &request->note, &request->err);
+  return status;
 }
 
 zn_status
@@ -195,10 +199,14 @@ zn_op_model_run_arrays (ZnOpModel      *model,
                         ZnOpRequest    *request)
 {
   const zn_job run = make_job (job, request);
+  zn_status    status;
 
   request->ran = TRUE;
+  status       = zn_use_run (model, in, n_in, out, &run, &request->note, &request->err);
+  if (! status)
+    zn_makers_add (&request->computed_by, model);
 
-  return zn_use_run (model, in, n_in, out, &run, &request->note, &request->err);
+  return status;
 }
 
 zn_status

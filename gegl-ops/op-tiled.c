@@ -776,6 +776,7 @@ process (GeglOperation        *operation,
         {
           status = process_pieces (&tiling, gegl_operation_context_get_target (context, "output"),
                                    roi);
+          zn_makers_add (&request.computed_by, tiling.model);
         }
     }
   tiling_clear (&tiling);

@@ -428,6 +428,8 @@ process (GeglOperation        *operation,
       if (! status)
         write_result (&task, g_bytes_get_data (result, NULL), in, n_in,
                       gegl_operation_context_get_target (context, "output"));
+      for (gint i = 0; ! status && i < ZN_OP_WHOLE_MODELS && model[i]; i++)
+        zn_makers_add (&request.computed_by, model[i]);
       models_release (model);
     }
   g_clear_pointer (&result, g_bytes_unref);

@@ -169,8 +169,9 @@ zn_op_zimage_run (const ZnOpWhole   *task,
   if (! status)
     status = zn_generate_run (&result, &plan, n_in ? &source : NULL, n_in > 1 ? &mask : NULL, out,
                               &watcher, &request->err);
-  request->ran  = result.n_tokens > 0;
-  request->note = result.note;
+  request->ran         = result.n_tokens > 0;
+  request->note        = result.note;
+  request->computed_by = result.computed_by;
 
   return status;
 }

@@ -51,6 +51,8 @@ zenith_property_note
 zenith_property_failed
 zenith_property_levels
 
+zenith_property_computed_by
+
 #else
 
 #define GEGL_OP_FILTER

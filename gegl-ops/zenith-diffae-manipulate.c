@@ -40,6 +40,8 @@ property_string (attributes, _("Attributes"), "")
 
 zenith_property_face_taken
 
+zenith_property_computed_by
+
 #else
 
 #define GEGL_OP_FILTER

@@ -24,6 +24,8 @@ zenith_property_face_find
 
 zenith_property_face_taken
 
+zenith_property_computed_by
+
 #else
 
 #define GEGL_OP_FILTER

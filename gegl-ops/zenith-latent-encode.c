@@ -18,6 +18,8 @@ zenith_property_note
 zenith_property_failed
 zenith_property_planes
 
+zenith_property_computed_by
+
 #else
 
 #define GEGL_OP_FILTER

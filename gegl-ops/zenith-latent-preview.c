@@ -32,6 +32,8 @@ property_double (scale, _("Scale"), 4.0)
 property_string (loss, _("Loss"), "")
   description (_("With the mode Difference: how far the decoded picture is from the picture"))
 
+zenith_property_computed_by
+
 #else
 
 #define GEGL_OP_FILTER

@@ -50,6 +50,8 @@ zenith_property_note
 zenith_property_memory
 zenith_property_failed
 
+zenith_property_computed_by
+
 #else
 
 #define GEGL_OP_COMPOSER

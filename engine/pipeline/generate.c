@@ -134,6 +134,8 @@ static zn_status run_once(run *r, zn_zimage_part part, const char *id, const zn_
         s = no_memory(r);
     if (!s)
         s = zn_use_run(use, in, 1, out, &job, &r->result->note, r->err);
+    if (!s)
+        zn_makers_add(&r->result->computed_by, use);
     zn_use_retire(&use);
     return s;
 }
@@ -213,6 +215,8 @@ static zn_status sample(run *r)
     next_part(r, bar_start, bar_sample);
     if (!s)
         s = zn_use_run(r->transformer, in, n_in, &r->latent, &job, &r->result->note, r->err);
+    if (!s)
+        zn_makers_add(&r->result->computed_by, r->transformer);
     if (!r->plan.keeps)
         zn_use_retire(&r->transformer);
     return s;

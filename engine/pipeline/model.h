@@ -52,6 +52,7 @@ struct zn_model {
     zn_turn opening; /* of the next two */
     zn_engine *cpu;
     zn_model *stand_in;
+    bool stood_in; /* it did the last run */
 };
 
 extern const zn_arch *const zn_composites[]; /* NULL ends; composites.c */

@@ -596,6 +596,17 @@ zn_status zn_use_run_region(zn_use *u, const zn_sink *out, const zn_source *in, 
                   : run_end(u, entered, zn_model_run_region(u->entry->handle, out, in, 1, roi, &own, err), &said, note);
 }
 
+void zn_makers_add(zn_makers *makers, const zn_use *use)
+{
+    const zn_maker by = zn_model_maker(zn_use_model(use));
+    const size_t n = strlen(makers->text);
+    char text[64];
+
+    snprintf(text, sizeof text, "%s %s", by.engine, by.precision);
+    if (!strstr(makers->text, text))
+        snprintf(makers->text + n, sizeof makers->text - n, "%s%s", n ? ", " : "", text);
+}
+
 zn_status zn_use_plan(zn_use *u, const zn_array *in, int n_in, const zn_job *job, zn_plan *plan, zn_error *err)
 {
     zn_error said;

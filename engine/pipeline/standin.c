@@ -96,6 +96,7 @@ static zn_status run_stand_in(zn_model *m, const zn_request *q, const char *why,
         return s;
     again.job = &job;
     job.beside = 0; /* of the other engine's memory */
+    m->stood_in = true;
     s = zn_request_run_on(m->stand_in, &again, err);
     if (!s && job.note) {
         const zn_error own = *job.note;
@@ -116,6 +117,7 @@ zn_status zn_request_run(zn_model *m, const zn_request *q, zn_error *err)
         q->job->note->text[0] = 0;
     if (*m->failed.text)
         return run_stand_in(m, q, m->failed.text, err);
+    m->stood_in = false;
     s = zn_request_run_on(m, q, err ? err : &why);
     if (!s && *m->engine->note.text && q->job && q->job->note) {
         const zn_error own = *q->job->note;

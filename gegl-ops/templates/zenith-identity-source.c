@@ -24,6 +24,8 @@ zenith_property_precision
 zenith_property_note
 zenith_property_failed
 
+zenith_property_computed_by
+
 #else
 
 #define GEGL_OP_SOURCE

@@ -17,6 +17,7 @@
 
 #define CANCEL_KEY "zenith-cancel"
 #define TILE_KEY "zenith-tile"
+#define COMPUTED_BY_KEY "zenith-computed-by"
 #define MEASURE_KEY "zenith-measure"
 #define ESTIMATE_KEY "zenith-estimate"
 #define MASK_KEY "zenith-mask"
@@ -224,6 +225,24 @@ zn_apply_is_new (const ZnSettings *settings, GeglBuffer *source)
          zn_settings_find_number (settings, "change", 1.0) == 1.0;
 }
 
+const gchar *
+zn_apply_computed_by (GeglBuffer *result)
+{
+  const gchar *text = g_object_get_data (G_OBJECT (result), COMPUTED_BY_KEY);
+
+  return text ? text : "";
+}
+
+static void
+run_keep_maker (const Run *run, GeglBuffer *dest)
+{
+  gchar *text = NULL;
+
+  if (gegl_node_find_property (run->op, "computed-by"))
+    gegl_node_get (run->op, "computed-by", &text, NULL);
+  g_object_set_data_full (G_OBJECT (dest), COMPUTED_BY_KEY, text, g_free);
+}
+
 /* Computes the region roi into dest and ends the run. */
 static gboolean
 run_process (Run                 *run,
@@ -264,7 +283,10 @@ run_process (Run                 *run,
       ok = run_check (run, settings, error);
     }
   if (ok)
-    run_note (run, settings);
+    {
+      run_note (run, settings);
+      run_keep_maker (run, dest);
+    }
 
   g_object_unref (processor);
   g_object_unref (run->graph);

@@ -106,6 +106,10 @@ typedef struct
   gchar  *text; /* for people: each of them, or NULL; free it */
 } ZnNoise;
 
+/* The engine and the precision that made a buffer's pixels ("avx2 fp32"), for one that was the
+ * result of a filter; "": no network ran, or its result was kept. */
+const gchar *zn_apply_computed_by (GeglBuffer *result);
+
 /* What an operation measured in the picture. */
 typedef struct
 {

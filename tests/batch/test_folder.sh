@@ -72,6 +72,24 @@ head -c -30 "$tmp/journal" >"$tmp/torn/.zenith-batch"
 printf 'a.png\tnonsense\n' >>"$tmp/torn/.zenith-batch.9-of-9"
 head -c 3000 /dev/urandom >>"$tmp/torn/.zenith-batch.8-of-9"
 last=$(tail -n 1 "$tmp/journal" | cut -f 1)
+# Engines round differently: the journal and the results know theirs.  What another one did is kept, and said; with an
+# engine that is given it is done again.
+cp -r "$tmp/in" "$tmp/e-in" && rm "$tmp/e-in/a.png"
+ZENITH_ENGINE=scalar go 0 "on one engine" $fast "$tmp/e-in" "$tmp/e-out"
+check "the journal names the engine" "$(tail -n 1 "$tmp/e-out/.zenith-batch")" grep -q ' computed-by=scalar fp32' "$tmp/e-out/.zenith-batch"
+check "so does a result" "$(exiftool -s -HistoryParameters "$tmp/e-out/b.jpg")" \
+  test -n "$(exiftool -s -HistoryParameters "$tmp/e-out/b.jpg" | grep 'computed-by=scalar fp32')"
+cp "$tmp/in/a.png" "$tmp/e-in"
+other=$("$build/engine/zenith" engines | sed -n 's/^\* \([a-z0-9]*\) .*/\1/p')
+if [ "$other" != scalar ]; then
+  go 0 "go on on another engine" $fast "$tmp/e-in" "$tmp/e-out"
+  says "what is there stays" '^1 done, 3 done before'
+  says "and is said" "computed by different engines, which round differently: .*3 by scalar fp32"
+  go 0 "the engine is given" $fast --set engine=$other "$tmp/e-in" "$tmp/e-out"
+  says "others are computed again" '^3 done, 1 done before'
+  go 0 "again" $fast --set engine=$other "$tmp/e-in" "$tmp/e-out"
+  says "once" '^0 done, 4 done before'
+fi
 go 1 "a cut journal" $fast "$tmp/in" "$tmp/torn"
 says "what no line tells of is not replaced" "^  $last: .*did not write.*--overwrite"
 go 0 "--overwrite" $fast --overwrite "$tmp/in" "$tmp/torn"
