@@ -20,13 +20,13 @@ for group in conv gated; do
 done
 tae=$root/models/zenith-tae.safetensors
 for n in 1 "$threads"; do
-  for precision in fp32 tf32 bf16 fp16; do
+  for precision in auto fp32 tf32 bf16 fp16; do
     for what in "taesd-encode 512x512" "taesd-decode 512x512" "denoise-fast 1024x1024" "denoise-balanced 1024x1024" \
       "diffae-unet 128x128"; do
       read -r model size <<< "$what"
       weights=()
       [ "${model%-*}" = taesd ] && weights=(--weights "$tae")
-      ZENITH_PRECISION=$precision timeout 60 "$zenith" bench "$model" "${weights[@]}" --engine $engine --threads "$n" \
+      ZENITH_PRECISION=${precision#auto} timeout 60 "$zenith" bench "$model" "${weights[@]}" --engine $engine --threads "$n" \
         --size "$size" --json || echo "no $precision: $model"
     done
   done

@@ -233,7 +233,7 @@ bool zn_cpu_gated_strips(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_gated *w)
     size_t whole;
     int strips, pieces;
 
-    if (!f->panel || inputs == ZN_W_BF16)
+    if (!f->panel)
         return false;
     job.k = zn_round_up(x.c, f->vl);
     whole = (size_t)job.k;

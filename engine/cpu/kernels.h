@@ -228,6 +228,7 @@ typedef struct zn_tile_form {
     void (*begin)(void), (*end)(void); /* of a thread's use */
     zn_split_fn *split;
     zn_tiles_fn *product;
+    bool everywhere; /* for tests: also where it does not pay */
 } zn_tile_form;
 
 /* Winograd's transforms (winograd.c) of one tile; x, y, res point to the pixels of the tile, row by row.

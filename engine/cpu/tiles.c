@@ -43,9 +43,30 @@ typedef struct tiles_job {
     size_t pixel;                /* bytes of a pixel in a band */
 } tiles_job;
 
+/* Where it pays (Sapphire Rapids, docs/speed/cpu.md): Winograd in float32 computes 3x3 of few channels at 350 GFLOP/s, tiles at
+ * 600 to 900, or a third of that with two terms.  A 1x1 convolution has to convert as much and multiplies less. */
+static bool pays(const zn_conv *w)
+{
+    static const struct {
+        zn_precision precision;
+        int taps, stride, least; /* at least so many taps and channels */
+    } table[] = {
+        { ZN_BF16_MATH, 4, 1, 48 }, { ZN_BF16_MATH, 1, 1, 128 }, { ZN_TF32, 9, 2, 64 },
+        { ZN_TF32, 9, 1, 128 },     { ZN_TF32, 1, 1, 512 },
+    };
+
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (w->precision == table[i].precision && w->kh * w->kw >= table[i].taps && w->stride >= table[i].stride &&
+            w->cin >= table[i].least)
+            return true;
+    return false;
+}
+
 static bool suits(const zn_cpu *d, const zn_conv *w)
 {
-    return d->tiles && (w->precision == ZN_TF32 || w->precision == ZN_BF16_MATH) && w->groups == 1 && w->cin >= 16 &&
+    const bool wants = w->precision == ZN_TF32 || w->precision == ZN_BF16_MATH;
+
+    return d->tiles && (pays(w) || (d->tiles->everywhere && wants && w->cin >= 16)) && w->groups == 1 &&
         w->cout >= 16 && w->cin <= MAX_C && w->kh * w->kw <= MAX_TAPS && w->stride <= 2 &&
         (!w->up2 || (w->kh == 3 && w->kw == 3 && w->pad_t == 1 && w->pad_l == 1));
 }
@@ -131,6 +152,27 @@ static void pack(const zn_cpu *d, const zn_conv *w, const float *weight, const f
     zn_pool_run(d->pool, pack_item, &job, (w->up2 ? 4 : 1) * panels);
 }
 
+/* Of a 1x1 convolution. */
+static void unpack_row(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n)
+{
+    const float *bias = w->packed;
+    const char *packed = (const char *)(bias + zn_ceil_div(w->cout, ZN_TILE) * ZN_TILE);
+    const int tiles = n_tiles(w), c = row - 1;
+
+    (void)k;
+    assert(n_taps(w) == 1);
+    for (int i = o; i < o + n; i++, to++) {
+        const uint16_t *from =
+            (const uint16_t *)(const void *)(packed + (size_t)(i / ZN_TILE) * panel_size(w) +
+                                             (size_t)(zn_imax(c, 0) / ZN_TILE * tiles + i % ZN_TILE / 16) * TILE_BYTES);
+        const int at = zn_imax(c, 0) % ZN_TILE / 2 * 32 + i % 16 * 2 + zn_imax(c, 0) % 2;
+
+        *to = row == 0   ? bias[i]
+            : tiles == 4 ? zn_from_bf16(from[at]) + zn_from_bf16(from[TILE_BYTES + at])
+                         : zn_from_bf16(from[at]);
+    }
+}
+
 /* ---- items -------------------------------------------------------------------------------------------- */
 
 typedef struct block {
@@ -147,20 +189,23 @@ static void convert(const tiles_job *job, const block *b)
     const zn_tensor x = job->c.x;
     const int s = job->c.w->stride, rows = (b->r1 - b->r0 - 1) * s + 1 + job->down;
     const int cols = (b->q1 - b->q0 - 1) * s + 1 + job->across;
+    const bool whole = !job->low && x.ld == x.c && x.c % ZN_TILE == 0; /* pixels are side by side, here and there */
 
     for (int i = 0; i < rows; i++) {
         const int yy = b->r0 * s + job->top + i;
         char *to = b->band + (size_t)(i * b->width) * job->pixel;
 
-        for (int j = 0; j < cols; j++, to += job->pixel) {
+        for (int j = 0, run; j < cols; j += run, to += (size_t)run * job->pixel) {
             const int xx = b->q0 * s + job->left + j;
+            const bool inside = yy >= 0 && yy < x.h && xx >= 0 && xx < x.w;
 
-            if (yy < 0 || yy >= x.h || xx < 0 || xx >= x.w)
+            run = inside && whole ? zn_imin(cols - j, x.w - xx) : 1;
+            if (!inside)
                 memset(to, 0, job->pixel);
             else
                 f->split(to, job->low ? job->pixel / 2 : 0,
                          x.data + (((size_t)b->n * (size_t)x.h + (size_t)yy) * (size_t)x.w + (size_t)xx) * (size_t)x.ld,
-                         x.c);
+                         run * x.c);
         }
     }
 }
@@ -313,6 +358,10 @@ static void run(const zn_conv_job *c)
     zn_pool_run(c->d->pool, tiles_item, &job, blocks * job.splits);
 }
 
-const zn_conv_algorithm zn_conv_tiles = {
-    .name = "tiles", .suits = suits, .size = size, .pack = pack, .run = run, .inputs = ZN_W_BF16
-};
+const zn_conv_algorithm zn_conv_tiles = { .name = "tiles",
+                                          .suits = suits,
+                                          .size = size,
+                                          .pack = pack,
+                                          .run = run,
+                                          .unpack_row = unpack_row,
+                                          .inputs = ZN_W_BF16 };

@@ -87,4 +87,4 @@ static ZN_DECL_SPLIT(split)
     }
 }
 
-const zn_tile_form check_tiles_plain = { ready, begin, end, split, tiles };
+const zn_tile_form check_tiles_plain = { ready, begin, end, split, tiles, true };

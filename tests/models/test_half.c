@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* test_half.c - models that a GPU runs in fp16 unless asked otherwise (zn_arch.half_ok): at most one 8-bit level and 0.02 dB
- * from fp32.  On a CPU, fp16 is the type of the stored weights, which must hold the same bounds. */
+/* test_half.c - models that run in half precision unless asked otherwise: at most one 8-bit level and 0.02 dB from fp32.  On a
+ * GPU that is fp16 (zn_arch.half_ok), on a CPU what it has units for (half_sums_ok); tools/half_pictures.py measures the same
+ * on real pictures. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "../unit/test.h"
 
@@ -83,7 +84,7 @@ static void denoisers(void)
     for (int i = 0; (arch = zn_arch_at(i)); i++) {
         if (!arch->half_ok || (!arch->takes_sigma && strcmp(arch->info.id, "restore")))
             continue;
-        CHECK(!run(arch->info.id, "fp32", &in, &a, &err) && !run(arch->info.id, "fp16", &in, &b, &err), "%s", err.text);
+        CHECK(!run(arch->info.id, "fp32", &in, &a, &err) && !run(arch->info.id, "auto", &in, &b, &err), "%s", err.text);
         CHECK(psnr(full) > psnr(noisy) + 3, "%s removed nothing", arch->info.id);
         TRY(compare(arch->info.id, full, half));
     }
@@ -92,7 +93,7 @@ static void denoisers(void)
 /* There and back, in both precisions. */
 static void autoencoder(const char *name)
 {
-    static const char *const precisions[] = { "fp32", "fp16" };
+    static const char *const precisions[] = { "fp32", "auto" };
     static float there[2][LEN];
     zn_array in = of(clean);
     zn_error err = { "" };
@@ -124,7 +125,7 @@ static void autoencoders(void)
 static void face(void)
 {
     enum { FACE = 128, FACE_LEN = FACE * FACE * 3, STEPS = 3 };
-    static const char *const precisions[] = { "fp32", "fp16" };
+    static const char *const precisions[] = { "fp32", "auto" };
     static const zn_value set[] = { { "steps", 3 } };
     static float x[FACE_LEN], noise[FACE_LEN], drawn[2][FACE_LEN];
     const zn_job job = { .set = set, .n_set = 1 };

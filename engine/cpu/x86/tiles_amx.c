@@ -65,4 +65,4 @@ static ZN_DECL_SPLIT(split)
     }
 }
 
-const zn_tile_form zn_tiles_amx = { ready, begin, end, split, tiles };
+const zn_tile_form zn_tiles_amx = { ready, begin, end, split, tiles, false };
