@@ -46,9 +46,10 @@ typedef struct zn_tail {
     zn_act also_act;
 } zn_tail;
 
-/* The precision of a model, fixed when it is opened.  Inputs, outputs and sums are always float32.
+/* The precision of a model, fixed when it is opened.  Inputs and outputs are always float32, and so are sums; on a CPU that
+ * multiplies fp16, short ones are fp16 (conv_inputs).
  * fp16, bf16: the type of the weights of dense layers, and of tensors between layers where the backend says so
- * (tensor_type).  tf32: float32 tensors, products of convolutions rounded to 10 bits of mantissa.  fp8: fp16, and e4m3
+ * (tensor_type).  tf32: float32 tensors, products of convolutions rounded to 10 bits of mantissa or more.  fp8: fp16, and e4m3
  * products in the convolutions that are faster with it.  int8, int4: weights of dense layers are quantised with one
  * scale per group of 32 along k. */
 typedef enum zn_precision {

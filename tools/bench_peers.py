@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Zenith compared with ONNX Runtime, ncnn and PyTorch, on the same networks, in one run.
+"""Zenith compared with ONNX Runtime, OpenVINO, ncnn and PyTorch, on the same networks, in one run.
 
     tools/bench_peers.py ZENITH [--rounds N] [--threads 1,2] [--engines auto,avx2] [--only taesd-decode,...]
 
@@ -36,6 +36,10 @@ try:
     import ncnn
 except ImportError:
     ncnn = None
+try:
+    import openvino
+except ImportError:
+    openvino = None
 
 
 # ---- the networks, as a list of plain layers: what every peer is built from ------------------------------------
@@ -91,7 +95,7 @@ def make_torch(net, x, threads):
     return run
 
 
-def make_ort(net, x, threads):
+def make_onnx(net, x):
     nodes, weights, outs = [], [], ["x"]
     for i, layer in enumerate(flatten(net)):
         src, dst = outs[-1], f"t{i}"
@@ -124,10 +128,20 @@ def make_ort(net, x, threads):
                               [helper.make_tensor_value_info(outs[-1], TensorProto.FLOAT, None)], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
     model.ir_version = 8
+    return model.SerializeToString()
+
+
+def make_openvino(net, x, threads, precision):
+    compiled = openvino.Core().compile_model(make_onnx(net, x), "CPU", {"INFERENCE_NUM_THREADS": threads,
+                                                                        "INFERENCE_PRECISION_HINT": precision})
+    return lambda: compiled([x])[0]
+
+
+def make_ort(net, x, threads):
     o = onnxruntime.SessionOptions()
     o.intra_op_num_threads = threads
     o.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    session = onnxruntime.InferenceSession(model.SerializeToString(), o, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(make_onnx(net, x), o, providers=["CPUExecutionProvider"])
     return lambda: session.run(None, {"x": x})[0]
 
 
@@ -232,13 +246,16 @@ def row(args, label, ours, net, x, threads):
             run = make()
             got = run()
             err = np.abs(got - want).max() / np.abs(want).max()
-            assert err < (0.02 if "fp16" in name else 1e-3), f"{name} is off by {err}"
+            assert err < (0.02 if "16" in name else 1e-3), f"{name} is off by {err}"
             peers.append((name, run))
         except Exception as e:  # a peer that is absent or fails is named, not hidden
             print(f"  {name}: not measured: {e}", flush=True)
 
     if onnxruntime:
         add("ONNX Runtime", lambda: make_ort(net, x, threads))
+    if openvino and onnxruntime:
+        add("OpenVINO", lambda: make_openvino(net, x, threads, "f32"))
+        add("OpenVINO bf16", lambda: make_openvino(net, x, threads, "bf16"))
     if ncnn:
         add("ncnn", lambda: make_ncnn(net, x, threads, False))
         add("ncnn fp16", lambda: make_ncnn(net, x, threads, True))

@@ -117,7 +117,7 @@ static const zn_setting settings[] = {
 };
 
 /* sums_ok: 44 pictures with noise of 10, 25 and 50, fp16 on Neoverse V1: at most 0.74 levels and 0.005 dB with denoise-fast,
- * 0.71 with denoise-balanced; denoise-best, whose sums are up to 384 products long, is off by 1.01 */
+ * 0.71 with denoise-balanced; denoise-best, whose sums are up to 384 products long, is off by 1.17 */
 #define DENOISE(name_, level_, sums_ok_, id_, summary_)                                                                \
     const zn_arch zn_arch_denoise_##name_ = {                                                                          \
         .info = { .id = id_,                                                                                           \

@@ -306,7 +306,7 @@ static zn_status open_level(zn_model *m, const zn_open *open, zn_error *err)
     return s;
 }
 
-/* What `auto` is on a CPU.  Two terms of bf16 (tf32) have more bits than any model needs. */
+/* What `auto` is on a CPU: fp16 where it multiplies that. */
 static zn_precision cpu_precision(const zn_engine *e, const zn_arch *a)
 {
     const zn_conv linear = {
@@ -314,7 +314,7 @@ static zn_precision cpu_precision(const zn_engine *e, const zn_arch *a)
     };
     const bool fp16 = e->be->conv_inputs && e->be->conv_inputs(e->dev, &linear) == ZN_W_F16;
 
-    return e->be->has_precision(e->dev, ZN_TF32) ? ZN_TF32 : fp16 && a->half_sums_ok ? ZN_FP16_MATH : ZN_FP32;
+    return fp16 && a->half_sums_ok ? ZN_FP16_MATH : ZN_FP32;
 }
 
 /* whole: NULL, or the composite that the network is a part of. */

@@ -225,27 +225,16 @@ static void test_weights_are_smaller(void)
     }
 }
 
-/* What auto is: tf32 where the CPU has AMX. */
-static const char *usual(void)
-{
-    zn_error err = { "" };
-    zn_model *m = NULL;
-    const char *name = open_model(&m, 0, "tf32", &err) ? "fp32" : "tf32";
-
-    zn_model_close(&m);
-    return name;
-}
-
 static void test_auto_is_fp32(void)
 {
     zn_error err = { "" };
     size_t n = 0;
-    float *a = compute(0, "auto", &n, &err), *b = a ? compute(0, usual(), &n, &err) : NULL;
+    float *a = compute(0, "auto", &n, &err), *b = a ? compute(0, "fp32", &n, &err) : NULL;
     bool same = b && !memcmp(a, b, n * sizeof *a);
 
     free(a);
     free(b);
-    CHECK(same, "auto is not %s: %s", usual(), err.text);
+    CHECK(same, "auto is not fp32: %s", err.text);
 }
 
 static void test_environment(void)
@@ -264,12 +253,16 @@ static void test_what_a_cpu_lacks_is_a_sentence(void)
 {
     static const char *const names[] = { "tf32", "fp8" };
 
-    for (int i = !strcmp(usual(), "tf32"); i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         zn_error err = { "" };
         zn_model *m = NULL;
         char want[128];
 
         snprintf(want, sizeof want, "the %s engine has no precision %s: that takes a GPU", engine_name, names[i]);
+        if (i == 0 && !open_model(&m, 1, names[i], &err)) { /* it has AMX */
+            zn_model_close(&m);
+            continue;
+        }
         CHECK(open_model(&m, 1, names[i], &err) == ZN_E_USAGE && strstr(err.text, want), "%s: %s", names[i], err.text);
     }
 }
