@@ -5,7 +5,7 @@
 # DIR holds host_cpu.so and liblost_vulkan.so (tests/vulkan/*.c).
 #
 # Skips:  everything without a Vulkan engine in the build or without the device.
-# Time:   a minute.
+# Time:   a minute or two, most of it LLVM's.
 set -u
 zenith=$1 dir=$2
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -68,15 +68,15 @@ silent() { ! grep -E 'VUID|Validation (Error|Warning)|UNASSIGNED' "$1"; }
 self_test() { # CASES...
   local c
   for c in "$@"; do
-    VK_INSTANCE_LAYERS=$layers timeout 250 "$zenith" selftest --engine vulkan --only "$c" >"$tmp/log" 2>"$tmp/err"
+    VK_INSTANCE_LAYERS=$layers timeout 900 "$zenith" selftest --engine vulkan --only "$c" >"$tmp/log" 2>"$tmp/err"
     check "$c" has '^vulkan: [1-9][0-9]* passed, 0 failed' "$tmp/log"
     [ -z "$layers" ] || check "$c: validation is silent" silent "$tmp/log"
   done
 }
-self_test "fp32 conv 3x3 16>16, 1x2x3" "fp16 conv 3x3 64>64, 1x1x1" "fp32 conv 3x3 12>18" "fp16 conv 3x3 up2 16>16, 1x1x1" \
-  "fp32 gated block 8, 1x1x1" "fp16 gated block 48, 2x3x5" "fp32 group norm 1/8" "fp16 layer norm 1/4" "fp16 attention 1/30" \
-  "fp32 rope 1/8" "fp32 lookup 1/4" "fp16 resize" "fp16 shuffle 1/6" "fp32 unshuffle" "fp16 map 1/40" "fp16 add 1/12" \
-  "fp32 step 1/4" "fp16 fill" "fp16 fwht 1/40" "fp32 pruned"
+self_test "fp32 conv 3x3 16>16, 1x2x3 1/3" "fp16 conv 3x3 64>64, 1x1x1 1/4" "fp32 conv 3x3 12>18 1/2" \
+  "fp32 gated block 8, 1x1x1" "fp16 gated block 48, 2x3x5" "fp32 group norm 1/16" "fp16 layer norm 1/8" "fp16 attention 1/40" \
+  "fp32 rope 1/12" "fp32 lookup 1/6" "fp16 resize 1/2" "fp16 shuffle 1/8" "fp32 unshuffle 1/3" "fp16 map 1/60" "fp16 add 1/20" \
+  "fp32 step 1/8" "fp16 fill" "fp16 fwht 1/60" "fp32 pruned 1/2"
 
 # A picture: the same as the CPU's, within what fp16 rounds; twice, because the second forward is recorded.
 head="{'descr': '<f4', 'fortran_order': False, 'shape': (40, 56, 3), }"
@@ -95,7 +95,7 @@ check "and gives the CPU's picture" near "$tmp/cpu.npy" "$tmp/gpu.npy"
 
 # Whole models, each against the scalar engine.
 for m in taesd-decode zenith-lite-encode; do
-  timeout 250 "$zenith" selftest --engine vulkan --only "model $m" >"$tmp/log" 2>"$tmp/err"
+  timeout 900 "$zenith" selftest --engine vulkan --only "model $m" >"$tmp/log" 2>"$tmp/err"
   check "model $m" has '^vulkan: [1-9][0-9]* passed, 0 failed' "$tmp/log"
 done
 

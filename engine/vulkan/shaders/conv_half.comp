@@ -17,6 +17,13 @@
 #extension GL_NV_cooperative_matrix : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #endif
+#ifdef SOFT // its conversions would make the code too long for LLVM
+#define UNROLL
+#define ROLL
+#else
+#define UNROLL [[unroll]]
+#define ROLL [[dont_unroll]]
+#endif
 #include "conv.glsl"
 #include "half.glsl"
 layout(std430, binding = 0) buffer Eight0 { uvec4 y_8[]; };
@@ -72,17 +79,17 @@ void put_eight(uint p, uint o, uint outputs, float v[8])
         if (T2 != ABSENT) {
             const float r[8] = eight(res_8[(g.at[2] + p * g.res_ld + o) / 8]);
 
-            [[unroll]] for (int i = 0; i < 8; i++)
+            UNROLL for (int i = 0; i < 8; i++)
                 v[i] = r[i] + g.gain * act(v[i], PRE);
         } else {
-            [[unroll]] for (int i = 0; i < 8; i++)
+            UNROLL for (int i = 0; i < 8; i++)
                 v[i] = g.gain * act(v[i], PRE);
         }
-        [[unroll]] for (int i = 0; i < 8; i++)
+        UNROLL for (int i = 0; i < 8; i++)
             v[i] = act(v[i], POST);
         y_8[(g.at[0] + p * g.y_ld + o) / 8] = as_eight(v);
     } else {
-        [[unroll]] for (uint i = 0; i < 8; i++)
+        UNROLL for (uint i = 0; i < 8; i++)
             if (o + i < outputs)
                 put_y(p * g.y_ld + o + i, tail(v[i], p, o + i));
     }
@@ -95,7 +102,7 @@ void put_columns(uint p, int column, float v[16])
     const int a = output_of(column), b = output_of(column + 8);
     float first[8], second[8];
 
-    [[unroll]] for (int i = 0; i < 8; i++) {
+    UNROLL for (int i = 0; i < 8; i++) {
         first[i] = v[i] + (a + i < g.cout ? bias[g.at[4] + uint(a + i)] : 0);
         second[i] = v[8 + i] + (b + i < g.cout ? bias[g.at[4] + uint(b + i)] : 0);
         if (GATE != 0)
@@ -116,14 +123,14 @@ void find_means(uint p0)
         for (uint j = 0; j < n; j++) {
             const float v[8] = eight(x_8[from + j]);
 
-            [[unroll]] for (int e = 0; e < 8; e++)
+            UNROLL for (int e = 0; e < 8; e++)
                 mean += v[e];
         }
         mean /= float(g.cin);
         for (uint j = 0; j < n; j++) {
             const float v[8] = eight(x_8[from + j]);
 
-            [[unroll]] for (int e = 0; e < 8; e++)
+            UNROLL for (int e = 0; e < 8; e++)
                 squares += (v[e] - mean) * (v[e] - mean);
         }
         means[i] = mean;
@@ -135,7 +142,7 @@ uvec4 normalised(uvec4 u, int row)
 {
     float v[8] = eight(u);
 
-    [[unroll]] for (int i = 0; i < 8; i++)
+    UNROLL for (int i = 0; i < 8; i++)
         v[i] = (v[i] - means[row]) * inverses[row];
     return as_eight(v);
 }
@@ -147,8 +154,8 @@ fcoopmatNV<32, gl_ScopeSubgroup, M, N> sum[2][4];
 
 void clear()
 {
-    [[unroll]] for (int i = 0; i < 2; i++)
-        [[unroll]] for (int j = 0; j < 4; j++)
+    UNROLL for (int i = 0; i < 2; i++)
+        UNROLL for (int j = 0; j < 4; j++)
             sum[i][j] = fcoopmatNV<32, gl_ScopeSubgroup, M, N>(0.0);
 }
 
@@ -156,15 +163,15 @@ void multiply()
 {
     const int warp = int(gl_LocalInvocationID.x) / 32, wm = warp / ACROSS * 32, wn = warp % ACROSS * 64;
 
-    [[unroll]] for (int k = 0; k < BK / 16; k++) {
+    UNROLL for (int k = 0; k < BK / 16; k++) {
         fcoopmatNV<16, gl_ScopeSubgroup, M, K> a[2];
         fcoopmatNV<16, gl_ScopeSubgroup, K, N> b;
 
-        [[unroll]] for (int i = 0; i < 2; i++)
+        UNROLL for (int i = 0; i < 2; i++)
             coopMatLoadNV(a[i], xs, uint((wm + 16 * i) * X_LD + 2 * k), uint(X_LD), false);
-        [[unroll]] for (int j = 0; j < 4; j++) {
+        UNROLL for (int j = 0; j < 4; j++) {
             coopMatLoadNV(b, ws, uint(16 * k * W_LD + (wn + 16 * j) / 8), uint(W_LD), false);
-            [[unroll]] for (int i = 0; i < 2; i++)
+            UNROLL for (int i = 0; i < 2; i++)
                 sum[i][j] = coopMatMulAddNV(a[i], b, sum[i][j]);
         }
     }
@@ -176,17 +183,17 @@ void finish(uint p0, int o0)
     const int t = int(gl_LocalInvocationID.x), warp = t / 32, lane = t % 32;
     const int wm = warp / ACROSS * 32, wn = warp % ACROSS * 64, room = warp * 32 * S_LD;
 
-    [[unroll]] for (int j = 0; j < 4; j++) {
+    UNROLL for (int j = 0; j < 4; j++) {
         float v[16];
 
         barrier();
-        [[unroll]] for (int i = 0; i < 2; i++)
+        UNROLL for (int i = 0; i < 2; i++)
             coopMatStoreNV(sum[i][j], xs, uint(room + 16 * i * S_LD), uint(S_LD), false);
         barrier();
-        [[unroll]] for (int e = 0; e < 4; e++) {
+        UNROLL for (int e = 0; e < 4; e++) {
             const vec4 four = uintBitsToFloat(xs[room + lane * S_LD + e]);
 
-            [[unroll]] for (int k = 0; k < 4; k++)
+            UNROLL for (int k = 0; k < 4; k++)
                 v[4 * e + k] = four[k];
         }
         put_columns(p0 + uint(wm + lane), o0 + wn + 16 * j, v);
@@ -197,8 +204,8 @@ float sum[4][16];
 
 void clear()
 {
-    [[unroll]] for (int i = 0; i < 4; i++)
-        [[unroll]] for (int j = 0; j < 16; j++)
+    UNROLL for (int i = 0; i < 4; i++)
+        UNROLL for (int j = 0; j < 16; j++)
             sum[i][j] = 0;
 }
 
@@ -206,16 +213,16 @@ void multiply()
 {
     const int t = int(gl_LocalInvocationID.x), tx = t % (BN / 16), ty = t / (BN / 16);
 
-    [[dont_unroll]] for (int k8 = 0; k8 < BK / 8; k8++) {
+    ROLL for (int k8 = 0; k8 < BK / 8; k8++) {
         float a[4][8];
 
-        [[unroll]] for (int i = 0; i < 4; i++)
+        UNROLL for (int i = 0; i < 4; i++)
             a[i] = eight(xs[(ty * 4 + i) * X_LD + k8]);
-        [[unroll]] for (int k = 0; k < 8; k++) {
+        UNROLL for (int k = 0; k < 8; k++) {
             const float b0[8] = eight(ws[(k8 * 8 + k) * W_LD + tx * 2]), b1[8] = eight(ws[(k8 * 8 + k) * W_LD + tx * 2 + 1]);
 
-            [[unroll]] for (int i = 0; i < 4; i++)
-                [[unroll]] for (int j = 0; j < 8; j++) {
+            UNROLL for (int i = 0; i < 4; i++)
+                UNROLL for (int j = 0; j < 8; j++) {
                     sum[i][j] += a[i][k] * b0[j];
                     sum[i][8 + j] += a[i][k] * b1[j];
                 }
@@ -227,7 +234,7 @@ void finish(uint p0, int o0)
 {
     const int t = int(gl_LocalInvocationID.x), tx = t % (BN / 16), ty = t / (BN / 16);
 
-    [[unroll]] for (int i = 0; i < 4; i++)
+    UNROLL for (int i = 0; i < 4; i++)
         put_columns(p0 + uint(ty * 4 + i), o0 + tx * 16, sum[i]);
 }
 #endif
@@ -244,7 +251,7 @@ void main()
 
     if (p0 >= g.pixels)
         return;
-    [[unroll]] for (int i = 0; i < X_EACH; i++) {
+    UNROLL for (int i = 0; i < X_EACH; i++) {
         const uint p = min(p0 + uint(t / 4 + 64 * i), g.pixels - 1), line = p / uint(g.yw);
 
         mine[i].col = int(p - line * uint(g.yw)) * g.stride - g.pad_l;
@@ -259,12 +266,12 @@ void main()
 
         barrier();
         if (k0 >= 0) {
-            [[unroll]] for (int i = 0; i < X_EACH; i++) {
+            UNROLL for (int i = 0; i < X_EACH; i++) {
                 const int row = t / 4 + 64 * i;
 
                 xs[row * X_LD + t % 4] = NORM != 0 ? normalised(x_next[i], row) : x_next[i];
             }
-            [[unroll]] for (int i = 0; i < W_EACH; i++) {
+            UNROLL for (int i = 0; i < W_EACH; i++) {
                 const int at = t + 256 * i;
 
                 ws[at / (BN / 8) * W_LD + at % (BN / 8)] = w_next[i];
@@ -276,12 +283,12 @@ void main()
                 c -= g.cin;
                 tap++;
             }
-            [[unroll]] for (int i = 0; i < X_EACH; i++) {
+            UNROLL for (int i = 0; i < X_EACH; i++) {
                 const int q = tap < g.kh * g.kw ? under(mine[i], tap) : -1;
 
                 x_next[i] = q >= 0 ? x_8[(g.at[1] + uint(q) * g.x_ld + uint(c)) / 8] : uvec4(0);
             }
-            [[unroll]] for (int i = 0; i < W_EACH; i++) {
+            UNROLL for (int i = 0; i < W_EACH; i++) {
                 const int at = t + 256 * i, k = next + at / (BN / 8), o = output_of(o0 + at % (BN / 8) * 8);
 
                 w_next[i] = k < g.k && o < g.cout_pad ? weight_8[(g.at[3] + uint(k) * uint(g.cout_pad) + uint(o)) / 8] : uvec4(0);
