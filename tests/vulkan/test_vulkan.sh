@@ -73,10 +73,10 @@ self_test() { # CASES...
     [ -z "$layers" ] || check "$c: validation is silent" silent "$tmp/log"
   done
 }
-self_test "fp32 conv 3x3 16>16, 1x2x3 1/3" "fp16 conv 3x3 64>64, 1x1x1 1/4" "fp32 conv 3x3 12>18 1/2" \
-  "fp32 gated block 8, 1x1x1" "fp16 gated block 48, 2x3x5" "fp32 group norm 1/16" "fp16 layer norm 1/8" "fp16 attention 1/40" \
-  "fp32 rope 1/12" "fp32 lookup 1/6" "fp16 resize 1/2" "fp16 shuffle 1/8" "fp32 unshuffle 1/3" "fp16 map 1/60" "fp16 add 1/20" \
-  "fp32 step 1/8" "fp16 fill" "fp16 fwht 1/60" "fp32 pruned 1/2"
+self_test "fp32 conv 3x3 16>16, 1x2x3 1/3" "fp16 conv 3x3 64>64, 1x1x1 1/4" "fp32 conv 3x3 12>18" \
+  "fp32 gated block 8, 1x1x1" "fp16 gated block 48, 2x3x5" "fp32 group norm 4/16" "fp16 layer norm 1/8" "fp16 attention 4/40" \
+  "fp32 rope 2/12" "fp32 lookup 1/6" "fp16 resize 1/2" "fp16 shuffle 4/8" "fp32 unshuffle 1/3" "fp16 map 2/60" "fp16 add 1/20" \
+  "fp32 step 4/8" "fp16 fill" "fp16 fwht 2/60" "fp32 pruned 1/2"
 
 # A picture: the same as the CPU's, within what fp16 rounds; twice, because the second forward is recorded.
 head="{'descr': '<f4', 'fortran_order': False, 'shape': (40, 56, 3), }"
