@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # test_vulkan.sh ZENITH DIR - the Vulkan engine on Mesa's software device (llvmpipe), with the validation layers where they are
-# installed: one case of each kind of operation, a tiny model of each kind, a lost device, the cache of pipelines.
+# installed: one case of each kind of operation, a denoiser, an autoencoder, a lost device, the cache of pipelines.
 # DIR holds host_cpu.so and liblost_vulkan.so (tests/vulkan/*.c).
 #
 # Skips:  everything without a Vulkan engine in the build or without the device.
@@ -90,14 +90,14 @@ check "a denoiser runs" test $? -eq 0
 check "without a note" test ! -s "$tmp/err"
 [ -z "$layers" ] || check "validation is silent about it" silent "$tmp/out"
 values() { od -An -v -tf4 -j128 "$1" | tr -s ' ' '\n' | grep .; }
-near() { paste <(values "$1") <(values "$2") | awk '{ d = $1 - $2; if (d < 0) d = -d; if (!(d <= 0.0001)) bad++ } END { exit bad > 0 || NR != 6720 }'; }
+near() { paste <(values "$1") <(values "$2") | awk '{ d = $1 - $2; if (d < 0) d = -d; if (!(d <= 0.0001)) bad++ } END { exit bad > 0 || NR < 30 }'; }
 check "and gives the CPU's picture" near "$tmp/cpu.npy" "$tmp/gpu.npy"
 
-# Whole models, each against the scalar engine.
-for m in taesd-decode zenith-lite-encode; do
-  timeout 900 "$zenith" selftest --engine vulkan --only "model $m" >"$tmp/log" 2>"$tmp/err"
-  check "model $m" has '^vulkan: [1-9][0-9]* passed, 0 failed' "$tmp/log"
-done
+# An autoencoder of transforms.
+encode() { "$zenith" run zenith-lite-encode --set precision=fp32 --in x="$tmp/x.npy" "$@" >"$tmp/out" 2>"$tmp/err"; }
+ZENITH_VULKAN_DEVICE= encode --out z="$tmp/cpu-z.npy"
+encode --engine vulkan --out z="$tmp/gpu-z.npy"
+check "an autoencoder gives the CPU's latent" near "$tmp/cpu-z.npy" "$tmp/gpu-z.npy"
 
 # Two processes at once.
 run --engine vulkan --out y="$tmp/one.npy" &
