@@ -84,6 +84,7 @@ typedef struct zn_conv {
     int32_t pad_t, pad_l; /* zeros above and to the left; below and right: as y's size needs */
     bool up2;
     bool has_bias;
+    bool local;       /* an output depends on the pixels under its kernel alone, its rounding too: no Winograd */
     bool many_pixels; /* of a network for large pictures: a GPU may prepare the weights again in each run */
     bool quantised_x; /* int8, int4: a CPU may quantise x, too, as zn_quantise_input does, and multiply integers */
     zn_precision precision; /* of the model: how weights are stored and multiplied; set by zn_bind_pack */

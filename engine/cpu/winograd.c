@@ -97,7 +97,7 @@ static scheme scheme_of(const zn_kernels *k, const zn_conv *w)
 
 static bool fits(const zn_kernels *k, const zn_conv *w)
 {
-    if (!k->wino_in6 || w->kh != 3 || w->kw != 3 || w->groups != 1 || w->cin < 12 || w->cout < 8)
+    if (!k->wino_in6 || w->local || w->kh != 3 || w->kw != 3 || w->groups != 1 || w->cin < 12 || w->cout < 8)
         return false;
     if (w->stride == 2)
         return !w->up2 && w->cin >= 16 && w->cin <= ZN_ZEROS / 4;

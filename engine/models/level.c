@@ -18,9 +18,6 @@
 enum { PATCH = 2, SHRINK = 8, STEP = 16, N_EIGHTH = 2, MAX_WIDE = 4, HEADS = 3, N_OUT = 3 * HEADS };
 enum { USUAL_FIRST = 32, USUAL_WIDTH = 32, USUAL_WIDE = 48, USUAL_N_WIDE = 3 }; /* without a file */
 
-/* Kernels compute blocks of 4 or 6 pixels: halos are multiples of 12 pixels of most layers. */
-enum { HALO_UNIT = 6 * STEP };
-
 typedef struct network {
     int n_wide;
     zn_conv first, eighth[N_EIGHTH], down, wide[MAX_WIDE], up, join, head;
@@ -46,6 +43,16 @@ static int width_of(zn_binder *b, const char *name, int usual)
     return width;
 }
 
+/* A 3x3 convolution.  Winograd's algorithm rounds a pixel by what lies in its block of 6x6, so that after several layers it
+ * would depend on the tile's border far beyond the halo; and the denoiser on the memory that it had. */
+static zn_conv conv3(int cin, int cout)
+{
+    zn_conv w = zn_conv_same(3, cin, cout);
+
+    w.local = true;
+    return w;
+}
+
 static void bind(zn_binder *b, void *net)
 {
     network *m = net;
@@ -60,9 +67,9 @@ static void bind(zn_binder *b, void *net)
     wide = width_of(b, "down", USUAL_WIDE);
     if (b->status)
         return;
-    zn_bind_conv(b, &m->first, zn_conv_same(3, PATCH * PATCH * 3, first), "first");
+    zn_bind_conv(b, &m->first, conv3(PATCH * PATCH * 3, first), "first");
     for (int i = 0; i < N_EIGHTH; i++)
-        zn_bind_conv(b, &m->eighth[i], zn_conv_same(3, i ? width : first + 3, width), "eighth.%d", i);
+        zn_bind_conv(b, &m->eighth[i], conv3(i ? width : first + 3, width), "eighth.%d", i);
     zn_bind_conv(b, &m->down, (zn_conv){ .kh = 2, .kw = 2, .stride = 2, .cin = width, .cout = wide, .has_bias = true },
                  "down");
     for (; !b->status && (b->w ? zn_bind_has(b, "wide.%d.weight", m->n_wide) : m->n_wide < USUAL_N_WIDE); m->n_wide++) {
@@ -70,10 +77,10 @@ static void bind(zn_binder *b, void *net)
             zn_bind_fail(b, "there are more than %d convolutions 'wide'", MAX_WIDE);
             return;
         }
-        zn_bind_conv(b, &m->wide[m->n_wide], zn_conv_same(3, wide, wide), "wide.%d", m->n_wide);
+        zn_bind_conv(b, &m->wide[m->n_wide], conv3(wide, wide), "wide.%d", m->n_wide);
     }
     zn_bind_conv(b, &m->up, zn_conv_same(1, wide, width), "up");
-    zn_bind_conv(b, &m->join, zn_conv_same(3, width, width), "join");
+    zn_bind_conv(b, &m->join, conv3(width, width), "join");
     zn_bind_conv(b, &m->head, zn_conv_same(1, width, N_OUT), "head");
     /* A 3x3 convolution adds a pixel of its layer on either side; those of 1/16 lie on its lattice. */
     reach = PATCH + SHRINK * (N_EIGHTH + 1) + STEP * m->n_wide + STEP - 1;
@@ -83,7 +90,7 @@ static void bind(zn_binder *b, void *net)
                                  .grow = 1,
                                  .multiple = STEP,
                                  .padded = true,
-                                 .halo = zn_round_up(reach, HALO_UNIT) };
+                                 .halo = zn_round_up(reach, STEP) };
 }
 
 /* ---- forward ---------------------------------------------------------------------------------------- */
