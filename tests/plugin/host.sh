@@ -89,8 +89,8 @@ start_gui () {
   processes="$gimp_process $processes"
 }
 
-# undo_scm IN APPLIED GO UNDONE: shows IN, applies a filter, saves APPLIED; when
-# the file GO is there, saves UNDONE.
+# undo_scm IN APPLIED GO UNDONE: shows IN, applies a filter, saves APPLIED; whenever
+# the file GO is there, saves UNDONE and deletes GO.
 undo_scm () {
   if [ "$gimp" = 2 ]; then
     cat <<END
@@ -118,7 +118,10 @@ END
   fi
   cat <<END
   (save "$2")
-  (let wait () (if (not (file-exists? "$3")) (begin (gimp-displays-flush) (wait))))
-  (save "$4"))
+  (let again ()
+    (let wait () (if (not (file-exists? "$3")) (begin (gimp-displays-flush) (wait))))
+    (save "$4")
+    (file-delete "$3")
+    (again)))
 END
 }
