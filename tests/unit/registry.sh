@@ -26,6 +26,7 @@ plugin/screenshot.sh    tools/pictures.sh
 unit/registry.sh        tools/commands.sh
 unit/test_gpu_host.c    tests/cli/test_cuda.sh
 attack/large.c          tools/commands.sh
+attack/foreign.sh       tools/commands.sh
 '
 # name FILE: as the file that uses it writes it.
 name() { case $1 in attack/large.c) echo attack_large ;; *.c) basename "$1" .c ;; *) basename "$1" ;; esac; }
