@@ -15,8 +15,10 @@ zn_op_session (void)
 
   if (g_once_init_enter (&once))
     {
-      if (zn_session_open (&session, NULL))
-        g_error ("zenith: out of memory");
+      /* a moment later there may be memory; if there is none, GLib ends, too */
+      for (gint tries = 3; ! session; tries--)
+        if (zn_session_open (&session, NULL) && ! tries)
+          g_error ("zenith: out of memory");
       g_once_init_leave (&once, 1);
     }
 

@@ -19,28 +19,28 @@ static bool read_line(char line[LINE], const char *path)
 }
 
 /* Thousandths of a CPU; 0: no limit. */
-static long share(double quota, double period)
+static long share(long long quota, long long period)
 {
-    const double most = 1e6; /* more is no limit for anyone */
+    const double cpus = quota > 0 && period > 0 ? (double)quota / (double)period : 0;
 
-    return quota > 0 && period > 0 && quota / period < most ? (long)(1000 * quota / period + 0.5) : 0;
+    return cpus < 1e6 ? (long)(1000 * cpus + 0.5) : 0; /* more is no limit for anyone */
 }
 
 /* The limit of one folder: version 2 has "max" or "QUOTA PERIOD" in one file, version 1 a file for each. */
 static long limit_of(const char *folder, bool second)
 {
     char path[PATH + 32], line[LINE];
-    double quota;
+    long long quota;
     char *rest;
 
     snprintf(path, sizeof path, "%s/%s", folder, second ? "cpu.max" : "cpu.cfs_quota_us");
     if (!read_line(line, path))
         return 0;
-    quota = strtod(line, &rest);
+    quota = strtoll(line, &rest, 10);
     if (second)
-        return rest == line ? 0 : share(quota, strtod(rest, NULL));
+        return rest == line ? 0 : share(quota, strtoll(rest, NULL, 10));
     snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
-    return read_line(line, path) ? share(quota, strtod(line, NULL)) : 0;
+    return read_line(line, path) ? share(quota, strtoll(line, NULL, 10)) : 0;
 }
 
 static long smaller(long a, long b)

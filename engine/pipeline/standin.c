@@ -19,7 +19,7 @@ static bool may_stand_in(const zn_engine *e, zn_status s)
     return (s == ZN_E_DEVICE || s == ZN_E_MEMORY) && e->be->remote;
 }
 
-/* m's stand-in, with the same files and, if one was asked for that the CPU has, the same precision.  `why` m itself
+/* m's stand-in, with the same files and, if one was asked for that the CPU has, the same precision; else the CPU's own.  `why` m itself
  * cannot be used is added to the message if the stand-in cannot be opened either. */
 static zn_status open_stand_in(zn_model *m, const char *why, zn_error *err)
 {
@@ -32,9 +32,9 @@ static zn_status open_stand_in(zn_model *m, const char *why, zn_error *err)
     if (!m->cpu)
         s = zn_engine_open_cpu(&m->cpu, &other);
     if (!s && !m->stand_in) {
-        const bool same = m->asked && m->cpu->be->has_precision(m->cpu->dev, m->precision);
+        const bool has = m->cpu->be->has_precision(m->cpu->dev, m->precision);
 
-        open.precision = zn_precision_names[same ? m->precision : ZN_FP32];
+        open.precision = !m->asked ? NULL : zn_precision_names[has ? m->precision : ZN_FP32];
         s = zn_model_load(&m->stand_in, m->cpu, m->arch, &open, &other);
     }
     zn_turn_give(&m->opening);

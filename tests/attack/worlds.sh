@@ -25,7 +25,7 @@ expect() {
 p=$tmp/pipes
 no_file='not a file but a device, a pipe'
 mkdir "$p" "$p/pictures" "$p/shards"
-for f in x.npy prompt.txt tokenizer.json x.png x.jpg x.safetensors x.pth x.gguf manifest shards/m.safetensors.index.json \
+for f in x.npy prompt.txt tokenizer.json x.png x.jpg x.safetensors x.pth x.gguf shards/m.safetensors.index.json \
   shards/m-00001-of-00001.safetensors pictures/a.png pictures/b.jpg; do
   mkfifo "$p/$f"
 done
@@ -42,7 +42,7 @@ expect "FIFO: pictures to train with" 1 'no PNG or JPEG picture' "$zenith" train
   --batch 1 --steps 1 --out "$out/w.safetensors"
 expect "FIFO: pictures to teach with" 1 "zenith: " "$zenith" teach thing --with "$p/pictures" --without "$p/pictures" --whole \
   --weights "$golden/diffae.ckpt" --out "$out/thing.attributes.safetensors"
-expect "FIFO: a folder of a model that lacks all" 1 . "$zenith" info z-image "$p" --manifest "$p/manifest"
+expect "FIFO: a folder of a model that lacks all" 1 . "$zenith" info z-image "$p"
 mkfifo "$tmp/models/denoise-best.safetensors"
 expect "FIFO: an installed model" 1 'no weights' "$zenith" run denoise-best --in "x=$tmp/x.npy" --out "y=$out/y.npy"
 
@@ -50,7 +50,7 @@ have_batch=
 [ ! -x "$batch" ] || ! command -v convert >/dev/null || have_batch=1
 if [ -n "$have_batch" ]; then
   go="$batch --model fast --set sigma=30"
-  convert "$root/samples/chelsea.png" -resize '64x48!' -strip "PNG24:$tmp/in/a.png"
+  convert "$root/docs/samples/chelsea.png" -resize '64x48!' -strip "PNG24:$tmp/in/a.png"
   convert "$tmp/in/a.png" -quality 90 "$tmp/in/b.jpg"
   expect "FIFO: pictures" 1 'x.png: it is not a regular file' $go "$p/x.png" "$p/x.jpg" "$out"
   mkdir "$tmp/journal"

@@ -52,8 +52,8 @@ result $? "the attribute is in the user's folder" "$(find . -name '*.attributes.
 "$zenith" info "$file" >info 2>&1 && grep -q '^F32 *\[1, 24\] directions' info && grep -q '^F32 *\[24\] std' info && grep -q '^F32 *\[1\] step' info && grep -q '^F32 *\[1\] guide' info
 result $? "with directions, deviations, step and guidance" "$(cat info)"
 # The last numbers: guide after the 24 of the direction, step at the end; 0.3 sqrt(24) of the way with guidance 2.
-numbers=$(tail -c 296 "$file" | od -A n -t f4 -v | xargs)
-echo "$numbers" | awk '{ exit !(NF == 74 && $25 == 2 && $74 > 1.469 && $74 < 1.47 && $1 != $26 && $26 != $50) }'
+numbers=$(tail -c 296 "$file" | LC_ALL=C od -A n -t f4 -v | xargs)
+echo "$numbers" | LC_ALL=C awk '{ exit !(NF == 74 && $25 == 2 && $74 > 1.469 && $74 < 1.47 && $1 != $26 && $26 != $50) }'
 result $? "and their values" "$numbers"
 grep -aq '"names":"light","model":"tiny"' "$file"
 result $? "and says its name and its model" "$(head -c 100 "$file" | tr -d '\0')"

@@ -296,7 +296,8 @@ test_engines_agree (void)
       gfloat     *a        = apply (filters[j].name, filters[j].settings, in, NULL, NULL);
       gfloat     *b        = apply (filters[j].name, settings, in, NULL, NULL);
 
-      CHECK (difference (a, b, 75 * 60 * 4) < 1e-3, "%s: %g off", settings,
+      /* a CPU may compute in fp16 by itself, where it stays within a level of 8 bits */
+      CHECK (difference (a, b, 75 * 60 * 4) < 1.0 / 255.0, "%s: %g off", settings,
              difference (a, b, 75 * 60 * 4));
       g_free (a);
       g_free (b);

@@ -25,7 +25,7 @@ set_up "zenith-gimp$gimp"
 cd "$work" || exit 1
 . "$here/host.sh"
 image -size 96x64 gradient:orange-navy -seed 7 -attenuate 0.7 +noise Gaussian -depth 8 $plain "PNG24:in/rgb.png" &&
-image "$source_dir/samples/astronaut.png" -crop 200x200+124+24 +repage $plain "PNG24:in/portrait.png" ||
+image "$source_dir/docs/samples/astronaut.png" -crop 200x200+124+24 +repage $plain "PNG24:in/portrait.png" ||
   { not_ok pictures "ImageMagick cannot make the test pictures"; finish; }
 python3 "$source_dir/tools/make_tiny_zimage.py" "$work/z-image" || { not_ok pictures "no tiny Z-Image"; finish; }
 
