@@ -98,11 +98,12 @@ make_pictures () {
     { not_ok pictures "ImageMagick cannot make the test pictures"; finish; }
   python3 "$source_dir/tools/make_tiny_zimage.py" "$work/z-image" ||
     { not_ok pictures "the tiny Z-Image could not be made"; finish; }
-  # Pictures of the face model's size, to teach with.
+  # Faces to teach with: the same one, brighter and darker.
   mkdir -p "$work/in/bright" "$work/in/dark"
   for n in 1 2 3 4 5 6; do
-    image -size 128x128 -seed "$n" plasma:white-gray60 $plain "PNG24:$work/in/bright/$n.png" &&
-    image -size 128x128 -seed "$n" plasma:gray40-black $plain "PNG24:$work/in/dark/$n.png" ||
+    portrait="$source_dir/docs/samples/astronaut.png -crop 200x200+$((120 + n))+$((20 + n)) +repage"
+    image $portrait -modulate $((120 + 2 * n)) $plain "PNG24:$work/in/bright/$n.png" &&
+    image $portrait -modulate $((60 + 2 * n)) $plain "PNG24:$work/in/dark/$n.png" ||
       { not_ok pictures "ImageMagick cannot make pictures to teach with"; finish; }
   done
   echo 'This is no weight file.' >"$work/in/text.safetensors"
