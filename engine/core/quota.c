@@ -23,7 +23,7 @@ static long share(long long quota, long long period)
 {
     const double cpus = quota > 0 && period > 0 ? (double)quota / (double)period : 0;
 
-    return cpus < 1e6 ? (long)(1000 * cpus + 0.5) : 0; /* more is no limit for anyone */
+    return cpus < 65536 ? (long)(1000 * cpus + 0.5) : 0; /* more is no limit for anyone */
 }
 
 /* The limit of one folder: version 2 has "max" or "QUOTA PERIOD" in one file, version 1 a file for each. */
