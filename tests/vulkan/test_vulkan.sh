@@ -111,7 +111,7 @@ check "two processes: the first" cmp "$tmp/gpu.npy" "$tmp/one.npy"
 real=$(ldconfig -p 2>/dev/null | sed -n 's/.*libvulkan\.so\.1 .*=> //p' | head -n 1)
 if [ -e "$dir/liblost_vulkan.so" ] && [ -n "$real" ]; then
   mkdir "$tmp/lost" && cp "$dir/liblost_vulkan.so" "$tmp/lost/libvulkan.so.1"
-  for at in 0 1; do # how many there are depends on the speed of the device
+  for at in 0; do # of a small picture there may be one alone
     REAL_VULKAN=$real LOST_AT=$at LD_LIBRARY_PATH=$tmp/lost run --engine vulkan --out y="$tmp/lost.npy"
     check "lost at submission $at: the CPU finishes" near "$tmp/cpu.npy" "$tmp/lost.npy"
     check "lost at submission $at: and it is said" has 'the device was lost; done with the (neon|avx2|avx512|scalar) engine instead' "$tmp/err"
