@@ -3,6 +3,8 @@
 #ifndef ZN_MODEL_H
 #define ZN_MODEL_H
 
+#include <stdatomic.h>
+
 #include "../handle.h"
 #include "../models/arch.h"
 
@@ -52,7 +54,7 @@ struct zn_model {
     zn_turn opening; /* of the next two */
     zn_engine *cpu;
     zn_model *stand_in;
-    bool stood_in; /* it did the last run */
+    atomic_bool stood_in; /* it did the last run; several threads may run a model */
 };
 
 extern const zn_arch *const zn_composites[]; /* NULL ends; composites.c */
