@@ -103,8 +103,8 @@ static void test_plain_tiles(const options *o, const zn_backend *b)
     void *dev = NULL;
     int fails = 0;
 
-    if (!b->conv_inputs || b->open(&dev, 1, NULL))
-        return;
+    if (o->every > 1 || !b->conv_inputs || b->open(&dev, 1, NULL))
+        return; /* emulated: plain C is the same on every architecture */
     b->close(dev);
     newest = b;
     tiled.open = open_tiles;
