@@ -4,8 +4,8 @@
 
     python3 tools/golden_zenith.py tests/data/golden
 
-Written from the description in docs/zenith.md alone, in the plainest form: transforms are products with explicit
-Hadamard matrices, gates are written out per pixel.  Each case is CASE.safetensors (half precision or 8-bit floats,
+Written from the descriptions (docs/zenith.md, the heads of engine/models/zenith/), not from the code, in the plainest
+form: transforms are products with explicit Hadamard matrices, gates are written out per pixel.  Each case is CASE.safetensors (half precision or 8-bit floats,
 which the reference then uses) and CASE.golden.safetensors with the input and the output, H x W x C.
 """
 import sys

@@ -38,7 +38,7 @@ HEAD = """# What the small autoencoders lose
 `zenith`, `zenith-lite` and `zenith-tae` store 16 values for every square of 8x8 pixels, which has 192. Small text, fine
 texture and grids of one pixel do not fit. These are the squares that `zenith` reproduces worst, of {count} pictures that none of
 the three was trained on, at 100 %: the original, `zenith`, `zenith-lite`, `zenith-tae`. Made by `tools/latents_page.py`; the
-mean over Kodak24 is in [zenith.md](zenith.md#the-trained-autoencoders).
+mean over Kodak24 is in [its card](../models/zenith.md).
 
 | picture | zenith: dB, SSIM | zenith-lite | zenith-tae | its worst square, zenith: dB |
 |---|---|---|---|---|
