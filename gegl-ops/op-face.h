@@ -168,7 +168,7 @@ zn_status zn_op_face_sample (const ZnOpFaceRun *run, guint seed, gint latent_ste
 
 /* ---- attributes ------------------------------------------------------------ */
 
-/* Of an attribute file (docs/diffae.md). */
+/* Of an attribute file (docs/scripting.md). */
 typedef struct
 {
   gfloat *shift; /* [code]: what amount 1 adds to a code; freed with gegl_free() */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What tiles change in the large autoencoders (docs/vae.md): the result in tiles compared with that in one piece;
+"""What tiles change in the large autoencoders (docs/speed/cpu.md): the result in tiles compared with that in one piece;
 seams, time, memory.
 
     tools/vae_tiles.py HALF WxH [--width N] [--memory MIB] [--alone] [--gegl] [--zenith PROGRAM]
