@@ -350,6 +350,16 @@ void zn_fill(zn_ctx *c, zn_tensor y, const float *value)
     leave(c, 0, start, "fill %d @%dx%d", y.c, y.w, y.h);
 }
 
+/* ---- those of special.h ------------------------------------------------------------------------------------ */
+
+/* Fails, also in a dry run, where there is no such operation.  In place of a remote engine the CPU can do it. */
+static bool has_special(zn_ctx *c, bool has)
+{
+    if (!has)
+        zn_ctx_fail(c, ZN_E_DEVICE, "the engine %s has no operation for this kind of network", c->be->name);
+    return has;
+}
+
 void zn_transform(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_fwht *w)
 {
     static const char *const name[] = { "channels", "rows", "columns" };
@@ -364,10 +374,30 @@ void zn_transform(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_fwht *w)
     lines = along_c ? (double)zn_pixels(x) * w->n : elements(x);
     for (int len = 1; len < w->n; len *= 2)
         macs += 0.5 * rounds * lines; /* an addition is half a multiply-add */
-    if (!enter(c, macs, elements(x) + elements(y), &start))
+    if (!has_special(c, c->be->special && c->be->special->fwht) || !enter(c, macs, elements(x) + elements(y), &start))
         return;
-    c->be->fwht(c->dev, y, x, w);
+    c->be->special->fwht(c->dev, y, x, w);
     leave(c, macs, start, "%s%d fwht %s %d @%dx%d", w->slm ? "slm " : "", rounds, name[w->axis], w->n, y.w, y.h);
+}
+
+/* As special.h states it, with the operations of every backend. */
+static void gated_parts(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_gated *w)
+{
+    const zn_norm norm = { .kind = ZN_LAYER_NORM, .c = x.c, .eps = w->eps };
+    const size_t mark = zn_mark(c->arena);
+    zn_tensor u = zn_new(c, x.n, x.h, x.w, x.c), wide = zn_new(c, x.n, x.h, x.w, 2 * x.c);
+    zn_tensor both = zn_new(c, x.n, x.h, x.w, 2 * x.c);
+
+    zn_normalise(c, u, x, &norm, (zn_tail){ 0 });
+    zn_conv2d(c, wide, u, &w->pw1, (zn_tail){ 0 });
+    zn_conv2d(c, both, wide, &w->dw, (zn_tail){ 0 });
+    zn_combine(c, u, zn_slice(both, 0, x.c), zn_slice(both, x.c, x.c), ZN_MUL, (zn_tail){ 0 });
+    zn_conv2d(c, y, u, &w->pw2, (zn_tail){ .residual = &x });
+    zn_normalise(c, u, y, &norm, (zn_tail){ 0 });
+    zn_conv2d(c, wide, u, &w->pw3, (zn_tail){ 0 });
+    zn_combine(c, u, zn_slice(wide, 0, x.c), zn_slice(wide, x.c, x.c), ZN_MUL, (zn_tail){ 0 });
+    zn_conv2d(c, y, u, &w->pw4, (zn_tail){ .residual = &y });
+    zn_reset(c->arena, mark);
 }
 
 void zn_gated_block(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_gated *w)
@@ -376,9 +406,13 @@ void zn_gated_block(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_gated *w)
 
     assert(same_shape(x, y) && x.c <= ZN_GATED_MAX_C && (c->status || x.data != y.data));
     assert(w->pw1.cin == x.c && w->pw1.cout == 2 * x.c && w->dw.groups == 2 * x.c && w->pw2.cin == x.c);
+    if (!c->be->special || !c->be->special->gated) {
+        gated_parts(c, y, x, w);
+        return;
+    }
     if (!enter(c, macs, 2 * elements(x), &start))
         return;
-    c->be->gated(c->dev, y, x, w);
+    c->be->special->gated(c->dev, y, x, w);
     leave(c, macs, start, "gated block %d @%dx%d", x.c, x.w, x.h);
 }
 
@@ -391,17 +425,21 @@ void zn_prune(zn_ctx *c, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_prun
     assert(mask.n == x.n && mask.h == x.h && mask.w == x.w && mask.c == x.c / 8);
     gate.weight = NULL; /* two steps, so that a profile shows what pruning saves */
     eyes.scale = NULL;
+    if (!has_special(c, c->be->special && c->be->special->pruned))
+        return;
     if (!enter(c, 0, elements(x), &start)) {
         enter(c, macs, elements(x) + elements(y), &start);
         return;
     }
-    c->be->pruned(c->dev, y, mask, x, &gate);
+    c->be->special->pruned(c->dev, y, mask, x, &gate);
     leave(c, 0, start, "gate %d @%dx%d", y.c, y.w, y.h);
     if (!enter(c, macs, elements(x) + elements(y), &start))
         return;
-    c->be->pruned(c->dev, y, mask, x, &eyes);
+    c->be->special->pruned(c->dev, y, mask, x, &eyes);
     leave(c, macs, start, "pruned 3x3 %d @%dx%d", y.c, y.w, y.h);
 }
+
+/* ---- between host and device -------------------------------------------------------------------------------- */
 
 void zn_upload(zn_ctx *c, zn_tensor y, const float *x)
 {

@@ -187,6 +187,8 @@ static double cpu_peak(void *dev, zn_precision p)
     return sum * 1e-9;
 }
 
+static const zn_special special = { .gated = zn_cpu_gated, .fwht = zn_cpu_fwht, .pruned = zn_cpu_pruned };
+
 #define ZN_CPU_BACKEND(isa_name, isa, text)                                                                            \
     static zn_status open_##isa_name(void **dev, int n_threads, zn_error *err)                                         \
     {                                                                                                                  \
@@ -235,9 +237,7 @@ static double cpu_peak(void *dev, zn_precision p)
         .binary = zn_cpu_binary,                                                                                       \
         .step = zn_cpu_step,                                                                                           \
         .fill = zn_cpu_fill,                                                                                           \
-        .gated = zn_cpu_gated,                                                                                         \
-        .fwht = zn_cpu_fwht,                                                                                           \
-        .pruned = zn_cpu_pruned,                                                                                       \
+        .special = &special,                                                                                           \
         .peak = cpu_peak,                                                                                              \
     }
 

@@ -4,6 +4,7 @@
 #define ZN_DEVICE_H
 
 #include "../core/arena.h"
+#include "../special.h"
 #include "kernels.h"
 
 enum {

@@ -293,7 +293,7 @@ typedef ZN_DECL_ROPE(zn_rope_fn);
     void name(float *y, const float *x, const float *predicted, const float coef[ZN_STEP_COEFS], float clip, size_t n)
 typedef ZN_DECL_STEP(zn_step_fn);
 
-/* Walsh-Hadamard transforms H (backend.h) of lines: y = H diag(gate) x in each of `width` columns, whole vectors; with
+/* Walsh-Hadamard transforms H (special.h) of lines: y = H diag(gate) x in each of `width` columns, whole vectors; with
  * perm, line perm[i] of x is taken for line i.  Line i of x, sums, y is `step` floats after line i-1.  sums has room for n
  * lines of intermediate sums: it may be y, and so may x if there is no perm. */
 typedef struct zn_lines {

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "../backend.h"
+#include "../special.h"
 
 /* zn_tail with the residual resolved: y = post(residual + gain * pre(acc)); gain is never 0 here. */
 typedef struct zn_cuda_tail {

@@ -71,6 +71,8 @@ static double cuda_peak(void *dev, zn_precision p)
     return best;
 }
 
+static const zn_special special = { .gated = zn_cuda_gated, .fwht = zn_cuda_fwht, .pruned = zn_cuda_pruned };
+
 const zn_backend zn_backend_cuda = {
     .abi = ZN_BACKEND_ABI,
     .name = "cuda",
@@ -123,8 +125,6 @@ const zn_backend zn_backend_cuda = {
     .binary = zn_cuda_binary,
     .step = zn_cuda_step,
     .fill = zn_cuda_fill,
-    .gated = zn_cuda_gated,
-    .fwht = zn_cuda_fwht,
-    .pruned = zn_cuda_pruned,
+    .special = &special,
     .peak = cuda_peak,
 };

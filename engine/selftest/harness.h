@@ -16,6 +16,7 @@
 #ifndef ZN_HARNESS_H
 #define ZN_HARNESS_H
 
+#include "../special.h"
 #include "selftest.h"
 
 #include <math.h>

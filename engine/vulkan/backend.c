@@ -153,6 +153,8 @@ static double vulkan_peak(void *dev, zn_precision p)
     return best;
 }
 
+static const zn_special special = { .gated = zn_vk_gated, .fwht = zn_vk_fwht, .pruned = zn_vk_pruned };
+
 const zn_backend zn_backend_vulkan = {
     .abi = ZN_BACKEND_ABI,
     .name = "vulkan",
@@ -200,8 +202,6 @@ const zn_backend zn_backend_vulkan = {
     .binary = zn_vk_binary,
     .step = zn_vk_step,
     .fill = zn_vk_fill,
-    .gated = zn_vk_gated,
-    .fwht = zn_vk_fwht,
-    .pruned = zn_vk_pruned,
+    .special = &special,
     .peak = vulkan_peak,
 };

@@ -8,8 +8,8 @@
 #ifndef ZN_VULKAN_H
 #define ZN_VULKAN_H
 
-#include "../backend.h"
 #include "../core/ints.h"
+#include "../special.h"
 #include "driver.h"
 
 enum {

@@ -102,7 +102,7 @@ static void once(const bench_run *r)
     case FWHT_C:
     case FWHT_W:
     case FWHT_H:
-        r->b->fwht(r->dev, r->y, r->x, &r->fwht);
+        r->b->special->fwht(r->dev, r->y, r->x, &r->fwht);
         break;
     default:
         r->b->norm(r->dev, r->y, r->x, &r->norm, r->kind == ADAPTIVE ? &r->modulation : NULL, t);

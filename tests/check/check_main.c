@@ -390,7 +390,19 @@ static void bad_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn
 
 static void bad_gated(void *dev, zn_tensor y, zn_tensor x, const zn_gated *w)
 {
-    whole->gated(dev, y, x, w);
+    whole->special->gated(dev, y, x, w);
+    spoil(y);
+}
+
+static void bad_fwht(void *dev, zn_tensor y, zn_tensor x, const zn_fwht *w)
+{
+    whole->special->fwht(dev, y, x, w);
+    spoil(y);
+}
+
+static void bad_pruned(void *dev, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w)
+{
+    whole->special->pruned(dev, y, mask, x, w);
     spoil(y);
 }
 
@@ -518,7 +530,9 @@ static void ignore(void *cookie, const char *name, bool ok, const char *detail)
 
 static void prove(const options *o, const zn_backend *b)
 {
-    zn_backend broken[20];
+    static const zn_special gated = { .gated = bad_gated }, fwht = { .fwht = bad_fwht },
+                            pruned = { .pruned = bad_pruned };
+    zn_backend broken[22];
     static const struct {
         const char *what, *group;
     } list[] = {
@@ -532,6 +546,7 @@ static void prove(const options *o, const zn_backend *b)
         { "end of a tensor", "conv" },  { "number of threads", "conv" },
         { "gate of a norm", "norm" },   { "causal attention", "attention" },
         { "broadcast", "elementwise" }, { "group norm in parts", "norm" },
+        { "transform", "fwht" },        { "pruned convolution", "pruned" },
     };
     int n = (int)(sizeof broken / sizeof broken[0]);
 
@@ -549,7 +564,7 @@ static void prove(const options *o, const zn_backend *b)
     broken[9].binary = bad_binary;
     broken[10].step = bad_step;
     broken[11].fill = bad_fill;
-    broken[12].gated = bad_gated;
+    broken[12].special = &gated;
     broken[13].conv2d = bad_tail;
     broken[14].conv2d = bad_end;
     broken[15].conv2d = bad_threads;
@@ -557,6 +572,8 @@ static void prove(const options *o, const zn_backend *b)
     broken[17].attention = bad_causal;
     broken[18].binary = bad_broadcast;
     broken[19].group_scales = bad_group_scales;
+    broken[20].special = &fwht;
+    broken[21].special = &pruned;
     whole = b;
     for (int i = 0; i < n; i++) {
         bool ok = zn_selftest_fails(&broken[i], o->threads, list[i].group, ignore, NULL) > 0;
