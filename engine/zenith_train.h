@@ -27,9 +27,9 @@ extern "C" {
 typedef struct zn_trainer zn_trainer;
 
 typedef struct zn_train_options { /* 0 or NULL is the default, in brackets */
-    const char *model;   /* zenith-ae, zenith-prune, conv-baseline-ae; zenith-taesd, zenith-lite, zenith-spectral,
+    const char *model;   /* zenith-ae, zenith-prune, conv-baseline-ae; zenith-taesd, zenith-lite-doc, zenith-spectral,
                  * vanilla-taesd: encoder and decoder in one file; denoise-fast, denoise-balanced, denoise-best;
-                 * zenith, and zenith-lite from weights of the same layout; template */
+                 * zenith, zenith-lite, from weights; template */
     const char *task;    /* restore, or one damage alone: restore-gaussian, restore-shot, restore-blur; reconstruct
                 * (of wavelets, or of pictures); denoise (pictures) [restore; of a denoiser: denoise] */
     const char *weights; /* where to start from [the seed]; a denoiser and zenith need it */
@@ -66,6 +66,8 @@ typedef struct zn_train_report {
 
 ZN_API zn_status zn_trainer_open(zn_trainer **out, zn_engine *engine, const zn_train_options *o, zn_error *err);
 ZN_API void zn_trainer_close(zn_trainer **t);
+/* "", or a sentence about what was opened: it has another name now. */
+ZN_API const char *zn_trainer_note(const zn_trainer *t);
 ZN_API int64_t zn_trainer_parameters(const zn_trainer *t);
 
 /* A picture to learn from instead of wavelets: R'G'B', 0..1, copied as 8 bits.  At least as large as the

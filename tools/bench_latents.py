@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""CPU time of the small autoencoders compared with TAESD's, round trip of one picture: the table of docs/zenith.md.
+"""CPU time of the small autoencoders compared with TAESD's, round trip of one picture: the table of docs/autoencoders.md.
 
     tools/bench_latents.py [ENCODER[:DECODER]...] [--size 512x512] [--rounds 5] [--threads 1,all] [--zenith PROGRAM]
 

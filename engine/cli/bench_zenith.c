@@ -117,7 +117,7 @@ static int taesd_table(zn_engine *engine)
         bool folds;
     } rows[] = { { "vanilla-taesd", 5644, 48.6, false },
                  { "zenith-taesd", 2220, 48.6, false },
-                 { "zenith-lite", 1455, 17.4, true },
+                 { "zenith-lite-doc", 1455, 17.4, true },
                  { "zenith-spectral", 11785, 17.4, true } };
     static const zn_value unfolded = { "fold", 0 };
     double first = 0;

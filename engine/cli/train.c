@@ -18,7 +18,7 @@
 static const char help[] =
     "zenith train MODEL --out FILE.safetensors [options]\n"
     "\n"
-    "  MODEL            zenith-ae, zenith-prune, conv-baseline-ae; zenith-taesd, zenith-lite, "
+    "  MODEL            zenith-ae, zenith-prune, conv-baseline-ae; zenith-taesd, zenith-lite-doc, "
     "zenith-spectral,\n"
     "                   vanilla-taesd (encoder and decoder); template.  On --pictures: denoise-fast, -balanced, "
     "-best,\n"
@@ -295,6 +295,8 @@ int cmd_train(int argc, char **argv)
         zn_engine_close(&engine);
         return fail("%s", err.text);
     }
+    if (*zn_trainer_note(t))
+        fprintf(stderr, "zenith: %s\n", zn_trainer_note(t));
     signal(SIGINT, interrupt);
     if (s.pictures)
         status = read_album(t, s.pictures);

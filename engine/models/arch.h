@@ -182,8 +182,8 @@ typedef struct zn_arch {
     zn_model_info info;
     size_t size; /* of the struct that bind fills, zeroed before */
     bool (*recognise)(const zn_weights *w, char *what, size_t size);
-    /* NULL, or another network whose weights may have the same name: what the file holds decides. */
-    const struct zn_arch *also;
+    /* NULL, or the network that had this id and this name of weights before: a file of it is run as before, with a note. */
+    const struct zn_arch *formerly;
     void (*bind)(zn_binder *b, void *net);
     void (*forward)(zn_ctx *c, const void *net, const zn_call *call);
     /* Fills the sizes of out[]; false: these inputs do not fit.  NULL: an image model, see geometry. */

@@ -16,16 +16,18 @@
     X(upscale_small_x2)                                                                                                \
     X(upscale_small_x3)                                                                                                \
     X(upscale_small_x4)                                                                                                \
-    X(zenith_taesd_encode)                                                                                             \
-    X(zenith_taesd_decode)                                                                                             \
+    X(zenith_encode)                                                                                                   \
+    X(zenith_decode)                                                                                                   \
     X(zenith_lite_encode)                                                                                              \
     X(zenith_lite_decode)                                                                                              \
+    X(zenith_taesd_encode)                                                                                             \
+    X(zenith_taesd_decode)                                                                                             \
+    X(zenith_lite_doc_encode)                                                                                          \
+    X(zenith_lite_doc_decode)                                                                                          \
     X(zenith_spectral_encode)                                                                                          \
     X(zenith_spectral_decode)                                                                                          \
     X(vanilla_taesd_encode)                                                                                            \
     X(vanilla_taesd_decode)                                                                                            \
-    X(zenith_encode)                                                                                                   \
-    X(zenith_decode)                                                                                                   \
     X(zenith_ae)                                                                                                       \
     X(zenith_prune)                                                                                                    \
     X(conv_baseline)                                                                                                   \

@@ -325,12 +325,15 @@ static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const
     zn_weights *w = NULL;
     zn_precision precision;
     zn_status s = ZN_OK;
+    const zn_arch *called = NULL;
     char what[96];
 
     if (a->info.weights && (!a->parts || a->half_unless)) /* a composite's own decide its precision alone */
         s = open_weights(&w, a, open->files, open->n_files, err);
-    if (!s && w && a->also && !a->recognise(w, what, sizeof what) && a->also->recognise(w, what, sizeof what))
-        a = a->also;
+    if (!s && w && a->formerly && a->formerly->recognise(w, what, sizeof what)) {
+        called = a;
+        a = a->formerly;
+    }
     if (!s)
         s = zn_precision_choose(&precision, engine, a, w, open->precision, err);
     if (a->parts)
@@ -338,6 +341,7 @@ static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const
     if (!s && !(m = zn_model_new(engine, a, open, err)))
         s = ZN_E_MEMORY;
     if (!s) {
+        m->called = called;
         m->precision = m->asked || engine->be->remote ? precision : cpu_precision(engine, a);
         m->plan_only = open->plan_only;
         s = open_parts(m, open, err);

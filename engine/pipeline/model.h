@@ -22,6 +22,7 @@ typedef struct zn_need { /* bytes */
 
 struct zn_model {
     const zn_arch *arch;
+    const zn_arch *called; /* NULL, or the one that was asked for: its name was this one's before (zn_arch.formerly) */
     zn_engine *engine;
     zn_precision precision;
     bool asked;          /* the precision was asked for, not chosen */

@@ -81,7 +81,7 @@ static void add_note(zn_error *note, const char *text)
 {
     const size_t len = strlen(note->text);
 
-    snprintf(note->text + len, sizeof note->text - len, ". %s", text);
+    snprintf(note->text + len, sizeof note->text - len, "%s%s", len ? ". " : "", text);
     zn_cut(note->text, sizeof note->text - 1);
 }
 
@@ -108,13 +108,12 @@ static zn_status run_stand_in(zn_model *m, const zn_request *q, const char *why,
     return s;
 }
 
-zn_status zn_request_run(zn_model *m, const zn_request *q, zn_error *err)
+/* On the model, or on its stand-in. */
+static zn_status run(zn_model *m, const zn_request *q, zn_error *err)
 {
     zn_error why = { "" };
     zn_status s;
 
-    if (q->job && q->job->note)
-        q->job->note->text[0] = 0;
     if (*m->failed.text)
         return run_stand_in(m, q, m->failed.text, err);
     m->stood_in = false;
@@ -132,4 +131,22 @@ zn_status zn_request_run(zn_model *m, const zn_request *q, zn_error *err)
         why = *err;
     zn_cut(why.text, MAX_WHY);
     return run_stand_in(m, q, why.text, err);
+}
+
+zn_status zn_request_run(zn_model *m, const zn_request *q, zn_error *err)
+{
+    zn_error *note = q->job ? q->job->note : NULL, named;
+    const zn_model *as;
+    zn_status s;
+
+    if (note)
+        note->text[0] = 0;
+    s = run(m, q, err);
+    as = m->called || !m->stand_in ? m : m->stand_in;
+    if (!s && note && as->called) {
+        zn_fail(&named, ZN_OK, "these are weights of %s, which was called %s before", as->arch->info.id,
+                as->called->info.id);
+        add_note(note, named.text);
+    }
+    return s;
 }

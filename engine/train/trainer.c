@@ -35,6 +35,7 @@ struct zn_trainer {
     zn_act act;
     char model[32], activation[8];
     const char *family; /* the name under which its architectures are found */
+    char note[160];     /* "", or a sentence about the model's name */
     bool from_pictures; /* it cannot be trained on wavelets */
     float *view;        /* NULL, or how its latents are shown: view.weight [3][view_z], view.bias [3]; not trained */
     int view_z;
@@ -87,7 +88,7 @@ static zn_status choose_variant(zn_trainer *t, const zn_arch *a, zn_error *err)
         return zn_fail(err, ZN_E_USAGE, "%s has no activation or windows to choose", t->model);
     if (t->o.activation && !(t->act = zn_act_named(t->o.activation)))
         return zn_fail(err, ZN_E_USAGE, "the activation '%.40s' is not one of relu, silu, gelu", t->o.activation);
-    t->meta[n++] = "model", t->meta[n++] = t->model;
+    t->meta[n++] = "model", t->meta[n++] = *t->note ? t->family : t->model;
     if (t->o.residual)
         t->meta[n++] = "residual", t->meta[n++] = "1";
     if (t->act) {
@@ -99,12 +100,24 @@ static zn_status choose_variant(zn_trainer *t, const zn_arch *a, zn_error *err)
     return ZN_OK;
 }
 
-/* The weights of one name can be those of several networks: zenith-lite is one of the first document's, and a trained one.  The
- * file decides. */
-static const char *family_of(const char *model, const zn_weights *w)
+/* The name that the network of these weights has now, if `model` was its name before; without a file too, where only that one is
+ * trained without.  NULL: it was not. */
+static const char *renamed(const char *model, const zn_weights *w)
 {
+    const zn_arch *a = model ? zn_trained_at(model, 0) : NULL, *old = a ? a->formerly : NULL;
     char what[96];
 
+    return old && (w ? old->recognise(w, what, sizeof what) : a->train->from_weights) ? old->info.weights : NULL;
+}
+
+/* Weights of another name can be those of the same network: the file decides. */
+static const char *family_of(const char *model, const zn_weights *w)
+{
+    const char *now = renamed(model, w);
+    char what[96];
+
+    if (now)
+        return now;
     for (int i = 0; w && model && zn_archs[i]; i++) {
         const zn_arch *a = zn_archs[i];
         const zn_training *how = a->train;
@@ -129,6 +142,9 @@ static zn_status check_options(zn_trainer *t, const zn_train_options *o, const z
         return refuse_model(o->model ? o->model : "", err);
     snprintf(t->model, sizeof t->model, "%s", o->model);
     t->family = a->info.weights;
+    if (renamed(o->model, w))
+        snprintf(t->note, sizeof t->note, "the network that was called %s before is now called %s", o->model,
+                 t->family);
     t->from_pictures = a->train->from_weights;
     t->o = *o;
     if ((s = choose_task(t, a, err)) || (s = choose_variant(t, a, err)))
@@ -305,6 +321,11 @@ void zn_trainer_close(zn_trainer **trainer)
     free(t->adam.v);
     free(t);
     *trainer = NULL;
+}
+
+const char *zn_trainer_note(const zn_trainer *t)
+{
+    return t->note;
 }
 
 int64_t zn_trainer_parameters(const zn_trainer *t)

@@ -100,7 +100,7 @@ kernels run --engine cuda --set precision=fp32 --out y="$tmp/ok.npy"
 check "and float32 if asked" test "$(grep -c '_f16' "$tmp/log5")" -eq 0
 ZENITH_PRECISION=fp32 kernels run --engine cuda --out y="$tmp/ok.npy"
 check "or if the environment says so" test "$(grep -c '_f16' "$tmp/log5")" -eq 0
-kernels "$zenith" run zenith-lite-encode --weights random: --engine cuda --in x="$tmp/x.npy" --out z="$tmp/z.npy" 2>"$tmp/err"
+kernels "$zenith" run zenith-lite-doc-encode --weights random: --engine cuda --in x="$tmp/x.npy" --out z="$tmp/z.npy" 2>"$tmp/err"
 check "other models take float32" test "$(grep -c '_f16' "$tmp/log5")" -eq 0
 small() { kernels "$zenith" run zenith-encode --weights "$here/models/$1.safetensors" --engine cuda --in x="$tmp/x.npy" --out z="$tmp/z.npy" 2>"$tmp/err"; }
 small zenith

@@ -89,11 +89,20 @@ for model in zenith-ae conv-baseline-ae; do
   works "run $model" "$zenith" run "$model" --weights "$model.safetensors" --in x=x.npy --out y=y.npy
 done
 
-for model in zenith-taesd zenith-lite zenith-spectral vanilla-taesd; do
+for model in zenith-taesd zenith-lite-doc zenith-lite zenith-spectral vanilla-taesd; do
   works "train $model" "$zenith" train "$model" --task reconstruct --activation gelu --windows --size 16 --batch 1 --steps 2 --out "$model.safetensors"
   works "encode $model" "$zenith" run "$model-encode" --weights "$model.safetensors" --in x=x.npy --out z=z.npy
   works "decode $model" "$zenith" run "$model-decode" --weights "$model.safetensors" --in z=z.npy --out x=y.npy
 done
+# The document's network had the name of one of ours.
+cmp zenith-lite.safetensors zenith-lite-doc.safetensors
+result $? "the name before trains the same network" "other bytes"
+grep -q 'called zenith-lite before is now called zenith-lite-doc' "train zenith-lite.err"
+result $? "and says its name" "$(head -c 300 "train zenith-lite.err")"
+grep -q 'weights of zenith-lite-doc-encode, which was called zenith-lite-encode before' "encode zenith-lite.err"
+result $? "and so does a run" "$(head -c 300 "encode zenith-lite.err")"
+[ ! -s "encode zenith-lite-doc.err" ]
+result $? "its own name says nothing" "$(head -c 300 "encode zenith-lite-doc.err")"
 
 # A denoiser on a folder with a file that is no picture in it.
 mkdir album empty

@@ -317,7 +317,7 @@ static void check_model(const zn_build *b, int per_tensor)
 /* Encoder and decoder together; without an activation they are affine. */
 static void test_autoencoders(void)
 {
-    static const char *const model[] = { "zenith-taesd", "zenith-lite", "zenith-spectral", "vanilla-taesd" };
+    static const char *const model[] = { "zenith-taesd", "zenith-lite-doc", "zenith-spectral", "vanilla-taesd" };
     static const char *const gelu[] = { "activation", "gelu", NULL };
 
     stride = 3e-4;

@@ -163,6 +163,7 @@ static void all_of_them(void)
     for (int i = 0; (a = zn_arch_at(i)); i++)
         CHECK(!a->half_ok || a->takes_sigma || !strncmp(a->info.id, "taesd-", 6) ||
                   !strcmp(a->info.id, "zenith-encode") || !strcmp(a->info.id, "zenith-decode") ||
+                  !strcmp(a->info.id, "zenith-lite-encode") || !strcmp(a->info.id, "zenith-lite-decode") ||
                   !strcmp(a->info.id, "restore") || !strcmp(a->info.id, "diffae-encode") ||
                   !strcmp(a->info.id, "diffae-sample"),
               "%s is not compared", a->info.id);

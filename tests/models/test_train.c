@@ -243,8 +243,8 @@ static void check_autoencoder(const char *stem, const char *activation)
 static void test_autoencoders_run(void)
 {
     TRY(check_autoencoder("zenith-taesd", NULL));
-    TRY(check_autoencoder("zenith-lite", NULL));
-    TRY(check_autoencoder("zenith-lite", "gelu"));
+    TRY(check_autoencoder("zenith-lite-doc", NULL));
+    TRY(check_autoencoder("zenith-lite-doc", "gelu"));
     TRY(check_autoencoder("zenith-spectral", NULL));
     TRY(check_autoencoder("zenith-spectral", "gelu"));
     TRY(check_autoencoder("vanilla-taesd", "gelu"));
@@ -438,7 +438,7 @@ static void test_same_bits(void)
     TRY(check_run(prune));
     TRY(check_run(baseline));
     zn_train_options lite = {
-        .model = "zenith-lite", .activation = "silu", .base = 16, .batch = 2, .size = 32, .steps = 10
+        .model = "zenith-lite-doc", .activation = "silu", .base = 16, .batch = 2, .size = 32, .steps = 10
     };
     zn_train_options wide = { .model = "conv-baseline-ae", .base = 4, .batch = 1, .size = 32, .steps = 10 };
 

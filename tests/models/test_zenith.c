@@ -4,6 +4,7 @@
 
 #include "core/savefile.h"
 #include "handle.h"
+#include "special.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -76,8 +77,8 @@ static void test_twice_is_n(void)
         zn_fwht f = { .axis = cases[i].axis, .n = cases[i].n };
         double d;
 
-        engine->be->fwht(engine->dev, y, x, &f);
-        engine->be->fwht(engine->dev, y, y, &f);
+        engine->be->special->fwht(engine->dev, y, x, &f);
+        engine->be->special->fwht(engine->dev, y, y, &f);
         d = distance(y, x, cases[i].n);
         drop(x, y);
         CHECK(d <= 2e-6 * cases[i].n, "axis %d: off by %g", i, d);
@@ -95,8 +96,8 @@ static void test_open_gates_change_nothing(void)
     zn_fwht w = { .axis = ZN_ALONG_W, .n = 16, .shift = 8, .gate = row(ones, 16) };
     zn_fwht h = { .axis = ZN_ALONG_H, .n = 16, .gate = w.gate };
 
-    engine->be->fwht(engine->dev, y, x, &w);
-    engine->be->fwht(engine->dev, y, y, &h);
+    engine->be->special->fwht(engine->dev, y, x, &w);
+    engine->be->special->fwht(engine->dev, y, y, &h);
     d = distance(y, x, 1);
     engine->be->free(engine->dev, (void *)w.gate);
     drop(x, y);
@@ -136,7 +137,7 @@ static void test_spectral_layer_is_its_matrix(void)
     engine->be->upload(engine->dev, x.data, unit, sizeof unit);
     f.pre = row(scale, ROUNDS * P);
     f.perm = (const void *)row((const float *)(const void *)perm, ROUNDS * P);
-    engine->be->fwht(engine->dev, y, x, &f);
+    engine->be->special->fwht(engine->dev, y, x, &f);
     engine->be->sync(engine->dev, NULL);
     engine->be->download(engine->dev, got, y.data, sizeof got);
     for (int i = 0; i < P; i++)
@@ -172,7 +173,7 @@ static void test_fresh_block_is_relu(void)
         mix[C + i] = 1.0f / C;
     zn_fwht f = { .axis = ZN_ALONG_C, .n = C, .mix = row(mix, 3 * C), .act = ZN_RELU };
 
-    engine->be->fwht(engine->dev, y, x, &f);
+    engine->be->special->fwht(engine->dev, y, x, &f);
     engine->be->map(engine->dev, z, x, (zn_tail){ .pre = ZN_RELU });
     d = distance(y, z, 1);
     engine->be->free(engine->dev, (void *)f.mix);
@@ -201,7 +202,7 @@ static void test_shut_gates_leave_beta(void)
         .kind = ZN_GROUP_NORM, .c = C, .groups = 32, .eps = 1e-5f, .gamma = row(ones, C), .beta = row(beta, C)
     };
 
-    engine->be->pruned(engine->dev, y, mask, x, &p);
+    engine->be->special->pruned(engine->dev, y, mask, x, &p);
     engine->be->norm(engine->dev, y, y, &n, NULL, (zn_tail){ 0 });
     engine->be->fill(engine->dev, b, beta);
     d = distance(y, b, 1);
@@ -233,7 +234,7 @@ static void test_parameters_as_documented(void)
         int64_t n;
     } cases[] = {
         { "zenith-taesd-encode", "zenith-taesd-decode", 777191 },
-        { "zenith-lite-encode", "zenith-lite-decode", 364711 },
+        { "zenith-lite-doc-encode", "zenith-lite-doc-decode", 364711 },
         { "vanilla-taesd-encode", "vanilla-taesd-decode", 3850247 },
         { "zenith-ae", NULL, 258171 },
         { "zenith-prune", NULL, 356475 },
@@ -253,7 +254,7 @@ static void test_exact_form_says_its_size(void)
     zn_array x = { calloc(64 * 64 * 3, sizeof(float)), 64, 64, 3 }, y = { calloc(8 * 8 * 4, sizeof(float)), 8, 8, 4 };
     zn_error err = { "" };
     zn_model *m = NULL;
-    zn_status s = zn_model_open(&m, engine, "zenith-lite-encode", &(zn_open){ .files = &file, .n_files = 1 }, &err);
+    zn_status s = zn_model_open(&m, engine, "zenith-lite-doc-encode", &(zn_open){ .files = &file, .n_files = 1 }, &err);
 
     if (!s)
         s = zn_model_run(m, &x, 1, &y, NULL, &err);
@@ -266,8 +267,10 @@ static void test_exact_form_says_its_size(void)
 /* Linear maps multiplied together at load time give what the layers give one by one. */
 static void test_folded_is_layered(void)
 {
-    static const char *const half[] = { "zenith-lite-encode", "zenith-lite-decode", "zenith-spectral-encode",
+    static const char *const half[] = { "zenith-lite-doc-encode", "zenith-lite-doc-decode", "zenith-spectral-encode",
                                         "zenith-spectral-decode" };
+    static const char *const golden[] = { "zenith-lite-encode", "zenith-lite-decode", "zenith-spectral-encode",
+                                          "zenith-spectral-decode" };
     const zn_value layered = { "fold", 0 };
 
     for (int i = 0; i < 4; i++) {
@@ -281,7 +284,7 @@ static void test_folded_is_layered(void)
         double worst = 0, top = 0;
         zn_status s;
 
-        snprintf(path, sizeof path, ZN_SOURCE_ROOT "/tests/data/golden/%s.safetensors", half[i]);
+        snprintf(path, sizeof path, ZN_SOURCE_ROOT "/tests/data/golden/%s.safetensors", golden[i]);
         s = zn_model_open(&m, engine, half[i], &(zn_open){ .files = &file, .n_files = 1 }, &err);
         if (i % 2)
             x = (zn_array){ NULL, 2, 4, 4 };
@@ -310,7 +313,7 @@ static void test_folded_is_layered(void)
     }
 }
 
-/* A decoder of zenith-lite that is valid, and whose matrices took 16 s to multiply: it must open in a moment. */
+/* A decoder of zenith-lite-doc that is valid, and whose matrices took 16 s to multiply: it must open in a moment. */
 static void test_wide_file_opens_at_once(void)
 {
     enum { C = 2048, W = C / 4, Z = 512, N = 26 };
@@ -358,7 +361,7 @@ static void test_wide_file_opens_at_once(void)
         s = zn_engine_open(&e, "auto", 1, &err);
     before = clock();
     if (!s)
-        s = zn_model_open(&m, e, "zenith-lite-decode", &(zn_open){ .files = &file, .n_files = 1 }, &err);
+        s = zn_model_open(&m, e, "zenith-lite-doc-decode", &(zn_open){ .files = &file, .n_files = 1 }, &err);
     took = (double)(clock() - before) / CLOCKS_PER_SEC;
     zn_model_close(&m);
     zn_engine_close(&e);
@@ -366,6 +369,119 @@ static void test_wide_file_opens_at_once(void)
     free(zeros);
     CHECK(!s, "%s", err.text);
     CHECK(took < (INSTRUMENTED ? 10 : 3), "it took %.1f s", took);
+}
+
+/* A copy of the engine's table without the operations of special.h. */
+static zn_backend without_special(void)
+{
+    zn_backend be = *engine->be;
+
+    be.special = NULL;
+    return be;
+}
+
+/* The model on a fixed picture, by this table; what a failure or a note says is in err. */
+static zn_status run_with(const zn_backend *be, const char *id, zn_array *y, zn_error *err)
+{
+    const zn_backend *whole = engine->be;
+    const char *made_up = ZN_RANDOM_WEIGHTS;
+    zn_array x = { calloc(64 * 32 * 3, sizeof(float)), 64, 32, 3 };
+    const zn_value sigma = { "sigma", 20 };
+    zn_job job = { .set = &sigma, .n_set = !strncmp(id, "denoise", 7) };
+    zn_model *m = NULL;
+    unsigned seed = 3;
+    zn_status s;
+
+    for (size_t j = 0; j < zn_array_len(&x); j++)
+        x.data[j] = noise(&seed);
+    engine->be = be;
+    s = zn_model_open(&m, engine, id, &(zn_open){ .files = &made_up, .n_files = 1, .precision = "fp32" }, err);
+    if (!s)
+        s = zn_model_shape(m, &x, 1, y, err);
+    y->data = calloc(zn_array_len(y) + 1, sizeof(float));
+    if (!s)
+        s = zn_model_run(m, &x, 1, y, &job, err);
+    zn_model_close(&m);
+    engine->be = whole;
+    free(x.data);
+    return s;
+}
+
+/* Without the operation, a gated block is its parts: the same picture. */
+static void test_gated_blocks_without_their_operation(void)
+{
+    static const char *const id[] = { "denoise-fast", "zenith-encode" };
+    const zn_backend plain = without_special();
+
+    for (int i = 0; i < 2; i++) {
+        zn_array y = { 0 }, z = { 0 };
+        zn_error err = { "" };
+        zn_status s = run_with(engine->be, id[i], &y, &err);
+        double worst = 0, top = 0;
+
+        if (!s)
+            s = run_with(&plain, id[i], &z, &err);
+        for (size_t j = 0; j < zn_array_len(&y) && !s; j++) {
+            worst = test_larger(worst, fabs((double)y.data[j] - (double)z.data[j]));
+            top = fmax(top, fabs((double)y.data[j]));
+        }
+        free(y.data);
+        free(z.data);
+        CHECK(!s, "%s: %s", id[i], err.text);
+        CHECK(top > 0 && worst <= 1e-5 * top, "%s: off by %g of %g", id[i], worst, top);
+    }
+}
+
+/* Without theirs, the documents' networks are refused with a sentence. */
+static void test_transforms_without_their_operation(void)
+{
+    static const char *const id[] = { "zenith-taesd-encode", "zenith-prune" };
+    const zn_backend plain = without_special();
+
+    for (int i = 0; i < 2; i++) {
+        zn_array y = { 0 };
+        zn_error err = { "" };
+        const zn_status s = run_with(&plain, id[i], &y, &err);
+
+        free(y.data);
+        if (engine->be->remote)
+            CHECK(!s, "%s: the CPU does not stand in: %s", id[i], err.text);
+        else
+            CHECK(s == ZN_E_DEVICE && strstr(err.text, "no operation for this kind of network"), "%s: %d: %s", id[i], s,
+                  err.text);
+    }
+}
+
+/* A file of the network that had an id before is run under it, with a note. */
+static void test_former_name(void)
+{
+    static const char *const id[] = { "zenith-lite-encode", "zenith-lite-doc-encode" };
+    const char *file = ZN_SOURCE_ROOT "/tests/data/golden/zenith-lite-encode.safetensors";
+    zn_array x = { calloc(32 * 16 * 3, sizeof(float)), 16, 32, 3 }, y[2] = { { 0 } };
+    zn_error err = { "" }, note[2] = { { "" } };
+    zn_status s = ZN_OK;
+    bool same;
+
+    for (int i = 0; i < 2 && !s; i++) {
+        zn_job job = { .note = &note[i] };
+        zn_model *m = NULL;
+
+        s = zn_model_open(&m, engine, id[i], &(zn_open){ .files = &file, .n_files = 1 }, &err);
+        if (!s)
+            s = zn_model_shape(m, &x, 1, &y[i], &err);
+        y[i].data = calloc(zn_array_len(&y[i]) + 1, sizeof(float));
+        if (!s)
+            s = zn_model_run(m, &x, 1, &y[i], &job, &err);
+        zn_model_close(&m);
+    }
+    same = !s && !memcmp(y[0].data, y[1].data, zn_array_len(&y[0]) * sizeof(float));
+    free(x.data);
+    free(y[0].data);
+    free(y[1].data);
+    CHECK(!s && same, "%s", s ? err.text : "other bits");
+    CHECK(strstr(note[0].text, "zenith-lite-doc-encode, which was called zenith-lite-encode before"), "'%s'",
+          note[0].text);
+    CHECK(!*note[1].text, "'%s'", note[1].text);
 }
 
 int main(void)
@@ -386,6 +502,9 @@ int main(void)
         RUN(test_parameters_as_documented);
         RUN(test_exact_form_says_its_size);
         RUN(test_folded_is_layered);
+        RUN(test_gated_blocks_without_their_operation);
+        RUN(test_transforms_without_their_operation);
+        RUN(test_former_name);
         zn_engine_close(&engine);
     }
     RUN(test_wide_file_opens_at_once);

@@ -25,8 +25,8 @@ rule() {
 inc='^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]'
 engine=$(find engine -name '*.[ch]' -o -name '*.cu')
 rule "the engine knows nothing of GLib, GEGL and GIMP" "${inc}(glib|gio|gobject|gegl|babl|libgimp|gtk)" $engine
-rule "core includes core and zenith.h alone" "${inc}\.\./(\.\./)?(backend|ops|handle|models|autograd|train|pipeline|cpu|cuda|vulkan)" $(find engine/core -name '*.[ch]')
-rule "text includes core and zenith.h alone" "${inc}\.\./(backend|ops|handle|models|autograd|train|pipeline|cpu|cuda|vulkan)" $(find engine/text -name '*.[ch]')
+rule "core includes core and zenith.h alone" "${inc}\.\./(\.\./)?(backend|special|ops|handle|models|autograd|train|pipeline|cpu|cuda|vulkan)" $(find engine/core -name '*.[ch]')
+rule "text includes core and zenith.h alone" "${inc}\.\./(backend|special|ops|handle|models|autograd|train|pipeline|cpu|cuda|vulkan)" $(find engine/text -name '*.[ch]')
 rule "models never include a device or a pipeline" "${inc}.*(cpu/|cuda/|vulkan/|pipeline/|handle\.h)" $(find engine/models -name '*.[ch]')
 # A model states its training graph with autograd/graph.h, as it states its forward with ops.h; net.h knows the CPU.
 rule "models see of training the graph alone" "${inc}.*(train/|autograd/[^g])" $(find engine/models -name '*.[ch]')
@@ -37,17 +37,26 @@ rule "the pipeline never includes a device" "${inc}.*(cpu/|cuda/|vulkan/)" $(fin
 composites='(session|fields|autoencoder|denoise|face|generate)(_[a-z]+)?'
 parts=$(find engine/pipeline -name '*.[ch]' | grep -vE "/$composites\.[ch]$")
 rule "what runs one model knows no session" "${inc}.*(zenith_composite\.h|session\.h)" $parts
-rule "composites see sessions, zenith.h and core alone" "${inc}.*(models/|backend\.h|handle\.h|ops\.h|model\.h|request\.h|tile\.h|forward\.h)" \
+rule "composites see sessions, zenith.h and core alone" "${inc}.*(models/|backend\.h|special\.h|handle\.h|ops\.h|model\.h|request\.h|tile\.h|forward\.h)" \
   $(find engine/pipeline -name '*.[ch]' | grep -E "/$composites\.[ch]$" | grep -v /session)
 # What can be trained, and the network itself, come from the models' descriptions: arch.h, never one model.
 rule "training sees of models arch.h alone, no pipeline and no instruction set" "${inc}.*(models/[^a]|pipeline/|cpu/simd|cpu/arm|cpu/x86|cuda/|vulkan/)" $(find engine/train -name '*.[ch]')
-rule "the command line sees zenith.h alone" "${inc}.*(core/|text/|models/|autograd/|train/|pipeline/|cpu/|cuda/|vulkan/|backend\.h|ops\.h|handle\.h)" $(find engine/cli -name '*.[ch]')
-rule "the operations see zenith.h alone" "${inc}.*(core/|text/|models/|autograd/|train/|pipeline/|cpu/|cuda/|vulkan/|backend\.h|ops\.h|handle\.h)" $(find gegl-ops -name '*.[ch]')
+rule "the command line sees zenith.h alone" "${inc}.*(core/|text/|models/|autograd/|train/|pipeline/|cpu/|cuda/|vulkan/|backend\.h|special\.h|ops\.h|handle\.h)" $(find engine/cli -name '*.[ch]')
+rule "the operations see zenith.h alone" "${inc}.*(core/|text/|models/|autograd/|train/|pipeline/|cpu/|cuda/|vulkan/|backend\.h|special\.h|ops\.h|handle\.h)" $(find gegl-ops -name '*.[ch]')
 rule "plug-in, filters, pictures and batch see of the engine zenith_number.h alone" "${inc}.*(zenith\.h|zenith_[^n]|core/|engine/)" $(find plugin lib batch -name '*.[ch]')
 rule "filters, pictures and batch know nothing of GIMP" "${inc}(libgimp|gtk)" $(find lib batch -name '*.[ch]')
 # The thread pool's pause instruction is the one exception.
 rule "no device #ifdef outside cpu, cuda" '#[[:space:]]*(if|ifdef|ifndef|elif).*(__x86_64__|__aarch64__|__ARM|__AVX|__SSE|CUDA|__CUDACC__)' \
   $(find engine gegl-ops lib plugin batch -name '*.[ch]' -not -path 'engine/cpu/*' -not -path 'engine/cuda/*' -not -name threads.c)
+# Operations that every backend must have: between the first and the table of those that it may have.
+n=$(sed -n '/(\*conv2d)/,/zn_special/p' engine/backend.h | grep -c '^    void (\*')
+if [ "$n" -gt 5 ] && [ "$n" -le 14 ]; then
+  echo "ok a backend has at most 14 operations: $n"
+  passed=$((passed + 1))
+else
+  echo "not ok a backend has at most 14 operations: $n"
+  failed=$((failed + 1))
+fi
 rule "no Python outside tools and training" '.' $(git ls-files '*.py' 2>/dev/null | grep -vE '^(tools|training)/')
 rule "presets name operations, not models' files" '\.(safetensors|pth|npy)' $(find presets -name '*.preset' 2>/dev/null)
 
@@ -79,11 +88,11 @@ calls() {
 }
 
 # circles OBJECT...: prints "OBJECT and OBJECT" for two files that call each other.  The readers of weight files are behind one
-# table, and two networks share a file of weights: these know each other.
+# table: these know each other.
 circles() {
   nm -A -g "$@" 2>/dev/null | awk '
     { object = $1; sub(/:.*/, "", object); sub(/.*\//, "", object); symbol = $NF
-      if (object ~ /^core_|^models_zenith_/) next
+      if (object ~ /^core_/) next
       if ($(NF - 1) == "U") { uses[++m] = object; used[m] = symbol } else where[symbol] = object }
     END { for (i = 1; i <= m; i++) if (used[i] in where && where[used[i]] != uses[i]) calls[uses[i], where[used[i]]] = 1
           for (pair in calls) { split(pair, of, SUBSEP); if (of[1] < of[2] && (of[2], of[1]) in calls) print of[1] " and " of[2] } }'

@@ -94,7 +94,7 @@ near() { paste <(values "$1") <(values "$2") | awk '{ d = $1 - $2; if (d < 0) d 
 check "and gives the CPU's picture" near "$tmp/cpu.npy" "$tmp/gpu.npy"
 
 # An autoencoder of transforms.
-encode() { "$zenith" run zenith-lite-encode --set precision=fp32 --in x="$tmp/x.npy" "$@" >"$tmp/out" 2>"$tmp/err"; }
+encode() { "$zenith" run zenith-lite-doc-encode --weights random: --set precision=fp32 --in x="$tmp/x.npy" "$@" >"$tmp/out" 2>"$tmp/err"; }
 ZENITH_VULKAN_DEVICE= encode --out z="$tmp/cpu-z.npy"
 encode --engine vulkan --out z="$tmp/gpu-z.npy"
 check "an autoencoder gives the CPU's latent" near "$tmp/cpu-z.npy" "$tmp/gpu-z.npy"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* zenith_fold.c - consecutive linear maps multiplied into one, when the weights are loaded.
  *
- * Without an activation or a norm, zenith-lite and zenith-spectral are affine, and their wide tensors need not
+ * Without an activation or a norm, zenith-lite-doc and zenith-spectral are affine, and their wide tensors need not
  * be computed: the input of each block's mixing, and the output, is a sum of linear maps of the input and of the
  * results of the mixings before (at most c/4 channels each).  With x the input and m1, m2, m3 the mixed tensors,
  * the encoder is

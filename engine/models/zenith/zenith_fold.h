@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* zenith_fold.h - an affine zenith-lite or zenith-spectral with its linear maps multiplied out at load
+/* zenith_fold.h - an affine zenith-lite-doc or zenith-spectral with its linear maps multiplied out at load
  * time. */
 #ifndef ZN_ZENITH_FOLD_H
 #define ZN_ZENITH_FOLD_H

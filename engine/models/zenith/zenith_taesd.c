@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* zenith_taesd.c - the autoencoders of the first Zenith document: zenith-taesd, zenith-lite, zenith-spectral,
- * and vanilla-taesd, the baseline that it compares them with.  docs/zenith.md explains them.
+/* zenith_taesd.c - the autoencoders of the first Zenith document: zenith-taesd, its "lite" form zenith-lite-doc (zenith-lite
+ * is a network of ours), zenith-spectral, and vanilla-taesd, the baseline that it compares them with.  docs/zenith.md explains them.
  *
  *   picture ── step 1 ── block 1 ── step 2 ── block 2 ── step 3 ── block 3 ── step 4 ── latent (1/8)
  *
@@ -90,7 +90,7 @@ static int spread(family kind, bool decoder, int i, int width)
 
 static bool recognise(const zn_weights *w, family kind, bool decoder, char *what, size_t size)
 {
-    static const char *const name[] = { "zenith-taesd", "zenith-lite", "zenith-spectral", "vanilla-taesd" };
+    static const char *const name[] = { "zenith-taesd", "zenith-lite-doc", "zenith-spectral", "vanilla-taesd" };
     char key[64];
     const zn_entry *e;
     bool mixes, found;
@@ -619,8 +619,6 @@ static const zn_training training = { .tasks = ZN_TASK_RESTORE | ZN_TASK_RECONST
 
 /* ---- the eight models ---------------------------------------------------------------------------------- */
 
-extern const zn_arch zn_arch_zenith_encode, zn_arch_zenith_decode; /* zenith_latent.c */
-
 #define HALF(name_, half_, kind_, decoder_, stem_, in_, out_, settings_, summary_)                                     \
     static bool recognise_##name_##_##half_(const zn_weights *w, char *what, size_t size)                              \
     {                                                                                                                  \
@@ -639,7 +637,6 @@ extern const zn_arch zn_arch_zenith_encode, zn_arch_zenith_decode; /* zenith_lat
                   .settings = settings_ },                                                                             \
         .size = sizeof(zenith),                                                                                        \
         .recognise = recognise_##name_##_##half_,                                                                      \
-        .also = &zn_arch_zenith_##half_,                                                                               \
         .bind = bind_##name_##_##half_,                                                                                \
         .forward = forward,                                                                                            \
         .in_c = decoder_ ? 0 : 3,                                                                                      \
@@ -652,6 +649,6 @@ extern const zn_arch zn_arch_zenith_encode, zn_arch_zenith_decode; /* zenith_lat
     HALF(name_, decode, kind_, true, stem_, "z", "x", settings_, "latent to picture: " what_)
 
 BOTH(zenith_taesd, ZENITH, "zenith-taesd", NULL, "3x3 convolutions and spectral mixing");
-BOTH(zenith_lite, LITE, "zenith-lite", settings, "1x1 convolutions, shuffles and spectral mixing");
+BOTH(zenith_lite_doc, LITE, "zenith-lite-doc", settings, "1x1 convolutions, shuffles and spectral mixing");
 BOTH(zenith_spectral, SPECTRAL, "zenith-spectral", settings, "transforms for all its matrices");
 BOTH(vanilla_taesd, VANILLA, "vanilla-taesd", NULL, "what the Zenith document compares with");

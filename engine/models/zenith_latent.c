@@ -9,14 +9,14 @@
  * The file says which blocks it has, by their tensors:
  *   gated   gated_blocks.h
  *   mix     x += expand(SiLU(columns(rows(compress(LN x)))));  x += pw4(a * b), a, b = the halves of pw3(LN x)
- *           with Walsh-Hadamard mixing in windows that every other block shifts by half: see zenith_taesd.c
+ *           with Walsh-Hadamard mixing in windows that every other block shifts by half: see zenith/zenith_taesd.c
  *   plain   x += conv2(ReLU(conv1(ReLU x))); first blocks of a level may begin with a pool (pool.h),
  *             as in zenith-f2: taef2's latents encode the brightness of a place relative to the rest of its picture
- * docs/zenith.md compares them.  Trained by training/ (latent_nets.py). */
-#include "../../core/ints.h"
-#include "../gated_blocks.h"
-#include "../pool.h"
-#include "mixing.h"
+ * docs/autoencoders.md compares them.  Trained by training/ (latent_nets.py). */
+#include "../core/ints.h"
+#include "gated_blocks.h"
+#include "pool.h"
+#include "zenith/mixing.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,9 +24,17 @@
 enum { FINE, COARSE, LEVELS };
 enum { PATCH = 4, SCALE = 8, MAX_BLOCKS = ZN_MAX_GATED };
 enum { POOL = 2 }; /* a pool is POOL times as wide as its block */
-enum { USUAL_Z = 16, USUAL_FINE = 48, USUAL_COARSE = 128, USUAL_BLOCKS = 4 }; /* without a file */
 
 typedef enum kind { GATED, MIX, PLAIN } kind;
+
+/* Without a file: zenith, of gated blocks, and zenith-lite as it is shipped. */
+enum { USUAL_Z = 16 };
+typedef struct usual {
+    kind kind;
+    int c[LEVELS], n[LEVELS];
+} usual;
+static const usual usual_zenith[] = { { GATED, { 48, 128 }, { 4, 4 } }, { GATED, { 48, 128 }, { 4, 4 } } };
+static const usual usual_lite[] = { { PLAIN, { 48, 96 }, { 4, 6 } }, { PLAIN, { 64, 128 }, { 4, 4 } } };
 
 typedef struct mixed { /* a block of `mix` or `plain` */
     zn_conv in, out;   /* compress and expand, or the two convolutions */
@@ -92,7 +100,7 @@ static void bind_mix(zn_binder *b, mixed *k, int width, int i, const char *name)
     zn_bind_conv(b, &k->pw4, zn_conv_same(1, width, width), "%s.pw4", name);
 }
 
-static void bind_level(zn_binder *b, latent *m, int l, int width)
+static void bind_level(zn_binder *b, latent *m, int l, int width, int n)
 {
     static const char *const first[] = { [MIX] = "compress", [PLAIN] = "conv1" };
     level *at = &m->at[l];
@@ -101,10 +109,11 @@ static void bind_level(zn_binder *b, latent *m, int l, int width)
     at->c = width;
     snprintf(prefix, sizeof prefix, "%s.%s.", half_name(m->decoder), level_name[l]);
     if (m->kind == GATED) {
-        at->n = zn_bind_gated(b, at->gated, width, USUAL_BLOCKS, prefix);
+        at->n = zn_bind_gated(b, at->gated, width, n, prefix);
         return;
     }
-    for (; !b->status && zn_bind_has(b, "%s%d.%s.weight", prefix, at->n, first[m->kind]); at->n++) {
+    for (; !b->status && (b->w ? zn_bind_has(b, "%s%d.%s.weight", prefix, at->n, first[m->kind]) : at->n < n);
+         at->n++) {
         mixed *k = &at->mixed[at->n];
 
         if (at->n == MAX_BLOCKS) {
@@ -139,13 +148,15 @@ static int reach(const latent *m)
     return PATCH * (each * m->at[FINE].n + 1) + SCALE * (each * m->at[COARSE].n + m->decoder) + SCALE + PATCH;
 }
 
-static void bind(zn_binder *b, latent *m, bool decoder)
+/* u: the sizes without a file. */
+static void bind(zn_binder *b, latent *m, bool decoder, const usual *u)
 {
     const char *half = half_name(decoder);
     const int patches = 3 * PATCH * PATCH;
-    int z = USUAL_Z, fine = USUAL_FINE, coarse = USUAL_COARSE;
+    int z = USUAL_Z, fine = u->c[FINE], coarse = u->c[COARSE];
 
     m->decoder = decoder;
+    m->kind = u->kind;
     if (b->w && !recognise(b->w, decoder, b->variant, sizeof b->variant)) {
         zn_bind_fail(b, "these are not the weights of a Zenith %s", half);
         return;
@@ -164,7 +175,7 @@ static void bind(zn_binder *b, latent *m, bool decoder)
     for (int i = 0; i < LEVELS; i++) { /* in the order of the data flow */
         int l = decoder ? LEVELS - 1 - i : i;
 
-        bind_level(b, m, l, l == FINE ? fine : coarse);
+        bind_level(b, m, l, l == FINE ? fine : coarse, u->n[l]);
         if (i == 0 && decoder)
             zn_bind_conv(b, &m->between, zn_conv_same(1, coarse, 4 * fine), "decoder.up");
         if (i == 0 && !decoder)
@@ -330,54 +341,48 @@ static const zn_training training = { .tasks = ZN_TASK_RECONSTRUCT, .from_weight
 
 /* ---- descriptors ------------------------------------------------------------------------------------ */
 
-static bool recognise_encoder(const zn_weights *w, char *what, size_t size)
+static bool recognise_encode(const zn_weights *w, char *what, size_t size)
 {
     return recognise(w, false, what, size);
 }
 
-static bool recognise_decoder(const zn_weights *w, char *what, size_t size)
+static bool recognise_decode(const zn_weights *w, char *what, size_t size)
 {
     return recognise(w, true, what, size);
 }
 
-static void bind_encoder(zn_binder *b, void *net)
-{
-    bind(b, net, false);
-}
+extern const zn_arch zn_arch_zenith_lite_doc_encode, zn_arch_zenith_lite_doc_decode; /* zenith/zenith_taesd.c */
 
-static void bind_decoder(zn_binder *b, void *net)
-{
-    bind(b, net, true);
-}
+#define HALF(name_, half_, decoder_, id_, weights_, in_, out_, formerly_, unless_, summary_)                           \
+    static void bind_##name_##_##half_(zn_binder *b, void *net)                                                        \
+    {                                                                                                                  \
+        bind(b, net, decoder_, &usual_##name_[decoder_]);                                                              \
+    }                                                                                                                  \
+    const zn_arch zn_arch_##id_##_##half_ = {                                                                          \
+        .info = { .id = weights_ "-" #half_,                                                                           \
+                  .summary = summary_,                                                                                 \
+                  .in = { in_ },                                                                                       \
+                  .out = { out_ },                                                                                     \
+                  .weights = weights_ },                                                                               \
+        .size = sizeof(latent),                                                                                        \
+        .recognise = recognise_##half_,                                                                                \
+        .formerly = formerly_,                                                                                         \
+        .bind = bind_##name_##_##half_,                                                                                \
+        .forward = forward_##half_,                                                                                    \
+        .train = &training,                                                                                            \
+        .in_c = decoder_ ? 0 : 3,                                                                                      \
+        .out_c = decoder_ ? 3 : 0,                                                                                     \
+        .half_ok = true,                                                                                               \
+        .half_unless = unless_,                                                                                        \
+    }
 
-const zn_arch zn_arch_zenith_encode = {
-    .info = { .id = "zenith-encode",
-              .summary = "picture to latent: a small autoencoder of our own",
-              .in = { "x" },
-              .out = { "z" },
-              .weights = "zenith" },
-    .size = sizeof(latent),
-    .recognise = recognise_encoder,
-    .bind = bind_encoder,
-    .forward = forward_encode,
-    .train = &training,
-    .in_c = 3,
-    .half_ok = true,
-    .half_unless = "encoder.coarse.0.pool.0.weight",
-};
+/* half_unless: zenith-f2, 1.4 levels at most, mean 0.06 */
+#define BOTH(name_, id_, weights_, formerly_encode_, formerly_decode_, what_)                                          \
+    HALF(name_, encode, false, id_, weights_, "x", "z", formerly_encode_, "encoder.coarse.0.pool.0.weight",            \
+         "picture to latent: " what_);                                                                                 \
+    HALF(name_, decode, true, id_, weights_, "z", "x", formerly_decode_, "decoder.coarse.0.pool.0.weight",             \
+         "latent to picture: " what_)
 
-const zn_arch zn_arch_zenith_decode = {
-    .info = { .id = "zenith-decode",
-              .summary = "latent to picture: the other half",
-              .in = { "z" },
-              .out = { "x" },
-              .weights = "zenith" },
-    .size = sizeof(latent),
-    .recognise = recognise_decoder,
-    .bind = bind_decoder,
-    .forward = forward_decode,
-    .train = &training,
-    .out_c = 3,
-    .half_ok = true,
-    .half_unless = "decoder.coarse.0.pool.0.weight", /* zenith-f2: 1.4 levels at most, mean 0.06 */
-};
+BOTH(zenith, zenith, "zenith", NULL, NULL, "a small autoencoder of our own");
+BOTH(lite, zenith_lite, "zenith-lite", &zn_arch_zenith_lite_doc_encode, &zn_arch_zenith_lite_doc_decode,
+     "the same latents, faster");
