@@ -178,6 +178,16 @@ typedef struct zn_part { /* a network that a composite runs */
 
 enum { ZN_MAX_PARTS = 4 };
 
+/* A network that is told the noise of its picture, by three settings or by its second input, a map.  Where the first of them is 0 and no
+ * map is given, the pipeline measures one with another network; where that is not installed it fills in the settings, from the
+ * whole picture, before the first tile. */
+typedef struct zn_told_noise {
+    int sigma;                   /* the setting of red; green's and blue's follow */
+    int scale;                   /* the setting that is a factor of what is measured */
+    const struct zn_arch *level; /* measures the map */
+    int first;                   /* of its channels */
+} zn_told_noise;
+
 typedef struct zn_arch {
     zn_model_info info;
     size_t size; /* of the struct that bind fills, zeroed before */
@@ -191,14 +201,9 @@ typedef struct zn_arch {
     /* With shape: sizes of inputs that fit, for a picture of about w x h; returns how many.  For the self-test and
      * benchmarks. */
     int (*example)(const void *net, int w, int h, zn_tensor *in);
-    const zn_stream *stream;  /* NULL: no video */
-    const zn_training *train; /* NULL: cannot be trained */
-    /* The first three settings are the noise of red, green and blue, and the second input is a map of it.  Where the first
-     * setting is 0 and no map is given, the pipeline measures one with denoise-level, whose channels from 3 * level on are for
-     * this network; where that is not installed it fills in the settings, from the whole picture, before the first tile.  The
-     * fourth setting is a factor of the measured noise. */
-    bool takes_sigma;
-    int level;
+    const zn_stream *stream;    /* NULL: no video */
+    const zn_training *train;   /* NULL: cannot be trained */
+    const zn_told_noise *noise; /* NULL: it is not told of any */
     int in_c, out_c; /* channels of the first input and output that every variant has; 0: the weights decide */
     /* NULL: a network.  Else a composite (pipeline/): it owns no weights but runs these networks, at most ZN_MAX_PARTS,
      * with zn_call_net; the first without an arch ends the list.  bind finds them in zn_binder.part. */

@@ -14,12 +14,7 @@
 enum { PATCH = 2, NOISE = 3, CIN = PATCH * PATCH * (3 + NOISE) }; /* NOISE: channels of the noise map */
 enum { USUAL_C = 32 };                                            /* without a file */
 
-typedef struct denoise {
-    zn_unet body;
-    zn_conv intro, outro;
-} denoise;
-
-enum { SET_SIGMA }; /* of red; those of green and blue follow: see takes_sigma in arch.h */
+enum { SET_SIGMA, SET_SCALE = SET_SIGMA + NOISE };
 
 /* ---- bind ------------------------------------------------------------------------------------------- */
 
@@ -36,66 +31,31 @@ static bool recognise(const zn_weights *w, char *what, size_t size)
 
 static void bind(zn_binder *b, void *net)
 {
-    denoise *m = net;
+    zn_unet_picture *m = net;
 
     if (b->w && !recognise(b->w, b->variant, sizeof b->variant)) {
         zn_bind_fail(b, "these are not the weights of a Zenith denoiser");
         return;
     }
-    zn_bind_unet(b, &m->body, PATCH, b->w ? zn_bind_dim(b, 0, "intro.weight") : USUAL_C);
-    if (b->status)
-        return;
-    zn_bind_conv(b, &m->intro, zn_conv_same(3, CIN, m->body.at[0].c), "intro");
-    zn_bind_conv(b, &m->outro, zn_conv_same(3, m->body.at[0].c, PATCH * PATCH * 3), "outro");
-    b->geometry = (zn_geometry){ .in_c = 3,
-                                 .out_c = 3,
-                                 .shrink = 1,
-                                 .grow = 1,
-                                 .multiple = m->body.multiple,
-                                 .padded = true,
-                                 .halo = m->body.halo };
+    zn_bind_unet_picture(b, m, PATCH, 1, PATCH * PATCH * NOISE, USUAL_C, "");
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------ */
 
 static void forward(zn_ctx *c, const void *net, const zn_call *call)
 {
-    const denoise *m = net;
-    const zn_tensor in = call->in[0], out = call->out[0];
-    const zn_margin has = { call->left, call->top, in.w - out.w - call->left, in.h - out.h - call->top };
-    zn_margin left;
-    zn_tensor x = zn_new(c, 1, in.h / PATCH, in.w / PATCH, m->body.at[0].c);
-    zn_tensor spare = zn_new(c, 1, x.h, x.w, x.c);
-    size_t mark = zn_mark(c->arena);
-    zn_tensor both = zn_new(c, 1, x.h, x.w, m->intro.cin), res, rest, own;
-    zn_tensor map = zn_slice(both, PATCH * PATCH * 3, PATCH * PATCH * NOISE);
+    float sigma[PATCH * PATCH * NOISE];
 
-    zn_unshuffle(c, zn_slice(both, 0, PATCH * PATCH * 3), in, PATCH);
-    if (call->n_in > 1) {
-        zn_unshuffle(c, map, call->in[1], PATCH);
-    } else {
-        float sigma[PATCH * PATCH * NOISE];
-
-        for (int i = 0; i < PATCH * PATCH * NOISE; i++)
-            sigma[i] = call->set[SET_SIGMA + i / (PATCH * PATCH)] / 255.0f;
-        zn_fill(c, map, sigma);
-    }
-    zn_conv2d(c, x, both, &m->intro, (zn_tail){ 0 });
-    zn_reset(c->arena, mark);
-    left = zn_run_unet(c, &m->body, &x, &spare, has);
-    res = zn_new(c, 1, x.h, x.w, m->outro.cout);
-    rest = zn_new(c, 1, x.h, x.w, m->outro.cout);
-    zn_conv2d(c, res, x, &m->outro, (zn_tail){ 0 });
-    zn_crop_unet(c, &m->body, &res, &rest, left);
-    own = zn_crop_picture(c, in, out.h, out.w, has);
-    zn_shuffle(c, out, res, PATCH, (zn_tail){ .residual = &own });
+    for (int i = 0; i < PATCH * PATCH * NOISE; i++)
+        sigma[i] = call->set[SET_SIGMA + i / (PATCH * PATCH)] / 255.0f;
+    zn_run_unet_picture(c, net, call, call->n_in > 1 ? NULL : sigma, 0);
 }
 
 /* ---- training ------------------------------------------------------------------------------------------- */
 
 static int graph(zn_net *g, const void *net, const int in[2])
 {
-    const denoise *m = net;
+    const zn_unet_picture *m = net;
     const int multiple = m->body.multiple;
     int x;
 
@@ -116,9 +76,12 @@ static const zn_setting settings[] = {
     { 0 },
 };
 
+extern const zn_arch zn_arch_denoise_level; /* its channels are for the three in turn */
+
 /* sums_ok: 44 pictures with noise of 10, 25 and 50, fp16 on Neoverse V1: at most 0.74 levels and 0.005 dB with denoise-fast,
  * 0.71 with denoise-balanced; denoise-best, whose sums are up to 384 products long, is off by 1.17 */
 #define DENOISE(name_, level_, sums_ok_, id_, summary_)                                                                \
+    static const zn_told_noise noise_##name_ = { SET_SIGMA, SET_SCALE, &zn_arch_denoise_level, 3 * (level_) };         \
     const zn_arch zn_arch_denoise_##name_ = {                                                                          \
         .info = { .id = id_,                                                                                           \
                   .summary = summary_,                                                                                 \
@@ -126,12 +89,11 @@ static const zn_setting settings[] = {
                   .out = { "y" },                                                                                      \
                   .weights = id_,                                                                                      \
                   .settings = settings },                                                                              \
-        .size = sizeof(denoise),                                                                                       \
+        .size = sizeof(zn_unet_picture),                                                                               \
         .recognise = recognise,                                                                                        \
         .bind = bind,                                                                                                  \
         .forward = forward,                                                                                            \
-        .takes_sigma = true,                                                                                           \
-        .level = level_,                                                                                               \
+        .noise = &noise_##name_,                                                                                       \
         .train = &training,                                                                                            \
         .in_c = 3,                                                                                                     \
         .out_c = 3,                                                                                                    \

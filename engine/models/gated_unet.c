@@ -172,3 +172,68 @@ int zn_net_unet(zn_net *g, const zn_unet *m, int x)
 {
     return graph_level(g, m, 0, x);
 }
+
+/* ---- pictures --------------------------------------------------------------------------------------- */
+
+void zn_bind_unet_picture(zn_binder *b, zn_unet_picture *m, int patch, int scale, int told, int usual,
+                          const char *suffix)
+{
+    const int side = patch * scale;
+
+    m->scale = scale;
+    zn_bind_unet(b, &m->body, patch, b->w ? zn_bind_dim(b, 0, "intro%s.weight", suffix) : usual);
+    if (b->status)
+        return;
+    zn_bind_conv(b, &m->intro, zn_conv_same(3, patch * patch * 3 + told, m->body.at[0].c), "intro%s", suffix);
+    zn_bind_conv(b, &m->outro, zn_conv_same(3, m->body.at[0].c, side * side * 3), "outro%s", suffix);
+    b->geometry = (zn_geometry){ .in_c = 3,
+                                 .out_c = 3,
+                                 .shrink = 1,
+                                 .grow = scale,
+                                 .multiple = m->body.multiple,
+                                 .padded = true,
+                                 .halo = m->body.halo };
+}
+
+/* The picture without its halo, as large as the result. */
+static zn_tensor enlarged(zn_ctx *c, const zn_unet_picture *m, zn_tensor in, zn_tensor out, zn_margin has)
+{
+    zn_tensor large;
+
+    if (m->scale == 1)
+        return zn_crop_picture(c, in, out.h, out.w, has);
+    large = zn_new_of(c, in.type, 1, out.h, out.w, 3);
+    zn_resize(c, large, zn_crop_picture(c, in, out.h / m->scale, out.w / m->scale, has), ZN_NEAREST);
+    return large;
+}
+
+void zn_run_unet_picture(zn_ctx *c, const zn_unet_picture *m, const zn_call *call, const float *told, float gain)
+{
+    const zn_tensor in = call->in[0], out = call->out[0];
+    const int patch = m->body.patch, n = patch * patch * 3;
+    const zn_margin has = { call->left, call->top, in.w - out.w / m->scale - call->left,
+                            in.h - out.h / m->scale - call->top };
+    zn_margin left;
+    zn_tensor x = zn_new(c, 1, in.h / patch, in.w / patch, m->body.at[0].c);
+    zn_tensor spare = zn_new(c, 1, x.h, x.w, x.c);
+    size_t mark = zn_mark(c->arena);
+    zn_tensor both = zn_new(c, 1, x.h, x.w, m->intro.cin), res, rest, own;
+
+    if (patch > 1)
+        zn_unshuffle(c, zn_slice(both, 0, n), in, patch);
+    else
+        zn_map(c, zn_slice(both, 0, n), in, (zn_tail){ 0 });
+    if (told)
+        zn_fill(c, zn_slice(both, n, m->intro.cin - n), told);
+    else
+        zn_unshuffle(c, zn_slice(both, n, m->intro.cin - n), call->in[1], patch);
+    zn_conv2d(c, x, both, &m->intro, (zn_tail){ 0 });
+    zn_reset(c->arena, mark);
+    left = zn_run_unet(c, &m->body, &x, &spare, has);
+    res = zn_new(c, 1, x.h, x.w, m->outro.cout);
+    rest = zn_new(c, 1, x.h, x.w, m->outro.cout);
+    zn_conv2d(c, res, x, &m->outro, (zn_tail){ 0 });
+    zn_crop_unet(c, &m->body, &res, &rest, left);
+    own = enlarged(c, m, in, out, has);
+    zn_shuffle(c, out, res, patch * m->scale, (zn_tail){ .gain = gain, .residual = &own });
+}

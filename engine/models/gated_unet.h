@@ -47,4 +47,23 @@ zn_tensor zn_crop_picture(zn_ctx *c, zn_tensor x, int h, int w, zn_margin has);
 /* The same in a training graph. */
 int zn_net_unet(zn_net *g, const zn_unet *m, int x);
 
+/* A network of one picture that gives another, `scale` times as large:
+ *
+ *   x ── unshuffle ─┬─ intro ── U-Net ── outro ── shuffle ──(* gain)──(+)── y
+ *   told ───────────┘                                        x, each pixel scale x scale times
+ *
+ * The first level has pixels of patch x patch of the picture's. */
+typedef struct zn_unet_picture {
+    zn_unet body;
+    int scale;
+    zn_conv intro, outro;
+} zn_unet_picture;
+
+/* told: channels at the first level that say something about the picture.  The names of the two convolutions end in `suffix`.  usual:
+ * channels of the first level without a file. */
+void zn_bind_unet_picture(zn_binder *b, zn_unet_picture *m, int patch, int scale, int told, int usual,
+                          const char *suffix);
+/* told: a value for each of these channels, or NULL: the second input has them, unshuffled.  gain 0: 1. */
+void zn_run_unet_picture(zn_ctx *c, const zn_unet_picture *m, const zn_call *call, const float *told, float gain);
+
 #endif

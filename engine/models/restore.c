@@ -14,11 +14,6 @@
 
 enum { PATCH = 2, KINDS = 3, CIN = PATCH * PATCH * 3 + 2 * KINDS, USUAL_C = 16 };
 
-typedef struct network {
-    zn_unet body;
-    zn_conv intro, outro;
-} network;
-
 enum { SET_NOISE, SET_ARTEFACTS, SET_BLUR, SET_STRENGTH };
 
 /* What a setting of 1 is in the network's units. */
@@ -38,40 +33,24 @@ static bool recognise(const zn_weights *w, char *what, size_t size)
 
 static void bind(zn_binder *b, void *net)
 {
-    network *m = net;
-
     if (b->w && !recognise(b->w, b->variant, sizeof b->variant)) {
         zn_bind_fail(b, "these are not the weights of restore");
         return;
     }
-    zn_bind_unet(b, &m->body, PATCH, b->w ? zn_bind_dim(b, 0, "intro.weight") : USUAL_C);
-    if (b->status)
-        return;
-    zn_bind_conv(b, &m->intro, zn_conv_same(3, CIN, m->body.at[0].c), "intro");
-    zn_bind_conv(b, &m->outro, zn_conv_same(3, m->body.at[0].c, PATCH * PATCH * 3), "outro");
-    b->geometry = (zn_geometry){ .in_c = 3,
-                                 .out_c = 3,
-                                 .shrink = 1,
-                                 .grow = 1,
-                                 .multiple = m->body.multiple,
-                                 .padded = true,
-                                 .halo = m->body.halo };
+    zn_bind_unet_picture(b, net, PATCH, 1, 2 * KINDS, USUAL_C, "");
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------ */
 
 static void forward(zn_ctx *c, const void *net, const zn_call *call)
 {
-    const network *m = net;
     const zn_tensor in = call->in[0], out = call->out[0];
-    const zn_margin has = { call->left, call->top, in.w - out.w - call->left, in.h - out.h - call->top };
     const float strength = call->set[SET_STRENGTH];
-    zn_margin left;
-    zn_tensor x, spare, both, res, rest, own;
     float known[2 * KINDS];
-    size_t mark;
 
-    if (strength == 0) { /* as a tail's gain, 0 would mean 1 */
+    if (strength == 0) { /* as a gain, 0 would mean 1 */
+        const zn_margin has = { call->left, call->top, in.w - out.w - call->left, in.h - out.h - call->top };
+
         zn_map(c, out, zn_crop_picture(c, in, out.h, out.w, has), (zn_tail){ 0 });
         return;
     }
@@ -81,21 +60,7 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
         known[i] = value > 0 ? value * unit[i] : 0;
         known[KINDS + i] = value != 0;
     }
-    x = zn_new(c, 1, in.h / PATCH, in.w / PATCH, m->body.at[0].c);
-    spare = zn_new(c, 1, x.h, x.w, x.c);
-    mark = zn_mark(c->arena);
-    both = zn_new(c, 1, x.h, x.w, CIN);
-    zn_unshuffle(c, zn_slice(both, 0, CIN - 2 * KINDS), in, PATCH);
-    zn_fill(c, zn_slice(both, CIN - 2 * KINDS, 2 * KINDS), known);
-    zn_conv2d(c, x, both, &m->intro, (zn_tail){ 0 });
-    zn_reset(c->arena, mark);
-    left = zn_run_unet(c, &m->body, &x, &spare, has);
-    res = zn_new(c, 1, x.h, x.w, m->outro.cout);
-    rest = zn_new(c, 1, x.h, x.w, m->outro.cout);
-    zn_conv2d(c, res, x, &m->outro, (zn_tail){ 0 });
-    zn_crop_unet(c, &m->body, &res, &rest, left);
-    own = zn_crop_picture(c, in, out.h, out.w, has);
-    zn_shuffle(c, out, res, PATCH, (zn_tail){ .gain = strength, .residual = &own });
+    zn_run_unet_picture(c, net, call, known, strength);
 }
 
 /* ---- descriptor ------------------------------------------------------------------------------------- */
@@ -115,7 +80,7 @@ const zn_arch zn_arch_restore = {
               .out = { "y" },
               .weights = "restore",
               .settings = settings },
-    .size = sizeof(network),
+    .size = sizeof(zn_unet_picture),
     .recognise = recognise,
     .bind = bind,
     .forward = forward,

@@ -11,13 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TOLD = 2, CIN = 3 + TOLD, USUAL_C = 16 };
-
-typedef struct network {
-    int scale;
-    zn_unet body;
-    zn_conv intro, outro;
-} network;
+enum { TOLD = 2, USUAL_C = 16 };
 
 enum { SET_NOISE, SET_ARTEFACTS };
 
@@ -37,25 +31,16 @@ static bool recognise(const zn_weights *w, char *what, size_t size)
     return true;
 }
 
-static void bind(zn_binder *b, network *m, int scale)
+static void bind(zn_binder *b, void *net, int scale)
 {
+    char suffix[8];
+
     if (b->w && !recognise(b->w, b->variant, sizeof b->variant)) {
         zn_bind_fail(b, "these are not the weights of an upscaler");
         return;
     }
-    m->scale = scale;
-    zn_bind_unet(b, &m->body, 1, b->w ? zn_bind_dim(b, 0, "intro.x%d.weight", scale) : USUAL_C);
-    if (b->status)
-        return;
-    zn_bind_conv(b, &m->intro, zn_conv_same(3, CIN, m->body.at[0].c), "intro.x%d", scale);
-    zn_bind_conv(b, &m->outro, zn_conv_same(3, m->body.at[0].c, 3 * scale * scale), "outro.x%d", scale);
-    b->geometry = (zn_geometry){ .in_c = 3,
-                                 .out_c = 3,
-                                 .shrink = 1,
-                                 .grow = scale,
-                                 .multiple = m->body.multiple,
-                                 .padded = true,
-                                 .halo = m->body.halo };
+    snprintf(suffix, sizeof suffix, ".x%d", scale);
+    zn_bind_unet_picture(b, net, 1, scale, TOLD, USUAL_C, suffix);
 }
 
 static void bind_x2(zn_binder *b, void *net)
@@ -77,31 +62,11 @@ static void bind_x4(zn_binder *b, void *net)
 
 static void forward(zn_ctx *c, const void *net, const zn_call *call)
 {
-    const network *m = net;
-    const zn_tensor in = call->in[0], out = call->out[0];
-    const int h = out.h / m->scale, w = out.w / m->scale;
-    const zn_margin has = { call->left, call->top, in.w - w - call->left, in.h - h - call->top };
-    zn_margin left;
-    zn_tensor x = zn_new(c, 1, in.h, in.w, m->body.at[0].c);
-    zn_tensor spare = zn_new(c, 1, x.h, x.w, x.c);
-    size_t mark = zn_mark(c->arena);
-    zn_tensor both = zn_new(c, 1, x.h, x.w, CIN), res, rest, large;
     float told[TOLD];
 
     for (int i = 0; i < TOLD; i++)
         told[i] = call->set[SET_NOISE + i] * unit[i];
-    zn_map(c, zn_slice(both, 0, 3), in, (zn_tail){ 0 });
-    zn_fill(c, zn_slice(both, 3, TOLD), told);
-    zn_conv2d(c, x, both, &m->intro, (zn_tail){ 0 });
-    zn_reset(c->arena, mark);
-    left = zn_run_unet(c, &m->body, &x, &spare, has);
-    res = zn_new(c, 1, x.h, x.w, m->outro.cout);
-    rest = zn_new(c, 1, x.h, x.w, m->outro.cout);
-    zn_conv2d(c, res, x, &m->outro, (zn_tail){ 0 });
-    zn_crop_unet(c, &m->body, &res, &rest, left);
-    large = zn_new_of(c, in.type, 1, out.h, out.w, 3);
-    zn_resize(c, large, zn_crop_picture(c, in, h, w, has), ZN_NEAREST);
-    zn_shuffle(c, out, res, m->scale, (zn_tail){ .residual = &large });
+    zn_run_unet_picture(c, net, call, told, 0);
 }
 
 /* ---- descriptors ------------------------------------------------------------------------------------- */
@@ -120,7 +85,7 @@ static const zn_setting settings[] = {
                   .out = { "y" },                                                                                      \
                   .weights = weights_,                                                                                 \
                   .settings = settings },                                                                              \
-        .size = sizeof(network),                                                                                       \
+        .size = sizeof(zn_unet_picture),                                                                               \
         .recognise = recognise,                                                                                        \
         .bind = bind_x##scale_,                                                                                        \
         .forward = forward,                                                                                            \

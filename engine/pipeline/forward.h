@@ -34,6 +34,7 @@ typedef struct zn_run { /* a job, resolved */
     zn_geometry geometry;                /* of that stage, or the model's */
     bool crops;                          /* likewise */
     const zn_levels *levels;             /* not NULL: the noise map, which is one input more */
+    const zn_noise_table *noise;         /* of the picture; NULL: it is measured */
     zn_ctx ctx;                          /* carries progress, trace and the sticky status from tile to tile */
     zn_measure measure[ZN_MAX_MEASURES]; /* tiles come in few shapes: each is measured once */
     int n_measures, next_measure;
@@ -41,6 +42,14 @@ typedef struct zn_run { /* a job, resolved */
 
 /* Checks the job's settings against the model's (settings.c); job may be NULL. */
 zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err);
+
+/* Whether the network is to be told the noise of its picture, and the job does not say it. */
+static inline bool zn_run_seeks_noise(const zn_run *r)
+{
+    const zn_told_noise *t = r->model->arch->noise;
+
+    return t && r->set[t->sigma] <= 0;
+}
 
 /* The memory and work of one forward on inputs of these sizes.  *out stays valid until the next call. */
 zn_status zn_run_measure(zn_run *r, const zn_call *call, const zn_measure **out, zn_error *err);

@@ -199,7 +199,7 @@ static zn_status measure_cells(zn_levels *out, zn_model *m, const zn_source *pic
     int x0, y0, x1, y1;
     zn_status s;
 
-    *out = (zn_levels){ .picture = *picture, .step = g->shrink, .first = 3 * m->arch->level, .c = g->out_c };
+    *out = (zn_levels){ .picture = *picture, .step = g->shrink, .first = m->arch->noise->first, .c = g->out_c };
     /* A pixel lies between two levels in each direction: of its own cell and of a neighbour. */
     x0 = zn_imax(region.x / g->shrink - 1, 0);
     y0 = zn_imax(region.y / g->shrink - 1, 0);

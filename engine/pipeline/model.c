@@ -289,7 +289,7 @@ static zn_status open_parts(zn_model *m, const zn_open *open, zn_error *err)
     return ZN_OK;
 }
 
-/* A denoiser's estimator, where it is installed.  Made-up weights are for benchmarks and tests of one network: they get none. */
+/* The network that measures the noise for this one, where it is installed.  Made-up weights are for benchmarks and tests of one network: they get none. */
 static zn_status open_level(zn_model *m, const zn_open *open, zn_error *err)
 {
     char path[4096];
@@ -297,10 +297,10 @@ static zn_status open_level(zn_model *m, const zn_open *open, zn_error *err)
     const zn_open own = { .files = &found, .n_files = 1, .precision = zn_precision_names[ZN_FP32] };
     zn_status s;
 
-    if (!m->arch->takes_sigma || (open->n_files == 1 && !strcmp(open->files[0], ZN_RANDOM_WEIGHTS)) ||
-        zn_weights_find(path, sizeof path, "denoise-level", NULL))
+    if (!m->arch->noise || (open->n_files == 1 && !strcmp(open->files[0], ZN_RANDOM_WEIGHTS)) ||
+        zn_weights_find(path, sizeof path, m->arch->noise->level->info.weights, NULL))
         return ZN_OK;
-    s = load(&m->level, m->engine, zn_arch_named("denoise-level"), &own, m, err);
+    s = load(&m->level, m->engine, m->arch->noise->level, &own, m, err);
     if (!s)
         add_part(m, m->level);
     return s;

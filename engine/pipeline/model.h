@@ -40,7 +40,7 @@ struct zn_model {
     bool plan_only; /* its weights were counted, not loaded */
     zn_split split;
     char variant[96];
-    zn_model *level; /* of a denoiser: denoise-level, or NULL: it is not installed */
+    zn_model *level; /* measures the noise that this network is told; NULL: it is not installed */
     /* The rest changes from run to run, in the engine's turn. */
     void *block; /* the arena's memory, kept between runs */
     size_t block_size;

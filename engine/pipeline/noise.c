@@ -502,13 +502,18 @@ zn_status zn_noise_estimate(float sigma[3], const zn_source *in, zn_error *err)
     return zn_noise_measure(sigma, in, NULL, err);
 }
 
-zn_status zn_noise_complete(float sigma[4], const zn_source *in, zn_pool *pool, zn_error *err)
+zn_status zn_noise_complete(float sigma[3], float scale, const zn_noise_table *known, const zn_source *in,
+                            zn_pool *pool, zn_error *err)
 {
     if (sigma[0] <= 0) {
-        zn_status s = zn_noise_measure(sigma, in, pool, err);
+        zn_status s = ZN_OK;
 
+        if (known)
+            memcpy(sigma, known->median, 3 * sizeof *sigma);
+        else
+            s = zn_noise_measure(sigma, in, pool, err);
         for (int i = 0; i < 3; i++)
-            sigma[i] *= sigma[3];
+            sigma[i] *= scale;
         return s;
     }
     for (int i = 1; i < 3; i++)

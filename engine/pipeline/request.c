@@ -182,7 +182,7 @@ static zn_status run_arrays(zn_run *r, const zn_array *in, int n_in, zn_array *o
     return zn_stages_run(r, &sink, src, n_in, (zn_rect){ 0, 0, out[0].w, out[0].h }, err);
 }
 
-/* Measures the noise for a denoiser without a given level, in the part of the picture that the request needs. */
+/* Measures the noise for a network that is not told it, in the part of the picture that the request needs. */
 static zn_status measure_levels(zn_levels *levels, zn_run *r, const zn_request *q, zn_error *err)
 {
     zn_source src = q->arrays ? (zn_source){ 0 } : q->sources[0];
@@ -197,7 +197,8 @@ static zn_status measure_levels(zn_levels *levels, zn_run *r, const zn_request *
     if ((s = zn_tile_check(r, &src, 1, roi, err)))
         return s;
     r->levels = levels;
-    return zn_levels_measure(levels, r->model, &src, zn_tile_reach(r, &src, roi), r->set[3], q->job, err);
+    return zn_levels_measure(levels, r->model, &src, zn_tile_reach(r, &src, roi), r->set[r->model->arch->noise->scale],
+                             q->job, err);
 }
 
 zn_status zn_request_run_on(zn_model *m, const zn_request *q, zn_error *err)

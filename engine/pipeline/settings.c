@@ -133,7 +133,9 @@ zn_status zn_run_begin(zn_run *r, zn_model *m, const zn_job *job, zn_error *err)
     zn_status s;
 
     job = job ? job : &none;
-    *r = (zn_run){ .model = m, .tile = job->tile, .geometry = m->geometry, .crops = m->arch->crops };
+    *r = (zn_run){
+        .model = m, .tile = job->tile, .geometry = m->geometry, .crops = m->arch->crops, .noise = job->noise
+    };
     r->ctx = (zn_ctx){ .be = e->be,
                        .dev = e->dev,
                        .err = err,

@@ -8,7 +8,7 @@
  *   |  2  |  3  |                                         :  +-----+  :   network's own padding is right
  *   +-----+-----+---                                      + - - - - - +
  *
- * 1. Cores begin at multiples of the lattice step, in absolute coordinates of the picture.
+ * 1. Cores begin at multiples of the lattice step (grid.h), in absolute coordinates of the picture.
  * 2. The halo covers the receptive field, so that a pixel does not depend on the tile it was computed in.
  * 3. The tile size depends on the picture and the memory bound, never on the roi.
  * 4. Only the part of a tile that the roi needs is computed: by 2 that changes nothing.
@@ -19,16 +19,12 @@
 
 #include "../core/ints.h"
 #include "engines.h"
+#include "grid.h"
 #include "noise.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-    LATTICE = 12
-}; /* cores begin at multiples of 12 * geometry.multiple: 4 and 6 divide it, so that
-                        * blocks inside the kernels are aligned alike in every tile */
 
 typedef struct axis { /* one tile along x or y, in pixels */
     int core0, core1; /* input, on the lattice; core1 may be the picture's end */
@@ -40,7 +36,7 @@ typedef struct axis { /* one tile along x or y, in pixels */
 static axis make_axis(const zn_run *r, int core0, int core1, int len)
 {
     const zn_geometry *g = &r->geometry;
-    int halo = g->halo < 0 ? 0 : zn_round_up(g->halo, g->multiple);
+    const int halo = zn_halo_of(g);
     axis a = { core0, zn_imin(core1, len), 0, 0, 0, 0 };
 
     a.in0 = g->halo < 0 ? 0 : zn_imax(0, core0 - halo);
@@ -140,12 +136,6 @@ static zn_status check_sources(const zn_run *r, const zn_source *in, int n_in, z
     return ZN_OK;
 }
 
-/* Pixels of the input from one possible beginning of a tile to the next. */
-static int tile_step(const zn_run *r)
-{
-    return LATTICE * r->geometry.multiple;
-}
-
 /* The side of the largest square input that runs in one piece under the bound: memory grows with it.  0: none. */
 static int largest_square(zn_run *r, const zn_source *in, int n_in, size_t allowed, int most)
 {
@@ -187,7 +177,7 @@ static zn_status too_large(zn_run *r, const zn_source *in, int n_in, size_t byte
 static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err)
 {
     const zn_geometry *g = &r->geometry;
-    const int step = tile_step(r);
+    const int step = zn_lattice_of(&r->geometry);
     const size_t allowed = g->halo < 0 ? r->most : r->max_memory;
     int w, h, side, halo;
     zn_status s = check_sources(r, in, n_in, err);
@@ -196,7 +186,7 @@ static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int 
         return s;
     w = padded_len(g, in[0].w);
     h = padded_len(g, in[0].h);
-    halo = g->halo < 0 ? 0 : zn_round_up(g->halo, g->multiple);
+    halo = zn_halo_of(g);
     side = zn_round_up(zn_imax(w, h), step);
     if (r->tile && g->halo >= 0)
         side = zn_imin(side, zn_round_up(zn_imax(r->tile, 1), step));
@@ -344,7 +334,7 @@ static bool copy_rows(zn_run *r, copying *cp)
 /* The first column or row that may be mirrored: every tile at the picture's end holds those from here on. */
 static int mirror_from(const zn_geometry *g, int len)
 {
-    return g->halo < 0 ? 0 : zn_imax(0, padded_len(g, len) - g->multiple - zn_round_up(g->halo, g->multiple));
+    return g->halo < 0 ? 0 : zn_imax(0, padded_len(g, len) - g->multiple - zn_halo_of(g));
 }
 
 /* Reads the tile's input; beyond the picture, where the model wants whole multiples, it is mirrored. */
@@ -393,7 +383,7 @@ static bool write_tile(zn_run *r, const zn_sink *out, axis x, axis y, zn_rect ro
 static axis needed(const zn_run *r, int core0, int core1, int from, int to, int len)
 {
     const zn_geometry *g = &r->geometry;
-    const int step = tile_step(r);
+    const int step = zn_lattice_of(&r->geometry);
     int lo = from / g->grow * g->shrink, hi = zn_ceil_div(to, g->grow) * g->shrink;
 
     core0 = zn_imax(core0, lo / step * step);
@@ -516,7 +506,18 @@ static float *buffer(zn_model *m, int i, size_t len)
 
 bool zn_tile_wants_levels(const zn_run *r, int n_in)
 {
-    return r->model->level && r->set[0] <= 0 && n_in == 1;
+    return r->model->level && zn_run_seeks_noise(r) && n_in == 1;
+}
+
+/* The settings of a network that is told the noise, where it gets no map of it. */
+static zn_status complete_noise(zn_run *r, const zn_source *in, zn_error *err)
+{
+    const zn_told_noise *t = r->model->arch->noise;
+
+    if (!t)
+        return ZN_OK;
+    return zn_noise_complete(r->set + t->sigma, r->set[t->scale], r->noise, in, zn_engine_helpers(r->model->engine),
+                             err);
 }
 
 /* The sources of a run: those that were given and, behind them, the noise map. */
@@ -550,7 +551,7 @@ zn_status zn_tile_check(const zn_run *r, const zn_source *in, int n_in, zn_rect 
 zn_rect zn_tile_reach(const zn_run *r, const zn_source *in, zn_rect roi)
 {
     const zn_geometry *g = &r->geometry;
-    const int step = tile_step(r), halo = zn_round_up(zn_imax(g->halo, 0), g->multiple);
+    const int step = zn_lattice_of(&r->geometry), halo = zn_halo_of(g);
     const int x0 = zn_imax(roi.x / step * step - halo, 0), y0 = zn_imax(roi.y / step * step - halo, 0);
     const int x1 = zn_imin(zn_round_up(roi.x + roi.w, step) + halo, in->w);
     const int y1 = zn_imin(zn_round_up(roi.y + roi.h, step) + halo, in->h);
@@ -571,8 +572,7 @@ zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *given, int
         return s;
     if ((s = check_region(r, in, roi, err)))
         return s;
-    if (r->model->arch->takes_sigma && n_in == 1 &&
-        (s = zn_noise_complete(r->set, in, zn_engine_helpers(r->model->engine), err)))
+    if (n_in == 1 && (s = complete_noise(r, in, err)))
         return s;
     if ((s = each_tile(&k, &plan, measure)))
         return s;

@@ -40,7 +40,7 @@ static zn_status run(const char *id, const char *precision, const zn_array *in, 
 {
     const zn_open open = { .precision = precision };
     const zn_value set = { "sigma", 25 };
-    zn_job job = { .set = &set, .n_set = zn_arch_named(id)->takes_sigma };
+    zn_job job = { .set = &set, .n_set = zn_arch_named(id)->noise != NULL };
     zn_model *m = NULL;
     zn_status s = zn_model_open(&m, engine, id, &open, err);
 
@@ -82,7 +82,7 @@ static void denoisers(void)
     if (INSTRUMENTED)
         SKIP("takes a minute; test_precision runs the same code");
     for (int i = 0; (arch = zn_arch_at(i)); i++) {
-        if (!arch->half_ok || (!arch->takes_sigma && strcmp(arch->info.id, "restore")))
+        if (!arch->half_ok || (!arch->noise && strcmp(arch->info.id, "restore")))
             continue;
         CHECK(!run(arch->info.id, "fp32", &in, &a, &err) && !run(arch->info.id, "auto", &in, &b, &err), "%s", err.text);
         CHECK(psnr(full) > psnr(noisy) + 3, "%s removed nothing", arch->info.id);
@@ -161,11 +161,10 @@ static void all_of_them(void)
     const zn_arch *a;
 
     for (int i = 0; (a = zn_arch_at(i)); i++)
-        CHECK(!a->half_ok || a->takes_sigma || !strncmp(a->info.id, "taesd-", 6) ||
-                  !strcmp(a->info.id, "zenith-encode") || !strcmp(a->info.id, "zenith-decode") ||
-                  !strcmp(a->info.id, "zenith-lite-encode") || !strcmp(a->info.id, "zenith-lite-decode") ||
-                  !strcmp(a->info.id, "restore") || !strcmp(a->info.id, "diffae-encode") ||
-                  !strcmp(a->info.id, "diffae-sample"),
+        CHECK(!a->half_ok || a->noise || !strncmp(a->info.id, "taesd-", 6) || !strcmp(a->info.id, "zenith-encode") ||
+                  !strcmp(a->info.id, "zenith-decode") || !strcmp(a->info.id, "zenith-lite-encode") ||
+                  !strcmp(a->info.id, "zenith-lite-decode") || !strcmp(a->info.id, "restore") ||
+                  !strcmp(a->info.id, "diffae-encode") || !strcmp(a->info.id, "diffae-sample"),
               "%s is not compared", a->info.id);
 }
 
