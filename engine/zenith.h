@@ -307,6 +307,47 @@ typedef struct zn_sink {
 ZN_API zn_status zn_model_run_region(zn_model *model, const zn_sink *out, const zn_source *in, int n_in, zn_rect roi,
                                      const zn_job *job, zn_error *err);
 
+/* The contract of tiles: how a picture is cut so that whoever computes, keeps or asks for a part of it agrees with all others.  In
+ * pixels of the picture, from its corner; its result is scale times as large.
+ *
+ *      + - - - - - +      A cell depends on the pixels of the picture up to a halo around it (zn_grid_around), and on
+ *      :  +--+--+  :      nothing else: caches keep cells.  The same function gives the cells that a change of the picture
+ *      :  |  |##|  :      can change.
+ *      :  +--+--+  :      An area is what is computed for a region: whole cells, more of them where that costs little.
+ *      :  |##|##|  :      It is computed in one piece, if it fits into a tile, or else tile by tile.
+ *      + - - - - - + */
+typedef struct zn_grid {
+    int32_t w, h;    /* of the picture */
+    int32_t scale;   /* 1: the result has its size */
+    int32_t lattice; /* tiles begin at multiples of this */
+    int32_t halo;    /* whole multiples of the model's */
+    int32_t cell;    /* a side; whole lattice steps */
+    int32_t tile;    /* a side; whole cells */
+    int32_t usual;   /* the tile of a network with a narrow halo and enough memory */
+} zn_grid;
+
+/* For a model of one picture that gives another, and a job with these settings.  job->tile: the least side of a tile; 0: the usual
+ * one.  Less where memory is short. */
+ZN_API zn_status zn_model_grid(zn_grid *grid, zn_model *model, int32_t w, int32_t h, const zn_job *job, zn_error *err);
+
+/* The area of a region, and its piece at a pixel; the first pixel, to the right or below, of the next piece.  A region of less than
+ * half a tile a side is widened to that: it would be mostly halo, and hosts ask for many in a row.  A large one is widened to
+ * whole tiles, as its neighbours follow. */
+ZN_API zn_rect zn_grid_area(const zn_grid *grid, zn_rect roi);
+ZN_API zn_rect zn_grid_piece(const zn_grid *grid, zn_rect area, int32_t x, int32_t y);
+ZN_API int32_t zn_grid_next(const zn_grid *grid, zn_rect area, int32_t at);
+/* Whether the engine would compute the part in several tiles. */
+ZN_API bool zn_grid_crosses(const zn_grid *grid, zn_rect part);
+/* The cell of a pixel; the whole cells that meet a part, which is not empty, or the halo around it. */
+ZN_API zn_rect zn_grid_cell(const zn_grid *grid, int32_t x, int32_t y);
+ZN_API zn_rect zn_grid_around(const zn_grid *grid, zn_rect part);
+/* A part of the picture in the result; the part of the picture that a part of the result lies on. */
+ZN_API zn_rect zn_grid_result(const zn_grid *grid, zn_rect part);
+ZN_API zn_rect zn_grid_source(const zn_grid *grid, zn_rect part);
+
+ZN_API zn_rect zn_rect_meet(zn_rect a, zn_rect b); /* what both have; w and h are 0 if that is nothing */
+ZN_API zn_rect zn_rect_widen(zn_rect r, int32_t by);
+
 /* A video, for models that are causal in time (zn_model_info.video).  move() reads a frame of an input, or writes one of a
  * result; each frame once, in order; false: failed.  Memory does not depend on the number of frames. */
 typedef struct zn_frames {

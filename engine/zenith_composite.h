@@ -184,6 +184,148 @@ ZN_API zn_status zn_field_set(void *how, const zn_field *fields, const char *wha
 /* Adds a change to n pixels of 3 or 4 components; a value may leave 0..1 only where it was outside before. */
 ZN_API void zn_change_add(float *pixels, int components, const float *change, size_t n);
 
+/* ---- denoise, restore, upscale: a better picture, region by region -------------------------------------------------- */
+
+/*   picture ── measured, once ──┐
+ *   part of it ────────────── network ── change, in cells ── blended with the picture ── result
+ *
+ * Each of these tasks has settings and a describe() of its own, which fill the same plan; the rest is the same for all.  The parts are
+ * those of the plan's grid, so that every region comes out as the whole picture would.  run() does all of it.  A front end that
+ * keeps what the network made calls its steps: measure(), change() for the cells that are missing, blend().
+ *
+ *   change = what the network made - what it saw, where the result is larger: of the nearest pixel
+ *   result = picture + luma * (l - detail * fine(l)) + chroma * (change - l)
+ *
+ * l is the lightness of the change, fine(l) is l minus its 5 x 5 binomial mean; luma and chroma are the settings times the
+ * strength, which counts as 1 above 1: there fine differences in the network's output shrink.  Values that the network
+ * could not see (below 0, above 1) keep what is beyond; NaN becomes the network's output. */
+typedef struct zn_enhance { /* what a task asks for */
+    const char *model;      /* id of a network of one picture that gives another; a text that stays */
+    zn_value set[ZN_MAX_SETTINGS];
+    int32_t n_set;
+    bool seeks_noise;                      /* the network is told the noise of the picture, which is measured */
+    double strength, luma, chroma, detail; /* of a result of the picture's size */
+} zn_enhance;
+
+typedef struct zn_enhance_plan {
+    zn_enhance how;
+    zn_choice choice; /* its texts must live as long */
+    zn_session *session;
+    zn_grid grid;
+    int32_t w, h;          /* of the result */
+    int32_t reach;         /* pixels around one that blend() looks at */
+    bool nothing;          /* the result is the picture itself: there is nothing to run */
+    bool mapped;           /* the network measures the noise of each place, against that of the picture */
+    zn_makers computed_by; /* what computes it, as far as it is known beforehand */
+    zn_key network;        /* what a measurement depends on, but for the pixels: network, engine, precision, weights */
+    zn_key key;            /* the same for a change: settings, too, but not what was measured */
+} zn_enhance_plan;
+
+typedef struct zn_enhance_result {
+    zn_noise_table noise; /* of the picture; median[0] 0: it was not measured */
+    zn_makers computed_by;
+    zn_note note;
+} zn_enhance_result;
+
+/* A plan for a picture of w x h.  side: the least side of a tile, for hosts that run whole pictures; 0: the usual one.  Opens the
+ * network, which stays open as zn_use_begin() says.  A refusal leaves a plan of the picture's size. */
+ZN_API zn_status zn_enhance_describe(zn_enhance_plan *plan, zn_session *session, const zn_choice *choice,
+                                     const zn_enhance *how, int32_t w, int32_t h, int32_t side, zn_error *err);
+
+/* The result in a region, in its pixels; written in rows of whole width. */
+ZN_API zn_status zn_enhance_run(zn_enhance_result *result, const zn_enhance_plan *plan, const zn_sink *out,
+                                const zn_source *in, zn_rect roi, const zn_watcher *watch, zn_error *err);
+
+/* What is measured once for a picture, if how.seeks_noise; in steps, so that a small change of the picture does not change it.  in: the
+ * picture, or a part of it. */
+ZN_API zn_status zn_enhance_measure(zn_noise_table *noise, const zn_enhance_plan *plan, const zn_source *in,
+                                    zn_error *err);
+
+/* Adds what of it a change depends on. */
+ZN_API void zn_enhance_key_noise(zn_key *key, const zn_enhance_plan *plan, const zn_noise_table *noise);
+
+/* What the network makes of a part of the picture, whole cells: made has the size of the part in the result.  result->noise holds what
+ * was measured; computed_by and note are added to. */
+ZN_API zn_status zn_enhance_make(float *made, zn_enhance_result *result, const zn_enhance_plan *plan,
+                                 const zn_source *in, zn_rect part, const zn_watcher *watch, zn_error *err);
+
+/* The change of a cell as it is kept: 16-bit integers of a step that is the largest change / 32767.  So it is off by half a step,
+ * which is at most 1/65534 where black became white, and usually a tenth of that.  What is blended always went through
+ * this form, so that a result never depends on what was kept.  made, change: planes of three channels for a part of the
+ * result, `at`; cells are of the picture. */
+typedef struct zn_plane {
+    zn_rect at;
+    float *rgb;
+} zn_plane;
+
+ZN_API size_t zn_cell_size(const zn_grid *grid, zn_rect cell);
+/* false: the picture cannot be read, or there is no memory */
+ZN_API bool zn_cell_pack(void *kept, const zn_grid *grid, zn_rect cell, const zn_plane *made, const zn_source *in);
+/* Writes what both have. */
+ZN_API void zn_cell_unpack(const zn_plane *change, const zn_grid *grid, zn_rect cell, const void *kept);
+
+/* Blends the pixels of a strip in place, for a plan of scale 1.  pixels: of `all`, which is the strip and, as far as the picture goes,
+ * plan->reach around it, of 3 or 4 components; change has at least `all`.  false: no memory. */
+ZN_API bool zn_enhance_blend(const zn_enhance_plan *plan, zn_rect strip, zn_rect all, float *pixels, int components,
+                             const zn_plane *change);
+
+/* The same for a result that is larger: dst is the strip, dense.  pixels, of 3 or 4 components, and seen, what the network saw of them,
+ * three each: of `all`, pixels of the picture, which is what the strip lies on and, as far as the picture goes, ZN_ENLARGE_REACH
+ * around it.  change NULL: a plain enlargement.  What the network does not make, alpha and what is beyond 0..1, is interpolated. */
+enum { ZN_ENLARGE_REACH = 2 };
+ZN_API void zn_enhance_enlarge(float *dst, const zn_grid *grid, zn_rect strip, zn_rect all, const float *pixels,
+                               int components, const float *seen, const zn_plane *change);
+
+/* Whether a pixel is fully transparent: networks see it as mid-grey, and nothing changes it. */
+static inline bool zn_is_hidden(const float *pixel, int components)
+{
+    return components == 4 && !(pixel[3] > 0.0f);
+}
+
+/* What a network may see: NaN is 0; below 0 and above 1 are cut. */
+static inline float zn_clean(float value)
+{
+    return value > 0.0f ? (value < 1.0f ? value : 1.0f) : 0.0f;
+}
+
+typedef struct zn_denoise {
+    const char *model;   /* "fast", "balanced" or "best": "balanced" */
+    double strength;     /* 0..1.5: 1; above 1 also texture that is as weak as the noise goes */
+    double luma, chroma; /* 0..1: 1; of the noise in lightness, and in colour */
+    double detail;       /* 0..1: 0; how much of the finest texture in lightness is given back */
+    double sigma;        /* 0..100: 0; standard deviation of the noise, of 255; 0: measured */
+    double sigma_scale;  /* 0.1..10: 1; factor of what was measured */
+} zn_denoise;
+
+ZN_API zn_denoise zn_denoise_defaults(void);
+ZN_API extern const zn_field zn_denoise_fields[];
+ZN_API zn_status zn_denoise_describe(zn_enhance_plan *plan, zn_session *session, const zn_choice *choice,
+                                     const zn_denoise *how, int32_t w, int32_t h, int32_t side, zn_error *err);
+
+typedef struct zn_restore {
+    double deblur;    /* -1..10: 0; the blur that is undone, its standard deviation in pixels */
+    double artefacts; /* -1..100: 0; of JPEG: 100 - the file's quality */
+    double noise;     /* -1..100: 0; its standard deviation, of 255 */
+    double strength;  /* 0..1: 1 */
+} zn_restore;         /* of the first three, 0: found by the network, -1: there is none */
+
+ZN_API zn_restore zn_restore_defaults(void);
+ZN_API extern const zn_field zn_restore_fields[];
+ZN_API zn_status zn_restore_describe(zn_enhance_plan *plan, zn_session *session, const zn_choice *choice,
+                                     const zn_restore *how, int32_t w, int32_t h, int32_t side, zn_error *err);
+
+typedef struct zn_upscale {
+    int32_t scale;     /* 2..4: 2 */
+    const char *model; /* "faithful" or "small": "faithful" */
+    double noise;      /* 0..100: 0; standard deviation of the noise in the picture, of 255 */
+    double artefacts;  /* 0..100: 0; of JPEG: 100 - the file's quality */
+} zn_upscale;
+
+ZN_API zn_upscale zn_upscale_defaults(void);
+ZN_API extern const zn_field zn_upscale_fields[];
+ZN_API zn_status zn_upscale_describe(zn_enhance_plan *plan, zn_session *session, const zn_choice *choice,
+                                     const zn_upscale *how, int32_t w, int32_t h, int32_t side, zn_error *err);
+
 /* ---- generate: a picture from a prompt, with Z-Image ---------------------------------------------------------------- */
 
 /*   prompt --tokens, text encoder--> features, kept              the encoder is closed then

@@ -272,7 +272,7 @@ zn_op_picture_read (void *data, zn_rect rect, float *dst)
       zn_op_picture_get (picture, strip, pixels);
       for (gsize i = (gsize) strip.w * strip.h; i; i--, src += n, dst += 3)
         for (gint c = 0; c < 3; c++)
-          dst[c] = zn_op_is_hidden (src, n) ? 0.5f : zn_op_clean (src[c]);
+          dst[c] = zn_is_hidden (src, n) ? 0.5f : zn_clean (src[c]);
     }
 
   gegl_free (pixels);
@@ -285,7 +285,7 @@ static void
 restore_hidden (gfloat *pixels, const gfloat *before, gsize len)
 {
   for (gsize i = 0; i < len; i++, pixels += 4, before += 4)
-    if (zn_op_is_hidden (before, 4))
+    if (zn_is_hidden (before, 4))
       memcpy (pixels, before, 4 * sizeof (gfloat));
     else
       pixels[3] = before[3];
@@ -398,7 +398,7 @@ zn_op_picture_add (const ZnOpPicture *picture,
       if (is_linear (picture->format))
         zn_op_curve_decode (pixels, count, n);
       for (gsize i = 0; i < count; i++)
-        if (zn_op_is_hidden (stored + i * n, n) ||
+        if (zn_is_hidden (stored + i * n, n) ||
             (d[i * 3] == 0.0f && d[i * 3 + 1] == 0.0f && d[i * 3 + 2] == 0.0f))
           memcpy (pixels + i * n, stored + i * n, n * sizeof (gfloat));
       gegl_buffer_set (output, &place, 0, picture->format, pixels, GEGL_AUTO_ROWSTRIDE);

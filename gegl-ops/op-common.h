@@ -11,8 +11,8 @@
  *
  * There are three families of operations, each with a small task of its own:
  *
- *   op-tiled.c    ZnOpTiled: any region, computed in tiles (denoise); op-blend.c
- *                 applies strength, luma, chroma and detail
+ *   op-tiled.c    ZnOpTiled: any region, computed in tiles (denoise); op-noise.c: the
+ *                 noise of a picture, measured once
  *   op-latent-ops.c   ZnOpLatentTask: whole pictures through a latent, streamed
  *                 (latent-*); op-latent.c is the work
  *   op-whole.c    ZnOpWhole: one result held in memory, made of one picture, of
@@ -201,16 +201,14 @@ typedef struct
 
 typedef struct
 {
-  ZnOpBase     base;
-  gchar      **measured; /* the field of the property, or NULL */
-  gdouble     *level[3]; /* ... of measured-red, -green, -blue */
-  const gchar *model;    /* the engine's model id */
-  gdouble      sigma;    /* noise of 255; 0: estimated; < 0: unused */
-  gdouble      scale;    /* times what was estimated */
-  gdouble      strength; /* how much of the network's change is used */
-  gdouble      luma;     /* ... of its lightness part */
-  gdouble      chroma;   /* ... of its colour part */
-  gdouble      detail;   /* how much fine texture is restored */
+  ZnOpBase        base;
+  gint            width, height; /* of the input, and the least side of a tile: */
+  gint            side;          /* describe() finds them here */
+  zn_enhance_plan plan;          /* ... and sets this with a describe() of zenith_composite.h, */
+  zn_status       status;        /* ... what that returned */
+  zn_error        refusal;       /* ... and its message */
+  gchar         **measured;      /* the field of the property, or NULL */
+  gdouble        *level[3];      /* ... of measured-red, -green, -blue */
 } ZnOpTiled;
 
 typedef struct
@@ -346,19 +344,8 @@ void zn_op_picture_add (const ZnOpPicture *picture,
                         zn_rect            rect,
                         const gfloat      *change);
 
-/* Whether a pixel is fully transparent. */
-static inline gboolean
-zn_op_is_hidden (const gfloat *pixel, gint components)
-{
-  return components == 4 && ! (pixel[3] > 0.0f);
-}
-
-/* NaN is 0; below 0 and above 1 are cut. */
-static inline gfloat
-zn_op_clean (gfloat value)
-{
-  return value > 0.0f ? (value < 1.0f ? value : 1.0f) : 0.0f;
-}
+#define zn_op_is_hidden zn_is_hidden
+#define zn_op_clean zn_clean
 
 /* ---- requests -------------------------------------------------------------- */
 

@@ -90,19 +90,6 @@ zn_op_model_acquire_colours (ZenithAutoencoder which,
   return model;
 }
 
-zn_status
-zn_op_model_levels (ZnOpModel *model, zn_noise_table *noise, const zn_source *in, zn_error *err)
-{
-  zn_status status = zn_session_enter (zn_op_session (), err);
-
-  if (status)
-    return status;
-  status = zn_noise_levels (noise, zn_use_model (model), in, err);
-  zn_session_leave (zn_op_session ());
-
-  return status;
-}
-
 static void
 on_preview (void *cookie, const zn_array *picture, int step, int n_steps)
 {
@@ -123,22 +110,10 @@ make_job (const ZnOpJob *job, ZnOpRequest *request)
   return (zn_job){ .set           = job ? job->set : NULL,
                    .n_set         = job ? job->n_set : 0,
                    .tile          = job ? job->tile : 0,
-                   .noise         = job ? job->noise : NULL,
                    .progress      = request ? zn_op_request_progress : NULL,
                    .preview       = previews ? on_preview : NULL,
                    .preview_every = previews,
                    .cookie        = request };
-}
-
-gint
-zn_op_model_tile (ZnOpModel *model, gint width, gint height, gint side)
-{
-  const zn_array in  = { NULL, height, width, zn_op_model_geometry (model)->in_c };
-  const ZnOpJob  job = { .tile = side };
-  const zn_job   run = make_job (&job, NULL);
-  zn_plan        plan;
-
-  return zn_use_plan (model, &in, 1, &run, &plan, NULL) ? side : plan.tile_w;
 }
 
 gboolean
@@ -183,7 +158,7 @@ zn_op_model_run (ZnOpModel       *model,
   const zn_job run = make_job (job, request);
   zn_status    status;
 
-  n_pixels += (guint64) roi.w * roi.h;
+  zn_op_count_pixels ((guint64) roi.w * roi.h);
   request->ran = TRUE;
   status       = zn_use_run_region (model, out, in, roi, &run, &request->note, &request->err);
   if (! status)
@@ -229,6 +204,12 @@ guint
 zn_op_network_runs (void)
 {
   return (guint) zn_session_runs (zn_op_session ());
+}
+
+void
+zn_op_count_pixels (guint64 pixels)
+{
+  n_pixels += pixels;
 }
 
 guint64

@@ -62,29 +62,12 @@ zn_op_model_geometry (const ZnOpModel *model)
   return zn_model_geometry (zn_use_model (model));
 }
 
-/* How far around a region a denoiser measures its noise, in addition to the halo; 0: the
- * whole picture has one level.  zn_op_model_levels: what is measured once for a picture. */
-static inline gint
-zn_op_model_level_reach (const ZnOpModel *model)
-{
-  return zn_model_level_reach (zn_use_model (model));
-}
-
-zn_status zn_op_model_levels (ZnOpModel       *model,
-                              zn_noise_table  *noise,
-                              const zn_source *in,
-                              zn_error        *err);
-
 /* Whether the picture of a half of an autoencoder is -1..1. */
 static inline gboolean
 zn_op_model_centred (const ZnOpModel *model)
 {
   return zn_model_is_centred (zn_use_model (model));
 }
-
-/* The side of the engine's own tiles for a picture of this size, at most `side`; or
- * just that where it has none: a run will say why, or be made on the CPU. */
-gint zn_op_model_tile (ZnOpModel *model, gint width, gint height, gint side);
 
 /* Names model, engine, precision and weights: what a result depends on. */
 static inline const gchar *
@@ -102,10 +85,9 @@ void     zn_op_engine_leave (void);
 /* A run's settings other than the request's progress. */
 typedef struct _ZnOpJob
 {
-  const zn_value       *set;
-  gint                  n_set;
-  gint                  tile;  /* 0: as large as memory allows */
-  const zn_noise_table *noise; /* of a picture whose parts are denoised; NULL: of the input */
+  const zn_value *set;
+  gint            n_set;
+  gint            tile; /* 0: as large as memory allows */
 
   /* A sampler's estimate after each step but the last; NULL: not wanted. */
   void (*preview) (gpointer data, const zn_array *picture, gint step, gint n_steps);
@@ -148,5 +130,6 @@ G_MODULE_EXPORT
 guint zn_op_network_runs (void);
 G_MODULE_EXPORT
 guint64 zn_op_network_pixels (void);
+void    zn_op_count_pixels (guint64 pixels); /* between enter and leave */
 
 #endif

@@ -323,12 +323,12 @@ target_strip (gpointer data, zn_rect strip, zn_rect all, gfloat *pixels, gint co
     for (gint c = 0; c < 3; c++)
       if (target->scale > 0.0f)
         {
-          const gfloat d = fabsf (zn_op_clean (rgb[c]) - zn_op_clean (pixels[c]));
+          const gfloat d = fabsf (zn_clean (rgb[c]) - zn_clean (pixels[c]));
 
           sum += d;
           squares += d * d;
           worst     = MAX (worst, d);
-          pixels[c] = zn_op_clean (target->scale * d);
+          pixels[c] = zn_clean (target->scale * d);
         }
       else
         {
@@ -480,7 +480,7 @@ zn_op_latent_show (ZnOpTarget *target, const ZnOpLatent *latent, gint factor)
       for (gint i = 0; i < r.h; i++)
         for (gint x = 0; x < r.w; x++, dst += 3)
           for (gint c = 0; c < 3; c++)
-            dst[c] = zn_op_clean (z[(gsize) (x / factor) * latent->c + c % latent->c] / 6 + 0.5f);
+            dst[c] = zn_clean (z[(gsize) (x / factor) * latent->c + c % latent->c] / 6 + 0.5f);
       target_write (target, r, row);
     }
 

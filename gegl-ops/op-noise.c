@@ -3,16 +3,14 @@
 
 #include "config.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "op-cache.h"
 #include "op-engine.h"
 #include "op-noise.h"
 
-#define SAMPLE 64   /* side of the blocks that tell whether a picture is the same */
-#define GRID 12     /* ... of which there are so many a side, at most */
-#define OCTAVE 8.0f /* steps of the measured noise to each factor of two */
+#define SAMPLE 64 /* side of the blocks that tell whether a picture is the same */
+#define MOST 12   /* ... of which there are so many a side, at most */
 
 typedef struct
 {
@@ -63,15 +61,14 @@ part_read (void *data, zn_rect rect, float *dst)
 }
 
 static void
-part_key (zn_key *key, const Part *from, ZnOpModel *model)
+part_key (zn_key *key, const Part *from)
 {
   const GeglRectangle *box    = &from->picture->box;
   const gint           size[] = { from->part.width, from->part.height };
-  const gint           nx     = MIN (GRID, (size[0] - 1) / SAMPLE + 1);
-  const gint           ny     = MIN (GRID, (size[1] - 1) / SAMPLE + 1);
+  const gint           nx     = MIN (MOST, (size[0] - 1) / SAMPLE + 1);
+  const gint           ny     = MIN (MOST, (size[1] - 1) / SAMPLE + 1);
 
   zn_key_add_text (key, "noise");
-  zn_key_add_text (key, zn_op_model_name (model));
   zn_key_add_text (key, babl_get_name (from->picture->format));
   zn_key_add (key, size, sizeof (size));
   for (gint i = 0; i < nx * ny; i++)
@@ -86,33 +83,19 @@ part_key (zn_key *key, const Part *from, ZnOpModel *model)
     }
 }
 
-/* In steps, or each brush stroke would compute all tiles again. */
-static void
-round_noise (zn_noise_table *noise)
-{
-  for (gint c = 0; c < 3; c++)
-    {
-      /* not 0, which would ask the engine to measure once more */
-      noise->median[c] = MAX (roundf (noise->median[c] * 4.0f) / 4.0f, 0.25f);
-      for (gint i = 0; i < ZN_NOISE_BINS; i++)
-        if (noise->least[c][i] > 0.0f)
-          noise->least[c][i] = exp2f (roundf (log2f (noise->least[c][i]) * OCTAVE) / OCTAVE);
-    }
-}
-
 zn_status
-zn_op_noise_measure (ZnOpRequest    *request,
-                     ZnOpModel      *model,
-                     ZnOpPicture    *picture,
-                     zn_noise_table *noise)
+zn_op_noise_measure (ZnOpRequest           *request,
+                     const zn_enhance_plan *plan,
+                     ZnOpPicture           *picture,
+                     zn_noise_table        *noise)
 {
   Part            from   = { request, picture, part_of (request, &picture->box) };
   const zn_source source = { from.part.width, from.part.height, 3, part_read, &from };
-  zn_key          key    = { 0, 0 };
+  zn_key          key    = plan->network;
   GBytes         *kept;
   zn_status       status;
 
-  part_key (&key, &from, model);
+  part_key (&key, &from);
   kept = zn_op_cache_get (&key);
   if (kept)
     {
@@ -121,12 +104,11 @@ zn_op_noise_measure (ZnOpRequest    *request,
       return ZN_OK;
     }
 
-  status = zn_op_model_levels (model, noise, &source, &request->err);
+  status = zn_enhance_measure (noise, plan, &source, &request->err);
   if (status && ! zn_op_request_tick (request))
     return zn_op_request_refuse (request, ZN_E_CANCELLED, "Cancelled.");
   if (status == ZN_OK)
     {
-      round_noise (noise);
       kept = g_bytes_new (noise, sizeof (*noise));
       zn_op_cache_put (&key, kept);
       g_bytes_unref (kept);

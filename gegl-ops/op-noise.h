@@ -11,13 +11,12 @@
  * does not.  Where the network has nothing to do, the noise is measured for such a host alone. */
 const GeglRectangle *zn_op_noise_asked (GeglOperation *operation);
 
-/* The noise of the picture, or of the part that the host asked for.  Where the model measures it
- * for each pixel, its median is only shown; otherwise all tiles get it.  Called at each request:
- * the result for a picture is cached, and a picture is identified by blocks that are spread over
- * it, not by all of its pixels. */
-zn_status zn_op_noise_measure (ZnOpRequest    *request,
-                               ZnOpModel      *model,
-                               ZnOpPicture    *picture,
-                               zn_noise_table *noise);
+/* zn_enhance_measure() for the picture, or for the part that the host asked for.  Called at each
+ * request: the result for a picture is cached, and a picture is identified by blocks that are spread
+ * over it, not by all of its pixels. */
+zn_status zn_op_noise_measure (ZnOpRequest           *request,
+                               const zn_enhance_plan *plan,
+                               ZnOpPicture           *picture,
+                               zn_noise_table        *noise);
 
 #endif

@@ -4,6 +4,7 @@
 #include "config.h"
 #include <glib/gi18n-lib.h>
 #include "op-common.h"
+#include "op-engine.h"
 
 /* clang-format off */
 #ifdef GEGL_PROPERTIES
@@ -65,24 +66,26 @@ zenith_property_computed_by
 static void
 describe (GeglOperation *operation, gpointer data)
 {
-  static const gchar *const model[] = { [ZENITH_DENOISE_MODEL_FAST]     = "denoise-fast",
-                                        [ZENITH_DENOISE_MODEL_BALANCED] = "denoise-balanced",
-                                        [ZENITH_DENOISE_MODEL_BEST]     = "denoise-best" };
-  GeglProperties           *o       = GEGL_PROPERTIES (operation);
-  ZnOpTiled                *task    = data;
+  GeglProperties  *o      = GEGL_PROPERTIES (operation);
+  ZnOpTiled       *task   = data;
+  const zn_choice  choice = zn_op_choice (&ZN_OP_BASE (o));
+  const zn_denoise how    = {
+       .model       = zn_op_nick (zenith_denoise_model_get_type (), o->model),
+       .strength    = o->strength,
+       .luma        = o->luma,
+       .chroma      = o->chroma,
+       .detail      = o->detail,
+       .sigma       = o->sigma,
+       .sigma_scale = o->sigma_scale,
+  };
 
   task->base     = ZN_OP_BASE (o);
   task->measured = &o->measured;
   task->level[0] = &o->measured_red;
   task->level[1] = &o->measured_green;
   task->level[2] = &o->measured_blue;
-  task->model    = model[o->model];
-  task->strength = o->strength;
-  task->luma     = o->luma;
-  task->chroma   = o->chroma;
-  task->detail   = o->detail;
-  task->sigma    = o->sigma;
-  task->scale    = o->sigma_scale;
+  task->status   = zn_denoise_describe (&task->plan, zn_op_session (), &choice, &how, task->width,
+                                        task->height, task->side, &task->refusal);
 }
 
 static void

@@ -47,10 +47,13 @@ int run_tokens(const options *o); /* `zenith run z-image-tokens` */
 bool is_zimage(const options *o); /* whether `zenith info` is asked about a folder of Z-Image */
 int info_zimage(const options *o);
 int cmd_convert(const options *o);
+int cmd_denoise(const options *o);
 int cmd_bench(const options *o);
 int cmd_find(const options *o);
 int cmd_generate(const options *o);
+int cmd_restore(const options *o);
 int cmd_teach(const options *o);
+int cmd_upscale(const options *o);
 bool bench_zenith_has(const options *o); /* whether these are the tables of the Zenith documents */
 int bench_zenith(const options *o);
 bool bench_faces_has(const options *o); /* whether it is the face edit */

@@ -17,6 +17,9 @@ static const char help[] =
     "takes\n"
     "  zenith run MODEL [--weights FILE]... [--set KEY=VALUE]... --in NAME=FILE.npy... --out NAME=FILE.npy...\n"
     "  zenith run z-image-tokens --weights tokenizer.json --in prompt=FILE.txt --out tokens=FILE.npy [--set chat=0]\n"
+    "  zenith denoise IN OUT [--set KEY=VALUE]...   removes noise from a picture\n"
+    "  zenith restore IN OUT [--set KEY=VALUE]...   undoes blur, JPEG artefacts and noise\n"
+    "  zenith upscale IN OUT [--set scale=4]...     enlarges a picture 2, 3 or 4 times\n"
     "  zenith generate [IN] OUT --set prompt=TEXT [--set KEY=VALUE]... [--in mask=PICTURE]   a picture from a prompt, "
     "with\n"
     "                                 Z-Image; from IN, inside of a mask.  OUT is .png, .ppm or .npy\n"
@@ -239,9 +242,11 @@ int main(int argc, char **argv)
         const char *name;
         int (*run)(const options *o);
     } commands[] = {
-        { "engines", cmd_engines }, { "models", cmd_models },     { "info", cmd_info },       { "run", cmd_run },
-        { "bench", cmd_bench },     { "selftest", cmd_selftest }, { "convert", cmd_convert }, { "find", cmd_find },
-        { "teach", cmd_teach },     { "generate", cmd_generate },
+        { "engines", cmd_engines },   { "models", cmd_models },   { "info", cmd_info },
+        { "run", cmd_run },           { "bench", cmd_bench },     { "selftest", cmd_selftest },
+        { "convert", cmd_convert },   { "find", cmd_find },       { "teach", cmd_teach },
+        { "generate", cmd_generate }, { "denoise", cmd_denoise }, { "restore", cmd_restore },
+        { "upscale", cmd_upscale },
     };
     options o = { 0 };
     int status;

@@ -6,6 +6,7 @@
 #include "config.h"
 #include <glib/gi18n-lib.h>
 #include "op-common.h"
+#include "op-engine.h"
 
 /* clang-format off */
 #ifdef GEGL_PROPERTIES
@@ -34,12 +35,16 @@ zenith_property_computed_by
 static void
 describe (GeglOperation *operation, gpointer data)
 {
-  GeglProperties *o    = GEGL_PROPERTIES (operation);
-  ZnOpTiled      *task = data;
+  GeglProperties  *o      = GEGL_PROPERTIES (operation);
+  ZnOpTiled       *task   = data;
+  const zn_choice  choice = zn_op_choice (&ZN_OP_BASE (o));
+  const zn_enhance how    = {
+       .model = "identity", .strength = o->strength, .luma = 1.0, .chroma = 1.0
+  };
 
-  task->base     = ZN_OP_BASE (o);
-  task->model    = "identity";
-  task->strength = o->strength;
+  task->base   = ZN_OP_BASE (o);
+  task->status = zn_enhance_describe (&task->plan, zn_op_session (), &choice, &how, task->width,
+                                      task->height, task->side, &task->refusal);
 }
 
 static void

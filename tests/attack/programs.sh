@@ -46,6 +46,7 @@ wanted() { [ -z "${ONLY:-}" ] || [ "$ONLY" = "$1" ]; }
 
 programs() {
   program "zenith run" "" "$zenith" run denoise-fast --set sigma=9 --threads 1 --in "x=$tmp/x.npy" --out "y=$out/y.npy"
+  program "zenith denoise" "" "$zenith" denoise "$tmp/x.npy" "$out/y.npy" --set model=fast --threads 1
   program "zenith info" "" "$zenith" info "$golden/taesd_encoder.pth"
   program "zenith train" "" "$zenith" train zenith-ae --base 4 --size 32 --batch 1 --steps 1 --threads 1 --seed 3 \
     --checkpoint "$out/c.ckpt" --every 1 --out "$out/w.safetensors"

@@ -34,7 +34,7 @@ rule "autograd never includes a model, a pipeline or an instruction set" "${inc}
 rule "a device never names a model" "${inc}.*(models/|autograd/|train/|pipeline/|handle\.h|ops\.h)" $(find engine/cpu engine/cuda engine/vulkan -name '*.[ch]' -o -name '*.cu' 2>/dev/null)
 rule "the pipeline never includes a device" "${inc}.*(cpu/|cuda/|vulkan/)" $(find engine/pipeline -name '*.[ch]')
 # Of pipeline/, what runs several networks is a layer of its own, above lib.c: it uses zenith.h like a front end.
-composites='(session|fields|autoencoder|denoise|face|generate)(_[a-z]+)?'
+composites='(session|fields|autoencoder|denoise|enhance|face|generate|restore|upscale)(_[a-z]+)?'
 parts=$(find engine/pipeline -name '*.[ch]' | grep -vE "/$composites\.[ch]$")
 rule "what runs one model knows no session" "${inc}.*(zenith_composite\.h|session\.h)" $parts
 rule "composites see sessions, zenith.h and core alone" "${inc}.*(models/|backend\.h|special\.h|handle\.h|ops\.h|model\.h|request\.h|tile\.h|forward\.h)" \

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* enhance.c - `zenith denoise | restore | upscale IN OUT`: a better picture. */
+#include "composites.h"
+#include "pictures.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool write_array(void *cookie, zn_rect r, const float *src)
+{
+    const zn_array *to = cookie;
+
+    for (int32_t y = r.y; y < r.y + r.h; y++, src += (size_t)r.w * 3)
+        memcpy(to->data + ((size_t)y * (size_t)to->w + (size_t)r.x) * 3, src, (size_t)r.w * 3 * sizeof *src);
+    return true;
+}
+
+static bool enhance(const options *o, const zn_enhance_plan *plan, zn_array *picture, zn_error *err)
+{
+    const zn_source in = array_source(picture);
+    const zn_watcher watch = watch_of(o);
+    zn_array out = { NULL, plan->h, plan->w, 3 };
+    const zn_sink sink = { write_array, &out };
+    zn_enhance_result result;
+    bool ok;
+
+    if (plan->nothing)
+        return save_picture(o->word[1], picture, err);
+    out.data = malloc(zn_array_len(&out) * sizeof *out.data);
+    if (!out.data)
+        snprintf(err->text, sizeof err->text, "out of memory for the result");
+    ok = out.data && !zn_enhance_run(&result, plan, &sink, &in, (zn_rect){ 0, 0, plan->w, plan->h }, &watch, err);
+    if (ok) {
+        say_note(&result.note);
+        if (o->progress && plan->how.seeks_noise)
+            fprintf(stderr, "measured noise, of 255: red %.2f, green %.2f, blue %.2f\n", (double)result.noise.median[0],
+                    (double)result.noise.median[1], (double)result.noise.median[2]);
+    }
+    ok = ok && save_picture(o->word[1], &out, err);
+    free(out.data);
+    return ok;
+}
+
+typedef zn_status describe(zn_enhance_plan *plan, zn_session *session, const zn_choice *choice, const void *how,
+                           int32_t w, int32_t h, zn_error *err);
+
+static int run(const options *o, const char *name, void *how, const zn_field *fields, describe *describe_task)
+{
+    const zn_choice choice = choice_of(o);
+    zn_session *session = NULL;
+    zn_array picture = { 0 };
+    zn_enhance_plan plan;
+    zn_error err = { "" };
+    char call[96];
+    int status;
+    bool ok;
+
+    snprintf(call, sizeof call, "zenith %s IN OUT [--set KEY=VALUE]...", name);
+    if (o->n_words != 2 || o->n_in || o->n_out)
+        return usage_of(call, fields);
+    if ((status = set_fields(how, fields, name, o)))
+        return status;
+    ok = can_save(o->word[1], &err) && load_picture(&picture, o->word[0], &err) && !zn_session_open(&session, &err) &&
+        !describe_task(&plan, session, &choice, how, picture.w, picture.h, &err) && enhance(o, &plan, &picture, &err);
+    free(picture.data);
+    zn_session_close(&session);
+    return ok ? EXIT_DONE : fail("%s", err.text);
+}
+
+static zn_status describe_denoise(zn_enhance_plan *plan, zn_session *session, const zn_choice *choice, const void *how,
+                                  int32_t w, int32_t h, zn_error *err)
+{
+    return zn_denoise_describe(plan, session, choice, how, w, h, 0, err);
+}
+
+int cmd_denoise(const options *o)
+{
+    zn_denoise how = zn_denoise_defaults();
+
+    return run(o, "denoise", &how, zn_denoise_fields, describe_denoise);
+}
+
+static zn_status describe_restore(zn_enhance_plan *plan, zn_session *session, const zn_choice *choice, const void *how,
+                                  int32_t w, int32_t h, zn_error *err)
+{
+    return zn_restore_describe(plan, session, choice, how, w, h, 0, err);
+}
+
+int cmd_restore(const options *o)
+{
+    zn_restore how = zn_restore_defaults();
+
+    return run(o, "restore", &how, zn_restore_fields, describe_restore);
+}
+
+static zn_status describe_upscale(zn_enhance_plan *plan, zn_session *session, const zn_choice *choice, const void *how,
+                                  int32_t w, int32_t h, zn_error *err)
+{
+    return zn_upscale_describe(plan, session, choice, how, w, h, 0, err);
+}
+
+int cmd_upscale(const options *o)
+{
+    zn_upscale how = zn_upscale_defaults();
+
+    return run(o, "upscale", &how, zn_upscale_fields, describe_upscale);
+}

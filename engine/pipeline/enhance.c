@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: MIT */
+/* enhance.c - what denoise, restore and upscale share: one network on the parts of a picture; see zenith_composite.h.
+ *
+ *   +-----+-----+      A run goes from band to band, a row of tiles each.  The network's change of a band is
+ *   |  band     |      kept until blend() has seen all that lies plan->reach around a pixel: the last rows of a
+ *   +-----+-----+      band wait for the next one.
+ *   |     |     |  */
+#include "../core/ints.h"
+#include "../core/status.h"
+#include "session.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REACH = 2 };            /* of detail, and of a strength above 1 */
+static const float OCTAVE = 8; /* steps of the measured noise to each factor of two */
+
+typedef struct work {
+    const zn_enhance_plan *plan;
+    zn_enhance_result *result;
+    const zn_source *in;
+    const zn_watcher *watch;
+    zn_error *err;
+    zn_use *use;
+    double start, span; /* the part of the whole that is now done */
+} work;
+
+static zn_status open_network(zn_use **use, const zn_enhance_plan *p, zn_error *err)
+{
+    const zn_terms terms = { .choice = p->choice };
+
+    return zn_use_begin(use, p->session, p->how.model, NULL, &terms, err);
+}
+
+/* ---- describe ------------------------------------------------------------------------------------------------------ */
+
+static void add_settings(zn_key *key, const zn_enhance *how)
+{
+    for (int i = 0; i < how->n_set; i++) {
+        zn_key_add_text(key, how->set[i].key);
+        zn_key_add(key, &how->set[i].value, sizeof how->set[i].value);
+    }
+}
+
+zn_status zn_enhance_describe(zn_enhance_plan *p, zn_session *session, const zn_choice *choice, const zn_enhance *how,
+                              int32_t w, int32_t h, int32_t side, zn_error *err)
+{
+    const zn_job job = { .set = how->set, .n_set = how->n_set, .tile = side };
+    zn_use *use = NULL;
+    zn_status s;
+
+    *p = (zn_enhance_plan){ .how = *how,
+                            .choice = choice ? *choice : (zn_choice){ 0 },
+                            .session = session,
+                            .grid = { .w = w, .h = h, .scale = 1 },
+                            .w = w,
+                            .h = h,
+                            .reach = how->detail > 0 || how->strength > 1 ? REACH : 0,
+                            .nothing = how->strength == 0 || (how->luma == 0 && how->chroma == 0) };
+    if (w < 1 || h < 1)
+        return zn_fail(err, ZN_E_USAGE, "There is no picture to work on.");
+    if ((s = open_network(&use, p, err)))
+        return s;
+    s = zn_model_grid(&p->grid, zn_use_model(use), w, h, &job, err);
+    if (p->grid.scale > 1) /* front ends may fill transparent pixels from their neighbours */
+        p->grid.halo += ZN_ENLARGE_REACH;
+    p->w *= p->grid.scale;
+    p->h *= p->grid.scale;
+    p->mapped = how->seeks_noise && zn_model_level_reach(zn_use_model(use)) > 0;
+    zn_makers_add(&p->computed_by, use);
+    zn_key_add_text(&p->network, zn_use_name(use));
+    p->key = p->network;
+    add_settings(&p->key, how);
+    zn_use_end(&use);
+    return s;
+}
+
+/* ---- measuring ----------------------------------------------------------------------------------------------------- */
+
+/* In steps, or each brush stroke would compute all tiles again. */
+static void round_noise(zn_noise_table *noise)
+{
+    for (int c = 0; c < 3; c++) {
+        /* not 0, which would ask the engine to measure once more */
+        noise->median[c] = fmaxf(roundf(noise->median[c] * 4.0f) / 4.0f, 0.25f);
+        for (int i = 0; i < ZN_NOISE_BINS; i++)
+            if (noise->least[c][i] > 0)
+                noise->least[c][i] = exp2f(roundf(log2f(noise->least[c][i]) * OCTAVE) / OCTAVE);
+    }
+}
+
+static zn_status measure(zn_noise_table *noise, const zn_use *use, const zn_source *in, zn_error *err)
+{
+    const zn_status s = zn_noise_levels(noise, zn_use_model(use), in, err);
+
+    if (!s)
+        round_noise(noise);
+    return s;
+}
+
+zn_status zn_enhance_measure(zn_noise_table *noise, const zn_enhance_plan *p, const zn_source *in, zn_error *err)
+{
+    zn_use *use = NULL;
+    zn_task_turn turn;
+    zn_status s = open_network(&use, p, err);
+
+    if (!s && !(s = zn_task_begin(&turn, p->session, err))) {
+        s = measure(noise, use, in, err);
+        zn_task_end(&turn);
+    }
+    zn_use_end(&use);
+    return s;
+}
+
+void zn_enhance_key_noise(zn_key *key, const zn_enhance_plan *p, const zn_noise_table *noise)
+{
+    if (p->mapped) /* the median is only shown */
+        zn_key_add(key, noise->least, sizeof noise->least);
+    else if (p->how.seeks_noise)
+        zn_key_add(key, noise->median, sizeof noise->median);
+}
+
+/* ---- the network --------------------------------------------------------------------------------------------------- */
+
+static bool on_progress(void *cookie, double done)
+{
+    const work *k = cookie;
+
+    return !k->watch->progress || k->watch->progress(k->watch->cookie, k->start + k->span * done);
+}
+
+typedef struct window { /* a part of the picture as a picture of its own */
+    const zn_source *in;
+    zn_rect at;
+} window;
+
+static bool read_window(void *cookie, zn_rect r, float *dst)
+{
+    const window *w = cookie;
+
+    r.x += w->at.x;
+    r.y += w->at.y;
+    return w->in->read(w->in->cookie, r, dst);
+}
+
+static bool write_plane(void *cookie, zn_rect r, const float *src)
+{
+    const zn_plane *p = cookie;
+
+    for (int y = r.y; y < r.y + r.h; y++, src += (size_t)r.w * 3)
+        memcpy(p->rgb + ((size_t)(y - p->at.y) * (size_t)p->at.w + (size_t)(r.x - p->at.x)) * 3, src,
+               (size_t)r.w * 3 * sizeof *src);
+    return true;
+}
+
+/* What the network makes of a part of the picture.
+ *
+ * A part that crosses a line of the tiles' lattice would be computed in several tiles.  Instead the network gets the part and what
+ * lies up to a halo around it as a picture of its own, cut on the engine's lattice: neither sees the difference. */
+static zn_status make_part(float *made, work *k, zn_rect part)
+{
+    const zn_grid *g = &k->plan->grid;
+    const zn_rect all = { 0, 0, g->w, g->h };
+    window from = { k->in, all };
+    zn_source source = { 0, 0, 3, read_window, &from };
+    zn_plane plane = { .rgb = made };
+    const zn_sink sink = { write_plane, &plane };
+    zn_job job = { .set = k->plan->how.set,
+                   .n_set = k->plan->how.n_set,
+                   .tile = g->tile,
+                   .progress = on_progress,
+                   .cookie = k,
+                   .noise = k->plan->how.seeks_noise ? &k->result->noise : NULL };
+    zn_status s;
+
+    if (zn_grid_crosses(g, part))
+        from.at = zn_rect_meet(zn_rect_widen(part, zn_round_up(g->halo, g->cell)), all);
+    part.x -= from.at.x;
+    part.y -= from.at.y;
+    source.w = from.at.w;
+    source.h = from.at.h;
+    if (from.at.w != all.w || from.at.h != all.h)
+        job.tile = zn_imax(part.x + part.w, part.y + part.h);
+    plane.at = zn_grid_result(g, part);
+    s = zn_use_run_region(k->use, &sink, &source, plane.at, &job, &k->result->note, k->err);
+    if (!s)
+        zn_makers_add(&k->result->computed_by, k->use);
+    return s;
+}
+
+static const zn_watcher *watch_or_none(const zn_watcher *watch)
+{
+    static const zn_watcher nobody;
+
+    return watch ? watch : &nobody;
+}
+
+zn_status zn_enhance_make(float *made, zn_enhance_result *result, const zn_enhance_plan *p, const zn_source *in,
+                          zn_rect part, const zn_watcher *watch, zn_error *err)
+{
+    work k = { .plan = p, .result = result, .in = in, .watch = watch_or_none(watch), .err = err, .span = 1 };
+    zn_task_turn turn;
+    zn_status s = open_network(&k.use, p, err);
+
+    if (!s && !(s = zn_task_begin(&turn, p->session, err))) {
+        s = make_part(made, &k, part);
+        zn_task_end(&turn);
+    }
+    zn_use_end(&k.use);
+    return s;
+}
+
+/* ---- run ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct run {
+    work work;
+    const zn_sink *out;
+    zn_rect roi;     /* of the result */
+    zn_rect need;    /* of the picture */
+    zn_plane change; /* of the rows that are computed, but not written yet, and those around them */
+    int32_t ready;   /* rows of the result from here on are not computed yet, */
+    int32_t done;    /* ... not written yet */
+    int n_parts, part;
+} run;
+
+static zn_status no_memory(zn_error *err)
+{
+    return zn_fail(err, ZN_E_MEMORY, "out of memory");
+}
+
+/* The cells of a part through the form in which they are kept. */
+static zn_status take_cells(run *r, zn_rect part, float *made)
+{
+    const zn_grid *g = &r->work.plan->grid;
+    const zn_plane from = { zn_grid_result(g, part), made };
+    void *kept = malloc(zn_cell_size(g, (zn_rect){ 0, 0, g->cell, g->cell }));
+    zn_status s = kept ? ZN_OK : no_memory(r->work.err);
+
+    for (int y = part.y; !s && y < part.y + part.h; y += g->cell)
+        for (int x = part.x; !s && x < part.x + part.w; x += g->cell) {
+            const zn_rect cell = zn_grid_cell(g, x, y);
+
+            if (zn_cell_pack(kept, g, cell, &from, r->work.in))
+                zn_cell_unpack(&r->change, g, cell, kept);
+            else
+                s = zn_fail(r->work.err, ZN_E_FILE, "the picture could not be read");
+        }
+    free(kept);
+    return s;
+}
+
+/* What is needed of the tile at x, y of the picture, in whole cells. */
+static zn_rect part_at(const run *r, int x, int y)
+{
+    const zn_grid *g = &r->work.plan->grid;
+    const zn_rect tile = { x / g->tile * g->tile, y / g->tile * g->tile, g->tile, g->tile };
+    const zn_rect both = zn_rect_meet(tile, r->need);
+    const int x0 = both.x / g->cell * g->cell, y0 = both.y / g->cell * g->cell;
+
+    return zn_rect_meet(
+        (zn_rect){ x0, y0, zn_round_up(both.x + both.w, g->cell) - x0, zn_round_up(both.y + both.h, g->cell) - y0 },
+        (zn_rect){ 0, 0, g->w, g->h });
+}
+
+static int next_tile(const run *r, int at)
+{
+    const int tile = r->work.plan->grid.tile;
+
+    return (at / tile + 1) * tile;
+}
+
+/* The change of a row of tiles. */
+static zn_status make_band(run *r, int y)
+{
+    const int right = r->need.x + r->need.w;
+    zn_status s = ZN_OK;
+
+    for (int x = r->need.x; !s && x < right; x = next_tile(r, x)) {
+        const zn_rect part = part_at(r, x, y), large = zn_grid_result(&r->work.plan->grid, part);
+        float *made = malloc((size_t)large.w * (size_t)large.h * 3 * sizeof *made);
+
+        r->work.start = (double)r->part++ / r->n_parts;
+        s = made ? make_part(made, &r->work, part) : no_memory(r->work.err);
+        if (!s)
+            s = take_cells(r, part, made);
+        free(made);
+    }
+    return s;
+}
+
+/* A strip of a result that is larger, from the part of the picture that it lies on. */
+static bool enlarge(float **pixels, const run *r, zn_rect strip, zn_rect all)
+{
+    float *large = malloc((size_t)strip.w * (size_t)strip.h * 3 * sizeof *large);
+
+    if (!large)
+        return false;
+    zn_enhance_enlarge(large, &r->work.plan->grid, strip, all, *pixels, 3, *pixels, &r->change);
+    free(*pixels);
+    *pixels = large;
+    return true;
+}
+
+static bool blend(float **pixels, const run *r, zn_rect strip, zn_rect all)
+{
+    if (!zn_enhance_blend(r->work.plan, strip, all, *pixels, 3, &r->change))
+        return false;
+    for (int y = 0; y < strip.h; y++) { /* without the columns around the strip */
+        const float *from = *pixels + ((size_t)(strip.y + y - all.y) * (size_t)all.w + (size_t)(strip.x - all.x)) * 3;
+
+        memmove(*pixels + (size_t)y * (size_t)strip.w * 3, from, (size_t)strip.w * 3 * sizeof *from);
+    }
+    return true;
+}
+
+static zn_status write_rows(run *r, zn_rect strip)
+{
+    const zn_enhance_plan *p = r->work.plan;
+    const bool larger = p->grid.scale > 1;
+    const zn_rect all =
+        zn_rect_meet(zn_rect_widen(zn_grid_source(&p->grid, strip), larger ? ZN_ENLARGE_REACH : p->reach),
+                     (zn_rect){ 0, 0, p->grid.w, p->grid.h });
+    float *pixels = malloc((size_t)all.w * (size_t)all.h * 3 * sizeof *pixels);
+    zn_status s = ZN_OK;
+
+    if (!pixels)
+        return no_memory(r->work.err);
+    if (!r->work.in->read(r->work.in->cookie, all, pixels))
+        s = zn_fail(r->work.err, ZN_E_FILE, "the picture could not be read");
+    else if (!(larger ? enlarge : blend)(&pixels, r, strip, all))
+        s = no_memory(r->work.err);
+    if (!s && !r->out->write(r->out->cookie, strip, pixels))
+        s = zn_fail(r->work.err, ZN_E_FILE, "the result could not be written");
+    free(pixels);
+    return s;
+}
+
+/* Writes what has all that it needs around it, and keeps what the next rows need. */
+static zn_status write_band(run *r)
+{
+    const zn_enhance_plan *p = r->work.plan;
+    const int end = r->roi.y + r->roi.h;
+    const zn_rect strip = { r->roi.x, r->done, r->roi.w,
+                            (r->ready < p->h ? zn_imin(r->ready - p->reach, end) : end) - r->done };
+    const size_t row = (size_t)r->change.at.w * 3;
+    zn_status s;
+    int first;
+
+    if (strip.h <= 0)
+        return ZN_OK;
+    if ((s = write_rows(r, strip)))
+        return s;
+    r->done += strip.h;
+    first = zn_imax(r->done - p->reach, r->change.at.y);
+    memmove(r->change.rgb, r->change.rgb + (size_t)(first - r->change.at.y) * row,
+            (size_t)(r->ready - first) * row * sizeof *r->change.rgb);
+    r->change.at.y = first;
+    return ZN_OK;
+}
+
+static zn_status run_bands(run *r)
+{
+    const zn_grid *g = &r->work.plan->grid;
+    const int bottom = r->need.y + r->need.h;
+    zn_status s = ZN_OK;
+
+    r->change.at = zn_grid_result(g, r->need);
+    r->change.at.h = zn_imin(r->change.at.h, g->tile * g->scale + 2 * r->work.plan->reach);
+    r->change.rgb = malloc((size_t)r->change.at.w * (size_t)r->change.at.h * 3 * sizeof *r->change.rgb);
+    if (!r->change.rgb)
+        return no_memory(r->work.err);
+    for (int y = r->need.y; y < bottom; y = next_tile(r, y))
+        for (int x = r->need.x; x < r->need.x + r->need.w; x = next_tile(r, x))
+            r->n_parts++;
+    r->work.span = 1.0 / r->n_parts;
+    r->done = r->roi.y;
+    for (int y = r->need.y; !s && y < bottom; y = next_tile(r, y)) {
+        s = make_band(r, y);
+        r->ready = zn_imin(next_tile(r, y), bottom) * g->scale;
+        if (!s)
+            s = write_band(r);
+    }
+    free(r->change.rgb);
+    return s;
+}
+
+static zn_status run_task(run *r)
+{
+    const zn_enhance_plan *p = r->work.plan;
+    zn_status s = ZN_OK;
+
+    if (p->how.seeks_noise)
+        s = measure(&r->work.result->noise, r->work.use, r->work.in, r->work.err);
+    return s ? s : run_bands(r);
+}
+
+zn_status zn_enhance_run(zn_enhance_result *result, const zn_enhance_plan *p, const zn_sink *out, const zn_source *in,
+                         zn_rect roi, const zn_watcher *watch, zn_error *err)
+{
+    run r = { .work = { .plan = p, .result = result, .in = in, .watch = watch_or_none(watch), .err = err },
+              .out = out,
+              .roi = roi,
+              .need = zn_grid_source(&p->grid, zn_rect_widen(roi, p->reach)) };
+    zn_task_turn turn;
+    zn_status s;
+
+    *result = (zn_enhance_result){ .computed_by = { "" } };
+    if (err)
+        err->text[0] = 0;
+    if (p->nothing || in->c != 3 || in->w != p->grid.w || in->h != p->grid.h || roi.w < 1 || roi.h < 1 || roi.x < 0 ||
+        roi.y < 0 || roi.x > p->w - roi.w || roi.y > p->h - roi.h)
+        return zn_fail(err, ZN_E_USAGE, "this is not what was planned");
+    s = open_network(&r.work.use, p, err);
+    if (!s && !(s = zn_task_begin(&turn, p->session, err))) {
+        s = run_task(&r);
+        zn_task_end(&turn);
+    }
+    zn_use_end(&r.work.use);
+    return s;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+/* test_enhance.c - denoise, restore and upscale as composites: what is refused, the contract of tiles, regions, enlarging. */
+#include "../unit/test.h"
+
+#include "zenith_composite.h"
+
+#include <stdlib.h>
+
+static zn_session *session;
+
+/* ---- pictures ------------------------------------------------------------------------------------------------- */
+
+typedef struct picture {
+    zn_array rgb;
+    int reads; /* that succeed; -1: all */
+} picture;
+
+static bool read_picture(void *cookie, zn_rect r, float *dst)
+{
+    picture *p = cookie;
+
+    if (!p->reads)
+        return false;
+    if (p->reads > 0)
+        p->reads--;
+    for (int y = r.y; y < r.y + r.h; y++, dst += (size_t)r.w * 3)
+        memcpy(dst, p->rgb.data + ((size_t)y * (size_t)p->rgb.w + (size_t)r.x) * 3, (size_t)r.w * 3 * sizeof *dst);
+    return true;
+}
+
+static bool write_picture(void *cookie, zn_rect r, const float *src)
+{
+    const picture *p = cookie;
+
+    for (int y = r.y; y < r.y + r.h; y++, src += (size_t)r.w * 3)
+        memcpy(p->rgb.data + ((size_t)y * (size_t)p->rgb.w + (size_t)r.x) * 3, src, (size_t)r.w * 3 * sizeof *src);
+    return true;
+}
+
+static picture new_picture(int w, int h)
+{
+    picture p = { { NULL, h, w, 3 }, -1 };
+
+    p.rgb.data = calloc(zn_array_len(&p.rgb), sizeof(float));
+    return p;
+}
+
+/* Waves and edges with some noise, in 8 bits. */
+static picture scene(int w, int h)
+{
+    picture p = new_picture(w, h);
+    float *noise = malloc(zn_array_len(&p.rgb) * sizeof *noise);
+
+    zn_noise_fill(noise, zn_array_len(&p.rgb), 7, 0);
+    for (size_t i = 0; i < zn_array_len(&p.rgb); i++) {
+        const int x = (int)(i / 3) % w, y = (int)(i / 3) / w, c = (int)(i % 3);
+        const float v = 0.5f + 0.25f * sinf((float)(x * (c + 1)) * 0.06f) * cosf((float)y * 0.09f) +
+            0.15f * (float)((x / 17 + y / 13) % 2) + 0.04f * noise[i];
+
+        p.rgb.data[i] = roundf(255 * zn_clean(v)) / 255;
+    }
+    free(noise);
+    return p;
+}
+
+static zn_source source_of(picture *p)
+{
+    return (zn_source){ p->rgb.w, p->rgb.h, 3, read_picture, p };
+}
+
+/* ---- tasks ---------------------------------------------------------------------------------------------------- */
+
+static zn_status denoise(zn_enhance_plan *plan, double strength, double sigma, int w, int h)
+{
+    zn_denoise how = zn_denoise_defaults();
+
+    how.model = "fast";
+    how.strength = strength;
+    how.sigma = sigma;
+    return zn_denoise_describe(plan, session, NULL, &how, w, h, 0, NULL);
+}
+
+/* Task number i of a picture; the number of tasks is N_TASKS. */
+enum { N_TASKS = 6 };
+static zn_status plan_task(zn_enhance_plan *plan, int i, int w, int h)
+{
+    zn_restore restore = zn_restore_defaults();
+    zn_upscale upscale = { .scale = i, .model = "small" };
+
+    if (i < 2)
+        return denoise(plan, i ? 1.4 : 1, i ? 12 : 0, w, h);
+    if (i < 5)
+        return zn_upscale_describe(plan, session, NULL, &upscale, w, h, 0, NULL);
+    return zn_restore_describe(plan, session, NULL, &restore, w, h, 0, NULL);
+}
+
+static void test_refusals(void)
+{
+    zn_denoise d = zn_denoise_defaults();
+    zn_restore r = zn_restore_defaults();
+    zn_upscale u = zn_upscale_defaults();
+    zn_enhance_plan plan;
+    zn_error err;
+
+    d.model = "worst";
+    CHECK(zn_denoise_describe(&plan, session, NULL, &d, 8, 8, 0, &err) == ZN_E_USAGE && strstr(err.text, "'worst'"),
+          "'%s'", err.text);
+    CHECK(plan.w == 8 && plan.h == 8 && plan.grid.scale == 1, "a refusal has another size");
+    d = zn_denoise_defaults();
+    d.sigma = NAN;
+    CHECK(zn_denoise_describe(&plan, session, NULL, &d, 8, 8, 0, &err) == ZN_E_USAGE && strstr(err.text, "sigma must"),
+          "'%s'", err.text);
+    r.deblur = -2;
+    CHECK(zn_restore_describe(&plan, session, NULL, &r, 8, 8, 0, &err) == ZN_E_USAGE && strstr(err.text, "deblur"),
+          "'%s'", err.text);
+    u.scale = 5;
+    CHECK(zn_upscale_describe(&plan, session, NULL, &u, 8, 8, 0, &err) == ZN_E_USAGE && strstr(err.text, "scale must"),
+          "'%s'", err.text);
+    u = zn_upscale_defaults();
+    u.model = NULL;
+    CHECK(zn_upscale_describe(&plan, session, NULL, &u, 8, 8, 0, &err) == ZN_E_USAGE && strstr(err.text, "faithful"),
+          "'%s'", err.text);
+    u = zn_upscale_defaults();
+    CHECK(zn_upscale_describe(&plan, session, NULL, &u, 0, 8, 0, &err) == ZN_E_USAGE && strstr(err.text, "no picture"),
+          "'%s'", err.text);
+    CHECK(!zn_upscale_describe(&plan, session, NULL, &u, 9, 7, 0, &err) && plan.w == 18 && plan.h == 14, "'%s' %d",
+          err.text, plan.w);
+    CHECK(zn_enhance_describe(&plan, session, NULL, &(zn_enhance){ .model = "taesd-encode" }, 8, 8, 0, &err),
+          "a latent");
+}
+
+static void test_what_a_result_depends_on(void)
+{
+    zn_enhance_plan a, b;
+
+    CHECK(!denoise(&a, 1, 12, 300, 200) && !denoise(&b, 0.5, 12, 300, 200) && a.key.a == b.key.a && !b.nothing,
+          "strength runs the network again");
+    CHECK(!denoise(&b, 1, 13, 300, 200) && a.key.a != b.key.a && a.network.a == b.network.a, "sigma is not in the key");
+    CHECK(!denoise(&b, 0, 12, 300, 200) && b.nothing, "strength 0 does something");
+    CHECK(!denoise(&b, 1, 0, 300, 200) && b.how.seeks_noise && b.mapped && b.grid.halo > a.grid.halo && !a.mapped,
+          "a measured level has no reach");
+    CHECK(strstr(a.computed_by.text, "fp"), "'%s'", a.computed_by.text);
+}
+
+/* ---- the contract of tiles ------------------------------------------------------------------------------------ */
+
+static bool inside(zn_rect a, zn_rect b)
+{
+    return a.x >= b.x && a.y >= b.y && a.x + a.w <= b.x + b.w && a.y + a.h <= b.y + b.h;
+}
+
+static void check_grid(const zn_grid *g, zn_rect roi)
+{
+    const zn_rect all = { 0, 0, g->w, g->h }, area = zn_grid_area(g, roi), around = zn_grid_around(g, area);
+    int64_t pixels = 0;
+
+    CHECK(inside(roi, area) && inside(area, around) && inside(around, all), "%d,%d %dx%d: area %d,%d %dx%d", roi.x,
+          roi.y, roi.w, roi.h, area.x, area.y, area.w, area.h);
+    CHECK(inside(zn_rect_meet(zn_rect_widen(area, g->halo), all), around), "the halo is not around it");
+    CHECK(area.x % g->cell == 0 && area.y % g->cell == 0 && around.x % g->cell == 0, "not on cells");
+    for (int y = area.y; y < area.y + area.h; y = zn_grid_next(g, area, y))
+        for (int x = area.x; x < area.x + area.w; x = zn_grid_next(g, area, x)) {
+            const zn_rect piece = zn_grid_piece(g, area, x, y), cell = zn_grid_cell(g, x, y);
+
+            CHECK(inside(piece, area) && piece.w <= g->tile && piece.h <= g->tile && piece.x % g->cell == 0, "a piece");
+            CHECK(cell.x <= x && cell.x + cell.w > x && cell.w <= g->cell && cell.x % g->lattice == 0, "a cell");
+            pixels += (int64_t)piece.w * piece.h;
+        }
+    CHECK(pixels == (int64_t)area.w * area.h, "pieces do not cover the area once");
+    CHECK(!memcmp(&(zn_rect){ area.x, area.y, area.w, area.h },
+                  &(zn_rect){ zn_grid_source(g, zn_grid_result(g, area)).x, area.y, area.w, area.h }, sizeof area),
+          "there and back");
+}
+
+static void test_grid(void)
+{
+    static const int size[][2] = { { 1, 1 }, { 95, 97 }, { 701, 631 }, { 5000, 40 }, { 4000, 3000 } };
+    uint32_t seed = 5;
+
+    for (int i = 0; i < N_TASKS; i++)
+        for (int j = 0; j < 5; j++) {
+            const int w = size[j][0], h = size[j][1];
+            zn_enhance_plan p;
+
+            CHECK(!plan_task(&p, i, w, h), "task %d", i);
+            CHECK(p.grid.cell % p.grid.lattice == 0 && p.grid.tile % p.grid.cell == 0, "steps of task %d", i);
+            for (int k = 0; k < 50; k++) {
+                zn_rect r;
+
+                seed = seed * 1664525u + 1013904223u;
+                r.x = (int)((seed >> 8) % (uint32_t)w);
+                r.y = (int)((seed >> 12) % (uint32_t)h);
+                r.w = 1 + (int)((seed >> 4) % (uint32_t)(w - r.x));
+                r.h = 1 + (int)((seed >> 10) % (uint32_t)(h - r.y));
+                TRY(check_grid(&p.grid, r));
+            }
+        }
+}
+
+/* ---- runs ----------------------------------------------------------------------------------------------------- */
+
+/* Several bands, odd sizes: each region is part of the whole, to the bit. */
+static void test_regions(void)
+{
+    const int w = 131, h = INSTRUMENTED ? 203 : 829;
+    picture in = scene(w, h);
+    const zn_source source = source_of(&in);
+
+    for (int i = 0; i < N_TASKS; i++) {
+        zn_enhance_plan p;
+        zn_enhance_result result;
+        zn_error err = { "" };
+        picture whole, part;
+
+        CHECK(!plan_task(&p, i, w, h), "task %d", i);
+        whole = new_picture(p.w, p.h);
+        part = new_picture(p.w, p.h);
+        CHECK(!zn_enhance_run(&result, &p, &(zn_sink){ write_picture, &whole }, &source, (zn_rect){ 0, 0, p.w, p.h },
+                              NULL, &err),
+              "task %d: %s", i, err.text);
+        CHECK((result.noise.median[0] > 0) == p.how.seeks_noise && *result.computed_by.text, "task %d: its numbers", i);
+        for (int k = 0; k < 3; k++) {
+            const zn_rect r = { k * p.w / 7, p.h / 3 + k * 31, p.w / 3 + k, p.h / 4 + k };
+            double off = 0;
+
+            CHECK(!zn_enhance_run(&result, &p, &(zn_sink){ write_picture, &part }, &source, r, NULL, &err),
+                  "task %d: %s", i, err.text);
+            for (int y = r.y; y < r.y + r.h; y++)
+                for (int x = 3 * r.x; x < 3 * (r.x + r.w); x++)
+                    off = fmax(off,
+                               fabs((double)part.rgb.data[(size_t)y * (size_t)p.w * 3 + (size_t)x] -
+                                    (double)whole.rgb.data[(size_t)y * (size_t)p.w * 3 + (size_t)x]));
+            CHECK(off == 0, "task %d, region %d is %g off", i, k, off);
+        }
+        free(whole.rgb.data);
+        free(part.rgb.data);
+    }
+    free(in.rgb.data);
+}
+
+static bool refuse(void *cookie, double done)
+{
+    (void)cookie;
+    return done < 0.3;
+}
+
+static void test_ends_early(void)
+{
+    const zn_watcher watch = { .progress = refuse };
+    picture in = scene(200, 150), out = new_picture(400, 300);
+    const zn_source source = source_of(&in);
+    const zn_sink sink = { write_picture, &out };
+    zn_enhance_result result;
+    zn_enhance_plan p;
+    zn_error err;
+
+    CHECK(!plan_task(&p, 2, 200, 150), "no plan");
+    CHECK(zn_enhance_run(&result, &p, &sink, &source, (zn_rect){ 0, 0, 400, 300 }, &watch, &err) == ZN_E_CANCELLED,
+          "'%s'", err.text);
+    CHECK(zn_enhance_run(&result, &p, &sink, &source, (zn_rect){ 0, 0, 401, 300 }, NULL, &err) == ZN_E_USAGE, "'%s'",
+          err.text);
+    for (int n = 0; n < 3; n++) {
+        in.reads = n;
+        CHECK(zn_enhance_run(&result, &p, &sink, &source, (zn_rect){ 0, 0, 400, 300 }, NULL, &err) == ZN_E_FILE &&
+                  strstr(err.text, "read"),
+              "%d reads: '%s'", n, err.text);
+    }
+    CHECK(!denoise(&p, 0, 0, 200, 150) &&
+              zn_enhance_run(&result, &p, &sink, &source, (zn_rect){ 0, 0, 200, 150 }, NULL, &err) == ZN_E_USAGE,
+          "nothing is run");
+    free(in.rgb.data);
+    free(out.rgb.data);
+}
+
+/* ---- enlarging ------------------------------------------------------------------------------------------------ */
+
+enum { SIDE = 12 };
+
+/* alpha and what is beyond 0..1: equal values stay equal, ramps stay ramps; hidden pixels keep their colour. */
+static void test_enlarging(void)
+{
+    float pixels[SIDE * SIDE * 4], seen[SIDE * SIDE * 3], dst[16 * SIDE * SIDE * 4], change[16 * SIDE * SIDE * 3];
+    const zn_rect all = { 0, 0, SIDE, SIDE };
+
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        const float p[4] = { 0.25f, 3.5f, (float)(i % SIDE) - 4, 0.75f };
+
+        memcpy(pixels + 4 * i, p, sizeof p);
+        for (int c = 0; c < 3; c++)
+            seen[3 * i + c] = zn_clean(p[c]);
+    }
+    pixels[4 * 30 + 3] = 0;
+    for (int i = 0; i < 16 * SIDE * SIDE * 3; i++)
+        change[i] = 0.125f;
+    for (int scale = 2; scale <= 4; scale++) {
+        const zn_grid g = { .w = SIDE, .h = SIDE, .scale = scale };
+        const zn_rect strip = zn_grid_result(&g, all);
+        const zn_plane plane = { strip, change };
+
+        zn_enhance_enlarge(dst, &g, strip, all, pixels, 4, seen, &plane);
+        for (int y = 6 * scale; y < strip.h; y++) /* below the hidden one */
+            for (int x = 2 * scale; x < strip.w - 2 * scale; x++) {
+                const float *p = dst + (y * strip.w + x) * 4, at = ((float)x + 0.5f) / (float)scale - 4.5f;
+
+                CHECK(p[3] == 0.75f && p[0] == 0.375f && p[1] == 3.625f, "x%d: alpha %g, %g %g", scale, (double)p[3],
+                      (double)p[0], (double)p[1]);
+                CHECK(fabsf(p[2] - 0.125f - at) < 0.75f, "blue %g at %g", (double)p[2], (double)at);
+            }
+        zn_enhance_enlarge(dst, &g, strip, all, pixels, 4, seen, NULL);
+        for (int y = 6 * scale; y < strip.h; y++)
+            for (int x = 2 * scale; x < strip.w - 2 * scale; x++) {
+                const float *p = dst + (y * strip.w + x) * 4, at = ((float)x + 0.5f) / (float)scale - 4.5f;
+
+                CHECK(p[1] == 3.5f && fabsf(p[2] - at) < 1e-5f, "x%d: %g at %g", scale, (double)p[2], (double)at);
+            }
+    }
+}
+
+int main(void)
+{
+    zn_error err;
+
+    setenv("ZENITH_MODELS", ZN_SOURCE_ROOT "/models", 1);
+    if (zn_session_open(&session, &err)) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    RUN(test_refusals);
+    RUN(test_what_a_result_depends_on);
+    RUN(test_grid);
+    RUN(test_regions);
+    RUN(test_ends_early);
+    RUN(test_enlarging);
+    zn_session_close(&session);
+    return test_end();
+}
