@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* graph.h - the functions with which a model's training graph is written, and the outline that it refers to.
+/* graph.h - the functions that make a training graph.  record.h calls them for a network's forward; tests call them, too.
  *
- * A model states each tensor once, in bind: name, shape, initial values.  When bind describes (models/arch.h), the
- * statements become a zn_outline.  The graph names its layers, and takes everything else from the outline:
+ * Layers are named, and everything else is taken from the outline:
  *
  *     y = zn_net_act(g, zn_net_conv(g, x, "block%d.conv1", i), ZN_RELU);
  *     x = zn_net_add(g, x, zn_net_conv(g, y, "block%d.conv2", i));
@@ -12,38 +11,7 @@
 #ifndef ZN_GRAPH_H
 #define ZN_GRAPH_H
 
-#include "../backend.h"
-
-/* ---- the outline --------------------------------------------------------------------------------------- */
-
-typedef enum zn_init {
-    ZN_INIT_USUAL,    /* weights: ZN_INIT_GAIN 1; a norm's weight: 1; all others: 0 */
-    ZN_INIT_CONSTANT, /* value */
-    ZN_INIT_NORMAL,   /* N(0, value^2) */
-    ZN_INIT_GAIN,     /* N(0, value / fan-in); 0: zeros */
-    ZN_INIT_MIDDLE,   /* of three rows the second 1, the others 0 */
-} zn_init;
-
-enum { ZN_NAME_SIZE = 64, ZN_RANK = 5 };
-
-typedef struct zn_stated { /* a tensor, as bind states it */
-    char name[ZN_NAME_SIZE];
-    int dims[ZN_RANK]; /* 0 ends the list */
-    zn_init init;
-    double value;
-    zn_conv conv; /* of a convolution's weight; kh 0: not given, a convolution is of stride 1 and keeps the size */
-} zn_stated;
-
-typedef struct zn_outline {
-    zn_stated *tensor;
-    int n;
-} zn_outline;
-
-/* The new tensor, for the caller to complete; NULL: no memory, or more dimensions than ZN_RANK. */
-zn_stated *zn_outline_add(zn_outline *o, const char *name, const int *dims, int n_dims);
-void zn_outline_free(zn_outline *o);
-
-/* ---- the graph ----------------------------------------------------------------------------------------- */
+#include "outline.h"
 
 typedef struct zn_net zn_net;
 

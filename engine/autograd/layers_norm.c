@@ -12,8 +12,6 @@
 
 /* ---- group norm: over the pixels of an image and the channels of a group ------------------------------- */
 
-static const double group_eps = 1e-5, layer_eps = 1e-6;
-
 /* Sums that the compiler keeps in vector registers. */
 enum { LANES = 8 };
 
@@ -66,7 +64,7 @@ static void group_item(void *cookie, int item, int worker)
             sum += (double)((v[i] - m) * (v[i] - m));
         var += sum;
     }
-    inv = (real)(1 / sqrt(var / count + group_eps));
+    inv = (real)(1 / sqrt(var / count + ZN_GROUP_EPS));
     o->save[2 * item] = m;
     o->save[2 * item + 1] = inv;
     for (size_t p = 0; p < pixels; p++)
@@ -163,7 +161,7 @@ static void layer_item(void *cookie, int item, int worker)
         m = (real)(sum[0] / (double)c);
         for (size_t i = 0; i < c; i++)
             var += (double)((x[i] - m) * (x[i] - m));
-        inv = (real)(1 / sqrt(var / (double)c + layer_eps));
+        inv = (real)(1 / sqrt(var / (double)c + ZN_LAYER_EPS));
         o->save[p] = inv;
         for (size_t i = 0; i < c; i++)
             o->y[p * c + i] = (x[i] - m) * inv;

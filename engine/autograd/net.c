@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* net.c - the outline, nodes, parameters, the two passes, the loss. */
+/* net.c - nodes, parameters, the two passes, the loss. */
 #include "net.h"
 
 #include <math.h>
@@ -9,28 +9,6 @@
 #include <string.h>
 
 enum { CHUNK = 1 << 14 /* elements of an item */ };
-
-/* ---- the outline --------------------------------------------------------------------------------------- */
-
-zn_stated *zn_outline_add(zn_outline *o, const char *name, const int *dims, int n_dims)
-{
-    zn_stated *list = n_dims > ZN_RANK ? NULL : realloc(o->tensor, (size_t)(o->n + 1) * sizeof *list), *t;
-
-    if (!list)
-        return NULL;
-    o->tensor = list;
-    t = &list[o->n++];
-    *t = (zn_stated){ .init = ZN_INIT_USUAL };
-    snprintf(t->name, sizeof t->name, "%s", name);
-    memcpy(t->dims, dims, (size_t)n_dims * sizeof *dims);
-    return t;
-}
-
-void zn_outline_free(zn_outline *o)
-{
-    free(o->tensor);
-    *o = (zn_outline){ 0 };
-}
 
 /* ---- building ------------------------------------------------------------------------------------------ */
 

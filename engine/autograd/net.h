@@ -104,6 +104,10 @@ double zn_net_loss(zn_net *net, const real *target, const real *weight, bool abs
 /* The sum of the masks of all gates: how much is let through, and out of how many. */
 double zn_net_open_gates(const zn_net *net, double *all);
 
+/* What the norms add to a variance. */
+#define ZN_GROUP_EPS 1e-5
+#define ZN_LAYER_EPS 1e-6
+
 /* ---- for the layers ------------------------------------------------------------------------------------ */
 
 int zn_net_up2(zn_net *net, int x); /* nearest neighbour; a part of zn_net_conv */

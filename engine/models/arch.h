@@ -5,7 +5,7 @@
 #ifndef ZN_ARCH_H
 #define ZN_ARCH_H
 
-#include "../autograd/graph.h"
+#include "../autograd/outline.h"
 #include "../core/ahead.h"
 #include "../core/weights.h"
 #include "../ops.h"
@@ -15,7 +15,9 @@
 /* A model's bind is the only description of its tensors.  It runs in three modes:
  *     with a file                 the tensors are read from it, packed and put on the device
  *     without one, w NULL         they get made-up values: for the self-test, and benchmarks without weights
- *     with an outline             they are listed there and are 0; nothing reaches a device: for training
+ *     with an outline             they are listed there and are 0; nothing reaches a device: for training, whose graph
+ *                                 is recorded from the forward (autograd/record.h).  What bind multiplies together or
+ *                                 writes as a matrix to save time, it leaves apart then
  * Sizes come from the file if there is one.  Without one they are the requested ones (base, size, meta), or the usual
  * ones.
  *
@@ -102,6 +104,8 @@ float *zn_bind_vector(zn_binder *b, int c, const char *fmt, ...) ZN_PRINTF(3, 4)
 void *zn_bind_table(zn_binder *b, const int dims[2], zn_type type, const char *fmt, ...) ZN_PRINTF(4, 5);
 /* A copy in device memory that lives as long as the model; NULL: failed. */
 void *zn_bind_device(zn_binder *b, const void *host, size_t size);
+/* The same for what is made of the tensor of this name alone: for an outline, its address there. */
+void *zn_bind_made(zn_binder *b, const void *host, size_t size, const char *fmt, ...) ZN_PRINTF(4, 5);
 void zn_bind_fail(zn_binder *b, const char *fmt, ...) ZN_PRINTF(2, 3);
 
 /* Layers 0 .. n-1, which each(b, net, i) binds; once in a bind.  The forward calls zn_layer before it uses layer i, and
@@ -166,9 +170,6 @@ typedef struct zn_training {
     unsigned tasks;    /* which there are; the lowest is the default */
     bool from_weights; /* only a file says how large the network is: training starts from one */
     bool variants;     /* the metadata "activation" and "window" can be chosen */
-    /* The training graph of the network that bind has described; returns the node of the output.  in[0]: the picture
-     * or latent; in[1]: the noise map of ZN_TASK_DENOISE, of 3 channels, else ZN_NO_NODE. */
-    int (*graph)(zn_net *g, const void *net, const int in[2]);
 } zn_training;
 
 typedef struct zn_part { /* a network that a composite runs */

@@ -249,6 +249,16 @@ void *zn_bind_device(zn_binder *b, const void *host, size_t size)
     return dev;
 }
 
+void *zn_bind_made(zn_binder *b, const void *host, size_t size, const char *fmt, ...)
+{
+    char name[NAME_SIZE];
+
+    if (b->status || !b->outline)
+        return zn_bind_device(b, host, size);
+    ZN_FORMAT(name, fmt);
+    return zn_outline_address(b->outline, name);
+}
+
 /* n floats as bf16, in place: the writer never overtakes the reader. */
 static void round_bf16(float *x, size_t n)
 {
@@ -399,6 +409,10 @@ void zn_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...
         bind_rows(b, out, whole, e, bias);
     else
         zn_bind_pack(b, out, spec, weight, bias);
+    if (b->outline) {
+        snprintf(full, sizeof full, "%s.weight", name);
+        out->packed = zn_outline_address(b->outline, full);
+    }
     free(weight);
     free(bias);
 }
@@ -411,7 +425,7 @@ static float *bind_vector(zn_binder *b, const char *name, int c)
     if (!b->status && !b->counting)
         b->be->upload(b->dev, dev, x, (size_t)c * sizeof *dev);
     free(x);
-    return dev;
+    return b->outline ? zn_outline_address(b->outline, name) : dev;
 }
 
 float *zn_bind_vector(zn_binder *b, int c, const char *fmt, ...)

@@ -53,20 +53,7 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
 
 /* ---- training ------------------------------------------------------------------------------------------- */
 
-static int graph(zn_net *g, const void *net, const int in[2])
-{
-    const zn_unet_picture *m = net;
-    const int multiple = m->body.multiple;
-    int x;
-
-    if (zn_net_height(g, in[0]) % multiple)
-        zn_net_fail(g, ZN_E_USAGE, "%d pixels are not a multiple of %d", zn_net_height(g, in[0]), multiple);
-    x = zn_net_unshuffle(g, zn_net_concat(g, in[0], in[1]), PATCH);
-    x = zn_net_unet(g, &m->body, zn_net_conv(g, x, "intro"));
-    return zn_net_add(g, in[0], zn_net_shuffle(g, zn_net_conv(g, x, "outro"), PATCH));
-}
-
-static const zn_training training = { .tasks = ZN_TASK_DENOISE, .from_weights = true, .graph = graph };
+static const zn_training training = { .tasks = ZN_TASK_DENOISE, .from_weights = true };
 
 static const zn_setting settings[] = {
     { "sigma", 0, 0, 255, "standard deviation of the noise, of 255; 0: measured" },

@@ -42,16 +42,3 @@ void zn_run_gated(zn_ctx *c, const zn_gated *k, int n, zn_tensor *x, zn_tensor *
         *x = y;
     }
 }
-
-int zn_net_gated(zn_net *g, int x, int n, const char *prefix)
-{
-    for (int i = 0; i < n; i++) {
-        int y = zn_net_conv(g, zn_net_layer_norm(g, x), "%s%d.pw1", prefix, i);
-
-        y = zn_net_halves(g, zn_net_conv(g, y, "%s%d.dw", prefix, i));
-        x = zn_net_add(g, x, zn_net_conv(g, y, "%s%d.pw2", prefix, i));
-        y = zn_net_halves(g, zn_net_conv(g, zn_net_layer_norm(g, x), "%s%d.pw3", prefix, i));
-        x = zn_net_add(g, x, zn_net_conv(g, y, "%s%d.pw4", prefix, i));
-    }
-    return x;
-}

@@ -17,7 +17,5 @@ enum { ZN_MAX_GATED = 16 }; /* blocks in a row */
 int zn_bind_gated(zn_binder *b, zn_gated *k, int width, int usual, const char *prefix);
 /* *x through n blocks.  *spare has the same shape; after an odd number of blocks the two are swapped. */
 void zn_run_gated(zn_ctx *c, const zn_gated *k, int n, zn_tensor *x, zn_tensor *spare);
-/* The same in a training graph. */
-int zn_net_gated(zn_net *g, int x, int n, const char *prefix);
 
 #endif

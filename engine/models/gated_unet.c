@@ -150,29 +150,6 @@ zn_tensor zn_crop_picture(zn_ctx *c, zn_tensor x, int h, int w, zn_margin has)
     return y;
 }
 
-/* ---- training ------------------------------------------------------------------------------------------- */
-
-static int graph_level(zn_net *g, const zn_unet *m, int l, int x)
-{
-    const zn_unet_level *at = &m->at[l];
-    char prefix[32];
-    int low;
-
-    if (l == m->n_levels - 1)
-        return zn_net_gated(g, x, at->n_enc, "mid.");
-    snprintf(prefix, sizeof prefix, "enc.%d.", l);
-    x = zn_net_gated(g, x, at->n_enc, prefix);
-    low = graph_level(g, m, l + 1, zn_net_conv(g, x, "down.%d", l));
-    x = zn_net_add(g, x, zn_net_shuffle(g, zn_net_conv(g, low, "up.%d", l), 2));
-    snprintf(prefix, sizeof prefix, "dec.%d.", l);
-    return zn_net_gated(g, x, at->n_dec, prefix);
-}
-
-int zn_net_unet(zn_net *g, const zn_unet *m, int x)
-{
-    return graph_level(g, m, 0, x);
-}
-
 /* ---- pictures --------------------------------------------------------------------------------------- */
 
 void zn_bind_unet_picture(zn_binder *b, zn_unet_picture *m, int patch, int scale, int told, int usual,

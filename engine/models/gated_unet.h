@@ -44,8 +44,6 @@ zn_margin zn_run_unet(zn_ctx *c, const zn_unet *m, zn_tensor *x, zn_tensor *spar
 void zn_crop_unet(zn_ctx *c, const zn_unet *m, zn_tensor *x, zn_tensor *spare, zn_margin has);
 /* The picture without its halo, h x w pixels; a new tensor, or x itself if it has none. */
 zn_tensor zn_crop_picture(zn_ctx *c, zn_tensor x, int h, int w, zn_margin has);
-/* The same in a training graph. */
-int zn_net_unet(zn_net *g, const zn_unet *m, int x);
 
 /* A network of one picture that gives another, `scale` times as large:
  *

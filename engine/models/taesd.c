@@ -297,6 +297,8 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
     }
 }
 
+static const zn_training training = { .tasks = ZN_TASK_RECONSTRUCT, .from_weights = true };
+
 const zn_arch zn_arch_taesd_encode = {
     .info = { .id = "taesd-encode",
               .summary = "picture to latent: taesd, taesdxl, taesd3, taef1, taef2, taesana, zenith-tae",
@@ -307,6 +309,7 @@ const zn_arch zn_arch_taesd_encode = {
     .recognise = recognise_encoder,
     .bind = bind_encoder,
     .forward = forward,
+    .train = &training,
     .in_c = 3,
     .half_ok = true,
 };
@@ -321,6 +324,7 @@ const zn_arch zn_arch_taesd_decode = {
     .recognise = recognise_decoder,
     .bind = bind_decoder,
     .forward = forward,
+    .train = &training,
     .out_c = 3,
     .half_ok = true,
 };

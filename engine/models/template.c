@@ -111,22 +111,9 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
     zn_conv2d(c, call->out[0], x, &m->last, (zn_tail){ .gain = strength, .residual = &in });
 }
 
-/* ---- training: the same data flow on nodes that have gradients; optional -------------------------------- */
+/* ---- training: on the data flow of the forward; optional ------------------------------------------------ */
 
-static int graph(zn_net *g, const void *net, const int in[2])
-{
-    const network *m = net;
-    int x = zn_net_conv(g, in[0], "first");
-
-    for (int i = 0; i < m->n_blocks; i++) {
-        int y = zn_net_act(g, zn_net_conv(g, x, "block%d.conv1", i), ZN_RELU);
-
-        x = zn_net_add(g, x, zn_net_conv(g, y, "block%d.conv2", i));
-    }
-    return zn_net_add(g, in[0], zn_net_conv(g, x, "last"));
-}
-
-static const zn_training training = { .tasks = ZN_TASK_RESTORE | ZN_TASK_RECONSTRUCT, .graph = graph };
+static const zn_training training = { .tasks = ZN_TASK_RESTORE | ZN_TASK_RECONSTRUCT };
 
 /* ---- descriptor ------------------------------------------------------------------------------------- */
 

@@ -300,44 +300,7 @@ static void forward_decode(zn_ctx *c, const void *net, const zn_call *call)
 
 /* ---- training --------------------------------------------------------------------------------------- */
 
-static int graph_level(zn_net *g, const latent *m, int l, int x)
-{
-    char prefix[32];
-
-    snprintf(prefix, sizeof prefix, "%s.%s.", half_name(m->decoder), level_name[l]);
-    if (m->kind == GATED)
-        return zn_net_gated(g, x, m->at[l].n, prefix);
-    for (int i = 0; i < m->at[l].n; i++) {
-        int y = zn_net_conv(g, zn_net_act(g, x, ZN_RELU), "%s%d.conv1", prefix, i);
-
-        x = zn_net_add(g, x, zn_net_conv(g, zn_net_act(g, y, ZN_RELU), "%s%d.conv2", prefix, i));
-    }
-    return x;
-}
-
-static int graph(zn_net *g, const void *net, const int in[2])
-{
-    const latent *m = net;
-    int x = in[0];
-
-    if (m->kind == MIX)
-        zn_net_fail(g, ZN_E_USAGE, "networks with mixing blocks of gates per channel are not trained here");
-    if (m->pooled)
-        zn_net_fail(g, ZN_E_USAGE, "networks with a norm over the whole picture are not trained here");
-    if (m->decoder) {
-        x = zn_net_conv(g, zn_net_act(g, x, ZN_SOFTCLAMP), "decoder.intro");
-        x = zn_net_conv(g, graph_level(g, m, COARSE, x), "decoder.up");
-        x = graph_level(g, m, FINE, zn_net_shuffle(g, x, 2));
-        return zn_net_shuffle(g, zn_net_conv(g, x, "decoder.outro"), PATCH);
-    }
-    if (zn_net_height(g, x) % SCALE)
-        zn_net_fail(g, ZN_E_USAGE, "%d pixels are not a multiple of %d", zn_net_height(g, x), SCALE);
-    x = zn_net_conv(g, zn_net_unshuffle(g, x, PATCH), "encoder.intro");
-    x = zn_net_conv(g, graph_level(g, m, FINE, x), "encoder.down");
-    return zn_net_conv(g, graph_level(g, m, COARSE, x), "encoder.outro");
-}
-
-static const zn_training training = { .tasks = ZN_TASK_RECONSTRUCT, .from_weights = true, .graph = graph };
+static const zn_training training = { .tasks = ZN_TASK_RECONSTRUCT, .from_weights = true };
 
 /* ---- descriptors ------------------------------------------------------------------------------------ */
 

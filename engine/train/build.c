@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "build.h"
 
+#include "../autograd/record.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,29 +15,69 @@ const zn_arch *zn_trained_at(const char *model, int i)
     return NULL;
 }
 
+static zn_status net_failed(const zn_net *net, zn_error *err)
+{
+    if (err)
+        *err = net->error;
+    return net->status;
+}
+
+/* One picture of a batch. */
+static zn_tensor picture_of(zn_ctx *c, zn_recorder *r, int node)
+{
+    const zn_node *o = zn_net_at(r->net, node);
+    const zn_tensor x = zn_new(c, 1, o->h, o->w, o->c);
+
+    zn_record_set(r, x, node);
+    return x;
+}
+
+/* The forward of a network that bind has described becomes nodes; in[0] becomes that of its output. */
+static zn_status record(zn_net *net, const zn_arch *a, const void *described, const zn_geometry *g, int in[2],
+                        zn_error *err)
+{
+    zn_recorder r = { .net = net };
+    zn_arena arena = { .size = SIZE_MAX };
+    zn_ctx c = { .be = &zn_backend_record, .dev = &r, .arena = &arena, .err = err };
+    float set[ZN_MAX_SETTINGS] = { 0 };
+    zn_call call = { .n_in = in[1] == ZN_NO_NODE ? 1 : 2, .n_out = 1, .set = set };
+
+    for (int i = 0; a->info.settings && a->info.settings[i].key; i++)
+        set[i] = a->info.settings[i].initial;
+    for (int i = 0; i < call.n_in; i++)
+        call.in[i] = picture_of(&c, &r, in[i]);
+    call.out[0] = zn_new(&c, 1, call.in[0].h * g->grow / g->shrink, call.in[0].w * g->grow / g->shrink, g->out_c);
+    a->forward(&c, described, &call);
+    in[0] = zn_record_get(&r, call.out[0]);
+    zn_record_end(&r);
+    return net->status ? net_failed(net, err) : c.status;
+}
+
 /* Adds the graph of one architecture; in[0] becomes its output. */
 static zn_status add_graph(zn_net *net, const zn_arch *a, const zn_build *b, int in[2], zn_error *err)
 {
+    const int side = zn_net_height(net, in[0]);
     zn_outline outline = { 0 };
     zn_binder binder = { .w = a->train->from_weights ? b->w : NULL,
                          .base = b->base,
-                         .size = zn_net_height(net, in[0]),
+                         .size = side,
                          .meta = b->meta,
                          .outline = &outline,
                          .err = err };
     void *described = calloc(1, a->size);
+    int multiple;
     zn_status s;
 
     if (!described)
         return zn_fail(err, ZN_E_MEMORY, "out of memory");
     s = zn_arch_describe(a, described, &binder);
+    multiple = binder.geometry.padded ? binder.geometry.multiple : binder.geometry.shrink;
+    if (!s && side % multiple)
+        s = zn_fail(err, ZN_E_USAGE, "%d pixels are not a multiple of %d", side, multiple);
     if (!s) {
         net->outline = &outline;
-        in[0] = a->train->graph(net, described, in);
+        s = record(net, a, described, &binder.geometry, in, err);
         net->outline = NULL;
-        s = net->status;
-        if (s && err)
-            *err = net->error;
     }
     zn_outline_free(&outline);
     free(described);
@@ -50,6 +92,8 @@ zn_status zn_net_build(zn_net *net, const zn_build *b, zn_error *err)
 
     if (a && a->train->tasks & ZN_TASK_DENOISE)
         in[1] = zn_net_input(net, b->batch, b->size, b->size, 3);
+    if (net->status)
+        return net_failed(net, err);
     for (int i = 0; !s && (a = zn_trained_at(b->model, i)); i++)
         s = add_graph(net, a, b, in, err);
     return s;

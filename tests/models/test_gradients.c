@@ -6,6 +6,8 @@
  * between them: such places are left out, and must be few. */
 #include "../unit/test.h"
 
+#include "autograd/record.h"
+#include "core/savefile.h"
 #include "train/build.h"
 
 #include <math.h>
@@ -386,6 +388,101 @@ static void test_latents(void)
     nudge = 0.3;
 }
 
+/* A TAESD of width 4, encoder and decoder, with the layers of these lists (models/taesd.c). */
+static zn_weights *small_taesd(zn_error *err)
+{
+    enum { C = 4, MOST = 160 };
+    static const char *const half[] = { "encoder", "decoder" },
+                             *const plan[] = { "cbsbbbsbbbsbbbc", "kcrbbbunbbbunbbbunbc" };
+    static const float zeros[C * C * 9];
+    char path[] = "/tmp/zenith-taesd-XXXXXX.safetensors", (*name)[40] = calloc(MOST, sizeof *name);
+    zn_save_tensor *list = calloc(MOST, sizeof *list);
+    const char *file = path;
+    zn_weights *w = NULL;
+    int n = 0;
+
+    for (int h = 0; name && list && h < 2; h++)
+        for (int i = 0; plan[h][i]; i++) {
+            const char kind = plan[h][i];
+            const bool last = !plan[h][i + 1], first = i < 2 && kind == 'c';
+
+            for (int j = 0; strchr("cnsb", kind) && j < (kind == 'b' ? 6 : kind == 'c' ? 2 : 1); j++, n++) {
+                static const char *const within[] = { "conv.0.", "conv.2.", "conv.4." };
+
+                snprintf(name[n], sizeof *name, "%s.%d.%s%s", half[h], i, kind == 'b' ? within[j / 2] : "",
+                         j % 2 ? "bias" : "weight");
+                list[n] = (zn_save_tensor){ .name = name[n], .n_dims = j % 2 ? 1 : 4, .data = zeros };
+                list[n].shape[0] = last && h ? 3 : C;
+                list[n].shape[1] = j % 2 ? 0 : first && !h ? 3 : C;
+                list[n].shape[2] = list[n].shape[3] = j % 2 ? 0 : 3;
+            }
+        }
+    if (n && mkstemps(path, 12) >= 0 && !zn_save_tensors(path, list, (size_t)n, NULL, err))
+        zn_weights_open(&w, &file, 1, err);
+    free(name);
+    free(list);
+    remove(path);
+    return w;
+}
+
+static void test_taesd(void)
+{
+    zn_error err = { "" };
+    zn_weights *w = small_taesd(&err);
+
+    nudge = 0.1;
+    if (w)
+        check_model(&(zn_build){ "zenith-tae", 1, 16, 0, NULL, w }, 2);
+    else
+        test_note(false, "%s", err.text);
+    zn_weights_close(&w);
+    nudge = 0.3;
+}
+
+/* What has no gradient is refused when the forward is recorded. */
+static void test_refused(void)
+{
+    const char *path = ZN_SOURCE_ROOT "/tests/data/golden/latent-mix.safetensors";
+    zn_net *net = zn_net_new(dev);
+    zn_weights *w = NULL;
+    zn_error err = { "" };
+    zn_status s = zn_weights_open(&w, &path, 1, &err);
+
+    if (!s)
+        s = zn_net_build(net, &(zn_build){ "zenith", 1, 16, 0, NULL, w }, &err);
+    zn_weights_close(&w);
+    zn_net_free(&net);
+    CHECK(s == ZN_E_USAGE && strstr(err.text, "gates per channel"), "%d: %s", s, err.text);
+}
+
+static int node_at(zn_recorder *r, zn_tensor x, int node)
+{
+    zn_record_set(r, x, node);
+    return zn_record_get(r, x);
+}
+
+/* Memory stands for what was written to it last: in whole, in parts, and after parts of it were written over. */
+static void test_places(void)
+{
+    zn_net *net = zn_net_new(dev);
+    zn_recorder r = { .net = net };
+    const int a = zn_net_input(net, 1, 2, 2, 4), b = zn_net_input(net, 1, 2, 2, 4), c = zn_net_input(net, 1, 2, 2, 8);
+    static float memory[256];
+    const zn_tensor whole = { memory, 1, 2, 2, 8, 8, ZN_F32 }, other = { memory + 64, 1, 2, 2, 4, 4, ZN_F32 };
+    const zn_tensor first = zn_slice(whole, 0, 4), second = zn_slice(whole, 4, 4);
+    int got;
+
+    CHECK(node_at(&r, whole, c) == c, "a tensor");
+    CHECK(node_at(&r, other, a) == a && zn_record_get(&r, whole) == c, "another one is not it");
+    CHECK(node_at(&r, first, a) == a && node_at(&r, second, b) == b && zn_record_get(&r, first) == a, "parts");
+    got = zn_record_get(&r, whole);
+    CHECK(got == c + 1 && zn_net_at(net, got)->in[0] == a && zn_net_at(net, got)->in[1] == b, "their concatenation");
+    CHECK(node_at(&r, whole, c) == c && r.n == 2, "written over");
+    CHECK(zn_record_get(&r, first) == ZN_NO_NODE && net->status == ZN_E_USAGE, "a part of a layer is no layer");
+    zn_record_end(&r);
+    zn_net_free(&net);
+}
+
 int main(void)
 {
     void *opened;
@@ -416,6 +513,9 @@ int main(void)
     RUN(test_conv_baseline);
     RUN(test_denoiser);
     RUN(test_latents);
+    RUN(test_taesd);
+    RUN(test_refused);
+    RUN(test_places);
     zn_backend_scalar.close(dev);
     return test_end();
 }

@@ -28,8 +28,8 @@ rule "the engine knows nothing of GLib, GEGL and GIMP" "${inc}(glib|gio|gobject|
 rule "core includes core and zenith.h alone" "${inc}\.\./(\.\./)?(backend|special|ops|handle|models|autograd|train|pipeline|cpu|cuda|vulkan)" $(find engine/core -name '*.[ch]')
 rule "text includes core and zenith.h alone" "${inc}\.\./(backend|special|ops|handle|models|autograd|train|pipeline|cpu|cuda|vulkan)" $(find engine/text -name '*.[ch]')
 rule "models never include a device or a pipeline" "${inc}.*(cpu/|cuda/|vulkan/|pipeline/|handle\.h)" $(find engine/models -name '*.[ch]')
-# A model states its training graph with autograd/graph.h, as it states its forward with ops.h; net.h knows the CPU.
-rule "models see of training the graph alone" "${inc}.*(train/|autograd/[^g])" $(find engine/models -name '*.[ch]')
+# The graph is recorded from the forward (autograd/record.h).
+rule "models see of training the outline alone" "${inc}.*(train/|autograd/[^o])" $(find engine/models -name '*.[ch]')
 rule "autograd never includes a model, a pipeline or an instruction set" "${inc}.*(models/|pipeline/|train/|cpu/simd|cpu/arm|cpu/x86|cuda/|vulkan/)" $(find engine/autograd -name '*.[ch]')
 rule "a device never names a model" "${inc}.*(models/|autograd/|train/|pipeline/|handle\.h|ops\.h)" $(find engine/cpu engine/cuda engine/vulkan -name '*.[ch]' -o -name '*.cu' 2>/dev/null)
 rule "the pipeline never includes a device" "${inc}.*(cpu/|cuda/|vulkan/)" $(find engine/pipeline -name '*.[ch]')

@@ -85,22 +85,7 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
     }
 }
 
-static int graph(zn_net *g, const void *net, const int in[2])
-{
-    int x = in[0];
-
-    (void)net;
-    if (zn_net_height(g, x) % STEP)
-        zn_net_fail(g, ZN_E_USAGE, "%d pixels are not a multiple of %d", zn_net_height(g, x), STEP);
-    for (int i = 0; i < LAYERS; i++) {
-        x = zn_net_conv(g, x, "%s", layer_name[i]);
-        x = zn_net_act(g, x, i < LAYERS - 1 ? ZN_RELU : ZN_NONE);
-        x = i < DOWN ? x : zn_net_shuffle(g, x, stride[i]);
-    }
-    return x;
-}
-
-static const zn_training training = { .tasks = ZN_TASK_RESTORE | ZN_TASK_RECONSTRUCT, .graph = graph };
+static const zn_training training = { .tasks = ZN_TASK_RESTORE | ZN_TASK_RECONSTRUCT };
 
 const zn_arch zn_arch_conv_baseline = {
     .info = { .id = "conv-baseline-ae",

@@ -68,9 +68,9 @@ static void bind_pruned(zn_binder *b, block *k, int i)
     for (size_t j = 0; !b->status && j < 9 * n; j++)
         taps[j] = eyes[j % n * 9 + j / n];
     k->pruned = (zn_pruned){ .c = k->c };
-    k->pruned.weight = zn_bind_device(b, taps, 9 * n * sizeof *taps);
-    k->pruned.scale = zn_bind_device(b, scale, n / 8 * sizeof *scale);
-    k->pruned.bias = zn_bind_device(b, bias, n / 8 * sizeof *bias);
+    k->pruned.weight = zn_bind_made(b, taps, 9 * n * sizeof *taps, "block%d.eyes.weight", i + 1);
+    k->pruned.scale = zn_bind_made(b, scale, n / 8 * sizeof *scale, "gate%d.scale", i);
+    k->pruned.bias = zn_bind_made(b, bias, n / 8 * sizeof *bias, "gate%d.bias", i);
     free(eyes);
     free(scale);
     free(bias);
@@ -92,7 +92,9 @@ static void bind_mixer(zn_binder *b, block *k, int i)
 
             mix[t * k->c + j] *= from >= 0 && from < k->c ? scale[from] : 0;
         }
-    k->spectrum.mix = zn_bind_device(b, mix, (size_t)(MIX * k->c) * sizeof *mix);
+    if (b->outline) /* apart, to be trained */
+        k->spectrum.gate = zn_bind_made(b, scale, (size_t)k->c * sizeof *scale, "block%d.spectral_scale", i + 1);
+    k->spectrum.mix = zn_bind_made(b, mix, (size_t)(MIX * k->c) * sizeof *mix, "block%d.mixer", i + 1);
     free(scale);
     free(mix);
 }
@@ -119,7 +121,7 @@ static void bind_slm(zn_binder *b, block *k, int i)
         slm[SLM * n + j] = (float)sqrt(sum);
         slm[(SLM + 1) * n + j] = bias[j];
     }
-    k->spectrum.slm = zn_bind_device(b, slm, (size_t)n * (SLM + 2) * sizeof *slm);
+    k->spectrum.slm = zn_bind_made(b, slm, (size_t)n * (SLM + 2) * sizeof *slm, "block%d.slm.weight", i + 1);
     free(w);
     free(bias);
     free(slm);
@@ -215,43 +217,7 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
 
 /* ---- training ------------------------------------------------------------------------------------------ */
 
-/* block(x), and x + block(x) in the residual form */
-static int graph_block(zn_net *g, const zenith_ae *m, int i, int x)
-{
-    int y, gate;
-
-    if (i) {
-        gate = zn_net_gate(g, x, "gate%d", i);
-        y = zn_net_pruned(g, gate, gate, "block%d.eyes", i + 1);
-    } else {
-        y = zn_net_conv(g, x, "block1.eyes");
-    }
-    y = zn_net_fwht(g, y);
-    if (i && m->slm)
-        y = zn_net_slm(g, y, "block%d.slm", i + 1);
-    y = zn_net_scale(g, y, "block%d.spectral_scale", i + 1);
-    y = zn_net_mixer(g, y, "block%d.mixer", i + 1);
-    y = zn_net_act(g, zn_net_fwht(g, y), ZN_RELU);
-    y = zn_net_group_norm(g, y, m->block[i].norm.groups, "block%d.norm", i + 1);
-    return m->residual ? zn_net_add(g, x, y) : y;
-}
-
-static int graph(zn_net *g, const void *net, const int in[2])
-{
-    const zenith_ae *m = net;
-    int x;
-
-    if (zn_net_height(g, in[0]) % STEP)
-        zn_net_fail(g, ZN_E_USAGE, "%d pixels are not a multiple of %d", zn_net_height(g, in[0]), STEP);
-    x = zn_net_unshuffle(g, zn_net_conv(g, in[0], "stem"), 4);
-    x = zn_net_unshuffle(g, graph_block(g, m, 0, x), 4);
-    x = graph_block(g, m, 2, graph_block(g, m, 1, x));
-    x = zn_net_shuffle(g, zn_net_shuffle(g, zn_net_shuffle(g, x, 4), 4), 2);
-    x = zn_net_conv(g, x, "out");
-    return m->residual ? zn_net_add(g, in[0], x) : x;
-}
-
-static const zn_training training = { .tasks = ZN_TASK_RESTORE | ZN_TASK_RECONSTRUCT, .graph = graph };
+static const zn_training training = { .tasks = ZN_TASK_RESTORE | ZN_TASK_RECONSTRUCT };
 
 /* ---- the two models ------------------------------------------------------------------------------------ */
 

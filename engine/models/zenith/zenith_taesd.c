@@ -43,7 +43,7 @@ static const double MOST_FOLDING = 4e9, MOST_MATRIX = 1e9;
 typedef enum family { ZENITH, LITE, SPECTRAL, VANILLA } family;
 
 typedef struct step {
-    zn_conv conv;     /* includes the unshuffle before it */
+    zn_conv conv;     /* includes the unshuffle before it, but for an outline */
     zn_fwht spectral; /* n 0: there is only the convolution */
     int cin, cout;    /* with the shuffles' factor of 4 where they belong to the convolution */
     int p;            /* of a spectral layer: what it transforms, a power of two */
@@ -215,7 +215,7 @@ static void bind_spectral(zn_binder *b, step *s, bool gathers, const char *name)
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the weights");
     if (!b->status)
         read_perm(b, perm, p, name);
-    if (!b->status && better_as_matrix(p, s->cin, s->cout)) {
+    if (!b->status && !b->outline && better_as_matrix(p, s->cin, s->cout)) {
         matrix = matrix_of(b, p, s->cin, s->cout, scale, perm);
         if (!matrix)
             b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the weights");
@@ -223,8 +223,8 @@ static void bind_spectral(zn_binder *b, step *s, bool gathers, const char *name)
     } else {
         s->spectral = (zn_fwht){ .axis = ZN_ALONG_C, .n = p, .rounds = DEPTH };
         s->spectral.perm = zn_bind_device(b, perm, (size_t)(DEPTH * p) * sizeof *perm);
-        s->spectral.pre = zn_bind_device(b, scale, (size_t)(DEPTH * p) * sizeof *scale);
-        s->spectral.bias = zn_bind_device(b, bias, (size_t)s->cout * sizeof *bias);
+        s->spectral.pre = zn_bind_made(b, scale, (size_t)(DEPTH * p) * sizeof *scale, "%s.scale", name);
+        s->spectral.bias = zn_bind_made(b, bias, (size_t)s->cout * sizeof *bias, "%s.bias", name);
     }
     free(scale);
     free(bias);
@@ -235,10 +235,15 @@ static void bind_spectral(zn_binder *b, step *s, bool gathers, const char *name)
 /* The 1x1 convolution of a step of lite. */
 static void bind_linear(zn_binder *b, step *s, bool gathers, const char *name)
 {
-    float *weight = zn_bind_read(b, (int[4]){ s->cout, s->cin, 1, 1 }, "%s.weight", name);
-    float *bias = zn_bind_read(b, (int[4]){ s->cout }, "%s.bias", name);
+    float *weight, *bias;
 
-    zn_bind_pack(b, &s->conv, linear(s, gathers), weight, bias);
+    if (!gathers || b->outline) {
+        zn_bind_conv(b, &s->conv, linear(s, false), "%s", name);
+        return;
+    }
+    weight = zn_bind_read(b, (int[4]){ s->cout, s->cin, 1, 1 }, "%s.weight", name);
+    bias = zn_bind_read(b, (int[4]){ s->cout }, "%s.bias", name);
+    zn_bind_pack(b, &s->conv, linear(s, true), weight, bias);
     free(weight);
     free(bias);
 }
@@ -297,7 +302,7 @@ void zn_bind_lines(zn_binder *b, zn_fwht *lines, zn_axis axis, int width, int si
     gate = zn_bind_read(b, (int[4]){ n, per }, "%s", name);
     for (size_t i = 0; gate && i < len; i++)
         gate[i] /= (float)n;
-    lines->gate = zn_bind_device(b, gate, len * sizeof *gate);
+    lines->gate = zn_bind_made(b, gate, len * sizeof *gate, "%s", name);
     free(gate);
 }
 
@@ -476,7 +481,7 @@ static zn_tensor run_step(zn_ctx *c, const zenith *m, int i, zn_tensor x, const 
 {
     const step *s = &m->step[i];
     zn_tail tail = { .pre = i < STEPS - 1 ? m->act : ZN_NONE };
-    bool spreads = spread(m->kind, m->decoder, i, 4) == 1, gathers = s->spectral.n && s->cin != x.c;
+    bool spreads = spread(m->kind, m->decoder, i, 4) == 1, gathers = (s->spectral.n ? s->cin : s->conv.cin) != x.c;
     int stride = gathers ? 2 : s->spectral.n ? 1 : s->conv.stride, grow = s->conv.up2 ? 2 : 1;
     int h = (x.h * grow + stride - 1) / stride, w = (x.w * grow + stride - 1) / stride;
     int cout = spread(m->kind, m->decoder, i, s->cout);
@@ -577,45 +582,7 @@ static const zn_setting settings[] = {
 
 /* ---- training ------------------------------------------------------------------------------------------ */
 
-static int graph_block(zn_net *g, const zenith *m, int i, int x)
-{
-    const char *half = m->decoder ? "dec" : "enc";
-    int y;
-
-    if (m->kind == VANILLA) {
-        y = zn_net_act(g, zn_net_conv(g, x, "%s.block%d.conv1", half, i + 1), m->act);
-        return zn_net_add(g, x, zn_net_conv(g, y, "%s.block%d.conv2", half, i + 1));
-    }
-    y = zn_net_conv(g, x, "%s.block%d.compress", half, i + 1);
-    y = zn_net_lines(g, y, true, m->block[i].rows.shift, "%s.block%d.gate_h", half, i + 1);
-    y = zn_net_lines(g, y, false, m->block[i].cols.shift, "%s.block%d.gate_v", half, i + 1);
-    y = zn_net_conv(g, zn_net_act(g, y, m->act), "%s.block%d.expand", half, i + 1);
-    return zn_net_add(g, x, y);
-}
-
-static int graph(zn_net *g, const void *net, const int in[2])
-{
-    const zenith *m = net;
-    int x = in[0];
-
-    for (int i = 0; i < STEPS; i++) {
-        const char *name = step_name[m->decoder][i];
-
-        if (gathered(m->kind, m->decoder, i, 1) == 4)
-            x = zn_net_unshuffle(g, x, 2);
-        x = m->kind == SPECTRAL ? zn_net_spectral(g, x, "%s", name) : zn_net_conv(g, x, "%s", name);
-        x = zn_net_act(g, x, i < STEPS - 1 ? m->act : ZN_NONE);
-        if (spread(m->kind, m->decoder, i, 4) == 1)
-            x = zn_net_shuffle(g, x, 2);
-        if (i < STEPS - 1)
-            x = graph_block(g, m, i, x);
-    }
-    return x;
-}
-
-static const zn_training training = { .tasks = ZN_TASK_RESTORE | ZN_TASK_RECONSTRUCT,
-                                      .variants = true,
-                                      .graph = graph };
+static const zn_training training = { .tasks = ZN_TASK_RESTORE | ZN_TASK_RECONSTRUCT, .variants = true };
 
 /* ---- the eight models ---------------------------------------------------------------------------------- */
 
