@@ -120,6 +120,10 @@ typedef struct zn_planned {
 ZN_API zn_status zn_session_plan(zn_planned *out, zn_session *session, const char *id, const char *weights,
                                  const zn_terms *terms, const zn_array *in, int n_in, const zn_job *job, zn_error *err);
 
+/* How the model maps sizes; one that is not open is not loaded. */
+ZN_API zn_status zn_session_geometry(zn_geometry *out, zn_session *session, const char *id, const char *weights,
+                                     const zn_terms *terms, zn_error *err);
+
 typedef enum zn_half { ZN_ENCODER, ZN_DECODER } zn_half;
 
 /* A half of an autoencoder.  name: "taesd", "flux-ae", "zenith", ...; weights: a folder, a file of both halves, or that of one; NULL or
@@ -132,9 +136,9 @@ ZN_API zn_status zn_use_autoencoder(zn_use **out, zn_session *session, zn_half h
 ZN_API zn_status zn_use_colours(zn_use **out, zn_session *session, const char *name, const char *weights, int channels,
                                 int factor, const zn_terms *terms, zn_error *err);
 
-/* zn_find_faces() with the networks of zenith-find; counted. */
+/* zn_find_faces() with the networks of zenith-find, or of another file; counted. */
 ZN_API zn_status zn_session_find_faces(zn_face *list, int max, int *n, zn_session *session, const zn_choice *choice,
-                                       const zn_source *in, zn_error *err);
+                                       const char *weights, const zn_source *in, zn_error *err);
 
 /* ---- what all tasks have ------------------------------------------------------------------------------------------ */
 
@@ -168,6 +172,7 @@ typedef enum zn_kind {
     ZN_WHOLE, /* int32_t */
     ZN_COUNT, /* uint32_t */
     ZN_TEXT,  /* const char *: the text itself, which must stay valid */
+    ZN_NAMED, /* int32_t: an enum; help has the names of its values, with '|' between them */
 } zn_kind;
 
 typedef struct zn_field {

@@ -374,6 +374,7 @@ zn_op_picture_write (const ZnOpPicture *picture,
 void
 zn_op_picture_add (const ZnOpPicture *picture,
                    GeglBuffer        *output,
+                   gint               dx,
                    zn_rect            rect,
                    const gfloat      *change)
 {
@@ -385,8 +386,8 @@ zn_op_picture_add (const ZnOpPicture *picture,
   for (gint y = 0; y < rect.h; y += STRIP_ROWS)
     {
       const zn_rect       strip = { rect.x, rect.y + y, rect.w, MIN (rect.h - y, STRIP_ROWS) };
-      const GeglRectangle place = { picture->box.x + strip.x, picture->box.y + strip.y, strip.w,
-                                    strip.h };
+      const GeglRectangle place = { picture->box.x + dx + strip.x, picture->box.y + strip.y,
+                                    strip.w, strip.h };
       const gsize         count = (gsize) strip.w * strip.h;
       const gfloat       *d     = change + (gsize) y * rect.w * 3;
 

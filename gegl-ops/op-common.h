@@ -246,11 +246,8 @@ typedef zn_status (*ZnOpWholeRun) (const ZnOpWhole   *task,
                                    ZnOpRequest       *request);
 
 /* Says which part of the input changes, where that depends on its pixels: sets change,
- * place and what of them is a setting.  model: NULL if only the place is of interest. */
-typedef zn_status (*ZnOpWholeLocate) (ZnOpWhole         *task,
-                                      ZnOpModel *const  *model,
-                                      const ZnOpPicture *in,
-                                      ZnOpRequest       *request);
+ * place and what of them is a setting. */
+typedef zn_status (*ZnOpWholeLocate) (ZnOpWhole *task, const ZnOpPicture *in, ZnOpRequest *request);
 
 struct _ZnOpWhole
 {
@@ -263,6 +260,8 @@ struct _ZnOpWhole
   GeglRectangle change;   /* not empty: part of the input; run() makes what is added to its
                            * pixels.  All others, and those where that is 0, stay as they
                            * are, to the bit */
+  gint          copies;   /* more than 1: the result is so many copies of the input side by side,
+                           * and run() makes the changes of all of them, one below the other */
   gdouble       place[4]; /* numbers for run(): the frame of a face, of what changes */
   gboolean      found;    /* locate() looked for it */
 
@@ -336,11 +335,12 @@ void zn_op_picture_write (const ZnOpPicture *picture,
                           ZnOpStripFunc      func,
                           gpointer           data);
 
-/* Adds change, [rect.h][rect.w][3], to the pixels of rect and writes them to output at
- * the picture's place.  A value may leave 0..1 only where it was outside before.  Pixels
+/* Adds change, [rect.h][rect.w][3], to the pixels of rect and writes them to output, dx
+ * to the right of the picture's place.  A value may leave 0..1 only where it was outside before.  Pixels
  * whose change is 0 and fully transparent ones are written as they are, to the bit. */
 void zn_op_picture_add (const ZnOpPicture *picture,
                         GeglBuffer        *output,
+                        gint               dx,
                         zn_rect            rect,
                         const gfloat      *change);
 
@@ -367,9 +367,17 @@ struct _ZnOpRequest
   /* Shows what run() would make so far; NULL: the host shows no estimates (see op-common.c) */
   void (*estimate) (ZnOpRequest *request, const gfloat *made);
   gpointer estimate_data;
-
-  const struct _ZnOpJob *job; /* the one that runs */
 };
+
+/* What the run of a composite of zenith_composite.h is watched with: progress and estimates of
+ * the request, `memory`, the field of the property, and what is kept. */
+typedef struct
+{
+  ZnOpRequest *request;
+  gchar      **memory;
+} ZnOpWatched;
+
+zn_watcher zn_op_watcher (const ZnOpWatched *watched);
 
 void zn_op_request_init (ZnOpRequest *request, GeglOperation *operation, const ZnOpBase *base);
 

@@ -90,47 +90,15 @@ zn_op_model_acquire_colours (ZenithAutoencoder which,
   return model;
 }
 
-static void
-on_preview (void *cookie, const zn_array *picture, int step, int n_steps)
-{
-  const ZnOpRequest *request = cookie;
-
-  request->job->preview (request->job->preview_data, picture, step, n_steps);
-}
-
 /* The engine's job: the settings, and the request's progress. */
 static zn_job
 make_job (const ZnOpJob *job, ZnOpRequest *request)
 {
-  const gboolean previews = job && job->preview;
-
-  if (request)
-    request->job = job;
-
-  return (zn_job){ .set           = job ? job->set : NULL,
-                   .n_set         = job ? job->n_set : 0,
-                   .tile          = job ? job->tile : 0,
-                   .progress      = request ? zn_op_request_progress : NULL,
-                   .preview       = previews ? on_preview : NULL,
-                   .preview_every = previews,
-                   .cookie        = request };
-}
-
-gboolean
-zn_op_model_plan (ZnOpModel      *model,
-                  const zn_array *in,
-                  gint            n_in,
-                  const ZnOpJob  *job,
-                  zn_footprint   *need)
-{
-  const zn_job run = make_job (job, NULL);
-  zn_plan      plan;
-
-  if (zn_use_plan (model, in, n_in, &run, &plan, NULL))
-    return FALSE;
-  *need = (zn_footprint){ plan.weight_bytes, plan.peak_bytes, plan.streamed };
-
-  return TRUE;
+  return (zn_job){ .set      = job ? job->set : NULL,
+                   .n_set    = job ? job->n_set : 0,
+                   .tile     = job ? job->tile : 0,
+                   .progress = request ? zn_op_request_progress : NULL,
+                   .cookie   = request };
 }
 
 /* ---- running -------------------------------------------------------------- */
@@ -184,20 +152,6 @@ zn_op_model_run_arrays (ZnOpModel      *model,
     zn_makers_add (&request->computed_by, model);
 
   return status;
-}
-
-zn_status
-zn_op_find_face (zn_face           *face,
-                 gint              *n,
-                 const ZnOpPicture *picture,
-                 const ZnOpBase    *base,
-                 zn_error          *err)
-{
-  ZnOpPicture     copy   = *picture;
-  const zn_source source = { copy.box.width, copy.box.height, 3, zn_op_picture_read, &copy };
-  const zn_choice choice = zn_op_choice (base);
-
-  return zn_session_find_faces (face, 1, n, zn_op_session (), &choice, &source, err);
 }
 
 guint

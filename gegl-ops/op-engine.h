@@ -88,10 +88,6 @@ typedef struct _ZnOpJob
   const zn_value *set;
   gint            n_set;
   gint            tile; /* 0: as large as memory allows */
-
-  /* A sampler's estimate after each step but the last; NULL: not wanted. */
-  void (*preview) (gpointer data, const zn_array *picture, gint step, gint n_steps);
-  gpointer preview_data;
 } ZnOpJob;
 
 /* zn_model_run_region() for one input, and zn_model_run(), which sets the sizes of out[]
@@ -108,21 +104,6 @@ zn_status zn_op_model_run_arrays (ZnOpModel      *model,
                                   gint            n_in,
                                   const ZnOpJob  *job,
                                   ZnOpRequest    *request);
-
-/* The memory of such a run; FALSE: it is not possible, and a run will say why.  in[].data is not
- * read. */
-gboolean zn_op_model_plan (ZnOpModel      *model,
-                           const zn_array *in,
-                           gint            n_in,
-                           const ZnOpJob  *job,
-                           zn_footprint   *need);
-
-/* The largest face of a picture; *n 0: there is none.  Between enter and leave. */
-zn_status zn_op_find_face (zn_face           *face,
-                           gint              *n,
-                           const ZnOpPicture *picture,
-                           const ZnOpBase    *base,
-                           zn_error          *err);
 
 /* How often a network ran in this process, and how many pixels it was asked for; for
  * tests, found by their names. */

@@ -1,46 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* op-face.h - the operations of the diffusion autoencoder: a square of the picture, the
- * frame, is brought to the model's size, changed there, and only the change returns.
- *
- *   picture --frame, averaged--> x [side][side][3] --diffae-encode--> cond [code]
- *                                 x, cond --diffae-reverse--> xT, the noise it comes from
- *   xT, cond --diffae-sample--> the reconstruction
- *   xT, cond + shift --diffae-sample, guided--> the edit
- *   (edit - x) --bicubic, feathered--> added to the picture
- *
- * An edit has as many sampling steps as inversion steps, and sampling uses the corrections
- * that the inversion stored (path=1 of diffae-sample): with cond it leads back to x.  Otherwise the change is edit - reconstruction.
- *
- * cond and xT are kept (op-cache.c), found by a hash of x, and so is the reconstruction:
- * another amount or attribute only samples the edit. */
+/* op-face.h - the operations on faces: the engine's composite `face` (zenith_face.h) on buffers. */
 
 #ifndef __ZENITH_OP_FACE_H__
 #define __ZENITH_OP_FACE_H__
 
 #include "op-common.h"
-#include "op-face-frame.h"
+#include "zenith_face.h"
 
 /* What all operations on a face have. */
 typedef struct
 {
-  const gchar *model; /* a weight file, or its stem */
-  ZnOpFrame    frame;
-  gint         steps, stochastic_steps;
-  gboolean     find;     /* where the frame has no size, a face is looked for */
-  gchar      **shown;    /* the field of the property "frame" */
-  gdouble     *taken[4]; /* ... of taken-x, -y, -size, -angle: the same as numbers */
-  gchar      **memory;   /* the field of the property */
+  zn_face_how how;
+  gchar     **shown;    /* the field of the property "frame" */
+  gdouble    *taken[4]; /* ... of taken-x, -y, -size, -angle: the same as numbers */
+  gchar     **memory;   /* the field of the property */
+
+  const gchar *second; /* of an interpolation: a file, if nothing is on the pad "aux" */
 } ZnOpFace;
 
-#define ZN_OP_FACE(o)                                                                              \
-  ((ZnOpFace){ (o)->model,                                                                         \
-               { (o)->frame_x, (o)->frame_y, (o)->frame_size, (o)->frame_angle },                  \
-               (o)->steps,                                                                         \
-               (o)->stochastic_steps,                                                              \
-               (o)->find,                                                                          \
-               &(o)->frame,                                                                        \
-               { &(o)->taken_x, &(o)->taken_y, &(o)->taken_size, &(o)->taken_angle },              \
-               &(o)->memory })
+#define ZN_OP_FACE(o, name)                                                                        \
+  ((ZnOpFace){                                                                                     \
+      .how    = { .task   = name,                                                                  \
+                  .model  = (o)->model,                                                            \
+                  .frame  = { (o)->frame_x, (o)->frame_y, (o)->frame_size, (o)->frame_angle },     \
+                  .search = (o)->find ? ZN_SEARCH_FACE : ZN_SEARCH_NONE,                           \
+                  .steps  = (o)->steps,                                                            \
+                  .stochastic_steps = (o)->stochastic_steps,                                       \
+                  .latent_steps     = 1 },                                                             \
+      .shown  = &(o)->frame,                                                                       \
+      .taken  = { &(o)->taken_x, &(o)->taken_y, &(o)->taken_size, &(o)->taken_angle },             \
+      .memory = &(o)->memory })
 
 /* The properties of a ZnOpFace; an operation lists them where its users expect them.  An
  * edit needs fewer steps than a reconstruction: their error cancels in the change. */
@@ -96,100 +85,53 @@ typedef struct
   zenith_property_taken (taken_x, 0.0) zenith_property_taken (taken_y, 0.0)                        \
       zenith_property_taken (taken_size, 0.0) zenith_property_taken (taken_angle, 0.0)
 
-/* For describe(): models, weights, the pixels that change, settings and refusals.  After
- * it the caller adds to task->settings what else counts. */
-void zn_op_face_describe (ZnOpWhole *task, const ZnOpFace *face);
-void zn_op_face_add_number (ZnOpWhole *task, gdouble number);
+/* For describe(); FALSE: there is nothing to run. */
+gboolean zn_op_face_describe (ZnOpWhole *task, const ZnOpFace *face);
 
 /* For locate(): the frame of in[0], given or found. */
 zn_status zn_op_face_locate (ZnOpWhole         *task,
                              const ZnOpFace    *face,
-                             ZnOpModel *const  *model,
                              const ZnOpPicture *in,
                              ZnOpRequest       *request);
 
-/* The same as a function of an operation with the properties of a ZnOpFace. */
-#define ZN_OP_FACE_LOCATE(name)                                                                    \
-  static zn_status name (ZnOpWhole *task, ZnOpModel *const *model, const ZnOpPicture *in,          \
-                         ZnOpRequest *request)                                                     \
+zn_status zn_op_face_run (const ZnOpWhole   *task,
+                          const ZnOpFace    *face,
+                          const ZnOpPicture *in,
+                          gint               n_in,
+                          zn_array          *out,
+                          ZnOpRequest       *request);
+
+/* locate() and run() of an operation, and what its describe() does; asked: a function that makes a ZnOpFace of the
+ * properties. */
+#define ZN_OP_FACE_CALLS(asked)                                                                    \
+  static zn_status locate (ZnOpWhole *task, const ZnOpPicture *in, ZnOpRequest *request)           \
   {                                                                                                \
-    const ZnOpFace face = ZN_OP_FACE (GEGL_PROPERTIES (request->operation));                       \
+    const ZnOpFace face = asked (GEGL_PROPERTIES (request->operation));                            \
                                                                                                    \
-    return zn_op_face_locate (task, &face, model, in, request);                                    \
+    return zn_op_face_locate (task, &face, in, request);                                           \
+  }                                                                                                \
+                                                                                                   \
+  static zn_status run (const ZnOpWhole *task, ZnOpModel *const *model, const ZnOpPicture *in,     \
+                        gint n_in, zn_array *out, ZnOpRequest *request)                            \
+  {                                                                                                \
+    const ZnOpFace face = asked (GEGL_PROPERTIES (request->operation));                            \
+                                                                                                   \
+    return zn_op_face_run (task, &face, in, n_in, out, request);                                   \
+  }                                                                                                \
+                                                                                                   \
+  static void describe (GeglOperation *operation, gpointer data)                                   \
+  {                                                                                                \
+    GeglProperties *o    = GEGL_PROPERTIES (operation);                                            \
+    ZnOpWhole      *task = data;                                                                   \
+    const ZnOpFace  face = asked (o);                                                              \
+                                                                                                   \
+    task->base   = ZN_OP_BASE (o);                                                                 \
+    task->locate = face.shown ? locate : NULL;                                                     \
+    if (zn_op_face_describe (task, &face))                                                         \
+      task->run = run;                                                                             \
   }
 
-/* What run() has to give. */
-typedef struct
-{
-  const ZnOpWhole   *task;
-  ZnOpModel *const  *model;
-  const ZnOpPicture *in;
-  zn_array          *out;
-  ZnOpRequest       *request;
-  const ZnOpFace    *face;
-
-  /* set by the functions below */
-  gdouble  bar_start, bar_span; /* its part of the progress bar */
-  gint     all_steps;           /* stochastic ones, of the run that is not quick */
-  gboolean edits;               /* a change of the input's own code */
-  gboolean path;                /* ... with the corrections of the inversion */
-  gboolean quick;               /* a first estimate of it */
-  gboolean quick_shown;         /* an estimate of few steps was */
-} ZnOpFaceRun;
-
-zn_status zn_op_face_reconstruct (const ZnOpFaceRun *run);
-
-/* detail: how much of the structure that the model cannot see stays where it changes
- * the picture. */
-zn_status zn_op_face_manipulate (const ZnOpFaceRun *run,
-                                 const gchar       *attribute,
-                                 gdouble            amount,
-                                 gdouble            detail);
-
-/* Both pictures have one size, unless their faces are found; position 0: the first, 1: the
- * second.  strip: 0, or, with zn_op_face_describe_strip() called too, the number of
- * pictures side by side, from the first one to the second. */
-zn_status zn_op_face_interpolate (const ZnOpFaceRun *run,
-                                  const ZnOpPicture *second,
-                                  gdouble            position,
-                                  gint               strip);
-void      zn_op_face_describe_strip (ZnOpWhole *task, gint strip);
-
-/* The second picture of a file, for describe() and run(); its buffer is the caller's. */
-zn_status zn_op_face_load (ZnOpPicture *picture, const gchar *path, ZnOpRequest *request);
-
-/* For describe() and run() of a face from noise. */
-void      zn_op_face_describe_sample (ZnOpWhole   *task,
-                                      const gchar *model,
-                                      guint        seed,
-                                      gint         steps,
-                                      gint         latent_steps);
-zn_status zn_op_face_sample (const ZnOpFaceRun *run, guint seed, gint latent_steps);
-
-/* ---- attributes ------------------------------------------------------------ */
-
-/* Of an attribute file (docs/scripting.md). */
-typedef struct
-{
-  gfloat *shift; /* [code]: what amount 1 adds to a code; freed with gegl_free() */
-  gdouble guide; /* guidance at amount 1 */
-} ZnOpAttribute;
-
-/* Looks in all *.attributes.safetensors of the model folders for one whose codes have
- * this length and that is for this model.  FALSE: an error message that lists the existing ones. */
-gboolean zn_op_attribute_find (ZnOpAttribute *attribute,
-                               const gchar   *name,
-                               const gchar   *model,
-                               gint           code,
-                               zn_error      *err);
-
-/* The names of those there are for this model, with commas between them; to be freed. */
-gchar *zn_op_attributes_list (const gchar *model);
-
-/* Shows them in the field of the property "attributes"; model: as in ZnOpFace. */
+/* Shows the names of the model's attributes in `field`, the property "attributes". */
 void zn_op_face_show_attributes (GeglOperation *operation, gchar **field, const gchar *model);
-
-/* Changes when an attribute file does. */
-guint zn_op_attributes_stamp (void);
 
 #endif

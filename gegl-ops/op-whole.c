@@ -16,6 +16,8 @@
 
 #include "config.h"
 
+#include <string.h>
+
 #include <glib/gi18n-lib.h>
 
 #include "op-cache.h"
@@ -57,11 +59,18 @@ is_source (GeglOperation *operation)
 
 /* ---- the task ------------------------------------------------------------- */
 
-/* The place of the result of run(). */
+/* The place of the result of run(), or of the first of several changes. */
 static const GeglRectangle *
 made_box (const ZnOpWhole *task)
 {
   return task->change.width > 0 ? &task->change : &task->result;
+}
+
+/* How many it makes, one below the other. */
+static gint
+n_made (const ZnOpWhole *task)
+{
+  return MAX (task->copies, 1);
 }
 
 /* The result of run() is held in memory. */
@@ -70,7 +79,7 @@ check_made (const ZnOpWhole *task, zn_error *err)
 {
   const GeglRectangle *made = made_box (task);
 
-  if ((gint64) made->width * made->height <= MAX_PIXELS)
+  if ((gint64) made->width * made->height * n_made (task) <= MAX_PIXELS)
     return TRUE;
 
   g_snprintf (err->text, sizeof (err->text),
@@ -253,7 +262,7 @@ result_key (const ZnOpWhole   *task,
             gint               n_in,
             const gchar       *operation)
 {
-  const gint     size[] = { made_box (task)->width, made_box (task)->height, n_in };
+  const gint     size[] = { made_box (task)->width, made_box (task)->height, n_made (task), n_in };
   const gboolean part   = task->change.width > 0;
   zn_key         key    = { 0, 0 };
 
@@ -272,6 +281,40 @@ result_key (const ZnOpWhole   *task,
   return key;
 }
 
+/* What made a result is kept beside it. */
+static zn_key
+makers_key (zn_key key)
+{
+  zn_key_add_text (&key, "computed by");
+
+  return key;
+}
+
+/* NULL: it is not kept. */
+static GBytes *
+get_result (const zn_key *key, ZnOpRequest *request)
+{
+  const zn_key beside = makers_key (*key);
+  GBytes      *result = zn_op_cache_get (key), *makers = result ? zn_op_cache_get (&beside) : NULL;
+
+  if (makers)
+    request->computed_by = *(const zn_makers *) g_bytes_get_data (makers, NULL);
+  g_clear_pointer (&makers, g_bytes_unref);
+
+  return result;
+}
+
+static void
+put_result (const zn_key *key, GBytes *result, const ZnOpRequest *request)
+{
+  const zn_key beside = makers_key (*key);
+  GBytes      *makers = g_bytes_new (&request->computed_by, sizeof (request->computed_by));
+
+  zn_op_cache_put (key, result);
+  zn_op_cache_put (&beside, makers);
+  g_bytes_unref (makers);
+}
+
 /* The result's pixels, kept or made now. */
 static zn_status
 make_result (GBytes           **result,
@@ -284,25 +327,26 @@ make_result (GBytes           **result,
   const zn_key         key    = result_key (task, model, in, n_in,
                                             gegl_operation_get_name (request->operation));
   const GeglRectangle *made   = made_box (task);
-  zn_array             out    = { NULL, made->height, made->width, 3 };
+  const gint           height = made->height * n_made (task);
+  zn_array             out    = { NULL, height, made->width, 3 };
   const gsize          size   = zn_array_len (&out) * sizeof (gfloat);
   zn_status            status = ZN_OK;
 
-  *result = zn_op_cache_get (&key);
+  *result = get_result (&key, request);
   if (*result)
     return ZN_OK;
   if (! zn_op_engine_enter (&request->err))
     return ZN_E_DEVICE;
 
-  *result = zn_op_cache_get (&key); /* another thread may have made it */
+  *result = get_result (&key, request); /* another thread may have made it */
   if (! *result)
     {
       out.data = g_try_malloc (size);
       status   = out.data ? task->run (task, model, in, n_in, &out, request) : ZN_E_MEMORY;
-      if (! status && (out.h != made->height || out.w != made->width || out.c != 3))
+      if (! status && (out.h != height || out.w != made->width || out.c != 3))
         status = zn_op_request_refuse (request, ZN_E_USAGE,
                                        "The model made %d x %d x %d instead of %d x %d x 3.", out.w,
-                                       out.h, out.c, made->width, made->height);
+                                       out.h, out.c, made->width, height);
       if (status)
         {
           g_free (out.data);
@@ -310,7 +354,7 @@ make_result (GBytes           **result,
       else
         {
           *result = g_bytes_new_take (out.data, size);
-          zn_op_cache_put (&key, *result);
+          put_result (&key, *result, request);
         }
     }
   zn_op_engine_leave ();
@@ -332,20 +376,84 @@ write_result (const ZnOpWhole   *task,
                             .box    = task->result,
                             .format = babl_format_with_space ("R'G'B' float", space) };
 
-  if (task->change.width > 0)
+  for (gint i = 0; task->change.width > 0 && i < n_made (task); i++)
     {
-      const GeglRectangle place = task->change;
+      const GeglRectangle *box = &in[0].box, *at = &task->change;
+      const gint           dx    = i * box->width;
+      const GeglRectangle  there = { box->x + dx, box->y, box->width, box->height };
 
-      gegl_buffer_copy (in[0].buffer, &in[0].box, GEGL_ABYSS_NONE, output, &in[0].box);
-      zn_op_picture_add (
-          &in[0], output,
-          (zn_rect){ place.x - in[0].box.x, place.y - in[0].box.y, place.width, place.height },
-          result);
-      return;
+      gegl_buffer_copy (in[0].buffer, box, GEGL_ABYSS_NONE, output, &there);
+      zn_op_picture_add (&in[0], output, dx,
+                         (zn_rect){ at->x - box->x, at->y - box->y, at->width, at->height },
+                         result + (gsize) i * at->width * at->height * 3);
     }
+  if (task->change.width > 0)
+    return;
 
   zn_op_target_write (&target, result);
 }
+
+/* ---- what a composite is watched with -------------------------------------- */
+
+static bool
+on_progress (void *cookie, double done)
+{
+  const ZnOpWatched *watched = cookie;
+
+  return zn_op_request_progress (watched->request, done);
+}
+
+static void
+on_planned (void *cookie, const zn_footprint *need)
+{
+  const ZnOpWatched *watched = cookie;
+
+  zn_op_set_memory (watched->request->operation, watched->memory, need);
+}
+
+static void
+on_estimate (void *cookie, const zn_array *so_far)
+{
+  const ZnOpWatched *watched = cookie;
+
+  watched->request->estimate (watched->request, so_far->data);
+}
+
+static bool
+get_kept (void *cookie, zn_key key, void *dst, size_t size)
+{
+  GBytes        *bytes = zn_op_cache_get (&key);
+  const gboolean found = bytes && g_bytes_get_size (bytes) == size;
+
+  if (found)
+    memcpy (dst, g_bytes_get_data (bytes, NULL), size);
+  g_clear_pointer (&bytes, g_bytes_unref);
+
+  return found;
+}
+
+static void
+put_kept (void *cookie, zn_key key, const void *src, size_t size)
+{
+  GBytes *bytes = g_bytes_new (src, size);
+
+  zn_op_cache_put (&key, bytes);
+  g_bytes_unref (bytes);
+}
+
+zn_watcher
+zn_op_watcher (const ZnOpWatched *watched)
+{
+  static const zn_keep keep = { get_kept, put_kept, NULL };
+
+  return (zn_watcher){ .progress = on_progress,
+                       .planned  = on_planned,
+                       .estimate = watched->request->estimate ? on_estimate : NULL,
+                       .cookie   = (gpointer) watched,
+                       .keep     = &keep };
+}
+
+/* ---- the output ------------------------------------------------------------ */
 
 /* What an estimate is shown with. */
 typedef struct
@@ -380,7 +488,7 @@ show_place (ZnOpWhole *task, const ZnOpRequest *request, GeglOperationContext *c
 
   if (task->locate && zn_op_request_host (request, &ignored) &&
       get_inputs (in, request->operation, context))
-    task->locate (task, NULL, in, &own);
+    task->locate (task, in, &own);
 }
 
 static gboolean
@@ -420,7 +528,7 @@ process (GeglOperation        *operation,
           request.estimate      = show_estimate;
           request.estimate_data = (gpointer) &shown;
         }
-      status = task.locate ? task.locate (&task, model, in, &request) : ZN_OK;
+      status = task.locate ? task.locate (&task, in, &request) : ZN_OK;
       if (! status && ! check_made (&task, &request.err))
         status = ZN_E_USAGE;
       if (! status)
@@ -428,8 +536,6 @@ process (GeglOperation        *operation,
       if (! status)
         write_result (&task, g_bytes_get_data (result, NULL), in, n_in,
                       gegl_operation_context_get_target (context, "output"));
-      for (gint i = 0; ! status && i < ZN_OP_WHOLE_MODELS && model[i]; i++)
-        zn_makers_add (&request.computed_by, model[i]);
       models_release (model);
     }
   g_clear_pointer (&result, g_bytes_unref);

@@ -3,9 +3,6 @@
 
 #include "config.h"
 
-#include <string.h>
-
-#include "op-cache.h"
 #include "op-engine.h"
 #include "op-zimage.h"
 
@@ -87,58 +84,6 @@ read_mask (void *cookie, zn_rect rect, float *dst)
 
 /* ---- run ------------------------------------------------------------------ */
 
-typedef struct
-{
-  ZnOpRequest *request;
-  gchar      **memory;
-} Watched;
-
-static bool
-on_progress (void *cookie, double done)
-{
-  const Watched *watched = cookie;
-
-  return zn_op_request_progress (watched->request, done);
-}
-
-static void
-on_planned (void *cookie, const zn_footprint *need)
-{
-  const Watched *watched = cookie;
-
-  zn_op_set_memory (watched->request->operation, watched->memory, need);
-}
-
-static void
-on_estimate (void *cookie, const zn_array *so_far)
-{
-  const Watched *watched = cookie;
-
-  watched->request->estimate (watched->request, so_far->data);
-}
-
-static bool
-get_kept (void *cookie, zn_key key, void *dst, size_t size)
-{
-  GBytes        *bytes = zn_op_cache_get (&key);
-  const gboolean found = bytes && g_bytes_get_size (bytes) == size;
-
-  if (found)
-    memcpy (dst, g_bytes_get_data (bytes, NULL), size);
-  g_clear_pointer (&bytes, g_bytes_unref);
-
-  return found;
-}
-
-static void
-put_kept (void *cookie, zn_key key, const void *src, size_t size)
-{
-  GBytes *bytes = g_bytes_new (src, size);
-
-  zn_op_cache_put (&key, bytes);
-  g_bytes_unref (bytes);
-}
-
 zn_status
 zn_op_zimage_run (const ZnOpWhole   *task,
                   const ZnOpZImage  *image,
@@ -147,22 +92,17 @@ zn_op_zimage_run (const ZnOpWhole   *task,
                   zn_array          *out,
                   ZnOpRequest       *request)
 {
-  static const zn_keep keep    = { get_kept, put_kept, NULL };
-  const GeglRectangle  none    = { 0, 0, 0, 0 };
-  ZnOpPicture          picture = n_in ? in[0] : (ZnOpPicture){ .box = none };
-  Mask                 at      = { n_in > 1 ? in[1].buffer : NULL, picture.box.x, picture.box.y };
-  const zn_source      source  = { picture.box.width, picture.box.height, 3, zn_op_picture_read,
-                                   &picture };
-  const zn_source      mask    = { picture.box.width, picture.box.height, 1, read_mask, &at };
-  Watched              watched = { request, image->memory };
-  const zn_watcher     watcher = { .progress = on_progress,
-                                   .planned  = on_planned,
-                                   .estimate = request->estimate ? on_estimate : NULL,
-                                   .cookie   = &watched,
-                                   .keep     = &keep };
-  zn_generate_result   result  = { .n_tokens = 0 };
-  zn_generate_plan     plan;
-  zn_status            status;
+  const GeglRectangle none    = { 0, 0, 0, 0 };
+  ZnOpPicture         picture = n_in ? in[0] : (ZnOpPicture){ .box = none };
+  Mask                at      = { n_in > 1 ? in[1].buffer : NULL, picture.box.x, picture.box.y };
+  const zn_source     source  = { picture.box.width, picture.box.height, 3, zn_op_picture_read,
+                                  &picture };
+  const zn_source     mask    = { picture.box.width, picture.box.height, 1, read_mask, &at };
+  const ZnOpWatched   watched = { request, image->memory };
+  const zn_watcher    watcher = zn_op_watcher (&watched);
+  zn_generate_result  result  = { .n_tokens = 0 };
+  zn_generate_plan    plan;
+  zn_status           status;
 
   status = make_plan (&plan, &task->base, &image->how, &picture.box, n_in > 1 ? &in[1].box : NULL,
                       &request->err);

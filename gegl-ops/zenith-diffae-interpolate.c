@@ -47,55 +47,19 @@ zenith_property_computed_by
 /* clang-format on */
 #include "gegl-op.h"
 
-static zn_status
-run (const ZnOpWhole   *task,
-     ZnOpModel *const  *model,
-     const ZnOpPicture *in,
-     gint               n_in,
-     zn_array          *out,
-     ZnOpRequest       *request)
+static ZnOpFace
+asked (GeglProperties *o)
 {
-  GeglProperties   *o    = GEGL_PROPERTIES (request->operation);
-  const ZnOpFace    face = ZN_OP_FACE (o);
-  const ZnOpFaceRun how  = { task, model, in, out, request, &face };
+  ZnOpFace face = ZN_OP_FACE (o, ZN_FACE_INTERPOLATE);
 
-  const gint  strip = o->strip > 1 ? o->strip : 0;
-  ZnOpPicture file  = { 0 };
-  zn_status   status;
+  face.how.position = o->position;
+  face.how.strip    = o->strip;
+  face.second       = o->path;
 
-  if (n_in > 1)
-    return zn_op_face_interpolate (&how, &in[1], o->position, strip);
-
-  status = zn_op_face_load (&file, o->path, request);
-  if (! status)
-    status = zn_op_face_interpolate (&how, &file, o->position, strip);
-  g_clear_object (&file.buffer);
-
-  return status;
+  return face;
 }
 
-ZN_OP_FACE_LOCATE (locate)
-
-static void
-describe (GeglOperation *operation, gpointer data)
-{
-  GeglProperties *o    = GEGL_PROPERTIES (operation);
-  ZnOpWhole      *task = data;
-  const ZnOpFace  face = ZN_OP_FACE (o);
-
-  task->base   = ZN_OP_BASE (o);
-  task->locate = locate;
-  if (o->position == 0.0 && o->strip < 2)
-    return; /* without run() the input is the result */
-
-  zn_op_face_describe (task, &face);
-  zn_op_face_add_number (task, o->position);
-  if (o->path && *o->path)
-    zn_key_add_file (&task->settings, o->path);
-  if (o->strip > 1)
-    zn_op_face_describe_strip (task, o->strip);
-  task->run = run;
-}
+ZN_OP_FACE_CALLS (asked)
 
 static void
 gegl_op_class_init (GeglOpClass *klass)

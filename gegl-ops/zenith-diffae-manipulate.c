@@ -51,42 +51,26 @@ zenith_property_computed_by
 /* clang-format on */
 #include "gegl-op.h"
 
-static zn_status
-run (const ZnOpWhole   *task,
-     ZnOpModel *const  *model,
-     const ZnOpPicture *in,
-     gint               n_in,
-     zn_array          *out,
-     ZnOpRequest       *request)
+static ZnOpFace
+asked (GeglProperties *o)
 {
-  GeglProperties   *o    = GEGL_PROPERTIES (request->operation);
-  const ZnOpFace    face = ZN_OP_FACE (o);
-  const ZnOpFaceRun how  = { task, model, in, out, request, &face };
+  ZnOpFace face = ZN_OP_FACE (o, ZN_FACE_MANIPULATE);
 
-  return zn_op_face_manipulate (&how, o->attribute, o->amount, o->detail);
+  face.how.change[0] = (zn_face_change){ o->attribute ? o->attribute : "", o->amount };
+  face.how.detail    = o->detail;
+
+  return face;
 }
 
-ZN_OP_FACE_LOCATE (locate)
+ZN_OP_FACE_CALLS (asked)
 
 static void
-describe (GeglOperation *operation, gpointer data)
+describe_with_names (GeglOperation *operation, gpointer task)
 {
-  GeglProperties *o    = GEGL_PROPERTIES (operation);
-  ZnOpWhole      *task = data;
-  const ZnOpFace  face = ZN_OP_FACE (o);
+  GeglProperties *o = GEGL_PROPERTIES (operation);
 
-  task->base   = ZN_OP_BASE (o);
-  task->locate = locate;
   zn_op_face_show_attributes (operation, &o->attributes, o->model);
-  if (o->amount == 0.0)
-    return; /* without run() the input is the result */
-
-  zn_op_face_describe (task, &face);
-  zn_op_face_add_number (task, o->amount);
-  zn_op_face_add_number (task, o->detail);
-  zn_op_face_add_number (task, zn_op_attributes_stamp ());
-  zn_key_add_text (&task->settings, o->attribute ? o->attribute : "");
-  task->run = run;
+  describe (operation, task);
 }
 
 static void
@@ -94,7 +78,7 @@ gegl_op_class_init (GeglOpClass *klass)
 {
   GeglOperationClass *operation_class = GEGL_OPERATION_CLASS (klass);
 
-  zn_op_whole_class_init (operation_class, describe);
+  zn_op_whole_class_init (operation_class, describe_with_names);
 
   gegl_operation_class_set_keys (operation_class, "name", "zenith:diffae-manipulate", "title",
                                  _ ("Change a Face"), "categories", "artistic", "description",

@@ -35,35 +35,13 @@ zenith_property_computed_by
 /* clang-format on */
 #include "gegl-op.h"
 
-static zn_status
-run (const ZnOpWhole   *task,
-     ZnOpModel *const  *model,
-     const ZnOpPicture *in,
-     gint               n_in,
-     zn_array          *out,
-     ZnOpRequest       *request)
+static ZnOpFace
+asked (GeglProperties *o)
 {
-  GeglProperties   *o    = GEGL_PROPERTIES (request->operation);
-  const ZnOpFace    face = ZN_OP_FACE (o);
-  const ZnOpFaceRun how  = { task, model, in, out, request, &face };
-
-  return zn_op_face_reconstruct (&how);
+  return ZN_OP_FACE (o, ZN_FACE_RECONSTRUCT);
 }
 
-ZN_OP_FACE_LOCATE (locate)
-
-static void
-describe (GeglOperation *operation, gpointer data)
-{
-  GeglProperties *o    = GEGL_PROPERTIES (operation);
-  ZnOpWhole      *task = data;
-  const ZnOpFace  face = ZN_OP_FACE (o);
-
-  task->base   = ZN_OP_BASE (o);
-  task->locate = locate;
-  zn_op_face_describe (task, &face);
-  task->run = run;
-}
+ZN_OP_FACE_CALLS (asked)
 
 static void
 gegl_op_class_init (GeglOpClass *klass)

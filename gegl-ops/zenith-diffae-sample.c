@@ -38,31 +38,18 @@ zenith_property_computed_by
 /* clang-format on */
 #include "gegl-op.h"
 
-static zn_status
-run (const ZnOpWhole   *task,
-     ZnOpModel *const  *model,
-     const ZnOpPicture *in,
-     gint               n_in,
-     zn_array          *out,
-     ZnOpRequest       *request)
+static ZnOpFace
+asked (GeglProperties *o)
 {
-  GeglProperties   *o    = GEGL_PROPERTIES (request->operation);
-  const ZnOpFace    face = { .steps = o->steps, .memory = &o->memory };
-  const ZnOpFaceRun how  = { task, model, in, out, request, &face };
-
-  return zn_op_face_sample (&how, o->seed, o->latent_steps);
+  return (ZnOpFace){ .how    = { .task         = ZN_FACE_SAMPLE,
+                                 .model        = o->model,
+                                 .seed         = o->seed,
+                                 .steps        = o->steps,
+                                 .latent_steps = o->latent_steps },
+                     .memory = &o->memory };
 }
 
-static void
-describe (GeglOperation *operation, gpointer data)
-{
-  GeglProperties *o    = GEGL_PROPERTIES (operation);
-  ZnOpWhole      *task = data;
-
-  task->base = ZN_OP_BASE (o);
-  zn_op_face_describe_sample (task, o->model, o->seed, o->steps, o->latent_steps);
-  task->run = run;
-}
+ZN_OP_FACE_CALLS (asked)
 
 static void
 gegl_op_class_init (GeglOpClass *klass)

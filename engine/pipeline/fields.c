@@ -16,6 +16,7 @@ static double number_of(const void *how, const zn_field *f)
     case ZN_REAL:
         return *(const double *)at;
     case ZN_WHOLE:
+    case ZN_NAMED:
         return *(const int32_t *)at;
     default:
         return *(const uint32_t *)at;
@@ -39,6 +40,25 @@ zn_status zn_field_check(const void *how, const zn_field *fields, zn_error *err)
     return ZN_OK;
 }
 
+/* The place of a name among the field's. */
+static zn_status set_named(int32_t *at, const zn_field *f, const char *value, zn_error *err)
+{
+    const size_t n = strlen(value);
+    int32_t i = 0;
+
+    for (const char *p = f->help;; i++) {
+        const size_t len = strcspn(p, "|");
+
+        if (len == n && !strncmp(p, value, n)) {
+            *at = i;
+            return ZN_OK;
+        }
+        if (!p[len])
+            return zn_fail(err, ZN_E_USAGE, "%s must be %s, not '%.60s'", f->key, f->help, value);
+        p += len + 1;
+    }
+}
+
 zn_status zn_field_set(void *how, const zn_field *fields, const char *what, const char *text, zn_error *err)
 {
     const size_t len = strcspn(text, "=");
@@ -58,6 +78,8 @@ zn_status zn_field_set(void *how, const zn_field *fields, const char *what, cons
         *(const char **)at = value;
         return ZN_OK;
     }
+    if (f->kind == ZN_NAMED)
+        return set_named(at, f, value, err);
     if (!zn_number_parse(&v, value, NULL) || !(v >= f->min && v <= f->max))
         return out_of_range(f, value, err);
     if (f->kind == ZN_REAL)

@@ -17,12 +17,6 @@ enum {
     MIN_CONTEXT = 64 /* pixels around a mask that the networks see */
 };
 
-/* NaN is 0; below 0 and above 1 are cut. */
-static float clean(float value)
-{
-    return value > 0 ? (value < 1 ? value : 1) : 0;
-}
-
 /* ---- sizes -------------------------------------------------------------------------------------------------- */
 
 zn_rect zn_rect_grow(zn_rect r, int32_t by, int32_t w, int32_t h)
@@ -141,7 +135,7 @@ bool zn_canvas_put(float *out, const zn_canvas *v, const float *picture)
         const float *mask = v->mask ? v->mask + at : NULL;
 
         for (size_t i = 0; i < len; i++) {
-            const float value = clean(src[i]);
+            const float value = zn_clean(src[i]);
 
             out[at * 3 + i] = old ? (mask ? mask[i / 3] : 1) * (value - old[i]) : value;
         }
@@ -233,7 +227,7 @@ zn_status zn_canvas_read_mask(zn_canvas *v, bool *empty, const zn_source *mask, 
     if (!mask->read(mask->cookie, change, v->mask))
         return zn_fail(err, ZN_E_FILE, "the picture cannot be read");
     for (size_t i = 0; i < len; i++)
-        v->mask[i] = clean(v->mask[i]);
+        v->mask[i] = zn_clean(v->mask[i]);
     bounds = bounds_of(v);
     *empty = bounds.w == 0;
     v->part = zn_rect_grow(bounds, zn_generate_context(bounds.w, bounds.h), v->out_w, v->out_h);

@@ -12,7 +12,7 @@
  *   2. An entry that is opening or closing changes its state within bounded time: its thread waits for the engine's turn at
  *      most.  So a thread may wait for it, unless it has an engine's turn itself: inside of a run it is told that the engine is
  *      busy, and closing is left to the next one.
- *   3. `working` is the thread's that has the turn. */
+ *   3. `working` and `pool` are the thread's that has the turn. */
 #include "session.h"
 
 #include "settings.h"
@@ -53,8 +53,9 @@ struct zn_use {
 };
 
 struct zn_session {
-    zn_turn turn; /* one task after the other */
-    bool working; /* inside of a composite */
+    zn_turn turn;  /* one task after the other */
+    bool working;  /* inside of a composite */
+    zn_pool *pool; /* of a composite's own work, for the thread that has the turn; NULL: not yet */
     zn_lock lock;
     pthread_cond_t changed; /* the state of an entry */
     computer *computers;
@@ -149,6 +150,7 @@ void zn_session_close(zn_session **session)
         free(c->name);
         free(c);
     }
+    zn_pool_close(&s->pool);
     pthread_cond_destroy(&s->changed);
     zn_lock_end(&s->lock);
     zn_turn_end(&s->turn);
@@ -469,24 +471,30 @@ static zn_status begin(zn_use *u, const char *id, const char *path, const zn_ter
                      err);
 }
 
-zn_status zn_use_begin(zn_use **out, zn_session *s, const char *id, const char *weights, const zn_terms *terms,
-                       zn_error *err)
+/* *weights: the file that is given, or else the model's own, in path; NULL: it has none. */
+static zn_status find_file(const char **weights, char path[4096], const char *id, zn_error *err)
 {
-    static const zn_terms none;
     const zn_model_info *info = zn_model_named(id);
-    char path[4096];
-    zn_status status = ZN_OK;
-    zn_use *u;
 
-    *out = NULL;
     if (err)
         err->text[0] = 0;
     if (!info)
         return zn_fail(err, ZN_E_USAGE, "There is no model '%s' in this version of Zenith.", id);
-    if (!info->weights)
-        weights = NULL;
-    else if (!weights || !*weights)
-        status = zn_weights_find(path, sizeof path, info->weights, err), weights = path;
+    if (info->weights && *weights && **weights)
+        return ZN_OK;
+    *weights = info->weights ? path : NULL;
+    return info->weights ? zn_weights_find(path, 4096, info->weights, err) : ZN_OK;
+}
+
+zn_status zn_use_begin(zn_use **out, zn_session *s, const char *id, const char *weights, const zn_terms *terms,
+                       zn_error *err)
+{
+    static const zn_terms none;
+    char path[4096];
+    zn_status status = find_file(&weights, path, id, err);
+    zn_use *u;
+
+    *out = NULL;
     if (status)
         return status;
     terms = terms ? terms : &none;
@@ -645,8 +653,62 @@ zn_status zn_session_plan(zn_planned *out, zn_session *s, const char *id, const 
     return status;
 }
 
+/* That of an open one; false: it is not. */
+static bool open_geometry(zn_geometry *out, zn_session *s, const char *name)
+{
+    const entry *e;
+
+    zn_lock_take(&s->lock);
+    e = name ? find_entry(s, name) : NULL;
+    e = e && e->state == READY && e->handle ? e : NULL;
+    if (e)
+        *out = *zn_model_geometry(e->handle);
+    zn_lock_give(&s->lock);
+    return e != NULL;
+}
+
+zn_status zn_session_geometry(zn_geometry *out, zn_session *s, const char *id, const char *weights,
+                              const zn_terms *terms, zn_error *err)
+{
+    char path[4096], *name;
+    zn_model *model = NULL;
+    zn_engine *engine;
+    zn_open how = { .n_files = 1, .plan_only = true };
+    zn_status status = find_file(&weights, path, id, err);
+
+    if (!status)
+        status = get_engine(&engine, s, &terms->choice, err);
+    if (status)
+        return status;
+    how.precision = precision_on(engine, &terms->choice, NULL);
+    how.files = &weights;
+    how.n_files = weights != NULL;
+    name = name_of(id, weights, engine, how.precision);
+    if (!open_geometry(out, s, name) && !(status = zn_model_open(&model, engine, id, &how, err)))
+        *out = *zn_model_geometry(model);
+    zn_model_close(&model);
+    free(name);
+    return status;
+}
+
+void zn_session_loop(zn_session *s, const zn_choice *choice, zn_task *task, void *cookie, int n_items)
+{
+    enum { MOST = 8 };
+    zn_engine *engine;
+    const int n = get_engine(&engine, s, choice, NULL) ? 1 : engine->n_threads < MOST ? engine->n_threads : MOST;
+
+    if (s->pool && zn_pool_size(s->pool) != n)
+        zn_pool_close(&s->pool);
+    if (!s->pool && n > 1)
+        s->pool = zn_pool_open(n);
+    if (s->pool)
+        zn_pool_run(s->pool, task, cookie, n_items);
+    for (int i = 0; !s->pool && i < n_items; i++)
+        task(cookie, i, 0);
+}
+
 zn_status zn_session_find_faces(zn_face *list, int max, int *n, zn_session *s, const zn_choice *choice,
-                                const zn_source *in, zn_error *err)
+                                const char *weights, const zn_source *in, zn_error *err)
 {
     zn_finder *finder = NULL;
     zn_engine *engine;
@@ -654,7 +716,9 @@ zn_status zn_session_find_faces(zn_face *list, int max, int *n, zn_session *s, c
 
     *n = 0;
     if (!status) {
-        const zn_open how = { .precision = precision_on(engine, choice, NULL) };
+        const zn_open how = { .files = &weights,
+                              .n_files = weights != NULL,
+                              .precision = precision_on(engine, choice, NULL) };
 
         atomic_fetch_add(&s->n_runs, 1);
         status = zn_finder_open(&finder, engine, &how, err);

@@ -4,6 +4,7 @@
 #ifndef ZN_SESSION_H
 #define ZN_SESSION_H
 
+#include "../core/threads.h"
 #include "../zenith_composite.h"
 
 /* A task: takes the session's turn, unless the front end has entered.  Refused inside of another task of this thread. */
@@ -19,5 +20,8 @@ void zn_task_end(zn_task_turn *t);
  * fp32 where a CPU lacks that.  note: NULL, or gets the sentence. */
 zn_status zn_session_precision(const char **precision, zn_session *session, const zn_choice *choice, zn_note *note,
                                zn_error *err);
+
+/* Items 0 .. n_items - 1 of a composite's own work, inside of a task, on as many threads as the choice's engine has. */
+void zn_session_loop(zn_session *session, const zn_choice *choice, zn_task *task, void *cookie, int n_items);
 
 #endif

@@ -6,12 +6,13 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "metadata.h"
-#include "op-face.h"
+#include "pipeline/face.h"
 #include "picture.h"
 #include "zenith-preset.h"
 
@@ -135,19 +136,19 @@ static void make_attributes(bytes *b, rnd *r)
 
 static bool run_attributes(const bytes *b, rnd *r, const char **why)
 {
-    ZnOpAttribute attribute = { 0 };
+    zn_attribute attribute = { 0 };
     zn_error err = { "" };
     volatile float sum = 0;
 
     (void)r;
     bytes_save(b, attack_path("x.attributes.safetensors"));
-    if (!zn_op_attribute_find(&attribute, "smile", "m", CODE, &err)) {
+    if (zn_attribute_find(&attribute, "smile", "m", CODE, &err)) {
         *why = "no sentence, or one that is no line of UTF-8";
         return *err.text && g_utf8_validate(err.text, -1, NULL) && !strchr(err.text, '\n');
     }
     for (int i = 0; i < CODE; i++)
         sum += attribute.shift[i];
-    gegl_free(attribute.shift);
+    free(attribute.shift);
     *why = "numbers that are none were taken";
     return sum - sum == 0 && attribute.guide >= 0 && attribute.guide <= 20;
 }

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-STEPS, GUIDED, RECONSTRUCTION = 10, 0.8, 20                # the defaults of the operations and of op-face-codes.c
+STEPS, GUIDED, RECONSTRUCTION = 10, 0.8, 20                # the defaults of the operations and of face_codes.c
 ROW = {"mouth-open": "mouth_open", "eyes-open": "eyes_open", "gender": "male", "head-turn": "yaw", "glasses": "sunglasses"}      # in data.NAMES
 
 

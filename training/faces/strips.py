@@ -41,7 +41,7 @@ def mean_twice(x, radius):
 
 
 def level_contrast(drawn, first, second, t):
-    """zn_op_face_level_contrast of op-face-contrast.c."""
+    """zn_face_level_contrast of face_contrast.c."""
     out, fine, flat = drawn.copy(), [first, second, drawn], 4 * 2.5e-6                      # pictures are -1..1 here
     for radius in (1, 4):
         coarse = [mean_twice(x, radius) for x in (first, second, drawn)]

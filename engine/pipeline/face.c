@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: MIT */
+/* face.c - the tasks on a face; see zenith_face.h. */
+#include "face.h"
+
+#include "../core/ints.h"
+#include "../core/status.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    QUICK_STEPS = 4,  /* of a first estimate */
+    QUICK_TIME = 400, /* of an edit: how much noise it is seen through, of 999 */
+    PATH_STEPS = 50,  /* more would take too much memory for the corrections */
+    BATCH = 4         /* faces of a strip that are drawn at once */
+};
+
+typedef struct inputs {
+    const zn_face_picture *in, *second;
+} inputs;
+
+typedef zn_status task(zn_face_work *k);
+
+static const inputs *inputs_of(const zn_face_work *k)
+{
+    return k->how;
+}
+
+static float *new_floats(size_t n)
+{
+    return malloc(n * sizeof(float));
+}
+
+/* Puts a drawn face into the result. */
+static zn_status put(zn_face_work *k, const float *drawn)
+{
+    memset(k->out->data, 0, zn_array_len(k->out) * sizeof *k->out->data);
+    return k->paste(k->out, k, drawn) ? ZN_OK : zn_face_no_memory(k);
+}
+
+/* Whoever watches estimates first gets one of few steps.  edits: that is one evaluation. */
+static zn_status with_estimate(zn_face_work *k, task *make, bool edits)
+{
+    zn_array out = *k->out;
+    zn_face_work quick = *k;
+    const double start = zn_now_ms();
+    zn_status s;
+
+    if (!k->watch->estimate || k->steps < 2 * QUICK_STEPS)
+        return make(k);
+    quick.steps = QUICK_STEPS;
+    quick.up_steps = zn_imin(k->up_steps, QUICK_STEPS);
+    quick.quick = true;
+    quick.bar_span = (edits ? 1.0 : QUICK_STEPS) / (k->steps + QUICK_STEPS);
+    quick.out = &out;
+    if (!(out.data = new_floats(zn_array_len(&out))))
+        return zn_fail(k->err, ZN_E_MEMORY, "There is not enough memory for a preview.");
+    s = make(&quick);
+    if (!s)
+        k->watch->estimate(k->watch->cookie, &out);
+    free(out.data);
+    if (s)
+        return s;
+    k->result->ms.estimate = zn_now_ms() - start;
+    k->result->ms.encode = k->result->ms.invert = k->result->ms.draw = 0;
+    k->bar = quick.bar_span;
+    k->bar_span = 1 - quick.bar_span;
+    k->quick_shown = true;
+    return make(k);
+}
+
+/* ---- reconstruct ---------------------------------------------------------------------------------------------- */
+
+static bool paste_reconstruction(zn_array *out, const zn_face_work *k, const float *drawn)
+{
+    const zn_face_data *f = k->pasted;
+
+    return zn_field_paste(out, zn_field_new(k, drawn, f->low, f->low, -1), k, &f->patch);
+}
+
+static zn_status reconstruct(zn_face_work *k)
+{
+    zn_face_data f = { 0 };
+    zn_status s = zn_face_read(&f, k, &inputs_of(k)->in->source, NULL);
+
+    if (!s) {
+        k->paste = paste_reconstruction;
+        k->pasted = &f;
+        zn_face_look_made(&f, k);
+        k->total = zn_face_encode_cost(&f) + zn_face_make_cost(&f, k);
+        s = zn_face_encode(&f, k);
+    }
+    if (!s)
+        s = zn_face_make(&f, k, true);
+    if (!s)
+        s = put(k, f.made);
+    zn_face_clear(&f);
+    return s;
+}
+
+/* ---- manipulate ------------------------------------------------------------------------------------------------ */
+
+typedef struct edit {
+    zn_face_data face;
+    zn_attribute attribute[ZN_FACE_CHANGES]; /* of the changes */
+    double guide;                            /* the largest of theirs: 1 at amount 0, the attribute's at 1 */
+} edit;
+
+static bool paste_edit(zn_array *out, const zn_face_work *k, const float *drawn)
+{
+    const zn_face_data *f = &((const edit *)k->pasted)->face;
+    zn_face_field *field = zn_field_new(k, drawn, f->made ? f->made : f->low, f->low, 0);
+
+    if (field)
+        zn_field_cut_fine(field, k->side, (float)(1 - k->plan->how.detail));
+    return zn_field_paste(out, field, k, &f->patch);
+}
+
+static zn_status read_attributes(edit *e, const zn_face_work *k)
+{
+    const zn_face_change *c = k->plan->how.change;
+    zn_status s = ZN_OK;
+
+    e->guide = 0;
+    for (int i = 0; !s && c[i].attribute; i++) {
+        s = zn_attribute_find(&e->attribute[i], c[i].attribute, k->plan->model, k->code, k->err);
+        if (!s)
+            e->guide = fmax(e->guide, 1.0 + (e->attribute[i].guide - 1.0) * fabs(c[i].amount));
+    }
+    return s;
+}
+
+/* cond gets the changes: the sum of amount * shift. */
+static void shift_code(float *cond, const edit *e, const zn_face_work *k)
+{
+    const zn_face_change *c = k->plan->how.change;
+
+    for (int j = 0; c[j].attribute; j++)
+        for (int i = 0; i < k->code; i++)
+            cond[i] += (float)c[j].amount * e->attribute[j].shift[i];
+}
+
+/* dst [side][side][3]: the face with another code. */
+static zn_status draw_edit(float *dst, edit *e, zn_face_work *k)
+{
+    zn_face_data *f = &e->face;
+    float *cond = new_floats((size_t)k->code);
+    zn_status s = cond ? zn_face_encode(f, k) : zn_face_no_memory(k);
+
+    if (!s && !k->path)
+        s = zn_face_make(f, k, false);
+    if (!s) {
+        memcpy(cond, f->codes, (size_t)k->code * sizeof *cond);
+        shift_code(cond, e, k);
+        s = zn_face_draw(dst, k,
+                         &(zn_face_drawing){ .n = 1,
+                                             .noise = zn_face_noise(f, k),
+                                             .cond = cond,
+                                             .cond0 = f->codes,
+                                             .guide = e->guide,
+                                             .path = k->path,
+                                             .shows = true });
+    }
+    free(cond);
+    return s;
+}
+
+/* The same in one step: the change is the difference of the predictions with both codes, for the picture with one noise. */
+static zn_status draw_edit_quick(float *dst, edit *e, zn_face_work *k)
+{
+    const size_t code = (size_t)k->code;
+    const float *low = e->face.low;
+    float *cond = new_floats(2 * code), *both = new_floats(2 * k->len), *drawn = new_floats(2 * k->len);
+    zn_status s = cond && both && drawn ? ZN_OK : zn_face_no_memory(k);
+
+    if (!s && e->face.codes)
+        memcpy(cond + code, e->face.codes, code * sizeof *cond);
+    else if (!s)
+        s = zn_face_code(cond + code, &e->face, k);
+    for (size_t i = 0; !s && i < k->len; i++)
+        both[i] = both[k->len + i] = 2.0f * low[i] - 1.0f;
+    if (!s) {
+        memcpy(cond, cond + code, code * sizeof *cond);
+        shift_code(cond, e, k);
+        s = zn_face_draw(drawn, k, &(zn_face_drawing){ .n = 2, .noise = both, .cond = cond, .from = QUICK_TIME });
+    }
+    for (size_t i = 0; !s && i < k->len; i++)
+        dst[i] = low[i] + (float)e->guide * (drawn[i] - drawn[k->len + i]);
+    free(drawn);
+    free(both);
+    free(cond);
+    return s;
+}
+
+static zn_status manipulate(zn_face_work *k)
+{
+    edit e = { .guide = 0 };
+    float *drawn = new_floats(k->len);
+    zn_status s = drawn ? read_attributes(&e, k) : zn_face_no_memory(k);
+
+    if (!s)
+        s = zn_face_read(&e.face, k, &inputs_of(k)->in->source, NULL);
+    if (!s) {
+        k->paste = paste_edit;
+        k->pasted = &e;
+        if (!k->quick && !k->path)
+            zn_face_look_made(&e.face, k);
+        k->total =
+            k->quick ? 3 : zn_face_encode_cost(&e.face) + (k->path ? 0 : zn_face_make_cost(&e.face, k)) + 2 * k->steps;
+        s = (k->quick ? draw_edit_quick : draw_edit)(drawn, &e, k);
+    }
+    if (!s)
+        s = put(k, drawn);
+    free(drawn);
+    for (int i = 0; i < ZN_FACE_CHANGES; i++)
+        free(e.attribute[i].shift);
+    zn_face_clear(&e.face);
+    return s;
+}
+
+/* ---- interpolate ----------------------------------------------------------------------------------------------- */
+
+typedef struct pair {
+    zn_face_data face[2];
+    double position;
+} pair;
+
+/* a becomes (sin((1 - t) theta) a + sin(t theta) b) / sin(theta), theta being the angle between them: noise between two noises is
+ * as strong as they are. */
+static void slerp(float *a, const float *b, size_t n, double t)
+{
+    double ab = 0, aa = 0, bb = 0, theta, p = 1 - t, q = t;
+
+    for (size_t i = 0; i < n; i++) {
+        ab += (double)a[i] * (double)b[i];
+        aa += (double)a[i] * (double)a[i];
+        bb += (double)b[i] * (double)b[i];
+    }
+    theta = aa > 0 && bb > 0 ? acos(fmin(fmax(ab / sqrt(aa * bb), -1), 1)) : 0;
+    if (sin(theta) > 1e-6) {
+        p = sin((1 - t) * theta) / sin(theta);
+        q = sin(t * theta) / sin(theta);
+    }
+    for (size_t i = 0; i < n; i++)
+        a[i] = (float)(p * (double)a[i] + q * (double)b[i]);
+}
+
+/* dst [n][side][side][3]: the faces at these positions between two. */
+static zn_status draw_between(float *dst, int n, zn_face_work *k, const zn_face_data *face, const double *position)
+{
+    const float *a = face[0].codes, *b = face[1].codes;
+    const size_t code = (size_t)k->code;
+    float *cond = new_floats((size_t)n * code), *noise = new_floats((size_t)n * k->len);
+    zn_status s = cond && noise ? ZN_OK : zn_face_no_memory(k);
+
+    for (size_t j = 0; !s && j < (size_t)n; j++) {
+        for (size_t i = 0; i < code; i++)
+            cond[j * code + i] = (float)((1 - position[j]) * (double)a[i] + position[j] * (double)b[i]);
+        memcpy(noise + j * k->len, a + code, k->len * sizeof *noise);
+        slerp(noise + j * k->len, b + code, k->len, position[j]);
+    }
+    if (!s)
+        s = zn_face_draw(dst, k, &(zn_face_drawing){ .n = n, .noise = noise, .cond = cond, .shows = true });
+    free(noise);
+    free(cond);
+    return s;
+}
+
+static bool paste_between(zn_array *out, const zn_face_work *k, const float *drawn)
+{
+    const pair *p = k->pasted;
+    const zn_face_data *f = p->face;
+    float *level = new_floats(k->len);
+    const bool ok = level && zn_face_level_contrast(level, drawn, f[0].low, f[1].low, k->side, p->position) &&
+        zn_field_paste(out, zn_field_new(k, level, f[0].low, f[0].low, (float)-p->position), k, &f[0].patch) &&
+        zn_field_paste(out, zn_field_new(k, f[1].low, f[1].low, f[1].low, (float)p->position), k, &f[1].patch);
+
+    free(level);
+    return ok;
+}
+
+/* The changes of all pictures of a strip, BATCH at a time; the first is the input. */
+static zn_status draw_strip(zn_face_work *k, pair *p, int n)
+{
+    const int h = k->plan->change.h;
+    const size_t len = (size_t)h * (size_t)k->out->w * 3;
+    float *drawn = new_floats(BATCH * k->len);
+    zn_status s = drawn ? ZN_OK : zn_face_no_memory(k);
+
+    memset(k->out->data, 0, zn_array_len(k->out) * sizeof *k->out->data);
+    for (int from = 1, count; !s && from < n; from += count) {
+        double position[BATCH];
+
+        count = zn_imin(BATCH, n - from);
+        for (int j = 0; j < count; j++)
+            position[j] = (double)(from + j) / (n - 1);
+        s = draw_between(drawn, count, k, p->face, position);
+        for (int j = 0; !s && j < count; j++) {
+            zn_array one = { k->out->data + (size_t)(from + j) * len, h, k->out->w, 3 };
+
+            p->position = position[j];
+            if (!paste_between(&one, k, drawn + (size_t)j * k->len))
+                s = zn_face_no_memory(k);
+        }
+    }
+    free(drawn);
+    return s;
+}
+
+/* *second: NULL, the frame of the first picture is that of the second, too; or its own. */
+static zn_status second_frame(zn_square *own, const zn_square **second, const zn_face_work *k)
+{
+    const zn_face_picture *in = inputs_of(k)->second;
+    zn_frame frame = { 0, 0, 0, 0 };
+    bool found;
+    zn_status s;
+
+    *second = NULL;
+    if (!k->plan->found)
+        return ZN_OK;
+    s = zn_face_search_in(&frame, &found, k->plan, in, k->watch, k->err);
+    if (!s && !found)
+        s = zn_fail(k->err, ZN_E_USAGE, "No face was found in the second picture.");
+    if (!s)
+        s = zn_square_get(own, &frame, in->source.w, in->source.h, k->err);
+    *second = own;
+    return s;
+}
+
+static zn_status interpolate(zn_face_work *k)
+{
+    const inputs *in = inputs_of(k);
+    const int strip = k->plan->how.strip > 1 ? k->plan->how.strip : 0;
+    pair p = { .position = k->plan->how.position };
+    float *drawn = new_floats(k->len);
+    const zn_square *second = NULL;
+    zn_square own;
+    zn_status s = drawn ? second_frame(&own, &second, k) : zn_face_no_memory(k);
+
+    if (!s)
+        s = zn_face_read(&p.face[0], k, &in->in->source, NULL);
+    if (!s)
+        s = zn_face_read(&p.face[1], k, &in->second->source, second);
+    k->paste = strip ? NULL : paste_between;
+    k->pasted = &p;
+    k->total = zn_face_encode_cost(&p.face[0]) + zn_face_encode_cost(&p.face[1]) + (strip ? strip - 1 : 1) * k->steps;
+    for (int i = 0; !s && i < 2; i++)
+        s = zn_face_encode(&p.face[i], k);
+    if (!s && strip)
+        s = draw_strip(k, &p, strip);
+    else if (!s && !(s = draw_between(drawn, 1, k, p.face, &p.position)))
+        s = put(k, drawn);
+    free(drawn);
+    zn_face_clear(&p.face[0]);
+    zn_face_clear(&p.face[1]);
+    return s;
+}
+
+/* ---- sample and encode ------------------------------------------------------------------------------------------- */
+
+static bool paste_new(zn_array *out, const zn_face_work *k, const float *drawn)
+{
+    for (size_t i = 0; i < k->len; i++)
+        out->data[i] = zn_clean(drawn[i]);
+    return true;
+}
+
+static zn_status sample(zn_face_work *k)
+{
+    const uint32_t seed = k->plan->how.seed;
+    const size_t code = (size_t)k->code;
+    float *z = new_floats(2 * code), *noise = new_floats(k->len), *drawn = new_floats(k->len);
+    zn_status s = z && noise && drawn ? ZN_OK : zn_face_no_memory(k);
+
+    k->paste = paste_new;
+    k->total = 1 + k->steps;
+    if (!s) { /* streams of the seed: 0 the picture's noise, 1 the code's */
+        zn_noise_fill(noise, k->len, seed, 0);
+        zn_noise_fill(z, code, seed, 1);
+        s = zn_face_new_code(z + code, z, k);
+    }
+    if (!s)
+        s = zn_face_draw(drawn, k, &(zn_face_drawing){ .n = 1, .noise = noise, .cond = z + code, .shows = true });
+    if (!s)
+        s = put(k, drawn);
+    free(drawn);
+    free(noise);
+    free(z);
+    return s;
+}
+
+static zn_status encode(zn_face_work *k)
+{
+    zn_face_data f = { 0 };
+    zn_status s = zn_face_read(&f, k, &inputs_of(k)->in->source, NULL);
+
+    if (!s)
+        s = zn_face_code(k->out->data, &f, k);
+    zn_face_clear(&f);
+    return s;
+}
+
+/* ---- run --------------------------------------------------------------------------------------------------------- */
+
+static zn_status run_task(zn_face_work *k)
+{
+    const zn_face_how *how = &k->plan->how;
+
+    switch (how->task) {
+    case ZN_FACE_MANIPULATE:
+        return with_estimate(k, manipulate, true);
+    case ZN_FACE_RECONSTRUCT:
+        return with_estimate(k, reconstruct, false);
+    case ZN_FACE_INTERPOLATE:
+        return how->strip > 1 ? interpolate(k) : with_estimate(k, interpolate, false);
+    case ZN_FACE_SAMPLE:
+        return with_estimate(k, sample, false);
+    default:
+        return encode(k);
+    }
+}
+
+static bool is_planned(const zn_face_plan *p, const inputs *in, const zn_array *out)
+{
+    const bool takes = p->how.task != ZN_FACE_SAMPLE, two = p->how.task == ZN_FACE_INTERPOLATE;
+
+    return p->located && !p->nothing && takes == (in->in != NULL) && two == (in->second != NULL) &&
+        (!takes || (in->in->source.w == p->in_w && in->in->source.h == p->in_h && in->in->source.c == 3)) &&
+        (!two || in->second->source.c == 3) && out->h == p->out.h && out->w == p->out.w && out->c == p->out.c;
+}
+
+zn_status zn_face_run(zn_face_result *result, const zn_face_plan *p, const zn_face_picture *in,
+                      const zn_face_picture *second, zn_array *out, const zn_watcher *watch, zn_error *err)
+{
+    static const zn_watcher nobody;
+    const zn_face_how *how = &p->how;
+    const inputs both = { in, second };
+    zn_face_work k = { .plan = p, .watch = watch ? watch : &nobody, .result = result, .err = err, .out = out };
+    zn_task_turn turn;
+    zn_status s;
+
+    *result = (zn_face_result){ .note = p->note };
+    if (err)
+        err->text[0] = 0;
+    if (!is_planned(p, &both, out))
+        return zn_fail(err, ZN_E_USAGE, "this is not what was planned");
+    if (second && !p->found && (second->source.w != p->in_w || second->source.h != p->in_h))
+        return zn_fail(err, ZN_E_USAGE,
+                       "The pictures have different sizes, %d x %d and %d x %d: crop or scale one of them.", p->in_w,
+                       p->in_h, second->source.w, second->source.h);
+    if ((s = zn_task_begin(&turn, p->session, err)))
+        return s;
+    k.how = &both;
+    k.workers = (zn_workers){ p->session, &p->choice };
+    k.steps = how->steps;
+    k.up_steps = k.all_steps = how->stochastic_steps;
+    k.path = how->task == ZN_FACE_MANIPULATE && k.steps == k.up_steps && k.steps <= PATH_STEPS;
+    k.bar_span = 1;
+    s = zn_face_begin(&k);
+    if (!s) {
+        zn_face_tell_memory(&k, how->strip > 1 && second ? zn_imin(how->strip - 1, BATCH) : 1);
+        s = run_task(&k);
+    }
+    zn_face_end(&k);
+    zn_task_end(&turn);
+    return s;
+}

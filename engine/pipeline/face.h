@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* face.h - what the files of the composite `face` share: face.c does the tasks, face_plan.c describes and finds, face_codes.c runs
+ * the networks, face_frame.c and face_blend.c are between the picture and the model's size, face_contrast.c corrects a face between
+ * two, face_attributes.c reads attribute files. */
+#ifndef ZN_PIPELINE_FACE_H
+#define ZN_PIPELINE_FACE_H
+
+#include "../zenith_face.h"
+#include "fields.h"
+#include "session.h"
+
+/* ---- the frame (face_frame.c) ---------------------------------------------------------------------------------- */
+
+typedef struct zn_square {
+    double x, y, size, cos, sin;
+} zn_square;
+
+typedef struct zn_patch { /* part of a picture */
+    zn_rect rect;
+    float *pixels; /* [rect.h][rect.w][3] */
+} zn_patch;
+
+/* The frame in a picture of this size, or why it makes no sense. */
+zn_status zn_square_get(zn_square *square, const zn_frame *frame, int32_t w, int32_t h, zn_error *err);
+/* The pixels of the picture that the frame touches. */
+zn_rect zn_square_bounds(const zn_square *square, int32_t w, int32_t h);
+
+/* Of zn_session_loop(). */
+typedef struct zn_workers {
+    zn_session *session;
+    const zn_choice *choice;
+} zn_workers;
+
+/* The pixels are the caller's, to be freed also after a failure. */
+zn_status zn_patch_read(zn_patch *patch, const zn_source *in, zn_rect rect, zn_error *err);
+/* The pixels of rect if the patch's frame `from` were at `to`; NULL: out of memory. */
+zn_patch zn_patch_warp(const zn_patch *patch, const zn_square *from, const zn_square *to, zn_rect rect,
+                       const zn_workers *workers);
+/* low [side][side][3], 0..1: the patch in the frame. */
+void zn_square_shrink(float *low, int side, const zn_square *square, const zn_patch *patch, const zn_workers *workers);
+/* The picture at a place, 0,0 being the first value's centre; n channels; beyond its edges they go on. */
+void zn_sample_cubic(float *dst, const float *src, int w, int h, int n, double x, double y);
+
+/* ---- the networks (face_codes.c) ----------------------------------------------------------------------------------- */
+
+typedef struct zn_face_work zn_face_work;
+
+struct zn_face_work { /* a pass of a run */
+    const zn_face_plan *plan;
+    const zn_watcher *watch;
+    zn_face_result *result;
+    zn_error *err;
+    zn_array *out;
+    zn_use *encoder, *sampler, *latent; /* diffae-encode, diffae-sample in both directions, diffae-latent-sample */
+    int side, code;
+    size_t len; /* side * side * 3 */
+    zn_workers workers;
+    zn_square square;     /* of the frame */
+    int steps, up_steps;  /* of this pass */
+    int all_steps;        /* up, of the pass that is not quick */
+    bool path;            /* with the corrections of the way up */
+    bool quick;           /* a first estimate */
+    bool quick_shown;     /* there was one */
+    double bar, bar_span; /* its part of the progress bar */
+    double done, total;   /* evaluations of the U-Net */
+    double start, span;   /* of what is now done, of the whole */
+    double shown_at;      /* when an estimate was, in ms */
+    const void *how;      /* of the task */
+    /* Puts what a drawn face, [side][side][3], changes into out, which is 0: of the result and, if they are watched, of
+     * estimates.  NULL: these are not shown. */
+    bool (*paste)(zn_array *out, const zn_face_work *k, const float *drawn);
+    const void *pasted;
+};
+
+typedef struct zn_face_data { /* a picture of the work, in memory of its own */
+    zn_patch patch;
+    float *low;   /* [side][side][3], 0..1: what the model sees */
+    float *codes; /* NULL: not made yet; cond [code], then xT [side][side][3] */
+    bool path;    /* ... and below xT the correction of each step */
+    int steps;    /* from the picture to xT */
+    float *made;  /* NULL, or the reconstruction, [side][side][3] */
+} zn_face_data;
+
+/* The models, the sizes and the frame. */
+zn_status zn_face_begin(zn_face_work *k);
+void zn_face_end(zn_face_work *k);
+/* Tells the watcher what a run takes that draws n faces at once. */
+void zn_face_tell_memory(zn_face_work *k, int n);
+zn_status zn_face_no_memory(const zn_face_work *k);
+
+/* The picture in the frame, as the model sees it, and its codes if they are kept; to be cleared also after a failure.  own: NULL, or
+ * the picture's own frame; its patch then lies where it is in the work's. */
+zn_status zn_face_read(zn_face_data *f, const zn_face_work *k, const zn_source *in, const zn_square *own);
+void zn_face_clear(zn_face_data *f);
+
+/* cond and xT; the evaluations that this takes. */
+zn_status zn_face_encode(zn_face_data *f, zn_face_work *k);
+int zn_face_encode_cost(const zn_face_data *f);
+const float *zn_face_noise(const zn_face_data *f, const zn_face_work *k);
+/* cond alone, [code]. */
+zn_status zn_face_code(float *cond, const zn_face_data *f, zn_face_work *k);
+
+typedef struct zn_face_drawing { /* n faces from noise [n][side][side][3] and cond [n][code] */
+    int n;
+    const float *noise, *cond;
+    const float *cond0; /* NULL, or what the edit is guided away from, [n][code] */
+    double guide;
+    bool path;  /* noise is that of codes with a path; n is 1 */
+    int from;   /* not 0: noise is pictures, -1..1, seen once with the noise of this time */
+    bool shows; /* estimates of the first are shown */
+} zn_face_drawing;
+
+/* dst [n][side][side][3], 0..1 but not cut. */
+zn_status zn_face_draw(float *dst, zn_face_work *k, const zn_face_drawing *drawing);
+/* f->made, kept or drawn now from the unchanged codes; look: whether it is kept.  Its evaluations. */
+void zn_face_look_made(zn_face_data *f, const zn_face_work *k);
+zn_status zn_face_make(zn_face_data *f, zn_face_work *k, bool shows);
+int zn_face_make_cost(const zn_face_data *f, const zn_face_work *k);
+/* A code from noise [code]. */
+zn_status zn_face_new_code(float *cond, const float *noise, zn_face_work *k);
+
+/* ---- back to the picture (face_blend.c, face_contrast.c) --------------------------------------------------------------- */
+
+enum { ZN_FACE_FIELDS = 8 };
+
+/* What is done to the picture, at the model's size: value 0..2 is added, value 3..5 is what the model saw, value 6 is the gain of the
+ * structure that it did not see. */
+typedef float zn_face_field[ZN_FACE_FIELDS];
+
+/* to - from is added; the fine structure is multiplied by 1 + gain.  [side][side], freed with free(); NULL: out of memory. */
+zn_face_field *zn_field_new(const zn_face_work *k, const float *to, const float *from, const float *low, float gain);
+/* The gain is 0 where nothing is added and -cut where much is: the mean, over 5 x 5 values, of the largest channel. */
+void zn_field_cut_fine(zn_face_field *field, int side, float cut);
+/* out, which lies where the patch does, gets the change.  The field is freed; NULL: false. */
+bool zn_field_paste(zn_array *out, zn_face_field *field, const zn_face_work *k, const zn_patch *patch);
+
+/* dst: the drawn face at this position between two, all [side][side][3], 0..1.  A network draws more texture there than either face
+ * has, most of all where one is plain and the other is not: in each neighbourhood the contrast of fine structure is moved towards that
+ * between the two; at 0 and 1 nothing is changed.  False: out of memory. */
+bool zn_face_level_contrast(float *dst, const float *drawn, const float *first, const float *second, int side,
+                            double position);
+
+/* ---- attribute files (face_attributes.c) ---------------------------------------------------------------------------- */
+
+/* What attribute files call a model: the stem of its file. */
+void zn_face_stem(char *stem, size_t size, const char *model);
+
+typedef struct zn_attribute {
+    float *shift; /* [code]: what amount 1 adds to a code; freed with free() */
+    double guide; /* guidance at amount 1 */
+} zn_attribute;
+
+/* Looks in all *.attributes.safetensors of the model folders for one whose codes have this length and that is for this model.  A
+ * message lists those that there are. */
+zn_status zn_attribute_find(zn_attribute *attribute, const char *name, const char *model, int code, zn_error *err);
+/* Adds all that the attribute files are: names, times and sizes. */
+void zn_attributes_key(zn_key *key);
+
+/* ---- describe and find (face_plan.c) ------------------------------------------------------------------------------------ */
+
+/* The largest face, kept or found now; *found: there is one.  Inside of a task. */
+zn_status zn_face_search_in(zn_frame *frame, bool *found, const zn_face_plan *plan, const zn_face_picture *in,
+                            const zn_watcher *watch, zn_error *err);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/* face_plan.c - what a task on a face takes: settings, files, sizes, and where the face is. */
+#include "face.h"
+
+#include "../core/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char own_model[] = "zenith-face";
+static const char finder[] = "zenith-find"; /* weights that find faces */
+
+/* ---- settings ------------------------------------------------------------------------------------------------ */
+
+#define FIELD(name) offsetof(zn_face_how, name)
+
+const zn_field zn_face_fields[] = {
+    { "mode", ZN_NAMED, FIELD(task), 0, 4, "manipulate|reconstruct|interpolate|sample" },
+    { "attribute", ZN_TEXT, FIELD(change[0].attribute), 0, 0, "smile, age, ... or one of your own; may be repeated" },
+    { "amount", ZN_REAL, FIELD(change[0].amount), -1, 1, "how much more of the last attribute, or less" },
+    { "detail", ZN_REAL, FIELD(detail), 0, 1, "fine structure that stays where the face changes" },
+    { "position", ZN_REAL, FIELD(position), 0, 1, "from the first face to the second" },
+    { "strip", ZN_WHOLE, FIELD(strip), 0, 100, "pictures side by side, from the first face to the second" },
+    { "seed", ZN_COUNT, FIELD(seed), 0, UINT32_MAX, "another number makes another face" },
+    { "steps", ZN_WHOLE, FIELD(steps), 0, 1000, "from noise to the picture; 0: as the mode needs" },
+    { "stochastic-steps", ZN_WHOLE, FIELD(stochastic_steps), 0, 1000, "from the picture to noise; 0: likewise" },
+    { "latent-steps", ZN_WHOLE, FIELD(latent_steps), 1, 1000, "from noise to a new code" },
+    { "frame-x", ZN_REAL, FIELD(frame.x), -1e6, 1e6, "centre of the frame" },
+    { "frame-y", ZN_REAL, FIELD(frame.y), -1e6, 1e6, "likewise" },
+    { "frame-size", ZN_REAL, FIELD(frame.size), 0, 65536, "its side; 0: none is given" },
+    { "frame-angle", ZN_REAL, FIELD(frame.angle), -180, 180, "degrees, clockwise" },
+    { "find", ZN_NAMED, FIELD(search), 0, 2, "none|face|middle" },
+    { "model", ZN_TEXT, FIELD(model), 0, 0, "a weight file or its stem" },
+    { 0 },
+};
+
+zn_face_how zn_face_defaults(void)
+{
+    return (zn_face_how){ .search = ZN_SEARCH_FACE, .detail = 0.7, .position = 0.5, .latent_steps = 200 };
+}
+
+zn_status zn_face_set(zn_face_how *how, const char *text, zn_error *err)
+{
+    static const char attribute[] = "attribute=", amount[] = "amount=";
+    zn_face_how last = *how; /* its last change is its first */
+    int n = 0;
+    zn_status s;
+
+    while (how->change[n].attribute)
+        n++;
+    if (!strncmp(text, attribute, sizeof attribute - 1)) {
+        if (n == ZN_FACE_CHANGES)
+            return zn_fail(err, ZN_E_USAGE, "face takes at most %d attributes", ZN_FACE_CHANGES);
+        how->change[n].attribute = text + sizeof attribute - 1;
+        return ZN_OK;
+    }
+    s = zn_field_set(&last, zn_face_fields, "face", text, err);
+    if (s || strncmp(text, amount, sizeof amount - 1)) {
+        *how = s ? *how : last;
+        return s;
+    }
+    if (!n)
+        return zn_fail(err, ZN_E_USAGE, "amount comes after an attribute");
+    how->change[n - 1].amount = last.change[0].amount;
+    return ZN_OK;
+}
+
+/* Numbers are in their ranges, also those of all changes. */
+static zn_status check(const zn_face_how *how, zn_error *err)
+{
+    zn_face_how each = *how;
+    zn_status s;
+
+    for (int i = 0; !(s = zn_field_check(&each, zn_face_fields, err)) && how->change[i].attribute; i++)
+        each.change[0] = how->change[i];
+    return s;
+}
+
+/* ---- files --------------------------------------------------------------------------------------------------- */
+
+static zn_status find_weights(zn_face_plan *p, zn_error *err)
+{
+    const char *model = p->how.model && *p->how.model ? p->how.model : own_model;
+
+    zn_face_stem(p->model, sizeof p->model, model);
+    if (!strchr(model, '/'))
+        return zn_weights_find(p->weights, sizeof p->weights, model, err);
+    if (strlen(model) >= sizeof p->weights)
+        return zn_fail(err, ZN_E_FILE, "%s: the name is too long", p->model);
+    strcpy(p->weights, model);
+    return ZN_OK;
+}
+
+/* Side and code of the model: what only some tasks need so early. */
+static zn_status get_sizes(zn_face_plan *p, zn_error *err)
+{
+    const zn_terms terms = { .choice = p->choice };
+    zn_geometry g;
+    zn_status s = zn_session_geometry(&g, p->session, "diffae-encode", p->weights, &terms, err);
+
+    if (s)
+        return s;
+    if (p->how.task == ZN_FACE_ENCODE)
+        p->out = (zn_array){ NULL, 1, 1, g.out_c };
+    else
+        p->out = (zn_array){ NULL, p->h = g.side, p->w = g.side, 3 };
+    return ZN_OK;
+}
+
+/* ---- describe ------------------------------------------------------------------------------------------------ */
+
+static bool is_nothing(const zn_face_how *how)
+{
+    const zn_face_change *c = how->change;
+
+    if (how->task == ZN_FACE_INTERPOLATE)
+        return how->position == 0 && how->strip < 2;
+    while (c->attribute && c->amount == 0)
+        c++;
+    return how->task == ZN_FACE_MANIPULATE && !c->attribute;
+}
+
+/* All that the result depends on, but for the frame. */
+static zn_key key_of(const zn_face_plan *p)
+{
+    const zn_face_how *how = &p->how;
+    const double numbers[] = { how->task,  how->steps, how->stochastic_steps, how->detail, how->position,
+                               how->strip, how->seed,  how->latent_steps };
+    zn_key key = { 0, 0 };
+
+    zn_key_add_text(&key, "face");
+    zn_key_add(&key, numbers, sizeof numbers);
+    zn_key_add_text(&key, p->choice.engine);
+    zn_key_add_text(&key, p->choice.precision);
+    zn_key_add_file(&key, p->weights);
+    if (how->task == ZN_FACE_MANIPULATE)
+        zn_attributes_key(&key);
+    for (const zn_face_change *c = how->change; c->attribute; c++) {
+        zn_key_add_text(&key, c->attribute);
+        zn_key_add(&key, &c->amount, sizeof c->amount);
+    }
+    return key;
+}
+
+/* Of a task on a picture. */
+static zn_status describe_input(zn_face_plan *p, zn_error *err)
+{
+    zn_square square;
+
+    if (p->in_w < 1 || p->in_h < 1)
+        return zn_fail(err, ZN_E_USAGE, "There is no picture to work on.");
+    if (p->how.strip > 1 && p->how.task == ZN_FACE_INTERPOLATE) {
+        if ((int64_t)p->w * p->how.strip > INT32_MAX)
+            return zn_fail(err, ZN_E_USAGE, "The strip would be too wide.");
+        p->w *= p->how.strip;
+    }
+    /* a frame that makes no sense is refused before anything is read */
+    return p->searches ? ZN_OK : zn_square_get(&square, &p->how.frame, p->in_w, p->in_h, err);
+}
+
+zn_status zn_face_describe(zn_face_plan *p, zn_session *session, const zn_choice *choice, const zn_face_how *how,
+                           int32_t w, int32_t h, zn_error *err)
+{
+    const int usual = how->task == ZN_FACE_MANIPULATE ? 10 : 20;
+    zn_status s = check(how, err);
+
+    *p = (zn_face_plan){ .how = *how, .session = session, .w = w, .h = h, .in_w = w, .in_h = h };
+    p->choice = choice ? *choice : (zn_choice){ 0 };
+    p->how.steps = how->steps ? how->steps : usual;
+    p->how.stochastic_steps = how->stochastic_steps ? how->stochastic_steps : usual;
+    p->searches = how->search != ZN_SEARCH_NONE && how->frame.size <= 0;
+    p->nothing = is_nothing(how);
+    if (s || p->nothing)
+        return s;
+    s = find_weights(p, err);
+    if (!s && how->task != ZN_FACE_SAMPLE)
+        s = describe_input(p, err);
+    if (!s && (how->task == ZN_FACE_SAMPLE || how->task == ZN_FACE_ENCODE))
+        s = get_sizes(p, err);
+    if (!s)
+        p->key = key_of(p);
+    p->located = how->task == ZN_FACE_SAMPLE;
+    return s;
+}
+
+/* ---- find ---------------------------------------------------------------------------------------------------- */
+
+zn_status zn_face_search_in(zn_frame *frame, bool *found, const zn_face_plan *p, const zn_face_picture *in,
+                            const zn_watcher *watch, zn_error *err)
+{
+    const zn_keep *keep = watch && (in->key.a || in->key.b) ? watch->keep : NULL;
+    zn_key key = { 0, 0 };
+    zn_face face = { 0 };
+    char weights[4096];
+    int n = 0;
+    zn_status s = zn_weights_find(weights, sizeof weights, finder, err);
+
+    if (s)
+        return s;
+    zn_key_add_text(&key, "face: frame");
+    zn_key_add_file(&key, weights);
+    zn_key_add(&key, &in->key, sizeof in->key);
+    if (!keep || !keep->get(keep->cookie, key, &face, sizeof face)) {
+        if ((s = zn_session_find_faces(&face, 1, &n, p->session, &p->choice, NULL, &in->source, err)))
+            return s;
+        face.size = n ? face.size : 0;
+        if (keep)
+            keep->put(keep->cookie, key, &face, sizeof face);
+    }
+    *found = face.size > 0;
+    if (*found)
+        *frame = (zn_frame){ (double)face.x, (double)face.y, (double)face.size, (double)face.angle };
+    return ZN_OK;
+}
+
+/* Looks for a face; without the weights for it, there is a note. */
+static zn_status search(zn_frame *frame, zn_face_plan *p, const zn_face_picture *in, const zn_watcher *watch,
+                        zn_error *err)
+{
+    char weights[4096];
+    zn_task_turn turn;
+    zn_error why, text;
+    zn_status s;
+
+    if (zn_weights_find(weights, sizeof weights, finder, &why)) {
+        zn_fail(&text, ZN_OK, "The face was not searched for; the middle of the picture is used: %s", why.text);
+        zn_note_add(&p->note, text.text);
+        return ZN_OK;
+    }
+    if ((s = zn_task_begin(&turn, p->session, err)))
+        return s;
+    p->searched = true;
+    s = zn_face_search_in(frame, &p->found, p, in, watch, err);
+    zn_task_end(&turn);
+    if (!s && !p->found && p->how.search == ZN_SEARCH_FACE)
+        return zn_fail(err, ZN_E_USAGE,
+                       "No face was found: select it, or give its frame: frame-x, frame-y and frame-size.");
+    return s;
+}
+
+zn_status zn_face_find(zn_face_plan *p, const zn_face_picture *in, const zn_watcher *watch, zn_error *err)
+{
+    zn_frame frame = p->how.frame;
+    zn_square square;
+    zn_status s = ZN_OK;
+
+    if (err)
+        err->text[0] = 0;
+    if (p->how.task == ZN_FACE_SAMPLE || in->source.w != p->in_w || in->source.h != p->in_h || in->source.c != 3)
+        return zn_fail(err, ZN_E_USAGE, "this is not what was planned");
+    if (p->searches)
+        s = search(&frame, p, in, watch, err);
+    if (!s)
+        s = zn_square_get(&square, &frame, p->in_w, p->in_h, err);
+    if (s)
+        return s;
+    p->located = true;
+    p->frame = (zn_frame){ square.x, square.y, square.size, frame.angle };
+    zn_key_add(&p->key, &p->frame, sizeof p->frame);
+    zn_key_add(&p->key, &p->found, sizeof p->found);
+    p->change = zn_square_bounds(&square, p->in_w, p->in_h);
+    if (p->how.task != ZN_FACE_ENCODE)
+        p->out = (zn_array){ NULL, p->change.h * (p->w / p->in_w), p->change.w, 3 };
+    return ZN_OK;
+}
