@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* cli.h - the parts of the `zenith` program.  Like any front end it includes only the public headers: zenith.h,
- * zenith_bench.h, zenith_composite.h, zenith_file.h, zenith_number.h and zenith_train.h. */
+ * zenith_bench.h, zenith_composite.h, zenith_face.h, zenith_file.h, zenith_number.h and zenith_train.h. */
 #ifndef ZN_CLI_H
 #define ZN_CLI_H
 
@@ -49,6 +49,7 @@ int info_zimage(const options *o);
 int cmd_convert(const options *o);
 int cmd_denoise(const options *o);
 int cmd_bench(const options *o);
+int cmd_face(const options *o);
 int cmd_find(const options *o);
 int cmd_generate(const options *o);
 int cmd_restore(const options *o);

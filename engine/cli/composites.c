@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_field(const zn_field *fields, const char *text)
+bool is_field(const zn_field *fields, const char *text)
 {
     const size_t len = strcspn(text, "=");
 
@@ -15,23 +15,26 @@ static bool is_field(const zn_field *fields, const char *text)
     return fields->key;
 }
 
+int refuse_setting(const zn_field *fields, const char *text, const zn_error *err)
+{
+    fprintf(stderr, "zenith: %s", err->text);
+    if (!is_field(fields, text)) {
+        fputs("; it has", stderr);
+        for (const zn_field *f = fields; f->key; f++)
+            fprintf(stderr, " %s,", f->key);
+        fputs(" precision", stderr);
+    }
+    fputc('\n', stderr);
+    return EXIT_USAGE;
+}
+
 int set_fields(void *how, const zn_field *fields, const char *what, const options *o)
 {
     zn_error err;
 
-    for (int i = 0; i < o->n_set; i++) {
-        if (!strncmp(o->set[i], "precision=", 10) || !zn_field_set(how, fields, what, o->set[i], &err))
-            continue;
-        fprintf(stderr, "zenith: %s", err.text);
-        if (!is_field(fields, o->set[i])) {
-            fputs("; it has", stderr);
-            for (const zn_field *f = fields; f->key; f++)
-                fprintf(stderr, " %s,", f->key);
-            fputs(" precision", stderr);
-        }
-        fputc('\n', stderr);
-        return EXIT_USAGE;
-    }
+    for (int i = 0; i < o->n_set; i++)
+        if (strncmp(o->set[i], "precision=", 10) && zn_field_set(how, fields, what, o->set[i], &err))
+            return refuse_setting(fields, o->set[i], &err);
     return EXIT_DONE;
 }
 
@@ -39,7 +42,7 @@ int usage_of(const char *call, const zn_field *fields)
 {
     fprintf(stderr, "zenith: %s\n", call);
     for (const zn_field *f = fields; f->key; f++)
-        if (f->kind == ZN_TEXT)
+        if (f->kind == ZN_TEXT || f->kind == ZN_NAMED)
             fprintf(stderr, "  %-10s %s\n", f->key, f->help);
         else
             fprintf(stderr, "  %-10s %s, %.10g to %.10g\n", f->key, f->help, f->min, f->max);
@@ -50,6 +53,12 @@ int usage_of(const char *call, const zn_field *fields)
 zn_choice choice_of(const options *o)
 {
     return (zn_choice){ .engine = o->engine, .n_threads = o->threads, .precision = precision_of(o) };
+}
+
+const char *file_path(char *path, size_t size, const char *name)
+{
+    snprintf(path, size, "%s%s", strchr(name, '/') ? "" : "./", name);
+    return path;
 }
 
 /* ---- pictures ------------------------------------------------------------------------------------------------ */

@@ -10,10 +10,18 @@
 /* Sets what the --set options say, but for precision.  EXIT_DONE, or EXIT_USAGE and a line on stderr. */
 int set_fields(void *how, const zn_field *fields, const char *what, const options *o);
 
+/* The line on stderr for one that was refused; returns EXIT_USAGE. */
+int refuse_setting(const zn_field *fields, const char *text, const zn_error *err);
+/* Whether a text is "KEY=...", of a key of the fields. */
+bool is_field(const zn_field *fields, const char *text);
+
 /* Says how a command is called, and which settings it has; returns EXIT_USAGE. */
 int usage_of(const char *call, const zn_field *fields);
 
 zn_choice choice_of(const options *o);
+
+/* A file's name with a '/', as a setting takes it that may be a name of a model, too. */
+const char *file_path(char *path, size_t size, const char *name);
 
 /* A picture of three channels in 0..1; data is the caller's. */
 bool load_picture(zn_array *out, const char *path, zn_error *err);

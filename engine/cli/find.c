@@ -1,41 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /* find.c - `zenith find`: the frames of the faces in pictures. */
-#include "cli.h"
-#include "faces.h"
+#include "composites.h"
 #include "pictures.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MAX_FACES = 64 };
 
-zn_status faces_in(zn_face *list, int max, int *n, zn_finder *finder, const zn_array *picture, zn_error *err)
-{
-    zn_array copy = *picture;
-    const zn_source source = array_source(&copy);
-
-    return zn_find_faces(list, max, n, finder, &source, err);
-}
-
 int cmd_find(const options *o)
 {
-    const zn_open open = { .files = o->weights, .n_files = o->n_weights, .precision = precision_of(o) };
-    zn_engine *engine = NULL;
-    zn_finder *finder = NULL;
+    const zn_choice choice = choice_of(o);
+    zn_session *session = NULL;
     zn_error err = { "" };
     int status = EXIT_DONE;
 
-    if (!o->n_words)
-        return usage("find takes pictures: zenith find PICTURE...");
-    if (zn_engine_open(&engine, o->engine, o->threads, &err) || zn_finder_open(&finder, engine, &open, &err))
-        status = fail("%s", err.text);
-    for (int i = 0; finder && i < o->n_words; i++) {
+    if (!o->n_words || o->n_weights > 1)
+        return usage("find takes pictures: zenith find PICTURE... [--weights FILE]");
+    if (zn_session_open(&session, &err))
+        return fail("%s", err.text);
+    for (int i = 0; i < o->n_words; i++) {
         zn_array picture = { 0 };
         zn_face face[MAX_FACES];
         int n = 0;
+        const bool ok = picture_load(&picture, o->word[i], &err);
+        const zn_source source = array_source(&picture);
 
-        if (!picture_load(&picture, o->word[i], &err) || faces_in(face, MAX_FACES, &n, finder, &picture, &err))
+        if (!ok ||
+            zn_session_find_faces(face, MAX_FACES, &n, session, &choice, o->n_weights ? o->weights[0] : NULL, &source,
+                                  &err))
             status = fail("%s", err.text);
         else if (!n)
             status = fail("%s: no face was found", o->word[i]);
@@ -45,7 +37,6 @@ int cmd_find(const options *o)
                    (double)face[k].angle, (double)face[k].score);
         free(picture.data);
     }
-    zn_finder_close(&finder);
-    zn_engine_close(&engine);
+    zn_session_close(&session);
     return status;
 }

@@ -23,6 +23,10 @@ static const char help[] =
     "  zenith generate [IN] OUT --set prompt=TEXT [--set KEY=VALUE]... [--in mask=PICTURE]   a picture from a prompt, "
     "with\n"
     "                                 Z-Image; from IN, inside of a mask.  OUT is .png, .ppm or .npy\n"
+    "  zenith face [IN] OUT [KEY=VALUE]... [--in second=PICTURE]   a face is changed (attribute=smile amount=0.8), "
+    "drawn "
+    "again,\n"
+    "                                 blended with a second one, or made up: mode=reconstruct, interpolate, sample\n"
     "  zenith bench [MODEL...] [--size WxH] [--layers] [--json]\n"
     "  zenith bench face-edit [PICTURE]   an edit of a face, loading included and not\n"
     "  zenith convert FILE... OUT [--type fp16|bf16|fp32|int8|int4]   weight files, published checkpoints too, to one "
@@ -37,7 +41,8 @@ static const char help[] =
     "fifth of them\n"
     "\n"
     "  everywhere: --engine NAME (or ZENITH_ENGINE), --threads N (or ZENITH_THREADS)\n"
-    "  run, generate: --progress (and what it takes).  A video is a .npy file of four axes, or a folder of PNG and "
+    "  run, generate, face: --progress (and what it takes).  A video is a .npy file of four axes, or a folder of PNG "
+    "and "
     "JPEG files.\n"
     "  Weights: .safetensors, .gguf, .pth, .pt, .ckpt, or a folder; \"random:\" "
     "makes "
@@ -246,7 +251,7 @@ int main(int argc, char **argv)
         { "run", cmd_run },           { "bench", cmd_bench },     { "selftest", cmd_selftest },
         { "convert", cmd_convert },   { "find", cmd_find },       { "teach", cmd_teach },
         { "generate", cmd_generate }, { "denoise", cmd_denoise }, { "restore", cmd_restore },
-        { "upscale", cmd_upscale },
+        { "upscale", cmd_upscale },   { "face", cmd_face },
     };
     options o = { 0 };
     int status;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* teach.c - `zenith teach`: an attribute of faces from two folders of pictures. */
-#include "../zenith_train.h"
-#include "cli.h"
-#include "faces.h"
+#include "composites.h"
 #include "pictures.h"
+
+#include "../zenith_face.h"
+#include "../zenith_train.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,64 +20,67 @@ typedef struct codes {
 } codes;
 
 typedef struct face_encoder { /* makes codes of pictures */
-    zn_engine *engine;
-    zn_model *encoder;
-    zn_finder *finder; /* NULL: the middle of a picture is its face */
-    int side, d;
-    float *face; /* [side][side][3] */
+    zn_session *session;
+    zn_choice choice;
+    zn_face_how how;
+    zn_face_plan plan; /* of the last picture */
     codes *into;
+    bool said;    /* that no faces are looked for */
     zn_error err; /* not empty: a failure that ends the reading */
 } face_encoder;
 
 /* ---- pictures to codes ------------------------------------------------------------------------------------- */
 
-/* The frame of the largest face; without a finder, the largest square in the middle.  0: no face. */
-static int frame_of(zn_face *frame, face_encoder *s, const zn_array *picture)
+/* A plan for pictures of this size; the length of a code is plan.out.c. */
+static zn_status plan_for(face_encoder *s, int32_t w, int32_t h)
 {
-    const int32_t shorter = picture->w < picture->h ? picture->w : picture->h;
-    int n = 1;
+    return zn_face_describe(&s->plan, s->session, &s->choice, &s->how, w, h, &s->err);
+}
 
-    *frame = (zn_face){ 0.5f * (float)picture->w, 0.5f * (float)picture->h, (float)shorter, 0, 1 };
-    if (s->finder)
-        faces_in(frame, 1, &n, s->finder, picture, &s->err);
-    return n;
+/* Room for one code more, or NULL. */
+static float *new_code(face_encoder *s)
+{
+    const size_t d = (size_t)s->plan.out.c;
+    codes *to = s->into;
+    float *more = NULL;
+
+    if (to->n >= ZN_TEACH_MAX)
+        snprintf(s->err.text, sizeof s->err.text, "there are more than %d pictures in a folder", ZN_TEACH_MAX);
+    else if (!(more = realloc(to->data, ((size_t)to->n + 1) * d * sizeof *more)))
+        snprintf(s->err.text, sizeof s->err.text, "there is not enough memory for the codes");
+    if (!more)
+        return NULL;
+    to->data = more;
+    return more + (size_t)to->n * d;
 }
 
 static bool add_picture(void *cookie, const char *name, const zn_array *picture, const char *why)
 {
     face_encoder *s = cookie;
-    codes *to = s->into;
-    zn_array x = { s->face, s->side, s->side, 3 }, y = { NULL, 1, 1, s->d };
-    float *more;
-    zn_face frame;
+    zn_array copy = picture ? *picture : (zn_array){ 0 }, code;
+    const zn_face_picture in = { array_source(&copy), { 0, 0 } };
+    zn_face_result result;
+    zn_status status = ZN_OK;
 
-    if (picture && !frame_of(&frame, s, picture)) {
-        picture = NULL;
-        why = "no face was found";
+    if (picture && !(status = plan_for(s, picture->w, picture->h)) &&
+        !(status = zn_face_find(&s->plan, &in, NULL, &s->err))) {
+        if (*s->plan.note.text && !s->said)
+            say_note(&s->plan.note);
+        s->said = true;
+        if (s->plan.searched && !s->plan.found)
+            why = "no face was found";
     }
-    if (*s->err.text)
-        return false;
-    if (!picture) {
-        fprintf(stderr, "zenith: %s is left out: %s\n", name, why);
+    if (!picture || status == ZN_E_USAGE || (s->plan.searched && !s->plan.found)) {
+        fprintf(stderr, "zenith: %s is left out: %s\n", name, status ? s->err.text : why);
+        s->err.text[0] = 0;
         return true;
     }
-    if (to->n >= ZN_TEACH_MAX) {
-        snprintf(s->err.text, sizeof s->err.text, "there are more than %d pictures in a folder", ZN_TEACH_MAX);
+    if (status)
         return false;
-    }
-    more = realloc(to->data, ((size_t)to->n + 1) * (size_t)s->d * sizeof *more);
-    if (!more) {
-        snprintf(s->err.text, sizeof s->err.text, "there is not enough memory for the codes");
+    code = s->plan.out;
+    if (!(code.data = new_code(s)) || zn_face_run(&result, &s->plan, &in, NULL, &code, NULL, &s->err))
         return false;
-    }
-    to->data = more;
-    zn_face_cut(&x, picture, &frame);
-    for (size_t i = 0; i < zn_array_len(&x); i++)
-        x.data[i] = 2 * x.data[i] - 1;
-    y.data = to->data + (size_t)to->n * (size_t)s->d;
-    if (zn_model_run(s->encoder, &x, 1, &y, NULL, &s->err))
-        return false;
-    to->n++;
+    s->into->n++;
     return true;
 }
 
@@ -98,65 +102,6 @@ static int read_folder(face_encoder *s, codes *into, const char *folder)
 }
 
 /* ---- files --------------------------------------------------------------------------------------------------- */
-
-/* The name of a file without folder and ending. */
-static void stem_of(char *stem, size_t size, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *dot;
-
-    snprintf(stem, size, "%s", slash ? slash + 1 : path);
-    dot = strrchr(stem, '.');
-    if (dot && dot != stem)
-        *dot = 0;
-}
-
-/* Mean and deviation of the training set's codes: from the weights, or from the attribute file in the same folder. */
-static bool statistics(float *mean, float *deviation, int d, const char *const *files, int n_files, const char *stem,
-                       zn_error *err)
-{
-    static const char *const names[2][2] = { { "conds_mean", "conds_std" }, { "mean", "std" } };
-    char beside[PATH_SIZE], attributes[PATH_SIZE];
-    const char *other = beside;
-    bool ok = false;
-
-    snprintf(attributes, sizeof attributes, "%.255s.attributes", stem);
-    for (int i = 0; !ok && i < 2; i++) {
-        zn_weights *w = NULL;
-
-        if (i && zn_weights_find(beside, sizeof beside, attributes, err))
-            break;
-        ok = !zn_weights_open(&w, i ? &other : files, i ? 1 : n_files, err) &&
-            !zn_weights_read(mean, (size_t)d, w, names[i][0], err) &&
-            !zn_weights_read(deviation, (size_t)d, w, names[i][1], err);
-        zn_weights_close(&w);
-    }
-    if (!ok)
-        snprintf(err->text, sizeof err->text,
-                 "neither the weights nor a file %.100s.safetensors say the mean and deviation of codes", attributes);
-    return ok;
-}
-
-/* Whether the attribute file of the model already has an attribute of that name. */
-static bool is_taken(const char *name, const char *stem)
-{
-    char attributes[PATH_SIZE], path[PATH_SIZE];
-    const char *file = path, *names;
-    zn_weights *w = NULL;
-    zn_error err;
-    bool taken = false;
-
-    snprintf(attributes, sizeof attributes, "%.255s.attributes", stem);
-    if (zn_weights_find(path, sizeof path, attributes, &err) || zn_weights_open(&w, &file, 1, &err))
-        return false;
-    names = zn_weights_meta(w, "names");
-    for (size_t n; names && *names; names += n + (names[n] == ',')) {
-        n = strcspn(names, ",");
-        taken = taken || (n == strlen(name) && !strncmp(names, name, n));
-    }
-    zn_weights_close(&w);
-    return taken;
-}
 
 /* The user's own model folder; created if it does not exist. */
 static bool user_folder(char *path, size_t size, zn_error *err)
@@ -182,92 +127,63 @@ static bool user_folder(char *path, size_t size, zn_error *err)
 
 /* ---- the command ------------------------------------------------------------------------------------------------ */
 
-static void leave(face_encoder *s, codes *with, codes *without, float *mean)
+/* Fits and writes the direction. */
+static int teach(face_encoder *s, const char *path, const options *o)
 {
-    free(with->data);
-    free(without->data);
+    codes with = { 0 }, without = { 0 };
+    const int d = s->plan.out.c;
+    float *mean = malloc(2 * (size_t)d * sizeof *mean);
+    zn_teach_report report;
+    int status = EXIT_FAILED;
+
+    if (!mean || zn_face_statistics(mean, mean + d, d, &s->plan, &s->err)) {
+        status = fail("%s", mean ? s->err.text : "out of memory");
+    } else if (!read_folder(s, &with, o->with) && !read_folder(s, &without, o->without)) {
+        const zn_lesson lesson = { o->word[0], s->plan.model, with.data, without.data, with.n, without.n,
+                                   d,          mean,          mean + d };
+
+        status = zn_teach(path, &report, &lesson, &s->err) ? fail("%s", s->err.text) : EXIT_DONE;
+    }
+    if (!status) {
+        printf("%s: %d faces with, %d without; AUROC %.3f +- %.3f on faces that were left out (in %d parts)%s\n",
+               o->word[0], with.n, without.n, report.auroc, report.error, report.parts,
+               report.auroc - 2 * report.error < 0.5 ? ": that may be chance, show more pictures" : "");
+        printf("%s\n", path);
+    }
+    free(with.data);
+    free(without.data);
     free(mean);
-    free(s->face);
-    zn_finder_close(&s->finder);
-    zn_model_close(&s->encoder);
-    zn_engine_close(&s->engine);
-}
-
-/* Engine, encoder and, unless the pictures are faces already, the finder. */
-static bool enter(face_encoder *s, const options *o, const char *const *files, int n_files)
-{
-    const zn_open open = { .files = files, .n_files = n_files, .precision = precision_of(o) };
-
-    if (zn_engine_open(&s->engine, o->engine, o->threads, &s->err) ||
-        zn_model_open(&s->encoder, s->engine, "diffae-encode", &open, &s->err))
-        return false;
-    s->side = zn_model_geometry(s->encoder)->side;
-    s->d = zn_model_geometry(s->encoder)->out_c;
-    s->face = malloc((size_t)s->side * (size_t)s->side * 3 * sizeof *s->face);
-    if (!s->face) {
-        snprintf(s->err.text, sizeof s->err.text, "out of memory");
-        return false;
-    }
-    if (!o->whole && zn_finder_open(&s->finder, s->engine, NULL, &s->err)) {
-        fprintf(stderr, "zenith: faces are not looked for, the middle of each picture is taken: %s\n", s->err.text);
-        s->err.text[0] = 0;
-    }
-    return true;
+    return status;
 }
 
 int cmd_teach(const options *o)
 {
-    face_encoder s = { 0 };
-    codes with = { 0 }, without = { 0 };
-    zn_lesson lesson = { 0 };
-    zn_teach_report report;
-    float *statistic = NULL;
-    char found[PATH_SIZE], stem[PATH_SIZE], folder[PATH_SIZE / 2], path[PATH_SIZE];
-    const char *file = found, *const *files = o->n_weights ? o->weights : &file;
-    const int n_files = o->n_weights ? o->n_weights : 1;
-    int status = EXIT_FAILED;
+    enum { ANY = 64 }; /* the side of some picture */
+    face_encoder s = { .choice = choice_of(o), .how = zn_face_defaults() };
+    char weights[PATH_SIZE], folder[PATH_SIZE / 2], path[PATH_SIZE];
+    int status;
 
-    if (o->n_words != 1 || !o->with || !o->without || o->n_out > 1)
+    if (o->n_words != 1 || !o->with || !o->without || o->n_out > 1 || o->n_weights > 1)
         return usage("teach takes a name and two folders: zenith teach NAME --with DIR --without DIR");
     if (!pictures_supported())
         return fail("this build reads no pictures: install libpng and libjpeg (Debian: libpng-dev, libjpeg-dev) and "
                     "build again");
-    if (!o->n_weights && zn_weights_find(found, sizeof found, "zenith-face", &s.err))
-        return fail("%s", s.err.text);
-    stem_of(stem, sizeof stem, files[0]);
-    if (is_taken(o->word[0], stem))
-        return fail("%s has an attribute '%s' already; take another name", stem, o->word[0]);
-    if (!o->n_out && !user_folder(folder, sizeof folder, &s.err))
-        return fail("%s", s.err.text);
-    if (o->n_out)
-        snprintf(path, sizeof path, "%s", o->out[0]);
-    else
-        snprintf(path, sizeof path, "%s/%.60s.attributes.safetensors", folder, o->word[0]);
-
-    if (!enter(&s, o, files, n_files)) {
-        fail("%s", s.err.text);
-        goto end;
+    s.how.task = ZN_FACE_ENCODE;
+    s.how.search = o->whole ? ZN_SEARCH_NONE : ZN_SEARCH_OR_MIDDLE;
+    s.how.model = o->n_weights ? file_path(weights, sizeof weights, o->weights[0]) : NULL;
+    if (zn_session_open(&s.session, &s.err) || plan_for(&s, ANY, ANY))
+        status = fail("%s", s.err.text);
+    else if (zn_face_has_attribute(&s.plan, o->word[0]))
+        status = fail("%s has an attribute '%s' already; take another name", s.plan.model, o->word[0]);
+    else if (!o->n_out && !user_folder(folder, sizeof folder, &s.err))
+        status = fail("%s", s.err.text);
+    else {
+        if (o->n_out)
+            snprintf(path, sizeof path, "%s", o->out[0]);
+        else
+            snprintf(path, sizeof path, "%s/%.60s.attributes.safetensors", folder, o->word[0]);
+        status = teach(&s, path, o);
     }
-    statistic = malloc(2 * (size_t)s.d * sizeof *statistic);
-    if (!statistic || !statistics(statistic, statistic + s.d, s.d, files, n_files, stem, &s.err)) {
-        fail("%s", statistic ? s.err.text : "out of memory");
-        goto end;
-    }
-    s.err.text[0] = 0;
-    if (read_folder(&s, &with, o->with) || read_folder(&s, &without, o->without))
-        goto end;
-    lesson =
-        (zn_lesson){ o->word[0], stem, with.data, without.data, with.n, without.n, s.d, statistic, statistic + s.d };
-    if (zn_teach(path, &report, &lesson, &s.err)) {
-        fail("%s", s.err.text);
-        goto end;
-    }
-    printf("%s: %d faces with, %d without; AUROC %.3f +- %.3f on faces that were left out (in %d parts)%s\n",
-           o->word[0], with.n, without.n, report.auroc, report.error, report.parts,
-           report.auroc - 2 * report.error < 0.5 ? ": that may be chance, show more pictures" : "");
-    printf("%s\n", path);
-    status = EXIT_DONE;
-end:
-    leave(&s, &with, &without, statistic);
+    zn_session_close(&s.session);
     return status;
 }

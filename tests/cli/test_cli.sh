@@ -381,16 +381,44 @@ expect 1 'points.conv3 is missing' "a hole in the second network" hostile 's/poi
 mkdir "$tmp/edit"
 cp "$golden/find-spot.safetensors" "$tmp/edit/zenith-find.safetensors"
 "$zenith" convert "$weights/diffae-cls.ckpt" "$tmp/edit/zenith-face.attributes.safetensors" >/dev/null
-face_edit() { ZENITH_MODELS=$tmp/edit "$zenith" bench face-edit --weights "$golden/diffae.ckpt" "$@"; }
+cp "$golden/diffae.ckpt" "$tmp/edit/zenith-face.ckpt"
+face_edit() { ZENITH_MODELS=$tmp/edit "$zenith" bench face-edit "$@"; }
 expect 0 'no face: its middle is edited' "bench face-edit" face_edit --size 101x77
 expect 0 '128x128, a face was found' "bench face-edit of a picture" face_edit "$tmp/spot.npy"
 also '^loaded, median of [0-9]+ .*shown after [0-9.]+, edited after [0-9.]+ ms' "bench face-edit tells both times"
-also '^face-detect fp32, face-points fp32, diffae-encode fp32, diffae-unet fp32$' "bench face-edit says what each network computes in"
-also '^of load: engine [0-9.]+  finder [0-9.]+  encoder [0-9.]+  sampler [0-9.]+ ms; .* alone takes [0-9.]+ ms' "bench face-edit says what loading is made of"
-expect 1 'three channels' "bench face-edit of four channels" face_edit "$tmp/four.npy"
-expect 1 "no weights 'zenith-face'" "bench face-edit without weights" env ZENITH_MODELS="$tmp/edit" HOME="$tmp" "$zenith" bench face-edit
-expect 1 'no directions of 24 numbers' "bench face-edit with the attributes of another model" \
+also '^computed by [a-z0-9]+ fp32, a picture' "bench face-edit says what the networks compute in"
+also '^of load: engine [0-9.]+  networks [0-9.]+ ms' "bench face-edit says what loading is made of"
+expect 1 'has 4 channels' "bench face-edit of four channels" face_edit "$tmp/four.npy"
+expect 1 "no weights 'zenith-face'" "bench face-edit without weights" env ZENITH_MODELS="$tmp" HOME="$tmp" "$zenith" bench face-edit
+expect 1 'There is no attribute' "bench face-edit with the attributes of another model" \
   env ZENITH_MODELS="$here/models" "$zenith" bench face-edit --weights "$golden/diffae.ckpt" "$tmp/spot.npy"
 expect 2 'face-edit takes' "bench face-edit of two pictures" face_edit "$tmp/spot.npy" "$tmp/spot.npy"
+# The edit itself, on files.
+name=$(grep -ao '"names":"[^,"]*' "$tmp/edit/zenith-face.attributes.safetensors" | cut -d'"' -f4)
+face() { ZENITH_MODELS=$tmp/edit "$zenith" face "$@" --set steps=4 --set stochastic-steps=4; }
+expect 0 '' "face" face "$tmp/spot.npy" "$tmp/edited.npy" attribute="$name" amount=1
+expect 0 '' "something changes" sh -c "! cmp -s '$tmp/spot.npy' '$tmp/edited.npy'"
+expect 0 '' "face: by options" face "$tmp/spot.npy" "$tmp/same.npy" --set attribute="$name" --set amount=1
+expect 0 '' "the same" cmp "$tmp/edited.npy" "$tmp/same.npy"
+expect 0 '' "face: nothing" face "$tmp/spot.npy" "$tmp/same.npy" attribute="$name" amount=0
+expect 0 '' "nothing changes" cmp "$tmp/spot.npy" "$tmp/same.npy"
+expect 0 'MiB of weights' "face: reconstruct, progress" face "$tmp/spot.npy" "$tmp/drawn.ppm" mode=reconstruct --progress
+expect 0 '^128 128$' "of the input's size" head -n 2 "$tmp/drawn.ppm"
+expect 0 '' "face: a strip" face "$tmp/spot.npy" "$tmp/strip.ppm" mode=interpolate strip=3 find=none --in "second=$tmp/black.npy"
+expect 0 '^384 128$' "three pictures wide" head -n 2 "$tmp/strip.ppm"
+expect 0 '' "face: a new one" face "$tmp/new.ppm" mode=sample seed=4 latent-steps=4
+expect 0 '^32 32$' "of the model's size" head -n 2 "$tmp/new.ppm"
+expect 1 'No face was found' "face: none" face "$tmp/black.npy" "$tmp/x.npy" attribute="$name" amount=1
+expect 1 'No face was found in the second' "face: none in the second" face "$tmp/spot.npy" "$tmp/x.npy" mode=interpolate --in "second=$tmp/black.npy"
+expect 1 "There is no attribute 'beards'; there are: " "face: no such attribute" face "$tmp/spot.npy" "$tmp/x.npy" attribute=beards amount=1
+expect 1 'outside the picture' "face: a frame outside" face "$tmp/spot.npy" "$tmp/x.npy" mode=reconstruct frame-x=500 frame-size=60
+expect 1 'has 4 channels' "face: four channels" face "$tmp/four.npy" "$tmp/x.npy" attribute="$name" amount=1
+expect 1 'written as' "face: an unknown format" face "$tmp/spot.npy" "$tmp/x.gif" attribute="$name" amount=1
+expect 2 "mode must be manipulate.*, not 'paint'" "face: no such mode" face "$tmp/spot.npy" "$tmp/x.npy" mode=paint
+expect 2 'amount comes after an attribute' "face: an amount alone" face "$tmp/spot.npy" "$tmp/x.npy" amount=1
+expect 2 "amount must be a number from -1 to 1, not '2'" "face: too much" face "$tmp/spot.npy" "$tmp/x.npy" attribute="$name" amount=2
+expect 2 "has no setting 'smile'; it has mode," "face: no such setting" face "$tmp/spot.npy" "$tmp/x.npy" smile=1
+expect 2 'zenith face .IN. OUT' "face: one file" face "$tmp/spot.npy"
+expect 2 'zenith face .IN. OUT' "face: no second picture" face "$tmp/spot.npy" "$tmp/x.npy" mode=interpolate
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -70,7 +70,7 @@ rm light/broken.png
 mkdir wide && "$maker" wide 8 128 40 24
 teach wide --with wide --without dark && grep -q '8 faces with' out
 result $? "the middle of larger pictures" "$(cat out err)"
-"$zenith" teach wide2 --with wide --without dark --weights tiny.ckpt >out 2>err && grep -q 'faces are not looked for' err
+"$zenith" teach wide2 --with wide --without dark --weights tiny.ckpt >out 2>err && grep -q 'was not searched for' err
 result $? "no finder: it says so" "$(cat out err)"
 cp "$here/tests/data/golden/find-spot.safetensors" models/zenith-find.safetensors
 "$zenith" teach nospot --with wide --without dark --weights tiny.ckpt >out 2>err
