@@ -50,7 +50,12 @@ BEGIN {
 /^```/ { if (code) print "</pre>"; else { close_all(); print "<pre>" } code = !code; next }
 code { gsub(/&/, "\\&amp;"); gsub(/</, "\\&lt;"); print; next }
 /^<!--/ { next }
-/^#+ / { close_all(); n = index($0, " ") - 1; printf "<h%d>%s</h%d>\n", n, inline(substr($0, n + 2)), n; next }
+/^#+ / {
+  close_all(); n = index($0, " ") - 1
+  id = tolower(substr($0, n + 2)); gsub(/[^a-z0-9 _-]/, "", id); gsub(/ /, "-", id) # as tests/unit/docs.sh checks it
+  printf "<h%d id=\"%s\">%s</h%d>\n", n, id, inline(substr($0, n + 2)), n
+  next
+}
 /^[ \t]*$/ { close_all(); next }
 /^\|[-| :]+\|$/ { next }
 /^\|/ { if (state != "table") { close_all(); print "<table>"; state = "table"; row($0, "th") } else row($0, "td"); next }

@@ -25,7 +25,7 @@ PICTURES = {  # name: (file, licence, what is seen)
     "grass": ("grass.png", "CC0", "Thin crossing blades: the fine ones merge into broader ones."),
     "brick": ("brick.png", "CC0", ""),
     "camera": ("camera.png", "CC0, by Lav Varshney", "Grass far away, almost noise: weaker, and with a wavy pattern that was not there. The tripod's leg stays sharp."),
-    "screenshot": ("gimp.png", "our screenshot", "Small symbols on white, a list of brushes in GIMP: spots of one pixel fade, fine grids change their pattern, thin crosses are smeared and get coloured edges."),
+    "screenshot": ("gimp.png", "part of a screenshot", "Small symbols on white, a list of brushes in GIMP: spots of one pixel fade, fine grids change their pattern, thin crosses are smeared and get coloured edges."),
     "astronaut": ("astronaut.png", "public domain, NASA", "Small text: letters of 6 pixels on the badge can no longer be read."),
     "chelsea": ("chelsea.png", "CC0, by Stéfan van der Walt", ""),
     "coffee": ("coffee.png", "CC0, by Rachel Michetti", "The grain of wood: its lines stay, the finest of them are lost or joined."),
@@ -46,7 +46,7 @@ mean over Kodak24 is in [its card](../models/zenith.md).
 SOURCES = """
 ## Where the pictures come from
 
-`screenshot` is `docs/images/gimp.png`; all others are from Debian's package `python3-skimage` (0.19.3), folder `skimage/data`, which states their licences: {list}.
+`screenshot` is `docs/images/latents/gimp.png`; all others are from Debian's package `python3-skimage` (0.19.3), folder `skimage/data`, which states their licences: {list}.
 """
 
 
@@ -72,7 +72,7 @@ def main():
     with tempfile.TemporaryDirectory() as tmp:
         engine = Engine(a.zenith, Path(tmp))
         for name, (file, _, _) in PICTURES.items():
-            path = ROOT / "docs" / "images" / file if name == "screenshot" else a.skimage / file
+            path = ROOT / "docs" / "images" / "latents" / file if name == "screenshot" else a.skimage / file
             x = np.asarray(Image.open(path).convert("RGB"), float) / 255
             made = [round_trip(engine, f, "", x)[1] for f in FILES]
             rows.append((squares(x, made[0]), name, x, made))

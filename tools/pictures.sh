@@ -102,7 +102,7 @@ readme_pictures() {
     crop "docs/samples/$name.png" "$place" "the original"
   done
   sheet docs/images/before-after.jpg 4x
-  ZENITH_BUILD=$root/build ZENITH_MODELS=$root/models ZENITH_PRESETS=$root/presets tests/plugin/screenshot.sh docs/images/gimp.png
+  tools/screenshots.sh
 }
 
 denoise_pictures

@@ -31,8 +31,6 @@ image "$work/in/rgb.png" -resize 400x300! $plain "PNG24:$work/in/big.png"
 models=$ZENITH_MODELS
 start_display || { skip dialog "no display could be started"; finish; }
 
-# alt LABEL: its key in the language of this run.
-alt () { echo "alt+$(ours "$1" | sed 's/.*_\(.\).*/\1/' | tr 'A-Z' 'a-z')"; }
 ok_key=$(alt _OK) presets_key=$(alt Pr_eset)
 
 visible () { xdotool search --onlyvisible --name "^$1\$" 2>/dev/null; }

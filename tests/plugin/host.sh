@@ -37,22 +37,29 @@ start_gimp () {
   processes="$gimp_process $processes"
 }
 
+# arguments_of PROCEDURE: what GIMP 2.10's Script-Fu must give it, also where a dialog asks.
+arguments_of () {
+  case $1 in
+    *denoise)      echo '"fast" 1 1 1 0 0 "auto"' ;;
+    *apply-preset) echo '""' ;;
+    *manipulate)   echo '"smile" 0 10 10 0.7 "zenith-face" 0 0 0 0 "auto" TRUE' ;;
+    *reconstruct)  echo '"zenith-face" 20 20 0 0 0 0 "auto" TRUE' ;;
+    *interpolate)  echo '0.5 "" 20 20 "zenith-face" 0 0 0 0 "auto" 0 TRUE' ;;
+    *sample)       echo '0 20 200 "zenith-face" "auto"' ;;
+    *z-image)      echo '"" 0 2 64 64 1 4 "" "auto"' ;;
+    *)             echo '"zenith" "reconstruct" "" "auto"' ;;
+  esac
+}
+
 # interactive_scm PROCEDURE IN OUT [MORE]: opens IN, calls the procedure with its
 # dialog, does MORE, saves OUT whatever came of the dialog.
 interactive_scm () {
   if [ "$gimp" = 2 ]; then
-    case $1 in
-      *denoise)      arguments='"fast" 1 1 1 0 0 "auto"' ;;
-      *apply-preset) arguments='""' ;;
-      *manipulate)   arguments='"smile" 0 10 10 0.7 "zenith-face" 0 0 0 0 "auto" TRUE' ;;
-      *z-image)      arguments='"" 0 2 64 64 1 4 "" "auto"' ;;
-      *)             arguments='"zenith" "reconstruct" "" "auto"' ;;
-    esac
     cat <<END
 (define (go mode file)
   (let* ((image    (car (gimp-file-load RUN-NONINTERACTIVE "$2" "$2")))
          (drawable (car (gimp-image-get-active-drawable image))))
-    (catch #f ($1 mode image drawable $arguments))
+    (catch #f ($1 mode image drawable $(arguments_of "$1")))
     (lambda ()
       (file-png-save RUN-NONINTERACTIVE image drawable file file
                      FALSE 6 FALSE FALSE FALSE FALSE TRUE))))

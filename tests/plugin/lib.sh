@@ -215,6 +215,9 @@ doc_block () {
     inside       { print }' "$source_dir/docs/scripting.md"
 }
 
+# alt LABEL: its key in the language of this run.
+alt () { echo "alt+$(ours "$1" | sed 's/.*_\(.\).*/\1/' | tr 'A-Z' 'a-z')"; }
+
 # A display of our own, for dialogs, with a window manager: both are waited for.
 start_display () {
   Xvfb -displayfd 3 -screen 0 "${screen:-1280x900}x24" -nolisten tcp 3>"$work/display" >/dev/null 2>&1 &

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# screenshot.sh OUT.png [PICTURE [PROCEDURE]] - GIMP with a picture and the
-# filter's dialog open, as the README shows it.
+# screenshot.sh [--gimp] OUT.png PROCEDURE PICTURE [KEY...] - the dialog of a
+# filter, open on a picture, in the language of LC_ALL.
 #
-# PICTURE    default: a sample picture with noise added, so that there is
-#            something to see
-# PROCEDURE  default: plug-in-zenith-denoise
+# --gimp     the dialog in front of GIMP's window
+# KEY        pressed one after the other when the dialog is there: what xdotool
+#            calls it, or @LABEL, the key of a label (@_Split view)
 # Needs:  gimp (2.10 or 3), xvfb, openbox, xdotool, imagemagick, pkg-config;
 #         environment as lib.sh says, ZENITH_BUILD is required.
 # Exit:   0 OUT.png is there; 1 with a message on stderr.
@@ -14,13 +14,14 @@
 set -u
 . "$(dirname "$0")/lib.sh"
 
-out=${1:?usage: screenshot.sh OUT.png [PICTURE [PROCEDURE]]}
-case $out in /*) ;; *) out=$PWD/$out ;; esac
-picture=${2:-}
-case $picture in ''|/*) ;; *) picture=$PWD/$picture ;; esac
-procedure=${3:-plug-in-zenith-denoise}
-
 complain () { echo "screenshot.sh: $*" >&2; exit 1; }
+absolute () { case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac; }
+
+whole=
+[ "${1:-}" != --gimp ] || { whole=yes; shift; }
+[ $# -ge 3 ] || complain 'usage: screenshot.sh [--gimp] OUT.png PROCEDURE PICTURE [KEY...]'
+out=$(absolute "$1") procedure=$2 picture=$(absolute "$3")
+shift 3
 
 for tool in Xvfb openbox xdotool import; do
   command -v "$tool" >/dev/null || complain "$tool is not installed"
@@ -42,30 +43,25 @@ cat >>gimprc <<END
 (initial-zoom-to-fit yes)
 (default-view (show-layer-boundary no))
 END
+# No cursor that comes and goes: two pictures of the same state are equal.
+echo 'gtk-cursor-blink = 0' >"$HOME/.gtkrc-2.0"
+mkdir -p "$XDG_CONFIG_HOME/gtk-3.0"
+printf '[Settings]\ngtk-cursor-blink=false\n' >"$XDG_CONFIG_HOME/gtk-3.0/settings.ini"
 
-if [ -z "$picture" ]; then
-  picture=$work/noisy.png
-  sample=$(ls "$source_dir"/docs/samples/*.png | head -1)
-  for name in chelsea coffee astronaut; do
-    [ -e "$source_dir/docs/samples/$name.png" ] && sample=$source_dir/docs/samples/$name.png && break
-  done
-  [ -n "$sample" ] || complain "there is no sample picture"
-  image "$sample" -seed 3 -attenuate 0.8 +noise Gaussian $plain "$picture" || complain "no noisy picture"
-fi
-
-case $gimp:$procedure in
-  2:*denoise)      call="($procedure RUN-INTERACTIVE i d \"balanced\" 1 1 1 0 0 \"auto\")" ;;
-  2:*apply-preset) call="($procedure RUN-INTERACTIVE i d \"\")" ;;
-  2:*)             call="($procedure RUN-INTERACTIVE i d \"zenith\" \"reconstruct\" \"\" \"auto\")" ;;
-  *)               call="($procedure #:run-mode RUN-INTERACTIVE #:image i #:drawables (gimp-image-get-selected-drawables i))" ;;
-esac
 if [ "$gimp" = 2 ]; then
-  echo "(let* ((i (vector-ref (cadr (gimp-image-list)) 0)) (d (car (gimp-image-get-active-drawable i)))) $call)" >open.scm
+  cat >open.scm <<END
+(let* ((i (vector-ref (cadr (gimp-image-list)) 0)) (d (car (gimp-image-get-active-drawable i))))
+  ($procedure RUN-INTERACTIVE i d $(arguments_of "$procedure")))
+END
 else
-  echo "(script-fu-use-v3) (let* ((i (vector-ref (gimp-get-images) 0))) $call)" >open.scm
+  cat >open.scm <<END
+(script-fu-use-v3)
+(let* ((i (vector-ref (gimp-get-images) 0)))
+  ($procedure #:run-mode RUN-INTERACTIVE #:image i #:drawables (gimp-image-get-selected-drawables i)))
+END
 fi
 
-screen=1360x880
+screen=1200x780
 start_display || complain "no display could be started"
 cp gimprc gimprc.used
 $program="$work/gimprc.used" --new-instance -s --batch-interpreter plug-in-script-fu-eval \
@@ -73,16 +69,41 @@ $program="$work/gimprc.used" --new-instance -s --batch-interpreter plug-in-scrip
 processes="$! $processes"
 
 main_window () { xdotool search --onlyvisible --name 'GNU Image|GIMP' | tail -1 | grep .; }
-dialog ()      { xdotool search --onlyvisible --name '^(Denoise|Latent Preview|Apply Preset)$' | tail -1 | grep .; }
+dialog ()      { xdotool search --onlyvisible --classname '^zenith' | tail -1 | grep .; }
 
-wait_for 90 dialog || { import -window root "$out"; complain "the dialog did not open, see $out: $(tail -3 gimp.log)"; }
+# steady: until nothing has changed for five seconds; then steady-0.png is the
+# screen.  Three minutes: the preview of a slow machine.
+steady () {
+  quiet_for=0
+  for try in $(seq 180); do
+    import -window root -depth 8 $plain steady-1.png || return 1
+    if [ -e steady-0.png ] && same steady-0.png steady-1.png >/dev/null; then quiet_for=$((quiet_for + 1)); else quiet_for=0; fi
+    mv steady-1.png steady-0.png
+    [ "$quiet_for" -lt 5 ] || return 0
+    sleep 1
+  done
+  return 1
+}
+
+wait_for 150 dialog || { import -window root "$out"; complain "the dialog did not open, see $out: $(tail -3 gimp.log)"; }
 # The window fills the screen, the picture the window (Fit Image in Window).
-window=$(main_window) && xdotool windowmove "$window" 0 0 windowsize "$window" 1356 850
+window=$(main_window) && xdotool windowmove "$window" 0 0 windowsize "$window" 1196 750
 sleep 1
 [ -z "$window" ] || xdotool windowfocus "$window" key ctrl+shift+j
 sleep 0.5
-xdotool windowmove "$(dialog)" 590 360 windowraise "$(dialog)" windowfocus "$(dialog)"
-xdotool mousemove 1300 60
-sleep "${ZENITH_SHOT_WAIT:-8}"   # the preview of the slowest engine
-import -window root -depth 8 $plain "$out" || complain "no picture could be taken"
+eval "$(xdotool getwindowgeometry --shell "$(dialog)")"   # WIDTH, HEIGHT
+xdotool windowmove "$(dialog)" $((1190 - WIDTH)) $((740 - HEIGHT)) windowraise "$(dialog)" windowfocus "$(dialog)"
+xdotool mousemove 1190 30
+sleep 2
+for key; do
+  case $key in @*) key=$(alt "${key#@}") ;; esac
+  xdotool key "$key"
+  sleep 0.3
+done
+steady || complain "the dialog does not come to rest"
+if [ -n "$whole" ]; then
+  mv steady-0.png "$out"
+else
+  import -frame -window "$(dialog)" -depth 8 $plain "$out" || complain "no picture could be taken"
+fi
 echo "$out"

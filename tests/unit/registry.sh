@@ -22,7 +22,7 @@ plugin/debian-root.sh   tests/plugin/gimp3.sh
 plugin/gimp2.sh         tests/plugin/meson.build
 plugin/gimp3.sh         tools/commands.sh
 plugin/deb.sh           tools/deb.sh
-plugin/screenshot.sh    tools/pictures.sh
+plugin/screenshot.sh    tools/screenshots.sh
 unit/registry.sh        tools/commands.sh
 unit/test_gpu_host.c    tests/cli/test_cuda.sh
 attack/large.c          tools/commands.sh

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# docs.sh - the pages of this tree: every link and picture is there, every anchor is a heading, and the pages stay short.
+# Prints one line per rule.
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+cd "$root" || exit 2
+passed=0 failed=0
+most_words=25000 most_lines=90 # of all pages; of README.md
+
+check() { # NAME WRONG: nothing is wrong
+  if [ -z "$2" ]; then echo "ok $1" && passed=$((passed + 1)); else echo "not ok $1: $2" && failed=$((failed + 1)); fi
+}
+# anchors PAGE: of its headings, as GitHub makes them.
+anchors() { sed -nE 's/^#+ //p' "$1" | tr 'A-Z' 'a-z' | sed -E 's/[^a-z0-9 _-]//g; s/ /-/g'; }
+# links PAGE: what its links lead to, but for the web; code is left out.
+links() {
+  awk '/^ *```/ { code = !code; next } !code' "$1" | sed 's/`[^`]*`//g' | tr '\n' ' ' | grep -oE '\]\([^) ]+\)' | sed 's/^](//; s/)$//' | grep -vE '^(https?|mailto):'
+}
+# dead PAGE...: links that lead nowhere.
+dead() {
+  local page link file
+  for page; do
+    while read -r link; do
+      file=${link%%#*}
+      if [ -n "$file" ]; then file=$(dirname "$page")/$file; else file=$page; fi
+      if [ ! -e "$file" ]; then
+        echo "$page: $link;"
+      elif [[ $link == *'#'* ]] && ! anchors "$file" | grep -qxF -e "${link#*#}"; then
+        echo "$page: no heading $link;"
+      fi
+    done < <(links "$page")
+  done
+}
+
+pages=(README.md ARCHITECTURE.md CONTRIBUTING.md NEWS.md SECURITY.md SPEED.md docs/*.md docs/speed/*.md)
+cards=(models/*.md training/*.md training/*/*.md docs/samples/*.md)
+check "links of ${#pages[@]} pages and ${#cards[@]} cards" "$(dead "${pages[@]}" "${cards[@]}" | head -n 5 | tr '\n' ' ')"
+words=$(cat "${pages[@]}" | wc -w)
+check "$words words, at most $most_words" "$([ "$words" -le $most_words ] || echo "too many")"
+lines=$(wc -l <README.md)
+check "README.md: $lines lines, at most $most_lines" "$([ "$lines" -le $most_lines ] || echo "too many")"
+
+# The check itself must be able to fail.
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+printf '# A page\n\nSee [here](there.md), [this](#a-page) and\n[that](page.md#gone), not `[x](y)`.\n' >"$tmp/page.md"
+check "a dead link and a dead anchor are seen" "$([ "$(dead "$tmp/page.md" | wc -l)" = 2 ] || dead "$tmp/page.md" | tr '\n' ' ')"
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" -eq 0 ]
