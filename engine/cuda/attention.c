@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* attention.c - attention: on tensor cores where types, addresses and sizes allow, in float32 elsewhere. */
+/* attention.c - attention: on tensor cores where types, addresses and sizes allow, without them elsewhere. */
 #include <stdio.h>
 
 #include "cuda.h"
@@ -7,35 +7,36 @@
 
 enum { KEYS = 64, WARPS = 4, CUT = 128 }; /* as in kernels/attention.cu; CUT: outputs of a block, plain and wide */
 
-/* Head sizes with a tensor-core kernel of their own, and how many times 16 queries a warp has. */
+/* Head sizes with a tensor-core kernel of their own, and how many times 16 queries a warp has; 0: there is none. */
 static const struct head {
-    int dim, m;
-} heads_made[] = { { 32, 2 }, { 48, 2 }, { 64, 2 }, { 80, 2 }, { 96, 2 }, { 128, 2 }, { 160, 1 } };
+    int dim, m_16_bits, m_f32;
+} heads_made[] = { { 32, 2, 1 }, { 48, 2, 0 }, { 64, 2, 1 }, { 80, 2, 0 }, { 96, 2, 0 }, { 128, 2, 1 }, { 160, 1, 0 } };
 
 static bool reads_16_bytes(zn_tensor t, int dim)
 {
-    return zn_cuda_aligned(t) && dim % 8 == 0;
+    return zn_cuda_aligned(t) && (size_t)dim * zn_type_size(t.type) % 16 == 0;
 }
 
-/* Queries, keys and values are read in 16 bytes, results are written in 4. */
+/* Queries, keys and values are read in 16 bytes, results are written in pairs. */
 static bool tensor_cores(const zn_cuda *d, const zn_args_attention *g)
 {
     const zn_type type = g->q.type;
 
-    return d->cc >= 80 && type != ZN_F32 && g->y.type == type && g->k.type == type && g->v.type == type &&
-        g->scale > 0 && reads_16_bytes(g->q, g->dim) && reads_16_bytes(g->k, g->dim) &&
-        reads_16_bytes(g->v, g->dim_v) && (uintptr_t)g->y.data % 4 == 0 && g->y.ld % 2 == 0;
+    return d->cc >= 80 && g->y.type == type && g->k.type == type && g->v.type == type && g->scale > 0 &&
+        reads_16_bytes(g->q, g->dim) && reads_16_bytes(g->k, g->dim) && reads_16_bytes(g->v, g->dim_v) &&
+        (uintptr_t)g->y.data % (2 * zn_type_size(type)) == 0 && g->y.ld % 2 == 0;
 }
 
 /* On tensor cores, with all outputs of a head in one block.  False: not these tensors. */
 static bool attend_narrow(zn_cuda *d, const zn_args_attention *g, int heads)
 {
     for (size_t i = 0; i < sizeof heads_made / sizeof *heads_made && g->dim == g->dim_v; i++) {
-        const int dim = heads_made[i].dim, queries = heads_made[i].m * 16 * WARPS;
-        const size_t shared = (size_t)(queries + 2 * KEYS) * (size_t)(dim + 8) * 2;
+        const int dim = heads_made[i].dim, m = g->q.type == ZN_F32 ? heads_made[i].m_f32 : heads_made[i].m_16_bits;
+        const int queries = m * 16 * WARPS;
+        const size_t shared = (size_t)(queries + 2 * KEYS) * ((size_t)dim * zn_type_size(g->q.type) + 16);
         char name[32];
 
-        if (g->dim > dim)
+        if (g->dim > dim || !m)
             continue;
         if (shared > (size_t)d->smem_max)
             return false;
@@ -54,7 +55,7 @@ static bool attend_wide(zn_cuda *d, const zn_args_attention *g, int heads)
     const size_t shared = ((size_t)queries * (size_t)(zn_round_up(g->dim, CUT) + 8) + 3 * (size_t)KEYS * (CUT + 8)) * 2;
     char name[32];
 
-    if (shared > (size_t)d->smem_max)
+    if (g->q.type == ZN_F32 || shared > (size_t)d->smem_max)
         return false;
     snprintf(name, sizeof name, "attention_wide_%s", zn_cuda_type_name(g->q.type));
     zn_cuda_launch(d, name, zn_cuda_blocks((size_t)g->n_q, (size_t)queries), (unsigned)(heads * g->cuts),

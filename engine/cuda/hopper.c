@@ -460,7 +460,7 @@ bool zn_cuda_hopper_attention(zn_cuda *d, const zn_args_attention *g, int heads)
     zn_hopper_attention a;
     int64_t least = INT64_MAX;
 
-    if (d->cc != 90 || g->dim % 64 || g->dim_v % 64 || g->n_q < LEAST || g->n_k < LEAST)
+    if (d->cc != 90 || g->q.type == ZN_F32 || g->dim % 64 || g->dim_v % 64 || g->n_q < LEAST || g->n_k < LEAST)
         return false;
     memset(&a, 0, sizeof a);
     a.g = *g;

@@ -2,8 +2,9 @@
 /* attention.cu - softmax(scale * q k^T) v, streaming over the keys (Dao et al. 2022).
  *
  *   plain        any types, any sizes: float32 throughout; a block has 64 queries of a head and up to 128 of its outputs
- *   attention_D  fp16 and bf16 on tensor cores (mma.sync, from compute capability 8.0 on): heads of a multiple of 8
- *                channels, padded with zeros to D
+ *   attention_D  on tensor cores (mma.sync, from compute capability 8.0 on): heads of a multiple of 8 channels (float32:
+ *                of 4), padded with zeros to D.  In float32 each factor is the sum of two tf32 values, and a product
+ *                three (to 2^-21)
  *   wide         the same for longer heads: a block has 64 queries and 128 outputs, and reads q and k in parts of 128
  * hopper_attention.cu has another, for compute capability 9.0.
  * All keep S = q k^T and the outputs in registers, and for each query the running maximum of the scores and the sum of
@@ -155,21 +156,24 @@ __device__ __forceinline__ void ldmatrix4_transposed(unsigned (&m)[4], const voi
  * c[0], c[1] and c[2], c[3].  A left factor has the same layout, so that the weights go from the first product to the
  * second in registers.
  *
- *   shared memory: Q [M * 64][D + 8], K [KEYS][D + 8], V [KEYS][D + 8]; 16 bytes more to a row: no bank conflicts
+ *   shared memory: Q [M * 64], K [KEYS], V [KEYS] rows of D; 16 bytes more to a row: no bank conflicts
  *   K is copied while the last values are summed, V while scores are computed. */
 #ifdef ZN_TENSOR_CORES
 enum { KEYS = 64, WARPS = 4 };
 
+template <class T> constexpr int per_16_bytes = 16 / (int)sizeof(T);
+
 /* Rows first .. first + ROWS - 1 of n, which begin at t; elements d < D of each, zeros from dim on. */
 template <class T, int D, int ROWS>
-__device__ __forceinline__ void stage_rows(T *to, const T *t, int ld, int first, int n, int dim, int pitch = D + 8)
+__device__ __forceinline__ void stage_rows(T *to, const T *t, int ld, int first, int n, int dim,
+                                           int pitch = D + per_16_bytes<T>)
 {
-    enum { CHUNKS = D / 8 };
+    enum { PER = per_16_bytes<T>, CHUNKS = D / PER };
 
     t += (size_t)first * ld;
 #pragma unroll
     for (int i = 0; i < ROWS * CHUNKS; i += WARPS * 32) {
-        int at = i + (int)threadIdx.x, row = at / CHUNKS, d = at % CHUNKS * 8;
+        int at = i + (int)threadIdx.x, row = at / CHUNKS, d = at % CHUNKS * PER;
         bool in = first + row < n && d < dim;
 
         if (ROWS * CHUNKS % (WARPS * 32) == 0 || at < ROWS * CHUNKS)
@@ -201,6 +205,44 @@ __device__ __forceinline__ void add_scores(float (&s)[M][KEYS / 8][4], const T *
                 mma16<T>(s[m][2 * j], a[m][0], a[m][1], a[m][2], a[m][3], b[0], b[1]);
                 mma16<T>(s[m][2 * j + 1], a[m][0], a[m][1], a[m][2], a[m][3], b[2], b[3]);
             }
+        }
+    }
+}
+
+/* In float32: three products for each. */
+__device__ __forceinline__ void mma8_f32(float (&d)[4], const unsigned (&a)[2][4], const unsigned (&b)[2][2])
+{
+    mma8_tf32(d, a[1], b[0]);
+    mma8_tf32(d, a[0], b[1]);
+    mma8_tf32(d, a[0], b[0]);
+}
+
+template <class T, int D, int M>
+__device__ __forceinline__ void add_scores(float (&s)[M][KEYS / 8][4], const float *q, int pitch, const float *k,
+                                           int lane)
+{
+    const float *q_row = q + lane / 4 * pitch + lane % 4, *k_row = k + lane / 4 * (D + 4) + lane % 4;
+
+#pragma unroll 2
+    for (int d = 0; d < D; d += 8) {
+        unsigned a[M][2][4];
+
+#pragma unroll
+        for (int m = 0; m < M; m++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                split_tf32(__float_as_uint(q_row[(m * 16 + i % 2 * 8) * pitch + d + i / 2 * 4]), a[m][0][i],
+                           a[m][1][i]);
+#pragma unroll
+        for (int j = 0; j < KEYS / 8; j++) {
+            unsigned b[2][2];
+
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                split_tf32(__float_as_uint(k_row[j * 8 * (D + 4) + d + i * 4]), b[0][i], b[1][i]);
+#pragma unroll
+            for (int m = 0; m < M; m++)
+                mma8_f32(s[m][j], a[m], b);
         }
     }
 }
@@ -321,6 +363,56 @@ __device__ __forceinline__ void add_values(float (&o)[M][D / 8][4], const float 
     }
 }
 
+/* In float32.  Column t of a left factor is key 2t, and column t + 4 key 2t + 1: so weights need not move between threads.
+ * A block of keys is summed on its own, because tensor cores do not round sums to the nearest. */
+template <class T, int D, int M>
+__device__ __forceinline__ void add_values(float (&o)[M][D / 8][4], const float (&s)[M][KEYS / 8][4], const float *v,
+                                           int lane)
+{
+    const float *v_row = v + lane % 4 * 2 * (D + 4) + lane / 4;
+    unsigned a[M][KEYS / 8][2][4];
+
+#pragma unroll
+    for (int m = 0; m < M; m++)
+#pragma unroll
+        for (int k = 0; k < KEYS / 8; k++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                split_tf32(__float_as_uint(s[m][k][i % 2 * 2 + i / 2]), a[m][k][0][i], a[m][k][1][i]);
+#pragma unroll
+    for (int j = 0; j < D / 8; j += 2) {
+        float part[M][2][4];
+
+        clear(part);
+#pragma unroll
+        for (int k = 0; k < KEYS / 8; k++)
+#pragma unroll
+            for (int n = 0; n < 2; n++) {
+                unsigned b[2][2];
+
+#pragma unroll
+                for (int i = 0; i < 2; i++)
+                    split_tf32(__float_as_uint(v_row[(k * 8 + i) * (D + 4) + (j + n) * 8]), b[0][i], b[1][i]);
+#pragma unroll
+                for (int m = 0; m < M; m++)
+                    mma8_f32(part[m][n], a[m][k], b);
+            }
+#pragma unroll
+        for (int m = 0; m < M; m++)
+#pragma unroll
+            for (int n = 0; n < 2; n++)
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    o[m][j + n][i] += part[m][n][i];
+    }
+}
+
+__device__ __forceinline__ void store_pair(float *to, float a, float b) { *(float2 *)to = make_float2(a, b); }
+template <class T> __device__ __forceinline__ void store_pair(T *to, float a, float b)
+{
+    *(unsigned *)to = pack2<T>(a, b);
+}
+
 /* y = o / sum, to `width` channels from c on */
 template <class T, int D, int M>
 __device__ __forceinline__ void write_outputs(const zn_args_attention &g, float (&o)[M][D / 8][4], float (&sum)[M][2],
@@ -341,8 +433,7 @@ __device__ __forceinline__ void write_outputs(const zn_args_attention &g, float 
 #pragma unroll
                 for (int j = 0; j < D / 8; j++)
                     if (j * 8 < width)
-                        *(unsigned *)((T *)g.y.data + at + j * 8) =
-                            pack2<T>(o[m][j][2 * h] * total, o[m][j][2 * h + 1] * total);
+                        store_pair((T *)g.y.data + at + j * 8, o[m][j][2 * h] * total, o[m][j][2 * h + 1] * total);
         }
 }
 
@@ -357,8 +448,8 @@ template <int M> __device__ __forceinline__ void begin(float (&top)[M][2], float
 
 template <class T, int D, int M> __device__ __forceinline__ void attend(const zn_args_attention &g)
 {
-    enum { ROWS = M * 16 * WARPS };
-    T *q = (T *)shared_bytes, *k = q + ROWS * (D + 8), *v = k + KEYS * (D + 8);
+    enum { ROWS = M * 16 * WARPS, PITCH = D + per_16_bytes<T> };
+    T *q = (T *)shared_bytes, *k = q + ROWS * PITCH, *v = k + KEYS * PITCH;
     int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     int c = (int)blockIdx.y * g.dim, ck = (int)blockIdx.y / g.shared * g.dim, first = (int)blockIdx.x * ROWS;
     int mine = first + warp * M * 16, end = end_of_keys(g, first + ROWS);
@@ -377,7 +468,7 @@ template <class T, int D, int M> __device__ __forceinline__ void attend(const zn
         __syncthreads(); /* K has arrived, and no warp reads the last V any more */
         stage_rows<T, D, KEYS>(v, values, g.v.ld, k0, g.n_k, g.dim);
         clear(s);
-        add_scores<T, D, M>(s, q + warp * M * 16 * (D + 8), D + 8, k, lane);
+        add_scores<T, D, M>(s, q + warp * M * 16 * PITCH, PITCH, k, lane);
         hide(s, g, mine, k0, lane);
         soften<D, M>(s, o, top, sum, scale);
         copies_done();
@@ -448,6 +539,7 @@ template <class T> __device__ __forceinline__ void attend_wide(const zn_args_att
 #define ATTENTION(D, M)                                                                                                \
     KERNEL(D##_f16, (attend<f16, D, M>(g)))                                                                            \
     KERNEL(D##_bf16, (attend<bf16, D, M>(g)))
+#define ATTENTION_F32(D) KERNEL(D##_f32, (attend<float, D, 1>(g)))
 ATTENTION(32, 2)
 ATTENTION(48, 2)
 ATTENTION(64, 2)
@@ -455,5 +547,8 @@ ATTENTION(80, 2)
 ATTENTION(96, 2)
 ATTENTION(128, 2)
 ATTENTION(160, 1)
+ATTENTION_F32(32)
+ATTENTION_F32(64)
+ATTENTION_F32(128)
 KERNEL(wide_f16, attend_wide<f16>(g))
 KERNEL(wide_bf16, attend_wide<bf16>(g))

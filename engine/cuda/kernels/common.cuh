@@ -342,6 +342,13 @@ __device__ __forceinline__ unsigned to_tf32(float x)
     return y;
 }
 
+/* x = big + small, both tf32 */
+__device__ __forceinline__ void split_tf32(unsigned x, unsigned &big, unsigned &small)
+{
+    big = to_tf32(__uint_as_float(x));
+    small = to_tf32(__uint_as_float(x) - __uint_as_float(big));
+}
+
 /* d += a * b with k = 8; a register is one element:  A: row g, g + 8, g, g + 8, columns t, t, t + 4, t + 4;  B: k = t,
  * t + 4, column g */
 __device__ __forceinline__ void mma8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])

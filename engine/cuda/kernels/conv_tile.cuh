@@ -23,13 +23,6 @@ template <> struct kind_of<BF16> {
 
 #if __CUDA_ARCH__ >= 800
 
-/* x = big + small, both tf32 */
-__device__ __forceinline__ void split_tf32(unsigned x, unsigned &big, unsigned &small)
-{
-    big = to_tf32(__uint_as_float(x));
-    small = to_tf32(__uint_as_float(x) - __uint_as_float(big));
-}
-
 /* 32 bytes of k: MT x NT tiles of 16x8. */
 template <kind K, int MT, int NT>
 __device__ __forceinline__ void multiply(float (&acc)[MT][NT][4], unsigned (&a)[MT][4], unsigned (&b)[NT][2])
