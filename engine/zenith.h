@@ -229,7 +229,9 @@ static inline size_t zn_array_len(const zn_array *a)
 enum { ZN_NOISE_BINS = 16 };
 
 typedef struct zn_noise_table { /* of a whole picture, as the standard deviation in units of 1/255, per channel */
-    float median[3];            /* of the levels of its places */
+    float median[3];            /* of the levels of its places, as they are told */
+    /* 1: it has no noise, what was measured is texture; 0: it has.  Between: the levels count for the rest to 1. */
+    float clean;
     /* The minimum level for the denoiser, except where far less is measured.  Entry i is for places whose mean of 8x8
      * pixels is (i + 0.5) / ZN_NOISE_BINS; linear between these. */
     float least[3][ZN_NOISE_BINS];

@@ -3,6 +3,8 @@
 #include "level.h"
 
 #include "../core/ints.h"
+#include "clean.h"
+#include "engines.h"
 #include "request.h"
 
 #include <math.h>
@@ -232,28 +234,63 @@ static int square_at(int side, int i, int n)
     return n > 1 ? (int)((int64_t)last * i / (n - 1)) * SQUARE : 0;
 }
 
-/* The cells from which the noise of a picture is measured: all, or those of squares. */
-static zn_status measure_sample(zn_noise_table *out, zn_model *m, const zn_source *in, const zn_job *job, zn_error *err)
+typedef struct sample { /* where the noise of a picture is measured */
+    zn_rect square[SQUARES * SQUARES];
+    int n, nx; /* nx of them beside each other */
+} sample;
+
+/* All of it, or squares. */
+static sample sample_of(const zn_source *in)
 {
     const bool small = is_small(in);
     const int nx = small ? 1 : zn_imin(SQUARES, zn_ceil_div(in->w, SQUARE));
     const int ny = small ? 1 : zn_imin(SQUARES, zn_ceil_div(in->h, SQUARE));
+    sample s = { .square = { { 0, 0, in->w, in->h } }, .n = nx * ny, .nx = nx };
+
+    for (int k = 0; !small && k < s.n; k++) {
+        zn_rect *r = &s.square[k];
+
+        r->x = square_at(in->w, k % nx, nx);
+        r->y = square_at(in->h, k / nx, ny);
+        r->w = zn_imin(SQUARE, in->w - r->x);
+        r->h = zn_imin(SQUARE, in->h - r->y);
+    }
+    return s;
+}
+
+/* The statistics of the picture from the n cells of its sample. */
+static zn_status conclude(zn_noise_table *out, zn_model *m, const zn_source *in, const sample *from,
+                          const zn_cell *cells, size_t n, zn_error *err)
+{
+    zn_signs signs = { 0 };
+    zn_status s;
+
+    if (!zn_noise_of(out, cells, n) || !zn_signs_calm(&signs, cells, n))
+        s = zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
+    else
+        s = zn_signs_look(&signs, in, from->square, from->n, from->nx, zn_engine_helpers(m->engine), err);
+    if (s) {
+        memset(out, 0, sizeof *out);
+        return s;
+    }
+    out->clean = zn_signs_clean(&signs);
+    for (int c = 0; c < 3; c++)
+        out->median[c] *= 1 - out->clean;
+    return ZN_OK;
+}
+
+static zn_status measure_sample(zn_noise_table *out, zn_model *m, const zn_source *in, const zn_job *job, zn_error *err)
+{
+    const sample from = sample_of(in);
     zn_cell *all = NULL;
     size_t n = 0;
     zn_status s = ZN_OK;
 
-    for (int k = 0; !s && k < nx * ny; k++) {
-        zn_rect r = { 0, 0, in->w, in->h };
+    for (int k = 0; !s && k < from.n; k++) {
         zn_levels l;
         zn_cell *more;
 
-        if (!small) {
-            r.x = square_at(in->w, k % nx, nx);
-            r.y = square_at(in->h, k / nx, ny);
-            r.w = zn_imin(SQUARE, in->w - r.x);
-            r.h = zn_imin(SQUARE, in->h - r.y);
-        }
-        if ((s = measure_cells(&l, m, in, r, job, err)))
+        if ((s = measure_cells(&l, m, in, from.square[k], job, err)))
             break;
         more = realloc(all, (n + n_cells(&l)) * 3 * sizeof *more);
         if (more) {
@@ -265,8 +302,8 @@ static zn_status measure_sample(zn_noise_table *out, zn_model *m, const zn_sourc
         }
         zn_levels_free(&l);
     }
-    if (!s && !zn_noise_of(out, all, n))
-        s = zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
+    if (!s)
+        s = conclude(out, m, in, &from, all, n, err);
     free(all);
     return s;
 }
@@ -275,6 +312,7 @@ zn_status zn_levels_measure(zn_levels *out, zn_model *m, const zn_source *pictur
                             const zn_job *job, zn_error *err)
 {
     zn_status s = measure_cells(out, m, picture, region, job, err);
+    const sample all = sample_of(picture);
     zn_noise_table noise;
 
     if (s)
@@ -284,8 +322,8 @@ zn_status zn_levels_measure(zn_levels *out, zn_model *m, const zn_source *pictur
     else if (!is_small(picture) || out->at.w < zn_ceil_div(picture->w, out->step) ||
              out->at.h < zn_ceil_div(picture->h, out->step))
         s = measure_sample(&noise, m, picture, job, err);
-    else if (!zn_noise_of(&noise, out->cell, n_cells(out)))
-        s = zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
+    else
+        s = conclude(&noise, m, picture, &all, out->cell, n_cells(out), err);
     if (s) {
         zn_levels_free(out);
         return s;
@@ -293,7 +331,7 @@ zn_status zn_levels_measure(zn_levels *out, zn_model *m, const zn_source *pictur
     for (size_t i = 0; i < 3 * n_cells(out); i++) {
         zn_cell *c = &out->cell[i];
 
-        c->level = zn_noise_told(noise.least[i % 3], c) * scale / 255;
+        c->level = fmaxf(zn_noise_told(noise.least[i % 3], c) * (1 - noise.clean), LEAST) * scale / 255;
     }
     return ZN_OK;
 }

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* test_clean.c - what tells a clean picture from one with noise. */
+#include "test.h"
+
+#include "pipeline/clean.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+enum { W = 200, H = 160, N = 2000 };
+
+static uint32_t state;
+
+static float draw(void) /* 0 .. 1 */
+{
+    state = state * 1664525u + 1013904223u;
+    return (float)(state >> 8) / 16777216;
+}
+
+typedef struct picture {
+    float noise;  /* of 255 */
+    float block;  /* the mean of a block is off by up to that, of 255 */
+    int phase;    /* where the first block begins */
+    bool numbers; /* false: NaN here and there */
+    int fails_at; /* this read fails; 0: none */
+    int reads;
+} picture;
+
+static float value(const picture *p, int x, int y, int c)
+{
+    const int bx = (x + 8 - p->phase) / 8, by = (y + 8 - p->phase) / 8;
+    const float off = (float)((bx * 7919 + by * 104729 + bx * by * 31) % 97) / 48 - 1;
+
+    if (!p->numbers && (x + y * W) % 997 == 5)
+        return NAN;
+    return 0.5f + 0.2f * sinf((float)x * 0.03f + (float)c) * cosf((float)y * 0.02f) + p->block / 255 * off +
+        p->noise / 255 * 3.46f * (draw() - 0.5f);
+}
+
+static bool read_picture(void *cookie, zn_rect r, float *dst)
+{
+    picture *p = cookie;
+
+    for (int y = r.y; y < r.y + r.h; y++)
+        for (int x = r.x; x < r.x + r.w; x++)
+            for (int c = 0; c < 3; c++)
+                *dst++ = value(p, x, y, c);
+    return ++p->reads != p->fails_at;
+}
+
+static zn_status look(zn_signs *s, picture p, const zn_rect *squares, int n, int nx, zn_error *err)
+{
+    const zn_source in = { W, H, 3, read_picture, &p };
+
+    state = 1;
+    *s = (zn_signs){ 0 };
+    return zn_signs_look(s, &in, squares, n, nx, NULL, err);
+}
+
+static const zn_rect whole[] = { { 0, 0, W, H } };
+
+static void smooth_places(void)
+{
+    zn_error err = { "" };
+    zn_signs s;
+
+    CHECK(!look(&s, (picture){ .numbers = true }, whole, 1, 1, &err), "%s", err.text);
+    CHECK(s.smooth < 0.1f && fabsf(s.blocks) < 0.05f, "clean: smooth %g, blocks %g", (double)s.smooth,
+          (double)s.blocks);
+    for (float noise = 3; noise < 30; noise *= 2) {
+        CHECK(!look(&s, (picture){ .noise = noise, .numbers = true }, whole, 1, 1, &err), "%s", err.text);
+        CHECK(fabsf(s.smooth / noise - 1) < 0.15f, "noise %g: %g", (double)noise, (double)s.smooth);
+        CHECK(s.blocks < 0.2f, "noise %g: blocks %g", (double)noise, (double)s.blocks);
+    }
+}
+
+/* Wherever the first one begins, and in squares as in the whole picture. */
+static void blocks_of_a_file(void)
+{
+    static const zn_rect squares[] = { { 0, 0, 64, 64 },  { 64, 0, 64, 64 },  { 128, 0, 64, 64 },
+                                       { 0, 96, 64, 64 }, { 64, 96, 64, 64 }, { 128, 96, 64, 64 } };
+    zn_error err = { "" };
+    zn_signs s;
+
+    for (int phase = 0; phase < 8; phase++) {
+        const picture p = { .block = 2, .phase = phase, .numbers = true };
+
+        CHECK(!look(&s, p, whole, 1, 1, &err), "%s", err.text);
+        CHECK(s.blocks > 0.5f, "phase %d: %g", phase, (double)s.blocks);
+        CHECK(!look(&s, p, squares, 6, 3, &err), "%s", err.text);
+        CHECK(s.blocks > 0.5f, "phase %d, in squares: %g", phase, (double)s.blocks);
+    }
+    /* the seams between squares are no blocks */
+    CHECK(!look(&s, (picture){ .numbers = true }, squares, 6, 3, &err), "%s", err.text);
+    CHECK(s.blocks < 0.05f, "squares of a clean picture: %g", (double)s.blocks);
+}
+
+/* Most cells have 5; some have far less, some do not count. */
+static void calm_places(void)
+{
+    zn_cell *cells = malloc(sizeof(zn_cell[3 * N]));
+    zn_signs s = { 0 };
+
+    for (int i = 0; i < 3 * N; i++)
+        cells[i] = (zn_cell){ 5 + (float)(i % 7), 0.5f, false };
+    CHECK(zn_signs_calm(&s, cells, N) && s.calm == 5, "%g, not 5", (double)s.calm);
+    for (int i = 0; i < 3 * N / 25; i++)
+        cells[i].level = 1;
+    CHECK(zn_signs_calm(&s, cells, N) && s.calm == 5, "a twenty-fifth of 1: %g", (double)s.calm);
+    for (int i = 0; i < 3 * N / 15; i++)
+        cells[i].level = 1;
+    CHECK(zn_signs_calm(&s, cells, N) && s.calm == 1, "a fifteenth of 1: %g", (double)s.calm);
+    for (int i = 0; i < 3 * N / 3; i++)
+        cells[i].level = 0.36f;
+    CHECK(zn_signs_calm(&s, cells, N) && s.calm == 5, "a third that was pasted: %g", (double)s.calm);
+    for (int i = 0; i < 3 * N / 3; i++)
+        cells[i] = (zn_cell){ 1, 0.5f, true };
+    CHECK(zn_signs_calm(&s, cells, N) && s.calm == 5, "a third of one colour: %g", (double)s.calm);
+    for (int i = 0; i < 3 * N; i += 3)
+        cells[i].level = 20, cells[i + 1].level = 0.5f;
+    CHECK(zn_signs_calm(&s, cells, N) && s.calm == 5, "not the middle channel: %g", (double)s.calm);
+    CHECK(zn_signs_calm(&s, cells, 0) && s.calm == 0, "no cells: %g", (double)s.calm);
+    free(cells);
+}
+
+static void the_verdict(void)
+{
+    static const struct {
+        zn_signs s;
+        float clean;
+    } cases[] = {
+        { { 0, 0, 0 }, 1 },    { { 1.3f, 2.5f, 0.1f }, 1 }, { { 1.6f, 0, 0 }, 0 },       { { 0, 3.1f, 0 }, 0 },
+        { { 0, 0, 0.5f }, 0 }, { { 0, 0, 0.3f }, 0.5f },    { { 1.6f, 3.1f, 0.5f }, 0 },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        CHECK(fabsf(zn_signs_clean(&cases[i].s) - cases[i].clean) < 1e-6f, "case %d: %g, not %g", (int)i,
+              (double)zn_signs_clean(&cases[i].s), (double)cases[i].clean);
+    for (float v = 0; v < 4; v += 0.01f) {
+        const zn_signs s = { v, 0, 0 };
+        const float eighths = 8 * zn_signs_clean(&s);
+
+        CHECK(eighths == rintf(eighths), "%g: %g", (double)v, (double)eighths);
+    }
+}
+
+static void pictures_that_are_none(void)
+{
+    zn_error err = { "" };
+    zn_signs s;
+
+    CHECK(!look(&s, (picture){ .noise = 5 }, whole, 1, 1, &err), "%s", err.text);
+    CHECK(isfinite(s.blocks) && isfinite(s.smooth), "smooth %g, blocks %g", (double)s.smooth, (double)s.blocks);
+    for (int side = 1; side < 20; side++) {
+        const zn_rect r = { 0, 0, side, 20 - side };
+
+        CHECK(!look(&s, (picture){ .noise = 5, .numbers = true }, &r, 1, 1, &err), "%s", err.text);
+        CHECK(isfinite(s.blocks) && isfinite(s.smooth), "%d: smooth %g, blocks %g", side, (double)s.smooth,
+              (double)s.blocks);
+    }
+    CHECK(look(&s, (picture){ .numbers = true, .fails_at = 1 }, whole, 1, 1, &err) == ZN_E_FILE &&
+              strstr(err.text, "could not be read"),
+          "'%s'", err.text);
+}
+
+int main(void)
+{
+    test_run("smooth places", smooth_places);
+    test_run("blocks of a file", blocks_of_a_file);
+    test_run("calm places", calm_places);
+    test_run("the verdict", the_verdict);
+    test_run("pictures that are none", pictures_that_are_none);
+    return test_end();
+}
