@@ -23,7 +23,9 @@ def half(image):
 
 
 def pictures(folders):
-    files = [p for f in folders for p in Path(f).rglob("*") if p.suffix.lower() in (".jpg", ".jpeg", ".png", ".webp")]
+    """Of folders, and files themselves."""
+    found = (p for f in map(Path, folders) for p in ([f] if f.is_file() else f.rglob("*")))
+    files = [p for p in found if p.suffix.lower() in (".jpg", ".jpeg", ".png", ".webp")]
     files.sort(key=lambda p: p.name)
     if not files:
         raise SystemExit(f"no pictures under {', '.join(map(str, folders))}")

@@ -68,7 +68,11 @@ def load(path):
     with safe_open(path, "pt") as f:
         name = f.metadata()["model"]
     weights = {k: v.float() for k, v in load_file(path).items()}
-    net = (nets.Level(len(weights["join.bias"]), len(weights["down.bias"])) if name == "denoise-level" else nets.build(name)).eval()
+    if name == "denoise-level":
+        net = nets.Level(len(weights["join.bias"]), len(weights["down.bias"]))
+    else:
+        net = nets.Denoiser(**nets.plan_of(weights)) if name in nets.DENOISERS else nets.build(name)
+    net.eval()
     net.load_state_dict(weights)
     return name, net
 

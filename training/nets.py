@@ -315,6 +315,14 @@ def build(name):
     return latent_nets.Latent(**latent_nets.LATENTS[name])
 
 
+def plan_of(weights):
+    """The numbers of a U-Net of blocks, from its weights: a file may have fewer blocks than DENOISERS says."""
+    count = lambda part: len({k.split(".")[part.count(".") + 1] for k in weights if k.startswith(part + ".")})
+    levels = count("enc")
+    widths = (*(len(weights[f"enc.{l}.0.pw2.bias"]) for l in range(levels)), len(weights["mid.0.pw2.bias"]))
+    return dict(widths=widths, enc=[count(f"enc.{l}") for l in range(levels)], mid=count("mid"), dec=[count(f"dec.{l}") for l in range(levels)])
+
+
 def begin_from(net, weights, anew=None):
     """Load weights; blocks and branches that they do not have begin as the identity, so that a network can grow.  Tensors with `anew`
     in their names are left at random."""

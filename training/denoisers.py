@@ -1,0 +1,197 @@
+"""Train denoisers in turns on one GPU, from shipped weights, with the noise of cameras and files (shots.py) beside white noise.
+
+    python denoisers.py denoise-fast=../models/denoise-fast.safetensors ... --level ../models/denoise-level.safetensors \\
+        --photos DIR... --test KODAK_DIR --out DIR --seconds 540 [--part 0:1]
+
+Blocks that a file lacks begin as the identity.  The learning rate is held, then falls by the clock, so that a call ends annealed.
+OUT gets NAME.safetensors (averaged weights, float16) and log.txt.  Photographs whose names are on `cameras.split`'s list for validation are
+left out; pairs of cameras.py made of them are measured on meanwhile.
+"""
+import argparse
+import functools
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+
+import cameras
+import data
+import evaluate
+import export
+import nets
+import shots
+from train import Trainer, share_of_rate
+
+LR = {"denoise-fast": 1.5e-3, "denoise-balanced": 1e-3, "denoise-best": 5e-4, "tiny-denoise": 2e-3}
+PHASES = ((0.6, 128, 32), (1.0, 192, 16))       # until this share of the schedule: side of a crop, crops
+HOLD, POOL = 0.3, 2
+SHARE = {"denoise-fast": 0.32}, 0.45          # of the crops that are a camera's: of some networks, of all others
+
+
+def loss_of(work, x, of, share):
+    """Minus PSNR: of each crop of a camera, and of POOL crops of one photograph with other noise together."""
+    groups = x.view(POOL, -1, *x.shape[1:])
+    k = round(share * groups.shape[1])
+    m = shots.MARGIN
+    clean, noisy, told = of.sample(groups[:, :k].flatten(0, 1))
+    plain = groups[:, k:, :, m:-m, m:-m].flatten(0, 1)
+    noisy2, told2 = data.noise(plain, POOL)
+    goal, seen, told = torch.cat([clean, plain]), torch.cat([noisy, noisy2]), torch.cat([told, told2])
+    if x.is_cuda:
+        import kernels
+        y = kernels.forward(work, seen, told)
+    else:
+        y = work(seen, told)
+    mse = (y - goal).square().flatten(1).mean(1)
+    own, other = mse[:POOL * k], mse[POOL * k:].view(POOL, -1).mean(0)
+    return 10 * (torch.log10(own + 3e-6).sum() + POOL * torch.log10(other + 1e-5).sum()) / len(mse)
+
+
+# ---- what is measured meanwhile ----------------------------------------------------------------------------
+
+def made(file, seed, side=192):
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(seed)
+    photo = data.read(file).numpy()
+    kind = "clean" if seed % 4 == 0 else "camera"
+    return cameras.pair(photo, rng, side, kind)
+
+
+def validation(files, device, jobs, count=48):
+    """{kind: (clean, noisy)}: clean pictures, and those of cameras by the strength of their noise."""
+    with ProcessPoolExecutor(jobs) as pool:
+        pairs = list(pool.map(made, [files[i % len(files)] for i in range(count)], range(900, 900 + count)))
+    out = {}
+    for clean, noisy, kind in pairs:
+        mse = np.mean((clean - noisy) ** 2)
+        name = kind if kind == "clean" else "strong" if mse > 10 ** -3.2 else "weak"
+        out.setdefault(name, []).append(np.stack([clean, noisy]).transpose(0, 3, 1, 2))
+    return {k: torch.from_numpy(np.float32(np.stack(v))).to(device).unbind(1) for k, v in sorted(out.items())}
+
+
+@torch.no_grad()
+def scores(net, of, test, kept):
+    x, unit = test
+    batch = 8 if x.is_cuda else 1
+    text = ["/".join(f"{v:.3f}" for v in evaluate.denoiser_scores(net, x, unit, batch=batch))]
+    for kind, (clean, noisy) in kept.items():
+        e = []
+        for a, b in zip(clean.split(batch), noisy.split(batch)):
+            said = shots.least(of.level(b), F.avg_pool2d(b, shots.CELL))
+            y = ((nets.denoise(net, b, shots.resized(said, b.shape[2:]) / 255)).clamp(0, 1) * 255).round() / 255
+            e.append(-10 * torch.log10((y - a).double().square().flatten(1).mean(1) + 1e-6))
+        text.append(f"{kind} {torch.cat(e).mean():.2f}")
+    return ", ".join(text)
+
+
+# ---- the run -------------------------------------------------------------------------------------------
+
+class Run:
+    def __init__(self, name, weights, crops, estimator, device, first):
+        self.name, self.crops = name, crops
+        net = nets.build(name)
+        self.grown = nets.begin_from(net, load_file(weights))
+        self.of = shots.Shots(estimator, name if name in nets.LEVEL_FOR else nets.LEVEL_FOR[0])
+        self.trainer = Trainer(net, functools.partial(loss_of, of=self.of, share=SHARE[0].get(name, SHARE[1])), device, muon=True, kind=torch.float16)
+        self.phase = -1
+        self.enter(first)
+
+    def enter(self, done):
+        phase = next((i for i, p in enumerate(PHASES) if done < p[0]), len(PHASES) - 1)
+        if phase == self.phase:
+            return False
+        self.phase = phase
+        _, side, batch = PHASES[phase]
+        self.trainer.prepare(self.crops.sampler(batch, side + 2 * shots.MARGIN, POOL))
+        return True
+
+    def go(self, done, steps):
+        warm = min(1.0, (self.trainer.steps + 20) / 300)
+        self.trainer.lr.fill_(LR[self.name] * warm * share_of_rate(done, HOLD) + 1e-7)
+        for _ in range(steps):
+            self.trainer.go()
+            self.trainer.steps += 1
+
+
+def photographs(folders):
+    """(to train with, to measure on)"""
+    files = data.pictures(folders)
+    kept = {p.stem for p in cameras.split(files, True)}
+    return [f for f in files if f.stem not in kept], [f for f in files if f.stem in kept]
+
+
+def main():
+    began = time.time()
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("nets", nargs="+", metavar="NAME=FILE")
+    p.add_argument("--level", required=True)
+    p.add_argument("--photos", nargs="+", required=True)
+    p.add_argument("--test", required=True, help="folder of pictures of one size, kept out of training")
+    p.add_argument("--out", required=True)
+    p.add_argument("--seconds", type=float, required=True, help="of the whole program")
+    p.add_argument("--part", default="0:1", help="of the schedule")
+    p.add_argument("--every", type=float, default=90, help="seconds between reports")
+    p.add_argument("--jobs", type=int, default=4)
+    p.add_argument("--steps", type=int, default=5, help="of a network before the next one's turn")
+    p.add_argument("--limit", type=int)
+    p.add_argument("--seed", type=int, default=1)
+    a = p.parse_args()
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.backends.cudnn.benchmark = True
+    torch.manual_seed(a.seed)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    out = Path(a.out)
+    out.mkdir(parents=True, exist_ok=True)
+    log = open(out / "log.txt", "a")
+
+    def say(text):
+        print(text, flush=True)
+        print(text, file=log, flush=True)
+
+    first, last = map(float, a.part.split(":"))
+    train, keep = photographs(a.photos)
+    kept = validation(keep, device, a.jobs, 48 if device == "cuda" else 4)
+    crops = data.Crops(train[:a.limit], device, half_share=0.3)
+    test = data.test_set(a.test, device)
+    estimator = evaluate.load(a.level)[1].to(device)
+    say(f"# {crops.count} photographs, {len(keep)} kept out ({', '.join(f'{k} {len(v[0])}' for k, v in kept.items())}), "
+        f"read after {time.time() - began:.0f} s")
+    runs = []
+    for name, file in (n.split("=", 1) for n in a.nets):
+        r = Run(name, file, crops, estimator, device, first)
+        runs.append(r)
+        say(f"# {name}: {r.trainer.master.numel():,} parameters, {nets.macs_per_pixel(r.trainer.shown):,.0f} multiply-adds a pixel, "
+            f"{len(r.grown)} new blocks, part {a.part}, before: {scores(r.trainer.shown, r.of, test, kept)}, ready after {time.time() - began:.0f} s")
+    start = shown = time.time()
+    budget = max(1.0, a.seconds - (start - began) - (5 + 4 * len(runs)))
+
+    def report(word=""):
+        for r in runs:
+            t = time.time() - start
+            say(f"{word}{r.name} step {r.trainer.steps} {t:.0f} s {r.trainer.steps / t:.1f}/s loss {r.trainer.mean_loss.item():.4f} "
+                f"scale {r.trainer.scale.item():.0f} {scores(r.trainer.shown, r.of, test, kept)}")
+            export.write(out, r.name, r.trainer.shown, steps=r.trainer.steps)
+
+    while (spent := (time.time() - start) / budget) < 1:
+        done = first + (last - first) * spent
+        for r in runs:
+            if r.enter(done):
+                say(f"# {r.name}: {PHASES[r.phase]} from step {r.trainer.steps}, {time.time() - start:.0f} s")
+        for r in runs:
+            r.go(done, a.steps if device == "cuda" else 1)
+        runs[0].trainer.mean_loss.item()            # waits for the device
+        if time.time() - shown > a.every:
+            report()
+            shown = time.time()
+    report("end ")
+    if device == "cuda":
+        say(f"# {torch.cuda.max_memory_reserved() / 2 ** 30:.1f} GiB reserved, {time.time() - began:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main()
