@@ -26,6 +26,7 @@ enum {
     MAX_FILES = 10000,
     MAX_INDEX = 100000000, /* bytes */
     MAX_LABEL = 160,       /* longer paths lose their beginning in messages */
+    MAX_QUANTISED_DIMS = 5,
 };
 
 typedef struct {
@@ -134,30 +135,43 @@ static const zn_entry *beside(const zn_weights *w, const char *name, size_t len,
         : NULL;
 }
 
+/* The words of a row of P.weight; 0: it holds no words of quantised rows. */
+static int64_t words_of_row(const zn_entry *e)
+{
+    const size_t len = strlen(e->name);
+    int64_t words = 1;
+
+    if (e->dtype != ZN_U32 || e->n_dims < 2 || e->shape[0] < 1 || e->n_dims > MAX_QUANTISED_DIMS || len < 8 ||
+        strcmp(e->name + len - 7, ".weight") || !zn_entry_is_dense(e))
+        return 0;
+    for (int d = 1; d < e->n_dims; d++)
+        words *= e->shape[d]; /* fewer than the file has bytes */
+    return words % (ZN_MLX_GROUP / 8) ? 0 : words;
+}
+
 /* MLX's matrices of 4 or 8 bits: P.weight of 32-bit words with P.scales and P.biases beside it is one tensor of weights.
- * The number of scales tells how many weights are in a word. */
+ * The number of scales tells how many weights are in a word.  Our own addition: [out][in / weights in a word][kh][kw] are the
+ * words of a convolution, whose rows [in][kh][kw] are quantised as those of a matrix are. */
 static void join_mlx(zn_weights *w)
 {
     for (size_t i = 0; i < w->n_records; i++) {
         zn_entry *e = &w->records[i].entry;
         const size_t len = strlen(e->name);
+        const int64_t words = words_of_row(e);
 
-        if (e->dtype != ZN_U32 || e->n_dims != 2 || len < 8 || strcmp(e->name + len - 7, ".weight") ||
-            e->shape[1] % (ZN_MLX_GROUP / 8) || e->shape[1] > INT64_MAX / 8 || e->stride[1] != 1 ||
-            e->stride[0] != e->shape[1])
-            continue;
-        for (int each = 8; each >= 4 && !e->scales; each -= 4) {
-            const int64_t groups = e->shape[1] * each / ZN_MLX_GROUP;
+        for (int each = 8; words && each >= 4 && !e->scales; each -= 4) {
+            const int64_t groups = words * each / ZN_MLX_GROUP;
             const zn_entry *scales = beside(w, e->name, len - 7, ".scales", e->shape[0], groups),
                            *offsets = beside(w, e->name, len - 7, ".biases", e->shape[0], groups);
 
-            if (!scales || !offsets || e->shape[1] * each % ZN_MLX_GROUP ||
-                !zn_shape_ok((int64_t[]){ e->shape[0], e->shape[1], each }, 3, ZN_F32))
+            if (!scales || !offsets || words * each % ZN_MLX_GROUP ||
+                !zn_shape_ok((int64_t[]){ e->shape[0], words, each }, 3, ZN_F32))
                 continue;
             e->scales = scales;
             e->offsets = offsets;
             e->dtype = each == 8 ? ZN_MLX4 : ZN_MLX8;
-            e->stride[0] = e->shape[1] *= each;
+            e->shape[1] *= each;
+            e->stride[0] *= each;
         }
     }
 }

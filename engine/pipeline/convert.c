@@ -33,6 +33,7 @@ typedef struct plan { /* what will be written */
     zn_wtype wtype; /* ZN_W_I8, ZN_W_I4: of matrices; else ZN_W_F32 */
     char **names;   /* of parts */
     int n_names;
+    int n_convs; /* of them, of convolutions */
 } plan;
 
 /* ---- lists ------------------------------------------------------------------------------------------------- */
@@ -43,13 +44,26 @@ static bool is_float(zn_type t)
         !zn_dtype_size(t); /* quantised, in blocks */
 }
 
-/* Whether it is the matrix of a linear layer with whole groups, and not a short vector. */
+/* Elements of a row: of an output. */
+static int64_t row_of(const zn_entry *e)
+{
+    int64_t n = 1;
+
+    for (int d = 1; d < e->n_dims; d++)
+        n *= e->shape[d];
+    return n;
+}
+
+/* Whether it is quantised: the matrix of a linear layer, or a dense convolution, of whole groups, and not a short vector.  The
+ * words of a convolution have its shape but for the inputs, of which whole words must be full. */
 static bool is_matrix(const char *name, const zn_entry *e)
 {
     const size_t len = strlen(name);
+    const bool conv = e->n_dims == 4 || e->n_dims == 5;
 
-    return is_float(e->dtype) && e->n_dims == 2 && e->shape[0] >= ZN_W_GROUP && e->shape[1] > 0 &&
-        e->shape[1] % ZN_W_GROUP == 0 && len > 7 && !strcmp(name + len - 7, ".weight");
+    return is_float(e->dtype) && (e->n_dims == 2 || conv) && e->shape[0] >= (conv ? ZN_W_GROUP / 2 : ZN_W_GROUP) &&
+        e->shape[1] > 0 && e->shape[1] % (conv ? 8 : ZN_W_GROUP) == 0 && row_of(e) > 0 && row_of(e) % ZN_W_GROUP == 0 &&
+        len > 7 && !strcmp(name + len - 7, ".weight");
 }
 
 static int by_name(const void *a, const void *b)
@@ -84,12 +98,13 @@ static zn_status add(plan *p, const char *name, const zn_entry *e, zn_error *err
     t = &p->list[p->n++];
     *t = (zn_save_tensor){ .name = name, .type = e->dtype, .n_dims = e->n_dims, .from = e };
     memcpy(t->shape, e->shape, sizeof t->shape);
-    if (is_float(e->dtype))
+    if (is_float(e->dtype) &&
+        (p->wtype == ZN_W_F32 || zn_dtype_size(e->dtype) != 2)) /* beside quantised ones, 16 bits stay */
         t->type = e->n_dims > 1 ? p->type : ZN_F32;
     return ZN_OK;
 }
 
-/* The three tensors of a quantised matrix. */
+/* The three tensors of a quantised matrix or convolution. */
 static zn_status add_parts(plan *p, const char *name, const zn_entry *e, zn_error *err)
 {
     static const char *const ends[] = { ".weight", ".scales", ".biases" };
@@ -111,9 +126,28 @@ static zn_status add_parts(plan *p, const char *name, const zn_entry *e, zn_erro
         t->part = (zn_save_role)(ZN_SAVE_WORDS + i);
         t->wtype = p->wtype;
         t->type = i ? ZN_F16 : ZN_U32;
-        t->shape[1] = i ? e->shape[1] / ZN_W_GROUP : e->shape[1] / words;
+        t->n_dims = i ? 2 : e->n_dims;
+        p->n_convs += e->n_dims > 2;
+        t->shape[1] = i ? row_of(e) / ZN_W_GROUP : e->shape[1] / words;
     }
     return s;
+}
+
+/* As it is stored: quantised, or as floats. */
+static zn_status add_stored(plan *p, const char *name, const zn_entry *e, zn_error *err)
+{
+    return p->wtype != ZN_W_F32 && is_matrix(name, e) ? add_parts(p, name, e, err) : add(p, name, e, err);
+}
+
+/* Nothing that can be quantised: the file would be one of bf16. */
+static zn_status check_quantised(const plan *p, zn_error *err)
+{
+    if (p->wtype == ZN_W_F32 || p->n_names)
+        return ZN_OK;
+    return zn_fail(
+        err, ZN_E_USAGE,
+        "No layer of %s is large enough for int8 or int4, which are stored in groups of %d weights: take fp16",
+        zn_weights_path(p->set[0]), ZN_W_GROUP);
 }
 
 /* Whether the entry is the scales or offsets of another one: P.scales or P.biases of P.weight. */
@@ -163,11 +197,11 @@ static zn_status plan_plain(plan *p, const char *const *files, int n_files, zn_e
 
         if (belongs(p->set[0], e))
             continue;
-        s = p->wtype != ZN_W_F32 && is_matrix(e->name, e) ? add_parts(p, e->name, e, err) : add(p, e->name, e, err);
+        s = add_stored(p, e->name, e, err);
     }
     if (!s)
         add_all_meta(p, p->set[0]);
-    return s;
+    return s ? s : check_quantised(p, err);
 }
 
 /* ---- the diffusion autoencoder --------------------------------------------------------------------------------- */
@@ -224,7 +258,7 @@ static zn_status plan_networks(plan *p, zn_error *err)
             const char *name = zn_diffae_kept_name(&p->holds[i], e->name);
 
             if (name && !bsearch(&name, known, before, sizeof *known, by_name))
-                s = add(p, name, e, err);
+                s = add_stored(p, name, e, err);
         }
         free(known);
         add_all_meta(p, p->set[i]);
@@ -330,6 +364,14 @@ static void tell(zn_error *what, const char *fmt, ...)
     va_end(ap);
 }
 
+/* What 4 bits cost: docs/scripting.md */
+static void tell_tensors(zn_error *what, const plan *p, const char *out)
+{
+    tell(what, "%s: %zu tensors", out, p->n);
+    if (p->wtype == ZN_W_I4 && p->n_convs)
+        tell(what, "; 4 bits cost networks of convolutions 1 dB or more, 8 bits 0.04 dB");
+}
+
 static zn_status write_diffae(plan *p, const char *out, zn_error *what, zn_error *err)
 {
     const int classifier = FIND(p, classifier), with = FIND(p, statistics), latent = FIND(p, latent);
@@ -349,9 +391,10 @@ static zn_status write_diffae(plan *p, const char *out, zn_error *what, zn_error
             "A classifier becomes an attribute file: call it NAME%s, NAME being the weight file that it is for",
             ATTRIBUTES);
     if (networks) {
-        if ((s = plan_networks(p, err)) || (s = zn_save_tensors(out, p->list, p->n, p->meta, err)))
+        if ((s = plan_networks(p, err)) || (s = check_quantised(p, err)) ||
+            (s = zn_save_tensors(out, p->list, p->n, p->meta, err)))
             return s;
-        tell(what, "%s: %zu tensors", out, p->n);
+        tell_tensors(what, p, out);
         if (latent >= 0 && with < 0)
             tell(what, "; without the statistics of codes no faces can be drawn from noise: add latent.pkl");
     }
@@ -412,7 +455,7 @@ zn_status zn_convert(const char *out, const char *const *files, int n_files, con
         if (!s)
             s = zn_save_tensors(out, p.list, p.n, p.meta, err);
         if (!s)
-            tell(what, "%s: %zu tensors", out, p.n);
+            tell_tensors(what, &p, out);
     }
     for (int i = 0; i < p.n_sets; i++)
         zn_weights_close(&p.set[i]);

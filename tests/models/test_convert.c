@@ -5,6 +5,7 @@
 #include "../unit/weights.h"
 
 #include "../../engine/core/quantise.h"
+#include "../../engine/core/savefile.h"
 #include "../../engine/zenith_bench.h"
 
 #include <signal.h>
@@ -247,7 +248,7 @@ static bool write_one(const char *path, float value)
 
 enum { MOST = 8192 }; /* numbers of a tensor here */
 
-/* What a matrix of these numbers becomes; others are rounded to bf16 or, as vectors, left. */
+/* What a matrix or convolution of these numbers becomes; others are rounded to bf16 or, as vectors or of 16 bits, left. */
 static void expect(float *x, const zn_entry *e, zn_wtype type)
 {
     const size_t n = zn_entry_len(e);
@@ -255,12 +256,14 @@ static void expect(float *x, const zn_entry *e, zn_wtype type)
     for (size_t i = 0; i < n && e->n_dims > 1; i += ZN_W_GROUP) {
         unsigned char q[ZN_W_GROUP];
         const int group = (int)(n - i < ZN_W_GROUP ? n - i : ZN_W_GROUP);
-        const bool matrix = e->n_dims == 2 && e->shape[0] >= 32 && e->shape[1] % 32 == 0;
+        const int64_t row = (int64_t)n / e->shape[0];
+        const bool conv = e->n_dims >= 4 && e->shape[0] >= 16 && e->shape[1] % 8 == 0;
+        const bool matrix = row % 32 == 0 && (conv || (e->n_dims == 2 && e->shape[0] >= 32));
         const uint16_t scale = matrix ? zn_quantise(type, q, x + i, group) : 0;
 
         if (matrix)
             zn_dequantise(type, x + i, q, scale, group);
-        for (int k = 0; !matrix && k < group; k++)
+        for (int k = 0; !matrix && zn_dtype_size(e->dtype) != 2 && k < group; k++)
             x[i + (size_t)k] = zn_from_bf16(zn_to_bf16(x[i + (size_t)k]));
     }
 }
@@ -297,6 +300,69 @@ static void quantised_files(void)
         CHECK(apart("z-image-dit", GOLDEN "zimage_dit.safetensors", path, 80, 48, (zn_value){ 0 }) < (t ? 0.05 : 0.5),
               "%s: another network", types[t].name);
     }
+}
+
+/* Convolutions keep their shape; what has no whole groups, or too few inputs for whole words, stays bf16. */
+static void quantised_convolutions(void)
+{
+    static const struct {
+        const char *name;
+        int n_dims;
+        int64_t shape[5];
+        bool small;
+    } layers[] = { { "a.weight", 4, { 16, 32, 3, 3 }, false },    { "b.weight", 4, { 32, 8, 2, 2 }, false },
+                   { "c.weight", 5, { 16, 16, 1, 3, 2 }, false }, { "d.weight", 4, { 64, 1, 3, 3 }, true },
+                   { "e.weight", 4, { 16, 12, 4, 2 }, true },     { "f.weight", 4, { 8, 32, 1, 1 }, true } };
+    enum { N = 6 };
+    static float x[MOST], want[MOST], got[MOST];
+    zn_save_tensor list[N];
+    char from[128];
+    zn_error err = { "" };
+
+    for (int i = 0; i < MOST; i++)
+        x[i] = (float)sin(0.7 * i) * (i % 37 ? 0.3f : 1);
+    for (int i = 0; i < N; i++) {
+        list[i] = (zn_save_tensor){ .name = layers[i].name, .n_dims = layers[i].n_dims, .data = x };
+        memcpy(list[i].shape, layers[i].shape, sizeof layers[i].shape);
+    }
+    snprintf(from, sizeof from, "%s", join(tmp, "convs.safetensors"));
+    CHECK(!zn_save_tensors(from, list, N, NULL, &err), "%s", err.text);
+    for (int t = 0; t < 2; t++) {
+        const char *path = CONVERT("convs-q.safetensors", t ? "int8" : "int4", &err, from);
+        zn_weights *made = path ? open_one(path, &err) : NULL;
+
+        CHECK(made, "%s", err.text);
+        for (int i = 0; i < N; i++) {
+            const zn_entry *m = zn_weights_get(made, layers[i].name);
+            bool same = m && m->n_dims == layers[i].n_dims;
+
+            for (int d = 0; same && d < m->n_dims; d++)
+                same = m->shape[d] == layers[i].shape[d];
+            CHECK(same && (m->dtype == ZN_BF16) == layers[i].small, "'%s' has another shape or type", layers[i].name);
+            memcpy(want, x, sizeof want);
+            zn_entry was = *m;
+
+            was.dtype = ZN_F32;
+            expect(want, &was, t ? ZN_W_I8 : ZN_W_I4);
+            CHECK(!zn_entry_read(m, got, &err) && !memcmp(want, got, zn_entry_len(m) * sizeof *got),
+                  "'%s' has other values %s", layers[i].name, err.text);
+        }
+        zn_weights_close(&made);
+    }
+    CHECK(!zn_save_tensors(from, list + 3, 3, NULL, &err), "%s", err.text);
+    CHECK(!CONVERT("convs-q.safetensors", "int8", &err, from) && strstr(err.text, "groups of 32 weights"), "'%s'",
+          err.text);
+}
+
+/* A network of convolutions runs from a file of 8 bits. */
+static void quantised_network(void)
+{
+    zn_error err = { "" };
+    const char *from = ZN_SOURCE_ROOT "/models/zenith-lite.safetensors";
+    const char *path = CONVERT("lite.safetensors", "int8", &err, from);
+
+    CHECK(path, "%s", err.text);
+    CHECK(apart("zenith-lite-decode", from, path, 8, 8, (zn_value){ 0 }) < 0.05, "another network");
 }
 
 /* Blocks of GGUF and matrices of MLX become the floats that they stand for; scales go. */
@@ -449,6 +515,8 @@ int main(void)
     RUN(other_models);
     RUN(every_tensor);
     RUN(quantised_files);
+    RUN(quantised_convolutions);
+    RUN(quantised_network);
     RUN(blocks_to_floats);
     RUN(bounded_memory);
     RUN(many_tensors);
