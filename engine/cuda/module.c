@@ -4,6 +4,7 @@
  * There is one stream, so operations run in order.  Errors are sticky: the first one stays with the device, and sync
  * reports it. */
 #include "cuda.h"
+#include "../zenith_number.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -496,6 +497,36 @@ void zn_cuda_close(void *dev)
     free(d);
 }
 
+/* ZENITH_CUDA_CAPABILITY=8.6: the kernels that such a GPU takes, within its shared memory, as far as this one can run them.
+ * So they can be tested without it. */
+static bool pretend(zn_cuda *d, zn_error *err)
+{
+    static const struct card {
+        double capability;
+        int cc, kib;
+    } cards[] = { { 7.5, 75, 64 }, { 8.0, 80, 163 }, { 8.6, 86, 99 }, { 8.9, 89, 99 }, { 12.0, 120, 99 } };
+    const char *text = getenv("ZENITH_CUDA_CAPABILITY");
+    double wanted = 0;
+
+    if (!text || !*text)
+        return true;
+    if (zn_number_parse(&wanted, text, NULL))
+        for (size_t i = 0; i < sizeof cards / sizeof *cards; i++)
+            if (wanted == cards[i].capability && (cards[i].cc <= d->cc || d->cc >= 80)) {
+                const size_t length = strlen(d->name);
+
+                d->cc = cards[i].cc;
+                d->smem_max = zn_imin(d->smem_max, cards[i].kib * 1024);
+                snprintf(d->name + length, sizeof d->name - length, " as %d.%d", d->cc / 10, d->cc % 10);
+                return true;
+            }
+    zn_fail(err, ZN_E_USAGE,
+            "ZENITH_CUDA_CAPABILITY is '%s'; it must be 7.5, 8.0, 8.6, 8.9 or 12.0, and not above that of the GPU if "
+            "that is 7.5",
+            text);
+    return false;
+}
+
 static bool open_device(zn_cuda *d, zn_error *err)
 {
     const zn_driver *api = d->api;
@@ -518,6 +549,8 @@ static bool open_device(zn_cuda *d, zn_error *err)
         return false;
     }
     ok(d, api->cuDeviceGetName(d->name, sizeof d->name, d->device), "cuDeviceGetName");
+    if (!pretend(d, err))
+        return false;
     ok(d, api->cuDevicePrimaryCtxRetain(&d->context, d->device), "opening the GPU");
     return true;
 }

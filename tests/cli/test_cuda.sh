@@ -135,6 +135,19 @@ for gpu in usual hopper turing; do
 done
 check "tensor cores from 8.0 on" test "$(grep -c '^conv_mma' "$tmp/log5")" -eq 0
 
+# The kernels of another GPU.
+as() { rm -f "$tmp/log5"; FAKE_CUDA=$1 ZENITH_CUDA_CAPABILITY=$2 FAKE_CUDA_LOG=$tmp/log5 run --engine cuda --set precision=fp16 --out y="$tmp/ok.npy"; }
+as hopper 8.9
+check "as 8.9: nothing for 9.0" test "$(grep -c '^hopper' "$tmp/log5")" -eq 0
+as hopper 7.5
+check "as 7.5: no tensor cores" test "$(grep -c '^conv_mma' "$tmp/log5")" -eq 0
+for bad in 8,6 6.1 new; do
+  ZENITH_CUDA_CAPABILITY=$bad "$zenith" engines >"$tmp/engines" 2>"$tmp/err"
+  check "as '$bad'" has "^  cuda +no: ZENITH_CUDA_CAPABILITY is '$bad'" "$tmp/engines"
+done
+FAKE_CUDA=turing ZENITH_CUDA_CAPABILITY=8.0 "$zenith" engines >"$tmp/engines" 2>"$tmp/err"
+check "7.5 as 8.0" has '^  cuda +no: ZENITH_CUDA_CAPABILITY' "$tmp/engines"
+
 # What was measured is remembered, in a file that does not grow for ever.
 starts() { rm -f "$tmp/log3"; FAKE_CUDA_LOG=$tmp/log3 run --engine cuda --out y="$tmp/ok.npy"; wc -l <"$tmp/log3"; }
 rm -rf "$XDG_CACHE_HOME"
