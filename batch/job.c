@@ -127,20 +127,21 @@ tile_side (const GeglRectangle *all)
 static gboolean
 filter (ZnBatch *batch, ZnPicture *picture, gchar **computed_by, GError **error)
 {
-  const GeglRectangle *all  = gegl_buffer_get_extent (picture->buffer);
-  GeglBuffer          *made = gegl_buffer_new (all, gegl_buffer_get_format (picture->buffer));
+  const ZnSettings    *settings = batch->settings;
+  const GeglRectangle *all      = gegl_buffer_get_extent (picture->buffer);
+  GeglBuffer          *made;
 
-  gboolean ok;
+  if (settings->filter->enlarges &&
+      ! zn_picture_grow (picture, (gint) zn_settings_find_number (settings, "scale", 1.0), error))
+    return FALSE;
 
-  zn_apply_set_tile (picture->buffer, tile_side (all));
+  if (! settings->filter->enlarges)
+    zn_apply_set_tile (picture->buffer, tile_side (all));
   g_mutex_lock (&filtering);
-  ok = zn_apply_to_buffer (batch->settings, picture->buffer, all, made, go_on, batch, error);
+  made = zn_apply_to_layer (settings, picture->buffer, go_on, batch, error);
   g_mutex_unlock (&filtering);
-  if (! ok)
-    {
-      g_object_unref (made);
-      return FALSE;
-    }
+  if (! made)
+    return FALSE;
   *computed_by = g_strdup (zn_apply_computed_by (made));
   g_object_unref (picture->buffer);
   picture->buffer = made;

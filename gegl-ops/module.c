@@ -28,6 +28,8 @@
   X (zenith_latent_decode)                                                                         \
   X (zenith_latent_encode)                                                                         \
   X (zenith_latent_preview)                                                                        \
+  X (zenith_restore)                                                                               \
+  X (zenith_upscale)                                                                               \
   X (zenith_z_image)                                                                               \
   TEMPLATES
 

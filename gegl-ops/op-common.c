@@ -116,6 +116,17 @@ zenith_denoise_model_get_type (void)
   return enum_register (&type, "ZenithDenoiseModel", values);
 }
 
+GType
+zenith_upscale_model_get_type (void)
+{
+  static gsize      type;
+  static GEnumValue values[] = { { ZENITH_UPSCALE_MODEL_FAITHFUL, N_ ("Faithful"), "faithful" },
+                                 { ZENITH_UPSCALE_MODEL_SMALL, N_ ("Fast"), "small" },
+                                 { 0, NULL, NULL } };
+
+  return enum_register (&type, "ZenithUpscaleModel", values);
+}
+
 const gchar *
 zn_op_nick (GType type, gint value)
 {
@@ -211,8 +222,8 @@ light_of_grey (const Babl *space)
   return light[1];
 }
 
-static gboolean
-is_linear (const Babl *format)
+gboolean
+zn_op_is_linear (const Babl *format)
 {
   return babl_get_model_flags (babl_format_get_model (format)) & BABL_MODEL_FLAG_LINEAR;
 }
@@ -229,7 +240,8 @@ zn_op_picture_format (GeglOperation *operation, const gchar *pad)
     space = NULL;
 
   grey = light_of_grey (space);
-  if (ABS (grey - 0.5f) < 0.01f || (source && is_linear (source) && ABS (grey - 0.214041f) < 1e-5f))
+  if (ABS (grey - 0.5f) < 0.01f ||
+      (source && zn_op_is_linear (source) && ABS (grey - 0.214041f) < 1e-5f))
     return babl_format_with_space (alpha ? "RGBA float" : "RGB float", space);
 
   return babl_format_with_space (alpha ? "R'G'B'A float" : "R'G'B' float", space);
@@ -251,7 +263,7 @@ void
 zn_op_picture_get (const ZnOpPicture *picture, zn_rect rect, gfloat *pixels)
 {
   get_stored (picture, rect, pixels);
-  if (is_linear (picture->format))
+  if (zn_op_is_linear (picture->format))
     zn_op_curve_encode (pixels, (gsize) rect.w * rect.h,
                         babl_format_get_n_components (picture->format));
 }
@@ -307,7 +319,7 @@ write_strip (const Write *write, zn_rect strip, gfloat *pixels, gfloat *before)
   const gint          n     = babl_format_get_n_components (write->picture->format);
   const GeglRectangle box   = write->picture->box;
   const GeglRectangle place = { box.x + strip.x, box.y + strip.y, strip.w, strip.h };
-  const gboolean      curve = is_linear (write->picture->format);
+  const gboolean      curve = zn_op_is_linear (write->picture->format);
   GeglRectangle wide = { strip.x - write->apron, strip.y - write->apron, strip.w + 2 * write->apron,
                          strip.h + 2 * write->apron };
   zn_rect       all;
@@ -393,10 +405,10 @@ zn_op_picture_add (const ZnOpPicture *picture,
 
       get_stored (picture, strip, stored);
       memcpy (pixels, stored, count * n * sizeof (gfloat));
-      if (is_linear (picture->format))
+      if (zn_op_is_linear (picture->format))
         zn_op_curve_encode (pixels, count, n);
       zn_change_add (pixels, n, d, count);
-      if (is_linear (picture->format))
+      if (zn_op_is_linear (picture->format))
         zn_op_curve_decode (pixels, count, n);
       for (gsize i = 0; i < count; i++)
         if (zn_is_hidden (stored + i * n, n) ||
@@ -766,6 +778,8 @@ fail (ZnOpRequest *request, GeglOperationContext *context, zn_status status)
   if (status != ZN_E_CANCELLED)
     print_once (request->operation, sentence);
 
+  if (request->replaced)
+    return;
   if (input)
     gegl_operation_context_set_object (context, "output", input);
   else

@@ -11,8 +11,9 @@
  *
  * There are three families of operations, each with a small task of its own:
  *
- *   op-tiled.c    ZnOpTiled: any region, computed in tiles (denoise); op-noise.c: the
- *                 noise of a picture, measured once
+ *   op-tiled.c    ZnOpTiled: any region, computed in tiles (denoise, restore, upscale);
+ *                 op-noise.c: the noise of a picture, measured once; op-enlarge.c: buffers of
+ *                 a larger result
  *   op-latent-ops.c   ZnOpLatentTask: whole pictures through a latent, streamed
  *                 (latent-*); op-latent.c is the work
  *   op-whole.c    ZnOpWhole: one result held in memory, made of one picture, of
@@ -86,6 +87,12 @@ typedef enum
 
 typedef enum
 {
+  ZENITH_UPSCALE_MODEL_FAITHFUL,
+  ZENITH_UPSCALE_MODEL_SMALL
+} ZenithUpscaleModel;
+
+typedef enum
+{
   ZENITH_PRECISION_AUTO,
   ZENITH_PRECISION_FP32,
   ZENITH_PRECISION_TF32,
@@ -101,6 +108,7 @@ GType zenith_precision_get_type (void);
 GType zenith_autoencoder_get_type (void);
 GType zenith_latent_mode_get_type (void);
 GType zenith_denoise_model_get_type (void);
+GType zenith_upscale_model_get_type (void);
 
 /* The nick of a value of one of these types: "avx2". */
 const gchar *zn_op_nick (GType type, gint value);
@@ -280,6 +288,9 @@ void zn_op_tiled_class_init (GeglOperationClass *klass, ZnOpDescribe describe);
 void zn_op_latent_class_init (GeglOperationClass *klass, ZnOpDescribe describe);
 void zn_op_whole_class_init (GeglOperationClass *klass, ZnOpDescribe describe);
 
+/* After zn_op_tiled_class_init(): the result may be larger than the input. */
+void zn_op_tiled_enlarges (GeglOperationClass *klass);
+
 /* After zn_op_whole_class_init(): a composer that is a source where it has no input. */
 void zn_op_whole_input_optional (GeglOperationClass *klass);
 
@@ -302,6 +313,7 @@ gboolean zn_op_check_box (const GeglRectangle *box, zn_error *err);
  * float and RGB float instead, to which the functions below apply sRGB's curve
  * themselves, if the input is linear and that is its space's curve, or has none. */
 const Babl *zn_op_picture_format (GeglOperation *operation, const gchar *pad);
+gboolean    zn_op_is_linear (const Babl *format);
 
 /* Part of a buffer seen as a picture that starts at 0,0. */
 struct _ZnOpPicture
@@ -344,9 +356,6 @@ void zn_op_picture_add (const ZnOpPicture *picture,
                         zn_rect            rect,
                         const gfloat      *change);
 
-#define zn_op_is_hidden zn_is_hidden
-#define zn_op_clean zn_clean
-
 /* ---- requests -------------------------------------------------------------- */
 
 /* One call of process(): what it reports while it works, and how it ended. */
@@ -367,6 +376,8 @@ struct _ZnOpRequest
   /* Shows what run() would make so far; NULL: the host shows no estimates (see op-common.c) */
   void (*estimate) (ZnOpRequest *request, const gfloat *made);
   gpointer estimate_data;
+
+  gboolean replaced; /* the output has what there is to show after a failure */
 };
 
 /* What the run of a composite of zenith_composite.h is watched with: progress and estimates of

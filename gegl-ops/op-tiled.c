@@ -18,6 +18,7 @@
 #include "op-cache.h"
 #include "op-common.h"
 #include "op-engine.h"
+#include "op-enlarge.h"
 #include "op-noise.h"
 
 typedef struct
@@ -64,7 +65,9 @@ tiling_init (Tiling *tiling, GeglOperation *operation, zn_error *err)
   zn_op_describe (operation, &tiling->task); /* without a picture: for the base */
   if (has_input)
     *err = tiling->task.refusal;
-  tiling->source = (zn_source){ box->width, box->height, 3, zn_op_picture_read, &tiling->input };
+  tiling->source = (zn_source){ box->width, box->height, 3,
+                                tiling->grid->scale > 1 ? zn_op_enlarge_read : zn_op_picture_read,
+                                &tiling->input };
 
   return has_input && ! tiling->task.status;
 }
@@ -342,7 +345,9 @@ piece_process (Tiling *tiling, GeglBuffer *output, zn_rect want)
 
   blend.change.rgb = gegl_malloc ((gsize) part.w * part.h * 3 * sizeof (gfloat));
   status           = pieces_get (tiling, &blend.change);
-  if (! status)
+  if (! status && plan->grid.scale > 1)
+    zn_op_enlarge_write (&tiling->input, output, &plan->grid, want, &blend.change);
+  else if (! status)
     zn_op_picture_write (&tiling->input, output, want, plan->reach, blend_strip, &blend);
   gegl_free (blend.change.rgb);
 
@@ -365,6 +370,28 @@ prepare (GeglOperation *operation)
     zn_op_set_status (operation, &tiling.task.base, err.text);
 }
 
+/* Where the result lies. */
+static GeglRectangle
+result_box (const Tiling *tiling)
+{
+  const gint           scale = tiling->grid->scale;
+  const GeglRectangle *box   = &tiling->input.box;
+
+  return (GeglRectangle){ box->x * scale, box->y * scale, tiling->plan->w, tiling->plan->h };
+}
+
+/* What both have, from the corner of the box.  What GEGL invalidates may have no end. */
+static zn_rect
+part_of (const GeglRectangle *roi, const GeglRectangle *box)
+{
+  GeglRectangle r;
+
+  gegl_rectangle_intersect (&r, roi, box);
+
+  return r.width > 0 ? (zn_rect){ r.x - box->x, r.y - box->y, r.width, r.height }
+                     : (zn_rect){ 0, 0, 0, 0 };
+}
+
 /* What a region of the output depends on, or what a region of the input changes; all of
  * the picture, if its noise is to be measured. */
 static GeglRectangle
@@ -372,26 +399,30 @@ get_reach (GeglOperation *operation, const GeglRectangle *roi, gboolean required
 {
   zn_error      err = { "" };
   Tiling        tiling;
+  GeglRectangle box;
   zn_rect       r;
-  GeglRectangle reach;
 
   if (! tiling_init (&tiling, operation, &err))
     return *roi;
   if (tiling.plan->how.seeks_noise)
     return tiling.input.box;
 
-  /* cut first: what GEGL invalidates may have no end */
-  gegl_rectangle_intersect (&reach, roi, &tiling.input.box);
-  r = (zn_rect){ reach.x - tiling.input.box.x, reach.y - tiling.input.box.y, reach.width,
-                 reach.height };
+  box = result_box (&tiling);
+  r   = part_of (roi, required ? &box : &tiling.input.box);
   if (r.w > 0 && required)
-    r = zn_grid_around (tiling.grid,
-                        zn_grid_area (tiling.grid, zn_rect_widen (r, tiling.plan->reach)));
+    {
+      r   = zn_grid_source (tiling.grid, zn_rect_widen (r, tiling.plan->reach));
+      r   = zn_grid_around (tiling.grid, zn_grid_area (tiling.grid, r));
+      box = tiling.input.box;
+    }
   else if (r.w > 0)
-    r = zn_rect_meet (zn_rect_widen (zn_grid_around (tiling.grid, r), tiling.plan->reach),
-                      (zn_rect){ 0, 0, tiling.plan->w, tiling.plan->h });
+    {
+      r = zn_grid_result (tiling.grid, zn_grid_around (tiling.grid, r));
+      r = zn_rect_meet (zn_rect_widen (r, tiling.plan->reach),
+                        (zn_rect){ 0, 0, tiling.plan->w, tiling.plan->h });
+    }
 
-  return *GEGL_RECTANGLE (r.x + tiling.input.box.x, r.y + tiling.input.box.y, r.w, r.h);
+  return (GeglRectangle){ box.x + r.x, box.y + r.y, r.w, r.h };
 }
 
 static GeglRectangle
@@ -404,6 +435,15 @@ static GeglRectangle
 get_invalidated_by_change (GeglOperation *operation, const gchar *pad, const GeglRectangle *roi)
 {
   return get_reach (operation, roi, FALSE);
+}
+
+static GeglRectangle
+get_bounding_box (GeglOperation *operation)
+{
+  zn_error err = { "" };
+  Tiling   tiling;
+
+  return tiling_init (&tiling, operation, &err) ? result_box (&tiling) : tiling.input.box;
 }
 
 /* Calls process for each piece of the area that roi meets, or only counts them. */
@@ -460,10 +500,9 @@ process (GeglOperation        *operation,
   request.err = err;
   if (planned)
     {
-      zn_rect roi = { result->x - tiling.input.box.x, result->y - tiling.input.box.y, result->width,
-                      result->height };
+      const GeglRectangle box = result_box (&tiling);
+      const zn_rect       roi = part_of (result, &box);
 
-      roi                 = zn_rect_meet (roi, (zn_rect){ 0, 0, tiling.plan->w, tiling.plan->h });
       tiling.request      = &request;
       tiling.input.buffer = GEGL_BUFFER (input);
       tiling.input.format = zn_op_picture_format (operation, "input");
@@ -474,11 +513,15 @@ process (GeglOperation        *operation,
         }
       else
         {
-          status = process_pieces (&tiling, gegl_operation_context_get_target (context, "output"),
-                                   roi);
+          GeglBuffer *output = gegl_operation_context_get_target (context, "output");
+
+          status              = process_pieces (&tiling, output, roi);
           request.note        = tiling.result.note;
           request.computed_by = *tiling.result.computed_by.text ? tiling.result.computed_by
                                                                 : tiling.plan->computed_by;
+          request.replaced    = status && tiling.grid->scale > 1;
+          if (request.replaced) /* the input has another size */
+            zn_op_enlarge_write (&tiling.input, output, tiling.grid, roi, NULL);
         }
     }
 
@@ -494,4 +537,10 @@ zn_op_tiled_class_init (GeglOperationClass *klass, ZnOpDescribe describe)
   klass->process                   = process;
   klass->get_required_for_output   = get_required_for_output;
   klass->get_invalidated_by_change = get_invalidated_by_change;
+}
+
+void
+zn_op_tiled_enlarges (GeglOperationClass *klass)
+{
+  klass->get_bounding_box = get_bounding_box;
 }

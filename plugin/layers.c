@@ -287,12 +287,12 @@ apply_layer (const ZnSettings *settings,
   gboolean                   is_new;
 
   zn_item_offsets (layer, &mask.offset_x, &mask.offset_y);
-  if (! gimp_selection_is_empty (image))
+  if (! gimp_selection_is_empty (image) && ! settings->filter->enlarges)
     {
       mask.selection = zn_image_selection (image);
       zn_apply_set_mask (source, &mask);
     }
-  is_new = zn_apply_is_new (settings, source);
+  is_new = zn_apply_is_new (settings, source) || settings->filter->enlarges;
   gimp_progress_init (_ (settings->filter->title));
   made = zn_apply_to_layer (settings, source, show_progress, &bars, error);
   zn_apply_set_mask (source, NULL);
@@ -348,7 +348,7 @@ zn_layers_apply (const ZnSettings *settings,
   const gint      strip  = zn_settings_strip (settings);
   GeglRectangle   roi;
 
-  if (settings->filter->makes_layer)
+  if (settings->filter->makes_layer || settings->filter->enlarges)
     {
       GeglBuffer *source;
       gboolean    done;

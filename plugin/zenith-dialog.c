@@ -186,7 +186,7 @@ draw_part (Dialog *d, const GeglRectangle *part, Parts *parts, GError **error)
 static gboolean
 makes_layer (Dialog *d)
 {
-  return d->settings && d->settings->filter->makes_layer;
+  return d->settings && (d->settings->filter->makes_layer || d->settings->filter->enlarges);
 }
 
 /* What the sampler has so far; a new picture is fitted into the place of the source. */

@@ -4,6 +4,8 @@
  * tests/plugin/po.sh compares it with the presets.
  */
 /* clang-format off */
+N_ ("Enlarge for print")
+N_ ("Twice as wide and high, as faithful as it gets")
 N_ ("Film scan, colour noise only")
 N_ ("Takes the color speckles of a scan and leaves the grain")
 N_ ("Gentle")
@@ -14,6 +16,8 @@ N_ ("JPEG clean-up")
 N_ ("Blocks and ringing of a strongly compressed picture")
 N_ ("Latent preview")
 N_ ("What a small autoencoder keeps of the picture")
+N_ ("Old photo")
+N_ ("Blur, blocks and noise of an old picture: what there is of each is found")
 N_ ("Phone at night")
 N_ ("Blotchy color and coarse grain of a small sensor in little light")
 N_ ("Strong")

@@ -345,7 +345,7 @@ zn_apply_to_layer (const ZnSettings *settings,
   Run                  run;
 
   run_begin (&run, settings, source, all, all, progress, data);
-  if (is_new)
+  if (is_new || settings->filter->enlarges)
     box = gegl_node_get_bounding_box (run.op);
   dest = gegl_buffer_new (&box,
                           is_new ? babl_format ("R'G'B'A float") : gegl_buffer_get_format (source));

@@ -67,8 +67,8 @@ void zn_apply_set_mask (GeglBuffer *source, ZnMask *mask);
 gboolean zn_apply_is_new (const ZnSettings *settings, GeglBuffer *source);
 
 /* The layer that a filter makes: of the source's place and size, with its pixels where
- * nothing is selected, or, if it is new, of its own size, at 0,0.  To be unreferenced; NULL:
- * it failed or was cancelled.
+ * nothing is selected, or, if it is new or larger, of its own size, at 0,0.  To be unreferenced;
+ * NULL: it failed or was cancelled.
  */
 GeglBuffer *zn_apply_to_layer (const ZnSettings *settings,
                                GeglBuffer       *source,

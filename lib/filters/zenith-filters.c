@@ -24,6 +24,33 @@ const ZnFilter zn_filters[] = {
       .properties = { "model", "strength", "luma", "chroma", "detail", "sigma", "engine" },
   },
   {
+      .procedure = "plug-in-zenith-restore",
+      .operation = "zenith:restore",
+      .title     = N_ ("Restore"),
+      .label     = N_ ("Re_store..."),
+      .page      = "restore",
+      .blurb     = N_ ("Undo blur, JPEG artefacts and noise with a neural network"),
+      .help = "'deblur' is the blur, its standard deviation in pixels, 'artefacts' is 100 minus "
+              "the quality of the JPEG file, and 'noise' the noise level in steps of 255; each is "
+              "found in the picture if it is 0, and -1 says that there is none.  'strength' says "
+              "how much of the network's change is used.",
+      .properties = { "deblur", "artefacts", "noise", "strength", "engine" },
+  },
+  {
+      .procedure = "plug-in-zenith-upscale",
+      .operation = "zenith:upscale",
+      .title     = N_ ("Enlarge"),
+      .label     = N_ ("_Enlarge Layer..."),
+      .page      = "restore",
+      .blurb     = N_ ("Enlarge a layer with a neural network"),
+      .help =
+          "Makes a new layer that is 'scale' times as wide and high: 2, 3 or 4.  'noise' is the "
+          "noise level in steps of 255 and 'artefacts' 100 minus the quality of the JPEG file: "
+          "what the network removes meanwhile.",
+      .enlarges   = TRUE,
+      .properties = { "scale", "model", "noise", "artefacts", "engine" },
+  },
+  {
       .procedure      = "plug-in-zenith-latent-preview",
       .operation      = "zenith:latent-preview",
       .title          = N_ ("Latent Preview"),

@@ -37,18 +37,19 @@
 
 typedef struct
 {
-  const gchar *procedure;                         /* PDB name                      */
-  const gchar *operation;                         /* GEGL operation                */
-  const gchar *title;                             /* dialog's title, to be translated */
-  const gchar *label;                             /* in the menu, to be translated */
-  const gchar *page;                              /* of the help: page.html        */
-  const gchar *blurb;                             /* one line, to be translated    */
-  const gchar *help;                              /* a few sentences               */
-  gint         preview_margin;                    /* see zn_apply_to_pixels()      */
-  gboolean     takes_selection;                   /* its input is the selection's
+  const gchar *procedure;       /* PDB name                      */
+  const gchar *operation;       /* GEGL operation                */
+  const gchar *title;           /* dialog's title, to be translated */
+  const gchar *label;           /* in the menu, to be translated */
+  const gchar *page;            /* of the help: page.html        */
+  const gchar *blurb;           /* one line, to be translated    */
+  const gchar *help;            /* a few sentences               */
+  gint         preview_margin;  /* see zn_apply_to_pixels()      */
+  gboolean     takes_selection; /* its input is the selection's
                                                    * extent, not the whole drawable */
-  gboolean     makes_layer;                       /* see zn_apply_to_layer()       */
-  const gchar *mark;                              /* what a result's layer is called
+  gboolean     makes_layer;     /* see zn_apply_to_layer()       */
+  gboolean     enlarges;        /* likewise: its result is 'scale' times as large */
+  const gchar *mark;            /* what a result's layer is called
                                                    * beside its name, or NULL      */
   const gchar *properties[ZN_PROPERTIES_MAX + 1]; /* argument order, NULL at the end */
 } ZnFilter;

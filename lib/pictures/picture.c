@@ -191,28 +191,51 @@ count_space (const ZnPicture *picture, GError **error)
   return i < SPACES_MAX;
 }
 
+static gboolean
+check_size (gint64 width, gint64 height, GError **error)
+{
+  if (width >= 1 && height >= 1 && width <= MAX_SIDE && height <= MAX_SIDE &&
+      width * height <= MAX_AREA)
+    return TRUE;
+  g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
+               "a picture of %" G_GINT64_FORMAT " x %" G_GINT64_FORMAT " pixels is too large",
+               width, height);
+
+  return FALSE;
+}
+
+/* Of its buffer: whole tiles. */
+static guint64
+buffer_bytes (const ZnPicture *picture)
+{
+  const guint64 tiles = (guint64) ((picture->width + TILE_WIDTH - 1) / TILE_WIDTH) *
+                        (guint64) ((picture->height + TILE_HEIGHT - 1) / TILE_HEIGHT);
+
+  return tiles * TILE_WIDTH * TILE_HEIGHT * zn_picture_pixel (picture);
+}
+
+gboolean
+zn_picture_grow (ZnPicture *picture, gint scale, GError **error)
+{
+  if (! check_size ((gint64) picture->width * scale, (gint64) picture->height * scale, error))
+    return FALSE;
+  picture->width *= scale;
+  picture->height *= scale;
+  if (zn_share_memory (&picture->share, 2 * buffer_bytes (picture), error) && /* and the file */
+      zn_share_work (&picture->share, zn_picture_bytes (picture), error))
+    return TRUE;
+  g_prefix_error (error, "a result of %d x %d pixels: ", picture->width, picture->height);
+
+  return FALSE;
+}
+
 gboolean
 zn_picture_begin (ZnPicture *picture, GError **error)
 {
-  const gint64 area = (gint64) picture->width * picture->height;
-  guint64      tiles;
-
-  if (picture->width < 1 || picture->height < 1 || picture->width > MAX_SIDE ||
-      picture->height > MAX_SIDE || area > MAX_AREA)
-    {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "a picture of %d x %d pixels is too large",
-                   picture->width, picture->height);
-      return FALSE;
-    }
-
-  if (! count_space (picture, error))
+  if (! check_size (picture->width, picture->height, error) || ! count_space (picture, error))
     return FALSE;
 
-  tiles = (guint64) ((picture->width + TILE_WIDTH - 1) / TILE_WIDTH) *
-          (guint64) ((picture->height + TILE_HEIGHT - 1) / TILE_HEIGHT);
-  if (! zn_share_memory (&picture->share,
-                         tiles * TILE_WIDTH * TILE_HEIGHT * zn_picture_pixel (picture) * ZN_COPIES,
-                         error) ||
+  if (! zn_share_memory (&picture->share, buffer_bytes (picture) * ZN_COPIES, error) ||
       ! zn_share_work (&picture->share, zn_picture_bytes (picture), error) ||
       ! zn_share_wait (&picture->share, error))
     {

@@ -95,6 +95,10 @@ gboolean zn_picture_is_whole (gint fd, const ZnFormat *format, GError **error);
 /* A new one, of no file: R'G'B' u8 in sRGB. */
 ZnPicture *zn_picture_new (gint width, gint height, ZnBudget *budget, GError **error);
 
+/* Charges for a result that is so many times as wide and high, and takes its size.  Its buffer is to be
+ * put in the place of the picture's. */
+gboolean zn_picture_grow (ZnPicture *picture, gint scale, GError **error);
+
 /* Writes a file of that format from the descriptor's start.  What the format cannot
  * hold (transparency, float) is an error, but for a smaller depth. */
 gboolean zn_picture_save (const ZnPicture *picture,

@@ -233,6 +233,23 @@ static void spaces(void)
     bytes_free(&b);
 }
 
+/* A result that is larger than its picture is charged before it is made. */
+static void grows(const char *name, bytes *b, int scale, const char *words)
+{
+    char said[256];
+    ZnPicture *picture = load(b, said);
+    GError *error = NULL;
+    const guint64 before = picture ? picture->share.memory : 0;
+    const bool ok = picture && zn_picture_grow(picture, scale, &error);
+
+    if (error)
+        snprintf(said, sizeof said, "%s", error->message);
+    check(words ? !ok && strstr(said, words) : ok && picture->share.memory > before, name, said);
+    g_clear_error(&error);
+    zn_picture_free(picture);
+    b->len = 0;
+}
+
 int main(void)
 {
     const struct rlimit limit = { 600, 600 }; /* seconds of a processor: a reader that hangs */
@@ -285,6 +302,12 @@ int main(void)
     cheap("200 comments", &b, 64 * MIB);
     costly_iptc(&b, 60000);
     refused("60,000 entries of IPTC", &b, "longer than a file of");
+    costly_png(&b, 1000, 1000, 0, 0);
+    grows("a megapixel, 4 times as wide and high", &b, 4, NULL);
+    costly_png(&b, 4000, 3000, 0, 0);
+    grows("192 megapixels of a white PNG", &b, 4, "a result of 16000 x 12000 pixels: ");
+    costly_png(&b, 4000, 3000, 0, 0);
+    grows("a result that is too large", &b, 1000, "a picture of 4000000 x 3000000 pixels is too large");
     packets();
     spaces();
 

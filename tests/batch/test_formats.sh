@@ -183,6 +183,18 @@ go 1 "transparency to JPEG" $fast alpha.png "$tmp/alpha.jpg"
 says "is a sentence" 'cannot be transparent'
 check "and no file" "there is one" test ! -e "$tmp/alpha.jpg"
 
+# ---- larger results ------------------------------------------------------------------------------------------
+
+mkdir "$tmp/small"
+cp eight.png sixteen.png photo.jpg sixteen.tif grey.png grey.tif alpha.png associated.tif float.tif "$tmp/small" 2>/dev/null
+ln -s "$root/models/upscale-small.safetensors" "$tmp/models/upscale-small.safetensors"
+go 0 "enlarging" --operation zenith:upscale --set scale=3 --set model=small "$tmp/small" "$tmp/large"
+for f in "$tmp"/small/*; do
+  f=$(basename "$f")
+  check "$f: three times as large, of its depth" "$(identify "$tmp/large/$f")" test \
+    "$(identify -format '%w %h %z %[channels]' "$tmp/large/$f")" = "270 180 $(identify -format '%z %[channels]' "$tmp/small/$f")"
+done
+
 # ---- what a file may cost ------------------------------------------------------------------------------------
 
 # Files of a few bytes that ask for much, through the reader itself (tests/batch/test_costs.c).

@@ -20,6 +20,7 @@ const Filter filters[N_FILTERS] = {
   { "zenith:identity", "" },
   { "zenith:denoise", "model=fast" },
   { "zenith:denoise", "model=fast sigma=20 detail=0.5 strength=1.2" },
+  { "zenith:restore", "" },
   { "zenith:latent-preview", "model=taef1" },
   { "zenith:latent-preview", "model=taef2 mode=latent" },
   { "zenith:latent-preview", "model=taesana mode=difference" },
@@ -242,6 +243,9 @@ make_folder (void)
   static const gchar *const names[][2] = {
     { "denoise.safetensors", "denoise-fast.safetensors" },
     { "../../../models/denoise-level.safetensors", "denoise-level.safetensors" },
+    { "restore.safetensors", "restore.safetensors" },
+    { "../../../models/upscale-small.safetensors", "upscale.safetensors" },
+    { "../../../models/upscale-small.safetensors", "upscale-small.safetensors" },
     { "taesd_encoder.pth", "taesd_encoder.pth" },
     { "taesd_decoder.pth", "taesd_decoder.pth" },
     { "taef1_encoder.safetensors", "taef1_encoder.safetensors" },

@@ -123,7 +123,7 @@ typedef struct
 /* Those that give back a picture of the same size. */
 enum
 {
-  N_FILTERS = 6
+  N_FILTERS = 7
 };
 extern const Filter filters[N_FILTERS];
 

@@ -36,6 +36,8 @@ for name in taesd_encoder.pth taesd_decoder.pth taef1_encoder.safetensors taef1_
   ln -s "$root/tests/data/golden/$name" "$tmp/models/$name"
 done
 ln -s "$root/tests/data/golden/denoise.safetensors" "$tmp/models/denoise-fast.safetensors"
+ln -s "$root/tests/data/golden/restore.safetensors" "$tmp/models/restore.safetensors"
+ln -s "$root/models/upscale-small.safetensors" "$tmp/models/upscale.safetensors"
 # GEGL_PATH replaces GEGL's own path, so it must name that too.
 export GEGL_PATH="$build/gegl-ops:$(pkg-config --variable=pluginsdir gegl-0.4)"
 export ZENITH_MODELS="$tmp/models" XDG_DATA_HOME="$tmp/data" GEGL_USE_OPENCL=no
@@ -52,7 +54,7 @@ run() {
 # Width and height of a PNG.
 size() { od -A n -t u1 -j 16 -N 8 "$1" 2>/dev/null | awk '{ print $3 * 256 + $4 "x" $7 * 256 + $8 }'; }
 
-for op in denoise latent-decode latent-encode latent-preview z-image; do
+for op in denoise latent-decode latent-encode latent-preview restore upscale z-image; do
   check "info of zenith:$op" "gegl --info fails" "$gegl" --info "zenith:$op"
 done
 "$gegl" --info zenith:denoise >"$tmp/info" 2>&1
@@ -63,6 +65,7 @@ check "key for GIMP's menu" "gimp:menu-path is missing" grep -q '^gimp:menu-path
 
 run "$picture" -o "$tmp/plain.png" -- gegl:nop
 want=$(size "$tmp/plain.png")
+twice=$((2 * ${want%x*}))x$((2 * ${want#*x}))
 
 # filter NAME ARGS...: gives a picture of the same size, and stderr stays empty.
 filter() {
@@ -96,15 +99,18 @@ ZENITH_VERBOSE=1 filter "a given level is not measured" zenith:denoise model=fas
 for preset in "$root"/presets/*.preset; do
   mapfile -t words < <(sed -n 's/^operation=//p' "$preset"; grep -vE '^(#|name=|description=|operation=|[[:space:]]*$)' "$preset")
   case ${words[0]} in
-    zenith:denoise)
-      filter "preset $(basename "$preset" .preset)" "${words[@]}" model=fast
+    zenith:denoise | zenith:restore | zenith:upscale)
+      [ "${words[0]}" != zenith:denoise ] || words+=(model=fast)
+      [ "${words[0]}" != zenith:upscale ] || want=$twice
+      filter "preset $(basename "$preset" .preset)" "${words[@]}"
+      want=$(size "$tmp/plain.png")
       check "... changes something" "the pictures are equal" test -n "$(cmp "$tmp/plain.png" "$tmp/out.png")"
       cksum <"$tmp/out.png" >>"$tmp/presets"
       ;;
     *) filter "preset $(basename "$preset" .preset)" "${words[@]}" model=taef1 ;;
   esac
 done
-check "six presets of denoise, no two alike" "$(sort "$tmp/presets" | uniq -c | tr '\n' ';')" test "$(sort -u "$tmp/presets" | wc -l)" = 6
+check "eight presets, no two alike" "$(sort "$tmp/presets" | uniq -c | tr '\n' ';')" test "$(sort -u "$tmp/presets" | wc -l)" = 8
 filter "latent-preview" zenith:latent-preview model=taef1
 filter "latent-preview mode=latent" zenith:latent-preview model=taef1 mode=latent
 filter "latent-preview mode=difference" zenith:latent-preview model=taef1 mode=difference
@@ -161,6 +167,7 @@ while read -r op; do
   below=$load
   case $op in
     denoise) set_to="model='fast'" ;;
+    restore | upscale) set_to="" ;;
     latent-encode | latent-preview) set_to="" ;;
     latent-decode) set_to="" below="<zenith:latent-encode/>$load" ;;
     diffae-reconstruct) set_to=$face ;;
