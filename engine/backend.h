@@ -88,6 +88,7 @@ typedef struct zn_conv {
     bool many_pixels; /* of a network for large pictures: a GPU may prepare the weights again in each run */
     bool quantised_x; /* int8, int4: a CPU may quantise x, too, as zn_quantise_input does, and multiply integers */
     zn_precision precision; /* of the model: how weights are stored and multiplied; set by zn_bind_pack */
+    zn_type tensors;        /* likewise: those of a forward; what enters and leaves it is float32 */
     void *packed;           /* device memory: weights and bias in the layout the backend wants */
 } zn_conv;
 
@@ -187,6 +188,8 @@ typedef struct zn_backend {
     bool trains;                 /* autograd/ runs on its device, a zn_cpu */
     size_t strips_from; /* elements of a tensor that models/vae/ computes in strips of rows; 0: the usual number */
     zn_type tensor_type[ZN_N_PRECISIONS];         /* of a network's tensors between its layers */
+    /* The same for a network of dense convolutions of at most 9 taps and stride 2, and of maps; NULL: tensor_type. */
+    zn_type (*plain_type)(void *dev, zn_precision p);
     const char *precision_needs[ZN_N_PRECISIONS]; /* what hardware a missing precision would need; NULL: unknown */
 
     void (*describe)(void *dev, char *text, size_t size); /* this device, for users; NULL: `what` says it */

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The type of an element: any of these in weight files, one of the first three in tensors (on a CPU float32 alone; see
- * zn_precision in backend.h). */
+/* The type of an element: any of these in weight files, one of the first three in tensors (see zn_precision in
+ * backend.h). */
 typedef enum zn_type {
     ZN_F32,
     ZN_F16,

@@ -11,6 +11,17 @@
 
 #include "device.h"
 
+/* ZENITH_TILES: "off", or "avx512" to measure what a CPU without AMX has. */
+static const zn_tile_form *tiles_of(const zn_kernels *k, zn_isa isa)
+{
+    const char *asked = getenv("ZENITH_TILES");
+    const unsigned half = zn_cpu_half(isa);
+
+    if (asked && !strcmp(asked, "avx512"))
+        return half & ZN_HALF_BF16 ? k->dots16 : NULL;
+    return (half & ZN_HALF_AMX) && k->tiles && !(asked && !strcmp(asked, "off")) && k->tiles->ready() ? k->tiles : NULL;
+}
+
 static zn_status open_isa(void **dev, zn_isa isa, int n_threads, zn_error *err)
 {
     const zn_kernels *k = zn_kernels_for(isa, err);
@@ -27,7 +38,7 @@ static zn_status open_isa(void **dev, zn_isa isa, int n_threads, zn_error *err)
     for (int i = 0; i <= (int)zn_cpu_int8(isa); i++)
         d->dot8 = k->dot8[i].run ? k->dot8[i] : d->dot8;
     d->half = (zn_cpu_half(isa) & ZN_HALF_FP16) != 0 ? k->half : NULL;
-    d->tiles = (zn_cpu_half(isa) & ZN_HALF_AMX) != 0 && k->tiles && k->tiles->ready() ? k->tiles : NULL;
+    d->tiles = tiles_of(k, isa);
     d->pool = zn_pool_open(n_threads > 0 ? n_threads : zn_cpu_count());
     if (!d->pool)
         goto error;
@@ -89,13 +100,18 @@ static void cpu_copy(void *dev, void *dst, const void *src, size_t size)
 static void cpu_load(void *dev, zn_tensor y, const float *x)
 {
     (void)dev;
-    memcpy(y.data, x, zn_pixels(y) * (size_t)y.c * sizeof *x);
+    zn_cpu_round(y.data, y.type, x, zn_pixels(y) * (size_t)y.c);
 }
 
 static void cpu_store(void *dev, float *y, zn_tensor x)
 {
     (void)dev;
-    memcpy(y, x.data, zn_pixels(x) * (size_t)x.c * sizeof *y);
+    zn_cpu_widen(y, x.data, x.type, zn_pixels(x) * (size_t)x.c);
+}
+
+static zn_type cpu_plain_type(void *dev, zn_precision p)
+{
+    return p == ZN_BF16_MATH && ((zn_cpu *)dev)->tiles ? ZN_BF16 : ZN_F32;
 }
 
 static bool cpu_has_precision(void *dev, zn_precision p)
@@ -200,6 +216,7 @@ static const zn_special special = { .gated = zn_cpu_gated, .fwht = zn_cpu_fwht, 
         .what = text,                                                                                                  \
         .memory_variable = "ZENITH_MEMORY",                                                                            \
         .trains = true,                                                                                                \
+        .plain_type = cpu_plain_type,                                                                                  \
         .precision_needs = { [ZN_TF32] = ZN_TR("a GPU that has it"), [ZN_FP8_MATH] = ZN_TR("a GPU that has it") },     \
         .open = open_##isa_name,                                                                                       \
         .close = cpu_close,                                                                                            \

@@ -51,7 +51,11 @@ size_t zn_cpu_conv_scratch(void *dev, const zn_conv *w)
 
 zn_wtype zn_cpu_conv_inputs(void *dev, const zn_conv *w)
 {
-    return algorithm_of(dev, w)->inputs;
+    const zn_cpu *d = dev;
+    const zn_wtype inputs = algorithm_of(d, w)->inputs;
+    const bool tiles = d->tiles && (w->precision == ZN_TF32 || w->precision == ZN_BF16_MATH);
+
+    return tiles && w->groups == 1 && w->kh * w->kw == 1 ? ZN_W_BF16 : inputs; /* a gated block always uses them */
 }
 
 void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)

@@ -51,6 +51,10 @@ static inline int zn_items(size_t n, size_t each)
     return (int)((n + each - 1) / each);
 }
 
+/* n elements of a tensor's type from and to floats. */
+void zn_cpu_round(void *y, zn_type type, const float *x, size_t n);
+void zn_cpu_widen(float *y, const void *x, zn_type type, size_t n);
+
 /* The operations, as in backend.h. */
 size_t zn_cpu_conv_size(void *dev, const zn_conv *w);
 void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias);

@@ -87,10 +87,59 @@ static void map_item(void *cookie, int item, int worker)
     }
 }
 
+void zn_cpu_round(void *y, zn_type type, const float *x, size_t n)
+{
+    uint16_t *to = y;
+
+    if (type == ZN_F32)
+        memcpy(y, x, n * sizeof *x);
+    for (size_t i = 0; i < n && type != ZN_F32; i++)
+        to[i] = type == ZN_F16 ? zn_to_f16(x[i]) : zn_to_bf16(x[i]);
+}
+
+void zn_cpu_widen(float *y, const void *x, zn_type type, size_t n)
+{
+    const uint16_t *from = x;
+
+    if (type == ZN_F32)
+        memcpy(y, x, n * sizeof *y);
+    for (size_t i = 0; i < n && type != ZN_F32; i++)
+        y[i] = type == ZN_F16 ? zn_from_f16(from[i]) : zn_from_bf16(from[i]);
+}
+
+/* Pixel r of a tensor, n channels from c on, in `room`. */
+static const float *widened(float *room, const zn_tensor *t, size_t r, size_t c, size_t n)
+{
+    if (t)
+        zn_cpu_widen(room, (const char *)t->data + (r * (size_t)t->ld + c) * zn_type_size(t->type), t->type, n);
+    return t ? room : NULL;
+}
+
+/* The same where a tensor has 16 bits: SPREAD channels of a pixel at a time. */
+static void map16_item(void *cookie, int item, int worker)
+{
+    const pixel_job *job = cookie;
+    float *x = zn_cpu_scratch(job->d, worker), *res = x + SPREAD;
+    const zn_tensor y = job->y;
+
+    FOR_ROWS
+    {
+        for (size_t c = 0, n; c < job->len; c += n) {
+            n = job->len - c < SPREAD ? job->len - c : SPREAD;
+            job->k->map(x, widened(x, &job->a, r, c, n), NULL, NULL, widened(res, job->t.residual, r, c, n), n, &job->t);
+            zn_cpu_round((char *)y.data + (r * (size_t)y.ld + c) * zn_type_size(y.type), y.type, x, n);
+        }
+    }
+}
+
 void zn_cpu_map(void *dev, zn_tensor y, zn_tensor x, zn_tail t)
 {
     pixel_job job = { .y = y, .a = x, .t = zn_cpu_tail(t) };
 
+    if (y.type != ZN_F32 || x.type != ZN_F32 || (t.residual && t.residual->type != ZN_F32)) {
+        run(dev, map16_item, &job, false);
+        return;
+    }
     run(dev, map_item, &job, dense(y) && dense(x) && (!t.residual || dense(*t.residual)));
 }
 

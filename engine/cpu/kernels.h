@@ -207,7 +207,11 @@ typedef struct zn_panel_form {
  *     y[r][o] = bias[o] + sum over taps t and channels c of x[r][t][c] * w[t][c][o]
  * x[r][t] begins r * x_ld + tap[t] bytes behind x: chunks * ZN_TILE bf16.  With `low`, elements are sums of two, the second is
  * `low` bytes further, and the product of both second terms is left out.  w: see tiles.c.
- * split writes n floats so, filled up with zeros to whole chunks. */
+ * split writes n floats so, filled up with zeros to whole chunks.
+ * tail, with floor(v) = max(v, least):
+ *     y[r][o] = floor_post(res[r][o] + gain * floor_pre(x[r][o])), o < n <= ZN_TILE
+ * y may be x.
+ * gate: y[r][o] = x[r][o] * x[r][16 + o], o < 16; rows of x are ZN_TILE floats. */
 enum { ZN_TILE = 32 };
 typedef struct zn_tiles {
     float *y;
@@ -223,11 +227,29 @@ typedef ZN_DECL_TILES(zn_tiles_fn);
 #define ZN_DECL_SPLIT(name) void name(void *to, size_t low, const float *x, int n)
 typedef ZN_DECL_SPLIT(zn_split_fn);
 
+typedef struct zn_tile_tail {
+    void *y;
+    const void *res; /* NULL: 0 */
+    const float *x;  /* rows of ZN_TILE */
+    size_t y_ld, res_ld; /* bytes */
+    zn_type y_type, res_type; /* float or bf16 */
+    float gain, least_pre, least_post;
+    int pixels, n;
+} zn_tile_tail;
+
+#define ZN_DECL_TILE_TAIL(name) void name(const zn_tile_tail *g)
+typedef ZN_DECL_TILE_TAIL(zn_tile_tail_fn);
+
+#define ZN_DECL_TILE_GATE(name) void name(float *y, size_t y_ld, const float *x, int pixels)
+typedef ZN_DECL_TILE_GATE(zn_tile_gate_fn);
+
 typedef struct zn_tile_form {
     bool (*ready)(void);               /* whether the system lets this process use them; asked once */
     void (*begin)(void), (*end)(void); /* of a thread's use */
     zn_split_fn *split;
     zn_tiles_fn *product;
+    zn_tile_tail_fn *tail;
+    zn_tile_gate_fn *gate;
     bool everywhere; /* for tests: also where it does not pay */
 } zn_tile_form;
 
@@ -386,7 +408,8 @@ typedef struct zn_kernels {
     bool dot8_excess;
     zn_panel_form panels;      /* of floats; its nr is NR at most */
     const zn_panel_form *half; /* of fp16, for CPUs that have it (zn_cpu_half); NULL: not in this build */
-    const zn_tile_form *tiles; /* likewise, of AMX */
+    const zn_tile_form *tiles; /* likewise, of AMX ... */
+    const zn_tile_form *dots16; /* ... and of AVX-512 BF16 */
     zn_norm_rows_fn *norm_rows;
     zn_wino_weights_fn *wino_weights;
     zn_wino_in_fn *wino_in6, *wino_in8;                /* tiles of 6x6 and 8x8 */
@@ -420,7 +443,7 @@ extern const zn_panel_form zn_panels_fp16;
 #endif
 #if ZN_ARCH_X86
 extern const zn_kernels zn_kernels_avx2, zn_kernels_avx512;
-extern const zn_tile_form zn_tiles_amx;
+extern const zn_tile_form zn_tiles_amx, zn_tiles_bf16;
 #endif
 
 /* The table of an instruction set, or NULL and an error message if this CPU or this build lacks it. */

@@ -57,6 +57,7 @@ typedef struct zn_binder {
     const zn_backend *be;
     void *dev;
     zn_precision precision; /* of the model */
+    zn_type tensors;        /* of its forward */
     zn_status status;
     zn_error *err;
     void **owned; /* device memory handed to the model; freed with it */
@@ -87,6 +88,8 @@ const char *zn_bind_meta(const zn_binder *b, const char *key);
 /* The values that the next tensor has before training. */
 void zn_bind_init(zn_binder *b, zn_init init, double value);
 
+/* The network consists of the operations that zn_backend.plain_type names.  Before the first layer. */
+void zn_bind_plain(zn_binder *b);
 /* Reads NAME.weight (and NAME.bias if spec.has_bias) and packs them.  In spec, a stride or groups of 0
  * reads as 1. */
 void zn_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...) ZN_PRINTF(4, 5);

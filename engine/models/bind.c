@@ -317,11 +317,18 @@ static void take_conv(zn_binder *b, zn_conv *out, zn_conv spec)
     }
 }
 
+void zn_bind_plain(zn_binder *b)
+{
+    if (b->be && b->be->plain_type)
+        b->tensors = b->be->plain_type(b->dev, b->precision);
+}
+
 static zn_conv complete(const zn_binder *b, zn_conv spec)
 {
     spec.stride = spec.stride ? spec.stride : 1;
     spec.groups = spec.groups ? spec.groups : 1;
     spec.precision = b->precision;
+    spec.tensors = b->tensors;
     return spec;
 }
 

@@ -151,6 +151,10 @@ static void bind(zn_binder *b, taesd *m, bool decoder)
         zn_bind_fail(b, "these are not the weights of a TAESD %s", decoder ? "decoder" : "encoder");
         return;
     }
+    for (int j = 0; b->w && m->plan[j]; j++)
+        pooled = pooled || has(b->w, n, j, "pool.0.weight");
+    if (!pooled)
+        zn_bind_plain(b);
     for (int j = 0; m->plan[j]; j++) {
         char kind = m->plan[j];
         block *l = &m->layer[j];
@@ -176,7 +180,6 @@ static void bind(zn_binder *b, taesd *m, bool decoder)
             width = cout;
         } else if (kind == 'b') {
             bind_block(b, l, width, name);
-            pooled = pooled || l->pool.wide;
         }
         if (b->status)
             return;

@@ -75,8 +75,8 @@ static void add_types(char *to, size_t size, const zn_backend *be, void *dev)
                                  .kw = 1,
                                  .stride = 1,
                                  .groups = 1,
-                                 .cin = 64,
-                                 .cout = 64,
+                                 .cin = 128,
+                                 .cout = 128,
                                  .quantised_x = true,
                                  .precision = types[i].precision };
         const size_t len = strlen(to);

@@ -85,7 +85,7 @@ void zn_call_net(zn_ctx *c, zn_model *m, const zn_call *call)
     }
     if (keeps)
         c->be->record(c->dev, key);
-    c->type = c->be->tensor_type[m->precision];
+    c->type = m->binder.tensors;
     c->streamed = streams ? &streamed : NULL;
     m->arch->forward(c, m->net, call);
     c->streamed = NULL;

@@ -97,6 +97,7 @@ static zn_binder binder_of(zn_model *m, const zn_weights *w, zn_error *err)
                         .be = m->engine->be,
                         .dev = m->engine->dev,
                         .precision = m->precision,
+                        .tensors = m->engine->be->tensor_type[m->precision],
                         .err = err,
                         .part = m->part };
 }

@@ -46,9 +46,21 @@ bool zn_selftest_wants(const char *only, zn_precision precision, const char *nam
         hash_of(whole) % (unsigned)parts + 1 == (unsigned)part;
 }
 
+/* Of the tensors of convolutions, that is. */
+static zn_type type_of(const zn_backend *b, void *dev, zn_precision p)
+{
+    return b->plain_type ? b->plain_type(dev, p) : b->tensor_type[p];
+}
+
+/* Only convolutions and maps have tensors of this type, or only convolutions differ from another precision. */
+static bool convs_alone(const zn_backend *b, const zn_test *t)
+{
+    return t->precision == ZN_FP8_MATH || t->type != b->tensor_type[t->precision];
+}
+
 bool zn_selftest_has(const zn_backend *b, void *dev, zn_precision p)
 {
-    return b->has_precision(dev, p) && (b->tensor_type[p] != ZN_F32 || zn_precision_weights(p) == ZN_W_F32);
+    return b->has_precision(dev, p) && (type_of(b, dev, p) != ZN_F32 || zn_precision_weights(p) == ZN_W_F32);
 }
 
 /* t: backend, report, and which cases. */
@@ -74,12 +86,12 @@ static int run(zn_test t, int n_threads, const char *group)
     }
     for (int p = 0; t.many && p < ZN_N_PRECISIONS; p++) {
         t.precision = (zn_precision)p;
-        t.type = backend->tensor_type[p];
+        t.type = type_of(backend, t.one, t.precision);
         if (!zn_selftest_has(backend, t.one, t.precision))
             continue;
         for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
-            if ((!group || !strcmp(group, groups[i].name)) && (p != ZN_FP8_MATH || groups[i].check == zn_check_conv))
-                groups[i].check(&t); /* all but convolutions are the same in fp8 and fp16 */
+            if ((!group || !strcmp(group, groups[i].name)) && (!convs_alone(backend, &t) || groups[i].check == zn_check_conv))
+                groups[i].check(&t);
     }
     if (t.many)
         backend->close(t.many);

@@ -87,4 +87,31 @@ static ZN_DECL_SPLIT(split)
     }
 }
 
-const zn_tile_form check_tiles_plain = { ready, begin, end, split, tiles, true };
+static ZN_DECL_TILE_TAIL(tail)
+{
+    for (int p = 0; p < g->pixels; p++)
+        for (int o = 0; o < g->n; o++) {
+            const char *res = (const char *)g->res + (size_t)p * g->res_ld;
+            char *y = (char *)g->y + (size_t)p * g->y_ld;
+            float v = g->x[p * ZN_TILE + o];
+
+            v = g->gain * (v < g->least_pre ? g->least_pre : v);
+            if (g->res)
+                v += g->res_type == ZN_BF16 ? zn_from_bf16(((const uint16_t *)(const void *)res)[o])
+                                            : ((const float *)(const void *)res)[o];
+            v = v < g->least_post ? g->least_post : v;
+            if (g->y_type == ZN_BF16)
+                ((uint16_t *)(void *)y)[o] = zn_to_bf16(v);
+            else
+                ((float *)(void *)y)[o] = v;
+        }
+}
+
+static ZN_DECL_TILE_GATE(gate)
+{
+    for (int p = 0; p < pixels; p++)
+        for (int o = 0; o < 16; o++)
+            y[(size_t)p * y_ld + (size_t)o] = x[p * ZN_TILE + o] * x[p * ZN_TILE + 16 + o];
+}
+
+const zn_tile_form check_tiles_plain = { ready, begin, end, split, tiles, tail, gate, true };

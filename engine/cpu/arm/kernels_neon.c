@@ -42,4 +42,5 @@
 #define ZN_HALF NULL
 #endif
 #define ZN_TILES NULL
+#define ZN_DOTS16 NULL
 #include "../simd/table.h"

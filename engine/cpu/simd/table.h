@@ -17,6 +17,7 @@ const zn_kernels ZN_FN(zn_kernels) = {
     .panels = { ZN_F32, VL, PANEL_NV *VL, PANEL_STEP, ZN_FN(panel), ZN_FN(gate3), NULL },
     .half = ZN_HALF,
     .tiles = ZN_TILES,
+    .dots16 = ZN_DOTS16,
     .norm_rows = ZN_FN(norm_rows),
     .wino_weights = ZN_FN(wino_weights),
     .wino_in6 = ZN_FN(wino_in6),

@@ -37,4 +37,5 @@
 #endif
 #define ZN_HALF NULL
 #define ZN_TILES NULL
+#define ZN_DOTS16 NULL
 #include "../simd/table.h"

@@ -31,7 +31,9 @@
 #define ZN_HALF NULL
 #ifdef ZN_AMX
 #define ZN_TILES &zn_tiles_amx
+#define ZN_DOTS16 &zn_tiles_bf16
 #else
 #define ZN_TILES NULL
+#define ZN_DOTS16 NULL
 #endif
 #include "../simd/table.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* tiles_amx.c - products of tiles by AMX, for CPUs that have it; backend.c asks. */
 #include <immintrin.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../kernels.h"
 #include "../simd/unroll.h"
+#include "bf16.h"
 
 #define TILE_LOAD(i, from, stride) _tile_loadd(i, from, stride)
 #define TILE_STORE(i, to, stride) _tile_stored(i, to, stride)
@@ -42,27 +42,4 @@ static void end(void)
     _tile_release();
 }
 
-static ZN_DECL_SPLIT(split)
-{
-    char *high = to;
-
-    for (int i = 0; i < n; i += 32, high += 64, x += 32) {
-        const unsigned left = (unsigned)(n - i);
-        const __mmask16 a = left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1);
-        const __mmask16 b = left >= 32 ? 0xffff : left <= 16 ? 0 : (__mmask16)((1u << (left - 16)) - 1);
-        const __m512 v[2] = { _mm512_maskz_loadu_ps(a, x), _mm512_maskz_loadu_ps(b, x + 16) };
-        const __m512i h = (__m512i)_mm512_cvtne2ps_pbh(v[1], v[0]);
-
-        _mm512_storeu_si512(high, h);
-        if (low) {
-            const __m512i even = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(h)), 16);
-            const __m512i odd = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(h, 1)), 16);
-
-            _mm512_storeu_si512(high + low,
-                                (__m512i)_mm512_cvtne2ps_pbh(_mm512_sub_ps(v[1], _mm512_castsi512_ps(odd)),
-                                                             _mm512_sub_ps(v[0], _mm512_castsi512_ps(even))));
-        }
-    }
-}
-
-const zn_tile_form zn_tiles_amx = { ready, begin, end, split, tiles, false };
+const zn_tile_form zn_tiles_amx = { ready, begin, end, split, tiles, tail, gate, false };
