@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Zenith compared with ONNX Runtime, OpenVINO, ncnn and PyTorch, on the same networks, in one run.
 
-    tools/bench_peers.py ZENITH [--rounds N] [--threads 1,2] [--engines auto,avx2] [--only taesd-decode,...]
+    tools/bench_peers.py ZENITH [--rounds N] [--threads 1,2] [--engines auto,avx2] [--precisions auto,bf16]
+                         [--only taesd-decode,...] [--peers OpenVINO,...]
 
 The machines this runs on are noisy, so the programs alternate, round by round; the median of each is shown, and the
 ratio of the medians.  `./run bench peers` makes the virtual environment and calls this.
@@ -230,9 +231,10 @@ def timed(run):
     return 1e3 * (time.perf_counter() - start)
 
 
-def zenith_ms(args, model, threads, size, engine, *extra):
+def zenith_ms(args, model, threads, size, engine, precision, *extra):
     out = subprocess.run([args.zenith, "bench", model, "--threads", str(threads), "--size", size, "--engine", engine,
-                          "--json", *extra], check=True, capture_output=True, text=True).stdout
+                          "--json", *extra], check=True, capture_output=True, text=True,
+                         env={**os.environ, "ZENITH_PRECISION": precision}).stdout
     return json.loads(out.strip().splitlines()[-1])["ms"]
 
 
@@ -242,6 +244,8 @@ def row(args, label, ours, net, x, threads):
     with torch.inference_mode():
         want = net.eval()(torch.from_numpy(x)).numpy()
     def add(name, make):
+        if args.peers and name not in args.peers.split(","):
+            return
         try:
             run = make()
             got = run()
@@ -284,27 +288,31 @@ def main():
     p.add_argument("--only", default="")
     p.add_argument("--data", default=os.path.join(os.path.dirname(__file__), "..", "..", "shared", "data"))
     p.add_argument("--engines", default="auto")
+    p.add_argument("--precisions", default="auto")
+    p.add_argument("--peers", default="")
     args = p.parse_args()
-    engines = args.engines.split(",")
+    kinds = [(e, p) for e in args.engines.split(",") for p in args.precisions.split(",")]
     only = args.only.split(",") if args.only else []
     torch.manual_seed(0)
     cases = [("taesd-encode", encoder(4, 64), (1, 3, 512, 512)), ("taesd-decode", decoder(4, 64), (1, 4, 64, 64))]
     print("versions:", "torch", torch.__version__, "onnxruntime", getattr(onnxruntime, "__version__", "absent"),
-          "ncnn", getattr(ncnn, "__version__", "absent"))
+          "ncnn", getattr(ncnn, "__version__", "absent"), "openvino", getattr(openvino, "__version__", "absent"))
     for threads in sorted({int(t) for t in args.threads.split(",")}):
         for model, net, shape in cases:
             if only and model not in only:
                 continue
             x = np.random.default_rng(0).random(shape, np.float32)
-            ours = [(f"zenith {e}", lambda e=e: zenith_ms(args, model, threads, "512x512", e, "--weights", "random:"))
-                    for e in engines]
+            ours = [(f"zenith {e} {p}",
+                     lambda e=e, p=p: zenith_ms(args, model, threads, "512x512", e, p, "--weights", "random:"))
+                    for e, p in kinds]
             row(args, f"{model} 512x512", ours, net, x, threads)
         path = os.path.join(args.data, "weights", "ffdnet_color.pth")
         if os.path.exists(path) and (not only or "denoise" in only):
             net = ffdnet(path)
             x = np.random.default_rng(0).random((1, 13, 512, 512), np.float32)
-            ours = [(f"{m} {e}", lambda m=m, e=e: zenith_ms(args, m, threads, "1024x1024", e, "--set", "sigma=25"))
-                    for m in ("denoise-fast", "denoise-balanced") for e in engines]
+            ours = [(f"{m} {e} {p}",
+                     lambda m=m, e=e, p=p: zenith_ms(args, m, threads, "1024x1024", e, p, "--set", "sigma=25"))
+                    for m in ("denoise-fast", "denoise-balanced") for e, p in kinds]
             row(args, "one megapixel; peers run FFDNet", ours, net, x, threads)
 
 
