@@ -133,8 +133,11 @@ def make_onnx(net, x):
 
 
 def make_openvino(net, x, threads, precision):
-    compiled = openvino.Core().compile_model(make_onnx(net, x), "CPU", {"INFERENCE_NUM_THREADS": threads,
-                                                                        "INFERENCE_PRECISION_HINT": precision})
+    with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
+        file.write(make_onnx(net, x))
+        file.flush()
+        compiled = openvino.Core().compile_model(file.name, "CPU", {"INFERENCE_NUM_THREADS": threads,
+                                                                    "INFERENCE_PRECISION_HINT": precision})
     return lambda: compiled([x])[0]
 
 

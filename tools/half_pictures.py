@@ -41,7 +41,7 @@ def main():
             psnr = [-10 * np.log10(np.mean((y - clean) ** 2)) for y in (full, half)]
             worst, loss = max(worst, 255 * np.abs(full - half).max()), max(loss, abs(psnr[0] - psnr[1]))
     print(f"{model}, {precision}, {len(files)} pictures: {worst:.3f} levels, {loss:.4f} dB")
-    return worst > 1 or loss > 0.02
+    return int(worst > 1 or loss > 0.02)
 
 
 if __name__ == "__main__":
