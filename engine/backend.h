@@ -187,7 +187,7 @@ typedef struct zn_backend {
     bool does_also;              /* conv2d computes tail.also; else ops.c does, with a map or a norm */
     bool trains;                 /* autograd/ runs on its device, a zn_cpu */
     size_t strips_from; /* elements of a tensor that models/vae/ computes in strips of rows; 0: the usual number */
-    zn_type tensor_type[ZN_N_PRECISIONS];         /* of a network's tensors between its layers */
+    zn_type tensor_type[ZN_N_PRECISIONS]; /* of a network's tensors between its layers */
     /* The same for a network of dense convolutions of at most 9 taps and stride 2, and of maps; NULL: tensor_type. */
     zn_type (*plain_type)(void *dev, zn_precision p);
     const char *precision_needs[ZN_N_PRECISIONS]; /* what hardware a missing precision would need; NULL: unknown */

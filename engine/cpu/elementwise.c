@@ -126,7 +126,8 @@ static void map16_item(void *cookie, int item, int worker)
     {
         for (size_t c = 0, n; c < job->len; c += n) {
             n = job->len - c < SPREAD ? job->len - c : SPREAD;
-            job->k->map(x, widened(x, &job->a, r, c, n), NULL, NULL, widened(res, job->t.residual, r, c, n), n, &job->t);
+            job->k->map(x, widened(x, &job->a, r, c, n), NULL, NULL, widened(res, job->t.residual, r, c, n), n,
+                        &job->t);
             zn_cpu_round((char *)y.data + (r * (size_t)y.ld + c) * zn_type_size(y.type), y.type, x, n);
         }
     }

@@ -171,15 +171,16 @@ static void widen(const strip_job *job, const piece *p, int i, bool gate)
     for (int o = 0, width; o < job->outs; o += width) {
         width = zn_imin(f->nr / 2, job->outs - o);
         if (inside)
-            run_panel(job, p,
-                      &(zn_panel){ .y = wide_row(job, p, i, o) + (size_t)((p->a - (p->j0 - 1)) * 2 * width) * job->e_wide,
-                                  .x = p->u,
-                                  .w = pw1,
-                                  .y_ld = (size_t)(2 * width),
-                                  .x_ld = (size_t)job->k,
-                                  .rows = p->b - p->a,
-                                  .k = job->k,
-                                  .n = 2 * width });
+            run_panel(
+                job, p,
+                &(zn_panel){ .y = wide_row(job, p, i, o) + (size_t)((p->a - (p->j0 - 1)) * 2 * width) * job->e_wide,
+                             .x = p->u,
+                             .w = pw1,
+                             .y_ld = (size_t)(2 * width),
+                             .x_ld = (size_t)job->k,
+                             .rows = p->b - p->a,
+                             .k = job->k,
+                             .n = 2 * width });
         if (gate) {
             const void *rows[3] = { wide_row(job, p, i - 2, o), wide_row(job, p, i - 1, o), wide_row(job, p, i, o) };
 
@@ -199,16 +200,17 @@ static void add_product(const strip_job *job, const piece *p, float *y, size_t y
     const zn_panel_form *f = job->f;
 
     for (int o = 0; o < job->outs; o += f->nr, w += panel_bytes(job, f->nr))
-        run_panel(job, p, &(zn_panel){ .y = y + o,
-                              .x = x,
-                              .w = w,
-                              .res = res + o,
-                              .y_ld = y_ld,
-                              .x_ld = (size_t)job->k,
-                              .res_ld = res_ld,
-                              .rows = p->j1 - p->j0,
-                              .k = job->k,
-                              .n = zn_imin(f->nr, job->x.c - o) });
+        run_panel(job, p,
+                  &(zn_panel){ .y = y + o,
+                               .x = x,
+                               .w = w,
+                               .res = res + o,
+                               .y_ld = y_ld,
+                               .x_ld = (size_t)job->k,
+                               .res_ld = res_ld,
+                               .rows = p->j1 - p->j0,
+                               .k = job->k,
+                               .n = zn_imin(f->nr, job->x.c - o) });
 }
 
 /* Row i of y, from g. */
@@ -223,17 +225,18 @@ static void finish(const strip_job *job, const piece *p, int i)
     normalise(job, p, p->v, ld, p->j1 - p->j0);
     for (int o = 0, width; o < job->outs; o += width) {
         width = zn_imin(f->nr / 2, job->outs - o);
-        run_panel(job, p, &(zn_panel){ .y = gate_at(job, p, o),
-                              .x = p->u,
-                              .w = pw3,
-                              .y_ld = ld,
-                              .x_ld = ld,
-                              .rows = p->j1 - p->j0,
-                              .k = job->k,
-                              .n = 2 * width,
-                              .gate = true,
-                              .ahead = ahead + o,
-                              .ahead_ld = (size_t)job->x.ld });
+        run_panel(job, p,
+                  &(zn_panel){ .y = gate_at(job, p, o),
+                               .x = p->u,
+                               .w = pw3,
+                               .y_ld = ld,
+                               .x_ld = ld,
+                               .rows = p->j1 - p->j0,
+                               .k = job->k,
+                               .n = 2 * width,
+                               .gate = true,
+                               .ahead = ahead + o,
+                               .ahead_ld = (size_t)job->x.ld });
         pw3 += panel_bytes(job, 2 * width);
     }
     if (job->tiles)

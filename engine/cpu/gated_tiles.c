@@ -30,7 +30,8 @@ static void pack_pair(char *to, const zn_cpu *d, const zn_conv *w, int c, int fi
     d->tiles->split(to, low ? (size_t)(2 * TILE_BYTES) : 0, pairs, ZN_TILE);
 }
 
-void zn_tile_panel_pack(char *to, const zn_cpu *d, const zn_conv *w, int k, const int first[2], const int n[2], bool low)
+void zn_tile_panel_pack(char *to, const zn_cpu *d, const zn_conv *w, int k, const int first[2], const int n[2],
+                        bool low)
 {
     const size_t chunk = (size_t)(low ? 4 : 2) * TILE_BYTES;
     float bias[ZN_TILE] = { 0 };

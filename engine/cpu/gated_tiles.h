@@ -9,7 +9,8 @@
 size_t zn_tile_panel_size(int k, bool low);
 
 /* Packs the outputs from first[0] and from first[1] on, n[0] and n[1] of 16 each. */
-void zn_tile_panel_pack(char *to, const zn_cpu *d, const zn_conv *w, int k, const int first[2], const int n[2], bool low);
+void zn_tile_panel_pack(char *to, const zn_cpu *d, const zn_conv *w, int k, const int first[2], const int n[2],
+                        bool low);
 
 /* A panel (kernels.h, zn_panel) of ZN_TILE outputs: y is float, x is bf16, whose second terms are `low` bytes further if it is
  * not 0, and `gate` multiplies 16 outputs with 16.  room: ZN_TILE * ZN_TILE floats.  Rows up to a multiple of 16 are read. */

@@ -229,9 +229,9 @@ typedef ZN_DECL_SPLIT(zn_split_fn);
 
 typedef struct zn_tile_tail {
     void *y;
-    const void *res; /* NULL: 0 */
-    const float *x;  /* rows of ZN_TILE */
-    size_t y_ld, res_ld; /* bytes */
+    const void *res;          /* NULL: 0 */
+    const float *x;           /* rows of ZN_TILE */
+    size_t y_ld, res_ld;      /* bytes */
     zn_type y_type, res_type; /* float or bf16 */
     float gain, least_pre, least_post;
     int pixels, n;
@@ -406,9 +406,9 @@ typedef struct zn_kernels {
     zn_to_i8_fn *to_i8;           /* in the scalar table, too */
     zn_dot8_form dot8[ZN_N_INT8]; /* for what the CPU has (zn_cpu_int8); no run after the first: not in this build */
     bool dot8_excess;
-    zn_panel_form panels;      /* of floats; its nr is NR at most */
-    const zn_panel_form *half; /* of fp16, for CPUs that have it (zn_cpu_half); NULL: not in this build */
-    const zn_tile_form *tiles; /* likewise, of AMX ... */
+    zn_panel_form panels;       /* of floats; its nr is NR at most */
+    const zn_panel_form *half;  /* of fp16, for CPUs that have it (zn_cpu_half); NULL: not in this build */
+    const zn_tile_form *tiles;  /* likewise, of AMX ... */
     const zn_tile_form *dots16; /* ... and of AVX-512 BF16 */
     zn_norm_rows_fn *norm_rows;
     zn_wino_weights_fn *wino_weights;

@@ -71,8 +71,7 @@ static bool suits(const zn_cpu *d, const zn_conv *w)
         (!w->up2 || (w->kh == 3 && w->kw == 3 && w->pad_t == 1 && w->pad_l == 1));
 
     return fits &&
-        (w->tensors == ZN_BF16 ||
-         (w->cin >= 16 && w->cout >= 16 && (pays(w) || (d->tiles->everywhere && wants))));
+        (w->tensors == ZN_BF16 || (w->cin >= 16 && w->cout >= 16 && (pays(w) || (d->tiles->everywhere && wants))));
 }
 
 static int n_tiles(const zn_conv *w) /* per panel, tap and chunk */
@@ -282,8 +281,7 @@ static void prepare(const tiles_job *job, block *b, char *band)
     b->row = band_row(job, b->q1 - b->q0);
     b->low = job->low ? (size_t)rows * b->row : 0;
     for (int i = 0; i < rows; i++)
-        fill_row(job, b, band + (size_t)i * b->row, top + i, left,
-                 under(job, b->q1 - b->q0, job->across));
+        fill_row(job, b, band + (size_t)i * b->row, top + i, left, under(job, b->q1 - b->q0, job->across));
 }
 
 static bool is_floor(zn_act a)
@@ -394,9 +392,9 @@ static void set_taps(tiles_job *job)
     job->phases = w->up2 ? 4 : 1;
     for (int phase = 0; phase < job->phases; phase++)
         for (int t = 0; t < job->taps; t++)
-            job->tap[phase][t] = w->up2  ? (tap){ t / 2 - 1 + phase / 2, t % 2 - 1 + phase % 2 }
-                : by_rows(w)           ? (tap){ t - w->pad_t, -w->pad_l }
-                                       : (tap){ t / w->kw - w->pad_t, t % w->kw - w->pad_l };
+            job->tap[phase][t] = w->up2 ? (tap){ t / 2 - 1 + phase / 2, t % 2 - 1 + phase % 2 }
+                : by_rows(w)            ? (tap){ t - w->pad_t, -w->pad_l }
+                                        : (tap){ t / w->kw - w->pad_t, t % w->kw - w->pad_l };
     job->top = w->up2 ? -1 : -w->pad_t;
     job->left = w->up2 ? -1 : -w->pad_l;
     job->down = w->up2 ? 2 : w->kh - 1;

@@ -90,7 +90,8 @@ static int run(zn_test t, int n_threads, const char *group)
         if (!zn_selftest_has(backend, t.one, t.precision))
             continue;
         for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
-            if ((!group || !strcmp(group, groups[i].name)) && (!convs_alone(backend, &t) || groups[i].check == zn_check_conv))
+            if ((!group || !strcmp(group, groups[i].name)) &&
+                (!convs_alone(backend, &t) || groups[i].check == zn_check_conv))
                 groups[i].check(&t);
     }
     if (t.many)

@@ -19,7 +19,8 @@ static ZN_DECL_SPLIT(split)
     char *high = to;
 
     for (int i = 0; i < n; i += 32, high += 64, x += 32) {
-        const __m512 v[2] = { _mm512_maskz_loadu_ps(first(n - i), x), _mm512_maskz_loadu_ps(first(n - i - 16), x + 16) };
+        const __m512 v[2] = { _mm512_maskz_loadu_ps(first(n - i), x),
+                              _mm512_maskz_loadu_ps(first(n - i - 16), x + 16) };
         const __m512i h = (__m512i)_mm512_cvtne2ps_pbh(v[1], v[0]);
 
         _mm512_storeu_si512(high, h);
