@@ -55,7 +55,8 @@ zn_wtype zn_cpu_conv_inputs(void *dev, const zn_conv *w)
     const zn_wtype inputs = algorithm_of(d, w)->inputs;
     const bool tiles = d->tiles && (w->precision == ZN_TF32 || w->precision == ZN_BF16_MATH);
 
-    return tiles && w->groups == 1 && w->kh * w->kw == 1 ? ZN_W_BF16 : inputs; /* a gated block always uses them */
+    return tiles && w->groups == 1 && w->kh * w->kw == 1 && !w->up2 ? ZN_W_BF16
+                                                                    : inputs; /* a gated block always uses them */
 }
 
 void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
@@ -64,6 +65,7 @@ void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tai
 
     const zn_conv_algorithm *a = algorithm_of(job.d, w);
 
+    assert(a == &zn_conv_tiles || (y.type == ZN_F32 && x.type == ZN_F32));
     if (a != &zn_conv_implicit || !zn_winograd_run(&job)) /* both read what implicit.c has packed */
         a->run(&job);
 }
