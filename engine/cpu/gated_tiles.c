@@ -66,7 +66,8 @@ void zn_tile_panel(const zn_tile_form *f, const zn_panel *g, size_t low, float *
                                 .low = low,
                                 .taps = 1,
                                 .chunks = g->k / ZN_TILE,
-                                .pixels = rows });
+                                .pixels = rows,
+                                .outputs = g->n });
         if (g->gate)
             f->gate(y, g->y_ld, room, rows);
         else if (!direct)

@@ -203,7 +203,7 @@ typedef struct zn_panel_form {
     zn_round_fn *round; /* NULL: the type is float */
 } zn_panel_form;
 
-/* Products of tiles of bf16 (tiles.c), ZN_TILE pixels x ZN_TILE outputs, or 16 pixels if no more are wanted:
+/* Products of tiles of bf16 (tiles.c), ZN_TILE pixels x ZN_TILE outputs, or 16 if no more are wanted:
  *     y[r][o] = bias[o] + sum over taps t and channels c of x[r][t][c] * w[t][c][o]
  * x[r][t] begins r * x_ld + tap[t] bytes behind x: chunks * ZN_TILE bf16.  With `low`, elements are sums of two, the second is
  * `low` bytes further, and the product of both second terms is left out.  w: see tiles.c.
@@ -219,7 +219,7 @@ typedef struct zn_tiles {
     const float *bias;
     const ptrdiff_t *tap;
     size_t y_ld, x_ld, low;
-    int taps, chunks, pixels;
+    int taps, chunks, pixels, outputs;
 } zn_tiles;
 
 #define ZN_DECL_TILES(name) void name(const zn_tiles *g)

@@ -346,7 +346,8 @@ static void run_panel(const tiles_job *job, const block *b, int phase, int panel
                    .x_ld = (size_t)s * b->pixel,
                    .low = b->low,
                    .taps = job->taps,
-                   .chunks = job->chunks };
+                   .chunks = job->chunks,
+                   .outputs = w->cout - panel * ZN_TILE };
 
     for (int t = 0; t < job->taps; t++)
         at[t] = (ptrdiff_t)(job->tap[phase][t].dy - job->top) * (ptrdiff_t)b->row +
