@@ -56,10 +56,10 @@ typedef struct lattice { /* along one direction, for each place in a block */
 
 static float step_of(const float *v, ptrdiff_t apart)
 {
-    return fminf(fabsf(v[apart] - *v), EDGE); /* NaN counts as an edge */
+    return fabsf(v[apart] - *v);
 }
 
-/* Adds by how much each step of green exceeds those before and after it. */
+/* Adds by how much each step of green exceeds those before and after it, where none is an edge. */
 static void add_steps(lattice *l, const float *rgb, int w, int h, bool down)
 {
     const ptrdiff_t apart = down ? 3 * (ptrdiff_t)w : 3;
@@ -68,10 +68,13 @@ static void add_steps(lattice *l, const float *rgb, int w, int h, bool down)
     for (int y = down; y < y1; y++)
         for (int x = !down; x < x1; x++) {
             const float *v = rgb + ((size_t)y * (size_t)w + (size_t)x) * 3 + 1;
+            const float before = step_of(v - apart, apart), here = step_of(v, apart), after = step_of(v + apart, apart);
             const int at = (down ? y : x) % BLOCK;
 
-            l->sum[at] += (double)(step_of(v, apart) - (step_of(v - apart, apart) + step_of(v + apart, apart)) / 2);
-            l->n[at]++;
+            if (before < EDGE && here < EDGE && after < EDGE) { /* not NaN */
+                l->sum[at] += (double)(here - (before + after) / 2);
+                l->n[at]++;
+            }
         }
 }
 

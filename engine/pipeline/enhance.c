@@ -115,9 +115,10 @@ zn_status zn_enhance_measure(zn_noise_table *noise, const zn_enhance_plan *p, co
 
 void zn_enhance_key_noise(zn_key *key, const zn_enhance_plan *p, const zn_noise_table *noise)
 {
-    if (p->mapped) /* the median is only shown */
+    if (p->mapped) { /* the median is only shown */
         zn_key_add(key, noise->least, sizeof noise->least);
-    else if (p->how.seeks_noise)
+        zn_key_add(key, &noise->clean, sizeof noise->clean);
+    } else if (p->how.seeks_noise)
         zn_key_add(key, noise->median, sizeof noise->median);
 }
 
@@ -174,6 +175,9 @@ static zn_status make_part(float *made, work *k, zn_rect part)
                    .noise = k->plan->how.seeks_noise ? &k->result->noise : NULL };
     zn_status s;
 
+    if (k->plan->mapped && k->result->noise.clean == 1) /* there is nothing to remove */
+        return k->in->read(k->in->cookie, part, made) ? ZN_OK
+                                                      : zn_fail(k->err, ZN_E_FILE, "the picture could not be read");
     if (zn_grid_crosses(g, part))
         from.at = zn_rect_meet(zn_rect_widen(part, zn_round_up(g->halo, g->cell)), all);
     part.x -= from.at.x;

@@ -63,6 +63,21 @@ static picture scene(int w, int h)
     return p;
 }
 
+/* Smooth, with an edge. */
+static picture clean_scene(int w, int h)
+{
+    picture p = new_picture(w, h);
+
+    for (size_t i = 0; i < zn_array_len(&p.rgb); i++) {
+        const int x = (int)(i / 3) % w, y = (int)(i / 3) / w, c = (int)(i % 3);
+        const float v =
+            0.5f + 0.25f * sinf((float)(x * (c + 1)) * 0.01f) * cosf((float)y * 0.02f) + (x > 2 * y ? 0.2f : 0);
+
+        p.rgb.data[i] = roundf(255 * zn_clean(v)) / 255;
+    }
+    return p;
+}
+
 static zn_source source_of(picture *p)
 {
     return (zn_source){ p->rgb.w, p->rgb.h, 3, read_picture, p };
@@ -140,6 +155,31 @@ static void test_what_a_result_depends_on(void)
     CHECK(!denoise(&b, 1, 0, 300, 200) && b.how.seeks_noise && b.mapped && b.grid.halo > a.grid.halo && !a.mapped,
           "a measured level has no reach");
     CHECK(strstr(a.computed_by.text, "fp"), "'%s'", a.computed_by.text);
+}
+
+static void test_a_clean_picture(void)
+{
+    const int w = 331, h = 227;
+    picture in = clean_scene(w, h), out = new_picture(w, h);
+    const zn_source source = source_of(&in);
+    zn_noise_table clean = { .clean = 1 }, noisy = clean;
+    zn_key a = { 0, 0 }, b = a;
+    zn_enhance_result result;
+    zn_enhance_plan p;
+    zn_error err = { "" };
+
+    CHECK(!denoise(&p, 1, 0, w, h), "no plan");
+    CHECK(!zn_enhance_run(&result, &p, &(zn_sink){ write_picture, &out }, &source, (zn_rect){ 0, 0, w, h }, NULL, &err),
+          "%s", err.text);
+    CHECK(result.noise.clean == 1 && result.noise.median[1] < 0.5f, "clean %g, noise %g", (double)result.noise.clean,
+          (double)result.noise.median[1]);
+    CHECK(!memcmp(in.rgb.data, out.rgb.data, zn_array_len(&in.rgb) * sizeof(float)), "it was changed");
+    noisy.clean = 0.5f;
+    zn_enhance_key_noise(&a, &p, &clean);
+    zn_enhance_key_noise(&b, &p, &noisy);
+    CHECK(a.a != b.a || a.b != b.b, "a change does not depend on whether there is noise");
+    free(in.rgb.data);
+    free(out.rgb.data);
 }
 
 /* ---- the contract of tiles ------------------------------------------------------------------------------------ */
@@ -327,6 +367,7 @@ int main(void)
     }
     RUN(test_refusals);
     RUN(test_what_a_result_depends_on);
+    RUN(test_a_clean_picture);
     RUN(test_grid);
     RUN(test_regions);
     RUN(test_ends_early);
