@@ -59,7 +59,7 @@ static float step_of(const float *v, ptrdiff_t apart)
     return fabsf(v[apart] - *v);
 }
 
-/* Adds by how much each step of green exceeds those before and after it, where none is an edge. */
+/* Adds by how much each step of green exceeds those before and after it, where none is an edge and not all are flat. */
 static void add_steps(lattice *l, const float *rgb, int w, int h, bool down)
 {
     const ptrdiff_t apart = down ? 3 * (ptrdiff_t)w : 3;
@@ -71,7 +71,7 @@ static void add_steps(lattice *l, const float *rgb, int w, int h, bool down)
             const float before = step_of(v - apart, apart), here = step_of(v, apart), after = step_of(v + apart, apart);
             const int at = (down ? y : x) % BLOCK;
 
-            if (before < EDGE && here < EDGE && after < EDGE) { /* not NaN */
+            if (before < EDGE && here < EDGE && after < EDGE && before + here + after > 0) { /* not NaN */
                 l->sum[at] += (double)(here - (before + after) / 2);
                 l->n[at]++;
             }
