@@ -26,7 +26,7 @@ import nets
 import shots
 from train import Trainer, share_of_rate
 
-LR = {"denoise-fast": 1.5e-3, "denoise-balanced": 1e-3, "denoise-best": 5e-4, "tiny-denoise": 2e-3}
+LR = {"denoise-fast": 1.5e-3, "denoise-balanced": 8e-4, "denoise-best": 5e-4, "tiny-denoise": 2e-3}
 PHASES = ((0.6, 128, 32), (1.0, 192, 16))       # until this share of the schedule: side of a crop, crops
 HOLD, POOL = 0.3, 2
 SHARE = {"denoise-fast": 0.32}, 0.45          # of the crops that are a camera's: of some networks, of all others

@@ -4,7 +4,8 @@ in a CUDA graph.
 
   lens        softness of 0 to 1.3 pixels
   sensor      exposure, colour matrix, white balance, a Bayer mosaic with shot and read noise, clipping
-  developing  demosaicing (bilinear, gradient-corrected, edge-aware), denoising that leaves coarse noise, tone curve, sharpening
+  developing  demosaicing (bilinear, gradient-corrected, edge-aware), denoising that leaves coarse noise or a bilateral filter,
+              tone curve, sharpening, enlarging by up to 2
   file        JPEG of quality 30 to 99, with colours at full or half size, on any lattice
 
 The clean crop goes through the same steps without noise and without the file.  cameras.py and real.py, which networks are chosen by
@@ -21,7 +22,7 @@ import real
 
 MARGIN = 16             # pixels around a crop that filters see
 CELL = 8                # of a map of levels
-REACH = 8               # of the widest blur
+REACH = 12              # of the widest blur
 BINS = 16               # of brightness, as the engine has them: ZN_NOISE_BINS
 
 
@@ -100,6 +101,22 @@ def demosaic(raw, red, blue, how):
     return torch.cat([pick(r0, r1, r2), pick(g0, g1, g2), pick(b0, b1, b2)], 1)
 
 
+def bilateral(x, width, apart=1):
+    """Of each channel, with 5x5 pixels that are so far apart; width [N,1,1,1]: of an edge."""
+    p = F.pad(x, (2 * apart,) * 4, mode="reflect")
+    q = p.unfold(2, 4 * apart + 1, 1).unfold(3, 4 * apart + 1, 1)[..., ::apart, ::apart]
+    at = torch.arange(-2.0, 3.0, device=x.device).square()
+    k = torch.exp(-0.5 * ((q - x[..., None, None]) / width[..., None, None]).square() - (at[:, None] + at) / 8)
+    return (k * q).sum((4, 5)) / k.sum((4, 5))
+
+
+def enlarged(x, factor):
+    """The middle of each picture, larger by its factor [N,1,1,1]."""
+    n, _, h, w = x.shape
+    theta = torch.eye(2, 3, device=x.device) / factor.view(n, 1, 1)
+    return F.grid_sample(x, F.affine_grid(theta, x.shape, align_corners=False), mode="bicubic", padding_mode="reflection", align_corners=False)
+
+
 def mixed(m, x):
     return torch.einsum("nij,njhw->nihw", m, x)
 
@@ -123,10 +140,15 @@ def to_srgb(v):
     return torch.where(v <= 0.0031308, v * 12.92, 1.055 * v.clamp(min=1e-5) ** (1 / 2.4) - 0.055)
 
 
-def developed(v, tone, amount, radius):
-    v = to_srgb(v)
+def developed(v, width, share, colour_width, colour_share, tone, amount, radius, factor):
+    """From linear light; width, share: of the bilateral filter's edges, of its change."""
+    forth, back = (m.expand(len(v), 3, 3) for m in data._constants(v.device)[2:4])
+    y, c = mixed(forth, to_srgb(v)).split((1, 2), 1)
+    y = y + share * (bilateral(y, width) - y)
+    c = c + colour_share * (bilateral(c, colour_width, 2) - c)
+    v = mixed(back, torch.cat([y, c], 1))
     v = v + tone * v * (1 - v) * (2 * v - 1)
-    return (v + amount * (v - soft(v, radius))).clamp(0, 1)
+    return enlarged(v + amount * (v - soft(v, radius)), factor).clamp(0, 1)
 
 
 def camera(x):
@@ -138,8 +160,9 @@ def camera(x):
     m = (0.15 - 0.65 * torch.rand(n, 3, 3, device=dev)) * (1 - torch.eye(3, device=dev))
     m = m + torch.diag_embed(1 - m.sum(2))
     gains = torch.cat([uniform(x, 1.2, 2.4), torch.ones(n, 1, 1, 1, device=dev), uniform(x, 1.2, 2.4)], 1)
-    blur = torch.where(some(x, 0.5), between(x, 0.3, 1.6), 0.01) * some(x, 0.7)
-    colour_blur = torch.where(some(x, 0.7), between(x, 0.5, 4.5), 0.01) * some(x, 0.75)
+    filters = some(x, 0.5)                      # the noise alone, as a good filter leaves it; the others may get a bilateral filter
+    blur = between(x, 0.3, 2.4) * (filters & some(x, 0.75))
+    colour_blur = between(x, 0.5, 5) * (filters & some(x, 0.85))
     left = uniform(x, -0.5, 0.7).clamp(min=0)
     electrons = torch.where(some(x, 0.72), between(x, 2000, 120000), between(x, 80, 4000)) / (1 + 2.5 * blur ** 2 * (1 - left) ** 2)
     read = uniform(x, 0.5, 5)
@@ -170,25 +193,32 @@ def camera(x):
     noise = filtered + uniform(x) * strong * (noise - filtered)
     noisy = clean + mixed(data._constants(dev)[3].expand(n, 3, 3), noise)
 
-    finish = uniform(x, -0.15, 0.6), torch.where(some(x, 0.55), uniform(x, 0.1, 1.5), 0.0), between(x, 0.5, 1.6)
+    finish = (between(x, 0.015, 0.15), uniform(x, 0.3, 1) * (some(x, 0.65) & ~filters), between(x, 0.02, 0.2), uniform(x, 0.3, 1) * (some(x, 0.8) & ~filters),
+              uniform(x, -0.15, 0.6), torch.where(some(x, 0.6), uniform(x, 0.1, 1.5), 0.0), between(x, 0.5, 1.6),
+              torch.where(some(x, 0.25), uniform(x, 1, 2), 1.0))
     return developed(torch.cat([clean, noisy]), *(both(v) for v in finish)).chunk(2)
 
 
 # of crops: the noise of a camera, weak white noise, coarse noise, none
-SHARES = (0.7, 0.1, 0.08, 0.12)
+SHARES = (0.76, 0.07, 0.09, 0.08)
+
+
+def ends_of(n):
+    """Where each kind ends in a batch of n."""
+    return [round(n * sum(SHARES[:i + 1])) for i in range(len(SHARES))]
 
 
 def pairs(x):
     """(clean, noisy) of crops; each kind has its share of a batch."""
     n = len(x)
-    ends = [round(n * sum(SHARES[:i + 1])) for i in range(len(SHARES))]
+    ends = ends_of(n)
     x0, x1, x2, x3 = (x[a:b] for a, b in zip([0, *ends[:-1]], ends))
     clean, noisy = camera(x0)
     parts = [(clean, noisy)]
     parts.append((x1, x1 + between(x1, 0.4, 8) / 255 * torch.randn_like(x1)))
     if len(x2):
         parts.append((x2, x2 + between(x2, 1, 16) / 255 * data.blobs(x2)))
-    lens = torch.where(some(x3, 0.5), uniform(x3, 0.3, 2), 0.01)
+    lens = uniform(x3, 0.3, 2) * some(x3, 0.5)
     x3 = soft(x3, lens, REACH)
     parts.append((x3, x3))
     clean, noisy = (torch.cat(v) for v in zip(*parts))
@@ -224,8 +254,9 @@ def resized(v, size):
 
 
 class Shots:
-    """Crops for one denoiser: half of them with the level that the estimator says, as the engine uses it, the others with the true
-    local level, off by a factor that varies over the crop, of deviation about 0.25."""
+    """Crops for one denoiser: half of those with noise with the level that the estimator says, as the engine uses it, the others with the
+    true local level, off by a factor that varies over the crop, of deviation about 0.25.  Clean crops with the level that the estimator
+    takes their texture for would teach a denoiser to mistrust it: coarse noise of real cameras then stays."""
 
     def __init__(self, estimator, network):
         self.estimator, self.at = estimator, 3 * nets.LEVEL_FOR.index(network)
@@ -246,5 +277,6 @@ class Shots:
         r = lambda *shape: torch.randn(n, *shape, device=x.device)
         off = 0.2 * resized(r(1, 3, 3), true.shape[2:]) + 0.1 * r(3, 1, 1) + 0.1 * r(1, 1, 1)
         true = (true * off.exp()).clamp(min=0.35)
-        told = resized(torch.where(some(x, 0.5), said, true), (h, w)) / 255
+        noisy_ones = torch.arange(n, device=x.device).view(-1, 1, 1, 1) < ends_of(n)[2]
+        told = resized(torch.where(some(x, 0.5) & noisy_ones, said, true), (h, w)) / 255
         return tuple(v[..., MARGIN:-MARGIN, MARGIN:-MARGIN] for v in (clean, noisy, told))
