@@ -22,7 +22,7 @@ static const char help[] =
     "zenith-spectral,\n"
     "                   vanilla-taesd (encoder and decoder); template.  On --pictures: denoise-fast, -balanced, "
     "-best,\n"
-    "                   zenith, zenith-lite, from the weights of that name unless --weights says other ones\n"
+    "                   zenith, zenith-lite, zenith-tae, from the weights of that name or --weights\n"
     "  --task T         restore wavelets (or restore-gaussian, restore-shot, restore-blur: one damage), "
     "reconstruct\n"
     "                   them, or --pictures; denoise (a denoiser on --pictures)\n"
