@@ -450,8 +450,9 @@ ZN_API void zn_face_cut(zn_array *out, const zn_array *picture, const zn_face *f
 
 /* Runs every operation of the engine on odd sizes, and a tiny model of each kind with made-up
  * weights, against the scalar reference; or, if `only` is not NULL, the cases whose names begin
- * so, with or without their precision: "conv", "fp16 conv"; or a part of them: "fp16 conv 2/5".  One call of report() per case; returns
- * the number of failures, or -1 if the engine cannot be opened. */
+ * so, with or without their precision: "conv", "fp16 conv"; or a part of them: "fp16 conv 2/5"; or
+ * several of these: "fp16 conv; rope".  One call of report() per case; returns the number of
+ * failures, or -1 if the engine cannot be opened. */
 ZN_API int zn_selftest(const char *engine, int n_threads, const char *only,
                        void (*report)(void *cookie, const char *name, bool ok, const char *detail), void *cookie);
 

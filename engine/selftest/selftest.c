@@ -33,17 +33,33 @@ static unsigned hash_of(const char *name)
     return hash >> 4;
 }
 
+/* One of the texts of `only`. */
+static bool wants_one(const char *text, const char *name, const char *whole)
+{
+    char begin[NAME_SIZE];
+    int part, parts;
+
+    split(begin, text, &part, &parts);
+    return (!strncmp(name, begin, strlen(begin)) || !strncmp(whole, begin, strlen(begin))) &&
+        hash_of(whole) % (unsigned)parts + 1 == (unsigned)part;
+}
+
 bool zn_selftest_wants(const char *only, zn_precision precision, const char *name)
 {
-    char whole[NAME_SIZE], begin[NAME_SIZE];
-    int part, parts;
+    char whole[NAME_SIZE], text[NAME_SIZE];
+    size_t len;
 
     if (!only)
         return true;
     snprintf(whole, sizeof whole, "%s %s", zn_precision_names[precision], name);
-    split(begin, only, &part, &parts);
-    return (!strncmp(name, begin, strlen(begin)) || !strncmp(whole, begin, strlen(begin))) &&
-        hash_of(whole) % (unsigned)parts + 1 == (unsigned)part;
+    for (;; only += len + 2) {
+        len = strcspn(only, ";");
+        snprintf(text, sizeof text, "%.*s", (int)len, only);
+        if (wants_one(text, name, whole))
+            return true;
+        if (!only[len] || only[len + 1] != ' ')
+            return false;
+    }
 }
 
 /* Of the tensors of convolutions, that is. */
