@@ -178,6 +178,8 @@ typedef enum zn_filter {
  * Euler step of a flow, y = x + d p: c = 0, 1, 1, 0, d, 1 */
 enum { ZN_STEP_COEFS = 6 };
 
+typedef enum zn_auto { ZN_AUTO_NEVER, ZN_AUTO_ALWAYS, ZN_AUTO_IF_FASTER } zn_auto; /* than the CPU, measured */
+
 typedef struct zn_backend {
     unsigned abi; /* ZN_BACKEND_ABI, checked before anything else */
     const char *name;
@@ -193,7 +195,7 @@ typedef struct zn_backend {
     const char *precision_needs[ZN_N_PRECISIONS]; /* what hardware a missing precision would need; NULL: unknown */
 
     void (*describe)(void *dev, char *text, size_t size); /* this device, for users; NULL: `what` says it */
-    bool (*automatic)(void *dev);                         /* whether "auto" may choose this device; NULL: it may */
+    zn_auto (*automatic)(void *dev);                      /* whether "auto" may choose this device; NULL: it may */
     /* Opens the device; *dev is NULL if it cannot be used.  ZN_E_MEMORY: this machine has it, but too little memory now. */
     zn_status (*open)(void **dev, int n_threads, zn_error *err);
     void (*close)(void *dev);

@@ -3,6 +3,7 @@
 #include "engines.h"
 
 #include "../zenith_bench.h"
+#include "contest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,9 +23,35 @@ static const char *asked_for(const char *name)
     return name && *name && strcmp(name, "auto") ? name : NULL;
 }
 
-static bool may_choose(const zn_backend *b, void *dev)
+/* The fastest engine of the CPU; NULL: none opens. */
+static void *open_cpu(const zn_backend **be, zn_error *err)
 {
-    return !b->automatic || b->automatic(dev);
+    void *dev = NULL;
+
+    for (int i = N_ENGINES - 1; i >= 0 && !dev; i--)
+        if (!engines[i]->remote && engines[i]->abi == ZN_BACKEND_ABI && !engines[i]->open(&dev, zn_cpu_count(), err))
+            *be = engines[i];
+    return dev;
+}
+
+/* Whether "auto" may choose this device.  ratio: how many times as fast as the CPU it is; 0: that does not matter, or is not
+ * known. */
+static bool may_choose(const zn_backend *b, void *dev, double *ratio)
+{
+    const zn_auto automatic = b->automatic ? b->automatic(dev) : ZN_AUTO_ALWAYS;
+    const zn_backend *cpu = NULL;
+    void *cpu_dev;
+    zn_error err;
+
+    *ratio = 0;
+    if (automatic != ZN_AUTO_IF_FASTER)
+        return automatic == ZN_AUTO_ALWAYS;
+    *ratio = zn_contest_kept(b, dev);
+    if (!(*ratio > 0) && (cpu_dev = open_cpu(&cpu, &err))) {
+        *ratio = zn_contest(b, dev, cpu, cpu_dev);
+        cpu->close(cpu_dev);
+    }
+    return *ratio > 1;
 }
 
 /* Opens the engine of that name, or for NULL the fastest that opens, of those that are not remote if `remote` is false. */
@@ -33,6 +60,7 @@ static void *open_named(const zn_backend **be, const char *name, bool remote, in
 {
     for (int i = N_ENGINES - 1; i >= 0; i--) {
         zn_status s;
+        double ratio;
         void *dev;
 
         if ((name && strcmp(name, engines[i]->name)) || (!remote && engines[i]->remote))
@@ -42,7 +70,7 @@ static void *open_named(const zn_backend **be, const char *name, bool remote, in
             continue;
         }
         s = engines[i]->open(&dev, n_threads, err);
-        if (!s && !name && !may_choose(engines[i], dev)) {
+        if (!s && !name && !may_choose(engines[i], dev, &ratio)) {
             engines[i]->close(dev);
             continue;
         }
@@ -94,6 +122,7 @@ int zn_engine_list(zn_engine_info *list, int max)
 
     for (int i = 0; i < N_ENGINES && i < max; i++) {
         zn_error err = { "" };
+        double ratio;
         void *dev;
 
         engines[i]->open(&dev, 1, &err);
@@ -102,8 +131,13 @@ int zn_engine_list(zn_engine_info *list, int max)
         if (dev) {
             if (engines[i]->describe)
                 engines[i]->describe(dev, list[i].note, sizeof list[i].note);
-            if (may_choose(engines[i], dev))
+            if (may_choose(engines[i], dev, &ratio))
                 best = i;
+            if (ratio > 0) {
+                const size_t len = strlen(list[i].note);
+
+                snprintf(list[i].note + len, sizeof list[i].note - len, "; %.2f times the CPU's speed", ratio);
+            }
             add_types(list[i].note, sizeof list[i].note, engines[i], dev);
             engines[i]->close(dev);
         }
