@@ -5,7 +5,8 @@
  * its estimated time reaches SLICE_MS, so that a device that draws a screen is never busy for long; a launch that would take
  * longer is cut into several.  The estimate is work divided by a rate, which the timestamps of finished buffers correct.
  *
- * The first forward of a key runs without being recorded: it corrects the rate.  The second one keeps its command buffers. */
+ * The first forwards of a key run without being recorded: one finds the rate of short launches, the next one that of whole ones.
+ * The third keeps its command buffers. */
 #include "vulkan.h"
 
 #include <stdlib.h>
@@ -14,12 +15,13 @@
 #include "../core/threads.h"
 
 enum {
-    SETS = 256,      /* launches of a command buffer */
-    N_SLOTS = 32,    /* submissions in flight */
-    MAX_KEPT = 64,   /* recorded forwards */
-    ROW = 1 << 15,   /* workgroups in x; common.glsl has the same number */
-    SLICE_MS = 8,    /* a submission; estimates are off by up to 2 */
-    INLINE = 1 << 16 /* bytes */
+    SETS = 256,       /* launches of a command buffer */
+    N_SLOTS = 32,     /* submissions in flight */
+    MAX_KEPT = 64,    /* recorded forwards */
+    ROW = 1 << 15,    /* workgroups in x; common.glsl has the same number */
+    SLICE_MS = 8,     /* a submission; estimates are off by up to 2 */
+    INLINE = 1 << 16, /* bytes */
+    FIRST = 2         /* forwards that are not recorded */
 };
 
 static const double first_rate = 2e7; /* work per ms before anything was measured: a slow integrated GPU */
@@ -208,6 +210,19 @@ static void submit(zn_vk *d, const commands *c, bool timed)
     s->number = ++r->submitted;
 }
 
+/* Everything before is visible to everything after, on the device, or to the host. */
+static void barrier(zn_vk *d, VkCommandBuffer cmd, bool host)
+{
+    const VkMemoryBarrier all = { .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                                  .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+                                  .dstAccessMask = host ? VK_ACCESS_HOST_READ_BIT
+                                                        : VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
+                                          VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT };
+    const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+
+    d->api->vkCmdPipelineBarrier(cmd, work, host ? VK_PIPELINE_STAGE_HOST_BIT : work, 0, 1, &all, 0, NULL, 0, NULL);
+}
+
 uint64_t zn_vk_flush(zn_vk *d)
 {
     struct zn_vk_recorder *r = d->rec;
@@ -216,25 +231,12 @@ uint64_t zn_vk_flush(zn_vk *d)
     if (!c)
         return r->submitted;
     r->open = NULL;
+    barrier(d, c->cmd, true);
     if (c->times)
         d->api->vkCmdWriteTimestamp(c->cmd, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, c->times, 1);
     if (zn_vk_ok(d, d->api->vkEndCommandBuffer(c->cmd), "a command buffer") && !d->status)
         submit(d, c, !r->now);
     return r->submitted;
-}
-
-/* Everything before is visible to everything after, to the host also. */
-static void barrier(zn_vk *d, VkCommandBuffer cmd)
-{
-    const VkMemoryBarrier all = { .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                                  .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT |
-                                      VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT,
-                                  .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
-                                      VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT |
-                                      VK_ACCESS_HOST_READ_BIT };
-    const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-
-    d->api->vkCmdPipelineBarrier(cmd, work, work | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &all, 0, NULL, 0, NULL);
 }
 
 /* ---- what is recorded --------------------------------------------------------------------------------------------- */
@@ -313,7 +315,7 @@ static void dispatch(zn_vk *d, const zn_vk_launch *k, VkPipeline pipeline, uint3
     d->api->vkCmdBindDescriptorSets(c->cmd, VK_PIPELINE_BIND_POINT_COMPUTE, zn_vk_layout(d), 0, 1, &set, 0, NULL);
     d->api->vkCmdPushConstants(c->cmd, zn_vk_layout(d), VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, &push);
     d->api->vkCmdDispatchBase(c->cmd, x0, y0, 0, nx, ny, 1);
-    barrier(d, c->cmd);
+    barrier(d, c->cmd, false);
     c->work += work;
 }
 
@@ -353,7 +355,7 @@ void zn_vk_copy(zn_vk *d, VkBuffer to, size_t to_at, VkBuffer from, size_t from_
     if (!c)
         return;
     d->api->vkCmdCopyBuffer(c->cmd, from, to, 1, &part);
-    barrier(d, c->cmd);
+    barrier(d, c->cmd, false);
 }
 
 void zn_vk_inline(zn_vk *d, void *to, const void *data, size_t size)
@@ -365,7 +367,7 @@ void zn_vk_inline(zn_vk *d, void *to, const void *data, size_t size)
     if (!c || !zn_vk_find(d, to, &p))
         return;
     d->api->vkCmdUpdateBuffer(c->cmd, p.buffer, p.offset, size, data);
-    barrier(d, c->cmd);
+    barrier(d, c->cmd, false);
 }
 
 double zn_vk_time(zn_vk *d, void (*work)(void *cookie), void *cookie)
@@ -436,7 +438,7 @@ void zn_vk_record(void *dev, uint64_t key)
     }
     zn_vk_flush(d);
     r->seen = k;
-    if (k->seen++ == 1)
+    if (k->seen++ == FIRST)
         r->now = k;
 }
 
