@@ -191,20 +191,112 @@ static bool in_eights(zn_tensor t)
     return !t.data || (t.type == ZN_F16 && t.ld % 8 == 0 && (uintptr_t)t.data % 16 == 0);
 }
 
-/* The kernel for fp16 inputs and weights.  False: not these tensors. */
-static bool in_half(const zn_vk *d, zn_vk_launch *k, const conv_args *g)
-{
-    const int down = g->cout > 64 ? 4 : 8, across = 8 / down;
+/* The constants of shaders/conv_half.comp. */
+typedef struct tile {
+    int bm, bn, bc, tw, threads, nj;
+    bool ahead;
+} tile;
 
-    if (k->t[1].type != ZN_F16 || k->t[3].type != ZN_F16 || g->cout < PAD || !zn_vk_vectors(k->t[1], 8) ||
-        d->has.shared < 32 << 10)
+static int blocks(int n, int each)
+{
+    return (n + each - 1) / each;
+}
+
+static size_t groups_of(const conv_args *g, const tile *t)
+{
+    return zn_vk_blocks((size_t)g->yw, (size_t)t->tw) * zn_vk_blocks((size_t)g->yh, (size_t)(t->bm / t->tw)) *
+        (g->pixels / (size_t)g->yw / (size_t)g->yh) * (size_t)blocks(g->cout, t->bn);
+}
+
+/* Pixels of x under a tile. */
+static int pixels_under(const conv_args *g, const tile *t)
+{
+    return ((t->bm / t->tw - 1) * g->stride + g->kh) * ((t->tw - 1) * g->stride + g->kw);
+}
+
+static bool fits(const zn_vk *d, const conv_args *g, const tile *t)
+{
+    const int x = pixels_under(g, t) * (t->bc / 8 | 1), w = g->kh * g->kw * t->bc * (t->bn / 8 | 1);
+    const int sums = d->has.matrices ? t->bm * blocks(t->bn, 64) * 5 : 0;
+
+    return (size_t)(x + w > sums ? x + w : sums) * 16 + (size_t)t->bm * 8 <= d->has.shared;
+}
+
+/* Outputs of a workgroup: as few as possible are computed in vain, and of the widths that do this the largest. */
+static int width_of(const zn_vk *d, const conv_args *g)
+{
+    static const int widths[] = { 128, 96, 64, 48, 32, 16, 8 };
+    const size_t from = d->has.emulated ? 4 : g->kh * g->kw > 1 ? 2 : 0, to = d->has.matrices ? 6 : 7;
+    int best = widths[from];
+
+    for (size_t i = from; i < to; i++)
+        if (blocks(g->cout, widths[i]) * widths[i] < blocks(g->cout, best) * best)
+            best = widths[i];
+    return best;
+}
+
+/* False: the kernel has no room for this layer.  The size of the tile may depend on the picture's; bc, on which the order
+ * of summation depends, may not. */
+static bool choose_tile(const zn_vk *d, const conv_args *g, bool flat, tile *t)
+{
+    enum { ENOUGH = 256, LEAST = 64, AHEAD = 9 }; /* workgroups for a large device; pixels; vectors of an invocation */
+
+    *t = (tile){ .bm = 128, .bn = width_of(d, g), .bc = flat && g->cin > 16 ? 32 : 16 };
+    if (!d->has.matrices && g->cin <= 8)
+        t->bc = 8;
+    if (!d->has.matrices && t->bn <= 32)
+        t->bm = 256;
+    if (d->tile.bm || d->has.emulated)
+        t->bm = d->tile.bm ? d->tile.bm : LEAST;
+    for (;;) {
+        const bool fit = (t->tw = flat ? t->bm : 16, fits(d, g, t));
+
+        if (fit && groups_of(g, t) >= ENOUGH)
+            break;
+        if (t->bm > LEAST)
+            t->bm /= 2;
+        else if (t->bn % 64 == 0)
+            t->bn /= 2;
+        else if (fit)
+            break;
+        else
+            return false;
+    }
+    t->nj = t->bn > 64 ? t->bn / 32 : t->bn / 16;
+    t->threads = d->has.matrices ? (d->tile.threads       ? d->tile.threads
+                                        : d->has.emulated ? 64
+                                                          : 128) *
+            blocks(t->bn, 64)
+                                 : t->bm * t->bn / 64;
+    t->ahead = !d->has.soft_half && d->tile.ahead != 2 && pixels_under(g, t) * t->bc <= 8 * AHEAD * t->threads &&
+        g->kh * g->kw * t->bc * t->bn <= 8 * AHEAD * t->threads;
+    return true;
+}
+
+/* The kernel for fp16 weights.  False: not this layer. */
+static bool in_half(const zn_vk *d, zn_vk_launch *k, conv_args *g, bool gate, bool norm)
+{
+    const bool flat =
+        g->kh * g->kw * g->stride == 1 && !k->spec[2] && !g->pad_t && !g->pad_l && g->xh == g->yh && g->xw == g->yw;
+    tile t;
+
+    if (k->t[3].type != ZN_F16 || g->kh * g->kw > 9 || g->stride > 2 || (norm && !flat))
+        return false;
+    if (flat) { /* one row */
+        g->yw = g->xw = (int32_t)g->pixels;
+        g->yh = g->xh = 1;
+    }
+    if (!choose_tile(d, g, flat, &t))
         return false;
     k->kernel = "conv_half";
-    k->matrices = d->has.matrices;
-    k->spec[3] = down;
-    k->spec[4] = across;
-    k->spec[5] = in_eights(k->t[0]) && in_eights(k->t[2]);
-    k->groups = zn_vk_blocks(g->pixels, (size_t)(32 * down)) * zn_vk_blocks((size_t)g->cout, (size_t)(64 * across));
+    k->variant = d->has.emulated ? ZN_VK_EMULATED : d->has.matrices ? ZN_VK_MATRICES : 0;
+    memcpy(k->spec + 3,
+           (const int32_t[]){ t.threads, t.nj,
+                              (in_eights(k->t[0]) && in_eights(k->t[2]) ? 1 : 0) |
+                                  (k->t[1].type == ZN_F16 && zn_vk_vectors(k->t[1], 8) ? 2 : 0),
+                              gate, norm, t.bm, t.bn, g->kh, g->kw, g->stride, t.bc, t.tw, t.ahead },
+           13 * sizeof(int32_t));
+    k->groups = groups_of(g, &t);
     return true;
 }
 
@@ -249,7 +341,7 @@ void zn_vk_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail
     conv_args g;
 
     prepare(d, &k, &g, y, x, w, t);
-    if (w->groups == 1 && in_half(d, &k, &g)) {
+    if (w->groups == 1 && in_half(d, &k, &g, false, false)) {
         zn_vk_run(d, &k);
         return;
     }
@@ -270,10 +362,9 @@ bool zn_vk_conv_fused(zn_vk *d, zn_tensor y, zn_tensor x, const zn_conv *w, floa
     conv_args g;
 
     prepare(d, &k, &g, y, x, w, (zn_tail){ 0 });
-    if (w->groups != 1 || (gate && w->cout % 16) || !in_half(d, &k, &g))
+    if (w->groups != 1 || w->kh * w->kw > 1 || x.type != ZN_F16 || !zn_vk_vectors(x, 8) || (gate && w->cout % 16) ||
+        !in_half(d, &k, &g, gate, eps >= 0))
         return false;
-    k.spec[6] = gate;
-    k.spec[7] = eps >= 0;
     memcpy(&g.pad_t, &eps, sizeof eps); /* there is no padding */
     zn_vk_run(d, &k);
     return true;

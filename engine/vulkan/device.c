@@ -137,12 +137,11 @@ static bool offer(offers *o, const char *extension, void *features)
 static bool has_matrices(const zn_vk *d)
 {
     enum { MOST = 128 };
-    const char *wanted = getenv("ZENITH_VULKAN_MATRICES"); /* 0: as if there were none */
     VkCooperativeMatrixPropertiesKHR p[MOST];
     uint32_t n = MOST;
     VkResult r;
 
-    if (!d->api->matrices || d->has.subgroup != 32 || (wanted && !strcmp(wanted, "0")))
+    if (!d->api->matrices || d->has.subgroup != 32)
         return false;
     for (int i = 0; i < MOST; i++)
         p[i] = (VkCooperativeMatrixPropertiesKHR){ .sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR };
@@ -157,6 +156,8 @@ static bool has_matrices(const zn_vk *d)
 
 static void find_features(zn_vk *d, offers *o)
 {
+    const char *wanted = getenv("ZENITH_VULKAN_MATRICES"); /* 0: as if there were none; emulated: in tests */
+
     o->features =
         (VkPhysicalDeviceFeatures2){ .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &o->half };
     o->half.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
@@ -173,9 +174,13 @@ static void find_features(zn_vk *d, offers *o)
     o->features.features = (VkPhysicalDeviceFeatures){ .shaderInt16 = VK_FALSE }; /* none of the first ones is used */
     d->has.half = o->half.storageBuffer16BitAccess;
     d->has.half_math = o->math.shaderFloat16;
-    d->has.soft_half = !d->has.half_math && d->has.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    d->has.soft_half = d->has.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
     d->has.full_subgroups = o->subgroups.subgroupSizeControl && o->subgroups.computeFullSubgroups;
-    d->has.matrices = d->has.half && d->has.half_math && o->matrices.cooperativeMatrix && has_matrices(d);
+    d->has.emulated =
+        d->has.half && d->has.type == VK_PHYSICAL_DEVICE_TYPE_CPU && wanted && !strcmp(wanted, "emulated");
+    d->has.matrices = d->has.emulated ||
+        (d->has.half && d->has.half_math && o->matrices.cooperativeMatrix && (!wanted || strcmp(wanted, "0")) &&
+         has_matrices(d));
 }
 
 static void find_limits(zn_vk *d)
@@ -259,7 +264,22 @@ static bool open_device(zn_vk *d, zn_error *err)
     return true;
 }
 
+/* Three numbers. */
+static void read_tile(zn_vk *d)
+{
+    char *text = getenv("ZENITH_VULKAN_TILE");
+    int *to[] = { &d->tile.bm, &d->tile.threads, &d->tile.ahead };
+
+    for (size_t i = 0; text && i < sizeof to / sizeof *to; i++) {
+        const long n = strtol(text, &text, 10);
+
+        *to[i] = n >= 0 && n <= 256 ? (int)n : 0;
+        text += *text == ',';
+    }
+}
+
 bool zn_vk_choose(zn_vk *d, zn_error *err)
 {
+    read_tile(d);
     return choose(d, err) && open_device(d, err);
 }

@@ -9,7 +9,7 @@
 #include "cache.h"
 
 /* The shaders, as meson.build lists them: NAME reads and writes float32 alone, NAME_h fp16 also, NAME_s the
- * same without the driver's conversions, NAME_m with cooperative matrices. */
+ * same without the driver's conversions.  A launch may ask for another variant: see vulkan.h. */
 #include "shaders.h"
 
 typedef struct pipeline {
@@ -36,15 +36,12 @@ VkDescriptorSetLayout zn_vk_set_layout(const zn_vk *d)
     return d->kernels->set_layout;
 }
 
-static const zn_vk_shader *find_shader(zn_vk *d, const char *name, bool matrices)
+static const zn_vk_shader *find_shader(zn_vk *d, const char *name, char variant)
 {
+    const char own[] = { '_', variant, 0 };
     char whole[64];
 
-    snprintf(whole, sizeof whole, "%.60s%s", name,
-             matrices               ? "_m"
-                 : !d->has.half     ? ""
-                 : d->has.soft_half ? "_s"
-                                    : "_h");
+    snprintf(whole, sizeof whole, "%.60s%s", name, variant ? own : !d->has.half ? "" : d->has.soft_half ? "_s" : "_h");
     for (size_t i = 0; i < sizeof shaders / sizeof *shaders; i++)
         if (!strcmp(shaders[i].name, whole))
             return &shaders[i];
@@ -54,7 +51,7 @@ static const zn_vk_shader *find_shader(zn_vk *d, const char *name, bool matrices
 }
 
 /* Compiles the shader with its constants. */
-static VkPipeline make(zn_vk *d, const zn_vk_shader *s, const int32_t *spec, bool matrices)
+static VkPipeline make(zn_vk *d, const zn_vk_shader *s, const int32_t *spec, bool whole_subgroups)
 {
     enum { N = ZN_VK_FIRST_SPEC + ZN_VK_SPECS };
     const VkShaderModuleCreateInfo code = { .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
@@ -77,7 +74,7 @@ static VkPipeline make(zn_vk *d, const zn_vk_shader *s, const int32_t *spec, boo
                                                     .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                                                     .pName = "main",
                                                     .pSpecializationInfo = &constants };
-    if (matrices && d->has.full_subgroups) {
+    if (whole_subgroups && d->has.full_subgroups) {
         info.stage.pNext = &whole;
         info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT_EXT;
     }
@@ -91,7 +88,7 @@ static VkPipeline make(zn_vk *d, const zn_vk_shader *s, const int32_t *spec, boo
 VkPipeline zn_vk_pipeline(zn_vk *d, const zn_vk_launch *k)
 {
     struct zn_vk_kernels *all = d->kernels;
-    const zn_vk_shader *s = find_shader(d, k->kernel, k->matrices);
+    const zn_vk_shader *s = find_shader(d, k->kernel, k->variant);
     pipeline p = { .shader = s };
 
     if (!s)
@@ -112,7 +109,7 @@ VkPipeline zn_vk_pipeline(zn_vk *d, const zn_vk_launch *k)
         all->at = more;
         all->room = 2 * all->room + 32;
     }
-    p.made = make(d, s, p.spec, k->matrices);
+    p.made = make(d, s, p.spec, k->variant == ZN_VK_MATRICES);
     if (p.made)
         all->at[all->n++] = p;
     return p.made;

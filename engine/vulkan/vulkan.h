@@ -23,10 +23,11 @@ enum {
 /* What a device can do. */
 typedef struct zn_vk_limits {
     VkPhysicalDeviceType type;
-    bool half;           /* 16-bit storage: fp16 tensors */
-    bool soft_half;      /* its conversions from and to fp16 do not work */
-    bool half_math;      /* fp16 arithmetic */
-    bool matrices;       /* cooperative matrices, 16x16x16, fp16 to fp32, on subgroups of 32 */
+    bool half;      /* 16-bit storage: fp16 tensors */
+    bool soft_half; /* software: its conversions from and to fp16 may not work, and long code takes long to compile */
+    bool half_math; /* fp16 arithmetic */
+    bool matrices;  /* cooperative matrices, 16x16x16, fp16 to fp32, on subgroups of 32 */
+    bool emulated;  /* by other instructions, for tests */
     bool full_subgroups; /* subgroups of a fixed size can be asked for */
     bool budget;         /* VK_EXT_memory_budget */
     uint32_t subgroup;   /* invocations */
@@ -44,6 +45,9 @@ typedef struct zn_vk {
     VkQueue queue;
     uint32_t family;
     zn_vk_limits has;
+    struct {
+        int bm, threads, ahead;
+    } tile;           /* $ZENITH_VULKAN_TILE, for measurements: see conv.c; 0: as the layer is */
     zn_status status; /* sticky; text says what failed */
     char text[200];
     char name[96];
@@ -52,6 +56,10 @@ typedef struct zn_vk {
     struct zn_vk_kernels *kernels; /* kernels.c */
     struct zn_vk_recorder *rec;    /* record.c */
 } zn_vk;
+
+/* Variants of a kernel, by the letters at the end of their names: with cooperative matrices, on whole subgroups of 32, and
+ * with emulated ones. */
+enum { ZN_VK_MATRICES = 'm', ZN_VK_EMULATED = 'e' };
 
 /* A kernel as it is launched.  t: the tensors or arrays that are bound; data NULL: none. */
 typedef struct zn_vk_launch {
@@ -62,7 +70,7 @@ typedef struct zn_vk_launch {
     double work;      /* multiply-adds, or about as much time: a submission is no longer than the device can bear */
     const void *args; /* at most ZN_VK_ARGS bytes */
     size_t args_size;
-    bool matrices; /* the kernel with cooperative matrices; has whole subgroups of 32 */
+    char variant; /* ZN_VK_MATRICES ..., or 0: as the device stores fp16 */
 } zn_vk_launch;
 
 /* record.c: records the launch.  After a failure nothing more is launched; sync reports it. */

@@ -94,37 +94,37 @@ uint group_number()
     return gl_WorkGroupID.y * 32768u + gl_WorkGroupID.x;
 }
 
-float stable_tanh(float x)
+vec4 stable_tanh(vec4 x)
 {
-    const float e = exp(-2 * abs(x));
-    const float t = abs(x) < 0.05 ? abs(x) * (1 - x * x * (1.0 / 3 - x * x * (2.0 / 15))) : (1 - e) / (1 + e);
+    const vec4 e = exp(-2 * abs(x)), small = abs(x) * (1 - x * x * (1.0 / 3 - x * x * (2.0 / 15)));
+    const vec4 t = mix((1 - e) / (1 + e), small, lessThan(abs(x), vec4(0.05)));
 
-    return x < 0 ? -t : t;
+    return mix(t, -t, lessThan(x, vec4(0)));
 }
 
 // 1 - erf(x) for x >= 0, to 1.2e-7 of itself (Press et al., Numerical Recipes, 6.2).
-float erfc_positive(float x)
+vec4 erfc_positive(vec4 x)
 {
-    const float t = 1 / (1 + 0.5 * x);
-    const float p = -1.26551223 + t * (1.00002368 + t * (0.37409196 + t * (0.09678418 + t * (-0.18628806 +
+    const vec4 t = 1 / (1 + 0.5 * x);
+    const vec4 p = -1.26551223 + t * (1.00002368 + t * (0.37409196 + t * (0.09678418 + t * (-0.18628806 +
         t * (0.27886807 + t * (-1.13520398 + t * (1.48851587 + t * (-0.82215223 + t * 0.17087277))))))));
 
     return t * exp(-x * x + p);
 }
 
-float act(float x, int a)
+vec4 act(vec4 x, int a)
 {
     switch (a) {
     case 1: // ReLU
-        return x < 0 ? 0 : x;
+        return mix(x, vec4(0), lessThan(x, vec4(0)));
     case 2: // leaky
-        return x < 0 ? x * 0.2 : x;
+        return mix(x, x * 0.2, lessThan(x, vec4(0)));
     case 3: // SiLU
         return x / (1 + exp(-x));
     case 4: { // GELU
-        const float c = erfc_positive(abs(x) * 0.70710678);
+        const vec4 c = erfc_positive(abs(x) * 0.70710678);
 
-        return x * 0.5 * (x < 0 ? c : 2 - c);
+        return x * 0.5 * mix(2 - c, c, lessThan(x, vec4(0)));
     }
     case 5: // its tanh form
         return x * 0.5 * (1 + stable_tanh(0.79788456 * (x + 0.044715 * x * x * x)));
@@ -134,9 +134,17 @@ float act(float x, int a)
         return stable_tanh(x);
     case 8:
         return 3 * stable_tanh(x / 3);
-    case 9:
-        return x < -1 ? -1 : x > 1 ? 1 : x;
+    case 9: { // as x is, if it is not a number
+        const vec4 above = mix(x, vec4(-1), lessThan(x, vec4(-1)));
+
+        return mix(above, vec4(1), greaterThan(x, vec4(1)));
+    }
     default:
         return x;
     }
+}
+
+float act(float x, int a)
+{
+    return act(vec4(x), a).x;
 }
