@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # test_vulkan.sh ZENITH DIR - the Vulkan engine on Mesa's software device (llvmpipe), with the validation layers where they are
-# installed: one case of each kind of operation, a denoiser, an autoencoder, a lost device, the cache of pipelines.
+# installed: one case of each kind of operation, tiny models, the choice of "auto", a lost device, the cache of pipelines.
 # DIR holds host_cpu.so and liblost_vulkan.so (tests/vulkan/*.c).
 #
 # Skips:  everything without a Vulkan engine in the build or without the device.
@@ -13,7 +13,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 passed=0 failed=0 skipped=0
 export ZENITH_MODELS=$here/models XDG_CACHE_HOME=$tmp/cache
-unset ZENITH_ENGINE ZENITH_VULKAN_DEVICE ZENITH_PRECISION
+unset ZENITH_ENGINE ZENITH_VULKAN_DEVICE ZENITH_PRECISION ZENITH_VULKAN_KIND ZENITH_VULKAN_MATRICES ZENITH_VULKAN_TILE
 
 check() { # NAME CONDITION...
   local name=$1
@@ -65,18 +65,42 @@ else
   skip "the validation layers are not installed (vulkan-validationlayers)"
 fi
 silent() { ! grep -E 'VUID|Validation (Error|Warning)|UNASSIGNED' "$1"; }
-self_test() { # CASES...
-  local c
+cases() { # ENVIRONMENT NAME...: one process; every name has a case, and none fails
+  local environment=$1 text c
+  shift
+  text=$(printf '; %s' "$@")
+  env "$environment" VK_INSTANCE_LAYERS=$layers timeout 1800 "$zenith" selftest --engine vulkan --only "${text#; }" \
+    >"$tmp/log" 2>"$tmp/err"
+  check "$environment: no case fails" has '^vulkan: [1-9][0-9]* passed, 0 failed' "$tmp/log"
   for c in "$@"; do
-    VK_INSTANCE_LAYERS=$layers timeout 900 "$zenith" selftest --engine vulkan --only "$c" >"$tmp/log" 2>"$tmp/err"
-    check "$c" has '^vulkan: [1-9][0-9]* passed, 0 failed' "$tmp/log"
-    [ -z "$layers" ] || check "$c: validation is silent" silent "$tmp/log"
+    c=${c% [0-9]*/[0-9]*}
+    check "$environment: $c" has "^ok ${c#fp32 }" "$tmp/log"
   done
+  [ -z "$layers" ] || check "$environment: validation is silent" silent "$tmp/log"
 }
-self_test "fp32 conv 3x3 16>16, 1x2x3 1/3" "fp16 conv 3x3 64>64, 1x1x1 1/4" "fp32 conv 3x3 12>18" \
+cases ZENITH_VULKAN_MATRICES=0 "fp32 conv 3x3 16>16, 1x2x3 1/3" "fp16 conv 3x3 64>64, 1x1x1 1/4" "fp32 conv 3x3 12>18" \
   "fp32 gated block 8, 1x1x1" "fp16 gated block 48, 2x3x5" "fp32 group norm 4/16" "fp16 layer norm 1/8" "fp16 attention 4/40" \
   "fp32 rope 2/12" "fp32 lookup 1/6" "fp16 resize 1/2" "fp16 shuffle 4/8" "fp32 unshuffle 1/3" "fp16 map 2/60" "fp16 add 1/20" \
-  "fp32 step 4/8" "fp16 fill" "fp16 fwht 2/60" "fp32 pruned 1/2"
+  "fp32 step 4/8" "fp16 fill" "fp16 fwht 2/60" "fp32 pruned 1/2" "fp32 model taesd-decode" "fp32 model upscale-small-x2" \
+  "fp32 model zenith-lite-decode" "fp32 model diffae-encode"
+# The kernel for cooperative matrices, which this device does not have: products are emulated, everything else is the same.
+cases ZENITH_VULKAN_MATRICES=emulated "fp16 conv 3x3 64>64, 1x1x1 1/4" "fp16 conv 3x3 strided 64>64, 2x16x14 1/2" \
+  "fp16 conv 3x3 320>120, 2x5x7 1/3" "fp16 conv 3x3 up2 16>16, 1x5x8" "fp16 conv 1x1 2500>130, 1x3x1 1/3" "fp16 gated block 48, 2x3x5"
+
+# An integrated device is taken if it is faster than the CPU.  That is measured once, and kept: a file that says so is believed.
+integrated() { env ZENITH_VULKAN_KIND=integrated XDG_CACHE_HOME="$tmp/auto" "$zenith" engines >"$tmp/$1" 2>"$tmp/err"; }
+integrated measured
+check "auto measures an integrated device: this one is slower" has "^  vulkan +usable: .*; 0\.[0-9]+ times the CPU's speed" "$tmp/measured"
+kept=$(ls "$tmp"/auto/zenith/auto-vulkan-*.txt 2>/dev/null | head -n 1)
+check "the ratio is kept" test -s "$kept"
+if [ -s "$kept" ]; then
+  echo 2.5 >"$kept"
+  integrated faster
+  check "auto takes one that is faster" has "^\* vulkan +usable: .*; 2\.50 times the CPU's speed" "$tmp/faster"
+  printf 'nonsense\n' >"$kept"
+  integrated again
+  check "a damaged ratio is measured again" has "^  vulkan +usable: .*; 0\.[0-9]+ times" "$tmp/again"
+fi
 
 # A picture: the same as the CPU's, but for rounding.
 head="{'descr': '<f4', 'fortran_order': False, 'shape': (40, 56, 3), }"
