@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # vulkan.sh LIBS - the Vulkan engine on a machine with an NVIDIA GPU and no display: self-test, golden networks, tiles, and its
-# times beside the CUDA engine's in fp16.  Ends with a table; about 5 minutes.  Needs nvcc and meson; no glslc.
+# times beside the CUDA engine's in fp16, also with other tiles.  Ends with a table; about 6 minutes.  Needs nvcc and meson; no glslc.
 # vulkan.sh prepare LIBS [BUILD] - copies compiled shaders from a build folder to LIBS/spirv, the headers to LIBS/include.
 # LIBS holds
 #   lib/              libvulkan.so.1 and what libEGL_nvidia needs: libX11, libXext, libxcb, libXau, libXdmcp, libbsd, libmd,
@@ -94,6 +94,19 @@ bench() {
   row "face-edit" "$(face cuda)" "$(face vulkan)" "$(ZENITH_VULKAN_MATRICES=0 face vulkan)"
 }
 
+# Tiles of convolutions and products: pixels, invocations (with matrices), and whether it loads ahead (2: no); 0: as usual.
+variants() {
+  local tile row m
+  for row in "conv 3x3 64>64 512x512" "matrix product 4096^3"; do
+    for m in 1 0; do
+      for tile in 0,0,1 0,0,2 256,128,1 256,128,2 256,256,1 256,256,2; do
+        printf '%-26s %-12s %s\n' "$row, matrices $m" "$tile" "$(ZENITH_VULKAN_MATRICES=$m ZENITH_VULKAN_TILE=$tile \
+          timeout 20 "$build/tests/test_check" --bench -p fp16 --only "$row" vulkan | sed -nE 's/.*( [0-9.]+ ms.*GFLOP\/s).*/\1/p')"
+      done
+    done
+  done
+}
+
 layers() {
   for m in "taesd-decode 512x512" "denoise-balanced 1024x1024"; do
     timeout 60 "$zenith" bench ${m% *} --size ${m#* } --engine vulkan --set precision=fp16 --layers
@@ -101,7 +114,7 @@ layers() {
 }
 
 step configure configure
-step build ninja -C "$build" ${QUICK:+engine/zenith}
+step build ninja -C "$build" ${QUICK:+engine/zenith tests/test_check}
 driver=$(dirname "$(find /usr /lib /opt -name 'libEGL_nvidia.so.0' 2>/dev/null | head -n 1)")
 export LD_LIBRARY_PATH=$libs/lib:$driver:${LD_LIBRARY_PATH:-} VK_ICD_FILENAMES=$libs/nvidia_icd.json
 "$zenith" engines | tee -a "$out/table"
@@ -116,7 +129,8 @@ fi
 step "self-test" end_self_test
 bench 2>&1 | tee "$out/bench"
 layers >"$out/layers" 2>&1
+variants >"$out/variants" 2>&1
 printf '\n%s\n' "---- $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1), $SECONDS s"
-cat "$out/table" "$out/bench" "$out/layers"
+cat "$out/table" "$out/bench" "$out/layers" "$out/variants"
 [ ! -s "$out/bench.err" ] || head -n 20 "$out/bench.err"
 exit $bad

@@ -21,8 +21,8 @@
 #include "../unit/leaks.h"
 #include "check.h"
 
-static const zn_backend *const backends[] = { &zn_backend_scalar, &zn_backend_neon, &zn_backend_avx2,
-                                              &zn_backend_avx512, &zn_backend_cuda };
+static const zn_backend *const backends[] = { &zn_backend_scalar, &zn_backend_neon,   &zn_backend_avx2,
+                                              &zn_backend_avx512, &zn_backend_vulkan, &zn_backend_cuda };
 enum { N_BACKENDS = sizeof backends / sizeof backends[0] };
 
 static int passed, failed, skipped;
