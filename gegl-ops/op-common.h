@@ -233,21 +233,18 @@ typedef struct
 
 enum
 {
-  ZN_OP_WHOLE_MODELS = 4, /* at most, not counting the NULL that ends the list */
-  ZN_OP_WHOLE_INPUTS = 2  /* "input" and "aux" */
+  ZN_OP_WHOLE_INPUTS = 2 /* "input" and "aux" */
 };
 
 typedef struct _ZnOpWhole   ZnOpWhole;
-typedef struct zn_use       ZnOpModel;
 typedef struct _ZnOpPicture ZnOpPicture;
 typedef struct _ZnOpRequest ZnOpRequest;
 
 /* Makes the result: out has its size, 3 channels of R'G'B' in 0..1, and memory; for a
  * task with a change, out is that.  in: the pictures on the pads, in the order of the
- * pads, n_in of them (an aux pad may be empty); model: those of the task, open.  Runs
- * the networks with zn_op_model_run() or zn_op_model_run_arrays(). */
+ * pads, n_in of them (an aux pad may be empty).  Calls a composite of the engine, or runs a
+ * network with zn_op_use_run(). */
 typedef zn_status (*ZnOpWholeRun) (const ZnOpWhole   *task,
-                                   ZnOpModel *const  *model,
                                    const ZnOpPicture *in,
                                    gint               n_in,
                                    zn_array          *out,
@@ -260,8 +257,6 @@ typedef zn_status (*ZnOpWholeLocate) (ZnOpWhole *task, const ZnOpPicture *in, Zn
 struct _ZnOpWhole
 {
   ZnOpBase      base;
-  const gchar  *model[ZN_OP_WHOLE_MODELS + 1]; /* ids */
-  const gchar  *weights;  /* a file or folder for all of them; "" or NULL: found by name */
   zn_key        settings; /* a hash of all else that the result depends on: seed, steps, ... */
   GeglRectangle result;   /* its place and size; describe() finds the input's here, or 0 x 0
                            * where there is no input, and changes it */

@@ -39,66 +39,10 @@ zn_op_choice (const ZnOpBase *base)
   return choice;
 }
 
-static zn_terms
-terms_of (const ZnOpBase *base)
+zn_terms
+zn_op_terms (const ZnOpBase *base)
 {
   return (zn_terms){ .choice = zn_op_choice (base) };
-}
-
-/* ---- models --------------------------------------------------------------- */
-
-ZnOpModel *
-zn_op_model_acquire (const gchar *id, const gchar *weights, const ZnOpBase *base, zn_error *err)
-{
-  const zn_terms terms = terms_of (base);
-  ZnOpModel     *model = NULL;
-
-  zn_use_begin (&model, zn_op_session (), id, weights, &terms, err);
-
-  return model;
-}
-
-ZnOpModel *
-zn_op_model_acquire_autoencoder (zn_half           half,
-                                 ZenithAutoencoder which,
-                                 const gchar      *weights,
-                                 const ZnOpBase   *base,
-                                 zn_error         *err)
-{
-  const zn_terms terms = terms_of (base);
-  ZnOpModel     *model = NULL;
-
-  zn_use_autoencoder (&model, zn_op_session (), half,
-                      zn_op_nick (zenith_autoencoder_get_type (), which), weights, &terms, err);
-
-  return model;
-}
-
-ZnOpModel *
-zn_op_model_acquire_colours (ZenithAutoencoder which,
-                             const gchar      *weights,
-                             gint              channels,
-                             gint              factor,
-                             const ZnOpBase   *base)
-{
-  const zn_terms terms = terms_of (base);
-  ZnOpModel     *model = NULL;
-
-  zn_use_colours (&model, zn_op_session (), zn_op_nick (zenith_autoencoder_get_type (), which),
-                  weights, channels, factor, &terms, NULL);
-
-  return model;
-}
-
-/* The engine's job: the settings, and the request's progress. */
-static zn_job
-make_job (const ZnOpJob *job, ZnOpRequest *request)
-{
-  return (zn_job){ .set      = job ? job->set : NULL,
-                   .n_set    = job ? job->n_set : 0,
-                   .tile     = job ? job->tile : 0,
-                   .progress = request ? zn_op_request_progress : NULL,
-                   .cookie   = request };
 }
 
 /* ---- running -------------------------------------------------------------- */
@@ -115,43 +59,39 @@ zn_op_engine_leave (void)
   zn_session_leave (zn_op_session ());
 }
 
-zn_status
-zn_op_model_run (ZnOpModel       *model,
-                 const zn_sink   *out,
-                 const zn_source *in,
-                 zn_rect          roi,
-                 const ZnOpJob   *job,
-                 ZnOpRequest     *request)
+static zn_status
+run_end (zn_use *use, zn_status status, ZnOpRequest *request)
 {
-  const zn_job run = make_job (job, request);
-  zn_status    status;
-
-  zn_op_count_pixels ((guint64) roi.w * roi.h);
   request->ran = TRUE;
-  status       = zn_use_run_region (model, out, in, roi, &run, &request->note, &request->err);
   if (! status)
-    zn_makers_add (&request->computed_by, model);
+    zn_makers_add (&request->computed_by, use);
 
   return status;
 }
 
 zn_status
-zn_op_model_run_arrays (ZnOpModel      *model,
-                        zn_array       *out,
-                        const zn_array *in,
-                        gint            n_in,
-                        const ZnOpJob  *job,
-                        ZnOpRequest    *request)
+zn_op_use_run_region (zn_use          *use,
+                      const zn_sink   *out,
+                      const zn_source *in,
+                      zn_rect          roi,
+                      gint             tile,
+                      ZnOpRequest     *request)
 {
-  const zn_job run = make_job (job, request);
-  zn_status    status;
+  const zn_job job = { .tile = tile, .progress = zn_op_request_progress, .cookie = request };
 
-  request->ran = TRUE;
-  status       = zn_use_run (model, in, n_in, out, &run, &request->note, &request->err);
-  if (! status)
-    zn_makers_add (&request->computed_by, model);
+  zn_op_count_pixels ((guint64) roi.w * roi.h);
 
-  return status;
+  return run_end (use, zn_use_run_region (use, out, in, roi, &job, &request->note, &request->err),
+                  request);
+}
+
+zn_status
+zn_op_use_run (zn_use *use, zn_array *out, const zn_array *in, gint n_in, ZnOpRequest *request)
+{
+  const zn_job job = { .progress = zn_op_request_progress, .cookie = request };
+
+  return run_end (use, zn_use_run (use, in, n_in, out, &job, &request->note, &request->err),
+                  request);
 }
 
 guint

@@ -12,69 +12,7 @@ zn_session *zn_op_session (void);
 
 /* The engine, threads and precision that a task asks for. */
 zn_choice zn_op_choice (const ZnOpBase *base);
-
-/* The model with this id, with its own weights or the file or folder `weights` (NULL or
- * "": its own), or the wanted half of an autoencoder; on failure NULL and an error message.
- * Cheap when called again.  To be given back with zn_op_model_release(), which accepts
- * NULL. */
-ZnOpModel *zn_op_model_acquire (const gchar    *id,
-                                const gchar    *weights,
-                                const ZnOpBase *base,
-                                zn_error       *err);
-ZnOpModel *zn_op_model_acquire_autoencoder (zn_half           half,
-                                            ZenithAutoencoder which,
-                                            const gchar      *weights,
-                                            const ZnOpBase   *base,
-                                            zn_error         *err);
-
-static inline void
-zn_op_model_release (ZnOpModel *model)
-{
-  zn_use_end (&model);
-}
-
-/* What shows a latent of this autoencoder by its colours: a decoder that the weight file
- * describes, or one that is known for its latents; NULL: there is none. */
-ZnOpModel *zn_op_model_acquire_colours (ZenithAutoencoder which,
-                                        const gchar      *weights,
-                                        gint              channels,
-                                        gint              factor,
-                                        const ZnOpBase   *base);
-
-/* The same, and what it holds for its tiles (up to $ZENITH_MEMORY) is given back now,
- * unless another request uses it.  The next acquire reads its weights again. */
-static inline void
-zn_op_model_retire (ZnOpModel *model)
-{
-  zn_use_retire (&model);
-}
-
-/* Closes all unused models: before something that takes most of the memory. */
-static inline void
-zn_op_models_close_idle (void)
-{
-  zn_session_trim (zn_op_session ());
-}
-
-static inline const zn_geometry *
-zn_op_model_geometry (const ZnOpModel *model)
-{
-  return zn_model_geometry (zn_use_model (model));
-}
-
-/* Whether the picture of a half of an autoencoder is -1..1. */
-static inline gboolean
-zn_op_model_centred (const ZnOpModel *model)
-{
-  return zn_model_is_centred (zn_use_model (model));
-}
-
-/* Names model, engine, precision and weights: what a result depends on. */
-static inline const gchar *
-zn_op_model_name (const ZnOpModel *model)
-{
-  return zn_use_name (model);
-}
+zn_terms  zn_op_terms (const ZnOpBase *base);
 
 /* Runs are made between these two, by one thread at a time, so that a thread that
  * waited finds the result of the one before.  Refuses, instead of deadlocking, when
@@ -82,28 +20,19 @@ zn_op_model_name (const ZnOpModel *model)
 gboolean zn_op_engine_enter (zn_error *err);
 void     zn_op_engine_leave (void);
 
-/* A run's settings other than the request's progress. */
-typedef struct _ZnOpJob
-{
-  const zn_value *set;
-  gint            n_set;
-  gint            tile; /* 0: as large as memory allows */
-} ZnOpJob;
-
-/* zn_model_run_region() for one input, and zn_model_run(), which sets the sizes of out[]
- * but wants its memory.  Counted; the request gets the note or the error message. */
-zn_status zn_op_model_run (ZnOpModel       *model,
-                           const zn_sink   *out,
-                           const zn_source *in,
-                           zn_rect          roi,
-                           const ZnOpJob   *job,
-                           ZnOpRequest     *request);
-zn_status zn_op_model_run_arrays (ZnOpModel      *model,
-                                  zn_array       *out,
-                                  const zn_array *in,
-                                  gint            n_in,
-                                  const ZnOpJob  *job,
-                                  ZnOpRequest    *request);
+/* zn_use_run_region() and zn_use_run(), which sets the sizes of out[] but wants its memory.  tile: 0,
+ * or the side of tiles.  Counted; the request gets what computed it, the note or the error message. */
+zn_status zn_op_use_run_region (zn_use          *use,
+                                const zn_sink   *out,
+                                const zn_source *in,
+                                zn_rect          roi,
+                                gint             tile,
+                                ZnOpRequest     *request);
+zn_status zn_op_use_run (zn_use         *use,
+                         zn_array       *out,
+                         const zn_array *in,
+                         gint            n_in,
+                         ZnOpRequest    *request);
 
 /* How often a network ran in this process, and how many pixels it was asked for; for
  * tests, found by their names. */

@@ -111,8 +111,8 @@ zn_status zn_op_face_run (const ZnOpWhole   *task,
     return zn_op_face_locate (task, &face, in, request);                                           \
   }                                                                                                \
                                                                                                    \
-  static zn_status run (const ZnOpWhole *task, ZnOpModel *const *model, const ZnOpPicture *in,     \
-                        gint n_in, zn_array *out, ZnOpRequest *request)                            \
+  static zn_status run (const ZnOpWhole *task, const ZnOpPicture *in, gint n_in, zn_array *out,    \
+                        ZnOpRequest *request)                                                      \
   {                                                                                                \
     const ZnOpFace face = asked (GEGL_PROPERTIES (request->operation));                            \
                                                                                                    \

@@ -30,31 +30,31 @@ prepared_kind (GeglOperation *operation)
   return zn_op_data (operation, "zenith-op-latent", sizeof (ZnOpLatentKind));
 }
 
-/* A half of the autoencoder, or NULL and an error message.  *kind becomes the latent that it makes
- * or needs.  Its other end is a picture of 3 channels: the engine refuses all other files. */
-static ZnOpModel *
-acquire (zn_half half, const ZnOpLatentTask *task, ZnOpLatentKind *kind, zn_error *err)
+/* A half of the autoencoder, or an error message.  *kind becomes the latent that it makes or
+ * needs.  Its other end is a picture of 3 channels: the engine refuses all other files. */
+static gboolean
+begin (zn_use **use, zn_half half, const ZnOpLatentTask *task, ZnOpLatentKind *kind, zn_error *err)
 {
-  ZnOpModel         *model;
+  const zn_terms     terms = zn_op_terms (&task->base);
   const zn_geometry *g;
 
-  model = zn_op_model_acquire_autoencoder (half, task->autoencoder, task->weights, &task->base,
-                                           err);
-  if (! model)
-    return NULL;
+  if (zn_use_autoencoder (use, zn_op_session (), half,
+                          zn_op_nick (zenith_autoencoder_get_type (), task->autoencoder),
+                          task->weights, &terms, err))
+    return FALSE;
 
-  g              = zn_op_model_geometry (model);
+  g              = zn_model_geometry (zn_use_model (*use));
   kind->channels = half == ZN_ENCODER ? g->out_c : g->in_c;
   kind->factor   = half == ZN_ENCODER ? g->shrink : g->grow;
-  kind->centred  = zn_op_model_centred (model);
+  kind->centred  = zn_model_is_centred (zn_use_model (*use));
 
-  return model;
+  return TRUE;
 }
 
 /* The halves that the task needs, and the latent between them. */
 typedef struct
 {
-  ZnOpModel     *encoder, *decoder;
+  zn_use        *encoder, *decoder;
   ZnOpLatentKind kind;
 } Halves;
 
@@ -65,20 +65,21 @@ halves_acquire (Halves *halves, const ZnOpLatentTask *task, zn_error *err)
   ZnOpLatentKind kind  = { 0, 0, FALSE };
 
   *halves = (Halves){ NULL, NULL, { 0, 0, FALSE } };
-  if (task->encodes && ! (halves->encoder = acquire (ZN_ENCODER, task, &halves->kind, err)))
+  if (task->encodes && ! begin (&halves->encoder, ZN_ENCODER, task, &halves->kind, err))
     return FALSE;
   if (! task->decodes)
     return TRUE;
   if (shows)
     {
-      halves->decoder = zn_op_model_acquire_colours (task->autoencoder, task->weights,
-                                                     halves->kind.channels, halves->kind.factor,
-                                                     &task->base);
+      const zn_terms terms = zn_op_terms (&task->base);
+
+      zn_use_colours (&halves->decoder, zn_op_session (),
+                      zn_op_nick (zenith_autoencoder_get_type (), task->autoencoder), task->weights,
+                      halves->kind.channels, halves->kind.factor, &terms, NULL);
       return TRUE;
     }
 
-  halves->decoder = acquire (ZN_DECODER, task, &kind, err);
-  if (! halves->decoder)
+  if (! begin (&halves->decoder, ZN_DECODER, task, &kind, err))
     return FALSE;
   if (! halves->encoder)
     halves->kind = kind;
@@ -97,8 +98,8 @@ halves_acquire (Halves *halves, const ZnOpLatentTask *task, zn_error *err)
 static void
 halves_release (Halves *halves)
 {
-  zn_op_model_release (halves->encoder);
-  zn_op_model_release (halves->decoder);
+  zn_use_end (&halves->encoder);
+  zn_use_end (&halves->decoder);
 }
 
 /* prepare() gave the output its size and format; files can change since. */
@@ -265,10 +266,7 @@ get_latent (ZnOpLatent           *latent,
   status = zn_op_latent_encode (latent, halves->encoder, &halves->kind, input, request);
   zn_op_request_part (request, 0.4, 0.6);
   if (is_large (input))
-    {
-      zn_op_model_retire (halves->encoder);
-      halves->encoder = NULL;
-    }
+    zn_use_retire (&halves->encoder);
 
   return status;
 }
@@ -288,10 +286,10 @@ put_latent (ZnOpLatent           *latent,
                         .box     = get_bounding_box (request->operation),
                         .format  = gegl_operation_get_format (request->operation, "output"),
                         .scale   = task->mode == ZENITH_LATENT_MODE_DIFFERENCE ? task->scale : 0,
-                        .centred = halves->decoder && zn_op_model_centred (halves->decoder) };
+                        .centred = halves->decoder &&
+                                   zn_model_is_centred (zn_use_model (halves->decoder)) };
 
-  if (halves->decoder && ! task->encodes &&
-      strstr (zn_op_model_name (halves->decoder), "-latent-rgb "))
+  if (halves->decoder && ! task->encodes && strstr (zn_use_name (halves->decoder), "-latent-rgb "))
     g_snprintf (request->note.text, sizeof (request->note.text),
                 _ ("There is no file of the decoder %s: the latent is shown by its colors, "
                    "without detail."),
@@ -337,7 +335,7 @@ process (GeglOperation        *operation,
     {
       /* hosts set one property after the other, and prepare() opens what each of them names */
       if (is_large (&input))
-        zn_op_models_close_idle ();
+        zn_session_trim (zn_op_session ());
       input.buffer = GEGL_BUFFER (buffer);
       status       = get_latent (&latent, &task, &halves, &input, &request);
       if (! status && ! is_prepared (operation, &halves.kind, &request.err))
@@ -347,11 +345,8 @@ process (GeglOperation        *operation,
                              gegl_operation_context_get_target (context, "output"), &request);
     }
   zn_op_latent_clear (&latent);
-  if (task.encodes && halves.decoder && is_large (&input))
-    {
-      zn_op_model_retire (halves.decoder);
-      halves.decoder = NULL;
-    }
+  if (task.encodes && is_large (&input))
+    zn_use_retire (&halves.decoder);
   halves_release (&halves);
 
   return zn_op_request_end (&request, context, status);

@@ -108,7 +108,7 @@ no_memory (ZnOpRequest *request)
 
 zn_status
 zn_op_latent_encode (ZnOpLatent           *latent,
-                     ZnOpModel            *model,
+                     zn_use               *encoder,
                      const ZnOpLatentKind *kind,
                      ZnOpPicture          *picture,
                      ZnOpRequest          *request)
@@ -128,7 +128,7 @@ zn_op_latent_encode (ZnOpLatent           *latent,
    * the network's zero padding would darken them */
   source.w = latent->w * kind->factor;
   source.h = latent->h * kind->factor;
-  zn_key_add_text (&latent->key, zn_op_model_name (model));
+  zn_key_add_text (&latent->key, zn_use_name (encoder));
   zn_key_add_text (&latent->key, babl_get_name (picture->format));
   zn_op_key_add_buffer (&latent->key, picture->buffer, &picture->box, &picture->box);
 
@@ -148,8 +148,8 @@ zn_op_latent_encode (ZnOpLatent           *latent,
       else
         to.data = g_try_malloc (size);
       status = latent->buffer || to.data
-                   ? zn_op_model_run (model, &sink, &source,
-                                      (zn_rect){ 0, 0, latent->w, latent->h }, NULL, request)
+                   ? zn_op_use_run_region (encoder, &sink, &source,
+                                           (zn_rect){ 0, 0, latent->w, latent->h }, 0, request)
                    : no_memory (request);
       if (status == ZN_OK && to.data)
         {
@@ -396,17 +396,11 @@ zn_op_target_write (ZnOpTarget *target, const gfloat *rgb)
   target_write (target, (zn_rect){ 0, 0, target->box.width, target->box.height }, rgb);
 }
 
-/* How a decoder runs: one without a halo loses nothing by small tiles, all others take the engine's. */
-static ZnOpJob
-decoder_job (const ZnOpModel *model)
-{
-  return (ZnOpJob){ .tile = zn_op_model_geometry (model)->halo ? 0 : SMALL_TILE };
-}
-
-/* Runs the decoder; a copy goes to the cache if it is not too large. */
+/* Runs the decoder; a copy goes to the cache if it is not too large.  A decoder without a halo
+ * loses nothing by small tiles, all others take the engine's. */
 static zn_status
 decode_run (ZnOpTarget   *target,
-            ZnOpModel    *model,
+            zn_use       *decoder,
             ZnOpLatent   *latent,
             const zn_key *key,
             ZnOpRequest  *request)
@@ -415,12 +409,12 @@ decode_run (ZnOpTarget   *target,
   const zn_sink   sink   = { target_write, target };
   const zn_rect   all    = { 0, 0, target->box.width, target->box.height };
   const gsize     size   = (gsize) all.w * all.h * 3 * sizeof (gfloat);
-  const ZnOpJob   job    = decoder_job (model);
+  const gint      tile   = zn_model_geometry (zn_use_model (decoder))->halo ? 0 : SMALL_TILE;
   GBytes         *whole;
   zn_status       status;
 
   target->keep = zn_op_cache_takes (size) ? g_try_malloc (size) : NULL;
-  status       = zn_op_model_run (model, &sink, &source, all, &job, request);
+  status       = zn_op_use_run_region (decoder, &sink, &source, all, tile, request);
   if (target->keep)
     {
       whole = g_bytes_new_take (target->keep, size);
@@ -434,14 +428,14 @@ decode_run (ZnOpTarget   *target,
 }
 
 zn_status
-zn_op_latent_decode (ZnOpTarget *target, ZnOpModel *model, ZnOpLatent *latent, ZnOpRequest *request)
+zn_op_latent_decode (ZnOpTarget *target, zn_use *decoder, ZnOpLatent *latent, ZnOpRequest *request)
 {
   const gint size[] = { target->box.width, target->box.height };
   zn_key     key    = latent->key;
   zn_status  status = ZN_OK;
   GBytes    *kept;
 
-  zn_key_add_text (&key, zn_op_model_name (model));
+  zn_key_add_text (&key, zn_use_name (decoder));
   zn_key_add (&key, size, sizeof (size));
 
   kept = zn_op_cache_get (&key);
@@ -451,7 +445,7 @@ zn_op_latent_decode (ZnOpTarget *target, ZnOpModel *model, ZnOpLatent *latent, Z
         return ZN_E_DEVICE;
       kept = zn_op_cache_get (&key);
       if (! kept)
-        status = decode_run (target, model, latent, &key, request);
+        status = decode_run (target, decoder, latent, &key, request);
       zn_op_engine_leave ();
     }
 

@@ -49,7 +49,7 @@ typedef struct
 
 /* From a picture, kept or by running the encoder. */
 zn_status zn_op_latent_encode (ZnOpLatent           *latent,
-                               ZnOpModel            *encoder,
+                               zn_use               *encoder,
                                const ZnOpLatentKind *kind,
                                ZnOpPicture          *picture,
                                ZnOpRequest          *request);
@@ -85,7 +85,7 @@ void      zn_op_latent_put_planes (const ZnOpLatent    *latent,
 
 /* Into a picture, kept or by running the decoder. */
 zn_status zn_op_latent_decode (ZnOpTarget  *target,
-                               ZnOpModel   *decoder,
+                               zn_use      *decoder,
                                ZnOpLatent  *latent,
                                ZnOpRequest *request);
 

@@ -94,7 +94,7 @@ task_init (ZnOpWhole *task, GeglOperation *operation, zn_error *err)
 {
   gboolean ok = TRUE;
 
-  *task = (ZnOpWhole){ .weights = NULL };
+  *task = (ZnOpWhole){ .run = NULL };
   if (! is_source (operation))
     ok = zn_op_input_box (operation, &task->result, err);
   zn_op_describe (operation, task);
@@ -108,37 +108,6 @@ task_init (ZnOpWhole *task, GeglOperation *operation, zn_error *err)
     }
 
   return zn_op_check_box (&task->result, err) && (task->locate || check_made (task, err));
-}
-
-/* All models of the task, or none and an error message. */
-static gboolean
-models_acquire (ZnOpModel *model[ZN_OP_WHOLE_MODELS], const ZnOpWhole *task, zn_error *err)
-{
-  for (gint i = 0; i < ZN_OP_WHOLE_MODELS; i++)
-    model[i] = NULL;
-
-  for (gint i = 0; i < ZN_OP_WHOLE_MODELS && task->model[i]; i++)
-    {
-      model[i] = zn_op_model_acquire (task->model[i], task->weights, &task->base, err);
-      if (! model[i])
-        {
-          while (i--)
-            {
-              zn_op_model_release (model[i]);
-              model[i] = NULL;
-            }
-          return FALSE;
-        }
-    }
-
-  return TRUE;
-}
-
-static void
-models_release (ZnOpModel *model[ZN_OP_WHOLE_MODELS])
-{
-  for (gint i = 0; i < ZN_OP_WHOLE_MODELS; i++)
-    zn_op_model_release (model[i]);
 }
 
 /* ---- regions -------------------------------------------------------------- */
@@ -197,16 +166,14 @@ prepare (GeglOperation *operation)
   const Babl    *source = none ? NULL : gegl_operation_get_source_format (operation, "input");
   const Babl    *space  = source ? babl_format_get_space (source) : NULL;
   const Babl    *out    = babl_format_with_space ("R'G'B' float", space);
-  ZnOpModel     *model[ZN_OP_WHOLE_MODELS];
-  zn_error       err = { "" };
+  zn_error       err    = { "" };
   GeglRectangle  box;
   zn_error       ignored;
   ZnOpWhole      task;
 
-  *can_run (operation) = task_init (&task, operation, &err) && models_acquire (model, &task, &err);
-  if (*can_run (operation))
-    models_release (model);
-  else if (none || gegl_operation_source_get_bounding_box (operation, "input"))
+  *can_run (operation) = task_init (&task, operation, &err);
+  if (! *can_run (operation) &&
+      (none || gegl_operation_source_get_bounding_box (operation, "input")))
     zn_op_set_status (operation, &task.base, err.text); /* an input may still be connected */
 
   /* A source that fails is transparent; the result in the input's place has its alpha. */
@@ -256,21 +223,16 @@ get_inputs (ZnOpPicture           in[ZN_OP_WHOLE_INPUTS],
 }
 
 static zn_key
-result_key (const ZnOpWhole   *task,
-            ZnOpModel *const  *model,
-            const ZnOpPicture *in,
-            gint               n_in,
-            const gchar       *operation)
+result_key (const ZnOpWhole *task, const ZnOpPicture *in, gint n_in, const gchar *operation)
 {
-  const gint     size[] = { made_box (task)->width, made_box (task)->height, n_made (task), n_in };
+  const gint     size[] = { made_box (task)->width, made_box (task)->height, n_made (task), n_in,
+                            task->base.engine,      task->base.precision };
   const gboolean part   = task->change.width > 0;
   zn_key         key    = { 0, 0 };
 
   zn_key_add_text (&key, operation);
   zn_key_add (&key, &task->settings, sizeof (task->settings));
   zn_key_add (&key, size, sizeof (size));
-  for (gint i = 0; i < ZN_OP_WHOLE_MODELS && model[i]; i++)
-    zn_key_add_text (&key, zn_op_model_name (model[i]));
   for (gint i = 0; i < n_in; i++)
     {
       zn_key_add_text (&key, babl_get_name (in[i].format));
@@ -319,13 +281,11 @@ put_result (const zn_key *key, GBytes *result, const ZnOpRequest *request)
 static zn_status
 make_result (GBytes           **result,
              const ZnOpWhole   *task,
-             ZnOpModel *const  *model,
              const ZnOpPicture *in,
              gint               n_in,
              ZnOpRequest       *request)
 {
-  const zn_key         key    = result_key (task, model, in, n_in,
-                                            gegl_operation_get_name (request->operation));
+  const zn_key key = result_key (task, in, n_in, gegl_operation_get_name (request->operation));
   const GeglRectangle *made   = made_box (task);
   const gint           height = made->height * n_made (task);
   zn_array             out    = { NULL, height, made->width, 3 };
@@ -342,7 +302,7 @@ make_result (GBytes           **result,
   if (! *result)
     {
       out.data = g_try_malloc (size);
-      status   = out.data ? task->run (task, model, in, n_in, &out, request) : ZN_E_MEMORY;
+      status   = out.data ? task->run (task, in, n_in, &out, request) : ZN_E_MEMORY;
       if (! status && (out.h != height || out.w != made->width || out.c != 3))
         status = zn_op_request_refuse (request, ZN_E_USAGE,
                                        "The model made %d x %d x %d instead of %d x %d x 3.", out.w,
@@ -499,7 +459,6 @@ process (GeglOperation        *operation,
          gint                  level)
 {
   ZnOpPicture in[ZN_OP_WHOLE_INPUTS];
-  ZnOpModel  *model[ZN_OP_WHOLE_MODELS];
   GBytes     *result = NULL;
   zn_status   status = ZN_E_USAGE;
   zn_error    err    = { "" };
@@ -518,7 +477,7 @@ process (GeglOperation        *operation,
                                          gegl_operation_context_get_object (context, "input"));
       status = ZN_OK;
     }
-  else if (ok && models_acquire (model, &task, &request.err))
+  else if (ok)
     {
       const Shown shown = { &task, in, n_in = get_inputs (in, operation, context) };
       gpointer    ignored;
@@ -532,11 +491,10 @@ process (GeglOperation        *operation,
       if (! status && ! check_made (&task, &request.err))
         status = ZN_E_USAGE;
       if (! status)
-        status = make_result (&result, &task, model, in, n_in, &request);
+        status = make_result (&result, &task, in, n_in, &request);
       if (! status)
         write_result (&task, g_bytes_get_data (result, NULL), in, n_in,
                       gegl_operation_context_get_target (context, "output"));
-      models_release (model);
     }
   g_clear_pointer (&result, g_bytes_unref);
   zn_op_request_end (&request, context, status);

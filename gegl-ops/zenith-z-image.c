@@ -76,12 +76,7 @@ asked (GeglProperties *o)
 }
 
 static zn_status
-run (const ZnOpWhole   *task,
-     ZnOpModel *const  *model,
-     const ZnOpPicture *in,
-     gint               n_in,
-     zn_array          *out,
-     ZnOpRequest       *request)
+run (const ZnOpWhole *task, const ZnOpPicture *in, gint n_in, zn_array *out, ZnOpRequest *request)
 {
   const ZnOpZImage image = asked (GEGL_PROPERTIES (request->operation));
 

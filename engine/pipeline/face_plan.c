@@ -91,7 +91,8 @@ static zn_status find_weights(zn_face_plan *p, zn_error *err)
     return ZN_OK;
 }
 
-/* Side and code of the model: what only some tasks need so early. */
+/* Side and code of the model.  Before a run only some tasks need them; and where a result has another size than the input, it is known
+ * so early whether the model can be used. */
 static zn_status get_sizes(zn_face_plan *p, zn_error *err)
 {
     const zn_terms terms = { .choice = p->choice };
@@ -102,7 +103,7 @@ static zn_status get_sizes(zn_face_plan *p, zn_error *err)
         return s;
     if (p->how.task == ZN_FACE_ENCODE)
         p->out = (zn_array){ NULL, 1, 1, g.out_c };
-    else
+    else if (p->how.task == ZN_FACE_SAMPLE)
         p->out = (zn_array){ NULL, p->h = g.side, p->w = g.side, 3 };
     return ZN_OK;
 }
@@ -175,7 +176,7 @@ zn_status zn_face_describe(zn_face_plan *p, zn_session *session, const zn_choice
     s = find_weights(p, err);
     if (!s && how->task != ZN_FACE_SAMPLE)
         s = describe_input(p, err);
-    if (!s && (how->task == ZN_FACE_SAMPLE || how->task == ZN_FACE_ENCODE))
+    if (!s && (how->task == ZN_FACE_SAMPLE || how->task == ZN_FACE_ENCODE || p->w != w))
         s = get_sizes(p, err);
     if (!s)
         p->key = key_of(p);

@@ -42,20 +42,18 @@ zenith_property_computed_by
 
 /* out = (1 - position) * first + position * second, each through the network. */
 static zn_status
-run (const ZnOpWhole   *task,
-     ZnOpModel *const  *model,
-     const ZnOpPicture *in,
-     gint               n_in,
-     zn_array          *out,
-     ZnOpRequest       *request)
+run (const ZnOpWhole *task, const ZnOpPicture *in, gint n_in, zn_array *out, ZnOpRequest *request)
 {
-  const zn_rect all    = { 0, 0, out->w, out->h };
-  const gsize   len    = zn_array_len (out);
-  const gdouble share  = n_in > 1 ? task->place[0] : 0.0;
-  zn_array      seen   = *out;
-  zn_array      made   = *out;
-  zn_status     status = ZN_OK;
+  const zn_rect  all   = { 0, 0, out->w, out->h };
+  const gsize    len   = zn_array_len (out);
+  const gdouble  share = n_in > 1 ? task->place[0] : 0.0;
+  zn_array       seen  = *out;
+  zn_array       made  = *out;
+  const zn_terms terms = zn_op_terms (&task->base);
+  zn_use        *use   = NULL;
+  zn_status      status;
 
+  status    = zn_use_begin (&use, zn_op_session (), "identity", NULL, &terms, &request->err);
   seen.data = gegl_malloc (len * sizeof (gfloat));
   made.data = gegl_malloc (len * sizeof (gfloat));
   for (gint i = 0; ! status && i < n_in; i++)
@@ -64,12 +62,13 @@ run (const ZnOpWhole   *task,
 
       zn_op_picture_read ((ZnOpPicture *) &in[i], all, seen.data);
       zn_op_request_part (request, (gdouble) i / n_in, 1.0 / n_in);
-      status = zn_op_model_run_arrays (model[0], &made, &seen, 1, NULL, request);
+      status = zn_op_use_run (use, &made, &seen, 1, request);
       for (gsize j = 0; ! status && j < len; j++)
         out->data[j] = (i ? out->data[j] : 0.0f) + weight * made.data[j];
     }
   gegl_free (seen.data);
   gegl_free (made.data);
+  zn_use_end (&use);
 
   return status;
 }
@@ -79,9 +78,13 @@ describe (GeglOperation *operation, gpointer data)
 {
   GeglProperties *o    = GEGL_PROPERTIES (operation);
   ZnOpWhole      *task = data;
+  zn_geometry     geometry;
+  zn_terms        terms;
 
-  task->base     = ZN_OP_BASE (o);
-  task->model[0] = "identity";
+  task->base = ZN_OP_BASE (o);
+  terms      = zn_op_terms (&task->base);
+  /* what cannot run keeps the input's size */
+  zn_session_geometry (&geometry, zn_op_session (), "identity", NULL, &terms, &task->refusal);
   task->place[0] = o->position;
   zn_key_add (&task->settings, &o->position, sizeof (o->position));
   task->run = run;

@@ -36,21 +36,21 @@ zenith_property_computed_by
 #include "gegl-op.h"
 
 static zn_status
-run (const ZnOpWhole   *task,
-     ZnOpModel *const  *model,
-     const ZnOpPicture *in,
-     gint               n_in,
-     zn_array          *out,
-     ZnOpRequest       *request)
+run (const ZnOpWhole *task, const ZnOpPicture *in, gint n_in, zn_array *out, ZnOpRequest *request)
 {
-  GRand    *random = g_rand_new_with_seed ((guint32) task->place[0]);
-  zn_array  noise  = *out;
-  zn_status status;
+  GRand         *random = g_rand_new_with_seed ((guint32) task->place[0]);
+  zn_array       noise  = *out;
+  const zn_terms terms  = zn_op_terms (&task->base);
+  zn_use        *use    = NULL;
+  zn_status      status;
 
   noise.data = gegl_malloc (zn_array_len (out) * sizeof (gfloat));
   for (gsize i = 0; i < zn_array_len (out); i++)
     noise.data[i] = (gfloat) g_rand_double (random);
-  status = zn_op_model_run_arrays (model[0], out, &noise, 1, NULL, request);
+  status = zn_use_begin (&use, zn_op_session (), "identity", NULL, &terms, &request->err);
+  if (! status)
+    status = zn_op_use_run (use, out, &noise, 1, request);
+  zn_use_end (&use);
   gegl_free (noise.data);
   g_rand_free (random);
 
@@ -64,7 +64,6 @@ describe (GeglOperation *operation, gpointer data)
   ZnOpWhole      *task = data;
 
   task->base     = ZN_OP_BASE (o);
-  task->model[0] = "identity";
   task->place[0] = o->seed;
   zn_key_add (&task->settings, &o->seed, sizeof (o->seed));
   task->result = *GEGL_RECTANGLE (0, 0, o->width, o->height);

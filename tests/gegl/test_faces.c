@@ -636,6 +636,15 @@ test_what_fails (void)
   CHECK (strstr (status, "too small"), "the status is '%s'", status);
   g_free (status);
 
+  /* a strip that cannot be made has the input's size */
+  g_free (other);
+  other = g_strdup_printf ("strip=3 model=%s", bad);
+  got   = apply ("zenith:diffae-interpolate", other, in, &status, NULL);
+  CHECK (strstr (status, "diffusion autoencoder"), "the status is '%s'", status);
+  CHECK (! memcmp (got, want, 120 * 100 * 16), "a strip: pixels were lost");
+  g_free (got);
+  g_free (status);
+
   got = apply ("zenith:diffae-sample", "model=none-such", NULL, &status, NULL);
   CHECK (strstr (status, "no weights 'none-such'"), "the status is '%s'", status);
   g_free (got);
