@@ -53,10 +53,11 @@ zn_wtype zn_cpu_conv_inputs(void *dev, const zn_conv *w)
 {
     const zn_cpu *d = dev;
     const zn_wtype inputs = algorithm_of(d, w)->inputs;
-    const bool tiles = d->tiles && (w->precision == ZN_TF32 || w->precision == ZN_BF16_MATH);
+    const bool wants = d->tiles && (w->precision == ZN_TF32 || w->precision == ZN_BF16_MATH);
+    const bool linear = w->groups == 1 && w->kh * w->kw == 1 && !w->up2;
 
-    return tiles && w->groups == 1 && w->kh * w->kw == 1 && !w->up2 ? ZN_W_BF16
-                                                                    : inputs; /* a gated block always uses them */
+    /* in a gated block, that is, if not in a convolution */
+    return wants && linear && (w->cin >= ZN_TILES_PAY || d->tiles->everywhere) ? ZN_W_BF16 : inputs;
 }
 
 void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)

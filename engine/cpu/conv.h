@@ -5,6 +5,8 @@
 
 #include "device.h"
 
+enum { ZN_TILES_PAY = 64 }; /* channels from which on 1x1 convolutions and gated blocks are faster in tiles */
+
 typedef struct zn_conv_job {
     zn_cpu *d;
     zn_tensor y, x;

@@ -45,21 +45,17 @@ typedef struct tiles_job {
     size_t pixel;                /* bytes of a pixel in a band */
 } tiles_job;
 
-/* Where it pays (Sapphire Rapids, docs/speed/cpu.md): Winograd in float32 computes 3x3 of few channels at 350 GFLOP/s, tiles at
- * 600 to 900, or a third of that with two terms.  A 1x1 convolution has to convert as much and multiplies less. */
+/* Where it pays with float tensors (Sapphire Rapids, docs/speed/cpu.md): Winograd in float32 computes 3x3 at 350 to 390 GFLOP/s,
+ * direct convolutions run at 110 to 140; tiles of few channels mostly convert. */
 static bool pays(const zn_conv *w)
 {
     static const struct {
         zn_precision precision;
-        int taps, stride, least; /* at least so many taps and channels */
-    } table[] = {
-        { ZN_BF16_MATH, 4, 1, 48 }, { ZN_BF16_MATH, 1, 1, 128 }, { ZN_TF32, 9, 2, 64 },
-        { ZN_TF32, 9, 1, 128 },     { ZN_TF32, 1, 1, 512 },
-    };
+        int taps, least; /* at least so many taps and channels */
+    } table[] = { { ZN_BF16_MATH, 4, 48 }, { ZN_BF16_MATH, 1, ZN_TILES_PAY }, { ZN_TF32, 1, ZN_TILES_PAY } };
 
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (w->precision == table[i].precision && w->kh * w->kw >= table[i].taps && w->stride >= table[i].stride &&
-            w->cin >= table[i].least)
+        if (w->precision == table[i].precision && w->kh * w->kw >= table[i].taps && w->cin >= table[i].least)
             return true;
     return false;
 }
