@@ -13,10 +13,8 @@ zenith=$build/engine/zenith
 "$zenith" engines
 engine=avx512
 [ "$(uname -m)" = aarch64 ] && engine=neon
-for group in conv gated; do
-  for kind in '' 'tf32 '; do
-    "$zenith" selftest --engine $engine --only "$kind$group" | grep -v '^ok' || true
-  done
+for group in conv gated "tf32 conv" "tf32 gated" "bf16 conv"; do
+  "$zenith" selftest --engine $engine --only "$group" | grep -v '^ok' || true
 done
 tae=$root/models/zenith-tae.safetensors
 for n in 1 "$threads"; do
