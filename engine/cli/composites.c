@@ -6,13 +6,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool is_field(const zn_field *fields, const char *text)
+/* Whether a text is "KEY=...", of a key of the fields. */
+static bool is_field(const zn_field *fields, const char *text)
 {
     const size_t len = strcspn(text, "=");
 
     while (fields->key && (strlen(fields->key) != len || strncmp(fields->key, text, len)))
         fields++;
-    return fields->key;
+    return text[len] && fields->key;
+}
+
+options with_settings(const options *from, const zn_field *fields)
+{
+    options o = *from;
+
+    o.n_words = 0;
+    for (int i = 0; i < from->n_words; i++)
+        if (o.n_set < MAX_LIST &&
+            (is_field(fields, from->word[i]) || !strncmp(from->word[i], "precision=", 10) ||
+             (o.n_words > 1 && strchr(from->word[i], '='))))
+            o.set[o.n_set++] = from->word[i];
+        else
+            o.word[o.n_words++] = from->word[i];
+    return o;
 }
 
 int refuse_setting(const zn_field *fields, const char *text, const zn_error *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* composites.h - what the commands on picture files share: zenith denoise | face | generate IN OUT [--set K=V]... */
+/* composites.h - what the commands on picture files share: zenith denoise | face | generate IN OUT [KEY=VALUE]... */
 #ifndef ZN_CLI_COMPOSITES_H
 #define ZN_CLI_COMPOSITES_H
 
@@ -7,13 +7,14 @@
 
 #include "../zenith_composite.h"
 
+/* The options, with the words that are "KEY=VALUE" among those of --set; the other words are files, two at most. */
+options with_settings(const options *from, const zn_field *fields);
+
 /* Sets what the --set options say, but for precision.  EXIT_DONE, or EXIT_USAGE and a line on stderr. */
 int set_fields(void *how, const zn_field *fields, const char *what, const options *o);
 
 /* The line on stderr for one that was refused; returns EXIT_USAGE. */
 int refuse_setting(const zn_field *fields, const char *text, const zn_error *err);
-/* Whether a text is "KEY=...", of a key of the fields. */
-bool is_field(const zn_field *fields, const char *text);
 
 /* Says how a command is called, and which settings it has; returns EXIT_USAGE. */
 int usage_of(const char *call, const zn_field *fields);

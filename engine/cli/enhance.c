@@ -44,8 +44,9 @@ static bool enhance(const options *o, const zn_enhance_plan *plan, zn_array *pic
 typedef zn_status describe(zn_enhance_plan *plan, zn_session *session, const zn_choice *choice, const void *how,
                            int32_t w, int32_t h, zn_error *err);
 
-static int run(const options *o, const char *name, void *how, const zn_field *fields, describe *describe_task)
+static int run(const options *given, const char *name, void *how, const zn_field *fields, describe *describe_task)
 {
+    const options all = with_settings(given, fields), *o = &all;
     const zn_choice choice = choice_of(o);
     zn_session *session = NULL;
     zn_array picture = { 0 };
@@ -55,7 +56,7 @@ static int run(const options *o, const char *name, void *how, const zn_field *fi
     int status;
     bool ok;
 
-    snprintf(call, sizeof call, "zenith %s IN OUT [--set KEY=VALUE]...", name);
+    snprintf(call, sizeof call, "zenith %s IN OUT [KEY=VALUE]...", name);
     if (o->n_words != 2 || o->n_in || o->n_out)
         return usage_of(call, fields);
     if ((status = set_fields(how, fields, name, o)))

@@ -68,44 +68,28 @@ static bool run(work *k, zn_face_plan *plan, zn_error *err)
     return ok;
 }
 
-/* Settings among the words and the options, in their order; the other words are files. */
-static int read_settings(zn_face_how *how, const char *file[2], int *n_files, const options *o)
+int cmd_face(const options *given)
 {
-    zn_error err;
-
-    for (int i = 0; i < o->n_words + o->n_set; i++) {
-        const char *text = i < o->n_words ? o->word[i] : o->set[i - o->n_words];
-
-        if (i < o->n_words && *n_files < 2 && !is_field(zn_face_fields, text))
-            file[(*n_files)++] = text;
-        else if (strncmp(text, "precision=", 10) && zn_face_set(how, text, &err))
-            return refuse_setting(zn_face_fields, text, &err);
-    }
-    return EXIT_DONE;
-}
-
-int cmd_face(const options *o)
-{
+    const options all = with_settings(given, zn_face_fields), *o = &all;
     work k = { .o = o };
     const zn_choice choice = choice_of(o);
     zn_face_how how = zn_face_defaults();
-    const char *file[2] = { NULL, NULL };
     zn_session *session = NULL;
     zn_face_plan plan;
     zn_error err = { "" };
-    int n = 0, status;
     bool takes, two, ok;
 
-    if ((status = read_settings(&how, file, &n, o)))
-        return status;
+    for (int i = 0; i < o->n_set; i++)
+        if (strncmp(o->set[i], "precision=", 10) && zn_face_set(&how, o->set[i], &err))
+            return refuse_setting(zn_face_fields, o->set[i], &err);
     takes = how.task != ZN_FACE_SAMPLE;
     two = how.task == ZN_FACE_INTERPOLATE;
-    if (n != 1 + takes || o->n_in != two || (two && strncmp(o->in[0], "second=", 7)))
+    if (o->n_words != 1 + takes || o->n_in != two || (two && strncmp(o->in[0], "second=", 7)))
         return usage_of("zenith face [IN] OUT [KEY=VALUE]... [--in second=PICTURE]; IN but for mode=sample, second for "
                         "mode=interpolate",
                         zn_face_fields);
-    k.in = takes ? file[0] : NULL;
-    k.out = file[n - 1];
+    k.in = takes ? o->word[0] : NULL;
+    k.out = o->word[o->n_words - 1];
     k.second = two ? o->in[0] + 7 : NULL;
     ok = can_save(k.out, &err) && (!k.in || load_picture(&k.picture, k.in, &err)) &&
         (!k.second || load_picture(&k.other, k.second, &err)) && !zn_session_open(&session, &err) &&

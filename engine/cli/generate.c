@@ -58,8 +58,9 @@ static bool generate(work *k, const zn_generate_plan *plan, zn_error *err)
     return ok;
 }
 
-int cmd_generate(const options *o)
+int cmd_generate(const options *given)
 {
+    const options with = with_settings(given, zn_generate_fields), *o = &with;
     work k = { .o = o, .in = o->n_words > 1 ? o->word[0] : NULL, .out = o->n_words ? o->word[o->n_words - 1] : NULL };
     const zn_choice choice = choice_of(o);
     zn_generate how = zn_generate_defaults();
@@ -73,8 +74,7 @@ int cmd_generate(const options *o)
     how.prompt = "";
     if (o->n_words < 1 || o->n_words > 2 || o->n_in > 1 || (o->n_in && strncmp(o->in[0], "mask=", 5)) ||
         (o->n_in && !k.in))
-        return usage_of("zenith generate [IN] OUT --set prompt=TEXT [--set KEY=VALUE]... [--in mask=PICTURE]",
-                        zn_generate_fields);
+        return usage_of("zenith generate [IN] OUT prompt=TEXT [KEY=VALUE]... [--in mask=PICTURE]", zn_generate_fields);
     if ((status = set_fields(&how, zn_generate_fields, "generate", o)))
         return status;
     k.mask = o->n_in ? o->in[0] + 5 : NULL;

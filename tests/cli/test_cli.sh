@@ -158,15 +158,16 @@ expect 2 'generate .IN. OUT' "generate: too many pictures" generate a b c
 # pictures in, pictures out, with the shipped models
 better() { ZENITH_MODELS=$here/models "$zenith" "$@"; }
 npy "$tmp/grey.npy" 21 33 3
-for command in denoise restore "upscale --set scale=3 --set model=small"; do
+for command in denoise restore "upscale scale=3 model=small"; do
   expect 0 '' "$command" better $command "$tmp/grey.npy" "$tmp/better.npy"
 done
 expect 0 '\(63, 99, 3\)' "three times as large" head -c 128 "$tmp/better.npy"
 expect 0 'measured noise, of 255: red' "denoise: what was measured" better denoise "$tmp/grey.npy" "$tmp/better.npy" --set model=fast --progress
 expect 0 '' "denoise: strength 0" better denoise "$tmp/grey.npy" "$tmp/better.npy" --set strength=0
 expect 0 '' "the picture itself" cmp "$tmp/grey.npy" "$tmp/better.npy"
-expect 2 "scale must be a number from 2 to 4, not '5'" "upscale: out of range" better upscale "$tmp/grey.npy" "$tmp/x.npy" --set scale=5
+expect 2 "scale must be a number from 2 to 4, not '5'" "upscale: out of range" better upscale "$tmp/grey.npy" "$tmp/x.npy" scale=5
 expect 1 "model must be one of fast, balanced, best, not 'worst'" "denoise: no such model" better denoise "$tmp/grey.npy" "$tmp/x.npy" --set model=worst
+expect 2 "has no setting 'sale'; it has scale," "upscale: no such setting" better upscale "$tmp/grey.npy" "$tmp/x.npy" sale=2
 expect 2 'zenith restore IN OUT' "restore: one picture" better restore "$tmp/grey.npy"
 # text in, picture out, on each engine
 for engine in scalar auto; do
