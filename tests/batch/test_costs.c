@@ -305,7 +305,7 @@ int main(void)
     costly_png(&b, 1000, 1000, 0, 0);
     grows("a megapixel, 4 times as wide and high", &b, 4, NULL);
     costly_png(&b, 4000, 3000, 0, 0);
-    grows("192 megapixels of a white PNG", &b, 4, "a result of 16000 x 12000 pixels: ");
+    grows("432 megapixels of a white PNG", &b, 6, "a result of 24000 x 18000 pixels: ");
     costly_png(&b, 4000, 3000, 0, 0);
     grows("a result that is too large", &b, 1000, "a picture of 4000000 x 3000000 pixels is too large");
     packets();
