@@ -221,12 +221,17 @@ expect_refusals () {
   check bad-all-pixels-same same "$work/in/rgb.png" "$work/out/bad.png"
 }
 
+of_size () { n=$(identify -format '%wx%h' "$2"); [ "$n" = "$1" ] || { echo "$n: $*"; false; }; }
+
 expect_presets () {
   preset_names | tr -d '"' >"$work/names"
   printf '%s\n' film-scan 'MY OWN' >>"$work/names"
   while read -r name; do
     check "preset $name" done_ok "preset $name"
-    check "preset $name changed" changed "$work/in/rgb.png" "$work/out/preset $name.png"
+    case $name in
+      Enlarge*) check "preset $name: twice as large" of_size 192x128 "$work/out/preset $name.png" ;;
+      *) check "preset $name changed" changed "$work/in/rgb.png" "$work/out/preset $name.png" ;;
+    esac
   done <"$work/names"
   check last-values done_ok last-values
 }
