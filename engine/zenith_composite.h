@@ -210,6 +210,7 @@ typedef struct zn_enhance { /* what a task asks for */
     int32_t n_set;
     bool seeks_noise;                      /* the network is told the noise of the picture, which is measured */
     double strength, luma, chroma, detail; /* of a result of the picture's size */
+    double sharpen; /* likewise: adds so much of what is fine in the lightness of the network's output */
 } zn_enhance;
 
 typedef struct zn_enhance_plan {
@@ -298,6 +299,7 @@ typedef struct zn_denoise {
     double strength;     /* 0..1.5: 1; above 1 also texture that is as weak as the noise goes */
     double luma, chroma; /* 0..1: 1; of the noise in lightness, and in colour */
     double detail;       /* 0..1: 0; how much of the finest texture in lightness is given back */
+    double sharpen;      /* 0..2: 0; how much the denoised picture is sharpened, without halos */
     double sigma;        /* 0..100: 0; standard deviation of the noise, of 255; 0: measured */
     double sigma_scale;  /* 0.1..10: 1; factor of what was measured */
 } zn_denoise;

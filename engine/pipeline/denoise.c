@@ -13,6 +13,7 @@ const zn_field zn_denoise_fields[] = {
     { "luma", ZN_REAL, AT(luma), 0, 1, "how much of the noise in lightness" },
     { "chroma", ZN_REAL, AT(chroma), 0, 1, "how much of the noise in colour" },
     { "detail", ZN_REAL, AT(detail), 0, 1, "how much of the finest texture is given back" },
+    { "sharpen", ZN_REAL, AT(sharpen), 0, 2, "how much the denoised picture is sharpened, without halos" },
     { "sigma", ZN_REAL, AT(sigma), 0, 100, "standard deviation of the noise, of 255; 0: measured" },
     { "sigma-scale", ZN_REAL, AT(sigma_scale), 0.1, 10, "factor of what was measured" },
     { 0 },
@@ -37,7 +38,8 @@ zn_status zn_denoise_describe(zn_enhance_plan *plan, zn_session *session, const 
                         .strength = how->strength,
                         .luma = how->luma,
                         .chroma = how->chroma,
-                        .detail = how->detail };
+                        .detail = how->detail,
+                        .sharpen = how->sharpen };
     zn_status s = zn_field_check(how, zn_denoise_fields, err);
 
     *plan = (zn_enhance_plan){ .grid = { .w = w, .h = h, .scale = 1 }, .w = w, .h = h };

@@ -56,8 +56,9 @@ zn_status zn_enhance_describe(zn_enhance_plan *p, zn_session *session, const zn_
                             .grid = { .w = w, .h = h, .scale = 1 },
                             .w = w,
                             .h = h,
-                            .reach = how->detail > 0 || how->strength > 1 ? REACH : 0,
-                            .nothing = how->strength == 0 || (how->luma == 0 && how->chroma == 0) };
+                            .reach = how->detail > 0 || how->strength > 1 || how->sharpen > 0 ? REACH : 0,
+                            .nothing =
+                                how->sharpen == 0 && (how->strength == 0 || (how->luma == 0 && how->chroma == 0)) };
     if (w < 1 || h < 1)
         return zn_fail(err, ZN_E_USAGE, "There is no picture to work on.");
     if ((s = open_network(&use, p, err)))

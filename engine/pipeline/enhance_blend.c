@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* enhance_blend.c - the network's change of a cell as it is kept; strength, luma, chroma and detail.  See zenith_composite.h. */
+/* enhance_blend.c - the network's change of a cell as it is kept; strength, luma, chroma, detail and sharpen.  See zenith_composite.h. */
 #include "../core/ints.h"
 #include "../zenith_composite.h"
+#include "sharpen.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -121,6 +122,7 @@ typedef struct blend {
     int components;
     float *light;                      /* [len]: the change of lightness, less what detail gives back; NULL: as it is */
     float *beyond;                     /* [3][len]: what a strength above 1 removes in addition; NULL: nothing */
+    float *sharp;                      /* [len]: what sharpening adds to each channel; NULL: nothing */
     float *plane, *mean, *limit, *row; /* [len] each, and a row of smooth() */
 } blend;
 
@@ -185,6 +187,20 @@ static void find_beyond(const blend *b)
     }
 }
 
+/* Of the lightness of what the network made: noise that a low strength leaves is not sharpened. */
+static bool find_sharp(const blend *b)
+{
+    static const float share[3] = { 0.2126f, 0.7152f, 0.0722f };
+
+    memset(b->mean, 0, b->len * sizeof *b->mean);
+    for (int c = 0; c < 3; c++) {
+        find_made(b, c);
+        for (size_t i = 0; i < b->len; i++)
+            b->mean[i] += share[c] * b->plane[i];
+    }
+    return zn_sharpen(b->sharp, b->mean, b->all.w, b->all.h, (float)b->how->sharpen);
+}
+
 static void add_to(float *pixels, const blend *b, zn_rect strip)
 {
     const float strength = (float)fmin(b->how->strength, 1.0);
@@ -211,6 +227,8 @@ static void add_to(float *pixels, const blend *b, zn_rect strip)
                 for (int c = 0; c < 3; c++)
                     p[c] += luma * grey + chroma * (each[c] - grey);
             }
+            for (int c = 0; b->sharp && c < 3; c++)
+                p[c] += b->sharp[at + (size_t)x];
         }
     }
 }
@@ -225,15 +243,20 @@ bool zn_enhance_blend(const zn_enhance_plan *p, zn_rect strip, zn_rect all, floa
                 .pixels = pixels,
                 .components = components };
     float *memory = NULL;
+    bool ok = true;
 
     if (p->reach) {
-        if (!(memory = malloc((7 * b.len + (size_t)all.w + 4) * sizeof *memory)))
+        if (!(memory = malloc((8 * b.len + (size_t)all.w + 4) * sizeof *memory)))
             return false;
         b.light = memory;
         b.plane = memory + b.len;
         b.mean = memory + 2 * b.len;
         b.limit = memory + 3 * b.len;
-        b.row = memory + 7 * b.len;
+        b.row = memory + 8 * b.len;
+        if (p->how.sharpen > 0) {
+            b.sharp = memory + 7 * b.len;
+            ok = find_sharp(&b);
+        }
         find_light(&b);
         if (p->how.strength > 1.0) {
             b.beyond = memory + 4 * b.len;
@@ -242,9 +265,10 @@ bool zn_enhance_blend(const zn_enhance_plan *p, zn_rect strip, zn_rect all, floa
         if (p->how.detail > 0.0)
             give_detail_back(&b);
     }
-    add_to(pixels, &b, strip);
+    if (ok)
+        add_to(pixels, &b, strip);
     free(memory);
-    return true;
+    return ok;
 }
 
 /* ---- a larger result -------------------------------------------------------------------------------------------- */

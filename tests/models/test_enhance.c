@@ -157,6 +157,67 @@ static void test_what_a_result_depends_on(void)
     CHECK(strstr(a.computed_by.text, "fp"), "'%s'", a.computed_by.text);
 }
 
+/* The result's lightness, but for the edges of the picture: its fine contrast, and how far it leaves what lies around it. */
+static double contrast(const picture *p, double *beyond, const picture *around)
+{
+    double sum = 0;
+
+    *beyond = 0;
+    for (int y = 1; y + 1 < p->rgb.h; y++)
+        for (int x = 1; x + 1 < p->rgb.w; x++) {
+            const size_t at = ((size_t)y * (size_t)p->rgb.w + (size_t)x) * 3 + 1;
+            const float *v = p->rgb.data + at;
+            float least = 1, most = 0;
+
+            for (int i = 0; i < 9; i++) {
+                const float w =
+                    around->rgb
+                        .data[at + (size_t)((i / 3) * p->rgb.w * 3) - (size_t)(p->rgb.w * 3) + (size_t)(i % 3 * 3) - 3];
+
+                least = fminf(least, w);
+                most = fmaxf(most, w);
+            }
+            sum += fabs((double)(2 * *v - v[3] - v[-3]));
+            *beyond = fmax(*beyond, fmax((double)(*v - most), (double)(least - *v)));
+        }
+    return sum;
+}
+
+/* More contrast, no halos; the network does not run again for it. */
+static void test_sharpening(void)
+{
+    const int w = 211, h = 157;
+    picture in = scene(w, h), out[2] = { new_picture(w, h), new_picture(w, h) };
+    const zn_source source = source_of(&in);
+    zn_denoise how = zn_denoise_defaults();
+    zn_enhance_result result;
+    zn_enhance_plan p[2], q;
+    zn_error err = { "" };
+    double beyond, before, after;
+
+    how.model = "fast";
+    for (int i = 0; i < 2; i++) {
+        how.sharpen = i;
+        CHECK(!zn_denoise_describe(&p[i], session, NULL, &how, w, h, 0, &err) &&
+                  !zn_enhance_run(&result, &p[i], &(zn_sink){ write_picture, &out[i] }, &source,
+                                  (zn_rect){ 0, 0, w, h }, NULL, &err),
+              "%s", err.text);
+    }
+    CHECK(p[0].key.a == p[1].key.a && p[0].key.b == p[1].key.b, "sharpening runs the network again");
+    before = contrast(&out[0], &beyond, &out[0]);
+    after = contrast(&out[1], &beyond, &out[0]);
+    CHECK(after > 1.2 * before, "contrast %g became %g", before, after);
+    CHECK(beyond < 8 / 255.0, "%g of 255 beyond the values around a pixel", 255 * beyond);
+    how.strength = 0;
+    CHECK(!zn_denoise_describe(&q, session, NULL, &how, w, h, 0, &err) && !q.nothing, "nothing to do: '%s'", err.text);
+    how.sharpen = 2.5;
+    CHECK(zn_denoise_describe(&q, session, NULL, &how, w, h, 0, &err) == ZN_E_USAGE && strstr(err.text, "sharpen must"),
+          "'%s'", err.text);
+    free(in.rgb.data);
+    free(out[0].rgb.data);
+    free(out[1].rgb.data);
+}
+
 static void test_a_clean_picture(void)
 {
     const int w = 331, h = 227;
@@ -367,6 +428,7 @@ int main(void)
     }
     RUN(test_refusals);
     RUN(test_what_a_result_depends_on);
+    RUN(test_sharpening);
     RUN(test_a_clean_picture);
     RUN(test_grid);
     RUN(test_regions);
