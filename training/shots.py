@@ -218,9 +218,9 @@ def pairs(x):
     parts.append((x1, x1 + between(x1, 0.4, 8) / 255 * torch.randn_like(x1)))
     if len(x2):
         parts.append((x2, x2 + between(x2, 1, 16) / 255 * data.blobs(x2)))
-    lens = uniform(x3, 0.3, 2) * some(x3, 0.5)
-    x3 = soft(x3, lens, REACH)
-    parts.append((x3, x3))
+    if len(x3):
+        x3 = soft(x3, uniform(x3, 0.3, 2) * some(x3, 0.5), REACH)
+        parts.append((x3, x3))
     clean, noisy = (torch.cat(v) for v in zip(*parts))
     quality = torch.where(some(clean, 0.75), uniform(clean, 82, 99), uniform(clean, 30, 90))
     stored = data.jpeg(noisy, quality, some(clean, 0.6), torch.randint(0, 8, (n, 2), device=x.device))
