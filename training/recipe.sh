@@ -36,6 +36,17 @@ cameras() { # MINUTES OPTION...: a run with them
   train "$@" --pool 2 --muon --phases 128x32:0.6,192x16:0.4 --cameras "$pairs" --share 0.35
 }
 
+shots() { # SECONDS: a run of denoisers.py, with the shipped estimator
+  local from=$result
+  run=$((run + 1))
+  result=$out/$name.run$run.safetensors
+  [ -e "$result" ] && return
+  python3 "$here/denoisers.py" "$name=$from" --level "$here/../models/denoise-level.safetensors" --photos "${photos[@]}" --test "$kodak" \
+    --out "$out" --seconds "$(awk "BEGIN { print $1 * ${SLOWER:-1} }")" --part 0:0.445
+  cp "$out/$name.safetensors" "$result.part"
+  mv "$result.part" "$result"
+}
+
 level() { # MODELS: the estimator for the denoisers of this folder
   local patches=$out/cameras128.safetensors kept=$out/validation128.safetensors net
   [ -e "$patches" ] || python3 "$here/cameras.py" "$patches" --photos "${photos[@]}" --count 40000 --seed 5 --jobs "$(nproc)"
@@ -59,6 +70,7 @@ denoise-fast)
   cameras 5.5 --lr 1e-3 --hold 0.4 --part 0:0.78
   pairs 10000 11
   cameras 4.2 --lr 1e-3 --hold 0.4 --part 0.6:1 --seed 2
+  shots 120
   ;;
 denoise-balanced)
   train 9.3
@@ -67,6 +79,7 @@ denoise-balanced)
   cameras 5.5 --lr 1e-3 --hold 0.4 --part 0:0.78
   pairs 10000 11
   cameras 4.2 --lr 1e-3 --hold 0.4 --part 0.6:1 --seed 2
+  shots 120
   ;;
 denoise-best)
   train 15.5 --lr 2e-3 --muon --phases 128x32:0.55,192x16:0.45
