@@ -25,7 +25,7 @@ def half(image):
 def pictures(folders):
     """Of folders, and files themselves."""
     found = (p for f in map(Path, folders) for p in ([f] if f.is_file() else f.rglob("*")))
-    files = [p for p in found if p.suffix.lower() in (".jpg", ".jpeg", ".png", ".webp")]
+    files = [p for p in found if p.suffix.lower() in (".jpg", ".jpeg", ".png", ".webp", ".avif")]
     files.sort(key=lambda p: p.name)
     if not files:
         raise SystemExit(f"no pictures under {', '.join(map(str, folders))}")
@@ -149,9 +149,10 @@ def _rows(x, index, dim):
     return x.gather(dim, index.expand(shape))
 
 
-def jpeg(x, quality, coarse=None, phase=None):
+def jpeg(x, quality, coarse=None, phase=None, narrow=None):
     """What a JPEG file of this quality (1..100, [N,1,1,1]) leaves of x in 0..1; where `coarse` [N,1,1,1] is true its colours have
-    half the size, as most files have them.  phase [N,2]: x begins at this row and column of the file's blocks; None: at (5, 3)."""
+    half the size, as most files have them, and where `narrow` is true too, half the width alone.  phase [N,2]: x begins at this row
+    and column of the file's blocks; None: at (5, 3)."""
     _, table, ycc, rgb, grey, _, _, usual = _constants(x.device)
     n, _, *size = x.shape
     phase = usual.expand(n, 2) if phase is None else phase
@@ -163,7 +164,10 @@ def jpeg(x, quality, coarse=None, phase=None):
     y = torch.einsum("ij,njhw->nihw", ycc, (x.clamp(0, 1) * 255).round()) - grey
     whole = _through_blocks(y, q)
     if coarse is not None:
-        colours = F.interpolate(_through_blocks(F.avg_pool2d(y[:, 1:], 2), q[:, 1:]), scale_factor=2, mode="bilinear")
+        through = lambda k: F.interpolate(_through_blocks(F.avg_pool2d(y[:, 1:], k), q[:, 1:]), scale_factor=k, mode="bilinear")
+        colours = through((2, 2))
+        if narrow is not None:
+            colours = torch.where(narrow, through((1, 2)), colours)
         whole = torch.where(coarse, torch.cat([whole[:, :1], colours], 1), whole)
     y = torch.einsum("ij,njhw->nihw", rgb, whole + grey)
     for d in (0, 1):

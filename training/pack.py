@@ -1,11 +1,11 @@
-"""Pack photographs small, for a GPU machine without a network: WebP files in tar files of at most --part MB.
+"""Pack photographs small, for a GPU machine without a network: AVIF files in tar files of at most --part MB.
 
-    python pack.py --clones DIR --out DIR [--first photos.tsv PHOTOS] [--side 1088] [--quality 88]
+    python pack.py --clones DIR --out DIR [--first photos.tsv PHOTOS] [--side 896] [--quality 83]
 
 --clones: git directories DIR/OWNER+NAME/repo or DIR/OWNER/NAME, of the repositories that photos.tsv names.  --first: the list of an
 older collection (file, original, licence) and its folder; its originals are found by name in the same repositories, and what is not
 found is scaled down from the folder.  Every picture is scaled down, to at most half of its original's size: it is sharp, and its
-original's noise and JPEG artefacts are gone.  Photographs of validation.tsv are left out.
+original's noise and JPEG artefacts are gone.  Colours keep their full size.  Photographs of validation.tsv are left out.
 """
 import argparse
 import io
@@ -75,8 +75,8 @@ def main():
     p.add_argument("--clones", type=Path, required=True)
     p.add_argument("--first", nargs=2, type=Path, metavar=("LIST", "PHOTOS"))
     p.add_argument("--out", type=Path, required=True)
-    p.add_argument("--side", type=int, default=1088)
-    p.add_argument("--quality", type=int, default=88)
+    p.add_argument("--side", type=int, default=896)
+    p.add_argument("--quality", type=int, default=83)
     p.add_argument("--part", type=float, default=41, help="MB")
     a = p.parse_args()
     a.out.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ def main():
         if image is None:
             return None
         out = io.BytesIO()
-        image.save(out, "WEBP", quality=a.quality, method=4)
+        image.save(out, "AVIF", quality=a.quality, subsampling="4:4:4", speed=8, max_threads=1)
         return Path(name).stem, out.getvalue(), image.size
 
     parts, tar, used, pixels, count = 0, None, 0, 0, 0
@@ -115,7 +115,7 @@ def main():
                     tar.close()
                 (a.out / str(parts)).mkdir(exist_ok=True)
                 tar, used, parts = tarfile.open(a.out / str(parts) / "photos.tar", "w"), 0, parts + 1
-            entry = tarfile.TarInfo(name + ".webp")
+            entry = tarfile.TarInfo(name + ".avif")
             entry.size = len(data)
             tar.addfile(entry, io.BytesIO(data))
             used += len(data) + 1024
