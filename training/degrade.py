@@ -68,20 +68,20 @@ def worn(x, share):
 REACH = 8       # of a kernel
 
 
-def kernels(n, device):
-    """[n,1,17,17], sum 1: half of them Gaussian, most of these round, the others motion of up to 8 pixels and discs; and their
-    deviation along an axis in pixels, [n,1,1,1]."""
+def kernels(n, device, least=0.4):
+    """[n,1,17,17], sum 1: half of them Gaussian of at least this deviation, most of these round, the others motion of up to 8 pixels and
+    discs; and their deviation along an axis in pixels, [n,1,1,1]."""
     at = torch.arange(-REACH, REACH + 1, device=device, dtype=torch.float32)
     y, x = at[:, None], at[None, :]
     r = torch.rand(8, n, 1, 1, device=device)
     angle = torch.pi * r[0]
     u, v = x * torch.cos(angle) + y * torch.sin(angle), y * torch.cos(angle) - x * torch.sin(angle)
-    wide = 0.4 + 2.8 * r[1]
+    wide = least + (3.2 - least) * r[1]
     thin = torch.where(r[2] < 0.6, wide, wide * (0.35 + 0.65 * r[3]))
     gauss = torch.exp(-0.5 * ((u / wide) ** 2 + (v / thin) ** 2))
-    half = 0.5 + 3.5 * r[4]
+    half = least + 0.1 + (3.9 - least) * r[4]
     motion = torch.exp(-0.5 * (((u.abs() - half).clamp(min=0)) ** 2 + v ** 2) / (0.35 + 0.3 * r[5]) ** 2)
-    disc = torch.sigmoid((0.6 + 3.4 * r[6] - torch.sqrt(x * x + y * y)) / 0.25)
+    disc = torch.sigmoid((1.5 * least + (4 - 1.5 * least) * r[6] - torch.sqrt(x * x + y * y)) / 0.25)
     k = torch.where(r[7] < 0.55, gauss, torch.where(r[7] < 0.8, motion, disc))
     k = k / k.sum((1, 2), keepdim=True)
     spread = (0.5 * (k * (x * x + y * y)).sum((1, 2), keepdim=True)).sqrt()
@@ -104,7 +104,8 @@ def phase(n, like, aligned=0.7):
 
 
 # shares of a batch; "mixed": blur, noise, then a file
-KINDS = (("clean", 0.10), ("file", 0.36), ("twice", 0.08), ("blur", 0.28), ("mixed", 0.12), ("noise", 0.06))
+KINDS = (("clean", 0.14), ("file", 0.42), ("twice", 0.09), ("blur", 0.20), ("mixed", 0.10), ("noise", 0.05))
+LEAST_BLUR = 0.7        # what is less is how sharp a picture is, and stays
 
 
 def counts(n):
@@ -115,31 +116,45 @@ def counts(n):
     return {**out, KINDS[-1][0]: left}
 
 
+def soft_files(n):
+    """How many of the files are out of focus."""
+    return n["file"] // 3
+
+
 def out_of_focus(x):
-    """Photographs with blurred places, as lenses leave them on purpose: to one side of a line through the crop."""
+    """Photographs with blurred places of any shape, as lenses leave them on purpose; a fifth are blurred all over, mostly more than what a
+    restorer has to undo, and a fifth are only a little soft."""
     n, _, h, w = x.shape
     m = REACH
-    kernel, _ = kernels(n, x.device)
-    soft = blurred(F.pad(x, (m, m, m, m), mode="reflect"), kernel)
-    angle, at = 2 * torch.pi * torch.rand(2, n, 1, 1, 1, device=x.device)
-    across = (torch.arange(w, device=x.device) / w - 0.5) * torch.cos(angle) + (torch.arange(h, device=x.device)[:, None] / h - 0.5) * torch.sin(angle)
-    return torch.lerp(x, soft, torch.sigmoid((across + 0.06 * (at - torch.pi)) * (h / 4)))
+    again = lambda v, k: blurred(F.pad(v, (m, m, m, m), mode="reflect"), k)
+    (kernel, _), (more, _) = kernels(n, x.device, 0.8), kernels(n, x.device, 2.5)
+    kind = torch.rand(n, 1, 1, 1, device=x.device)
+    soft = again(x, kernel)
+    soft = torch.where((kind < 0.2) | flagged(n, x, 0.5), again(soft, more), soft)      # kind: all of it, places, a little
+    field = F.interpolate(torch.randn(n, 1, 4, 4, device=x.device), size=(h, w), mode="bicubic", align_corners=True)
+    share = torch.sigmoid((field + uniform(n, x, -0.7, 0.7)) * uniform(n, x, 4, 40))
+    at = torch.arange(-m, m + 1, device=x.device, dtype=torch.float32)
+    line = torch.exp(-0.5 * (at / uniform(n, x, 0.2, 0.6)) ** 2)
+    line = line / line.sum(-1, keepdim=True)
+    slight = again(x, line.transpose(2, 3) * line)
+    return torch.where(kind < 0.8, torch.lerp(x, soft, torch.where(kind < 0.2, 1.0, share)), slight)
 
 
 def damaged(x):
-    """(damaged, clean, told) of crops that are larger by REACH on every side; told [N,6,H/2,W/2] as nets.Restorer wants it.  Half of
-    those without damage have blurred places that are to stay."""
+    """(damaged, clean, told) of crops that are larger by REACH on every side; told [N,6,H/2,W/2] as nets.Restorer wants it.  Two
+    thirds of those without damage and some of the files are out of focus, which is to stay."""
     n = counts(len(x))
-    k = (n["clean"] + 1) // 2
-    x = torch.cat([out_of_focus(x[:k]), x[k:]])
+    sharp = n["clean"] // 3
+    k = n["clean"] + soft_files(n)
+    x = torch.cat([x[:sharp], out_of_focus(x[sharp:k]), x[k:]])
     c = dict(zip(n, x[..., REACH:-REACH, REACH:-REACH].split(list(n.values()))))
     wide = dict(zip(n, x.split(list(n.values()))))
     zero = lambda k: torch.zeros(n[k], 1, 1, 1, device=x.device)
     seen, told = {"clean": c["clean"]}, {"clean": (zero("clean"),) * 3}         # noise, artefacts, blur
 
     k = n["file"]
-    q = torch.where(flagged(k, x, 0.6), uniform(k, x, 5, 50), uniform(k, x, 30, 95))
-    seen["file"] = data.jpeg(c["file"], q, flagged(k, x, 0.75), phase(k, x))
+    q = torch.where(flagged(k, x, 0.7), uniform(k, x, 7, 60), uniform(k, x, 30, 95))
+    seen["file"] = data.jpeg(c["file"], q, flagged(k, x, 0.85), phase(k, x), flagged(k, x, 0.12))
     told["file"] = (zero("file"), 1 - q / 100, zero("file"))
 
     k = n["twice"]
@@ -149,13 +164,13 @@ def damaged(x):
     told["twice"] = (zero("twice"), 1 - torch.minimum(q, q2) / 100, zero("twice"))
 
     k = n["blur"]
-    kernel, spread = kernels(k, x.device)
+    kernel, spread = kernels(k, x.device, LEAST_BLUR)
     sigma = uniform(k, x, 0, 4 / 255)
     seen["blur"] = blurred(wide["blur"], kernel) + sigma * torch.randn_like(c["blur"])
     told["blur"] = (sigma, zero("blur"), spread / 4)
 
     k = n["mixed"]
-    kernel, spread = kernels(k, x.device)
+    kernel, spread = kernels(k, x.device, LEAST_BLUR)
     soft = flagged(k, x, 0.6)
     sigma = uniform(k, x, 0, 12 / 255)
     q = uniform(k, x, 30, 95)
