@@ -20,7 +20,7 @@ def write(folder, name, net, **about):
         facts["input"] = "x[3] in 0..1 (sRGB), sigma[3] in the same units; pixel-unshuffle 2"
     elif name.startswith("upscale"):
         facts["input"] = "x[3] in 0..1 (sRGB), noise (deviation in the same units), artefacts (1 - JPEG quality/100)"
-    elif name == "restore":
+    elif name.startswith("restore"):
         facts["input"] = ("x[3] in 0..1 (sRGB), pixel-unshuffle 2; noise (deviation in the same units), artefacts (1 - JPEG quality/100), "
                           "blur (deviation in units of 4 pixels); 1 for each of these that is known")
     else:

@@ -16,7 +16,7 @@ import evaluate
 import nets
 
 H, W, SIGMA = 40, 56, 25
-SCALES = {"upscale": 2, "upscale-small": 4}
+SCALES = {"upscale": 2, "upscale-crisp": 4, "upscale-small": 4}
 
 
 def picture():

@@ -359,6 +359,16 @@ def run_blocks(blocks, f):
     return (x + y).view(n, h, w, c)
 
 
+def run_level(blocks, f):
+    """f: NHWC; blocks that have no kernels of their own as they are."""
+    if hasattr(blocks[0], "dw"):
+        return run_blocks(blocks, f)
+    f = f.permute(0, 3, 1, 2)
+    for b in blocks:
+        f = b(f)
+    return f.permute(0, 2, 3, 1).contiguous()
+
+
 def conv(m, f):
     """A convolution of NHWC through cuDNN's channels_last."""
     return F.conv2d(f.permute(0, 3, 1, 2), m.weight, m.bias, m.stride, m.padding).permute(0, 2, 3, 1).contiguous()
@@ -378,18 +388,18 @@ def levels(net, f):
     """nets.Levels.levels of NHWC."""
     skips = []
     for l, level in enumerate(net.enc):
-        f = run_blocks(level, f)
+        f = run_level(level, f)
         skips.append(f)
         d = net.down[l]
         f = F.linear(space_to_depth(f), d.weight.permute(0, 2, 3, 1).flatten(1), d.bias)
-    f = run_blocks(net.mid, f)
+    f = run_level(net.mid, f)
     for l in reversed(range(len(net.dec))):
-        f = run_blocks(net.dec[l], shuffle(F.linear(f, net.up[l].weight.flatten(1))) + skips[l])
+        f = run_level(net.dec[l], shuffle(F.linear(f, net.up[l].weight.flatten(1))) + skips[l])
     return f
 
 
 def nhwc(net, x):
-    return x.permute(0, 2, 3, 1).to(net.mid[0].pw1.weight.dtype)
+    return x.permute(0, 2, 3, 1).to(net.mid[0].pw3.weight.dtype)
 
 
 def forward(net, x, s):

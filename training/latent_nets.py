@@ -82,12 +82,17 @@ class Mix(nn.Module):
         for last in (self.pw4, self.expand):        # begin near the identity
             nn.init.normal_(last.weight, std=0.1 * c ** -0.5)
 
+    @staticmethod
+    def norm(x):
+        """nets.layer_norm, with sums in float32 where x has 16 bits."""
+        return F.layer_norm(x.permute(0, 2, 3, 1), x.shape[1:2], eps=1e-6).permute(0, 3, 1, 2)
+
     def forward(self, x):
-        u = self.compress(nets.layer_norm(x))
+        u = self.compress(self.norm(x))
         u = along(u, self.gate_h, self.shifted)
         u = along(u.transpose(2, 3), self.gate_v, self.shifted).transpose(2, 3)
         x = x + self.expand(F.silu(u))
-        a, b = self.pw3(nets.layer_norm(x)).chunk(2, 1)
+        a, b = self.pw3(self.norm(x)).chunk(2, 1)
         return x + self.pw4(a * b)
 
 

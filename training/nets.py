@@ -18,12 +18,15 @@ DENOISERS = {
 # the same for two levels, at the picture's size and at 1/2
 UPSCALERS = {
     "upscale": dict(widths=(64, 128), enc=(6,), mid=12, dec=(12,)),
+    "upscale-crisp": dict(widths=(64, 128), enc=(6,), mid=12, dec=(12,)),
     "upscale-small": dict(widths=(32, 64), enc=(4,), mid=8, dec=(8,)),
     "tiny-upscale": dict(widths=(16, 32), enc=(1,), mid=1, dec=(1,)),
 }
 RESTORERS = {
     "restore": dict(widths=(48, 96, 192), enc=(5, 4), mid=4, dec=(8, 6)),
+    "restore-mix": dict(widths=(64, 128, 256), enc=(5, 4), mid=5, dec=(8, 6), windows=(16, 16, 8)),     # to compare
     "tiny-restore": dict(widths=(16, 32, 48), enc=(1, 1), mid=1, dec=(1, 1)),
+    "tiny-restore-mix": dict(widths=(16, 32, 48), enc=(2, 1), mid=1, dec=(1, 1), windows=(16, 16, 8)),
 }
 LEVEL_FOR = ("denoise-fast", "denoise-balanced", "denoise-best")    # of the estimator's outputs, in this order
 AUTOENCODERS = {"zenith-tae": dict(z=16), "tiny-tae": dict(z=4)}
@@ -66,21 +69,26 @@ class Block(nn.Module):
         return x + self.pw4(a * b)
 
 
-def blocks(n, c):
-    return nn.ModuleList(Block(c) for _ in range(n))
+def blocks(n, c, window=None):
+    """Gated blocks, or, with a window, those that mix by Walsh-Hadamard transforms."""
+    if window is None:
+        return nn.ModuleList(Block(c) for _ in range(n))
+    import latent_nets
+    return latent_nets.level("mix", n, c, window)
 
 
 class Levels(nn.Module):
-    """A U-Net of blocks: what the denoisers, the restorers and the upscalers share."""
+    """A U-Net of blocks: what the denoisers, the restorers and the upscalers share.  windows: of each level, for blocks that mix."""
 
-    def __init__(self, widths, enc, mid, dec):
+    def __init__(self, widths, enc, mid, dec, windows=None):
         super().__init__()
         c, levels = widths, len(enc)
-        self.enc = nn.ModuleList(blocks(enc[l], c[l]) for l in range(levels))
+        windows = windows or (None,) * (levels + 1)
+        self.enc = nn.ModuleList(blocks(enc[l], c[l], windows[l]) for l in range(levels))
         self.down = nn.ModuleList(nn.Conv2d(c[l], c[l + 1], 2, stride=2) for l in range(levels))
-        self.mid = blocks(mid, c[-1])
+        self.mid = blocks(mid, c[-1], windows[-1])
         self.up = nn.ModuleList(nn.Conv2d(c[l + 1], 4 * c[l], 1, bias=False) for l in range(levels))
-        self.dec = nn.ModuleList(blocks(dec[l], c[l]) for l in range(levels))
+        self.dec = nn.ModuleList(blocks(dec[l], c[l], windows[l]) for l in range(levels))
 
     def levels(self, f):
         skips = []
@@ -132,8 +140,8 @@ class Restorer(Levels):
 
     TOLD = 6
 
-    def __init__(self, widths, enc, mid, dec):
-        super().__init__(widths, enc, mid, dec)
+    def __init__(self, widths, enc, mid, dec, windows=None):
+        super().__init__(widths, enc, mid, dec, windows)
         self.intro = conv3(12 + self.TOLD, widths[0])
         self.outro = last_conv(widths[0], 12)
 

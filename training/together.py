@@ -1,4 +1,4 @@
-"""Train restorers and upscalers side by side on one GPU, in turns of a few steps, for a given time.
+"""Train restorers and upscalers side by side on one GPU, in turns of a few steps (--fair: of equal time), for a given time.
 
     python together.py upscale upscale-small restore --photos DIR... --test KODAK_DIR --state DIR --out DIR --seconds 560 --part 0:0.5
 
@@ -24,9 +24,11 @@ from train import Trainer, share_of_rate
 PLANS = {
     "upscale": dict(lr=2e-3, phases=((0.5, 48, 32), (0.85, 64, 32), (1.0, 96, 16))),
     "upscale-small": dict(lr=2.5e-3, phases=((0.5, 48, 32), (1.0, 64, 32))),
-    "restore": dict(lr=1.5e-3, phases=((0.6, 128, 32), (1.0, 192, 16))),
+    "restore": dict(lr=1.5e-3, phases=((0.6, 128, 32), (1.0, 192, 20))),
+    "restore-mix": dict(lr=1.5e-3, phases=((0.6, 128, 32), (1.0, 192, 20))),
     "tiny-upscale": dict(lr=2e-3, phases=((0.5, 16, 8), (1.0, 24, 8))),
     "tiny-restore": dict(lr=2e-3, phases=((0.5, 32, 12), (1.0, 48, 12))),
+    "tiny-restore-mix": dict(lr=2e-3, phases=((0.5, 32, 12), (1.0, 48, 12))),
 }
 HOLD = 0.35
 SHARES = {2: 0.45, 3: 0.15, 4: 0.40}        # of an upscaler's batch
@@ -74,7 +76,11 @@ def upscale_batch(crops, side, batch):
 
 
 def restore_batch(crops, side, batch):
-    return crops.sampler(batch, side + 2 * degrade.REACH, picky=True)
+    """Those that are out of focus, or stay as they are, come from anywhere."""
+    n = degrade.counts(batch)
+    first = n["clean"] + degrade.soft_files(n)
+    samplers = [crops.sampler(k, side + 2 * degrade.REACH, picky=picky) for k, picky in ((first, False), (batch - first, True))]
+    return lambda: torch.cat([sample() for sample in samplers])
 
 
 # ---- what is measured meanwhile ----------------------------------------------------------------------------
@@ -127,8 +133,9 @@ def restore_scores(net, x):
 class Run:
     """A network in training."""
 
-    def __init__(self, name, crops, device, init, state, first):
-        self.name, self.plan, self.crops, self.state = name, PLANS[name], crops, Path(state) / f"{name}.pt"
+    def __init__(self, name, crops, device, init, state, first, rate=1.0):
+        self.name, self.crops, self.state, self.spent = name, crops, Path(state) / f"{name}.pt", 0.0
+        self.plan = {**PLANS[name], "lr": rate * PLANS[name]["lr"]}
         self.scores = upscale_scores if name in nets.UPSCALERS else restore_scores
         self.batch = upscale_batch if name in nets.UPSCALERS else restore_batch
         net = nets.build(name)
@@ -158,15 +165,18 @@ class Run:
         return True
 
     def go(self, done, steps):
-        """Enqueue some steps."""
+        """Some steps."""
+        began = time.time()
         warm = min(1.0, (self.trainer.steps - self.first + 20) / 400)
         self.trainer.lr.fill_(self.plan["lr"] * warm * share_of_rate(done, HOLD) + 1e-7)
         for _ in range(steps):
             self.trainer.go()
             self.trainer.steps += 1
+        self.trainer.mean_loss.item()               # waits for the device
+        self.spent += time.time() - began
 
     def report(self, test, since):
-        return (f"{self.name} step {self.trainer.steps} {since:.0f} s {(self.trainer.steps - self.first) / since:.1f}/s "
+        return (f"{self.name} step {self.trainer.steps} {since:.0f} s, {self.spent:.0f} of its own, {(self.trainer.steps - self.first) / max(self.spent, 1e-3):.1f}/s "
                 f"loss {self.trainer.mean_loss.item():.4f} scale {self.trainer.scale.item():.0f} {self.scores(self.trainer.shown, test)}")
 
     def save(self, out):
@@ -187,6 +197,8 @@ def main():
     p.add_argument("--seconds", type=float, required=True, help="of the whole program")
     p.add_argument("--part", default="0:1")
     p.add_argument("--init", action="append", default=[], metavar="NAME=FILE")
+    p.add_argument("--rate", type=float, default=1.0, help="times the plans' learning rates; less to go on from trained weights")
+    p.add_argument("--fair", action="store_true", help="turns of equal time, to compare networks")
     p.add_argument("--every", type=float, default=100, help="seconds between reports")
     p.add_argument("--limit", type=int, help="use only so many photographs")
     p.add_argument("--seed", type=int, default=1)
@@ -209,7 +221,7 @@ def main():
     test, _ = data.test_set(a.test, device)
     say(f"# {crops.count} photographs, {crops.buffer.numel() / 3e6:.0f} Mpixel with the halves, read after {time.time() - began:.0f} s")
     init = dict(i.split("=", 1) for i in a.init)
-    runs = [Run(name, crops, device, init.get(name), a.state, first) for name in a.names]
+    runs = [Run(name, crops, device, init.get(name), a.state, first, a.rate) for name in a.names]
     for r in runs:
         say(f"# {r.name}: {r.trainer.master.numel():,} parameters, {nets.macs_per_pixel(r.trainer.shown):,.0f} multiply-adds a pixel, part {a.part}, "
             f"{r.plan}, from step {r.first}, before: {r.scores(r.trainer.shown, test)}, ready after {time.time() - began:.0f} s")
@@ -224,9 +236,8 @@ def main():
         for r in runs:
             if r.enter(done):
                 say(f"# {r.name}: phase {r.plan['phases'][r.phase]} from step {r.trainer.steps}, {time.time() - start:.0f} s")
-        for r in runs:
+        for r in [min(runs, key=lambda r: r.spent)] if a.fair else runs:
             r.go(done, 5 if device == "cuda" else 1)
-        runs[0].trainer.mean_loss.item()            # waits for the device
         if time.time() - shown > a.every:
             for r in runs:
                 say(r.report(test, time.time() - start))
