@@ -1,10 +1,10 @@
 """Fine-tune an upscaler to look sharp: against a discriminator that is trained beside it, on small pictures as they come from cameras
 and the web (blurred, noisy, stored as JPEG, some of them twice).
 
-    python crisp.py --from upscale.pt|upscale.safetensors --features zenith-tae.safetensors --photos DIR... --test KODAK --out DIR --seconds 240
+    python crisp.py --from upscale.safetensors --features zenith-tae.safetensors --photos DIR... --test KODAK --out DIR --seconds 240
 
 The loss: L1, the L1 of what our autoencoder's first layers see, and a little of what the discriminator says.  It
-writes upscale-crisp.safetensors.
+writes upscale-crisp.safetensors, and the discriminator as judge.safetensors; --from and --judge go on with both.
 """
 import argparse
 import time
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 import data
@@ -22,8 +22,7 @@ import nets
 import together
 from train import Trainer
 
-SIDE, COUNTS = 48, {2: 6, 3: 3, 4: 9}
-FEATURES, ADVERSARY = 0.1, 0.02         # weights beside the L1
+SIDE, COUNTS = 48, {2: 4, 3: 2, 4: 10}
 
 
 class Bounded(nn.Conv2d):
@@ -96,21 +95,18 @@ def aged(x, scale):
 class Pair:
     """The upscaler and its discriminator; each step of the second uses the pictures of the first's."""
 
-    def __init__(self, device, start, features, crops):
-        net = nets.build("upscale")
+    def __init__(self, device, start, judge, features, weights, crops):
+        net, other = nets.build("upscale"), Discriminator()
+        self.weights = weights                  # of features and adversary, beside the L1
         self.view = nets.build("zenith-tae").encoder.layers[:10].to(device, torch.float16 if device == "cuda" else torch.float32)
-        weights = load_file(features)
-        self.view.load_state_dict({k[len("encoder.layers."):]: v for k, v in weights.items()
+        self.view.load_state_dict({k[len("encoder.layers."):]: v for k, v in load_file(features).items()
                                    if k.startswith("encoder.layers.") and int(k.split(".")[2]) < 10})
         self.view.requires_grad_(False)
-        if str(start).endswith(".safetensors"):
-            net.load_state_dict({k: v.float() for k, v in load_file(start).items()})
+        for one, file in ((net, start), (other, judge)):
+            if file:
+                one.load_state_dict({k: v.float() for k, v in load_file(file).items()})
         self.maker = Trainer(net, self.maker_loss, device, average=0.998, kind=torch.float16)
-        if not str(start).endswith(".safetensors"):
-            state = torch.load(start)
-            for to in (self.maker.master, self.maker.ema, self.maker.flat):
-                to.copy_(state["master"] + state["lag"].float())
-        self.judge = Trainer(Discriminator(), self.judge_loss, device, average=0.99, kind=torch.float16)
+        self.judge = Trainer(other, self.judge_loss, device, average=0.99, kind=torch.float16)
         self.made = {s: torch.zeros(n, 3, s * SIDE, s * SIDE, device=device) for s, n in COUNTS.items()}
         self.real = {s: torch.zeros_like(v) for s, v in self.made.items()}
         self.parts = torch.zeros(3, device=device)
@@ -150,7 +146,11 @@ class Pair:
             verdict = self.judge.work(y.to(self.judge.flat.dtype)).float()
             parts[2] = parts[2] + share * F.softplus(-verdict).mean()
         self.parts.copy_(torch.stack([p.detach() for p in parts]))
-        return 10 * (parts[0] + FEATURES * parts[1] + ADVERSARY * parts[2])
+        return 10 * (parts[0] + self.weights[0] * parts[1] + self.weights[1] * parts[2])
+
+    def save(self, out, steps):
+        export.write(out, "upscale-crisp", self.maker.shown, steps=steps)
+        save_file({k: v.half().cpu().contiguous() for k, v in self.judge.work.state_dict().items()}, Path(out) / "judge.safetensors")
 
     def judge_loss(self, work, _):
         loss, total = 0.0, sum(COUNTS.values())
@@ -164,7 +164,9 @@ class Pair:
 def main():
     began = time.time()
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--from", dest="start", required=True, help="a state of together.py, or a file")
+    p.add_argument("--from", dest="start", required=True)
+    p.add_argument("--judge", help="a discriminator to go on with")
+    p.add_argument("--weights", nargs=2, type=float, default=(0.15, 0.06), help="of features and discriminator, beside the L1")
     p.add_argument("--features", required=True)
     p.add_argument("--photos", nargs="+", required=True)
     p.add_argument("--test", required=True)
@@ -181,7 +183,7 @@ def main():
     Path(a.out).mkdir(parents=True, exist_ok=True)
     crops = data.Crops(a.photos, device, half_share=0.3, limit=a.limit)
     test, _ = data.test_set(a.test, device)
-    pair = Pair(device, a.start, a.features, crops)
+    pair = Pair(device, a.start, a.judge, a.features, a.weights, crops)
     print(f"# ready after {time.time() - began:.0f} s: {together.upscale_scores(pair.maker.shown, test)}", flush=True)
     start = shown = time.time()
     budget = max(1.0, a.seconds - (start - began) - 6)
@@ -198,10 +200,10 @@ def main():
         if time.time() - shown > a.every:
             print(f"step {steps} {time.time() - start:.0f} s: L1, features, adversary {pair.parts.tolist()}, judge {loss:.3f}; "
                   f"{together.upscale_scores(pair.maker.shown, test)}", flush=True)
-            export.write(a.out, "upscale-crisp", pair.maker.shown, steps=steps)
+            pair.save(a.out, steps)
             shown = time.time()
     print(f"end step {steps}: {pair.parts.tolist()}, judge {loss:.3f}; {together.upscale_scores(pair.maker.shown, test)}", flush=True)
-    export.write(a.out, "upscale-crisp", pair.maker.shown, steps=steps)
+    pair.save(a.out, steps)
 
 
 if __name__ == "__main__":
