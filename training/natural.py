@@ -40,7 +40,9 @@ def normalised(y):
 
 
 def fitted(v):
-    """Shape and the two deviations of an asymmetric generalised normal distribution."""
+    """Shape and the two deviations of an asymmetric generalised normal distribution; nan of a flat place."""
+    if not v.any():
+        return (math.nan,) * 3
     left, right = v[v < 0], v[v > 0]
     a, b = (np.sqrt((s ** 2).mean()) if len(s) else 1e-6 for s in (left, right))
     g = a / b
@@ -53,15 +55,19 @@ def fitted(v):
 def features(v):
     """The 18 of one patch."""
     shape, a, b = fitted(v)
+    if math.isnan(shape):
+        return [math.nan] * 18
     out = [shape, (a + b) / 2]
     for dy, dx in ((0, 1), (1, 0), (1, 1), (1, -1)):
         shape, a, b = fitted(v * np.roll(v, (dy, dx), (0, 1)))
+        if math.isnan(shape):
+            return [math.nan] * 18
         out += [shape, (b - a) * math.gamma(2 / shape) / math.gamma(1 / shape), a, b]
     return out
 
 
 def patches(path):
-    """(features [N,36], contrast [N]) of a picture."""
+    """(features [N,36], contrast [N]) of a picture's patches, without flat ones."""
     x = data.read(path).double()
     y = (0.299 * x[..., 0] + 0.587 * x[..., 1] + 0.114 * x[..., 2])[None, None]
     h, w = (s // SIDE * SIDE for s in y.shape[2:])
@@ -75,7 +81,9 @@ def patches(path):
         both.append([features(c) for c in cut])
         if k == 1:
             contrast = deviation[0, 0].unfold(0, s, s).unfold(1, s, s).mean((2, 3)).flatten().numpy()
-    return np.concatenate(both, 1), contrast
+    f = np.concatenate(both, 1)
+    fine = np.isfinite(f).all(1)
+    return f[fine], contrast[fine]
 
 
 def statistics(folders):

@@ -198,6 +198,7 @@ def main():
     p.add_argument("--part", default="0:1")
     p.add_argument("--init", action="append", default=[], metavar="NAME=FILE")
     p.add_argument("--rate", type=float, default=1.0, help="times the plans' learning rates; less to go on from trained weights")
+    p.add_argument("--halves", type=float, default=0.3, help="share of crops from photographs at half their size, which have no artefacts of their own")
     p.add_argument("--fair", action="store_true", help="turns of equal time, to compare networks")
     p.add_argument("--every", type=float, default=100, help="seconds between reports")
     p.add_argument("--limit", type=int, help="use only so many photographs")
@@ -217,7 +218,7 @@ def main():
         print(text, file=log, flush=True)
 
     first, last = map(float, a.part.split(":"))
-    crops = data.Crops(a.photos, device, half_share=0.3, limit=a.limit)
+    crops = data.Crops(a.photos, device, half_share=a.halves, limit=a.limit)
     test, _ = data.test_set(a.test, device)
     say(f"# {crops.count} photographs, {crops.buffer.numel() / 3e6:.0f} Mpixel with the halves, read after {time.time() - began:.0f} s")
     init = dict(i.split("=", 1) for i in a.init)
