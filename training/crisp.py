@@ -27,7 +27,7 @@ SIDE, COUNTS = 48, {2: 4, 3: 2, 4: 10}
 
 class Bounded(nn.Conv2d):
     """A convolution whose matrix has a norm of about GAIN (spectral normalisation, one step of the power iteration at a time).  With a norm
-    of 1 the discriminator stayed near chance for 4000 steps: what eight layers leave of a small difference is too little."""
+    of 1 its loss stayed at 1.34 for 4000 steps, with 2 at 1.31 after 3000; chance is 1.39."""
 
     GAIN = 2.0
 

@@ -1,8 +1,13 @@
-"""Weight files and checkpoints."""
+"""Weight files and checkpoints.
+
+    python export.py A.safetensors B.safetensors SHARE OUT.safetensors      weights between A's and B's: SHARE of the latter
+"""
+import sys
 from pathlib import Path
 
 import torch
-from safetensors.torch import load, save, save_file
+from safetensors import safe_open
+from safetensors.torch import load, load_file, save, save_file
 
 PART = 15 << 20         # checkpoints are cut into parts of this size
 
@@ -42,3 +47,15 @@ def read_checkpoint(folder, name):
     if not parts:
         raise SystemExit(f"no checkpoint of {name} in {folder}")
     return load(b"".join(p.read_bytes() for p in parts))
+
+
+def between(a, b, share, out):
+    with safe_open(a, "pt") as first, safe_open(b, "pt") as second:
+        facts = {**second.metadata(), "steps": f"{first.metadata()['steps']} + {second.metadata()['steps']}, {share} between"}
+    a, b = load_file(a), load_file(b)
+    save_file({k: torch.lerp(v.float(), b[k].float(), float(share)).half().contiguous() for k, v in a.items()}, out, facts)
+    Path(out).chmod(0o644)
+
+
+if __name__ == "__main__":
+    between(*sys.argv[1:])
