@@ -202,10 +202,13 @@ if open_dialog view plug-in-zenith-denoise Denoise centre; then
   press Escape
 fi
 
-# Presets of every filter: the first in the list is chosen with the keyboard; Repeat takes it again.
+# Presets of every filter: the second in the list (the first enlarges, into a layer of its own) is chosen with the keyboard;
+# Repeat takes it again.
 last="((go RUN-WITH-LAST-VALS \"$work/out/preset-again.png\"))"
 if open_dialog preset plug-in-zenith-apply-preset 'Apply Preset' big "$last"; then
   import -window root "$work/out/preset-dialog.png"
+  xdotool key Down
+  sleep 0.3
   xdotool key Down
   sleep 2
   import -window root "$work/out/preset-chosen.png"
