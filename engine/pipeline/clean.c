@@ -116,8 +116,7 @@ static void put(const mosaic *m, const float *rgb, int x, int y, int w, int h)
                (size_t)w * 3 * sizeof *rgb);
 }
 
-zn_status zn_signs_look(zn_signs *s, const zn_source *in, const zn_rect *squares, int n, int nx, zn_pool *pool,
-                        zn_error *err)
+zn_status zn_signs_look(zn_signs *s, const zn_source *in, const zn_rect *squares, int n, int nx, zn_error *err)
 {
     const int w = squares->w, h = squares->h;
     mosaic m = { .w = nx * w, .h = zn_ceil_div(n, nx) * h };
@@ -139,7 +138,7 @@ zn_status zn_signs_look(zn_signs *s, const zn_source *in, const zn_rect *squares
         put(&m, rgb, i % nx * w, i / nx * h, w, h);
     }
     if (!status)
-        status = zn_noise_measure(sigma, &all, pool, err);
+        status = zn_noise_measure(sigma, &all, NULL, err);
     s->smooth = middle(sigma);
     s->blocks = (float)(255 * (steepest(&along) + steepest(&down)) / 2);
     free(rgb);

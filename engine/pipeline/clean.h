@@ -20,8 +20,7 @@ typedef struct zn_signs { /* of noise, of 255 */
 bool zn_signs_calm(zn_signs *s, const zn_cell *cells, size_t n);
 
 /* The other two, from n squares of the picture, all of one size, nx beside each other. */
-zn_status zn_signs_look(zn_signs *s, const zn_source *in, const zn_rect *squares, int n, int nx, zn_pool *pool,
-                        zn_error *err);
+zn_status zn_signs_look(zn_signs *s, const zn_source *in, const zn_rect *squares, int n, int nx, zn_error *err);
 
 /* From 0, noise was found, to 1, none was: in steps of an eighth, so that small changes of a picture change nothing. */
 float zn_signs_clean(const zn_signs *s);

@@ -142,7 +142,7 @@ zn_status zn_request_run(zn_model *m, const zn_request *q, zn_error *err)
     if (note)
         note->text[0] = 0;
     s = run(m, q, err);
-    as = m->called || !m->stand_in ? m : m->stand_in;
+    as = *m->failed.text ? m->stand_in : m; /* both since it was opened */
     if (!s && note && as->called) {
         zn_fail(&named, ZN_OK, "these are weights of %s, which was called %s before", as->arch->info.id,
                 as->called->info.id);

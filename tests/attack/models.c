@@ -57,6 +57,8 @@ static const struct base {
     { "diffae-latent-sample", GOLDEN "diffae.ckpt" },
     { "zenith-encode", GOLDEN "latent-gated.safetensors" },
     { "zenith-encode", GOLDEN "latent-mix.safetensors" },
+    { "zenith-lite-encode", GOLDEN "latent-gated.safetensors" },
+    { "zenith-lite-decode", GOLDEN "latent-plain.safetensors" },
     { "zenith-decode", GOLDEN "latent-plain.safetensors" },
     { "zenith-decode", GOLDEN "latent-mix.safetensors" },
     { "zenith-decode", GOLDEN "latent-pool.safetensors" },
