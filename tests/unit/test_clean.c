@@ -55,7 +55,7 @@ static zn_status look(zn_signs *s, picture p, const zn_rect *squares, int n, int
 
     state = 1;
     *s = (zn_signs){ 0 };
-    return zn_signs_look(s, &in, squares, n, nx, NULL, err);
+    return zn_signs_look(s, &in, squares, n, nx, err);
 }
 
 static const zn_rect whole[] = { { 0, 0, W, H } };
