@@ -109,16 +109,21 @@ frame_is_shown () {
   [ "$dots" -gt 100 ] && [ "$dots" -lt 1000 ]
 }
 
+# grey_of LINE SIDE: how much of a line of pixels of the window has the grey around the picture; SIDE: h or w.
+grey_of () {
+  image "out/$look-window.png" -crop "$1" +repage -fill black +opaque '#707070' -fill white -opaque '#707070' \
+    -format "%[fx:int(mean*$2+0.5)]" info:
+}
 # look NAME: the window as it is now, in out/NAME-window.png; the picture in its
 # view (all but the grey around it) in out/NAME.png; its progress bar and buttons
 # in out/NAME-bar.png.  The plug-in stands still meanwhile.
 look () {
+  look=$1
   kill -STOP "$program"
   import -window "$window" "out/$1-window.png"
   kill -CONT "$program"
-  height=$(image "out/$1-window.png" -crop 1x0+20+0 +repage -fill black +opaque '#707070' -fill white -opaque '#707070' \
-    -format '%[fx:int(mean*h+0.5)]' info:)   # of the view: its left edge is grey
-  image "out/$1-window.png" -crop "410x$((height - 8))+20+20" +repage -bordercolor '#707070' -border 1 -trim +repage $plain "PNG24:out/$1.png"
+  height=$(grey_of 1x0+20+0 h) width=$(grey_of 0x1+0+20 w)   # of the view: its left and upper edges are grey
+  image "out/$1-window.png" -crop "$((width - 8))x$((height - 8))+20+20" +repage -bordercolor '#707070' -border 1 -trim +repage $plain "PNG24:out/$1.png"
   image "out/$1-window.png" -gravity south -crop x100+0+0 +repage $plain "PNG24:out/$1-bar.png"
 }
 

@@ -142,7 +142,7 @@ gimp_run bad.log '(script-fu-use-v3) (let* ((i (gimp-image-new 9 9 RGB))) (plug-
 check bad-exit-status test "$?" != 0
 
 # The dialog has a script of its own; its results count here.
-ZENITH_GIMP=3 ZENITH_WORK=$work/.. sh "$here/dialog.sh" >dialog.txt 2>&1
+ZENITH_PRESETS=$source_dir/presets ZENITH_GIMP=3 ZENITH_WORK=$work/.. sh "$here/dialog.sh" >dialog.txt 2>&1
 while IFS= read -r line; do
   case $line in
     'ok '*)     ok "dialog-${line#ok }" ;;
