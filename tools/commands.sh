@@ -71,6 +71,9 @@ cmd_demo() {
     step "$name-difference.png" "difference x 4" "$root/docs/samples/$name.png" zenith:latent-preview mode=difference
     step "$name-round-trip.png" "encode, decode" "$root/docs/samples/$name.png" zenith:latent-encode zenith:latent-decode
   done
+  step "soft.png" "blurred" "$root/docs/samples/chelsea.png" gegl:gaussian-blur std-dev-x=1.2 std-dev-y=1.2
+  step "soft-restore.png" "restore" "$out/soft.png" zenith:restore
+  step "face-upscale.png" "enlarged twice" "$root/docs/samples/astronaut.png" gegl:crop x=124 y=24 width=200 height=200 zenith:upscale scale=2
   # The astronaut's face, which is found, and one that the latent network makes up.
   local crop=(gegl:crop x=124 y=24 width=200 height=200)
   step "face.png" "a face" "$root/docs/samples/astronaut.png" "${crop[@]}"
