@@ -173,6 +173,7 @@ typedef struct zn_training {
     unsigned tasks;    /* which there are; the lowest is the default */
     bool from_weights; /* only a file says how large the network is: training starts from one */
     bool variants;     /* the metadata "activation" and "window" can be chosen */
+    bool posterior; /* the output of the first architecture is means and logarithms of variances: the latent is drawn */
 } zn_training;
 
 typedef struct zn_part { /* a network that a composite runs */
@@ -192,6 +193,12 @@ typedef struct zn_told_noise {
     int first;                   /* of its channels */
 } zn_told_noise;
 
+/* An encoder that gives a posterior.  Where the setting `sample` is not 0, the forward gets one input more, of the shape of out[0]:
+ * noise from the setting `seed`.  Only forwards on the whole picture make a latent. */
+typedef struct zn_posterior {
+    int sample, seed;
+} zn_posterior;
+
 typedef struct zn_arch {
     zn_model_info info;
     size_t size; /* of the struct that bind fills, zeroed before */
@@ -205,9 +212,10 @@ typedef struct zn_arch {
     /* With shape: sizes of inputs that fit, for a picture of about w x h; returns how many.  For the self-test and
      * benchmarks. */
     int (*example)(const void *net, int w, int h, zn_tensor *in);
-    const zn_stream *stream;    /* NULL: no video */
-    const zn_training *train;   /* NULL: cannot be trained */
-    const zn_told_noise *noise; /* NULL: it is not told of any */
+    const zn_stream *stream;       /* NULL: no video */
+    const zn_training *train;      /* NULL: cannot be trained */
+    const zn_told_noise *noise;    /* NULL: it is not told of any */
+    const zn_posterior *posterior; /* NULL: it has none */
     int in_c, out_c; /* channels of the first input and output that every variant has; 0: the weights decide */
     /* NULL: a network.  Else a composite (pipeline/): it owns no weights but runs these networks, at most ZN_MAX_PARTS,
      * with zn_call_net; the first without an arch ends the list.  bind finds them in zn_binder.part. */

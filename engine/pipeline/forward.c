@@ -2,6 +2,7 @@
 /* forward.c - see forward.h. */
 #include "forward.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- the network, computed or replayed ------------------------------------------------------------------------ */
@@ -127,6 +128,31 @@ static void measure_time(zn_ctx *c, zn_model *m, const zn_call *call, double *me
     *median = ms[ROUNDS / 2];
 }
 
+void zn_noise(zn_ctx *c, zn_tensor y, uint64_t seed)
+{
+    const size_t len = zn_pixels(y) * (size_t)y.c;
+    float *host = c->dry || c->status ? NULL : malloc(len * sizeof *host);
+
+    if (!c->dry && !host)
+        zn_ctx_fail(c, ZN_E_MEMORY, "out of memory for noise");
+    if (host)
+        zn_noise_fill(host, len, seed, 0);
+    zn_upload(c, y, host);
+    free(host);
+}
+
+/* The noise of a draw from a posterior. */
+static void add_noise(zn_ctx *c, const zn_run *r, zn_call *call)
+{
+    const zn_posterior *p = r->model->arch->posterior;
+    const zn_tensor z = call->out[0];
+
+    if (!p || r->set[p->sample] == 0 || call->stage == 1)
+        return;
+    call->in[call->n_in] = zn_new_of(c, ZN_F32, z.n, z.h, z.w, z.c);
+    zn_noise(c, call->in[call->n_in++], (uint64_t)r->set[p->seed]);
+}
+
 /* The same for counting and for computing. */
 static void forward(zn_ctx *c, const zn_run *r, zn_call call, const float *const *in, float *const *out)
 {
@@ -137,6 +163,7 @@ static void forward(zn_ctx *c, const zn_run *r, zn_call call, const float *const
             call.in[i] = zn_new_of(c, ZN_F32, t.n, t.h, t.w, t.c);
             zn_upload(c, call.in[i], in ? in[i] : NULL);
         }
+    add_noise(c, r, &call);
     for (int i = 0; i < call.n_out; i++) {
         zn_tensor t = call.out[i];
 

@@ -2,8 +2,6 @@
 /* sampler.c - see sampler.h. */
 #include "sampler.h"
 
-#include "../core/random.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,19 +70,6 @@ static void preview(zn_ctx *c, const zn_sampler *s, zn_tensor x, zn_tensor p, zn
         c->preview(c->cookie, &(zn_array){ host, picture.h, picture.w, picture.c }, k + 1, s->schedule->n);
     free(host);
     zn_reset(c->arena, mark);
-}
-
-void zn_noise(zn_ctx *c, zn_tensor y, uint64_t seed)
-{
-    const size_t len = zn_pixels(y) * (size_t)y.c;
-    float *host = c->dry || c->status ? NULL : malloc(len * sizeof *host);
-
-    if (!c->dry && !host)
-        zn_ctx_fail(c, ZN_E_MEMORY, "out of memory for noise");
-    if (host)
-        zn_noise_fill(host, len, seed, 0);
-    zn_upload(c, y, host);
-    free(host);
 }
 
 /* x = m0 x + m1 x0 + m2 before; before is then free. */

@@ -25,10 +25,6 @@ typedef struct zn_sampler {
     void *cookie;
 } zn_sampler;
 
-/* y = noise from a seed: values 0, 1, ... of the seed's first stream, computed on the host, so that all engines agree to the
- * last bit, and uploaded.  y is dense. */
-void zn_noise(zn_ctx *c, zn_tensor y, uint64_t seed);
-
 /* x, float32 and dense, becomes the result. */
 void zn_sample(zn_ctx *c, zn_tensor x, const zn_sampler *s);
 

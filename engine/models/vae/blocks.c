@@ -71,8 +71,9 @@ void zn_vae_attend(zn_vae_run *r, const zn_vae_attention *a)
     t = zn_vae_slot(r, 1, x.n, x.h, x.w, x.c);
     qkv = zn_vae_slot(r, 2, x.n, x.h, x.w, 3 * x.c);
     zn_normalise(r->c, t, x, &a->norm, (zn_tail){ 0 });
-    zn_conv2d(r->c, zn_slice(qkv, 0, x.c), t, &a->q, (zn_tail){ 0 });
-    zn_conv2d(r->c, zn_slice(qkv, x.c, 2 * x.c), t, &a->kv, (zn_tail){ 0 });
+    zn_conv2d(r->c, zn_slice(qkv, 0, a->q.cout), t, &a->q, (zn_tail){ 0 });
+    if (a->q.cout == x.c)
+        zn_conv2d(r->c, zn_slice(qkv, x.c, 2 * x.c), t, &a->kv, (zn_tail){ 0 });
     zn_attend(r->c, t, zn_slice(qkv, 0, x.c), zn_slice(qkv, x.c, x.c), zn_slice(qkv, 2 * x.c, x.c),
               &(zn_attention){ .heads = a->heads });
     zn_conv2d(r->c, x, t, &a->out, (zn_tail){ .residual = &x });

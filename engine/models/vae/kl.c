@@ -24,7 +24,7 @@
 enum { USUAL_LEVELS = 4, USUAL_BLOCKS = 2, USUAL_Z = 16, USUAL_BASE = 128 };
 static const int usual_mult[USUAL_LEVELS] = { 1, 2, 4, 4 };
 
-enum { SET_SCALE };
+enum { SET_SCALE, SET_SAMPLE, SET_SEED };
 
 static const struct {
     int z;
@@ -194,17 +194,20 @@ static void bind_middle(zn_binder *b, zn_vae *m, const naming *names, int width)
 static void bind_ends(zn_binder *b, zn_vae *m, const naming *names, int width)
 {
     const char *prefix = names->prefix, *half = side(m->decoder);
+    char name[ZN_VAE_NAME];
 
     zn_vae_bind_norm(b, &m->last_norm, &names->in, width, "%s%s.%s", prefix, half, names->last_norm);
     if (m->decoder) {
         zn_vae_bind_conv(b, &m->last, zn_conv_same(3, width, 3), "%s%s.conv_out", prefix, half);
         if (m->has_quant)
             zn_vae_bind_conv(b, &m->quant, zn_conv_same(1, m->z, m->z), "%spost_quant_conv", prefix);
-    } else { /* of the last convolution, the variance is not wanted, but by a quant convolution */
-        zn_vae_bind_conv(b, &m->last, zn_conv_same(3, width, m->has_quant ? 2 * m->z : m->z), "%s%s.conv_out", prefix,
-                         half);
-        if (m->has_quant)
-            zn_vae_bind_conv(b, &m->quant, zn_conv_same(1, 2 * m->z, m->z), "%squant_conv", prefix);
+    } else if (m->has_quant) {
+        zn_vae_bind_conv(b, &m->last, zn_conv_same(3, width, 2 * m->z), "%s%s.conv_out", prefix, half);
+        snprintf(name, sizeof name, "%squant_conv", prefix);
+        zn_vae_bind_moments(b, &m->quant, &m->spread, zn_conv_same(1, 2 * m->z, m->z), NULL, NULL, name);
+    } else {
+        snprintf(name, sizeof name, "%s%s.conv_out", prefix, half);
+        zn_vae_bind_moments(b, &m->last, &m->spread, zn_conv_same(3, width, m->z), NULL, NULL, name);
     }
 }
 
@@ -242,8 +245,8 @@ static void bind(zn_binder *b, zn_vae *m, bool decoder)
     m->z = decoder ? zn_bind_dim(b, 1, "%s.weight", name)
                    : zn_bind_dim(b, 0, "%s%s.conv_out.weight", names->prefix, side(decoder)) / 2;
     m->z = b->w ? m->z : USUAL_Z;
-    if (!b->status && (m->z < 1 || m->z > 256))
-        zn_bind_fail(b, "%d latent channels are not from 1 to 256", m->z);
+    if (!b->status && (m->z < 1 || m->z > ZN_VAE_MAX_Z))
+        zn_bind_fail(b, "%d latent channels are not from 1 to %d", m->z, ZN_VAE_MAX_Z);
     m->has_quant = zn_bind_has(b, "%s%squant_conv.weight", names->prefix, decoder ? "post_" : "");
     zn_vae_bind_conv(b, &m->first, zn_conv_same(3, decoder ? m->z : 3, width), "%s", name);
     if (decoder)
@@ -269,11 +272,18 @@ static void bind_decoder(zn_binder *b, void *net)
 
 /* ---- descriptors ---------------------------------------------------------------------------------------- */
 
-static const zn_setting settings[] = {
-    [SET_SCALE] = { "scale", 0, 0, 100,
-                    "latents are (z - shift) * this; 0: FLUX.1's or Stable Diffusion's; 0.13025: SDXL's; 1: z itself" },
-    { 0 }
+#define SCALE                                                                                                          \
+    {                                                                                                                  \
+        "scale", 0, 0, 100,                                                                                            \
+            "latents are (z - shift) * this; 0: FLUX.1's or Stable Diffusion's; 0.13025: SDXL's; 1: z itself"          \
+    }
+
+static const zn_setting settings[] = { [SET_SCALE] = SCALE, { 0 } };
+
+static const zn_setting encoder_settings[] = {
+    [SET_SCALE] = SCALE, [SET_SAMPLE] = ZN_VAE_SAMPLE, [SET_SEED] = ZN_VAE_SEED, { 0 }
 };
+static const zn_posterior posterior = { SET_SAMPLE, SET_SEED };
 
 const zn_arch zn_arch_flux_ae_encode = {
     .info = { .id = "flux-ae-encode",
@@ -281,7 +291,7 @@ const zn_arch zn_arch_flux_ae_encode = {
               .in = { "x" },
               .out = { "z" },
               .weights = "flux-ae",
-              .settings = settings,
+              .settings = encoder_settings,
               .narrow = 32 },
     .size = sizeof(zn_vae),
     .recognise = recognise_encoder,
@@ -289,6 +299,7 @@ const zn_arch zn_arch_flux_ae_encode = {
     .forward = zn_vae_forward,
     .in_c = 3,
     .centred = true,
+    .posterior = &posterior,
 };
 
 const zn_arch zn_arch_flux_ae_decode = {

@@ -108,6 +108,10 @@ void zn_vae_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt,
     va_end(ap);
     if (b->status)
         return;
+    if (b->outline) {
+        zn_bind_conv(b, out, spec, "%s", name);
+        return;
+    }
     weight = zn_vae_read_conv(b, &bias, spec, name);
     spec.many_pixels = true;
     if (!b->status)
@@ -179,6 +183,10 @@ void zn_vae_bind_attention(zn_binder *b, zn_vae_attention *a, const zn_vae_names
     if (b->status)
         return;
     snprintf(full, sizeof full, "%s.%s", name, n->q);
+    if (b->outline && !n->k) {
+        zn_bind_conv(b, &a->q, zn_conv_same(1, width, 3 * width), "%s", full);
+        return;
+    }
     rows = n->k ? read_three(b, &bias, (const char *const[]){ n->q, n->k, n->v }, width, name)
                 : zn_vae_read_conv(b, &bias, zn_conv_same(1, width, 3 * width), full);
     if (!b->status) {
@@ -434,6 +442,7 @@ static void walk_encoder(zn_vae_run *r, const zn_vae *m, const zn_call *call)
     } else {
         zn_conv2d(r->c, call->out[0], r->x, &m->last, scaled);
     }
+    zn_vae_draw(r, &m->spread, scaled.gain);
     add_shift(r->c, m, call, call->out[0]);
 }
 

@@ -9,6 +9,7 @@
  *   wan.c     Wan 2.1 and 2.2                                     RMS norm over the channels of a pixel
  *   wan2d.c   the document's own 2-D network: other blocks, its own forward
  *   vae.c     their bind and forward; video.c: the forward over frames
+ *   posterior.c  a draw from what an encoder gives
  *   blocks.c  the blocks; strips.c: those of large pictures, strip by strip; slots.c: the memory of their tensors
  *
  * kl.c and wan.c read a file into the one struct below: what differs are names, norms and the shortcut around a level. */
@@ -21,6 +22,7 @@ enum {
     ZN_VAE_LEVELS = 6, /* resolutions */
     ZN_VAE_BLOCKS = 6, /* residual blocks of a level */
     ZN_VAE_MAX_C = 4096,
+    ZN_VAE_MAX_Z = 256,
     ZN_VAE_NAME = 160,
 };
 
@@ -35,9 +37,14 @@ typedef struct zn_vae_res {
 /* y = x + out(attention(q, k, v)) over all pixels of an image, q and k, v being linear in norm(x) */
 typedef struct zn_vae_attention {
     zn_norm norm;
-    zn_conv q, kv, out; /* 1x1: c to c, c to 2c, c to c */
+    zn_conv q, kv, out; /* 1x1: c to c, c to 2c, c to c; for an outline q is all three, c to 3c */
     int heads;
 } zn_vae_attention;
+
+typedef struct zn_vae_spread { /* of the posterior: see posterior.c */
+    zn_conv conv;
+    float exponent[ZN_VAE_MAX_Z];
+} zn_vae_spread;
 
 /* The shortcut around a level (Wan 2.2): its input, with constant weights or none, is added to its result. */
 typedef enum zn_vae_shortcut {
@@ -68,6 +75,7 @@ typedef struct zn_vae {
     bool has_quant;  /* a 1x1 convolution between `last` and the latent, or the latent and `first` */
     bool has_attend; /* in the middle */
     zn_conv quant, first, last;
+    zn_vae_spread spread; /* of an encoder */
     zn_norm last_norm;
     zn_vae_res middle[2];
     zn_vae_attention attention;
@@ -92,6 +100,16 @@ typedef struct zn_vae_names {
 
 /* ---- bind ---------------------------------------------------------------------------------------------- */
 
+/* The settings of an encoder's zn_posterior. */
+#define ZN_VAE_SAMPLE                                                                                                  \
+    {                                                                                                                  \
+        "sample", 0, 0, 1, "1: a draw from the posterior instead of its mean"                                          \
+    }
+#define ZN_VAE_SEED                                                                                                    \
+    {                                                                                                                  \
+        "seed", 0, 0, 16777215, "of that draw"                                                                         \
+    }
+
 /* The output channels of NAME.weight, checked; 0: the status says what is wrong. */
 int zn_vae_width(zn_binder *b, const char *name);
 /* RMS norm: NAME.gamma.  Group norm of 32 groups (width, if that is less): NAME.weight, NAME.bias. */
@@ -105,6 +123,11 @@ void zn_vae_bind_tap(zn_binder *b, zn_conv *out, zn_conv spec, int tap, const ch
 /* The same in host memory, [rows of the file][cin][kh][kw]; *bias likewise.  Both are freed by the caller. */
 float *zn_vae_read_conv(zn_binder *b, float **bias, zn_conv spec, const char *name);
 float *zn_vae_read_tap(zn_binder *b, float **bias, zn_conv spec, int tap, const char *name); /* bias may be NULL */
+/* The first half of the rows of NAME, spec.cout of them, is the mean; the second half goes to the spread, unless
+ * that is NULL.  shift NULL: the mean
+ * as it is; else (mean - shift) / deviation, and a spread likewise.  For an outline: all rows. */
+void zn_vae_bind_moments(zn_binder *b, zn_conv *mean, zn_vae_spread *s, zn_conv spec, const float *shift,
+                         const float *deviation, const char *name);
 /* video: with all taps in time. */
 void zn_vae_bind_res(zn_binder *b, zn_vae_res *r, const zn_vae_names *n, bool video, int cin, int cout, const char *fmt,
                      ...) ZN_PRINTF(7, 8);
@@ -160,6 +183,8 @@ void zn_vae_conv(zn_vae_run *r, const zn_conv *w, zn_tail t);
 /* next: the norm, with a SiLU, that x goes through next, which may be computed now (normed); NULL: none, or not known. */
 void zn_vae_res_block(zn_vae_run *r, const zn_vae_res *k, const zn_norm *next);
 void zn_vae_attend(zn_vae_run *r, const zn_vae_attention *a);
+/* If the call has noise: out += scale * spread(x) * noise. */
+void zn_vae_draw(zn_vae_run *r, const zn_vae_spread *s, float scale);
 /* The network's picture of r->x. */
 void zn_vae_patch(zn_vae_run *r, const zn_vae *m);
 

@@ -389,23 +389,24 @@ static void bind_end(zn_binder *b, const zn_vae *m, zn_conv *out, zn_conv past[2
 static void bind_quant(zn_binder *b, zn_vae *m, const char *name)
 {
     const float *mean = m->z == 16 ? mean16 : m->z == 48 ? mean48 : NULL;
-    const float *deviation = m->z == 16 ? deviation16 : deviation48;
-    const int cin = m->decoder ? m->z : 2 * m->z;
-    const zn_conv spec = zn_conv_same(1, cin, m->z);
-    float *bias = NULL, *weight = b->status ? NULL : zn_vae_read_conv(b, &bias, spec, name);
+    const float *deviation = m->z == 16 ? deviation16 : m->z == 48 ? deviation48 : NULL;
+    const zn_conv spec = zn_conv_same(1, m->z, m->z);
+    float *bias = NULL, *weight;
 
     m->has_quant = true;
-    for (int o = 0; mean && !b->status && o < m->z; o++) {
-        for (int i = 0; i < cin; i++) {
-            float *at = &weight[(size_t)o * (size_t)cin + (size_t)i];
-
-            if (m->decoder)
-                bias[o] += *at * mean[i];
-            *at = m->decoder ? *at * deviation[i] : *at / deviation[o];
-        }
-        if (!m->decoder)
-            bias[o] = (bias[o] - mean[o]) / deviation[o];
+    if (!m->decoder) {
+        zn_vae_bind_moments(b, &m->quant, m->video ? NULL : &m->spread, zn_conv_same(1, 2 * m->z, m->z), mean,
+                            deviation, name);
+        return;
     }
+    weight = b->status ? NULL : zn_vae_read_conv(b, &bias, spec, name);
+    for (int o = 0; mean && !b->status && o < m->z; o++)
+        for (int i = 0; i < m->z; i++) {
+            float *at = &weight[(size_t)o * (size_t)m->z + (size_t)i];
+
+            bias[o] += *at * mean[i];
+            *at *= deviation[i];
+        }
     if (!b->status)
         zn_bind_pack(b, &m->quant, spec, weight, bias);
     free(weight);
@@ -438,8 +439,8 @@ static void bind(zn_binder *b, zn_vae *m, bool decoder, bool video)
     snprintf(last, sizeof last, "%s.%s", half, names->last);
     m->z = !b->w ? USUAL_Z : decoder ? zn_bind_dim(b, 1, "%s.weight", first) : zn_bind_dim(b, 0, "%s.weight", last) / 2;
     find_patch(b, m, decoder ? zn_bind_dim(b, 0, "%s.weight", last) : zn_bind_dim(b, 1, "%s.weight", first));
-    if (!b->status && (m->z < 1 || m->z > 256))
-        zn_bind_fail(b, "%d latent channels are not from 1 to 256", m->z);
+    if (!b->status && (m->z < 1 || m->z > ZN_VAE_MAX_Z))
+        zn_bind_fail(b, "%d latent channels are not from 1 to %d", m->z, ZN_VAE_MAX_Z);
     seen = 3 * m->patch * m->patch;
     width = b->w ? zn_vae_width(b, first) : usual_width(b, m, 0);
     bind_end(b, m, &m->first, m->past_first, zn_conv_same(3, decoder ? m->z : seen, width), !decoder, first);
@@ -512,12 +513,17 @@ const zn_arch zn_arch_wan_video_decode = {
     .stream = &decoder_stream,
 };
 
+enum { SET_SAMPLE, SET_SEED };
+static const zn_setting encoder_settings[] = { [SET_SAMPLE] = ZN_VAE_SAMPLE, [SET_SEED] = ZN_VAE_SEED, { 0 } };
+static const zn_posterior posterior = { SET_SAMPLE, SET_SEED };
+
 const zn_arch zn_arch_wan_vae_encode = {
     .info = { .id = "wan-vae-encode",
               .summary = "picture (-1..1) to the normalised latent of Wan 2.1 or 2.2",
               .in = { "x" },
               .out = { "z" },
               .weights = "wan-vae",
+              .settings = encoder_settings,
               .narrow = 8,
               .video = "wan-video-encode" },
     .size = sizeof(zn_vae),
@@ -526,6 +532,7 @@ const zn_arch zn_arch_wan_vae_encode = {
     .forward = zn_vae_forward,
     .in_c = 3,
     .centred = true,
+    .posterior = &posterior,
 };
 
 const zn_arch zn_arch_wan_vae_decode = {

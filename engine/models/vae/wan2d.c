@@ -22,7 +22,7 @@
 /* Without a file. */
 enum { USUAL_LEVELS = 4, USUAL_BLOCKS = 2, USUAL_Z = 4, USUAL_BASE = 64, MOST_HEADS = 4, HEAD = 64 };
 
-enum { SET_RELU };
+enum { SET_RELU, SET_SAMPLE, SET_SEED };
 
 typedef struct level { /* the middle has no `conv` */
     zn_conv conv;      /* stride 2, or up2 */
@@ -36,6 +36,7 @@ typedef struct wan2d {
     bool decoder;
     int n_levels;
     zn_conv first, last;
+    zn_vae_spread spread; /* of the encoder */
     zn_norm last_norm;
     level middle, level[ZN_VAE_LEVELS];
 } wan2d;
@@ -167,8 +168,8 @@ static void bind(zn_binder *b, wan2d *m, bool decoder)
     z = !b->w     ? USUAL_Z
         : decoder ? zn_bind_dim(b, 1, "%s.weight", name)
                   : zn_bind_dim(b, 0, "%s.conv_out.weight", s) / 2;
-    if (!b->status && (z < 1 || z > 256))
-        zn_bind_fail(b, "%d latent channels are not from 1 to 256", z);
+    if (!b->status && (z < 1 || z > ZN_VAE_MAX_Z))
+        zn_bind_fail(b, "%d latent channels are not from 1 to %d", z, ZN_VAE_MAX_Z);
     zn_vae_bind_conv(b, &m->first, zn_conv_same(decoder ? 1 : 3, decoder ? z : 3, width), "%s", name);
     if (decoder)
         bind_middle(b, m, width);
@@ -185,10 +186,16 @@ static void bind(zn_binder *b, wan2d *m, bool decoder)
     if (!decoder)
         bind_middle(b, m, width);
     zn_vae_bind_norm(b, &m->last_norm, &names, width, "%s.norm_out", s);
-    zn_vae_bind_conv(b, &m->last, zn_conv_same(3, width, decoder ? 3 : z), "%s.conv_out", s);
+    snprintf(name, sizeof name, "%s.conv_out", s);
+    if (decoder)
+        zn_vae_bind_conv(b, &m->last, zn_conv_same(3, width, 3), "%s", name);
+    else
+        zn_vae_bind_moments(b, &m->last, &m->spread, zn_conv_same(3, width, z), NULL, NULL, name);
     scale = 1 << m->n_levels;
     b->geometry = (zn_geometry){ .in_c = decoder ? z : 3,
-                                 .out_c = decoder ? 3 : z,
+                                 .out_c = decoder ? 3
+                                     : b->outline ? 2 * z
+                                                  : z,
                                  .shrink = decoder ? 1 : scale,
                                  .grow = decoder ? scale : 1,
                                  .multiple = decoder ? 1 : scale,
@@ -247,6 +254,7 @@ static void walk(zn_vae_run *r, const void *net, const zn_call *call)
         run_level(r, &m->middle, act);
     zn_normalise(r->c, r->x, r->x, &m->last_norm, (zn_tail){ .pre = ZN_SILU });
     zn_conv2d(r->c, call->out[0], r->x, &m->last, (zn_tail){ .pre = m->decoder ? ZN_TANH : ZN_NONE });
+    zn_vae_draw(r, &m->spread, 1);
 }
 
 static void forward(zn_ctx *c, const void *net, const zn_call *call)
@@ -256,10 +264,16 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
 
 /* ---- descriptors ---------------------------------------------------------------------------------------- */
 
-static const zn_setting settings[] = {
-    [SET_RELU] = { "relu", 0, 0, 1, "1: the document's network before its optimisation, with ReLU instead of SiLU" },
-    { 0 }
+#define RELU                                                                                                           \
+    {                                                                                                                  \
+        "relu", 0, 0, 1, "1: the document's network before its optimisation, with ReLU instead of SiLU"                \
+    }
+
+static const zn_setting settings[] = { [SET_RELU] = RELU, { 0 } };
+static const zn_setting encoder_settings[] = {
+    [SET_RELU] = RELU, [SET_SAMPLE] = ZN_VAE_SAMPLE, [SET_SEED] = ZN_VAE_SEED, { 0 }
 };
+static const zn_posterior posterior = { SET_SAMPLE, SET_SEED };
 
 const zn_arch zn_arch_wan2d_vae_encode = {
     .info = { .id = "wan2d-vae-encode",
@@ -267,7 +281,7 @@ const zn_arch zn_arch_wan2d_vae_encode = {
               .in = { "x" },
               .out = { "z" },
               .weights = "wan2d-vae",
-              .settings = settings,
+              .settings = encoder_settings,
               .narrow = 16 },
     .size = sizeof(wan2d),
     .recognise = recognise_encoder,
@@ -275,6 +289,7 @@ const zn_arch zn_arch_wan2d_vae_encode = {
     .forward = forward,
     .in_c = 3,
     .centred = true,
+    .posterior = &posterior,
 };
 
 const zn_arch zn_arch_wan2d_vae_decode = {
