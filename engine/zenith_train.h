@@ -29,7 +29,7 @@ typedef struct zn_trainer zn_trainer;
 typedef struct zn_train_options { /* 0 or NULL is the default, in brackets */
     const char *model;   /* zenith-ae, zenith-prune, conv-baseline-ae; zenith-taesd, zenith-lite-doc, zenith-spectral,
                  * vanilla-taesd: encoder and decoder in one file; denoise-fast, denoise-balanced, denoise-best;
-                 * zenith, zenith-lite, from weights; template */
+                 * zenith, zenith-lite, from weights; wan2d-vae; template */
     const char *task;    /* restore, or one damage alone: restore-gaussian, restore-shot, restore-blur; reconstruct
                 * (of wavelets, or of pictures); denoise (pictures) [restore; of a denoiser: denoise] */
     const char *weights; /* where to start from [the seed]; a denoiser and zenith need it */
@@ -37,8 +37,8 @@ typedef struct zn_train_options { /* 0 or NULL is the default, in brackets */
     int base;            /* width of an autoencoder [16] */
     int size, batch;     /* side of the pictures in a batch [64]; how many [4] */
     int64_t steps;       /* of the whole run, for which the schedules are computed [2000] */
-    double rate;         /* learning rate [1e-3; of a denoiser: 1e-4] */
-    double decay;        /* AdamW's weight decay [0: Adam] */
+    double rate;         /* learning rate [1e-3; of a denoiser and of wan2d-vae 1e-4] */
+    double decay;        /* AdamW's weight decay [0: Adam; of wan2d-vae 0.01] */
     bool cosine;         /* the rate falls to 0 along a cosine, after 50 steps of rising [stays] */
     bool absolute;       /* mean absolute error instead of squared */
     double relative;     /* a picture's error counts as (its damage)^-relative: 0 as it is, 1 as a ratio */
@@ -47,6 +47,7 @@ typedef struct zn_train_options { /* 0 or NULL is the default, in brackets */
                            quarters */
     double dropout;         /* share of spectral coefficients that are set to 0 in a step */
     double penalty;         /* on each open gate */
+    double divergence;      /* weight of the posterior's divergence (KL) in the loss of wan2d-vae [0.001] */
     bool hard_gates;        /* as in inference, from the start */
     bool residual;          /* the named extension: blocks and network add to their input */
     const char *activation; /* the named extension of the first document's networks: relu, silu or gelu [none] */
@@ -61,6 +62,7 @@ typedef struct zn_train_report {
     double loss;       /* of this step's batch, before its update */
     double open_gates; /* the sum of the gates' masks; 0 without gates */
     double all_gates;
+    double divergence; /* of the posterior, its mean over the latent's pixels; not in `loss` */
     double forward_ms, backward_ms, update_ms, data_ms;
 } zn_train_report;
 

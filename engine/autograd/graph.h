@@ -45,6 +45,11 @@ int zn_net_add(zn_net *g, int a, int b);
 int zn_net_concat(zn_net *g, int a, int b); /* a's channels, then b's */
 int zn_net_shuffle(zn_net *g, int x, int r);
 int zn_net_unshuffle(zn_net *g, int x, int r);
-int zn_net_act(zn_net *g, int x, zn_act act); /* none, ReLU, SiLU, GELU or the soft clamp */
+int zn_net_act(zn_net *g, int x, zn_act act); /* none, ReLU, SiLU, GELU, tanh or the soft clamp */
+/* x: queries, keys and values, a third of the channels each; scale 1 / sqrt(channels of a head). */
+int zn_net_attention(zn_net *g, int x, int heads);
+/* A draw from the posterior x: means, then logarithms of variances; not in training the means.  zn_net.divergence is the weight
+ * of its divergence in the loss. */
+int zn_net_posterior(zn_net *g, int x);
 
 #endif

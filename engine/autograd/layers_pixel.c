@@ -341,9 +341,9 @@ int zn_net_up2(zn_net *net, int x)
     return zn_net_add_node(net, &up2_op, x, 2 * in->h, 2 * in->w, in->c, 0);
 }
 
-/* ---- SiLU, GELU and the soft clamp ---------------------------------------------------------------------- */
+/* ---- SiLU, GELU, tanh and the soft clamp ----------------------------------------------------------------- */
 
-/* k: the activation.  y = x s(x), with s the sigmoid or the normal distribution; y' = s + x s'.  Or y = 3 tanh(x / 3). */
+/* k: the activation.  y = x s(x), with s the sigmoid or the normal distribution; y' = s + x s'.  Or y = k tanh(x / k), k 1 or 3. */
 static void act_range(zn_node *o, int item, bool back)
 {
     zn_node *in = zn_node_in(o, 0);
@@ -352,9 +352,11 @@ static void act_range(zn_node *o, int item, bool back)
     for (size_t i = first; i < end; i++) {
         double x = (double)in->y[i], s, y, slope;
 
-        if (o->k == ZN_SOFTCLAMP) {
-            s = tanh(x / 3);
-            y = 3 * s;
+        if (o->k == ZN_SOFTCLAMP || o->k == ZN_TANH) {
+            const double most = o->k == ZN_TANH ? 1 : 3;
+
+            s = tanh(x / most);
+            y = most * s;
             slope = 1 - s * s;
         } else if (o->k == ZN_SILU) {
             s = 1 / (1 + exp(-x));

@@ -72,6 +72,7 @@ struct zn_net {
     real temperature;    /* of the gates' noise */
     real dropout;        /* share of spectral coefficients that are set to 0 */
     real penalty;        /* added to the loss for each open gate */
+    real divergence;     /* added to the loss for zn_net_divergence */
     uint64_t seed, step; /* of the noise */
 };
 
@@ -103,6 +104,9 @@ double zn_net_loss(zn_net *net, const real *target, const real *weight, bool abs
 
 /* The sum of the masks of all gates: how much is let through, and out of how many. */
 double zn_net_open_gates(const zn_net *net, double *all);
+
+/* How far the posteriors are from the normal distribution; 0 where there are none. */
+double zn_net_divergence(const zn_net *net);
 
 /* What the norms add to a variance. */
 #define ZN_GROUP_EPS 1e-5

@@ -5,6 +5,7 @@
 #include "../special.h"
 #include "net.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,17 +259,25 @@ static void record_pruned(void *dev, zn_tensor y, zn_tensor mask, zn_tensor x, c
     }
 }
 
+/* Over one place of three thirds. */
+static void record_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a)
+{
+    zn_recorder *r = dev;
+    const zn_place *p = holder(r, q);
+    const bool usual = a->kv_heads == a->heads && !a->causal && a->scale == 1 / sqrtf((float)(q.c / a->heads));
+
+    if (!usual || !p || p->c != 3 * q.c || (uintptr_t)q.data != p->at || k.data != q.data + q.c ||
+        v.data != k.data + q.c || k.c != q.c || v.c != q.c)
+        refuse(r);
+    else
+        zn_record_set(r, y, zn_net_attention(r->net, p->node, a->heads));
+}
+
 /* ---- what is not trained ------------------------------------------------------------------------------- */
 
 static void record_group_scales(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w)
 {
     (void)y, (void)x, (void)w;
-    refuse(dev);
-}
-
-static void record_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a)
-{
-    (void)y, (void)q, (void)k, (void)v, (void)a;
     refuse(dev);
 }
 
@@ -301,6 +310,7 @@ static const zn_special special = { .fwht = record_fwht, .pruned = record_pruned
 const zn_backend zn_backend_record = {
     .abi = ZN_BACKEND_ABI,
     .name = "record",
+    .strips_from = SIZE_MAX,
     .conv2d = record_conv2d,
     .norm = record_norm,
     .group_scales = record_group_scales,

@@ -20,7 +20,8 @@ static const char help[] =
     "\n"
     "  MODEL            zenith-ae, zenith-prune, conv-baseline-ae; zenith-taesd, zenith-lite-doc, "
     "zenith-spectral,\n"
-    "                   vanilla-taesd (encoder and decoder); template.  On --pictures: denoise-fast, -balanced, "
+    "                   vanilla-taesd, wan2d-vae (encoder and decoder); template.  On --pictures: denoise-fast, "
+    "-balanced, "
     "-best,\n"
     "                   zenith, zenith-lite, zenith-tae, from the weights of that name or --weights\n"
     "  --task T         restore wavelets (or restore-gaussian, restore-shot, restore-blur: one damage), "
@@ -32,6 +33,8 @@ static const char help[] =
     "  --steps N [2000] --batch N [4] --size N [64] --base N [16] --seed N [0]\n"
     "  --rate R [1e-3; denoisers 1e-4] --decay D [0] --loss mse|l1 --cosine\n"
     "  --relative P     a picture's error counts as (its damage)^-P [0]\n"
+    "  --kl W           weight of the divergence in the loss of wan2d-vae [0.001], which has AdamW, rate 1e-4, decay "
+    "0.01\n"
     "  --temperature T  of the gates' noise [0]; --penalty P on open gates; --dropout P of coefficients\n"
     "  --residual       the extension: blocks and network add to their input\n"
     "  --activation A   of zenith-taesd and its kin: relu, silu or gelu; --windows: weights for any "
@@ -83,6 +86,7 @@ static const struct {
     { "--temperature", NUMBER, offsetof(settings, o.temperature) },
     { "--dropout", NUMBER, offsetof(settings, o.dropout) },
     { "--penalty", NUMBER, offsetof(settings, o.penalty) },
+    { "--kl", NUMBER, offsetof(settings, o.divergence) },
     { "--wave", PAIR, offsetof(settings, o.wave) },
     { "--spread", PAIR, offsetof(settings, o.spread) },
     { "--sigma", PAIR, offsetof(settings, o.sigma) },
@@ -211,6 +215,8 @@ static void show(const zn_train_report *r, double loss, double speed)
             loss, speed, left / 60, left % 60);
     if (r->all_gates > 0)
         fprintf(stderr, "  gates open %.0f %%", 100 * r->open_gates / r->all_gates);
+    if (r->divergence > 0)
+        fprintf(stderr, "  KL %.3f", r->divergence);
     fputs(tty ? "   " : "\n", stderr);
 }
 

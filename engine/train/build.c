@@ -94,8 +94,11 @@ zn_status zn_net_build(zn_net *net, const zn_build *b, zn_error *err)
         in[1] = zn_net_input(net, b->batch, b->size, b->size, 3);
     if (net->status)
         return net_failed(net, err);
-    for (int i = 0; !s && (a = zn_trained_at(b->model, i)); i++)
+    for (int i = 0; !s && (a = zn_trained_at(b->model, i)); i++) {
         s = add_graph(net, a, b, in, err);
+        if (!s && !i && a->train->posterior)
+            in[0] = zn_net_posterior(net, in[0]);
+    }
     return s;
 }
 

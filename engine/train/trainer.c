@@ -37,6 +37,8 @@ struct zn_trainer {
     const char *family; /* the name under which its architectures are found */
     char note[160];     /* "", or a sentence about the model's name */
     bool from_pictures; /* it cannot be trained on wavelets */
+    bool centred;       /* its pictures are -1..1 */
+    bool posterior;     /* a variational autoencoder */
     float *view;        /* NULL, or how its latents are shown: view.weight [3][view_z], view.bias [3]; not trained */
     int view_z;
     const char *meta[9]; /* of the saved file: pairs, NULL ends */
@@ -146,6 +148,8 @@ static zn_status check_options(zn_trainer *t, const zn_train_options *o, const z
         snprintf(t->note, sizeof t->note, "the network that was called %s before is now called %s", o->model,
                  t->family);
     t->from_pictures = a->train->from_weights;
+    t->centred = a->centred;
+    t->posterior = a->train->posterior;
     t->o = *o;
     if ((s = choose_task(t, a, err)) || (s = choose_variant(t, a, err)))
         return s;
@@ -156,7 +160,9 @@ static zn_status check_options(zn_trainer *t, const zn_train_options *o, const z
     t->o.size = o->size ? o->size : 64;
     t->o.batch = o->batch ? o->batch : 4;
     t->o.steps = o->steps ? o->steps : 2000;
-    t->o.rate = o->rate > 0 ? o->rate : tuned ? 1e-4 : 1e-3;
+    t->o.rate = o->rate > 0 ? o->rate : tuned || t->posterior ? 1e-4 : 1e-3;
+    t->o.decay = o->decay > 0 || !t->posterior ? o->decay : 0.01;
+    t->o.divergence = o->divergence > 0 ? o->divergence : 1e-3;
     if (!(o->sigma[1] > 0)) {
         t->o.sigma[0] = tuned ? 0 : 0.2;
         t->o.sigma[1] = tuned ? 55 : 0.2;
@@ -199,6 +205,7 @@ static zn_status build(zn_trainer *t, const zn_weights *w, zn_error *err)
     t->adam.decay = o->decay;
     t->net->dropout = (real)o->dropout;
     t->net->penalty = (real)o->penalty;
+    t->net->divergence = (real)o->divergence;
     t->net->seed = o->seed + 1;
     return ZN_OK;
 }
@@ -225,17 +232,21 @@ static void describe(const zn_trainer *t, char *text, size_t size)
                               t->wavelets.spread[1],
                               o->sigma[0],
                               o->sigma[1] };
-    char n[12][ZN_NUMBER_SIZE];
+    char n[12][ZN_NUMBER_SIZE], divergence[ZN_NUMBER_SIZE];
+    int len;
 
     for (int i = 0; i < 12; i++)
         zn_number_print(n[i], number[i]);
-    snprintf(
+    len = snprintf(
         text, size,
         "%s task %d.%d base %d size %d batch %d steps %lld rate %s decay %s cosine %d l1 %d relative %s seed %llu "
         "temperature %s dropout %s penalty %s hard %d residual %d wave %s %s spread %s %s sigma %s %s activation %d",
         t->model, task_number(t), t->damage, o->base, o->size, o->batch, (long long)o->steps, n[0], n[1], o->cosine,
         o->absolute, n[2], (unsigned long long)o->seed, n[3], n[4], n[5], o->hard_gates, o->residual, n[6], n[7], n[8],
         n[9], n[10], n[11], (int)t->act);
+    zn_number_print(divergence, o->divergence);
+    if (t->posterior && len > 0 && (size_t)len < size)
+        snprintf(text + len, size - (size_t)len, " kl %s", divergence);
 }
 
 static zn_status read_checkpoint(zn_trainer *t, const zn_weights *w, zn_error *err)
@@ -407,12 +418,21 @@ static void damage_item(void *cookie, int item, int worker)
     t->weight[item] = relative_weight(x, t->clean + at, len, t->o.relative);
 }
 
+static void cut_pictures(zn_trainer *t, uint64_t number)
+{
+    const size_t len = (size_t)t->o.batch * (size_t)t->o.size * (size_t)t->o.size * 3;
+
+    zn_cut_pictures(t->clean, t->o.batch, t->o.size, t->pictures, t->n_pictures, t->o.seed, number);
+    for (size_t i = 0; t->centred && i < len; i++)
+        t->clean[i] = 2 * t->clean[i] - 1;
+}
+
 static void make_batch(zn_trainer *t, uint64_t number, int kind)
 {
     batch_job job = { t, number, kind };
 
     if (t->n_pictures)
-        zn_cut_pictures(t->clean, t->o.batch, t->o.size, t->pictures, t->n_pictures, t->o.seed, number);
+        cut_pictures(t, number);
     else
         zn_draw_wavelets(t->net->dev->pool, t->clean, t->o.batch, t->o.size, &t->wavelets, t->o.seed, number);
     zn_pool_run(t->net->dev->pool, damage_item, &job, t->o.batch);
@@ -455,6 +475,7 @@ zn_status zn_trainer_step(zn_trainer *t, zn_train_report *report, zn_error *err)
     zn_net_forward(net);
     r.loss = zn_net_loss(net, t->clean, t->o.relative > 0 ? t->weight : NULL, t->o.absolute);
     r.open_gates = zn_net_open_gates(net, &r.all_gates);
+    r.divergence = zn_net_divergence(net);
     t2 = zn_now_ms();
     zn_net_backward(net);
     t3 = zn_now_ms();
@@ -467,7 +488,7 @@ zn_status zn_trainer_step(zn_trainer *t, zn_train_report *report, zn_error *err)
     r.backward_ms = t3 - t2;
     r.update_ms = zn_now_ms() - t3;
     *report = r;
-    if (!isfinite(r.loss))
+    if (!isfinite(r.loss) || !isfinite(r.divergence))
         return zn_fail(err, ZN_E_USAGE, "the loss is no longer finite at step %lld: a smaller --rate helps",
                        (long long)r.step);
     return ZN_OK;

@@ -20,7 +20,8 @@ static double loss_of(zn_net *net, const real *target)
     double all;
 
     zn_net_forward(net);
-    return zn_net_loss(net, target, NULL, false) + (double)net->penalty * zn_net_open_gates(net, &all);
+    return zn_net_loss(net, target, NULL, false) + (double)net->penalty * zn_net_open_gates(net, &all) +
+        (double)net->divergence * zn_net_divergence(net);
 }
 
 static double slope(zn_net *net, const real *target, size_t i, double h)
@@ -277,6 +278,28 @@ static void graph_up2(int x)
     conv(conv(x, "a", zn_conv_same(3, 0, 4)), "b", up);
 }
 
+static void graph_attention(int x)
+{
+    x = zn_net_attention(g, point(x, "a", 12), 2);
+    zn_net_attention(g, point(zn_net_act(g, x, ZN_TANH), "b", 9), 1);
+}
+
+static void graph_posterior(int x)
+{
+    zn_net_posterior(g, point(x, "a", 6));
+    g->training = true;
+    g->divergence = 0.1;
+}
+
+/* Some variances beyond the clamp: the rest of the network does not see them change. */
+static void graph_clamped(int x)
+{
+    gain = 400;
+    zn_net_posterior(g, point(x, "a", 6));
+    gain = 1;
+    g->training = true;
+}
+
 #define LAYERS(name_, per_tensor_)                                                                                     \
     static void test_##name_(void)                                                                                     \
     {                                                                                                                  \
@@ -298,6 +321,9 @@ LAYERS(hard_gate, 60)
 LAYERS(grouped_and_lines, 30)
 LAYERS(spectral, 40)
 LAYERS(up2, 30)
+LAYERS(attention, 40)
+LAYERS(posterior, 40)
+LAYERS(clamped, 40)
 
 /* ---- whole networks ------------------------------------------------------------------------------------ */
 
@@ -311,6 +337,7 @@ static void check_model(const zn_build *b, int per_tensor)
     } else {
         whole->training = true;
         whole->temperature = 0.3;
+        whole->divergence = 0.01;
         check_net(whole, per_tensor);
     }
     zn_net_free(&whole);
@@ -348,6 +375,13 @@ static void test_zenith_prune_residual(void)
     static const char *const residual[] = { "residual", "1", NULL };
 
     check_model(&(zn_build){ "zenith-prune", 2, 32, 4, residual, NULL }, 6);
+}
+
+static void test_wan2d(void)
+{
+    nudge = 0.1;
+    check_model(&(zn_build){ "wan2d-vae", 1, 32, 4, NULL, NULL }, 1);
+    nudge = 0.3;
 }
 
 static void test_conv_baseline(void)
@@ -506,10 +540,14 @@ int main(void)
     RUN(test_grouped_and_lines);
     RUN(test_spectral);
     RUN(test_up2);
+    RUN(test_attention);
+    RUN(test_posterior);
+    RUN(test_clamped);
     RUN(test_autoencoders);
     RUN(test_zenith_ae);
     RUN(test_zenith_prune);
     RUN(test_zenith_prune_residual);
+    RUN(test_wan2d);
     RUN(test_conv_baseline);
     RUN(test_denoiser);
     RUN(test_latents);

@@ -203,7 +203,7 @@ static void check_autoencoder(const char *stem, const char *activation)
     zn_net *net = zn_net_new(engine->dev);
     zn_error err = { "" };
     zn_array x = { malloc(S * S * 3 * sizeof(float)), S, S, 3 }, y = { malloc(S * S * 3 * sizeof(float)), S, S, 3 };
-    zn_array z = { malloc(S * S / 16 * sizeof(float)), S / 8, S / 8, 4 };
+    zn_array z = { 0 };
     double worst = -1;
     bool ok = fd >= 0 && !zn_trainer_open(&t, engine, &o, &err);
 
@@ -218,7 +218,9 @@ static void check_autoencoder(const char *stem, const char *activation)
         for (int i = 0; i < S * S * 3; i++)
             x.data[i] = net->node[0]->y[i] = (float)zn_normal(8, 0, (uint64_t)i) * 0.3f;
         zn_net_forward(net);
-        if (!zn_model_run(a, &x, 1, &z, NULL, &err) && !zn_model_run(b, &z, 1, &y, NULL, &err)) {
+        ok = !zn_model_shape(a, &x, 1, &z, &err);
+        z.data = ok ? malloc(zn_array_len(&z) * sizeof(float)) : NULL;
+        if (ok && !zn_model_run(a, &x, 1, &z, NULL, &err) && !zn_model_run(b, &z, 1, &y, NULL, &err)) {
             worst = 0;
             for (int i = 0; i < S * S * 3; i++)
                 larger(&worst, y.data[i] - zn_net_last(net)->y[i]);
@@ -248,6 +250,7 @@ static void test_autoencoders_run(void)
     TRY(check_autoencoder("zenith-spectral", NULL));
     TRY(check_autoencoder("zenith-spectral", "gelu"));
     TRY(check_autoencoder("vanilla-taesd", "gelu"));
+    TRY(check_autoencoder("wan2d-vae", NULL));
 }
 
 /* The template: what was trained runs as it was trained, and its setting is linear: y(s) = x + s (y(1) - x). */
@@ -445,6 +448,9 @@ static void test_same_bits(void)
     TRY(check_run(denoiser));
     TRY(check_run(lite));
     TRY(check_run(wide));
+    zn_train_options variational = { .model = "wan2d-vae", .base = 4, .batch = 2, .size = 32, .steps = 10 };
+
+    TRY(check_run(variational));
 }
 
 /* A checkpoint's step comes from a file: one that would overflow is refused, not counted on. */
@@ -516,6 +522,38 @@ static void test_it_learns(void)
     CHECK(after < 0.9 * before, "error %g before, %g after", before, after);
 }
 
+/* The 2-D VAE: both parts of its loss fall, and KL weighs what it is told to. */
+static void test_variational(void)
+{
+    double error[2] = { 0 }, divergence[2] = { 0 };
+    zn_error err = { "" };
+
+    for (int i = 0; i < 2; i++) {
+        zn_train_options o = { .model = "wan2d-vae",
+                               .base = 4,
+                               .batch = 2,
+                               .size = 32,
+                               .steps = 150,
+                               .rate = 3e-3,
+                               .wave = { 0.4, 1.2 },
+                               .spread = { 4, 16 },
+                               .divergence = i ? 0.1 : 1e-4 };
+        zn_trainer *t = NULL;
+        zn_train_report r = { 0 };
+        double before = 0, was = 0;
+        bool ok = !zn_trainer_open(&t, engine, &o, &err) && !zn_trainer_test(t, 0, &before, &was, &err);
+
+        for (int k = 0; k < 150 && ok; k++)
+            ok = !zn_trainer_step(t, &r, &err);
+        ok = ok && !zn_trainer_test(t, 0, &before, &error[i], &err);
+        zn_trainer_close(&t);
+        divergence[i] = r.divergence;
+        CHECK(ok, "%s", err.text);
+        CHECK(i || error[i] < 0.7 * was, "error %g before, %g after", was, error[i]);
+    }
+    CHECK(divergence[1] < 0.5 * divergence[0], "KL %g with little weight, %g with more", divergence[0], divergence[1]);
+}
+
 static void test_refusals(void)
 {
     static const zn_train_options bad[] = {
@@ -560,6 +598,7 @@ int main(void)
     RUN(test_same_bits);
     RUN(test_wrong_steps);
     RUN(test_it_learns);
+    RUN(test_variational);
     RUN(test_refusals);
     zn_engine_close(&engine);
     return test_end();

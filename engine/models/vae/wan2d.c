@@ -274,6 +274,7 @@ static const zn_setting encoder_settings[] = {
     [SET_RELU] = RELU, [SET_SAMPLE] = ZN_VAE_SAMPLE, [SET_SEED] = ZN_VAE_SEED, { 0 }
 };
 static const zn_posterior posterior = { SET_SAMPLE, SET_SEED };
+static const zn_training training = { .tasks = ZN_TASK_RECONSTRUCT, .posterior = true };
 
 const zn_arch zn_arch_wan2d_vae_encode = {
     .info = { .id = "wan2d-vae-encode",
@@ -290,6 +291,7 @@ const zn_arch zn_arch_wan2d_vae_encode = {
     .in_c = 3,
     .centred = true,
     .posterior = &posterior,
+    .train = &training,
 };
 
 const zn_arch zn_arch_wan2d_vae_decode = {
@@ -306,4 +308,5 @@ const zn_arch zn_arch_wan2d_vae_decode = {
     .forward = forward,
     .out_c = 3,
     .centred = true,
+    .train = &training,
 };
