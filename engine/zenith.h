@@ -169,6 +169,7 @@ typedef struct zn_geometry {
     bool padded;              /* sizes must be multiples too: the picture is mirrored up to there */
     int halo;                 /* input pixels around a tile that can change it; -1: the whole image */
     int side;                 /* of the square pictures that it was trained for; 0: any */
+    int only_w, only_h;       /* the one size of the input; 0: any */
 } zn_geometry;
 
 #define ZN_RANDOM_WEIGHTS "random:"

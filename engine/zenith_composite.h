@@ -93,7 +93,8 @@ ZN_API zn_model *zn_use_model(const zn_use *use);
 ZN_API const char *zn_use_name(const zn_use *use); /* model, engine, precision, weights: what a result depends on */
 
 /* zn_model_run() and zn_model_run_region() of one input; counted.  job->beside is that of the terms if it is 0; the note of the
- * run is added to `note`, which may be NULL. */
+ * run is added to `note`, which may be NULL.  With a region, pictures are always in 0..1, and an encoder's is mirrored up to what
+ * it can take. */
 ZN_API zn_status zn_use_run(zn_use *use, const zn_array *in, int n_in, zn_array *out, const zn_job *job, zn_note *note,
                             zn_error *err);
 ZN_API zn_status zn_use_run_region(zn_use *use, const zn_sink *out, const zn_source *in, zn_rect roi, const zn_job *job,
@@ -126,15 +127,40 @@ ZN_API zn_status zn_session_geometry(zn_geometry *out, zn_session *session, cons
 
 typedef enum zn_half { ZN_ENCODER, ZN_DECODER } zn_half;
 
-/* A half of an autoencoder.  name: "taesd", "flux-ae", "zenith", ...; weights: a folder, a file of both halves, or that of one; NULL or
- * "": found by its name.  Where there is no decoder, the latent's colours are shown, if they are known: a model whose id
- * ends in "-latent-rgb". */
-ZN_API zn_status zn_use_autoencoder(zn_use **out, zn_session *session, zn_half half, const char *name,
-                                    const char *weights, const zn_terms *terms, zn_error *err);
-/* What shows a latent of these channels, factor times smaller than its picture, by its colours: a decoder that the weight file
- * describes, or one that is known for its latents. */
-ZN_API zn_status zn_use_colours(zn_use **out, zn_session *session, const char *name, const char *weights, int channels,
-                                int factor, const zn_terms *terms, zn_error *err);
+/*   picture ── encoder ── latent, 1/factor of the size ── decoder ── picture
+ *
+ * A network from picture to picture has a latent of 3 channels at factor 1: what it makes; its decoder copies that. */
+typedef struct zn_latents { /* of an autoencoder */
+    int32_t channels;
+    int32_t factor;         /* a pixel of them stands for factor x factor of the picture */
+    int32_t only_w, only_h; /* of the pictures that it was made for: smaller ones are mirrored up to that; 0: any */
+} zn_latents;
+
+typedef struct zn_autoencoder_choice {
+    const char *name; /* "taesd", "flux-ae", "zenith", ... */
+    const char
+        *weights; /* a folder, a file of both halves, or that of one, of any autoencoder; NULL or "": found by the
+                          * name; ZN_RANDOM_WEIGHTS */
+} zn_autoencoder_choice;
+
+typedef struct zn_autoencoder {
+    zn_use *encoder, *decoder; /* NULL: not asked for, or there are no colours */
+    zn_latents latents;
+} zn_autoencoder;
+
+/* ZN_COLOURS: what shows the encoder's latents by their colours, in place of a decoder. */
+enum { ZN_ENCODES = 1, ZN_DECODES = 2, ZN_COLOURS = 4 };
+
+/* Opens these parts of it.  Where there is no decoder, it is the latent's colours, if they are known, and the note, which may be
+ * NULL, says so. */
+ZN_API zn_status zn_autoencoder_open(zn_autoencoder *out, zn_session *session, unsigned parts,
+                                     const zn_autoencoder_choice *choice, const zn_terms *terms, zn_note *note,
+                                     zn_error *err);
+ZN_API void zn_autoencoder_close(zn_autoencoder *autoencoder); /* may be called twice */
+
+/* The size of the latent of a picture, or why there is none. */
+ZN_API zn_status zn_latents_size(int32_t *w, int32_t *h, const zn_latents *latents, int32_t picture_w,
+                                 int32_t picture_h, zn_error *err);
 
 /* zn_find_faces() with the networks of zenith-find, or of another file; counted. */
 ZN_API zn_status zn_session_find_faces(zn_face *list, int max, int *n, zn_session *session, const zn_choice *choice,

@@ -85,6 +85,13 @@ zenith_autoencoder_get_type (void)
     { ZENITH_AUTOENCODER_LITE, N_ ("Zenith Lite (same latents, faster)"), "zenith-lite" },
     { ZENITH_AUTOENCODER_TAE, N_ ("Zenith TAE (TAESD's layout)"), "zenith-tae" },
     { ZENITH_AUTOENCODER_F2, N_ ("Zenith F2 (FLUX.2, as TAEF2)"), "zenith-f2" },
+    { ZENITH_AUTOENCODER_DOC_TAESD, N_ ("Zenith-TAESD"), "zenith-taesd" },
+    { ZENITH_AUTOENCODER_DOC_LITE, N_ ("Zenith-TAESD Lite"), "zenith-lite-doc" },
+    { ZENITH_AUTOENCODER_DOC_SPECTRAL, N_ ("Zenith-TAESD Spectral"), "zenith-spectral" },
+    { ZENITH_AUTOENCODER_DOC_VANILLA, N_ ("Vanilla TAESD"), "vanilla-taesd" },
+    { ZENITH_AUTOENCODER_AE, N_ ("Zenith-AE"), "zenith-ae" },
+    { ZENITH_AUTOENCODER_PRUNE, N_ ("Zenith-Prune"), "zenith-prune" },
+    { ZENITH_AUTOENCODER_BASELINE, N_ ("Convolutional Baseline"), "conv-baseline-ae" },
     { 0, NULL, NULL }
   };
 

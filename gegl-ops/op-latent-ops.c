@@ -16,105 +16,33 @@
 
 #include <string.h>
 
-#include <glib/gi18n-lib.h>
-
 #include "op-common.h"
 #include "op-engine.h"
 #include "op-latent.h"
 
 /* What prepare() found, for the methods that GEGL calls after it: a factor of 0
  * if the operation cannot run and the picture passes. */
-static ZnOpLatentKind *
-prepared_kind (GeglOperation *operation)
+static zn_latents *
+prepared_latents (GeglOperation *operation)
 {
-  return zn_op_data (operation, "zenith-op-latent", sizeof (ZnOpLatentKind));
+  return zn_op_data (operation, "zenith-op-latent", sizeof (zn_latents));
 }
 
-/* A half of the autoencoder, or an error message.  *kind becomes the latent that it makes or
- * needs.  Its other end is a picture of 3 channels: the engine refuses all other files. */
+/* The halves that the task needs. */
 static gboolean
-begin (zn_use **use, zn_half half, const ZnOpLatentTask *task, ZnOpLatentKind *kind, zn_error *err)
+open_autoencoder (zn_autoencoder *ae, const ZnOpLatentTask *task, zn_note *note, zn_error *err)
 {
-  const zn_terms     terms = zn_op_terms (&task->base);
-  const zn_geometry *g;
+  const gboolean              shows  = task->encodes && task->mode == ZENITH_LATENT_MODE_LATENT;
+  const zn_terms              terms  = zn_op_terms (&task->base);
+  const zn_autoencoder_choice choice = {
+    zn_op_nick (zenith_autoencoder_get_type (), task->autoencoder), task->weights
+  };
 
-  if (zn_use_autoencoder (use, zn_op_session (), half,
-                          zn_op_nick (zenith_autoencoder_get_type (), task->autoencoder),
-                          task->weights, &terms, err))
-    return FALSE;
-
-  g              = zn_model_geometry (zn_use_model (*use));
-  kind->channels = half == ZN_ENCODER ? g->out_c : g->in_c;
-  kind->factor   = half == ZN_ENCODER ? g->shrink : g->grow;
-  kind->centred  = zn_model_is_centred (zn_use_model (*use));
-
-  return TRUE;
-}
-
-/* The halves that the task needs, and the latent between them. */
-typedef struct
-{
-  zn_use        *encoder, *decoder;
-  ZnOpLatentKind kind;
-} Halves;
-
-static gboolean
-halves_acquire (Halves *halves, const ZnOpLatentTask *task, zn_error *err)
-{
-  const gboolean shows = task->encodes && task->mode == ZENITH_LATENT_MODE_LATENT;
-  ZnOpLatentKind kind  = { 0, 0, FALSE };
-
-  *halves = (Halves){ NULL, NULL, { 0, 0, FALSE } };
-  if (task->encodes && ! begin (&halves->encoder, ZN_ENCODER, task, &halves->kind, err))
-    return FALSE;
-  if (! task->decodes)
-    return TRUE;
-  if (shows)
-    {
-      const zn_terms terms = zn_op_terms (&task->base);
-
-      zn_use_colours (&halves->decoder, zn_op_session (),
-                      zn_op_nick (zenith_autoencoder_get_type (), task->autoencoder), task->weights,
-                      halves->kind.channels, halves->kind.factor, &terms, NULL);
-      return TRUE;
-    }
-
-  if (! begin (&halves->decoder, ZN_DECODER, task, &kind, err))
-    return FALSE;
-  if (! halves->encoder)
-    halves->kind = kind;
-  if (halves->kind.channels == kind.channels && halves->kind.factor == kind.factor)
-    return TRUE;
-
-  g_snprintf (
-      err->text, sizeof (err->text),
-      _ ("The encoder makes %d channels at 1/%d, the decoder wants %d at 1/%d: these weights "
-         "do not belong together."),
-      halves->kind.channels, halves->kind.factor, kind.channels, kind.factor);
-
-  return FALSE;
-}
-
-static void
-halves_release (Halves *halves)
-{
-  zn_use_end (&halves->encoder);
-  zn_use_end (&halves->decoder);
-}
-
-/* prepare() gave the output its size and format; files can change since. */
-static gboolean
-is_prepared (GeglOperation *operation, const ZnOpLatentKind *now, zn_error *err)
-{
-  const ZnOpLatentKind *kind = prepared_kind (operation);
-
-  if (kind->channels == now->channels && kind->factor == now->factor)
-    return TRUE;
-
-  g_strlcpy (err->text, _ ("The weights have just changed: run the filter again."),
-             sizeof (err->text));
-
-  return FALSE;
+  return ! zn_autoencoder_open (ae, zn_op_session (),
+                                (task->encodes ? ZN_ENCODES : 0) | (! task->decodes ? 0
+                                                                    : shows         ? ZN_COLOURS
+                                                                                    : ZN_DECODES),
+                                &choice, &terms, note, err);
 }
 
 /* ---- regions -------------------------------------------------------------- */
@@ -128,11 +56,11 @@ divide_down (gint value, gint by)
 static GeglRectangle
 get_bounding_box (GeglOperation *operation)
 {
-  const ZnOpLatentKind *kind = prepared_kind (operation);
-  const gint            f    = kind->factor;
-  ZnOpLatentTask        task = { .mode = ZENITH_LATENT_MODE_RECONSTRUCT };
-  zn_error              err;
-  GeglRectangle         box;
+  const zn_latents *latents = prepared_latents (operation);
+  const gint        f       = latents->factor;
+  ZnOpLatentTask    task    = { .mode = ZENITH_LATENT_MODE_RECONSTRUCT };
+  zn_error          err;
+  GeglRectangle     box;
 
   zn_op_describe (operation, &task);
   if (! zn_op_input_box (operation, &box, &err) || ! f || (task.encodes && task.decodes))
@@ -140,15 +68,17 @@ get_bounding_box (GeglOperation *operation)
 
   if (task.encodes)
     {
-      box = *GEGL_RECTANGLE (divide_down (box.x, f), divide_down (box.y, f),
-                             (box.width - 1) / f + 1, (box.height - 1) / f + 1);
+      if (zn_latents_size (&box.width, &box.height, latents, box.width, box.height, NULL))
+        return box;
+      box.x = divide_down (box.x, f);
+      box.y = divide_down (box.y, f);
       if (task.planes)
-        box.height = kind->channels * (box.height + 2 * ZN_OP_PLANE_MARGIN);
+        box.height = latents->channels * (box.height + 2 * ZN_OP_PLANE_MARGIN);
       return box;
     }
 
   if (task.planes)
-    box.height = MAX (box.height / kind->channels - 2 * ZN_OP_PLANE_MARGIN, 1);
+    box.height = MAX (box.height / latents->channels - 2 * ZN_OP_PLANE_MARGIN, 1);
   if (MAX (ABS (box.x), ABS (box.y)) < G_MAXINT / 4 / f &&
       MAX (box.width, box.height) < G_MAXINT / 4 / f)
     return *GEGL_RECTANGLE (box.x * f, box.y * f, box.width * f, box.height * f);
@@ -193,43 +123,36 @@ may_fit (GeglOperation *operation, const Babl *source, gint channels)
          (node && ! g_strcmp0 (gegl_node_get_operation (node), "gegl:gegl-buffer-load"));
 }
 
-static const Babl *
-latent_format (gint channels, const Babl *space)
-{
-  return channels == 4 ? babl_format_with_space ("RGBA float", space)
-                       : babl_format_n (babl_type ("float"), channels);
-}
-
 static void
 prepare (GeglOperation *operation)
 {
-  ZnOpLatentKind *kind    = prepared_kind (operation);
-  const Babl     *source  = gegl_operation_get_source_format (operation, "input");
-  const Babl     *picture = zn_op_picture_format (operation, "input");
-  ZnOpLatentTask  task    = { .mode = ZENITH_LATENT_MODE_RECONSTRUCT };
-  zn_error        err     = { "" };
-  const Babl     *in, *out;
-  Halves          halves;
+  zn_latents    *latents = prepared_latents (operation);
+  const Babl    *source  = gegl_operation_get_source_format (operation, "input");
+  const Babl    *picture = zn_op_picture_format (operation, "input");
+  ZnOpLatentTask task    = { .mode = ZENITH_LATENT_MODE_RECONSTRUCT };
+  zn_error       err     = { "" };
+  const Babl    *in, *out;
+  zn_autoencoder ae;
 
   zn_op_describe (operation, &task);
-  *kind = (ZnOpLatentKind){ 0, 0, FALSE };
-  if (! halves_acquire (&halves, &task, &err))
+  *latents = (zn_latents){ 0, 0, 0, 0 };
+  if (! open_autoencoder (&ae, &task, NULL, &err))
     zn_op_set_status (operation, &task.base, err.text);
-  else if (task.encodes || task.planes || may_fit (operation, source, halves.kind.channels))
-    *kind = halves.kind; /* the size of the output depends on it, and is needed now */
-  halves_release (&halves);
+  else if (task.encodes || task.planes || may_fit (operation, source, ae.latents.channels))
+    *latents = ae.latents; /* the size of the output depends on it, and is needed now */
+  zn_autoencoder_close (&ae);
 
   in = task.encodes || ! source ? picture : source;
-  if (task.planes && ! task.encodes && kind->factor)
+  if (task.planes && ! task.encodes && latents->factor)
     in = babl_format_with_space ("Y float", babl_format_get_space (in));
   if (task.encodes && task.decodes)
     out = picture;
-  else if (! kind->factor)
+  else if (! latents->factor)
     out = source ? source : picture;
   else if (task.encodes && task.planes)
     out = babl_format_with_space ("Y float", babl_format_get_space (picture));
   else if (task.encodes)
-    out = latent_format (kind->channels, babl_format_get_space (picture));
+    out = zn_op_latent_format (latents->channels, babl_format_get_space (picture));
   else
     out = babl_format_with_space ("R'G'B' float", source ? babl_format_get_space (source) : NULL);
 
@@ -251,22 +174,22 @@ is_large (const ZnOpPicture *input)
 static zn_status
 get_latent (ZnOpLatent           *latent,
             const ZnOpLatentTask *task,
-            Halves               *halves,
+            zn_autoencoder       *ae,
             ZnOpPicture          *input,
             ZnOpRequest          *request)
 {
   zn_status status;
 
   if (! task->encodes && task->planes)
-    return zn_op_latent_get_planes (latent, input->buffer, &input->box, &halves->kind, request);
+    return zn_op_latent_get_planes (latent, input->buffer, &input->box, &ae->latents, request);
   if (! task->encodes)
-    return zn_op_latent_get (latent, input->buffer, &input->box, &halves->kind, request);
+    return zn_op_latent_get (latent, input->buffer, &input->box, &ae->latents, request);
 
   zn_op_request_part (request, 0.0, task->decodes ? 0.4 : 1.0);
-  status = zn_op_latent_encode (latent, halves->encoder, &halves->kind, input, request);
+  status = zn_op_latent_encode (latent, ae, input, request);
   zn_op_request_part (request, 0.4, 0.6);
   if (is_large (input))
-    zn_use_retire (&halves->encoder);
+    zn_use_retire (&ae->encoder);
 
   return status;
 }
@@ -275,28 +198,21 @@ get_latent (ZnOpLatent           *latent,
 static zn_status
 put_latent (ZnOpLatent           *latent,
             const ZnOpLatentTask *task,
-            Halves               *halves,
+            const zn_autoencoder *ae,
             const ZnOpPicture    *input,
             GeglBuffer           *output,
             ZnOpRequest          *request)
 {
   zn_status  status;
-  ZnOpTarget target = { .input   = task->encodes ? input : NULL,
-                        .output  = output,
-                        .box     = get_bounding_box (request->operation),
-                        .format  = gegl_operation_get_format (request->operation, "output"),
-                        .scale   = task->mode == ZENITH_LATENT_MODE_DIFFERENCE ? task->scale : 0,
-                        .centred = halves->decoder &&
-                                   zn_model_is_centred (zn_use_model (halves->decoder)) };
+  ZnOpTarget target = { .input  = task->encodes ? input : NULL,
+                        .output = output,
+                        .box    = get_bounding_box (request->operation),
+                        .format = gegl_operation_get_format (request->operation, "output"),
+                        .scale  = task->mode == ZENITH_LATENT_MODE_DIFFERENCE ? task->scale : 0 };
 
-  if (halves->decoder && ! task->encodes && strstr (zn_use_name (halves->decoder), "-latent-rgb "))
-    g_snprintf (request->note.text, sizeof (request->note.text),
-                _ ("There is no file of the decoder %s: the latent is shown by its colors, "
-                   "without detail."),
-                zn_op_nick (zenith_autoencoder_get_type (), task->autoencoder));
-  if (halves->decoder)
+  if (ae->decoder)
     {
-      status = zn_op_latent_decode (&target, halves->decoder, latent, request);
+      status = zn_op_latent_decode (&target, ae->decoder, latent, request);
       if (! status && target.scale > 0)
         zn_op_set_loss (request->operation, task, target.sum, target.squares, target.worst,
                         3.0 * target.box.width * target.box.height);
@@ -304,7 +220,7 @@ put_latent (ZnOpLatent           *latent,
     }
 
   if (task->decodes)
-    zn_op_latent_show (&target, latent, halves->kind.factor);
+    zn_op_latent_show (&target, latent, ae->latents.factor);
   else if (task->planes)
     zn_op_latent_put_planes (latent, output, &target.box, target.format);
   else
@@ -322,7 +238,7 @@ process (GeglOperation        *operation,
 {
   GObject       *buffer = gegl_operation_context_get_object (context, "input");
   ZnOpLatentTask task   = { .mode = ZENITH_LATENT_MODE_RECONSTRUCT };
-  Halves         halves = { NULL, NULL, { 0, 0, FALSE } };
+  zn_autoencoder ae     = { .encoder = NULL };
   ZnOpLatent     latent = { .bytes = NULL };
   ZnOpPicture    input  = { .format = zn_op_picture_format (operation, "input") };
   zn_status      status = ZN_E_USAGE;
@@ -331,23 +247,25 @@ process (GeglOperation        *operation,
   zn_op_describe (operation, &task);
   zn_op_request_init (&request, operation, &task.base);
   if (zn_op_input_box (operation, &input.box, &request.err) &&
-      halves_acquire (&halves, &task, &request.err))
+      open_autoencoder (&ae, &task, &request.note, &request.err))
     {
       /* hosts set one property after the other, and prepare() opens what each of them names */
       if (is_large (&input))
         zn_session_trim (zn_op_session ());
       input.buffer = GEGL_BUFFER (buffer);
-      status       = get_latent (&latent, &task, &halves, &input, &request);
-      if (! status && ! is_prepared (operation, &halves.kind, &request.err))
-        status = ZN_E_USAGE;
+      status       = get_latent (&latent, &task, &ae, &input, &request);
+      /* prepare() gave the output its size and format; files can change since */
+      if (! status && memcmp (prepared_latents (operation), &ae.latents, sizeof (zn_latents)))
+        status = zn_op_request_refuse (&request, ZN_E_USAGE,
+                                       "The weights have just changed: run the filter again.");
       if (! status)
-        status = put_latent (&latent, &task, &halves, &input,
+        status = put_latent (&latent, &task, &ae, &input,
                              gegl_operation_context_get_target (context, "output"), &request);
     }
   zn_op_latent_clear (&latent);
   if (task.encodes && is_large (&input))
-    zn_use_retire (&halves.decoder);
-  halves_release (&halves);
+    zn_use_retire (&ae.decoder);
+  zn_autoencoder_close (&ae);
 
   return zn_op_request_end (&request, context, status);
 }

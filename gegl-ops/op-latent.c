@@ -79,26 +79,6 @@ latent_write (void *cookie, zn_rect r, const float *src)
   return true;
 }
 
-/* The picture as the network sees it. */
-typedef struct
-{
-  ZnOpPicture *picture;
-  gboolean     centred;
-} PictureSource;
-
-static bool
-picture_read (void *cookie, zn_rect r, float *dst)
-{
-  const PictureSource *source = cookie;
-
-  if (! zn_op_picture_read (source->picture, r, dst))
-    return false;
-  for (gsize i = 0; source->centred && i < (gsize) r.w * r.h * 3; i++)
-    dst[i] = 2.0f * dst[i] - 1.0f;
-
-  return true;
-}
-
 static zn_status
 no_memory (ZnOpRequest *request)
 {
@@ -107,28 +87,24 @@ no_memory (ZnOpRequest *request)
 }
 
 zn_status
-zn_op_latent_encode (ZnOpLatent           *latent,
-                     zn_use               *encoder,
-                     const ZnOpLatentKind *kind,
-                     ZnOpPicture          *picture,
-                     ZnOpRequest          *request)
+zn_op_latent_encode (ZnOpLatent     *latent,
+                     zn_autoencoder *ae,
+                     ZnOpPicture    *picture,
+                     ZnOpRequest    *request)
 {
-  PictureSource from   = { picture, kind->centred };
-  zn_source     source = { 0, 0, 3, picture_read, &from };
-  LatentSink    to     = { latent, NULL };
-  const zn_sink sink   = { latent_write, &to };
-  zn_status     status = ZN_OK;
-  gsize         size;
+  const gint      w = picture->box.width, h = picture->box.height;
+  const zn_source source = { w, h, 3, zn_op_picture_read, picture };
+  LatentSink      to     = { latent, NULL };
+  const zn_sink   sink   = { latent_write, &to };
+  zn_status       status;
+  gsize           size;
 
-  latent->w   = (picture->box.width - 1) / kind->factor + 1;
-  latent->h   = (picture->box.height - 1) / kind->factor + 1;
-  latent->c   = kind->channels;
+  status = zn_latents_size (&latent->w, &latent->h, &ae->latents, w, h, &request->err);
+  if (status)
+    return status;
+  latent->c   = ae->latents.channels;
   latent->key = (zn_key){ 0, 0 };
-  /* whole latent pixels: reading repeats the last row and column up to there, or
-   * the network's zero padding would darken them */
-  source.w = latent->w * kind->factor;
-  source.h = latent->h * kind->factor;
-  zn_key_add_text (&latent->key, zn_use_name (encoder));
+  zn_key_add_text (&latent->key, zn_use_name (ae->encoder));
   zn_key_add_text (&latent->key, babl_get_name (picture->format));
   zn_op_key_add_buffer (&latent->key, picture->buffer, &picture->box, &picture->box);
 
@@ -148,7 +124,7 @@ zn_op_latent_encode (ZnOpLatent           *latent,
       else
         to.data = g_try_malloc (size);
       status = latent->buffer || to.data
-                   ? zn_op_use_run_region (encoder, &sink, &source,
+                   ? zn_op_use_run_region (ae->encoder, &sink, &source,
                                            (zn_rect){ 0, 0, latent->w, latent->h }, 0, request)
                    : no_memory (request);
       if (status == ZN_OK && to.data)
@@ -164,6 +140,14 @@ zn_op_latent_encode (ZnOpLatent           *latent,
   zn_op_engine_leave ();
 
   return status;
+}
+
+const Babl *
+zn_op_latent_format (gint channels, const Babl *space)
+{
+  return channels == 3   ? babl_format_with_space ("R'G'B' float", space)
+         : channels == 4 ? babl_format_with_space ("RGBA float", space)
+                         : babl_format_n (babl_type ("float"), channels);
 }
 
 /* Memory for a latent of this size, or NULL and an error message. */
@@ -192,29 +176,27 @@ latent_end (ZnOpLatent *latent, gfloat *data)
 }
 
 zn_status
-zn_op_latent_get (ZnOpLatent           *latent,
-                  GeglBuffer           *buffer,
-                  const GeglRectangle  *box,
-                  const ZnOpLatentKind *kind,
-                  ZnOpRequest          *request)
+zn_op_latent_get (ZnOpLatent          *latent,
+                  GeglBuffer          *buffer,
+                  const GeglRectangle *box,
+                  const zn_latents    *latents,
+                  ZnOpRequest         *request)
 {
   const Babl *format = gegl_buffer_get_format (buffer);
   gfloat     *data;
 
-  if (babl_format_get_n_components (format) != kind->channels)
+  if (babl_format_get_n_components (format) != latents->channels)
     return zn_op_request_refuse (request, ZN_E_USAGE,
                                  "The latent has %d channels where the model wants %d: choose "
                                  "the model that made it.",
-                                 babl_format_get_n_components (format), kind->channels);
+                                 babl_format_get_n_components (format), latents->channels);
 
-  data = latent_begin (latent, box->width, box->height, kind->channels, request);
+  data = latent_begin (latent, box->width, box->height, latents->channels, request);
   if (! data)
     return ZN_E_MEMORY;
 
-  if (babl_format_get_type (format, 0) != babl_type ("float"))
-    format = kind->channels == 4
-                 ? babl_format_with_space ("RGBA float", babl_format_get_space (format))
-                 : babl_format_n (babl_type ("float"), kind->channels);
+  if (babl_format_get_type (format, 0) != babl_type ("float") || latents->channels == 3)
+    format = zn_op_latent_format (latents->channels, babl_format_get_space (format));
   gegl_buffer_get (buffer, box, 1.0, format, data, GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
   latent_end (latent, data);
 
@@ -222,13 +204,13 @@ zn_op_latent_get (ZnOpLatent           *latent,
 }
 
 zn_status
-zn_op_latent_get_planes (ZnOpLatent           *latent,
-                         GeglBuffer           *buffer,
-                         const GeglRectangle  *box,
-                         const ZnOpLatentKind *kind,
-                         ZnOpRequest          *request)
+zn_op_latent_get_planes (ZnOpLatent          *latent,
+                         GeglBuffer          *buffer,
+                         const GeglRectangle *box,
+                         const zn_latents    *latents,
+                         ZnOpRequest         *request)
 {
-  const gint  c     = kind->channels;
+  const gint  c     = latents->channels;
   const gint  pitch = box->height / c, h = pitch - 2 * ZN_OP_PLANE_MARGIN;
   const Babl *grey = babl_format_with_space (
       "Y float", babl_format_get_space (gegl_buffer_get_format (buffer)));
@@ -345,18 +327,9 @@ target_strip (gpointer data, zn_rect strip, zn_rect all, gfloat *pixels, gint co
 }
 
 /* At most STRIP rows: what is converted on the way is never as large as a tile. */
-static bool
+static void
 target_band (ZnOpTarget *target, zn_rect r, const gfloat *src)
 {
-  const gsize len = (gsize) r.w * r.h * 3;
-  gfloat     *own = target->centred ? g_try_malloc (len * sizeof (gfloat)) : NULL;
-
-  if (target->centred && ! own)
-    return false;
-  for (gsize i = 0; own && i < len; i++)
-    own[i] = 0.5f * src[i] + 0.5f;
-  src = own ? own : src;
-
   target->rect = r;
   target->rgb  = src;
 
@@ -371,9 +344,6 @@ target_band (ZnOpTarget *target, zn_rect r, const gfloat *src)
     gegl_buffer_set (target->output,
                      GEGL_RECTANGLE (target->box.x + r.x, target->box.y + r.y, r.w, r.h), 0,
                      target->format, src, GEGL_AUTO_ROWSTRIDE);
-  g_free (own);
-
-  return true;
 }
 
 static bool
@@ -383,8 +353,7 @@ target_write (void *cookie, zn_rect r, const float *src)
     {
       const zn_rect band = { r.x, r.y + y, r.w, MIN (STRIP, r.h - y) };
 
-      if (! target_band (cookie, band, src + (gsize) y * r.w * 3))
-        return false;
+      target_band (cookie, band, src + (gsize) y * r.w * 3);
     }
 
   return true;
@@ -449,7 +418,6 @@ zn_op_latent_decode (ZnOpTarget *target, zn_use *decoder, ZnOpLatent *latent, Zn
       zn_op_engine_leave ();
     }
 
-  target->centred = FALSE; /* what is kept is as it was written */
   if (kept)
     {
       zn_op_target_write (target, g_bytes_get_data (kept, NULL));

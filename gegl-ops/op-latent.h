@@ -8,15 +8,6 @@
 #include "op-common.h"
 #include "op-engine.h"
 
-/* The latent that a half of an autoencoder makes or needs. */
-typedef struct
-{
-  gint channels;
-  gint factor; /* pixels of the picture a side, for one of the latent */
-
-  gboolean centred; /* the network's picture is -1..1, not 0..1 */
-} ZnOpLatentKind;
-
 typedef struct
 {
   gint        w, h, c;
@@ -32,10 +23,9 @@ typedef struct
 {
   const ZnOpPicture *input; /* whose alpha is kept; NULL: there is none */
   GeglBuffer        *output;
-  GeglRectangle      box;     /* in the output, and of the input */
-  const Babl        *format;  /* of the output; not used with an input */
-  gfloat             scale;   /* > 0: so many times the difference to the input instead */
-  gboolean           centred; /* what is written is -1..1 */
+  GeglRectangle      box;    /* in the output, and of the input */
+  const Babl        *format; /* of the output; not used with an input */
+  gfloat             scale;  /* > 0: so many times the difference to the input instead */
 
   /* with a scale: of the differences, of all values */
   gdouble sum, squares;
@@ -48,19 +38,21 @@ typedef struct
 } ZnOpTarget;
 
 /* From a picture, kept or by running the encoder. */
-zn_status zn_op_latent_encode (ZnOpLatent           *latent,
-                               zn_use               *encoder,
-                               const ZnOpLatentKind *kind,
-                               ZnOpPicture          *picture,
-                               ZnOpRequest          *request);
+zn_status zn_op_latent_encode (ZnOpLatent     *latent,
+                               zn_autoencoder *ae,
+                               ZnOpPicture    *picture,
+                               ZnOpRequest    *request);
+
+/* What a latent of these channels is in a buffer: with 3, a picture. */
+const Babl *zn_op_latent_format (gint channels, const Babl *space);
 
 /* From a buffer that holds one.  Its values are never converted as colours, but
  * another type (half, double) is made float. */
-zn_status zn_op_latent_get (ZnOpLatent           *latent,
-                            GeglBuffer           *buffer,
-                            const GeglRectangle  *box,
-                            const ZnOpLatentKind *kind,
-                            ZnOpRequest          *request);
+zn_status zn_op_latent_get (ZnOpLatent          *latent,
+                            GeglBuffer          *buffer,
+                            const GeglRectangle *box,
+                            const zn_latents    *latents,
+                            ZnOpRequest         *request);
 
 /* Writes it to a buffer of its size. */
 void zn_op_latent_put (const ZnOpLatent    *latent,
@@ -73,11 +65,11 @@ void zn_op_latent_put (const ZnOpLatent    *latent,
  * brings from the neighbours is ignored. */
 #define ZN_OP_PLANE_MARGIN 8
 
-zn_status zn_op_latent_get_planes (ZnOpLatent           *latent,
-                                   GeglBuffer           *buffer,
-                                   const GeglRectangle  *box,
-                                   const ZnOpLatentKind *kind,
-                                   ZnOpRequest          *request);
+zn_status zn_op_latent_get_planes (ZnOpLatent          *latent,
+                                   GeglBuffer          *buffer,
+                                   const GeglRectangle *box,
+                                   const zn_latents    *latents,
+                                   ZnOpRequest         *request);
 void      zn_op_latent_put_planes (const ZnOpLatent    *latent,
                                    GeglBuffer          *buffer,
                                    const GeglRectangle *box,

@@ -601,7 +601,7 @@ zn_status zn_use_run_region(zn_use *u, const zn_sink *out, const zn_source *in, 
     const zn_status status = run_begin(u, &entered, err);
 
     return status ? status
-                  : run_end(u, entered, zn_model_run_region(u->entry->handle, out, in, 1, roi, &own, err), &said, note);
+                  : run_end(u, entered, zn_picture_run(u->entry->handle, out, in, roi, &own, err), &said, note);
 }
 
 void zn_makers_add(zn_makers *makers, const zn_use *use)

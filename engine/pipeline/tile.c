@@ -259,14 +259,6 @@ typedef struct copying {
     bool *failed; /* by block */
 } copying;
 
-/* Index j of a line that is continued by reflection at both ends of from .. n-1. */
-static int mirrored(int j, int from, int n)
-{
-    const int period = zn_imax(2 * (n - 1 - from), 1), phase = (j - from) % period;
-
-    return from + zn_imin(phase, period - phase);
-}
-
 /* Moves rows of w pixels that were read densely to their places in the buffer, and mirrors the columns beyond. */
 static void spread_rows(const copying *cp, float *block, int rows)
 {
@@ -279,7 +271,7 @@ static void spread_rows(const copying *cp, float *block, int rows)
 
         memmove(to, block + (size_t)i * w, w * sizeof *to);
         for (int j = cp->w; j < cp->full_w; j++)
-            memcpy(to + (size_t)j * cp->c, to + (size_t)mirrored(j, cp->from_x, cp->w) * cp->c, cp->c * sizeof *to);
+            memcpy(to + (size_t)j * cp->c, to + (size_t)zn_mirrored(j, cp->from_x, cp->w) * cp->c, cp->c * sizeof *to);
     }
 }
 
@@ -357,7 +349,7 @@ static bool read_tile(zn_run *r, const zn_source *in, axis x, axis y, float *dst
     if (!copy_rows(r, &cp))
         return false;
     for (int i = cp.h; i < cp.full_h; i++)
-        memcpy(dst + (size_t)i * row, dst + (size_t)mirrored(i, cp.from_y, cp.h) * row, row * sizeof *dst);
+        memcpy(dst + (size_t)i * row, dst + (size_t)zn_mirrored(i, cp.from_y, cp.h) * row, row * sizeof *dst);
     return true;
 }
 

@@ -101,7 +101,7 @@ test_wrong_weights (void)
         { empty, "empty.pth" },
         { short_, "short.safetensors" },
         { "/nowhere/at-all.pth", "at-all.pth" },
-        { DATA_DIR "/denoise.safetensors", "TAESD" },
+        { DATA_DIR "/denoise.safetensors", "no autoencoder" },
       };
 
       for (guint j = 0; j < G_N_ELEMENTS (files); j++)

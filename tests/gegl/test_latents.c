@@ -434,6 +434,188 @@ test_latents_without_decoders (void)
   g_free (home);
 }
 
+/* Every autoencoder that the engine knows, from files and made up, and pictures of a size that fits none of them:
+ * encoding and decoding is the preview. */
+static void
+test_every_autoencoder (void)
+{
+  static const struct
+  {
+    const gchar *settings;
+    gint         channels, factor, only_w, only_h; /* the one size that the weights take; 0: any */
+  } cases[] = {
+    { "weights=" DATA_DIR "/zenith-taesd-encode.safetensors", 4, 8, 32, 16 },
+    { "weights=" DATA_DIR "/zenith-lite-decode.safetensors", 4, 8, 32, 16 },
+    { "weights=" DATA_DIR "/zenith-lite-extended-encode.safetensors", 4, 8, 0, 0 },
+    { "weights=" DATA_DIR "/zenith-spectral-encode.safetensors", 4, 8, 32, 16 },
+    { "weights=" DATA_DIR "/zenith-vanilla-encode.safetensors", 4, 8, 0, 0 },
+    { "weights=" DATA_DIR "/zenith-ae.safetensors", 3, 1, 0, 0 },
+    { "weights=" DATA_DIR "/zenith-prune.safetensors", 3, 1, 0, 0 },
+    { "weights=" DATA_DIR "/zenith-prune-residual.safetensors", 3, 1, 0, 0 },
+    { "weights=" DATA_DIR "/zenith-conv-baseline.safetensors", 3, 1, 0, 0 },
+    { "weights=" DATA_DIR "/latent-mix.safetensors", 4, 8, 0, 0 },
+    { "weights=" DATA_DIR "/kl-sd.ckpt", 4, 2, 0, 0 },
+    { "weights=" DATA_DIR "/wan2d.pth", 4, 4, 0, 0 },
+    { "model=zenith weights=random:", 16, 8, 0, 0 },
+    { "model=taesd weights=random:", 4, 8, 0, 0 },
+    { "model=zenith-lite weights=random:", 16, 8, 0, 0 },
+    { "model=zenith-tae weights=random:", 4, 8, 0, 0 },
+    { "model=zenith-taesd weights=random:16", 4, 8, 0, 0 },
+    { "model=zenith-lite-doc weights=random:16", 4, 8, 0, 0 },
+    { "model=zenith-spectral weights=random:16", 4, 8, 0, 0 },
+    { "model=vanilla-taesd weights=random:16", 4, 8, 0, 0 },
+    { "model=zenith-ae weights=random:4", 3, 1, 0, 0 },
+    { "model=zenith-prune weights=random:4", 3, 1, 0, 0 },
+    { "model=conv-baseline-ae weights=random:4", 3, 1, 0, 0 },
+    { "model=flux-ae weights=random:16", 16, 8, 0, 0 },
+    { "model=wan-vae weights=random:8", 16, 8, 0, 0 },
+    { "model=wan2d-vae weights=random:8", 4, 16, 0, 0 },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      const gchar        *settings = cases[i].settings;
+      const gint          f = cases[i].factor, only_w = cases[i].only_w, only_h = cases[i].only_h;
+      const GeglRectangle box   = { 0, 0, only_w ? only_w - 5 : 45, only_h ? only_h - 3 : 37 };
+      const gsize         len   = (gsize) box.width * box.height * 4;
+      GeglBuffer         *in    = picture ("R'G'B' u8", 0, 0, box.width, box.height, 18);
+      gchar              *shown = g_strconcat (settings, " mode=latent", NULL);
+      Run                 run   = run_new ("zenith:latent-encode", settings, in);
+      GeglNode *decode = gegl_node_new_child (run.graph, "operation", "zenith:latent-decode", NULL);
+      GeglBuffer *latent = NULL;
+      GeglNode   *sink = gegl_node_new_child (run.graph, "operation", "gegl:buffer-sink", "buffer",
+                                              &latent, NULL);
+      gchar      *status, *other;
+      gfloat     *a = apply ("zenith:latent-preview", settings, in, &status, NULL);
+      gfloat     *c = apply ("zenith:latent-preview", shown, in, &other, NULL);
+      gfloat     *b;
+      const Babl *format;
+
+      CHECK (! *status && ! *other, "%s: '%s', '%s'", settings, status, other);
+      CHECK (all_finite (a, len) && all_finite (c, len), "%s: values", settings);
+      CHECK (run.box.width == ((only_w ? only_w : box.width) - 1) / f + 1 &&
+                 run.box.height == ((only_h ? only_h : box.height) - 1) / f + 1,
+             "%s: a latent of %dx%d", settings, run.box.width, run.box.height);
+      gegl_node_link (run.op, sink);
+      gegl_node_process (sink);
+      format = gegl_buffer_get_format (latent);
+      CHECK (babl_format_get_n_components (format) == cases[i].channels, "%s: %s", settings,
+             babl_get_name (format));
+      set_properties (decode, settings);
+      gegl_node_link (run.op, decode);
+      run.op = decode;
+      b      = run_pixels (&run, &box);
+      CHECK (difference (a, b, len) < 1e-5, "%s: %g off", settings, difference (a, b, len));
+      g_free (a);
+      g_free (b);
+      g_free (c);
+      g_free (status);
+      g_free (other);
+      g_free (shown);
+      g_object_unref (latent);
+      run_free (&run);
+      g_object_unref (in);
+    }
+}
+
+/* What is beyond the picture is mirrored: the operation's result is the engine's of such a picture, without what was added. */
+static void
+test_pictures_are_mirrored (void)
+{
+  static const struct
+  {
+    const gchar *encode, *decode, *file, *other;
+    gint         w, h, full_w, full_h;
+  } cases[] = {
+    { "zenith-taesd-encode", "zenith-taesd-decode", DATA_DIR "/zenith-taesd-encode.safetensors",
+      DATA_DIR "/zenith-taesd-decode.safetensors", 21, 9, 32, 16 },
+    { "zenith-ae", NULL, DATA_DIR "/zenith-ae.safetensors", NULL, 45, 37, 64, 64 },
+    { "taesd-encode", "taesd-decode", DATA_DIR "/taesd_encoder.pth", DATA_DIR "/taesd_decoder.pth",
+      3, 43, 8, 48 },
+  };
+  zn_engine *engine = NULL;
+
+  g_assert (! zn_engine_open (&engine, "auto", 0, NULL));
+  for (guint k = 0; k < G_N_ELEMENTS (cases); k++)
+    {
+      const GeglRectangle box = { 0, 0, cases[k].w, cases[k].h };
+      const gint          w = cases[k].full_w, h = cases[k].full_h;
+      gchar              *settings = g_strdup_printf ("weights=%s", cases[k].file);
+      GeglBuffer         *in       = picture ("R'G'B' float", 0, 0, box.width, box.height, 19);
+      gfloat             *x        = pixels_of (in, &box, "R'G'B' float");
+      gfloat             *full     = g_new (gfloat, w * h * 3), *got;
+      zn_array            a = { full, h, w, 3 }, z, y = { 0 };
+      gchar              *status = NULL;
+      gdouble             worst  = 0;
+
+      for (gint i = 0; i < w * h * 3; i++)
+        {
+          gint at_x = i / 3 % w % (2 * box.width - 2), at_y = i / 3 / w % (2 * box.height - 2);
+
+          at_x    = MIN (at_x, 2 * box.width - 2 - at_x);
+          at_y    = MIN (at_y, 2 * box.height - 2 - at_y);
+          full[i] = x[(at_y * box.width + at_x) * 3 + i % 3];
+        }
+      z = run_half (engine, cases[k].encode, cases[k].file, &a, NULL);
+      if (cases[k].decode)
+        y = run_half (engine, cases[k].decode, cases[k].other, &z, NULL);
+      else
+        y = z;
+      got = apply ("zenith:latent-preview", settings, in, &status, NULL);
+      CHECK (! *status, "%s: %s", settings, status);
+      for (gint i = 0; i < box.width * box.height * 3; i++)
+        worst = MAX (worst,
+                     fabsf (got[i / 3 * 4 + i % 3] -
+                            y.data[(i / 3 / box.width * w + i / 3 % box.width) * 3 + i % 3]));
+      CHECK (worst < 1e-4, "%s: %g off", settings, worst);
+      if (cases[k].decode)
+        g_free (y.data);
+      g_free (z.data);
+      g_free (full);
+      g_free (x);
+      g_free (got);
+      g_free (status);
+      g_free (settings);
+      g_object_unref (in);
+    }
+  zn_engine_close (&engine);
+}
+
+/* Refused: what is larger than the one size of the weights, and files of other networks; the message says what fits. */
+static void
+test_refused_files_and_sizes (void)
+{
+  static const struct
+  {
+    const gchar *operation, *settings, *says;
+  } cases[] = {
+    { "zenith:latent-preview", "weights=" DATA_DIR "/zenith-taesd-encode.safetensors",
+      "up to 32 x 16, not of 40 x 16" },
+    { "zenith:latent-encode", "weights=" DATA_DIR "/zenith-lite-encode.safetensors",
+      "up to 32 x 16, not of 40 x 16" },
+    { "zenith:latent-preview", "weights=" DATA_DIR "/denoise.safetensors",
+      "weights of denoise-fast, which is no autoencoder" },
+    { "zenith:latent-encode", "weights=" DATA_DIR "/diffae.ckpt",
+      "weights of diffae-unet, which is no autoencoder" },
+  };
+  const GeglRectangle box = { 0, 0, 40, 16 };
+  GeglBuffer         *in  = picture ("R'G'B' float", 0, 0, 40, 16, 20);
+  gfloat             *x   = pixels_of (in, &box, "R'G'B'A float");
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      gchar  *status;
+      gfloat *got = apply (cases[i].operation, cases[i].settings, in, &status, NULL);
+
+      CHECK (strstr (status, cases[i].says), "%s: '%s'", cases[i].settings, status);
+      CHECK (! difference (x, got, 40 * 16 * 4), "%s: other pixels", cases[i].settings);
+      g_free (got);
+      g_free (status);
+    }
+  g_free (x);
+  g_object_unref (in);
+}
+
 /* A latent that is large beside the cache is a buffer of GEGL's: the same pixels. */
 static void
 test_large_latents (void)
@@ -451,6 +633,9 @@ main (int argc, char **argv)
 
   RUN (test_size_and_format_of_latents);
   RUN (test_encode_then_decode_is_preview);
+  RUN (test_every_autoencoder);
+  RUN (test_pictures_are_mirrored);
+  RUN (test_refused_files_and_sizes);
   RUN (test_large_autoencoders);
   RUN (test_refused_in_little_memory);
   RUN (test_wan_latent_without_decoder);

@@ -472,6 +472,10 @@ static void bind(zn_binder *b, zenith *m, family kind, bool decoder)
                                  .multiple = decoder ? 1 : 8,
                                  .padded = !decoder,
                                  .halo = -1 };
+    if (!m->windows && kind != VANILLA) { /* the gates of block 1 say which size */
+        b->geometry.only_w = m->block[0].rows.n / (decoder && shuffles(kind) ? 2 : 1);
+        b->geometry.only_h = m->block[0].cols.n / (decoder && shuffles(kind) ? 2 : 1);
+    }
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
