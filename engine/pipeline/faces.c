@@ -4,6 +4,8 @@
  *   picture ── at most a megapixel ── halves ── face-detect ── peaks ── the best of neighbours
  *                                       └── crop of each ── face-points, twice ── the best of neighbours ── frames
  *
+ * The networks know faces that are upright, more or less.  Where there is none, the picture is turned by 90 degrees, three times.
+ *
  * Coordinates are continuous: the middle of the first pixel is at 0.5. */
 #include "../core/ints.h"
 #include "../core/status.h"
@@ -26,6 +28,7 @@ enum {
     PASSES = 2,
     STRIP = 1 << 20,  /* floats that are read at once, or one row */
     MAX_SAMPLES = 16, /* of a pixel that is cut out, in x and in y */
+    TURNS = 4,        /* of the picture: none, and by 90, 180 and 270 degrees if no face is upright */
 };
 
 #define MIN_PEAK 0.1f /* of the detector's score: the second network decides */
@@ -375,6 +378,89 @@ static zn_status detect(frame *peak, int *n, zn_finder *finder, const pyramid *p
     return s;
 }
 
+/* The frames that both networks believe in, in pixels of level 0. */
+static zn_status look(frame *peak, int *n, zn_finder *finder, const pyramid *p, float threshold, float *crop,
+                      zn_error *err)
+{
+    int n_peaks = 0, kept = 0;
+    zn_status s = detect(peak, &n_peaks, finder, p, err);
+
+    if (!s)
+        n_peaks = zn_imin(suppress(peak, n_peaks), MAX_CHECKED);
+    for (int i = 0; !s && i < n_peaks; i++) {
+        s = correct(&peak[i], finder, p, crop, err);
+        if (!s && peak[i].score >= threshold)
+            peak[kept++] = peak[i];
+    }
+    *n = s ? 0 : kept;
+    return s;
+}
+
+/* Turns the picture by 90 degrees, clockwise. */
+static zn_status turn(pyramid *p, zn_error *err)
+{
+    pyramid turned = { .scale_x = p->scale_x, .scale_y = p->scale_y };
+    const level *from = &p->level[0];
+
+    for (int i = 0; i < p->n; i++) {
+        level *to = &turned.level[i];
+
+        if (!new_level(to, p->level[i].columns, p->level[i].rows)) {
+            free_pyramid(&turned);
+            return zn_fail(err, ZN_E_MEMORY, "there is not enough memory to look for faces");
+        }
+        turned.n++;
+        for (int y = 0; !i && y < to->rows; y++)
+            for (int x = 0; x < to->columns; x++)
+                memcpy(to->data + ((size_t)y * (size_t)to->w + (size_t)x) * 3,
+                       from->data + ((size_t)(from->rows - 1 - x) * (size_t)from->w + (size_t)y) * 3,
+                       3 * sizeof(float));
+        if (i)
+            halve(to, to - 1);
+    }
+    free_pyramid(p);
+    *p = turned;
+    return ZN_OK;
+}
+
+/* The frame in the picture before it was turned n times; p: now. */
+static frame turn_back(frame f, const pyramid *p, int n)
+{
+    double height = p->level[0].columns, width = p->level[0].rows;
+
+    for (; n > 0; n--) {
+        const double swapped = height;
+
+        f = (frame){ f.y, height - f.x, f.side, f.angle - PI / 2, f.score };
+        height = width;
+        width = swapped;
+    }
+    f.angle = remainder(f.angle, 2 * PI);
+    return f;
+}
+
+/* Looks at the picture, and if it has no face, at what it is when turned. */
+static zn_status look_around(frame *all, int *n, zn_finder *finder, pyramid *p, float threshold, float *crop,
+                             zn_error *err)
+{
+    frame *more = malloc(MAX_PEAKS * sizeof *more);
+    zn_status s = more ? look(all, n, finder, p, threshold, crop, err)
+                       : zn_fail(err, ZN_E_MEMORY, "there is not enough memory to look for faces");
+
+    threshold = 0.5f * (1 + threshold); /* something that looks like a face is more frequent than a face that lies */
+    for (int k = 1, turns = *n ? 1 : TURNS; !s && k < turns; k++) {
+        int n_more = 0;
+
+        s = turn(p, err);
+        if (!s)
+            s = look(more, &n_more, finder, p, threshold, crop, err);
+        for (int i = 0; i < n_more && *n < MAX_PEAKS; i++)
+            all[(*n)++] = turn_back(more[i], p, k);
+    }
+    free(more);
+    return s;
+}
+
 zn_status zn_find_faces(zn_face *list, int max, int *n, zn_finder *finder, const zn_source *in, zn_error *err)
 {
     const zn_model *m = *finder->detect->failed.text ? finder->detect->stand_in : finder->detect;
@@ -382,7 +468,7 @@ zn_status zn_find_faces(zn_face *list, int max, int *n, zn_finder *finder, const
     frame *peak = malloc(MAX_PEAKS * sizeof *peak);
     float *crop = malloc((size_t)ZN_FIND_CROP * ZN_FIND_CROP * 3 * sizeof *crop);
     pyramid p = { 0 };
-    int n_peaks = 0, kept = 0;
+    int kept = 0;
     zn_status s = ZN_OK;
 
     *n = 0;
@@ -396,14 +482,7 @@ zn_status zn_find_faces(zn_face *list, int max, int *n, zn_finder *finder, const
     if (!s)
         s = build(&p, in, finder->detect->engine, err);
     if (!s)
-        s = detect(peak, &n_peaks, finder, &p, err);
-    if (!s)
-        n_peaks = zn_imin(suppress(peak, n_peaks), MAX_CHECKED);
-    for (int i = 0; !s && i < n_peaks; i++) {
-        s = correct(&peak[i], finder, &p, crop, err);
-        if (!s && peak[i].score >= threshold)
-            peak[kept++] = peak[i];
-    }
+        s = look_around(peak, &kept, finder, &p, threshold, crop, err);
     if (!s) {
         kept = suppress(peak, kept);
         qsort(peak, (size_t)kept, sizeof *peak, by_size);
