@@ -3,7 +3,7 @@
  *
  *     zn_face_how how = zn_face_defaults();
  *
- *     how.change[0] = (zn_face_change){ "smile", 0.8 };
+ *     how.change[0] = (zn_face_change){ "smile", 0.8 };       or, by zn_face_sliders, how.slider[0] = 0.8
  *     if (zn_face_describe(&plan, session, NULL, &how, w, h, &err) || zn_face_find(&plan, &picture, NULL, &err))
  *         die(err.text);
  *     out = plan.out, out.data = malloc(...);
@@ -56,16 +56,23 @@ typedef struct zn_face_change {
     double amount;         /* -1..1: 0 */
 } zn_face_change;
 
-enum { ZN_FACE_CHANGES = 16 };
+/* The attributes that have a setting of their own, in this order: those of zenith-face. */
+enum { ZN_FACE_SLIDERS = 10 };
+ZN_API extern const char *const zn_face_sliders[ZN_FACE_SLIDERS];
+
+enum { ZN_FACES = 16 /* of a picture */, ZN_FACE_GIVEN = 16, ZN_FACE_CHANGES = ZN_FACE_GIVEN + ZN_FACE_SLIDERS };
 
 typedef struct zn_face_how {
     int32_t task;      /* a zn_face_task: ZN_FACE_MANIPULATE */
     const char *model; /* the stem of a weight file, or a path with a '/'; NULL or "": zenith-face */
     zn_frame frame;    /* none */
     int32_t search;    /* a zn_face_search: ZN_SEARCH_FACE */
+    int32_t face;      /* 0..16: 1; which of those that are found, the largest first; 0: an edit changes all of them */
     /* From noise to the picture, and from the picture to noise; 0: 10 of an edit, whose errors cancel, else 20. */
-    int32_t steps, stochastic_steps;            /* 0..1000: 0 */
-    zn_face_change change[ZN_FACE_CHANGES + 1]; /* none; of an edit: all of them at once */
+    int32_t steps, stochastic_steps; /* 0..1000: 0 */
+    /* Of an edit: all of them at once. */
+    zn_face_change change[ZN_FACE_CHANGES + 1]; /* none; at most ZN_FACE_GIVEN, a plan adds the sliders */
+    double slider[ZN_FACE_SLIDERS];             /* -1..1: 0; amounts of zn_face_sliders */
     double detail;        /* 0..1: 0.7; fine structure that stays where an edit changes the face */
     double position;      /* 0..1: 0.5; 0: the first face, 1: the second */
     int32_t strip;        /* 0..100: 0; 2 or more: so many faces, from the first to the second */
@@ -94,12 +101,15 @@ typedef struct zn_face_plan {
     int32_t in_w, in_h; /* the input */
     bool searches;      /* find() will look for a face */
     /* zn_face_find() */
-    bool located;         /* it was called, or need not be */
-    bool searched, found; /* a face was looked for, and found */
-    zn_frame frame;       /* what was taken */
-    zn_rect change;       /* what is changed of the input, or of each of its copies in a strip */
-    zn_array out;         /* the sizes of what run() makes: changes one below the other, a face, or a code */
-    zn_note note;         /* why no face was looked for */
+    bool located;             /* it was called, or need not be */
+    bool searched, found;     /* a face was looked for, and found */
+    int32_t n_faces;          /* how many were */
+    zn_frame faces[ZN_FACES]; /* ... the largest first */
+    int32_t n_taken;          /* 1, or all of them */
+    zn_frame frame;           /* what was taken, the first of them */
+    zn_rect change;           /* what is changed of the input, or of each of its copies in a strip */
+    zn_array out;             /* the sizes of what run() makes: changes one below the other, a face, or a code */
+    zn_note note;             /* why no face was looked for, or why the result may not be good */
 } zn_face_plan;
 
 typedef struct zn_face_picture {

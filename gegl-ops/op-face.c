@@ -5,6 +5,7 @@
 
 #include "op-engine.h"
 #include "op-face.h"
+#include "zenith_number.h"
 
 #define MAX_NAMES 4096 /* bytes */
 
@@ -56,31 +57,65 @@ get_picture (ZnOpPicture *picture, gboolean search)
   return in;
 }
 
+/* The plan for a picture whose face may have to be found. */
+static zn_status
+plan_found (zn_face_plan      *plan,
+            const ZnOpWhole   *task,
+            const ZnOpFace    *face,
+            const ZnOpPicture *in,
+            ZnOpRequest       *request)
+{
+  const zn_choice   choice  = zn_op_choice (&task->base);
+  const ZnOpWatched watched = { request, face->memory };
+  const zn_watcher  watcher = zn_op_watcher (&watched);
+  ZnOpPicture       copy    = *in;
+  zn_face_how       how     = face->how;
+  zn_face_picture   picture;
+  zn_status         status;
+
+  if (how.search == ZN_SEARCH_FACE && zn_op_is_selected (request->operation))
+    how.search = ZN_SEARCH_OR_MIDDLE;
+  status = zn_face_describe (plan, zn_op_session (), &choice, &how, in->box.width, in->box.height,
+                             &request->err);
+  if (status)
+    return status;
+  picture = get_picture (&copy, plan->searches);
+
+  return zn_face_find (plan, &picture, &watcher, &request->err);
+}
+
+/* Shows the faces that were found. */
+static void
+show_faces (GeglOperation *operation, gchar **field, const zn_face_plan *plan)
+{
+  GString *text = g_string_new (NULL);
+
+  for (gint i = 0; i < plan->n_faces; i++)
+    {
+      const zn_frame *f         = &plan->faces[i];
+      const gdouble   number[4] = { f->x, f->y, f->size, f->angle };
+      gchar           word[ZN_NUMBER_SIZE];
+
+      for (gint k = 0; k < 4; k++)
+        g_string_append_printf (text, "%s%s", text->len ? " " : "",
+                                zn_number_print (word, number[k]));
+    }
+  zn_op_set_text (operation, "faces", field, text->str);
+  g_string_free (text, TRUE);
+}
+
 zn_status
 zn_op_face_locate (ZnOpWhole         *task,
                    const ZnOpFace    *face,
                    const ZnOpPicture *in,
                    ZnOpRequest       *request)
 {
-  const zn_choice     choice  = zn_op_choice (&task->base);
-  const GeglRectangle box     = in->box;
-  const ZnOpWatched   watched = { request, face->memory };
-  const zn_watcher    watcher = zn_op_watcher (&watched);
-  ZnOpPicture         copy    = *in;
-  zn_face_how         how     = face->how;
-  zn_face_picture     picture;
+  const GeglRectangle box = in->box;
   zn_face_plan        plan;
-  zn_status           status;
+  zn_status           status = plan_found (&plan, task, face, in, request);
 
-  if (how.search == ZN_SEARCH_FACE && zn_op_is_selected (request->operation))
-    how.search = ZN_SEARCH_OR_MIDDLE;
-  status = zn_face_describe (&plan, zn_op_session (), &choice, &how, box.width, box.height,
-                             &request->err);
-  if (! status)
-    {
-      picture = get_picture (&copy, plan.searches);
-      status  = zn_face_find (&plan, &picture, &watcher, &request->err);
-    }
+  if (! status && face->faces)
+    show_faces (request->operation, face->faces, &plan);
   if (status)
     return status;
 
@@ -93,8 +128,7 @@ zn_op_face_locate (ZnOpWhole         *task,
   task->copies   = plan.w / box.width;
   task->change   = *GEGL_RECTANGLE (box.x + plan.change.x, box.y + plan.change.y, plan.change.w,
                                     plan.change.h);
-  zn_key_add (&task->settings, task->place, sizeof (task->place));
-  zn_key_add (&task->settings, &task->found, sizeof (task->found));
+  zn_key_add (&task->settings, &plan.key, sizeof (plan.key)); /* has the frames */
   zn_op_set_frame (request->operation, face->shown, face->taken, task->place);
 
   return ZN_OK;
@@ -138,11 +172,12 @@ load_second (ZnOpPicture *picture, const gchar *path, ZnOpRequest *request)
   return ZN_OK;
 }
 
-/* The plan that locate() made, whose frame is the task's. */
+/* The plan that locate() made, whose frame is the task's; all faces are found again. */
 static zn_status
 plan_again (zn_face_plan          *plan,
             const ZnOpWhole       *task,
             const ZnOpFace        *face,
+            const ZnOpPicture     *picture,
             const zn_face_picture *in,
             ZnOpRequest           *request)
 {
@@ -151,6 +186,8 @@ plan_again (zn_face_plan          *plan,
   zn_face_how     how    = face->how;
   zn_status       status;
 
+  if (in && face->faces && ! how.face && task->found)
+    return plan_found (plan, task, face, picture, request);
   if (in)
     how.frame = (zn_frame){ place[0], place[1], place[2], place[3] };
   status = zn_face_describe (plan, zn_op_session (), &choice, &how, in ? in->source.w : 0,
@@ -188,7 +225,7 @@ zn_op_face_run (const ZnOpWhole   *task,
     {
       each[0] = get_picture (&picture[0], FALSE);
       each[1] = get_picture (&picture[1], two && task->found);
-      status  = plan_again (&plan, task, face, n_in ? &each[0] : NULL, request);
+      status  = plan_again (&plan, task, face, &in[0], n_in ? &each[0] : NULL, request);
     }
   if (! status)
     {

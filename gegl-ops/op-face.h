@@ -14,6 +14,7 @@ typedef struct
   gchar     **shown;    /* the field of the property "frame" */
   gdouble    *taken[4]; /* ... of taken-x, -y, -size, -angle: the same as numbers */
   gchar     **memory;   /* the field of the property */
+  gchar     **faces;    /* likewise; NULL: it has none */
 
   const gchar *second; /* of an interpolation: a file, if nothing is on the pad "aux" */
 } ZnOpFace;
@@ -47,6 +48,9 @@ typedef struct
       description (_ ("Steps from the picture to its noise, done once for a picture"))             \
           value_range (2, 1000) ui_range (4, 250)
 
+#define zenith_property_face_slider(name, label, text)                                             \
+  property_double (name, label, 0.0) description (text) value_range (-1.0, 1.0)
+
 #define zenith_property_face_frame                                                                 \
   property_double (frame_x, _ ("Frame X"), 0.0) description (                                      \
       _ ("Center of the face's frame, from the left edge")) value_range (-1e6, 1e6)                \
@@ -75,6 +79,16 @@ typedef struct
       property_string (frame, _ ("Frame"), "")                                                     \
           description (_ ("The frame that was taken: its center, its side and its turn"))          \
               ui_meta ("sensitive", "0")
+
+/* "faces" is written by the operation, for programs. */
+#define zenith_property_face_choice                                                                \
+  property_int (face, _ ("Face"), 1)                                                               \
+      description (_ ("Which of the faces that are found, the largest first; 0: all of them"))     \
+          value_range (0, ZN_FACES)                                                                \
+                                                                                                   \
+              property_string (faces, _ ("Faces"), "") description (                               \
+                  _ ("The frames of the faces, four numbers each: center, side and turn"))         \
+                  ui_meta ("sensitive", "0") ui_meta ("visible", "0")
 
 /* Written by the operation, never read; for programs, so an automatic dialog does not show them. */
 #define zenith_property_taken(name, initial)                                                       \

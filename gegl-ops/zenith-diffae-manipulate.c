@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* zenith-diffae-manipulate.c - one attribute of a face, more or less of it. */
+/* zenith-diffae-manipulate.c - attributes of a face, more or less of them. */
 
 #include "config.h"
+#include <string.h>
 #include <glib/gi18n-lib.h>
 #include "op-common.h"
 #include "op-face.h"
@@ -42,6 +43,19 @@ zenith_property_face_taken
 
 zenith_property_computed_by
 
+zenith_property_face_slider (smile, _("Smile"), _("More of it (to 1) or less (to -1)"))
+zenith_property_face_slider (mouth_open, _("Mouth open"), _("More of it (to 1) or less (to -1)"))
+zenith_property_face_slider (eyes_open, _("Eyes open"), _("More of it (to 1) or less (to -1)"))
+zenith_property_face_slider (age, _("Age"), _("Older (to 1) or younger (to -1); not in years"))
+zenith_property_face_slider (gender, _("Gender"), _("More masculine (to 1) or more feminine (to -1)"))
+zenith_property_face_slider (head_turn, _("Head turn"), _("To one side (to 1) or to the other (to -1)"))
+zenith_property_face_slider (glasses, _("Glasses"), _("More of it (to 1) or less (to -1)"))
+zenith_property_face_slider (brightness, _("Brightness"), _("More of it (to 1) or less (to -1)"))
+zenith_property_face_slider (warmth, _("Warmth"), _("More of it (to 1) or less (to -1)"))
+zenith_property_face_slider (contrast, _("Contrast"), _("More of it (to 1) or less (to -1)"))
+
+zenith_property_face_choice
+
 #else
 
 #define GEGL_OP_FILTER
@@ -54,10 +68,16 @@ zenith_property_computed_by
 static ZnOpFace
 asked (GeglProperties *o)
 {
-  ZnOpFace face = ZN_OP_FACE (o, ZN_FACE_MANIPULATE);
+  const gdouble slider[ZN_FACE_SLIDERS] = { o->smile,  o->mouth_open, o->eyes_open, o->age,
+                                            o->gender, o->head_turn,  o->glasses,   o->brightness,
+                                            o->warmth, o->contrast };
+  ZnOpFace      face                    = ZN_OP_FACE (o, ZN_FACE_MANIPULATE);
 
+  memcpy (face.how.slider, slider, sizeof (slider)); /* in the order of zn_face_sliders */
   face.how.change[0] = (zn_face_change){ o->attribute ? o->attribute : "", o->amount };
   face.how.detail    = o->detail;
+  face.how.face      = o->face;
+  face.faces         = &o->faces;
 
   return face;
 }
@@ -82,7 +102,7 @@ gegl_op_class_init (GeglOpClass *klass)
 
   gegl_operation_class_set_keys (operation_class, "name", "zenith:diffae-manipulate", "title",
                                  _ ("Change a Face"), "categories", "artistic", "description",
-                                 _ ("Changes an attribute of a face: smile, age and others"), NULL);
+                                 _ ("Changes attributes of a face: smile, age and others"), NULL);
 }
 
 #endif

@@ -61,13 +61,24 @@ install (const gchar        *procedure,
 {
   gimp_install_procedure (procedure, blurb, help, ZN_AUTHOR, ZN_AUTHOR, ZN_YEAR, label,
                           "RGB*, GRAY*, INDEXED*", GIMP_PLUGIN, n_args, 0, args, NULL);
-  gimp_plugin_menu_register (procedure, ZN_MENU_PATH);
+  if (label)
+    gimp_plugin_menu_register (procedure, ZN_MENU_PATH);
 }
 
 #ifdef HAVE_PICTURES
 static const GimpParamDef check_arg = { GIMP_PDB_STRING, (gchar *) "filename",
                                         (gchar *) "The file" };
 #endif
+
+/* How many properties are arguments of this procedure. */
+static guint
+n_arguments (const gchar *procedure, const ZnSettings *settings)
+{
+  const ZnFilter *filter = settings->filter;
+
+  return filter->n_arguments && ! strcmp (procedure, filter->procedure) ? filter->n_arguments
+                                                                        : settings->n;
+}
 
 static void
 install_filter (const ZnSettings *settings)
@@ -94,7 +105,14 @@ install_filter (const ZnSettings *settings)
     }
 
   install (filter->procedure, filter->blurb, filter->help, filter->label, args,
-           N_FIXED + settings->n);
+           N_FIXED + n_arguments (filter->procedure, settings));
+  if (filter->n_arguments)
+    {
+      gchar *more = g_strconcat (filter->procedure, ZN_MORE, NULL);
+
+      install (more, filter->blurb, filter->help, NULL, args, N_FIXED + settings->n);
+      g_free (more);
+    }
 
   for (guint i = 0; i < settings->n; i++)
     g_free (texts[i]);
@@ -192,16 +210,22 @@ remember (const ZnSettings *settings)
 
 /* The arguments after the drawable into settings. */
 static gboolean
-read_arguments (ZnSettings *settings, const GimpParam *param, gint n_params, GError **error)
+read_arguments (ZnSettings      *settings,
+                const gchar     *procedure,
+                const GimpParam *param,
+                gint             n_params,
+                GError         **error)
 {
-  if (n_params != N_FIXED + (gint) settings->n)
+  const guint n = n_arguments (procedure, settings);
+
+  if (n_params != N_FIXED + (gint) n)
     {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, _ ("%s takes %u arguments, not %d"),
-                   settings->filter->procedure, N_FIXED + settings->n, n_params);
+      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, _ ("%s takes %u arguments, not %d"), procedure,
+                   N_FIXED + n, n_params);
       return FALSE;
     }
 
-  for (guint i = 0; i < settings->n; i++)
+  for (guint i = 0; i < n; i++)
     {
       const ZnProperty *p   = &settings->property[i];
       const GimpParam  *arg = &param[N_FIXED + i];
@@ -231,6 +255,7 @@ read_arguments (ZnSettings *settings, const GimpParam *param, gint n_params, GEr
 
 static gboolean
 run_filter (const ZnFilter  *filter,
+            const gchar     *procedure,
             ZnLayers        *layers,
             const GimpParam *param,
             gint             n_params,
@@ -258,7 +283,7 @@ run_filter (const ZnFilter  *filter,
       break;
 
     default:
-      done = read_arguments (settings, param, n_params, error) &&
+      done = read_arguments (settings, procedure, param, n_params, error) &&
              zn_layers_apply (settings, NULL, NULL, layers, error);
     }
 
@@ -450,7 +475,7 @@ run (const gchar     *name,
       ZnLayers     layers   = { &drawable, 1, NULL };
 
       if (zn_layers_usable (&layers, param[0].data.d_int32, &error))
-        done = filter ? run_filter (filter, &layers, param, n_params, &error)
+        done = filter ? run_filter (filter, name, &layers, param, n_params, &error)
                       : run_preset (&layers, param, n_params, &error);
       if (done)
         zn_layers_note_palette (&layers);

@@ -312,16 +312,17 @@ static zn_status draw_strip(zn_face_work *k, pair *p, int n)
 static zn_status second_frame(zn_square *own, const zn_square **second, const zn_face_work *k)
 {
     const zn_face_picture *in = inputs_of(k)->second;
-    zn_frame frame = { 0, 0, 0, 0 };
-    bool found;
+    zn_face_list list;
+    zn_frame frame;
     zn_status s;
 
     *second = NULL;
     if (!k->plan->found)
         return ZN_OK;
-    s = zn_face_search_in(&frame, &found, k->plan, in, k->watch, k->err);
-    if (!s && !found)
+    s = zn_face_search_in(&list, k->plan, in, k->watch, k->err);
+    if (!s && !list.n)
         s = zn_fail(k->err, ZN_E_USAGE, "No face was found in the second picture.");
+    frame = zn_face_frame(&list.face[0]);
     if (!s)
         s = zn_square_get(own, &frame, in->source.w, in->source.h, k->err);
     *second = own;
@@ -430,8 +431,8 @@ static bool is_planned(const zn_face_plan *p, const inputs *in, const zn_array *
         (!two || in->second->source.c == 3) && out->h == p->out.h && out->w == p->out.w && out->c == p->out.c;
 }
 
-zn_status zn_face_run(zn_face_result *result, const zn_face_plan *p, const zn_face_picture *in,
-                      const zn_face_picture *second, zn_array *out, const zn_watcher *watch, zn_error *err)
+zn_status zn_face_run_one(zn_face_result *result, const zn_face_plan *p, const zn_face_picture *in,
+                          const zn_face_picture *second, zn_array *out, const zn_watcher *watch, zn_error *err)
 {
     static const zn_watcher nobody;
     const zn_face_how *how = &p->how;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* face.h - what the files of the composite `face` share: face.c does the tasks, face_plan.c describes and finds, face_codes.c runs
+/* face.h - what the files of the composite `face` share: face.c does the tasks, face_all.c several faces, face_plan.c describes and finds, face_codes.c runs
  * the networks, face_frame.c and face_blend.c are between the picture and the model's size, face_contrast.c corrects a face between
  * two, face_attributes.c reads attribute files. */
 #ifndef ZN_PIPELINE_FACE_H
@@ -158,8 +158,20 @@ void zn_attributes_key(zn_key *key);
 
 /* ---- describe and find (face_plan.c) ------------------------------------------------------------------------------------ */
 
-/* The largest face, kept or found now; *found: there is one.  Inside of a task. */
-zn_status zn_face_search_in(zn_frame *frame, bool *found, const zn_face_plan *plan, const zn_face_picture *in,
+typedef struct zn_face_list { /* the largest first */
+    zn_face face[ZN_FACES];
+    int n;
+} zn_face_list;
+
+/* The faces of a picture, kept or found now.  Inside of a task. */
+zn_status zn_face_search_in(zn_face_list *list, const zn_face_plan *plan, const zn_face_picture *in,
                             const zn_watcher *watch, zn_error *err);
+zn_frame zn_face_frame(const zn_face *face);
+
+/* ---- run (face.c; face_all.c has zn_face_run) --------------------------------------------------------------------------- */
+
+/* zn_face_run() of a plan that takes one face. */
+zn_status zn_face_run_one(zn_face_result *result, const zn_face_plan *plan, const zn_face_picture *in,
+                          const zn_face_picture *second, zn_array *out, const zn_watcher *watch, zn_error *err);
 
 #endif

@@ -2,6 +2,7 @@
 /* face_plan.c - what a task on a face takes: settings, files, sizes, and where the face is. */
 #include "face.h"
 
+#include "../core/ints.h"
 #include "../core/status.h"
 
 #include <stdio.h>
@@ -9,6 +10,9 @@
 
 static const char own_model[] = "zenith-face";
 static const char finder[] = "zenith-find"; /* weights that find faces */
+
+/* Of 40 held-out faces all score 0.97 and more, of the same ones half covered 39 less than this. */
+static const float sure = 0.9f;
 
 /* ---- settings ------------------------------------------------------------------------------------------------ */
 
@@ -18,6 +22,16 @@ const zn_field zn_face_fields[] = {
     { "mode", ZN_NAMED, FIELD(task), 0, 4, "manipulate|reconstruct|interpolate|sample" },
     { "attribute", ZN_TEXT, FIELD(change[0].attribute), 0, 0, "smile, age, ... or one of your own; may be repeated" },
     { "amount", ZN_REAL, FIELD(change[0].amount), -1, 1, "how much more of the last attribute, or less" },
+    { "smile", ZN_REAL, FIELD(slider[0]), -1, 1, "more or less of it, beside all other attributes" },
+    { "mouth-open", ZN_REAL, FIELD(slider[1]), -1, 1, "likewise" },
+    { "eyes-open", ZN_REAL, FIELD(slider[2]), -1, 1, "likewise" },
+    { "age", ZN_REAL, FIELD(slider[3]), -1, 1, "likewise; 1: as old as the model makes it, no number of years" },
+    { "gender", ZN_REAL, FIELD(slider[4]), -1, 1, "likewise; more is more masculine" },
+    { "head-turn", ZN_REAL, FIELD(slider[5]), -1, 1, "likewise" },
+    { "glasses", ZN_REAL, FIELD(slider[6]), -1, 1, "likewise" },
+    { "brightness", ZN_REAL, FIELD(slider[7]), -1, 1, "likewise" },
+    { "warmth", ZN_REAL, FIELD(slider[8]), -1, 1, "likewise" },
+    { "contrast", ZN_REAL, FIELD(slider[9]), -1, 1, "likewise" },
     { "detail", ZN_REAL, FIELD(detail), 0, 1, "fine structure that stays where the face changes" },
     { "position", ZN_REAL, FIELD(position), 0, 1, "from the first face to the second" },
     { "strip", ZN_WHOLE, FIELD(strip), 0, 100, "pictures side by side, from the first face to the second" },
@@ -30,13 +44,17 @@ const zn_field zn_face_fields[] = {
     { "frame-size", ZN_REAL, FIELD(frame.size), 0, 65536, "its side; 0: none is given" },
     { "frame-angle", ZN_REAL, FIELD(frame.angle), -180, 180, "degrees, clockwise" },
     { "find", ZN_NAMED, FIELD(search), 0, 2, "none|face|middle" },
+    { "face", ZN_WHOLE, FIELD(face), 0, ZN_FACES, "which of those found, 1 is the largest; 0: all, of an edit" },
     { "model", ZN_TEXT, FIELD(model), 0, 0, "a weight file or its stem" },
     { 0 },
 };
 
+const char *const zn_face_sliders[ZN_FACE_SLIDERS] = { "smile",     "mouth-open", "eyes-open",  "age",    "gender",
+                                                       "head-turn", "glasses",    "brightness", "warmth", "contrast" };
+
 zn_face_how zn_face_defaults(void)
 {
-    return (zn_face_how){ .search = ZN_SEARCH_FACE, .detail = 0.7, .position = 0.5, .latent_steps = 200 };
+    return (zn_face_how){ .search = ZN_SEARCH_FACE, .face = 1, .detail = 0.7, .position = 0.5, .latent_steps = 200 };
 }
 
 zn_status zn_face_set(zn_face_how *how, const char *text, zn_error *err)
@@ -49,8 +67,8 @@ zn_status zn_face_set(zn_face_how *how, const char *text, zn_error *err)
     while (how->change[n].attribute)
         n++;
     if (!strncmp(text, attribute, sizeof attribute - 1)) {
-        if (n == ZN_FACE_CHANGES)
-            return zn_fail(err, ZN_E_USAGE, "face takes at most %d attributes", ZN_FACE_CHANGES);
+        if (n == ZN_FACE_GIVEN)
+            return zn_fail(err, ZN_E_USAGE, "face takes at most %d attributes", ZN_FACE_GIVEN);
         how->change[n].attribute = text + sizeof attribute - 1;
         return ZN_OK;
     }
@@ -74,6 +92,20 @@ static zn_status check(const zn_face_how *how, zn_error *err)
     for (int i = 0; !(s = zn_field_check(&each, zn_face_fields, err)) && how->change[i].attribute; i++)
         each.change[0] = how->change[i];
     return s;
+}
+
+/* Changes that change something, those of the sliders last. */
+static void collect_changes(zn_face_how *how)
+{
+    int n = 0;
+
+    for (int i = 0; i < ZN_FACE_GIVEN && how->change[i].attribute; i++)
+        if (how->change[i].amount != 0)
+            how->change[n++] = how->change[i];
+    for (int i = 0; i < ZN_FACE_SLIDERS; i++)
+        if (how->slider[i] != 0)
+            how->change[n++] = (zn_face_change){ zn_face_sliders[i], how->slider[i] };
+    how->change[n] = (zn_face_change){ NULL, 0 };
 }
 
 /* ---- files --------------------------------------------------------------------------------------------------- */
@@ -112,13 +144,9 @@ static zn_status get_sizes(zn_face_plan *p, zn_error *err)
 
 static bool is_nothing(const zn_face_how *how)
 {
-    const zn_face_change *c = how->change;
-
     if (how->task == ZN_FACE_INTERPOLATE)
         return how->position == 0 && how->strip < 2;
-    while (c->attribute && c->amount == 0)
-        c++;
-    return how->task == ZN_FACE_MANIPULATE && !c->attribute;
+    return how->task == ZN_FACE_MANIPULATE && !how->change[0].attribute;
 }
 
 /* All that the result depends on, but for the frame. */
@@ -170,7 +198,8 @@ zn_status zn_face_describe(zn_face_plan *p, zn_session *session, const zn_choice
     p->how.steps = how->steps ? how->steps : usual;
     p->how.stochastic_steps = how->stochastic_steps ? how->stochastic_steps : usual;
     p->searches = how->search != ZN_SEARCH_NONE && how->frame.size <= 0;
-    p->nothing = is_nothing(how);
+    collect_changes(&p->how);
+    p->nothing = is_nothing(&p->how);
     if (s || p->nothing)
         return s;
     s = find_weights(p, err);
@@ -186,31 +215,51 @@ zn_status zn_face_describe(zn_face_plan *p, zn_session *session, const zn_choice
 
 /* ---- find ---------------------------------------------------------------------------------------------------- */
 
-zn_status zn_face_search_in(zn_frame *frame, bool *found, const zn_face_plan *p, const zn_face_picture *in,
+zn_status zn_face_search_in(zn_face_list *list, const zn_face_plan *p, const zn_face_picture *in,
                             const zn_watcher *watch, zn_error *err)
 {
     const zn_keep *keep = watch && (in->key.a || in->key.b) ? watch->keep : NULL;
     zn_key key = { 0, 0 };
-    zn_face face = { 0 };
     char weights[4096];
-    int n = 0;
     zn_status s = zn_weights_find(weights, sizeof weights, finder, err);
 
+    *list = (zn_face_list){ 0 };
     if (s)
         return s;
-    zn_key_add_text(&key, "face: frame");
+    zn_key_add_text(&key, "face: frames");
     zn_key_add_file(&key, weights);
     zn_key_add(&key, &in->key, sizeof in->key);
-    if (!keep || !keep->get(keep->cookie, key, &face, sizeof face)) {
-        if ((s = zn_session_find_faces(&face, 1, &n, p->session, &p->choice, NULL, &in->source, err)))
-            return s;
-        face.size = n ? face.size : 0;
-        if (keep)
-            keep->put(keep->cookie, key, &face, sizeof face);
-    }
-    *found = face.size > 0;
-    if (*found)
-        *frame = (zn_frame){ (double)face.x, (double)face.y, (double)face.size, (double)face.angle };
+    if (keep && keep->get(keep->cookie, key, list, sizeof *list))
+        return ZN_OK;
+    s = zn_session_find_faces(list->face, ZN_FACES, &list->n, p->session, &p->choice, NULL, &in->source, err);
+    if (!s && keep)
+        keep->put(keep->cookie, key, list, sizeof *list);
+    return s;
+}
+
+zn_frame zn_face_frame(const zn_face *face)
+{
+    return (zn_frame){ (double)face->x, (double)face->y, (double)face->size, (double)face->angle };
+}
+
+/* The wanted one of those that were found. */
+static zn_status choose(zn_frame *frame, zn_face_plan *p, const zn_face_list *list, zn_error *err)
+{
+    const bool all = p->how.face == 0 && p->how.task == ZN_FACE_MANIPULATE;
+    const int which = p->how.face ? p->how.face - 1 : 0;
+
+    if (which >= list->n)
+        return zn_fail(err, ZN_E_USAGE, "There is no face %d: %d found.", which + 1, list->n);
+    for (int i = 0; i < list->n; i++)
+        p->faces[i] = zn_face_frame(&list->face[i]);
+    p->n_faces = list->n;
+    p->n_taken = all ? list->n : 1;
+    *frame = p->faces[which];
+    for (int i = all ? 0 : which; i < (all ? list->n : which + 1); i++)
+        if (list->face[i].score < sure)
+            zn_note_add(&p->note,
+                        zn_tr("A face is covered or seen from the side, or hard to see: the model did not learn from "
+                              "such faces, and the result may not be good."));
     return ZN_OK;
 }
 
@@ -221,6 +270,7 @@ static zn_status search(zn_frame *frame, zn_face_plan *p, const zn_face_picture 
     char weights[4096];
     zn_task_turn turn;
     zn_error why, text;
+    zn_face_list list;
     zn_status s;
 
     if (zn_weights_find(weights, sizeof weights, finder, &why)) {
@@ -231,12 +281,23 @@ static zn_status search(zn_frame *frame, zn_face_plan *p, const zn_face_picture 
     if ((s = zn_task_begin(&turn, p->session, err)))
         return s;
     p->searched = true;
-    s = zn_face_search_in(frame, &p->found, p, in, watch, err);
+    s = zn_face_search_in(&list, p, in, watch, err);
     zn_task_end(&turn);
-    if (!s && !p->found && p->how.search == ZN_SEARCH_FACE)
+    p->found = !s && list.n > 0;
+    if (p->found)
+        return choose(frame, p, &list, err);
+    if (!s && p->how.search == ZN_SEARCH_FACE)
         return zn_fail(err, ZN_E_USAGE,
                        "No face was found: select it, or give its frame: frame-x, frame-y and frame-size.");
     return s;
+}
+
+/* The smallest rectangle that holds two. */
+static zn_rect both(zn_rect a, zn_rect b)
+{
+    const int32_t x = zn_imin(a.x, b.x), y = zn_imin(a.y, b.y);
+
+    return (zn_rect){ x, y, zn_imax(a.x + a.w, b.x + b.w) - x, zn_imax(a.y + a.h, b.y + b.h) - y };
 }
 
 zn_status zn_face_find(zn_face_plan *p, const zn_face_picture *in, const zn_watcher *watch, zn_error *err)
@@ -244,6 +305,8 @@ zn_status zn_face_find(zn_face_plan *p, const zn_face_picture *in, const zn_watc
     zn_frame frame = p->how.frame;
     zn_square square;
     zn_status s = ZN_OK;
+
+    p->n_taken = 1;
 
     if (err)
         err->text[0] = 0;
@@ -260,7 +323,12 @@ zn_status zn_face_find(zn_face_plan *p, const zn_face_picture *in, const zn_watc
     zn_key_add(&p->key, &p->frame, sizeof p->frame);
     zn_key_add(&p->key, &p->found, sizeof p->found);
     p->change = zn_square_bounds(&square, p->in_w, p->in_h);
+    for (int i = 1; !s && i < p->n_taken; i++) { /* beside the first, which is the frame */
+        zn_key_add(&p->key, &p->faces[i], sizeof p->faces[i]);
+        if (!(s = zn_square_get(&square, &p->faces[i], p->in_w, p->in_h, err)))
+            p->change = both(p->change, zn_square_bounds(&square, p->in_w, p->in_h));
+    }
     if (p->how.task != ZN_FACE_ENCODE)
         p->out = (zn_array){ NULL, p->change.h * (p->w / p->in_w), p->change.w, 3 };
-    return ZN_OK;
+    return s;
 }

@@ -2,6 +2,8 @@
  *
  * zenith-filters.c - the table of filters; see the header for how to add one.
  */
+#include <string.h>
+
 #include <gegl.h>
 #include <glib/gi18n-lib.h>
 
@@ -94,15 +96,22 @@ const ZnFilter zn_filters[] = {
       .help      = "Changes the largest face; of several, the one that you select.  If it is not "
                    "found, select it from the middle of the forehead to just below the chin and "
                    "about as wide, or give its frame.  "
-                   "'amount' 0 leaves the picture as it is, 1 is a strong change.  'detail' "
+                   "'amount' 0 leaves the picture as it is, 1 is a strong change; 'smile', 'age' "
+                   "and the others are amounts, too, and all work at once.  'detail' "
                    "says how much fine structure stays where the face changes.  The model learned "
                    "from 14,200 photographs of adults (FairFace): faces turned by more than 30 "
                    "degrees, covered faces and children are beyond it, and attributes that come "
                    "together there move together.  Not for deception: say that a picture was edited.",
       .takes_selection = TRUE,
       .mark            = "face edited",
-      .properties      = { "attribute", "amount", "steps", "stochastic-steps", "detail", "model",
-                           "frame-x", "frame-y", "frame-size", "frame-angle", "engine", "find" },
+      .properties      = { "attribute", "amount",   "steps",     "stochastic-steps", "detail",
+                           "model",     "frame-x",  "frame-y",   "frame-size",       "frame-angle",
+                           "engine",    "find",     "smile",     "mouth-open",       "eyes-open",
+                           "age",       "gender",   "head-turn", "glasses",          "brightness",
+                           "warmth",    "contrast", "face" },
+      .n_arguments     = 12,
+      .first_slider    = 12,
+      .n_sliders       = 10,
   },
   {
       .procedure = "plug-in-zenith-diffae-interpolate",
@@ -194,7 +203,9 @@ const ZnFilter *
 zn_filter_by_procedure (const gchar *procedure)
 {
   for (guint i = 0; i < zn_n_filters; i++)
-    if (! g_strcmp0 (zn_filters[i].procedure, procedure))
+    if (! g_strcmp0 (zn_filters[i].procedure, procedure) ||
+        (zn_filters[i].n_arguments && g_str_has_prefix (procedure, zn_filters[i].procedure) &&
+         ! strcmp (procedure + strlen (zn_filters[i].procedure), ZN_MORE)))
       return &zn_filters[i];
 
   return NULL;

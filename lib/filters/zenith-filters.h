@@ -12,7 +12,7 @@
 
 #include <glib.h>
 
-#define ZN_PROPERTIES_MAX 16
+#define ZN_PROPERTIES_MAX 32
 
 /* A property that hosts with layers see to: the operation itself puts its pictures side by
  * side.
@@ -31,6 +31,8 @@
   "GIMP opens a file that is cut, with a message, as if it were whole. "                           \
   "This is an execution error for a PNG, JPEG, TIFF or WebP file that "                            \
   "cannot be read to its end, and a success for all others."
+/* What GIMP 2.10 calls the procedure that has all arguments, where the first one has fewer. */
+#define ZN_MORE "-more"
 #define ZN_MENU_PATH "<Image>/Filters/Zenith"
 #define ZN_AUTHOR "The Zenith authors"
 #define ZN_YEAR "2026"
@@ -52,6 +54,10 @@ typedef struct
   const gchar *mark;            /* what a result's layer is called
                                                    * beside its name, or NULL      */
   const gchar *properties[ZN_PROPERTIES_MAX + 1]; /* argument order, NULL at the end */
+  guint        n_arguments;             /* of GIMP 2.10's procedure, if not all of them: Script-Fu
+                                                   * refuses calls with fewer.  ZN_MORE has all */
+  guint        first_slider, n_sliders; /* properties that say how much of something is changed: 0
+                                  * is nothing, 'amount' is one more of them */
 } ZnFilter;
 
 extern const ZnFilter zn_filters[];

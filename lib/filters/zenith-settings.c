@@ -416,11 +416,22 @@ zn_settings_strip (const ZnSettings *settings)
 }
 
 gboolean
+zn_settings_is_slider (const ZnSettings *settings, guint index)
+{
+  const ZnFilter *filter = settings->filter;
+
+  return index >= filter->first_slider && index < filter->first_slider + filter->n_sliders;
+}
+
+gboolean
 zn_settings_mark (const ZnSettings *settings)
 {
   if (! settings->filter->mark)
     return FALSE;
 
+  for (guint i = 0; i < settings->n; i++)
+    if (zn_settings_is_slider (settings, i) && zn_settings_get_number (settings, i) != 0.0)
+      return TRUE;
   if (zn_settings_find_number (settings, "amount", 1.0) == 0.0 ||
       zn_settings_find_number (settings, "position", 1.0) == 0.0 ||
       zn_settings_find_number (settings, "change", 1.0) == 0.0)

@@ -90,6 +90,9 @@ gchar *zn_settings_layer_name (const ZnSettings *settings);
 /* How many layers are wanted from position 0 to 1; 0: the filter's usual result. */
 gint zn_settings_strip (const ZnSettings *settings);
 
+/* Whether a property is a slider (ZnFilter.n_sliders). */
+gboolean zn_settings_is_slider (const ZnSettings *settings, guint index);
+
 /* Whether a result of these settings is marked (ZnFilter.mark): an amount, a position or a
  * change of 0 leaves the picture as it is.
  */

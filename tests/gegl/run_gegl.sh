@@ -107,6 +107,10 @@ for preset in "$root"/presets/*.preset; do
       check "... changes something" "the pictures are equal" test -n "$(cmp "$tmp/plain.png" "$tmp/out.png")"
       cksum <"$tmp/out.png" >>"$tmp/presets"
       ;;
+    zenith:diffae-*)
+      ZENITH_MODELS="$root/models" filter "preset $(basename "$preset" .preset)" "${words[@]}" find=false steps=2 stochastic-steps=2
+      check "... changes something" "the pictures are equal" test -n "$(cmp "$tmp/plain.png" "$tmp/out.png")"
+      ;;
     *) filter "preset $(basename "$preset" .preset)" "${words[@]}" model=taef1 ;;
   esac
 done

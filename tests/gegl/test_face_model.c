@@ -128,6 +128,141 @@ test_finder (void)
   g_object_unref (none);
 }
 
+/* A square picture of R'G'B'A float, turned clockwise by 90 degrees. */
+static gfloat *
+turn (const gfloat *from, gint side)
+{
+  gfloat *to = g_new (gfloat, (gsize) side * side * 4);
+
+  for (gint y = 0; y < side; y++)
+    for (gint x = 0; x < side; x++)
+      memcpy (to + ((gsize) y * side + x) * 4, from + ((gsize) (side - 1 - x) * side + y) * 4, 16);
+
+  return to;
+}
+
+/* Turned by 90, 180 and 270 degrees the face is found, too, and its edit is the turned edit. */
+static void
+test_turned_faces (void)
+{
+  static const gchar edit[] = "smile=1 steps=2 stochastic-steps=2";
+  GeglBuffer        *in     = astronaut ();
+  const gint         side   = gegl_buffer_get_width (in);
+  gfloat            *from   = pixels_of (in, gegl_buffer_get_extent (in), "R'G'B'A float");
+  gfloat            *want   = apply ("zenith:diffae-manipulate", edit, in, NULL, NULL);
+  gdouble            frame[4], x, y;
+
+  found_frame (frame, in, NULL);
+  x = frame[0];
+  y = frame[1];
+  for (gint k = 1; k < 4; k++)
+    {
+      GeglBuffer *turned = gegl_buffer_new (GEGL_RECTANGLE (0, 0, side, side),
+                                            babl_format ("R'G'B'A float"));
+      gfloat     *next = turn (from, side), *then = turn (want, side), *got;
+      gdouble     other[4], before                = x;
+      gdouble     most = 0.0, change = 0.0;
+      gchar      *status;
+
+      g_free (from);
+      g_free (want);
+      from = next;
+      want = then;
+      x    = side - y;
+      y    = before;
+      gegl_buffer_set (turned, NULL, 0, babl_format ("R'G'B'A float"), from, GEGL_AUTO_ROWSTRIDE);
+      found_frame (other, turned, NULL);
+      CHECK (hypot (other[0] - x, other[1] - y) < 1 && fabs (other[2] - frame[2]) < 1 &&
+                 fabs (remainder (other[3] - frame[3] - 90 * k, 360)) < 1,
+             "turned by %d degrees: at %g, %g, turned by %g", 90 * k, other[0], other[1], other[3]);
+      got = apply ("zenith:diffae-manipulate", edit, turned, &status, NULL);
+      for (gint i = 0; i < side * side * 4; i++)
+        {
+          most   = MAX (most, fabs (got[i] - want[i]));
+          change = MAX (change, fabs (got[i] - from[i]));
+        }
+      CHECK (! *status && most < 0.01 && change > 0.05, "'%s'; off by %g of %g", status, most,
+             change);
+      g_free (got);
+      g_free (status);
+      g_object_unref (turned);
+    }
+  g_free (from);
+  g_free (want);
+  g_object_unref (in);
+}
+
+/* A face that is half covered is found, but there is a note. */
+static void
+test_covered_faces (void)
+{
+  GeglBuffer *in    = astronaut ();
+  GeglColor  *brown = gegl_color_new ("#3c322d");
+
+  for (gint covered = 0; covered < 2; covered++)
+    {
+      gchar *status, *note;
+      Run    run;
+
+      if (covered)
+        gegl_buffer_set_color (in, GEGL_RECTANGLE (150, 50, 60, 151), brown);
+      run = run_new ("zenith:diffae-manipulate", "smile=1 steps=2 stochastic-steps=2", in);
+      g_free (run_pixels (&run, &run.box));
+      status = run_status (&run);
+      note   = run_text (&run, "note");
+      CHECK (! *status && covered == (strstr (note, "covered") != NULL), "%d: '%s', '%s'", covered,
+             status, note);
+      g_free (note);
+      g_free (status);
+      run_free (&run);
+    }
+  g_object_unref (brown);
+  g_object_unref (in);
+}
+
+/* Two of the same face: each alone, and both. */
+static void
+test_two_faces (void)
+{
+  GeglBuffer *in            = astronaut ();
+  GeglBuffer *both          = gegl_buffer_new (GEGL_RECTANGLE (0, 0, 600, 320),
+                                               babl_format ("R'G'B' float"));
+  gint        changed[3][2] = { { 0 } };
+
+  gegl_buffer_copy (in, GEGL_RECTANGLE (74, 0, 300, 320), GEGL_ABYSS_NONE, both,
+                    GEGL_RECTANGLE (0, 0, 300, 320));
+  gegl_buffer_copy (in, GEGL_RECTANGLE (74, 0, 300, 320), GEGL_ABYSS_NONE, both,
+                    GEGL_RECTANGLE (300, 0, 300, 320));
+  for (gint face = 0; face < 3; face++)
+    {
+      gchar  *settings = g_strdup_printf ("smile=1 steps=2 stochastic-steps=2 face=%d", face);
+      Run     run      = run_new ("zenith:diffae-manipulate", settings, both);
+      gfloat *from     = pixels_of (both, gegl_buffer_get_extent (both), "R'G'B'A float");
+      gfloat *got      = run_pixels (&run, &run.box);
+      gchar  *status = run_status (&run), *faces = run_text (&run, "faces");
+      gchar **word = g_strsplit (faces, " ", -1);
+
+      for (gint i = 0; i < 600 * 320; i++)
+        changed[face][i % 600 / 300] += memcmp (got + i * 4, from + i * 4, 16) != 0;
+      CHECK (! *status && g_strv_length (word) == 8, "'%s'; the faces are '%s'", status, faces);
+      g_strfreev (word);
+      g_free (faces);
+      g_free (status);
+      g_free (got);
+      g_free (from);
+      g_free (settings);
+      run_free (&run);
+    }
+  CHECK (changed[0][0] > 1000 && changed[0][1] > 1000, "all: %d and %d pixels", changed[0][0],
+         changed[0][1]);
+  for (gint face = 1; face < 3; face++)
+    CHECK ((changed[face][0] > 1000) != (changed[face][1] > 1000), "face %d: %d and %d pixels",
+           face, changed[face][0], changed[face][1]);
+  CHECK ((changed[1][0] > 0) != (changed[2][0] > 0), "both are the same face");
+  g_object_unref (in);
+  g_object_unref (both);
+}
+
 /* The first estimate that a run shows. */
 typedef struct
 {
@@ -277,6 +412,9 @@ main (int argc, char **argv)
   RUN (test_edits); /* the first: its time includes loading */
   RUN (test_reconstruction);
   RUN (test_finder);
+  RUN (test_turned_faces);
+  RUN (test_covered_faces);
+  RUN (test_two_faces);
   RUN (test_blend_ends);
 
   return ops_end ();

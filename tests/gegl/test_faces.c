@@ -289,8 +289,34 @@ test_codes_are_kept (void)
   RUNS ("zenith:diffae-manipulate", "attribute=smile amount=0.5", 1);
   RUNS ("zenith:diffae-manipulate", "attribute=age amount=0.5", 1);
   RUNS ("zenith:diffae-manipulate", "attribute=smile amount=0.5", 0);
+  RUNS ("zenith:diffae-manipulate", "smile=0.5 age=-0.25", 1); /* both at once */
   RUNS ("zenith:diffae-reconstruct", "", 1);
   RUNS ("zenith:diffae-manipulate", "attribute=age amount=1 steps=6", 2); /* the reconstruction */
+  g_object_unref (in);
+}
+
+/* Sliders add to attribute and amount; the order of the sum is another. */
+static void
+test_sliders (void)
+{
+  GeglBuffer *in    = picture ("R'G'B' float", 0, 0, 120, 100, 104);
+  gfloat     *given = apply ("zenith:diffae-manipulate",
+                             "attribute=age amount=0.5 smile=-0.25 " QUICK " " FRAME, in, NULL, NULL);
+  gfloat     *slid  = apply ("zenith:diffae-manipulate",
+                             "attribute=none age=0.5 smile=-0.25 " QUICK " " FRAME, in, NULL, NULL);
+  gfloat     *one = apply ("zenith:diffae-manipulate", "age=0.5 " QUICK " " FRAME, in, NULL, NULL);
+  gchar      *status;
+
+  CHECK (difference (given, slid, 120 * 100 * 4) < 1e-3, "the sliders make something else: %g",
+         difference (given, slid, 120 * 100 * 4));
+  CHECK (memcmp (slid, one, 120 * 100 * 16), "the second slider does nothing");
+  g_free (given);
+  g_free (slid);
+  g_free (one);
+  g_free (apply ("zenith:diffae-manipulate", "glasses=0.5 " QUICK " " FRAME, in, &status, NULL));
+  CHECK (strstr (status, "no attribute 'glasses'; there are: mine, smile, age") != NULL, "'%s'",
+         status);
+  g_free (status);
   g_object_unref (in);
 }
 
@@ -700,6 +726,7 @@ main (int argc, char **argv)
   RUN (test_attributes_are_listed);
   RUN (test_frames);
   RUN (test_codes_are_kept);
+  RUN (test_sliders);
   RUN (test_amount_and_detail);
   RUN (test_progress_and_cancelling);
   RUN (test_interpolate);

@@ -53,6 +53,11 @@
     (zn-select image 30 20 40 40)
     (zn-face drawable "smile" 1 "zenith-face" #t)
     (gimp-selection-none image)))
+; several at once, and what the model lacks
+(zn-case "face-sliders" "rgb"
+  (lambda (image drawable) (zn-sliders drawable 0.5 -0.25 "zenith-face")))
+(zn-case "face-sliders-0" "rgb"
+  (lambda (image drawable) (zn-sliders drawable 0 0 "zenith-face")))
 ; an attribute from two folders, and from two groups; both are attributes then
 (define (zn-set folder)
   (map (lambda (n) (string-append zn-in "/" folder "/" n ".png")) '("1" "2" "3" "4" "5" "6")))
@@ -244,7 +249,11 @@
 (for-each
   (lambda (name)
     (zn-case (string-append "preset " name) "rgb"
-             (lambda (image drawable) (zn-preset drawable name))))
+             (lambda (image drawable)
+               (if (member name '("Eyes open" "Gentle smile" "Ten years younger"))
+                   (zn-select image 30 20 40 40)) ; there is no face, but what is selected is one
+               (zn-preset drawable name)
+               (gimp-selection-none image))))
   (append zn-presets '("film-scan" "MY OWN")))
 
 (zn-case "last-values" "rgb"

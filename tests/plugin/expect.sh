@@ -103,6 +103,10 @@ expect_pictures () {
   check face-selected done_ok face-selected
   check face-selected-inside changed "$work/in/rgb.png" "$work/out/face-selected.png" 40x40+30+20
   check face-selected-elsewhere same "$work/in/rgb.png" "$work/out/face-selected.png" 96x20+0+0
+  check face-sliders done_ok face-sliders
+  check face-sliders-changed changed "$work/in/rgb.png" "$work/out/face-sliders.png"
+  check face-sliders-0 done_ok face-sliders-0
+  check face-sliders-0-exact same "$work/in/rgb.png" "$work/out/face-sliders-0.png"
   for case in folders groups; do
     check "teach-$case" done_ok "teach-$case"
     check "teach-$case-report" grep -q "^teach-$case|.*|shin[a-z]*: 6 faces with, 6 without; AUROC [01]\.[0-9]* +- .*attributes\.safetensors" "$work/results"

@@ -66,6 +66,12 @@
                                     #:stochastic-steps 4 #:detail 1 #:model model
                                     #:find find))
 
+(define (zn-sliders d smile age model)
+  (plug-in-zenith-diffae-manipulate #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
+                                    #:drawables (vector d)
+                                    #:steps 4 #:stochastic-steps 4 #:detail 1 #:model model
+                                    #:find #f #:smile smile #:age age))
+
 (define (zn-new-face d model)
   (plug-in-zenith-diffae-sample #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
                                 #:drawables (vector d)

@@ -137,7 +137,8 @@ static void test_settings_as_text(void)
         { "mode=", "mode must be manipulate|reconstruct|interpolate|sample, not ''" },
         { "mode=interpol", "not 'interpol'" },
         { "strip=1.5", "whole number" },
-        { "smile=1", "face has no setting 'smile'" },
+        { "smile=2", "smile must be a number from -1 to 1, not '2'" },
+        { "grin=1", "face has no setting 'grin'" },
     };
     zn_face_how how = zn_face_defaults();
     zn_error err;
@@ -153,9 +154,62 @@ static void test_settings_as_text(void)
           "other changes were set");
     CHECK(how.task == ZN_FACE_INTERPOLATE && how.search == ZN_SEARCH_OR_MIDDLE && how.frame.size == 80,
           "other values were set");
-    for (int i = 2; i < ZN_FACE_CHANGES; i++)
+    for (int i = 2; i < ZN_FACE_GIVEN; i++)
         CHECK(!zn_face_set(&how, "attribute=x", &err), "%d: %s", i, err.text);
     CHECK(zn_face_set(&how, "attribute=x", &err) == ZN_E_USAGE && strstr(err.text, "at most 16"), "'%s'", err.text);
+}
+
+/* Every slider is a setting, and an attribute of the shipped file is a slider. */
+static void test_sliders_as_text(void)
+{
+    const char *file = ZN_SOURCE_ROOT "/models/zenith-face.attributes.safetensors";
+    zn_face_how how = zn_face_defaults();
+    zn_weights *w = NULL;
+    zn_error err = { "" };
+    char names[1024];
+
+    for (int i = 0; i < ZN_FACE_SLIDERS; i++) {
+        char text[64];
+
+        snprintf(text, sizeof text, "%s=0.5", zn_face_sliders[i]);
+        CHECK(!zn_face_set(&how, text, &err) && how.slider[i] == 0.5, "%s: %s", text, err.text);
+    }
+    if (zn_weights_open(&w, &file, 1, &err)) {
+        CHECK(false, "%s", err.text);
+        return;
+    }
+    snprintf(names, sizeof names, "%s", zn_weights_meta(w, "names"));
+    for (char *name = strtok(names, ","); name; name = strtok(NULL, ",")) {
+        int i = 0;
+
+        while (i < ZN_FACE_SLIDERS && strcmp(name, zn_face_sliders[i]))
+            i++;
+        CHECK(i < ZN_FACE_SLIDERS, "%s is no slider", name);
+    }
+    zn_weights_close(&w);
+}
+
+/* A slider is a change like any other, to the bit. */
+static void test_sliders(void)
+{
+    zn_face_how given = edit_of(0.5, -0.25), slid = edit_of(0, 0);
+    zn_array one, other;
+    zn_error err = { "" };
+
+    slid.change[0].attribute = "beard"; /* unknown, and nothing is wanted of it */
+    slid.slider[0] = 0.5;
+    slid.slider[3] = -0.25;
+    CHECK(!make(&one, &given, NULL, &err) && !make(&other, &slid, NULL, &err) && largest(&one, NULL) > 0.01 &&
+              largest(&one, &other) == 0,
+          "the sliders make something else: %s", err.text);
+    free(one.data);
+    free(other.data);
+    slid.slider[6] = 1;
+    CHECK(make(&other, &slid, NULL, &err) && strstr(err.text, "no attribute 'glasses'; there are: mine, smile, age"),
+          "'%s'", err.text);
+    free(other.data);
+    slid.slider[6] = 1.5;
+    CHECK(make(&other, &slid, NULL, &err) && strstr(err.text, "glasses must be a number"), "'%s'", err.text);
 }
 
 static void test_what_is_refused(void)
@@ -428,6 +482,65 @@ static void test_finding(void)
     unlink(in_folder("zenith-find.safetensors"));
 }
 
+/* A change in a picture of W x H, the rest of which is 0. */
+static void spread(float *to, const zn_array *change, zn_rect at)
+{
+    for (int y = 0; y < at.h; y++)
+        for (int i = 0; i < at.w * 3; i++)
+            to[((at.y + y) * W + at.x) * 3 + i] += change->data[y * at.w * 3 + i];
+}
+
+/* Two white spots on black are two faces; both together change by the sum of what each does. */
+static void test_all_faces(void)
+{
+    static float spots[W * H * 3], sum[W * H * 3];
+    const zn_face_picture in = picture(spots);
+    const zn_watcher watch = { .keep = &keep };
+    zn_face_how how = edit_of(1, 0);
+    zn_face_result result;
+    zn_face_plan plan;
+    zn_error err;
+    double worst = 0, most = 0;
+
+    for (int i = 0; i < W * H; i++)
+        for (int c = 0; c < 3; c++)
+            spots[i * 3 + c] = i / W >= 40 && i / W < 55 && (i % W / 15 == 1 || i % W / 15 == 6);
+    CHECK(!symlink(ZN_SOURCE_ROOT "/tests/data/golden/find-spot.safetensors", in_folder("zenith-find.safetensors")),
+          "link");
+    how.frame = (zn_frame){ 0, 0, 0, 0 };
+    for (int which = 0; which < 4; which++) {
+        zn_array out;
+        zn_status s;
+
+        how.face = which == 3 ? 0 : which + 1;
+        s = describe(&plan, &how, &err);
+        if (!s)
+            s = zn_face_find(&plan, &in, &watch, &err);
+        if (which == 2) {
+            CHECK(s == ZN_E_USAGE && strstr(err.text, "no face 3: 2 found"), "'%s'", err.text);
+            continue;
+        }
+        CHECK(!s && plan.n_faces == 2 && plan.n_taken == (which == 3 ? 2 : 1), "%d: %d faces, %d taken: %s", which,
+              plan.n_faces, plan.n_taken, s ? err.text : "");
+        if (s)
+            break;
+        out = plan.out;
+        out.data = malloc(zn_array_len(&out) * sizeof *out.data);
+        CHECK(!zn_face_run(&result, &plan, &in, NULL, &out, &watch, &err), "%d: %s", which, err.text);
+        for (size_t i = 0; which == 3 && i < zn_array_len(&out); i++)
+            out.data[i] *= -1;
+        spread(sum, &out, plan.change);
+        for (size_t i = 0; i < zn_array_len(&out); i++)
+            most = test_larger(most, fabs((double)out.data[i]));
+        free(out.data);
+    }
+    for (int i = 0; i < W * H * 3; i++)
+        worst = test_larger(worst, fabs((double)sum[i]));
+    CHECK(worst < 1e-6 && most > 0.01, "the sum is off by %g of %g", worst, most);
+    forget();
+    unlink(in_folder("zenith-find.safetensors"));
+}
+
 /* That a face was looked for is kept by the key of the picture. */
 static void test_a_search_is_kept(void)
 {
@@ -664,6 +777,8 @@ int main(void)
         second[i] = (float)(0.4 + 0.3 * cos(i % (W * 3) * 0.03) * sin(i / (W * 3) * 0.1 + i % 3));
     }
     RUN(test_settings_as_text);
+    RUN(test_sliders_as_text);
+    RUN(test_sliders);
     RUN(test_what_is_refused);
     RUN(test_what_is_nothing);
     RUN(test_what_a_result_depends_on);
@@ -673,6 +788,7 @@ int main(void)
     RUN(test_a_strip);
     RUN(test_new_faces_and_codes);
     RUN(test_finding);
+    RUN(test_all_faces);
     RUN(test_a_search_is_kept);
     RUN(test_cancelling);
     RUN(test_estimates);
