@@ -113,7 +113,7 @@ class Pair:
         self.made = {s: torch.zeros(n, 3, s * SIDE, s * SIDE, device=device) for s, n in COUNTS.items()}
         self.real = {s: torch.zeros_like(v) for s, v in self.made.items()}
         self.parts = torch.zeros(3, device=device)
-        samplers = {s: crops.sampler(n, s * (SIDE + 2 * degrade.EDGE), picky=True) for s, n in COUNTS.items()}
+        samplers = {s: crops.sampler(n, s * (SIDE + 2 * degrade.EDGE), picky=0.85) for s, n in COUNTS.items()}
         self.maker.prepare(lambda: {s: sample() for s, sample in samplers.items()})
         self.judge.prepare(lambda: None)
 

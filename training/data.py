@@ -22,6 +22,11 @@ def half(image):
     return F.avg_pool2d(x, 2).round().to(torch.uint8).permute(1, 2, 0).contiguous()
 
 
+def smaller(image, factor=0.7):
+    h, w = (round(factor * v) for v in image.shape[:2])
+    return torch.from_numpy(np.array(Image.fromarray(image.numpy()).resize((w, h), Image.LANCZOS)))
+
+
 def pictures(folders):
     """Of folders, and files themselves."""
     found = (p for f in map(Path, folders) for p in ([f] if f.is_file() else f.rglob("*")))
@@ -44,13 +49,12 @@ def detail(image):
 
 
 class Crops:
-    """Random square crops, flipped and turned, of full-size and half-size photographs."""
+    """Random square crops, flipped and turned, of photographs at full size, at half of it and, with a share for them, at 0.7 of it."""
 
-    def __init__(self, folders, device, half_share=0.4, limit=None):
+    def __init__(self, folders, device, half_share=0.4, limit=None, smaller_share=0.0):
         with ThreadPoolExecutor() as pool:
             full = list(pool.map(read, pictures(folders)[:limit]))
-            small = list(pool.map(half, full))
-            images = full + small
+            images = full + list(pool.map(half, full)) + (list(pool.map(smaller, full)) if smaller_share else [])
             maps = list(pool.map(detail, images))
         self.buffer = torch.cat([i.flatten() for i in images]).to(device)
         size = torch.tensor([i.shape[:2] for i in images])
@@ -59,24 +63,25 @@ class Crops:
         self.h, self.w = size[:, 0].to(device), size[:, 1].to(device)
         weight = area.double()
         n = len(full)
-        weight[:n] *= (1 - half_share) / weight[:n].sum()
-        weight[n:] *= half_share / weight[n:].sum()
+        for i, share in enumerate((1 - half_share - smaller_share, half_share, smaller_share)):
+            weight[i * n:(i + 1) * n] *= share / weight[i * n:(i + 1) * n].sum()
         self.weight, self.smallest, self.device, self.count = weight, size.amin(1), device, n
         self.detail = torch.cat([m.flatten() for m in maps]).to(device)
         self.detail_start = F.pad(torch.cumsum(torch.tensor([m.numel() for m in maps]), 0), (1, 0))[:-1].to(device)
         self.detail_w = torch.tensor([m.shape[1] for m in maps], device=device)
 
-    def sampler(self, batch, side, pool=1, picky=False):
-        """A function that returns [batch,3,side,side] float in 0..1; crops i, i + batch/pool, ... are of one photograph.  picky: of
-        two places, mostly the one with more detail."""
+    def sampler(self, batch, side, pool=1, picky=0.0):
+        """A function that returns [batch,3,side,side] float in 0..1; crops i, i + batch/pool, ... are of one photograph.  picky: how
+        often, of two places, the one with more detail is taken."""
         dev = self.device
         edge = torch.cumsum(self.weight * (self.smallest >= side), 0)
         edge = (edge / edge[-1]).float().to(dev)
         u = torch.arange(side, device=dev)
         rgb = torch.arange(3, device=dev)
 
-        def place(r):
-            k = torch.searchsorted(edge, r[0, :batch // pool]).clamp_(max=len(edge) - 1).repeat(pool)
+        def place(r, k=None):
+            if k is None:
+                k = torch.searchsorted(edge, r[0, :batch // pool]).clamp_(max=len(edge) - 1).repeat(pool)
             h, w = self.h[k], self.w[k]
             y0 = (r[1] * (h - side + 1)).long().clamp_(min=0).minimum(h - side)
             x0 = (r[2] * (w - side + 1)).long().clamp_(min=0).minimum(w - side)
@@ -91,8 +96,8 @@ class Crops:
             r = torch.rand(6, batch, device=dev)
             k, y0, x0 = place(r)
             if picky:
-                other = place(torch.rand(3, batch, device=dev))
-                swap = (found(*other) > found(k, y0, x0)) & (torch.rand(batch, device=dev) < 0.85)
+                other = place(torch.rand(3, batch, device=dev), k if pool > 1 else None)
+                swap = (found(*other) > found(k, y0, x0)) & (torch.rand(batch, device=dev) < picky)
                 k, y0, x0 = (torch.where(swap, b, a) for a, b in zip((k, y0, x0), other))
             w = self.w[k]
             a = torch.where((r[3] < 0.5)[:, None], u, side - 1 - u)

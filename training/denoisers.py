@@ -1,14 +1,16 @@
 """Train denoisers in turns on one GPU, from shipped weights, with the noise of cameras and files (shots.py) beside white noise.
 
     python denoisers.py denoise-fast=../models/denoise-fast.safetensors ... --level ../models/denoise-level.safetensors \\
-        --photos DIR... --test KODAK_DIR --out DIR --seconds 540 [--part 0:1]
+        --photos DIR... --test KODAK_DIR --out DIR --seconds 540 [--resume]
 
 Blocks that a file lacks begin as the identity.  The learning rate is held, then falls by the clock, so that a call ends annealed.
-OUT gets NAME.safetensors (averaged weights, float16) and log.txt.  Photographs whose names are on `cameras.split`'s list for validation are
+OUT gets NAME.safetensors (averaged weights, float16), log.txt and, every minute, checkpoints; --resume goes on from them, with the rest of
+the schedule.  Photographs whose names are on `cameras.split`'s list for validation are
 left out; pairs of cameras.py made of them are measured on meanwhile.
 """
 import argparse
 import functools
+import json
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -26,9 +28,10 @@ import nets
 import shots
 from train import Trainer, share_of_rate
 
-LR = {"denoise-fast": 1.5e-3, "denoise-balanced": 8e-4, "denoise-best": 5e-4, "tiny-denoise": 2e-3}
+LR = {"denoise-fast": 1.5e-3, "denoise-balanced": 7e-4, "denoise-best": 5e-4, "tiny-denoise": 2e-3}
+TURN = {"denoise-best": 5}, 3                 # steps before the next network's turn: of some, of all others
 PHASES = ((0.6, 128, 32), (1.0, 192, 16))       # until this share of the schedule: side of a crop, crops
-HOLD, POOL = 0.3, 2
+HOLD, POOL, PICKY = 0.3, 2, 0.5
 SHARE = {"denoise-fast": 0.32}, 0.45          # of the crops that are a camera's: of some networks, of all others
 
 
@@ -91,12 +94,14 @@ def scores(net, of, test, kept):
 # ---- the run -------------------------------------------------------------------------------------------
 
 class Run:
-    def __init__(self, name, weights, crops, estimator, device, first):
+    def __init__(self, name, weights, crops, estimator, device, first, state=None):
         self.name, self.crops = name, crops
         net = nets.build(name)
         self.grown = nets.begin_from(net, load_file(weights))
         self.of = shots.Shots(estimator, name if name in nets.LEVEL_FOR else nets.LEVEL_FOR[0])
         self.trainer = Trainer(net, functools.partial(loss_of, of=self.of, share=SHARE[0].get(name, SHARE[1])), device, muon=True, kind=torch.float16)
+        if state:
+            self.trainer.restore(state)
         self.phase = -1
         self.enter(first)
 
@@ -106,13 +111,13 @@ class Run:
             return False
         self.phase = phase
         _, side, batch = PHASES[phase]
-        self.trainer.prepare(self.crops.sampler(batch, side + 2 * shots.MARGIN, POOL))
+        self.trainer.prepare(self.crops.sampler(batch, side + 2 * shots.MARGIN, POOL, PICKY))
         return True
 
-    def go(self, done, steps):
+    def go(self, done):
         warm = min(1.0, (self.trainer.steps + 20) / 300)
         self.trainer.lr.fill_(LR[self.name] * warm * share_of_rate(done, HOLD) + 1e-7)
-        for _ in range(steps):
+        for _ in range(TURN[0].get(self.name, TURN[1]) if self.trainer.cuda else 1):
             self.trainer.go()
             self.trainer.steps += 1
 
@@ -133,10 +138,10 @@ def main():
     p.add_argument("--test", required=True, help="folder of pictures of one size, kept out of training")
     p.add_argument("--out", required=True)
     p.add_argument("--seconds", type=float, required=True, help="of the whole program")
-    p.add_argument("--part", default="0:1", help="of the schedule")
+    p.add_argument("--resume", action="store_true")
     p.add_argument("--every", type=float, default=90, help="seconds between reports")
+    p.add_argument("--keep", type=float, default=60, help="seconds between checkpoints")
     p.add_argument("--jobs", type=int, default=4)
-    p.add_argument("--steps", type=int, default=5, help="of a network before the next one's turn")
     p.add_argument("--limit", type=int)
     p.add_argument("--seed", type=int, default=1)
     a = p.parse_args()
@@ -153,21 +158,23 @@ def main():
         print(text, flush=True)
         print(text, file=log, flush=True)
 
-    first, last = map(float, a.part.split(":"))
+    mark = out / "done.json"
+    resumed = a.resume and mark.exists()
+    first = json.loads(mark.read_text()) if resumed else 0.0
     train, keep = photographs(a.photos)
     kept = validation(keep, device, a.jobs, 48 if device == "cuda" else 4)
-    crops = data.Crops(train[:a.limit], device, half_share=0.3)
+    crops = data.Crops(train[:a.limit], device, half_share=0.25, smaller_share=0.25)
     test = data.test_set(a.test, device)
     estimator = evaluate.load(a.level)[1].to(device)
     say(f"# {crops.count} photographs, {len(keep)} kept out ({', '.join(f'{k} {len(v[0])}' for k, v in kept.items())}), "
         f"read after {time.time() - began:.0f} s")
     runs = []
     for name, file in (n.split("=", 1) for n in a.nets):
-        r = Run(name, file, crops, estimator, device, first)
+        r = Run(name, file, crops, estimator, device, first, export.read_checkpoint(out, name) if resumed else None)
         runs.append(r)
         say(f"# {name}: {r.trainer.master.numel():,} parameters, {nets.macs_per_pixel(r.trainer.shown):,.0f} multiply-adds a pixel, "
-            f"{len(r.grown)} new blocks, part {a.part}, before: {scores(r.trainer.shown, r.of, test, kept)}, ready after {time.time() - began:.0f} s")
-    start = shown = time.time()
+            f"{len(r.grown)} new blocks, from {first:.2f} of the schedule on, before: {scores(r.trainer.shown, r.of, test, kept)}, ready after {time.time() - began:.0f} s")
+    start = shown = kept_at = time.time()
     budget = max(1.0, a.seconds - (start - began) - (5 + 4 * len(runs)))
 
     def report(word=""):
@@ -175,19 +182,28 @@ def main():
             t = time.time() - start
             say(f"{word}{r.name} step {r.trainer.steps} {t:.0f} s {r.trainer.steps / t:.1f}/s loss {r.trainer.mean_loss.item():.4f} "
                 f"scale {r.trainer.scale.item():.0f} {scores(r.trainer.shown, r.of, test, kept)}")
+
+    def save(done):
+        for r in runs:
+            export.write_checkpoint(out, r.name, r.trainer.state())
             export.write(out, r.name, r.trainer.shown, steps=r.trainer.steps)
+        mark.write_text(json.dumps(done))
 
     while (spent := (time.time() - start) / budget) < 1:
-        done = first + (last - first) * spent
+        done = first + (1 - first) * spent
         for r in runs:
             if r.enter(done):
                 say(f"# {r.name}: {PHASES[r.phase]} from step {r.trainer.steps}, {time.time() - start:.0f} s")
         for r in runs:
-            r.go(done, a.steps if device == "cuda" else 1)
+            r.go(done)
         runs[0].trainer.mean_loss.item()            # waits for the device
+        if time.time() - kept_at > a.keep:
+            save(done)
+            kept_at = time.time()
         if time.time() - shown > a.every:
             report()
             shown = time.time()
+    save(1.0)
     report("end ")
     if device == "cuda":
         say(f"# {torch.cuda.max_memory_reserved() / 2 ** 30:.1f} GiB reserved, {time.time() - began:.0f} s in all")

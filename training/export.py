@@ -31,9 +31,10 @@ def write(folder, name, net, **about):
     else:
         facts["input"] = "x[3] in 0..1 (sRGB); 8x smaller latent of about unit variance, clamped 3*tanh(z/3)"
     path = Path(folder) / f"{name}.safetensors"
-    save_file(tensors, path, facts)
-    path.chmod(0o644)
-    return path
+    part = path.with_suffix(".part")            # who reads the file meanwhile gets a whole one
+    save_file(tensors, part, facts)
+    part.chmod(0o644)
+    return part.replace(path)
 
 
 def write_checkpoint(folder, name, state):
@@ -43,7 +44,7 @@ def write_checkpoint(folder, name, state):
 
 
 def read_checkpoint(folder, name):
-    parts = sorted(Path(folder).glob(f"{name}.ckpt.*"))
+    parts = sorted(Path(folder).glob(f"{name}.ckpt.*"), key=lambda p: int(p.suffix[1:]))
     if not parts:
         raise SystemExit(f"no checkpoint of {name} in {folder}")
     return load(b"".join(p.read_bytes() for p in parts))

@@ -6,7 +6,7 @@ in a CUDA graph.
   sensor      exposure, colour matrix, white balance, a Bayer mosaic with shot and read noise, clipping
   developing  demosaicing (bilinear, gradient-corrected, edge-aware), denoising that leaves coarse noise or a bilateral filter,
               tone curve, sharpening, enlarging by up to 2
-  file        JPEG of quality 30 to 99, with colours at full or half size, on any lattice
+  file        JPEG of quality 30 to 99, with colours at full size, half the width or half the size, on any lattice
 
 The clean crop goes through the same steps without noise and without the file.  cameras.py and real.py, which networks are chosen by
 and measured on, have simulations of their own.
@@ -167,7 +167,7 @@ def camera(x):
     electrons = torch.where(some(x, 0.72), between(x, 2000, 120000), between(x, 80, 4000)) / (1 + 2.5 * blur ** 2 * (1 - left) ** 2)
     read = uniform(x, 0.5, 5)
 
-    light = soft(to_linear(x) * between(x, 0.35, 1.3), torch.where(some(x, 0.7), uniform(x, 0.2, 0.75), uniform(x, 0.6, 1.3)))
+    light = soft(to_linear(x) * between(x, 0.2, 1.3), torch.where(some(x, 0.7), uniform(x, 0.2, 0.75), uniform(x, 0.6, 1.3)))
     sensor = mixed(inverse(m), light).clamp(min=0) / gains
     odd = lambda size, phase: (torch.arange(size, device=dev) + (phase > 0.5)) % 2 == 1
     row, col = odd(h, uniform(x)).transpose(2, 3), odd(w, uniform(x))
@@ -199,8 +199,8 @@ def camera(x):
     return developed(torch.cat([clean, noisy]), *(both(v) for v in finish)).chunk(2)
 
 
-# of crops: the noise of a camera, weak white noise, coarse noise, none
-SHARES = (0.76, 0.07, 0.09, 0.08)
+# of crops: the noise of a camera, white noise, coarse noise, none
+SHARES = (0.72, 0.11, 0.09, 0.08)
 
 
 def ends_of(n):
@@ -209,23 +209,25 @@ def ends_of(n):
 
 
 def pairs(x):
-    """(clean, noisy) of crops; each kind has its share of a batch."""
+    """(clean, noisy) of crops; each kind has its share of a batch.  Half of those with white noise are dark: it is clipped there."""
     n = len(x)
     ends = ends_of(n)
     x0, x1, x2, x3 = (x[a:b] for a, b in zip([0, *ends[:-1]], ends))
     clean, noisy = camera(x0)
     parts = [(clean, noisy)]
-    parts.append((x1, x1 + between(x1, 0.4, 8) / 255 * torch.randn_like(x1)))
+    x1 = x1 * torch.where(some(x1, 0.5), between(x1, 0.15, 1), 1.0)
+    level = torch.where(some(x1, 0.5), between(x1, 0.4, 8), between(x1, 8, 60))
+    parts.append((x1, x1 + level / 255 * torch.randn_like(x1)))
     if len(x2):
         parts.append((x2, x2 + between(x2, 1, 16) / 255 * data.blobs(x2)))
     if len(x3):
         x3 = soft(x3, uniform(x3, 0.3, 2) * some(x3, 0.5), REACH)
         parts.append((x3, x3))
     clean, noisy = (torch.cat(v) for v in zip(*parts))
-    quality = torch.where(some(clean, 0.75), uniform(clean, 82, 99), uniform(clean, 30, 90))
-    stored = data.jpeg(noisy, quality, some(clean, 0.6), torch.randint(0, 8, (n, 2), device=x.device))
+    quality = torch.where(some(clean, 0.7), uniform(clean, 82, 99), uniform(clean, 30, 90))
+    stored = data.jpeg(noisy, quality, some(clean, 0.7), torch.randint(0, 8, (n, 2), device=x.device), some(clean, 0.4))
     i = torch.arange(n, device=x.device).view(-1, 1, 1, 1)
-    in_file = torch.rand_like(i, dtype=torch.float32) < torch.where(i < ends[2], torch.where((i < ends[0]) | (i >= ends[1]), 0.6, 0.0), 0.35)
+    in_file = torch.rand_like(i, dtype=torch.float32) < torch.where(i < ends[2], torch.where((i < ends[0]) | (i >= ends[1]), 0.65, 0.0), 0.35)
     eight = lambda v: (v.clamp(0, 1) * 255).round() / 255
     return eight(clean), torch.where(in_file, stored, eight(noisy))
 

@@ -71,7 +71,7 @@ def restore_loss(work, x):
 
 def upscale_batch(crops, side, batch):
     n3, n4 = round(SHARES[3] * batch), round(SHARES[4] * batch)
-    samplers = {s: crops.sampler(n, s * (side + 2 * degrade.EDGE), picky=True) for s, n in ((2, batch - n3 - n4), (3, n3), (4, n4))}
+    samplers = {s: crops.sampler(n, s * (side + 2 * degrade.EDGE), picky=0.85) for s, n in ((2, batch - n3 - n4), (3, n3), (4, n4))}
     return lambda: {s: sample() for s, sample in samplers.items()}
 
 
@@ -79,7 +79,7 @@ def restore_batch(crops, side, batch):
     """Those that are out of focus, or stay as they are, come from anywhere."""
     n = degrade.counts(batch)
     first = n["clean"] + degrade.soft_files(n)
-    samplers = [crops.sampler(k, side + 2 * degrade.REACH, picky=picky) for k, picky in ((first, False), (batch - first, True))]
+    samplers = [crops.sampler(k, side + 2 * degrade.REACH, picky=picky) for k, picky in ((first, 0.0), (batch - first, 0.85))]
     return lambda: torch.cat([sample() for sample in samplers])
 
 
