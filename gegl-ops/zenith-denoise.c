@@ -44,6 +44,10 @@ property_double (sigma_scale, _("Of the measured level"), 1.0)
   ui_range    (0.25, 4.0)
   ui_gamma    (2.0)
 
+property_double (sharpen, _("Sharpen"), 0.0)
+  description (_("How much the denoised picture is sharpened, without halos"))
+  value_range (0.0, 2.0)
+
 zenith_property_engine
 zenith_property_status
 zenith_property_measured
@@ -75,6 +79,7 @@ describe (GeglOperation *operation, gpointer data)
        .luma        = o->luma,
        .chroma      = o->chroma,
        .detail      = o->detail,
+       .sharpen     = o->sharpen,
        .sigma       = o->sigma,
        .sigma_scale = o->sigma_scale,
   };

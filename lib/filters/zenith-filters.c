@@ -22,8 +22,9 @@ const ZnFilter zn_filters[] = {
                     "much of it goes (0 leaves the picture as it is), 'luma' and "
                     "'chroma' weigh brightness and colour noise, 'detail' gives fine "
                     "texture back.  'sigma' is the noise level in steps of 255; 0 "
-                    "measures it.",
-      .properties = { "model", "strength", "luma", "chroma", "detail", "sigma", "engine" },
+                    "measures it.  'sharpen' sharpens what is denoised.",
+      .properties = { "model", "strength", "luma", "chroma", "detail", "sigma", "engine",
+                      "sharpen" },
   },
   {
       .procedure = "plug-in-zenith-restore",

@@ -19,7 +19,7 @@ guint64 (*ops_cache_filed) (void);
 const Filter filters[N_FILTERS] = {
   { "zenith:identity", "" },
   { "zenith:denoise", "model=fast" },
-  { "zenith:denoise", "model=fast sigma=20 detail=0.5 strength=1.2" },
+  { "zenith:denoise", "model=fast sigma=20 detail=0.5 strength=1.2 sharpen=0.5" },
   { "zenith:restore", "" },
   { "zenith:latent-preview", "model=taef1" },
   { "zenith:latent-preview", "model=taef2 mode=latent" },

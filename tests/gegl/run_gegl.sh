@@ -60,7 +60,7 @@ done
 "$gegl" --info zenith:denoise >"$tmp/info" 2>&1
 check "order of properties" "$(grep -o '^[a-z]* *\[' "$tmp/info" | tr -d ' [\n')" \
   test "$(grep -o '^[a-z]* *\[' "$tmp/info" | tr -d ' [' | tr '\n' ' ')" = \
-  "model strength luma chroma detail sigma engine status measured precision note failed noted "
+  "model strength luma chroma detail sigma sharpen engine status measured precision note failed noted "
 check "key for GIMP's menu" "gimp:menu-path is missing" grep -q '^gimp:menu-path *<Image>/Filters/Zenith/' "$tmp/info"
 
 run "$picture" -o "$tmp/plain.png" -- gegl:nop
@@ -90,7 +90,7 @@ run -o "$tmp/none.png" -- zenith:z-image prompt="a red fox" width=80 height=48 w
 check "z-image: what is missing" "$(head -n 1 "$tmp/stderr")" grep -q 'lacks .*transformer/ (12.3 GB.*Apache' "$tmp/stderr"
 filter "denoise" zenith:denoise model=fast
 check "denoise changes something" "the pictures are equal" test -n "$(cmp "$tmp/plain.png" "$tmp/out.png")"
-filter "denoise with all properties" zenith:denoise model=fast strength=1.5 luma=0.5 chroma=0.5 detail=1 sigma=25 engine=scalar
+filter "denoise with all properties" zenith:denoise model=fast strength=1.5 luma=0.5 chroma=0.5 detail=1 sharpen=1 sigma=25 engine=scalar
 ZENITH_VERBOSE=1 run "$picture" -o "$tmp/out.png" -- zenith:denoise model=fast
 check "the measured noise is said when asked for" "stderr is: $(cat "$tmp/stderr")" \
   grep -qE '^zenith:denoise: measured noise: red [0-9.]+, green [0-9.]+, blue [0-9.]+ of 255$' "$tmp/stderr"

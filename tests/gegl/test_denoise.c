@@ -20,6 +20,7 @@ test_kept_results (void)
     { "zenith:denoise", "model=fast sigma=20 engine=scalar", TRUE },
     { "zenith:denoise", "model=fast", TRUE },
     { "zenith:denoise", "model=fast detail=0.5", FALSE },
+    { "zenith:denoise", "model=fast sharpen=1", FALSE },
     { "zenith:denoise", "model=fast sigma-scale=2", TRUE },
     { "zenith:denoise", "model=fast sigma=20 sigma-scale=2",
       FALSE }, /* told: nothing was measured */
@@ -53,14 +54,17 @@ test_kept_results (void)
 static void
 test_sliders_do_not_run_the_network (void)
 {
-  static const gchar *const moves[] = {
-    "strength=0.5", "luma=0.25", "chroma=0.75",
-    "detail=1",     "detail=0",  "strength=1.5 luma=1 chroma=1"
-  };
-  GeglBuffer *in   = picture ("R'G'B'A u8", 0, 0, 1300, 700, 41);
-  Run         run  = run_new ("zenith:denoise", "model=fast", in);
-  gfloat     *last = run_pixels (&run, &run.box);
-  guint       before;
+  static const gchar *const moves[] = { "strength=0.5",
+                                        "luma=0.25",
+                                        "chroma=0.75",
+                                        "detail=1",
+                                        "detail=0",
+                                        "sharpen=0.8",
+                                        "strength=1.5 luma=1 chroma=1" };
+  GeglBuffer               *in      = picture ("R'G'B'A u8", 0, 0, 1300, 700, 41);
+  Run                       run     = run_new ("zenith:denoise", "model=fast", in);
+  gfloat                   *last    = run_pixels (&run, &run.box);
+  guint                     before;
 
   if (! ops_network_runs)
     SKIP ("the module does not count its runs");
@@ -285,6 +289,57 @@ test_strength_above_one_smooths (void)
   g_object_unref (in);
 }
 
+static gdouble
+light_at (const gfloat *a, gint x, gint y)
+{
+  const gfloat *p = a + (y * 120 + x) * 4;
+
+  return 0.2126 * p[0] + 0.7152 * p[1] + 0.0722 * p[2];
+}
+
+/* A soft edge with noise becomes steeper; no pixel leaves the values around it by more than two
+ * levels of 255.  Off, it changes no bit. */
+static void
+test_sharpen_without_halo (void)
+{
+  GeglBuffer *in  = picture ("R'G'B' float", 0, 0, 120, 90, 47);
+  gfloat     *rgb = pixels_of (in, gegl_buffer_get_extent (in), "R'G'B' float");
+  gfloat     *off, *on, *plain;
+  gdouble     steep[2] = { 0.0, 0.0 };
+
+  for (gint i = 0; i < 120 * 90 * 3; i++) /* its noise is weaker on an edge of 0.5 */
+    rgb[i] = 0.25f + 0.5f / (1.0f + expf (-(gfloat) (i / 3 % 120 - 60) / 0.9f)) +
+             0.1f * (rgb[i] - 0.5f);
+  gegl_buffer_set (in, gegl_buffer_get_extent (in), 0, babl_format ("R'G'B' float"), rgb,
+                   GEGL_AUTO_ROWSTRIDE);
+  plain = apply ("zenith:denoise", "model=fast sigma=8", in, NULL, NULL);
+  off   = apply ("zenith:denoise", "model=fast sigma=8 sharpen=0", in, NULL, NULL);
+  on    = apply ("zenith:denoise", "model=fast sigma=8 sharpen=1", in, NULL, NULL);
+  CHECK (! memcmp (plain, off, 120 * 90 * 16), "sharpen 0 is %g off",
+         difference (plain, off, 120 * 90 * 4));
+  for (gint y = 1; y < 89; y++)
+    for (gint x = 1; x < 119; x++)
+      {
+        gdouble least = 1.0, most = 0.0, now = light_at (on, x, y);
+
+        for (gint i = 0; i < 9; i++)
+          {
+            least = MIN (least, light_at (off, x + i % 3 - 1, y + i / 3 - 1));
+            most  = MAX (most, light_at (off, x + i % 3 - 1, y + i / 3 - 1));
+          }
+        CHECK (now > least - 2.01 / 255 && now < most + 2.01 / 255, "at %d,%d %g, not %g to %g", x,
+               y, now, least, most);
+        steep[0] = MAX (steep[0], light_at (off, x, y) - light_at (off, x - 1, y));
+        steep[1] = MAX (steep[1], light_at (on, x, y) - light_at (on, x - 1, y));
+      }
+  CHECK (steep[1] > 1.1 * steep[0], "the steepest step was %g and is %g", steep[0], steep[1]);
+  g_free (rgb);
+  g_free (plain);
+  g_free (off);
+  g_free (on);
+  g_object_unref (in);
+}
+
 static void
 test_engines_agree (void)
 {
@@ -390,6 +445,7 @@ main (int argc, char **argv)
   RUN (test_noise_of_the_rest_counts);
   RUN (test_strength_luma_chroma_detail);
   RUN (test_strength_above_one_smooths);
+  RUN (test_sharpen_without_halo);
   RUN (test_engines_agree);
   RUN (test_decimal_comma);
 

@@ -40,7 +40,7 @@ start_gimp () {
 # arguments_of PROCEDURE: what GIMP 2.10's Script-Fu must give it, also where a dialog asks.
 arguments_of () {
   case $1 in
-    *denoise)      echo '"fast" 1 1 1 0 0 "auto"' ;;
+    *denoise)      echo '"fast" 1 1 1 0 0 "auto" 0' ;;
     *apply-preset) echo '""' ;;
     *manipulate)   echo '"smile" 0 10 10 0.7 "zenith-face" 0 0 0 0 "auto" TRUE' ;;
     *reconstruct)  echo '"zenith-face" 20 20 0 0 0 0 "auto" TRUE' ;;
@@ -106,7 +106,7 @@ undo_scm () {
        (save     (lambda (file) (file-png-save RUN-NONINTERACTIVE image drawable file file
                                                FALSE 6 FALSE FALSE FALSE FALSE TRUE))))
   (gimp-display-new image)
-  (plug-in-zenith-denoise RUN-NONINTERACTIVE image drawable "$denoise" 1 1 1 0 25 "auto")
+  (plug-in-zenith-denoise RUN-NONINTERACTIVE image drawable "$denoise" 1 1 1 0 25 "auto" 0)
   (gimp-displays-flush)
 END
   else
