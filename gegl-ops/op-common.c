@@ -669,24 +669,26 @@ tenths (gchar text[TENTHS], gdouble value)
 }
 
 void
-zn_op_set_measured (GeglOperation *operation, const ZnOpTiled *task, const gfloat sigma[3])
+zn_op_set_measured (GeglOperation *operation, const ZnOpTiled *task, const zn_noise_table *noise)
 {
   static const gchar *const level[3] = { "measured-red", "measured-green", "measured-blue" };
   gchar                     number[3][TENTHS];
   gchar                    *text;
 
   for (gint c = 0; c < 3; c++)
-    set_number (operation, level[c], task->level[c], sigma ? sigma[c] : -1.0);
-  if (! sigma)
+    set_number (operation, level[c], task->level[c], noise ? noise->median[c] : -1.0);
+  if (! noise)
     {
       zn_op_set_text (operation, "measured", task->measured, "");
       return;
     }
 
   for (gint c = 0; c < 3; c++)
-    tenths (number[c], sigma[c]);
+    tenths (number[c], noise->median[c]);
 
-  text = g_strdup_printf (_ ("red %s, green %s, blue %s"), number[0], number[1], number[2]);
+  text = noise->clean == 1.0f
+             ? g_strdup (_ ("no noise found"))
+             : g_strdup_printf (_ ("red %s, green %s, blue %s"), number[0], number[1], number[2]);
   zn_op_set_text (operation, "measured", task->measured, text);
   g_free (text);
 

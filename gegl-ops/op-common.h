@@ -421,9 +421,11 @@ zn_status zn_op_request_refuse (ZnOpRequest *request, zn_status status, const gc
  * endlessly. */
 void zn_op_set_status (GeglOperation *operation, const ZnOpBase *base, const gchar *sentence);
 
-/* Shows the noise that was measured, of 255 for each channel, or NULL: it was
- * not, as text and as numbers.  With $ZENITH_VERBOSE stderr gets it too. */
-void zn_op_set_measured (GeglOperation *operation, const ZnOpTiled *task, const gfloat sigma[3]);
+/* Shows the noise that was measured, of 255 for each channel, or that there is none, as
+ * text and as numbers.  NULL: it was not measured.  With $ZENITH_VERBOSE stderr gets it too. */
+void zn_op_set_measured (GeglOperation        *operation,
+                         const ZnOpTiled      *task,
+                         const zn_noise_table *noise);
 
 /* Says how far a picture differs from its original: sum and sum of squares of the
  * differences of n values, and the largest. */

@@ -83,7 +83,7 @@ tiling_measure (Tiling *tiling)
     status = zn_op_noise_measure (tiling->request, tiling->plan, &tiling->input, noise);
   if (! status)
     zn_op_set_measured (tiling->request->operation, &tiling->task,
-                        tiling->plan->how.seeks_noise ? noise->median : NULL);
+                        tiling->plan->how.seeks_noise ? noise : NULL);
 
   return status;
 }

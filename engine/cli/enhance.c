@@ -32,6 +32,8 @@ static bool enhance(const options *o, const zn_enhance_plan *plan, zn_array *pic
     ok = out.data && !zn_enhance_run(&result, plan, &sink, &in, (zn_rect){ 0, 0, plan->w, plan->h }, &watch, err);
     if (ok) {
         say_note(&result.note);
+        if (result.noise.clean == 1)
+            fputs("no noise found\n", stderr);
         if (o->progress && plan->how.seeks_noise)
             fprintf(stderr, "measured noise, of 255: red %.2f, green %.2f, blue %.2f\n", (double)result.noise.median[0],
                     (double)result.noise.median[1], (double)result.noise.median[2]);

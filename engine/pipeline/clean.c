@@ -9,14 +9,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 8 }; /* pixels a side, of a JPEG file */
+enum {
+    BLOCK = 8, /* pixels a side, of a JPEG file */
+    FEW = 20   /* smooth blocks: fewer say nothing about grain */
+};
 
 /* Between the two of a pair it is not certain whether there is noise.  Measured on 24 clean pictures and 48 with noise of simulated
  * cameras (training/README.md): film grain of 2.5 counts as clean, a camera's noise of 3 does not. */
 static const float CALM[2] = { 1.35f, 1.5f }, SMOOTH[2] = { 2.6f, 3.05f }, BLOCKS[2] = { 0.2f, 0.4f };
 
+/* Where the calmest places have no noise at all, the smoothest must have more of it: ALONE instead of SMOOTH, at the first of NONE. */
+static const float NONE[2] = { 0.55f, 0.85f }, ALONE[2] = { 3.6f, 4.1f };
+
+/* Grain is the picture's own beyond the second of both pairs, its deviation as a share of the calm level: CALM and SMOOTH are then so
+ * many times larger. */
+static const float FINE[2] = { 0.7f, 0.85f }, GREY[2] = { 0.65f, 0.8f }, OWN = 1.6f;
+
 /* Below CERTAIN a cell is clean whatever the rest is.  Steps beyond EDGE are the picture's own. */
 static const float CERTAIN = 0.45f, EDGE = 6.0f / 255;
+
+static const float FLAT =
+    4.0f / 65025; /* the energy of a block's finest differences that rounding to 8 bits may leave */
 
 static int ascending(const void *a, const void *b)
 {
@@ -92,6 +105,78 @@ static double steepest(const lattice *l)
     return most - next;
 }
 
+/* ---- grain ----------------------------------------------------------------------------------------------------- */
+
+typedef struct
+    grain { /* sums of a block, or of several: the finest differences of red, green and blue, each with each */
+    float of[3][3];
+} grain;
+
+typedef struct grains {
+    grain *block;
+    size_t n, room;
+} grains;
+
+static float energy(const grain *g)
+{
+    return g->of[0][0] + g->of[1][1] + g->of[2][2];
+}
+
+static int by_energy(const void *a, const void *b)
+{
+    const float x = energy(a), y = energy(b);
+
+    return (x > y) - (x < y);
+}
+
+/* Second differences along both axes at once, scaled so that white noise keeps its deviation. */
+static void add_grain(grain *g, const float *v, ptrdiff_t row)
+{
+    float d[3];
+
+    for (int c = 0; c < 3; c++, v++)
+        d[c] =
+            (4 * *v - 2 * (v[-3] + v[3] + v[-row] + v[row]) + v[-row - 3] + v[-row + 3] + v[row - 3] + v[row + 3]) / 6;
+    for (int i = 0; i < 9; i++)
+        g->of[i / 3][i % 3] += d[i / 3] * d[i % 3];
+}
+
+/* Blocks that vary; NaN does not count. */
+static void add_blocks(grains *all, const float *rgb, int w, int h)
+{
+    for (int y = 1; y + BLOCK < h; y += BLOCK)
+        for (int x = 1; x + BLOCK < w && all->n < all->room; x += BLOCK) {
+            grain g = { { { 0 } } };
+
+            for (int i = 0; i < BLOCK * BLOCK; i++)
+                add_grain(&g, rgb + ((size_t)(y + i / BLOCK) * (size_t)w + (size_t)(x + i % BLOCK)) * 3,
+                          3 * (ptrdiff_t)w);
+            if (energy(&g) > FLAT && isfinite(energy(&g)))
+                all->block[all->n++] = g;
+        }
+}
+
+/* Of the eighth of blocks that is smoothest. */
+static void conclude(zn_signs *s, const grains *all)
+{
+    const size_t n = all->n < 8 * FEW ? 0 : all->n / 8;
+    grain sum = { { { 0 } } };
+    float each[3], pair[3];
+
+    qsort(all->block, all->n, sizeof *all->block, by_energy);
+    for (size_t k = 0; k < n; k++)
+        for (int i = 0; i < 9; i++)
+            sum.of[i / 3][i % 3] += all->block[k].of[i / 3][i % 3];
+    for (int c = 0; c < 3; c++) {
+        const int next = (c + 1) % 3;
+
+        each[c] = n ? 255 * sqrtf(sum.of[c][c] / (float)(n * BLOCK * BLOCK)) : 0;
+        pair[c] = n ? sum.of[c][next] / sqrtf(fmaxf(sum.of[c][c] * sum.of[next][next], 1e-30f)) : 0;
+    }
+    s->fine = middle(each);
+    s->grey = middle(pair);
+}
+
 /* ---- looking at the picture ------------------------------------------------------------------------------------ */
 
 typedef struct mosaic { /* of the squares */
@@ -123,10 +208,12 @@ zn_status zn_signs_look(zn_signs *s, const zn_source *in, const zn_rect *squares
     const zn_source all = { m.w, m.h, 3, read_mosaic, &m };
     float *rgb = malloc((size_t)w * (size_t)h * 3 * sizeof *rgb), sigma[3] = { 0 };
     lattice along = { { 0 }, { 0 } }, down = along;
+    grains all_grains = { .room = (size_t)(w / BLOCK + 1) * (size_t)(h / BLOCK + 1) * (size_t)n };
     zn_status status = ZN_OK;
 
     m.rgb = calloc((size_t)m.w * (size_t)m.h, 3 * sizeof *m.rgb);
-    if (!rgb || !m.rgb)
+    all_grains.block = malloc(all_grains.room * sizeof *all_grains.block);
+    if (!rgb || !m.rgb || !all_grains.block)
         status = zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
     for (int i = 0; !status && i < n; i++) {
         if (!in->read(in->cookie, squares[i], rgb)) {
@@ -135,12 +222,16 @@ zn_status zn_signs_look(zn_signs *s, const zn_source *in, const zn_rect *squares
         }
         add_steps(&along, rgb, w, h, false);
         add_steps(&down, rgb, w, h, true);
+        add_blocks(&all_grains, rgb, w, h);
         put(&m, rgb, i % nx * w, i / nx * h, w, h);
     }
     if (!status)
         status = zn_noise_measure(sigma, &all, NULL, err);
+    if (!status)
+        conclude(s, &all_grains);
     s->smooth = middle(sigma);
     s->blocks = (float)(255 * (steepest(&along) + steepest(&down)) / 2);
+    free(all_grains.block);
     free(rgb);
     free(m.rgb);
     return status;
@@ -154,7 +245,11 @@ static float between(float v, const float pair[2])
 
 float zn_signs_clean(const zn_signs *s)
 {
-    const float noise = fmaxf(fmaxf(between(s->calm, CALM), between(s->smooth, SMOOTH)), between(s->blocks, BLOCKS));
+    const float own = between(s->fine / fmaxf(s->calm, CERTAIN), FINE) * between(s->grey, GREY);
+    const float less = 1 / (1 + own * (OWN - 1)), calm = between(s->calm, NONE);
+    const float smooth[2] = { ALONE[0] + calm * (SMOOTH[0] - ALONE[0]), ALONE[1] + calm * (SMOOTH[1] - ALONE[1]) };
+    const float noise =
+        fmaxf(fmaxf(between(less * s->calm, CALM), between(less * s->smooth, smooth)), between(s->blocks, BLOCKS));
 
     return 1 - rintf(8 * noise) / 8;
 }

@@ -3,7 +3,10 @@
  *
  * denoise-level sees a part of a picture, and there fine texture may look like weak noise.  But noise is everywhere in a picture: so
  * one whose calmest places have none, and whose smoothest have none by the estimate of noise.h, is taken for clean, unless the blocks of
- * a JPEG file show, in which a denoiser removes artefacts. */
+ * a JPEG file show, in which a denoiser removes artefacts.
+ *
+ * Weak grain as fine as a pixel and alike in all channels is film's, or the picture's own: a camera's mosaic leaves coarser noise, whose
+ * colours differ.  It may be stronger than other noise before it counts. */
 #ifndef ZN_CLEAN_H
 #define ZN_CLEAN_H
 
@@ -13,13 +16,15 @@ typedef struct zn_signs { /* of noise, of 255 */
     float calm;           /* the level of the calmest places */
     float smooth;         /* the noise of the smoothest */
     float blocks;         /* how much steeper steps between the blocks of a file are than their neighbours */
+    float fine; /* the deviation of the finest differences in smooth places, in the middle one of the channels, */
+    float grey; /* ... and how they correlate between channels, in the middle one of the pairs: up to 1 */
 } zn_signs;
 
 /* The level that a twentieth of the cells has at most, in the middle one of the channels.  Cells without any variation and those that
  * are certainly clean (a frame, a caption, a part that was pasted) do not count.  False: no memory. */
 bool zn_signs_calm(zn_signs *s, const zn_cell *cells, size_t n);
 
-/* The other two, from n squares of the picture, all of one size, nx beside each other. */
+/* The others, from n squares of the picture, all of one size, nx beside each other. */
 zn_status zn_signs_look(zn_signs *s, const zn_source *in, const zn_rect *squares, int n, int nx, zn_error *err);
 
 /* From 0, noise was found, to 1, none was: in steps of an eighth, so that small changes of a picture change nothing. */

@@ -289,6 +289,35 @@ test_strength_above_one_smooths (void)
   g_object_unref (in);
 }
 
+/* Where there is nothing to remove, it says so and changes no bit. */
+static void
+test_no_noise_is_said (void)
+{
+  GeglBuffer *in  = picture ("R'G'B' float", 0, 0, 160, 120, 48);
+  gfloat     *rgb = pixels_of (in, gegl_buffer_get_extent (in), "R'G'B' float");
+  gfloat     *was, *now;
+  gchar      *text;
+  Run         run;
+
+  for (gint i = 0; i < 160 * 120 * 3; i++) /* a smooth picture of 8 bits */
+    rgb[i] = rintf (255.0f * (0.5f + 0.3f * sinf (i / 3 % 160 * 0.05f) * cosf (i / 480 * 0.04f))) /
+             255.0f;
+  gegl_buffer_set (in, gegl_buffer_get_extent (in), 0, babl_format ("R'G'B' float"), rgb,
+                   GEGL_AUTO_ROWSTRIDE);
+  run  = run_new ("zenith:denoise", "model=fast", in);
+  was  = pixels_of (in, gegl_buffer_get_extent (in), "R'G'B'A float");
+  now  = run_pixels (&run, &run.box);
+  text = run_text (&run, "measured");
+  CHECK (! memcmp (was, now, 160 * 120 * 16), "it is %g off", difference (was, now, 160 * 120 * 4));
+  CHECK (! strcmp (text, "no noise found"), "'%s'", text);
+  g_free (text);
+  g_free (was);
+  g_free (now);
+  g_free (rgb);
+  run_free (&run);
+  g_object_unref (in);
+}
+
 static gdouble
 light_at (const gfloat *a, gint x, gint y)
 {
@@ -445,6 +474,7 @@ main (int argc, char **argv)
   RUN (test_noise_of_the_rest_counts);
   RUN (test_strength_luma_chroma_detail);
   RUN (test_strength_above_one_smooths);
+  RUN (test_no_noise_is_said);
   RUN (test_sharpen_without_halo);
   RUN (test_engines_agree);
   RUN (test_decimal_comma);

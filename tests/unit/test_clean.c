@@ -11,6 +11,7 @@
 enum { W = 200, H = 160, N = 2000 };
 
 static uint32_t state;
+static float drawn; /* the last one */
 
 static float draw(void) /* 0 .. 1 */
 {
@@ -23,6 +24,8 @@ typedef struct picture {
     float block;  /* the mean of a block is off by up to that, of 255 */
     int phase;    /* where the first block begins */
     bool numbers; /* false: NaN here and there */
+    bool grey;    /* the noise is the same in all channels */
+    bool coarse;  /* ... and in pairs of pixels */
     int fails_at; /* this read fails; 0: none */
     int reads;
 } picture;
@@ -34,8 +37,10 @@ static float value(const picture *p, int x, int y, int c)
 
     if (!p->numbers && (x + y * W) % 997 == 5)
         return NAN;
+    if ((c == 0 || !p->grey) && (x % 2 == 0 || !p->coarse))
+        drawn = draw();
     return 0.5f + 0.2f * sinf((float)x * 0.03f + (float)c) * cosf((float)y * 0.02f) + p->block / 255 * off +
-        p->noise / 255 * 3.46f * (draw() - 0.5f);
+        p->noise / 255 * 3.46f * (drawn - 0.5f);
 }
 
 static bool read_picture(void *cookie, zn_rect r, float *dst)
@@ -96,6 +101,24 @@ static void blocks_of_a_file(void)
     CHECK(s.blocks < 0.05f, "squares of a clean picture: %g", (double)s.blocks);
 }
 
+/* How fine grain is, and whether its colours differ. */
+static void grain(void)
+{
+    zn_error err = { "" };
+    zn_signs s;
+
+    for (int grey = 0; grey < 2; grey++) {
+        CHECK(!look(&s, (picture){ .noise = 2, .numbers = true, .grey = grey }, whole, 1, 1, &err), "%s", err.text);
+        CHECK(s.fine > 1.4f && s.fine < 2.1f, "of 2, grey %d: %g", grey, (double)s.fine);
+        CHECK(grey ? s.grey > 0.99f : fabsf(s.grey) < 0.1f, "grey %d: %g", grey, (double)s.grey);
+    }
+    CHECK(!look(&s, (picture){ .noise = 2, .numbers = true, .grey = true, .coarse = true }, whole, 1, 1, &err), "%s",
+          err.text);
+    CHECK(s.fine < 1.3f, "coarse grain of 2: %g", (double)s.fine);
+    CHECK(!look(&s, (picture){ .numbers = true }, whole, 1, 1, &err), "%s", err.text);
+    CHECK(s.fine < 0.1f, "none: %g", (double)s.fine);
+}
+
 /* Most cells have 5; some have far less, some do not count. */
 static void calm_places(void)
 {
@@ -130,15 +153,27 @@ static void the_verdict(void)
         zn_signs s;
         float clean;
     } cases[] = {
-        { { 0, 0, 0 }, 1 },    { { 1.3f, 2.5f, 0.1f }, 1 }, { { 1.6f, 0, 0 }, 0 },       { { 0, 3.1f, 0 }, 0 },
-        { { 0, 0, 0.5f }, 0 }, { { 0, 0, 0.3f }, 0.5f },    { { 1.6f, 3.1f, 0.5f }, 0 },
+        { { .calm = 0 }, 1 },
+        { { 1.3f, 2.5f, 0.1f, 0, 0 }, 1 },
+        { { 1.6f, 0, 0, 0, 0 }, 0 },
+        { { 1, 3.1f, 0, 0, 0 }, 0 },
+        { { 0.5f, 3.1f, 0, 0, 0 }, 1 }, /* nothing but the smoothest places */
+        { { 0.5f, 4.2f, 0, 0, 0 }, 0 },
+        { { 0, 0, 0.5f, 0, 0 }, 0 },
+        { { 0, 0, 0.3f, 0, 0 }, 0.5f },
+        { { 1.6f, 3.1f, 0.5f, 0, 0 }, 0 },
+        { { 2, 2.8f, 0, 1.9f, 0.85f }, 1 }, /* film */
+        { { 2, 2.8f, 0, 1.9f, 0.4f }, 0 },
+        { { 2, 2.8f, 0, 1, 0.85f }, 0 },
+        { { 3, 2.8f, 0, 2.9f, 0.85f }, 0 },
+        { { 2, 2.8f, 0.5f, 1.9f, 0.85f }, 0 },
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         CHECK(fabsf(zn_signs_clean(&cases[i].s) - cases[i].clean) < 1e-6f, "case %d: %g, not %g", (int)i,
               (double)zn_signs_clean(&cases[i].s), (double)cases[i].clean);
     for (float v = 0; v < 4; v += 0.01f) {
-        const zn_signs s = { v, 0, 0 };
+        const zn_signs s = { .calm = v };
         const float eighths = 8 * zn_signs_clean(&s);
 
         CHECK(eighths == rintf(eighths), "%g: %g", (double)v, (double)eighths);
@@ -168,6 +203,7 @@ int main(void)
 {
     test_run("smooth places", smooth_places);
     test_run("blocks of a file", blocks_of_a_file);
+    test_run("grain", grain);
     test_run("calm places", calm_places);
     test_run("the verdict", the_verdict);
     test_run("pictures that are none", pictures_that_are_none);
