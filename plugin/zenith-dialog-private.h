@@ -20,6 +20,7 @@ typedef struct
   guint          index;      /* of the property                   */
   GtkWidget     *widget;     /* combo, check button or entry, or  */
   GtkAdjustment *adjustment; /* a number's                        */
+  gdouble        unit;       /* what it shows of a 1: 100 of a slider */
 } Row;
 
 struct _Dialog
@@ -39,8 +40,12 @@ struct _Dialog
   GtkWidget          *level;   /* the noise level that was found, or NULL */
   GtkWidget          *warning; /* hardly any was                  */
   GtkWidget          *bar;
-  GtkWidget          *prompt; /* the entry, or NULL              */
-  GtkWidget          *lock;   /* keeps the seed, or NULL         */
+  GtkWidget          *prompt;             /* the entry, or NULL              */
+  GtkWidget          *lock;               /* keeps the seed, or NULL         */
+  GtkWidget          *faces;              /* thumbnails, or NULL             */
+  ZnFrame             face[ZN_FACES_MAX]; /* what they show      */
+  guint               n_faces;
+  gchar             **attributes; /* of the model, or NULL       */
   ZnView             *view;
   ZnNoise             found; /* what was measured; mean < 0: nothing yet */
   guint               later; /* the source that makes a preview */
@@ -68,5 +73,12 @@ void            zn_dialog_choose_none (Dialog *d);
 void            zn_dialog_load_presets (Dialog *d, const gchar *name);
 void            zn_dialog_preset_changed (GtkComboBox *combo, Dialog *d);
 GtkWidget      *zn_dialog_preset_buttons (Dialog *d);
+
+/* zenith-dialog-face.c */
+gboolean zn_dialog_hides (Dialog *d, guint index); /* the model lacks what this property changes */
+gboolean zn_dialog_folds (Dialog *d, guint index); /* it is one of those that few people need */
+GtkWidget *zn_dialog_faces_new (Dialog *d);
+void       zn_dialog_refresh_faces (Dialog *d);
+void       zn_dialog_show_found (Dialog *d, const ZnFound *found); /* the frames, the thumbnails */
 
 #endif /* __ZENITH_DIALOG_PRIVATE_H__ */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * zenith-dialog.c - preview, property rows, progress, status line; the presets are in
- * zenith-dialog-presets.c.
+ * zenith-dialog-presets.c, what only faces have in zenith-dialog-face.c.
  *
  * One source for GTK 2 and GTK 3: only what both have is used, deprecated or
  * not in the newer one (GtkTable, gtk_hscale_new), which the build allows.
@@ -166,18 +166,19 @@ draw_part (Dialog *d, const GeglRectangle *part, Parts *parts, GError **error)
   ok = zn_apply_to_pixels (d->settings, d->host->picture.source, &d->host->picture.selected, part,
                            rgba, &found, keep_alive_part, parts, error);
   if (! d->again)
-    zn_view_set_frame (d->view, found.has_frame ? &found.frame : NULL);
+    zn_dialog_show_found (d, &found);
   if (ok && ! d->again)
     {
       zn_view_show (d->view, part, rgba);
-      if (d->cannot) /* the message of apply() stays */
-        zn_dialog_set_status (d, "");
+      if (d->cannot || (found.note && *found.note)) /* the message of apply() stays */
+        zn_dialog_set_status (d, found.note ? found.note : "");
       set_measured (d, &found.noise);
     }
   else
     {
       g_free (found.noise.text);
     }
+  g_free (found.note);
   g_free (rgba);
 
   return ok;
@@ -319,10 +320,11 @@ zn_dialog_refresh (Dialog *d)
 
         default:
           gtk_adjustment_set_value (row->adjustment,
-                                    zn_settings_get_number (d->settings, row->index));
+                                    zn_settings_get_number (d->settings, row->index) * row->unit);
         }
     }
 
+  zn_dialog_refresh_faces (d);
   d->updating = FALSE;
   show_level (d);
 }
@@ -364,8 +366,8 @@ on_row_changed (GObject *object, Row *row)
       break;
 
     default:
-      zn_settings_set_number (d->settings, row->index, gtk_adjustment_get_value (row->adjustment),
-                              &error);
+      zn_settings_set_number (d->settings, row->index,
+                              gtk_adjustment_get_value (row->adjustment) / row->unit, &error);
     }
 
   zn_dialog_set_status (d, "");
@@ -402,17 +404,17 @@ on_browse (GtkWidget *button, Row *row)
 static GtkWidget *
 number_row (Row *row, ZnProperty *p)
 {
-  GtkWidget *box  = gtk_hbox_new (FALSE, 6);
-  gdouble    step = p->kind == ZN_KIND_INT ? 1.0 : (p->ui_max - p->ui_min) / 100.0;
+  GtkWidget *box = gtk_hbox_new (FALSE, 6);
+  gdouble    min = p->ui_min * row->unit, max = p->ui_max * row->unit;
+  gdouble    step = p->kind == ZN_KIND_INT || row->unit > 1.0 ? 1.0 : (max - min) / 100.0;
   GtkWidget *scale;
   GtkWidget *spin;
 
-  row->adjustment = GTK_ADJUSTMENT (
-      gtk_adjustment_new (p->ui_min, p->ui_min, p->ui_max, step, step * 10, 0));
-  scale = gtk_hscale_new (row->adjustment);
+  row->adjustment = GTK_ADJUSTMENT (gtk_adjustment_new (min, min, max, step, step * 10, 0));
+  scale           = gtk_hscale_new (row->adjustment);
   gtk_scale_set_draw_value (GTK_SCALE (scale), FALSE);
   gtk_widget_set_size_request (scale, 140, -1);
-  spin = gtk_spin_button_new (row->adjustment, step, p->digits);
+  spin = gtk_spin_button_new (row->adjustment, step, row->unit > 1.0 ? 0 : p->digits);
   gtk_entry_set_activates_default (GTK_ENTRY (spin), TRUE);
   gtk_box_pack_start (GTK_BOX (box), scale, TRUE, TRUE, 0);
   gtk_box_pack_start (GTK_BOX (box), spin, FALSE, FALSE, 0);
@@ -520,11 +522,9 @@ static GtkWidget *
 attribute_combo_new (Dialog *d)
 {
   GtkWidget *combo = gtk_combo_box_text_new_with_entry ();
-  gchar    **names = zn_attributes (d->settings);
 
-  for (guint i = 0; names && names[i]; i++)
-    gtk_combo_box_text_append_text (GTK_COMBO_BOX_TEXT (combo), names[i]);
-  g_strfreev (names);
+  for (guint i = 0; d->attributes && d->attributes[i]; i++)
+    gtk_combo_box_text_append_text (GTK_COMBO_BOX_TEXT (combo), d->attributes[i]);
 
   return combo;
 }
@@ -617,12 +617,31 @@ text_new (gint width, gint lines)
   return label;
 }
 
+/* The table of what is folded away, made when there is something. */
+static GtkWidget *
+fold_table (GtkWidget **table, GtkWidget *box)
+{
+  if (! *table)
+    {
+      GtkWidget *expander = gtk_expander_new_with_mnemonic (_ ("_Advanced"));
+
+      *table = gtk_table_new (1, 2, FALSE);
+      gtk_table_set_row_spacings (GTK_TABLE (*table), 6);
+      gtk_table_set_col_spacings (GTK_TABLE (*table), 12);
+      gtk_container_add (GTK_CONTAINER (expander), *table);
+      gtk_box_pack_start (GTK_BOX (box), expander, FALSE, FALSE, 0);
+    }
+
+  return *table;
+}
+
 static GtkWidget *
 controls_new (Dialog *d)
 {
   GtkWidget *box     = gtk_vbox_new (FALSE, 12);
   guint      n_props = d->any_filter ? 0 : d->settings->n;
-  GtkWidget *table   = gtk_table_new (3 + n_props, 2, FALSE);
+  GtkWidget *table   = gtk_table_new (1, 2, FALSE);
+  GtkWidget *fold    = NULL;
   guint      line    = 0;
 
   gtk_table_set_row_spacings (GTK_TABLE (table), 6);
@@ -632,15 +651,25 @@ controls_new (Dialog *d)
   if (! d->any_filter)
     attach (table, line++, "", zn_dialog_preset_buttons (d), NULL);
 
-  for (guint i = 0; i < n_props; i++)
+  if (n_props && d->settings->filter->n_sliders)
+    attach (table, line++, _ ("Face"), zn_dialog_faces_new (d),
+            _ ("Which face is changed; a click on a frame in the picture chooses it, too"));
+  for (guint i = 0; i < 3 * n_props; i++) /* sliders, what is shown, what is folded away */
     {
-      ZnProperty *p   = &d->settings->property[i];
-      Row        *row = &d->row[d->n_rows++];
+      const guint       index  = i % n_props;
+      const ZnProperty *p      = &d->settings->property[index];
+      const gboolean    slides = zn_settings_is_slider (d->settings, index);
+      const guint       place  = zn_dialog_folds (d, index) ? 2 : ! slides;
+      Row              *row    = &d->row[d->n_rows];
 
+      if (place != i / n_props || zn_dialog_hides (d, index))
+        continue;
+      d->n_rows++;
       row->dialog = d;
-      row->index  = i;
-      attach (table, line++, g_param_spec_get_nick (p->spec), row_new (row, p),
-              g_param_spec_get_blurb (p->spec));
+      row->index  = index;
+      row->unit   = slides || ! strcmp (p->spec->name, "amount") ? 100.0 : 1.0;
+      attach (place == 2 ? fold_table (&fold, box) : table, line++, g_param_spec_get_nick (p->spec),
+              row_new (row, (ZnProperty *) p), g_param_spec_get_blurb (p->spec));
       if (! strcmp (p->spec->name, "sigma"))
         {
           d->level = gtk_label_new ("");
@@ -730,8 +759,9 @@ build (Dialog *d, const gchar *title)
   d->view = zn_view_new (&d->host->picture, PREVIEW_SIZE, zn_dialog_invalidate, d);
   gtk_box_pack_start (GTK_BOX (columns), zn_view_widget (d->view), TRUE, TRUE, 0);
 
-  d->preset   = gtk_combo_box_text_new ();
-  d->controls = controls_new (d);
+  d->preset     = gtk_combo_box_text_new ();
+  d->attributes = d->settings ? zn_attributes (d->settings) : NULL;
+  d->controls   = controls_new (d);
   zn_dialog_load_presets (d, NULL);
   g_signal_connect (d->preset, "changed", G_CALLBACK (zn_dialog_preset_changed), d);
   gtk_box_pack_start (GTK_BOX (columns), d->controls, FALSE, FALSE, 0);
@@ -846,6 +876,7 @@ zn_dialog_run (ZnSettings **settings, gchar **preset, const gchar *title, const 
   gtk_widget_destroy (d.window);
   zn_view_free (d.view);
   g_free (d.found.text);
+  g_strfreev (d.attributes);
   g_ptr_array_unref (d.presets);
   g_ptr_array_unref (d.all_presets);
   *settings = d.settings;

@@ -47,8 +47,10 @@ struct _ZnView
   guchar       *after;  /* the same; the source where nothing was computed yet    */
   guchar       *mask;   /* [place.height][place.width], NULL: no selection        */
 
-  gboolean has_frame;
-  ZnFrame  frame; /* of a face, in the source */
+  ZnFrame frame[ZN_FACES_MAX]; /* of faces, in the source */
+  guint   n_frames;
+  gint    chosen; /* of them, -1: all */
+  void (*clicked) (gpointer data, guint frame);
 
   gboolean split;
   gdouble  split_at; /* of the view's width */
@@ -56,6 +58,7 @@ struct _ZnView
 
   gboolean dragging;
   gboolean dragging_line;
+  gboolean dragged; /* it moved: that is no click */
   gdouble  drag_x, drag_y;
 };
 
@@ -96,13 +99,12 @@ read_pixels (ZnView *v, GeglBuffer *buffer, gint dx, gint dy, const gchar *forma
   return out;
 }
 
-/* The sides of the frame, a dotted line of black and white as the one between before and
- * after. */
+/* The sides of a frame, a dotted line of black and white as the one between before and after;
+ * of those that are not chosen a part only. */
 static void
-draw_frame (const ZnView *v, guchar *out, gint stride)
+draw_frame (const ZnView *v, const ZnFrame *f, gint gap, guchar *out, gint stride)
 {
   static const gint corner[5][2] = { { -1, -1 }, { 1, -1 }, { 1, 1 }, { -1, 1 }, { -1, -1 } };
-  const ZnFrame    *f            = &v->frame;
   const gdouble     c            = cos (f->angle * G_PI / 180.0) * f->size / 2.0;
   const gdouble     s            = sin (f->angle * G_PI / 180.0) * f->size / 2.0;
   gdouble           x[5], y[5];
@@ -123,7 +125,7 @@ draw_frame (const ZnView *v, guchar *out, gint stride)
           const gint px = (gint) floor (x[k] + (x[k + 1] - x[k]) * i / n);
           const gint py = (gint) floor (y[k] + (y[k + 1] - y[k]) * i / n);
 
-          if (px >= 0 && px < v->width && py >= 0 && py < v->height)
+          if (i % gap < 8 && px >= 0 && px < v->width && py >= 0 && py < v->height)
             memset (out + (gsize) py * stride + px * 4, i & 4 ? 0xff : 0x00, 3);
         }
     }
@@ -162,8 +164,8 @@ draw (ZnView *v)
   for (gint y = 0; line >= 0 && line < v->width && y < v->height; y++)
     memset (out + (gsize) y * stride + line * 4, y & 4 ? 0xff : 0x00, 3);
 
-  if (v->has_frame && ! v->held)
-    draw_frame (v, out, stride);
+  for (guint i = 0; ! v->held && i < v->n_frames; i++)
+    draw_frame (v, &v->frame[i], v->chosen < 0 || v->chosen == (gint) i ? 8 : 24, out, stride);
 
   gimp_preview_area_draw (GIMP_PREVIEW_AREA (v->area), 0, 0, v->width, v->height, GIMP_RGBA_IMAGE,
                           out, stride);
@@ -232,12 +234,41 @@ zn_view_clear (ZnView *v)
 }
 
 void
-zn_view_set_frame (ZnView *v, const ZnFrame *frame)
+zn_view_set_frames (ZnView *v, const ZnFrame *frame, guint n, gint chosen)
 {
-  v->has_frame = frame != NULL;
-  if (frame)
-    v->frame = *frame;
+  v->n_frames = MIN (n, ZN_FACES_MAX);
+  v->chosen   = chosen;
+  for (guint i = 0; i < v->n_frames; i++)
+    v->frame[i] = frame[i];
   draw (v);
+}
+
+void
+zn_view_set_clicked (ZnView *v, void (*clicked) (gpointer data, guint frame))
+{
+  v->clicked = clicked;
+}
+
+/* The smallest frame around a place of the view, or -1. */
+static gint
+frame_at (const ZnView *v, gdouble x, gdouble y)
+{
+  gint best = -1;
+
+  for (guint i = 0; i < v->n_frames; i++)
+    {
+      const ZnFrame *f     = &v->frame[i];
+      const gdouble  angle = f->angle * G_PI / 180.0;
+      const gdouble  dx    = (x - v->place.x) / v->scale + v->roi.x - f->x;
+      const gdouble  dy    = (y - v->place.y) / v->scale + v->roi.y - f->y;
+
+      if (fabs (cos (angle) * dx + sin (angle) * dy) < f->size / 2.0 &&
+          fabs (cos (angle) * dy - sin (angle) * dx) < f->size / 2.0 &&
+          (best < 0 || f->size < v->frame[best].size))
+        best = (gint) i;
+    }
+
+  return best;
 }
 
 /* Rows of the screen in one part. */
@@ -366,6 +397,7 @@ on_press (GtkWidget *box, GdkEventButton *event, ZnView *v)
     return FALSE;
 
   v->dragging      = TRUE;
+  v->dragged       = FALSE;
   v->dragging_line = v->split && ABS (event->x - v->split_at * v->width) <= GRIP;
   v->drag_x        = event->x;
   v->drag_y        = event->y;
@@ -378,7 +410,11 @@ on_motion (GtkWidget *box, GdkEventMotion *event, ZnView *v)
 {
   if (! v->dragging)
     return FALSE;
+  if (! v->dragged && ! v->dragging_line &&
+      hypot (event->x - v->drag_x, event->y - v->drag_y) < GRIP / 2)
+    return TRUE; /* a hand is not that still */
 
+  v->dragged = TRUE;
   if (v->dragging_line)
     {
       v->split_at = CLAMP (event->x / MAX (v->width, 1), 0.0, 1.0);
@@ -400,7 +436,13 @@ on_motion (GtkWidget *box, GdkEventMotion *event, ZnView *v)
 static gboolean
 on_release (GtkWidget *box, GdkEventButton *event, ZnView *v)
 {
+  const gint frame = v->dragging && ! v->dragged && ! v->dragging_line
+                         ? frame_at (v, event->x, event->y)
+                         : -1;
+
   v->dragging = FALSE;
+  if (frame >= 0 && v->clicked)
+    v->clicked (v->data, frame);
 
   return TRUE;
 }

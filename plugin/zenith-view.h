@@ -46,8 +46,10 @@ gboolean zn_view_part (ZnView *view, guint index, GeglRectangle *part);
 /* The result there: R'G'B'A u8. */
 void zn_view_show (ZnView *view, const GeglRectangle *part, const guchar *rgba);
 
-/* The frame of a face, drawn over the picture; NULL: none. */
-void zn_view_set_frame (ZnView *view, const ZnFrame *frame);
+/* Frames of faces, drawn over the picture; chosen: that one is changed, -1: all of them.  A click
+ * on one calls clicked(), if it is not NULL. */
+void zn_view_set_frames (ZnView *view, const ZnFrame *frame, guint n, gint chosen);
+void zn_view_set_clicked (ZnView *view, void (*clicked) (gpointer data, guint frame));
 
 /* Shows the source again. */
 void zn_view_clear (ZnView *view);

@@ -18,8 +18,8 @@ convert() { LC_ALL=C.UTF-8 command convert "$@"; }
 convert "$samples/chelsea.png" -seed 3 -attenuate 0.5 +noise Gaussian -strip "$tmp/noisy.png"
 convert "$samples/astronaut.png" -strip "$tmp/portrait.png"
 
-# The keys of Change a Face: from the presets over Save to the attribute, which becomes age, and over its arrow to the amount.
-age=(@Pr_eset Tab Tab ctrl+a a g e Tab Tab End Page_Up Page_Up)
+# The keys of Change a Face: from the presets over Save, the face and three sliders with their numbers to the age.
+age=(@Pr_eset Tab Tab Tab Tab Tab Tab Tab Tab Tab End Page_Up Page_Up)
 
 # shot OUT [--gimp] PROCEDURE PICTURE [KEY...]
 shot() {

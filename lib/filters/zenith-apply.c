@@ -10,10 +10,13 @@
  * asked for more; inside a chunk the object data CANCEL_KEY on the operation's
  * node tells it to stop at its next tile.  (GIMP's own Cancel ends the process.)
  */
+#include <string.h>
+
 #include <gegl.h>
 #include <glib/gi18n-lib.h>
 
 #include "zenith-apply.h"
+#include "zenith_number.h"
 
 #define CANCEL_KEY "zenith-cancel"
 #define TILE_KEY "zenith-tile"
@@ -485,6 +488,9 @@ zn_attributes (const ZnSettings *settings)
 
   if (gegl_node_find_property (op, "attributes"))
     {
+      for (guint i = 0; i < settings->n; i++)
+        if (! strcmp (settings->property[i].spec->name, "model"))
+          gegl_node_set_property (op, "model", &settings->property[i].value);
       gegl_node_link (input, op); /* amount 0: nothing is computed */
       gegl_node_blit (op, 1.0, GEGL_RECTANGLE (0, 0, 1, 1), babl_format ("R'G'B'A u8"), rgba,
                       GEGL_AUTO_ROWSTRIDE, GEGL_BLIT_DEFAULT);
@@ -560,6 +566,33 @@ run_frame (const Run *run, const GeglRectangle *piece, ZnFrame *frame)
   return taken.size > 0.0;
 }
 
+/* The frames of all faces that the operation found, four numbers each. */
+static guint
+run_faces (const Run *run, const GeglRectangle *piece, ZnFrame face[ZN_FACES_MAX])
+{
+  gchar  *text = NULL;
+  gchar **word;
+  gdouble number[4];
+  guint   n = 0;
+
+  if (! gegl_node_find_property (run->op, "faces"))
+    return 0;
+
+  gegl_node_get (run->op, "faces", &text, NULL);
+  word = g_strsplit (text ? text : "", " ", -1);
+  for (guint i = 0; word[i] && n < ZN_FACES_MAX; i++)
+    {
+      if (! zn_number_parse (&number[i % 4], word[i], NULL))
+        break;
+      if (i % 4 == 3)
+        face[n++] = (ZnFrame){ piece->x + number[0], piece->y + number[1], number[2], number[3] };
+    }
+  g_strfreev (word);
+  g_free (text);
+
+  return n;
+}
+
 gboolean
 zn_apply_to_pixels (const ZnSettings    *settings,
                     GeglBuffer          *source,
@@ -586,6 +619,9 @@ zn_apply_to_pixels (const ZnSettings    *settings,
   if (ok)
     found->noise = run_noise (&run);
   found->has_frame = run_frame (&run, &piece, &found->frame);
+  found->n_faces   = run_faces (&run, &piece, found->face);
+  if (ok && gegl_node_find_property (run.op, "note"))
+    gegl_node_get (run.op, "note", &found->note, NULL);
   g_object_unref (run.graph);
 
   return ok;

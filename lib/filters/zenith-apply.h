@@ -110,12 +110,17 @@ typedef struct
  * result of a filter; "": no network ran, or its result was kept. */
 const gchar *zn_apply_computed_by (GeglBuffer *result);
 
+#define ZN_FACES_MAX 16
+
 /* What an operation measured in the picture. */
 typedef struct
 {
   ZnNoise  noise;
   gboolean has_frame;
   ZnFrame  frame; /* of the source */
+  guint    n_faces;
+  ZnFrame  face[ZN_FACES_MAX]; /* all that were found, the largest first */
+  gchar   *note;               /* what to know about the result, or NULL; free it */
 } ZnFound;
 
 /* The same into memory, for a preview: width * height pixels of R'G'B'A u8.

@@ -365,6 +365,13 @@ is_how (const gchar *property)
   return g_strv_contains (how, property);
 }
 
+/* The place of a face is not a preference. */
+static gboolean
+is_place (const gchar *property)
+{
+  return g_str_has_prefix (property, "frame-") || ! strcmp (property, "face");
+}
+
 gboolean
 zn_preset_leaves (const ZnPreset *preset, const gchar *property)
 {
@@ -372,7 +379,7 @@ zn_preset_leaves (const ZnPreset *preset, const gchar *property)
     if (! strcmp (preset->key[i], property))
       return FALSE;
 
-  return is_how (property);
+  return is_how (property) || is_place (property);
 }
 
 gboolean
@@ -503,9 +510,9 @@ zn_preset_save (GPtrArray        *presets,
       const ZnProperty *p     = &settings->property[i];
       gchar            *value = zn_settings_get_text (settings, i);
 
-      if (g_str_has_prefix (p->spec->name, "frame-") || strpbrk (value, "\n\r"))
+      if (is_place (p->spec->name) || strpbrk (value, "\n\r"))
         {
-          /* the place of a face is not a preference */
+          /* not a preference, or not to be written in a line */
         }
       else if (p->kind == ZN_KIND_DOUBLE || (with_model && ! strcmp (p->spec->name, "model")) ||
                ! is_how (p->spec->name))

@@ -388,11 +388,37 @@ zn_settings_find_number (const ZnSettings *settings, const gchar *name, gdouble 
   return missing;
 }
 
+/* "Smile +50, Age -20": what the sliders say, or NULL. */
+static gchar *
+slider_name (const ZnSettings *settings)
+{
+  GString *name = g_string_new (NULL);
+
+  for (guint i = 0; i < settings->n; i++)
+    {
+      const gint percent = zn_settings_is_slider (settings, i)
+                               ? (gint) lrint (zn_settings_get_number (settings, i) * 100.0)
+                               : 0;
+
+      if (percent)
+        g_string_append_printf (name, "%s%s %+d", name->len ? ", " : "",
+                                g_param_spec_get_nick (settings->property[i].spec), percent);
+    }
+  if (name->len)
+    return g_string_free (name, FALSE);
+  g_string_free (name, TRUE);
+
+  return NULL;
+}
+
 gchar *
 zn_settings_layer_name (const ZnSettings *settings)
 {
-  gchar *prompt = NULL;
+  gchar *prompt = slider_name (settings);
   gchar *name;
+
+  if (prompt)
+    return prompt;
 
   for (guint i = 0; i < settings->n && ! prompt; i++)
     if (! strcmp (settings->property[i].spec->name, "prompt"))

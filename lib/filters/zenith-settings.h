@@ -84,7 +84,8 @@ gchar *zn_property_allowed (const ZnProperty *property);
 /* The number of that name, or `missing` if the filter has none. */
 gdouble zn_settings_find_number (const ZnSettings *settings, const gchar *name, gdouble missing);
 
-/* What a layer that these settings make is called: the prompt, shortened.  Free it. */
+/* What a layer that these settings make is called: the prompt, shortened, or what the sliders do
+ * ("Smile +50, Age -20").  Free it. */
 gchar *zn_settings_layer_name (const ZnSettings *settings);
 
 /* How many layers are wanted from position 0 to 1; 0: the filter's usual result. */

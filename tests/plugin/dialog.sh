@@ -157,8 +157,8 @@ if [ -e "$source_dir/models/zenith-find.safetensors" ]; then
   if open_dialog face plug-in-zenith-diffae-manipulate 'Change a Face' portrait; then
     window=$(visible "$title" | tail -1)
     check face-frame-is-shown wait_for 60 frame_is_shown
-    # from the preset's list over Save, the attribute and its arrow to the amount's slider
-    xdotool key "$presets_key" Tab Tab Tab Tab
+    # from the preset's list over Save and the face to the first slider, the smile
+    xdotool key "$presets_key" Tab Tab Tab
     sleep 0.5
     program=$(xdotool getwindowpid "$window")
     trap 'kill -CONT "$program" 2>/dev/null; clean_up' EXIT
@@ -207,14 +207,12 @@ if open_dialog view plug-in-zenith-denoise Denoise centre; then
   press Escape
 fi
 
-# Presets of every filter: the second in the list (the first enlarges, into a layer of its own) is chosen with the keyboard;
-# Repeat takes it again.
+# Presets of every filter: the third in the list (the first enlarges, into a layer of its own, the second is for faces) is
+# chosen with the keyboard; Repeat takes it again.
 last="((go RUN-WITH-LAST-VALS \"$work/out/preset-again.png\"))"
 if open_dialog preset plug-in-zenith-apply-preset 'Apply Preset' big "$last"; then
   import -window root "$work/out/preset-dialog.png"
-  xdotool key Down
-  sleep 0.3
-  xdotool key Down
+  for n in 1 2 3; do xdotool key Down; sleep 0.3; done
   sleep 2
   import -window root "$work/out/preset-chosen.png"
   press "$ok_key"
