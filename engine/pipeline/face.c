@@ -104,16 +104,22 @@ static zn_status reconstruct(zn_face_work *k)
 typedef struct edit {
     zn_face_data face;
     zn_attribute attribute[ZN_FACE_CHANGES]; /* of the changes */
-    double guide;                            /* the largest of theirs: 1 at amount 0, the attribute's at 1 */
+    int n_attributes;
+    double guide;      /* the largest of theirs: 1 at amount 0, the attribute's at 1 */
+    zn_face_mask mask; /* where the face may change */
 } edit;
 
 static bool paste_edit(zn_array *out, const zn_face_work *k, const float *drawn)
 {
-    const zn_face_data *f = &((const edit *)k->pasted)->face;
+    const edit *e = k->pasted;
+    const zn_face_data *f = &e->face;
     zn_face_field *field = zn_field_new(k, drawn, f->made ? f->made : f->low, f->low, 0);
 
-    if (field)
-        zn_field_cut_fine(field, k->side, (float)(1 - k->plan->how.detail));
+    if (!field || !zn_field_mask(field, k->side, &e->mask)) {
+        free(field);
+        return false;
+    }
+    zn_field_cut_fine(field, k->side, (float)(1 - k->plan->how.detail));
     return zn_field_paste(out, field, k, &f->patch);
 }
 
@@ -124,21 +130,24 @@ static zn_status read_attributes(edit *e, const zn_face_work *k)
 
     e->guide = 0;
     for (int i = 0; !s && c[i].attribute; i++) {
-        s = zn_attribute_find(&e->attribute[i], c[i].attribute, k->plan->model, k->code, k->err);
+        s = zn_attribute_find(&e->attribute[i], &c[i], k->plan->model, k->code, k->err);
+        e->n_attributes++;
         if (!s)
             e->guide = fmax(e->guide, 1.0 + (e->attribute[i].guide - 1.0) * fabs(c[i].amount));
     }
     return s;
 }
 
-/* cond gets the changes: the sum of amount * shift. */
-static void shift_code(float *cond, const edit *e, const zn_face_work *k)
+/* cond: the code with the changes; and the mask of this edit. */
+static zn_status move_code(float *cond, const float *code, edit *e, const zn_face_work *k)
 {
-    const zn_face_change *c = k->plan->how.change;
+    bool ok = true;
 
-    for (int j = 0; c[j].attribute; j++)
-        for (int i = 0; i < k->code; i++)
-            cond[i] += (float)c[j].amount * e->attribute[j].shift[i];
+    memcpy(cond, code, (size_t)k->code * sizeof *cond);
+    for (int j = 0; ok && j < e->n_attributes; j++)
+        ok = zn_attribute_move(cond, code, &e->attribute[j], k->code);
+    ok = ok && zn_face_mask_make(&e->mask, k->side, e->attribute, e->n_attributes, code, cond, k->code);
+    return ok ? ZN_OK : zn_face_no_memory(k);
 }
 
 /* dst [side][side][3]: the face with another code. */
@@ -150,9 +159,9 @@ static zn_status draw_edit(float *dst, edit *e, zn_face_work *k)
 
     if (!s && !k->path)
         s = zn_face_make(f, k, false);
-    if (!s) {
-        memcpy(cond, f->codes, (size_t)k->code * sizeof *cond);
-        shift_code(cond, e, k);
+    if (!s)
+        s = move_code(cond, f->codes, e, k);
+    if (!s)
         s = zn_face_draw(dst, k,
                          &(zn_face_drawing){ .n = 1,
                                              .noise = zn_face_noise(f, k),
@@ -161,7 +170,6 @@ static zn_status draw_edit(float *dst, edit *e, zn_face_work *k)
                                              .guide = e->guide,
                                              .path = k->path,
                                              .shows = true });
-    }
     free(cond);
     return s;
 }
@@ -180,11 +188,10 @@ static zn_status draw_edit_quick(float *dst, edit *e, zn_face_work *k)
         s = zn_face_code(cond + code, &e->face, k);
     for (size_t i = 0; !s && i < k->len; i++)
         both[i] = both[k->len + i] = 2.0f * low[i] - 1.0f;
-    if (!s) {
-        memcpy(cond, cond + code, code * sizeof *cond);
-        shift_code(cond, e, k);
+    if (!s)
+        s = move_code(cond, cond + code, e, k);
+    if (!s)
         s = zn_face_draw(drawn, k, &(zn_face_drawing){ .n = 2, .noise = both, .cond = cond, .from = QUICK_TIME });
-    }
     for (size_t i = 0; !s && i < k->len; i++)
         dst[i] = low[i] + (float)e->guide * (drawn[i] - drawn[k->len + i]);
     free(drawn);
@@ -213,8 +220,9 @@ static zn_status manipulate(zn_face_work *k)
     if (!s)
         s = put(k, drawn);
     free(drawn);
-    for (int i = 0; i < ZN_FACE_CHANGES; i++)
-        free(e.attribute[i].shift);
+    for (int i = 0; i < e.n_attributes; i++)
+        zn_attribute_clear(&e.attribute[i]);
+    zn_face_mask_clear(&e.mask);
     zn_face_clear(&e.face);
     return s;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* face.h - what the files of the composite `face` share: face.c does the tasks, face_all.c several faces, face_plan.c describes and finds, face_codes.c runs
  * the networks, face_frame.c and face_blend.c are between the picture and the model's size, face_contrast.c corrects a face between
- * two, face_attributes.c reads attribute files. */
+ * two, face_attributes.c reads attribute files, face_move.c does what they say. */
 #ifndef ZN_PIPELINE_FACE_H
 #define ZN_PIPELINE_FACE_H
 
@@ -129,6 +129,16 @@ typedef float zn_face_field[ZN_FACE_FIELDS];
 
 /* to - from is added; the fine structure is multiplied by 1 + gain.  [side][side], freed with free(); NULL: out of memory. */
 zn_face_field *zn_field_new(const zn_face_work *k, const float *to, const float *from, const float *low, float gain);
+typedef struct zn_face_mask {
+    float *face;   /* [side][side], 0..1: where the face is; NULL: there is no mask */
+    float *change; /* [side][side], 0..1: how much of a change is wanted there */
+} zn_face_mask;
+
+/* What is added loses its cast, the median of each channel where the mask's face is more than 0.5, and colours that the picture has
+ * not: its difference from grey is multiplied by min(1, range / 0.06), range being the mean of the largest minus the smallest channel
+ * of what the model saw there.  Then it is multiplied by the mask's change.  A mask without values does nothing.  False: out of
+ * memory. */
+bool zn_field_mask(zn_face_field *field, int side, const zn_face_mask *mask);
 /* The gain is 0 where nothing is added and -cut where much is: the mean, over 5 x 5 values, of the largest channel. */
 void zn_field_cut_fine(zn_face_field *field, int side, float cut);
 /* out, which lies where the patch does, gets the change.  The field is freed; NULL: false. */
@@ -146,15 +156,34 @@ bool zn_face_level_contrast(float *dst, const float *drawn, const float *first, 
 void zn_face_stem(char *stem, size_t size, const char *model);
 
 typedef struct zn_attribute {
-    float *shift; /* [code]: what amount 1 adds to a code; freed with free() */
+    double gain;  /* of the move: the amount, or its size if the file has moves for less */
     double guide; /* guidance at amount 1 */
+    int hidden;   /* numbers between code and move; 0: the move is the same for all codes */
+    int cells;    /* the side of the mask; 0: there is none */
+    float *shift; /* [code]: what amount 1 adds to a code.  All that follows is NULL where it is not needed. */
+    float *mean, *deviation;                 /* [code], of codes */
+    float *inner, *bias, *outer;             /* [hidden][code], [hidden], [code][hidden] */
+    float *mask_weight, *mask_bias, *region; /* [cells * cells][code], [cells * cells], [cells * cells] */
 } zn_attribute;
 
 /* Looks in all *.attributes.safetensors of the model folders for one whose codes have this length and that is for this model.  A
- * message lists those that there are. */
-zn_status zn_attribute_find(zn_attribute *attribute, const char *name, const char *model, int code, zn_error *err);
+ * message lists those that there are.  To be cleared also after a failure. */
+zn_status zn_attribute_find(zn_attribute *attribute, const zn_face_change *change, const char *model, int code,
+                            zn_error *err);
+void zn_attribute_clear(zn_attribute *attribute);
 /* Adds all that the attribute files are: names, times and sizes. */
 void zn_attributes_key(zn_key *key);
+
+/* ---- moves and masks (face_move.c) ----------------------------------------------------------------------------------- */
+
+/* cond [n] += gain (shift + outer tanh(inner z + bias)), z being the normalised code.  False: out of memory. */
+bool zn_attribute_move(float *cond, const float *code, const zn_attribute *attribute, int n);
+
+/* The mask of an edit from a code [n] to another: where either has a face, and one of the attributes changes it.  There is none if an
+ * attribute has none.  m is one before, or 0.  False: out of memory. */
+bool zn_face_mask_make(zn_face_mask *m, int side, const zn_attribute *attribute, int n_attributes, const float *code,
+                       const float *cond, int n);
+void zn_face_mask_clear(zn_face_mask *m);
 
 /* ---- describe and find (face_plan.c) ------------------------------------------------------------------------------------ */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* face_attributes.c - attribute files: directions in the codes of a model, by name. */
+/* face_attributes.c - attribute files: directions or moves in the codes of a model, by name; docs/scripting.md has the tensors. */
 #include "face.h"
 
 #include "../core/status.h"
@@ -10,9 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NAMES = 1024, MAX_CODE = 8192, PATH_SIZE = 4096 };
+enum { MAX_NAMES = 1024, MAX_CODE = 8192, MAX_HIDDEN = 1024, MAX_CELLS = 256, PATH_SIZE = 4096 };
 
 static const char ending[] = ".attributes.safetensors";
+static const char not_finite[] = "The attribute file holds values that are not finite numbers.";
 
 /* ---- files --------------------------------------------------------------------------------------------------- */
 
@@ -152,7 +153,8 @@ static int place_of(const char *names, const char *name, int *n)
 
 typedef struct search {
     zn_attribute *to;
-    const char *name, *model;
+    const zn_face_change *change;
+    const char *model;
     int code;
     zn_error *err;
     zn_status status;
@@ -175,34 +177,123 @@ static bool get_shape(const zn_weights *w, const char *name, int n_dims, int64_t
     return false;
 }
 
-/* shift = step * direction * std, of row `row` of n. */
+/* Rows from, from + 1, ... of a tensor of n rows, [len]; NULL: *status says why. */
+static float *read_rows(const zn_weights *w, const char *name, size_t n, size_t from, size_t len, zn_status *status,
+                        zn_error *err)
+{
+    float *all = *status ? NULL : malloc(n * len * sizeof *all);
+
+    if (*status)
+        return NULL;
+    *status = all ? zn_weights_read(all, n * len, w, name, err) : zn_fail(err, ZN_E_MEMORY, "out of memory");
+    for (size_t i = 0; !*status && i < len; i++)
+        if (!isfinite(all[from * len + i]))
+            *status = zn_fail(err, ZN_E_FILE, "%s", not_finite);
+    if (*status) {
+        free(all);
+        return NULL;
+    }
+    memmove(all, all + from * len, len * sizeof *all);
+    return all;
+}
+
+/* The direction of row `row` of n: shift = step * direction * std. */
+static zn_status read_direction(search *s, const zn_weights *w, size_t row, size_t n)
+{
+    const size_t code = (size_t)s->code;
+    zn_status status = ZN_OK;
+    float *direction = read_rows(w, "directions", n, row, code, &status, s->err);
+    float *step = read_rows(w, "step", n, row, 1, &status, s->err);
+
+    s->to->shift = read_rows(w, "std", 1, 0, code, &status, s->err);
+    s->to->gain = s->change->amount;
+    for (size_t i = 0; !status && i < code; i++)
+        s->to->shift[i] *= *step * direction[i];
+    free(step);
+    free(direction);
+    return status;
+}
+
+/* The moves of row `row` of n: two each, for more and for less.  shift and outer become those of codes that are not normalised. */
+static zn_status read_move(search *s, const zn_weights *w, size_t row, size_t n, const int64_t *shape)
+{
+    zn_attribute *a = s->to;
+    const size_t code = (size_t)s->code, hidden = (size_t)shape[2], at = 2 * row + (s->change->amount < 0);
+    zn_status status = ZN_OK;
+
+    a->gain = fabs(s->change->amount);
+    a->hidden = (int)hidden;
+    a->mean = read_rows(w, "mean", 1, 0, code, &status, s->err);
+    a->deviation = read_rows(w, "std", 1, 0, code, &status, s->err);
+    a->shift = read_rows(w, "move.shift", 2 * n, at, code, &status, s->err);
+    a->inner = read_rows(w, "move.inner", 2 * n, at, hidden * code, &status, s->err);
+    a->bias = read_rows(w, "move.bias", 2 * n, at, hidden, &status, s->err);
+    a->outer = read_rows(w, "move.outer", 2 * n, at, code * hidden, &status, s->err);
+    for (size_t i = 0; !status && i < code; i++) {
+        if (!(a->deviation[i] > 0))
+            return zn_fail(s->err, ZN_E_FILE, "The deviation of a code in the attribute file is not above 0.");
+        a->shift[i] *= a->deviation[i];
+        for (size_t h = 0; h < hidden; h++)
+            a->outer[i * hidden + h] *= a->deviation[i];
+    }
+    return status;
+}
+
+static zn_status read_mask(search *s, const zn_weights *w, size_t row, size_t n, const int64_t *shape)
+{
+    zn_attribute *a = s->to;
+    const size_t cells = (size_t)(shape[1] * shape[1]);
+    zn_status status = ZN_OK;
+
+    a->cells = (int)shape[1];
+    a->region = read_rows(w, "mask.region", n, row, cells, &status, s->err);
+    a->mask_weight = read_rows(w, "mask.weight", 1, 0, cells * (size_t)s->code, &status, s->err);
+    a->mask_bias = read_rows(w, "mask.bias", 1, 0, cells, &status, s->err);
+    return status;
+}
+
+/* What the row says: a move or a direction, and a mask. */
+static zn_status read_values(search *s, const zn_weights *w, int row, int n)
+{
+    const size_t at = (size_t)row, rows = (size_t)n;
+    int64_t inner[4], region[3];
+    zn_status status = ZN_OK;
+    float *guide = read_rows(w, "guide", rows, at, 1, &status, s->err);
+
+    if (!status && !(*guide >= 0 && *guide <= 20))
+        status = zn_fail(s->err, ZN_E_FILE, "%s", not_finite);
+    s->to->guide = status ? 0 : (double)*guide;
+    free(guide);
+    if (status || !get_shape(w, "move.inner", 4, inner))
+        return status ? status : read_direction(s, w, at, rows);
+    if (inner[0] != n || inner[1] != 2 || inner[2] < 1 || inner[2] > MAX_HIDDEN || inner[3] != s->code)
+        return zn_fail(s->err, ZN_E_FILE, "The moves of the attribute file have sizes that do not fit its codes.");
+    status = read_move(s, w, at, rows, inner);
+    if (status || !get_shape(w, "mask.region", 3, region))
+        return status;
+    if (region[0] != n || region[1] != region[2] || region[1] < 1 || region[1] > MAX_CELLS)
+        return zn_fail(s->err, ZN_E_FILE, "The mask of the attribute file is no square of 1 to %d cells.", MAX_CELLS);
+    return read_mask(s, w, at, rows, region);
+}
+
 static zn_status read_row(search *s, const zn_weights *w, int row, int n)
 {
-    const size_t code = (size_t)s->code, rows = (size_t)n;
-    float *all = malloc(rows * code * sizeof *all), *shift = malloc(code * sizeof *shift);
-    float *number = malloc(rows * sizeof *number);
-    zn_status status = all && shift && number ? ZN_OK : zn_fail(s->err, ZN_E_MEMORY, "out of memory");
+    zn_status status = read_values(s, w, row, n);
 
-    if (!status)
-        status = zn_weights_read(all, rows * code, w, "directions", s->err);
-    if (!status)
-        status = zn_weights_read(shift, code, w, "std", s->err);
-    if (!status)
-        status = zn_weights_read(number, rows, w, "step", s->err);
-    for (size_t i = 0; !status && i < code; i++)
-        shift[i] *= number[row] * all[(size_t)row * code + i];
-    if (!status)
-        status = zn_weights_read(number, rows, w, "guide", s->err);
-    for (size_t i = 0; !status && i < code; i++)
-        if (!isfinite(shift[i]) || !(number[row] >= 0 && number[row] <= 20))
-            status = zn_fail(s->err, ZN_E_FILE, "The attribute file holds values that are not finite numbers.");
-    if (status)
-        free(shift);
-    else
-        *s->to = (zn_attribute){ shift, (double)number[row] };
-    free(all);
-    free(number);
+    for (int i = 0; !status && i < s->code; i++)
+        if (!isfinite(s->to->shift[i]))
+            status = zn_fail(s->err, ZN_E_FILE, "%s", not_finite);
     return status;
+}
+
+void zn_attribute_clear(zn_attribute *a)
+{
+    float *const all[] = { a->shift, a->mean,        a->deviation, a->inner, a->bias,
+                           a->outer, a->mask_weight, a->mask_bias, a->region };
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    *a = (zn_attribute){ 0 };
 }
 
 static bool look_in(void *cookie, const char *path)
@@ -217,7 +308,7 @@ static bool look_in(void *cookie, const char *path)
     if (is_for(w, s->model) && get_shape(w, "directions", 2, shape) && shape[1] == s->code) {
         const char *names = zn_weights_meta(w, "names");
 
-        row = place_of(names, s->name, &n);
+        row = place_of(names, s->change->attribute, &n);
         if (shape[0] < 1 || shape[0] > MAX_NAMES || s->code > MAX_CODE || n != shape[0]) {
             s->status = zn_fail(s->err, ZN_E_FILE, "%s has %d directions but names %u attributes.", path, (int)shape[0],
                                 (unsigned)n);
@@ -236,10 +327,13 @@ static bool look_in(void *cookie, const char *path)
     return s->found || s->status;
 }
 
-zn_status zn_attribute_find(zn_attribute *attribute, const char *name, const char *model, int code, zn_error *err)
+zn_status zn_attribute_find(zn_attribute *attribute, const zn_face_change *change, const char *model, int code,
+                            zn_error *err)
 {
-    search s = { .to = attribute, .name = name, .model = model, .code = code, .err = err };
+    const char *name = change->attribute;
+    search s = { .to = attribute, .change = change, .model = model, .code = code, .err = err };
 
+    *attribute = (zn_attribute){ 0 };
     s.others = (text){ s.known, sizeof s.known, 0 };
     each_file(look_in, &s);
     zn_cut(s.known, sizeof s.known - 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* face_blend.c - from a change at the model's size to one at the picture's: bicubic, feathered, with or without the structure that
- * the model cannot see. */
+/* face_blend.c - from a change at the model's size to one at the picture's: masked, bicubic, feathered, with or without the structure
+ * that the model cannot see. */
 #include "face.h"
 
 #include "../core/ints.h"
@@ -10,8 +10,9 @@
 
 enum { BLOCK = 16 /* rows that a thread takes */, RADIUS = 2 };
 
-static const double feather = 0.12; /* of the frame's side */
-static const float strong = 0.1f;   /* a change of this size replaces all fine structure at detail 0 */
+static const double feather = 0.12;   /* of the frame's side */
+static const double colourful = 0.06; /* the mean range of the channels in a face with usual colours is larger */
+static const float strong = 0.1f;     /* a change of this size replaces all fine structure at detail 0 */
 
 typedef struct paste {
     zn_array *out; /* its place is the patch's */
@@ -74,6 +75,66 @@ zn_face_field *zn_field_new(const zn_face_work *k, const float *to, const float 
         field[i / 3][6] = gain;
     }
     return field;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The median of channel c in the face; memory: [n]. */
+static float cast_of(const zn_face_field *field, size_t n, const float *face, size_t c, float *memory)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (face[i] > 0.5f)
+            memory[count++] = field[i][c];
+    if (!count)
+        return 0;
+    qsort(memory, count, sizeof *memory, by_value);
+    return memory[(count - 1) / 2];
+}
+
+/* 0 of a grey face, 1 of one with usual colours. */
+static float colours_of(const zn_face_field *field, size_t n, const float *face)
+{
+    double sum = 0;
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (face[i] > 0.5f) {
+            const float *seen = field[i] + 3;
+
+            sum += (double)(fmaxf(seen[0], fmaxf(seen[1], seen[2])) - fminf(seen[0], fminf(seen[1], seen[2])));
+            count++;
+        }
+    return count ? (float)fmin(sum / (double)count / colourful, 1) : 1;
+}
+
+bool zn_field_mask(zn_face_field *field, int side, const zn_face_mask *mask)
+{
+    const size_t n = (size_t)side * (size_t)side;
+    float *memory = mask->face ? malloc(n * sizeof *memory) : NULL, cast[3], colours;
+
+    if (!memory)
+        return !mask->face;
+    colours = colours_of((const zn_face_field *)field, n, mask->face);
+    for (size_t c = 0; c < 3; c++)
+        cast[c] = cast_of((const zn_face_field *)field, n, mask->face, c, memory);
+    for (size_t i = 0; i < n; i++) {
+        float *f = field[i], grey;
+
+        for (size_t c = 0; c < 3; c++)
+            f[c] -= cast[c];
+        grey = 0.299f * f[0] + 0.587f * f[1] + 0.114f * f[2];
+        for (size_t c = 0; c < 3; c++)
+            f[c] = mask->change[i] * (grey + colours * (f[c] - grey));
+    }
+    free(memory);
+    return true;
 }
 
 void zn_field_cut_fine(zn_face_field *field, int side, float cut)

@@ -95,9 +95,24 @@ static void make_attributes(bytes *b, rnd *r)
 {
     const int wrong = chance(r, 60) ? 8 : 0;
     const size_t rows = 1 + below(r, 4), code = chance(r, wrong) ? below(r, 20) : CODE;
-    const size_t sizes[] = { rows * code, chance(r, wrong) ? below(r, 20) : code, chance(r, wrong) ? below(r, 9) : rows,
-                             chance(r, wrong) ? below(r, 9) : rows };
-    static const char *const names[] = { "directions", "std", "step", "guide" };
+    const size_t hidden = 1 + below(r, 3), cells = 1 + below(r, 4), other = chance(r, wrong) ? 1 + below(r, 9) : code;
+    const size_t shapes[][4] = { { rows, code },
+                                 { chance(r, wrong) ? below(r, 20) : code },
+                                 { chance(r, wrong) ? below(r, 9) : rows },
+                                 { chance(r, wrong) ? below(r, 9) : rows },
+                                 { code },
+                                 { rows, 2, code },
+                                 { rows, 2, hidden, other },
+                                 { rows, chance(r, wrong) ? 1 : 2, hidden },
+                                 { rows, 2, code, hidden },
+                                 { cells * cells, other },
+                                 { cells * cells },
+                                 { rows, cells, chance(r, wrong) ? below(r, 9) : cells } };
+    static const char *const names[] = { "directions", "std",         "step",       "guide",
+                                         "mean",       "move.shift",  "move.inner", "move.bias",
+                                         "move.outer", "mask.weight", "mask.bias",  "mask.region" };
+    static const int n_dims[] = { 2, 1, 1, 1, 1, 3, 4, 3, 4, 2, 1, 3 };
+    const int n = chance(r, 40) ? 4 : chance(r, 30) ? 9 : 12;
     static const char *const lists[] = {
         "smile", "smile,age", "age,smile,x", "a,b,c,smile", "", ",,,", "smile,\xc3\xa9"
     };
@@ -109,22 +124,24 @@ static void make_attributes(bytes *b, rnd *r)
     }
     put_text(&header, "{\"__metadata__\":{\"names\":\"%s\",\"model\":\"%s\"}", ONE_OF(r, lists),
              chance(r, 90) ? "m" : "other");
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < n; i++) {
+        const int dims = chance(r, wrong) ? 1 : n_dims[i];
         const size_t at = data.len;
+        size_t size = 1;
 
         if (chance(r, wrong))
             continue;
-        for (size_t k = 0; k < sizes[i]; k++) {
-            const float v = chance(r, 2) ? (float)odd_number(r) / 0.f : (float)below(r, 100) / 50;
+        for (int d = 0; d < n_dims[i]; d++)
+            size *= shapes[i][d];
+        for (size_t k = 0; k < size; k++) {
+            const float v = chance(r, 2) && wrong ? (float)odd_number(r) / 0.f : (float)(1 + below(r, 100)) / 50;
 
             put(&data, &v, 4);
         }
-        if (i || chance(r, wrong))
-            put_text(&header, ",\"%s\":{\"dtype\":\"F32\",\"shape\":[%zu],\"data_offsets\":[%zu,%zu]}", names[i],
-                     sizes[i], at, data.len);
-        else
-            put_text(&header, ",\"%s\":{\"dtype\":\"F32\",\"shape\":[%zu,%zu],\"data_offsets\":[%zu,%zu]}", names[i],
-                     rows, code, at, data.len);
+        put_text(&header, ",\"%s\":{\"dtype\":\"F32\",\"shape\":[", names[i]);
+        for (int d = 0; d < dims; d++)
+            put_text(&header, "%s%zu", d ? "," : "", dims == n_dims[i] ? shapes[i][d] : size);
+        put_text(&header, "],\"data_offsets\":[%zu,%zu]}", at, data.len);
     }
     put(&header, "}", 1);
     put_safetensors(b, &header, &data);
@@ -139,18 +156,24 @@ static bool run_attributes(const bytes *b, rnd *r, const char **why)
     zn_attribute attribute = { 0 };
     zn_error err = { "" };
     volatile float sum = 0;
+    bool ok;
 
-    (void)r;
     bytes_save(b, attack_path("x.attributes.safetensors"));
-    if (zn_attribute_find(&attribute, "smile", "m", CODE, &err)) {
+    if (zn_attribute_find(&attribute, &(zn_face_change){ "smile", chance(r, 50) ? 1 : -1 }, "m", CODE, &err)) {
+        zn_attribute_clear(&attribute);
         *why = "no sentence, or one that is no line of UTF-8";
         return *err.text && g_utf8_validate(err.text, -1, NULL) && !strchr(err.text, '\n');
     }
     for (int i = 0; i < CODE; i++)
         sum += attribute.shift[i];
-    free(attribute.shift);
+    for (int i = 0; i < attribute.hidden * CODE; i++)
+        sum += attribute.inner[i] + attribute.outer[i] + attribute.bias[i / CODE];
+    for (int i = 0; i < attribute.cells * attribute.cells * CODE; i++)
+        sum += attribute.mask_weight[i] + attribute.mask_bias[i / CODE] + attribute.region[i / CODE];
     *why = "numbers that are none were taken";
-    return sum - sum == 0 && attribute.guide >= 0 && attribute.guide <= 20;
+    ok = sum - sum == 0 && attribute.guide >= 0 && attribute.guide <= 20;
+    zn_attribute_clear(&attribute);
+    return ok;
 }
 
 /* ---- pictures --------------------------------------------------------------------------------------------------------------- */
