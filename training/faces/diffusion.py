@@ -1,4 +1,6 @@
 """The noise schedule and deterministic sampling, both ways."""
+import math
+
 import torch
 
 STEPS = 1000
@@ -72,6 +74,52 @@ def reverse(net, x, code, ts, **how):
 
 def sample(net, x, code, ts, **how):
     return walk(net, x, code, ts, False, **how)
+
+
+# ---- edits along the encoding path, as the engine makes them (engine/pipeline/diffae.c) ----
+
+def steps_of(path, order_ends=1.0):
+    """Second-order updates along these times: (t, m0, m1, m2) with x' = m0 x + m1 x0 + m2 (x0 of the step before)."""
+    lam = lambda v: 0.5 * math.log(v / (1 - v))
+    out, before = [], None
+    for k, t in enumerate(path):
+        A = float(ABAR[t])
+        to = float(ABAR[path[k + 1]]) if k + 1 < len(path) else order_ends
+        if to == 1:
+            out.append((t, 0.0, 1.0, 0.0))
+            break
+        h = lam(to) - lam(A)
+        r = ((1 - to) / (1 - A)) ** 0.5
+        c = to ** 0.5 - r * A ** 0.5
+        q = h / (2 * before) if before is not None else 0.0
+        out.append((t, r, c * (1 + q), -c * q))
+        before = h
+    return out
+
+
+@torch.no_grad()
+def way_up(net, x, code, ts):
+    """States at the times ts, from the picture to noise, and the clean picture that the network sees in each."""
+    states, seen = [x], []
+    for t, m0, m1, m2 in steps_of(ts)[:-1]:
+        seen.append(x0_of(net, states[-1], t, code))
+        states.append(m0 * states[-1] + m1 * seen[-1] + (m2 * seen[-2] if m2 else 0))
+    seen.append(x0_of(net, states[-1], ts[-1], code))
+    return states, seen
+
+
+def edit(net, up, code, to, ts, guide, guided=0.8):
+    """The face of way_up() with another code. Corrections lead back to the picture itself where the code is the same. Gradients flow."""
+    states, seen = up
+    x, before, n = states[-1], None, len(ts)
+    n_guided = math.ceil(guided * n - 1e-6)
+    for i, (t, m0, m1, m2) in enumerate(steps_of(list(reversed(ts)))):
+        j = n - 1 - i
+        x0 = x0_of(net, x, t, to, code, guide) if i < n_guided else x0_of(net, x, t, to)
+        base = m0 * states[j] + m1 * seen[j] + (m2 * seen[j + 1] if m2 else 0)
+        x = m0 * x + m1 * x0 + (m2 * before if m2 else 0) + states[max(j - 1, 0)] - base
+        before = x0
+    return x
 
 
 def slerp(a, b, u):

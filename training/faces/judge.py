@@ -22,9 +22,10 @@ class Judge(nn.Module):
         return self.body(x)
 
 
-def train(faces, seconds, batch=256, lr=3e-3):
+def train(faces, seconds, batch=256, lr=3e-3, kind=Judge, spoil=lambda x: x):
+    """A network of this kind; spoil: what is done to the pictures that it learns from."""
     device = faces.device
-    net = Judge().to(device, memory_format=torch.channels_last)
+    net = kind().to(device, memory_format=torch.channels_last)
     opt = torch.optim.AdamW(net.parameters(), lr, weight_decay=0.05)
     start, steps = time.time(), 0
     while (done := (time.time() - start) / seconds) < 1:
@@ -33,7 +34,7 @@ def train(faces, seconds, batch=256, lr=3e-3):
         for _ in range(10 if device == "cuda" else 1):
             x, y = faces.batch(batch)
             with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-                out = net(x.contiguous(memory_format=torch.channels_last))
+                out = net(spoil(x).contiguous(memory_format=torch.channels_last))
             loss = data.attribute_loss(out.float(), y)
             opt.zero_grad()
             loss.backward()
