@@ -174,9 +174,16 @@ typedef enum zn_filter {
  *     x0 = clamp(c0 x + c1 p, -clip, clip)     without clamp if clip is 0
  *     y = c4 x0 + c5 (c2 x + c3 x0)            c2 x + c3 x0 is the noise that x0 leaves of x
  * DDIM, from A to A', p being the noise: c = 1/sqrt(A), -sqrt(1/A - 1), 1/sqrt(1-A), -sqrt(A/(1-A)), sqrt(A'), sqrt(1-A')
- *             p being v: c0 = sqrt(A), c1 = -sqrt(1-A), the others likewise
+ *             p being v: c0 = sqrt(A), c1 = -sqrt(1-A), the others likewise; p being x0 itself: 0, 1
  * Euler step of a flow, y = x + d p: c = 0, 1, 1, 0, d, 1 */
 enum { ZN_STEP_COEFS = 6 };
+
+typedef enum zn_prediction { /* what the network of a diffusion computes from x = sqrt(A) x0 + sqrt(1-A) noise */
+                             ZN_PREDICTS_NOISE,
+                             ZN_PREDICTS_V, /* sqrt(A) noise - sqrt(1-A) x0 */
+                             ZN_PREDICTS_X0,
+                             ZN_N_PREDICTIONS
+} zn_prediction;
 
 typedef enum zn_auto { ZN_AUTO_NEVER, ZN_AUTO_ALWAYS, ZN_AUTO_IF_FASTER } zn_auto; /* than the CPU, measured */
 

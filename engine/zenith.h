@@ -137,7 +137,7 @@ ZN_API zn_status zn_weights_convert(const char *out, const char *const *files, i
 
 typedef struct zn_model zn_model;
 
-enum { ZN_MAX_PORTS = 4, ZN_MAX_SETTINGS = 8 };
+enum { ZN_MAX_PORTS = 4, ZN_MAX_SETTINGS = 10, ZN_MAX_SEED = (1 << 24) - 1 /* of a setting */ };
 
 typedef struct zn_setting {
     const char *key; /* NULL ends a list */

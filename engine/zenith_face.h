@@ -78,6 +78,8 @@ typedef struct zn_face_how {
     int32_t strip;        /* 0..100: 0; 2 or more: so many faces, from the first to the second */
     uint32_t seed;        /* 0; of a new face */
     int32_t latent_steps; /* 1..1000: 200; from noise to a new code */
+    int32_t n;  /* 0..100: 0; 2 or more: so many new faces, one below the other: those of seed, seed + 1, ... */
+    double eta; /* 0..1: 0; of a new face: noise drawn anew in each step; 1: ancestral sampling (DDPM) */
 } zn_face_how;
 
 ZN_API zn_face_how zn_face_defaults(void);

@@ -19,11 +19,12 @@
 
 #include <math.h>
 
-enum { SET_STEPS, SET_ORDER, SET_GUIDE, SET_REVERSE, SET_PATH, SET_GUIDED, SET_FROM };
+enum { SET_STEPS, SET_ORDER, SET_GUIDE, SET_REVERSE, SET_PATH, SET_GUIDED, SET_FROM, SET_ETA, SET_SEED };
+enum { LATENT_STEPS, LATENT_ETA, LATENT_SEED }; /* of the latent network */
 
 typedef struct diffae {
     zn_model *net;
-    bool predicts_v;
+    zn_prediction prediction;
     zn_tensor mean, deviation; /* of the latent network's codes */
 } diffae;
 
@@ -46,7 +47,7 @@ static void bind_unet(zn_binder *b, void *net)
     diffae *m = net;
 
     m->net = b->part[0];
-    m->predicts_v = zn_diffae_predicts_v(m->net->net);
+    m->prediction = zn_diffae_prediction(m->net->net);
 }
 
 static void bind_latent(zn_binder *b, void *net)
@@ -54,7 +55,7 @@ static void bind_latent(zn_binder *b, void *net)
     diffae *m = net;
 
     m->net = b->part[0];
-    m->predicts_v = zn_diffae_latent_predicts_v(m->net->net);
+    m->prediction = zn_diffae_latent_prediction(m->net->net);
     if (!zn_diffae_latent_statistics(m->net->net, &m->mean, &m->deviation) && b->w)
         zn_bind_fail(b, "the file lacks the statistics of codes (conds_mean, conds_std)");
 }
@@ -135,13 +136,14 @@ static void predict(zn_ctx *c, void *cookie, zn_tensor p, zn_tensor x, zn_tensor
 /* The schedule of the pictures; false: there is none of so many steps.  from: the time step at which sampling starts, 0: the last. */
 static bool picture_schedule(zn_schedule *s, const diffae *m, const float *set, bool reverse, int from)
 {
-    const zn_prediction p = m->predicts_v ? ZN_PREDICTS_V : ZN_PREDICTS_NOISE;
-    const bool second = from > 0 || set[SET_ORDER] == 2 || (set[SET_ORDER] == 0 && m->predicts_v);
-    const int total = from > 0 ? from + 1 : ZN_DIFFAE_STEPS;
+    const bool second = from > 0 || set[SET_ORDER] == 2 ||
+        (set[SET_ORDER] == 0 && set[SET_ETA] == 0 && m->prediction != ZN_PREDICTS_NOISE);
+    const int total = from > 0 ? from + 1 : ZN_DIFFAE_STEPS, steps = (int)set[SET_STEPS];
     double abar[ZN_DIFFAE_STEPS];
 
     zn_abar(abar, ZN_DIFFAE_STEPS, 1e-4, 0.02);
-    return (second ? zn_schedule_squared : zn_schedule_ddim)(s, abar, total, (int)set[SET_STEPS], p, reverse);
+    return second ? zn_schedule_squared(s, abar, total, steps, m->prediction, reverse)
+                  : zn_schedule_ddim(s, abar, total, steps, m->prediction, reverse, (double)set[SET_ETA]);
 }
 
 /* ---- a path -------------------------------------------------------------------------------------------- */
@@ -211,7 +213,7 @@ static void add_noise(zn_ctx *c, zn_tensor y, zn_tensor x, int time)
     double abar[ZN_DIFFAE_STEPS];
 
     zn_abar(abar, ZN_DIFFAE_STEPS, 1e-4, 0.02);
-    zn_noise(c, noise, 0);
+    zn_noise(c, noise, 0, 0);
     zn_map(c, noise, noise, (zn_tail){ .gain = (float)sqrt(1 - abar[time]) });
     zn_map(c, y, x, (zn_tail){ .gain = (float)sqrt(abar[time]) });
     for (int i = 0; i < y.n; i++) {
@@ -281,7 +283,9 @@ static void run_pictures(zn_ctx *c, const diffae *m, const zn_call *call, bool r
         add_noise(c, y, batch(call->in[0], n), from);
     else
         copy(c, y, batch(call->in[0], n));
-    zn_sample(c, y, &(zn_sampler){ .schedule = &s, .clip = 1, .predict = predict, .cookie = &l });
+    zn_sample(c, y,
+              &(zn_sampler){
+                  .schedule = &s, .seed = (uint32_t)call->set[SET_SEED], .clip = 1, .predict = predict, .cookie = &l });
 }
 
 static void sample(zn_ctx *c, const void *net, const zn_call *call)
@@ -303,15 +307,17 @@ static void sample_latent(zn_ctx *c, const void *net, const zn_call *call)
     zn_schedule s;
 
     zn_abar(abar, ZN_DIFFAE_STEPS, 0.008, 0.008);
-    if (!zn_schedule_ddim(&s, abar, ZN_DIFFAE_STEPS, (int)call->set[SET_STEPS],
-                          m->predicts_v ? ZN_PREDICTS_V : ZN_PREDICTS_NOISE, false)) {
-        zn_ctx_fail(c, ZN_E_USAGE, "%g steps do not divide the %d of training", (double)call->set[SET_STEPS],
+    if (!zn_schedule_ddim(&s, abar, ZN_DIFFAE_STEPS, (int)call->set[LATENT_STEPS], m->prediction, false,
+                          (double)call->set[LATENT_ETA])) {
+        zn_ctx_fail(c, ZN_E_USAGE, "%g steps do not divide the %d of training", (double)call->set[LATENT_STEPS],
                     ZN_DIFFAE_STEPS);
         return;
     }
     prepare(c, &l, &s, 1, zn_diffae_latent_row(m->net->net), 0, (zn_tensor){ 0 }, (zn_tensor){ 0 });
     zn_map(c, y, call->in[0], (zn_tail){ 0 });
-    zn_sample(c, y, &(zn_sampler){ .schedule = &s, .predict = predict, .cookie = &l });
+    zn_sample(
+        c, y,
+        &(zn_sampler){ .schedule = &s, .seed = (uint32_t)call->set[LATENT_SEED], .predict = predict, .cookie = &l });
     if (m->mean.data) {
         zn_combine(c, y, y, m->deviation, ZN_MUL, (zn_tail){ 0 });
         zn_combine(c, y, y, m->mean, ZN_ADD, (zn_tail){ 0 });
@@ -376,6 +382,15 @@ static const zn_part latent_part[] = { { &zn_arch_diffae_latent_net, NULL }, { N
             "1: DDIM in equal steps; 2: second order, denser steps near the picture; 0: as the file is for"            \
     }
 
+#define ETA                                                                                                            \
+    {                                                                                                                  \
+        "eta", 0, 0, 1, "noise drawn anew in each step, in order 1; 1: ancestral sampling (DDPM)"                      \
+    }
+#define SEED                                                                                                           \
+    {                                                                                                                  \
+        "seed", 0, 0, ZN_MAX_SEED, "of that noise; picture i has seed + i"                                             \
+    }
+
 static const zn_setting sample_settings[] = {
     [SET_STEPS] = { "steps", 20, 1, 1000, "evaluations of the network" },
     [SET_ORDER] = ORDER,
@@ -384,12 +399,16 @@ static const zn_setting sample_settings[] = {
     [SET_PATH] = { "path", 0, 0, 1, "1: stacks that lead back to the picture" },
     [SET_GUIDED] = { "guided", 1, 0, 1, "share of the steps that is guided" },
     [SET_FROM] = { "from", 0, 0, 999, "from a picture with the noise of this time, in order 2; 0: from noise" },
+    [SET_ETA] = ETA,
+    [SET_SEED] = SEED,
     { 0 }
 };
 static const zn_setting reverse_settings[] = {
     [SET_STEPS] = { "steps", 250, 1, 1000, "steps from the picture to noise" }, [SET_ORDER] = ORDER, { 0 }
 };
-static const zn_setting latent_settings[] = { [SET_STEPS] = { "steps", 200, 1, 1000, "evaluations of the network" },
+static const zn_setting latent_settings[] = { [LATENT_STEPS] = { "steps", 200, 1, 1000, "evaluations of the network" },
+                                              [LATENT_ETA] = ETA,
+                                              [LATENT_SEED] = SEED,
                                               { 0 } };
 
 const zn_arch zn_arch_diffae_reverse = {

@@ -13,7 +13,7 @@ enum {
     QUICK_STEPS = 4,  /* of a first estimate */
     QUICK_TIME = 400, /* of an edit: how much noise it is seen through, of 999 */
     PATH_STEPS = 50,  /* more would take too much memory for the corrections */
-    BATCH = 4         /* faces of a strip that are drawn at once */
+    BATCH = 4         /* faces of a strip, or new ones, that are drawn at once */
 };
 
 typedef struct inputs {
@@ -375,27 +375,50 @@ static bool paste_new(zn_array *out, const zn_face_work *k, const float *drawn)
     return true;
 }
 
-static zn_status sample(zn_face_work *k)
+/* dst [n][side][side][3]: the new faces of n seeds.  Streams of a seed: 0 the picture's noise, 1 the code's, the others those of
+ * the steps. */
+static zn_status draw_new(float *dst, int n, uint32_t seed, zn_face_work *k)
 {
-    const uint32_t seed = k->plan->how.seed;
     const size_t code = (size_t)k->code;
-    float *z = new_floats(2 * code), *noise = new_floats(k->len), *drawn = new_floats(k->len);
-    zn_status s = z && noise && drawn ? ZN_OK : zn_face_no_memory(k);
+    float *z = new_floats(2 * (size_t)n * code), *cond = z + (size_t)n * code, *noise = new_floats((size_t)n * k->len);
+    zn_status s = z && noise ? ZN_OK : zn_face_no_memory(k);
 
-    k->paste = paste_new;
-    k->total = 1 + k->steps;
-    if (!s) { /* streams of the seed: 0 the picture's noise, 1 the code's */
-        zn_noise_fill(noise, k->len, seed, 0);
-        zn_noise_fill(z, code, seed, 1);
-        s = zn_face_new_code(z + code, z, k);
+    for (size_t i = 0; !s && i < (size_t)n; i++) {
+        zn_noise_fill(noise + i * k->len, k->len, seed + (uint32_t)i, 0);
+        zn_noise_fill(z + i * code, code, seed + (uint32_t)i, 1);
     }
     if (!s)
-        s = zn_face_draw(drawn, k, &(zn_face_drawing){ .n = 1, .noise = noise, .cond = z + code, .shows = true });
+        s = zn_face_new_codes(cond, z, n, seed, k);
     if (!s)
-        s = put(k, drawn);
-    free(drawn);
+        s = zn_face_draw(
+            dst, k,
+            &(zn_face_drawing){
+                .n = n, .noise = noise, .cond = cond, .eta = k->plan->how.eta, .seed = seed, .shows = n == 1 });
     free(noise);
     free(z);
+    return s;
+}
+
+/* BATCH at a time. */
+static zn_status sample(zn_face_work *k)
+{
+    const int n = zn_imax(k->plan->how.n, 1);
+    float *drawn = new_floats(BATCH * k->len);
+    zn_status s = drawn ? ZN_OK : zn_face_no_memory(k);
+
+    k->paste = paste_new;
+    k->total = n * (1 + k->steps);
+    for (int from = 0, count; !s && from < n; from += count) {
+        zn_array one = *k->out;
+
+        count = zn_imin(BATCH, n - from);
+        s = draw_new(drawn, count, k->plan->how.seed + (uint32_t)from, k);
+        for (int i = 0; !s && i < count; i++) {
+            one.data = k->out->data + (size_t)(from + i) * k->len;
+            paste_new(&one, k, drawn + (size_t)i * k->len);
+        }
+    }
+    free(drawn);
     return s;
 }
 
@@ -424,7 +447,7 @@ static zn_status run_task(zn_face_work *k)
     case ZN_FACE_INTERPOLATE:
         return how->strip > 1 ? interpolate(k) : with_estimate(k, interpolate, false);
     case ZN_FACE_SAMPLE:
-        return with_estimate(k, sample, false);
+        return how->n > 1 ? sample(k) : with_estimate(k, sample, false);
     default:
         return encode(k);
     }
@@ -468,7 +491,11 @@ zn_status zn_face_run_one(zn_face_result *result, const zn_face_plan *p, const z
     k.bar_span = 1;
     s = zn_face_begin(&k);
     if (!s) {
-        zn_face_tell_memory(&k, how->strip > 1 && second ? zn_imin(how->strip - 1, BATCH) : 1);
+        zn_face_tell_memory(&k,
+                            zn_imin(BATCH,
+                                    how->strip > 1 && second          ? how->strip - 1
+                                        : how->task == ZN_FACE_SAMPLE ? zn_imax(how->n, 1)
+                                                                      : 1));
         s = run_task(&k);
     }
     zn_face_end(&k);

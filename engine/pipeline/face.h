@@ -105,9 +105,11 @@ typedef struct zn_face_drawing { /* n faces from noise [n][side][side][3] and co
     const float *noise, *cond;
     const float *cond0; /* NULL, or what the edit is guided away from, [n][code] */
     double guide;
-    bool path;  /* noise is that of codes with a path; n is 1 */
-    int from;   /* not 0: noise is pictures, -1..1, seen once with the noise of this time */
-    bool shows; /* estimates of the first are shown */
+    bool path;     /* noise is that of codes with a path; n is 1 */
+    int from;      /* not 0: noise is pictures, -1..1, seen once with the noise of this time */
+    bool shows;    /* estimates of the first are shown */
+    double eta;    /* of new faces */
+    uint32_t seed; /* likewise, of the first one */
 } zn_face_drawing;
 
 /* dst [n][side][side][3], 0..1 but not cut. */
@@ -117,7 +119,7 @@ void zn_face_look_made(zn_face_data *f, const zn_face_work *k);
 zn_status zn_face_make(zn_face_data *f, zn_face_work *k, bool shows);
 int zn_face_make_cost(const zn_face_data *f, const zn_face_work *k);
 /* A code from noise [code]. */
-zn_status zn_face_new_code(float *cond, const float *noise, zn_face_work *k);
+zn_status zn_face_new_codes(float *cond, const float *noise, int n, uint32_t seed, zn_face_work *k);
 
 /* ---- back to the picture (face_blend.c, face_contrast.c) --------------------------------------------------------------- */
 

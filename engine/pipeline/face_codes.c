@@ -316,13 +316,15 @@ zn_status zn_face_encode(zn_face_data *f, zn_face_work *k)
     return ZN_OK;
 }
 
-zn_status zn_face_new_code(float *cond, const float *noise, zn_face_work *k)
+zn_status zn_face_new_codes(float *cond, const float *noise, int n, uint32_t seed, zn_face_work *k)
 {
-    const zn_value set = { "steps", k->plan->how.latent_steps };
-    const zn_array z = { (float *)noise, 1, 1, k->code };
-    zn_array out = { cond, 1, 1, k->code };
+    const zn_value set[] = { { "steps", k->plan->how.latent_steps },
+                             { "eta", k->plan->how.eta },
+                             { "seed", seed & ZN_MAX_SEED } };
+    const zn_array z = { (float *)noise, n, 1, k->code };
+    zn_array out = { cond, n, 1, k->code };
 
-    return run_net(k, k->latent, &out, &z, 1, &set, 1, false, 1, &k->result->ms.encode);
+    return run_net(k, k->latent, &out, &z, 1, set, 3, false, n, &k->result->ms.encode);
 }
 
 /* ---- drawing ------------------------------------------------------------------------------------------------- */
@@ -333,7 +335,9 @@ zn_status zn_face_draw(float *dst, zn_face_work *k, const zn_face_drawing *d)
     const zn_value set[] = { { "steps", steps },
                              { d->path ? "path" : "from", d->path ? 1 : d->from },
                              { "guide", d->cond0 ? d->guide : 1.0 },
-                             { "guided", guided } };
+                             { "guided", guided },
+                             { "eta", d->eta },
+                             { "seed", d->seed & ZN_MAX_SEED } };
     const zn_array in[3] = { { (float *)d->noise, rows, k->side, 3 },
                              { (float *)d->cond, d->n, 1, k->code },
                              { (float *)d->cond0, d->n, 1, k->code } };
@@ -343,7 +347,7 @@ zn_status zn_face_draw(float *dst, zn_face_work *k, const zn_face_drawing *d)
 
     if (d->path && !(out.data = malloc(zn_array_len(&out) * sizeof *out.data)))
         return zn_face_no_memory(k);
-    s = run_net(k, k->sampler, &out, in, n_in, set, 4, shows, (n_in - 1) * d->n * steps, &k->result->ms.draw);
+    s = run_net(k, k->sampler, &out, in, n_in, set, 6, shows, (n_in - 1) * d->n * steps, &k->result->ms.draw);
     for (size_t i = 0; !s && i < (size_t)d->n * k->len; i++) {
         if (isfinite(out.data[i]))
             dst[i] = 0.5f * out.data[i] + 0.5f;

@@ -38,6 +38,8 @@ const zn_field zn_face_fields[] = {
     { "seed", ZN_COUNT, FIELD(seed), 0, UINT32_MAX, "another number makes another face" },
     { "steps", ZN_WHOLE, FIELD(steps), 0, 1000, "from noise to the picture; 0: as the mode needs" },
     { "stochastic-steps", ZN_WHOLE, FIELD(stochastic_steps), 0, 1000, "from the picture to noise; 0: likewise" },
+    { "n", ZN_WHOLE, FIELD(n), 0, 100, "new faces, one below the other: those of seed, seed + 1, ..." },
+    { "eta", ZN_REAL, FIELD(eta), 0, 1, "of a new face: noise drawn anew in each step; 1: ancestral sampling" },
     { "latent-steps", ZN_WHOLE, FIELD(latent_steps), 1, 1000, "from noise to a new code" },
     { "frame-x", ZN_REAL, FIELD(frame.x), -1e6, 1e6, "centre of the frame" },
     { "frame-y", ZN_REAL, FIELD(frame.y), -1e6, 1e6, "likewise" },
@@ -136,7 +138,7 @@ static zn_status get_sizes(zn_face_plan *p, zn_error *err)
     if (p->how.task == ZN_FACE_ENCODE)
         p->out = (zn_array){ NULL, 1, 1, g.out_c };
     else if (p->how.task == ZN_FACE_SAMPLE)
-        p->out = (zn_array){ NULL, p->h = g.side, p->w = g.side, 3 };
+        p->out = (zn_array){ NULL, p->h = zn_imax(p->how.n, 1) * g.side, p->w = g.side, 3 };
     return ZN_OK;
 }
 
@@ -154,7 +156,7 @@ static zn_key key_of(const zn_face_plan *p)
 {
     const zn_face_how *how = &p->how;
     const double numbers[] = { how->task,  how->steps, how->stochastic_steps, how->detail, how->position,
-                               how->strip, how->seed,  how->latent_steps };
+                               how->strip, how->seed,  how->latent_steps,     how->n,      how->eta };
     zn_key key = { 0, 0 };
 
     zn_key_add_text(&key, "face");

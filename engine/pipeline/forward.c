@@ -128,15 +128,15 @@ static void measure_time(zn_ctx *c, zn_model *m, const zn_call *call, double *me
     *median = ms[ROUNDS / 2];
 }
 
-void zn_noise(zn_ctx *c, zn_tensor y, uint64_t seed)
+void zn_noise(zn_ctx *c, zn_tensor y, uint32_t seed, uint64_t stream)
 {
-    const size_t len = zn_pixels(y) * (size_t)y.c;
+    const size_t len = zn_pixels(y) * (size_t)y.c, each = len / (size_t)y.n;
     float *host = c->dry || c->status ? NULL : malloc(len * sizeof *host);
 
     if (!c->dry && !host)
         zn_ctx_fail(c, ZN_E_MEMORY, "out of memory for noise");
-    if (host)
-        zn_noise_fill(host, len, seed, 0);
+    for (int i = 0; host && i < y.n; i++)
+        zn_noise_fill(host + (size_t)i * each, each, (seed + (uint32_t)i) & ZN_MAX_SEED, stream);
     zn_upload(c, y, host);
     free(host);
 }
@@ -150,7 +150,7 @@ static void add_noise(zn_ctx *c, const zn_run *r, zn_call *call)
     if (!p || r->set[p->sample] == 0 || call->stage == 1)
         return;
     call->in[call->n_in] = zn_new_of(c, ZN_F32, z.n, z.h, z.w, z.c);
-    zn_noise(c, call->in[call->n_in++], (uint64_t)r->set[p->seed]);
+    zn_noise(c, call->in[call->n_in++], (uint32_t)r->set[p->seed], 0);
 }
 
 /* The same for counting and for computing. */

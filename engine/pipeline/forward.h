@@ -63,8 +63,8 @@ void zn_run_finish(zn_run *r);
  * forward of the same model with the same tensors, sizes and settings, else computed. */
 void zn_call_net(zn_ctx *c, zn_model *m, const zn_call *call);
 
-/* y = noise from a seed: values 0, 1, ... of the seed's first stream, computed on the host, so that all engines agree to the
- * last bit, and uploaded.  y is dense. */
-void zn_noise(zn_ctx *c, zn_tensor y, uint64_t seed);
+/* y = noise from a seed: image i has values 0, 1, ... of this stream of seed + i, computed on the host, so that all engines agree
+ * to the last bit, and uploaded.  y is dense. */
+void zn_noise(zn_ctx *c, zn_tensor y, uint32_t seed, uint64_t stream);
 
 #endif

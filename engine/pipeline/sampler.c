@@ -81,6 +81,20 @@ static void update_multistep(zn_ctx *c, zn_tensor x, zn_tensor x0, zn_tensor bef
     zn_combine(c, x, x, before, ZN_ADD, (zn_tail){ 0 });
 }
 
+/* x += gain * noise */
+static void add_noise(zn_ctx *c, zn_tensor x, float gain, uint32_t seed, int k)
+{
+    const size_t mark = zn_mark(c->arena);
+    const zn_tensor noise = zn_new_of(c, ZN_F32, x.n, x.h, x.w, x.c);
+    zn_tensor each = noise;
+
+    if (x.w == 1) /* codes, one below the other */
+        each.n = x.n * x.h, each.h = 1;
+    zn_noise(c, each, seed, 2 + (uint64_t)k);
+    zn_map(c, x, noise, (zn_tail){ .gain = gain, .residual = &x });
+    zn_reset(c->arena, mark);
+}
+
 void zn_sample(zn_ctx *c, zn_tensor x, const zn_sampler *s)
 {
     const size_t mark = zn_mark(c->arena);
@@ -107,6 +121,8 @@ void zn_sample(zn_ctx *c, zn_tensor x, const zn_sampler *s)
             update_multistep(c, x, x0[k % 2], x0[(k + 1) % 2], now);
         else
             zn_step(c, x, x, p, columns(now, UPDATE, ZN_STEP_COEFS), s->clip);
+        if (s->schedule->noise[k] != 0)
+            add_noise(c, x, s->schedule->noise[k], s->seed, k);
         if (s->updated)
             s->updated(c, s->cookie, x, k);
         zn_report(c);

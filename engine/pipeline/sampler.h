@@ -15,6 +15,8 @@
 
 typedef struct zn_sampler {
     const zn_schedule *schedule;
+    uint32_t
+        seed; /* of the schedule's noise: image i of x, or row i of codes, has that of seed + i; step k is stream 2 + k */
     float clip; /* of the estimate of x0: to -clip .. clip; 0: none */
     /* p = the prediction for x at t; t is [1][1][1][1]; all are float32. */
     void (*predict)(zn_ctx *c, void *cookie, zn_tensor p, zn_tensor x, zn_tensor t);

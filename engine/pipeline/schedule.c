@@ -29,20 +29,29 @@ static void set_row(float row[ZN_STEP_COEFS], const double c[ZN_STEP_COEFS])
 }
 
 /* Step i: at time t, from A = a to A' = to. */
-static void set_step(zn_schedule *s, int i, int t, double a, double to, zn_prediction p)
+static void set_step(zn_schedule *s, int i, int t, double a, double to, zn_prediction p, double eta)
 {
-    const double x = p == ZN_PREDICTS_V ? sqrt(a) : 1 / sqrt(a),
-                 e = p == ZN_PREDICTS_V ? -sqrt(1 - a) : -sqrt(1 / a - 1), r = sqrt((1 - to) / (1 - a));
+    const double x = p == ZN_PREDICTS_X0 ? 0
+        : p == ZN_PREDICTS_V             ? sqrt(a)
+                                         : 1 / sqrt(a),
+                 e = p == ZN_PREDICTS_X0 ? 1
+        : p == ZN_PREDICTS_V             ? -sqrt(1 - a)
+                                         : -sqrt(1 / a - 1);
+    const double r = sqrt((1 - to) / (1 - a)), noise = eta > 0 ? eta * r * sqrt(1 - a / to) : 0;
 
     s->t[i] = (float)t;
-    set_row(s->coefs[i], (const double[]){ x, e, 1 / sqrt(1 - a), -sqrt(a / (1 - a)), sqrt(to), sqrt(1 - to) });
+    s->noise[i] = (float)noise;
+    set_row(
+        s->coefs[i],
+        (const double[]){ x, e, 1 / sqrt(1 - a), -sqrt(a / (1 - a)), sqrt(to), sqrt(fmax(1 - to - noise * noise, 0)) });
     set_row(s->preview[i], (const double[]){ x, e, 0, 0, 1, 0 });
     s->multistep[i][0] = (float)r;
     s->multistep[i][1] = (float)(sqrt(to) - r * sqrt(a));
     s->multistep[i][2] = 0;
 }
 
-bool zn_schedule_ddim(zn_schedule *s, const double *abar, int total, int steps, zn_prediction p, bool reverse)
+bool zn_schedule_ddim(zn_schedule *s, const double *abar, int total, int steps, zn_prediction p, bool reverse,
+                      double eta)
 {
     const int stride = zn_stride(total, steps);
 
@@ -53,7 +62,11 @@ bool zn_schedule_ddim(zn_schedule *s, const double *abar, int total, int steps, 
     for (int i = 0; i < steps; i++) {
         const int k = reverse ? i : steps - 1 - i, next = reverse ? k + 1 : k - 1;
 
-        set_step(s, i, k * stride, abar[k * stride], next < 0 ? 1 : next == steps ? 0 : abar[next * stride], p);
+        set_step(s, i, k * stride, abar[k * stride],
+                 next < 0            ? 1
+                     : next == steps ? 0
+                                     : abar[next * stride],
+                 p, reverse ? 0 : eta);
     }
     return true;
 }
@@ -86,7 +99,7 @@ bool zn_schedule_squared(zn_schedule *s, const double *abar, int total, int step
         const double q = sqrt(to) - sqrt((1 - to) / (1 - a)) * sqrt(a);
         const double h = to < 1 ? lambda(to) - lambda(a) : 0, w = to < 1 && before != 0 ? h / (2 * before) : 0;
 
-        set_step(s, i, time[k], a, to, p);
+        set_step(s, i, time[k], a, to, p, 0);
         s->multistep[i][1] = (float)(q * (1 + w));
         s->multistep[i][2] = (float)(-q * w);
         before = h;
@@ -106,6 +119,7 @@ bool zn_schedule_flow(zn_schedule *s, int steps, double shift, double from, int 
         const double sigma = shift * u / (1 + (shift - 1) * u), to = shift * v / (1 + (shift - 1) * v);
 
         s->t[i] = (float)sigma;
+        s->noise[i] = 0;
         set_row(s->coefs[i], (const double[]){ 0, 1, 1, 0, sign * (to - sigma), 1 });
         set_row(s->preview[i], (const double[]){ 1, -sign * sigma, 0, 0, 1, 0 });
     }

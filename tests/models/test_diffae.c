@@ -4,9 +4,11 @@
  * The weight file is a Lightning checkpoint as published, with random weights. */
 #include "compare.h"
 
+#include "core/savefile.h"
 #include "pipeline/forward.h"
 
 #include <math.h>
+#include <unistd.h>
 
 static const char checkpoint[] = GOLDEN "diffae.ckpt";
 
@@ -290,6 +292,108 @@ static void guides(void)
     zn_model_close(&m);
 }
 
+/* The tensors of the checkpoint, and this key of the metadata. */
+static bool write_said(const char *to, const char *key, const char *value, zn_error *err)
+{
+    static const char *const file = checkpoint;
+    const char *const meta[] = { key, value, NULL };
+    zn_weights *w = NULL;
+    const int n = zn_weights_open(&w, &file, 1, err) ? 0 : zn_weights_count(w);
+    zn_save_tensor *list = calloc((size_t)n + 1, sizeof *list);
+    bool ok;
+
+    for (int i = 0; i < n; i++) {
+        const zn_entry *e = zn_weights_get(w, zn_weights_info(w, i).name);
+
+        list[i] = (zn_save_tensor){ .name = zn_weights_info(w, i).name, .n_dims = e->n_dims, .from = e };
+        memcpy(list[i].shape, e->shape, sizeof list[i].shape);
+    }
+    ok = n && !zn_save_tensors(to, list, (size_t)n, meta, err);
+    free(list);
+    zn_weights_close(&w);
+    return ok;
+}
+
+/* A file says that its network predicts the picture: one step of sampling is what the network gives, clipped; codes likewise.
+ * Another word is refused. */
+static void predicts_pictures(void)
+{
+    char path[] = "/tmp/zenith-x0-XXXXXX";
+    const char *file = path;
+    zn_array x = load("x"), cond = load("cond"), zero = { &(float){ 0 }, 1, 1, 1 }, got = x, want = x;
+    const zn_open open = { .files = &file, .n_files = 1, .precision = "fp32" };
+    zn_model *sampler = NULL, *net = NULL;
+    zn_error err = { "" };
+
+    close(mkstemp(path));
+    got.data = calloc(zn_array_len(&x), sizeof(float));
+    want.data = calloc(zn_array_len(&x), sizeof(float));
+    CHECK(write_said(path, "prediction", "x0", &err) &&
+              !zn_model_open(&sampler, engine, "diffae-sample", &open, &err) &&
+              !zn_model_open(&net, engine, "diffae-unet", &open, &err) &&
+              !zn_model_run(net, (zn_array[]){ x, zero, cond }, 3, &want, NULL, &err),
+          "%s", err.text);
+    draw(sampler, x, cond, NULL, (const zn_value[]){ { "steps", 1 }, { "order", 1 }, { 0 } }, got.data);
+    for (size_t i = 0; i < zn_array_len(&x); i++)
+        want.data[i] = fminf(fmaxf(want.data[i], -1), 1);
+    CHECK(relative(got.data, 3, &want) <= 1e-5, "a step is off by %g", relative(got.data, 3, &want));
+    zn_model_close(&net);
+    zn_model_close(&sampler);
+    CHECK(write_said(path, "latent_prediction", "x1", &err) &&
+              zn_model_open(&net, engine, "diffae-latent-net", &open, &err) == ZN_E_FILE && strstr(err.text, "x0"),
+          "%s", err.text);
+    unlink(path);
+    free(x.data);
+    free(cond.data);
+    free(got.data);
+    free(want.data);
+}
+
+/* eta draws new noise in each step: it differs from DDIM, a seed repeats it, and of two pictures the second has the noise of the
+ * next seed. */
+static void ancestral(void)
+{
+    static const char *const file = checkpoint;
+    const zn_open open = { .files = &file, .n_files = 1, .precision = "fp32" };
+    zn_array x = load("x"), cond = load("cond"), two = x, codes = cond;
+    const size_t len = zn_array_len(&x), code = zn_array_len(&cond);
+    zn_value set[] = { { "steps", 10 }, { "eta", 1 }, { "seed", 4 }, { 0 } };
+    float *y[4];
+    zn_error err = { "" };
+    zn_model *m = NULL;
+    double apart = 0;
+
+    for (int i = 0; i < 4; i++)
+        y[i] = calloc(2 * len, sizeof(float));
+    two.data = calloc(2 * len, sizeof(float)), two.h *= 2;
+    codes.data = calloc(2 * code, sizeof(float)), codes.h = 2;
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(two.data + i * len, x.data, len * sizeof(float));
+        memcpy(codes.data + i * code, cond.data, code * sizeof(float));
+    }
+    CHECK(!zn_model_open(&m, engine, "diffae-sample", &open, &err), "%s", err.text);
+    draw(m, x, cond, NULL, set, y[0]);
+    draw(m, x, cond, NULL, set, y[1]);
+    draw(m, two, codes, NULL, set, y[2]);
+    set[2].value = 5;
+    draw(m, x, cond, NULL, set, y[3]);
+    CHECK(!memcmp(y[0], y[1], len * sizeof(float)), "a seed does not repeat");
+    for (size_t i = 0; i < len; i++) {
+        const double a = (double)y[0][i] - (double)y[2][i], b = (double)y[3][i] - (double)y[2][len + i];
+
+        CHECK(fabs(a) < 1e-3 && fabs(b) < 1e-3, "in a batch, %zu is off by %g and %g", i, a, b);
+        apart = fmax(apart, fabs((double)y[0][i] - (double)y[3][i]));
+    }
+    CHECK(apart > 0.01, "two seeds are %g apart", apart);
+    zn_model_close(&m);
+    for (int i = 0; i < 4; i++)
+        free(y[i]);
+    free(two.data);
+    free(codes.data);
+    free(x.data);
+    free(cond.data);
+}
+
 static void refusals(void)
 {
     static const char *const wrong = GOLDEN "denoise.safetensors", *const file = GOLDEN "diffae.ckpt";
@@ -334,6 +438,8 @@ int main(void)
         RUN(paths);
         RUN(glance);
         RUN(guides);
+        RUN(predicts_pictures);
+        RUN(ancestral);
         RUN(refusals);
         zn_engine_close(&engine);
     }

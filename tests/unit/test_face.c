@@ -433,6 +433,33 @@ static void test_a_strip(void)
     free(strip.data);
 }
 
+/* Faces of one call, more than are drawn at once, are those of calls of their own. */
+static void test_many_new_faces(void)
+{
+    enum { N = 6 };
+    zn_face_how how = zn_face_defaults();
+    zn_array all, one;
+    zn_error err;
+
+    how.model = MODEL;
+    how.task = ZN_FACE_SAMPLE;
+    how.steps = how.latent_steps = 4;
+    how.eta = 1;
+    how.seed = 7;
+    how.n = N;
+    CHECK(!make(&all, &how, NULL, &err), "%s", err.text);
+    CHECK(all.w == SIDE && all.h == N * SIDE, "%dx%d", all.w, all.h);
+    how.n = 1;
+    for (int i = 0; i < N; i++, how.seed++) {
+        const zn_array part = { all.data + (size_t)i * SIDE * SIDE * 3, SIDE, SIDE, 3 };
+
+        CHECK(!make(&one, &how, NULL, &err), "%s", err.text);
+        CHECK(largest(&part, &one) < 1e-4, "face %d is off by %g", i, largest(&part, &one));
+        free(one.data);
+    }
+    free(all.data);
+}
+
 static void test_new_faces_and_codes(void)
 {
     zn_face_how how = zn_face_defaults();
@@ -787,6 +814,7 @@ int main(void)
     RUN(test_several_attributes);
     RUN(test_a_strip);
     RUN(test_new_faces_and_codes);
+    RUN(test_many_new_faces);
     RUN(test_finding);
     RUN(test_all_faces);
     RUN(test_a_search_is_kept);

@@ -44,9 +44,12 @@ static void strides(void)
 }
 
 /* One step as the specification writes it; p: the prediction. */
-static double ddim(double x, double p, double a, double to, bool v, double clip)
+static double ddim(double x, double p, double a, double to, int prediction, double clip)
 {
-    double x0 = v ? sqrt(a) * x - sqrt(1 - a) * p : x / sqrt(a) - sqrt(1 / a - 1) * p, e;
+    double x0 = prediction == ZN_PREDICTS_X0 ? p
+        : prediction == ZN_PREDICTS_V        ? sqrt(a) * x - sqrt(1 - a) * p
+                                             : x / sqrt(a) - sqrt(1 / a - 1) * p,
+           e;
 
     x0 = clip > 0 ? fmin(fmax(x0, -clip), clip) : x0;
     e = (x / sqrt(a) - x0) / sqrt(1 / a - 1);
@@ -70,9 +73,8 @@ static void diffusion_steps(void)
 
     zn_abar(abar, 1000, 1e-4, 0.02);
     for (int reverse = 0; reverse < 2; reverse++)
-        for (int v = 0; v < 2; v++) {
-            CHECK(zn_schedule_ddim(&schedule, abar, 1000, 20, v ? ZN_PREDICTS_V : ZN_PREDICTS_NOISE, reverse),
-                  "refused");
+        for (int v = 0; v < ZN_N_PREDICTIONS; v++) {
+            CHECK(zn_schedule_ddim(&schedule, abar, 1000, 20, (zn_prediction)v, reverse, 0), "refused");
             for (int i = 0; i < 20; i++) {
                 const int k = reverse ? i : 19 - i;
                 const double a = abar[50 * k],
@@ -85,14 +87,46 @@ static void diffusion_steps(void)
                     const double x = 0.4 * (j % 3 - 1) + 0.1, p = 0.7 * (j / 3 - 1), clip = j & 1;
 
                     CHECK(far_off(step(x, p, schedule.coefs[i], clip), ddim(x, p, a, to, v, clip)) < 2e-5,
-                          "reverse %d, v %d, step %d: %g, not %g", reverse, v, i, step(x, p, schedule.coefs[i], clip),
-                          ddim(x, p, a, to, v, clip));
+                          "reverse %d, prediction %d, step %d: %g, not %g", reverse, v, i,
+                          step(x, p, schedule.coefs[i], clip), ddim(x, p, a, to, v, clip));
                     CHECK(far_off(step(x, p, schedule.preview[i], clip), ddim(x, p, a, 1, v, clip)) < 2e-5,
                           "the estimate at step %d", i);
                 }
             }
         }
-    CHECK(!zn_schedule_ddim(&schedule, abar, 1000, 300, ZN_PREDICTS_NOISE, false), "300 steps were taken");
+    CHECK(!zn_schedule_ddim(&schedule, abar, 1000, 300, ZN_PREDICTS_NOISE, false, 0), "300 steps were taken");
+}
+
+/* With eta 1, mean and deviation of a step are those of DDPM's posterior; with less, the variance that is left is the same. */
+static void ancestral_steps(void)
+{
+    double abar[1000];
+
+    zn_abar(abar, 1000, 1e-4, 0.02);
+    for (int v = 0; v < ZN_N_PREDICTIONS; v++) {
+        CHECK(zn_schedule_ddim(&schedule, abar, 1000, 100, (zn_prediction)v, false, 1), "refused");
+        for (int i = 0; i < 100; i++) {
+            const int k = 99 - i;
+            const double a = abar[10 * k], to = k ? abar[10 * k - 10] : 1, alpha = a / to;
+
+            for (int j = 0; j < 9; j++) {
+                const double x = 0.4 * (j % 3 - 1) + 0.1, p = 0.7 * (j / 3 - 1), x0 = ddim(x, p, a, 1, v, 1);
+                const double mean = sqrt(to) * (1 - alpha) / (1 - a) * x0 + sqrt(alpha) * (1 - to) / (1 - a) * x;
+
+                CHECK(far_off(step(x, p, schedule.coefs[i], 1), mean) < 2e-5, "prediction %d, step %d: %g, not %g", v,
+                      i, step(x, p, schedule.coefs[i], 1), mean);
+            }
+            CHECK(fabs((double)schedule.noise[i] - sqrt((1 - alpha) * (1 - to) / (1 - a))) < 1e-6, "step %d adds %g", i,
+                  (double)schedule.noise[i]);
+        }
+    }
+    CHECK(zn_schedule_ddim(&schedule, abar, 1000, 100, ZN_PREDICTS_V, false, 0.5), "refused");
+    for (int i = 0; i < 100; i++) {
+        const double c = (double)schedule.coefs[i][5], n = (double)schedule.noise[i],
+                     to = i < 99 ? abar[980 - 10 * i] : 1;
+
+        CHECK(fabs(c * c + n * n - (1 - to)) < 1e-6, "step %d leaves a variance of %g", i, c * c + n * n);
+    }
 }
 
 static void flow_steps(void)
@@ -293,7 +327,7 @@ static void composite_forward(zn_ctx *c, const void *net, const zn_call *k)
     };
 
     if (k->set[2] > 0)
-        zn_noise(c, k->in[0], (uint64_t)k->set[2]);
+        zn_noise(c, k->in[0], (uint32_t)k->set[2], 0);
     if (!zn_schedule_flow(&schedule, (int)k->set[0], (double)k->set[1], 1, 1))
         zn_ctx_fail(c, ZN_E_USAGE, "no such steps");
     zn_map(c, k->out[0], k->in[0], (zn_tail){ 0 });
@@ -486,6 +520,7 @@ int main(void)
     RUN(betas);
     RUN(strides);
     RUN(diffusion_steps);
+    RUN(ancestral_steps);
     RUN(flow_steps);
     RUN(noise_from_a_seed);
     if (table.open(&engine.dev, 1, &err) || zn_model_load(&model, &engine, &sampling, &open, &err)) {

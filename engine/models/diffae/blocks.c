@@ -27,6 +27,17 @@ const char *zn_diffae_prefix(const zn_weights *w)
     return "";
 }
 
+zn_prediction zn_diffae_find_prediction(const zn_binder *b, const char *key)
+{
+    static const char *const names[ZN_N_PREDICTIONS] = { "eps", "v", "x0" };
+    const char *said = zn_bind_meta(b, key);
+    int i = 0;
+
+    while (said && i < ZN_N_PREDICTIONS && strcmp(said, names[i]))
+        i++;
+    return (zn_prediction)i;
+}
+
 int zn_diffae_number(const zn_binder *b, const char *key, int lo, int hi, int otherwise)
 {
     const char *text = zn_bind_meta(b, key);

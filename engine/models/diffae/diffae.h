@@ -10,7 +10,7 @@
  *   patch           the U-Net and the encoder see the picture unshuffled by this (1)
  *   head_channels   of attention (all: one head)
  *   encoder_blocks  a level of the encoder (2)
- *   prediction      "eps" or "v": what the U-Net predicts (eps)
+ *   prediction      "eps", "v" or "x0": what the U-Net predicts (eps)
  *   latent_prediction   the same for the latent network
  *   image_size      side of the pictures (where the encoder ends at 4 x 4)
  * Without a file they are the networks of the shipped face model. */
@@ -63,6 +63,8 @@ typedef struct zn_diffae_modulation {
 
 /* "" or "ema_model." or "model.": what the names of the networks begin with in this file. */
 const char *zn_diffae_prefix(const zn_weights *w); /* w may be NULL */
+/* What a key of the metadata says that a network predicts; ZN_N_PREDICTIONS: it makes no sense. */
+zn_prediction zn_diffae_find_prediction(const zn_binder *b, const char *key);
 /* A number of the metadata; `otherwise` if it is absent, 0 if it is not from lo to hi. */
 int zn_diffae_number(const zn_binder *b, const char *key, int lo, int hi, int otherwise);
 
@@ -126,8 +128,8 @@ int zn_diffae_row(const void *unet);
 int zn_diffae_gate(const void *unet);
 int zn_diffae_latent_row(const void *latent_net);
 
-bool zn_diffae_predicts_v(const void *unet);
-bool zn_diffae_latent_predicts_v(const void *latent_net);
+zn_prediction zn_diffae_prediction(const void *unet);
+zn_prediction zn_diffae_latent_prediction(const void *latent_net);
 /* Of the codes that the latent network was trained on, [1][1][1][code]; false: the file does not say. */
 bool zn_diffae_latent_statistics(const void *latent_net, zn_tensor *mean, zn_tensor *deviation);
 

@@ -28,9 +28,9 @@ typedef struct layer {
 
 typedef struct latent {
     int dim, embed, code, n_layers, sum;
-    bool predicts_v;         /* the metadata's latent_prediction */
-    float *mean, *deviation; /* of the codes that it was trained on, [code]; NULL: the file does not say */
-    zn_diffae_times times;   /* last: embed to sum; its bias has the 1 of 1 + s in it */
+    zn_prediction prediction; /* the metadata's latent_prediction */
+    float *mean, *deviation;  /* of the codes that it was trained on, [code]; NULL: the file does not say */
+    zn_diffae_times times;    /* last: embed to sum; its bias has the 1 of 1 + s in it */
     layer layer[MAX_LAYERS];
 } latent;
 
@@ -81,13 +81,13 @@ static float *bind_statistics(zn_binder *b, int code, const char *name)
 static void bind(zn_binder *b, void *net)
 {
     latent *m = net;
-    const char *prefix = zn_diffae_prefix(b->w), *prediction = zn_bind_meta(b, "latent_prediction");
+    const char *prefix = zn_diffae_prefix(b->w);
     char name[96];
     int width;
 
-    m->predicts_v = prediction && !strcmp(prediction, "v");
-    if (prediction && !m->predicts_v && strcmp(prediction, "eps")) {
-        zn_bind_fail(b, "the metadata's latent_prediction is neither eps nor v");
+    m->prediction = zn_diffae_find_prediction(b, "latent_prediction");
+    if (m->prediction == ZN_N_PREDICTIONS) {
+        zn_bind_fail(b, "the metadata's latent_prediction is none of eps, v, x0");
         return;
     }
     m->dim = b->w ? zn_bind_dim(b, 1, "%slatent_net.time_embed.0.weight", prefix) : USUAL_DIM;
@@ -131,9 +131,9 @@ static void bind(zn_binder *b, void *net)
     }
 }
 
-bool zn_diffae_latent_predicts_v(const void *net)
+zn_prediction zn_diffae_latent_prediction(const void *net)
 {
-    return ((const latent *)net)->predicts_v;
+    return ((const latent *)net)->prediction;
 }
 
 bool zn_diffae_latent_statistics(const void *net, zn_tensor *mean, zn_tensor *deviation)

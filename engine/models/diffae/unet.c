@@ -26,7 +26,7 @@ static const int usual_width[ZN_DIFFAE_LEVELS] = { 64, 128, 192, 192 };
 
 typedef struct unet {
     int patch, levels, per_level; /* per_level: R above */
-    bool predicts_v;
+    zn_prediction prediction;
     int dim, embed, code, sum; /* of a time step's embedding, of its layers, of the code; of the blocks' widths */
     zn_diffae_times times;     /* last: embed to 2 * sum */
     zn_conv gate;              /* code to sum; its bias has the 1 of 1 + s in it */
@@ -212,7 +212,7 @@ static void bind_modulation(zn_binder *b, unet *m, const char *prefix)
 static void bind(zn_binder *b, void *net)
 {
     unet *m = net;
-    const char *prefix = zn_diffae_prefix(b->w), *prediction = zn_bind_meta(b, "prediction");
+    const char *prefix = zn_diffae_prefix(b->w);
     char name[96], attention[96];
     int width = usual_width[0];
 
@@ -221,7 +221,7 @@ static void bind(zn_binder *b, void *net)
         return;
     }
     m->patch = zn_diffae_number(b, "patch", 1, 8, b->w ? 1 : USUAL_PATCH);
-    m->predicts_v = prediction && !strcmp(prediction, "v");
+    m->prediction = zn_diffae_find_prediction(b, "prediction");
     m->dim = USUAL_DIM, m->embed = USUAL_EMBED, m->code = USUAL_CODE;
     if (b->w) {
         m->dim = zn_bind_dim(b, 1, "%stime_embed.time_embed.0.weight", prefix);
@@ -229,7 +229,7 @@ static void bind(zn_binder *b, void *net)
         m->code = zn_bind_dim(b, 1, "%sinput_blocks.1.0.cond_emb_layers.1.weight", prefix);
         width = zn_bind_dim(b, 0, "%sinput_blocks.0.0.weight", prefix);
     }
-    if (!m->patch || (prediction && !m->predicts_v && strcmp(prediction, "eps")))
+    if (!m->patch || m->prediction == ZN_N_PREDICTIONS)
         zn_bind_fail(b, "the metadata's patch or prediction makes no sense");
     else if (m->dim < 2 || m->dim > ZN_DIFFAE_MAX_C || m->embed < 1 || m->embed > ZN_DIFFAE_MAX_C || m->code < 1 ||
              m->code > ZN_DIFFAE_MAX_C || width < 1 || width > ZN_DIFFAE_MAX_C)
@@ -256,9 +256,9 @@ static void bind(zn_binder *b, void *net)
     bind_modulation(b, m, prefix);
 }
 
-bool zn_diffae_predicts_v(const void *net)
+zn_prediction zn_diffae_prediction(const void *net)
 {
-    return ((const unet *)net)->predicts_v;
+    return ((const unet *)net)->prediction;
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
