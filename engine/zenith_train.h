@@ -89,6 +89,35 @@ ZN_API zn_status zn_trainer_test(zn_trainer *t, int kind, double *before, double
 ZN_API zn_status zn_trainer_save(const zn_trainer *t, const char *path, zn_error *err);
 ZN_API zn_status zn_trainer_checkpoint(const zn_trainer *t, const char *path, zn_error *err);
 
+/* ---- the latent network ------------------------------------------------------------------------------- */
+
+/* What is needed to train the network that draws new codes: `zenith train diffae-latent`. */
+typedef struct zn_latent_lesson {
+    /* The model whose codes these are.  A latent network in it gives the sizes of the new one; all else is copied to the result. */
+    const char *weights;
+    const float *codes; /* [n][d]; one in ten is held out */
+    int n, d;           /* at least ZN_LATENT_MIN */
+    int64_t steps;
+    int batch;
+    double rate;
+    uint64_t seed;
+} zn_latent_lesson;
+
+typedef struct zn_latent_report {
+    int64_t step, steps;
+    double loss;          /* mean squared error of v, of this step's batch */
+    double before, after; /* of codes that were held out: before the first step; of the result */
+} zn_latent_report;
+
+enum { ZN_LATENT_MIN = 20, ZN_LATENT_MAX = 1 << 20 };
+
+/* The same bits for every number of threads.  progress: NULL, or called after each step; false cancels.  The file is written
+ * completely or not at all. */
+ZN_API zn_status zn_latent_train(const char *path, zn_latent_report *report, zn_engine *engine,
+                                 const zn_latent_lesson *lesson,
+                                 bool (*progress)(void *cookie, const zn_latent_report *report), void *cookie,
+                                 zn_error *err);
+
 /* ---- attributes -------------------------------------------------------------------------------------- */
 
 /* What is needed to learn a direction in codes from two sets of them; see docs/diffae.md. */

@@ -42,7 +42,8 @@ int zn_net_fwht(zn_net *g, int x);
 int zn_net_layer_norm(zn_net *g, int x); /* without parameters */
 int zn_net_halves(zn_net *g, int x);     /* the product of the two halves of the channels */
 int zn_net_add(zn_net *g, int a, int b);
-int zn_net_concat(zn_net *g, int a, int b); /* a's channels, then b's */
+int zn_net_product(zn_net *g, int a, int b); /* element by element */
+int zn_net_concat(zn_net *g, int a, int b);  /* a's channels, then b's */
 int zn_net_shuffle(zn_net *g, int x, int r);
 int zn_net_unshuffle(zn_net *g, int x, int r);
 int zn_net_act(zn_net *g, int x, zn_act act); /* none, ReLU, SiLU, GELU, tanh or the soft clamp */

@@ -183,6 +183,52 @@ int zn_net_add(zn_net *net, int a, int b)
     return i;
 }
 
+static void product_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie;
+    const real *a = zn_node_in(o, 0)->y, *b = zn_node_in(o, 1)->y;
+    size_t first, end = zn_node_range(o, item, zn_node_len(o), &first);
+
+    (void)worker;
+    for (size_t i = first; i < end; i++)
+        o->y[i] = a[i] * b[i];
+}
+
+static void product_dx_item(void *cookie, int item, int worker)
+{
+    zn_node *o = cookie;
+    size_t first, end = zn_node_range(o, item, zn_node_len(o), &first);
+
+    (void)worker;
+    for (int j = 0; j < 2; j++) {
+        zn_node *x = zn_node_in(o, j);
+        const real *other = zn_node_in(o, 1 - j)->y;
+
+        for (size_t i = first; i < end && x->wants; i++)
+            x->dy[i] = (x->ready ? x->dy[i] : 0) + o->dy[i] * other[i];
+    }
+}
+
+static void product_forward(zn_node *o)
+{
+    zn_node_run(o, product_item, zn_node_len(o), CHUNK);
+}
+
+static void product_backward(zn_node *o)
+{
+    zn_node_run(o, product_dx_item, zn_node_len(o), CHUNK);
+}
+
+static const zn_op product_op = { "product", product_forward, product_backward };
+
+int zn_net_product(zn_net *net, int a, int b)
+{
+    int i = zn_net_add(net, a, b);
+
+    zn_net_at(net, i)->op = &product_op;
+    return i;
+}
+
 /* y = a's channels, then b's */
 static void concat_item(void *cookie, int item, int worker)
 {

@@ -162,6 +162,9 @@ static void record_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, c
         node = zn_net_layer_norm(r->net, node);
     else if (w->kind == ZN_GROUP_NORM && w->gamma && w->beta && !m && w->eps == (float)ZN_GROUP_EPS)
         node = zn_net_group_norm(r->net, node, w->groups, "%s", name_of(r, name, w->gamma, false));
+    else if (w->kind == ZN_LAYER_NORM && w->gamma && w->beta && !m && w->eps == (float)ZN_GROUP_EPS &&
+             zn_pixels(x) == 1) /* of one pixel, a group norm of one group is the same */
+        node = zn_net_group_norm(r->net, node, 1, "%s", name_of(r, name, w->gamma, false));
     else
         refuse(r);
     finish(r, y, node, t);
@@ -211,8 +214,8 @@ static void record_binary(void *dev, zn_tensor y, zn_tensor a, zn_tensor b, zn_b
 
     if (both)
         node = zn_net_halves(r->net, both->node);
-    else if (op == ZN_ADD)
-        node = zn_net_add(r->net, zn_record_get(r, a), zn_record_get(r, b));
+    else if (zn_pixels(b) == zn_pixels(a) && b.c == a.c)
+        node = (op == ZN_ADD ? zn_net_add : zn_net_product)(r->net, zn_record_get(r, a), zn_record_get(r, b));
     else
         refuse(r);
     finish(r, y, node, t);

@@ -4,11 +4,10 @@
 
 #include "../zenith_file.h"
 #include "../zenith_number.h"
-#include "../zenith_train.h"
 #include "pictures.h"
+#include "train.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +23,7 @@ static const char help[] =
     "-balanced, "
     "-best,\n"
     "                   zenith, zenith-lite, zenith-tae, from the weights of that name or --weights\n"
+    "                   diffae-latent: what draws new faces, from --pictures, cut to the face (--whole: as they are)\n"
     "  --task T         restore wavelets (or restore-gaussian, restore-shot, restore-blur: one damage), "
     "reconstruct\n"
     "                   them, or --pictures; denoise (a denoiser on --pictures)\n"
@@ -47,6 +47,7 @@ typedef struct settings {
     zn_train_options o;
     const char *pictures, *out, *checkpoint, *engine, *loss;
     int threads, every;
+    bool whole;
 } settings;
 
 static volatile sig_atomic_t interrupted;
@@ -95,6 +96,7 @@ static const struct {
     { "--residual", FLAG, offsetof(settings, o.residual) },
     { "--activation", TEXT, offsetof(settings, o.activation) },
     { "--windows", FLAG, offsetof(settings, o.windows) },
+    { "--whole", FLAG, offsetof(settings, whole) },
 };
 
 static bool set_value(void *to, kind k, const char *value)
@@ -295,6 +297,20 @@ int cmd_train(int argc, char **argv)
     /* before hours of training, not after */
     if (zn_write_check(s.out, &err) || (s.checkpoint && zn_write_check(s.checkpoint, &err)))
         return fail("%s", err.text);
+    if (!strcmp(s.o.model, "diffae-latent")) {
+        signal(SIGINT, interrupt);
+        return train_latent(&(latent_options){ .pictures = s.pictures,
+                                               .weights = s.o.weights,
+                                               .out = s.out,
+                                               .engine = s.engine,
+                                               .threads = s.threads,
+                                               .batch = s.o.batch ? s.o.batch : 256,
+                                               .steps = s.o.steps ? s.o.steps : 2000,
+                                               .rate = s.o.rate > 0 ? s.o.rate : 1e-3,
+                                               .seed = s.o.seed,
+                                               .whole = s.whole,
+                                               .interrupted = &interrupted });
+    }
     if (s.pictures && !s.o.weights && !s.o.resume && !zn_weights_find(own, sizeof own, s.o.model, &err))
         s.o.weights = own;
     if (zn_engine_open(&engine, s.engine, s.threads, &err) || zn_trainer_open(&t, engine, &s.o, &err)) {

@@ -176,6 +176,14 @@ typedef struct zn_training {
     bool posterior; /* the output of the first architecture is means and logarithms of variances: the latent is drawn */
 } zn_training;
 
+/* A network that draws codes, trained on codes with noise of a time step.  For an outline its second input is the embedding of the
+ * time instead of the time. */
+typedef struct zn_coded {
+    int times, dim;                             /* time steps; length of an embedding without a file */
+    void (*embed)(float *rows, int dim);        /* [times][dim] */
+    const char *(*prefix)(const zn_weights *w); /* of the names in a file as published; "": it is one of ours */
+} zn_coded;
+
 typedef struct zn_part { /* a network that a composite runs */
     const struct zn_arch *arch;
     const char *folder; /* NULL, or where its files are inside a folder that holds the whole composite */
@@ -214,6 +222,7 @@ typedef struct zn_arch {
     int (*example)(const void *net, int w, int h, zn_tensor *in);
     const zn_stream *stream;       /* NULL: no video */
     const zn_training *train;      /* NULL: cannot be trained */
+    const zn_coded *coded;         /* likewise, on codes */
     const zn_told_noise *noise;    /* NULL: it is not told of any */
     const zn_posterior *posterior; /* NULL: it has none */
     int in_c, out_c; /* channels of the first input and output that every variant has; 0: the weights decide */

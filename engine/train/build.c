@@ -53,35 +53,39 @@ static zn_status record(zn_net *net, const zn_arch *a, const void *described, co
     return net->status ? net_failed(net, err) : c.status;
 }
 
-/* Adds the graph of one architecture; in[0] becomes its output. */
-static zn_status add_graph(zn_net *net, const zn_arch *a, const zn_build *b, int in[2], zn_error *err)
+/* Adds the graph of one architecture, bound by b; in[0] becomes its output.  side: of the picture; 0: a code. */
+static zn_status add_bound(zn_net *net, const zn_arch *a, zn_binder *b, int side, int in[2], zn_error *err)
 {
-    const int side = zn_net_height(net, in[0]);
+    const zn_geometry code = { .out_c = zn_net_channels(net, in[0]), .shrink = 1, .grow = 1 };
     zn_outline outline = { 0 };
-    zn_binder binder = { .w = a->train->from_weights ? b->w : NULL,
-                         .base = b->base,
-                         .size = side,
-                         .meta = b->meta,
-                         .outline = &outline,
-                         .err = err };
     void *described = calloc(1, a->size);
     int multiple;
     zn_status s;
 
     if (!described)
         return zn_fail(err, ZN_E_MEMORY, "out of memory");
-    s = zn_arch_describe(a, described, &binder);
-    multiple = binder.geometry.padded ? binder.geometry.multiple : binder.geometry.shrink;
-    if (!s && side % multiple)
+    b->outline = &outline;
+    b->err = err;
+    s = zn_arch_describe(a, described, b);
+    multiple = b->geometry.padded ? b->geometry.multiple : b->geometry.shrink;
+    if (!s && side && side % multiple)
         s = zn_fail(err, ZN_E_USAGE, "%d pixels are not a multiple of %d", side, multiple);
     if (!s) {
         net->outline = &outline;
-        s = record(net, a, described, &binder.geometry, in, err);
+        s = record(net, a, described, side ? &b->geometry : &code, in, err);
         net->outline = NULL;
     }
     zn_outline_free(&outline);
     free(described);
     return s;
+}
+
+static zn_status add_graph(zn_net *net, const zn_arch *a, const zn_build *b, int in[2], zn_error *err)
+{
+    const int side = zn_net_height(net, in[0]);
+    zn_binder binder = { .w = a->train->from_weights ? b->w : NULL, .base = b->base, .size = side, .meta = b->meta };
+
+    return add_bound(net, a, &binder, side, in, err);
 }
 
 zn_status zn_net_build(zn_net *net, const zn_build *b, zn_error *err)
@@ -100,6 +104,15 @@ zn_status zn_net_build(zn_net *net, const zn_build *b, zn_error *err)
             in[0] = zn_net_posterior(net, in[0]);
     }
     return s;
+}
+
+zn_status zn_net_build_codes(zn_net *net, const zn_arch *a, const zn_weights *w, int batch, int code, int dim,
+                             zn_error *err)
+{
+    int in[2] = { zn_net_input(net, batch, 1, 1, code), zn_net_input(net, batch, 1, 1, dim) };
+    zn_binder binder = { .w = w, .size = code };
+
+    return net->status ? net_failed(net, err) : add_bound(net, a, &binder, 0, in, err);
 }
 
 /* ---- parameters from a file ---------------------------------------------------------------------------- */

@@ -104,5 +104,16 @@ result $? "brightness with the shipped model" "$(cat out err)"
 ZENITH_MODELS=$here/models "$zenith" teach bright --with bright --without dim --out none.attributes.safetensors >out 2>err
 [ $? -eq 1 ] && grep -q '009.png is left out: no face was found' err && [ ! -e none.attributes.safetensors ]
 result $? "a picture of the model's size is not taken for a face" "$(cat out err)"
+# The latent network of the same pictures; what it draws is a face of the model.
+mkdir all
+"$maker" all 24 120 16 16
+"$zenith" convert tiny.ckpt tiny.safetensors --type fp32 >/dev/null 2>err &&
+  "$zenith" train diffae-latent --pictures all --whole --weights tiny.safetensors --steps 5 --batch 8 --out mine.safetensors >out 2>err &&
+  grep -q '^24 codes' err && grep -q 'held out: [0-9.]* before, [0-9.]* now' out &&
+  "$zenith" face new.ppm mode=sample n=2 model=./mine.safetensors steps=2 latent-steps=2 2>err && [ -s new.ppm ]
+result $? "a latent network is trained" "$(head -c 300 err)"
+! "$zenith" train diffae-latent --pictures one --whole --weights tiny.safetensors --out no.safetensors >/dev/null 2>err && grep -q 'at least 20' err && [ ! -e no.safetensors ]
+result $? "one face is too few" "$(head -c 300 err)"
+
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

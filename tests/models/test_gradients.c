@@ -8,6 +8,7 @@
 
 #include "autograd/record.h"
 #include "core/savefile.h"
+#include "models/diffae/diffae.h"
 #include "train/build.h"
 
 #include <math.h>
@@ -284,6 +285,13 @@ static void graph_attention(int x)
     zn_net_attention(g, point(zn_net_act(g, x, ZN_TANH), "b", 9), 1);
 }
 
+static void graph_product(int x)
+{
+    int a = point(x, "a", 5), b = point(a, "b", 5);
+
+    zn_net_product(g, zn_net_product(g, b, a), a);
+}
+
 static void graph_posterior(int x)
 {
     zn_net_posterior(g, point(x, "a", 6));
@@ -322,6 +330,7 @@ LAYERS(grouped_and_lines, 30)
 LAYERS(spectral, 40)
 LAYERS(up2, 30)
 LAYERS(attention, 40)
+LAYERS(product, 40)
 LAYERS(posterior, 40)
 LAYERS(clamped, 40)
 
@@ -382,6 +391,26 @@ static void test_wan2d(void)
     nudge = 0.1;
     check_model(&(zn_build){ "wan2d-vae", 1, 32, 4, NULL, NULL }, 1);
     nudge = 0.3;
+}
+
+/* The latent network of the diffusion autoencoder: codes, and embeddings of time. */
+static void test_latent_net(void)
+{
+    const char *path = ZN_SOURCE_ROOT "/tests/data/golden/diffae.ckpt";
+    zn_net *net = zn_net_new(dev);
+    zn_weights *w = NULL;
+    zn_error err = { "" };
+    const zn_entry *time, *first;
+
+    if (zn_weights_open(&w, &path, 1, &err) ||
+        !(time = zn_weights_get(w, "ema_model.latent_net.time_embed.0.weight")) ||
+        !(first = zn_weights_get(w, "ema_model.latent_net.layers.0.linear.weight")) ||
+        zn_net_build_codes(net, &zn_arch_diffae_latent_net, w, 3, (int)first->shape[1], (int)time->shape[1], &err))
+        test_note(false, "%s", err.text);
+    else
+        check_net(net, 8);
+    zn_net_free(&net);
+    zn_weights_close(&w);
 }
 
 static void test_conv_baseline(void)
@@ -541,6 +570,7 @@ int main(void)
     RUN(test_spectral);
     RUN(test_up2);
     RUN(test_attention);
+    RUN(test_product);
     RUN(test_posterior);
     RUN(test_clamped);
     RUN(test_autoencoders);
@@ -548,6 +578,7 @@ int main(void)
     RUN(test_zenith_prune);
     RUN(test_zenith_prune_residual);
     RUN(test_wan2d);
+    RUN(test_latent_net);
     RUN(test_conv_baseline);
     RUN(test_denoiser);
     RUN(test_latents);

@@ -554,6 +554,65 @@ static void test_variational(void)
     CHECK(divergence[1] < 0.5 * divergence[0], "KL %g with little weight, %g with more", divergence[0], divergence[1]);
 }
 
+/* Codes of one line and little else: what is drawn is near it.  The result has all that the model had, and runs. */
+static void test_latent_net(void)
+{
+    enum { N = 400, D = 24, DRAWN = 40 };
+    char path[2][64] = { "/tmp/zenith-a-XXXXXX.safetensors", "/tmp/zenith-b-XXXXXX.safetensors" };
+    static const char *const checkpoint = GOLDEN "diffae.ckpt";
+    const char *file = path[1];
+    const zn_value steps = { "steps", 20 };
+    float *codes = malloc(N * D * sizeof *codes), *z = malloc(DRAWN * D * sizeof *z), *y = calloc(DRAWN * D, sizeof *y);
+    zn_array in = { z, DRAWN, 1, D }, out = { y, DRAWN, 1, D };
+    zn_latent_report report = { 0 };
+    zn_error err = { "" };
+    zn_model *m = NULL;
+    zn_weights *w = NULL;
+    double along = 0, aside = 0;
+    bool ok;
+
+    close(mkstemps(path[0], 12)), close(mkstemps(path[1], 12));
+    for (int i = 0; i < N * D; i++)
+        codes[i] =
+            (float)(3 + (i % D % 2 ? -1 : 1) * zn_normal(1, 0, (uint64_t)(i / D)) + 0.1 * zn_normal(2, 0, (uint64_t)i));
+    ok = !zn_weights_convert(path[0], &checkpoint, 1, "fp32", NULL, &err) &&
+        !zn_latent_train(
+            path[1], &report, engine,
+            &(zn_latent_lesson){
+                .weights = path[0], .codes = codes, .n = N, .d = D, .steps = 600, .batch = 64, .rate = 3e-3 },
+            NULL, NULL, &err) &&
+        !zn_weights_open(&w, &file, 1, &err) &&
+        !zn_model_open(&m, engine, "diffae-latent-sample", &(zn_open){ .files = &file, .n_files = 1 }, &err);
+    zn_noise_fill(z, DRAWN * D, 5, 0);
+    ok = ok && !zn_model_run(m, &in, 1, &out, &(zn_job){ .set = &steps, .n_set = 1 }, &err);
+    for (int i = 0; ok && i < DRAWN; i++) {
+        double mean = 0;
+
+        for (int k = 0; k < D; k++)
+            mean += (k % 2 ? -1 : 1) * ((double)y[i * D + k] - 3) / D;
+        along += mean * mean / DRAWN;
+        for (int k = 0; k < D; k++)
+            aside += pow((double)y[i * D + k] - 3 - (k % 2 ? -1 : 1) * mean, 2) / D / DRAWN;
+    }
+    CHECK(ok, "%s", err.text);
+    CHECK(report.after < 0.6 * report.before, "held-out codes: %g before, %g after", report.before, report.after);
+    CHECK(along > 0.3 && along < 3 && aside < 0.6, "variance %g along the line, %g beside it", along, aside);
+    CHECK(w && zn_weights_get(w, "input_blocks.0.0.weight") && zn_weights_get(w, "conds_mean"), "the model's tensors");
+    zn_model_close(&m);
+    zn_weights_close(&w);
+    CHECK(zn_latent_train(
+              path[1], &report, engine,
+              &(zn_latent_lesson){
+                  .weights = checkpoint, .codes = codes, .n = N, .d = D, .steps = 1, .batch = 1, .rate = 1e-3 },
+              NULL, NULL, &err) &&
+              strstr(err.text, "convert"),
+          "%s", err.text);
+    unlink(path[0]), unlink(path[1]);
+    free(codes);
+    free(z);
+    free(y);
+}
+
 static void test_refusals(void)
 {
     static const zn_train_options bad[] = {
@@ -599,6 +658,7 @@ int main(void)
     RUN(test_wrong_steps);
     RUN(test_it_learns);
     RUN(test_variational);
+    RUN(test_latent_net);
     RUN(test_refusals);
     zn_engine_close(&engine);
     return test_end();

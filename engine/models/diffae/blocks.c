@@ -141,15 +141,11 @@ void zn_diffae_bind_res(zn_binder *b, zn_diffae_res *r, zn_diffae_res spec, cons
 }
 
 /* f_i = 10000^(-i / half);  row t = cos(t f_0) ..., sin(t f_0) ... */
-static void bind_table(zn_binder *b, zn_diffae_times *m)
+void zn_diffae_embed(float *rows, int dim)
 {
-    const int dim = m->dim, half = dim / 2;
-    const size_t size = (size_t)ZN_DIFFAE_STEPS * (size_t)dim * sizeof(float);
-    float *rows = b->status ? NULL : malloc(size);
+    const int half = dim / 2;
 
-    if (!b->status && !rows)
-        b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the embeddings of time");
-    for (int t = 0; rows && t < ZN_DIFFAE_STEPS; t++)
+    for (int t = 0; t < ZN_DIFFAE_STEPS; t++)
         for (int i = 0; i < half; i++) {
             /* The reference computes the frequency and the angle in float. */
             const float f = (float)exp(-log(10000.0) * i / half), angle = (float)t * f;
@@ -157,8 +153,19 @@ static void bind_table(zn_binder *b, zn_diffae_times *m)
             rows[t * dim + i] = (float)cos((double)angle);
             rows[t * dim + half + i] = (float)sin((double)angle);
         }
-    if (rows)
+}
+
+static void bind_table(zn_binder *b, zn_diffae_times *m)
+{
+    const size_t size = (size_t)ZN_DIFFAE_STEPS * (size_t)m->dim * sizeof(float);
+    float *rows = b->status ? NULL : malloc(size);
+
+    if (!b->status && !rows)
+        b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the embeddings of time");
+    if (rows) {
+        zn_diffae_embed(rows, m->dim);
         m->table = zn_bind_device(b, rows, size);
+    }
     free(rows);
 }
 
@@ -175,16 +182,24 @@ void zn_diffae_bind_times(zn_binder *b, zn_diffae_times *m, int dim, int embed, 
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
+void zn_diffae_run_embedding(zn_ctx *c, const zn_diffae_times *m, zn_tensor y, zn_tensor u)
+{
+    const size_t mark = zn_mark(c->arena);
+    const zn_tensor e = zn_new(c, u.n, u.h, u.w, m->embed);
+
+    zn_conv2d(c, e, u, &m->first, (zn_tail){ .pre = ZN_SILU });
+    zn_conv2d(c, y, e, &m->second, (zn_tail){ .pre = ZN_SILU });
+    zn_reset(c->arena, mark);
+}
+
 void zn_diffae_run_times(zn_ctx *c, const zn_diffae_times *m, zn_tensor rows, zn_tensor t)
 {
     const size_t mark = zn_mark(c->arena);
     const zn_tensor table = { m->table, 1, 1, ZN_DIFFAE_STEPS, m->dim, m->dim, ZN_F32 };
-    zn_tensor u = zn_new(c, t.n, t.h, t.w, m->dim), e = zn_new(c, t.n, t.h, t.w, m->embed),
-              f = zn_new(c, t.n, t.h, t.w, m->embed);
+    const zn_tensor u = zn_new(c, t.n, t.h, t.w, m->dim), f = zn_new(c, t.n, t.h, t.w, m->embed);
 
     zn_lookup(c, u, table, t);
-    zn_conv2d(c, e, u, &m->first, (zn_tail){ .pre = ZN_SILU });
-    zn_conv2d(c, f, e, &m->second, (zn_tail){ .pre = ZN_SILU });
+    zn_diffae_run_embedding(c, m, f, u);
     zn_conv2d(c, rows, f, &m->last, (zn_tail){ 0 });
     zn_reset(c->arena, mark);
 }

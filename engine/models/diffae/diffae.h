@@ -85,9 +85,13 @@ typedef struct zn_diffae_times {
     zn_conv first, second, last; /* dim to embed, embed to embed, embed to the width of a row */
 } zn_diffae_times;
 
+/* The rows of the table, [ZN_DIFFAE_STEPS][dim]. */
+void zn_diffae_embed(float *rows, int dim);
 /* The table, and the layers NAME.0 and NAME.2; the caller binds `last`. */
 void zn_diffae_bind_times(zn_binder *b, zn_diffae_times *m, int dim, int embed, const char *name);
 void zn_diffae_run_times(zn_ctx *c, const zn_diffae_times *m, zn_tensor rows, zn_tensor t);
+/* y [..][embed] = SiLU(second(SiLU(first(u)))), the part of it that all layers share. */
+void zn_diffae_run_embedding(zn_ctx *c, const zn_diffae_times *m, zn_tensor y, zn_tensor u);
 
 /* ---- official.c: what a weight file holds ----------------------------------------------------------------- */
 

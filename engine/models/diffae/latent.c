@@ -22,8 +22,9 @@ enum {
 
 typedef struct layer {
     zn_conv linear;
-    zn_norm norm; /* not of the last */
-    int at;       /* its first channel in a row of scales */
+    zn_norm norm;  /* not of the last */
+    int at;        /* its first channel in a row of scales */
+    zn_conv scale; /* for an outline: embed to the width, what it makes of the time without the 1 */
 } layer;
 
 typedef struct latent {
@@ -49,8 +50,14 @@ static void bind_scales(zn_binder *b, latent *m, const char *prefix)
     if (!b->status && (!weight || !bias))
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the layers of the time step");
     for (int i = 0; !b->status && i < m->n_layers - 1; i++) {
-        const layer *l = &m->layer[i];
+        layer *l = &m->layer[i];
         const int width = l->linear.cout;
+
+        if (b->outline) {
+            zn_bind_conv(b, &l->scale, zn_conv_same(1, m->embed, width), "%slatent_net.layers.%d.linear_emb", prefix,
+                         i);
+            continue;
+        }
         float *w = zn_bind_read(b, (int[5]){ width, m->embed }, "%slatent_net.layers.%d.linear_emb.weight", prefix, i);
         float *v = zn_bind_read(b, (int[5]){ width }, "%slatent_net.layers.%d.linear_emb.bias", prefix, i);
 
@@ -61,7 +68,7 @@ static void bind_scales(zn_binder *b, latent *m, const char *prefix)
         free(w);
         free(v);
     }
-    if (!b->status)
+    if (!b->status && !b->outline)
         zn_bind_pack(b, &m->times.last, zn_conv_same(1, m->embed, m->sum), weight, bias);
     free(weight);
     free(bias);
@@ -92,7 +99,9 @@ static void bind(zn_binder *b, void *net)
     }
     m->dim = b->w ? zn_bind_dim(b, 1, "%slatent_net.time_embed.0.weight", prefix) : USUAL_DIM;
     m->embed = b->w ? zn_bind_dim(b, 0, "%slatent_net.time_embed.0.weight", prefix) : USUAL_WIDTH;
-    m->code = b->w ? zn_bind_dim(b, 1, "%slatent_net.layers.0.linear.weight", prefix) : USUAL_CODE;
+    m->code = b->w                  ? zn_bind_dim(b, 1, "%slatent_net.layers.0.linear.weight", prefix)
+        : b->outline && b->size > 0 ? b->size
+                                    : USUAL_CODE;
     m->n_layers = b->w ? 0 : USUAL_LAYERS;
     while (m->n_layers < MAX_LAYERS && zn_bind_has(b, "%slatent_net.layers.%d.linear.weight", prefix, m->n_layers))
         m->n_layers++;
@@ -125,7 +134,7 @@ static void bind(zn_binder *b, void *net)
         width = cout;
     }
     bind_scales(b, m, prefix);
-    if (zn_bind_has(b, "conds_mean") && zn_bind_has(b, "conds_std")) {
+    if (zn_bind_has(b, "conds_mean") && zn_bind_has(b, "conds_std") && !b->outline) {
         m->mean = bind_statistics(b, m->code, "conds_mean");
         m->deviation = bind_statistics(b, m->code, "conds_std");
     }
@@ -147,6 +156,21 @@ bool zn_diffae_latent_statistics(const void *net, zn_tensor *mean, zn_tensor *de
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
+/* to *= 1 + what layer i makes of the time; scales of all layers, or what they are made of. */
+static void scale(zn_ctx *c, const latent *m, int i, zn_tensor to, zn_tensor scales)
+{
+    const layer *l = &m->layer[i];
+    zn_tensor s;
+
+    if (!l->scale.packed) {
+        zn_combine(c, to, to, zn_slice(scales, l->at, to.c), ZN_MUL, (zn_tail){ 0 });
+        return;
+    }
+    s = zn_new(c, to.n, to.h, to.w, to.c);
+    zn_conv2d(c, s, scales, &l->scale, (zn_tail){ 0 });
+    zn_combine(c, to, to, s, ZN_MUL, (zn_tail){ .residual = &to });
+}
+
 static void predict(zn_ctx *c, const latent *m, zn_tensor y, zn_tensor x, zn_tensor scales)
 {
     const size_t mark = zn_mark(c->arena);
@@ -164,7 +188,7 @@ static void predict(zn_ctx *c, const latent *m, zn_tensor y, zn_tensor x, zn_ten
         cat = zn_new(c, x.n, x.h, x.w, cout + m->code); /* the next layer's input */
         to = zn_slice(cat, 0, cout);
         zn_conv2d(c, to, in, &l->linear, (zn_tail){ 0 });
-        zn_combine(c, to, to, zn_slice(scales, l->at, cout), ZN_MUL, (zn_tail){ 0 });
+        scale(c, m, i, to, scales);
         zn_normalise(c, to, to, &l->norm, (zn_tail){ .pre = ZN_SILU });
         zn_map(c, zn_slice(cat, cout, m->code), x, (zn_tail){ 0 });
         in = cat;
@@ -196,7 +220,10 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
         zn_diffae_run_times(c, &m->times, call->out[0], call->in[0]);
         return;
     }
-    if (scales.c == 1) {
+    if (m->layer[0].scale.packed) { /* training: in[1] is the embedding */
+        scales = zn_new(c, 1, 1, 1, m->embed);
+        zn_diffae_run_embedding(c, &m->times, scales, call->in[1]);
+    } else if (scales.c == 1) {
         scales = zn_new(c, 1, 1, 1, m->sum);
         zn_diffae_run_times(c, &m->times, scales, call->in[1]);
     }
@@ -213,6 +240,8 @@ static int example(const void *net, int w, int h, zn_tensor *in)
     return 2;
 }
 
+static const zn_coded coded = { ZN_DIFFAE_STEPS, USUAL_DIM, zn_diffae_embed, zn_diffae_prefix };
+
 const zn_arch zn_arch_diffae_latent_net = {
     .info = { .id = "diffae-latent-net",
               .summary = "a noisy code and its time step to the noise: one call of the latent network",
@@ -225,4 +254,5 @@ const zn_arch zn_arch_diffae_latent_net = {
     .forward = forward,
     .shape = shape,
     .example = example,
+    .coded = &coded,
 };

@@ -107,7 +107,7 @@ typedef struct zn_vae_names {
     }
 #define ZN_VAE_SEED                                                                                                    \
     {                                                                                                                  \
-        "seed", 0, 0, ZN_MAX_SEED, "of that draw"                                                                         \
+        "seed", 0, 0, ZN_MAX_SEED, "of that draw"                                                                      \
     }
 
 /* The output channels of NAME.weight, checked; 0: the status says what is wrong. */
