@@ -354,3 +354,48 @@ ops_begin (int *argc, char ***argv)
 
   return FALSE;
 }
+
+gdouble
+part_difference (const gfloat        *part,
+                 const GeglRectangle *r,
+                 const gfloat        *whole,
+                 const GeglRectangle *box)
+{
+  gdouble most = 0.0;
+
+  for (gint y = 0; y < r->height; y++)
+    most = fmax (most,
+                 difference (part + (gsize) y * r->width * 4,
+                             whole + ((gsize) (r->y - box->y + y) * box->width + r->x - box->x) * 4,
+                             (gsize) r->width * 4));
+
+  return most;
+}
+
+gdouble
+region_difference (GeglRectangle       *r,
+                   GRand               *rand,
+                   gint                 side,
+                   const gchar         *name,
+                   const gchar         *settings,
+                   GeglBuffer          *input,
+                   const gfloat        *whole,
+                   const GeglRectangle *box)
+{
+  Run     run = run_new (name, settings, input);
+  gfloat *part;
+  gdouble most;
+
+  r->x      = g_rand_int_range (rand, 0, box->width);
+  r->y      = g_rand_int_range (rand, 0, box->height);
+  r->width  = g_rand_int_range (rand, 1, MIN (box->width - r->x, side) + 1);
+  r->height = g_rand_int_range (rand, 1, MIN (box->height - r->y, side) + 1);
+  r->x += box->x;
+  r->y += box->y;
+  part = run_pixels (&run, r);
+  most = part_difference (part, r, whole, box);
+  g_free (part);
+  run_free (&run);
+
+  return most;
+}

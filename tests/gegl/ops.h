@@ -108,6 +108,22 @@ gfloat *apply (const gchar   *name,
                gchar        **status,
                GeglRectangle *box);
 
+/* The largest difference of a part of a result to the whole of it, at r and box. */
+gdouble part_difference (const gfloat        *part,
+                         const GeglRectangle *r,
+                         const gfloat        *whole,
+                         const GeglRectangle *box);
+
+/* The same for a region of the operation's result, computed for itself: *r, at most `side` wide and high. */
+gdouble region_difference (GeglRectangle       *r,
+                           GRand               *rand,
+                           gint                 side,
+                           const gchar         *name,
+                           const gchar         *settings,
+                           GeglBuffer          *input,
+                           const gfloat        *whole,
+                           const GeglRectangle *box);
+
 /* What a host leaves as "zenith-estimate" at an operation: it is shown estimates. */
 typedef struct
 {
