@@ -70,41 +70,21 @@ static int run(const options *given, const char *name, void *how, const zn_field
     return ok ? EXIT_DONE : fail("%s", err.text);
 }
 
-static zn_status describe_denoise(zn_enhance_plan *plan, zn_session *session, const zn_choice *choice, const void *how,
-                                  int32_t w, int32_t h, zn_error *err)
-{
-    return zn_denoise_describe(plan, session, choice, how, w, h, 0, err);
-}
+/* A command's settings and the describe() that takes them differ in their types alone. */
+#define COMMAND(name)                                                                                                  \
+    static zn_status describe_##name(zn_enhance_plan *plan, zn_session *session, const zn_choice *choice,              \
+                                     const void *how, int32_t w, int32_t h, zn_error *err)                             \
+    {                                                                                                                  \
+        return zn_##name##_describe(plan, session, choice, how, w, h, 0, err);                                         \
+    }                                                                                                                  \
+                                                                                                                       \
+    int cmd_##name(const options *o)                                                                                   \
+    {                                                                                                                  \
+        zn_##name how = zn_##name##_defaults();                                                                        \
+                                                                                                                       \
+        return run(o, #name, &how, zn_##name##_fields, describe_##name);                                               \
+    }
 
-int cmd_denoise(const options *o)
-{
-    zn_denoise how = zn_denoise_defaults();
-
-    return run(o, "denoise", &how, zn_denoise_fields, describe_denoise);
-}
-
-static zn_status describe_restore(zn_enhance_plan *plan, zn_session *session, const zn_choice *choice, const void *how,
-                                  int32_t w, int32_t h, zn_error *err)
-{
-    return zn_restore_describe(plan, session, choice, how, w, h, 0, err);
-}
-
-int cmd_restore(const options *o)
-{
-    zn_restore how = zn_restore_defaults();
-
-    return run(o, "restore", &how, zn_restore_fields, describe_restore);
-}
-
-static zn_status describe_upscale(zn_enhance_plan *plan, zn_session *session, const zn_choice *choice, const void *how,
-                                  int32_t w, int32_t h, zn_error *err)
-{
-    return zn_upscale_describe(plan, session, choice, how, w, h, 0, err);
-}
-
-int cmd_upscale(const options *o)
-{
-    zn_upscale how = zn_upscale_defaults();
-
-    return run(o, "upscale", &how, zn_upscale_fields, describe_upscale);
-}
+COMMAND(denoise)
+COMMAND(restore)
+COMMAND(upscale)
