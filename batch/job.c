@@ -104,23 +104,22 @@ go_on (gdouble fraction, gpointer data)
   return ! zn_budget_stopped (&((ZnBatch *) data)->budget);
 }
 
-/* Tiles that are large and alike.  Two rows of them must stay in the operation's cache, 6
- * bytes a pixel. */
+/* Tiles that are large and alike; the engine widens them to its own steps, and small ones.  Two rows of
+ * them must stay in the operation's cache, 6 bytes a pixel. */
 static gint
 tile_side (const GeglRectangle *all)
 {
   const gchar *text = g_getenv ("ZENITH_CACHE");
   guint64      mib  = CACHE;
-  gint         most, nx, ny, side;
+  gint         most, nx, ny;
 
   if (text)
     g_ascii_string_to_unsigned (text, 10, 0, 1 << 20, &mib, NULL);
-  most = (gint) CLAMP ((mib << 20) / (2 * 6) / (guint) all->width, 768, TILE_MAX);
+  most = (gint) CLAMP ((mib << 20) / (2 * 6) / (guint) all->width, 1, TILE_MAX);
   nx   = (all->width + most - 1) / most;
   ny   = (all->height + most - 1) / most;
-  side = MAX ((all->width + nx - 1) / nx, (all->height + ny - 1) / ny);
 
-  return (side + 63) / 64 * 64;
+  return MAX ((all->width + nx - 1) / nx, (all->height + ny - 1) / ny);
 }
 
 /* Replaces the picture's pixels by the filter's. */
