@@ -310,6 +310,12 @@ typedef struct zn_sink {
 ZN_API zn_status zn_model_run_region(zn_model *model, const zn_sink *out, const zn_source *in, int n_in, zn_rect roi,
                                      const zn_job *job, zn_error *err);
 
+/* sRGB's curve, for front ends with pictures that are linear in light: light to what networks see, and back, in place.  3 components, or
+ * 4 with alpha, which is left alone.  Off by at most 5e-7 of a value (of 1, for values below 1) for all floats: below 0 it
+ * continues as a straight line, above 1 as the curve; infinity and NaN are unchanged. */
+ZN_API void zn_curve_encode(float *pixels, size_t n, int components);
+ZN_API void zn_curve_decode(float *pixels, size_t n, int components);
+
 /* The contract of tiles: how a picture is cut so that whoever computes, keeps or asks for a part of it agrees with all others.  In
  * pixels of the picture, from its corner; its result is scale times as large.
  *

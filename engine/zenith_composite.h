@@ -49,9 +49,10 @@ typedef struct zn_choice {
 /* Whether the engine of that choice has a memory of its own; false also if it cannot be opened. */
 ZN_API bool zn_session_is_remote(zn_session *session, const zn_choice *choice);
 
-/* How many models are in memory, being opened or closed; how many networks have run. */
+/* How many models are in memory, being opened or closed; how many networks have run; of how many pixels regions were asked for. */
 ZN_API int zn_session_models(zn_session *session);
 ZN_API uint64_t zn_session_runs(const zn_session *session);
+ZN_API uint64_t zn_session_pixels(const zn_session *session);
 
 /* Tasks are done between these two.  So a front end that waited can look whether the task before has made what it wants.
  * Refused where this thread is between them already: the engine is busy. */
@@ -162,6 +163,9 @@ ZN_API void zn_autoencoder_close(zn_autoencoder *autoencoder); /* may be called 
 ZN_API zn_status zn_latents_size(int32_t *w, int32_t *h, const zn_latents *latents, int32_t picture_w,
                                  int32_t picture_h, zn_error *err);
 
+/* The contract of tiles for a picture of w x h that passes through it; its encoder is open. */
+ZN_API void zn_autoencoder_grid(zn_grid *grid, const zn_autoencoder *autoencoder, int32_t w, int32_t h);
+
 /* zn_find_faces() with the networks of zenith-find, or of another file; counted. */
 ZN_API zn_status zn_session_find_faces(zn_face *list, int max, int *n, zn_session *session, const zn_choice *choice,
                                        const char *weights, const zn_source *in, zn_error *err);
@@ -222,7 +226,7 @@ ZN_API void zn_change_add(float *pixels, int components, const float *change, si
  *
  * Each of these tasks has settings and a describe() of its own, which fill the same plan; the rest is the same for all.  The parts are
  * those of the plan's grid, so that every region comes out as the whole picture would.  run() does all of it.  A front end that
- * keeps what the network made calls its steps: measure(), change() for the cells that are missing, blend().
+ * keeps what the network made calls its steps: zn_original_measure(), zn_original_change(), and blend() or enlarge() for its pieces.
  *
  *   change = what the network made - what it saw, where the result is larger: of the nearest pixel
  *   result = picture + luma * (l - detail * fine(l)) + chroma * (change - l)
@@ -255,6 +259,7 @@ typedef struct zn_enhance_plan {
 
 typedef struct zn_enhance_result {
     zn_noise_table noise; /* of the picture; median[0] 0: it was not measured */
+    bool ran;             /* something was computed, not kept */
     zn_makers computed_by;
     zn_note note;
 } zn_enhance_result;
@@ -268,33 +273,37 @@ ZN_API zn_status zn_enhance_describe(zn_enhance_plan *plan, zn_session *session,
 ZN_API zn_status zn_enhance_run(zn_enhance_result *result, const zn_enhance_plan *plan, const zn_sink *out,
                                 const zn_source *in, zn_rect roi, const zn_watcher *watch, zn_error *err);
 
-/* What is measured once for a picture, if how.seeks_noise; in steps, so that a small change of the picture does not change it.  in: the
- * picture, or a part of it. */
-ZN_API zn_status zn_enhance_measure(zn_noise_table *noise, const zn_enhance_plan *plan, const zn_source *in,
-                                    zn_error *err);
-
-/* Adds what of it a change depends on. */
-ZN_API void zn_enhance_key_noise(zn_key *key, const zn_enhance_plan *plan, const zn_noise_table *noise);
-
-/* What the network makes of a part of the picture, whole cells: made has the size of the part in the result.  result->noise holds what
- * was measured; computed_by and note are added to. */
-ZN_API zn_status zn_enhance_make(float *made, zn_enhance_result *result, const zn_enhance_plan *plan,
-                                 const zn_source *in, zn_rect part, const zn_watcher *watch, zn_error *err);
-
-/* The change of a cell as it is kept: 16-bit integers of a step that is the largest change / 32767.  So it is off by half a step,
- * which is at most 1/65534 where black became white, and usually a tenth of that.  What is blended always went through
- * this form, so that a result never depends on what was kept.  made, change: planes of three channels for a part of the
- * result, `at`; cells are of the picture. */
+/* Three channels of a part of the result. */
 typedef struct zn_plane {
     zn_rect at;
     float *rgb;
 } zn_plane;
 
-ZN_API size_t zn_cell_size(const zn_grid *grid, zn_rect cell);
-/* false: the picture cannot be read, or there is no memory */
-ZN_API bool zn_cell_pack(void *kept, const zn_grid *grid, zn_rect cell, const zn_plane *made, const zn_source *in);
-/* Writes what both have. */
-ZN_API void zn_cell_unpack(const zn_plane *change, const zn_grid *grid, zn_rect cell, const void *kept);
+/* A picture of a front end that keeps what the network changed in it (zn_watcher.keep), cell by cell.  A cell is found by the
+ * hashes of the pixels that it depends on, so that an edited picture runs the network where it was edited alone. */
+typedef struct zn_original {
+    zn_source source;
+    zn_key format; /* what its pixels mean, beside their values */
+    void (*hash)(void *cookie, zn_key *keys, const zn_rect *at, size_t n); /* adds the pixels of at[i] to keys[i] */
+    void *cookie;                                                          /* of hash */
+    /* Calls part() until all of 0 .. n - 1 are done, in several threads; NULL: in this one. */
+    void (*spread)(void (*part)(size_t start, size_t count, void *data), size_t n, void *data);
+} zn_original;
+
+/* What is measured once for a picture, if how.seeks_noise, in a part of it; in steps, so that a small change of the picture does not
+ * change it.  Kept: a picture is known by blocks that are spread over the part.  Progress is 0 all the time. */
+ZN_API zn_status zn_original_measure(zn_noise_table *noise, const zn_enhance_plan *plan, const zn_original *original,
+                                     zn_rect part, const zn_watcher *watch, zn_error *err);
+
+/* The network's change of a region of the result, kept or made now, in pieces.  take() gets each of them: what it may write now, and
+ * the change there and plan->reach around it.  result->noise holds what was measured; ran is set, computed_by and note
+ * are added to. */
+typedef struct zn_taker {
+    bool (*take)(void *cookie, zn_rect want, const zn_plane *change); /* false: no memory */
+    void *cookie;
+} zn_taker;
+ZN_API zn_status zn_original_change(zn_enhance_result *result, const zn_enhance_plan *plan, const zn_original *original,
+                                    zn_rect roi, const zn_taker *to, const zn_watcher *watch, zn_error *err);
 
 /* Blends the pixels of a strip in place, for a plan of scale 1.  pixels: of `all`, which is the strip and, as far as the picture goes,
  * plan->reach around it, of 3 or 4 components; change has at least `all`.  false: no memory. */
@@ -307,6 +316,11 @@ ZN_API bool zn_enhance_blend(const zn_enhance_plan *plan, zn_rect strip, zn_rect
 enum { ZN_ENLARGE_REACH = 2 };
 ZN_API void zn_enhance_enlarge(float *dst, const zn_grid *grid, zn_rect strip, zn_rect all, const float *pixels,
                                int components, const float *seen, const zn_plane *change);
+
+/* What the network sees of rect, three values a pixel, where the result is larger: a fully transparent pixel has the mean colour of the
+ * visible ones up to ZN_ENLARGE_REACH away, weighted by their alpha, if there are any, since pixels of the result between the two
+ * show some of it.  pixels: of `all`, which is rect and, as far as the picture goes, that much around it. */
+ZN_API void zn_enlarge_see(float *dst, zn_rect rect, const float *pixels, zn_rect all, int components);
 
 /* Whether a pixel is fully transparent: networks see it as mid-grey, and nothing changes it. */
 static inline bool zn_is_hidden(const float *pixel, int components)

@@ -462,3 +462,29 @@ zn_op_cache_filed (void)
 
   return size;
 }
+
+/* ---- for composites ------------------------------------------------------- */
+
+static bool
+get_kept (void *cookie, zn_key key, void *dst, size_t size)
+{
+  GBytes        *bytes = zn_op_cache_get (&key);
+  const gboolean found = bytes && g_bytes_get_size (bytes) == size;
+
+  if (found)
+    memcpy (dst, g_bytes_get_data (bytes, NULL), size);
+  g_clear_pointer (&bytes, g_bytes_unref);
+
+  return found;
+}
+
+static void
+put_kept (void *cookie, zn_key key, const void *src, size_t size)
+{
+  GBytes *bytes = g_bytes_new (src, size);
+
+  zn_op_cache_put (&key, bytes);
+  g_bytes_unref (bytes);
+}
+
+const zn_keep zn_op_keep = { get_kept, put_kept, NULL };

@@ -35,6 +35,9 @@ gsize zn_op_cache_limit (void);
 void     zn_op_cache_put (const zn_key *key, GBytes *bytes);
 gboolean zn_op_cache_takes (gsize size);
 
+/* The same for the engine's composites. */
+extern const zn_keep zn_op_keep;
+
 /* What is kept now, in memory and in the file; for tests, found by their names. */
 G_MODULE_EXPORT guint64 zn_op_cache_held (void);
 G_MODULE_EXPORT guint64 zn_op_cache_filed (void);

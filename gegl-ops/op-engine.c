@@ -5,8 +5,6 @@
 
 #include "op-engine.h"
 
-static guint64 n_pixels; /* written between enter and leave */
-
 zn_session *
 zn_op_session (void)
 {
@@ -79,8 +77,6 @@ zn_op_use_run_region (zn_use          *use,
 {
   const zn_job job = { .tile = tile, .progress = zn_op_request_progress, .cookie = request };
 
-  zn_op_count_pixels ((guint64) roi.w * roi.h);
-
   return run_end (use, zn_use_run_region (use, out, in, roi, &job, &request->note, &request->err),
                   request);
 }
@@ -100,14 +96,8 @@ zn_op_network_runs (void)
   return (guint) zn_session_runs (zn_op_session ());
 }
 
-void
-zn_op_count_pixels (guint64 pixels)
-{
-  n_pixels += pixels;
-}
-
 guint64
 zn_op_network_pixels (void)
 {
-  return n_pixels;
+  return zn_session_pixels (zn_op_session ());
 }

@@ -40,6 +40,5 @@ G_MODULE_EXPORT
 guint zn_op_network_runs (void);
 G_MODULE_EXPORT
 guint64 zn_op_network_pixels (void);
-void    zn_op_count_pixels (guint64 pixels); /* between enter and leave */
 
 #endif

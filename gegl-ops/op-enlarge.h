@@ -6,9 +6,7 @@
 
 #include "op-common.h"
 
-/* A zn_source's read function, as zn_op_picture_read(); but a fully transparent pixel has the mean
- * colour of the visible ones up to ZN_ENLARGE_REACH away, weighted by their alpha, if there are any:
- * pixels of the result between the two show some of it. */
+/* A zn_source's read function: what zn_enlarge_see() sees of the picture. */
 bool zn_op_enlarge_read (void *picture, zn_rect rect, float *dst);
 
 /* Writes part `want` of the result, whose corner is the picture's times the scale.  change: what the

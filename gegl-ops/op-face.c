@@ -57,6 +57,34 @@ get_picture (ZnOpPicture *picture, gboolean search)
   return in;
 }
 
+/* Whether the input is a selection.  How a host says so:
+ *
+ *   g_object_set_data (G_OBJECT (node), "zenith-selected", GINT_TO_POINTER (1));
+ */
+static gboolean
+is_selected (GeglOperation *operation)
+{
+  return operation->node && g_object_get_data (G_OBJECT (operation->node), "zenith-selected");
+}
+
+/* Shows where a face is: its centre from the corner of the input, its side and its angle. */
+static void
+show_frame (GeglOperation *operation, const ZnOpFace *face, const gdouble place[4])
+{
+  static const gchar *const property[4] = { "taken-x", "taken-y", "taken-size", "taken-angle" };
+  gchar                     number[4][ZN_OP_TENTHS];
+  gchar                    *text;
+
+  for (gint i = 0; i < 4; i++)
+    {
+      zn_op_set_number (operation, property[i], face->taken[i], place[i]);
+      zn_op_tenths (number[i], place[i]);
+    }
+  text = g_strjoin (" ", number[0], number[1], number[2], number[3], NULL);
+  zn_op_set_text (operation, "frame", face->shown, text);
+  g_free (text);
+}
+
 /* The plan for a picture whose face may have to be found. */
 static zn_status
 plan_found (zn_face_plan      *plan,
@@ -73,7 +101,7 @@ plan_found (zn_face_plan      *plan,
   zn_face_picture   picture;
   zn_status         status;
 
-  if (how.search == ZN_SEARCH_FACE && zn_op_is_selected (request->operation))
+  if (how.search == ZN_SEARCH_FACE && is_selected (request->operation))
     how.search = ZN_SEARCH_OR_MIDDLE;
   status = zn_face_describe (plan, zn_op_session (), &choice, &how, in->box.width, in->box.height,
                              &request->err);
@@ -129,7 +157,7 @@ zn_op_face_locate (ZnOpWhole         *task,
   task->change   = *GEGL_RECTANGLE (box.x + plan.change.x, box.y + plan.change.y, plan.change.w,
                                     plan.change.h);
   zn_key_add (&task->settings, &plan.key, sizeof (plan.key)); /* has the frames */
-  zn_op_set_frame (request->operation, face->shown, face->taken, task->place);
+  show_frame (request->operation, face, task->place);
 
   return ZN_OK;
 }

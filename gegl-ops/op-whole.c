@@ -16,8 +16,6 @@
 
 #include "config.h"
 
-#include <string.h>
-
 #include <glib/gi18n-lib.h>
 
 #include "op-cache.h"
@@ -363,12 +361,22 @@ on_progress (void *cookie, double done)
   return zn_op_request_progress (watched->request, done);
 }
 
+/* Shows what the run takes. */
 static void
 on_planned (void *cookie, const zn_footprint *need)
 {
   const ZnOpWatched *watched = cookie;
+  const guint        beside  = (guint) (need->beside >> 20) + 1;
+  const guint        weights = (guint) (need->weights >> 20) + 1;
+  const gchar *format = need->streamed ? _ ("%u MiB, and %u MiB of weights; not all of them fit, "
+                                            "so the network's layers are read "
+                                            "from disk, which is slower")
+                                       : _ ("%u MiB, and %u MiB of weights");
+  gchar       *text   = g_strdup_printf (format, beside, weights);
 
-  zn_op_set_memory (watched->request->operation, watched->memory, need);
+  zn_op_set_text (watched->request->operation, "memory", watched->memory, text);
+  zn_op_verbose (watched->request->operation, "takes %s", text);
+  g_free (text);
 }
 
 static void
@@ -379,38 +387,14 @@ on_estimate (void *cookie, const zn_array *so_far)
   watched->request->estimate (watched->request, so_far->data);
 }
 
-static bool
-get_kept (void *cookie, zn_key key, void *dst, size_t size)
-{
-  GBytes        *bytes = zn_op_cache_get (&key);
-  const gboolean found = bytes && g_bytes_get_size (bytes) == size;
-
-  if (found)
-    memcpy (dst, g_bytes_get_data (bytes, NULL), size);
-  g_clear_pointer (&bytes, g_bytes_unref);
-
-  return found;
-}
-
-static void
-put_kept (void *cookie, zn_key key, const void *src, size_t size)
-{
-  GBytes *bytes = g_bytes_new (src, size);
-
-  zn_op_cache_put (&key, bytes);
-  g_bytes_unref (bytes);
-}
-
 zn_watcher
 zn_op_watcher (const ZnOpWatched *watched)
 {
-  static const zn_keep keep = { get_kept, put_kept, NULL };
-
   return (zn_watcher){ .progress = on_progress,
                        .planned  = on_planned,
                        .estimate = watched->request->estimate ? on_estimate : NULL,
                        .cookie   = (gpointer) watched,
-                       .keep     = &keep };
+                       .keep     = &zn_op_keep };
 }
 
 /* ---- the output ------------------------------------------------------------ */

@@ -21,12 +21,7 @@ zenith_property_face_stochastic_steps (20)
 zenith_property_face_model
 zenith_property_face_frame
 
-zenith_property_engine
-zenith_property_status
-zenith_property_precision
-zenith_property_note
-zenith_property_memory
-zenith_property_failed
+zenith_properties_of_a_large_run
 
 property_int (strip, _("Strip"), 0)
   description (_("Pictures side by side, from the first face to the second; 0: one picture, at the position"))

@@ -27,12 +27,7 @@ property_double (detail, _("Detail"), 0.7)
 zenith_property_face_model
 zenith_property_face_frame
 
-zenith_property_engine
-zenith_property_status
-zenith_property_precision
-zenith_property_note
-zenith_property_memory
-zenith_property_failed
+zenith_properties_of_a_large_run
 zenith_property_face_find
 
 property_string (attributes, _("Attributes"), "")

@@ -14,12 +14,7 @@ zenith_property_face_steps (20)
 zenith_property_face_stochastic_steps (20)
 zenith_property_face_frame
 
-zenith_property_engine
-zenith_property_status
-zenith_property_precision
-zenith_property_note
-zenith_property_memory
-zenith_property_failed
+zenith_properties_of_a_large_run
 zenith_property_face_find
 
 zenith_property_face_taken

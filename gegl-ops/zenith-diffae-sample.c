@@ -20,13 +20,7 @@ property_int (latent_steps, _("Latent steps"), 200)
 
 zenith_property_face_model
 
-zenith_property_engine
-zenith_property_status
-zenith_property_precision
-zenith_property_note
-zenith_property_memory
-zenith_property_failed
-
+zenith_properties_of_a_large_run
 zenith_property_computed_by
 
 #else

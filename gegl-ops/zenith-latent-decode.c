@@ -10,11 +10,7 @@
 
 zenith_property_autoencoder
 zenith_property_weights
-zenith_property_engine
-zenith_property_status
-zenith_property_precision
-zenith_property_note
-zenith_property_failed
+zenith_properties_of_a_run
 zenith_property_planes
 
 zenith_property_computed_by

@@ -27,12 +27,7 @@ property_double (artefacts, _("JPEG artefacts"), 0.0)
   description (_("100 minus the quality of the JPEG file; 0: there are none"))
   value_range (0.0, 100.0)
 
-zenith_property_engine
-zenith_property_status
-zenith_property_precision
-zenith_property_note
-zenith_property_failed
-
+zenith_properties_of_a_run
 zenith_property_computed_by
 
 #else

@@ -4,6 +4,7 @@
  * Some are published as two files, NAME_encoder and NAME_decoder, others as one; a person may name a file, one of two, or a
  * folder.  Any file is taken whose networks are the two halves of a family (NAME-encode, NAME-decode), or one network from
  * picture to picture. */
+#include "grid.h"
 #include "session.h"
 
 #include "../core/ints.h"
@@ -277,4 +278,10 @@ zn_status zn_latents_size(int32_t *w, int32_t *h, const zn_latents *l, int32_t p
     *w = zn_ceil_div(l->only_w ? l->only_w : picture_w, l->factor);
     *h = zn_ceil_div(l->only_h ? l->only_h : picture_h, l->factor);
     return ZN_OK;
+}
+
+void zn_autoencoder_grid(zn_grid *out, const zn_autoencoder *a, int32_t w, int32_t h)
+{
+    zn_grid_of_halves(out, zn_model_geometry(zn_use_model(a->encoder)),
+                      a->decoder ? zn_model_geometry(zn_use_model(a->decoder)) : NULL, w, h);
 }

@@ -7,6 +7,7 @@
  *   |     |     |  */
 #include "../core/ints.h"
 #include "../core/status.h"
+#include "enhance.h"
 #include "session.h"
 
 #include <math.h>
@@ -176,6 +177,7 @@ static zn_status make_part(float *made, work *k, zn_rect part)
                    .noise = k->plan->how.seeks_noise ? &k->result->noise : NULL };
     zn_status s;
 
+    k->result->ran = true;
     if (k->plan->mapped && k->result->noise.clean == 1) /* there is nothing to remove */
         return k->in->read(k->in->cookie, part, made) ? ZN_OK
                                                       : zn_fail(k->err, ZN_E_FILE, "the picture could not be read");

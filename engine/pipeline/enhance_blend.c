@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* enhance_blend.c - the network's change of a cell as it is kept; strength, luma, chroma, detail and sharpen.  See zenith_composite.h. */
 #include "../core/ints.h"
-#include "../zenith_composite.h"
+#include "enhance.h"
 #include "sharpen.h"
 
 #include <math.h>
@@ -365,4 +365,37 @@ void zn_enhance_enlarge(float *dst, const zn_grid *g, zn_rect strip, zn_rect all
                     dst[c] += seen[3 * near + (size_t)c] + plane_at(change, strip.x + i, strip.y + j)[c];
         }
     }
+}
+
+/* The mean of the visible pixels around x, y of `all`; or mid-grey. */
+static void fill_hidden(float rgb[3], const float *pixels, zn_rect all, int x, int y)
+{
+    float sum[4] = { 0, 0, 0, 0 };
+
+    for (int j = zn_imax(y - ZN_ENLARGE_REACH, all.y); j <= zn_imin(y + ZN_ENLARGE_REACH, all.y + all.h - 1); j++)
+        for (int i = zn_imax(x - ZN_ENLARGE_REACH, all.x); i <= zn_imin(x + ZN_ENLARGE_REACH, all.x + all.w - 1); i++) {
+            const float *p = pixels + ((size_t)(j - all.y) * (size_t)all.w + (size_t)(i - all.x)) * 4;
+            const float alpha = zn_clean(p[3]);
+
+            for (int c = 0; c < 3; c++)
+                sum[c] += alpha * zn_clean(p[c]);
+            sum[3] += alpha;
+        }
+    for (int c = 0; c < 3; c++)
+        rgb[c] = sum[3] > 0 ? zn_clean(sum[c] / sum[3]) : 0.5f;
+}
+
+void zn_enlarge_see(float *dst, zn_rect rect, const float *pixels, zn_rect all, int components)
+{
+    for (int y = rect.y; y < rect.y + rect.h; y++)
+        for (int x = rect.x; x < rect.x + rect.w; x++, dst += 3) {
+            const size_t at = (size_t)(y - all.y) * (size_t)all.w + (size_t)(x - all.x);
+            const float *p = pixels + at * (size_t)components;
+
+            if (zn_is_hidden(p, components))
+                fill_hidden(dst, pixels, all, x, y);
+            else
+                for (int c = 0; c < 3; c++)
+                    dst[c] = zn_clean(p[c]);
+        }
 }

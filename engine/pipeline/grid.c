@@ -62,6 +62,22 @@ zn_status zn_model_grid(zn_grid *out, zn_model *m, int32_t w, int32_t h, const z
     return ZN_OK;
 }
 
+void zn_grid_of_halves(zn_grid *out, const zn_geometry *encoder, const zn_geometry *decoder, int32_t w, int32_t h)
+{
+    const int factor = encoder->shrink; /* pixels of the picture to one of the latent */
+    const bool sees_all = encoder->halo < 0 || (decoder && decoder->halo < 0);
+
+    *out = (zn_grid){ .w = w, .h = h, .scale = 1, .lattice = zn_lattice_of(encoder), .halo = zn_halo_of(encoder) };
+    if (decoder) {
+        out->lattice = zn_imax(out->lattice, zn_lattice_of(decoder) * factor);
+        out->halo += zn_halo_of(decoder) * factor;
+    }
+    if (sees_all)
+        out->halo = zn_imax(w, h);
+    out->cell = zn_round_up(CELL, out->lattice);
+    out->usual = out->tile = zn_round_up(TILE, out->cell);
+}
+
 /* Widens start..end to whole tiles, to half a tile, or to whole cells. */
 static void widen(const zn_grid *g, int *start, int *end, bool tiles)
 {

@@ -20,4 +20,7 @@ static inline int zn_halo_of(const zn_geometry *g)
     return g->halo < 0 ? 0 : zn_round_up(g->halo, g->multiple);
 }
 
+/* The grid of a picture that passes through an encoder and a decoder; decoder NULL: through the encoder alone. */
+void zn_grid_of_halves(zn_grid *out, const zn_geometry *encoder, const zn_geometry *decoder, int32_t w, int32_t h);
+
 #endif

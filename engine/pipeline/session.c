@@ -60,7 +60,7 @@ struct zn_session {
     pthread_cond_t changed; /* the state of an entry */
     computer *computers;
     entry *entries; /* last used first */
-    atomic_ullong n_runs;
+    atomic_ullong n_runs, n_pixels;
 };
 
 /* ---- sessions ------------------------------------------------------------------------------------------------ */
@@ -172,6 +172,11 @@ int zn_session_models(zn_session *s)
 uint64_t zn_session_runs(const zn_session *s)
 {
     return atomic_load(&s->n_runs);
+}
+
+uint64_t zn_session_pixels(const zn_session *s)
+{
+    return atomic_load(&s->n_pixels);
 }
 
 zn_status zn_session_enter(zn_session *s, zn_error *err)
@@ -600,6 +605,8 @@ zn_status zn_use_run_region(zn_use *u, const zn_sink *out, const zn_source *in, 
     bool entered;
     const zn_status status = run_begin(u, &entered, err);
 
+    if (!status && roi.w > 0 && roi.h > 0)
+        atomic_fetch_add(&u->session->n_pixels, (unsigned long long)roi.w * (unsigned long long)roi.h);
     return status ? status
                   : run_end(u, entered, zn_picture_run(u->entry->handle, out, in, roi, &own, err), &said, note);
 }

@@ -23,12 +23,7 @@ property_int (height, _("Height"), 0)
   description (_("Height of the result; 0: the picture's"))
   value_range (0, 65536)
 
-zenith_property_engine
-zenith_property_status
-zenith_property_precision
-zenith_property_note
-zenith_property_failed
-
+zenith_properties_of_a_run
 zenith_property_computed_by
 
 #else

@@ -18,12 +18,7 @@ property_int (height, _("Height"), 512)
 
 property_seed (seed, _("Random seed"), rand)
 
-zenith_property_engine
-zenith_property_status
-zenith_property_precision
-zenith_property_note
-zenith_property_failed
-
+zenith_properties_of_a_run
 zenith_property_computed_by
 
 #else

@@ -15,12 +15,7 @@ property_double (strength, _("Strength"), 1.0)
   description (_("How much of the network's change is used"))
   value_range (0.0, 1.0)
 
-zenith_property_engine
-zenith_property_status
-zenith_property_precision
-zenith_property_note
-zenith_property_failed
-
+zenith_properties_of_a_run
 zenith_property_computed_by
 
 #else

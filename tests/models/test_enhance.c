@@ -2,7 +2,7 @@
 /* test_enhance.c - denoise, restore and upscale as composites: what is refused, the contract of tiles, regions, enlarging. */
 #include "../unit/test.h"
 
-#include "zenith_composite.h"
+#include "pipeline/enhance.h"
 
 #include <stdlib.h>
 
@@ -298,6 +298,33 @@ static void test_grid(void)
         }
 }
 
+/* Of two networks, one after the other. */
+static void test_grid_of_autoencoders(void)
+{
+    static const char *const name[] = { "zenith", "zenith-lite", "zenith-tae", "zenith-f2" };
+    const zn_terms terms = { .alone = false };
+    zn_error err = { "" };
+
+    for (int i = 0; i < 4; i++) {
+        const zn_autoencoder_choice choice = { name[i], NULL };
+        const zn_geometry *half[2];
+        zn_autoencoder both;
+        zn_grid g;
+
+        CHECK(!zn_autoencoder_open(&both, session, ZN_ENCODES | ZN_DECODES, &choice, &terms, NULL, &err), "%s",
+              err.text);
+        half[0] = zn_model_geometry(zn_use_model(both.encoder));
+        half[1] = zn_model_geometry(zn_use_model(both.decoder));
+        zn_autoencoder_grid(&g, &both, 701, 631);
+        CHECK(g.lattice % half[0]->multiple == 0 && g.lattice % (half[1]->multiple * half[0]->shrink) == 0,
+              "%s: a lattice of %d", name[i], g.lattice);
+        CHECK(half[0]->halo < 0 || half[1]->halo < 0 || g.halo >= half[0]->halo + half[1]->halo * half[1]->grow,
+              "%s: a halo of %d", name[i], g.halo);
+        TRY(check_grid(&g, (zn_rect){ 300, 200, 120, 90 }));
+        zn_autoencoder_close(&both);
+    }
+}
+
 /* ---- runs ----------------------------------------------------------------------------------------------------- */
 
 /* Several bands, odd sizes: each region is part of the whole, to the bit. */
@@ -417,6 +444,211 @@ static void test_enlarging(void)
     }
 }
 
+/* ---- what a front end keeps ------------------------------------------------------------------------------------ */
+
+enum { MOST_KEPT = 512 };
+
+typedef struct kept_list {
+    struct {
+        zn_key key;
+        void *data;
+        size_t size;
+    } list[MOST_KEPT];
+    int n, found;
+} kept_list;
+
+static bool get_from_list(void *cookie, zn_key key, void *dst, size_t size)
+{
+    kept_list *k = cookie;
+
+    for (int i = 0; i < k->n; i++)
+        if (k->list[i].key.a == key.a && k->list[i].key.b == key.b && k->list[i].size == size) {
+            memcpy(dst, k->list[i].data, size);
+            k->found++;
+            return true;
+        }
+    return false;
+}
+
+static void put_in_list(void *cookie, zn_key key, const void *src, size_t size)
+{
+    kept_list *k = cookie;
+
+    if (k->n == MOST_KEPT)
+        return;
+    k->list[k->n].key = key;
+    k->list[k->n].size = size;
+    k->list[k->n].data = malloc(size);
+    memcpy(k->list[k->n++].data, src, size);
+}
+
+static void hash_picture(void *cookie, zn_key *keys, const zn_rect *at, size_t n)
+{
+    const picture *p = cookie;
+
+    for (size_t i = 0; i < n; i++)
+        for (int y = at[i].y; y < at[i].y + at[i].h; y++)
+            zn_key_add(&keys[i], p->rgb.data + ((size_t)y * (size_t)p->rgb.w + (size_t)at[i].x) * 3,
+                       (size_t)at[i].w * 3 * sizeof(float));
+}
+
+/* As several threads would: the last part first. */
+static void spread_backwards(void (*part)(size_t start, size_t count, void *data), size_t n, void *data)
+{
+    part(n / 3, n - n / 3, data);
+    part(0, n / 3, data);
+}
+
+typedef struct taking { /* blends as zn_enhance_run() does */
+    const zn_enhance_plan *plan;
+    picture *in, out;
+    int taken;
+} taking;
+
+static bool take_piece(void *cookie, zn_rect want, const zn_plane *change)
+{
+    taking *t = cookie;
+    const zn_enhance_plan *p = t->plan;
+    const bool larger = p->grid.scale > 1;
+    const zn_rect all =
+        zn_rect_meet(zn_rect_widen(zn_grid_source(&p->grid, want), larger ? ZN_ENLARGE_REACH : p->reach),
+                     (zn_rect){ 0, 0, p->grid.w, p->grid.h });
+    picture part = new_picture(all.w, all.h), made = new_picture(want.w, want.h);
+
+    read_picture(t->in, all, part.rgb.data);
+    if (larger)
+        zn_enhance_enlarge(made.rgb.data, &p->grid, want, all, part.rgb.data, 3, part.rgb.data, change);
+    else {
+        zn_enhance_blend(p, want, all, part.rgb.data, 3, change);
+        read_picture(&part, (zn_rect){ want.x - all.x, want.y - all.y, want.w, want.h }, made.rgb.data);
+    }
+    write_picture(&t->out, want, made.rgb.data);
+    free(part.rgb.data);
+    free(made.rgb.data);
+    t->taken += want.w * want.h;
+    return true;
+}
+
+/* Gives the region's result to t->out, by what is kept. */
+static zn_status change_kept(taking *t, zn_rect roi, const zn_watcher *watch, zn_error *err)
+{
+    const zn_original original = { source_of(t->in), { 1, 2 }, hash_picture, t->in, spread_backwards };
+    const zn_taker to = { take_piece, t };
+    zn_enhance_result result = { .ran = false };
+    zn_status s = ZN_OK;
+
+    if (t->plan->how.seeks_noise)
+        s = zn_original_measure(&result.noise, t->plan, &original, (zn_rect){ 0, 0, t->in->rgb.w, t->in->rgb.h }, watch,
+                                err);
+    return s ? s : zn_original_change(&result, t->plan, &original, roi, &to, watch, err);
+}
+
+/* What is made piece by piece and kept is what a run makes, to the bit; what is kept is not made again, and a dot runs the
+ * network around it alone. */
+static void test_kept(void)
+{
+    const int w = 101;
+
+    for (int i = 0; i < N_TASKS; i++) {
+        const int h = i >= 2 && i < 5 ? 301 : 829; /* several tiles of the result */
+        kept_list kept = { .n = 0 };
+        const zn_keep keep = { get_from_list, put_in_list, &kept };
+        const zn_watcher watch = { .keep = &keep };
+        picture in = scene(w, h), whole;
+        zn_enhance_plan p;
+        zn_enhance_result result;
+        zn_error err = { "" };
+        taking t;
+        uint64_t runs, pixels;
+
+        CHECK(!plan_task(&p, i, w, h), "task %d", i);
+        t = (taking){ &p, &in, new_picture(p.w, p.h), 0 };
+        whole = new_picture(p.w, p.h);
+        for (int edited = 0; edited < 2; edited++) {
+            const zn_source source = source_of(&in);
+            const zn_rect all = { 0, 0, p.w, p.h }, some = { p.w / 5, p.h / 3, p.w / 2, p.h / 7 };
+
+            pixels = zn_session_pixels(session);
+            CHECK(!change_kept(&t, some, &watch, &err) && !change_kept(&t, all, &watch, &err), "task %d: %s", i,
+                  err.text);
+            pixels = zn_session_pixels(session) - pixels;
+            CHECK(edited ? pixels < (uint64_t)p.w * (uint64_t)p.h : pixels >= (uint64_t)p.w * (uint64_t)p.h,
+                  "task %d, %d edits: %llu of %d pixels", i, edited, (unsigned long long)pixels, p.w * p.h);
+            CHECK(!zn_enhance_run(&result, &p, &(zn_sink){ write_picture, &whole }, &source, all, NULL, &err),
+                  "task %d: %s", i, err.text);
+            CHECK(!memcmp(whole.rgb.data, t.out.rgb.data, zn_array_len(&whole.rgb) * sizeof(float)),
+                  "task %d, %d edits: not what a run makes", i, edited);
+            runs = zn_session_runs(session);
+            t.taken = 0;
+            CHECK(!change_kept(&t, all, &watch, &err) && zn_session_runs(session) == runs && t.taken == p.w * p.h,
+                  "task %d: made again, or %d pixels taken", i, t.taken);
+            for (int k = 0; k < 30; k++) /* within what the measured noise is rounded to */
+                in.rgb.data[(size_t)(3 * w + k) * 3] = 0;
+        }
+        for (int k = 0; k < kept.n; k++)
+            free(kept.list[k].data);
+        free(in.rgb.data);
+        free(whole.rgb.data);
+        free(t.out.rgb.data);
+    }
+}
+
+static bool count_calls(void *cookie, double done)
+{
+    (void)done;
+    return --*(int *)cookie > 0;
+}
+
+/* Nothing need be kept; who cancels is obeyed while noise is measured and while the network runs; what cannot be read is said. */
+static void test_not_kept(void)
+{
+    picture in = scene(200, 150);
+    int calls = 1;
+    const zn_watcher watch = { .progress = count_calls, .cookie = &calls };
+    const zn_rect roi = { 20, 10, 100, 90 };
+    zn_enhance_plan p;
+    zn_error err;
+    taking t;
+
+    CHECK(!denoise(&p, 1, 0, 200, 150), "no plan");
+    t = (taking){ &p, &in, new_picture(200, 150), 0 };
+    CHECK(!change_kept(&t, roi, NULL, &err) && t.taken == roi.w * roi.h, "'%s'", err.text);
+    CHECK(change_kept(&t, roi, &watch, &err) == ZN_E_CANCELLED && strstr(err.text, "ancel"), "'%s'", err.text);
+    CHECK(!denoise(&p, 1, 12, 200, 150), "no plan");
+    calls = 2;
+    CHECK(change_kept(&t, roi, &watch, &err) == ZN_E_CANCELLED, "'%s'", err.text);
+    in.reads = 0;
+    CHECK(change_kept(&t, roi, NULL, &err) == ZN_E_FILE, "'%s'", err.text);
+    free(in.rgb.data);
+    free(t.out.rgb.data);
+}
+
+/* A hidden pixel is seen as the mean of the visible ones near it, by their alpha; mid-grey where there are none. */
+static void test_what_is_seen(void)
+{
+    const zn_rect all = { 3, 5, 9, 9 }, rect = { 5, 7, 5, 5 };
+    float pixels[9 * 9 * 4] = { 0 }, seen[5 * 5 * 3];
+
+    for (int i = 0; i < 9; i++) { /* the middle row, half of it in full */
+        float *p = pixels + (4 * 9 + i) * 4;
+
+        p[0] = i < 4 ? 1.5f : 0.25f;
+        p[1] = NAN;
+        p[2] = 0.5f;
+        p[3] = i < 4 ? 1.0f : 0.25f;
+    }
+    zn_enlarge_see(seen, rect, pixels, all, 4);
+    CHECK(seen[2 * 15] == 1 && seen[2 * 15 + 1] == 0 && seen[2 * 15 + 2] == 0.5f, "visible: %g %g",
+          (double)seen[2 * 15], (double)seen[2 * 15 + 1]);
+    /* column 4: two columns of 1, three of a quarter */
+    CHECK(fabsf(seen[6] - (2 + 3 * 0.25f * 0.25f) / 2.75f) < 1e-6f && seen[8] == 0.5f, "mean %g", (double)seen[6]);
+    memset(pixels, 0, sizeof pixels);
+    zn_enlarge_see(seen, rect, pixels, all, 4);
+    CHECK(seen[0] == 0.5f && seen[74] == 0.5f, "nothing is visible: %g", (double)seen[0]);
+    zn_enlarge_see(seen, rect, pixels, all, 3);
+    CHECK(seen[0] == 0, "no alpha: %g", (double)seen[0]);
+}
+
 int main(void)
 {
     zn_error err;
@@ -431,9 +663,13 @@ int main(void)
     RUN(test_sharpening);
     RUN(test_a_clean_picture);
     RUN(test_grid);
+    RUN(test_grid_of_autoencoders);
     RUN(test_regions);
     RUN(test_ends_early);
     RUN(test_enlarging);
+    RUN(test_kept);
+    RUN(test_not_kept);
+    RUN(test_what_is_seen);
     zn_session_close(&session);
     return test_end();
 }
