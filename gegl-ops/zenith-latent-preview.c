@@ -4,6 +4,7 @@
 #include "config.h"
 #include <glib/gi18n-lib.h>
 #include "op-common.h"
+#include "op-engine.h"
 
 /* clang-format off */
 #ifdef GEGL_PROPERTIES
@@ -17,11 +18,7 @@ property_enum (mode, _("Mode"),
                  "or the difference to the picture times the scale"))
 
 zenith_property_weights
-zenith_property_engine
-zenith_property_status
-zenith_property_precision
-zenith_property_note
-zenith_property_failed
+zenith_properties_of_a_run
 
 property_double (scale, _("Scale"), 4.0)
   description (_("Factor of the difference: with 4, a difference of 64 of 255 is white"))
@@ -43,6 +40,47 @@ zenith_property_computed_by
 /* clang-format on */
 #include "gegl-op.h"
 
+/* A host that shows a part of the result asks what of the picture that takes, by object data of the
+ * node while it prepares it:
+ *
+ *   struct { GeglRectangle part, piece; gint margin; } asked;
+ *   g_object_set_data (G_OBJECT (node), "zenith-piece", &asked);
+ *
+ * piece becomes the whole cells of the engine's grid that part, which is shown, and a halo of at most
+ * margin pixels lie in. */
+static void
+answer_piece (GeglOperation *operation, const ZnOpLatentTask *task)
+{
+  const zn_terms              terms  = zn_op_terms (&task->base);
+  const gboolean              shows  = task->mode == ZENITH_LATENT_MODE_LATENT;
+  const zn_autoencoder_choice choice = {
+    zn_op_nick (zenith_autoencoder_get_type (), task->autoencoder), task->weights
+  };
+  struct
+  {
+    GeglRectangle part, piece;
+    gint          margin;
+  } *asked = operation->node ? g_object_get_data (G_OBJECT (operation->node), "zenith-piece")
+                             : NULL;
+  zn_autoencoder autoencoder;
+  GeglRectangle  box, part;
+  zn_error       err;
+  zn_grid        grid;
+  zn_rect        r;
+
+  if (! asked || ! zn_op_input_box (operation, &box, &err) ||
+      ! gegl_rectangle_intersect (&part, &asked->part, &box) ||
+      zn_autoencoder_open (&autoencoder, zn_op_session (),
+                           ZN_ENCODES | (shows ? ZN_COLOURS : ZN_DECODES), &choice, &terms, NULL,
+                           &err))
+    return;
+  zn_autoencoder_grid (&grid, &autoencoder, box.width, box.height);
+  zn_autoencoder_close (&autoencoder);
+  grid.halo = MIN (grid.halo, asked->margin);
+  r = zn_grid_around (&grid, (zn_rect){ part.x - box.x, part.y - box.y, part.width, part.height });
+  asked->piece = (GeglRectangle){ box.x + r.x, box.y + r.y, r.w, r.h };
+}
+
 static void
 describe (GeglOperation *operation, gpointer data)
 {
@@ -57,6 +95,7 @@ describe (GeglOperation *operation, gpointer data)
   task->loss        = &o->loss;
   task->encodes     = TRUE;
   task->decodes     = TRUE;
+  answer_piece (operation, task);
 }
 
 static void

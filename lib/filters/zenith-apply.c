@@ -25,12 +25,13 @@
 #define ESTIMATE_KEY "zenith-estimate"
 #define MASK_KEY "zenith-mask"
 #define SELECTED_KEY "zenith-selected"
+#define PIECE_KEY "zenith-piece"
 #define MEASURE_MIN 128 /* pixels a side whose noise is measured, if there are so many */
-#define LATTICE 64      /* of pieces cut for a preview */
 
 typedef struct
 {
   GeglNode  *graph;
+  GeglNode  *crop; /* of the source */
   GeglNode  *op;
   GeglNode  *result; /* the operation, or what puts it in its place */
   ZnProgress progress;
@@ -111,6 +112,14 @@ link_mask (Run *run, GeglBuffer *source)
   gegl_node_connect_to (move, "output", run->op, "aux");
 }
 
+/* The part of the source that the operation gets. */
+static void
+run_offer (Run *run, const GeglRectangle *piece)
+{
+  gegl_node_set (run->crop, "x", (gdouble) piece->x, "y", (gdouble) piece->y, "width",
+                 (gdouble) piece->width, "height", (gdouble) piece->height, NULL);
+}
+
 static void
 run_begin (Run                 *run,
            const ZnSettings    *settings,
@@ -121,16 +130,14 @@ run_begin (Run                 *run,
            gpointer             data)
 {
   GeglNode *input;
-  GeglNode *crop;
 
   *run = (Run){ .progress = progress, .data = data, .share = 1.0 };
 
   run->graph = gegl_node_new ();
   input      = gegl_node_new_child (run->graph, "operation", "gegl:buffer-source", "buffer", source,
                                     NULL);
-  crop    = gegl_node_new_child (run->graph, "operation", "gegl:crop", "x", (gdouble) piece->x, "y",
-                                 (gdouble) piece->y, "width", (gdouble) piece->width, "height",
-                                 (gdouble) piece->height, NULL);
+  run->crop  = gegl_node_new_child (run->graph, "operation", "gegl:crop", NULL);
+  run_offer (run, piece);
   run->op = gegl_node_new_child (run->graph, "operation", settings->filter->operation, NULL);
 
   for (guint i = 0; i < settings->n; i++)
@@ -147,7 +154,7 @@ run_begin (Run                 *run,
   if (gegl_node_has_pad (run->op, "input"))
     {
       if (! zn_apply_is_new (settings, source))
-        gegl_node_link_many (input, crop, run->op, NULL);
+        gegl_node_link_many (input, run->crop, run->op, NULL);
       if (settings->filter->makes_layer)
         link_mask (run, source);
       g_object_set_data (G_OBJECT (run->op), ESTIMATE_KEY,
@@ -404,26 +411,23 @@ zn_apply_strip (const ZnSettings    *settings,
   return done;
 }
 
-/* The region and its margin, on the lattice that starts at the source's corner. */
+/* Offers what the operation takes for a region, with at most `margin` pixels around it: the engine
+ * knows where pieces may begin. */
 static GeglRectangle
-piece_around (GeglBuffer *source, const GeglRectangle *roi, gint margin)
+run_cut (Run *run, const GeglRectangle *roi, gint margin)
 {
-  const GeglRectangle *all   = gegl_buffer_get_extent (source);
-  GeglRectangle        piece = *all;
+  struct
+  {
+    GeglRectangle part, piece;
+    gint          margin;
+  } asked = { *roi, *roi, margin };
 
-  if (margin > 0)
-    {
-      gint left = MAX (roi->x - margin - all->x, 0) / LATTICE * LATTICE;
-      gint top  = MAX (roi->y - margin - all->y, 0) / LATTICE * LATTICE;
+  g_object_set_data (G_OBJECT (run->op), PIECE_KEY, &asked);
+  gegl_node_get_bounding_box (run->op); /* prepares it */
+  g_object_set_data (G_OBJECT (run->op), PIECE_KEY, NULL);
+  run_offer (run, &asked.piece);
 
-      piece.x      = all->x + left;
-      piece.y      = all->y + top;
-      piece.width  = roi->x + roi->width + margin - piece.x;
-      piece.height = roi->y + roi->height + margin - piece.y;
-      gegl_rectangle_intersect (&piece, &piece, all);
-    }
-
-  return piece;
+  return asked.piece;
 }
 
 static void
@@ -604,13 +608,15 @@ zn_apply_to_pixels (const ZnSettings    *settings,
                     gpointer             data,
                     GError             **error)
 {
-  GeglRectangle piece = piece_around (source, roi, settings->filter->preview_margin);
+  const gint    margin = settings->filter->preview_margin;
+  GeglRectangle piece  = settings->filter->takes_selection ? *selected
+                                                           : *gegl_buffer_get_extent (source);
   Run           run;
   gboolean      ok;
 
-  if (settings->filter->takes_selection)
-    piece = *selected;
   run_begin (&run, settings, source, &piece, selected, progress, data);
+  if (margin > 0)
+    piece = run_cut (&run, roi, margin);
   gegl_node_blit (run.result, 1.0, roi, babl_format ("R'G'B'A u8"), rgba, GEGL_AUTO_ROWSTRIDE,
                   GEGL_BLIT_DEFAULT);
   ok = run_check (&run, settings, error);

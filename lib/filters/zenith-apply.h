@@ -126,9 +126,9 @@ typedef struct
 /* The same into memory, for a preview: width * height pixels of R'G'B'A u8.
  *
  * An operation that can compute any region (preview_margin 0) is asked for exactly this one.  One
- * that always computes the whole picture gets a piece of it, the region and preview_margin pixels
- * around it, cut on a lattice that is a multiple of every network's stride: what is shown is the
- * true result as far as the network's view does not reach beyond the margin.
+ * that always computes the whole picture gets a piece of it, the region and at most preview_margin
+ * pixels around it, in whole cells of the engine's grid: what is shown is the true result as far as the
+ * network's view does not reach beyond the margin.
  *
  * selected: the part of the source that is selected, for filters that take just it, and
  * where noise is measured.

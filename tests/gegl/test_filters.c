@@ -183,6 +183,47 @@ test_noise_of_selection (void)
   g_object_unref (buffer);
 }
 
+/* A preview of an operation that computes whole pictures gets whole cells of the engine's grid, with a margin:
+ * what it shows is nearly what the whole picture has there, wherever that lies, and less is computed. */
+static void
+test_preview_of_a_latent (void)
+{
+  static const gint place[][2] = { { 0, 0 }, { 333, 291 }, { 641, 1 }, { 500, 560 } };
+  GeglBuffer       *in         = picture ("R'G'B' u8", 13, -9, 741, 660, 6);
+  ZnSettings *settings = zn_settings_new (zn_filter_by_operation ("zenith:latent-preview"), NULL);
+  gfloat     *whole    = apply ("zenith:latent-preview", "model=taesd", in, NULL, NULL);
+  guchar     *rgba     = g_new (guchar, 100 * 100 * 4);
+  ZnFound     found;
+
+  zn_settings_set_text (settings, "model", "taesd", NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (place); i++)
+    {
+      const GeglRectangle roi    = { 13 + place[i][0], -9 + place[i][1], 100, 100 };
+      const guint64       before = ops_network_pixels ();
+      gdouble             most   = 0.0;
+      GError             *error  = NULL;
+
+      CHECK (zn_apply_to_pixels (settings, in, gegl_buffer_get_extent (in), &roi, rgba, &found,
+                                 NULL, NULL, &error),
+             "%s", error->message);
+      for (gint j = 0; j < 100 * 100 * 3; j++)
+        {
+          const gint at = (place[i][1] + j / 300) * 741 + place[i][0] + j / 3 % 100;
+
+          most = fmax (most, fabs (rgba[j / 3 * 4 + j % 3] / 255.0 -
+                                   CLAMP (whole[at * 4 + j % 3], 0.0f, 1.0f)));
+        }
+      CHECK (most < 1.01 / 255, "at %d,%d: %g of 255 off", place[i][0], place[i][1], most * 255);
+      CHECK (ops_network_pixels () - before < 741 * 660 * 2 / 3, "at %d,%d: %" G_GUINT64_FORMAT,
+             place[i][0], place[i][1], ops_network_pixels () - before);
+      g_free (found.noise.text);
+    }
+  g_free (rgba);
+  g_free (whole);
+  zn_settings_free (settings);
+  g_object_unref (in);
+}
+
 static void
 test_engines (void)
 {
@@ -209,6 +250,7 @@ main (int argc, char **argv)
   RUN (test_preset_leaves_model);
   RUN (test_own_presets);
   RUN (test_noise_of_selection);
+  RUN (test_preview_of_a_latent);
   RUN (test_engines);
 
   return ops_end ();
