@@ -419,7 +419,7 @@ run (Options *options, GError **error)
       else if ((settings = make_settings (options, presets, error)))
         {
           batch.settings = settings;
-          batch.prompts  = settings->filter->makes_layer &&
+          batch.prompts  = settings->filter->makes_layer && ! settings->filter->from_nothing &&
                           zn_settings_find_number (settings, "change", 1.0) == 1.0;
           batch.words     = settings_words (settings);
           batch.engine    = asked_engine (settings);

@@ -76,6 +76,7 @@ typedef struct zn_face_how {
     double detail;        /* 0..1: 0.7; fine structure that stays where an edit changes the face */
     double position;      /* 0..1: 0.5; 0: the first face, 1: the second */
     int32_t strip;        /* 0..100: 0; 2 or more: so many faces, from the first to the second */
+    int32_t loop;         /* 0 or 1: 0; of a strip: then those between them once more, backwards */
     uint32_t seed;        /* 0; of a new face */
     int32_t latent_steps; /* 1..1000: 200; from noise to a new code */
     int32_t n;  /* 0..100: 0; 2 or more: so many new faces, one below the other: those of seed, seed + 1, ... */

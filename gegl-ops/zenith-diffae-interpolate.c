@@ -27,6 +27,9 @@ property_int (strip, _("Strip"), 0)
   description (_("Pictures side by side, from the first face to the second; 0: one picture, at the position"))
   value_range (0, 100) ui_range (0, 12)
 
+property_boolean (loop, _("Loop"), FALSE)
+  description (_("Whether a strip leads back to the first face, for an animation without an end"))
+
 zenith_property_face_find
 
 zenith_property_face_taken
@@ -49,6 +52,7 @@ asked (GeglProperties *o)
 
   face.how.position = o->position;
   face.how.strip    = o->strip;
+  face.how.loop     = o->loop;
   face.second       = o->path;
 
   return face;

@@ -9,7 +9,10 @@
 /* clang-format off */
 #ifdef GEGL_PROPERTIES
 
-property_seed (seed, _("Random seed"), rand)
+property_int (seed, _("Random seed"), 19)
+  description (_("Another number makes another face"))
+  value_range (0, G_MAXINT)
+  ui_range (0, 100)
 
 zenith_property_face_steps (20)
 

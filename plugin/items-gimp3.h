@@ -106,6 +106,13 @@ zn_layer_set_offsets (ZnItem layer, gint x, gint y)
   gimp_layer_set_offsets (GIMP_LAYER (layer), x, y);
 }
 
+/* ZN_NO_ITEM: there is none. */
+static inline ZnItem
+zn_layer_named (ZnImage image, const gchar *name)
+{
+  return (ZnItem) gimp_image_get_layer_by_name (image, name);
+}
+
 static inline GimpImageBaseType
 zn_image_base_type (ZnImage image)
 {

@@ -73,6 +73,18 @@ copy_layer (ZnImage image, ZnItem layer, ZnItem below)
   return copy;
 }
 
+/* The layer of that name in the image of this item, for a filter that takes a second picture; NULL: it is a file. */
+static GeglBuffer *
+named_layer (gpointer data, const gchar *name)
+{
+  const ZnItem *item  = data;
+  const ZnItem  layer = g_file_test (name, G_FILE_TEST_EXISTS)
+                            ? ZN_NO_ITEM
+                            : zn_layer_named (gimp_item_get_image (*item), name);
+
+  return layer == ZN_NO_ITEM || gimp_item_is_group (layer) ? NULL : zn_item_buffer (layer);
+}
+
 /* In an indexed image a weak change may be none. */
 void
 zn_layers_note_palette (const ZnLayers *layers)
@@ -106,6 +118,7 @@ show_progress (gdouble fraction, gpointer data)
 static gboolean
 compute (const ZnSettings *settings, ZnItem item, Bars *bars, GError **error)
 {
+  ZnSecond      second = { named_layer, &item };
   GeglRectangle roi;
   GeglBuffer   *source;
   GeglBuffer   *shadow;
@@ -116,7 +129,8 @@ compute (const ZnSettings *settings, ZnItem item, Bars *bars, GError **error)
 
   source = zn_item_buffer (item);
   shadow = zn_item_shadow (item);
-  done   = zn_apply_to_buffer (settings, source, &roi, shadow, show_progress, bars, error);
+  zn_apply_set_second (source, &second);
+  done = zn_apply_to_buffer (settings, source, &roi, shadow, show_progress, bars, error);
   g_object_unref (source);
   g_object_unref (shadow);
 
@@ -229,25 +243,27 @@ apply_strip (const ZnSettings *settings,
   const ZnImage image  = gimp_item_get_image (layer);
   GeglBuffer   *source = zn_item_buffer (layer);
   GeglBuffer  **made   = g_new0 (GeglBuffer *, n);
+  const gint    all    = zn_settings_loop (settings) ? 2 * n - 2 : n; /* back over the same ones */
   gchar        *name   = gimp_item_get_name (layer);
   ZnItem        below  = layer;
+  ZnSecond      second = { named_layer, &layer };
   GeglRectangle roi;
   gboolean      done;
 
   zn_item_selected (layer, &roi);
+  zn_apply_set_second (source, &second);
   gimp_progress_init (_ (settings->filter->title));
   done = zn_apply_strip (settings, n, source, &roi, made, show_progress, &bars, error);
   if (done)
     gimp_image_undo_group_start (image);
-  for (gint k = 1; done && k < n; k++)
+  for (gint k = 1; done && k < all; k++)
     {
       const ZnItem copy   = copy_layer (image, layer, below);
-      gchar       *title  = g_strdup_printf ("%s %d/%d", name, k + 1, n);
+      gchar       *title  = g_strdup_printf ("%s %d/%d", name, k + 1, all);
       GeglBuffer  *shadow = zn_item_shadow (copy);
 
-      gegl_buffer_copy (made[k - 1], &roi, GEGL_ABYSS_NONE, shadow, &roi);
+      gegl_buffer_copy (made[(k < n ? k : all - k) - 1], &roi, GEGL_ABYSS_NONE, shadow, &roi);
       g_object_unref (shadow);
-      g_object_unref (made[k - 1]);
       merge (copy);
       mark_layer (settings, copy, title);
       g_free (title);
@@ -259,6 +275,8 @@ apply_strip (const ZnSettings *settings,
       gimp_image_undo_group_end (image);
     }
   gimp_progress_end ();
+  for (gint k = 1; done && k < n; k++)
+    g_object_unref (made[k - 1]);
   g_object_unref (source);
   g_free (made);
   g_free (name);
@@ -283,11 +301,17 @@ apply_layer (const ZnSettings *settings,
   ZnMask                     mask    = { NULL, 0, 0 };
   gchar                     *name    = zn_settings_layer_name (settings);
   GeglBuffer                *made, *pixels;
+  GeglRectangle              selected;
   ZnItem                     result;
   gboolean                   is_new;
 
   zn_item_offsets (layer, &mask.offset_x, &mask.offset_y);
-  if (! gimp_selection_is_empty (image) && ! settings->filter->enlarges)
+  if (! gimp_selection_is_empty (image) && settings->filter->from_nothing)
+    {
+      zn_item_selected (layer, &selected);
+      zn_apply_set_place (source, &selected);
+    }
+  else if (! gimp_selection_is_empty (image) && ! settings->filter->enlarges)
     {
       mask.selection = zn_image_selection (image);
       zn_apply_set_mask (source, &mask);
@@ -296,6 +320,7 @@ apply_layer (const ZnSettings *settings,
   gimp_progress_init (_ (settings->filter->title));
   made = zn_apply_to_layer (settings, source, show_progress, &bars, error);
   zn_apply_set_mask (source, NULL);
+  zn_apply_set_place (source, NULL);
   if (made)
     {
       const GeglRectangle *box = gegl_buffer_get_extent (made);
@@ -307,14 +332,15 @@ apply_layer (const ZnSettings *settings,
                                  types[zn_image_base_type (image)]);
           zn_layer_insert (image, result, gimp_item_get_parent (layer),
                            gimp_image_get_item_position (image, layer));
-          zn_layer_set_offsets (result, mask.offset_x, mask.offset_y);
+          zn_layer_set_offsets (result, mask.offset_x + box->x, mask.offset_y + box->y);
         }
       else
         {
           result = copy_layer (image, layer, layer);
         }
       pixels = zn_item_buffer (result);
-      gegl_buffer_copy (made, NULL, GEGL_ABYSS_NONE, pixels, NULL);
+      gegl_buffer_copy (made, NULL, GEGL_ABYSS_NONE, pixels,
+                        is_new ? GEGL_RECTANGLE (0, 0, box->width, box->height) : NULL);
       g_object_unref (pixels);
       zn_item_update (result, GEGL_RECTANGLE (0, 0, box->width, box->height));
       if (zn_settings_mark (settings))
@@ -394,9 +420,11 @@ zn_layers_dialog (ZnSettings **settings,
   ZnViewPicture *picture = &host.picture;
   const ZnItem   first   = layers->item[0];
   const ZnImage  image   = gimp_item_get_image (first);
+  ZnSecond       second  = { named_layer, (gpointer) &first };
   gboolean       done;
 
   picture->source = layers->source = zn_item_buffer (first);
+  zn_apply_set_second (picture->source, &second);
   zn_item_offsets (first, &picture->offset_x, &picture->offset_y);
   zn_item_selected (first, &picture->selected);
   if (! gimp_selection_is_empty (image))

@@ -12,6 +12,8 @@
 #include "zenith-dialog.h"
 #include "zenith-preset.h"
 
+#define ZN_NEW_FACES 9
+
 typedef struct _Dialog Dialog;
 
 typedef struct
@@ -45,7 +47,9 @@ struct _Dialog
   GtkWidget          *faces;              /* thumbnails, or NULL             */
   ZnFrame             face[ZN_FACES_MAX]; /* what they show      */
   guint               n_faces;
-  gchar             **attributes; /* of the model, or NULL       */
+  gchar             **attributes;             /* of the model, or NULL       */
+  GtkWidget          *new_face[ZN_NEW_FACES]; /* pictures of faces to pick from, or NULL */
+  GeglBuffer         *drawn[ZN_NEW_FACES];    /* ... what they show, NULL: not yet */
   ZnView             *view;
   ZnNoise             found; /* what was measured; mean < 0: nothing yet */
   guint               later; /* the source that makes a preview */
@@ -66,6 +70,8 @@ void zn_dialog_set_status (Dialog *d, const gchar *text);
 void zn_dialog_set_error (Dialog *d, GError **error);
 void zn_dialog_refresh (Dialog *d);
 void zn_dialog_invalidate (gpointer data);
+void zn_dialog_row_changed (GObject *object, Row *row);
+void zn_dialog_show_estimate (gpointer data, GeglBuffer *estimate); /* in the view */
 
 /* zenith-dialog-presets.c */
 const ZnPreset *zn_dialog_preset (Dialog *d); /* the chosen one, or NULL */
@@ -80,5 +86,8 @@ gboolean zn_dialog_folds (Dialog *d, guint index); /* it is one of those that fe
 GtkWidget *zn_dialog_faces_new (Dialog *d);
 void       zn_dialog_refresh_faces (Dialog *d);
 void       zn_dialog_show_found (Dialog *d, const ZnFound *found); /* the frames, the thumbnails */
+GtkWidget *zn_dialog_new_faces (Row *row, const ZnProperty *p); /* faces to pick from, the seed */
+void       zn_dialog_draw_new_faces (Dialog *d, ZnProgress progress);
+void       zn_dialog_clear_faces (Dialog *d);
 
 #endif /* __ZENITH_DIALOG_PRIVATE_H__ */

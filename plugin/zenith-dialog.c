@@ -191,8 +191,8 @@ makes_layer (Dialog *d)
 }
 
 /* What the sampler has so far; a new picture is fitted into the place of the source. */
-static void
-show_estimate (gpointer data, GeglBuffer *estimate)
+void
+zn_dialog_show_estimate (gpointer data, GeglBuffer *estimate)
 {
   Dialog              *d     = data;
   const GeglRectangle *all   = gegl_buffer_get_extent (d->host->picture.source);
@@ -217,7 +217,7 @@ show_estimate (gpointer data, GeglBuffer *estimate)
 static void
 draw_preview (Dialog *d)
 {
-  ZnEstimate    estimate = { show_estimate, d };
+  ZnEstimate    estimate = { zn_dialog_show_estimate, d };
   Parts         parts    = { d, 0, 0 };
   GError       *error    = NULL;
   GeglRectangle part;
@@ -228,6 +228,10 @@ draw_preview (Dialog *d)
   if (makes_layer (d)) /* takes too long for a preview: it is shown while OK is at work */
     {
       zn_view_clear (d->view);
+      d->began = g_get_monotonic_time ();
+      if (d->settings->filter->from_nothing)
+        zn_dialog_draw_new_faces (d, keep_alive);
+      show_progress (d, 0.0);
       return;
     }
 
@@ -330,8 +334,8 @@ zn_dialog_refresh (Dialog *d)
 }
 
 /* The user moved something: widget to settings, then a new preview. */
-static void
-on_row_changed (GObject *object, Row *row)
+void
+zn_dialog_row_changed (GObject *object, Row *row)
 {
   Dialog           *d     = row->dialog;
   const ZnProperty *p     = &d->settings->property[row->index];
@@ -418,7 +422,7 @@ number_row (Row *row, ZnProperty *p)
   gtk_entry_set_activates_default (GTK_ENTRY (spin), TRUE);
   gtk_box_pack_start (GTK_BOX (box), scale, TRUE, TRUE, 0);
   gtk_box_pack_start (GTK_BOX (box), spin, FALSE, FALSE, 0);
-  g_signal_connect (row->adjustment, "value-changed", G_CALLBACK (on_row_changed), row);
+  g_signal_connect (row->adjustment, "value-changed", G_CALLBACK (zn_dialog_row_changed), row);
 
   return box;
 }
@@ -454,7 +458,7 @@ seed_row (Row *row, ZnProperty *p)
   gtk_toggle_button_set_active (GTK_TOGGLE_BUTTON (d->lock), zn_recent_seed_locked ());
   gtk_box_pack_start (GTK_BOX (box), spin, TRUE, TRUE, 0);
   gtk_box_pack_start (GTK_BOX (box), d->lock, FALSE, FALSE, 0);
-  g_signal_connect (row->adjustment, "value-changed", G_CALLBACK (on_row_changed), row);
+  g_signal_connect (row->adjustment, "value-changed", G_CALLBACK (zn_dialog_row_changed), row);
   g_signal_connect (d->lock, "toggled", G_CALLBACK (on_lock), d);
 
   return box;
@@ -473,7 +477,7 @@ prompt_row (Row *row)
   row->widget         = gtk_bin_get_child (GTK_BIN (combo));
   row->dialog->prompt = row->widget;
   gtk_entry_set_activates_default (GTK_ENTRY (row->widget), TRUE);
-  g_signal_connect (row->widget, "changed", G_CALLBACK (on_row_changed), row);
+  g_signal_connect (row->widget, "changed", G_CALLBACK (zn_dialog_row_changed), row);
 
   return combo;
 }
@@ -517,14 +521,14 @@ enum_combo_new (GEnumClass *klass, gboolean engines)
   return combo;
 }
 
-/* The attributes that there are, one's own too; others can be typed. */
+/* Names to choose from; others can be typed. */
 static GtkWidget *
-attribute_combo_new (Dialog *d)
+names_combo_new (gchar **names)
 {
   GtkWidget *combo = gtk_combo_box_text_new_with_entry ();
 
-  for (guint i = 0; d->attributes && d->attributes[i]; i++)
-    gtk_combo_box_text_append_text (GTK_COMBO_BOX_TEXT (combo), d->attributes[i]);
+  for (guint i = 0; names && names[i]; i++)
+    gtk_combo_box_text_append_text (GTK_COMBO_BOX_TEXT (combo), names[i]);
 
   return combo;
 }
@@ -546,7 +550,7 @@ row_new (Row *row, ZnProperty *p)
 
     case ZN_KIND_BOOLEAN:
       row->widget = gtk_check_button_new ();
-      g_signal_connect (row->widget, "toggled", G_CALLBACK (on_row_changed), row);
+      g_signal_connect (row->widget, "toggled", G_CALLBACK (zn_dialog_row_changed), row);
       return row->widget;
 
     case ZN_KIND_STRING:
@@ -554,15 +558,18 @@ row_new (Row *row, ZnProperty *p)
       if (makes_layer (row->dialog) && ! strcmp (p->spec->name, "prompt"))
         return prompt_row (row);
       if (! strcmp (p->spec->name, "attribute"))
-        box = attribute_combo_new (row->dialog);
+        box = names_combo_new (row->dialog->attributes);
+      else if (! strcmp (p->spec->name, "path") && row->dialog->host->layers)
+        box = names_combo_new (row->dialog->host->layers);
       row->widget = box ? gtk_bin_get_child (GTK_BIN (box)) : gtk_entry_new ();
       gtk_entry_set_activates_default (GTK_ENTRY (row->widget), TRUE);
       if (p->kind == ZN_KIND_FILE)
         {
           GtkWidget *button = gtk_button_new_with_mnemonic (_ ("_Browse..."));
+          GtkWidget *text   = box ? box : row->widget;
 
           box = gtk_hbox_new (FALSE, 6);
-          gtk_box_pack_start (GTK_BOX (box), row->widget, TRUE, TRUE, 0);
+          gtk_box_pack_start (GTK_BOX (box), text, TRUE, TRUE, 0);
           gtk_box_pack_start (GTK_BOX (box), button, FALSE, FALSE, 0);
           g_signal_connect (button, "clicked", G_CALLBACK (on_browse), row);
         }
@@ -570,11 +577,12 @@ row_new (Row *row, ZnProperty *p)
 
     default:
       if (makes_layer (row->dialog) && ! strcmp (p->spec->name, "seed"))
-        return seed_row (row, p);
+        return row->dialog->settings->filter->from_nothing ? zn_dialog_new_faces (row, p)
+                                                           : seed_row (row, p);
       return number_row (row, p);
     }
 
-  g_signal_connect (row->widget, "changed", G_CALLBACK (on_row_changed), row);
+  g_signal_connect (row->widget, "changed", G_CALLBACK (zn_dialog_row_changed), row);
 
   return box ? box : row->widget;
 }
@@ -790,7 +798,7 @@ build (Dialog *d, const gchar *title)
 static gboolean
 apply (Dialog *d)
 {
-  ZnEstimate estimate = { show_estimate, d };
+  ZnEstimate estimate = { zn_dialog_show_estimate, d };
   GError    *error    = NULL;
   gboolean   done;
 
@@ -876,7 +884,7 @@ zn_dialog_run (ZnSettings **settings, gchar **preset, const gchar *title, const 
   gtk_widget_destroy (d.window);
   zn_view_free (d.view);
   g_free (d.found.text);
-  g_strfreev (d.attributes);
+  zn_dialog_clear_faces (&d);
   g_ptr_array_unref (d.presets);
   g_ptr_array_unref (d.all_presets);
   *settings = d.settings;

@@ -27,6 +27,7 @@ typedef struct
 {
   const gchar  *help_id; /* the procedure's name */
   ZnViewPicture picture;
+  gchar       **layers; /* names that a second picture may have, or NULL */
 
   /* Do it: into the drawable, with undo. */
   gboolean (*apply) (const ZnSettings *settings,

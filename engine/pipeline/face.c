@@ -312,6 +312,8 @@ static zn_status draw_strip(zn_face_work *k, pair *p, int n)
                 s = zn_face_no_memory(k);
         }
     }
+    for (int i = n; !s && (size_t)i * len < zn_array_len(k->out); i++) /* back to the first */
+        memcpy(k->out->data + (size_t)i * len, k->out->data + (size_t)(2 * n - 2 - i) * len, len * sizeof(float));
     free(drawn);
     return s;
 }

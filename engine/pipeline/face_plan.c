@@ -35,6 +35,7 @@ const zn_field zn_face_fields[] = {
     { "detail", ZN_REAL, FIELD(detail), 0, 1, "fine structure that stays where the face changes" },
     { "position", ZN_REAL, FIELD(position), 0, 1, "from the first face to the second" },
     { "strip", ZN_WHOLE, FIELD(strip), 0, 100, "pictures side by side, from the first face to the second" },
+    { "loop", ZN_WHOLE, FIELD(loop), 0, 1, "1: a strip leads back, too" },
     { "seed", ZN_COUNT, FIELD(seed), 0, UINT32_MAX, "another number makes another face" },
     { "steps", ZN_WHOLE, FIELD(steps), 0, 1000, "from noise to the picture; 0: as the mode needs" },
     { "stochastic-steps", ZN_WHOLE, FIELD(stochastic_steps), 0, 1000, "from the picture to noise; 0: likewise" },
@@ -156,7 +157,8 @@ static zn_key key_of(const zn_face_plan *p)
 {
     const zn_face_how *how = &p->how;
     const double numbers[] = { how->task,  how->steps, how->stochastic_steps, how->detail, how->position,
-                               how->strip, how->seed,  how->latent_steps,     how->n,      how->eta };
+                               how->strip, how->seed,  how->latent_steps,     how->n,      how->eta,
+                               how->loop };
     zn_key key = { 0, 0 };
 
     zn_key_add_text(&key, "face");
@@ -181,9 +183,11 @@ static zn_status describe_input(zn_face_plan *p, zn_error *err)
     if (p->in_w < 1 || p->in_h < 1)
         return zn_fail(err, ZN_E_USAGE, "There is no picture to work on.");
     if (p->how.strip > 1 && p->how.task == ZN_FACE_INTERPOLATE) {
-        if ((int64_t)p->w * p->how.strip > INT32_MAX)
+        const int n = p->how.strip + (p->how.loop ? p->how.strip - 2 : 0);
+
+        if ((int64_t)p->w * n > INT32_MAX)
             return zn_fail(err, ZN_E_USAGE, "The strip would be too wide.");
-        p->w *= p->how.strip;
+        p->w *= n;
     }
     /* a frame that makes no sense is refused before anything is read */
     return p->searches ? ZN_OK : zn_square_get(&square, &p->how.frame, p->in_w, p->in_h, err);

@@ -26,6 +26,8 @@
 #define MASK_KEY "zenith-mask"
 #define SELECTED_KEY "zenith-selected"
 #define PIECE_KEY "zenith-piece"
+#define PLACE_KEY "zenith-place"
+#define SECOND_KEY "zenith-second"
 #define MEASURE_MIN 128 /* pixels a side whose noise is measured, if there are so many */
 
 typedef struct
@@ -120,6 +122,31 @@ run_offer (Run *run, const GeglRectangle *piece)
                  (gdouble) piece->width, "height", (gdouble) piece->height, NULL);
 }
 
+/* The second picture on the second input, if it is a layer. */
+static void
+link_second (Run *run, GeglBuffer *source)
+{
+  const ZnSecond *second = g_object_get_data (G_OBJECT (source), SECOND_KEY);
+  gchar          *path   = NULL;
+  GeglBuffer     *buffer = NULL;
+
+  if (! second || ! gegl_node_find_property (run->op, "path"))
+    return;
+  gegl_node_get (run->op, "path", &path, NULL);
+  if (path && *path)
+    buffer = second->layer (second->data, path);
+  if (buffer)
+    {
+      GeglNode *input = gegl_node_new_child (run->graph, "operation", "gegl:buffer-source",
+                                             "buffer", buffer, NULL);
+
+      gegl_node_connect_to (input, "output", run->op, "aux");
+      gegl_node_set (run->op, "path", "", NULL);
+      g_object_unref (buffer);
+    }
+  g_free (path);
+}
+
 static void
 run_begin (Run                 *run,
            const ZnSettings    *settings,
@@ -141,7 +168,8 @@ run_begin (Run                 *run,
   run->op = gegl_node_new_child (run->graph, "operation", settings->filter->operation, NULL);
 
   for (guint i = 0; i < settings->n; i++)
-    if (g_strcmp0 (settings->property[i].spec->name, ZN_STRIP)) /* one picture here */
+    if (g_strcmp0 (settings->property[i].spec->name, ZN_STRIP) &&
+        g_strcmp0 (settings->property[i].spec->name, ZN_LOOP)) /* one picture here */
       gegl_node_set_property (run->op, settings->property[i].spec->name,
                               &settings->property[i].value);
 
@@ -157,6 +185,7 @@ run_begin (Run                 *run,
         gegl_node_link_many (input, run->crop, run->op, NULL);
       if (settings->filter->makes_layer)
         link_mask (run, source);
+      link_second (run, source);
       g_object_set_data (G_OBJECT (run->op), ESTIMATE_KEY,
                          g_object_get_data (G_OBJECT (source), ESTIMATE_KEY));
     }
@@ -223,6 +252,18 @@ zn_apply_set_estimate (GeglBuffer *source, ZnEstimate *estimate)
 }
 
 void
+zn_apply_set_place (GeglBuffer *source, const GeglRectangle *selected)
+{
+  g_object_set_data (G_OBJECT (source), PLACE_KEY, (gpointer) selected);
+}
+
+void
+zn_apply_set_second (GeglBuffer *source, const ZnSecond *second)
+{
+  g_object_set_data (G_OBJECT (source), SECOND_KEY, (gpointer) second);
+}
+
+void
 zn_apply_set_mask (GeglBuffer *source, ZnMask *mask)
 {
   g_object_set_data (G_OBJECT (source), MASK_KEY, mask);
@@ -231,8 +272,9 @@ zn_apply_set_mask (GeglBuffer *source, ZnMask *mask)
 gboolean
 zn_apply_is_new (const ZnSettings *settings, GeglBuffer *source)
 {
-  return settings->filter->makes_layer && ! g_object_get_data (G_OBJECT (source), MASK_KEY) &&
-         zn_settings_find_number (settings, "change", 1.0) == 1.0;
+  return settings->filter->from_nothing ||
+         (settings->filter->makes_layer && ! g_object_get_data (G_OBJECT (source), MASK_KEY) &&
+          zn_settings_find_number (settings, "change", 1.0) == 1.0);
 }
 
 const gchar *
@@ -341,6 +383,15 @@ zn_apply_check (const ZnSettings *settings, GeglBuffer *source, GError **error)
   return ok;
 }
 
+/* The largest square in the middle. */
+static GeglRectangle
+square_in (const GeglRectangle *r)
+{
+  const gint side = MIN (r->width, r->height);
+
+  return (GeglRectangle){ r->x + (r->width - side) / 2, r->y + (r->height - side) / 2, side, side };
+}
+
 GeglBuffer *
 zn_apply_to_layer (const ZnSettings *settings,
                    GeglBuffer       *source,
@@ -349,14 +400,19 @@ zn_apply_to_layer (const ZnSettings *settings,
                    GError          **error)
 {
   const GeglRectangle *all    = gegl_buffer_get_extent (source);
+  const GeglRectangle *place  = g_object_get_data (G_OBJECT (source), PLACE_KEY);
   const gboolean       is_new = zn_apply_is_new (settings, source);
-  GeglRectangle        box    = *all;
+  const gboolean       placed = settings->filter->from_nothing && place;
+  GeglRectangle        box    = placed ? square_in (place) : *all;
   GeglBuffer          *dest;
   Run                  run;
 
-  run_begin (&run, settings, source, all, all, progress, data);
-  if (is_new || settings->filter->enlarges)
-    box = gegl_node_get_bounding_box (run.op);
+  run_begin (&run, settings, source, &box, all, progress, data);
+  if (! placed && (is_new || settings->filter->enlarges))
+    {
+      box        = gegl_node_get_bounding_box (run.op);
+      run.result = run.op;
+    }
   dest = gegl_buffer_new (&box,
                           is_new ? babl_format ("R'G'B'A float") : gegl_buffer_get_format (source));
   if (! run_process (&run, settings, &box, dest, error))

@@ -61,14 +61,30 @@ typedef struct
 
 void zn_apply_set_mask (GeglBuffer *source, ZnMask *mask);
 
+/* The part of the source that is selected, for filters that make a layer from nothing, for all runs
+ * with this source: the layer is the largest square in it.  NULL: of its own size.
+ */
+void zn_apply_set_place (GeglBuffer *source, const GeglRectangle *selected);
+
+/* Second pictures that are not files, for all runs with this source of a filter that takes one:
+ * layer() gives the one that the property 'path' names, to be unreferenced, or NULL: it is a file.
+ */
+typedef struct
+{
+  GeglBuffer *(*layer) (gpointer data, const gchar *name);
+  gpointer data;
+} ZnSecond;
+
+void zn_apply_set_second (GeglBuffer *source, const ZnSecond *second);
+
 /* Whether the filter makes its layer from nothing: there is no selection and the whole source may
  * change.
  */
 gboolean zn_apply_is_new (const ZnSettings *settings, GeglBuffer *source);
 
 /* The layer that a filter makes: of the source's place and size, with its pixels where
- * nothing is selected, or, if it is new or larger, of its own size, at 0,0.  To be unreferenced;
- * NULL: it failed or was cancelled.
+ * nothing is selected, or, if it is new or larger, of its own size, at 0,0 or at the place that was
+ * set.  To be unreferenced; NULL: it failed or was cancelled.
  */
 GeglBuffer *zn_apply_to_layer (const ZnSettings *settings,
                                GeglBuffer       *source,

@@ -120,31 +120,35 @@ const ZnFilter zn_filters[] = {
       .title     = N_ ("Blend Two Faces"),
       .label     = N_ ("_Blend Two Faces..."),
       .page      = "diffae",
-      .blurb     = N_ ("Make a face between that of the picture and that of a file"),
-      .help      = "'path' is a picture with another face.  Where faces are not looked for, it has "
-                   "the selection's size and the face at the same place.  'position' goes from the "
-                   "picture's face (0) to the file's (1).  With "
-                   "'strip' 2 or more there are so many layers instead, from one face to the "
-                   "other: export them as an animation.  Not for deception: say that a picture was "
-                   "edited.",
+      .blurb     = N_ ("Make a face between that of the picture and that of another layer or file"),
+      .help = "'path' is a layer of the image, by its name, or a file with another face.  Where "
+              "faces are not looked for, it has "
+              "the selection's size and the face at the same place.  'position' goes from the "
+              "picture's face (0) to the file's (1).  With "
+              "'strip' 2 or more there are so many layers instead, from one face to the "
+              "other, and with 'loop' back again: export them as an animation.  Not for deception: "
+              "say that a picture was "
+              "edited.",
       .takes_selection = TRUE,
       .mark            = "face edited",
       .properties      = { "position", "path", "steps", "stochastic-steps", "model", "frame-x",
-                           "frame-y", "frame-size", "frame-angle", "engine", ZN_STRIP, "find" },
+                           "frame-y", "frame-size", "frame-angle", "engine", ZN_STRIP, "find", ZN_LOOP },
+      .n_arguments     = 12,
   },
   {
-      .procedure       = "plug-in-zenith-diffae-sample",
-      .operation       = "zenith:diffae-sample",
-      .title           = N_ ("New Face"),
-      .label           = N_ ("_New Face..."),
-      .page            = "diffae",
-      .blurb           = N_ ("Make up the face of a person who does not exist"),
-      .help            = "Fills the selection with a face that 'seed' decides: equal seeds give "
-                         "equal faces.  It is made as large as the model's pictures are and scaled "
-                         "to the selection.",
-      .takes_selection = TRUE,
-      .mark            = "made-up face",
-      .properties      = { "seed", "steps", "latent-steps", "model", "engine" },
+      .procedure    = "plug-in-zenith-diffae-sample",
+      .operation    = "zenith:diffae-sample",
+      .title        = N_ ("New Face"),
+      .label        = N_ ("_New Face..."),
+      .page         = "diffae",
+      .blurb        = N_ ("Make up the face of a person who does not exist"),
+      .help         = "Makes a new layer with a face that 'seed' decides: equal seeds give equal "
+                      "faces.  It is as large as the model's pictures are, or as the largest square "
+                      "in the selection.",
+      .makes_layer  = TRUE,
+      .from_nothing = TRUE,
+      .mark         = "made-up face",
+      .properties   = { "seed", "steps", "latent-steps", "model", "engine" },
   },
   {
       .procedure   = "plug-in-zenith-z-image",

@@ -18,6 +18,7 @@
  * side.
  */
 #define ZN_STRIP "strip"
+#define ZN_LOOP "loop" /* of a strip, and back again */
 
 #define ZN_PRESET_PROCEDURE "plug-in-zenith-apply-preset"
 #define ZN_PRESET_LABEL N_ ("_Apply Preset...")
@@ -50,6 +51,7 @@ typedef struct
   gboolean     takes_selection; /* its input is the selection's
                                                    * extent, not the whole drawable */
   gboolean     makes_layer;     /* see zn_apply_to_layer()       */
+  gboolean     from_nothing;    /* ... of no pixels but its own  */
   gboolean     enlarges;        /* likewise: its result is 'scale' times as large */
   const gchar *mark;            /* what a result's layer is called
                                                    * beside its name, or NULL      */

@@ -442,6 +442,12 @@ zn_settings_strip (const ZnSettings *settings)
 }
 
 gboolean
+zn_settings_loop (const ZnSettings *settings)
+{
+  return zn_settings_find_number (settings, ZN_LOOP, 0.0) != 0.0;
+}
+
+gboolean
 zn_settings_is_slider (const ZnSettings *settings, guint index)
 {
   const ZnFilter *filter = settings->filter;

@@ -91,6 +91,9 @@ gchar *zn_settings_layer_name (const ZnSettings *settings);
 /* How many layers are wanted from position 0 to 1; 0: the filter's usual result. */
 gint zn_settings_strip (const ZnSettings *settings);
 
+/* Whether they lead back to 0, too. */
+gboolean zn_settings_loop (const ZnSettings *settings);
+
 /* Whether a property is a slider (ZnFilter.n_sliders). */
 gboolean zn_settings_is_slider (const ZnSettings *settings, guint index);
 

@@ -41,6 +41,11 @@
   (lambda (image drawable)
     (zn-strip drawable (string-append zn-in "/rgb.png") 0 zn-face-model)
     (zn-tell image)))
+; there and back, to a layer of the image: itself
+(zn-case "face-loop" "rgb"
+  (lambda (image drawable)
+    (zn-loop drawable (car (zn-layer-names image)) 3 zn-face-model)
+    (zn-tell image)))
 (zn-case "face-strip-fails" "rgb"
   (lambda (image drawable)
     (catch #f (zn-strip drawable "/nowhere.png" 4 zn-face-model))
@@ -78,7 +83,8 @@
   (lambda (image drawable)
     (zn-select image 30 20 40 40)
     (zn-new-face drawable zn-face-model)
-    (gimp-selection-none image)))
+    (gimp-selection-none image)
+    (zn-tell image)))
 ; it is opaque up to its edges
 (zn-case "face-new-opaque" "clear"
   (lambda (image drawable) (zn-new-face drawable zn-face-model)))
@@ -175,7 +181,7 @@
     (zn-put-into image drawable group)
     group))
 (zn-locked "locked-denoise" zn-itself zn-smooth)
-(zn-locked "locked-face" zn-itself (lambda (d) (zn-new-face d zn-face-model)))
+(zn-locked "locked-face" zn-itself (lambda (d) (zn-face d "smile" 1 "zenith-face" #f)))
 (zn-locked "locked-group" zn-around zn-smooth)
 (define zn-its-mask #f)
 (zn-locked "locked-mask"

@@ -93,6 +93,8 @@ expect_pictures () {
   check face-blend done_ok face-blend
   check face-blend-name grep -q '^face-blend|.*|[^;]* (face edited); ' "$work/results"
   check face-blend-history history face-blend 'zenith:diffae-interpolate position=0.5'
+  check face-loop done_ok face-loop
+  check face-loop-layers grep -q '^face-loop|.*|[^;]* 4/4 (face edited);[^;]* 3/4 (face edited);[^;]* 2/4 (face edited);[^;()]*; ' "$work/results"
   check face-strip-fails grep -q '^face-strip-fails|done|clean|[^;()]*; ' "$work/results"
   check face-strip-fails-alone without_history face-strip-fails
   if [ -e "$source_dir/models/zenith-find.safetensors" ]; then
@@ -116,8 +118,9 @@ expect_pictures () {
     check "taught-$name-changed" changed "$work/in/rgb.png" "$work/out/taught-$name.png"
   done
   check face-new done_ok face-new
-  check face-new-selection changed "$work/in/rgb.png" "$work/out/face-new.png" 40x40+30+20
-  check face-new-elsewhere same "$work/in/rgb.png" "$work/out/face-new.png" 96x20+0+0
+  check face-new-layer grep -q '^face-new|.*|[^;]* (made-up face);[^;()]*; ' "$work/results"
+  check face-new-selection of_size 40x40 "$work/out/face-new.png"
+  check face-new-own-size of_size 32x32 "$work/out/face-new-opaque.png"
   check face-new-opaque test "$(image "$work/out/face-new-opaque.png" -alpha extract -format '%[fx:minima]' info:)" = 1
   check generate-new done_ok generate-new
   check generate-new-layers grep -q '^generate-new|.*|a red fox (generated);[^;()]*; ' "$work/results"

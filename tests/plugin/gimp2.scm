@@ -66,6 +66,10 @@
   (plug-in-zenith-diffae-interpolate RUN-NONINTERACTIVE (zn-of d) d
                                      0.5 path 4 4 model 0 0 0 0 "auto" n FALSE))
 
+(define (zn-loop d path n model)
+  (plug-in-zenith-diffae-interpolate-more RUN-NONINTERACTIVE (zn-of d) d
+                                          0.5 path 4 4 model 0 0 0 0 "auto" n FALSE TRUE))
+
 ; a string: how well it was learned
 (define (zn-teach d name with without)
   (car (plug-in-zenith-diffae-teach RUN-NONINTERACTIVE (zn-of d) d name with without)))

@@ -83,6 +83,13 @@
                                      #:position 0.5 #:path path #:steps 4
                                      #:stochastic-steps 4 #:model model #:strip n #:find #f))
 
+(define (zn-loop d path n model)
+  (plug-in-zenith-diffae-interpolate #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)
+                                     #:drawables (vector d)
+                                     #:position 0.5 #:path path #:steps 4
+                                     #:stochastic-steps 4 #:model model #:strip n #:find #f
+                                     #:loop #t))
+
 ; a string: how well it was learned
 (define (zn-teach d name with without)
   (plug-in-zenith-diffae-teach #:run-mode RUN-NONINTERACTIVE #:image (zn-of d)

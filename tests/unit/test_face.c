@@ -460,6 +460,31 @@ static void test_many_new_faces(void)
     free(all.data);
 }
 
+/* There and back: the last ones are those between the ends, backwards. */
+static void test_a_loop(void)
+{
+    zn_face_how how = edit_of(0, 0);
+    zn_array strip = { 0 };
+    zn_error err;
+    bool ok;
+
+    how.task = ZN_FACE_INTERPOLATE;
+    how.loop = 1;
+    for (how.strip = 2; how.strip < 6; how.strip++) {
+        const int n = 2 * how.strip - 2;
+
+        ok = !make(&strip, &how, NULL, &err);
+        CHECK(ok && strip.h % n == 0, "%s", err.text);
+        for (int i = 1; ok && i < n; i++) {
+            const size_t len = zn_array_len(&strip) / (size_t)n;
+
+            CHECK(!memcmp(strip.data + (size_t)i * len, strip.data + (size_t)(n - i) * len, len * sizeof(float)),
+                  "%d of %d is not that on the way back", i, n);
+        }
+        free(strip.data);
+    }
+}
+
 static void test_new_faces_and_codes(void)
 {
     zn_face_how how = zn_face_defaults();
@@ -813,6 +838,7 @@ int main(void)
     RUN(test_the_frame_alone_changes);
     RUN(test_several_attributes);
     RUN(test_a_strip);
+    RUN(test_a_loop);
     RUN(test_new_faces_and_codes);
     RUN(test_many_new_faces);
     RUN(test_finding);
