@@ -27,7 +27,7 @@ static void bind_spread(zn_binder *b, zn_vae_spread *s, zn_conv spec, const floa
     float *scaled = b->status ? NULL : malloc(z * (each + 1) * sizeof *scaled), *offset = scaled + z * each;
 
     if (!b->status && !scaled)
-        b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory while reading the posterior");
+        b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory");
     if (b->status)
         return;
     for (size_t i = 0; i < z * each; i++)
