@@ -207,6 +207,7 @@ typedef struct zn_backend {
     zn_status (*open)(void **dev, int n_threads, zn_error *err);
     void (*close)(void *dev);
     int (*threads)(void *dev);
+    zn_pool *(*pool)(void *dev); /* its threads, which the host may use in the engine's turn; NULL: it is remote */
 
     void *(*alloc)(void *dev, size_t size); /* aligned to ZN_ALIGN; NULL: no memory */
     void (*free)(void *dev, void *ptr);     /* accepts NULL */

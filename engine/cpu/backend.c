@@ -71,6 +71,11 @@ static void cpu_close(void *dev)
     free(d);
 }
 
+static zn_pool *cpu_pool(void *dev)
+{
+    return ((zn_cpu *)dev)->pool;
+}
+
 static int cpu_threads(void *dev)
 {
     return zn_pool_size(((zn_cpu *)dev)->pool);
@@ -221,6 +226,7 @@ static const zn_special special = { .gated = zn_cpu_gated, .fwht = zn_cpu_fwht, 
         .open = open_##isa_name,                                                                                       \
         .close = cpu_close,                                                                                            \
         .threads = cpu_threads,                                                                                        \
+        .pool = cpu_pool,                                                                                              \
         .alloc = cpu_alloc,                                                                                            \
         .free = cpu_free,                                                                                              \
         .host_alloc = cpu_alloc,                                                                                       \

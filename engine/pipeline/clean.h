@@ -24,8 +24,10 @@ typedef struct zn_signs { /* of noise, of 255 */
  * are certainly clean (a frame, a caption, a part that was pasted) do not count.  False: no memory. */
 bool zn_signs_calm(zn_signs *s, const zn_cell *cells, size_t n);
 
-/* The others, from n squares of the picture, all of one size, nx beside each other. */
-zn_status zn_signs_look(zn_signs *s, const zn_source *in, const zn_rect *squares, int n, int nx, zn_error *err);
+/* The others, from n squares of the picture, all of one size, nx beside each other.  On the engine's threads, in its turn; NULL: on
+ * the caller's, with the same result. */
+zn_status zn_signs_look(zn_signs *s, const zn_source *in, const zn_rect *squares, int n, int nx, zn_engine *e,
+                        zn_error *err);
 
 /* From 0, noise was found, to 1, none was: in steps of an eighth, so that small changes of a picture change nothing. */
 float zn_signs_clean(const zn_signs *s);

@@ -246,6 +246,8 @@ zn_pool *zn_engine_helpers(zn_engine *e)
 {
     enum { MOST = 8 }; /* more do not copy faster */
 
+    if (!e->be->remote)
+        return e->be->pool(e->dev);
     if (!e->helpers && e->be->remote)
         e->helpers = zn_pool_open(e->n_threads < MOST ? e->n_threads : MOST);
     return e->helpers;

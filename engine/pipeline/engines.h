@@ -7,8 +7,8 @@
 
 /* The fastest engine of the CPU, with one thread per core. */
 zn_status zn_engine_open_cpu(zn_engine **out, zn_error *err);
-/* Threads for the host's work while a remote engine runs, opened by the first call; NULL: the engine is a CPU's, which
- * has its own. */
+/* Threads for the host's work, for who has the engine's turn: a CPU's own, or those beside a remote engine, opened by the first
+ * call; NULL: no memory. */
 zn_pool *zn_engine_helpers(zn_engine *e);
 
 #endif

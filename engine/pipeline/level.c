@@ -259,7 +259,7 @@ static sample sample_of(const zn_source *in)
 
 /* The statistics of the picture from the n cells of its sample. */
 static zn_status conclude(zn_noise_table *out, const zn_source *in, const sample *from, const zn_cell *cells, size_t n,
-                          zn_error *err)
+                          zn_engine *e, zn_error *err)
 {
     zn_signs signs = { 0 };
     zn_status s;
@@ -267,7 +267,7 @@ static zn_status conclude(zn_noise_table *out, const zn_source *in, const sample
     if (!zn_noise_of(out, cells, n) || !zn_signs_calm(&signs, cells, n))
         s = zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
     else
-        s = zn_signs_look(&signs, in, from->square, from->n, from->nx, err);
+        s = zn_signs_look(&signs, in, from->square, from->n, from->nx, e, err);
     if (s) {
         memset(out, 0, sizeof *out);
         return s;
@@ -302,7 +302,7 @@ static zn_status measure_sample(zn_noise_table *out, zn_model *m, const zn_sourc
         zn_levels_free(&l);
     }
     if (!s)
-        s = conclude(out, in, &from, all, n, err);
+        s = conclude(out, in, &from, all, n, m->engine, err);
     free(all);
     return s;
 }
@@ -322,7 +322,7 @@ zn_status zn_levels_measure(zn_levels *out, zn_model *m, const zn_source *pictur
              out->at.h < zn_ceil_div(picture->h, out->step))
         s = measure_sample(&noise, m, picture, job, err);
     else
-        s = conclude(&noise, picture, &all, out->cell, n_cells(out), err);
+        s = conclude(&noise, picture, &all, out->cell, n_cells(out), m->engine, err);
     if (s) {
         zn_levels_free(out);
         return s;

@@ -305,7 +305,7 @@ static void copy_block(void *cookie, int item, int worker)
 /* All rows in one call, or in blocks by several threads if the run allows that. */
 static bool copy_rows(zn_run *r, copying *cp)
 {
-    zn_pool *pool = r->shared ? zn_engine_helpers(r->model->engine) : NULL;
+    zn_pool *pool = r->shared && r->model->engine->be->remote ? zn_engine_helpers(r->model->engine) : NULL;
     bool one = false, *failed = pool ? calloc((size_t)zn_ceil_div(cp->h, BLOCK_ROWS), sizeof *failed) : NULL;
     bool done = true;
     int n;

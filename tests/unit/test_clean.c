@@ -54,13 +54,15 @@ static bool read_picture(void *cookie, zn_rect r, float *dst)
     return ++p->reads != p->fails_at;
 }
 
+static zn_engine *engine; /* whose threads look; NULL: this one */
+
 static zn_status look(zn_signs *s, picture p, const zn_rect *squares, int n, int nx, zn_error *err)
 {
     const zn_source in = { W, H, 3, read_picture, &p };
 
     state = 1;
     *s = (zn_signs){ 0 };
-    return zn_signs_look(s, &in, squares, n, nx, err);
+    return zn_signs_look(s, &in, squares, n, nx, engine, err);
 }
 
 static const zn_rect whole[] = { { 0, 0, W, H } };
@@ -117,6 +119,26 @@ static void grain(void)
     CHECK(s.fine < 1.3f, "coarse grain of 2: %g", (double)s.fine);
     CHECK(!look(&s, (picture){ .numbers = true }, whole, 1, 1, &err), "%s", err.text);
     CHECK(s.fine < 0.1f, "none: %g", (double)s.fine);
+}
+
+/* Any number of threads sees the same. */
+static void threads(void)
+{
+    static const zn_rect squares[] = { { 0, 0, 100, 140 }, { 64, 0, 100, 140 }, { 0, 10, 100, 140 } };
+    const picture p = { .noise = 4, .block = 1, .numbers = true, .grey = true };
+    zn_error err = { "" };
+    zn_signs one, s;
+
+    CHECK(!look(&one, p, squares, 3, 2, &err), "%s", err.text);
+    for (int n = 1; n < 6; n += 2) {
+        CHECK(!zn_engine_open(&engine, "scalar", n, &err), "%s", err.text);
+        CHECK(!look(&s, p, squares, 3, 2, &err), "%s", err.text);
+        CHECK(!memcmp(&s, &one, sizeof s), "%d threads: smooth %g, not %g; blocks %g, not %g; fine %g, not %g", n,
+              (double)s.smooth, (double)one.smooth, (double)s.blocks, (double)one.blocks, (double)s.fine,
+              (double)one.fine);
+        zn_engine_close(&engine);
+        engine = NULL;
+    }
 }
 
 /* Most cells have 5; some have far less, some do not count. */
@@ -204,6 +226,7 @@ int main(void)
     test_run("smooth places", smooth_places);
     test_run("blocks of a file", blocks_of_a_file);
     test_run("grain", grain);
+    test_run("threads", threads);
     test_run("calm places", calm_places);
     test_run("the verdict", the_verdict);
     test_run("pictures that are none", pictures_that_are_none);
