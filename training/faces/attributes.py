@@ -1,28 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""attributes.py DIRECTIONS AUTOENCODER OUT - the attribute file of the face model; needs no packages.
+"""attributes.py MOVES MEASURE OUT - the attribute file of the face model; needs no packages.
 
-DIRECTIONS: safetensors with `directions` [A][D] (of any length, in normalised codes), `mean` and `std` [D], as eval.py makes them;
-AUTOENCODER: the weight file whose metadata `attributes` names their rows.  OUT: see docs/diffae.md."""
+MOVES: moves.safetensors of moves.py; MEASURE: measure.json of measure.py, with the strengths that it chose; OUT: see docs/scripting.md."""
 import json
 import math
 import struct
 import sys
 
-# What users see: name, the row that it is made of, its sign, and the guidance at amount 1.
-SLIDERS = [
-    ("smile", "smile", 1, 3),
-    ("mouth-open", "mouth_open", 1, 3),
-    ("eyes-open", "eyes_open", 1, 3),
-    ("age", "age", 1, 3),
-    ("gender", "male", 1, 2),
-    ("head-turn", "yaw", 1, 3),
-    ("glasses", "sunglasses", 1, 3),
-    ("brightness", "brightness", 1, 1.5),
-    ("warmth", "warmth", 1, 1.5),
-    ("contrast", "contrast", 1, 1.5),
-]
-SHIFT = 0.3  # of sqrt(D), at amount 1
+# What users see, and the name of its moves: the order of SLIDERS in moves.py.
+SLIDERS = [("smile", "smile"), ("mouth-open", "mouth_open"), ("eyes-open", "eyes_open"), ("age", "age"), ("gender", "male")]
 
 
 def read(path):
@@ -40,35 +27,50 @@ def read(path):
 
 
 def write(path, meta, tensors):
-    header, at = {"__metadata__": meta}, 0
-    for name, (shape, values) in tensors.items():
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + 4 * len(values)]}
-        at += 4 * len(values)
+    """tensors: name: (type, shape, values)."""
+    code = {"F32": "f", "F16": "e"}
+    header, at, blobs = {"__metadata__": meta}, 0, []
+    for name, (kind, shape, values) in tensors.items():
+        blobs.append(struct.pack(f"<{len(values)}{code[kind]}", *values))
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [at, at + len(blobs[-1])]}
+        at += len(blobs[-1])
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text)
-        for _, values in tensors.values():
-            f.write(struct.pack(f"<{len(values)}f", *values))
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(blobs))
 
 
-def main(directions, autoencoder, out):
-    header, tensor = read(directions)
-    rows = read(autoencoder)[0]["__metadata__"]["attributes"].split(",")
-    n, d = header["directions"]["shape"]
-    assert n == len(rows), (n, rows)
-    every = tensor("directions")
-    chosen = []
-    for _, row, sign, _ in SLIDERS:
-        v = every[rows.index(row) * d:][:d]
-        length = math.sqrt(sum(x * x for x in v))
-        chosen += [sign * x / length for x in v]
-    write(out, {"names": ",".join(s[0] for s in SLIDERS), "model": "zenith-face", "project": "Zenith"}, {
-        "directions": ([len(SLIDERS), d], chosen),
-        "guide": ([len(SLIDERS)], [float(s[3]) for s in SLIDERS]),
-        "mean": ([d], tensor("mean")),
-        "std": ([d], tensor("std")),
-        "step": ([len(SLIDERS)], [SHIFT * math.sqrt(d)] * len(SLIDERS)),
+def main(moves, measure, out):
+    header, tensor = read(moves)
+    chosen = json.load(open(measure))["strengths"]
+    n, d = header["shift"]["shape"]
+    h, cells = header["bias"]["shape"][1], header["mask.bias"]["shape"][0]
+    side, a = math.isqrt(cells), len(SLIDERS)
+    assert n == 2 * a and side * side == cells, (n, cells)
+    strength, guide = [], []
+    for _, key in SLIDERS:
+        both = [tuple(map(float, chosen[f"{key} {sign}"].split())) for sign in ("+1", "-1")]
+        strength += [k for k, _ in both]
+        assert both[0][1] == both[1][1], key
+        guide.append(both[0][1])
+    shift, outer = tensor("shift"), tensor("outer")
+    shift = [strength[i // d] * v for i, v in enumerate(shift)]
+    outer = [strength[i // (d * h)] * v for i, v in enumerate(outer)]
+    step = [math.sqrt(sum(v * v for v in shift[2 * i * d:][:d])) for i in range(a)]
+    regions = tensor("regions")
+    write(out, {"names": ",".join(name for name, _ in SLIDERS), "model": "zenith-face", "project": "Zenith"}, {
+        "directions": ("F32", [a, d], [v / step[i] for i in range(a) for v in shift[2 * i * d:][:d]]),
+        "guide": ("F32", [a], guide),
+        "mean": ("F32", [d], tensor("mean")),
+        "std": ("F32", [d], tensor("std")),
+        "step": ("F32", [a], step),
+        "move.shift": ("F32", [a, 2, d], shift),
+        "move.inner": ("F16", [a, 2, h, d], tensor("inner")),
+        "move.bias": ("F32", [a, 2, h], tensor("bias")),
+        "move.outer": ("F16", [a, 2, d, h], outer),
+        "mask.weight": ("F16", [cells, d], tensor("mask.weight")),
+        "mask.bias": ("F32", [cells], tensor("mask.bias")),
+        "mask.region": ("F32", [a, side, side], [v for i in range(a) for v in regions[2 * i * cells:][:cells]]),
     })
 
 

@@ -1,31 +1,27 @@
-"""Does an edited face stay the same person? dlib's face recognition network is the judge: it was trained independently
-of this project, and is not shipped.
+"""Is a face the same person? dlib's face recognition network is the judge: it was trained independently of this project, and is not shipped.
 
     pip install dlib-bin face_recognition_models numpy            # in an environment of its own; only for measuring
-    python identity.py EDITS_DIR OUT.json
 
-EDITS_DIR: what edits.py made. Two faces are one person for the judge if their descriptors are closer than 0.6. Pairs of different faces show that the judge
-can tell people apart in such crops. OUT.json grows face by face; a second call goes on.
+Two faces are one person for the judge if their descriptors are closer than LIMIT.
 """
-import json
-import sys
 from pathlib import Path
 
 import numpy as np
-
-from edits import pictures_of
 
 LIMIT = 0.6
 
 
 class Judge:
-    def __init__(self):
+    def __init__(self, folder=None):
+        """folder: of its two networks; None: those of the package face_recognition_models."""
         import dlib
-        import face_recognition_models as files
+        if not folder:
+            import face_recognition_models
+            folder = Path(face_recognition_models.__file__).parent / "models"
         self.dlib = dlib
         self.finder = dlib.get_frontal_face_detector()
-        self.points = dlib.shape_predictor(files.pose_predictor_five_point_model_location())
-        self.net = dlib.face_recognition_model_v1(files.face_recognition_model_location())
+        self.points = dlib.shape_predictor(str(Path(folder) / "shape_predictor_5_face_landmarks.dat"))
+        self.net = dlib.face_recognition_model_v1(str(Path(folder) / "dlib_face_recognition_resnet_model_v1.dat"))
 
     def box(self, x):
         """Where dlib's own detector sees the face of an aligned picture; where it sees none, the usual place. And whether it saw it."""
@@ -40,36 +36,3 @@ class Judge:
     def describe(self, x, box):
         w = self.widen(x)
         return np.array(self.net.compute_face_descriptor(w, self.points(w, box)))
-
-
-def main(edits, out):
-    out = Path(out)
-    done = json.loads(out.read_text())["faces"] if out.exists() else {}
-    judge = Judge()
-    for name, x, made, _ in pictures_of(edits):
-        if name in done:
-            continue
-        box, seen = judge.box(x)
-        base = judge.describe(x, box)
-        done[name] = {"seen": seen, "descriptor": base.round(6).tolist(),
-                      **{n: float(np.linalg.norm(judge.describe(y, box) - base)) for n, y in made.items()}}
-    print(report(out, done))
-
-
-def report(out, done):
-    d = np.array([f["descriptor"] for f in done.values()])
-    pairs = np.linalg.norm(d[:, None] - d[None], axis=2)[np.triu_indices(len(d), 1)]
-    summary = {"n": len(done), "found by dlib": sum(f["seen"] for f in done.values())}
-    for n in sorted({k for f in done.values() for k in f} - {"seen", "descriptor"}):
-        v = np.array([f[n] for f in done.values() if n in f])
-        summary[n] = {"below 0.6": f"{int((v < LIMIT).sum())} of {len(v)}", "median": float(np.median(v)), "largest": float(v.max())}
-    if len(pairs):
-        summary["different faces"] = {"below 0.6": f"{int((pairs < LIMIT).sum())} of {len(pairs)}", "median": float(np.median(pairs))}
-    tmp = out.with_suffix(".tmp")
-    tmp.write_text(json.dumps({"summary": summary, "faces": done}))
-    tmp.rename(out)
-    return json.dumps(summary, indent=1)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

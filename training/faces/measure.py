@@ -23,12 +23,13 @@ from safetensors.torch import load_file, save_file
 import data
 import diffusion
 import edits
+import identity as identities
 import judge as judges
 import masks
 import moves as learned
 import sheet
 
-STEPS, FACES, LIMIT = 10, 200, 0.6
+STEPS, FACES, LIMIT = 10, 200, identities.LIMIT
 STRENGTHS = (0.6, 0.75, 0.9, 1.05)
 AGES = {"20-29": "20-29", "30-39": "30-39", "40-49": "40-49"}
 KEY = {"mouth-open": "mouth_open", "eyes-open": "eyes_open", "gender": "male"}
@@ -36,32 +37,25 @@ KEY = {"mouth-open": "mouth_open", "eyes-open": "eyes_open", "gender": "male"}
 
 # ---- identity, in processes of its own
 
-DLIB = {}
+JUDGE = []
 
 
 def start_dlib(folder):
-    import dlib
-    folder = Path(folder)
-    DLIB["finder"] = dlib.get_frontal_face_detector()
-    DLIB["points"] = dlib.shape_predictor(str(folder / "shape_predictor_5_face_landmarks.dat"))
-    DLIB["net"] = dlib.face_recognition_model_v1(str(folder / "dlib_face_recognition_resnet_model_v1.dat"))
-    DLIB["rect"] = dlib.rectangle
-
-
-def widen(x):
-    return np.ascontiguousarray(np.pad(x, ((64, 64), (64, 64), (0, 0)), mode="edge"))
+    JUDGE.append(identities.Judge(folder))
 
 
 def find(x):
-    found = DLIB["finder"](widen(x), 1)
-    r = max(found, key=lambda r: r.area()) if found else DLIB["rect"](9 + 64, 14 + 64, 119 + 64, 124 + 64)
+    r = JUDGE[0].box(x)[0]
     return r.left(), r.top(), r.right(), r.bottom()
 
 
 def describe(job):
     x, box = job
-    w = widen(x)
-    return np.array(DLIB["net"].compute_face_descriptor(w, DLIB["points"](w, DLIB["rect"](*box))))
+    return JUDGE[0].describe(x, JUDGE[0].dlib.rectangle(*box))
+
+
+def pictures_of(x):
+    return x.clamp(-1, 1).permute(0, 2, 3, 1).cpu().numpy()
 
 
 def bytes_of(x):
@@ -80,12 +74,12 @@ class Identity:
     def __call__(self, rows, x, y):
         if not self.pool:
             return None
-        rows, x = rows.tolist(), bytes_of(x)
+        rows, x = rows.tolist(), pictures_of(x)
         new = [k for k, r in enumerate(rows) if r not in self.kept]
         boxes = list(self.pool.map(find, [x[k] for k in new], chunksize=4))
         for k, b, d in zip(new, boxes, self.pool.map(describe, [(x[k], b) for k, b in zip(new, boxes)], chunksize=4)):
             self.kept[rows[k]] = (b, d)
-        d = list(self.pool.map(describe, [(v, self.kept[r][0]) for r, v in zip(rows, bytes_of(y))], chunksize=4))
+        d = list(self.pool.map(describe, [(v, self.kept[r][0]) for r, v in zip(rows, pictures_of(y))], chunksize=4))
         return np.array([np.linalg.norm(v - self.kept[r][1]) for r, v in zip(rows, d)])
 
 

@@ -16,3 +16,6 @@ python3 "$here/eval.py" --net "$out" --data "$out/data" --table "$faces/faces128
 python3 "$here/latent.py" --codes "$out/codes.safetensors" --out "$out/latent.safetensors"
 python3 "$here/export.py" join "$out" "$out/face-ae-ema.safetensors"
 python3 "$here/ship.py" "$out/face-ae-ema.safetensors" "$out/latent.safetensors" "$out/zenith-face.safetensors"
+python3 "$here/moves.py" --net "$out/zenith-face.safetensors" --data "$out/data" --table "$faces/faces128.csv" --out "$out/edits"
+python3 "$here/measure.py" --net "$out/zenith-face.safetensors" --data "$out/data" --table "$faces/faces128.csv" --moves "$out/edits" --out "$out/edits"
+python3 "$here/attributes.py" "$out/edits/moves.safetensors" "$out/edits/measure.json" "$out/zenith-face.attributes.safetensors"

@@ -2,7 +2,7 @@
 
     python strips.py ZENITH FACES_DIR OUT.jpg [--pairs 20] [--between 6] [--steps 20] [--plain] [--shuffle SEED]
 
-ZENITH, FACES_DIR: as edits.py. Codes go along a line, noise along an arc, and the contrast of fine structure is levelled, as zenith:diffae-interpolate does it;
+ZENITH: the built program; FACES_DIR: what data.py decode made, with faces128.csv beside it. Codes go along a line, noise along an arc, and the contrast of fine structure is levelled, as zenith:diffae-interpolate does it;
 --plain leaves it as it was drawn. OUT.jpg gets a line for each pair, the photographs at both ends: it shows private people and is not to be published.
 --shuffle: other pairs, of faces that the evenly spread ones do not have.
 
