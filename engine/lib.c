@@ -188,6 +188,17 @@ zn_status zn_model_run_video(zn_model *m, const zn_frames *out, const zn_frames 
     return zn_video_run(m, out, in, job, err);
 }
 
+zn_status zn_model_video_plan(zn_model *m, const zn_frames *in, const zn_job *job, zn_plan *plan, zn_error *err)
+{
+    return zn_video_plan(m, plan, in, job, err);
+}
+
+zn_status zn_model_pass_video(zn_model *encoder, zn_model *decoder, const zn_frames *out, const zn_frames *in,
+                              const zn_job *job, zn_error *err)
+{
+    return zn_video_pass(encoder, decoder, out, in, job, err);
+}
+
 zn_status zn_model_run_region(zn_model *m, const zn_sink *out, const zn_source *in, int n_in, zn_rect roi,
                               const zn_job *job, zn_error *err)
 {

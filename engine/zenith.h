@@ -369,6 +369,12 @@ typedef struct zn_frames {
 ZN_API zn_status zn_model_video_shape(const zn_model *model, const zn_frames *in, zn_frames *out, zn_error *err);
 ZN_API zn_status zn_model_run_video(zn_model *model, const zn_frames *out, const zn_frames *in, const zn_job *job,
                                     zn_error *err);
+/* macs are of all frames, n_tiles the chunks of several frames that are in memory at a time. */
+ZN_API zn_status zn_model_video_plan(zn_model *model, const zn_frames *in, const zn_job *job, zn_plan *plan,
+                                     zn_error *err);
+/* A video to its latents and back, chunk by chunk: the latents are never kept.  Both are models of one engine. */
+ZN_API zn_status zn_model_pass_video(zn_model *encoder, zn_model *decoder, const zn_frames *out, const zn_frames *in,
+                                     const zn_job *job, zn_error *err);
 
 /* Denoisers without a given noise level (sigma 0, no map) measure it, for each pixel and channel, with the network
  * denoise-level where its weights are found.  How far around a region it is measured, in pixels: what a region needs in

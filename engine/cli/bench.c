@@ -85,6 +85,67 @@ static void print_parts(const zn_model *m, bool json)
         puts(zn_model_part(&part, m, 0) ? "}}" : "}");
 }
 
+/* ---- videos --------------------------------------------------------------------------------------------------------- */
+
+static bool no_frame(void *cookie, int32_t i, float *frame)
+{
+    (void)cookie, (void)i, (void)frame;
+    return true;
+}
+
+static bool some_frame(void *cookie, int32_t i, float *frame)
+{
+    const zn_frames *f = cookie;
+
+    zn_noise_fill(frame, (size_t)f->h * (size_t)f->w * (size_t)f->c, 1, (uint64_t)i);
+    return true;
+}
+
+/* A video of 9 frames; everything that is printed is of all of them. */
+static int bench_video(bench *b, zn_model *m, const char *id, bool random)
+{
+    const options *o = b->o;
+    const zn_geometry *g = zn_model_geometry(m);
+    const int w = o->width ? o->width : 256, h = o->height ? o->height : 256;
+    zn_frames in = { .n = g->grow > 1 ? 3 : 9,
+                     .h = (h + g->grow - 1) / g->grow,
+                     .w = (w + g->grow - 1) / g->grow,
+                     .c = g->in_c,
+                     .move = some_frame,
+                     .cookie = &in },
+              out = { .move = no_frame };
+    const int frames = 9;
+    double ms = HUGE_VAL, cpu = HUGE_VAL, total = 0;
+    zn_plan plan;
+    zn_error err;
+
+    if (zn_model_video_shape(m, &in, &out, &err) || zn_model_video_plan(m, &in, NULL, &plan, &err))
+        return fail("%s", err.text);
+    for (int i = 0; i < 2 || (i < MAX_RUNS && total < 2000); i++) {
+        const double start = now_ms(), cpu_start = cpu_ms();
+
+        if (zn_model_run_video(m, &out, &in, NULL, &err))
+            return fail("%s", err.text);
+        total += now_ms() - start;
+        ms = fmin(ms, now_ms() - start);
+        cpu = fmin(cpu, cpu_ms() - cpu_start);
+    }
+    if (o->json)
+        printf(
+            "{\"model\":\"%s\",\"engine\":\"%s\",\"precision\":\"%s\",\"threads\":%d,\"size\":\"%dx%d\",\"frames\":%d,"
+            "\"ms\":%.3f,\"least_ms\":%.3f,\"cpu_ms\":%.3f,\"gmac\":%.3f,\"gflops\":%.1f,\"peak_gflops\":%.1f,\"peak_"
+            "bytes\":"
+            "%zu,\"weight_bytes\":%zu,\"random_weights\":%s}\n",
+            id, zn_engine_name(b->engine), b->precision, zn_engine_threads(b->engine), w, h, frames, ms, ms, cpu,
+            plan.macs / 1e9, 2e-6 * plan.macs / ms, b->peak, plan.peak_bytes, plan.weight_bytes,
+            random ? "true" : "false");
+    else
+        printf("%-20s %4dx%-4d %9.1f ms %8.2f GMAC %9.1f GFLOP/s %6.1f %% of peak %6zu MiB, %d frames%s\n", id, w, h,
+               ms, plan.macs / 1e9, 2e-6 * plan.macs / ms, 2e-4 * plan.macs / ms / b->peak, plan.peak_bytes >> 20,
+               frames, random ? "  (made-up weights)" : "");
+    return EXIT_DONE;
+}
+
 static int bench_model(bench *b, const char *id)
 {
     const options *o = b->o;
@@ -110,6 +171,10 @@ static int bench_model(bench *b, const char *id)
             return fail("%s", err.text);
     }
     measure_peak(b, zn_model_precision(m));
+    if (zn_model_named(id)->video && !strcmp(zn_model_named(id)->video, id)) {
+        status = bench_video(b, m, id, random);
+        goto end;
+    }
     if (!make_inputs(in, &n_in, m, o)) {
         fail("out of memory");
         goto end;

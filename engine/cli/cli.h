@@ -55,6 +55,7 @@ int cmd_generate(const options *o);
 int cmd_restore(const options *o);
 int cmd_teach(const options *o);
 int cmd_upscale(const options *o);
+int cmd_video(const options *o);
 bool bench_zenith_has(const options *o); /* whether these are the tables of the Zenith documents */
 int bench_zenith(const options *o);
 bool bench_faces_has(const options *o); /* whether it is the face edit */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* frames.c - a video as the input of a model, frame by frame: a .npy file of four axes, a folder of PNG and JPEG files in the
- * order of their names, or a latent in a weight file, which is read whole. */
+ * order of the numbers in their names, or a latent in a weight file, which is read whole. */
 #include "frames.h"
 
 #include "pictures.h"
@@ -56,6 +56,30 @@ static int is_picture(const struct dirent *d)
     return dot && (!strcasecmp(dot, ".png") || !strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg"));
 }
 
+/* Names in the order of the numbers in them: 2.png comes before 10.png. */
+static int by_number(const struct dirent **x, const struct dirent **y)
+{
+    const char *a = (*x)->d_name, *b = (*y)->d_name;
+
+    while (*a && *b) {
+        const size_t zeros_a = strspn(a, "0"), zeros_b = strspn(b, "0");
+        const size_t n = strspn(a + zeros_a, "0123456789"), m = strspn(b + zeros_b, "0123456789");
+
+        if ((zeros_a || n) && (zeros_b || m)) {
+            const int order = n != m ? (n > m) - (n < m) : strncmp(a + zeros_a, b + zeros_b, n);
+
+            if (order)
+                return order;
+            a += zeros_a + n, b += zeros_b + m;
+        } else if (*a != *b) {
+            break;
+        } else {
+            a++, b++;
+        }
+    }
+    return *a != *b ? (unsigned char)*a - (unsigned char)*b : strcmp((*x)->d_name, (*y)->d_name);
+}
+
 static bool read_picture(video_input *v, zn_array *a, int32_t i)
 {
     char path[4096], why[WHY_SIZE];
@@ -93,7 +117,7 @@ static bool open_folder(video_input *v, const char *path, zn_error *err)
     zn_array first = { 0 };
 
     v->folder = path;
-    v->n_list = scandir(path, &v->list, is_picture, alphasort);
+    v->n_list = scandir(path, &v->list, is_picture, by_number);
     if (v->n_list < 1) {
         snprintf(err->text, sizeof err->text, "there are no PNG or JPEG files in %.300s", path);
         return false;

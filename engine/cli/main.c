@@ -27,6 +27,8 @@ static const char help[] =
     "drawn "
     "again,\n"
     "                                 blended with a second one, or made up: mode=reconstruct, interpolate, sample\n"
+    "  zenith video encode|decode|roundtrip IN OUT   frames to Wan's latents and back; IN, OUT: folders of pictures, "
+    ".npy\n"
     "  zenith bench [MODEL...] [--size WxH] [--layers] [--json]\n"
     "  zenith bench face-edit [PICTURE]   an edit of a face, loading included and not\n"
     "  zenith convert FILE... OUT [--type fp16|bf16|fp32|int8|int4]   weight files, published checkpoints too, to one "
@@ -251,7 +253,7 @@ int main(int argc, char **argv)
         { "run", cmd_run },           { "bench", cmd_bench },     { "selftest", cmd_selftest },
         { "convert", cmd_convert },   { "find", cmd_find },       { "teach", cmd_teach },
         { "generate", cmd_generate }, { "denoise", cmd_denoise }, { "restore", cmd_restore },
-        { "upscale", cmd_upscale },   { "face", cmd_face },
+        { "upscale", cmd_upscale },   { "face", cmd_face },       { "video", cmd_video },
     };
     options o = { 0 };
     int status;

@@ -4,10 +4,11 @@
  *   frame 0 ── chunk ── frame 0        the network's state, two frames of every layer's input, stays on the device
  *   frames 1..4 ── chunk ── frame 1    (an encoder of Wan; its decoder takes one frame and gives four)
  *
- * In memory are one chunk and the state, however long the video is. */
+ * In memory are one chunk and the state, however long the video is.  Encoder and decoder one after the other have a state each. */
 #include "video.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 zn_status zn_video_shape(const zn_model *m, const zn_frames *in, zn_frames *out, zn_error *err)
 {
@@ -51,89 +52,239 @@ static zn_call chunk_call(const zn_run *r, const zn_frames *out, const zn_frames
     };
 }
 
-typedef struct chunks { /* memory of a run */
-    float *in, *out;    /* frames of one chunk */
-    size_t in_len, out_len;
+typedef struct pass { /* of one network over a video */
+    zn_run r;
+    zn_frames in, out; /* sizes, of which move and cookie are not used */
+    float *from, *to;  /* frames of one chunk */
     void *state;
-} chunks;
+    size_t state_size, peak; /* bytes, of the device */
+    double macs;
+} pass;
 
-static zn_status run_chunk(zn_run *r, chunks *k, const zn_frames *out, const zn_frames *in, int i, zn_error *err)
+static size_t frame_len(const zn_frames *f)
 {
-    const zn_stream *s = r->model->arch->stream;
-    const zn_call call = chunk_call(r, out, in, !i, k->state);
-    const int from = i ? 1 + (i - 1) * s->frames_in : 0, to = i ? 1 + (i - 1) * s->frames_out : 0;
-
-    for (int j = 0; j < call.in[0].n; j++)
-        if (!in->move(in->cookie, from + j, k->in + (size_t)j * k->in_len))
-            return zn_fail(err, ZN_E_FILE, "frame %d could not be read", from + j);
-    zn_run_start(r, &call, (const float *const[]){ k->in }, (float *const[]){ k->out });
-    zn_run_finish(r);
-    if (r->ctx.status)
-        return r->ctx.status;
-    for (int j = 0; j < call.out[0].n; j++)
-        if (!out->move(out->cookie, to + j, k->out + (size_t)j * k->out_len))
-            return zn_fail(err, ZN_E_FILE, "frame %d of the result could not be written", to + j);
-    return ZN_OK;
+    return (size_t)f->h * (size_t)f->w * (size_t)f->c;
 }
 
-/* The memory of a chunk and the state; refused if that is too much. */
-static zn_status measure(zn_run *r, const zn_frames *out, const zn_frames *in, size_t *state, zn_error *err)
+static int count_chunks(const pass *p)
+{
+    return 1 + (p->in.n - 1) / p->r.model->arch->stream->frames_in;
+}
+
+/* The memory of a chunk and the state; refused if that, and `beside`, is too much. */
+static zn_status measure(pass *p, size_t beside, zn_error *err)
 {
     static char nowhere;
+    zn_run *r = &p->r;
     const zn_model *m = r->model;
-    const zn_call call = chunk_call(r, out, in, false, &nowhere), first = chunk_call(r, out, in, true, &nowhere);
+    const zn_call call = chunk_call(r, &p->out, &p->in, false, &nowhere),
+                  first = chunk_call(r, &p->out, &p->in, true, &nowhere);
+    const int more = count_chunks(p) - 1;
     const zn_measure *one;
-    double work;
     zn_status s = zn_run_measure(r, &first, &one, err);
 
     if (s)
         return s;
-    work = one->work;
+    r->ctx.total = one->work;
+    p->macs = one->macs;
+    p->peak = one->peak;
     if ((s = zn_run_measure(r, &call, &one, err)))
         return s;
-    *state = m->arch->stream->state(m->net, &call, r->ctx.be->tensor_type[m->precision]);
-    r->ctx.total = work + one->work * ((in->n - 1) / m->arch->stream->frames_in);
-    if (one->peak + *state > r->most)
+    r->ctx.total += one->work * more;
+    p->macs += one->macs * more;
+    p->peak = one->peak > p->peak ? one->peak : p->peak;
+    p->state_size = m->arch->stream->state(m->net, &call, r->ctx.be->tensor_type[m->precision]);
+    if (p->peak + p->state_size + beside > r->most)
         return zn_fail(err, ZN_E_MEMORY,
                        "%s needs %zu MiB for frames of %d x %d, beside %zu MiB of weights, where %zu are allowed; use "
                        "smaller frames or set %s to more",
-                       m->arch->info.id, (one->peak + *state) >> 20, in->w, in->h, m->need.weights >> 20, r->most >> 20,
-                       m->engine->be->memory_variable);
+                       m->arch->info.id, (p->peak + p->state_size + beside) >> 20, p->in.w, p->in.h,
+                       m->need.weights >> 20, r->most >> 20, m->engine->be->memory_variable);
     return ZN_OK;
+}
+
+/* The pass of a model over frames of this size; nothing is allocated. */
+static zn_status plan_pass(pass *p, zn_model *m, const zn_frames *in, const zn_job *job, size_t beside, zn_error *err)
+{
+    zn_status s = zn_run_begin(&p->r, m, job, err);
+
+    if (s || (s = zn_video_shape(m, in, &p->out, err)))
+        return s;
+    p->in = *in;
+    return measure(p, beside, err);
+}
+
+static zn_status open_pass(pass *p, zn_error *err)
+{
+    const zn_model *m = p->r.model;
+    const zn_backend *be = m->engine->be;
+    const zn_stream *s = m->arch->stream;
+
+    p->from = be->host_alloc(m->engine->dev, (size_t)s->frames_in * frame_len(&p->in) * sizeof(float));
+    p->to = be->host_alloc(m->engine->dev, (size_t)s->frames_out * frame_len(&p->out) * sizeof(float));
+    p->state = be->alloc(m->engine->dev, p->state_size);
+    return p->from && p->to && p->state ? ZN_OK : zn_fail(err, ZN_E_MEMORY, "out of memory for a chunk of the video");
+}
+
+static void close_pass(pass *p)
+{
+    const zn_engine *e = p->r.model->engine;
+
+    e->be->sync(e->dev, NULL); /* nothing may use the memory any more */
+    e->be->host_free(e->dev, p->from);
+    e->be->host_free(e->dev, p->to);
+    e->be->free(e->dev, p->state);
+}
+
+static zn_status run_chunk(pass *p, int i)
+{
+    const zn_call call = chunk_call(&p->r, &p->out, &p->in, !i, p->state);
+
+    zn_run_start(&p->r, &call, (const float *const[]){ p->from }, (float *const[]){ p->to });
+    zn_run_finish(&p->r);
+    return p->r.ctx.status;
+}
+
+static zn_status read_chunk(pass *p, const zn_frames *in, int i, zn_error *err)
+{
+    const int each = p->r.model->arch->stream->frames_in, from = i ? 1 + (i - 1) * each : 0, n = i ? each : 1;
+
+    for (int j = 0; j < n; j++)
+        if (!in->move(in->cookie, from + j, p->from + (size_t)j * frame_len(in)))
+            return zn_fail(err, ZN_E_FILE, "frame %d could not be read", from + j);
+    return ZN_OK;
+}
+
+static zn_status write_chunk(const pass *p, const zn_frames *out, int i, zn_error *err)
+{
+    const int each = p->r.model->arch->stream->frames_out, to = i ? 1 + (i - 1) * each : 0, n = i ? each : 1;
+
+    for (int j = 0; j < n; j++)
+        if (!out->move(out->cookie, to + j, p->to + (size_t)j * frame_len(out)))
+            return zn_fail(err, ZN_E_FILE, "frame %d of the result could not be written", to + j);
+    return ZN_OK;
+}
+
+/* Chunk i of the video through all passes, one or two: what the first gives is a frame of the second. */
+static zn_status run_passes(pass *p, int n, const zn_frames *out, const zn_frames *in, int i, zn_error *err)
+{
+    zn_status s = read_chunk(&p[0], in, i, err);
+
+    if (!s)
+        s = run_chunk(&p[0], i);
+    if (!s && n > 1) {
+        memcpy(p[1].from, p[0].to, frame_len(&p[1].in) * sizeof(float));
+        s = run_chunk(&p[1], i);
+    }
+    return s ? s : write_chunk(&p[n - 1], out, i, err);
+}
+
+static zn_status run_video(pass *p, int n, const zn_frames *out, const zn_frames *in, zn_error *err)
+{
+    zn_engine *engine = p[0].r.model->engine;
+    const zn_frames *want = &p[n - 1].out;
+    zn_status s;
+
+    if (out->n != want->n || out->h != want->h || out->w != want->w || out->c != want->c)
+        return zn_fail(err, ZN_E_USAGE, "the result is a video of %d frames of %d x %d", want->n, want->w, want->h);
+    if ((s = zn_turn_take(&engine->turn, err)))
+        return s;
+    for (int k = 0; k < n && !s; k++)
+        s = open_pass(&p[k], err);
+    for (int i = 0; !s && i < count_chunks(&p[0]); i++)
+        s = run_passes(p, n, out, in, i, err);
+    for (int k = 0; k < n; k++)
+        close_pass(&p[k]);
+    zn_turn_give(&engine->turn);
+    for (int k = 0; k < n && !s && p[k].r.ctx.progress; k++)
+        p[k].r.ctx.progress(p[k].r.ctx.cookie, 1);
+    return s;
 }
 
 zn_status zn_video_run(zn_model *m, const zn_frames *out, const zn_frames *in, const zn_job *job, zn_error *err)
 {
-    const zn_backend *be = m->engine->be;
-    zn_frames want = { 0 };
-    chunks k = { 0 };
-    size_t state;
-    zn_run r;
-    zn_status s = zn_run_begin(&r, m, job, err);
+    pass p = { .from = NULL };
+    const zn_status s = plan_pass(&p, m, in, job, 0, err);
 
-    if (s || (s = zn_video_shape(m, in, &want, err)))
+    return s ? s : run_video(&p, 1, out, in, err);
+}
+
+zn_status zn_video_plan(zn_model *m, zn_plan *plan, const zn_frames *in, const zn_job *job, zn_error *err)
+{
+    pass p = { .from = NULL };
+    const zn_status s = plan_pass(&p, m, in, job, 0, err);
+    const zn_stream *stream = m->arch->stream;
+
+    *plan = (zn_plan){ 0 };
+    if (s)
         return s;
-    if (out->n != want.n || out->h != want.h || out->w != want.w || out->c != want.c)
-        return zn_fail(err, ZN_E_USAGE, "the result is a video of %d frames of %d x %d", want.n, want.w, want.h);
-    if ((s = measure(&r, out, in, &state, err)))
-        return s;
-    if ((s = zn_turn_take(&m->engine->turn, err)))
-        return s;
-    k.in_len = (size_t)in->h * (size_t)in->w * (size_t)in->c;
-    k.out_len = (size_t)out->h * (size_t)out->w * (size_t)out->c;
-    k.in = be->host_alloc(m->engine->dev, (size_t)m->arch->stream->frames_in * k.in_len * sizeof(float));
-    k.out = be->host_alloc(m->engine->dev, (size_t)m->arch->stream->frames_out * k.out_len * sizeof(float));
-    k.state = be->alloc(m->engine->dev, state);
-    if (!k.in || !k.out || !k.state)
-        s = zn_fail(err, ZN_E_MEMORY, "out of memory for a chunk of the video");
-    for (int i = 0; !s && i <= (in->n - 1) / m->arch->stream->frames_in; i++)
-        s = run_chunk(&r, &k, out, in, i, err);
-    be->sync(m->engine->dev, NULL); /* nothing may use the memory any more */
-    be->host_free(m->engine->dev, k.in);
-    be->host_free(m->engine->dev, k.out);
-    be->free(m->engine->dev, k.state);
-    zn_turn_give(&m->engine->turn);
-    if (!s && r.ctx.progress)
-        r.ctx.progress(r.ctx.cookie, 1);
+    plan->macs = p.macs;
+    plan->peak_bytes = p.peak + p.state_size +
+        ((size_t)stream->frames_in * frame_len(&p.in) + (size_t)stream->frames_out * frame_len(&p.out)) * sizeof(float);
+    plan->tile_w = in->w;
+    plan->tile_h = in->h;
+    plan->n_tiles = count_chunks(&p);
+    plan->weight_bytes = m->need.weights;
+    return ZN_OK;
+}
+
+/* ---- there and back ------------------------------------------------------------------------------------------- */
+
+typedef struct both { /* the progress of two passes as one */
+    const zn_job *job;
+    double share[2], done[2];
+} both;
+
+static bool on_progress(both *b, int which, double done)
+{
+    b->done[which] = done;
+    return b->job->progress(b->job->cookie, b->share[0] * b->done[0] + b->share[1] * b->done[1]);
+}
+
+static bool first_progress(void *cookie, double done)
+{
+    return on_progress(cookie, 0, done);
+}
+
+static bool second_progress(void *cookie, double done)
+{
+    return on_progress(cookie, 1, done);
+}
+
+/* The job of one of two models: the other's weights are beside it. */
+static zn_job job_of(both *b, int which, const zn_model *other)
+{
+    zn_job job = *b->job;
+
+    job.cookie = b;
+    job.progress = !b->job->progress ? NULL : which ? second_progress : first_progress;
+    job.beside += other->need.weights;
+    return job;
+}
+
+zn_status zn_video_pass(zn_model *encoder, zn_model *decoder, const zn_frames *out, const zn_frames *in,
+                        const zn_job *job, zn_error *err)
+{
+    static const zn_job none;
+    both b = { .job = job ? job : &none };
+    const zn_job jobs[2] = { job_of(&b, 0, decoder), job_of(&b, 1, encoder) };
+    pass *p = calloc(2, sizeof *p);
+    zn_status s = p ? ZN_OK : zn_fail(err, ZN_E_MEMORY, "out of memory");
+
+    if (!s && (encoder->engine != decoder->engine || !encoder->arch->stream || !decoder->arch->stream))
+        s = zn_fail(err, ZN_E_USAGE, "%s and %s are not the halves of one video network", encoder->arch->info.id,
+                    decoder->arch->info.id);
+    if (!s)
+        s = plan_pass(&p[0], encoder, in, &jobs[0], 0, err);
+    if (!s)
+        s = plan_pass(&p[1], decoder, &p[0].out, &jobs[1], p[0].peak + p[0].state_size, err);
+    if (!s) {
+        const double all = p[0].r.ctx.total + p[1].r.ctx.total;
+
+        b.share[0] = p[0].r.ctx.total / all;
+        b.share[1] = p[1].r.ctx.total / all;
+        s = run_video(p, 2, out, in, err);
+    }
+    free(p);
     return s;
 }

@@ -50,6 +50,8 @@ programs() {
   program "zenith info" "" "$zenith" info "$golden/taesd_encoder.pth"
   program "zenith train" "" "$zenith" train zenith-ae --base 4 --size 32 --batch 1 --steps 1 --threads 1 --seed 3 \
     --checkpoint "$out/c.ckpt" --every 1 --out "$out/w.safetensors"
+  { head -c 128 "$tmp/x.npy" | sed "s/(40, 48, 3), }   /(5, 16, 16, 3), }/"; head -c $((5 * 16 * 16 * 3 * 4)) /dev/zero; } >"$tmp/video.npy"
+  program "zenith video" "" "$zenith" video encode "$tmp/video.npy" "$out/z.npy" --weights "$golden/wan21.pth" --threads 1
   program "zenith convert" "" "$zenith" convert "$golden/taesd_encoder.pth" "$out/converted.safetensors"
   # with a precision: where weights do not fit, fewer bits would be another result
   if python3 "$root/tools/make_tiny_zimage.py" "$tmp/z-image" 2>/dev/null; then

@@ -271,6 +271,20 @@ else
   mv "$tmp/video-z.npy" "$tmp/folder-z.npy"
   expect 0 '' "the same frames as an array" video_run "$tmp/5black.npy"
   expect 0 '' "make the same latent" cmp "$tmp/video-z.npy" "$tmp/folder-z.npy"
+  # Folders in and out: 3 frames of 16 x 8 are padded to 5 of 16 x 16 for Wan 2.2, and come back as they were.
+  mkdir "$tmp/three"
+  for i in 2 10 9; do cp "$tmp/frames/1.png" "$tmp/three/$i.png"; done
+  video() { "$zenith" video "$@" --weights "$golden/wan22.pth"; }
+  expect 0 '3 frames in' "there and back" video roundtrip "$tmp/three" "$tmp/back"
+  expect 0 '' "three frames" test "$(cd "$tmp/back" && echo *)" = "000001.png 000002.png 000003.png"
+  expect 0 '' "frames to latents" video encode "$tmp/three" "$tmp/three.npy"
+  expect 0 '' "two of them, of 1 x 1" grep -aq "(2, 1, 1, 48)" "$tmp/three.npy"
+  expect 0 '5 frames in' "latents to frames" video decode "$tmp/three.npy" "$tmp/decoded"
+  expect 1 'there are frames in .* already' "frames are not written over" video decode "$tmp/three.npy" "$tmp/decoded"
+  expect 1 'cannot be made' "a folder that cannot be made" video decode "$tmp/three.npy" "$tmp/three.npy/x"
+  expect 2 'zenith video encode' "a video to nothing" video encode "$tmp/three"
+  base64 -d <<<'iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAADElEQVR42mNgGB4AAADIAAGTvaWOAAAAAElFTkSuQmCC' >"$tmp/three/10.png"
+  expect 1 '10.png is 8 x 8 where the first frame is 16 x 8' "the last frame is the one with the highest number" video roundtrip "$tmp/three" "$tmp/wrong"
   base64 -d <<<'iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAADElEQVR42mNgGB4AAADIAAGTvaWOAAAAAElFTkSuQmCC' >"$tmp/frames/5.png"
   expect 1 '5.png is 8 x 8 where the first frame is 16 x 8' "a frame of another size" video_run "$tmp/frames"
   echo text >"$tmp/frames/5.png"

@@ -323,6 +323,100 @@ static void video(void)
     golden = pictures;
 }
 
+typedef struct recorded { /* frames, one after the other */
+    float *data;
+    size_t len;
+    int most; /* the highest frame that was moved */
+} recorded;
+
+static bool from_record(void *cookie, int32_t i, float *frame)
+{
+    recorded *r = cookie;
+
+    r->most = i;
+    memcpy(frame, r->data + (size_t)i * r->len, r->len * sizeof *frame);
+    return true;
+}
+
+static bool to_record(void *cookie, int32_t i, float *frame)
+{
+    recorded *r = cookie;
+
+    r->most = i;
+    memcpy(r->data + (size_t)i * r->len, frame, r->len * sizeof *frame);
+    return true;
+}
+
+static zn_frames on_record(recorded *r, zn_frames f, bool reads)
+{
+    r->len = (size_t)f.h * (size_t)f.w * (size_t)f.c;
+    r->data = r->data ? r->data : calloc((size_t)f.n * r->len, sizeof *r->data);
+    f.move = reads ? from_record : to_record;
+    f.cookie = r;
+    return f;
+}
+
+static double told;
+static bool falls, stops;
+
+static bool on_progress(void *cookie, double done)
+{
+    (void)cookie;
+    falls = falls || done < told - 1e-9;
+    told = done;
+    return !(stops && done > 0.3);
+}
+
+/* There and back in one pass is encode, then decode; made-up weights halve and double the frames; work grows with them; a run that is
+ * cancelled ends. */
+static void there_and_back(const char *file)
+{
+    enum { N = 9 };
+    const zn_open open = { .files = &file, .n_files = 1, .precision = "fp32" };
+    const zn_job job = { .progress = on_progress };
+    zn_frames x = { .n = N, .h = 16, .w = 32, .c = 3 }, z = { 0 }, y = { 0 }, five = x;
+    recorded rx = { 0 }, rz = { 0 }, ry = { 0 }, rd = { 0 };
+    zn_model *enc = NULL, *dec = NULL;
+    zn_error err = { "" };
+    zn_plan plan[2];
+
+    x = on_record(&rx, x, true);
+    zn_noise_fill(rx.data, N * rx.len, 9, 0);
+    five.n = 5;
+    CHECK(!zn_model_open(&enc, engine, "wan-video-encode", &open, &err) &&
+              !zn_model_open(&dec, engine, "wan-video-decode", &open, &err) &&
+              !zn_model_video_shape(enc, &x, &z, &err) && !zn_model_video_shape(dec, &z, &y, &err) &&
+              !zn_model_video_plan(enc, &x, NULL, &plan[0], &err) &&
+              !zn_model_video_plan(enc, &five, NULL, &plan[1], &err),
+          "%s", err.text);
+    CHECK(z.n == 3 && y.n == N && y.h == x.h && y.w == x.w && y.c == 3, "%d latents, %d frames", z.n, y.n);
+    CHECK(plan[0].n_tiles == 3 && plan[1].n_tiles == 2 && plan[0].macs > 1.5 * plan[1].macs &&
+              plan[0].peak_bytes == plan[1].peak_bytes,
+          "%g multiply-adds, %g of fewer frames", plan[0].macs, plan[1].macs);
+    z = on_record(&rz, z, false), y = on_record(&ry, y, false);
+    CHECK(!zn_model_run_video(enc, &z, &x, NULL, &err), "%s", err.text);
+    z = on_record(&rz, z, true);
+    CHECK(!zn_model_run_video(dec, &y, &z, NULL, &err), "%s", err.text);
+    y = on_record(&rd, y, false);
+    told = 0, falls = stops = false;
+    CHECK(!zn_model_pass_video(enc, dec, &y, &x, &job, &err), "%s", err.text);
+    CHECK(!memcmp(ry.data, rd.data, N * ry.len * sizeof(float)), "one pass differs");
+    CHECK(told == 1 && !falls, "progress ends at %g", told);
+    stops = true;
+    CHECK(zn_model_pass_video(enc, dec, &y, &x, &job, &err) == ZN_E_CANCELLED && rd.most < N - 1, "frame %d, %s",
+          rd.most, err.text);
+    zn_model_close(&enc);
+    zn_model_close(&dec);
+    free(rx.data), free(rz.data), free(ry.data), free(rd.data);
+}
+
+static void video_passes(void)
+{
+    there_and_back(GOLDEN "wan21.pth");
+    there_and_back(GOLDEN "wan22.pth");
+    there_and_back(ZN_RANDOM_WEIGHTS "8");
+}
+
 /* A narrow flux-ae with made-up weights; frees in. */
 static void run_flux(zn_array *result, const char *id, zn_array in, zn_value set)
 {
@@ -564,6 +658,7 @@ int main(void)
             test_run(name, both_sides);
         }
         RUN(video);
+        RUN(video_passes);
         RUN(taps_of_a_picture);
         RUN(latents_scaled);
         RUN(posterior);

@@ -297,7 +297,8 @@ static int bind_level(zn_binder *b, zn_vae *m, const naming *names, int number, 
         ++*count;
         width = cout;
     }
-    level->in_time = level->resamples && zn_bind_has(b, "%s.time_conv.weight", name);
+    level->in_time = level->resamples &&
+        (b->w ? zn_bind_has(b, "%s.time_conv.weight", name) : number != (m->decoder ? USUAL_LEVELS - 2 : 0));
     if (m->video && level->in_time)
         bind_time(b, m, level, name);
     if (names->shortcut)
