@@ -92,7 +92,10 @@ make_settings (const Options *options, GPtrArray *presets, GError **error)
 
       gchar *names = operation_names ();
 
-      if (filter)
+      if (filter && filter->planes)
+        g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
+                     "%s makes or takes latents, no pictures: use gegl", options->operation);
+      else if (filter)
         settings = zn_settings_new (filter, error);
       else
         g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "there is no operation '%s'; there are: %s",

@@ -236,6 +236,7 @@ ZN_API void zn_change_add(float *pixels, int components, const float *change, si
  * could not see (below 0, above 1) keep what is beyond; NaN becomes the network's output. */
 typedef struct zn_enhance { /* what a task asks for */
     const char *model;      /* id of a network of one picture that gives another; a text that stays */
+    const char *weights;    /* its file, a text that must live as long as the plan; NULL or "": its own */
     zn_value set[ZN_MAX_SETTINGS];
     int32_t n_set;
     bool seeks_noise;                      /* the network is told the noise of the picture, which is measured */
@@ -342,6 +343,7 @@ typedef struct zn_denoise {
     double sharpen;      /* 0..2: 0; how much the denoised picture is sharpened, without halos */
     double sigma;        /* 0..100: 0; standard deviation of the noise, of 255; 0: measured */
     double sigma_scale;  /* 0.1..10: 1; factor of what was measured */
+    const char *weights; /* a file of `zenith train`, which must live as long as the plan: NULL, the model's own */
 } zn_denoise;
 
 ZN_API zn_denoise zn_denoise_defaults(void);

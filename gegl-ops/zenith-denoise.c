@@ -58,6 +58,9 @@ zenith_property_levels
 
 zenith_property_computed_by
 
+property_file_path (weights, _("Weights"), "")
+  description (_("Weight file of a denoiser that zenith train made; empty: that of the model"))
+
 #else
 
 #define GEGL_OP_FILTER
@@ -82,6 +85,7 @@ describe (GeglOperation *operation, gpointer data)
        .sharpen     = o->sharpen,
        .sigma       = o->sigma,
        .sigma_scale = o->sigma_scale,
+       .weights     = o->weights,
   };
 
   task->base     = ZN_OP_BASE (o);

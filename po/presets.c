@@ -4,6 +4,8 @@
  * tests/plugin/po.sh compares it with the presets.
  */
 /* clang-format off */
+N_ ("Draft")
+N_ ("A small picture from a prompt, in half of the steps")
 N_ ("Enlarge for print")
 N_ ("Twice as wide and high, as faithful as it gets")
 N_ ("Eyes open")
@@ -22,8 +24,12 @@ N_ ("Latent preview")
 N_ ("What a small autoencoder keeps of the picture")
 N_ ("Old photo")
 N_ ("Blur, blocks and noise of an old picture: what there is of each is found")
+N_ ("Out of focus")
+N_ ("Blur that is found and undone; nothing else changes")
 N_ ("Phone at night")
 N_ ("Blotchy color and coarse grain of a small sensor in little light")
+N_ ("Retouch")
+N_ ("Repaints the selection and keeps its composition")
 N_ ("Strong")
 N_ ("As clean as it gets, at the price of texture")
 N_ ("Ten years younger")

@@ -16,6 +16,7 @@ const zn_field zn_denoise_fields[] = {
     { "sharpen", ZN_REAL, AT(sharpen), 0, 2, "how much the denoised picture is sharpened, without halos" },
     { "sigma", ZN_REAL, AT(sigma), 0, 100, "standard deviation of the noise, of 255; 0: measured" },
     { "sigma-scale", ZN_REAL, AT(sigma_scale), 0.1, 10, "factor of what was measured" },
+    { "weights", ZN_TEXT, AT(weights), 0, 0, "file of a network that zenith train made; none: the model's own" },
     { 0 },
 };
 
@@ -32,6 +33,7 @@ zn_status zn_denoise_describe(zn_enhance_plan *plan, zn_session *session, const 
                                             { "best", "denoise-best" } };
     const bool measured = how->sigma == 0;
     zn_enhance task = { .model = NULL,
+                        .weights = how->weights,
                         .set = { { "sigma", how->sigma }, { "sigma-scale", how->sigma_scale } },
                         .n_set = measured ? 2 : 1, /* of a given level nothing is a factor */
                         .seeks_noise = measured,

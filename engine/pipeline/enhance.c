@@ -31,7 +31,7 @@ static zn_status open_network(zn_use **use, const zn_enhance_plan *p, zn_error *
 {
     const zn_terms terms = { .choice = p->choice };
 
-    return zn_use_begin(use, p->session, p->how.model, NULL, &terms, err);
+    return zn_use_begin(use, p->session, p->how.model, p->how.weights, &terms, err);
 }
 
 /* ---- describe ------------------------------------------------------------------------------------------------------ */

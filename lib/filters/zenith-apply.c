@@ -173,6 +173,9 @@ run_begin (Run                 *run,
       gegl_node_set_property (run->op, settings->property[i].spec->name,
                               &settings->property[i].value);
 
+  if (settings->filter->planes)
+    gegl_node_set (run->op, "planes", TRUE, NULL);
+
   g_object_set_data (G_OBJECT (run->op), TILE_KEY, g_object_get_data (G_OBJECT (source), TILE_KEY));
   run->noisy = noisy_part (source, selected);
   g_object_set_data (G_OBJECT (run->op), MEASURE_KEY, &run->noisy);
@@ -392,6 +395,14 @@ square_in (const GeglRectangle *r)
   return (GeglRectangle){ r->x + (r->width - side) / 2, r->y + (r->height - side) / 2, side, side };
 }
 
+static gboolean
+is_float (GeglBuffer *buffer)
+{
+  const Babl *type = babl_format_get_type (gegl_buffer_get_format (buffer), 0);
+
+  return type == babl_type ("float") || type == babl_type ("half") || type == babl_type ("double");
+}
+
 GeglBuffer *
 zn_apply_to_layer (const ZnSettings *settings,
                    GeglBuffer       *source,
@@ -407,6 +418,14 @@ zn_apply_to_layer (const ZnSettings *settings,
   GeglBuffer          *dest;
   Run                  run;
 
+  if (settings->filter->planes && ! is_float (source))
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
+                   _ ("%s: A latent has values below 0 and above 1: choose 32-bit floating point "
+                      "in Image > Precision"),
+                   _ (settings->filter->title));
+      return NULL;
+    }
   run_begin (&run, settings, source, &box, all, progress, data);
   if (! placed && (is_new || settings->filter->enlarges))
     {

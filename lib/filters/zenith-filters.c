@@ -22,9 +22,11 @@ const ZnFilter zn_filters[] = {
                     "much of it goes (0 leaves the picture as it is), 'luma' and "
                     "'chroma' weigh brightness and colour noise, 'detail' gives fine "
                     "texture back.  'sigma' is the noise level in steps of 255; 0 "
-                    "measures it.  'sharpen' sharpens what is denoised.",
-      .properties = { "model", "strength", "luma", "chroma", "detail", "sigma", "engine",
-                      "sharpen" },
+                    "measures it, times 'sigma-scale'.  'sharpen' sharpens what is denoised.  'weights' "
+                    "is a file of zenith train.",
+      .properties = { "model", "strength", "luma", "chroma", "detail", "sigma", "engine", "sharpen",
+                      "precision", "sigma-scale", "weights" },
+      .n_arguments = 8,
   },
   {
       .procedure = "plug-in-zenith-restore",
@@ -37,7 +39,8 @@ const ZnFilter zn_filters[] = {
               "the quality of the JPEG file, and 'noise' the noise level in steps of 255; each is "
               "found in the picture if it is 0, and -1 says that there is none.  'strength' says "
               "how much of the network's change is used.",
-      .properties = { "deblur", "artefacts", "noise", "strength", "engine" },
+      .properties  = { "deblur", "artefacts", "noise", "strength", "engine", "precision" },
+      .n_arguments = 5,
   },
   {
       .procedure = "plug-in-zenith-upscale",
@@ -50,8 +53,9 @@ const ZnFilter zn_filters[] = {
           "Makes a new layer that is 'scale' times as wide and high: 2, 3 or 4.  'noise' is the "
           "noise level in steps of 255 and 'artefacts' 100 minus the quality of the JPEG file: "
           "what the network removes meanwhile.",
-      .enlarges   = TRUE,
-      .properties = { "scale", "model", "noise", "artefacts", "engine" },
+      .enlarges    = TRUE,
+      .properties  = { "scale", "model", "noise", "artefacts", "engine", "precision" },
+      .n_arguments = 5,
   },
   {
       .procedure      = "plug-in-zenith-latent-preview",
@@ -67,7 +71,36 @@ const ZnFilter zn_filters[] = {
                         "for one by the model's name.  Weights of the TAESD family are published "
                         "at https://github.com/madebyollin/taesd.",
       .preview_margin = 128,
-      .properties     = { "model", "mode", "weights", "engine" },
+      .properties     = { "model", "mode", "weights", "engine", "precision", "scale" },
+      .n_arguments    = 4,
+  },
+  {
+      .procedure = "plug-in-zenith-latent-encode",
+      .operation = "zenith:latent-encode",
+      .title     = N_ ("Latent Encode"),
+      .label     = N_ ("Latent _Encode..."),
+      .page      = "latent",
+      .blurb = N_ ("Makes the latent of a picture: a float buffer of an 8th of the size (a 32nd "
+                   "for taesana)"),
+      .help =
+          "Makes a new layer with the latent's channels, grey, one below the other, each with 8 "
+          "more rows above and below, which decoding ignores.  The image must be of floats.",
+      .enlarges   = TRUE,
+      .planes     = TRUE,
+      .properties = { "model", "weights", "engine", "precision" },
+  },
+  {
+      .procedure = "plug-in-zenith-latent-decode",
+      .operation = "zenith:latent-decode",
+      .title     = N_ ("Latent Decode"),
+      .label     = N_ ("Latent Dec_ode..."),
+      .page      = "latent",
+      .blurb     = N_ ("Makes a picture of a latent: 8 times the size (32 for taesana)"),
+      .help =
+          "Makes a new layer with the picture of a layer that plug-in-zenith-latent-encode made.",
+      .enlarges   = TRUE,
+      .planes     = TRUE,
+      .properties = { "model", "weights", "engine", "precision" },
   },
   {
       .procedure       = "plug-in-zenith-diffae-reconstruct",
@@ -85,7 +118,8 @@ const ZnFilter zn_filters[] = {
       .takes_selection = TRUE,
       .mark            = "face edited",
       .properties      = { "model", "steps", "stochastic-steps", "frame-x", "frame-y", "frame-size",
-                           "frame-angle", "engine", "find" },
+                           "frame-angle", "engine", "find", "precision" },
+      .n_arguments     = 9,
   },
   {
       .procedure = "plug-in-zenith-diffae-manipulate",
@@ -109,7 +143,7 @@ const ZnFilter zn_filters[] = {
                            "model",     "frame-x",  "frame-y",   "frame-size",       "frame-angle",
                            "engine",    "find",     "smile",     "mouth-open",       "eyes-open",
                            "age",       "gender",   "head-turn", "glasses",          "brightness",
-                           "warmth",    "contrast", "face" },
+                           "warmth",    "contrast", "face",      "precision" },
       .n_arguments     = 12,
       .first_slider    = 12,
       .n_sliders       = 10,
@@ -132,7 +166,8 @@ const ZnFilter zn_filters[] = {
       .takes_selection = TRUE,
       .mark            = "face edited",
       .properties      = { "position", "path", "steps", "stochastic-steps", "model", "frame-x",
-                           "frame-y", "frame-size", "frame-angle", "engine", ZN_STRIP, "find", ZN_LOOP },
+                           "frame-y", "frame-size", "frame-angle", "engine", ZN_STRIP, "find", ZN_LOOP,
+                           "precision" },
       .n_arguments     = 12,
   },
   {
@@ -148,7 +183,8 @@ const ZnFilter zn_filters[] = {
       .makes_layer  = TRUE,
       .from_nothing = TRUE,
       .mark         = "made-up face",
-      .properties   = { "seed", "steps", "latent-steps", "model", "engine" },
+      .properties   = { "seed", "steps", "latent-steps", "model", "engine", "precision" },
+      .n_arguments  = 5,
   },
   {
       .procedure   = "plug-in-zenith-z-image",
@@ -167,7 +203,8 @@ const ZnFilter zn_filters[] = {
       .makes_layer = TRUE,
       .mark        = "generated",
       .properties  = { "prompt", "seed", "steps", "width", "height", "change", "feather", "weights",
-                       "engine" },
+                       "engine", "precision" },
+      .n_arguments = 9,
   },
 };
 

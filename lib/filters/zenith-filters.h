@@ -52,7 +52,8 @@ typedef struct
                                                    * extent, not the whole drawable */
   gboolean     makes_layer;     /* see zn_apply_to_layer()       */
   gboolean     from_nothing;    /* ... of no pixels but its own  */
-  gboolean     enlarges;        /* likewise: its result is 'scale' times as large */
+  gboolean     enlarges;        /* likewise: its result has a size of its own     */
+  gboolean     planes;          /* its latent is planes: the layer is of floats   */
   const gchar *mark;            /* what a result's layer is called
                                                    * beside its name, or NULL      */
   const gchar *properties[ZN_PROPERTIES_MAX + 1]; /* argument order, NULL at the end */

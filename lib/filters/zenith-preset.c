@@ -360,7 +360,7 @@ zn_preset_about (const ZnPreset *preset)
 static gboolean
 is_how (const gchar *property)
 {
-  static const gchar *const how[] = { "model", "weights", "engine", NULL };
+  static const gchar *const how[] = { "model", "weights", "engine", "precision", NULL };
 
   return g_strv_contains (how, property);
 }
@@ -372,6 +372,15 @@ is_place (const gchar *property)
   return g_str_has_prefix (property, "frame-") || ! strcmp (property, "face");
 }
 
+/* Properties that belong to the picture at hand. */
+static gboolean
+is_of_picture (const gchar *property)
+{
+  static const gchar *const of[] = { "prompt", "seed", "path", "find", NULL };
+
+  return g_strv_contains (of, property) || is_place (property);
+}
+
 gboolean
 zn_preset_leaves (const ZnPreset *preset, const gchar *property)
 {
@@ -379,7 +388,7 @@ zn_preset_leaves (const ZnPreset *preset, const gchar *property)
     if (! strcmp (preset->key[i], property))
       return FALSE;
 
-  return is_how (property) || is_place (property);
+  return is_how (property) || is_of_picture (property);
 }
 
 gboolean
@@ -514,7 +523,9 @@ zn_preset_save (GPtrArray        *presets,
         {
           /* not a preference, or not to be written in a line */
         }
-      else if (p->kind == ZN_KIND_DOUBLE || (with_model && ! strcmp (p->spec->name, "model")) ||
+      else if (p->kind == ZN_KIND_DOUBLE ||
+               (with_model &&
+                (! strcmp (p->spec->name, "model") || ! strcmp (p->spec->name, "weights"))) ||
                ! is_how (p->spec->name))
         g_string_append_printf (text, "%s=%s\n", p->spec->name, value);
       g_free (value);

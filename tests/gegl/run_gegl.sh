@@ -60,7 +60,7 @@ done
 "$gegl" --info zenith:denoise >"$tmp/info" 2>&1
 check "order of properties" "$(grep -o '^[a-z]* *\[' "$tmp/info" | tr -d ' [\n')" \
   test "$(grep -o '^[a-z]* *\[' "$tmp/info" | tr -d ' [' | tr '\n' ' ')" = \
-  "model strength luma chroma detail sigma sharpen engine status measured precision note failed noted "
+  "model strength luma chroma detail sigma sharpen engine status measured precision note failed noted weights "
 check "key for GIMP's menu" "gimp:menu-path is missing" grep -q '^gimp:menu-path *<Image>/Filters/Zenith/' "$tmp/info"
 
 run "$picture" -o "$tmp/plain.png" -- gegl:nop
@@ -111,10 +111,12 @@ for preset in "$root"/presets/*.preset; do
       ZENITH_MODELS="$root/models" filter "preset $(basename "$preset" .preset)" "${words[@]}" find=false steps=2 stochastic-steps=2
       check "... changes something" "the pictures are equal" test -n "$(cmp "$tmp/plain.png" "$tmp/out.png")"
       ;;
+    zenith:z-image)
+      filter "preset $(basename "$preset" .preset)" "${words[@]}" prompt="a red fox" change=0.4 steps=2 width=128 height=96 ;;
     *) filter "preset $(basename "$preset" .preset)" "${words[@]}" model=taef1 ;;
   esac
 done
-check "eight presets, no two alike" "$(sort "$tmp/presets" | uniq -c | tr '\n' ';')" test "$(sort -u "$tmp/presets" | wc -l)" = 8
+check "nine presets, no two alike" "$(sort "$tmp/presets" | uniq -c | tr '\n' ';')" test "$(sort -u "$tmp/presets" | wc -l)" = 9
 filter "latent-preview" zenith:latent-preview model=taef1
 filter "latent-preview mode=latent" zenith:latent-preview model=taef1 mode=latent
 filter "latent-preview mode=difference" zenith:latent-preview model=taef1 mode=difference

@@ -424,6 +424,32 @@ test_precision_of_weights (void)
   g_object_unref (in);
 }
 
+/* A file of one's own: the result is that of the model whose file it is, and what is no denoiser is refused.  Sharpened, the
+ * picture is another one. */
+static void
+test_weights_and_sharpen (void)
+{
+  GeglBuffer *in    = picture ("R'G'B' float", 0, 0, 100, 80, 52);
+  gfloat     *want  = apply ("zenith:denoise", "model=fast sigma=20", in, NULL, NULL);
+  gfloat     *own   = apply ("zenith:denoise",
+                             "model=balanced sigma=20 weights=" DATA_DIR "/denoise.safetensors", in, NULL,
+                             NULL);
+  gfloat     *sharp = apply ("zenith:denoise", "model=fast sigma=20 sharpen=1", in, NULL, NULL);
+  gchar      *status;
+  gfloat     *wrong = apply ("zenith:denoise", "weights=" DATA_DIR "/taef1_encoder.safetensors", in,
+                             &status, NULL);
+
+  CHECK (! memcmp (want, own, 100 * 80 * 16), "another result");
+  CHECK (difference (want, sharp, 100 * 80 * 4) > 1e-3, "it is not sharpened");
+  CHECK (strstr (status, "taef1_encoder"), "'%s'", status);
+  g_free (want);
+  g_free (own);
+  g_free (sharp);
+  g_free (wrong);
+  g_free (status);
+  g_object_unref (in);
+}
+
 /* The same pixels in a language that writes 12,5: no number becomes text on its way to the network. */
 static void
 test_decimal_comma (void)
@@ -469,6 +495,7 @@ main (int argc, char **argv)
 
   RUN (test_kept_results);
   RUN (test_precision_of_weights);
+  RUN (test_weights_and_sharpen);
   RUN (test_sliders_do_not_run_the_network);
   RUN (test_measured_noise_is_shown);
   RUN (test_noise_of_the_rest_counts);

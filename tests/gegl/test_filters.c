@@ -75,19 +75,22 @@ test_own_presets (void)
   reload (&presets, "");
   zn_settings_set_text (settings, "model", "best", NULL);
   zn_settings_set_text (settings, "strength", "0.15", NULL);
+  zn_settings_set_text (settings, "weights", "/tmp/mine.safetensors", NULL);
 
   CHECK (zn_preset_save (presets, settings, "Ännas Kamera 6400", FALSE, TRUE, NULL), "not saved");
   preset = reload (&presets, "Ännas Kamera 6400");
   CHECK (preset && preset->own, "not found");
   again = zn_preset_settings (preset, NULL);
   CHECK (again && has (again, "strength", "0.15"), "not its strength");
-  CHECK (again && has (again, "model", "balanced"), "it names the model");
+  CHECK (again && has (again, "model", "balanced") && has (again, "weights", ""),
+         "it names the model");
   zn_settings_free (again);
 
   CHECK (zn_preset_save (presets, settings, "ännas kamera 6400", TRUE, TRUE, NULL), "not replaced");
   preset = reload (&presets, "Ännas Kamera 6400");
   again  = preset ? zn_preset_settings (preset, NULL) : NULL;
   CHECK (again && has (again, "model", "best"), "it does not name the model");
+  CHECK (again && has (again, "weights", "/tmp/mine.safetensors"), "it does not name its file");
   zn_settings_free (again);
 
   CHECK (! zn_preset_save (presets, settings, "gentle", FALSE, TRUE, &error) && error &&
@@ -240,6 +243,166 @@ test_engines (void)
   g_free (foreign);
 }
 
+/* ---- every property everywhere ------------------------------------------------ */
+
+typedef struct
+{
+  gchar   **lines; /* of tests/data/properties.txt */
+  gboolean *used;
+  GString  *missing; /* what is not there without a reason */
+} Reasons;
+
+/* What is missing at this place needs a reason. */
+static void
+need_reason (Reasons *r, const gchar *place, const gchar *operation, const gchar *property)
+{
+  gchar   *one   = g_strdup_printf ("%s %s %s ", place, operation, property);
+  gchar   *all   = g_strdup_printf ("%s * %s ", place, property);
+  gchar   *any   = g_strdup_printf ("%s %s * ", place, operation);
+  gboolean given = FALSE;
+
+  for (guint i = 0; r->lines[i]; i++)
+    if (g_str_has_prefix (r->lines[i], one) || g_str_has_prefix (r->lines[i], all) ||
+        g_str_has_prefix (r->lines[i], any))
+      given = r->used[i] = TRUE;
+  if (! given)
+    g_string_append_printf (r->missing, "%s%s", one, "; ");
+  g_free (one);
+  g_free (all);
+  g_free (any);
+}
+
+static gboolean
+is_among (const gchar *const *list, const gchar *name)
+{
+  for (; *list; list++)
+    if (! strcmp (*list, name))
+      return TRUE;
+
+  return FALSE;
+}
+
+/* Whether the row of the procedure's table names the property: as a word, "model (...)" or "luma, chroma and detail". */
+static gboolean
+row_has (const gchar *page, const gchar *procedure, const gchar *property)
+{
+  gchar *row = g_strdup_printf (
+      "\n\\| ([^|\n]*, )?`%s`(, [^|\n]*)? \\|([^|\n]*[ ,;(])?%s($|[ ,;)])", procedure, property);
+  gboolean found = g_regex_match_simple (row, page, 0, 0);
+
+  g_free (row);
+
+  return found;
+}
+
+static gboolean
+preset_sets (const ZnPreset *preset, const gchar *name)
+{
+  for (guint i = 0; i < preset->n; i++)
+    if (! strcmp (preset->key[i], name))
+      return TRUE;
+
+  return FALSE;
+}
+
+static void
+check_presets (Reasons *r, GPtrArray *presets, const ZnFilter *filter)
+{
+  gboolean any = FALSE;
+
+  for (guint i = 0; i < presets->len; i++)
+    {
+      const ZnPreset *preset = presets->pdata[i];
+
+      if (preset->own || strcmp (preset->operation, filter->operation))
+        continue;
+      any = TRUE;
+      for (guint k = 0; filter->properties[k]; k++)
+        if (! preset_sets (preset, filter->properties[k]))
+          need_reason (r, "preset", filter->operation, filter->properties[k]);
+    }
+  if (! any)
+    need_reason (r, "preset", filter->operation, "-");
+}
+
+static void
+check_filter (Reasons *r, const gchar *page, GPtrArray *presets, const gchar *operation)
+{
+  const ZnFilter *filter = zn_filter_by_operation (operation);
+  guint           n;
+  GParamSpec    **specs = gegl_operation_list_properties (operation, &n);
+
+  if (! filter)
+    g_string_append_printf (r->missing, "%s has no procedure; ", operation);
+  for (guint i = 0; filter && i < n; i++)
+    if (! is_among (filter->properties, specs[i]->name))
+      need_reason (r, "procedure", operation, specs[i]->name);
+    else if (! row_has (page, filter->procedure, specs[i]->name))
+      need_reason (r, "docs", operation, specs[i]->name);
+  if (filter)
+    check_presets (r, presets, filter);
+  g_free (specs);
+}
+
+/* *missing: what has no reason; returns the lines that nothing needed. */
+static gchar *
+compare (const gchar *const *lines, gchar **missing)
+{
+  Reasons    r       = { (gchar **) lines, g_new0 (gboolean, g_strv_length ((gchar **) lines)),
+                         g_string_new (NULL) };
+  GString   *unused  = g_string_new (NULL);
+  GPtrArray *presets = zn_presets_load ();
+  guint      n;
+  gchar    **operations = gegl_list_operations (&n), *page = NULL;
+
+  g_assert (g_file_get_contents (SOURCE_DIR "/docs/scripting.md", &page, NULL, NULL));
+  for (guint i = 0; i < n; i++)
+    if (g_str_has_prefix (operations[i], "zenith:") && ! strstr (operations[i], ":identity"))
+      check_filter (&r, page, presets, operations[i]);
+  for (guint i = 0; lines[i]; i++)
+    if (*lines[i] && *lines[i] != '#' && ! r.used[i])
+      g_string_append_printf (unused, "%s; ", lines[i]);
+  *missing = g_string_free (r.missing, FALSE);
+  g_free (operations);
+  g_free (page);
+  g_free (r.used);
+  g_ptr_array_unref (presets);
+
+  return g_string_free (unused, FALSE);
+}
+
+static void
+test_properties_are_everywhere (void)
+{
+  gchar  *text = NULL, *missing, *unused;
+  gchar **lines;
+  guint   n;
+
+  g_assert (g_file_get_contents (SOURCE_DIR "/tests/data/properties.txt", &text, NULL, NULL));
+  lines  = g_strsplit (text, "\n", -1);
+  n      = g_strv_length (lines);
+  unused = compare ((const gchar *const *) lines, &missing);
+  CHECK (! *missing, "without a reason: %s", missing);
+  CHECK (! *unused, "not needed: %s", unused);
+  g_free (missing);
+  g_free (unused);
+
+  for (guint i = 0; i < n; i++) /* without any of the reasons it fails */
+    if (*lines[i] && *lines[i] != '#')
+      {
+        gchar *line = lines[i];
+
+        lines[i] = (gchar *) "#";
+        unused   = compare ((const gchar *const *) lines, &missing);
+        lines[i] = line;
+        CHECK (*missing, "nobody misses '%s'", line);
+        g_free (missing);
+        g_free (unused);
+      }
+  g_strfreev (lines);
+  g_free (text);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -252,6 +415,7 @@ main (int argc, char **argv)
   RUN (test_noise_of_selection);
   RUN (test_preview_of_a_latent);
   RUN (test_engines);
+  RUN (test_properties_are_everywhere);
 
   return ops_end ();
 }
