@@ -266,3 +266,16 @@ check_same_as_batch () {
     skip same-as-zenith-batch "this build has no zenith-batch"
   fi
 }
+
+# What the document's examples of all filters need, in the folder where they run.
+prepare_filters () {
+  image photo.png -flop other.png
+  cp "$source_dir/models/denoise-fast.safetensors" mine.safetensors
+  export ZENITH_MODELS="$ZENITH_MODELS:$work" # has a tiny z-image
+}
+another () { [ -s "$1" ] && ! cmp -s "$1" doc/photo.png; }
+check_filters () {
+  for name in film mine restored large lost smile kept between new fox decoded; do
+    check "doc-gimp$gimp-$name" another "doc/$name.png"
+  done
+}

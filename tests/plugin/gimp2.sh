@@ -34,9 +34,9 @@ list=$GIMP2_DIRECTORY/filters/GimpGegl-zenith-denoise-config.settings
 mkdir -p "${list%/*}"
 printf '# settings\n\n(GimpGegl-zenith-denoise-config "Mine"\n    (strength 0.25))\n' >"$list"
 
-exists='(for-each (lambda (name) (gimp-message (string-append name " " (number->string (car (gimp-procedural-db-proc-exists name)))))) (list "plug-in-zenith-denoise" "plug-in-zenith-latent-preview" "plug-in-zenith-apply-preset" "plug-in-zenith-diffae-reconstruct" "plug-in-zenith-diffae-manipulate" "plug-in-zenith-diffae-interpolate" "plug-in-zenith-diffae-sample" "plug-in-zenith-diffae-teach" "plug-in-zenith-z-image" "plug-in-zenith-restore" "plug-in-zenith-upscale"))'
+exists='(for-each (lambda (name) (gimp-message (string-append name " " (number->string (car (gimp-procedural-db-proc-exists name)))))) (list "plug-in-zenith-denoise" "plug-in-zenith-latent-preview" "plug-in-zenith-apply-preset" "plug-in-zenith-diffae-reconstruct" "plug-in-zenith-diffae-manipulate" "plug-in-zenith-diffae-interpolate" "plug-in-zenith-diffae-sample" "plug-in-zenith-diffae-teach" "plug-in-zenith-z-image" "plug-in-zenith-restore" "plug-in-zenith-upscale" "plug-in-zenith-latent-encode" "plug-in-zenith-latent-decode" "plug-in-zenith-denoise-more"))'
 gimp_run exist.log "$exists"
-for procedure in denoise latent-preview apply-preset diffae-reconstruct diffae-manipulate diffae-interpolate diffae-sample diffae-teach z-image restore upscale; do
+for procedure in denoise latent-preview apply-preset diffae-reconstruct diffae-manipulate diffae-interpolate diffae-sample diffae-teach z-image restore upscale latent-encode latent-decode denoise-more; do
   check "registered-$procedure" grep -q "plug-in-zenith-$procedure 1" exist.log
 done
 check presets-in-gimps-list grep -q "^(GimpGegl-zenith-denoise-config \"$(ours 'High ISO photo')\"\$" "$list"
@@ -58,16 +58,18 @@ echo 'no picture' >doc/photos/broken.png
 size=$(stat -c %s in/rgb.png)
 head -c $((size * 2 / 3)) in/rgb.png >doc/photos/cut.png
 cd doc || exit 1
-for example in gimp2-file gimp2-preset gimp2-folder; do
+prepare_filters
+for example in gimp2-file gimp2-filters; do
   doc_block "$example" >"../$example.scm"
   [ -s "../$example.scm" ] || not_ok "doc-$example" "it is not in docs/scripting.md"
 done
-gimp_run ../doc.log "(load \"$work/gimp2-file.scm\")" "(load \"$work/gimp2-preset.scm\")" \
+cp "$source_dir/docs/samples/folder-gimp2.scm" ../gimp2-folder.scm
+gimp_run ../doc.log "(load \"$work/gimp2-file.scm\")" "(load \"$work/gimp2-filters.scm\")" \
   "(load \"$work/gimp2-folder.scm\")" "(load \"$work/gimp2-folder.scm\")"
 cd ..
 check doc-gimp2-success test "$(grep -c 'executed successfully' doc.log)" = 4
 check doc-gimp2-file-result changed in/rgb.png doc/photo-clean.png
-check doc-gimp2-preset-result changed in/rgb.png doc/photo-film.png
+check_filters
 check doc-gimp2-folder-a changed in/rgb.png doc/clean/a.png
 check doc-gimp2-folder-b test -s doc/clean/b.png
 check doc-gimp2-folder-cut grep -q 'failed: photos/cut.png' doc.log

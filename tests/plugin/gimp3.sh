@@ -120,15 +120,17 @@ echo 'no picture' >doc/photos/broken.png
 size=$(stat -c %s in/rgb.png)
 head -c $((size * 2 / 3)) in/rgb.png >doc/photos/cut.png
 cd doc || exit 1
-for example in gimp3-file gimp3-preset gimp3-filter gimp3-folder; do
+prepare_filters
+for example in gimp3-file gimp3-filters gimp3-filter gimp3-folder; do
   doc_block "$example" >"../$example.scm"
+  [ $example != gimp3-folder ] || cp "$source_dir/docs/samples/folder-gimp3.scm" "../$example.scm"
   [ -s "../$example.scm" ] || { not_ok "doc-$example" "it is not in docs/scripting.md"; continue; }
   check "doc-$example" gimp_run "../$example.log" "(load \"$work/$example.scm\")"
 done
 gimp_run ../again.log "(load \"$work/gimp3-folder.scm\")"
 cd ..
 check doc-gimp3-file-result changed in/rgb.png doc/photo-clean.png
-check doc-gimp3-preset-result changed in/rgb.png doc/photo-film.png
+check_filters
 check doc-gimp3-filter-result test -s doc/photo.xcf
 check doc-gimp3-folder-a changed in/rgb.png doc/clean/a.png
 check doc-gimp3-folder-b test -s doc/clean/b.png
