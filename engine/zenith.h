@@ -233,6 +233,7 @@ typedef struct zn_noise_table { /* of a whole picture, as the standard deviation
     float median[3];            /* of the levels of its places, as they are told */
     /* 1: it has no noise, what was measured is texture; 0: it has.  Between: the levels count for the rest to 1. */
     float clean;
+    float more; /* levels are higher by this share of themselves: blocks of a JPEG file show */
     /* The minimum level for the denoiser, except where far less is measured.  Entry i is for places whose mean of 8x8
      * pixels is (i + 0.5) / ZN_NOISE_BINS; linear between these. */
     float least[3][ZN_NOISE_BINS];

@@ -229,11 +229,12 @@ ZN_API void zn_change_add(float *pixels, int components, const float *change, si
  * keeps what the network made calls its steps: zn_original_measure(), zn_original_change(), and blend() or enlarge() for its pieces.
  *
  *   change = what the network made - what it saw, where the result is larger: of the nearest pixel
- *   result = picture + luma * (l - detail * fine(l)) + chroma * (change - l)
+ *   result = picture + luma * (l - detail * t * fine(l)) + chroma * (change - l)
  *
- * l is the lightness of the change, fine(l) is l minus its 5 x 5 binomial mean; luma and chroma are the settings times the
- * strength, which counts as 1 above 1: there fine differences in the network's output shrink.  Values that the network
- * could not see (below 0, above 1) keep what is beyond; NaN becomes the network's output. */
+ * l is the lightness of the change, fine(l) is l minus its 5 x 5 binomial mean.  t = a / (a + b / 4) says how much texture there is: a
+ * and b are the mean squares around a pixel of what is fine in the lightness of the network's output, and of fine(l).  luma and chroma
+ * are the settings times the strength, which counts as 1 above 1: there fine differences in the network's output shrink.  Values that the
+ * network could not see (below 0, above 1) keep what is beyond; NaN becomes the network's output. */
 typedef struct zn_enhance { /* what a task asks for */
     const char *model;      /* id of a network of one picture that gives another; a text that stays */
     const char *weights;    /* its file, a text that must live as long as the plan; NULL or "": its own */

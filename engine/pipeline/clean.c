@@ -28,6 +28,9 @@ static const float NONE[2] = { 0.55f, 0.85f }, ALONE[2] = { 3.6f, 4.1f };
  * many times larger. */
 static const float FINE[2] = { 0.7f, 0.85f }, GREY[2] = { 0.65f, 0.8f }, OWN = 1.6f;
 
+/* Levels are raised by up to MORE where steps between blocks are that steep: JPEG files of quality 60 and less. */
+static const float STEEP[2] = { 0.8f, 1.2f }, MORE = 0.4f;
+
 /* Below CERTAIN a cell is clean whatever the rest is.  Steps beyond EDGE are the picture's own. */
 static const float CERTAIN = 0.45f, EDGE = 6.0f / 255;
 
@@ -336,4 +339,9 @@ float zn_signs_clean(const zn_signs *s)
         fmaxf(fmaxf(between(less * s->calm, CALM), between(less * s->smooth, smooth)), between(s->blocks, BLOCKS));
 
     return 1 - rintf(8 * noise) / 8;
+}
+
+float zn_signs_more(const zn_signs *s)
+{
+    return MORE * rintf(8 * between(s->blocks, STEEP)) / 8;
 }

@@ -32,4 +32,7 @@ zn_status zn_signs_look(zn_signs *s, const zn_source *in, const zn_rect *squares
 /* From 0, noise was found, to 1, none was: in steps of an eighth, so that small changes of a picture change nothing. */
 float zn_signs_clean(const zn_signs *s);
 
+/* By which share of themselves levels are raised, in steps: a file's steps between blocks are taken for edges otherwise. */
+float zn_signs_more(const zn_signs *s);
+
 #endif

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REACH = 2 };            /* of detail, and of a strength above 1 */
-static const float OCTAVE = 8; /* steps of the measured noise to each factor of two */
+enum { REACH = 2, DETAIL = 6 }; /* of a strength above 1 and of sharpening; of detail */
+static const float OCTAVE = 8;  /* steps of the measured noise to each factor of two */
 
 typedef struct work {
     const zn_enhance_plan *plan;
@@ -57,7 +57,9 @@ zn_status zn_enhance_describe(zn_enhance_plan *p, zn_session *session, const zn_
                             .grid = { .w = w, .h = h, .scale = 1 },
                             .w = w,
                             .h = h,
-                            .reach = how->detail > 0 || how->strength > 1 || how->sharpen > 0 ? REACH : 0,
+                            .reach = how->detail > 0                    ? DETAIL
+                                : how->strength > 1 || how->sharpen > 0 ? REACH
+                                                                        : 0,
                             .nothing =
                                 how->sharpen == 0 && (how->strength == 0 || (how->luma == 0 && how->chroma == 0)) };
     if (w < 1 || h < 1)
@@ -120,6 +122,7 @@ void zn_enhance_key_noise(zn_key *key, const zn_enhance_plan *p, const zn_noise_
     if (p->mapped) { /* the median is only shown */
         zn_key_add(key, noise->least, sizeof noise->least);
         zn_key_add(key, &noise->clean, sizeof noise->clean);
+        zn_key_add(key, &noise->more, sizeof noise->more);
     } else if (p->how.seeks_noise)
         zn_key_add(key, noise->median, sizeof noise->median);
 }

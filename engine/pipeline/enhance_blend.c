@@ -120,10 +120,10 @@ typedef struct blend {
     size_t len;          /* pixels of all */
     const float *pixels; /* of all */
     int components;
-    float *light;                      /* [len]: the change of lightness, less what detail gives back; NULL: as it is */
-    float *beyond;                     /* [3][len]: what a strength above 1 removes in addition; NULL: nothing */
-    float *sharp;                      /* [len]: what sharpening adds to each channel; NULL: nothing */
-    float *plane, *mean, *limit, *row; /* [len] each, and a row of smooth() */
+    float *light;  /* [len]: the change of lightness, less what detail gives back; NULL: as it is */
+    float *beyond; /* [3][len]: what a strength above 1 removes in addition; NULL: nothing */
+    float *sharp;  /* [len]: what sharpening adds to each channel; NULL: nothing */
+    float *plane, *mean, *limit, *spare, *row; /* [len] each, and a row of smooth() */
 } blend;
 
 /* The network's change of lightness, for all pixels. */
@@ -139,16 +139,6 @@ static void find_light(const blend *b)
     }
 }
 
-/* light -= detail * (light - its 5 x 5 binomial mean). */
-static void give_detail_back(const blend *b)
-{
-    const float detail = (float)b->how->detail;
-
-    smooth(b->mean, b->light, b->all.w, b->all.h, b->row);
-    for (size_t i = 0; i < b->len; i++)
-        b->light[i] += detail * (b->mean[i] - b->light[i]);
-}
-
 /* Channel c of what the network made. */
 static void find_made(const blend *b, int c)
 {
@@ -161,6 +151,48 @@ static void find_made(const blend *b, int c)
 
             b->plane[at] = rgb[3 * x + c] + (zn_is_hidden(p, b->components) ? 0.5f : zn_clean(p[c]));
         }
+    }
+}
+
+/* mean: the lightness of what the network made. */
+static void find_made_light(const blend *b)
+{
+    static const float share[3] = { 0.2126f, 0.7152f, 0.0722f };
+
+    memset(b->mean, 0, b->len * sizeof *b->mean);
+    for (int c = 0; c < 3; c++) {
+        find_made(b, c);
+        for (size_t i = 0; i < b->len; i++)
+            b->mean[i] += share[c] * b->plane[i];
+    }
+}
+
+/* dst: the mean square around each pixel of what is fine in v, its difference from its 5 x 5 binomial mean, which replaces v. */
+static void find_energy(float *dst, float *v, const blend *b)
+{
+    smooth(dst, v, b->all.w, b->all.h, b->row);
+    for (size_t i = 0; i < b->len; i++) {
+        v[i] -= dst[i];
+        dst[i] = v[i] * v[i];
+    }
+    smooth(b->spare, dst, b->all.w, b->all.h, b->row);
+    smooth(dst, b->spare, b->all.w, b->all.h, b->row);
+}
+
+/* light less a share of what is fine in it: detail, where the network left texture that is not much weaker than what it removed there.
+ * What is smooth stays so. */
+static void give_detail_back(const blend *b)
+{
+    const float detail = (float)b->how->detail;
+
+    find_made_light(b);
+    find_energy(b->limit, b->mean, b);
+    memcpy(b->mean, b->light, b->len * sizeof *b->mean);
+    find_energy(b->plane, b->mean, b);
+    for (size_t i = 0; i < b->len; i++) {
+        const float sum = b->limit[i] + b->plane[i] / 4;
+
+        b->light[i] -= sum > 0 ? detail * b->limit[i] / sum * b->mean[i] : 0;
     }
 }
 
@@ -190,14 +222,7 @@ static void find_beyond(const blend *b)
 /* Of the lightness of what the network made: noise that a low strength leaves is not sharpened. */
 static bool find_sharp(const blend *b)
 {
-    static const float share[3] = { 0.2126f, 0.7152f, 0.0722f };
-
-    memset(b->mean, 0, b->len * sizeof *b->mean);
-    for (int c = 0; c < 3; c++) {
-        find_made(b, c);
-        for (size_t i = 0; i < b->len; i++)
-            b->mean[i] += share[c] * b->plane[i];
-    }
+    find_made_light(b);
     return zn_sharpen(b->sharp, b->mean, b->all.w, b->all.h, (float)b->how->sharpen);
 }
 
@@ -246,13 +271,14 @@ bool zn_enhance_blend(const zn_enhance_plan *p, zn_rect strip, zn_rect all, floa
     bool ok = true;
 
     if (p->reach) {
-        if (!(memory = malloc((8 * b.len + (size_t)all.w + 4) * sizeof *memory)))
+        if (!(memory = malloc((9 * b.len + (size_t)all.w + 4) * sizeof *memory)))
             return false;
         b.light = memory;
         b.plane = memory + b.len;
         b.mean = memory + 2 * b.len;
         b.limit = memory + 3 * b.len;
-        b.row = memory + 8 * b.len;
+        b.spare = memory + 8 * b.len;
+        b.row = memory + 9 * b.len;
         if (p->how.sharpen > 0) {
             b.sharp = memory + 7 * b.len;
             ok = find_sharp(&b);

@@ -273,8 +273,9 @@ static zn_status conclude(zn_noise_table *out, const zn_source *in, const sample
         return s;
     }
     out->clean = zn_signs_clean(&signs);
+    out->more = zn_signs_more(&signs);
     for (int c = 0; c < 3; c++)
-        out->median[c] *= 1 - out->clean;
+        out->median[c] *= (1 - out->clean) * (1 + out->more);
     return ZN_OK;
 }
 
@@ -330,7 +331,8 @@ zn_status zn_levels_measure(zn_levels *out, zn_model *m, const zn_source *pictur
     for (size_t i = 0; i < 3 * n_cells(out); i++) {
         zn_cell *c = &out->cell[i];
 
-        c->level = fmaxf(zn_noise_told(noise.least[i % 3], c) * (1 - noise.clean), LEAST) * scale / 255;
+        c->level =
+            fmaxf(zn_noise_told(noise.least[i % 3], c) * (1 - noise.clean) * (1 + noise.more), LEAST) * scale / 255;
     }
     return ZN_OK;
 }

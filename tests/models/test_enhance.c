@@ -218,6 +218,47 @@ static void test_sharpening(void)
     free(out[1].rgb.data);
 }
 
+/* Detail comes back where there is texture; what is smooth stays so.  And a part comes out as in the whole. */
+static void test_detail(void)
+{
+    enum { W = 120, H = 60, X = 41, Y = 13, SIDE = 31, AROUND = 6 };
+    const zn_rect all = { 0, 0, W, H }, strip = { X, Y, SIDE, SIDE };
+    const zn_rect wide = { X - AROUND, Y - AROUND, SIDE + 2 * AROUND, SIDE + 2 * AROUND };
+    picture in = new_picture(W, H), change = new_picture(W, H), out = new_picture(W, H), part = new_picture(W, H);
+    const zn_plane plane = { all, change.rgb.data };
+    const zn_enhance_plan p = { .how = { .strength = 1, .luma = 1, .chroma = 1, .detail = 1 }, .reach = AROUND };
+    double left[2] = { 0 };
+
+    zn_noise_fill(change.rgb.data, (size_t)W * H * 3, 3, 0);
+    for (int i = 0; i < W * H * 3; i++) { /* the network removes all noise, of 0.1; on the right there are stripes */
+        const int x = i / 3 % W;
+
+        change.rgb.data[i] = i % 3 ? change.rgb.data[i - 1] : 0.1f * change.rgb.data[i];
+        in.rgb.data[i] = 0.5f + (x < W / 2 ? 0 : 0.1f * sinf(2.1f * (float)x)) - change.rgb.data[i];
+    }
+    memcpy(out.rgb.data, in.rgb.data, sizeof(float[W * H * 3]));
+    CHECK(zn_enhance_blend(&p, all, all, out.rgb.data, 3, &plane), "out of memory");
+    for (int i = 0; i < W * H; i++) {
+        const int x = i % W;
+        const float clean = in.rgb.data[3 * i] + change.rgb.data[3 * i];
+
+        if (abs(x - W / 2) > 8)
+            left[x > W / 2] += fabs((double)(out.rgb.data[3 * i] - clean)) / (W * H / 2.0);
+    }
+    CHECK(left[0] < 1e-4, "smooth: %g comes back", left[0]);
+    CHECK(left[1] > 0.03, "stripes: %g comes back", left[1]);
+    CHECK(read_picture(&in, wide, part.rgb.data) && zn_enhance_blend(&p, strip, wide, part.rgb.data, 3, &plane),
+          "out of memory");
+    for (int y = 0; y < SIDE; y++)
+        CHECK(!memcmp(part.rgb.data + ((size_t)(y + AROUND) * (SIDE + 2 * AROUND) + AROUND) * 3,
+                      out.rgb.data + ((size_t)(Y + y) * W + X) * 3, sizeof(float[SIDE * 3])),
+              "row %d of a part", y);
+    free(in.rgb.data);
+    free(change.rgb.data);
+    free(out.rgb.data);
+    free(part.rgb.data);
+}
+
 static void test_a_clean_picture(void)
 {
     const int w = 331, h = 227;
@@ -661,6 +702,7 @@ int main(void)
     RUN(test_refusals);
     RUN(test_what_a_result_depends_on);
     RUN(test_sharpening);
+    RUN(test_detail);
     RUN(test_a_clean_picture);
     RUN(test_grid);
     RUN(test_grid_of_autoencoders);

@@ -202,6 +202,19 @@ static void the_verdict(void)
     }
 }
 
+static void steep_blocks(void)
+{
+    zn_signs s = { .blocks = 0.6f };
+
+    CHECK(zn_signs_more(&s) == 0, "weak ones: %g", (double)zn_signs_more(&s));
+    s.blocks = 1;
+    CHECK(fabsf(zn_signs_more(&s) - 0.2f) < 0.03f, "half way: %g", (double)zn_signs_more(&s));
+    s.blocks = 5;
+    CHECK(zn_signs_more(&s) == 0.4f, "strong ones: %g", (double)zn_signs_more(&s));
+    s.blocks = NAN;
+    CHECK(zn_signs_more(&s) == 0, "not a number: %g", (double)zn_signs_more(&s));
+}
+
 static void pictures_that_are_none(void)
 {
     zn_error err = { "" };
@@ -229,6 +242,7 @@ int main(void)
     test_run("threads", threads);
     test_run("calm places", calm_places);
     test_run("the verdict", the_verdict);
+    test_run("steep blocks", steep_blocks);
     test_run("pictures that are none", pictures_that_are_none);
     return test_end();
 }
