@@ -57,7 +57,7 @@ typedef struct zn_face_change {
 } zn_face_change;
 
 /* The attributes that have a setting of their own, in this order: those of zenith-face. */
-enum { ZN_FACE_SLIDERS = 10 };
+enum { ZN_FACE_SLIDERS = 5 };
 ZN_API extern const char *const zn_face_sliders[ZN_FACE_SLIDERS];
 
 enum { ZN_FACES = 16 /* of a picture */, ZN_FACE_GIVEN = 16, ZN_FACE_CHANGES = ZN_FACE_GIVEN + ZN_FACE_SLIDERS };

@@ -11,7 +11,7 @@
 #ifdef GEGL_PROPERTIES
 
 property_string (attribute, _("Attribute"), "smile")
-  description (_("smile, mouth-open, eyes-open, age, gender, head-turn, glasses, brightness, warmth, contrast, or one of your own"))
+  description (_("smile, mouth-open, eyes-open, age, gender, or one of your own"))
 
 property_double (amount, _("Amount"), 0.0)
   description (_("How much more of it (to 1), or less (to -1); 0 leaves the picture as it is"))
@@ -43,11 +43,6 @@ zenith_property_face_slider (mouth_open, _("Mouth open"), _("More of it (to 1) o
 zenith_property_face_slider (eyes_open, _("Eyes open"), _("More of it (to 1) or less (to -1)"))
 zenith_property_face_slider (age, _("Age"), _("Older (to 1) or younger (to -1); not in years"))
 zenith_property_face_slider (gender, _("Gender"), _("More masculine (to 1) or more feminine (to -1)"))
-zenith_property_face_slider (head_turn, _("Head turn"), _("To one side (to 1) or to the other (to -1)"))
-zenith_property_face_slider (glasses, _("Glasses"), _("More of it (to 1) or less (to -1)"))
-zenith_property_face_slider (brightness, _("Brightness"), _("More of it (to 1) or less (to -1)"))
-zenith_property_face_slider (warmth, _("Warmth"), _("More of it (to 1) or less (to -1)"))
-zenith_property_face_slider (contrast, _("Contrast"), _("More of it (to 1) or less (to -1)"))
 
 zenith_property_face_choice
 
@@ -63,9 +58,8 @@ zenith_property_face_choice
 static ZnOpFace
 asked (GeglProperties *o)
 {
-  const gdouble slider[ZN_FACE_SLIDERS] = { o->smile,  o->mouth_open, o->eyes_open, o->age,
-                                            o->gender, o->head_turn,  o->glasses,   o->brightness,
-                                            o->warmth, o->contrast };
+  const gdouble slider[ZN_FACE_SLIDERS] = { o->smile, o->mouth_open, o->eyes_open, o->age,
+                                            o->gender };
   ZnOpFace      face                    = ZN_OP_FACE (o, ZN_FACE_MANIPULATE);
 
   memcpy (face.how.slider, slider, sizeof (slider)); /* in the order of zn_face_sliders */

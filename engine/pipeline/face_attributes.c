@@ -13,7 +13,6 @@
 enum { MAX_NAMES = 1024, MAX_CODE = 8192, MAX_HIDDEN = 1024, MAX_CELLS = 256, PATH_SIZE = 4096 };
 
 static const char ending[] = ".attributes.safetensors";
-static const char not_finite[] = "The attribute file holds values that are not finite numbers.";
 
 /* ---- files --------------------------------------------------------------------------------------------------- */
 
@@ -177,7 +176,17 @@ static bool get_shape(const zn_weights *w, const char *name, int n_dims, int64_t
     return false;
 }
 
-/* Rows from, from + 1, ... of a tensor of n rows, [len]; NULL: *status says why. */
+static zn_status not_finite(zn_error *err)
+{
+    return zn_fail(err, ZN_E_FILE, "The attribute file holds values that are not finite numbers.");
+}
+
+static zn_status does_not_fit(zn_error *err)
+{
+    return zn_fail(err, ZN_E_FILE, "Moves or mask of the attribute file do not fit its codes.");
+}
+
+/* Row `from` of a tensor of n rows, [len]; NULL: *status says why. */
 static float *read_rows(const zn_weights *w, const char *name, size_t n, size_t from, size_t len, zn_status *status,
                         zn_error *err)
 {
@@ -188,7 +197,7 @@ static float *read_rows(const zn_weights *w, const char *name, size_t n, size_t 
     *status = all ? zn_weights_read(all, n * len, w, name, err) : zn_fail(err, ZN_E_MEMORY, "out of memory");
     for (size_t i = 0; !*status && i < len; i++)
         if (!isfinite(all[from * len + i]))
-            *status = zn_fail(err, ZN_E_FILE, "%s", not_finite);
+            *status = not_finite(err);
     if (*status) {
         free(all);
         return NULL;
@@ -231,7 +240,7 @@ static zn_status read_move(search *s, const zn_weights *w, size_t row, size_t n,
     a->outer = read_rows(w, "move.outer", 2 * n, at, code * hidden, &status, s->err);
     for (size_t i = 0; !status && i < code; i++) {
         if (!(a->deviation[i] > 0))
-            return zn_fail(s->err, ZN_E_FILE, "The deviation of a code in the attribute file is not above 0.");
+            return does_not_fit(s->err);
         a->shift[i] *= a->deviation[i];
         for (size_t h = 0; h < hidden; h++)
             a->outer[i * hidden + h] *= a->deviation[i];
@@ -261,18 +270,18 @@ static zn_status read_values(search *s, const zn_weights *w, int row, int n)
     float *guide = read_rows(w, "guide", rows, at, 1, &status, s->err);
 
     if (!status && !(*guide >= 0 && *guide <= 20))
-        status = zn_fail(s->err, ZN_E_FILE, "%s", not_finite);
+        status = not_finite(s->err);
     s->to->guide = status ? 0 : (double)*guide;
     free(guide);
     if (status || !get_shape(w, "move.inner", 4, inner))
         return status ? status : read_direction(s, w, at, rows);
     if (inner[0] != n || inner[1] != 2 || inner[2] < 1 || inner[2] > MAX_HIDDEN || inner[3] != s->code)
-        return zn_fail(s->err, ZN_E_FILE, "The moves of the attribute file have sizes that do not fit its codes.");
+        return does_not_fit(s->err);
     status = read_move(s, w, at, rows, inner);
     if (status || !get_shape(w, "mask.region", 3, region))
         return status;
     if (region[0] != n || region[1] != region[2] || region[1] < 1 || region[1] > MAX_CELLS)
-        return zn_fail(s->err, ZN_E_FILE, "The mask of the attribute file is no square of 1 to %d cells.", MAX_CELLS);
+        return does_not_fit(s->err);
     return read_mask(s, w, at, rows, region);
 }
 
@@ -282,7 +291,7 @@ static zn_status read_row(search *s, const zn_weights *w, int row, int n)
 
     for (int i = 0; !status && i < s->code; i++)
         if (!isfinite(s->to->shift[i]))
-            status = zn_fail(s->err, ZN_E_FILE, "%s", not_finite);
+            status = not_finite(s->err);
     return status;
 }
 

@@ -27,11 +27,6 @@ const zn_field zn_face_fields[] = {
     { "eyes-open", ZN_REAL, FIELD(slider[2]), -1, 1, "likewise" },
     { "age", ZN_REAL, FIELD(slider[3]), -1, 1, "likewise; 1: as old as the model makes it, no number of years" },
     { "gender", ZN_REAL, FIELD(slider[4]), -1, 1, "likewise; more is more masculine" },
-    { "head-turn", ZN_REAL, FIELD(slider[5]), -1, 1, "likewise" },
-    { "glasses", ZN_REAL, FIELD(slider[6]), -1, 1, "likewise" },
-    { "brightness", ZN_REAL, FIELD(slider[7]), -1, 1, "likewise" },
-    { "warmth", ZN_REAL, FIELD(slider[8]), -1, 1, "likewise" },
-    { "contrast", ZN_REAL, FIELD(slider[9]), -1, 1, "likewise" },
     { "detail", ZN_REAL, FIELD(detail), 0, 1, "fine structure that stays where the face changes" },
     { "position", ZN_REAL, FIELD(position), 0, 1, "from the first face to the second" },
     { "strip", ZN_WHOLE, FIELD(strip), 0, 100, "pictures side by side, from the first face to the second" },
@@ -52,8 +47,7 @@ const zn_field zn_face_fields[] = {
     { 0 },
 };
 
-const char *const zn_face_sliders[ZN_FACE_SLIDERS] = { "smile",     "mouth-open", "eyes-open",  "age",    "gender",
-                                                       "head-turn", "glasses",    "brightness", "warmth", "contrast" };
+const char *const zn_face_sliders[ZN_FACE_SLIDERS] = { "smile", "mouth-open", "eyes-open", "age", "gender" };
 
 zn_face_how zn_face_defaults(void)
 {

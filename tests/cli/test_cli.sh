@@ -433,7 +433,7 @@ expect 2 "mode must be manipulate.*, not 'paint'" "face: no such mode" face "$tm
 expect 2 'amount comes after an attribute' "face: an amount alone" face "$tmp/spot.npy" "$tmp/x.npy" amount=1
 expect 2 "amount must be a number from -1 to 1, not '2'" "face: too much" face "$tmp/spot.npy" "$tmp/x.npy" attribute="$name" amount=2
 expect 2 "has no setting 'grin'; it has mode," "face: no such setting" face "$tmp/spot.npy" "$tmp/x.npy" grin=1
-expect 1 "There is no attribute 'glasses'; there are: " "face: a slider without its attribute" face "$tmp/spot.npy" "$tmp/x.npy" glasses=1
+expect 1 "There is no attribute 'gender'; there are: " "face: a slider without its attribute" face "$tmp/spot.npy" "$tmp/x.npy" gender=1
 expect 2 'zenith face .IN. OUT' "face: one file" face "$tmp/spot.npy"
 expect 2 'zenith face .IN. OUT' "face: no second picture" face "$tmp/spot.npy" "$tmp/x.npy" mode=interpolate
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -313,8 +313,8 @@ test_sliders (void)
   g_free (given);
   g_free (slid);
   g_free (one);
-  g_free (apply ("zenith:diffae-manipulate", "glasses=0.5 " QUICK " " FRAME, in, &status, NULL));
-  CHECK (strstr (status, "no attribute 'glasses'; there are: mine, smile, age") != NULL, "'%s'",
+  g_free (apply ("zenith:diffae-manipulate", "gender=0.5 " QUICK " " FRAME, in, &status, NULL));
+  CHECK (strstr (status, "no attribute 'gender'; there are: mine, smile, age") != NULL, "'%s'",
          status);
   g_free (status);
   g_object_unref (in);

@@ -57,7 +57,7 @@
 (define (zn-sliders d smile age model)
   (plug-in-zenith-diffae-manipulate-more RUN-NONINTERACTIVE (zn-of d) d
                                          "smile" 0 4 4 1 model 0 0 0 0 "auto" FALSE
-                                         smile 0 0 age 0 0 0 0 0 0 1))
+                                         smile 0 0 age 0 1))
 
 (define (zn-new-face d model)
   (plug-in-zenith-diffae-sample RUN-NONINTERACTIVE (zn-of d) d 1 4 4 model "auto"))

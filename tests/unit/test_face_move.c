@@ -210,15 +210,15 @@ static void test_files_that_do_not_fit(void)
         tensor instead;
         const char *why;
     } each[] = {
-        { 6, { "move.inner", { NAMES, 2, HIDDEN, CODE - 1 }, 4, weak }, "sizes that do not fit" },
-        { 6, { "move.inner", { NAMES, 1, 2 * HIDDEN, CODE }, 4, weak }, "sizes that do not fit" },
+        { 6, { "move.inner", { NAMES, 2, HIDDEN, CODE - 1 }, 4, weak }, "do not fit its codes" },
+        { 6, { "move.inner", { NAMES, 1, 2 * HIDDEN, CODE }, 4, weak }, "do not fit its codes" },
         { 5, { "move.shift", { NAMES, CODE }, 2, some }, "move.shift" },
         { 8, { "move.outer", { NAMES, 2, CODE }, 3, some }, "move.outer" },
         { 4, { "mean", { CODE - 1 }, 1, weak }, "mean" },
-        { 3, { "std", { CODE }, 1, weak }, "not above 0" },
+        { 3, { "std", { CODE }, 1, weak }, "do not fit its codes" },
         { 7, { "move.bias", { NAMES, 2, HIDDEN }, 3, not_finite }, "not finite" },
         { 9, { "mask.weight", { 3, CODE }, 2, weak }, "mask.weight" },
-        { 11, { "mask.region", { NAMES, CELLS, 2 }, 3, regions }, "no square" },
+        { 11, { "mask.region", { NAMES, CELLS, 2 }, 3, regions }, "do not fit its codes" },
     };
 
     for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
