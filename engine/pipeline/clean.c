@@ -24,6 +24,9 @@ static const float CALM[2] = { 1.35f, 1.5f }, SMOOTH[2] = { 2.6f, 3.05f }, BLOCK
 /* Where the calmest places have no noise at all, the smoothest must have more of it: ALONE instead of SMOOTH, at the first of NONE. */
 static const float NONE[2] = { 0.55f, 0.85f }, ALONE[2] = { 3.6f, 4.1f };
 
+/* What is so many times the median level in smooth places is no noise: text has nothing smooth. */
+static const float APART = 2.5f;
+
 /* Grain is the picture's own beyond the second of both pairs, its deviation as a share of the calm level: CALM and SMOOTH are then so
  * many times larger. */
 static const float FINE[2] = { 0.7f, 0.85f }, GREY[2] = { 0.65f, 0.8f }, OWN = 1.6f;
@@ -51,7 +54,7 @@ static float middle(const float v[3])
 
 bool zn_signs_calm(zn_signs *s, const zn_cell *cells, size_t n)
 {
-    float *level = malloc((n ? n : 1) * sizeof *level), calm[3] = { 0 };
+    float *level = malloc((n ? n : 1) * sizeof *level), calm[3] = { 0 }, usual[3] = { 0 };
 
     for (int c = 0; level && c < 3; c++) {
         size_t len = 0;
@@ -61,8 +64,10 @@ bool zn_signs_calm(zn_signs *s, const zn_cell *cells, size_t n)
                 level[len++] = cells[3 * i + (size_t)c].level;
         qsort(level, len, sizeof *level, ascending);
         calm[c] = len ? level[len / 20] : 0;
+        usual[c] = len ? level[len / 2] : 0;
     }
     s->calm = middle(calm);
+    s->usual = middle(usual);
     free(level);
     return level != NULL;
 }
@@ -335,8 +340,8 @@ float zn_signs_clean(const zn_signs *s)
     const float own = between(s->fine / fmaxf(s->calm, CERTAIN), FINE) * between(s->grey, GREY);
     const float less = 1 / (1 + own * (OWN - 1)), calm = between(s->calm, NONE);
     const float smooth[2] = { ALONE[0] + calm * (SMOOTH[0] - ALONE[0]), ALONE[1] + calm * (SMOOTH[1] - ALONE[1]) };
-    const float noise =
-        fmaxf(fmaxf(between(less * s->calm, CALM), between(less * s->smooth, smooth)), between(s->blocks, BLOCKS));
+    const float found = less * fminf(s->smooth, APART * s->usual);
+    const float noise = fmaxf(fmaxf(between(less * s->calm, CALM), between(found, smooth)), between(s->blocks, BLOCKS));
 
     return 1 - rintf(8 * noise) / 8;
 }

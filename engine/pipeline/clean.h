@@ -16,11 +16,12 @@ typedef struct zn_signs { /* of noise, of 255 */
     float calm;           /* the level of the calmest places */
     float smooth;         /* the noise of the smoothest */
     float blocks;         /* how much steeper steps between the blocks of a file are than their neighbours */
-    float fine; /* the deviation of the finest differences in smooth places, in the middle one of the channels, */
-    float grey; /* ... and how they correlate between channels, in the middle one of the pairs: up to 1 */
+    float fine;  /* the deviation of the finest differences in smooth places, in the middle one of the channels, */
+    float grey;  /* ... and how they correlate between channels, in the middle one of the pairs: up to 1 */
+    float usual; /* the median level */
 } zn_signs;
 
-/* The level that a twentieth of the cells has at most, in the middle one of the channels.  Cells without any variation and those that
+/* The level that a twentieth of the cells has at most, and the median, in the middle one of the channels.  Cells without any variation and those that
  * are certainly clean (a frame, a caption, a part that was pasted) do not count.  False: no memory. */
 bool zn_signs_calm(zn_signs *s, const zn_cell *cells, size_t n);
 

@@ -149,7 +149,8 @@ static void calm_places(void)
 
     for (int i = 0; i < 3 * N; i++)
         cells[i] = (zn_cell){ 5 + (float)(i % 7), 0.5f, false };
-    CHECK(zn_signs_calm(&s, cells, N) && s.calm == 5, "%g, not 5", (double)s.calm);
+    CHECK(zn_signs_calm(&s, cells, N) && s.calm == 5 && s.usual == 8, "%g and %g, not 5 and 8", (double)s.calm,
+          (double)s.usual);
     for (int i = 0; i < 3 * N / 25; i++)
         cells[i].level = 1;
     CHECK(zn_signs_calm(&s, cells, N) && s.calm == 5, "a twenty-fifth of 1: %g", (double)s.calm);
@@ -176,19 +177,20 @@ static void the_verdict(void)
         float clean;
     } cases[] = {
         { { .calm = 0 }, 1 },
-        { { 1.3f, 2.5f, 0.1f, 0, 0 }, 1 },
-        { { 1.6f, 0, 0, 0, 0 }, 0 },
-        { { 1, 3.1f, 0, 0, 0 }, 0 },
-        { { 0.5f, 3.1f, 0, 0, 0 }, 1 }, /* nothing but the smoothest places */
-        { { 0.5f, 4.2f, 0, 0, 0 }, 0 },
-        { { 0, 0, 0.5f, 0, 0 }, 0 },
-        { { 0, 0, 0.3f, 0, 0 }, 0.5f },
-        { { 1.6f, 3.1f, 0.5f, 0, 0 }, 0 },
-        { { 2, 2.8f, 0, 1.9f, 0.85f }, 1 }, /* film */
-        { { 2, 2.8f, 0, 1.9f, 0.4f }, 0 },
-        { { 2, 2.8f, 0, 1, 0.85f }, 0 },
-        { { 3, 2.8f, 0, 2.9f, 0.85f }, 0 },
-        { { 2, 2.8f, 0.5f, 1.9f, 0.85f }, 0 },
+        { { 1.3f, 2.5f, 0.1f, 0, 0, 2 }, 1 },
+        { { 1.6f, 0, 0, 0, 0, 2 }, 0 },
+        { { 1, 3.1f, 0, 0, 0, 2 }, 0 },
+        { { 0.5f, 3.1f, 0, 0, 0, 2 }, 1 }, /* nothing but the smoothest places */
+        { { 0.5f, 4.2f, 0, 0, 0, 2 }, 0 },
+        { { 0, 0, 0.5f, 0, 0, 2 }, 0 },
+        { { 0, 0, 0.3f, 0, 0, 2 }, 0.5f },
+        { { 1.6f, 3.1f, 0.5f, 0, 0, 2 }, 0 },
+        { { 2, 2.8f, 0, 1.9f, 0.85f, 2 }, 1 }, /* film */
+        { { 2, 2.8f, 0, 1.9f, 0.4f, 2 }, 0 },
+        { { 2, 2.8f, 0, 1, 0.85f, 2 }, 0 },
+        { { 3, 2.8f, 0, 2.9f, 0.85f, 2 }, 0 },
+        { { 2, 2.8f, 0.5f, 1.9f, 0.85f, 2 }, 0 },
+        { { 0.8f, 100, 0, 0, 0, 0.8f }, 1 }, /* text */
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
