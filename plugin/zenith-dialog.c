@@ -650,6 +650,7 @@ controls_new (Dialog *d)
   guint      n_props = d->any_filter ? 0 : d->settings->n;
   GtkWidget *table   = gtk_table_new (1, 2, FALSE);
   GtkWidget *fold    = NULL;
+  guint      folded  = 0; /* rows of it */
   guint      line    = 0;
 
   gtk_table_set_row_spacings (GTK_TABLE (table), 6);
@@ -676,8 +677,9 @@ controls_new (Dialog *d)
       row->dialog = d;
       row->index  = index;
       row->unit   = slides || ! strcmp (p->spec->name, "amount") ? 100.0 : 1.0;
-      attach (place == 2 ? fold_table (&fold, box) : table, line++, g_param_spec_get_nick (p->spec),
-              row_new (row, (ZnProperty *) p), g_param_spec_get_blurb (p->spec));
+      attach (place == 2 ? fold_table (&fold, box) : table, place == 2 ? folded++ : line++,
+              g_param_spec_get_nick (p->spec), row_new (row, (ZnProperty *) p),
+              g_param_spec_get_blurb (p->spec));
       if (! strcmp (p->spec->name, "sigma"))
         {
           d->level = gtk_label_new ("");

@@ -18,8 +18,8 @@ convert() { LC_ALL=C.UTF-8 command convert "$@"; }
 convert "$samples/chelsea.png" -seed 3 -attenuate 0.5 +noise Gaussian -strip "$tmp/noisy.png"
 convert "$samples/astronaut.png" -strip "$tmp/portrait.png"
 
-# The keys of Change a Face: from the presets over Save, the face and three sliders with their numbers to the age.
-age=(@Pr_eset Tab Tab Tab Tab Tab Tab Tab Tab Tab End Page_Up Page_Up)
+# The keys of Change a Face: from the presets over Save and the face to the first slider, the smile.
+smile=(@Pr_eset Tab Tab Tab End Page_Up Page_Up)
 
 # shot OUT [--gimp] PROCEDURE PICTURE [KEY...]
 shot() {
@@ -34,7 +34,7 @@ shot() {
 case ${1:-readme} in
   readme)
     shot "$root/docs/images/gimp.png" --gimp denoise noisy "@_Split view"
-    shot "$root/docs/images/gimp-face.png" diffae-manipulate portrait "${age[@]}"
+    shot "$root/docs/images/gimp-face.png" diffae-manipulate portrait "${smile[@]}"
     ;;
   all)
     out=${2:?usage: screenshots.sh all FOLDER}
@@ -44,7 +44,7 @@ case ${1:-readme} in
       case $name in diffae-*) picture=portrait ;; esac
       shot "$out/$name.png" $name $picture
     done
-    shot "$out/diffae-manipulate.png" diffae-manipulate portrait "${age[@]}"
+    shot "$out/diffae-manipulate.png" diffae-manipulate portrait "${smile[@]}"
     ;;
   *) echo "usage: tools/screenshots.sh [all FOLDER]" >&2 && exit 2 ;;
 esac
