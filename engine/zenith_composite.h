@@ -240,6 +240,7 @@ typedef struct zn_enhance { /* what a task asks for */
     const char *weights;    /* its file, a text that must live as long as the plan; NULL or "": its own */
     zn_value set[ZN_MAX_SETTINGS];
     int32_t n_set;
+    bool found[ZN_MAX_SETTINGS];           /* of set: where it is 0, the network is told what is found in the picture */
     bool seeks_noise;                      /* the network is told the noise of the picture, which is measured */
     double strength, luma, chroma, detail; /* of a result of the picture's size */
     double sharpen; /* likewise: adds so much of what is fine in the lightness of the network's output */
@@ -253,14 +254,22 @@ typedef struct zn_enhance_plan {
     int32_t w, h;          /* of the result */
     int32_t reach;         /* pixels around one that blend() looks at */
     bool nothing;          /* the result is the picture itself: there is nothing to run */
+    bool measured;         /* the whole picture is measured: see zn_original_measure() */
     bool mapped;           /* the network measures the noise of each place, against that of the picture */
     zn_makers computed_by; /* what computes it, as far as it is known beforehand */
     zn_key network;        /* what a measurement depends on, but for the pixels: network, engine, precision, weights */
     zn_key key;            /* the same for a change: settings, too, but not what was measured */
 } zn_enhance_plan;
 
+typedef struct zn_damage { /* of a whole picture, as settings say it: 0: not found, -1: there is none */
+    float noise;           /* standard deviation, of 255 */
+    float artefacts;       /* 100 - the quality of the JPEG file that it is from, uncropped and unscaled */
+    float blur;            /* -1: it is sharp, but for places; else 0 */
+} zn_damage;
+
 typedef struct zn_enhance_result {
     zn_noise_table noise; /* of the picture; median[0] 0: it was not measured */
+    zn_damage damage;     /* likewise; all 0 */
     bool ran;             /* something was computed, not kept */
     zn_makers computed_by;
     zn_note note;
@@ -292,13 +301,13 @@ typedef struct zn_original {
     void (*spread)(void (*part)(size_t start, size_t count, void *data), size_t n, void *data);
 } zn_original;
 
-/* What is measured once for a picture, if how.seeks_noise, in a part of it; in steps, so that a small change of the picture does not
+/* What is measured once for a picture, result->noise in a part of it, damage in all of it; in steps, so that a small change of the picture does not
  * change it.  Kept: a picture is known by blocks that are spread over the part.  Progress is 0 all the time. */
-ZN_API zn_status zn_original_measure(zn_noise_table *noise, const zn_enhance_plan *plan, const zn_original *original,
-                                     zn_rect part, const zn_watcher *watch, zn_error *err);
+ZN_API zn_status zn_original_measure(zn_enhance_result *result, const zn_enhance_plan *plan,
+                                     const zn_original *original, zn_rect part, const zn_watcher *watch, zn_error *err);
 
 /* The network's change of a region of the result, kept or made now, in pieces.  take() gets each of them: what it may write now, and
- * the change there and plan->reach around it.  result->noise holds what was measured; ran is set, computed_by and note
+ * the change there and plan->reach around it.  result holds what was measured; ran is set, computed_by and note
  * are added to. */
 typedef struct zn_taker {
     bool (*take)(void *cookie, zn_rect want, const zn_plane *change); /* false: no memory */
@@ -357,7 +366,7 @@ typedef struct zn_restore {
     double artefacts; /* -1..100: 0; of JPEG: 100 - the file's quality */
     double noise;     /* -1..100: 0; its standard deviation, of 255 */
     double strength;  /* 0..1: 1 */
-} zn_restore;         /* of the first three, 0: found by the network, -1: there is none */
+} zn_restore;         /* of the first three, 0: found, -1: there is none */
 
 ZN_API zn_restore zn_restore_defaults(void);
 ZN_API extern const zn_field zn_restore_fields[];
@@ -367,9 +376,9 @@ ZN_API zn_status zn_restore_describe(zn_enhance_plan *plan, zn_session *session,
 typedef struct zn_upscale {
     int32_t scale;     /* 2..4: 2 */
     const char *model; /* "faithful" or "small": "faithful" */
-    double noise;      /* 0..100: 0; standard deviation of the noise in the picture, of 255 */
-    double artefacts;  /* 0..100: 0; of JPEG: 100 - the file's quality */
-} zn_upscale;
+    double noise;      /* -1..100: 0; standard deviation of the noise in the picture, of 255 */
+    double artefacts;  /* -1..100: 0; of JPEG: 100 - the file's quality */
+} zn_upscale;          /* of the last two, 0: found in the picture, -1: there is none */
 
 ZN_API zn_upscale zn_upscale_defaults(void);
 ZN_API extern const zn_field zn_upscale_fields[];

@@ -135,24 +135,22 @@ show_measured (Tiling *tiling, const zn_noise_table *noise)
   g_free (text);
 }
 
-/* The noise of the picture, if the network is told it: of the part that the host asked for, or of all. */
+/* What the network is told of the picture: the noise of the part that the host asked for, or of all. */
 static zn_status
 tiling_measure (Tiling *tiling, const zn_watcher *watch)
 {
   const GeglRectangle *asked  = measured_part (tiling->request->operation);
   const GeglRectangle *box    = &tiling->input.box;
-  zn_noise_table      *noise  = &tiling->result.noise;
-  const gboolean       seeks  = tiling->plan->how.seeks_noise;
   zn_rect              part   = asked ? part_of (asked, box) : (zn_rect){ 0, 0, 0, 0 };
   zn_status            status = ZN_OK;
 
   if (part.w <= 0)
     part = (zn_rect){ 0, 0, box->width, box->height };
-  if (seeks)
-    status = zn_original_measure (noise, tiling->plan, &tiling->original, part, watch,
+  if (tiling->plan->measured)
+    status = zn_original_measure (&tiling->result, tiling->plan, &tiling->original, part, watch,
                                   &tiling->request->err);
   if (! status)
-    show_measured (tiling, seeks ? noise : NULL);
+    show_measured (tiling, tiling->plan->how.seeks_noise ? &tiling->result.noise : NULL);
 
   return status;
 }
@@ -218,7 +216,7 @@ result_box (const Tiling *tiling)
 }
 
 /* What a region of the output depends on, or what a region of the input changes; all of
- * the picture, if its noise is to be measured. */
+ * the picture, if it is to be measured. */
 static GeglRectangle
 get_reach (GeglOperation *operation, const GeglRectangle *roi, gboolean required)
 {
@@ -229,7 +227,7 @@ get_reach (GeglOperation *operation, const GeglRectangle *roi, gboolean required
 
   if (! tiling_init (&tiling, operation, &err))
     return *roi;
-  if (tiling.plan->how.seeks_noise)
+  if (tiling.plan->measured)
     return tiling.input.box;
 
   box = result_box (&tiling);

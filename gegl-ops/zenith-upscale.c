@@ -19,13 +19,13 @@ property_enum (model, _("Model"),
   description (_("A larger network takes longer and keeps more detail"))
 
 property_double (noise, _("Noise level"), 0.0)
-  description (_("Standard deviation of the noise in the picture, of 255; 0: none"))
-  value_range (0.0, 100.0)
-  ui_range    (0.0, 25.0)
+  description (_("Standard deviation of the noise, of 255; 0 finds it in the picture, -1: there is none"))
+  value_range (-1.0, 100.0)
+  ui_range    (-1.0, 25.0)
 
 property_double (artefacts, _("JPEG artefacts"), 0.0)
-  description (_("100 minus the quality of the JPEG file; 0: there are none"))
-  value_range (0.0, 100.0)
+  description (_("100 minus the quality of the JPEG file; 0 finds it in the picture, -1: there are none"))
+  value_range (-1.0, 100.0)
 
 zenith_properties_of_a_run
 zenith_property_computed_by

@@ -166,7 +166,7 @@ class Pair:
         self.real = {s: torch.zeros_like(v) for s, v in self.made.items()}
         self.parts = torch.zeros(len(PARTS), device=device)
         self.ramp = torch.zeros((), device=device)              # of what the discriminator says: 0 while it knows nothing
-        samplers = {s: crops.sampler(n, s * (SIDE + 2 * degrade.EDGE), picky=True) for s, n in COUNTS.items()}
+        samplers = {s: crops.sampler(n, s * (SIDE + 2 * degrade.EDGE), picky=0.85) for s, n in COUNTS.items()}
         self.maker.prepare(lambda: {s: sample() for s, sample in samplers.items()})
         self.judge.prepare(lambda: None)
 

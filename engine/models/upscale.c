@@ -65,15 +65,15 @@ static void forward(zn_ctx *c, const void *net, const zn_call *call)
     float told[TOLD];
 
     for (int i = 0; i < TOLD; i++)
-        told[i] = call->set[SET_NOISE + i] * unit[i];
+        told[i] = call->set[SET_NOISE + i] > 0 ? call->set[SET_NOISE + i] * unit[i] : 0;
     zn_run_unet_picture(c, net, call, told, 0);
 }
 
 /* ---- descriptors ------------------------------------------------------------------------------------- */
 
 static const zn_setting settings[] = {
-    { "noise", 0, 0, 100, "standard deviation of the noise in the picture, of 255; 0: none" },
-    { "artefacts", 0, 0, 100, "100 - the JPEG file's quality; 0: no artefacts" },
+    { "noise", 0, -1, 100, "standard deviation of the noise in the picture, of 255; 0, -1: none" },
+    { "artefacts", 0, -1, 100, "100 - the JPEG file's quality; 0, -1: no artefacts" },
     { 0 },
 };
 

@@ -7,6 +7,7 @@
  *   |     |     |  */
 #include "../core/ints.h"
 #include "../core/status.h"
+#include "damage.h"
 #include "enhance.h"
 #include "session.h"
 
@@ -44,6 +45,14 @@ static void add_settings(zn_key *key, const zn_enhance *how)
     }
 }
 
+static bool seeks_damage(const zn_enhance *how)
+{
+    for (int i = 0; i < how->n_set; i++)
+        if (how->found[i] && how->set[i].value == 0)
+            return true;
+    return false;
+}
+
 zn_status zn_enhance_describe(zn_enhance_plan *p, zn_session *session, const zn_choice *choice, const zn_enhance *how,
                               int32_t w, int32_t h, int32_t side, zn_error *err)
 {
@@ -71,6 +80,7 @@ zn_status zn_enhance_describe(zn_enhance_plan *p, zn_session *session, const zn_
         p->grid.halo += ZN_ENLARGE_REACH;
     p->w *= p->grid.scale;
     p->h *= p->grid.scale;
+    p->measured = how->seeks_noise || seeks_damage(how);
     p->mapped = how->seeks_noise && zn_model_level_reach(zn_use_model(use)) > 0;
     zn_makers_add(&p->computed_by, use);
     zn_key_add_text(&p->network, zn_use_name(use));
@@ -94,37 +104,44 @@ static void round_noise(zn_noise_table *noise)
     }
 }
 
-static zn_status measure(zn_noise_table *noise, const zn_use *use, const zn_source *in, zn_error *err)
+static zn_status measure(zn_enhance_result *result, const zn_enhance_plan *p, const zn_use *use, const zn_source *in,
+                         zn_error *err)
 {
-    const zn_status s = zn_noise_levels(noise, zn_use_model(use), in, err);
+    zn_status s = ZN_OK;
 
-    if (!s)
-        round_noise(noise);
+    if (p->how.seeks_noise && !(s = zn_noise_levels(&result->noise, zn_use_model(use), in, err)))
+        round_noise(&result->noise);
+    if (!s && seeks_damage(&p->how))
+        s = zn_damage_measure(&result->damage, in, err);
     return s;
 }
 
-zn_status zn_enhance_measure(zn_noise_table *noise, const zn_enhance_plan *p, const zn_source *in, zn_error *err)
+zn_status zn_enhance_measure(zn_enhance_result *result, const zn_enhance_plan *p, const zn_source *in, zn_error *err)
 {
     zn_use *use = NULL;
     zn_task_turn turn;
     zn_status s = open_network(&use, p, err);
 
     if (!s && !(s = zn_task_begin(&turn, p->session, err))) {
-        s = measure(noise, use, in, err);
+        s = measure(result, p, use, in, err);
         zn_task_end(&turn);
     }
     zn_use_end(&use);
     return s;
 }
 
-void zn_enhance_key_noise(zn_key *key, const zn_enhance_plan *p, const zn_noise_table *noise)
+void zn_enhance_key_measured(zn_key *key, const zn_enhance_plan *p, const zn_enhance_result *result)
 {
+    const zn_noise_table *noise = &result->noise;
+
     if (p->mapped) { /* the median is only shown */
         zn_key_add(key, noise->least, sizeof noise->least);
         zn_key_add(key, &noise->clean, sizeof noise->clean);
         zn_key_add(key, &noise->more, sizeof noise->more);
     } else if (p->how.seeks_noise)
         zn_key_add(key, noise->median, sizeof noise->median);
+    if (seeks_damage(&p->how))
+        zn_key_add(key, &result->damage, sizeof result->damage);
 }
 
 /* ---- the network --------------------------------------------------------------------------------------------------- */
@@ -160,6 +177,18 @@ static bool write_plane(void *cookie, zn_rect r, const float *src)
     return true;
 }
 
+/* A setting, or what was found. */
+static double told(const work *k, int i)
+{
+    const zn_enhance *how = &k->plan->how;
+    const zn_damage *d = &k->result->damage;
+    const char *key = how->set[i].key;
+
+    if (!how->found[i] || how->set[i].value != 0)
+        return how->set[i].value;
+    return (double)(!strcmp(key, "noise") ? d->noise : !strcmp(key, "artefacts") ? d->artefacts : d->blur);
+}
+
 /* What the network makes of a part of the picture.
  *
  * A part that crosses a line of the tiles' lattice would be computed in several tiles.  Instead the network gets the part and what
@@ -172,7 +201,8 @@ static zn_status make_part(float *made, work *k, zn_rect part)
     zn_source source = { 0, 0, 3, read_window, &from };
     zn_plane plane = { .rgb = made };
     const zn_sink sink = { write_plane, &plane };
-    zn_job job = { .set = k->plan->how.set,
+    zn_value set[ZN_MAX_SETTINGS];
+    zn_job job = { .set = set,
                    .n_set = k->plan->how.n_set,
                    .tile = g->tile,
                    .progress = on_progress,
@@ -181,6 +211,8 @@ static zn_status make_part(float *made, work *k, zn_rect part)
     zn_status s;
 
     k->result->ran = true;
+    for (int i = 0; i < job.n_set; i++)
+        set[i] = (zn_value){ k->plan->how.set[i].key, told(k, i) };
     if (k->plan->mapped && k->result->noise.clean == 1) /* there is nothing to remove */
         return k->in->read(k->in->cookie, part, made) ? ZN_OK
                                                       : zn_fail(k->err, ZN_E_FILE, "the picture could not be read");
@@ -400,8 +432,8 @@ static zn_status run_task(run *r)
     const zn_enhance_plan *p = r->work.plan;
     zn_status s = ZN_OK;
 
-    if (p->how.seeks_noise)
-        s = measure(&r->work.result->noise, r->work.use, r->work.in, r->work.err);
+    if (p->measured)
+        s = measure(r->work.result, p, r->work.use, r->work.in, r->work.err);
     return s ? s : run_bands(r);
 }
 

@@ -5,13 +5,14 @@
 
 #include "../zenith_composite.h"
 
-/* What is measured once for a picture, or a part of it. */
-zn_status zn_enhance_measure(zn_noise_table *noise, const zn_enhance_plan *plan, const zn_source *in, zn_error *err);
+/* What is measured once for a picture, or a part of it: result->noise and damage. */
+zn_status zn_enhance_measure(zn_enhance_result *result, const zn_enhance_plan *plan, const zn_source *in,
+                             zn_error *err);
 
 /* Adds what of it a change depends on. */
-void zn_enhance_key_noise(zn_key *key, const zn_enhance_plan *plan, const zn_noise_table *noise);
+void zn_enhance_key_measured(zn_key *key, const zn_enhance_plan *plan, const zn_enhance_result *result);
 
-/* What the network makes of a part of the picture, whole cells: made has the size of the part in the result.  result->noise holds what
+/* What the network makes of a part of the picture, whole cells: made has the size of the part in the result.  result holds what
  * was measured; ran is set, computed_by and note are added to. */
 zn_status zn_enhance_make(float *made, zn_enhance_result *result, const zn_enhance_plan *plan, const zn_source *in,
                           zn_rect part, const zn_watcher *watch, zn_error *err);

@@ -41,6 +41,11 @@ static void put_kept(const zn_watcher *watch, zn_key key, const void *src, size_
 
 /* ---- measuring -------------------------------------------------------------------------------------------------- */
 
+typedef struct found { /* as it is kept */
+    zn_noise_table noise;
+    zn_damage damage;
+} found;
+
 typedef struct measured { /* the part, as a picture of its own */
     const zn_source *in;
     zn_rect part;
@@ -81,19 +86,24 @@ static zn_key part_key(const zn_enhance_plan *p, const zn_original *original, zn
     return key;
 }
 
-zn_status zn_original_measure(zn_noise_table *noise, const zn_enhance_plan *p, const zn_original *original,
+zn_status zn_original_measure(zn_enhance_result *result, const zn_enhance_plan *p, const zn_original *original,
                               zn_rect part, const zn_watcher *watch, zn_error *err)
 {
-    measured from = { &original->source, part, watch ? watch : &nobody, false };
-    const zn_source source = { part.w, part.h, 3, read_part, &from };
-    const zn_key key = part_key(p, original, part);
-    zn_status s;
+    const zn_rect all = { 0, 0, p->grid.w, p->grid.h }, at = p->how.seeks_noise ? part : all;
+    measured from = { &original->source, at, watch ? watch : &nobody, false };
+    const zn_source source = { at.w, at.h, 3, read_part, &from };
+    const zn_key key = part_key(p, original, at);
+    found kept;
+    zn_status s = ZN_OK;
 
-    if (get_kept(from.watch, key, noise, sizeof *noise))
-        return ZN_OK;
-    s = zn_enhance_measure(noise, p, &source, err);
-    if (!s)
-        put_kept(from.watch, key, noise, sizeof *noise);
+    if (!get_kept(from.watch, key, &kept, sizeof kept)) {
+        s = zn_enhance_measure(result, p, &source, err);
+        kept = (found){ result->noise, result->damage };
+        if (!s)
+            put_kept(from.watch, key, &kept, sizeof kept);
+    }
+    result->noise = kept.noise;
+    result->damage = kept.damage;
     return from.cancelled ? zn_fail(err, ZN_E_CANCELLED, "Cancelled.") : s;
 }
 
@@ -160,7 +170,7 @@ static zn_key cell_key(const request *r, zn_rect cell)
     const int32_t size[] = { r->grid->w, r->grid->h };
     zn_key key = r->plan->key;
 
-    zn_enhance_key_noise(&key, r->plan, &r->result->noise);
+    zn_enhance_key_measured(&key, r->plan, r->result);
     zn_key_add(&key, &r->original->format, sizeof r->original->format);
     zn_key_add(&key, &cell, sizeof cell);
     zn_key_add(&key, size, sizeof size);

@@ -5,16 +5,11 @@
 #include "../core/ints.h"
 #include "clean.h"
 #include "request.h"
+#include "sample.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-    WHOLE = 1500000, /* pixels: in a larger picture, the noise is measured in */
-    SQUARES = 4,     /* ... so many squares a side, */
-    SQUARE = 192,    /* ... of so many pixels a side, on the tiles' lattice */
-};
 
 /* Cells are about as bright as a bin if they lie within WIDTH of its centre: the standard deviation of their weight.  Of them the
  * QUANTILE of levels, times FACTOR, is the least that others get; where they are fewer than ENOUGH, nothing is known. */
@@ -220,46 +215,9 @@ static size_t n_cells(const zn_levels *l)
     return (size_t)l->at.w * (size_t)l->at.h;
 }
 
-static bool is_small(const zn_source *picture)
-{
-    return (int64_t)picture->w * picture->h <= WHOLE;
-}
-
-/* Where square i of n begins along a side: on a multiple of SQUARE. */
-static int square_at(int side, int i, int n)
-{
-    const int last = zn_imax(0, (side - SQUARE) / SQUARE);
-
-    return n > 1 ? (int)((int64_t)last * i / (n - 1)) * SQUARE : 0;
-}
-
-typedef struct sample { /* where the noise of a picture is measured */
-    zn_rect square[SQUARES * SQUARES];
-    int n, nx; /* nx of them beside each other */
-} sample;
-
-/* All of it, or squares. */
-static sample sample_of(const zn_source *in)
-{
-    const bool small = is_small(in);
-    const int nx = small ? 1 : zn_imin(SQUARES, zn_ceil_div(in->w, SQUARE));
-    const int ny = small ? 1 : zn_imin(SQUARES, zn_ceil_div(in->h, SQUARE));
-    sample s = { .square = { { 0, 0, in->w, in->h } }, .n = nx * ny, .nx = nx };
-
-    for (int k = 0; !small && k < s.n; k++) {
-        zn_rect *r = &s.square[k];
-
-        r->x = square_at(in->w, k % nx, nx);
-        r->y = square_at(in->h, k / nx, ny);
-        r->w = zn_imin(SQUARE, in->w - r->x);
-        r->h = zn_imin(SQUARE, in->h - r->y);
-    }
-    return s;
-}
-
 /* The statistics of the picture from the n cells of its sample. */
-static zn_status conclude(zn_noise_table *out, const zn_source *in, const sample *from, const zn_cell *cells, size_t n,
-                          zn_engine *e, zn_error *err)
+static zn_status conclude(zn_noise_table *out, const zn_source *in, const zn_sample *from, const zn_cell *cells,
+                          size_t n, zn_engine *e, zn_error *err)
 {
     zn_signs signs = { 0 };
     zn_status s;
@@ -281,7 +239,7 @@ static zn_status conclude(zn_noise_table *out, const zn_source *in, const sample
 
 static zn_status measure_sample(zn_noise_table *out, zn_model *m, const zn_source *in, const zn_job *job, zn_error *err)
 {
-    const sample from = sample_of(in);
+    const zn_sample from = zn_sample_of(in);
     zn_cell *all = NULL;
     size_t n = 0;
     zn_status s = ZN_OK;
@@ -312,14 +270,14 @@ zn_status zn_levels_measure(zn_levels *out, zn_model *m, const zn_source *pictur
                             const zn_job *job, zn_error *err)
 {
     zn_status s = measure_cells(out, m, picture, region, job, err);
-    const sample all = sample_of(picture);
+    const zn_sample all = zn_sample_of(picture);
     zn_noise_table noise;
 
     if (s)
         return s;
     if (job && job->noise)
         noise = *job->noise;
-    else if (!is_small(picture) || out->at.w < zn_ceil_div(picture->w, out->step) ||
+    else if (all.n > 1 || out->at.w < zn_ceil_div(picture->w, out->step) ||
              out->at.h < zn_ceil_div(picture->h, out->step))
         s = measure_sample(&noise, m, picture, job, err);
     else

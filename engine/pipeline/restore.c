@@ -25,6 +25,7 @@ zn_status zn_restore_describe(zn_enhance_plan *plan, zn_session *session, const 
         .model = "restore",
         .set = { { "noise", how->noise }, { "artefacts", how->artefacts }, { "blur", how->deblur } },
         .n_set = 3,
+        .found = { false, true, true }, /* noise is found by the network, place by place */
         .strength = how->strength,
         .luma = 1,
         .chroma = 1

@@ -12,8 +12,9 @@ enum { LEAST = 2, MOST = 4 }; /* scale */
 const zn_field zn_upscale_fields[] = {
     { "scale", ZN_WHOLE, AT(scale), LEAST, MOST, "how many times as wide and high" },
     { "model", ZN_TEXT, AT(model), 0, 0, "faithful, or small: a smaller network, faster" },
-    { "noise", ZN_REAL, AT(noise), 0, 100, "standard deviation of the noise in the picture, of 255; 0: none" },
-    { "artefacts", ZN_REAL, AT(artefacts), 0, 100, "of JPEG: 100 - the file's quality; 0: none" },
+    { "noise", ZN_REAL, AT(noise), -1, 100,
+      "standard deviation of the noise in the picture, of 255; 0: measured, -1: none" },
+    { "artefacts", ZN_REAL, AT(artefacts), -1, 100, "of JPEG: 100 - the file's quality; 0: measured, -1: none" },
     { 0 },
 };
 
@@ -31,6 +32,7 @@ zn_status zn_upscale_describe(zn_enhance_plan *plan, zn_session *session, const 
                   { "small", { "upscale-small-x2", "upscale-small-x3", "upscale-small-x4" } } };
     zn_enhance task = { .set = { { "noise", how->noise }, { "artefacts", how->artefacts } },
                         .n_set = 2,
+                        .found = { true, true },
                         .strength = 1,
                         .luma = 1,
                         .chroma = 1 };

@@ -264,7 +264,7 @@ static void test_a_clean_picture(void)
     const int w = 331, h = 227;
     picture in = clean_scene(w, h), out = new_picture(w, h);
     const zn_source source = source_of(&in);
-    zn_noise_table clean = { .clean = 1 }, noisy = clean;
+    zn_enhance_result clean = { .noise = { .clean = 1 } }, noisy = clean;
     zn_key a = { 0, 0 }, b = a;
     zn_enhance_result result;
     zn_enhance_plan p;
@@ -276,9 +276,9 @@ static void test_a_clean_picture(void)
     CHECK(result.noise.clean == 1 && result.noise.median[1] < 0.5f, "clean %g, noise %g", (double)result.noise.clean,
           (double)result.noise.median[1]);
     CHECK(!memcmp(in.rgb.data, out.rgb.data, zn_array_len(&in.rgb) * sizeof(float)), "it was changed");
-    noisy.clean = 0.5f;
-    zn_enhance_key_noise(&a, &p, &clean);
-    zn_enhance_key_noise(&b, &p, &noisy);
+    noisy.noise.clean = 0.5f;
+    zn_enhance_key_measured(&a, &p, &clean);
+    zn_enhance_key_measured(&b, &p, &noisy);
     CHECK(a.a != b.a || a.b != b.b, "a change does not depend on whether there is noise");
     free(in.rgb.data);
     free(out.rgb.data);
@@ -578,9 +578,8 @@ static zn_status change_kept(taking *t, zn_rect roi, const zn_watcher *watch, zn
     zn_enhance_result result = { .ran = false };
     zn_status s = ZN_OK;
 
-    if (t->plan->how.seeks_noise)
-        s = zn_original_measure(&result.noise, t->plan, &original, (zn_rect){ 0, 0, t->in->rgb.w, t->in->rgb.h }, watch,
-                                err);
+    if (t->plan->measured)
+        s = zn_original_measure(&result, t->plan, &original, (zn_rect){ 0, 0, t->in->rgb.w, t->in->rgb.h }, watch, err);
     return s ? s : zn_original_change(&result, t->plan, &original, roi, &to, watch, err);
 }
 
