@@ -375,7 +375,7 @@ ZN_API zn_status zn_restore_describe(zn_enhance_plan *plan, zn_session *session,
 
 typedef struct zn_upscale {
     int32_t scale;     /* 2..4: 2 */
-    const char *model; /* "faithful" or "small": "faithful" */
+    const char *model; /* "faithful", "small" or "crisp": "faithful" */
     double noise;      /* -1..100: 0; standard deviation of the noise in the picture, of 255 */
     double artefacts;  /* -1..100: 0; of JPEG: 100 - the file's quality */
 } zn_upscale;          /* of the last two, 0: found in the picture, -1: there is none */

@@ -13,6 +13,9 @@
     X(upscale_x2)                                                                                                      \
     X(upscale_x3)                                                                                                      \
     X(upscale_x4)                                                                                                      \
+    X(upscale_crisp_x2)                                                                                                \
+    X(upscale_crisp_x3)                                                                                                \
+    X(upscale_crisp_x4)                                                                                                \
     X(upscale_small_x2)                                                                                                \
     X(upscale_small_x3)                                                                                                \
     X(upscale_small_x4)                                                                                                \

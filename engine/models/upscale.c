@@ -97,6 +97,9 @@ static const zn_setting settings[] = {
 UPSCALE(upscale, 2, "upscale", "enlarges 2 times, faithfully");
 UPSCALE(upscale, 3, "upscale", "enlarges 3 times, faithfully");
 UPSCALE(upscale, 4, "upscale", "enlarges 4 times, faithfully");
+UPSCALE(upscale_crisp, 2, "upscale-crisp", "enlarges 2 times, crisply");
+UPSCALE(upscale_crisp, 3, "upscale-crisp", "enlarges 3 times, crisply");
+UPSCALE(upscale_crisp, 4, "upscale-crisp", "enlarges 4 times, crisply");
 UPSCALE(upscale_small, 2, "upscale-small", "enlarges 2 times, quickly");
 UPSCALE(upscale_small, 3, "upscale-small", "enlarges 3 times, quickly");
 UPSCALE(upscale_small, 4, "upscale-small", "enlarges 4 times, quickly");

@@ -11,7 +11,7 @@ enum { LEAST = 2, MOST = 4 }; /* scale */
 
 const zn_field zn_upscale_fields[] = {
     { "scale", ZN_WHOLE, AT(scale), LEAST, MOST, "how many times as wide and high" },
-    { "model", ZN_TEXT, AT(model), 0, 0, "faithful, or small: a smaller network, faster" },
+    { "model", ZN_TEXT, AT(model), 0, 0, "faithful; small: a smaller network, faster; crisp: sharp, with detail that may not be true" },
     { "noise", ZN_REAL, AT(noise), -1, 100,
       "standard deviation of the noise in the picture, of 255; 0: measured, -1: none" },
     { "artefacts", ZN_REAL, AT(artefacts), -1, 100, "of JPEG: 100 - the file's quality; 0: measured, -1: none" },
@@ -29,7 +29,8 @@ zn_status zn_upscale_describe(zn_enhance_plan *plan, zn_session *session, const 
     static const struct {
         const char *name, *id[MOST - LEAST + 1];
     } model[] = { { "faithful", { "upscale-x2", "upscale-x3", "upscale-x4" } },
-                  { "small", { "upscale-small-x2", "upscale-small-x3", "upscale-small-x4" } } };
+                  { "small", { "upscale-small-x2", "upscale-small-x3", "upscale-small-x4" } },
+                  { "crisp", { "upscale-crisp-x2", "upscale-crisp-x3", "upscale-crisp-x4" } } };
     zn_enhance task = { .set = { { "noise", how->noise }, { "artefacts", how->artefacts } },
                         .n_set = 2,
                         .found = { true, true },
@@ -45,7 +46,7 @@ zn_status zn_upscale_describe(zn_enhance_plan *plan, zn_session *session, const 
         if (how->model && !strcmp(how->model, model[i].name))
             task.model = model[i].id[how->scale - LEAST];
     if (!task.model)
-        return zn_fail(err, ZN_E_USAGE, "model must be one of %s, not '%s'", "faithful, small",
+        return zn_fail(err, ZN_E_USAGE, "model must be one of %s, not '%s'", "faithful, small, crisp",
                        how->model ? how->model : "");
     return zn_enhance_describe(plan, session, choice, &task, w, h, side, err);
 }

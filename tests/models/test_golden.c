@@ -72,6 +72,7 @@ static const struct {
     { "denoise-level", MODELS "denoise-level.safetensors", "shipped-denoise-level", { 0 } },
     { "restore", MODELS "restore.safetensors", "shipped-restore", { 0 } },
     { "upscale-x2", MODELS "upscale.safetensors", "shipped-upscale", { 0 } },
+    { "upscale-crisp-x4", MODELS "upscale-crisp.safetensors", "shipped-upscale-crisp", { 0 } },
     { "upscale-small-x4", MODELS "upscale-small.safetensors", "shipped-upscale-small", { 0 } },
     { "taesd-encode", MODELS "zenith-tae.safetensors", "shipped-zenith-tae-encoder", { 0 } },
     { "taesd-decode", MODELS "zenith-tae.safetensors", "shipped-zenith-tae-decoder", { 0 } },
