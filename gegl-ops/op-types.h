@@ -61,7 +61,8 @@
 
 #define ZENITH_UPSCALE_MODELS(X)                                                                   \
   X (ZENITH_UPSCALE_MODEL_FAITHFUL, N_ ("Faithful"), "faithful")                                   \
-  X (ZENITH_UPSCALE_MODEL_SMALL, N_ ("Fast"), "small")
+  X (ZENITH_UPSCALE_MODEL_SMALL, N_ ("Fast"), "small")                                             \
+  X (ZENITH_UPSCALE_MODEL_CRISP, N_ ("Crisp"), "crisp")
 
 #define ZN_OP_VALUE(value, name, nick) value,
 
