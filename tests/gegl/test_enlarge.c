@@ -113,7 +113,7 @@ test_formats (void)
       const GeglRectangle box = { 4, 3, 90, 70 };
       GeglBuffer         *in  = picture (formats[i].name, 4, 3, 90, 70, 5);
       gfloat             *x   = pixels_of (in, &box, "R'G'B'A float");
-      gfloat             *y   = apply ("zenith:upscale", "model=small", in, NULL, NULL);
+      gfloat             *y   = apply ("zenith:upscale", "model=small noise=-1", in, NULL, NULL);
       gdouble             sum = 0.0, most = 0.0;
 
       for (gint j = 4; j < 66; j++)
@@ -254,8 +254,8 @@ test_failures (void)
 static void
 test_restore_is_told (void)
 {
-  static const gchar *const settings[] = { "",         "deblur=-1",   "deblur=1.6", "artefacts=60",
-                                           "noise=20", "artefacts=-1" };
+  static const gchar *const settings[] = { "", "deblur=1.6", "artefacts=60", "noise=20",
+                                           "artefacts=-1" };
   GeglBuffer               *in         = picture ("R'G'B'A u8", 0, 0, 80, 60, 34);
   gfloat                   *out[G_N_ELEMENTS (settings)];
 
