@@ -11,7 +11,8 @@ enum { LEAST = 2, MOST = 4 }; /* scale */
 
 const zn_field zn_upscale_fields[] = {
     { "scale", ZN_WHOLE, AT(scale), LEAST, MOST, "how many times as wide and high" },
-    { "model", ZN_TEXT, AT(model), 0, 0, "faithful; small: a smaller network, faster; crisp: sharp, with detail that may not be true" },
+    { "model", ZN_TEXT, AT(model), 0, 0,
+      "faithful; small: a smaller network, faster; crisp: sharp, with detail that may not be true" },
     { "noise", ZN_REAL, AT(noise), -1, 100,
       "standard deviation of the noise in the picture, of 255; 0: measured, -1: none" },
     { "artefacts", ZN_REAL, AT(artefacts), -1, 100, "of JPEG: 100 - the file's quality; 0: measured, -1: none" },
