@@ -239,6 +239,12 @@ typedef struct zn_noise_table { /* of a whole picture, as the standard deviation
     float least[3][ZN_NOISE_BINS];
 } zn_noise_table;
 
+typedef struct zn_faults { /* of a whole picture, as settings say it: 0: not found, -1: there is none */
+    float noise;           /* standard deviation, of 255 */
+    float artefacts;       /* 100 - the quality of the JPEG file that it is from, uncropped and unscaled */
+    float blur;            /* -1: it is sharp, but for places; else 0 */
+} zn_faults;
+
 typedef struct zn_value { /* of a setting: one of the model's zn_model_info.settings, in its range */
     const char *key;
     double value;

@@ -261,15 +261,9 @@ typedef struct zn_enhance_plan {
     zn_key key;            /* the same for a change: settings, too, but not what was measured */
 } zn_enhance_plan;
 
-typedef struct zn_damage { /* of a whole picture, as settings say it: 0: not found, -1: there is none */
-    float noise;           /* standard deviation, of 255 */
-    float artefacts;       /* 100 - the quality of the JPEG file that it is from, uncropped and unscaled */
-    float blur;            /* -1: it is sharp, but for places; else 0 */
-} zn_damage;
-
 typedef struct zn_enhance_result {
     zn_noise_table noise; /* of the picture; median[0] 0: it was not measured */
-    zn_damage damage;     /* likewise; all 0 */
+    zn_faults damage;     /* likewise; all 0 */
     bool ran;             /* something was computed, not kept */
     zn_makers computed_by;
     zn_note note;

@@ -298,18 +298,18 @@ static zn_status look_at(look *l, const zn_source *in, const zn_sample *sample, 
     return s;
 }
 
-zn_status zn_damage_measure(zn_damage *out, const zn_source *in, zn_error *err)
+zn_status zn_damage_measure(zn_faults *out, const zn_source *in, zn_error *err)
 {
     const zn_sample sample = zn_sample_of(in);
     look *l = calloc(1, sizeof *l);
     float sigma[3] = { 0 };
     zn_status s = l ? look_at(l, in, &sample, err) : zn_fail(err, ZN_E_MEMORY, "out of memory");
 
-    *out = (zn_damage){ 0 };
+    *out = (zn_faults){ 0 };
     if (!s)
         s = zn_noise_measure(sigma, in, NULL, err);
     if (!s)
-        *out = (zn_damage){ .noise = noise_of(l, sigma), .artefacts = artefacts_of(l), .blur = blur_of(l) };
+        *out = (zn_faults){ .noise = noise_of(l, sigma), .artefacts = artefacts_of(l), .blur = blur_of(l) };
     free(l);
     return s;
 }

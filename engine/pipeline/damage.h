@@ -3,10 +3,9 @@
 #ifndef ZN_DAMAGE_H
 #define ZN_DAMAGE_H
 
-#include "../core/threads.h"
-#include "../zenith_composite.h"
+#include "../zenith.h"
 
 /* Of the sample of the picture (sample.h).  Steps: noise of a quarter, artefacts of 1. */
-zn_status zn_damage_measure(zn_damage *out, const zn_source *in, zn_error *err);
+zn_status zn_damage_measure(zn_faults *out, const zn_source *in, zn_error *err);
 
 #endif

@@ -181,7 +181,7 @@ static bool write_plane(void *cookie, zn_rect r, const float *src)
 static double told(const work *k, int i)
 {
     const zn_enhance *how = &k->plan->how;
-    const zn_damage *d = &k->result->damage;
+    const zn_faults *d = &k->result->damage;
     const char *key = how->set[i].key;
 
     if (!how->found[i] || how->set[i].value != 0)

@@ -43,7 +43,7 @@ static void put_kept(const zn_watcher *watch, zn_key key, const void *src, size_
 
 typedef struct found { /* as it is kept */
     zn_noise_table noise;
-    zn_damage damage;
+    zn_faults damage;
 } found;
 
 typedef struct measured { /* the part, as a picture of its own */

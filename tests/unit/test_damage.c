@@ -115,7 +115,7 @@ static void store(picture *p, int quality)
 
 static picture *scene;
 
-static zn_status found(zn_damage *d)
+static zn_status found(zn_faults *d)
 {
     const zn_source in = { W, H, 3, read_picture, scene };
     zn_error err;
@@ -126,7 +126,7 @@ static zn_status found(zn_damage *d)
 static void test_files(void)
 {
     static const int quality[] = { 8, 20, 45, 60, 75, 90 };
-    zn_damage d;
+    zn_faults d;
 
     paint(scene);
     CHECK(!found(&d) && d.artefacts == 0, "artefacts %g without a file", (double)d.artefacts);
@@ -144,7 +144,7 @@ static void test_files(void)
 
 static void test_blur(void)
 {
-    zn_damage d;
+    zn_faults d;
 
     paint(scene);
     CHECK(!found(&d) && d.blur == -1, "a sharp picture: %g", (double)d.blur);
@@ -168,7 +168,7 @@ static void test_blur(void)
 
 static void test_noise(void)
 {
-    zn_damage d;
+    zn_faults d;
 
     paint(scene);
     CHECK(!found(&d) && d.noise == 0, "noise %g without any", (double)d.noise);
@@ -183,7 +183,7 @@ static void test_noise(void)
 static void test_odd_pictures(void)
 {
     static const float bad[] = { NAN, INFINITY, -INFINITY, 1e30f };
-    zn_damage d;
+    zn_faults d;
     zn_error err;
 
     for (int k = 0; k < 4; k++) {
