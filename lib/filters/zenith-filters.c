@@ -26,7 +26,7 @@ const ZnFilter zn_filters[] = {
                     "is a file of zenith train.",
       .properties = { "model", "strength", "luma", "chroma", "detail", "sigma", "engine", "sharpen",
                       "precision", "sigma-scale", "weights" },
-      .n_arguments = 8,
+      .n_arguments = 7,
   },
   {
       .procedure = "plug-in-zenith-restore",

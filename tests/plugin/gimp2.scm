@@ -28,14 +28,14 @@
 
 (define (zn-denoise d model strength luma chroma detail sigma engine)
   (plug-in-zenith-denoise RUN-NONINTERACTIVE (zn-of d) d
-                          model strength luma chroma detail sigma engine 0))
+                          model strength luma chroma detail sigma engine))
 
 ; where no layer is active, Script-Fu gets -1
 (define (zn-denoise-nothing image model)
-  (plug-in-zenith-denoise RUN-NONINTERACTIVE image -1 model 1 1 1 0 25 "auto" 0))
+  (plug-in-zenith-denoise RUN-NONINTERACTIVE image -1 model 1 1 1 0 25 "auto"))
 
 (define (zn-denoise-again d)
-  (plug-in-zenith-denoise RUN-WITH-LAST-VALS (zn-of d) d "" 0 0 0 0 0 "" 0))
+  (plug-in-zenith-denoise RUN-WITH-LAST-VALS (zn-of d) d "" 0 0 0 0 0 ""))
 
 (define (zn-latent d model mode weights engine)
   (plug-in-zenith-latent-preview RUN-NONINTERACTIVE (zn-of d) d

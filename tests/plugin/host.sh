@@ -106,7 +106,7 @@ undo_scm () {
        (save     (lambda (file) (file-png-save RUN-NONINTERACTIVE image drawable file file
                                                FALSE 6 FALSE FALSE FALSE FALSE TRUE))))
   (gimp-display-new image)
-  (plug-in-zenith-denoise RUN-NONINTERACTIVE image drawable "$denoise" 1 1 1 0 25 "auto" 0)
+  (plug-in-zenith-denoise RUN-NONINTERACTIVE image drawable "$denoise" 1 1 1 0 25 "auto")
   (gimp-displays-flush)
 END
   else
