@@ -52,6 +52,7 @@ int cmd_bench(const options *o);
 int cmd_face(const options *o);
 int cmd_find(const options *o);
 int cmd_generate(const options *o);
+int cmd_models(const options *o);
 int cmd_restore(const options *o);
 int cmd_teach(const options *o);
 int cmd_upscale(const options *o);

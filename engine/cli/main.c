@@ -63,37 +63,6 @@ static int cmd_engines(const options *o)
     return EXIT_DONE;
 }
 
-static int cmd_models(const options *o)
-{
-    zn_engine *engine = NULL;
-    zn_error err;
-
-    (void)o;
-    if (zn_engine_open(&engine, "scalar", 1, &err))
-        return fail("%s", err.text);
-    for (int i = 0; zn_model_at(i); i++) {
-        const zn_model_info *m = zn_model_at(i);
-        const char *file;
-        char path[4096];
-        zn_model *model = NULL;
-
-        if (!m->weights) {
-            printf("%-20s %10s  needs no weights        %s\n", m->id, "-", m->summary);
-            continue;
-        }
-        file = path;
-        if (zn_weights_find(path, sizeof path, m->weights, &err) ||
-            zn_model_open(&model, engine, m->id, &(zn_open){ .files = &file, .n_files = 1 }, &err))
-            printf("%-20s %10s  %s\n", m->id, "-", err.text);
-        else
-            printf("%-20s %10lld  found at %s (%s)\n", m->id, (long long)zn_model_parameters(model), path,
-                   zn_model_variant(model));
-        zn_model_close(&model);
-    }
-    zn_engine_close(&engine);
-    return EXIT_DONE;
-}
-
 static int cmd_info(const options *o)
 {
     zn_weights *w = NULL;

@@ -59,7 +59,11 @@ enc=$golden/taesd_encoder.pth
 
 expect 0 '^\* (neon|avx2|avx512|scalar|cuda)' "engines" "$zenith" engines
 expect 0 'scalar +usable' "engines names the reference" "$zenith" engines
-expect 0 '^taesd-encode ' "models" "$zenith" models
+expect 0 '^taesd-encode  *[1-9][0-9]*  found at' "models" "$zenith" models
+also '^without weights:' "models without weights are one group"
+expect 0 '' "models: at most 100 columns, but for a long path" \
+  sh -c "! '$zenith' models | sed 's/^ *//' | grep ' ' | awk 'length > 100' | grep ."
+expect 0 '^[^ ]* *2005061  found at' "models: the parameters are those of the file" sh -c "'$zenith' models | grep '^denoise-balanced '"
 expect 0 'taesd or taesdxl encoder, 4 latent channels' "info" "$zenith" info "$enc"
 weights=$here/tests/data/weights
 expect 0 'classifier .*: 40 attributes, code of 24 numbers' "info of a classifier" "$zenith" info "$weights/diffae-cls.ckpt"
