@@ -10,7 +10,8 @@
 
 #define TICK (100 * G_TIME_SPAN_MILLISECOND)
 #define GRACE (500 * G_TIME_SPAN_MILLISECOND) /* for the threads to end by themselves */
-#define TRIES 20 /* of a fiftieth of a second, for a result to be written */
+#define TRIES 20      /* of a fiftieth of a second, for a result to be written */
+#define OTHERS_MAX 10 /* files that are left out are named */
 
 typedef struct
 {
@@ -115,7 +116,7 @@ plan (Run *run)
 
       if (! zn_job_look (run->batch, input, &state, &computed_by, &error))
         {
-          skip (run, input->name, error->message);
+          skip (run, input->said, error->message);
           g_error_free (error);
           continue;
         }
@@ -131,7 +132,7 @@ plan (Run *run)
 
       if (options->dry_run)
         {
-          gchar *shown = zn_shown (input->name);
+          gchar *shown = zn_shown (input->said);
 
           printf ("%s %s\n",
                   state == ZN_RESULT_DONE   ? "done before:"
@@ -149,9 +150,19 @@ plan (Run *run)
   if (scan->n_folders)
     printf ("; %u subfolder%s not entered", scan->n_folders,
             scan->n_folders == 1 ? " is" : "s are");
-  if (scan->n_others)
-    printf ("; %u other file%s left out", scan->n_others, scan->n_others == 1 ? " is" : "s are");
+  if (scan->others->len)
+    printf ("; %u other file%s left out", scan->others->len,
+            scan->others->len == 1 ? " is" : "s are");
   printf ("\n");
+  for (guint i = 0; i < scan->others->len && i < OTHERS_MAX; i++)
+    {
+      gchar *shown = zn_shown (g_ptr_array_index (scan->others, i));
+
+      printf ("left out: %s\n", shown);
+      g_free (shown);
+    }
+  if (scan->others->len > OTHERS_MAX)
+    printf ("left out: %u more\n", scan->others->len - OTHERS_MAX);
   fflush (stdout);
 
   return scan->inputs->len > 0;
@@ -171,7 +182,7 @@ is_final (const GError *error)
 static void
 note (Run *run, const ZnInput *input, const GError *error, gdouble seconds)
 {
-  gchar *shown = zn_shown (input->name);
+  gchar *shown = zn_shown (input->said);
 
   if (! error)
     {
@@ -182,7 +193,7 @@ note (Run *run, const ZnInput *input, const GError *error, gdouble seconds)
   else if (! g_error_matches (error, ZN_ERROR, ZN_ERROR_CANCELLED))
     {
       run->n_failed++;
-      skip (run, input->name, error->message);
+      skip (run, input->said, error->message);
       if (is_final (error) && ! run->full)
         {
           run->full = g_strdup (error->message);

@@ -32,6 +32,7 @@ input_free (gpointer data)
 
   g_free (input->path);
   g_free (input->name);
+  g_free (input->said);
   g_free (input->why);
   g_free (input);
 }
@@ -55,7 +56,8 @@ add (ZnScan *scan, const gchar *path, const gchar *name, const struct stat *info
       input->name = g_strdup_printf ("%.*s.png", (gint) (strlen (name) - strlen (PROMPT_END)),
                                      name);
     }
-  input->why = g_strdup (why);
+  input->said = g_strdup (input->name);
+  input->why  = g_strdup (why);
   g_ptr_array_add (scan->inputs, input);
   if (info)
     g_hash_table_add (scan->files, identity (info));
@@ -92,7 +94,7 @@ scan_folder (ZnScan            *scan,
         {
           if (strcmp (base, ".") && strcmp (base, "..") &&
               strncmp (base, ZN_OWN_PREFIX, strlen (ZN_OWN_PREFIX)))
-            scan->n_others++;
+            g_ptr_array_add (scan->others, g_strdup (full));
         }
       else if (! lstat (file, &link) && S_ISDIR (link.st_mode))
         {
@@ -116,7 +118,7 @@ scan_folder (ZnScan            *scan,
         }
       else
         {
-          scan->n_others++;
+          g_ptr_array_add (scan->others, g_strdup (full));
         }
       g_free (file);
       g_free (full);
@@ -134,6 +136,12 @@ compare (gconstpointer a, gconstpointer b)
   return order ? order : strcmp (left->path, right->path);
 }
 
+static gint
+compare_names (gconstpointer a, gconstpointer b)
+{
+  return strcmp (*(gchar *const *) a, *(gchar *const *) b);
+}
+
 gboolean
 zn_scan (ZnScan            *scan,
          gchar            **in,
@@ -144,6 +152,7 @@ zn_scan (ZnScan            *scan,
 {
   *scan = (ZnScan){ .prompts = prompts,
                     .inputs  = g_ptr_array_new_with_free_func (input_free),
+                    .others  = g_ptr_array_new_with_free_func (g_free),
                     .files   = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
 
   for (guint i = 0; in[i]; i++)
@@ -172,6 +181,7 @@ zn_scan (ZnScan            *scan,
     }
 
   g_ptr_array_sort (scan->inputs, compare);
+  g_ptr_array_sort (scan->others, compare_names);
   for (guint i = 1; i < scan->inputs->len; i++)
     {
       ZnInput *input = g_ptr_array_index (scan->inputs, i);
@@ -188,6 +198,7 @@ void
 zn_scan_clear (ZnScan *scan)
 {
   g_clear_pointer (&scan->inputs, g_ptr_array_unref);
+  g_clear_pointer (&scan->others, g_ptr_array_unref);
   g_clear_pointer (&scan->files, g_hash_table_unref);
 }
 

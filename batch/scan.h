@@ -17,14 +17,16 @@ typedef struct
 {
   gchar *path;
   gchar *name; /* of the result, relative to OUT; any bytes but NUL */
-  gchar *why;  /* why it cannot be done, or NULL */
+  gchar *
+      said; /* what reports call it: the same, or the picture's own name if the result's was given */
+  gchar *why; /* why it cannot be done, or NULL */
 } ZnInput;
 
 typedef struct
 {
   GPtrArray  *inputs;    /* ZnInput, sorted by name: strcmp() */
   GHashTable *files;     /* "device inode" of each */
-  guint       n_others;  /* files that are no pictures */
+  GPtrArray  *others;    /* names of files that are no pictures */
   guint       n_folders; /* folders that were not entered */
   gboolean    prompts;   /* not pictures */
 } ZnScan;

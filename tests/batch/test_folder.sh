@@ -32,6 +32,7 @@ check "nothing is written then" "there is a file" test ! -e "$tmp/dry/none.png"
 go 1 "a folder with broken files" $fast "$tmp/in" "$tmp/out"
 says "count" '^4 done, 0 done before, 2 skipped, in [0-9:]+ \('
 says "what is left out" '6 pictures, 0 of them done before; 1 subfolder is not entered; 1 other file is left out'
+says "which file is left out" '^left out: notes.txt$'
 says "cut.png is listed" '^  cut.png: the file is cut or damaged: .'
 says "text.jpg is listed" '^  text.jpg: it is no picture of a known format'
 check "nothing is left where it was started" "$(ls)" test ! -e RAM
@@ -44,6 +45,12 @@ stamp=$(stat -c %Y.%i "$tmp/out/a.png")
 go 1 "again" $fast "$tmp/in" "$tmp/out"
 says "again: nothing is done twice" '^0 done, 4 done before, 2 skipped'
 check "again: a result is left alone" "it was written anew" test "$(stat -c %Y.%i "$tmp/out/a.png")" = "$stamp"
+go 1 "a text file as the picture" $fast notes.txt "$tmp/notes.png"
+says "it is the one that is blamed" '^  notes.txt: it is no picture of a known format'
+mkdir "$tmp/left" && touch "$tmp/left/"{a,b,c,d,e,f,g,h,i,j,k,l}.txt && cp a.png "$tmp/left/p.png"
+go 0 "many files that are no pictures" $fast "$tmp/left" "$tmp/left-out"
+says "ten of them are named" '^left out: j.txt$'
+says "the others are counted" '^left out: 2 more$'
 rm cut.png text.jpg
 go 0 "without broken files" $fast "$tmp/in" "$tmp/out"
 go 0 "dry run, all done" $fast --dry-run "$tmp/in" "$tmp/out"
