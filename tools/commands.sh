@@ -360,13 +360,19 @@ cmd_test() {
   total
 }
 
+# cmd_test_gimp3 [13 | sid]
 cmd_test_gimp3() {
+  case ${1:-13} in 13 | sid) ;; *) die "usage: ./run test-gimp3 [13 | sid]" ;; esac
   main_build "${pkg_gegl[@]}"
   use_build
   tallies=$root/.cache/tallies
   : >"$tallies"
   plain_language
-  suite "gimp 3, in a Debian 13 root" "$root/tests/plugin/gimp3.sh"
+  if [ "${1:-13}" = sid ]; then
+    suite "gimp 3.2, in a root of unstable" "$root/tests/plugin/gimp3.sh" sid
+  else
+    suite "gimp 3, in a Debian 13 root" "$root/tests/plugin/gimp3.sh"
+  fi
   total
 }
 

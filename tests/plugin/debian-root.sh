@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 #
 # debian-root.sh DIR [--pack | --copy PATH] - a Debian 13 root with GIMP 3, for tests on a
-# machine that has another Debian; or, for the test of the packages,
-#   ZENITH_ROOT_RELEASE   another release
+# machine that has another Debian; or
+#   ZENITH_ROOT_RELEASE   another release; sid: unstable
+# and, for the test of the packages,
 #   ZENITH_ROOT_PACKAGES  other packages than what building Zenith needs
 #
 # Needs:  root, the network, apt, about 1.7 GB of disk, three to four minutes.
@@ -85,7 +86,7 @@ host=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 sources=$(mktemp) && trap 'rm -f "$sources" "$sources.opt"' EXIT
 apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 2>/dev/null |
   awk -v host="$host" -v release="$release" -v key="$keyring" '
-    index ($2, host) == 1 && !seen[$0]++ {
+    (release == "sid" ? $2 == host : index ($2, host) == 1) && !seen[$0]++ { # unstable has no updates beside it
       sub ("^" host, release, $2)
       print "deb [signed-by=" key "] " $1 " " $2 " " $3
     }' >"$sources"

@@ -5,13 +5,14 @@
 # dialog, in a profile of its own.
 #
 # Where GIMP 3 and a plug-in built for it are at hand (Debian 13), it is tested
-# in place.  Elsewhere a Debian 13 root is made once and kept, the source is
-# copied in, built there, and this script runs again inside.
+# in place.  Elsewhere, or with the argument sid, a root of Debian 13 (GIMP 3.0)
+# or unstable (GIMP 3.2) is made once and kept, the source is copied in, built
+# there, and this script runs again inside.
 #
-# Needs:  in place: gimp (3.0), imagemagick, pkg-config, ZENITH_BUILD;
+# Needs:  in place: gimp (3.0 or 3.2), imagemagick, pkg-config, ZENITH_BUILD;
 #         else: root, apt and, the first time, the network (debian-root.sh).
 #         Environment as lib.sh says, and
-#           ZENITH_TRIXIE  the root's folder (default: .cache/trixie of the source);
+#           ZENITH_TRIXIE, ZENITH_SID  the root's folder (default: .cache/trixie, .cache/sid of the source);
 #         inside it, models/ and presets/ of the source are used.
 # Skips:  everything, with the reason, if the root cannot be made.
 # Time:   two minutes; the first time three to five more.
@@ -20,14 +21,17 @@ set -u
 . "$(dirname "$0")/lib.sh"
 . "$here/expect.sh"
 
-# Builds in the Debian 13 root and runs this script there.
+# Builds in the root and runs this script there.
 run_inside () {
-  root=${ZENITH_TRIXIE:-$source_dir/.cache/trixie}
-  why=$("$here/debian-root.sh" "$root" --copy zenith/source) # the build beside it is kept
+  case ${1:-} in
+    sid) root=${ZENITH_SID:-$source_dir/.cache/sid} debian=unstable release=sid ;;
+    *) root=${ZENITH_TRIXIE:-$source_dir/.cache/trixie} debian=13 release=trixie ;;
+  esac
+  why=$(ZENITH_ROOT_RELEASE=$release "$here/debian-root.sh" "$root" --copy zenith/source) # the build beside it is kept
   case $? in
     0) ;;
     77) skip gimp3 "$why"; finish ;;
-    *) not_ok gimp3 "the Debian 13 root could not be made"; finish ;;
+    *) not_ok gimp3 "the root of Debian $debian could not be made"; finish ;;
   esac
   inside=$root/zenith language=de_DE.UTF-8
   chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 language="$language" \
@@ -44,7 +48,7 @@ run_inside () {
     sh /zenith/source/tests/plugin/gimp3.sh
 }
 
-command -v gimp-console-3.0 >/dev/null && [ -e "${ZENITH_BUILD:-}/plugin/zenith-gimp3" ] || run_inside
+[ -z "${1:-}" ] && has_gimp3 && [ -e "${ZENITH_BUILD:-}/plugin/zenith-gimp3" ] || run_inside "${1:-}"
 
 set_up zenith-gimp3
 cd "$work" || exit 1

@@ -15,7 +15,7 @@ export LC_ALL="${1:?usage: language.sh LOCALE}"
 . "$here/expect.sh"
 
 gimp=2 console=gimp-console-2.10
-[ -e "${ZENITH_BUILD:?the build directory}/plugin/zenith-gimp2" ] || gimp=3 console=gimp-console-3.0
+[ -e "${ZENITH_BUILD:?the build directory}/plugin/zenith-gimp2" ] || gimp=3 console=gimp-console-$gimp3
 command -v "$console" >/dev/null && [ -e "$ZENITH_BUILD/plugin/zenith-gimp$gimp" ] ||
   { skip language "there is no GIMP, or no plug-in for it"; finish; }
 # an unknown locale is silently C

@@ -68,6 +68,11 @@ set_up () {
   unset DBUS_SESSION_BUS_ADDRESS GEGL_SWAP DISPLAY WAYLAND_DISPLAY
 }
 
+# GIMP 3's version as its programs have it: gimp-3.0, gimp-console-3.2.
+gimp3=$(for v in 3.2 3.0; do if command -v gimp-console-$v >/dev/null; then echo $v && break; fi; done)
+gimp3=${gimp3:-3.0}
+has_gimp3 () { command -v "gimp-console-$gimp3" >/dev/null; }
+
 # ImageMagick 6 or 7; it does not work in Turkish, and prints numbers with a comma in others.
 if command -v magick >/dev/null; then
   image () { LC_ALL=C.UTF-8 magick "$@"; }

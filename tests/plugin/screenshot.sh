@@ -28,8 +28,8 @@ for tool in Xvfb openbox xdotool import; do
 done
 if [ -e "${ZENITH_BUILD:?the build directory}/plugin/zenith-gimp2" ] && command -v gimp-2.10 >/dev/null; then
   gimp=2 program='gimp-2.10 --gimprc'
-elif [ -e "$ZENITH_BUILD/plugin/zenith-gimp3" ] && command -v gimp-3.0 >/dev/null; then
-  gimp=3 program='gimp-3.0 --system-gimprc'
+elif [ -e "$ZENITH_BUILD/plugin/zenith-gimp3" ] && command -v "gimp-$gimp3" >/dev/null; then
+  gimp=3 program="gimp-$gimp3 --system-gimprc"
 else
   complain "no GIMP with a plug-in in $ZENITH_BUILD"
 fi
