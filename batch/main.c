@@ -69,7 +69,8 @@ operation_names (void)
   GString *names = g_string_new (NULL);
 
   for (guint i = 0; i < zn_n_filters; i++)
-    g_string_append_printf (names, "%s%s", i ? ", " : "", zn_filters[i].operation);
+    if (! zn_filters[i].whole_image) /* the same operation on a layer is another entry */
+      g_string_append_printf (names, "%s%s", i ? ", " : "", zn_filters[i].operation);
 
   return g_string_free (names, FALSE);
 }

@@ -110,8 +110,8 @@ gegl_op_class_init (GeglOpClass *klass)
       "artistic", "description",
       _ ("Shows what an image generator's autoencoder keeps of the picture: "
          "whether faces and small print would survive there"),
-      "gimp:menu-path", "<Image>/Filters/Zenith/", "gimp:menu-label", _ ("_Latent Preview..."),
-      NULL);
+      "gimp:menu-path", "<Image>/Filters/Zenith/Expert", "gimp:menu-label",
+      _ ("_Latent Preview..."), NULL);
 }
 
 #endif

@@ -14,6 +14,7 @@
 #include <libgimp/gimpui.h>
 
 #include "layers.h"
+#include "zenith-dialog.h"
 #include "zenith-filters.h"
 #include "zenith-preset-gimp.h"
 #include "zenith-preset.h"
@@ -56,13 +57,14 @@ install (const gchar        *procedure,
          const gchar        *blurb,
          const gchar        *help,
          const gchar        *label,
+         const gchar        *menu,
          const GimpParamDef *args,
          gint                n_args)
 {
   gimp_install_procedure (procedure, blurb, help, ZN_AUTHOR, ZN_AUTHOR, ZN_YEAR, label,
                           "RGB*, GRAY*, INDEXED*", GIMP_PLUGIN, n_args, 0, args, NULL);
   if (label)
-    gimp_plugin_menu_register (procedure, ZN_MENU_PATH);
+    gimp_plugin_menu_register (procedure, menu);
 }
 
 #ifdef HAVE_PICTURES
@@ -104,13 +106,13 @@ install_filter (const ZnSettings *settings)
       args[N_FIXED + i].description = texts[i];
     }
 
-  install (filter->procedure, filter->blurb, filter->help, filter->label, args,
-           N_FIXED + n_arguments (filter->procedure, settings));
+  install (filter->procedure, filter->blurb, filter->help, filter->label, zn_filter_menu (filter),
+           args, N_FIXED + n_arguments (filter->procedure, settings));
   if (filter->n_arguments)
     {
       gchar *more = g_strconcat (filter->procedure, ZN_MORE, NULL);
 
-      install (more, filter->blurb, filter->help, NULL, args, N_FIXED + settings->n);
+      install (more, filter->blurb, filter->help, NULL, NULL, args, N_FIXED + settings->n);
       g_free (more);
     }
 
@@ -133,7 +135,15 @@ install_teach (void)
   gimp_install_procedure (ZN_TEACH_PROCEDURE, ZN_TEACH_BLURB, ZN_TEACH_HELP, ZN_AUTHOR, ZN_AUTHOR,
                           ZN_YEAR, ZN_TEACH_LABEL, "*", GIMP_PLUGIN, G_N_ELEMENTS (args), 1, args,
                           &result);
-  gimp_plugin_menu_register (ZN_TEACH_PROCEDURE, ZN_MENU_PATH);
+  gimp_plugin_menu_register (ZN_TEACH_PROCEDURE, ZN_EXPERT_PATH);
+}
+
+static void
+install_help (void)
+{
+  gimp_install_procedure (ZN_HELP_PROCEDURE, ZN_HELP_BLURB, ZN_HELP_BLURB, ZN_AUTHOR, ZN_AUTHOR,
+                          ZN_YEAR, ZN_HELP_LABEL, NULL, GIMP_PLUGIN, 1, 0, fixed_args, NULL);
+  gimp_plugin_menu_register (ZN_HELP_PROCEDURE, ZN_HELP_PATH);
 }
 
 static void
@@ -167,8 +177,9 @@ query (void)
       args[N_FIXED].description = "The preset's name";
 
       install_teach ();
-      install (ZN_PRESET_PROCEDURE, ZN_PRESET_BLURB, ZN_PRESET_HELP, ZN_PRESET_LABEL, args,
-               N_FIXED + 1);
+      install_help ();
+      install (ZN_PRESET_PROCEDURE, ZN_PRESET_BLURB, ZN_PRESET_HELP, ZN_PRESET_LABEL, ZN_MENU_PATH,
+               args, N_FIXED + 1);
 #ifdef HAVE_PICTURES
       gimp_install_procedure (ZN_CHECK_PROCEDURE, "Fail if a picture file is cut or damaged",
                               ZN_CHECK_HELP, ZN_AUTHOR, ZN_AUTHOR, ZN_YEAR, NULL, NULL, GIMP_PLUGIN,
@@ -279,6 +290,7 @@ run_filter (const ZnFilter  *filter,
 
     case GIMP_RUN_WITH_LAST_VALS:
       recall (settings);
+      zn_layers_recall (layers, filter->procedure);
       done = zn_layers_apply (settings, NULL, NULL, layers, error);
       break;
 
@@ -326,12 +338,16 @@ run_preset (ZnLayers *layers, const GimpParam *param, gint n_params, GError **er
         {
           name = g_malloc0 (gimp_get_data_size (ZN_PRESET_PROCEDURE) + 1);
           gimp_get_data (ZN_PRESET_PROCEDURE, name);
+          zn_layers_recall (layers, ZN_PRESET_PROCEDURE);
         }
       else
         {
           name = g_strdup (param[N_FIXED].data.d_string ? param[N_FIXED].data.d_string : "");
         }
-      preset = zn_presets_find (presets, name, error);
+      if (! *name && mode == GIMP_RUN_WITH_LAST_VALS)
+        preset = zn_presets_none (error);
+      else
+        preset = zn_presets_find (presets, name, error);
 
       if (preset)
         settings = zn_preset_settings (preset, error);
@@ -465,16 +481,18 @@ run (const gchar     *name,
                              &error);
   else
 #endif
-      if (n_params < N_FIXED)
+      if (! strcmp (name, ZN_HELP_PROCEDURE))
+    done = zn_help (ZN_HELP_PAGE, &error);
+  else if (n_params < N_FIXED)
     g_set_error (&error, ZN_ERROR, ZN_ERROR_USAGE, _ ("%s needs an image and a drawable"), name);
   else if (! strcmp (name, ZN_TEACH_PROCEDURE))
     done = run_teach (param, n_params, &report, &error);
   else
     {
       const ZnItem drawable = param[2].data.d_drawable;
-      ZnLayers     layers   = { &drawable, 1, NULL };
+      ZnLayers     layers   = { .item = &drawable, .n = 1 };
 
-      if (zn_layers_usable (&layers, param[0].data.d_int32, &error))
+      if (zn_layers_usable (&layers, filter, param[0].data.d_int32, &error))
         done = filter ? run_filter (filter, name, &layers, param, n_params, &error)
                       : run_preset (&layers, param, n_params, &error);
       if (done)

@@ -17,6 +17,7 @@
 #include <libgimp/gimpui.h>
 
 #include "layers.h"
+#include "zenith-dialog.h"
 #include "zenith-filters.h"
 #include "zenith-preset-gimp.h"
 #include "zenith-preset.h"
@@ -51,7 +52,7 @@ items_of (GimpDrawable **drawables, ZnLayers *layers)
   item = g_new (ZnItem, n + 1);
   for (guint i = 0; i < n; i++)
     item[i] = GIMP_ITEM (drawables[i]);
-  *layers = (ZnLayers){ item, n, NULL };
+  *layers = (ZnLayers){ .item = item, .n = n };
 
   return item;
 }
@@ -161,7 +162,7 @@ run_filter (GimpProcedure       *procedure,
 
   gegl_init (NULL, NULL);
 
-  if (zn_layers_usable (&layers, mode, &error))
+  if (zn_layers_usable (&layers, filter, mode, &error))
     settings = zn_settings_new (filter, &error);
 
   if (settings && settings_from_config (settings, config, &error))
@@ -174,6 +175,8 @@ run_filter (GimpProcedure       *procedure,
         }
       else
         {
+          if (mode == GIMP_RUN_WITH_LAST_VALS)
+            zn_layers_recall (&layers, filter->procedure);
           done = zn_layers_apply (settings, NULL, NULL, &layers, &error);
         }
     }
@@ -206,7 +209,7 @@ run_preset (GimpProcedure       *procedure,
 
   gegl_init (NULL, NULL);
 
-  if (! zn_layers_usable (&layers, mode, &error))
+  if (! zn_layers_usable (&layers, NULL, mode, &error))
     {
       /* the message is set */
     }
@@ -228,7 +231,12 @@ run_preset (GimpProcedure       *procedure,
       const ZnPreset *preset;
 
       g_object_get (config, "preset", &name, NULL);
-      preset = zn_presets_find (presets, name ? name : "", &error);
+      if (mode == GIMP_RUN_WITH_LAST_VALS)
+        zn_layers_recall (&layers, ZN_PRESET_PROCEDURE);
+      if (mode == GIMP_RUN_WITH_LAST_VALS && ! (name && *name))
+        preset = zn_presets_none (&error);
+      else
+        preset = zn_presets_find (presets, name ? name : "", &error);
 
       if (preset)
         settings = zn_preset_settings (preset, &error);
@@ -338,6 +346,20 @@ run_teach (GimpProcedure       *procedure,
   return values;
 }
 
+static GimpValueArray *
+run_help (GimpProcedure       *procedure,
+          GimpRunMode          mode,
+          GimpImage           *image,
+          GimpDrawable       **drawables,
+          GimpProcedureConfig *config,
+          gpointer             data)
+{
+  GError  *error = NULL;
+  gboolean done  = zn_help (ZN_HELP_PAGE, &error);
+
+  return finish (procedure, mode, done, error);
+}
+
 #ifdef HAVE_PICTURES
 static GimpValueArray *
 run_check (GimpProcedure *procedure, GimpProcedureConfig *config, gpointer data)
@@ -406,6 +428,7 @@ procedure_new (GimpPlugIn      *plug_in,
                GimpRunImageFunc run,
                gconstpointer    data,
                const gchar     *label,
+               const gchar     *menu,
                const gchar     *blurb,
                const gchar     *help)
 {
@@ -419,7 +442,7 @@ procedure_new (GimpPlugIn      *plug_in,
   if (label)
     {
       gimp_procedure_set_menu_label (procedure, label);
-      gimp_procedure_add_menu_path (procedure, ZN_MENU_PATH);
+      gimp_procedure_add_menu_path (procedure, menu);
     }
   gimp_procedure_set_documentation (procedure, blurb, help, name);
   gimp_procedure_set_attribution (procedure, ZN_AUTHOR, ZN_AUTHOR, ZN_YEAR);
@@ -452,7 +475,7 @@ zenith_plug_in_create_procedure (GimpPlugIn *plug_in, const gchar *name)
 
   if (! strcmp (name, ZN_TEACH_PROCEDURE))
     {
-      procedure = procedure_new (plug_in, name, run_teach, NULL, _ (ZN_TEACH_LABEL),
+      procedure = procedure_new (plug_in, name, run_teach, NULL, _ (ZN_TEACH_LABEL), ZN_EXPERT_PATH,
                                  _ (ZN_TEACH_BLURB), ZN_TEACH_HELP);
       gimp_procedure_set_sensitivity_mask (procedure, GIMP_PROCEDURE_SENSITIVE_DRAWABLE |
                                                           GIMP_PROCEDURE_SENSITIVE_DRAWABLES |
@@ -468,9 +491,17 @@ zenith_plug_in_create_procedure (GimpPlugIn *plug_in, const gchar *name)
       return procedure;
     }
 
+  if (! strcmp (name, ZN_HELP_PROCEDURE))
+    {
+      procedure = procedure_new (plug_in, name, run_help, NULL, _ (ZN_HELP_LABEL), ZN_HELP_PATH,
+                                 _ (ZN_HELP_BLURB), ZN_HELP_BLURB);
+      gimp_procedure_set_sensitivity_mask (procedure, GIMP_PROCEDURE_SENSITIVE_ALWAYS);
+      return procedure;
+    }
+
   if (! filter)
     {
-      procedure = procedure_new (plug_in, name, run_preset, NULL, _ (ZN_PRESET_LABEL),
+      procedure = procedure_new (plug_in, name, run_preset, NULL, _ (ZN_PRESET_LABEL), ZN_MENU_PATH,
                                  _ (ZN_PRESET_BLURB), ZN_PRESET_HELP);
       gimp_procedure_add_string_argument (procedure, "preset", "_Preset", "The preset's name", "",
                                           G_PARAM_READWRITE);
@@ -484,7 +515,7 @@ zenith_plug_in_create_procedure (GimpPlugIn *plug_in, const gchar *name)
   procedure = procedure_new (
       plug_in, name, run_filter, filter,
       gegl_operation_get_key (filter->operation, "gimp:menu-path") ? NULL : _ (filter->label),
-      _ (filter->blurb), filter->help);
+      zn_filter_menu (filter), _ (filter->blurb), filter->help);
 
   for (guint i = 0; i < settings->n; i++)
     add_argument (procedure, settings, i);
@@ -510,6 +541,8 @@ zenith_plug_in_query_procedures (GimpPlugIn *plug_in)
     names = g_list_append (names, g_strdup (ZN_PRESET_PROCEDURE));
   if (names)
     names = g_list_append (names, g_strdup (ZN_TEACH_PROCEDURE));
+  if (names)
+    names = g_list_append (names, g_strdup (ZN_HELP_PROCEDURE));
 #ifdef HAVE_PICTURES
   if (names)
     names = g_list_append (names, g_strdup (ZN_CHECK_PROCEDURE));

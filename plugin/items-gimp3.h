@@ -113,6 +113,46 @@ zn_layer_named (ZnImage image, const gchar *name)
   return (ZnItem) gimp_image_get_layer_by_name (image, name);
 }
 
+/* Of the image, about its own corner. */
+static inline void
+zn_layer_scale (ZnItem layer, gint width, gint height)
+{
+  gimp_layer_scale (GIMP_LAYER (layer), width, height, FALSE);
+}
+
+/* The selection, or all if there is none, becomes the layer's mask; the one that it has is applied. */
+static inline void
+zn_layer_mask_selection (ZnImage image, ZnItem item)
+{
+  GimpLayer *layer = GIMP_LAYER (item);
+
+  if (gimp_layer_get_mask (layer))
+    gimp_layer_remove_mask (layer, GIMP_MASK_APPLY);
+  gimp_layer_add_mask (layer, gimp_layer_create_mask (layer, gimp_selection_is_empty (image)
+                                                                 ? GIMP_ADD_MASK_WHITE
+                                                                 : GIMP_ADD_MASK_SELECTION));
+}
+
+/* The items of a group, or the image's layers where that is ZN_NO_ITEM; free them. */
+static inline ZnItem *
+zn_image_items (ZnImage image, ZnItem group, guint *n)
+{
+  ZnItem *items = group ? gimp_item_get_children (group)
+                        : (GimpItem **) gimp_image_get_layers (image);
+
+  for (*n = 0; items && items[*n];)
+    ++*n;
+
+  return items;
+}
+
+static inline void
+zn_image_size (ZnImage image, gint *width, gint *height)
+{
+  *width  = gimp_image_get_width (image);
+  *height = gimp_image_get_height (image);
+}
+
 static inline GimpImageBaseType
 zn_image_base_type (ZnImage image)
 {

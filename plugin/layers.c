@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * layers.c - see layers.h.  What differs between versions of GIMP is in items-gimp2.h and items-gimp3.h.
+ * layers.c - see layers.h.
  */
 #include "layers.h"
 
 #include <glib/gi18n-lib.h>
 
+#include "enlarge.h"
 #ifdef HAVE_HISTORY
 #include "history.h"
 #endif
@@ -14,7 +15,7 @@
 #include "zenith-settings.h"
 
 gboolean
-zn_layers_usable (const ZnLayers *layers, GimpRunMode mode, GError **error)
+zn_layers_usable (const ZnLayers *layers, const ZnFilter *filter, GimpRunMode mode, GError **error)
 {
   gboolean      selected = mode == GIMP_RUN_NONINTERACTIVE; /* a script then has nothing to do */
   GeglRectangle roi;
@@ -24,6 +25,9 @@ zn_layers_usable (const ZnLayers *layers, GimpRunMode mode, GError **error)
       g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "%s", _ ("No layer is chosen"));
       return FALSE;
     }
+
+  if (filter && filter->whole_image)
+    return TRUE;
 
   for (guint i = 0; i < layers->n; i++)
     if (gimp_item_is_group (layers->item[i]))
@@ -228,6 +232,108 @@ apply_to (const ZnSettings *settings,
   return done;
 }
 
+/* The results of layers in buffers of their own: of what is selected or, for a mask, of all. */
+static gboolean
+compute_new (const ZnSettings *settings,
+             const ZnLayers   *layers,
+             ZnWhere           where,
+             Bars             *bars,
+             GeglBuffer      **made,
+             GError          **error)
+{
+  gboolean done = TRUE;
+
+  gimp_progress_init (_ (settings->filter->title));
+  for (; done && bars->done < bars->n; bars->done++)
+    {
+      const ZnItem  layer  = layers->item[bars->done];
+      ZnSecond      second = { named_layer, (gpointer) &layer };
+      GeglBuffer   *source;
+      GeglRectangle roi;
+
+      if (! zn_item_selected (layer, &roi))
+        continue;
+      source = zn_item_buffer (layer);
+      if (where == ZN_WHERE_MASK && ! settings->filter->takes_selection)
+        roi = *gegl_buffer_get_extent (source);
+      zn_apply_set_second (source, &second);
+      made[bars->done] = gegl_buffer_new (&roi, gegl_buffer_get_format (source));
+      done = zn_apply_to_buffer (settings, source, &roi, made[bars->done], show_progress, bars,
+                                 error);
+      g_object_unref (source);
+    }
+
+  return done;
+}
+
+/* A copy of the layer, above it, with this result. */
+static void
+insert_result (const ZnSettings *settings, ZnItem layer, ZnWhere where, GeglBuffer *made)
+{
+  const ZnImage        image = gimp_item_get_image (layer);
+  const ZnItem         copy  = copy_layer (image, layer, layer);
+  const GeglRectangle *roi   = gegl_buffer_get_extent (made);
+  gchar               *name  = gimp_item_get_name (layer);
+  gchar               *title = zn_filter_mark_name (settings->filter, name);
+  GeglBuffer          *pixels;
+
+  if (! title)
+    title = g_strdup_printf ("%s (%s)", name, _ (settings->filter->title));
+  gimp_item_set_name (copy, title);
+  pixels = where == ZN_WHERE_MASK ? zn_item_buffer (copy) : zn_item_shadow (copy);
+  gegl_buffer_copy (made, roi, GEGL_ABYSS_NONE, pixels, roi);
+  g_object_unref (pixels);
+  if (where == ZN_WHERE_MASK)
+    {
+      zn_item_update (copy, roi);
+      zn_layer_mask_selection (image, copy);
+    }
+  else
+    {
+      merge (copy);
+    }
+  g_free (title);
+  g_free (name);
+}
+
+/* apply_to() with new layers.  They are computed before anything changes. */
+static gboolean
+apply_new (const ZnSettings *settings,
+           ZnProgress        progress,
+           gpointer          progress_data,
+           const ZnLayers   *layers,
+           ZnWhere           where,
+           GError          **error)
+{
+  Bars          bars  = { progress, progress_data, 0, layers->n };
+  const ZnImage image = gimp_item_get_image (layers->item[0]);
+  GeglBuffer  **made  = g_new0 (GeglBuffer *, layers->n);
+  gboolean      any   = FALSE;
+  gboolean      done  = TRUE;
+
+  for (guint i = 0; done && i < layers->n; i++)
+    done = check_lock (gimp_item_get_parent (layers->item[i]), error);
+  done = done && compute_new (settings, layers, where, &bars, made, error);
+  for (guint i = 0; i < layers->n; i++)
+    any |= made[i] != NULL;
+  if (done && any)
+    {
+      gimp_image_undo_group_start (image);
+      for (guint i = 0; i < layers->n; i++)
+        if (made[i])
+          insert_result (settings, layers->item[i], where, made[i]);
+      if (zn_settings_mark (settings))
+        mark_image (settings, image);
+      gimp_image_undo_group_end (image);
+    }
+  gimp_progress_end ();
+  for (guint i = 0; i < layers->n; i++)
+    g_clear_object (&made[i]);
+  g_free (made);
+
+  return done;
+}
+
 /* Copies of the layer above it, the last one on top, with the faces from the first position
  * after 0 to 1.  They are computed before anything changes.
  */
@@ -284,8 +390,8 @@ apply_strip (const ZnSettings *settings,
   return done;
 }
 
-/* A new layer above this one: see zn_apply_to_layer().  It is computed before anything
- * changes.
+/* A new layer above this one: see zn_apply_to_layer(); or this one, enlarged.  It is computed
+ * before anything changes.
  */
 static gboolean
 apply_layer (const ZnSettings *settings,
@@ -293,6 +399,7 @@ apply_layer (const ZnSettings *settings,
              gpointer          progress_data,
              ZnItem            layer,
              GeglBuffer       *source,
+             ZnWhere           where,
              GError          **error)
 {
   static const GimpImageType types[] = { GIMP_RGBA_IMAGE, GIMP_GRAYA_IMAGE, GIMP_INDEXEDA_IMAGE };
@@ -326,7 +433,13 @@ apply_layer (const ZnSettings *settings,
       const GeglRectangle *box = gegl_buffer_get_extent (made);
 
       gimp_image_undo_group_start (image);
-      if (is_new)
+      if (where == ZN_WHERE_LAYER && zn_settings_scale (settings) > 1)
+        {
+          result = layer;
+          zn_layer_scale (layer, box->width, box->height);
+          zn_layer_set_offsets (layer, mask.offset_x, mask.offset_y);
+        }
+      else if (is_new)
         {
           result = zn_layer_new (image, name, box->width, box->height,
                                  types[zn_image_base_type (image)]);
@@ -360,6 +473,51 @@ apply_layer (const ZnSettings *settings,
   return TRUE;
 }
 
+/* A layer from nothing, or a larger one. */
+static gboolean
+apply_maker (const ZnSettings *settings,
+             ZnProgress        progress,
+             gpointer          progress_data,
+             const ZnLayers   *layers,
+             ZnWhere           where,
+             GError          **error)
+{
+  const ZnItem  first = layers->item[0];
+  GeglRectangle roi;
+  GeglBuffer   *source;
+  gboolean      done;
+
+  if (layers->n != 1 || ! gimp_item_is_layer (first))
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s",
+                   _ ("A picture is generated above a layer: choose one."));
+      return FALSE;
+    }
+  if (! zn_item_selected (first, &roi))
+    return TRUE; /* nothing is selected here: nothing to do */
+  if (! check_lock (zn_settings_scale (settings) > 1 && where == ZN_WHERE_LAYER
+                        ? first
+                        : gimp_item_get_parent (first),
+                    error))
+    return FALSE;
+  source = layers->source ? g_object_ref (layers->source) : zn_item_buffer (first);
+  done   = apply_layer (settings, progress, progress_data, first, source, where, error);
+  g_object_unref (source);
+
+  return done;
+}
+
+/* Masks and channels have no copies above them. */
+static ZnWhere
+where_of (const ZnLayers *layers, const ZnFilter *filter)
+{
+  for (guint i = 0; i < layers->n; i++)
+    if (! gimp_item_is_layer (layers->item[i]))
+      return ZN_WHERE_LAYER;
+
+  return zn_where (layers->where, filter);
+}
+
 /* The filter as the user knows it. */
 gboolean
 zn_layers_apply (const ZnSettings *settings,
@@ -370,35 +528,20 @@ zn_layers_apply (const ZnSettings *settings,
 {
   const ZnLayers *layers = data;
   const ZnItem    first  = layers->item[0];
-  const gboolean  single = layers->n == 1 && gimp_item_is_layer (first);
   const gint      strip  = zn_settings_strip (settings);
+  const ZnWhere   where  = where_of (layers, settings->filter);
   GeglRectangle   roi;
 
+  if (settings->filter->whole_image)
+    return zn_enlarge_image (settings, gimp_item_get_image (first), layers->print_size, progress,
+                             progress_data, error);
   if (settings->filter->makes_layer || settings->filter->enlarges)
-    {
-      GeglBuffer *source;
-      gboolean    done;
-
-      if (! single)
-        {
-          g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s",
-                       _ ("A picture is generated above a layer: choose one."));
-          return FALSE;
-        }
-      if (! zn_item_selected (first, &roi))
-        return TRUE; /* nothing is selected here: nothing to do */
-      if (! check_lock (gimp_item_get_parent (first), error))
-        return FALSE;
-      source = layers->source ? g_object_ref (layers->source) : zn_item_buffer (first);
-      done   = apply_layer (settings, progress, progress_data, first, source, error);
-      g_object_unref (source);
-      return done;
-    }
-
-  if (! strip || ! zn_item_selected (first, &roi))
+    return apply_maker (settings, progress, progress_data, layers, where, error);
+  if (! zn_item_selected (first, &roi) || (! strip && where == ZN_WHERE_LAYER))
     return apply_to (settings, progress, progress_data, layers, error);
-
-  if (single)
+  if (! strip)
+    return apply_new (settings, progress, progress_data, layers, where, error);
+  if (layers->n == 1 && gimp_item_is_layer (first))
     return check_lock (gimp_item_get_parent (first), error) &&
            apply_strip (settings, strip, progress, progress_data, first, error);
 
@@ -406,6 +549,13 @@ zn_layers_apply (const ZnSettings *settings,
                _ ("A strip is made of one layer: choose one."));
 
   return FALSE;
+}
+
+void
+zn_layers_recall (ZnLayers *layers, const gchar *procedure)
+{
+  layers->where      = zn_recent_where (procedure);
+  layers->print_size = zn_recent_print_size ();
 }
 
 gboolean
@@ -416,19 +566,33 @@ zn_layers_dialog (ZnSettings **settings,
                   ZnLayers    *layers,
                   GError     **error)
 {
-  ZnDialogHost   host    = { .help_id = procedure, .apply = zn_layers_apply, .data = layers };
-  ZnViewPicture *picture = &host.picture;
-  const ZnItem   first   = layers->item[0];
-  const ZnImage  image   = gimp_item_get_image (first);
-  ZnSecond       second  = { named_layer, (gpointer) &first };
-  gboolean       done;
+  ZnDialogHost    host    = { .help_id = procedure, .apply = zn_layers_apply, .data = layers };
+  ZnViewPicture  *picture = &host.picture;
+  const ZnItem    first   = layers->item[0];
+  const ZnImage   image   = gimp_item_get_image (first);
+  const ZnFilter *filter  = *settings ? (*settings)->filter : NULL;
+  ZnSecond        second  = { named_layer, (gpointer) &first };
+  gboolean        done;
 
+  zn_layers_recall (layers, procedure);
+  if (gimp_item_is_layer (first))
+    host.where = &layers->where;
+  if (filter && filter->whole_image)
+    {
+      host.print_size = &layers->print_size;
+      zn_image_size (image, &host.width, &host.height);
+    }
   picture->source = layers->source = zn_item_buffer (first);
   zn_apply_set_second (picture->source, &second);
   zn_item_offsets (first, &picture->offset_x, &picture->offset_y);
   zn_item_selected (first, &picture->selected);
-  if (! gimp_selection_is_empty (image))
+  if (! gimp_selection_is_empty (image) && ! (filter && filter->enlarges))
     picture->selection = zn_image_selection (image);
+  if (! host.width)
+    {
+      host.width  = gegl_buffer_get_width (picture->source);
+      host.height = gegl_buffer_get_height (picture->source);
+    }
 
   done = zn_dialog_run (settings, preset, title, &host);
   if (! done)

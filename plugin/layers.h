@@ -7,24 +7,29 @@
 
 #include <libgimp/gimp.h>
 
-#if GIMP_MAJOR_VERSION < 3
-#include "items-gimp2.h"
-#else
-#include "items-gimp3.h"
-#endif
+#include "items.h"
 #include "zenith-apply.h"
+#include "zenith-recent.h"
 
 typedef struct
 {
   const ZnItem *item;
   guint         n;
   GeglBuffer   *source; /* the dialog's buffer of the first, with its estimates; NULL: no dialog */
+  ZnWhere       where;  /* of masks and channels, always into themselves */
+  gboolean      print_size; /* an enlarged image is printed as large as before */
 } ZnLayers;
 
 /* Whether there are items, with pixels that can be changed and, unless a script runs, a part
- * that is selected; else why not.
+ * that is selected; else why not.  filter: NULL, it is not known yet.
  */
-gboolean zn_layers_usable (const ZnLayers *layers, GimpRunMode mode, GError **error);
+gboolean zn_layers_usable (const ZnLayers *layers,
+                           const ZnFilter *filter,
+                           GimpRunMode     mode,
+                           GError        **error);
+
+/* Where the user wanted the last result of this procedure; not for scripts. */
+void zn_layers_recall (ZnLayers *layers, const gchar *procedure);
 
 /* The apply() of a ZnDialogHost; data: the layers. */
 gboolean zn_layers_apply (const ZnSettings *settings,

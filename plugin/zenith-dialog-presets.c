@@ -17,11 +17,18 @@ zn_dialog_preset (Dialog *d)
                                                         : NULL;
 }
 
+/* Its sentence, or what it sets; and the buttons that it allows. */
 static void
-update_preset_buttons (Dialog *d)
+show_preset (Dialog *d)
 {
   const ZnPreset *preset = zn_dialog_preset (d);
+  gchar          *about  = preset ? zn_preset_about (preset) : g_strdup ("");
+  gchar          *values = preset ? zn_preset_values (preset) : NULL;
 
+  zn_dialog_set_text (d->about, about);
+  gtk_widget_set_tooltip_text (d->about, values);
+  g_free (values);
+  g_free (about);
   if (d->any_filter)
     return;
 
@@ -35,9 +42,8 @@ zn_dialog_choose_none (Dialog *d)
 {
   d->updating = TRUE;
   gtk_combo_box_set_active (GTK_COMBO_BOX (d->preset), 0);
-  gtk_label_set_text (GTK_LABEL (d->about), "");
   d->updating = FALSE;
-  update_preset_buttons (d);
+  show_preset (d);
 }
 
 void
@@ -50,7 +56,7 @@ zn_dialog_preset_changed (GtkComboBox *combo, Dialog *d)
   if (d->updating)
     return;
 
-  update_preset_buttons (d);
+  show_preset (d);
   if (! preset)
     return;
 
@@ -61,7 +67,8 @@ zn_dialog_preset_changed (GtkComboBox *combo, Dialog *d)
       ok = settings != NULL;
       if (ok)
         {
-          zn_settings_free (d->settings);
+          if (d->settings)
+            g_ptr_array_add (d->retired, d->settings); /* a preview under way still reads them */
           d->settings = settings;
         }
     }
@@ -73,7 +80,7 @@ zn_dialog_preset_changed (GtkComboBox *combo, Dialog *d)
 
   if (ok)
     {
-      gtk_label_set_text (GTK_LABEL (d->about), zn_preset_about (preset));
+      zn_dialog_show_result (d);
       zn_dialog_set_status (d, "");
       gtk_dialog_set_response_sensitive (GTK_DIALOG (d->window), GTK_RESPONSE_OK, TRUE);
       zn_dialog_invalidate (d);
@@ -119,7 +126,7 @@ zn_dialog_load_presets (Dialog *d, const gchar *name)
 
   gtk_combo_box_set_active (GTK_COMBO_BOX (d->preset), chosen);
   d->updating = FALSE;
-  update_preset_buttons (d);
+  show_preset (d);
 }
 
 /* Asks for a name; NULL: none was given.  with_model is asked for where it is not NULL. */
@@ -148,6 +155,7 @@ ask_name (Dialog      *d,
   if (with_model)
     {
       check = gtk_check_button_new_with_mnemonic (_ ("The preset also sets the _model"));
+      gtk_toggle_button_set_active (GTK_TOGGLE_BUTTON (check), *with_model);
       gtk_box_pack_start (GTK_BOX (box), check, FALSE, FALSE, 0);
     }
   gtk_box_pack_start (GTK_BOX (gtk_dialog_get_content_area (GTK_DIALOG (window))), box, TRUE, TRUE,
@@ -169,7 +177,7 @@ static void
 on_save_preset (GtkWidget *button, Dialog *d)
 {
   const ZnPreset *preset     = zn_dialog_preset (d);
-  gboolean        with_model = FALSE;
+  gboolean        with_model = TRUE;
   GError         *error      = NULL;
   gchar          *name;
 
@@ -219,10 +227,7 @@ on_delete_preset (GtkWidget *button, Dialog *d)
   gtk_widget_destroy (question);
 
   if (answer == GTK_RESPONSE_OK && zn_preset_delete (preset, &error))
-    {
-      zn_dialog_load_presets (d, NULL);
-      gtk_label_set_text (GTK_LABEL (d->about), "");
-    }
+    zn_dialog_load_presets (d, NULL);
   zn_dialog_set_error (d, &error);
 }
 

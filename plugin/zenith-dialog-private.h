@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * zenith-dialog-private.h - the dialog, for the two files that it is made of.
+ * zenith-dialog-private.h - the dialog, for the files that it is made of.
  */
 #ifndef __ZENITH_DIALOG_PRIVATE_H__
 #define __ZENITH_DIALOG_PRIVATE_H__
@@ -29,6 +29,7 @@ struct _Dialog
 {
   const ZnDialogHost *host;
   ZnSettings         *settings;    /* NULL: no preset chosen yet      */
+  GPtrArray          *retired;     /* settings that were replaced     */
   GPtrArray          *presets;     /* those that the combo shows      */
   GPtrArray          *all_presets; /* owns them                       */
   GtkWidget          *window;
@@ -50,6 +51,10 @@ struct _Dialog
   gchar             **attributes;             /* of the model, or NULL       */
   GtkWidget          *new_face[ZN_NEW_FACES]; /* pictures of faces to pick from, or NULL */
   GeglBuffer         *drawn[ZN_NEW_FACES];    /* ... what they show, NULL: not yet */
+  GtkWidget          *where;                  /* the result goes, or NULL        */
+  GtkWidget          *size;                   /* of an enlarged picture, or NULL */
+  GtkWidget          *links;                  /* to weights that are missing     */
+  gchar              *checked;                /* weights that were looked for, or NULL */
   ZnView             *view;
   ZnNoise             found; /* what was measured; mean < 0: nothing yet */
   guint               later; /* the source that makes a preview */
@@ -63,15 +68,22 @@ struct _Dialog
   gboolean            stop;       /* the user has answered           */
   gboolean            applying;   /* OK was pressed, the filter runs */
   gboolean            cannot;     /* the last preview failed         */
+  gboolean            engines_checked;
 };
 
 /* zenith-dialog.c */
+void zn_dialog_set_text (GtkWidget *label, const gchar *text); /* of a label for messages */
 void zn_dialog_set_status (Dialog *d, const gchar *text);
 void zn_dialog_set_error (Dialog *d, GError **error);
 void zn_dialog_refresh (Dialog *d);
 void zn_dialog_invalidate (gpointer data);
 void zn_dialog_row_changed (GObject *object, Row *row);
 void zn_dialog_show_estimate (gpointer data, GeglBuffer *estimate); /* in the view */
+void zn_dialog_attach (GtkWidget   *table,
+                       guint        line,
+                       const gchar *text,
+                       GtkWidget   *widget,
+                       const gchar *tooltip);
 
 /* zenith-dialog-presets.c */
 const ZnPreset *zn_dialog_preset (Dialog *d); /* the chosen one, or NULL */
@@ -89,5 +101,12 @@ void       zn_dialog_show_found (Dialog *d, const ZnFound *found); /* the frames
 GtkWidget *zn_dialog_new_faces (Row *row, const ZnProperty *p); /* faces to pick from, the seed */
 void       zn_dialog_draw_new_faces (Dialog *d, ZnProgress progress);
 void       zn_dialog_clear_faces (Dialog *d);
+
+/* zenith-dialog-result.c */
+guint      zn_dialog_result_rows (Dialog *d, GtkWidget *table, guint line); /* the next line */
+void       zn_dialog_show_result (Dialog *d);
+void       zn_dialog_keep_result (Dialog *d); /* for the next time */
+GtkWidget *zn_dialog_links_new (Dialog *d);
+void       zn_dialog_check_weights (Dialog *d); /* says so if they are missing */
 
 #endif /* __ZENITH_DIALOG_PRIVATE_H__ */

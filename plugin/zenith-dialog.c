@@ -25,16 +25,34 @@
 #include "zenith-recent.h"
 
 #define RESPONSE_RESET 1
+#define LEAST_HEIGHT "zenith-least-height"
 #define PREVIEW_SIZE 420
 #define CONTROLS_WIDTH 360
 #define PREVIEW_DELAY 60  /* milliseconds from a change to its preview               */
 #define LITTLE_NOISE 0.75 /* of 255: less than what 8 bits alone leave of real noise */
 
-/* Empty texts keep their space, so that the dialog never jumps. */
+/* Empty texts keep their space, so that the dialog never jumps; longer ones get more. */
+void
+zn_dialog_set_text (GtkWidget *label, const gchar *text)
+{
+  const gint   least  = GPOINTER_TO_INT (g_object_get_data (G_OBJECT (label), LEAST_HEIGHT));
+  PangoLayout *layout = gtk_widget_create_pango_layout (label, text);
+  gint         width, height;
+
+  gtk_widget_get_size_request (label, &width, NULL);
+  pango_layout_set_width (layout, width * PANGO_SCALE);
+  pango_layout_set_wrap (layout, PANGO_WRAP_WORD_CHAR);
+  pango_layout_get_pixel_size (layout, NULL, &height);
+  g_object_unref (layout);
+
+  gtk_label_set_text (GTK_LABEL (label), text);
+  gtk_widget_set_size_request (label, width, MAX (height + 2, least));
+}
+
 void
 zn_dialog_set_status (Dialog *d, const gchar *text)
 {
-  gtk_label_set_text (GTK_LABEL (d->status), text);
+  zn_dialog_set_text (d->status, text);
 }
 
 static gdouble
@@ -67,12 +85,11 @@ show_level (Dialog *d)
   gtk_widget_set_tooltip_text (d->level, d->found.text);
   g_free (text);
 
-  gtk_label_set_text (
-      GTK_LABEL (d->warning),
-      level >= 0.0 && level < LITTLE_NOISE && given_level (d) == 0.0
-          ? _ ("Hardly any noise was found, so hardly anything changes.  If you see "
-               "noise, set the level by hand or select a noisy part.")
-          : "");
+  zn_dialog_set_text (
+      d->warning, level >= 0.0 && level < LITTLE_NOISE && given_level (d) == 0.0
+                      ? _ ("Hardly any noise was found, so hardly anything changes.  If you see "
+                           "noise, set the level by hand or select a noisy part.")
+                      : "");
 }
 
 /* Takes what was measured; if that is nothing, the last one is shown. */
@@ -138,6 +155,8 @@ keep_alive (gdouble fraction, gpointer data)
   return ! d->stop && ! (d->busy && d->again);
 }
 
+static void check_engines (Dialog *d);
+
 /*  preview  */
 
 /* Progress over the parts of the view. */
@@ -159,9 +178,10 @@ keep_alive_part (gdouble fraction, gpointer data)
 static gboolean
 draw_part (Dialog *d, const GeglRectangle *part, Parts *parts, GError **error)
 {
-  guchar  *rgba = g_malloc ((gsize) part->width * part->height * 4);
-  ZnFound  found;
-  gboolean ok;
+  const gint density = zn_settings_scale (d->settings);
+  guchar    *rgba    = g_malloc ((gsize) part->width * part->height * density * density * 4);
+  ZnFound    found;
+  gboolean   ok;
 
   ok = zn_apply_to_pixels (d->settings, d->host->picture.source, &d->host->picture.selected, part,
                            rgba, &found, keep_alive_part, parts, error);
@@ -169,7 +189,7 @@ draw_part (Dialog *d, const GeglRectangle *part, Parts *parts, GError **error)
     zn_dialog_show_found (d, &found);
   if (ok && ! d->again)
     {
-      zn_view_show (d->view, part, rgba);
+      zn_view_show (d->view, part, density, rgba);
       if (d->cannot || (found.note && *found.note)) /* the message of apply() stays */
         zn_dialog_set_status (d, found.note ? found.note : "");
       set_measured (d, &found.noise);
@@ -187,7 +207,7 @@ draw_part (Dialog *d, const GeglRectangle *part, Parts *parts, GError **error)
 static gboolean
 makes_layer (Dialog *d)
 {
-  return d->settings && (d->settings->filter->makes_layer || d->settings->filter->enlarges);
+  return d->settings && (d->settings->filter->makes_layer || d->settings->filter->planes);
 }
 
 /* What the sampler has so far; a new picture is fitted into the place of the source. */
@@ -209,7 +229,7 @@ zn_dialog_show_estimate (gpointer data, GeglBuffer *estimate)
 
       gegl_buffer_get (estimate, &part, scale, babl_format ("R'G'B'A u8"), rgba,
                        GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
-      zn_view_show (d->view, &part, rgba);
+      zn_view_show (d->view, &part, 1, rgba);
       g_free (rgba);
     }
 }
@@ -231,6 +251,7 @@ draw_preview (Dialog *d)
       d->began = g_get_monotonic_time ();
       if (d->settings->filter->from_nothing)
         zn_dialog_draw_new_faces (d, keep_alive);
+      zn_dialog_check_weights (d);
       show_progress (d, 0.0);
       return;
     }
@@ -268,6 +289,7 @@ on_later (gpointer data)
     }
 
   d->busy = FALSE;
+  check_engines (d);
 
   return G_SOURCE_REMOVE;
 }
@@ -331,6 +353,7 @@ zn_dialog_refresh (Dialog *d)
   zn_dialog_refresh_faces (d);
   d->updating = FALSE;
   show_level (d);
+  zn_dialog_show_result (d);
 }
 
 /* The user moved something: widget to settings, then a new preview. */
@@ -380,6 +403,7 @@ zn_dialog_row_changed (GObject *object, Row *row)
   if (! zn_dialog_preset (d) || ! zn_preset_leaves (zn_dialog_preset (d), p->spec->name))
     zn_dialog_choose_none (d);
   show_level (d);
+  zn_dialog_show_result (d);
   zn_dialog_invalidate (d);
 }
 
@@ -489,27 +513,17 @@ enum
   N_COLUMNS
 };
 
-/* The values of an enumeration; of the engines, those that this machine lacks are greyed
- * and say why. */
+/* The values of an enumeration. */
 static GtkWidget *
-enum_combo_new (GEnumClass *klass, gboolean engines)
+enum_combo_new (GEnumClass *klass)
 {
   GtkListStore    *store = gtk_list_store_new (N_COLUMNS, G_TYPE_STRING, G_TYPE_BOOLEAN);
   GtkWidget       *combo;
   GtkCellRenderer *cell = gtk_cell_renderer_text_new ();
 
   for (guint i = 0; i < klass->n_values; i++)
-    {
-      gchar *why = engines ? zn_engine_missing (klass->values[i].value_nick) : NULL;
-      gchar *text;
-
-      text = why ? g_strdup_printf ("%s: %s", klass->values[i].value_name, why)
-                 : g_strdup (klass->values[i].value_name);
-      gtk_list_store_insert_with_values (store, NULL, -1, COLUMN_TEXT, text, COLUMN_USABLE, ! why,
-                                         -1);
-      g_free (text);
-      g_free (why);
-    }
+    gtk_list_store_insert_with_values (store, NULL, -1, COLUMN_TEXT, klass->values[i].value_name,
+                                       COLUMN_USABLE, TRUE, -1);
 
   combo = gtk_combo_box_new_with_model (GTK_TREE_MODEL (store));
   g_object_set (cell, "ellipsize", PANGO_ELLIPSIZE_END, "width-chars", 24, NULL);
@@ -519,6 +533,38 @@ enum_combo_new (GEnumClass *klass, gboolean engines)
   g_object_unref (store);
 
   return combo;
+}
+
+/* Engines that this machine lacks are greyed and say why.  Each is tried, which takes a while: once, when
+ * the dialog has shown what the user wants to see. */
+static void
+check_engines (Dialog *d)
+{
+  for (guint i = 0; i < d->n_rows && ! d->engines_checked && ! d->stop; i++)
+    {
+      const ZnProperty *p = &d->settings->property[d->row[i].index];
+      GEnumClass       *klass;
+      GtkTreeModel     *model;
+      GtkTreeIter       at;
+
+      if (strcmp (p->spec->name, "engine"))
+        continue;
+      klass = G_PARAM_SPEC_ENUM (p->spec)->enum_class;
+      model = gtk_combo_box_get_model (GTK_COMBO_BOX (d->row[i].widget));
+      for (guint j = 0; j < klass->n_values && gtk_tree_model_iter_nth_child (model, &at, NULL, j);
+           j++)
+        {
+          gchar *why  = zn_engine_missing (klass->values[j].value_nick);
+          gchar *text = g_strdup_printf ("%s: %s", klass->values[j].value_name, why);
+
+          if (why)
+            gtk_list_store_set (GTK_LIST_STORE (model), &at, COLUMN_TEXT, text, COLUMN_USABLE,
+                                FALSE, -1);
+          g_free (text);
+          g_free (why);
+        }
+      d->engines_checked = TRUE;
+    }
 }
 
 /* Names to choose from; others can be typed. */
@@ -544,7 +590,7 @@ row_new (Row *row, ZnProperty *p)
       {
         GEnumClass *klass = G_PARAM_SPEC_ENUM (p->spec)->enum_class;
 
-        row->widget = enum_combo_new (klass, ! strcmp (p->spec->name, "engine"));
+        row->widget = enum_combo_new (klass);
       }
       break;
 
@@ -587,8 +633,12 @@ row_new (Row *row, ZnProperty *p)
   return box ? box : row->widget;
 }
 
-static void
-attach (GtkWidget *table, guint line, const gchar *text, GtkWidget *widget, const gchar *tooltip)
+void
+zn_dialog_attach (GtkWidget   *table,
+                  guint        line,
+                  const gchar *text,
+                  GtkWidget   *widget,
+                  const gchar *tooltip)
 {
   GtkWidget *label = gtk_label_new_with_mnemonic (text);
 
@@ -619,6 +669,7 @@ text_new (gint width, gint lines)
   gtk_label_set_line_wrap (GTK_LABEL (label), TRUE);
   gtk_label_set_selectable (GTK_LABEL (label), TRUE);
   gtk_widget_set_size_request (label, width, height + 2);
+  g_object_set_data (G_OBJECT (label), LEAST_HEIGHT, GINT_TO_POINTER (height + 2));
   gtk_misc_set_alignment (GTK_MISC (label), 0.0, 0.0);
   g_object_set (label, "can-focus", FALSE, NULL);
 
@@ -656,13 +707,14 @@ controls_new (Dialog *d)
   gtk_table_set_row_spacings (GTK_TABLE (table), 6);
   gtk_table_set_col_spacings (GTK_TABLE (table), 12);
   gtk_box_pack_start (GTK_BOX (box), table, FALSE, FALSE, 0);
-  attach (table, line++, _ ("Pr_eset"), d->preset, _ ("Settings for a purpose"));
+  zn_dialog_attach (table, line++, _ ("Pr_eset"), d->preset, _ ("Settings for a purpose"));
   if (! d->any_filter)
-    attach (table, line++, "", zn_dialog_preset_buttons (d), NULL);
+    zn_dialog_attach (table, line++, "", zn_dialog_preset_buttons (d), NULL);
 
   if (n_props && d->settings->filter->n_sliders)
-    attach (table, line++, _ ("Face"), zn_dialog_faces_new (d),
-            _ ("Which face is changed; a click on a frame in the picture chooses it, too"));
+    zn_dialog_attach (
+        table, line++, _ ("Face"), zn_dialog_faces_new (d),
+        _ ("Which face is changed; a click on a frame in the picture chooses it, too"));
   for (guint i = 0; i < 3 * n_props; i++) /* sliders, what is shown, what is folded away */
     {
       const guint       index  = i % n_props;
@@ -677,16 +729,18 @@ controls_new (Dialog *d)
       row->dialog = d;
       row->index  = index;
       row->unit   = slides || ! strcmp (p->spec->name, "amount") ? 100.0 : 1.0;
-      attach (place == 2 ? fold_table (&fold, box) : table, place == 2 ? folded++ : line++,
-              g_param_spec_get_nick (p->spec), row_new (row, (ZnProperty *) p),
-              g_param_spec_get_blurb (p->spec));
+      zn_dialog_attach (place == 2 ? fold_table (&fold, box) : table,
+                        place == 2 ? folded++ : line++, g_param_spec_get_nick (p->spec),
+                        row_new (row, (ZnProperty *) p), g_param_spec_get_blurb (p->spec));
       if (! strcmp (p->spec->name, "sigma"))
         {
           d->level = gtk_label_new ("");
           gtk_misc_set_alignment (GTK_MISC (d->level), 0.0, 0.5);
-          attach (table, line++, "", d->level, NULL);
+          zn_dialog_attach (table, line++, "", d->level, NULL);
         }
     }
+
+  zn_dialog_result_rows (d, table, line);
 
   d->about = text_new (CONTROLS_WIDTH, 2);
   gtk_box_pack_start (GTK_BOX (box), d->about, FALSE, FALSE, 0);
@@ -699,26 +753,28 @@ controls_new (Dialog *d)
   return box;
 }
 
-/* Opens the page about the filter that is installed with it. */
+gboolean
+zn_help (const gchar *page, GError **error)
+{
+  gchar   *uri  = zn_help_uri (page);
+  gboolean done = uri && g_app_info_launch_default_for_uri (uri, NULL, NULL);
+
+  if (! uri)
+    g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s", _ ("The help page is not installed."));
+  else if (! done)
+    g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, _ ("No program opens the help page %s"), uri);
+  g_free (uri);
+
+  return done;
+}
+
 static void
 help (Dialog *d)
 {
-  const gchar *page  = d->settings ? d->settings->filter->page : "presets";
-  gchar       *uri   = zn_help_uri (page);
-  GError      *error = NULL;
+  GError *error = NULL;
 
-  if (! uri)
-    zn_dialog_set_status (d, _ ("The help page is not installed."));
-  else if (! g_app_info_launch_default_for_uri (uri, NULL, &error))
-    {
-      gchar *text = g_strdup_printf (_ ("No program opens the help page %s"), uri);
-
-      zn_dialog_set_status (d, text);
-      g_free (text);
-    }
-
-  g_clear_error (&error);
-  g_free (uri);
+  zn_help (d->settings ? d->settings->filter->page : "presets", &error);
+  zn_dialog_set_error (d, &error);
 }
 
 static gboolean
@@ -778,6 +834,7 @@ build (Dialog *d, const gchar *title)
 
   d->status = text_new (PREVIEW_SIZE + CONTROLS_WIDTH, 2);
   gtk_box_pack_start (GTK_BOX (box), d->status, FALSE, FALSE, 0);
+  gtk_box_pack_start (GTK_BOX (box), zn_dialog_links_new (d), FALSE, FALSE, 0);
   d->bar = gtk_progress_bar_new ();
 #if GTK_CHECK_VERSION(3, 0, 0)
   gtk_progress_bar_set_show_text (GTK_PROGRESS_BAR (d->bar), TRUE);
@@ -786,6 +843,14 @@ build (Dialog *d, const gchar *title)
   gtk_box_pack_start (GTK_BOX (box), d->bar, FALSE, FALSE, 0);
 
   gtk_widget_show_all (box);
+  if (d->size)
+    zn_view_magnify (d->view);
+#if GIMP_MAJOR_VERSION >= 3
+  if (d->size)
+    zn_dialog_set_text (d->about,
+                        _ ("GIMP cannot keep a change of size as a filter: this makes pixels, "
+                           "and Undo takes them back."));
+#endif
   draw_seed (d);
   zn_dialog_refresh (d);
 
@@ -819,6 +884,8 @@ apply (Dialog *d)
     zn_apply_set_estimate (d->host->picture.source, &estimate);
   done = d->host->apply (d->settings, keep_alive, d, d->host->data, &error);
   zn_apply_set_estimate (d->host->picture.source, NULL);
+  if (done)
+    zn_dialog_keep_result (d);
   if (done && d->prompt)
     zn_recent_add_prompt (gtk_entry_get_text (GTK_ENTRY (d->prompt)));
   d->applying = FALSE;
@@ -848,6 +915,7 @@ zn_dialog_run (ZnSettings **settings, gchar **preset, const gchar *title, const 
   gboolean done  = FALSE;
   gboolean leave = FALSE;
 
+  d.retired = g_ptr_array_new_with_free_func ((GDestroyNotify) zn_settings_free);
   build (&d, title);
 
   while (! done && ! leave)
@@ -887,6 +955,8 @@ zn_dialog_run (ZnSettings **settings, gchar **preset, const gchar *title, const 
   zn_view_free (d.view);
   g_free (d.found.text);
   zn_dialog_clear_faces (&d);
+  g_free (d.checked);
+  g_ptr_array_unref (d.retired);
   g_ptr_array_unref (d.presets);
   g_ptr_array_unref (d.all_presets);
   *settings = d.settings;

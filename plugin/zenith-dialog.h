@@ -8,6 +8,7 @@
  *   |  zenith-  |  Strength    ----o------- [ 1.00 ]
  *   |  view.h   |  Noise level o----------- [ 0.00 ]
  *   +-----------+              automatic (15.0)
+ *                  Result      [ this layer      v ]
  *   why the last run failed, if it did
  *   [progress: 40 %, 12 s left] [Help] [Reset] [Cancel] [OK]
  *
@@ -21,13 +22,17 @@
 #include <gtk/gtk.h>
 
 #include "zenith-apply.h"
+#include "zenith-recent.h"
 #include "zenith-view.h"
 
 typedef struct
 {
   const gchar  *help_id; /* the procedure's name */
   ZnViewPicture picture;
-  gchar       **layers; /* names that a second picture may have, or NULL */
+  gchar       **layers;        /* names that a second picture may have, or NULL */
+  ZnWhere      *where;         /* the user's choice, or NULL: there is none */
+  gboolean     *print_size;    /* of an enlarged image, likewise            */
+  gint          width, height; /* of what is enlarged                       */
 
   /* Do it: into the drawable, with undo. */
   gboolean (*apply) (const ZnSettings *settings,
@@ -48,5 +53,8 @@ gboolean zn_dialog_run (ZnSettings        **settings,
                         gchar             **preset,
                         const gchar        *title,
                         const ZnDialogHost *host);
+
+/* Opens an installed page of help. */
+gboolean zn_help (const gchar *page, GError **error);
 
 #endif /* __ZENITH_DIALOG_H__ */

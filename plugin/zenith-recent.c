@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * zenith-recent.c - the last prompts; see the header.
+ * zenith-recent.c - see the header.
  */
 #include <string.h>
 
@@ -10,6 +10,9 @@
 #define GROUP "generate"
 #define PROMPTS "prompts"
 #define LOCKED "seed-locked"
+#define RESULTS "results"
+#define ENLARGE "enlarge"
+#define PRINT_SIZE "print-size"
 #define BYTES_MAX (1 << 20)
 
 static gchar *
@@ -83,23 +86,87 @@ zn_recent_add_prompt (const gchar *prompt)
   g_key_file_free (keys);
 }
 
-gboolean
-zn_recent_seed_locked (void)
+static gboolean
+recall (const gchar *group, const gchar *key)
 {
-  GKeyFile *keys   = load ();
-  gboolean  locked = g_key_file_get_boolean (keys, GROUP, LOCKED, NULL);
+  GKeyFile *keys = load ();
+  gboolean  on   = g_key_file_get_boolean (keys, group, key, NULL);
 
   g_key_file_free (keys);
 
-  return locked;
+  return on;
+}
+
+static void
+keep (const gchar *group, const gchar *key, gboolean on)
+{
+  GKeyFile *keys = load ();
+
+  g_key_file_set_boolean (keys, group, key, on);
+  save (keys);
+  g_key_file_free (keys);
+}
+
+gboolean
+zn_recent_seed_locked (void)
+{
+  return recall (GROUP, LOCKED);
 }
 
 void
 zn_recent_set_seed_locked (gboolean locked)
 {
+  keep (GROUP, LOCKED, locked);
+}
+
+gboolean
+zn_recent_print_size (void)
+{
+  return recall (ENLARGE, PRINT_SIZE);
+}
+
+void
+zn_recent_set_print_size (gboolean kept)
+{
+  keep (ENLARGE, PRINT_SIZE, kept);
+}
+
+ZnWhere
+zn_where (ZnWhere asked, const ZnFilter *filter)
+{
+  const gboolean enlarges = filter && filter->enlarges;
+
+  if (asked == ZN_WHERE_USUAL)
+    return enlarges ? ZN_WHERE_NEW : ZN_WHERE_LAYER;
+
+  return asked == ZN_WHERE_MASK && enlarges ? ZN_WHERE_NEW : asked;
+}
+
+static const gchar *const where_names[ZN_N_WHERES] = { "", "this-layer", "new-layer",
+                                                       "new-layer-with-mask" };
+
+ZnWhere
+zn_recent_where (const gchar *procedure)
+{
+  GKeyFile *keys  = load ();
+  gchar    *name  = g_key_file_get_string (keys, RESULTS, procedure, NULL);
+  ZnWhere   where = ZN_WHERE_USUAL;
+
+  for (guint i = 0; i < ZN_N_WHERES; i++)
+    if (! g_strcmp0 (name, where_names[i]))
+      where = (ZnWhere) i;
+  g_free (name);
+  g_key_file_free (keys);
+
+  return where;
+}
+
+void
+zn_recent_set_where (const gchar *procedure, ZnWhere where)
+{
   GKeyFile *keys = load ();
 
-  g_key_file_set_boolean (keys, GROUP, LOCKED, locked);
+  g_key_file_set_string (keys, RESULTS, procedure, where_names[where]);
   save (keys);
   g_key_file_free (keys);
 }

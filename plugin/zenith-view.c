@@ -315,29 +315,31 @@ average (const guchar *rgba, gint width, gint x0, gint x1, gint y0, gint y1, guc
 }
 
 void
-zn_view_show (ZnView *v, const GeglRectangle *part, const guchar *rgba)
+zn_view_show (ZnView *v, const GeglRectangle *part, gint density, const guchar *rgba)
 {
-  const gint skip_x = v->roi.x - part->x;
-  const gint skip_y = v->roi.y - part->y;
+  const gint    skip_x = (v->roi.x - part->x) * density;
+  const gint    skip_y = (v->roi.y - part->y) * density;
+  const gint    width  = part->width * density;
+  const gint    height = part->height * density;
+  const gdouble scale  = v->scale / density; /* pixels of the screen per pixel of rgba */
 
   if (! v->after)
     return;
 
   for (gint y = 0; y < v->place.height; y++)
     {
-      const gint y0 = (gint) (y / v->scale) + skip_y;
-      const gint y1 = MAX (y0 + 1, MIN ((gint) ((y + 1) / v->scale) + skip_y, part->height));
+      const gint y0 = (gint) (y / scale) + skip_y;
+      const gint y1 = MAX (y0 + 1, MIN ((gint) ((y + 1) / scale) + skip_y, height));
 
-      if (y0 < 0 || y0 >= part->height)
+      if (y0 < 0 || y0 >= height)
         continue;
       for (gint x = 0; x < v->place.width; x++)
         {
-          const gint x0 = (gint) (x / v->scale) + skip_x;
-          const gint x1 = MAX (x0 + 1, MIN ((gint) ((x + 1) / v->scale) + skip_x, part->width));
+          const gint x0 = (gint) (x / scale) + skip_x;
+          const gint x1 = MAX (x0 + 1, MIN ((gint) ((x + 1) / scale) + skip_x, width));
 
-          if (x0 >= 0 && x0 < part->width)
-            average (rgba, part->width, x0, x1, y0, y1,
-                     v->after + ((gsize) y * v->place.width + x) * 4);
+          if (x0 >= 0 && x0 < width)
+            average (rgba, width, x0, x1, y0, y1, v->after + ((gsize) y * v->place.width + x) * 4);
         }
     }
   draw (v);
@@ -529,6 +531,12 @@ zn_view_new (const ZnViewPicture *picture,
   gtk_box_pack_start (GTK_BOX (v->widget), tools_new (v), FALSE, FALSE, 0);
 
   return v;
+}
+
+void
+zn_view_magnify (ZnView *v)
+{
+  gtk_toggle_button_set_active (GTK_TOGGLE_BUTTON (v->zoom_button[ZOOM_2]), TRUE);
 }
 
 GtkWidget *

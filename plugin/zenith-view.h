@@ -43,8 +43,11 @@ GtkWidget *zn_view_widget (ZnView *view);
  * the whole picture is fitted into the view. */
 gboolean zn_view_part (ZnView *view, guint index, GeglRectangle *part);
 
-/* The result there: R'G'B'A u8. */
-void zn_view_show (ZnView *view, const GeglRectangle *part, const guchar *rgba);
+/* The result there: R'G'B'A u8, so many pixels in each row and column for one of the source. */
+void zn_view_show (ZnView *view, const GeglRectangle *part, gint density, const guchar *rgba);
+
+/* Chooses 200 %. */
+void zn_view_magnify (ZnView *view);
 
 /* Frames of faces, drawn over the picture; chosen: that one is changed, -1: all of them.  A click
  * on one calls clicked(), if it is not NULL. */

@@ -683,16 +683,19 @@ zn_apply_to_pixels (const ZnSettings    *settings,
                     gpointer             data,
                     GError             **error)
 {
-  const gint    margin = settings->filter->preview_margin;
-  GeglRectangle piece  = settings->filter->takes_selection ? *selected
-                                                           : *gegl_buffer_get_extent (source);
-  Run           run;
-  gboolean      ok;
+  const gint          margin = settings->filter->preview_margin;
+  GeglRectangle       piece  = settings->filter->takes_selection ? *selected
+                                                                 : *gegl_buffer_get_extent (source);
+  const gint          scale  = zn_settings_scale (settings);
+  const GeglRectangle part   = { roi->x * scale, roi->y * scale, roi->width * scale,
+                                 roi->height * scale };
+  Run                 run;
+  gboolean            ok;
 
   run_begin (&run, settings, source, &piece, selected, progress, data);
   if (margin > 0)
     piece = run_cut (&run, roi, margin);
-  gegl_node_blit (run.result, 1.0, roi, babl_format ("R'G'B'A u8"), rgba, GEGL_AUTO_ROWSTRIDE,
+  gegl_node_blit (run.result, 1.0, &part, babl_format ("R'G'B'A u8"), rgba, GEGL_AUTO_ROWSTRIDE,
                   GEGL_BLIT_DEFAULT);
   ok = run_check (&run, settings, error);
 

@@ -139,7 +139,8 @@ typedef struct
   gchar   *note;               /* what to know about the result, or NULL; free it */
 } ZnFound;
 
-/* The same into memory, for a preview: width * height pixels of R'G'B'A u8.
+/* The same into memory, for a preview: width * height pixels of R'G'B'A u8; of an enlarged picture
+ * zn_settings_scale() times as many in each row and column.
  *
  * An operation that can compute any region (preview_margin 0) is asked for exactly this one.  One
  * that always computes the whole picture gets a piece of it, the region and at most preview_margin

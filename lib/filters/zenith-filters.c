@@ -58,6 +58,22 @@ const ZnFilter zn_filters[] = {
       .n_arguments = 5,
   },
   {
+      .procedure = "plug-in-zenith-enlarge-image",
+      .operation = "zenith:upscale",
+      .title     = N_ ("Enlarge the Image"),
+      .label     = N_ ("_Enlarge with Zenith..."),
+      .page      = "restore",
+      .blurb     = N_ ("Enlarge all layers of the image with a neural network"),
+      .help = "Makes the image 'scale' times as wide and high: 2, 3 or 4.  The network enlarges "
+              "the pixels of all layers; GIMP scales masks, channels, paths, guides and the "
+              "selection.  The resolution stays.  'noise' and 'artefacts' are those of "
+              "plug-in-zenith-upscale.",
+      .enlarges    = TRUE,
+      .whole_image = TRUE,
+      .properties  = { "scale", "model", "noise", "artefacts", "engine", "precision" },
+      .n_arguments = 5,
+  },
+  {
       .procedure      = "plug-in-zenith-latent-preview",
       .operation      = "zenith:latent-preview",
       .title          = N_ ("Latent Preview"),
@@ -71,6 +87,7 @@ const ZnFilter zn_filters[] = {
                         "for one by the model's name.  Weights of the TAESD family are published "
                         "at https://github.com/madebyollin/taesd.",
       .preview_margin = 128,
+      .expert         = TRUE,
       .properties     = { "model", "mode", "weights", "engine", "precision", "scale" },
       .n_arguments    = 4,
   },
@@ -87,6 +104,7 @@ const ZnFilter zn_filters[] = {
           "more rows above and below, which decoding ignores.  The image must be of floats.",
       .enlarges   = TRUE,
       .planes     = TRUE,
+      .expert     = TRUE,
       .properties = { "model", "weights", "engine", "precision" },
   },
   {
@@ -100,6 +118,7 @@ const ZnFilter zn_filters[] = {
           "Makes a new layer with the picture of a layer that plug-in-zenith-latent-encode made.",
       .enlarges   = TRUE,
       .planes     = TRUE,
+      .expert     = TRUE,
       .properties = { "model", "weights", "engine", "precision" },
   },
   {
@@ -116,6 +135,7 @@ const ZnFilter zn_filters[] = {
                          "no face is found in a selection, or 'find' is FALSE, it is the largest "
                          "square in the middle.",
       .takes_selection = TRUE,
+      .expert          = TRUE,
       .mark            = "face edited",
       .properties      = { "model", "steps", "stochastic-steps", "frame-x", "frame-y", "frame-size",
                            "frame-angle", "engine", "find", "precision" },
@@ -199,6 +219,7 @@ const ZnFilter zn_filters[] = {
                      "published under the Apache license 2.0 at "
                      "https://huggingface.co/Tongyi-MAI/Z-Image-Turbo.",
       .makes_layer = TRUE,
+      .weights_url = "https://huggingface.co/Tongyi-MAI/Z-Image-Turbo",
       .mark        = "generated",
       .properties  = { "prompt", "seed", "steps", "width", "height", "change", "feather", "weights",
                        "engine", "precision" },
@@ -259,6 +280,12 @@ zn_filter_by_operation (const gchar *operation)
       return &zn_filters[i];
 
   return NULL;
+}
+
+const gchar *
+zn_filter_menu (const ZnFilter *filter)
+{
+  return filter->whole_image ? ZN_IMAGE_PATH : filter->expert ? ZN_EXPERT_PATH : ZN_MENU_PATH;
 }
 
 gchar *

@@ -34,7 +34,14 @@
   "cannot be read to its end, and a success for all others."
 /* What GIMP 2.10 calls the procedure that has all arguments, where the first one has fewer. */
 #define ZN_MORE "-more"
+#define ZN_HELP_PROCEDURE "plug-in-zenith-help"
+#define ZN_HELP_LABEL N_ ("_Zenith")
+#define ZN_HELP_BLURB N_ ("Show what Zenith's filters are for, each control and its limits")
+#define ZN_HELP_PAGE "filters"
+#define ZN_HELP_PATH "<Image>/Help"
 #define ZN_MENU_PATH "<Image>/Filters/Zenith"
+#define ZN_EXPERT_PATH N_ ("<Image>/Filters/Zenith/Expert")
+#define ZN_IMAGE_PATH "<Image>/Image"
 #define ZN_AUTHOR "The Zenith authors"
 #define ZN_YEAR "2026"
 
@@ -54,6 +61,9 @@ typedef struct
   gboolean     from_nothing;    /* ... of no pixels but its own  */
   gboolean     enlarges;        /* likewise: its result has a size of its own     */
   gboolean     planes;          /* its latent is planes: the layer is of floats   */
+  gboolean     whole_image;     /* all layers of the image, and itself */
+  gboolean     expert;          /* in the submenu of those that few need */
+  const gchar *weights_url;     /* where weights that are not shipped are published, or NULL */
   const gchar *mark;            /* what a result's layer is called
                                                    * beside its name, or NULL      */
   const gchar *properties[ZN_PROPERTIES_MAX + 1]; /* argument order, NULL at the end */
@@ -78,6 +88,9 @@ gchar *zn_help_uri (const gchar *page);
 /* The filter of a procedure or of an operation, NULL if there is none. */
 const ZnFilter *zn_filter_by_procedure (const gchar *procedure);
 const ZnFilter *zn_filter_by_operation (const gchar *operation);
+
+/* Where it is in GIMP's menus, not translated. */
+const gchar *zn_filter_menu (const ZnFilter *filter);
 
 /* "Background (face edited)", to be freed; NULL if the filter does not mark its results or
  * the name has it already.

@@ -329,6 +329,15 @@ zn_presets_find (GPtrArray *presets, const gchar *name, GError **error)
   return preset;
 }
 
+const ZnPreset *
+zn_presets_none (GError **error)
+{
+  g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s",
+               _ ("No preset was applied yet: choose one in Filters > Zenith > Apply Preset"));
+
+  return NULL;
+}
+
 ZnSettings *
 zn_preset_settings (const ZnPreset *preset, GError **error)
 {
@@ -350,10 +359,36 @@ zn_preset_title (const ZnPreset *preset)
   return preset->own ? preset->name : _ (preset->name);
 }
 
-const gchar *
+gchar *
+zn_preset_values (const ZnPreset *preset)
+{
+  ZnSettings *settings = zn_preset_settings (preset, NULL);
+  GString    *list     = g_string_new (NULL);
+  gchar      *text;
+
+  for (guint i = 0; settings && i < settings->n; i++)
+    {
+      const GParamSpec *spec = settings->property[i].spec;
+
+      for (guint j = 0; j < preset->n; j++)
+        if (! strcmp (preset->key[j], spec->name))
+          g_string_append_printf (list, "%s%s %s", list->len ? ", " : "",
+                                  g_param_spec_get_nick ((GParamSpec *) spec), preset->value[j]);
+    }
+  text = g_strdup_printf (_ ("Sets: %s"), list->str);
+  g_string_free (list, TRUE);
+  zn_settings_free (settings);
+
+  return text;
+}
+
+gchar *
 zn_preset_about (const ZnPreset *preset)
 {
-  return preset->own || ! *preset->description ? preset->description : _ (preset->description);
+  if (! *preset->description)
+    return zn_preset_values (preset);
+
+  return g_strdup (preset->own ? preset->description : _ (preset->description));
 }
 
 /* Properties that say how to compute, not what. */

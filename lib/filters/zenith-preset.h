@@ -52,12 +52,18 @@ GPtrArray *zn_presets_load (void);
  */
 const ZnPreset *zn_presets_find (GPtrArray *presets, const gchar *name, GError **error);
 
+/* NULL, and an error message: Repeat was asked for before a preset was applied. */
+const ZnPreset *zn_presets_none (GError **error);
+
 /* Settings of the preset's operation, the preset's values in it. */
 ZnSettings *zn_preset_settings (const ZnPreset *preset, GError **error);
 
 /* The name as a dialog shows it: that of a shipped preset is translated. */
 const gchar *zn_preset_title (const ZnPreset *preset);
-const gchar *zn_preset_about (const ZnPreset *preset);
+
+/* What it sets, in the words of the dialog; its sentence, or the same if it has none.  Free them. */
+gchar *zn_preset_values (const ZnPreset *preset);
+gchar *zn_preset_about (const ZnPreset *preset);
 
 /* Puts the preset's values into settings of its operation.  What it does not name gets its
  * default, except how it is computed (model, weights, engine): that stays. */

@@ -434,6 +434,12 @@ zn_settings_layer_name (const ZnSettings *settings)
 }
 
 gint
+zn_settings_scale (const ZnSettings *settings)
+{
+  return settings->filter->enlarges ? (gint) zn_settings_find_number (settings, "scale", 1.0) : 1;
+}
+
+gint
 zn_settings_strip (const ZnSettings *settings)
 {
   const gint strip = (gint) zn_settings_find_number (settings, ZN_STRIP, 0.0);

@@ -84,6 +84,9 @@ gchar *zn_property_allowed (const ZnProperty *property);
 /* The number of that name, or `missing` if the filter has none. */
 gdouble zn_settings_find_number (const ZnSettings *settings, const gchar *name, gdouble missing);
 
+/* How many times as wide and high the result is. */
+gint zn_settings_scale (const ZnSettings *settings);
+
 /* What a layer that these settings make is called: the prompt, shortened, or what the sliders do
  * ("Smile +50, Age -20").  Free it. */
 gchar *zn_settings_layer_name (const ZnSettings *settings);

@@ -50,6 +50,33 @@
   (lambda (image drawable)
     (catch #f (zn-strip drawable "/nowhere.png" 4 zn-face-model))
     (zn-tell image)))
+; where results go: what the dialogs remember, see expect.sh
+(define (zn-say image . more)
+  (set! zn-sentence (apply string-append (zn-names image) more)))
+(zn-case "result-masked" "rgb"
+  (lambda (image drawable)
+    (zn-select image 30 20 40 40)
+    (zn-restore-again drawable)
+    (zn-say image (if (zn-masked? (zn-top image)) "masked" "bare"))
+    (gimp-selection-none image)
+    (zn-flatten image)))
+(zn-case "enlarge-layer" "rgb"
+  (lambda (image drawable)
+    (zn-upscale-again drawable)
+    (zn-say image (number->string (zn-width drawable)))))
+; another layer, in a group and locked; the image's size is the last word
+(zn-case "enlarge-image" "rgb"
+  (lambda (image drawable)
+    (let ((group (zn-add-group image)))
+      (zn-fill-group group "group" (list (string-append zn-in "/layer.png")))
+      (zn-add-mask drawable)
+      (zn-lock drawable)
+      (gimp-image-add-hguide image 10)
+      (zn-enlarge-image image drawable)
+      (zn-say image (number->string (zn-width drawable)) " " (number->string (zn-guide image)) " "
+              (number->string (zn-resolution image)))
+      (zn-discard-mask drawable))))
+(zn-case "preset-again" "rgb" (lambda (image drawable) (zn-preset-again drawable)))
 ; no face is there; what is selected is one
 (zn-case "face-none" "rgb"
   (lambda (image drawable) (zn-face drawable "smile" 1 "zenith-face" #t)))

@@ -18,7 +18,7 @@ for tool in Xvfb openbox xdotool import; do
 done
 gimp=${ZENITH_GIMP:-2}
 [ -n "${ZENITH_GIMP:-}" ] || [ -e "${ZENITH_BUILD:?the build directory}/plugin/zenith-gimp2" ] || gimp=3
-case $gimp in 2) console=gimp-console-2.10 ;; *) console=gimp-console-3.0 ;; esac
+case $gimp in 2) console=gimp-console-2.10 ;; *) console=gimp-console-$gimp3 ;; esac
 command -v "$console" >/dev/null || { skip dialog "$console is not installed"; finish; }
 [ -e "$ZENITH_BUILD/plugin/zenith-gimp$gimp" ] ||
   { skip dialog "the plug-in was built without GIMP $gimp"; finish; }
@@ -179,6 +179,21 @@ else
   skip face-estimates "models/zenith-find.safetensors is not here"
 fi
 
+# The result goes where the user wants it, and the next one too.
+layers='(gimp-message (string-append "layers " (number->string (car (gimp-image-get-layers (aref (cadr (gimp-image-list)) 0))))))'
+[ "$gimp" = 2 ] || layers='(gimp-message (string-append "layers " (number->string (vector-length (gimp-image-get-layers (vector-ref (gimp-get-images) 0))))))'
+if open_dialog where plug-in-zenith-denoise Denoise big "$layers"; then
+  xdotool key "$(alt Res_ult)"
+  sleep 0.3
+  xdotool key Down
+  sleep 1
+  import -window root "$work/out/where-dialog.png"
+  press "$ok_key"
+  check where-new-layer grep -q 'layers 2' where.log
+  check where-remembered grep -q 'plug-in-zenith-denoise=new-layer$' "$XDG_DATA_HOME/zenith/generate.ini"
+  rm -f "$XDG_DATA_HOME/zenith/generate.ini"
+fi
+
 # Fit, 200 %, split view; then Help, which opens our own page with whatever opens pages here.
 mkdir -p "$XDG_DATA_HOME/applications"
 cat >"$XDG_DATA_HOME/applications/page.desktop" <<END
@@ -186,9 +201,9 @@ cat >"$XDG_DATA_HOME/applications/page.desktop" <<END
 Type=Application
 Name=page
 Exec=sh -c "echo %u >$work/page-opened"
-MimeType=text/html;
+MimeType=text/html;x-scheme-handler/https;
 END
-printf '[Default Applications]\ntext/html=page.desktop\n' >"$XDG_DATA_HOME/applications/mimeapps.list"
+printf '[Default Applications]\ntext/html=page.desktop\nx-scheme-handler/https=page.desktop\n' >"$XDG_DATA_HOME/applications/mimeapps.list"
 export ZENITH_HELP="$ZENITH_BUILD/docs"
 image -size 1600x1200 xc:navy -fill orange -draw 'rectangle 700,500 900,700' $plain "PNG24:$work/in/centre.png"
 if open_dialog view plug-in-zenith-denoise Denoise centre; then
@@ -315,6 +330,16 @@ if command -v "${console%console*}${console#*console-}" >/dev/null; then
   kill "$gimp_process" 2>/dev/null
 else
   skip undo "GIMP's program with windows is not installed"
+fi
+
+# Weights that are missing are said at once, with the page that has them.
+rm -f page-opened
+if open_dialog lacks plug-in-zenith-z-image Generate; then
+  import -window root "$work/out/lacks-dialog.png"
+  xdotool key "$(alt '_Web page of the weights')"
+  wait_for 20 test -s page-opened
+  check lacks-page-opens grep -q 'https://huggingface.co/' page-opened
+  press Escape
 fi
 
 # A prompt is typed, Return generates: a layer more, the prompt is remembered, the seed is a new one.

@@ -18,6 +18,8 @@ make_presets () {
   head -c 20000 /dev/zero | tr '\0' '#' >"$work/presets/broken-size.preset"
   printf 'name=broken-bytes\n\377\376\n' >"$work/presets/broken-bytes.preset"
   mkfifo "$work/presets/broken-fifo.preset"
+  printf '[results]\nplug-in-zenith-restore=new-layer-with-mask\nplug-in-zenith-upscale=this-layer\n' \
+    >"$XDG_DATA_HOME/zenith/generate.ini"
   printf 'name=My own\n%s\nstrength=0.7\n' "$head" >"$XDG_DATA_HOME/zenith/presets/mine.preset"
 }
 
@@ -87,6 +89,17 @@ expect_pictures () {
   check strength-0-exact same "$work/in/rgb16.png" "$work/out/strength-0.png"
   check face-0 done_ok face-0
   check face-0-exact same "$work/in/rgb16.png" "$work/out/face-0.png"
+  check result-masked done_ok result-masked
+  check result-masked-layers grep -q "^result-masked|.*|[^;()]* ($(ours Restore));[^;()]*; masked" "$work/results"
+  check result-masked-inside changed "$work/in/rgb.png" "$work/out/result-masked.png" 40x40+30+20
+  check result-masked-outside same "$work/in/rgb.png" "$work/out/result-masked.png" 28x64+0+0
+  check enlarge-layer done_ok enlarge-layer
+  check enlarge-layer-in-place grep -q '^enlarge-layer|done|dirty|[^;()]*; 192$' "$work/results"
+  check enlarge-image done_ok enlarge-image
+  check enlarge-image-all grep -q '^enlarge-image|done|dirty|[^;]*;group; 288 30 ' "$work/results"
+  image "$work/in/rgb.png" -filter Catrom -resize 300% $plain "PNG24:$work/in/rgb-300.png"
+  check enlarge-image-pixels near "$work/in/rgb-300.png" "$work/out/enlarge-image.png" 20
+  check preset-again refused preset-again 'No preset was applied yet|Noch wurde keine'
   check face-strip done_ok face-strip
   check face-strip-layers grep -q '^face-strip|.*|[^;]* 4/4 (face edited);[^;]* 3/4 (face edited);[^;]* 2/4 (face edited);[^;()]*; ' "$work/results"
   check face-strip-history history face-strip 'zenith:diffae-interpolate'

@@ -49,6 +49,20 @@
 (define (zn-new-face-again d)
   (plug-in-zenith-diffae-sample RUN-WITH-LAST-VALS (zn-of d) d 0 1 1 "" ""))
 
+(define (zn-restore-again d)
+  (plug-in-zenith-restore RUN-WITH-LAST-VALS (zn-of d) d 0 0 0 0 ""))
+(define (zn-preset-again d)
+  (plug-in-zenith-apply-preset RUN-WITH-LAST-VALS (zn-of d) d ""))
+(define (zn-upscale-again d)
+  (plug-in-zenith-upscale RUN-WITH-LAST-VALS (zn-of d) d 2 "" 0 0 ""))
+(define (zn-enlarge-image image d)
+  (plug-in-zenith-enlarge-image RUN-NONINTERACTIVE image d 3 "small" 0 0 "auto"))
+(define (zn-masked? layer)    (not (= -1 (car (gimp-layer-get-mask layer)))))
+(define (zn-flatten image)    (gimp-image-flatten image))
+(define (zn-width drawable)   (car (gimp-drawable-width drawable)))
+(define (zn-guide image)      (car (gimp-image-get-guide-position image (car (gimp-image-find-next-guide image 0)))))
+(define (zn-resolution image) (car (gimp-image-get-resolution image)))
+
 (define (zn-face d attribute amount model find)
   (plug-in-zenith-diffae-manipulate RUN-NONINTERACTIVE (zn-of d) d
                                     attribute amount 4 4 1 model 0 0 0 0 "auto" (if find TRUE FALSE)))

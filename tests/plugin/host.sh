@@ -25,7 +25,7 @@ gimp_run () {
     $exec timeout 1800 gimp-console-2.10 -d -f --gimprc="$work/gimprc.used" \
       "$@" -b '(gimp-quit 0)' >"$log" 2>&1
   else
-    $exec timeout 1800 gimp-console-3.0 -d -f --system-gimprc="$work/gimprc.used" --quit \
+    $exec timeout 1800 "gimp-console-$gimp3" -d -f --system-gimprc="$work/gimprc.used" --quit \
       --batch-interpreter plug-in-script-fu-eval "$@" >"$log" 2>&1
   fi
 }
@@ -42,6 +42,8 @@ arguments_of () {
   case $1 in
     *denoise)      echo '"fast" 1 1 1 0 0 "auto" 0' ;;
     *apply-preset) echo '""' ;;
+    *restore)      echo '0 0 0 1 "auto"' ;;
+    *upscale | *enlarge-image) echo '2 "faithful" 0 0 "auto"' ;;
     *manipulate)   echo '"smile" 0 10 10 0.7 "zenith-face" 0 0 0 0 "auto" TRUE' ;;
     *reconstruct)  echo '"zenith-face" 20 20 0 0 0 0 "auto" TRUE' ;;
     *interpolate)  echo '0.5 "" 20 20 "zenith-face" 0 0 0 0 "auto" 0 TRUE' ;;
@@ -88,7 +90,7 @@ start_gui () {
   cp "$work/gimprc" "$work/gimprc.used"
   case $gimp in
     2) set -- "$1" "$2" gimp-2.10 "--gimprc=$work/gimprc.used" ;;
-    *) set -- "$1" "$2" gimp-3.0 "--system-gimprc=$work/gimprc.used" ;;
+    *) set -- "$1" "$2" "gimp-$gimp3" "--system-gimprc=$work/gimprc.used" ;;
   esac
   "$3" "$4" --new-instance -s --batch-interpreter plug-in-script-fu-eval \
     -b "(load \"$2\")" >"$1" 2>&1 &
