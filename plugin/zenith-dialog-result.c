@@ -175,8 +175,12 @@ zn_dialog_check_weights (Dialog *d)
   GError *error   = NULL;
   gchar  *weights = NULL;
 
-  if (! filter_of (d) || ! filter_of (d)->weights_url)
-    return;
+  if (! filter_of (d)->weights_url)
+    {
+      gtk_widget_hide (d->links);
+      g_clear_pointer (&d->checked, g_free);
+      return;
+    }
   weights = weights_of (d);
   if (g_strcmp0 (weights, d->checked)) /* not at each letter of the prompt */
     {

@@ -245,13 +245,13 @@ draw_preview (Dialog *d)
 
   if (! d->settings)
     return;
+  zn_dialog_check_weights (d);
   if (makes_layer (d)) /* takes too long for a preview: it is shown while OK is at work */
     {
       zn_view_clear (d->view);
       d->began = g_get_monotonic_time ();
       if (d->settings->filter->from_nothing)
         zn_dialog_draw_new_faces (d, keep_alive);
-      zn_dialog_check_weights (d);
       show_progress (d, 0.0);
       return;
     }

@@ -90,7 +90,7 @@ expect_pictures () {
   check face-0 done_ok face-0
   check face-0-exact same "$work/in/rgb16.png" "$work/out/face-0.png"
   check result-masked done_ok result-masked
-  check result-masked-layers grep -q "^result-masked|.*|[^;()]* ($(ours Restore));[^;()]*; masked" "$work/results"
+  check result-masked-layers grep -q "^result-masked|.*|[^;()]* (Restore);[^;()]*; masked" "$work/results"
   check result-masked-inside changed "$work/in/rgb.png" "$work/out/result-masked.png" 40x40+30+20
   check result-masked-outside same "$work/in/rgb.png" "$work/out/result-masked.png" 28x64+0+0
   check enlarge-layer done_ok enlarge-layer
