@@ -89,6 +89,22 @@ named_layer (gpointer data, const gchar *name)
   return layer == ZN_NO_ITEM || gimp_item_is_group (layer) ? NULL : zn_item_buffer (layer);
 }
 
+/* The names of layers, but for this one and those in groups: NULL at the end, free them. */
+static gchar **
+other_layers (ZnImage image, ZnItem but)
+{
+  guint   n     = 0;
+  ZnItem *items = zn_image_items (image, ZN_NO_ITEM, &n);
+  gchar **names = g_new0 (gchar *, n + 1);
+
+  for (guint i = 0, at = 0; i < n; i++)
+    if (items[i] != but && ! gimp_item_is_group (items[i]))
+      names[at++] = gimp_item_get_name (items[i]);
+  g_free (items);
+
+  return names;
+}
+
 /* In an indexed image a weak change may be none. */
 void
 zn_layers_note_palette (const ZnLayers *layers)
@@ -273,9 +289,10 @@ insert_result (const ZnSettings *settings, ZnItem layer, ZnWhere where, GeglBuff
   const ZnImage        image = gimp_item_get_image (layer);
   const ZnItem         copy  = copy_layer (image, layer, layer);
   const GeglRectangle *roi   = gegl_buffer_get_extent (made);
-  gchar               *name  = gimp_item_get_name (layer);
-  gchar               *title = zn_filter_mark_name (settings->filter, name);
-  GeglBuffer          *pixels;
+  gchar *name  = settings->filter->n_sliders ? zn_settings_layer_name (settings) /* what was done */
+                                             : gimp_item_get_name (layer);
+  gchar *title = zn_filter_mark_name (settings->filter, name);
+  GeglBuffer *pixels;
 
   if (! title)
     title = g_strdup_printf ("%s (%s)", name, _ (settings->filter->title));
@@ -554,7 +571,11 @@ zn_layers_apply (const ZnSettings *settings,
 void
 zn_layers_recall (ZnLayers *layers, const gchar *procedure)
 {
-  layers->where      = zn_recent_where (procedure);
+  const ZnFilter *filter = zn_filter_by_procedure (procedure);
+
+  layers->where = zn_recent_where (procedure);
+  if (layers->where == ZN_WHERE_USUAL && filter && filter->n_sliders)
+    layers->where = ZN_WHERE_MASK; /* sliders are tried out: the picture stays below */
   layers->print_size = zn_recent_print_size ();
 }
 
@@ -594,11 +615,13 @@ zn_layers_dialog (ZnSettings **settings,
       host.height = gegl_buffer_get_height (picture->source);
     }
 
-  done = zn_dialog_run (settings, preset, title, &host);
+  host.layers = other_layers (image, first);
+  done        = zn_dialog_run (settings, preset, title, &host);
   if (! done)
     g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED, _ ("%s was cancelled"), title);
 
   layers->source = NULL;
+  g_strfreev (host.layers);
   g_clear_object (&picture->selection);
   g_object_unref (picture->source);
 

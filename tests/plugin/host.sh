@@ -54,7 +54,7 @@ arguments_of () {
 }
 
 # interactive_scm PROCEDURE IN OUT [MORE]: opens IN, calls the procedure with its
-# dialog, does MORE, saves OUT whatever came of the dialog.
+# dialog, does MORE, saves OUT whatever came of the dialog: in GIMP 2.10 the layer, or what $saved says.
 interactive_scm () {
   if [ "$gimp" = 2 ]; then
     cat <<END
@@ -63,7 +63,7 @@ interactive_scm () {
          (drawable (car (gimp-image-get-active-drawable image))))
     (catch #f ($1 mode image drawable $(arguments_of "$1")))
     (lambda ()
-      (file-png-save RUN-NONINTERACTIVE image drawable file file
+      (file-png-save RUN-NONINTERACTIVE image ${saved:-drawable} file file
                      FALSE 6 FALSE FALSE FALSE FALSE TRUE))))
 END
   else
