@@ -31,7 +31,8 @@ foreign_engine () {
 # The names in the shipped presets, for Scheme.
 preset_names () {
   for file in "$source_dir"/presets/*.preset; do
-    sed -n 's/^name=\(.*\)/"\1"/p' "$file"
+    grep -q '^operation=zenith:z-image' "$file" || # it needs a prompt
+      sed -n 's/^name=\(.*\)/"\1"/p' "$file"
   done
 }
 

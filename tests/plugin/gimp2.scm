@@ -71,7 +71,7 @@
 (define (zn-sliders d smile age model)
   (plug-in-zenith-diffae-manipulate-more RUN-NONINTERACTIVE (zn-of d) d
                                          "smile" 0 4 4 1 model 0 0 0 0 "auto" FALSE
-                                         smile 0 0 age 0 1))
+                                         smile 0 0 age 0 1 "auto"))
 
 (define (zn-new-face d model)
   (plug-in-zenith-diffae-sample RUN-NONINTERACTIVE (zn-of d) d 1 4 4 model "auto"))
@@ -82,7 +82,7 @@
 
 (define (zn-loop d path n model)
   (plug-in-zenith-diffae-interpolate-more RUN-NONINTERACTIVE (zn-of d) d
-                                          0.5 path 4 4 model 0 0 0 0 "auto" n FALSE TRUE))
+                                          0.5 path 4 4 model 0 0 0 0 "auto" n FALSE TRUE "auto"))
 
 ; a string: how well it was learned
 (define (zn-teach d name with without)

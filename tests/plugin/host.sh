@@ -40,7 +40,7 @@ start_gimp () {
 # arguments_of PROCEDURE: what GIMP 2.10's Script-Fu must give it, also where a dialog asks.
 arguments_of () {
   case $1 in
-    *denoise)      echo '"fast" 1 1 1 0 0 "auto" 0' ;;
+    *denoise)      echo '"fast" 1 1 1 0 0 "auto"' ;;
     *apply-preset) echo '""' ;;
     *restore)      echo '0 0 0 1 "auto"' ;;
     *upscale | *enlarge-image) echo '2 "faithful" 0 0 "auto"' ;;
