@@ -99,7 +99,7 @@ for f in $files; do
   check "$f: is marked" "$(tag "$f" HistoryAction) $(tag "$f" HistorySoftwareAgent)" \
     test "$(tag "$f" HistoryAction) $(tag "$f" HistorySoftwareAgent | cut -d' ' -f1)" = "filtered Zenith"
   check "$f: the mark tells the settings" "$(tag "$f" HistoryParameters)" \
-    test "$(tag "$f" HistoryParameters | sed "s,computed-by=[a-z0-9]* fp[0-9]*\$,computed-by=ENGINE,")" = "zenith:denoise model=fast strength=1 luma=1 chroma=1 detail=0.15 sigma=30 sharpen=0 computed-by=ENGINE"
+    test "$(tag "$f" HistoryParameters | sed "s,computed-by=[a-z0-9]* fp[0-9]*\$,computed-by=ENGINE,")" = "zenith:denoise model=fast strength=1 luma=1 chroma=1 detail=0.15 sigma=30 sharpen=0 precision=auto sigma-scale=1 computed-by=ENGINE"
   [ "$f" != turned.jpg ] || continue
   check "$f: the fixture really has them" "$(wc -l <"$tmp/before")" test "$(grep -cE ' (Title|Keywords|DateTimeOriginal|GPSLatitude|CreatorTool) ' "$tmp/before")" -ge 4
   [ -z "$icc" ] || check "$f: the profile's bytes" "they differ" cmp "$tmp/tags-in/$f.icc" "$tmp/tags-out/$f.icc"

@@ -282,11 +282,7 @@
 (for-each
   (lambda (name)
     (zn-case (string-append "preset " name) "rgb"
-             (lambda (image drawable)
-               (if (member name '("Eyes open" "Gentle smile" "Ten years younger"))
-                   (zn-select image 30 20 40 40)) ; there is no face, but what is selected is one
-               (zn-preset drawable name)
-               (gimp-selection-none image))))
+             (lambda (image drawable) (zn-any-preset image drawable name))))
   (append zn-presets '("film-scan" "MY OWN")))
 
 (zn-case "last-values" "rgb"

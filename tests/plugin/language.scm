@@ -14,6 +14,6 @@
 (for-each
   (lambda (name)
     (zn-case (string-append "preset " name) "rgb"
-             (lambda (image drawable) (zn-preset drawable name))))
+             (lambda (image drawable) (zn-any-preset image drawable name))))
   (append zn-presets '("FILM-SCAN")))
 (close-output-port zn-port)

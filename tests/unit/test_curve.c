@@ -35,7 +35,7 @@ static void check_one(float from, float got, double want, const char *way)
     else if (fabs(want) > 3.4e38) /* what no float holds */
         CHECK(isinf(got) || fabs((double)got) > 3.3e38, "%s: %g became %g", way, (double)from, (double)got);
     else
-        CHECK(fabs((double)got - want) <= 5e-7 * fmax(fabs(want), 1), "%s: %.9g became %.9g, not %.9g", way,
+        CHECK(fabs((double)got - want) <= 1e-6 * fmax(fabs(want), 1), "%s: %.9g became %.9g, not %.9g", way,
               (double)from, (double)got, want);
 }
 
