@@ -111,10 +111,13 @@
     (zn-select image 30 20 40 40)
     (zn-new-face drawable zn-face-model)
     (gimp-selection-none image)
-    (zn-tell image)))
+    (zn-tell image)
+    (gimp-image-remove-layer image drawable)))
 ; it is opaque up to its edges
 (zn-case "face-new-opaque" "clear"
-  (lambda (image drawable) (zn-new-face drawable zn-face-model)))
+  (lambda (image drawable)
+    (zn-new-face drawable zn-face-model)
+    (gimp-image-remove-layer image drawable)))
 
 ; a picture from a prompt is a layer of its own above the one that was chosen
 (zn-case "generate-new" "rgb"

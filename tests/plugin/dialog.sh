@@ -340,10 +340,14 @@ fi
 
 # Weights that are missing are said at once, with the page that has them.
 rm -f page-opened
+page_is_asked_for () { # the button comes with the message, after the window
+  xdotool key "$(alt '_Web page of the weights')"
+  sleep 1
+  test -s page-opened
+}
 if open_dialog lacks plug-in-zenith-z-image Generate; then
   import -window root "$work/out/lacks-dialog.png"
-  xdotool key "$(alt '_Web page of the weights')"
-  wait_for 20 test -s page-opened
+  wait_for 60 page_is_asked_for
   check lacks-page-opens grep -q 'https://huggingface.co/' page-opened
   press Escape
 fi
