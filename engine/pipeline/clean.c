@@ -3,6 +3,7 @@
 #include "clean.h"
 
 #include "../core/ints.h"
+#include "../core/order.h"
 #include "../core/threads.h"
 #include "engines.h"
 #include "noise.h"
@@ -40,13 +41,6 @@ static const float CERTAIN = 0.45f, EDGE = 6.0f / 255;
 static const float FLAT =
     4.0f / 65025; /* the energy of a block's finest differences that rounding to 8 bits may leave */
 
-static int ascending(const void *a, const void *b)
-{
-    const float x = *(const float *)a, y = *(const float *)b;
-
-    return (x > y) - (x < y);
-}
-
 static float middle(const float v[3])
 {
     return fmaxf(fminf(v[0], v[1]), fminf(fmaxf(v[0], v[1]), v[2]));
@@ -62,9 +56,8 @@ bool zn_signs_calm(zn_signs *s, const zn_cell *cells, size_t n)
         for (size_t i = 0; i < n; i++)
             if (!cells[3 * i + (size_t)c].plain && cells[3 * i + (size_t)c].level >= CERTAIN)
                 level[len++] = cells[3 * i + (size_t)c].level;
-        qsort(level, len, sizeof *level, ascending);
-        calm[c] = len ? level[len / 20] : 0;
-        usual[c] = len ? level[len / 2] : 0;
+        calm[c] = len ? zn_nth(level, len, len / 20) : 0;
+        usual[c] = len ? zn_nth(level, len, len / 2) : 0;
     }
     s->calm = middle(calm);
     s->usual = middle(usual);
@@ -78,36 +71,63 @@ typedef struct lattice { /* along one direction, for each place in a block */
     double sum[BLOCK], n[BLOCK];
 } lattice;
 
-static float step_of(const float *v, ptrdiff_t apart)
-{
-    return fabsf(v[apart] - *v);
-}
-
 typedef struct view { /* of a square, somewhere in an array */
     const float *rgb;
     ptrdiff_t row; /* floats from one row to the next */
     int w, h;
 } view;
 
-/* Adds by how much each step of green exceeds those before and after it, where none is an edge and not all are flat, in rows
- * y0 .. y1-1. */
-static void add_steps(lattice *l, const view *of, int y0, int y1, bool down)
+/* The step of green from pixel (x, y) to the next one, which `apart` floats lie between. */
+static float step_at(const view *of, int x, int y, ptrdiff_t apart)
 {
-    const ptrdiff_t apart = down ? of->row : 3;
-    const int x1 = down ? of->w : of->w - 2;
+    const float *v = of->rgb + y * of->row + 3 * (ptrdiff_t)x + 1;
 
-    y1 = zn_imin(y1, down ? of->h - 2 : of->h);
-    for (int y = zn_imax(y0, down); y < y1; y++)
-        for (int x = !down; x < x1; x++) {
-            const float *v = of->rgb + y * of->row + 3 * (ptrdiff_t)x + 1;
-            const float before = step_of(v - apart, apart), here = step_of(v, apart), after = step_of(v + apart, apart);
-            const int at = (down ? y : x) % BLOCK;
+    return fabsf(v[apart] - *v);
+}
 
-            if (before < EDGE && here < EDGE && after < EDGE && before + here + after > 0) { /* not NaN */
-                l->sum[at] += (double)(here - (before + after) / 2);
-                l->n[at]++;
-            }
+/* Adds by how much each of BLOCK steps exceeds those before and after it, where none is an edge, or NaN, and not all are flat. */
+static void add_excess(lattice *l, const float before[BLOCK], const float here[BLOCK], const float after[BLOCK])
+{
+    for (int i = 0; i < BLOCK; i++) {
+        const bool counts =
+            (before[i] < EDGE) & (here[i] < EDGE) & (after[i] < EDGE) & (before[i] + here[i] + after[i] > 0);
+
+        l->sum[i] += counts ? (double)(here[i] - (before[i] + after[i]) / 2) : 0;
+        l->n[i] += counts ? 1 : 0;
+    }
+}
+
+/* Of rows y0 .. y1-1, along them.  There is an edge where the picture ends. */
+static void add_along(lattice *l, const view *of, int y0, int y1)
+{
+    for (int y = y0; y < y1; y++)
+        for (int x0 = 0; x0 < of->w; x0 += BLOCK) {
+            float s[BLOCK + 2]; /* from the pixel before the block on */
+
+            for (int i = 0; i < BLOCK + 2; i++)
+                s[i] = x0 - 1 + i >= 0 && x0 + i < of->w ? step_at(of, x0 - 1 + i, y, 3) : EDGE;
+            add_excess(l, s, s + 1, s + 2);
         }
+}
+
+static void add_down(lattice *l, const view *of, int y0, int y1)
+{
+    for (int y = zn_imax(y0, 1); y < zn_imin(y1, of->h - 2); y++) {
+        lattice row = { { 0 }, { 0 } }; /* columns apart */
+
+        for (int x0 = 0; x0 < of->w; x0 += BLOCK) {
+            float s[3][BLOCK];
+
+            for (int i = 0; i < BLOCK; i++)
+                for (int k = 0; k < 3; k++)
+                    s[k][i] = x0 + i < of->w ? step_at(of, x0 + i, y - 1 + k, of->row) : EDGE;
+            add_excess(&row, s[0], s[1], s[2]);
+        }
+        for (int i = 0; i < BLOCK; i++) {
+            l->sum[y % BLOCK] += row.sum[i];
+            l->n[y % BLOCK] += row.n[i];
+        }
+    }
 }
 
 static void add_lattice(lattice *to, const lattice *l)
@@ -149,23 +169,32 @@ static float energy(const grain *g)
     return g->of[0][0] + g->of[1][1] + g->of[2][2];
 }
 
-static int by_energy(const void *a, const void *b)
+/* Second differences along both axes at once, scaled so that white noise keeps its deviation: of a block, whose first pixel this is. */
+static grain grain_of(const float *v, ptrdiff_t row)
 {
-    const float x = energy(a), y = energy(b);
+    enum {
+        LEN = 3 * BLOCK
+    }; /* red, green, blue, red ...: products of values one and two apart are those of two channels */
+    float d[LEN + 2] = { 0 }, sum[3][LEN] = { { 0 } };
+    grain g = { { { 0 } } };
 
-    return (x > y) - (x < y);
-}
-
-/* Second differences along both axes at once, scaled so that white noise keeps its deviation. */
-static void add_grain(grain *g, const float *v, ptrdiff_t row)
-{
-    float d[3];
-
-    for (int c = 0; c < 3; c++, v++)
-        d[c] =
-            (4 * *v - 2 * (v[-3] + v[3] + v[-row] + v[row]) + v[-row - 3] + v[-row + 3] + v[row - 3] + v[row + 3]) / 6;
-    for (int i = 0; i < 9; i++)
-        g->of[i / 3][i % 3] += d[i / 3] * d[i % 3];
+    for (int y = 0; y < BLOCK; y++, v += row) {
+        for (int i = 0; i < LEN; i++)
+            d[i] = (4 * v[i] - 2 * (v[i - 3] + v[i + 3] + v[i - row] + v[i + row]) + v[i - row - 3] + v[i - row + 3] +
+                    v[i + row - 3] + v[i + row + 3]) /
+                6;
+        for (int apart = 0; apart < 3; apart++)
+            for (int i = 0; i < LEN; i++)
+                sum[apart][i] += d[i] * d[i + apart];
+    }
+    for (int i = 0; i < LEN; i += 3) {
+        for (int c = 0; c < 3; c++)
+            g.of[c][c] += sum[0][i + c];
+        g.of[0][1] += sum[1][i];
+        g.of[1][2] += sum[1][i + 1];
+        g.of[2][0] += sum[2][i];
+    }
+    return g;
 }
 
 /* Blocks of rows y0 .. y1-1 that vary; NaN does not count. */
@@ -173,26 +202,30 @@ static void add_blocks(grains *all, const view *of, int y0, int y1)
 {
     for (int y = y0 + 1; y < y1 && y + BLOCK < of->h; y += BLOCK)
         for (int x = 1; x + BLOCK < of->w; x += BLOCK) {
-            grain g = { { { 0 } } };
+            const grain g = grain_of(of->rgb + y * of->row + 3 * (ptrdiff_t)x, of->row);
 
-            for (int i = 0; i < BLOCK * BLOCK; i++)
-                add_grain(&g, of->rgb + (y + i / BLOCK) * of->row + 3 * (ptrdiff_t)(x + i % BLOCK), of->row);
             if (energy(&g) > FLAT && isfinite(energy(&g)))
                 all->block[all->n++] = g;
         }
 }
 
-/* Of the eighth of blocks that is smoothest. */
-static void conclude(zn_signs *s, const grains *all)
+/* Of the eighth of blocks that is smoothest.  room is for a number of each. */
+static void conclude(zn_signs *s, const grains *all, float *room)
 {
-    const size_t n = all->n < 8 * FEW ? 0 : all->n / 8;
     grain sum = { { { 0 } } };
-    float each[3], pair[3];
+    float each[3], pair[3], most = 0;
+    size_t n = 0;
 
-    qsort(all->block, all->n, sizeof *all->block, by_energy);
-    for (size_t k = 0; k < n; k++)
-        for (int i = 0; i < 9; i++)
-            sum.of[i / 3][i % 3] += all->block[k].of[i / 3][i % 3];
+    for (size_t k = 0; k < all->n; k++)
+        room[k] = energy(&all->block[k]);
+    if (all->n >= 8 * FEW)
+        most = zn_nth(room, all->n, all->n / 8 - 1);
+    for (size_t k = 0; k < all->n; k++)
+        if (room[k] <= most) {
+            n++;
+            for (int i = 0; i < 9; i++)
+                sum.of[i / 3][i % 3] += all->block[k].of[i / 3][i % 3];
+        }
     for (int c = 0; c < 3; c++) {
         const int next = (c + 1) % 3;
 
@@ -238,7 +271,8 @@ typedef struct looking {
     int n_squares, bands; /* of each */
     size_t blocks;        /* room for those of a part */
     part *part;
-    grain *grain;
+    grain *grain; /* of all parts */
+    float *room;  /* a number of each */
 } looking;
 
 static void look_at_part(void *cookie, int item, int worker)
@@ -252,8 +286,8 @@ static void look_at_part(void *cookie, int item, int worker)
 
     (void)worker;
     p->fine.block = l->grain + (size_t)item * l->blocks;
-    add_steps(&p->along, &of, y0, y1, false);
-    add_steps(&p->down, &of, y0, y1, true);
+    add_along(&p->along, &of, y0, y1);
+    add_down(&p->down, &of, y0, y1);
     add_blocks(&p->fine, &of, y0, y1);
 }
 
@@ -279,7 +313,7 @@ static zn_status look(zn_signs *s, looking *l, zn_pool *pool, zn_error *err)
         memmove(fine.block + fine.n, l->part[i].fine.block, l->part[i].fine.n * sizeof *fine.block);
         fine.n += l->part[i].fine.n;
     }
-    conclude(s, &fine);
+    conclude(s, &fine, l->room);
     s->smooth = middle(sigma);
     s->blocks = (float)(255 * (steepest(&along) + steepest(&down)) / 2);
     return ZN_OK;
@@ -312,7 +346,8 @@ zn_status zn_signs_look(zn_signs *s, const zn_source *in, const zn_rect *squares
     l.m.rgb = calloc((size_t)l.m.w * (size_t)l.m.h, 3 * sizeof *l.m.rgb);
     l.part = calloc((size_t)n * (size_t)l.bands, sizeof *l.part);
     l.grain = malloc((size_t)n * (size_t)l.bands * l.blocks * sizeof *l.grain);
-    if (!rgb || !l.m.rgb || !l.part || !l.grain)
+    l.room = malloc((size_t)n * (size_t)l.bands * l.blocks * sizeof *l.room);
+    if (!rgb || !l.m.rgb || !l.part || !l.grain || !l.room)
         status = zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
     for (int i = 0; !status && i < n; i++) {
         if (in->read(in->cookie, squares[i], rgb))
@@ -323,6 +358,7 @@ zn_status zn_signs_look(zn_signs *s, const zn_source *in, const zn_rect *squares
     free(rgb);
     if (!status)
         status = look_with(s, &l, e, err);
+    free(l.room);
     free(l.grain);
     free(l.part);
     free(l.m.rgb);

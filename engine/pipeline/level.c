@@ -3,6 +3,7 @@
 #include "level.h"
 
 #include "../core/ints.h"
+#include "../core/order.h"
 #include "clean.h"
 #include "request.h"
 #include "sample.h"
@@ -51,17 +52,17 @@ static float weight_in(int bin, float bright)
     return expf(-d * d / 2);
 }
 
-/* The QUANTILE of n cells, sorted by level, that are about as bright as the bin; 0: there are too few. */
-static float level_in(int bin, const zn_cell *cells, size_t n)
+/* The QUANTILE of n cells, sorted by level, that are about as bright as the bin; 0: there are too few.  weight is room for n. */
+static float level_in(int bin, const zn_cell *cells, size_t n, float *weight)
 {
     double all = 0, sum = 0;
 
     for (size_t i = 0; i < n; i++)
-        all += (double)weight_in(bin, cells[i].bright);
+        all += (double)(weight[i] = weight_in(bin, cells[i].bright));
     if (all <= (double)ENOUGH)
         return 0;
     for (size_t i = 0; i < n; i++) {
-        sum += (double)weight_in(bin, cells[i].bright);
+        sum += (double)weight[i];
         if (sum >= (double)QUANTILE * all)
             return cells[i].level;
     }
@@ -91,7 +92,8 @@ float zn_noise_told(const float least[ZN_NOISE_BINS], const zn_cell *c)
 bool zn_noise_of(zn_noise_table *out, const zn_cell *cells, size_t n)
 {
     zn_cell *mine = malloc((n ? n : 1) * sizeof *mine);
-    const bool ok = mine != NULL;
+    float *room = malloc((n ? n : 1) * sizeof *room); /* weights, then levels */
+    const bool ok = mine && room;
 
     memset(out, 0, sizeof *out);
     for (int c = 0; ok && c < 3; c++) {
@@ -102,12 +104,12 @@ bool zn_noise_of(zn_noise_table *out, const zn_cell *cells, size_t n)
                 mine[len++] = cells[3 * i + (size_t)c];
         qsort(mine, len, sizeof *mine, by_level);
         for (int i = 0; i < ZN_NOISE_BINS; i++)
-            out->least[c][i] = FACTOR * level_in(i, mine, len);
+            out->least[c][i] = FACTOR * level_in(i, mine, len, room);
         for (size_t i = 0; i < n; i++)
-            mine[i] = cells[3 * i + (size_t)c];
-        qsort(mine, n, sizeof *mine, by_level);
-        out->median[c] = n ? mine[n / 2].level : 0;
+            room[i] = cells[3 * i + (size_t)c].level;
+        out->median[c] = n ? zn_nth(room, n, n / 2) : 0;
     }
+    free(room);
     free(mine);
     return ok;
 }
