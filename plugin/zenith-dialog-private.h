@@ -72,18 +72,25 @@ struct _Dialog
 };
 
 /* zenith-dialog.c */
-void zn_dialog_set_text (GtkWidget *label, const gchar *text); /* of a label for messages */
-void zn_dialog_set_status (Dialog *d, const gchar *text);
-void zn_dialog_set_error (Dialog *d, GError **error);
-void zn_dialog_refresh (Dialog *d);
-void zn_dialog_invalidate (gpointer data);
-void zn_dialog_row_changed (GObject *object, Row *row);
-void zn_dialog_show_estimate (gpointer data, GeglBuffer *estimate); /* in the view */
-void zn_dialog_attach (GtkWidget   *table,
-                       guint        line,
-                       const gchar *text,
-                       GtkWidget   *widget,
-                       const gchar *tooltip);
+void     zn_dialog_set_text (GtkWidget *label, const gchar *text); /* of a label for messages */
+void     zn_dialog_set_status (Dialog *d, const gchar *text);
+void     zn_dialog_set_error (Dialog *d, GError **error);
+void     zn_dialog_invalidate (gpointer data);
+void     zn_dialog_show_estimate (gpointer data, GeglBuffer *estimate); /* in the view */
+void     zn_dialog_show_level (Dialog *d);                              /* of noise */
+gboolean zn_dialog_makes_layer (Dialog *d);
+
+/* zenith-dialog-rows.c */
+guint zn_dialog_property_rows (Dialog *d, GtkWidget *box, GtkWidget *table, guint line);
+void  zn_dialog_refresh (Dialog *d); /* shows the settings */
+void  zn_dialog_row_changed (GObject *object, Row *row);
+void  zn_dialog_draw_seed (Dialog *d);
+void  zn_dialog_check_engines (Dialog *d);
+void  zn_dialog_attach (GtkWidget   *table,
+                        guint        line,
+                        const gchar *text,
+                        GtkWidget   *widget,
+                        const gchar *tooltip);
 
 /* zenith-dialog-presets.c */
 const ZnPreset *zn_dialog_preset (Dialog *d); /* the chosen one, or NULL */
