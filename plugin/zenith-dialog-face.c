@@ -10,6 +10,7 @@
 #include <libgimp/gimp.h>
 #include <libgimp/gimpui.h>
 
+#include "zenith-access.h"
 #include "zenith-dialog-private.h"
 
 #define THUMB 56 /* pixels */
@@ -139,9 +140,12 @@ button_new (Dialog *d, GtkWidget *first, guint index)
   if (index)
     {
       GdkPixbuf *pixels = thumbnail (d->host->picture.source, &d->face[index - 1]);
+      gchar     *name   = g_strdup_printf ("%s %u", _ ("Face"), index);
 
       gtk_container_add (GTK_CONTAINER (button), gtk_image_new_from_pixbuf (pixels));
+      zn_access_name (button, name);
       g_object_unref (pixels);
+      g_free (name);
     }
   else
     {
@@ -248,7 +252,10 @@ zn_dialog_new_faces (Row *row, const ZnProperty *p)
   for (guint i = 0; i < ZN_NEW_FACES; i++)
     {
       GtkWidget *button = gtk_button_new ();
+      gchar     *name   = g_strdup_printf ("%s %u", g_param_spec_get_nick (p->spec), good_seed[i]);
 
+      zn_access_name (button, name);
+      g_free (name);
       d->new_face[i] = gtk_image_new ();
       gtk_widget_set_size_request (d->new_face[i], NEW_THUMB, NEW_THUMB);
       gtk_container_add (GTK_CONTAINER (button), d->new_face[i]);

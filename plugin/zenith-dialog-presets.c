@@ -6,6 +6,7 @@
 
 #include <glib/gi18n-lib.h>
 
+#include "zenith-access.h"
 #include "zenith-dialog-private.h"
 
 const ZnPreset *
@@ -149,6 +150,7 @@ ask_name (Dialog      *d,
   gtk_dialog_set_default_response (GTK_DIALOG (window), GTK_RESPONSE_OK);
   gtk_container_set_border_width (GTK_CONTAINER (box), 12);
   gtk_entry_set_text (GTK_ENTRY (entry), name);
+  zn_access_name (entry, title);
   gtk_entry_set_width_chars (GTK_ENTRY (entry), 32);
   gtk_entry_set_activates_default (GTK_ENTRY (entry), TRUE);
   gtk_box_pack_start (GTK_BOX (box), entry, FALSE, FALSE, 0);
@@ -161,6 +163,7 @@ ask_name (Dialog      *d,
   gtk_box_pack_start (GTK_BOX (gtk_dialog_get_content_area (GTK_DIALOG (window))), box, TRUE, TRUE,
                       0);
   gtk_widget_show_all (box);
+  zn_access_watch (window);
 
   if (gtk_dialog_run (GTK_DIALOG (window)) == GTK_RESPONSE_OK)
     {
@@ -223,6 +226,7 @@ on_delete_preset (GtkWidget *button, Dialog *d)
   gtk_dialog_add_buttons (GTK_DIALOG (question), _ ("_Cancel"), GTK_RESPONSE_CANCEL, _ ("_Delete"),
                           GTK_RESPONSE_OK, NULL);
   gtk_dialog_set_default_response (GTK_DIALOG (question), GTK_RESPONSE_OK);
+  zn_access_watch (question);
   answer = gtk_dialog_run (GTK_DIALOG (question));
   gtk_widget_destroy (question);
 

@@ -34,6 +34,7 @@ struct _Dialog
   GPtrArray          *all_presets; /* owns them                       */
   GtkWidget          *window;
   GtkWidget          *controls;
+  GtkWidget          *scroll; /* around them */
   GtkWidget          *preset;
   GtkWidget          *save; /* of presets                      */
   GtkWidget          *rename;
@@ -55,9 +56,11 @@ struct _Dialog
   GtkWidget          *size;                   /* of an enlarged picture, or NULL */
   GtkWidget          *links;                  /* to weights that are missing     */
   gchar              *checked;                /* weights that were looked for, or NULL */
+  gchar              *lacks;                  /* the message about them, or NULL */
   ZnView             *view;
   ZnNoise             found; /* what was measured; mean < 0: nothing yet */
   guint               later; /* the source that makes a preview */
+  guint               fit;   /* ... that fits the window to the screen */
   gint64              began; /* the work under way              */
   Row                 row[ZN_PROPERTIES_MAX];
   guint               n_rows;
@@ -69,6 +72,7 @@ struct _Dialog
   gboolean            applying;   /* OK was pressed, the filter runs */
   gboolean            cannot;     /* the last preview failed         */
   gboolean            engines_checked;
+  gboolean            narrow; /* labels are above what they name */
 };
 
 /* zenith-dialog.c */

@@ -179,16 +179,19 @@ zn_dialog_check_weights (Dialog *d)
     {
       gtk_widget_hide (d->links);
       g_clear_pointer (&d->checked, g_free);
+      g_clear_pointer (&d->lacks, g_free);
       return;
     }
   weights = weights_of (d);
   if (g_strcmp0 (weights, d->checked)) /* not at each letter of the prompt */
     {
       g_free (d->checked);
+      g_free (d->lacks);
       d->checked = weights;
       zn_apply_check (d->settings, d->host->picture.source, &error);
+      d->lacks = error ? g_strdup (error->message) : NULL;
       gtk_widget_set_visible (d->links, error != NULL);
-      zn_dialog_set_status (d, error ? error->message : "");
+      zn_dialog_set_status (d, "");
       g_clear_error (&error);
     }
   else

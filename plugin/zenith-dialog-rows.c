@@ -8,6 +8,7 @@
 #include <libgimp/gimp.h>
 #include <libgimp/gimpui.h>
 
+#include "zenith-access.h"
 #include "zenith-dialog-private.h"
 #include "zenith-recent.h"
 
@@ -238,6 +239,18 @@ enum_combo_new (GEnumClass *klass)
   return combo;
 }
 
+/* If none works, the weights are missing, which the status line says: no engine is to blame. */
+static gboolean
+works (const gchar *nick)
+{
+  gchar         *why  = zn_engine_missing (nick);
+  const gboolean does = ! why;
+
+  g_free (why);
+
+  return does;
+}
+
 /* Engines that this machine lacks are greyed and say why.  Each is tried, which takes a while: once, when
  * the dialog has shown what the user wants to see. */
 void
@@ -252,6 +265,9 @@ zn_dialog_check_engines (Dialog *d)
 
       if (strcmp (p->spec->name, "engine"))
         continue;
+      d->engines_checked = TRUE;
+      if (! works ("auto"))
+        return;
       klass = G_PARAM_SPEC_ENUM (p->spec)->enum_class;
       model = gtk_combo_box_get_model (GTK_COMBO_BOX (d->row[i].widget));
       for (guint j = 0; j < klass->n_values && gtk_tree_model_iter_nth_child (model, &at, NULL, j);
@@ -266,7 +282,6 @@ zn_dialog_check_engines (Dialog *d)
           g_free (text);
           g_free (why);
         }
-      d->engines_checked = TRUE;
     }
 }
 
@@ -345,7 +360,8 @@ zn_dialog_attach (GtkWidget   *table,
 {
   GtkWidget *label = gtk_label_new_with_mnemonic (text);
 
-  gtk_label_set_mnemonic_widget (GTK_LABEL (label), widget);
+  if (*text)
+    zn_access_label (label, widget);
   gtk_misc_set_alignment (GTK_MISC (label), 0.0, 0.5);
   gtk_table_attach (GTK_TABLE (table), label, 0, 1, line, line + 1, GTK_FILL, GTK_FILL, 0, 0);
   gtk_table_attach (GTK_TABLE (table), widget, 1, 2, line, line + 1, GTK_EXPAND | GTK_FILL,

@@ -2,7 +2,7 @@
  *
  * zenith-dialog.c - the window, preview, progress, status line.  The rows of properties are in
  * zenith-dialog-rows.c, the presets in -presets.c, what only faces have in -face.c, where the
- * result goes in -result.c.
+ * result goes in -result.c, keys, names and sizes in zenith-access.c.
  *
  * One source for GTK 2 and GTK 3: only what both have is used, deprecated or
  * not in the newer one (GtkTable, gtk_hscale_new), which the build allows.
@@ -16,19 +16,24 @@
  *   3. while the filter is applied there are no previews.
  */
 #include <string.h>
+#include <time.h>
 
 #include <gdk/gdkkeysyms.h>
 #include <glib/gi18n-lib.h>
 #include <libgimp/gimp.h>
 #include <libgimp/gimpui.h>
 
+#include "zenith-access.h"
 #include "zenith-dialog-private.h"
 #include "zenith-recent.h"
 
 #define RESPONSE_RESET 1
 #define LEAST_HEIGHT "zenith-least-height"
 #define PREVIEW_SIZE 420
+#define LEAST_PREVIEW 160
 #define CONTROLS_WIDTH 360
+#define EDGES 60          /* pixels beside the view and the controls */
+#define BAR 20            /* ... for a scroll bar                    */
 #define PREVIEW_DELAY 60  /* milliseconds from a change to its preview               */
 #define LITTLE_NOISE 0.75 /* of 255: less than what 8 bits alone leave of real noise */
 
@@ -50,10 +55,11 @@ zn_dialog_set_text (GtkWidget *label, const gchar *text)
   gtk_widget_set_size_request (label, width, MAX (height + 2, least));
 }
 
+/* Where there is nothing else to say, weights that are missing stay mentioned. */
 void
 zn_dialog_set_status (Dialog *d, const gchar *text)
 {
-  zn_dialog_set_text (d->status, text);
+  zn_dialog_set_text (d->status, *text || ! d->lacks ? text : d->lacks);
 }
 
 static gdouble
@@ -116,6 +122,15 @@ zn_dialog_set_error (Dialog *d, GError **error)
     zn_dialog_set_status (d, (*error)->message);
 
   g_clear_error (error);
+}
+
+/* With $ZENITH_VERBOSE: when something was there, and what it has cost since the process began. */
+static void
+note_time (const gchar *what)
+{
+  if (g_getenv ("ZENITH_VERBOSE"))
+    g_printerr ("zenith: %s at %.2f s, CPU %.2f s\n", what, g_get_real_time () / 1e6,
+                (gdouble) clock () / CLOCKS_PER_SEC);
 }
 
 /* "40 %, 12 s left"; nothing in the first second. */
@@ -285,6 +300,7 @@ on_later (gpointer data)
     {
       d->again = FALSE;
       draw_preview (d);
+      note_time (d->again ? "part of the preview" : "preview");
     }
 
   d->busy = FALSE;
@@ -320,6 +336,7 @@ text_new (gint width, gint lines)
   g_object_unref (layout);
 
   gtk_label_set_line_wrap (GTK_LABEL (label), TRUE);
+  gtk_label_set_max_width_chars (GTK_LABEL (label), 1); /* no text makes the window wider */
   gtk_label_set_selectable (GTK_LABEL (label), TRUE);
   gtk_widget_set_size_request (label, width, height + 2);
   g_object_set_data (G_OBJECT (label), LEAST_HEIGHT, GINT_TO_POINTER (height + 2));
@@ -403,6 +420,81 @@ on_response (GtkWidget *window, gint response, Dialog *d)
     d->stop = TRUE;
 }
 
+/* Labels go above what they name where the screen is too narrow. */
+static void
+make_narrow (Dialog *d)
+{
+  const gint width = zn_access_wanted (d->controls).width +
+                     MAX (zn_access_wanted (zn_view_widget (d->view)).width, PREVIEW_SIZE);
+
+  if (! d->narrow && width + EDGES > zn_access_room (d->window).width)
+    {
+      d->narrow = TRUE;
+      zn_view_narrow (d->view);
+      zn_access_stack (d->controls);
+    }
+}
+
+/* Where it is too low, too, the view becomes smaller, and the controls scroll. */
+static void
+fit (Dialog *d)
+{
+  const GtkRequisition room     = zn_access_room (d->window);
+  const GtkRequisition all      = zn_access_wanted (d->window);
+  const GtkRequisition controls = zn_access_wanted (d->controls);
+  const GtkRequisition scroll   = zn_access_wanted (d->scroll);
+  const GtkRequisition view     = zn_access_wanted (zn_view_widget (d->view));
+  const gint           rest     = all.height - MAX (view.height, scroll.height);
+  const gint           tools    = view.height - zn_view_side (d->view);
+  const gint           height   = MIN (controls.height, room.height - rest);
+  const gint           width    = controls.width + (height < controls.height ? BAR : 0);
+  gint                 now_width, now_height;
+
+  gtk_widget_set_size_request (d->scroll, width, height);
+  zn_view_set_side (d->view, CLAMP (MIN (room.width - EDGES - width, room.height - rest - tools),
+                                    LEAST_PREVIEW, PREVIEW_SIZE));
+  gtk_window_get_size (GTK_WINDOW (d->window), &now_width, &now_height);
+  if (now_width > room.width || now_height > room.height) /* a longer message came */
+    gtk_window_resize (GTK_WINDOW (d->window), MIN (now_width, room.width),
+                       MIN (now_height, room.height));
+}
+
+static gboolean
+on_fit (gpointer data)
+{
+  Dialog *d = data;
+
+  d->fit = 0;
+  fit (d);
+
+  return G_SOURCE_REMOVE;
+}
+
+static void
+on_box_size (GtkWidget *box, GtkAllocation *size, Dialog *d)
+{
+  if (! d->fit)
+    d->fit = g_idle_add (on_fit, d);
+}
+
+static GtkWidget *
+scroll_new (Dialog *d)
+{
+  GtkWidget *viewport = gtk_viewport_new (NULL, NULL);
+
+  d->scroll = gtk_scrolled_window_new (NULL, NULL);
+  gtk_scrolled_window_set_policy (GTK_SCROLLED_WINDOW (d->scroll), GTK_POLICY_NEVER,
+                                  GTK_POLICY_AUTOMATIC);
+  gtk_viewport_set_shadow_type (GTK_VIEWPORT (viewport), GTK_SHADOW_NONE);
+  gtk_container_add (GTK_CONTAINER (viewport), d->controls);
+  gtk_container_add (GTK_CONTAINER (d->scroll), viewport);
+  gtk_container_set_focus_vadjustment (
+      GTK_CONTAINER (d->controls),
+      gtk_scrolled_window_get_vadjustment (GTK_SCROLLED_WINDOW (d->scroll)));
+
+  return d->scroll;
+}
+
 static void
 build (Dialog *d, const gchar *title)
 {
@@ -427,6 +519,7 @@ build (Dialog *d, const gchar *title)
   columns = gtk_hbox_new (FALSE, 12);
   content = gtk_dialog_get_content_area (GTK_DIALOG (d->window));
   gtk_container_set_border_width (GTK_CONTAINER (box), 12);
+  g_signal_connect (box, "size-allocate", G_CALLBACK (on_box_size), d);
   gtk_box_pack_start (GTK_BOX (content), box, TRUE, TRUE, 0);
   gtk_box_pack_start (GTK_BOX (box), columns, TRUE, TRUE, 0);
 
@@ -438,7 +531,7 @@ build (Dialog *d, const gchar *title)
   d->controls   = controls_new (d);
   zn_dialog_load_presets (d, NULL);
   g_signal_connect (d->preset, "changed", G_CALLBACK (zn_dialog_preset_changed), d);
-  gtk_box_pack_start (GTK_BOX (columns), d->controls, FALSE, FALSE, 0);
+  gtk_box_pack_start (GTK_BOX (columns), scroll_new (d), FALSE, FALSE, 0);
 
   d->status = text_new (PREVIEW_SIZE + CONTROLS_WIDTH, 2);
   gtk_box_pack_start (GTK_BOX (box), d->status, FALSE, FALSE, 0);
@@ -461,6 +554,11 @@ build (Dialog *d, const gchar *title)
 #endif
   zn_dialog_draw_seed (d);
   zn_dialog_refresh (d);
+  zn_access_give_keys (d->window);
+  make_narrow (d);
+  fit (d);
+  zn_access_watch (d->window);
+  note_time ("dialog");
 
   /* Return accepts; where there is nothing to accept yet, a preset is chosen. */
   gtk_widget_grab_focus (
@@ -559,11 +657,14 @@ zn_dialog_run (ZnSettings **settings, gchar **preset, const gchar *title, const 
     *preset = zn_dialog_preset (&d) ? g_strdup (zn_dialog_preset (&d)->name) : NULL;
   if (d.later)
     g_source_remove (d.later);
+  if (d.fit)
+    g_source_remove (d.fit);
   gtk_widget_destroy (d.window);
   zn_view_free (d.view);
   g_free (d.found.text);
   zn_dialog_clear_faces (&d);
   g_free (d.checked);
+  g_free (d.lacks);
   g_ptr_array_unref (d.retired);
   g_ptr_array_unref (d.presets);
   g_ptr_array_unref (d.all_presets);

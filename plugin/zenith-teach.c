@@ -8,6 +8,7 @@
 #include <libgimp/gimp.h>
 #include <libgimp/gimpui.h>
 
+#include "zenith-access.h"
 #include "zenith-filters.h"
 #include "zenith-settings.h"
 #include "zenith-teach.h"
@@ -275,7 +276,7 @@ row_new (GtkWidget *table, gint line, const gchar *text, const ZnTeachHost *host
     }
   gtk_entry_set_activates_default (GTK_ENTRY (entry), TRUE);
   gtk_entry_set_width_chars (GTK_ENTRY (entry), 32);
-  gtk_label_set_mnemonic_widget (GTK_LABEL (label), entry);
+  zn_access_label (label, box);
   gtk_misc_set_alignment (GTK_MISC (label), 0.0, 0.5);
   gtk_table_attach (GTK_TABLE (table), label, 0, 1, line, line + 1, GTK_FILL, GTK_FILL, 0, 0);
   gtk_table_attach (GTK_TABLE (table), box, 1, 2, line, line + 1, GTK_EXPAND | GTK_FILL, GTK_FILL,
@@ -288,7 +289,7 @@ gboolean
 zn_teach_dialog (const ZnTeachHost *host, gchar **report, GError **error)
 {
   static const gchar *const label[] = { N_ ("_Name"), N_ ("Faces _with it"),
-                                        N_ ("Faces with_out it") };
+                                        N_ ("Faces withou_t it") };
   GtkWidget                *window, *table, *about, *entry[ZN_TEACH_TEXTS];
   gboolean                  done = FALSE;
   gint                      answer;
@@ -325,6 +326,8 @@ zn_teach_dialog (const ZnTeachHost *host, gchar **report, GError **error)
                       TRUE, 0);
   gtk_widget_show_all (table);
   gtk_widget_show (about);
+  zn_access_give_keys (window);
+  zn_access_watch (window);
 
   while ((answer = gimp_dialog_run (GIMP_DIALOG (window))) == GTK_RESPONSE_HELP)
     {

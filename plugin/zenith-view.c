@@ -34,6 +34,7 @@ struct _ZnView
 
   GtkWidget *widget;
   GtkWidget *area;
+  GtkWidget *tools;
   GtkWidget *zoom_button[N_ZOOMS];
 
   Zoom          zoom;
@@ -457,6 +458,7 @@ tools_new (ZnView *v)
   static const gchar *const label[N_ZOOMS] = { N_ ("_Fit"), N_ ("_100 %"), N_ ("_200 %") };
   GtkWidget                *row            = gtk_hbox_new (FALSE, 6);
   GtkWidget                *zooms          = gtk_hbox_new (FALSE, 0);
+  GtkWidget                *others         = gtk_hbox_new (FALSE, 6);
   GtkWidget                *button         = NULL;
 
   for (gint i = 0; i < N_ZOOMS; i++)
@@ -473,17 +475,19 @@ tools_new (ZnView *v)
   for (gint i = 0; i < N_ZOOMS; i++)
     g_signal_connect (v->zoom_button[i], "toggled", G_CALLBACK (on_zoom), v);
   gtk_box_pack_start (GTK_BOX (row), zooms, FALSE, FALSE, 0);
+  gtk_box_pack_start (GTK_BOX (row), others, TRUE, TRUE, 0);
+  v->tools = row;
 
   button = gtk_check_button_new_with_mnemonic (_ ("_Split view"));
   gtk_widget_set_tooltip_text (button, _ ("Left of the line the picture as it was"));
   g_signal_connect (button, "toggled", G_CALLBACK (on_split), v);
-  gtk_box_pack_start (GTK_BOX (row), button, FALSE, FALSE, 0);
+  gtk_box_pack_start (GTK_BOX (others), button, FALSE, FALSE, 0);
 
   button = gtk_button_new_with_label (_ ("Before"));
   gtk_widget_set_tooltip_text (button, _ ("Hold it to see the picture as it was"));
   g_signal_connect (button, "pressed", G_CALLBACK (on_held), v);
   g_signal_connect (button, "released", G_CALLBACK (on_released), v);
-  gtk_box_pack_end (GTK_BOX (row), button, FALSE, FALSE, 0);
+  gtk_box_pack_end (GTK_BOX (others), button, FALSE, FALSE, 0);
 
   return row;
 }
@@ -511,7 +515,7 @@ zn_view_new (const ZnViewPicture *picture,
 
   v->area = gimp_preview_area_new ();
   gimp_preview_area_set_max_size (GIMP_PREVIEW_AREA (v->area), 8192, 8192);
-  gtk_widget_set_size_request (v->area, side, side);
+  zn_view_set_side (v, side);
   g_signal_connect_after (v->area, "size-allocate", G_CALLBACK (on_size), v);
 
   box = gtk_event_box_new ();
@@ -537,6 +541,28 @@ void
 zn_view_magnify (ZnView *v)
 {
   gtk_toggle_button_set_active (GTK_TOGGLE_BUTTON (v->zoom_button[ZOOM_2]), TRUE);
+}
+
+void
+zn_view_set_side (ZnView *v, gint side)
+{
+  gtk_widget_set_size_request (v->area, side, side);
+}
+
+void
+zn_view_narrow (ZnView *v)
+{
+  gtk_orientable_set_orientation (GTK_ORIENTABLE (v->tools), GTK_ORIENTATION_VERTICAL);
+}
+
+gint
+zn_view_side (ZnView *v)
+{
+  gint side;
+
+  gtk_widget_get_size_request (v->area, &side, NULL);
+
+  return side;
 }
 
 GtkWidget *

@@ -47,6 +47,13 @@ gboolean zn_view_part (ZnView *view, guint index, GeglRectangle *part);
 void zn_view_show (ZnView *view, const GeglRectangle *part, gint density, const guchar *rgba);
 
 /* Chooses 200 %. */
+/* The buttons in two rows. */
+void zn_view_narrow (ZnView *view);
+
+/* The least side of the view, in pixels. */
+void zn_view_set_side (ZnView *view, gint side);
+gint zn_view_side (ZnView *view);
+
 void zn_view_magnify (ZnView *view);
 
 /* Frames of faces, drawn over the picture; chosen: that one is changed, -1: all of them.  A click

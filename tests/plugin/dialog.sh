@@ -36,6 +36,11 @@ ok_key=$(alt _OK) presets_key=$(alt Pr_eset)
 visible () { xdotool search --onlyvisible --name "^$1\$" 2>/dev/null; }
 gone ()    { ! visible "$1"; }
 
+# Nothing is cut off, every control has a name and a key of its own (zenith-access.h).
+mkdir layout
+export ZENITH_LAYOUT="$work/layout"
+fine () { [ "$(cat "layout/$title.layout")" = ok ] || { tr '\n' ';' <"layout/$title.layout"; false; }; }
+
 # open_dialog NAME PROCEDURE TITLE [PICTURE [MORE]]: GIMP with the picture, the
 # procedure's dialog, and when that is closed the picture saved as out/NAME.png.
 open_dialog () {
@@ -46,6 +51,8 @@ open_dialog () {
     ok "$1-opens"
     xdotool windowfocus "$(visible "$title" | tail -1)" 2>/dev/null
     sleep 2   # the first preview
+    wait_for 5 fine
+    check "$1-layout" fine
   else
     not_ok "$1-opens" "no window '$title': $(tail -3 "$1.log" | tr '\n' ' ')"
     kill "$gimp_process" 2>/dev/null
@@ -91,11 +98,14 @@ if open_dialog values plug-in-zenith-denoise Denoise big "$last"; then
   check values-remembered same out/values.png out/last.png
 fi
 
+use_look 15   # large letters
 if open_dialog escape plug-in-zenith-denoise Denoise; then
+  import -window root "$work/out/escape-dialog.png"
   press Escape
   check escape-same same in/big.png out/escape.png
 fi
 
+use_look 10
 # Return accepts.
 if open_dialog latent plug-in-zenith-latent-preview 'Latent Preview'; then
   press Return

@@ -49,7 +49,37 @@ arguments_of () {
     *interpolate)  echo '0.5 "" 20 20 "zenith-face" 0 0 0 0 "auto" 0 TRUE' ;;
     *sample)       echo '0 20 200 "zenith-face" "auto"' ;;
     *z-image)      echo '"" 0 2 64 64 1 4 "" "auto"' ;;
+    *latent-*code) echo '"zenith" "" "auto" "auto"' ;;
+    *teach)        echo '"" "" ""' ;;
     *)             echo '"zenith" "reconstruct" "" "auto"' ;;
+  esac
+}
+
+# open_scm PROCEDURE IN: opens IN and calls the procedure with its dialog.
+open_scm () {
+  if [ "$gimp" = 2 ]; then
+    cat <<END
+(let* ((image (car (gimp-file-load RUN-NONINTERACTIVE "$2" "$2"))))
+  (catch #f ($1 RUN-INTERACTIVE image (car (gimp-image-get-active-drawable image)) $(arguments_of "$1"))))
+END
+  else
+    cat <<END
+(let* ((image (gimp-file-load RUN-NONINTERACTIVE "$2")))
+  (catch #f ($1 #:run-mode RUN-INTERACTIVE #:image image #:drawables (gimp-image-get-selected-drawables image))))
+END
+  fi
+}
+
+# use_look POINTS [dark | light]: the size of the letters, the theme; no cursor that comes and goes: two pictures of the
+# same state are equal.
+use_look () {
+  printf 'gtk-cursor-blink = 0\ngtk-font-name = "Sans %s"\n' "$1" >"$HOME/.gtkrc-2.0"
+  mkdir -p "$XDG_CONFIG_HOME/gtk-3.0" "$GIMP2_DIRECTORY"
+  printf '[Settings]\ngtk-cursor-blink=false\ngtk-font-name=Sans %s\ngtk-application-prefer-dark-theme=%s\n' \
+    "$1" "$([ "${2:-}" = dark ] && echo true || echo false)" >"$XDG_CONFIG_HOME/gtk-3.0/settings.ini"
+  case ${2:-} in
+    dark)  echo 'include "/usr/share/gimp/2.0/themes/Dark/gtkrc"' >"$GIMP2_DIRECTORY/themerc" ;;
+    light) echo 'include "/usr/share/gimp/2.0/themes/Light/gtkrc"' >"$GIMP2_DIRECTORY/themerc" ;;
   esac
 }
 

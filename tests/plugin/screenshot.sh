@@ -43,10 +43,7 @@ cat >>gimprc <<END
 (initial-zoom-to-fit yes)
 (default-view (show-layer-boundary no))
 END
-# No cursor that comes and goes: two pictures of the same state are equal.
-echo 'gtk-cursor-blink = 0' >"$HOME/.gtkrc-2.0"
-mkdir -p "$XDG_CONFIG_HOME/gtk-3.0"
-printf '[Settings]\ngtk-cursor-blink=false\n' >"$XDG_CONFIG_HOME/gtk-3.0/settings.ini"
+use_look 10
 
 if [ "$gimp" = 2 ]; then
   cat >open.scm <<END

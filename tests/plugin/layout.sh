@@ -1,0 +1,99 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# layout.sh [FOLDER] - every dialog, one after the other in one GIMP, in the language of LC_ALL: is something
+# cut off or beyond the screen, has a control no name for screen readers, do two have the same key?
+# With FOLDER a picture of each is left there: denoise.png, ... (tools/screenshots.sh calls it so).
+#
+# Needs:  GIMP (2.10 or 3), xvfb, openbox, xdotool, imagemagick, pkg-config; environment as lib.sh says, and
+#           ZENITH_SCREEN   size of the screen                  (default: 1024x768)
+#           ZENITH_FONT     size of the letters in points       (default: 15, half as large again as usual)
+#           ZENITH_THEME    dark or light, GIMP's own themes    (default: GTK's)
+#           ZENITH_DIALOGS  names of dialogs                    (default: all)
+# Skips:  everything, if one of these is not there.
+# Time:   about two minutes.
+
+set -u
+. "$(dirname "$0")/lib.sh"
+
+for tool in Xvfb openbox xdotool import; do
+  command -v "$tool" >/dev/null || { skip layout "$tool is not installed"; finish; }
+done
+gimp=2 console=gimp-console-2.10
+[ -e "${ZENITH_BUILD:?the build directory}/plugin/zenith-gimp2" ] || gimp=3 console=gimp-console-$gimp3
+command -v "$console" >/dev/null && [ -e "$ZENITH_BUILD/plugin/zenith-gimp$gimp" ] ||
+  { skip layout "there is no GIMP, or no plug-in for it"; finish; }
+shots=${1:-}
+[ -z "$shots" ] || { mkdir -p "$shots" && shots=$(cd "$shots" && pwd); }
+
+# name, title
+all='denoise Denoise
+restore Restore
+upscale Enlarge
+enlarge-image Enlarge the Image
+diffae-manipulate Change a Face
+diffae-interpolate Blend Two Faces
+diffae-sample New Face
+z-image Generate
+apply-preset Apply Preset
+latent-preview Latent Preview
+latent-encode Latent Encode
+latent-decode Latent Decode
+diffae-reconstruct Reconstruct a Face
+diffae-teach Teach an Attribute'
+dialogs=${ZENITH_DIALOGS:-$(echo "$all" | sed 's/ .*//')}
+
+set_up "zenith-gimp$gimp"
+cd "$work" || exit 1
+. "$here/host.sh"
+mkdir layout
+export ZENITH_LAYOUT="$work/layout"
+use_look "${ZENITH_FONT:-15}" "${ZENITH_THEME:-}"
+image "$source_dir/docs/samples/chelsea.png" -seed 3 -attenuate 0.5 +noise Gaussian $plain "PNG24:in/noisy.png" &&
+image "$source_dir/docs/samples/astronaut.png" $plain "PNG24:in/portrait.png" ||
+  { not_ok pictures "ImageMagick cannot make the pictures"; finish; }
+screen=${ZENITH_SCREEN:-1024x768}
+start_display || { skip layout "no display could be started"; finish; }
+
+[ "$gimp" = 2 ] || echo '(script-fu-use-v3)' >all.scm
+for name in $dialogs; do
+  case $name in diffae-*) picture=portrait ;; *) picture=noisy ;; esac
+  open_scm "plug-in-zenith-$name" "$work/in/$picture.png"
+done >>all.scm
+start_gimp log "(load \"$work/all.scm\")"
+
+visible () { xdotool search --onlyvisible --name "^$1\$" 2>/dev/null; }
+gone ()    { ! visible "$1"; }
+fine ()    { [ "$(cat "layout/$1.layout")" = ok ] || { tr '\n' ';' <"layout/$1.layout"; false; }; }
+
+# steady WINDOW FILE: its picture, when nothing has changed in it for two seconds; after a minute, as it is.
+steady () {
+  for _ in $(seq 30); do
+    import -window "$1" -depth 8 $plain "PNG:$2.new" 2>/dev/null || return 1
+    if [ -e "$2" ] && same "$2" "$2.new" >/dev/null; then break; fi
+    mv "$2.new" "$2"
+    sleep 2
+  done
+}
+
+for name in $dialogs; do
+  title=$(ours "$(echo "$all" | sed -n "s/^$name //p")")
+  if ! wait_for 150 visible "$title"; then
+    not_ok "$name-opens" "no window '$title': $(tail -3 log | tr '\n' ' ')"
+    break
+  fi
+  window=$(visible "$title" | tail -1)
+  xdotool windowfocus "$window" mousemove 1 1 2>/dev/null
+  steady "$window" "out/$name.png"
+  wait_for 5 fine "$title"
+  check "$name" fine "$title"
+  [ -z "$shots" ] || cp "out/$name.png" "$shots/$name.png"
+  for _ in 1 2 3 4 5 6 7 8 9 10; do
+    xdotool windowfocus "$window" key Escape 2>/dev/null
+    wait_for 6 gone "$title" && break
+  done
+  check "$name-escape" gone "$title"
+done
+kill "$gimp_process" 2>/dev/null
+check quiet quiet log
+finish
