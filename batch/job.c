@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "directory.h"
 #include "job.h"
 #include "metadata.h"
 #include "picture.h"
@@ -144,6 +145,9 @@ filter (ZnBatch *batch, ZnPicture *picture, gchar **computed_by, GError **error)
   *computed_by = g_strdup (zn_apply_computed_by (made));
   g_object_unref (picture->buffer);
   picture->buffer = made;
+  if (picture->grown && picture->exif)
+    picture->exif = zn_block_of_size (picture->exif, (guint32) picture->width,
+                                      (guint32) picture->height);
 
   return TRUE;
 }

@@ -52,6 +52,28 @@ static const gchar *const stale[] = {
   "Exif.Image.FillOrder",
 };
 
+/* Tags with the width and the height of the picture. */
+static const gchar *const sizes[][2] = {
+  { "Exif.Photo.PixelXDimension", "Exif.Photo.PixelYDimension" },
+  { "Xmp.exif.PixelXDimension", "Xmp.exif.PixelYDimension" },
+  { "Xmp.tiff.ImageWidth", "Xmp.tiff.ImageLength" },
+};
+
+/* Those that are there, for a picture that was enlarged. */
+static void
+set_sizes (GExiv2Metadata *metadata, const ZnPicture *picture)
+{
+  for (guint i = 0; picture->grown && i < 2 * G_N_ELEMENTS (sizes); i++)
+    {
+      const gchar *tag = sizes[i / 2][i % 2];
+      gchar        value[16];
+
+      g_snprintf (value, sizeof (value), "%d", i % 2 ? picture->height : picture->width);
+      if (gexiv2_metadata_try_has_tag (metadata, tag, NULL)) /* as text: it keeps its type */
+        gexiv2_metadata_try_set_tag_string (metadata, tag, value, NULL);
+    }
+}
+
 static void
 ignore_log (GExiv2LogLevel level, const gchar *text)
 {
@@ -135,7 +157,11 @@ zn_metadata_mark (ZnPicture *picture, const gchar *settings)
   if (gexiv2_metadata_open_buf (metadata, file->data, file->len, NULL) &&
       (! picture->xmp || gexiv2_metadata_has_xmp (metadata)) &&
       zn_history_add (metadata, settings, NULL))
-    packet = gexiv2_metadata_try_generate_xmp_packet (metadata, GEXIV2_USE_COMPACT_FORMAT, 0, NULL);
+    {
+      set_sizes (metadata, picture);
+      packet = gexiv2_metadata_try_generate_xmp_packet (metadata, GEXIV2_USE_COMPACT_FORMAT, 0,
+                                                        NULL);
+    }
   end (metadata);
   g_byte_array_unref (file);
 
@@ -213,12 +239,13 @@ read_whole (ZnPicture *picture, gint fd, gsize *size, GError **error)
 }
 
 static gboolean
-transfer (GExiv2Metadata *metadata,
-          const guchar   *data,
-          gsize           size,
-          gint            to,
-          const gchar    *settings,
-          GError        **error)
+transfer (GExiv2Metadata  *metadata,
+          const ZnPicture *picture,
+          const guchar    *data,
+          gsize            size,
+          gint             to,
+          const gchar     *settings,
+          GError         **error)
 {
   gchar **tags;
   gchar   path[64];
@@ -235,6 +262,7 @@ transfer (GExiv2Metadata *metadata,
         g_str_has_prefix (tags[i], "Exif.Image3"))
       gexiv2_metadata_try_clear_tag (metadata, tags[i], NULL);
   g_strfreev (tags);
+  set_sizes (metadata, picture);
 
   if (! zn_history_add (metadata, settings, error))
     return FALSE;
@@ -263,7 +291,7 @@ zn_metadata_transfer (ZnPicture *picture, gint from, gint to, const gchar *setti
       hide_repeats (data, size);
       g_mutex_lock (&lock);
       metadata = gexiv2_metadata_new ();
-      ok       = transfer (metadata, data, size, to, settings, error);
+      ok       = transfer (metadata, picture, data, size, to, settings, error);
       end (metadata);
       g_free (data);
     }

@@ -14,12 +14,16 @@
 
 enum
 {
+  TAG_WIDTH      = 256,
+  TAG_HEIGHT     = 257,
   TAG_SUB_IFDS   = 330,
   TAG_IPTC       = 33723,
   TAG_PHOTOSHOP  = 34377, /* IPTC is in there, too */
   TAG_EXIF       = 34665,
   TAG_GPS        = 34853,
   TAG_MAKER_NOTE = 37500,
+  TAG_PIXELS_X   = 40962,
+  TAG_PIXELS_Y   = 40963,
   TAG_INTEROP    = 40965
 };
 
@@ -294,4 +298,61 @@ zn_directories_of_block (ZnPicture *picture, GBytes *block, GError **error)
   walk.size = size;
 
   return ! walk.block || walk_all (&walk, FALSE, error);
+}
+
+/* ---- another size ---------------------------------------------------------- */
+
+static void
+put_number (guchar *bytes, gint width, gboolean swap, guint32 v)
+{
+  for (gint i = 0; i < width; i++, v >>= 8)
+    bytes[swap ? width - 1 - i : i] = (guchar) v;
+}
+
+/* Writes it into the directory at a place; where its EXIF directory is, or 0. */
+static guint64
+put_size (guchar *data, gsize size, const Place *place, guint32 width, guint32 height)
+{
+  guint64 exif = 0;
+  guint64 n;
+
+  if (! place->at || place->at > size || size - place->at < 2)
+    return 0;
+  n = MIN (number (data + place->at, 2, place->swap), (size - place->at - 2) / 12);
+  for (guint64 i = 0; i < n; i++)
+    {
+      guchar     *at   = data + place->at + 2 + 12 * i;
+      const Entry e    = parse (at, place, 4);
+      const gint  side = e.tag == TAG_WIDTH || e.tag == TAG_PIXELS_X    ? 1
+                         : e.tag == TAG_HEIGHT || e.tag == TAG_PIXELS_Y ? 2
+                                                                        : 0;
+
+      if (e.tag == TAG_EXIF)
+        exif = e.value;
+      if (side && e.count == 1 && (e.type == 3 || e.type == 4)) /* of 16 or 32 bits */
+        {
+          put_number (at + 2, 2, place->swap, 4);
+          put_number (at + 8, 4, place->swap, side == 1 ? width : height);
+        }
+    }
+
+  return exif;
+}
+
+GBytes *
+zn_block_of_size (GBytes *block, guint32 width, guint32 height)
+{
+  gsize   size;
+  guchar *data  = g_bytes_unref_to_data (block, &size);
+  Place   place = { 0 };
+
+  if (data && size >= 8)
+    {
+      place.swap = *data == 'M';
+      place.at   = number (data + 4, 4, place.swap);
+      place.at   = put_size (data, size, &place, width, height);
+      put_size (data, size, &place, width, height);
+    }
+
+  return g_bytes_new_take (data, size);
 }

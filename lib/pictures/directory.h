@@ -17,4 +17,7 @@ gboolean zn_directories_of_file (ZnPicture *picture, gint fd, GError **error);
 /* Of a block, as picture->exif holds it; what lies beyond its end is not read by anyone. */
 gboolean zn_directories_of_block (ZnPicture *picture, GBytes *block, GError **error);
 
+/* A block with another size of its picture, where it says one.  Takes the block. */
+GBytes *zn_block_of_size (GBytes *block, guint32 width, guint32 height);
+
 #endif

@@ -223,7 +223,10 @@ zn_picture_grow (ZnPicture *picture, gint scale, GError **error)
   picture->height *= scale;
   if (zn_share_memory (&picture->share, 2 * buffer_bytes (picture), error) && /* and the file */
       zn_share_work (&picture->share, zn_picture_bytes (picture), error))
-    return TRUE;
+    {
+      picture->grown = TRUE;
+      return TRUE;
+    }
   g_prefix_error (error, "a result of %d x %d pixels: ", picture->width, picture->height);
 
   return FALSE;

@@ -57,6 +57,7 @@ struct _ZnPicture
 {
   const ZnFormat *format; /* of the file that it came from; NULL: of none   */
   gint            width, height;
+  gboolean        grown; /* by zn_picture_grow(): not of the file's size   */
   gboolean        grey, alpha;
   gboolean        premultiplied;
   ZnDepth         depth;

@@ -188,12 +188,23 @@ check "and no file" "there is one" test ! -e "$tmp/alpha.jpg"
 mkdir "$tmp/small"
 cp eight.png sixteen.png photo.jpg sixteen.tif grey.png grey.tif alpha.png associated.tif float.tif "$tmp/small" 2>/dev/null
 ln -s "$root/models/upscale-small.safetensors" "$tmp/models/upscale-small.safetensors"
+cp "$tmp/small/eight.png" "$tmp/small/plain.png"
+sized="eight.png sixteen.png photo.jpg sixteen.tif big.jpg"
+cp "$tmp/small/photo.jpg" "$tmp/small/big.jpg"
+(cd "$tmp/small" && exiftool -q -q -overwrite_original -ExifByteOrder=MM big.jpg -o mm.jpg && mv mm.jpg big.jpg &&
+  exiftool -q -q -overwrite_original -ExifImageWidth=90 -ExifImageHeight=60 -XMP-tiff:ImageWidth=90 -XMP-exif:ExifImageHeight=60 $sized)
 go 0 "enlarging" --operation zenith:upscale --set scale=3 --set model=small "$tmp/small" "$tmp/large"
 for f in "$tmp"/small/*; do
   f=$(basename "$f")
   check "$f: three times as large, of its depth" "$(identify "$tmp/large/$f")" test \
     "$(identify -format '%w %h %z %[channels]' "$tmp/large/$f")" = "270 180 $(identify -format '%z %[channels]' "$tmp/small/$f")"
 done
+sizes() { exiftool -n -s3 -p '$ExifIFD:ExifImageWidth $ExifIFD:ExifImageHeight $XMP-tiff:ImageWidth $XMP-exif:ExifImageHeight $XResolution $Orientation' "$1"; }
+for f in $sized; do
+  check "$f: says how large it is" "$(sizes "$tmp/large/$f" 2>&1)" test "$(sizes "$tmp/large/$f")" = \
+    "270 180 270 180 $(exiftool -n -s3 -p '$XResolution $Orientation' "$tmp/small/$f")"
+done
+check "a size that was not there is not added" "$(exiftool -s "$tmp/large/plain.png")" test -z "$(exiftool -s3 -ExifImageWidth "$tmp/large/plain.png")"
 
 # ---- what a file may cost ------------------------------------------------------------------------------------
 
