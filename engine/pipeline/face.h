@@ -136,6 +136,9 @@ typedef struct zn_face_mask {
     float *change; /* [side][side], 0..1: how much of a change is wanted there */
 } zn_face_mask;
 
+/* map [cells][cells] at a pixel of side x side: linear between the centres of cells, beyond them as at the edge. */
+float zn_map_between(const float *map, int cells, int side, int px, int py);
+
 /* What is added loses its cast, the median of each channel where the mask's face is more than 0.5, and colours that the picture has
  * not: its difference from grey is multiplied by min(1, range / 0.06), range being the mean of the largest minus the smallest channel
  * of what the model saw there.  Then it is multiplied by the mask's change.  A mask without values does nothing.  False: out of

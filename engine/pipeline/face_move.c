@@ -7,6 +7,10 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* Ellipses around the eyes of a frame: centres, half axes, and how fast they end, of its side; and the logit inside. */
+static const double eye_x[] = { 0.32, 0.68 }, eye_y = 0.28, eye_w = 0.133, eye_h = 0.1, eye_edge = 0.06, eye_logit = 3;
 
 static float dot(const float *a, const float *b, int n)
 {
@@ -42,8 +46,7 @@ bool zn_attribute_move(float *cond, const float *code, const zn_attribute *a, in
 
 /* ---- the mask --------------------------------------------------------------------------------------------------- */
 
-/* map [cells][cells] at a pixel of side x side: linear between the centres of cells, beyond them as at the edge. */
-static float between(const float *map, int cells, int side, int px, int py)
+float zn_map_between(const float *map, int cells, int side, int px, int py)
 {
     const double x = fmin(fmax((px + 0.5) * cells / side - 0.5, 0), cells - 1);
     const double y = fmin(fmax((py + 0.5) * cells / side - 0.5, 0), cells - 1);
@@ -62,6 +65,45 @@ static void raise_logits(float *logit, const float *z, const zn_attribute *a, in
         logit[i] = fmaxf(logit[i], a->mask_bias[i] + dot(a->mask_weight + (size_t)i * (size_t)n, z, n));
 }
 
+/* Eyes are face, though they look like dark hair. */
+static void raise_eyes(float *logit, int cells)
+{
+    for (int i = 0; i < cells * cells; i++)
+        for (int k = 0; k < 2; k++) {
+            const double x = ((i % cells + 0.5) / cells - eye_x[k]) / eye_w;
+            const double y = ((i / cells + 0.5) / cells - eye_y) / eye_h;
+
+            logit[i] = fmaxf(logit[i], (float)fmin((1 - sqrt(x * x + y * y)) / eye_edge, eye_logit));
+        }
+}
+
+/* Holes of the face are closed: a cell gets at least the largest value that must be passed on any way from it to the
+ * edge.  filled: as large as logit. */
+static void fill_holes(float *logit, float *filled, int cells)
+{
+    const int n = cells * cells;
+    bool falls = true;
+
+    for (int i = 0; i < n; i++) {
+        const int x = i % cells, y = i / cells;
+
+        filled[i] = x && y && x < cells - 1 && y < cells - 1 ? INFINITY : logit[i];
+    }
+    while (falls) {
+        falls = false;
+        for (int i = cells; i < n - cells; i++) {
+            const float *f = filled + i;
+            const float least = fminf(fminf(f[-1], f[1]), fminf(f[-cells], f[cells]));
+
+            if (i % cells && i % cells < cells - 1 && fmaxf(least, logit[i]) < filled[i]) {
+                filled[i] = fmaxf(least, logit[i]);
+                falls = true;
+            }
+        }
+    }
+    memcpy(logit, filled, (size_t)n * sizeof *logit);
+}
+
 void zn_face_mask_clear(zn_face_mask *m)
 {
     free(m->face);
@@ -73,7 +115,7 @@ bool zn_face_mask_make(zn_face_mask *m, int side, const zn_attribute *a, int n_a
                        const float *cond, int n)
 {
     const size_t cells = (size_t)a->cells * (size_t)a->cells, pixels = (size_t)side * (size_t)side;
-    float *logit, *region, *z;
+    float *logit, *region, *filled, *z;
 
     zn_face_mask_clear(m);
     for (int j = 0; j < n_attributes; j++)
@@ -81,14 +123,15 @@ bool zn_face_mask_make(zn_face_mask *m, int side, const zn_attribute *a, int n_a
             return true;
     m->face = malloc(pixels * sizeof *m->face);
     m->change = malloc(pixels * sizeof *m->change);
-    logit = malloc((2 * cells + (size_t)n) * sizeof *logit);
+    logit = malloc((3 * cells + (size_t)n) * sizeof *logit);
     if (!m->face || !m->change || !logit) {
         free(logit);
         zn_face_mask_clear(m);
         return false;
     }
     region = logit + cells;
-    z = region + cells;
+    filled = region + cells;
+    z = filled + cells;
     for (size_t i = 0; i < cells; i++) {
         logit[i] = -INFINITY;
         region[i] = 0;
@@ -99,12 +142,14 @@ bool zn_face_mask_make(zn_face_mask *m, int side, const zn_attribute *a, int n_a
     raise_logits(logit, z, a, n);
     normalise(z, cond, a, n);
     raise_logits(logit, z, a, n);
+    raise_eyes(logit, a->cells);
+    fill_holes(logit, filled, a->cells);
     for (int y = 0; y < side; y++)
         for (int x = 0; x < side; x++) {
             const size_t i = (size_t)y * (size_t)side + (size_t)x;
 
-            m->face[i] = 1.0f / (1.0f + expf(-between(logit, a->cells, side, x, y)));
-            m->change[i] = m->face[i] * between(region, a->cells, side, x, y);
+            m->face[i] = 1.0f / (1.0f + expf(-zn_map_between(logit, a->cells, side, x, y)));
+            m->change[i] = m->face[i] * zn_map_between(region, a->cells, side, x, y);
         }
     free(logit);
     return true;

@@ -241,13 +241,13 @@ static void test_files_that_do_not_fit(void)
 /* A mask of 2 x 2 cells of a code of one number; side 4, so pixels are at -0.25, 0.25, 0.75 and 1.25 cells. */
 static void test_masks(void)
 {
-    float one = 1, zero = 0, weight[4] = { 0, 4, 0, 0 }, bias[4] = { 0, -4, 8, -8 }, region[4] = { 1, 1, 0, 1 };
+    float one = 1, zero = 0, weight[4] = { 0, 4, 0, 0 }, bias[4] = { 4, 0, 8, -8 }, region[4] = { 1, 1, 0, 1 };
     float code[1] = { 1 }, cond[1] = { 2 };
     const zn_attribute a = {
         .cells = 2, .mean = &zero, .deviation = &one, .mask_weight = weight, .mask_bias = bias, .region = region
     };
     const zn_attribute both[2] = { a, { .cells = 0 } };
-    const float row[4] = { 0, 1, 3, 4 }; /* between 0 and the larger of 0 and 4: the logits of the first row */
+    const float row[4] = { 4, 5, 7, 8 }; /* between 4 and the larger of 4 and 8: the logits of the first row */
     zn_face_mask m = { NULL, NULL };
 
     CHECK(zn_face_mask_make(&m, 4, &a, 1, code, cond, 1) && m.face && m.change, "out of memory");
@@ -259,9 +259,38 @@ static void test_masks(void)
     }
     CHECK(fabsf(m.face[12] - 1 / (1 + expf(-8.0f))) < 1e-6f && m.change[12] == 0, "%g, %g", (double)m.face[12],
           (double)m.change[12]);
-    CHECK(zn_face_mask_make(&m, 4, &a, 1, cond, code, 1) && fabsf(m.face[3] - 1 / (1 + expf(-4.0f))) < 1e-6f,
+    CHECK(zn_face_mask_make(&m, 4, &a, 1, cond, code, 1) && fabsf(m.face[3] - 1 / (1 + expf(-8.0f))) < 1e-6f,
           "the other way: %g", (double)m.face[3]);
+    bias[0] = bias[1] = -20; /* eyes are face nevertheless */
+    CHECK(zn_face_mask_make(&m, 4, &a, 1, code, code, 1) && fabsf(m.face[0] - 1 / (1 + expf(-3.0f))) < 1e-6f &&
+              fabsf(m.face[3] - m.face[0]) < 1e-6f,
+          "eyes: %g, %g", (double)m.face[0], (double)m.face[3]);
     CHECK(zn_face_mask_make(&m, 4, both, 2, code, cond, 1) && !m.face && !m.change, "one of two has no mask");
+    zn_face_mask_clear(&m);
+}
+
+/* A hole in the face is filled, a bay is not: side 5, so pixels are cells. */
+static void test_holes(void)
+{
+    enum { N = 5 };
+    float one = 1, zero = 0, weight[N * N] = { 0 }, region[N * N], code[1] = { 1 };
+    float bias[N * N] = { -6, -6, -6, -6, -6, -6, 4, 3, 4, -6, -6, 4, -4, 4, -6, -6, 4, 4, 4, -6, -6, -6, -6, -6, -6 };
+    const zn_attribute a = {
+        .cells = N, .mean = &zero, .deviation = &one, .mask_weight = weight, .mask_bias = bias, .region = region
+    };
+    zn_face_mask m = { NULL, NULL };
+
+    for (int i = 0; i < N * N; i++)
+        region[i] = 1;
+    for (int open = 0; open < 2; open++) {
+        bias[7] = open ? -5 : 3;
+        CHECK(zn_face_mask_make(&m, N, &a, 1, code, code, 1), "out of memory");
+        for (int i = 0; i < N * N; i++) {
+            const float want = 1 / (1 + expf(-(i == 12 && !open ? 3 : bias[i])));
+
+            CHECK(fabsf(m.face[i] - want) < 1e-6f, "%d, %d: %g, not %g", open, i, (double)m.face[i], (double)want);
+        }
+    }
     zn_face_mask_clear(&m);
 }
 
@@ -390,6 +419,7 @@ int main(void)
     RUN(test_directions);
     RUN(test_files_that_do_not_fit);
     RUN(test_masks);
+    RUN(test_holes);
     RUN(test_casts);
     RUN(test_no_face);
     RUN(test_an_edit_stays_in_the_mask);
