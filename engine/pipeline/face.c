@@ -76,7 +76,7 @@ static bool paste_reconstruction(zn_array *out, const zn_face_work *k, const flo
 {
     const zn_face_data *f = k->pasted;
 
-    return zn_field_paste(out, zn_field_new(k, drawn, f->low, f->low, -1), k, &f->patch);
+    return zn_field_paste(out, zn_field_new(k->side, drawn, f->low, f->low, -1), k, &f->patch);
 }
 
 static zn_status reconstruct(zn_face_work *k)
@@ -107,14 +107,17 @@ typedef struct edit {
     int n_attributes;
     double guide;      /* the largest of theirs: 1 at amount 0, the attribute's at 1 */
     zn_face_mask mask; /* where the face may change */
+    zn_face_large large;
 } edit;
 
 static bool paste_edit(zn_array *out, const zn_face_work *k, const float *drawn)
 {
     const edit *e = k->pasted;
     const zn_face_data *f = &e->face;
-    zn_face_field *field = zn_field_new(k, drawn, f->made ? f->made : f->low, f->low, 0);
+    zn_face_field *field = zn_field_new(k->side, drawn, f->made ? f->made : f->low, f->low, 0);
 
+    if (e->large.side)
+        return zn_large_paste(out, field, k, &f->patch, &e->large, &e->mask);
     if (!field || !zn_field_mask(field, k->side, &e->mask)) {
         free(field);
         return false;
@@ -213,16 +216,20 @@ static zn_status manipulate(zn_face_work *k)
         k->pasted = &e;
         if (!k->quick && !k->path)
             zn_face_look_made(&e.face, k);
-        k->total =
-            k->quick ? 3 : zn_face_encode_cost(&e.face) + (k->path ? 0 : zn_face_make_cost(&e.face, k)) + 2 * k->steps;
+        k->total = k->quick ? 3
+                            : zn_face_encode_cost(&e.face) + (k->path ? 0 : zn_face_make_cost(&e.face, k)) +
+                2 * k->steps + zn_face_enlarge_cost(k);
         s = (k->quick ? draw_edit_quick : draw_edit)(drawn, &e, k);
     }
+    if (!s && !k->quick)
+        s = zn_face_enlarge(&e.large, drawn, e.face.made ? e.face.made : e.face.low, k);
     if (!s)
         s = put(k, drawn);
     free(drawn);
     for (int i = 0; i < e.n_attributes; i++)
         zn_attribute_clear(&e.attribute[i]);
     zn_face_mask_clear(&e.mask);
+    zn_face_large_clear(&e.large);
     zn_face_clear(&e.face);
     return s;
 }
@@ -281,8 +288,8 @@ static bool paste_between(zn_array *out, const zn_face_work *k, const float *dra
     const zn_face_data *f = p->face;
     float *level = new_floats(k->len);
     const bool ok = level && zn_face_level_contrast(level, drawn, f[0].low, f[1].low, k->side, p->position) &&
-        zn_field_paste(out, zn_field_new(k, level, f[0].low, f[0].low, (float)-p->position), k, &f[0].patch) &&
-        zn_field_paste(out, zn_field_new(k, f[1].low, f[1].low, f[1].low, (float)p->position), k, &f[1].patch);
+        zn_field_paste(out, zn_field_new(k->side, level, f[0].low, f[0].low, (float)-p->position), k, &f[0].patch) &&
+        zn_field_paste(out, zn_field_new(k->side, f[1].low, f[1].low, f[1].low, (float)p->position), k, &f[1].patch);
 
     free(level);
     return ok;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* face.h - what the files of the composite `face` share: face.c does the tasks, face_all.c several faces, face_plan.c describes and finds, face_codes.c runs
- * the networks, face_frame.c and face_blend.c are between the picture and the model's size, face_contrast.c corrects a face between
+ * the networks, face_frame.c, face_blend.c and face_texture.c are between the picture and the model's size, face_contrast.c corrects a face between
  * two, face_attributes.c reads attribute files, face_move.c does what they say. */
 #ifndef ZN_PIPELINE_FACE_H
 #define ZN_PIPELINE_FACE_H
@@ -52,8 +52,9 @@ struct zn_face_work { /* a pass of a run */
     zn_error *err;
     zn_array *out;
     zn_use *encoder, *sampler, *latent; /* diffae-encode, diffae-sample in both directions, diffae-latent-sample */
-    int side, code;
-    size_t len; /* side * side * 3 */
+    zn_use *enlarger;                   /* NULL, or of the change of a large face */
+    int side, code, scale;              /* scale: of the enlarger */
+    size_t len;                         /* side * side * 3 */
     zn_workers workers;
     zn_square square;     /* of the frame */
     int steps, up_steps;  /* of this pass */
@@ -121,7 +122,17 @@ int zn_face_make_cost(const zn_face_data *f, const zn_face_work *k);
 /* A code from noise [code]. */
 zn_status zn_face_new_codes(float *cond, const float *noise, int n, uint32_t seed, zn_face_work *k);
 
-/* ---- back to the picture (face_blend.c, face_contrast.c) --------------------------------------------------------------- */
+typedef struct zn_face_large { /* a drawn face and what it is compared with, enlarged */
+    int side;                  /* 0: they are not */
+    float *to, *from;          /* [side][side][3] */
+} zn_face_large;
+
+/* Both, if there is an enlarger; from, [side][side][3] as drawn is, is kept.  To be cleared also after a failure. */
+zn_status zn_face_enlarge(zn_face_large *large, const float *drawn, const float *from, zn_face_work *k);
+int zn_face_enlarge_cost(const zn_face_work *k);
+void zn_face_large_clear(zn_face_large *large);
+
+/* ---- back to the picture (face_blend.c, face_texture.c, face_contrast.c) --------------------------------------------------------------- */
 
 enum { ZN_FACE_FIELDS = 8 };
 
@@ -130,7 +141,7 @@ enum { ZN_FACE_FIELDS = 8 };
 typedef float zn_face_field[ZN_FACE_FIELDS];
 
 /* to - from is added; the fine structure is multiplied by 1 + gain.  [side][side], freed with free(); NULL: out of memory. */
-zn_face_field *zn_field_new(const zn_face_work *k, const float *to, const float *from, const float *low, float gain);
+zn_face_field *zn_field_new(int side, const float *to, const float *from, const float *low, float gain);
 typedef struct zn_face_mask {
     float *face;   /* [side][side], 0..1: where the face is; NULL: there is no mask */
     float *change; /* [side][side], 0..1: how much of a change is wanted there */
@@ -149,11 +160,32 @@ void zn_field_cut_fine(zn_face_field *field, int side, float cut);
 /* out, which lies where the patch does, gets the change.  The field is freed; NULL: false. */
 bool zn_field_paste(zn_array *out, zn_face_field *field, const zn_face_work *k, const zn_patch *patch);
 
+/* The same for a large face; small: its field at the model's size, not masked yet, which is freed, too.  Where the change takes
+ * structure away that the model saw, the finer one of the picture goes with it, as much as how.detail lets it, and texture of the face
+ * takes its place. */
+bool zn_large_paste(zn_array *out, zn_face_field *small, const zn_face_work *k, const zn_patch *patch,
+                    const zn_face_large *large, const zn_face_mask *mask);
+
 /* dst: the drawn face at this position between two, all [side][side][3], 0..1.  A network draws more texture there than either face
  * has, most of all where one is plain and the other is not: in each neighbourhood the contrast of fine structure is moved towards that
  * between the two; at 0 and 1 nothing is changed.  False: out of memory. */
 bool zn_face_level_contrast(float *dst, const float *drawn, const float *first, const float *second, int side,
                             double position);
+
+typedef struct zn_texture { /* pieces of a picture's fine structure */
+    int n, side;            /* n 0: there are none */
+    float *piece;           /* [n][side][side][3], of mean 0 */
+    float *light;           /* [n]: the lightness of the picture there */
+} zn_texture;
+
+/* The fine structure, picture - up(seen), of pieces of the face that are usual and do not change: field [side][side] has what was
+ * seen and the gain.  To be cleared; false: out of memory. */
+bool zn_texture_make(zn_texture *t, const zn_face_field *field, int side, const zn_square *square,
+                     const zn_patch *patch, const float *face, int face_side);
+void zn_texture_clear(zn_texture *t);
+/* The texture at a pixel of the picture, where it has this lightness: four pieces, chosen by the place alone, fade into each other and
+ * keep their variance. */
+void zn_texture_at(float dst[3], const zn_texture *t, int x, int y, float light);
 
 /* ---- attribute files (face_attributes.c) ---------------------------------------------------------------------------- */
 

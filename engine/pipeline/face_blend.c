@@ -8,11 +8,18 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { BLOCK = 16 /* rows that a thread takes */, RADIUS = 2 };
+enum {
+    BLOCK = 16, /* rows that a thread takes */
+    RADIUS = 2,
+    NEAR = 3 /* radius in which structure is compared */
+};
 
 static const double feather = 0.12;   /* of the frame's side */
 static const double colourful = 0.06; /* the mean range of the channels in a face with usual colours is larger */
 static const float strong = 0.1f;     /* a change of this size replaces all fine structure at detail 0 */
+/* Of large faces: the square of structure that does not count; a change of tone that is too small to be one of material, and one that
+ * is; detail at which all goes that is replaced; how far a result may be beyond the picture and the drawn face. */
+static const float flat = 1e-4f, tone = 0.08f, material = 0.3f, usual_keep = 0.7f, beyond = 0.04f;
 
 typedef struct paste {
     zn_array *out; /* its place is the patch's */
@@ -20,6 +27,7 @@ typedef struct paste {
     int side;
     const zn_square *square;
     const zn_patch *patch;
+    const zn_texture *texture; /* NULL: none */
 } paste;
 
 static double mask_at(double t)
@@ -29,7 +37,30 @@ static double mask_at(double t)
     return d * d * (3 - 2 * d);
 }
 
-/* out += mask (up(added) + up(gain) (picture - up(seen))) */
+static float lightness(const float *rgb)
+{
+    return 0.299f * rgb[0] + 0.587f * rgb[1] + 0.114f * rgb[2];
+}
+
+/* The change of a large face at a pixel of the picture.  What replaces fine structure, of which 1 + gain stays, varies as much together
+ * with it as it did. */
+static void change_large(float *change, const zn_texture *t, const float *f, const float *pixel, int x, int y)
+{
+    const float stays = fminf(fmaxf(1 + f[6], 0), 1), part = sqrtf(1 - stays * stays);
+    const float drawn[3] = { f[0] + f[3], f[1] + f[4], f[2] + f[5] };
+    float grain[3] = { 0, 0, 0 };
+
+    if (part > 1e-3f)
+        zn_texture_at(grain, t, x, y, lightness(drawn));
+    for (int c = 0; c < 3; c++) {
+        const float least = fminf(pixel[c], drawn[c]) - beyond, most = fmaxf(pixel[c], drawn[c]) + beyond;
+        const float made = pixel[c] + f[c] + f[6] * (pixel[c] - f[3 + c]);
+
+        change[c] = fminf(fmaxf(made, least), most) + part * grain[c] - pixel[c];
+    }
+}
+
+/* out += mask (up(added) + up(gain) (picture - up(seen))), or what change_large() says */
 static void paste_rows(void *cookie, int item, int worker)
 {
     const paste *p = cookie;
@@ -50,26 +81,35 @@ static void paste_rows(void *cookie, int item, int worker)
                 continue;
             zn_sample_cubic(f, (const float *)p->field, p->side, p->side, ZN_FACE_FIELDS, u * p->side - 0.5,
                             v * p->side - 0.5);
+            if (p->texture)
+                change_large(f, p->texture, f, p->patch->pixels + at, rect.x + x, rect.y + y);
             for (size_t c = 0; c < 3; c++)
-                p->out->data[at + c] += mask * (f[c] + f[6] * (p->patch->pixels[at + c] - f[3 + c]));
+                p->out->data[at + c] +=
+                    mask * (p->texture ? f[c] : f[c] + f[6] * (p->patch->pixels[at + c] - f[3 + c]));
         }
+}
+
+static void paste_all(const paste *p, const zn_face_work *k)
+{
+    paste own = *p;
+
+    zn_session_loop(k->workers.session, k->workers.choice, paste_rows, &own, zn_ceil_div(p->patch->rect.h, BLOCK));
 }
 
 bool zn_field_paste(zn_array *out, zn_face_field *field, const zn_face_work *k, const zn_patch *patch)
 {
-    paste p = { out, (const zn_face_field *)field, k->side, &k->square, patch };
-
     if (field)
-        zn_session_loop(k->workers.session, k->workers.choice, paste_rows, &p, zn_ceil_div(patch->rect.h, BLOCK));
+        paste_all(&(paste){ out, (const zn_face_field *)field, k->side, &k->square, patch, NULL }, k);
     free(field);
     return field != NULL;
 }
 
-zn_face_field *zn_field_new(const zn_face_work *k, const float *to, const float *from, const float *low, float gain)
+zn_face_field *zn_field_new(int side, const float *to, const float *from, const float *low, float gain)
 {
-    zn_face_field *field = calloc((size_t)k->side * (size_t)k->side, sizeof *field);
+    const size_t len = (size_t)side * (size_t)side * 3;
+    zn_face_field *field = calloc((size_t)side * (size_t)side, sizeof *field);
 
-    for (size_t i = 0; field && i < k->len; i++) {
+    for (size_t i = 0; field && i < len; i++) {
         field[i / 3][i % 3] = to[i] - from[i];
         field[i / 3][3 + i % 3] = low[i];
         field[i / 3][6] = gain;
@@ -114,43 +154,181 @@ static float colours_of(const zn_face_field *field, size_t n, const float *face)
     return count ? (float)fmin(sum / (double)count / colourful, 1) : 1;
 }
 
-bool zn_field_mask(zn_face_field *field, int side, const zn_face_mask *mask)
+typedef struct tint { /* what a face would get that its picture has not */
+    float cast[3], colours;
+} tint;
+
+/* False: out of memory. */
+static bool tint_of(tint *t, const zn_face_field *field, int side, const float *face)
 {
     const size_t n = (size_t)side * (size_t)side;
-    float *memory = mask->face ? malloc(n * sizeof *memory) : NULL, cast[3], colours;
+    float *memory = malloc(n * sizeof *memory);
 
     if (!memory)
-        return !mask->face;
-    colours = colours_of((const zn_face_field *)field, n, mask->face);
+        return false;
+    t->colours = colours_of(field, n, face);
     for (size_t c = 0; c < 3; c++)
-        cast[c] = cast_of((const zn_face_field *)field, n, mask->face, c, memory);
-    for (size_t i = 0; i < n; i++) {
-        float *f = field[i], grey;
-
-        for (size_t c = 0; c < 3; c++)
-            f[c] -= cast[c];
-        grey = 0.299f * f[0] + 0.587f * f[1] + 0.114f * f[2];
-        for (size_t c = 0; c < 3; c++)
-            f[c] = mask->change[i] * (grey + colours * (f[c] - grey));
-    }
+        t->cast[c] = cast_of(field, n, face, c, memory);
     free(memory);
     return true;
+}
+
+/* added = change ((added - cast), less colourful) */
+static void suppress(float *f, const tint *t, float change)
+{
+    float grey;
+
+    for (size_t c = 0; c < 3; c++)
+        f[c] -= t->cast[c];
+    grey = lightness(f);
+    for (size_t c = 0; c < 3; c++)
+        f[c] = change * (grey + t->colours * (f[c] - grey));
+}
+
+static void suppress_all(zn_face_field *field, int side, const tint *t, const float *change)
+{
+    for (int i = 0; i < side * side; i++)
+        suppress(field[i], t, change[i]);
+}
+
+bool zn_field_mask(zn_face_field *field, int side, const zn_face_mask *mask)
+{
+    tint t;
+
+    if (!mask->face)
+        return true;
+    if (!tint_of(&t, (const zn_face_field *)field, side, mask->face))
+        return false;
+    suppress_all(field, side, &t, mask->change);
+    return true;
+}
+
+/* The mean size of what is added around x, y. */
+static float added_near(const zn_face_field *field, int side, int x, int y)
+{
+    float sum = 0;
+    int n = 0;
+
+    for (int j = zn_imax(y - RADIUS, 0); j <= zn_imin(y + RADIUS, side - 1); j++)
+        for (int i = zn_imax(x - RADIUS, 0); i <= zn_imin(x + RADIUS, side - 1); i++, n++) {
+            const float *f = field[j * side + i];
+
+            sum += fmaxf(fabsf(f[0]), fmaxf(fabsf(f[1]), fabsf(f[2])));
+        }
+    return sum / (float)n;
 }
 
 void zn_field_cut_fine(zn_face_field *field, int side, float cut)
 {
     for (int y = 0; y < side; y++)
+        for (int x = 0; x < side; x++)
+            field[y * side + x][6] = -cut * fminf(added_near((const zn_face_field *)field, side, x, y) / strong, 1);
+}
+
+/* ---- large faces ------------------------------------------------------------------------------------------------- */
+
+/* dst [side][side]: the mean of src over a square. */
+static void mean_square(float *dst, const float *src, int side, int radius)
+{
+    for (int y = 0; y < side; y++)
         for (int x = 0; x < side; x++) {
-            float sum = 0, share;
+            float sum = 0;
             int n = 0;
 
-            for (int j = zn_imax(y - RADIUS, 0); j <= zn_imin(y + RADIUS, side - 1); j++)
-                for (int i = zn_imax(x - RADIUS, 0); i <= zn_imin(x + RADIUS, side - 1); i++, n++) {
-                    const float *f = field[j * side + i];
-
-                    sum += fmaxf(fabsf(f[0]), fmaxf(fabsf(f[1]), fabsf(f[2])));
-                }
-            share = sum / (float)n / strong;
-            field[y * side + x][6] = -cut * fminf(share, 1);
+            for (int j = zn_imax(y - radius, 0); j <= zn_imin(y + radius, side - 1); j++)
+                for (int i = zn_imax(x - radius, 0); i <= zn_imin(x + radius, side - 1); i++, n++)
+                    sum += src[j * side + i];
+            dst[y * side + x] = sum / (float)n;
         }
+}
+
+/* dst [side][side][3]: value `at` and the next two of a field less their means around each place. */
+static void structure(float *dst, const zn_face_field *field, int side, int at, float *room)
+{
+    const int n = side * side;
+
+    for (int c = 0; c < 3; c++) {
+        for (int i = 0; i < n; i++)
+            room[i] = field[i][at + c];
+        mean_square(room + n, room, side, RADIUS);
+        for (int i = 0; i < n; i++)
+            dst[i * 3 + c] = room[i] - room[n + i];
+    }
+}
+
+/* The gain is -cut where the structure that the model saw is gone, s + a = 0, and 0 where it is as it was: the regression of what is
+ * added on what was seen, -sum(s a) / sum(s s), s and a being the structure of both.  It is also -cut where the tone changes so much
+ * that the material does. */
+static bool cut_gone(zn_face_field *field, int side, float cut)
+{
+    const zn_face_field *f = (const zn_face_field *)field;
+    const int n = side * side;
+    float *memory = malloc((size_t)n * 10 * sizeof *memory), *s = memory, *a = s + 3 * n, *ss = a + 3 * n, *sa = ss + n;
+    float *room = sa + n;
+
+    if (!memory)
+        return false;
+    structure(s, f, side, 3, room);
+    structure(a, f, side, 0, room);
+    for (int i = 0; i < n; i++) {
+        const float *p = s + i * 3, *q = a + i * 3;
+
+        room[i] = (p[0] * p[0] + p[1] * p[1] + p[2] * p[2]) / 3;
+        room[n + i] = -(p[0] * q[0] + p[1] * q[1] + p[2] * q[2]) / 3;
+    }
+    mean_square(ss, room, side, NEAR);
+    mean_square(sa, room + n, side, NEAR);
+    for (int i = 0; i < n; i++) {
+        const float change = (added_near(f, side, i % side, i / side) - tone) / (material - tone);
+
+        room[i] = fminf(fmaxf(sa[i] / (ss[i] + flat), fmaxf(change, 0)), 1);
+    }
+    mean_square(ss, room, side, 1);
+    for (int i = 0; i < n; i++)
+        field[i][6] = -fminf(cut * ss[i], 1);
+    free(memory);
+    return true;
+}
+
+/* The field of what is enlarged; the gain is that of `small`. */
+static zn_face_field *enlarged(const zn_face_large *l, const zn_face_field *small, int side, const tint *t,
+                               const float *change)
+{
+    zn_face_field *field = zn_field_new(l->side, l->to, l->from, l->from, 0);
+
+    for (int i = 0; field && i < l->side * l->side; i++) {
+        const int x = i % l->side, y = i / l->side;
+        zn_face_field f;
+
+        if (change)
+            suppress(field[i], t, zn_map_between(change, side, l->side, x, y));
+        zn_sample_cubic(f, (const float *)small, side, side, ZN_FACE_FIELDS, (x + 0.5) * side / l->side - 0.5,
+                        (y + 0.5) * side / l->side - 0.5);
+        field[i][6] = fminf(fmaxf(f[6], -1), 0);
+    }
+    return field;
+}
+
+bool zn_large_paste(zn_array *out, zn_face_field *small, const zn_face_work *k, const zn_patch *patch,
+                    const zn_face_large *l, const zn_face_mask *mask)
+{
+    const float cut = (1 - (float)k->plan->how.detail) / (1 - usual_keep);
+    const zn_face_field *seen = (const zn_face_field *)small;
+    zn_texture texture = { 0 };
+    zn_face_field *field = NULL;
+    tint t = { { 0, 0, 0 }, 1 };
+    bool ok = small && (!mask->face || tint_of(&t, seen, k->side, mask->face));
+
+    if (ok && mask->face)
+        suppress_all(small, k->side, &t, mask->change);
+    if (ok && cut_gone(small, k->side, cut))
+        field = enlarged(l, seen, k->side, &t, mask->change);
+    ok = field &&
+        zn_texture_make(&texture, (const zn_face_field *)field, l->side, &k->square, patch, mask->face, k->side);
+    if (ok)
+        paste_all(&(paste){ out, (const zn_face_field *)field, l->side, &k->square, patch, &texture }, k);
+    zn_texture_clear(&texture);
+    free(field);
+    free(small);
+    return ok;
 }

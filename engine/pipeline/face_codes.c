@@ -12,6 +12,10 @@
 
 enum { MAX_SIDE = 4096 /* of the model's picture */, ESTIMATE_PAUSE = 150 /* ms between two that are shown */ };
 
+/* A frame of so many times the model's side is large.  A model of less than SMALL draws nothing that could be enlarged. */
+static const double large = 1.5;
+enum { SMALL = 64 };
+
 static const double guided = 0.8; /* of the steps: the last ones, with little noise, hardly move an edit */
 
 zn_status zn_face_no_memory(const zn_face_work *k)
@@ -34,6 +38,21 @@ static zn_status open_models(zn_face_work *k)
     return s;
 }
 
+/* Of the change of a large face; without its weights it stays soft, and a note says so. */
+static void open_enlarger(zn_face_work *k)
+{
+    static const char *const id[] = { "upscale-small-x2", "upscale-small-x3", "upscale-small-x4" };
+    const zn_terms terms = { .choice = k->plan->choice };
+    const double ratio = k->square.size / k->side;
+    zn_error why;
+
+    if (k->side < SMALL || ratio < large)
+        return;
+    k->scale = ratio < 2.5 ? 2 : ratio < 3.5 ? 3 : 4;
+    if (zn_use_begin(&k->enlarger, k->plan->session, id[k->scale - 2], NULL, &terms, &why))
+        zn_note_add(&k->result->note, why.text);
+}
+
 zn_status zn_face_begin(zn_face_work *k)
 {
     const double start = zn_now_ms();
@@ -49,13 +68,16 @@ zn_status zn_face_begin(zn_face_work *k)
     if (k->side < 1 || k->side > MAX_SIDE || k->code < 1)
         return zn_fail(k->err, ZN_E_FILE, "The model does not say how large its pictures are.");
     k->len = (size_t)k->side * (size_t)k->side * 3;
-    return k->plan->how.task == ZN_FACE_SAMPLE
-        ? ZN_OK
-        : zn_square_get(&k->square, &k->plan->frame, k->plan->in_w, k->plan->in_h, k->err);
+    if (k->plan->how.task != ZN_FACE_SAMPLE)
+        s = zn_square_get(&k->square, &k->plan->frame, k->plan->in_w, k->plan->in_h, k->err);
+    if (!s && k->plan->how.task == ZN_FACE_MANIPULATE)
+        open_enlarger(k);
+    return s;
 }
 
 void zn_face_end(zn_face_work *k)
 {
+    zn_use_end(&k->enlarger);
     zn_use_end(&k->latent);
     zn_use_end(&k->sampler);
     zn_use_end(&k->encoder);
@@ -88,6 +110,7 @@ void zn_face_tell_memory(zn_face_work *k, int n)
     add_need(k, k->encoder, &one, 1, NULL);
     add_need(k, k->sampler, in, 3, &job);
     add_need(k, k->latent, &code, 1, NULL);
+    add_need(k, k->enlarger, &one, 1, NULL);
     if (k->watch->planned)
         k->watch->planned(k->watch->cookie, &k->result->need);
 }
@@ -387,4 +410,57 @@ zn_status zn_face_make(zn_face_data *f, zn_face_work *k, bool shows)
     f->made = made;
     put_kept(k, made_key(f, k), made, k->len);
     return ZN_OK;
+}
+
+/* ---- large faces --------------------------------------------------------------------------------------------- */
+
+enum { ENLARGE_COST = 1 }; /* about so many evaluations */
+
+int zn_face_enlarge_cost(const zn_face_work *k)
+{
+    return k->enlarger ? 2 * ENLARGE_COST : 0;
+}
+
+void zn_face_large_clear(zn_face_large *l)
+{
+    free(l->to);
+    free(l->from);
+    *l = (zn_face_large){ 0 };
+}
+
+static zn_status enlarge(float *dst, const float *src, zn_face_work *k)
+{
+    zn_array in = { malloc(k->len * sizeof *in.data), k->side, k->side, 3 };
+    zn_array out = { dst, k->side * k->scale, k->side * k->scale, 3 };
+    zn_status s = in.data ? ZN_OK : zn_face_no_memory(k);
+
+    for (size_t i = 0; !s && i < k->len; i++)
+        in.data[i] = zn_clean(src[i]);
+    if (!s)
+        s = run_net(k, k->enlarger, &out, &in, 1, NULL, 0, false, ENLARGE_COST, &k->result->ms.draw);
+    free(in.data);
+    return s;
+}
+
+zn_status zn_face_enlarge(zn_face_large *l, const float *drawn, const float *from, zn_face_work *k)
+{
+    const size_t len = k->len * (size_t)k->scale * (size_t)k->scale;
+    zn_key key = { 0, 0 };
+    zn_status s;
+
+    if (!k->enlarger)
+        return ZN_OK;
+    zn_key_add_text(&key, "face: enlarged");
+    zn_key_add_text(&key, zn_use_name(k->enlarger));
+    zn_key_add(&key, from, k->len * sizeof *from);
+    l->to = malloc(len * sizeof *l->to);
+    s = l->to ? enlarge(l->to, drawn, k) : zn_face_no_memory(k);
+    if (!s && !(l->from = get_kept(k, key, len))) {
+        l->from = malloc(len * sizeof *l->from);
+        s = l->from ? enlarge(l->from, from, k) : zn_face_no_memory(k);
+        if (!s)
+            put_kept(k, key, l->from, len);
+    }
+    l->side = k->side * k->scale;
+    return s;
 }
