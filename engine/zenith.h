@@ -124,7 +124,8 @@ ZN_API int zn_user_folder(char *path, size_t size);
 
 /* Writes one safetensors file from weight files.  type: "fp32", "fp16" or "bf16", for matrices and kernels; vectors stay
  * float32, integers what they are.  "int8" or "int4": matrices of linear layers in groups of 32, as MLX stores them; the rest
- * is bf16.  Memory does not depend on the size of the files.
+ * is bf16.  "fp8": matrices and dense convolutions as e4m3 with a scale per row (core/quantise.h), the rest bf16.  Memory does not
+ * depend on the size of the files.
  *
  * The published files of the diffusion autoencoder (autoencoder, latent network, classifier, latent.pkl; any of them, in any
  * order) become what its models need: the averaged weights and the statistics of codes, each once.  A classifier becomes

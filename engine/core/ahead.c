@@ -51,7 +51,7 @@ static size_t room_of(const zn_entry *e)
 
 size_t zn_ahead_room(const zn_entry *e)
 {
-    return room_of(e) + (e->scales ? room_of(e->scales) + room_of(e->offsets) : 0);
+    return room_of(e) + (e->scales ? room_of(e->scales) : 0) + (e->offsets ? room_of(e->offsets) : 0);
 }
 
 /* ---- lists ------------------------------------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ static bool add(zn_ahead *a, const zn_entry *e)
 bool zn_ahead_add(zn_ahead *a, const zn_entry *e)
 {
     assert(a->n_sets && !a->open);
-    return add(a, e) && (!e->scales || (add(a, e->scales) && add(a, e->offsets)));
+    return add(a, e) && (!e->scales || add(a, e->scales)) && (!e->offsets || add(a, e->offsets));
 }
 
 /* ---- the thread -------------------------------------------------------------------------------------------- */
@@ -133,7 +133,7 @@ static zn_status read_set(zn_ahead *a, int set, zn_error *err)
         copy->file = &a->file;
         copy->at = at;
         copy->scales = e->scales ? copy + 1 : NULL; /* as zn_ahead_add lists them */
-        copy->offsets = e->scales ? copy + 2 : NULL;
+        copy->offsets = e->offsets ? copy + 2 : NULL;
         at += room_of(e);
     }
     return s;

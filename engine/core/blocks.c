@@ -3,12 +3,14 @@
  *
  * q4_0 to q6_K are those of GGUF (llama.cpp); a block is a run of 32 or 256 elements of a row.  mlx4 and mlx8 are those of MLX:
  * nibbles or bytes in 32-bit words, the first element in the low one, with a scale and an offset per group of 32 in two
- * other tensors.
+ * other tensors.  e4m3 may have a scale per row in another tensor.
  *
  * q8_0, q4_0 and those groups of mlx8 and mlx4 whose offset is minus the middle of their range hold what zn_quantise makes, in
  * another order: zn_entry_read_quantised rounds none of them again. */
 #include "weightfile.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 static float half_at(const unsigned char *p)
@@ -175,6 +177,33 @@ zn_status zn_blocks_read(const zn_entry *e, float *dst, size_t first, size_t len
     return e->scales ? scale_groups(e, dst, first / ZN_MLX_GROUP, len / ZN_MLX_GROUP, err) : ZN_OK;
 }
 
+/* ---- e4m3 ------------------------------------------------------------------------------------------------------ */
+
+zn_status zn_rows_scale(const zn_entry *e, float *x, size_t first, size_t n, zn_error *err)
+{
+    const size_t each = n ? zn_entry_len(e) / zn_entry_len(e->scales) : 0;
+    bool finite = true;
+
+    for (size_t some; n && finite; n -= some, first += some, x += some) {
+        float scale;
+        zn_status s = zn_entry_read_part(e->scales, &scale, first / each, 1, err);
+
+        if (s)
+            return s;
+        if (!(scale > 0 && scale <= FLT_MAX))
+            return zn_fail(err, ZN_E_FILE, "%s is damaged: '%s' holds %g, which is no scale", e->file->label,
+                           e->scales->name, (double)scale);
+        some = each - first % each < n ? each - first % each : n;
+        for (size_t i = 0; i < some; i++) {
+            x[i] *= scale;
+            finite &= fabsf(x[i]) <= FLT_MAX;
+        }
+    }
+    return finite
+        ? ZN_OK
+        : zn_fail(err, ZN_E_FILE, "%s is damaged: '%s' holds numbers that are not finite", e->file->label, e->name);
+}
+
 /* ---- as zn_quantise stores them ------------------------------------------------------------------------------- */
 
 static void copy_q8_0(uint8_t *q, const unsigned char *p)
@@ -246,7 +275,7 @@ zn_status zn_entry_read_quantised(const zn_entry *e, zn_wtype t, void *q, uint16
                                   zn_error *err)
 {
     enum { PIECE = 8 * ZN_WHOLE_BLOCKS };
-    const bool halves = e->scales && e->scales->dtype == ZN_F16 && e->offsets->dtype == ZN_F16;
+    const bool halves = e->offsets && e->scales->dtype == ZN_F16 && e->offsets->dtype == ZN_F16;
     uint8_t *to = q;
     float x[PIECE];
     zn_status s = ZN_OK;

@@ -224,21 +224,22 @@ bool zn_entry_is_dense(const zn_entry *e)
 /* Elements that lie one after the other: piece by piece. */
 zn_status zn_entry_read_part(const zn_entry *e, float *dst, size_t first, size_t left, zn_error *err)
 {
-    const size_t size = zn_dtype_size(e->dtype);
+    const size_t size = zn_dtype_size(e->dtype), all = left;
     unsigned char piece[1 << 14];
+    float *to = dst;
     size_t n;
 
     if (zn_block_of(e->dtype))
         return zn_blocks_read(e, dst, first, left, err);
-    for (uint64_t at = e->at + first * size; left; left -= n, dst += n, at += n * size) {
+    for (uint64_t at = e->at + first * size; left; left -= n, to += n, at += n * size) {
         zn_status s;
 
         n = left < sizeof piece / size ? left : sizeof piece / size;
         if ((s = zn_file_read(e->file, at, piece, n * size, err)))
             return s;
-        read_row(dst, piece, n, size, e->dtype);
+        read_row(to, piece, n, size, e->dtype);
     }
-    return ZN_OK;
+    return e->scales ? zn_rows_scale(e, dst, first, all, err) : ZN_OK;
 }
 
 /* src: the bytes of the first element and those after it. */
@@ -282,5 +283,5 @@ zn_status zn_entry_read(const zn_entry *e, float *dst, zn_error *err)
         return s;
     read_rows(dst, bytes, shape, step, n, e->dtype);
     free(bytes);
-    return ZN_OK;
+    return e->scales ? zn_rows_scale(e, dst, 0, zn_entry_len(e), err) : ZN_OK;
 }

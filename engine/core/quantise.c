@@ -119,3 +119,26 @@ float zn_quantise_input(int8_t *q, const float *x, int n)
     }
     return max / 127;
 }
+
+uint8_t zn_to_e4m3(float x)
+{
+    const uint8_t sign = signbit(x) ? 0x80 : 0;
+    const float mag = fabsf(x);
+    int e;
+
+    if (!(mag < 448))
+        return sign | (isnan(x) ? 0x7f : 0x7e);
+    e = mag < 0x1p-6f ? -6 : ilogbf(mag); /* below 2^-6 all values are multiples of 2^-9 */
+    return sign | (uint8_t)((e + 6) * 8 + (int)rintf(ldexpf(mag, 3 - e)));
+}
+
+int zn_e4m3_exponent(const float *w, size_t n)
+{
+    float top = 0;
+
+    for (size_t i = 0; i < n; i++)
+        top = fmaxf(top, fabsf(w[i]));
+    if (!(top > 0x1p-100f) || !isfinite(top))
+        return 0;
+    return ilogbf(top) - 8 + (ldexpf(top, 8 - ilogbf(top)) > 448);
+}

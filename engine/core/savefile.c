@@ -123,10 +123,44 @@ static void put_part(FILE *f, const zn_save_tensor *t, const float *x, size_t n)
     }
 }
 
+static bool is_e4m3(const zn_save_tensor *t)
+{
+    return t->part == ZN_SAVE_E4M3 || t->part == ZN_SAVE_ROW_SCALES;
+}
+
+/* Elements of a row of the entry; 0: it has none. */
+static size_t row_of(const zn_save_tensor *t)
+{
+    return t->from->shape[0] ? zn_entry_len(t->from) / (size_t)t->from->shape[0] : 0;
+}
+
+/* n weights, whole rows. */
+static zn_status put_rows(FILE *f, const zn_save_tensor *t, const float *x, size_t n, zn_error *err)
+{
+    const size_t row = row_of(t);
+
+    for (size_t i = 0; i < n; i += row) {
+        const int e = zn_e4m3_exponent(x + i, row);
+        const float scale = ldexpf(1, e);
+
+        for (size_t j = 0; t->part == ZN_SAVE_E4M3 && j < row; j++) {
+            if (!isfinite(x[i + j]))
+                return zn_fail(err, ZN_E_USAGE, "'%s' holds %g, which fp8 cannot: take bf16 or fp32", t->name,
+                               (double)x[i + j]);
+            fputc(zn_to_e4m3(ldexpf(x[i + j], -e)), f);
+        }
+        if (t->part == ZN_SAVE_ROW_SCALES)
+            fwrite(&scale, sizeof scale, 1, f);
+    }
+    return ZN_OK;
+}
+
 static zn_status put_floats(FILE *f, const zn_save_tensor *t, const float *x, size_t n, zn_error *err)
 {
     uint16_t half[1024];
 
+    if (is_e4m3(t))
+        return put_rows(f, t, x, n, err);
     if (t->part) {
         put_part(f, t, x, n);
         return ZN_OK;
@@ -180,7 +214,7 @@ static zn_status put_tensor(FILE *f, const zn_save_tensor *t, zn_error *err)
         (zn_entry_is_dense(t->from) || !(t->type == ZN_F32 || t->type == ZN_F16 || t->type == ZN_BF16)))
         return copy_bytes(f, t, n, err);
     if (zn_entry_is_dense(t->from) && piece > PIECE)
-        piece = PIECE;
+        piece = !is_e4m3(t) ? PIECE : row_of(t) < PIECE ? PIECE / row_of(t) * row_of(t) : row_of(t);
     x = n ? malloc(piece * sizeof *x) : NULL;
     if (n && !x)
         return zn_fail(err, ZN_E_MEMORY, "There is not enough memory to convert '%s'", t->name);

@@ -23,6 +23,7 @@ typedef struct zn_file {
     uint64_t size;           /* when it was opened */
     struct timespec written; /* likewise: when its content was last changed */
     int fd;                  /* -1: in memory */
+    bool scaled;             /* its e4m3 tensors have scales */
     const unsigned char *data;
     unsigned char first[512]; /* its beginning; zeros after its end */
 } zn_file;
@@ -61,6 +62,9 @@ enum { ZN_MLX_GROUP = 32 };
 
 /* zn_entry_read_part for a type that comes in blocks. */
 zn_status zn_blocks_read(const zn_entry *e, float *dst, size_t first, size_t n, zn_error *err);
+
+/* e4m3 with scales: multiplies x, its n elements from `first` on, by the scale of their row, or of the tensor. */
+zn_status zn_rows_scale(const zn_entry *e, float *x, size_t first, size_t n, zn_error *err);
 
 /* False if the shape has a negative size, or if a product of its non-zero sizes and of the element's
  * size overflows int64_t: a shape that passes can be multiplied in any order. */

@@ -107,6 +107,8 @@ zn_status zn_weights_add_meta(zn_weights *w, const char *key, const char *value,
         return no_memory(err);
     w->meta = m;
     m[w->n_meta++] = (pair){ key, value };
+    if (!strcmp(key, "fp8") && !strcmp(value, ZN_FP8_ROWS))
+        w->files[w->n_files - 1]->scaled = true;
     return ZN_OK;
 }
 
@@ -176,6 +178,53 @@ static void join_mlx(zn_weights *w)
     }
 }
 
+/* The scales of e4m3 P.weight, by any of their names; or NULL. */
+static const zn_entry *scales_of(const zn_weights *w, const zn_entry *e)
+{
+    static const char *const ends[] = { ".weight_scale", ".scale_weight", ".weight_scale_inv" };
+    const size_t len = strlen(e->name);
+    char full[ZN_MAX_NAME + 24];
+    const zn_entry *scales = NULL;
+
+    for (size_t i = 0; i < sizeof ends / sizeof *ends && !scales && len > 7 && len < ZN_MAX_NAME; i++) {
+        if (strcmp(e->name + len - 7, ".weight"))
+            return NULL;
+        snprintf(full, sizeof full, "%.*s%s", (int)len - 7, e->name, ends[i]);
+        scales = zn_weights_get(w, full);
+    }
+    return scales;
+}
+
+/* e4m3 with scales (quantise.h).  Where a file has them, a tensor without them would be wrong by a factor: it is refused. */
+static zn_status join_fp8(zn_weights *w, zn_error *err)
+{
+    for (size_t i = 0; i < w->n_records; i++) {
+        zn_entry *e = &w->records[i].entry;
+        const zn_entry *scales = e->dtype == ZN_F8_E4M3 && e->n_dims ? scales_of(w, e) : NULL;
+
+        if (!scales)
+            continue;
+        if ((scales->dtype != ZN_F32 && scales->dtype != ZN_F16 && scales->dtype != ZN_BF16) ||
+            !zn_entry_is_dense(scales))
+            return zn_fail(err, ZN_E_FILE, "%s: '%s' is of the type %s, which scales of fp8 cannot have",
+                           scales->file->label, scales->name, zn_dtype_name(scales->dtype));
+        if (zn_entry_len(scales) != 1 && zn_entry_len(scales) != (size_t)e->shape[0])
+            return zn_fail(err, ZN_E_FILE,
+                           "%s: '%s' has %zu scales for the %lld rows of fp8 weights: blocks are not read",
+                           scales->file->label, scales->name, zn_entry_len(scales), (long long)e->shape[0]);
+        e->scales = scales;
+        w->files[w->records[i].file]->scaled = true;
+    }
+    for (size_t i = 0; i < w->n_records; i++) {
+        const zn_entry *e = &w->records[i].entry;
+
+        if (e->dtype == ZN_F8_E4M3 && e->n_dims > 1 && !e->scales && e->file->scaled)
+            return zn_fail(err, ZN_E_FILE, "%s: '%s' is fp8 and its scales are missing; download or convert it again",
+                           e->file->label, e->name);
+    }
+    return ZN_OK;
+}
+
 /* Sorts the names, and refuses a set in which a name stands for two tensors or for none. */
 static zn_status finish(zn_weights *w, zn_error *err)
 {
@@ -205,7 +254,7 @@ static zn_status finish(zn_weights *w, zn_error *err)
                            "again",
                            w->promised[i].key, w->promised[i].value);
     join_mlx(w);
-    return ZN_OK;
+    return join_fp8(w, err);
 }
 
 void zn_weights_close(zn_weights **weights)

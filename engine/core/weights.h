@@ -24,7 +24,9 @@ typedef struct zn_entry {
     int64_t stride[ZN_MAX_DIMS]; /* elements; C order unless a pickle says otherwise */
     const struct zn_file *file;  /* owned by the set */
     uint64_t at; /* its first byte; when the file was opened, every index that shape and stride allow was inside */
-    const struct zn_entry *scales, *offsets; /* of ZN_MLX4, ZN_MLX8: one of each per group; dense; owned by the set */
+    /* Dense, owned by the set.  Of ZN_MLX4, ZN_MLX8: one of each per group; of ZN_F8_E4M3, or NULL: scales alone, one for the
+     * tensor or one per row (quantise.h). */
+    const struct zn_entry *scales, *offsets;
 } zn_entry;
 
 size_t zn_dtype_size(zn_type t); /* of an element; 0: it comes in blocks */
@@ -44,7 +46,8 @@ bool zn_weights_meta_at(const zn_weights *w, int i, const char **key, const char
 /* The number of elements; it fits in size_t (checked on open). */
 size_t zn_entry_len(const zn_entry *e);
 
-/* Reads all elements as floats in C order; dst has zn_entry_len floats.  Fails if the file has shrunk or cannot be read. */
+/* Reads all elements as floats in C order; dst has zn_entry_len floats.  Fails if the file has shrunk or cannot be read, and if
+ * scaled e4m3 is not finite or a scale not positive. */
 zn_status zn_entry_read(const zn_entry *e, float *dst, zn_error *err);
 
 /* The same for n elements from `first` on of a dense tensor; of one that comes in blocks, whole blocks and groups

@@ -19,6 +19,8 @@ enum {
     MAX_META = 256,
     MAX_NAMES = 65536,  /* bytes of all names of a classifier */
     MAX_PARTS = 100000, /* tensors of quantised matrices */
+    FP8_SIDE = 16,      /* outputs and inputs, at least, of what becomes e4m3, */
+    FP8_ROW = 32,       /* and elements of a row */
 };
 
 typedef struct plan { /* what will be written */
@@ -31,6 +33,7 @@ typedef struct plan { /* what will be written */
     int n_meta;
     zn_type type;
     zn_wtype wtype; /* ZN_W_I8, ZN_W_I4: of matrices; else ZN_W_F32 */
+    bool fp8;       /* matrices are e4m3 */
     char **names;   /* of parts */
     int n_names;
     int n_convs; /* of them, of convolutions */
@@ -54,16 +57,30 @@ static int64_t row_of(const zn_entry *e)
     return n;
 }
 
+static bool ends(const char *s, const char *tail)
+{
+    const size_t len = strlen(s), n = strlen(tail);
+
+    return len > n && !strcmp(s + len - n, tail);
+}
+
 /* Whether it is quantised: the matrix of a linear layer, or a dense convolution, of whole groups, and not a short vector.  The
  * words of a convolution have its shape but for the inputs, of which whole words must be full. */
 static bool is_matrix(const char *name, const zn_entry *e)
 {
-    const size_t len = strlen(name);
     const bool conv = e->n_dims == 4 || e->n_dims == 5;
 
     return is_float(e->dtype) && (e->n_dims == 2 || conv) && e->shape[0] >= (conv ? ZN_W_GROUP / 2 : ZN_W_GROUP) &&
         e->shape[1] > 0 && e->shape[1] % (conv ? 8 : ZN_W_GROUP) == 0 && row_of(e) > 0 && row_of(e) % ZN_W_GROUP == 0 &&
-        len > 7 && !strcmp(name + len - 7, ".weight");
+        ends(name, ".weight");
+}
+
+/* The same for e4m3, which has no groups: rows that are long beside their scale.  The first and last layers of picture networks are
+ * none of these. */
+static bool is_long(const char *name, const zn_entry *e)
+{
+    return is_float(e->dtype) && (e->n_dims == 2 || e->n_dims == 4 || e->n_dims == 5) && e->shape[0] >= FP8_SIDE &&
+        e->shape[1] >= FP8_SIDE && row_of(e) >= FP8_ROW && ends(name, ".weight");
 }
 
 static int by_name(const void *a, const void *b)
@@ -99,67 +116,98 @@ static zn_status add(plan *p, const char *name, const zn_entry *e, zn_error *err
     *t = (zn_save_tensor){ .name = name, .type = e->dtype, .n_dims = e->n_dims, .from = e };
     memcpy(t->shape, e->shape, sizeof t->shape);
     if (is_float(e->dtype) &&
-        (p->wtype == ZN_W_F32 || zn_dtype_size(e->dtype) != 2)) /* beside quantised ones, 16 bits stay */
+        ((p->wtype == ZN_W_F32 && !p->fp8) || zn_dtype_size(e->dtype) != 2)) /* beside quantised ones, 16 bits stay */
         t->type = e->n_dims > 1 ? p->type : ZN_F32;
     return ZN_OK;
 }
 
-/* The three tensors of a quantised matrix or convolution. */
-static zn_status add_parts(plan *p, const char *name, const zn_entry *e, zn_error *err)
+/* Adds a part of P.weight, called P followed by `end`; NULL: no memory. */
+static zn_save_tensor *add_part(plan *p, const char *name, const zn_entry *e, const char *end, zn_save_role role,
+                                zn_error *err)
 {
-    static const char *const ends[] = { ".weight", ".scales", ".biases" };
+    const int stem = (int)strlen(name) - 7;
+    const size_t size = (size_t)stem + strlen(end) + 1;
+    char *part = p->n_names < MAX_PARTS ? malloc(size) : NULL;
+
+    if (!part) {
+        zn_fail(err, ZN_E_MEMORY, "There is not enough memory for the list of tensors");
+        return NULL;
+    }
+    p->names[p->n_names++] = part;
+    snprintf(part, size, "%.*s%s", stem, name, end);
+    if (add(p, part, e, err))
+        return NULL;
+    p->list[p->n - 1].part = role;
+    return &p->list[p->n - 1];
+}
+
+/* The three tensors of a quantised matrix or convolution. */
+static zn_status add_words(plan *p, const char *name, const zn_entry *e, zn_error *err)
+{
+    static const char *const parts[] = { ".weight", ".scales", ".biases" };
     const int words = p->wtype == ZN_W_I4 ? 8 : 4;
-    zn_status s = ZN_OK;
 
-    for (int i = 0; i < 3 && !s; i++) {
-        const size_t len = strlen(name) + 1;
-        char *part = p->n_names < MAX_PARTS ? malloc(len) : NULL;
-        zn_save_tensor *t;
+    for (int i = 0; i < 3; i++) {
+        zn_save_tensor *t = add_part(p, name, e, parts[i], (zn_save_role)(ZN_SAVE_WORDS + i), err);
 
-        if (!part)
-            return zn_fail(err, ZN_E_MEMORY, "There is not enough memory for the list of tensors");
-        p->names[p->n_names++] = part;
-        snprintf(part, len, "%.*s%s", (int)len - 8, name, ends[i]);
-        if ((s = add(p, part, e, err)))
-            return s;
-        t = &p->list[p->n - 1];
-        t->part = (zn_save_role)(ZN_SAVE_WORDS + i);
+        if (!t)
+            return ZN_E_MEMORY;
         t->wtype = p->wtype;
         t->type = i ? ZN_F16 : ZN_U32;
         t->n_dims = i ? 2 : e->n_dims;
         p->n_convs += e->n_dims > 2;
         t->shape[1] = i ? row_of(e) / ZN_W_GROUP : e->shape[1] / words;
     }
-    return s;
+    return ZN_OK;
+}
+
+/* The two of e4m3. */
+static zn_status add_e4m3(plan *p, const char *name, const zn_entry *e, zn_error *err)
+{
+    zn_save_tensor *t = add_part(p, name, e, ".weight", ZN_SAVE_E4M3, err);
+
+    if (!t)
+        return ZN_E_MEMORY;
+    t->type = ZN_F8_E4M3;
+    if (!(t = add_part(p, name, e, ".weight_scale", ZN_SAVE_ROW_SCALES, err)))
+        return ZN_E_MEMORY;
+    t->type = ZN_F32;
+    t->n_dims = 1;
+    return ZN_OK;
 }
 
 /* As it is stored: quantised, or as floats. */
 static zn_status add_stored(plan *p, const char *name, const zn_entry *e, zn_error *err)
 {
-    return p->wtype != ZN_W_F32 && is_matrix(name, e) ? add_parts(p, name, e, err) : add(p, name, e, err);
+    if (p->fp8 && is_long(name, e))
+        return add_e4m3(p, name, e, err);
+    return p->wtype != ZN_W_F32 && is_matrix(name, e) ? add_words(p, name, e, err) : add(p, name, e, err);
 }
 
 /* Nothing that can be quantised: the file would be one of bf16. */
 static zn_status check_quantised(const plan *p, zn_error *err)
 {
-    if (p->wtype == ZN_W_F32 || p->n_names)
+    if ((p->wtype == ZN_W_F32 && !p->fp8) || p->n_names)
         return ZN_OK;
+    if (p->fp8)
+        return zn_fail(err, ZN_E_USAGE, "No layer of %s has %d outputs of %d weights, as fp8 needs: take fp16",
+                       zn_weights_path(p->set[0]), FP8_SIDE, FP8_ROW);
     return zn_fail(
         err, ZN_E_USAGE,
         "No layer of %s is large enough for int8 or int4, which are stored in groups of %d weights: take fp16",
         zn_weights_path(p->set[0]), ZN_W_GROUP);
 }
 
-/* Whether the entry is the scales or offsets of another one: P.scales or P.biases of P.weight. */
+/* Whether the entry is the scales or offsets of another one: P.scales, P.biases or P.weight_scale of P.weight. */
 static bool belongs(const zn_weights *w, const zn_entry *e)
 {
-    const size_t len = strlen(e->name);
+    const char *dot = strrchr(e->name, '.');
     char name[2048]; /* longer ones have none (core/weights.c) */
     const zn_entry *of;
 
-    if (len < 8 || len >= sizeof name || (strcmp(e->name + len - 7, ".scales") && strcmp(e->name + len - 7, ".biases")))
+    if (!dot || dot - e->name >= (ptrdiff_t)sizeof name - 8)
         return false;
-    snprintf(name, sizeof name, "%.*s.weight", (int)len - 7, e->name);
+    snprintf(name, sizeof name, "%.*s.weight", (int)(dot - e->name), e->name);
     of = zn_weights_get(w, name);
     return of && (of->scales == e || of->offsets == e);
 }
@@ -182,7 +230,8 @@ static void add_all_meta(plan *p, const zn_weights *w)
     const char *key, *value;
 
     for (int i = 0; zn_weights_meta_at(w, i, &key, &value); i++)
-        add_meta(p, key, value);
+        if (strcmp(key, "fp8")) /* of its own tensors */
+            add_meta(p, key, value);
 }
 
 /* ---- any model ------------------------------------------------------------------------------------------------ */
@@ -257,7 +306,7 @@ static zn_status plan_networks(plan *p, zn_error *err)
             const zn_entry *e = zn_weights_at(p->set[i], j);
             const char *name = zn_diffae_kept_name(&p->holds[i], e->name);
 
-            if (name && !bsearch(&name, known, before, sizeof *known, by_name))
+            if (name && !belongs(p->set[i], e) && !bsearch(&name, known, before, sizeof *known, by_name))
                 s = add_stored(p, name, e, err);
         }
         free(known);
@@ -342,13 +391,6 @@ static zn_status write_attributes(const plan *p, int i, int with, const char *pa
     return s;
 }
 
-static bool ends(const char *s, const char *tail)
-{
-    const size_t len = strlen(s), n = strlen(tail);
-
-    return len > n && !strcmp(s + len - n, tail);
-}
-
 /* ---- both --------------------------------------------------------------------------------------------------------- */
 
 static void tell(zn_error *what, const char *fmt, ...) ZN_PRINTF(2, 3);
@@ -415,11 +457,10 @@ zn_status zn_convert(const char *out, const char *const *files, int n_files, con
         const char *name;
         zn_type type;
         zn_wtype wtype;
-    } types[] = { { "fp16", ZN_F16, ZN_W_F32 },
-                  { "bf16", ZN_BF16, ZN_W_F32 },
-                  { "fp32", ZN_F32, ZN_W_F32 },
-                  { "int8", ZN_BF16, ZN_W_I8 },
-                  { "int4", ZN_BF16, ZN_W_I4 } };
+        bool fp8;
+    } types[] = { { "fp16", ZN_F16, ZN_W_F32, false }, { "bf16", ZN_BF16, ZN_W_F32, false },
+                  { "fp32", ZN_F32, ZN_W_F32, false }, { "fp8", ZN_BF16, ZN_W_F32, true },
+                  { "int8", ZN_BF16, ZN_W_I8, false }, { "int4", ZN_BF16, ZN_W_I4, false } };
     const size_t n_types = sizeof types / sizeof *types;
     plan p = { .names = calloc(MAX_PARTS, sizeof *p.names) };
     size_t t = 0;
@@ -433,7 +474,7 @@ zn_status zn_convert(const char *out, const char *const *files, int n_files, con
     if (!p.names)
         s = zn_fail(err, ZN_E_MEMORY, "There is not enough memory for the list of tensors");
     else if (t == n_types)
-        s = zn_fail(err, ZN_E_USAGE, "weight files hold fp32, fp16, bf16, int8 or int4, not '%s'", type);
+        s = zn_fail(err, ZN_E_USAGE, "weight files hold fp32, fp16, bf16, fp8, int8 or int4, not '%s'", type);
     else if (!ends(out, ENDING))
         s = zn_fail(err, ZN_E_USAGE, "The new file must end in %s, which %s does not", ENDING, out);
     else if (strlen(out) > 4000)
@@ -443,6 +484,9 @@ zn_status zn_convert(const char *out, const char *const *files, int n_files, con
     if (!s) {
         p.type = types[t].type;
         p.wtype = types[t].wtype;
+        p.fp8 = types[t].fp8;
+        if (p.fp8)
+            add_meta(&p, "fp8", ZN_FP8_ROWS);
         s = open_each(&p, files, n_files, &n_diffae, err);
     }
     if (!s && n_diffae && FIND(&p, attributes) < 0) {

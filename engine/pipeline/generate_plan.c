@@ -142,6 +142,7 @@ static const char *stored_precision(const char *path)
         const zn_weight_info info = zn_weights_info(weights, i);
         const int type = !strcmp(info.dtype, "F16") ? FP16
             : !strcmp(info.dtype, "BF16")           ? BF16
+            : !strncmp(info.dtype, "F8", 2)         ? BF16 /* which holds e4m3 and its scales */
             : *info.dtype == 'F'                    ? FP32
             : strchr(info.dtype, '4')               ? INT4
                                                     : INT8;

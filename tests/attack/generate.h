@@ -11,6 +11,7 @@ void make_safetensors(bytes *b, rnd *r);
 void make_torch(bytes *b, rnd *r); /* an archive with a pickle */
 void make_gguf(bytes *b, rnd *r);
 void make_mlx(bytes *b, rnd *r);
+void make_fp8(bytes *b, rnd *r);
 void put_string(bytes *b, rnd *r, const char *text); /* of JSON, with its quotes */
 void put_value(bytes *b, rnd *r, int depth);         /* any value of JSON */
 void put_space(bytes *b, rnd *r);

@@ -348,6 +348,7 @@ int main(int argc, char **argv)
         { "torch", make_torch, run_weights, 0, 0, false },
         { "gguf", make_gguf, run_weights, 0, 0, false },
         { "mlx", make_mlx, run_weights, 0, 0, false },
+        { "fp8", make_fp8, run_weights, 0, 0, false },
         { "mutated", make_mutated, run_weights, 0, 0, false },
         { "index", make_index, run_index, 0, 0, false },
         { "tokenizer", make_tokenizer, run_tokenizer, 0, 0, false },

@@ -473,3 +473,43 @@ void make_mlx(bytes *b, rnd *r)
     bytes_free(&header);
     bytes_free(&data);
 }
+
+/* e4m3 with scales beside it, under any of their names; some are missing, of another type, or too many. */
+void make_fp8(bytes *b, rnd *r)
+{
+    static const char *const ends[] = { "weight_scale", "scale_weight", "weight_scale_inv" };
+    static const char *const types[] = { "F32", "F16", "BF16", "I32", "F8_E4M3" };
+    static const int sizes[] = { 4, 2, 2, 4, 1 };
+    const int wrong = chance(r, 60) ? 8 : 0;
+    bytes header = { 0 }, data = { 0 };
+
+    put_text(&header, "{");
+    if (chance(r, 50))
+        put_text(&header, "\"__metadata__\":{\"fp8\":\"row scales\"}");
+    for (size_t i = 0, n = 1 + below(r, 4); i < n; i++) {
+        const size_t rows = below(r, 5), cols = below(r, 5);
+
+        for (int k = 0; k < 2; k++) {
+            const size_t type = !k ? 4 : chance(r, 90) ? below(r, 3) : below(r, 5), from = data.len;
+            const size_t len = !k ? rows * cols : chance(r, 80) ? rows : 1;
+            const int64_t h = maybe_odd(r, (int64_t)(k ? len : rows), wrong);
+
+            if (chance(r, wrong))
+                continue;
+            for (size_t m = (size_t)sizes[type] * len; m; m--)
+                put_number(&data, 1, rnd_next(r));
+            put_text(&header, "%s\"m%zu.%s\":{\"dtype\":\"%s\",\"shape\":[%lld", header.len > 1 ? "," : "",
+                     chance(r, wrong) ? 0 : i, k ? ends[below(r, 3)] : "weight", types[type], (long long)h);
+            if (!k)
+                put_text(&header, ",%zu", cols);
+            put_text(&header, "],\"data_offsets\":[%lld,%lld]}", (long long)maybe_odd(r, (int64_t)from, wrong / 2),
+                     (long long)maybe_odd(r, (int64_t)data.len, wrong / 2));
+        }
+    }
+    put_text(&header, "}");
+    put_safetensors(b, &header, &data);
+    if (chance(r, 10))
+        mutate(b, r, 2);
+    bytes_free(&header);
+    bytes_free(&data);
+}

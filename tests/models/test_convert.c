@@ -365,6 +365,174 @@ static void quantised_network(void)
     CHECK(apart("zenith-lite-decode", from, path, 8, 8, (zn_value){ 0 }) < 0.05, "another network");
 }
 
+/* ---- fp8 ------------------------------------------------------------------------------------------------------ */
+
+/* Rows of all sizes, one of zeros, as e4m3 with a power of two each; rows that are short or few, and vectors, stay. */
+static const char *make_fp8(char from[128], zn_error *err)
+{
+    static float x[16 * 48 * 3];
+    const zn_save_tensor list[] = {
+        { .name = "a.weight", .n_dims = 4, .shape = { 16, 48, 1, 3 }, .data = x },
+        { .name = "b.weight", .n_dims = 2, .shape = { 32, 64 }, .data = x },
+        { .name = "c.weight", .n_dims = 2, .shape = { 15, 64 }, .data = x },
+        { .name = "d.weight", .n_dims = 4, .shape = { 64, 3, 3, 3 }, .data = x },
+        { .name = "a.bias", .n_dims = 1, .shape = { 16 }, .data = x },
+    };
+
+    for (int i = 0; i < 16 * 48 * 3; i++)
+        x[i] = i / 144 == 3 ? 0 : (float)(sin(0.7 * i) * pow(2, i / 144 * 3 - 24));
+    snprintf(from, 128, "%s", join(tmp, "fp8-from.safetensors"));
+    return zn_save_tensors(from, list, sizeof list / sizeof *list, NULL, err)
+        ? NULL
+        : CONVERT("fp8.safetensors", "fp8", err, from);
+}
+
+static void fp8_files(void)
+{
+    zn_error err = { "" };
+    char from[128], first[128];
+    const char *made = make_fp8(from, &err);
+    zn_weights *old = open_one(from, &err), *w = made ? open_one(made, &err) : NULL, *plain;
+    size_t n[2];
+    unsigned char *bytes[2];
+
+    CHECK(old && w, "%s", err.text);
+    snprintf(first, sizeof first, "%s", made);
+    for (int i = 0; i < zn_weights_count(old); i++) {
+        const zn_entry *e = zn_weights_at(old, i), *m = zn_weights_get(w, e->name);
+        const size_t len = zn_entry_len(e), row = len / (size_t)e->shape[0];
+        const bool quantised = !strcmp(e->name, "a.weight") || !strcmp(e->name, "b.weight");
+        float want[MOST], got[MOST], part[7];
+
+        CHECK(m && (m->dtype == ZN_F8_E4M3) == quantised && !!m->scales == quantised && m->n_dims == e->n_dims,
+              "'%s' has another type", e->name);
+        CHECK(!zn_entry_read(e, want, &err) && !zn_entry_read(m, got, &err), "%s", err.text);
+        CHECK(!quantised ||
+                  (!zn_entry_read_part(m, part, row - 3, 7, &err) && !memcmp(part, got + row - 3, sizeof part)),
+              "a part of '%s' differs", e->name);
+        for (size_t j = 0; j < len && quantised; j++) {
+            float top = 0;
+
+            for (size_t k = j / row * row; k < j / row * row + row; k++)
+                top = fmaxf(top, fabsf(want[k]));
+            CHECK(fabsf(got[j] - want[j]) <= fmaxf(fabsf(want[j]) / 16, top * 0x1p-17f) &&
+                      got[j] == zn_from_bf16(zn_to_bf16(got[j])),
+                  "'%s' has %g in place of %g at %zu", e->name, (double)got[j], (double)want[j], j);
+        }
+    }
+    /* the same bytes again, and floats that hold what they stood for */
+    made = CONVERT("fp8-again.safetensors", "fp8", &err, first);
+    CHECK(made, "%s", err.text);
+    bytes[0] = slurp(first, &n[0]);
+    bytes[1] = slurp(made, &n[1]);
+    CHECK(n[0] && n[0] == n[1] && !memcmp(bytes[0], bytes[1], n[0]), "converted again it differs");
+    free(bytes[0]);
+    free(bytes[1]);
+    made = CONVERT("fp8-plain.safetensors", "fp32", &err, first);
+    plain = made ? open_one(made, &err) : NULL;
+    CHECK(plain && zn_weights_count(plain) == zn_weights_count(old) && !zn_weights_meta(plain, "fp8"), "%s", err.text);
+    for (int i = 0; i < zn_weights_count(old); i++) {
+        const char *name = zn_weights_at(old, i)->name;
+        float want[MOST], got[MOST];
+
+        CHECK(!zn_entry_read(zn_weights_get(w, name), want, &err) &&
+                  !zn_entry_read(zn_weights_get(plain, name), got, &err) &&
+                  !memcmp(want, got, zn_entry_len(zn_weights_at(old, i)) * sizeof *got),
+              "'%s' has other values %s", name, err.text);
+    }
+    zn_weights_close(&old);
+    zn_weights_close(&w);
+    zn_weights_close(&plain);
+    CHECK(!CONVERT("x.safetensors", "fp8", &err, GOLDEN "taesd_encoder.pth") && says(&err, "as fp8 needs"), "%s",
+          err.text);
+}
+
+/* Z-Image and Wan run from such files; what they lose is what e4m3 rounds. */
+static void fp8_networks(void)
+{
+    static const struct {
+        const char *id, *file;
+        int w, h;
+    } nets[] = { { "z-image-dit", GOLDEN "zimage_dit.safetensors", 80, 48 },
+                 { "wan-vae-decode", GOLDEN "wan21.pth", 8, 8 },
+                 { "wan2d-vae-encode", GOLDEN "wan2d.pth", 32, 32 } };
+
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
+        zn_error err = { "" };
+        const char *path = CONVERT("net.safetensors", "fp8", &err, nets[i].file);
+        double d;
+
+        CHECK(path, "%s", err.text);
+        d = apart(nets[i].id, nets[i].file, path, nets[i].w, nets[i].h, (zn_value){ 0 });
+        CHECK(d > 0 && d < 0.2, "%s is off by %g", nets[i].id, d);
+    }
+}
+
+/* Damaged and foreign files. */
+static void fp8_damage(void)
+{
+    static const struct {
+        const char *what, *find, *put; /* a text of the header; or */
+        const char *tensor;            /* the first bytes of its elements, which become `bytes` */
+        unsigned char bytes[4];
+        int n;
+        const char *says; /* NULL: it opens, and reads */
+    } cases[] = {
+        { "as it is", NULL, NULL, NULL, { 0 }, 0, NULL },
+        { "no scales", "a.weight_scale", "a.weight_scalx", NULL, { 0 }, 0, "its scales are missing" },
+        { "no scales at all", "_scale\"", "_scalx\"", NULL, { 0 }, 0, "its scales are missing" },
+        { "another tensor's", "a.weight_scale", "b.weight_scalx", NULL, { 0 }, 0, "its scales are missing" },
+        { "integers",
+          "F32\",\"shape\":[16],",
+          "I32\",\"shape\":[16],",
+          NULL,
+          { 0 },
+          0,
+          "which scales of fp8 cannot have" },
+        { "too many", "b.weight_scale\"", "a.weight_scale\"", NULL, { 0 }, 0, "twice" },
+        { "blocks",
+          "a.weight_scale\":{\"dtype\":\"F32\",\"shape\":[16]",
+          "a.scale_weight\":{\"dtype\":\"F16\",\"shape\":[32]",
+          NULL,
+          { 0 },
+          0,
+          "32 scales for the 16 rows" },
+        { "a NaN as scale", NULL, NULL, "a.weight_scale", { 0, 0, 0xc0, 0x7f }, 4, "which is no scale" },
+        { "infinity", NULL, NULL, "a.weight_scale", { 0, 0, 0x80, 0x7f }, 4, "which is no scale" },
+        { "0", NULL, NULL, "a.weight_scale", { 0, 0, 0, 0 }, 4, "which is no scale" },
+        { "-1", NULL, NULL, "a.weight_scale", { 0, 0, 0x80, 0xbf }, 4, "which is no scale" },
+        { "a scale that overflows", NULL, NULL, "a.weight_scale", { 0xff, 0xff, 0x7f, 0x7f }, 4, "not finite" },
+        { "a NaN as weight", NULL, NULL, "a.weight", { 0x7f }, 1, "not finite" },
+        { "another name", "a.weight_scale", "a.scale_weight", NULL, { 0 }, 0, NULL },
+    };
+    zn_error err = { "" };
+    char from[128];
+    const char *path = make_fp8(from, &err);
+
+    CHECK(path, "%s", err.text);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t size;
+        unsigned char *b = slurp(path, &size);
+        const size_t head = b ? 8 + (size_t)zn_le64(b) : 0;
+        zn_weights *w = NULL;
+        float x[MOST];
+        zn_status s;
+
+        if (cases[i].tensor && !zn_weights_open_memory(&w, b, size, "good", &err))
+            memcpy(b + zn_weights_get(w, cases[i].tensor)->at, cases[i].bytes, (size_t)cases[i].n);
+        zn_weights_close(&w);
+        for (size_t at = 8; cases[i].find && at + strlen(cases[i].find) <= head; at++)
+            if (!memcmp(b + at, cases[i].find, strlen(cases[i].find)))
+                memcpy(b + at, cases[i].put, strlen(cases[i].put));
+        err.text[0] = 0;
+        s = zn_weights_open_memory(&w, b, size, "it", &err);
+        s = s ? s : zn_entry_read(zn_weights_get(w, "a.weight"), x, &err);
+        CHECK(cases[i].says ? s == ZN_E_FILE && says(&err, cases[i].says) : !s, "%s: '%s'", cases[i].what, err.text);
+        zn_weights_close(&w);
+        free(b);
+    }
+}
+
 /* Blocks of GGUF and matrices of MLX become the floats that they stand for; scales go. */
 static void blocks_to_floats(void)
 {
@@ -518,6 +686,9 @@ int main(void)
     RUN(quantised_files);
     RUN(quantised_convolutions);
     RUN(quantised_network);
+    RUN(fp8_files);
+    RUN(fp8_networks);
+    RUN(fp8_damage);
     RUN(blocks_to_floats);
     RUN(bounded_memory);
     RUN(many_tensors);
