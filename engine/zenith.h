@@ -373,14 +373,16 @@ typedef struct zn_frames {
     void *cookie;
 } zn_frames;
 
-/* Fills in the sizes of out. */
+/* Fills in the sizes of out.  An encoder takes any number of frames of any size: it repeats the last frame, row and column up to whole
+ * latent frames and pixels. */
 ZN_API zn_status zn_model_video_shape(const zn_model *model, const zn_frames *in, zn_frames *out, zn_error *err);
 ZN_API zn_status zn_model_run_video(zn_model *model, const zn_frames *out, const zn_frames *in, const zn_job *job,
                                     zn_error *err);
 /* macs are of all frames, n_tiles the chunks of several frames that are in memory at a time. */
 ZN_API zn_status zn_model_video_plan(zn_model *model, const zn_frames *in, const zn_job *job, zn_plan *plan,
                                      zn_error *err);
-/* A video to its latents and back, chunk by chunk: the latents are never kept.  Both are models of one engine. */
+/* A video to its latents and back, chunk by chunk: the latents are never kept, and out has the sizes of in.  Both are models of one
+ * engine. */
 ZN_API zn_status zn_model_pass_video(zn_model *encoder, zn_model *decoder, const zn_frames *out, const zn_frames *in,
                                      const zn_job *job, zn_error *err);
 

@@ -138,7 +138,7 @@ typedef struct zn_latents { /* of an autoencoder */
 } zn_latents;
 
 typedef struct zn_autoencoder_choice {
-    const char *name; /* "taesd", "flux-ae", "zenith", ... */
+    const char *name; /* "taesd", "flux-ae", "zenith", ...; "wan-video": for zn_autoencoder_video() alone */
     const char
         *weights; /* a folder, a file of both halves, or that of one, of any autoencoder; NULL or "": found by the
                           * name; ZN_RANDOM_WEIGHTS */
@@ -158,6 +158,11 @@ ZN_API zn_status zn_autoencoder_open(zn_autoencoder *out, zn_session *session, u
                                      const zn_autoencoder_choice *choice, const zn_terms *terms, zn_note *note,
                                      zn_error *err);
 ZN_API void zn_autoencoder_close(zn_autoencoder *autoencoder); /* may be called twice */
+
+/* zn_model_pass_video() for a picture in 0..1 that is n frames of equal height, one below the other: there and back.  A chunk of
+ * them is in memory.  Otherwise as zn_use_run(). */
+ZN_API zn_status zn_autoencoder_video(const zn_autoencoder *autoencoder, const zn_sink *out, const zn_source *in,
+                                      int32_t n, const zn_job *job, zn_note *note, zn_error *err);
 
 /* The size of the latent of a picture, or why there is none. */
 ZN_API zn_status zn_latents_size(int32_t *w, int32_t *h, const zn_latents *latents, int32_t picture_w,

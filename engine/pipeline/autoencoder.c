@@ -3,7 +3,7 @@
  *
  * Some are published as two files, NAME_encoder and NAME_decoder, others as one; a person may name a file, one of two, or a
  * folder.  Any file is taken whose networks are the two halves of a family (NAME-encode, NAME-decode), or one network from
- * picture to picture. */
+ * picture to picture.  wan-video takes the files of wan-vae. */
 #include "grid.h"
 #include "session.h"
 
@@ -32,6 +32,9 @@ static const struct kind {
     { "wan-vae", NULL, "wan-latent-rgb", false, false },   { "zenith-ae", NULL, NULL, false, true },
     { "zenith-prune", NULL, NULL, false, true },           { "conv-baseline-ae", NULL, NULL, false, true },
 };
+
+#define VIDEO "wan-video"
+#define STILL "wan-vae"
 
 static struct kind kind_of(const char *name)
 {
@@ -136,11 +139,17 @@ static zn_status recognise(struct kind *k, char family[64], const char *path, zn
         id_of(id, !half, family);
         if (!zn_model_named(id))
             break;
-        k->network = family;
-        k->whole = false;
+        if (strcmp(k->name, VIDEO)) {
+            k->network = family;
+            k->whole = false;
+        } else if (strcmp(family, STILL)) {
+            break;
+        }
         return ZN_OK;
     }
     of = kind_of(found);
+    if (!strcmp(k->name, VIDEO))
+        return zn_fail(err, ZN_E_FILE, "%s: these are weights of %s, which takes no video", path, found);
     if (!of.whole)
         return zn_fail(err, ZN_E_FILE, "%s: these are weights of %s, which is no autoencoder", path, found);
     k->network = of.name;
@@ -161,7 +170,7 @@ static zn_status use_half(zn_use **out, zn_session *session, zn_half half, const
     if (random)
         snprintf(path, sizeof path, "%s", weights);
     else
-        s = find(path, half, choice->name, weights, err);
+        s = find(path, half, strcmp(k.name, VIDEO) ? k.name : STILL, weights, err);
     *coloured = s && half == ZN_DECODER && k.colours; /* a latent has colours without a decoder, too */
     if (*coloured)
         return zn_use_begin(out, session, k.colours, NULL, terms, err);

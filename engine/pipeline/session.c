@@ -611,6 +611,20 @@ zn_status zn_use_run_region(zn_use *u, const zn_sink *out, const zn_source *in, 
                   : run_end(u, entered, zn_picture_run(u->entry->handle, out, in, roi, &own, err), &said, note);
 }
 
+zn_status zn_autoencoder_video(const zn_autoencoder *a, const zn_sink *out, const zn_source *in, int32_t n,
+                               const zn_job *job, zn_note *note, zn_error *err)
+{
+    zn_error said;
+    const zn_job own = job_of(a->encoder, job, &said);
+    bool entered;
+    const zn_status status = run_begin(a->encoder, &entered, err);
+
+    return status ? status
+                  : run_end(a->encoder, entered,
+                            zn_picture_video(zn_use_model(a->encoder), zn_use_model(a->decoder), out, in, n, &own, err),
+                            &said, note);
+}
+
 void zn_makers_add(zn_makers *makers, const zn_use *use)
 {
     const zn_maker by = zn_model_maker(zn_use_model(use));

@@ -25,6 +25,10 @@ zn_status zn_session_precision(const char **precision, zn_session *session, cons
 zn_status zn_picture_run(zn_model *model, const zn_sink *out, const zn_source *in, zn_rect roi, const zn_job *job,
                          zn_error *err);
 
+/* zn_model_pass_video() for n frames in 0..1, one below the other. */
+zn_status zn_picture_video(zn_model *encoder, zn_model *decoder, const zn_sink *out, const zn_source *in, int32_t n,
+                           const zn_job *job, zn_error *err);
+
 /* Items 0 .. n_items - 1 of a composite's own work, inside of a task, on as many threads as the choice's engine has. */
 void zn_session_loop(zn_session *session, const zn_choice *choice, zn_task *task, void *cookie, int n_items);
 

@@ -4,10 +4,12 @@
  *   picture ── mirrored to whole pixels of the latent, or to the one size that it takes ── 2 x - 1 ── encoder
  *   decoder ── (x + 1) / 2 ── picture
  *
- * 2 x - 1, and back, for those that are centred.  All other networks get and make what is there. */
+ * 2 x - 1, and back, for those that are centred.  All other networks get and make what is there.  Frames of a video go through one
+ * picture, in which they lie one below the other. */
 #include "session.h"
 
 #include "../core/ints.h"
+#include "../core/status.h"
 #include "model.h"
 
 #include <stdlib.h>
@@ -100,4 +102,54 @@ zn_status zn_picture_run(zn_model *model, const zn_sink *out, const zn_source *i
         source.w = g->only_w, source.h = g->only_h;
     return zn_model_run_region(model, out, centred || source.w > in->w || source.h > in->h ? &source : in, 1, roi, job,
                                err);
+}
+
+/* ---- a video ------------------------------------------------------------------------------------------------------ */
+
+typedef struct strip { /* frames, one below the other */
+    const zn_source *in;
+    const zn_sink *out;
+    zn_rect first;
+} strip;
+
+static zn_rect frame_at(const strip *s, int32_t i)
+{
+    return (zn_rect){ 0, i * s->first.h, s->first.w, s->first.h };
+}
+
+static size_t frame_len(const strip *s)
+{
+    return (size_t)s->first.w * (size_t)s->first.h * 3;
+}
+
+static bool read_frame(void *cookie, int32_t i, float *frame)
+{
+    const strip *s = cookie;
+
+    if (!s->in->read(s->in->cookie, frame_at(s, i), frame))
+        return false;
+    for (size_t j = 0; j < frame_len(s); j++)
+        frame[j] = 2 * frame[j] - 1;
+    return true;
+}
+
+static bool write_frame(void *cookie, int32_t i, float *frame)
+{
+    const strip *s = cookie;
+
+    for (size_t j = 0; j < frame_len(s); j++)
+        frame[j] = 0.5f * frame[j] + 0.5f;
+    return s->out->write(s->out->cookie, frame_at(s, i), frame);
+}
+
+zn_status zn_picture_video(zn_model *encoder, zn_model *decoder, const zn_sink *out, const zn_source *in, int32_t n,
+                           const zn_job *job, zn_error *err)
+{
+    strip s = { in, out, { 0, 0, in->w, n > 0 ? in->h / n : 0 } };
+    const zn_frames from = { n, s.first.h, s.first.w, 3, read_frame, &s },
+                    to = { n, s.first.h, s.first.w, 3, write_frame, &s };
+
+    if (in->c != 3 || n < 1 || in->h % n)
+        return zn_fail(err, ZN_E_USAGE, "A picture of %d rows is not %d frames of equal height.", in->h, n);
+    return zn_model_pass_video(encoder, decoder, &to, &from, job, err);
 }

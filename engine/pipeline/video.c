@@ -4,8 +4,13 @@
  *   frame 0 ── chunk ── frame 0        the network's state, two frames of every layer's input, stays on the device
  *   frames 1..4 ── chunk ── frame 1    (an encoder of Wan; its decoder takes one frame and gives four)
  *
- * In memory are one chunk and the state, however long the video is.  Encoder and decoder one after the other have a state each. */
+ * In memory are one chunk and the state, however long the video is.  Encoder and decoder one after the other have a state each.
+ *
+ * Any number of frames of any size: an encoder sees the last frame, row and column repeated, up to a whole chunk of whole latent pixels;
+ * there and back, what that adds is cut off again. */
 #include "video.h"
+
+#include "../core/ints.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,15 +29,9 @@ zn_status zn_video_shape(const zn_model *m, const zn_frames *in, zn_frames *out,
         return zn_fail(err, ZN_E_USAGE, "a video of %d frames of %d x %d cannot be processed", in->n, in->w, in->h);
     if (in->c != g->in_c)
         return zn_fail(err, ZN_E_USAGE, "%s (%s) takes %d channels, not %d", id, m->variant, g->in_c, in->c);
-    if (in->h % g->shrink || in->w % g->shrink)
-        return zn_fail(err, ZN_E_USAGE, "the sides of frames of %d x %d are not multiples of %d: crop or pad them",
-                       in->w, in->h, g->shrink);
-    if ((in->n - 1) % s->frames_in)
-        return zn_fail(err, ZN_E_USAGE, "%d frames are not 1 plus a multiple of %d: leave out %d, or repeat the last",
-                       in->n, s->frames_in, (in->n - 1) % s->frames_in);
-    out->n = 1 + (in->n - 1) / s->frames_in * s->frames_out;
-    out->h = in->h / g->shrink * g->grow;
-    out->w = in->w / g->shrink * g->grow;
+    out->n = 1 + zn_ceil_div(in->n - 1, s->frames_in) * s->frames_out;
+    out->h = zn_ceil_div(in->h, g->shrink) * g->grow;
+    out->w = zn_ceil_div(in->w, g->shrink) * g->grow;
     out->c = g->out_c;
     return ZN_OK;
 }
@@ -54,7 +53,7 @@ static zn_call chunk_call(const zn_run *r, const zn_frames *out, const zn_frames
 
 typedef struct pass { /* of one network over a video */
     zn_run r;
-    zn_frames in, out; /* sizes, of which move and cookie are not used */
+    zn_frames in, out; /* sizes, those of `in` whole chunks and latent pixels; move and cookie are not used */
     float *from, *to;  /* frames of one chunk */
     void *state;
     size_t state_size, peak; /* bytes, of the device */
@@ -110,7 +109,10 @@ static zn_status plan_pass(pass *p, zn_model *m, const zn_frames *in, const zn_j
 
     if (s || (s = zn_video_shape(m, in, &p->out, err)))
         return s;
-    p->in = *in;
+    p->in = (zn_frames){ .n = 1 + zn_round_up(in->n - 1, m->arch->stream->frames_in),
+                         .h = zn_round_up(in->h, m->geometry.shrink),
+                         .w = zn_round_up(in->w, m->geometry.shrink),
+                         .c = in->c };
     return measure(p, beside, err);
 }
 
@@ -145,13 +147,48 @@ static zn_status run_chunk(pass *p, int i)
     return p->r.ctx.status;
 }
 
+/* A frame of `small` to one of `large`, in place: the last column and row are repeated. */
+static void extend(float *frame, const zn_frames *small, const zn_frames *large)
+{
+    const size_t c = (size_t)small->c, from = (size_t)small->w * c, to = (size_t)large->w * c;
+
+    if (small->h == large->h && from == to)
+        return;
+    for (int y = large->h - 1; y >= 0; y--) {
+        float *row = frame + (size_t)y * to;
+
+        memmove(row, y < small->h ? frame + (size_t)y * from : frame + (size_t)(small->h - 1) * from,
+                from * sizeof *row);
+        for (size_t x = from; x < to; x++)
+            row[x] = row[x - c];
+    }
+}
+
+/* The inverse. */
+static void crop(float *frame, const zn_frames *large, const zn_frames *small)
+{
+    const size_t from = (size_t)large->w * (size_t)large->c, to = (size_t)small->w * (size_t)small->c;
+
+    for (int y = 1; from != to && y < small->h; y++)
+        memmove(frame + (size_t)y * to, frame + (size_t)y * from, to * sizeof *frame);
+}
+
 static zn_status read_chunk(pass *p, const zn_frames *in, int i, zn_error *err)
 {
     const int each = p->r.model->arch->stream->frames_in, from = i ? 1 + (i - 1) * each : 0, n = i ? each : 1;
+    const size_t len = frame_len(&p->in);
 
-    for (int j = 0; j < n; j++)
-        if (!in->move(in->cookie, from + j, p->from + (size_t)j * frame_len(in)))
+    for (int j = 0; j < n; j++) {
+        float *frame = p->from + (size_t)j * len;
+
+        if (from + j >= in->n) { /* the first one of a chunk is there */
+            memcpy(frame, frame - len, len * sizeof *frame);
+            continue;
+        }
+        if (!in->move(in->cookie, from + j, frame))
             return zn_fail(err, ZN_E_FILE, "frame %d could not be read", from + j);
+        extend(frame, in, &p->in);
+    }
     return ZN_OK;
 }
 
@@ -159,9 +196,13 @@ static zn_status write_chunk(const pass *p, const zn_frames *out, int i, zn_erro
 {
     const int each = p->r.model->arch->stream->frames_out, to = i ? 1 + (i - 1) * each : 0, n = i ? each : 1;
 
-    for (int j = 0; j < n; j++)
-        if (!out->move(out->cookie, to + j, p->to + (size_t)j * frame_len(out)))
+    for (int j = 0; j < n && to + j < out->n; j++) {
+        float *frame = p->to + (size_t)j * frame_len(&p->out);
+
+        crop(frame, &p->out, out);
+        if (!out->move(out->cookie, to + j, frame))
             return zn_fail(err, ZN_E_FILE, "frame %d of the result could not be written", to + j);
+    }
     return ZN_OK;
 }
 
@@ -182,10 +223,10 @@ static zn_status run_passes(pass *p, int n, const zn_frames *out, const zn_frame
 static zn_status run_video(pass *p, int n, const zn_frames *out, const zn_frames *in, zn_error *err)
 {
     zn_engine *engine = p[0].r.model->engine;
-    const zn_frames *want = &p[n - 1].out;
+    const zn_frames *want = n > 1 ? in : &p[n - 1].out;
     zn_status s;
 
-    if (out->n != want->n || out->h != want->h || out->w != want->w || out->c != want->c)
+    if (out->n != want->n || out->h != want->h || out->w != want->w || out->c != p[n - 1].out.c)
         return zn_fail(err, ZN_E_USAGE, "the result is a video of %d frames of %d x %d", want->n, want->w, want->h);
     if ((s = zn_turn_take(&engine->turn, err)))
         return s;

@@ -25,9 +25,9 @@ listed () {
   for file in $(grep -lE '(^|[^A-Za-z0-9_])N?_ ?\("|zn_op_request_refuse' lib/filters/*.[ch] gegl-ops/*.[ch] plugin/*.[ch]); do
     grep -qx "$file" po/POTFILES || { echo "$file is not in po/POTFILES"; return 1; }
   done
-  # The engine's messages, but those of training, converting, video and the template, which only the command line has.
+  # The engine's messages, but those of training, converting and the template, which only the command line has.
   for file in $(grep -rlE '(zn_fail|zn_ctx_fail|zn_bind_fail|zn_cuda_fail|zn_vk_fail|zn_json_fail|zn_tr|ZN_TR) ?\(' engine --include='*.c' |
-    grep -vE '^engine/(cli|train|autograd)/|/(convert|video|savefile|output|status|template)\.c$'); do
+    grep -vE '^engine/(cli|train|autograd)/|/(convert|savefile|output|status|template)\.c$'); do
     grep -qx "$file" po/POTFILES || { echo "$file is not in po/POTFILES"; return 1; }
   done
 }
