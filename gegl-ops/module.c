@@ -30,6 +30,7 @@
   X (zenith_latent_preview)                                                                        \
   X (zenith_restore)                                                                               \
   X (zenith_upscale)                                                                               \
+  X (zenith_wan_video)                                                                             \
   X (zenith_z_image)                                                                               \
   TEMPLATES
 

@@ -66,6 +66,7 @@ typedef struct
   const gchar      *weights; /* "" or NULL: found by name */
   ZenithLatentMode  mode;    /* of a preview */
   gboolean          planes;  /* a latent is grey pictures, one below the other */
+  gint              frames;  /* > 0: the picture is so many, one below the other: a video */
   gdouble           scale;   /* what a difference is multiplied by */
   gchar           **loss;    /* the field of the property, or NULL */
 } ZnOpLatentTask;

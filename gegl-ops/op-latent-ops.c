@@ -28,14 +28,14 @@ prepared_latents (GeglOperation *operation)
   return zn_op_data (operation, "zenith-op-latent", sizeof (zn_latents));
 }
 
-/* The halves that the task needs. */
-static gboolean
-open_autoencoder (zn_autoencoder *ae, const ZnOpLatentTask *task, zn_note *note, zn_error *err)
+gboolean
+zn_op_latent_open (zn_autoencoder *ae, const ZnOpLatentTask *task, zn_note *note, zn_error *err)
 {
   const gboolean              shows  = task->encodes && task->mode == ZENITH_LATENT_MODE_LATENT;
   const zn_terms              terms  = zn_op_terms (&task->base);
   const zn_autoencoder_choice choice = {
-    zn_op_nick (zenith_autoencoder_get_type (), task->autoencoder), task->weights
+    task->frames ? "wan-video" : zn_op_nick (zenith_autoencoder_get_type (), task->autoencoder),
+    task->weights
   };
 
   return ! zn_autoencoder_open (ae, zn_op_session (),
@@ -136,7 +136,7 @@ prepare (GeglOperation *operation)
 
   zn_op_describe (operation, &task);
   *latents = (zn_latents){ 0, 0, 0, 0 };
-  if (! open_autoencoder (&ae, &task, NULL, &err))
+  if (! zn_op_latent_open (&ae, &task, NULL, &err))
     zn_op_set_status (operation, &task.base, err.text);
   else if (task.encodes || task.planes || may_fit (operation, source, ae.latents.channels))
     *latents = ae.latents; /* the size of the output depends on it, and is needed now */
@@ -210,6 +210,8 @@ put_latent (ZnOpLatent           *latent,
                         .format = gegl_operation_get_format (request->operation, "output"),
                         .scale  = task->mode == ZENITH_LATENT_MODE_DIFFERENCE ? task->scale : 0 };
 
+  if (task->frames)
+    return zn_op_latent_video (&target, ae, task->frames, request);
   if (ae->decoder)
     {
       status = zn_op_latent_decode (&target, ae->decoder, latent, request);
@@ -247,13 +249,13 @@ process (GeglOperation        *operation,
   zn_op_describe (operation, &task);
   zn_op_request_init (&request, operation, &task.base);
   if (zn_op_input_box (operation, &input.box, &request.err) &&
-      open_autoencoder (&ae, &task, &request.note, &request.err))
+      zn_op_latent_open (&ae, &task, &request.note, &request.err))
     {
       /* hosts set one property after the other, and prepare() opens what each of them names */
       if (is_large (&input))
         zn_session_trim (zn_op_session ());
       input.buffer = GEGL_BUFFER (buffer);
-      status       = get_latent (&latent, &task, &ae, &input, &request);
+      status       = task.frames ? ZN_OK : get_latent (&latent, &task, &ae, &input, &request);
       /* prepare() gave the output its size and format; files can change since */
       if (! status && memcmp (prepared_latents (operation), &ae.latents, sizeof (zn_latents)))
         status = zn_op_request_refuse (&request, ZN_E_USAGE,

@@ -427,6 +427,23 @@ zn_op_latent_decode (ZnOpTarget *target, zn_use *decoder, ZnOpLatent *latent, Zn
   return status;
 }
 
+zn_status
+zn_op_latent_video (ZnOpTarget *target, const zn_autoencoder *ae, gint frames, ZnOpRequest *request)
+{
+  const zn_source source = { target->box.width, target->box.height, 3, zn_op_picture_read,
+                             (gpointer) target->input };
+  const zn_sink   sink   = { target_write, target };
+  const zn_job    job    = { .progress = zn_op_request_progress, .cookie = request };
+  const zn_status status = zn_autoencoder_video (ae, &sink, &source, frames, &job, &request->note,
+                                                 &request->err);
+
+  request->ran = TRUE;
+  if (! status)
+    zn_makers_add (&request->computed_by, ae->encoder);
+
+  return status;
+}
+
 void
 zn_op_latent_show (ZnOpTarget *target, const ZnOpLatent *latent, gint factor)
 {

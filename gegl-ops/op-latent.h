@@ -18,6 +18,12 @@ typedef struct
 
 void zn_op_latent_clear (ZnOpLatent *latent);
 
+/* Opens the halves that the task needs. */
+gboolean zn_op_latent_open (zn_autoencoder       *ae,
+                            const ZnOpLatentTask *task,
+                            zn_note              *note,
+                            zn_error             *err);
+
 /* Where a picture goes. */
 typedef struct
 {
@@ -80,6 +86,12 @@ zn_status zn_op_latent_decode (ZnOpTarget  *target,
                                zn_use      *decoder,
                                ZnOpLatent  *latent,
                                ZnOpRequest *request);
+
+/* The frames of the target's input, one below the other, to their latents and back. */
+zn_status zn_op_latent_video (ZnOpTarget           *target,
+                              const zn_autoencoder *ae,
+                              gint                  frames,
+                              ZnOpRequest          *request);
 
 /* Writes a picture of the target's size, which is in memory. */
 void zn_op_target_write (ZnOpTarget *target, const gfloat *rgb);

@@ -4,7 +4,7 @@
 #include "config.h"
 #include <glib/gi18n-lib.h>
 #include "op-common.h"
-#include "op-engine.h"
+#include "op-latent.h"
 
 /* clang-format off */
 #ifdef GEGL_PROPERTIES
@@ -51,11 +51,6 @@ zenith_property_computed_by
 static void
 answer_piece (GeglOperation *operation, const ZnOpLatentTask *task)
 {
-  const zn_terms              terms  = zn_op_terms (&task->base);
-  const gboolean              shows  = task->mode == ZENITH_LATENT_MODE_LATENT;
-  const zn_autoencoder_choice choice = {
-    zn_op_nick (zenith_autoencoder_get_type (), task->autoencoder), task->weights
-  };
   struct
   {
     GeglRectangle part, piece;
@@ -70,9 +65,7 @@ answer_piece (GeglOperation *operation, const ZnOpLatentTask *task)
 
   if (! asked || ! zn_op_input_box (operation, &box, &err) ||
       ! gegl_rectangle_intersect (&part, &asked->part, &box) ||
-      zn_autoencoder_open (&autoencoder, zn_op_session (),
-                           ZN_ENCODES | (shows ? ZN_COLOURS : ZN_DECODES), &choice, &terms, NULL,
-                           &err))
+      ! zn_op_latent_open (&autoencoder, task, NULL, &err))
     return;
   zn_autoencoder_grid (&grid, &autoencoder, box.width, box.height);
   zn_autoencoder_close (&autoencoder);

@@ -14,6 +14,8 @@
 #include "zenith-filters.h"
 #include "zenith-settings.h"
 
+#define MAX_STRIP (1 << 20) /* rows of all frames of a video */
+
 gboolean
 zn_layers_usable (const ZnLayers *layers, const ZnFilter *filter, GimpRunMode mode, GError **error)
 {
@@ -26,7 +28,7 @@ zn_layers_usable (const ZnLayers *layers, const ZnFilter *filter, GimpRunMode mo
       return FALSE;
     }
 
-  if (filter && filter->whole_image)
+  if (filter && (filter->whole_image || filter->frames))
     return TRUE;
 
   for (guint i = 0; i < layers->n; i++)
@@ -490,6 +492,132 @@ apply_layer (const ZnSettings *settings,
   return TRUE;
 }
 
+/* The layer's place in a strip in which frames of the image's size lie one below the other. */
+static GeglRectangle
+place_in_strip (ZnItem layer, GeglBuffer *pixels, gint height, guint frame)
+{
+  GeglRectangle place = *gegl_buffer_get_extent (pixels);
+  gint          x, y;
+
+  zn_item_offsets (layer, &x, &y);
+  place.x += x;
+  place.y += y + (gint) frame * height;
+
+  return place;
+}
+
+/* Copies what of the layer is in the image to its frame of the strip, or back to its shadow buffer. */
+static void
+copy_frame (ZnItem layer, GeglBuffer *strip, guint frame, const GeglRectangle *image, gboolean back)
+{
+  const GeglRectangle canvas = { 0, (gint) frame * image->height, image->width, image->height };
+  GeglBuffer         *pixels = back ? zn_item_shadow (layer) : zn_item_buffer (layer);
+  const GeglRectangle place  = place_in_strip (layer, pixels, image->height, frame);
+  GeglRectangle       there, here;
+
+  if (back && ! gegl_rectangle_contains (&canvas, &place)) /* what is outside stays */
+    {
+      GeglBuffer *before = zn_item_buffer (layer);
+
+      gegl_buffer_copy (before, NULL, GEGL_ABYSS_NONE, pixels, NULL);
+      g_object_unref (before);
+    }
+  if (gegl_rectangle_intersect (&there, &place, &canvas))
+    {
+      here = *GEGL_RECTANGLE (there.x - place.x, there.y - place.y, there.width, there.height);
+      if (back)
+        gegl_buffer_copy (strip, &there, GEGL_ABYSS_NONE, pixels, &here);
+      else
+        gegl_buffer_copy (pixels, &here, GEGL_ABYSS_NONE, strip, &there);
+    }
+  g_object_unref (pixels);
+}
+
+static gboolean
+check_frames (const ZnItem *items, guint n, const GeglRectangle *image, GError **error)
+{
+  if ((gint64) n * image->height > MAX_STRIP)
+    {
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
+                   _ ("A picture of %d x %d is too large: crop it first."), image->width,
+                   MAX_STRIP);
+      return FALSE;
+    }
+
+  for (guint i = 0; i < n; i++)
+    if (gimp_item_is_group (items[i]))
+      {
+        g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s", _ (ZN_GROUP_REFUSAL));
+        return FALSE;
+      }
+    else if (! check_lock (items[i], error))
+      {
+        return FALSE;
+      }
+
+  return TRUE;
+}
+
+/* The lowest layers of the image are the frames of a video.  They are computed before anything changes,
+ * through a buffer that GEGL swaps out where memory is short.
+ */
+static gboolean
+apply_frames (const ZnSettings *settings,
+              ZnProgress        progress,
+              gpointer          progress_data,
+              ZnImage           image,
+              GError          **error)
+{
+  Bars          bars = { progress, progress_data, 0, 1 };
+  guint         all, n;
+  ZnItem       *items = zn_image_items (image, ZN_NO_ITEM, &all);
+  const ZnItem *lowest;
+  ZnSettings   *own    = zn_settings_new (settings->filter, error);
+  GeglRectangle canvas = { 0, 0, 0, 0 };
+  GeglRectangle tall;
+  GeglBuffer   *strip, *made;
+  gboolean      done;
+
+  zn_image_size (image, &canvas.width, &canvas.height);
+  n      = (guint) zn_settings_find_number (settings, ZN_FRAMES, 0.0);
+  n      = n && n < all ? n : all;
+  lowest = items + all - n;
+  done   = own && check_frames (lowest, n, &canvas, error);
+  if (! done)
+    {
+      zn_settings_free (own);
+      g_free (items);
+      return FALSE;
+    }
+
+  tall = *GEGL_RECTANGLE (0, 0, canvas.width, canvas.height * (gint) n);
+  zn_settings_copy (own, settings);
+  zn_settings_set_named (own, ZN_FRAMES, n, NULL);
+  strip = gegl_buffer_new (&tall, babl_format ("R'G'B'A float"));
+  made  = gegl_buffer_new (&tall, babl_format ("R'G'B'A float"));
+  gimp_progress_init (_ (settings->filter->title));
+  for (guint i = 0; i < n; i++) /* GIMP lists the highest first */
+    copy_frame (lowest[n - 1 - i], strip, i, &canvas, FALSE);
+  done = zn_apply_to_buffer (own, strip, &tall, made, show_progress, &bars, error);
+  if (done)
+    {
+      gimp_image_undo_group_start (image);
+      for (guint i = 0; i < n; i++)
+        {
+          copy_frame (lowest[n - 1 - i], made, i, &canvas, TRUE);
+          merge (lowest[n - 1 - i]);
+        }
+      gimp_image_undo_group_end (image);
+    }
+  gimp_progress_end ();
+  g_object_unref (strip);
+  g_object_unref (made);
+  zn_settings_free (own);
+  g_free (items);
+
+  return done;
+}
+
 /* A layer from nothing, or a larger one. */
 static gboolean
 apply_maker (const ZnSettings *settings,
@@ -552,6 +680,8 @@ zn_layers_apply (const ZnSettings *settings,
   if (settings->filter->whole_image)
     return zn_enlarge_image (settings, gimp_item_get_image (first), layers->print_size, progress,
                              progress_data, error);
+  if (settings->filter->frames)
+    return apply_frames (settings, progress, progress_data, gimp_item_get_image (first), error);
   if (settings->filter->makes_layer || settings->filter->enlarges)
     return apply_maker (settings, progress, progress_data, layers, where, error);
   if (! zn_item_selected (first, &roi) || (! strip && where == ZN_WHERE_LAYER))
@@ -596,7 +726,7 @@ zn_layers_dialog (ZnSettings **settings,
   gboolean        done;
 
   zn_layers_recall (layers, procedure);
-  if (gimp_item_is_layer (first))
+  if (gimp_item_is_layer (first) && ! (filter && filter->frames))
     host.where = &layers->where;
   if (filter && filter->whole_image)
     {

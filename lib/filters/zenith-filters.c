@@ -122,6 +122,22 @@ const ZnFilter zn_filters[] = {
       .properties = { "model", "weights", "engine", "precision" },
   },
   {
+      .procedure = "plug-in-zenith-wan-video",
+      .operation = "zenith:wan-video",
+      .title     = N_ ("Wan Video"),
+      .label     = N_ ("_Wan Video..."),
+      .page      = "vae",
+      .blurb     = N_ ("Show what Wan's autoencoder keeps of a video: the layers are its frames"),
+      .help      = "Sends the layers of the image, as frames from the lowest up, through the "
+                   "autoencoder of the video generator Wan and back.  'frames' is how many; 0: all of "
+                   "them.  'weights' is a weight file; an empty string looks for wan-vae among the "
+                   "models.",
+      .preview_margin = 128,
+      .frames         = TRUE,
+      .expert         = TRUE,
+      .properties     = { ZN_FRAMES, "weights", "engine", "precision" },
+  },
+  {
       .procedure       = "plug-in-zenith-diffae-reconstruct",
       .operation       = "zenith:diffae-reconstruct",
       .title           = N_ ("Reconstruct a Face"),

@@ -20,6 +20,9 @@
 #define ZN_STRIP "strip"
 #define ZN_LOOP "loop" /* of a strip, and back again */
 
+/* How many frames a video is; hosts with layers count them. */
+#define ZN_FRAMES "frames"
+
 #define ZN_PRESET_PROCEDURE "plug-in-zenith-apply-preset"
 #define ZN_PRESET_LABEL N_ ("_Apply Preset...")
 #define ZN_PRESET_BLURB N_ ("Apply a Zenith preset")
@@ -62,6 +65,7 @@ typedef struct
   gboolean     enlarges;        /* likewise: its result has a size of its own     */
   gboolean     planes;          /* its latent is planes: the layer is of floats   */
   gboolean     whole_image;     /* all layers of the image, and itself */
+  gboolean     frames;          /* the layers are the frames of a video */
   gboolean     expert;          /* in the submenu of those that few need */
   const gchar *weights_url;     /* where weights that are not shipped are published, or NULL */
   const gchar *mark;            /* what a result's layer is called

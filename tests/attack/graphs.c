@@ -8,17 +8,12 @@
 
 #include "../gegl/ops.h"
 
-static const char *const ours[] = { "zenith:denoise",
-                                    "zenith:latent-preview",
-                                    "zenith:latent-encode",
-                                    "zenith:latent-decode",
-                                    "zenith:diffae-reconstruct",
-                                    "zenith:diffae-manipulate",
-                                    "zenith:diffae-interpolate",
-                                    "zenith:diffae-sample",
-                                    "zenith:z-image",
-                                    "zenith:identity",
-                                    "zenith:identity-pair",
+static const char *const ours[] = { "zenith:denoise",           "zenith:latent-preview",
+                                    "zenith:latent-encode",     "zenith:latent-decode",
+                                    "zenith:wan-video",         "zenith:diffae-reconstruct",
+                                    "zenith:diffae-manipulate", "zenith:diffae-interpolate",
+                                    "zenith:diffae-sample",     "zenith:z-image",
+                                    "zenith:identity",          "zenith:identity-pair",
                                     "zenith:identity-source" };
 static const char *const others[] = { "gegl:nop",    "gegl:invert-linear", "gegl:opacity",       "gegl:translate",
                                       "gegl:crop",   "gegl:scale-ratio",   "gegl:gaussian-blur", "gegl:cache",

@@ -54,7 +54,7 @@ run() {
 # Width and height of a PNG.
 size() { od -A n -t u1 -j 16 -N 8 "$1" 2>/dev/null | awk '{ print $3 * 256 + $4 "x" $7 * 256 + $8 }'; }
 
-for op in denoise latent-decode latent-encode latent-preview restore upscale z-image; do
+for op in denoise latent-decode latent-encode latent-preview restore upscale wan-video z-image; do
   check "info of zenith:$op" "gegl --info fails" "$gegl" --info "zenith:$op"
 done
 "$gegl" --info zenith:denoise >"$tmp/info" 2>&1
@@ -175,6 +175,7 @@ while read -r op; do
     denoise) set_to="model='fast'" ;;
     restore | upscale) set_to="" ;;
     latent-encode | latent-preview) set_to="" ;;
+    wan-video) set_to="frames='2' weights='$root/tests/data/golden/wan21.pth'" ;;
     latent-decode) set_to="" below="<zenith:latent-encode/>$load" ;;
     diffae-reconstruct) set_to=$face ;;
     diffae-manipulate) set_to="$face amount='1'" ;;

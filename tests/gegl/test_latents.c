@@ -324,6 +324,100 @@ test_large_autoencoders (void)
   zn_engine_close (&engine);
 }
 
+typedef struct
+{
+  gfloat *data;
+  gsize   len; /* of a frame */
+} Frames;
+
+static bool
+frame_out (void *cookie, int32_t i, float *frame)
+{
+  const Frames *f = cookie;
+
+  memcpy (frame, f->data + i * f->len, f->len * sizeof (gfloat));
+
+  return true;
+}
+
+static bool
+frame_in (void *cookie, int32_t i, float *frame)
+{
+  const Frames *f = cookie;
+
+  memcpy (f->data + i * f->len, frame, f->len * sizeof (gfloat));
+
+  return true;
+}
+
+/* Frames one below the other are what the engine makes of a video; alpha stays, one frame is a still picture, and what is no
+ * whole number of frames passes through. */
+static void
+test_video (void)
+{
+  enum
+  {
+    N   = 6,
+    W   = 20,
+    H   = 12,
+    LEN = W * H * 3
+  };
+  const GeglRectangle box   = { 0, 0, W, N * H };
+  GeglBuffer         *in    = picture ("R'G'B'A float", 3, -5, W, N * H, 16);
+  const GeglRectangle there = { 3, -5, W, N * H };
+  gfloat             *x     = pixels_of (in, &there, "R'G'B'A float");
+  Frames          from = { g_new (gfloat, N * LEN), LEN }, to = { g_new (gfloat, N * LEN), LEN };
+  const zn_frames source = { N, H, W, 3, frame_out, &from }, sink = { N, H, W, 3, frame_in, &to };
+  const gchar    *file = ZN_RANDOM_WEIGHTS "8";
+  const zn_open   open = { .files = &file, .n_files = 1 };
+  zn_model       *enc = NULL, *dec = NULL;
+  zn_engine      *engine = NULL;
+  gchar          *status = NULL;
+  gdouble         worst = 0, apart = 0;
+  gfloat         *got, *still;
+
+  for (gint i = 0; i < box.width * box.height; i++)
+    for (gint c = 0; c < 3; c++)
+      from.data[3 * i + c] = 2 * (x[4 * i + 3] > 0 ? x[4 * i + c] : 0.5f) - 1;
+  g_assert (! zn_engine_open (&engine, "auto", 0, NULL) &&
+            ! zn_model_open (&enc, engine, "wan-video-encode", &open, NULL) &&
+            ! zn_model_open (&dec, engine, "wan-video-decode", &open, NULL) &&
+            ! zn_model_pass_video (enc, dec, &sink, &source, NULL, NULL));
+  got = apply ("zenith:wan-video", "frames=6 weights=random:8", in, &status, NULL);
+  CHECK (! *status, "%s", status);
+  g_free (status);
+  still = apply ("zenith:wan-video", "weights=random:8", in, &status, NULL);
+  CHECK (! *status, "%s", status);
+  for (gint i = 0; i < box.width * box.height; i++)
+    {
+      CHECK (got[4 * i + 3] == x[4 * i + 3], "alpha of pixel %d is %g", i, got[4 * i + 3]);
+      for (gint c = 0; c < 3 && x[4 * i + 3] > 0; c++)
+        {
+          worst = MAX (worst, fabs (got[4 * i + c] - (0.5 * to.data[3 * i + c] + 0.5)));
+          apart = MAX (apart, fabs (got[4 * i + c] - still[4 * i + c]));
+        }
+    }
+  CHECK (worst < 1e-5 && apart > 1e-3, "%g off; a still picture %g", worst, apart);
+  g_free (status);
+  g_free (got);
+  got = apply ("zenith:wan-video", "frames=7 weights=random:8", in, &status, NULL);
+  CHECK (strstr (status, "7") && ! memcmp (got, x, N * W * H * 16), "%s", status);
+  g_free (status);
+  g_free (got);
+  got = apply ("zenith:wan-video", "frames=6 weights=" DATA_DIR "/kl-flux.pth", in, &status, NULL);
+  CHECK (strstr (status, "flux-ae") && ! memcmp (got, x, N * W * H * 16), "%s", status);
+  zn_model_close (&enc);
+  zn_model_close (&dec);
+  zn_engine_close (&engine);
+  g_free (status);
+  g_free (got);
+  g_free (still);
+  g_free (x);
+  g_free (from.data);
+  g_free (to.data);
+  g_object_unref (in);
+}
+
 /* The norms of flux-ae are of the whole picture, so that it has no tiles: what does not fit is refused, with the size that
  * would, and the pixels pass through. */
 static void
@@ -637,6 +731,7 @@ main (int argc, char **argv)
   RUN (test_pictures_are_mirrored);
   RUN (test_refused_files_and_sizes);
   RUN (test_large_autoencoders);
+  RUN (test_video);
   RUN (test_refused_in_little_memory);
   RUN (test_wan_latent_without_decoder);
   RUN (test_latents_without_decoders);

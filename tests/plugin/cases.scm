@@ -76,6 +76,13 @@
       (zn-say image (number->string (zn-width drawable)) " " (number->string (zn-guide image)) " "
               (number->string (zn-resolution image)))
       (zn-discard-mask drawable))))
+; two layers are two frames; with one frame the upper one stays
+(define (zn-frames image drawable n)
+  (zn-add-layer image (string-append zn-in "/layer.png"))
+  (zn-video image drawable n)
+  (zn-flatten image))
+(zn-case "video" "rgb" (lambda (image drawable) (zn-frames image drawable 0)))
+(zn-case "video-one" "rgb" (lambda (image drawable) (zn-frames image drawable 1)))
 (zn-case "preset-again" "rgb" (lambda (image drawable) (zn-preset-again drawable)))
 ; no face is there; what is selected is one
 (zn-case "face-none" "rgb"

@@ -100,6 +100,12 @@ expect_pictures () {
   check enlarge-image-all grep -q '^enlarge-image|done|dirty|[^;]*;group; 288 30 ' "$work/results"
   image "$work/in/rgb.png" -filter Catrom -resize 300% $plain "PNG24:$work/in/rgb-300.png"
   check enlarge-image-pixels near "$work/in/rgb-300.png" "$work/out/enlarge-image.png" 20
+  for name in video video-one; do
+    check $name done_ok $name
+    check $name-first changed "$work/in/rgb.png" "$work/out/$name.png" 96x34+0+30
+  done
+  check video-second changed "$work/in/layer.png" "$work/out/video.png" 40x30+0+0
+  check video-one-second same "$work/in/layer.png" "$work/out/video-one.png" 40x30+0+0
   check preset-again refused preset-again 'No preset was applied yet|Noch wurde keine'
   check face-strip done_ok face-strip
   check face-strip-layers grep -q '^face-strip|.*|[^;]* 4/4 (face edited);[^;]* 3/4 (face edited);[^;]* 2/4 (face edited);[^;()]*; ' "$work/results"
@@ -289,7 +295,7 @@ prepare_filters () {
 }
 another () { [ -s "$1" ] && ! cmp -s "$1" doc/photo.png; }
 check_filters () {
-  for name in film mine restored large lost smile kept between new fox decoded; do
+  for name in film mine restored large lost smile kept between new video fox decoded; do
     check "doc-gimp$gimp-$name" another "doc/$name.png"
   done
 }

@@ -34,9 +34,9 @@ list=$GIMP2_DIRECTORY/filters/GimpGegl-zenith-denoise-config.settings
 mkdir -p "${list%/*}"
 printf '# settings\n\n(GimpGegl-zenith-denoise-config "Mine"\n    (strength 0.25))\n' >"$list"
 
-exists='(for-each (lambda (name) (gimp-message (string-append name " " (number->string (car (gimp-procedural-db-proc-exists name)))))) (list "plug-in-zenith-denoise" "plug-in-zenith-latent-preview" "plug-in-zenith-apply-preset" "plug-in-zenith-diffae-reconstruct" "plug-in-zenith-diffae-manipulate" "plug-in-zenith-diffae-interpolate" "plug-in-zenith-diffae-sample" "plug-in-zenith-diffae-teach" "plug-in-zenith-z-image" "plug-in-zenith-restore" "plug-in-zenith-upscale" "plug-in-zenith-latent-encode" "plug-in-zenith-latent-decode" "plug-in-zenith-denoise-more" "plug-in-zenith-enlarge-image" "plug-in-zenith-help"))'
+exists='(for-each (lambda (name) (gimp-message (string-append name " " (number->string (car (gimp-procedural-db-proc-exists name)))))) (list "plug-in-zenith-denoise" "plug-in-zenith-latent-preview" "plug-in-zenith-apply-preset" "plug-in-zenith-diffae-reconstruct" "plug-in-zenith-diffae-manipulate" "plug-in-zenith-diffae-interpolate" "plug-in-zenith-diffae-sample" "plug-in-zenith-diffae-teach" "plug-in-zenith-z-image" "plug-in-zenith-restore" "plug-in-zenith-upscale" "plug-in-zenith-latent-encode" "plug-in-zenith-latent-decode" "plug-in-zenith-denoise-more" "plug-in-zenith-wan-video" "plug-in-zenith-enlarge-image" "plug-in-zenith-help"))'
 gimp_run exist.log "$exists"
-for procedure in denoise latent-preview apply-preset diffae-reconstruct diffae-manipulate diffae-interpolate diffae-sample diffae-teach z-image restore upscale latent-encode latent-decode denoise-more enlarge-image help; do
+for procedure in denoise latent-preview apply-preset diffae-reconstruct diffae-manipulate diffae-interpolate diffae-sample diffae-teach z-image restore upscale latent-encode latent-decode denoise-more wan-video enlarge-image help; do
   check "registered-$procedure" grep -q "plug-in-zenith-$procedure 1" exist.log
 done
 check presets-in-gimps-list grep -q "^(GimpGegl-zenith-denoise-config \"$(ours 'High ISO photo')\"\$" "$list"

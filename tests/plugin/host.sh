@@ -48,6 +48,7 @@ arguments_of () {
     *reconstruct)  echo '"zenith-face" 20 20 0 0 0 0 "auto" TRUE' ;;
     *interpolate)  echo '0.5 "" 20 20 "zenith-face" 0 0 0 0 "auto" 0 TRUE' ;;
     *sample)       echo '0 20 200 "zenith-face" "auto"' ;;
+    *wan-video)    echo '0 "random:8" "auto" "auto"' ;;
     *z-image)      echo '"" 0 2 64 64 1 4 "" "auto"' ;;
     *latent-*code) echo '"zenith" "" "auto" "auto"' ;;
     *teach)        echo '"" "" ""' ;;
