@@ -22,6 +22,36 @@ static int find_type(const zn_vk *d, uint32_t allowed, VkMemoryPropertyFlags wan
     return -1;
 }
 
+/* What is free now in each heap, or its size if the driver does not say. */
+static void find_rooms(const zn_vk *d, size_t room[VK_MAX_MEMORY_HEAPS])
+{
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT
+    };
+    VkPhysicalDeviceMemoryProperties2 m = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+                                            .pNext = d->has.budget ? &budget : NULL };
+
+    d->api->vkGetPhysicalDeviceMemoryProperties2(d->gpu, &m);
+    d->memories->types = m.memoryProperties;
+    for (uint32_t i = 0; i < m.memoryProperties.memoryHeapCount; i++) {
+        const VkDeviceSize all = budget.heapBudget[i], used = budget.heapUsage[i];
+
+        room[i] =
+            (size_t)(d->has.budget && all > 0 ? (all > used ? all - used : 0) : m.memoryProperties.memoryHeaps[i].size);
+    }
+}
+
+/* Drivers give more than there is, and move other programs' memory away: then the whole desktop is slow. */
+static bool within_budget(const zn_vk *d, int type, size_t size)
+{
+    size_t room[VK_MAX_MEMORY_HEAPS];
+
+    if (!d->has.budget)
+        return true;
+    find_rooms(d, room);
+    return size <= room[d->memories->types.memoryTypes[type].heapIndex];
+}
+
 static void release(zn_vk *d, block *b)
 {
     if (b->buffer)
@@ -65,7 +95,8 @@ static bool acquire(zn_vk *d, block *b, size_t size, bool host)
     }
     alloc.allocationSize = needs.size;
     alloc.memoryTypeIndex = (uint32_t)type;
-    if (type >= 0 && given(d, d->api->vkAllocateMemory(d->device, &alloc, NULL, &b->memory)) &&
+    if (type >= 0 && (host || within_budget(d, type, needs.size)) &&
+        given(d, d->api->vkAllocateMemory(d->device, &alloc, NULL, &b->memory)) &&
         given(d, d->api->vkBindBufferMemory(d->device, b->buffer, b->memory, 0)) &&
         (!host || given(d, d->api->vkMapMemory(d->device, b->memory, 0, VK_WHOLE_SIZE, 0, &mapped)))) {
         b->mapped = mapped;
@@ -339,28 +370,15 @@ void zn_vk_store_tensor(void *dev, float *y, zn_tensor x)
 
 /* ---- opening ------------------------------------------------------------------------------------------------------ */
 
-/* Of the largest heap that is the device's own: what is free now, or its size if the driver does not say. */
+/* Of the largest heap that is the device's own. */
 static size_t available(const zn_vk *d)
 {
-    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT
-    };
-    VkPhysicalDeviceMemoryProperties2 m = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
-                                            .pNext = d->has.budget ? &budget : NULL };
-    size_t best = 0;
+    size_t room[VK_MAX_MEMORY_HEAPS], best = 0;
 
-    d->api->vkGetPhysicalDeviceMemoryProperties2(d->gpu, &m);
-    d->memories->types = m.memoryProperties;
-    for (uint32_t i = 0; i < m.memoryProperties.memoryHeapCount; i++) {
-        const VkMemoryHeap *h = &m.memoryProperties.memoryHeaps[i];
-        size_t size = (size_t)h->size;
-
-        if (d->has.budget && budget.heapBudget[i] > 0)
-            size =
-                budget.heapBudget[i] > budget.heapUsage[i] ? (size_t)(budget.heapBudget[i] - budget.heapUsage[i]) : 0;
-        if (h->flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT && size > best)
-            best = size;
-    }
+    find_rooms(d, room);
+    for (uint32_t i = 0; i < d->memories->types.memoryHeapCount; i++)
+        if (d->memories->types.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT && room[i] > best)
+            best = room[i];
     return best;
 }
 
