@@ -114,6 +114,19 @@ static void read_times(zn_vk *d, slot *s)
         d->rec->rate += (rate - d->rec->rate) / 2;
 }
 
+/* After a failure: what was submitted before it may still use memory that is about to be freed.  A lost device is idle. */
+static void settle(zn_vk *d)
+{
+    struct zn_vk_recorder *r = d->rec;
+
+    if (r->done == r->submitted)
+        return;
+    d->api->vkDeviceWaitIdle(d->device);
+    for (int i = 0; i < N_SLOTS; i++)
+        r->slots[i].timed.cmd = NULL;
+    r->done = r->submitted;
+}
+
 /* The submissions up to that number are done. */
 void zn_vk_wait(zn_vk *d, uint64_t number)
 {
@@ -123,11 +136,13 @@ void zn_vk_wait(zn_vk *d, uint64_t number)
         slot *s = &r->slots[(r->done + 1) % N_SLOTS];
 
         if (!zn_vk_ok(d, d->api->vkWaitForFences(d->device, 1, &s->fence, VK_TRUE, UINT64_MAX), "a kernel"))
-            return;
+            break;
         r->done++;
         read_times(d, s);
         s->timed.cmd = NULL;
     }
+    if (d->status)
+        settle(d);
 }
 
 static bool begin(zn_vk *d, commands *c)
