@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # test_vulkan.sh ZENITH DIR - the Vulkan engine on Mesa's software device (llvmpipe), with the validation layers where they are
-# installed: one case of each kind of operation, tiny models, the choice of "auto", a lost device, the cache of pipelines.
-# DIR holds host_cpu.so and liblost_vulkan.so (tests/vulkan/*.c).
+# installed: one case of each kind of operation, tiny models, the choice of "auto", faults of a device, the cache of pipelines.
+# DIR holds host_cpu.so and libfaulty_vulkan.so (tests/vulkan/*.c).
 #
 # Skips:  everything without a Vulkan engine in the build or without the device.
 # Time:   a minute or two, most of it LLVM's.
@@ -103,10 +103,14 @@ if [ -s "$kept" ]; then
 fi
 
 # A picture: the same as the CPU's, but for rounding.
-head="{'descr': '<f4', 'fortran_order': False, 'shape': (40, 56, 3), }"
-printf '\x93NUMPY\x01\x00\x76\x00%s%*s\n' "$head" $((117 - ${#head})) "" >"$tmp/x.npy"
 for i in $(seq 96); do printf "\\x00\\x00\\x$(printf %02x $((i * 53 % 256)))\\x3e"; done >"$tmp/floats"
-for i in $(seq 70); do cat "$tmp/floats"; done >>"$tmp/x.npy"
+for i in $(seq 70); do cat "$tmp/floats"; done >"$tmp/many-floats"
+npy() { # FILE SHAPE COUNT
+  local head="{'descr': '<f4', 'fortran_order': False, 'shape': ($2), }"
+  printf '\x93NUMPY\x01\x00\x76\x00%s%*s\n' "$head" $((117 - ${#head})) "" >"$1"
+  head -c $((4 * $3)) "$tmp/many-floats" >>"$1"
+}
+npy "$tmp/x.npy" "40, 56, 3" 6720
 run() { "$zenith" run denoise-fast --set precision=fp32 --set sigma=20 --in x="$tmp/x.npy" "$@" >"$tmp/out" 2>"$tmp/err"; }
 ZENITH_VULKAN_DEVICE= run --out y="$tmp/cpu.npy"
 VK_INSTANCE_LAYERS=$layers run --engine vulkan --out y="$tmp/gpu.npy"
@@ -123,6 +127,25 @@ ZENITH_VULKAN_DEVICE= encode --out z="$tmp/cpu-z.npy"
 encode --engine vulkan --out z="$tmp/gpu-z.npy"
 check "an autoencoder gives the CPU's latent" near "$tmp/cpu-z.npy" "$tmp/gpu-z.npy"
 
+# Z-Image with made-up weights: features of a prompt, then a latent, in fp16 and int8, against the CPU's with the same weights.
+echo "a cat" >"$tmp/prompt"
+"$zenith" run z-image-tokens --weights "$here/tests/data/text/tokenizer.json" --in prompt="$tmp/prompt" --out tokens="$tmp/t.npy" 2>"$tmp/err"
+npy "$tmp/noise.npy" "6, 10, 16" 960
+z_image() { # OUT PRECISION ENGINE
+  "$zenith" run z-image-text --weights random: --set precision=$2 --engine $3 --in tokens="$tmp/t.npy" --out cap="$tmp/$1-cap.npy" \
+    2>"$tmp/err" && "$zenith" run z-image-sample --weights random: --set precision=$2 --set steps=2 --engine $3 \
+    --in x="$tmp/noise.npy" --in cap="$tmp/$1-cap.npy" --out z="$tmp/$1-z.npy" 2>>"$tmp/err"
+}
+alike() { paste <(values "$1") <(values "$2") | awk '{ d += ($1 - $2) ^ 2; a += $2 ^ 2 } END { print d / a; exit !(d <= 0.0009 * a && NR >= 30) }'; }
+cpu=$(sed -nE 's/^[* ] (neon|avx2|avx512|scalar) +usable.*/\1/p' "$tmp/named" | tail -n 1)
+for p in fp16 int8; do
+  z_image cpu-$p $p $cpu
+  z_image gpu-$p $p vulkan
+  check "Z-Image in $p runs without a note" test ! -s "$tmp/err"
+  check "Z-Image in $p: features of a prompt as the CPU's" alike "$tmp/cpu-$p-cap.npy" "$tmp/gpu-$p-cap.npy"
+  check "Z-Image in $p: a latent as the CPU's" alike "$tmp/cpu-$p-z.npy" "$tmp/gpu-$p-z.npy"
+done
+
 # Two processes at once.
 run --engine vulkan --out y="$tmp/one.npy" &
 first=$!
@@ -131,17 +154,41 @@ check "two processes: the second" cmp "$tmp/gpu.npy" "$tmp/two.npy"
 wait $first
 check "two processes: the first" cmp "$tmp/gpu.npy" "$tmp/one.npy"
 
-# A lost device: the CPU finishes and says so.
+# Stopped and continued, as when a computer sleeps.
+run --engine vulkan --out y="$tmp/slept.npy" &
+first=$!
+sleep 0.2
+kill -STOP $first && sleep 0.3 && kill -CONT $first
+wait $first
+check "a process that was stopped for a while" cmp "$tmp/gpu.npy" "$tmp/slept.npy"
+
+# Faults: the CPU finishes and says so.
 real=$(ldconfig -p 2>/dev/null | sed -n 's/.*libvulkan\.so\.1 .*=> //p' | head -n 1)
-if [ -e "$dir/liblost_vulkan.so" ] && [ -n "$real" ]; then
-  mkdir "$tmp/lost" && cp "$dir/liblost_vulkan.so" "$tmp/lost/libvulkan.so.1"
-  for at in 0; do # of a small picture there may be one alone
-    REAL_VULKAN=$real LOST_AT=$at LD_LIBRARY_PATH=$tmp/lost run --engine vulkan --out y="$tmp/lost.npy"
-    check "lost at submission $at: the CPU finishes" near "$tmp/cpu.npy" "$tmp/lost.npy"
-    check "lost at submission $at: and it is said" has 'the device was lost; done with the (neon|avx2|avx512|scalar) engine instead' "$tmp/err"
+faulty() { # VARIABLE=VALUE...: a run with that
+  rm -f "$tmp/faulty.npy"
+  env "$@" REAL_VULKAN="$real" LD_LIBRARY_PATH="$tmp/faulty" "$zenith" run denoise-fast --set precision=fp32 --set sigma=20 \
+    --in x="$tmp/x.npy" --engine vulkan --out y="$tmp/faulty.npy" >"$tmp/out" 2>"$tmp/err"
+}
+instead='; done with the (neon|avx2|avx512|scalar) engine instead'
+if [ -e "$dir/libfaulty_vulkan.so" ] && [ -n "$real" ]; then
+  mkdir "$tmp/faulty" && cp "$dir/libfaulty_vulkan.so" "$tmp/faulty/libvulkan.so.1"
+  for fault in LOST_AT=0 LOST_AT=3 LOST_WAIT_AT=0 LOST_WAIT_AT=3; do
+    faulty $fault
+    check "$fault: the CPU finishes" near "$tmp/cpu.npy" "$tmp/faulty.npy"
+    check "$fault: and it is said" has "the device was lost$instead" "$tmp/err"
   done
+  faulty NO_MEMORY_AT=6
+  check "no memory for weights or tensors: the CPU finishes" near "$tmp/cpu.npy" "$tmp/faulty.npy"
+  check "and it is said" has "[Mm]emory.*$instead" "$tmp/err"
+  faulty BUDGET=1000000 BUDGET_AT=0
+  check "a small budget of memory from the start: it is said" has "[Mm]emory.*$instead" "$tmp/err"
+  faulty BUDGET=1000000 BUDGET_AT=1
+  check "a budget that others use up: the CPU finishes" near "$tmp/cpu.npy" "$tmp/faulty.npy"
+  check "and it is said" has "[Mm]emory.*$instead" "$tmp/err"
+  faulty BUDGET=1000000 BUDGET_AT=1000
+  check "a budget that suffices" cmp "$tmp/gpu.npy" "$tmp/faulty.npy"
 else
-  skip "a lost device: no Vulkan loader to put one before"
+  skip "faults: no Vulkan loader to put one before"
 fi
 ZENITH_VULKAN_MEMORY=1 run --engine vulkan --out y="$tmp/small.npy"
 check "too little memory: the CPU finishes and it is said" has 'ZENITH_VULKAN_MEMORY.*; done with the (neon|avx2|avx512|scalar) engine instead' "$tmp/err"
@@ -153,6 +200,9 @@ if [ -s "$cache" ]; then
   printf 'zenithvk\xff\xff\xff\xff\xff\xff\xff\xff' >"$cache"
   run --engine vulkan --out y="$tmp/again.npy"
   check "a damaged cache is not used" cmp "$tmp/gpu.npy" "$tmp/again.npy"
+  truncate -s 65M "$cache"
+  run --engine vulkan --out y="$tmp/again.npy"
+  check "nor one that is too large, and it is replaced" test "$(stat -c %s "$cache")" -lt 60000000
   rm -f "$cache"
   echo precious >"$tmp/precious"
   ln -s "$tmp/precious" "$cache"
