@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <gexiv2/gexiv2.h>
 #include <zlib.h>
 
 #include "directory.h"
+#include "gexiv2-any.h"
 #include "history.h"
 #include "metadata.h"
 #include "writer.h"

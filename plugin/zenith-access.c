@@ -298,12 +298,22 @@ check_combo (Faults *faults, GtkWidget *combo)
   g_free (text);
 }
 
+/* GTK 3 calls mapped what an expander hides. */
+static gboolean
+is_folded (GtkWidget *widget)
+{
+  GtkWidget *expander = gtk_widget_get_ancestor (widget, GTK_TYPE_EXPANDER);
+
+  return expander && ! gtk_expander_get_expanded (GTK_EXPANDER (expander)) &&
+         widget != gtk_expander_get_label_widget (GTK_EXPANDER (expander));
+}
+
 static void
 check_widget (GtkWidget *widget, gpointer data)
 {
   Faults *faults = data;
 
-  if (! gtk_widget_get_mapped (widget))
+  if (! gtk_widget_get_mapped (widget) || is_folded (widget))
     return;
   if (GTK_IS_LABEL (widget))
     check_label (faults, widget);

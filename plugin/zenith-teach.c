@@ -305,6 +305,7 @@ zn_teach_dialog (const ZnTeachHost *host, gchar **report, GError **error)
          "five faces at least, twenty are better.  Whatever else differs between the "
          "two is learned, too, so choose pictures that are alike."));
   gtk_label_set_line_wrap (GTK_LABEL (about), TRUE);
+  gtk_label_set_max_width_chars (GTK_LABEL (about), 1); /* GTK 3 would make it one long line */
   gtk_widget_set_size_request (about, 420, -1);
   gtk_misc_set_alignment (GTK_MISC (about), 0.0, 0.0);
   gtk_misc_set_padding (GTK_MISC (about), 12, 6);

@@ -4,7 +4,7 @@
 #ifndef __ZENITH_HISTORY_H__
 #define __ZENITH_HISTORY_H__
 
-#include <gexiv2/gexiv2.h>
+#include "gexiv2-any.h"
 
 /* settings: the operation and its values.  The entry has no time in it: the same picture
  * gives the same bytes on every machine. */

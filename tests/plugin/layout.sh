@@ -87,6 +87,13 @@ for name in $dialogs; do
   steady "$window" "out/$name.png"
   wait_for 5 fine "$title"
   check "$name" fine "$title"
+  if [ "$name" = diffae-manipulate ]; then
+    xdotool windowfocus "$window" key "$(alt _Advanced)"
+    sleep 2
+    wait_for 5 fine "$title"
+    check "$name-unfolded" fine "$title"
+    import -window root "out/$name-unfolded.png"
+  fi
   [ -z "$shots" ] || cp "out/$name.png" "$shots/$name.png"
   for _ in 1 2 3 4 5 6 7 8 9 10; do
     xdotool windowfocus "$window" key Escape 2>/dev/null
