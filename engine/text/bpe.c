@@ -83,7 +83,8 @@ static const zn_merge *merge_at(const symbol *s, uint32_t at, const zn_merge *me
 {
     if (s[at].next == NONE)
         return NULL;
-    return bsearch(&(zn_merge){ .left = s[at].id, .right = s[s[at].next].id }, merge, n_merges, sizeof *merge, compare);
+    return bsearch((&(zn_merge){ .left = s[at].id, .right = s[s[at].next].id }), merge, n_merges, sizeof *merge,
+                   compare);
 }
 
 size_t zn_bpe(int32_t *ids, size_t n, const zn_merge *merge, size_t n_merges, void *work)
