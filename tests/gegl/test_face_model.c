@@ -390,6 +390,41 @@ test_edits (void)
   g_object_unref (in);
 }
 
+/* Of a large face two pictures are enlarged; that of the photograph is kept. */
+static void
+test_large_face (void)
+{
+  GeglBuffer *small = astronaut ();
+  GeglBuffer *in    = changed (small, "gegl:scale-ratio", "x", 2.0, "y", 2.0);
+  gfloat     *from  = pixels_of (in, gegl_buffer_get_extent (in), "R'G'B'A float");
+
+  for (gint k = 0; k < 2; k++)
+    {
+      gchar      *settings = g_strdup_printf ("smile=%s steps=2 stochastic-steps=2 frame-x=448 "
+                                                   "frame-y=248 frame-size=226 frame-angle=3.7",
+                                         k ? "0.9" : "1");
+      const guint before   = ops_network_runs ();
+      Run         run      = run_new ("zenith:diffae-manipulate", settings, in);
+      gfloat     *got      = run_pixels (&run, &run.box);
+      gchar      *status = run_status (&run), *note = run_text (&run, "note");
+      gdouble     most = 0.0;
+
+      for (gint i = 0; i < run.box.width * run.box.height * 4; i++)
+        most = MAX (most, fabs (got[i] - from[i]));
+      CHECK (! *status && ! *note && most > 0.05, "'%s', '%s', a change of %g", status, note, most);
+      CHECK (ops_network_runs () - before == (k ? 2 : 5), "%d: %u runs", k,
+             ops_network_runs () - before);
+      g_free (got);
+      g_free (status);
+      g_free (note);
+      g_free (settings);
+      run_free (&run);
+    }
+  g_free (from);
+  g_object_unref (in);
+  g_object_unref (small);
+}
+
 static void
 test_models_are_here (void)
 {
@@ -416,6 +451,7 @@ main (int argc, char **argv)
   RUN (test_covered_faces);
   RUN (test_two_faces);
   RUN (test_blend_ends);
+  RUN (test_large_face);
 
   return ops_end ();
 }
