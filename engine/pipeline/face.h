@@ -38,9 +38,6 @@ zn_patch zn_patch_warp(const zn_patch *patch, const zn_square *from, const zn_sq
                        const zn_workers *workers);
 /* low [side][side][3], 0..1: the patch in the frame. */
 void zn_square_shrink(float *low, int side, const zn_square *square, const zn_patch *patch, const zn_workers *workers);
-/* The picture at a place, 0,0 being the first value's centre; n channels; beyond its edges they go on. */
-void zn_sample_cubic(float *dst, const float *src, int w, int h, int n, double x, double y);
-
 /* ---- the networks (face_codes.c) ----------------------------------------------------------------------------------- */
 
 typedef struct zn_face_work zn_face_work;
@@ -139,6 +136,9 @@ enum { ZN_FACE_FIELDS = 8 };
 /* What is done to the picture, at the model's size: value 0..2 is added, value 3..5 is what the model saw, value 6 is the gain of the
  * structure that it did not see. */
 typedef float zn_face_field[ZN_FACE_FIELDS];
+
+/* The field at a place of the frame, 0..1: bicubic; beyond its edges it goes on (face_frame.c). */
+void zn_sample_field(zn_face_field dst, const zn_face_field *field, int side, double u, double v);
 
 /* to - from is added; the fine structure is multiplied by 1 + gain.  [side][side], freed with free(); NULL: out of memory. */
 zn_face_field *zn_field_new(int side, const float *to, const float *from, const float *low, float gain);

@@ -79,8 +79,7 @@ static void paste_rows(void *cookie, int item, int worker)
 
             if (mask <= 0)
                 continue;
-            zn_sample_cubic(f, (const float *)p->field, p->side, p->side, ZN_FACE_FIELDS, u * p->side - 0.5,
-                            v * p->side - 0.5);
+            zn_sample_field(f, p->field, p->side, u, v);
             if (p->texture)
                 change_large(f, p->texture, f, p->patch->pixels + at, rect.x + x, rect.y + y);
             for (size_t c = 0; c < 3; c++)
@@ -302,8 +301,7 @@ static zn_face_field *enlarged(const zn_face_large *l, const zn_face_field *smal
 
         if (change)
             suppress(field[i], t, zn_map_between(change, side, l->side, x, y));
-        zn_sample_cubic(f, (const float *)small, side, side, ZN_FACE_FIELDS, (x + 0.5) * side / l->side - 0.5,
-                        (y + 0.5) * side / l->side - 0.5);
+        zn_sample_field(f, small, side, (x + 0.5) / l->side, (y + 0.5) / l->side);
         field[i][6] = fminf(fmaxf(f[6], -1), 0);
     }
     return field;

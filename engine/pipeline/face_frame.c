@@ -55,29 +55,35 @@ static inline int within(int i, int n)
     return i > n - 1 ? n - 1 : i < 0 ? 0 : i;
 }
 
-void zn_sample_cubic(float *dst, const float *src, int w, int h, int n, double x, double y)
+/* n is a constant where it is called: the sums are in registers then. */
+static inline void sample_cubic(float *dst, const float *src, int w, int h, int n, double x, double y)
 {
     const double fx = floor(x), fy = floor(y);
-    float wx[4], wy[4];
+    float wx[4], wy[4], sum[ZN_FACE_FIELDS] = { 0 };
     int cx[4];
 
     cubic_weights(wx, (float)(x - fx));
     cubic_weights(wy, (float)(y - fy));
     for (int i = 0; i < 4; i++)
-        cx[i] = within((int)fx + i - 1, w);
-    for (int c = 0; c < n; c++)
-        dst[c] = 0;
+        cx[i] = within((int)fx + i - 1, w) * n;
     for (int j = 0; j < 4; j++) {
         const float *row = src + (size_t)within((int)fy + j - 1, h) * (size_t)w * (size_t)n;
 
         for (int i = 0; i < 4; i++) {
             const float weight = wx[i] * wy[j];
-            const float *p = row + (size_t)cx[i] * (size_t)n;
+            const float *p = row + cx[i];
 
             for (int c = 0; c < n; c++)
-                dst[c] += weight * p[c];
+                sum[c] += weight * p[c];
         }
     }
+    for (int c = 0; c < n; c++)
+        dst[c] = sum[c];
+}
+
+void zn_sample_field(zn_face_field dst, const zn_face_field *field, int side, double u, double v)
+{
+    sample_cubic(dst, (const float *)field, side, side, ZN_FACE_FIELDS, u * side - 0.5, v * side - 0.5);
 }
 
 /* The mean of n x n places around x, y, `step` apart in the directions of cosine and sine. */
@@ -90,9 +96,8 @@ static void sample_mean(float dst[3], const zn_patch *patch, int n, double step,
         const double a = (k % n + 0.5 - 0.5 * n) * step, b = (k / n + 0.5 - 0.5 * n) * step;
         float value[3];
 
-        zn_sample_cubic(value, patch->pixels, patch->rect.w, patch->rect.h, 3,
-                        x + cosine * a - sine * b - patch->rect.x - 0.5,
-                        y + sine * a + cosine * b - patch->rect.y - 0.5);
+        sample_cubic(value, patch->pixels, patch->rect.w, patch->rect.h, 3,
+                     x + cosine * a - sine * b - patch->rect.x - 0.5, y + sine * a + cosine * b - patch->rect.y - 0.5);
         for (int c = 0; c < 3; c++)
             sum[c] += (double)value[c];
     }

@@ -62,7 +62,7 @@ static float fine_at(float dst[3], const search *s, int x, int y)
     double u, v;
 
     to_frame(&u, &v, s, x, y);
-    zn_sample_cubic(f, (const float *)s->field, s->side, s->side, ZN_FACE_FIELDS, u * s->side - 0.5, v * s->side - 0.5);
+    zn_sample_field(f, s->field, s->side, u, v);
     for (int c = 0; c < 3; c++)
         dst[c] = pixel[c] - f[3 + c];
     return lightness(f + 3);
