@@ -235,11 +235,25 @@ static int width_of(const zn_vk *d, const conv_args *g)
     return best;
 }
 
+/* Pixels of an invocation that multiplies without matrices, by 8 outputs: fewer for small pictures, to keep a large device
+ * busy. */
+static int pixels_each(const zn_vk *d, const conv_args *g)
+{
+    enum { ENOUGH = 32768 }; /* invocations */
+    int n = d->tile.threads ? d->tile.threads : 8;
+
+    while (!d->tile.threads && n > 2 && (double)g->pixels * g->cout < 8.0 * n * ENOUGH)
+        n /= 2;
+    return n;
+}
+
 /* False: the kernel has no room for this layer.  The size of the tile may depend on the picture's; bc, on which the order
  * of summation depends, may not. */
 static bool choose_tile(const zn_vk *d, const conv_args *g, bool flat, tile *t)
 {
-    enum { ENOUGH = 256, LEAST = 64, AHEAD = 9 }; /* workgroups for a large device; pixels; vectors of an invocation */
+    /* workgroups for a large device; pixels; vectors of an invocation; invocations */
+    enum { ENOUGH = 256, LEAST = 64, AHEAD = 9, MOST = 256 };
+    const int least_bn = d->has.matrices ? 64 : 32; /* that is halved */
 
     *t = (tile){ .bm = 128, .bn = width_of(d, g), .bc = flat && g->cin > 16 ? 32 : 16 };
     if (!d->has.matrices && g->cin <= 8)
@@ -255,19 +269,22 @@ static bool choose_tile(const zn_vk *d, const conv_args *g, bool flat, tile *t)
             break;
         if (t->bm > LEAST)
             t->bm /= 2;
-        else if (t->bn % 64 == 0)
+        else if (t->bn % least_bn == 0)
             t->bn /= 2;
         else if (fit)
             break;
         else
             return false;
     }
-    t->nj = t->bn > 64 ? t->bn / 32 : t->bn / 16;
-    t->threads = d->has.matrices ? (d->tile.threads       ? d->tile.threads
-                                        : d->has.emulated ? 64
-                                                          : 128) *
-            blocks(t->bn, 64)
-                                 : t->bm * t->bn / 64;
+    if (d->has.matrices) {
+        t->nj = t->bn > 64 ? t->bn / 32 : t->bn / 16;
+        t->threads = (d->tile.threads ? d->tile.threads : d->has.emulated ? 64 : 128) * blocks(t->bn, 64);
+    } else {
+        t->nj = pixels_each(d, g);
+        while (t->nj < 8 && t->bm * t->bn / (8 * t->nj) > MOST)
+            t->nj *= 2;
+        t->threads = t->bm * t->bn / (8 * t->nj);
+    }
     t->ahead = !d->has.soft_half && d->tile.ahead != 2 && pixels_under(g, t) * t->bc <= 8 * AHEAD * t->threads &&
         g->kh * g->kw * t->bc * t->bn <= 8 * AHEAD * t->threads;
     return true;
@@ -289,7 +306,7 @@ static bool in_half(const zn_vk *d, zn_vk_launch *k, conv_args *g, bool gate, bo
     if (!choose_tile(d, g, flat, &t))
         return false;
     k->kernel = "conv_half";
-    k->variant = d->has.emulated ? ZN_VK_EMULATED : d->has.matrices ? ZN_VK_MATRICES : 0;
+    k->variant = zn_vk_variant(d, true);
     memcpy(k->spec + 3,
            (const int32_t[]){ t.threads, t.nj,
                               (in_eights(k->t[0]) && in_eights(k->t[2]) ? 1 : 0) |

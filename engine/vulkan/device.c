@@ -156,7 +156,7 @@ static bool has_matrices(const zn_vk *d)
 
 static void find_features(zn_vk *d, offers *o)
 {
-    const char *wanted = getenv("ZENITH_VULKAN_MATRICES"); /* 0: as if there were none; emulated: in tests */
+    const char *wanted = getenv("ZENITH_VULKAN_MATRICES"); /* 0, plain: as if there were none; see vulkan.h */
 
     o->features =
         (VkPhysicalDeviceFeatures2){ .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &o->half };
@@ -179,8 +179,11 @@ static void find_features(zn_vk *d, offers *o)
     d->has.emulated =
         d->has.half && d->has.type == VK_PHYSICAL_DEVICE_TYPE_CPU && wanted && !strcmp(wanted, "emulated");
     d->has.matrices = d->has.emulated ||
-        (d->has.half && d->has.half_math && o->matrices.cooperativeMatrix && (!wanted || strcmp(wanted, "0")) &&
-         has_matrices(d));
+        (d->has.half && d->has.half_math && o->matrices.cooperativeMatrix &&
+         (!wanted || (strcmp(wanted, "0") && strcmp(wanted, "plain"))) && has_matrices(d));
+    d->has.packed = d->has.half &&
+        (d->has.soft_half ? wanted && !strcmp(wanted, "packed")
+                          : d->has.half_math && (!wanted || strcmp(wanted, "plain")));
 }
 
 static void find_limits(zn_vk *d)

@@ -26,8 +26,9 @@ typedef struct zn_vk_limits {
     bool half;      /* 16-bit storage: fp16 tensors */
     bool soft_half; /* software: its conversions from and to fp16 may not work, and long code takes long to compile */
     bool half_math; /* fp16 arithmetic */
+    bool packed;    /* and it is used to multiply without matrices; not with $ZENITH_VULKAN_MATRICES=plain */
     bool matrices;  /* cooperative matrices, 16x16x16, fp16 to fp32, on subgroups of 32 */
-    bool emulated;  /* by other instructions, for tests */
+    bool emulated;  /* by other instructions: $ZENITH_VULKAN_MATRICES=emulated, in tests */
     bool full_subgroups; /* subgroups of a fixed size can be asked for */
     bool budget;         /* VK_EXT_memory_budget */
     uint32_t subgroup;   /* invocations */
@@ -57,9 +58,9 @@ typedef struct zn_vk {
     struct zn_vk_recorder *rec;    /* record.c */
 } zn_vk;
 
-/* Variants of a kernel, by the letters at the end of their names: with cooperative matrices, on whole subgroups of 32, and
- * with emulated ones. */
-enum { ZN_VK_MATRICES = 'm', ZN_VK_EMULATED = 'e' };
+/* Variants of a kernel, by the letters at the end of their names: with cooperative matrices, on whole subgroups of 32, or
+ * emulated ones; with fp16 arithmetic, or an emulation of it. */
+enum { ZN_VK_MATRICES = 'm', ZN_VK_EMULATED = 'e', ZN_VK_PACKED = 'p', ZN_VK_PACKED_EMULATED = 'q' };
 
 /* A kernel as it is launched.  t: the tensors or arrays that are bound; data NULL: none. */
 typedef struct zn_vk_launch {
@@ -154,6 +155,16 @@ static inline float zn_vk_gain(zn_tail t)
 static inline bool zn_vk_vectors(zn_tensor t, int n)
 {
     return !t.data || ((uintptr_t)t.data % ((size_t)n * zn_type_size(t.type)) == 0 && t.ld % n == 0 && t.c % n == 0);
+}
+
+/* The variant of kernels of products of fp16.  packed: there is one with fp16 arithmetic. */
+static inline char zn_vk_variant(const zn_vk *d, bool packed)
+{
+    if (d->has.matrices)
+        return d->has.emulated ? ZN_VK_EMULATED : ZN_VK_MATRICES;
+    if (packed && d->has.packed)
+        return d->has.soft_half ? ZN_VK_PACKED_EMULATED : ZN_VK_PACKED;
+    return 0;
 }
 
 /* The operations, as in backend.h.  conv.c: */

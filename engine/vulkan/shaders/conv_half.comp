@@ -10,16 +10,17 @@
 //   s:  x [PH][PW][X_LD]   vectors of 8 channels; PH, PW: TH, TW pixels and what the taps reach beyond them
 //       w [tap][BC][W_LD]  vectors of 8 columns
 //
-// MATRICES: a subgroup of 32 has MI by NJ cooperative matrices of 16x16 sums.  They have names, not an index: no compiler
-// must prove that they fit in registers.  They are written with GL_NV_cooperative_matrix, which older compilers have;
-// tools/spirv_khr.py makes it the extension of all vendors.  It tells matrices apart by their sizes: A is M x K, B is K x N,
-// and sums are M x N.  EMULATE: the same on a device without matrices, for tests.
-// Else an invocation has 8 pixels by 8 columns.
+// MATRICES: a subgroup of 32 has MI by NJ cooperative matrices of 16x16 sums (matrix.glsl).  They have names, not an index: no
+// compiler must prove that they fit in registers.
+// Else an invocation has PI pixels by 8 columns.  PACKED: that many products are summed in fp16, two outputs in an instruction,
+// before they go to the float32 sums.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #if defined(MATRICES) && !defined(EMULATE)
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_NV_cooperative_matrix : require
+#endif
+#if (defined(MATRICES) && !defined(EMULATE)) || (defined(PACKED) && !defined(SOFT))
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #endif
 // Loops over what must be in registers: their indices are constants, whatever a compiler does.  SOFT: its conversions would
@@ -45,7 +46,7 @@ layout(std430, binding = 4) buffer Four4 { vec4 bias_4[]; };
 
 layout(local_size_x_id = 11) in;
 layout(constant_id = 11) const int THREADS = 128;
-layout(constant_id = 12) const int NJ = 4;
+layout(constant_id = 12) const int NJ = 4; // or PI: at most 8
 layout(constant_id = 13) const int VECTORS = 0; // 1: y and the residual are in vectors of 8; 2: x is
 layout(constant_id = 14) const int GATE = 0;
 layout(constant_id = 15) const int NORM = 0; // 1x1: a pixel of x is normalised over its channels first; g.pad_t has eps
@@ -57,9 +58,6 @@ layout(constant_id = 20) const int STRIDE = 1;
 layout(constant_id = 21) const int BC = 16;
 layout(constant_id = 22) const int TW = 16;
 layout(constant_id = 23) const int AHEAD = 0; // loads the next channels into registers while it multiplies
-layout(constant_id = 24) const uint M = 16;   // these are never set
-layout(constant_id = 25) const uint N = 16;
-layout(constant_id = 26) const uint K = 16;
 
 const int TH = BM / TW, PW = (TW - 1) * STRIDE + KW, PH = (TH - 1) * STRIDE + KH;
 const int X_LD = BC / 8 | 1, W_LD = BN / 8 | 1; // odd: no bank conflicts
@@ -73,7 +71,7 @@ const int ROOMY = THREADS / 32 * ROWS * 9 <= X_ROOM + W_ROOM ? 2 : 1;
 const int PER = NJ % 2 == 0 ? ROOMY : 1; // columns of matrices that are put at once
 const int S_LD = 4 * PER + 1, S_ROOM = THREADS / 32 * ROWS * S_LD;
 #else
-const int S_ROOM = 0;
+const int S_ROOM = 0, PI = NJ;
 #endif
 
 shared uvec4 s[S_ROOM > X_ROOM + W_ROOM ? S_ROOM : X_ROOM + W_ROOM];
@@ -222,51 +220,7 @@ void put_columns(int p, int column, vec4 v, vec4 w)
 // ---- products ---------------------------------------------------------------------------------------------------------
 
 #ifdef MATRICES
-#ifdef EMULATE
-struct operand {
-    int at, ld;
-};
-struct sums {
-    vec4 low, high; // 8 columns: 8 * (lane % 2) and those that follow, of row lane / 2
-};
-#define OPERAND_A operand
-#define OPERAND_B operand
-#define SUMS sums
-#define ZERO sums(vec4(0), vec4(0))
-#define LOAD(m, from, stride) m = operand(from, stride)
-
-sums multiply(operand a, operand b, sums c)
-{
-    const int lane = int(gl_LocalInvocationID.x) % 32;
-
-    for (int k = 0; k < 16; k++) {
-        const vec2 two = halves(s[a.at + lane / 2 * a.ld + k / 8][k / 2 % 4]);
-        const uvec4 w = s[b.at + k * b.ld + lane % 2];
-
-        c.low += two[k % 2] * four(w.xy);
-        c.high += two[k % 2] * four(w.zw);
-    }
-    return c;
-}
-
-void store(sums m, int at, int ld)
-{
-    const int lane = int(gl_LocalInvocationID.x) % 32;
-
-    s[at + lane / 2 * ld + lane % 2 * 2] = floatBitsToUint(m.low);
-    s[at + lane / 2 * ld + lane % 2 * 2 + 1] = floatBitsToUint(m.high);
-}
-#define MULTIPLY(a, b, c) multiply(a, b, c)
-#define STORE(m, at, ld) store(m, at, ld)
-#else
-#define OPERAND_A fcoopmatNV<16, gl_ScopeSubgroup, M, K>
-#define OPERAND_B fcoopmatNV<16, gl_ScopeSubgroup, K, N>
-#define SUMS fcoopmatNV<32, gl_ScopeSubgroup, M, N>
-#define ZERO SUMS(0.0)
-#define LOAD(m, from, stride) coopMatLoadNV(m, s, uint(from), uint(stride), false)
-#define MULTIPLY(a, b, c) coopMatMulAddNV(a, b, c)
-#define STORE(m, at, ld) coopMatStoreNV(m, s, uint(at), uint(ld), false)
-#endif
+#include "matrix.glsl"
 #ifdef EMULATE
 #define DOWN(X, j) X(0, j) X(1, j)
 #define ALONG(X) X(0) X(1)
@@ -305,7 +259,7 @@ void main()
 
 #define CLEAR(i)                                                                                                           \
     low[i] = high[i] = vec4(0);                                                                                            \
-    at[i] = ((ty + i * (BM / 8)) / TW * STRIDE * PW + (ty + i * (BM / 8)) % TW * STRIDE) * X_LD;
+    at[i] = ((ty + i * (BM / PI)) / TW * STRIDE * PW + (ty + i * (BM / PI)) % TW * STRIDE) * X_LD;
     EIGHT(CLEAR)
 #endif
     find_tile();
@@ -369,23 +323,56 @@ void main()
                     ALONG(COLUMN)
                 }
 #else
+#ifdef PACKED
+                PACKED4 p_low[8], p_high[8];
+
+                UNROLL for (int k8 = 0; k8 < BC / 8; k8++) {
+                    uvec4 a[8];
+
+                    UNROLL for (int i = 0; i < 8; i++)
+                        if (i < PI)
+                            a[i] = s[at[i] + x_at + k8];
+                    UNROLL for (int k = 0; k < 8; k++) {
+                        const uvec4 w = s[w_at + (8 * k8 + k) * W_LD + tx];
+                        const PACKED4 w_low = PACKED4(PACKED2(w.x), PACKED2(w.y)), w_high = PACKED4(PACKED2(w.z), PACKED2(w.w));
+                        const bool first = (PACKED > 8 ? 8 * k8 + k : k) % PACKED == 0;
+
+                        UNROLL for (int i = 0; i < 8; i++)
+                            if (i < PI) {
+                                const PACKED4 b = PACKED4(PACKED2(a[i][k / 2])[k % 2]);
+
+                                p_low[i] = first ? b * w_low : fma(b, w_low, p_low[i]);
+                                p_high[i] = first ? b * w_high : fma(b, w_high, p_high[i]);
+                            }
+                    }
+                    if (PACKED == 8 || 8 * k8 % PACKED == PACKED - 8 || k8 == BC / 8 - 1)
+                        UNROLL for (int i = 0; i < 8; i++)
+                            if (i < PI) {
+                                low[i] += vec4(p_low[i]);
+                                high[i] += vec4(p_high[i]);
+                            }
+                }
+#else
                 for (int k8 = 0; k8 < BC / 8; k8++) {
                     uvec4 a[8];
 
                     UNROLL for (int i = 0; i < 8; i++)
-                        a[i] = s[at[i] + x_at + k8];
+                        if (i < PI)
+                            a[i] = s[at[i] + x_at + k8];
                     UNROLL for (int k = 0; k < 8; k++) {
                         const uvec4 w = s[w_at + (8 * k8 + k) * W_LD + tx];
                         const vec4 w_low = four(w.xy), w_high = four(w.zw);
 
-                        UNROLL for (int i = 0; i < 8; i++) {
-                            const float b = halves(a[i][k / 2])[k % 2];
+                        UNROLL for (int i = 0; i < 8; i++)
+                            if (i < PI) {
+                                const float b = halves(a[i][k / 2])[k % 2];
 
-                            low[i] += b * w_low;
-                            high[i] += b * w_high;
-                        }
+                                low[i] += b * w_low;
+                                high[i] += b * w_high;
+                            }
                     }
                 }
+#endif
 #endif
             }
     }
@@ -406,7 +393,9 @@ void main()
     }
     ALONG(FINISH)
 #else
-#define PUT_PIXEL(i) put_columns(pixel(ty + i * (BM / 8)), o0 + tx * 8, low[i], high[i]);
+#define PUT_PIXEL(i)                                                                                                       \
+    if (i < PI)                                                                                                            \
+        put_columns(pixel(ty + i * (BM / PI)), o0 + tx * 8, low[i], high[i]);
     EIGHT(PUT_PIXEL)
 #endif
 }

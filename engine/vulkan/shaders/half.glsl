@@ -19,6 +19,17 @@ uvec2 as_four(vec4 v)
     return uvec2(two_halves(v.x, v.y), two_halves(v.z, v.w));
 }
 
+// Vectors that are multiplied in fp16; in tests on devices without that, in float32.
+#ifdef PACKED
+#ifdef SOFT
+#define PACKED4 vec4
+#define PACKED2(u) halves(u)
+#else
+#define PACKED4 f16vec4
+#define PACKED2(u) unpackFloat2x16(u)
+#endif
+#endif
+
 float[8] eight(uvec4 u)
 {
     float v[8];
