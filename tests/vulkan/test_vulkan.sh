@@ -78,14 +78,18 @@ cases() { # ENVIRONMENT NAME...: one process; every name has a case, and none fa
   done
   [ -z "$layers" ] || check "$environment: validation is silent" silent "$tmp/log"
 }
-cases ZENITH_VULKAN_MATRICES=0 "fp32 conv 3x3 16>16, 1x2x3 1/3" "fp16 conv 3x3 64>64, 1x1x1 1/4" "fp32 conv 3x3 12>18" \
+cases ZENITH_VULKAN_MATRICES=0 "fp32 conv 3x3 16>16, 1x2x3 1/3" "fp32 conv 3x3 12>18" \
   "fp32 gated block 8, 1x1x1" "fp16 gated block 48, 2x3x5" "fp32 group norm 4/16" "fp16 layer norm 1/8" "fp16 attention 4/40" \
+  "fp16 attention 1x65 queries, 66 keys, 2 heads of 160>160" \
   "fp32 rope 2/12" "fp32 lookup 1/6" "fp16 resize 1/2" "fp16 shuffle 4/8" "fp32 unshuffle 1/3" "fp16 map 2/60" "fp16 add 1/20" \
   "fp32 step 4/8" "fp16 fill" "fp16 fwht 2/60" "fp32 pruned 1/2" "fp32 model taesd-decode" "fp32 model upscale-small-x2" \
   "fp32 model zenith-lite-decode" "fp32 model diffae-encode"
-# The kernel for cooperative matrices, which this device does not have: products are emulated, everything else is the same.
-cases ZENITH_VULKAN_MATRICES=emulated "fp16 conv 3x3 64>64, 1x1x1 1/4" "fp16 conv 3x3 strided 64>64, 2x16x14 1/2" \
-  "fp16 conv 3x3 320>120, 2x5x7, many" "fp16 conv 3x3 up2 16>16, 1x5x8" "fp16 conv 1x1 2500>130, 1x3x1 1/3" "fp16 gated block 48, 2x3x5"
+# The kernels for fp16 arithmetic and for cooperative matrices, which this device does not have: products are emulated, everything
+# else is the same.
+cases ZENITH_VULKAN_MATRICES=packed "fp16 conv 3x3 64>64, 1x1x1 1/4"
+cases ZENITH_VULKAN_MATRICES=emulated "fp16 conv 3x3 strided 64>64, 2x16x14 1/2" "fp16 conv 3x3 320>120, 2x5x7, many" \
+  "fp16 conv 3x3 up2 16>16, 1x5x8" "fp16 conv 1x1 2500>130, 1x3x1 1/3" "fp16 gated block 48, 2x3x5" \
+  "fp16 attention 3x77 queries, 77 keys, 3 heads of 32>32"
 
 # An integrated device is taken if it is faster than the CPU.  That is measured once, and kept: a file that says so is believed.
 integrated() { env ZENITH_VULKAN_KIND=integrated XDG_CACHE_HOME="$tmp/auto" "$zenith" engines >"$tmp/$1" 2>"$tmp/err"; }

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: MIT
 // attention with an online softmax: a workgroup has QUERIES queries of a head, and CUT of its outputs; KEYS keys at a time
 #extension GL_GOOGLE_include_directive : require
-#define ARGS uint n, n_q, n_k, dim, dim_v, sharing, heads, blocks, cuts, y_ld, q_ld, k_ld, v_ld; float scale;
-#include "common.glsl"
+#include "attention.glsl"
 TENSOR(0, y)
 TENSOR(1, q)
 TENSOR(2, k)
@@ -12,7 +11,6 @@ TENSOR(3, v)
 const uint QUERIES = 16, KEYS = 32, CHUNK = 32, CUT = 128, SOME = 8; // CHUNK: of dim; SOME: keys whose values are held
 const uint THREADS = 128;
 layout(local_size_x = 128) in;
-layout(constant_id = 10) const int CAUSAL = 0;
 
 shared float qs[QUERIES][CHUNK + 1], ks[KEYS][CHUNK + 1], s[QUERIES][KEYS + 1], vs[SOME][CUT];
 
