@@ -376,6 +376,27 @@ cmd_test_gimp3() {
   total
 }
 
+# ---- Windows -------------------------------------------------------------------------------------------------
+
+# cmd_windows: build-windows, by mingw-w64, and its tests under wine (tools/wine.sh).
+cmd_windows() {
+  local dir=$root/build-windows wine=$root/tools/wine.sh test
+  need "${pkg_build[@]}" gcc-mingw-w64-x86-64-posix "$([ "$(uname -m)" = x86_64 ] && echo wine || echo mmdebstrap)"
+  tallies=$root/.cache/tallies-windows
+  mkdir -p "$root/.cache"
+  : >"$tallies"
+  plain_language
+  suite "build, windows" one "mingw-w64" compile "$dir" gcc --cross-file "$root/tools/windows.ini" -Dwerror=true \
+    -Dgegl=disabled -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled
+  total >/dev/null || { total; exit 1; }
+  export ZENITH_MODELS=$root/models
+  suite "selftest, windows" one "zenith.exe selftest" "$wine" "$dir/engine/zenith.exe" selftest
+  for test in "$dir"/tests/test_*.exe; do
+    suite "$(basename "$test" .exe), windows" "$wine" "$test"
+  done
+  total
+}
+
 # ---- speed ---------------------------------------------------------------------------------------------------
 
 cmd_bench() {

@@ -13,8 +13,11 @@ int zn_open_regular(const char *path, struct stat *st)
 {
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), why = 0;
 
-    if (fd < 0)
+    if (fd < 0) {
+        why = errno;
+        errno = !stat(path, st) && S_ISDIR(st->st_mode) ? 0 : why; /* not every system opens a folder */
         return -1;
+    }
     if (fstat(fd, st))
         why = errno;
     else if (S_ISREG(st->st_mode))

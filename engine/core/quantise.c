@@ -18,7 +18,7 @@ static inline uint16_t round_group(int8_t *q, const float *w, const int n, const
     float v[ZN_W_GROUP], max, s;
     uint16_t scale;
 
-    memcpy(bits, w, (size_t)n * sizeof *w);
+    memcpy(bits, w, (size_t)(n < ZN_W_GROUP ? n : ZN_W_GROUP) * sizeof *w);
     for (int i = 0; i < n; i++)
         bits[i] = (bits[i] & ~sign) > infinite ? 0 : bits[i] & ~sign;
     for (int i = 0; i < n; i++)

@@ -12,6 +12,10 @@
 
 #include <time.h>
 
+#ifndef ZN_WRITTEN /* when a file's content was last changed, as exactly as the system tells */
+#define ZN_WRITTEN(st) ((st).st_mtim)
+#endif
+
 enum {
     ZN_MAX_TENSORS = 1000000,
     ZN_MAX_NAME = 1024, /* bytes of a tensor's name */

@@ -350,14 +350,16 @@ zn_status zn_weights_unchanged(const zn_weights *w, zn_error *err)
 {
     for (size_t i = 0; i < w->n_files; i++) {
         const zn_file *f = w->files[i];
+        struct timespec written;
         struct stat st;
 
         if (f->fd < 0)
             continue;
         if (fstat(f->fd, &st))
             return zn_fail(err, ZN_E_FILE, "%s cannot be read: %s", f->label, strerror(errno));
-        if ((uint64_t)st.st_size != f->size || st.st_mtim.tv_sec != f->written.tv_sec ||
-            st.st_mtim.tv_nsec != f->written.tv_nsec)
+        written = ZN_WRITTEN(st);
+        if ((uint64_t)st.st_size != f->size || written.tv_sec != f->written.tv_sec ||
+            written.tv_nsec != f->written.tv_nsec)
             return zn_fail(err, ZN_E_FILE, "%s was changed while it was in use; open it again when it is whole",
                            f->label);
     }
@@ -588,7 +590,7 @@ static zn_status open_file(zn_file *f, const char *path, zn_error *err)
     } else {
         f->fd = fd;
         f->size = (uint64_t)st.st_size;
-        f->written = st.st_mtim;
+        f->written = ZN_WRITTEN(st);
         s = zn_file_read(f, 0, f->first, f->size < sizeof f->first ? (size_t)f->size : sizeof f->first, err);
     }
     if (s && fd >= 0) {

@@ -3,13 +3,16 @@
  *
  * Everything an operation needs in addition to its arguments is allocated here, once: the pool, scratch memory
  * for each worker and for the device, and a row of zeros. */
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "device.h"
+
+#ifndef zn_aligned_free /* what aligned_alloc() gave */
+#define zn_aligned_free free
+#endif
 
 /* ZENITH_TILES: "off", or "avx512" to measure what a CPU without AMX has. */
 static const zn_tile_form *tiles_of(const zn_kernels *k, zn_isa isa)
@@ -67,7 +70,7 @@ static void cpu_close(void *dev)
     if (!d)
         return;
     zn_pool_close(&d->pool);
-    free(d->scratch);
+    zn_aligned_free(d->scratch);
     free(d);
 }
 
@@ -93,7 +96,7 @@ static void *cpu_alloc(void *dev, size_t size)
 static void cpu_free(void *dev, void *ptr)
 {
     (void)dev;
-    free(ptr);
+    zn_aligned_free(ptr);
 }
 
 static void cpu_copy(void *dev, void *dst, const void *src, size_t size)

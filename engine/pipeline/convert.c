@@ -393,9 +393,9 @@ static zn_status write_attributes(const plan *p, int i, int with, const char *pa
 
 /* ---- both --------------------------------------------------------------------------------------------------------- */
 
-static void tell(zn_error *what, const char *fmt, ...) ZN_PRINTF(2, 3);
+static void say(zn_error *what, const char *fmt, ...) ZN_PRINTF(2, 3);
 
-static void tell(zn_error *what, const char *fmt, ...)
+static void say(zn_error *what, const char *fmt, ...)
 {
     const size_t len = what ? strlen(what->text) : 0;
     va_list ap;
@@ -409,9 +409,9 @@ static void tell(zn_error *what, const char *fmt, ...)
 /* What 4 bits cost: docs/scripting.md */
 static void tell_tensors(zn_error *what, const plan *p, const char *out)
 {
-    tell(what, "%s: %zu tensors", out, p->n);
+    say(what, "%s: %zu tensors", out, p->n);
     if (p->wtype == ZN_W_I4 && p->n_convs)
-        tell(what, "; 4 bits cost networks of convolutions 1 dB or more, 8 bits 0.04 dB");
+        say(what, "; 4 bits cost networks of convolutions 1 dB or more, 8 bits 0.04 dB");
 }
 
 static zn_status write_diffae(plan *p, const char *out, zn_error *what, zn_error *err)
@@ -438,14 +438,14 @@ static zn_status write_diffae(plan *p, const char *out, zn_error *what, zn_error
             return s;
         tell_tensors(what, p, out);
         if (latent >= 0 && with < 0)
-            tell(what, "; without the statistics of codes no faces can be drawn from noise: add latent.pkl");
+            say(what, "; without the statistics of codes no faces can be drawn from noise: add latent.pkl");
     }
     if (classifier >= 0) {
         snprintf(beside, sizeof beside, "%.*s%s", networks ? (int)(strlen(out) - strlen(ENDING)) : (int)strlen(out),
                  out, networks ? ATTRIBUTES : "");
         if ((s = write_attributes(p, classifier, with, beside, err)))
             return s;
-        tell(what, "%s%s: %d attributes", networks ? "; " : "", beside, p->holds[classifier].classes);
+        say(what, "%s%s: %d attributes", networks ? "; " : "", beside, p->holds[classifier].classes);
     }
     return s;
 }

@@ -10,6 +10,9 @@
 #ifndef ZN_MODELS_DIR
 #define ZN_MODELS_DIR "/usr/share/zenith/models"
 #endif
+#ifndef ZN_PATH_LIST /* separates folders */
+#define ZN_PATH_LIST ":"
+#endif
 
 bool zn_find_in(char *path, size_t size, const char *dir, const char *stem)
 {
@@ -41,13 +44,13 @@ static bool folder_at(char *path, size_t size, int i)
     int n = -1;
 
     while (env && *env) {
-        const int len = (int)strcspn(env, ":");
+        const int len = (int)strcspn(env, ZN_PATH_LIST);
 
         if (!i--) {
             n = snprintf(path, size, "%.*s", len, env);
             break;
         }
-        env += len + (env[len] == ':');
+        env += len + (env[len] != 0);
     }
     if (n < 0 && i == 0)
         n = zn_user_folder(path, size);
@@ -62,7 +65,7 @@ static bool same_folder(const char *a, const char *b)
 {
     struct stat x, y;
 
-    return !strcmp(a, b) || (!stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+    return !strcmp(a, b) || (!stat(a, &x) && !stat(b, &y) && x.st_ino && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
 }
 
 bool zn_weights_folder(char *path, size_t size, int i)

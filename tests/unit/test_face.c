@@ -41,6 +41,25 @@ static const char *in_folder(const char *name)
     return path;
 }
 
+/* A copy of a golden file as the face detector. */
+static bool place_detector(const char *golden)
+{
+    char from[512], bytes[4096];
+    FILE *in, *out;
+    size_t n;
+    bool ok;
+
+    snprintf(from, sizeof from, "%s/tests/data/golden/%s", ZN_SOURCE_ROOT, golden);
+    in = fopen(from, "rb");
+    out = fopen(in_folder("zenith-find.safetensors"), "wb");
+    ok = in && out;
+    while (ok && (n = fread(bytes, 1, sizeof bytes, in)) > 0)
+        ok = fwrite(bytes, 1, n, out) == n;
+    if (in)
+        fclose(in);
+    return out && !fclose(out) && ok;
+}
+
 /* Directions along the first axes of the code, one for each of the names. */
 static void write_attributes(const char *file, const char *names, int n)
 {
@@ -521,7 +540,7 @@ static void test_finding(void)
     CHECK(!describe(&plan, &how, &err) && plan.searches && !zn_face_find(&plan, &in, NULL, &err), "%s", err.text);
     CHECK(!plan.searched && strstr(plan.note.text, "zenith-find") && plan.frame.x == W / 2. && plan.frame.size == H,
           "without weights: %g, '%s'", plan.frame.size, plan.note.text);
-    CHECK(!symlink(ZN_SOURCE_ROOT "/tests/data/golden/find.safetensors", in_folder("zenith-find.safetensors")), "link");
+    CHECK(place_detector("find.safetensors"), "no copy");
     CHECK(!describe(&plan, &how, &err), "%s", err.text);
     CHECK(zn_face_find(&plan, &in, NULL, &err) == ZN_E_USAGE && strstr(err.text, "No face was found"), "'%s'",
           err.text);
@@ -557,8 +576,7 @@ static void test_all_faces(void)
     for (int i = 0; i < W * H; i++)
         for (int c = 0; c < 3; c++)
             spots[i * 3 + c] = i / W >= 40 && i / W < 55 && (i % W / 15 == 1 || i % W / 15 == 6);
-    CHECK(!symlink(ZN_SOURCE_ROOT "/tests/data/golden/find-spot.safetensors", in_folder("zenith-find.safetensors")),
-          "link");
+    CHECK(place_detector("find-spot.safetensors"), "no copy");
     how.frame = (zn_frame){ 0, 0, 0, 0 };
     for (int which = 0; which < 4; which++) {
         zn_array out;
@@ -602,7 +620,7 @@ static void test_a_search_is_kept(void)
     zn_face_plan plan;
     zn_error err;
 
-    CHECK(!symlink(ZN_SOURCE_ROOT "/tests/data/golden/find.safetensors", in_folder("zenith-find.safetensors")), "link");
+    CHECK(place_detector("find.safetensors"), "no copy");
     how.frame = (zn_frame){ 0, 0, 0, 0 };
     how.search = ZN_SEARCH_OR_MIDDLE;
     for (int i = 0; i < 4; i++) {

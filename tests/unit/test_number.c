@@ -139,6 +139,11 @@ static void test_half_way(void)
 
 static void test_random_doubles(void)
 {
+    const volatile long double small = DBL_MIN;
+
+    /* mingw-w64's printf() relies on the 80 bits of x87, for which some emulators take 64 */
+    if (LDBL_MIN_EXP < DBL_MIN_EXP && !(small * small > 0))
+        SKIP("this emulator has no long double, and so printf() no small doubles");
     for (int i = 0; i < RANDOM; i++) {
         const double v = from_bits(random_bits());
 

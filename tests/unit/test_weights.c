@@ -9,8 +9,15 @@
 #include "weights.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <unistd.h>
+
+#ifdef ZN_PATH_LIST
+#define LIST ZN_PATH_LIST
+#else
+#define LIST ":"
+#endif
 
 static const char corpus[] = ZN_SOURCE_ROOT "/tests/fuzz/corpus";
 static const char data[] = ZN_TEST_DATA;
@@ -613,7 +620,7 @@ static void test_folders(void)
 {
     char path[64];
 
-    setenv("ZENITH_MODELS", "/one:/two", 1);
+    setenv("ZENITH_MODELS", "/one" LIST "/two", 1);
     setenv("XDG_DATA_HOME", "/data", 1);
     CHECK(zn_weights_folder(path, sizeof path, 0) && !strcmp(path, "/one"), "%s", path);
     CHECK(zn_weights_folder(path, sizeof path, 1) && !strcmp(path, "/two"), "%s", path);
@@ -630,7 +637,8 @@ static void test_folders_once(void)
 
     CHECK(mkdtemp(dir), "no folder %s", dir);
     snprintf(link, sizeof link, "%s/link", dir);
-    CHECK(!symlink(dir, link), "no link %s", link);
+    if (symlink(dir, link) && errno == ENOSYS)
+        SKIP("no links on this system");
     snprintf(list, sizeof list, "/one:%s:/one:%s:/two", dir, link);
     setenv("ZENITH_MODELS", list, 1);
     setenv("XDG_DATA_HOME", "/data", 1);
