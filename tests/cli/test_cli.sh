@@ -76,7 +76,7 @@ expect 0 'face.safetensors: 422 tensors; .*face.attributes.safetensors: 40 attri
 expect 0 'diffusion autoencoder, latent network of 4 layers, statistics of codes' "what it wrote" "$zenith" info "$tmp/face.safetensors"
 expect 0 'taesd or taesdxl encoder' "convert any model" sh -c "'$zenith' convert '$enc' '$tmp/t.safetensors' --type bf16 && '$zenith' info '$tmp/t.safetensors'"
 expect 0 'tensors' "convert to int4" "$zenith" convert "$here/tests/data/golden/zimage_dit.safetensors" "$tmp/t.safetensors" --type int4
-expect 2 'must be fp16, bf16, fp32, int8 or int4' "convert to nonsense" "$zenith" convert "$enc" "$tmp/t.safetensors" --type fp7
+expect 2 'must be fp16, bf16, fp32, fp8, int8 or int4' "convert to nonsense" "$zenith" convert "$enc" "$tmp/t.safetensors" --type fp7
 expect 2 'takes weight files and a new one' "convert one file" "$zenith" convert "$enc"
 expect 1 'must end in' "convert to another kind of file" "$zenith" convert "$enc" "$tmp/t.pth"
 expect 0 'Usage|zenith run MODEL' "help" "$zenith" help
