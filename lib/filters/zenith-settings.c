@@ -267,7 +267,7 @@ set_enum (ZnSettings *settings, ZnProperty *p, const gchar *text, GError **error
 {
   GEnumValue *value = g_enum_get_value_by_nick (G_PARAM_SPEC_ENUM (p->spec)->enum_class, text);
 
-  if (! value)
+  if (! value || strcmp (value->value_nick, text)) /* newer GLib ignores the case of letters */
     return refuse (settings, p, text, error);
 
   g_value_set_enum (&p->value, value->value);

@@ -115,19 +115,14 @@ check filter-survives-xcf grep -q 'filters 1 zenith:denoise' kept.log
 check filter-same-after-xcf near out/keep-before.png out/keep-after.png 60   # rounding
 check filter-removable same in/rgb.png out/keep-removed.png
 
-# What GIMP 3.2 has more: filters of channels, and layers that are links to a file, which stay links below a filter; our
-# procedures make pixels of them, as GIMP's own do.
+# What GIMP 3.2 has more: layers that are links to a file, which stay links below a filter; our procedures make pixels of
+# them, as GIMP's own do.  (It refuses filters of channels and masks.)
 if [ "$gimp3" = 3.2 ]; then
   cat >newer.scm <<END
 (script-fu-use-v3)
 (define (filters d) (gimp-message (string-append "filters " (number->string (vector-length (gimp-drawable-get-filters d))))))
 (define (denoise d) (gimp-drawable-append-new-filter d "zenith:denoise" "Denoise" LAYER-MODE-REPLACE 1.0
                                                      "model" "$denoise" "sigma" 25))
-(let* ((image   (gimp-file-load RUN-NONINTERACTIVE "$work/in/rgb.png"))
-       (channel (gimp-channel-new-from-component image CHANNEL-RED "red")))
-  (gimp-image-insert-channel image channel -1 0)
-  (denoise channel)
-  (filters channel))
 (let* ((image (gimp-image-new 96 64 RGB))
        (link  (gimp-link-layer-new image "$work/in/rgb.png")))
   (gimp-image-insert-layer image link -1 0)
@@ -142,8 +137,8 @@ if [ "$gimp3" = 3.2 ]; then
   (gimp-file-save RUN-NONINTERACTIVE image "$work/out/link.png"))
 END
   gimp_run newer.log "(load \"$work/newer.scm\")"
-  check filter-of-channel test "$(grep -c 'filters 1' newer.log)" = 2
-  check filter-of-link cleaner in/clean.png in/rgb.png out/link-filter.png
+  check filter-of-link grep -q 'filters 1' newer.log
+  check filter-of-link-shows cleaner in/clean.png in/rgb.png out/link-filter.png
   check filter-keeps-link test "$(grep -c 'no link any more' newer.log)" = 0
   check link cleaner in/clean.png in/rgb.png out/link.png
 fi
