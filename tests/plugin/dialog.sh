@@ -159,7 +159,7 @@ watch_preview () {
 }
 # The preview is the picture that OK gives, but for the dots of the frame.
 is_result () {
-  n=$(difference -metric AE -fuzz 1% "$1" "$2" null: 2>&1 | sed 's/ .*//')
+  n=$(difference -metric AE -fuzz 1% "$1" "$2" null: 2>&1 | whole)
   [ "$n" -lt 1000 ] || { echo "$n pixels differ: $*"; false; }
 }
 if [ -e "$source_dir/models/zenith-find.safetensors" ]; then

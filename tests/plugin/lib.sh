@@ -118,14 +118,17 @@ make_pictures () {
     printf '\000\000\000\000'; } >"$work/in/other.safetensors"
 }
 
+# The first number, rounded up: newer ImageMagick counts parts of pixels; or what is there instead of one.
+whole () { LC_ALL=C awk '{ n = $1 + 0; print $1 ~ /^[0-9.e+]+$/ ? int (n) + (n > int (n)) : $0 }'; }
+
 # How many pixels of two pictures differ, in all or in REGION (WxH+X+Y).
 n_differ () {
   if [ $# = 3 ]; then
     image "$1" -crop "$3" +repage "$work/cut-a.png"
     image "$2" -crop "$3" +repage "$work/cut-b.png"
-    difference -metric AE "$work/cut-a.png" "$work/cut-b.png" null: 2>&1 | sed 's/ .*//'
+    difference -metric AE "$work/cut-a.png" "$work/cut-b.png" null: 2>&1 | whole
   else
-    difference -metric AE "$1" "$2" null: 2>&1 | sed 's/ .*//'
+    difference -metric AE "$1" "$2" null: 2>&1 | whole
   fi
 }
 
