@@ -20,10 +20,10 @@ enum {
     APART = 2 /* pixels that are looked at first */
 };
 
-static const double share = 1.0 / 20;               /* side of a piece, of the frame */
-static const double border = 0.12;                  /* of the frame, has none */
-static const float stays = 0.05f, is_face = 0.9f;   /* the most that may be gone there; the least that may be face */
-static const double calmest = 0.15, busiest = 0.45; /* share of the pieces, in the order of their energy */
+static const double share = 1.0 / 20;             /* side of a piece, of the frame */
+static const double border = 0.12;                /* of the frame, has none */
+static const float stays = 0.05f, is_face = 0.9f; /* the most that may be gone there; the least that may be face */
+static const double calmest = 0.3, busiest = 0.6; /* share of the pieces, in the order of their energy */
 
 typedef struct place {
     int x, y; /* of its upper left pixel in the patch */

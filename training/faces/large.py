@@ -6,9 +6,10 @@ ZENITH: built programs, of the state to look at and of one to compare with; ZENI
 whose largest face has a frame of at least --least pixels; OUT gets page-N.jpg, a line for each portrait and one of the edits in turn: photograph, before,
 after, at 100 % around the place that changes most. The pages show people: do not publish them.
 
-The measure is printed and in OUT/large.json. Where the lightness, smoothed over 1/128 of the frame, changes by more than 8 levels, the root mean square of each
-of three octaves (finer than 1/512, 1/256 and 1/128 of the frame, but at least 1.4 pixels) is compared with that of the face around the place: log2 of the ratio of the medians. 0: as
-fine as the skin around it; -1: half of it is missing. The photograph has values of its own, as lips are no skin: a change that cannot be seen is near them.
+Measured, printed and in OUT/large.json, is what becomes of structure finer than 1/128 of the frame, in three octaves, where the coarser structure of the
+photograph is gone by more than half (by regression of the change on it, in the first of the programs):
+- fineness: log2 of its root mean square there, of that of the face around the place (medians). The photograph has values of its own, as lips are no skin.
+- ghost: its correlation with that of the photograph, whose lips or lids are no longer there. 1: they are still seen; 0: nothing of them is.
 """
 import argparse
 import json
@@ -49,20 +50,24 @@ def face_of(zenith, path):
 
 
 def fineness(x, inside, around, size):
-    """log2 of the ratio of an octave inside to that around, of the medians."""
-    out = []
-    for band in octaves(x, size):
-        e = blur(np.square(band), size / 64)
-        out.append(float(np.log2(np.median(e[inside]) / np.median(e[around])) / 2))
-    return out
+    """log2 of the ratio of each octave inside to that around, of the medians."""
+    e = [blur(np.square(band), size / 64) for band in octaves(x, size)]
+    return [float(np.log2(np.median(v[inside]) / np.median(v[around])) / 2) for v in e]
+
+
+def ghost(x, photo, inside, size):
+    return [float(np.corrcoef(a[inside], b[inside])[0, 1]) for a, b in zip(octaves(x, size), octaves(photo, size))]
 
 
 def regions(photo, edited, size):
-    change = np.abs(blur(edited - photo, size / 128))
+    """Where the photograph's structure is gone, the face around that, and the place of the largest change."""
+    fine, coarse = size / 128, size / 40
+    seen, change = blur(photo, fine), blur(edited - photo, fine)
+    s, d = seen - blur(seen, coarse), change - blur(change, coarse)
     near = lambda m, r: blur(m.astype(float), size * r) > 1e-3
-    inside = change > 8
+    inside = -blur(s * d, coarse) / (blur(s * s, coarse) + 6) > 0.5
     around = near(inside, 1 / 16) & ~near(inside, 1 / 48)
-    y, x = np.unravel_index(blur(change, CROP / 6).argmax(), change.shape)
+    y, x = np.unravel_index(blur(np.abs(change), CROP / 6).argmax(), change.shape)
     return inside, around, x, y
 
 
@@ -84,8 +89,10 @@ def portrait(job):
         inside, around, px, py = regions(light(x[box]), light(made[next(iter(a.programs))]), size)
         if inside.sum() < 100 or around.sum() < 100:
             continue
-        rows.append({"picture": Path(path).name, "edit": edit, "frame": round(size)} |
-                    {name: fineness(light(v), inside, around, size) for name, v in made.items()})
+        row = {"picture": Path(path).name, "edit": edit, "frame": round(size), "gone": round(float(inside.mean()), 3)}
+        for name, v in made.items():
+            row[name] = fineness(light(v), inside, around, size) + ghost(light(v), light(x[box]), inside, size)
+        rows.append(row)
         py, px = (int(np.clip(p - CROP // 2, 0, max(n - CROP, 0))) for p, n in zip((py, px), inside.shape))
         line = Image.new("RGB", (CROP * len(made), CROP))
         for k, v in enumerate(made.values()):
@@ -124,13 +131,11 @@ def main():
         for j, line in enumerate(lines[k:k + a.lines]):
             page.paste(line, (0, j * CROP))
         page.save(out / f"page-{k // a.lines}.jpg", quality=92)
-    photo = np.array([r["photo"] for r in rows])
     for name in ["photo", *a.programs]:
-        v = np.array([r[name] for r in rows])
-        print(f"{name:8s} {v.mean(0).round(2)}, from the photograph {np.abs(v - photo).mean(0).round(2)}; {len(rows)} edits of {len(lines)} portraits")
-        for edit in a.edit:
-            pick = [r["edit"] == edit for r in rows]
-            print(f"    {edit:14s} {v[pick].mean(0).round(2)}, from the photograph {np.abs(v - photo)[pick].mean(0).round(2)}")
+        for edit in [None, *a.edit]:
+            v = np.array([r[name] for r in rows if edit in (None, r["edit"])])
+            if len(v):
+                print(f"{name:8s} {edit or 'all':14s} fineness {v.mean(0)[:3].round(2)}, ghost {v.mean(0)[3:].round(2)}, {len(v)} edits")
     (out / "large.json").write_text(json.dumps(rows, indent=1))
 
 
