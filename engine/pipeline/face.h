@@ -119,6 +119,8 @@ int zn_face_make_cost(const zn_face_data *f, const zn_face_work *k);
 /* A code from noise [code]. */
 zn_status zn_face_new_codes(float *cond, const float *noise, int n, uint32_t seed, zn_face_work *k);
 
+#define ZN_FACE_ENLARGER "upscale-small" /* its weights, and with -x2 to -x4 its networks */
+
 typedef struct zn_face_large { /* a drawn face and what it is compared with, enlarged */
     int side;                  /* 0: they are not */
     float *to, *from;          /* [side][side][3] */

@@ -41,7 +41,7 @@ static zn_status open_models(zn_face_work *k)
 /* Of the change of a large face; without its weights it stays soft, and a note says so. */
 static void open_enlarger(zn_face_work *k)
 {
-    static const char *const id[] = { "upscale-small-x2", "upscale-small-x3", "upscale-small-x4" };
+    static const char *const id[] = { ZN_FACE_ENLARGER "-x2", ZN_FACE_ENLARGER "-x3", ZN_FACE_ENLARGER "-x4" };
     const zn_terms terms = { .choice = k->plan->choice };
     const double ratio = k->square.size / k->side;
     zn_error why;
