@@ -83,7 +83,7 @@ cases ZENITH_VULKAN_MATRICES=0 "fp32 conv 3x3 16>16, 1x2x3 1/3" "fp32 conv 3x3 1
   "fp16 attention 1x65 queries, 66 keys, 2 heads of 160>160" \
   "fp32 rope 2/12" "fp32 lookup 1/6" "fp16 resize 1/2" "fp16 shuffle 4/8" "fp32 unshuffle 1/3" "fp16 map 2/60" "fp16 add 1/20" \
   "fp32 step 4/8" "fp16 fill" "fp16 fwht 2/60" "fp32 pruned 1/2" "fp32 model taesd-decode" "fp32 model upscale-small-x2" \
-  "fp32 model zenith-lite-decode" "fp32 model diffae-encode"
+  "fp32 model zenith-lite-decode" "fp32 model diffae-encode" "fp32 model flux-ae-decode"
 # The kernels for fp16 arithmetic and for cooperative matrices, which this device does not have: products are emulated, everything
 # else is the same.
 cases ZENITH_VULKAN_MATRICES=packed "fp16 conv 3x3 64>64, 1x1x1 1/4"
@@ -185,7 +185,7 @@ if [ -e "$dir/libfaulty_vulkan.so" ] && [ -n "$real" ]; then
   check "no memory for weights or tensors: the CPU finishes" near "$tmp/cpu.npy" "$tmp/faulty.npy"
   check "and it is said" has "[Mm]emory.*$instead" "$tmp/err"
   faulty BUDGET=1000000 BUDGET_AT=0
-  check "a small budget of memory from the start: it is said" has "[Mm]emory.*$instead" "$tmp/err"
+  check "a small budget of memory from the start: it is said" has "ZENITH_VULKAN_MEMORY.*$instead" "$tmp/err"
   faulty BUDGET=1000000 BUDGET_AT=1
   check "a budget that others use up: the CPU finishes" near "$tmp/cpu.npy" "$tmp/faulty.npy"
   check "and it is said" has "[Mm]emory.*$instead" "$tmp/err"
