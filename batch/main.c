@@ -26,6 +26,7 @@
 #include "metadata.h"
 #include "picture.h"
 #include "run.h"
+#include "zenith-operations.h"
 #include "zenith-preset.h"
 
 #define DEFAULT_PRESET "High ISO photo"
@@ -382,14 +383,12 @@ spare_threads (void)
     g_setenv ("GEGL_THREADS", "1", TRUE);
 }
 
-/* GEGL, with the module of this installation where GEGL does not look for it. */
 static void
 init_gegl (const ZnBatch *batch)
 {
   spare_threads ();
   gegl_init (NULL, NULL);
-  if (! gegl_has_operation (zn_filters[0].operation))
-    gegl_load_module_directory (ZENITH_OPS_DIR);
+  zn_operations_load ();
   /* GEGL would write each finished picture to its swap file too, and if that cannot grow, lose
    * pixels with only a message. */
   g_object_set (gegl_config (), "swap", NULL, /* memory */

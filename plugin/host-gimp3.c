@@ -24,7 +24,9 @@
 #ifdef HAVE_PICTURES
 #include "picture.h"
 #endif
+#include "zenith-operations.h"
 #include "zenith-settings.h"
+#include "zenith-setup.h"
 #include "zenith-teach.h"
 
 #define ZENITH_TYPE_PLUG_IN (zenith_plug_in_get_type ())
@@ -170,6 +172,7 @@ run_filter (GimpProcedure       *procedure,
       if (mode == GIMP_RUN_INTERACTIVE)
         {
           gimp_ui_init ("zenith");
+          zn_setup_ask ();
           done = zn_layers_dialog (&settings, NULL, filter->procedure, _ (filter->title), &layers,
                                    &error);
         }
@@ -218,6 +221,7 @@ run_preset (GimpProcedure       *procedure,
       gchar *name = NULL;
 
       gimp_ui_init ("zenith");
+      zn_setup_ask ();
       done = zn_layers_dialog (&settings, &name, ZN_PRESET_PROCEDURE, _ ("Apply Preset"), &layers,
                                &error);
       if (done && name) /* GIMP remembers it for Repeat */
@@ -455,6 +459,7 @@ zenith_plug_in_create_procedure (GimpPlugIn *plug_in, const gchar *name)
 {
   const ZnFilter *filter = zn_filter_by_procedure (name);
   ZnSettings     *settings;
+  gboolean        in_menu;
   GimpProcedure  *procedure;
 
   gegl_init (NULL, NULL);
@@ -512,10 +517,10 @@ zenith_plug_in_create_procedure (GimpPlugIn *plug_in, const gchar *name)
   if (! settings)
     return NULL;
 
-  procedure = procedure_new (
-      plug_in, name, run_filter, filter,
-      gegl_operation_get_key (filter->operation, "gimp:menu-path") ? NULL : _ (filter->label),
-      zn_filter_menu (filter), _ (filter->blurb), filter->help);
+  in_menu = gegl_operation_get_key (filter->operation, "gimp:menu-path") &&
+            ! zn_operations_are_apart (); /* the operation itself */
+  procedure = procedure_new (plug_in, name, run_filter, filter, in_menu ? NULL : _ (filter->label),
+                             zn_filter_menu (filter), _ (filter->blurb), filter->help);
 
   for (guint i = 0; i < settings->n; i++)
     add_argument (procedure, settings, i);

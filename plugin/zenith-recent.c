@@ -13,6 +13,8 @@
 #define RESULTS "results"
 #define ENLARGE "enlarge"
 #define PRINT_SIZE "print-size"
+#define OPERATIONS "operations"
+#define ASKED "asked"
 #define BYTES_MAX (1 << 20)
 
 static gchar *
@@ -117,6 +119,18 @@ void
 zn_recent_set_seed_locked (gboolean locked)
 {
   keep (GROUP, LOCKED, locked);
+}
+
+gboolean
+zn_recent_asked_link (void)
+{
+  return recall (OPERATIONS, ASKED);
+}
+
+void
+zn_recent_set_asked_link (void)
+{
+  keep (OPERATIONS, ASKED, TRUE);
 }
 
 gboolean

@@ -36,6 +36,10 @@ void    zn_recent_set_where (const gchar *procedure, ZnWhere where);
 gboolean zn_recent_seed_locked (void);
 void     zn_recent_set_seed_locked (gboolean locked);
 
+/* Whether the user was asked to let GIMP find the operations (zenith-setup.h). */
+gboolean zn_recent_asked_link (void);
+void     zn_recent_set_asked_link (void);
+
 /* Whether an enlarged image is printed as large as before. */
 gboolean zn_recent_print_size (void);
 void     zn_recent_set_print_size (gboolean kept);

@@ -9,6 +9,7 @@
 #include <glib/gi18n-lib.h>
 #include <gegl-paramspecs.h>
 
+#include "zenith-operations.h"
 #include "zenith-settings.h"
 #include "zenith_number.h"
 
@@ -92,7 +93,7 @@ zn_settings_new (const ZnFilter *filter, GError **error)
   GParamSpec **specs;
   guint        n_specs = 0;
 
-  if (! gegl_has_operation (filter->operation))
+  if (! zn_operations_load () || ! gegl_has_operation (filter->operation))
     {
       g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED,
                    _ ("The GEGL operation '%s' is not installed; put Zenith's GEGL "

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * zenith-operations.c - see the header.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include <gegl.h>
+#include <glib/gi18n-lib.h>
+#include <glib/gstdio.h>
+
+#include "zenith-filters.h"
+#include "zenith-operations.h"
+#include "zenith-settings.h"
+
+#define MODULE "zenith-ops." G_MODULE_SUFFIX
+
+static gboolean apart;
+
+gboolean
+zn_operations_load (void)
+{
+  const gchar *operation = zn_filters[0].operation;
+
+  if (! gegl_has_operation (operation) &&
+      g_file_test (ZENITH_OPS_DIR G_DIR_SEPARATOR_S MODULE, G_FILE_TEST_EXISTS))
+    {
+      gegl_load_module_directory (ZENITH_OPS_DIR);
+      apart = gegl_has_operation (operation);
+    }
+
+  return gegl_has_operation (operation);
+}
+
+gboolean
+zn_operations_are_apart (void)
+{
+  return apart;
+}
+
+gchar *
+zn_operations_link_name (void)
+{
+  return g_build_filename (g_get_user_data_dir (), "gegl-0.4", "plug-ins", MODULE, NULL);
+}
+
+gboolean
+zn_operations_link (GError **error)
+{
+  gchar   *name   = zn_operations_link_name ();
+  gchar   *folder = g_path_get_dirname (name);
+  gboolean done;
+
+  g_mkdir_with_parents (folder, 0700);
+  g_unlink (name); /* an old one, that leads nowhere: GEGL did not find it */
+  done = ! symlink (ZENITH_OPS_DIR G_DIR_SEPARATOR_S MODULE, name);
+  if (! done)
+    g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, _ ("%s cannot be written: %s"), name,
+                 g_strerror (errno));
+
+  g_free (folder);
+  g_free (name);
+
+  return done;
+}
