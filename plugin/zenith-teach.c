@@ -332,7 +332,7 @@ zn_teach_dialog (const ZnTeachHost *host, gchar **report, GError **error)
 
   while ((answer = gimp_dialog_run (GIMP_DIALOG (window))) == GTK_RESPONSE_HELP)
     {
-      gchar *uri = zn_help_uri ("diffae");
+      gchar *uri = zn_help_uri ("teach");
 
       if (! uri)
         g_message ("%s", _ ("The help page is not installed."));

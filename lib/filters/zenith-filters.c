@@ -47,7 +47,7 @@ const ZnFilter zn_filters[] = {
       .operation = "zenith:upscale",
       .title     = N_ ("Enlarge"),
       .label     = N_ ("_Enlarge Layer..."),
-      .page      = "restore",
+      .page      = "enlarge",
       .blurb     = N_ ("Enlarge a layer with a neural network"),
       .help =
           "Makes a new layer that is 'scale' times as wide and high: 2, 3 or 4.  'noise' is the "
@@ -62,7 +62,7 @@ const ZnFilter zn_filters[] = {
       .operation = "zenith:upscale",
       .title     = N_ ("Enlarge the Image"),
       .label     = N_ ("_Enlarge with Zenith..."),
-      .page      = "restore",
+      .page      = "enlarge",
       .blurb     = N_ ("Enlarge all layers of the image with a neural network"),
       .help = "Makes the image 'scale' times as wide and high: 2, 3 or 4.  The network enlarges "
               "the pixels of all layers; GIMP scales masks, channels, paths, guides and the "
@@ -78,7 +78,7 @@ const ZnFilter zn_filters[] = {
       .operation      = "zenith:latent-preview",
       .title          = N_ ("Latent Preview"),
       .label          = N_ ("_Latent Preview..."),
-      .page           = "latent",
+      .page           = "latent-preview",
       .blurb          = N_ ("Show what an image generator's autoencoder keeps of the picture: "
                                      "whether faces and small print would survive there"),
       .help           = "Sends the picture through a small autoencoder and shows what comes "
@@ -96,7 +96,7 @@ const ZnFilter zn_filters[] = {
       .operation = "zenith:latent-encode",
       .title     = N_ ("Latent Encode"),
       .label     = N_ ("Latent _Encode..."),
-      .page      = "latent",
+      .page      = "latent-encode",
       .blurb = N_ ("Makes the latent of a picture: a float buffer of an 8th of the size (a 32nd "
                    "for taesana)"),
       .help =
@@ -112,7 +112,7 @@ const ZnFilter zn_filters[] = {
       .operation = "zenith:latent-decode",
       .title     = N_ ("Latent Decode"),
       .label     = N_ ("Latent Dec_ode..."),
-      .page      = "latent",
+      .page      = "latent-decode",
       .blurb     = N_ ("Makes a picture of a latent: 8 times the size (32 for taesana)"),
       .help =
           "Makes a new layer with the picture of a layer that plug-in-zenith-latent-encode made.",
@@ -126,7 +126,7 @@ const ZnFilter zn_filters[] = {
       .operation = "zenith:wan-video",
       .title     = N_ ("Wan Video"),
       .label     = N_ ("_Wan Video..."),
-      .page      = "vae",
+      .page      = "video",
       .blurb     = N_ ("Show what Wan's autoencoder keeps of a video: the layers are its frames"),
       .help      = "Sends the layers of the image, as frames from the lowest up, through the "
                    "autoencoder of the video generator Wan and back.  'frames' is how many; 0: all of "
@@ -142,7 +142,7 @@ const ZnFilter zn_filters[] = {
       .operation       = "zenith:diffae-reconstruct",
       .title           = N_ ("Reconstruct a Face"),
       .label           = N_ ("_Reconstruct a Face..."),
-      .page            = "diffae",
+      .page            = "reconstruct-face",
       .blurb           = N_ ("Show what the face model keeps of a face"),
       .help            = "Brings the face in the frame to the model's size, encodes it and makes a "
                          "picture of the codes.  The frame is that of the largest face in the "
@@ -162,7 +162,7 @@ const ZnFilter zn_filters[] = {
       .operation = "zenith:diffae-manipulate",
       .title     = N_ ("Change a Face"),
       .label     = N_ ("_Change a Face..."),
-      .page      = "diffae",
+      .page      = "face",
       .blurb     = N_ ("More or less of a smile, of age and other attributes"),
       .help      = "Changes the largest face; of several, the one that you select.  If it is not "
                    "found, select it from the middle of the forehead to just below the chin and "
@@ -187,7 +187,7 @@ const ZnFilter zn_filters[] = {
       .operation = "zenith:diffae-interpolate",
       .title     = N_ ("Blend Two Faces"),
       .label     = N_ ("_Blend Two Faces..."),
-      .page      = "diffae",
+      .page      = "blend-faces",
       .blurb     = N_ ("Make a face between that of the picture and that of another layer or file"),
       .help = "'path' is a layer of the image, by its name, or a file with another face.  Where "
               "faces are not looked for, it has "
@@ -209,7 +209,7 @@ const ZnFilter zn_filters[] = {
       .operation    = "zenith:diffae-sample",
       .title        = N_ ("New Face"),
       .label        = N_ ("_New Face..."),
-      .page         = "diffae",
+      .page         = "new-face",
       .blurb        = N_ ("Make up the face of a person who does not exist"),
       .help         = "Makes a new layer with a face that 'seed' decides: equal seeds give equal "
                       "faces.  It is as large as the model's pictures are, or as the largest square "
@@ -225,7 +225,7 @@ const ZnFilter zn_filters[] = {
       .operation   = "zenith:z-image",
       .title       = N_ ("Generate"),
       .label       = N_ ("_Generate..."),
-      .page        = "z-image",
+      .page        = "generate",
       .blurb       = N_ ("Make a picture from a prompt, change one, or paint in the selection"),
       .help        = "Makes a new layer with the picture that 'prompt' describes, 'width' x "
                      "'height'.  With 'change' below 1 it begins with the layer; with a selection "
@@ -255,13 +255,22 @@ zn_translate (void)
 gchar *
 zn_help_uri (const gchar *page)
 {
-  const gchar *help = g_getenv ("ZENITH_HELP");
-  gchar       *base = g_strconcat (page, ".html", NULL);
-  gchar       *file = g_build_filename (help && *help ? help : ZENITH_HELP_DIR, base, NULL);
-  gchar *uri = g_file_test (file, G_FILE_TEST_EXISTS) ? g_filename_to_uri (file, NULL, NULL) : NULL;
+  const gchar        *env   = g_getenv ("ZENITH_HELP");
+  const gchar        *help  = env && *env ? env : ZENITH_HELP_DIR;
+  const gchar *const *names = g_get_language_names (); /* the last one is "C" */
+  gchar              *base  = g_strconcat (page, ".html", NULL);
+  gchar              *uri   = NULL;
 
+  for (guint i = 0; ! uri && names[i]; i++)
+    {
+      gchar *file = g_build_filename (help, "manual", names[i + 1] ? names[i] : base,
+                                      names[i + 1] ? base : NULL, NULL);
+
+      if (g_file_test (file, G_FILE_TEST_EXISTS))
+        uri = g_filename_to_uri (file, NULL, NULL);
+      g_free (file);
+    }
   g_free (base);
-  g_free (file);
 
   return uri;
 }

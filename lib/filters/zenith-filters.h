@@ -40,7 +40,7 @@
 #define ZN_HELP_PROCEDURE "plug-in-zenith-help"
 #define ZN_HELP_LABEL N_ ("_Zenith")
 #define ZN_HELP_BLURB N_ ("Show what Zenith's filters are for, each control and its limits")
-#define ZN_HELP_PAGE "filters"
+#define ZN_HELP_PAGE "index"
 #define ZN_HELP_PATH "<Image>/Help"
 #define ZN_MENU_PATH "<Image>/Filters/Zenith"
 #define ZN_EXPERT_PATH N_ ("<Image>/Filters/Zenith/Expert")
@@ -85,8 +85,8 @@ extern const guint    zn_n_filters;
 void         zn_translate (void);
 const gchar *zn_locale_folder (void);
 
-/* The address of an installed page of help, NULL if it is not there ($ZENITH_HELP names
- * another folder).  Free it. */
+/* The address of a page of the manual, in the user's language or else in English; NULL if it is not
+ * installed ($ZENITH_HELP names another folder).  Free it. */
 gchar *zn_help_uri (const gchar *page);
 
 /* The filter of a procedure or of an operation, NULL if there is none. */

@@ -231,7 +231,7 @@ if open_dialog view plug-in-zenith-denoise Denoise centre; then
   check view-never-jumps test "$(xdotool getwindowgeometry "$(visible "$title" | tail -1)" | grep Geometry)" = "$size"
   xdotool key "$(alt _Help)"
   wait_for 20 test -s page-opened
-  check help-is-ours grep -q 'docs/denoise.html' page-opened
+  check help-is-ours grep -qE 'docs/manual/(de/)?denoise.html' page-opened
   press Escape
 fi
 
