@@ -67,7 +67,10 @@ def load(path):
     """The network of a shipped file, float32."""
     with safe_open(path, "pt") as f:
         name = f.metadata()["model"]
-    weights = {k: v.float() for k, v in load_file(path).items()}
+    weights = load_file(path)
+    if any(k.endswith(".scales") for k in weights):
+        sys.exit(f"{path} holds integers: zenith convert {path} OUT --type fp32 first")
+    weights = {k: v.float() for k, v in weights.items()}
     if name == "denoise-level":
         net = nets.Level(len(weights["join.bias"]), len(weights["down.bias"]))
     else:
