@@ -403,6 +403,52 @@ test_properties_are_everywhere (void)
   g_free (text);
 }
 
+/* A page in the user's language, else the English one. */
+static void
+test_help (void)
+{
+  gchar       *help   = g_dir_make_tmp ("zenith-help-XXXXXX", NULL);
+  gchar       *de     = g_build_filename (help, "manual", "de", NULL);
+  const gchar *file[] = { "manual/de/denoise.html", "manual/denoise.html", "manual/restore.html" };
+  gchar       *denoise, *restore, *french;
+
+  g_mkdir_with_parents (de, 0700);
+  for (guint i = 0; i < G_N_ELEMENTS (file); i++)
+    {
+      gchar *path = g_build_filename (help, file[i], NULL);
+
+      CHECK (g_file_set_contents (path, "", 0, NULL), "%s", path);
+      g_free (path);
+    }
+  g_setenv ("ZENITH_HELP", help, TRUE);
+  g_setenv ("LANGUAGE", "de", TRUE);
+  denoise = zn_help_uri ("denoise");
+  restore = zn_help_uri ("restore");
+  g_setenv ("LANGUAGE", "fr", TRUE);
+  french = zn_help_uri ("denoise");
+  CHECK (denoise && g_str_has_suffix (denoise, file[0]), "German: %s", denoise);
+  CHECK (restore && g_str_has_suffix (restore, file[2]), "not in German: %s", restore);
+  CHECK (french && g_str_has_suffix (french, file[1]), "not in French: %s", french);
+  CHECK (! zn_help_uri ("nothing"), "a page that is not there");
+  g_unsetenv ("LANGUAGE");
+  for (guint i = 0; i < G_N_ELEMENTS (file); i++)
+    {
+      gchar *path = g_build_filename (help, file[i], NULL);
+
+      g_unlink (path);
+      g_free (path);
+    }
+  g_rmdir (de);
+  *strrchr (de, '/') = '\0';
+  g_rmdir (de);
+  g_rmdir (help);
+  g_free (denoise);
+  g_free (restore);
+  g_free (french);
+  g_free (de);
+  g_free (help);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -416,6 +462,7 @@ main (int argc, char **argv)
   RUN (test_preview_of_a_latent);
   RUN (test_engines);
   RUN (test_properties_are_everywhere);
+  RUN (test_help);
 
   return ops_end ();
 }
