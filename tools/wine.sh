@@ -31,6 +31,6 @@ exec unshare -m sh -c '
   dir=$1 root=$2
   shift 2
   for d in /proc /sys /dev "$root"; do mount --bind "$d" "$dir$d" || exit 77; done
-  exec chroot "$dir" env -i PATH=/usr/bin:/bin HOME=/tmp/home WINEPREFIX=/tmp/home/wine WINEDEBUG="$WINEDEBUG" BOX64_LOG=0 BOX64_NOBANNER=1 \
+  exec chroot "$dir" env -i LC_ALL=C.UTF-8 PATH=/usr/bin:/bin HOME=/tmp/home WINEPREFIX=/tmp/home/wine WINEDEBUG="$WINEDEBUG" BOX64_LOG=0 BOX64_NOBANNER=1 \
     ZENITH_MODELS="${ZENITH_MODELS:-}" sh -c "cd \"\$1\" && shift && exec box64 /usr/lib/wine/wine64 \"\$@\"" x "$root" "$@"
 ' x "$dir" "$root" "$@"
