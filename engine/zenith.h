@@ -79,6 +79,8 @@ ZN_API int zn_engine_list(zn_engine_info *list, int max);
 /* name: one of the above; NULL or "auto" takes $ZENITH_ENGINE, or else the fastest that works.
  * n_threads: 0 takes $ZENITH_THREADS, or else one per core. */
 ZN_API zn_status zn_engine_open(zn_engine **out, const char *name, int n_threads, zn_error *err);
+/* The same for training, which GPUs do not do: the fastest of the CPU's in place of the fastest. */
+ZN_API zn_status zn_engine_open_to_train(zn_engine **out, const char *name, int n_threads, zn_error *err);
 ZN_API void zn_engine_close(zn_engine **engine); /* after the models opened on it */
 ZN_API const char *zn_engine_name(const zn_engine *engine);
 ZN_API int zn_engine_threads(const zn_engine *engine);

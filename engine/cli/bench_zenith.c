@@ -486,7 +486,7 @@ int bench_zenith(const options *o)
         steps = is_steps ? value : steps;
         table = is_table ? value : table;
     }
-    if (zn_engine_open(&engine, o->engine, o->threads, &err))
+    if (zn_engine_open_to_train(&engine, o->engine, o->threads, &err)) /* half of the tables */
         return fail("%s", err.text);
     printf("engine %s, %d threads\n\n", zn_engine_name(engine), zn_engine_threads(engine));
     if (!strcmp(o->word[0], "zenith-taesd")) {

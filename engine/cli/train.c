@@ -313,7 +313,7 @@ int cmd_train(int argc, char **argv)
     }
     if (s.pictures && !s.o.weights && !s.o.resume && !zn_weights_find(own, sizeof own, s.o.model, &err))
         s.o.weights = own;
-    if (zn_engine_open(&engine, s.engine, s.threads, &err) || zn_trainer_open(&t, engine, &s.o, &err)) {
+    if (zn_engine_open_to_train(&engine, s.engine, s.threads, &err) || zn_trainer_open(&t, engine, &s.o, &err)) {
         zn_engine_close(&engine);
         return fail("%s", err.text);
     }

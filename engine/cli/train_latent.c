@@ -68,7 +68,8 @@ int train_latent(const latent_options *o)
     if (!pictures_supported())
         return fail("this build reads no pictures: install libpng and libjpeg (Debian: libpng-dev, libjpeg-dev) and "
                     "build again");
-    if (!encoder_open(&s, path, o->weights, o->whole) || zn_engine_open(&engine, o->engine, o->threads, &s.err))
+    if (!encoder_open(&s, path, o->weights, o->whole) ||
+        zn_engine_open_to_train(&engine, o->engine, o->threads, &s.err))
         status = fail("%s", s.err.text);
     else
         status = train(&s, engine, o);

@@ -183,6 +183,13 @@ zn_status zn_engine_open(zn_engine **out, const char *name, int n_threads, zn_er
     return open_engine(out, asked_for(name), true, n_threads, err);
 }
 
+zn_status zn_engine_open_to_train(zn_engine **out, const char *name, int n_threads, zn_error *err)
+{
+    const char *asked = asked_for(name);
+
+    return open_engine(out, asked, asked != NULL, n_threads, err);
+}
+
 zn_status zn_engine_open_cpu(zn_engine **out, zn_error *err)
 {
     return open_engine(out, NULL, false, 0, err);
