@@ -72,7 +72,6 @@ struct _Dialog
   gboolean            applying;   /* OK was pressed, the filter runs */
   gboolean            cannot;     /* the last preview failed         */
   gboolean            engines_checked;
-  gboolean            narrow; /* labels are above what they name */
 };
 
 /* zenith-dialog.c */

@@ -30,6 +30,7 @@
 #define RESPONSE_RESET 1
 #define LEAST_HEIGHT "zenith-least-height"
 #define PREVIEW_SIZE 420
+#define SMALL_PREVIEW 300
 #define LEAST_PREVIEW 160
 #define CONTROLS_WIDTH 360
 #define EDGES 60          /* pixels beside the view and the controls */
@@ -420,19 +421,24 @@ on_response (GtkWidget *window, gint response, Dialog *d)
     d->stop = TRUE;
 }
 
-/* Labels go above what they name where the screen is too narrow. */
+static gboolean
+is_too_wide (Dialog *d)
+{
+  return zn_access_wanted (d->controls).width + zn_access_wanted (zn_view_widget (d->view)).width +
+             EDGES >
+         zn_access_room (d->window).width;
+}
+
+/* Where the screen is too narrow, even with a small view, its buttons get two rows; then labels go above
+ * what they name. */
 static void
 make_narrow (Dialog *d)
 {
-  const gint width = zn_access_wanted (d->controls).width +
-                     MAX (zn_access_wanted (zn_view_widget (d->view)).width, PREVIEW_SIZE);
-
-  if (! d->narrow && width + EDGES > zn_access_room (d->window).width)
-    {
-      d->narrow = TRUE;
-      zn_view_narrow (d->view);
-      zn_access_stack (d->controls);
-    }
+  zn_view_set_side (d->view, SMALL_PREVIEW);
+  if (is_too_wide (d))
+    zn_view_narrow (d->view);
+  if (is_too_wide (d))
+    zn_access_stack (d->controls);
 }
 
 /* Where it is too low, too, the view becomes smaller, and the controls scroll. */

@@ -10,6 +10,7 @@
 
 #if GEXIV2_CHECK_VERSION(0, 15, 0)
 #define gexiv2_metadata_try_clear_tag gexiv2_metadata_clear_tag
+#define gexiv2_metadata_try_has_tag gexiv2_metadata_has_tag
 #define gexiv2_metadata_try_generate_xmp_packet gexiv2_metadata_generate_xmp_packet
 #define gexiv2_metadata_try_set_tag_string gexiv2_metadata_set_tag_string
 #define gexiv2_metadata_try_set_xmp_tag_struct gexiv2_metadata_set_xmp_tag_struct
