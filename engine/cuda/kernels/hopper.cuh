@@ -87,7 +87,7 @@ __device__ __forceinline__ void barrier_arrive_at(uint32_t bar, int rank)
     asm volatile("{\n"
                  ".reg .b32 there;\n"
                  "mapa.shared::cluster.u32 there, %0, %1;\n"
-                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
                  "}" ::"r"(bar),
                  "r"(rank)
                  : "memory");
