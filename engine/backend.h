@@ -108,10 +108,12 @@ static inline bool zn_conv_integers_fit(const zn_conv *w)
         !w->pad_t && !w->pad_l;
 }
 
-/* Where the weights of a linear layer come from, quantised as quantise.h says: n rows from `first` on, to q and scale.  Several
- * threads may call it at once.  Its creator knows whether it failed; the content of q is undefined then. */
+/* Where the weights of a linear layer come from: n rows from `first` on, quantised as quantise.h says, to q and scale, or as
+ * elements of ZN_F32, ZN_F16 or ZN_BF16.  Several threads may call it at once.  Its creator knows whether it failed; the content of
+ * q is undefined then. */
 typedef struct zn_row_source {
     void (*read)(void *cookie, int first, int n, void *q, uint16_t *scale);
+    void (*read_as)(void *cookie, zn_type type, int first, int n, void *to);
     void *cookie;
 } zn_row_source;
 
@@ -235,8 +237,8 @@ typedef struct zn_backend {
      * [cout][cin/groups][kh][kw] in host memory, bias has cout (NULL: none). */
     size_t (*conv_size)(void *dev, const zn_conv *w);
     void (*conv_pack)(void *dev, const zn_conv *w, const float *weight, const float *bias);
-    /* The same for a linear layer of whole groups whose weights are int8 or int4: rows are read as they are needed.  False: not
-     * this layer, and nothing was read.  rows NULL: only says so. */
+    /* The same for a linear layer whose rows are read as they are needed: one of whole groups whose weights are int8 or int4, on a
+     * GPU also a large one of a transformer.  False: not this layer, and nothing was read.  rows NULL: only says so. */
     bool (*conv_pack_rows)(void *dev, const zn_conv *w, const zn_row_source *rows, const float *bias);
     /* Bytes that the device needs in addition to packed weights and tensors to run such a layer, until it is closed. */
     size_t (*conv_scratch)(void *dev, const zn_conv *w);

@@ -242,6 +242,27 @@ zn_status zn_entry_read_part(const zn_entry *e, float *dst, size_t first, size_t
     return e->scales ? zn_rows_scale(e, dst, first, all, err) : ZN_OK;
 }
 
+zn_status zn_entry_read_as(const zn_entry *e, zn_type t, void *dst, size_t first, size_t n, zn_error *err)
+{
+    enum { PIECE = 8 * ZN_WHOLE_BLOCKS };
+    const size_t size = zn_dtype_size(t);
+    uint16_t *to = dst;
+    float x[PIECE];
+    zn_status s = ZN_OK;
+
+    if (t == ZN_F32)
+        return zn_entry_read_part(e, dst, first, n, err);
+    if (e->dtype == t && !e->scales)
+        return zn_file_read(e->file, e->at + first * size, dst, n * size, err);
+    for (size_t some; n && !s; n -= some, first += some, to += some) {
+        some = n < PIECE ? n : PIECE;
+        s = zn_entry_read_part(e, x, first, some, err);
+        for (size_t i = 0; i < some && !s; i++)
+            to[i] = t == ZN_F16 ? zn_to_f16(x[i]) : zn_to_bf16(x[i]);
+    }
+    return s;
+}
+
 /* src: the bytes of the first element and those after it. */
 static void read_rows(float *dst, const unsigned char *src, const size_t *shape, const size_t *step, int n, zn_type t)
 {

@@ -122,14 +122,17 @@ float zn_quantise_input(int8_t *q, const float *x, int n)
 
 uint8_t zn_to_e4m3(float x)
 {
-    const uint8_t sign = signbit(x) ? 0x80 : 0;
-    const float mag = fabsf(x);
-    int e;
+    uint32_t bits;
+    uint8_t sign;
 
-    if (!(mag < 448))
-        return sign | (isnan(x) ? 0x7f : 0x7e);
-    e = mag < 0x1p-6f ? -6 : ilogbf(mag); /* below 2^-6 all values are multiples of 2^-9 */
-    return sign | (uint8_t)((e + 6) * 8 + (int)rintf(ldexpf(mag, 3 - e)));
+    memcpy(&bits, &x, sizeof bits);
+    sign = bits >> 24 & 0x80;
+    bits &= 0x7fffffff;
+    if (bits >= 0x43e00000) /* 448 */
+        return sign | (bits > 0x7f800000 ? 0x7f : 0x7e);
+    if (bits < 0x3c800000) /* below 2^-6 all values are multiples of 2^-9 */
+        return sign | (uint8_t)lrintf(fabsf(x) * 512);
+    return sign | (uint8_t)(((bits + 0x7ffff + (bits >> 20 & 1)) >> 20) - (120 << 3));
 }
 
 int zn_e4m3_exponent(const float *w, size_t n)

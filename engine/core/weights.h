@@ -56,6 +56,9 @@ enum { ZN_WHOLE_BLOCKS = 256 };
 bool zn_entry_is_dense(const zn_entry *e);
 zn_status zn_entry_read_part(const zn_entry *e, float *dst, size_t first, size_t n, zn_error *err);
 
+/* The same as elements of type t: ZN_F32, ZN_F16 or ZN_BF16.  What is stored so is copied. */
+zn_status zn_entry_read_as(const zn_entry *e, zn_type t, void *dst, size_t first, size_t n, zn_error *err);
+
 /* The same as zn_quantise stores them, t being ZN_W_I8 or ZN_W_I4; first and n are whole groups.  q has zn_wtype_size(t, n) bytes,
  * scale one value a group.  Tensors in this form (matrices that zn_save_tensors wrote, Q8_0, Q4_0) are copied
  * unchanged, even -128 and -8; all others are quantised. */

@@ -348,21 +348,33 @@ typedef struct file_rows { /* of zn_row_source */
     zn_error err;
 } file_rows;
 
-static void read_rows(void *cookie, int first, int n, void *q, uint16_t *scale)
+static void note_failure(file_rows *r, zn_status s, const zn_error *err)
 {
-    file_rows *r = cookie;
-    zn_error err;
-    const zn_status s =
-        zn_entry_read_quantised(r->e, r->type, q, scale, (size_t)first * r->cin, (size_t)n * r->cin, &err);
-
     if (!s)
         return;
     pthread_mutex_lock(&r->lock);
     if (!r->status) {
         r->status = s;
-        r->err = err;
+        r->err = *err;
     }
     pthread_mutex_unlock(&r->lock);
+}
+
+static void read_rows(void *cookie, int first, int n, void *q, uint16_t *scale)
+{
+    file_rows *r = cookie;
+    zn_error err;
+
+    note_failure(r, zn_entry_read_quantised(r->e, r->type, q, scale, (size_t)first * r->cin, (size_t)n * r->cin, &err),
+                 &err);
+}
+
+static void read_rows_as(void *cookie, zn_type type, int first, int n, void *to)
+{
+    file_rows *r = cookie;
+    zn_error err;
+
+    note_failure(r, zn_entry_read_as(r->e, type, to, (size_t)first * r->cin, (size_t)n * r->cin, &err), &err);
 }
 
 /* A matrix that the device reads row by row, without ever being floats as a whole. */
@@ -375,7 +387,7 @@ static void bind_rows(zn_binder *b, zn_conv *out, zn_conv spec, const zn_entry *
     b->parameters += (int64_t)zn_entry_len(e);
     take_conv(b, out, spec);
     if (!b->status && !b->counting)
-        b->be->conv_pack_rows(b->dev, out, &(zn_row_source){ read_rows, &source }, bias);
+        b->be->conv_pack_rows(b->dev, out, &(zn_row_source){ read_rows, read_rows_as, &source }, bias);
     if (source.status && !b->status)
         b->status = zn_fail(b->err, source.status, "%s", source.err.text);
 }

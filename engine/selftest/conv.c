@@ -114,6 +114,19 @@ static void read_rows(void *cookie, int first, int n, void *q, uint16_t *scale)
         *scale++ = zn_quantise(t, to, k->weight + (size_t)first * (size_t)w->cin + (size_t)i, ZN_W_GROUP);
 }
 
+static void read_rows_as(void *cookie, zn_type type, int first, int n, void *to)
+{
+    const zn_case *k = cookie;
+    const size_t cin = (size_t)((const zn_conv *)k->arg)->cin;
+    const float *from = k->weight + (size_t)first * cin;
+
+    for (size_t i = 0; i < (size_t)n * cin; i++)
+        if (type == ZN_F32)
+            ((float *)to)[i] = from[i];
+        else
+            ((uint16_t *)to)[i] = type == ZN_F16 ? zn_to_f16(from[i]) : zn_to_bf16(from[i]);
+}
+
 /* Both ways to pack are tested: layers with an even number of groups are packed from rows, if the backend can. */
 static void pack(zn_conv *w, const zn_case *k, const zn_backend *b, void *dev)
 {
@@ -121,7 +134,7 @@ static void pack(zn_conv *w, const zn_case *k, const zn_backend *b, void *dev)
     if (!w->packed)
         abort();
     if (w->cin / ZN_W_GROUP % 2 ||
-        !b->conv_pack_rows(dev, w, &(zn_row_source){ read_rows, (void *)(uintptr_t)k }, k->bias))
+        !b->conv_pack_rows(dev, w, &(zn_row_source){ read_rows, read_rows_as, (void *)(uintptr_t)k }, k->bias))
         b->conv_pack(dev, w, k->weight, k->bias);
 }
 
