@@ -416,6 +416,76 @@ void zn_gated_block(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_gated *w)
     leave(c, macs, start, "gated block %d @%dx%d", x.c, x.w, x.h);
 }
 
+static zn_tensor per_head(zn_tensor x, int dim)
+{
+    return zn_reshape(x, x.n, x.h, x.w * (x.c / dim), dim);
+}
+
+/* The parts of the next three, where the backend has refused. */
+static void glu_parts(zn_ctx *c, zn_tensor y, zn_tensor x, zn_tensor room, const zn_conv *gate, const zn_conv *up)
+{
+    c->be->conv2d(c->dev, y, x, gate, (zn_tail){ .pre = ZN_SILU });
+    c->be->conv2d(c->dev, room, x, up, (zn_tail){ 0 });
+    c->be->binary(c->dev, y, y, room, ZN_MUL, (zn_tail){ 0 });
+}
+
+void zn_glu(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_conv *gate, const zn_conv *up)
+{
+    const zn_special *special = c->be->special;
+    const double macs = 2 * elements(y) * x.c;
+    const size_t mark = zn_mark(c->arena);
+    const zn_tensor room = zn_new(c, y.n, y.h, y.w, y.c);
+    double start = 0;
+
+    assert(gate->cin == x.c && up->cin == x.c && gate->cout == y.c && up->cout == y.c);
+    if (!special || !special->glu) {
+        zn_conv2d(c, y, x, gate, (zn_tail){ .pre = ZN_SILU });
+        zn_conv2d(c, room, x, up, (zn_tail){ 0 });
+        zn_combine(c, y, y, room, ZN_MUL, (zn_tail){ 0 });
+    } else if (enter(c, macs, 2 * elements(x) + 2 * elements(y), &start)) {
+        if (!special->glu(c->dev, y, x, gate, up))
+            glu_parts(c, y, x, room, gate, up);
+        leave(c, macs, start, "gated linear %d>%d @%dx%d", x.c, y.c, y.w, y.h);
+    }
+    zn_reset(c->arena, mark);
+}
+
+void zn_norm_rotate(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *norm, const zn_rope *r)
+{
+    const zn_special *special = c->be->special;
+    double start = 0;
+
+    assert(same_shape(x, y) && norm->c * r->heads == x.c);
+    if (!special || !special->norm_rope) {
+        zn_normalise(c, per_head(y, norm->c), per_head(x, norm->c), norm, (zn_tail){ 0 });
+        zn_rotate(c, y, y, r);
+    } else if (enter(c, 0, 2 * elements(x), &start)) {
+        if (!special->norm_rope(c->dev, y, x, norm, r)) {
+            c->be->norm(c->dev, per_head(y, norm->c), per_head(x, norm->c), norm, NULL, (zn_tail){ 0 });
+            c->be->rope(c->dev, y, y, r);
+        }
+        leave(c, 0, start, "norm, rope %d @%dx%d", x.c, x.w, x.h);
+    }
+}
+
+void zn_linears(zn_ctx *c, const zn_tensor *y, zn_tensor x, const zn_conv *const *w, int n)
+{
+    const zn_special *special = c->be->special;
+    double macs = 0, start = 0;
+
+    for (int i = 0; i < n; i++)
+        macs += elements(y[i]) * x.c;
+    if (!special || !special->linears) {
+        for (int i = 0; i < n; i++)
+            zn_conv2d(c, y[i], x, w[i], (zn_tail){ 0 });
+    } else if (enter(c, macs, n * elements(x) + macs / x.c, &start)) {
+        if (!special->linears(c->dev, y, x, w, n))
+            for (int i = 0; i < n; i++)
+                c->be->conv2d(c->dev, y[i], x, w[i], (zn_tail){ 0 });
+        leave(c, macs, start, "%d linear %d @%dx%d", n, x.c, x.w, x.h);
+    }
+}
+
 void zn_prune(zn_ctx *c, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w)
 {
     double macs = 9 * elements(y), start = 0;

@@ -70,9 +70,12 @@ void zn_combine(zn_ctx *c, zn_tensor y, zn_tensor a, zn_tensor b, zn_binary op, 
 void zn_step(zn_ctx *c, zn_tensor y, zn_tensor x, zn_tensor p, zn_tensor coefs, float clip);
 void zn_fill(zn_ctx *c, zn_tensor y, const float *value);
 
-/* Those of special.h.  On a backend without them a gated block is computed as its parts, with memory of the arena for a while;
- * the others fail. */
+/* Those of special.h.  On a backend without them fwht and pruned fail, the others are computed as their parts, with memory of the
+ * arena for a while. */
 void zn_gated_block(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_gated *w);
+void zn_glu(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_conv *gate, const zn_conv *up);
+void zn_norm_rotate(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *norm, const zn_rope *r);
+void zn_linears(zn_ctx *c, const zn_tensor *y, zn_tensor x, const zn_conv *const *w, int n);
 void zn_transform(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_fwht *w);
 void zn_prune(zn_ctx *c, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w);
 

@@ -118,6 +118,7 @@ static inline size_t dense_index(zn_tensor t, int n, int i, int j, int c) /* of 
 /* The groups; their names are in selftest.c. */
 void zn_check_conv(zn_test *t);
 void zn_check_gated(zn_test *t);
+void zn_check_transformer(zn_test *t);
 void zn_check_norm(zn_test *t);
 void zn_check_attention(zn_test *t);
 void zn_check_rope(zn_test *t);

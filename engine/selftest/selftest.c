@@ -86,11 +86,17 @@ static int run(zn_test t, int n_threads, const char *group)
         const char *name;
         void (*check)(zn_test *t);
     } groups[] = {
-        { "conv", zn_check_conv }, { "gated", zn_check_gated },
-        { "norm", zn_check_norm }, { "attention", zn_check_attention },
-        { "rope", zn_check_rope }, { "lookup", zn_check_lookup },
-        { "move", zn_check_move }, { "elementwise", zn_check_elementwise },
-        { "fwht", zn_check_fwht }, { "pruned", zn_check_pruned },
+        { "conv", zn_check_conv },
+        { "gated", zn_check_gated },
+        { "norm", zn_check_norm },
+        { "attention", zn_check_attention },
+        { "rope", zn_check_rope },
+        { "lookup", zn_check_lookup },
+        { "move", zn_check_move },
+        { "elementwise", zn_check_elementwise },
+        { "fwht", zn_check_fwht },
+        { "pruned", zn_check_pruned },
+        { "transformer", zn_check_transformer },
     };
     const zn_backend *backend = t.b;
     zn_error err = { "" };
@@ -107,7 +113,8 @@ static int run(zn_test t, int n_threads, const char *group)
             continue;
         for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
             if ((!group || !strcmp(group, groups[i].name)) &&
-                (!convs_alone(backend, &t) || groups[i].check == zn_check_conv))
+                (!convs_alone(backend, &t) || groups[i].check == zn_check_conv ||
+                 (t.precision == ZN_FP8_MATH && groups[i].check == zn_check_transformer)))
                 groups[i].check(&t);
     }
     if (t.many)

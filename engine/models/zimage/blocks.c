@@ -11,20 +11,16 @@ zn_conv zn_zimage_linear(int cin, int cout)
     return c;
 }
 
-/* y = the projection of x, each head normalised and rotated. */
-static void project(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_conv *w, const zn_norm *norm, int heads,
-                    bool interleaved, zn_tensor rope)
+/* Each head of x normalised and rotated. */
+static void rotate(zn_ctx *c, zn_tensor x, const zn_norm *norm, int heads, bool interleaved, zn_tensor rope)
 {
-    const int dim = y.c / heads;
-    const zn_tensor per_head = zn_reshape(y, 1, 1, y.w * heads, dim);
+    const int half = x.c / heads / 2;
 
-    zn_conv2d(c, y, x, w, (zn_tail){ 0 });
-    zn_normalise(c, per_head, per_head, norm, (zn_tail){ 0 });
-    zn_rotate(c, y, y,
-              &(zn_rope){ .heads = heads,
-                          .interleaved = interleaved,
-                          .cos = zn_slice(rope, 0, dim / 2),
-                          .sin = zn_slice(rope, dim / 2, dim / 2) });
+    zn_norm_rotate(c, x, x, norm,
+                   &(zn_rope){ .heads = heads,
+                               .interleaved = interleaved,
+                               .cos = zn_slice(rope, 0, half),
+                               .sin = zn_slice(rope, half, half) });
 }
 
 void zn_zimage_attend(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_zimage_attention *a, zn_tensor rope, zn_tail t)
@@ -33,9 +29,9 @@ void zn_zimage_attend(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_zimage_atten
     const zn_tensor q = zn_new(c, 1, 1, x.w, a->q.cout), k = zn_new(c, 1, 1, x.w, a->k.cout),
                     v = zn_new(c, 1, 1, x.w, a->v.cout), mixed = zn_new(c, 1, 1, x.w, a->out.cin);
 
-    project(c, q, x, &a->q, &a->q_norm, a->how.heads, a->interleaved, rope);
-    project(c, k, x, &a->k, &a->k_norm, a->how.kv_heads, a->interleaved, rope);
-    zn_conv2d(c, v, x, &a->v, (zn_tail){ 0 });
+    zn_linears(c, (const zn_tensor[]){ q, k, v }, x, (const zn_conv *const[]){ &a->q, &a->k, &a->v }, 3);
+    rotate(c, q, &a->q_norm, a->how.heads, a->interleaved, rope);
+    rotate(c, k, &a->k_norm, a->how.kv_heads, a->interleaved, rope);
     zn_attend(c, mixed, q, k, v, &a->how);
     zn_conv2d(c, y, mixed, &a->out, t);
     zn_reset(c->arena, mark);
@@ -44,11 +40,9 @@ void zn_zimage_attend(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_zimage_atten
 void zn_zimage_feed_forward(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_zimage_feed *f, zn_tail t)
 {
     const size_t mark = zn_mark(c->arena);
-    const zn_tensor gate = zn_new(c, 1, 1, x.w, f->gate.cout), up = zn_new(c, 1, 1, x.w, f->up.cout);
+    const zn_tensor gated = zn_new(c, 1, 1, x.w, f->gate.cout);
 
-    zn_conv2d(c, gate, x, &f->gate, (zn_tail){ .pre = ZN_SILU });
-    zn_conv2d(c, up, x, &f->up, (zn_tail){ 0 });
-    zn_combine(c, gate, gate, up, ZN_MUL, (zn_tail){ 0 });
-    zn_conv2d(c, y, gate, &f->down, t);
+    zn_glu(c, gated, x, &f->gate, &f->up);
+    zn_conv2d(c, y, gated, &f->down, t);
     zn_reset(c->arena, mark);
 }
