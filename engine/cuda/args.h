@@ -17,7 +17,7 @@ typedef struct zn_cuda_tail {
 /* A convolution.  What is at zn_conv.packed, in this order, each part 256-byte aligned:
  *     float  bias[cout_pad]                 zeros if there is none
  *     T      weight[cout_pad][k_pad]        rows of outputs; k = (u * kw + v) * cin_pad + c
- *     float  scale                          e4m3 alone: one for the tensor
+ *     float  scale[cout_pad]                e4m3 alone
  * with cin_pad = cin/groups up to a multiple of 8, cout_pad = cout up to a multiple of 64 (groups are not padded
  * separately: row o is output o), k_pad = kh*kw*cin_pad up to a multiple of 32; padding is zeros.  The layer's precision
  * and the device decide T, the one type in which weights are stored (storage_of in conv.c).
@@ -29,10 +29,11 @@ typedef struct zn_cuda_tail {
 typedef struct zn_cuda_conv {
     zn_tensor x, y;
     zn_cuda_tail tail;
-    const float *bias;   /* [cout_pad] */
-    const void *weight;  /* [cout_pad][k_pad], of the type that the kernel multiplies; depthwise: [kh*kw][cout_pad] */
-    const float *scale8; /* e4m3: weight = *scale8 * weight8; NULL: the layer is not stored as e4m3 */
-    const void *weight8; /* [cout_pad][k_pad] */
+    const float *bias;    /* [cout_pad] */
+    const void *weight;   /* [cout_pad][k_pad], of the type that the kernel multiplies; depthwise: [kh*kw][cout_pad] */
+    const float *scale8;  /* e4m3: weight = scale8[output] * weight8; NULL: the layer is not stored as e4m3 */
+    const void *weight8;  /* [cout_pad][k_pad] */
+    const float *scale_x; /* hopper.cu, x of e4m3: of its pixels; NULL: 1 */
     zn_precision precision;
     int32_t kh, kw, stride, groups, cin, cout, pad_t, pad_l, up2;
     int32_t cin_pad, cout_pad, k_pad;
@@ -49,6 +50,15 @@ typedef struct zn_args_expand {
     size_t n;                 /* vectors of 8 */
     int32_t cin, cin_pad, taps, k_pad, k_row;
 } zn_args_expand;
+
+/* conv_mma8.cu: x from fp16 to dense e4m3. */
+typedef struct zn_args_quantise8 {
+    const void *x;
+    void *y;
+    float *scale; /* [pixels]; NULL: none */
+    size_t pixels;
+    int32_t ld, c; /* ld: elements from pixel to pixel of x */
+} zn_args_quantise8;
 
 typedef struct zn_cuda_peak {
     float *sink;
@@ -150,6 +160,16 @@ typedef struct zn_args_rows {
     uint32_t image; /* pixels of an image */
     size_t pixels;
 } zn_args_rows;
+
+/* The RMS norm of each head, then its rotation, for 16-bit tensors. */
+typedef struct zn_args_norm_rope {
+    zn_tensor y, x;
+    const float *gamma; /* NULL: 1 */
+    const float *cos, *sin;
+    float eps;
+    uint32_t cos_ld, sin_ld, image; /* image: its pixels */
+    int32_t heads, dim, interleaved;
+} zn_args_norm_rope;
 
 /* Group norm, in norm.cu: an image is cut into chunks of pixels; a block has `cols` vectors of channels side by side.
  * In group_norm.cu: `partial` is [image][group][block][mean, squared differences from it]; `cols` are all vectors. */

@@ -33,7 +33,7 @@ static bool cuda_has_precision(void *dev, zn_precision p)
 
     if (p != ZN_FP32 && p != ZN_FP16_MATH && d->cc < 80)
         return false;
-    return p != ZN_FP8_MATH || d->cc == 90; /* only hopper.cu has e4m3 */
+    return p != ZN_FP8_MATH || d->cc >= 89; /* e4m3 */
 }
 
 /* ---- the peak ---------------------------------------------------------------------------------------------------- */
@@ -71,7 +71,12 @@ static double cuda_peak(void *dev, zn_precision p)
     return best;
 }
 
-static const zn_special special = { .gated = zn_cuda_gated, .fwht = zn_cuda_fwht, .pruned = zn_cuda_pruned };
+static const zn_special special = { .gated = zn_cuda_gated,
+                                    .fwht = zn_cuda_fwht,
+                                    .pruned = zn_cuda_pruned,
+                                    .glu = zn_cuda_glu,
+                                    .norm_rope = zn_cuda_norm_rope,
+                                    .linears = zn_cuda_linears };
 
 const zn_backend zn_backend_cuda = {
     .abi = ZN_BACKEND_ABI,
@@ -87,7 +92,7 @@ const zn_backend zn_backend_cuda = {
                      [ZN_INT4_MATH] = ZN_F16 },
     .precision_needs = { [ZN_TF32] = ZN_TR("an NVIDIA GPU of compute capability 8.0 or later"),
                          [ZN_BF16_MATH] = ZN_TR("an NVIDIA GPU of compute capability 8.0 or later"),
-                         [ZN_FP8_MATH] = ZN_TR("an NVIDIA GPU of compute capability 9.0"),
+                         [ZN_FP8_MATH] = ZN_TR("an NVIDIA GPU of compute capability 8.9 or later"),
                          [ZN_INT8_MATH] = ZN_TR("an NVIDIA GPU of compute capability 8.0 or later"),
                          [ZN_INT4_MATH] = ZN_TR("an NVIDIA GPU of compute capability 8.0 or later") },
     .open = cuda_open,

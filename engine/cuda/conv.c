@@ -1,373 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* conv.c - convolutions on the GPU: how weights are stored, and which kernel computes which layer. */
-#include <math.h>
+/* conv.c - convolutions on the GPU: which kernel computes which layer. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "conv_thin.h"
 #include "cuda.h"
 #include "hopper.h"
-
-/* ---- packing -------------------------------------------------------------------------------------------------- */
-
-/* The type in which a layer's weights are stored.  There is one copy of them. */
-typedef enum storage { S_F32, S_F16, S_BF16, S_E4M3, S_I8, S_I4 } storage;
-
-static const char *const storage_names[] = { "f32", "f16", "bf16", "e4m3", "i8", "i4" }; /* in kernels' names */
-
-/* What is at zn_conv.packed: see zn_cuda_conv in args.h. */
-typedef struct layout {
-    bool depthwise;
-    storage type;
-    size_t cin_pad, cout_pad, k_pad;
-    size_t k_row;               /* int8, int4: elements of a row in the order of the file */
-    size_t weight, scale, size; /* offsets in bytes, and the size of the whole; scale 0: none */
-} layout;
-
-static size_t up(size_t x, size_t to)
-{
-    return (x + to - 1) / to * to;
-}
-
-/* Does fp8 make this layer faster?  The layer alone decides: a pixel's value must not depend on the size of a tile.
- * TMA loads rows of 128 channels, so most of the last row must be used.  Converting an element of x beforehand moves 3
- * bytes, which takes 0.7 ps at 4.5 TB/s; each of its products saves 1.1 fs (570 against 830 TFLOP/s).  Layers of 64
- * channels gain nothing, and taef2 would lose 0.5 dB.  Merged taps (many_pixels) have fewer products in fp16. */
-static bool fp8_pays(const zn_conv *w)
-{
-    const int cin = w->cin, products = w->cout * w->kh * w->kw * (w->up2 ? 4 : 1);
-    const bool any_size = (w->kh == 3 && w->kw == 3 && w->pad_l == 1) || /* pad_t: 0 in a strip (vae/strips.c) */
-        (w->kh == 1 && w->kw == 1 && !w->pad_t && !w->pad_l && !w->up2); /* hopper.c takes these at any image size */
-
-    return any_size && !(w->up2 && w->many_pixels) && w->stride == 1 && w->groups == 1 && cin % 16 == 0 && cin >= 128 &&
-        6 * cin >= 5 * (int)up((size_t)cin, 128) && w->cout >= 64 && products >= 1024;
-}
-
-/* int8 and int4 have no kernels of their own: weights are expanded to fp16 before each launch.  That moves 5.1 or 4.6 bytes a
- * weight instead of 2: little beside the products of many pixels, but 2.5 times fp16's time where weights are read for
- * one pixel only.
- * Depthwise and grouped kernels, and those below compute capability 8.0, multiply float32 whatever the precision.
- * bf16 layers with fewer than 8 inputs stay float32: such a layer may read a float32 image, with tf32 products, because
- * 8 bits of mantissa are too few for one. */
-static storage storage_of(const zn_cuda *d, const zn_conv *w)
-{
-    if (w->groups > 1 || d->cc < 80)
-        return S_F32;
-    switch (w->precision) {
-    case ZN_FP16_MATH:
-        return S_F16;
-    case ZN_BF16_MATH:
-        return w->cin < 8 ? S_F32 : S_BF16;
-    case ZN_FP8_MATH:
-        return fp8_pays(w) ? S_E4M3 : S_F16;
-    case ZN_INT8_MATH:
-    case ZN_INT4_MATH:
-        return zn_conv_weights(w) == ZN_W_F32 ? S_F16 : w->precision == ZN_INT8_MATH ? S_I8 : S_I4;
-    default:
-        return S_F32;
-    }
-}
-
-static layout layout_of(const zn_cuda *d, const zn_conv *w)
-{
-    static const size_t bits[] = { 32, 16, 16, 8, 8, 4 }; /* by storage */
-    layout l = { .depthwise = w->groups > 1 && w->groups == w->cin && w->cin == w->cout, .type = storage_of(d, w) };
-    const size_t taps = (size_t)w->kh * (size_t)w->kw;
-    size_t len; /* stored elements */
-
-    l.cin_pad = up((size_t)(w->cin / w->groups), 8);
-    l.cout_pad = up((size_t)w->cout, l.depthwise ? 8 : 64);
-    l.k_pad = l.depthwise ? taps : up(taps * l.cin_pad, 32);
-    l.k_row = up((size_t)(w->cin / w->groups) * taps, ZN_W_GROUP);
-    len = l.cout_pad * (l.type >= S_I8 ? l.k_row : l.k_pad);
-    l.weight = up(l.cout_pad * sizeof(float), 256);
-    l.size = l.weight + up(len * bits[l.type] / 8, 256);
-    if (l.type >= S_E4M3) {
-        l.scale = l.size;
-        l.size += l.type == S_E4M3 ? 256 : up(len / ZN_W_GROUP * sizeof(uint16_t), 256);
-    }
-    return l;
-}
-
-size_t zn_cuda_conv_size(void *dev, const zn_conv *w)
-{
-    return layout_of(dev, w).size;
-}
-
-/* Whether hopper.c merges the taps of this layer, if x is of 16 bits. */
-static bool merges(const zn_cuda *d, const zn_conv *w)
-{
-    return d->cc == 90 && w->many_pixels && w->up2 && w->kh == 3 && w->kw == 3 && w->stride == 1 && w->pad_t == 1 &&
-        w->pad_l == 1 && w->groups == 1;
-}
-
-/* Room for the weights that are expanded or merged before a kernel.  What kernels use otherwise is allocated when the device is
- * opened and is no part of `capacity`. */
-size_t zn_cuda_conv_scratch(void *dev, const zn_conv *w)
-{
-    const layout l = layout_of(dev, w);
-    const size_t expanded = l.type >= S_I8 ? up(l.cout_pad * l.k_pad * sizeof(uint16_t), 256) : 0;
-
-    return expanded + (l.type != S_F32 && merges(dev, w) ? zn_cuda_merged_size(l.cout_pad, l.cin_pad) : 0);
-}
-
-/* e4m3, rounded to nearest, ties to even: 4 bits of exponent (bias 7), 3 of mantissa, at most 448. */
-static uint8_t to_e4m3(float x)
-{
-    const uint8_t sign = signbit(x) ? 0x80 : 0;
-    const float mag = fabsf(x);
-    int e;
-
-    if (!(mag < 448))
-        return sign | (isnan(x) ? 0x7f : 0x7e);
-    e = mag < 0x1p-6f ? -6 : ilogbf(mag); /* below 2^-6 all values are multiples of 2^-9 */
-    return sign | (uint8_t)((e + 6) * 8 + (int)rintf(ldexpf(mag, 3 - e)));
-}
-
-/* The exponent e of a tensor's one scale, 2^e: a power of two, which rounds nothing, that puts the largest weight into
- * 224 .. 448. */
-static int e4m3_exponent(const float *weight, size_t n)
-{
-    float top = 0;
-
-    for (size_t i = 0; i < n; i++)
-        top = fmaxf(top, fabsf(weight[i]));
-    if (!(top > 0x1p-100f) || !isfinite(top))
-        return 0;
-    return 8 - ilogbf(top) - (ldexpf(top, 8 - ilogbf(top)) > 448);
-}
-
-/* What the threads that pack a layer share. */
-typedef struct packing {
-    const zn_conv *w;
-    const layout *l;
-    const float *weight;
-    char *host;
-    float *rows;  /* [workers][k_pad], padding 0 */
-    float factor; /* e4m3: of all weights */
-} packing;
-
-enum {
-    PACK_ROWS = 8,       /* outputs that a thread packs at a time */
-    PACK_ALONE = 1 << 15 /* weights of a layer that are not worth a second thread */
-};
-
-/* int8, int4: the weights of output o, in groups that have a scale. */
-static void pack_groups(const packing *p, size_t o)
-{
-    const zn_conv *w = p->w;
-    const layout *l = p->l;
-    const zn_wtype type = l->type == S_I8 ? ZN_W_I8 : ZN_W_I4;
-    const size_t k = (size_t)w->cin * (size_t)w->kh * (size_t)w->kw;
-    uint16_t *scale = (uint16_t *)(void *)(p->host + l->scale);
-
-    for (size_t i = 0; i < k; i += ZN_W_GROUP) {
-        const size_t at = o * l->k_row + i, n = k - i < ZN_W_GROUP ? k - i : ZN_W_GROUP;
-
-        scale[at / ZN_W_GROUP] =
-            zn_quantise(type, p->host + l->weight + zn_wtype_size(type, at), p->weight + o * k + i, (int)n);
-    }
-}
-
-/* Output o's weights in the packed order, k = tap * cin_pad + c.  Padding stays as it is. */
-static void gather_row(float *row, const zn_conv *w, const layout *l, const float *weight, size_t o)
-{
-    const size_t in = (size_t)(w->cin / w->groups), taps = (size_t)w->kh * (size_t)w->kw;
-
-    for (size_t c = 0; c < in; c++)
-        for (size_t t = 0; t < taps; t++)
-            row[t * l->cin_pad + c] = weight[(o * in + c) * taps + t];
-}
-
-/* All other types: the weights of output o.  row: k_pad floats, padding 0. */
-static void pack_row(const packing *p, size_t o, float *row)
-{
-    const size_t k = p->l->k_pad;
-    char *to = p->host + p->l->weight;
-
-    gather_row(row, p->w, p->l, p->weight, o);
-    for (size_t i = 0; i < k; i++) {
-        const size_t at = o * k + i;
-
-        switch (p->l->type) {
-        case S_F16:
-            ((uint16_t *)(void *)to)[at] = zn_to_f16(row[i]);
-            break;
-        case S_BF16:
-            ((uint16_t *)(void *)to)[at] = zn_to_bf16(row[i]);
-            break;
-        case S_E4M3:
-            ((uint8_t *)to)[at] = to_e4m3(row[i] * p->factor);
-            break;
-        default:
-            ((float *)(void *)to)[at] = row[i];
-        }
-    }
-}
-
-static void pack_block(void *cookie, int item, int worker)
-{
-    const packing *p = cookie;
-    const int last = zn_imin(p->w->cout, (item + 1) * PACK_ROWS);
-
-    for (int o = item * PACK_ROWS; o < last; o++)
-        if (p->l->type >= S_I8)
-            pack_groups(p, (size_t)o);
-        else
-            pack_row(p, (size_t)o, p->rows + (size_t)worker * p->l->k_pad);
-}
-
-static void pack_depthwise(float *to, const zn_conv *w, const layout *l, const float *weight)
-{
-    for (size_t t = 0; t < l->k_pad; t++)
-        for (size_t c = 0; c < (size_t)w->cout; c++)
-            to[t * l->cout_pad + c] = weight[c * l->k_pad + t];
-}
-
-/* One layer at a time is in host memory: the bias, and room for the rest.  NULL: the device has failed. */
-static char *host_layer(zn_cuda *d, const zn_conv *w, const layout *l, const float *bias)
-{
-    char *host = calloc(1, l->size);
-
-    if (!host)
-        zn_cuda_fail(d, ZN_E_MEMORY, "out of memory while packing weights");
-    else if (bias)
-        memcpy(host, bias, (size_t)w->cout * sizeof *bias);
-    return host;
-}
-
-static void send_layer(zn_cuda *d, const zn_conv *w, const layout *l, const char *host)
-{
-    zn_cuda_upload(d, w->packed, host, l->size);
-    if (zn_cuda_conv_scratch(d, w))
-        zn_cuda_expanded(d, zn_cuda_conv_scratch(d, w)); /* lack of memory shows now, not in the first run */
-}
-
-void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias)
-{
-    zn_cuda *d = dev;
-    const layout l = layout_of(d, w);
-    const size_t len = (size_t)w->cout * (size_t)(w->cin / w->groups) * (size_t)w->kh * (size_t)w->kw;
-    zn_pool *pool = len > PACK_ALONE ? zn_cuda_packers(d) : NULL;
-    packing p = { .w = w, .l = &l, .weight = weight, .host = host_layer(d, w, &l, bias) };
-
-    p.rows = calloc((size_t)(pool ? zn_pool_size(pool) : 1) * l.k_pad, sizeof *p.rows);
-    if (!p.rows)
-        zn_cuda_fail(d, ZN_E_MEMORY, "out of memory while packing weights");
-    if (p.host && p.rows) {
-        const int blocks = zn_ceil_div(w->cout, PACK_ROWS);
-
-        if (l.type == S_E4M3) {
-            const int e = e4m3_exponent(weight, len);
-
-            p.factor = ldexpf(1, e);
-            *(float *)(void *)(p.host + l.scale) = ldexpf(1, -e);
-        }
-        if (l.depthwise)
-            pack_depthwise((float *)(void *)(p.host + l.weight), w, &l, weight);
-        else if (pool)
-            zn_pool_run(pool, pack_block, &p, blocks);
-        else
-            for (int i = 0; i < blocks; i++)
-                pack_block(&p, i, 0);
-        send_layer(d, w, &l, p.host);
-    }
-    free(p.host);
-    free(p.rows);
-}
-
-/* The packed rows are those of quantise.h. */
-bool zn_cuda_conv_pack_rows(void *dev, const zn_conv *w, const zn_row_source *rows, const float *bias)
-{
-    zn_cuda *d = dev;
-    const layout l = layout_of(d, w);
-    const bool takes = l.type >= S_I8 && w->kh * w->kw == 1 && l.k_row == (size_t)w->cin;
-    char *host = takes && rows ? host_layer(d, w, &l, bias) : NULL;
-
-    if (host) {
-        rows->read(rows->cookie, 0, w->cout, host + l.weight, (uint16_t *)(void *)(host + l.scale));
-        send_layer(d, w, &l, host);
-    }
-    free(host);
-    return takes;
-}
-
-/* ---- arguments -------------------------------------------------------------------------------------------------- */
-
-static storage storage_as(zn_type type)
-{
-    return type == ZN_F32 ? S_F32 : type == ZN_F16 ? S_F16 : S_BF16;
-}
-
-bool zn_cuda_conv_stored_as(const zn_cuda *d, const zn_conv *w, zn_type type)
-{
-    return storage_of(d, w) == storage_as(type);
-}
-
-size_t zn_cuda_conv_expanded_size(const zn_cuda *d, const zn_conv *w, zn_type type)
-{
-    const layout l = layout_of(d, w);
-
-    return up(l.cout_pad * l.k_pad * zn_type_size(type), 256);
-}
-
-const void *zn_cuda_conv_weight(zn_cuda *d, const zn_conv *w, zn_type type, size_t at)
-{
-    const layout l = layout_of(d, w);
-    char *packed = w->packed, *room;
-
-    if (l.type == storage_as(type))
-        return packed + l.weight;
-    room = zn_cuda_expanded(d, at + zn_cuda_conv_expanded_size(d, w, type));
-    if (!room)
-        return packed + l.weight; /* the device has failed: nothing is launched any more */
-
-    const size_t vectors = l.cout_pad * l.k_pad / ZN_CUDA_VECTOR;
-    const zn_args_expand g = { .from = packed + l.weight,
-                               .scale = packed + l.scale,
-                               .to = room + at,
-                               .n = vectors,
-                               .cin = w->cin,
-                               .cin_pad = (int32_t)l.cin_pad,
-                               .taps = w->kh * w->kw,
-                               .k_pad = (int32_t)l.k_pad,
-                               .k_row = (int32_t)l.k_row };
-
-    zn_cuda_launch(d, zn_cuda_kernel("expand_%s_%s", storage_names[l.type], zn_cuda_type_name(type)).text,
-                   zn_cuda_blocks(vectors, 256), 1, 1, 256, 0, &g);
-    return room + at;
-}
-
-zn_cuda_conv zn_cuda_conv_args(const zn_cuda *d, const zn_conv *w)
-{
-    const layout l = layout_of(d, w);
-    char *packed = w->packed;
-    zn_cuda_conv a = { .bias = (const float *)(void *)packed,
-                       .weight = l.depthwise ? packed + l.weight : NULL,
-                       .precision = w->precision,
-                       .kh = w->kh,
-                       .kw = w->kw,
-                       .stride = w->stride,
-                       .groups = w->groups,
-                       .cin = w->cin,
-                       .cout = w->cout,
-                       .pad_t = w->pad_t,
-                       .pad_l = w->pad_l,
-                       .up2 = w->up2,
-                       .many_pixels = w->many_pixels,
-                       .cin_pad = (int32_t)l.cin_pad,
-                       .cout_pad = (int32_t)l.cout_pad,
-                       .k_pad = (int32_t)l.k_pad };
-
-    if (l.type == S_E4M3) {
-        a.scale8 = (const float *)(void *)(packed + l.scale);
-        a.weight8 = packed + l.weight;
-    }
-    return a;
-}
-
-/* ---- dispatch --------------------------------------------------------------------------------------------------- */
 
 static void launch_plain(zn_cuda *d, const char *what, const zn_cuda_conv *a)
 {
@@ -456,7 +93,7 @@ static bool is_direct(const zn_cuda_conv *a)
 static void launch_thin(zn_cuda *d, const zn_cuda_conv *a, const struct candidate *s, unsigned tiles, unsigned wide)
 {
     const size_t size = zn_type_size(weight_type(a)), k = (size_t)(a->kh * a->kw * a->cin);
-    const int row = k * size < ZN_THIN_CHUNK(s->bm) ? (int)up(k * size, 32) : ZN_THIN_CHUNK(s->bm);
+    const int row = k * size < ZN_THIN_CHUNK(s->bm) ? (int)zn_cuda_up(k * size, 32) : ZN_THIN_CHUNK(s->bm);
     const unsigned resident = (unsigned)d->sms * (s->bm > 64 ? 3 : 4); /* a block computes several tiles */
 
     zn_cuda_launch(d, zn_cuda_kernel("conv_thin_%s_%dx%d", kind_of(a), s->bm, s->bn).text,
@@ -485,7 +122,7 @@ static void launch_candidate(zn_cuda *d, const zn_cuda_conv *a, const struct can
         zn_cuda_launch(d, zn_cuda_kernel("conv_point_%s_%u", fp32_kind(a), outputs).text, zn_cuda_blocks(pixels, 256),
                        1, 1, 256, (unsigned)a->cin * outputs * (unsigned)sizeof(float), a);
     } else if (s->family == FAN) {
-        const size_t vectors = up((size_t)a->cout, 8) / 8;
+        const size_t vectors = zn_cuda_up((size_t)a->cout, 8) / 8;
 
         zn_cuda_launch(d, zn_cuda_kernel("conv_fan_%s", fp32_kind(a)).text,
                        zn_cuda_blocks(zn_cuda_blocks(pixels, ZN_FAN_PIXELS) * vectors, 256), 1, 1, 256, 0, a);
@@ -570,9 +207,52 @@ static char *room_to_merge(zn_cuda *d, const zn_conv *w, const zn_cuda_conv *a)
     const zn_type type = weight_type(a);
     const size_t at = zn_cuda_conv_stored_as(d, w, type) ? 0 : zn_cuda_conv_expanded_size(d, w, type);
     const size_t size = zn_cuda_merged_size((size_t)a->cout_pad, (size_t)a->cin_pad);
-    char *room = type != ZN_F32 && merges(d, w) ? zn_cuda_expanded(d, at + size) : NULL;
+    char *room = type != ZN_F32 && zn_cuda_conv_merges(d, w) ? zn_cuda_expanded(d, at + size) : NULL;
 
     return room ? room + at : NULL;
+}
+
+/* ---- e4m3 without wgmma ------------------------------------------------------------------------------------------- */
+
+/* n pixels of a 1x1 layer from `first` on; x is converted in scratch memory.  Sums have one order for all tiles. */
+static void conv8_pixels(zn_cuda *d, zn_cuda_conv a, size_t first, size_t n)
+{
+    const zn_args_quantise8 q = { .x = zn_cuda_from(a.x, first).data,
+                                  .y = d->scratch,
+                                  .scale = (float *)(void *)(d->scratch + zn_cuda_up(n * (size_t)a.cin, 256)),
+                                  .pixels = n,
+                                  .ld = a.x.ld,
+                                  .c = a.cin };
+    const int bn = a.cout_pad % 128 ? 64 : 128;
+    const bool few = zn_cuda_blocks(n, 128) * (size_t)(a.cout_pad / bn) < (size_t)d->sms;
+    const int bm = few ? 64 : 128, wide = few ? 64 : bn;
+    const int stages = 4 * (bm + wide) * 64, out = a.direct ? 0 : bm * (wide + 4) * 4; /* as launch_mma */
+
+    zn_cuda_launch(d, "quantise_e4m3", zn_cuda_blocks(n, 8), 1, 1, 256, 0, &q);
+    a.weight = a.weight8;
+    a.scale_x = q.scale;
+    a.x.data = (float *)(void *)d->scratch;
+    a.x.ld = a.cin;
+    a.y = zn_cuda_from(a.y, first);
+    a.tail.residual = zn_cuda_from(a.tail.residual, first);
+    a.x.n = a.y.n = a.x.w = a.y.w = 1;
+    a.x.h = a.y.h = (int32_t)n;
+    zn_cuda_launch(d, zn_cuda_kernel("conv_mma_e4m3_%dx%d", bm, wide).text, zn_cuda_blocks(n, (size_t)bm),
+                   (unsigned)(a.cout_pad / wide), 1, 256, (unsigned)zn_imax(stages, out), &a);
+}
+
+/* Products of e4m3 by mma.sync, if the layer's weights are stored so: as many pixels at a time as scratch memory holds. */
+static bool conv8(zn_cuda *d, const zn_cuda_conv *a)
+{
+    const size_t pixels = zn_pixels(a->x), room = (ZN_CUDA_SCRATCH - 4096) / ((size_t)a->cin + sizeof(float));
+
+    if (!a->weight8 || d->cc < 89 || a->x.type != ZN_F16 || !zn_cuda_is_point(a))
+        return false;
+    for (size_t first = 0, n; first < pixels; first += n) {
+        n = pixels - first < room ? pixels - first : room;
+        conv8_pixels(d, *a, first, n);
+    }
+    return true;
 }
 
 /* True: a->also was written, too. */
@@ -586,7 +266,7 @@ static bool conv_tensor_cores(zn_cuda *d, const zn_conv *w, zn_cuda_conv *a, con
 
     a->direct = is_direct(a);
     a->also.data = NULL;
-    if (zn_cuda_hopper_conv8(d, a))
+    if (zn_cuda_hopper_conv8(d, a) || conv8(d, a))
         return false;
     a->merged = room_to_merge(d, w, a);
     a->weight = zn_cuda_conv_weight(d, w, weight_type(a), 0);

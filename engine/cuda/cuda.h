@@ -49,6 +49,11 @@ zn_cuda_name zn_cuda_kernel(const char *fmt, ...) __attribute__((format(printf, 
  * then what was in it is lost.  NULL: no memory, or it would have to grow during a recording; the device's status says so. */
 char *zn_cuda_expanded(zn_cuda *d, size_t size);
 
+/* Pinned host memory for a layer's weights, one of two buffers, free when the copy before the last has ended; NULL: the device has
+ * failed.  Then, what is in it goes to the device. */
+char *zn_cuda_pinned(zn_cuda *d, size_t size);
+void zn_cuda_send_pinned(zn_cuda *d, void *dst, size_t size);
+
 /* Threads that pack weights, opened by the first call; NULL: one is all there is. */
 zn_pool *zn_cuda_packers(zn_cuda *d);
 
@@ -61,7 +66,7 @@ double zn_cuda_time(zn_cuda *d, void (*work)(void *cookie), void *cookie);
 /* The kernels as nvcc compiled them; embedded by images.c, listed in meson.build. */
 typedef struct zn_cuda_image {
     const void *data;
-    int only_cc; /* 0: for every GPU */
+    int only_cc; /* 0: for every GPU; negative: from that on */
 } zn_cuda_image;
 
 enum { ZN_CUDA_MAX_IMAGES = 32 };
@@ -120,7 +125,7 @@ size_t zn_cuda_capacity(void *dev);
 bool zn_cuda_replay(void *dev, uint64_t key);
 void zn_cuda_record(void *dev, uint64_t key);
 void zn_cuda_recorded(void *dev, bool whole);
-/* conv.c: */
+/* conv_pack.c, conv.c: */
 size_t zn_cuda_conv_size(void *dev, const zn_conv *w);
 size_t zn_cuda_conv_scratch(void *dev, const zn_conv *w);
 void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias);
@@ -132,6 +137,8 @@ zn_cuda_conv zn_cuda_conv_args(const zn_cuda *d, const zn_conv *w);
  * a copy that a kernel expands into zn_cuda_expanded(), from byte `at` on.  It is valid until the next call that expands to
  * the same place.  Copies of several layers at once: ask for the sum of their sizes first. */
 const void *zn_cuda_conv_weight(zn_cuda *d, const zn_conv *w, zn_type type, size_t at);
+/* Whether hopper.c merges the taps of this layer, if x is of 16 bits. */
+bool zn_cuda_conv_merges(const zn_cuda *d, const zn_conv *w);
 bool zn_cuda_conv_stored_as(const zn_cuda *d, const zn_conv *w, zn_type type);
 size_t zn_cuda_conv_expanded_size(const zn_cuda *d, const zn_conv *w, zn_type type);
 /* For all launches: the number of blocks; whether pixels can be read 16 bytes at a time (true if there is no tensor);
@@ -139,6 +146,10 @@ size_t zn_cuda_conv_expanded_size(const zn_cuda *d, const zn_conv *w, zn_type ty
 static inline unsigned zn_cuda_blocks(size_t n, size_t each)
 {
     return (unsigned)((n + each - 1) / each);
+}
+static inline size_t zn_cuda_up(size_t x, size_t to)
+{
+    return (x + to - 1) / to * to;
 }
 static inline bool zn_cuda_on_16(const void *p)
 {
@@ -177,6 +188,10 @@ void zn_cuda_choices_close(struct zn_cuda_choices **c);
 /* norm.c: */
 void zn_cuda_group_scales(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w);
 void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t);
+bool zn_cuda_norm_rope(void *dev, zn_tensor y, zn_tensor x, const zn_norm *norm, const zn_rope *r);
+/* hopper.c: */
+bool zn_cuda_glu(void *dev, zn_tensor y, zn_tensor x, const zn_conv *gate, const zn_conv *up);
+bool zn_cuda_linears(void *dev, const zn_tensor *y, zn_tensor x, const zn_conv *const *w, int n);
 /* pointwise.c: */
 void zn_cuda_resize(void *dev, zn_tensor y, zn_tensor x, zn_filter f);
 void zn_cuda_unshuffle(void *dev, zn_tensor y, zn_tensor x, int r);

@@ -23,6 +23,17 @@ static int map_type(int bytes, zn_type type)
     return bytes == 1 ? MAP_U8 : type == ZN_F16 ? MAP_F16 : MAP_BF16;
 }
 
+/* A map of a row of pixels, in boxes of box_c channels and box_w pixels. */
+static bool map_box(const zn_cuda *d, zn_hopper_map *map, zn_tensor t, int bytes, int box_c, int box_w, int swizzle)
+{
+    const uint64_t pixel = (uint64_t)t.ld * (uint64_t)bytes, all = pixel * (uint64_t)t.w;
+    const uint64_t size[4] = { (uint64_t)t.c, (uint64_t)t.w, 1, 1 }, pitch[3] = { pixel, all, all };
+    const uint32_t box[4] = { (uint32_t)box_c, (uint32_t)box_w, 1, 1 }, every[4] = { 1, 1, 1, 1 };
+
+    return !d->api->cuTensorMapEncodeTiled(map, map_type(bytes, t.type), 4, t.data, size, pitch, box, every, 0, swizzle,
+                                           MAP_PROMOTE_256, 0);
+}
+
 /* A map of every step-th pixel of t, from pixel `first` on, in boxes of box_w x box_h pixels and 128 bytes; an element has
  * `bytes`.  stride: of the pixels of a box. */
 static bool map_pixels(const zn_cuda *d, zn_hopper_map *map, zn_tensor t, int bytes, int first, int step, int box_w,
@@ -72,6 +83,7 @@ static zn_hopper_tail tail_of(const zn_cuda_conv *c, zn_tensor y)
 {
     return (zn_hopper_tail){ .bias = c->bias,
                              .scale = c->scale8,
+                             .scale_x = c->scale_x,
                              .gain = c->tail.gain,
                              .pre = (int)c->tail.pre,
                              .post = (int)c->tail.post,
@@ -233,9 +245,24 @@ static plan best_plan(const zn_cuda *d, const job *j)
     return p;
 }
 
+static bool run_linear(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_cuda_conv *const *w, int n, int bytes);
+
+/* Whether hopper_linear.cu computes it. */
+static bool is_linear(const job *j, plan p)
+{
+    const zn_cuda_conv *c = j->c;
+    const zn_cuda_tail *t = &c->tail;
+
+    return j->flat && p.kind->blocks == 2 && t->pre == ZN_NONE && t->post == ZN_NONE && t->gain == 1 &&
+        !t->residual.data && !c->also.data;
+}
+
 static bool run(zn_cuda *d, const job *j, plan p)
 {
     const zn_cuda_conv *c = j->c;
+
+    if (is_linear(j, p))
+        return run_linear(d, j->y, j->x, &c, 1, j->bytes);
     const tile_kind *k = p.kind;
     const int outputs = k->outputs / (p.quantise ? ZN_HOPPER_WARPGROUPS : k->blocks),
               weights = outputs * 128; /* bytes of one load */
@@ -372,9 +399,37 @@ bool zn_cuda_hopper_pixels(zn_cuda *d, const zn_cuda_conv *c, const zn_tail *t, 
     return true;
 }
 
+/* Pixels that scratch memory holds as e4m3, each with its scale, and whole tiles of scales. */
+static size_t quantised_room(size_t c)
+{
+    return (ZN_CUDA_SCRATCH - 4096) / (c + sizeof(float));
+}
+
+/* Quantises the pixels of a 1x1 layer's x to e4m3 in scratch memory, which must hold them; the scales come first. */
+static zn_tensor quantise_rows(zn_cuda *d, zn_tensor x, const float **scale)
+{
+    const size_t n = zn_pixels(x), at = (size_t)zn_round_up((int)n, 512) * sizeof(float);
+    const zn_hopper_quantise_rows a = { x.data, d->scratch + at, (float *)(void *)d->scratch, (uint32_t)x.ld,
+                                        (uint32_t)x.c };
+
+    zn_cuda_launch_dependent(d, "hopper_rows_quantise_f16", (unsigned)n, 256, 0, &a);
+    *scale = a.scale;
+    x.data = a.y;
+    x.ld = x.c;
+    return x;
+}
+
 /* Quantises c's x to e4m3 in scratch memory, which must hold it, then multiplies. */
 static bool quantise_then_run(zn_cuda *d, zn_cuda_conv c)
 {
+    if (zn_cuda_is_point(&c)) {
+        c.x = quantise_rows(d, c.x, &c.scale_x);
+
+        const job j = job_of(&c, 1);
+
+        return run(d, &j, best_plan(d, &j));
+    }
+
     const size_t per_pixel = (size_t)c.cin / 8, n = zn_pixels(c.x) * per_pixel;
     const zn_hopper_quantise a = { c.x.data, d->scratch, (uint32_t)c.x.ld, (uint32_t)per_pixel, (uint32_t)n };
 
@@ -398,10 +453,10 @@ static zn_tensor row_of(zn_tensor t, size_t first, size_t n)
 
 bool zn_cuda_hopper_conv8(zn_cuda *d, const zn_cuda_conv *c)
 {
-    const size_t pixels = zn_pixels(c->x), len = pixels * (size_t)c->cin, room = ZN_CUDA_SCRATCH / (size_t)c->cin;
+    const size_t pixels = zn_pixels(c->x), len = pixels * (size_t)c->cin, room = quantised_room((size_t)c->cin);
     zn_cuda_conv part = *c;
 
-    if (!c->weight8 || c->x.type != ZN_F16 || !takes(d, c))
+    if (!c->weight8 || c->x.type != ZN_F16 || !takes(d, c) || c->cin > ZN_HOPPER_ROW)
         return false;
     part.weight = c->weight8;
 
@@ -426,6 +481,117 @@ bool zn_cuda_hopper_conv8(zn_cuda *d, const zn_cuda_conv *c)
             return false; /* only the first part can fail: strides and alignment are the same for all */
     }
     return j.flat;
+}
+
+/* ---- linear layers -------------------------------------------------------------------------------------------------- */
+
+/* w[0] and, if there are two, the one that comes second in memory alternate, 8 rows each.  x and the weights have elements of
+ * `bytes` bytes. */
+static bool run_linear(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_cuda_conv *const *w, int n, int bytes)
+{
+    const zn_cuda_conv *a0 = w[0], *a1 = w[n - 1];
+    const int swapped = (const char *)a1->weight < (const char *)a0->weight, pixels = (int)zn_pixels(x);
+    const zn_cuda_conv *first = swapped ? a1 : a0, *second = swapped ? a0 : a1;
+    const uint64_t row = (uint64_t)a0->k_pad * (uint64_t)bytes;
+    const uint64_t size[4] = { (uint64_t)a0->k_pad, 8, (uint64_t)n, (uint64_t)a0->cout_pad / 8 };
+    const uint64_t apart = (uint64_t)((const char *)second->weight - (const char *)first->weight);
+    const uint64_t pitch[3] = { row, n > 1 ? apart : row, row * 8 };
+    const uint32_t box[4] = { (uint32_t)(128 / bytes), 8, (uint32_t)n, 16 / (uint32_t)n }, every[4] = { 1, 1, 1, 1 };
+    zn_hopper_linear a;
+
+    memset(&a, 0, sizeof a);
+    a.bias = a0->bias;
+    a.scale_w = first->scale8;
+    a.scale_w2 = second->scale8;
+    a.scale_x = a0->scale_x;
+    a.chunks = zn_ceil_div(a0->cin * bytes, 128);
+    a.outputs = a0->cout;
+    a.swapped = swapped;
+    a.tiles_o = zn_ceil_div(n * a0->cout, 256);
+    a.tiles_p = zn_ceil_div(pixels, 256);
+    a.tiles = a.tiles_o * a.tiles_p;
+    a.group = 8;
+    a.stages = 4;
+    x.w = y.w = pixels, x.n = y.n = x.h = y.h = 1;
+    if (d->api->cuTensorMapEncodeTiled(&a.w, map_type(bytes, x.type), 4, (void *)(uintptr_t)first->weight, size, pitch,
+                                       box, every, 0, MAP_SWIZZLE_128, MAP_PROMOTE_256, 0) ||
+        !map_box(d, &a.x, x, bytes, 128 / bytes, 128, MAP_SWIZZLE_128) ||
+        !map_box(d, &a.y, y, 2, 64 / n, 64 * n, n > 1 ? MAP_SWIZZLE_64 : MAP_SWIZZLE_128))
+        return false;
+    zn_cuda_launch_dependent(
+        d,
+        zn_cuda_kernel("hopper_linear_%s%s", bytes == 1 ? "e4m3" : zn_cuda_type_name(y.type), n > 1 ? "_glu" : "").text,
+        (unsigned)zn_imin(a.tiles, d->sms / 2) * 2, ZN_HOPPER_THREADS(256),
+        (unsigned)zn_hopper_shared(a.stages * 384 * 128, 256), &a);
+    return true;
+}
+
+/* Are these two layers of the same x, stored alike? */
+static bool alike(const zn_cuda_conv *a, const zn_cuda_conv *b)
+{
+    return a->cin == b->cin && a->cout == b->cout && !a->scale8 == !b->scale8;
+}
+
+bool zn_cuda_glu(void *dev, zn_tensor y, zn_tensor x, const zn_conv *gate, const zn_conv *up)
+{
+    enum { FEW = 192 }; /* pixels: most of a tile would be padding */
+    zn_cuda *d = dev;
+    zn_cuda_conv a[2] = { zn_cuda_conv_args(d, gate), zn_cuda_conv_args(d, up) };
+    const zn_cuda_conv *const both[2] = { &a[0], &a[1] };
+    const zn_conv *const w[2] = { gate, up };
+    const size_t pixels = zn_pixels(x);
+    size_t at = 0;
+
+    for (int i = 0; i < 2; i++) {
+        a[i].x = x, a[i].y = y;
+        if (!takes(d, &a[i]) || !zn_cuda_is_point(&a[i]) || gate->has_bias || up->has_bias)
+            return false;
+    }
+    if (!alike(&a[0], &a[1]) || pixels < FEW || pixels > INT32_MAX / 2)
+        return false;
+    if (a[0].scale8) {
+        if (x.type != ZN_F16 || pixels > quantised_room((size_t)x.c) || x.c > ZN_HOPPER_ROW)
+            return false;
+        a[0].weight = a[0].weight8, a[1].weight = a[1].weight8;
+        x = quantise_rows(d, x, &a[0].scale_x);
+        return run_linear(d, y, x, both, 2, 1);
+    }
+    if (!zn_cuda_conv_stored_as(d, gate, x.type))
+        at = zn_cuda_conv_expanded_size(d, gate, x.type);
+    if (at && !zn_cuda_expanded(d, 2 * at))
+        return true; /* the device has failed */
+    for (int i = 0; i < 2; i++)
+        a[i].weight = zn_cuda_conv_weight(d, w[i], x.type, (size_t)i * at);
+    return run_linear(d, y, x, both, 2, 2);
+}
+
+/* x is quantised once; otherwise there is nothing to gain. */
+bool zn_cuda_linears(void *dev, const zn_tensor *y, zn_tensor x, const zn_conv *const *w, int n)
+{
+    zn_cuda *d = dev;
+    const float *scale;
+
+    for (int i = 0; i < n; i++) {
+        zn_cuda_conv a = zn_cuda_conv_args(d, w[i]);
+
+        a.x = x, a.y = y[i];
+        if (!a.scale8 || x.type != ZN_F16 || !takes(d, &a) || !zn_cuda_is_point(&a) || w[i]->has_bias ||
+            zn_pixels(x) > quantised_room((size_t)x.c) || x.c > ZN_HOPPER_ROW)
+            return false;
+    }
+    x = quantise_rows(d, x, &scale);
+    for (int i = 0; i < n; i++) {
+        zn_cuda_conv a = zn_cuda_conv_args(d, w[i]);
+
+        a.x = x, a.y = y[i], a.weight = a.weight8, a.scale_x = scale;
+        a.tail.gain = 1;
+
+        const job j = job_of(&a, 1);
+
+        if (!run(d, &j, best_plan(d, &j)))
+            zn_cuda_fail(d, ZN_E_DEVICE, "a linear layer could not be computed");
+    }
+    return true;
 }
 
 /* ---- attention ---------------------------------------------------------------------------------------------------- */

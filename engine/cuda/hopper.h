@@ -21,7 +21,8 @@ typedef struct zn_hopper_map {
 
 typedef struct zn_hopper_tail {
     const float *bias;
-    const float *scale; /* of the products, if x and w are e4m3 */
+    const float *scale;   /* e4m3: of the outputs */
+    const float *scale_x; /* e4m3: of the pixels, which are one row; NULL: 1 */
     float gain;
     int32_t pre, post; /* zn_act */
     int32_t residual;  /* not 0: there is one */
@@ -56,6 +57,17 @@ typedef struct zn_hopper_conv {
     int32_t stages, weight_stages;
 } zn_hopper_conv;
 
+/* hopper_linear.cu: y[pixel][row] = w[row][k] x[pixel][k]^T + bias[row], or with a second layer SiLU(w x) * (w2 x).  w: groups of 8 rows,
+ * with a second layer alternating ones; swapped: it is the one that comes first.  e4m3: a row's and a pixel's scales multiply its
+ * sums; scale_x has whole tiles of pixels. */
+typedef struct zn_hopper_linear {
+    zn_hopper_map x, w, y;
+    const float *bias, *scale_w, *scale_w2, *scale_x; /* scale_w2: of the second layer, or scale_w */
+    int32_t chunks, outputs, swapped;                 /* chunks: 128 bytes of k; outputs: of a layer */
+    int32_t tiles_o, tiles_p, tiles, group;           /* of rows, of pixels, in all; see find_spot */
+    int32_t stages;
+} zn_hopper_linear;
+
 /* Weights [cout_pad][k_pad] of a 3x3 convolution with up2 to [cout_pad][16][cin_pad]: for each of four parities of an output, the
  * four sums of the taps that read the same pixel. */
 typedef struct zn_hopper_merge {
@@ -88,6 +100,14 @@ typedef struct zn_hopper_quantise {
     uint32_t ld, per_pixel, n; /* elements from pixel to pixel of x; vectors of a pixel, and in all */
 } zn_hopper_quantise;
 
+/* The same with one scale for each pixel, a power of two: its largest element becomes 224 .. 448.  A block has a pixel. */
+typedef struct zn_hopper_quantise_rows {
+    const void *x;
+    void *y;
+    float *scale;
+    uint32_t ld, c;
+} zn_hopper_quantise_rows;
+
 /* Attention: a block has 128 queries of a head, 64 a warpgroup, and reads blocks of keys and values.  q and k come in parts of 64
  * channels, v in parts of 64 of the outputs that the block has. */
 typedef struct zn_hopper_attention {
@@ -109,6 +129,7 @@ enum {
     ZN_HOPPER_MAX_STAGES = 8,
     ZN_HOPPER_BARRIERS = 512, /* bytes */
     ZN_HOPPER_QUANTISED = 4,
+    ZN_HOPPER_ROW = 16384, /* channels of a pixel that has a scale, at most */
     ZN_HOPPER_QUERIES = 128,
     ZN_HOPPER_VALUES = 2, /* buffers for a block of values */
 };
@@ -142,9 +163,10 @@ bool zn_cuda_hopper_conv(struct zn_cuda *d, const zn_cuda_conv *c);
 /* The same for 96 channels, with t's second result if that is an RMS norm; *also says so.  stored: the weights are those that were
  * packed. */
 bool zn_cuda_hopper_pixels(struct zn_cuda *d, const zn_cuda_conv *c, const zn_tail *t, bool stored, bool *also);
-/* The same with products of e4m3, if the layer's weights are stored so.  x has no scale: one from its maximum would make a
- * pixel depend on its image or tile.  So x is clamped to +-448, with 3 bits of mantissa from 2^-6 on and multiples of 2^-9
- * below.  The kernel quantises it, or, where that is faster, another kernel does so before. */
+/* The same with products of e4m3, if the layer's weights are stored so.  In a 1x1 layer each pixel of x has a scale.  Elsewhere x
+ * has none: one from its maximum would make a pixel depend on its image or tile.  So x is clamped to +-448, with 3 bits of
+ * mantissa from 2^-6 on and multiples of 2^-9 below.  The kernel quantises it, or, where that is faster, another kernel does so
+ * before. */
 bool zn_cuda_hopper_conv8(struct zn_cuda *d, const zn_cuda_conv *c);
 /* True if it computes the attention of these heads. */
 bool zn_cuda_hopper_attention(struct zn_cuda *d, const zn_args_attention *g, int heads);

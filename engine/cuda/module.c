@@ -43,6 +43,12 @@ typedef struct zn_cuda_private {
     int n_kernels;
     char *staging;          /* pinned host memory, [N_CHUNKS][CHUNK] */
     CUevent busy[N_CHUNKS]; /* recorded after the last copy from or to a chunk */
+    struct parcel {         /* weights on their way to the device, in turn: zn_cuda_pinned */
+        void *data;
+        size_t size;
+        CUevent sent;
+    } parcel[2];
+    int turn;
     pinned pinned[MAX_PINNED];
     int n_pinned;
     graph graphs[MAX_GRAPHS];
@@ -375,6 +381,32 @@ void zn_cuda_upload(void *dev, void *dst, const void *src, size_t size)
         ok(d, d->api->cuStreamSynchronize(d->stream), "upload"); /* the caller may free src now */
 }
 
+char *zn_cuda_pinned(zn_cuda *d, size_t size)
+{
+    struct parcel *b = &d->p->parcel[d->p->turn];
+
+    if (!enter(d) || (!b->sent && !ok(d, d->api->cuEventCreate(&b->sent, CU_EVENT_DISABLE_TIMING), "upload")) ||
+        !ok(d, d->api->cuEventSynchronize(b->sent), "upload"))
+        return NULL;
+    if (b->size < size) {
+        if (b->data)
+            d->api->cuMemFreeHost(b->data);
+        b->data = NULL;
+        b->size = ok(d, d->api->cuMemHostAlloc(&b->data, size, 0), "memory for weights") ? size : 0;
+    }
+    return b->data;
+}
+
+void zn_cuda_send_pinned(zn_cuda *d, void *dst, size_t size)
+{
+    struct parcel *b = &d->p->parcel[d->p->turn];
+
+    if (enter(d) &&
+        ok(d, d->api->cuMemcpyHtoDAsync_v2((CUdeviceptr)(uintptr_t)dst, b->data, size, d->stream), "upload"))
+        ok(d, d->api->cuEventRecord(b->sent, d->stream), "upload");
+    d->p->turn ^= 1;
+}
+
 void zn_cuda_download(void *dev, void *dst, const void *src, size_t size)
 {
     zn_cuda *d = dev;
@@ -479,6 +511,12 @@ void zn_cuda_close(void *dev)
         for (int i = 0; i < N_CHUNKS; i++)
             if (d->p->busy[i])
                 d->api->cuEventDestroy_v2(d->p->busy[i]);
+        for (int i = 0; i < 2; i++) {
+            if (d->p->parcel[i].sent)
+                d->api->cuEventDestroy_v2(d->p->parcel[i].sent);
+            if (d->p->parcel[i].data)
+                d->api->cuMemFreeHost(d->p->parcel[i].data);
+        }
         if (d->p->staging)
             d->api->cuMemFreeHost(d->p->staging);
         if (d->scratch)
@@ -570,7 +608,7 @@ static void open_rest(zn_cuda *d)
     for (int i = 0; i < zn_cuda_n_images; i++) {
         const zn_cuda_image *image = &zn_cuda_images[i];
 
-        if (image->only_cc && image->only_cc != d->cc)
+        if (image->only_cc < 0 ? d->cc < -image->only_cc : image->only_cc && image->only_cc != d->cc)
             continue;
         if (!ok(d, api->cuModuleLoadData(&p->modules[p->n_modules], image->data), "loading kernels"))
             return;

@@ -34,6 +34,22 @@ static bool is_plain(const zn_cuda_tail *t)
     return !t->residual.data && t->gain == 1 && t->post == ZN_NONE && (t->pre == ZN_NONE || t->pre == ZN_SILU);
 }
 
+/* Rows that are too long for a warp's registers, or adaptive norms of rows that keep a block busy.  False: not these tensors. */
+static bool wide_rows(zn_cuda *d, const zn_args_rows *g, bool adaptive)
+{
+    const zn_tensor t[] = { g->x, g->y, g->tail.residual, g->m.scale, g->m.shift, g->m.gate };
+    const char *type = zn_cuda_common_type(t, 6);
+    const zn_cuda_tail *tail = &g->tail;
+    const size_t pixels = zn_pixels(g->x);
+
+    if ((strcmp(type, "f16") && strcmp(type, "bf16")) || tail->pre != ZN_NONE || tail->post != ZN_NONE ||
+        tail->gain != 1 || g->x.c > 512 * VECTOR || g->x.c <= (adaptive ? 256 : 1024) || pixels > INT32_MAX)
+        return false;
+    zn_cuda_launch(d, zn_cuda_kernel("norm_wide_%s", type).text, (unsigned)pixels, 1, 1,
+                   (unsigned)zn_round_up(g->x.c / VECTOR, 32), 0, g);
+    return true;
+}
+
 static void row_norm(zn_cuda *d, zn_args_rows *g, bool wide, bool adaptive)
 {
     zn_tensor t[] = { g->x, g->y, g->tail.residual };
@@ -45,6 +61,8 @@ static void row_norm(zn_cuda *d, zn_args_rows *g, bool wide, bool adaptive)
     unsigned teams = (unsigned)(THREADS / g->lanes), needed, resident = (unsigned)d->sms * (lean ? 3 : 2);
     char name[32];
 
+    if (wide && wide_rows(d, g, adaptive))
+        return;
     if (!wide || each > 4 || adaptive) {
         zn_cuda_launch(d, wide ? "norm_long_rows_v8" : "norm_long_rows_v1", zn_cuda_blocks(g->pixels, teams), 1, 1,
                        THREADS, 0, g);
@@ -269,4 +287,29 @@ void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const z
 
         row_norm(dev, &g, wide, m != NULL);
     }
+}
+
+bool zn_cuda_norm_rope(void *dev, zn_tensor y, zn_tensor x, const zn_norm *norm, const zn_rope *r)
+{
+    const zn_args_norm_rope g = { .y = y,
+                                  .x = x,
+                                  .gamma = norm->gamma,
+                                  .cos = r->cos.data,
+                                  .sin = r->sin.data,
+                                  .eps = norm->eps,
+                                  .cos_ld = (uint32_t)r->cos.ld,
+                                  .sin_ld = (uint32_t)r->sin.ld,
+                                  .image = (uint32_t)(x.h * x.w),
+                                  .heads = r->heads,
+                                  .dim = norm->c,
+                                  .interleaved = r->interleaved };
+    const int lanes = norm->c / VECTOR;
+
+    if (x.type == ZN_F32 || y.type != x.type || norm->kind != ZN_RMS_NORM || norm->beta || norm->c % VECTOR ||
+        lanes < 2 || lanes > 32 || (lanes & (lanes - 1)) || !zn_cuda_vectors(y) || !zn_cuda_vectors(x) ||
+        !zn_cuda_vectors(r->cos) || !zn_cuda_vectors(r->sin) || zn_pixels(x) > INT32_MAX)
+        return false;
+    zn_cuda_launch(dev, zn_cuda_kernel("norm_rope_%s", zn_cuda_type_name(x.type)).text, (unsigned)zn_pixels(x), 1, 1,
+                   THREADS, 0, &g);
+    return true;
 }

@@ -168,6 +168,14 @@ template <> __device__ __forceinline__ unsigned pack2<bf16>(float a, float b)
     return *(const unsigned *)&pair;
 }
 
+/* The inverse of pack2. */
+template <class T> __device__ __forceinline__ float2 unpack2(unsigned x);
+template <> __device__ __forceinline__ float2 unpack2<f16>(unsigned x) { return __half22float2(*(const __half2 *)&x); }
+template <> __device__ __forceinline__ float2 unpack2<bf16>(unsigned x)
+{
+    return make_float2(__uint_as_float(x << 16), __uint_as_float(x & 0xffff0000u));
+}
+
 /* pack2 in one instruction, from compute capability 8.0 on; but NaN stays NaN. */
 template <class T> __device__ __forceinline__ unsigned pack_pair(float a, float b) { return pack2<T>(a, b); }
 #if __CUDA_ARCH__ >= 800
@@ -269,14 +277,6 @@ __device__ __forceinline__ float max_lanes(float x, int lanes)
  *     D, 16 x 8    row g: d[0], d[1]; row g + 8: d[2], d[3];  columns 2t, 2t + 1 */
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-
-/* The inverse of pack2. */
-template <class T> __device__ __forceinline__ float2 unpack2(unsigned x);
-template <> __device__ __forceinline__ float2 unpack2<f16>(unsigned x) { return __half22float2(*(const __half2 *)&x); }
-template <> __device__ __forceinline__ float2 unpack2<bf16>(unsigned x)
-{
-    return make_float2(__uint_as_float(x << 16), __uint_as_float(x & 0xffff0000u));
-}
 
 /* Four 8 x 8 matrices from shared memory; lane l gives the address of row l % 8 of matrix l / 8, 16 bytes. */
 __device__ __forceinline__ void ldmatrix4(unsigned (&r)[4], const void *row)

@@ -2,6 +2,7 @@
 /* conv_tile.cuh - what the convolutions on mma.sync share (conv_mma.cu, conv_thin.cu): the types of products, the
  * products of a warp, and the epilogue for 4 or 8 outputs of a pixel.
  *     f16, bf16   m16n8k16
+ *     e4m3        m16n8k32, sums multiplied by the scales of output and pixel
  *     tf32        m16n8k8, operands rounded to 10 bits of mantissa
  *     f32         each operand is split into a sum of two tf32 values, three products: float32 accuracy (to 2^-21) */
 #ifndef ZN_CONV_TILE_CUH
@@ -9,7 +10,7 @@
 
 #include "common.cuh"
 
-enum kind { F16, BF16, TF32, F32 };
+enum kind { F16, BF16, TF32, F32, E4M3 };
 enum { THREADS = 256 }; /* of a block */
 template <kind K> struct kind_of {
     typedef float type;
@@ -20,6 +21,9 @@ template <> struct kind_of<F16> {
 template <> struct kind_of<BF16> {
     typedef bf16 type;
 };
+template <> struct kind_of<E4M3> {
+    typedef unsigned char type;
+};
 
 #if __CUDA_ARCH__ >= 800
 
@@ -27,7 +31,18 @@ template <> struct kind_of<BF16> {
 template <kind K, int MT, int NT>
 __device__ __forceinline__ void multiply(float (&acc)[MT][NT][4], unsigned (&a)[MT][4], unsigned (&b)[NT][2])
 {
-    if (K == F16 || K == BF16) {
+    if (K == E4M3) {
+#if __CUDA_ARCH__ >= 890
+#pragma unroll
+        for (int i = 0; i < MT; i++)
+#pragma unroll
+            for (int j = 0; j < NT; j++)
+                asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                    "{%0, %1, %2, %3};"
+                    : "+f"(acc[i][j][0]), "+f"(acc[i][j][1]), "+f"(acc[i][j][2]), "+f"(acc[i][j][3])
+                    : "r"(a[i][0]), "r"(a[i][1]), "r"(a[i][2]), "r"(a[i][3]), "r"(b[j][0]), "r"(b[j][1]));
+#endif
+    } else if (K == F16 || K == BF16) {
         typedef typename kind_of<K == BF16 ? BF16 : F16>::type T;
 
 #pragma unroll
@@ -184,6 +199,25 @@ __device__ __forceinline__ void finish(const zn_cuda_conv &a, float (&v)[V], siz
 /* Sums in registers: a thread's elements of NT tiles of D are 2 NT neighbouring outputs of a pixel, if row r of the
  * 8 NT rows of weights of a warp is output straight<NT>(r). */
 template <int NT> __device__ __forceinline__ int straight(int r) { return r % 8 / 2 * (2 * NT) + r / 8 * 2 + r % 2; }
+
+/* e4m3: a thread's sums times the scales of their outputs, from o on, and pixels, from `first` on. */
+template <int MT, int NT>
+__device__ __forceinline__ void scale_sums(const zn_cuda_conv &a, float (&acc)[MT][NT][4], size_t first, size_t pixels,
+                                           int o)
+{
+    enum { V = 2 * NT };
+    const int lane = threadIdx.x % 32, mine = o + lane % 4 * V;
+
+#pragma unroll
+    for (int i = 0; i < 2 * MT; i++) {
+        const size_t p = first + 8 * i + lane / 4;
+        const float x = a.scale_x && p < pixels ? a.scale_x[p] : 1.f;
+
+#pragma unroll
+        for (int k = 0; k < V; k++)
+            acc[i / 2][k / 2][i % 2 * 2 + k % 2] *= a.scale8[mine + k] * x;
+    }
+}
 
 /* The epilogue from registers (zn_cuda_conv.direct): pixels from `first` on, outputs from o on. */
 template <int MT, int NT>

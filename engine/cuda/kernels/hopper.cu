@@ -122,11 +122,11 @@ __device__ __forceinline__ void put_also(uint32_t buffer, const zn_hopper_tail &
     }
 }
 
-/* y = post(residual + gain * pre(scale * v + bias)) for N pixels of 64 channels. */
+/* y = post(residual + gain * pre(s * v + b)) for N pixels of 64 channels, s0 and b0, s1 and b1 of this thread's two. */
 template <class T, int N>
 __device__ __forceinline__ void finish(float (&v)[N / 2], outlet &o, const zn_hopper_map *y,
-                                       const zn_hopper_map *residual, const zn_hopper_tail &t, float scale, float b0,
-                                       float b1, place p)
+                                       const zn_hopper_map *residual, const zn_hopper_tail &t, float s0, float s1,
+                                       float b0, float b1, place p)
 {
     const int chunk = N < 64 ? N : 64;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
@@ -161,8 +161,12 @@ __device__ __forceinline__ void finish(float (&v)[N / 2], outlet &o, const zn_ho
             }
 #pragma unroll
             for (int i = from; i < from + 16; i += 4) {
-                v[i] = v[i] * scale + b0, v[i + 1] = v[i + 1] * scale + b0;
-                v[i + 2] = v[i + 2] * scale + b1, v[i + 3] = v[i + 3] * scale + b1;
+                float2 x = make_float2(1.f, 1.f);
+
+                if (t.scale_x)
+                    x = *(const float2 *)(t.scale_x + p.x + 2 * i + lane % 4 * 2);
+                v[i] = v[i] * (s0 * x.x) + b0, v[i + 1] = v[i + 1] * (s0 * x.y) + b0;
+                v[i + 2] = v[i + 2] * (s1 * x.x) + b1, v[i + 3] = v[i + 3] * (s1 * x.y) + b1;
             }
 #pragma unroll 1
             for (int again = 0; again < 2; again++) { /* a loop, so that the long code of the activations exists once */
@@ -374,7 +378,7 @@ template <class T, int rows, bool up> __device__ __forceinline__ void conv64(con
             products_wait<0>(d);
             if (parity == parities - 1 && lane == 0)
                 barrier_arrive(ring_empty(x));
-            finish<T, N>(d, s.out, &a.y[parity], &a.residual, a.tail, 1.f, b0, b1, p);
+            finish<T, N>(d, s.out, &a.y[parity], &a.residual, a.tail, 1.f, 1.f, b0, b1, p);
         }
         first = false;
         ring_next(x, ZN_HOPPER_WARPGROUPS);
@@ -481,7 +485,6 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
 
     take_registers<N>();
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, steps = a.taps * a.chunks;
-    const float scale = sizeof(In) == 1 ? *a.tail.scale : 1.f;
     float d[N / 2];
 
     for (int tile = blockIdx.x / blocks; tile < a.tiles; tile += gridDim.x / blocks) {
@@ -490,6 +493,8 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
         const place p = { o, t.x + first % a.tw, t.y + first / a.tw, t.n, a.tw };
         const float b0 = o < a.outputs ? a.tail.bias[o + warp * 16 + lane / 4] : 0.f;
         const float b1 = o < a.outputs ? a.tail.bias[o + warp * 16 + lane / 4 + 8] : 0.f;
+        const float s0 = sizeof(In) == 1 && o < a.outputs ? a.tail.scale[o + warp * 16 + lane / 4] : 1.f;
+        const float s1 = sizeof(In) == 1 && o < a.outputs ? a.tail.scale[o + warp * 16 + lane / 4 + 8] : 1.f;
         uint32_t used = 0;
 
         if (a.tail.residual)
@@ -512,7 +517,7 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
         }
         products_wait<0>(d);
         release<pair>(used, lane);
-        finish<T, N>(d, s.out, &a.y[t.parity], &a.residual, a.tail, scale, b0, b1, p);
+        finish<T, N>(d, s.out, &a.y[t.parity], &a.residual, a.tail, s0, s1, b0, b1, p);
     }
     if (threadIdx.x % 128 == 0)
         stores_done();
@@ -725,7 +730,6 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
         for (int i = 0; i < 4; i += 2)
             quantise_two<part>(x, parts, i, FILLING + threadIdx.x);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    const float scale = sizeof(In) == 1 ? *a.tail.scale : 1.f;
     float d[N / 2];
 
     if (quantise && wg == 1)
@@ -736,6 +740,8 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
         const place p = { o, split ? t.x + wg * 8 : t.x, t.y, t.n, 8 };
         const float b0 = o < a.outputs ? a.tail.bias[o + warp * 16 + lane / 4] : 0.f;
         const float b1 = o < a.outputs ? a.tail.bias[o + warp * 16 + lane / 4 + 8] : 0.f;
+        const float s0 = sizeof(In) == 1 && o < a.outputs ? a.tail.scale[o + warp * 16 + lane / 4] : 1.f;
+        const float s1 = sizeof(In) == 1 && o < a.outputs ? a.tail.scale[o + warp * 16 + lane / 4 + 8] : 1.f;
         uint32_t used = 0, used_x = 0;
         const auto release = [&] {
             if (lane == 0) {
@@ -799,7 +805,7 @@ __device__ __forceinline__ void conv3(const zn_hopper_conv &a)
             products_wait<0>(d);
             release();
         }
-        finish<T, N>(d, s.out, &a.y[t.parity], &a.residual, a.tail, scale, b0, b1, p);
+        finish<T, N>(d, s.out, &a.y[t.parity], &a.residual, a.tail, s0, s1, b0, b1, p);
     }
     if (threadIdx.x % 128 == 0)
         stores_done();

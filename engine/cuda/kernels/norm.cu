@@ -248,6 +248,174 @@ NORMS(2, any, ANY_TYPE)
 PLAIN(f16, ZN_F16)
 PLAIN(bf16, ZN_BF16)
 
+/* A block has one row of up to 4096 channels, a thread 8 of them; all tensors have type T, and the tail is a residual. */
+template <class T> __device__ __forceinline__ uint4 get8(const zn_tensor &t, size_t at)
+{
+    return *(const uint4 *)((const T *)t.data + at);
+}
+
+template <class T> __device__ __forceinline__ void widen8(float (&v)[8], const uint4 &q)
+{
+    const unsigned word[4] = { q.x, q.y, q.z, q.w };
+
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const float2 f = unpack2<T>(word[i]);
+
+        v[2 * i] = f.x, v[2 * i + 1] = f.y;
+    }
+}
+
+template <class T> __device__ __forceinline__ void put8(const zn_tensor &t, size_t at, const float (&v)[8])
+{
+    *(uint4 *)((T *)t.data + at) = make_uint4(pack_pair<T>(v[0], v[1]), pack_pair<T>(v[2], v[3]),
+                                              pack_pair<T>(v[4], v[5]), pack_pair<T>(v[6], v[7]));
+}
+
+/* The sum over a block, for all its threads; `once` has room for a number of each warp. */
+__device__ __forceinline__ float sum_block(float x, float *once)
+{
+    float sum = 0;
+
+    x = sum_lanes(x, 32);
+    if (threadIdx.x % 32 == 0)
+        once[threadIdx.x / 32] = x;
+    __syncthreads();
+    for (unsigned i = 0; i < blockDim.x / 32; i++)
+        sum += once[i];
+    return sum;
+}
+
+template <class T> __device__ __forceinline__ void norm_wide(const zn_args_rows &g)
+{
+    __shared__ float sums[2][16];
+    const size_t p = blockIdx.x, image = quotient(p, g.image);
+    const bool in = (int)threadIdx.x * 8 < g.x.c;
+    const int c = in ? (int)threadIdx.x * 8 : 0;
+    const zn_tensor &scale = g.m.scale, &shift = g.m.shift, &gate = g.m.gate, &rest = g.tail.residual;
+    float v[8], u[8], mean = 0, var = 0, inv;
+    uint4 by, plus, times, more;
+
+    const uint4 x = get8<T>(g.x, p * g.x.ld + c); /* all loads are in flight at once */
+    if (scale.data)
+        by = get8<T>(scale, image * scale.ld + c);
+    if (shift.data)
+        plus = get8<T>(shift, image * shift.ld + c);
+    if (gate.data)
+        times = get8<T>(gate, image * gate.ld + c);
+    if (rest.data)
+        more = get8<T>(rest, p * rest.ld + c);
+    widen8<T>(v, x);
+    if (!g.rms) {
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            mean += in ? v[i] : 0.f;
+        mean = sum_block(mean, sums[0]) / g.x.c;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        var += in ? (v[i] - mean) * (v[i] - mean) : 0.f;
+    inv = rsqrtf(sum_block(var, sums[1]) / g.x.c + g.eps);
+    affine<8>(g, c).apply(v, mean, inv);
+    if (scale.data) {
+        widen8<T>(u, by);
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            v[i] *= 1 + u[i];
+    }
+    if (shift.data) {
+        widen8<T>(u, plus);
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            v[i] += u[i];
+    }
+    if (gate.data) {
+        widen8<T>(u, times);
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            v[i] *= u[i];
+    }
+    if (rest.data) {
+        widen8<T>(u, more);
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            v[i] += u[i];
+    }
+    if (in)
+        put8<T>(g.y, p * g.y.ld + c, v);
+}
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+enum { WIDE_BLOCKS = 2 }; /* of 512 threads per multiprocessor */
+#else
+enum { WIDE_BLOCKS = 3 };
+#endif
+extern "C" __global__ void __launch_bounds__(512, WIDE_BLOCKS) norm_wide_f16(const zn_args_rows g)
+{
+    norm_wide<f16>(g);
+}
+extern "C" __global__ void __launch_bounds__(512, WIDE_BLOCKS) norm_wide_bf16(const zn_args_rows g)
+{
+    norm_wide<bf16>(g);
+}
+
+/* The RMS norm of each head of dim channels, then its rotation.  A block has a pixel, dim / 8 threads a head. */
+template <class T> __device__ __forceinline__ void norm_rope(const zn_args_norm_rope &g)
+{
+    const int lanes = g.dim / 8, lane = (int)threadIdx.x % lanes, c = lane * 8, half = g.dim / 2;
+    const size_t p = blockIdx.x, position = p - quotient(p, g.image) * g.image;
+    const int pair = g.interleaved ? c / 2 : c % half; /* the first that this thread has */
+    const float *cos = g.cos + position * g.cos_ld + pair, *sin = g.sin + position * g.sin_ld + pair;
+    float u[8], w[8], gamma[8];
+
+    if (g.interleaved) {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            u[i] = cos[i], w[i] = sin[i];
+    } else {
+        read8(u, cos);
+        read8(w, sin);
+    }
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        gamma[i] = g.gamma ? g.gamma[c + i] : 1.f;
+#pragma unroll 2
+    for (int first = 0; first < g.heads; first += THREADS / lanes) {
+        const int head = first + (int)threadIdx.x / lanes;
+        const size_t at = (size_t)head * g.dim + c;
+        float v[8] = { 0 }, y[8], sum = 0, inv;
+
+        if (head < g.heads)
+            widen8<T>(v, get8<T>(g.x, p * g.x.ld + at));
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            sum += v[i] * v[i];
+        inv = rsqrtf(sum_lanes(sum, lanes) / g.dim + g.eps);
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            v[i] *= inv * gamma[i];
+        if (g.interleaved) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                y[2 * i] = v[2 * i] * u[i] - v[2 * i + 1] * w[i];
+                y[2 * i + 1] = v[2 * i] * w[i] + v[2 * i + 1] * u[i];
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                const float other = __shfl_xor_sync(~0u, v[i], lanes / 2);
+
+                y[i] = v[i] * u[i] + (c < half ? -other : other) * w[i];
+            }
+        }
+        if (head < g.heads)
+            put8<T>(g.y, p * g.y.ld + at, y);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) norm_rope_f16(const zn_args_norm_rope g) { norm_rope<f16>(g); }
+extern "C" __global__ void __launch_bounds__(THREADS) norm_rope_bf16(const zn_args_norm_rope g) { norm_rope<bf16>(g); }
+
 /* For any types. */
 #define ROWS(name, body)                                                                                               \
     extern "C" __global__ void __launch_bounds__(THREADS) name(const zn_args_rows g) { body; }

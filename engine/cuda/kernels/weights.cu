@@ -110,7 +110,8 @@ template <class S, class T> __device__ __forceinline__ void expand(const zn_args
     if (i >= g.n)
         return;
     to.type = type_of<T>::value;
-    load8(v, (const S *)g.from, g.scale, 8 * i);
+    load8(v, (const S *)g.from, (const float *)g.scale + 8 * i / g.k_pad,
+          8 * i); /* the scale of a row, of e4m3 alone */
     put(to, 8 * i, v);
 }
 
