@@ -11,7 +11,7 @@
 #   tools/screenshots.sh one FILE.png PROCEDURE PICTURE.png [KEY...]
 #                                        one dialog on a picture, with keys as tests/plugin/screenshot.sh has them
 #
-# Needs what `./run test` installs, and its build (or that of ZENITH_BUILD).  Pictures come from docs/samples/; PNG files of 256 colours.
+# Needs what `./run test` installs, for ja and zh_CN also a font (fonts-droid-fallback), and its build (or that of ZENITH_BUILD).  Pictures come from docs/samples/; PNG files of 256 colours.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 export ZENITH_BUILD=${ZENITH_BUILD:-$root/build} LC_ALL=${LC_ALL:-C.UTF-8} LOCPATH=${LOCPATH:-$root/.cache/locale}
