@@ -1,4 +1,4 @@
-"""What restorers and upscalers have to undo: smaller pictures, blur, noise, JPEG files.  Nothing waits for the device, so that a
+"""What restorers and upscalers have to undo: smaller pictures, blur, noise, JPEG files, dirt on prints.  Nothing waits for the device, so that a
 training step can be captured in a CUDA graph; each kind of damage has its fixed share of a batch."""
 import functools
 
@@ -95,6 +95,100 @@ def blurred(x, k):
     return y.view(n, c, h - 2 * REACH, w - 2 * REACH)
 
 
+# ---- old prints and scans ----------------------------------------------------------------------------------
+
+LINES, SPECKS, STAINS = 10, 24, 5       # at most, on a crop
+
+
+def field(n, cells, size, device):
+    """Smooth noise [n,1,*size] of variance about 1."""
+    return F.interpolate(torch.randn(n, 1, cells, cells, device=device), size=size, mode="bicubic", align_corners=True)
+
+
+def lines(n, at, device):
+    """[n,LINES,H,W]: how much scratches (long, thin) and hairs (short, bent) cover; at: coordinates x, y [n,1,H,W]."""
+    x, y = at
+    h, w = x.shape[2:]
+    r = torch.rand(10, n, LINES, 1, 1, device=device)
+    hair = r[0] < 0.4
+    along = torch.pi * (torch.rand(n, 1, 1, 1, device=device) + 0.04 * torch.randn(n, LINES, 1, 1, device=device))
+    angle = torch.where((r[1] < 0.4) & ~hair, along, torch.pi * r[2])           # scratches are often parallel
+    x, y = x - w * r[3], y - h * r[4]
+    u, v = x * torch.cos(angle) + y * torch.sin(angle), y * torch.cos(angle) - x * torch.sin(angle)
+    bend = torch.randn(n, LINES, 1, 1, device=device) * (0.001 + 0.019 * hair)
+    half = torch.where(hair, 5 + 35 * r[5], 8 + 240 * r[5] ** 2)
+    u_in = u.clamp(-half, half)
+    away = (v - bend * u_in * u_in) / torch.sqrt(1 + (2 * bend * u_in).square())
+    away = torch.sqrt(away.square() + (u - u_in).square() + 1e-6)
+    wide = torch.where(hair, 0.4 + 0.9 * r[6], 0.2 + 2.3 * r[6] ** 3)
+    soft = 0.15 + 0.35 * r[7]
+    gaps = torch.sigmoid(5 * (field(n * LINES, 9, (h, w), device).view(n, LINES, h, w) + 0.3))
+    return torch.sigmoid((wide - away) / soft) * torch.where((r[8] < 0.35) & ~hair, gaps, 1.0) * (0.15 + 0.85 * r[9])
+
+
+def spots(n, k, at, device, least, most, softest):
+    """[n,k,H,W]: how much round and long spots of these radii, more small ones than large ones, cover."""
+    x, y = at
+    h, w = x.shape[2:]
+    r = torch.rand(7, n, k, 1, 1, device=device)
+    angle, long = torch.pi * r[0], 1 + 1.2 * r[1] ** 2
+    x, y = x - w * r[2], y - h * r[3]
+    u, v = x * torch.cos(angle) + y * torch.sin(angle), y * torch.cos(angle) - x * torch.sin(angle)
+    away = torch.sqrt((u / long).square() + (v * long).square() + 1e-6)
+    radius = least + (most - least) * r[4] ** 3
+    rough = 1 + 0.3 * field(n, max(2, h // 4), (h, w), device)
+    return torch.sigmoid((radius * rough - away) / (0.15 + softest * r[5])) * (0.2 + 0.8 * r[6])
+
+
+def some(v, most):
+    """Of each picture's marks [n,k,H,W] a random share, up to this one."""
+    n, k = v.shape[:2]
+    return v * (torch.rand(n, k, 1, 1, device=v.device) < most * torch.rand(n, 1, 1, 1, device=v.device))
+
+
+def dirty(x):
+    """x with dust, hairs and scratches, brighter or darker than all else or coloured, more or less opaque, and brown stains; an eighth
+    also have single pixels that are black or white."""
+    n, _, h, w = x.shape
+    dev = x.device
+    axis = lambda size: torch.arange(size, device=dev, dtype=torch.float32)
+    bent = lambda v: v + uniform(n, x, 0, 5) * field(n, 4, (h, w), dev) + uniform(n, x, 0, 0.8) * field(n, max(2, h // 10), (h, w), dev)
+    at = bent(axis(w).expand(n, 1, h, w)), bent(axis(h)[:, None].expand(n, 1, h, w))
+    marks = torch.cat([some(lines(n, at, dev), 0.55), some(spots(n, SPECKS, at, dev, 0.4, 4.5, 0.5), 0.7)], 1)
+    kind = torch.rand(n, 1, 1, 1, device=dev)
+    bright = torch.rand(*marks.shape[:2], 1, 1, device=dev) < 0.05 + 0.45 * (kind > 0.75) + 0.9 * (kind < 0.5)
+    light = 1 - 0.25 * torch.rand(n, 1, 1, 1, device=dev) - 0.1 * torch.rand(n, 3, 1, 1, device=dev)
+    light = torch.where(flagged(n, x, 0.15), torch.rand(n, 3, 1, 1, device=dev), light)
+    dark = 0.3 * torch.rand(n, 1, 1, 1, device=dev) ** 2 + 0.06 * torch.rand(n, 3, 1, 1, device=dev)
+    stain = some(spots(n, STAINS, at, dev, 1.5, 14, 2.5), 0.5).amax(1, keepdim=True)
+    brown = 1 - torch.cat([uniform(n, x, 0, most) for most in (0.2, 0.35, 0.6)], 1)
+    x = x * torch.lerp(torch.ones_like(brown), brown, stain)
+    x = torch.lerp(x, light.expand_as(x), (marks * bright).amax(1, keepdim=True).expand_as(x))
+    x = torch.lerp(x, dark.expand_as(x), (marks * ~bright).amax(1, keepdim=True).expand_as(x))
+    shot, share = torch.rand(n, 1, h, w, device=dev), 0.035 * uniform(n, x) * flagged(n, x, 0.125)
+    return torch.where(shot < share, 0.0, torch.where(shot > 1 - share, 1.0, x))
+
+
+def same_dirt(x, seed=7):
+    """Dirt to measure on: x in 8 bits, with what this seed gives for its size, whatever the device."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        y = x.cpu()
+        for _ in range(-(-x.shape[-1] * x.shape[-2] // (2 * 128 * 128))):       # about as dense as on a crop
+            y = dirty(y)
+    return ((y.clamp(0, 1) * 255).round() / 255).to(x.device)
+
+
+def faded(x):
+    """Two thirds of the pictures grey, brown, of less contrast or with a cast: what a print looks like, and what is to stay."""
+    n = len(x)
+    grey = 0.299 * x[:, :1] + 0.587 * x[:, 1:2] + 0.114 * x[:, 2:]
+    y = torch.lerp(x, grey.expand_as(x), torch.where(flagged(n, x, 0.4), 1.0, 0.6 * uniform(n, x)))
+    low = 0.25 * uniform(n, x) * torch.rand(n, 3, 1, 1, device=x.device)
+    high = 1 - 0.25 * uniform(n, x) - 0.2 * torch.rand(n, 3, 1, 1, device=x.device)
+    return torch.where(flagged(n, x, 0.67), low + (high - low) * y, x)
+
+
 # ---- what a restorer gets --------------------------------------------------------------------------------
 
 def phase(n, like, aligned=0.7):
@@ -103,8 +197,8 @@ def phase(n, like, aligned=0.7):
     return torch.where(torch.rand(n, 1, device=like.device) < aligned, torch.zeros_like(at), at)
 
 
-# shares of a batch; "mixed": blur, noise, then a file
-KINDS = (("clean", 0.14), ("file", 0.42), ("twice", 0.09), ("blur", 0.20), ("mixed", 0.10), ("noise", 0.05))
+# shares of a batch; "mixed": blur, noise, then a file; "print": dirt
+KINDS = (("clean", 0.11), ("file", 0.36), ("twice", 0.07), ("blur", 0.14), ("mixed", 0.07), ("print", 0.20), ("noise", 0.05))
 LEAST_BLUR = 0.7        # what is less is how sharp a picture is, and stays
 
 
@@ -141,7 +235,7 @@ def out_of_focus(x):
 
 
 def damaged(x):
-    """(damaged, clean, told) of crops that are larger by REACH on every side; told [N,6,H/2,W/2] as nets.Restorer wants it.  Two
+    """(damaged, clean, told) of crops that are larger by REACH on every side; told [N,7,H/2,W/2] as nets.Restorer wants it.  Two
     thirds of those without damage and some of the files are out of focus, which is to stay."""
     n = counts(len(x))
     sharp = n["clean"] // 3
@@ -153,7 +247,7 @@ def damaged(x):
     seen, told = {"clean": c["clean"]}, {"clean": (zero("clean"),) * 3}         # noise, artefacts, blur
 
     k = n["file"]
-    q = torch.where(flagged(k, x, 0.7), uniform(k, x, 7, 60), uniform(k, x, 30, 95))
+    q = torch.where(flagged(k, x, 0.75), uniform(k, x, 7, 48), uniform(k, x, 30, 95))
     seen["file"] = data.jpeg(c["file"], q, flagged(k, x, 0.85), phase(k, x), flagged(k, x, 0.12))
     told["file"] = (zero("file"), 1 - q / 100, zero("file"))
 
@@ -178,6 +272,17 @@ def damaged(x):
     seen["mixed"] = data.jpeg(made, q, flagged(k, x, 0.75), phase(k, x))
     told["mixed"] = (sigma, 1 - q / 100, torch.where(soft, spread / 4, 0.0))
 
+    k = n["print"]
+    clean = faded(c["print"])
+    made = dirty(clean)
+    sigma = uniform(k, x, 0, 8 / 255) * flagged(k, x, 0.6)
+    q, in_file = uniform(k, x, 50, 95), flagged(k, x, 0.35)
+    grainy = made + sigma * torch.randn_like(made)
+    seen["print"] = torch.where(in_file, data.jpeg(grainy, q, flagged(k, x, 0.75), phase(k, x)), grainy)
+    told["print"] = (sigma, torch.where(in_file, 1 - q / 100, 0.0), zero("print"))
+    kept = torch.where(flagged(k, x, 0.8), 0.0, torch.where(flagged(k, x, 0.5), 1.0, uniform(k, x)))    # how much of the dirt is to stay
+    c["print"] = torch.lerp(clean, made, kept.expand_as(made))
+
     k = n["noise"]
     sigma = uniform(k, x, 0, 30 / 255)
     seen["noise"] = c["noise"] + sigma * torch.randn_like(c["noise"])
@@ -185,12 +290,15 @@ def damaged(x):
 
     value = torch.cat([torch.cat(told[k], 1) for k in n])
     total = len(x)
-    known = (torch.rand(total, 3, 1, 1, device=x.device) < 0.75) & (torch.rand(total, 1, 1, 1, device=x.device) < 0.4)
-    value = value * (0.85 + 0.3 * torch.rand_like(value)) * known
-    told = torch.cat([value, known.float()], 1)
+    known = (torch.rand(total, 3, 1, 1, device=x.device) < 0.75) & (torch.rand(total, 1, 1, 1, device=x.device) < 0.5)
+    exact = torch.rand_like(value) < 0.5
+    value = torch.where(exact, value, value * (0.85 + 0.3 * torch.rand_like(value))) * known
+    # dirt is sought in a tenth of the pictures that have none
+    dirt = torch.cat([1 - kept if k == "print" else flagged(n[k], x, 0.1).float() for k in n])
+    told = torch.cat([value, known.float(), dirt], 1)
     seen = torch.cat([seen[k] for k in n])
     # stored in 8 bits, but for some: the sources of a filter may have more
     stored = (seen.clamp(0, 1) * 255).round() / 255
     seen = torch.where(flagged(total, x, 0.8), stored, seen)
     h, w = seen.shape[2:]
-    return seen, x[..., REACH:-REACH, REACH:-REACH], told.expand(-1, -1, h // 2, w // 2)
+    return seen, torch.cat([c[k] for k in n]), told.expand(-1, -1, h // 2, w // 2)

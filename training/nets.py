@@ -134,11 +134,12 @@ class Denoiser(Levels):
 
 
 class Restorer(Levels):
-    """Undoes blur, JPEG compression and noise.  x [N,3,H,W] in 0..1; told [N,6,H/2,W/2]: how much noise (deviation in x's units),
+    """Undoes blur, JPEG compression, noise and dirt.  x [N,3,H,W] in 0..1; told [N,7,H/2,W/2]: how much noise (deviation in x's units),
     artefacts (1 - quality/100) and blur (deviation of the kernel along an axis, in units of 4 pixels) there is, then for each of them
-    1 where that is known; where it is not, both are 0 and the network finds out.  H and W are multiples of 8."""
+    1 where that is known; where it is not, both are 0 and the network finds out; then how much of dust, hairs, scratches and stains to
+    remove.  H and W are multiples of 8."""
 
-    TOLD = 6
+    TOLD = 7
 
     def __init__(self, widths, enc, mid, dec, windows=None):
         super().__init__(widths, enc, mid, dec, windows)
@@ -148,6 +149,12 @@ class Restorer(Levels):
     def forward(self, x, told):
         f = self.intro(torch.cat([F.pixel_unshuffle(x, 2), told], 1))
         return x + F.pixel_shuffle(self.outro(self.levels(f)), 2)
+
+    def load_state_dict(self, weights, **how):
+        """A file may lack the last of what is told: nothing is done about dirt then."""
+        w = weights["intro.weight"]
+        lacks = self.intro.weight.shape[1] - w.shape[1]
+        return super().load_state_dict({**weights, "intro.weight": F.pad(w, (0, 0, 0, 0, 0, lacks))}, **how)
 
     def from_denoiser(self, weights):
         """Begin with a denoiser's weights of the same widths: its noise map has three channels, this one's one for all."""
@@ -360,7 +367,7 @@ def denoise(net, x, s):
 
 @torch.no_grad()
 def restore(net, x, told=None):
-    """told: of Restorer, six numbers; None: nothing is known."""
+    """told: of Restorer, seven numbers; None: nothing is known, and dirt stays."""
     h, w = x.shape[-2:]
     x = pad8(x)
     told = torch.zeros(net.TOLD) if told is None else told

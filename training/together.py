@@ -2,12 +2,15 @@
 
     python together.py upscale upscale-small restore --photos DIR... --test KODAK_DIR --state DIR --out DIR --seconds 560 --part 0:0.5
 
---part: which part of the schedule this call is; a later one, with the same --state, goes on from there.  The learning rate is held, then
-falls to 0 by the clock, so that --part 0.5:1 ends annealed however fast the machine is.  --init NAME=FILE begins a network with weights:
+--part: which part of the schedule this call is; a later one, with the same --state, goes on from there, and so does one that broke off.
+The learning rate is held, then falls to 0 by the clock, so that --part 0.5:1 ends annealed however fast the machine is; while the program
+is stopped (SIGSTOP) the schedule stands still, and what is left of it takes what is left of the time.  A file STATE/seconds with a number
+overrides --seconds.  --init NAME=FILE begins a network with weights:
 those of its own kind, or a restorer with a denoiser's.
 OUT gets NAME.safetensors (averaged weights, float16) and log.txt; STATE what the next call needs.
 """
 import argparse
+import functools
 import time
 from pathlib import Path
 
@@ -24,7 +27,7 @@ from train import Trainer, share_of_rate
 PLANS = {
     "upscale": dict(lr=2e-3, phases=((0.5, 48, 32), (0.85, 64, 32), (1.0, 96, 16))),
     "upscale-small": dict(lr=2.5e-3, phases=((0.5, 48, 32), (1.0, 64, 32))),
-    "restore": dict(lr=1.5e-3, phases=((0.6, 128, 32), (1.0, 192, 20))),
+    "restore": dict(lr=1.5e-3, phases=((0.6, 128, 44), (1.0, 192, 26))),
     "restore-mix": dict(lr=1.5e-3, phases=((0.6, 128, 32), (1.0, 192, 20))),
     "tiny-upscale": dict(lr=2e-3, phases=((0.5, 16, 8), (1.0, 24, 8))),
     "tiny-restore": dict(lr=2e-3, phases=((0.5, 32, 12), (1.0, 48, 12))),
@@ -106,13 +109,16 @@ def upscale_scores(net, x):
     return " ".join(out)
 
 
+dirty_test = functools.lru_cache(1)(degrade.same_dirt)
+
+
 @torch.no_grad()
 def restore_scores(net, x):
     n, dev, out = len(x), x.device, []
     one = lambda v: torch.full((n, 1, 1, 1), v, device=dev)
 
-    def gain(name, seen):
-        out.append(f"{name} {(psnr(nets.restore(net, seen), x) - psnr(seen, x)).mean():+.3f}")
+    def gain(name, seen, told=None):
+        out.append(f"{name} {(psnr(nets.restore(net, seen, told), x) - psnr(seen, x)).mean():+.3f}")
 
     for q in (10, 20, 40):
         gain(f"q{q}", data.jpeg(x, one(float(q)), one(1.0) > 0, torch.zeros(n, 2, dtype=torch.long, device=dev)))
@@ -123,9 +129,37 @@ def restore_scores(net, x):
     soft = degrade.blurred(torch.nn.functional.pad(x, (m, m, m, m), mode="reflect"), k)
     noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(1)).to(dev)
     gain("blur", ((soft + noise * (2 / 255)).clamp(0, 1) * 255).round() / 255)
-    clean = psnr(nets.restore(net, x), x)
-    out.append(f"clean {clean.mean():.2f} (least {clean.min():.2f})")
+    seek = torch.tensor([0.0] * 6 + [1])
+    gain("dirt", dirty_test(x), seek)
+    for name, told in (("clean", None), ("clean, dirt sought", seek)):
+        clean = psnr(nets.restore(net, x, told), x)
+        out.append(f"{name} {clean.mean():.2f} (least {clean.min():.2f})")
     return " ".join(out)
+
+
+# ---- the schedule ----------------------------------------------------------------------------------------
+
+class Clock:
+    """Which share of the schedule is done.  A second spent is its part of the seconds left; one in which the program was stopped is not."""
+
+    LONGEST = 3.0           # a turn that took longer was interrupted
+
+    def __init__(self, done, last, began, seconds, file):
+        self.done, self.last, self.began, self.seconds, self.file = done, last, began, seconds, file
+        self.seen = time.time()
+
+    def tick(self):
+        now = time.time()
+        spent = min(now - self.seen, self.LONGEST)
+        seconds = float(self.file.read_text()) if self.file.exists() else self.seconds
+        left = max(self.began + seconds - now, 0.0)
+        self.done += (self.last - self.done) * spent / (left + spent + 1e-9)
+        self.seen = now
+        return left > 0
+
+    def skip(self):
+        """What was done since the last tick is not training."""
+        self.seen = time.time()
 
 
 # ---- the run -------------------------------------------------------------------------------------------
@@ -133,7 +167,7 @@ def restore_scores(net, x):
 class Run:
     """A network in training."""
 
-    def __init__(self, name, crops, device, init, state, first, rate=1.0):
+    def __init__(self, name, crops, device, init, state, first, rate=1.0, eager=False):
         self.name, self.crops, self.state, self.spent = name, crops, Path(state) / f"{name}.pt", 0.0
         self.plan = {**PLANS[name], "lr": rate * PLANS[name]["lr"]}
         self.scores = upscale_scores if name in nets.UPSCALERS else restore_scores
@@ -147,12 +181,14 @@ class Run:
                 net.load_state_dict({k: v.float() for k, v in weights.items()})
         loss = upscale_loss if name in nets.UPSCALERS else restore_loss
         self.trainer = Trainer(net, loss, device, muon=True, kind=torch.float16)
+        self.done, self.eager = 0.0, eager
         if self.state.exists():
             state = torch.load(self.state)
+            self.done = float(state.pop("done", 0.0))
             state["ema"] = state["master"] + state.pop("lag").float()
             self.trainer.restore(state)
         self.first, self.phase = self.trainer.steps, -1
-        self.enter(first)
+        self.enter(max(first, self.done))
 
     def enter(self, done):
         """The phase that this share of the schedule is in; True: a new one."""
@@ -161,12 +197,16 @@ class Run:
         if phase == self.phase:
             return False
         self.phase = phase
-        self.trainer.prepare(self.batch(self.crops, *phases[phase][1:]))
+        sample = self.batch(self.crops, *phases[phase][1:])
+        if self.eager:
+            self.trainer.sample, self.trainer.go = sample, self.trainer.step
+        else:
+            self.trainer.prepare(sample)
         return True
 
     def go(self, done, steps):
         """Some steps."""
-        began = time.time()
+        began, self.done = time.time(), done
         warm = min(1.0, (self.trainer.steps - self.first + 20) / 400)
         self.trainer.lr.fill_(self.plan["lr"] * warm * share_of_rate(done, HOLD) + 1e-7)
         for _ in range(steps):
@@ -182,7 +222,10 @@ class Run:
     def save(self, out):
         state = self.trainer.state()
         state["lag"] = (state.pop("ema") - state["master"]).bfloat16()
-        torch.save({k: v.cpu() for k, v in state.items()}, self.state)
+        state["done"] = torch.tensor(self.done, dtype=torch.float64)
+        part = self.state.with_suffix(".part")          # whatever interrupts this, there is a whole one
+        torch.save({k: v.cpu() for k, v in state.items()}, part)
+        part.replace(self.state)
         return export.write(out, self.name, self.trainer.shown, steps=self.trainer.steps)
 
 
@@ -200,6 +243,7 @@ def main():
     p.add_argument("--rate", type=float, default=1.0, help="times the plans' learning rates; less to go on from trained weights")
     p.add_argument("--halves", type=float, default=0.3, help="share of crops from photographs at half their size, which have no artefacts of their own")
     p.add_argument("--fair", action="store_true", help="turns of equal time, to compare networks")
+    p.add_argument("--eager", action="store_true", help="no CUDA graphs")
     p.add_argument("--every", type=float, default=100, help="seconds between reports")
     p.add_argument("--limit", type=int, help="use only so many photographs")
     p.add_argument("--seed", type=int, default=1)
@@ -222,27 +266,26 @@ def main():
     test, _ = data.test_set(a.test, device)
     say(f"# {crops.count} photographs, {crops.buffer.numel() / 3e6:.0f} Mpixel with the halves, read after {time.time() - began:.0f} s")
     init = dict(i.split("=", 1) for i in a.init)
-    runs = [Run(name, crops, device, init.get(name), a.state, first, a.rate) for name in a.names]
+    runs = [Run(name, crops, device, init.get(name), a.state, first, a.rate, a.eager) for name in a.names]
     for r in runs:
         say(f"# {r.name}: {r.trainer.master.numel():,} parameters, {nets.macs_per_pixel(r.trainer.shown):,.0f} multiply-adds a pixel, part {a.part}, "
             f"{r.plan}, from step {r.first}, before: {r.scores(r.trainer.shown, test)}, ready after {time.time() - began:.0f} s")
 
     start = shown = time.time()
-    budget = max(1.0, a.seconds - (start - began) - (6 + 3 * len(runs)))      # the rest is for the last report
-    while True:
-        spent = (time.time() - start) / budget
-        if spent >= 1:
-            break
-        done = first + (last - first) * spent
+    seconds = a.seconds - (6 + 3 * len(runs))                  # the rest is for the last report
+    clock = Clock(max([first, *(r.done for r in runs)]), last, began, seconds, Path(a.state) / "seconds")
+    while clock.tick():
         for r in runs:
-            if r.enter(done):
+            if r.enter(clock.done):
                 say(f"# {r.name}: phase {r.plan['phases'][r.phase]} from step {r.trainer.steps}, {time.time() - start:.0f} s")
         for r in [min(runs, key=lambda r: r.spent)] if a.fair else runs:
-            r.go(done, 5 if device == "cuda" else 1)
+            r.go(clock.done, 5 if device == "cuda" else 1)
         if time.time() - shown > a.every:
+            clock.tick()
             for r in runs:
-                say(r.report(test, time.time() - start))
+                say(f"{100 * clock.done:.1f} % " + r.report(test, time.time() - start))
                 r.save(a.out)
+            clock.skip()
             shown = time.time()
     for r in runs:
         say("end " + r.report(test, time.time() - start))
