@@ -130,11 +130,11 @@ class Denoiser(UNet):
 
 
 class Restorer(UNet):
-    """told: noise, artefacts, blur, and whether each is known."""
+    """told: noise, artefacts, blur, whether each is known, and how much dirt to remove."""
 
     def __init__(self, told):
-        super().__init__(lambda c: conv(18, c), lambda c: conv(c, 12))
-        self.told = torch.tensor(told).view(1, 6, 1, 1)
+        super().__init__(lambda c: conv(19, c), lambda c: conv(c, 12))
+        self.told = torch.tensor(told).view(1, 7, 1, 1)
 
     def forward(self, x):
         h, w = x.shape[2:]
@@ -204,8 +204,8 @@ def main():
     write(out, "taesana_encoder", encoder32(32, 8), image(64, 40), ".pth")
     write(out, "taesana_decoder", decoder32(32, 4), torch.randn(1, 32, 2, 1), ".pth")
     write(out, "denoise", Denoiser(), image(24, 40), ".safetensors", meta={"model": "golden"}, gain=0.4)
-    write(out, "restore", Restorer([0.0, 0.0, 1.5 / 4, 0.0, 0.0, 1.0]), image(21, 37), ".safetensors", gain=0.4)
-    write(out, "restore-noise", Restorer([5 / 255, 0.0, 0.0, 1.0, 0.0, 0.0]), image(24, 16), ".safetensors", gain=0.4)
+    write(out, "restore", Restorer([0.0, 0.0, 1.5 / 4, 0.0, 0.0, 1.0, 0.0]), image(21, 37), ".safetensors", gain=0.4)
+    write(out, "restore-dust", Restorer([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.75]), image(24, 16), ".safetensors", gain=0.4)
     for scale, told in ((2, [0.0, 0.6]), (3, [9 / 255, 0.0]), (4, [0.0, 0.0])):
         write(out, f"upscale-x{scale}", Upscaler(scale, told), image(13, 18), ".safetensors", gain=0.4)
 
