@@ -246,6 +246,7 @@ typedef struct zn_faults { /* of a whole picture, as settings say it: 0: not fou
     float noise;           /* standard deviation, of 255 */
     float artefacts;       /* 100 - the quality of the JPEG file that it is from, uncropped and unscaled */
     float blur;            /* -1: it is sharp, but for places; else 0 */
+    float low[3], high[3]; /* of each channel: all but a few pixels are between; both 0: not measured */
 } zn_faults;
 
 typedef struct zn_value { /* of a setting: one of the model's zn_model_info.settings, in its range */

@@ -245,8 +245,9 @@ typedef struct zn_enhance { /* what a task asks for */
     const char *weights;    /* its file, a text that must live as long as the plan; NULL or "": its own */
     zn_value set[ZN_MAX_SETTINGS];
     int32_t n_set;
-    bool found[ZN_MAX_SETTINGS];           /* of set: where it is 0, the network is told what is found in the picture */
-    bool seeks_noise;                      /* the network is told the noise of the picture, which is measured */
+    bool found[ZN_MAX_SETTINGS]; /* of set: where it is 0, the network is told what is found in the picture */
+    bool seeks_noise;            /* the network is told the noise of the picture, which is measured */
+    double fading; /* the network sees the picture with its channels stretched, by so much of what zn_faults say */
     double strength, luma, chroma, detail; /* of a result of the picture's size */
     double sharpen; /* likewise: adds so much of what is fine in the lightness of the network's output */
 } zn_enhance;
@@ -364,6 +365,8 @@ typedef struct zn_restore {
     double deblur;    /* -1..10: 0; the blur that is undone, its standard deviation in pixels */
     double artefacts; /* -1..100: 0; of JPEG: 100 - the file's quality */
     double noise;     /* -1..100: 0; its standard deviation, of 255 */
+    double dust;      /* 0..1: 0; how much of dust, hairs, scratches and stains is removed */
+    double fading;    /* 0..1: 0; how much of lost contrast and of a colour cast is undone */
     double strength;  /* 0..1: 1 */
 } zn_restore;         /* of the first three, 0: found, -1: there is none */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* zenith-restore.c - undoes blur, JPEG compression and noise. */
+/* zenith-restore.c - undoes blur, JPEG compression, noise, dirt and fading. */
 
 #include "config.h"
 #include <glib/gi18n-lib.h>
@@ -23,6 +23,14 @@ property_double (noise, _("Noise level"), 0.0)
   value_range (-1.0, 100.0)
   ui_range    (-1.0, 30.0)
 
+property_double (dust, _("Dust and scratches"), 0.0)
+  description (_("How much of dust, hairs, scratches and stains is removed"))
+  value_range (0.0, 1.0)
+
+property_double (fading, _("Fading"), 0.0)
+  description (_("How much of lost contrast and of a colour cast is undone"))
+  value_range (0.0, 1.0)
+
 property_double (strength, _("Strength"), 1.0)
   description (_("How much of the network's change is used"))
   value_range (0.0, 1.0)
@@ -45,9 +53,12 @@ describe (GeglOperation *operation, gpointer data)
   GeglProperties  *o      = GEGL_PROPERTIES (operation);
   ZnOpTiled       *task   = data;
   const zn_choice  choice = zn_op_choice (&ZN_OP_BASE (o));
-  const zn_restore how    = {
-       .deblur = o->deblur, .artefacts = o->artefacts, .noise = o->noise, .strength = o->strength
-  };
+  const zn_restore how    = { .deblur    = o->deblur,
+                              .artefacts = o->artefacts,
+                              .noise     = o->noise,
+                              .dust      = o->dust,
+                              .fading    = o->fading,
+                              .strength  = o->strength };
 
   task->base   = ZN_OP_BASE (o);
   task->status = zn_restore_describe (&task->plan, zn_op_session (), &choice, &how, task->width,

@@ -4,6 +4,8 @@
  * Artefacts: a JPEG file stores multiples of a step for each of the 8x8 cosines of a block, and they are still there in the decoded
  * picture, if it was neither scaled nor cropped.  The step of a cosine is that of which its coefficients are multiples most exactly.
  *
+ * Fading: what is black or white in a print that has not faded; few pixels are beyond.
+ *
  * Blur: an edge loses less of its slope to a further blur the more it is blurred already.  Something is out of focus in most pictures;
  * one is blurred if hardly any of its edges is sharp.  Motion leaves edges along it sharp: each direction counts for itself. */
 #include "damage.h"
@@ -26,6 +28,7 @@ enum {
     DIRECTIONS = 4, /* of edges */
     RATIOS = 256,   /* of slopes, from 0 to 1 */
     FEW_EDGES = 40,
+    LEVELS = 256,
     MARGIN = 4, /* pixels at the edges of a square that are not looked at */
 };
 
@@ -51,6 +54,7 @@ static const float NOISE = 3.05f, CALMEST = 0.05f, SHARE = 0.45f;
 typedef struct look { /* sums over squares */
     uint32_t coefficient[COSINES][VALUES];
     uint32_t edge[DIRECTIONS][RATIOS + 1];
+    uint32_t level[3][LEVELS];
     uint32_t rough[VALUES]; /* blocks, by the deviation of their finest differences in eighths */
 } look;
 
@@ -261,6 +265,34 @@ static float blur_of(const look *l)
     return most && (float)most < BLURRED * RATIOS ? -1 : 0;
 }
 
+/* ---- fading ------------------------------------------------------------------------------------------------------ */
+
+/* Pixels beyond the levels of a channel, and the least difference of the two: with less there is no picture. */
+static const float BEYOND = 0.004f, CONTRAST = 0.25f;
+
+static void add_levels(look *l, const float *rgb, size_t n)
+{
+    for (size_t i = 0; i < n; i++, rgb += 3)
+        for (int c = 0; c < 3; c++) {
+            const float v = rgb[c] > 0 ? fminf(rgb[c], 1) : 0; /* not NaN */
+
+            l->level[c][(int)(v * (LEVELS - 1) + 0.5f)]++;
+        }
+}
+
+/* In steps of 4 of 255, so that a brush stroke seldom changes them. */
+static void levels_of(zn_faults *out, const look *l)
+{
+    for (int c = 0; c < 3; c++) {
+        const int low = quantile(l->level[c], LEVELS, BEYOND) / 4, high = quantile(l->level[c], LEVELS, 1 - BEYOND) / 4;
+
+        out->low[c] = (float)(4 * low) / (LEVELS - 1);
+        out->high[c] = fminf((float)(4 * high + 3) / (LEVELS - 1), 1);
+        if (out->high[c] - out->low[c] < CONTRAST)
+            out->low[c] = 0, out->high[c] = 1;
+    }
+}
+
 /* ---- a picture ------------------------------------------------------------------------------------------------- */
 
 static void to_luma(float *y, const float *rgb, size_t n)
@@ -286,6 +318,7 @@ static zn_status look_at(look *l, const zn_source *in, const zn_sample *sample, 
             s = zn_fail(err, ZN_E_FILE, "the picture could not be read");
             break;
         }
+        add_levels(l, memory, n);
         to_luma(y, memory, n);
         add_blocks(l, y, w, h);
         add_rough(l, y, w, h);
@@ -308,8 +341,10 @@ zn_status zn_damage_measure(zn_faults *out, const zn_source *in, zn_error *err)
     *out = (zn_faults){ 0 };
     if (!s)
         s = zn_noise_measure(sigma, in, NULL, err);
-    if (!s)
+    if (!s) {
         *out = (zn_faults){ .noise = noise_of(l, sigma), .artefacts = artefacts_of(l), .blur = blur_of(l) };
+        levels_of(out, l);
+    }
     free(l);
     return s;
 }

@@ -50,7 +50,7 @@ static bool seeks_damage(const zn_enhance *how)
     for (int i = 0; i < how->n_set; i++)
         if (how->found[i] && how->set[i].value == 0)
             return true;
-    return false;
+    return how->fading > 0;
 }
 
 zn_status zn_enhance_describe(zn_enhance_plan *p, zn_session *session, const zn_choice *choice, const zn_enhance *how,
@@ -86,6 +86,7 @@ zn_status zn_enhance_describe(zn_enhance_plan *p, zn_session *session, const zn_
     zn_key_add_text(&p->network, zn_use_name(use));
     p->key = p->network;
     add_settings(&p->key, how);
+    zn_key_add(&p->key, &how->fading, sizeof how->fading);
     zn_use_end(&use);
     return s;
 }
@@ -140,8 +141,16 @@ void zn_enhance_key_measured(zn_key *key, const zn_enhance_plan *p, const zn_enh
         zn_key_add(key, &noise->more, sizeof noise->more);
     } else if (p->how.seeks_noise)
         zn_key_add(key, noise->median, sizeof noise->median);
-    if (seeks_damage(&p->how))
-        zn_key_add(key, &result->damage, sizeof result->damage);
+    if (seeks_damage(&p->how)) {
+        const zn_faults *d = &result->damage;
+        const float told[] = { d->noise, d->artefacts, d->blur };
+
+        zn_key_add(key, told, sizeof told);
+        if (p->how.fading > 0) {
+            zn_key_add(key, d->low, sizeof d->low);
+            zn_key_add(key, d->high, sizeof d->high);
+        }
+    }
 }
 
 /* ---- the network --------------------------------------------------------------------------------------------------- */
@@ -156,7 +165,21 @@ static bool on_progress(void *cookie, double done)
 typedef struct window { /* a part of the picture as a picture of its own */
     const zn_source *in;
     zn_rect at;
+    bool stretched;
+    float gain[3], add[3]; /* of a channel, if so */
 } window;
+
+/* By `fading` of what makes black and white of the levels that were found. */
+static void stretch(window *w, double fading, const zn_faults *d)
+{
+    w->stretched = fading > 0;
+    for (int c = 0; w->stretched && c < 3; c++) {
+        const float gain = 1 / (d->high[c] - d->low[c]), share = (float)fading;
+
+        w->gain[c] = 1 + share * (gain - 1);
+        w->add[c] = -share * gain * d->low[c];
+    }
+}
 
 static bool read_window(void *cookie, zn_rect r, float *dst)
 {
@@ -164,7 +187,12 @@ static bool read_window(void *cookie, zn_rect r, float *dst)
 
     r.x += w->at.x;
     r.y += w->at.y;
-    return w->in->read(w->in->cookie, r, dst);
+    if (!w->in->read(w->in->cookie, r, dst))
+        return false;
+    for (size_t i = 0; w->stretched && i < (size_t)r.w * (size_t)r.h; i++, dst += 3)
+        for (int c = 0; c < 3; c++)
+            dst[c] = zn_clean(w->gain[c] * dst[c] + w->add[c]);
+    return true;
 }
 
 static bool write_plane(void *cookie, zn_rect r, const float *src)
@@ -197,7 +225,7 @@ static zn_status make_part(float *made, work *k, zn_rect part)
 {
     const zn_grid *g = &k->plan->grid;
     const zn_rect all = { 0, 0, g->w, g->h };
-    window from = { k->in, all };
+    window from = { .in = k->in, .at = all };
     zn_source source = { 0, 0, 3, read_window, &from };
     zn_plane plane = { .rgb = made };
     const zn_sink sink = { write_plane, &plane };
@@ -211,6 +239,7 @@ static zn_status make_part(float *made, work *k, zn_rect part)
     zn_status s;
 
     k->result->ran = true;
+    stretch(&from, k->plan->how.fading, &k->result->damage);
     for (int i = 0; i < job.n_set; i++)
         set[i] = (zn_value){ k->plan->how.set[i].key, told(k, i) };
     if (k->plan->mapped && k->result->noise.clean == 1) /* there is nothing to remove */

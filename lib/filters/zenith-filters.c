@@ -38,8 +38,10 @@ const ZnFilter zn_filters[] = {
       .help = "'deblur' is the blur, its standard deviation in pixels, 'artefacts' is 100 minus "
               "the quality of the JPEG file, and 'noise' the noise level in steps of 255; each is "
               "found in the picture if it is 0, and -1 says that there is none.  'strength' says "
-              "how much of the network's change is used.",
-      .properties  = { "deblur", "artefacts", "noise", "strength", "engine", "precision" },
+              "how much of the network's change is used.  'dust' removes dust, hairs, scratches "
+              "and stains, 'fading' stretches the channels of a faded picture.",
+      .properties  = { "deblur", "artefacts", "noise", "strength", "engine", "precision", "dust",
+                       "fading" },
       .n_arguments = 5,
   },
   {

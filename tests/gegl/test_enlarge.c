@@ -254,8 +254,9 @@ test_failures (void)
 static void
 test_restore_is_told (void)
 {
-  static const gchar *const settings[] = { "", "deblur=1.6", "artefacts=60", "noise=20",
-                                           "artefacts=-1" };
+  static const gchar *const settings[] = { "",         "deblur=1.6",   "artefacts=60",
+                                           "noise=20", "artefacts=-1", "dust=1",
+                                           "fading=1" };
   GeglBuffer               *in         = picture ("R'G'B'A u8", 0, 0, 80, 60, 34);
   gfloat                   *out[G_N_ELEMENTS (settings)];
 

@@ -99,7 +99,7 @@ static zn_status denoise(zn_enhance_plan *plan, double strength, double sigma, i
 enum { N_TASKS = 6 };
 static zn_status plan_task(zn_enhance_plan *plan, int i, int w, int h)
 {
-    zn_restore restore = zn_restore_defaults();
+    zn_restore restore = { .dust = 0.5, .fading = 0.7, .strength = 1 };
     zn_upscale upscale = { .scale = i, .model = "small" };
 
     if (i < 2)
@@ -282,6 +282,45 @@ static void test_a_clean_picture(void)
     CHECK(a.a != b.a || a.b != b.b, "a change does not depend on whether there is noise");
     free(in.rgb.data);
     free(out.rgb.data);
+}
+
+/* A faded picture comes out as the stretched one would. */
+static void test_fading(void)
+{
+    const int w = 131, h = 97;
+    picture in[2] = { scene(w, h), new_picture(w, h) }, out[2] = { new_picture(w, h), new_picture(w, h) };
+    zn_restore how = { .deblur = -1, .artefacts = -1, .noise = -1, .strength = 1 };
+    zn_enhance_result result = { .ran = false };
+    zn_error err = { "" };
+    float most = 0, moved = 0;
+
+    for (size_t i = 0; i < zn_array_len(&in[0].rgb); i++)
+        in[0].rgb.data[i] = 0.2f + 0.4f * in[0].rgb.data[i];
+    for (int k = 0; k < 2; k++) {
+        const zn_source source = source_of(&in[k]);
+        zn_enhance_plan p;
+
+        how.fading = !k;
+        CHECK(!zn_restore_describe(&p, session, NULL, &how, w, h, 0, &err) && p.measured == !k &&
+                  !zn_enhance_run(&result, &p, &(zn_sink){ write_picture, &out[k] }, &source, (zn_rect){ 0, 0, w, h },
+                                  NULL, &err),
+              "%s", err.text);
+        for (size_t i = 0; !k && i < zn_array_len(&in[0].rgb); i++) {
+            const zn_faults *d = &result.damage;
+            const size_t c = i % 3;
+
+            in[1].rgb.data[i] = zn_clean((in[0].rgb.data[i] - d->low[c]) / (d->high[c] - d->low[c]));
+        }
+    }
+    for (size_t i = 0; i < zn_array_len(&in[0].rgb); i++) {
+        most = fmaxf(most, fabsf(out[0].rgb.data[i] - out[1].rgb.data[i]));
+        moved = fmaxf(moved, fabsf(out[0].rgb.data[i] - in[0].rgb.data[i]));
+    }
+    CHECK(most < 1e-3f && moved > 0.2f, "they differ by %g; moved by %g", (double)most, (double)moved);
+    for (int k = 0; k < 2; k++) {
+        free(in[k].rgb.data);
+        free(out[k].rgb.data);
+    }
 }
 
 /* ---- the contract of tiles ------------------------------------------------------------------------------------ */
@@ -706,6 +745,7 @@ int main(void)
     RUN(test_sharpening);
     RUN(test_detail);
     RUN(test_a_clean_picture);
+    RUN(test_fading);
     RUN(test_grid);
     RUN(test_grid_of_autoencoders);
     RUN(test_regions);

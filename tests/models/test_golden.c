@@ -26,7 +26,7 @@ static const struct {
     { "taesd-decode", GOLDEN "taesana_decoder.pth", "taesana_decoder", { 0 } },
     { "denoise-fast", GOLDEN "denoise.safetensors", "denoise", { "sigma", 25 } },
     { "restore", GOLDEN "restore.safetensors", "restore", { "blur", 1.5 } },
-    { "restore", GOLDEN "restore-noise.safetensors", "restore-noise", { "noise", 5 } },
+    { "restore", GOLDEN "restore-dust.safetensors", "restore-dust", { "dust", 0.75 } },
     { "upscale-x2", GOLDEN "upscale-x2.safetensors", "upscale-x2", { "artefacts", 60 } },
     { "upscale-x3", GOLDEN "upscale-x3.safetensors", "upscale-x3", { "noise", 9 } },
     { "upscale-small-x4", GOLDEN "upscale-x4.safetensors", "upscale-x4", { 0 } },

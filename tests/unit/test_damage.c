@@ -179,6 +179,21 @@ static void test_noise(void)
     CHECK(d.noise == roundf(4 * d.noise) / 4, "not in steps: %g", (double)d.noise);
 }
 
+static void test_fading(void)
+{
+    zn_faults d;
+
+    for (int i = 0; i < W * H; i++) /* from 60 to 190, but for a few pixels */
+        scene->grey[i / W][i % W] = i % 400 == 0 ? 255 : (float)(60 + i % W * 130 / (W - 1));
+    CHECK(!found(&d), "it failed");
+    for (int c = 0; c < 3; c++)
+        CHECK(fabsf(255 * d.low[c] - 60) < 5 && fabsf(255 * d.high[c] - 190) < 5, "from %g to %g",
+              (double)(255 * d.low[c]), (double)(255 * d.high[c]));
+    for (int i = 0; i < W * H; i++)
+        scene->grey[i / W][i % W] = (float)(100 + i % 20);
+    CHECK(!found(&d) && d.low[1] == 0 && d.high[1] == 1, "a picture of nothing is stretched");
+}
+
 /* Numbers that are none, pictures of one pixel, and pictures that cannot be read. */
 static void test_odd_pictures(void)
 {
@@ -191,6 +206,7 @@ static void test_odd_pictures(void)
         for (int i = 0; i < W * H; i += 31)
             scene->grey[i / W][i % W] = bad[k];
         CHECK(!found(&d) && isfinite(d.noise) && isfinite(d.artefacts) && isfinite(d.blur), "value %d", k);
+        CHECK(d.high[0] > d.low[0] && d.high[0] <= 1 && d.low[0] >= 0, "value %d: levels", k);
     }
     paint(scene);
     for (int w = 1; w < 20; w += 3)
@@ -232,6 +248,7 @@ int main(void)
     RUN(test_files);
     RUN(test_blur);
     RUN(test_noise);
+    RUN(test_fading);
     RUN(test_odd_pictures);
     RUN(test_samples);
     free(scene);
