@@ -402,7 +402,7 @@ cp "$golden/find-spot.safetensors" "$tmp/edit/zenith-find.safetensors"
 "$zenith" convert "$weights/diffae-cls.ckpt" "$tmp/edit/zenith-face.attributes.safetensors" >/dev/null
 cp "$golden/diffae.ckpt" "$tmp/edit/zenith-face.ckpt"
 face_edit() { ZENITH_MODELS=$tmp/edit "$zenith" bench face-edit "$@"; }
-expect 0 'no face: its middle is edited' "bench face-edit" face_edit --size 101x77
+expect 0 'no face in any of four turns: its middle is edited' "bench face-edit" face_edit --size 101x77
 expect 0 '128x128, a face was found' "bench face-edit of a picture" face_edit "$tmp/spot.npy"
 also '^loaded, median of [0-9]+ .*shown after [0-9.]+, edited after [0-9.]+ ms' "bench face-edit tells both times"
 also '^computed by [a-z0-9]+ fp32, a picture' "bench face-edit says what the networks compute in"
