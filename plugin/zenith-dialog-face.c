@@ -27,7 +27,7 @@
 static gboolean
 is_face (const Dialog *d)
 {
-  return d->settings && ! strcmp (d->settings->filter->page, "diffae");
+  return d->settings && g_str_has_prefix (d->settings->filter->operation, "zenith:diffae-");
 }
 
 /* Whether the model has attributes that are not sliders: the user's own. */
